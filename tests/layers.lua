@@ -1,0 +1,186 @@
+-- Reads every #include in src/, offload/ and cuda/ and fails where a file looks upwards, where a file has no row below, and where something appears
+-- outside the one place it belongs to (printing, exits, malloc, target pragmas, CUDA, OpenMP, liblua, HDF5). It reads text, not meaning: what one
+-- layer may know of another through a struct it was handed is for the reviewer.
+-- SPDX-License-Identifier: Apache-2.0
+-- Use: lua5.4 tests/layers.lua [ROOT]; prints TAP, exits 1 on a failure.
+
+-- A file may include its own layer and lower ones, except what `blind` takes away. Two things stand lower than their use suggests:
+-- dense and gemm are arithmetic without physics, so that every layer may call them; lattice, params and terms are layer 1 because coefficients of the
+-- generated tables are functions of a lattice's sites and a user's parameters, and because they know no sectors.
+local layer_of = {
+    [0] = "base config dense dev blas gemm gemm_tmpl mem prof",
+    [1] = "lattice model modelcache params phase terms",
+    [2] = "qn sector block blockop",
+    [3] = "batch record",
+    [4] = "exec exec_absent exec_host batch_host",
+    [5] = "davidson lanczos linop lobpcg ortho",
+    [6] = "checkpoint cover dmrg measure renorm state superblock system truncate",
+    [7] = "bench devices job main options plan plot report show task",
+}
+
+-- What a layer may not see although it lies below: executors and solvers run anything, so they see no model and no lattice.
+local blind = {
+    [4] = "lattice model modelcache params phase terms",
+    [5] = "lattice model modelcache params phase terms sector block blockop",
+}
+
+-- Folders beside src/: each is a layer 4 of its own, seen by exec.c only.
+local folders = { src = "src", offload = 4, cuda = 4 }
+
+-- pattern, where it is allowed (layer numbers, folder names or file names), what to do instead. Patterns see code without comments and strings.
+local function word(w) return "%f[%w_]" .. w .. "%f[^%w_]" end
+local function call(w) return word(w) .. "%s*%(" end
+local places = {
+    { what = "prints", only = { 7 }, why = "only layer 7 prints; return a kl_status with a message",
+      find = { call "printf", call "vprintf", call "puts", call "putchar", call "perror", word "stdout", word "stderr" } },
+    { what = "ends the program", only = { 7 }, why = "return a kl_status",
+      find = { call "exit", call "abort", call "quick_exit" } },
+    { what = "allocates by itself", only = { "mem.c" }, why = "use kl_alloc and kl_free with a kind",
+      find = { call "malloc", call "calloc", call "realloc", call "free", call "strdup", call "strndup", call "asprintf", call "aligned_alloc",
+               call "posix_memalign", call "getline" } },
+    { what = "has a target pragma", only = { "offload" }, why = "target regions live in offload/",
+      find = { "#%s*pragma%s+omp%s+[%w_ ]*target" } },
+    { what = "sees CUDA", only = { "cuda" }, why = "CUDA lives in cuda/",
+      find = { word "cudaStream_t", call "cudaMalloc", word "__global__", word "__device__" } },
+    { what = "uses OpenMP", only = { 0, 4, 5, "offload", "cuda" }, why = "algorithms go through the executor",
+      find = { "#%s*pragma%s+omp", call "omp_[%w_]+" } },
+}
+-- Library headers and who may include them.
+local system_headers = {
+    { find = "^lua", only = { 7 } }, { find = "^lauxlib%.h$", only = { 7 } }, { find = "^lualib%.h$", only = { 7 } },
+    { find = "^hdf5", only = { 6, 7 } }, { find = "^omp%.h$", only = { 0, 4, 5, "offload", "cuda" } },
+    { find = "^cuda", only = { "cuda" } }, { find = "^cublas", only = { "cuda" } }, { find = "^cusparse", only = { "cuda" } },
+    { find = "^cblas", only = { 0, 4 } }, { find = "^blis", only = { 0, 4 } }, { find = "^libxsmm", only = { 0, 4 } }, { find = "^lapack", only = { 0 } },
+}
+-- Exceptions, "file: what", each with its reason.
+local excused = {
+}
+
+local root = arg[1] or "."
+local layer = {}
+for n, names in pairs(layer_of) do
+    for name in names:gmatch("%S+") do
+        assert(not layer[name], name .. " has two layers")
+        layer[name] = n
+    end
+end
+local hidden = {}
+for n, names in pairs(blind) do
+    hidden[n] = {}
+    for name in names:gmatch("%S+") do hidden[n][name] = true end
+end
+
+local function list(folder)
+    local files = {}
+    local pipe = assert(io.popen(("ls -1 '%s/%s' 2>/dev/null"):format(root, folder)))
+    for f in pipe:lines() do
+        if f:match("%.[ch]$") or f:match("%.cu$") or f:match("%.cuh$") then files[#files + 1] = f end
+    end
+    pipe:close()
+    return files
+end
+
+-- The text with comments and the insides of strings blanked, line breaks kept, _Pragma("...") written as the pragma that it is.
+local function strip(text)
+    text = text:gsub('_Pragma%s*%(%s*"([^"\n]*)"%s*%)', "#pragma %1")
+    local out, i, n = {}, 1, #text
+    while i <= n do
+        local two, c = text:sub(i, i + 1), text:sub(i, i)
+        local stop
+        if two == "/*" then
+            stop = select(2, text:find("*/", i + 2, true)) or n
+        elseif two == "//" then
+            stop = (text:find("\n", i, true) or n + 1) - 1
+        elseif c == '"' or c == "'" then
+            local j = i + 1
+            while j <= n and text:sub(j, j) ~= c do j = j + (text:sub(j, j) == "\\" and 2 or 1) end
+            stop = math.min(j, n)
+        end
+        if stop then
+            out[#out + 1] = text:sub(i, stop):gsub("[^\n]", " ")
+            i = stop + 1
+        else
+            out[#out + 1] = c
+            i = i + 1
+        end
+    end
+    return table.concat(out)
+end
+
+local ntest, nfail = 0, 0
+local function report(name, faults)
+    ntest = ntest + 1
+    if #faults > 0 then nfail = nfail + 1 end
+    print(("%s %d - %s"):format(#faults == 0 and "ok" or "not ok", ntest, name))
+    for _, f in ipairs(faults) do print("# " .. f) end
+end
+
+local function allowed(only, n, folder, file)
+    for _, o in ipairs(only) do
+        if o == n and folder == "src" or o == folder or o == file then return true end
+    end
+    return false
+end
+
+for _, folder in ipairs { "src", "offload", "cuda" } do
+    for _, file in ipairs(list(folder)) do
+        local faults = {}
+        local stem = file:match("^(.*)%.%w+$")
+        local n = folder == "src" and layer[stem] or folder ~= "src" and folders[folder] or nil
+        if not n then
+            faults[1] = ("%s/%s has no row in tests/layers.lua"):format(folder, file)
+        else
+            local handle = assert(io.open(root .. "/" .. folder .. "/" .. file))
+            local text = handle:read("a")
+            handle:close()
+            local function fault(line, ...) faults[#faults + 1] = ("%s/%s:%d: "):format(folder, file, line) .. string.format(...) end
+            local number = 0
+            for line in (text .. "\n"):gmatch("(.-)\n") do
+                number = number + 1
+                local mine = line:match('^%s*#%s*include%s+"([^"]+)"')
+                local theirs = line:match("^%s*#%s*include%s+<([^>]+)>")
+                if mine then
+                    local other = mine:match("([^/]+)%.%w+$")
+                    local up = layer[other]
+                    for _, h in ipairs(system_headers) do
+                        if mine:find(h.find) then theirs, other = mine, nil end
+                    end
+                    if not other then -- a library's header in quotes
+                    elseif mine:match("^offload/") or mine:match("^cuda/") then
+                        if folder == "src" and stem ~= "exec" then fault(number, '"%s" may be seen by exec.c only', mine) end
+                    elseif folder ~= "src" and list(folder)[1] and io.open(root .. "/" .. folder .. "/" .. mine) then -- its own neighbour
+                    elseif not up then fault(number, '"%s" has no row in tests/layers.lua', mine)
+                    elseif up > n then fault(number, 'layer %d includes "%s" of layer %d', n, mine, up)
+                    elseif hidden[n] and hidden[n][other] then fault(number, 'layer %d may not know "%s"', n, mine)
+                    end
+                end
+                if theirs then
+                    for _, h in ipairs(system_headers) do
+                        if theirs:find(h.find) and not allowed(h.only, n, folder, file) then
+                            fault(number, "<%s> does not belong in layer %d", theirs, n)
+                        end
+                    end
+                end
+            end
+            number = 0
+            for line in (strip(text) .. "\n"):gmatch("(.-)\n") do
+                number = number + 1
+                for _, p in ipairs(places) do
+                    if not allowed(p.only, n, folder, file) and not excused[file .. ": " .. p.what] then
+                        for _, pattern in ipairs(p.find) do
+                            local at = line:find(pattern)
+                            local before = at and line:sub(1, at - 1)
+                            if at and not before:match("[%.]%s*$") and not before:match("%->%s*$") then -- a member of that name is no call of libc
+                                fault(number, "%s (%s): %s", p.what, line:match(pattern), p.why)
+                                break
+                            end
+                        end
+                    end
+                end
+            end
+        end
+        report(folder .. "/" .. file, faults)
+    end
+end
+print("1.." .. ntest)
+os.exit(nfail == 0 and ntest > 0)
