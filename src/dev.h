@@ -1,0 +1,18 @@
+/* Address in the memory space of an executor, as a type that host code cannot dereference by mistake.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_DEV_H
+#define KL_DEV_H
+#include <stdint.h>
+
+typedef struct kl_dptr {
+    uintptr_t addr; /* 0: none. Host executors keep a host address here. */
+} kl_dptr;
+
+/* The address `elements` doubles further on. */
+static inline kl_dptr kl_dptr_at(kl_dptr p, int64_t elements)
+{
+    kl_dptr q = {p.addr + (uintptr_t)elements * sizeof(double)};
+    return q;
+}
+
+#endif

@@ -1,0 +1,140 @@
+/* Density matrix renormalization group: ground and low excited states of a term list in one charge sector.
+   Infinite-lattice growth and finite-lattice sweeps, two sites at a time. Prints nothing; tells its steps to a monitor.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_DMRG_H
+#define KL_DMRG_H
+#include "davidson.h"
+#include "state.h"
+
+typedef enum kl_strategy { KL_STRATEGY_AUTO, KL_STRATEGY_LR, KL_STRATEGY_L11R } kl_strategy;
+
+/* One sweep: there and back again over all bonds. */
+typedef struct kl_dmrg_sweep {
+    int m;            /* states kept at most (a cluster of equal weights may overshoot it) */
+    double noise;     /* weight of the subspace expansion; 0 in the last sweeps */
+    double tol;       /* residual target of the eigensolver, absolute */
+} kl_dmrg_sweep;
+
+typedef struct kl_dmrg_opts {
+    kl_strategy strategy;
+    kl_solver solver;
+    int nstate;              /* 1..KL_MAX_ROOT, state-averaged */
+    kl_qn target;
+    double accuracy;         /* wanted relative error of the energy; schedule follows from it when nsweep is 0. 0: 1e-9 */
+    int nsweep;              /* entries of `sweep`; 0: automatic */
+    kl_dmrg_sweep *sweep;
+    int m_max;               /* cap of the automatic schedule; 0: 4096 */
+    int m_min;               /* states kept at least where the discarded weight would allow fewer */
+    double discard;          /* truncate to this weight instead of to m alone (dynamic block state selection); 0: off */
+    int max_sweep;           /* of the automatic schedule; 0: 100 */
+    const int *start;        /* [nsite] state of each position for a product start; NULL: chosen */
+    uint64_t seed;
+    int max_basis;           /* Davidson; 0: 20 */
+    int max_apply;           /* products with H per step at most; 0: automatic */
+} kl_dmrg_opts;
+
+typedef struct kl_dmrg_step { /* one optimized bond */
+    int sweep, direction;    /* direction +1: left to right, -1 back */
+    int bond;                /* between positions bond and bond + 1 */
+    int m;                   /* states kept */
+    int nstep, istep;        /* steps in this sweep and number of this one */
+    int64_t dim;             /* size of H_SB */
+    int napply;
+    double energy;           /* lowest */
+    double discarded, entropy;
+    double residual;
+} kl_dmrg_step;
+
+typedef struct kl_dmrg_row { /* one sweep, as reported */
+    int m, m_reached;
+    double noise;
+    double energy[KL_MAX_ROOT];  /* lowest of the sweep, at the middle bond */
+    double change;
+    double discarded;            /* largest of the sweep */
+    double seconds;
+    int64_t napply;
+    int64_t dim_max;
+    double flop;
+} kl_dmrg_row;
+
+typedef enum kl_dmrg_stop { KL_STOP_CONVERGED, KL_STOP_SCHEDULE, KL_STOP_MAX_SWEEP, KL_STOP_M_MAX, KL_STOP_INTERRUPTED } kl_dmrg_stop;
+
+typedef struct kl_dmrg_result {
+    int nstate;
+    double energy[KL_MAX_ROOT];      /* the constant of the terms included */
+    double error_estimate;           /* absolute, from the extrapolation in the discarded weight */
+    double energy_extrapolated;
+    double discarded;                /* of the last sweep */
+    kl_dmrg_stop stop;
+    int nrow;
+    kl_dmrg_row *row;                /* [nrow] */
+    double *entropy;                 /* [nsite-1] of the lowest state, by cut */
+    int64_t napply;
+    double flop, seconds;
+    /* the largest met, for reports in the form of nemes2014 Table 5 */
+    int64_t dim_max, sector_max, matrix_max;
+    double sector_mean;              /* average number of sectors of an enlarged block */
+    double seconds_part[8];          /* ORDER KL_PART */
+} kl_dmrg_result;
+
+/* ORDER KL_PART */
+enum { KL_PART_PLAN, KL_PART_SOLVE, KL_PART_APPLY, KL_PART_TRUNCATE, KL_PART_GROW, KL_PART_TRANSFORM, KL_PART_OTHER, KL_NPART };
+extern const char *const kl_part_name[KL_NPART];
+
+typedef struct kl_dmrg_monitor {
+    void *self;
+    void (*step)(void *self, const kl_dmrg_step *s);             /* after each bond; may be NULL */
+    void (*sweep)(void *self, const kl_dmrg_row *row, int nrow); /* after each sweep; may be NULL */
+    int (*interrupted)(void *self);                              /* asked at each bond; nonzero: stop there, keeping the state; may be NULL */
+    kl_status (*checkpoint)(void *self, const kl_state *state, int sweep_done, kl_err *err); /* at sweep ends and when `due` says so; may be NULL */
+    int (*due)(void *self);
+} kl_dmrg_monitor;
+
+/* Finds the lowest nstate states of terms in sector opts->target. *state: NULL to begin from opts->start or from scratch, else a state to go on
+   from (same sites and charges; other m or parameters welcome); on return the state found. EINPUT when the sector is empty. */
+kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *opts, const kl_dmrg_monitor *monitor, kl_state **state,
+                      kl_dmrg_result *result, kl_err *err) KL_MUST_CHECK;
+void kl_dmrg_result_clear(kl_dmrg_result *r);
+
+/* Infinite-lattice algorithm on its own, as in nemes2014: from 4 sites to nsite by two sites a step, m states, random start vectors. make_terms gives
+   the terms for a length. rows: one per iteration. */
+typedef struct kl_growth_row {
+    int nsite, m;
+    int64_t dim, sector_max, matrix_max;
+    int nsector;
+    int napply;
+    double energy, discarded, flop, seconds, seconds_apply, seconds_solve;
+    int64_t memory_bytes;
+} kl_growth_row;
+typedef struct kl_growth_opts {
+    int nsite, m;
+    kl_strategy strategy;
+    double tol;
+    int max_basis;
+    uint64_t seed;
+    void *self;
+    kl_status (*make_terms)(void *self, int nsite, kl_terms **out, kl_qn *target, kl_err *err);
+} kl_growth_opts;
+kl_status kl_dmrg_grow(const kl_growth_opts *opts, kl_exec *ex, kl_growth_row *rows /* [(nsite-2)/2] */, kl_err *err) KL_MUST_CHECK;
+
+/* What a run would need, before it runs: sectors and record counts at the middle bond for m states, memory and flops. */
+typedef struct kl_dmrg_plan {
+    int m;
+    int nsite;
+    int64_t dim;                 /* of H_SB at the middle bond */
+    int nsector;                 /* sector pairs of the wavefunction there */
+    int64_t nrecord;
+    int bond_op_max, bond_op_mid;/* operators kept at a cut: largest, middle */
+    double flop_apply;           /* one H x */
+    int64_t memory_bytes;
+    double seconds_sweep;        /* estimate from a measured rate */
+    int npair;
+    struct kl_dmrg_pair { kl_qn left, right; int64_t rows, cols; double flop; } *pair; /* [npair] work per patch pair */
+} kl_dmrg_plan;
+kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *opts, int m, kl_dmrg_plan *plan, kl_err *err) KL_MUST_CHECK;
+void kl_dmrg_plan_clear(kl_dmrg_plan *plan);
+
+/* Every charge sector that the sites can make, ascending; for error messages and --charge scan. *out has n entries. */
+kl_status kl_dmrg_sectors(const kl_terms *terms, kl_qn **out, int64_t *n, kl_err *err) KL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,17 @@
+/* All that an eigensolver knows of H: y = H x on a block of vectors, its diagonal, its size, and the executor that holds its vectors.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_LINOP_H
+#define KL_LINOP_H
+#include "exec.h"
+
+typedef struct kl_linop kl_linop;
+struct kl_linop {
+    int64_t n;      /* length of a vector */
+    kl_exec *ex;    /* where vectors live */
+    void *self;
+    /* y[nvec][ldy] = H x[nvec][ldx]; vectors contiguous, ldx, ldy >= n in elements; y may not alias x. Deterministic for equal input. */
+    kl_status (*apply)(const kl_linop *h, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err);
+    kl_dptr diagonal; /* [n], addr 0 when there is none */
+};
+
+#endif

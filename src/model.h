@@ -1,0 +1,127 @@
+/* The C types that the generator fills: what a model description says, free of any lattice or number.
+   Tables are constant and checked once at load (kl_model_check). Signs inside them come from gen/fermion.lua.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_MODEL_H
+#define KL_MODEL_H
+#include "base.h"
+
+#define KL_MODEL_ABI 1      /* raise when a type below changes: cached models are keyed by it */
+#define KL_MAX_CHARGE 8     /* charges of a model, an added parity included */
+#define KL_MAX_FACTOR 8     /* operators in one term */
+#define KL_OP_IDENTITY 0    /* op[0] of every site type */
+#define KL_OP_ZERO (-1)     /* a product that vanishes */
+#define KL_OP_NONE (-2)     /* a product that no term or measurement can need */
+
+/* A conserved charge. Stored values are integers; the user's value is integer * unit_num / unit_den (2*Sz is stored for Sz).
+   Fermion parity of a state is sum(odd * charge) mod 2 over the charges, exact by construction. */
+typedef struct kl_charge {
+    const char *name;
+    int modulus; /* 0: U(1); n > 1: Z_n, values 0..n-1 */
+    int unit_num, unit_den;
+    int odd;
+} kl_charge;
+
+typedef struct kl_elem {
+    int row, col;
+    double value;
+} kl_elem;
+
+/* A site operator with a definite charge shift and parity. transpose(op) == adjoint_factor * op[adjoint]. */
+typedef struct kl_site_op {
+    const char *name; /* "Sz", "c_up", or "Sp*Sm" for a product that the closure added */
+    int shift[KL_MAX_CHARGE]; /* charge(row) - charge(col), reduced for Z_n */
+    int odd;                  /* 1: fermionic */
+    int adjoint;
+    double adjoint_factor;
+    int named;                /* 1: the model's author may measure it by this name */
+    int nelem;
+    const kl_elem *elem;      /* sorted by col, then row; no zeros */
+} kl_site_op;
+
+typedef struct kl_site_product {
+    int op; /* index, KL_OP_ZERO or KL_OP_NONE */
+    double factor;
+} kl_site_product;
+
+typedef struct kl_site_type {
+    const char *name;  /* "spin(1/2)" */
+    const char *where; /* NULL: every site that no other type claims; "ends", "first", "last", "odd", "even", or a site class of a lattice file */
+    int dim;
+    const char *const *state_name;    /* [dim]; "up", "dn", "0", "updn", ... for --start product: and reports */
+    const int (*state_charge)[KL_MAX_CHARGE]; /* [dim][KL_MAX_CHARGE] */
+    int nop;
+    const kl_site_op *op;             /* [nop] */
+    const kl_site_product *product;   /* [nop][nop]: op[a] * op[b] as matrices on one site */
+} kl_site_type;
+
+typedef enum kl_param_kind { KL_PARAM_SCALAR, KL_PARAM_SITE, KL_PARAM_BOND } kl_param_kind;
+
+typedef struct kl_param_def {
+    const char *name;
+    kl_param_kind kind;
+    double value; /* default; arrays start constant */
+} kl_param_def;
+
+/* Where a term sits, handed to its coefficient. Sites are the lattice's numbers, in the order of the term's slots. */
+typedef struct kl_coef_args {
+    const double *scalar;       /* [nparam], scalars only */
+    const double *const *array; /* [nparam] -> [sites] or [bonds]; NULL for scalars */
+    int site[KL_MAX_FACTOR];
+    int bond;                   /* -1 where there is none */
+    int nsite;                  /* of the lattice */
+    double r;                   /* distance of slots 0 and 1; 0 for one site */
+    double x, y;                /* coordinates of slot 0 */
+} kl_coef_args;
+
+typedef enum kl_place {
+    KL_PLACE_SITE,  /* once per site (of class `where`, if not NULL); slot 0 */
+    KL_PLACE_BOND,  /* once per bond of class `where`; slots 0 and 1, site[0] < site[1] in the lattice's numbering */
+    KL_PLACE_PAIR,  /* once per pair of different sites, site[0] < site[1]; if distance > 0 only pairs that far apart */
+    KL_PLACE_RUN,   /* once per run of nslot consecutive sites of a chain or ring */
+    KL_PLACE_NAMED, /* once, on the sites named in `sites` */
+} kl_place;
+
+typedef struct kl_factor {
+    int slot;      /* which of the placement's sites */
+    const int *op; /* [ntype]: operator index on each site type, KL_OP_NONE where that type has no such operator */
+} kl_factor;
+
+typedef struct kl_term_def {
+    kl_place place;
+    const char *where;        /* bond or site class, NULL where the placement needs none */
+    double distance;
+    int nslot;
+    const char *const *sites; /* [nslot] for KL_PLACE_NAMED: a number ("0", "-1" from the end) or a name of a lattice file */
+    int nfactor;
+    const kl_factor *factor;  /* the product in the order it is written: factor[0] acts last */
+    double (*coef)(const kl_coef_args *);
+    int plus_hc;              /* 1: add the Hermitian adjoint */
+    int line;                 /* of the model file */
+    const char *text;         /* "-t * cdag_up(i)*c_up(j) + hc", for messages and `kronlat models` */
+} kl_term_def;
+
+typedef struct kl_model {
+    int abi;             /* KL_MODEL_ABI */
+    const char *name;    /* "heisenberg" */
+    const char *variant; /* structural parameters in the file's order, "S=1/2"; "" when it has none */
+    const char *formula; /* line 1 of the file without its comment mark */
+    const char *source;  /* file name without folder, for messages */
+    uint64_t hash;       /* of the description, structural parameters and generator */
+    int ncharge;
+    const kl_charge *charge;
+    int nparam;
+    const kl_param_def *param;
+    int ntype;
+    const kl_site_type *type;
+    int nterm;
+    const kl_term_def *term;
+} kl_model;
+
+/* Checks what the generator promised (abi, adjoints, shifts, sorted elements, products); the message names the table row. */
+kl_status kl_model_check(const kl_model *m, kl_err *err) KL_MUST_CHECK;
+
+/* Models compiled into this program: kl_models_builtin[kl_models_nbuiltin] (written by the generator). */
+extern const kl_model *const kl_models_builtin[];
+extern const int kl_models_nbuiltin;
+
+#endif
