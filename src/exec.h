@@ -1,0 +1,41 @@
+/* Executors: one function table over vectors in one memory space. `host` is complete here; `offload` fills the same table for a device
+   and `cuda` overlays entries of it. Solvers and algorithms call through these wrappers and never touch the data.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_EXEC_H
+#define KL_EXEC_H
+#include "base.h"
+#include "dev.h"
+
+typedef struct kl_exec kl_exec;
+typedef struct kl_batch kl_batch; /* record.h */
+
+typedef enum kl_space { KL_SPACE_HOST, KL_SPACE_DEVICE } kl_space;
+
+/* All counts are doubles unless a name ends in _bytes. V is nvec vectors of length n, vector j at V + j*ldv. Host arrays are plain pointers. */
+typedef struct kl_vtable {
+    kl_status (*alloc)(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);                      /* contents undefined */
+    void (*release)(kl_exec *ex, kl_dptr *p);
+    kl_status (*upload)(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err);
+    kl_status (*download)(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err);
+    void (*copy)(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst);
+    void (*axpby)(kl_exec *ex, int64_t n, double a, kl_dptr x, double b, kl_dptr y);            /* y = a x + b y; b = 0 never reads y */
+    void (*dots)(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, kl_dptr x, double *out);                 /* out[j] = V_j . x */
+    void (*combine)(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, const double *c, double b, kl_dptr y); /* y = sum_j c[j] V_j + b y; b = 0 never reads y */
+    void (*precondition)(kl_exec *ex, int64_t n, kl_dptr diag, double theta, double floor, kl_dptr r, kl_dptr t);   /* t = r / (d - theta), |d - theta| >= floor, sign kept */
+    kl_status (*batch_prepare)(kl_exec *ex, kl_batch *b, kl_err *err);                          /* upload records, choose kernels; once per batch */
+    kl_status (*batch_apply)(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err); /* y = sum of records on x; every element of y is written */
+    void (*batch_release)(kl_exec *ex, kl_batch *b);
+} kl_vtable;
+
+struct kl_exec {
+    const char *name; /* "host", "offload", "cuda" */
+    kl_space space;
+    int nthread;
+    kl_vtable vt;
+    void *self;
+};
+
+kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err) KL_MUST_CHECK;
+void kl_exec_close(kl_exec **ex);
+
+#endif

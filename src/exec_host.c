@@ -1,0 +1,306 @@
+/* The host executor: the complete table on ordinary memory. Vector operations are memory-bound, so each reads its vectors once, a few columns
+   at a time, in pieces that stay in cache; sums are taken over a partition that depends on the length alone, so the bits of a result depend
+   neither on timing nor on the number of threads. Block products are batch_host.c's.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "exec.h"
+#include "batch_host.h"
+#include "blas.h"
+#include "dense.h"
+#include "mem.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+enum {
+    PARALLEL = 50000,   /* doubles below which threads cost more than they bring */
+    PIECE = 1024,       /* rows worked on at a time: x and y stay in the first cache while V streams by */
+    MAX_CHUNK = 256,    /* parts of a sum */
+    MIN_CHUNK_ROWS = 4 * PIECE,
+    GROUP = 16,         /* columns of a sum taken in one pass over x */
+};
+
+/* The inner loops are compiled for the instruction sets that matter and chosen when the program is loaded. Sanitizers cannot run before main,
+   where that choice is made. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(KL_NO_CLONES)
+#if defined(__has_feature)
+#if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer) && !__has_feature(memory_sanitizer)
+#define CLONED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#endif
+#else
+#define CLONED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#endif
+#endif
+#ifndef CLONED
+#define CLONED
+#endif
+
+static double *at(kl_dptr p)
+{
+    return (double *)p.addr;
+}
+
+/* ---- inner loops on one piece ---- */
+
+CLONED static void dot4(int64_t n, const double *v, int64_t ldv, const double *x, double *sum)
+{
+    const double *const v0 = v, *const v1 = v + ldv, *const v2 = v + 2 * ldv, *const v3 = v + 3 * ldv;
+    double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
+#pragma omp simd reduction(+ : s0, s1, s2, s3)
+    for (int64_t i = 0; i < n; i++) {
+        s0 += v0[i] * x[i];
+        s1 += v1[i] * x[i];
+        s2 += v2[i] * x[i];
+        s3 += v3[i] * x[i];
+    }
+    sum[0] += s0;
+    sum[1] += s1;
+    sum[2] += s2;
+    sum[3] += s3;
+}
+
+CLONED static void dot1(int64_t n, const double *v, const double *x, double *sum)
+{
+    double s = 0.0;
+#pragma omp simd reduction(+ : s)
+    for (int64_t i = 0; i < n; i++) s += v[i] * x[i];
+    sum[0] += s;
+}
+
+CLONED static void scale(int64_t n, double b, double *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] *= b;
+}
+
+CLONED static void add1(int64_t n, double a, const double *x, double *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
+}
+
+CLONED static void set1(int64_t n, double a, const double *x, double *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = a * x[i];
+}
+
+CLONED static void axpby1(int64_t n, double a, const double *x, double b, double *y)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] = a * x[i] + b * y[i];
+}
+
+CLONED static void add4(int64_t n, const double *c, const double *v, int64_t ldv, double *y)
+{
+    const double *const v0 = v, *const v1 = v + ldv, *const v2 = v + 2 * ldv, *const v3 = v + 3 * ldv;
+    const double c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] += (c0 * v0[i] + c1 * v1[i]) + (c2 * v2[i] + c3 * v3[i]);
+}
+
+CLONED static void divide1(int64_t n, const double *d, double theta, double floor, const double *r, double *t)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        const double gap = d[i] - theta;
+        const double size = fabs(gap) < floor ? floor : fabs(gap);
+        t[i] = r[i] / copysign(size, gap);
+    }
+}
+
+/* ---- partition ---- */
+
+/* n rows as nchunk chunks of *rows, the last one shorter: a function of n alone. */
+static int chunks(int64_t n, int64_t *rows)
+{
+    int64_t size = (n + MAX_CHUNK - 1) / MAX_CHUNK;
+    if (size < MIN_CHUNK_ROWS) size = MIN_CHUNK_ROWS;
+    size = (size + PIECE - 1) / PIECE * PIECE;
+    *rows = size;
+    return (int)((n + size - 1) / size);
+}
+
+static int threads_for(const kl_exec *ex, int64_t n)
+{
+    return n < PARALLEL || omp_in_parallel() ? 1 : ex->nthread;
+}
+
+/* ---- the table ---- */
+
+static kl_status host_alloc(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err)
+{
+    (void)ex;
+    kl_status st = KL_OK;
+    double *p = NULL; /* realloc from nothing: no pass over memory that is written next anyway */
+    *out = (kl_dptr){0};
+    KL_TRY(kl_realloc(&p, n, KL_MEM_VECTOR, err));
+    out->addr = (uintptr_t)p;
+out:
+    return st;
+}
+
+static void host_release(kl_exec *ex, kl_dptr *p)
+{
+    (void)ex;
+    double *memory = at(*p);
+    kl_free(&memory);
+    p->addr = 0;
+}
+
+static kl_status host_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err)
+{
+    (void)ex;
+    (void)err;
+    if (n > 0) memcpy(at(dst), src, (size_t)n * sizeof(double));
+    return KL_OK;
+}
+
+static kl_status host_download(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err)
+{
+    (void)ex;
+    (void)err;
+    if (n > 0) memcpy(dst, at(src), (size_t)n * sizeof(double));
+    return KL_OK;
+}
+
+static void host_copy(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst)
+{
+    const double *const x = at(src);
+    double *const y = at(dst);
+    int64_t rows;
+    const int nchunk = chunks(n, &rows);
+#pragma omp parallel for schedule(static) num_threads(threads_for(ex, n)) if (threads_for(ex, n) > 1)
+    for (int chunk = 0; chunk < nchunk; chunk++) {
+        const int64_t from = chunk * rows, to = from + rows < n ? from + rows : n;
+        memmove(y + from, x + from, (size_t)(to - from) * sizeof(double));
+    }
+}
+
+static void host_axpby(kl_exec *ex, int64_t n, double a, kl_dptr xp, double b, kl_dptr yp)
+{
+    const double *const x = at(xp);
+    double *const y = at(yp);
+    int64_t rows;
+    const int nchunk = chunks(n, &rows);
+#pragma omp parallel for schedule(static) num_threads(threads_for(ex, n)) if (threads_for(ex, n) > 1)
+    for (int chunk = 0; chunk < nchunk; chunk++) {
+        const int64_t from = chunk * rows, to = from + rows < n ? from + rows : n;
+        if (b == 0.0) set1(to - from, a, x + from, y + from);
+        else if (b == 1.0) add1(to - from, a, x + from, y + from);
+        else axpby1(to - from, a, x + from, b, y + from);
+    }
+}
+
+/* sum[ncol] += V[from..to) . x[from..to), ncol <= GROUP. */
+static void dots_chunk(int64_t from, int64_t to, int ncol, const double *v, int64_t ldv, const double *x, double *sum)
+{
+    for (int64_t row = from; row < to; row += PIECE) {
+        const int64_t n = to - row < PIECE ? to - row : PIECE;
+        int j = 0;
+        for (; j + 4 <= ncol; j += 4) dot4(n, v + j * ldv + row, ldv, x + row, sum + j);
+        for (; j < ncol; j++) dot1(n, v + j * ldv + row, x + row, sum + j);
+    }
+}
+
+static void host_dots(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, int64_t ldv, kl_dptr xp, double *out)
+{
+    const double *const x = at(xp);
+    int64_t rows;
+    const int nchunk = chunks(n, &rows);
+    double sum[MAX_CHUNK][GROUP];
+    for (int first = 0; first < nvec; first += GROUP) {
+        const int ncol = nvec - first < GROUP ? nvec - first : GROUP;
+        const double *const v = at(vp) + first * ldv;
+#pragma omp parallel for schedule(static) num_threads(threads_for(ex, n)) if (threads_for(ex, n) > 1)
+        for (int chunk = 0; chunk < nchunk; chunk++) {
+            for (int j = 0; j < ncol; j++) sum[chunk][j] = 0.0;
+            const int64_t from = chunk * rows, to = from + rows < n ? from + rows : n;
+            dots_chunk(from, to, ncol, v, ldv, x, sum[chunk]);
+        }
+        for (int j = 0; j < ncol; j++) {
+            double all = 0.0;
+            for (int chunk = 0; chunk < nchunk; chunk++) all += sum[chunk][j];
+            out[first + j] = all;
+        }
+    }
+}
+
+static void combine_chunk(int64_t from, int64_t to, int nvec, const double *v, int64_t ldv, const double *c, double b, double *y)
+{
+    for (int64_t row = from; row < to; row += PIECE) {
+        const int64_t n = to - row < PIECE ? to - row : PIECE;
+        int j = 0;
+        if (b == 0.0 && nvec > 0) {
+            set1(n, c[0], v + row, y + row);
+            j = 1;
+        } else if (b == 0.0) {
+            memset(y + row, 0, (size_t)n * sizeof(double));
+        } else if (b != 1.0) {
+            scale(n, b, y + row);
+        }
+        for (; j + 4 <= nvec; j += 4) add4(n, c + j, v + j * ldv + row, ldv, y + row);
+        for (; j < nvec; j++) add1(n, c[j], v + j * ldv + row, y + row);
+    }
+}
+
+static void host_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, int64_t ldv, const double *c, double b, kl_dptr yp)
+{
+    const double *const v = at(vp);
+    double *const y = at(yp);
+    int64_t rows;
+    const int nchunk = chunks(n, &rows);
+#pragma omp parallel for schedule(static) num_threads(threads_for(ex, n)) if (threads_for(ex, n) > 1)
+    for (int chunk = 0; chunk < nchunk; chunk++) {
+        const int64_t from = chunk * rows, to = from + rows < n ? from + rows : n;
+        combine_chunk(from, to, nvec, v, ldv, c, b, y);
+    }
+}
+
+static void host_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta, double floor, kl_dptr rp, kl_dptr tp)
+{
+    const double *const d = at(diag), *const r = at(rp);
+    double *const t = at(tp);
+    int64_t rows;
+    const int nchunk = chunks(n, &rows);
+#pragma omp parallel for schedule(static) num_threads(threads_for(ex, n)) if (threads_for(ex, n) > 1)
+    for (int chunk = 0; chunk < nchunk; chunk++) {
+        const int64_t from = chunk * rows, to = from + rows < n ? from + rows : n;
+        divide1(to - from, d + from, theta, floor, r + from, t + from);
+    }
+}
+
+kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    *out = NULL;
+    if (nthread < 0) return kl_fail(err, KL_EINPUT, "%d threads; 0 (what OpenMP says) or more are allowed", nthread);
+    kl_blas_init();
+    KL_TRY(kl_alloc(out, 1, KL_MEM_MISC, err));
+    (*out)->name = "host";
+    (*out)->space = KL_SPACE_HOST;
+    (*out)->nthread = nthread > 0 ? nthread : omp_get_max_threads();
+    (*out)->vt = (kl_vtable){
+        .alloc = host_alloc,
+        .release = host_release,
+        .upload = host_upload,
+        .download = host_download,
+        .copy = host_copy,
+        .axpby = host_axpby,
+        .dots = host_dots,
+        .combine = host_combine,
+        .precondition = host_precondition,
+        .batch_prepare = kl_host_batch_prepare,
+        .batch_apply = kl_host_batch_apply,
+        .batch_release = kl_host_batch_release,
+    };
+out:
+    return st;
+}
+
+void kl_exec_close(kl_exec **ex)
+{
+    if (*ex == NULL) return;
+    kl_dense_release();
+    kl_free(ex);
+}
