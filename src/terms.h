@@ -1,0 +1,53 @@
+/* The Hamiltonian of a model on a lattice as one sorted list of operator strings: h.c. written out, sites that coincide multiplied,
+   equal strings merged, zeros dropped. Signs come from the generated phase.h only.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_TERMS_H
+#define KL_TERMS_H
+#include "params.h"
+
+typedef struct kl_op_at {
+    int pos; /* DMRG position */
+    int op;  /* index into the operators of that position's site type; never the identity */
+} kl_op_at;
+
+typedef struct kl_term {
+    double coef;
+    int nop;
+    int64_t first; /* ops at op[first .. first+nop), pos strictly increasing; as a fermionic product in that order */
+} kl_term;
+
+typedef struct kl_terms {
+    const kl_model *model;
+    int nsite;
+    const kl_site_type **type; /* [nsite] by DMRG position */
+    double constant;           /* strings that multiplied to the identity */
+    int64_t nterm;
+    kl_term *term;             /* sorted by their op strings */
+    int64_t nop;
+    kl_op_at *op;
+    int *def;                  /* [nterm]: first term definition of the model that the string comes from, for messages; -1: kl_terms_add */
+    int64_t term_room, op_room; /* capacities, for kl_terms_add */
+} kl_terms;
+
+/* 1 when lattice site i belongs to a site class: "first", "last", "ends" (of a grid: its first and last column), "even", "odd" (site 0 is even),
+   or a class that a lattice file names; NULL is every site. */
+int kl_lattice_site_is(const kl_lattice *lat, int i, const char *where);
+
+/* Site type of lattice site i; NULL when no type of the model claims it. */
+const kl_site_type *kl_model_type_at(const kl_model *m, const kl_lattice *lat, int i);
+
+/* EINPUT: a bond class that this lattice lacks (with those it has), an operator missing on a site type, a result that is not Hermitian. */
+kl_status kl_terms_create(const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_terms **out, kl_err *err) KL_MUST_CHECK;
+
+/* Adds coef * product (in the order given, lattice positions already DMRG positions; may repeat and be unsorted), e.g. a pinning field.
+   Call kl_terms_merge after the last one: it sorts, merges equal strings, drops those that cancel (1e-15 of the sum of the magnitudes), and
+   refuses a string that breaks a charge or is odd, and a sum that is not Hermitian. When it refuses, the list is as it was before the merge. */
+kl_status kl_terms_add(kl_terms *t, double coef, int nop, const kl_op_at *ops, int plus_hc, kl_err *err) KL_MUST_CHECK;
+kl_status kl_terms_merge(kl_terms *t, kl_err *err) KL_MUST_CHECK;
+
+void kl_terms_destroy(kl_terms **t);
+
+/* Index of the named operator on a site type, KL_OP_NONE if it has none. */
+int kl_site_op_find(const kl_site_type *type, const char *name);
+
+#endif
