@@ -14,8 +14,8 @@ local layer_of = {
     [3] = "batch record",
     [4] = "exec exec_absent exec_host batch_host",
     [5] = "davidson lanczos linop lobpcg ortho",
-    [6] = "checkpoint cover dmrg measure renorm state superblock system truncate",
-    [7] = "bench devices job main options plan plot report show task",
+    [6] = "checkpoint cover dmrg measure mpo renorm state superblock system truncate",
+    [7] = "bench devices job json main options plan plot report show task",
 }
 
 -- What a layer may not see although it lies below: executors and solvers run anything, so they see no model and no lattice.
