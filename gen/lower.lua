@@ -1,0 +1,706 @@
+-- From the model as written to tables: charges with units, operators with shift, parity and adjoint, products on one site, terms.
+-- Checks what a Hamiltonian must obey. Signs come from fermion.lua only.
+-- SPDX-License-Identifier: Apache-2.0
+local util = require("util")
+local algebra = require("algebra")
+local matrix = require("matrix")
+local fermion = require("fermion")
+local space = require("space")
+
+local lower = {}
+local refuse_at = util.refuse_at
+
+local MAX_CHARGE, MAX_FACTOR, MAX_TERMS, MAX_OPS = 8, 8, 20000, 2000
+local IDENTITY = 1      -- places count from 1 here; emit.lua subtracts
+local NONE, ZERO = "none", "zero"
+
+-- 1. Charges ---------------------------------------------------------------------------------------------------------------------
+
+-- The matrix of a bare operator expression on one type; operators that this type lacks count as zero.
+local function local_matrix(t, expr, line, what)
+    local total = matrix.new(t.space.dim)
+    for _, m in ipairs(expr.list) do
+        if m.coef.tree then refuse_at(line, "%s contains %s, which is only known at run time", what, algebra.coef_text(m.coef)) end
+        if m.hc then refuse_at(line, "%s is diagonal and needs no hc", what) end
+        local product = matrix.identity(t.space.dim)
+        for _, f in ipairs(m.factors) do
+            if f.slot then refuse_at(line, "%s is written without sites, as in n_up - n_dn", what) end
+            local op = t.space.op[f.op]
+            if not op and f.needs then refuse_at(line, "%s needs a flavour here, as in %s_%s", f.op, f.op, f.needs) end
+            op = op or matrix.new(t.space.dim)
+            product = matrix.multiply(product, f.dagger and matrix.transpose(op) or op)
+        end
+        total = matrix.add(total, product, m.coef.c)
+    end
+    return total
+end
+
+local function gcd(a, b)
+    while b ~= 0 do a, b = b, a % b end
+    return a
+end
+
+local function lower_charges(model, out)
+    for _, charge in ipairs(model.charges) do
+        local what = "the charge " .. charge.name
+        local values, all = {}, {}
+        for p, t in ipairs(out.types) do
+            local m = local_matrix(t, charge.expr, charge.line, what)
+            values[p] = {}
+            for state = 0, t.dim - 1 do
+                values[p][state + 1] = matrix.get(m, state, state)
+                all[#all + 1] = values[p][state + 1]
+            end
+            for _, el in ipairs(matrix.elements(m)) do
+                if el[1] ~= el[2] then
+                    refuse_at(charge.line, "%s is not diagonal: it joins the states %s and %s of %s", what, t.state[el[2] + 1], t.state[el[1] + 1], t.name)
+                end
+            end
+        end
+        local den
+        for d = 1, charge.modulus > 0 and 1 or 24 do
+            local whole = true
+            for _, v in ipairs(all) do
+                if math.abs(v * d - math.floor(v * d + 0.5)) > 1e-12 * math.max(1, math.abs(v * d)) or math.abs(v * d) > 1e6 then whole = false end
+            end
+            if whole then den = d; break end
+        end
+        if not den then
+            refuse_at(charge.line, "%s has values that are %s", what, charge.modulus > 0 and "not whole numbers" or "not small multiples of 1/1 to 1/24")
+        end
+        local num, nonzero = 0, false
+        for p, list in ipairs(values) do
+            for q, v in ipairs(list) do
+                local n = math.floor(v * den + 0.5)
+                if charge.modulus > 0 then n = n % charge.modulus end
+                values[p][q] = math.tointeger(n)
+                num = gcd(num, math.abs(values[p][q]))
+                nonzero = nonzero or n ~= 0
+            end
+        end
+        if not nonzero then refuse_at(charge.line, "%s is zero in every state", what) end
+        if charge.modulus > 0 then num = 1 end
+        for p, list in ipairs(values) do
+            local t = out.types[p]
+            for q, n in ipairs(list) do t.charge[q][#out.charges + 1] = n // num end
+        end
+        local common = gcd(num, den)
+        out.charges[#out.charges + 1] = {name = charge.name, modulus = charge.modulus, num = num // common, den = den // common, odd = 0, line = charge.line}
+    end
+
+    -- Parity as a sum of charges mod 2, with as few of them as possible; a Z2 charge of its own where there is none.
+    local fermionic = false
+    for _, t in ipairs(out.types) do
+        for _, odd in ipairs(t.space.parity) do fermionic = fermionic or odd == 1 end
+    end
+    if fermionic then
+        local best, best_count
+        for subset = 1, (1 << #out.charges) - 1 do
+            local count, usable = 0, true
+            for c = 1, #out.charges do
+                if subset & (1 << (c - 1)) ~= 0 then
+                    count = count + 1
+                    if out.charges[c].modulus % 2 ~= 0 then usable = false end
+                end
+            end
+            if usable and (not best or count < best_count) then
+                for _, t in ipairs(out.types) do
+                    for state = 1, t.dim do
+                        local sum = 0
+                        for c = 1, #out.charges do
+                            if subset & (1 << (c - 1)) ~= 0 then sum = sum + t.charge[state][c] end
+                        end
+                        if sum % 2 ~= t.space.parity[state] then usable = false end
+                    end
+                end
+                if usable then best, best_count = subset, count end
+            end
+        end
+        if best then
+            for c = 1, #out.charges do out.charges[c].odd = (best >> (c - 1)) & 1 end
+        else
+            local name = "parity"
+            for _, c in ipairs(out.charges) do
+                if c.name == name then name = "fermion_parity" end
+            end
+            for _, t in ipairs(out.types) do
+                for state = 1, t.dim do t.charge[state][#out.charges + 1] = t.space.parity[state] end
+            end
+            out.charges[#out.charges + 1] = {name = name, modulus = 2, num = 1, den = 1, odd = 1, line = model.conserve_line, added = true}
+        end
+    end
+    if #out.charges > MAX_CHARGE then
+        refuse_at(model.conserve_line, "%d charges (an added fermion parity included); at most %d are possible", #out.charges, MAX_CHARGE)
+    end
+    for c, charge in ipairs(out.charges) do
+        for d = 1, c - 1 do
+            if out.charges[d].name == charge.name then refuse_at(charge.line, "the charge %s is given twice", charge.name) end
+        end
+    end
+end
+
+-- Value of a stored charge in the user's unit.
+function lower.charge_text(charge, n)
+    if charge.modulus > 0 then return tostring(n) end
+    return util.fraction(n * charge.num / charge.den)
+end
+
+-- 2. Operators of a site type ----------------------------------------------------------------------------------------------------
+
+-- charge(row) - charge(col) for all elements; nil and the reason where they differ.
+local function shift_of(out, t, m)
+    local shift
+    for _, el in ipairs(matrix.elements(m)) do
+        local here = {}
+        for c, charge in ipairs(out.charges) do
+            local d = t.charge[el[1] + 1][c] - t.charge[el[2] + 1][c]
+            if charge.modulus > 0 then d = d % charge.modulus end
+            here[c] = d
+            if shift and shift[c] ~= d then
+                return nil, string.format("has no definite shift of the charge %s: it changes it by %s and by %s; drop %s from conserve or use operators that change it by one amount",
+                    charge.name, lower.charge_text(charge, shift[c]), lower.charge_text(charge, d), charge.name)
+            end
+        end
+        shift = shift or here
+    end
+    return shift
+end
+
+-- Place and factor of the listed operator that m is a multiple of; ZERO; or nil.
+local function find(t, m)
+    if matrix.is_zero(m) then return ZERO end
+    for _, p in ipairs(t.bucket[matrix.pattern(m)] or {}) do
+        local f = matrix.ratio(m, t.op[p].m)
+        if f then return p, f end
+    end
+    return nil
+end
+
+local function append(out, t, name, m, named)
+    local shift = shift_of(out, t, m)
+    local odd = space.parity_of(t.space, m)
+    t.op[#t.op + 1] = {name = name, m = m, shift = shift, odd = odd, named = named}
+    if #t.op > MAX_OPS then refuse_at(t.line, "%s needs more than %d operators with their products", t.name, MAX_OPS) end
+    local pattern = matrix.pattern(m)
+    t.bucket[pattern] = t.bucket[pattern] or {}
+    table.insert(t.bucket[pattern], #t.op)
+    return #t.op
+end
+
+-- Adjoint of operator p; appended if it is not there.
+local function adjoint(out, t, p)
+    local op = t.op[p]
+    if not op.adjoint then
+        local m = matrix.transpose(op.m)
+        local q, f = find(t, m)
+        if not q then
+            local name = op.name .. "^+"
+            if op.parts then
+                local parts = {}
+                for s = #op.parts, 1, -1 do
+                    local a = adjoint(out, t, op.parts[s])
+                    parts[#parts + 1] = t.op[a].name
+                end
+                name = table.concat(parts, "*")
+            end
+            q, f = append(out, t, name, m, false), 1
+        end
+        op.adjoint, op.adjoint_factor = q, f
+        -- m and its transpose are both multiples, so the way back is the inverse factor
+        if not t.op[q].adjoint then t.op[q].adjoint, t.op[q].adjoint_factor = p, 1 / f end
+    end
+    return op.adjoint, op.adjoint_factor
+end
+
+-- Place and factor of op[a]*op[b]; appended if it is not there.
+local function product(out, t, a, b)
+    local key = a * 65536 + b
+    local known = t.products[key]
+    if not known then
+        local m = matrix.multiply(t.op[a].m, t.op[b].m)
+        local p, f = find(t, m)
+        if not p then
+            p, f = append(out, t, t.op[a].name .. "*" .. t.op[b].name, m, false), 1
+            t.op[p].parts = table.move(t.op[b].parts or {b}, 1, #(t.op[b].parts or {b}), #(t.op[a].parts or {a}) + 1, table.move(t.op[a].parts or {a}, 1, #(t.op[a].parts or {a}), 1, {}))
+        end
+        known = {p, f or 0}
+        t.products[key] = known
+    end
+    return known[1], known[2]
+end
+
+local function lower_types(model, out)
+    for p, given in ipairs(model.types) do
+        local s = given.space
+        local t = {name = s.name, where = given.where, line = given.line, space = s, dim = s.dim, state = s.state, charge = {}, op = {}, bucket = {}, products = {}, at = {}, hidden = {}}
+        for state = 1, s.dim do t.charge[state] = {} end
+        out.types[p] = t
+    end
+    lower_charges(model, out)
+    for _, t in ipairs(out.types) do
+        append(out, t, "I", matrix.identity(t.dim), true)
+        t.at.I = IDENTITY
+        for _, name in ipairs(t.space.order) do
+            local m = t.space.op[name]
+            local shift, reason = shift_of(out, t, m)
+            if matrix.is_zero(m) then
+                t.hidden[name] = "vanishes on " .. t.name
+            elseif not shift then
+                if t.space.explicit then refuse_at(t.line, "the operator %s %s", name, reason) end
+                t.hidden[name] = reason
+            else
+                t.at[name] = append(out, t, name, m, true)
+            end
+        end
+    end
+end
+
+-- 3. Terms -----------------------------------------------------------------------------------------------------------------------
+
+-- A lowered factor is {slot, op = {place or NONE per type}, odd}. A lowered product has coef, factors and is zero where factors is nil.
+
+local function each_assignment(out, slots, visit) -- all ways to give the slots a type
+    local chosen = {}
+    local function go(p)
+        if p > #slots then return visit(chosen) end
+        for t = 1, #out.types do
+            chosen[slots[p]] = t
+            go(p + 1)
+        end
+    end
+    go(1)
+end
+
+local function slots_of(factors)
+    local seen, list = {}, {}
+    for _, f in ipairs(factors) do
+        if not seen[f.slot] then seen[f.slot] = true; list[#list + 1] = f.slot end
+    end
+    table.sort(list)
+    return list
+end
+
+local function factor_name(out, f)
+    for p, t in ipairs(out.types) do
+        if f.op[p] ~= NONE then return t.op[f.op[p]].name end
+    end
+end
+local function product_text(out, m)
+    local parts = {}
+    for p, f in ipairs(m.factors) do
+        local name = factor_name(out, f)
+        if string.find(name, "[^%w_]") then name = "(" .. name .. ")" end
+        parts[p] = string.format("%s(%s)", name, algebra.slot_name(f.slot))
+    end
+    return table.concat(parts, "*")
+end
+
+-- Sorted by slot with the sign of fermion.lua, same slots multiplied where all types agree. Returns factors (nil: zero) and factor.
+local function canonical(out, factors)
+    local key, odd = {}, {}
+    for p, f in ipairs(factors) do key[p], odd[p] = f.slot, f.odd end
+    local scale, perm = fermion.sort(key, odd)
+    local list = {}
+    for p = 1, #factors do
+        local f = factors[perm[p]]
+        local last = list[#list]
+        local merged, factor, zeros, count = {}, nil, 0, 0
+        if last and last.slot == f.slot then
+            local same = true
+            for t, type_ in ipairs(out.types) do
+                merged[t] = NONE
+                if last.op[t] ~= NONE and f.op[t] ~= NONE then
+                    local q, g = product(out, type_, last.op[t], f.op[t])
+                    count = count + 1
+                    if q == ZERO then
+                        zeros = zeros + 1
+                    else
+                        same = same and (factor == nil or factor == g)
+                        merged[t], factor = q, g
+                    end
+                end
+            end
+            if zeros == count then return nil, 0 end
+            if not same or zeros > 0 then last = nil end
+        else
+            last = nil
+        end
+        if last then
+            list[#list] = {slot = f.slot, op = merged, odd = last.odd ~ f.odd}
+            scale = scale * factor
+        else
+            list[#list + 1] = f
+        end
+    end
+    local kept = {}
+    for _, f in ipairs(list) do
+        local identity = true
+        for t = 1, #out.types do identity = identity and f.op[t] == IDENTITY end
+        if not identity then kept[#kept + 1] = f end
+    end
+    return kept, scale
+end
+
+local function product_key(out, factors)
+    local parts = {}
+    for _, f in ipairs(factors) do
+        parts[#parts + 1] = f.slot
+        for t = 1, #out.types do parts[#parts + 1] = f.op[t] end
+    end
+    return table.concat(parts, ",")
+end
+
+local function adjoint_factors(out, factors, line)
+    local list, scale = {}, 1
+    for p = #factors, 1, -1 do
+        local f = factors[p]
+        local op, factor = {}, nil
+        for t, type_ in ipairs(out.types) do
+            op[t] = NONE
+            if f.op[t] ~= NONE then
+                local q, g = adjoint(out, type_, f.op[t])
+                if factor and factor ~= g then
+                    refuse_at(line, "the adjoint of %s has different factors on different kinds of sites", factor_name(out, f))
+                end
+                op[t], factor = q, g
+            end
+        end
+        list[#list + 1] = {slot = f.slot, op = op, odd = f.odd}
+        scale = scale * factor
+    end
+    return list, scale
+end
+
+-- One product of the statement: names to places, with all checks. Returns factors as written, and a factor.
+local function resolve(out, st, m)
+    local line = st.line
+    local factors, scale = {}, 1
+    for _, f in ipairs(m.factors) do
+        if not f.slot then refuse_at(line, "%s needs a site, as in %s(i)", f.op, f.op) end
+        if f.flavour then refuse_at(line, "the flavour %s is not summed: write sum(%s, ...)", f.flavour.name, f.flavour.name) end
+        if f.slot > st.nslot then
+            local allowed = {}
+            for p = 1, st.nslot do allowed[p] = algebra.slot_name(p) end
+            refuse_at(line, "%s(%s): %s has only the site%s %s", f.op, algebra.slot_name(f.slot), st.word, st.nslot > 1 and "s" or "", table.concat(allowed, ", "))
+        end
+        local op, some, reason, odd = {}, false, nil, nil
+        for t, type_ in ipairs(out.types) do
+            op[t] = type_.at[f.op] or NONE
+            if op[t] ~= NONE then
+                some = true
+                local here = type_.op[op[t]].odd
+                if odd and odd ~= here then refuse_at(line, "%s is fermionic on one kind of site and not on another", f.op) end
+                odd = here
+            end
+            reason = reason or type_.hidden[f.op]
+        end
+        if not some then refuse_at(line, "the operator %s %s", f.op, reason or "is on no site") end
+        factors[#factors + 1] = {slot = f.slot, op = op, odd = odd}
+        if f.dagger then
+            local list, g = adjoint_factors(out, {factors[#factors]}, line)
+            factors[#factors], scale = list[1], scale * g
+        end
+    end
+    -- Parity and charges, for every way in which the kinds of sites can meet.
+    local text = algebra.monomial_text({coef = algebra.number(1), factors = m.factors})
+    local odd = 0
+    for _, f in ipairs(factors) do odd = odd ~ f.odd end
+    if odd == 1 then refuse_at(line, "%s has an odd number of fermionic operators", text) end
+    local possible = #factors == 0
+    each_assignment(out, slots_of(factors), function(chosen)
+        local total = {}
+        for _, f in ipairs(factors) do
+            if f.op[chosen[f.slot]] == NONE then return end
+        end
+        possible = true
+        for _, f in ipairs(factors) do
+            local shift = out.types[chosen[f.slot]].op[f.op[chosen[f.slot]]].shift
+            for c = 1, #out.charges do total[c] = (total[c] or 0) + shift[c] end
+        end
+        for c, charge in ipairs(out.charges) do
+            local d = total[c] or 0
+            if charge.modulus > 0 then d = d % charge.modulus end
+            if d ~= 0 then
+                refuse_at(line, "%s changes %s by %s; every term must conserve %s%s", text, charge.name, lower.charge_text(charge, d), charge.name,
+                    charge.added and " (the parity of the number of fermions)" or string.format(" (drop %s from conserve if it is not conserved)", charge.name))
+            end
+        end
+    end)
+    if not possible then refuse_at(line, "no kind of site has all of the operators in %s", text) end
+    return factors, scale
+end
+
+-- Per-site parameters get their site, per-bond ones their bond; everything else is checked against the placement.
+local function resolve_coef(st, c, used)
+    return algebra.map_coef(c, function(t)
+        if t.k == "par" then
+            used[t.name] = true
+            if t.kind == "site" then
+                local at = t.at
+                if not at then
+                    if st.nslot > 1 then
+                        refuse_at(st.line, "%s is per site: write %s(i) or %s(j)", t.name, t.name, t.name)
+                    end
+                    at = 1
+                end
+                if at > st.nslot then refuse_at(st.line, "%s(%s): %s has only %d site%s", t.name, algebra.slot_name(at), st.word, st.nslot, st.nslot > 1 and "s" or "") end
+                return {k = "par", name = t.name, kind = "site", at = at}
+            elseif t.kind == "bond" then
+                if st.place ~= "BOND" then refuse_at(st.line, "%s is per bond and can only be used in bond(...), not in %s(...)", t.name, st.word) end
+                return {k = "par", name = t.name, kind = "bond", at = "bond"}
+            end
+        elseif t.k == "site" and t.slot > st.nslot then
+            refuse_at(st.line, "%s: %s has only %d site%s", algebra.slot_name(t.slot), st.word, st.nslot, st.nslot > 1 and "s" or "")
+        elseif t.k == "r" and st.nslot < 2 then
+            refuse_at(st.line, "r is the distance of i and j; %s has only one site", st.word)
+        end
+    end)
+end
+
+-- A number for every atom of a coefficient, the same on every run: enough to tell different expressions apart.
+local function probe(round)
+    return function(t)
+        local name = t.k .. (t.name or "") .. tostring(t.at or "") .. tostring(t.slot or "") .. round
+        return 0.3 + (util.hash({name}) >> 12) / 2.0 ^ 52
+    end
+end
+local function same_value(a, b)
+    for round = 1, 3 do
+        local p, q = algebra.coef_value(a, probe(round)), algebra.coef_value(b, probe(round))
+        if not (math.abs(p - q) <= 1e-12 * (math.abs(p) + math.abs(q))) then return false end
+    end
+    return true
+end
+
+local function lower_statement(model, out, st, used)
+    local entries, at = {}, {}
+    local function add(coef, factors)
+        local list, scale = canonical(out, factors)
+        coef = algebra.coef_mul(algebra.number(scale), coef)
+        if not list or coef.c == 0 then return end
+        if #list > MAX_FACTOR then refuse_at(st.line, "a product of %d operators; at most %d are possible", #list, MAX_FACTOR) end
+        local key = product_key(out, list)
+        local e = at[key]
+        if e then
+            e.coef = algebra.coef_add(e.coef, coef)
+        else
+            e = {coef = coef, factors = list, key = key}
+            at[key] = e
+            entries[#entries + 1] = e
+        end
+    end
+    for _, m in ipairs(st.expr.list) do
+        local coef = resolve_coef(st, m.coef, used)
+        local factors, scale = resolve(out, st, m)
+        coef = algebra.coef_mul(algebra.number(scale), coef)
+        add(coef, factors)
+        if m.hc then
+            local reverse, g = adjoint_factors(out, factors, st.line)
+            add(algebra.coef_mul(algebra.number(g), coef), reverse)
+        end
+    end
+    -- Pairs of adjoints with the same coefficient become one term with "+ hc".
+    local terms = {}
+    for _, e in ipairs(entries) do
+        if not e.done and e.coef.c ~= 0 then
+            e.done = true
+            local reverse, g = adjoint_factors(out, e.factors, st.line)
+            local list, scale = canonical(out, reverse)
+            e.adjoint_key, e.adjoint_scale = product_key(out, list), g * scale
+            local partner = at[e.adjoint_key]
+            if partner and partner ~= e and not partner.done and same_value(algebra.coef_mul(algebra.number(e.adjoint_scale), e.coef), partner.coef) then
+                partner.done, e.hc = true, true
+            end
+            terms[#terms + 1] = e
+        end
+    end
+    for _, e in ipairs(terms) do
+        if #e.factors == 0 then
+            local op = {}
+            for t = 1, #out.types do op[t] = IDENTITY end
+            e.factors, e.constant = {{slot = 1, op = op, odd = 0}}, true
+        end
+        e.st, e.line = st, st.line
+        local text = algebra.coef_text(e.coef, e.constant and 0 or 2)
+        if not e.constant then
+            local body = product_text(out, e)
+            if not e.coef.tree and math.abs(e.coef.c) == 1 then
+                text = (e.coef.c < 0 and "-" or "") .. body
+            elseif e.coef.c < 0 then
+                text = "-" .. algebra.coef_text(algebra.coef_mul(algebra.number(-1), e.coef), 2) .. " * " .. body
+            else
+                text = text .. " * " .. body
+            end
+        end
+        e.text = e.hc and text .. " + hc" or text
+        out.terms[#out.terms + 1] = e
+        if #out.terms > MAX_TERMS then refuse_at(st.line, "more than %d terms", MAX_TERMS) end
+    end
+end
+
+-- 4. Hermiticity -----------------------------------------------------------------------------------------------------------------
+
+-- The sum of terms as a matrix on one site of each slot's type, where it is small enough.
+local function group_matrix(out, terms, chosen, nslot)
+    local parts, dim = {}, 1
+    for slot = 1, nslot do
+        local t = out.types[chosen[slot]]
+        parts[slot] = {dim = t.dim, parity = t.space.parity}
+        dim = dim * t.dim
+    end
+    if dim > 4096 then return nil end
+    local total = matrix.new(dim)
+    for _, e in ipairs(terms) do
+        local m, possible = matrix.identity(dim), true
+        for _, f in ipairs(e.factors) do
+            local p = f.op[chosen[f.slot]]
+            if p == NONE then possible = false; break end
+            local op = out.types[chosen[f.slot]].op[p]
+            m = matrix.multiply(m, fermion.embed(parts, f.slot, op.m, op.odd))
+        end
+        if possible then
+            local c = algebra.coef_value(e.coef, probe(1))
+            total = matrix.add(total, m, c)
+            if e.hc then total = matrix.add(total, matrix.transpose(m), c) end
+        end
+    end
+    return total
+end
+
+local function check_hermitian(out)
+    local groups, order = {}, {}
+    for _, e in ipairs(out.terms) do
+        local st = e.st
+        local key = table.concat({st.place, st.where or "", tostring(st.distance), st.nslot, table.concat(st.sites or {}, "\0")}, "\1")
+        if not groups[key] then groups[key] = {}; order[#order + 1] = key end
+        table.insert(groups[key], e)
+    end
+    for _, key in ipairs(order) do
+        local terms, sum, scale = groups[key], {}, {}
+        for _, e in ipairs(terms) do
+            local c = algebra.coef_value(e.coef, probe(1))
+            if not util.is_finite(c) then c = 1 end
+            sum[e.key] = (sum[e.key] or 0) + c
+            scale[e.key] = (scale[e.key] or 0) + math.abs(c)
+            if e.hc then
+                sum[e.adjoint_key] = (sum[e.adjoint_key] or 0) + e.adjoint_scale * c
+                scale[e.adjoint_key] = (scale[e.adjoint_key] or 0) + math.abs(c)
+            end
+        end
+        local culprit
+        for _, e in ipairs(terms) do
+            if not e.hc and not culprit then
+                local want, have = e.adjoint_scale * sum[e.key], sum[e.adjoint_key] or 0
+                if math.abs(want - have) > 1e-12 * (scale[e.key] + (scale[e.adjoint_key] or 0)) then culprit = e end
+            end
+        end
+        if culprit then -- the same operator may be written in two ways: decide by the matrix where that is possible
+            local hermitian, slots = true, {}
+            for slot = 1, culprit.st.nslot do slots[slot] = slot end
+            if #slots <= 4 then
+                each_assignment(out, slots, function(chosen)
+                    local m = group_matrix(out, terms, chosen, #slots)
+                    if not m then hermitian = false; return end
+                    local size = 0
+                    for _, v in pairs(m.e) do size = math.max(size, math.abs(v)) end
+                    for _, el in ipairs(matrix.elements(m)) do
+                        if math.abs(el[3] - matrix.get(m, el[2], el[1])) > 1e-11 * size then hermitian = false end
+                    end
+                end)
+            else
+                hermitian = false
+            end
+            if not hermitian then
+                refuse_at(culprit.line, "the Hamiltonian is not Hermitian: the adjoint of %s is missing; add + hc (a DM term or a flux needs complex numbers, which are not possible: look for a real gauge)",
+                    culprit.text)
+            end
+        end
+    end
+end
+
+-- 5. Closure ---------------------------------------------------------------------------------------------------------------------
+
+-- All products that C can need: pairs of named operators, and what may fall on one site when the sites of a term coincide.
+local function close_products(out)
+    for p, t in ipairs(out.types) do
+        for _, e in ipairs(out.terms) do
+            if e.st.place == "NAMED" or e.st.place == "RUN" or #out.types > 1 then
+                local n = #e.factors
+                for subset = 1, (1 << n) - 1 do
+                    local acc, dead
+                    for q = 1, n do
+                        if subset & (1 << (q - 1)) ~= 0 and not dead then
+                            local op = e.factors[q].op[p]
+                            if op == NONE then
+                                dead = true
+                            elseif acc then
+                                acc = product(out, t, acc, op)
+                                dead = acc == ZERO
+                            else
+                                acc = op
+                            end
+                        end
+                    end
+                end
+            end
+        end
+        local named = {}
+        for q, op in ipairs(t.op) do
+            if op.named then named[#named + 1] = q end
+        end
+        for _, a in ipairs(named) do
+            for _, b in ipairs(named) do product(out, t, a, b) end
+        end
+        local q = 1
+        while q <= #t.op do -- adjoints may be appended on the way
+            adjoint(out, t, q)
+            q = q + 1
+        end
+        -- What else is a multiple of a listed operator is said too, as far as that stays cheap.
+        local elements = 0
+        for _, op in ipairs(t.op) do
+            for _ in pairs(op.m.e) do elements = elements + 1 end
+        end
+        local everything = elements * #t.op <= 4000000
+        t.table = {}
+        for a = 1, #t.op do
+            local row = {}
+            for b = 1, #t.op do
+                local known = t.products[a * 65536 + b]
+                if known then
+                    row[b] = known
+                elseif a == IDENTITY then
+                    row[b] = {b, 1}
+                elseif b == IDENTITY then
+                    row[b] = {a, 1}
+                elseif everything then
+                    local r, f = find(t, matrix.multiply(t.op[a].m, t.op[b].m))
+                    row[b] = r and {r, f or 0} or {NONE, 0}
+                else
+                    row[b] = {NONE, 0}
+                end
+            end
+            t.table[a] = row
+        end
+    end
+end
+
+lower.NONE, lower.ZERO = NONE, ZERO
+
+-- Model as written (language.read) -> tables.
+function lower.model(model)
+    local out = {types = {}, charges = {}, terms = {}, params = {}}
+    lower_types(model, out)
+    local used = {}
+    for _, st in ipairs(model.statements) do lower_statement(model, out, st, used) end
+    for p, name in ipairs(model.param_order) do
+        if not used[name] then refuse_at(model.params[name].line, "the parameter %s is not used by any term", name) end
+        out.params[p] = model.params[name]
+    end
+    if #out.terms == 0 then refuse_at(model.statements[1].line, "all terms vanish") end
+    check_hermitian(out)
+    close_products(out)
+    return out
+end
+
+return lower

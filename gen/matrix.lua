@@ -1,0 +1,139 @@
+-- Sparse real matrices of one local space, exact where their elements are square roots of small fractions.
+-- Rows and columns count from 0; element (row, col) is kept under the key col * dim + row, so that sorted keys are C's order.
+-- SPDX-License-Identifier: Apache-2.0
+local matrix = {}
+
+local function new(dim) return {dim = dim, e = {}} end
+matrix.new = new
+
+function matrix.set(m, row, col, v) m.e[col * m.dim + row] = v ~= 0 and v or nil end
+function matrix.get(m, row, col) return m.e[col * m.dim + row] or 0 end
+
+-- Sorted list of {row, col, value}.
+function matrix.elements(m)
+    local keys = {}
+    for k in pairs(m.e) do keys[#keys + 1] = k end
+    table.sort(keys)
+    local list = {}
+    for p, k in ipairs(keys) do list[p] = {k % m.dim, k // m.dim, m.e[k]} end
+    return list
+end
+
+-- Values of a spin, boson or fermion operator are square roots of n/64; rounding noise of sqrt(2)*sqrt(2) is taken out here.
+local function snap(v)
+    local w = v * v * 64
+    local n = math.floor(w + 0.5)
+    if n == 0 then return math.abs(v) < 1e-14 and 0 or v end
+    if n < 2 ^ 30 and math.abs(w - n) < 1e-14 * w then
+        local root = math.sqrt(n / 64)
+        return v < 0 and -root or root
+    end
+    return v
+end
+matrix.snap = snap
+
+function matrix.identity(dim)
+    local m = new(dim)
+    for p = 0, dim - 1 do m.e[p * dim + p] = 1.0 end
+    return m
+end
+
+function matrix.diagonal(values)
+    local m = new(#values)
+    for p, v in ipairs(values) do matrix.set(m, p - 1, p - 1, v + 0.0) end
+    return m
+end
+
+function matrix.transpose(m)
+    local t = new(m.dim)
+    for k, v in pairs(m.e) do t.e[(k % m.dim) * m.dim + k // m.dim] = v end
+    return t
+end
+
+function matrix.scale(m, f)
+    local s = new(m.dim)
+    if f ~= 0 then
+        for k, v in pairs(m.e) do s.e[k] = v * f end
+    end
+    return s
+end
+
+function matrix.add(a, b, f)
+    f = f or 1
+    local s = new(a.dim)
+    for k, v in pairs(a.e) do s.e[k] = v end
+    for k, v in pairs(b.e) do
+        local w = snap((s.e[k] or 0) + f * v)
+        s.e[k] = w ~= 0 and w or nil
+    end
+    return s
+end
+
+local function columns(m) -- cached: matrices do not change once they are multiplied
+    if not m.columns then
+        local c = {}
+        for _, el in ipairs(matrix.elements(m)) do
+            local list = c[el[2]]
+            if not list then list = {}; c[el[2]] = list end
+            list[#list + 1] = el
+        end
+        m.columns = c
+    end
+    return m.columns
+end
+
+function matrix.multiply(a, b)
+    local dim, ac, p = a.dim, columns(a), new(a.dim)
+    local e = p.e
+    for _, bc in pairs(columns(b)) do
+        for _, be in ipairs(bc) do
+            local list = ac[be[1]]
+            if list then
+                local base = be[2] * dim
+                for _, ae in ipairs(list) do
+                    local k = base + ae[1]
+                    e[k] = (e[k] or 0) + ae[3] * be[3]
+                end
+            end
+        end
+    end
+    for k, v in pairs(e) do
+        local w = snap(v)
+        e[k] = w ~= 0 and w or nil
+    end
+    return p
+end
+
+function matrix.is_zero(m) return next(m.e) == nil end
+
+-- Key of the pattern of non-zeros: the same for matrices that are multiples of each other.
+function matrix.pattern(m)
+    local h, n = 0, 0
+    for k in pairs(m.e) do
+        local z = (k + 1) * 0x9E3779B97F4A7C15
+        z = (z ~ (z >> 29)) * 0xBF58476D1CE4E5B9
+        h = h + (z ~ (z >> 32))
+        n = n + 1
+    end
+    return string.format("%d:%x", n, h)
+end
+
+-- f with a == f * b, or nil. Both are not zero.
+function matrix.ratio(a, b)
+    local first
+    for k in pairs(b.e) do
+        if not first or k < first then first = k end
+    end
+    if not a.e[first] then return nil end
+    local factor = snap(a.e[first] / b.e[first])
+    for k, v in pairs(b.e) do
+        local w = a.e[k]
+        if not w or math.abs(w - factor * v) > 1e-13 * math.abs(factor * v) then return nil end
+    end
+    for k in pairs(a.e) do
+        if not b.e[k] then return nil end
+    end
+    return factor
+end
+
+return matrix

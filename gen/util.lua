@@ -1,0 +1,159 @@
+-- Small helpers of the generator: refusals with a line, numbers as text, content hash, files. Knows nothing of physics.
+-- SPDX-License-Identifier: Apache-2.0
+local util = {}
+
+util.CHUNK = "@MODEL" -- chunk name of every model text; messages get the real path when they leave
+
+-- Line of the model file that is being run, found on the call stack; nil outside of it.
+function util.model_line()
+    local level = 2
+    while true do
+        local info = debug.getinfo(level, "Sl")
+        if not info then return nil end
+        if info.source == util.CHUNK and info.currentline > 0 then return info.currentline end
+        level = level + 1
+    end
+end
+
+-- Leaves with a reason for the user. The line is the one given, or the one of the model that is being run.
+function util.refuse_at(line, fmt, ...)
+    error({refusal = true, line = line or 1, text = string.format(fmt, ...)}, 0)
+end
+function util.refuse(fmt, ...) util.refuse_at(util.model_line(), fmt, ...) end
+
+-- Names of a table in sorted order: the only way in which the generator walks a table with names.
+function util.sorted_keys(t)
+    local keys = {}
+    for k in pairs(t) do keys[#keys + 1] = k end
+    table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+    return keys
+end
+
+local function edit_distance(a, b)
+    local row = {}
+    for q = 0, #b do row[q] = q end
+    for p = 1, #a do
+        local diagonal = row[0]
+        row[0] = p
+        for q = 1, #b do
+            local cost = string.byte(a, p) == string.byte(b, q) and 0 or 1
+            local best = math.min(row[q] + 1, row[q - 1] + 1, diagonal + cost)
+            diagonal, row[q] = row[q], best
+        end
+    end
+    return row[#b]
+end
+
+-- Candidate nearest to `word`, nil when none is near.
+function util.closest(word, candidates)
+    if #word > 64 then return nil end
+    local best, best_distance
+    for _, candidate in ipairs(candidates) do
+        local d = edit_distance(string.lower(word), string.lower(candidate))
+        if #candidate > 1 and d <= math.max(1, math.min(#word, #candidate) // 2) and (not best or d < best_distance) then
+            best, best_distance = candidate, d
+        end
+    end
+    return best
+end
+
+-- "; did you mean 'Sp'?" or, without a near one, the list.
+function util.hint(word, candidates, what)
+    local near = util.closest(word, candidates)
+    if near then return string.format("; did you mean '%s'?", near) end
+    if #candidates == 0 then return string.format("; there are no %s", what) end
+    local shown = {}
+    for c = 1, math.min(#candidates, 40) do shown[c] = candidates[c] end
+    return string.format("; %s: %s%s", what, table.concat(shown, ", "), #candidates > 40 and ", ..." or "")
+end
+
+-- Shortest decimal text that reads back as the same double.
+function util.number(v)
+    if v == math.floor(v) and math.abs(v) < 1e15 then return string.format("%d", math.tointeger(v)) end
+    for digits = 15, 17 do
+        local s = string.format("%." .. digits .. "g", v)
+        if tonumber(s) == v then return s end
+    end
+    return string.format("%.17g", v)
+end
+
+-- The same as a C double constant.
+function util.c_number(v)
+    local s = util.number(v)
+    if not string.find(s, "[.en]") then s = s .. ".0" end
+    return s
+end
+
+-- For people: small fractions as such.
+function util.fraction(v)
+    if v == math.floor(v) then return util.number(v) end
+    for den = 2, 12 do
+        local num = v * den
+        if num == math.floor(num) and math.abs(num) < 1000 then return string.format("%d/%d", math.tointeger(num), den) end
+    end
+    return util.number(v)
+end
+
+-- "1/2", "3", "1e-3" -> number; nil for anything else.
+function util.parse_number(text)
+    local a, b = string.match(text, "^%s*([^/]+)/([^/]+)$")
+    if a then
+        a, b = tonumber(a), tonumber(b)
+        if not a or not b or b == 0 then return nil end
+        return a / b
+    end
+    return tonumber(text)
+end
+
+function util.is_finite(v) return v == v and v ~= math.huge and v ~= -math.huge end
+function util.is_integer(v) return type(v) == "number" and util.is_finite(v) and v == math.floor(v) and math.abs(v) < 2 ^ 53 end
+
+-- C string literal.
+function util.c_string(s)
+    local body = string.gsub(s, '[%c"\\?]', function(ch)
+        if ch == '"' or ch == "\\" then return "\\" .. ch end
+        if ch == "?" then return "\\?" end
+        return string.format("\\%03o", string.byte(ch))
+    end)
+    return '"' .. body .. '"'
+end
+
+-- Text that is safe inside a C comment.
+function util.c_comment(s)
+    s = string.gsub(s, "%c", " ")
+    s = string.gsub(s, "%*/", "* /")
+    return (string.gsub(s, "/%*", "/ *"))
+end
+
+-- FNV-1a, 64 bits; pieces are separated so that moving text between them changes the hash.
+function util.hash(pieces)
+    local h = 0xcbf29ce484222325
+    local function add(byte) h = (h ~ byte) * 0x100000001b3 end
+    for _, piece in ipairs(pieces) do
+        for p = 1, #piece do add(string.byte(piece, p)) end
+        add(256)
+    end
+    return h
+end
+
+function util.read(path)
+    local f, why = io.open(path, "rb")
+    if not f then return nil, why end
+    local text
+    text, why = f:read("a")
+    f:close()
+    return text, why
+end
+
+-- Writes only what differs, so that a build system sees no change where there is none.
+function util.write_if_changed(path, text)
+    if util.read(path) == text then return true end
+    local f, why = io.open(path, "wb")
+    if not f then return nil, why end
+    local ok
+    ok, why = f:write(text)
+    if not f:close() then ok = nil end
+    return ok, why
+end
+
+return util
