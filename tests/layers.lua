@@ -10,18 +10,18 @@
 local layer_of = {
     [0] = "base config dense dev blas gemm gemm_tmpl mem prof",
     [1] = "lattice model modelcache params phase terms",
-    [2] = "qn sector block blockop",
+    [2] = "qn sector",
     [3] = "batch record",
     [4] = "exec exec_absent exec_host batch_host",
     [5] = "davidson lanczos linop lobpcg ortho",
-    [6] = "checkpoint cover dmrg measure mpo renorm state superblock system truncate",
+    [6] = "block checkpoint cover dmrg measure mpo renorm result state superblock system truncate",
     [7] = "bench devices job json main options plan plot report show task",
 }
 
 -- What a layer may not see although it lies below: executors and solvers run anything, so they see no model and no lattice.
 local blind = {
     [4] = "lattice model modelcache params phase terms",
-    [5] = "lattice model modelcache params phase terms sector block blockop",
+    [5] = "lattice model modelcache params phase terms sector",
 }
 
 -- Folders beside src/: each is a layer 4 of its own, seen by exec.c only.
