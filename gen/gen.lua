@@ -1,8 +1,8 @@
 -- Command line of the generator: a model description becomes one C file. Reads nothing but the model, the templates and its own files.
 --   gen.lua --model FILE [--set NAME=VALUE]... [--symbol NAME] --out OUT.c [--dep OUT.d]
 --   gen.lua --model FILE [--set NAME=VALUE]... --describe
---   gen.lua --registry OUT.c SYMBOL...
---   gen.lua --phase OUT.h
+--   gen.lua --registry OUT.c [--dep OUT.d] SYMBOL...
+--   gen.lua --phase OUT.h [--dep OUT.d]
 -- Exit status 0, or 2 with one line "file:line: reason" on stderr.
 -- SPDX-License-Identifier: Apache-2.0
 local here = string.match(arg and arg[0] or "gen/gen.lua", "^(.*/)") or "./"
@@ -30,6 +30,14 @@ end
 local function write(path, text)
     local ok, why = util.write_if_changed(path, text)
     if not ok then stop(path, 1, "cannot be written: " .. tostring(why)) end
+end
+
+-- A make rule that names every file read.
+local function write_dep(path, target)
+    local function escape(name) return (string.gsub(name, "[ #$\\]", {[" "] = "\\ ", ["#"] = "\\#", ["$"] = "$$", ["\\"] = "\\\\"})) end
+    local parts = {}
+    for p, name in ipairs(read_files) do parts[p] = escape(name) end
+    write(path, escape(target) .. ": " .. table.concat(parts, " \\\n  ") .. "\n")
 end
 
 -- The generator's own text is part of every hash: another generator may make other tables.
@@ -111,7 +119,7 @@ local function main(words)
     if opt.phase then
         local pieces, template_text = generator_text("phase.h.tpl")
         guarded("gen.lua", function() write(opt.phase, emit.phase(template_text, util.hash(pieces))) end)
-        if opt.dep then write(opt.dep, "") end
+        if opt.dep then write_dep(opt.dep, opt.phase) end
         return
     end
     if opt.registry then
@@ -121,6 +129,7 @@ local function main(words)
             pieces[#pieces + 1] = s
         end
         guarded("gen.lua", function() write(opt.registry, emit.registry(opt.symbols, template_text, util.hash(pieces))) end)
+        if opt.dep then write_dep(opt.dep, opt.registry) end
         return
     end
     if not opt.model then usage("--model, --registry or --phase is needed") end
@@ -145,11 +154,7 @@ local function main(words)
         })
         write(opt.out, c)
     end)
-    if opt.dep and opt.out then
-        local parts = {}
-        for p, path in ipairs(read_files) do parts[p] = (string.gsub(path, "[ #$\\]", {[" "] = "\\ ", ["#"] = "\\#", ["$"] = "$$", ["\\"] = "\\\\"})) end
-        write(opt.dep, (string.gsub(opt.out, " ", "\\ ")) .. ": " .. table.concat(parts, " \\\n  ") .. "\n")
-    end
+    if opt.dep and opt.out then write_dep(opt.dep, opt.out) end
 end
 
 main(arg)

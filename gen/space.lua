@@ -205,6 +205,7 @@ function space.product(...)
         states = longer
     end
     local s = new(string.format("product(%s)", table.concat(names, ", ")), "product", states, fermion.product_parity(parts))
+    local flavoured = {}
     for p, part in ipairs(parts) do
         local tag = kinds[part.kind] > 1 and tostring(p) or part.kind
         for _, name in ipairs(part.order) do
@@ -215,12 +216,12 @@ function space.product(...)
             if not odd then refuse("the operator %s of %s %s", name, part.name, reason) end
             put(s, full, fermion.embed(parts, p, m, odd))
         end
-        if part.family then
-            if s.family then refuse("only one part of a product can have flavours") end
-            s.flavour, s.family = part.flavour, {}
-            for family in pairs(part.family) do
-                if not s.op[family] or family == "n" then s.family[family] = true end
-            end
+        if part.family then flavoured[#flavoured + 1] = part end
+    end
+    if #flavoured == 1 then -- c(i, s) means those of the only part with flavours
+        s.flavour, s.family = flavoured[1].flavour, {}
+        for family in pairs(flavoured[1].family) do
+            if s.op[family .. "_" .. s.flavour[1]] then s.family[family] = true end
         end
     end
     return s
