@@ -1,0 +1,213 @@
+/* Operators of blocks and enlarged blocks.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "block.h"
+#include "mem.h"
+#include "phase.h"
+#include <string.h>
+
+/* Charge shift of operator b of a cut as it acts on the block of one side. */
+static kl_qn shift_of(const kl_mpo *m, kl_side side, int cut, int b)
+{
+    const kl_qn s = m->op[cut][b].shift;
+    return side == KL_LEFT ? s : kl_qn_sub(m->model, kl_qn_zero(), s);
+}
+
+/* dst and src of every (operator, sector) of a basis. */
+static void connect(const kl_mpo *m, kl_side side, int cut, const kl_basis *basis, int *dst, int *src)
+{
+    const int n = basis->nsec;
+    memset(src, -1, (size_t)m->nop[cut] * (size_t)n * sizeof *src);
+    for (int b = 0; b < m->nop[cut]; b++) {
+        const kl_qn shift = shift_of(m, side, cut, b);
+        for (int i = 0; i < n; i++) {
+            const int j = kl_basis_find(basis, kl_qn_add(m->model, basis->q[i], shift));
+            dst[b * n + i] = j;
+            if (j >= 0) src[b * n + j] = i;
+        }
+    }
+}
+
+kl_status kl_block_create(kl_exec *ex, const kl_mpo *mpo, kl_side side, int cut, const kl_basis *basis, kl_block **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_block *b = NULL;
+    const int n = basis->nsec, nop = mpo->nop[cut];
+    KL_TRY(kl_alloc(&b, 1, KL_MEM_BLOCK, err));
+    *b = (kl_block){.side = side, .cut = cut, .mpo = mpo, .nop = nop, .ex = ex};
+    KL_TRY(kl_basis_copy(basis, &b->basis, err));
+    KL_TRY(kl_alloc(&b->dst, (int64_t)nop * n, KL_MEM_BLOCK, err));
+    KL_TRY(kl_alloc(&b->src, (int64_t)nop * n, KL_MEM_BLOCK, err));
+    KL_TRY(kl_alloc(&b->off, (int64_t)nop * n, KL_MEM_BLOCK, err));
+    connect(mpo, side, cut, basis, b->dst, b->src);
+    for (int k = 0; k < nop; k++)
+        for (int i = 0; i < n; i++) {
+            const int j = b->dst[k * n + i];
+            b->off[k * n + i] = -1;
+            if (j < 0 || kl_block_identity(b, k)) continue;
+            b->off[k * n + i] = b->ndata;
+            b->ndata += (int64_t)basis->dim[j] * basis->dim[i];
+        }
+    KL_TRY(ex->vt.alloc(ex, b->ndata, &b->data, err));
+out:
+    if (st != KL_OK) kl_block_destroy(&b);
+    *out = b;
+    return st;
+}
+
+kl_status kl_block_create_edge(kl_exec *ex, const kl_mpo *mpo, kl_side side, kl_block **out, kl_err *err)
+{
+    kl_qn q = kl_qn_zero();
+    int dim = 1;
+    const kl_basis basis = {.nsec = 1, .q = &q, .dim = &dim, .total = 1};
+    return kl_block_create(ex, mpo, side, side == KL_LEFT ? 0 : mpo->nsite, &basis, out, err);
+}
+
+void kl_block_destroy(kl_block **pb)
+{
+    kl_block *const b = *pb;
+    if (!b) return;
+    if (b->ex) b->ex->vt.release(b->ex, &b->data);
+    kl_basis_clear(&b->basis);
+    kl_free(&b->dst);
+    kl_free(&b->src);
+    kl_free(&b->off);
+    kl_free(pb);
+}
+
+static kl_status add_part(kl_bigop *g, int64_t from, kl_part x, kl_err *err)
+{
+    if (x.off < 0) /* identities between the same states become one */
+        for (int64_t i = from; i < g->npart; i++)
+            if (g->part[i].off < 0 && g->part[i].row == x.row && g->part[i].col == x.col) {
+                g->part[i].coef += x.coef;
+                return KL_OK;
+            }
+    if (g->npart == g->cap_part) {
+        const int64_t cap = 2 * g->cap_part + 256;
+        const kl_status st = kl_realloc(&g->part, cap, KL_MEM_RECORD, err);
+        if (st != KL_OK) return st;
+        g->cap_part = cap;
+    }
+    g->part[g->npart++] = x;
+    return KL_OK;
+}
+
+kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, kl_bigop **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_bigop *g = NULL;
+    const kl_mpo *const m = block->mpo;
+    const int right = block->side == KL_RIGHT, n = e->basis.nsec, nb = block->basis.nsec, d = e->d;
+    const int cut = right ? pos : pos + 1;
+    const kl_grow_list *const list = right ? m->right[pos] : m->left[pos];
+    KL_TRY(kl_alloc(&g, 1, KL_MEM_RECORD, err));
+    *g = (kl_bigop){.block = block, .enlarged = e, .cut = cut, .nop = m->nop[cut], .at = right ? KL_AT_RIGHT : KL_AT_LEFT, .base = block->data};
+    KL_TRY(kl_alloc(&g->dst, (int64_t)g->nop * n, KL_MEM_RECORD, err));
+    KL_TRY(kl_alloc(&g->src, (int64_t)g->nop * n, KL_MEM_RECORD, err));
+    KL_TRY(kl_alloc(&g->first, (int64_t)g->nop * n + 1, KL_MEM_RECORD, err));
+    connect(m, block->side, cut, &e->basis, g->dst, g->src);
+    for (int b = 0; b < g->nop; b++)
+        for (int c = 0; c < n; c++) {
+            const int64_t from = g->npart;
+            g->first[b * n + c] = from;
+            const int to = g->dst[b * n + c];
+            if (to < 0) continue;
+            for (int64_t r = list[b].first; r < list[b].first + list[b].n; r++) {
+                const kl_grow *const w = &m->grow[r];
+                const kl_cut_op *const in = &m->op[block->cut][w->in];
+                const kl_site_op *const o = &e->site->op[w->op];
+                const int identity = kl_block_identity(block, w->in);
+                for (int k = 0; k < o->nelem; k++) {
+                    const int s = o->elem[k].col, t = o->elem[k].row;
+                    const int i = e->part_sec[c * d + s];
+                    if (i < 0) continue;
+                    const int j = identity ? i : w->dag ? block->src[w->in * nb + i] : block->dst[w->in * nb + i];
+                    if (j < 0 || e->home[j * d + t] != to) continue;
+                    const int sign = right ? kl_phase_record(in->odd, kl_qn_odd(m->model, kl_qn_of(m->model, e->site->state_charge[s])))
+                                           : kl_phase_record(o->odd, kl_qn_odd(m->model, block->basis.q[i]));
+                    const kl_part x = {.row = e->part_off[to * d + t], .nrow = block->basis.dim[j], .col = e->part_off[c * d + s],
+                                       .ncol = block->basis.dim[i], .ld = w->dag ? block->basis.dim[i] : block->basis.dim[j], .dag = w->dag,
+                                       .off = identity ? -1 : block->off[w->in * nb + (w->dag ? j : i)],
+                                       .coef = w->coef * o->elem[k].value * sign};
+                    KL_TRY(add_part(g, from, x, err));
+                }
+            }
+        }
+    g->first[(int64_t)g->nop * n] = g->npart;
+out:
+    if (st != KL_OK) kl_bigop_destroy(&g);
+    *out = g;
+    return st;
+}
+
+int kl_bigop_identity(const kl_bigop *g, int op)
+{
+    const kl_cut_op *const o = &g->block->mpo->op[g->cut][op];
+    return g->block->side == KL_LEFT ? o->left_identity : o->right_identity;
+}
+
+kl_status kl_bigop_make_dense(kl_bigop *g, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_exec *const ex = g->block->ex;
+    const kl_basis *const basis = &g->enlarged->basis;
+    const int n = basis->nsec;
+    kl_batch batch;
+    kl_part *dense = NULL;
+    int64_t *first = NULL, ndense = 0, nbase = 0;
+    kl_dptr base = {0};
+    kl_batch_init(&batch);
+    KL_TRY(kl_alloc(&first, (int64_t)g->nop * n + 1, KL_MEM_RECORD, err));
+    KL_TRY(kl_alloc(&dense, (int64_t)g->nop * n, KL_MEM_RECORD, err));
+    for (int b = 0; b < g->nop; b++)
+        for (int c = 0; c < n; c++) {
+            const int64_t at = (int64_t)b * n + c, np = g->first[at + 1] - g->first[at];
+            first[at] = ndense;
+            if (np == 0) continue;
+            if (kl_bigop_identity(g, b)) { /* never multiplied: keep one identity part */
+                dense[ndense++] = (kl_part){.nrow = basis->dim[c], .ncol = basis->dim[c], .off = -1, .coef = 1};
+                continue;
+            }
+            const int rows = basis->dim[g->dst[at]], cols = basis->dim[c];
+            KL_TRY(kl_batch_open_group(&batch, nbase, (int64_t)rows * cols, err));
+            KL_TRY(kl_batch_reserve(&batch, np, err));
+            for (int64_t i = g->first[at]; i < g->first[at + 1]; i++) {
+                const kl_part *const p = &g->part[i];
+                const int64_t to = nbase + p->row + (int64_t)p->col * rows;
+                *kl_batch_push(&batch) =
+                    p->off < 0 ? (kl_rec){.kind = KL_REC_FILL, .beta = 1, .at_c = KL_AT_Y, .m = 1, .n = p->nrow, .ldc = rows + 1, .c = to, .alpha = p->coef}
+                               : (kl_rec){.kind = KL_REC_ADD, .ta = (uint8_t)p->dag, .beta = 1, .at_a = KL_AT_X, .at_c = KL_AT_Y, .m = p->nrow,
+                                          .n = p->ncol, .lda = p->ld, .ldc = rows, .a = p->off, .c = to, .alpha = p->coef};
+            }
+            kl_batch_close_group(&batch, 0);
+            dense[ndense++] = (kl_part){.nrow = rows, .ncol = cols, .ld = rows, .off = nbase, .coef = 1};
+            nbase += (int64_t)rows * cols;
+        }
+    first[(int64_t)g->nop * n] = ndense;
+    batch.zero = 1;
+    KL_TRY(ex->vt.alloc(ex, nbase, &base, err));
+    KL_TRY(kl_batch_run(&batch, ex, g->block->data, base, err));
+    kl_free(&g->part);
+    kl_free(&g->first);
+    g->part = dense, g->first = first, g->npart = ndense, g->cap_part = ndense;
+    g->base = base, g->owns_base = 1, g->nbase = nbase;
+    dense = NULL, first = NULL, base.addr = 0;
+out:
+    kl_batch_clear(&batch);
+    if (base.addr) ex->vt.release(ex, &base);
+    kl_free(&dense);
+    kl_free(&first);
+    return st;
+}
+
+void kl_bigop_destroy(kl_bigop **pg)
+{
+    kl_bigop *const g = *pg;
+    if (!g) return;
+    if (g->owns_base) g->block->ex->vt.release(g->block->ex, &g->base);
+    kl_free(&g->dst);
+    kl_free(&g->src);
+    kl_free(&g->first);
+    kl_free(&g->part);
+    kl_free(pg);
+}

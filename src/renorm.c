@@ -1,0 +1,394 @@
+/* Truncation, growth and turning: see renorm.h. All products run as operation records; only small matrices visit LAPACK on the host.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "renorm.h"
+#include "dense.h"
+#include "mem.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct weight {
+    double w;
+    int sec, column; /* column: of the sector's eigenvectors */
+    int keep;
+} weight;
+
+static int by_weight(const void *pa, const void *pb)
+{
+    const weight *const a = pa, *const b = pb;
+    if (a->w != b->w) return a->w > b->w ? -1 : 1;
+    if (a->sec != b->sec) return a->sec - b->sec;
+    return b->column - a->column;
+}
+
+/* One sector's states, as columns of `vec` (rows x n, leading dimension rows). */
+typedef struct spectrum {
+    int rows, n;
+    double *vec;
+} spectrum;
+
+/* C = part-wise L_b x into WORK at 0, all rows: zero first, since parts may leave rows out. */
+static kl_status applied(kl_batch *b, const kl_bigop *g, int op, int sec, int turned, int side, const kl_layout *lay, int rows, int other, int64_t x,
+                         int ldx, kl_err *err)
+{
+    const int n = g->enlarged->basis.nsec;
+    const int64_t at = (int64_t)op * n + sec, np = g->first[at + 1] - g->first[at];
+    const kl_status st = kl_batch_reserve(b, np + 2, err);
+    if (st != KL_OK) return st;
+    (void)lay;
+    *kl_batch_push(b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = rows, .n = other, .ldc = rows};
+    for (int64_t i = g->first[at]; i < g->first[at + 1]; i++) {
+        kl_part p = g->part[i];
+        if (turned) p = (kl_part){p.col, p.ncol, p.row, p.nrow, p.ld, !p.dag, p.off, p.coef};
+        /* LEFT: p x; RIGHT: p x^T, so that WORK is (sector of this side) x (other side) in both cases */
+        const int64_t from = side == KL_LEFT ? x + p.col : x + (int64_t)p.col * ldx;
+        *kl_batch_push(b) =
+            p.off < 0 ? (kl_rec){.kind = KL_REC_ADD, .ta = side == KL_RIGHT, .beta = 1, .at_a = KL_AT_X, .at_c = KL_AT_WORK, .m = p.nrow, .n = other,
+                                 .lda = ldx, .ldc = rows, .a = from, .c = p.row, .alpha = p.coef}
+                      : (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)p.dag, .tb = side == KL_RIGHT, .beta = 1, .at_a = (uint8_t)g->at, .at_b = KL_AT_X,
+                                 .at_c = KL_AT_WORK, .m = p.nrow, .n = other, .k = p.ncol, .lda = p.ld, .ldb = ldx, .ldc = rows, .a = p.off,
+                                 .b = from, .c = p.row, .alpha = p.coef};
+    }
+    return KL_OK;
+}
+
+/* rho of every sector: average of psi psi^T (or psi^T psi), plus noise * sum over operators of (L psi)(L psi)^T. */
+static kl_status density(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_basis *mine, const kl_basis *other, kl_dptr psi, const kl_bigop *grown,
+                         const kl_trunc_opts *o, const int64_t *off, kl_dptr rho, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_batch b;
+    kl_batch_init(&b);
+    const int n = mine->nsec;
+    for (int e = 0; e < n; e++) {
+        const int dim = mine->dim[e];
+        int64_t nwork = 0;
+        KL_TRY(kl_batch_open_group(&b, off[e], (int64_t)dim * dim, err));
+        KL_TRY(kl_batch_reserve(&b, o->nstate, err));
+        const int i = side == KL_LEFT ? e : lay->back[e], j = side == KL_LEFT ? lay->pair[e] : e;
+        for (int s = 0; s < o->nstate && i >= 0 && j >= 0; s++) {
+            const int64_t x = s * lay->n + lay->off[i];
+            const int rows = side == KL_LEFT ? dim : other->dim[i];
+            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .ta = side == KL_RIGHT, .tb = side == KL_LEFT, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_X,
+                                          .at_c = KL_AT_Y, .m = dim, .n = dim, .k = side == KL_LEFT ? other->dim[j] : rows, .lda = rows, .ldb = rows,
+                                          .ldc = dim, .a = x, .b = x, .c = off[e], .alpha = 1.0 / o->nstate};
+        }
+        for (int k = 0; o->noise > 0 && k < grown->nop; k++) {
+            if (kl_bigop_identity(grown, k)) continue;
+            for (int turned = 0; turned <= (grown->block->mpo->op[grown->cut][k].self ? 0 : 1); turned++) {
+                const int from = turned ? grown->dst[k * n + e] : grown->src[k * n + e];
+                if (from < 0) continue;
+                const int fi = side == KL_LEFT ? from : lay->back[from], fj = side == KL_LEFT ? lay->pair[from] : from;
+                if (fi < 0 || fj < 0) continue;
+                const int width = side == KL_LEFT ? other->dim[fj] : other->dim[fi];
+                const int ldx = side == KL_LEFT ? mine->dim[fi] : other->dim[fi];
+                for (int s = 0; s < o->nstate; s++) {
+                    KL_TRY(applied(&b, grown, k, turned ? e : from, turned, side, lay, dim, width, s * lay->n + lay->off[fi], ldx, err));
+                    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_WORK, .at_c = KL_AT_Y,
+                                                  .m = dim, .n = dim, .k = width, .lda = dim, .ldb = dim, .ldc = dim, .c = off[e],
+                                                  .alpha = o->noise / o->nstate};
+                }
+                if ((int64_t)dim * width > nwork) nwork = (int64_t)dim * width;
+            }
+        }
+        kl_batch_close_group(&b, nwork);
+    }
+    b.zero = 1;
+    if (grown) b.base[grown->at] = grown->base;
+    KL_TRY(kl_batch_run(&b, ex, psi, rho, err));
+out:
+    kl_batch_clear(&b);
+    return st;
+}
+
+static kl_status add_weight(weight **w, int64_t *n, int64_t *cap, weight x, kl_err *err)
+{
+    if (*n == *cap) {
+        const int64_t c = 2 * *cap + 256;
+        const kl_status st = kl_realloc(w, c, KL_MEM_WORK, err);
+        if (st != KL_OK) return st;
+        *cap = c;
+    }
+    (*w)[(*n)++] = x;
+    return KL_OK;
+}
+
+/* Which of the sorted weights stay. */
+static int64_t select_states(weight *w, int64_t n, int nsec, const kl_trunc_opts *o, double floor, char *seen)
+{
+    int64_t keep = n < o->m ? n : o->m;
+    while (keep > 1 && w[keep - 1].w < floor) keep--;
+    if (o->discard > 0) {
+        double tail = 0;
+        for (int64_t i = n - 1; i >= keep; i--) tail += w[i].w;
+        while (keep > 1 && keep > o->m_min && tail + w[keep - 1].w <= o->discard) tail += w[--keep].w;
+    }
+    while (keep > 0 && keep < n && w[keep].w > floor && w[keep].w > w[keep - 1].w * (1 - 1e-8)) keep++; /* never cut a multiplet */
+    for (int64_t i = 0; i < keep; i++) w[i].keep = 1;
+    int64_t total = keep;
+    if (o->noise > 0) { /* until noise ends, sectors it opened keep a state */
+        memset(seen, 0, (size_t)nsec);
+        for (int64_t i = 0; i < keep; i++) seen[w[i].sec] = 1;
+        for (int64_t i = keep; i < n && total < keep + 1 + o->m / 4; i++) {
+            if (seen[w[i].sec] || w[i].w <= 0) continue;
+            seen[w[i].sec] = 1;
+            w[i].keep = 1;
+            total++;
+        }
+    }
+    return total;
+}
+
+kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_enlarged *row, const kl_enlarged *col, kl_dptr psi,
+                      const kl_bigop *grown, const kl_trunc_opts *o, kl_isometry **out, kl_trunc_info *info, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_enlarged *const e = side == KL_LEFT ? row : col, *const f = side == KL_LEFT ? col : row;
+    const kl_basis *const mine = &e->basis, *const other = &f->basis;
+    const int n = mine->nsec;
+    const int svd = o->precise && o->nstate == 1 && o->noise == 0;
+    spectrum *sp = NULL;
+    int64_t *off = NULL, nrho = 0, nw = 0, cap = 0;
+    double *host = NULL, *values = NULL, *right = NULL;
+    weight *w = NULL;
+    char *seen = NULL;
+    int *sec = NULL, *dim = NULL;
+    kl_dptr rho = {0};
+    kl_enlarged *own = NULL;
+    kl_isometry *iso = NULL;
+    *info = (kl_trunc_info){0};
+
+    KL_TRY(kl_alloc(&sp, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&off, n + 1, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&seen, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&sec, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
+    int most = 0;
+    for (int c = 0; c < n; c++) most = mine->dim[c] > most ? mine->dim[c] : most;
+    for (int c = 0; c < other->nsec; c++) most = other->dim[c] > most ? other->dim[c] : most;
+    KL_TRY(kl_alloc(&values, most, KL_MEM_WORK, err));
+    if (svd) {
+        KL_TRY(kl_alloc(&host, 2 * lay->n + 1, KL_MEM_WORK, err)); /* psi, then the vectors of every sector */
+        KL_TRY(ex->vt.download(ex, host, psi, lay->n, err));
+        int64_t wide = 1;
+        for (int c = 0; c < lay->nsec; c++)
+            if (lay->pair[c] >= 0) {
+                const int64_t k = (int64_t)row->basis.dim[c] * col->basis.dim[lay->pair[c]];
+                wide = k > wide ? k : wide;
+            }
+        KL_TRY(kl_alloc(&right, wide, KL_MEM_WORK, err));
+    } else {
+        for (int c = 0; c < n; c++) off[c] = nrho, nrho += (int64_t)mine->dim[c] * mine->dim[c];
+        KL_TRY(ex->vt.alloc(ex, nrho, &rho, err));
+        KL_TRY(density(ex, side, lay, mine, other, psi, grown, o, off, rho, err));
+        KL_TRY(kl_alloc(&host, nrho, KL_MEM_WORK, err));
+        KL_TRY(ex->vt.download(ex, host, rho, nrho, err));
+    }
+    double sum = 0;
+    for (int c = 0; c < n; c++) {
+        const int rows = mine->dim[c];
+        sp[c].rows = rows;
+        if (svd) {
+            const int i = side == KL_LEFT ? c : lay->back[c], j = side == KL_LEFT ? lay->pair[c] : c;
+            if (i < 0 || j < 0) continue;
+            const int p = row->basis.dim[i], q = col->basis.dim[j], k = p < q ? p : q;
+            double *const seg = host + lay->off[i], *const vec = host + lay->n + lay->off[i];
+            KL_TRY(side == KL_LEFT ? kl_dense_svd(p, q, seg, p, values, vec, p, right, k, err) : kl_dense_svd(p, q, seg, p, values, right, p, vec, k, err));
+            if (side == KL_RIGHT) { /* rows of V^T -> columns; through psi's place, which is free now */
+                for (int r = 0; r < q; r++)
+                    for (int s = 0; s < k; s++) seg[r + (int64_t)s * q] = vec[s + (int64_t)r * k];
+            }
+            sp[c].n = k;
+            sp[c].vec = side == KL_LEFT ? vec : seg;
+            for (int s = 0; s < k; s++) values[s] *= values[s];
+        } else {
+            double trace = 0;
+            for (int r = 0; r < rows; r++) trace += host[off[c] + (int64_t)r * (rows + 1)];
+            if (trace == 0) continue;
+            KL_TRY(kl_dense_eig(rows, host + off[c], rows, values, err));
+            sp[c].n = rows;
+            sp[c].vec = host + off[c];
+        }
+        if (rows > info->matrix_max) info->matrix_max = rows;
+        for (int s = 0; s < sp[c].n; s++) {
+            KL_TRY(add_weight(&w, &nw, &cap, (weight){.w = values[s] > 0 ? values[s] : 0, .sec = c, .column = s}, err));
+            sum += w[nw - 1].w;
+        }
+    }
+    if (!(sum > 0)) {
+        st = kl_fail(err, KL_EBROKEN, "truncation: the wavefunction has no weight (norm^2 %g)", sum);
+        goto out;
+    }
+    for (int64_t i = 0; i < nw; i++) w[i].w /= sum;
+    qsort(w, (size_t)nw, sizeof *w, by_weight);
+    info->m = (int)select_states(w, nw, n, o, svd ? 1e-32 : 1e-17, seen);
+    for (int64_t i = nw - 1; i >= 0; i--) {
+        if (!w[i].keep) info->discarded += w[i].w;
+        if (w[i].w > 0) info->entropy -= w[i].w * log(w[i].w);
+        if (w[i].keep) dim[w[i].sec]++;
+    }
+    int nsec = 0;
+    for (int c = 0; c < n; c++)
+        if (dim[c]) sec[nsec] = c, dim[nsec] = dim[c], nsec++;
+    KL_TRY(kl_enlarged_copy(e, &own, err));
+    KL_TRY(kl_isometry_create_take(&own, nsec, sec, dim, &iso, err));
+    for (int k = 0; k < nsec; k++) dim[k] = 0;
+    for (int64_t i = 0; i < nw; i++) {
+        if (!w[i].keep) continue;
+        const int c = w[i].sec;
+        const int k = kl_basis_find(&iso->basis, mine->q[c]);
+        memcpy(iso->data + iso->off[k] + (int64_t)dim[k]++ * sp[c].rows, sp[c].vec + (int64_t)w[i].column * sp[c].rows,
+               (size_t)sp[c].rows * sizeof(double));
+    }
+    info->nsec = nsec;
+out:
+    ex->vt.release(ex, &rho);
+    kl_free(&sp);
+    kl_free(&off);
+    kl_free(&host);
+    kl_free(&values);
+    kl_free(&right);
+    kl_free(&w);
+    kl_free(&seen);
+    kl_free(&sec);
+    kl_free(&dim);
+    kl_enlarged_destroy(&own);
+    if (st != KL_OK) kl_isometry_destroy(&iso);
+    *out = iso;
+    return st;
+}
+
+/* Kept sector of every enlarged one, or -1. */
+static kl_status kept_sectors(const kl_isometry *iso, int **out, kl_err *err)
+{
+    const int n = iso->enlarged->basis.nsec;
+    const kl_status st = kl_alloc(out, n, KL_MEM_WORK, err);
+    if (st != KL_OK) return st;
+    for (int c = 0; c < n; c++) (*out)[c] = -1;
+    for (int k = 0; k < iso->basis.nsec; k++) (*out)[iso->sec[k]] = k;
+    return KL_OK;
+}
+
+kl_status kl_block_grow(kl_exec *ex, const kl_bigop *g, const kl_isometry *iso, kl_dptr iso_data, kl_block **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_block *b = NULL;
+    kl_batch batch;
+    int *kept = NULL;
+    const kl_enlarged *const e = g->enlarged;
+    const int n = e->basis.nsec, nk = iso->basis.nsec;
+    kl_batch_init(&batch);
+    KL_TRY(kept_sectors(iso, &kept, err));
+    KL_TRY(kl_block_create(ex, g->block->mpo, g->block->side, g->cut, &iso->basis, &b, err));
+    for (int op = 0; op < g->nop; op++) {
+        if (kl_bigop_identity(g, op)) continue;
+        for (int k = 0; k < nk; k++) {
+            const int c = iso->sec[k], to = g->dst[op * n + c];
+            const int k2 = b->dst[op * nk + k];
+            if (k2 < 0) continue;
+            const int rows = e->basis.dim[to], cols = e->basis.dim[c], m = iso->basis.dim[k], m2 = iso->basis.dim[k2];
+            const int64_t at = (int64_t)op * n + c, y = b->off[op * nk + k];
+            int64_t nwork = 0;
+            KL_TRY(kl_batch_open_group(&batch, y, (int64_t)m * m2, err));
+            KL_TRY(kl_batch_reserve(&batch, 2 * (g->first[at + 1] - g->first[at]) + 1, err));
+            /* parts with the same rows share one product from the left; they follow each other only by chance, so gather them */
+            for (int64_t i = g->first[at]; i < g->first[at + 1]; i++) {
+                const kl_part *const p = &g->part[i];
+                int done = 0, more = 0;
+                for (int64_t j = g->first[at]; j < g->first[at + 1]; j++) {
+                    if (g->part[j].row != p->row) continue;
+                    if (j < i) done = 1;
+                    if (j > i) more = 1;
+                }
+                if (done) continue;
+                const int64_t o2 = iso->off[k2] + p->row;
+                if (!more && p->off < 0) {
+                    *kl_batch_push(&batch) = (kl_rec){.kind = KL_REC_GEMM, .ta = 1, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = m2,
+                                                      .n = m, .k = p->nrow, .lda = rows, .ldb = cols, .ldc = m2, .a = o2, .b = iso->off[k] + p->col,
+                                                      .c = y, .alpha = p->coef};
+                    continue;
+                }
+                for (int64_t j = i; j < g->first[at + 1]; j++) {
+                    const kl_part *const q = &g->part[j];
+                    if (q->row != p->row) continue;
+                    *kl_batch_push(&batch) =
+                        q->off < 0 ? (kl_rec){.kind = KL_REC_ADD, .beta = j > i, .at_a = KL_AT_X, .at_c = KL_AT_WORK, .m = q->nrow, .n = m, .lda = cols,
+                                              .ldc = q->nrow, .a = iso->off[k] + q->col, .alpha = q->coef}
+                                   : (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)q->dag, .beta = j > i, .at_a = (uint8_t)g->at, .at_b = KL_AT_X,
+                                              .at_c = KL_AT_WORK, .m = q->nrow, .n = m, .k = q->ncol, .lda = q->ld, .ldb = cols, .ldc = q->nrow,
+                                              .a = q->off, .b = iso->off[k] + q->col, .alpha = q->coef};
+                }
+                if ((int64_t)p->nrow * m > nwork) nwork = (int64_t)p->nrow * m;
+                *kl_batch_push(&batch) = (kl_rec){.kind = KL_REC_GEMM, .ta = 1, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_WORK, .at_c = KL_AT_Y, .m = m2,
+                                                  .n = m, .k = p->nrow, .lda = rows, .ldb = p->nrow, .ldc = m2, .a = o2, .c = y, .alpha = 1};
+            }
+            kl_batch_close_group(&batch, nwork);
+        }
+    }
+    batch.zero = 1;
+    batch.base[g->at] = g->base;
+    KL_TRY(kl_batch_run(&batch, ex, iso_data, b->data, err));
+out:
+    kl_batch_clear(&batch);
+    kl_free(&kept);
+    if (st != KL_OK) kl_block_destroy(&b);
+    *out = b;
+    return st;
+}
+
+kl_status kl_wave_turn(kl_exec *ex, int direction, const kl_model *model, int nstate, const kl_layout *lay, const kl_enlarged *row, const kl_enlarged *col,
+                       const kl_isometry *made, kl_dptr made_data, const kl_isometry *used, kl_dptr used_data, const kl_enlarged *row_to,
+                       const kl_enlarged *col_to, const kl_layout *lay_to, kl_dptr psi, kl_dptr psi_to, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_batch b;
+    kl_batch_init(&b);
+    (void)model;
+    for (int v = 0; v < nstate; v++) ex->vt.axpby(ex, lay_to->n, 0.0, psi, 0.0, kl_dptr_at(psi_to, v * lay_to->n));
+    for (int k = 0; k < made->basis.nsec; k++) {
+        const int mk = made->basis.dim[k];
+        const int i = direction > 0 ? made->sec[k] : lay->back[made->sec[k]];
+        const int j = direction > 0 ? lay->pair[made->sec[k]] : made->sec[k];
+        if (i < 0 || j < 0) continue;
+        const int di = row->basis.dim[i], dj = col->basis.dim[j];
+        for (int v = 0; v < nstate; v++) {
+            const int64_t x = v * lay->n + lay->off[i], y0 = v * lay_to->n;
+            KL_TRY(kl_batch_open_group(&b, 0, 0, err));
+            KL_TRY(kl_batch_reserve(&b, 1 + row->d + col->d, err));
+            if (direction > 0) {
+                /* C = O_k^T psi; then column part (s, r) of C, opened by the isometry of site c+2, is row part (k, s) of the next centre */
+                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .ta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = mk, .n = dj, .k = di,
+                                              .lda = di, .ldb = di, .ldc = mk, .a = made->off[k], .b = x, .alpha = 1};
+                for (int s = 0; s < col->d; s++) {
+                    const int r = col->part_sec[j * col->d + s], to = row_to->home[k * col->d + s];
+                    if (r < 0 || to < 0 || lay_to->pair[to] < 0) continue;
+                    const int wide = used->enlarged->basis.dim[used->sec[r]], ld = row_to->basis.dim[to];
+                    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = mk, .n = wide,
+                                                  .k = used->basis.dim[r], .lda = mk, .ldb = wide, .ldc = ld,
+                                                  .a = (int64_t)col->part_off[j * col->d + s] * mk, .b = used->off[r],
+                                                  .c = y0 + lay_to->off[to] + row_to->part_off[to * row_to->d + s], .alpha = 1};
+                }
+                kl_batch_close_group(&b, (int64_t)mk * dj);
+            } else {
+                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_X, .at_b = KL_AT_RIGHT, .at_c = KL_AT_WORK, .m = di, .n = mk, .k = dj, .lda = di,
+                                              .ldb = dj, .ldc = di, .a = x, .b = made->off[k], .alpha = 1};
+                for (int s = 0; s < row->d; s++) {
+                    const int l = row->part_sec[i * row->d + s], to = col_to->home[k * row->d + s];
+                    if (l < 0 || to < 0 || lay_to->back[to] < 0) continue;
+                    const int ito = lay_to->back[to], tall = used->enlarged->basis.dim[used->sec[l]];
+                    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_WORK, .at_c = KL_AT_Y, .m = tall, .n = mk,
+                                                  .k = used->basis.dim[l], .lda = tall, .ldb = di, .ldc = tall, .a = used->off[l],
+                                                  .b = row->part_off[i * row->d + s],
+                                                  .c = y0 + lay_to->off[ito] + (int64_t)col_to->part_off[to * col_to->d + s] * tall, .alpha = 1};
+                }
+                kl_batch_close_group(&b, (int64_t)di * mk);
+            }
+        }
+    }
+    b.base[KL_AT_LEFT] = direction > 0 ? made_data : used_data;
+    b.base[KL_AT_RIGHT] = direction > 0 ? used_data : made_data;
+    KL_TRY(kl_batch_run(&b, ex, psi, psi_to, err));
+out:
+    kl_batch_clear(&b);
+    return st;
+}

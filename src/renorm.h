@@ -1,0 +1,38 @@
+/* Truncation of an enlarged block, its operators in the new basis, and the wavefunction carried one site on.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_RENORM_H
+#define KL_RENORM_H
+#include "state.h"
+#include "superblock.h"
+
+typedef struct kl_trunc_opts {
+    int m;             /* states kept at most; a cluster of weights equal to 1e-8 may overshoot it */
+    int m_min;         /* at least, where there are so many with weight */
+    double discard;    /* keep no more than leaves this weight out; 0: m alone decides */
+    double noise;      /* weight of the states that H leads to (subspace expansion) */
+    int nstate;        /* wavefunctions, averaged with equal weight */
+    int precise;       /* 1: singular values of the wavefunction, exact to 1e-16 of the largest; 0: density matrix, exact to 1e-8 of it, faster */
+} kl_trunc_opts;
+
+typedef struct kl_trunc_info {
+    int m, nsec;
+    double discarded;  /* sum of the weights left out, added up from the smallest */
+    double entropy;    /* -sum w ln w of the weights */
+    int matrix_max;    /* largest matrix diagonalized */
+} kl_trunc_info;
+
+/* side LEFT: new basis for the rows of psi (left block (x) site); RIGHT: for the columns. psi [nstate][lay->n] on the executor, normalized.
+   grown: the operators of that enlarged block, for the noise. */
+kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_enlarged *row, const kl_enlarged *col, kl_dptr psi,
+                      const kl_bigop *grown, const kl_trunc_opts *opts, kl_isometry **out, kl_trunc_info *info, kl_err *err) KL_MUST_CHECK;
+
+/* Operators of the enlarged block in the basis of the isometry: O^T (block (x) site) O. iso_data: the isometry's matrices on the executor. */
+kl_status kl_block_grow(kl_exec *ex, const kl_bigop *grown, const kl_isometry *iso, kl_dptr iso_data, kl_block **out, kl_err *err) KL_MUST_CHECK;
+
+/* Carries psi (rows left block (x) site c, columns site c+1 (x) right block) one site on.
+   direction +1: `made` is the new isometry of the rows, `used` the one at site c+2 that is opened; -1: mirrored. New layout in lay_to. */
+kl_status kl_wave_turn(kl_exec *ex, int direction, const kl_model *model, int nstate, const kl_layout *lay, const kl_enlarged *row, const kl_enlarged *col,
+                       const kl_isometry *made, kl_dptr made_data, const kl_isometry *used, kl_dptr used_data, const kl_enlarged *row_to,
+                       const kl_enlarged *col_to, const kl_layout *lay_to, kl_dptr psi, kl_dptr psi_to, kl_err *err) KL_MUST_CHECK;
+
+#endif
