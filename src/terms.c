@@ -74,22 +74,27 @@ static kl_status make_canonical(const kl_terms *t, string *s, const char *what, 
     for (int k = 0; k < in.n;) {
         const int pos = in.op[perm[k]].pos;
         const kl_site_type *type = t->type[pos];
-        int a = in.op[perm[k]].op;
-        for (k++; k < in.n && in.op[perm[k]].pos == pos; k++) {
-            const int b = in.op[perm[k]].op;
-            const kl_site_product *ab = &type->product[a * type->nop + b];
+        int list[KL_MAX_FACTOR], n = 0;
+        for (; k < in.n && in.op[perm[k]].pos == pos; k++) list[n++] = in.op[perm[k]].op;
+        /* The tables hold what the model's terms need, so that (a b) c may be there where a (b c) is not: any neighbours that can be joined are. */
+        while (n > 1) {
+            int at = 0;
+            while (at + 1 < n && type->product[list[at] * type->nop + list[at + 1]].op == KL_OP_NONE) at++;
+            if (at + 1 == n)
+                return kl_fail(err, KL_EINPUT, "%s: the product %s * %s on one site (%s) is not in the model's tables; write it as a term of the model", what,
+                               type->op[list[0]].name, type->op[list[1]].name, type->name);
+            const kl_site_product *ab = &type->product[list[at] * type->nop + list[at + 1]];
             if (ab->op == KL_OP_ZERO) {
                 s->coef = 0.0;
                 s->n = 0;
                 return KL_OK;
             }
-            if (ab->op == KL_OP_NONE)
-                return kl_fail(err, KL_EINPUT, "%s: the product %s * %s on one site (%s) is not in the model's tables; write it as a term of the model", what,
-                               type->op[a].name, type->op[b].name, type->name);
             s->coef *= ab->factor;
-            a = ab->op;
+            list[at] = ab->op;
+            n--;
+            for (int m = at + 1; m < n; m++) list[m] = list[m + 1];
         }
-        if (a != KL_OP_IDENTITY) s->op[s->n++] = (kl_op_at){pos, a};
+        if (list[0] != KL_OP_IDENTITY) s->op[s->n++] = (kl_op_at){pos, list[0]};
     }
     return KL_OK;
 }
