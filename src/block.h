@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_BLOCK_H
 #define KL_BLOCK_H
+#include "exec.h"
 #include "mpo.h"
 #include "record.h"
 #include "sector.h"

@@ -18,6 +18,7 @@ typedef struct kl_vtable {
     kl_status (*upload)(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err);
     kl_status (*download)(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err);
     void (*copy)(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst);
+    void (*fill)(kl_exec *ex, int64_t n, double a, kl_dptr y);                                  /* y = a */
     void (*axpby)(kl_exec *ex, int64_t n, double a, kl_dptr x, double b, kl_dptr y);            /* y = a x + b y; b = 0 never reads y */
     void (*dots)(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, kl_dptr x, double *out);                 /* out[j] = V_j . x */
     void (*combine)(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, const double *c, double b, kl_dptr y); /* y = sum_j c[j] V_j + b y; b = 0 never reads y */
@@ -37,5 +38,8 @@ struct kl_exec {
 
 kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err) KL_MUST_CHECK;
 void kl_exec_close(kl_exec **ex);
+
+/* Closes, prepares, applies and releases a list that is used once; empties it. */
+kl_status kl_batch_run(kl_batch *b, kl_exec *ex, kl_dptr x, kl_dptr y, kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -94,15 +94,3 @@ out:
     kl_free(&k);
     return st;
 }
-
-kl_status kl_batch_run(kl_batch *b, kl_exec *ex, kl_dptr x, kl_dptr y, kl_err *err)
-{
-    kl_status st = KL_OK;
-    KL_TRY(kl_batch_close(b, err));
-    KL_TRY(ex->vt.batch_prepare(ex, b, err));
-    KL_TRY(ex->vt.batch_apply(ex, b, x, y, err));
-out:
-    ex->vt.batch_release(ex, b);
-    kl_batch_reset(b);
-    return st;
-}

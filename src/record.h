@@ -3,7 +3,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_RECORD_H
 #define KL_RECORD_H
-#include "exec.h"
+#include "base.h"
+#include "dev.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,6 +49,7 @@ typedef struct kl_group {
     double flop;
 } kl_group;
 
+typedef struct kl_batch kl_batch; /* said in exec.h too, which knows no more of it */
 struct kl_batch {
     int64_t nrec, cap_rec;
     kl_rec *rec;
@@ -75,9 +77,6 @@ static inline kl_rec *kl_batch_push(kl_batch *b) { return &b->rec[b->nrec++]; }
 void kl_batch_close_group(kl_batch *b, int64_t nwork);
 /* Totals and the order of groups. */
 kl_status kl_batch_close(kl_batch *b, kl_err *err) KL_MUST_CHECK;
-
-/* Closes, prepares, applies and releases a list that is used once; empties it. */
-kl_status kl_batch_run(kl_batch *b, kl_exec *ex, kl_dptr x, kl_dptr y, kl_err *err) KL_MUST_CHECK;
 
 double kl_rec_flop(const kl_rec *r);
 double kl_rec_bytes(const kl_rec *r);

@@ -14,7 +14,7 @@ local layer_of = {
     [3] = "batch record",
     [4] = "exec exec_absent exec_host batch_host",
     [5] = "davidson lanczos linop lobpcg ortho",
-    [6] = "block checkpoint cover dmrg measure mpo renorm result state superblock system truncate",
+    [6] = "block checkpoint cover dmrg engine measure mpo renorm result state superblock system truncate",
     [7] = "bench devices job json main options plan plot report show task",
 }
 
