@@ -1065,51 +1065,37 @@ out:
     return st;
 }
 
-/* The isometry of position p, its matrices read from `set` at element `at`. */
-static kl_status rebuild_isometry(const reader *in, const kl_model *m, kl_enlarged *take, state_tables *t, int p, int64_t first, hid_t set, int64_t at,
+/* The isometry of position p over *e (taken), its matrices read from `set` at element `at`. */
+static kl_status rebuild_isometry(const reader *in, const kl_model *m, kl_enlarged **e, state_tables *t, int p, int64_t first, hid_t set, int64_t at,
                                   kl_isometry **out, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_isometry *iso = NULL;
     double *work = NULL;
+    int *sec = NULL;
     const int64_t n = t->site[p][SITE_KEPT];
+    const int32_t *const dim = t->dim + first;
     hid_t file_space = -1, memory_space = -1;
-    st = kl_alloc(&iso, 1, KL_MEM_STATE, err);
-    if (st != KL_OK) {
-        kl_enlarged_destroy(&take);
-        return st;
-    }
-    *out = iso;
-    iso->enlarged = take;
-    if (n < 1 || n > take->basis.nsec) KL_TRY(bad(in, "state", "holds an impossible number of kept sectors", err));
-    KL_TRY(kl_alloc(&iso->basis.q, n, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&iso->basis.dim, n, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&iso->sec, n, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&iso->off, n, KL_MEM_MISC, err));
-    iso->basis.nsec = (int)n;
-    KL_TRY(to_charges(in, t->kept + first * t->width, n, t->width, m->ncharge, iso->basis.q, err));
-    int64_t largest = 0;
+    if (n < 1 || n > (*e)->basis.nsec) KL_TRY(bad(in, "state", "holds an impossible number of kept sectors", err));
+    KL_TRY(kl_alloc(&sec, n, KL_MEM_MISC, err));
+    KL_TRY(kl_realloc(&t->q, n, KL_MEM_MISC, err));
+    KL_TRY(to_charges(in, t->kept + first * t->width, n, t->width, m->ncharge, t->q, err));
+    int64_t ndata = 0, largest = 0;
     for (int64_t i = 0; i < n; i++) {
-        const int sector = kl_basis_find(&take->basis, iso->basis.q[i]);
-        const int cols = t->dim[first + i];
-        if (sector < 0 || cols < 1 || cols > take->basis.dim[sector]) KL_TRY(bad(in, "state", "holds a kept sector of impossible charge or size", err));
-        const int64_t rows = take->basis.dim[sector];
-        iso->sec[i] = sector;
-        iso->basis.dim[i] = cols;
-        iso->basis.total += cols;
-        iso->off[i] = iso->ndata;
-        iso->ndata += rows * cols;
-        if (rows + cols > largest) largest = rows + cols;
-        if (iso->ndata > t->site[p][SITE_DATA]) break;
+        sec[i] = kl_basis_find(&(*e)->basis, t->q[i]);
+        if (sec[i] < 0 || dim[i] < 1 || dim[i] > (*e)->basis.dim[sec[i]]) KL_TRY(bad(in, "state", "holds a kept sector of impossible charge or size", err));
+        const int64_t rows = (*e)->basis.dim[sec[i]];
+        ndata += rows * dim[i];
+        if (rows + dim[i] > largest) largest = rows + dim[i];
+        if (ndata > t->site[p][SITE_DATA]) break;
     }
-    if (iso->ndata != t->site[p][SITE_DATA]) KL_TRY(bad(in, "state", "holds matrices of the wrong size", err));
-    KL_TRY(kl_alloc(&iso->data, iso->ndata, KL_MEM_STATE, err));
-    if (!select_part(set, at, iso->ndata, &file_space, &memory_space) ||
-        H5Dread(set, H5T_NATIVE_DOUBLE, memory_space, file_space, H5P_DEFAULT, iso->data) < 0)
+    if (ndata != t->site[p][SITE_DATA]) KL_TRY(bad(in, "state", "holds matrices of the wrong size", err));
+    KL_TRY(kl_isometry_create_take(e, (int)n, sec, dim, out, err));
+    kl_isometry *const iso = *out;
+    if (!select_part(set, at, ndata, &file_space, &memory_space) || H5Dread(set, H5T_NATIVE_DOUBLE, memory_space, file_space, H5P_DEFAULT, iso->data) < 0)
         KL_TRY(bad(in, "state", "cannot be read", err));
     KL_TRY(kl_alloc(&work, largest, KL_MEM_WORK, err));
     for (int64_t i = 0; i < n; i++) {
-        const int64_t rows = take->basis.dim[iso->sec[i]], cols = iso->basis.dim[i];
+        const int64_t rows = iso->enlarged->basis.dim[sec[i]], cols = dim[i];
         if (!is_isometry(rows, cols, iso->data + iso->off[i], work, work + cols))
             KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is damaged: the tensor of position %d is no isometry (or not finite)", in->path, p));
     }
@@ -1117,12 +1103,15 @@ out:
     if (file_space >= 0) H5Sclose(file_space);
     if (memory_space >= 0) H5Sclose(memory_space);
     kl_free(&work);
+    kl_free(&sec);
     return st;
 }
 
-static kl_status get_state(const reader *in, const kl_model *m, int nsite, const kl_site_type *const *type, hid_t group, kl_state *s, kl_err *err)
+static kl_status get_state(const reader *in, hid_t group, kl_state *s, kl_err *err)
 {
     kl_status st = KL_OK;
+    const kl_model *const m = s->model;
+    const int nsite = s->nsite;
     state_tables t = {0};
     hid_t set = -1;
     int rank;
@@ -1134,10 +1123,6 @@ static kl_status get_state(const reader *in, const kl_model *m, int nsite, const
     KL_TRY(get_int(in, group, "nsite", 1, INT32_MAX, &have_nsite, err));
     if (have_nsite != nsite) KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: holds a state of %lld sites; this lattice has %d", in->path, (long long)have_nsite, nsite));
     if (nsite < 2) KL_TRY(bad(in, "state", "has fewer than two sites", err));
-    s->model = m;
-    s->nsite = nsite;
-    KL_TRY(kl_alloc(&s->type, nsite, KL_MEM_MISC, err));
-    memcpy(s->type, type, sizeof(*type) * (size_t)nsite);
     KL_TRY(get_small(in, group, "centre", 0, nsite - 2, &s->centre, err));
     KL_TRY(get_small(in, group, "nstate", 1, KL_MAX_ROOT, &s->nstate, err));
     KL_TRY(get_attribute(in, group, "target", H5T_NATIVE_INT64, KL_MAX_CHARGE, target, err));
@@ -1174,29 +1159,20 @@ static kl_status get_state(const reader *in, const kl_model *m, int nsite, const
     }
     const int64_t *at_enlarged = start, *at_kept = start + nsite + 1, *at_data = start + 2 * ((int64_t)nsite + 1);
 
-    KL_TRY(kl_alloc(&s->edge.q, 1, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&s->edge.dim, 1, KL_MEM_MISC, err));
-    s->edge.nsec = 1;
-    s->edge.dim[0] = 1;
-    s->edge.total = 1;
-    KL_TRY(kl_alloc(&s->left, nsite, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&s->right, nsite, KL_MEM_MISC, err));
     for (int side = 0; side < 2; side++) {
         const int step = side == 0 ? 1 : -1, stop = side == 0 ? s->centre : s->centre + 1;
         const kl_basis *block = &s->edge;
         for (int p = side == 0 ? 0 : nsite - 1;; p += step) {
             kl_enlarged *e = NULL;
-            st = rebuild_enlarged(in, m, block, type[p], &t, at_enlarged[p], t.site[p][SITE_ENLARGED], &e, err);
-            if (st != KL_OK) {
-                kl_enlarged_destroy(&e);
-                goto out;
-            }
-            if (p == stop) {
+            st = rebuild_enlarged(in, m, block, s->type[p], &t, at_enlarged[p], t.site[p][SITE_ENLARGED], &e, err);
+            if (st == KL_OK && p == stop) {
                 *(side == 0 ? &s->row : &s->col) = e;
                 break;
             }
             kl_isometry **slot = side == 0 ? &s->left[p] : &s->right[p];
-            KL_TRY(rebuild_isometry(in, m, e, &t, p, at_kept[p], set, at_data[p], slot, err));
+            if (st == KL_OK) st = rebuild_isometry(in, m, &e, &t, p, at_kept[p], set, at_data[p], slot, err);
+            kl_enlarged_destroy(&e);
+            if (st != KL_OK) goto out;
             block = &(*slot)->basis;
         }
     }
@@ -1228,7 +1204,7 @@ out:
     return st;
 }
 
-kl_status kl_result_read_state(const char *path, const kl_model *m, int nsite, const kl_site_type *const *type, kl_state **out, kl_err *err)
+kl_status kl_result_read_state(const char *path, const kl_terms *terms, kl_state **out, kl_err *err)
 {
     kl_status st = KL_OK;
     const quiet q = quiet_begin();
@@ -1239,8 +1215,8 @@ kl_status kl_result_read_state(const char *path, const kl_model *m, int nsite, c
     KL_TRY(reader_open(&in, path, err));
     if (H5Lexists(in.file, "state", H5P_DEFAULT) <= 0) KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: holds no state", path));
     KL_TRY(get_group(&in, in.file, "state", &group, err));
-    KL_TRY(kl_alloc(&s, 1, KL_MEM_STATE, err));
-    KL_TRY(get_state(&in, m, nsite, type, group, s, err));
+    KL_TRY(kl_state_create(terms, kl_qn_zero(), &s, err));
+    KL_TRY(get_state(&in, group, s, err));
     *out = s;
     s = NULL;
 out:

@@ -72,9 +72,8 @@ kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *
 /* EIO or EINPUT with one line for files that are foreign, cut short, changed, of another format or of impossible shape. */
 kl_status kl_result_read(const char *path, kl_result **out, kl_err *err) KL_MUST_CHECK;
 
-/* The state. type[nsite]: site types by position, borrowed, of the terms it will be used with; they must live as long as the state. Checks that
-   every isometry is one and every number finite. */
-kl_status kl_result_read_state(const char *path, const kl_model *m, int nsite, const kl_site_type *const *type, kl_state **out, kl_err *err) KL_MUST_CHECK;
+/* The state, for use with these terms, whose model it borrows. Checks that every tensor is an isometry and every number finite. */
+kl_status kl_result_read_state(const char *path, const kl_terms *terms, kl_state **out, kl_err *err) KL_MUST_CHECK;
 
 /* Whether the state in r fits: the same model, sites and order, and charge. strict also asks for equal parameters (to resume, not to start from). */
 kl_status kl_result_match(const char *path, const kl_result *r, const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_qn target, int strict,

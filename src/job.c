@@ -1,0 +1,408 @@
+/* Job and lattice files. Lua's values become the same texts that a command line would hold, so that every check happens once, in options.c.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "job.h"
+
+#include "config.h"
+
+#if !KL_HAVE_LIBLUA
+
+kl_status kl_job_load(const char *path, kl_options *o, kl_err *err)
+{
+    (void)o;
+    return kl_fail(err, KL_EABSENT, "%s: job files need liblua, which this program was built without (meson option -Dlua=enabled)", path);
+}
+
+kl_status kl_job_lattice(const char *path, kl_lattice **out, kl_err *err)
+{
+    *out = NULL;
+    return kl_fail(err, KL_EABSENT, "%s: lattice files need liblua, which this program was built without (meson option -Dlua=enabled)", path);
+}
+
+#else
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem.h"
+
+enum { MAX_FILE = 1 << 24, MAX_MEMORY = 1 << 28, HOOK_EVERY = 1000000, MAX_HOOKS = 2000 };
+
+/* One file being read. What Lua raises (no memory, wrong type) unwinds to read_file; what this program refuses is kept in st and err. */
+typedef struct job {
+    const char *path;
+    char *text;     /* of the file */
+    int64_t length;
+    lua_CFunction read; /* (value, job): what is made of the value that the file returns */
+    int64_t live;   /* bytes that Lua holds */
+    int hooks;
+    kl_options *o;
+    kl_lattice **lattice;
+    kl_status st;
+    kl_err *err;
+} job;
+
+static void *limited_alloc(void *self, void *ptr, size_t old, size_t wanted)
+{
+    job *const j = self;
+    if (ptr == NULL) old = 0; /* Lua then passes a type there */
+    if (wanted == 0) {
+        kl_free(&ptr);
+        j->live -= (int64_t)old;
+        return NULL;
+    }
+    if (j->live - (int64_t)old + (int64_t)wanted > MAX_MEMORY) return NULL;
+    if (kl_realloc_bytes(&ptr, (int64_t)wanted, 1, KL_MEM_MISC, NULL) != KL_OK) return NULL;
+    j->live += (int64_t)wanted - (int64_t)old;
+    return ptr;
+}
+
+static void count_hook(lua_State *L, lua_Debug *where)
+{
+    (void)where;
+    job *j;
+    memcpy(&j, lua_getextraspace(L), sizeof(j));
+    if (++j->hooks > MAX_HOOKS) luaL_error(L, "ran more than %d million steps", MAX_HOOKS);
+}
+
+static void open_libraries(lua_State *L)
+{
+    static const luaL_Reg library[] = {
+        {LUA_GNAME, luaopen_base}, {LUA_TABLIBNAME, luaopen_table}, {LUA_STRLIBNAME, luaopen_string}, {LUA_MATHLIBNAME, luaopen_math}, {LUA_UTF8LIBNAME, luaopen_utf8},
+    };
+    static const char *const closed[] = {"dofile", "loadfile", "load", "print", "warn", "collectgarbage"};
+    for (size_t i = 0; i < sizeof(library) / sizeof(library[0]); i++) {
+        luaL_requiref(L, library[i].name, library[i].func, 1);
+        lua_pop(L, 1);
+    }
+    for (size_t i = 0; i < sizeof(closed) / sizeof(closed[0]); i++) {
+        lua_pushnil(L);
+        lua_setglobal(L, closed[i]);
+    }
+    lua_getglobal(L, LUA_STRLIBNAME);
+    lua_pushnil(L);
+    lua_setfield(L, -2, "dump");
+    lua_pop(L, 1);
+}
+
+/* Leaves the Lua side at once; read_file finds the status. */
+static _Noreturn void leave(lua_State *L, job *j, kl_status st)
+{
+    j->st = st;
+    lua_pushnil(L);
+    lua_error(L);
+    abort(); /* lua_error does not return, but is not declared so */
+}
+
+/* A number, text or boolean as a command line would spell it, on the stack's top; `what` opens the refusal. */
+static const char *scalar_text(lua_State *L, job *j, int index, const char *what)
+{
+    index = lua_absindex(L, index);
+    switch (lua_type(L, index)) {
+    case LUA_TNUMBER:
+        if (lua_isinteger(L, index)) lua_pushfstring(L, "%I", (LUAI_UACINT)lua_tointeger(L, index));
+        else {
+            char text[40];
+            const double x = lua_tonumber(L, index);
+            if (x == floor(x) && fabs(x) < 1e15) snprintf(text, sizeof(text), "%.0f", x);
+            else snprintf(text, sizeof(text), "%.17g", x);
+            lua_pushstring(L, text);
+        }
+        break;
+    case LUA_TSTRING: {
+        size_t length;
+        const char *text = lua_tolstring(L, index, &length);
+        if (strlen(text) != length) leave(L, j, kl_fail(j->err, KL_EINPUT, "%s: %s holds a zero byte", j->path, what));
+        lua_pushvalue(L, index);
+        break;
+    }
+    case LUA_TBOOLEAN: lua_pushstring(L, lua_toboolean(L, index) ? "true" : "false"); break;
+    default:
+        leave(L, j, kl_fail(j->err, KL_EINPUT, "%s: %s is a %s; allowed: a number or a text", j->path, what, luaL_typename(L, index)));
+    }
+    return lua_tostring(L, -1);
+}
+
+/* Scalars as they are, lists of scalars as "a,b,c"; on the stack's top. */
+static const char *value_text(lua_State *L, job *j, int index, const char *what)
+{
+    index = lua_absindex(L, index);
+    if (lua_type(L, index) != LUA_TTABLE) return scalar_text(L, j, index, what);
+    const lua_Integer n = (lua_Integer)lua_rawlen(L, index);
+    if (n == 0) leave(L, j, kl_fail(j->err, KL_EINPUT, "%s: %s is an empty list", j->path, what));
+    luaL_Buffer b;
+    luaL_buffinit(L, &b);
+    for (lua_Integer i = 1; i <= n; i++) {
+        if (i > 1) luaL_addchar(&b, ',');
+        lua_rawgeti(L, index, i);
+        const char *text = scalar_text(L, j, -1, what);
+        lua_pushstring(L, text);
+        lua_replace(L, -3);
+        lua_pop(L, 1);
+        luaL_addvalue(&b);
+    }
+    luaL_pushresult(&b);
+    return lua_tostring(L, -1);
+}
+
+static void set_option(lua_State *L, job *j, const char *key, const char *text)
+{
+    const kl_status st = kl_options_set(j->o, j->path, key, text, j->err);
+    if (st != KL_OK) leave(L, j, st);
+}
+
+/* { U = 4, h = {0.1, 0.2} }, or { "U=4" }, or one text. */
+static void set_list(lua_State *L, job *j, const char *key, int index)
+{
+    index = lua_absindex(L, index);
+    if (lua_type(L, index) != LUA_TTABLE) {
+        set_option(L, j, key, scalar_text(L, j, index, key));
+        lua_pop(L, 1);
+        return;
+    }
+    for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
+        char what[128];
+        if (lua_type(L, -2) == LUA_TSTRING) {
+            const char *name = lua_tostring(L, -2);
+            snprintf(what, sizeof(what), "%.40s.%.60s", key, name);
+            const char *text = value_text(L, j, -1, what);
+            set_option(L, j, key, lua_pushfstring(L, "%s=%s", name, text));
+            lua_pop(L, 2);
+        } else {
+            set_option(L, j, key, scalar_text(L, j, -1, key));
+            lua_pop(L, 1);
+        }
+    }
+}
+
+static int read_job(lua_State *L)
+{
+    job *const j = lua_touserdata(L, 2);
+    if (lua_type(L, 1) != LUA_TTABLE) leave(L, j, kl_fail(j->err, KL_EINPUT, "%s: must return a table of options; it returned a %s", j->path, luaL_typename(L, 1)));
+    lua_getfield(L, 1, "command");
+    if (!lua_isnil(L, -1)) set_option(L, j, "command", scalar_text(L, j, -1, "command"));
+    else set_option(L, j, "command", "dmrg");
+    lua_settop(L, 2);
+    for (lua_pushnil(L); lua_next(L, 1) != 0; lua_settop(L, 3)) {
+        if (lua_type(L, 3) != LUA_TSTRING) leave(L, j, kl_fail(j->err, KL_EINPUT, "%s: entry %s has no name; options go by their names", j->path, scalar_text(L, j, 3, "a key")));
+        const char *key = lua_tostring(L, 3);
+        if (strcmp(key, "command") == 0) continue;
+        kl_option_kind kind;
+        const kl_status st = kl_options_kind(j->o, j->path, key, &kind, j->err);
+        if (st != KL_OK) leave(L, j, st);
+        if (kind == KL_OPTION_LIST) set_list(L, j, key, 4);
+        else if (kind == KL_OPTION_FLAG) {
+            if (lua_type(L, 4) != LUA_TBOOLEAN) leave(L, j, kl_fail(j->err, KL_EINPUT, "%s: %s is a %s; allowed: true or false", j->path, key, luaL_typename(L, 4)));
+            if (lua_toboolean(L, 4)) set_option(L, j, key, "");
+        } else set_option(L, j, key, value_text(L, j, 4, key));
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- lattices */
+
+static char *copy_field(lua_State *L, job *j, int table, const char *name)
+{
+    char *copy = NULL;
+    lua_getfield(L, table, name);
+    if (!lua_isnil(L, -1)) {
+        copy = kl_strdup(scalar_text(L, j, -1, name));
+        if (copy == NULL) leave(L, j, kl_fail(j->err, KL_ENOMEM, "%s: no memory for the name of a site", j->path));
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+    return copy;
+}
+
+static double real_field(lua_State *L, job *j, int table, const char *name, double missing)
+{
+    lua_getfield(L, table, name);
+    double x = missing;
+    if (!lua_isnil(L, -1)) {
+        if (lua_type(L, -1) != LUA_TNUMBER || !isfinite(lua_tonumber(L, -1)))
+            leave(L, j, kl_fail(j->err, KL_EINPUT, "%s: %s is a %s; allowed: a finite number", j->path, name, luaL_typename(L, -1)));
+        x = lua_tonumber(L, -1);
+    }
+    lua_pop(L, 1);
+    return x;
+}
+
+/* A site by number or name, element `at` of the bond on the stack's top. */
+static int bond_site(lua_State *L, job *j, const kl_lattice *lat, lua_Integer bond, int at)
+{
+    lua_rawgeti(L, -1, at);
+    int site = -1;
+    if (lua_isinteger(L, -1)) {
+        const lua_Integer i = lua_tointeger(L, -1);
+        if (i >= 0 && i < lat->nsite) site = (int)i;
+    } else if (lua_type(L, -1) == LUA_TSTRING) {
+        for (int i = 0; i < lat->nsite && site < 0; i++)
+            if (lat->site_name[i] != NULL && strcmp(lat->site_name[i], lua_tostring(L, -1)) == 0) site = i;
+    }
+    if (site < 0) {
+        const char *seen = luaL_tolstring(L, -1, NULL);
+        leave(L, j, kl_fail(j->err, KL_EINPUT, "%s: bond %lld: site '%.60s' is not there; allowed: 0 to %d, or a name given under sites", j->path, (long long)bond, seen, lat->nsite - 1));
+    }
+    lua_pop(L, 1);
+    return site;
+}
+
+static int read_lattice(lua_State *L)
+{
+    enum { MAX_SITES = 1000000 };
+    job *const j = lua_touserdata(L, 2);
+    kl_err *const err = j->err;
+    if (lua_type(L, 1) != LUA_TTABLE) leave(L, j, kl_fail(err, KL_EINPUT, "%s: must return a table with sites and bonds; it returned a %s", j->path, luaL_typename(L, 1)));
+    for (lua_pushnil(L); lua_next(L, 1) != 0; lua_settop(L, 3)) {
+        static const char *const known[] = {"sites", "bonds", NULL};
+        const char *key = lua_type(L, 3) == LUA_TSTRING ? lua_tostring(L, 3) : "(a number)";
+        if (strcmp(key, "sites") == 0 || strcmp(key, "bonds") == 0) continue;
+        const char *near = kl_closest(key, known);
+        leave(L, j, kl_fail(err, KL_EINPUT, "%s: unknown key '%.60s'%s%s%s; allowed: sites bonds", j->path, key, near ? ", did you mean '" : "", near ? near : "", near ? "'?" : ""));
+    }
+    lua_settop(L, 2);
+
+    lua_getfield(L, 1, "sites"); /* 3 */
+    const int listed = lua_type(L, 3) == LUA_TTABLE;
+    const lua_Integer nsite = listed ? (lua_Integer)lua_rawlen(L, 3) : lua_isinteger(L, 3) ? lua_tointeger(L, 3) : -1;
+    if (nsite < 1 || nsite > MAX_SITES) leave(L, j, kl_fail(err, KL_EINPUT, "%s: sites must be a list or a number of 1 to %d sites", j->path, (int)MAX_SITES));
+    kl_status st = kl_lattice_create_empty(j->path, (int)nsite, j->lattice, err);
+    if (st != KL_OK) leave(L, j, st);
+    kl_lattice *const lat = *j->lattice;
+    int has_xy = 0;
+    for (int i = 0; i < lat->nsite && listed; i++) {
+        lua_rawgeti(L, 3, i + 1);
+        if (lua_type(L, -1) != LUA_TTABLE) leave(L, j, kl_fail(err, KL_EINPUT, "%s: site %d is a %s; allowed: a table { name=, x=, y=, class= }", j->path, i, luaL_typename(L, -1)));
+        const int here = lua_gettop(L);
+        kl_free(&lat->site_name[i]);
+        lat->site_name[i] = copy_field(L, j, here, "name");
+        kl_free(&lat->site_class[i]);
+        lat->site_class[i] = copy_field(L, j, here, "class");
+        lua_getfield(L, here, "x");
+        has_xy |= !lua_isnil(L, -1);
+        lua_pop(L, 1);
+        lat->xy[i][0] = real_field(L, j, here, "x", lat->xy[i][0]);
+        lat->xy[i][1] = real_field(L, j, here, "y", lat->xy[i][1]);
+        lua_settop(L, 3);
+    }
+    lua_getfield(L, 1, "bonds"); /* 4 */
+    if (lua_type(L, 4) != LUA_TTABLE) leave(L, j, kl_fail(err, KL_EINPUT, "%s: bonds is a %s; allowed: a list of { i, j, class }", j->path, luaL_typename(L, 4)));
+    const lua_Integer nbond = (lua_Integer)lua_rawlen(L, 4);
+    for (lua_Integer b = 1; b <= nbond; b++) {
+        const char *cls[KL_MAX_BOND_CLASS];
+        int ncls = 0;
+        lua_rawgeti(L, 4, b); /* 5 */
+        if (lua_type(L, 5) != LUA_TTABLE) leave(L, j, kl_fail(err, KL_EINPUT, "%s: bond %lld is a %s; allowed: { i, j, class }", j->path, (long long)b, luaL_typename(L, 5)));
+        const int i = bond_site(L, j, lat, b, 1), k = bond_site(L, j, lat, b, 2);
+        if (i == k) leave(L, j, kl_fail(err, KL_EINPUT, "%s: bond %lld joins site %d with itself", j->path, (long long)b, i));
+        const double far = has_xy ? hypot(lat->xy[i][0] - lat->xy[k][0], lat->xy[i][1] - lat->xy[k][1]) : 1.0;
+        const double r = real_field(L, j, 5, "r", far);
+        lua_rawgeti(L, 5, 3); /* 6: a class or a list of them; stays on the stack while its texts are used */
+        if (lua_isnil(L, 6)) cls[ncls++] = "nn";
+        else if (lua_type(L, 6) == LUA_TSTRING) cls[ncls++] = lua_tostring(L, 6);
+        else if (lua_type(L, 6) == LUA_TTABLE) {
+            for (lua_Integer c = 1; c <= (lua_Integer)lua_rawlen(L, 6); c++) {
+                if (ncls == KL_MAX_BOND_CLASS) leave(L, j, kl_fail(err, KL_EINPUT, "%s: bond %lld has more than %d classes", j->path, (long long)b, KL_MAX_BOND_CLASS));
+                lua_rawgeti(L, 6, c);
+                if (lua_type(L, -1) != LUA_TSTRING) leave(L, j, kl_fail(err, KL_EINPUT, "%s: bond %lld: a class is a %s; allowed: a text", j->path, (long long)b, luaL_typename(L, -1)));
+                cls[ncls++] = lua_tostring(L, -1);
+                lua_pop(L, 1);
+            }
+        } else leave(L, j, kl_fail(err, KL_EINPUT, "%s: bond %lld: its class is a %s; allowed: a text or a list of texts", j->path, (long long)b, luaL_typename(L, 6)));
+        st = kl_lattice_add_bond(lat, i < k ? i : k, i < k ? k : i, r, cls, ncls, err);
+        if (st != KL_OK) leave(L, j, kl_fail(err, st, "%s: bond %lld: %s", j->path, (long long)b, err != NULL ? err->text : ""));
+        lua_settop(L, 4);
+    }
+    st = kl_lattice_finish(lat, err);
+    if (st != KL_OK) leave(L, j, kl_fail(err, st, "%s: %s", j->path, err != NULL ? err->text : ""));
+    return 0;
+}
+
+/* ---------------------------------------------------------------- a file */
+
+static kl_status slurp(const char *path, char **text, int64_t *length, kl_err *err)
+{
+    kl_status st = KL_OK;
+    FILE *f = fopen(path, "re");
+    if (f == NULL) return kl_fail(err, KL_EIO, "%s: cannot be opened: %s", path, strerror(errno));
+    int64_t have = 0, room = 0;
+    for (;;) {
+        if (have == room) {
+            room = room == 0 ? 65536 : 2 * room;
+            if (room > MAX_FILE) KL_TRY(kl_fail(err, KL_EINPUT, "%s: is longer than %d MB", path, MAX_FILE >> 20));
+            KL_TRY(kl_realloc(text, room, KL_MEM_MISC, err));
+        }
+        const size_t n = fread(*text + have, 1, (size_t)(room - have), f);
+        if (n == 0) break;
+        have += (int64_t)n;
+    }
+    if (ferror(f)) KL_TRY(kl_fail(err, KL_EIO, "%s: cannot be read: %s", path, strerror(errno)));
+    *length = have;
+out:
+    fclose(f);
+    return st;
+}
+
+/* Opens the libraries, runs the file and hands its value to the reader, all under one protection. */
+static int run_protected(lua_State *L)
+{
+    job *const j = lua_touserdata(L, 1);
+    open_libraries(L);
+    lua_sethook(L, count_hook, LUA_MASKCOUNT, HOOK_EVERY);
+    const char *name = lua_pushfstring(L, "@%s", j->path);
+    if (luaL_loadbufferx(L, j->text, (size_t)j->length, name, "t") != LUA_OK) lua_error(L);
+    lua_pushcfunction(L, j->read);
+    lua_insert(L, -2);
+    lua_call(L, 0, 1);
+    lua_pushlightuserdata(L, j);
+    lua_call(L, 2, 0);
+    return 0;
+}
+
+static kl_status read_file(job *j)
+{
+    kl_status st = KL_OK;
+    lua_State *L = NULL;
+    KL_TRY(slurp(j->path, &j->text, &j->length, j->err));
+    L = lua_newstate(limited_alloc, j);
+    if (L == NULL) KL_TRY(kl_fail(j->err, KL_ENOMEM, "%s: no memory for Lua", j->path));
+    memcpy(lua_getextraspace(L), &j, sizeof(j));
+    lua_pushcfunction(L, run_protected);
+    lua_pushlightuserdata(L, j);
+    const int code = lua_pcall(L, 1, 0, 0);
+    if (j->st != KL_OK) KL_TRY(j->st);
+    if (code == LUA_ERRMEM) KL_TRY(kl_fail(j->err, KL_EINPUT, "%s: needs more than %d MB", j->path, MAX_MEMORY >> 20));
+    if (code != LUA_OK) {
+        const char *why = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "an error without a message";
+        KL_TRY(kl_fail(j->err, KL_EINPUT, "%s%s%s", strstr(why, j->path) != NULL ? "" : j->path, strstr(why, j->path) != NULL ? "" : ": ", why));
+    }
+out:
+    if (L != NULL) lua_close(L);
+    kl_free(&j->text);
+    return st;
+}
+
+kl_status kl_job_load(const char *path, kl_options *o, kl_err *err)
+{
+    job j = {.path = path, .read = read_job, .o = o, .err = err};
+    return read_file(&j);
+}
+
+kl_status kl_job_lattice(const char *path, kl_lattice **out, kl_err *err)
+{
+    *out = NULL;
+    job j = {.path = path, .read = read_lattice, .lattice = out, .err = err};
+    const kl_status st = read_file(&j);
+    if (st != KL_OK) kl_lattice_destroy(out);
+    return st;
+}
+
+#endif

@@ -1,0 +1,171 @@
+/* Energy and discarded weight by sweep, entropy by cut, and measured profiles, as one page of panels. Draws nothing itself: writes a gnuplot
+   script with the data inside to gnuplot's input.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "plot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_PROFILE = 6 };
+
+extern char **environ;
+
+static int has_ending(const char *text, const char *ending)
+{
+    const size_t n = strlen(text), k = strlen(ending);
+    return n > k && strcmp(text + n - k, ending) == 0;
+}
+
+/* In gnuplot's single quotes only the quote itself is special. */
+static void quote(FILE *to, const char *text)
+{
+    fputc('\'', to);
+    for (; *text != '\0'; text++) {
+        if (*text == '\'') fputc('\'', to);
+        fputc(*text == '\n' ? ' ' : *text, to);
+    }
+    fputc('\'', to);
+}
+
+static void panel(FILE *to, const char *title, const char *x, int log_y, const char *data)
+{
+    fprintf(to, "set title ");
+    quote(to, title);
+    fprintf(to, "\nset xlabel '%s'\n%s\nplot %s using 1:2 with linespoints pointtype 7 pointsize 0.5 notitle\n", x,
+            log_y ? "set logscale y; set format y '%.0e'" : "unset logscale y; set format y '%g'", data);
+}
+
+/* A profile is a measured list with a value for each site or each cut. */
+static int is_profile(const kl_result *r, const kl_measured *m)
+{
+    return m->rank == 1 && (m->shape[0] == r->nsite || m->shape[0] == r->nsite - 1);
+}
+
+static void write_script(FILE *to, const kl_result *r, const char *terminal, const char *file)
+{
+    const kl_dmrg_result *d = &r->dmrg;
+    char charges[512], title[1024];
+    int npanel = 0, nprofile = 0;
+    double best = INFINITY;
+    for (int i = 0; i < d->nrow; i++) best = fmin(best, d->row[i].energy[0]);
+
+    /* The last point of an energy that only falls would be log 0: it is left out, as are discarded weights of 0. */
+    int falling = 0, discarding = 0;
+    fprintf(to, "$energy << EOD\n");
+    for (int i = 0; i < d->nrow; i++)
+        if (d->row[i].energy[0] > best) {
+            fprintf(to, "%d %.17g\n", i + 1, d->row[i].energy[0] - best);
+            falling++;
+        }
+    fprintf(to, "EOD\n$discarded << EOD\n");
+    for (int i = 0; i < d->nrow; i++)
+        if (d->row[i].discarded > 0) {
+            fprintf(to, "%d %.17g\n", i + 1, d->row[i].discarded);
+            discarding++;
+        }
+    fprintf(to, "EOD\n$entropy << EOD\n");
+    for (int i = 0; d->entropy != NULL && i < r->nsite - 1; i++) fprintf(to, "%g %.17g\n", i + 0.5, d->entropy[i]);
+    fprintf(to, "EOD\n");
+    for (int i = 0; i < r->nmeasured && nprofile < MAX_PROFILE; i++) {
+        const kl_measured *m = &r->measured[i];
+        if (!is_profile(r, m)) continue;
+        fprintf(to, "$profile%d << EOD\n", nprofile++);
+        for (int64_t k = 0; k < m->shape[0]; k++) fprintf(to, "%g %.17g\n", (double)k + (m->shape[0] < r->nsite ? 0.5 : 0.0), m->data[k]);
+        fprintf(to, "EOD\n");
+    }
+    npanel = (falling > 0) + (discarding > 0) + (d->entropy != NULL && r->nsite > 1) + nprofile;
+    if (npanel == 0) npanel = 1;
+
+    const int columns = npanel > 1 ? 2 : 1, rows = (npanel + columns - 1) / columns;
+    const int pixels_x = 520 * columns, pixels_y = 360 * rows + 40;
+    if (strcmp(terminal, "pdfcairo") == 0) fprintf(to, "set terminal pdfcairo noenhanced size %gin,%gin\n", pixels_x / 100.0, pixels_y / 100.0);
+    else fprintf(to, "set terminal %s noenhanced size %d,%d background 'white'\n", terminal, pixels_x, pixels_y);
+    fprintf(to, "set output ");
+    quote(to, file);
+    snprintf(title, sizeof(title), "%s%s%s%s, %s, %s, E = %.12g", r->model, r->variant[0] != '\0' ? "(" : "", r->variant, r->variant[0] != '\0' ? ")" : "", r->lattice,
+             kl_result_print_charges(r, charges, sizeof(charges)), r->finished ? d->energy[0] : best);
+    fprintf(to, "\nset grid\nset multiplot layout %d,%d title ", rows, columns);
+    quote(to, title);
+    fputc('\n', to);
+    if (falling > 0) panel(to, "energy above the lowest sweep", "sweep", 1, "$energy");
+    if (discarding > 0) panel(to, "discarded weight", "sweep", 1, "$discarded");
+    if (d->entropy != NULL && r->nsite > 1) panel(to, "entanglement entropy", "position", 0, "$entropy");
+    nprofile = 0;
+    for (int i = 0; i < r->nmeasured && nprofile < MAX_PROFILE; i++) {
+        char data[32];
+        if (!is_profile(r, &r->measured[i])) continue;
+        snprintf(data, sizeof(data), "$profile%d", nprofile++);
+        panel(to, r->measured[i].name, "site", 0, data);
+    }
+    if (falling + discarding + nprofile == 0 && d->entropy == NULL) fprintf(to, "set yrange [0:1]\nplot [0:1] -1 notitle\n");
+    fprintf(to, "unset multiplot\nunset output\n");
+}
+
+/* Starts gnuplot reading from *to, its complaints going to a file that nobody else sees. */
+static kl_status start_gnuplot(FILE *complaints, pid_t *pid, FILE **to, kl_err *err)
+{
+    int ends[2];
+    char *const words[] = {"gnuplot", "-", NULL};
+    posix_spawn_file_actions_t actions;
+    if (pipe2(ends, O_CLOEXEC) != 0) return kl_fail(err, KL_EIO, "plot: no pipe to gnuplot: %s", strerror(errno));
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, fileno(complaints), STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, fileno(complaints), STDERR_FILENO);
+    const int code = posix_spawnp(pid, words[0], &actions, NULL, words, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[0]);
+    if (code != 0) {
+        close(ends[1]);
+        return code == ENOENT ? kl_fail(err, KL_EABSENT, "plot: gnuplot is not installed (Debian: apt-get install gnuplot-nox)")
+                              : kl_fail(err, KL_EIO, "plot: gnuplot cannot be started: %s", strerror(code));
+    }
+    *to = fdopen(ends[1], "w");
+    if (*to == NULL) {
+        close(ends[1]);
+        (void)waitpid(*pid, NULL, 0);
+        return kl_fail(err, KL_EIO, "plot: no pipe to gnuplot: %s", strerror(errno));
+    }
+    return KL_OK;
+}
+
+kl_status kl_plot_result(const kl_result *r, const char *output, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const char *terminal = has_ending(output, ".svg") ? "svg" : has_ending(output, ".png") ? "pngcairo" : has_ending(output, ".pdf") ? "pdfcairo" : NULL;
+    char partial[4096], line[256] = "";
+    FILE *complaints = NULL, *to = NULL;
+    pid_t pid = 0;
+    int status = 0;
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, former;
+    if (terminal == NULL) return kl_fail(err, KL_EINPUT, "--output: '%s' ends in no format; allowed: .svg .png .pdf", output);
+    if (snprintf(partial, sizeof(partial), "%s.partial", output) >= (int)sizeof(partial)) return kl_fail(err, KL_EINPUT, "--output: the name is too long");
+
+    sigaction(SIGPIPE, &ignore, &former); /* gnuplot may end before it has read all */
+    complaints = tmpfile();
+    if (complaints == NULL) KL_TRY(kl_fail(err, KL_EIO, "plot: no temporary file: %s", strerror(errno)));
+    KL_TRY(start_gnuplot(complaints, &pid, &to, err));
+    write_script(to, r, terminal, partial);
+    fclose(to);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    rewind(complaints);
+    while (fgets(line, sizeof(line), complaints) != NULL && strspn(line, " \t\n^") == strlen(line)) continue;
+    line[strcspn(line, "\n")] = '\0';
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) KL_TRY(kl_fail(err, KL_EIO, "plot: gnuplot failed: %s", line[0] != '\0' ? line : "no reason given"));
+    if (rename(partial, output) != 0) KL_TRY(kl_fail(err, KL_EIO, "plot: %.300s cannot be written: %s%s%s", output, strerror(errno), line[0] != '\0' ? "; " : "", line));
+out:
+    if (st != KL_OK) unlink(partial);
+    if (complaints != NULL) fclose(complaints);
+    sigaction(SIGPIPE, &former, NULL);
+    return st;
+}

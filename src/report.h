@@ -1,0 +1,68 @@
+/* All that the program prints: reports as text and as JSON, the progress line, and the one line of an error.
+   Computes nothing that a result does not hold.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_REPORT_H
+#define KL_REPORT_H
+#include <stdio.h>
+
+#include "result.h"
+
+/* What a run knows beside its result; for `show` there is none. */
+typedef struct kl_run_facts {
+    const char *exec;     /* "host" */
+    int nthread;
+    const char *output;   /* NULL: no file */
+    double seconds;       /* of the whole program so far */
+} kl_run_facts;
+
+/* "kronlat: TEXT" on stderr, below a progress line if there is one. */
+void kl_report_error(const char *text);
+void kl_report_note(const char *text); /* the same for what is worth knowing and no failure */
+
+/* The finished run, or what a file holds. facts may be NULL. */
+void kl_report_result(FILE *to, const kl_result *r, const kl_run_facts *facts);
+void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *facts);
+
+/* Many runs of one model: a table with a row for each value of a parameter or each sector. */
+typedef struct kl_report_item {
+    char label[128];   /* "U=0.5", "N_up=2 N_dn=2" */
+    int nstate;
+    double energy[KL_MAX_ROOT], error_estimate, discarded;
+    int m;
+    kl_dmrg_stop stop;
+    char output[512];  /* "" for none */
+} kl_report_item;
+void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *item, int mark_lowest);
+void kl_report_table_json(FILE *to, const char *title, int n, const kl_report_item *item, int mark_lowest);
+
+typedef struct kl_report_head { /* what plans and growth are about */
+    const kl_model *model;
+    const char *lattice, *charges;
+} kl_report_head;
+void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan); /* map and histogram of the last */
+void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan);
+void kl_report_growth(FILE *to, const kl_report_head *head, int n, const kl_growth_row *row);
+void kl_report_growth_json(FILE *to, const kl_report_head *head, int n, const kl_growth_row *row);
+
+/* The progress line: on stderr, only where that is a terminal. */
+typedef struct kl_progress {
+    int live;           /* the line is drawn */
+    int verbose;        /* a line for each sweep, terminal or not */
+    int nsweep;         /* known number of sweeps, 0: not known */
+    int sweep_before;   /* done before this run (resumed) */
+    double last, sweep_start, previous_energy;
+    int sweep, have_energy;
+    char prefix[160];   /* "U=0.5  " */
+} kl_progress;
+void kl_progress_begin(kl_progress *p, int verbose, int nsweep);
+void kl_progress_step(kl_progress *p, const kl_dmrg_step *s);
+void kl_progress_sweep(kl_progress *p, const kl_dmrg_row *row, int nrow);
+void kl_progress_end(kl_progress *p); /* clears the line */
+
+/* What a stop means, in words; *converged tells whether the wanted accuracy was reached. */
+const char *kl_stop_text(kl_dmrg_stop stop, int *converged);
+
+/* Seconds of a clock that only goes forward. */
+double kl_clock(void);
+
+#endif
