@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <omp.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum {
@@ -128,13 +129,27 @@ static int threads_for(const kl_exec *ex, int64_t n)
 
 /* ---- the table ---- */
 
+/* The largest block given back lately waits here for the next solver: thousands of solves a run would otherwise fault in the pages of their bases
+   each time (about a third of a product with H at 100,000 states). */
+typedef struct host {
+    _Atomic(double *) idle;
+} host;
+
+enum { IDLE_BYTES = 1 << 28 }; /* above, a solve is long enough not to care, and the memory is wanted elsewhere */
+
 static kl_status host_alloc(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err)
 {
-    (void)ex;
     kl_status st = KL_OK;
-    double *p = NULL; /* realloc from nothing: no pass over memory that is written next anyway */
+    host *const self = ex->self;
     *out = (kl_dptr){0};
-    KL_TRY(kl_realloc(&p, n, KL_MEM_VECTOR, err));
+    double *p = atomic_exchange(&self->idle, NULL);
+    const int64_t have = kl_mem_block_bytes(p) / (int64_t)sizeof(double);
+    if (p == NULL || have < n || have / 8 > n) { /* a large block is not for a single vector */
+        double *expected = NULL;
+        if (p != NULL && !atomic_compare_exchange_strong(&self->idle, &expected, p)) kl_free(&p);
+        p = NULL;
+        KL_TRY(kl_realloc(&p, n, KL_MEM_VECTOR, err)); /* realloc from nothing: no pass over memory that is written next anyway */
+    }
     out->addr = (uintptr_t)p;
 out:
     return st;
@@ -142,10 +157,22 @@ out:
 
 static void host_release(kl_exec *ex, kl_dptr *p)
 {
-    (void)ex;
+    host *const self = ex->self;
     double *memory = at(*p);
-    kl_free(&memory);
     p->addr = 0;
+    const int64_t bytes = kl_mem_block_bytes(memory);
+    if (bytes > 0 && bytes <= IDLE_BYTES) {
+        double *other = atomic_exchange(&self->idle, NULL);
+        if (kl_mem_block_bytes(other) > bytes) {
+            double *const smaller = memory;
+            memory = other;
+            other = smaller;
+        }
+        kl_free(&other);
+        double *expected = NULL;
+        if (atomic_compare_exchange_strong(&self->idle, &expected, memory)) return;
+    }
+    kl_free(&memory);
 }
 
 static kl_status host_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err)
@@ -174,6 +201,18 @@ static void host_copy(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst)
     for (int chunk = 0; chunk < nchunk; chunk++) {
         const int64_t from = chunk * rows, to = from + rows < n ? from + rows : n;
         memmove(y + from, x + from, (size_t)(to - from) * sizeof(double));
+    }
+}
+
+static void host_fill(kl_exec *ex, int64_t n, double a, kl_dptr yp)
+{
+    double *const y = at(yp);
+    int64_t rows;
+    const int nchunk = chunks(n, &rows);
+#pragma omp parallel for schedule(static) num_threads(threads_for(ex, n)) if (threads_for(ex, n) > 1)
+    for (int chunk = 0; chunk < nchunk; chunk++) {
+        const int64_t from = chunk * rows, to = from + rows < n ? from + rows : n;
+        for (int64_t i = from; i < to; i++) y[i] = a;
     }
 }
 
@@ -273,10 +312,13 @@ static void host_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta
 kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
 {
     kl_status st = KL_OK;
+    host *self = NULL;
     *out = NULL;
     if (nthread < 0) return kl_fail(err, KL_EINPUT, "%d threads; 0 (what OpenMP says) or more are allowed", nthread);
     kl_blas_init();
+    KL_TRY(kl_alloc(&self, 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(out, 1, KL_MEM_MISC, err));
+    (*out)->self = self;
     (*out)->name = "host";
     (*out)->space = KL_SPACE_HOST;
     (*out)->nthread = nthread > 0 ? nthread : omp_get_max_threads();
@@ -286,6 +328,7 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
         .upload = host_upload,
         .download = host_download,
         .copy = host_copy,
+        .fill = host_fill,
         .axpby = host_axpby,
         .dots = host_dots,
         .combine = host_combine,
@@ -294,13 +337,19 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
         .batch_apply = kl_host_batch_apply,
         .batch_release = kl_host_batch_release,
     };
+    return st;
 out:
+    kl_free(&self);
     return st;
 }
 
 void kl_exec_close(kl_exec **ex)
 {
     if (*ex == NULL) return;
+    host *self = (*ex)->self;
+    double *idle = atomic_exchange(&self->idle, NULL);
+    kl_free(&idle);
+    kl_free(&self);
     kl_dense_release();
     kl_free(ex);
 }

@@ -178,6 +178,12 @@ kl_status kl_realloc_bytes(void **ptr, int64_t n, size_t size, kl_mem_kind kind,
     return KL_OK;
 }
 
+int64_t kl_mem_block_bytes(const void *ptr)
+{
+    if (ptr == NULL) return 0;
+    return ((const header *)((const char *)ptr - HEADER))->bytes;
+}
+
 void kl_free_ptr(void **ptr)
 {
     void *const user = load_ptr(ptr);

@@ -27,6 +27,8 @@ kl_status kl_alloc_bytes(void **ptr, int64_t n, size_t size, kl_mem_kind kind, k
 /* Grows or shrinks to n elements and keeps the contents; new elements are NOT zeroed. */
 kl_status kl_realloc_bytes(void **ptr, int64_t n, size_t size, kl_mem_kind kind, kl_err *err) KL_MUST_CHECK;
 
+int64_t kl_mem_block_bytes(const void *ptr); /* bytes that a block was asked for; 0 for NULL */
+
 /* Frees and nulls; NULL is accepted. */
 void kl_free_ptr(void **ptr);
 

@@ -1,0 +1,449 @@
+/* Davidson's method (Alg. 3 of nemes2014) for a few lowest roots.
+
+   1. The start vectors, made orthonormal, are the first basis V; zero or dependent ones are replaced by random directions.
+   2. W = H V for the new vectors only; every later residual comes from W without a product.
+   3. B = V^T W, one column per new vector; B y = theta y by LAPACK.
+   4. When the next vectors would not fit: thick restart. The best Ritz vectors and those of the step before (Stathopoulos, GD+k) stay; V, W and
+      B are transformed, nothing is multiplied by H.
+   5. For each root x = V y, r = W y - theta x. Done when every |r| is below its target or cannot fall any further.
+   6. t = -(M^-1 r) + e M^-1 x with M = diag(H) - theta, kept away from zero, and e such that t is orthogonal to x (Olsen).
+   7. t, orthonormal to V, is the next vector of V; a random direction where nothing is left of it. Back to 2.
+
+   A start that is an eigenvector to rounding may be the wrong one, and nothing in steps 2 to 7 would notice. Then one root more is followed for
+   a few steps from a random direction (the guard); what comes up below takes over.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "davidson.h"
+#include "dense.h"
+#include "lanczos.h"
+#include "mem.h"
+#include "ortho.h"
+#include "prof.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { DEFAULT_BASIS = 20, DEFAULT_APPLY = 1000, STALL_STEPS = 20 };
+
+typedef struct solver {
+    const kl_linop *h;
+    kl_exec *ex;
+    const kl_eig_opts *opts;
+    kl_eig_stats *stats;
+    int64_t n, ld;
+    int nroot, nwant; /* nwant: nroot, and one more while the guard looks on */
+    int limit;        /* columns of V and of W */
+    int nspare;       /* columns beside them: x, r, M^-1 x and the results of a restart */
+    int k, kw;        /* vectors in V, and how many of them are multiplied */
+    kl_ortho v;
+    kl_dptr memory, w, spare;
+    double *host;     /* one allocation behind the arrays below, each [limit][limit] or [limit + 1] */
+    double *b, *y, *z, *old, *theta, *coef, *small;
+    int kold;         /* rows of old: Ritz vectors of the step before */
+} solver;
+
+static kl_dptr column(const solver *s, kl_dptr base, int j)
+{
+    return kl_dptr_at(base, j * s->ld);
+}
+
+int64_t kl_eig_stride(int64_t n)
+{
+    const int64_t lines = (n + 7) / 8;
+    return 8 * (lines + (lines % 2 == 0));
+}
+
+static int basis_limit(const kl_eig_opts *opts, int64_t n)
+{
+    const int wanted = opts->max_basis > 0 ? opts->max_basis : DEFAULT_BASIS;
+    const int limit = wanted > opts->nroot + 2 ? wanted : opts->nroot + 2;
+    return n < limit ? (int)n : limit;
+}
+
+/* Vectors kept over a restart, and how many of them are this step's Ritz vectors: one more than the roots, and as many again of the step
+   before, for these make a short basis converge like conjugate gradients. In a very short one they go before the spare Ritz vector, and before
+   having a new vector for every root at once. */
+static int kept(int limit, int nwant, int *nritz)
+{
+    int ritz = nwant + 1 > limit / 4 ? nwant + 1 : limit / 4;
+    int most = limit - nwant > 2 * nwant + 1 ? limit - nwant : 2 * nwant + 1;
+    if (most > limit - 1) most = limit - 1;
+    if (ritz + nwant > most) ritz = most - nwant > nwant ? most - nwant : nwant;
+    *nritz = ritz;
+    return ritz + nwant < most ? ritz + nwant : most;
+}
+
+/* x, r and M^-1 x need three; a restart of nroot and of nroot + 1 roots its own. */
+static int spare_columns(const kl_eig_opts *opts, int64_t n)
+{
+    const int limit = basis_limit(opts, n);
+    int ritz, most = 3;
+    for (int nwant = opts->nroot; nwant <= opts->nroot + 1 && limit < n; nwant++) {
+        const int total = kept(limit, nwant, &ritz);
+        if (total > most) most = total;
+    }
+    return most;
+}
+
+int64_t kl_eig_work_doubles(const kl_eig_opts *opts, int64_t n)
+{
+    const int columns = opts->solver == KL_SOLVER_LANCZOS ? kl_lanczos_columns(opts, n) : 2 * basis_limit(opts, n) + spare_columns(opts, n);
+    return columns * kl_eig_stride(n);
+}
+
+static kl_status open(solver *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t limit = s->limit, square = limit * limit;
+    KL_TRY(kl_alloc(&s->host, 5 * square + 3 * (limit + 1), KL_MEM_WORK, err));
+    s->b = s->host;
+    s->y = s->b + square;
+    s->z = s->y + square;
+    s->old = s->z + square;
+    s->small = s->old + square;
+    s->theta = s->small + square;
+    s->coef = s->theta + limit + 1;
+    KL_TRY(s->ex->vt.alloc(s->ex, (2 * limit + s->nspare) * s->ld, &s->memory, err));
+    s->w = column(s, s->memory, s->limit);
+    s->spare = column(s, s->memory, 2 * s->limit);
+    s->v = (kl_ortho){.ex = s->ex, .n = s->n, .ldv = s->ld, .v = s->memory, .scratch = s->coef + limit + 1, .random = s->opts->seed};
+out:
+    return st;
+}
+
+/* 1. */
+static kl_status load_starts(solver *s, kl_dptr x, int64_t ldx, kl_err *err)
+{
+    kl_status st = KL_OK;
+    for (s->k = 0; s->k < s->nroot; s->k++) {
+        double left;
+        s->ex->vt.copy(s->ex, s->n, kl_dptr_at(x, s->k * ldx), kl_ortho_at(&s->v, s->k));
+        KL_TRY(kl_ortho_last(&s->v, s->k, &left, NULL, err));
+        if (left == 0.0) KL_TRY(kl_ortho_fresh(&s->v, s->k, err));
+    }
+out:
+    return st;
+}
+
+/* 2., 3. */
+static kl_status project(solver *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t start = kl_prof_clock();
+    KL_TRY(s->h->apply(s->h, s->k - s->kw, kl_ortho_at(&s->v, s->kw), s->ld, column(s, s->w, s->kw), s->ld, err));
+    s->stats->napply += s->k - s->kw;
+    s->stats->seconds_apply += 1e-9 * (double)(kl_prof_clock() - start);
+    const int64_t limit = s->limit;
+    for (; s->kw < s->k; s->kw++) {
+        const int j = s->kw;
+        s->ex->vt.dots(s->ex, s->n, j + 1, s->v.v, s->ld, column(s, s->w, j), s->coef);
+        for (int i = 0; i <= j; i++) {
+            if (!isfinite(s->coef[i])) {
+                st = kl_fail(err, KL_ENOCONV, "product %d with H gave %g in the projected matrix; H or the vector holds values that are not finite",
+                             s->stats->napply, s->coef[i]);
+                goto out;
+            }
+            s->b[i + j * limit] = s->b[j + i * limit] = s->coef[i];
+        }
+    }
+    for (int j = 0; j < s->k; j++) memcpy(s->y + j * limit, s->b + j * limit, (size_t)s->k * sizeof(double));
+    KL_TRY(kl_dense_eig(s->k, s->y, s->limit, s->theta, err));
+out:
+    return st;
+}
+
+/* Largest |H v| known, by the part of it that lies in V; and what lies between the Ritz values. */
+static double norm_seen(const solver *s, double *spread)
+{
+    double largest = 0.0;
+    for (int j = 0; j < s->k; j++) {
+        double sum = 0.0;
+        for (int i = 0; i < s->k; i++) sum += s->b[i + j * s->limit] * s->b[i + j * s->limit];
+        largest = fmax(largest, sum);
+    }
+    *spread = s->theta[s->k - 1] - s->theta[0];
+    return sqrt(largest);
+}
+
+static double dot_small(int n, const double *a, const double *b)
+{
+    double sum = 0.0;
+    for (int i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+/* Columns of z: Ritz vectors and what those of the step before add to them. Returns how many. */
+static int choose_kept(solver *s)
+{
+    const int64_t limit = s->limit;
+    int nritz;
+    const int most = kept(s->limit, s->nwant, &nritz);
+    memcpy(s->z, s->y, (size_t)(nritz * limit) * sizeof(double));
+    int p = nritz;
+    for (int i = 0; i < s->nwant && i < s->kold && p < most; i++) {
+        double *const z = s->z + p * limit;
+        for (int row = 0; row < s->k; row++) z[row] = row < s->kold ? s->old[row + i * limit] : 0.0;
+        double norm = 0.0;
+        for (int pass = 0; pass < 2; pass++) {
+            for (int j = 0; j < p; j++) {
+                const double c = dot_small(s->k, s->z + j * limit, z);
+                for (int row = 0; row < s->k; row++) z[row] -= c * s->z[row + j * limit];
+            }
+            norm = sqrt(dot_small(s->k, z, z));
+            if (pass == 0 && norm < 1e-14) break; /* the state has not moved: nothing but rounding */
+            for (int row = 0; row < s->k; row++) z[row] /= norm;
+        }
+        if (norm >= 0.5) p++;
+    }
+    return p;
+}
+
+/* base[p] = base[k] z, by way of the spare columns. */
+static void transform(solver *s, kl_dptr base, int p)
+{
+    for (int j = 0; j < p; j++)
+        s->ex->vt.combine(s->ex, s->n, s->k, base, s->ld, s->z + (int64_t)j * s->limit, 0.0, column(s, s->spare, j));
+    for (int j = 0; j < p; j++) s->ex->vt.copy(s->ex, s->n, column(s, s->spare, j), column(s, base, j));
+}
+
+/* 4. Afterwards the Ritz vectors are the first unit vectors. */
+static kl_status restart(solver *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t limit = s->limit;
+    const int p = choose_kept(s);
+    transform(s, s->v.v, p);
+    transform(s, s->w, p);
+    for (int j = 0; j < p; j++) { /* small = B z, then B = z^T small */
+        double *const bz = s->small + j * limit;
+        memset(bz, 0, (size_t)s->k * sizeof(double));
+        for (int i = 0; i < s->k; i++)
+            for (int row = 0; row < s->k; row++) bz[row] += s->b[row + i * limit] * s->z[i + j * limit];
+    }
+    for (int j = 0; j < p; j++)
+        for (int i = 0; i <= j; i++) s->b[i + j * limit] = s->b[j + i * limit] = dot_small(s->k, s->z + i * limit, s->small + j * limit);
+    s->k = s->kw = p;
+    s->stats->nrestart++;
+    for (int j = 0; j < p; j++) memcpy(s->y + j * limit, s->b + j * limit, (size_t)p * sizeof(double));
+    KL_TRY(kl_dense_eig(p, s->y, s->limit, s->theta, err));
+out:
+    return st;
+}
+
+/* 5. x in spare 0, r in spare 1. */
+static double residual(solver *s, int root)
+{
+    kl_exec *const ex = s->ex;
+    const double *const y = s->y + (int64_t)root * s->limit;
+    const kl_dptr x = column(s, s->spare, 0), r = column(s, s->spare, 1);
+    double square;
+    ex->vt.combine(ex, s->n, s->k, s->v.v, s->ld, y, 0.0, x);
+    ex->vt.combine(ex, s->n, s->k, s->w, s->ld, y, 0.0, r);
+    ex->vt.axpby(ex, s->n, -s->theta[root], x, 1.0, r);
+    ex->vt.dots(ex, s->n, 1, r, s->ld, r, &square);
+    return sqrt(square);
+}
+
+/* 6. Into column `to` of V, from what residual() left; the sign does not matter. */
+static void correct(solver *s, int root, double norm, double spread, int plain, int to)
+{
+    kl_exec *const ex = s->ex;
+    const kl_dptr x = column(s, s->spare, 0), r = column(s, s->spare, 1), mx = column(s, s->spare, 2), t = kl_ortho_at(&s->v, to);
+    if (s->h->diagonal.addr == 0 || plain) {
+        ex->vt.copy(ex, s->n, r, t);
+        return;
+    }
+    /* theta is known to |r| only, so a smaller denominator means nothing; and a thousandth of the spectrum seen is the least in any case:
+       below it one component alone would make up t. */
+    const double floor = fmax(fmax(0.1 * norm, 1e-3 * spread), 1e-300);
+    ex->vt.precondition(ex, s->n, s->h->diagonal, s->theta[root], floor, r, t);
+    ex->vt.precondition(ex, s->n, s->h->diagonal, s->theta[root], floor, x, mx);
+    double xt, xmx;
+    ex->vt.dots(ex, s->n, 1, t, s->ld, x, &xt);
+    ex->vt.dots(ex, s->n, 1, mx, s->ld, x, &xmx);
+    /* |e| |M^-1 x| far above |t| would leave nothing but M^-1 x: then its direction is as good as any, so no further care is taken. */
+    const double e = xt / xmx;
+    if (isfinite(e)) ex->vt.axpby(ex, s->n, -e, mx, 1.0, t);
+}
+
+/* Adds a hundredth of a random direction to column k of V: a start vector may lie in a subspace that H does not leave. */
+static kl_status disturb(solver *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double square;
+    const kl_dptr t = kl_ortho_at(&s->v, s->k), kept_t = column(s, s->spare, 2);
+    s->ex->vt.copy(s->ex, s->n, t, kept_t);
+    s->ex->vt.dots(s->ex, s->n, 1, kept_t, s->ld, kept_t, &square);
+    KL_TRY(kl_ortho_random(&s->v, s->k, err));
+    s->ex->vt.axpby(s->ex, s->n, 1.0, kept_t, 0.01 * sqrt(square), t);
+out:
+    return st;
+}
+
+/* Ritz vectors alone, to be multiplied afresh. */
+static kl_status collapse(solver *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    memcpy(s->z, s->y, (size_t)((int64_t)s->nroot * s->limit) * sizeof(double));
+    transform(s, s->v.v, s->nroot);
+    for (s->k = 0; s->k < s->nroot; s->k++) {
+        double left;
+        KL_TRY(kl_ortho_last(&s->v, s->k, &left, NULL, err));
+        if (left == 0.0) KL_TRY(kl_ortho_fresh(&s->v, s->k, err));
+    }
+    s->kw = s->kold = 0;
+    s->nwant = s->nroot;
+out:
+    return st;
+}
+
+static kl_status iterate(solver *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_eig_stats *const stats = s->stats;
+    const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : DEFAULT_APPLY;
+    double goal[KL_MAX_ROOT], first0 = 0.0, best = INFINITY;
+    int best_step = 0, disturbed = 0, guard_step = 0, confirmed = 0;
+    for (int step = 0;; step++) {
+        KL_TRY(project(s, err));
+        double spread;
+        const double norm_h = norm_seen(s, &spread), rounding = KL_EIG_ROUNDING * norm_h;
+        int room = s->limit - s->k, nritz;
+        const int fresh_room = s->limit - kept(s->limit, s->nwant, &nritz);
+        if (s->limit < s->n && room < (s->nwant < fresh_room ? s->nwant : fresh_room)) {
+            KL_TRY(restart(s, err));
+            room = s->limit - s->k;
+        }
+        /* A diagonal that says little of H can hold the residual where it is for ever, with a short basis at least. Without progress for a whole
+           basis the bare residual takes turns with it: that is conjugate gradients in effect, which always arrive. */
+        const int plain = (step - best_step) / s->limit % 2 == 1;
+        const int budget = max_apply - stats->napply;
+        if (room > budget) room = budget;
+
+        /* 5., 6.: corrections stand behind V, not yet orthogonal to it. */
+        int open_roots = 0, ncandidate = 0, guard_done = s->nwant == s->nroot;
+        double worst = 0.0;
+        for (int root = 0; root < s->nwant && root < s->k; root++) {
+            const double r = residual(s, root);
+            if (root == s->nroot) { /* the guard's */
+                const double above = s->theta[root] - s->theta[root - 1];
+                guard_done = guard_step >= KL_EIG_GUARD_STEPS || r <= fmax(rounding, 0.1 * above);
+                if (!guard_done && ncandidate < room) correct(s, root, r, spread > 0.0 ? spread : r, plain, s->k + ncandidate++);
+                continue;
+            }
+            if (!isfinite(r)) {
+                st = kl_fail(err, KL_ENOCONV, "the residual of root %d is %g after %d products with H", root, r, stats->napply);
+                goto out;
+            }
+            stats->residual[root] = r;
+            if (step == 0) goal[root] = fmax(s->opts->tol, s->opts->tol_rel * r);
+            if (root == 0 && step == 0) first0 = r;
+            worst = fmax(worst, r);
+            if (r <= goal[root]) continue;
+            open_roots++;
+            if (ncandidate < room) correct(s, root, r, spread > 0.0 ? spread : r, plain, s->k + ncandidate++);
+        }
+        stats->converged = open_roots == 0;
+        const int exact = worst <= 2.0 * rounding;
+        const int complete = s->k == s->n;
+
+        if (worst < 0.5 * best) {
+            best = worst;
+            best_step = step;
+        }
+        if (!guard_done) { /* what comes up from below starts anew */
+            best = INFINITY;
+            best_step = step;
+        }
+        /* Where rounding decides, a residual wanders; it is not asked to fall any more. */
+        const int stuck = open_roots > 0 && (worst <= rounding || complete || (worst < 1e-12 * norm_h && step - best_step >= STALL_STEPS));
+        if (step == 0 && exact && !complete && !s->opts->trust_start && s->nroot + 1 < s->limit && budget > 0) {
+            /* A guard: the first random direction comes in below. */
+            s->nwant = s->nroot + 1;
+            guard_done = ncandidate = 0;
+        } else if ((stuck || stats->converged) && (guard_done || complete)) {
+            if (stats->nrestart - confirmed < KL_EIG_RECHECK_RESTARTS || budget < s->nroot) {
+                stats->stagnated = !stats->converged;
+                break;
+            }
+            confirmed = stats->nrestart;
+            KL_TRY(collapse(s, err));
+            continue;
+        } else if (complete) {
+            break;
+        }
+        if (room <= 0) break; /* max_apply */
+        if (guard_done) s->nwant = s->nroot;
+        else guard_step++;
+
+        /* 7. */
+        const int stalled = step == 2 && !disturbed && stats->residual[0] > 0.5 * first0;
+        if (stalled && ncandidate > 0) {
+            disturbed = 1;
+            KL_TRY(disturb(s, err));
+        }
+        const int from = s->k;
+        for (int c = 0; c < ncandidate && s->k < s->limit; c++) {
+            double left;
+            if (from + c != s->k) s->ex->vt.copy(s->ex, s->n, kl_ortho_at(&s->v, from + c), kl_ortho_at(&s->v, s->k));
+            KL_TRY(kl_ortho_last(&s->v, s->k, &left, NULL, err));
+            if (left > 0.0) s->k++;
+        }
+        if (s->k == from) {
+            KL_TRY(kl_ortho_fresh(&s->v, from, err));
+            s->k++;
+        }
+        /* For the next restart; project() overwrites y. */
+        s->kold = from;
+        memcpy(s->old, s->y, (size_t)((int64_t)(s->nwant < from ? s->nwant : from) * s->limit) * sizeof(double));
+    }
+out:
+    return st;
+}
+
+/* Normalized to the last bit that a division gives, so that callers may rely on it. */
+static void deliver(solver *s, kl_dptr x, int64_t ldx, double *energy)
+{
+    for (int root = 0; root < s->nroot; root++) {
+        const kl_dptr to = kl_dptr_at(x, root * ldx);
+        double square;
+        s->ex->vt.combine(s->ex, s->n, s->k, s->v.v, s->ld, s->y + (int64_t)root * s->limit, 0.0, to);
+        s->ex->vt.dots(s->ex, s->n, 1, to, ldx, to, &square);
+        s->ex->vt.combine(s->ex, s->n, 0, s->v.v, s->ld, NULL, 1.0 / sqrt(square), to);
+        energy[root] = s->theta[root];
+    }
+}
+
+static kl_status davidson(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy, kl_eig_stats *stats, kl_err *err)
+{
+    kl_status st = KL_OK;
+    solver s = {.h = h, .ex = h->ex, .opts = opts, .stats = stats, .n = h->n, .ld = kl_eig_stride(h->n), .nroot = opts->nroot, .nwant = opts->nroot};
+    s.limit = basis_limit(opts, h->n);
+    s.nspare = spare_columns(opts, h->n);
+    KL_TRY(open(&s, err));
+    KL_TRY(load_starts(&s, x, ldx, err));
+    KL_TRY(iterate(&s, err));
+    deliver(&s, x, ldx, energy);
+out:
+    if (s.memory.addr != 0) s.ex->vt.release(s.ex, &s.memory);
+    kl_free(&s.host);
+    return st;
+}
+
+kl_status kl_eig_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy, kl_eig_stats *stats, kl_err *err)
+{
+    const int64_t start = kl_prof_clock();
+    *stats = (kl_eig_stats){0};
+    if (h->n < 1) return kl_fail(err, KL_EINPUT, "eigensolver: a matrix of %lld rows; at least 1 is needed", (long long)h->n);
+    if (opts->nroot < 1 || opts->nroot > KL_MAX_ROOT || opts->nroot > h->n)
+        return kl_fail(err, KL_EINPUT, "eigensolver: %d roots of a matrix of %lld rows; 1 to %lld are allowed", opts->nroot, (long long)h->n,
+                       (long long)(h->n < KL_MAX_ROOT ? h->n : KL_MAX_ROOT));
+    if (opts->max_basis != 0 && opts->max_basis < opts->nroot + 2)
+        return kl_fail(err, KL_EINPUT, "eigensolver: a basis of %d vectors for %d roots; at least %d are needed (0: chosen by the program)", opts->max_basis,
+                       opts->nroot, opts->nroot + 2);
+    if (!(opts->tol >= 0.0) || !(opts->tol_rel >= 0.0))
+        return kl_fail(err, KL_EINPUT, "eigensolver: tolerances %g and %g; 0 or more are allowed", opts->tol, opts->tol_rel);
+    const kl_status st = opts->solver == KL_SOLVER_LANCZOS ? kl_lanczos_solve(h, opts, x, ldx, energy, stats, err)
+                                                           : davidson(h, opts, x, ldx, energy, stats, err);
+    stats->seconds_all = 1e-9 * (double)(kl_prof_clock() - start);
+    return st;
+}
