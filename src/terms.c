@@ -75,7 +75,9 @@ static kl_status make_canonical(const kl_terms *t, string *s, const char *what, 
         const int pos = in.op[perm[k]].pos;
         const kl_site_type *type = t->type[pos];
         int list[KL_MAX_FACTOR], n = 0;
-        for (; k < in.n && in.op[perm[k]].pos == pos; k++) list[n++] = in.op[perm[k]].op;
+        do {
+            list[n++] = in.op[perm[k++]].op;
+        } while (k < in.n && in.op[perm[k]].pos == pos);
         /* The tables hold what the model's terms need, so that (a b) c may be there where a (b c) is not: any neighbours that can be joined are. */
         while (n > 1) {
             int at = 0;
