@@ -59,6 +59,10 @@ typedef struct kl_dmrg_row { /* one sweep, as reported */
 
 typedef enum kl_dmrg_stop { KL_STOP_CONVERGED, KL_STOP_SCHEDULE, KL_STOP_MAX_SWEEP, KL_STOP_M_MAX, KL_STOP_INTERRUPTED } kl_dmrg_stop;
 
+/* ORDER KL_PART */
+enum { KL_PART_PLAN, KL_PART_SOLVE, KL_PART_APPLY, KL_PART_TRUNCATE, KL_PART_GROW, KL_PART_TRANSFORM, KL_PART_OTHER, KL_NPART };
+extern const char *const kl_part_name[KL_NPART];
+
 typedef struct kl_dmrg_result {
     int nstate;
     double energy[KL_MAX_ROOT];      /* the constant of the terms included */
@@ -74,12 +78,8 @@ typedef struct kl_dmrg_result {
     /* the largest met, for reports in the form of nemes2014 Table 5 */
     int64_t dim_max, sector_max, matrix_max;
     double sector_mean;              /* average number of sectors of an enlarged block */
-    double seconds_part[8];          /* ORDER KL_PART */
+    double seconds_part[KL_NPART];   /* ORDER KL_PART */
 } kl_dmrg_result;
-
-/* ORDER KL_PART */
-enum { KL_PART_PLAN, KL_PART_SOLVE, KL_PART_APPLY, KL_PART_TRUNCATE, KL_PART_GROW, KL_PART_TRANSFORM, KL_PART_OTHER, KL_NPART };
-extern const char *const kl_part_name[KL_NPART];
 
 typedef struct kl_dmrg_monitor {
     void *self;

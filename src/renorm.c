@@ -336,15 +336,14 @@ out:
     return st;
 }
 
-kl_status kl_wave_turn(kl_exec *ex, int direction, const kl_model *model, int nstate, const kl_layout *lay, const kl_enlarged *row, const kl_enlarged *col,
+kl_status kl_wave_turn(kl_exec *ex, int direction, int nstate, const kl_layout *lay, const kl_enlarged *row, const kl_enlarged *col,
                        const kl_isometry *made, kl_dptr made_data, const kl_isometry *used, kl_dptr used_data, const kl_enlarged *row_to,
                        const kl_enlarged *col_to, const kl_layout *lay_to, kl_dptr psi, kl_dptr psi_to, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_batch b;
     kl_batch_init(&b);
-    (void)model;
-    for (int v = 0; v < nstate; v++) ex->vt.axpby(ex, lay_to->n, 0.0, psi, 0.0, kl_dptr_at(psi_to, v * lay_to->n));
+    ex->vt.fill(ex, nstate * lay_to->n, 0.0, psi_to);
     for (int k = 0; k < made->basis.nsec; k++) {
         const int mk = made->basis.dim[k];
         const int i = direction > 0 ? made->sec[k] : lay->back[made->sec[k]];

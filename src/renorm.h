@@ -31,7 +31,7 @@ kl_status kl_block_grow(kl_exec *ex, const kl_bigop *grown, const kl_isometry *i
 
 /* Carries psi (rows left block (x) site c, columns site c+1 (x) right block) one site on.
    direction +1: `made` is the new isometry of the rows, `used` the one at site c+2 that is opened; -1: mirrored. New layout in lay_to. */
-kl_status kl_wave_turn(kl_exec *ex, int direction, const kl_model *model, int nstate, const kl_layout *lay, const kl_enlarged *row, const kl_enlarged *col,
+kl_status kl_wave_turn(kl_exec *ex, int direction, int nstate, const kl_layout *lay, const kl_enlarged *row, const kl_enlarged *col,
                        const kl_isometry *made, kl_dptr made_data, const kl_isometry *used, kl_dptr used_data, const kl_enlarged *row_to,
                        const kl_enlarged *col_to, const kl_layout *lay_to, kl_dptr psi, kl_dptr psi_to, kl_err *err) KL_MUST_CHECK;
 

@@ -1,0 +1,237 @@
+/* Finite-lattice sweeps: schedule, noise, tolerances, stopping. See dmrg.h. Outline of a run:
+   1. start: random or product state, or a saved one;
+   2. a sweep goes there and back, optimizing each bond once on either way;
+   3. after it the energy is extrapolated in the discarded weight; the automatic schedule ends when the estimate is within the wanted accuracy,
+      else it raises m;
+   4. the state is told to the caller after every sweep and when a checkpoint is due.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg.h"
+#include "engine.h"
+#include "mem.h"
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+const char *const kl_part_name[KL_NPART] = {"operators and records", "eigensolver", "of it products with H", "truncation", "growth of blocks",
+                                            "turning the wavefunction", "other"};
+
+enum { M_FIRST = 24, MAX_SWEEP = 100, M_MAX = 4096 };
+#define GAP 0.05 /* of the local problem, in units of the couplings: residual^2 / gap is the error of an energy */
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+typedef struct run {
+    kl_engine *e;
+    const kl_dmrg_opts *o;
+    const kl_dmrg_monitor *mon;
+    kl_dmrg_result *res;
+    double energy[KL_MAX_ROOT];
+    double constant;
+    int sweep, istep, interrupted;
+    double discarded, entropy;   /* of the last truncation */
+    double *entropies;
+} run;
+
+typedef struct stage { /* one sweep's orders */
+    int m;
+    double noise, tol, tol_rel;
+    int max_apply, precise;
+} stage;
+
+static kl_status report_state(run *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_state *s = NULL;
+    if (!r->mon || !r->mon->checkpoint) return KL_OK;
+    KL_TRY(kl_engine_state(r->e, r->energy, &s, err));
+    KL_TRY(r->mon->checkpoint(r->mon->self, s, r->sweep, err));
+out:
+    kl_state_destroy(&s);
+    return st;
+}
+
+/* Optimizes the bond at the centre. */
+static kl_status optimize(run *r, const stage *g, int direction, int nstep, kl_dmrg_row *row, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_eig_stats stats;
+    kl_engine *const e = r->e;
+    const kl_solve_opts so = {.tol = g->tol, .tol_rel = g->tol_rel, .max_apply = g->max_apply};
+    KL_TRY(kl_engine_solve(e, &so, r->energy, &stats, err));
+    for (int i = 0; i < e->nstate; i++) {
+        r->energy[i] += r->constant;
+        if (r->energy[i] < row->energy[i]) row->energy[i] = r->energy[i];
+    }
+    row->napply += stats.napply;
+    if (e->layout.n > row->dim_max) row->dim_max = e->layout.n;
+    r->istep++;
+    if (r->mon && r->mon->step) {
+        const kl_dmrg_step s = {.sweep = r->sweep, .direction = direction, .bond = e->centre, .m = g->m, .nstep = nstep, .istep = r->istep,
+                                .dim = e->layout.n, .napply = stats.napply, .energy = r->energy[0], .discarded = r->discarded,
+                                .entropy = r->entropy, .residual = stats.residual[0]};
+        r->mon->step(r->mon->self, &s);
+    }
+    if (r->mon && r->mon->due && r->mon->due(r->mon->self)) KL_TRY(report_state(r, err));
+    if (r->mon && r->mon->interrupted && r->mon->interrupted(r->mon->self)) r->interrupted = 1;
+out:
+    return st;
+}
+
+static kl_status step(run *r, const stage *g, int direction, int nstep, kl_dmrg_row *row, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_trunc_info info;
+    const kl_trunc_opts t = {.m = g->m, .m_min = r->o->m_min, .discard = r->o->discard, .noise = g->noise, .nstate = r->e->nstate, .precise = g->precise};
+    const int c = r->e->centre;
+    KL_TRY(kl_engine_move(r->e, direction, &t, &info, err));
+    r->discarded = info.discarded;
+    r->entropy = info.entropy;
+    r->entropies[c] = info.entropy;
+    if (info.discarded > row->discarded) row->discarded = info.discarded;
+    if (info.m > row->m_reached) row->m_reached = info.m;
+    KL_TRY(optimize(r, g, direction, nstep, row, err));
+out:
+    return st;
+}
+
+/* 2. One sweep from wherever the centre is: to the right end, to the left end. */
+static kl_status sweep(run *r, const stage *g, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_engine *const e = r->e;
+    kl_dmrg_result *const res = r->res;
+    const int n = e->nsite, fresh = res->nrow == 0;
+    const double t0 = now(), flop0 = e->flop;
+    KL_TRY(kl_realloc(&res->row, res->nrow + 1, KL_MEM_MISC, err));
+    kl_dmrg_row *const row = &res->row[res->nrow];
+    *row = (kl_dmrg_row){.m = g->m, .noise = g->noise};
+    for (int i = 0; i < KL_MAX_ROOT; i++) row->energy[i] = INFINITY;
+    const int nstep = 2 * (n - 2) + 1;
+    r->istep = 0;
+    if (fresh || n == 2) KL_TRY(optimize(r, g, 1, nstep, row, err));
+    while (e->centre < n - 2 && !r->interrupted) KL_TRY(step(r, g, 1, nstep, row, err));
+    while (e->centre > 0 && !r->interrupted) KL_TRY(step(r, g, -1, nstep, row, err));
+    for (int i = 0; i < e->nstate; i++)
+        if (!(row->energy[i] < INFINITY)) row->energy[i] = r->energy[i];
+    if (n == 2 || row->m_reached == 0) row->m_reached = 1;
+    row->seconds = now() - t0;
+    row->flop = e->flop - flop0;
+    row->change = res->nrow ? row->energy[0] - res->row[res->nrow - 1].energy[0] : NAN;
+    res->nrow++;
+    r->sweep++;
+    if (r->mon && r->mon->sweep) r->mon->sweep(r->mon->self, res->row, res->nrow);
+    KL_TRY(report_state(r, err));
+out:
+    return st;
+}
+
+/* 3. Error of the last sweep's energy, from the line through the last two sweeps of different m: E(w) = E0 + slope * w. Between equal m
+   the change itself. INFINITY when there is nothing to compare with. */
+static double estimate(const kl_dmrg_result *res, double *limit)
+{
+    const kl_dmrg_row *const b = &res->row[res->nrow - 1];
+    *limit = b->energy[0];
+    if (res->nrow < 2 || b->noise > 0) return INFINITY;
+    const kl_dmrg_row *const a = b - 1;
+    if (a->noise > 0) return INFINITY;
+    const double gain = a->energy[0] - b->energy[0];
+    if (b->discarded < 1e-14 * (1 + fabs(b->energy[0])) && b->m_reached < b->m) return fabs(gain); /* nothing is truncated any more */
+    if (a->m == b->m) return fabs(gain);
+    if (!(a->discarded > b->discarded) || gain <= 0) return fabs(gain);
+    const double ratio = b->discarded / (a->discarded - b->discarded);
+    *limit = b->energy[0] - gain * ratio;
+    return gain * ratio;
+}
+
+/* The automatic schedule: m grows by about a half each sweep; noise in the first third; each sweep's eigensolver as exact as its m deserves. */
+static stage next_stage(const run *r, double accuracy, int m_cap)
+{
+    const kl_dmrg_result *const res = r->res;
+    const int k = res->nrow;
+    const double scale = k ? fmax(fabs(res->row[k - 1].energy[0]), 1e-3) : 1.0;
+    double m = M_FIRST;
+    for (int i = 0; i < k; i++) m = i < 1 ? M_FIRST : m * 1.6;
+    stage g = {.m = m < m_cap ? (int)m / 8 * 8 : m_cap, .max_apply = r->o->max_apply ? r->o->max_apply : k < 2 ? 4 : 6, .tol_rel = k < 2 ? 0.1 : 0.02};
+    if (g.m > m_cap) g.m = m_cap;
+    const double final = 0.1 * sqrt(GAP * accuracy * scale);
+    const double w = k ? fmax(res->row[k - 1].discarded, 1e-16) : 1e-4;
+    g.tol = fmax(final, 0.02 * sqrt(w * scale));
+    g.noise = k == 0 ? 1e-4 : k == 1 ? 1e-6 : 0;
+    g.precise = k >= 2 && res->row[k - 1].discarded < 1e-11;
+    return g;
+}
+
+static stage given_stage(const run *r, int i)
+{
+    const kl_dmrg_sweep *const s = &r->o->sweep[i];
+    return (stage){.m = s->m, .noise = s->noise, .tol = s->tol > 0 ? s->tol : 1e-8, .max_apply = r->o->max_apply ? r->o->max_apply : 30,
+                   .precise = s->noise == 0 && r->res->nrow && r->res->row[r->res->nrow - 1].discarded < 1e-11};
+}
+
+kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o, const kl_dmrg_monitor *mon, kl_state **state, kl_dmrg_result *res,
+                      kl_err *err)
+{
+    kl_status st = KL_OK;
+    const double accuracy = o->accuracy > 0 ? o->accuracy : 1e-9;
+    const int m_cap = o->m_max > 0 ? o->m_max : M_MAX, max_sweep = o->max_sweep > 0 ? o->max_sweep : MAX_SWEEP;
+    const double t0 = now();
+    run r = {.o = o, .mon = mon, .res = res, .constant = terms->constant};
+    *res = (kl_dmrg_result){.nstate = o->nstate};
+    KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis > 0 ? o->max_basis : 20, o->seed, &r.e, err));
+    KL_TRY(kl_alloc(&r.entropies, terms->nsite, KL_MEM_MISC, err));
+    KL_TRY(*state ? kl_engine_resume_take(r.e, state, err) : kl_engine_start(r.e, o->nsweep && o->sweep[0].m < M_FIRST ? o->sweep[0].m : M_FIRST, o->start, err));
+    int last = 0;
+    for (int k = 0;; k++) {
+        const stage g = o->nsweep ? given_stage(&r, k) : next_stage(&r, accuracy, m_cap);
+        KL_TRY(sweep(&r, &g, err));
+        res->error_estimate = estimate(res, &res->energy_extrapolated);
+        const kl_dmrg_row *const row = &res->row[res->nrow - 1];
+        if (r.interrupted) res->stop = KL_STOP_INTERRUPTED, last = 1;
+        else if (o->nsweep) last = k + 1 == o->nsweep, res->stop = KL_STOP_SCHEDULE;
+        else if (res->error_estimate <= 0.5 * accuracy * fmax(fabs(row->energy[0]), 1e-300)) res->stop = KL_STOP_CONVERGED, last = 1;
+        else if (k + 1 >= max_sweep) res->stop = KL_STOP_MAX_SWEEP, last = 1;
+        else if (g.m >= m_cap && res->nrow > 1 && row->m == row[-1].m && fabs(row->change) <= 0.1 * accuracy * fabs(row->energy[0]))
+            res->stop = KL_STOP_M_MAX, last = 1;
+        if (last) break;
+    }
+    for (int i = 0; i < o->nstate; i++) res->energy[i] = res->row[res->nrow - 1].energy[i];
+    res->discarded = res->row[res->nrow - 1].discarded;
+    res->entropy = r.entropies;
+    r.entropies = NULL;
+    res->napply = r.e->napply;
+    res->flop = r.e->flop;
+    res->dim_max = r.e->dim_max;
+    res->sector_max = r.e->sector_max;
+    res->matrix_max = r.e->matrix_max;
+    res->sector_mean = r.e->nsector_count ? (double)r.e->nsector_sum / (double)r.e->nsector_count : 0;
+    memcpy(res->seconds_part, r.e->seconds, sizeof res->seconds_part);
+    KL_TRY(kl_engine_state(r.e, res->energy, state, err));
+    res->seconds = now() - t0;
+out:
+    kl_free(&r.entropies);
+    kl_engine_destroy(&r.e);
+    if (st != KL_OK) kl_dmrg_result_clear(res);
+    return st;
+}
+
+void kl_dmrg_result_clear(kl_dmrg_result *r)
+{
+    kl_free(&r->row);
+    kl_free(&r->entropy);
+}
+
+kl_status kl_dmrg_sectors(const kl_terms *terms, kl_qn **out, int64_t *n, kl_err *err)
+{
+    kl_reach r;
+    const kl_status st = kl_reach_create(terms->model, terms->type, 0, terms->nsite, 0, &r, err);
+    if (st != KL_OK) return st;
+    kl_free(&r.log_ways);
+    *out = r.q;
+    *n = r.n;
+    return KL_OK;
+}

@@ -1,0 +1,454 @@
+/* The moving parts of DMRG: see engine.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "engine.h"
+#include "dense.h"
+#include "mem.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* splitmix64: the same numbers on every machine. */
+static double uniform(uint64_t *state)
+{
+    uint64_t z = (*state += 0x9e3779b97f4a7c15ULL);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53 - 0.5;
+}
+
+enum { REACH_MOST = 200000 }; /* sectors per cut that are looked at; beyond, the likeliest */
+
+kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, kl_qn target, int nstate, kl_strategy strategy, kl_solver solver, int max_basis,
+                           uint64_t seed, kl_engine **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_engine *e = NULL;
+    const int n = terms->nsite;
+    KL_TRY(kl_alloc(&e, 1, KL_MEM_MISC, err));
+    *e = (kl_engine){.ex = ex, .terms = terms, .nsite = n, .nstate = nstate, .target = target, .strategy = strategy, .solver = solver,
+                     .max_basis = max_basis, .seed = seed, .centre = -1};
+    if (n < 2) {
+        st = kl_fail(err, KL_EINPUT, "DMRG works on two sites at a time: the lattice has %d", n);
+        goto out;
+    }
+    KL_TRY(kl_alloc(&e->reach_left, n + 1, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&e->reach_right, n + 1, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&e->left, n, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&e->right, n, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&e->left_data, n, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&e->right_data, n, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&e->left_block, n + 1, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&e->right_block, n + 1, KL_MEM_MISC, err));
+    KL_TRY(kl_reach_create(terms->model, terms->type, 0, 0, 0, &e->reach_left[0], err));
+    for (int p = 0; p < n; p++)
+        KL_TRY(kl_reach_extend(terms->model, &e->reach_left[p], terms->type[p], REACH_MOST, &e->reach_left[p + 1], err));
+    if (kl_reach_find(&e->reach_left[n], target) < 0) {
+        char q[128];
+        st = kl_fail(err, KL_EINPUT, "no state of these %d sites has %s", n, kl_qn_print(terms->model, target, q, sizeof q));
+        goto out;
+    }
+    KL_TRY(kl_reach_create(terms->model, terms->type, n, n, 0, &e->reach_right[n], err));
+    for (int p = n - 1; p >= 0; p--)
+        KL_TRY(kl_reach_extend(terms->model, &e->reach_right[p + 1], terms->type[p], REACH_MOST, &e->reach_right[p], err));
+    KL_TRY(kl_mpo_create(terms, &e->mpo, err));
+    KL_TRY(kl_block_create_edge(ex, e->mpo, KL_LEFT, &e->left_block[0], err));
+    KL_TRY(kl_block_create_edge(ex, e->mpo, KL_RIGHT, &e->right_block[n], err));
+out:
+    if (st != KL_OK) kl_engine_destroy(&e);
+    *out = e;
+    return st;
+}
+
+static void drop_centre(kl_engine *e)
+{
+    kl_bigop_destroy(&e->row_op);
+    kl_bigop_destroy(&e->col_op);
+    kl_layout_clear(&e->layout);
+    kl_enlarged_destroy(&e->row);
+    kl_enlarged_destroy(&e->col);
+    e->ex->vt.release(e->ex, &e->psi);
+}
+
+void kl_engine_destroy(kl_engine **pe)
+{
+    kl_engine *const e = *pe;
+    if (!e) return;
+    drop_centre(e);
+    for (int p = 0; p <= e->nsite; p++) {
+        if (e->reach_left) kl_reach_clear(&e->reach_left[p]);
+        if (e->reach_right) kl_reach_clear(&e->reach_right[p]);
+        if (e->left_block) kl_block_destroy(&e->left_block[p]);
+        if (e->right_block) kl_block_destroy(&e->right_block[p]);
+        if (p == e->nsite) break;
+        if (e->left) kl_isometry_destroy(&e->left[p]);
+        if (e->right) kl_isometry_destroy(&e->right[p]);
+        if (e->left_data) e->ex->vt.release(e->ex, &e->left_data[p]);
+        if (e->right_data) e->ex->vt.release(e->ex, &e->right_data[p]);
+    }
+    kl_free(&e->reach_left);
+    kl_free(&e->reach_right);
+    kl_free(&e->left_block);
+    kl_free(&e->right_block);
+    kl_free(&e->left);
+    kl_free(&e->right);
+    kl_free(&e->left_data);
+    kl_free(&e->right_data);
+    kl_mpo_destroy(&e->mpo);
+    kl_free(pe);
+}
+
+/* Charges that the other side of cut `cut` can complete to the target. */
+typedef struct completion {
+    const kl_model *model;
+    const kl_reach *other;
+    kl_qn target;
+} completion;
+
+static int can_complete(void *self, kl_qn q)
+{
+    const completion *const c = self;
+    return kl_reach_find(c->other, kl_qn_sub(c->model, c->target, q)) >= 0;
+}
+
+/* Left: block 0..pos-1 (x) site pos; right: site pos (x) block pos+1.. */
+static kl_status enlarge(const kl_engine *e, kl_side side, int pos, const kl_basis *block, kl_enlarged **out, kl_err *err)
+{
+    completion c = {e->terms->model, side == KL_LEFT ? &e->reach_right[pos + 1] : &e->reach_left[pos], e->target};
+    return kl_enlarged_create(e->terms->model, block, e->terms->type[pos], can_complete, &c, out, err);
+}
+
+static kl_status set_isometry(kl_engine *e, kl_side side, int pos, kl_isometry **iso, kl_err *err)
+{
+    kl_isometry **const slot = side == KL_LEFT ? &e->left[pos] : &e->right[pos];
+    kl_dptr *const data = side == KL_LEFT ? &e->left_data[pos] : &e->right_data[pos];
+    kl_status st = KL_OK;
+    kl_isometry_destroy(slot);
+    e->ex->vt.release(e->ex, data);
+    *slot = *iso;
+    *iso = NULL;
+    KL_TRY(e->ex->vt.alloc(e->ex, (*slot)->ndata, data, err));
+    KL_TRY(e->ex->vt.upload(e->ex, *data, (*slot)->data, (*slot)->ndata, err));
+out:
+    return st;
+}
+
+/* Block beyond position pos from the one before it and the isometry there. */
+static kl_status grow(kl_engine *e, kl_side side, int pos, const kl_bigop *grown, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_block **const slot = side == KL_LEFT ? &e->left_block[pos + 1] : &e->right_block[pos];
+    kl_block_destroy(slot);
+    KL_TRY(side == KL_LEFT ? kl_block_grow(e->ex, grown, e->left[pos], e->left_data[pos], slot, err)
+                           : kl_block_grow(e->ex, grown, e->right[pos], e->right_data[pos], slot, err));
+out:
+    return st;
+}
+
+static kl_status rebuild(kl_engine *e, kl_side side, int pos, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_bigop *g = NULL;
+    const kl_block *const from = side == KL_LEFT ? e->left_block[pos] : e->right_block[pos + 1];
+    const kl_isometry *const iso = side == KL_LEFT ? e->left[pos] : e->right[pos];
+    KL_TRY(kl_bigop_create(from, iso->enlarged, pos, &g, err));
+    KL_TRY(grow(e, side, pos, g, err));
+out:
+    kl_bigop_destroy(&g);
+    return st;
+}
+
+/* Bases and layout of centre c from the blocks that are there. */
+static kl_status open_centre(kl_engine *e, int c, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(enlarge(e, KL_LEFT, c, &e->left_block[c]->basis, &e->row, err));
+    KL_TRY(enlarge(e, KL_RIGHT, c + 1, &e->right_block[c + 2]->basis, &e->col, err));
+    KL_TRY(kl_layout_create(e->terms->model, &e->row->basis, &e->col->basis, e->target, &e->layout, err));
+    e->centre = c;
+    if (e->layout.n > e->dim_max) e->dim_max = e->layout.n;
+out:
+    return st;
+}
+
+/* Random right isometry at position p over the block beyond it: dimensions by how likely a sector is among all states. */
+static kl_status random_isometry(kl_engine *e, int p, int m, const int *start, const kl_qn *product, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_model *const model = e->terms->model;
+    kl_enlarged *en = NULL;
+    kl_isometry *iso = NULL;
+    int *sec = NULL, *dim = NULL, nsec = 0;
+    double *share = NULL, top = -INFINITY, sum = 0;
+    uint64_t rng = e->seed * 1000003u + (uint64_t)p;
+    KL_TRY(enlarge(e, KL_RIGHT, p, &e->right_block[p + 1]->basis, &en, err));
+    const int n = en->basis.nsec;
+    KL_TRY(kl_alloc(&sec, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&share, n, KL_MEM_WORK, err));
+    for (int c = 0; c < n; c++) {
+        const kl_qn q = en->basis.q[c];
+        const int64_t l = kl_reach_find(&e->reach_left[p], kl_qn_sub(model, e->target, q)), r = kl_reach_find(&e->reach_right[p], q);
+        share[c] = l < 0 || r < 0 ? -INFINITY : e->reach_left[p].log_ways[l] + e->reach_right[p].log_ways[r];
+        if (share[c] > top) top = share[c];
+    }
+    for (int c = 0; c < n; c++) sum += share[c] = exp(share[c] - top);
+    for (int c = 0; c < n; c++) {
+        const double want = m * share[c] / sum;
+        const int forced = product && !kl_qn_cmp(product[p], en->basis.q[c]);
+        int d = (int)ceil(want - 0.05);
+        if (d < 1 && (forced || share[c] == 1.0)) d = 1;
+        if (d > en->basis.dim[c]) d = en->basis.dim[c];
+        if (d > 0) sec[nsec] = c, dim[nsec] = d, nsec++;
+    }
+    KL_TRY(kl_isometry_create_take(&en, nsec, sec, dim, &iso, err));
+    for (int k = 0; k < nsec; k++) {
+        const int rows = iso->enlarged->basis.dim[iso->sec[k]];
+        double *const a = iso->data + iso->off[k];
+        for (int64_t i = 0; i < (int64_t)rows * iso->basis.dim[k]; i++) a[i] = uniform(&rng);
+        if (product && !kl_qn_cmp(product[p], iso->basis.q[k])) { /* column 0 is the product state: column 0 of the block (x) start[p] */
+            memset(a, 0, (size_t)rows * sizeof *a);
+            a[iso->enlarged->part_off[iso->sec[k] * iso->enlarged->d + start[p]]] = 1;
+        }
+        KL_TRY(kl_dense_qr(rows, iso->basis.dim[k], a, rows, err));
+    }
+    KL_TRY(set_isometry(e, KL_RIGHT, p, &iso, err));
+out:
+    kl_enlarged_destroy(&en);
+    kl_isometry_destroy(&iso);
+    kl_free(&sec);
+    kl_free(&dim);
+    kl_free(&share);
+    return st;
+}
+
+kl_status kl_engine_start(kl_engine *e, int m, const int *start, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_model *const model = e->terms->model;
+    const int n = e->nsite;
+    kl_qn *product = NULL; /* charges of sites p.. of the product */
+    double *host = NULL;
+    uint64_t rng = e->seed * 7919u + 17;
+    if (start) {
+        KL_TRY(kl_alloc(&product, n + 1, KL_MEM_WORK, err));
+        for (int p = n - 1; p >= 0; p--)
+            product[p] = kl_qn_add(model, product[p + 1], kl_qn_of(model, e->terms->type[p]->state_charge[start[p]]));
+        if (kl_qn_cmp(product[0], e->target)) {
+            char a[128], b[128];
+            st = kl_fail(err, KL_EINPUT, "the start state has %s, but %s is asked for", kl_qn_print(model, product[0], a, sizeof a),
+                         kl_qn_print(model, e->target, b, sizeof b));
+            goto out;
+        }
+    }
+    for (int p = n - 1; p > 1; p--) {
+        KL_TRY(random_isometry(e, p, m, start, product, err));
+        KL_TRY(rebuild(e, KL_RIGHT, p, err));
+    }
+    drop_centre(e);
+    KL_TRY(open_centre(e, 0, err));
+    const int64_t len = e->layout.n * e->nstate;
+    KL_TRY(kl_alloc(&host, len, KL_MEM_WORK, err));
+    for (int64_t i = 0; i < len; i++) host[i] = uniform(&rng);
+    if (start && n > 1) {
+        for (int64_t i = 0; i < e->layout.n; i++) host[i] *= 1e-3;
+        const int i = kl_basis_find(&e->row->basis, kl_qn_of(model, e->terms->type[0]->state_charge[start[0]])), j = e->layout.pair[i];
+        const int r = e->row->part_off[i * e->row->d + start[0]], c = e->col->part_off[j * e->col->d + start[1]];
+        host[e->layout.off[i] + r + (int64_t)c * e->row->basis.dim[i]] = 1;
+    }
+    KL_TRY(e->ex->vt.alloc(e->ex, len, &e->psi, err));
+    KL_TRY(e->ex->vt.upload(e->ex, e->psi, host, len, err));
+out:
+    kl_free(&product);
+    kl_free(&host);
+    return st;
+}
+
+kl_status kl_engine_resume_take(kl_engine *e, kl_state **ps, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_state *const s = *ps;
+    if (s->nsite != e->nsite || kl_qn_cmp(s->target, e->target) || s->nstate < 1) {
+        char a[128], b[128];
+        st = kl_fail(err, KL_EINPUT, "the saved state has %d sites and %s, this run %d and %s", s->nsite, kl_qn_print(s->model, s->target, a, sizeof a),
+                     e->nsite, kl_qn_print(e->terms->model, e->target, b, sizeof b));
+        goto out;
+    }
+    for (int p = 0; p < s->centre; p++) {
+        KL_TRY(set_isometry(e, KL_LEFT, p, &s->left[p], err));
+        KL_TRY(rebuild(e, KL_LEFT, p, err));
+    }
+    for (int p = s->nsite - 1; p > s->centre + 1; p--) {
+        KL_TRY(set_isometry(e, KL_RIGHT, p, &s->right[p], err));
+        KL_TRY(rebuild(e, KL_RIGHT, p, err));
+    }
+    drop_centre(e);
+    e->row = s->row, e->col = s->col;
+    s->row = s->col = NULL;
+    KL_TRY(kl_layout_create(e->terms->model, &e->row->basis, &e->col->basis, e->target, &e->layout, err));
+    if (e->layout.n != s->npsi) {
+        st = kl_fail(err, KL_EBROKEN, "the saved wavefunction has %lld numbers, its bases make %lld", (long long)s->npsi, (long long)e->layout.n);
+        goto out;
+    }
+    e->centre = s->centre;
+    KL_TRY(e->ex->vt.alloc(e->ex, e->layout.n * e->nstate, &e->psi, err));
+    e->ex->vt.fill(e->ex, e->layout.n * e->nstate, 0.0, e->psi); /* more states than were saved: the solver starts those at random */
+    KL_TRY(e->ex->vt.upload(e->ex, e->psi, s->psi, e->layout.n * (s->nstate < e->nstate ? s->nstate : e->nstate), err));
+out:
+    kl_state_destroy(ps);
+    return st;
+}
+
+static kl_status copy_isometry(const kl_isometry *from, kl_isometry **to, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_enlarged *en = NULL;
+    KL_TRY(kl_enlarged_copy(from->enlarged, &en, err));
+    KL_TRY(kl_isometry_create_take(&en, from->basis.nsec, from->sec, from->basis.dim, to, err));
+    if (from->ndata) memcpy((*to)->data, from->data, (size_t)from->ndata * sizeof(double));
+out:
+    kl_enlarged_destroy(&en);
+    return st;
+}
+
+kl_status kl_engine_state(const kl_engine *e, const double *energy, kl_state **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_state *s = NULL;
+    KL_TRY(kl_state_create(e->terms, e->target, &s, err));
+    s->centre = e->centre;
+    s->nstate = e->nstate;
+    for (int p = 0; p < e->centre; p++) KL_TRY(copy_isometry(e->left[p], &s->left[p], err));
+    for (int p = e->nsite - 1; p > e->centre + 1; p--) KL_TRY(copy_isometry(e->right[p], &s->right[p], err));
+    KL_TRY(kl_enlarged_copy(e->row, &s->row, err));
+    KL_TRY(kl_enlarged_copy(e->col, &s->col, err));
+    s->npsi = e->layout.n;
+    KL_TRY(kl_alloc(&s->pair, e->layout.nsec, KL_MEM_STATE, err));
+    KL_TRY(kl_alloc(&s->psi_off, e->layout.nsec, KL_MEM_STATE, err));
+    memcpy(s->pair, e->layout.pair, (size_t)e->layout.nsec * sizeof *s->pair);
+    memcpy(s->psi_off, e->layout.off, (size_t)e->layout.nsec * sizeof *s->psi_off);
+    KL_TRY(kl_alloc(&s->psi, s->npsi * s->nstate, KL_MEM_STATE, err));
+    KL_TRY(e->ex->vt.download(e->ex, s->psi, e->psi, s->npsi * s->nstate, err));
+    for (int i = 0; i < e->nstate; i++) s->energy[i] = energy[i];
+out:
+    if (st != KL_OK) kl_state_destroy(&s);
+    *out = s;
+    return st;
+}
+
+/* Enlarged operators of the centre, in the form that the strategy asks for. */
+static kl_status make_operators(kl_engine *e, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (e->row_op) return KL_OK;
+    KL_TRY(kl_bigop_create(e->left_block[e->centre], e->row, e->centre, &e->row_op, err));
+    KL_TRY(kl_bigop_create(e->right_block[e->centre + 2], e->col, e->centre + 1, &e->col_op, err));
+    if (e->strategy == KL_STRATEGY_LR) {
+        KL_TRY(kl_bigop_make_dense(e->row_op, err));
+        KL_TRY(kl_bigop_make_dense(e->col_op, err));
+    }
+out:
+    return st;
+}
+
+kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, kl_eig_stats *stats, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_superblock *s = NULL;
+    const double t0 = now();
+    KL_TRY(make_operators(e, err));
+    KL_TRY(kl_superblock_create(e->ex, e->row_op, e->col_op, e->target, &s, err));
+    const double t1 = now();
+    const kl_eig_opts opts = {.solver = e->solver, .nroot = e->nstate, .max_basis = e->max_basis, .max_apply = o->max_apply, .tol = o->tol,
+                              .tol_rel = o->tol_rel, .seed = e->seed};
+    if (e->layout.n < e->nstate) {
+        st = kl_fail(err, KL_EINPUT, "%d states are asked for, but the sector has only %lld", e->nstate, (long long)e->layout.n);
+        goto out;
+    }
+    KL_TRY(kl_eig_solve(&s->op, &opts, e->psi, e->layout.n, energy, stats, err));
+    e->seconds[KL_PART_PLAN] += t1 - t0;
+    e->seconds[KL_PART_SOLVE] += now() - t1;
+    e->seconds[KL_PART_APPLY] += stats->seconds_apply;
+    e->napply += stats->napply;
+    e->flop += stats->napply * s->batch.flop;
+    for (int i = 0; i < e->layout.nsec; i++) {
+        const int64_t side = e->row->basis.dim[i];
+        if (side > e->matrix_max) e->matrix_max = side;
+        if (e->layout.pair[i] >= 0 && side * e->col->basis.dim[e->layout.pair[i]] > e->sector_max)
+            e->sector_max = side * e->col->basis.dim[e->layout.pair[i]];
+    }
+    e->nsector_sum += e->row->basis.nsec;
+    e->nsector_count++;
+out:
+    kl_superblock_destroy(&s);
+    return st;
+}
+
+kl_status kl_engine_energy(kl_engine *e, double *energy, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_superblock *s = NULL;
+    kl_dptr y = {0};
+    KL_TRY(make_operators(e, err));
+    KL_TRY(kl_superblock_create(e->ex, e->row_op, e->col_op, e->target, &s, err));
+    KL_TRY(e->ex->vt.alloc(e->ex, e->layout.n, &y, err));
+    for (int i = 0; i < e->nstate; i++) {
+        double xx, xy;
+        const kl_dptr x = kl_dptr_at(e->psi, i * e->layout.n);
+        KL_TRY(s->op.apply(&s->op, 1, x, e->layout.n, y, e->layout.n, err));
+        e->ex->vt.dots(e->ex, e->layout.n, 1, x, e->layout.n, x, &xx);
+        e->ex->vt.dots(e->ex, e->layout.n, 1, x, e->layout.n, y, &xy);
+        energy[i] = xy / xx;
+    }
+out:
+    kl_superblock_destroy(&s);
+    e->ex->vt.release(e->ex, &y);
+    return st;
+}
+
+kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl_trunc_info *info, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int c = e->centre, right = direction > 0;
+    const kl_side side = right ? KL_LEFT : KL_RIGHT;
+    const int pos = right ? c : c + 1, open = right ? c + 2 : c - 1; /* site absorbed, site whose isometry is opened */
+    kl_isometry *iso = NULL;
+    kl_enlarged *row = NULL, *col = NULL;
+    kl_layout lay = {0};
+    kl_dptr psi = {0};
+    double t = now(), u;
+    KL_TRY(make_operators(e, err));
+    const kl_bigop *const grown = right ? e->row_op : e->col_op;
+    KL_TRY(kl_truncate(e->ex, side, &e->layout, e->row, e->col, e->psi, grown, o, &iso, info, err));
+    KL_TRY(set_isometry(e, side, pos, &iso, err));
+    e->seconds[KL_PART_TRUNCATE] += (u = now()) - t, t = u;
+    KL_TRY(grow(e, side, pos, grown, err));
+    e->seconds[KL_PART_GROW] += (u = now()) - t, t = u;
+    const int to = c + direction;
+    KL_TRY(enlarge(e, KL_LEFT, to, &e->left_block[to]->basis, &row, err));
+    KL_TRY(enlarge(e, KL_RIGHT, to + 1, &e->right_block[to + 2]->basis, &col, err));
+    KL_TRY(kl_layout_create(e->terms->model, &row->basis, &col->basis, e->target, &lay, err));
+    KL_TRY(e->ex->vt.alloc(e->ex, lay.n * e->nstate, &psi, err));
+    KL_TRY(kl_wave_turn(e->ex, direction, e->nstate, &e->layout, e->row, e->col, right ? e->left[pos] : e->right[pos],
+                        right ? e->left_data[pos] : e->right_data[pos], right ? e->right[open] : e->left[open],
+                        right ? e->right_data[open] : e->left_data[open], row, col, &lay, e->psi, psi, err));
+    drop_centre(e);
+    e->row = row, e->col = col, e->layout = lay, e->psi = psi, e->centre = to;
+    row = col = NULL, lay = (kl_layout){0}, psi.addr = 0;
+    if (e->layout.n > e->dim_max) e->dim_max = e->layout.n;
+    e->seconds[KL_PART_TRANSFORM] += now() - t;
+out:
+    kl_isometry_destroy(&iso);
+    kl_enlarged_destroy(&row);
+    kl_enlarged_destroy(&col);
+    kl_layout_clear(&lay);
+    e->ex->vt.release(e->ex, &psi);
+    return st;
+}

@@ -1,0 +1,61 @@
+/* The moving parts of DMRG: blocks of every length on both sides, the wavefunction at a two-site centre, one bond optimized, one step to the
+   next. Schedules and stopping are the matter of dmrg.c and growth.c.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_ENGINE_H
+#define KL_ENGINE_H
+#include "dmrg.h"
+#include "renorm.h"
+
+typedef struct kl_engine {
+    kl_exec *ex;
+    const kl_terms *terms;
+    kl_mpo *mpo;
+    int nsite, nstate;
+    kl_qn target;
+    kl_strategy strategy;
+    kl_solver solver;
+    int max_basis;
+    uint64_t seed;
+    kl_reach *reach_left;   /* [nsite+1]: charges of sites 0..p-1 */
+    kl_reach *reach_right;  /* [nsite+1]: charges of sites p..nsite-1 */
+    kl_isometry **left, **right;     /* [nsite], as in kl_state */
+    kl_dptr *left_data, *right_data; /* [nsite], their matrices on the executor */
+    kl_block **left_block;  /* [nsite+1] by cut */
+    kl_block **right_block; /* [nsite+1] by cut */
+    int centre;
+    kl_enlarged *row, *col; /* bases of the centre */
+    kl_layout layout;
+    kl_dptr psi;            /* [nstate][layout.n] */
+    kl_bigop *row_op, *col_op; /* enlarged operators of the centre; made when wanted */
+    double seconds[KL_NPART];
+    double flop;
+    int64_t napply, dim_max, sector_max, matrix_max, nsector_sum, nsector_count;
+} kl_engine;
+
+kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, kl_qn target, int nstate, kl_strategy strategy, kl_solver solver, int max_basis,
+                           uint64_t seed, kl_engine **out, kl_err *err) KL_MUST_CHECK;
+void kl_engine_destroy(kl_engine **e);
+
+/* Random isometries of about m states right of position 1 whose sectors can all be completed, and a random wavefunction at centre 0.
+   start: NULL, or the state of each position: the wavefunction is then that product and the isometries hold it exactly. */
+kl_status kl_engine_start(kl_engine *e, int m, const int *start, kl_err *err) KL_MUST_CHECK;
+/* Takes the tensors of a state over (the state is destroyed) and rebuilds the operators. */
+kl_status kl_engine_resume_take(kl_engine *e, kl_state **state, kl_err *err) KL_MUST_CHECK;
+/* Gives a copy of everything as a state. */
+kl_status kl_engine_state(const kl_engine *e, const double *energy, kl_state **out, kl_err *err) KL_MUST_CHECK;
+
+typedef struct kl_solve_opts {
+    double tol, tol_rel;
+    int max_apply;
+} kl_solve_opts;
+
+/* Lowest states of H at the centre, from the wavefunction that is there. energy[nstate] without the terms' constant. */
+kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, kl_eig_stats *stats, kl_err *err) KL_MUST_CHECK;
+
+/* Truncates and moves the centre by direction (+1 or -1). */
+kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl_trunc_info *info, kl_err *err) KL_MUST_CHECK;
+
+/* <psi|H|psi> of each state at the centre, after a start or resume. */
+kl_status kl_engine_energy(kl_engine *e, double *energy, kl_err *err) KL_MUST_CHECK;
+
+#endif
