@@ -135,10 +135,6 @@ local function make_words(model)
             if text then
                 local given = util.parse_number(text)
                 if not given or not util.is_finite(given) then refuse("%s=%s is not a number", name, text) end
-                if math.type(value) == "integer" then
-                    if not util.is_integer(given) then refuse("%s=%s must be a whole number, like its default %d", name, text, value) end
-                    given = math.tointeger(given)
-                end
                 value = given
             end
             model.structural[name] = value

@@ -214,6 +214,8 @@ end
 
 -- Place and factor of op[a]*op[b]; appended if it is not there.
 local function product(out, t, a, b)
+    if a == IDENTITY then return b, 1 end -- named operators may be multiples of each other: the identity keeps which one it was
+    if b == IDENTITY then return a, 1 end
     local key = a * 65536 + b
     local known = t.products[key]
     if not known then

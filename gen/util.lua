@@ -50,6 +50,8 @@ function util.closest(word, candidates)
     local best, best_distance
     for _, candidate in ipairs(candidates) do
         local d = edit_distance(string.lower(word), string.lower(candidate))
+        local short = math.min(#word, #candidate)
+        if short >= 3 and string.sub(word, 1, short) == string.sub(candidate, 1, short) then d = math.min(d, 1) end
         if #candidate > 1 and d <= math.max(1, math.min(#word, #candidate) // 2) and (not best or d < best_distance) then
             best, best_distance = candidate, d
         end

@@ -1,0 +1,7 @@
+-- H = 0; expect 7: run(length, ...) needs a whole number from 1 to 8
+site(spin(1/2))
+conserve "Sz"
+parameters { J = 1, h = per_site(0), K = per_bond(1) }
+bond("nn", J*K * Sz(i)*Sz(j))
+onsite(h * Sz(i))
+run(9, J * Sz(i)*Sz(j))

@@ -1,0 +1,2 @@
+-- H = 0; expect 2: no conserve line
+site(spin(1/2))

@@ -1,0 +1,2 @@
+-- H = 0; expect 2: must come after site
+conserve "Sz"

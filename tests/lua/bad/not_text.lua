@@ -1,0 +1,2 @@
+-- H = 0; expect 1: not a text
+Lua

@@ -1,0 +1,2 @@
+-- H = 0; expect 2: unknown name 'io'
+io.write("x")
