@@ -173,6 +173,7 @@ static void graph_clear(graph *g)
 {
     kl_free(&g->l); kl_free(&g->lself); kl_free(&g->v); kl_free(&g->node_vertex); kl_free(&g->e); kl_free(&g->first);
     kl_free(&g->match_l); kl_free(&g->match_r); kl_free(&g->dist); kl_free(&g->queue); kl_free(&g->cursor); kl_free(&g->cover_l); kl_free(&g->cover_r);
+    *g = (graph){0};
 }
 
 /* u^+ for u = L_a^(dag) o: *adj = canonical form of its adjoint, returned sign s with u^+ = s * adj. */
