@@ -3,8 +3,10 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dense.h"
 #include "mem.h"
+#include "modelcache.h"
 #include "oracle.h"
 #include "terms.h"
+#include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -658,6 +660,7 @@ static void test_random(void **state)
     kl_lattice *lat = NULL;
     kl_params *p = NULL;
     kl_err err;
+    const double n = N;
     double m1 = 0.0, m2 = 0.0, m4 = 0.0;
     (void)state;
     hubbard_terms("nn");
@@ -667,8 +670,8 @@ static void test_random(void **state)
     const double *x = p->array[EPS];
     assert_true(x[0] == 0x1.f0561baa53932p-2 && x[1] == 0x1.f44309bdcb932p-1);
     for (int i = 0; i < N; i++) {
-        m1 += x[i] / N;
-        m2 += x[i] * x[i] / N;
+        m1 += x[i] / n;
+        m2 += x[i] * x[i] / n;
     }
     near(m1, 0.5, 0.01, "mean of uniform");
     near(m2, 1.0 / 3.0, 0.01, "square of uniform");
@@ -678,9 +681,9 @@ static void test_random(void **state)
     assert_true(x[0] == -0x1.f97fd3cae7ccep-2 && x[1] == 0x1.f5eefbf9be73p-6);
     m1 = m2 = 0.0;
     for (int i = 0; i < N; i++) {
-        m1 += x[i] / N;
-        m2 += x[i] * x[i] / N;
-        m4 += pow(x[i], 4) / N;
+        m1 += x[i] / n;
+        m2 += x[i] * x[i] / n;
+        m4 += pow(x[i], 4) / n;
     }
     near(m1, 0.0, 0.03, "mean of normal");
     near(m2, 1.0, 0.04, "square of normal");
@@ -749,13 +752,82 @@ static void test_oracle(void **state)
     drop(&s);
 }
 
+/* Every model file shipped, its arrays random and its scalars off their defaults, on the lattices that its bond classes allow. */
+static void test_every_model(void **state)
+{
+    static const char *const lattices[] = {"chain:N", "ring:N", "ladder:2x2", "torus:2x2", "torus:2x2 doubled", "cylinder:2x2"};
+    static const char *const small[] = {"n_max=2", NULL};
+    char gen[1024], models[1100], path[1400], cache[] = "/tmp/kronlat_terms_XXXXXX";
+    kl_err err = {""};
+    int nmodel = 0, nrun = 0;
+    (void)state;
+    assert_non_null(mkdtemp(cache));
+    setenv("KRONLAT_CACHE", cache, 1);
+    if (kl_modelcache_gen_dir(gen, sizeof gen, &err) != KL_OK) fail_msg("%s", err.text);
+    snprintf(models, sizeof models, "%s/../models", gen);
+    DIR *d = opendir(models);
+    assert_non_null(d);
+    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
+        const kl_model *m = NULL;
+        const size_t len = strlen(e->d_name);
+        const char *const *structural = strstr(e->d_name, "holstein") != NULL || strstr(e->d_name, "bose") != NULL ? small : NULL;
+        if (len < 5 || strcmp(e->d_name + len - 4, ".lua") != 0) continue;
+        snprintf(path, sizeof path, "%s/%s", models, e->d_name);
+        if (kl_model_find(path, structural, gen, &m, NULL, &err) != KL_OK) fail_msg("%s", err.text);
+        nmodel++;
+        int dim = 1, n = 0;
+        for (int t = 0; t < m->ntype; t++) dim = m->type[t].dim > dim ? m->type[t].dim : dim;
+        for (int64_t all = dim; all <= 600 && n < 6; all *= dim) n++;
+        if (n < 2) n = 2;
+        for (size_t l = 0; l < sizeof lattices / sizeof *lattices; l++) {
+            char spec[32], name[32], text[64];
+            kl_lattice *lat = NULL;
+            setup s = {NULL, NULL, NULL};
+            if (l >= 2 && n < 4) continue;
+            if (l < 2) snprintf(spec, sizeof spec, "%.*s%d", (int)(strlen(lattices[l]) - 1), lattices[l], n);
+            else snprintf(spec, sizeof spec, "%.*s", (int)strcspn(lattices[l], " "), lattices[l]);
+            assert_int_equal(kl_lattice_create(spec, 0, l == 4, &lat, &err), KL_OK);
+            assert_int_equal(kl_lattice_reorder(lat, l % 2 ? "fiedler" : "snake", &err), KL_OK);
+            s.lat = lat;
+            assert_int_equal(kl_params_create(m, lat, &s.par, &err), KL_OK);
+            for (int k = 0; k < m->nparam; k++) {
+                snprintf(name, sizeof name, "%s", m->param[k].name);
+                if (m->param[k].kind == KL_PARAM_SCALAR) snprintf(text, sizeof text, "%.3f", m->param[k].value + 0.137 * (k + 1));
+                else snprintf(text, sizeof text, "normal(%.3f,0.5)", m->param[k].value);
+                if (kl_params_set(s.par, name, text, 3, &err) != KL_OK) fail_msg("%s: %s", path, err.text);
+            }
+            const kl_status st = kl_terms_create(m, lat, s.par, &s.terms, &err);
+            if (st == KL_OK) {
+                oracle *o = oracle_create(m, lat, s.par);
+                compare_with_oracle(&s, o);
+                oracle_destroy(&o);
+                nrun++;
+            } else if (strstr(err.text, "lacks") == NULL || l < 2) {
+                fail_msg("%s on %s: %s", path, spec, err.text);
+            }
+            drop(&s);
+        }
+    }
+    closedir(d);
+    d = opendir(cache);
+    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
+        snprintf(path, sizeof path, "%s/%.250s", cache, e->d_name);
+        remove(path);
+    }
+    closedir(d);
+    remove(cache);
+    print_message("%d models, %d lattices\n", nmodel, nrun);
+    assert_true(nmodel > 0 && nrun >= 2 * nmodel);
+    expect_no_memory();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_model_check), cmocka_unit_test(test_textbook), cmocka_unit_test(test_against_oracle), cmocka_unit_test(test_signs),
         cmocka_unit_test(test_orders),      cmocka_unit_test(test_double_bonds), cmocka_unit_test(test_merging),    cmocka_unit_test(test_added),
         cmocka_unit_test(test_refusals),    cmocka_unit_test(test_params),       cmocka_unit_test(test_random),     cmocka_unit_test(test_many),
-        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_oracle),
+        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_oracle),       cmocka_unit_test(test_every_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
