@@ -591,7 +591,7 @@ kl_status kl_options_parse(int argc, char **argv, kl_options **out, kl_err *err)
         if (code == ENOMEM) KL_TRY(kl_fail(err, KL_ENOMEM, "no memory to read the options"));
         if (code != 0) KL_TRY(explain(o->command, argc, argv, err));
         const subject takes = command_table[o->command].subject;
-        if (!o->help && !o->version && ((takes == SUBJECT_MODEL && o->model == NULL) || (takes == SUBJECT_FILE && o->file == NULL)))
+        if (!o->help && !o->version && ((takes == SUBJECT_MODEL && o->model == NULL && o->resume == NULL) || (takes == SUBJECT_FILE && o->file == NULL)))
             KL_TRY(kl_fail(err, KL_EINPUT, "%s: %s is missing; %s", kl_command_name(o->command), command_table[o->command].args,
                            takes == SUBJECT_MODEL ? "`kronlat models' lists the models" : "it is the file to read"));
     }

@@ -1,0 +1,264 @@
+/* What is there to compute, and with what: the models, one model in detail, and the machine. Reads the tables; runs nothing.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "inventory.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gemm.h"
+#include "json.h"
+#include "mem.h"
+#include "modelcache.h"
+#include "task.h"
+
+/* ---------------------------------------------------------------- models */
+
+static int compare_names(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* Line 1 of a model file without its comment mark. */
+static void first_line(const char *path, char *line, int size)
+{
+    line[0] = '\0';
+    FILE *f = fopen(path, "re");
+    if (f == NULL) return;
+    if (fgets(line, size, f) == NULL) line[0] = '\0';
+    fclose(f);
+    line[strcspn(line, "\r\n")] = '\0';
+    const size_t mark = strspn(line, "- ");
+    memmove(line, line + mark, strlen(line + mark) + 1);
+}
+
+/* Model files beside the generator that no built-in model comes from. */
+static kl_status other_models(int *n, char ***name, char *folder, size_t size, kl_err *err)
+{
+    kl_status st = KL_OK;
+    *n = 0;
+    if (kl_modelcache_gen_dir(folder, size, NULL) != KL_OK) return KL_OK; /* no generator here: the built-in ones are all there is */
+    char *slash = strrchr(folder, '/');
+    if (slash == NULL || (size_t)(slash - folder) + 8 >= size) return KL_OK;
+    memcpy(slash, "/models", 8);
+    DIR *d = opendir(folder);
+    if (d == NULL) return KL_OK;
+    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
+        const size_t length = strlen(e->d_name);
+        if (length <= 4 || strcmp(e->d_name + length - 4, ".lua") != 0 || strncmp(e->d_name, "site_", 5) == 0) continue;
+        int known = 0;
+        for (int i = 0; i < kl_models_nbuiltin; i++)
+            known |= strlen(kl_models_builtin[i]->name) == length - 4 && strncmp(e->d_name, kl_models_builtin[i]->name, length - 4) == 0;
+        if (known) continue;
+        KL_TRY(kl_realloc(name, *n + 1, KL_MEM_MISC, err));
+        (*name)[*n] = kl_strdup(e->d_name);
+        if ((*name)[*n] == NULL) KL_TRY(kl_fail(err, KL_ENOMEM, "no memory for a list of models"));
+        (*name)[(*n)++][length - 4] = '\0';
+    }
+    if (*n > 0) qsort(*name, (size_t)*n, sizeof(**name), compare_names);
+out:
+    closedir(d);
+    return st;
+}
+
+static void charge_names(const kl_model *m, char *buf, size_t size)
+{
+    size_t used = 0;
+    buf[0] = '\0';
+    for (int c = 0; c < m->ncharge && used < size; c++) {
+        used += (size_t)snprintf(buf + used, size - used, "%s%s", c > 0 ? ", " : "", m->charge[c].name);
+        if (m->charge[c].modulus > 0 && used < size) used += (size_t)snprintf(buf + used, size - used, " (Z%d)", m->charge[c].modulus);
+    }
+}
+
+static kl_status list_models(const kl_options *o, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int n = 0;
+    char **name = NULL, folder[1024] = "", charges[256], path[1400], line[256];
+    KL_TRY(other_models(&n, &name, folder, sizeof(folder), err));
+    kl_json j = kl_json_begin(stdout);
+    if (o->json) kl_json_open(&j, NULL, '[');
+    for (int i = 0; i < kl_models_nbuiltin; i++) {
+        const kl_model *m = kl_models_builtin[i];
+        charge_names(m, charges, sizeof(charges));
+        if (o->json) {
+            kl_json_open(&j, NULL, '{');
+            kl_json_text(&j, "name", m->name);
+            kl_json_text(&j, "variant", m->variant);
+            kl_json_text(&j, "formula", m->formula);
+            kl_json_text(&j, "charges", charges);
+            kl_json_bool(&j, "built_in", 1);
+            kl_json_close(&j, '}');
+        } else {
+            snprintf(line, sizeof(line), "%s%s%s%s", m->name, m->variant[0] != '\0' ? "(" : "", m->variant, m->variant[0] != '\0' ? ")" : "");
+            printf("%-24s %s%s%s\n", line, m->formula, charges[0] != '\0' ? "   charges " : "", charges);
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof(path), "%s/%s.lua", folder, name[i]);
+        first_line(path, line, sizeof(line));
+        if (o->json) {
+            kl_json_open(&j, NULL, '{');
+            kl_json_text(&j, "name", name[i]);
+            kl_json_text(&j, "formula", line);
+            kl_json_bool(&j, "built_in", 0);
+            kl_json_close(&j, '}');
+        } else {
+            printf("%-24s %s   (compiled when first used)\n", name[i], line);
+        }
+    }
+    if (o->json) {
+        kl_json_close(&j, ']');
+        kl_json_end(&j);
+    } else {
+        printf("\n`kronlat models NAME' shows one; a file of your own goes by its path: kronlat dmrg ./mine.lua\n");
+    }
+out:
+    for (int i = 0; i < n; i++) kl_free(&name[i]);
+    kl_free(&name);
+    return st;
+}
+
+static void show_model(const kl_model *m)
+{
+    static const char *const kind[] = {"", " (an array, by site)", " (an array, by bond)"};
+    printf("%s%s%s%s   %s\n", m->name, m->variant[0] != '\0' ? "(" : "", m->variant, m->variant[0] != '\0' ? ")" : "", m->formula);
+    printf("\ncharges\n");
+    for (int c = 0; c < m->ncharge; c++) {
+        const kl_charge *q = &m->charge[c];
+        printf("  %s: ", q->name);
+        if (q->modulus > 0) printf("Z%d, 0 to %d\n", q->modulus, q->modulus - 1);
+        else if (q->unit_den == 1) printf("U(1), multiples of %d\n", q->unit_num);
+        else printf("U(1), multiples of %d/%d\n", q->unit_num, q->unit_den);
+    }
+    if (m->ncharge == 0) printf("  none\n");
+    printf("\nparameters (-p NAME=VALUE)\n");
+    for (int i = 0; i < m->nparam; i++) printf("  %s = %.10g%s\n", m->param[i].name, m->param[i].value, kind[m->param[i].kind]);
+    if (m->variant[0] != '\0') printf("  %s: structural, chooses another variant of the tables\n", m->variant);
+    for (int k = 0; k < m->ntype; k++) {
+        const kl_site_type *type = &m->type[k];
+        printf("\nsite %s%s%s, %d states (for --start product:):", type->name, type->where != NULL ? ", " : "", type->where != NULL ? type->where : "", type->dim);
+        for (int s = 0; s < type->dim; s++) printf(" %s", type->state_name[s]);
+        printf("\n  operators:");
+        for (int a = 0; a < type->nop; a++)
+            if (type->op[a].named) printf(" %s", type->op[a].name);
+        printf("\n");
+    }
+    printf("\nterms (line of %s)\n", m->source);
+    for (int i = 0; i < m->nterm; i++) printf("  %4d  %s\n", m->term[i].line, m->term[i].text);
+}
+
+static void show_model_json(const kl_model *m)
+{
+    kl_json j = kl_json_begin(stdout);
+    kl_json_open(&j, NULL, '{');
+    kl_json_text(&j, "name", m->name);
+    kl_json_text(&j, "variant", m->variant);
+    kl_json_text(&j, "formula", m->formula);
+    kl_json_open(&j, "charges", '[');
+    for (int c = 0; c < m->ncharge; c++) {
+        kl_json_open(&j, NULL, '{');
+        kl_json_text(&j, "name", m->charge[c].name);
+        kl_json_int(&j, "modulus", m->charge[c].modulus);
+        kl_json_real(&j, "unit", (double)m->charge[c].unit_num / m->charge[c].unit_den);
+        kl_json_close(&j, '}');
+    }
+    kl_json_close(&j, ']');
+    kl_json_open(&j, "parameters", '{');
+    for (int i = 0; i < m->nparam; i++) kl_json_real(&j, m->param[i].name, m->param[i].value);
+    kl_json_close(&j, '}');
+    kl_json_open(&j, "sites", '[');
+    for (int k = 0; k < m->ntype; k++) {
+        kl_json_open(&j, NULL, '{');
+        kl_json_text(&j, "name", m->type[k].name);
+        kl_json_text(&j, "where", m->type[k].where);
+        kl_json_open(&j, "states", '[');
+        for (int s = 0; s < m->type[k].dim; s++) kl_json_text(&j, NULL, m->type[k].state_name[s]);
+        kl_json_close(&j, ']');
+        kl_json_open(&j, "operators", '[');
+        for (int a = 0; a < m->type[k].nop; a++)
+            if (m->type[k].op[a].named) kl_json_text(&j, NULL, m->type[k].op[a].name);
+        kl_json_close(&j, ']');
+        kl_json_close(&j, '}');
+    }
+    kl_json_close(&j, ']');
+    kl_json_open(&j, "terms", '[');
+    for (int i = 0; i < m->nterm; i++) kl_json_text(&j, NULL, m->term[i].text);
+    kl_json_close(&j, ']');
+    kl_json_close(&j, '}');
+    kl_json_end(&j);
+}
+
+kl_status kl_inventory_models(const kl_options *o, kl_err *err)
+{
+    const kl_model *m = NULL;
+    if (o->model == NULL) return list_models(o, err);
+    const kl_status st = kl_task_model(o, &m, err);
+    if (st != KL_OK) return st;
+    if (o->json) show_model_json(m);
+    else show_model(m);
+    return KL_OK;
+}
+
+/* ---------------------------------------------------------------- devices */
+
+/* The file that a symbol was loaded from, or what to say instead. */
+static const char *loaded_from(const char *symbol)
+{
+    Dl_info info;
+    void *at = dlsym(RTLD_DEFAULT, symbol);
+    if (at == NULL) return "not loaded";
+    return dladdr(at, &info) != 0 && info.dli_fname != NULL ? info.dli_fname : "unknown";
+}
+
+static void processor_name(char *name, int size)
+{
+    char line[256];
+    snprintf(name, (size_t)size, "unknown");
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    if (f == NULL) return;
+    while (fgets(line, sizeof(line), f) != NULL) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || colon == NULL) continue;
+        snprintf(name, (size_t)size, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+        break;
+    }
+    fclose(f);
+}
+
+kl_status kl_inventory_devices(const kl_options *o, kl_err *err)
+{
+    (void)err;
+    char processor[256];
+    const double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    const char *kernels = NULL;
+    (void)kl_gemm_choose(&kernels);
+    processor_name(processor, sizeof(processor));
+    const char *const blas = loaded_from("dgemm_"), *const lapack = loaded_from("dsyevd_"), *const openmp = loaded_from("omp_get_max_threads");
+    if (o->json) {
+        kl_json j = kl_json_begin(stdout);
+        kl_json_open(&j, NULL, '{');
+        kl_json_text(&j, "processor", processor);
+        kl_json_int(&j, "cores", kl_task_threads(o));
+        kl_json_real(&j, "memory_bytes", memory);
+        kl_json_text(&j, "kernels", kernels);
+        kl_json_text(&j, "blas", blas);
+        kl_json_text(&j, "lapack", lapack);
+        kl_json_text(&j, "openmp", openmp);
+        kl_json_open(&j, "exec", '[');
+        kl_json_text(&j, NULL, "host");
+        kl_json_close(&j, ']');
+        kl_json_close(&j, '}');
+        kl_json_end(&j);
+        return KL_OK;
+    }
+    printf("host      %s, %d cores for this process, %.1f GB of memory\n", processor, kl_task_threads(o), 1e-9 * memory);
+    printf("kernels   %s (small products)\n", kernels);
+    printf("BLAS      %s\nLAPACK    %s\nOpenMP    %s\n", blas, lapack, openmp);
+    printf("--exec    host\n");
+    return KL_OK;
+}

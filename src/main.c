@@ -1,0 +1,625 @@
+/* The commands of kronlat. Ties options, tasks, DMRG, result files and reports together; computes and prints nothing itself.
+   Exit status: 0 when a run ended, converged or not (the report says which); 2 for bad input, no memory or no disk, with one line on stderr;
+   130 when interrupted. A checkpoint that cannot be written is told once and does not end a run; a final result that cannot be does, after the
+   report was printed.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "inventory.h"
+#include "job.h"
+#include "mem.h"
+#include "plot.h"
+#include "report.h"
+#include "task.h"
+
+enum { STATUS_OK = 0, STATUS_BAD = 2, STATUS_INTERRUPTED = 130 };
+
+/* Of bench.c, which a build may leave out. */
+int kl_bench_main(int argc, char **argv) __attribute__((weak));
+
+static volatile sig_atomic_t interrupts;
+
+/* The first signal asks the run to stop at the next bond; another one ends the program there and then. */
+static void on_signal(int number)
+{
+    if (++interrupts > 1) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGXFSZ, &action, NULL); /* a file size limit is an error of write, told like a full disk */
+}
+
+/* ---------------------------------------------------------------- one run of DMRG */
+
+typedef struct run {
+    const kl_options *o;
+    kl_task *t;
+    kl_result *r;
+    kl_progress progress;
+    char path[1024];          /* result file, "" for none */
+    double last_written;
+    int warned;               /* a checkpoint failed; told once */
+    double started;
+} run;
+
+static int asked_to_stop(void *self)
+{
+    (void)self;
+    return interrupts > 0;
+}
+
+static int checkpoint_due(void *self)
+{
+    const run *x = self;
+    return kl_clock() - x->last_written >= x->o->checkpoint_every;
+}
+
+static void on_step(void *self, const kl_dmrg_step *s)
+{
+    run *x = self;
+    kl_progress_step(&x->progress, s);
+}
+
+static void on_sweep(void *self, const kl_dmrg_row *row, int nrow)
+{
+    enum { NO_MORE_THAN = 1000000 };
+    run *x = self;
+    kl_progress_sweep(&x->progress, &row[nrow - 1], nrow);
+    kl_err err;
+    if (x->path[0] != '\0' && nrow < NO_MORE_THAN && kl_result_set_rows(x->r, nrow, row, x->t->dmrg.nstate, &err) != KL_OK) kl_report_note(err.text);
+}
+
+/* Sweep ends come thick in small runs: those within a second of the last file are left out, and lose no more than that second. */
+static kl_status on_checkpoint(void *self, const kl_state *state, int sweep_done, kl_err *err)
+{
+    run *x = self;
+    (void)err;
+    const double now = kl_clock();
+    if (now - x->last_written < fmin(1.0, x->o->checkpoint_every)) return KL_OK;
+    x->r->sweep_done = sweep_done;
+    kl_err why;
+    if (kl_result_write(x->path, x->r, state, &why) != KL_OK && !x->warned) {
+        char text[sizeof(why.text) + 64];
+        snprintf(text, sizeof(text), "checkpoint not written, the run goes on: %s", why.text);
+        kl_report_note(text);
+        x->warned = 1;
+    }
+    x->last_written = kl_clock();
+    return KL_OK;
+}
+
+/* What was asked, as "name=value" lines that --resume reads back. Charges are those of this run, and one parameter may be set by a sweep. */
+static kl_status options_text(const kl_options *o, const kl_task *t, const char *swept, double value, char **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    size_t used = 0;
+    const char *name;
+    char line[8192];
+    KL_TRY(kl_alloc(out, 1, KL_MEM_MISC, err));
+    for (int i = -1 - t->model->ncharge - (swept != NULL);; i++) {
+        if (i == -1) snprintf(line, sizeof(line), "model=%s\n", o->model);
+        else if (i < -1 && i >= -1 - t->model->ncharge) {
+            const int c = -2 - i;
+            const kl_charge *q = &t->model->charge[c];
+            const long long num = (long long)t->dmrg.target.v[c] * q->unit_num;
+            if (num % q->unit_den == 0) snprintf(line, sizeof(line), "charge=%s=%lld\n", q->name, num / q->unit_den);
+            else snprintf(line, sizeof(line), "charge=%s=%lld/%d\n", q->name, num, q->unit_den);
+        } else if (i < -1) snprintf(line, sizeof(line), "parameter=%s=%.17g\n", swept, value);
+        else {
+            char text[8000];
+            if (!kl_options_given(o, i, &name, text, sizeof(text))) break;
+            const size_t length = swept == NULL ? 0 : strlen(swept);
+            if (strcmp(name, "charge") == 0 || strcmp(name, "sweep-parameter") == 0 || strcmp(name, "start") == 0) continue;
+            if (length > 0 && strcmp(name, "parameter") == 0 && kl_split_name(text) == length && memcmp(text, swept, length) == 0) continue;
+            snprintf(line, sizeof(line), "%s=%s\n", name, text);
+        }
+        const size_t n = strlen(line);
+        KL_TRY(kl_realloc(out, (int64_t)(used + n + 1), KL_MEM_MISC, err));
+        memcpy(*out + used, line, n + 1);
+        used += n;
+    }
+out:
+    return st;
+}
+
+/* "hubbard-chain16-N_up=8,N_dn=8.h5", with a number where that is taken: a name of our own making never replaces a file. */
+static void default_path(const kl_task *t, char *path, size_t size)
+{
+    char charges[256], stem[700];
+    kl_qn_print(t->model, t->dmrg.target, charges, sizeof(charges));
+    snprintf(stem, sizeof(stem), "%s-%.200s%s%s", t->model->name, t->lat->spec, charges[0] != '\0' ? "-" : "", charges);
+    for (char *c = stem; *c != '\0'; c++) {
+        if (*c == ' ') *c = ',';
+        if (*c == '/' || *c == ':') *c = '_';
+    }
+    struct stat info;
+    snprintf(path, size, "%s.h5", stem);
+    for (int k = 2; stat(path, &info) == 0; k++) snprintf(path, size, "%s-%d.h5", stem, k);
+}
+
+/* Tries the place before hours are spent. */
+static kl_status probe_path(const char *path, kl_err *err)
+{
+    char partial[1100];
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return kl_fail(err, KL_EINPUT, "--output: %.300s is no ordinary file", path);
+    snprintf(partial, sizeof(partial), "%s.partial", path);
+    const int fd = open(partial, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) return kl_fail(err, KL_EIO, "--output: %.300s cannot be written: %s", path, strerror(errno));
+    close(fd);
+    unlink(partial);
+    return KL_OK;
+}
+
+/* Where this run's result goes; label tells the runs of a parameter sweep apart: out.h5 -> out.U=0.5.h5. */
+static kl_status choose_path(run *x, const char *label, kl_err *err)
+{
+    const kl_options *o = x->o;
+    x->path[0] = '\0';
+    if (o->resume != NULL) snprintf(x->path, sizeof(x->path), "%s", o->resume);
+    else if (o->output != NULL && strcmp(o->output, "none") == 0) return KL_OK;
+    else if (o->output == NULL) default_path(x->t, x->path, sizeof(x->path));
+    else snprintf(x->path, sizeof(x->path), "%s", o->output);
+    if (label != NULL) {
+        char stem[1024];
+        snprintf(stem, sizeof(stem), "%s", x->path);
+        const size_t length = strlen(stem);
+        if (length > 3 && strcmp(stem + length - 3, ".h5") == 0) stem[length - 3] = '\0';
+        if (snprintf(x->path, sizeof(x->path), "%s.%s.h5", stem, label) >= (int)sizeof(x->path)) return kl_fail(err, KL_EINPUT, "--output: the name is too long");
+    }
+    if (strlen(x->path) > 1000) return kl_fail(err, KL_EINPUT, "--output: the name is too long");
+    return probe_path(x->path, err);
+}
+
+/* Energies of one run; *state in: the start or NULL, out: what was found. done: the finished part of a resumed run, or NULL. */
+static kl_status run_once(run *x, kl_state **state, const kl_result *done, const char *swept, double value, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char *text = NULL;
+    kl_dmrg_result found = {0};
+    kl_task *const t = x->t;
+    const kl_dmrg_monitor monitor = {x, on_step, on_sweep, asked_to_stop, x->path[0] != '\0' ? on_checkpoint : NULL,
+                                     x->path[0] != '\0' ? checkpoint_due : NULL};
+    kl_result_destroy(&x->r);
+    KL_TRY(options_text(x->o, t, swept, value, &text, err));
+    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->dmrg.target, t->dmrg.seed, KL_VERSION, x->o->command_line, text, &x->r, err));
+    t->dmrg.ndone = done != NULL ? done->dmrg.nrow : 0;
+    t->dmrg.done = done != NULL ? done->dmrg.row : NULL;
+    x->last_written = kl_clock();
+    KL_TRY(kl_dmrg_run(t->terms, t->ex, &t->dmrg, &monitor, state, &found, err));
+    KL_TRY(kl_result_set_dmrg(x->r, &found, err));
+    x->r->finished = found.stop != KL_STOP_INTERRUPTED;
+    x->r->sweep_done = found.nrow - (x->r->finished ? 0 : 1); /* the row of a broken sweep stands in the table, but the sweep is to be done */
+out:
+    kl_progress_end(&x->progress);
+    kl_dmrg_result_clear(&found);
+    kl_free(&text);
+    return st;
+}
+
+static void facts_of(const run *x, kl_run_facts *facts)
+{
+    *facts = (kl_run_facts){x->t->ex->name, x->t->ex->nthread, x->path[0] != '\0' ? x->path : NULL, kl_clock() - x->started};
+}
+
+static void print_result(const run *x)
+{
+    kl_run_facts facts;
+    facts_of(x, &facts);
+    if (x->o->json) kl_report_result_json(stdout, x->r, &facts);
+    else kl_report_result(stdout, x->r, &facts);
+    fflush(stdout);
+}
+
+static void tell_interrupted(const run *x, const char *written)
+{
+    char text[1400];
+    if (written[0] == '\0') snprintf(text, sizeof(text), "interrupted; nothing was kept (--output none)");
+    else snprintf(text, sizeof(text), "interrupted; go on with: kronlat %s --resume %s", kl_command_name(KL_CMD_DMRG), written);
+    kl_report_error(text);
+    (void)x;
+}
+
+static kl_report_item item_of(const run *x, const char *label)
+{
+    const kl_dmrg_result *d = &x->r->dmrg;
+    kl_report_item item = {.nstate = d->nstate, .error_estimate = d->error_estimate, .discarded = d->discarded, .m = d->nrow > 0 ? d->row[d->nrow - 1].m_reached : 0,
+                           .stop = d->stop};
+    snprintf(item.label, sizeof(item.label), "%s", label);
+    snprintf(item.output, sizeof(item.output), "%.500s", x->path);
+    memcpy(item.energy, d->energy, sizeof(item.energy));
+    return item;
+}
+
+static void print_table(const run *x, const char *what, int n, const kl_report_item *item, int mark_lowest)
+{
+    char title[512];
+    snprintf(title, sizeof(title), "%s%s%s%s, %s, %s", x->t->model->name, x->t->model->variant[0] != '\0' ? "(" : "", x->t->model->variant,
+             x->t->model->variant[0] != '\0' ? ")" : "", x->t->lat->spec, what);
+    if (x->o->json) kl_report_table_json(stdout, title, n, item, mark_lowest);
+    else kl_report_table(stdout, title, n, item, mark_lowest);
+    fflush(stdout);
+}
+
+/* All sectors that were asked for; the state of the lowest is written. */
+static kl_status run_scan(run *x, int *status, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_qn *sector = NULL;
+    int64_t n = 0;
+    int ndone = 0, lowest = -1;
+    kl_report_item *item = NULL;
+    kl_state *state = NULL;
+    KL_TRY(kl_task_sectors(x->t, &n, &sector, err));
+    KL_TRY(kl_alloc(&item, n, KL_MEM_MISC, err));
+    if (x->o->output == NULL || strcmp(x->o->output, "none") != 0) {
+        x->t->dmrg.target = sector[0];
+        KL_TRY(choose_path(x, NULL, err));
+    }
+    char path[sizeof(x->path)];
+    memcpy(path, x->path, sizeof(path));
+    x->path[0] = '\0'; /* no checkpoints of sectors that may not be the one */
+    for (int64_t i = 0; i < n && interrupts == 0; i++) {
+        char label[128];
+        KL_TRY(kl_task_aim(x->t, sector[i], err));
+        kl_qn_print(x->t->model, sector[i], label, sizeof(label));
+        snprintf(x->progress.prefix, sizeof(x->progress.prefix), "%s (%lld of %lld)  ", label, (long long)i + 1, (long long)n);
+        x->progress.have_energy = 0;
+        kl_state_destroy(&state);
+        KL_TRY(run_once(x, &state, NULL, NULL, 0, err));
+        if (!x->r->finished) break;
+        item[ndone++] = item_of(x, label);
+        if (lowest >= 0 && item[ndone - 1].energy[0] >= item[lowest].energy[0]) continue;
+        lowest = ndone - 1;
+        if (path[0] == '\0') continue;
+        if (x->o->output == NULL) default_path(x->t, x->path, sizeof(x->path));
+        else memcpy(x->path, path, sizeof(path));
+        KL_TRY(kl_result_write(x->path, x->r, state, err));
+        if (lowest > 0 && x->o->output == NULL)
+            for (int k = 0; k < lowest; k++)
+                if (item[k].output[0] != '\0') {
+                    unlink(item[k].output); /* of this scan's own making, and no longer the lowest */
+                    item[k].output[0] = '\0';
+                }
+        for (int k = 0; k < lowest; k++) item[k].output[0] = '\0';
+        snprintf(item[lowest].output, sizeof(item[lowest].output), "%.500s", x->path);
+        x->path[0] = '\0';
+    }
+    print_table(x, "all sectors", ndone, item, 1);
+    if (interrupts > 0) {
+        kl_report_error("interrupted; the sectors above are done");
+        *status = STATUS_INTERRUPTED;
+    }
+out:
+    kl_state_destroy(&state);
+    kl_free(&item);
+    kl_free(&sector);
+    return st;
+}
+
+/* One run for each value, each from the state before. */
+static kl_status run_values(run *x, kl_state **state, int *status, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *value = NULL;
+    int n = 0, ndone = 0;
+    char name[96], label[128];
+    kl_report_item *item = NULL;
+    const char *text = x->o->sweep_parameter;
+    snprintf(name, sizeof(name), "%.*s", (int)kl_split_name(text), text);
+    KL_TRY(kl_options_sweep(text, &n, &value, err));
+    KL_TRY(kl_alloc(&item, n, KL_MEM_MISC, err));
+    for (int i = 0; i < n && interrupts == 0; i++) {
+        snprintf(label, sizeof(label), "%s=%.10g", name, value[i]);
+        KL_TRY(kl_task_set(x->t, name, value[i], err));
+        KL_TRY(choose_path(x, label, err));
+        snprintf(x->progress.prefix, sizeof(x->progress.prefix), "%s  ", label);
+        x->progress.have_energy = 0;
+        KL_TRY(run_once(x, state, NULL, name, value[i], err));
+        if (x->path[0] != '\0') KL_TRY(kl_result_write(x->path, x->r, *state, err));
+        if (x->r->finished) item[ndone++] = item_of(x, label);
+    }
+    print_table(x, text, ndone, item, 0);
+    if (interrupts > 0) {
+        tell_interrupted(x, x->path);
+        *status = STATUS_INTERRUPTED;
+    }
+out:
+    kl_free(&item);
+    kl_free(&value);
+    return st;
+}
+
+static kl_status run_single(run *x, kl_state **state, const kl_result *done, int *status, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(choose_path(x, NULL, err));
+    KL_TRY(run_once(x, state, done, NULL, 0, err));
+    kl_err why;
+    const kl_status written = x->path[0] != '\0' ? kl_result_write(x->path, x->r, *state, &why) : KL_OK;
+    char path[sizeof(x->path)];
+    memcpy(path, x->path, sizeof(path));
+    if (written != KL_OK) x->path[0] = '\0';
+    print_result(x); /* before a full disk ends it: the energy is there */
+    if (written != KL_OK) KL_TRY(kl_fail(err, written, "%s", why.text));
+    if (!x->r->finished) {
+        tell_interrupted(x, path);
+        *status = STATUS_INTERRUPTED;
+    }
+out:
+    return st;
+}
+
+static int is_result_file(const char *start) { return start != NULL && strcmp(start, "neel") != 0 && strncmp(start, "product:", 8) != 0; }
+
+/* What the file says, where the command line says nothing: `kronlat dmrg --resume FILE' is enough. */
+static kl_status adopt_options(kl_options *o, const kl_result *done, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char *copy = kl_strdup(done->options);
+    if (copy == NULL) return kl_fail(err, KL_ENOMEM, "no memory for the options in %.300s", o->resume);
+    char *rest = copy;
+    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
+        char *equals = strchr(line, '=');
+        if (equals == NULL) continue;
+        *equals = '\0';
+        if (strcmp(line, "model") == 0 && o->model != NULL) continue;
+        KL_TRY(kl_options_set(o, o->resume, line, equals + 1, err));
+    }
+out:
+    kl_free(&copy);
+    return st;
+}
+
+static kl_status command_growth(const kl_options *o, kl_err *err);
+
+static kl_status command_dmrg(kl_options *o, int *status, kl_err *err)
+{
+    kl_status st = KL_OK;
+    run x = {.o = o, .started = kl_clock()};
+    kl_state *state = NULL;
+    kl_result *done = NULL;
+    if (o->infinite) {
+        KL_TRY(kl_options_check(o, err));
+        return command_growth(o, err);
+    }
+    if (o->resume != NULL) {
+        KL_TRY(kl_result_read(o->resume, &done, err));
+        KL_TRY(adopt_options(o, done, err));
+    }
+    KL_TRY(kl_options_check(o, err));
+    KL_TRY(kl_task_create(o, 0, &x.t, err));
+    KL_TRY(kl_task_charges(x.t, err));
+    KL_TRY(kl_task_exec(o, &x.t->ex, err));
+    kl_progress_begin(&x.progress, o->verbose, o->nschedule);
+    if (x.t->scanning) {
+        if (o->resume != NULL || is_result_file(o->start)) KL_TRY(kl_fail(err, KL_EINPUT, "--charge scan starts every sector afresh; it takes no --resume and no --start FILE"));
+        KL_TRY(run_scan(&x, status, err));
+        goto out;
+    }
+    KL_TRY(kl_task_aim(x.t, x.t->target, err));
+    if (done != NULL) {
+        KL_TRY(kl_result_match(o->resume, done, x.t->model, x.t->lat, x.t->params, x.t->target, 1, err));
+        if (done->finished)
+            KL_TRY(kl_fail(err, KL_EINPUT, "--resume: the run in %.300s has finished; to go on from its state with other settings give --start %.300s", o->resume, o->resume));
+        if (done->dmrg.nrow > done->sweep_done) done->dmrg.nrow = done->sweep_done; /* a broken sweep is done again */
+        if (o->nschedule > 0 && done->sweep_done >= o->nschedule) KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s is past the %d sweeps of the schedule", o->resume, o->nschedule));
+        KL_TRY(kl_result_read_state(o->resume, x.t->terms, &state, err));
+        if (state->nstate != x.t->dmrg.nstate)
+            KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s holds %d states, --states asks for %d", o->resume, state->nstate, x.t->dmrg.nstate));
+    } else if (is_result_file(o->start)) {
+        KL_TRY(kl_result_read(o->start, &done, err));
+        KL_TRY(kl_result_match(o->start, done, x.t->model, x.t->lat, x.t->params, x.t->target, 0, err));
+        KL_TRY(kl_result_read_state(o->start, x.t->terms, &state, err));
+        kl_result_destroy(&done);
+    }
+    if (o->sweep_parameter != NULL) KL_TRY(run_values(&x, &state, status, err));
+    else KL_TRY(run_single(&x, &state, done, status, err));
+out:
+    kl_state_destroy(&state);
+    kl_result_destroy(&done);
+    kl_result_destroy(&x.r);
+    kl_task_destroy(&x.t);
+    return st;
+}
+
+/* ---------------------------------------------------------------- plan and growth */
+
+static kl_status command_plan(const kl_options *o, kl_err *err)
+{
+    static const int ladder[] = {64, 128, 256, 512, 1024};
+    enum { NLADDER = sizeof(ladder) / sizeof(ladder[0]) };
+    kl_status st = KL_OK;
+    kl_task *t = NULL;
+    kl_dmrg_plan plan[NLADDER];
+    char charges[256];
+    int n = 0;
+    memset(plan, 0, sizeof(plan));
+    KL_TRY(kl_options_check(o, err));
+    KL_TRY(kl_task_create(o, 0, &t, err));
+    KL_TRY(kl_task_charges(t, err));
+    if (t->scanning) KL_TRY(kl_fail(err, KL_EINPUT, "--charge scan: a plan is for one sector; give each charge a value"));
+    KL_TRY(kl_task_aim(t, t->target, err));
+    KL_TRY(kl_task_exec(o, &t->ex, err));
+    for (int i = 0; i < (o->m > 0 ? 1 : NLADDER); i++) {
+        KL_TRY(kl_dmrg_make_plan(t->terms, t->ex, &t->dmrg, o->m > 0 ? (int)o->m : ladder[i], &plan[i], err));
+        n = i + 1;
+    }
+    const kl_report_head head = {t->model, t->lat->spec, kl_qn_print(t->model, t->target, charges, sizeof(charges))};
+    if (o->json) kl_report_plan_json(stdout, &head, n, plan);
+    else kl_report_plan(stdout, &head, n, plan);
+out:
+    for (int i = 0; i < n; i++) kl_dmrg_plan_clear(&plan[i]);
+    kl_task_destroy(&t);
+    return st;
+}
+
+typedef struct growth {
+    const kl_options *o;
+    const kl_model *model;
+    kl_qn target;          /* of the full length */
+    int nsite;
+} growth;
+
+/* Terms of a chain of nsite sites and the reachable charges nearest to the target's share of it. */
+static kl_status growth_terms(void *self, int nsite, kl_terms **out, kl_qn *target, kl_err *err)
+{
+    const growth *g = self;
+    kl_status st = KL_OK;
+    kl_task *t = NULL;
+    kl_qn *sector = NULL;
+    int64_t n = 0;
+    KL_TRY(kl_task_create(g->o, nsite, &t, err));
+    KL_TRY(kl_dmrg_sectors(t->terms, &sector, &n, err));
+    double best = INFINITY;
+    for (int64_t i = 0; i < n; i++) {
+        double far = 0;
+        for (int c = 0; c < g->model->ncharge; c++) {
+            const double wanted = g->model->charge[c].modulus > 0 ? g->target.v[c] : (double)g->target.v[c] * nsite / g->nsite;
+            far += (sector[i].v[c] - wanted) * (sector[i].v[c] - wanted);
+        }
+        if (far < best) {
+            best = far;
+            *target = sector[i];
+        }
+    }
+    *out = t->terms;
+    t->terms = NULL;
+out:
+    kl_free(&sector);
+    kl_task_destroy(&t);
+    return st;
+}
+
+static kl_status command_growth(const kl_options *o, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_task *t = NULL;
+    kl_growth_row *row = NULL;
+    char charges[256], lattice[64];
+    if (o->sites < 4 || o->sites % 2 != 0) return kl_fail(err, KL_EINPUT, "--sites: growth adds two sites at a time and needs an even number from 4 on, not %lld", (long long)o->sites);
+    KL_TRY(kl_options_check(o, err));
+    KL_TRY(kl_task_create(o, (int)o->sites, &t, err));
+    KL_TRY(kl_task_charges(t, err));
+    if (t->scanning) KL_TRY(kl_fail(err, KL_EINPUT, "--charge scan: growth is for one sector; give each charge a value"));
+    KL_TRY(kl_task_exec(o, &t->ex, err));
+    const int n = ((int)o->sites - 2) / 2;
+    KL_TRY(kl_alloc(&row, n, KL_MEM_MISC, err));
+    growth g = {o, t->model, t->target, (int)o->sites};
+    const kl_growth_opts opts = {.nsite = (int)o->sites, .m = o->m > 0 ? (int)o->m : 256, .strategy = t->dmrg.strategy, .tol = 1e-8,
+                                 .max_basis = o->basis > 0 ? (int)o->basis : 20, .seed = t->dmrg.seed, .self = &g, .make_terms = growth_terms};
+    KL_TRY(kl_dmrg_grow(&opts, t->ex, row, err));
+    snprintf(lattice, sizeof(lattice), "chain, grown from 4 to %d sites, m = %d, %s, %d thread%s", opts.nsite, opts.m, t->ex->name, t->ex->nthread, t->ex->nthread == 1 ? "" : "s");
+    const kl_report_head head = {t->model, lattice, kl_qn_print(t->model, t->target, charges, sizeof(charges))};
+    if (o->json) kl_report_growth_json(stdout, &head, n, row);
+    else kl_report_growth(stdout, &head, n, row);
+out:
+    kl_free(&row);
+    kl_task_destroy(&t);
+    return st;
+}
+
+/* ---------------------------------------------------------------- files */
+
+static kl_status command_show(const kl_options *o, kl_err *err)
+{
+    kl_result *r = NULL;
+    const kl_status st = kl_result_read(o->file, &r, err);
+    if (st != KL_OK) return st;
+    if (o->json) kl_report_result_json(stdout, r, NULL);
+    else kl_report_result(stdout, r, NULL);
+    kl_result_destroy(&r);
+    return KL_OK;
+}
+
+static kl_status command_plot(const kl_options *o, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_result *r = NULL;
+    char path[1024];
+    if (o->output != NULL) snprintf(path, sizeof(path), "%s", o->output);
+    else {
+        const size_t length = strlen(o->file);
+        const int cut = length > 3 && strcmp(o->file + length - 3, ".h5") == 0 ? 3 : 0;
+        snprintf(path, sizeof(path), "%.*s.svg", (int)(length - (size_t)cut), o->file);
+    }
+    KL_TRY(kl_result_read(o->file, &r, err));
+    KL_TRY(kl_plot_result(r, path, err));
+    printf("%s\n", path);
+out:
+    kl_result_destroy(&r);
+    return st;
+}
+
+/* ---------------------------------------------------------------- main */
+
+/* stdout may be a full disk or a closed pipe: what was not written must not look like success. */
+static kl_status flush_output(kl_err *err)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) return KL_OK;
+    return kl_fail(err, KL_EIO, "the report cannot be written to stdout: %s", strerror(errno));
+}
+
+static kl_status dispatch(kl_options *o, int *status, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (o->command == KL_CMD_VERSION || o->version) {
+        printf("kronlat %s\n", KL_VERSION);
+        return KL_OK;
+    }
+    if (o->command == KL_CMD_HELP || o->help) {
+        kl_options_help(o->command);
+        return KL_OK;
+    }
+    if (o->command == KL_CMD_RUN) st = kl_job_load(o->file, o, err);
+    if (st != KL_OK) return st;
+    switch (o->command) {
+    case KL_CMD_DMRG: return command_dmrg(o, status, err);
+    case KL_CMD_PLAN: return command_plan(o, err);
+    case KL_CMD_GROWTH: return command_growth(o, err);
+    case KL_CMD_MODELS: return kl_inventory_models(o, err);
+    case KL_CMD_DEVICES: return kl_inventory_devices(o, err);
+    case KL_CMD_SHOW: return command_show(o, err);
+    case KL_CMD_PLOT: return command_plot(o, err);
+    default: return kl_fail(err, KL_EABSENT, "%s is not built into this program", kl_command_name(o->command));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    kl_err err = {{0}};
+    kl_options *o = NULL;
+    int status = STATUS_OK;
+    if (argc > 1 && strcmp(argv[1], "bench") == 0 && kl_bench_main != NULL) return kl_bench_main(argc - 1, argv + 1);
+    catch_signals();
+    kl_status st = kl_options_parse(argc - 1, argv + 1, &o, &err);
+    if (st == KL_OK) st = dispatch(o, &status, &err);
+    if (st == KL_OK) st = flush_output(&err);
+    if (st != KL_OK) {
+        fflush(stdout);
+        kl_report_error(err.text);
+        status = STATUS_BAD;
+    }
+    kl_options_destroy(&o);
+    return status;
+}
