@@ -6,7 +6,8 @@
 -- Exit status 0, or 2 with one line "file:line: reason" on stderr.
 -- SPDX-License-Identifier: Apache-2.0
 local here = string.match(arg and arg[0] or "gen/gen.lua", "^(.*/)") or "./"
-local root = string.match(here, "^(.*/)[^/]+/$") or (here == "./" and "../" or "./")
+local above, last = string.match(here, "^(.*/)([^/]+)/$")
+local root = above and last ~= "." and last ~= ".." and above or here .. "../"
 package.path = here .. "?.lua;" .. package.path
 
 local MODULES = {"util", "matrix", "fermion", "algebra", "space", "language", "lower", "emit"}

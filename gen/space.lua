@@ -32,8 +32,9 @@ end
 
 local function check_spin(S, what)
     if type(S) ~= "number" or not util.is_integer(2 * S) or S < 0.5 then
-        refuse("%s must be 1/2, 1, 3/2, ..., got %s", what, type(S) == "number" and util.number(S) or tostring(S))
+        refuse("%s must be 1/2, 1, 3/2, ..., got %s", what, type(S) == "number" and util.is_finite(S) and util.number(S) or tostring(S))
     end
+    if 2 * S + 1 > MAX_DIM then refuse("%s gives %s states; at most %d are possible on one site", what, util.number(2 * S + 1), MAX_DIM) end
 end
 
 -- Sz, S+ and S- on the states m = S, S-1, ..., -S.

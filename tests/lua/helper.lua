@@ -50,7 +50,7 @@ function helper.run(command)
 end
 
 function helper.gen(arguments)
-    return helper.run(string.format("lua5.4 %sgen/gen.lua %s", helper.quote(helper.root), arguments))
+    return helper.run(string.format("%s %sgen/gen.lua %s", os.getenv("LUA") or "lua5.4", helper.quote(helper.root), arguments))
 end
 
 -- A C compiler, or nil.
