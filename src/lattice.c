@@ -100,13 +100,20 @@ static kl_status push_bond(kl_lattice *lat, const kl_bond *b, kl_err *err)
     return KL_OK;
 }
 
-static int compare_bonds(const void *pa, const void *pb)
+/* All but the direction: two of a kind are one bond unless bonds are doubled. */
+static int compare_kinds(const void *pa, const void *pb)
 {
     const kl_bond *a = pa, *b = pb;
     if (a->i != b->i) return a->i < b->i ? -1 : 1;
     if (a->j != b->j) return a->j < b->j ? -1 : 1;
     if (a->r != b->r) return a->r < b->r ? -1 : 1;
     return a->nclass > 0 && b->nclass > 0 ? a->cls[0] - b->cls[0] : a->nclass - b->nclass;
+}
+
+static int compare_bonds(const void *pa, const void *pb)
+{
+    const int kind = compare_kinds(pa, pb);
+    return kind != 0 ? kind : ((const kl_bond *)pa)->reversed - ((const kl_bond *)pb)->reversed;
 }
 
 static kl_status add_steps(kl_lattice *lat, const step *steps, int nstep, int double_bonds, kl_err *err)
@@ -128,6 +135,7 @@ static kl_status add_steps(kl_lattice *lat, const step *steps, int nstep, int do
             if (i == j) continue;
             proto.i = i < j ? i : j;
             proto.j = i < j ? j : i;
+            proto.reversed = i > j;
             KL_TRY(push_bond(lat, &proto, err));
         }
     }
@@ -135,7 +143,7 @@ static kl_status add_steps(kl_lattice *lat, const step *steps, int nstep, int do
     if (!double_bonds) {
         int n = 0;
         for (int b = 0; b < lat->nbond; b++)
-            if (n == 0 || compare_bonds(&lat->bond[n - 1], &lat->bond[b]) != 0) lat->bond[n++] = lat->bond[b];
+            if (n == 0 || compare_kinds(&lat->bond[n - 1], &lat->bond[b]) != 0) lat->bond[n++] = lat->bond[b];
         lat->nbond = n;
     }
 out:
@@ -271,7 +279,7 @@ out:
 kl_status kl_lattice_add_bond(kl_lattice *lat, int i, int j, double r, const char *const *classes, int nclass, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_bond b = {.i = i < j ? i : j, .j = i < j ? j : i, .r = r};
+    kl_bond b = {.i = i < j ? i : j, .j = i < j ? j : i, .r = r, .reversed = i > j};
     if (b.i < 0 || b.j >= lat->nsite)
         return kl_fail(err, KL_EINPUT, "lattice %.200s: bond (%d, %d) leaves the sites 0 to %d", lat->spec, i, j, lat->nsite - 1);
     if (i == j) return kl_fail(err, KL_EINPUT, "lattice %.200s: bond (%d, %d) joins a site to itself", lat->spec, i, j);

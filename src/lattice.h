@@ -11,6 +11,8 @@ typedef struct kl_bond {
     int nclass;
     int cls[KL_MAX_BOND_CLASS];  /* indices into kl_lattice.bond_class */
     double r;                    /* length (shortest image on a ring, cylinder or torus) */
+    int reversed;                /* 1: the bond runs from j to i. Bonds run along the lattice, x or y growing, so that one that closes a ring runs from the
+                                    last site to the first, and those of a file as listed: what is not symmetric under i <-> j (pairing c_i c_j) needs it */
 } kl_bond;
 
 typedef enum kl_lattice_kind { KL_LATTICE_CHAIN, KL_LATTICE_RING, KL_LATTICE_GRID, KL_LATTICE_FILE } kl_lattice_kind;

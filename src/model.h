@@ -75,7 +75,8 @@ typedef struct kl_coef_args {
 
 typedef enum kl_place {
     KL_PLACE_SITE,  /* once per site (of class `where`, if not NULL); slot 0 */
-    KL_PLACE_BOND,  /* once per bond of class `where`; slots 0 and 1, site[0] < site[1] in the lattice's numbering */
+    KL_PLACE_BOND,  /* once per bond of class `where`; slots 0 and 1 along the bond: site[0] < site[1] in the lattice's numbering, but last to first
+                       where a ring, cylinder or torus closes */
     KL_PLACE_PAIR,  /* once per pair of different sites, site[0] < site[1]; if distance > 0 only pairs that far apart */
     KL_PLACE_RUN,   /* once per run of nslot consecutive sites of a chain or ring */
     KL_PLACE_NAMED, /* once, on the sites named in `sites` */

@@ -451,7 +451,8 @@ static kl_status place_on_bonds(const walk *w, kl_err *err)
         const kl_bond *bond = &lat->bond[b];
         int member = 0;
         for (int c = 0; c < bond->nclass; c++) member |= bond->cls[c] == cls;
-        if (member) KL_TRY(place_term(w, (const int[2]){bond->i, bond->j}, b, bond->r, err));
+        const int from = bond->reversed ? bond->j : bond->i, to = bond->reversed ? bond->i : bond->j;
+        if (member) KL_TRY(place_term(w, (const int[2]){from, to}, b, bond->r, err));
     }
 out:
     return st;

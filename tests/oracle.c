@@ -98,7 +98,11 @@ static void walk(oracle *o, const kl_params *p, const kl_term_def *d)
     if (d->place == KL_PLACE_BOND)
         for (int b = 0; b < lat->nbond; b++)
             for (int c = 0; c < lat->bond[b].nclass; c++)
-                if (!strcmp(lat->bond_class[lat->bond[b].cls[c]], d->where)) place(o, p, d, (int[]){lat->bond[b].i, lat->bond[b].j}, b, lat->bond[b].r);
+                if (!strcmp(lat->bond_class[lat->bond[b].cls[c]], d->where)) {
+                    s[0] = lat->bond[b].reversed ? lat->bond[b].j : lat->bond[b].i;
+                    s[1] = lat->bond[b].i + lat->bond[b].j - s[0];
+                    place(o, p, d, s, b, lat->bond[b].r);
+                }
     if (d->place == KL_PLACE_PAIR)
         for (s[0] = 0; s[0] < o->n; s[0]++)
             for (s[1] = s[0] + 1; s[1] < o->n; s[1]++) {

@@ -443,6 +443,37 @@ static void test_orders(void **state)
     }
 }
 
+static double hand_pairing(const kl_coef_args *a) { return 0.8 * a->scalar[2]; }
+
+/* Translated by one site, a ring or torus has the same energy, also with terms that know the direction of a bond. */
+static void test_translation(void **state)
+{
+    static const char *const here[] = {"eps=0.3,-1.1,0.7,0.2", NULL}, *const there[] = {"eps=0.2,0.3,-1.1,0.7", NULL};
+    kl_err err = {""};
+    (void)state;
+    hubbard_terms("nn");
+    add_term(KL_PLACE_SITE, NULL, 1, get_eps, "n_up.0", 0);
+    add_term(KL_PLACE_BOND, "nn", 2, hand_pairing, "A_up.0 n_dn.1 a_up.1", 1); /* not symmetric under exchange of its sites */
+    add_term(KL_PLACE_BOND, "nn", 2, hand_pairing, "S+.0 a_up.1 A_dn.1", 1);
+    if (kl_model_check(&hand, &err) != KL_OK) fail_msg("%s", err.text);
+    for (int q = 1; q < 4; q++) near(energy(&hand, "ring:4", "column", here, (int[]){q, 2}), energy(&hand, "ring:4", "column", there, (int[]){q, 2}), 1e-12, "ring:4");
+
+    /* Kitaev ring: e_k = sqrt((2 t cos k + mu)^2 + (2 Delta sin k)^2), E = sum_k [-(2 t cos k + mu) - e_k] / 2 of either parity; k = 0 is not paired. */
+    const kl_model *kitaev = NULL;
+    char gen[1024], path[1100];
+    if (kl_modelcache_gen_dir(gen, sizeof gen, &err) != KL_OK) fail_msg("%s", err.text);
+    snprintf(path, sizeof path, "%s/../models/pairing.lua", gen);
+    if (kl_model_find(path, NULL, gen, &kitaev, NULL, &err) != KL_OK) fail_msg("%s", err.text);
+    const double t = 1.0, mu = 0.4, delta = 0.6;
+    double even = -(2.0 * t + mu), odd = 0.0; /* N = 5: k = 0 is filled in the odd sector */
+    for (int k = 1; k <= 2; k++) {
+        const double xi = -2.0 * t * cos(2.0 * M_PI * k / 5.0) - mu;
+        odd += xi - sqrt(xi * xi + pow(2.0 * delta * sin(2.0 * M_PI * k / 5.0), 2));
+    }
+    odd += even;
+    near(energy(kitaev, "ring:5", "column", (const char *[]){"t=1", "mu=0.4", "Delta=0.6", "V=0", NULL}, (int[]){1}), odd, 1e-12, "Kitaev ring of 5");
+}
+
 static void test_double_bonds(void **state)
 {
     const kl_model *heis = builtin("heisenberg", "S=1/2");
@@ -757,12 +788,10 @@ static void test_every_model(void **state)
 {
     static const char *const lattices[] = {"chain:N", "ring:N", "ladder:2x2", "torus:2x2", "torus:2x2 doubled", "cylinder:2x2"};
     static const char *const small[] = {"n_max=2", NULL};
-    char gen[1024], models[1100], path[1400], cache[] = "/tmp/kronlat_terms_XXXXXX";
+    char gen[1024], models[1100], path[1400];
     kl_err err = {""};
     int nmodel = 0, nrun = 0;
     (void)state;
-    assert_non_null(mkdtemp(cache));
-    setenv("KRONLAT_CACHE", cache, 1);
     if (kl_modelcache_gen_dir(gen, sizeof gen, &err) != KL_OK) fail_msg("%s", err.text);
     snprintf(models, sizeof models, "%s/../models", gen);
     DIR *d = opendir(models);
@@ -809,16 +838,31 @@ static void test_every_model(void **state)
         }
     }
     closedir(d);
-    d = opendir(cache);
-    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
-        snprintf(path, sizeof path, "%s/%.250s", cache, e->d_name);
-        remove(path);
-    }
-    closedir(d);
-    remove(cache);
     print_message("%d models, %d lattices\n", nmodel, nrun);
     assert_true(nmodel > 0 && nrun >= 2 * nmodel);
     expect_no_memory();
+}
+
+/* Models that are not built in are compiled into a cache of this test's own. */
+static char cache[] = "/tmp/kronlat_terms_XXXXXX";
+
+static int make_cache(void **state)
+{
+    (void)state;
+    return mkdtemp(cache) == NULL || setenv("KRONLAT_CACHE", cache, 1) != 0;
+}
+
+static int remove_cache(void **state)
+{
+    char path[512];
+    DIR *d = opendir(cache);
+    (void)state;
+    for (struct dirent *e = d != NULL ? readdir(d) : NULL; e != NULL; e = readdir(d)) {
+        snprintf(path, sizeof path, "%s/%.250s", cache, e->d_name);
+        if (e->d_name[0] != '.') remove(path);
+    }
+    if (d != NULL) closedir(d);
+    return remove(cache);
 }
 
 int main(void)
@@ -827,7 +871,7 @@ int main(void)
         cmocka_unit_test(test_model_check), cmocka_unit_test(test_textbook), cmocka_unit_test(test_against_oracle), cmocka_unit_test(test_signs),
         cmocka_unit_test(test_orders),      cmocka_unit_test(test_double_bonds), cmocka_unit_test(test_merging),    cmocka_unit_test(test_added),
         cmocka_unit_test(test_refusals),    cmocka_unit_test(test_params),       cmocka_unit_test(test_random),     cmocka_unit_test(test_many),
-        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_oracle),       cmocka_unit_test(test_every_model),
+        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_oracle),       cmocka_unit_test(test_every_model), cmocka_unit_test(test_translation),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_cache, remove_cache);
 }
