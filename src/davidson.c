@@ -9,8 +9,8 @@
    6. t = -(M^-1 r) + e M^-1 x with M = diag(H) - theta, kept away from zero, and e such that t is orthogonal to x (Olsen).
    7. t, orthonormal to V, is the next vector of V; a random direction where nothing is left of it. Back to 2.
 
-   A start that is an eigenvector to rounding may be the wrong one, and nothing in steps 2 to 7 would notice. Then one root more is followed for
-   a few steps from a random direction (the guard); what comes up below takes over.
+   A start that is an eigenvector to rounding, or a sum of a few, may miss the lowest one, and nothing in steps 2 to 7 would notice. Then one root
+   more is followed for a few steps from a random direction (the guard); what comes up below takes over.
    SPDX-License-Identifier: Apache-2.0 */
 #include "davidson.h"
 #include "dense.h"
@@ -301,8 +301,8 @@ static kl_status iterate(solver *s, kl_err *err)
     kl_status st = KL_OK;
     kl_eig_stats *const stats = s->stats;
     const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : DEFAULT_APPLY;
-    double goal[KL_MAX_ROOT], first0 = 0.0, best = INFINITY;
-    int best_step = 0, disturbed = 0, guard_step = 0, confirmed = 0;
+    double goal[KL_MAX_ROOT], first0 = 0.0, best = INFINITY, previous = 0.0;
+    int best_step = 0, disturbed = 0, guarded = 0, guard_step = 0, confirmed = 0;
     for (int step = 0;; step++) {
         KL_TRY(project(s, err));
         double spread;
@@ -343,7 +343,7 @@ static kl_status iterate(solver *s, kl_err *err)
             if (ncandidate < room) correct(s, root, r, spread > 0.0 ? spread : r, plain, s->k + ncandidate++);
         }
         stats->converged = open_roots == 0;
-        const int exact = worst <= 2.0 * rounding;
+        const int exact = worst <= 64.0 * rounding; /* |theta| may be all that is known of |H| yet */
         const int complete = s->k == s->n;
 
         if (worst < 0.5 * best) {
@@ -356,10 +356,17 @@ static kl_status iterate(solver *s, kl_err *err)
         }
         /* Where rounding decides, a residual wanders; it is not asked to fall any more. */
         const int stuck = open_roots > 0 && (worst <= rounding || complete || (worst < 1e-12 * norm_h && step - best_step >= STALL_STEPS));
-        if (step == 0 && exact && !complete && !s->opts->trust_start && s->nroot + 1 < s->limit && budget > 0) {
-            /* A guard: the first random direction comes in below. */
+        /* Nothing, or all at once nothing: H does not lead out of V. */
+        const int closed = step == 0 ? exact : stats->converged && worst < 1e-6 * previous;
+        previous = worst;
+        if (closed && !guarded && !complete && !s->opts->trust_start && s->nroot + 1 < s->limit && budget > s->nroot) {
+            /* A guard: a random direction beside the roots alone, for other Ritz vectors of a closed V are eigenvectors and lead nowhere. */
+            guarded = 1;
+            if (s->k > s->nroot) KL_TRY(collapse(s, err));
             s->nwant = s->nroot + 1;
-            guard_done = ncandidate = 0;
+            KL_TRY(kl_ortho_fresh(&s->v, s->k, err));
+            s->k++;
+            continue;
         } else if ((stuck || stats->converged) && (guard_done || complete)) {
             if (stats->nrestart - confirmed < KL_EIG_RECHECK_RESTARTS || budget < s->nroot) {
                 stats->stagnated = !stats->converged;

@@ -15,7 +15,7 @@ typedef struct kl_eig_opts {
     double tol;        /* target for |H x - E x| of every root, absolute */
     double tol_rel;    /* stop also when the residual has fallen to tol_rel times the first one; 0: off */
     uint64_t seed;     /* of random components */
-    int trust_start;   /* 0: a start that is an eigenvector to rounding (a product state may be one, of any energy) is checked by a dozen
+    int trust_start;   /* 0: a start that is an eigenvector to rounding (a product state may be one, of any energy) is checked by up to 30
                           products from a random direction; 1: it is taken as it is */
 } kl_eig_opts;
 

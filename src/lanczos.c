@@ -204,7 +204,7 @@ static kl_status iterate(solver *s, kl_err *err)
     kl_eig_stats *const stats = s->stats;
     const int64_t limit = s->limit;
     const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : DEFAULT_APPLY;
-    double goal[KL_MAX_ROOT], best = INFINITY;
+    double goal[KL_MAX_ROOT], best = INFINITY, previous = 0.0;
     int best_step = 0, have_goal = 0, guard_step = -1, confirmed = 0; /* guard_step < 0: no guard has been needed */
     for (int step = 0;; step++) {
         const int budget = max_apply - stats->napply;
@@ -236,7 +236,10 @@ static kl_status iterate(solver *s, kl_err *err)
             stats->stagnated = stuck;
             break;
         }
-        if (guard_step < 0 && (closed || (step == 0 && worst <= 2.0 * rounding))) guard_step = s->opts->trust_start ? KL_EIG_GUARD_STEPS : 0;
+        /* Closed, or so nearly that the residual fell to nothing all at once. */
+        const int suspect = closed || (step == 0 ? worst <= 64.0 * rounding : stats->converged && worst < 1e-6 * previous);
+        previous = worst;
+        if (guard_step < 0 && suspect) guard_step = s->opts->trust_start ? KL_EIG_GUARD_STEPS : 0;
         const int guarded = guard_step < 0 || guard_step++ >= KL_EIG_GUARD_STEPS;
         if ((stats->converged || stuck) && guarded) {
             if (stats->nrestart - confirmed < KL_EIG_RECHECK_RESTARTS || max_apply - stats->napply < s->nroot) {

@@ -18,7 +18,7 @@ int64_t kl_eig_stride(int64_t n);
 #define KL_EIG_ROUNDING (4 * 2.220446049250313e-16)
 
 enum {
-    KL_EIG_GUARD_STEPS = 12,    /* products spent to see whether something lies below a start that was exact */
+    KL_EIG_GUARD_STEPS = 30,    /* products spent to see whether something lies below a start that was exact */
     KL_EIG_RECHECK_RESTARTS = 8 /* restarts after which a convergence by recurrences is confirmed by fresh products */
 };
 
