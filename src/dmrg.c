@@ -182,11 +182,16 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     const double t0 = now();
     run r = {.o = o, .mon = mon, .res = res, .constant = terms->constant};
     *res = (kl_dmrg_result){.nstate = o->nstate};
+    if (o->ndone > 0) {
+        KL_TRY(kl_alloc(&res->row, o->ndone, KL_MEM_MISC, err));
+        memcpy(res->row, o->done, sizeof *res->row * (size_t)o->ndone);
+        res->nrow = r.sweep = o->ndone;
+    }
     KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis > 0 ? o->max_basis : 20, o->seed, &r.e, err));
     KL_TRY(kl_alloc(&r.entropies, terms->nsite, KL_MEM_MISC, err));
     KL_TRY(*state ? kl_engine_resume_take(r.e, state, err) : kl_engine_start(r.e, o->nsweep && o->sweep[0].m < M_FIRST ? o->sweep[0].m : M_FIRST, o->start, err));
     int last = 0;
-    for (int k = 0;; k++) {
+    for (int k = o->ndone;; k++) {
         const stage g = o->nsweep ? given_stage(&r, k) : next_stage(&r, accuracy, m_cap);
         KL_TRY(sweep(&r, &g, err));
         res->error_estimate = estimate(res, &res->energy_extrapolated);

@@ -15,6 +15,8 @@ typedef struct kl_dmrg_sweep {
     double tol;       /* residual target of the eigensolver, absolute */
 } kl_dmrg_sweep;
 
+typedef struct kl_dmrg_row kl_dmrg_row;
+
 typedef struct kl_dmrg_opts {
     kl_strategy strategy;
     kl_solver solver;
@@ -31,6 +33,8 @@ typedef struct kl_dmrg_opts {
     uint64_t seed;
     int max_basis;           /* Davidson; 0: 20 */
     int max_apply;           /* products with H per step at most; 0: automatic */
+    int ndone;               /* sweeps already made, when going on from a checkpoint: the schedule goes on behind them, */
+    const kl_dmrg_row *done; /* and these rows [ndone] open the result's */
 } kl_dmrg_opts;
 
 typedef struct kl_dmrg_step { /* one optimized bond */
@@ -45,7 +49,7 @@ typedef struct kl_dmrg_step { /* one optimized bond */
     double residual;
 } kl_dmrg_step;
 
-typedef struct kl_dmrg_row { /* one sweep, as reported */
+struct kl_dmrg_row { /* one sweep, as reported */
     int m, m_reached;
     double noise;
     double energy[KL_MAX_ROOT];  /* lowest of the sweep, at the middle bond */
@@ -55,7 +59,7 @@ typedef struct kl_dmrg_row { /* one sweep, as reported */
     int64_t napply;
     int64_t dim_max;
     double flop;
-} kl_dmrg_row;
+};
 
 typedef enum kl_dmrg_stop { KL_STOP_CONVERGED, KL_STOP_SCHEDULE, KL_STOP_MAX_SWEEP, KL_STOP_M_MAX, KL_STOP_INTERRUPTED } kl_dmrg_stop;
 
@@ -114,6 +118,7 @@ typedef struct kl_growth_opts {
     uint64_t seed;
     void *self;
     kl_status (*make_terms)(void *self, int nsite, kl_terms **out, kl_qn *target, kl_err *err);
+    void (*each)(void *self, const kl_growth_row *row); /* after every iteration; may be NULL */
 } kl_growth_opts;
 kl_status kl_dmrg_grow(const kl_growth_opts *opts, kl_exec *ex, kl_growth_row *rows /* [(nsite-2)/2] */, kl_err *err) KL_MUST_CHECK;
 

@@ -147,7 +147,9 @@ static void default_path(const kl_task *t, char *path, size_t size)
 {
     char charges[256], stem[700];
     kl_qn_print(t->model, t->dmrg.target, charges, sizeof(charges));
-    snprintf(stem, sizeof(stem), "%s-%.200s%s%s", t->model->name, t->lat->spec, charges[0] != '\0' ? "-" : "", charges);
+    char length[16] = "";
+    if (strchr(t->lat->spec, ':') == NULL) snprintf(length, sizeof(length), "%d", t->lat->nsite);
+    snprintf(stem, sizeof(stem), "%s-%.200s%s%s%s", t->model->name, t->lat->spec, length, charges[0] != '\0' ? "-" : "", charges);
     for (char *c = stem; *c != '\0'; c++) {
         if (*c == ' ') *c = ',';
         if (*c == '/' || *c == ':') *c = '_';

@@ -139,6 +139,15 @@ static kl_status start_gnuplot(FILE *complaints, pid_t *pid, FILE **to, kl_err *
     return KL_OK;
 }
 
+/* gnuplot repeats the command and marks the place before it says "line N: why": that last line is the reason. */
+static void read_reason(FILE *complaints, char *line, int size)
+{
+    char next[256];
+    line[0] = '\0';
+    while (fgets(next, sizeof(next), complaints) != NULL)
+        if (strspn(next, " \t\n^") < strlen(next)) snprintf(line, (size_t)size, "%.*s", (int)strcspn(next, "\n"), next + strspn(next, " \t"));
+}
+
 kl_status kl_plot_result(const kl_result *r, const char *output, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -159,8 +168,7 @@ kl_status kl_plot_result(const kl_result *r, const char *output, kl_err *err)
     fclose(to);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
     rewind(complaints);
-    while (fgets(line, sizeof(line), complaints) != NULL && strspn(line, " \t\n^") == strlen(line)) continue;
-    line[strcspn(line, "\n")] = '\0';
+    read_reason(complaints, line, sizeof(line));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) KL_TRY(kl_fail(err, KL_EIO, "plot: gnuplot failed: %s", line[0] != '\0' ? line : "no reason given"));
     if (rename(partial, output) != 0) KL_TRY(kl_fail(err, KL_EIO, "plot: %.300s cannot be written: %s%s%s", output, strerror(errno), line[0] != '\0' ? "; " : "", line));
 out:

@@ -139,10 +139,11 @@ static void print_sweeps(FILE *to, const kl_dmrg_result *d)
     fprintf(to, "\nsweep      m    noise %23s     change  discarded  products   largest H  seconds\n", "energy");
     for (int i = 0; i < d->nrow; i++) {
         const kl_dmrg_row *r = &d->row[i];
-        char noise[16];
+        char noise[16], change[16];
         snprintf(noise, sizeof(noise), r->noise > 0 ? "%.0e" : "-", r->noise);
-        fprintf(to, "%5d %6d %8s %23.14f %10.2e %10.2e %9lld %11lld %8.2f\n", i + 1, r->m_reached, noise, r->energy[0], r->change, r->discarded,
-                (long long)r->napply, (long long)r->dim_max, r->seconds);
+        snprintf(change, sizeof(change), isfinite(r->change) ? "%.2e" : "-", r->change);
+        fprintf(to, "%5d %6d %8s %23.14f %10s %10.2e %9lld %11lld %8.2f\n", i + 1, r->m_reached, noise, r->energy[0], change, r->discarded, (long long)r->napply,
+                (long long)r->dim_max, r->seconds);
     }
 }
 
@@ -187,8 +188,12 @@ static void print_costs(FILE *to, const kl_dmrg_result *d, const kl_run_facts *f
 {
     char a[32], b[32];
     fprintf(to, "time         %s", time_text(d->seconds, a));
-    for (int i = 0; i < KL_NPART && d->seconds > 0; i++)
-        if (d->seconds_part[i] >= 0.01 * d->seconds) fprintf(to, "%s %s %.0f %%", i == 0 ? ":" : ",", kl_part_name[i], 100 * d->seconds_part[i] / d->seconds);
+    const char *mark = ":";
+    for (int i = 0; i < KL_NPART && d->seconds > 0; i++) {
+        if (d->seconds_part[i] < 0.01 * d->seconds) continue;
+        fprintf(to, "%s %s %.0f %%", mark, kl_part_name[i], 100 * d->seconds_part[i] / d->seconds);
+        mark = ",";
+    }
     fprintf(to, "\nwork         %lld products with H, %s%s%s/s; largest H %lld\n", (long long)d->napply, flop_text(d->flop, a),
             d->seconds > 0 ? ", " : "", d->seconds > 0 ? flop_text(d->flop / d->seconds, b) : "", (long long)d->dim_max);
     if (facts == NULL) return;

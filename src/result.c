@@ -53,7 +53,7 @@ static uint64_t mix(uint64_t h, uint64_t word)
 /* Reads fd from offset SEAL_BYTES to its end. */
 static kl_status seal_measure(int fd, const char *path, seal *out, kl_err *err)
 {
-    enum { CHUNK = 1 << 18 }; /* words */
+    enum { CHUNK = 1 << 13 }; /* words */
     kl_status st = KL_OK;
     uint64_t *buffer = NULL;
     int64_t at = SEAL_BYTES;

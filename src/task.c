@@ -275,7 +275,7 @@ static const char *range_text(const kl_charge *c, charge_range r, char buf[128])
     value_text(c, r.high, high);
     value_text(c, r.step, step);
     if (r.low == r.high) snprintf(buf, 128, "%s: %s", c->name, low);
-    else if (strcmp(step, "1") == 0) snprintf(buf, 128, "%s: %s to %s", c->name, low, high);
+    else if (r.step == 1) snprintf(buf, 128, "%s: %s to %s", c->name, low, high);
     else snprintf(buf, 128, "%s: %s to %s in steps of %s", c->name, low, high, step);
     return buf;
 }
