@@ -119,13 +119,13 @@ static int can_complete(void *self, kl_qn q)
 }
 
 /* Left: block 0..pos-1 (x) site pos; right: site pos (x) block pos+1.. */
-static kl_status enlarge(const kl_engine *e, kl_side side, int pos, const kl_basis *block, kl_enlarged **out, kl_err *err)
+kl_status kl_engine_enlarge(const kl_engine *e, kl_side side, int pos, const kl_basis *block, kl_enlarged **out, kl_err *err)
 {
     completion c = {e->terms->model, side == KL_LEFT ? &e->reach_right[pos + 1] : &e->reach_left[pos], e->target};
     return kl_enlarged_create(e->terms->model, block, e->terms->type[pos], can_complete, &c, out, err);
 }
 
-static kl_status set_isometry(kl_engine *e, kl_side side, int pos, kl_isometry **iso, kl_err *err)
+kl_status kl_engine_set_isometry_take(kl_engine *e, kl_side side, int pos, kl_isometry **iso, kl_err *err)
 {
     kl_isometry **const slot = side == KL_LEFT ? &e->left[pos] : &e->right[pos];
     kl_dptr *const data = side == KL_LEFT ? &e->left_data[pos] : &e->right_data[pos];
@@ -152,7 +152,7 @@ out:
     return st;
 }
 
-static kl_status rebuild(kl_engine *e, kl_side side, int pos, kl_err *err)
+kl_status kl_engine_rebuild(kl_engine *e, kl_side side, int pos, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_bigop *g = NULL;
@@ -165,48 +165,71 @@ out:
     return st;
 }
 
-/* Bases and layout of centre c from the blocks that are there. */
-static kl_status open_centre(kl_engine *e, int c, kl_err *err)
+kl_status kl_engine_open(kl_engine *e, int c, kl_err *err)
 {
     kl_status st = KL_OK;
-    KL_TRY(enlarge(e, KL_LEFT, c, &e->left_block[c]->basis, &e->row, err));
-    KL_TRY(enlarge(e, KL_RIGHT, c + 1, &e->right_block[c + 2]->basis, &e->col, err));
+    double *host = NULL;
+    uint64_t rng = e->seed * 7919u + (uint64_t)c;
+    drop_centre(e);
+    KL_TRY(kl_engine_enlarge(e, KL_LEFT, c, &e->left_block[c]->basis, &e->row, err));
+    KL_TRY(kl_engine_enlarge(e, KL_RIGHT, c + 1, &e->right_block[c + 2]->basis, &e->col, err));
     KL_TRY(kl_layout_create(e->terms->model, &e->row->basis, &e->col->basis, e->target, &e->layout, err));
     e->centre = c;
     if (e->layout.n > e->dim_max) e->dim_max = e->layout.n;
+    const int64_t len = e->layout.n * e->nstate;
+    KL_TRY(kl_alloc(&host, len, KL_MEM_WORK, err));
+    for (int64_t i = 0; i < len; i++) host[i] = uniform(&rng);
+    KL_TRY(e->ex->vt.alloc(e->ex, len, &e->psi, err));
+    KL_TRY(e->ex->vt.upload(e->ex, e->psi, host, len, err));
 out:
+    kl_free(&host);
     return st;
 }
 
-/* Random right isometry at position p over the block beyond it: dimensions by how likely a sector is among all states. */
-static kl_status random_isometry(kl_engine *e, int p, int m, const int *start, const kl_qn *product, kl_err *err)
+/* Of about m states of a block beyond cut p, how many fall into each sector of its basis: the weight of a sector is the number of ways to
+   make it and to complete it, to a power that makes the distribution as narrow as that of the few sites which m states can resolve. */
+kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *basis, int *dim, kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_model *const model = e->terms->model;
-    kl_enlarged *en = NULL;
-    kl_isometry *iso = NULL;
-    int *sec = NULL, *dim = NULL, nsec = 0;
+    const kl_reach *const mine = side == KL_RIGHT ? &e->reach_right[cut] : &e->reach_left[cut];
+    const kl_reach *const other = side == KL_RIGHT ? &e->reach_left[cut] : &e->reach_right[cut];
+    const int n = basis->nsec, near = cut < e->nsite - cut ? cut : e->nsite - cut;
+    const int d = e->terms->type[cut < e->nsite ? cut : cut - 1]->dim;
+    const double resolved = log((double)m) / log(d > 1 ? d : 2.0) + 2.0, power = near > resolved ? near / resolved : 1.0;
     double *share = NULL, top = -INFINITY, sum = 0;
-    uint64_t rng = e->seed * 1000003u + (uint64_t)p;
-    KL_TRY(enlarge(e, KL_RIGHT, p, &e->right_block[p + 1]->basis, &en, err));
-    const int n = en->basis.nsec;
-    KL_TRY(kl_alloc(&sec, n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&share, n, KL_MEM_WORK, err));
     for (int c = 0; c < n; c++) {
-        const kl_qn q = en->basis.q[c];
-        const int64_t l = kl_reach_find(&e->reach_left[p], kl_qn_sub(model, e->target, q)), r = kl_reach_find(&e->reach_right[p], q);
-        share[c] = l < 0 || r < 0 ? -INFINITY : e->reach_left[p].log_ways[l] + e->reach_right[p].log_ways[r];
+        const int64_t a = kl_reach_find(mine, basis->q[c]), b = kl_reach_find(other, kl_qn_sub(e->terms->model, e->target, basis->q[c]));
+        share[c] = a < 0 || b < 0 ? -INFINITY : power * (mine->log_ways[a] + other->log_ways[b]);
         if (share[c] > top) top = share[c];
     }
     for (int c = 0; c < n; c++) sum += share[c] = exp(share[c] - top);
     for (int c = 0; c < n; c++) {
-        const double want = m * share[c] / sum;
-        const int forced = product && !kl_qn_cmp(product[p], en->basis.q[c]);
-        int d = (int)ceil(want - 0.05);
-        if (d < 1 && (forced || share[c] == 1.0)) d = 1;
-        if (d > en->basis.dim[c]) d = en->basis.dim[c];
-        if (d > 0) sec[nsec] = c, dim[nsec] = d, nsec++;
+        int k = (int)ceil(m * share[c] / sum - 0.05);
+        if (k < 1 && share[c] == 1.0) k = 1;
+        dim[c] = k < basis->dim[c] ? k : basis->dim[c];
+    }
+out:
+    kl_free(&share);
+    return st;
+}
+
+/* Random right isometry at position p over the block beyond it. */
+static kl_status random_isometry(kl_engine *e, int p, int m, const int *start, const kl_qn *product, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_enlarged *en = NULL;
+    kl_isometry *iso = NULL;
+    int *sec = NULL, *dim = NULL, nsec = 0;
+    uint64_t rng = e->seed * 1000003u + (uint64_t)p;
+    KL_TRY(kl_engine_enlarge(e, KL_RIGHT, p, &e->right_block[p + 1]->basis, &en, err));
+    const int n = en->basis.nsec;
+    KL_TRY(kl_alloc(&sec, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
+    KL_TRY(kl_engine_share(e, KL_RIGHT, p, m, &en->basis, dim, err));
+    for (int c = 0; c < n; c++) {
+        if (product && !kl_qn_cmp(product[p], en->basis.q[c]) && dim[c] < 1) dim[c] = 1;
+        if (dim[c] > 0) sec[nsec] = c, dim[nsec] = dim[c], nsec++;
     }
     KL_TRY(kl_isometry_create_take(&en, nsec, sec, dim, &iso, err));
     for (int k = 0; k < nsec; k++) {
@@ -219,13 +242,12 @@ static kl_status random_isometry(kl_engine *e, int p, int m, const int *start, c
         }
         KL_TRY(kl_dense_qr(rows, iso->basis.dim[k], a, rows, err));
     }
-    KL_TRY(set_isometry(e, KL_RIGHT, p, &iso, err));
+    KL_TRY(kl_engine_set_isometry_take(e, KL_RIGHT, p, &iso, err));
 out:
     kl_enlarged_destroy(&en);
     kl_isometry_destroy(&iso);
     kl_free(&sec);
     kl_free(&dim);
-    kl_free(&share);
     return st;
 }
 
@@ -236,7 +258,6 @@ kl_status kl_engine_start(kl_engine *e, int m, const int *start, kl_err *err)
     const int n = e->nsite;
     kl_qn *product = NULL; /* charges of sites p.. of the product */
     double *host = NULL;
-    uint64_t rng = e->seed * 7919u + 17;
     if (start) {
         KL_TRY(kl_alloc(&product, n + 1, KL_MEM_WORK, err));
         for (int p = n - 1; p >= 0; p--)
@@ -250,21 +271,19 @@ kl_status kl_engine_start(kl_engine *e, int m, const int *start, kl_err *err)
     }
     for (int p = n - 1; p > 1; p--) {
         KL_TRY(random_isometry(e, p, m, start, product, err));
-        KL_TRY(rebuild(e, KL_RIGHT, p, err));
+        KL_TRY(kl_engine_rebuild(e, KL_RIGHT, p, err));
     }
-    drop_centre(e);
-    KL_TRY(open_centre(e, 0, err));
-    const int64_t len = e->layout.n * e->nstate;
-    KL_TRY(kl_alloc(&host, len, KL_MEM_WORK, err));
-    for (int64_t i = 0; i < len; i++) host[i] = uniform(&rng);
-    if (start && n > 1) {
+    KL_TRY(kl_engine_open(e, 0, err));
+    if (start) {
+        const int64_t len = e->layout.n * e->nstate;
+        KL_TRY(kl_alloc(&host, len, KL_MEM_WORK, err));
+        KL_TRY(e->ex->vt.download(e->ex, host, e->psi, len, err));
         for (int64_t i = 0; i < e->layout.n; i++) host[i] *= 1e-3;
         const int i = kl_basis_find(&e->row->basis, kl_qn_of(model, e->terms->type[0]->state_charge[start[0]])), j = e->layout.pair[i];
         const int r = e->row->part_off[i * e->row->d + start[0]], c = e->col->part_off[j * e->col->d + start[1]];
         host[e->layout.off[i] + r + (int64_t)c * e->row->basis.dim[i]] = 1;
+        KL_TRY(e->ex->vt.upload(e->ex, e->psi, host, len, err));
     }
-    KL_TRY(e->ex->vt.alloc(e->ex, len, &e->psi, err));
-    KL_TRY(e->ex->vt.upload(e->ex, e->psi, host, len, err));
 out:
     kl_free(&product);
     kl_free(&host);
@@ -282,12 +301,12 @@ kl_status kl_engine_resume_take(kl_engine *e, kl_state **ps, kl_err *err)
         goto out;
     }
     for (int p = 0; p < s->centre; p++) {
-        KL_TRY(set_isometry(e, KL_LEFT, p, &s->left[p], err));
-        KL_TRY(rebuild(e, KL_LEFT, p, err));
+        KL_TRY(kl_engine_set_isometry_take(e, KL_LEFT, p, &s->left[p], err));
+        KL_TRY(kl_engine_rebuild(e, KL_LEFT, p, err));
     }
     for (int p = s->nsite - 1; p > s->centre + 1; p--) {
-        KL_TRY(set_isometry(e, KL_RIGHT, p, &s->right[p], err));
-        KL_TRY(rebuild(e, KL_RIGHT, p, err));
+        KL_TRY(kl_engine_set_isometry_take(e, KL_RIGHT, p, &s->right[p], err));
+        KL_TRY(kl_engine_rebuild(e, KL_RIGHT, p, err));
     }
     drop_centre(e);
     e->row = s->row, e->col = s->col;
@@ -358,6 +377,12 @@ out:
     return st;
 }
 
+int kl_engine_basis(int wanted, int nstate, int max_apply)
+{
+    const int most = wanted > 0 ? wanted : 20, filled = (max_apply > 0 ? max_apply : 8) + 2 * nstate;
+    return filled < most ? filled : most;
+}
+
 kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, kl_eig_stats *stats, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -366,7 +391,7 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
     KL_TRY(make_operators(e, err));
     KL_TRY(kl_superblock_create(e->ex, e->row_op, e->col_op, e->target, &s, err));
     const double t1 = now();
-    const kl_eig_opts opts = {.solver = e->solver, .nroot = e->nstate, .max_basis = e->max_basis, .max_apply = o->max_apply, .tol = o->tol,
+    const kl_eig_opts opts = {.solver = e->solver, .nroot = e->nstate, .max_basis = kl_engine_basis(e->max_basis, e->nstate, o->max_apply), .max_apply = o->max_apply, .tol = o->tol,
                               .tol_rel = o->tol_rel, .seed = e->seed};
     if (e->layout.n < e->nstate) {
         st = kl_fail(err, KL_EINPUT, "%d states are asked for, but the sector has only %lld", e->nstate, (long long)e->layout.n);
@@ -427,13 +452,13 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     KL_TRY(make_operators(e, err));
     const kl_bigop *const grown = right ? e->row_op : e->col_op;
     KL_TRY(kl_truncate(e->ex, side, &e->layout, e->row, e->col, e->psi, grown, o, &iso, info, err));
-    KL_TRY(set_isometry(e, side, pos, &iso, err));
+    KL_TRY(kl_engine_set_isometry_take(e, side, pos, &iso, err));
     e->seconds[KL_PART_TRUNCATE] += (u = now()) - t, t = u;
     KL_TRY(grow(e, side, pos, grown, err));
     e->seconds[KL_PART_GROW] += (u = now()) - t, t = u;
     const int to = c + direction;
-    KL_TRY(enlarge(e, KL_LEFT, to, &e->left_block[to]->basis, &row, err));
-    KL_TRY(enlarge(e, KL_RIGHT, to + 1, &e->right_block[to + 2]->basis, &col, err));
+    KL_TRY(kl_engine_enlarge(e, KL_LEFT, to, &e->left_block[to]->basis, &row, err));
+    KL_TRY(kl_engine_enlarge(e, KL_RIGHT, to + 1, &e->right_block[to + 2]->basis, &col, err));
     KL_TRY(kl_layout_create(e->terms->model, &row->basis, &col->basis, e->target, &lay, err));
     KL_TRY(e->ex->vt.alloc(e->ex, lay.n * e->nstate, &psi, err));
     KL_TRY(kl_wave_turn(e->ex, direction, e->nstate, &e->layout, e->row, e->col, right ? e->left[pos] : e->right[pos],
@@ -443,6 +468,10 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     e->row = row, e->col = col, e->layout = lay, e->psi = psi, e->centre = to;
     row = col = NULL, lay = (kl_layout){0}, psi.addr = 0;
     if (e->layout.n > e->dim_max) e->dim_max = e->layout.n;
+    /* the block that was opened is no more */
+    kl_block_destroy(right ? &e->right_block[open] : &e->left_block[open + 1]);
+    kl_isometry_destroy(right ? &e->right[open] : &e->left[open]);
+    e->ex->vt.release(e->ex, right ? &e->right_data[open] : &e->left_data[open]);
     e->seconds[KL_PART_TRANSFORM] += now() - t;
 out:
     kl_isometry_destroy(&iso);

@@ -44,10 +44,23 @@ kl_status kl_engine_resume_take(kl_engine *e, kl_state **state, kl_err *err) KL_
 /* Gives a copy of everything as a state. */
 kl_status kl_engine_state(const kl_engine *e, const double *energy, kl_state **out, kl_err *err) KL_MUST_CHECK;
 
+/* Pieces that the infinite-lattice algorithm and plans put together in their own way. */
+/* Left: block 0..pos-1 (x) site pos; right: site pos (x) block pos+1..; sectors that the other side cannot complete are left out. */
+kl_status kl_engine_enlarge(const kl_engine *e, kl_side side, int pos, const kl_basis *block, kl_enlarged **out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *basis, int *dim, kl_err *err) KL_MUST_CHECK;
+kl_status kl_engine_set_isometry_take(kl_engine *e, kl_side side, int pos, kl_isometry **iso, kl_err *err) KL_MUST_CHECK;
+/* The block beyond position pos from the block before it and the isometry there. */
+kl_status kl_engine_rebuild(kl_engine *e, kl_side side, int pos, kl_err *err) KL_MUST_CHECK;
+/* Centre c over the blocks that are there, with a random wavefunction. */
+kl_status kl_engine_open(kl_engine *e, int c, kl_err *err) KL_MUST_CHECK;
+
 typedef struct kl_solve_opts {
     double tol, tol_rel;
     int max_apply;
 } kl_solve_opts;
+
+/* Vectors that the eigensolver may keep: `wanted` (0: 20), but no more than max_apply products (0: 8, the automatic schedule's) can fill. */
+int kl_engine_basis(int wanted, int nstate, int max_apply);
 
 /* Lowest states of H at the centre, from the wavefunction that is there. energy[nstate] without the terms' constant. */
 kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, kl_eig_stats *stats, kl_err *err) KL_MUST_CHECK;

@@ -19,10 +19,10 @@ kl_status kl_isometry_create_take(kl_enlarged **e, int nsec, const int *sec, con
     for (int i = 0; i < nsec; i++) {
         o->sec[i] = sec[i];
         o->basis.q[i] = o->enlarged->basis.q[sec[i]];
-        o->basis.dim[i] = dim[i];
-        o->basis.total += dim[i];
+        o->basis.dim[i] = dim ? dim[i] : o->enlarged->basis.dim[sec[i]];
+        o->basis.total += o->basis.dim[i];
         o->off[i] = o->ndata;
-        o->ndata += (int64_t)dim[i] * o->enlarged->basis.dim[sec[i]];
+        o->ndata += (int64_t)o->basis.dim[i] * o->enlarged->basis.dim[sec[i]];
     }
     KL_TRY(kl_alloc(&o->data, o->ndata, KL_MEM_STATE, err));
 out:

@@ -36,7 +36,8 @@ typedef struct kl_state {
     double energy[16];
 } kl_state;
 
-/* Isometry over enlarged basis e (taken over, freed with it) keeping dim[i] states of enlarged sector sec[i], i < nsec, ascending; data zeroed. */
+/* Isometry over enlarged basis e (taken over, freed with it) keeping dim[i] states (all of them if dim is NULL) of enlarged
+   sector sec[i], i < nsec, ascending; data zeroed. */
 kl_status kl_isometry_create_take(kl_enlarged **e, int nsec, const int *sec, const int *dim, kl_isometry **out, kl_err *err) KL_MUST_CHECK;
 void kl_isometry_destroy(kl_isometry **iso);
 kl_status kl_enlarged_copy(const kl_enlarged *from, kl_enlarged **to, kl_err *err) KL_MUST_CHECK;

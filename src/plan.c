@@ -1,0 +1,199 @@
+/* What a run would need, from charges and counts alone: the blocks are laid out at every cut as if m states were kept, nothing is allocated
+   for their contents.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "engine.h"
+#include "gemm.h"
+#include "mem.h"
+#include <stdlib.h>
+#include <time.h>
+
+/* An executor that neither allocates nor computes. */
+static kl_status dry_alloc(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err)
+{
+    (void)ex, (void)n, (void)err;
+    out->addr = 0;
+    return KL_OK;
+}
+
+static void dry_release(kl_exec *ex, kl_dptr *p)
+{
+    (void)ex;
+    p->addr = 0;
+}
+
+static kl_status dry_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
+{
+    (void)ex, (void)b, (void)err;
+    return KL_OK;
+}
+
+static kl_status dry_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err)
+{
+    (void)ex, (void)b, (void)x, (void)y, (void)err;
+    return KL_OK;
+}
+
+static void dry_batch_release(kl_exec *ex, kl_batch *b) { (void)ex, (void)b; }
+
+/* GFLOP/s of the small product kernel at the sizes of a middling sector, in a few milliseconds. */
+static kl_status measure_rate(int n, double *flops, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *a = NULL;
+    kl_gemm_fn *const gemm = kl_gemm_choose(NULL);
+    n = n < 4 ? 4 : n > 200 ? 200 : n;
+    KL_TRY(kl_alloc(&a, 3 * (int64_t)n * n, KL_MEM_WORK, err));
+    struct timespec t0, t1;
+    int64_t runs = 0;
+    double seconds;
+    clock_gettime(CLOCK_MONOTONIC, &t0);
+    do {
+        for (int i = 0; i < 8; i++) gemm(0, 0, n, n, n, 1.0, a, n, a + (int64_t)n * n, n, 1.0, a + 2 * (int64_t)n * n, n);
+        runs += 8;
+        clock_gettime(CLOCK_MONOTONIC, &t1);
+        seconds = (double)(t1.tv_sec - t0.tv_sec) + 1e-9 * (double)(t1.tv_nsec - t0.tv_nsec);
+    } while (seconds < 3e-3);
+    *flops = 2.0 * n * n * n * (double)runs / seconds;
+out:
+    kl_free(&a);
+    return st;
+}
+
+/* Kept basis at `cut` of a block whose enlarged basis is e. */
+static kl_status kept_basis(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *enlarged, kl_basis *out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int *dim = NULL;
+    *out = (kl_basis){0};
+    KL_TRY(kl_alloc(&dim, enlarged->nsec, KL_MEM_WORK, err));
+    KL_TRY(kl_engine_share(e, side, cut, m, enlarged, dim, err));
+    KL_TRY(kl_alloc(&out->q, enlarged->nsec, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&out->dim, enlarged->nsec, KL_MEM_MISC, err));
+    for (int c = 0; c < enlarged->nsec; c++) {
+        if (!dim[c]) continue;
+        out->q[out->nsec] = enlarged->q[c];
+        out->dim[out->nsec++] = dim[c];
+        out->total += dim[c];
+    }
+out:
+    kl_free(&dim);
+    if (st != KL_OK) kl_basis_clear(out);
+    return st;
+}
+
+typedef struct side_plan {
+    kl_block **block;     /* [nsite+1] */
+    int64_t *bytes;       /* [nsite+1]: operators and isometry of each cut */
+} side_plan;
+
+static kl_status lay_out(kl_engine *e, kl_exec *dry, kl_side side, int m, int from, int to, side_plan *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_enlarged *en = NULL;
+    kl_basis kept = {0};
+    const int step = side == KL_LEFT ? 1 : -1;
+    KL_TRY(kl_block_create_edge(dry, e->mpo, side, &s->block[from], err));
+    for (int cut = from; cut != to; cut += step) {
+        const int pos = side == KL_LEFT ? cut : cut - 1;
+        KL_TRY(kl_engine_enlarge(e, side, pos, &s->block[cut]->basis, &en, err));
+        KL_TRY(kept_basis(e, side, cut + step, m, &en->basis, &kept, err));
+        KL_TRY(kl_block_create(dry, e->mpo, side, cut + step, &kept, &s->block[cut + step], err));
+        int64_t iso = 0;
+        for (int k = 0; k < kept.nsec; k++) iso += (int64_t)kept.dim[k] * en->basis.dim[kl_basis_find(&en->basis, kept.q[k])];
+        s->bytes[cut + step] = 8 * (s->block[cut + step]->ndata + 2 * iso); /* the isometry lies on the host and on the executor */
+        kl_basis_clear(&kept);
+        kl_enlarged_destroy(&en);
+    }
+out:
+    kl_basis_clear(&kept);
+    kl_enlarged_destroy(&en);
+    return st;
+}
+
+static int by_flop(const void *pa, const void *pb)
+{
+    const struct kl_dmrg_pair *const a = pa, *const b = pb;
+    return a->flop != b->flop ? (a->flop > b->flop ? -1 : 1) : kl_qn_cmp(a->left, b->left);
+}
+
+kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o, int m, kl_dmrg_plan *plan, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_exec dry = *ex;
+    kl_engine *e = NULL;
+    side_plan s[2] = {{0}, {0}};
+    kl_enlarged *row = NULL, *col = NULL;
+    kl_bigop *l = NULL, *r = NULL;
+    kl_layout lay = {0};
+    kl_batch batch;
+    const int n = terms->nsite, c = n / 2 - 1;
+    kl_batch_init(&batch);
+    dry.vt.alloc = dry_alloc;
+    dry.vt.release = dry_release;
+    dry.vt.batch_prepare = dry_prepare;
+    dry.vt.batch_apply = dry_apply;
+    dry.vt.batch_release = dry_batch_release;
+    *plan = (kl_dmrg_plan){.m = m, .nsite = n};
+    KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis, o->seed, &e, err));
+    for (int i = 0; i < 2; i++) {
+        KL_TRY(kl_alloc(&s[i].block, n + 1, KL_MEM_MISC, err));
+        KL_TRY(kl_alloc(&s[i].bytes, n + 1, KL_MEM_MISC, err));
+        KL_TRY(lay_out(e, &dry, i ? KL_RIGHT : KL_LEFT, m, i ? n : 0, i ? 1 : n - 1, &s[i], err));
+    }
+    KL_TRY(kl_engine_enlarge(e, KL_LEFT, c, &s[0].block[c]->basis, &row, err));
+    KL_TRY(kl_engine_enlarge(e, KL_RIGHT, c + 1, &s[1].block[c + 2]->basis, &col, err));
+    KL_TRY(kl_layout_create(terms->model, &row->basis, &col->basis, o->target, &lay, err));
+    KL_TRY(kl_bigop_create(s[0].block[c], row, c, &l, err));
+    KL_TRY(kl_bigop_create(s[1].block[c + 2], col, c + 1, &r, err));
+    int64_t dense = 0;
+    if (o->strategy == KL_STRATEGY_LR) {
+        KL_TRY(kl_bigop_make_dense(l, err));
+        KL_TRY(kl_bigop_make_dense(r, err));
+        dense = l->nbase + r->nbase;
+    }
+    KL_TRY(kl_superblock_records(l, r, &lay, &batch, err));
+    plan->dim = lay.n;
+    plan->nsector = lay.npair;
+    plan->nrecord = batch.nrec;
+    plan->bond_op_max = e->mpo->nop_max;
+    plan->bond_op_mid = e->mpo->nop[n / 2];
+    plan->flop_apply = batch.flop;
+    /* the fullest moment: blocks of one side up to the middle and of the other side from there, with the solver's vectors */
+    int64_t blocks = 0;
+    for (int k = 1; k <= c + 1; k++) blocks += s[0].bytes[k];
+    for (int k = c + 1; k < n; k++) blocks += s[1].bytes[k];
+    const kl_eig_opts eig = {.solver = o->solver, .nroot = o->nstate, .max_basis = kl_engine_basis(o->max_basis, o->nstate, o->max_apply)};
+    const int64_t vectors = 8 * (lay.n * (2 * o->nstate + 1) + kl_eig_work_doubles(&eig, lay.n)); /* psi, psi of the next centre, diagonal */
+    plan->memory_bytes = blocks + vectors + 8 * dense + batch.nrec * (int64_t)sizeof(kl_rec) + 8 * batch.nwork * ex->nthread;
+    double rate;
+    KL_TRY(measure_rate((int)(lay.npair ? row->basis.total / row->basis.nsec : 4), &rate, err));
+    /* about five products with H a bond, and as much again for truncation, growth and records */
+    plan->seconds_sweep = 2.0 * (n - 2 > 0 ? n - 2 : 1) * (10.0 * batch.flop / rate + 2e-4);
+    KL_TRY(kl_alloc(&plan->pair, lay.npair, KL_MEM_MISC, err));
+    for (int i = 0, g = 0; i < lay.nsec; i++) {
+        if (lay.pair[i] < 0) continue;
+        plan->pair[plan->npair++] = (struct kl_dmrg_pair){row->basis.q[i], col->basis.q[lay.pair[i]], row->basis.dim[i], col->basis.dim[lay.pair[i]],
+                                                          batch.group[g++].flop};
+    }
+    qsort(plan->pair, (size_t)plan->npair, sizeof *plan->pair, by_flop);
+out:
+    kl_batch_clear(&batch);
+    kl_bigop_destroy(&l);
+    kl_bigop_destroy(&r);
+    kl_layout_clear(&lay);
+    kl_enlarged_destroy(&row);
+    kl_enlarged_destroy(&col);
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; s[i].block && k <= n; k++) kl_block_destroy(&s[i].block[k]);
+        kl_free(&s[i].block);
+        kl_free(&s[i].bytes);
+    }
+    kl_engine_destroy(&e);
+    if (st != KL_OK) kl_dmrg_plan_clear(plan);
+    return st;
+}
+
+void kl_dmrg_plan_clear(kl_dmrg_plan *plan)
+{
+    kl_free(&plan->pair);
+}
