@@ -1,0 +1,315 @@
+/* What the tests of the DMRG core share: see core.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "core.h"
+#include "kl_test.h"
+#include "dense.h"
+
+extern const kl_model kl_model_strange, kl_model_free_spins, kl_model_free_spins_1, kl_model_test_hubbard_3_2, kl_model_test_hubbard_1, kl_model_test_heisenberg_3_2,
+    kl_model_test_holstein_1, kl_model_test_kondo_1, kl_model_test_longrange_1;
+const kl_model *const core_models[] = {&kl_model_strange,        &kl_model_free_spins, &kl_model_free_spins_1, &kl_model_test_hubbard_3_2, &kl_model_test_hubbard_1,
+                                       &kl_model_test_heisenberg_3_2, &kl_model_test_holstein_1, &kl_model_test_kondo_1,      &kl_model_test_longrange_1};
+const int core_nmodel = (int)(sizeof core_models / sizeof *core_models);
+
+const kl_model *core_model(const char *name, const char *variant)
+{
+    for (int k = 0; k < kl_models_nbuiltin; k++)
+        if (!strcmp(kl_models_builtin[k]->name, name) && (!variant || !strcmp(kl_models_builtin[k]->variant, variant))) return kl_models_builtin[k];
+    for (int k = 0; k < core_nmodel; k++)
+        if (!strcmp(core_models[k]->name, name) && (!variant || !strcmp(core_models[k]->variant, variant))) return core_models[k];
+    fail_msg("model %s(%s) is not there", name, variant ? variant : "");
+    return NULL;
+}
+
+static void open_bare(core_job *j, const kl_model *m, const char *lattice, const char *order)
+{
+    kl_err err = {""};
+    *j = (core_job){.model = m};
+    snprintf(j->name, sizeof j->name, "%s(%s) on %s", m->name, m->variant, lattice);
+    kl_test_case("%s", j->name);
+    expect_ok(kl_lattice_create(lattice, 0, 0, &j->lat, &err), err);
+    if (order) expect_ok(kl_lattice_reorder(j->lat, order, &err), err);
+    expect_ok(kl_params_create(m, j->lat, &j->par, &err), err);
+    expect_ok(kl_exec_open_host(1, &j->ex, &err), err);
+}
+
+void core_open(core_job *j, const kl_model *m, const char *lattice, const char *order, const char *sets)
+{
+    kl_err err = {""};
+    open_bare(j, m, lattice, order);
+    while (sets && *sets) {
+        char name[64], value[512];
+        const size_t n = strcspn(sets, "="), v = strcspn(sets + n + 1, " ");
+        snprintf(name, sizeof name, "%.*s", (int)n, sets);
+        snprintf(value, sizeof value, "%.*s", (int)v, sets + n + 1);
+        expect_ok(kl_params_set(j->par, name, value, 7, &err), err);
+        sets += n + 1 + v;
+        while (*sets == ' ') sets++;
+    }
+    expect_ok(kl_terms_create(m, j->lat, j->par, &j->terms, &err), err);
+}
+
+void core_open_random(core_job *j, const kl_model *m, const char *lattice, const char *order, uint64_t seed)
+{
+    kl_err err = {""};
+    open_bare(j, m, lattice, order);
+    const size_t n = strlen(j->name);
+    snprintf(j->name + n, sizeof j->name - n, " order %s seed %llu", order ? order : "column", (unsigned long long)seed);
+    for (int p = 0; p < m->nparam; p++) {
+        char text[64] = "normal(0,1)";
+        if (m->param[p].kind == KL_PARAM_SCALAR) {
+            const double u = kl_test_uniform(&seed);
+            snprintf(text, sizeof text, "%.17g", u + copysign(0.5, u));
+        }
+        expect_ok(kl_params_set(j->par, m->param[p].name, text, seed, &err), err);
+    }
+    expect_ok(kl_terms_create(m, j->lat, j->par, &j->terms, &err), err);
+}
+
+void core_close(core_job *j)
+{
+    kl_terms_destroy(&j->terms);
+    kl_params_destroy(&j->par);
+    kl_lattice_destroy(&j->lat);
+    kl_exec_close(&j->ex);
+}
+
+int64_t core_dim(const kl_model *m, const char *lattice, int64_t most)
+{
+    kl_err err = {""};
+    kl_lattice *lat = NULL;
+    int64_t dim = 1;
+    for (int t = 0; t < m->nterm; t++)
+        if (m->term[t].place == KL_PLACE_RUN && strchr(lattice, 'x')) return 0;
+    expect_ok(kl_lattice_create(lattice, 0, 0, &lat, &err), err);
+    for (int i = 0; i < lat->nsite && dim > 0; i++) {
+        dim *= kl_model_type_at(m, lat, i)->dim;
+        if (dim > most) dim = 0;
+    }
+    kl_lattice_destroy(&lat);
+    return dim;
+}
+
+void core_random_order(int nsite, uint64_t seed, char *text, size_t size)
+{
+    int p[64];
+    size_t n = 0;
+    for (int i = 0; i < nsite; i++) p[i] = i;
+    for (int i = nsite - 1; i > 0; i--) {
+        const int k = (int)(kl_test_bits(&seed) % (uint64_t)(i + 1)), swap = p[i];
+        p[i] = p[k];
+        p[k] = swap;
+    }
+    for (int i = 0; i < nsite; i++) n += (size_t)snprintf(text + n, size - n, i ? ",%d" : "%d", p[i]);
+}
+
+void core_no_memory(void)
+{
+    kl_dense_release();
+    expect_eq(kl_mem_live_total(), 0);
+}
+
+static void *get(int64_t n, size_t size)
+{
+    void *const p = calloc(n > 0 ? (size_t)n : 1, size);
+    assert_non_null(p);
+    return p;
+}
+
+static core_space *space_new(int64_t dim, int64_t ncol, int64_t nval)
+{
+    core_space *const s = get(1, sizeof *s);
+    *s = (core_space){dim, ncol, get(ncol + 1, sizeof *s->first), get(nval, sizeof *s->idx), get(nval, sizeof *s->val)};
+    return s;
+}
+
+core_space *core_space_edge(void)
+{
+    core_space *const s = space_new(1, 1, 1);
+    s->first[1] = 1;
+    s->val[0] = 1;
+    return s;
+}
+
+void core_space_free(core_space **s)
+{
+    if (!*s) return;
+    free((*s)->first);
+    free((*s)->idx);
+    free((*s)->val);
+    free(*s);
+    *s = NULL;
+}
+
+/* First column of every sector. */
+static int64_t *column_of(const kl_basis *b)
+{
+    int64_t *const c = get(b->nsec + 1, sizeof *c);
+    for (int i = 0; i < b->nsec; i++) c[i + 1] = c[i] + b->dim[i];
+    return c;
+}
+
+core_space *core_space_enlarge(const core_space *block, const kl_enlarged *e, kl_side side)
+{
+    core_space *const s = space_new(block->dim * e->d, e->basis.total, block->first[block->ncol] * e->d);
+    int64_t *const from = column_of(&e->block), at = 0, n = 0;
+    for (int c = 0; c < e->basis.nsec; c++) {
+        int rows = 0;
+        for (int t = 0; t < e->d; t++) {
+            const int i = e->part_sec[c * e->d + t];
+            if (i < 0) continue;
+            expect_eq(e->part_off[c * e->d + t], rows);
+            rows += e->block.dim[i];
+            for (int k = 0; k < e->block.dim[i]; k++) {
+                s->first[n++] = at;
+                for (int64_t x = block->first[from[i] + k]; x < block->first[from[i] + k + 1]; x++, at++) {
+                    s->idx[at] = side == KL_LEFT ? block->idx[x] * e->d + t : t * block->dim + block->idx[x];
+                    s->val[at] = block->val[x];
+                }
+            }
+        }
+        expect_eq(e->basis.dim[c], rows);
+    }
+    s->first[n] = at;
+    expect_eq(n, s->ncol);
+    free(from);
+    return s;
+}
+
+core_space *core_space_truncate(const core_space *enlarged, const kl_isometry *iso)
+{
+    int64_t *const from = column_of(&iso->enlarged->basis), at = 0, n = 0, most = 0;
+    double *const sum = get(enlarged->dim, sizeof *sum);
+    for (int k = 0; k < iso->basis.nsec; k++)
+        for (int64_t c = from[iso->sec[k]]; c < from[iso->sec[k] + 1]; c++) most += iso->basis.dim[k] * (enlarged->first[c + 1] - enlarged->first[c]);
+    core_space *const s = space_new(enlarged->dim, iso->basis.total, most);
+    for (int k = 0; k < iso->basis.nsec; k++) {
+        const int rows = iso->enlarged->basis.dim[iso->sec[k]];
+        expect_eq(kl_qn_cmp(iso->basis.q[k], iso->enlarged->basis.q[iso->sec[k]]), 0);
+        for (int c = 0; c < iso->basis.dim[k]; c++) {
+            s->first[n++] = at;
+            for (int r = 0; r < rows; r++) {
+                const double o = iso->data[iso->off[k] + r + (int64_t)c * rows];
+                const int64_t col = from[iso->sec[k]] + r;
+                for (int64_t x = enlarged->first[col]; o != 0.0 && x < enlarged->first[col + 1]; x++) sum[enlarged->idx[x]] += o * enlarged->val[x];
+            }
+            for (int r = 0; r < rows; r++) { /* take them up again, each once */
+                const int64_t col = from[iso->sec[k]] + r;
+                for (int64_t x = enlarged->first[col]; x < enlarged->first[col + 1]; x++) {
+                    if (sum[enlarged->idx[x]] == 0.0) continue;
+                    s->idx[at] = enlarged->idx[x];
+                    s->val[at++] = sum[enlarged->idx[x]];
+                    sum[enlarged->idx[x]] = 0.0;
+                }
+            }
+        }
+    }
+    s->first[n] = at;
+    free(from);
+    free(sum);
+    return s;
+}
+
+typedef void visit(double *x, double *full, double weight);
+static void to_full(double *x, double *full, double weight) { *full += *x * weight; }
+static void to_x(double *x, double *full, double weight) { *x += *full * weight; }
+
+static void walk(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis, const core_space *row, const core_space *col, double *x,
+                 double *full, visit *act)
+{
+    int64_t *const r0 = column_of(row_basis), *const c0 = column_of(col_basis);
+    for (int i = 0; i < row_basis->nsec; i++) {
+        const int j = lay->pair[i];
+        if (j < 0) continue;
+        for (int c = 0; c < col_basis->dim[j]; c++)
+            for (int r = 0; r < row_basis->dim[i]; r++) {
+                double *const at = &x[lay->off[i] + r + (int64_t)c * row_basis->dim[i]];
+                for (int64_t a = row->first[r0[i] + r]; a < row->first[r0[i] + r + 1]; a++)
+                    for (int64_t b = col->first[c0[j] + c]; b < col->first[c0[j] + c + 1]; b++)
+                        act(at, &full[row->idx[a] * col->dim + col->idx[b]], row->val[a] * col->val[b]);
+            }
+    }
+    free(r0);
+    free(c0);
+}
+
+void core_expand(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis, const core_space *row, const core_space *col, const double *x,
+                 double *full)
+{
+    memset(full, 0, (size_t)(row->dim * col->dim) * sizeof *full);
+    walk(lay, row_basis, col_basis, row, col, (double *)(uintptr_t)x, full, to_full);
+}
+
+void core_project(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis, const core_space *row, const core_space *col,
+                  const double *full, double *x)
+{
+    memset(x, 0, (size_t)lay->n * sizeof *x);
+    walk(lay, row_basis, col_basis, row, col, x, (double *)(uintptr_t)full, to_x);
+}
+
+static void extend(core_space **s, const kl_isometry *iso, kl_side side)
+{
+    core_space *e = core_space_enlarge(*s, iso->enlarged, side);
+    core_space_free(s);
+    *s = core_space_truncate(e, iso);
+    core_space_free(&e);
+}
+
+double *core_state_vector(const kl_state *s, int i)
+{
+    core_space *left = core_space_edge(), *right = core_space_edge();
+    for (int p = 0; p < s->centre; p++) extend(&left, s->left[p], KL_LEFT);
+    for (int p = s->nsite - 1; p > s->centre + 1; p--) extend(&right, s->right[p], KL_RIGHT);
+    core_space *row = core_space_enlarge(left, s->row, KL_LEFT), *col = core_space_enlarge(right, s->col, KL_RIGHT);
+    double *const full = get(row->dim * col->dim, sizeof *full);
+    const kl_layout lay = {.nsec = s->row->basis.nsec, .pair = s->pair, .off = s->psi_off, .n = s->npsi};
+    core_expand(&lay, &s->row->basis, &s->col->basis, row, col, s->psi + i * s->npsi, full);
+    core_space_free(&left);
+    core_space_free(&right);
+    core_space_free(&row);
+    core_space_free(&col);
+    return full;
+}
+
+core_full core_full_open(const core_job *j)
+{
+    return core_full_take(oracle_create(j->model, j->lat, j->par));
+}
+
+core_full core_full_take(oracle *o)
+{
+    core_full f = {.o = o};
+    f.s = oracle_sector_create(f.o, NULL);
+    double *const sum = get(f.s->dim, sizeof *sum);
+    for (int64_t e = 0; e < f.s->nelem; e++) sum[f.s->col[e]] += fabs(f.s->value[e]);
+    for (int64_t c = 0; c < f.s->dim; c++) f.norm = fmax(f.norm, sum[c]);
+    free(sum);
+    return f;
+}
+
+void core_full_close(core_full *f)
+{
+    oracle_sector_destroy(&f->s);
+    oracle_destroy(&f->o);
+}
+
+double core_dot(int64_t n, const double *a, const double *b)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+kl_dptr core_upload(kl_exec *ex, int64_t n, const double *x)
+{
+    kl_err err = {""};
+    kl_dptr p = {0};
+    expect_ok(ex->vt.alloc(ex, n, &p, &err), err);
+    expect_ok(ex->vt.upload(ex, p, x, n, &err), err);
+    return p;
+}
+
+void core_download(kl_exec *ex, int64_t n, kl_dptr p, double *x)
+{
+    kl_err err = {""};
+    expect_ok(ex->vt.download(ex, x, p, n, &err), err);
+}

@@ -1,0 +1,74 @@
+/* What the tests of the DMRG core share: a model on a lattice in one call, and bases of blocks written out in the full Hilbert space, so that
+   whatever blocks, superblocks and isometries say can be compared with the oracle. Linked with the oracle; asserts by cmocka.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_TEST_CORE_H
+#define KL_TEST_CORE_H
+#include "engine.h"
+#include "oracle.h"
+
+/* Models of the tests' own (tests/meson.build): ORDER in core.c */
+extern const kl_model *const core_models[];
+extern const int core_nmodel;
+
+/* Built in or of the tests; variant NULL: the first of that name. Fails the test when there is none. */
+const kl_model *core_model(const char *name, const char *variant);
+
+typedef struct core_job {
+    const kl_model *model;
+    kl_lattice *lat;
+    kl_params *par;
+    kl_terms *terms;
+    kl_exec *ex;
+    char name[256];
+} core_job;
+
+/* sets: "U=4 h=uniform(-1,1)", divided by blanks; NULL for the defaults. order NULL: column. */
+void core_open(core_job *j, const kl_model *m, const char *lattice, const char *order, const char *sets);
+/* Every parameter random: scalars in (-2, 2) without 0, arrays normal. */
+void core_open_random(core_job *j, const kl_model *m, const char *lattice, const char *order, uint64_t seed);
+void core_close(core_job *j);
+/* States of the whole lattice, or 0 when more than `most` or when the model has terms on runs of sites, which only chains and rings have. */
+int64_t core_dim(const kl_model *m, const char *lattice, int64_t most);
+/* A random order of the lattice's sites in the form that kl_lattice_reorder reads. */
+void core_random_order(int nsite, uint64_t seed, char *text, size_t size);
+/* Every block of memory was given back. */
+void core_no_memory(void);
+
+/* Columns of a basis in the product space of its sites, the first site slowest, compressed: column c has (idx, val) at [first[c], first[c+1]). */
+typedef struct core_space {
+    int64_t dim, ncol;
+    int64_t *first, *idx;
+    double *val;
+} core_space;
+
+core_space *core_space_edge(void);
+/* block (x) site of e, or site (x) block; columns sector by sector of e. */
+core_space *core_space_enlarge(const core_space *block, const kl_enlarged *e, kl_side side);
+core_space *core_space_truncate(const core_space *enlarged, const kl_isometry *iso);
+void core_space_free(core_space **s);
+
+/* full[row->dim * col->dim] = the wavefunction x in the bases of row and col, and the transposed map. */
+void core_expand(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis, const core_space *row, const core_space *col, const double *x,
+                 double *full);
+void core_project(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis, const core_space *row, const core_space *col,
+                  const double *full, double *x);
+
+/* Wavefunction i of a state in the full space, to be freed. */
+double *core_state_vector(const kl_state *s, int i);
+
+/* H of the oracle on full vectors. */
+typedef struct core_full {
+    oracle *o;
+    oracle_sector *s; /* all of the space */
+    double norm;      /* largest column sum of |H|: no smaller than |H| */
+} core_full;
+core_full core_full_open(const core_job *j);
+core_full core_full_take(oracle *o); /* the oracle is closed with it */
+void core_full_close(core_full *f);
+
+double core_dot(int64_t n, const double *a, const double *b);
+/* Host arrays to and from the executor. */
+kl_dptr core_upload(kl_exec *ex, int64_t n, const double *x);
+void core_download(kl_exec *ex, int64_t n, kl_dptr p, double *x);
+
+#endif
