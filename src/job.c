@@ -34,7 +34,7 @@ kl_status kl_job_lattice(const char *path, kl_lattice **out, kl_err *err)
 
 #include "mem.h"
 
-enum { MAX_FILE = 1 << 24, MAX_MEMORY = 1 << 28, HOOK_EVERY = 1000000, MAX_HOOKS = 2000 };
+enum { MAX_FILE = 1 << 24, MAX_MEMORY = 1 << 28, HOOK_EVERY = 1000000, MAX_HOOKS = 500 };
 
 /* One file being read. What Lua raises (no memory, wrong type) unwinds to read_file; what this program refuses is kept in st and err. */
 typedef struct job {
@@ -317,7 +317,7 @@ static int read_lattice(lua_State *L)
                 lua_pop(L, 1);
             }
         } else leave(L, j, kl_fail(err, KL_EINPUT, "%s: bond %lld: its class is a %s; allowed: a text or a list of texts", j->path, (long long)b, luaL_typename(L, 6)));
-        st = kl_lattice_add_bond(lat, i < k ? i : k, i < k ? k : i, r, cls, ncls, err);
+        st = kl_lattice_add_bond(lat, i, k, r, cls, ncls, err);
         if (st != KL_OK) leave(L, j, kl_fail(err, st, "%s: bond %lld: %s", j->path, (long long)b, err != NULL ? err->text : ""));
         lua_settop(L, 4);
     }
@@ -393,7 +393,9 @@ out:
 kl_status kl_job_load(const char *path, kl_options *o, kl_err *err)
 {
     job j = {.path = path, .read = read_job, .o = o, .err = err};
-    return read_file(&j);
+    const kl_status st = read_file(&j);
+    if (st == KL_OK && o->model == NULL && o->resume == NULL) return kl_fail(err, KL_EINPUT, "%s: model is missing; `kronlat models' lists the models", path);
+    return st;
 }
 
 kl_status kl_job_lattice(const char *path, kl_lattice **out, kl_err *err)

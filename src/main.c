@@ -454,7 +454,7 @@ static kl_status command_plan(const kl_options *o, kl_err *err)
     kl_status st = KL_OK;
     kl_task *t = NULL;
     kl_dmrg_plan plan[NLADDER];
-    char charges[256];
+    char charges[256], lattice[256];
     int n = 0;
     memset(plan, 0, sizeof(plan));
     KL_TRY(kl_options_check(o, err));
@@ -467,7 +467,8 @@ static kl_status command_plan(const kl_options *o, kl_err *err)
         KL_TRY(kl_dmrg_make_plan(t->terms, t->ex, &t->dmrg, o->m > 0 ? (int)o->m : ladder[i], &plan[i], err));
         n = i + 1;
     }
-    const kl_report_head head = {t->model, t->lat->spec, kl_qn_print(t->model, t->target, charges, sizeof(charges))};
+    snprintf(lattice, sizeof(lattice), "%.200s, %d sites", t->lat->spec, t->lat->nsite);
+    const kl_report_head head = {t->model, lattice, kl_qn_print(t->model, t->target, charges, sizeof(charges))};
     if (o->json) kl_report_plan_json(stdout, &head, n, plan);
     else kl_report_plan(stdout, &head, n, plan);
 out:

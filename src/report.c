@@ -446,12 +446,22 @@ static void print_title(FILE *to, const kl_report_head *head)
 
 enum { MAP_COLUMNS = 48, MAP_ROWS = 24 };
 
+static int gcd(int a, int b)
+{
+    while (b != 0) {
+        const int r = a % b;
+        a = b;
+        b = r;
+    }
+    return a < 0 ? -a : a;
+}
+
 /* Share of the work by the first two charges of the left patch; each left patch has one right partner, its charge being the rest of the target's. */
 static void print_map(FILE *to, const kl_model *m, const kl_dmrg_plan *plan)
 {
     static const char shade[] = " .:-=+*#%@";
     double cell[MAP_ROWS][MAP_COLUMNS] = {{0}}, largest = 0;
-    int low[2] = {0, 0}, high[2] = {0, 0};
+    int low[2] = {0, 0}, high[2] = {0, 0}, step[2] = {0, 0};
     if (m->ncharge == 0 || plan->npair == 0) return;
     for (int k = 0; k < 2 && k < m->ncharge; k++) {
         low[k] = high[k] = plan->pair[0].left.v[k];
@@ -460,11 +470,15 @@ static void print_map(FILE *to, const kl_model *m, const kl_dmrg_plan *plan)
             if (v < low[k]) low[k] = v;
             if (v > high[k]) high[k] = v;
         }
+        for (int i = 0; i < plan->npair; i++) step[k] = gcd(step[k], plan->pair[i].left.v[k] - low[k]);
     }
-    const int span[2] = {high[0] - low[0] + 1, high[1] - low[1] + 1};
+    for (int k = 0; k < 2; k++)
+        if (step[k] == 0) step[k] = 1;
+    const int span[2] = {(high[0] - low[0]) / step[0] + 1, (high[1] - low[1]) / step[1] + 1};
     const int columns = span[0] < MAP_COLUMNS ? span[0] : MAP_COLUMNS, rows = span[1] < MAP_ROWS ? span[1] : MAP_ROWS;
     for (int i = 0; i < plan->npair; i++) {
-        const int x = (int)((int64_t)(plan->pair[i].left.v[0] - low[0]) * columns / span[0]), y = (int)((int64_t)(plan->pair[i].left.v[1] - low[1]) * rows / span[1]);
+        const kl_qn q = plan->pair[i].left;
+        const int x = (int)((int64_t)((q.v[0] - low[0]) / step[0]) * columns / span[0]), y = (int)((int64_t)((q.v[1] - low[1]) / step[1]) * rows / span[1]);
         cell[y][x] += plan->pair[i].flop;
         largest = fmax(largest, cell[y][x]);
     }
