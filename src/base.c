@@ -1,4 +1,4 @@
-/* Error messages, checked sizes, "did you mean" and numbers read in the C locale. Knows no physics and allocates nothing that it does not keep.
+/* Error messages, checked sizes, "did you mean" and numbers read in the C locale. Allocates nothing but the C locale, once.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

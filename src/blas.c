@@ -1,5 +1,5 @@
-/* Steers and names the BLAS. It is linked as Fortran symbols only, so that any BLAS can stand in for BLIS; what only one library has (its
-   version, its thread count) is looked up by name at run time.
+/* Steers and names the BLAS. It is linked by Fortran symbols only, so that any BLAS can stand in for BLIS; what only one
+   library has (its version, its thread count) is looked up by name at run time.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -18,13 +18,14 @@
 #endif
 #include <lapack.h>
 
-void dgemm_(const char *transa, const char *transb, const int *m, const int *n, const int *k, const double *alpha, const double *a,
-            const int *lda, const double *b, const int *ldb, const double *beta, double *c, const int *ldc);
+void dgemm_(const char *transa, const char *transb, const int *m, const int *n, const int *k, const double *alpha,
+            const double *a, const int *lda, const double *b, const int *ldb, const double *beta, double *c, const int *ldc);
 
 static kl_blas_info info;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* A function of this name in whatever is loaded, or NULL. ISO C has no cast from data to function pointers, POSIX has this copy. */
+/* A function of this name in whatever is loaded, or NULL. ISO C has no cast from data to function pointers, POSIX has this
+   copy. */
 static void lookup(const char *name, void *function)
 {
     void *const address = dlsym(RTLD_DEFAULT, name);
@@ -39,8 +40,9 @@ static void path_of(const void *address, char *path, size_t size)
 }
 
 #if defined(__x86_64__)
-/* BLIS 0.9 knows Intel by features and AMD up to family 25 (zen 3 and 4, where its zen3 choice is also the fastest measured: 16.4 GFLOP/s
-   against 3.3 of skx at n = 16, equal from 256 on). Younger AMD and other makers get 'generic': 21 instead of 120 GFLOP/s on family 26. */
+/* BLIS 0.9 knows Intel by features and AMD up to family 25 (zen 3 and 4, where its zen3 choice is also the fastest measured:
+   18.6 GFLOP/s against 3.3 of skx at n = 16, equal from 256 on). Younger AMD and other makers get 'generic': 21 instead of 120
+   GFLOP/s on family 26. */
 static int blis_knows_cpu(void)
 {
     unsigned a, b, c, d;
@@ -60,13 +62,13 @@ static void steer_blis(void)
     if (version == NULL || strncmp(version(), "0.", 2) != 0) return;
     if (getenv("BLIS_ARCH_TYPE") != NULL || blis_knows_cpu()) return;
     __builtin_cpu_init();
-    const int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-                       __builtin_cpu_supports("avx512vl");
+    const int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
     const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (!avx512 && !avx2) return;
     if (setenv("BLIS_ARCH_TYPE", avx512 ? "0" : "3", 0) != 0) return;
-    snprintf(info.steered, sizeof(info.steered), "BLIS_ARCH_TYPE=%s set: this BLIS does not know the CPU, which has %s", avx512 ? "0" : "3",
-             avx512 ? "AVX-512" : "AVX2");
+    snprintf(info.steered, sizeof(info.steered), "BLIS_ARCH_TYPE=%s set: this BLIS does not know the CPU, which has %s",
+             avx512 ? "0" : "3", avx512 ? "AVX-512" : "AVX2");
 }
 #else
 static void steer_blis(void)
@@ -74,7 +76,8 @@ static void steer_blis(void)
 }
 #endif
 
-/* Threads are ours to place (a threaded BLAS inside an OpenMP region has hung); whichever library is behind the symbols is told so. */
+/* Threads are ours to place (a threaded BLAS inside an OpenMP region has hung); whichever library is behind the symbols is
+   told so. */
 static void pin_threads(void)
 {
     static const char *const by_int[] = {"openblas_set_num_threads", "MKL_Set_Num_Threads"};

@@ -1,4 +1,5 @@
-/* Which BLAS and LAPACK this process really runs, made to run one thread and the right kernels, and the product used for large matrices.
+/* Which BLAS and LAPACK this process really runs, made to run one thread and the right kernels, and the product used for large
+   matrices.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_BLAS_H
 #define KL_BLAS_H
@@ -11,8 +12,8 @@ typedef struct kl_blas_info {
     char steered[96];                      /* why BLIS_ARCH_TYPE was set by us; empty when it was not */
 } kl_blas_info;
 
-/* Once per process, before the first call of BLAS; later calls cost a test. kl_exec_open_host and everything in dense.h call it. It may set
-   BLIS_ARCH_TYPE in the environment, so a program with threads of its own should call it before they start. */
+/* Once per process, before the first call of BLAS; later calls cost a test. kl_exec_open_host and everything in dense.h call
+   it. It may set BLIS_ARCH_TYPE in the environment, so a program with threads of its own should call it before they start. */
 void kl_blas_init(void);
 const kl_blas_info *kl_blas_about(void);
 

@@ -3,14 +3,14 @@
    1. The start vectors, made orthonormal, are the first basis V; zero or dependent ones are replaced by random directions.
    2. W = H V for the new vectors only; every later residual comes from W without a product.
    3. B = V^T W, one column per new vector; B y = theta y by LAPACK.
-   4. When the next vectors would not fit: thick restart. The best Ritz vectors and those of the step before (Stathopoulos, GD+k) stay; V, W and
-      B are transformed, nothing is multiplied by H.
+   4. When the next vectors would not fit: thick restart. The best Ritz vectors and those of the step before (Stathopoulos,
+      GD+k) stay; V, W and B are transformed, nothing is multiplied by H.
    5. For each root x = V y, r = W y - theta x. Done when every |r| is below its target or cannot fall any further.
    6. t = -(M^-1 r) + e M^-1 x with M = diag(H) - theta, kept away from zero, and e such that t is orthogonal to x (Olsen).
    7. t, orthonormal to V, is the next vector of V; a random direction where nothing is left of it. Back to 2.
 
-   A start that is an eigenvector to rounding, or a sum of a few, may miss the lowest one, and nothing in steps 2 to 7 would notice. Then one root
-   more is followed for a few steps from a random direction (the guard); what comes up below takes over.
+   A start that is an eigenvector to rounding, or a sum of a few, may miss the lowest one, and nothing in steps 2 to 7 would
+   notice. Then one root more is followed for a few steps from a random direction (the guard); what comes up below takes over.
    SPDX-License-Identifier: Apache-2.0 */
 #include "davidson.h"
 #include "dense.h"
@@ -59,9 +59,9 @@ static int basis_limit(const kl_eig_opts *opts, int64_t n)
     return n < limit ? (int)n : limit;
 }
 
-/* Vectors kept over a restart, and how many of them are this step's Ritz vectors: one more than the roots, and as many again of the step
-   before, for these make a short basis converge like conjugate gradients. In a very short one they go before the spare Ritz vector, and before
-   having a new vector for every root at once. */
+/* Vectors kept over a restart, and how many of them are this step's Ritz vectors: one more than the roots, and as many again
+   of the step before, for these make a short basis converge like conjugate gradients. In a very short one they go before the
+   spare Ritz vector, and before having a new vector for every root at once. */
 static int kept(int limit, int nwant, int *nritz)
 {
     int ritz = nwant + 1 > limit / 4 ? nwant + 1 : limit / 4;
@@ -86,7 +86,8 @@ static int spare_columns(const kl_eig_opts *opts, int64_t n)
 
 int64_t kl_eig_work_doubles(const kl_eig_opts *opts, int64_t n)
 {
-    const int columns = opts->solver == KL_SOLVER_LANCZOS ? kl_lanczos_columns(opts, n) : 2 * basis_limit(opts, n) + spare_columns(opts, n);
+    const int columns =
+        opts->solver == KL_SOLVER_LANCZOS ? kl_lanczos_columns(opts, n) : 2 * basis_limit(opts, n) + spare_columns(opts, n);
     return columns * kl_eig_stride(n);
 }
 
@@ -105,7 +106,8 @@ static kl_status open(solver *s, kl_err *err)
     KL_TRY(s->ex->vt.alloc(s->ex, (2 * limit + s->nspare) * s->ld, &s->memory, err));
     s->w = column(s, s->memory, s->limit);
     s->spare = column(s, s->memory, 2 * s->limit);
-    s->v = (kl_ortho){.ex = s->ex, .n = s->n, .ldv = s->ld, .v = s->memory, .scratch = s->coef + limit + 1, .random = s->opts->seed};
+    s->v =
+        (kl_ortho){.ex = s->ex, .n = s->n, .ldv = s->ld, .v = s->memory, .scratch = s->coef + limit + 1, .random = s->opts->seed};
 out:
     return st;
 }
@@ -138,8 +140,10 @@ static kl_status project(solver *s, kl_err *err)
         s->ex->vt.dots(s->ex, s->n, j + 1, s->v.v, s->ld, column(s, s->w, j), s->coef);
         for (int i = 0; i <= j; i++) {
             if (!isfinite(s->coef[i])) {
-                st = kl_fail(err, KL_ENOCONV, "product %d with H gave %g in the projected matrix; H or the vector holds values that are not finite",
-                             s->stats->napply, s->coef[i]);
+                st =
+                    kl_fail(err, KL_ENOCONV,
+                            "product %d with H gave %g in the projected matrix; H or the vector holds values that are not finite",
+                            s->stats->napply, s->coef[i]);
                 goto out;
             }
             s->b[i + j * limit] = s->b[j + i * limit] = s->coef[i];
@@ -220,7 +224,8 @@ static kl_status restart(solver *s, kl_err *err)
             for (int row = 0; row < s->k; row++) bz[row] += s->b[row + i * limit] * s->z[i + j * limit];
     }
     for (int j = 0; j < p; j++)
-        for (int i = 0; i <= j; i++) s->b[i + j * limit] = s->b[j + i * limit] = dot_small(s->k, s->z + i * limit, s->small + j * limit);
+        for (int i = 0; i <= j; i++)
+            s->b[i + j * limit] = s->b[j + i * limit] = dot_small(s->k, s->z + i * limit, s->small + j * limit);
     s->k = s->kw = p;
     s->stats->nrestart++;
     for (int j = 0; j < p; j++) memcpy(s->y + j * limit, s->b + j * limit, (size_t)p * sizeof(double));
@@ -252,15 +257,16 @@ static void correct(solver *s, int root, double norm, double spread, int plain, 
         ex->vt.copy(ex, s->n, r, t);
         return;
     }
-    /* theta is known to |r| only, so a smaller denominator means nothing; and a thousandth of the spectrum seen is the least in any case:
-       below it one component alone would make up t. */
+    /* theta is known to |r| only, so a smaller denominator means nothing; and a thousandth of the spectrum seen is the least
+       in any case: below it one component alone would make up t. */
     const double floor = fmax(fmax(0.1 * norm, 1e-3 * spread), 1e-300);
     ex->vt.precondition(ex, s->n, s->h->diagonal, s->theta[root], floor, r, t);
     ex->vt.precondition(ex, s->n, s->h->diagonal, s->theta[root], floor, x, mx);
     double xt, xmx;
     ex->vt.dots(ex, s->n, 1, t, s->ld, x, &xt);
     ex->vt.dots(ex, s->n, 1, mx, s->ld, x, &xmx);
-    /* |e| |M^-1 x| far above |t| would leave nothing but M^-1 x: then its direction is as good as any, so no further care is taken. */
+    /* |e| |M^-1 x| far above |t| would leave nothing but M^-1 x: then its direction is as good as any, so no further care is
+       taken. */
     const double e = xt / xmx;
     if (isfinite(e)) ex->vt.axpby(ex, s->n, -e, mx, 1.0, t);
 }
@@ -313,8 +319,9 @@ static kl_status iterate(solver *s, kl_err *err)
             KL_TRY(restart(s, err));
             room = s->limit - s->k;
         }
-        /* A diagonal that says little of H can hold the residual where it is for ever, with a short basis at least. Without progress for a whole
-           basis the bare residual takes turns with it: that is conjugate gradients in effect, which always arrive. */
+        /* A diagonal that says little of H can hold the residual where it is for ever, with a short basis at least. Without
+           progress for a whole basis the bare residual takes turns with it: that is conjugate gradients in effect, which
+           always arrive. */
         const int plain = (step - best_step) / s->limit % 2 == 1;
         const int budget = max_apply - stats->napply;
         if (room > budget) room = budget;
@@ -355,12 +362,14 @@ static kl_status iterate(solver *s, kl_err *err)
             best_step = step;
         }
         /* Where rounding decides, a residual wanders; it is not asked to fall any more. */
-        const int stuck = open_roots > 0 && (worst <= rounding || complete || (worst < 1e-12 * norm_h && step - best_step >= STALL_STEPS));
+        const int stuck =
+            open_roots > 0 && (worst <= rounding || complete || (worst < 1e-12 * norm_h && step - best_step >= STALL_STEPS));
         /* Nothing, or all at once nothing: H does not lead out of V. */
         const int closed = step == 0 ? exact : stats->converged && worst < 1e-6 * previous;
         previous = worst;
         if (closed && !guarded && !complete && !s->opts->trust_start && s->nroot + 1 < s->limit && budget > s->nroot) {
-            /* A guard: a random direction beside the roots alone, for other Ritz vectors of a closed V are eigenvectors and lead nowhere. */
+            /* A guard: a random direction beside the roots alone, for other Ritz vectors of a closed V are eigenvectors and
+               lead nowhere. */
             guarded = 1;
             if (s->k > s->nroot) KL_TRY(collapse(s, err));
             s->nwant = s->nroot + 1;
@@ -420,10 +429,18 @@ static void deliver(solver *s, kl_dptr x, int64_t ldx, double *energy)
     }
 }
 
-static kl_status davidson(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy, kl_eig_stats *stats, kl_err *err)
+static kl_status davidson(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy, kl_eig_stats *stats,
+                          kl_err *err)
 {
     kl_status st = KL_OK;
-    solver s = {.h = h, .ex = h->ex, .opts = opts, .stats = stats, .n = h->n, .ld = kl_eig_stride(h->n), .nroot = opts->nroot, .nwant = opts->nroot};
+    solver s = {.h = h,
+                .ex = h->ex,
+                .opts = opts,
+                .stats = stats,
+                .n = h->n,
+                .ld = kl_eig_stride(h->n),
+                .nroot = opts->nroot,
+                .nwant = opts->nroot};
     s.limit = basis_limit(opts, h->n);
     s.nspare = spare_columns(opts, h->n);
     KL_TRY(open(&s, err));
@@ -436,17 +453,19 @@ out:
     return st;
 }
 
-kl_status kl_eig_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy, kl_eig_stats *stats, kl_err *err)
+kl_status kl_eig_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy, kl_eig_stats *stats,
+                       kl_err *err)
 {
     const int64_t start = kl_prof_clock();
     *stats = (kl_eig_stats){0};
     if (h->n < 1) return kl_fail(err, KL_EINPUT, "eigensolver: a matrix of %lld rows; at least 1 is needed", (long long)h->n);
     if (opts->nroot < 1 || opts->nroot > KL_MAX_ROOT || opts->nroot > h->n)
-        return kl_fail(err, KL_EINPUT, "eigensolver: %d roots of a matrix of %lld rows; 1 to %lld are allowed", opts->nroot, (long long)h->n,
-                       (long long)(h->n < KL_MAX_ROOT ? h->n : KL_MAX_ROOT));
+        return kl_fail(err, KL_EINPUT, "eigensolver: %d roots of a matrix of %lld rows; 1 to %lld are allowed", opts->nroot,
+                       (long long)h->n, (long long)(h->n < KL_MAX_ROOT ? h->n : KL_MAX_ROOT));
     if (opts->max_basis != 0 && opts->max_basis < opts->nroot + 2)
-        return kl_fail(err, KL_EINPUT, "eigensolver: a basis of %d vectors for %d roots; at least %d are needed (0: chosen by the program)", opts->max_basis,
-                       opts->nroot, opts->nroot + 2);
+        return kl_fail(err, KL_EINPUT,
+                       "eigensolver: a basis of %d vectors for %d roots; at least %d are needed (0: chosen by the program)",
+                       opts->max_basis, opts->nroot, opts->nroot + 2);
     if (!(opts->tol >= 0.0) || !(opts->tol_rel >= 0.0))
         return kl_fail(err, KL_EINPUT, "eigensolver: tolerances %g and %g; 0 or more are allowed", opts->tol, opts->tol_rel);
     const kl_status st = opts->solver == KL_SOLVER_LANCZOS ? kl_lanczos_solve(h, opts, x, ldx, energy, stats, err)

@@ -1,5 +1,5 @@
-/* Block Davidson after Alg. 3 of Nemes et al., Comput. Phys. Commun. 185 (2014) 1570, with a bounded basis, thick restart, diagonal
-   preconditioner (Olsen's correction) and several roots; and thick-restart Lanczos behind the same call.
+/* Block Davidson after Alg. 3 of Nemes et al., Comput. Phys. Commun. 185 (2014) 1570, with a bounded basis, thick restart,
+   diagonal preconditioner (Olsen's correction) and several roots; and thick-restart Lanczos behind the same call.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_DAVIDSON_H
 #define KL_DAVIDSON_H
@@ -15,8 +15,8 @@ typedef struct kl_eig_opts {
     double tol;        /* target for |H x - E x| of every root, absolute */
     double tol_rel;    /* stop also when the residual has fallen to tol_rel times the first one; 0: off */
     uint64_t seed;     /* of random components */
-    int trust_start;   /* 0: a start that is an eigenvector to rounding (a product state may be one, of any energy) is checked by up to 30
-                          products from a random direction; 1: it is taken as it is */
+    int trust_start;   /* 0: a start that is an eigenvector to rounding (a product state may be one, of any energy) is checked by up
+                          to 30 products from a random direction; 1: it is taken as it is */
 } kl_eig_opts;
 
 typedef struct kl_eig_stats {
@@ -29,9 +29,10 @@ typedef struct kl_eig_stats {
 
 #define KL_MAX_ROOT 16
 
-/* In: x[nroot][ldx] start vectors (any scale; need not be orthogonal; a zero or dependent one is replaced by a random one), device.
-   Out: x orthonormal Ritz vectors, energy[nroot] ascending. Not converged is not an error: look at stats. */
-kl_status kl_eig_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy, kl_eig_stats *stats, kl_err *err) KL_MUST_CHECK;
+/* In: x[nroot][ldx] start vectors (any scale; need not be orthogonal; a zero or dependent one is replaced by a random one),
+   device. Out: x orthonormal Ritz vectors, energy[nroot] ascending. Not converged is not an error: look at stats. */
+kl_status kl_eig_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy, kl_eig_stats *stats,
+                       kl_err *err) KL_MUST_CHECK;
 
 /* Doubles that kl_eig_solve allocates on the executor for vectors of length n; for estimates made beforehand. */
 int64_t kl_eig_work_doubles(const kl_eig_opts *opts, int64_t n);

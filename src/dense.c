@@ -1,5 +1,6 @@
-/* Eigenvectors, singular vectors and orthonormal columns of small matrices. Thousands of calls a second on 5 to 100 rows are the usual case:
-   Fortran LAPACK with work space from a pool, its size by formula and not by a query, closed forms for one and two rows.
+/* Eigenvectors, singular vectors and orthonormal columns of small matrices. Thousands of calls a second on 5 to 100 rows are
+   the usual case: Fortran LAPACK with work space from a pool, its size by formula and not by a query, closed forms for one and
+   two rows.
 
    Eigenvectors, microseconds on one core (EPYC 9004, LAPACK 3.11 over BLIS 0.9):
      n        4     6    10    20    40    80    160     320
@@ -103,8 +104,8 @@ static kl_status refuse_not_finite(const char *what, int m, int n, const double 
     for (int64_t j = 0; j < n; j++)
         for (int64_t i = lower ? j : 0; i < m; i++)
             if (!isfinite(a[i + j * lda]))
-                return kl_fail(err, KL_EINPUT, "%s: element (%lld,%lld) of a %d x %d matrix is %g; every element must be finite", what, (long long)i,
-                               (long long)j, m, n, a[i + j * lda]);
+                return kl_fail(err, KL_EINPUT, "%s: element (%lld,%lld) of a %d x %d matrix is %g; every element must be finite",
+                               what, (long long)i, (long long)j, m, n, a[i + j * lda]);
     return KL_OK;
 }
 
@@ -144,7 +145,8 @@ static void eig_two(double *a, int lda, double *w)
 kl_status kl_dense_eig(int n, double *a, int lda, double *w, kl_err *err)
 {
     if (n < 0 || lda < (n > 1 ? n : 1))
-        return kl_fail(err, KL_EINPUT, "eigenvectors: %d rows with a leading dimension of %d; it must be at least the rows", n, lda);
+        return kl_fail(err, KL_EINPUT, "eigenvectors: %d rows with a leading dimension of %d; it must be at least the rows", n,
+                       lda);
     if (n == 0) return KL_OK;
     if (!finite_lower(n, a, lda)) return refuse_not_finite("eigenvectors", n, n, a, lda, 1, err);
     if (n == 1) {
@@ -161,7 +163,9 @@ kl_status kl_dense_eig(int n, double *a, int lda, double *w, kl_err *err)
     const int64_t nwork_wanted = 1 + 6 * size + 2 * size * size, nwork_blocked = (BLOCK + 2) * size;
     const int64_t nwork = nwork_wanted > nwork_blocked ? nwork_wanted : nwork_blocked;
     const int64_t niwork = 3 + 5 * size;
-    if (nwork > INT32_MAX) return kl_fail(err, KL_EINPUT, "eigenvectors: %d rows, more than the 32766 that LAPACK's work space can be counted for", n);
+    if (nwork > INT32_MAX)
+        return kl_fail(err, KL_EINPUT, "eigenvectors: %d rows, more than the 32766 that LAPACK's work space can be counted for",
+                       n);
     space s;
     KL_TRY(space_take(nwork + size * size, niwork, &s, err));
     /* A copy of the triangle, for the second method. */
@@ -183,7 +187,8 @@ out:
 }
 
 /* One column or one row: its norm and its direction. */
-static void svd_vector(int length, const double *a, int stride, double *s, double *direction, int64_t direction_stride, double *one)
+static void svd_vector(int length, const double *a, int stride, double *s, double *direction, int64_t direction_stride,
+                       double *one)
 {
     double largest = 0.0;
     for (int64_t i = 0; i < length; i++) largest = fmax(largest, fabs(a[i * stride]));
@@ -199,8 +204,9 @@ kl_status kl_dense_svd(int m, int n, double *a, int lda, double *s, double *u, i
 {
     const int k = m < n ? m : n;
     if (m < 0 || n < 0 || lda < (m > 1 ? m : 1) || ldu < (m > 1 ? m : 1) || ldvt < (k > 1 ? k : 1))
-        return kl_fail(err, KL_EINPUT, "singular values: %d x %d with leading dimensions %d, %d, %d; at least %d, %d, %d are needed", m, n, lda, ldu, ldvt,
-                       m, m, k);
+        return kl_fail(err, KL_EINPUT,
+                       "singular values: %d x %d with leading dimensions %d, %d, %d; at least %d, %d, %d are needed", m, n, lda,
+                       ldu, ldvt, m, m, k);
     if (k == 0) return KL_OK;
     if (!finite_columns(m, n, a, lda)) return refuse_not_finite("singular values", m, n, a, lda, 0, err);
     if (n == 1) {
@@ -232,7 +238,8 @@ kl_status kl_dense_svd(int m, int n, double *a, int lda, double *s, double *u, i
         good = status == 0 && finite_columns(k, 1, s, k) && finite_columns(m, k, u, ldu) && finite_columns(k, n, vt, ldvt);
     }
     space_give(&sp);
-    if (!good) st = kl_fail(err, KL_ENOCONV, "singular values of %d x %d: gesdd and gesvd both failed (gesvd says %d)", m, n, status);
+    if (!good)
+        st = kl_fail(err, KL_ENOCONV, "singular values of %d x %d: gesdd and gesvd both failed (gesvd says %d)", m, n, status);
 out:
     return st;
 }
@@ -240,13 +247,16 @@ out:
 kl_status kl_dense_qr(int m, int n, double *a, int lda, kl_err *err)
 {
     if (m < n || n < 0 || lda < (m > 1 ? m : 1))
-        return kl_fail(err, KL_EINPUT, "orthonormal columns: %d x %d with a leading dimension of %d; rows >= columns and leading dimension >= rows are needed",
+        return kl_fail(err, KL_EINPUT,
+                       "orthonormal columns: %d x %d with a leading dimension of %d; rows >= columns and leading dimension >= "
+                       "rows are needed",
                        m, n, lda);
     if (n == 0) return KL_OK;
     if (!finite_columns(m, n, a, lda)) return refuse_not_finite("orthonormal columns", m, n, a, lda, 0, err);
     kl_status st = KL_OK;
     const int64_t nwork = (int64_t)BLOCK * n;
-    if (nwork > INT32_MAX) return kl_fail(err, KL_EINPUT, "orthonormal columns: %d columns, more than LAPACK's work space can be counted for", n);
+    if (nwork > INT32_MAX)
+        return kl_fail(err, KL_EINPUT, "orthonormal columns: %d columns, more than LAPACK's work space can be counted for", n);
     space s;
     KL_TRY(space_take(nwork + n, 0, &s, err));
     double *const tau = s.work + nwork;

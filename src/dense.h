@@ -4,16 +4,19 @@
 #define KL_DENSE_H
 #include "base.h"
 
-/* Every call checks that what goes in and what comes out is finite, and takes its work space from a pool that is kept between calls; many
-   threads may call at once. Input that is not finite is KL_EINPUT, an iteration that fails by both methods KL_ENOCONV. */
+/* Every call checks that what goes in and what comes out is finite, and takes its work space from a pool that is kept between
+   calls; many threads may call at once. Input that is not finite is KL_EINPUT, an iteration that fails by both methods
+   KL_ENOCONV. */
 
 /* a[n][lda] symmetric (lower triangle read) -> eigenvectors in its columns, w[n] ascending. syevd, on failure syev. */
 kl_status kl_dense_eig(int n, double *a, int lda, double *w, kl_err *err) KL_MUST_CHECK;
 
 /* a (m x n, destroyed) = u (m x k) diag(s) vt (k x n), k = min(m,n), s descending. gesdd, on failure gesvd. */
-kl_status kl_dense_svd(int m, int n, double *a, int lda, double *s, double *u, int ldu, double *vt, int ldvt, kl_err *err) KL_MUST_CHECK;
+kl_status kl_dense_svd(int m, int n, double *a, int lda, double *s, double *u, int ldu, double *vt, int ldvt,
+                       kl_err *err) KL_MUST_CHECK;
 
-/* Orthonormalizes the columns of a (m x n, m >= n) in place by Householder QR; dependent columns become some orthonormal directions. */
+/* Orthonormalizes the columns of a (m x n, m >= n) in place by Householder QR; dependent columns become some orthonormal
+   directions. */
 kl_status kl_dense_qr(int m, int n, double *a, int lda, kl_err *err) KL_MUST_CHECK;
 
 /* Gives the pool of work space back; idle spaces only, so it is safe at any time. kl_exec_close does it too. */

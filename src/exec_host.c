@@ -1,6 +1,6 @@
-/* The host executor: the complete table on ordinary memory. Vector operations are memory-bound, so each reads its vectors once, a few columns
-   at a time, in pieces that stay in cache; sums are taken over a partition that depends on the length alone, so the bits of a result depend
-   neither on timing nor on the number of threads. Block products are batch_host.c's.
+/* The host executor: the complete table on ordinary memory. Vector operations are memory-bound, so each reads its vectors
+   once, a few columns at a time, in pieces that stay in cache; sums are taken over a partition that depends on the length
+   alone, so the bits of a result depend neither on timing nor on the number of threads. Block products are batch_host.c's.
    SPDX-License-Identifier: Apache-2.0 */
 #include "exec.h"
 #include "batch_host.h"
@@ -21,9 +21,9 @@ enum {
     GROUP = 16,         /* columns of a sum taken in one pass over x */
 };
 
-/* The inner loops are compiled for the instruction sets that matter and chosen when the program is loaded. Sanitizers cannot run before main,
-   where that choice is made. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(KL_NO_CLONES)
+/* The inner loops are compiled for the instruction sets that matter and chosen when the program is loaded. Sanitizers cannot
+   run that early. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #if defined(__has_feature)
 #if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer) && !__has_feature(memory_sanitizer)
 #define CLONED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -129,8 +129,8 @@ static int threads_for(const kl_exec *ex, int64_t n)
 
 /* ---- the table ---- */
 
-/* The largest block given back lately waits here for the next solver: thousands of solves a run would otherwise fault in the pages of their bases
-   each time (about a third of a product with H at 100,000 states). */
+/* The largest block given back lately waits here for the next solver: thousands of solves a run would otherwise fault in the
+   pages of their bases each time. */
 typedef struct host {
     _Atomic(double *) idle;
 } host;

@@ -1,16 +1,17 @@
-/* Thick-restart Lanczos (Wu and Simon 2000) in blocks of nroot, every product orthogonalized against the whole basis. No W is stored and no
-   residual is formed: half the memory of Davidson and less work per product, but no preconditioner.
+/* Thick-restart Lanczos (Wu and Simon 2000) in blocks of nroot, every product orthogonalized against the whole basis. No W is
+   stored and no residual is formed: half the memory of Davidson and less work per product, but no preconditioner.
 
-   The basis is V = [done | open]. For each done vector v, H v = sum over all of V of b: column v of B. The residual of a Ritz vector y made
-   of done vectors is what H y has in the open ones, |B[open][done] y|.
+   The basis is V = [done | open]. For each done vector v, H v = sum over all of V of b: column v of B. The residual of a Ritz
+   vector y made of done vectors is what H y has in the open ones, |B[open][done] y|.
 
    1. The orthonormal start vectors are the open part.
-   2. H times the open vectors; each product, orthogonalized against all of V, gives its column of B and a new open vector. A product that lies in
-      V adds none.
+   2. H times the open vectors; each product, orthogonalized against all of V, gives its column of B and a new open vector. A
+      product that lies in V adds none.
    3. Ritz pairs of B[done][done] and their residuals from B[open][done].
-   4. Done when every residual is below its target or at the level of rounding. Without open vectors the space is closed under H: random ones are
-      taken in to see whether something lies lower (the guard), then the answer is exact.
-   5. When the next block would not fit: the best Ritz vectors become the done part, with B = diag(theta) and B[open][done] transformed. To 2.
+   4. Done when every residual is below its target or at the level of rounding. Without open vectors the space is closed under
+      H: random ones are taken in to see whether something lies lower (the guard), then the answer is exact.
+   5. When the next block would not fit: the best Ritz vectors become the done part, with B = diag(theta) and B[open][done]
+      transformed. To 2.
    SPDX-License-Identifier: Apache-2.0 */
 #include "lanczos.h"
 #include "dense.h"
@@ -37,8 +38,8 @@ typedef struct solver {
     double *host, *b, *y, *small, *theta, *coef; /* b, y, small: [limit][limit] */
 } solver;
 
-/* A restart keeps at least nroot + 1 vectors beside two blocks, the open one and the one that its product makes. Lanczos has no W, so the bound
-   that Davidson sets for V and W together leaves room for that. */
+/* A restart keeps at least nroot + 1 vectors beside two blocks, the open one and the one that its product makes. Lanczos has
+   no W, so the bound that Davidson sets for V and W together leaves room for that. */
 static int basis_limit(const kl_eig_opts *opts, int64_t n)
 {
     const int wanted = opts->max_basis > 0 ? opts->max_basis : DEFAULT_BASIS;
@@ -77,7 +78,8 @@ static kl_status open(solver *s, kl_err *err)
     s->coef = s->theta + limit + 1;
     KL_TRY(s->ex->vt.alloc(s->ex, (limit + s->nspare) * s->ld, &s->memory, err));
     s->spare = column(s, s->memory, s->limit);
-    s->v = (kl_ortho){.ex = s->ex, .n = s->n, .ldv = s->ld, .v = s->memory, .scratch = s->coef + limit + 1, .random = s->opts->seed};
+    s->v =
+        (kl_ortho){.ex = s->ex, .n = s->n, .ldv = s->ld, .v = s->memory, .scratch = s->coef + limit + 1, .random = s->opts->seed};
 out:
     return st;
 }
@@ -102,7 +104,8 @@ static kl_status expand(solver *s, int count, kl_err *err)
     kl_status st = KL_OK;
     const int64_t limit = s->limit, start = kl_prof_clock();
     const int first = s->top;
-    /* When V is all of the space there is no room behind it, and none is needed but for the coefficients: those go by way of the spare columns. */
+    /* When V is all of the space there is no room behind it, and none is needed but for the coefficients: those go by way of
+       the spare columns. */
     const int behind = first + count <= s->limit;
     const kl_dptr product = behind ? kl_ortho_at(&s->v, first) : s->spare;
     KL_TRY(s->h->apply(s->h, count, kl_ortho_at(&s->v, s->k), s->ld, product, s->ld, err));
@@ -121,8 +124,10 @@ static kl_status expand(solver *s, int count, kl_err *err)
         const int rows = left > 0.0 ? s->top + 1 : s->top;
         for (int i = 0; i < rows; i++) {
             if (!isfinite(s->coef[i])) {
-                st = kl_fail(err, KL_ENOCONV, "product %d with H gave %g in the projected matrix; H or the vector holds values that are not finite",
-                             s->stats->napply, s->coef[i]);
+                st =
+                    kl_fail(err, KL_ENOCONV,
+                            "product %d with H gave %g in the projected matrix; H or the vector holds values that are not finite",
+                            s->stats->napply, s->coef[i]);
                 goto out;
             }
             s->b[i + s->k * limit] = s->b[s->k + i * limit] = s->coef[i];
@@ -266,7 +271,8 @@ out:
     return st;
 }
 
-kl_status kl_lanczos_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy, kl_eig_stats *stats, kl_err *err)
+kl_status kl_lanczos_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy,
+                           kl_eig_stats *stats, kl_err *err)
 {
     kl_status st = KL_OK;
     solver s = {.h = h, .ex = h->ex, .opts = opts, .stats = stats, .n = h->n, .ld = kl_eig_stride(h->n), .nroot = opts->nroot};

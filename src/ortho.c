@@ -1,5 +1,6 @@
-/* Classical Gram-Schmidt, repeated when the norm falls by more than sqrt(2) (Daniel, Gragg, Kaufman, Stewart): "twice is enough", once usually too.
-   The norm after a pass comes from the one before and the coefficients, so a pass is one reading for the products and one for the update.
+/* Classical Gram-Schmidt, repeated when the norm falls by more than sqrt(2) (Daniel, Gragg, Kaufman, Stewart): "twice is
+   enough", and once usually too. The norm after a pass comes from the one before and the coefficients, so a pass is one
+   reading for the products and one for the update.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ortho.h"
 #include "mem.h"
@@ -8,7 +9,7 @@
 
 enum { MAX_PASS = 5, MAX_TRY = 8, UPLOAD = 1 << 16 };
 
-static const double ROUNDING = 2e-15; /* what is left of a dependent vector after the first pass is smaller, but for noise that may stay */
+static const double ROUNDING = 2e-15; /* what is left of a dependent vector is smaller, but for noise that may stay */
 
 kl_status kl_ortho_last(kl_ortho *o, int k, double *left, double *coef, kl_err *err)
 {
@@ -22,7 +23,10 @@ kl_status kl_ortho_last(kl_ortho *o, int k, double *left, double *coef, kl_err *
         o->ex->vt.dots(o->ex, o->n, k + 1, o->v, o->ldv, column, c);
         const double before = c[k];
         if (!isfinite(before))
-            return kl_fail(err, KL_ENOCONV, "a vector of the eigensolver has the squared norm %g: the product with H gave values that are not finite", before);
+            return kl_fail(
+                err, KL_ENOCONV,
+                "a vector of the eigensolver has the squared norm %g: the product with H gave values that are not finite",
+                before);
         if (pass == 0) first = sqrt(before);
         if (before == 0.0 || scale * sqrt(before) < ROUNDING * first) return KL_OK;
         double removed = 0.0;
@@ -80,7 +84,8 @@ kl_status kl_ortho_fresh(kl_ortho *o, int k, kl_err *err)
         KL_TRY(kl_ortho_random(o, k, err));
         KL_TRY(kl_ortho_last(o, k, &left, NULL, err));
     }
-    if (left == 0.0) st = kl_fail(err, KL_ENOCONV, "no direction was found outside %d vectors of length %lld", k, (long long)o->n);
+    if (left == 0.0)
+        st = kl_fail(err, KL_ENOCONV, "no direction was found outside %d vectors of length %lld", k, (long long)o->n);
 out:
     return st;
 }

@@ -1,4 +1,5 @@
-/* Orthonormal columns in an executor's memory: one more column against those before it, and random directions. Shared by the eigensolvers.
+/* Orthonormal columns in an executor's memory: one more column against those before it, and random directions. Shared by the
+   eigensolvers.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_ORTHO_H
 #define KL_ORTHO_H
@@ -13,8 +14,9 @@ typedef struct kl_ortho {
     uint64_t random;  /* state of the random directions */
 } kl_ortho;
 
-/* Orthonormalizes column k against the orthonormal columns 0..k-1. *left is the part of its norm that was left; 0 when nothing but rounding
-   was, and then column k holds nothing of use. coef, if not NULL, [k+1]: the old column k is sum_j coef[j] V_j, new V_k included. */
+/* Orthonormalizes column k against the orthonormal columns 0..k-1. *left is the part of its norm that was left; 0 when nothing
+   but rounding was, and then column k holds nothing of use. coef, if not NULL, [k+1]: the old column k is sum_j coef[j] V_j,
+   new V_k included. */
 kl_status kl_ortho_last(kl_ortho *o, int k, double *left, double *coef, kl_err *err) KL_MUST_CHECK;
 
 /* Column k becomes a random direction of norm about 1 (not orthogonal to anything). */

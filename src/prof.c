@@ -1,5 +1,5 @@
-/* A fixed table of counters that only grows. Additions are relaxed atomics: readers may see a call whose time is not in yet, which is fine for
-   a report and would not be for anything else.
+/* A fixed table of counters that only grows. Additions are relaxed atomics: a reader may see a call whose time is not in yet,
+   which is fine for a report.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -1,4 +1,5 @@
-/* What all C tests share: comparisons that print both values and the case (seed, shape), random numbers, guard words. Header only; cmocka.
+/* What all C tests share: comparisons that print both values and the case (seed, shape), random numbers, guard words. Header
+   only; cmocka.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TEST_H
 #define KL_TEST_H
@@ -26,11 +27,12 @@ __attribute__((unused, format(printf, 1, 2))) static void kl_test_case(const cha
     va_end(args);
 }
 
-__attribute__((unused)) static void kl_test_near(const char *what, double seen, double wanted, double allowed, const char *file, int line)
+__attribute__((unused)) static void kl_test_near(const char *what, double seen, double wanted, double allowed, const char *file,
+                                                 int line)
 {
     if (fabs(seen - wanted) <= allowed) return; /* false for NaN */
-    print_error("%s:%d: %s is %.17g, wanted %.17g: off by %.3g, allowed %.3g [%s]\n", file, line, what, seen, wanted, fabs(seen - wanted), allowed,
-                kl_test_text);
+    print_error("%s:%d: %s is %.17g, wanted %.17g: off by %.3g, allowed %.3g [%s]\n", file, line, what, seen, wanted,
+                fabs(seen - wanted), allowed, kl_test_text);
     _fail(file, line);
 }
 
@@ -87,7 +89,8 @@ __attribute__((unused)) static double kl_test_uniform(uint64_t *state) /* in (-1
     return ((double)(kl_test_bits(state) >> 11) + 0.5) * 0x1p-52 - 1.0;
 }
 
-/* n doubles between two rows of guard words; the array itself filled with NaN, so that what is read before it is written shows. */
+/* n doubles between two rows of guard words; the array itself filled with NaN, so that what is read before it is written
+   shows. */
 enum { KL_TEST_GUARD = 8 };
 #define KL_TEST_GUARD_WORD 1.2345678901234567e+123
 
@@ -95,7 +98,8 @@ __attribute__((unused)) static double *kl_test_guarded(int64_t n)
 {
     double *const all = malloc((size_t)(n + 2 * KL_TEST_GUARD) * sizeof(double));
     assert_non_null(all);
-    for (int64_t i = 0; i < n + 2 * KL_TEST_GUARD; i++) all[i] = i < KL_TEST_GUARD || i >= n + KL_TEST_GUARD ? KL_TEST_GUARD_WORD : (double)NAN;
+    for (int64_t i = 0; i < n + 2 * KL_TEST_GUARD; i++)
+        all[i] = i < KL_TEST_GUARD || i >= n + KL_TEST_GUARD ? KL_TEST_GUARD_WORD : (double)NAN;
     return all + KL_TEST_GUARD;
 }
 

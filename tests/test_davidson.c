@@ -1,4 +1,5 @@
-/* Eigensolvers against LAPACK: both methods, spectra that have broken such solvers elsewhere, and every allocation failing in turn.
+/* Eigensolvers against LAPACK: both methods, spectra that have broken such solvers elsewhere, and every allocation failing in
+   turn.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
 #include "davidson.h"
@@ -50,7 +51,8 @@ static void build(fixture *f, int n, enum spectrum kind, uint64_t seed, int with
     if (kind == RANDOM || kind == DOMINANT) {
         for (int j = 0; j < n; j++)
             for (int i = 0; i < n; i++)
-                f->m.a[i + j * n] = (kind == DOMINANT ? 0.1 : 1.0) * (f->vectors[i + j * n] + f->vectors[j + i * n]) + (kind == DOMINANT && i == j ? 0.3 * i : 0.0);
+                f->m.a[i + j * n] = (kind == DOMINANT ? 0.1 : 1.0) * (f->vectors[i + j * n] + f->vectors[j + i * n]) +
+                                    (kind == DOMINANT && i == j ? 0.3 * i : 0.0);
     } else {
         expect_ok(kl_dense_qr(n, n, f->vectors, n, &err), err);
         for (int k = 0; k < n; k++) {
@@ -88,7 +90,8 @@ static void tear(fixture *f)
 }
 
 /* Energies, residuals formed afresh, orthonormality, and the ends of the output. */
-static void check(const fixture *f, int nroot, const double *x, int64_t ldx, const double *energy, const kl_eig_stats *stats, double tol)
+static void check(const fixture *f, int nroot, const double *x, int64_t ldx, const double *energy, const kl_eig_stats *stats,
+                  double tol)
 {
     const int n = f->m.n;
     const double norm = fmax(fabs(f->values[0]), fabs(f->values[n - 1]));
@@ -139,10 +142,16 @@ static void test_spectra(void **state)
                         kl_eig_stats stats;
                         kl_err err;
                         const double tol = kind == SHIFTED ? 1e-7 : kind == WIDE ? 1e-6 : 1e-9;
-                        const kl_eig_opts opts = {.solver = solver, .nroot = nroot, .max_basis = basis ? nroot + 4 : 0, .max_apply = 20000, .tol = tol, .seed = 5};
+                        const kl_eig_opts opts = {.solver = solver,
+                                                  .nroot = nroot,
+                                                  .max_basis = basis ? nroot + 4 : 0,
+                                                  .max_apply = 20000,
+                                                  .tol = tol,
+                                                  .seed = 5};
                         expect_ok(kl_eig_solve(&f.h, &opts, (kl_dptr){(uintptr_t)x}, ldx, energy, &stats, &err), err);
                         expect_true(stats.converged || stats.stagnated);
-                        if (getenv("KL_TEST_VERBOSE")) print_message("%s: %d products, %d restarts\n", kl_test_text, stats.napply, stats.nrestart);
+                        if (getenv("KL_TEST_VERBOSE"))
+                            print_message("%s: %d products, %d restarts\n", kl_test_text, stats.napply, stats.nrestart);
                         check(&f, nroot, x, ldx, energy, &stats, tol);
                         kl_test_guards_hold(x, nroot * ldx);
                         kl_test_free(x);
@@ -289,7 +298,8 @@ static void test_long_and_reproducible(void **state)
             const kl_eig_opts opts = {.solver = solver, .nroot = 2, .tol = 1e-9, .max_basis = 12, .max_apply = 20000};
             expect_ok(kl_eig_solve(&f.h, &opts, (kl_dptr){(uintptr_t)x[run]}, N, energy[run], &stats, &err), err);
             expect_true(stats.converged && stats.nrestart > 8);
-            if (getenv("KL_TEST_VERBOSE")) print_message("%s: %d products, %d restarts\n", kl_test_text, stats.napply, stats.nrestart);
+            if (getenv("KL_TEST_VERBOSE"))
+                print_message("%s: %d products, %d restarts\n", kl_test_text, stats.napply, stats.nrestart);
             check(&f, 2, x[run], N, energy[run], &stats, 1e-9);
         }
         expect_eq(memcmp(x[0], x[1], sizeof(x[0])), 0);

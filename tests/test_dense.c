@@ -1,0 +1,247 @@
+/* Eigenvectors, singular values and orthonormal columns: reconstruction, orthogonality, refusals, and the large product.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "kl_test.h"
+#include "blas.h"
+#include "dense.h"
+
+static const double EPS = 2.220446049250313e-16;
+
+/* Columns orthonormal to c eps n. */
+static void check_columns(int m, int n, const double *a, int lda)
+{
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i <= j; i++) {
+            double sum = 0.0;
+            for (int k = 0; k < m; k++) sum += a[k + i * lda] * a[k + j * lda];
+            expect_near(sum, i == j, 20 * EPS * (m + 5));
+        }
+}
+
+static void test_eig(void **state)
+{
+    (void)state;
+    static const int sizes[] = {0, 1, 2, 3, 4, 10, 31, 33, 64, 130};
+    for (size_t si = 0; si < sizeof(sizes) / sizeof(*sizes); si++)
+        for (int kind = 0; kind < 6; kind++) {
+            const int n = sizes[si], lda = n + 3;
+            kl_test_case("n=%d kind=%d", n, kind);
+            uint64_t seed = 5;
+            double *const a = kl_test_guarded((int64_t)lda * n), *const w = kl_test_guarded(n);
+            double *const kept = calloc((size_t)n * n + 1, sizeof(double));
+            const double scale = kind == 4 ? 1e150 : kind == 5 ? 1e-150 : 1.0;
+            for (int j = 0; j < n; j++)
+                for (int i = j; i < n; i++) {
+                    const double r = kl_test_uniform(&seed);
+                    const double v = kind == 1   ? 0.0
+                                     : kind == 2 ? (i == j ? 3.0 : 0.0)
+                                     : kind == 3 ? (i == j ? 1.0 + i % 2 : 1e-9 * r)
+                                                 : scale * r;
+                    kept[i + j * n] = kept[j + i * n] = a[i + j * lda] = v; /* the upper triangle stays NaN */
+                }
+            kl_err err;
+            expect_ok(kl_dense_eig(n, a, lda, w, &err), err);
+            const double norm = fmax(scale * 3.0 * sqrt(n), 1e-300);
+            check_columns(n, n, a, lda);
+            for (int k = 0; k < n; k++) {
+                if (k > 0) expect_true(w[k] >= w[k - 1]);
+                for (int i = 0; i < n; i++) {
+                    double sum = 0.0;
+                    for (int j = 0; j < n; j++) sum += kept[i + j * n] * a[j + k * lda];
+                    expect_near(sum, w[k] * a[i + k * lda], 20 * EPS * sqrt(n) * norm);
+                }
+            }
+            kl_test_guards_hold(a, (int64_t)lda * n);
+            kl_test_guards_hold(w, n);
+            kl_test_free(a);
+            kl_test_free(w);
+            free(kept);
+        }
+    kl_dense_release();
+    expect_eq(kl_mem_live_total(), 0);
+}
+
+/* Two rows, against the exact answer where a formula would cancel. */
+static void test_eig_two(void **state)
+{
+    (void)state;
+    double a[4] = {1.0, 1e-10, NAN, 1.0 + 1e-10}, w[2];
+    kl_err err;
+    expect_ok(kl_dense_eig(2, a, 2, w, &err), err);
+    expect_near(w[1] - w[0], sqrt(5.0) * 1e-10, 4e-16);
+    double b[4] = {2.0, 0.0, NAN, -1.0};
+    expect_ok(kl_dense_eig(2, b, 2, w, &err), err);
+    expect_near(w[0], -1.0, 0.0);
+    expect_near(fabs(b[1]), 1.0, 0.0);
+    double c[4] = {0.0, -3.0, NAN, 0.0};
+    expect_ok(kl_dense_eig(2, c, 2, w, &err), err);
+    expect_near(w[0], -3.0, 1e-15);
+    expect_near(c[0] * c[1], 0.5, 1e-15);
+}
+
+static void test_svd(void **state)
+{
+    (void)state;
+    static const int shapes[][2] = {{0, 3}, {1, 1}, {1, 5}, {6, 1}, {2, 2}, {3, 7}, {33, 31}, {20, 90}, {100, 12}, {64, 64}};
+    for (size_t si = 0; si < sizeof(shapes) / sizeof(*shapes); si++)
+        for (int kind = 0; kind < 4; kind++) {
+            const int m = shapes[si][0], n = shapes[si][1], k = m < n ? m : n, lda = m + 2, ldu = m + 1, ldvt = k + 1;
+            kl_test_case("m=%d n=%d kind=%d", m, n, kind);
+            uint64_t seed = 9;
+            double *const a = kl_test_guarded((int64_t)lda * n), *const u = kl_test_guarded((int64_t)ldu * k),
+                          *const vt = kl_test_guarded((int64_t)ldvt * n);
+            double *const s = kl_test_guarded(k), *const kept = calloc((size_t)m * n + 1, sizeof(double));
+            for (int j = 0; j < n; j++)
+                for (int i = 0; i < m; i++) {
+                    const double r = kl_test_uniform(&seed);
+                    kept[i + j * m] = a[i + j * lda] = kind == 1   ? 0.0
+                                                       : kind == 2 ? 1.0
+                                                       : kind == 3 ? (i == j ? pow(10.0, -i) : 0.0)
+                                                                   : r;
+                }
+            kl_err err;
+            expect_ok(kl_dense_svd(m, n, a, lda, s, u, ldu, vt, ldvt, &err), err);
+            check_columns(m, k, u, ldu);
+            for (int i = 0; i < k; i++) {
+                if (i > 0) expect_true(s[i] <= s[i - 1]);
+                expect_true(s[i] >= 0.0);
+                for (int q = 0; q <= i; q++) {
+                    double sum = 0.0;
+                    for (int j = 0; j < n; j++) sum += vt[i + j * ldvt] * vt[q + j * ldvt];
+                    expect_near(sum, i == q, 20 * EPS * (n + 5));
+                }
+            }
+            for (int j = 0; j < n; j++)
+                for (int i = 0; i < m; i++) {
+                    double sum = 0.0;
+                    for (int q = 0; q < k; q++) sum += u[i + q * ldu] * s[q] * vt[q + j * ldvt];
+                    expect_near(sum, kept[i + j * m], 20 * EPS * sqrt((double)m * n + 10.0) * 2.0);
+                }
+            /* Small singular values keep their absolute accuracy: a density matrix would have lost those below 1e-8. */
+            if (kind == 3)
+                for (int i = 0; i < k; i++) expect_near(s[i], pow(10.0, -i), 4 * EPS);
+            kl_test_guards_hold(a, (int64_t)lda * n);
+            kl_test_guards_hold(u, (int64_t)ldu * k);
+            kl_test_guards_hold(vt, (int64_t)ldvt * n);
+            kl_test_guards_hold(s, k);
+            kl_test_free(a);
+            kl_test_free(u);
+            kl_test_free(vt);
+            kl_test_free(s);
+            free(kept);
+        }
+    kl_dense_release();
+    expect_eq(kl_mem_live_total(), 0);
+}
+
+static void test_qr(void **state)
+{
+    (void)state;
+    static const int shapes[][2] = {{3, 0}, {1, 1}, {7, 7}, {33, 5}, {200, 40}};
+    for (size_t si = 0; si < sizeof(shapes) / sizeof(*shapes); si++)
+        for (int dependent = 0; dependent < 2; dependent++) {
+            const int m = shapes[si][0], n = shapes[si][1], lda = m + 1;
+            kl_test_case("m=%d n=%d dependent=%d", m, n, dependent);
+            uint64_t seed = 2;
+            double *const a = kl_test_guarded((int64_t)lda * n);
+            double *const first = calloc(m, sizeof(double));
+            for (int j = 0; j < n; j++)
+                for (int i = 0; i < m; i++) a[i + j * lda] = dependent && j > 0 ? a[i] : kl_test_uniform(&seed);
+            for (int i = 0; i < m && n > 0; i++) first[i] = a[i];
+            kl_err err;
+            expect_ok(kl_dense_qr(m, n, a, lda, &err), err);
+            check_columns(m, n, a, lda);
+            if (n > 0) { /* the first column keeps its direction */
+                double dot = 0.0, square = 0.0;
+                for (int i = 0; i < m; i++) {
+                    dot += first[i] * a[i];
+                    square += first[i] * first[i];
+                }
+                expect_near(fabs(dot), sqrt(square), 1e-13);
+            }
+            kl_test_guards_hold(a, (int64_t)lda * n);
+            kl_test_free(a);
+            free(first);
+        }
+    kl_dense_release();
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    double a[9] = {1, 2, 3, 2, NAN, 4, 3, 4, 5}, w[3], u[9], vt[9];
+    kl_err err;
+    expect_refused(kl_dense_eig(3, a, 3, w, &err), KL_EINPUT, err, "element (1,1)");
+    expect_refused(kl_dense_svd(3, 3, a, 3, w, u, 3, vt, 3, &err), KL_EINPUT, err, "element (1,1)");
+    expect_refused(kl_dense_qr(3, 3, a, 3, &err), KL_EINPUT, err, "finite");
+    a[4] = INFINITY;
+    expect_refused(kl_dense_eig(3, a, 3, w, &err), KL_EINPUT, err, "inf");
+    expect_refused(kl_dense_eig(3, a, 2, w, &err), KL_EINPUT, err, "leading dimension");
+    expect_refused(kl_dense_qr(2, 3, a, 3, &err), KL_EINPUT, err, "rows >= columns");
+    a[4] = 1.0;
+    for (int64_t k = 1; k <= 2; k++) {
+        kl_dense_release();
+        kl_mem_fail_after(k);
+        expect_eq(kl_dense_eig(3, a, 3, w, &err), KL_ENOMEM);
+        kl_mem_fail_after(0);
+    }
+    expect_ok(kl_dense_eig(3, a, 3, w, &err), err);
+    kl_dense_release();
+    expect_eq(kl_mem_live_total(), 0);
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    int wrong = 0;
+#pragma omp parallel for num_threads(4) reduction(+ : wrong)
+    for (int t = 0; t < 400; t++) {
+        const int n = 3 + t % 40;
+        double a[43 * 43], w[43];
+        for (int i = 0; i < n * n; i++) a[i] = i % (n + 1) == 0 ? i / (n + 1) : 0.0;
+        if (kl_dense_eig(n, a, n, w, NULL) != KL_OK) wrong++;
+        for (int i = 0; i < n; i++) wrong += fabs(w[i] - i) > 1e-13;
+    }
+    expect_eq(wrong, 0);
+    kl_dense_release();
+    expect_eq(kl_mem_live_total(), 0);
+}
+
+static void test_product(void **state)
+{
+    (void)state;
+    const kl_blas_info *const about = kl_blas_about();
+    print_message("BLAS %s (%s, kernel %s) %s\nLAPACK %s\n", about->blas_path, about->blas_version, about->kernel, about->steered,
+                  about->lapack_path);
+    expect_true(strlen(about->blas_path) > 0 && strlen(about->lapack_path) > 0);
+    for (int t = 0; t < 4; t++) {
+        const int m = 37, n = 53, k = 41, ta = t & 1, tb = t >> 1, lda = (ta ? k : m) + 2, ldb = (tb ? n : k) + 1, ldc = m + 3;
+        uint64_t seed = 8;
+        double a[60 * 60], b[60 * 60];
+        for (int i = 0; i < 60 * 60; i++) {
+            a[i] = kl_test_uniform(&seed);
+            b[i] = kl_test_uniform(&seed);
+        }
+        double *const c = kl_test_guarded((int64_t)ldc * n);
+        kl_dgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, 1.5, a, lda, b, ldb, 0.0, c, ldc);
+        for (int i = 0; i < m; i++)
+            for (int j = 0; j < n; j++) {
+                double sum = 0.0;
+                for (int q = 0; q < k; q++) sum += a[ta ? q + i * lda : i + q * lda] * b[tb ? j + q * ldb : q + j * ldb];
+                expect_near(c[i + j * ldc], 1.5 * sum, 10 * EPS * k);
+            }
+        kl_test_guards_hold(c, (int64_t)ldc * n);
+        kl_test_free(c);
+    }
+    expect_true(kl_blas_measure(64) > 0.0);
+    expect_eq(kl_mem_live_total(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_eig),     cmocka_unit_test(test_eig_two),  cmocka_unit_test(test_svd),
+        cmocka_unit_test(test_qr),      cmocka_unit_test(test_refusals), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_product),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
