@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { BLAS_DEPTH = 384 };       /* from this depth on packing pays and BLAS is ahead of the small kernel */
-#define THREAD_FLOP 2e5          /* less than this in a list is not worth waking threads for */
+#define THREAD_FLOP 4e6          /* less than this in a list is not worth waking threads for */
 
 typedef struct prepared {
     kl_gemm_fn *gemm;

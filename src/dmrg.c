@@ -130,22 +130,23 @@ out:
     return st;
 }
 
-/* 3. Error of the last sweep's energy, from the line through the last two sweeps of different m: E(w) = E0 + slope * w. Between equal m
-   the change itself. INFINITY when there is nothing to compare with. */
+/* 3. Error of the last sweep's energy: what the line through the last sweeps of two different m, E(w) = E0 + slope * w, still leaves to no
+   discarded weight, doubled since the true curve bends down a little, and the change since the sweep before where that had the same m.
+   INFINITY when there is nothing to compare with. */
 static double estimate(const kl_dmrg_result *res, double *limit)
 {
     const kl_dmrg_row *const b = &res->row[res->nrow - 1];
     *limit = b->energy[0];
-    if (res->nrow < 2 || b->noise > 0) return INFINITY;
-    const kl_dmrg_row *const a = b - 1;
-    if (a->noise > 0) return INFINITY;
-    const double gain = a->energy[0] - b->energy[0];
-    if (b->discarded < 1e-14 * (1 + fabs(b->energy[0])) && b->m_reached < b->m) return fabs(gain); /* nothing is truncated any more */
-    if (a->m == b->m) return fabs(gain);
-    if (!(a->discarded > b->discarded) || gain <= 0) return fabs(gain);
-    const double ratio = b->discarded / (a->discarded - b->discarded);
-    *limit = b->energy[0] - gain * ratio;
-    return gain * ratio;
+    int k = res->nrow - 2;
+    while (k >= 0 && res->row[k].m == b->m) k--;
+    if (res->nrow < 2 || b->noise > 0 || b[-1].noise > 0) return INFINITY;
+    const double change = fabs(b->change);
+    if (b->discarded < 1e-14 * (1 + fabs(b->energy[0]))) return change; /* nothing that counts is truncated */
+    const kl_dmrg_row *const a = k >= 0 && !(res->row[k].noise > 0) ? &res->row[k] : NULL;
+    if (!a || !(a->discarded > b->discarded) || !(a->energy[0] > b->energy[0])) return change;
+    const double left = (a->energy[0] - b->energy[0]) * b->discarded / (a->discarded - b->discarded);
+    *limit = b->energy[0] - left;
+    return 2 * left + (a < b - 1 ? change : 0);
 }
 
 /* The automatic schedule: m grows by about a half each sweep; noise in the first third; each sweep's eigensolver as exact as its m deserves. */
@@ -198,7 +199,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
         const kl_dmrg_row *const row = &res->row[res->nrow - 1];
         if (r.interrupted) res->stop = KL_STOP_INTERRUPTED, last = 1;
         else if (o->nsweep) last = k + 1 == o->nsweep, res->stop = KL_STOP_SCHEDULE;
-        else if (res->error_estimate <= 0.5 * accuracy * fmax(fabs(row->energy[0]), 1e-300)) res->stop = KL_STOP_CONVERGED, last = 1;
+        else if (res->error_estimate <= accuracy * fmax(fabs(row->energy[0]), 1e-300)) res->stop = KL_STOP_CONVERGED, last = 1;
         else if (k + 1 >= max_sweep) res->stop = KL_STOP_MAX_SWEEP, last = 1;
         else if (g.m >= m_cap && res->nrow > 1 && row->m == row[-1].m && fabs(row->change) <= 0.1 * accuracy * fabs(row->energy[0]))
             res->stop = KL_STOP_M_MAX, last = 1;

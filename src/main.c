@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bench.h"
 #include "config.h"
 #include "inventory.h"
 #include "job.h"
@@ -25,9 +26,6 @@
 #include "task.h"
 
 enum { STATUS_OK = 0, STATUS_BAD = 2, STATUS_INTERRUPTED = 130 };
-
-/* Of bench.c, which a build may leave out. */
-int kl_bench_main(int argc, char **argv) __attribute__((weak));
 
 static volatile sig_atomic_t interrupts;
 
@@ -613,7 +611,7 @@ int main(int argc, char **argv)
     kl_err err = {{0}};
     kl_options *o = NULL;
     int status = STATUS_OK;
-    if (argc > 1 && strcmp(argv[1], "bench") == 0 && kl_bench_main != NULL) return kl_bench_main(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "bench") == 0) return kl_bench_main(argc - 1, argv + 1);
     catch_signals();
     kl_status st = kl_options_parse(argc - 1, argv + 1, &o, &err);
     if (st == KL_OK) st = dispatch(o, &status, &err);
