@@ -251,7 +251,8 @@ static void test_larger(void **state)
         const char *model, *lattice, *order;
     } cases[] = {{"hubbard", "square:2x3", "snake"},  {"hubbard", "torus:3x2", "column"},      {"strange", "ring:6", "0,3,1,5,2,4"},  {"tj", "square:4x2", "snake"},
                  {"free_spins", "ring:11", NULL},     {"longrange", "ring:12", "column"},      {"pairing", "cylinder:3x4", "snake"}, {"j1j2", "torus:3x4", "column"},
-                 {"extended_hubbard", "ring:6", NULL}, {"kondo", "chain:4", NULL},             {"ising", "torus:4x3", "fiedler"}};
+                 {"extended_hubbard", "ring:6", NULL}, {"kondo", "chain:4", NULL},             {"ising", "torus:4x3", "fiedler"},
+                 {"majorana", "ring:10", "5,2,7,0,9,1,8,3,6,4"}};
     (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         core_job j;
@@ -336,6 +337,7 @@ static void test_random_lists(void **state)
     random_lists("ising", NULL, "chain:7", 60, 8);
     random_lists("tj", NULL, "chain:5", 60, 16);
     random_lists("kondo", "S=1/2", "chain:3", 60, 16);
+    random_lists("majorana", NULL, "chain:7", 60, 24);
     random_lists("free_spins", NULL, "chain:6", 40, 8);
     random_lists("bose_hubbard", NULL, "chain:4", 40, 8);
 }

@@ -1,0 +1,278 @@
+/* Lists of operation records on the host against plain loops: random groups of products, sums and fills, operands in every place, one and two threads
+   with equal bits, products large enough for BLAS, and lists without anything in them.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "batch_host.h"
+#include "exec.h"
+#include "kl_test.h"
+#include "record.h"
+
+enum { PLACE = 4000 }; /* doubles at LEFT, RIGHT, PACK and x of small lists */
+
+typedef struct arena {
+    int64_t nx, ny, nwork, nplace;
+    double *x, *left, *right, *pack;
+} arena;
+
+static double *filled(int64_t n, uint64_t *seed)
+{
+    double *const p = kl_test_guarded(n);
+    for (int64_t i = 0; i < n; i++) p[i] = kl_test_uniform(seed);
+    return p;
+}
+
+static arena arena_open(int64_t nplace, uint64_t *seed)
+{
+    return (arena){.nx = nplace, .nplace = nplace, .x = filled(nplace, seed), .left = filled(nplace, seed), .right = filled(nplace, seed), .pack = filled(nplace, seed)};
+}
+
+static void arena_close(arena *a)
+{
+    kl_test_guards_hold(a->x, a->nx), kl_test_guards_hold(a->left, a->nplace), kl_test_guards_hold(a->right, a->nplace), kl_test_guards_hold(a->pack, a->nplace);
+    kl_test_free(a->x), kl_test_free(a->left), kl_test_free(a->right), kl_test_free(a->pack);
+}
+
+static int below(uint64_t *seed, int n) { return (int)(kl_test_bits(seed) % (uint64_t)n); }
+
+/* A place to read rows x cols from: x, LEFT, RIGHT, PACK or what the group has put into WORK (all of it). */
+static void operand(uint64_t *seed, const arena *a, int rows, int cols, int64_t nwork, uint8_t *at, int64_t *off, int32_t *ld)
+{
+    static const uint8_t places[] = {KL_AT_X, KL_AT_LEFT, KL_AT_RIGHT, KL_AT_PACK, KL_AT_WORK};
+    const int most = nwork >= (int64_t)rows * cols ? 5 : 4;
+    *at = places[below(seed, most)];
+    const int64_t room = *at == KL_AT_WORK ? nwork : a->nplace;
+    *ld = rows + below(seed, 4);
+    if ((int64_t)*ld * cols > room) *ld = rows;
+    *off = room > (int64_t)*ld * cols ? (int64_t)(kl_test_bits(seed) % (uint64_t)(room - (int64_t)*ld * cols)) : 0;
+}
+
+/* Groups of random records; every group first writes all of its WORK, and all of its segment unless the list zeroes it. */
+static void make(kl_batch *b, const arena *a, int ngroup, int most, int zero, uint64_t *seed)
+{
+    kl_err err = {""};
+    int64_t y = 0;
+    b->zero = zero;
+    for (int g = 0; g < ngroup; g++) {
+        const int rows = 1 + below(seed, most), cols = 1 + below(seed, most), nrec = below(seed, 12);
+        const int64_t nwork = (int64_t)(1 + below(seed, most)) * (1 + below(seed, most));
+        expect_ok(kl_batch_open_group(b, y, (int64_t)rows * cols, &err), err);
+        expect_ok(kl_batch_reserve(b, nrec + 2, &err), err);
+        *kl_batch_push(b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = (int)nwork, .n = 1, .ldc = (int)nwork, .alpha = kl_test_uniform(seed)};
+        if (!zero) *kl_batch_push(b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_Y, .m = rows, .n = cols, .ldc = rows, .c = y, .alpha = kl_test_uniform(seed)};
+        for (int r = 0; r < nrec; r++) {
+            kl_rec x = {.kind = (uint8_t)below(seed, 3), .ta = (uint8_t)below(seed, 2), .tb = (uint8_t)below(seed, 2), .alpha = kl_test_uniform(seed)};
+            const int to_work = below(seed, 3) == 0;
+            if (to_work) { /* a column of WORK */
+                x.at_c = KL_AT_WORK, x.m = 1 + below(seed, nwork < most ? (int)nwork : most), x.n = 1, x.ldc = x.m, x.beta = (uint8_t)below(seed, 2);
+            } else { /* part of the segment */
+                x.at_c = KL_AT_Y, x.m = 1 + below(seed, rows), x.n = 1 + below(seed, cols), x.ldc = rows, x.beta = (uint8_t)below(seed, 2);
+                x.c = y + below(seed, rows - x.m + 1) + (int64_t)below(seed, cols - x.n + 1) * rows;
+            }
+            x.k = x.kind == KL_REC_GEMM ? below(seed, 20) : 0;
+            const int64_t readable = to_work ? 0 : nwork; /* C may not overlap A or B */
+            if (x.kind == KL_REC_GEMM) {
+                operand(seed, a, x.ta ? x.k : x.m, x.ta ? x.m : x.k, readable, &x.at_a, &x.a, &x.lda);
+                operand(seed, a, x.tb ? x.n : x.k, x.tb ? x.k : x.n, readable, &x.at_b, &x.b, &x.ldb);
+                if (x.lda < 1) x.lda = 1;
+                if (x.ldb < 1) x.ldb = 1;
+            } else if (x.kind == KL_REC_ADD)
+                operand(seed, a, x.ta ? x.n : x.m, x.ta ? x.m : x.n, readable, &x.at_a, &x.a, &x.lda);
+            if (x.kind == KL_REC_FILL && !to_work && below(seed, 2)) { /* a diagonal */
+                x.n = x.m < x.n ? x.m : x.n, x.m = 1, x.ldc = rows + 1;
+            }
+            *kl_batch_push(b) = x;
+        }
+        kl_batch_close_group(b, nwork);
+        y += (int64_t)rows * cols;
+        if (below(seed, 5) == 0) y += 3; /* a hole, to be left alone */
+    }
+    b->nx = a->nx, b->ny = y;
+    expect_ok(kl_batch_close(b, &err), err);
+}
+
+/* The records one by one, element by element; size[] follows with magnitudes, for the bound of rounding. */
+static void run_plain(const kl_batch *b, const arena *a, double *y, double *size)
+{
+    double *const work = calloc((size_t)b->nwork + 1, sizeof *work), *const mag = calloc((size_t)b->nwork + 1, sizeof *mag);
+    double *const base[KL_NAT] = {[KL_AT_X] = a->x, [KL_AT_Y] = y, [KL_AT_WORK] = work, [KL_AT_LEFT] = a->left, [KL_AT_RIGHT] = a->right, [KL_AT_PACK] = a->pack};
+    for (int g = 0; g < b->ngroup; g++) {
+        for (int64_t i = b->group[g].y; b->zero && i < b->group[g].y + b->group[g].ny; i++) y[i] = size[i] = 0;
+        for (int64_t q = b->group[g].first; q < b->group[g].last; q++) {
+            const kl_rec *const r = &b->rec[q];
+            for (int j = 0; j < r->n; j++)
+                for (int i = 0; i < r->m; i++) {
+                    double sum = 0, big = 0;
+                    for (int p = 0; p < (r->kind == KL_REC_GEMM ? r->k : 1); p++) {
+                        double t = 1, u = 1;
+                        if (r->kind != KL_REC_FILL) {
+                            const int64_t at = r->kind == KL_REC_GEMM ? (r->ta ? p + (int64_t)i * r->lda : i + (int64_t)p * r->lda)
+                                                                      : (r->ta ? j + (int64_t)i * r->lda : i + (int64_t)j * r->lda);
+                            t = base[r->at_a][r->a + at];
+                            u = r->at_a == KL_AT_WORK ? mag[r->a + at] : fabs(t);
+                        }
+                        if (r->kind == KL_REC_GEMM) {
+                            const int64_t at = r->tb ? j + (int64_t)p * r->ldb : p + (int64_t)j * r->ldb;
+                            t *= base[r->at_b][r->b + at];
+                            u *= r->at_b == KL_AT_WORK ? mag[r->b + at] : fabs(base[r->at_b][r->b + at]);
+                        }
+                        sum += t, big += u;
+                    }
+                    const int64_t at = r->c + i + (int64_t)j * r->ldc;
+                    double *const c = base[r->at_c] + at, *const m = (r->at_c == KL_AT_Y ? size : mag) + at;
+                    *c = r->alpha * sum + (r->beta ? *c : 0);
+                    *m = fabs(r->alpha) * big + (r->beta ? *m : 0);
+                }
+        }
+    }
+    free(work);
+    free(mag);
+}
+
+/* On nthread threads; y full of NaN before. */
+static double *run_host(kl_batch *b, const arena *a, int nthread)
+{
+    kl_err err = {""};
+    kl_exec *ex = NULL;
+    double *const y = kl_test_guarded(b->ny);
+    expect_ok(kl_exec_open_host(nthread, &ex, &err), err);
+    b->base[KL_AT_LEFT].addr = (uintptr_t)a->left, b->base[KL_AT_RIGHT].addr = (uintptr_t)a->right, b->base[KL_AT_PACK].addr = (uintptr_t)a->pack;
+    expect_ok(ex->vt.batch_prepare(ex, b, &err), err);
+    for (int twice = 0; twice < 2; twice++) /* WORK of the first run must not matter to the second */
+        expect_ok(ex->vt.batch_apply(ex, b, (kl_dptr){(uintptr_t)a->x}, (kl_dptr){(uintptr_t)y}, &err), err);
+    ex->vt.batch_release(ex, b);
+    expect_true(b->prepared == NULL);
+    kl_exec_close(&ex);
+    kl_test_guards_hold(y, b->ny);
+    return y;
+}
+
+static void check(kl_batch *b, const arena *a)
+{
+    double *const one = run_host(b, a, 1), *const two = run_host(b, a, 2), *const three = run_host(b, a, 3), *const want = kl_test_guarded(b->ny),
+                 *const size = calloc((size_t)b->ny + 1, sizeof *size);
+    run_plain(b, a, want, size);
+    expect_eq(memcmp(one, two, (size_t)b->ny * sizeof *one), 0);
+    expect_eq(memcmp(one, three, (size_t)b->ny * sizeof *one), 0);
+    for (int64_t i = 0; i < b->ny; i++) {
+        if (isnan(want[i]) && isnan(one[i])) continue; /* a hole between the segments */
+        expect_near(one[i], want[i], 2.3e-16 * 2000 * size[i]);
+    }
+    kl_test_free(one), kl_test_free(two), kl_test_free(three), kl_test_free(want);
+    free(size);
+}
+
+static void test_random(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 400; round++) {
+        uint64_t seed = (uint64_t)round;
+        arena a = arena_open(PLACE, &seed);
+        kl_batch b;
+        kl_batch_init(&b);
+        kl_test_case("round %d", round);
+        make(&b, &a, 1 + below(&seed, 60), 1 + below(&seed, 40), round % 2, &seed);
+        double flop = 0;
+        for (int64_t i = 0; i < b.nrec; i++) flop += kl_rec_flop(&b.rec[i]);
+        expect_near(b.flop, flop, 1e-9 * flop);
+        for (int g = 1; g < b.ngroup; g++) expect_true(b.group[b.order[g - 1]].flop >= b.group[b.order[g]].flop);
+        check(&b, &a);
+        kl_batch_reset(&b); /* the lists are used again */
+        make(&b, &a, 5, 10, 1, &seed);
+        check(&b, &a);
+        kl_batch_clear(&b);
+        arena_close(&a);
+    }
+    expect_eq(kl_mem_live_total(), 0);
+}
+
+/* Large products, on BLAS's side of the threshold and on either side of it. */
+static void test_large(void **state)
+{
+    static const int shape[][3] = {{64, 64, 384}, {63, 64, 384}, {64, 63, 384}, {64, 64, 383}, {200, 150, 597}, {597, 64, 400}, {1, 1, 597}};
+    kl_err err = {""};
+    (void)state;
+    for (size_t k = 0; k < 4 * sizeof shape / sizeof *shape; k++) {
+        uint64_t seed = k;
+        arena a = arena_open(600 * 700, &seed);
+        kl_batch b;
+        kl_batch_init(&b);
+        b.zero = 1;
+        const int *const s = shape[k / 4], ta = k & 1, tb = k >> 1 & 1;
+        for (int g = 0; g < 4; g++) {
+            const int64_t y = (int64_t)g * s[0] * s[1];
+            expect_ok(kl_batch_open_group(&b, y, (int64_t)s[0] * s[1], &err), err);
+            expect_ok(kl_batch_reserve(&b, 2, &err), err);
+            for (int r = 0; r < 2; r++)
+                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)ta, .tb = (uint8_t)(r ^ tb), .beta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y,
+                                              .m = s[0], .n = s[1], .k = s[2], .lda = (ta ? s[2] : s[0]) + 2, .ldb = (r ^ tb ? s[1] : s[2]) + 1, .ldc = s[0],
+                                              .a = 3 * g, .b = 5 * g, .c = y, .alpha = 0.5 + r};
+            kl_batch_close_group(&b, 0);
+        }
+        b.nx = a.nx, b.ny = 4 * (int64_t)s[0] * s[1];
+        expect_ok(kl_batch_close(&b, &err), err);
+        kl_test_case("m=%d n=%d k=%d ta=%d tb=%d", s[0], s[1], s[2], ta, tb);
+        check(&b, &a);
+        kl_batch_clear(&b);
+        arena_close(&a);
+    }
+    expect_eq(kl_mem_live_total(), 0);
+}
+
+static void test_empty(void **state)
+{
+    kl_err err = {""};
+    kl_exec *ex = NULL;
+    kl_batch b;
+    double y[4] = {NAN, NAN, NAN, NAN};
+    (void)state;
+    kl_batch_init(&b);
+    expect_ok(kl_exec_open_host(2, &ex, &err), err);
+    expect_ok(kl_batch_run(&b, ex, (kl_dptr){0}, (kl_dptr){(uintptr_t)y}, &err), err);
+    expect_true(isnan(y[0]));
+    b.zero = 1;
+    expect_ok(kl_batch_open_group(&b, 1, 2, &err), err); /* nothing but its zeros */
+    kl_batch_close_group(&b, 0);
+    expect_ok(kl_batch_run(&b, ex, (kl_dptr){0}, (kl_dptr){(uintptr_t)y}, &err), err);
+    expect_true(isnan(y[0]) && y[1] == 0 && y[2] == 0 && isnan(y[3]));
+    kl_batch_clear(&b);
+    kl_exec_close(&ex);
+    expect_eq(kl_mem_live_total(), 0);
+}
+
+static void test_no_memory(void **state)
+{
+    kl_err err = {""};
+    (void)state;
+    for (int64_t k = 1;; k++) {
+        uint64_t seed = 5;
+        kl_exec *ex = NULL;
+        kl_batch b;
+        arena a = arena_open(PLACE, &seed);
+        double *const y = kl_test_guarded(4 * 100);
+        kl_status st = KL_OK;
+        kl_batch_init(&b);
+        kl_mem_fail_after(k);
+        KL_TRY(kl_exec_open_host(2, &ex, &err));
+        for (int g = 0; g < 40; g++) {
+            KL_TRY(kl_batch_open_group(&b, 10 * g, 10, &err));
+            KL_TRY(kl_batch_reserve(&b, 3, &err));
+            for (int r = 0; r < 3; r++) *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = 1, .n = 1, .ldc = 1};
+            kl_batch_close_group(&b, 1);
+        }
+        KL_TRY(kl_batch_run(&b, ex, (kl_dptr){(uintptr_t)a.x}, (kl_dptr){(uintptr_t)y}, &err));
+    out:
+        kl_mem_fail_after(0);
+        kl_batch_clear(&b);
+        kl_exec_close(&ex);
+        kl_test_free(y);
+        arena_close(&a);
+        expect_eq(kl_mem_live_total(), 0);
+        if (st == KL_OK) break;
+        expect_eq(st, KL_ENOMEM);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_large), cmocka_unit_test(test_empty), cmocka_unit_test(test_no_memory)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
