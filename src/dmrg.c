@@ -61,7 +61,7 @@ static kl_status optimize(run *r, const stage *g, int direction, int nstep, kl_d
     kl_status st = KL_OK;
     kl_eig_stats stats;
     kl_engine *const e = r->e;
-    const kl_solve_opts so = {.tol = g->tol, .tol_rel = g->tol_rel, .max_apply = g->max_apply};
+    const kl_solve_opts so = {.tol = g->tol, .tol_rel = g->tol_rel, .max_apply = g->max_apply, .trust_start = r->res->nrow > 0};
     KL_TRY(kl_engine_solve(e, &so, r->energy, &stats, err));
     for (int i = 0; i < e->nstate; i++) {
         r->energy[i] += r->constant;

@@ -379,8 +379,9 @@ out:
 
 int kl_engine_basis(int wanted, int nstate, int max_apply)
 {
-    const int most = wanted > 0 ? wanted : 20, filled = (max_apply > 0 ? max_apply : 8) + 2 * nstate;
-    return filled < most ? filled : most;
+    const int most = wanted > 0 ? wanted : 20, filled = (max_apply > 0 ? max_apply : 8) + 2 * nstate, least = nstate + 2;
+    const int basis = filled < most ? filled : most;
+    return basis > least ? basis : least;
 }
 
 kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, kl_eig_stats *stats, kl_err *err)
@@ -392,7 +393,7 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
     KL_TRY(kl_superblock_create(e->ex, e->row_op, e->col_op, e->target, &s, err));
     const double t1 = now();
     const kl_eig_opts opts = {.solver = e->solver, .nroot = e->nstate, .max_basis = kl_engine_basis(e->max_basis, e->nstate, o->max_apply), .max_apply = o->max_apply, .tol = o->tol,
-                              .tol_rel = o->tol_rel, .seed = e->seed};
+                              .tol_rel = o->tol_rel, .seed = e->seed, .trust_start = o->trust_start};
     if (e->layout.n < e->nstate) {
         st = kl_fail(err, KL_EINPUT, "%d states are asked for, but the sector has only %lld", e->nstate, (long long)e->layout.n);
         goto out;

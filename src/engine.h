@@ -57,6 +57,7 @@ kl_status kl_engine_open(kl_engine *e, int c, kl_err *err) KL_MUST_CHECK;
 typedef struct kl_solve_opts {
     double tol, tol_rel;
     int max_apply;
+    int trust_start; /* 1: the wavefunction comes from sweeps, no eigenvector that happens to be there */
 } kl_solve_opts;
 
 /* Vectors that the eigensolver may keep: `wanted` (0: 20), but no more than max_apply products (0: 8, the automatic schedule's) can fill. */

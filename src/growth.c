@@ -125,7 +125,7 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
                                .seconds_solve = stats.seconds_all};
         /* both bases from the one wavefunction */
         kl_trunc_info info;
-        const kl_trunc_opts t = {.m = o->m, .nstate = 1};
+        const kl_trunc_opts t = {.m = o->m, .nstate = 1, .fill = 1};
         for (int s = 0; s < 2; s++)
             KL_TRY(kl_truncate(ex, s ? KL_RIGHT : KL_LEFT, &e->layout, e->row, e->col, e->psi, NULL, &t, &iso[s], &info, err));
         row->m = info.m;
