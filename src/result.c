@@ -13,7 +13,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "mem.h"
@@ -192,7 +195,10 @@ static hid_t put_group(writer *w, hid_t at, const char *name)
     if (w->failed) return -1;
     const hid_t link = H5Pcreate(H5P_LINK_CREATE);
     H5Pset_create_intermediate_group(link, 1);
-    const hid_t group = H5Gcreate2(at, name, link, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t create = H5Pcreate(H5P_GROUP_CREATE);
+    H5Pset_obj_track_times(create, 0);
+    const hid_t group = H5Gcreate2(at, name, link, create, H5P_DEFAULT);
+    H5Pclose(create);
     H5Pclose(link);
     return ok(w, group) ? group : -1;
 }
@@ -209,13 +215,16 @@ static void put_array(writer *w, hid_t at, const char *name, hid_t on_disk, hid_
     const hid_t link = H5Pcreate(H5P_LINK_CREATE);
     H5Pset_create_intermediate_group(link, 1);
     const hid_t space = rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(rank, shape, NULL);
-    const hid_t set = H5Dcreate2(at, name, on_disk, space, link, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t create = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_obj_track_times(create, 0); /* the same run writes the same bytes */
+    const hid_t set = H5Dcreate2(at, name, on_disk, space, link, create, H5P_DEFAULT);
     if (ok(w, set)) {
         if (value != NULL) ok(w, H5Dwrite(set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, value));
         if (note != NULL) put_text(w, set, "note", note);
         ok(w, H5Dclose(set));
     }
     H5Sclose(space);
+    H5Pclose(create);
     H5Pclose(link);
 }
 
@@ -501,16 +510,38 @@ static int64_t estimate_bytes(const kl_result *r, const kl_state *s)
     return s == NULL ? n : n + 8 * state_doubles(s);
 }
 
-/* Creates (or empties) the file and asks the disk for the bytes: a full disk is found before HDF5 is in the middle of something. */
-static kl_status reserve(const char *path, const char *final, int64_t bytes, kl_err *err)
+/* The descriptor that HDF5 writes to, -1 if it does not tell. */
+static int descriptor_of(hid_t file)
 {
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", final, strerror(errno));
-    kl_status st = KL_OK;
-    if (fallocate(fd, 0, 0, bytes) != 0 && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR)
-        st = kl_fail(err, KL_EIO, "%.300s: cannot be written (%.1f MB): %s", final, 1e-6 * (double)bytes, strerror(errno));
-    close(fd);
-    return st;
+    void *handle = NULL;
+    return H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) >= 0 && handle != NULL ? *(const int *)handle : -1;
+}
+
+/* Asks the disk for the bytes while the file is still empty: a full disk is found before HDF5 is in the middle of something. */
+static kl_status reserve(hid_t file, const char *final, int64_t bytes, kl_err *err)
+{
+    const int fd = descriptor_of(file);
+    const double megabytes = 1e-6 * (double)bytes;
+    struct rlimit limit;
+    struct statvfs disk;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && (uint64_t)bytes > limit.rlim_cur)
+        return kl_fail(err, KL_EIO, "%.300s: cannot be written (%.1f MB): %s", final, megabytes, strerror(EFBIG));
+    if (fd < 0 || fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, bytes) == 0) return KL_OK;
+    if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR)
+        return kl_fail(err, KL_EIO, "%.300s: cannot be written (%.1f MB): %s", final, megabytes, strerror(errno));
+    if (fstatvfs(fd, &disk) == 0 && (double)disk.f_bavail * (double)disk.f_frsize < (double)bytes)
+        return kl_fail(err, KL_EIO, "%.300s: cannot be written (%.1f MB): %s", final, megabytes, strerror(ENOSPC));
+    return KL_OK;
+}
+
+/* After a failed write HDF5 keeps what it could not flush, tries again when it closes, and may crash when it cannot: what is left goes to a
+   file in memory that nobody reads. */
+static void abandon(hid_t file)
+{
+    const int fd = descriptor_of(file), sink = memfd_create("kronlat-abandoned", MFD_CLOEXEC);
+    if (fd >= 0 && sink >= 0) (void)dup3(sink, fd, O_CLOEXEC);
+    if (sink >= 0) close(sink);
+    H5Fclose(file);
 }
 
 /* The renamed entry itself must reach the disk, or a power cut brings the old one back. */
@@ -539,9 +570,11 @@ kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *
         KL_TRY(kl_fail(err, KL_EINPUT, "%.80s...: the name of the file is too long", path));
     struct stat info;
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is no ordinary file; a result would replace it", path));
+    fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); /* HDF5 would not say why it cannot */
+    if (fd < 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path, strerror(errno)));
+    close(fd);
+    fd = -1;
     made = 1;
-    KL_TRY(reserve(partial, path, estimate_bytes(r, state), err));
-
     errno = 0;
     create = H5Pcreate(H5P_FILE_CREATE);
     access = H5Pcreate(H5P_FILE_ACCESS);
@@ -551,14 +584,20 @@ kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *
     H5Pset_file_locking(access, 0, 1); /* the name is private until it is renamed, and some network disks cannot lock */
     w.file = H5Fcreate(partial, H5F_ACC_TRUNC, create, access);
     if (ok(&w, w.file)) {
-        st = put_all(&w, r, state, err);
-        ok(&w, H5Fclose(w.file));
+        st = reserve(w.file, path, estimate_bytes(r, state), err);
+        if (st == KL_OK) st = put_all(&w, r, state, err);
+        if (st == KL_OK && !w.failed) ok(&w, H5Fflush(w.file, H5F_SCOPE_LOCAL));
+        if (st != KL_OK || w.failed) abandon(w.file);
+        else ok(&w, H5Fclose(w.file));
         if (st != KL_OK) goto out;
     }
     if (w.failed) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path, w.error != 0 ? strerror(w.error) : "HDF5 refused"));
 
     fd = open(partial, O_RDWR | O_CLOEXEC);
     if (fd < 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path, strerror(errno)));
+    struct stat whole;
+    if (fstat(fd, &whole) != 0 || ftruncate(fd, whole.st_size) != 0) /* gives back what was reserved beyond the end */
+        KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path, strerror(errno)));
     KL_TRY(seal_write(fd, path, err));
     if (fsync(fd) != 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path, strerror(errno)));
     if (rename(partial, path) != 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be replaced: %s", path, strerror(errno)));
@@ -1241,7 +1280,9 @@ uint64_t kl_lattice_fingerprint(const kl_lattice *lat)
     for (int p = 0; p < lat->nsite; p++) h = mix(h, (uint64_t)lat->order[p]);
     for (int b = 0; b < lat->nbond; b++) {
         const kl_bond *bond = &lat->bond[b];
-        h = mix(mix(h, (uint64_t)bond->i), (uint64_t)bond->j);
+        uint64_t r;
+        memcpy(&r, &bond->r, sizeof(r));
+        h = mix(mix(mix(mix(h, (uint64_t)bond->i), (uint64_t)bond->j), (uint64_t)bond->reversed), r);
         for (int c = 0; c < bond->nclass; c++)
             for (const char *p = lat->bond_class[bond->cls[c]]; *p != '\0'; p++) h = mix(h, (unsigned char)*p);
     }
