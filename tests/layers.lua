@@ -9,12 +9,12 @@
 -- generated tables are functions of a lattice's sites and a user's parameters, and because they know no sectors.
 local layer_of = {
     [0] = "base config dense dev blas gemm gemm_tmpl mem prof",
-    [1] = "lattice model modelcache params phase terms",
+    [1] = "lattice model modelcache params phase siteop terms",
     [2] = "qn sector",
     [3] = "batch record",
     [4] = "exec exec_absent exec_host batch_host",
     [5] = "davidson lanczos linop lobpcg ortho",
-    [6] = "block checkpoint cover dmrg engine growth measure mpo plan renorm result state superblock system truncate",
+    [6] = "block canonical checkpoint cover dmrg engine growth measure mpo plan renorm result state superblock system truncate",
     [7] = "inventory job json main options plot report task",
 }
 
