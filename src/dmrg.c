@@ -156,7 +156,7 @@ static stage next_stage(const run *r, double accuracy, int m_cap)
     const int k = res->nrow;
     const double scale = k ? fmax(fabs(res->row[k - 1].energy[0]), 1e-3) : 1.0;
     double m = M_FIRST;
-    for (int i = 0; i < k; i++) m = i < 1 ? M_FIRST : m * 1.6;
+    for (int i = 1; i < k; i++) m *= 1.6;
     stage g = {.m = m < m_cap ? (int)m / 8 * 8 : m_cap, .max_apply = r->o->max_apply ? r->o->max_apply : k < 2 ? 4 : 6, .tol_rel = k < 2 ? 0.1 : 0.02};
     if (g.m > m_cap) g.m = m_cap;
     const double final = 0.1 * sqrt(GAP * accuracy * scale);
