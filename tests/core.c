@@ -292,6 +292,66 @@ void core_full_close(core_full *f)
     oracle_destroy(&f->o);
 }
 
+kl_qn core_charge(const kl_model *m, const char *text)
+{
+    kl_err err = {""};
+    kl_qn q = kl_qn_zero();
+    while (text && *text) {
+        char name[64], value[64];
+        const size_t n = strcspn(text, "="), v = strcspn(text + n + 1, " ");
+        snprintf(name, sizeof name, "%.*s", (int)n, text);
+        snprintf(value, sizeof value, "%.*s", (int)v, text + n + 1);
+        expect_ok(kl_qn_set(m, &q, name, value, &err), err);
+        text += n + 1 + v;
+        while (*text == ' ') text++;
+    }
+    return q;
+}
+
+core_run core_exact(int m, kl_qn target, int nstate, kl_strategy strategy)
+{
+    enum { SWEEPS = 6 };
+    kl_dmrg_sweep *const s = get(SWEEPS, sizeof *s);
+    for (int k = 0; k < SWEEPS; k++) s[k] = (kl_dmrg_sweep){m, k == 0 ? 1e-4 : k == 1 ? 1e-6 : 0.0, 1e-300};
+    return (core_run){.opts = {.strategy = strategy, .nstate = nstate, .target = target, .nsweep = SWEEPS, .sweep = s, .max_apply = 200, .seed = 1}};
+}
+
+core_run core_auto(double accuracy, kl_qn target, int nstate, kl_strategy strategy)
+{
+    return (core_run){.opts = {.strategy = strategy, .nstate = nstate, .target = target, .accuracy = accuracy, .seed = 1}};
+}
+
+void core_go(const core_job *j, core_run *r)
+{
+    kl_err err = {""};
+    kl_dmrg_result_clear(&r->res);
+    expect_ok(kl_dmrg_run(j->terms, j->ex, &r->opts, NULL, &r->state, &r->res, &err), err);
+}
+
+void core_drop(core_run *r)
+{
+    free(r->opts.sweep);
+    kl_dmrg_result_clear(&r->res);
+    kl_state_destroy(&r->state);
+}
+
+void core_known_check(const core_known *k)
+{
+    core_job j;
+    core_open(&j, core_model(k->model, k->variant), k->lattice, k->order, k->sets);
+    const kl_qn target = core_charge(j.model, k->charge);
+    core_run r = k->m ? core_exact(k->m, target, 1, KL_STRATEGY_AUTO) : core_auto(0.1 * k->allowed, target, 1, KL_STRATEGY_AUTO);
+    if (k->m) r.opts.max_apply = 30;
+    core_go(&j, &r);
+    kl_test_case("%s %s", j.name, k->sets ? k->sets : "");
+    expect_near(r.res.energy[0], k->energy, k->allowed * fabs(k->energy));
+    expect_true(r.res.energy[0] > k->energy - 1e-12 * fabs(k->energy)); /* variational */
+    if (!k->m) expect_eq(r.res.stop, KL_STOP_CONVERGED);
+    core_drop(&r);
+    core_close(&j);
+    core_no_memory();
+}
+
 double core_dot(int64_t n, const double *a, const double *b)
 {
     double sum = 0;

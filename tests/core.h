@@ -66,6 +66,31 @@ core_full core_full_open(const core_job *j);
 core_full core_full_take(oracle *o); /* the oracle is closed with it */
 void core_full_close(core_full *f);
 
+/* "Sz=1/2 N=3" -> a target; NULL or "" is all zero. */
+kl_qn core_charge(const kl_model *m, const char *text);
+
+/* A run with everything that it needs; res and state to be freed by core_drop. */
+typedef struct core_run {
+    kl_dmrg_opts opts;
+    kl_dmrg_result res;
+    kl_state *state;
+} core_run;
+/* Six sweeps at m, noise in the first two, eigensolver to rounding: exact where m is all. */
+core_run core_exact(int m, kl_qn target, int nstate, kl_strategy strategy);
+/* The automatic schedule. */
+core_run core_auto(double accuracy, kl_qn target, int nstate, kl_strategy strategy);
+void core_go(const core_job *j, core_run *r);
+void core_drop(core_run *r);
+
+/* A ground state known to many digits; `allowed` is relative. m: six sweeps of that many states, 0: the automatic schedule to a tenth of `allowed`. */
+typedef struct core_known {
+    const char *model, *variant, *lattice, *order, *sets, *charge;
+    double energy, allowed;
+    int m;
+} core_known;
+
+void core_known_check(const core_known *k);
+
 double core_dot(int64_t n, const double *a, const double *b);
 /* Host arrays to and from the executor. */
 kl_dptr core_upload(kl_exec *ex, int64_t n, const double *x);
