@@ -1,0 +1,383 @@
+-- The program as a user meets it: energies, reports, files, jobs, interruption and resumption, and one line for every mistake.
+-- SPDX-License-Identifier: Apache-2.0
+-- Use: lua5.4 tests/cli.lua KRONLAT; prints TAP, exits 1 on a failure. Works in a folder of its own below $TMPDIR or /tmp.
+
+local program = assert(arg[1], "the program's path is missing")
+
+local ntest, nfail = 0, 0
+local function ok(good, name, ...)
+    ntest = ntest + 1
+    if not good then nfail = nfail + 1 end
+    print(("%s %d - %s"):format(good and "ok" or "not ok", ntest, name))
+    if not good then
+        for _, text in ipairs { ... } do print("# " .. tostring(text):gsub("\n", "\n# ")) end
+    end
+    return good
+end
+local function skip(name, why)
+    ntest = ntest + 1
+    print(("ok %d - %s # SKIP %s"):format(ntest, name, why))
+end
+
+local function quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
+local function slurp(path)
+    local f = io.open(path, "rb")
+    if not f then return nil end
+    local text = f:read("a")
+    f:close()
+    return text
+end
+local function spill(path, text)
+    local f = assert(io.open(path, "wb"))
+    f:write(text)
+    f:close()
+end
+
+local pipe = io.popen("mktemp -d")
+local folder = pipe:read("l")
+pipe:close()
+local function at(name) return folder .. "/" .. name end
+
+-- Runs a shell line in the folder with $K as the program: status, stdout, stderr.
+local function shell(line)
+    local full = ("cd %s && K=%s && { %s ; } >%s 2>%s </dev/null"):format(quote(folder), quote(program), line, quote(folder .. ".out"), quote(folder .. ".err"))
+    local _, how, code = os.execute(full)
+    return how == "exit" and code or 128 + code, slurp(folder .. ".out"), slurp(folder .. ".err")
+end
+local function run(line) return shell("$K " .. line) end
+
+local function files()
+    local list = {}
+    local p = io.popen("ls -1 " .. quote(folder))
+    for name in p:lines() do list[#list + 1] = name end
+    p:close()
+    return table.concat(list, " ")
+end
+
+-- Reads JSON as strictly as needed to see that it is JSON.
+local function json(text)
+    local pos = 1
+    local value
+    local function blank() pos = text:find("[^ \n\t\r]", pos) or #text + 1 end
+    local function take(s)
+        blank()
+        if text:sub(pos, pos + #s - 1) ~= s then error(("%s expected at byte %d"):format(s, pos)) end
+        pos = pos + #s
+    end
+    local function peek() blank() return text:sub(pos, pos) end
+    local function string_value()
+        take '"'
+        local out = {}
+        while true do
+            local c = text:sub(pos, pos)
+            if c == "" or c:byte() < 32 then error("string broken at byte " .. pos) end
+            pos = pos + 1
+            if c == '"' then return table.concat(out) end
+            if c == "\\" then
+                local e = text:sub(pos, pos)
+                if e == "u" then pos = pos + 4 elseif not e:match('["\\/bfnrt]') then error("escape at byte " .. pos) end
+                pos = pos + 1
+            end
+            out[#out + 1] = c
+        end
+    end
+    function value()
+        local c = peek()
+        if c == "{" then
+            local t = {}
+            take "{"
+            if peek() == "}" then take "}" return t end
+            repeat
+                blank()
+                local key = string_value()
+                take ":"
+                t[key] = value()
+                local more = peek() == ","
+                take(more and "," or "}")
+            until not more
+            return t
+        elseif c == "[" then
+            local t = {}
+            take "["
+            if peek() == "]" then take "]" return t end
+            repeat
+                t[#t + 1] = value()
+                local more = peek() == ","
+                take(more and "," or "]")
+            until not more
+            return t
+        elseif c == '"' then return string_value()
+        end
+        local word = text:match("^[%w%+%-%.]+", pos) or error("value expected at byte " .. pos)
+        pos = pos + #word
+        if word == "null" then return nil elseif word == "true" then return true elseif word == "false" then return false end
+        return tonumber(word) or error("'" .. word .. "' is no number")
+    end
+    local good, result = pcall(function()
+        local v = value()
+        blank()
+        if pos <= #text then error("more text at byte " .. pos) end
+        return v
+    end)
+    if not good then return nil, result end
+    return result
+end
+
+local function near(a, b, tolerance) return a ~= nil and math.abs(a - b) <= tolerance end
+
+-- ---- energies and reports ----
+
+local function energy(line)
+    local status, out, err = run(line .. " --json")
+    local doc, why = json(out)
+    if status ~= 0 or not doc then return nil, ("status %d: %s%s"):format(status, err, why or "") end
+    return doc.energy, doc
+end
+
+do
+    local e, doc = energy "dmrg heisenberg --sites 16 --charge Sz=0 --output none"
+    ok(near(e, -6.911737145575103, 1e-9), "Heisenberg chain of 16", e or doc)
+    e, doc = energy "dmrg hubbard --sites 8 -p U=2 --charge N_up=4 --charge N_dn=4 --output none"
+    ok(near(e, -6.225634144681335, 1e-8), "Hubbard chain of 8", e or doc)
+    ok(doc and doc.converged == true and doc.sweeps and #doc.sweeps > 1 and doc.charges.N_up == 4 and doc.parameters.U == 2, "what JSON says of it")
+    local l11r = energy "dmrg hubbard --sites 8 -p U=2 --charge N_up=4 --charge N_dn=4 --output none --strategy l11r --solver lanczos"
+    ok(near(l11r, -6.225634144681335, 1e-8), "by l11r and Lanczos", l11r)
+    e = energy "dmrg heisenberg --lattice ring:4 --charge Sz=0 --output none"
+    ok(near(e, -2, 1e-10), "ring of 4", e)
+    e = energy "dmrg heisenberg --sites 4 -p S=1 --charge Sz=0 --output none"
+    ok(near(e, -4.6457513110645906, 1e-9), "spin 1, a structural parameter", e)
+    e, doc = energy "dmrg hubbard --sites 6 -p U=4 --charge N_up=3 --charge N_dn=3 --states 3 --output none"
+    ok(doc and #doc.energies == 3 and doc.energies[1] <= doc.energies[2] and doc.energies[2] <= doc.energies[3], "three states ascend")
+    e = energy "dmrg heisenberg --sites 6 --charge Sz=0 --start neel --pin Sz@0=-0.5 --order snake --seed 3 --threads 1 --output none"
+    ok(e ~= nil and e < -2.4935771 and e > -3, "a pinning field and a Neel start", e)
+    e = energy "dmrg heisenberg --sites 6 --charge Sz=0 --schedule '20:1e-4*2,30*2' --start product:up*3,dn*3 --output none"
+    ok(near(e, -2.4935771338879, 1e-9), "a schedule and a product start", e)
+
+    local status, out = run "dmrg heisenberg --sites 8 --charge Sz=0 --output none"
+    ok(status == 0 and out:find "energy +%-3%.3749325" and out:find "extrapolated" and out:find "stopped +converged" and out:find "memory peak" and out:find "time ", "the text report", out)
+    status, out = run "dmrg heisenberg --sites 6 --charge scan --output none"
+    ok(status == 0 and out:find "Sz=0[^\n]*<%- lowest" and out:find "Sz=%-3", "--charge scan", out)
+    status, out = run "dmrg hubbard --sites 4 --charge N_up=2 --charge N_dn=scan --json --output none"
+    local scan = json(out)
+    ok(status == 0 and scan and #scan.runs == 5 and scan.lowest:find "N_dn=", "--charge NAME=scan in JSON", out)
+    status, out = run "plan hubbard --sites 16 --charge N_up=8 --charge N_dn=8 --m 64"
+    ok(status == 0 and out:find "size of H" and out:find "work by charge" and out:find "patch pairs by size", "plan", out)
+    status, out = run "plan hubbard --sites 16 --charge N_up=8 --charge N_dn=8 --json"
+    local plan = json(out)
+    ok(status == 0 and plan and #plan.plans >= 3 and plan.plans[1].memory_bytes > 0, "plan in JSON", out)
+    status, out = run "growth heisenberg --sites 12 --m 32 --charge Sz=0"
+    ok(status == 0 and out:find "largest H_SB" and out:find "%-5%.142090", "growth, in the form of Table 5", out)
+    status, out = run "dmrg heisenberg --sites 12 --m 32 --charge Sz=0 --infinite --json"
+    local growth = json(out)
+    ok(status == 0 and growth and #growth.iterations == 5 and growth.table5.dim_max > 0, "--infinite in JSON", out)
+    status, out = run "models"
+    ok(status == 0 and out:find "heisenberg" and out:find "charges Sz", "models", out)
+    ok(json(select(2, run "models --json")) ~= nil, "models in JSON")
+    status, out = run "models heisenberg -p S=1"
+    ok(status == 0 and out:find "S=1" and out:find "3 states" and out:find "terms", "one model", out)
+    ok(json(select(2, run "models hubbard --json")) ~= nil, "one model in JSON")
+    status, out = run "devices"
+    ok(status == 0 and out:find "BLAS" and out:find "LAPACK", "devices", out)
+    ok(json(select(2, run "devices --json")) ~= nil, "devices in JSON")
+    status, out = run "--version"
+    ok(status == 0 and out:match "^kronlat %d[%d%.]*\n$", "--version", out)
+end
+
+for _, command in ipairs { "", "dmrg ", "run ", "plan ", "growth ", "models ", "devices ", "show ", "plot " } do
+    local status, out, err = run(command .. "--help")
+    ok(status == 0 and err == "" and out:find "kronlat" and (command == "devices " or out:find "Example"), "help of '" .. command .. "'", out, err)
+end
+
+-- ---- files ----
+
+do
+    local status, out, err = run "dmrg heisenberg --sites 10 --charge Sz=0 -o a.h5"
+    ok(status == 0 and out:find "result +a.h5" and files() == "a.h5", "a result file and nothing else", out, err, files())
+    status, out = run "show a.h5"
+    ok(status == 0 and out:find "heisenberg" and out:find "energy +%-4%.25803", "show", out)
+    local shown = json(select(2, run "show a.h5 --json"))
+    ok(shown and near(shown.energy, -4.258035207, 1e-8), "show in JSON")
+    local e = energy "dmrg heisenberg --sites 10 -p Delta=0.9 --charge Sz=0 --start a.h5 --m 40 -o b.h5"
+    ok(e ~= nil and e > -4.2580352, "a start from a file with another parameter", e)
+    status, out, err = run "dmrg heisenberg --sites 4 --charge Sz=0"
+    local first = files():match "heisenberg%-%S+"
+    run "dmrg heisenberg --sites 4 --charge Sz=0"
+    ok(status == 0 and first and files():find("heisenberg-chain4-Sz=0-2.h5", 1, true), "a name made up never replaces a file", files())
+    status, out = run "dmrg hubbard --sites 4 --charge N_up=2 --charge N_dn=2 --sweep-parameter U=0:2:1 -o u.h5 --json"
+    local sweep = json(out)
+    ok(status == 0 and sweep and #sweep.runs == 3 and near(sweep.runs[1].energies[1], -4.4721359549996, 1e-9) and slurp(at "u.U=2.h5") ~= nil, "--sweep-parameter", out)
+    if os.execute "command -v gnuplot >/dev/null" then
+        status, out = run "plot a.h5"
+        ok(status == 0 and (slurp(at "a.svg") or ""):find "<svg", "plot", out)
+        status, out, err = run "plot a.h5 --output x.gif"
+        ok(status == 2 and err:find ".svg .png .pdf", "an unknown format", err)
+    else
+        skip("plot", "no gnuplot")
+    end
+    local path_only = at "bin"
+    os.execute("mkdir " .. quote(path_only))
+    status, out, err = shell("PATH=" .. quote(path_only) .. " $K plot a.h5")
+    ok(status == 2 and err:find "gnuplot is not installed" and select(2, err:gsub("\n", "")) == 1, "no gnuplot gets its line", err)
+    os.execute("rm -r " .. quote(path_only))
+end
+
+-- ---- jobs ----
+
+do
+    spill(at "job.lua", "return { model = 'hubbard', sites = 4, p = { U = 4 }, charge = { N_up = 2, N_dn = 2 }, output = 'none', json = true }\n")
+    local status, out, err = run "run job.lua"
+    if err:find "built without" then
+        skip("a job", "no liblua")
+    else
+        local doc = json(out)
+        ok(status == 0 and doc and near(doc.energy, -1.9531453086749, 1e-8) and doc.parameters.U == 4, "a job", out, err)
+        status, out = run "run job.lua -p U=0"
+        doc = json(out)
+        ok(status == 0 and doc and near(doc.energy, -4.4721359549996, 1e-9), "what is typed wins over the job", out)
+        spill(at "ring.lua", "local b = {} for i = 0, 5 do b[#b + 1] = { i, (i + 1) % 6 } end return { sites = 6, bonds = b }\n")
+        local e = energy "dmrg heisenberg --lattice ring.lua --charge Sz=0 --output none"
+        ok(near(e, -2.8027756377320, 1e-9), "a lattice file", e)
+    end
+end
+
+-- ---- one line for each mistake, exit 2, and nothing written ----
+
+local function refused(line, word, raw)
+    local before = files()
+    local status, out, err = (raw and shell or run)(line)
+    local lines = select(2, err:gsub("\n", ""))
+    ok(status == 2 and out == "" and lines == 1 and err:match "^kronlat: " and err:find(word, 1, true) and files() == before,
+       "refused: " .. line:sub(1, 90), ("status %d, %d lines, files %s"):format(status, lines, files()), err)
+end
+
+for _, case in ipairs {
+    { "dmgr", "did you mean `dmrg'" },
+    { "dmrg", "MODEL is missing" },
+    { "dmrg hubard --sites 4", "did you mean hubbard" },
+    { "dmrg ./no/such.lua --sites 4", "no/such.lua" },
+    { "dmrg heisenberg --charge Sz=0", "--sites or --lattice is missing" },
+    { "dmrg heisenberg --sites 4", "Sz: -2 to 2" },
+    { "dmrg hubbard --sites 4", "--charge N_up=2 --charge N_dn=2" },
+    { "dmrg hubbard --sites 4 --charge N_up=2", "N_dn" },
+    { "dmrg heisenberg --sites 5 --charge Sz=0", "-5/2 to 5/2 in steps of 1" },
+    { "dmrg heisenberg --sites 4 --charge Sz=3", "allowed: Sz: -2 to 2" },
+    { "dmrg heisenberg --sites 4 --charge Sz=1/2", "cannot be had" },
+    { "dmrg heisenberg --sites 4 --charge Sz=1/3", "Sz=1/3" },
+    { "dmrg heisenberg --sites 4 --charge N=1", "'N'" },
+    { "dmrg hubbard --sites 4 --charge N_up=-1 --charge N_dn=0", "N_up: 0 to 4" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 -p K=1", "allowed: J Delta h S" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 -p J=x", "J=" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 -p J=1,2", "J=" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 -p J=nan", "J=" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 -p h=1,2", "h" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 -p h=@nofile", "nofile" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 -p 'h=uniform(1)'", "uniform" },
+    { "dmrg heisenberg --lattice hexagon:3x3 --charge Sz=0", "hexagon" },
+    { "dmrg heisenberg --lattice square:3x0 --charge Sz=0", "square:3x0" },
+    { "dmrg heisenberg --lattice chain:6 --sites 8 --charge Sz=0", "chain:6" },
+    { "dmrg heisenberg --lattice nofile.lua --charge Sz=0", "nofile.lua" },
+    { "dmrg heisenberg --sites 1 --charge Sz=1/2", "at least 2" },
+    { "dmrg heisenberg --sites 4 --order 0,1,2 --charge Sz=0", "3 sites are listed" },
+    { "dmrg heisenberg --sites 4 --order 0,1,2,2 --charge Sz=0", "twice" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 --start product:up,sideways", "allowed: up dn" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 --start product:up", "Sz=2, but the run is for Sz=0" },
+    { "dmrg heisenberg --sites 4 --charge Sz=1 --start neel", "taking turns" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 --start nofile.h5", "nofile.h5" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 --pin Sz@4=1", "site '4'" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 --pin Q@0=1", "no operator 'Q'" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 --pin Sp@0=1", "Sz" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 --pin Sz@0=x", "'x' is not a number" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 --sweep-parameter K=0:1:1", "\"K\"" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 --sweep-parameter S=1,2", "structural" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 --exec cuda", "not built into this program" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 --output /no/such/folder/x.h5", "/no/such/folder" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 --output /dev/full", "ordinary" },
+    { "dmrg heisenberg --sites 4 --charge scan --start a.h5", "scan" },
+    { "dmrg --resume nofile.h5", "nofile.h5" },
+    { "dmrg --resume a.h5", "has finished" },
+    { "dmrg heisenberg --sites 8 --charge Sz=0 --start a.h5", "10 sites" },
+    { "dmrg heisenberg --sites 10 --charge Sz=1 --start a.h5", "Sz=0, not Sz=1" },
+    { "dmrg heisenberg --sites 10 -p S=1 --charge Sz=0 --start a.h5", "heisenberg(S=1/2)" },
+    { "dmrg hubbard --sites 10 --charge N_up=5 --charge N_dn=5 --start a.h5", "heisenberg" },
+    { "dmrg heisenberg --sites 10 --order 1,0,2,3,4,5,6,7,8,9 --charge Sz=0 --start a.h5", "order" },
+    { "plan heisenberg --sites 4 --charge scan", "one sector" },
+    { "growth heisenberg --sites 7 --charge Sz=1/2", "even number" },
+    { "growth heisenberg --charge Sz=0", "even number" },
+    { "models nomodel", "nomodel" },
+    { "show nofile.h5", "nofile.h5" },
+    { "show job.lua", "no result file" },
+    { "show .", "ordinary" },
+    { "plot job.lua", "no result file" },
+    { "run nofile.lua", "nofile.lua" },
+    { "run a.h5", "a.h5" },
+} do refused(case[1], case[2]) end
+
+do
+    local whole = slurp(at "a.h5")
+    spill(at "cut.h5", whole:sub(1, #whole // 2))
+    refused("show cut.h5", "cut short")
+    refused("dmrg heisenberg --sites 10 --charge Sz=0 --start cut.h5", "cut short")
+    spill(at "cut.h5", whole:sub(1, -100) .. "?" .. whole:sub(-98))
+    refused("dmrg --resume cut.h5", "checksum")
+    spill(at "cut.h5", "")
+    refused("show cut.h5", "no result file")
+    os.remove(at "cut.h5")
+    local status, _, err = shell "$K show a.h5 >/dev/full"
+    ok(status == 2 and err:find "stdout", "a report into a full disk", err)
+    status, _, err = shell "ulimit -f 4; $K dmrg heisenberg --sites 10 --charge Sz=0 -o a.h5"
+    ok(status == 2 and err:find "a.h5: cannot be written" and slurp(at "a.h5") == whole and not files():find "partial", "a full disk leaves the old file", err, files())
+end
+
+-- ---- interruption ----
+
+local long = "dmrg heisenberg --sites 64 --charge Sz=0 --accuracy 1e-10 --checkpoint-every 0.05"
+local reference, doc = energy(long .. " -o whole.h5")
+if ok(near(reference, -28.175424859743183, 3e-9), "Heisenberg chain of 64", reference or doc) then
+    local tolerance = math.max(1e-12 * math.abs(reference), 0.1 * doc.discarded * math.abs(reference), 2 * doc.error_estimate)
+    local status, _, err = shell("$K " .. long .. " -o i.h5 & p=$!; sleep 0.5; kill -INT $p; wait $p")
+    if status == 0 then
+        skip("SIGINT", "the run was over before the signal")
+    else
+        ok(status == 130 and err:find "go on with: kronlat dmrg %-%-resume i.h5" and select(2, err:gsub("\n", "")) == 1, "SIGINT stops the run and keeps a checkpoint", status, err)
+        local _, out = run "show i.h5"
+        ok(out:find "a checkpoint after %d+ sweeps", "the checkpoint says what it is", out)
+        refused("dmrg heisenberg --sites 62 --charge Sz=0 --resume i.h5", "64 sites")
+        refused("dmrg -p J=2 --resume i.h5", "J=1, not 2")
+        refused("dmrg --charge Sz=1 --resume i.h5", "Sz=0, not Sz=1")
+        refused("dmrg --states 2 --resume i.h5", "holds 1 states")
+        local e, what = energy "dmrg --resume i.h5"
+        ok(near(e, reference, tolerance), "resumed to the same energy", e, reference, what)
+    end
+    local killed, good = 0, true
+    math.randomseed(20240607)
+    for round = 1, 10 do
+        os.remove(at "k.h5")
+        local word = "-o k.h5"
+        for _ = 1, 2 do
+            local delay = 0.1 + 0.9 * math.random()
+            local first = word == "-o k.h5" and long .. " -o k.h5" or "dmrg --resume k.h5"
+            shell(("$K %s & p=$!; sleep %.3f; kill -9 $p; wait $p"):format(first, delay))
+            if slurp(at "k.h5") then word = "--resume k.h5" end
+        end
+        local e, what
+        if word == "--resume k.h5" then
+            local _, out = run "show k.h5 --json"
+            local state = json(out)
+            if state and state.finished then e = state.energy else
+                killed = killed + 1
+                e, what = energy "dmrg --resume k.h5"
+            end
+        else
+            e, what = energy(long .. " -o k.h5")
+        end
+        if not near(e, reference, tolerance) then
+            good = false
+            print(("# round %d: %s, %s expected within %g (%s)"):format(round, tostring(e), tostring(reference), tolerance, tostring(what)))
+        end
+    end
+    ok(good, ("killed at ten random moments, resumed %d times, the same energy"):format(killed))
+end
+
+os.execute("rm -rf " .. quote(folder) .. " " .. quote(folder .. ".out") .. " " .. quote(folder .. ".err"))
+print("1.." .. ntest)
+os.exit(nfail == 0)
