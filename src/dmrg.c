@@ -169,7 +169,7 @@ static stage next_stage(const run *r, double accuracy, int m_cap)
 
 static stage given_stage(const run *r, int i)
 {
-    const kl_dmrg_sweep *const s = &r->o->sweep[i];
+    const kl_dmrg_sweep *const s = &r->o->sweep[i < r->o->nsweep ? i : r->o->nsweep - 1]; /* behind a schedule that is done: its last once more */
     return (stage){.m = s->m, .noise = s->noise, .tol = s->tol > 0 ? s->tol : 1e-8, .max_apply = r->o->max_apply ? r->o->max_apply : 30,
                    .precise = s->noise == 0 && r->res->nrow && r->res->row[r->res->nrow - 1].discarded < 1e-11};
 }
@@ -198,7 +198,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
         res->error_estimate = estimate(res, &res->energy_extrapolated);
         const kl_dmrg_row *const row = &res->row[res->nrow - 1];
         if (r.interrupted) res->stop = KL_STOP_INTERRUPTED, last = 1;
-        else if (o->nsweep) last = k + 1 == o->nsweep, res->stop = KL_STOP_SCHEDULE;
+        else if (o->nsweep) last = k + 1 >= o->nsweep, res->stop = KL_STOP_SCHEDULE;
         else if (res->error_estimate <= accuracy * fmax(fabs(row->energy[0]), 1e-300)) res->stop = KL_STOP_CONVERGED, last = 1;
         else if (k + 1 >= max_sweep) res->stop = KL_STOP_MAX_SWEEP, last = 1;
         else if (g.m >= m_cap && res->nrow > 1 && row->m == row[-1].m && fabs(row->change) <= 0.1 * accuracy * fabs(row->energy[0]))

@@ -39,6 +39,10 @@ kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, kl_qn target, int
         st = kl_fail(err, KL_EINPUT, "DMRG works on two sites at a time: the lattice has %d", n);
         goto out;
     }
+    if (nstate < 1 || nstate > KL_MAX_ROOT) {
+        st = kl_fail(err, KL_EINPUT, "%d states are asked for; 1 to %d are allowed", nstate, KL_MAX_ROOT);
+        goto out;
+    }
     KL_TRY(kl_alloc(&e->reach_left, n + 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&e->reach_right, n + 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&e->left, n, KL_MEM_MISC, err));
@@ -197,6 +201,7 @@ kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, cons
     const int d = e->terms->type[cut < e->nsite ? cut : cut - 1]->dim;
     const double resolved = log((double)m) / log(d > 1 ? d : 2.0) + 2.0, power = near > resolved ? near / resolved : 1.0;
     double *share = NULL, top = -INFINITY, sum = 0;
+    int total = 0;
     KL_TRY(kl_alloc(&share, n, KL_MEM_WORK, err));
     for (int c = 0; c < n; c++) {
         const int64_t a = kl_reach_find(mine, basis->q[c]), b = kl_reach_find(other, kl_qn_sub(e->terms->model, e->target, basis->q[c]));
@@ -208,6 +213,11 @@ kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, cons
         int k = (int)ceil(m * share[c] / sum - 0.05);
         if (k < 1 && share[c] == 1.0) k = 1;
         dim[c] = k < basis->dim[c] ? k : basis->dim[c];
+        total += dim[c];
+    }
+    for (int c = 0, full = 0; total < e->nstate && full < n; c = (c + 1) % n) { /* room for so many wavefunctions */
+        full = dim[c] < basis->dim[c] ? 0 : full + 1;
+        if (!full) dim[c]++, total++;
     }
 out:
     kl_free(&share);
@@ -300,6 +310,12 @@ kl_status kl_engine_resume_take(kl_engine *e, kl_state **ps, kl_err *err)
                      e->nsite, kl_qn_print(e->terms->model, e->target, b, sizeof b));
         goto out;
     }
+    for (int p = 0; p < e->nsite; p++)
+        if (s->type[p] != e->terms->type[p]) {
+            st = kl_fail(err, KL_EINPUT, "the saved state has a site \"%s\" of model %s at position %d, this run \"%s\" of %s", s->type[p]->name, s->model->name, p,
+                         e->terms->type[p]->name, e->terms->model->name);
+            goto out;
+        }
     for (int p = 0; p < s->centre; p++) {
         KL_TRY(kl_engine_set_isometry_take(e, KL_LEFT, p, &s->left[p], err));
         KL_TRY(kl_engine_rebuild(e, KL_LEFT, p, err));

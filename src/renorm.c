@@ -116,12 +116,13 @@ static kl_status add_weight(weight **w, int64_t *n, int64_t *cap, weight x, kl_e
 /* Which of the sorted weights stay. */
 static int64_t select_states(weight *w, int64_t n, int nsec, const kl_trunc_opts *o, double floor, char *seen)
 {
-    int64_t keep = n < o->m ? n : o->m;
+    const int most = o->m > o->nstate ? o->m : o->nstate; /* fewer would not hold so many wavefunctions */
+    int64_t keep = n < most ? n : most;
     while (keep > 1 && w[keep - 1].w < floor) keep--;
     if (o->discard > 0) {
         double tail = 0;
         for (int64_t i = n - 1; i >= keep; i--) tail += w[i].w;
-        while (keep > 1 && keep > o->m_min && tail + w[keep - 1].w <= o->discard) tail += w[--keep].w;
+        while (keep > o->nstate && keep > o->m_min && tail + w[keep - 1].w <= o->discard) tail += w[--keep].w;
     }
     while (keep > 0 && keep < n && w[keep].w > floor && w[keep].w > w[keep - 1].w * (1 - 1e-8)) keep++; /* never cut a multiplet */
     for (int64_t i = 0; i < keep; i++) w[i].keep = 1;

@@ -6,7 +6,7 @@
 #include "superblock.h"
 
 typedef struct kl_trunc_opts {
-    int m;             /* states kept at most; a cluster of weights equal to 1e-8 may overshoot it */
+    int m;             /* states kept at most; a cluster of weights equal to 1e-8 may overshoot it, and nstate are kept in any case */
     int m_min;         /* at least, where there are so many with weight */
     double discard;    /* keep no more than leaves this weight out; 0: m alone decides */
     double noise;      /* weight of the states that H leads to (subspace expansion) */
