@@ -51,6 +51,17 @@ function fermion.flavour_major(up, dn)
     return odd == 1 and -1 or 1
 end
 
+-- c+_to c_from |state> = sign * |state with the electron moved>, bit p of state being mode p; the move must be possible. 1 for to = from.
+function fermion.hop(state, to, from)
+    local low, high = math.min(to, from), math.max(to, from)
+    local between, odd = state & ((1 << high) - 1) & ~((2 << low) - 1), 0
+    while between ~= 0 do
+        between = between & (between - 1)
+        odd = odd ~ 1
+    end
+    return odd == 1 and -1 or 1
+end
+
 fermion.c_rules = {
     {
         formula = "A B = sign * B A, A and B on different modes: sign = (-1)^(odd_a odd_b).",
@@ -107,6 +118,20 @@ fermion.c_rules = {
         up ^= lowest;
     }
     return odd ? -1 : 1;]],
+    },
+    {
+        formula = "c+_to c_from |state> = sign * |state with the electron moved>, bit p of state being mode p, the move being possible: "
+            .. "sign = (-1)^(occupied modes strictly between).",
+        head = "static inline int kl_phase_hop(uint64_t state, int to, int from)",
+        body = [[
+    const int low = to < from ? to : from, high = to < from ? from : to;
+    const uint64_t below_high = (UINT64_C(1) << high) - 1u, up_to_low = (UINT64_C(2) << low) - 1u;
+    uint64_t s = state & below_high & ~up_to_low;
+    s ^= s >> 32;
+    s ^= s >> 16;
+    s ^= s >> 8;
+    s ^= s >> 4;
+    return (0x6996u >> (s & 15u)) & 1u ? -1 : 1;]],
     },
 }
 

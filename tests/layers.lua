@@ -8,8 +8,8 @@
 -- dense and gemm are arithmetic without physics, so that every layer may call them; lattice, params and terms are layer 1 because coefficients of the
 -- generated tables are functions of a lattice's sites and a user's parameters, and because they know no sectors.
 local layer_of = {
-    [0] = "base config dense dev blas gemm gemm_tmpl mem prof",
-    [1] = "lattice model modelcache params phase siteop terms",
+    [0] = "base config dense dev blas gemm gemm_tmpl mem par prof",
+    [1] = "fcidump lattice model modelcache params phase siteop terms",
     [2] = "qn sector",
     [3] = "batch record",
     [4] = "exec exec_absent exec_host batch_host",

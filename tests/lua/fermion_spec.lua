@@ -117,6 +117,21 @@ describe("fermion", function()
         end
     end)
 
+    it("moves an electron with the sign of hop: every c+_p c_q on every state of five modes", function()
+        local m = fermion.modes(5)
+        for to = 0, 4 do
+            for from = 0, 4 do
+                local product = matrix.multiply(matrix.transpose(m[to + 1]), m[from + 1])
+                for state = 0, 31 do
+                    local gone = state & ~(1 << from)
+                    if gone ~= state and gone & (1 << to) == 0 then
+                        assert.are.equal(fermion.hop(state, to, from), matrix.get(product, gone | (1 << to), state))
+                    end
+                end
+            end
+        end
+    end)
+
     it("gives C the same signs", function()
         local cc = helper.cc()
         if not cc then pending("no C compiler") return end
@@ -150,6 +165,8 @@ int main(void)
     }
     for (unsigned up = 0; up < 16; up++)
         for (unsigned dn = 0; dn < 16; dn++) printf("%d\n", kl_phase_flavour_major(up, dn));
+    for (int to = 0; to < 64; to += 3)
+        for (int from = 0; from < 64; from += 3) printf("%d\n", kl_phase_hop(UINT64_C(0x9e3779b97f4a7c15), to, from));
     return 0;
 }
 ]])
@@ -183,6 +200,12 @@ int main(void)
             for dn = 0, 15 do
                 p = p + 1
                 assert.are.equal(fermion.flavour_major(up, dn), tonumber(lines[p]))
+            end
+        end
+        for to = 0, 63, 3 do
+            for from = 0, 63, 3 do
+                p = p + 1
+                assert.are.equal(fermion.hop(0x9e3779b97f4a7c15, to, from), tonumber(lines[p]))
             end
         end
         assert.are.equal(#lines, p)
