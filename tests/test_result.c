@@ -22,6 +22,10 @@
 
 static char folder[64], path[96], other[96];
 
+/* HDF5 1.10 itself loses a few bytes when it gives up on damaged metadata; sound files leave none. Ours is counted by kl_mem_live_total. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) { return "leak:libhdf5\n"; }
+
 /* ---- a small run to write down ---- */
 
 typedef struct fixture {
