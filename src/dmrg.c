@@ -31,11 +31,23 @@ typedef struct run {
     const kl_dmrg_monitor *mon;
     kl_dmrg_result *res;
     double energy[KL_MAX_ROOT];
-    double constant;
+    double constant, unit;       /* unit: of the energies, so that no tolerance depends on what the couplings are measured in */
     int sweep, istep, interrupted;
     double discarded, entropy;   /* of the last truncation */
     double *entropies;
 } run;
+
+/* The largest coefficient that joins sites: a strong repulsion on one site says little of the gap. */
+static double unit_of(const kl_terms *t)
+{
+    double joint = 0, all = 0;
+    for (int64_t i = 0; i < t->nterm; i++) {
+        const double c = fabs(t->term[i].coef);
+        all = fmax(all, c);
+        if (t->term[i].nop > 1) joint = fmax(joint, c);
+    }
+    return joint > 0 ? joint : all > 0 ? all : 1;
+}
 
 typedef struct stage { /* one sweep's orders */
     int m;
@@ -141,7 +153,7 @@ static double estimate(const kl_dmrg_result *res, double *limit)
     while (k >= 0 && res->row[k].m == b->m) k--;
     if (res->nrow < 2 || b->noise > 0 || b[-1].noise > 0) return INFINITY;
     const double change = fabs(b->change);
-    if (b->discarded < 1e-14 * (1 + fabs(b->energy[0]))) return change; /* nothing that counts is truncated */
+    if (b->discarded < 1e-14) return change; /* nothing that counts is truncated */
     const kl_dmrg_row *const a = k >= 0 && !(res->row[k].noise > 0) ? &res->row[k] : NULL;
     if (!a || !(a->discarded > b->discarded) || !(a->energy[0] > b->energy[0])) return change;
     const double left = (a->energy[0] - b->energy[0]) * b->discarded / (a->discarded - b->discarded);
@@ -154,14 +166,14 @@ static stage next_stage(const run *r, double accuracy, int m_cap)
 {
     const kl_dmrg_result *const res = r->res;
     const int k = res->nrow;
-    const double scale = k ? fmax(fabs(res->row[k - 1].energy[0]), 1e-3) : 1.0;
+    const double scale = k ? fmax(fabs(res->row[k - 1].energy[0]), 1e-3 * r->unit) : r->unit;
     double m = M_FIRST;
     for (int i = 1; i < k; i++) m *= 1.6;
     stage g = {.m = m < m_cap ? (int)m / 8 * 8 : m_cap, .max_apply = r->o->max_apply ? r->o->max_apply : k < 2 ? 4 : 6, .tol_rel = k < 2 ? 0.1 : 0.02};
     if (g.m > m_cap) g.m = m_cap;
-    const double final = 0.1 * sqrt(GAP * accuracy * scale);
+    const double final = 0.1 * sqrt(GAP * r->unit * accuracy * scale);
     const double w = k ? fmax(res->row[k - 1].discarded, 1e-16) : 1e-4;
-    g.tol = fmax(final, 0.02 * sqrt(w * scale));
+    g.tol = fmax(final, 0.02 * sqrt(w * r->unit * scale));
     g.noise = k == 0 ? 1e-4 : k == 1 ? 1e-6 : 0;
     g.precise = k >= 2 && res->row[k - 1].discarded < 1e-11;
     return g;
@@ -170,7 +182,7 @@ static stage next_stage(const run *r, double accuracy, int m_cap)
 static stage given_stage(const run *r, int i)
 {
     const kl_dmrg_sweep *const s = &r->o->sweep[i < r->o->nsweep ? i : r->o->nsweep - 1]; /* behind a schedule that is done: its last once more */
-    return (stage){.m = s->m, .noise = s->noise, .tol = s->tol > 0 ? s->tol : 1e-8, .max_apply = r->o->max_apply ? r->o->max_apply : 30,
+    return (stage){.m = s->m, .noise = s->noise, .tol = s->tol > 0 ? s->tol : 1e-8 * r->unit, .max_apply = r->o->max_apply ? r->o->max_apply : 30,
                    .precise = s->noise == 0 && r->res->nrow && r->res->row[r->res->nrow - 1].discarded < 1e-11};
 }
 
@@ -183,6 +195,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     const double t0 = now();
     run r = {.o = o, .mon = mon, .res = res, .constant = terms->constant};
     *res = (kl_dmrg_result){.nstate = o->nstate};
+    r.unit = unit_of(terms);
     if (o->ndone > 0) {
         KL_TRY(kl_alloc(&res->row, o->ndone, KL_MEM_MISC, err));
         memcpy(res->row, o->done, sizeof *res->row * (size_t)o->ndone);
