@@ -11,6 +11,18 @@ typedef struct kl_batch kl_batch; /* record.h */
 
 typedef enum kl_space { KL_SPACE_HOST, KL_SPACE_DEVICE } kl_space;
 
+typedef struct kl_kron kl_kron; /* kron.h */
+
+/* Linear combinations and inner products in one pass over memory: out_k = sum_j c[k][j] in_j, and dots of pairs, numbers 0..nin-1 being the inputs as they
+   were and nin.. the outputs. Outputs may be inputs. A coefficient 0 reads nothing, so NaN there does no harm. */
+enum { KL_FUSE_MOST = 80, KL_FUSE_MOST_OUT = 24, KL_FUSE_MOST_PAIR = 128 };
+typedef struct kl_fuse {
+    int nin, nout, npair; /* at most KL_FUSE_MOST, _OUT and _PAIR */
+    const kl_dptr *in, *out;
+    const double *c;      /* [nout][nin], host */
+    const int (*pair)[2]; /* [npair] */
+} kl_fuse;
+
 /* All counts are doubles unless a name ends in _bytes. V is nvec vectors of length n, vector j at V + j*ldv. Host arrays are plain pointers. */
 typedef struct kl_vtable {
     kl_status (*alloc)(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);                      /* contents undefined */
@@ -26,6 +38,10 @@ typedef struct kl_vtable {
     kl_status (*batch_prepare)(kl_exec *ex, kl_batch *b, kl_err *err);                          /* upload records, choose kernels; once per batch */
     kl_status (*batch_apply)(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err); /* y = sum of records on x; every element of y is written */
     void (*batch_release)(kl_exec *ex, kl_batch *b);
+    void (*fuse)(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots);                       /* dots[npair], host */
+    kl_status (*kron_prepare)(kl_exec *ex, kl_kron *k, kl_err *err);                            /* upload tables, make work space; once */
+    kl_status (*kron_apply)(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy, kl_err *err); /* y = K x; *xy = x . y unless NULL */
+    void (*kron_release)(kl_exec *ex, kl_kron *k);
 } kl_vtable;
 
 struct kl_exec {

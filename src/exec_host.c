@@ -4,6 +4,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "exec.h"
 #include "batch_host.h"
+#include "fuse_host.h"
+#include "kron_host.h"
 #include "blas.h"
 #include "dense.h"
 #include "mem.h"
@@ -336,6 +338,10 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
         .batch_prepare = kl_host_batch_prepare,
         .batch_apply = kl_host_batch_apply,
         .batch_release = kl_host_batch_release,
+        .fuse = kl_host_fuse,
+        .kron_prepare = kl_host_kron_prepare,
+        .kron_apply = kl_host_kron_apply,
+        .kron_release = kl_host_kron_release,
     };
     return st;
 out:

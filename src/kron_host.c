@@ -1,0 +1,132 @@
+/* The host executor's entries for sums of Kronecker products: threads over 8 left states at a time, then over tiles, each element of y written by one
+   thread in a fixed order, so the bits of a result depend neither on timing nor on the number of threads.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "kron_host.h"
+#include "kron_kernel.h"
+#include "mem.h"
+
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LANES = KL_KRON_LANES };
+
+const kl_kron_kernel *kl_kron_choose(void)
+{
+    static const kl_kron_kernel *const all[] = {
+#if defined(__x86_64__)
+        &kl_kron_avx512, &kl_kron_avx2,
+#endif
+        &kl_kron_generic};
+    enum { N = sizeof all / sizeof *all };
+    int can[N];
+    can[N - 1] = 1;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    can[0] = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    can[1] = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+    const char *const wish = getenv("KRONLAT_ISA");
+    int pick = 0;
+    while (!can[pick]) pick++;
+    for (int i = 0; wish && i < N; i++)
+        if (can[i] && !strcmp(wish, all[i]->name)) pick = i;
+    return all[pick];
+}
+
+/* What the host keeps beside the tables. */
+typedef struct host_kron {
+    const kl_kron_kernel *kernel;
+    int nthread;
+    int64_t buffer;   /* doubles of one of a thread's two */
+    double *work;     /* [nthread][2][buffer] */
+    double *dot;      /* [ntile_all] */
+    double *before_right, *before_left; /* [nblock + 1] cost of the blocks before */
+} host_kron;
+
+enum { STREAM_FROM = 1 << 20, /* doubles of a vector from which y is not wanted in the caches between the two halves of a product */
+       PARALLEL_FROM = 1 << 14 };
+
+kl_status kl_host_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err)
+{
+    kl_status st = KL_OK;
+    host_kron *h = NULL;
+    KL_TRY(kl_alloc(&h, 1, KL_MEM_MISC, err));
+    k->device = h;
+    h->kernel = kl_kron_choose();
+    h->nthread = k->n < PARALLEL_FROM ? 1 : ex->nthread;
+    h->buffer = k->ntile_max * LANES * LANES + LANES;
+    int64_t all;
+    if (!kl_mul_size(2 * h->nthread, h->buffer, &all)) KL_TRY(kl_fail(err, KL_ENOMEM, "work space of %d threads is beyond any machine", h->nthread));
+    KL_TRY(kl_alloc(&h->work, all, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&h->dot, k->ntile_all, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&h->before_right, k->nblock + 1, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&h->before_left, k->nblock + 1, KL_MEM_WORK, err));
+    for (int64_t i = 0; i < k->nblock; i++) {
+        const kl_kron_block *const b = &k->block[i];
+        h->before_right[i + 1] = h->before_right[i] + (double)((b->nl + LANES - 1) / LANES) * b->cost_right;
+        h->before_left[i + 1] = h->before_left[i] + (double)b->ntile * b->cost_left;
+    }
+    return st;
+out:
+    kl_host_kron_release(ex, k);
+    return st;
+}
+
+void kl_host_kron_release(kl_exec *ex, kl_kron *k)
+{
+    (void)ex;
+    host_kron *h = k->device;
+    if (!h) return;
+    kl_free(&h->work);
+    kl_free(&h->dot);
+    kl_free(&h->before_right);
+    kl_free(&h->before_left);
+    kl_free(&h);
+    k->device = NULL;
+}
+
+/* Units [from, to) of a block that has n of them, each `one` dear and all behind `before`, for thread t of nt: those whose start lies in its share. */
+static void share(double before, double one, int64_t n, double all, int t, int nt, int64_t *from, int64_t *to)
+{
+    const double first = all * t / nt, last = all * (t + 1) / nt;
+    double a = (first - before) / one, b = (last - before) / one;
+    a = a < 0 ? 0 : a > (double)n ? (double)n : a;
+    b = b < 0 ? 0 : b > (double)n ? (double)n : b;
+    *from = (int64_t)a + ((double)(int64_t)a < a); /* rounded up: the same number on both sides of a border */
+    *to = t + 1 == nt ? n : (int64_t)b + ((double)(int64_t)b < b);
+}
+
+kl_status kl_host_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr yp, double *xy, kl_err *err)
+{
+    (void)ex;
+    (void)err;
+    const host_kron *const h = k->device;
+    const double *const x = (const double *)xp.addr;
+    double *const y = (double *)yp.addr;
+    const int stream = k->n >= STREAM_FROM && yp.addr % (LANES * sizeof(double)) == 0;
+    const int nthread = omp_in_parallel() ? 1 : h->nthread;
+#pragma omp parallel num_threads(nthread) if (nthread > 1)
+    {
+        const int t = omp_get_thread_num(), nt = omp_get_num_threads();
+        double *const z = h->work + 2 * t * h->buffer, *const acc = z + h->buffer;
+        int64_t from, to;
+        for (int64_t i = 0; i < k->nblock; i++) {
+            const kl_kron_block *const b = &k->block[i];
+            share(h->before_right[i], b->cost_right, (b->nl + LANES - 1) / LANES, h->before_right[k->nblock], t, nt, &from, &to);
+            if (from < to) h->kernel->right(k, b, from * LANES, to * LANES < b->nl ? to * LANES : b->nl, x, y, z, acc, stream);
+        }
+#pragma omp barrier
+        for (int64_t i = 0; i < k->nblock; i++) {
+            const kl_kron_block *const b = &k->block[i];
+            share(h->before_left[i], b->cost_left, b->ntile, h->before_left[k->nblock], t, nt, &from, &to);
+            double *const dot = h->dot + b->first_tile;
+            for (; from < to; from++) dot[from] = h->kernel->left(b, from, x, y);
+        }
+    }
+    if (xy) {
+        *xy = 0.0;
+        for (int64_t i = 0; i < k->ntile_all; i++) *xy += h->dot[i];
+    }
+    return KL_OK;
+}
