@@ -345,7 +345,7 @@ void core_known_check(const core_known *k)
     core_go(&j, &r);
     kl_test_case("%s %s", j.name, k->sets ? k->sets : "");
     expect_near(r.res.energy[0], k->energy, k->allowed * fabs(k->energy));
-    expect_true(r.res.energy[0] > k->energy - 1e-12 * fabs(k->energy)); /* variational */
+    expect_true(r.res.energy[0] > k->energy - 0.1 * k->allowed * fabs(k->energy)); /* variational, to the digits that are known */
     if (!k->m) expect_eq(r.res.stop, KL_STOP_CONVERGED);
     core_drop(&r);
     core_close(&j);
