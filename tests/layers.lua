@@ -14,8 +14,8 @@ local layer_of = {
     [3] = "batch record",
     [4] = "exec exec_absent exec_host batch_host fuse_host kron kron_host kron_kernel kron_tmpl",
     [5] = "davidson lanczos linop lobpcg ortho",
-    [6] = "block canonical checkpoint cover dmrg engine growth measure mpo plan renorm result state superblock system truncate",
-    [7] = "inventory job json main options plot report task",
+    [6] = "block canonical checkpoint cover determinant dmrg engine growth measure mpo plan renorm request result state superblock system truncate",
+    [7] = "bench inventory job json main options plot report task",
 }
 
 -- What a layer may not see although it lies below: executors and solvers run anything, so they see no model and no lattice.

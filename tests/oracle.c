@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "oracle.h"
 #include <lapack.h>
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -399,6 +400,7 @@ double oracle_expect(const oracle *o, const double *psi, int nop, const int *sit
 {
     oracle_string s = {.nfactor = nop};
     projector p = {psi, 0.0};
+    assert(nop <= ORACLE_MAX_FACTOR);
     for (int f = 0; f < nop; f++) {
         s.factor[f].pos = o->lattice->position[site[f]];
         s.factor[f].op = named_op(o->type[s.factor[f].pos], name[f]);

@@ -8,13 +8,15 @@
 #include "model.h"
 #include "params.h"
 
+enum { ORACLE_MAX_FACTOR = 64 }; /* a measured string has an operator on every site, a term of a model KL_MAX_FACTOR at most */
+
 typedef struct oracle_string {
     double coef;
     int nfactor, plus_hc;
     struct {
         int pos;
         const kl_site_op *op;
-    } factor[KL_MAX_FACTOR]; /* as written: factor[0] acts last */
+    } factor[ORACLE_MAX_FACTOR]; /* as written: factor[0] acts last */
 } oracle_string;
 
 typedef struct oracle {
