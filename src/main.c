@@ -106,37 +106,46 @@ static kl_status on_checkpoint(void *self, const kl_state *state, int sweep_done
     return KL_OK;
 }
 
+/* Adds "name=text" and a line break; line breaks inside a text would make two lines of one, and no option holds any. */
+static kl_status add_line(char **out, int64_t *used, const char *name, const char *text, kl_err *err)
+{
+    const int64_t n = (int64_t)strlen(name) + (int64_t)strlen(text) + 2;
+    const kl_status st = kl_realloc(out, *used + n + 1, KL_MEM_MISC, err);
+    if (st != KL_OK) return st;
+    snprintf(*out + *used, (size_t)n + 1, "%s=%s\n", name, text);
+    for (char *c = *out + *used; c < *out + *used + n - 1; c++)
+        if (*c == '\n') *c = ' ';
+    *used += n;
+    return KL_OK;
+}
+
 /* What was asked, as "name=value" lines that --resume reads back. Charges are those of this run, and one parameter may be set by a sweep. */
 static kl_status options_text(const kl_options *o, const kl_task *t, const char *swept, double value, char **out, kl_err *err)
 {
     kl_status st = KL_OK;
-    size_t used = 0;
-    const char *name;
-    char line[8192];
-    KL_TRY(kl_alloc(out, 1, KL_MEM_MISC, err));
-    for (int i = -1 - t->model->ncharge - (swept != NULL);; i++) {
-        if (i == -1) snprintf(line, sizeof(line), "model=%s\n", o->model);
-        else if (i < -1 && i >= -1 - t->model->ncharge) {
-            const int c = -2 - i;
-            const kl_charge *q = &t->model->charge[c];
-            const long long num = (long long)t->dmrg.target.v[c] * q->unit_num;
-            if (num % q->unit_den == 0) snprintf(line, sizeof(line), "charge=%s=%lld\n", q->name, num / q->unit_den);
-            else snprintf(line, sizeof(line), "charge=%s=%lld/%d\n", q->name, num, q->unit_den);
-        } else if (i < -1) snprintf(line, sizeof(line), "parameter=%s=%.17g\n", swept, value);
-        else {
-            char text[8000];
-            if (!kl_options_given(o, i, &name, text, sizeof(text))) break;
-            const size_t length = swept == NULL ? 0 : strlen(swept);
-            if (strcmp(name, "charge") == 0 || strcmp(name, "sweep-parameter") == 0 || strcmp(name, "start") == 0) continue;
-            if (length > 0 && strcmp(name, "parameter") == 0 && kl_split_name(text) == length && memcmp(text, swept, length) == 0) continue;
-            snprintf(line, sizeof(line), "%s=%s\n", name, text);
-        }
-        const size_t n = strlen(line);
-        KL_TRY(kl_realloc(out, (int64_t)(used + n + 1), KL_MEM_MISC, err));
-        memcpy(*out + used, line, n + 1);
-        used += n;
+    int64_t used = 0;
+    const char *name, *text;
+    char number[40], charge[64];
+    *out = NULL;
+    KL_TRY(add_line(out, &used, "model", o->model, err));
+    for (int c = 0; c < t->model->ncharge; c++) {
+        const kl_charge *q = &t->model->charge[c];
+        const long long num = (long long)t->dmrg.target.v[c] * q->unit_num;
+        snprintf(charge, sizeof(charge), num % q->unit_den == 0 ? "%.30s=%lld" : "%.30s=%lld/%d", q->name, num % q->unit_den == 0 ? num / q->unit_den : num, q->unit_den);
+        KL_TRY(add_line(out, &used, "charge", charge, err));
+    }
+    if (swept != NULL) {
+        snprintf(charge, sizeof(charge), "%.30s=%.17g", swept, value);
+        KL_TRY(add_line(out, &used, "parameter", charge, err));
+    }
+    for (int i = 0; kl_options_given(o, i, &name, &text, number); i++) {
+        const size_t length = swept == NULL ? 0 : strlen(swept);
+        if (strcmp(name, "charge") == 0 || strcmp(name, "sweep-parameter") == 0 || strcmp(name, "start") == 0) continue;
+        if (length > 0 && strcmp(name, "parameter") == 0 && kl_split_name(text) == length && memcmp(text, swept, length) == 0) continue;
+        KL_TRY(add_line(out, &used, name, text, err));
     }
 out:
+    if (st != KL_OK) kl_free(out);
     return st;
 }
 

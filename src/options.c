@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "mem.h"
@@ -31,8 +32,8 @@ typedef struct command_row {
 
 static const command_row command_table[KL_NCMD] = { /* ORDER KL_CMD */
     {"dmrg", SUBJECT_MODEL, "MODEL", "Find ground or low excited states of a model by DMRG.",
-     "Example: the Hubbard chain of 32 sites at half filling, energy to nine digits:\n"
-     "  kronlat dmrg hubbard --sites 32 -p U=4 --charge N_up=16 --charge N_dn=16 --accuracy 1e-9\n\n"
+     "Example: the Hubbard chain of 32 sites at half filling, its energy to nine digits:\n"
+     "  kronlat dmrg hubbard --sites 32 -p U=4 --charge N_up=16 --charge N_dn=16\n\n"
      "MODEL is a name that `kronlat models' lists, or the path of a model file. Every conserved charge must be given; leave them out to be told "
      "what is allowed. With neither --m, --schedule nor --accuracy the wanted accuracy is 1e-9, relative. Result and checkpoints go to one HDF5 file.\n\n"
      "Exit status: 0 when the run ended, converged or not (the report says which); 2 for bad input, no memory or no disk; 130 when interrupted "
@@ -88,7 +89,7 @@ static kl_status check_not_empty(kl_options *o, const char *where, const char *v
 #define BIT(name) (1u << KL_CMD_##name)
 #define AT(field) offsetof(kl_options, field)
 
-static const char *const group_title[] = {NULL, "The system:", "Accuracy:", "The run:", "The machine:", "Output:", "Help:"};
+static const char *const group_title[] = {NULL, "The system:", "Accuracy:", "The run:", "The machine:", "Output:", NULL};
 enum { G_SYSTEM = 1, G_ACCURACY, G_RUN, G_MACHINE, G_OUTPUT, G_HELP };
 enum { RUNS = BIT(DMRG) | BIT(RUN), SETS = RUNS | BIT(PLAN), ALL = (1u << KL_NCMD) - 1 };
 
@@ -125,7 +126,7 @@ static const option_row option_table[] = {
     {"basis", 0, "N", G_RUN, RUNS | BIT(GROWTH), AS_INT, AT(basis), 3, 1000, NULL, NULL, "vectors in the eigensolver's basis (20)"},
     {"start", 0, "WHAT", G_RUN, RUNS, AS_TEXT, AT(start), 0, 0, NULL, check_start,
      "neel, product:STATE,STATE,... (repeated along the lattice), or RESULT.h5: another m or other parameters are welcome"},
-    {"seed", 0, "N", G_RUN, SETS | BIT(GROWTH), AS_INT, AT(seed), 0, 9007199254740992.0, NULL, NULL, "of random numbers (1): start vectors, random arrays"},
+    {"seed", 0, "N", G_RUN, SETS | BIT(GROWTH), AS_INT, AT(seed), 1, 9007199254740992.0, NULL, NULL, "of random numbers (1): start vectors, random arrays"},
     {"sweep-parameter", 0, "NAME=FROM:TO:STEP", G_RUN, RUNS, AS_TEXT, AT(sweep_parameter), 0, 0, NULL, check_sweep,
      "one run for each value (or NAME=a,b,...), each starting from the state before"},
     {"infinite", 0, NULL, G_RUN, RUNS, AS_FLAG, AT(infinite), 0, 0, NULL, NULL, "infinite-lattice growth only, as `kronlat growth'"},
@@ -134,7 +135,7 @@ static const option_row option_table[] = {
     {"exec", 0, "WHERE", G_MACHINE, SETS | BIT(GROWTH), AS_CHOICE, AT(exec), 0, 0, "auto|host|offload|cuda", NULL, "auto, host, offload or cuda (auto)"},
 
     {"output", 'o', "FILE", G_OUTPUT, RUNS | BIT(PLOT), AS_TEXT, AT(output), 0, 0, NULL, check_not_empty,
-     "result file, an older one is replaced (a new name made from model and charges); none: no file"},
+     "file to write, an older one is replaced; for results a new name is made up where none is given, and none means no file"},
     {"resume", 0, "FILE", G_OUTPUT, RUNS, AS_TEXT, AT(resume), 0, 0, NULL, check_not_empty, "go on from the checkpoint in FILE, and write there"},
     {"checkpoint-every", 0, "S", G_OUTPUT, RUNS, AS_REAL, AT(checkpoint_every), 0, 1e9, NULL, NULL,
      "seconds between checkpoints inside a sweep (60); there is one at every sweep's end"},
@@ -508,7 +509,7 @@ static void argp_options(kl_command command, struct argp_option *out)
         if (!(row->commands >> command & 1u)) continue;
         if (row->group != group) {
             group = row->group;
-            out[n++] = (struct argp_option){NULL, 0, NULL, 0, group_title[group], group};
+            if (group_title[group] != NULL) out[n++] = (struct argp_option){NULL, 0, NULL, 0, group_title[group], group};
         }
         out[n++] = (struct argp_option){row->name, row->letter != 0 ? row->letter : KEY_FIRST + i, row->arg, 0, row->help, group};
     }
@@ -538,7 +539,8 @@ void kl_options_help(kl_command command)
     char doc[MAX_DOC], name[64];
     make_argp(command, options, doc, sizeof(doc), &argp);
     snprintf(name, sizeof(name), "kronlat %s", command_table[command].name);
-    argp_help(&argp, stdout, ARGP_HELP_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG | ARGP_HELP_POST_DOC, name);
+    setenv("ARGP_HELP_FMT", "no-dup-args-note,rmargin=96", 0); /* argp has no other handle for these */
+    argp_help(&argp, stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_PRE_DOC | ARGP_HELP_LONG | ARGP_HELP_POST_DOC, name);
 }
 
 static kl_status join_words(int argc, char **argv, char **out, kl_err *err)
@@ -702,7 +704,7 @@ kl_status kl_options_check(const kl_options *o, kl_err *err)
     return KL_OK;
 }
 
-int kl_options_given(const kl_options *o, int i, const char **name, char *value, size_t size)
+int kl_options_given(const kl_options *o, int i, const char **name, const char **value, char number[40])
 {
     for (int r = 0; r < NOPTION; r++) {
         const option_row *row = &option_table[r];
@@ -714,12 +716,13 @@ int kl_options_given(const kl_options *o, int i, const char **name, char *value,
             continue;
         }
         *name = row->name;
+        *value = number;
         switch (row->kind) {
-        case AS_FLAG: snprintf(value, size, "true"); break;
-        case AS_INT: snprintf(value, size, "%lld", (long long)*(const int64_t *)(const void *)field); break;
-        case AS_REAL: snprintf(value, size, "%.17g", *(const double *)(const void *)field); break;
-        case AS_NAMED: snprintf(value, size, "%s", ((const kl_text_list *)(const void *)field)->text[i]); break;
-        default: snprintf(value, size, "%s", *(char *const *)(const void *)field); break;
+        case AS_FLAG: *value = "true"; break;
+        case AS_INT: snprintf(number, 40, "%lld", (long long)*(const int64_t *)(const void *)field); break;
+        case AS_REAL: snprintf(number, 40, "%.17g", *(const double *)(const void *)field); break;
+        case AS_NAMED: *value = ((const kl_text_list *)(const void *)field)->text[i]; break;
+        default: *value = *(char *const *)(const void *)field; break;
         }
         return 1;
     }

@@ -78,8 +78,8 @@ void kl_options_help(kl_command command);
 const char *kl_command_name(kl_command command);
 
 /* The i-th option that was given, as name and value, in the table's order (lists: the values one by one); 0 behind the last.
-   For the result file: enough to see, and to repeat, what was asked. */
-int kl_options_given(const kl_options *o, int i, const char **name, char *value, size_t size);
+   The value is the option's own text or stands in `number`. For the result file: enough to see, and to repeat, what was asked. */
+int kl_options_given(const kl_options *o, int i, const char **name, const char **value, char number[40]);
 
 /* "U=0:8:0.5" or "U=0,1,4" -> the values, both ends included. */
 kl_status kl_options_sweep(const char *text, int *n, double **value, kl_err *err) KL_MUST_CHECK;

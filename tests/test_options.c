@@ -52,10 +52,10 @@ static void test_values(void **state)
     assert_string_equal(o->output, "x.h5");
     assert_true(o->json && !o->verbose && o->checkpoint_every == 7.5);
     assert_string_equal(o->pin.text[0], "Sz@0=-0.5");
-    const char *name;
-    char value[64];
+    const char *name, *value;
+    char number[40];
     int n = 0, seen = 0;
-    while (kl_options_given(o, n, &name, value, sizeof value)) {
+    while (kl_options_given(o, n, &name, &value, number)) {
         seen += strcmp(name, "parameter") == 0 && strcmp(value, "t=1/2") == 0;
         assert_true(strcmp(name, "output") != 0 && strcmp(name, "json") != 0);
         n++;
