@@ -23,6 +23,7 @@
 #include "mem.h"
 #include "plot.h"
 #include "report.h"
+#include "request.h"
 #include "task.h"
 
 enum { STATUS_OK = 0, STATUS_BAD = 2, STATUS_INTERRUPTED = 130 };
@@ -200,6 +201,23 @@ static kl_status choose_path(run *x, const char *label, kl_err *err)
     return probe_path(x->path, err);
 }
 
+/* All --measure against model and lattice, before hours are spent. Files to overlap with must be there already. */
+static kl_status check_measure(const kl_options *o, const kl_task *t, kl_err *err)
+{
+    for (int i = 0; i < o->measure.n; i++) {
+        const kl_status st = kl_request_check(o->measure.text[i], t->model, t->lat, err);
+        if (st != KL_OK) return st;
+    }
+    return KL_OK;
+}
+
+/* What --measure asks for, on the state found or read; adds to the result. */
+static kl_status measure(const kl_options *o, const kl_task *t, const kl_state *state, kl_result *r, kl_err *err)
+{
+    const kl_request_scene scene = {t->terms, t->lat, t->params, t->ex};
+    return kl_request_run(&scene, o->measure.n, o->measure.text, state, kl_manifold_size(&r->dmrg), r, err);
+}
+
 /* Energies of one run; *state in: the start or NULL, out: what was found. done: the finished part of a resumed run, or NULL. */
 static kl_status run_once(run *x, kl_state **state, const kl_result *done, const char *swept, double value, kl_err *err)
 {
@@ -219,6 +237,7 @@ static kl_status run_once(run *x, kl_state **state, const kl_result *done, const
     KL_TRY(kl_result_set_dmrg(x->r, &found, err));
     x->r->finished = found.stop != KL_STOP_INTERRUPTED;
     x->r->sweep_done = found.nrow - (x->r->finished ? 0 : 1); /* the row of a broken sweep stands in the table, but the sweep is to be done */
+    if (x->r->finished) KL_TRY(measure(x->o, t, *state, x->r, err));
 out:
     kl_progress_end(&x->progress);
     kl_dmrg_result_clear(&found);
@@ -418,6 +437,7 @@ static kl_status command_dmrg(kl_options *o, int *status, kl_err *err)
     }
     KL_TRY(kl_options_check(o, err));
     KL_TRY(kl_task_create(o, 0, &x.t, err));
+    KL_TRY(check_measure(o, x.t, err));
     KL_TRY(kl_task_charges(x.t, err));
     KL_TRY(kl_task_exec(o, &x.t->ex, err));
     kl_progress_begin(&x.progress, o->verbose, o->nschedule);
@@ -562,6 +582,42 @@ static kl_status command_show(const kl_options *o, kl_err *err)
     return KL_OK;
 }
 
+/* The system is that of the file's own options. */
+static kl_status command_measure(kl_options *o, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_result *r = NULL;
+    kl_task *t = NULL;
+    kl_state *state = NULL;
+    const double started = kl_clock();
+    if (o->measure.n == 0) return kl_fail(err, KL_EINPUT, "measure: --measure is missing; `kronlat measure --help' lists what can be measured");
+    KL_TRY(kl_result_read(o->file, &r, err));
+    o->command = KL_CMD_DMRG;
+    const kl_text_list asked = o->measure;
+    o->measure = (kl_text_list){0}; /* what was asked of the run is in the file */
+    st = adopt_options(o, r, err);
+    for (int i = 0; i < o->measure.n; i++) kl_free(&o->measure.text[i]);
+    kl_free(&o->measure.text);
+    o->measure = asked;
+    if (st != KL_OK) goto out;
+    KL_TRY(kl_task_create(o, 0, &t, err));
+    KL_TRY(check_measure(o, t, err));
+    KL_TRY(kl_task_charges(t, err));
+    KL_TRY(kl_result_match(o->file, r, t->model, t->lat, t->params, t->target, 0, err));
+    KL_TRY(kl_result_read_state(o->file, t->terms, &state, err));
+    KL_TRY(kl_task_exec(o, &t->ex, err));
+    KL_TRY(measure(o, t, state, r, err));
+    KL_TRY(kl_result_write(o->file, r, state, err));
+    const kl_run_facts facts = {t->ex->name, t->ex->nthread, o->file, kl_clock() - started};
+    if (o->json) kl_report_result_json(stdout, r, &facts);
+    else kl_report_result(stdout, r, &facts);
+out:
+    kl_state_destroy(&state);
+    kl_task_destroy(&t);
+    kl_result_destroy(&r);
+    return st;
+}
+
 static kl_status command_plot(const kl_options *o, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -609,6 +665,7 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
     case KL_CMD_GROWTH: return command_growth(o, err);
     case KL_CMD_MODELS: return kl_inventory_models(o, err);
     case KL_CMD_DEVICES: return kl_inventory_devices(o, err);
+    case KL_CMD_MEASURE: return command_measure(o, err);
     case KL_CMD_SHOW: return command_show(o, err);
     case KL_CMD_PLOT: return command_plot(o, err);
     default: return kl_fail(err, KL_EABSENT, "%s is not built into this program", kl_command_name(o->command));

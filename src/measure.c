@@ -228,13 +228,9 @@ static kl_status make_between(const kl_measure *m, const kl_siteop *s, parts *x,
         for (int i = 0; i < model->type[t].dim; i++) KL_TRY(add_element(model, x, t, i, i, 1, err));
     }
     if (!s) return KL_OK;
-    for (int p = 0; p < m->can->nsite; p++)
-        if (!s->mat[type_at(m, p)])
-            return kl_fail(err, KL_EINPUT, "operator '%.200s' is to stand between others, but sites of type %s have none of that name", s->text,
-                           m->can->type[p]->name);
+    if (!kl_siteop_conserves(s))
+        return kl_fail(err, KL_EINPUT, "operator '%.200s' is to stand between others: it must conserve every charge and not vanish on any site type", s->text);
     KL_TRY(make_parts(s, x, err));
-    if (x->n != 1 || kl_qn_cmp(x->list[0].shift, kl_qn_zero()))
-        st = kl_fail(err, KL_EINPUT, "operator '%.200s' is to stand between others and must conserve every charge and not vanish", s->text);
 out:
     return st;
 }

@@ -51,6 +51,18 @@ static const command_row command_table[KL_NCMD] = { /* ORDER KL_CMD */
     {"models", SUBJECT_OPTIONAL_MODEL, "[MODEL]", "List the models, or show one: formula, charges, parameters, operators, terms.",
      "Example:\n  kronlat models heisenberg -p S=1"},
     {"devices", SUBJECT_NONE, "", "Say what this program computes with here: cores, instruction set, BLAS and LAPACK really loaded.", NULL},
+    {"measure", SUBJECT_FILE, "RESULT.h5", "Measure on the state in a result file, and write that into it.",
+     "Example:\n  kronlat measure hubbard.h5 --measure 'corr(cdag_up,c_up)' --measure 'structure(Sz,Sz)' --measure entropy\n\n"
+     "What can be measured, A and B being operators that `kronlat models MODEL' lists, or n_up*n_dn, (Sp+Sm)/2, expipi(Sz) = exp(i pi Sz):\n"
+     "  A                      <A_i> of every site\n"
+     "  corr(A,B)              <A_i B_j> of all pairs; connected(A,B): less <A_i><B_j>\n"
+     "  string(A,S,B)          <A_i S ... S B_j>, S on the sites between\n"
+     "  structure(A,B)         the Fourier transform of corr(A,B) on the lattice's momenta\n"
+     "  product(A@0,B@5,...)   one product on given sites; product(A@0,B@5;S): S on the sites between\n"
+     "  populations            probability of each state of each site\n"
+     "  entropy, spectrum      entanglement entropy and squared Schmidt values of every cut\n"
+     "  energy, variance       <H>, and its two-site variance\n"
+     "  overlap(OTHER.h5)      with the states in another result"},
     {"show", SUBJECT_FILE, "RESULT.h5", "Print what a result file holds.", "Example:\n  kronlat show hubbard.h5 --json"},
     {"plot", SUBJECT_FILE, "RESULT.h5", "Plot a result by gnuplot: energy by sweep, discarded weight, entropy, measured profiles.",
      "Example:\n  kronlat plot hubbard.h5 --output hubbard.svg\n\nThe ending of FILE chooses the format: .svg, .png or .pdf."},
@@ -64,7 +76,7 @@ const char *kl_command_name(kl_command command)
 
 /* ---------------------------------------------------------------- options */
 
-typedef enum value_kind { AS_FLAG, AS_INT, AS_REAL, AS_TEXT, AS_CHOICE, AS_NAMED /* list of NAME=VALUE */ } value_kind;
+typedef enum value_kind { AS_FLAG, AS_INT, AS_REAL, AS_TEXT, AS_CHOICE, AS_NAMED /* list of NAME=VALUE */, AS_LIST /* of texts */ } value_kind;
 
 typedef struct option_row {
     const char *name;
@@ -129,10 +141,13 @@ static const option_row option_table[] = {
     {"seed", 0, "N", G_RUN, SETS | BIT(GROWTH), AS_INT, AT(seed), 1, 9007199254740992.0, NULL, NULL, "of random numbers (1): start vectors, random arrays"},
     {"sweep-parameter", 0, "NAME=FROM:TO:STEP", G_RUN, RUNS, AS_TEXT, AT(sweep_parameter), 0, 0, NULL, check_sweep,
      "one run for each value (or NAME=a,b,...), each starting from the state before"},
+    {"measure", 0, "WHAT", G_RUN, RUNS | BIT(MEASURE), AS_LIST, AT(measure), 0, 0, NULL, check_not_empty,
+     "measure at the end, once for each: an operator (Sz), corr(Sp,Sm), string(Sz,expipi(Sz),Sz), structure(Sz,Sz), product(Sz@0,Sz@5), populations, "
+     "entropy, spectrum, variance, ...; `kronlat measure --help' lists them"},
     {"infinite", 0, NULL, G_RUN, RUNS, AS_FLAG, AT(infinite), 0, 0, NULL, NULL, "infinite-lattice growth only, as `kronlat growth'"},
 
-    {"threads", 0, "N", G_MACHINE, SETS | BIT(GROWTH), AS_INT, AT(threads), 1, 4096, NULL, NULL, "threads (as many as cores)"},
-    {"exec", 0, "WHERE", G_MACHINE, SETS | BIT(GROWTH), AS_CHOICE, AT(exec), 0, 0, "auto|host|offload|cuda", NULL, "auto, host, offload or cuda (auto)"},
+    {"threads", 0, "N", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE), AS_INT, AT(threads), 1, 4096, NULL, NULL, "threads (as many as cores)"},
+    {"exec", 0, "WHERE", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE), AS_CHOICE, AT(exec), 0, 0, "auto|host|offload|cuda", NULL, "auto, host, offload or cuda (auto)"},
 
     {"output", 'o', "FILE", G_OUTPUT, RUNS | BIT(PLOT), AS_TEXT, AT(output), 0, 0, NULL, check_not_empty,
      "file to write, an older one is replaced; for results a new name is made up where none is given, and none means no file"},
@@ -333,11 +348,32 @@ static kl_status add_named(const option_row *row, kl_text_list *list, const char
     return KL_OK;
 }
 
+/* Texts stand as they came; the same one twice is one. */
+static kl_status add_text(kl_text_list *list, const char *value, int from, kl_err *err)
+{
+    for (int i = 0; i < list->n; i++)
+        if (strcmp(list->text[i], value) == 0) return KL_OK;
+    kl_status st = kl_realloc(&list->text, list->n + 1, KL_MEM_MISC, err);
+    if (st != KL_OK) return st;
+    list->text[list->n] = NULL;
+    st = set_text(&list->text[list->n], value, err);
+    if (st != KL_OK) return st;
+    list->n++;
+    if (from == FROM_COMMAND_LINE) list->ntyped = list->n;
+    return KL_OK;
+}
+
 /* Stores one value; `where` is how the user knows the place: "--m", "job.lua: m". */
 static kl_status set_value(kl_options *o, const option_row *row, const char *where, const char *value, int from, kl_err *err)
 {
     const int index = (int)(row - option_table);
     char *const field = (char *)o + row->offset;
+    if (row->kind == AS_LIST) {
+        kl_status st = row->check != NULL ? row->check(o, where, value, err) : KL_OK;
+        if (st == KL_OK) st = add_text((kl_text_list *)(void *)field, value, from, err);
+        if (st == KL_OK && o->given[index] < from) o->given[index] = (unsigned char)from;
+        return st;
+    }
     if (row->kind == AS_NAMED) {
         kl_status st = add_named(row, (kl_text_list *)(void *)field, where, value, from, err);
         if (st == KL_OK && o->given[index] < from) o->given[index] = (unsigned char)from;
@@ -618,7 +654,7 @@ void kl_options_destroy(kl_options **options)
     for (int i = 0; i < NOPTION; i++) {
         char *const field = (char *)o + option_table[i].offset;
         if (option_table[i].kind == AS_TEXT || option_table[i].kind == AS_CHOICE) kl_free((char **)(void *)field);
-        if (option_table[i].kind == AS_NAMED) clear_list((kl_text_list *)(void *)field);
+        if (option_table[i].kind == AS_NAMED || option_table[i].kind == AS_LIST) clear_list((kl_text_list *)(void *)field);
     }
     kl_free(&o->model);
     kl_free(&o->file);
@@ -638,7 +674,7 @@ static const option_row *job_row(const kl_options *o, const char *key)
 kl_status kl_options_kind(const kl_options *o, const char *where, const char *key, kl_option_kind *out, kl_err *err)
 {
     static const kl_option_kind kind[] = {[AS_FLAG] = KL_OPTION_FLAG, [AS_INT] = KL_OPTION_INT, [AS_REAL] = KL_OPTION_REAL,
-                                          [AS_TEXT] = KL_OPTION_TEXT, [AS_CHOICE] = KL_OPTION_TEXT, [AS_NAMED] = KL_OPTION_LIST};
+                                          [AS_TEXT] = KL_OPTION_TEXT, [AS_CHOICE] = KL_OPTION_TEXT, [AS_NAMED] = KL_OPTION_LIST, [AS_LIST] = KL_OPTION_LIST};
     *out = KL_OPTION_TEXT;
     if (strcmp(key, "model") == 0 || strcmp(key, "command") == 0) return KL_OK;
     const option_row *row = job_row(o, key);
@@ -685,6 +721,7 @@ kl_status kl_options_check(const kl_options *o, kl_err *err)
         {"infinite", "start", "growth starts from random vectors"},
         {"infinite", "sweep-parameter", "growth is one run"},
         {"infinite", "schedule", "growth has no sweeps; give --m"},
+        {"infinite", "measure", "growth keeps no state"},
         {"infinite", "output", "growth writes no result file"},
         {"infinite", "lattice", "growth builds chains; give --sites"},
     };
@@ -710,7 +747,7 @@ int kl_options_given(const kl_options *o, int i, const char **name, const char *
         const option_row *row = &option_table[r];
         if (!o->given[r] || row->group == G_HELP || row->group == G_OUTPUT) continue;
         const char *field = (const char *)o + row->offset;
-        const int count = row->kind == AS_NAMED ? ((const kl_text_list *)(const void *)field)->n : 1;
+        const int count = row->kind == AS_NAMED || row->kind == AS_LIST ? ((const kl_text_list *)(const void *)field)->n : 1;
         if (i >= count) {
             i -= count;
             continue;
@@ -721,7 +758,8 @@ int kl_options_given(const kl_options *o, int i, const char **name, const char *
         case AS_FLAG: *value = "true"; break;
         case AS_INT: snprintf(number, 40, "%lld", (long long)*(const int64_t *)(const void *)field); break;
         case AS_REAL: snprintf(number, 40, "%.17g", *(const double *)(const void *)field); break;
-        case AS_NAMED: *value = ((const kl_text_list *)(const void *)field)->text[i]; break;
+        case AS_NAMED:
+        case AS_LIST: *value = ((const kl_text_list *)(const void *)field)->text[i]; break;
         default: *value = *(char *const *)(const void *)field; break;
         }
         return 1;

@@ -147,8 +147,7 @@ static void print_sweeps(FILE *to, const kl_dmrg_result *d)
     }
 }
 
-/* How many of the lowest energies cannot be told apart: at least 1. */
-static int manifold_size(const kl_dmrg_result *d)
+int kl_manifold_size(const kl_dmrg_result *d)
 {
     const double near = fmax(2 * d->error_estimate, 1e-10 * fmax(1, fabs(d->energy[0])));
     int n = 1;
@@ -169,7 +168,7 @@ static void print_energies(FILE *to, const kl_dmrg_result *d)
     }
     for (int k = 1; k < d->nstate; k++)
         fprintf(to, "state %-6d %s  %.6e above the lowest\n", k, energy_text(d->energy[k], d->error_estimate, e), d->energy[k] - d->energy[0]);
-    const int n = manifold_size(d);
+    const int n = kl_manifold_size(d);
     if (n == d->nstate) fprintf(to, "manifold     all %d states lie within the error of each other, and there may be more: ask for more states\n", n);
     else if (n > 1) fprintf(to, "manifold     the lowest %d states lie within the error of each other: a manifold, not a state\n", n);
 }
@@ -319,7 +318,7 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
         kl_json_real(&j, "discarded", d->discarded);
         kl_json_bool(&j, "converged", converged);
         kl_json_text(&j, "stop", stop_word(d->stop));
-        kl_json_int(&j, "manifold", manifold_size(d));
+        kl_json_int(&j, "manifold", kl_manifold_size(d));
         kl_json_int(&j, "products", d->napply);
         kl_json_real(&j, "flop", d->flop);
         kl_json_int(&j, "dim_max", d->dim_max);

@@ -259,3 +259,20 @@ static int same(const kl_siteop *a, const kl_siteop *b, int turned)
 
 int kl_siteop_adjoint(const kl_siteop *a, const kl_siteop *b) { return same(a, b, 1); }
 int kl_siteop_equal(const kl_siteop *a, const kl_siteop *b) { return same(a, b, 0); }
+
+int kl_siteop_conserves(const kl_siteop *a)
+{
+    for (int t = 0; t < a->model->ntype; t++) {
+        const kl_site_type *const type = &a->model->type[t];
+        int any = 0;
+        for (int c = 0; a->mat[t] && c < type->dim; c++)
+            for (int i = 0; i < type->dim; i++) {
+                if (a->mat[t][i + c * type->dim] == 0) continue;
+                any = 1;
+                for (int q = 0; q < a->model->ncharge; q++)
+                    if (type->state_charge[i][q] != type->state_charge[c][q]) return 0;
+            }
+        if (!any) return 0;
+    }
+    return 1;
+}

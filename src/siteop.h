@@ -21,4 +21,7 @@ void kl_siteop_destroy(kl_siteop **op);
 int kl_siteop_adjoint(const kl_siteop *a, const kl_siteop *b);
 int kl_siteop_equal(const kl_siteop *a, const kl_siteop *b);
 
+/* 1 when it changes no charge and vanishes on no site type: what may stand between other operators. */
+int kl_siteop_conserves(const kl_siteop *a);
+
 #endif

@@ -9,6 +9,7 @@
 #include "dmrg.h"
 #include "measure.h"
 #include "prof.h"
+#include "request.h"
 
 enum { MAX_N = 16 };
 
@@ -494,6 +495,99 @@ static void test_refusals(void **state)
     core_no_memory();
 }
 
+/* ---- requests ---- */
+
+static const kl_measured *find(const kl_result *r, const char *name)
+{
+    for (int i = 0; i < r->nmeasured; i++)
+        if (strcmp(r->measured[i].name, name) == 0) return &r->measured[i];
+    print_error("no measurement %s\n", name);
+    fail();
+    return NULL;
+}
+
+/* The two dimer states of a Majumdar-Ghosh ring: each may break the translation, their mean may not. */
+static void test_requests(void **state)
+{
+    (void)state;
+    core_job j;
+    core_open(&j, core_model("j1j2", NULL), "ring:8", NULL, "J1=1 J2=0.5");
+    kl_dmrg_result found;
+    kl_state *s = make_state(&j, "Sz=0", 40, 10, 2, 5, 1e-10, &found);
+    kl_result *r = NULL, *again = NULL;
+    expect_near(found.energy[0], -3, 1e-9);
+    expect_near(found.energy[1], -3, 1e-9);
+    expect_ok(kl_result_create(j.model, j.lat, j.par, s->target, 1, "test", "test", "", &r, &err), err);
+    expect_ok(kl_result_set_dmrg(r, &found, &err), err);
+    const kl_request_scene scene = {j.terms, j.lat, j.par, j.ex};
+    const char *const ask[] = {"Sz", " corr( Sz , Sz ) ", "connected(Sz*Sz,Sz)", "string(Sz,expipi(2*Sz),Sz)", "structure(Sz,Sz)", "product(Sp@0,Sm@3)", "product(Sz@0,Sz@5;expipi(2*Sz))",
+                               "populations", "entropy", "spectrum", "energy", "variance", "(Sp+Sm)/2", "local(Sz/2)"};
+    const int n = (int)(sizeof ask / sizeof *ask);
+    for (int i = 0; i < n; i++) expect_ok(kl_request_check(ask[i], j.model, j.lat, &err), err);
+    expect_ok(kl_request_run(&scene, n, (char *const *)ask, s, 2, r, &err), err);
+    static const struct {
+        const char *name;
+        int rank;
+        int64_t n;
+    } want[] = {{"local/Sz", 1, 8}, {"state_1/local/Sz", 1, 8}, {"manifold/local/Sz", 1, 8}, {"correlation/Sz , Sz", 2, 8}, {"manifold/connected/Sz*Sz,Sz", 2, 8},
+                {"string/Sz,expipi(2*Sz),Sz", 2, 8}, {"structure/Sz,Sz", 1, 8}, {"product/Sp@0,Sm@3", 0, 0}, {"product/Sz@0,Sz@5;expipi(2*Sz)", 0, 0},
+                {"populations", 2, 8}, {"entropy", 1, 7}, {"state_1/spectrum/weights", 2, 7}, {"spectrum/charges", 3, 7}, {"energy", 0, 0}, {"manifold/variance", 0, 0},
+                {"local/(Sp+Sm):2", 1, 8}, {"local/Sz:2", 1, 8}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        const kl_measured *const m = find(r, want[i].name);
+        kl_test_case("%s", m->name);
+        expect_eq(m->rank, want[i].rank);
+        if (m->rank) expect_eq(m->shape[0], want[i].n);
+    }
+    const double *const mean = find(r, "manifold/correlation/Sz , Sz")->data, *const one = find(r, "correlation/Sz , Sz")->data,
+                 *const two = find(r, "state_1/correlation/Sz , Sz")->data;
+    for (int d = 0; d < 8; d++)
+        for (int i = 0; i < 8; i++) {
+            expect_near(mean[i * 8 + (i + d) % 8], mean[d], 1e-7);
+            expect_near(mean[i * 8 + (i + d) % 8], (one[i * 8 + (i + d) % 8] + two[i * 8 + (i + d) % 8]) / 2, 1e-14);
+        }
+    expect_near(find(r, "energy")->data[0], -3, 1e-9);
+    expect_near(find(r, "variance")->data[0], 0, 1e-12);
+    const kl_measured *const w = find(r, "spectrum/weights");
+    for (int cut = 0; cut < 7; cut++) {
+        double sum = 0;
+        for (int64_t i = 0; i < w->shape[1]; i++) {
+            sum += w->data[cut * w->shape[1] + i];
+            if (i) expect_true(w->data[cut * w->shape[1] + i] <= w->data[cut * w->shape[1] + i - 1]);
+        }
+        expect_near(sum, 1, 1e-12);
+    }
+    /* a result file is something to overlap with */
+    const char *const path = "test_measure.h5";
+    char ask_overlap[64];
+    snprintf(ask_overlap, sizeof ask_overlap, "overlap(%s)", path);
+    char *const list[] = {ask_overlap};
+    expect_ok(kl_result_write(path, r, s, &err), err);
+    expect_ok(kl_result_read(path, &again, &err), err);
+    expect_eq(again->nmeasured, r->nmeasured);
+    expect_ok(kl_request_run(&scene, 1, list, s, 2, r, &err), err);
+    expect_near(find(r, "overlap/test_measure.h5")->data[0], 1, 1e-12);
+    expect_near(find(r, "overlap/test_measure.h5")->data[1], 0, 1e-12);
+    remove(path);
+    static const struct {
+        const char *text, *part;
+    } wrong[] = {{"Szz", "did you mean 'Sz'"}, {"corr(Sz)", "2 operators"}, {"corr(Sz,Sz,Sz)", "2 operators"}, {"corr", "brackets"}, {"corr(Sz,Sz", "')'"},
+                 {"cor(Sz,Sz)", "no such measurement"}, {"product(Sz)", "its site"}, {"product(Sz@8)", "0 to 7"}, {"product(Sz@-1)", "0 to 7"}, {"product(Sz@x)", "'x'"},
+                 {"product(Sz@0;Sz;Sz)", "only one"}, {"product(Sz@0;Sp)", "conserve"}, {"string(Sz,Sm,Sz)", "conserve"}, {"string(Sz,Sz)", "3 operators"},
+                 {"string(Sz,0*Sz,Sz)", "vanish"}, {"entropy()", "alone"}, {"overlap()", "missing"}, {"overlap(no/such.h5)", "cannot be opened"}, {"", "expected"},
+                 {"corr(Sz;Sz)", "product"}, {"Sz,Sz", "1 operator"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        kl_test_case("%s", wrong[i].text);
+        expect_refused(kl_request_check(wrong[i].text, j.model, j.lat, &err), strncmp(wrong[i].text, "overlap(no", 10) ? KL_EINPUT : KL_EIO, err, wrong[i].part);
+    }
+    kl_dmrg_result_clear(&found);
+    kl_result_destroy(&r);
+    kl_result_destroy(&again);
+    kl_state_destroy(&s);
+    core_close(&j);
+    core_no_memory();
+}
+
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -568,7 +662,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_siteop),         cmocka_unit_test(test_momenta),   cmocka_unit_test(test_against_full), cmocka_unit_test(test_free_fermions),
         cmocka_unit_test(test_total_spin),     cmocka_unit_test(test_majumdar_ghosh), cmocka_unit_test(test_aklt),     cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_speed),
+        cmocka_unit_test(test_requests),       cmocka_unit_test(test_no_memory), cmocka_unit_test(test_speed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
