@@ -37,10 +37,13 @@ static void quote(FILE *to, const char *text)
     fputc('\'', to);
 }
 
-static void panel(FILE *to, const char *title, const char *x, int log_y, const char *data)
+/* steps > 0: x counts so many steps, each of which gets its mark while there is room. */
+static void panel(FILE *to, const char *title, const char *x, int steps, int log_y, const char *data)
 {
     fprintf(to, "set title ");
     quote(to, title);
+    if (steps > 0 && steps <= 20) fprintf(to, "\nset xrange [0.5:%d.5]; set xtics 1", steps);
+    else fprintf(to, "\nset xrange [*:*]; set xtics autofreq");
     fprintf(to, "\nset xlabel '%s'\n%s\nplot %s using 1:2 with linespoints pointtype 7 pointsize 0.5 notitle\n", x,
             log_y ? "set logscale y; set format y '%.0e'" : "unset logscale y; set format y '%g'", data);
 }
@@ -92,20 +95,20 @@ static void write_script(FILE *to, const kl_result *r, const char *terminal, con
     else fprintf(to, "set terminal %s noenhanced size %d,%d background 'white'\n", terminal, pixels_x, pixels_y);
     fprintf(to, "set output ");
     quote(to, file);
-    snprintf(title, sizeof(title), "%s%s%s%s, %s, %s, E = %.12g", r->model, r->variant[0] != '\0' ? "(" : "", r->variant, r->variant[0] != '\0' ? ")" : "", r->lattice,
-             kl_result_print_charges(r, charges, sizeof(charges)), r->finished ? d->energy[0] : best);
+    snprintf(title, sizeof(title), "%s%s%s%s, %s, %d sites, %s, E = %.12g", r->model, r->variant[0] != '\0' ? "(" : "", r->variant, r->variant[0] != '\0' ? ")" : "", r->lattice,
+             r->nsite, kl_result_print_charges(r, charges, sizeof(charges)), r->finished ? d->energy[0] : best);
     fprintf(to, "\nset grid\nset multiplot layout %d,%d title ", rows, columns);
     quote(to, title);
     fputc('\n', to);
-    if (falling > 0) panel(to, "energy above the lowest sweep", "sweep", 1, "$energy");
-    if (discarding > 0) panel(to, "discarded weight", "sweep", 1, "$discarded");
-    if (d->entropy != NULL && r->nsite > 1) panel(to, "entanglement entropy", "position", 0, "$entropy");
+    if (falling > 0) panel(to, "energy above the lowest sweep", "sweep", d->nrow, 1, "$energy");
+    if (discarding > 0) panel(to, "discarded weight", "sweep", d->nrow, 1, "$discarded");
+    if (d->entropy != NULL && r->nsite > 1) panel(to, "entanglement entropy", "position", 0, 0, "$entropy");
     nprofile = 0;
     for (int i = 0; i < r->nmeasured && nprofile < MAX_PROFILE; i++) {
         char data[32];
         if (!is_profile(r, &r->measured[i])) continue;
         snprintf(data, sizeof(data), "$profile%d", nprofile++);
-        panel(to, r->measured[i].name, "site", 0, data);
+        panel(to, r->measured[i].name, "site", 0, 0, data);
     }
     if (falling + discarding + nprofile == 0 && d->entropy == NULL) fprintf(to, "set yrange [0:1]\nplot [0:1] -1 notitle\n");
     fprintf(to, "unset multiplot\nunset output\n");
