@@ -92,6 +92,86 @@ static kl_status add_part(kl_bigop *g, int64_t from, kl_part x, kl_err *err)
     return KL_OK;
 }
 
+typedef enum repack_unit { PLACES, WHOLE } repack_unit; /* sums are made for parts on one place, or for all of an operator's sector */
+
+static int same_place(const kl_part *a, const kl_part *b) { return a->row == b->row && a->col == b->col; }
+
+static kl_rec sum_record(const kl_bigop *g, const kl_part *p, int64_t to, int ld)
+{
+    if (p->off < 0)
+        return (kl_rec){.kind = KL_REC_FILL, .beta = 1, .at_c = KL_AT_Y, .m = 1, .n = p->nrow, .ldc = ld + 1, .c = to, .alpha = p->coef};
+    return (kl_rec){.kind = KL_REC_ADD, .ta = p->dag, .beta = 1, .at_a = (uint8_t)kl_bigop_at(g, p), .at_c = KL_AT_Y, .m = p->nrow, .n = p->ncol,
+                    .lda = p->ld, .ldc = ld, .a = p->off, .c = to, .alpha = p->coef};
+}
+
+/* Replaces parts by sums of them in a new pack. */
+static kl_status repack(kl_bigop *g, repack_unit unit, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_exec *const ex = g->block->ex;
+    const kl_basis *const basis = &g->enlarged->basis;
+    const int n = basis->nsec;
+    kl_batch batch;
+    kl_part *part = NULL;
+    int64_t *first = NULL, npart = 0, npack = 0;
+    kl_dptr pack = {0};
+    kl_batch_init(&batch);
+    KL_TRY(kl_alloc(&first, (int64_t)g->nop * n + 1, KL_MEM_RECORD, err));
+    KL_TRY(kl_alloc(&part, g->npart, KL_MEM_RECORD, err));
+    for (int b = 0; b < g->nop; b++)
+        for (int c = 0; c < n; c++) {
+            const int64_t at = (int64_t)b * n + c, from = g->first[at], to = g->first[at + 1];
+            first[at] = npart;
+            if (from == to) continue;
+            const int identity = kl_bigop_identity(g, b);
+            for (int64_t i = from; i < to; i++) {
+                const kl_part *const p = &g->part[i];
+                int64_t same = 0, before = 0;
+                for (int64_t j = from; j < to; j++) {
+                    if (unit == PLACES && !same_place(p, &g->part[j])) continue;
+                    same++;
+                    before += j < i;
+                }
+                if (before) continue;
+                if (identity || (unit == PLACES && same == 1)) { /* stays as it is; the identity is never multiplied */
+                    part[npart++] = unit == PLACES ? *p : (kl_part){.nrow = basis->dim[c], .ncol = basis->dim[c], .off = -1, .coef = 1};
+                    continue;
+                }
+                const int rows = unit == PLACES ? p->nrow : basis->dim[g->dst[at]], cols = unit == PLACES ? p->ncol : basis->dim[c];
+                KL_TRY(kl_batch_open_group(&batch, npack, (int64_t)rows * cols, err));
+                KL_TRY(kl_batch_reserve(&batch, same, err));
+                for (int64_t j = i; j < to; j++) {
+                    const kl_part *const q = &g->part[j];
+                    if (unit == PLACES && !same_place(p, q)) continue;
+                    *kl_batch_push(&batch) = sum_record(g, q, npack + (unit == PLACES ? 0 : q->row + (int64_t)q->col * rows), rows);
+                }
+                kl_batch_close_group(&batch, 0);
+                part[npart++] = (kl_part){.row = unit == PLACES ? p->row : 0, .nrow = rows, .col = unit == PLACES ? p->col : 0, .ncol = cols, .ld = rows,
+                                          .packed = 1, .off = npack, .coef = 1};
+                npack += (int64_t)rows * cols;
+            }
+        }
+    first[(int64_t)g->nop * n] = npart;
+    batch.zero = 1;
+    kl_bigop_bases(g, &batch);
+    if (npack) {
+        KL_TRY(ex->vt.alloc(ex, npack, &pack, err));
+        KL_TRY(kl_batch_run(&batch, ex, g->block->data, pack, err));
+    }
+    kl_free(&g->part);
+    kl_free(&g->first);
+    ex->vt.release(ex, &g->pack);
+    g->part = part, g->first = first, g->npart = npart, g->cap_part = npart;
+    g->pack = pack, g->npack = npack;
+    part = NULL, first = NULL, pack.addr = 0;
+out:
+    kl_batch_clear(&batch);
+    ex->vt.release(ex, &pack);
+    kl_free(&part);
+    kl_free(&first);
+    return st;
+}
+
 kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, kl_bigop **out, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -101,7 +181,7 @@ kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, 
     const int cut = right ? pos : pos + 1;
     const kl_grow_list *const list = right ? m->right[pos] : m->left[pos];
     KL_TRY(kl_alloc(&g, 1, KL_MEM_RECORD, err));
-    *g = (kl_bigop){.block = block, .enlarged = e, .cut = cut, .nop = m->nop[cut], .at = right ? KL_AT_RIGHT : KL_AT_LEFT, .base = block->data};
+    *g = (kl_bigop){.block = block, .enlarged = e, .cut = cut, .nop = m->nop[cut]};
     KL_TRY(kl_alloc(&g->dst, (int64_t)g->nop * n, KL_MEM_RECORD, err));
     KL_TRY(kl_alloc(&g->src, (int64_t)g->nop * n, KL_MEM_RECORD, err));
     KL_TRY(kl_alloc(&g->first, (int64_t)g->nop * n + 1, KL_MEM_RECORD, err));
@@ -126,7 +206,7 @@ kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, 
                     const int sign = right ? kl_phase_record(in->odd, kl_qn_odd(m->model, kl_qn_of(m->model, e->site->state_charge[s])))
                                            : kl_phase_record(o->odd, kl_qn_odd(m->model, block->basis.q[i]));
                     const kl_part x = {.row = e->part_off[to * d + t], .nrow = block->basis.dim[j], .col = e->part_off[c * d + s],
-                                       .ncol = block->basis.dim[i], .ld = w->dag ? block->basis.dim[i] : block->basis.dim[j], .dag = w->dag,
+                                       .ncol = block->basis.dim[i], .ld = w->dag ? block->basis.dim[i] : block->basis.dim[j], .dag = (uint8_t)w->dag,
                                        .off = identity ? -1 : block->off[w->in * nb + (w->dag ? j : i)],
                                        .coef = w->coef * o->elem[k].value * sign};
                     KL_TRY(add_part(g, from, x, err));
@@ -134,6 +214,7 @@ kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, 
             }
         }
     g->first[(int64_t)g->nop * n] = g->npart;
+    KL_TRY(repack(g, PLACES, err));
 out:
     if (st != KL_OK) kl_bigop_destroy(&g);
     *out = g;
@@ -146,65 +227,19 @@ int kl_bigop_identity(const kl_bigop *g, int op)
     return g->block->side == KL_LEFT ? o->left_identity : o->right_identity;
 }
 
-kl_status kl_bigop_make_dense(kl_bigop *g, kl_err *err)
+kl_status kl_bigop_make_dense(kl_bigop *g, kl_err *err) { return repack(g, WHOLE, err); }
+
+void kl_bigop_bases(const kl_bigop *g, kl_batch *b)
 {
-    kl_status st = KL_OK;
-    kl_exec *const ex = g->block->ex;
-    const kl_basis *const basis = &g->enlarged->basis;
-    const int n = basis->nsec;
-    kl_batch batch;
-    kl_part *dense = NULL;
-    int64_t *first = NULL, ndense = 0, nbase = 0;
-    kl_dptr base = {0};
-    kl_batch_init(&batch);
-    KL_TRY(kl_alloc(&first, (int64_t)g->nop * n + 1, KL_MEM_RECORD, err));
-    KL_TRY(kl_alloc(&dense, (int64_t)g->nop * n, KL_MEM_RECORD, err));
-    for (int b = 0; b < g->nop; b++)
-        for (int c = 0; c < n; c++) {
-            const int64_t at = (int64_t)b * n + c, np = g->first[at + 1] - g->first[at];
-            first[at] = ndense;
-            if (np == 0) continue;
-            if (kl_bigop_identity(g, b)) { /* never multiplied: keep one identity part */
-                dense[ndense++] = (kl_part){.nrow = basis->dim[c], .ncol = basis->dim[c], .off = -1, .coef = 1};
-                continue;
-            }
-            const int rows = basis->dim[g->dst[at]], cols = basis->dim[c];
-            KL_TRY(kl_batch_open_group(&batch, nbase, (int64_t)rows * cols, err));
-            KL_TRY(kl_batch_reserve(&batch, np, err));
-            for (int64_t i = g->first[at]; i < g->first[at + 1]; i++) {
-                const kl_part *const p = &g->part[i];
-                const int64_t to = nbase + p->row + (int64_t)p->col * rows;
-                *kl_batch_push(&batch) =
-                    p->off < 0 ? (kl_rec){.kind = KL_REC_FILL, .beta = 1, .at_c = KL_AT_Y, .m = 1, .n = p->nrow, .ldc = rows + 1, .c = to, .alpha = p->coef}
-                               : (kl_rec){.kind = KL_REC_ADD, .ta = (uint8_t)p->dag, .beta = 1, .at_a = KL_AT_X, .at_c = KL_AT_Y, .m = p->nrow,
-                                          .n = p->ncol, .lda = p->ld, .ldc = rows, .a = p->off, .c = to, .alpha = p->coef};
-            }
-            kl_batch_close_group(&batch, 0);
-            dense[ndense++] = (kl_part){.nrow = rows, .ncol = cols, .ld = rows, .off = nbase, .coef = 1};
-            nbase += (int64_t)rows * cols;
-        }
-    first[(int64_t)g->nop * n] = ndense;
-    batch.zero = 1;
-    KL_TRY(ex->vt.alloc(ex, nbase, &base, err));
-    KL_TRY(kl_batch_run(&batch, ex, g->block->data, base, err));
-    kl_free(&g->part);
-    kl_free(&g->first);
-    g->part = dense, g->first = first, g->npart = ndense, g->cap_part = ndense;
-    g->base = base, g->owns_base = 1, g->nbase = nbase;
-    dense = NULL, first = NULL, base.addr = 0;
-out:
-    kl_batch_clear(&batch);
-    if (base.addr) ex->vt.release(ex, &base);
-    kl_free(&dense);
-    kl_free(&first);
-    return st;
+    b->base[g->block->side == KL_LEFT ? KL_AT_LEFT : KL_AT_RIGHT] = g->block->data;
+    b->base[g->block->side == KL_LEFT ? KL_AT_LEFT_PACK : KL_AT_RIGHT_PACK] = g->pack;
 }
 
 void kl_bigop_destroy(kl_bigop **pg)
 {
     kl_bigop *const g = *pg;
     if (!g) return;
-    if (g->owns_base) g->block->ex->vt.release(g->block->ex, &g->base);
+    g->block->ex->vt.release(g->block->ex, &g->pack);
     kl_free(&g->dst);
     kl_free(&g->src);
     kl_free(&g->first);

@@ -39,23 +39,24 @@ kl_status kl_block_create_edge(kl_exec *ex, const kl_mpo *mpo, kl_side side, kl_
 void kl_block_destroy(kl_block **b);
 
 /* A piece of an operator of the enlarged block: rows [row, row+nrow) of the target sector from columns [col, col+ncol) of the source one,
-   coef * (matrix at off of the block's data, its transpose if dag), or coef * identity where off is -1. */
+   coef * (matrix at off of the block's data or of the pack, its transpose if dag), or coef * identity where off is -1. */
 typedef struct kl_part {
     int row, nrow, col, ncol;
-    int ld, dag;
+    int ld;
+    uint8_t dag, packed;
     int64_t off;
     double coef;
 } kl_part;
 
-/* All operators of the cut beyond the site, in four-factor form: (block operator) x (element of a site operator), summed over records. */
+/* All operators of the cut beyond the site, in four-factor form: (block operator) x (element of a site operator). Where several records fall on
+   the same place (many block operators with one site operator, as in long-range models; a constant beside an operator) their sum is packed once,
+   so that no product is made twice. */
 typedef struct kl_bigop {
     const kl_block *block;       /* borrowed */
     const kl_enlarged *enlarged; /* borrowed */
     int cut, nop;                /* the cut beyond the site */
-    kl_at at;                    /* where the parts' matrices lie: LEFT or RIGHT */
-    kl_dptr base;
-    int owns_base;               /* 1: dense operators made for this */
-    int64_t nbase;
+    kl_dptr pack;                /* matrices made for this */
+    int64_t npack;
     int *dst, *src;              /* [nop * nsec], sectors of the enlarged basis */
     int64_t *first;              /* [nop * nsec + 1]: parts of (operator, source sector) */
     int64_t npart, cap_part;
@@ -67,6 +68,12 @@ kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, 
 /* LR strategy: multiplies the factors out, one dense matrix per operator and source sector. */
 kl_status kl_bigop_make_dense(kl_bigop *g, kl_err *err) KL_MUST_CHECK;
 void kl_bigop_destroy(kl_bigop **g);
+/* Where the matrix of a part lies, for a record; and the addresses of these places, for a batch. */
+static inline kl_at kl_bigop_at(const kl_bigop *g, const kl_part *p)
+{
+    return g->block->side == KL_LEFT ? (p->packed ? KL_AT_LEFT_PACK : KL_AT_LEFT) : (p->packed ? KL_AT_RIGHT_PACK : KL_AT_RIGHT);
+}
+void kl_bigop_bases(const kl_bigop *g, kl_batch *b);
 int kl_bigop_identity(const kl_bigop *g, int op);
 
 #endif

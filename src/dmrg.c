@@ -161,6 +161,11 @@ static double estimate(const kl_dmrg_result *res, double *limit)
     return 2 * left + (a < b - 1 ? change : 0);
 }
 
+int kl_dmrg_max_apply(const kl_dmrg_opts *o)
+{
+    return o->max_apply > 0 ? o->max_apply : o->nsweep ? 30 : 6;
+}
+
 /* The automatic schedule: m grows by about a half each sweep; noise in the first third; each sweep's eigensolver as exact as its m deserves. */
 static stage next_stage(const run *r, double accuracy, int m_cap)
 {
@@ -169,7 +174,7 @@ static stage next_stage(const run *r, double accuracy, int m_cap)
     const double scale = k ? fmax(fabs(res->row[k - 1].energy[0]), 1e-3 * r->unit) : r->unit;
     double m = M_FIRST;
     for (int i = 1; i < k; i++) m *= 1.6;
-    stage g = {.m = m < m_cap ? (int)m / 8 * 8 : m_cap, .max_apply = r->o->max_apply ? r->o->max_apply : k < 2 ? 4 : 6, .tol_rel = k < 2 ? 0.1 : 0.02};
+    stage g = {.m = m < m_cap ? (int)m / 8 * 8 : m_cap, .max_apply = r->o->max_apply || k >= 2 ? kl_dmrg_max_apply(r->o) : 4, .tol_rel = k < 2 ? 0.1 : 0.02};
     if (g.m > m_cap) g.m = m_cap;
     const double final = 0.1 * sqrt(GAP * r->unit * accuracy * scale);
     const double w = k ? fmax(res->row[k - 1].discarded, 1e-16) : 1e-4;
@@ -182,7 +187,7 @@ static stage next_stage(const run *r, double accuracy, int m_cap)
 static stage given_stage(const run *r, int i)
 {
     const kl_dmrg_sweep *const s = &r->o->sweep[i < r->o->nsweep ? i : r->o->nsweep - 1]; /* behind a schedule that is done: its last once more */
-    return (stage){.m = s->m, .noise = s->noise, .tol = s->tol > 0 ? s->tol : 1e-8 * r->unit, .max_apply = r->o->max_apply ? r->o->max_apply : 30,
+    return (stage){.m = s->m, .noise = s->noise, .tol = s->tol > 0 ? s->tol : 1e-8 * r->unit, .max_apply = kl_dmrg_max_apply(r->o),
                    .precise = s->noise == 0 && r->res->nrow && r->res->row[r->res->nrow - 1].discarded < 1e-11};
 }
 

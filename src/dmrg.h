@@ -122,6 +122,9 @@ typedef struct kl_growth_opts {
 } kl_growth_opts;
 kl_status kl_dmrg_grow(const kl_growth_opts *opts, kl_exec *ex, kl_growth_row *rows /* [(nsite-2)/2] */, kl_err *err) KL_MUST_CHECK;
 
+/* Products with H per bond at most in the last sweeps of a run. */
+int kl_dmrg_max_apply(const kl_dmrg_opts *o);
+
 /* What a run would need, before it runs: sectors and record counts at the middle bond for m states, memory and flops. */
 typedef struct kl_dmrg_plan {
     int m;

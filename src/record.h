@@ -17,7 +17,8 @@ typedef enum kl_at {
     KL_AT_WORK,  /* intermediates of one group; every group may begin at 0 again */
     KL_AT_LEFT,  /* operators of the left block, or an isometry */
     KL_AT_RIGHT, /* operators of the right block, or an isometry */
-    KL_AT_PACK,  /* operands made for this list */
+    KL_AT_LEFT_PACK,  /* operands made for this list: sums of left, */
+    KL_AT_RIGHT_PACK, /* and of right operators */
     KL_NAT
 } kl_at;
 
@@ -57,7 +58,7 @@ struct kl_batch {
     kl_group *group;
     int64_t nwork;          /* largest of a group */
     int64_t nx, ny;         /* lengths of x and y */
-    kl_dptr base[KL_NAT];   /* LEFT, RIGHT and PACK; the executor's memory */
+    kl_dptr base[KL_NAT];   /* LEFT, RIGHT and the packs; the executor's memory */
     int zero;               /* 1: a group's segment is zeroed first (H x); 0: its records write all of it */
     double flop, bytes;
     int *order;             /* [ngroup] largest first: set by kl_batch_close */

@@ -39,13 +39,13 @@ static kl_status applied(kl_batch *b, const kl_bigop *g, int op, int sec, int tu
     *kl_batch_push(b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = rows, .n = other, .ldc = rows};
     for (int64_t i = g->first[at]; i < g->first[at + 1]; i++) {
         kl_part p = g->part[i];
-        if (turned) p = (kl_part){p.col, p.ncol, p.row, p.nrow, p.ld, !p.dag, p.off, p.coef};
+        if (turned) p = (kl_part){p.col, p.ncol, p.row, p.nrow, p.ld, !p.dag, p.packed, p.off, p.coef};
         /* LEFT: p x; RIGHT: p x^T, so that WORK is (sector of this side) x (other side) in both cases */
         const int64_t from = side == KL_LEFT ? x + p.col : x + (int64_t)p.col * ldx;
         *kl_batch_push(b) =
             p.off < 0 ? (kl_rec){.kind = KL_REC_ADD, .ta = side == KL_RIGHT, .beta = 1, .at_a = KL_AT_X, .at_c = KL_AT_WORK, .m = p.nrow, .n = other,
                                  .lda = ldx, .ldc = rows, .a = from, .c = p.row, .alpha = p.coef}
-                      : (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)p.dag, .tb = side == KL_RIGHT, .beta = 1, .at_a = (uint8_t)g->at, .at_b = KL_AT_X,
+                      : (kl_rec){.kind = KL_REC_GEMM, .ta = p.dag, .tb = side == KL_RIGHT, .beta = 1, .at_a = (uint8_t)kl_bigop_at(g, &p), .at_b = KL_AT_X,
                                  .at_c = KL_AT_WORK, .m = p.nrow, .n = other, .k = p.ncol, .lda = p.ld, .ldb = ldx, .ldc = rows, .a = p.off,
                                  .b = from, .c = p.row, .alpha = p.coef};
     }
@@ -94,7 +94,7 @@ static kl_status density(kl_exec *ex, kl_side side, const kl_layout *lay, const 
         kl_batch_close_group(&b, nwork);
     }
     b.zero = 1;
-    if (grown) b.base[grown->at] = grown->base;
+    if (grown) kl_bigop_bases(grown, &b);
     KL_TRY(kl_batch_run(&b, ex, psi, rho, err));
 out:
     kl_batch_clear(&b);
@@ -315,7 +315,7 @@ kl_status kl_block_grow(kl_exec *ex, const kl_bigop *g, const kl_isometry *iso, 
                     *kl_batch_push(&batch) =
                         q->off < 0 ? (kl_rec){.kind = KL_REC_ADD, .beta = j > i, .at_a = KL_AT_X, .at_c = KL_AT_WORK, .m = q->nrow, .n = m, .lda = cols,
                                               .ldc = q->nrow, .a = iso->off[k] + q->col, .alpha = q->coef}
-                                   : (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)q->dag, .beta = j > i, .at_a = (uint8_t)g->at, .at_b = KL_AT_X,
+                                   : (kl_rec){.kind = KL_REC_GEMM, .ta = q->dag, .beta = j > i, .at_a = (uint8_t)kl_bigop_at(g, q), .at_b = KL_AT_X,
                                               .at_c = KL_AT_WORK, .m = q->nrow, .n = m, .k = q->ncol, .lda = q->ld, .ldb = cols, .ldc = q->nrow,
                                               .a = q->off, .b = iso->off[k] + q->col, .alpha = q->coef};
                 }
@@ -327,7 +327,7 @@ kl_status kl_block_grow(kl_exec *ex, const kl_bigop *g, const kl_isometry *iso, 
         }
     }
     batch.zero = 1;
-    batch.base[g->at] = g->base;
+    kl_bigop_bases(g, &batch);
     KL_TRY(kl_batch_run(&batch, ex, iso_data, b->data, err));
 out:
     kl_batch_clear(&batch);

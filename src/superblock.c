@@ -63,7 +63,7 @@ static kl_rec from_left(const kl_part *p, double alpha, int n, int64_t x, int ld
     if (p->off < 0)
         return (kl_rec){.kind = KL_REC_ADD, .beta = (uint8_t)beta, .at_a = KL_AT_X, .at_c = (uint8_t)at_y, .m = p->nrow, .n = n, .lda = ldx, .ldc = ldy,
                         .a = x + p->col, .c = y, .alpha = alpha * p->coef};
-    return (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)p->dag, .beta = (uint8_t)beta, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = (uint8_t)at_y,
+    return (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)p->dag, .beta = (uint8_t)beta, .at_a = p->packed ? KL_AT_LEFT_PACK : KL_AT_LEFT, .at_b = KL_AT_X, .at_c = (uint8_t)at_y,
                     .m = p->nrow, .n = n, .k = p->ncol, .lda = p->ld, .ldb = ldx, .ldc = ldy, .a = p->off, .b = x + p->col, .c = y,
                     .alpha = alpha * p->coef};
 }
@@ -74,7 +74,7 @@ static kl_rec from_right(const kl_part *p, double alpha, int m, kl_at at_x, int6
     if (p->off < 0)
         return (kl_rec){.kind = KL_REC_ADD, .beta = 1, .at_a = (uint8_t)at_x, .at_c = KL_AT_Y, .m = m, .n = p->nrow, .lda = ldx, .ldc = ldy,
                         .a = x + (int64_t)p->col * ldx, .c = y + (int64_t)p->row * ldy, .alpha = alpha * p->coef};
-    return (kl_rec){.kind = KL_REC_GEMM, .tb = (uint8_t)!p->dag, .beta = 1, .at_a = (uint8_t)at_x, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = m,
+    return (kl_rec){.kind = KL_REC_GEMM, .tb = (uint8_t)!p->dag, .beta = 1, .at_a = (uint8_t)at_x, .at_b = p->packed ? KL_AT_RIGHT_PACK : KL_AT_RIGHT, .at_c = KL_AT_Y, .m = m,
                     .n = p->nrow, .k = p->ncol, .lda = ldx, .ldb = p->ld, .ldc = ldy, .a = x + (int64_t)p->col * ldx, .b = p->off,
                     .c = y + (int64_t)p->row * ldy, .alpha = alpha * p->coef};
 }
@@ -151,8 +151,8 @@ kl_status kl_superblock_records(const kl_bigop *left, const kl_bigop *right, con
     }
     batch->zero = 1;
     batch->nx = batch->ny = lay->n;
-    batch->base[KL_AT_LEFT] = left->base;
-    batch->base[KL_AT_RIGHT] = right->base;
+    kl_bigop_bases(left, batch);
+    kl_bigop_bases(right, batch);
 out:
     return st;
 }
@@ -178,14 +178,15 @@ static kl_status diagonals(kl_exec *ex, const kl_bigop *g, kl_dptr pack, int64_t
                 if (p->row != p->col) continue;
                 *kl_batch_push(&b) = p->off < 0 ? (kl_rec){.kind = KL_REC_FILL, .beta = 1, .at_c = KL_AT_Y, .m = p->nrow, .n = 1, .ldc = p->nrow,
                                                            .c = *at + p->row, .alpha = p->coef}
-                                                : (kl_rec){.kind = KL_REC_ADD, .beta = 1, .at_a = KL_AT_X, .at_c = KL_AT_Y, .m = 1, .n = p->nrow,
+                                                : (kl_rec){.kind = KL_REC_ADD, .beta = 1, .at_a = (uint8_t)kl_bigop_at(g, p), .at_c = KL_AT_Y, .m = 1, .n = p->nrow,
                                                            .lda = p->ld + 1, .ldc = 1, .a = p->off, .c = *at + p->row, .alpha = p->coef};
             }
             kl_batch_close_group(&b, 0);
             *at += g->enlarged->basis.dim[c];
         }
     b.zero = 1;
-    KL_TRY(kl_batch_run(&b, ex, g->base, pack, err));
+    kl_bigop_bases(g, &b);
+    KL_TRY(kl_batch_run(&b, ex, pack, pack, err));
 out:
     kl_batch_clear(&b);
     return st;
@@ -224,14 +225,13 @@ static kl_status make_diagonal(kl_superblock *s, const kl_bigop *left, const kl_
             const kl_cut_op *const o = &left->block->mpo->op[left->cut][k];
             const int64_t l = off_l[k * nl + i], r = off_r[k * nr + j];
             if ((l < 0 && !o->left_identity) || (r < 0 && !o->right_identity)) continue;
-            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_PACK, .at_b = KL_AT_PACK, .at_c = KL_AT_Y,
+            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_X, .at_c = KL_AT_Y,
                                           .m = row->dim[i], .n = col->dim[j], .k = 1, .lda = row->dim[i], .ldb = col->dim[j], .ldc = row->dim[i],
                                           .a = l < 0 ? 0 : l, .b = r < 0 ? 0 : r, .c = s->layout.off[i], .alpha = o->self ? 1 : 2};
         }
         kl_batch_close_group(&b, 0);
     }
     b.zero = 1;
-    b.base[KL_AT_PACK] = pack;
     KL_TRY(ex->vt.alloc(ex, s->layout.n, &s->diagonal, err));
     KL_TRY(kl_batch_run(&b, ex, pack, s->diagonal, err));
 out:

@@ -36,7 +36,7 @@ static int below(uint64_t *seed, int n) { return (int)(kl_test_bits(seed) % (uin
 /* A place to read rows x cols from: x, LEFT, RIGHT, PACK or what the group has put into WORK (all of it). */
 static void operand(uint64_t *seed, const arena *a, int rows, int cols, int64_t nwork, uint8_t *at, int64_t *off, int32_t *ld)
 {
-    static const uint8_t places[] = {KL_AT_X, KL_AT_LEFT, KL_AT_RIGHT, KL_AT_PACK, KL_AT_WORK};
+    static const uint8_t places[] = {KL_AT_X, KL_AT_LEFT, KL_AT_RIGHT, KL_AT_LEFT_PACK, KL_AT_WORK};
     const int most = nwork >= (int64_t)rows * cols ? 5 : 4;
     *at = places[below(seed, most)];
     const int64_t room = *at == KL_AT_WORK ? nwork : a->nplace;
@@ -93,7 +93,7 @@ static void make(kl_batch *b, const arena *a, int ngroup, int most, int zero, ui
 static void run_plain(const kl_batch *b, const arena *a, double *y, double *size)
 {
     double *const work = calloc((size_t)b->nwork + 1, sizeof *work), *const mag = calloc((size_t)b->nwork + 1, sizeof *mag);
-    double *const base[KL_NAT] = {[KL_AT_X] = a->x, [KL_AT_Y] = y, [KL_AT_WORK] = work, [KL_AT_LEFT] = a->left, [KL_AT_RIGHT] = a->right, [KL_AT_PACK] = a->pack};
+    double *const base[KL_NAT] = {[KL_AT_X] = a->x, [KL_AT_Y] = y, [KL_AT_WORK] = work, [KL_AT_LEFT] = a->left, [KL_AT_RIGHT] = a->right, [KL_AT_LEFT_PACK] = a->pack};
     for (int g = 0; g < b->ngroup; g++) {
         for (int64_t i = b->group[g].y; b->zero && i < b->group[g].y + b->group[g].ny; i++) y[i] = size[i] = 0;
         for (int64_t q = b->group[g].first; q < b->group[g].last; q++) {
@@ -134,7 +134,7 @@ static double *run_host(kl_batch *b, const arena *a, int nthread)
     kl_exec *ex = NULL;
     double *const y = kl_test_guarded(b->ny);
     expect_ok(kl_exec_open_host(nthread, &ex, &err), err);
-    b->base[KL_AT_LEFT].addr = (uintptr_t)a->left, b->base[KL_AT_RIGHT].addr = (uintptr_t)a->right, b->base[KL_AT_PACK].addr = (uintptr_t)a->pack;
+    b->base[KL_AT_LEFT].addr = (uintptr_t)a->left, b->base[KL_AT_RIGHT].addr = (uintptr_t)a->right, b->base[KL_AT_LEFT_PACK].addr = (uintptr_t)a->pack;
     expect_ok(ex->vt.batch_prepare(ex, b, &err), err);
     for (int twice = 0; twice < 2; twice++) /* WORK of the first run must not matter to the second */
         expect_ok(ex->vt.batch_apply(ex, b, (kl_dptr){(uintptr_t)a->x}, (kl_dptr){(uintptr_t)y}, &err), err);
