@@ -1,0 +1,328 @@
+/* Truncation alone, on wavefunctions made for it: weights, entropy and discarded weight against reduced density matrices by plain loops, both ways
+   of finding them, multiplets, discarded weight, tiny singular values, noise, and wavefunctions that cannot be truncated.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "core.h"
+#include "dense.h"
+#include "kl_test.h"
+
+/* An engine of full blocks opened at centre c, with psi at hand. */
+typedef struct bench {
+    core_job j;
+    kl_engine *e;
+    int64_t n;      /* length of one wavefunction */
+    double *psi;    /* [nstate][n] */
+    kl_bigop *row_op, *col_op;
+} bench;
+
+static void put(bench *b)
+{
+    kl_err err = {""};
+    expect_ok(b->j.ex->vt.upload(b->j.ex, b->e->psi, b->psi, b->n * b->e->nstate, &err), err);
+}
+
+static void bench_open(bench *b, const char *model, const char *lattice, const char *sets, const char *charge, int nstate, int centre, uint64_t seed)
+{
+    kl_err err = {""};
+    core_open(&b->j, core_model(model, NULL), lattice, NULL, sets);
+    expect_ok(kl_engine_create(b->j.terms, b->j.ex, core_charge(b->j.model, charge), nstate, KL_STRATEGY_AUTO, KL_SOLVER_DAVIDSON, 20, seed, &b->e, &err), err);
+    expect_ok(kl_engine_start(b->e, 24, NULL, &err), err);
+    for (int c = 0; c < centre; c++) {
+        const kl_solve_opts so = {.tol = 1e-10, .max_apply = 30};
+        const kl_trunc_opts to = {.m = 1000, .nstate = nstate, .noise = 1e-3};
+        double energy[KL_MAX_ROOT];
+        kl_eig_stats stats;
+        kl_trunc_info info;
+        expect_ok(kl_engine_solve(b->e, &so, energy, &stats, &err), err);
+        expect_ok(kl_engine_move(b->e, 1, &to, &info, &err), err);
+    }
+    b->n = b->e->layout.n;
+    b->psi = malloc((size_t)(b->n * nstate) * sizeof *b->psi);
+    for (int s = 0; s < nstate; s++) {
+        double *const x = b->psi + s * b->n;
+        for (int64_t i = 0; i < b->n; i++) x[i] = pow(fabs(kl_test_uniform(&seed)), 3) * kl_test_uniform(&seed);
+        const double norm = sqrt(core_dot(b->n, x, x));
+        for (int64_t i = 0; i < b->n; i++) x[i] /= norm;
+    }
+    put(b);
+    expect_ok(kl_bigop_create(b->e->left_block[centre], b->e->row, centre, &b->row_op, &err), err);
+    expect_ok(kl_bigop_create(b->e->right_block[centre + 2], b->e->col, centre + 1, &b->col_op, &err), err);
+}
+
+static void bench_close(bench *b)
+{
+    free(b->psi);
+    kl_bigop_destroy(&b->row_op);
+    kl_bigop_destroy(&b->col_op);
+    kl_engine_destroy(&b->e);
+    core_close(&b->j);
+}
+
+static kl_status truncate(bench *b, kl_side side, const kl_trunc_opts *o, kl_isometry **iso, kl_trunc_info *info, kl_err *err)
+{
+    return kl_truncate(b->j.ex, side, &b->e->layout, b->e->row, b->e->col, b->e->psi, side == KL_LEFT ? b->row_op : b->col_op, o, iso, info, err);
+}
+
+/* Averaged reduced density matrix of sector c of one side, dim x dim. */
+static double *density(const bench *b, kl_side side, int c, int *dim)
+{
+    const kl_layout *const lay = &b->e->layout;
+    const kl_basis *const row = &b->e->row->basis, *const col = &b->e->col->basis;
+    const int i = side == KL_LEFT ? c : lay->back[c], j = side == KL_LEFT ? lay->pair[c] : c, n = *dim = side == KL_LEFT ? row->dim[c] : col->dim[c];
+    double *const rho = calloc((size_t)n * (size_t)n, sizeof *rho);
+    if (i < 0 || j < 0) return rho;
+    for (int s = 0; s < b->e->nstate; s++) {
+        const double *const x = b->psi + s * b->n + lay->off[i];
+        for (int p = 0; p < n; p++)
+            for (int q = 0; q < n; q++)
+                for (int k = 0; k < (side == KL_LEFT ? col->dim[j] : row->dim[i]); k++) {
+                    const int64_t a = side == KL_LEFT ? p + (int64_t)k * row->dim[i] : k + (int64_t)p * row->dim[i];
+                    const int64_t d = side == KL_LEFT ? q + (int64_t)k * row->dim[i] : k + (int64_t)q * row->dim[i];
+                    rho[p + (int64_t)q * n] += x[a] * x[d] / b->e->nstate;
+                }
+    }
+    return rho;
+}
+
+static int descending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x > y ? -1 : x < y;
+}
+
+/* All weights of one side, largest first; how many. */
+static int64_t weights(const bench *b, kl_side side, double **out)
+{
+    kl_err err = {""};
+    const kl_basis *const mine = side == KL_LEFT ? &b->e->row->basis : &b->e->col->basis;
+    double *const all = *out = calloc((size_t)mine->total, sizeof *all);
+    int64_t n = 0;
+    for (int c = 0; c < mine->nsec; c++) {
+        int dim;
+        double *const rho = density(b, side, c, &dim);
+        expect_ok(kl_dense_eig(dim, rho, dim, all + n, &err), err);
+        n += dim;
+        free(rho);
+    }
+    qsort(all, (size_t)n, sizeof *all, descending);
+    return n;
+}
+
+/* sum over kept states of <o| rho |o>, and orthonormal columns. */
+static double weight_kept(const bench *b, kl_side side, const kl_isometry *o)
+{
+    double sum = 0;
+    for (int k = 0; k < o->basis.nsec; k++) {
+        int dim;
+        double *const rho = density(b, side, o->sec[k], &dim);
+        const double *const a = o->data + o->off[k];
+        for (int x = 0; x < o->basis.dim[k]; x++) {
+            for (int y = 0; y <= x; y++) expect_near(core_dot(dim, a + (int64_t)x * dim, a + (int64_t)y * dim), x == y, 1e-13 * dim);
+            for (int p = 0; p < dim; p++) sum += a[p + (int64_t)x * dim] * core_dot(dim, rho + (int64_t)p * dim, a + (int64_t)x * dim);
+        }
+        free(rho);
+    }
+    return sum;
+}
+
+/* Trace of the product of two projectors. */
+static double shared(const kl_isometry *a, const kl_isometry *b)
+{
+    double sum = 0;
+    for (int k = 0; k < a->basis.nsec; k++) {
+        const int l = kl_basis_find(&b->basis, a->basis.q[k]);
+        if (l < 0) continue;
+        const int rows = a->enlarged->basis.dim[a->sec[k]];
+        for (int x = 0; x < a->basis.dim[k]; x++)
+            for (int y = 0; y < b->basis.dim[l]; y++) {
+                const double d = core_dot(rows, a->data + a->off[k] + (int64_t)x * rows, b->data + b->off[l] + (int64_t)y * rows);
+                sum += d * d;
+            }
+    }
+    return sum;
+}
+
+static const struct {
+    const char *model, *lattice, *sets, *charge;
+    int centre;
+} cases[] = {{"heisenberg", "chain:8", "h=normal(0,1)", "Sz=1", 3}, {"heisenberg", "chain:8", "h=normal(0,1)", NULL, 1}, {"heisenberg", "chain:6", NULL, "Sz=-2", 0},
+             {"hubbard", "chain:5", "mu=normal(0,1)", "N_up=3 N_dn=2", 1}, {"hubbard", "chain:4", NULL, "N_up=4 N_dn=1", 2}, {"strange", "chain:4", NULL, "parity=1", 1},
+             {"free_spins", "chain:7", NULL, NULL, 2}, {"kondo", "chain:3", NULL, "N=2 Sz=1/2", 1}};
+
+static void test_weights(void **state)
+{
+    kl_err err = {""};
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (int nstate = 1; nstate <= 3; nstate++) {
+            bench b;
+            bench_open(&b, cases[k].model, cases[k].lattice, cases[k].sets, cases[k].charge, nstate, cases[k].centre, k + 1);
+            for (int side = KL_LEFT; side <= KL_RIGHT; side++) {
+                double *w;
+                const int64_t n = weights(&b, side, &w);
+                double entropy = 0;
+                for (int64_t i = n - 1; i >= 0; i--)
+                    if (w[i] > 0) entropy -= w[i] * log(w[i]);
+                for (int m = 1; m < n + 3; m += 1 + m / 3) {
+                    kl_isometry *o[2] = {NULL, NULL};
+                    kl_trunc_info info[2];
+                    for (int precise = 0; precise < 2; precise++) {
+                        const kl_trunc_opts t = {.m = m, .m_min = 1, .nstate = nstate, .precise = precise};
+                        kl_test_case("%s nstate=%d side=%d m=%d precise=%d", b.j.name, nstate, side, m, precise);
+                        expect_ok(truncate(&b, side, &t, &o[precise], &info[precise], &err), err);
+                        expect_eq(info[precise].m, o[precise]->basis.total);
+                        expect_true(info[precise].m <= (m > nstate ? m : nstate)); /* random weights: no multiplets */
+                        double out = 0;
+                        for (int64_t i = n - 1; i >= info[precise].m; i--) out += w[i] > 0 ? w[i] : 0;
+                        expect_near(info[precise].discarded, out, 1e-13);
+                        expect_near(info[precise].entropy, entropy, 1e-12);
+                        expect_near(weight_kept(&b, side, o[precise]), 1 - out, 1e-13);
+                        int64_t real = 0; /* with weight */
+                        for (int64_t i = 0; i < n; i++) real += w[i] > 1e-15;
+                        if (m <= real) expect_true(info[precise].m >= m);
+                    }
+                    if (info[0].m == info[1].m && info[0].m < n && (m >= n || w[info[0].m - 1] > 1e-10)) expect_near(shared(o[0], o[1]), info[0].m, 1e-5);
+                    kl_isometry_destroy(&o[0]);
+                    kl_isometry_destroy(&o[1]);
+                }
+                for (int d = 1; d < 9; d += 2) { /* by weight */
+                    kl_isometry *o = NULL;
+                    kl_trunc_info info;
+                    const kl_trunc_opts t = {.m = 1000, .m_min = 1, .discard = pow(10, -d), .nstate = nstate};
+                    expect_ok(truncate(&b, side, &t, &o, &info, &err), err);
+                    kl_test_case("%s nstate=%d side=%d discard=1e-%d", b.j.name, nstate, side, d);
+                    expect_true(info.discarded <= t.discard);
+                    if (info.m > nstate) expect_true(info.discarded + w[info.m - 1] > t.discard * (1 - 1e-12));
+                    kl_isometry_destroy(&o);
+                    const kl_trunc_opts least = {.m = 1000, .m_min = 6, .discard = 0.9, .nstate = nstate};
+                    expect_ok(truncate(&b, side, &least, &o, &info, &err), err);
+                    expect_true(info.m >= 6 || info.discarded < 1e-15);
+                    kl_isometry_destroy(&o);
+                }
+                free(w);
+            }
+            bench_close(&b);
+        }
+    core_no_memory();
+}
+
+/* Weights all equal: whatever m, all stay. */
+static void test_multiplet(void **state)
+{
+    kl_err err = {""};
+    bench b;
+    (void)state;
+    bench_open(&b, "heisenberg", "chain:8", NULL, NULL, 1, 3, 1);
+    const kl_layout *const lay = &b.e->layout;
+    memset(b.psi, 0, (size_t)b.n * sizeof *b.psi);
+    int64_t rank = 0;
+    for (int i = 0; i < lay->nsec; i++) {
+        if (lay->pair[i] < 0) continue;
+        const int r = b.e->row->basis.dim[i], c = b.e->col->basis.dim[lay->pair[i]];
+        for (int k = 0; k < r && k < c; k++, rank++) b.psi[lay->off[i] + k + (int64_t)k * r] = 1;
+    }
+    for (int64_t i = 0; i < b.n; i++) b.psi[i] /= sqrt((double)rank);
+    put(&b);
+    for (int precise = 0; precise < 2; precise++)
+        for (int side = KL_LEFT; side <= KL_RIGHT; side++) {
+            kl_isometry *o = NULL;
+            kl_trunc_info info;
+            const kl_trunc_opts t = {.m = 1, .nstate = 1, .precise = precise};
+            expect_ok(truncate(&b, side, &t, &o, &info, &err), err);
+            expect_eq(info.m, rank);
+            expect_near(info.discarded, 0, 1e-14);
+            expect_near(info.entropy, log((double)rank), 1e-13);
+            kl_isometry_destroy(&o);
+        }
+    bench_close(&b);
+    core_no_memory();
+}
+
+/* Singular values down to 1e-14 of the largest: `precise` finds them, with their vectors, where a density matrix is blind. */
+static void test_tiny_values(void **state)
+{
+    kl_err err = {""};
+    bench b;
+    (void)state;
+    bench_open(&b, "free_spins", "chain:8", NULL, NULL, 1, 3, 1);
+    const int r = b.e->row->basis.dim[0], c = b.e->col->basis.dim[0], values = 6;
+    expect_true(r >= 12 && c >= 12);
+    memset(b.psi, 0, (size_t)b.n * sizeof *b.psi);
+    for (int k = 0; k < values; k++) /* u_k = (e_k + e_{k+6}) / sqrt 2 */
+        for (int h = 0; h < 4; h++) b.psi[k + 6 * (h & 1) + (int64_t)(k + 6 * (h >> 1)) * r] = pow(10, -2.5 * k) / 2;
+    put(&b);
+    for (int side = KL_LEFT; side <= KL_RIGHT; side++) {
+        kl_isometry *o = NULL;
+        kl_trunc_info info;
+        const kl_trunc_opts t = {.m = values, .nstate = 1, .precise = 1};
+        expect_ok(truncate(&b, side, &t, &o, &info, &err), err);
+        expect_eq(info.m, values);
+        for (int k = 0; k < values; k++) {
+            const double *const x = o->data + (int64_t)k * o->enlarged->basis.dim[0];
+            kl_test_case("side %d value %d", side, k);
+            expect_near(fabs(x[k] + x[k + 6]) / sqrt(2), 1, 1e-2);
+        }
+        expect_true(info.discarded < 1e-28);
+        kl_isometry_destroy(&o);
+    }
+    bench_close(&b);
+    core_no_memory();
+}
+
+/* A product state has one state; noise opens the sectors that H leads to, and costs next to no weight. */
+static void test_noise(void **state)
+{
+    kl_err err = {""};
+    bench b;
+    (void)state;
+    bench_open(&b, "heisenberg", "chain:8", NULL, NULL, 1, 3, 1);
+    memset(b.psi, 0, (size_t)b.n * sizeof *b.psi);
+    const int i = kl_basis_find(&b.e->row->basis, kl_qn_zero());
+    b.psi[b.e->layout.off[i]] = 1;
+    put(&b);
+    for (int side = KL_LEFT; side <= KL_RIGHT; side++) {
+        kl_isometry *o = NULL;
+        kl_trunc_info info;
+        kl_trunc_opts t = {.m = 10, .nstate = 1};
+        expect_ok(truncate(&b, side, &t, &o, &info, &err), err);
+        expect_eq(info.m, 1);
+        expect_near(info.entropy, 0, 1e-14);
+        kl_isometry_destroy(&o);
+        t.noise = 1e-6;
+        expect_ok(truncate(&b, side, &t, &o, &info, &err), err);
+        expect_eq(o->basis.nsec, 2); /* of S+ and S- on the spin beside the cut one gives something */
+        expect_eq(o->basis.q[1].v[0] - o->basis.q[0].v[0], 2);
+        expect_near(weight_kept(&b, side, o), 1, 1e-5);
+        kl_isometry_destroy(&o);
+    }
+    bench_close(&b);
+    core_no_memory();
+}
+
+static void test_nothing(void **state)
+{
+    kl_err err = {""};
+    bench b;
+    (void)state;
+    bench_open(&b, "heisenberg", "chain:6", NULL, NULL, 1, 2, 1);
+    for (int bad = 0; bad < 2; bad++)
+        for (int precise = 0; precise < 2; precise++)
+            for (int side = KL_LEFT; side <= KL_RIGHT; side++) {
+                kl_isometry *o = NULL;
+                kl_trunc_info info;
+                const kl_trunc_opts t = {.m = 10, .nstate = 1, .precise = precise};
+                for (int64_t k = 0; k < b.n; k++) b.psi[k] = bad ? NAN : 0;
+                put(&b);
+                err.text[0] = 0;
+                expect_true(truncate(&b, side, &t, &o, &info, &err) != KL_OK);
+                expect_true(err.text[0] && !strchr(err.text, '\n') && o == NULL);
+            }
+    bench_close(&b);
+    core_no_memory();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_weights), cmocka_unit_test(test_multiplet), cmocka_unit_test(test_tiny_values), cmocka_unit_test(test_noise),
+                                       cmocka_unit_test(test_nothing)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
