@@ -10,7 +10,7 @@
 local layer_of = {
     [0] = "base config dense dev blas gemm gemm_tmpl mem par prof",
     [1] = "fcidump lattice model modelcache params phase siteop terms",
-    [2] = "qn sector",
+    [2] = "determinant qn sector slater spmat",
     [3] = "batch record",
     [4] = "exec exec_absent exec_host batch_host fuse_host kron kron_host kron_kernel kron_tmpl",
     [5] = "davidson lanczos linop lobpcg ortho",

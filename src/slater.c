@@ -1,0 +1,434 @@
+/* Slater-Condon rules, string by string.
+
+   A row of H for the determinant (ia, ib): T_alpha connects (ja, ib), T_beta (ia, jb), and V_ab = sum (pq|rs) E_pq^alpha E_rs^beta a move of
+   each. So for every pair (ia, ja) that a move, a double excitation or nothing connects, the row of ja is spread over a table by beta
+   string once, and serves all determinants in the row of ia.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "slater.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "mem.h"
+#include "par.h"
+#include "phase.h"
+
+static const double too_small = 1e-14;
+
+static inline int low_bit(uint64_t x) { return __builtin_ctzll(x); }
+static inline uint64_t bit(int p) { return UINT64_C(1) << p; }
+
+static inline double two(const kl_fcidump *f, int kind, int p, int q, int r, int s)
+{
+    return f->eri[kind][kl_pair(p, q) * f->npair + kl_pair(r, s)];
+}
+
+/* ---------------------------------------------------------------- one spin */
+
+static double string_diagonal(const kl_fcidump *f, int spin, uint64_t x)
+{
+    double e = 0;
+    for (uint64_t o = x; o != 0; o &= o - 1) {
+        const int p = low_bit(o);
+        e += f->h[spin][p * f->norb + p];
+        for (uint64_t m = o & (o - 1); m != 0; m &= m - 1) {
+            const int q = low_bit(m);
+            e += two(f, spin, p, p, q, q) - two(f, spin, p, q, q, p);
+        }
+    }
+    return e;
+}
+
+/* <x'| T |x>, x' = x with an electron moved from p to q. */
+static double string_single(const kl_fcidump *f, int spin, uint64_t x, int p, int q)
+{
+    double e = f->h[spin][p * f->norb + q];
+    for (uint64_t o = x & ~bit(p); o != 0; o &= o - 1) {
+        const int k = low_bit(o);
+        e += two(f, spin, q, p, k, k) - two(f, spin, q, k, k, p);
+    }
+    return e * kl_phase_hop(x, q, p);
+}
+
+/* Electrons from p1 and p2 to q1 and q2. */
+static double string_double(const kl_fcidump *f, int spin, uint64_t x, int p1, int p2, int q1, int q2)
+{
+    const uint64_t middle = (x & ~bit(p1)) | bit(q1);
+    return (two(f, spin, q1, p1, q2, p2) - two(f, spin, q1, p2, q2, p1)) * kl_phase_hop(x, q1, p1) * kl_phase_hop(middle, q2, p2);
+}
+
+double kl_slater_element(const kl_fcidump *f, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+    const uint64_t from[2] = {c & ~a, d & ~b}, to[2] = {a & ~c, b & ~d}, ket[2] = {c, d};
+    const int na = __builtin_popcountll(from[0]), nb = __builtin_popcountll(from[1]);
+    if (na + nb > 2 || na != __builtin_popcountll(to[0]) || nb != __builtin_popcountll(to[1])) return 0;
+    if (na + nb == 0) {
+        double e = f->core + string_diagonal(f, 0, c) + string_diagonal(f, 1, d);
+        for (uint64_t o = c; o != 0; o &= o - 1)
+            for (uint64_t m = d; m != 0; m &= m - 1) e += two(f, 2, low_bit(o), low_bit(o), low_bit(m), low_bit(m));
+        return e;
+    }
+    if (na == 1 && nb == 1) {
+        const int p = low_bit(from[0]), q = low_bit(to[0]), r = low_bit(from[1]), s = low_bit(to[1]);
+        return two(f, 2, q, p, s, r) * kl_phase_hop(c, q, p) * kl_phase_hop(d, s, r);
+    }
+    const int spin = nb > 0, p = low_bit(from[spin]), q = low_bit(to[spin]);
+    if (na + nb == 2) return string_double(f, spin, ket[spin], p, low_bit(from[spin] & (from[spin] - 1)), q, low_bit(to[spin] & (to[spin] - 1)));
+    double e = 0;
+    for (uint64_t o = ket[1 - spin]; o != 0; o &= o - 1) {
+        const int k = low_bit(o);
+        e += spin == 0 ? two(f, 2, q, p, k, k) : two(f, 2, k, k, q, p);
+    }
+    return string_single(f, spin, ket[spin], p, q) + e * kl_phase_hop(ket[spin], q, p);
+}
+
+typedef struct string_job {
+    kl_slater *h;
+    int spin;
+    int64_t *count; /* [strings]: count doubles only; NULL: fill */
+} string_job;
+
+enum { STRINGS_PER_TASK = 16 };
+
+static void string_task(void *self, int64_t task, int thread)
+{
+    const string_job *const job = self;
+    kl_slater *const h = job->h;
+    const int spin = job->spin;
+    const kl_fcidump *const f = h->f;
+    const kl_strings *const s = spin == 0 ? h->s->a : h->s->b;
+    const uint64_t all = s->norb >= 64 ? ~UINT64_C(0) : bit(s->norb) - 1;
+    (void)thread;
+    for (int64_t i = task * STRINGS_PER_TASK; i < (task + 1) * STRINGS_PER_TASK && i < s->n; i++) {
+        const uint64_t x = s->bits[i];
+        if (job->count == NULL) {
+            h->diag[spin][i] = string_diagonal(f, spin, x);
+            for (int64_t k = s->move_off[i]; k < s->move_off[i + 1]; k++) h->single[spin][k] = string_single(f, spin, x, s->move[k].p, s->move[k].q);
+        }
+        int64_t n = job->count == NULL ? h->two_off[spin][i] : 0;
+        for (uint64_t o1 = x; o1 != 0; o1 &= o1 - 1)
+            for (uint64_t o2 = o1 & (o1 - 1); o2 != 0; o2 &= o2 - 1) {
+                const int p1 = low_bit(o1), p2 = low_bit(o2), g = f->irrep[p1] ^ f->irrep[p2];
+                for (uint64_t v1 = all & ~x; v1 != 0; v1 &= v1 - 1)
+                    for (uint64_t v2 = v1 & (v1 - 1); v2 != 0; v2 &= v2 - 1) {
+                        const int q1 = low_bit(v1), q2 = low_bit(v2);
+                        if ((f->irrep[q1] ^ f->irrep[q2]) != g) continue;
+                        const int64_t to = kl_strings_find(s, (x & ~bit(p1) & ~bit(p2)) | bit(q1) | bit(q2));
+                        if (to < 0) continue;
+                        const double value = string_double(f, spin, x, p1, p2, q1, q2);
+                        if (fabs(value) < too_small) continue;
+                        if (job->count == NULL) {
+                            h->two_to[spin][n] = (int32_t)to;
+                            h->two[spin][n] = value;
+                        }
+                        n++;
+                    }
+            }
+        if (job->count != NULL) job->count[i] = n;
+    }
+}
+
+kl_status kl_slater_create(const kl_fcidump *f, const kl_detspace *s, int nthread, kl_slater **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_slater *h = NULL;
+    int64_t *count = NULL;
+    *out = NULL;
+    if (f->norb != s->norb) return kl_fail(err, KL_EINPUT, "integrals of %d orbitals for strings of %d", f->norb, s->norb);
+    KL_TRY(kl_alloc(&h, 1, KL_MEM_MISC, err));
+    h->f = f;
+    h->s = s;
+    h->nthread = nthread;
+    for (int spin = 0; spin < 2; spin++) {
+        const kl_strings *const x = spin == 0 ? s->a : s->b;
+        const int64_t ntask = (x->n + STRINGS_PER_TASK - 1) / STRINGS_PER_TASK;
+        KL_TRY(kl_alloc(&h->diag[spin], x->n, KL_MEM_MATRIX, err));
+        KL_TRY(kl_alloc(&h->single[spin], x->move_off[x->n], KL_MEM_MATRIX, err));
+        KL_TRY(kl_alloc(&h->two_off[spin], x->n + 1, KL_MEM_MATRIX, err));
+        KL_TRY(kl_alloc(&count, x->n, KL_MEM_WORK, err));
+        string_job job = {h, spin, count};
+        kl_par_for(nthread, ntask, string_task, &job);
+        for (int64_t i = 0; i < x->n; i++) h->two_off[spin][i + 1] = h->two_off[spin][i] + count[i];
+        kl_free(&count);
+        KL_TRY(kl_alloc(&h->two_to[spin], h->two_off[spin][x->n], KL_MEM_MATRIX, err));
+        KL_TRY(kl_alloc(&h->two[spin], h->two_off[spin][x->n], KL_MEM_MATRIX, err));
+        job.count = NULL;
+        kl_par_for(nthread, ntask, string_task, &job);
+    }
+    *out = h;
+    h = NULL;
+out:
+    kl_free(&count);
+    kl_slater_destroy(&h);
+    return st;
+}
+
+void kl_slater_destroy(kl_slater **slater)
+{
+    kl_slater *h = *slater;
+    if (h == NULL) return;
+    for (int spin = 0; spin < 2; spin++) {
+        kl_free(&h->diag[spin]);
+        kl_free(&h->single[spin]);
+        kl_free(&h->two_off[spin]);
+        kl_free(&h->two_to[spin]);
+        kl_free(&h->two[spin]);
+    }
+    kl_free(slater);
+}
+
+/* ---------------------------------------------------------------- rows */
+
+static int64_t beta_of(const kl_detspace *s, int64_t ia, int64_t k)
+{
+    return s->full ? s->row_first[ia] + (k - s->row_off[ia]) : s->row_beta[k];
+}
+
+static int64_t position_of(const kl_detspace *s, int64_t k) { return s->full ? k : s->row_pos[k]; }
+
+void kl_slater_diagonal(const kl_slater *h, double *d)
+{
+    const kl_detspace *const s = h->s;
+    for (int64_t ia = 0; ia < s->a->n; ia++) {
+        double repulsion[KL_DET_MAX_ORB] = {0};
+        for (int r = 0; r < s->norb; r++)
+            for (uint64_t o = s->a->bits[ia]; o != 0; o &= o - 1) repulsion[r] += two(h->f, 2, low_bit(o), low_bit(o), r, r);
+        for (int64_t k = s->row_off[ia]; k < s->row_off[ia + 1]; k++) {
+            const int64_t ib = beta_of(s, ia, k);
+            double e = h->f->core + h->diag[0][ia] + h->diag[1][ib];
+            for (uint64_t o = s->b->bits[ib]; o != 0; o &= o - 1) e += repulsion[low_bit(o)];
+            d[position_of(s, k)] = e;
+        }
+    }
+}
+
+typedef struct matrix_job {
+    const kl_slater *h;
+    int lower;
+    const double *diag;  /* [n] by position */
+    int64_t *count;      /* [n + 1] non-zeros by position; NULL: fill */
+    int64_t *fill;       /* [n + 1] where the next element of a row goes */
+    uint32_t *column;
+    double *value;
+    int64_t **table;     /* [nthread][beta strings] position + 1 */
+    uint64_t **sort;     /* [nthread][2 longest] */
+    int64_t longest;
+} matrix_job;
+
+static inline void emit(const matrix_job *job, int64_t row, int64_t column, double value)
+{
+    if (fabs(value) < too_small || (job->lower && column > row)) return;
+    if (job->count != NULL) {
+        job->count[row]++;
+        return;
+    }
+    const int64_t k = job->fill[row]++;
+    job->column[k] = (uint32_t)column;
+    job->value[k] = value;
+}
+
+/* All elements <ia ib| H |ja jb> for one pair of alpha strings; t holds the row of ja. */
+static void same_alpha(const matrix_job *job, int64_t ia, const int64_t *t)
+{
+    const kl_slater *const h = job->h;
+    const kl_detspace *const s = h->s;
+    const kl_strings *const b = s->b;
+    double repulsion[KL_DET_MAX_ORB * (KL_DET_MAX_ORB + 1) / 2];
+    const int64_t npair = (int64_t)s->norb * (s->norb + 1) / 2;
+    for (int64_t rs = 0; rs < npair; rs++) {
+        repulsion[rs] = 0;
+        for (uint64_t o = s->a->bits[ia]; o != 0; o &= o - 1) repulsion[rs] += h->f->eri[2][kl_pair(low_bit(o), low_bit(o)) * npair + rs];
+    }
+    for (int64_t k = s->row_off[ia]; k < s->row_off[ia + 1]; k++) {
+        const int64_t ib = beta_of(s, ia, k), row = position_of(s, k);
+        if (job->count != NULL) job->count[row]++;
+        else {
+            job->column[job->fill[row]] = (uint32_t)row;
+            job->value[job->fill[row]++] = job->diag[row];
+        }
+        for (int64_t m = b->move_off[ib]; m < b->move_off[ib + 1]; m++) {
+            const kl_move *const v = &b->move[m];
+            if (t[v->to] > 0) emit(job, row, t[v->to] - 1, h->single[1][m] + v->sign * repulsion[v->pair]);
+        }
+        for (int64_t m = h->two_off[1][ib]; m < h->two_off[1][ib + 1]; m++)
+            if (t[h->two_to[1][m]] > 0) emit(job, row, t[h->two_to[1][m]] - 1, h->two[1][m]);
+    }
+}
+
+static void moved_alpha(const matrix_job *job, int64_t ia, int64_t move, const int64_t *t)
+{
+    const kl_slater *const h = job->h;
+    const kl_detspace *const s = h->s;
+    const kl_strings *const b = s->b;
+    const kl_move *const u = &s->a->move[move];
+    const double *const v_ab = h->f->eri[2] + u->pair * h->f->npair;
+    for (int64_t k = s->row_off[ia]; k < s->row_off[ia + 1]; k++) {
+        const int64_t ib = beta_of(s, ia, k), row = position_of(s, k);
+        if (t[ib] > 0) {
+            double e = 0;
+            for (uint64_t o = b->bits[ib]; o != 0; o &= o - 1) e += v_ab[kl_pair(low_bit(o), low_bit(o))];
+            emit(job, row, t[ib] - 1, h->single[0][move] + u->sign * e);
+        }
+        for (int64_t m = b->move_off[ib]; m < b->move_off[ib + 1]; m++) {
+            const kl_move *const v = &b->move[m];
+            if (t[v->to] > 0) emit(job, row, t[v->to] - 1, v_ab[v->pair] * (u->sign * v->sign));
+        }
+    }
+}
+
+static void spread(const kl_detspace *s, int64_t ja, int64_t *t, int on)
+{
+    for (int64_t k = s->row_off[ja]; k < s->row_off[ja + 1]; k++) t[beta_of(s, ja, k)] = on ? position_of(s, k) + 1 : 0;
+}
+
+static void row_task(void *self, int64_t ia, int thread)
+{
+    const matrix_job *const job = self;
+    const kl_slater *const h = job->h;
+    const kl_detspace *const s = h->s;
+    int64_t *const t = job->table[thread];
+    if (s->row_off[ia + 1] == s->row_off[ia]) return;
+    spread(s, ia, t, 1);
+    same_alpha(job, ia, t);
+    spread(s, ia, t, 0);
+    for (int64_t m = s->a->move_off[ia]; m < s->a->move_off[ia + 1]; m++) {
+        const int64_t ja = s->a->move[m].to;
+        if (s->row_off[ja + 1] == s->row_off[ja]) continue;
+        spread(s, ja, t, 1);
+        moved_alpha(job, ia, m, t);
+        spread(s, ja, t, 0);
+    }
+    for (int64_t m = h->two_off[0][ia]; m < h->two_off[0][ia + 1]; m++) {
+        const int64_t ja = h->two_to[0][m];
+        spread(s, ja, t, 1);
+        for (int64_t k = s->row_off[ia]; k < s->row_off[ia + 1]; k++) {
+            const int64_t ib = beta_of(s, ia, k);
+            if (t[ib] > 0) emit(job, position_of(s, k), t[ib] - 1, h->two[0][m]);
+        }
+        spread(s, ja, t, 0);
+    }
+}
+
+/* Columns of one row in order: keys (column, place) by bytes, as many as the columns have. */
+static void sort_row(const matrix_job *job, int64_t row, uint64_t *key, int64_t n)
+{
+    const int64_t from = job->fill[row] - n; /* fill has passed the row's end */
+    uint64_t *a = key, *b = key + job->longest;
+    uint32_t most = 0;
+    int sorted = 1;
+    for (int64_t k = 0; k < n; k++) {
+        a[k] = (uint64_t)job->column[from + k] << 32 | (uint64_t)k;
+        most |= job->column[from + k];
+        sorted &= k == 0 || a[k] > a[k - 1];
+    }
+    if (sorted) return;
+    for (int shift = 0; shift < 32 && most >> shift != 0; shift += 8) {
+        int64_t place[257] = {0};
+        for (int64_t k = 0; k < n; k++) place[(a[k] >> (32 + shift) & 255) + 1]++;
+        for (int k = 0; k < 256; k++) place[k + 1] += place[k];
+        for (int64_t k = 0; k < n; k++) b[place[a[k] >> (32 + shift) & 255]++] = a[k];
+        uint64_t *const swap = a;
+        a = b;
+        b = swap;
+    }
+    double *const value = job->value + from;
+    uint64_t *const held = b; /* its bits carry the values in their new order */
+    for (int64_t k = 0; k < n; k++) memcpy(&held[k], &value[a[k] & UINT32_MAX], sizeof(double));
+    for (int64_t k = 0; k < n; k++) {
+        memcpy(&value[k], &held[k], sizeof(double));
+        job->column[from + k] = (uint32_t)(a[k] >> 32);
+    }
+}
+
+enum { ROWS_PER_TASK = 256 };
+
+typedef struct sort_job {
+    const matrix_job *m;
+    const int64_t *off;
+    int64_t n;
+} sort_job;
+
+static void sort_task(void *self, int64_t task, int thread)
+{
+    const sort_job *const job = self;
+    for (int64_t i = task * ROWS_PER_TASK; i < (task + 1) * ROWS_PER_TASK && i < job->n; i++)
+        sort_row(job->m, i, job->m->sort[thread], job->off[i + 1] - job->off[i]);
+}
+
+static void drop_lists(matrix_job *job, int nthread)
+{
+    for (int k = 0; k < nthread; k++) {
+        if (job->table != NULL) kl_free(&job->table[k]);
+        if (job->sort != NULL) kl_free(&job->sort[k]);
+    }
+    kl_free(&job->table);
+    kl_free(&job->sort);
+}
+
+static kl_status count_rows(const kl_slater *h, int lower, matrix_job *job, int64_t *off, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int nthread = h->nthread > 1 ? h->nthread : 1;
+    *job = (matrix_job){.h = h, .lower = lower};
+    if (h->s->n > (int64_t)UINT32_MAX) return kl_fail(err, KL_EINPUT, "a stored matrix of %lld rows; at most 2^32 are supported", (long long)h->s->n);
+    KL_TRY(kl_alloc(&job->table, nthread, KL_MEM_WORK, err));
+    for (int k = 0; k < nthread; k++) KL_TRY(kl_alloc(&job->table[k], h->s->b->n, KL_MEM_WORK, err));
+    job->count = off;
+    kl_par_for(nthread, h->s->a->n, row_task, job);
+    job->count = NULL;
+out:
+    return st;
+}
+
+kl_status kl_slater_count(const kl_slater *h, int lower, int64_t *nnz, kl_err *err)
+{
+    kl_status st = KL_OK;
+    matrix_job job = {0};
+    int64_t *count = NULL;
+    *nnz = 0;
+    KL_TRY(kl_alloc(&count, h->s->n, KL_MEM_WORK, err));
+    KL_TRY(count_rows(h, lower, &job, count, err));
+    for (int64_t i = 0; i < h->s->n; i++) *nnz += count[i];
+out:
+    drop_lists(&job, h->nthread > 1 ? h->nthread : 1);
+    kl_free(&count);
+    return st;
+}
+
+kl_status kl_slater_matrix(const kl_slater *h, int lower, kl_spmat **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t n = h->s->n;
+    const int nthread = h->nthread > 1 ? h->nthread : 1;
+    matrix_job job = {0};
+    int64_t *off = NULL;
+    double *diag = NULL;
+    *out = NULL;
+    KL_TRY(kl_alloc(&off, n + 1, KL_MEM_MATRIX, err));
+    KL_TRY(kl_alloc(&diag, n, KL_MEM_WORK, err));
+    kl_slater_diagonal(h, diag);
+    KL_TRY(count_rows(h, lower, &job, off + 1, err));
+    job.diag = diag;
+    for (int64_t i = 0; i < n; i++) {
+        if (off[i + 1] > job.longest) job.longest = off[i + 1];
+        off[i + 1] += off[i];
+    }
+    KL_TRY(kl_alloc(&job.fill, n, KL_MEM_WORK, err));
+    memcpy(job.fill, off, (size_t)n * sizeof(*off));
+    KL_TRY(kl_alloc(&job.sort, nthread, KL_MEM_WORK, err));
+    for (int k = 0; k < nthread; k++) KL_TRY(kl_alloc(&job.sort[k], 2 * job.longest, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&job.column, off[n], KL_MEM_MATRIX, err)); /* from nothing: not cleared, every element is written */
+    KL_TRY(kl_realloc(&job.value, off[n], KL_MEM_MATRIX, err));
+    kl_par_for(nthread, h->s->a->n, row_task, &job);
+    sort_job sorting = {&job, off, n};
+    kl_par_for(nthread, (n + ROWS_PER_TASK - 1) / ROWS_PER_TASK, sort_task, &sorting);
+    KL_TRY(kl_spmat_take_csr(n, n, lower, &off, &job.column, &job.value, out, err));
+out:
+    drop_lists(&job, nthread);
+    kl_free(&job.fill);
+    kl_free(&job.column);
+    kl_free(&job.value);
+    kl_free(&diag);
+    kl_free(&off);
+    return st;
+}

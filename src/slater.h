@@ -1,0 +1,37 @@
+/* Matrix elements between determinants by the Slater-Condon rules, and H as a sparse matrix in a space of determinants: only pairs
+   that H connects are ever looked at. Knows no solvers.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_SLATER_H
+#define KL_SLATER_H
+#include "determinant.h"
+#include "fcidump.h"
+#include "spmat.h"
+
+/* H = core + T_alpha + T_beta + V_ab, with T acting on one string alone. Borrows f and s. */
+typedef struct kl_slater {
+    const kl_fcidump *f;
+    const kl_detspace *s;
+    int nthread;
+    double *diag[2];     /* [strings] T's diagonal */
+    double *single[2];   /* [moves] T's element for the move, sign included */
+    int64_t *two_off[2]; /* [strings + 1] */
+    int32_t *two_to[2];  /* double excitations inside the list of strings */
+    double *two[2];
+} kl_slater;
+
+kl_status kl_slater_create(const kl_fcidump *f, const kl_detspace *s, int nthread, kl_slater **out, kl_err *err) KL_MUST_CHECK;
+void kl_slater_destroy(kl_slater **s);
+
+/* d[s->n] by position, core included. */
+void kl_slater_diagonal(const kl_slater *h, double *d);
+
+/* <A B| H |C D>, any two determinants; core included on the diagonal. */
+double kl_slater_element(const kl_fcidump *f, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
+
+/* H as CSR; lower: the columns up to the diagonal only, marked symmetric. Elements below 1e-14 are left out, the diagonal never. */
+kl_status kl_slater_matrix(const kl_slater *h, int lower, kl_spmat **out, kl_err *err) KL_MUST_CHECK;
+
+/* Non-zeros that kl_slater_matrix would store. */
+kl_status kl_slater_count(const kl_slater *h, int lower, int64_t *nnz, kl_err *err) KL_MUST_CHECK;
+
+#endif
