@@ -4,16 +4,20 @@
 #include "kl_test.h"
 #include "dense.h"
 
-extern const kl_model kl_model_strange, kl_model_majorana, kl_model_free_spins, kl_model_free_spins_1, kl_model_test_hubbard_3_2, kl_model_test_hubbard_1, kl_model_test_heisenberg_3_2,
-    kl_model_test_holstein_1, kl_model_test_kondo_1, kl_model_test_longrange_1;
-const kl_model *const core_models[] = {&kl_model_strange, &kl_model_majorana, &kl_model_free_spins, &kl_model_free_spins_1, &kl_model_test_hubbard_3_2, &kl_model_test_hubbard_1,
-                                       &kl_model_test_heisenberg_3_2, &kl_model_test_holstein_1, &kl_model_test_kondo_1,      &kl_model_test_longrange_1};
+extern const kl_model kl_model_strange, kl_model_majorana, kl_model_free_spins, kl_model_free_spins_1, kl_model_test_hubbard_3_2,
+    kl_model_test_hubbard_1, kl_model_test_heisenberg_3_2, kl_model_test_holstein_1, kl_model_test_kondo_1,
+    kl_model_test_longrange_1;
+const kl_model *const core_models[] = {
+    &kl_model_strange,          &kl_model_majorana,        &kl_model_free_spins,          &kl_model_free_spins_1,
+    &kl_model_test_hubbard_3_2, &kl_model_test_hubbard_1,  &kl_model_test_heisenberg_3_2, &kl_model_test_holstein_1,
+    &kl_model_test_kondo_1,     &kl_model_test_longrange_1};
 const int core_nmodel = (int)(sizeof core_models / sizeof *core_models);
 
 const kl_model *core_model(const char *name, const char *variant)
 {
     for (int k = 0; k < kl_models_nbuiltin; k++)
-        if (!strcmp(kl_models_builtin[k]->name, name) && (!variant || !strcmp(kl_models_builtin[k]->variant, variant))) return kl_models_builtin[k];
+        if (!strcmp(kl_models_builtin[k]->name, name) && (!variant || !strcmp(kl_models_builtin[k]->variant, variant)))
+            return kl_models_builtin[k];
     for (int k = 0; k < core_nmodel; k++)
         if (!strcmp(core_models[k]->name, name) && (!variant || !strcmp(core_models[k]->variant, variant))) return core_models[k];
     fail_msg("model %s(%s) is not there", name, variant ? variant : "");
@@ -180,7 +184,8 @@ core_space *core_space_truncate(const core_space *enlarged, const kl_isometry *i
     int64_t *const from = column_of(&iso->enlarged->basis), at = 0, n = 0, most = 0;
     double *const sum = get(enlarged->dim, sizeof *sum);
     for (int k = 0; k < iso->basis.nsec; k++)
-        for (int64_t c = from[iso->sec[k]]; c < from[iso->sec[k] + 1]; c++) most += iso->basis.dim[k] * (enlarged->first[c + 1] - enlarged->first[c]);
+        for (int64_t c = from[iso->sec[k]]; c < from[iso->sec[k] + 1]; c++)
+            most += iso->basis.dim[k] * (enlarged->first[c + 1] - enlarged->first[c]);
     core_space *const s = space_new(enlarged->dim, iso->basis.total, most);
     for (int k = 0; k < iso->basis.nsec; k++) {
         const int rows = iso->enlarged->basis.dim[iso->sec[k]];
@@ -190,7 +195,8 @@ core_space *core_space_truncate(const core_space *enlarged, const kl_isometry *i
             for (int r = 0; r < rows; r++) {
                 const double o = iso->data[iso->off[k] + r + (int64_t)c * rows];
                 const int64_t col = from[iso->sec[k]] + r;
-                for (int64_t x = enlarged->first[col]; o != 0.0 && x < enlarged->first[col + 1]; x++) sum[enlarged->idx[x]] += o * enlarged->val[x];
+                for (int64_t x = enlarged->first[col]; o != 0.0 && x < enlarged->first[col + 1]; x++)
+                    sum[enlarged->idx[x]] += o * enlarged->val[x];
             }
             for (int r = 0; r < rows; r++) { /* take them up again, each once */
                 const int64_t col = from[iso->sec[k]] + r;
@@ -213,8 +219,8 @@ typedef void visit(double *x, double *full, double weight);
 static void to_full(double *x, double *full, double weight) { *full += *x * weight; }
 static void to_x(double *x, double *full, double weight) { *x += *full * weight; }
 
-static void walk(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis, const core_space *row, const core_space *col, double *x,
-                 double *full, visit *act)
+static void walk(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis, const core_space *row,
+                 const core_space *col, double *x, double *full, visit *act)
 {
     int64_t *const r0 = column_of(row_basis), *const c0 = column_of(col_basis);
     for (int i = 0; i < row_basis->nsec; i++) {
@@ -232,15 +238,15 @@ static void walk(const kl_layout *lay, const kl_basis *row_basis, const kl_basis
     free(c0);
 }
 
-void core_expand(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis, const core_space *row, const core_space *col, const double *x,
-                 double *full)
+void core_expand(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis, const core_space *row,
+                 const core_space *col, const double *x, double *full)
 {
     memset(full, 0, (size_t)(row->dim * col->dim) * sizeof *full);
     walk(lay, row_basis, col_basis, row, col, (double *)(uintptr_t)x, full, to_full);
 }
 
-void core_project(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis, const core_space *row, const core_space *col,
-                  const double *full, double *x)
+void core_project(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis, const core_space *row,
+                  const core_space *col, const double *full, double *x)
 {
     memset(x, 0, (size_t)lay->n * sizeof *x);
     walk(lay, row_basis, col_basis, row, col, x, (double *)(uintptr_t)full, to_x);
@@ -270,10 +276,7 @@ double *core_state_vector(const kl_state *s, int i)
     return full;
 }
 
-core_full core_full_open(const core_job *j)
-{
-    return core_full_take(oracle_create(j->model, j->lat, j->par));
-}
+core_full core_full_open(const core_job *j) { return core_full_take(oracle_create(j->model, j->lat, j->par)); }
 
 core_full core_full_take(oracle *o)
 {
@@ -313,7 +316,9 @@ core_run core_exact(int m, kl_qn target, int nstate, kl_strategy strategy)
     enum { SWEEPS = 6 };
     kl_dmrg_sweep *const s = get(SWEEPS, sizeof *s);
     for (int k = 0; k < SWEEPS; k++) s[k] = (kl_dmrg_sweep){m, k == 0 ? 1e-4 : k == 1 ? 1e-6 : 0.0, 1e-300};
-    return (core_run){.opts = {.strategy = strategy, .nstate = nstate, .target = target, .nsweep = SWEEPS, .sweep = s, .max_apply = 200, .seed = 1}};
+    return (core_run){
+        .opts = {
+            .strategy = strategy, .nstate = nstate, .target = target, .nsweep = SWEEPS, .sweep = s, .max_apply = 200, .seed = 1}};
 }
 
 core_run core_auto(double accuracy, kl_qn target, int nstate, kl_strategy strategy)

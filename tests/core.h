@@ -48,10 +48,10 @@ core_space *core_space_truncate(const core_space *enlarged, const kl_isometry *i
 void core_space_free(core_space **s);
 
 /* full[row->dim * col->dim] = the wavefunction x in the bases of row and col, and the transposed map. */
-void core_expand(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis, const core_space *row, const core_space *col, const double *x,
-                 double *full);
-void core_project(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis, const core_space *row, const core_space *col,
-                  const double *full, double *x);
+void core_expand(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis, const core_space *row,
+                 const core_space *col, const double *x, double *full);
+void core_project(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis, const core_space *row,
+                  const core_space *col, const double *full, double *x);
 
 /* Wavefunction i of a state in the full space, to be freed. */
 double *core_state_vector(const kl_state *s, int i);

@@ -44,7 +44,8 @@ static double *parts_matrix(const kl_bigop *g, int op, int c)
         core_download(g->block->ex, size, kl_dptr_at(p->packed ? g->pack : g->block->data, p->off), x);
         for (int q = 0; q < p->ncol; q++)
             for (int r = 0; r < p->nrow; r++)
-                a[p->row + r + (int64_t)(p->col + q) * s->dim[to]] += p->coef * x[p->dag ? q + (int64_t)r * p->ld : r + (int64_t)q * p->ld];
+                a[p->row + r + (int64_t)(p->col + q) * s->dim[to]] +=
+                    p->coef * x[p->dag ? q + (int64_t)r * p->ld : r + (int64_t)q * p->ld];
         free(x);
     }
     return a;
@@ -74,12 +75,14 @@ static double *plain_matrix(const kl_bigop *g, int pos, int op, int c)
                     const int from = w->dag ? j : i, into = w->dag ? i : j;
                     if (b->dst[w->in * nb + from] != into) continue;
                     double *const l = block_matrix(b, w->in, from);
-                    const int before = right ? kl_qn_odd(m->model, kl_qn_of(m->model, e->site->state_charge[s])) : kl_qn_odd(m->model, b->basis.q[i]);
+                    const int before = right ? kl_qn_odd(m->model, kl_qn_of(m->model, e->site->state_charge[s]))
+                                             : kl_qn_odd(m->model, b->basis.q[i]);
                     const int sign = (right ? in->odd : o->odd) && before ? -1 : 1;
                     for (int q = 0; q < b->basis.dim[i]; q++)
                         for (int r = 0; r < b->basis.dim[j]; r++)
                             a[e->part_off[to * e->d + t] + r + (int64_t)(e->part_off[c * e->d + s] + q) * rows] +=
-                                w->coef * o->elem[x].value * sign * l[w->dag ? q + (int64_t)r * b->basis.dim[i] : r + (int64_t)q * b->basis.dim[j]];
+                                w->coef * o->elem[x].value * sign *
+                                l[w->dag ? q + (int64_t)r * b->basis.dim[i] : r + (int64_t)q * b->basis.dim[j]];
                     free(l);
                 }
             }
@@ -108,7 +111,8 @@ static kl_isometry *isometry(kl_enlarged **e)
         double norm = 0;
         for (int r = 0; r < rows; r++) norm += (1.0 + r) * (1.0 + r);
         for (int q = 0; q < dim[c]; q++)
-            for (int r = 0; r < rows; r++) o->data[o->off[c] + r + (int64_t)q * rows] = (r == q) - 2 * (1.0 + r) * (1.0 + q) / norm;
+            for (int r = 0; r < rows; r++)
+                o->data[o->off[c] + r + (int64_t)q * rows] = (r == q) - 2 * (1.0 + r) * (1.0 + q) / norm;
     }
     free(sec);
     free(dim);
@@ -133,7 +137,8 @@ static void check_side(const core_job *j, kl_side side, int drop)
         const int pos = side == KL_LEFT ? k : n - 1 - k;
         kl_enlarged *e = NULL;
         kl_bigop *g = NULL;
-        expect_ok(kl_enlarged_create(j->model, &b->basis, j->terms->type[pos], drop && k > 1 ? keep_even : NULL, NULL, &e, &err), err);
+        expect_ok(kl_enlarged_create(j->model, &b->basis, j->terms->type[pos], drop && k > 1 ? keep_even : NULL, NULL, &e, &err),
+                  err);
         const int ns = e->basis.nsec;
         if (ns == 0) {
             kl_enlarged_destroy(&e);
@@ -147,7 +152,8 @@ static void check_side(const core_job *j, kl_side side, int drop)
             if (dense) expect_ok(kl_bigop_make_dense(g, &err), err);
             for (int op = 0; op < g->nop; op++)
                 for (int c = 0; c < ns; c++) {
-                    kl_test_case("%s, side %d, position %d, operator %d, sector %d, dense %d", j->name, (int)side, pos, op, c, dense);
+                    kl_test_case("%s, side %d, position %d, operator %d, sector %d, dense %d", j->name, (int)side, pos, op, c,
+                                 dense);
                     double *const have = parts_matrix(g, op, c), *const want = plain_matrix(g, pos, op, c);
                     const int to = g->dst[op * ns + c];
                     expect_eq(have == NULL, want == NULL);
@@ -164,7 +170,9 @@ static void check_side(const core_job *j, kl_side side, int drop)
                             expect_true(back != NULL && g->dst[op * ns + to] == c);
                             const int rc = o->enlarged->basis.dim[c], rt = o->enlarged->basis.dim[to];
                             for (int q = 0; q < rc; q++)
-                                for (int r = 0; r < rt; r++) expect_near(back[q + (int64_t)r * rc], self * have[r + (int64_t)q * rt], 1e-13 * big * (4.0 + (double)m->ngrow));
+                                for (int r = 0; r < rt; r++)
+                                    expect_near(back[q + (int64_t)r * rc], self * have[r + (int64_t)q * rt],
+                                                1e-13 * big * (4.0 + (double)m->ngrow));
                             free(back);
                         }
                         if (kl_bigop_identity(g, op))
@@ -180,14 +188,17 @@ static void check_side(const core_job *j, kl_side side, int drop)
                     expect_eq(next[dense]->dst[op * ns + c], to); /* every sector kept some states */
                     if (to < 0) continue;
                     double *const have = block_matrix(next[dense], op, c), *const mid = parts_matrix(g, op, c);
-                    const int rows = o->enlarged->basis.dim[to], cols = o->enlarged->basis.dim[c], mr = o->basis.dim[to], mc = o->basis.dim[c];
+                    const int rows = o->enlarged->basis.dim[to], cols = o->enlarged->basis.dim[c], mr = o->basis.dim[to],
+                              mc = o->basis.dim[c];
                     double big = 1e-300;
                     for (int64_t i = 0; i < (int64_t)rows * cols; i++) big = fmax(big, fabs(mid[i]));
                     for (int y = 0; y < mc; y++)
                         for (int x = 0; x < mr; x++) {
                             double sum = 0;
                             for (int q = 0; q < cols; q++)
-                                for (int r = 0; r < rows; r++) sum += o->data[o->off[to] + r + (int64_t)x * rows] * mid[r + (int64_t)q * rows] * o->data[o->off[c] + q + (int64_t)y * cols];
+                                for (int r = 0; r < rows; r++)
+                                    sum += o->data[o->off[to] + r + (int64_t)x * rows] * mid[r + (int64_t)q * rows] *
+                                           o->data[o->off[c] + q + (int64_t)y * cols];
                             expect_near(have[x + (int64_t)y * mr], sum, 1e-14 * big * (rows + cols + 4));
                         }
                     free(have);
@@ -209,9 +220,10 @@ static void test_blocks(void **state)
 {
     static const struct {
         const char *model, *variant, *lattice;
-    } cases[] = {{"heisenberg", "S=1/2", "ring:6"}, {"hubbard", "F=1/2", "ring:4"},  {"hubbard", "F=1", "chain:3"},  {"strange", NULL, "ring:4"},    {"majorana", NULL, "ring:7"},
-                 {"free_spins", "S=1", "ring:4"},   {"pairing", NULL, "torus:2x3"}, {"tj", NULL, "square:2x2"},    {"kondo", "S=1/2", "chain:3"}, {"holstein", "n_max=1", "ring:3"},
-                 {"longrange", "S=1", "chain:4"},   {"bose_hubbard", NULL, "ring:3"}};
+    } cases[] = {{"heisenberg", "S=1/2", "ring:6"}, {"hubbard", "F=1/2", "ring:4"},  {"hubbard", "F=1", "chain:3"},
+                 {"strange", NULL, "ring:4"},       {"majorana", NULL, "ring:7"},    {"free_spins", "S=1", "ring:4"},
+                 {"pairing", NULL, "torus:2x3"},    {"tj", NULL, "square:2x2"},      {"kondo", "S=1/2", "chain:3"},
+                 {"holstein", "n_max=1", "ring:3"}, {"longrange", "S=1", "chain:4"}, {"bose_hubbard", NULL, "ring:3"}};
     (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         for (int t = 0; t < 4; t++) {

@@ -52,7 +52,8 @@ static void check_isometry(const kl_isometry *o)
         total += cols;
         for (int a = 0; a < cols; a++)
             for (int b = 0; b <= a; b++)
-                expect_near(core_dot(rows, o->data + o->off[k] + (int64_t)a * rows, o->data + o->off[k] + (int64_t)b * rows), a == b, 1e-12);
+                expect_near(core_dot(rows, o->data + o->off[k] + (int64_t)a * rows, o->data + o->off[k] + (int64_t)b * rows),
+                            a == b, 1e-12);
     }
     expect_eq(total, o->basis.total);
 }
@@ -79,7 +80,11 @@ static void check_turns(const turn_case *t, uint64_t seed)
     int direction = 1;
     for (int move = 0; move < 4 * n; move++) {
         const kl_solve_opts so = {.tol = move < n ? 1e-2 : 1e-9, .max_apply = 10};
-        const kl_trunc_opts to = {.m = t->m, .m_min = 1, .discard = t->discard, .noise = move < n ? t->noise : 0, .nstate = t->nstate,
+        const kl_trunc_opts to = {.m = t->m,
+                                  .m_min = 1,
+                                  .discard = t->discard,
+                                  .noise = move < n ? t->noise : 0,
+                                  .nstate = t->nstate,
                                   .precise = t->precise && move >= n};
         kl_eig_stats stats;
         kl_trunc_info info;
@@ -104,7 +109,7 @@ static void check_turns(const turn_case *t, uint64_t seed)
             const double *const x = before + s * dim, *const y = after + s * dim;
             const double xx = core_dot(dim, x, x), xy = core_dot(dim, x, y), yy = core_dot(dim, y, y);
             expect_near(xx, 1.0, 1e-12);
-            expect_near(xy, yy, 1e-12);                                          /* y = P x */
+            expect_near(xy, yy, 1e-12); /* y = P x */
             if (to.noise == 0 && t->nstate == 1) expect_true(xy / sqrt(xx * yy) >= 1 - 2 * info.discarded - 1e-13);
             kept += yy / t->nstate, was += xx / t->nstate;
         }
@@ -119,7 +124,8 @@ static void check_turns(const turn_case *t, uint64_t seed)
             oracle_apply(full.s, y, h);
             expect_near(after_energy[s] + j.terms->constant, core_dot(dim, y, h) / yy, 1e-12 * full.norm);
             if (to.noise == 0 && t->nstate == 1) /* |E' - E| <= what the part left out can change it by */
-                expect_true(fabs(after_energy[s] - energy[s]) <= 4 * full.norm * sqrt(info.discarded + 1e-24) + 1e-12 * full.norm);
+                expect_true(fabs(after_energy[s] - energy[s]) <=
+                            4 * full.norm * sqrt(info.discarded + 1e-24) + 1e-12 * full.norm);
         }
         free(before);
         free(after);
@@ -213,7 +219,8 @@ static void test_product_start(void **state)
     (void)state;
     for (int k = 0; k < 3; k++) {
         const int *const start = k == 0 ? neel : k == 1 ? wall : electrons;
-        core_open(&j, core_model(k < 2 ? "heisenberg" : "hubbard", k < 2 ? "S=1/2" : "F=1/2"), k < 2 ? "chain:8" : "chain:6", NULL, NULL);
+        core_open(&j, core_model(k < 2 ? "heisenberg" : "hubbard", k < 2 ? "S=1/2" : "F=1/2"), k < 2 ? "chain:8" : "chain:6",
+                  NULL, NULL);
         int64_t dim = 1, at = 0;
         kl_qn target = kl_qn_zero();
         for (int p = 0; p < j.terms->nsite; p++) {
@@ -333,7 +340,10 @@ static void test_wrong_state(void **state)
 {
     static const struct {
         const char *model, *variant, *lattice, *charge;
-    } cases[] = {{"heisenberg", "S=1/2", "chain:8", NULL}, {"heisenberg", "S=1/2", "chain:6", "Sz=1"}, {"j1j2", "S=1/2", "chain:6", NULL}, {"heisenberg", "S=1", "chain:6", NULL},
+    } cases[] = {{"heisenberg", "S=1/2", "chain:8", NULL},
+                 {"heisenberg", "S=1/2", "chain:6", "Sz=1"},
+                 {"j1j2", "S=1/2", "chain:6", NULL},
+                 {"heisenberg", "S=1", "chain:6", NULL},
                  {"hubbard", "F=1/2", "chain:6", NULL}};
     kl_err err = {""};
     (void)state;
@@ -398,7 +408,12 @@ static void test_interrupted(void **state)
     expect_near(whole.res.energy[0], exact(&j, target), 1e-12 * fabs(whole.res.energy[0]));
     for (int stop = 1; stop < 25; stop++) {
         watcher w = {.stop_after = stop, .due = stop % 5 == 0};
-        const kl_dmrg_monitor mon = {.self = &w, .step = count_step, .sweep = count_sweep, .interrupted = stop_now, .checkpoint = check_point, .due = always_due};
+        const kl_dmrg_monitor mon = {.self = &w,
+                                     .step = count_step,
+                                     .sweep = count_sweep,
+                                     .interrupted = stop_now,
+                                     .checkpoint = check_point,
+                                     .due = always_due};
         core_run a = core_exact(300, target, 1, KL_STRATEGY_AUTO);
         kl_test_case("interrupted after %d steps", stop);
         expect_ok(kl_dmrg_run(j.terms, j.ex, &a.opts, &mon, &a.state, &a.res, &err), err);
@@ -450,7 +465,8 @@ static void expect_exact(const char *model, const char *variant, const char *lat
     double unit = fabs(e);
     for (int64_t i = 0; i < j.terms->nterm; i++) unit = fmax(unit, fabs(j.terms->term[i].coef));
     for (int k = 0; k < 4; k++) {
-        core_run r = k < 2 ? core_exact(300, target, 1, k ? KL_STRATEGY_LR : KL_STRATEGY_L11R) : core_auto(k == 2 ? 1e-9 : 1e-12, target, 1, KL_STRATEGY_AUTO);
+        core_run r = k < 2 ? core_exact(300, target, 1, k ? KL_STRATEGY_LR : KL_STRATEGY_L11R)
+                           : core_auto(k == 2 ? 1e-9 : 1e-12, target, 1, KL_STRATEGY_AUTO);
         kl_test_case("%s %s %s, run %d", j.name, sets ? sets : "", charge ? charge : "", k);
         core_go(&j, &r);
         expect_near(r.res.energy[0], e, (k == 2 ? 1e-9 : 1e-12) * unit);
@@ -467,31 +483,32 @@ static void test_edges(void **state)
     (void)state;
     expect_exact("heisenberg", "S=1/2", "chain:2", NULL, NULL);
     expect_exact("heisenberg", "S=1/2", "chain:3", NULL, "Sz=1/2");
-    expect_exact("heisenberg", "S=1/2", "chain:8", NULL, "Sz=4");               /* one state */
+    expect_exact("heisenberg", "S=1/2", "chain:8", NULL, "Sz=4"); /* one state */
     expect_exact("heisenberg", "S=1/2", "chain:8", "h=1", "Sz=-4");
-    expect_exact("hubbard", "F=1/2", "chain:6", NULL, "");                      /* nobody there */
+    expect_exact("hubbard", "F=1/2", "chain:6", NULL, ""); /* nobody there */
     expect_exact("hubbard", "F=1/2", "chain:6", NULL, "N_up=6 N_dn=6");
-    expect_exact("hubbard", "F=1/2", "chain:6", NULL, "N_up=1");                /* one electron */
-    expect_exact("heisenberg", "S=1/2", "chain:6", "J=0", NULL);                /* H = 0 */
+    expect_exact("hubbard", "F=1/2", "chain:6", NULL, "N_up=1"); /* one electron */
+    expect_exact("heisenberg", "S=1/2", "chain:6", "J=0", NULL); /* H = 0 */
     expect_exact("hubbard", "F=1/2", "chain:5", "t=0 U=0", "N_up=2 N_dn=3");
-    expect_exact("hubbard", "F=1/2", "chain:5", "t=0", "N_up=2 N_dn=3");        /* sites on their own */
+    expect_exact("hubbard", "F=1/2", "chain:5", "t=0", "N_up=2 N_dn=3"); /* sites on their own */
     expect_exact("heisenberg", "S=1/2", "chain:6", "J=0 h=normal(0,1)", "Sz=1");
     expect_exact("heisenberg", "S=1/2", "chain:6", "Delta=0", NULL);
-    expect_exact("heisenberg", "S=1/2", "chain:8", "J=-1", NULL);               /* a multiplet of 9 */
+    expect_exact("heisenberg", "S=1/2", "chain:8", "J=-1", NULL); /* a multiplet of 9 */
     expect_exact("heisenberg", "S=1/2", "chain:8", "h=normal(0,5)", NULL);
     expect_exact("heisenberg", "S=1/2", "ring:8", "Delta=-1 h=uniform(-1,1)", "Sz=2");
-    expect_exact("hubbard", "F=1/2", "ring:4", "U=0 mu=-2", "N_up=1");          /* E = 0, not alone */
+    expect_exact("hubbard", "F=1/2", "ring:4", "U=0 mu=-2", "N_up=1"); /* E = 0, not alone */
     expect_exact("pairing", NULL, "chain:8", "t=0 Delta=0 V=0 mu=0", NULL);
     expect_exact("ising", NULL, "chain:8", "J=0", NULL);
     expect_exact("ising", NULL, "chain:8", "h=0", "parity=1");
     expect_exact("bose_hubbard", NULL, "chain:5", "t=1e-6 U=1 mu=normal(0,1)", "N=5");
-    expect_exact("j1j2", "S=1/2", "chain:8", "J1=0", NULL);                     /* two chains that do not meet */
+    expect_exact("j1j2", "S=1/2", "chain:8", "J1=0", NULL); /* two chains that do not meet */
     expect_exact("j1j2", "S=1/2", "ring:8", "J2=0 J1=1", "Sz=1");
 }
 
 static void test_scales(void **state)
 {
-    static const char *const sets[] = {"J=1e8", "J=1e-8", "J=1e8 h=normal(0,1)", "J=1e-8 h=uniform(-1e-8,1e-8)", "J=1e15", "J=1e-30"};
+    static const char *const sets[] = {"J=1e8",  "J=1e-8", "J=1e8 h=normal(0,1)", "J=1e-8 h=uniform(-1e-8,1e-8)",
+                                       "J=1e15", "J=1e-30"};
     (void)state;
     for (size_t k = 0; k < sizeof sets / sizeof *sets; k++) expect_exact("heisenberg", "S=1/2", "chain:8", sets[k], NULL);
     expect_exact("hubbard", "F=1/2", "chain:5", "U=1e8", "N_up=2 N_dn=2");
@@ -502,7 +519,11 @@ static void test_scales(void **state)
 /* Pieces without a bond between them, from a lattice that says so; a single bond; a site that no bond reaches. */
 static void test_disconnected(void **state)
 {
-    static const int bonds[][3][2] = {{{0, 1}, {2, 3}, {4, 5}}, {{0, 5}, {1, 4}, {2, 3}}, {{2, 3}, {2, 3}, {2, 3}}, {{0, 5}, {0, 5}, {0, 5}}, {{0, 2}, {2, 4}, {1, 5}}};
+    static const int bonds[][3][2] = {{{0, 1}, {2, 3}, {4, 5}},
+                                      {{0, 5}, {1, 4}, {2, 3}},
+                                      {{2, 3}, {2, 3}, {2, 3}},
+                                      {{0, 5}, {0, 5}, {0, 5}},
+                                      {{0, 2}, {2, 4}, {1, 5}}};
     static const double wanted[] = {-2.25, -2.25, -0.75, -0.75, -1.75};
     kl_err err = {""};
     (void)state;
@@ -519,7 +540,8 @@ static void test_disconnected(void **state)
         expect_ok(kl_exec_open_host(1, &j.ex, &err), err);
         expect_ok(kl_terms_create(j.model, j.lat, j.par, &j.terms, &err), err);
         for (int s = 0; s < 2; s++) {
-            core_run r = s ? core_auto(1e-11, kl_qn_zero(), 1, KL_STRATEGY_LR) : core_exact(64, kl_qn_zero(), 1, KL_STRATEGY_L11R);
+            core_run r =
+                s ? core_auto(1e-11, kl_qn_zero(), 1, KL_STRATEGY_LR) : core_exact(64, kl_qn_zero(), 1, KL_STRATEGY_L11R);
             kl_test_case("pieces %d, run %d", (int)k, s);
             core_go(&j, &r);
             expect_near(r.res.energy[0], wanted[k], 1e-11);
@@ -539,8 +561,9 @@ static void test_refusals(void **state)
         const char *lattice, *charge;
         int nstate;
         const char *part;
-    } cases[] = {
-        {"chain:1", "Sz=1/2", 1, "two sites"}, {"chain:4", "Sz=3", 1, "Sz=3"}, {"chain:4", "Sz=-5/2", 1, "Sz=-5/2"}, {"chain:4", "Sz=2", 2, "2 states"}, {"chain:4", "Sz=1", 5, "5 states"}, {"chain:2", "", 3, "3 states"}, {"chain:4", "", 0, "states"}, {"chain:8", "", 17, "states"}};
+    } cases[] = {{"chain:1", "Sz=1/2", 1, "two sites"}, {"chain:4", "Sz=3", 1, "Sz=3"},     {"chain:4", "Sz=-5/2", 1, "Sz=-5/2"},
+                 {"chain:4", "Sz=2", 2, "2 states"},    {"chain:4", "Sz=1", 5, "5 states"}, {"chain:2", "", 3, "3 states"},
+                 {"chain:4", "", 0, "states"},          {"chain:8", "", 17, "states"}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         core_open(&j, core_model("heisenberg", "S=1/2"), cases[k].lattice, NULL, NULL);
         core_run r = core_exact(64, core_charge(j.model, cases[k].charge), cases[k].nstate, KL_STRATEGY_AUTO);
@@ -672,13 +695,87 @@ static void test_no_memory(void **state)
     run_out("ising", "chain:4", NULL, 1, KL_STRATEGY_LR, 1);
 }
 
+static kl_status chain_terms(void *self, int nsite, kl_terms **out, kl_qn *target, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_model *const m = self;
+    kl_lattice *lat = NULL;
+    kl_params *par = NULL;
+    *target = kl_qn_zero();
+    if (m->ncharge == 2) target->v[0] = target->v[1] = (int16_t)(nsite / 2);
+    KL_TRY(kl_lattice_create("chain", nsite, 0, &lat, err));
+    KL_TRY(kl_params_create(m, lat, &par, err));
+    KL_TRY(kl_terms_create(m, lat, par, out, err));
+out:
+    kl_params_destroy(&par);
+    kl_lattice_destroy(&lat);
+    return st;
+}
+
+/* The infinite-lattice algorithm: exact while nothing is truncated, from above afterwards, the same by both strategies; no memory lost when it runs out. */
+static void test_growth(void **state)
+{
+    kl_err err = {""};
+    kl_exec *ex = NULL;
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        const int hubbard = k / 2;
+        kl_growth_row row[9];
+        const kl_growth_opts o = {.nsite = hubbard ? 8 : 20,
+                                  .m = hubbard ? 64 : 40,
+                                  .strategy = k % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R,
+                                  .tol = 1e-10,
+                                  .seed = 3,
+                                  .self = (void *)(uintptr_t)core_model(hubbard ? "hubbard" : "heisenberg", NULL),
+                                  .make_terms = chain_terms};
+        expect_ok(kl_exec_open_host(1, &ex, &err), err);
+        expect_ok(kl_dmrg_grow(&o, ex, row, &err), err);
+        for (int i = 0; i < (o.nsite - 2) / 2; i++) {
+            char lattice[32];
+            core_job j;
+            kl_test_case("growth %d to %d sites", k, row[i].nsite);
+            expect_eq(row[i].nsite, 4 + 2 * i);
+            if (row[i].nsite > (hubbard ? 6 : 12)) continue;
+            snprintf(lattice, sizeof lattice, "chain:%d", row[i].nsite);
+            core_open(&j, o.self, lattice, NULL, NULL);
+            kl_qn target = kl_qn_zero();
+            if (hubbard) target.v[0] = target.v[1] = (int16_t)(row[i].nsite / 2);
+            const double e = exact(&j, target), off = row[i].energy - e;
+            expect_true(off > -1e-11 && off < (row[i].nsite <= 4 ? 1e-11 : hubbard ? 1e-2 : 1e-5));
+            core_close(&j);
+        }
+        if (!hubbard) expect_near(row[8].energy, -8.682473334398966, 1e-4);
+        kl_exec_close(&ex);
+        core_no_memory();
+    }
+    for (int64_t k = 1;; k += k < 200 ? 1 : 37) {
+        kl_growth_row row[2];
+        const kl_growth_opts o = {.nsite = 6,
+                                  .m = 6,
+                                  .seed = 3,
+                                  .tol = 1e-4,
+                                  .self = (void *)(uintptr_t)core_model("heisenberg", NULL),
+                                  .make_terms = chain_terms};
+        expect_ok(kl_exec_open_host(1, &ex, &err), err);
+        kl_mem_fail_after(k);
+        const kl_status st = kl_dmrg_grow(&o, ex, row, &err);
+        kl_mem_fail_after(0);
+        kl_exec_close(&ex);
+        core_no_memory();
+        if (st == KL_OK) break;
+        expect_eq(st, KL_ENOMEM);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_turns),      cmocka_unit_test(test_multiplets),   cmocka_unit_test(test_product_start), cmocka_unit_test(test_equal_bits),
-        cmocka_unit_test(test_warm_start), cmocka_unit_test(test_wrong_state),  cmocka_unit_test(test_interrupted),   cmocka_unit_test(test_go_on),
-        cmocka_unit_test(test_edges),      cmocka_unit_test(test_scales),       cmocka_unit_test(test_disconnected),  cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_many_states), cmocka_unit_test(test_tiny_m),      cmocka_unit_test(test_discard),       cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_turns),       cmocka_unit_test(test_multiplets),   cmocka_unit_test(test_product_start),
+        cmocka_unit_test(test_equal_bits),  cmocka_unit_test(test_warm_start),   cmocka_unit_test(test_wrong_state),
+        cmocka_unit_test(test_interrupted), cmocka_unit_test(test_go_on),        cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_scales),      cmocka_unit_test(test_disconnected), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_many_states), cmocka_unit_test(test_tiny_m),       cmocka_unit_test(test_discard),
+        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_growth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,14 +41,16 @@ static void check(const shape *s, uint64_t seed)
 {
     const int ra = s->ta ? s->k : s->m, ca = s->ta ? s->m : s->k, rb = s->tb ? s->n : s->k, cb = s->tb ? s->k : s->n;
     const int lda = ra + (s->pad ? 3 : 0), ldb = rb + (s->pad ? 5 : 0), ldc = s->m + (s->pad ? 7 : 0);
-    double *const a = matrix(ra, ca, lda, &seed), *const b = matrix(rb, cb, ldb, &seed), *const c0 = matrix(s->m, s->n, ldc, &seed);
+    double *const a = matrix(ra, ca, lda, &seed), *const b = matrix(rb, cb, ldb, &seed),
+                  *const c0 = matrix(s->m, s->n, ldc, &seed);
     const int64_t nc = (int64_t)ldc * s->n;
     double *const want = malloc((size_t)(nc + 1) * sizeof *want), *const bound = malloc((size_t)(nc + 1) * sizeof *bound);
     for (int j = 0; j < s->n; j++)
         for (int i = 0; i < s->m; i++) {
             double sum = 0, size = 0;
             for (int p = 0; p < s->k; p++) {
-                const double x = a[s->ta ? p + (int64_t)i * lda : i + (int64_t)p * lda] * b[s->tb ? j + (int64_t)p * ldb : p + (int64_t)j * ldb];
+                const double x = a[s->ta ? p + (int64_t)i * lda : i + (int64_t)p * lda] *
+                                 b[s->tb ? j + (int64_t)p * ldb : p + (int64_t)j * ldb];
                 sum += x, size += fabs(x);
             }
             const int64_t at = i + (int64_t)j * ldc;
@@ -58,8 +60,10 @@ static void check(const shape *s, uint64_t seed)
     for (int v = 0; v < nisa; v++) {
         double *const c = kl_test_guarded(nc);
         for (int j = 0; j < s->n; j++)
-            for (int i = 0; i < s->m && s->beta != 0; i++) c[i + (int64_t)j * ldc] = c0[i + (int64_t)j * ldc]; /* beta = 0: NaN stays and may not be read */
-        kl_test_case("%s ta=%d tb=%d m=%d n=%d k=%d pad=%d alpha=%g beta=%g", isa[v].name, s->ta, s->tb, s->m, s->n, s->k, s->pad, s->alpha, s->beta);
+            for (int i = 0; i < s->m && s->beta != 0; i++)
+                c[i + (int64_t)j * ldc] = c0[i + (int64_t)j * ldc]; /* beta = 0: NaN stays and may not be read */
+        kl_test_case("%s ta=%d tb=%d m=%d n=%d k=%d pad=%d alpha=%g beta=%g", isa[v].name, s->ta, s->tb, s->m, s->n, s->k, s->pad,
+                     s->alpha, s->beta);
         isa[v].fn(s->ta, s->tb, s->m, s->n, s->k, s->alpha, a, lda, b, ldb, s->beta, c, ldc);
         for (int j = 0; j < s->n; j++) {
             for (int i = 0; i < s->m; i++) {
@@ -94,7 +98,8 @@ static void test_small(void **state)
 /* Every factor with every transposition, at sizes around the tiles' and the packed panel's. */
 static void test_factors(void **state)
 {
-    static const int sizes[] = {1, 2, 3, 4, 7, 8, 9, 12, 23, 24, 25, 31, 33, 48, 49}, depths[] = {0, 1, 2, 255, 256, 257, 512, 597};
+    static const int sizes[] = {1, 2, 3, 4, 7, 8, 9, 12, 23, 24, 25, 31, 33, 48, 49},
+                     depths[] = {0, 1, 2, 255, 256, 257, 512, 597};
     static const double alphas[] = {1, 0, -0.7, 1e150}, betas[] = {0, 1, -0.5, 1e-150};
     uint64_t seed = 2;
     (void)state;
@@ -110,7 +115,8 @@ static void test_factors(void **state)
 
 static void test_large(void **state)
 {
-    static const int sizes[][3] = {{597, 597, 597}, {597, 33, 31}, {31, 597, 33}, {1, 597, 597}, {597, 1, 597}, {597, 597, 1}, {0, 597, 3}, {597, 0, 3}, {597, 5, 0}, {300, 200, 1025}};
+    static const int sizes[][3] = {{597, 597, 597}, {597, 33, 31}, {31, 597, 33}, {1, 597, 597}, {597, 1, 597},
+                                   {597, 597, 1},   {0, 597, 3},   {597, 0, 3},   {597, 5, 0},   {300, 200, 1025}};
     (void)state;
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
         for (int t = 0; t < 4; t++) {
@@ -138,6 +144,7 @@ static void test_choice(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small), cmocka_unit_test(test_factors), cmocka_unit_test(test_large), cmocka_unit_test(test_choice)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small), cmocka_unit_test(test_factors), cmocka_unit_test(test_large),
+                                       cmocka_unit_test(test_choice)};
     return cmocka_run_group_tests(tests, setup, NULL);
 }

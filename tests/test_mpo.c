@@ -7,7 +7,7 @@
 typedef struct blocks {
     int n;
     kl_mpo *mpo;
-    kl_block *left[65], *right[65];      /* by cut */
+    kl_block *left[65], *right[65]; /* by cut */
     core_space *lspace[65], *rspace[65];
     kl_reach lreach[65], rreach[65];
 } blocks;
@@ -75,7 +75,8 @@ static void open_blocks(blocks *b, const core_job *j, kl_qn target, int prune, d
     b->rspace[n] = core_space_edge();
     for (int k = 0; k < 2 * (n - 2); k++) {
         const kl_side side = k < n - 2 ? KL_LEFT : KL_RIGHT;
-        const int p = side == KL_LEFT ? k : n - 1 - (k - (n - 2)), from = side == KL_LEFT ? p : p + 1, to = side == KL_LEFT ? p + 1 : p;
+        const int p = side == KL_LEFT ? k : n - 1 - (k - (n - 2)), from = side == KL_LEFT ? p : p + 1,
+                  to = side == KL_LEFT ? p + 1 : p;
         kl_block **const blk = side == KL_LEFT ? b->left : b->right;
         core_space **const space = side == KL_LEFT ? b->lspace : b->rspace;
         filter f = {j->model, side == KL_LEFT ? &b->rreach[to] : &b->lreach[to], target};
@@ -125,15 +126,19 @@ static void superblock_apply(const core_job *j, const kl_superblock *s, const do
 
 enum { FORMS = 4 }; /* which of the two enlarged blocks is multiplied out */
 
-static void check_cut(const core_job *j, const blocks *b, const core_full *full, kl_qn target, int c, int prune, int form, uint64_t *seed)
+static void check_cut(const core_job *j, const blocks *b, const core_full *full, kl_qn target, int c, int prune, int form,
+                      uint64_t *seed)
 {
     kl_err err = {""};
     kl_enlarged *row = NULL, *col = NULL;
     kl_bigop *l = NULL, *r = NULL;
     kl_superblock *s = NULL;
     filter fl = {j->model, &b->rreach[c + 1], target}, fr = {j->model, &b->lreach[c + 1], target};
-    expect_ok(kl_enlarged_create(j->model, &b->left[c]->basis, j->terms->type[c], prune ? completes : NULL, &fl, &row, &err), err);
-    expect_ok(kl_enlarged_create(j->model, &b->right[c + 2]->basis, j->terms->type[c + 1], prune ? completes : NULL, &fr, &col, &err), err);
+    expect_ok(kl_enlarged_create(j->model, &b->left[c]->basis, j->terms->type[c], prune ? completes : NULL, &fl, &row, &err),
+              err);
+    expect_ok(
+        kl_enlarged_create(j->model, &b->right[c + 2]->basis, j->terms->type[c + 1], prune ? completes : NULL, &fr, &col, &err),
+        err);
     expect_ok(kl_bigop_create(b->left[c], row, c, &l, &err), err);
     expect_ok(kl_bigop_create(b->right[c + 2], col, c + 1, &r, &err), err);
     if (form & 1) expect_ok(kl_bigop_make_dense(l, &err), err);
@@ -143,8 +148,9 @@ static void check_cut(const core_job *j, const blocks *b, const core_full *full,
     const int64_t n = s->layout.n, dim = rs->dim * cs->dim;
     expect_eq(dim, full->o->dim);
     const double allowed = 1e-13 * fmax(full->norm, 1e-300);
-    double *const x = kl_test_guarded(n), *const y = kl_test_guarded(n), *const z = kl_test_guarded(n), *const hz = kl_test_guarded(n),
-                 *const diag = kl_test_guarded(n), *const fx = calloc((size_t)dim, sizeof *fx), *const fy = calloc((size_t)dim, sizeof *fy);
+    double *const x = kl_test_guarded(n), *const y = kl_test_guarded(n), *const z = kl_test_guarded(n),
+                  *const hz = kl_test_guarded(n), *const diag = kl_test_guarded(n), *const fx = calloc((size_t)dim, sizeof *fx),
+                  *const fy = calloc((size_t)dim, sizeof *fy);
     for (int64_t i = 0; i < n; i++) x[i] = kl_test_uniform(seed), z[i] = kl_test_uniform(seed);
     const double nx = sqrt(core_dot(n, x, x)), nz = sqrt(core_dot(n, z, z));
     for (int64_t i = 0; i < n; i++) x[i] /= nx, z[i] /= nz;
@@ -189,7 +195,8 @@ static void check_job(const core_job *j, const core_full *full, int ntarget, dou
         last = i;
         const int prune = k % 2 == 0;
         blocks b;
-        kl_test_case("%s, target %lld of %lld, %s, share %g", j->name, (long long)i, (long long)nq, prune ? "pruned" : "all sectors", share);
+        kl_test_case("%s, target %lld of %lld, %s, share %g", j->name, (long long)i, (long long)nq,
+                     prune ? "pruned" : "all sectors", share);
         open_blocks(&b, j, q[i], prune, share, (int)(seed % 2), seed + (uint64_t)k);
         for (int c = 0; c + 1 < b.n; c++)
             for (int form = 0; form < FORMS; form++) {
@@ -202,8 +209,9 @@ static void check_job(const core_job *j, const core_full *full, int ntarget, dou
     kl_free(&q);
 }
 
-static const char *const lattices[] = {"chain:2",    "chain:3",    "chain:5",    "chain:6",      "ring:3",       "ring:4",    "ring:6",
-                                       "ladder:3x2", "ladder:2x2", "square:2x3", "cylinder:3x2", "cylinder:2x3", "torus:2x2", "torus:3x3", "torus:2x3"};
+static const char *const lattices[] = {"chain:2",      "chain:3",      "chain:5",    "chain:6",    "ring:3",
+                                       "ring:4",       "ring:6",       "ladder:3x2", "ladder:2x2", "square:2x3",
+                                       "cylinder:3x2", "cylinder:2x3", "torus:2x2",  "torus:3x3",  "torus:2x3"};
 
 static void every_lattice(const kl_model *m)
 {
@@ -249,10 +257,11 @@ static void test_larger(void **state)
 {
     static const struct {
         const char *model, *lattice, *order;
-    } cases[] = {{"hubbard", "square:2x3", "snake"},  {"hubbard", "torus:3x2", "column"},      {"strange", "ring:6", "0,3,1,5,2,4"},  {"tj", "square:4x2", "snake"},
-                 {"free_spins", "ring:11", NULL},     {"longrange", "ring:12", "column"},      {"pairing", "cylinder:3x4", "snake"}, {"j1j2", "torus:3x4", "column"},
-                 {"extended_hubbard", "ring:6", NULL}, {"kondo", "chain:4", NULL},             {"ising", "torus:4x3", "fiedler"},
-                 {"majorana", "ring:10", "5,2,7,0,9,1,8,3,6,4"}};
+    } cases[] = {
+        {"hubbard", "square:2x3", "snake"},   {"hubbard", "torus:3x2", "column"}, {"strange", "ring:6", "0,3,1,5,2,4"},
+        {"tj", "square:4x2", "snake"},        {"free_spins", "ring:11", NULL},    {"longrange", "ring:12", "column"},
+        {"pairing", "cylinder:3x4", "snake"}, {"j1j2", "torus:3x4", "column"},    {"extended_hubbard", "ring:6", NULL},
+        {"kondo", "chain:4", NULL},           {"ising", "torus:4x3", "fiedler"},  {"majorana", "ring:10", "5,2,7,0,9,1,8,3,6,4"}};
     (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         core_job j;
@@ -298,7 +307,8 @@ static void random_lists(const char *model, const char *variant, const char *lat
         if (round % 2) { /* nothing but the random products */
             kl_terms_destroy(&j.terms);
             for (int p = 0; p < j.model->nparam; p++)
-                if (strcmp(j.model->param[p].name, "alpha")) expect_ok(kl_params_set(j.par, j.model->param[p].name, "0", 0, &err), err);
+                if (strcmp(j.model->param[p].name, "alpha"))
+                    expect_ok(kl_params_set(j.par, j.model->param[p].name, "0", 0, &err), err);
             expect_ok(kl_terms_create(j.model, j.lat, j.par, &j.terms, &err), err);
             expect_eq(j.terms->nterm, 0);
         }
@@ -310,7 +320,8 @@ static void random_lists(const char *model, const char *variant, const char *lat
             const int n = random_product(&j, &seed, round % 3 != 0, pos, name, op);
             const double c = kl_test_uniform(&seed);
             for (int k = 0; k < n; k++) at[k] = (kl_op_at){pos[k], op[k]};
-            if (n == 0 || kl_terms_add(j.terms, c, n, at, 1, &err) != KL_OK) continue; /* a product on one site that the tables lack */
+            if (n == 0 || kl_terms_add(j.terms, c, n, at, 1, &err) != KL_OK)
+                continue; /* a product on one site that the tables lack */
             oracle_add(o, c, n, pos, name, 1);
         }
         const size_t at = strlen(j.name);
@@ -349,10 +360,10 @@ static void test_width(void **state)
         const char *model, *lattice, *sets;
         int most;
     } cases[] = {
-        {"heisenberg", "chain:20", NULL, 4},          /* 1, H, S+ (with S-), Sz */
+        {"heisenberg", "chain:20", NULL, 4}, /* 1, H, S+ (with S-), Sz */
         {"heisenberg", "chain:20", "Delta=0", 3},
         {"heisenberg", "chain:20", "J=0 h=1", 2},
-        {"hubbard", "chain:20", NULL, 4},             /* 1, H, c_up, c_dn */
+        {"hubbard", "chain:20", NULL, 4}, /* 1, H, c_up, c_dn */
         {"hubbard", "chain:20", "t=0", 2},
         {"ising", "chain:20", NULL, 3},
         {"hubbard", "cylinder:4x4", NULL, 2 + 2 * 8}, /* the bonds cut, at most: 5 legs and rungs and one that closes the ring */

@@ -22,12 +22,18 @@ static double *filled(int64_t n, uint64_t *seed)
 
 static arena arena_open(int64_t nplace, uint64_t *seed)
 {
-    return (arena){.nx = nplace, .nplace = nplace, .x = filled(nplace, seed), .left = filled(nplace, seed), .right = filled(nplace, seed), .pack = filled(nplace, seed)};
+    return (arena){.nx = nplace,
+                   .nplace = nplace,
+                   .x = filled(nplace, seed),
+                   .left = filled(nplace, seed),
+                   .right = filled(nplace, seed),
+                   .pack = filled(nplace, seed)};
 }
 
 static void arena_close(arena *a)
 {
-    kl_test_guards_hold(a->x, a->nx), kl_test_guards_hold(a->left, a->nplace), kl_test_guards_hold(a->right, a->nplace), kl_test_guards_hold(a->pack, a->nplace);
+    kl_test_guards_hold(a->x, a->nx), kl_test_guards_hold(a->left, a->nplace), kl_test_guards_hold(a->right, a->nplace),
+        kl_test_guards_hold(a->pack, a->nplace);
     kl_test_free(a->x), kl_test_free(a->left), kl_test_free(a->right), kl_test_free(a->pack);
 }
 
@@ -56,15 +62,23 @@ static void make(kl_batch *b, const arena *a, int ngroup, int most, int zero, ui
         const int64_t nwork = (int64_t)(1 + below(seed, most)) * (1 + below(seed, most));
         expect_ok(kl_batch_open_group(b, y, (int64_t)rows * cols, &err), err);
         expect_ok(kl_batch_reserve(b, nrec + 2, &err), err);
-        *kl_batch_push(b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = (int)nwork, .n = 1, .ldc = (int)nwork, .alpha = kl_test_uniform(seed)};
-        if (!zero) *kl_batch_push(b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_Y, .m = rows, .n = cols, .ldc = rows, .c = y, .alpha = kl_test_uniform(seed)};
+        *kl_batch_push(b) = (kl_rec){
+            .kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = (int)nwork, .n = 1, .ldc = (int)nwork, .alpha = kl_test_uniform(seed)};
+        if (!zero)
+            *kl_batch_push(b) = (kl_rec){
+                .kind = KL_REC_FILL, .at_c = KL_AT_Y, .m = rows, .n = cols, .ldc = rows, .c = y, .alpha = kl_test_uniform(seed)};
         for (int r = 0; r < nrec; r++) {
-            kl_rec x = {.kind = (uint8_t)below(seed, 3), .ta = (uint8_t)below(seed, 2), .tb = (uint8_t)below(seed, 2), .alpha = kl_test_uniform(seed)};
+            kl_rec x = {.kind = (uint8_t)below(seed, 3),
+                        .ta = (uint8_t)below(seed, 2),
+                        .tb = (uint8_t)below(seed, 2),
+                        .alpha = kl_test_uniform(seed)};
             const int to_work = below(seed, 3) == 0;
             if (to_work) { /* a column of WORK */
-                x.at_c = KL_AT_WORK, x.m = 1 + below(seed, nwork < most ? (int)nwork : most), x.n = 1, x.ldc = x.m, x.beta = (uint8_t)below(seed, 2);
+                x.at_c = KL_AT_WORK, x.m = 1 + below(seed, nwork < most ? (int)nwork : most), x.n = 1, x.ldc = x.m,
+                x.beta = (uint8_t)below(seed, 2);
             } else { /* part of the segment */
-                x.at_c = KL_AT_Y, x.m = 1 + below(seed, rows), x.n = 1 + below(seed, cols), x.ldc = rows, x.beta = (uint8_t)below(seed, 2);
+                x.at_c = KL_AT_Y, x.m = 1 + below(seed, rows), x.n = 1 + below(seed, cols), x.ldc = rows,
+                x.beta = (uint8_t)below(seed, 2);
                 x.c = y + below(seed, rows - x.m + 1) + (int64_t)below(seed, cols - x.n + 1) * rows;
             }
             x.k = x.kind == KL_REC_GEMM ? below(seed, 20) : 0;
@@ -93,7 +107,9 @@ static void make(kl_batch *b, const arena *a, int ngroup, int most, int zero, ui
 static void run_plain(const kl_batch *b, const arena *a, double *y, double *size)
 {
     double *const work = calloc((size_t)b->nwork + 1, sizeof *work), *const mag = calloc((size_t)b->nwork + 1, sizeof *mag);
-    double *const base[KL_NAT] = {[KL_AT_X] = a->x, [KL_AT_Y] = y, [KL_AT_WORK] = work, [KL_AT_LEFT] = a->left, [KL_AT_RIGHT] = a->right, [KL_AT_LEFT_PACK] = a->pack};
+    double *const base[KL_NAT] = {
+        [KL_AT_X] = a->x,           [KL_AT_Y] = y, [KL_AT_WORK] = work, [KL_AT_LEFT] = a->left, [KL_AT_RIGHT] = a->right,
+        [KL_AT_LEFT_PACK] = a->pack};
     for (int g = 0; g < b->ngroup; g++) {
         for (int64_t i = b->group[g].y; b->zero && i < b->group[g].y + b->group[g].ny; i++) y[i] = size[i] = 0;
         for (int64_t q = b->group[g].first; q < b->group[g].last; q++) {
@@ -104,8 +120,9 @@ static void run_plain(const kl_batch *b, const arena *a, double *y, double *size
                     for (int p = 0; p < (r->kind == KL_REC_GEMM ? r->k : 1); p++) {
                         double t = 1, u = 1;
                         if (r->kind != KL_REC_FILL) {
-                            const int64_t at = r->kind == KL_REC_GEMM ? (r->ta ? p + (int64_t)i * r->lda : i + (int64_t)p * r->lda)
-                                                                      : (r->ta ? j + (int64_t)i * r->lda : i + (int64_t)j * r->lda);
+                            const int64_t at = r->kind == KL_REC_GEMM
+                                                   ? (r->ta ? p + (int64_t)i * r->lda : i + (int64_t)p * r->lda)
+                                                   : (r->ta ? j + (int64_t)i * r->lda : i + (int64_t)j * r->lda);
                             t = base[r->at_a][r->a + at];
                             u = r->at_a == KL_AT_WORK ? mag[r->a + at] : fabs(t);
                         }
@@ -134,7 +151,8 @@ static double *run_host(kl_batch *b, const arena *a, int nthread)
     kl_exec *ex = NULL;
     double *const y = kl_test_guarded(b->ny);
     expect_ok(kl_exec_open_host(nthread, &ex, &err), err);
-    b->base[KL_AT_LEFT].addr = (uintptr_t)a->left, b->base[KL_AT_RIGHT].addr = (uintptr_t)a->right, b->base[KL_AT_LEFT_PACK].addr = (uintptr_t)a->pack;
+    b->base[KL_AT_LEFT].addr = (uintptr_t)a->left, b->base[KL_AT_RIGHT].addr = (uintptr_t)a->right,
+    b->base[KL_AT_LEFT_PACK].addr = (uintptr_t)a->pack;
     expect_ok(ex->vt.batch_prepare(ex, b, &err), err);
     for (int twice = 0; twice < 2; twice++) /* WORK of the first run must not matter to the second */
         expect_ok(ex->vt.batch_apply(ex, b, (kl_dptr){(uintptr_t)a->x}, (kl_dptr){(uintptr_t)y}, &err), err);
@@ -147,8 +165,8 @@ static double *run_host(kl_batch *b, const arena *a, int nthread)
 
 static void check(kl_batch *b, const arena *a)
 {
-    double *const one = run_host(b, a, 1), *const two = run_host(b, a, 2), *const three = run_host(b, a, 3), *const want = kl_test_guarded(b->ny),
-                 *const size = calloc((size_t)b->ny + 1, sizeof *size);
+    double *const one = run_host(b, a, 1), *const two = run_host(b, a, 2), *const three = run_host(b, a, 3),
+                  *const want = kl_test_guarded(b->ny), *const size = calloc((size_t)b->ny + 1, sizeof *size);
     run_plain(b, a, want, size);
     expect_eq(memcmp(one, two, (size_t)b->ny * sizeof *one), 0);
     expect_eq(memcmp(one, three, (size_t)b->ny * sizeof *one), 0);
@@ -187,7 +205,8 @@ static void test_random(void **state)
 /* Large products, on BLAS's side of the threshold and on either side of it. */
 static void test_large(void **state)
 {
-    static const int shape[][3] = {{64, 64, 384}, {63, 64, 384}, {64, 63, 384}, {64, 64, 383}, {200, 150, 597}, {597, 64, 400}, {1, 1, 597}};
+    static const int shape[][3] = {{64, 64, 384},   {63, 64, 384},  {64, 63, 384}, {64, 64, 383},
+                                   {200, 150, 597}, {597, 64, 400}, {1, 1, 597}};
     kl_err err = {""};
     (void)state;
     for (size_t k = 0; k < 4 * sizeof shape / sizeof *shape; k++) {
@@ -202,9 +221,23 @@ static void test_large(void **state)
             expect_ok(kl_batch_open_group(&b, y, (int64_t)s[0] * s[1], &err), err);
             expect_ok(kl_batch_reserve(&b, 2, &err), err);
             for (int r = 0; r < 2; r++)
-                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)ta, .tb = (uint8_t)(r ^ tb), .beta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y,
-                                              .m = s[0], .n = s[1], .k = s[2], .lda = (ta ? s[2] : s[0]) + 2, .ldb = (r ^ tb ? s[1] : s[2]) + 1, .ldc = s[0],
-                                              .a = 3 * g, .b = 5 * g, .c = y, .alpha = 0.5 + r};
+                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                              .ta = (uint8_t)ta,
+                                              .tb = (uint8_t)(r ^ tb),
+                                              .beta = 1,
+                                              .at_a = KL_AT_LEFT,
+                                              .at_b = KL_AT_X,
+                                              .at_c = KL_AT_Y,
+                                              .m = s[0],
+                                              .n = s[1],
+                                              .k = s[2],
+                                              .lda = (ta ? s[2] : s[0]) + 2,
+                                              .ldb = (r ^ tb ? s[1] : s[2]) + 1,
+                                              .ldc = s[0],
+                                              .a = 3 * g,
+                                              .b = 5 * g,
+                                              .c = y,
+                                              .alpha = 0.5 + r};
             kl_batch_close_group(&b, 0);
         }
         b.nx = a.nx, b.ny = 4 * (int64_t)s[0] * s[1];
@@ -255,7 +288,8 @@ static void test_no_memory(void **state)
         for (int g = 0; g < 40; g++) {
             KL_TRY(kl_batch_open_group(&b, 10 * g, 10, &err));
             KL_TRY(kl_batch_reserve(&b, 3, &err));
-            for (int r = 0; r < 3; r++) *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = 1, .n = 1, .ldc = 1};
+            for (int r = 0; r < 3; r++)
+                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = 1, .n = 1, .ldc = 1};
             kl_batch_close_group(&b, 1);
         }
         KL_TRY(kl_batch_run(&b, ex, (kl_dptr){(uintptr_t)a.x}, (kl_dptr){(uintptr_t)y}, &err));
@@ -273,6 +307,7 @@ static void test_no_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_large), cmocka_unit_test(test_empty), cmocka_unit_test(test_no_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_large), cmocka_unit_test(test_empty),
+                                       cmocka_unit_test(test_no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,8 +9,8 @@
 typedef struct bench {
     core_job j;
     kl_engine *e;
-    int64_t n;      /* length of one wavefunction */
-    double *psi;    /* [nstate][n] */
+    int64_t n;   /* length of one wavefunction */
+    double *psi; /* [nstate][n] */
     kl_bigop *row_op, *col_op;
 } bench;
 
@@ -20,11 +20,14 @@ static void put(bench *b)
     expect_ok(b->j.ex->vt.upload(b->j.ex, b->e->psi, b->psi, b->n * b->e->nstate, &err), err);
 }
 
-static void bench_open(bench *b, const char *model, const char *lattice, const char *sets, const char *charge, int nstate, int centre, uint64_t seed)
+static void bench_open(bench *b, const char *model, const char *lattice, const char *sets, const char *charge, int nstate,
+                       int centre, uint64_t seed)
 {
     kl_err err = {""};
     core_open(&b->j, core_model(model, NULL), lattice, NULL, sets);
-    expect_ok(kl_engine_create(b->j.terms, b->j.ex, core_charge(b->j.model, charge), nstate, KL_STRATEGY_AUTO, KL_SOLVER_DAVIDSON, 20, seed, &b->e, &err), err);
+    expect_ok(kl_engine_create(b->j.terms, b->j.ex, core_charge(b->j.model, charge), nstate, KL_STRATEGY_AUTO, KL_SOLVER_DAVIDSON,
+                               20, seed, &b->e, &err),
+              err);
     expect_ok(kl_engine_start(b->e, 24, NULL, &err), err);
     for (int c = 0; c < centre; c++) {
         const kl_solve_opts so = {.tol = 1e-10, .max_apply = 30};
@@ -59,7 +62,8 @@ static void bench_close(bench *b)
 
 static kl_status truncate(bench *b, kl_side side, const kl_trunc_opts *o, kl_isometry **iso, kl_trunc_info *info, kl_err *err)
 {
-    return kl_truncate(b->j.ex, side, &b->e->layout, b->e->row, b->e->col, b->e->psi, side == KL_LEFT ? b->row_op : b->col_op, o, iso, info, err);
+    return kl_truncate(b->j.ex, side, &b->e->layout, b->e->row, b->e->col, b->e->psi, side == KL_LEFT ? b->row_op : b->col_op, o,
+                       iso, info, err);
 }
 
 /* Averaged reduced density matrix of sector c of one side, dim x dim. */
@@ -67,7 +71,8 @@ static double *density(const bench *b, kl_side side, int c, int *dim)
 {
     const kl_layout *const lay = &b->e->layout;
     const kl_basis *const row = &b->e->row->basis, *const col = &b->e->col->basis;
-    const int i = side == KL_LEFT ? c : lay->back[c], j = side == KL_LEFT ? lay->pair[c] : c, n = *dim = side == KL_LEFT ? row->dim[c] : col->dim[c];
+    const int i = side == KL_LEFT ? c : lay->back[c], j = side == KL_LEFT ? lay->pair[c] : c,
+              n = *dim = side == KL_LEFT ? row->dim[c] : col->dim[c];
     double *const rho = calloc((size_t)n * (size_t)n, sizeof *rho);
     if (i < 0 || j < 0) return rho;
     for (int s = 0; s < b->e->nstate; s++) {
@@ -116,8 +121,10 @@ static double weight_kept(const bench *b, kl_side side, const kl_isometry *o)
         double *const rho = density(b, side, o->sec[k], &dim);
         const double *const a = o->data + o->off[k];
         for (int x = 0; x < o->basis.dim[k]; x++) {
-            for (int y = 0; y <= x; y++) expect_near(core_dot(dim, a + (int64_t)x * dim, a + (int64_t)y * dim), x == y, 1e-13 * dim);
-            for (int p = 0; p < dim; p++) sum += a[p + (int64_t)x * dim] * core_dot(dim, rho + (int64_t)p * dim, a + (int64_t)x * dim);
+            for (int y = 0; y <= x; y++)
+                expect_near(core_dot(dim, a + (int64_t)x * dim, a + (int64_t)y * dim), x == y, 1e-13 * dim);
+            for (int p = 0; p < dim; p++)
+                sum += a[p + (int64_t)x * dim] * core_dot(dim, rho + (int64_t)p * dim, a + (int64_t)x * dim);
         }
         free(rho);
     }
@@ -144,9 +151,14 @@ static double shared(const kl_isometry *a, const kl_isometry *b)
 static const struct {
     const char *model, *lattice, *sets, *charge;
     int centre;
-} cases[] = {{"heisenberg", "chain:8", "h=normal(0,1)", "Sz=1", 3}, {"heisenberg", "chain:8", "h=normal(0,1)", NULL, 1}, {"heisenberg", "chain:6", NULL, "Sz=-2", 0},
-             {"hubbard", "chain:5", "mu=normal(0,1)", "N_up=3 N_dn=2", 1}, {"hubbard", "chain:4", NULL, "N_up=4 N_dn=1", 2}, {"strange", "chain:4", NULL, "parity=1", 1},
-             {"free_spins", "chain:7", NULL, NULL, 2}, {"kondo", "chain:3", NULL, "N=2 Sz=1/2", 1}};
+} cases[] = {{"heisenberg", "chain:8", "h=normal(0,1)", "Sz=1", 3},
+             {"heisenberg", "chain:8", "h=normal(0,1)", NULL, 1},
+             {"heisenberg", "chain:6", NULL, "Sz=-2", 0},
+             {"hubbard", "chain:5", "mu=normal(0,1)", "N_up=3 N_dn=2", 1},
+             {"hubbard", "chain:4", NULL, "N_up=4 N_dn=1", 2},
+             {"strange", "chain:4", NULL, "parity=1", 1},
+             {"free_spins", "chain:7", NULL, NULL, 2},
+             {"kondo", "chain:3", NULL, "N=2 Sz=1/2", 1}};
 
 static void test_weights(void **state)
 {
@@ -180,7 +192,8 @@ static void test_weights(void **state)
                         for (int64_t i = 0; i < n; i++) real += w[i] > 1e-15;
                         if (m <= real) expect_true(info[precise].m >= m);
                     }
-                    if (info[0].m == info[1].m && info[0].m < n && (m >= n || w[info[0].m - 1] > 1e-10)) expect_near(shared(o[0], o[1]), info[0].m, 1e-5);
+                    if (info[0].m == info[1].m && info[0].m < n && (m >= n || w[info[0].m - 1] > 1e-10))
+                        expect_near(shared(o[0], o[1]), info[0].m, 1e-5);
                     kl_isometry_destroy(&o[0]);
                     kl_isometry_destroy(&o[1]);
                 }
@@ -322,7 +335,8 @@ static void test_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_weights), cmocka_unit_test(test_multiplet), cmocka_unit_test(test_tiny_values), cmocka_unit_test(test_noise),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_weights), cmocka_unit_test(test_multiplet),
+                                       cmocka_unit_test(test_tiny_values), cmocka_unit_test(test_noise),
                                        cmocka_unit_test(test_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
