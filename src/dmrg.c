@@ -33,6 +33,7 @@ typedef struct run {
     double energy[KL_MAX_ROOT];
     double constant, unit;       /* unit: of the energies, so that no tolerance depends on what the couplings are measured in */
     int sweep, istep, interrupted;
+    int m_start;                 /* states kept in the saved state that a run began from; 0 without one */
     double discarded, entropy;   /* of the last truncation */
     double *entropies;
 } run;
@@ -172,16 +173,28 @@ static stage next_stage(const run *r, double accuracy, int m_cap)
     const kl_dmrg_result *const res = r->res;
     const int k = res->nrow;
     const double scale = k ? fmax(fabs(res->row[k - 1].energy[0]), 1e-3 * r->unit) : r->unit;
-    double m = M_FIRST;
-    for (int i = 1; i < k; i++) m *= 1.6;
-    stage g = {.m = m < m_cap ? (int)m / 8 * 8 : m_cap, .max_apply = r->o->max_apply || k >= 2 ? kl_dmrg_max_apply(r->o) : 4, .tol_rel = k < 2 ? 0.1 : 0.02};
+    const int warm = r->m_start > 0; /* a saved state: begin at its m, and no noise that would undo it */
+    double m = warm ? r->m_start : M_FIRST;
+    for (int i = warm ? 0 : 1; i < k; i++) m *= 1.6;
+    stage g = {.m = m < m_cap ? (int)m / 8 * 8 : m_cap, .max_apply = r->o->max_apply || k >= 2 || warm ? kl_dmrg_max_apply(r->o) : 4,
+               .tol_rel = k < 2 && !warm ? 0.1 : 0.02};
     if (g.m > m_cap) g.m = m_cap;
     const double final = 0.1 * sqrt(GAP * r->unit * accuracy * scale);
     const double w = k ? fmax(res->row[k - 1].discarded, 1e-16) : 1e-4;
     g.tol = fmax(final, 0.02 * sqrt(w * r->unit * scale));
-    g.noise = k == 0 ? 1e-4 : k == 1 ? 1e-6 : 0;
+    g.noise = warm || k > 1 ? 0 : k == 0 ? 1e-4 : 1e-6;
     g.precise = k >= 2 && res->row[k - 1].discarded < 1e-11;
     return g;
+}
+
+static int widest(const kl_state *s)
+{
+    int64_t m = 1;
+    for (int p = 0; p < s->nsite; p++) {
+        if (s->left[p] && s->left[p]->basis.total > m) m = s->left[p]->basis.total;
+        if (s->right[p] && s->right[p]->basis.total > m) m = s->right[p]->basis.total;
+    }
+    return (int)m;
 }
 
 static stage given_stage(const run *r, int i)
@@ -208,6 +221,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     }
     KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis, o->seed, &r.e, err));
     KL_TRY(kl_alloc(&r.entropies, terms->nsite, KL_MEM_MISC, err));
+    if (*state && !o->ndone) r.m_start = widest(*state);
     KL_TRY(*state ? kl_engine_resume_take(r.e, state, err) : kl_engine_start(r.e, o->nsweep && o->sweep[0].m < M_FIRST ? o->sweep[0].m : M_FIRST, o->start, err));
     int last = 0;
     for (int k = o->ndone;; k++) {

@@ -133,6 +133,11 @@ void PASTE(kl_gemm_, KL_ISA)(int ta, int tb, int m, int n, int k, double alpha, 
     }
     const int read_first = beta != 0.0;
     const ptrdiff_t sp = tb ? ldb : 1, sj = tb ? 1 : ldb;
+    if (!ta && m <= MR && n <= NR) { /* one tile: the smallest sectors are many */
+        const int nv = (m + W - 1) / W;
+        tile_of[nv - 1][n - 1](k, alpha, a, lda, b, sp, sj, read_first, c, ldc, mask_of(m - (nv - 1) * W));
+        return;
+    }
     /* Tiles of even size: 4 vectors go as 2 + 2, 9 columns as 5 + 4. */
     const int nvec = (m + W - 1) / W, nti = (nvec + V - 1) / V, ntj = (n + NR - 1) / NR;
     const int vec_each = nvec / nti, vec_more = nvec % nti, col_each = n / ntj, col_more = n % ntj;
