@@ -218,6 +218,17 @@ static kl_status measure(const kl_options *o, const kl_task *t, const kl_state *
     return kl_request_run(&scene, o->measure.n, o->measure.text, state, kl_manifold_size(&r->dmrg), r, err);
 }
 
+/* The variance says how good an eigenstate a run has found, whatever its schedule believes: always told with the energy. */
+static kl_status measure_variance(const kl_options *o, const kl_task *t, const kl_state *state, kl_result *r, kl_err *err)
+{
+    static char variance[] = "variance";
+    char *text[] = {variance};
+    for (int i = 0; i < o->measure.n; i++)
+        if (!strcmp(o->measure.text[i], variance)) return KL_OK;
+    const kl_request_scene scene = {t->terms, t->lat, t->params, t->ex};
+    return kl_request_run(&scene, 1, text, state, kl_manifold_size(&r->dmrg), r, err);
+}
+
 /* Energies of one run; *state in: the start or NULL, out: what was found. done: the finished part of a resumed run, or NULL. */
 static kl_status run_once(run *x, kl_state **state, const kl_result *done, const char *swept, double value, kl_err *err)
 {
@@ -238,6 +249,7 @@ static kl_status run_once(run *x, kl_state **state, const kl_result *done, const
     x->r->finished = found.stop != KL_STOP_INTERRUPTED;
     x->r->sweep_done = found.nrow - (x->r->finished ? 0 : 1); /* the row of a broken sweep stands in the table, but the sweep is to be done */
     if (x->r->finished) KL_TRY(measure(x->o, t, *state, x->r, err));
+    if (x->r->finished) KL_TRY(measure_variance(x->o, t, *state, x->r, err));
 out:
     kl_progress_end(&x->progress);
     kl_dmrg_result_clear(&found);
