@@ -248,6 +248,13 @@ static double residual(solver *s, int root)
     return sqrt(square);
 }
 
+static void precondition(const solver *s, double theta, double floor, kl_dptr r, kl_dptr t)
+{
+    const kl_precond *const p = s->opts->precond;
+    if (p != NULL) p->apply(p, theta, floor, r, t);
+    else s->ex->vt.precondition(s->ex, s->n, s->h->diagonal, theta, floor, r, t);
+}
+
 /* 6. Into column `to` of V, from what residual() left; the sign does not matter. */
 static void correct(solver *s, int root, double norm, double spread, int plain, int to)
 {
@@ -260,8 +267,8 @@ static void correct(solver *s, int root, double norm, double spread, int plain, 
     /* theta is known to |r| only, so a smaller denominator means nothing; and a thousandth of the spectrum seen is the least
        in any case: below it one component alone would make up t. */
     const double floor = fmax(fmax(0.1 * norm, 1e-3 * spread), 1e-300);
-    ex->vt.precondition(ex, s->n, s->h->diagonal, s->theta[root], floor, r, t);
-    ex->vt.precondition(ex, s->n, s->h->diagonal, s->theta[root], floor, x, mx);
+    precondition(s, s->theta[root], floor, r, t);
+    precondition(s, s->theta[root], floor, x, mx);
     double xt, xmx;
     ex->vt.dots(ex, s->n, 1, t, s->ld, x, &xt);
     ex->vt.dots(ex, s->n, 1, mx, s->ld, x, &xmx);

@@ -7,6 +7,13 @@
 
 typedef enum kl_solver { KL_SOLVER_DAVIDSON, KL_SOLVER_LANCZOS } kl_solver;
 
+/* A better inverse of H - theta than that of the diagonal: t = r / (d - theta) with |d - theta| >= floor for all but the part it knows
+   more of. r and t are device vectors of length n and do not overlap. */
+typedef struct kl_precond {
+    void *self;
+    void (*apply)(const struct kl_precond *p, double theta, double floor, kl_dptr r, kl_dptr t);
+} kl_precond;
+
 typedef struct kl_eig_opts {
     kl_solver solver;
     int nroot;         /* >= 1 */
@@ -17,6 +24,7 @@ typedef struct kl_eig_opts {
     uint64_t seed;     /* of random components */
     int trust_start;   /* 0: a start that is an eigenvector to rounding (a product state may be one, of any energy) is checked by up
                           to 30 products from a random direction; 1: it is taken as it is */
+    const kl_precond *precond; /* Davidson only; NULL: the diagonal */
 } kl_eig_opts;
 
 typedef struct kl_eig_stats {

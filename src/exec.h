@@ -15,7 +15,7 @@ typedef struct kl_kron kl_kron; /* kron.h */
 
 /* Linear combinations and inner products in one pass over memory: out_k = sum_j c[k][j] in_j, and dots of pairs, numbers 0..nin-1 being the inputs as they
    were and nin.. the outputs. Outputs may be inputs. A coefficient 0 reads nothing, so NaN there does no harm. */
-enum { KL_FUSE_MOST = 80, KL_FUSE_MOST_OUT = 24, KL_FUSE_MOST_PAIR = 128 };
+enum { KL_FUSE_MOST = 96, KL_FUSE_MOST_OUT = 80, KL_FUSE_MOST_PAIR = 128 };
 typedef struct kl_fuse {
     int nin, nout, npair; /* at most KL_FUSE_MOST, _OUT and _PAIR */
     const kl_dptr *in, *out;

@@ -33,6 +33,8 @@ static inline int64_t kl_pair(int p, int q)
 /* EINPUT: "FILE:LINE: what". */
 kl_status kl_fcidump_read(const char *path, kl_fcidump **out, kl_err *err) KL_MUST_CHECK;
 kl_status kl_fcidump_read_stream(FILE *from, const char *name, kl_fcidump **out, kl_err *err) KL_MUST_CHECK;
+/* The integrals of a list of active orbitals (order kept) with the listed core orbitals doubly occupied: folded into h and core. */
+kl_status kl_fcidump_fold(const kl_fcidump *f, int ncore, const int *core, int nactive, const int *active, kl_fcidump **out, kl_err *err) KL_MUST_CHECK;
 void kl_fcidump_destroy(kl_fcidump **f);
 
 #endif

@@ -25,7 +25,7 @@ typedef struct kl_kron_op {
 
 /* y of the block that lists it += (a (x) b) x of block `source`. */
 typedef struct kl_kron_cross {
-    const kl_kron_op *a, *b;
+    kl_kron_op *a, *b;
     int64_t source;
 } kl_kron_cross;
 
@@ -37,17 +37,17 @@ typedef struct kl_kron_cross {
 typedef struct kl_kron_block {
     int64_t off, nl, nr, ntile;
     int64_t first_tile;       /* tiles of the blocks before */
-    const kl_kron_op *a, *b;  /* a (x) 1 and 1 (x) b without their diagonals; NULL: none */
-    const double *dl;         /* [nl] */
-    const double *dr;         /* [8 ntile] */
+    kl_kron_op *a, *b;  /* a (x) 1 and 1 (x) b without their diagonals; NULL: none */
+    double *dl;         /* [nl] */
+    double *dr;         /* [8 ntile] */
     int nbit;                 /* <= 64 */
-    const uint64_t *mask;     /* [nl] */
-    const double *bits;       /* [nbit][8 ntile] */
+    uint64_t *mask;     /* [nl] */
+    double *bits;       /* [nbit][8 ntile] */
     int nfeature;
-    const double *fl;         /* [nl][nfeature] */
-    const double *fr;         /* [nfeature][8 ntile] */
+    double *fl;         /* [nl][nfeature] */
+    double *fr;         /* [nfeature][8 ntile] */
     int64_t ncross;
-    const kl_kron_cross *cross;
+    kl_kron_cross *cross;
     double cost_left, cost_right; /* of one tile, and of 8 left states; for the partition between threads */
 } kl_kron_block;
 

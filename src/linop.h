@@ -12,6 +12,8 @@ struct kl_linop {
     /* y[nvec][ldy] = H x[nvec][ldx]; vectors contiguous, ldx, ldy >= n in elements; y may not alias x. Deterministic for equal input. */
     kl_status (*apply)(const kl_linop *h, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err);
     kl_dptr diagonal; /* [n], addr 0 when there is none */
+    /* y = H x for one vector with *xy = x . y on the way, for solvers that would read both again; NULL when it saves nothing. */
+    kl_status (*apply_dot)(const kl_linop *h, kl_dptr x, kl_dptr y, double *xy, kl_err *err);
 };
 
 #endif

@@ -1,0 +1,398 @@
+/* Exact diagonalization.
+   1. basis and H on two halves; 2. a solver on kl_linop; 3. multiplets, told by guard vectors beside the states asked for.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "ed.h"
+#include "dense.h"
+#include "lanczos.h"
+#include "lean.h"
+#include "lobpcg.h"
+#include "mem.h"
+#include "prof.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum { LANES = KL_KRON_LANES, GUARDS = 2 };
+
+const char *const kl_ed_solver_name[] = {"auto", "lanczos", "davidson", "lobpcg", "full"}; /* ORDER KL_ED */
+
+/* ---------------------------------------------------------------- H */
+
+static kl_status ed_apply(const kl_linop *op, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_ed *const ed = op->self;
+    for (int i = 0; i < nvec; i++) KL_TRY(ed->ex->vt.kron_apply(ed->ex, ed->kron, kl_dptr_at(x, i * ldx), kl_dptr_at(y, i * ldy), NULL, err));
+out:
+    return st;
+}
+
+static kl_status ed_apply_dot(const kl_linop *op, kl_dptr x, kl_dptr y, double *xy, kl_err *err)
+{
+    const kl_ed *const ed = op->self;
+    return ed->ex->vt.kron_apply(ed->ex, ed->kron, x, y, xy, err);
+}
+
+kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_exec *ex, kl_ed **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_ed *ed = NULL;
+    const int64_t start = kl_prof_clock();
+    *out = NULL;
+    if (!ex->vt.kron_apply || !ex->vt.fuse) return kl_fail(err, KL_EABSENT, "the executor %s cannot do exact diagonalization yet; allowed: --exec host", ex->name);
+    KL_TRY(kl_alloc(&ed, 1, KL_MEM_MISC, err));
+    ed->ex = ex;
+    KL_TRY(kl_halves_create(terms, target, form, &ed->space, err));
+    KL_TRY(kl_halves_compile(ed->space, terms, 0, terms->nterm, &ed->kron, err));
+    KL_TRY(ex->vt.kron_prepare(ex, ed->kron, err));
+    ed->op = (kl_linop){.n = ed->space->n, .ex = ex, .self = ed, .apply = ed_apply, .apply_dot = ed_apply_dot};
+    ed->seconds_build = 1e-9 * (double)(kl_prof_clock() - start);
+    *out = ed;
+    ed = NULL;
+out:
+    kl_ed_destroy(&ed);
+    return st;
+}
+
+void kl_ed_destroy(kl_ed **p)
+{
+    kl_ed *ed = *p;
+    if (!ed) return;
+    if (ed->op.diagonal.addr) ed->ex->vt.release(ed->ex, &ed->op.diagonal);
+    if (ed->kron) ed->ex->vt.kron_release(ed->ex, ed->kron);
+    kl_kron_destroy(&ed->kron);
+    kl_halves_destroy(&ed->space);
+    kl_free(p);
+}
+
+static kl_status make_diagonal(kl_ed *ed, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *d = NULL;
+    if (ed->op.diagonal.addr) return KL_OK;
+    KL_TRY(kl_alloc(&d, ed->op.n, KL_MEM_WORK, err));
+    kl_kron_diagonal(ed->kron, d);
+    KL_TRY(ed->ex->vt.alloc(ed->ex, ed->op.n, &ed->op.diagonal, err));
+    KL_TRY(ed->ex->vt.upload(ed->ex, ed->op.diagonal, d, ed->op.n, err));
+out:
+    kl_free(&d);
+    return st;
+}
+
+/* splitmix64 of seed and place, in (-1, 1). */
+static double random_at(uint64_t seed, int64_t i)
+{
+    uint64_t z = seed * UINT64_C(0xd1342543de82ef95) + (uint64_t)(i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    z ^= z >> 31;
+    return ((double)(z >> 11) + 0.5) * 0x1p-52 - 1.0;
+}
+
+/* Tile by tile, so that no second vector is needed on the host. */
+kl_status kl_ed_random(const kl_ed *ed, uint64_t seed, kl_dptr v, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *part = NULL;
+    int64_t most = 0;
+    for (int64_t i = 0; i < ed->kron->nblock; i++)
+        if (ed->kron->block[i].nl > most) most = ed->kron->block[i].nl;
+    KL_TRY(kl_alloc(&part, most * LANES, KL_MEM_WORK, err));
+    for (int64_t i = 0; i < ed->kron->nblock; i++) {
+        const kl_kron_block *const b = &ed->kron->block[i];
+        for (int64_t t = 0; t < b->ntile; t++) {
+            const int64_t at = b->off + t * b->nl * LANES, used = b->nr - t * LANES < LANES ? b->nr - t * LANES : LANES;
+            for (int64_t l = 0; l < b->nl; l++)
+                for (int64_t k = 0; k < LANES; k++) part[l * LANES + k] = k < used ? random_at(seed, at + l * LANES + k) : 0.0;
+            KL_TRY(ed->ex->vt.upload(ed->ex, kl_dptr_at(v, at), part, b->nl * LANES, err));
+        }
+    }
+out:
+    kl_free(&part);
+    return st;
+}
+
+/* ---------------------------------------------------------------- solvers */
+
+typedef struct starter {
+    const kl_ed *ed;
+    const kl_ed_opts *opts;
+} starter;
+
+static kl_status lean_start(void *self, kl_dptr v, kl_err *err)
+{
+    const starter *const s = self;
+    return kl_ed_random(s->ed, s->opts->seed, v, err);
+}
+
+static int lean_step(void *self, int napply, double energy, double residual)
+{
+    const starter *const s = self;
+    return s->opts->step ? s->opts->step(s->opts->self, napply, energy, residual) : 0;
+}
+
+/* Largest |H v| that a vector of length 1 can have, about: what rounding is measured by. */
+static double size_of(const kl_ed_result *r, double above)
+{
+    return fmax(fabs(r->energy[0]), above);
+}
+
+static kl_status solve_lean(kl_ed *ed, const kl_ed_opts *opts, kl_dptr x, kl_ed_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    starter s = {ed, opts};
+    kl_lean_stats stats;
+    kl_lean_opts o = {.max_apply = opts->max_apply, .want_vector = x.addr != 0, .self = &s, .start = lean_start, .step = lean_step};
+    /* The energy is not known yet: a few steps tell its size. */
+    kl_lean_opts probe = o;
+    probe.max_apply = 4;
+    probe.want_vector = 0;
+    probe.step = NULL;
+    double e = 0.0;
+    if (ed->op.n < 4096) o.tol = opts->accuracy * 1e-2;
+    else {
+        KL_TRY(kl_lean_solve(&ed->op, &probe, (kl_dptr){0}, &e, &stats, err));
+        o.tol = opts->accuracy * fmax(fabs(e), 1e-3 * stats.above);
+    }
+    o.tol_vector = x.addr ? sqrt(opts->accuracy) * fmax(fabs(e), 1.0) : 0.0;
+    const int before = ed->op.n < 4096 ? 0 : stats.napply;
+    KL_TRY(kl_lean_solve(&ed->op, &o, x, &r->energy[0], &stats, err));
+    r->nstate = 1;
+    r->residual[0] = stats.residual;
+    r->error[0] = stats.error;
+    r->napply = stats.napply + before;
+    r->nrestart = stats.nrestart;
+    r->nvector = stats.nvector;
+    r->seconds_apply = stats.seconds_apply;
+    r->stop = stats.stopped ? KL_ED_INTERRUPTED : stats.converged ? KL_ED_CONVERGED : stats.stagnated ? KL_ED_STAGNATED : KL_ED_MAX_APPLY;
+out:
+    return st;
+}
+
+/* States that share an energy to what is known of it; n looked at, of which the first `asked` are told. */
+static void find_multiplets(kl_ed_result *r, int n, const double *energy, const double *error, int whole)
+{
+    for (int i = 0; i < n;) {
+        int j = i + 1;
+        while (j < n && energy[j] - energy[i] <= 2 * (error[i] + error[j]) + r->attainable) j++;
+        for (int k = i; k < j && k < KL_MAX_ROOT; k++) r->multiplet[k] = j - i;
+        if (i < r->nstate) r->open_multiplet = j == n && !whole;
+        i = j;
+    }
+}
+
+static kl_status solve_full(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors, int64_t ldv, kl_ed_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t n = ed->op.n, dim = ed->space->dim;
+    int64_t *place = NULL;
+    double *a = NULL, *host = NULL;
+    kl_dptr x = {0}, y = {0};
+    if (dim > KL_ED_FULL_MOST)
+        KL_TRY(kl_fail(err, KL_EINPUT, "the full spectrum of a sector of %lld states; at most %d are possible", (long long)dim, (int)KL_ED_FULL_MOST));
+    KL_TRY(kl_alloc(&place, dim, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&a, dim * dim, KL_MEM_MATRIX, err));
+    KL_TRY(kl_alloc(&host, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&r->full, dim, KL_MEM_MISC, err));
+    KL_TRY(ed->ex->vt.alloc(ed->ex, n, &x, err));
+    KL_TRY(ed->ex->vt.alloc(ed->ex, n, &y, err));
+    int64_t k = 0;
+    for (int64_t i = 0; i < ed->kron->nblock; i++) {
+        const kl_kron_block *const b = &ed->kron->block[i];
+        for (int64_t t = 0; t < b->ntile; t++)
+            for (int64_t l = 0; l < b->nl; l++)
+                for (int64_t q = 0; q < LANES && t * LANES + q < b->nr; q++) place[k++] = b->off + (t * b->nl + l) * LANES + q;
+    }
+    for (int64_t c = 0; c < dim; c++) {
+        host[place[c]] = 1.0;
+        KL_TRY(ed->ex->vt.upload(ed->ex, x, host, n, err));
+        host[place[c]] = 0.0;
+        KL_TRY(ed_apply(&ed->op, 1, x, n, y, n, err));
+        KL_TRY(ed->ex->vt.download(ed->ex, host, y, n, err));
+        for (int64_t row = 0; row < dim; row++) a[row + c * dim] = host[place[row]];
+        memset(host, 0, (size_t)n * sizeof(double));
+    }
+    r->napply = (int)dim;
+    KL_TRY(kl_dense_eig((int)dim, a, (int)dim, r->full, err));
+    r->nfull = (int)dim;
+    r->nvector = 2;
+    if (r->nstate > dim) r->nstate = (int)dim;
+    r->attainable = 16 * DBL_EPSILON * fmax(fabs(r->full[0]), fabs(r->full[dim - 1]));
+    for (int i = 0; i < r->nstate; i++) {
+        r->energy[i] = r->full[i];
+        r->error[i] = r->attainable;
+        if (vectors) {
+            for (int64_t row = 0; row < dim; row++) host[place[row]] = a[row + i * dim];
+            KL_TRY(ed->ex->vt.upload(ed->ex, kl_dptr_at(*vectors, i * ldv), host, n, err));
+        }
+    }
+    /* Errors of LAPACK's are relative to |H|; the multiplets of all states are known. */
+    for (int i = 0; i < r->nstate; i++) {
+        int count = 0;
+        for (int64_t j = 0; j < dim; j++) count += fabs(r->full[j] - r->full[i]) <= 64 * r->attainable;
+        r->multiplet[i] = count;
+        r->residual[i] = r->attainable;
+    }
+    (void)opts;
+out:
+    ed->ex->vt.release(ed->ex, &x);
+    ed->ex->vt.release(ed->ex, &y);
+    kl_free(&place);
+    kl_free(&a);
+    kl_free(&host);
+    return st;
+}
+
+/* Davidson, thick-restart Lanczos and LOBPCG with guard vectors beside the states asked for. */
+static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors, int64_t *ldv, kl_ed_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_dptr x = {0};
+    double energy[KL_MAX_ROOT], error[KL_MAX_ROOT];
+    int n = r->nstate + GUARDS;
+    if (n > KL_MAX_ROOT) n = KL_MAX_ROOT;
+    if (n > ed->space->dim) n = (int)ed->space->dim;
+    const int64_t ld = kl_eig_stride(ed->op.n);
+    kl_eig_stats stats;
+    if (r->solver != KL_ED_LANCZOS) KL_TRY(make_diagonal(ed, err));
+    KL_TRY(ed->ex->vt.alloc(ed->ex, n * ld, &x, err));
+    for (int i = 0; i < n; i++) KL_TRY(kl_ed_random(ed, opts->seed + (uint64_t)i, kl_dptr_at(x, i * ld), err));
+    double scale = 1.0;
+    {
+        double e, square;
+        KL_TRY(ed_apply_dot(&ed->op, x, kl_dptr_at(x, (n - 1) * ld), &e, err)); /* |H| as one product shows it */
+        ed->ex->vt.dots(ed->ex, ed->op.n, 1, kl_dptr_at(x, (n - 1) * ld), ld, kl_dptr_at(x, (n - 1) * ld), &square);
+        double one;
+        ed->ex->vt.dots(ed->ex, ed->op.n, 1, x, ld, x, &one);
+        scale = sqrt(square / one);
+        KL_TRY(kl_ed_random(ed, opts->seed + (uint64_t)n - 1, kl_dptr_at(x, (n - 1) * ld), err));
+        if (n == 1) KL_TRY(kl_ed_random(ed, opts->seed, x, err));
+    }
+    if (!(scale > 0.0)) scale = 1.0;
+    /* An energy is wrong by residual^2 / gap; the gap may be small, so the residual goes some way further than the square root. */
+    kl_eig_opts o = {.nroot = n, .max_basis = opts->max_basis, .max_apply = opts->max_apply, .seed = opts->seed,
+                     .tol = fmax(0.03 * sqrt(opts->accuracy) * scale * 1e-2, 64 * DBL_EPSILON * scale)};
+    if (o.tol < opts->accuracy * scale) o.tol = opts->accuracy * scale;
+    if (r->solver == KL_ED_LOBPCG) {
+        KL_TRY(kl_lobpcg_solve(&ed->op, &o, r->nstate, x, ld, energy, &stats, err));
+        r->nvector = kl_lobpcg_columns(n, ed->op.diagonal.addr != 0) + n;
+    } else {
+        o.solver = r->solver == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
+        KL_TRY(kl_eig_solve(&ed->op, &o, x, ld, energy, &stats, err));
+        r->nvector = (int)(kl_eig_work_doubles(&o, ed->op.n) / ld) + n;
+    }
+    r->nvector += ed->op.diagonal.addr != 0;
+    r->attainable = KL_EIG_ROUNDING * scale;
+    r->napply = stats.napply;
+    r->nrestart = stats.nrestart;
+    r->seconds_apply = stats.seconds_apply;
+    r->stop = stats.converged ? KL_ED_CONVERGED : stats.stagnated ? KL_ED_STAGNATED : KL_ED_MAX_APPLY;
+    if (r->nstate > n) r->nstate = n;
+    for (int i = 0; i < n; i++) {
+        r->energy[i] = energy[i];
+        const double res = stats.residual[i];
+        r->residual[i] = res;
+        double gap = INFINITY;
+        for (int j = 0; j < n; j++)
+            if (fabs(energy[j] - energy[i]) > 4 * res) gap = fmin(gap, fabs(energy[j] - energy[i]));
+        error[i] = r->error[i] = isfinite(gap) && gap > res ? fmin(res, res * res / gap) : res;
+    }
+    find_multiplets(r, n, energy, error, n == ed->space->dim);
+    if (vectors) {
+        *vectors = x;
+        *ldv = ld;
+        x.addr = 0;
+    }
+out:
+    ed->ex->vt.release(ed->ex, &x);
+    return st;
+}
+
+kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_t *ldv, kl_ed_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_ed_opts opts = *given;
+    kl_dptr x = {0};
+    const int64_t start = kl_prof_clock();
+    *r = (kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .nstate = opts.nstate, .solver = opts.solver};
+    if (vectors) vectors->addr = 0;
+    if (opts.nstate < 1 || opts.nstate > KL_MAX_ROOT) KL_TRY(kl_fail(err, KL_EINPUT, "%d states; 1 to %d are allowed", opts.nstate, KL_MAX_ROOT));
+    if (opts.accuracy <= 0.0) opts.accuracy = 1e-10;
+    if (r->solver == KL_ED_AUTO) r->solver = ed->space->dim <= KL_ED_FULL_AUTO ? KL_ED_FULL : opts.nstate == 1 ? KL_ED_LANCZOS : KL_ED_DAVIDSON;
+    if (r->nstate > ed->space->dim) r->nstate = (int)ed->space->dim;
+    const int lean = r->solver == KL_ED_LANCZOS && r->nstate == 1;
+    if (vectors && (lean || r->solver == KL_ED_FULL)) {
+        *ldv = kl_eig_stride(ed->op.n);
+        KL_TRY(ed->ex->vt.alloc(ed->ex, r->nstate * *ldv, &x, err));
+    }
+    if (lean) KL_TRY(solve_lean(ed, &opts, x, r, err));
+    else if (r->solver == KL_ED_FULL) KL_TRY(solve_full(ed, &opts, vectors ? &x : NULL, vectors ? *ldv : 0, r, err));
+    else KL_TRY(solve_block(ed, &opts, vectors, ldv, r, err));
+    if (r->attainable <= 0.0) r->attainable = KL_EIG_ROUNDING * size_of(r, 1.0);
+    if (vectors && x.addr) {
+        *vectors = x;
+        x.addr = 0;
+    }
+    r->seconds = 1e-9 * (double)(kl_prof_clock() - start);
+out:
+    ed->ex->vt.release(ed->ex, &x);
+    return st;
+}
+
+void kl_ed_result_clear(kl_ed_result *r)
+{
+    kl_free(&r->full);
+    r->nfull = 0;
+}
+
+/* ---------------------------------------------------------------- measurements */
+
+kl_status kl_ed_expect(const kl_ed *ed, const kl_terms *strings, kl_dptr x, double *value, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_kron *k = NULL;
+    kl_dptr y = {0};
+    double square;
+    KL_TRY(ed->ex->vt.alloc(ed->ex, ed->op.n, &y, err));
+    ed->ex->vt.dots(ed->ex, ed->op.n, 1, x, ed->op.n, x, &square);
+    for (int64_t t = 0; t < strings->nterm; t++) {
+        KL_TRY(kl_halves_compile(ed->space, strings, t, t + 1, &k, err));
+        KL_TRY(ed->ex->vt.kron_prepare(ed->ex, k, err));
+        KL_TRY(ed->ex->vt.kron_apply(ed->ex, k, x, y, &value[t], err));
+        ed->ex->vt.kron_release(ed->ex, k);
+        kl_kron_destroy(&k);
+        value[t] /= square;
+    }
+out:
+    if (k) ed->ex->vt.kron_release(ed->ex, k);
+    kl_kron_destroy(&k);
+    ed->ex->vt.release(ed->ex, &y);
+    return st;
+}
+
+/* ---------------------------------------------------------------- plans */
+
+kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_halves_form form, const kl_ed_opts *opts, int nthread, kl_ed_plan *p, kl_err *err)
+{
+    /* Rates of one thread of a machine of 2023, states a second: additions wait for caches, not for arithmetic. */
+    const double rate_flavours = 1.5e8, rate_sites = 6e7;
+    kl_status st = KL_OK;
+    *p = (kl_ed_plan){0};
+    KL_TRY(kl_halves_measure(terms, target, form, &p->size, err));
+    p->vector_bytes = 8.0 * p->size.n;
+    p->table_bytes = (p->size.left + p->size.right) * (8.0 + 3.0 * (double)terms->nterm / (p->size.flavours ? 4.0 : 2.0));
+    const int n = opts->nstate + GUARDS;
+    const kl_ed_solver s = opts->solver != KL_ED_AUTO ? opts->solver : p->size.dim <= (double)KL_ED_FULL_AUTO ? KL_ED_FULL : opts->nstate == 1 ? KL_ED_LANCZOS : KL_ED_DAVIDSON;
+    if (s == KL_ED_FULL) p->nvector = 2;
+    else if (s == KL_ED_LANCZOS && opts->nstate == 1) p->nvector = opts->want_vectors ? 4 : 3;
+    else if (s == KL_ED_LOBPCG) p->nvector = kl_lobpcg_columns(n, 1) + n + 1;
+    else {
+        const kl_eig_opts o = {.solver = s == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON, .nroot = n, .max_basis = opts->max_basis};
+        const int64_t big = INT64_C(1) << 30;
+        p->nvector = (int)((double)kl_eig_work_doubles(&o, big) / (double)big + 0.5) + n + 1;
+    }
+    p->seconds_apply = p->size.n / (p->size.flavours ? rate_flavours : rate_sites) / nthread;
+out:
+    return st;
+}

@@ -1,0 +1,71 @@
+/* The basis of exact diagonalization: the states of a charge sector as pairs of states of two halves, and any sum of operator strings as Kronecker products
+   on them. The halves are the sites before and behind a cut, or, for electrons, all modes of one flavour and all of the other (Hubbard's product form).
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_HALVES_H
+#define KL_HALVES_H
+#include "kron.h"
+#include "qn.h"
+#include "terms.h"
+
+/* States of one half, sorted by charge and within a sector by code. A code is the local states of its positions, the first one the fastest digit. */
+typedef struct kl_half {
+    int first, npos;               /* positions first .. first + npos of the lattice */
+    const kl_site_type **type;     /* [npos]: the model's, or one flavour's mode */
+    uint64_t *stride;              /* [npos] */
+    int nsec;
+    kl_qn *q;                      /* [nsec] ascending */
+    int64_t *begin;                /* [nsec + 1] */
+    uint64_t *code;                /* [begin[nsec]] */
+} kl_half;
+
+typedef enum kl_halves_form { KL_HALVES_AUTO, KL_HALVES_SITES, KL_HALVES_FLAVOURS } kl_halves_form;
+
+typedef struct kl_halves {
+    const kl_model *model;
+    const kl_site_type *const *type; /* [nsite], of the terms */
+    int nsite;
+    kl_qn target;
+    int flavours;                  /* 1: the halves are flavours */
+    int cut;                       /* sites: first position of the right half */
+    int flavour_charge[2];         /* which charges count the two flavours */
+    struct kl_flavour *flavour;    /* their modes and operators; NULL for sites */
+    kl_half left, right;
+    int nblock;                    /* pairs of sectors */
+    int *left_sec, *right_sec;     /* [nblock] */
+    int *block_of;                 /* [left.nsec], -1: no partner */
+    int64_t *off;                  /* [nblock + 1], as in kron.h */
+    int64_t dim;                   /* states */
+    int64_t n;                     /* length of a vector */
+} kl_halves;
+
+/* Sizes, known before anything is allocated. Counts beyond 2^53 are rounded. */
+typedef struct kl_halves_size {
+    int flavours, cut;
+    double dim, n, left, right;    /* states; length of a vector; states of the halves */
+    double largest;                /* of one half's sector */
+} kl_halves_size;
+
+/* Electrons with two conserved flavours, coupled by densities alone: AUTO then takes FLAVOURS. EINPUT: FLAVOURS asked for where there are none. */
+kl_status kl_halves_measure(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_halves_size *out, kl_err *err) KL_MUST_CHECK;
+
+/* EINPUT: an empty sector, more states than 2^62, a half beyond 2^32 states. Borrows the terms' types and model. */
+kl_status kl_halves_create(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_halves **out, kl_err *err) KL_MUST_CHECK;
+void kl_halves_destroy(kl_halves **h);
+
+/* Place in a vector of the product state with local states state[nsite] by position, -1 when it is of another sector. *sign (NULL allowed): this basis state
+   is sign times the one of the physical mode order. */
+int64_t kl_halves_rank(const kl_halves *h, const int *state, int *sign);
+/* The inverse; 0 at places that no state has (ends of last tiles). */
+int kl_halves_unrank(const kl_halves *h, int64_t index, int *state);
+
+/* The sum of a term list, or of its terms [from, to), as products on halves; charges must be conserved, symmetry is not needed. */
+kl_status kl_halves_compile(const kl_halves *h, const kl_terms *terms, int64_t from, int64_t to, kl_kron **out, kl_err *err) KL_MUST_CHECK;
+void kl_kron_destroy(kl_kron **k);
+
+/* Its diagonal d[n]. */
+void kl_kron_diagonal(const kl_kron *k, double *d);
+
+/* Bytes of the tables. */
+int64_t kl_kron_bytes(const kl_kron *k);
+
+#endif

@@ -1,0 +1,217 @@
+/* Lanczos with three vectors.
+   1. v from the start. 2. w = H v, alpha = v . w on the way; w -= alpha v + beta u and |w| in one pass; u, v, w change places, none is ever scaled: lengths go
+   into the coefficients. 3. Lowest Ritz value of the tridiagonal matrix and its residual, beta times the last component. 4. Converged when residual^2 / gap is
+   below the wanted error. 5. For the state the same recurrence runs again from the same start and adds up x. 6. A recurrence that grew too long, or lost its
+   orthogonality, is begun anew from its x.
+   No orthogonality is kept by force: ghosts of the lowest Ritz value come only when it has converged to sqrt(eps), which ends the recurrence.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "lean.h"
+#include "dense.h"
+#include "mem.h"
+#include "prof.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum { DEFAULT_APPLY = 2000, DEFAULT_LENGTH = 300 };
+
+typedef struct solver {
+    const kl_linop *h;
+    const kl_lean_opts *opts;
+    kl_lean_stats *stats;
+    kl_dptr u, v, w;
+    double nu, nv;         /* their lengths */
+    int m, length;         /* steps made; room */
+    double *alpha, *beta;  /* [length + 1]; beta[j] couples j and j + 1 */
+    double *a, *theta, *s; /* [length^2], [length], [length] */
+    double norm_h;
+    kl_dptr origin;        /* start of a begun-anew recurrence; addr 0: opts->start */
+} solver;
+
+static kl_status apply(solver *s, kl_dptr x, kl_dptr y, double *xy, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t t = kl_prof_clock();
+    if (s->h->apply_dot) {
+        KL_TRY(s->h->apply_dot(s->h, x, y, xy, err));
+    } else {
+        KL_TRY(s->h->apply(s->h, 1, x, s->h->n, y, s->h->n, err));
+        s->h->ex->vt.dots(s->h->ex, s->h->n, 1, x, s->h->n, y, xy);
+    }
+    s->stats->napply++;
+    s->stats->seconds_apply += 1e-9 * (double)(kl_prof_clock() - t);
+    if (!isfinite(*xy)) st = kl_fail(err, KL_ENOCONV, "product %d with H gave x . H x = %g; H or the vector holds values that are not finite", s->stats->napply, *xy);
+out:
+    return st;
+}
+
+/* 1. */
+static kl_status begin(solver *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double square;
+    if (s->origin.addr) s->h->ex->vt.copy(s->h->ex, s->h->n, s->origin, s->v);
+    else KL_TRY(s->opts->start(s->opts->self, s->v, err));
+    s->h->ex->vt.dots(s->h->ex, s->h->n, 1, s->v, s->h->n, s->v, &square);
+    if (!(square > 0.0) || !isfinite(square)) KL_TRY(kl_fail(err, KL_EINPUT, "Lanczos: the start vector has the norm %g", sqrt(square)));
+    s->nv = sqrt(square);
+    s->nu = 1.0;
+out:
+    return st;
+}
+
+/* 2. Step j; add: x += add * v on the way, x addressed when add != 0. */
+static kl_status step(solver *s, int j, kl_dptr x, double add, int first_x, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double xy, square;
+    KL_TRY(apply(s, s->v, s->w, &xy, err));
+    const double alpha = xy / (s->nv * s->nv), beta = j > 0 ? s->beta[j - 1] : 0.0;
+    const kl_dptr in[4] = {s->w, s->v, s->u, x}, out[2] = {s->w, x};
+    const double c[8] = {1.0 / s->nv, -alpha / s->nv, -beta / s->nu, 0.0, 0.0, add / s->nv, 0.0, first_x ? 0.0 : 1.0};
+    const int with_x = x.addr != 0, nin = with_x ? 4 : 3, pair[1][2] = {{nin, nin}};
+    double cut[3] = {c[0], c[1], c[2]};
+    const kl_fuse f = {.nin = nin, .nout = with_x ? 2 : 1, .npair = 1, .in = in, .out = out, .c = with_x ? c : cut, .pair = pair};
+    s->h->ex->vt.fuse(s->h->ex, s->h->n, &f, &square);
+    s->alpha[j] = alpha;
+    s->beta[j] = sqrt(square);
+    const kl_dptr old = s->u;
+    s->u = s->v;
+    s->nu = s->nv;
+    s->v = s->w;
+    s->nv = s->beta[j];
+    s->w = old;
+out:
+    return st;
+}
+
+/* 3. Of the first m steps. */
+static kl_status ritz(solver *s, int m, kl_err *err)
+{
+    kl_status st = KL_OK;
+    memset(s->a, 0, (size_t)m * (size_t)m * sizeof(double));
+    for (int j = 0; j < m; j++) {
+        s->a[j + j * m] = s->alpha[j];
+        if (j + 1 < m) s->a[j + 1 + j * m] = s->beta[j];
+    }
+    KL_TRY(kl_dense_eig(m, s->a, m, s->theta, err));
+    memcpy(s->s, s->a, (size_t)m * sizeof(double));
+    s->norm_h = fmax(s->norm_h, fmax(fabs(s->theta[0]), fabs(s->theta[m - 1])));
+    kl_lean_stats *const t = s->stats;
+    t->residual = s->beta[m - 1] * fabs(s->s[m - 1]);
+    t->above = m > 1 ? s->theta[1] - s->theta[0] : 0.0;
+    /* The next Ritz value may still come down: half of what is seen. */
+    const double gap = 0.5 * t->above;
+    t->error = gap > t->residual ? t->residual * t->residual / gap : t->residual;
+out:
+    return st;
+}
+
+/* 4. One recurrence; *closed: the space of the start is exhausted. */
+static kl_status run(solver *s, int *closed, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : DEFAULT_APPLY;
+    kl_lean_stats *const t = s->stats;
+    const kl_dptr none = {0};
+    KL_TRY(begin(s, err));
+    *closed = 0;
+    for (s->m = 0; s->m < s->length;) {
+        KL_TRY(step(s, s->m, none, 0.0, 0, err));
+        s->m++;
+        const double rounding = 4 * DBL_EPSILON * s->norm_h;
+        *closed = s->beta[s->m - 1] <= rounding * sqrt((double)s->m) || s->m >= s->h->n;
+        if (s->m < 8 || s->m % 3 == 0 || *closed || s->m == s->length || t->napply >= max_apply) {
+            KL_TRY(ritz(s, s->m, err));
+            const int exact = t->residual <= 8 * DBL_EPSILON * s->norm_h;
+            t->converged = s->m >= 3 && t->error <= s->opts->tol && (s->opts->tol_vector <= 0.0 || t->residual <= s->opts->tol_vector);
+            t->stagnated = !t->converged && exact && !*closed;
+            if (*closed) t->converged = 1;
+            if (s->opts->step && s->opts->step(s->opts->self, t->napply, s->theta[0], t->residual)) {
+                t->stopped = 1;
+                break;
+            }
+            if (t->converged || t->stagnated || t->napply >= max_apply) break;
+        }
+    }
+out:
+    return st;
+}
+
+/* 5. */
+static kl_status sum_up(solver *s, kl_dptr x, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int m = s->m;
+    KL_TRY(begin(s, err));
+    for (int j = 0; j + 1 < m; j++) KL_TRY(step(s, j, x, s->s[j], j == 0, err));
+    const kl_vtable *const vt = &s->h->ex->vt;
+    vt->axpby(s->h->ex, s->h->n, s->s[m - 1] / s->nv, s->v, m > 1 ? 1.0 : 0.0, x);
+    double square;
+    vt->dots(s->h->ex, s->h->n, 1, x, s->h->n, x, &square);
+    vt->combine(s->h->ex, s->h->n, 0, x, s->h->n, NULL, 1.0 / sqrt(square), x);
+out:
+    return st;
+}
+
+kl_status kl_lean_solve(const kl_linop *h, const kl_lean_opts *opts, kl_dptr x, double *energy, kl_lean_stats *stats, kl_err *err)
+{
+    kl_status st = KL_OK;
+    solver s = {.h = h, .opts = opts, .stats = stats};
+    double *host = NULL;
+    kl_dptr own = {0};
+    const kl_vtable *const vt = &h->ex->vt;
+    const int max_apply = opts->max_apply > 0 ? opts->max_apply : DEFAULT_APPLY;
+    *stats = (kl_lean_stats){.nvector = opts->want_vector ? 4 : 3};
+    if (!opts->want_vector) x.addr = 0;
+    if (h->n < 1) return kl_fail(err, KL_EINPUT, "Lanczos: a matrix of %lld rows; at least 1 is needed", (long long)h->n);
+    if (!(opts->tol >= 0.0)) return kl_fail(err, KL_EINPUT, "Lanczos: a tolerance of %g; 0 or more is allowed", opts->tol);
+    s.length = opts->length > 0 ? opts->length : DEFAULT_LENGTH;
+    const int64_t l = s.length;
+    KL_TRY(kl_alloc(&host, 4 * (l + 1) + l * l, KL_MEM_WORK, err));
+    s.alpha = host;
+    s.beta = s.alpha + l + 1;
+    s.theta = s.beta + l + 1;
+    s.s = s.theta + l + 1;
+    s.a = s.s + l + 1;
+    KL_TRY(vt->alloc(h->ex, h->n, &s.u, err));
+    KL_TRY(vt->alloc(h->ex, h->n, &s.v, err));
+    KL_TRY(vt->alloc(h->ex, h->n, &s.w, err));
+    for (;;) {
+        int closed;
+        KL_TRY(run(&s, &closed, err));
+        *energy = s.theta[0];
+        const int done = stats->converged || stats->stagnated || stats->stopped || stats->napply >= max_apply;
+        if (done && !opts->want_vector) break;
+        if (!x.addr) { /* 6. needs a place to begin from */
+            KL_TRY(vt->alloc(h->ex, h->n, &own, err));
+            stats->nvector = 4;
+            x = own;
+        }
+        const int stopped = stats->stopped;
+        KL_TRY(sum_up(&s, x, err));
+        if (done) {
+            double e, square;
+            KL_TRY(apply(&s, x, s.w, &e, err));
+            const kl_dptr in[2] = {s.w, x}, out[1] = {s.w};
+            const double c[2] = {1.0, -e};
+            const int pair[1][2] = {{2, 2}};
+            const kl_fuse f = {.nin = 2, .nout = 1, .npair = 1, .in = in, .out = out, .c = c, .pair = pair};
+            vt->fuse(h->ex, h->n, &f, &square);
+            stats->residual = sqrt(square);
+            *energy = e;
+            stats->stopped = stopped;
+            break;
+        }
+        s.origin = x;
+        stats->nrestart++;
+    }
+out:
+    vt->release(h->ex, &own);
+    vt->release(h->ex, &s.u);
+    vt->release(h->ex, &s.v);
+    vt->release(h->ex, &s.w);
+    kl_free(&host);
+    return st;
+}
