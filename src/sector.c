@@ -117,38 +117,72 @@ static int weighted_by_weight(const void *pa, const void *pb)
     return kl_qn_cmp(a->q, b->q);
 }
 
+/* log(exp(a) + exp(b)) */
+static double log_sum(double a, double b)
+{
+    const double hi = a > b ? a : b, lo = a > b ? b : a;
+    return hi + log1p(exp(lo - hi));
+}
+
+/* to[] = from[0..n) with charges raised by c, merged with old[0..k); both ascending. Returns the length. */
+static int64_t merge(const kl_model *m, const weighted *old, int64_t k, const kl_reach *from, kl_qn c, weighted *to)
+{
+    int64_t i = 0, j = 0, n = 0;
+    kl_qn q = from->n ? kl_qn_add(m, from->q[0], c) : c;
+    while (i < k || j < from->n) {
+        const int cmp = i == k ? 1 : j == from->n ? -1 : kl_qn_cmp(old[i].q, q);
+        if (cmp <= 0) to[n] = old[i++];
+        else to[n] = (weighted){q, from->log_ways[j]};
+        if (cmp == 0) to[n].w = log_sum(to[n].w, from->log_ways[j]);
+        if (cmp >= 0 && ++j < from->n) q = kl_qn_add(m, from->q[j], c);
+        n++;
+    }
+    return n;
+}
+
 kl_status kl_reach_extend(const kl_model *m, const kl_reach *from, const kl_site_type *site, int64_t most, kl_reach *to, kl_err *err)
 {
     kl_status st = KL_OK;
-    weighted *all = NULL;
-    *to = (kl_reach){0};
-    KL_TRY(kl_alloc(&all, from->n * site->dim, KL_MEM_MISC, err));
+    weighted *all = NULL, *next = NULL;
+    int cyclic = 0;
     int64_t n = 0;
+    *to = (kl_reach){0};
+    for (int c = 0; c < m->ncharge; c++) cyclic |= m->charge[c].modulus != 0;
+    KL_TRY(kl_alloc(&all, from->n * site->dim, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&next, from->n * site->dim, KL_MEM_MISC, err));
     for (int s = 0; s < site->dim; s++) {
         const kl_qn c = kl_qn_of(m, site->state_charge[s]);
-        for (int64_t i = 0; i < from->n; i++) all[n++] = (weighted){kl_qn_add(m, from->q[i], c), from->log_ways[i]};
+        if (cyclic) { /* raised charges are in no order */
+            for (int64_t i = 0; i < from->n; i++) all[n++] = (weighted){kl_qn_add(m, from->q[i], c), from->log_ways[i]};
+            continue;
+        }
+        n = merge(m, all, n, from, c, next);
+        weighted *const swap = all;
+        all = next;
+        next = swap;
     }
-    qsort(all, (size_t)n, sizeof *all, weighted_by_charge);
-    int64_t k = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (k && !kl_qn_cmp(all[k - 1].q, all[i].q)) {
-            const double hi = fmax(all[k - 1].w, all[i].w), lo = fmin(all[k - 1].w, all[i].w);
-            all[k - 1].w = hi + log1p(exp(lo - hi));
-        } else
-            all[k++] = all[i];
+    if (cyclic) {
+        qsort(all, (size_t)n, sizeof *all, weighted_by_charge);
+        int64_t k = 0;
+        for (int64_t i = 0; i < n; i++) {
+            if (k && !kl_qn_cmp(all[k - 1].q, all[i].q)) all[k - 1].w = log_sum(all[k - 1].w, all[i].w);
+            else all[k++] = all[i];
+        }
+        n = k;
     }
-    if (most && k > most) {
-        qsort(all, (size_t)k, sizeof *all, weighted_by_weight);
-        k = most;
-        qsort(all, (size_t)k, sizeof *all, weighted_by_charge);
+    if (most && n > most) {
+        qsort(all, (size_t)n, sizeof *all, weighted_by_weight);
+        n = most;
+        qsort(all, (size_t)n, sizeof *all, weighted_by_charge);
     }
-    KL_TRY(kl_alloc(&to->q, k, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&to->log_ways, k, KL_MEM_MISC, err));
-    for (int64_t i = 0; i < k; i++) to->q[i] = all[i].q, to->log_ways[i] = all[i].w;
-    to->n = k;
+    KL_TRY(kl_alloc(&to->q, n, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&to->log_ways, n, KL_MEM_MISC, err));
+    for (int64_t i = 0; i < n; i++) to->q[i] = all[i].q, to->log_ways[i] = all[i].w;
+    to->n = n;
 out:
     if (st != KL_OK) kl_reach_clear(to);
     kl_free(&all);
+    kl_free(&next);
     return st;
 }
 
