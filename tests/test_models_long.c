@@ -17,7 +17,7 @@ static const core_known list[] = {
     {"hubbard", "F=1/2", "ring:10", NULL, "U=8", "N_up=5 N_dn=5", -3.314996729088, 1e-9, 0},
     {"hubbard", "F=1/2", "ring:12", NULL, "U=4", "N_up=6 N_dn=6", -6.920353562419, 1e-9, 0},
     {"hubbard", "F=3/2", "chain:8", NULL, "U=4", "N_1=2 N_2=2 N_3=2 N_4=2", -5.845687533207021, 1e-8, 0},
-    {"heisenberg", "S=1/2", "torus:4x4", NULL, NULL, NULL, -0.701780200 * 16, 1e-9, 0},
+    {"heisenberg", "S=1/2", "torus:4x4", NULL, NULL, NULL, -0.701780200 * 16, 1e-8, 0},
 };
 
 static void test_list(void **state)

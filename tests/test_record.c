@@ -250,6 +250,41 @@ static void test_large(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
+/* Every thread has intermediates of its own: long groups that write and read them over and over. */
+static void test_work(void **state)
+{
+    enum { LENGTH = 20000, GROUPS = 32, TIMES = 40 };
+    kl_err err = {""};
+    kl_batch b;
+    uint64_t seed = 1;
+    arena a = arena_open(8, &seed);
+    (void)state;
+    kl_batch_init(&b);
+    for (int g = 0; g < GROUPS; g++) {
+        const int64_t y = (int64_t)g * LENGTH;
+        expect_ok(kl_batch_open_group(&b, y, LENGTH, &err), err);
+        expect_ok(kl_batch_reserve(&b, 2 * TIMES, &err), err);
+        for (int k = 0; k < TIMES; k++) {
+            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = LENGTH, .n = 1, .ldc = LENGTH, .alpha = g + 1};
+            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD, .beta = 1, .at_a = KL_AT_WORK, .at_c = KL_AT_Y, .m = LENGTH, .n = 1, .lda = LENGTH,
+                                          .ldc = LENGTH, .c = y, .alpha = 1};
+        }
+        kl_batch_close_group(&b, LENGTH);
+    }
+    b.zero = 1;
+    b.ny = (int64_t)GROUPS * LENGTH;
+    expect_ok(kl_batch_close(&b, &err), err);
+    for (int nthread = 1; nthread <= 4; nthread++) {
+        double *const y = run_host(&b, &a, nthread);
+        kl_test_case("%d threads", nthread);
+        for (int64_t i = 0; i < b.ny; i++) expect_eq(y[i], TIMES * (i / LENGTH + 1));
+        kl_test_free(y);
+    }
+    kl_batch_clear(&b);
+    arena_close(&a);
+    expect_eq(kl_mem_live_total(), 0);
+}
+
 static void test_empty(void **state)
 {
     kl_err err = {""};
@@ -307,7 +342,7 @@ static void test_no_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_large), cmocka_unit_test(test_empty),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_large), cmocka_unit_test(test_work), cmocka_unit_test(test_empty),
                                        cmocka_unit_test(test_no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
