@@ -530,6 +530,60 @@ kl_status kl_fcidump_read(const char *path, kl_fcidump **out, kl_err *err)
     return st;
 }
 
+/* Energy of core electrons beside one electron of `spin` in (p, q). */
+static double core_field(const kl_fcidump *f, int spin, int p, int q, int ncore, const int *core)
+{
+    double e = 0;
+    const int64_t pq = kl_pair(p, q);
+    for (int i = 0; i < ncore; i++) {
+        const int k = core[i];
+        const int64_t kk = kl_pair(k, k);
+        e += f->eri[spin][pq * f->npair + kk] - f->eri[spin][kl_pair(p, k) * f->npair + kl_pair(q, k)];
+        e += spin == 0 ? f->eri[2][pq * f->npair + kk] : f->eri[2][kk * f->npair + pq];
+    }
+    return e;
+}
+
+kl_status kl_fcidump_fold(const kl_fcidump *f, int ncore, const int *core, int nactive, const int *active, kl_fcidump **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_fcidump *g = NULL;
+    *out = NULL;
+    KL_TRY(kl_alloc(&g, 1, KL_MEM_MISC, err));
+    *g = (kl_fcidump){.norb = nactive, .nelec = f->nelec > 2 * ncore ? f->nelec - 2 * ncore : 0, .ms2 = f->ms2, .isym = f->isym,
+                      .unrestricted = f->unrestricted, .nirrep = f->nirrep, .npair = (int64_t)nactive * (nactive + 1) / 2, .core = f->core};
+    KL_TRY(kl_alloc(&g->irrep, nactive, KL_MEM_MISC, err));
+    for (int p = 0; p < nactive; p++) g->irrep[p] = f->irrep[active[p]];
+    for (int s = 0; s < (f->unrestricted ? 2 : 1); s++) {
+        KL_TRY(kl_alloc(&g->h[s], (int64_t)nactive * nactive, KL_MEM_MATRIX, err));
+        for (int p = 0; p < nactive; p++)
+            for (int q = 0; q < nactive; q++)
+                g->h[s][p * nactive + q] = f->h[s][active[p] * f->norb + active[q]] + core_field(f, s, active[p], active[q], ncore, core);
+    }
+    for (int s = 0; s < 2; s++)
+        for (int i = 0; i < ncore; i++)
+            g->core += f->h[s][core[i] * f->norb + core[i]] + 0.5 * core_field(f, s, core[i], core[i], ncore, core);
+    for (int s = 0; s < (f->unrestricted ? 3 : 1); s++) {
+        KL_TRY(kl_alloc(&g->eri[s], g->npair * g->npair, KL_MEM_MATRIX, err));
+        for (int p = 0; p < nactive; p++)
+            for (int q = 0; q <= p; q++) {
+                const double *const from = f->eri[s] + kl_pair(active[p], active[q]) * f->npair;
+                double *const to = g->eri[s] + kl_pair(p, q) * g->npair;
+                for (int r = 0; r < nactive; r++)
+                    for (int t = 0; t <= r; t++) to[kl_pair(r, t)] = from[kl_pair(active[r], active[t])];
+            }
+    }
+    if (!f->unrestricted) {
+        g->h[1] = g->h[0];
+        g->eri[1] = g->eri[2] = g->eri[0];
+    }
+    *out = g;
+    g = NULL;
+out:
+    kl_fcidump_destroy(&g);
+    return st;
+}
+
 void kl_fcidump_destroy(kl_fcidump **fcidump)
 {
     kl_fcidump *f = *fcidump;

@@ -38,6 +38,13 @@ static const command_row command_table[KL_NCMD] = { /* ORDER KL_CMD */
      "what is allowed. With neither --m, --schedule nor --accuracy the wanted accuracy is 1e-9, relative. Result and checkpoints go to one HDF5 file.\n\n"
      "Exit status: 0 when the run ended, converged or not (the report says which); 2 for bad input, no memory or no disk; 130 when interrupted "
      "(the checkpoint is kept)."},
+    {"ed", SUBJECT_MODEL, "MODEL", "Find the lowest states of a sector exactly, or all of them.",
+     "Example: the Hubbard model on a 4x4 torus, ten electrons, 19 million states:\n"
+     "  kronlat ed hubbard --lattice torus:4x4 -p U=4 --charge N_up=5 --charge N_dn=5\n\n"
+     "`kronlat plan --method ed' says size, memory and time before. With one state and no --solver the energy is found by Lanczos with three vectors, its "
+     "error told; --measure, --output or --states makes the states themselves. --measure takes here: A (an operator of the model, on every site), "
+     "corr(A,B), connected(A,B) and entropy (of the two halves of the sites in their order).\n\n"
+     "No lattice symmetry is used, so that a sector is as large as its charges leave it: a 6x6 Heisenberg torus is out of reach."},
     {"run", SUBJECT_FILE, "JOB.lua", "Do what a job file says.",
      "Example, job.lua:\n"
      "  return { model = \"hubbard\", sites = 32, p = { U = 4 }, charge = { N_up = 16, N_dn = 16 }, m = 512 }\n\n"
@@ -103,7 +110,7 @@ static kl_status check_not_empty(kl_options *o, const char *where, const char *v
 
 static const char *const group_title[] = {NULL, "The system:", "Accuracy:", "The run:", "The machine:", "Output:", NULL};
 enum { G_SYSTEM = 1, G_ACCURACY, G_RUN, G_MACHINE, G_OUTPUT, G_HELP };
-enum { RUNS = BIT(DMRG) | BIT(RUN), SETS = RUNS | BIT(PLAN), ALL = (1u << KL_NCMD) - 1 };
+enum { RUNS = BIT(DMRG) | BIT(RUN), SWEEPS = RUNS | BIT(PLAN), SETS = SWEEPS | BIT(ED), ALL = (1u << KL_NCMD) - 1 };
 
 static const option_row option_table[] = {
     {"sites", 'n', "N", G_SYSTEM, SETS | BIT(GROWTH), AS_INT, AT(sites), 1, 1000000, NULL, NULL,
@@ -124,7 +131,7 @@ static const option_row option_table[] = {
 
     {"accuracy", 0, "REL", G_ACCURACY, SETS, AS_REAL, AT(accuracy), 1e-14, 0.1, NULL, NULL,
      "wanted relative error of the energy; m, sweeps, noise and tolerances follow from it (1e-9)"},
-    {"m", 'm', "M", G_ACCURACY, SETS | BIT(GROWTH), AS_INT, AT(m), 1, 1000000, NULL, NULL, "keep at most M states"},
+    {"m", 'm', "M", G_ACCURACY, SWEEPS | BIT(GROWTH), AS_INT, AT(m), 1, 1000000, NULL, NULL, "keep at most M states"},
     {"m-min", 0, "M", G_ACCURACY, RUNS, AS_INT, AT(m_min), 1, 1000000, NULL, NULL, "keep at least M states where --discard would allow fewer"},
     {"schedule", 0, "LIST", G_ACCURACY, RUNS, AS_TEXT, AT(schedule), 0, 0, NULL, check_schedule,
      "sweeps as m[:noise[:tol]][*count],...: '64:1e-4*2,256:1e-6,512*4'"},
@@ -132,16 +139,21 @@ static const option_row option_table[] = {
     {"max-sweeps", 0, "N", G_ACCURACY, RUNS, AS_INT, AT(max_sweeps), 1, 100000, NULL, NULL, "sweeps at most (100)"},
     {"states", 0, "N", G_ACCURACY, SETS, AS_INT, AT(states), 1, 16, NULL, NULL, "the N lowest states of the sector, state-averaged (1)"},
 
-    {"strategy", 0, "NAME", G_RUN, SETS | BIT(GROWTH), AS_CHOICE, AT(strategy), 0, 0, "auto|lr|l11r", NULL,
+    {"strategy", 0, "NAME", G_RUN, SWEEPS | BIT(GROWTH), AS_CHOICE, AT(strategy), 0, 0, "auto|lr|l11r", NULL,
      "superblock from two enlarged blocks (lr) or from block, site, site, block (l11r)"},
-    {"solver", 0, "NAME", G_RUN, RUNS, AS_CHOICE, AT(solver), 0, 0, "davidson|lanczos", NULL, "davidson or lanczos"},
-    {"basis", 0, "N", G_RUN, RUNS | BIT(GROWTH), AS_INT, AT(basis), 3, 1000, NULL, NULL, "vectors in the eigensolver's basis (20)"},
+    {"solver", 0, "NAME", G_RUN, SETS, AS_CHOICE, AT(solver), 0, 0, "davidson|lanczos|lobpcg|full", NULL,
+     "davidson or lanczos; for ed also lobpcg, and full: all states of a sector of up to 10000, by LAPACK"},
+    {"form", 0, "NAME", G_RUN, SETS, AS_CHOICE, AT(form), 0, 0, "auto|sites|flavours", NULL,
+     "ed: halves of the system that are sites, or the two flavours of electrons (auto: flavours where densities alone couple them)"},
+    {"max-products", 0, "N", G_RUN, RUNS | BIT(ED), AS_INT, AT(max_products), 1, 1e9, NULL, NULL, "ed: products with H at most (2000)"},
+    {"method", 0, "NAME", G_RUN, BIT(PLAN) | BIT(RUN), AS_CHOICE, AT(method), 0, 0, "dmrg|ed", NULL, "plan: of which method (dmrg)"},
+    {"basis", 0, "N", G_RUN, RUNS | BIT(GROWTH) | BIT(ED), AS_INT, AT(basis), 3, 1000, NULL, NULL, "vectors in the eigensolver's basis (20)"},
     {"start", 0, "WHAT", G_RUN, RUNS, AS_TEXT, AT(start), 0, 0, NULL, check_start,
      "neel, product:STATE,STATE,... (repeated along the lattice), or RESULT.h5: another m or other parameters are welcome"},
     {"seed", 0, "N", G_RUN, SETS | BIT(GROWTH), AS_INT, AT(seed), 1, 9007199254740992.0, NULL, NULL, "of random numbers (1): start vectors, random arrays"},
     {"sweep-parameter", 0, "NAME=FROM:TO:STEP", G_RUN, RUNS, AS_TEXT, AT(sweep_parameter), 0, 0, NULL, check_sweep,
      "one run for each value (or NAME=a,b,...), each starting from the state before"},
-    {"measure", 0, "WHAT", G_RUN, RUNS | BIT(MEASURE), AS_LIST, AT(measure), 0, 0, NULL, check_not_empty,
+    {"measure", 0, "WHAT", G_RUN, RUNS | BIT(MEASURE) | BIT(ED), AS_LIST, AT(measure), 0, 0, NULL, check_not_empty,
      "measure at the end, once for each: an operator (Sz), corr(Sp,Sm), string(Sz,expipi(Sz),Sz), structure(Sz,Sz), product(Sz@0,Sz@5), populations, "
      "entropy, spectrum, variance, ...; `kronlat measure --help' lists them"},
     {"infinite", 0, NULL, G_RUN, RUNS, AS_FLAG, AT(infinite), 0, 0, NULL, NULL, "infinite-lattice growth only, as `kronlat growth'"},
@@ -149,13 +161,13 @@ static const option_row option_table[] = {
     {"threads", 0, "N", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE), AS_INT, AT(threads), 1, 4096, NULL, NULL, "threads (as many as cores)"},
     {"exec", 0, "WHERE", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE), AS_CHOICE, AT(exec), 0, 0, "auto|host|offload|cuda", NULL, "auto, host, offload or cuda (auto)"},
 
-    {"output", 'o', "FILE", G_OUTPUT, RUNS | BIT(PLOT), AS_TEXT, AT(output), 0, 0, NULL, check_not_empty,
+    {"output", 'o', "FILE", G_OUTPUT, RUNS | BIT(PLOT) | BIT(ED), AS_TEXT, AT(output), 0, 0, NULL, check_not_empty,
      "file to write, an older one is replaced; for results a new name is made up where none is given, and none means no file"},
     {"resume", 0, "FILE", G_OUTPUT, RUNS, AS_TEXT, AT(resume), 0, 0, NULL, check_not_empty, "go on from the checkpoint in FILE, and write there"},
     {"checkpoint-every", 0, "S", G_OUTPUT, RUNS, AS_REAL, AT(checkpoint_every), 0, 1e9, NULL, NULL,
      "seconds between checkpoints inside a sweep (60); there is one at every sweep's end"},
     {"json", 0, NULL, G_OUTPUT, ALL & ~BIT(BENCH) & ~BIT(PLOT), AS_FLAG, AT(json), 0, 0, NULL, NULL, "one JSON document on stdout instead of the report"},
-    {"verbose", 'v', NULL, G_OUTPUT, RUNS, AS_FLAG, AT(verbose), 0, 0, NULL, NULL, "a line for each sweep on stderr, terminal or not"},
+    {"verbose", 'v', NULL, G_OUTPUT, RUNS | BIT(ED), AS_FLAG, AT(verbose), 0, 0, NULL, NULL, "a line for each sweep on stderr, terminal or not"},
 
     {"help", 'h', NULL, G_HELP, ALL & ~BIT(BENCH), AS_FLAG, AT(help), 0, 0, NULL, NULL, "this text"},
     {"version", 'V', NULL, G_HELP, ALL & ~BIT(BENCH), AS_FLAG, AT(version), 0, 0, NULL, NULL, "the program's version"},
@@ -687,13 +699,13 @@ kl_status kl_options_set(kl_options *o, const char *where, const char *key, cons
 {
     if (strcmp(key, "model") == 0) return set_text(&o->model, value, err);
     if (strcmp(key, "command") == 0) {
-        static const kl_command allowed[] = {KL_CMD_DMRG, KL_CMD_PLAN, KL_CMD_GROWTH};
-        for (int i = 0; i < 3; i++)
+        static const kl_command allowed[] = {KL_CMD_DMRG, KL_CMD_ED, KL_CMD_PLAN, KL_CMD_GROWTH};
+        for (int i = 0; i < 4; i++)
             if (strcmp(value, command_table[allowed[i]].name) == 0) {
                 o->command = allowed[i];
                 return KL_OK;
             }
-        return kl_fail(err, KL_EINPUT, "%s: command is '%s'; allowed: dmrg plan growth", where, value);
+        return kl_fail(err, KL_EINPUT, "%s: command is '%s'; allowed: dmrg ed plan growth", where, value);
     }
     const option_row *row = job_row(o, key);
     if (row == NULL) return refuse_name(o->command, where, "", key, err);
@@ -706,7 +718,13 @@ kl_status kl_options_set(kl_options *o, const char *where, const char *key, cons
 
 kl_status kl_options_check(const kl_options *o, kl_err *err)
 {
-    if (o->command != KL_CMD_DMRG && o->command != KL_CMD_PLAN && o->command != KL_CMD_GROWTH) return KL_OK;
+    if (o->command != KL_CMD_DMRG && o->command != KL_CMD_ED && o->command != KL_CMD_PLAN && o->command != KL_CMD_GROWTH) return KL_OK;
+    const int is_ed = o->command == KL_CMD_ED || (o->command == KL_CMD_PLAN && o->method != NULL && strcmp(o->method, "ed") == 0);
+    if (!is_ed && o->solver != NULL && strcmp(o->solver, "davidson") != 0 && strcmp(o->solver, "lanczos") != 0)
+        return kl_fail(err, KL_EINPUT, "--solver: %s is for `kronlat ed'; allowed here: davidson lanczos", o->solver);
+    if (!is_ed && o->form != NULL) return kl_fail(err, KL_EINPUT, "--form: %s was given; the option is for `kronlat ed'", o->form);
+    if (!is_ed && o->max_products > 0) return kl_fail(err, KL_EINPUT, "--max-products: the option is for `kronlat ed'; DMRG has --max-sweeps");
+    if (o->command != KL_CMD_PLAN && o->method != NULL) return kl_fail(err, KL_EINPUT, "--method: %s was given; the option is for `kronlat plan'", o->method);
     for (int i = 0; i < NOPTION; i++) /* typed for `run', and the job turned out to be a plan */
         if (o->given[i] && !(option_table[i].commands >> o->command & 1u)) return refuse_name(o->command, kl_command_name(o->command), "--", option_table[i].name, err);
     if (o->model == NULL) return kl_fail(err, KL_EINPUT, "%s: model is missing; `kronlat models' lists the models", kl_command_name(o->command));

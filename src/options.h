@@ -7,7 +7,7 @@
 
 /* ORDER KL_CMD: rows of `command_table` in options.c */
 typedef enum kl_command {
-    KL_CMD_DMRG, KL_CMD_RUN, KL_CMD_PLAN, KL_CMD_GROWTH, KL_CMD_MODELS, KL_CMD_DEVICES, KL_CMD_MEASURE, KL_CMD_SHOW, KL_CMD_PLOT, KL_CMD_BENCH,
+    KL_CMD_DMRG, KL_CMD_ED, KL_CMD_RUN, KL_CMD_PLAN, KL_CMD_GROWTH, KL_CMD_MODELS, KL_CMD_DEVICES, KL_CMD_MEASURE, KL_CMD_SHOW, KL_CMD_PLOT, KL_CMD_BENCH,
     KL_NCMD, KL_CMD_HELP = KL_NCMD, KL_CMD_VERSION,
 } kl_command;
 
@@ -39,6 +39,8 @@ typedef struct kl_options {
     int64_t m, m_min, states, max_sweeps, basis, seed;
     double accuracy, discard;
     char *schedule, *strategy, *solver, *start;
+    char *form, *method;  /* ed: halves; plan: of what */
+    int64_t max_products;
     int infinite;
     char *sweep_parameter;
 

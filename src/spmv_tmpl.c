@@ -1,0 +1,150 @@
+/* Loops of the sparse products for one width of column indices (KL_INDEX_BITS), every format, 1 to 16 vectors side by side.
+   Compiled twice by meson. Does not start threads.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "spmv.h"
+
+#if KL_INDEX_BITS == 16
+typedef uint16_t column;
+#define UNITS kl_spmv_units_16
+#else
+typedef uint32_t column;
+#define UNITS kl_spmv_units_32
+#endif
+
+/* The sanitizers instrument the resolver of a clone before they are ready. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__has_feature)
+#if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer) && !__has_feature(memory_sanitizer)
+#define CLONED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#endif
+#else
+#define CLONED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#endif
+#endif
+#ifndef CLONED
+#define CLONED
+#endif
+
+enum { MAX_HEIGHT = 64 }; /* rows of a slice that are summed side by side */
+
+/* sum[nv] += a run of one row. nv is a constant at every call. */
+static inline __attribute__((always_inline)) void run(int64_t n, const double *value, const column *col, int nv, const double *x, double *sum)
+{
+    if (nv == 1) {
+        double s = 0;
+#pragma omp simd reduction(+ : s)
+        for (int64_t k = 0; k < n; k++) s += value[k] * x[col[k]];
+        sum[0] += s;
+        return;
+    }
+    for (int64_t k = 0; k < n; k++) {
+        const double a = value[k];
+        const double *const xk = x + (int64_t)col[k] * nv;
+        for (int v = 0; v < nv; v++) sum[v] += a * xk[v];
+    }
+}
+
+/* The same, and z[column] += value * own: the mirrored half. The diagonal is no mirror image of anything. */
+static inline __attribute__((always_inline)) void run_both(int64_t n, int64_t row, const double *value, const column *col, int nv, const double *x,
+                                                           const double *own, double *z, double *sum)
+{
+    for (int64_t k = 0; k < n; k++) {
+        const double a = value[k];
+        const int64_t c = (int64_t)col[k];
+        for (int v = 0; v < nv; v++) sum[v] += a * x[c * nv + v];
+        if (c == row) continue;
+        for (int v = 0; v < nv; v++) z[c * nv + v] += a * own[v];
+    }
+}
+
+static inline __attribute__((always_inline)) void rows(const kl_spmat *m, int64_t from, int64_t to, int nv, const double *x, double *y, double *z)
+{
+    const column *const regular = m->column, *const rest = m->rest_column;
+    for (int64_t i = from; i < to; i++) {
+        double sum[KL_SPMV_MAX_VEC] = {0};
+        const int64_t start = kl_sp_offset(m, m->start, i);
+        const int64_t end = m->end != NULL ? kl_sp_offset(m, m->end, i) : kl_sp_offset(m, m->start, i + 1);
+        const int64_t width = m->length != NULL && (int64_t)m->length[i] < m->width ? (int64_t)m->length[i] : m->width;
+        if (z != NULL) {
+            run_both(width, i, m->value + i * m->width, regular + i * m->width, nv, x, x + i * nv, z, sum);
+            run_both(end - start, i, m->rest_value + start, rest + start, nv, x, x + i * nv, z, sum);
+        } else {
+            if (width > 0) run(width, m->value + i * m->width, regular + i * m->width, nv, x, sum);
+            run(end - start, m->rest_value + start, rest + start, nv, x, sum);
+        }
+        for (int v = 0; v < nv; v++) y[i * nv + v] = sum[v];
+    }
+}
+
+/* Rows side by side, `step` apart in the arrays: place k of row r is k * step + r. ELL reads columns of all rows, a slice its own. */
+static inline __attribute__((always_inline)) void side_by_side(const kl_spmat *m, int64_t first_row, int nrow, int64_t width, int64_t place, int64_t step,
+                                                               int nv, const double *x, double *y)
+{
+    const column *const col = (const column *)m->column + place;
+    const double *const value = m->value + place;
+    double sum[MAX_HEIGHT * KL_SPMV_MAX_VEC];
+    for (int r = 0; r < nrow * nv; r++) sum[r] = 0;
+    const int group = nv == 1 ? nrow : 1;
+    for (int64_t k = 0; k < width; k++) {
+        const double *const a = value + k * step;
+        const column *const c = col + k * step;
+        if (group > 1) {
+#pragma omp simd
+            for (int r = 0; r < nrow; r++) sum[r] += a[r] * x[c[r]];
+        } else {
+            for (int r = 0; r < nrow; r++)
+                for (int v = 0; v < nv; v++) sum[r * nv + v] += a[r] * x[(int64_t)c[r] * nv + v];
+        }
+    }
+    for (int r = 0; r < nrow; r++) {
+        const int64_t row = m->order != NULL ? (int64_t)m->order[first_row + r] : first_row + r;
+        for (int v = 0; v < nv; v++) y[row * nv + v] = sum[r * nv + v];
+    }
+}
+
+/* R forms know where a row ends: a group of rows stops at its longest. */
+static int64_t longest_of(const kl_spmat *m, int64_t first_row, int nrow, int64_t width)
+{
+    if (m->length == NULL) return width;
+    int64_t most = 0;
+    for (int r = 0; r < nrow; r++) {
+        const int64_t n = m->length[m->order != NULL ? (int64_t)m->order[first_row + r] : first_row + r];
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+static inline __attribute__((always_inline)) void all(const kl_spmat *m, int64_t from, int64_t to, int nv, const double *x, double *y, double *z)
+{
+    if (m->format == KL_SP_CSR || m->format == KL_SP_HYBRID) {
+        rows(m, from, to, nv, x, y, z);
+        return;
+    }
+    if (m->format == KL_SP_ELL || m->format == KL_SP_ELLR) {
+        for (int64_t i = from; i < to; i += MAX_HEIGHT) {
+            const int n = to - i < MAX_HEIGHT ? (int)(to - i) : MAX_HEIGHT;
+            side_by_side(m, i, n, longest_of(m, i, n, m->width), i, m->nrow, nv, x, y);
+        }
+        return;
+    }
+    for (int64_t s = from; s < to; s++) {
+        const int64_t place = kl_sp_offset(m, m->slice_off, s), width = (kl_sp_offset(m, m->slice_off, s + 1) - place) / m->height;
+        for (int64_t r = 0; r < m->height && s * m->height + r < m->nrow; r += MAX_HEIGHT) {
+            const int64_t row = s * m->height + r;
+            int64_t n = m->height - r < MAX_HEIGHT ? m->height - r : MAX_HEIGHT;
+            if (row + n > m->nrow) n = m->nrow - row;
+            side_by_side(m, row, (int)n, longest_of(m, row, (int)n, width), place + r, m->height, nv, x, y);
+        }
+    }
+}
+
+CLONED void UNITS(const kl_spmat *m, int64_t from, int64_t to, int nv, const double *x, double *y, double *z)
+{
+    switch (nv) {
+    case 1: all(m, from, to, 1, x, y, z); break;
+    case 2: all(m, from, to, 2, x, y, z); break;
+    case 4: all(m, from, to, 4, x, y, z); break;
+    case 8: all(m, from, to, 8, x, y, z); break;
+    default: all(m, from, to, 16, x, y, z); break;
+    }
+}
