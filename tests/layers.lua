@@ -8,13 +8,13 @@
 -- dense and gemm are arithmetic without physics, so that every layer may call them; lattice, params and terms are layer 1 because coefficients of the
 -- generated tables are functions of a lattice's sites and a user's parameters, and because they know no sectors.
 local layer_of = {
-    [0] = "base config dense dev blas gemm gemm_tmpl mem par prof",
+    [0] = "base config dense dev blas gemm gemm_tmpl mem par prof random",
     [1] = "fcidump lattice model modelcache params phase siteop terms",
     [2] = "determinant detstate qn sector slater spmat",
     [3] = "batch record",
     [4] = "exec exec_absent exec_host sigma spmv spmv_tmpl batch_host fuse_host kron kron_host kron_kernel kron_tmpl",
     [5] = "davidson lanczos lean linop lobpcg ortho",
-    [6] = "block canonical checkpoint cover determinant dmrg ed engine growth halves measure mpo plan renorm request result state superblock system truncate",
+    [6] = "block canonical checkpoint cover dmrg ed engine growth halves measure mpo plan renorm request result state superblock system truncate",
     [7] = "bench inventory job json main options plot report task",
 }
 
