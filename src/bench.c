@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "bench.h"
 #include "blas.h"
@@ -16,6 +15,7 @@
 #include "engine.h"
 #include "gemm.h"
 #include "mem.h"
+#include "prof.h"
 #include "report.h"
 #include "task.h"
 #ifdef KL_HAVE_XSMM
@@ -32,13 +32,6 @@ static const char usage[] =
     "                            'rel.err X ... cpu S' from it\n"
     "  hx MODEL ...              one H x at the middle bond, strategies lr and l11r, 1 and --threads threads; m from --m\n"
     "Example: kronlat bench dmrg hubbard --sites 100 -p U=8 --charge N_up=50 --charge N_dn=50 --accuracy 1e-8 --exact -32.545776173090661\n";
-
-static double cpu_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---------------------------------------------------------------- gemm */
 
@@ -135,7 +128,7 @@ static void on_sweep(void *self, const kl_dmrg_row *rows, int nrow)
 {
     watch *const w = self;
     const kl_dmrg_row *const r = &rows[nrow - 1];
-    const double cpu = cpu_seconds() - w->cpu0, rel = (r->energy[0] - w->exact) / fabs(w->exact);
+    const double cpu = kl_prof_cpu_seconds() - w->cpu0, rel = (r->energy[0] - w->exact) / fabs(w->exact);
     printf("  m %5d  E %.12f", r->m_reached, r->energy[0]);
     if (w->exact != 0) printf("  rel.err %9.2e", rel);
     printf("  discarded %.1e  cpu %7.2f\n", r->discarded, cpu);
@@ -172,7 +165,7 @@ static kl_status bench_dmrg_one(int argc, char **argv, double exact, const char 
     kl_state *state = NULL;
     kl_dmrg_result res = {0};
     KL_TRY(kl_options_parse(argc, argv, &o, err));
-    watch w = {.exact = exact, .accuracy = o->accuracy > 0 ? o->accuracy : 1e-9, .reached = -1, .cpu0 = cpu_seconds()};
+    watch w = {.exact = exact, .accuracy = o->accuracy > 0 ? o->accuracy : 1e-9, .reached = -1, .cpu0 = kl_prof_cpu_seconds()};
     KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_task_exec(o, &t->ex, err));
     KL_TRY(kl_task_charges(t, err));
@@ -181,7 +174,7 @@ static kl_status bench_dmrg_one(int argc, char **argv, double exact, const char 
            *t->model->variant ? ")" : "", t->lat->spec, t->lat->nsite, w.accuracy, t->ex->nthread);
     const kl_dmrg_monitor mon = {.self = &w, .sweep = on_sweep};
     KL_TRY(kl_dmrg_run(t->terms, t->ex, &t->dmrg, &mon, &state, &res, err));
-    const double all = cpu_seconds() - w.cpu0;
+    const double all = kl_prof_cpu_seconds() - w.cpu0;
     double theirs = -1;
     if (command) KL_TRY(beside(command, w.accuracy, &theirs, err));
     if (exact != 0)

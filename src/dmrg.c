@@ -8,22 +8,15 @@
 #include "dmrg.h"
 #include "engine.h"
 #include "mem.h"
+#include "prof.h"
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 const char *const kl_part_name[KL_NPART] = {"operators and records", "eigensolver", "of it products with H", "truncation", "growth of blocks",
                                             "turning the wavefunction", "other"};
 
 enum { M_FIRST = 24, MAX_SWEEP = 100, M_MAX = 4096 };
 #define GAP 0.05 /* of the local problem, in units of the couplings: residual^2 / gap is the error of an energy */
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 typedef struct run {
     kl_engine *e;
@@ -119,7 +112,7 @@ static kl_status sweep(run *r, const stage *g, kl_err *err)
     kl_engine *const e = r->e;
     kl_dmrg_result *const res = r->res;
     const int n = e->nsite, fresh = res->nrow == 0;
-    const double t0 = now(), flop0 = e->flop;
+    const double t0 = kl_prof_seconds(), flop0 = e->flop;
     KL_TRY(kl_realloc(&res->row, res->nrow + 1, KL_MEM_MISC, err));
     kl_dmrg_row *const row = &res->row[res->nrow];
     *row = (kl_dmrg_row){.m = g->m, .noise = g->noise};
@@ -132,7 +125,7 @@ static kl_status sweep(run *r, const stage *g, kl_err *err)
     for (int i = 0; i < e->nstate; i++)
         if (!(row->energy[i] < INFINITY)) row->energy[i] = r->energy[i];
     if (n == 2 || row->m_reached == 0) row->m_reached = 1;
-    row->seconds = now() - t0;
+    row->seconds = kl_prof_seconds() - t0;
     row->flop = e->flop - flop0;
     row->change = res->nrow ? row->energy[0] - res->row[res->nrow - 1].energy[0] : NAN;
     res->nrow++;
@@ -210,7 +203,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     kl_status st = KL_OK;
     const double accuracy = o->accuracy > 0 ? o->accuracy : 1e-9;
     const int m_cap = o->m_max > 0 ? o->m_max : M_MAX, max_sweep = o->max_sweep > 0 ? o->max_sweep : MAX_SWEEP;
-    const double t0 = now();
+    const double t0 = kl_prof_seconds();
     run r = {.o = o, .mon = mon, .res = res, .constant = terms->constant};
     *res = (kl_dmrg_result){.nstate = o->nstate};
     r.unit = unit_of(terms);
@@ -249,7 +242,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     res->sector_mean = r.e->nsector_count ? (double)r.e->nsector_sum / (double)r.e->nsector_count : 0;
     memcpy(res->seconds_part, r.e->seconds, sizeof res->seconds_part);
     KL_TRY(kl_engine_state(r.e, res->energy, state, err));
-    res->seconds = now() - t0;
+    res->seconds = kl_prof_seconds() - t0;
 out:
     kl_free(&r.entropies);
     kl_engine_destroy(&r.e);

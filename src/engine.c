@@ -3,26 +3,11 @@
 #include "engine.h"
 #include "dense.h"
 #include "mem.h"
+#include "prof.h"
+#include "random.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* splitmix64: the same numbers on every machine. */
-static double uniform(uint64_t *state)
-{
-    uint64_t z = (*state += 0x9e3779b97f4a7c15ULL);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53 - 0.5;
-}
 
 enum { REACH_MOST = 200000 }; /* sectors per cut that are looked at; beyond, the likeliest */
 
@@ -182,7 +167,7 @@ kl_status kl_engine_open(kl_engine *e, int c, kl_err *err)
     if (e->layout.n > e->dim_max) e->dim_max = e->layout.n;
     const int64_t len = e->layout.n * e->nstate;
     KL_TRY(kl_alloc(&host, len, KL_MEM_WORK, err));
-    for (int64_t i = 0; i < len; i++) host[i] = uniform(&rng);
+    for (int64_t i = 0; i < len; i++) host[i] = kl_random_uniform(&rng);
     KL_TRY(e->ex->vt.alloc(e->ex, len, &e->psi, err));
     KL_TRY(e->ex->vt.upload(e->ex, e->psi, host, len, err));
 out:
@@ -245,7 +230,7 @@ static kl_status random_isometry(kl_engine *e, int p, int m, const int *start, c
     for (int k = 0; k < nsec; k++) {
         const int rows = iso->enlarged->basis.dim[iso->sec[k]];
         double *const a = iso->data + iso->off[k];
-        for (int64_t i = 0; i < (int64_t)rows * iso->basis.dim[k]; i++) a[i] = uniform(&rng);
+        for (int64_t i = 0; i < (int64_t)rows * iso->basis.dim[k]; i++) a[i] = kl_random_uniform(&rng);
         if (product && !kl_qn_cmp(product[p], iso->basis.q[k])) { /* column 0 is the product state: column 0 of the block (x) start[p] */
             memset(a, 0, (size_t)rows * sizeof *a);
             a[iso->enlarged->part_off[iso->sec[k] * iso->enlarged->d + start[p]]] = 1;
@@ -404,10 +389,10 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
 {
     kl_status st = KL_OK;
     kl_superblock *s = NULL;
-    const double t0 = now();
+    const double t0 = kl_prof_seconds();
     KL_TRY(make_operators(e, err));
     KL_TRY(kl_superblock_create(e->ex, e->row_op, e->col_op, e->target, &s, err));
-    const double t1 = now();
+    const double t1 = kl_prof_seconds();
     const kl_eig_opts opts = {.solver = e->solver, .nroot = e->nstate, .max_basis = kl_engine_basis(e->max_basis, e->nstate, o->max_apply), .max_apply = o->max_apply, .tol = o->tol,
                               .tol_rel = o->tol_rel, .seed = e->seed, .trust_start = o->trust_start};
     if (e->layout.n < e->nstate) {
@@ -416,7 +401,7 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
     }
     KL_TRY(kl_eig_solve(&s->op, &opts, e->psi, e->layout.n, energy, stats, err));
     e->seconds[KL_PART_PLAN] += t1 - t0;
-    e->seconds[KL_PART_SOLVE] += now() - t1;
+    e->seconds[KL_PART_SOLVE] += kl_prof_seconds() - t1;
     e->seconds[KL_PART_APPLY] += stats->seconds_apply;
     e->napply += stats->napply;
     e->flop += stats->napply * s->batch.flop;
@@ -465,14 +450,14 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     kl_enlarged *row = NULL, *col = NULL;
     kl_layout lay = {0};
     kl_dptr psi = {0};
-    double t = now(), u;
+    double t = kl_prof_seconds(), u;
     KL_TRY(make_operators(e, err));
     const kl_bigop *const grown = right ? e->row_op : e->col_op;
     KL_TRY(kl_truncate(e->ex, side, &e->layout, e->row, e->col, e->psi, grown, o, &iso, info, err));
     KL_TRY(kl_engine_set_isometry_take(e, side, pos, &iso, err));
-    e->seconds[KL_PART_TRUNCATE] += (u = now()) - t, t = u;
+    e->seconds[KL_PART_TRUNCATE] += (u = kl_prof_seconds()) - t, t = u;
     KL_TRY(grow(e, side, pos, grown, err));
-    e->seconds[KL_PART_GROW] += (u = now()) - t, t = u;
+    e->seconds[KL_PART_GROW] += (u = kl_prof_seconds()) - t, t = u;
     const int to = c + direction;
     KL_TRY(kl_engine_enlarge(e, KL_LEFT, to, &e->left_block[to]->basis, &row, err));
     KL_TRY(kl_engine_enlarge(e, KL_RIGHT, to + 1, &e->right_block[to + 2]->basis, &col, err));
@@ -489,7 +474,7 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     kl_block_destroy(right ? &e->right_block[open] : &e->left_block[open + 1]);
     kl_isometry_destroy(right ? &e->right[open] : &e->left[open]);
     e->ex->vt.release(e->ex, right ? &e->right_data[open] : &e->left_data[open]);
-    e->seconds[KL_PART_TRANSFORM] += now() - t;
+    e->seconds[KL_PART_TRANSFORM] += kl_prof_seconds() - t;
 out:
     kl_isometry_destroy(&iso);
     kl_enlarged_destroy(&row);

@@ -2,14 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "engine.h"
 #include "mem.h"
-#include <time.h>
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "prof.h"
 
 static kl_status copy_take(kl_engine *from, kl_side side, int pos, kl_engine *to, int pos_to, kl_err *err)
 {
@@ -97,7 +90,7 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
     kl_isometry *iso[2] = {NULL, NULL};
     if (o->nsite < 4 || o->nsite % 2) return kl_fail(err, KL_EINPUT, "infinite-lattice growth goes from 4 sites to an even number; asked for %d", o->nsite);
     for (int n = 4, it = 0; n <= o->nsite; n += 2, it++) {
-        const double t0 = now();
+        const double t0 = kl_prof_seconds();
         const int l = n / 2 - 1;
         kl_qn target = kl_qn_zero();
         KL_TRY(o->make_terms(o->self, n, &terms, &target, err));
@@ -134,7 +127,7 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
             KL_TRY(kl_engine_set_isometry_take(e, s ? KL_RIGHT : KL_LEFT, s ? l + 1 : l, &iso[s], err));
             if (n < o->nsite) KL_TRY(kl_engine_rebuild(e, s ? KL_RIGHT : KL_LEFT, s ? l + 1 : l, err));
         }
-        row->seconds = now() - t0;
+        row->seconds = kl_prof_seconds() - t0;
         row->memory_bytes = kl_mem_total_peak_bytes();
         old = e, e = NULL;
         old_terms = terms, terms = NULL;

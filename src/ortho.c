@@ -4,6 +4,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "ortho.h"
 #include "mem.h"
+#include "random.h"
 
 #include <math.h>
 
@@ -49,16 +50,6 @@ kl_status kl_ortho_last(kl_ortho *o, int k, double *left, double *coef, kl_err *
     return KL_OK;
 }
 
-/* splitmix64 to (-1, 1) */
-static double next(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    z ^= z >> 31;
-    return ((double)(z >> 11) + 0.5) * 0x1p-52 - 1.0;
-}
-
 kl_status kl_ortho_random(kl_ortho *o, int k, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -68,7 +59,7 @@ kl_status kl_ortho_random(kl_ortho *o, int k, kl_err *err)
     KL_TRY(kl_realloc(&part, most, KL_MEM_WORK, err));
     for (int64_t from = 0; from < o->n; from += most) {
         const int64_t count = o->n - from < most ? o->n - from : most;
-        for (int64_t i = 0; i < count; i++) part[i] = size * next(&o->random);
+        for (int64_t i = 0; i < count; i++) part[i] = size * kl_random_uniform(&o->random);
         KL_TRY(o->ex->vt.upload(o->ex, kl_dptr_at(kl_ortho_at(o, k), from), part, count, err));
     }
 out:

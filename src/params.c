@@ -2,20 +2,13 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "params.h"
 #include "mem.h"
+#include "random.h"
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
 
 static uint64_t start_random(uint64_t seed, const char *name)
 {
@@ -33,7 +26,7 @@ static double plus_times(double a, double b, double x)
 
 static double draw_uniform(uint64_t *state, double a, double b)
 {
-    return plus_times(a, b - a, (double)(next_random(state) >> 11) * 0x1p-53);
+    return plus_times(a, b - a, (double)(kl_random_next(state) >> 11) * 0x1p-53);
 }
 
 /* -log2(s / 2^62) for 0 < s <= 2^62, one bit at a time by squaring: libm's log may differ between machines, this cannot. */
@@ -58,7 +51,7 @@ static double minus_log2(uint64_t s)
 static double draw_normal(uint64_t *state, double mean, double sigma)
 {
     for (;;) {
-        const uint64_t bits = next_random(state);
+        const uint64_t bits = kl_random_next(state);
         const int64_t u = (int64_t)(bits >> 32) - (INT64_C(1) << 31), v = (int64_t)(bits & 0xffffffffu) - (INT64_C(1) << 31);
         const uint64_t s = (uint64_t)(u * u) + (uint64_t)(v * v); /* of the circle of radius 2^31 */
         if (s == 0 || s >= UINT64_C(1) << 62) continue;

@@ -242,7 +242,7 @@ static void test_jobs(void **state)
         {"return { model='a', sites = function() end }", "sites is a function"},
         {"return { model='a', json = 1 }", "true or false"},
         {"return { model='a', p = 'U' }", "'U' is not NAME=VALUE"},
-        {"return { model='a', command = 'show' }", "dmrg plan growth"},
+        {"return { model='a', command = 'show' }", "allowed: dmrg"},
         {"return { model='a', 7 }", "has no name"},
         {"return { sites = 4 }", "model is missing"},
         {"return { model = 'a\\0b' }", "zero byte"},

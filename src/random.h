@@ -1,0 +1,22 @@
+/* The one sequence of random numbers (splitmix64): the same on every machine for the same seed.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_RANDOM_H
+#define KL_RANDOM_H
+#include <stdint.h>
+
+/* The next 64 bits; *state is the seed at first. */
+static inline uint64_t kl_random_next(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/* Uniform in (-1, 1), never 0 exactly. */
+static inline double kl_random_uniform(uint64_t *state)
+{
+    return ((double)(kl_random_next(state) >> 11) + 0.5) * 0x1p-52 - 1.0;
+}
+
+#endif
