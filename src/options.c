@@ -45,6 +45,14 @@ static const command_row command_table[KL_NCMD] = { /* ORDER KL_CMD */
      "error told; --measure, --output or --states makes the states themselves. --measure takes here: A (an operator of the model, on every site), "
      "corr(A,B), connected(A,B) and entropy (of the two halves of the sites in their order).\n\n"
      "No lattice symmetry is used, so that a sector is as large as its charges leave it: a 6x6 Heisenberg torus is out of reach."},
+    {"ci", SUBJECT_FILE, "FCIDUMP", "Find low states of a molecule from its integrals by configuration interaction.",
+     "Examples:\n"
+     "  kronlat ci n2.fcidump --space cisd --roots 3\n"
+     "  kronlat ci n2.fcidump --space full --irrep 1\n"
+     "  kronlat ci h2o.fcidump --plan\n\n"
+     "FCIDUMP holds integrals over real orbitals, restricted or unrestricted (IUHF=1), with labels of the point group where it has them. Irreps are "
+     "numbered as in ORBSYM; without --irrep the lowest states of all are found. Truncated spaces store H in one of the formats of mahmoud2018; full ones "
+     "(and active spaces) need no matrix."},
     {"run", SUBJECT_FILE, "JOB.lua", "Do what a job file says.",
      "Example, job.lua:\n"
      "  return { model = \"hubbard\", sites = 32, p = { U = 4 }, charge = { N_up = 16, N_dn = 16 }, m = 512 }\n\n"
@@ -129,6 +137,17 @@ static const option_row option_table[] = {
     {"pin", 0, "OP@SITE=VALUE", G_SYSTEM, SETS, AS_NAMED, AT(pin), 0, 0, "OP@SITE=VALUE, OP@SITE*OP@SITE=VALUE", NULL,
      "add VALUE * OP at a site to H, a pinning field: 'Sz@0=-0.5'"},
 
+    {"space", 0, "NAME", G_SYSTEM, BIT(CI), AS_TEXT, AT(space), 0, 0, NULL, check_not_empty,
+     "determinants: cis, cid, cisd (usual), cisdt, cisdtq, level:N, full, or cas:ELECTRONS,ORBITALS"},
+    {"roots", 0, "N", G_SYSTEM, BIT(CI), AS_INT, AT(roots), 1, 16, NULL, NULL, "the N lowest states (1)"},
+    {"irrep", 0, "N", G_SYSTEM, BIT(CI), AS_CHOICE, AT(irrep), 0, 0, "all|1|2|3|4|5|6|7|8", NULL, "irrep of the states, as in ORBSYM (all)"},
+    {"electrons", 0, "N", G_SYSTEM, BIT(CI), AS_INT, AT(electrons), 1, 2000, NULL, NULL, "electrons, where the file's NELEC is not what is wanted"},
+    {"ms2", 0, "N", G_SYSTEM, BIT(CI), AS_INT, AT(ms2), -1000, 1000, NULL, NULL, "alpha less beta electrons (the file's MS2)"},
+    {"frozen", 0, "N", G_SYSTEM, BIT(CI), AS_INT, AT(frozen), 0, 1000, NULL, NULL, "the N lowest orbitals stay doubly occupied (0)"},
+    {"reference", 0, "OCC", G_SYSTEM, BIT(CI), AS_LIST, AT(reference), 0, 0, NULL, check_not_empty,
+     "determinant that excitations start from, 2 u d or 0 for each orbital: 2222ud00; once for each (the determinant of lowest energy)"},
+
+    {"residual", 0, "R", G_ACCURACY, BIT(CI), AS_REAL, AT(residual), 1e-14, 1, NULL, NULL, "wanted |H x - E x|, hartree; the energy's error goes with its square (1e-6)"},
     {"accuracy", 0, "REL", G_ACCURACY, SETS, AS_REAL, AT(accuracy), 1e-14, 0.1, NULL, NULL,
      "wanted relative error of the energy; m, sweeps, noise and tolerances follow from it (1e-9)"},
     {"m", 'm', "M", G_ACCURACY, SWEEPS | BIT(GROWTH), AS_INT, AT(m), 1, 1000000, NULL, NULL, "keep at most M states"},
@@ -146,11 +165,20 @@ static const option_row option_table[] = {
     {"form", 0, "NAME", G_RUN, SETS, AS_CHOICE, AT(form), 0, 0, "auto|sites|flavours", NULL,
      "ed: halves of the system that are sites, or the two flavours of electrons (auto: flavours where densities alone couple them)"},
     {"max-products", 0, "N", G_RUN, RUNS | BIT(ED), AS_INT, AT(max_products), 1, 1e9, NULL, NULL, "ed: products with H at most (2000)"},
+    {"store", 0, "HOW", G_RUN, BIT(CI), AS_CHOICE, AT(store), 0, 0, "auto|matrix|direct", NULL,
+     "keep H as a matrix, or multiply directly from strings (auto: direct for full spaces)"},
+    {"format", 0, "NAME", G_RUN, BIT(CI), AS_CHOICE, AT(format), 0, 0, "csr|ell|ellr|sell|sellr|hybrid", NULL, "of the stored matrix (csr)"},
+    {"boundary", 0, "N", G_RUN, BIT(CI), AS_INT, AT(boundary), 1, 1e9, NULL, NULL, "hybrid: non-zeros of each row that go to its ELL part (chosen)"},
+    {"slice", 0, "ROWS", G_RUN, BIT(CI), AS_INT, AT(slice), 1, 65536, NULL, NULL, "sliced ELL: rows of a slice (32)"},
+    {"sigma", 0, "ROWS", G_RUN, BIT(CI), AS_INT, AT(sigma), 1, 1e9, NULL, NULL, "sliced ELL: rows that are sorted by length together (1: none)"},
+    {"half", 0, NULL, G_RUN, BIT(CI), AS_FLAG, AT(half), 0, 0, NULL, NULL, "store one half of the symmetric matrix (csr and hybrid)"},
+    {"pspace", 0, "N", G_RUN, BIT(CI), AS_INT, AT(pspace), 1, 5000, NULL, NULL, "determinants of the dense block that starts and preconditions the solver (about 130)"},
+    {"memory", 0, "GB", G_MACHINE, BIT(CI), AS_REAL, AT(memory), 1e-6, 1e9, NULL, NULL, "largest matrix to store (half of the machine's memory)"},
     {"method", 0, "NAME", G_RUN, BIT(PLAN) | BIT(RUN), AS_CHOICE, AT(method), 0, 0, "dmrg|ed", NULL, "plan: of which method (dmrg)"},
-    {"basis", 0, "N", G_RUN, RUNS | BIT(GROWTH) | BIT(ED), AS_INT, AT(basis), 3, 1000, NULL, NULL, "vectors in the eigensolver's basis (20)"},
+    {"basis", 0, "N", G_RUN, RUNS | BIT(GROWTH) | BIT(ED) | BIT(CI), AS_INT, AT(basis), 3, 1000, NULL, NULL, "vectors in the eigensolver's basis (20)"},
     {"start", 0, "WHAT", G_RUN, RUNS, AS_TEXT, AT(start), 0, 0, NULL, check_start,
      "neel, product:STATE,STATE,... (repeated along the lattice), or RESULT.h5: another m or other parameters are welcome"},
-    {"seed", 0, "N", G_RUN, SETS | BIT(GROWTH), AS_INT, AT(seed), 1, 9007199254740992.0, NULL, NULL, "of random numbers (1): start vectors, random arrays"},
+    {"seed", 0, "N", G_RUN, SETS | BIT(GROWTH) | BIT(CI), AS_INT, AT(seed), 1, 9007199254740992.0, NULL, NULL, "of random numbers (1): start vectors, random arrays"},
     {"sweep-parameter", 0, "NAME=FROM:TO:STEP", G_RUN, RUNS, AS_TEXT, AT(sweep_parameter), 0, 0, NULL, check_sweep,
      "one run for each value (or NAME=a,b,...), each starting from the state before"},
     {"measure", 0, "WHAT", G_RUN, RUNS | BIT(MEASURE) | BIT(ED), AS_LIST, AT(measure), 0, 0, NULL, check_not_empty,
@@ -158,16 +186,21 @@ static const option_row option_table[] = {
      "entropy, spectrum, variance, ...; `kronlat measure --help' lists them"},
     {"infinite", 0, NULL, G_RUN, RUNS, AS_FLAG, AT(infinite), 0, 0, NULL, NULL, "infinite-lattice growth only, as `kronlat growth'"},
 
-    {"threads", 0, "N", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE), AS_INT, AT(threads), 1, 4096, NULL, NULL, "threads (as many as cores)"},
-    {"exec", 0, "WHERE", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE), AS_CHOICE, AT(exec), 0, 0, "auto|host|offload|cuda", NULL, "auto, host, offload or cuda (auto)"},
+    {"threads", 0, "N", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI), AS_INT, AT(threads), 1, 4096, NULL, NULL, "threads (as many as cores)"},
+    {"exec", 0, "WHERE", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI), AS_CHOICE, AT(exec), 0, 0, "auto|host|offload|cuda", NULL, "auto, host, offload or cuda (auto)"},
 
-    {"output", 'o', "FILE", G_OUTPUT, RUNS | BIT(PLOT) | BIT(ED), AS_TEXT, AT(output), 0, 0, NULL, check_not_empty,
+    {"output", 'o', "FILE", G_OUTPUT, RUNS | BIT(PLOT) | BIT(ED) | BIT(CI), AS_TEXT, AT(output), 0, 0, NULL, check_not_empty,
      "file to write, an older one is replaced; for results a new name is made up where none is given, and none means no file"},
+    {"plan", 0, NULL, G_OUTPUT, BIT(CI), AS_FLAG, AT(plan), 0, 0, NULL, NULL,
+     "only say what there is: determinants and singlet configuration state functions by level and irrep, memory"},
+    {"density", 0, NULL, G_OUTPUT, BIT(CI), AS_FLAG, AT(density), 0, 0, NULL, NULL, "one-body density matrices and natural occupations"},
+    {"matrix", 0, "FILE", G_OUTPUT, BIT(CI), AS_TEXT, AT(matrix), 0, 0, NULL, check_not_empty,
+     "write the stored matrix in Matrix Market form (FILE-2 and so on for further irreps)"},
     {"resume", 0, "FILE", G_OUTPUT, RUNS, AS_TEXT, AT(resume), 0, 0, NULL, check_not_empty, "go on from the checkpoint in FILE, and write there"},
     {"checkpoint-every", 0, "S", G_OUTPUT, RUNS, AS_REAL, AT(checkpoint_every), 0, 1e9, NULL, NULL,
      "seconds between checkpoints inside a sweep (60); there is one at every sweep's end"},
     {"json", 0, NULL, G_OUTPUT, ALL & ~BIT(BENCH) & ~BIT(PLOT), AS_FLAG, AT(json), 0, 0, NULL, NULL, "one JSON document on stdout instead of the report"},
-    {"verbose", 'v', NULL, G_OUTPUT, RUNS | BIT(ED), AS_FLAG, AT(verbose), 0, 0, NULL, NULL, "a line for each sweep on stderr, terminal or not"},
+    {"verbose", 'v', NULL, G_OUTPUT, RUNS | BIT(ED) | BIT(CI), AS_FLAG, AT(verbose), 0, 0, NULL, NULL, "a line for each sweep on stderr, terminal or not"},
 
     {"help", 'h', NULL, G_HELP, ALL & ~BIT(BENCH), AS_FLAG, AT(help), 0, 0, NULL, NULL, "this text"},
     {"version", 'V', NULL, G_HELP, ALL & ~BIT(BENCH), AS_FLAG, AT(version), 0, 0, NULL, NULL, "the program's version"},
@@ -612,6 +645,7 @@ kl_status kl_options_parse(int argc, char **argv, kl_options **out, kl_err *err)
     *out = NULL;
     KL_TRY(kl_alloc(&o, 1, KL_MEM_MISC, err));
     o->checkpoint_every = 60;
+    o->ms2 = KL_NO_MS2;
     KL_TRY(join_words(argc, argv, &o->command_line, err));
 
     const char *first = argc > 0 ? argv[0] : "--help";

@@ -413,6 +413,9 @@ kl_status kl_slater_matrix(const kl_slater *h, int lower, kl_spmat **out, kl_err
         if (off[i + 1] > job.longest) job.longest = off[i + 1];
         off[i + 1] += off[i];
     }
+    if (h->most_nnz > 0 && off[n] > h->most_nnz)
+        KL_TRY(kl_fail(err, KL_ENOMEM, "the matrix of %lld determinants has %.4g million non-zeros, %.3g GB; %.3g GB are allowed", (long long)n,
+                       1e-6 * (double)off[n], 12e-9 * (double)off[n], 12e-9 * (double)h->most_nnz));
     KL_TRY(kl_alloc(&job.fill, n, KL_MEM_WORK, err));
     memcpy(job.fill, off, (size_t)n * sizeof(*off));
     KL_TRY(kl_alloc(&job.sort, nthread, KL_MEM_WORK, err));

@@ -12,6 +12,7 @@ typedef struct kl_slater {
     const kl_fcidump *f;
     const kl_detspace *s;
     int nthread;
+    int64_t most_nnz;    /* kl_slater_matrix stores no more; 0: any number */
     double *diag[2];     /* [strings] T's diagonal */
     double *single[2];   /* [moves] T's element for the move, sign included */
     int64_t *two_off[2]; /* [strings + 1] */
