@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "edrun.h"
 #include "blas.h"
 #include "config.h"
 #include "engine.h"
@@ -30,6 +31,7 @@ static const char usage[] =
     "    --exact E               the energy to compare with\n"
     "    --beside COMMAND        runs COMMAND in the same minute (no model: one for each case, in order) and reads lines with\n"
     "                            'rel.err X ... cpu S' from it\n"
+    "  ed MODEL ...              the options of `kronlat ed': products with H by each instruction set, and the lowest energy from nothing\n"
     "  hx MODEL ...              one H x at the middle bond, strategies lr and l11r, 1 and --threads threads; m from --m\n"
     "Example: kronlat bench dmrg hubbard --sites 100 -p U=8 --charge N_up=50 --charge N_dn=50 --accuracy 1e-8 --exact -32.545776173090661\n";
 
@@ -385,7 +387,8 @@ static kl_status run(int argc, char **argv, kl_err *err)
         argv[0] = dmrg;
         return bench_hx(argc, argv, err);
     }
-    if (strcmp(what, "dmrg")) return kl_fail(err, KL_EINPUT, "bench: '%s' is not one of gemm, dmrg, hx", what);
+    if (!strcmp(what, "ed")) return kl_edrun_bench(argc, argv, err);
+    if (strcmp(what, "dmrg")) return kl_fail(err, KL_EINPUT, "bench: '%s' is not one of gemm, dmrg, hx, ed", what);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *words[12];
         int n = 0;

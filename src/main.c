@@ -18,6 +18,7 @@
 
 #include "bench.h"
 #include "config.h"
+#include "edrun.h"
 #include "inventory.h"
 #include "job.h"
 #include "mem.h"
@@ -497,6 +498,7 @@ static kl_status command_plan(const kl_options *o, kl_err *err)
     int n = 0;
     memset(plan, 0, sizeof(plan));
     KL_TRY(kl_options_check(o, err));
+    if (o->method != NULL && strcmp(o->method, "ed") == 0) return kl_edrun_plan(o, err);
     KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_task_charges(t, err));
     if (t->scanning) KL_TRY(kl_fail(err, KL_EINPUT, "--charge scan: a plan is for one sector; give each charge a value"));
@@ -658,6 +660,16 @@ static kl_status flush_output(kl_err *err)
     return kl_fail(err, KL_EIO, "the report cannot be written to stdout: %s", strerror(errno));
 }
 
+static int was_interrupted(void) { return interrupts > 0; }
+
+static kl_status command_ed(const kl_options *o, int *status, kl_err *err)
+{
+    int stopped = 0;
+    const kl_status st = kl_edrun_command(o, was_interrupted, &stopped, err);
+    if (st == KL_OK && stopped) *status = STATUS_INTERRUPTED;
+    return st;
+}
+
 static kl_status dispatch(kl_options *o, int *status, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -673,6 +685,7 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
     if (st != KL_OK) return st;
     switch (o->command) {
     case KL_CMD_DMRG: return command_dmrg(o, status, err);
+    case KL_CMD_ED: return command_ed(o, status, err);
     case KL_CMD_PLAN: return command_plan(o, err);
     case KL_CMD_GROWTH: return command_growth(o, err);
     case KL_CMD_MODELS: return kl_inventory_models(o, err);
