@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "cicli.h"
 #include "config.h"
 #include "edrun.h"
 #include "inventory.h"
@@ -686,6 +687,7 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
     switch (o->command) {
     case KL_CMD_DMRG: return command_dmrg(o, status, err);
     case KL_CMD_ED: return command_ed(o, status, err);
+    case KL_CMD_CI: return kl_cicli_run(o, err);
     case KL_CMD_PLAN: return command_plan(o, err);
     case KL_CMD_GROWTH: return command_growth(o, err);
     case KL_CMD_MODELS: return kl_inventory_models(o, err);

@@ -1,0 +1,325 @@
+/* Ties options, integrals, the run and its files together, and prints what came out. Computes nothing itself.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "cicli.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ci.h"
+#include "cifile.h"
+#include "config.h"
+#include "json.h"
+#include "mem.h"
+#include "mmfile.h"
+#include "report.h"
+#include "task.h"
+
+typedef struct context {
+    const kl_options *o;
+    const char *matrix_path;
+    int nmatrix, live;
+} context;
+
+/* ---------------------------------------------------------------- what was asked */
+
+static kl_status ask(const kl_options *o, kl_ci_opts *ci, kl_err *err)
+{
+    kl_status st = KL_OK;
+    *ci = (kl_ci_opts){.irrep = -1, .nroot = o->roots > 0 ? (int)o->roots : 1, .frozen = (int)o->frozen, .nelec = (int)o->electrons,
+                       .have_ms2 = o->ms2 != KL_NO_MS2, .ms2 = o->ms2 != KL_NO_MS2 ? (int)o->ms2 : 0, .half = o->half, .tol = o->residual,
+                       .max_basis = (int)o->basis, .pspace = (int)o->pspace, .seed = o->seed > 0 ? (uint64_t)o->seed : 1, .density = o->density};
+    st = kl_ci_parse_space(o->space != NULL ? o->space : "cisd", ci, err);
+    if (st != KL_OK) return kl_fail(err, st, "--space: %s", err->text);
+    if (o->irrep != NULL && strcmp(o->irrep, "all") != 0) ci->irrep = o->irrep[0] - '1';
+    ci->nref = o->reference.n;
+    ci->ref = (const char *const *)o->reference.text;
+    if (o->store != NULL) ci->store = strcmp(o->store, "matrix") == 0 ? KL_CI_MATRIX : strcmp(o->store, "direct") == 0 ? KL_CI_DIRECT : KL_CI_AUTO;
+    if (o->format != NULL && !kl_spformat_parse(o->format, &ci->format.format)) return kl_fail(err, KL_EINPUT, "--format: '%s' is not known", o->format);
+    ci->format.boundary = o->boundary;
+    ci->format.height = o->slice;
+    ci->format.sigma = o->sigma;
+    if (o->boundary > 0 && ci->format.format != KL_SP_HYBRID) return kl_fail(err, KL_EINPUT, "--boundary belongs to --format hybrid");
+    if ((o->slice > 0 || o->sigma > 0) && ci->format.format != KL_SP_SELL && ci->format.format != KL_SP_SELLR)
+        return kl_fail(err, KL_EINPUT, "--slice and --sigma belong to --format sell or sellr");
+    if (o->half && ci->format.format != KL_SP_CSR && ci->format.format != KL_SP_HYBRID)
+        return kl_fail(err, KL_EINPUT, "--half: format %s holds no symmetric halves; csr and hybrid do", o->format);
+    if (o->basis > 0 && o->basis < ci->nroot + 2)
+        return kl_fail(err, KL_EINPUT, "--basis: %lld was given; %d roots need at least %d", (long long)o->basis, ci->nroot, ci->nroot + 2);
+    const int direct = ci->store == KL_CI_DIRECT || (ci->store == KL_CI_AUTO && ci->full);
+    if (direct && (o->matrix != NULL || o->format != NULL || o->half))
+        return kl_fail(err, KL_EINPUT, "%s: a full space has no stored matrix; add --store matrix", o->matrix != NULL ? "--matrix" : o->format != NULL ? "--format" : "--half");
+    ci->memory_bytes = o->memory > 0 ? (int64_t)(o->memory * 1e9) : 0;
+    return KL_OK;
+}
+
+static kl_status write_matrix(void *self, int irrep, const kl_spmat *csr, kl_err *err)
+{
+    context *const x = self;
+    char path[1100], comment[200];
+    if (x->matrix_path == NULL) return KL_OK;
+    if (x->nmatrix++ == 0) snprintf(path, sizeof(path), "%s", x->matrix_path);
+    else snprintf(path, sizeof(path), "%s-%d", x->matrix_path, x->nmatrix);
+    snprintf(comment, sizeof(comment), "kronlat %s: %.120s, irrep %d", KL_VERSION, x->o->file, irrep + 1);
+    const kl_status st = kl_mmfile_write(path, csr, comment, err);
+    return st == KL_OK ? st : kl_fail(err, st, "--matrix: %s", err->text);
+}
+
+static void tell_block(void *self, int irrep, const kl_ci_block *b, int done)
+{
+    const context *const x = self;
+    if (!x->live && !x->o->verbose) return;
+    if (!done) fprintf(stderr, "irrep %d: %lld determinants, %.4g million non-zeros, built in %.2f s\n", irrep + 1, (long long)b->ndet, 1e-6 * (double)b->nnz, b->seconds_build);
+    else fprintf(stderr, "irrep %d: %d products, residual %.1e, %.2f s\n", irrep + 1, b->napply, b->residual, b->seconds_solve);
+}
+
+/* ---------------------------------------------------------------- plan */
+
+static const char *number_text(double x, char buf[32])
+{
+    if (x < 9e15) snprintf(buf, 32, "%.0f", x);
+    else snprintf(buf, 32, "%.6e", x);
+    return buf;
+}
+
+static void print_plan(FILE *to, const kl_options *o, const kl_ci_plan *p)
+{
+    char a[32], b[32], c[32], d[32];
+    const int singlets = p->closed_shell && p->nalpha == p->nbeta;
+    fprintf(to, "%s: %d orbitals (%d inactive, %d active), %d alpha and %d beta electrons, %d irrep%s\n", o->file, p->norb, p->ninactive, p->nactive, p->nalpha,
+            p->nbeta, p->nirrep, p->nirrep == 1 ? "" : "s");
+    fprintf(to, "reference %s  %.10f hartree\n", p->reference, p->reference_energy);
+    if (p->note[0] != '\0') fprintf(to, "note: %s\n", p->note);
+    fprintf(to, "\n%5s %22s %22s%s\n", "level", "determinants", "up to this level", singlets ? "           singlet CSFs       up to this level" : "");
+    double sum = 0, csf = 0;
+    for (int k = 0; k < p->nlevel; k++) {
+        sum += p->det[8][k];
+        csf += p->csf[8][k];
+        fprintf(to, "%5d %22s %22s", k, number_text(p->det[8][k], a), number_text(sum, b));
+        if (singlets) fprintf(to, " %22s %22s", number_text(p->csf[8][k], c), number_text(csf, d));
+        fputc('\n', to);
+    }
+    fprintf(to, "\nspace %s\n%5s %22s %22s%s\n", o->space != NULL ? o->space : "cisd", "irrep", "determinants", "solver memory, GB", singlets ? "   singlet CSFs (all levels)" : "");
+    for (int g = 0; g < p->nirrep; g++) {
+        double all = 0;
+        for (int k = 0; k < p->nlevel; k++) all += p->csf[g][k];
+        if (p->ndet[g] < 0) fprintf(to, "%5d %22s %22s", g + 1, "above 4e18", "");
+        else fprintf(to, "%5d %22lld %22.4g", g + 1, (long long)p->ndet[g], 1e-9 * (double)p->bytes_vectors[g]);
+        if (singlets) fprintf(to, " %27s", number_text(all, a));
+        fputc('\n', to);
+    }
+}
+
+static void print_plan_json(FILE *to, const kl_options *o, const kl_ci_plan *p)
+{
+    kl_json j = kl_json_begin(to);
+    kl_json_open(&j, NULL, '{');
+    kl_json_text(&j, "file", o->file);
+    kl_json_int(&j, "orbitals", p->norb);
+    kl_json_int(&j, "inactive", p->ninactive);
+    kl_json_int(&j, "active", p->nactive);
+    kl_json_int(&j, "alpha", p->nalpha);
+    kl_json_int(&j, "beta", p->nbeta);
+    kl_json_int(&j, "irreps", p->nirrep);
+    kl_json_text(&j, "reference", p->reference);
+    kl_json_real(&j, "reference_energy", p->reference_energy);
+    if (p->note[0] != '\0') kl_json_text(&j, "note", p->note);
+    kl_json_open(&j, "levels", '[');
+    for (int k = 0; k < p->nlevel; k++) {
+        kl_json_open(&j, NULL, '{');
+        kl_json_int(&j, "level", k);
+        kl_json_real(&j, "determinants", p->det[8][k]);
+        if (p->closed_shell && p->nalpha == p->nbeta) kl_json_real(&j, "singlets", p->csf[8][k]);
+        kl_json_open(&j, "determinants_by_irrep", '[');
+        for (int g = 0; g < p->nirrep; g++) kl_json_real(&j, NULL, p->det[g][k]);
+        kl_json_close(&j, ']');
+        kl_json_close(&j, '}');
+    }
+    kl_json_close(&j, ']');
+    kl_json_open(&j, "space_by_irrep", '[');
+    for (int g = 0; g < p->nirrep; g++) {
+        kl_json_open(&j, NULL, '{');
+        kl_json_int(&j, "irrep", g + 1);
+        kl_json_int(&j, "determinants", p->ndet[g]);
+        kl_json_int(&j, "solver_bytes", p->bytes_vectors[g]);
+        kl_json_close(&j, '}');
+    }
+    kl_json_close(&j, ']');
+    kl_json_close(&j, '}');
+    kl_json_end(&j);
+}
+
+/* ---------------------------------------------------------------- result */
+
+static void print_blocks(FILE *to, const kl_ci_result *r, const kl_ci_opts *ci)
+{
+    fprintf(to, "%5s %12s %9s %9s %10s %9s %9s %9s\n", "irrep", "determinants", "alpha", "beta", "products", "residual", "build, s", "solve, s");
+    for (int g = 0; g < r->nirrep; g++) {
+        const kl_ci_block *const b = &r->block[g];
+        if (b->ndet == 0) continue;
+        fprintf(to, "%5d %12lld %9lld %9lld %10d %9.1e %9.2f %9.2f\n", g + 1, (long long)b->ndet, (long long)b->nalpha_string, (long long)b->nbeta_string, b->napply,
+                b->residual, b->seconds_build, b->seconds_solve);
+    }
+    if (r->direct) return;
+    fprintf(to, "\nmatrix %s%s\n%5s %13s %10s %10s %10s %13s %13s %8s %9s %9s %9s\n", kl_spformat_name(ci->format.format), ci->half ? ", one half" : "", "irrep",
+            "non-zeros", "MB", "formula", "BOUNDARY", "reference", "expansion", "longest", "sparsity", "reference", "expansion");
+    for (int g = 0; g < r->nirrep; g++) {
+        const kl_ci_block *const b = &r->block[g];
+        const kl_spmat_facts *const f = &b->facts;
+        if (b->ndet == 0) continue;
+        fprintf(to, "%5d %13lld %10.3f %10.3f %10lld %13lld %13lld %8lld %9.6f %9.6f %9.6f\n", g + 1, (long long)b->nnz, 1e-6 * (double)b->matrix_bytes,
+                1e-6 * (double)b->formula_bytes, (long long)f->boundary, (long long)f->nnz_reference, (long long)f->nnz_expansion, (long long)f->longest, f->sparsity,
+                f->sparsity_reference, f->sparsity_expansion);
+    }
+}
+
+static void print_result(FILE *to, const kl_options *o, const kl_ci_opts *ci, const kl_ci_result *r, const char *output)
+{
+    fprintf(to, "%s: %d orbitals (%d inactive, %d active), %d alpha and %d beta electrons, space %s%s\n", o->file, r->norb, r->ninactive, r->nactive, r->nalpha, r->nbeta,
+            o->space != NULL ? o->space : "cisd", r->direct ? ", no matrix" : "");
+    fprintf(to, "reference %s  %.12f hartree\n", r->reference, r->reference_energy);
+    if (r->note[0] != '\0') fprintf(to, "note: %s\n", r->note);
+    fprintf(to, "\n%5s %20s %16s %10s %5s %9s   %s\n", "state", "energy, hartree", "- reference", "S^2", "irrep", "residual", "leading determinants");
+    for (int i = 0; i < r->nstate; i++) {
+        const kl_ci_state *const s = &r->state[i];
+        fprintf(to, "%5d %20.12f %16.12f ", i + 1, s->energy, s->energy - r->reference_energy);
+        if (isnan(s->s2)) fprintf(to, "%10s", "-");
+        else fprintf(to, "%10.6f", fabs(s->s2) < 5e-7 ? 0.0 : s->s2);
+        fprintf(to, " %5d %9.1e  ", s->irrep + 1, s->residual);
+        for (int k = 0; k < s->nleading && k < 3; k++) fprintf(to, " %+.4f %s", s->leading[k], s->leading_text[k]);
+        fputc('\n', to);
+    }
+    for (int i = 1; i < r->nstate; i++)
+        if (r->state[i].energy - r->state[i - 1].energy < 1e-7)
+            fprintf(to, "states %d and %d are closer than 1e-7 hartree: one level, of which any mixture is a state\n", i, i + 1);
+    if (r->nlevel > 0) {
+        fprintf(to, "\nweight by excitation level\n");
+        for (int i = 0; i < r->nstate; i++) {
+            fprintf(to, "%5d", i + 1);
+            for (int k = 0; k < r->nlevel; k++) fprintf(to, " %.6f", r->state[i].level_weight[k]);
+            fputc('\n', to);
+        }
+    }
+    for (int i = 0; i < r->nstate && o->density; i++) {
+        fprintf(to, "\nnatural occupations of state %d\n", i + 1);
+        for (int p = 0; p < r->norb; p++) fprintf(to, "%s%.6f", p % 10 == 0 ? (p > 0 ? "\n  " : "  ") : " ", r->state[i].natural[p]);
+        fputc('\n', to);
+    }
+    fputc('\n', to);
+    print_blocks(to, r, ci);
+    if (!r->converged) fprintf(to, "\nNOT CONVERGED: a residual is above what was asked for\n");
+    fprintf(to, "\n%.2f s, peak memory %.3g MB%s%s\n", r->seconds_all, 1e-6 * (double)kl_mem_total_peak_bytes(), output != NULL ? ", written to " : "", output != NULL ? output : "");
+}
+
+static void print_result_json(FILE *to, const kl_options *o, const kl_ci_opts *ci, const kl_ci_result *r, const char *output)
+{
+    kl_json j = kl_json_begin(to);
+    kl_json_open(&j, NULL, '{');
+    kl_json_text(&j, "file", o->file);
+    kl_json_text(&j, "space", o->space != NULL ? o->space : "cisd");
+    kl_json_int(&j, "orbitals", r->norb);
+    kl_json_int(&j, "inactive", r->ninactive);
+    kl_json_int(&j, "active", r->nactive);
+    kl_json_int(&j, "alpha", r->nalpha);
+    kl_json_int(&j, "beta", r->nbeta);
+    kl_json_text(&j, "reference", r->reference);
+    kl_json_real(&j, "reference_energy", r->reference_energy);
+    if (r->note[0] != '\0') kl_json_text(&j, "note", r->note);
+    kl_json_bool(&j, "converged", r->converged);
+    kl_json_open(&j, "states", '[');
+    for (int i = 0; i < r->nstate; i++) {
+        const kl_ci_state *const s = &r->state[i];
+        kl_json_open(&j, NULL, '{');
+        kl_json_real(&j, "energy", s->energy);
+        kl_json_real(&j, "s2", s->s2);
+        kl_json_int(&j, "irrep", s->irrep + 1);
+        kl_json_real(&j, "residual", s->residual);
+        kl_json_open(&j, "leading", '[');
+        for (int k = 0; k < s->nleading; k++) {
+            kl_json_open(&j, NULL, '{');
+            kl_json_text(&j, "determinant", s->leading_text[k]);
+            kl_json_real(&j, "coefficient", s->leading[k]);
+            kl_json_close(&j, '}');
+        }
+        kl_json_close(&j, ']');
+        if (s->level_weight != NULL) kl_json_reals(&j, "weight_by_level", r->nlevel, s->level_weight);
+        if (s->natural != NULL) kl_json_reals(&j, "natural_occupations", r->norb, s->natural);
+        if (s->density[0] != NULL) kl_json_reals(&j, "density_alpha", (int64_t)r->norb * r->norb, s->density[0]);
+        if (s->density[1] != NULL) kl_json_reals(&j, "density_beta", (int64_t)r->norb * r->norb, s->density[1]);
+        kl_json_close(&j, '}');
+    }
+    kl_json_close(&j, ']');
+    kl_json_open(&j, "irreps", '[');
+    for (int g = 0; g < r->nirrep; g++) {
+        const kl_ci_block *const b = &r->block[g];
+        if (b->ndet == 0) continue;
+        kl_json_open(&j, NULL, '{');
+        kl_json_int(&j, "irrep", g + 1);
+        kl_json_int(&j, "determinants", b->ndet);
+        kl_json_int(&j, "products", b->napply);
+        kl_json_bool(&j, "converged", b->converged);
+        kl_json_real(&j, "seconds_build", b->seconds_build);
+        kl_json_real(&j, "seconds_solve", b->seconds_solve);
+        if (!r->direct) {
+            kl_json_text(&j, "format", kl_spformat_name(ci->format.format));
+            kl_json_int(&j, "nonzeros", b->nnz);
+            kl_json_int(&j, "matrix_bytes", b->matrix_bytes);
+            kl_json_int(&j, "formula_bytes", b->formula_bytes);
+            kl_json_int(&j, "boundary", b->facts.boundary);
+            kl_json_int(&j, "nonzeros_reference", b->facts.nnz_reference);
+            kl_json_int(&j, "nonzeros_expansion", b->facts.nnz_expansion);
+            kl_json_int(&j, "rows_reference", b->facts.rows_reference);
+            kl_json_int(&j, "rows_expansion", b->facts.rows_expansion);
+            kl_json_int(&j, "longest_row_nonzeros", b->facts.longest);
+            kl_json_int(&j, "longest_row", b->facts.longest_row);
+            kl_json_real(&j, "sparsity", b->facts.sparsity);
+            kl_json_real(&j, "sparsity_reference", b->facts.sparsity_reference);
+            kl_json_real(&j, "sparsity_expansion", b->facts.sparsity_expansion);
+        }
+        kl_json_close(&j, '}');
+    }
+    kl_json_close(&j, ']');
+    kl_json_real(&j, "seconds", r->seconds_all);
+    kl_json_text(&j, "output", output);
+    kl_json_close(&j, '}');
+    kl_json_end(&j);
+}
+
+/* ---------------------------------------------------------------- the command */
+
+kl_status kl_cicli_run(const kl_options *o, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_fcidump *f = NULL;
+    kl_exec *ex = NULL;
+    kl_ci_opts ci;
+    kl_ci_result r = {0};
+    kl_ci_plan plan = {0};
+    context x = {.o = o, .matrix_path = o->matrix, .live = isatty(2)};
+    const kl_ci_monitor monitor = {&x, tell_block, write_matrix};
+    const char *const output = o->output != NULL && strcmp(o->output, "none") != 0 ? o->output : NULL;
+    KL_TRY(ask(o, &ci, err));
+    KL_TRY(kl_fcidump_read(o->file, &f, err));
+    if (o->plan) {
+        KL_TRY(kl_ci_make_plan(f, &ci, &plan, err));
+        if (o->json) print_plan_json(stdout, o, &plan);
+        else print_plan(stdout, o, &plan);
+        goto out;
+    }
+    if (output != NULL) KL_TRY(kl_cifile_probe(output, err));
+    KL_TRY(kl_task_exec(o, &ex, err));
+    ci.nthread = ex->nthread;
+    KL_TRY(kl_ci_run(f, ex, &ci, &monitor, &r, err));
+    const kl_status written = output != NULL ? kl_cifile_write(output, &r, o->file, o->space != NULL ? o->space : "cisd", KL_VERSION, o->command_line, err) : KL_OK;
+    if (o->json) print_result_json(stdout, o, &ci, &r, written == KL_OK ? output : NULL); /* before a full disk ends it: the energy is there */
+    else print_result(stdout, o, &ci, &r, written == KL_OK ? output : NULL);
+    KL_TRY(written);
+out:
+    kl_ci_plan_clear(&plan);
+    kl_ci_result_clear(&r);
+    kl_fcidump_destroy(&f);
+    kl_exec_close(&ex);
+    return st;
+}
