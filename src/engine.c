@@ -380,7 +380,7 @@ out:
 
 int kl_engine_basis(int wanted, int nstate, int max_apply)
 {
-    const int most = wanted > 0 ? wanted : 20, filled = max_apply > 0 ? max_apply + 2 * nstate : most, least = nstate + 2;
+    const int most = wanted > 0 ? wanted : 2 * nstate + 8 > 20 ? 2 * nstate + 8 : 20, filled = max_apply > 0 ? max_apply + 2 * nstate : most, least = nstate + 2;
     const int basis = filled < most ? filled : most;
     return basis > least ? basis : least;
 }

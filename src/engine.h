@@ -60,7 +60,7 @@ typedef struct kl_solve_opts {
     int trust_start; /* 1: the wavefunction comes from sweeps, no eigenvector that happens to be there */
 } kl_solve_opts;
 
-/* Vectors that the eigensolver may keep: `wanted` (0: 20), but no more than max_apply products can fill. */
+/* Vectors that the eigensolver may keep: `wanted` (0: 20, more for many states), but no more than max_apply products can fill. */
 int kl_engine_basis(int wanted, int nstate, int max_apply);
 
 /* Lowest states of H at the centre, from the wavefunction that is there. energy[nstate] without the terms' constant. */

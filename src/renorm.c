@@ -3,6 +3,7 @@
 #include "renorm.h"
 #include "dense.h"
 #include "mem.h"
+#include "par.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +22,21 @@ static int by_weight(const void *pa, const void *pb)
     return b->column - a->column;
 }
 
-/* One sector's states, as columns of `vec` (rows x n, leading dimension rows). */
+/* One sector's states, as columns of `vec` (rows x n, leading dimension rows), and their weights. */
 typedef struct spectrum {
     int rows, n;
-    double *vec;
+    double *vec, *w;
 } spectrum;
+
+typedef struct keyed {
+    int dim, sec;
+} keyed;
+
+static int by_size(const void *pa, const void *pb)
+{
+    const keyed *const a = pa, *const b = pb;
+    return a->dim != b->dim ? b->dim - a->dim : a->sec - b->sec;
+}
 
 /* C = part-wise L_b x into WORK at 0, all rows: zero first, since parts may leave rows out. */
 static kl_status applied(kl_batch *b, const kl_bigop *g, int op, int sec, int turned, int side, const kl_layout *lay, int rows, int other, int64_t x,
@@ -52,9 +63,9 @@ static kl_status applied(kl_batch *b, const kl_bigop *g, int op, int sec, int tu
     return KL_OK;
 }
 
-/* rho of every sector: average of psi psi^T (or psi^T psi), plus noise * sum over operators of (L psi)(L psi)^T. */
+/* rho of every sector: average of psi psi^T (or psi^T psi); for the noise the average of sum over operators of (L psi)(L psi)^T. */
 static kl_status density(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_basis *mine, const kl_basis *other, kl_dptr psi, const kl_bigop *grown,
-                         const kl_trunc_opts *o, const int64_t *off, kl_dptr rho, kl_err *err)
+                         int nstate, int noise, const int64_t *off, kl_dptr rho, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_batch b;
@@ -64,16 +75,16 @@ static kl_status density(kl_exec *ex, kl_side side, const kl_layout *lay, const 
         const int dim = mine->dim[e];
         int64_t nwork = 0;
         KL_TRY(kl_batch_open_group(&b, off[e], (int64_t)dim * dim, err));
-        KL_TRY(kl_batch_reserve(&b, o->nstate, err));
+        KL_TRY(kl_batch_reserve(&b, nstate, err));
         const int i = side == KL_LEFT ? e : lay->back[e], j = side == KL_LEFT ? lay->pair[e] : e;
-        for (int s = 0; s < o->nstate && i >= 0 && j >= 0; s++) {
+        for (int s = 0; s < nstate && !noise && i >= 0 && j >= 0; s++) {
             const int64_t x = s * lay->n + lay->off[i];
             const int rows = side == KL_LEFT ? dim : other->dim[i];
             *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .ta = side == KL_RIGHT, .tb = side == KL_LEFT, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_X,
                                           .at_c = KL_AT_Y, .m = dim, .n = dim, .k = side == KL_LEFT ? other->dim[j] : rows, .lda = rows, .ldb = rows,
-                                          .ldc = dim, .a = x, .b = x, .c = off[e], .alpha = 1.0 / o->nstate};
+                                          .ldc = dim, .a = x, .b = x, .c = off[e], .alpha = 1.0 / nstate};
         }
-        for (int k = 0; o->noise > 0 && k < grown->nop; k++) {
+        for (int k = 0; noise && k < grown->nop; k++) {
             if (kl_bigop_identity(grown, k)) continue;
             for (int turned = 0; turned <= (grown->block->mpo->op[grown->cut][k].self ? 0 : 1); turned++) {
                 const int from = turned ? grown->dst[k * n + e] : grown->src[k * n + e];
@@ -82,11 +93,11 @@ static kl_status density(kl_exec *ex, kl_side side, const kl_layout *lay, const 
                 if (fi < 0 || fj < 0) continue;
                 const int width = side == KL_LEFT ? other->dim[fj] : other->dim[fi];
                 const int ldx = side == KL_LEFT ? mine->dim[fi] : other->dim[fi];
-                for (int s = 0; s < o->nstate; s++) {
+                for (int s = 0; s < nstate; s++) {
                     KL_TRY(applied(&b, grown, k, turned ? e : from, turned, side, lay, dim, width, s * lay->n + lay->off[fi], ldx, err));
                     *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_WORK, .at_c = KL_AT_Y,
                                                   .m = dim, .n = dim, .k = width, .lda = dim, .ldb = dim, .ldc = dim, .c = off[e],
-                                                  .alpha = o->noise / o->nstate};
+                                                  .alpha = 1.0 / nstate};
                 }
                 if ((int64_t)dim * width > nwork) nwork = (int64_t)dim * width;
             }
@@ -94,7 +105,7 @@ static kl_status density(kl_exec *ex, kl_side side, const kl_layout *lay, const 
         kl_batch_close_group(&b, nwork);
     }
     b.zero = 1;
-    if (grown) kl_bigop_bases(grown, &b);
+    if (noise) kl_bigop_bases(grown, &b);
     KL_TRY(kl_batch_run(&b, ex, psi, rho, err));
 out:
     kl_batch_clear(&b);
@@ -140,80 +151,150 @@ static int64_t select_states(weight *w, int64_t n, int nsec, const kl_trunc_opts
     return total;
 }
 
+typedef struct truncation {
+    kl_side side;
+    const kl_layout *lay;
+    const kl_enlarged *row, *col, *mine;
+    int svd;            /* singular values of the wavefunction; else eigenvalues of density matrices */
+    double *host;       /* the wavefunction, or the density matrices */
+    int64_t *off;       /* [sectors] of the density matrices */
+    int *order;         /* [sectors] largest first */
+    spectrum *sp;       /* [sectors] */
+    kl_err *error;      /* [sectors] */
+    kl_status *status;  /* [sectors] */
+} truncation;
+
+/* Singular vectors of the wavefunction's segment in sector c. */
+static kl_status decompose(const truncation *t, int c, spectrum *sp, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int left = t->side == KL_LEFT, i = left ? c : t->lay->back[c], j = left ? t->lay->pair[c] : c;
+    double *other = NULL, *vt = NULL;
+    if (i < 0 || j < 0) return KL_OK;
+    const int p = t->row->basis.dim[i], q = t->col->basis.dim[j], k = p < q ? p : q;
+    double *const seg = t->host + t->lay->off[i];
+    KL_TRY(kl_alloc(&sp->w, k, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&sp->vec, (int64_t)sp->rows * k, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&other, (int64_t)(left ? q : p) * k, KL_MEM_WORK, err));
+    if (left) KL_TRY(kl_dense_svd(p, q, seg, p, sp->w, sp->vec, p, other, k, err));
+    else {
+        KL_TRY(kl_alloc(&vt, (int64_t)q * k, KL_MEM_WORK, err));
+        KL_TRY(kl_dense_svd(p, q, seg, p, sp->w, other, p, vt, k, err));
+        for (int r = 0; r < q; r++)
+            for (int s = 0; s < k; s++) sp->vec[r + (int64_t)s * q] = vt[s + (int64_t)r * k];
+    }
+    for (int s = 0; s < k; s++) sp->w[s] *= sp->w[s];
+    sp->n = k;
+out:
+    kl_free(&other);
+    kl_free(&vt);
+    return st;
+}
+
+/* Eigenvectors of sector c's density matrix. */
+static kl_status diagonalize(const truncation *t, int c, spectrum *sp, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = sp->rows;
+    const double *const rho = t->host + t->off[c];
+    double sum = 0;
+    for (int r = 0; r < n; r++) sum += rho[(int64_t)r * (n + 1)];
+    if (sum == 0) return KL_OK;
+    KL_TRY(kl_alloc(&sp->w, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&sp->vec, (int64_t)n * n, KL_MEM_WORK, err));
+    memcpy(sp->vec, rho, (size_t)n * (size_t)n * sizeof *rho);
+    KL_TRY(kl_dense_eig(n, sp->vec, n, sp->w, err));
+    for (int s = 0; s < n; s++) sp->w[s] = sp->w[s] > 0 ? sp->w[s] : 0;
+    sp->n = n;
+out:
+    return st;
+}
+
+static double trace(const truncation *t, int n, const double *rho)
+{
+    double sum = 0;
+    for (int c = 0; c < n; c++)
+        for (int r = 0; r < t->mine->basis.dim[c]; r++) sum += rho[t->off[c] + (int64_t)r * (t->mine->basis.dim[c] + 1)];
+    return sum;
+}
+
+/* The noise as a share of the whole weight, whatever the units of the couplings. */
+static void add_noise(truncation *t, int n, const double *noise, int64_t length, double share)
+{
+    const double of_noise = trace(t, n, noise), factor = of_noise > 0 ? share * trace(t, n, t->host) / of_noise : 0;
+    for (int64_t i = 0; i < length; i++) t->host[i] += factor * noise[i];
+}
+
+static void one_sector(void *self, int64_t task, int thread)
+{
+    truncation *const t = self;
+    const int c = t->order[task];
+    (void)thread;
+    t->sp[c].rows = t->mine->basis.dim[c];
+    t->status[c] = t->svd ? decompose(t, c, &t->sp[c], &t->error[c]) : diagonalize(t, c, &t->sp[c], &t->error[c]);
+}
+
 kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_enlarged *row, const kl_enlarged *col, kl_dptr psi,
                       const kl_bigop *grown, const kl_trunc_opts *o, kl_isometry **out, kl_trunc_info *info, kl_err *err)
 {
+    enum { WORTH_THREADS = 24 }; /* rows of the largest matrix */
     kl_status st = KL_OK;
-    const kl_enlarged *const e = side == KL_LEFT ? row : col, *const f = side == KL_LEFT ? col : row;
-    const kl_basis *const mine = &e->basis, *const other = &f->basis;
+    const kl_enlarged *const e = side == KL_LEFT ? row : col;
+    const kl_basis *const mine = &e->basis, *const other = side == KL_LEFT ? &col->basis : &row->basis;
     const int n = mine->nsec;
-    const int svd = o->precise && o->nstate == 1 && o->noise == 0;
-    spectrum *sp = NULL;
-    int64_t *off = NULL, nrho = 0, nw = 0, cap = 0;
-    double *host = NULL, *values = NULL, *right = NULL;
+    truncation t = {.side = side, .lay = lay, .row = row, .col = col, .mine = e, .svd = o->precise && o->nstate == 1 && o->noise == 0};
+    int64_t nhost = 0, nw = 0, cap = 0;
     weight *w = NULL;
+    keyed *size = NULL;
     char *seen = NULL;
     int *sec = NULL, *dim = NULL;
     kl_dptr rho = {0};
     kl_enlarged *own = NULL;
     kl_isometry *iso = NULL;
+    double sum = 0, *noise = NULL;
     *info = (kl_trunc_info){0};
 
-    KL_TRY(kl_alloc(&sp, n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&off, n + 1, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&t.sp, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&t.off, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&t.order, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&t.error, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&t.status, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&size, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&seen, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&sec, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
-    int most = 0;
-    for (int c = 0; c < n; c++) most = mine->dim[c] > most ? mine->dim[c] : most;
-    for (int c = 0; c < other->nsec; c++) most = other->dim[c] > most ? other->dim[c] : most;
-    KL_TRY(kl_alloc(&values, most, KL_MEM_WORK, err));
-    if (svd) {
-        KL_TRY(kl_alloc(&host, 2 * lay->n + 1, KL_MEM_WORK, err)); /* psi, then the vectors of every sector */
-        KL_TRY(ex->vt.download(ex, host, psi, lay->n, err));
-        int64_t wide = 1;
-        for (int c = 0; c < lay->nsec; c++)
-            if (lay->pair[c] >= 0) {
-                const int64_t k = (int64_t)row->basis.dim[c] * col->basis.dim[lay->pair[c]];
-                wide = k > wide ? k : wide;
-            }
-        KL_TRY(kl_alloc(&right, wide, KL_MEM_WORK, err));
-    } else {
-        for (int c = 0; c < n; c++) off[c] = nrho, nrho += (int64_t)mine->dim[c] * mine->dim[c];
-        KL_TRY(ex->vt.alloc(ex, nrho, &rho, err));
-        KL_TRY(density(ex, side, lay, mine, other, psi, grown, o, off, rho, err));
-        KL_TRY(kl_alloc(&host, nrho, KL_MEM_WORK, err));
-        KL_TRY(ex->vt.download(ex, host, rho, nrho, err));
-    }
-    double sum = 0;
     for (int c = 0; c < n; c++) {
-        const int rows = mine->dim[c];
-        sp[c].rows = rows;
-        if (svd) {
-            const int i = side == KL_LEFT ? c : lay->back[c], j = side == KL_LEFT ? lay->pair[c] : c;
-            if (i < 0 || j < 0) continue;
-            const int p = row->basis.dim[i], q = col->basis.dim[j], k = p < q ? p : q;
-            double *const seg = host + lay->off[i], *const vec = host + lay->n + lay->off[i];
-            KL_TRY(side == KL_LEFT ? kl_dense_svd(p, q, seg, p, values, vec, p, right, k, err) : kl_dense_svd(p, q, seg, p, values, right, p, vec, k, err));
-            if (side == KL_RIGHT) { /* rows of V^T -> columns; through psi's place, which is free now */
-                for (int r = 0; r < q; r++)
-                    for (int s = 0; s < k; s++) seg[r + (int64_t)s * q] = vec[s + (int64_t)r * k];
-            }
-            sp[c].n = k;
-            sp[c].vec = side == KL_LEFT ? vec : seg;
-            for (int s = 0; s < k; s++) values[s] *= values[s];
-        } else {
-            double trace = 0;
-            for (int r = 0; r < rows; r++) trace += host[off[c] + (int64_t)r * (rows + 1)];
-            if (trace == 0) continue;
-            KL_TRY(kl_dense_eig(rows, host + off[c], rows, values, err));
-            sp[c].n = rows;
-            sp[c].vec = host + off[c];
+        size[c] = (keyed){mine->dim[c], c};
+        t.off[c] = nhost;
+        nhost += (int64_t)mine->dim[c] * mine->dim[c];
+    }
+    qsort(size, (size_t)n, sizeof *size, by_size);
+    for (int c = 0; c < n; c++) t.order[c] = size[c].sec;
+    info->matrix_max = n ? size[0].dim : 0;
+    if (t.svd) {
+        KL_TRY(kl_alloc(&t.host, lay->n, KL_MEM_WORK, err));
+        KL_TRY(ex->vt.download(ex, t.host, psi, lay->n, err));
+    } else {
+        KL_TRY(ex->vt.alloc(ex, nhost, &rho, err));
+        KL_TRY(density(ex, side, lay, mine, other, psi, grown, o->nstate, 0, t.off, rho, err));
+        KL_TRY(kl_alloc(&t.host, nhost, KL_MEM_WORK, err));
+        KL_TRY(ex->vt.download(ex, t.host, rho, nhost, err));
+        if (o->noise > 0) {
+            KL_TRY(kl_alloc(&noise, nhost, KL_MEM_WORK, err));
+            KL_TRY(density(ex, side, lay, mine, other, psi, grown, o->nstate, 1, t.off, rho, err));
+            KL_TRY(ex->vt.download(ex, noise, rho, nhost, err));
+            add_noise(&t, n, noise, nhost, o->noise);
         }
-        if (rows > info->matrix_max) info->matrix_max = rows;
-        for (int s = 0; s < sp[c].n; s++) {
-            KL_TRY(add_weight(&w, &nw, &cap, (weight){.w = values[s] > 0 ? values[s] : 0, .sec = c, .column = s}, err));
-            sum += w[nw - 1].w;
+    }
+    kl_par_for(info->matrix_max < WORTH_THREADS ? 1 : ex->nthread, n, one_sector, &t);
+    for (int c = 0; c < n; c++) {
+        if (t.status[c] != KL_OK) {
+            st = kl_fail(err, t.status[c], "%s", t.error[c].text);
+            goto out;
+        }
+        for (int s = 0; s < t.sp[c].n; s++) {
+            KL_TRY(add_weight(&w, &nw, &cap, (weight){.w = t.sp[c].w[s], .sec = c, .column = s}, err));
+            sum += t.sp[c].w[s];
         }
     }
     if (!(sum > 0)) {
@@ -222,7 +303,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     }
     for (int64_t i = 0; i < nw; i++) w[i].w /= sum;
     qsort(w, (size_t)nw, sizeof *w, by_weight);
-    info->m = (int)select_states(w, nw, n, o, o->fill ? 0 : svd ? 1e-32 : 1e-17, seen);
+    info->m = (int)select_states(w, nw, n, o, o->fill ? 0 : t.svd ? 1e-32 : 1e-17, seen);
     for (int64_t i = nw - 1; i >= 0; i--) {
         if (!w[i].keep) info->discarded += w[i].w;
         if (w[i].w > 0) info->entropy -= w[i].w * log(w[i].w);
@@ -236,19 +317,25 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     for (int k = 0; k < nsec; k++) dim[k] = 0;
     for (int64_t i = 0; i < nw; i++) {
         if (!w[i].keep) continue;
-        const int c = w[i].sec;
-        const int k = kl_basis_find(&iso->basis, mine->q[c]);
-        memcpy(iso->data + iso->off[k] + (int64_t)dim[k]++ * sp[c].rows, sp[c].vec + (int64_t)w[i].column * sp[c].rows,
-               (size_t)sp[c].rows * sizeof(double));
+        const spectrum *const sp = &t.sp[w[i].sec];
+        const int k = kl_basis_find(&iso->basis, mine->q[w[i].sec]);
+        memcpy(iso->data + iso->off[k] + (int64_t)dim[k]++ * sp->rows, sp->vec + (int64_t)w[i].column * sp->rows, (size_t)sp->rows * sizeof(double));
     }
     info->nsec = nsec;
 out:
     ex->vt.release(ex, &rho);
-    kl_free(&sp);
-    kl_free(&off);
-    kl_free(&host);
-    kl_free(&values);
-    kl_free(&right);
+    for (int c = 0; t.sp && c < n; c++) {
+        kl_free(&t.sp[c].vec);
+        kl_free(&t.sp[c].w);
+    }
+    kl_free(&t.sp);
+    kl_free(&t.off);
+    kl_free(&t.order);
+    kl_free(&t.error);
+    kl_free(&t.status);
+    kl_free(&t.host);
+    kl_free(&size);
+    kl_free(&noise);
     kl_free(&w);
     kl_free(&seen);
     kl_free(&sec);

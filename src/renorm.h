@@ -9,7 +9,7 @@ typedef struct kl_trunc_opts {
     int m;             /* states kept at most; a cluster of weights equal to 1e-8 may overshoot it, and nstate are kept in any case */
     int m_min;         /* at least, where there are so many with weight */
     double discard;    /* keep no more than leaves this weight out; 0: m alone decides */
-    double noise;      /* weight of the states that H leads to (subspace expansion) */
+    double noise;      /* share of the weight given to the states that H leads to (subspace expansion) */
     int nstate;        /* wavefunctions, averaged with equal weight */
     int fill;          /* 1: keep m states even where their weight is rounding noise, as fixed-m runs of the literature do */
     int precise;       /* 1: singular values of the wavefunction, exact to 1e-16 of the largest; 0: density matrix, exact to 1e-8 of it, faster */
