@@ -160,15 +160,28 @@ int kl_dmrg_max_apply(const kl_dmrg_opts *o)
     return o->max_apply > 0 ? o->max_apply : o->nsweep ? 30 : 6;
 }
 
-/* The automatic schedule: m grows by about a half each sweep; noise in the first third; each sweep's eigensolver as exact as its m deserves. */
+/* The automatic schedule: m grows each sweep; noise in the first third; each sweep's eigensolver as exact as its m deserves. */
+/* Next m over the last one: no limit of its own, or as little as the error needs if it goes on falling with m as the discarded weight did. */
+static double growth_of_m(const kl_dmrg_result *res, double accuracy)
+{
+    const double most = 1.75, least = 1.1; /* most: the 1.6 of the schedule, and what rounding down to a multiple of 8 took */
+    const kl_dmrg_row *const b = &res->row[res->nrow - 1], *const a = b - 1;
+    const double wanted = 0.7 * accuracy * fabs(b->energy[0]);
+    if (res->nrow < 3 || !(res->error_estimate < INFINITY) || a->noise > 0 || a->m >= b->m || !(a->discarded > b->discarded) || !(b->discarded > 0)) return most;
+    const double power = log(a->discarded / b->discarded) / log((double)b->m / a->m);
+    const double factor = pow(res->error_estimate / wanted, 1 / power);
+    return factor < least ? least : factor < most ? factor : most;
+}
+
 static stage next_stage(const run *r, double accuracy, int m_cap)
 {
     const kl_dmrg_result *const res = r->res;
     const int k = res->nrow;
     const double scale = k ? fmax(fabs(res->row[k - 1].energy[0]), 1e-3 * r->unit) : r->unit;
     const int warm = r->m_start > 0; /* a saved state: begin at its m, and no noise that would undo it */
-    double m = warm ? r->m_start : M_FIRST;
-    for (int i = warm ? 0 : 1; i < k; i++) m *= 1.6;
+    const int first = warm ? r->m_start : M_FIRST, steps = warm || k == 0 ? k : k - 1;
+    double m = first * pow(1.6, steps);
+    if (steps > 0) m = fmin(m, res->row[k - 1].m * growth_of_m(res, accuracy));
     stage g = {.m = m < m_cap ? (int)m / 8 * 8 : m_cap, .max_apply = r->o->max_apply || k >= 2 || warm ? kl_dmrg_max_apply(r->o) : 4,
                .tol_rel = k < 2 && !warm ? 0.1 : 0.02};
     if (g.m > m_cap) g.m = m_cap;
