@@ -1,7 +1,15 @@
 /* What is the same for every executor.
    SPDX-License-Identifier: Apache-2.0 */
 #include "exec.h"
+#include "mem.h"
 #include "record.h"
+
+void kl_exec_close(kl_exec **ex)
+{
+    if (*ex == NULL) return;
+    (*ex)->vt.close(*ex);
+    kl_free(ex);
+}
 
 kl_status kl_batch_run(kl_batch *b, kl_exec *ex, kl_dptr x, kl_dptr y, kl_err *err)
 {

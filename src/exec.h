@@ -23,6 +23,16 @@ typedef struct kl_fuse {
     const int (*pair)[2]; /* [npair] */
 } kl_fuse;
 
+/* What a prepared list comes to; all 0 where an executor has nothing to say. */
+typedef struct kl_batch_plan {
+    int nlaunch, nround;         /* kernels per apply; WORK is used anew in every round */
+    int64_t ntile, npiece;       /* tiles of outputs; products behind them, a product counted once a tile */
+    int64_t nsequential;         /* groups whose records had to stay in order, one launch each */
+    int64_t work_bytes, list_bytes;
+    double padded;               /* flops that the tiles do / flops asked for */
+    const char *kernel;          /* which kernel does the products */
+} kl_batch_plan;
+
 /* All counts are doubles unless a name ends in _bytes. V is nvec vectors of length n, vector j at V + j*ldv. Host arrays are plain pointers. */
 typedef struct kl_vtable {
     kl_status (*alloc)(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);                      /* contents undefined */
@@ -42,6 +52,8 @@ typedef struct kl_vtable {
     kl_status (*kron_prepare)(kl_exec *ex, kl_kron *k, kl_err *err);                            /* upload tables, make work space; once */
     kl_status (*kron_apply)(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy, kl_err *err); /* y = K x; *xy = x . y unless NULL */
     void (*kron_release)(kl_exec *ex, kl_kron *k);
+    void (*batch_explain)(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);                 /* how a prepared list is run */
+    void (*close)(kl_exec *ex);                                                                 /* gives back all that self holds, and self */
 } kl_vtable;
 
 struct kl_exec {
@@ -53,6 +65,9 @@ struct kl_exec {
 };
 
 kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err) KL_MUST_CHECK;
+/* OpenMP target regions on the default device; EABSENT when they are not built in, or would run on the host. plain: 1 takes the kernels
+   that every target has, also where there are better ones. */
+kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err) KL_MUST_CHECK;
 void kl_exec_close(kl_exec **ex);
 
 /* Closes, prepares, applies and releases a list that is used once; empties it. */

@@ -311,6 +311,22 @@ static void host_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta
     }
 }
 
+static void host_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan)
+{
+    (void)ex;
+    (void)b;
+    *plan = (kl_batch_plan){.kernel = "host"};
+}
+
+static void host_close(kl_exec *ex)
+{
+    host *self = ex->self;
+    double *idle = atomic_exchange(&self->idle, NULL);
+    kl_free(&idle);
+    kl_free(&self);
+    kl_dense_release();
+}
+
 kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -342,20 +358,11 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
         .kron_prepare = kl_host_kron_prepare,
         .kron_apply = kl_host_kron_apply,
         .kron_release = kl_host_kron_release,
+        .batch_explain = host_explain,
+        .close = host_close,
     };
     return st;
 out:
     kl_free(&self);
     return st;
-}
-
-void kl_exec_close(kl_exec **ex)
-{
-    if (*ex == NULL) return;
-    host *self = (*ex)->self;
-    double *idle = atomic_exchange(&self->idle, NULL);
-    kl_free(&idle);
-    kl_free(&self);
-    kl_dense_release();
-    kl_free(ex);
 }

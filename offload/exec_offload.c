@@ -1,0 +1,141 @@
+/* The offload executor: OpenMP target regions on the default device behind the usual table. Opening it proves that regions run there: a program that
+   was asked for a GPU and lands on the host says so and stops.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "mem.h"
+#include "offload.h"
+#include "target.h"
+#include <dlfcn.h>
+#include <omp.h>
+#include <string.h>
+
+#if KL_OFFLOAD_BARE
+/* The device is handed to us in a context whose host thread sleeps until a kernel is done, which doubles the time of a short one. A context
+   that is there already keeps its flags: so it is made first, one that spins, and stays for the life of the program. Numbers: cuda.h. */
+static void *open_driver(int device, int *nsm)
+{
+    enum { SPIN = 1, MULTIPROCESSORS = 16 };
+    void *const lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    int (*init)(unsigned), (*get)(int *, int), (*attribute)(int *, int, int), (*flags)(int, unsigned), (*retain)(void **, int), (*current)(void *);
+    int dev = 0;
+    void *context = NULL;
+    if (!lib) return NULL;
+    *(void **)&init = dlsym(lib, "cuInit");
+    *(void **)&get = dlsym(lib, "cuDeviceGet");
+    *(void **)&attribute = dlsym(lib, "cuDeviceGetAttribute");
+    *(void **)&flags = dlsym(lib, "cuDevicePrimaryCtxSetFlags_v2");
+    *(void **)&retain = dlsym(lib, "cuDevicePrimaryCtxRetain");
+    *(void **)&current = dlsym(lib, "cuCtxSetCurrent");
+    if (!init || !get || !attribute || !flags || !retain || !current || init(0) != 0 || get(&dev, device) != 0) return NULL;
+    if (attribute(nsm, MULTIPROCESSORS, dev) != 0) *nsm = 0;
+    flags(dev, SPIN); /* fails when someone else made the context: then it is theirs to say */
+    if (retain(&context, dev) == 0) current(context);
+    return lib;
+}
+#endif
+
+/* What a region says of where it runs. */
+static void probe(int *on_host, int *arch)
+{
+    int seen[2] = {-1, -1};
+    KL_PRAGMA(omp target map(from : seen))
+    {
+        seen[0] = omp_is_initial_device();
+#if defined(__NVPTX__) && defined(__CUDA_ARCH__)
+        seen[1] = __CUDA_ARCH__ / 10;
+#elif defined(__AMDGCN__)
+        seen[1] = 1;
+#else
+        seen[1] = 0;
+#endif
+    }
+    *on_host = seen[0];
+    *arch = seen[1];
+}
+
+static void offload_close(kl_exec *ex)
+{
+    kl_offload *self = ex->self;
+    kl_offload_trim(self);
+    kl_offload_give(self, self->scratch, KL_SCRATCH * (int64_t)sizeof(double));
+    kl_offload_give(self, self->counter, 2 * (int64_t)sizeof(int));
+    kl_offload_trim(self);
+    if (self->result) self->unpin(self->result, self->device);
+    for (int c = 0; c < KL_NCLASS; c++) kl_free(&self->free_list[c].block);
+    kl_free(&self->owned);
+    kl_free(&self);
+}
+
+kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_offload *self = NULL;
+    int on_host = -1;
+    *out = NULL;
+    KL_TRY(kl_alloc(&self, 1, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(out, 1, KL_MEM_MISC, err));
+    *(*out) = (kl_exec){.name = "offload", .space = KL_SPACE_DEVICE, .nthread = 1, .self = self};
+    self->device = omp_get_default_device();
+    self->nsm = 16;
+#if KL_OFFLOAD_BARE
+    self->driver = open_driver(self->device, &self->nsm);
+#endif
+    const int ndevice = omp_get_num_devices();
+    if (!KL_OFFLOAD_ON_HOST && ndevice == 0) {
+        st = kl_fail(err, KL_EABSENT, "--exec offload: OpenMP sees no device; this program has images for %s", KL_OFFLOAD_IMAGES);
+        goto out;
+    }
+    if (KL_OFFLOAD_ON_HOST) self->device = omp_get_initial_device();
+    else if (self->device >= ndevice) {
+        st = kl_fail(err, KL_EABSENT, "--exec offload: device %d is asked for (OMP_DEFAULT_DEVICE); OpenMP sees %d", self->device, ndevice);
+        goto out;
+    }
+    probe(&on_host, &self->arch);
+    if (on_host != KL_OFFLOAD_ON_HOST) {
+        st = kl_fail(err, KL_EABSENT, "--exec offload: regions run on the host, not on device %d of %d; this program has images for %s", self->device,
+                     ndevice, KL_OFFLOAD_IMAGES);
+        goto out;
+    }
+    self->on_host = on_host;
+    self->bare = KL_OFFLOAD_BARE && self->arch >= 70 && !plain;
+    self->tensor = self->bare && self->arch >= 90;
+    if (self->nsm <= 0) self->nsm = 64;
+    self->teams = self->arch ? 8 * self->nsm : 8;
+    self->nthread = self->arch ? self->teams * KL_BLOCK : 64;
+    const int zero[2] = {0, 0};
+    self->scratch = kl_offload_take(self, KL_SCRATCH * (int64_t)sizeof(double));
+    self->counter = kl_offload_take(self, (int64_t)sizeof zero);
+    if (!self->scratch || !self->counter || kl_offload_put(self, self->counter, zero, (int64_t)sizeof zero) != 0) {
+        st = kl_fail(err, KL_ENOMEM, "--exec offload: device %d gives no memory", self->device);
+        goto out;
+    }
+    if (self->bare) { /* names of LLVM's runtime, looked up so that programs without it link */
+        void *(*pin)(size_t, int);
+        *(void **)&pin = dlsym(RTLD_DEFAULT, "llvm_omp_target_alloc_host");
+        *(void **)&self->unpin = dlsym(RTLD_DEFAULT, "llvm_omp_target_free_host");
+        if (pin && self->unpin) self->result = pin(4096, self->device);
+        if (!self->result) self->bare = self->tensor = 0;
+    }
+    (*out)->vt = (kl_vtable){
+        .alloc = kl_offload_alloc,
+        .release = kl_offload_release,
+        .upload = kl_offload_upload,
+        .download = kl_offload_download,
+        .copy = kl_offload_copy,
+        .fill = kl_offload_fill,
+        .axpby = kl_offload_axpby,
+        .dots = kl_offload_dots,
+        .combine = kl_offload_combine,
+        .precondition = kl_offload_precondition,
+        .batch_prepare = kl_offload_batch_prepare,
+        .batch_apply = kl_offload_batch_apply,
+        .batch_release = kl_offload_batch_release,
+        .batch_explain = kl_offload_batch_explain,
+        .close = offload_close,
+    };
+    return KL_OK;
+out:
+    if (*out) offload_close(*out);
+    else kl_free(&self);
+    kl_free(out);
+    return st;
+}

@@ -1,0 +1,68 @@
+/* What the files of the offload executor share.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_OFFLOAD_H
+#define KL_OFFLOAD_H
+#include "exec.h"
+#include "record.h"
+
+enum { KL_SCRATCH = 1 << 16, KL_NCLASS = 8 * 48 };
+
+typedef struct kl_block_list { /* free blocks of one size */
+    int64_t n, cap;
+    void **block;
+} kl_block_list;
+
+typedef struct kl_owned {
+    void *block;
+    int64_t bytes;
+} kl_owned;
+
+typedef struct kl_offload {
+    int device;
+    int on_host;       /* regions run in the host program: a build without images, for sanitizers */
+    int arch;          /* sm number on NVIDIA GPUs, 1 on AMD, 0 elsewhere */
+    int bare, tensor;  /* bare regions; FP64 tensor cores of at least sm_90 */
+    int nsm;
+    int teams, nthread; /* of streaming kernels: threads of all teams */
+    void *driver;      /* handle of the driver library, where there is one */
+    kl_block_list free_list[KL_NCLASS];
+    kl_owned *owned;      /* what alloc gave out */
+    int64_t nowned, cap_owned;
+    int64_t cached, live; /* bytes in the free lists, and given out */
+    double *scratch;   /* [KL_SCRATCH] on the device: partial sums */
+    double *result;    /* small answers: pinned host memory that the device writes, or NULL */
+    void (*unpin)(void *, int);
+    int *counter;      /* [2] on the device, 0 between kernels */
+} kl_offload;
+
+static inline double *kl_device(kl_dptr p) { return (double *)p.addr; }
+
+/* mem_offload.c */
+void *kl_offload_take(kl_offload *self, int64_t bytes); /* NULL: no memory */
+void kl_offload_give(kl_offload *self, void *block, int64_t bytes);
+void kl_offload_trim(kl_offload *self);                 /* free lists go back to the device */
+int64_t kl_offload_free_bytes(const kl_offload *self);  /* what the device could give out; -1: not known */
+int kl_offload_put(const kl_offload *self, void *to, const void *from, int64_t bytes); /* to the device; 0: done */
+int kl_offload_get(const kl_offload *self, void *to, const void *from, int64_t bytes);
+kl_status kl_offload_alloc(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);
+void kl_offload_release(kl_exec *ex, kl_dptr *p);
+kl_status kl_offload_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err);
+kl_status kl_offload_download(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err);
+
+/* vec_offload.c */
+void kl_offload_copy(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst);
+void kl_offload_fill(kl_exec *ex, int64_t n, double a, kl_dptr y);
+void kl_offload_axpby(kl_exec *ex, int64_t n, double a, kl_dptr x, double b, kl_dptr y);
+void kl_offload_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta, double floor, kl_dptr r, kl_dptr t);
+
+/* tall_offload.c */
+void kl_offload_dots(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, kl_dptr x, double *out);
+void kl_offload_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, const double *c, double b, kl_dptr y);
+
+/* batch_offload.c */
+kl_status kl_offload_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err);
+kl_status kl_offload_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err);
+void kl_offload_batch_release(kl_exec *ex, kl_batch *b);
+void kl_offload_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);
+
+#endif

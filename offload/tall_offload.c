@@ -1,0 +1,256 @@
+/* V^T x and V y for tall V, the two operations that a Davidson step lives on: every column is read once, up to 24 of them a pass, with private sums
+   that are folded by hand. Widths come in steps of four; columns that are not there are the last one again, which costs no traffic.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "offload.h"
+#include "target.h"
+
+enum { PART = 1 << 30, WIDEST = 24, FOLD = 64 };
+
+#define ALWAYS static inline __attribute__((always_inline))
+#define WIDTHS(F) F(1) F(2) F(3) F(4) F(8) F(12) F(16) F(20) F(24)
+
+static int width_of(int nvec) { return nvec <= 4 ? nvec : nvec >= WIDEST ? WIDEST : (nvec + 3) / 4 * 4; }
+static int wide(const void *a, const void *b, int64_t ld) { return (((uintptr_t)a | (uintptr_t)b) & 15) == 0 && ld % 2 == 0; }
+
+/* ---- V^T x ---- */
+
+/* s[j] += V_j . x over the pairs of thread t; W is a constant where this is used, and so the sums are registers. */
+ALWAYS void dots2(int t, int T, int n, int W, int have, const double *v, int64_t ldv, const double *x, double *s)
+{
+    const kl_two *const u = (const kl_two *)x;
+    for (int i = t; i < n / 2; i += T) {
+        const kl_two a = u[i];
+#pragma clang loop unroll(full)
+        for (int j = 0; j < W; j++) {
+            const kl_two w = ((const kl_two *)(v + (j < have ? j : have - 1) * ldv))[i];
+            s[j] += w[0] * a[0];
+            s[j] += w[1] * a[1];
+        }
+    }
+    if (t == 0 && n % 2) {
+#pragma clang loop unroll(full)
+        for (int j = 0; j < W; j++) s[j] += v[(j < have ? j : have - 1) * ldv + n - 1] * x[n - 1];
+    }
+}
+
+ALWAYS void dots1(int t, int T, int n, int W, int have, const double *v, int64_t ldv, const double *x, double *s)
+{
+    for (int i = t; i < n; i += T) {
+        const double a = x[i];
+#pragma clang loop unroll(full)
+        for (int j = 0; j < W; j++) s[j] += v[(j < have ? j : have - 1) * ldv + i] * a;
+    }
+}
+
+#if KL_OFFLOAD_BARE
+/* Sums of a block, then, in the last block to arrive, of all blocks in their order: the bits do not depend on who was last. */
+ALWAYS void fold(int W, double *s, double *part, double *result, int *counter)
+{
+#ifdef __NVPTX__
+    double *const shared = llvm_omp_target_dynamic_shared_alloc();
+    volatile int *const last = (volatile int *)(shared + 8 * WIDEST);
+    const int me = (int)__nvvm_read_ptx_sreg_tid_x(), block = (int)__nvvm_read_ptx_sreg_ctaid_x(), blocks = (int)__nvvm_read_ptx_sreg_nctaid_x();
+#pragma clang loop unroll(full)
+    for (int j = 0; j < W; j++) {
+        double a = s[j];
+        for (int by = 16; by > 0; by /= 2) a += kl_shuffle_down(a, by);
+        if (me % 32 == 0) shared[me / 32 * W + j] = a;
+    }
+    kl_sync();
+    if (me < W) {
+        double a = 0.0;
+        for (int w = 0; w < KL_BLOCK / 32; w++) a += shared[w * W + me];
+        part[block * W + me] = a;
+        __nvvm_membar_gl();
+    }
+    kl_sync();
+    if (me == 0) *last = kl_add(counter, 1) == blocks - 1;
+    kl_sync();
+    if (!*last) return;
+    __nvvm_membar_gl();
+    for (int j = me / 32; j < W; j += KL_BLOCK / 32) {
+        double a = 0.0;
+        for (int b = me % 32; b < blocks; b += 32) a += ((volatile double *)part)[b * W + j];
+        for (int by = 16; by > 0; by /= 2) a += kl_shuffle_down(a, by);
+        if (me % 32 == 0) result[j] = a;
+    }
+    if (me == 0) counter[0] = 0;
+#else
+    (void)W, (void)s, (void)part, (void)result, (void)counter;
+#endif
+}
+
+static void dots_bare(const kl_offload *self, int n, int W, int have, const double *v, int64_t ldv, const double *x, int pairs)
+{
+    double *const part = self->scratch, *const result = self->result;
+    int *const counter = self->counter;
+    const int teams = self->nsm * (W <= 8 ? 4 : 2); /* as many blocks as are there at once: 64 and 128 registers a thread */
+#define DOTS(K)                                                                                                                           \
+    case K:                                                                                                                               \
+        KL_BARE(teams, 256, 2048, is_device_ptr(v, x, part, counter, result) firstprivate(n, have, ldv))                                  \
+        {                                                                                                                                 \
+            double s[K] = {0};                                                                                                            \
+            dots2(kl_thread(), kl_threads(), n, K, have, v, ldv, x, s);                                                                   \
+            fold(K, s, part, result, counter);                                                                                            \
+        }                                                                                                                                 \
+        break;
+    if (pairs) {
+        switch (W) { WIDTHS(DOTS) }
+    } else {
+        KL_BARE(teams, 256, 2048, is_device_ptr(v, x, part, counter, result) firstprivate(n, have, ldv))
+        {
+            double s[4] = {0};
+            dots1(kl_thread(), kl_threads(), n, 4, have, v, ldv, x, s);
+            fold(4, s, part, result, counter);
+        }
+    }
+#undef DOTS
+}
+#endif
+
+/* Plain OpenMP: sums of every thread to memory, 64 sums of those, and the rest here. */
+static void dots_flat(const kl_offload *self, int n, int W, int have, const double *v, int64_t ldv, const double *x, int pairs, double *sum)
+{
+    double *const part = self->scratch, *const folded = part + KL_SCRATCH - FOLD * WIDEST;
+    const int most = (KL_SCRATCH - FOLD * WIDEST) / WIDEST, nsum = most < self->nthread ? most : self->nthread, teams = (nsum + KL_BLOCK - 1) / KL_BLOCK;
+    const int nfold = FOLD * W;
+#define DOTS(K)                                                                                                                          \
+    case K:                                                                                                                              \
+        KL_FLAT(teams, is_device_ptr(v, x, part) firstprivate(n, have, ldv, nsum))                                                       \
+        for (int t = 0; t < nsum; t++) {                                                                                                 \
+            double s[K] = {0};                                                                                                           \
+            dots2(t, nsum, n, K, have, v, ldv, x, s);                                                                                    \
+            for (int j = 0; j < K; j++) part[j * nsum + t] = s[j];                                                                       \
+        }                                                                                                                                \
+        break;
+    if (pairs) {
+        switch (W) { WIDTHS(DOTS) }
+    } else {
+        KL_FLAT(teams, is_device_ptr(v, x, part) firstprivate(n, have, ldv, nsum))
+        for (int t = 0; t < nsum; t++) {
+            double s[4] = {0};
+            dots1(t, nsum, n, 4, have, v, ldv, x, s);
+            for (int j = 0; j < 4; j++) part[j * nsum + t] = s[j];
+        }
+    }
+#undef DOTS
+    KL_FLAT(8, is_device_ptr(part, folded) firstprivate(nfold, nsum))
+    for (int f = 0; f < nfold; f++) {
+        double a = 0.0;
+        for (int i = f % FOLD; i < nsum; i += FOLD) a += part[f / FOLD * nsum + i];
+        folded[f] = a;
+    }
+    double host[FOLD * WIDEST];
+    if (kl_offload_get(self, host, folded, nfold * (int64_t)sizeof(double)) != 0) /* the device is lost: no answer may look like one */
+        for (int f = 0; f < nfold; f++) host[f] = __builtin_nan("");
+    for (int j = 0; j < W; j++) {
+        sum[j] = 0.0;
+        for (int f = 0; f < FOLD; f++) sum[j] += host[j * FOLD + f];
+    }
+}
+
+void kl_offload_dots(kl_exec *ex, int64_t all, int nvec, kl_dptr vp, int64_t ldv, kl_dptr xp, double *out)
+{
+    const kl_offload *const self = ex->self;
+    for (int j = 0; j < nvec; j++) out[j] = 0.0;
+    for (int64_t from = 0; from < all; from += PART) {
+        const int n = (int)(all - from < PART ? all - from : PART);
+        const double *const x = kl_device(xp) + from;
+        for (int first = 0; first < nvec;) {
+            const double *const v = kl_device(vp) + from + first * ldv;
+            const int pairs = wide(v, x, ldv), left = nvec - first;
+            const int W = pairs ? width_of(left) : 4, have = left < W ? left : W;
+            double flat[WIDEST], *sum = flat;
+#if KL_OFFLOAD_BARE
+            if (self->bare) {
+                dots_bare(self, n, W, have, v, ldv, x, pairs);
+                sum = self->result;
+            } else
+#endif
+                dots_flat(self, n, W, have, v, ldv, x, pairs, flat);
+            for (int j = 0; j < have; j++) out[first + j] += sum[j];
+            first += have;
+        }
+    }
+}
+
+/* ---- V y ---- */
+
+/* Coefficients travel as arguments of the kernel: an array would be a copy to the device before each. */
+#define EACH(F) \
+    F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19) F(20) F(21) F(22) F(23)
+#define TAKE(k) const double c##k = c[k];
+#define LIST c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c16, c17, c18, c19, c20, c21, c22, c23
+
+ALWAYS void combine2(int t, int T, int n, int W, int have, const double *v, int64_t ldv, double b, double *y, const double *c)
+{
+    kl_two *const to = (kl_two *)y;
+    for (int i = t; i < n / 2; i += T) {
+        kl_two a = {0.0, 0.0};
+        if (b != 0.0) a = b * to[i];
+#pragma clang loop unroll(full)
+        for (int j = 0; j < W; j++) a += c[j] * ((const kl_two *)(v + (j < have ? j : have - 1) * ldv))[i];
+        to[i] = a;
+    }
+    if (t == 0 && n % 2) {
+        double a = b != 0.0 ? b * y[n - 1] : 0.0;
+#pragma clang loop unroll(full)
+        for (int j = 0; j < W; j++) a += c[j] * v[(j < have ? j : have - 1) * ldv + n - 1];
+        y[n - 1] = a;
+    }
+}
+
+ALWAYS void combine1(int t, int T, int n, int W, int have, const double *v, int64_t ldv, double b, double *y, const double *c)
+{
+    for (int i = t; i < n; i += T) {
+        double a = b != 0.0 ? b * y[i] : 0.0;
+#pragma clang loop unroll(full)
+        for (int j = 0; j < W; j++) a += c[j] * v[(j < have ? j : have - 1) * ldv + i];
+        y[i] = a;
+    }
+}
+
+static void combine_part(const kl_offload *self, int n, int W, int have, const double *v, int64_t ldv, const double *c, double b, double *y, int pairs)
+{
+    EACH(TAKE)
+#define COMBINE(K)                                                                                                                     \
+    case K:                                                                                                                            \
+        KL_KERNEL(self, {                                                                                                              \
+            const double cc[WIDEST] = {LIST};                                                                                          \
+            combine2(t, T, n, K, have, v, ldv, b, y, cc);                                                                              \
+        }, is_device_ptr(v, y) firstprivate(n, have, ldv, b, LIST));                                                                   \
+        break;
+    if (pairs) {
+        switch (W) { WIDTHS(COMBINE) }
+    } else {
+        KL_KERNEL(self, {
+            const double cc[WIDEST] = {LIST};
+            combine1(t, T, n, 4, have, v, ldv, b, y, cc);
+        }, is_device_ptr(v, y) firstprivate(n, have, ldv, b, LIST));
+    }
+#undef COMBINE
+}
+
+void kl_offload_combine(kl_exec *ex, int64_t all, int nvec, kl_dptr vp, int64_t ldv, const double *c, double b, kl_dptr yp)
+{
+    const kl_offload *const self = ex->self;
+    if (nvec == 0) {
+        if (b == 0.0) kl_offload_fill(ex, all, 0.0, yp);
+        else if (b != 1.0) kl_offload_axpby(ex, all, b, yp, 0.0, yp);
+        return;
+    }
+    for (int64_t from = 0; from < all; from += PART) {
+        const int n = (int)(all - from < PART ? all - from : PART);
+        double *const y = kl_device(yp) + from;
+        double old = b;
+        for (int first = 0; first < nvec; old = 1.0) {
+            const double *const v = kl_device(vp) + from + first * ldv;
+            const int pairs = wide(v, y, ldv), left = nvec - first;
+            const int W = pairs ? width_of(left) : 4, have = left < W ? left : W;
+            double factor[WIDEST] = {0};
+            for (int j = 0; j < have; j++) factor[j] = c[first + j];
+            combine_part(self, n, W, have, v, ldv, factor, old, y, pairs);
+            first += have;
+        }
+    }
+}

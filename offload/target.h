@@ -1,0 +1,82 @@
+/* Every spelling of a target region, launch sizes, and what a compiler needs to be told, in one place.
+
+   A kernel is a function of (t, T): thread t of T works on its share in strides of T, so the same text runs on any target. It is started in
+   one of two ways: FLAT, a combined directive that every target has, or BARE, the compiler's extension for GPUs without the runtime's
+   bookkeeping (half the launch time, registers as a native kernel has them). A bare region exists in images for NVIDIA GPUs only and crashes on a
+   host device: it is entered only when the probe of exec_offload.c met such a GPU.
+
+   Facts that the rules here come from (clang 22): -fopenmp-cuda-mode always, or arrays on the stack move to the heap and OpenMPOpt may empty
+   a kernel without a word; int indices; no reduction clauses (a third of the bandwidth); host and device pass must capture the same variables.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_TARGET_H
+#define KL_TARGET_H
+#include <stdint.h>
+#include "config.h"
+
+#define KL_PRAGMA(...) _Pragma(#__VA_ARGS__)
+
+enum { KL_BLOCK = 256 }; /* threads of a team in streaming kernels */
+
+#define KL_FLAT(NT, ...) KL_PRAGMA(omp target teams distribute parallel for num_teams(NT) thread_limit(256) __VA_ARGS__)
+#define KL_BARE(NT, NTHREAD, BYTES, ...) \
+    KL_PRAGMA(omp target teams ompx_bare num_teams(NT) thread_limit(NTHREAD) ompx_dyn_cgroup_mem(BYTES) __VA_ARGS__)
+
+/* Runs BODY, which uses t and T, on `self`; CLAUSES name what it captures. */
+#if KL_OFFLOAD_BARE
+#define KL_KERNEL(self, BODY, ...)                                   \
+    do {                                                             \
+        const int kl_teams = (self)->teams, kl_all = (self)->nthread; \
+        if ((self)->bare) {                                          \
+            KL_BARE(kl_teams, 256, 0, __VA_ARGS__)                   \
+            {                                                        \
+                const int t = kl_thread(), T = kl_threads();         \
+                BODY;                                                \
+            }                                                        \
+        } else {                                                     \
+            KL_FLAT(kl_teams, firstprivate(kl_all) __VA_ARGS__)      \
+            for (int t = 0; t < kl_all; t++) {                       \
+                const int T = kl_all;                                \
+                BODY;                                                \
+            }                                                        \
+        }                                                            \
+    } while (0)
+#else
+#define KL_KERNEL(self, BODY, ...)                                   \
+    do {                                                             \
+        const int kl_teams = (self)->teams, kl_all = (self)->nthread; \
+        KL_FLAT(kl_teams, firstprivate(kl_all) __VA_ARGS__)          \
+        for (int t = 0; t < kl_all; t++) {                           \
+            const int T = kl_all;                                    \
+            BODY;                                                    \
+        }                                                            \
+    } while (0)
+#endif
+
+typedef double kl_two __attribute__((vector_size(16))); /* moves as one access where the address is a multiple of 16 */
+
+/* What a bare region knows of itself. The host pass compiles these as well and never runs them. */
+#ifdef __NVPTX__
+static inline int kl_thread(void)
+{
+    return (int)(__nvvm_read_ptx_sreg_ctaid_x() * __nvvm_read_ptx_sreg_ntid_x() + __nvvm_read_ptx_sreg_tid_x());
+}
+static inline int kl_threads(void) { return (int)(__nvvm_read_ptx_sreg_nctaid_x() * __nvvm_read_ptx_sreg_ntid_x()); }
+static inline void kl_sync(void) { __asm__ volatile("bar.sync 0;" ::: "memory"); }
+static inline int kl_add(int *p, int v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
+extern void *llvm_omp_target_dynamic_shared_alloc(void);
+static inline double kl_shuffle_down(double v, int by)
+{
+    union {
+        double d;
+        int i[2];
+    } u = {.d = v};
+    u.i[0] = __nvvm_shfl_sync_down_i32(~0u, u.i[0], by, 31);
+    u.i[1] = __nvvm_shfl_sync_down_i32(~0u, u.i[1], by, 31);
+    return u.d;
+}
+#else
+static inline int kl_thread(void) { return 0; }
+static inline int kl_threads(void) { return 1; }
+#endif
+
+#endif

@@ -1,0 +1,454 @@
+/* The offload executor, with the best kernels of the device and with the plain ones: every vector entry against plain loops (odd sizes, padded strides,
+   addresses that allow no wide access, outputs full of NaN, guard words on the device), random lists of records and the lists of superblocks against the
+   host, ground states against the host's, and the device's memory back at the end. On a GPU run it with OMP_TARGET_OFFLOAD=MANDATORY.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+#include "core.h"
+#include "kl_test.h"
+#include "record.h"
+#include "superblock.h"
+#include <omp.h>
+
+static const double EPS = 2.220446049250313e-16;
+static const int64_t sizes[] = {0, 1, 2, 31, 33, 597, 4097, 120001};
+enum { NSIZE = sizeof(sizes) / sizeof(*sizes), G = KL_TEST_GUARD };
+
+typedef struct fixture {
+    kl_exec *ex[2], *host;
+} fixture;
+
+static int setup(void **state)
+{
+    static fixture f;
+    kl_err err = {""};
+    for (int plain = 0; plain < 2; plain++)
+        if (kl_exec_open_offload(plain, &f.ex[plain], &err) != KL_OK) {
+            print_error("%s\n", err.text);
+            return -1;
+        }
+    if (kl_exec_open_host(1, &f.host, &err) != KL_OK) return -1;
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture *const f = *state;
+    for (int plain = 0; plain < 2; plain++) kl_exec_close(&f->ex[plain]);
+    kl_exec_close(&f->host);
+    if (kl_mem_device_live_bytes() != 0) print_error("%lld bytes of the device are not given back\n", (long long)kl_mem_device_live_bytes());
+    return kl_mem_live_total() == 0 && kl_mem_device_live_bytes() == 0 ? 0 : -1;
+}
+
+/* A guarded array of the host and its copy, guards and all, on the device; `shift` doubles off the alignment of allocations. */
+typedef struct both {
+    double *host;
+    int64_t n;
+    kl_dptr all, dev;
+} both;
+
+static both make(kl_exec *ex, int64_t n, int shift, uint64_t seed)
+{
+    kl_err err = {""};
+    both b = {.host = kl_test_guarded(n), .n = n};
+    for (int64_t i = 0; seed && i < n; i++) b.host[i] = kl_test_uniform(&seed);
+    expect_ok(ex->vt.alloc(ex, n + 2 * G + 1, &b.all, &err), err);
+    b.dev = kl_dptr_at(b.all, G + shift);
+    expect_ok(ex->vt.upload(ex, kl_dptr_at(b.all, shift), b.host - G, n + 2 * G, &err), err);
+    return b;
+}
+
+/* What the device has; its guards must stand. */
+static void fetch(kl_exec *ex, const both *b)
+{
+    kl_err err = {""};
+    expect_ok(ex->vt.download(ex, b->host - G, kl_dptr_at(b->dev, -G), b->n + 2 * G, &err), err);
+    kl_test_guards_hold(b->host, b->n);
+}
+
+static void drop(kl_exec *ex, both *b)
+{
+    ex->vt.release(ex, &b->all);
+    kl_test_free(b->host);
+}
+
+static void test_open(void **state)
+{
+    fixture *const f = *state;
+    for (int plain = 0; plain < 2; plain++) {
+        kl_exec *const ex = f->ex[plain];
+        const kl_vtable *const v = &ex->vt;
+        expect_true(v->alloc && v->release && v->upload && v->download && v->copy && v->fill && v->axpby && v->dots && v->combine && v->precondition);
+        expect_true(v->batch_prepare && v->batch_apply && v->batch_release && v->batch_explain && v->close);
+        assert_string_equal(ex->name, "offload");
+        expect_true(ex->space == KL_SPACE_DEVICE);
+    }
+    if (!KL_OFFLOAD_ON_HOST) expect_true(omp_get_num_devices() > 0);
+    kl_exec *ex = NULL;
+    kl_err err = {""};
+    for (int64_t k = 1; k <= 2; k++) {
+        const int64_t live = kl_mem_live_total();
+        kl_mem_fail_after(k);
+        expect_eq(kl_exec_open_offload(0, &ex, &err), KL_ENOMEM);
+        kl_mem_fail_after(0);
+        expect_true(ex == NULL);
+        expect_eq(kl_mem_live_total(), live);
+    }
+    kl_dptr p;
+    expect_refused(f->ex[0]->vt.alloc(f->ex[0], INT64_C(1) << 45, &p, &err), KL_ENOMEM, err, "device");
+    expect_true(p.addr == 0);
+}
+
+static void test_streams(void **state)
+{
+    fixture *const f = *state;
+    static const double factors[][2] = {{1.0, 0.0}, {-0.7, 1.0}, {2.0, -0.3}, {0.0, 1.0}, {0.0, 0.0}};
+    for (int q = 0; q < 2 * NSIZE * 4; q++) {
+        kl_exec *const ex = f->ex[q & 1];
+        const int64_t n = sizes[q / 8];
+        const int sx = q >> 1 & 1, sy = q >> 2 & 1;
+        kl_test_case("plain=%d n=%lld shifts %d %d", q & 1, (long long)n, sx, sy);
+        both x = make(ex, n, sx, 1), y = make(ex, n, sy, 0);
+        ex->vt.copy(ex, n, x.dev, y.dev);
+        fetch(ex, &y);
+        expect_true(n == 0 || memcmp(y.host, x.host, (size_t)n * sizeof(double)) == 0);
+        ex->vt.fill(ex, n, -2.5, y.dev);
+        fetch(ex, &y);
+        for (int64_t i = 0; i < n; i++) expect_true(y.host[i] == -2.5);
+        drop(ex, &y);
+        for (int c = 0; c < 5; c++) {
+            const double a = factors[c][0], b = factors[c][1];
+            both z = make(ex, n, sy, b != 0.0 ? 2 : 0);
+            double *const old = kl_test_guarded(n);
+            memcpy(old, z.host, (size_t)n * sizeof(double));
+            ex->vt.axpby(ex, n, a, x.dev, b, z.dev);
+            fetch(ex, &z);
+            for (int64_t i = 0; i < n; i++) expect_near(z.host[i], a * x.host[i] + (b != 0.0 ? b * old[i] : 0.0), 4 * EPS);
+            kl_test_free(old);
+            drop(ex, &z);
+        }
+        both d = make(ex, n, sx, 3), r = make(ex, n, sy, 4), t = make(ex, n, sy, 0);
+        const double theta = n > 0 ? d.host[n / 2] : 0.0, floor = 0.2;
+        for (int in_place = 0; in_place < 2; in_place++) {
+            both *const to = in_place ? &r : &t;
+            double *const old = kl_test_guarded(n);
+            memcpy(old, r.host, (size_t)n * sizeof(double));
+            ex->vt.precondition(ex, n, d.dev, theta, floor, r.dev, to->dev);
+            fetch(ex, to);
+            for (int64_t i = 0; i < n; i++) {
+                double gap = d.host[i] - theta;
+                if (fabs(gap) < floor) gap = gap < 0.0 ? -floor : floor;
+                expect_near(to->host[i], old[i] / gap, 4 * EPS / floor);
+            }
+            kl_test_free(old);
+        }
+        drop(ex, &x), drop(ex, &d), drop(ex, &r), drop(ex, &t);
+    }
+}
+
+static void test_tall(void **state)
+{
+    fixture *const f = *state;
+    static const int counts[] = {0, 1, 2, 3, 4, 5, 7, 12, 16, 21, 24, 25, 51};
+    for (int s = 0; s < NSIZE; s++)
+        for (int q = 0; q < 2 * 13 * 2; q++) {
+            kl_exec *const ex = f->ex[q & 1];
+            const int shift = q >> 1 & 1, nvec = counts[q / 4];
+            const int64_t n = sizes[s], ldv = n + (q % 3 == 0 ? 5 : 6);
+            kl_test_case("plain=%d n=%lld nvec=%d shift=%d ldv=%lld", q & 1, (long long)n, nvec, shift, (long long)ldv);
+            both v = make(ex, nvec * ldv, shift, 7), x = make(ex, n, 0, 8);
+            double out[51], again[51], c[51];
+            uint64_t seed = 9;
+            for (int j = 0; j < nvec; j++) c[j] = kl_test_uniform(&seed);
+            ex->vt.dots(ex, n, nvec, v.dev, ldv, x.dev, out);
+            ex->vt.dots(ex, n, nvec, v.dev, ldv, x.dev, again);
+            for (int j = 0; j < nvec; j++) {
+                double sum = 0.0;
+                for (int64_t i = 0; i < n; i++) sum += v.host[i + j * ldv] * x.host[i];
+                expect_near(out[j], sum, 4 * EPS * (double)n);
+                expect_true(memcmp(&out[j], &again[j], sizeof *out) == 0);
+            }
+            for (int kind = 0; kind < 3; kind++) {
+                const double b = kind == 0 ? 0.0 : kind == 1 ? 1.0 : -0.4;
+                both y = make(ex, n, 0, b != 0.0 ? 6 : 0);
+                double *const old = kl_test_guarded(n);
+                memcpy(old, y.host, (size_t)n * sizeof(double));
+                ex->vt.combine(ex, n, nvec, v.dev, ldv, c, b, y.dev);
+                fetch(ex, &y);
+                for (int64_t i = 0; i < n; i++) {
+                    double sum = b != 0.0 ? b * old[i] : 0.0;
+                    for (int j = 0; j < nvec; j++) sum += c[j] * v.host[i + j * ldv];
+                    expect_near(y.host[i], sum, 4 * EPS * (nvec + 1));
+                }
+                kl_test_free(old);
+                drop(ex, &y);
+            }
+            drop(ex, &v), drop(ex, &x);
+        }
+}
+
+/* ---- lists ---- */
+
+static int below(uint64_t *seed, int n) { return (int)(kl_test_bits(seed) % (uint64_t)n); }
+
+typedef struct place {
+    uint8_t at;
+    int64_t off;
+    int32_t ld;
+} place;
+
+/* rows x cols numbers somewhere in x, LEFT, RIGHT or, where it has as many, WORK. */
+static place operand(uint64_t *seed, int64_t room, int rows, int cols, int64_t nwork)
+{
+    static const uint8_t at[] = {KL_AT_X, KL_AT_LEFT, KL_AT_RIGHT, KL_AT_WORK};
+    place p = {.at = at[below(seed, nwork >= (int64_t)rows * cols ? 4 : 3)], .ld = rows + below(seed, 3)};
+    const int64_t most = p.at == KL_AT_WORK ? nwork : room;
+    if ((int64_t)p.ld * cols > most) p.ld = rows;
+    if (p.ld < 1) p.ld = 1;
+    p.off = most > (int64_t)p.ld * cols ? below(seed, (int)(most - (int64_t)p.ld * cols)) : 0;
+    return p;
+}
+
+/* Groups such as the program makes: an intermediate, possibly in parts, then products with it into all of a segment or a block of it; sums, diagonals. wild: anything
+   in any order, WORK in pieces, results overwritten. */
+static void random_list(kl_batch *b, int64_t room, int ngroup, int most, int wild, int zero, uint64_t *seed)
+{
+    kl_err err = {""};
+    int64_t y = 0;
+    b->zero = zero;
+    for (int g = 0; g < ngroup; g++) {
+        const int rows = 1 + below(seed, most), cols = 1 + below(seed, most), row = below(seed, rows), col = below(seed, cols);
+        const int side = 1 + below(seed, most), wide = 1 + below(seed, most);
+        const int64_t nwork = (int64_t)side * wide;
+        expect_ok(kl_batch_open_group(b, y, (int64_t)rows * cols, &err), err);
+        expect_ok(kl_batch_reserve(b, 64, &err), err);
+        if (!zero) *kl_batch_push(b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_Y, .m = rows, .n = cols, .ldc = rows, .c = y, .alpha = 0.5};
+        if (wild) *kl_batch_push(b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = (int)nwork, .n = 1, .ldc = (int)nwork, .alpha = 0.25};
+        int filled = wild;
+        for (int q = 2 + below(seed, 10); q > 0; q--) {
+            const int part = below(seed, 4); /* which block of the segment: rows and columns are cut once */
+            const int r0 = part & 1 ? row : 0, c0 = part & 2 ? col : 0, m = part & 1 ? rows - row : below(seed, 2) ? rows : row,
+                      n = part & 2 ? cols - col : below(seed, 2) ? cols : col;
+            kl_rec r = {.kind = (uint8_t)below(seed, 3), .ta = (uint8_t)below(seed, 2), .tb = (uint8_t)below(seed, 2), .beta = 1, .at_c = KL_AT_Y, .m = m, .n = n,
+                        .ldc = rows, .c = y + r0 + (int64_t)c0 * rows, .alpha = below(seed, 3) ? kl_test_uniform(seed) : below(seed, 9) - 4.0};
+            if (below(seed, 3) == 0) { /* an intermediate */
+                r.at_c = KL_AT_WORK, r.m = side, r.n = wide, r.ldc = side, r.c = 0;
+                r.beta = wild ? (uint8_t)below(seed, 2) : 0;
+                if (wild && below(seed, 2)) r.m = 1 + below(seed, side), r.n = 1;
+                else filled = 1;
+            } else if (r.kind == KL_REC_FILL && below(seed, 2)) { /* a diagonal */
+                r.n = rows < cols ? rows : cols, r.m = 1, r.ldc = rows + 1, r.c = y;
+            }
+            if (wild && below(seed, 4) == 0) r.beta = 0;
+            const int64_t readable = filled && r.at_c == KL_AT_Y ? nwork : 0;
+            if (r.kind == KL_REC_GEMM) {
+                r.k = below(seed, most);
+                const place a = operand(seed, room, r.ta ? r.k : r.m, r.ta ? r.m : r.k, readable), c = operand(seed, room, r.tb ? r.n : r.k, r.tb ? r.k : r.n, readable);
+                r.at_a = a.at, r.a = a.off, r.lda = a.ld, r.at_b = c.at, r.b = c.off, r.ldb = c.ld;
+            } else if (r.kind == KL_REC_ADD) {
+                const place a = operand(seed, room, r.ta ? r.n : r.m, r.ta ? r.m : r.n, readable);
+                r.at_a = a.at, r.a = a.off, r.lda = a.ld;
+            }
+            *kl_batch_push(b) = r;
+            if (!wild && r.at_c == KL_AT_WORK && r.kind != KL_REC_FILL && below(seed, 2)) { /* a second part on top */
+                r.kind = KL_REC_FILL, r.beta = 1, r.m = 1 + below(seed, side), r.c = below(seed, side - r.m + 1);
+                *kl_batch_push(b) = r;
+            }
+        }
+        kl_batch_close_group(b, nwork);
+        y += (int64_t)rows * cols + (below(seed, 4) == 0 ? 3 : 0); /* a hole, to be left alone */
+    }
+    b->ny = y;
+    b->nx = room;
+    expect_ok(kl_batch_close(b, &err), err);
+}
+
+/* The list on the host and on ex; y full of NaN before. Returns launches. */
+static int compare(kl_exec *host, kl_exec *ex, kl_batch *b, int64_t room, int shift, double scale)
+{
+    kl_err err = {""};
+    double *y[2];
+    kl_batch_plan plan = {0};
+    for (int k = 0; k < 2; k++) {
+        kl_exec *const e = k ? ex : host;
+        both x = make(e, room, k ? shift : 0, 1), left = make(e, room, 0, 2), right = make(e, room, 1, 3), out = make(e, b->ny, k ? shift : 0, 0);
+        b->base[KL_AT_LEFT] = left.dev;
+        b->base[KL_AT_RIGHT] = right.dev;
+        expect_ok(e->vt.batch_prepare(e, b, &err), err);
+        for (int twice = 0; twice < 2; twice++) expect_ok(e->vt.batch_apply(e, b, x.dev, out.dev, &err), err);
+        e->vt.batch_explain(e, b, &plan);
+        e->vt.batch_release(e, b);
+        fetch(e, &out);
+        y[k] = kl_test_guarded(b->ny);
+        memcpy(y[k], out.host, (size_t)b->ny * sizeof(double));
+        drop(e, &x), drop(e, &left), drop(e, &right), drop(e, &out);
+    }
+    for (int64_t i = 0; i < b->ny; i++) {
+        if (isnan(y[0][i]) && isnan(y[1][i])) continue;
+        expect_near(y[1][i], y[0][i], scale * 1e-14 * (1 + fabs(y[0][i])));
+    }
+    kl_test_free(y[0]), kl_test_free(y[1]);
+    return plan.nlaunch;
+}
+
+static void test_lists(void **state)
+{
+    fixture *const f = *state;
+    const int rounds = KL_OFFLOAD_BARE ? 600 : 300;
+    for (int round = 0; round < rounds; round++) {
+        uint64_t seed = (uint64_t)round;
+        const int most = round % 10 == 0 ? 200 : 1 + round % 60, wild = round % 3 == 0, zero = round % 2;
+        const int64_t room = (int64_t)(most + 3) * (most + 3) + 7;
+        kl_batch b;
+        kl_batch_init(&b);
+        kl_test_case("round %d most=%d wild=%d zero=%d", round, most, wild, zero);
+        random_list(&b, room, 1 + below(&seed, 20), most, wild, zero, &seed);
+        for (int plain = 0; plain < 2; plain++) compare(f->host, f->ex[plain], &b, room, round & 1, 30.0 * most);
+        kl_batch_clear(&b);
+    }
+}
+
+/* Shapes at the edges of tiles, every transpose, odd and even leading dimensions, k from nothing to several stages, coefficients far apart. */
+static void test_shapes(void **state)
+{
+    fixture *const f = *state;
+    static const int side[] = {1, 8, 15, 16, 17, 31, 33, 64, 97, 128, 129, 193, 597}, depth[] = {0, 1, 7, 8, 9, 15, 16, 17, 31, 48, 65, 597};
+    kl_err err = {""};
+    for (int q = 0; q < 13 * 12 * 4; q++) {
+        const int m = side[q % 13], n = side[(q * 5 + 3) % 13], k = depth[q / 13 % 12], ta = q / 156 & 1, tb = q / 312 & 1;
+        const int64_t room = 600 * 601;
+        kl_batch b;
+        kl_batch_init(&b);
+        kl_test_case("m=%d n=%d k=%d ta=%d tb=%d", m, n, k, ta, tb);
+        for (int g = 0; g < 2; g++) {
+            const int ldc = m;
+            expect_ok(kl_batch_open_group(&b, (int64_t)g * m * n, (int64_t)m * n, &err), err);
+            expect_ok(kl_batch_reserve(&b, 4, &err), err);
+            for (int r = 0; r < 4; r++) {
+                const int t = ta ^ (r == 1), u = tb ^ (r == 2), kk = r == 3 ? (k + 3) % 600 : k;
+                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)t, .tb = (uint8_t)u, .beta = (uint8_t)(r > 0), .at_a = KL_AT_LEFT, .at_b = KL_AT_RIGHT,
+                                              .at_c = KL_AT_Y, .m = m, .n = n, .k = kk, .lda = (t ? kk : m) + (g ? 1 : (t ? kk : m) % 2) + (t && kk == 0),
+                                              .ldb = (u ? n : kk) + (g ? 0 : (u ? n : kk) % 2) + (!u && kk == 0), .ldc = ldc, .a = g, .b = 2 * r,
+                                              .c = (int64_t)g * m * n, .alpha = r == 0 ? 1.0 : r == 1 ? -0.3 : r == 2 && g ? 1e-150 : 7.0};
+            }
+            kl_batch_close_group(&b, 0);
+        }
+        b.nx = room, b.ny = 2 * (int64_t)m * n;
+        expect_ok(kl_batch_close(&b, &err), err);
+        for (int plain = 0; plain < 2; plain++) expect_true(compare(f->host, f->ex[plain], &b, room, 0, 4.0 * (k + 4)) <= 2);
+        kl_batch_clear(&b);
+    }
+}
+
+/* ---- the program's own lists ---- */
+
+/* Every model that is built in, and both strategies: the ground state on the device beside the host's. The rule for equal: 1e-10 relative. */
+static void test_ground(void **state)
+{
+    fixture *const f = *state;
+    static const struct {
+        const char *model, *variant, *lattice, *sets, *charge;
+    } cases[] = {
+        {"heisenberg", "S=1/2", "chain:10", NULL, "Sz=0"},
+        {"heisenberg", "S=1", "chain:6", NULL, "Sz=0"},
+        {"heisenberg", "S=1/2", "ladder:4x2", "h=normal(0,1)", "Sz=0"},
+        {"hubbard", "F=1/2", "chain:6", "U=4", "N_up=3 N_dn=3"},
+        {"hubbard", "F=1/2", "ladder:3x2", "U=2 mu=normal(0,1)", "N_up=3 N_dn=2"},
+    };
+    for (size_t k = 0; k < 2 * sizeof cases / sizeof *cases; k++) {
+        core_job j;
+        core_open(&j, core_model(cases[k / 2].model, cases[k / 2].variant), cases[k / 2].lattice, NULL, cases[k / 2].sets);
+        const kl_qn target = core_charge(j.model, cases[k / 2].charge);
+        double energy[3];
+        kl_exec *const own = j.ex, *const run[3] = {own, f->ex[0], f->ex[1]};
+        for (int w = 0; w < 3; w++) {
+            core_run r = core_auto(1e-11, target, 1, k % 2 ? KL_STRATEGY_L11R : KL_STRATEGY_LR);
+            j.ex = run[w];
+            core_go(&j, &r);
+            energy[w] = r.res.energy[0];
+            core_drop(&r);
+        }
+        j.ex = own;
+        for (int w = 1; w < 3; w++) expect_near(energy[w], energy[0], 1e-10 * fabs(energy[0]));
+        core_close(&j);
+    }
+}
+
+/* Lists of the middle superblock: launches of one H x, and its result. */
+static void test_superblock(void **state)
+{
+    fixture *const f = *state;
+    kl_err err = {""};
+    for (int k = 0; k < 4; k++) {
+        core_job j;
+        core_open_random(&j, core_model(k < 2 ? "heisenberg" : "hubbard", k < 2 ? "S=1/2" : "F=1/2"), k < 2 ? "ladder:6x2" : "chain:8", NULL, (uint64_t)k + 1);
+        double *y[3] = {NULL, NULL, NULL};
+        int64_t n = 0;
+        for (int w = 0; w < 3; w++) {
+            kl_exec *const ex = w == 0 ? f->host : f->ex[w - 1];
+            kl_engine *e = NULL;
+            kl_bigop *l = NULL, *r = NULL;
+            kl_superblock *s = NULL;
+            const int strategy = k % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R;
+            const kl_qn target = k < 2 ? kl_qn_zero() : core_charge(j.model, "N_up=4 N_dn=4");
+            expect_ok(kl_engine_create(j.terms, ex, target, 1, strategy, KL_SOLVER_DAVIDSON, 0, 1, &e, &err), err);
+            expect_ok(kl_engine_start(e, 40, NULL, &err), err);
+            kl_trunc_opts o = {.m = 40, .nstate = 1, .noise = 1e-4};
+            kl_trunc_info info;
+            const kl_solve_opts so = {.tol = 1e-2, .max_apply = 3};
+            double energy[KL_MAX_ROOT];
+            kl_eig_stats stats;
+            while (e->centre < e->nsite / 2 - 1) {
+                expect_ok(kl_engine_solve(e, &so, energy, &stats, &err), err);
+                expect_ok(kl_engine_move(e, 1, &o, &info, &err), err);
+            }
+            const int c = e->centre;
+            expect_ok(kl_bigop_create(e->left_block[c], e->row, c, &l, &err), err);
+            expect_ok(kl_bigop_create(e->right_block[c + 2], e->col, c + 1, &r, &err), err);
+            if (strategy == KL_STRATEGY_LR) {
+                expect_ok(kl_bigop_make_dense(l, &err), err);
+                expect_ok(kl_bigop_make_dense(r, &err), err);
+            }
+            expect_ok(kl_superblock_create(ex, l, r, target, &s, &err), err);
+            kl_batch_plan plan;
+            ex->vt.batch_explain(ex, &s->batch, &plan);
+            kl_test_case("superblock %d run %d: %d launches, %lld groups in order, %d rounds", k, w, plan.nlaunch, (long long)plan.nsequential, plan.nround);
+            expect_true(plan.nlaunch <= 12 && plan.nsequential == 0);
+            n = s->layout.n;
+            /* Bases of two runs agree to signs at best: what they share is compared, <psi|H|psi> and the sum of the diagonal. */
+            double xx, xy, trace;
+            kl_dptr hx = {0}, one = {0};
+            expect_ok(ex->vt.alloc(ex, n, &hx, &err), err);
+            expect_ok(ex->vt.alloc(ex, n, &one, &err), err);
+            ex->vt.fill(ex, n, 1.0, one);
+            expect_ok(s->op.apply(&s->op, 1, e->psi, n, hx, n, &err), err);
+            ex->vt.dots(ex, n, 1, e->psi, n, e->psi, &xx);
+            ex->vt.dots(ex, n, 1, e->psi, n, hx, &xy);
+            ex->vt.dots(ex, n, 1, s->diagonal, n, one, &trace);
+            y[w] = kl_test_guarded(2);
+            y[w][0] = xy / xx, y[w][1] = trace / (double)n;
+            ex->vt.release(ex, &hx);
+            ex->vt.release(ex, &one);
+            kl_superblock_destroy(&s);
+            kl_bigop_destroy(&l);
+            kl_bigop_destroy(&r);
+            kl_engine_destroy(&e);
+        }
+        kl_test_case("superblock %d dim=%lld", k, (long long)n);
+        for (int w = 1; w < 3; w++) {
+            expect_near(y[w][0], y[0][0], 1e-6 * (1 + fabs(y[0][0])));
+            expect_near(y[w][1], y[0][1], 1e-6 * (1 + fabs(y[0][1])));
+        }
+        for (int w = 0; w < 3; w++) kl_test_free(y[w]);
+        core_close(&j);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_open),   cmocka_unit_test(test_streams),    cmocka_unit_test(test_tall),   cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_shapes), cmocka_unit_test(test_superblock), cmocka_unit_test(test_ground),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
