@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "bench_ci.h"
 #include "edrun.h"
 #include "blas.h"
 #include "config.h"
@@ -32,6 +33,7 @@ static const char usage[] =
     "    --beside COMMAND        runs COMMAND in the same minute (no model: one for each case, in order) and reads lines with\n"
     "                            'rel.err X ... cpu S' from it\n"
     "  ed MODEL ...              the options of `kronlat ed': products with H by each instruction set, and the lowest energy from nothing\n"
+    "  ci [FILE ...]             sparse formats and configuration interaction; `kronlat bench ci --help' tells more\n"
     "  hx MODEL ...              one H x at the middle bond, strategies lr and l11r, 1 and --threads threads; m from --m\n"
     "Example: kronlat bench dmrg hubbard --sites 100 -p U=8 --charge N_up=50 --charge N_dn=50 --accuracy 1e-8 --exact -32.545776173090661\n";
 
@@ -380,6 +382,7 @@ static kl_status run(int argc, char **argv, kl_err *err)
     if (!strcmp(what, "gemm") && argc == 2) return bench_gemm(err);
     if (!strcmp(what, "gemm")) return kl_fail(err, KL_EINPUT, "bench gemm takes no arguments; seen '%s'", argv[2]);
     argv++, argc--;
+    if (!strcmp(what, "ci")) return kl_bench_ci(argc, argv, err);
     KL_TRY(own_options(&argc, argv, &exact, &nbeside, command, MOST_BESIDE, err));
     if (!strcmp(what, "dmrg") && argc > 1) return bench_dmrg_one(argc, argv, exact, command[0], err);
     if (!strcmp(what, "hx")) {
@@ -388,7 +391,7 @@ static kl_status run(int argc, char **argv, kl_err *err)
         return bench_hx(argc, argv, err);
     }
     if (!strcmp(what, "ed")) return kl_edrun_bench(argc, argv, err);
-    if (strcmp(what, "dmrg")) return kl_fail(err, KL_EINPUT, "bench: '%s' is not one of gemm, dmrg, hx, ed", what);
+    if (strcmp(what, "dmrg")) return kl_fail(err, KL_EINPUT, "bench: '%s' is not one of gemm, dmrg, hx, ed, ci", what);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *words[12];
         int n = 0;

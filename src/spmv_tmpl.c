@@ -25,7 +25,10 @@ typedef uint32_t column;
 #define CLONED
 #endif
 
-enum { MAX_HEIGHT = 64 }; /* rows of a slice that are summed side by side */
+enum {
+    MAX_HEIGHT = 512, /* sums that are kept side by side */
+    FEW = 4           /* rows that several vectors take at a time */
+};
 
 /* sum[nv] += a run of one row. nv is a constant at every call. */
 static inline __attribute__((always_inline)) void run(int64_t n, const double *value, const column *col, int nv, const double *x, double *sum)
@@ -76,25 +79,40 @@ static inline __attribute__((always_inline)) void rows(const kl_spmat *m, int64_
     }
 }
 
-/* Rows side by side, `step` apart in the arrays: place k of row r is k * step + r. ELL reads columns of all rows, a slice its own. */
+/* Rows side by side, `step` apart in the arrays: place k of row r is k * step + r. ELL reads columns of all rows, a slice its own.
+   One vector: all rows of the group go along place by place. Several: a few rows at a time, whose sums stay in registers. */
+static inline __attribute__((always_inline)) void few_rows(int nrow, int64_t width, int64_t step, const double *value, const column *col, int nv,
+                                                           const double *x, double *sum)
+{
+    double s[FEW * KL_SPMV_MAX_VEC];
+    for (int k = 0; k < nrow * nv; k++) s[k] = 0;
+    for (int64_t k = 0; k < width; k++)
+        for (int r = 0; r < nrow; r++) {
+            const double a = value[k * step + r];
+            const double *const xk = x + (int64_t)col[k * step + r] * nv;
+            for (int v = 0; v < nv; v++) s[r * nv + v] += a * xk[v];
+        }
+    for (int k = 0; k < nrow * nv; k++) sum[k] = s[k];
+}
+
 static inline __attribute__((always_inline)) void side_by_side(const kl_spmat *m, int64_t first_row, int nrow, int64_t width, int64_t place, int64_t step,
                                                                int nv, const double *x, double *y)
 {
     const column *const col = (const column *)m->column + place;
     const double *const value = m->value + place;
-    double sum[MAX_HEIGHT * KL_SPMV_MAX_VEC];
-    for (int r = 0; r < nrow * nv; r++) sum[r] = 0;
-    const int group = nv == 1 ? nrow : 1;
-    for (int64_t k = 0; k < width; k++) {
-        const double *const a = value + k * step;
-        const column *const c = col + k * step;
-        if (group > 1) {
+    double sum[MAX_HEIGHT];
+    if (nv == 1) {
+        for (int r = 0; r < nrow; r++) sum[r] = 0;
+        for (int64_t k = 0; k < width; k++) {
+            const double *const a = value + k * step;
+            const column *const c = col + k * step;
 #pragma omp simd
             for (int r = 0; r < nrow; r++) sum[r] += a[r] * x[c[r]];
-        } else {
-            for (int r = 0; r < nrow; r++)
-                for (int v = 0; v < nv; v++) sum[r * nv + v] += a[r] * x[(int64_t)c[r] * nv + v];
         }
+    } else {
+        int r = 0;
+        for (; r + FEW <= nrow; r += FEW) few_rows(FEW, width, step, value + r, col + r, nv, x, sum + r * nv);
+        for (; r < nrow; r++) few_rows(1, width, step, value + r, col + r, nv, x, sum + r * nv);
     }
     for (int r = 0; r < nrow; r++) {
         const int64_t row = m->order != NULL ? (int64_t)m->order[first_row + r] : first_row + r;
@@ -121,17 +139,19 @@ static inline __attribute__((always_inline)) void all(const kl_spmat *m, int64_t
         return;
     }
     if (m->format == KL_SP_ELL || m->format == KL_SP_ELLR) {
-        for (int64_t i = from; i < to; i += MAX_HEIGHT) {
-            const int n = to - i < MAX_HEIGHT ? (int)(to - i) : MAX_HEIGHT;
+        const int most = MAX_HEIGHT / nv;
+        for (int64_t i = from; i < to; i += most) {
+            const int n = to - i < most ? (int)(to - i) : most;
             side_by_side(m, i, n, longest_of(m, i, n, m->width), i, m->nrow, nv, x, y);
         }
         return;
     }
     for (int64_t s = from; s < to; s++) {
         const int64_t place = kl_sp_offset(m, m->slice_off, s), width = (kl_sp_offset(m, m->slice_off, s + 1) - place) / m->height;
-        for (int64_t r = 0; r < m->height && s * m->height + r < m->nrow; r += MAX_HEIGHT) {
+        const int64_t most = MAX_HEIGHT / nv;
+        for (int64_t r = 0; r < m->height && s * m->height + r < m->nrow; r += most) {
             const int64_t row = s * m->height + r;
-            int64_t n = m->height - r < MAX_HEIGHT ? m->height - r : MAX_HEIGHT;
+            int64_t n = m->height - r < most ? m->height - r : most;
             if (row + n > m->nrow) n = m->nrow - row;
             side_by_side(m, row, (int)n, longest_of(m, row, (int)n, width), place + r, m->height, nv, x, y);
         }
