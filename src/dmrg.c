@@ -233,7 +233,8 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     for (int k = o->ndone;; k++) {
         const stage g = o->nsweep ? given_stage(&r, k) : next_stage(&r, accuracy, m_cap);
         KL_TRY(sweep(&r, &g, err));
-        res->error_estimate = estimate(res, &res->energy_extrapolated);
+        /* the eigensolver's own residual leaves residual^2 / gap, however little the sweeps still change */
+        res->error_estimate = fmax(estimate(res, &res->energy_extrapolated), g.tol * g.tol / (GAP * r.unit));
         const kl_dmrg_row *const row = &res->row[res->nrow - 1];
         if (r.interrupted) res->stop = KL_STOP_INTERRUPTED, last = 1;
         else if (o->nsweep) last = k + 1 >= o->nsweep, res->stop = KL_STOP_SCHEDULE;
