@@ -76,7 +76,7 @@ static int kept(int limit, int nwant, int *nritz)
 static int spare_columns(const kl_eig_opts *opts, int64_t n)
 {
     const int limit = basis_limit(opts, n);
-    int ritz, most = 3;
+    int ritz, most = opts->nroot > 3 ? opts->nroot : 3; /* a collapse passes all roots through them, also where the basis is the space */
     for (int nwant = opts->nroot; nwant <= opts->nroot + 1 && limit < n; nwant++) {
         const int total = kept(limit, nwant, &ritz);
         if (total > most) most = total;
