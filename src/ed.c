@@ -270,9 +270,9 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
         if (n == 1) KL_TRY(kl_ed_random(ed, opts->seed, x, err));
     }
     if (!(scale > 0.0)) scale = 1.0;
-    /* An energy is wrong by residual^2 / gap; the gap may be small, so the residual goes some way further than the square root. */
+    /* An energy is wrong by residual^2 / gap at most. */
     kl_eig_opts o = {.nroot = n, .max_basis = opts->max_basis, .max_apply = opts->max_apply, .seed = opts->seed,
-                     .tol = fmax(0.03 * sqrt(opts->accuracy) * scale * 1e-2, 64 * DBL_EPSILON * scale)};
+                     .tol = fmax(0.02 * sqrt(opts->accuracy) * scale, 64 * DBL_EPSILON * scale)};
     if (o.tol < opts->accuracy * scale) o.tol = opts->accuracy * scale;
     if (r->solver == KL_ED_LOBPCG) {
         KL_TRY(kl_lobpcg_solve(&ed->op, &o, r->nstate, x, ld, energy, &stats, err));

@@ -140,11 +140,219 @@ static void test_matrix_own(void **state)
     for (int k = 0; k < core_nmodel; k++) every_lattice(core_models[k]);
 }
 
+/* Lowest energies of a sector against the oracle, by every solver; and those of DMRG with nothing truncated. */
+static void every_solver(const core_job *j, const oracle *o, kl_qn q, uint64_t seed)
+{
+    kl_err err = {""};
+    int charge[KL_MAX_CHARGE] = {0};
+    double w[6], size = 1;
+    for (int c = 0; c < j->model->ncharge; c++) charge[c] = q.v[c];
+    const int have = oracle_energies(o, charge, 6, w, NULL);
+    for (int k = 0; k < have; k++) size = fmax(size, fabs(w[k]));
+    kl_ed *ed = NULL;
+    expect_ok(kl_ed_create(j->terms, q, KL_HALVES_AUTO, j->ex, &ed, &err), err);
+    char text[128];
+    for (int solver = KL_ED_AUTO; solver <= KL_ED_FULL; solver++)
+        for (int nstate = 1; nstate <= 3; nstate += 2) {
+            kl_test_case("%s, %s, solver %s, %d states of %lld", j->name, kl_qn_print(j->model, q, text, sizeof text), kl_ed_solver_name[solver], nstate,
+                         (long long)ed->space->dim);
+            const kl_ed_opts opts = {.solver = (kl_ed_solver)solver, .nstate = nstate, .accuracy = 1e-11, .seed = kl_test_bits(&seed) % 1000};
+            kl_ed_result r;
+            kl_dptr x = {0};
+            int64_t ld = 0;
+            expect_ok(kl_ed_run(ed, &opts, nstate == 1 && seed % 2 ? NULL : &x, &ld, &r, &err), err);
+            expect_eq(r.nstate, nstate < ed->space->dim ? nstate : ed->space->dim);
+            expect_true(r.stop == KL_ED_CONVERGED || r.stop == KL_ED_STAGNATED);
+            for (int k = 0; k < r.nstate && k < have; k++) expect_near(r.energy[k], w[k], 1e-10 * size);
+            for (int k = 0; k < r.nstate && x.addr; k++) { /* they are what they say */
+                kl_dptr y;
+                double e, norm, left;
+                expect_ok(j->ex->vt.alloc(j->ex, ed->op.n, &y, &err), err);
+                const kl_dptr xk = kl_dptr_at(x, k * ld);
+                expect_ok(ed->op.apply_dot(&ed->op, xk, y, &e, &err), err);
+                j->ex->vt.dots(j->ex, ed->op.n, 1, xk, ld, xk, &norm);
+                expect_near(norm, 1, 1e-12);
+                j->ex->vt.axpby(j->ex, ed->op.n, -e, xk, 1, y);
+                j->ex->vt.dots(j->ex, ed->op.n, 1, y, ld, y, &left);
+                expect_near(e, r.energy[k], 1e-10 * size);
+                expect_true(sqrt(left) <= 1e-4 * size);
+                j->ex->vt.release(j->ex, &y);
+            }
+            if (x.addr) j->ex->vt.release(j->ex, &x);
+            kl_ed_result_clear(&r);
+        }
+    kl_ed_destroy(&ed);
+    core_run run = core_exact(4096, q, 1, KL_STRATEGY_AUTO);
+    core_go(j, &run);
+    expect_near(run.res.energy[0], w[0], 1e-11 * size);
+    core_drop(&run);
+}
+
+static void test_energies(void **state)
+{
+    (void)state;
+    static const char *const few[] = {"chain:4", "ring:6", "ladder:3x2", "square:2x3"};
+    for (int m = 0; m < kl_models_nbuiltin; m++) {
+        uint64_t seed = kl_models_builtin[m]->hash + 5;
+        for (size_t l = 0; l < sizeof few / sizeof *few; l++) {
+            if (!core_dim(kl_models_builtin[m], few[l], 5000)) continue;
+            core_job j;
+            core_open_random(&j, kl_models_builtin[m], few[l], NULL, kl_test_bits(&seed) % 1000000);
+            oracle *o = oracle_create(j.model, j.lat, j.par);
+            kl_err err = {""};
+            kl_qn *q = NULL;
+            int64_t nq = 0;
+            expect_ok(kl_dmrg_sectors(j.terms, &q, &nq, &err), err);
+            every_solver(&j, o, q[nq / 2], kl_test_bits(&seed));
+            every_solver(&j, o, q[nq / 3], kl_test_bits(&seed));
+            kl_free(&q);
+            oracle_destroy(&o);
+            core_close(&j);
+        }
+    }
+    core_no_memory();
+}
+
+typedef struct known {
+    const char *model, *variant, *lattice, *sets;
+    int charge[4];
+    double energy, relative;
+} known;
+
+static void one_known(const known *k, kl_ed_solver solver)
+{
+    kl_err err = {""};
+    core_job j;
+    kl_qn q = {{0}};
+    core_open(&j, core_model(k->model, k->variant), k->lattice, NULL, k->sets);
+    for (int c = 0; c < j.model->ncharge; c++) q.v[c] = (int16_t)k->charge[c];
+    kl_ed *ed = NULL;
+    expect_ok(kl_ed_create(j.terms, q, KL_HALVES_AUTO, j.ex, &ed, &err), err);
+    const kl_ed_opts opts = {.solver = solver, .nstate = 1, .accuracy = 2e-11, .seed = 3};
+    kl_ed_result r;
+    expect_ok(kl_ed_run(ed, &opts, NULL, NULL, &r, &err), err);
+    kl_test_case("%s by %s: %d products", j.name, kl_ed_solver_name[solver], r.napply);
+    expect_near(r.energy[0], k->energy, k->relative * fabs(k->energy));
+    expect_eq(r.stop, KL_ED_CONVERGED);
+    kl_ed_result_clear(&r);
+    kl_ed_destroy(&ed);
+    core_close(&j);
+}
+
+static void test_known(void **state)
+{
+    (void)state;
+    static const known list[] = {
+        {"heisenberg", "S=1/2", "chain:16", "J=1", {0}, -6.911737145575103, 1e-10},
+        {"heisenberg", "S=1/2", "chain:20", "J=1", {0}, -8.682473334398966, 1e-10},
+        {"heisenberg", "S=1/2", "torus:4x4", "J=1", {0}, -0.701780200 * 16, 1e-9},
+        {"hubbard", "F=1/2", "chain:8", "U=2", {4, 4}, -6.225634144681335, 1e-10},
+        {"hubbard", "F=1/2", "ring:6", "U=4", {3, 3}, -3.668706178873, 1e-10},
+        {"hubbard", "F=1/2", "ring:8", "U=4", {4, 4}, -4.603526299989, 1e-10},
+        {"hubbard", "F=1/2", "ring:10", "U=8", {5, 5}, -3.314996729088, 1e-10},
+        {"hubbard", "F=1/2", "ring:12", "U=4", {6, 6}, -6.920353562419, 1e-10},
+        {"hubbard", "F=1/2", "ladder:6x2", "U=4", {6, 6}, -7.846350569211074, 1e-10},
+        {"hubbard", "F=1/2", "ladder:6x2", "U=8", {6, 6}, -4.730255555119437, 1e-10},
+        {"hubbard", "F=1/2", "cylinder:3x4", "U=4", {6, 6}, -9.205275862050465, 1e-10},
+        {"hubbard", "F=1/2", "cylinder:3x4", "U=8", {6, 6}, -5.553744712541735, 1e-10},
+        {"hubbard", "F=3/2", "chain:4", "U=2", {1, 1, 1, 1}, -3.968701041177016, 1e-10},
+        {"hubbard", "F=3/2", "chain:4", "U=4", {1, 1, 1, 1}, -2.627427009300165, 1e-10},
+        {"hubbard", "F=3/2", "chain:4", "U=8", {1, 1, 1, 1}, -1.452047576001611, 1e-10},
+        {"hubbard", "F=3/2", "chain:8", "U=4", {2, 2, 2, 2}, -5.845687533207021, 1e-10},
+    };
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) one_known(&list[k], KL_ED_LANCZOS);
+    one_known(&list[0], KL_ED_LOBPCG);
+    one_known(&list[6], KL_ED_LOBPCG);
+    one_known(&list[5], KL_ED_DAVIDSON);
+    core_no_memory();
+}
+
+/* Places of sectors that no vector is made of: half-filled Hubbard on 18 and 20 sites, with 2.4 and 34 thousand million states. */
+static void test_large(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *lattice;
+        int n;
+        int64_t dim;
+    } list[] = {{"square:6x3", 9, INT64_C(2363904400)}, {"square:5x4", 10, INT64_C(34134779536)}};
+    for (size_t c = 0; c < 2; c++)
+        for (int form = KL_HALVES_SITES; form <= KL_HALVES_FLAVOURS; form++) {
+            kl_err err = {""};
+            core_job j;
+            core_open(&j, core_model("hubbard", "F=1/2"), list[c].lattice, NULL, "U=4");
+            kl_test_case("%s form %d", j.name, form);
+            const kl_qn q = {{(int16_t)list[c].n, (int16_t)list[c].n}};
+            kl_halves_size size;
+            expect_ok(kl_halves_measure(j.terms, q, (kl_halves_form)form, &size, &err), err);
+            expect_true(size.dim == (double)list[c].dim);
+            if (form == KL_HALVES_SITES && c == 1) { /* 2 million states a half: the sizes are enough */
+                core_close(&j);
+                continue;
+            }
+            kl_halves *h = NULL;
+            expect_ok(kl_halves_create(j.terms, q, (kl_halves_form)form, &h, &err), err);
+            expect_eq(h->dim, list[c].dim);
+            expect_true(h->n >= h->dim && size.n == (double)h->n);
+            uint64_t seed = 4;
+            int64_t beyond = 0;
+            for (int k = 0; k < 20000; k++) {
+                int s[64];
+                const int64_t i = (int64_t)(kl_test_bits(&seed) % (uint64_t)h->n);
+                if (!kl_halves_unrank(h, i, s)) continue;
+                expect_eq(kl_halves_rank(h, s, NULL), i);
+                beyond += i > INT32_MAX;
+                s[k % h->nsite] = (s[k % h->nsite] + 1) % 4; /* another sector */
+                expect_eq(kl_halves_rank(h, s, NULL), -1);
+            }
+            expect_true(beyond > 1000);
+            expect_eq(kl_halves_unrank(h, h->n, (int[64]){0}), 0);
+            expect_eq(kl_halves_unrank(h, -1, (int[64]){0}), 0);
+            kl_halves_destroy(&h);
+            core_close(&j);
+        }
+    core_no_memory();
+}
+
+/* Bad input is told in one line, and the k-th allocation may fail. */
+static void test_refusals(void **state)
+{
+    (void)state;
+    kl_err err = {""};
+    core_job j;
+    kl_ed *ed = NULL;
+    core_open(&j, core_model("heisenberg", "S=1/2"), "chain:6", NULL, NULL);
+    expect_refused(kl_ed_create(j.terms, (kl_qn){{8}}, KL_HALVES_AUTO, j.ex, &ed, &err), KL_EINPUT, err, "empty");
+    expect_refused(kl_ed_create(j.terms, (kl_qn){{0}}, KL_HALVES_FLAVOURS, j.ex, &ed, &err), KL_EINPUT, err, "flavours");
+    expect_ok(kl_ed_create(j.terms, (kl_qn){{0}}, KL_HALVES_AUTO, j.ex, &ed, &err), err);
+    kl_ed_result r;
+    expect_refused(kl_ed_run(ed, &(kl_ed_opts){.nstate = 17}, NULL, NULL, &r, &err), KL_EINPUT, err, "16");
+    kl_ed_destroy(&ed);
+    for (int64_t k = 1;; k++) {
+        kl_mem_fail_after(k);
+        kl_status st = kl_ed_create(j.terms, (kl_qn){{0}}, KL_HALVES_AUTO, j.ex, &ed, &err);
+        if (st == KL_OK) st = kl_ed_run(ed, &(kl_ed_opts){.nstate = 2, .solver = k % 2 ? KL_ED_LOBPCG : KL_ED_FULL}, NULL, NULL, &r, &err);
+        if (st == KL_OK) kl_ed_result_clear(&r);
+        kl_mem_fail_after(0);
+        kl_ed_destroy(&ed);
+        if (st == KL_OK) break;
+        kl_ed_result_clear(&r);
+        expect_eq(st, KL_ENOMEM);
+        expect_true(k < 10000);
+    }
+    core_close(&j);
+    core_no_memory();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_matrix_shipped),
         cmocka_unit_test(test_matrix_own),
+        cmocka_unit_test(test_energies),
+        cmocka_unit_test(test_known),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
