@@ -33,6 +33,7 @@ typedef struct solver {
     int np, pcol[KL_MAX_ROOT];    /* columns of P in use */
     double theta[KL_MAX_ROOT], residual[KL_MAX_ROOT];
     double norm_h;
+    double unit;                  /* W holds residuals in this unit, so that squares of theirs neither vanish nor overflow */
     double *sa, *sb, *y, *work, *lambda, *c; /* small matrices [MOST][MOST], host */
     double *coef, *dots;
     int (*pair)[2];
@@ -166,8 +167,8 @@ static void update(solver *s, int k, const kl_dptr *v, const kl_dptr *av, int wi
         for (int i = 0; i < k; i++) {
             const double c = s->c[i + b * k];
             cx[i] = cax[k + i] = c;
-            cw[k + i] = c;
-            cw[i] = -s->theta[b] * c;
+            cw[k + i] = c / s->unit;
+            cw[i] = -s->theta[b] / s->unit * c;
         }
         nout += 3;
         if (with_p && s->residual[b] > 0.0) { /* the part of the step that is not x */
@@ -181,7 +182,7 @@ static void update(solver *s, int k, const kl_dptr *v, const kl_dptr *av, int wi
     double dots[2 * KL_MAX_ROOT];
     fuse(s, nin, in, nout, out, s->coef, np, (const int(*)[2])pair, dots);
     for (int b = 0; b < nb; b++) {
-        s->residual[b] = sqrt(dots[2 * b]);
+        s->residual[b] = sqrt(dots[2 * b]) * s->unit;
         xx[b] = dots[2 * b + 1];
     }
 }
@@ -208,6 +209,7 @@ static kl_status refresh(solver *s, kl_err *err)
     int rank;
     KL_TRY(rayleigh_ritz(s, nb, &rank, err));
     if (rank < nb) KL_TRY(kl_fail(err, KL_ENOCONV, "LOBPCG: %d orthonormal vectors have only %d directions; H is not what it was a moment ago", nb, rank));
+    if (s->unit == 0.0) s->unit = s->norm_h > 0.0 ? ldexp(1.0, ilogb(s->norm_h)) : 1.0;
     update(s, nb, v, av, 0, xx);
     s->np = 0;
 out:
