@@ -230,11 +230,12 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     if (*state && !o->ndone) r.m_start = widest(*state);
     KL_TRY(*state ? kl_engine_resume_take(r.e, state, err) : kl_engine_start(r.e, o->nsweep && o->sweep[0].m < M_FIRST ? o->sweep[0].m : M_FIRST, o->start, err));
     int last = 0;
+    double left_by_solver = 0; /* residual^2 / gap of the last sweep */
     for (int k = o->ndone;; k++) {
         const stage g = o->nsweep ? given_stage(&r, k) : next_stage(&r, accuracy, m_cap);
         KL_TRY(sweep(&r, &g, err));
-        /* the eigensolver's own residual leaves residual^2 / gap, however little the sweeps still change */
-        res->error_estimate = fmax(estimate(res, &res->energy_extrapolated), g.tol * g.tol / (GAP * r.unit));
+        res->error_estimate = estimate(res, &res->energy_extrapolated);
+        left_by_solver = g.tol * g.tol / (GAP * r.unit);
         const kl_dmrg_row *const row = &res->row[res->nrow - 1];
         if (r.interrupted) res->stop = KL_STOP_INTERRUPTED, last = 1;
         else if (o->nsweep) last = k + 1 >= o->nsweep, res->stop = KL_STOP_SCHEDULE;
@@ -244,6 +245,8 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
             res->stop = KL_STOP_M_MAX, last = 1;
         if (last) break;
     }
+    /* however little the sweeps still change */
+    res->error_estimate = fmax(res->error_estimate, left_by_solver);
     for (int i = 0; i < o->nstate; i++) res->energy[i] = res->row[res->nrow - 1].energy[i];
     res->discarded = res->row[res->nrow - 1].discarded;
     res->entropy = r.entropies;
