@@ -110,8 +110,9 @@ static inline __attribute__((always_inline)) void side_by_side(const kl_spmat *m
             for (int r = 0; r < nrow; r++) sum[r] += a[r] * x[c[r]];
         }
     } else {
+        const int few = nv >= 16 ? 1 : nv >= 8 ? 2 : FEW; /* their sums fill half the registers of AVX2 */
         int r = 0;
-        for (; r + FEW <= nrow; r += FEW) few_rows(FEW, width, step, value + r, col + r, nv, x, sum + r * nv);
+        for (; r + few <= nrow; r += few) few_rows(few, width, step, value + r, col + r, nv, x, sum + r * nv);
         for (; r < nrow; r++) few_rows(1, width, step, value + r, col + r, nv, x, sum + r * nv);
     }
     for (int r = 0; r < nrow; r++) {
