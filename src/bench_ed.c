@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "mem.h"
+#include "prof.h"
 #include "report.h"
 
 /* (H v)_i for a few places from the diagonal and one column each: H e_i . v, H being symmetric. */
@@ -50,13 +51,14 @@ static kl_status one_kernel(const kl_ed *ed, const char *isa, int nthread, doubl
     KL_TRY(ex->vt.kron_prepare(ex, ed->kron, err));
     for (int i = 0; i < 4; i++) KL_TRY(ex->vt.alloc(ex, n, &v[i], err));
     KL_TRY(kl_ed_random(&part, 5, v[0], err));
-    double best = INFINITY, worst, all = 0.0;
+    double best = INFINITY, cpu = INFINITY, worst, all = 0.0;
     for (int rep = 0; rep < 3 || (all < seconds && rep < 200); rep++) {
         double dot;
-        const double t0 = kl_clock();
+        const double t0 = kl_clock(), c0 = kl_prof_cpu_seconds();
         KL_TRY(ex->vt.kron_apply(ex, ed->kron, v[0], v[1], &dot, err));
-        const double t = kl_clock() - t0;
+        const double t = kl_clock() - t0, c = kl_prof_cpu_seconds() - c0;
         if (rep > 0 && t < best) best = t;
+        if (rep > 0 && c < cpu) cpu = c;
         all += t;
     }
     KL_TRY(spot_check(&part, v[0], v[1], v[2], v[3], &worst, err));
@@ -64,6 +66,8 @@ static kl_status one_kernel(const kl_ed *ed, const char *isa, int nthread, doubl
     *rate = (double)ed->space->dim / best;
     printf("H v  dim=%lld  %s %-7s threads=%d  %9.3f ms  %7.1f million states/s", (long long)ed->space->dim, ed->space->flavours ? "flavours" : "sites",
            isa ? isa : "best", nthread, best * 1e3, *rate * 1e-6);
+    /* Where others use the machine as well, CPU time says more. */
+    if (nthread == 1) printf(" (%.1f by CPU time)", 1e-6 * (double)ed->space->dim / cpu);
     if (base > 0) printf("  %.2f x the first line", *rate / base);
     printf("  resid %.0e PASS\n", worst);
     fflush(stdout);
@@ -97,11 +101,11 @@ kl_status kl_edrun_bench(int argc, char **argv, kl_err *err)
     for (int i = 0; i < 2; i++) KL_TRY(one_kernel(ed, isas[i], 1, 1.0, base, &rate, err));
     if (t->ex->nthread > 1) KL_TRY(one_kernel(ed, NULL, t->ex->nthread, 2.0, base, &rate, err));
     kl_ed_destroy(&ed);
-    const double t0 = kl_clock();
+    const double t0 = kl_clock(), c0 = kl_prof_cpu_seconds();
     KL_TRY(kl_ed_create(t->terms, t->target, kl_edrun_form(o), t->ex, &ed, err));
     KL_TRY(kl_ed_run(ed, &opts, NULL, NULL, &r, err));
-    printf("E0   %.13f  +- %.0e  residual %.0e  %s, %d products, %.2f s from nothing (%.2f s in products, %.2f s making lists), %d vectors of %.3g GB, %d threads\n",
-           r.energy[0], fmax(r.error[0], r.attainable), r.residual[0], kl_ed_solver_name[r.solver], r.napply, kl_clock() - t0, r.seconds_apply, ed->seconds_build,
+    printf("E0   %.13f  +- %.0e  residual %.0e  %s, %d products, %.2f s (CPU %.2f) from nothing (%.2f s in products, %.2f s making lists), %d vectors of %.3g GB, %d threads\n",
+           r.energy[0], fmax(r.error[0], r.attainable), r.residual[0], kl_ed_solver_name[r.solver], r.napply, kl_clock() - t0, kl_prof_cpu_seconds() - c0, r.seconds_apply, ed->seconds_build,
            r.nvector, 8e-9 * (double)r.n, t->ex->nthread);
 out:
     kl_ed_result_clear(&r);
