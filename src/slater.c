@@ -210,7 +210,7 @@ typedef struct matrix_job {
     int64_t *fill;       /* [n + 1] where the next element of a row goes */
     uint32_t *column;
     double *value;
-    int64_t **table;     /* [nthread][beta strings] position + 1 */
+    int64_t **table;     /* [nthread][2][beta strings] position + 1: the other row's, the own row's */
     uint64_t **sort;     /* [nthread][2 longest] */
     int64_t longest;
 } matrix_job;
@@ -286,11 +286,10 @@ static void row_task(void *self, int64_t ia, int thread)
     const matrix_job *const job = self;
     const kl_slater *const h = job->h;
     const kl_detspace *const s = h->s;
-    int64_t *const t = job->table[thread];
+    int64_t *const t = job->table[thread], *const own = t + s->b->n;
     if (s->row_off[ia + 1] == s->row_off[ia]) return;
-    spread(s, ia, t, 1);
-    same_alpha(job, ia, t);
-    spread(s, ia, t, 0);
+    spread(s, ia, own, 1);
+    same_alpha(job, ia, own);
     for (int64_t m = s->a->move_off[ia]; m < s->a->move_off[ia + 1]; m++) {
         const int64_t ja = s->a->move[m].to;
         if (s->row_off[ja + 1] == s->row_off[ja]) continue;
@@ -300,13 +299,12 @@ static void row_task(void *self, int64_t ia, int thread)
     }
     for (int64_t m = h->two_off[0][ia]; m < h->two_off[0][ia + 1]; m++) {
         const int64_t ja = h->two_to[0][m];
-        spread(s, ja, t, 1);
-        for (int64_t k = s->row_off[ia]; k < s->row_off[ia + 1]; k++) {
-            const int64_t ib = beta_of(s, ia, k);
-            if (t[ib] > 0) emit(job, position_of(s, k), t[ib] - 1, h->two[0][m]);
+        for (int64_t k = s->row_off[ja]; k < s->row_off[ja + 1]; k++) {
+            const int64_t jb = beta_of(s, ja, k);
+            if (own[jb] > 0) emit(job, own[jb] - 1, position_of(s, k), h->two[0][m]);
         }
-        spread(s, ja, t, 0);
     }
+    spread(s, ia, own, 0);
 }
 
 /* Columns of one row in order: keys (column, place) by bytes, as many as the columns have. */
@@ -372,7 +370,7 @@ static kl_status count_rows(const kl_slater *h, int lower, matrix_job *job, int6
     *job = (matrix_job){.h = h, .lower = lower};
     if (h->s->n > (int64_t)UINT32_MAX) return kl_fail(err, KL_EINPUT, "a stored matrix of %lld rows; at most 2^32 are supported", (long long)h->s->n);
     KL_TRY(kl_alloc(&job->table, nthread, KL_MEM_WORK, err));
-    for (int k = 0; k < nthread; k++) KL_TRY(kl_alloc(&job->table[k], h->s->b->n, KL_MEM_WORK, err));
+    for (int k = 0; k < nthread; k++) KL_TRY(kl_alloc(&job->table[k], 2 * h->s->b->n, KL_MEM_WORK, err));
     job->count = off;
     kl_par_for(nthread, h->s->a->n, row_task, job);
     job->count = NULL;
