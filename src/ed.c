@@ -319,7 +319,7 @@ kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_
     if (vectors) vectors->addr = 0;
     if (opts.nstate < 1 || opts.nstate > KL_MAX_ROOT) KL_TRY(kl_fail(err, KL_EINPUT, "%d states; 1 to %d are allowed", opts.nstate, KL_MAX_ROOT));
     if (opts.accuracy <= 0.0) opts.accuracy = 1e-10;
-    if (r->solver == KL_ED_AUTO) r->solver = ed->space->dim <= KL_ED_FULL_AUTO ? KL_ED_FULL : opts.nstate == 1 ? KL_ED_LANCZOS : KL_ED_DAVIDSON;
+    if (r->solver == KL_ED_AUTO) r->solver = ed->space->dim <= KL_ED_FULL_AUTO ? KL_ED_FULL : opts.nstate == 1 ? KL_ED_LANCZOS : KL_ED_LOBPCG;
     if (r->nstate > ed->space->dim) r->nstate = (int)ed->space->dim;
     const int lean = r->solver == KL_ED_LANCZOS && r->nstate == 1;
     if (vectors && (lean || r->solver == KL_ED_FULL)) {
@@ -383,7 +383,7 @@ kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_halves_form fo
     p->vector_bytes = 8.0 * p->size.n;
     p->table_bytes = (p->size.left + p->size.right) * (8.0 + 3.0 * (double)terms->nterm / (p->size.flavours ? 4.0 : 2.0));
     const int n = opts->nstate + GUARDS;
-    const kl_ed_solver s = opts->solver != KL_ED_AUTO ? opts->solver : p->size.dim <= (double)KL_ED_FULL_AUTO ? KL_ED_FULL : opts->nstate == 1 ? KL_ED_LANCZOS : KL_ED_DAVIDSON;
+    const kl_ed_solver s = opts->solver != KL_ED_AUTO ? opts->solver : p->size.dim <= (double)KL_ED_FULL_AUTO ? KL_ED_FULL : opts->nstate == 1 ? KL_ED_LANCZOS : KL_ED_LOBPCG;
     if (s == KL_ED_FULL) p->nvector = 2;
     else if (s == KL_ED_LANCZOS && opts->nstate == 1) p->nvector = opts->want_vectors ? 4 : 3;
     else if (s == KL_ED_LOBPCG) p->nvector = kl_lobpcg_columns(n, 1) + n + 1;

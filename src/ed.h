@@ -7,7 +7,7 @@
 
 /* ORDER KL_ED: kl_ed_solver_name */
 typedef enum kl_ed_solver {
-    KL_ED_AUTO,     /* one state: LANCZOS; more: DAVIDSON; a sector of a few thousand states: FULL */
+    KL_ED_AUTO,     /* one state: LANCZOS; more: LOBPCG; a sector of up to KL_ED_FULL_AUTO states: FULL */
     KL_ED_LANCZOS,  /* one state: three vectors, without the state itself; more: thick restart */
     KL_ED_DAVIDSON,
     KL_ED_LOBPCG,
