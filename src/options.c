@@ -52,7 +52,7 @@ static const command_row command_table[KL_NCMD] = { /* ORDER KL_CMD */
      "  kronlat ci h2o.fcidump --plan\n\n"
      "FCIDUMP holds integrals over real orbitals, restricted or unrestricted (IUHF=1), with labels of the point group where it has them. Irreps are "
      "numbered as in ORBSYM; without --irrep the lowest states of all are found. Truncated spaces store H in one of the formats of mahmoud2018; full ones "
-     "(and active spaces) need no matrix."},
+     "(and active spaces) need no matrix. A result file is written where --output names one."},
     {"run", SUBJECT_FILE, "JOB.lua", "Do what a job file says.",
      "Example, job.lua:\n"
      "  return { model = \"hubbard\", sites = 32, p = { U = 4 }, charge = { N_up = 16, N_dn = 16 }, m = 512 }\n\n"
@@ -173,7 +173,6 @@ static const option_row option_table[] = {
     {"sigma", 0, "ROWS", G_RUN, BIT(CI), AS_INT, AT(sigma), 1, 1e9, NULL, NULL, "sliced ELL: rows that are sorted by length together (1: none)"},
     {"half", 0, NULL, G_RUN, BIT(CI), AS_FLAG, AT(half), 0, 0, NULL, NULL, "store one half of the symmetric matrix (csr and hybrid)"},
     {"pspace", 0, "N", G_RUN, BIT(CI), AS_INT, AT(pspace), 1, 5000, NULL, NULL, "determinants of the dense block that starts and preconditions the solver (about 130)"},
-    {"memory", 0, "GB", G_MACHINE, BIT(CI), AS_REAL, AT(memory), 1e-6, 1e9, NULL, NULL, "largest matrix to store (half of the machine's memory)"},
     {"method", 0, "NAME", G_RUN, BIT(PLAN) | BIT(RUN), AS_CHOICE, AT(method), 0, 0, "dmrg|ed", NULL, "plan: of which method (dmrg)"},
     {"basis", 0, "N", G_RUN, RUNS | BIT(GROWTH) | BIT(ED) | BIT(CI), AS_INT, AT(basis), 3, 1000, NULL, NULL, "vectors in the eigensolver's basis (20)"},
     {"start", 0, "WHAT", G_RUN, RUNS, AS_TEXT, AT(start), 0, 0, NULL, check_start,
@@ -186,6 +185,7 @@ static const option_row option_table[] = {
      "entropy, spectrum, variance, ...; `kronlat measure --help' lists them"},
     {"infinite", 0, NULL, G_RUN, RUNS, AS_FLAG, AT(infinite), 0, 0, NULL, NULL, "infinite-lattice growth only, as `kronlat growth'"},
 
+    {"memory", 0, "GB", G_MACHINE, BIT(CI), AS_REAL, AT(memory), 1e-6, 1e9, NULL, NULL, "largest matrix to store (half of the machine's memory)"},
     {"threads", 0, "N", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI), AS_INT, AT(threads), 1, 4096, NULL, NULL, "threads (as many as cores)"},
     {"exec", 0, "WHERE", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI), AS_CHOICE, AT(exec), 0, 0, "auto|host|offload|cuda", NULL, "auto, host, offload or cuda (auto)"},
 
