@@ -56,7 +56,7 @@ static const command_row command_table[KL_NCMD] = { /* ORDER KL_CMD */
     {"run", SUBJECT_FILE, "JOB.lua", "Do what a job file says.",
      "Example, job.lua:\n"
      "  return { model = \"hubbard\", sites = 32, p = { U = 4 }, charge = { N_up = 16, N_dn = 16 }, m = 512 }\n\n"
-     "Keys are the long names of the options of `kronlat dmrg' with _ for -, and model, p and command (\"dmrg\", \"plan\" or \"growth\"). "
+     "Keys are the long names of the options of `kronlat dmrg' with _ for -, and model, p and command (\"dmrg\", \"ed\", \"plan\" or \"growth\"). "
      "Options typed behind the file win over it. A job may compute (string, table and math are there) but reaches no files."},
     {"plan", SUBJECT_MODEL, "MODEL", "Say what a run would need, before it runs: sectors, records, memory, time, where the work is.",
      "Example:\n  kronlat plan hubbard --sites 32 -p U=4 --charge N_up=16 --charge N_dn=16 --m 512"},
