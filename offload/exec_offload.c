@@ -99,6 +99,7 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     self->bare = KL_OFFLOAD_BARE && self->arch >= 70 && !plain;
     self->tensor = self->bare && self->arch >= 90;
     if (self->nsm <= 0) self->nsm = 64;
+    if (self->nsm > 256) self->nsm = 256; /* partial sums of 24 columns by 256 threads of each: KL_SCRATCH */
     self->teams = self->arch ? 8 * self->nsm : 8;
     self->nthread = self->arch ? self->teams * KL_BLOCK : 64;
     const int zero[2] = {0, 0};

@@ -5,7 +5,7 @@
 #include "exec.h"
 #include "record.h"
 
-enum { KL_SCRATCH = 1 << 16, KL_NCLASS = 8 * 48 };
+enum { KL_SCRATCH = 1 << 21, KL_NCLASS = 8 * 48 };
 
 typedef struct kl_block_list { /* free blocks of one size */
     int64_t n, cap;

@@ -6,44 +6,80 @@
 
 enum { SHARE = 128, ROWS = 16, COLS = 8, MY_ROWS = 4, MY_COLS = 8 };
 
-const kl_plan_opts kl_plain_opts = {.unit_m = ROWS, .unit_n = COLS, .most_m = MY_ROWS, .most_n = MY_COLS, .depth = 4, .nblock = 1024};
+const kl_plan_opts kl_plain_opts = {.unit_m = ROWS, .unit_n = COLS, .most_m = MY_ROWS, .most_n = MY_COLS, .depth = 4, .nblock = 1024, .whole = 1};
 
-static inline int least(int a, int b) { return a < b ? a : b; }
+#define ALWAYS static inline __attribute__((always_inline))
+#define UNROLL _Pragma("clang loop unroll(full)")
 
-static inline void product(int i, const kl_piece *piece, const double *x, double *y)
+ALWAYS int least(int a, int b) { return a < b ? a : b; }
+
+/* sum += op(A) op(B) of one piece. The transposes and whether the tile is full are constants where this is used, so most addresses are one register and a number. */
+ALWAYS void add(const int ta, const int tb, const int full, const kl_piece *p, const double *a, const double *b, int row, int col, double (*sum)[MY_ROWS])
+{
+    const int m = (int)(p->mn & 0xffff), n = (int)(p->mn >> 16), k = p->k, lda = p->lda, ldb = p->ldb;
+    const int64_t below = ta ? 1 : lda, under = tb ? ldb : 1;
+    int64_t at[MY_ROWS], bt[MY_COLS]; /* what is not there is read twice and never written */
+    UNROLL
+    for (int r = 0; r < MY_ROWS; r++) at[r] = (int64_t)(full ? row + ROWS * r : least(row + ROWS * r, m - 1)) * (ta ? lda : 1);
+    UNROLL
+    for (int c = 0; c < MY_COLS; c++) bt[c] = (int64_t)(full ? col + COLS * c : least(col + COLS * c, n - 1)) * (tb ? 1 : ldb);
+    double u[MY_ROWS], v[MY_COLS];
+    UNROLL
+    for (int r = 0; r < MY_ROWS; r++) u[r] = a[at[r]];
+    UNROLL
+    for (int c = 0; c < MY_COLS; c++) v[c] = b[bt[c]];
+    for (int l = 1; l < k; l++) { /* the next step's numbers are asked for before this one's are used */
+        double x[MY_ROWS], y[MY_COLS];
+        a += below;
+        b += under;
+        UNROLL
+        for (int r = 0; r < MY_ROWS; r++) x[r] = a[at[r]];
+        UNROLL
+        for (int c = 0; c < MY_COLS; c++) y[c] = b[bt[c]];
+        UNROLL
+        for (int c = 0; c < MY_COLS; c++)
+            UNROLL
+            for (int r = 0; r < MY_ROWS; r++) sum[c][r] += u[r] * v[c];
+        UNROLL
+        for (int r = 0; r < MY_ROWS; r++) u[r] = x[r];
+        UNROLL
+        for (int c = 0; c < MY_COLS; c++) v[c] = y[c];
+    }
+    UNROLL
+    for (int c = 0; c < MY_COLS; c++)
+        UNROLL
+        for (int r = 0; r < MY_ROWS; r++) sum[c][r] += u[r] * v[c];
+}
+
+ALWAYS void product(int i, const kl_piece *piece, const double *x, double *y)
 {
     const kl_piece *p = piece + i / SHARE;
-    const int row = i % ROWS, col = i % SHARE / ROWS;
+    const int row = i % ROWS, col = i % SHARE / ROWS, m = (int)(p->mn & 0xffff), n = (int)(p->mn >> 16);
+    const int full = m == ROWS * MY_ROWS && n == COLS * MY_COLS;
+    if (row >= m || col >= n) return; /* all pieces of a tile are of one size */
     double sum[MY_COLS][MY_ROWS];
-#pragma clang loop unroll(full)
+    UNROLL
     for (int c = 0; c < MY_COLS; c++)
+        UNROLL
         for (int r = 0; r < MY_ROWS; r++) sum[c][r] = 0.0;
     for (;;) {
-        const int m = (int)(p->mn & 0xffff), n = (int)(p->mn >> 16), k = p->k, ta = (p->flags & KL_P_TA) != 0, tb = (p->flags & KL_P_TB) != 0;
-        if (row >= m || col >= n) return; /* the same for all pieces of a tile */
-        const double *const pa = (const double *)(uintptr_t)kl_where(p->a, p->flags, KL_P_A, x, y);
-        const double *const pb = (const double *)(uintptr_t)kl_where(p->b, p->flags, KL_P_B, x, y);
-        const int64_t along = ta ? p->lda : 1, below = ta ? 1 : p->lda, beside = tb ? 1 : p->ldb, under = tb ? p->ldb : 1;
-        const double *a[MY_ROWS], *b[MY_COLS];
-        for (int r = 0; r < MY_ROWS; r++) a[r] = pa + least(row + ROWS * r, m - 1) * along; /* what is not there is read twice and never written */
-        for (int c = 0; c < MY_COLS; c++) b[c] = pb + least(col + COLS * c, n - 1) * beside;
-        for (int l = 0; l < k; l++) {
-            double u[MY_ROWS];
-#pragma clang loop unroll(full)
-            for (int r = 0; r < MY_ROWS; r++) u[r] = a[r][l * below];
-#pragma clang loop unroll(full)
-            for (int c = 0; c < MY_COLS; c++) {
-                const double v = b[c][l * under];
-#pragma clang loop unroll(full)
-                for (int r = 0; r < MY_ROWS; r++) sum[c][r] += u[r] * v;
-            }
-        }
+        const double *const a = (const double *)(uintptr_t)kl_where(p->a, p->flags, KL_P_A, x, y);
+        const double *const b = (const double *)(uintptr_t)kl_where(p->b, p->flags, KL_P_B, x, y);
+        const int turned = (p->flags & KL_P_TA ? 1 : 0) + (p->flags & KL_P_TB ? 2 : 0);
+        if (full && turned == 0) add(0, 0, 1, p, a, b, row, col, sum);
+        else if (full && turned == 1) add(1, 0, 1, p, a, b, row, col, sum);
+        else if (full && turned == 2) add(0, 1, 1, p, a, b, row, col, sum);
+        else if (full) add(1, 1, 1, p, a, b, row, col, sum);
+        else if (turned == 0) add(0, 0, 0, p, a, b, row, col, sum);
+        else if (turned == 1) add(1, 0, 0, p, a, b, row, col, sum);
+        else if (turned == 2) add(0, 1, 0, p, a, b, row, col, sum);
+        else add(1, 1, 0, p, a, b, row, col, sum);
         const double f = p->factor;
         const int write = (p->flags & KL_P_LAST) != 0, beta = (p->flags & KL_P_BETA) != 0;
         double *const to = (double *)(uintptr_t)kl_where(p->c, p->flags, KL_P_C, x, y);
-#pragma clang loop unroll(full)
+        UNROLL
         for (int c = 0; c < MY_COLS; c++)
-#pragma clang loop unroll(full)
+            UNROLL
             for (int r = 0; r < MY_ROWS; r++) {
                 const int i0 = row + ROWS * r, j0 = col + COLS * c;
                 sum[c][r] *= f;
@@ -58,8 +94,8 @@ static inline void product(int i, const kl_piece *piece, const double *x, double
 
 void kl_offload_plain(const kl_offload *self, const kl_piece *piece, int ntile, const double *x, double *y)
 {
-    const int all = ntile * SHARE, teams = self->arch ? (all + KL_BLOCK - 1) / KL_BLOCK : self->teams;
+    const int all = ntile * SHARE, teams = self->arch ? ntile : self->teams;
     if (all == 0) return;
-    KL_FLAT(teams, is_device_ptr(piece, x, y) firstprivate(all))
+    KL_PRAGMA(omp target teams distribute parallel for num_teams(teams) thread_limit(128) is_device_ptr(piece, x, y) firstprivate(all))
     for (int i = 0; i < all; i++) product(i, piece, x, y);
 }

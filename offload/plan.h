@@ -59,6 +59,7 @@ typedef struct kl_plan_opts {
     int most_m, most_n;     /* units of a tile */
     int depth;              /* k is done in steps of this */
     int nblock;             /* tiles that run at once */
+    int whole;              /* 1: a tile costs the same however little of it is there */
 } kl_plan_opts;
 
 typedef struct kl_plan {

@@ -630,7 +630,7 @@ static void choose_tiles(const planner *s, const kl_batch *b, const kl_plan_opts
     double best = INFINITY;
     const int try_m[] = {p->most_m, p->most_m, (p->most_m + 1) / 2, (p->most_m + 1) / 2, (p->most_m + 3) / 4},
               try_n[] = {p->most_n, (p->most_n + 1) / 2, p->most_n, (p->most_n + 1) / 2, (p->most_n + 2) / 3};
-    for (int t = 0; t < 5; t++) {
+    for (int t = 0; t < (p->whole ? 1 : 5); t++) {
         double all = 0, longest = 0;
         for (int64_t i = 0; i < n; i++) {
             const int um = (o[i].m + p->unit_m - 1) / p->unit_m, un = (o[i].n + p->unit_n - 1) / p->unit_n;

@@ -4,7 +4,7 @@
 #include "offload.h"
 #include "target.h"
 
-enum { PART = 1 << 30, WIDEST = 24, FOLD = 64 };
+enum { PART = 1 << 29, WIDEST = 24, FOLD = 64 };
 
 #define ALWAYS static inline __attribute__((always_inline))
 #define WIDTHS(F) F(1) F(2) F(3) F(4) F(8) F(12) F(16) F(20) F(24)
@@ -18,13 +18,26 @@ static int wide(const void *a, const void *b, int64_t ld) { return (((uintptr_t)
 ALWAYS void dots2(int t, int T, int n, int W, int have, const double *v, int64_t ldv, const double *x, double *s)
 {
     const kl_two *const u = (const kl_two *)x;
-    for (int i = t; i < n / 2; i += T) {
+    int i = t;
+    for (; i + T < n / 2; i += 2 * T) { /* two pairs of a column in flight, and one place of memory after the other */
+        const kl_two a = u[i], b = u[i + T];
+#pragma clang loop unroll(full)
+        for (int j = 0; j < W; j++) {
+            const kl_two *const w = (const kl_two *)(v + (j < have ? j : have - 1) * ldv);
+            const kl_two p = w[i], q = w[i + T];
+            s[j] += p[0] * a[0];
+            s[j] += p[1] * a[1];
+            s[j] += q[0] * b[0];
+            s[j] += q[1] * b[1];
+        }
+    }
+    for (; i < n / 2; i += T) {
         const kl_two a = u[i];
 #pragma clang loop unroll(full)
         for (int j = 0; j < W; j++) {
-            const kl_two w = ((const kl_two *)(v + (j < have ? j : have - 1) * ldv))[i];
-            s[j] += w[0] * a[0];
-            s[j] += w[1] * a[1];
+            const kl_two p = ((const kl_two *)(v + (j < have ? j : have - 1) * ldv))[i];
+            s[j] += p[0] * a[0];
+            s[j] += p[1] * a[1];
         }
     }
     if (t == 0 && n % 2) {
@@ -84,7 +97,8 @@ static void dots_bare(const kl_offload *self, int n, int W, int have, const doub
 {
     double *const part = self->scratch, *const result = self->result;
     int *const counter = self->counter;
-    const int teams = self->nsm * (W <= 8 ? 4 : 2); /* as many blocks as are there at once: 64 and 128 registers a thread */
+    /* Many columns by many blocks are too many pages of memory at once: for wide V one block stays on a multiprocessor. */
+    const int teams = self->nsm * (W <= 2 ? 8 : W <= 4 ? 4 : W <= 8 ? 2 : 1);
 #define DOTS(K)                                                                                                                           \
     case K:                                                                                                                               \
         KL_BARE(teams, 256, 2048, is_device_ptr(v, x, part, counter, result) firstprivate(n, have, ldv))                                  \
@@ -112,7 +126,7 @@ static void dots_bare(const kl_offload *self, int n, int W, int have, const doub
 static void dots_flat(const kl_offload *self, int n, int W, int have, const double *v, int64_t ldv, const double *x, int pairs, double *sum)
 {
     double *const part = self->scratch, *const folded = part + KL_SCRATCH - FOLD * WIDEST;
-    const int most = (KL_SCRATCH - FOLD * WIDEST) / WIDEST, nsum = most < self->nthread ? most : self->nthread, teams = (nsum + KL_BLOCK - 1) / KL_BLOCK;
+    const int teams = self->arch ? self->nsm : self->teams, nsum = self->arch ? teams * KL_BLOCK : self->nthread; /* fits: KL_SCRATCH */
     const int nfold = FOLD * W;
 #define DOTS(K)                                                                                                                          \
     case K:                                                                                                                              \
@@ -185,7 +199,20 @@ void kl_offload_dots(kl_exec *ex, int64_t all, int nvec, kl_dptr vp, int64_t ldv
 ALWAYS void combine2(int t, int T, int n, int W, int have, const double *v, int64_t ldv, double b, double *y, const double *c)
 {
     kl_two *const to = (kl_two *)y;
-    for (int i = t; i < n / 2; i += T) {
+    int i = t;
+    for (; W <= 8 && i + T < n / 2; i += 2 * T) {
+        kl_two a = {0.0, 0.0}, e = {0.0, 0.0};
+        if (b != 0.0) a = b * to[i], e = b * to[i + T];
+#pragma clang loop unroll(full)
+        for (int j = 0; j < W; j++) {
+            const kl_two *const w = (const kl_two *)(v + (j < have ? j : have - 1) * ldv);
+            a += c[j] * w[i];
+            e += c[j] * w[i + T];
+        }
+        to[i] = a;
+        to[i + T] = e;
+    }
+    for (; i < n / 2; i += T) {
         kl_two a = {0.0, 0.0};
         if (b != 0.0) a = b * to[i];
 #pragma clang loop unroll(full)

@@ -189,6 +189,14 @@ static void test_tall(void **state)
 
 /* ---- lists ---- */
 
+/* Rounds of a test that has `all` of them: KL_TEST_ROUNDS says fewer where every access is watched. */
+static int rounds_of(int all)
+{
+    const char *const text = getenv("KL_TEST_ROUNDS");
+    int64_t n;
+    return text && kl_parse_int(text, &n) && n > 0 && n < all ? (int)n : all;
+}
+
 static int below(uint64_t *seed, int n) { return (int)(kl_test_bits(seed) % (uint64_t)n); }
 
 typedef struct place {
@@ -294,7 +302,7 @@ static int compare(kl_exec *host, kl_exec *ex, kl_batch *b, int64_t room, int sh
 static void test_lists(void **state)
 {
     fixture *const f = *state;
-    const int rounds = KL_OFFLOAD_BARE ? 600 : 300;
+    const int rounds = rounds_of(KL_OFFLOAD_BARE ? 600 : 300);
     for (int round = 0; round < rounds; round++) {
         uint64_t seed = (uint64_t)round;
         const int most = round % 10 == 0 ? 200 : 1 + round % 60, wild = round % 3 == 0, zero = round % 2;
@@ -314,7 +322,8 @@ static void test_shapes(void **state)
     fixture *const f = *state;
     static const int side[] = {1, 8, 15, 16, 17, 31, 33, 64, 97, 128, 129, 193, 597}, depth[] = {0, 1, 7, 8, 9, 15, 16, 17, 31, 48, 65, 597};
     kl_err err = {""};
-    for (int q = 0; q < 13 * 12 * 4; q++) {
+    const int all = 13 * 12 * 4, step = all / rounds_of(all);
+    for (int q = 0; q < all; q += step) {
         const int m = side[q % 13], n = side[(q * 5 + 3) % 13], k = depth[q / 13 % 12], ta = q / 156 & 1, tb = q / 312 & 1;
         const int64_t room = 600 * 601;
         kl_batch b;
