@@ -144,24 +144,13 @@ static kl_status solve_lean(kl_ed *ed, const kl_ed_opts *opts, kl_dptr x, kl_ed_
     starter s = {ed, opts};
     kl_lean_stats stats;
     kl_lean_opts o = {.max_apply = opts->max_apply, .want_vector = x.addr != 0, .self = &s, .start = lean_start, .step = lean_step};
-    /* The energy is not known yet: a few steps tell its size. */
-    kl_lean_opts probe = o;
-    probe.max_apply = 4;
-    probe.want_vector = 0;
-    probe.step = NULL;
-    double e = 0.0;
-    if (ed->op.n < 4096) o.tol = opts->accuracy * 1e-2;
-    else {
-        KL_TRY(kl_lean_solve(&ed->op, &probe, (kl_dptr){0}, &e, &stats, err));
-        o.tol = opts->accuracy * fmax(fabs(e), 1e-3 * stats.above);
-    }
-    o.tol_vector = x.addr ? sqrt(opts->accuracy) * fmax(fabs(e), 1.0) : 0.0;
-    const int before = ed->op.n < 4096 ? 0 : stats.napply;
+    o.tol_rel = opts->accuracy;
+    o.tol_vector = x.addr ? 0.1 * sqrt(opts->accuracy) : 0.0;
     KL_TRY(kl_lean_solve(&ed->op, &o, x, &r->energy[0], &stats, err));
     r->nstate = 1;
     r->residual[0] = stats.residual;
     r->error[0] = stats.error;
-    r->napply = stats.napply + before;
+    r->napply = stats.napply;
     r->nrestart = stats.nrestart;
     r->nvector = stats.nvector;
     r->seconds_apply = stats.seconds_apply;

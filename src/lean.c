@@ -136,7 +136,9 @@ static kl_status run(solver *s, int *closed, kl_err *err)
         if (s->m < 8 || s->m % 3 == 0 || *closed || s->m == s->length || t->napply >= max_apply) {
             KL_TRY(ritz(s, s->m, err));
             const int exact = t->residual <= 8 * DBL_EPSILON * s->norm_h;
-            t->converged = s->m >= 3 && t->error <= s->opts->tol && (s->opts->tol_vector <= 0.0 || t->residual <= s->opts->tol_vector);
+            const double width = s->theta[s->m - 1] - s->theta[0];
+            const double tol = fmax(s->opts->tol, s->opts->tol_rel * fmax(fabs(s->theta[0]), 1e-3 * width));
+            t->converged = s->m >= 3 && t->error <= tol && (s->opts->tol_vector <= 0.0 || t->residual <= s->opts->tol_vector * width);
             t->stagnated = !t->converged && exact && !*closed;
             if (*closed) t->converged = 1;
             if (s->opts->step && s->opts->step(s->opts->self, t->napply, s->theta[0], t->residual)) {

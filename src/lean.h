@@ -5,8 +5,9 @@
 #include "linop.h"
 
 typedef struct kl_lean_opts {
-    double tol;        /* wanted error of the energy, absolute */
-    double tol_vector; /* wanted |H x - E x| of the state as well; 0: what tol brings */
+    double tol;        /* wanted error of the energy, absolute, */
+    double tol_rel;    /* or relative to the energy (to a thousandth of the spectrum's width, if that is more): the larger one counts */
+    double tol_vector; /* wanted |H x - E x| of the state as well, in units of the width of the spectrum; 0: what tol brings */
     int max_apply;     /* products with H; 0: 2000 */
     int length;        /* steps of one recurrence at most; 0: 300 */
     int want_vector;
