@@ -284,7 +284,7 @@ static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, 
         kl_exec *const ex = k == 2 ? b->ex : b->plain;
         kl_batch_plan plan;
         list l = {ex, q, x, y};
-        double t, u, worst = 0, most = 0;
+        double t = 0, u = 0, worst = 0, most = 0;
         const double t0 = kl_clock();
         KL_TRY(ex->vt.batch_prepare(ex, q, err));
         const double make = kl_clock() - t0;
