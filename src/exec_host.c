@@ -3,6 +3,7 @@
    alone, so the bits of a result depend neither on timing nor on the number of threads. Block products are batch_host.c's.
    SPDX-License-Identifier: Apache-2.0 */
 #include "exec.h"
+#include "clones.h"
 #include "batch_host.h"
 #include "fuse_host.h"
 #include "kron_host.h"
@@ -23,21 +24,6 @@ enum {
     GROUP = 16,         /* columns of a sum taken in one pass over x */
 };
 
-/* The inner loops are compiled for the instruction sets that matter and chosen when the program is loaded. Sanitizers cannot
-   run that early. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#if defined(__has_feature)
-#if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer) && !__has_feature(memory_sanitizer)
-#define CLONED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#endif
-#else
-#define CLONED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#endif
-#endif
-#ifndef CLONED
-#define CLONED
-#endif
-
 static double *at(kl_dptr p)
 {
     return (double *)p.addr;
@@ -45,7 +31,7 @@ static double *at(kl_dptr p)
 
 /* ---- inner loops on one piece ---- */
 
-CLONED static void dot4(int64_t n, const double *v, int64_t ldv, const double *x, double *sum)
+KL_CLONED static void dot4(int64_t n, const double *v, int64_t ldv, const double *x, double *sum)
 {
     const double *const v0 = v, *const v1 = v + ldv, *const v2 = v + 2 * ldv, *const v3 = v + 3 * ldv;
     double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
@@ -62,7 +48,7 @@ CLONED static void dot4(int64_t n, const double *v, int64_t ldv, const double *x
     sum[3] += s3;
 }
 
-CLONED static void dot1(int64_t n, const double *v, const double *x, double *sum)
+KL_CLONED static void dot1(int64_t n, const double *v, const double *x, double *sum)
 {
     double s = 0.0;
 #pragma omp simd reduction(+ : s)
@@ -70,31 +56,31 @@ CLONED static void dot1(int64_t n, const double *v, const double *x, double *sum
     sum[0] += s;
 }
 
-CLONED static void scale(int64_t n, double b, double *y)
+KL_CLONED static void scale(int64_t n, double b, double *y)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] *= b;
 }
 
-CLONED static void add1(int64_t n, double a, const double *x, double *y)
+KL_CLONED static void add1(int64_t n, double a, const double *x, double *y)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
 }
 
-CLONED static void set1(int64_t n, double a, const double *x, double *y)
+KL_CLONED static void set1(int64_t n, double a, const double *x, double *y)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = a * x[i];
 }
 
-CLONED static void axpby1(int64_t n, double a, const double *x, double b, double *y)
+KL_CLONED static void axpby1(int64_t n, double a, const double *x, double b, double *y)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = a * x[i] + b * y[i];
 }
 
-CLONED static void add4(int64_t n, const double *c, const double *v, int64_t ldv, double *y)
+KL_CLONED static void add4(int64_t n, const double *c, const double *v, int64_t ldv, double *y)
 {
     const double *const v0 = v, *const v1 = v + ldv, *const v2 = v + 2 * ldv, *const v3 = v + 3 * ldv;
     const double c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];
@@ -102,7 +88,7 @@ CLONED static void add4(int64_t n, const double *c, const double *v, int64_t ldv
     for (int64_t i = 0; i < n; i++) y[i] += (c0 * v0[i] + c1 * v1[i]) + (c2 * v2[i] + c3 * v3[i]);
 }
 
-CLONED static void divide1(int64_t n, const double *d, double theta, double floor, const double *r, double *t)
+KL_CLONED static void divide1(int64_t n, const double *d, double theta, double floor, const double *r, double *t)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {

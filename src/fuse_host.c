@@ -2,6 +2,7 @@
    the first cache, all sums over it are taken, and then all outputs are written; sums are over a partition that depends on the length alone.
    SPDX-License-Identifier: Apache-2.0 */
 #include "fuse_host.h"
+#include "clones.h"
 
 #include <omp.h>
 #include <string.h>
@@ -13,20 +14,7 @@ enum {
     MIN_CHUNK_ROWS = 16 * PIECE,
 };
 
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#if defined(__has_feature)
-#if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer) && !__has_feature(memory_sanitizer)
-#define CLONED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#endif
-#else
-#define CLONED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#endif
-#endif
-#ifndef CLONED
-#define CLONED
-#endif
-
-CLONED static double dot(int64_t n, const double *a, const double *b)
+KL_CLONED static double dot(int64_t n, const double *a, const double *b)
 {
     double s = 0.0;
 #pragma omp simd reduction(+ : s)
@@ -34,13 +22,13 @@ CLONED static double dot(int64_t n, const double *a, const double *b)
     return s;
 }
 
-CLONED static void set3(int64_t n, double p, const double *a, double q, const double *b, double r, const double *c, double *y)
+KL_CLONED static void set3(int64_t n, double p, const double *a, double q, const double *b, double r, const double *c, double *y)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = p * a[i] + (q * b[i] + r * c[i]);
 }
 
-CLONED static void add3(int64_t n, double p, const double *a, double q, const double *b, double r, const double *c, double *y)
+KL_CLONED static void add3(int64_t n, double p, const double *a, double q, const double *b, double r, const double *c, double *y)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] += p * a[i] + (q * b[i] + r * c[i]);

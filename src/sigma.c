@@ -6,6 +6,7 @@
       leads. A row of Y belongs to one thread.
    SPDX-License-Identifier: Apache-2.0 */
 #include "sigma.h"
+#include "clones.h"
 
 #include <string.h>
 
@@ -17,19 +18,6 @@
 #include "spmv.h"
 
 /* The sanitizers instrument the resolver of a clone before they are ready. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#if defined(__has_feature)
-#if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer) && !__has_feature(memory_sanitizer)
-#define CLONED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#endif
-#else
-#define CLONED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#endif
-#endif
-#ifndef CLONED
-#define CLONED
-#endif
-
 enum {
     TILE = 8,               /* rows of X that a thin T_beta takes at once */
     PANEL = 128,            /* rows of Y by one task of a dense T */
@@ -291,7 +279,7 @@ static void multiply(const kl_sigma *s, int m, int n, int k, const double *a, co
     else s->gemm(0, 0, m, n, k, 1.0, a, m, b, k, beta, c, m);
 }
 
-CLONED static void add_scaled(int64_t n, double a, const double *x, double *y)
+KL_CLONED static void add_scaled(int64_t n, double a, const double *x, double *y)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] += a * x[i];

@@ -2,6 +2,7 @@
    Compiled twice by meson. Does not start threads.
    SPDX-License-Identifier: Apache-2.0 */
 #include "spmv.h"
+#include "clones.h"
 
 #if KL_INDEX_BITS == 16
 typedef uint16_t column;
@@ -12,19 +13,6 @@ typedef uint32_t column;
 #endif
 
 /* The sanitizers instrument the resolver of a clone before they are ready. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#if defined(__has_feature)
-#if !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer) && !__has_feature(memory_sanitizer)
-#define CLONED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#endif
-#else
-#define CLONED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#endif
-#endif
-#ifndef CLONED
-#define CLONED
-#endif
-
 enum {
     MAX_HEIGHT = 512, /* sums that are kept side by side */
     FEW = 4           /* rows that several vectors take at a time */
@@ -159,7 +147,7 @@ static inline __attribute__((always_inline)) void all(const kl_spmat *m, int64_t
     }
 }
 
-CLONED void UNITS(const kl_spmat *m, int64_t from, int64_t to, int nv, const double *x, double *y, double *z)
+KL_CLONED void UNITS(const kl_spmat *m, int64_t from, int64_t to, int nv, const double *x, double *y, double *z)
 {
     switch (nv) {
     case 1: all(m, from, to, 1, x, y, z); break;
