@@ -285,6 +285,41 @@ static void test_work(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
+/* Groups so large that all threads work inside of one: intermediates that the next record reads, sums on one place, deep products, a small group behind. */
+static void test_wide(void **state)
+{
+    enum { M = 150, K = 400, N = 300 };
+    kl_err err = {""};
+    kl_batch b;
+    uint64_t seed = 5;
+    arena a = arena_open(K * N, &seed);
+    (void)state;
+    kl_batch_init(&b);
+    for (int g = 0; g < 2; g++) {
+        const int64_t y = (int64_t)g * M * N;
+        expect_ok(kl_batch_open_group(&b, y, M * N, &err), err);
+        expect_ok(kl_batch_reserve(&b, 8, &err), err);
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .ta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = M, .n = N, .k = 200, .lda = 200, .ldb = 200, .ldc = M, .alpha = 0.5};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = M, .n = 130, .k = N, .lda = M, .ldb = 130, .ldc = M, .c = y + 17 * M, .alpha = -1};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = M, .n = N, .k = K, .lda = M, .ldb = K, .ldc = M, .c = y, .alpha = 2};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD, .ta = 1, .beta = 1, .at_a = KL_AT_LEFT_PACK, .at_c = KL_AT_Y, .m = M, .n = 77, .lda = 77, .ldc = M, .c = y + 5 * M, .alpha = 3};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_FILL, .beta = 1, .at_c = KL_AT_Y, .m = 1, .n = M, .ldc = M + 1, .c = y, .alpha = 0.25};
+        kl_batch_close_group(&b, M * N);
+    }
+    expect_ok(kl_batch_open_group(&b, 2 * M * N, 12, &err), err);
+    expect_ok(kl_batch_reserve(&b, 1, &err), err);
+    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = 3, .n = 4, .k = 9, .lda = 3, .ldb = 9, .ldc = 3, .c = 2 * M * N, .alpha = 1};
+    kl_batch_close_group(&b, 0);
+    b.zero = 1;
+    b.ny = 2 * M * N + 12;
+    expect_ok(kl_batch_close(&b, &err), err);
+    kl_test_case("wide groups");
+    check(&b, &a);
+    kl_batch_clear(&b);
+    arena_close(&a);
+    expect_eq(kl_mem_live_total(), 0);
+}
+
 static void test_empty(void **state)
 {
     kl_err err = {""};
@@ -342,7 +377,7 @@ static void test_no_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_large), cmocka_unit_test(test_work), cmocka_unit_test(test_empty),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_large), cmocka_unit_test(test_work), cmocka_unit_test(test_wide), cmocka_unit_test(test_empty),
                                        cmocka_unit_test(test_no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
