@@ -610,10 +610,11 @@ typedef struct tile {
     int row, col, m, n, um, un;
 } tile;
 
-/* What a tile costs in cycles, roughly: a step of `depth` by its pieces, never less than the latency of its loads, and what starting and writing take. */
+/* What a tile costs in cycles, roughly: a step of `depth` by its pieces and by its edges, whose slices are loaded, never less than the latency of its loads; and
+   what starting and writing take. */
 static double tile_cost(int um, int un, int64_t steps)
 {
-    const double wave = um * un * 64.0;
+    const double wave = um * un * 64.0 + (um + 4 * un) * 24.0;
     return (double)steps * (wave > 500 ? wave : 500) + 1000 + 100.0 * um * un;
 }
 
@@ -624,24 +625,71 @@ static int64_t steps_of(const planner *s, const kl_batch *b, const output *o, in
     return steps;
 }
 
-/* Largest units of a tile for a launch: smaller tiles where the large ones would leave blocks without work. */
-static void choose_tiles(const planner *s, const kl_batch *b, const kl_plan_opts *p, const output *o, int64_t n, int *most_m, int *most_n)
+typedef struct load {
+    double cost;
+    int64_t n;
+} load;
+
+static int by_cost(const void *pa, const void *pb)
 {
+    const load *const a = pa, *const b = pb;
+    return a->cost == b->cost ? 0 : a->cost > b->cost ? -1 : 1;
+}
+
+/* When the last of nblock blocks is done, each taking the next tile as it gets free, dearest first. */
+static double makespan(load *l, int64_t n, int nblock)
+{
+    enum { MOST = 512 };
+    double heap[MOST]; /* when a block gets free; the earliest first */
+    const int nheap = nblock < MOST ? nblock : MOST;
+    double last = 0;
+    for (int i = 0; i < nheap; i++) heap[i] = 0;
+    qsort(l, (size_t)n, sizeof *l, by_cost);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < l[i].n; k++) {
+            const double end = heap[0] + l[i].cost;
+            int at = 0;
+            for (;;) {
+                int child = 2 * at + 1;
+                if (child >= nheap) break;
+                if (child + 1 < nheap && heap[child + 1] < heap[child]) child++;
+                if (heap[child] >= end) break;
+                heap[at] = heap[child];
+                at = child;
+            }
+            heap[at] = end;
+            if (end > last) last = end;
+        }
+    return last;
+}
+
+/* Largest units of a tile for a launch: smaller tiles, which load more for what they do, where the large ones would leave blocks without work. */
+static kl_status choose_tiles(const planner *s, const kl_batch *b, const kl_plan_opts *p, const output *o, int64_t n, int *most_m, int *most_n, kl_err *err)
+{
+    enum { MANY = 64 }; /* tiles of a block: then the end is all the same */
+    kl_status st = KL_OK;
+    load *l = NULL;
     double best = INFINITY;
-    const int try_m[] = {p->most_m, p->most_m, (p->most_m + 1) / 2, (p->most_m + 1) / 2, (p->most_m + 3) / 4},
-              try_n[] = {p->most_n, (p->most_n + 1) / 2, p->most_n, (p->most_n + 1) / 2, (p->most_n + 2) / 3};
-    for (int t = 0; t < (p->whole ? 1 : 5); t++) {
-        double all = 0, longest = 0;
+    const int try_m[] = {p->most_m, p->most_m, (p->most_m + 1) / 2, (p->most_m + 1) / 2, (p->most_m + 3) / 4, (p->most_m + 3) / 4},
+              try_n[] = {p->most_n, (p->most_n + 1) / 2, p->most_n, (p->most_n + 1) / 2, (p->most_n + 1) / 2, (p->most_n + 2) / 3};
+    *most_m = p->most_m, *most_n = p->most_n;
+    if (p->whole) return KL_OK;
+    KL_TRY(kl_alloc(&l, n, KL_MEM_RECORD, err));
+    for (int t = 0; t < 6; t++) {
+        int64_t all = 0;
         for (int64_t i = 0; i < n; i++) {
             const int um = (o[i].m + p->unit_m - 1) / p->unit_m, un = (o[i].n + p->unit_n - 1) / p->unit_n;
             const int tm = (um + try_m[t] - 1) / try_m[t], tn = (un + try_n[t] - 1) / try_n[t];
-            const double cost = tile_cost((um + tm - 1) / tm, (un + tn - 1) / tn, steps_of(s, b, &o[i], p->depth));
-            all += cost * tm * tn;
-            if (cost > longest) longest = cost;
+            l[i] = (load){tile_cost((um + tm - 1) / tm, (un + tn - 1) / tn, steps_of(s, b, &o[i], p->depth)), (int64_t)tm * tn};
+            all += l[i].n;
         }
-        const double time = all / p->nblock + longest; /* a tile comes late with even chance: half of it, and the last step of the others */
-        if (time < 0.97 * best) best = time, *most_m = try_m[t], *most_n = try_n[t];
+        if (all > (int64_t)MANY * p->nblock) break;
+        const double time = makespan(l, n, p->nblock);
+        if (time < 0.98 * best) best = time, *most_m = try_m[t], *most_n = try_n[t];
     }
+out:
+    kl_free(&l);
+    return st;
 }
 
 /* Equal coefficients together: a change of coefficient costs a pass over the accumulators. */
@@ -658,7 +706,7 @@ static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_
     const kl_plan_opts *const q = &p->o;
     int most_m = q->most_m, most_n = q->most_n;
     int64_t ntile = 0, npiece = 0;
-    choose_tiles(s, b, q, o, n, &most_m, &most_n);
+    KL_TRY(choose_tiles(s, b, q, o, n, &most_m, &most_n, err));
     for (int64_t i = 0; i < n; i++) {
         const int um = (o[i].m + q->unit_m - 1) / q->unit_m, un = (o[i].n + q->unit_n - 1) / q->unit_n;
         const int tm = (um + most_m - 1) / most_m, tn = (un + most_n - 1) / most_n;

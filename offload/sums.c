@@ -3,30 +3,28 @@
 #include "products.h"
 #include "target.h"
 
-static inline void sum(int t, int T, int all, const kl_cell *cell, const kl_term *term, const double *x, double *y)
+static inline void sum(int i, const kl_cell *cell, const kl_term *term, const double *x, double *y)
 {
-    for (int i = t; i < all; i += T) {
-        const kl_cell *const c = cell + i / KL_CELL;
-        const int e = i % KL_CELL, m = c->m, j = e / m;
-        if (j >= c->n) continue;
-        const int row = c->row + e - j * m, col = c->col + j;
-        double *const to = (double *)(uintptr_t)kl_where(c->c, c->flags, KL_P_C, x, y) + row + (int64_t)col * c->ldc;
-        double s = c->flags & KL_P_BETA ? *to : 0.0;
-        const kl_term *const last = term + c->first + c->count;
-        for (const kl_term *p = term + c->first; p < last; p++) {
-            if (p->flags & KL_P_END) {
-                s += p->alpha;
-                continue;
-            }
-            const double *const a = (const double *)(uintptr_t)kl_where(p->a, p->flags, KL_P_A, x, y);
-            s += p->alpha * a[p->flags & KL_P_TA ? (int64_t)row * p->lda + col : row + (int64_t)col * p->lda];
+    const kl_cell *const c = cell + i / KL_CELL;
+    const int e = i % KL_CELL, m = c->m, j = e / m;
+    if (j >= c->n) return;
+    const int row = c->row + e - j * m, col = c->col + j;
+    double *const to = (double *)(uintptr_t)kl_where(c->c, c->flags, KL_P_C, x, y) + row + (int64_t)col * c->ldc;
+    double s = c->flags & KL_P_BETA ? *to : 0.0;
+    const kl_term *const last = term + c->first + c->count;
+    for (const kl_term *p = term + c->first; p < last; p++) {
+        if (p->flags & KL_P_END) {
+            s += p->alpha;
+            continue;
         }
-        *to = s;
+        const double *const a = (const double *)(uintptr_t)kl_where(p->a, p->flags, KL_P_A, x, y);
+        s += p->alpha * a[p->flags & KL_P_TA ? (int64_t)row * p->lda + col : row + (int64_t)col * p->lda];
     }
+    *to = s;
 }
 
 void kl_offload_sums(const kl_offload *self, const kl_cell *cell, int ncell, const kl_term *term, const double *x, double *y)
 {
     const int all = ncell * KL_CELL;
-    if (all > 0) KL_KERNEL(self, sum(t, T, all, cell, term, x, y), is_device_ptr(cell, term, x, y) firstprivate(all));
+    KL_KERNEL(self, all, sum(t, cell, term, x, y), is_device_ptr(cell, term, x, y));
 }

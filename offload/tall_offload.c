@@ -14,24 +14,24 @@ static int wide(const void *a, const void *b, int64_t ld) { return (((uintptr_t)
 
 /* ---- V^T x ---- */
 
-/* s[j] += V_j . x over the pairs of thread t; W is a constant where this is used, and so the sums are registers. */
+/* s[j] += V_j . x over the pairs of thread t of T, a multiple of KL_BLOCK; W is a constant where this is used, and so the sums are registers. */
 ALWAYS void dots2(int t, int T, int n, int W, int have, const double *v, int64_t ldv, const double *x, double *s)
 {
     const kl_two *const u = (const kl_two *)x;
-    int i = t;
-    for (; i + T < n / 2; i += 2 * T) { /* two pairs of a column in flight, and one place of memory after the other */
-        const kl_two a = u[i], b = u[i + T];
+    int i = t / KL_BLOCK * 2 * KL_BLOCK + t % KL_BLOCK; /* a block takes two pairs a thread at a time, side by side */
+    for (; i + KL_BLOCK < n / 2; i += 2 * T) {
+        const kl_two a = u[i], b = u[i + KL_BLOCK];
 #pragma clang loop unroll(full)
         for (int j = 0; j < W; j++) {
             const kl_two *const w = (const kl_two *)(v + (j < have ? j : have - 1) * ldv);
-            const kl_two p = w[i], q = w[i + T];
+            const kl_two p = w[i], q = w[i + KL_BLOCK];
             s[j] += p[0] * a[0];
             s[j] += p[1] * a[1];
             s[j] += q[0] * b[0];
             s[j] += q[1] * b[1];
         }
     }
-    for (; i < n / 2; i += T) {
+    if (i < n / 2) {
         const kl_two a = u[i];
 #pragma clang loop unroll(full)
         for (int j = 0; j < W; j++) {
@@ -97,8 +97,7 @@ static void dots_bare(const kl_offload *self, int n, int W, int have, const doub
 {
     double *const part = self->scratch, *const result = self->result;
     int *const counter = self->counter;
-    /* Many columns by many blocks are too many pages of memory at once: for wide V one block stays on a multiprocessor. */
-    const int teams = self->nsm * (W <= 2 ? 8 : W <= 4 ? 4 : W <= 8 ? 2 : 1);
+    const int teams = self->nsm * (W <= 2 ? 6 : W <= 4 ? 4 : W <= 8 ? 2 : 1); /* what was fastest; more blocks touch too many pages of memory at once */
 #define DOTS(K)                                                                                                                           \
     case K:                                                                                                                               \
         KL_BARE(teams, 256, 2048, is_device_ptr(v, x, part, counter, result) firstprivate(n, have, ldv))                                  \
@@ -196,28 +195,15 @@ void kl_offload_dots(kl_exec *ex, int64_t all, int nvec, kl_dptr vp, int64_t ldv
 #define TAKE(k) const double c##k = c[k];
 #define LIST c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c16, c17, c18, c19, c20, c21, c22, c23
 
-ALWAYS void combine2(int t, int T, int n, int W, int have, const double *v, int64_t ldv, double b, double *y, const double *c)
+ALWAYS void combine2(int t, int n, int W, int have, const double *v, int64_t ldv, double b, double *y, const double *c)
 {
-    kl_two *const to = (kl_two *)y;
-    int i = t;
-    for (; W <= 8 && i + T < n / 2; i += 2 * T) {
-        kl_two a = {0.0, 0.0}, e = {0.0, 0.0};
-        if (b != 0.0) a = b * to[i], e = b * to[i + T];
-#pragma clang loop unroll(full)
-        for (int j = 0; j < W; j++) {
-            const kl_two *const w = (const kl_two *)(v + (j < have ? j : have - 1) * ldv);
-            a += c[j] * w[i];
-            e += c[j] * w[i + T];
-        }
-        to[i] = a;
-        to[i + T] = e;
-    }
-    for (; i < n / 2; i += T) {
+    if (t < n / 2) {
+        kl_two *const to = (kl_two *)y + t;
         kl_two a = {0.0, 0.0};
-        if (b != 0.0) a = b * to[i];
+        if (b != 0.0) a = b * *to;
 #pragma clang loop unroll(full)
-        for (int j = 0; j < W; j++) a += c[j] * ((const kl_two *)(v + (j < have ? j : have - 1) * ldv))[i];
-        to[i] = a;
+        for (int j = 0; j < W; j++) a += c[j] * ((const kl_two *)(v + (j < have ? j : have - 1) * ldv))[t];
+        *to = a;
     }
     if (t == 0 && n % 2) {
         double a = b != 0.0 ? b * y[n - 1] : 0.0;
@@ -227,14 +213,12 @@ ALWAYS void combine2(int t, int T, int n, int W, int have, const double *v, int6
     }
 }
 
-ALWAYS void combine1(int t, int T, int n, int W, int have, const double *v, int64_t ldv, double b, double *y, const double *c)
+ALWAYS void combine1(int t, int W, int have, const double *v, int64_t ldv, double b, double *y, const double *c)
 {
-    for (int i = t; i < n; i += T) {
-        double a = b != 0.0 ? b * y[i] : 0.0;
+    double a = b != 0.0 ? b * y[t] : 0.0;
 #pragma clang loop unroll(full)
-        for (int j = 0; j < W; j++) a += c[j] * v[(j < have ? j : have - 1) * ldv + i];
-        y[i] = a;
-    }
+    for (int j = 0; j < W; j++) a += c[j] * v[(j < have ? j : have - 1) * ldv + t];
+    y[t] = a;
 }
 
 static void combine_part(const kl_offload *self, int n, int W, int have, const double *v, int64_t ldv, const double *c, double b, double *y, int pairs)
@@ -242,18 +226,18 @@ static void combine_part(const kl_offload *self, int n, int W, int have, const d
     EACH(TAKE)
 #define COMBINE(K)                                                                                                                     \
     case K:                                                                                                                            \
-        KL_KERNEL(self, {                                                                                                              \
+        KL_KERNEL(self, (n + 1) / 2, {                                                                                                 \
             const double cc[WIDEST] = {LIST};                                                                                          \
-            combine2(t, T, n, K, have, v, ldv, b, y, cc);                                                                              \
+            combine2(t, n, K, have, v, ldv, b, y, cc);                                                                                 \
         }, is_device_ptr(v, y) firstprivate(n, have, ldv, b, LIST));                                                                   \
         break;
     if (pairs) {
         switch (W) { WIDTHS(COMBINE) }
     } else {
-        KL_KERNEL(self, {
+        KL_KERNEL(self, n, {
             const double cc[WIDEST] = {LIST};
-            combine1(t, T, n, 4, have, v, ldv, b, y, cc);
-        }, is_device_ptr(v, y) firstprivate(n, have, ldv, b, LIST));
+            combine1(t, 4, have, v, ldv, b, y, cc);
+        }, is_device_ptr(v, y) firstprivate(have, ldv, b, LIST));
     }
 #undef COMBINE
 }

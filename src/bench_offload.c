@@ -209,6 +209,12 @@ static kl_status bench_streams(bench *b, kl_err *err)
     const int64_t need = 26 * (tall + 64) > 2 * b->n ? 26 * (tall + 64) : 2 * b->n;
     KL_TRY(b->ex->vt.alloc(b->ex, need + 64, &memory, err));
     KL_TRY(put_random(b->ex, memory, need, err));
+    for (int plain = 0; plain < 2; plain++) { /* what every launch costs, whatever it does */
+        stream s = {.ex = plain ? b->plain : b->ex, .n = 16, .nvec = 1, .what = FILL, .y = memory};
+        double t;
+        KL_TRY(burst(stream_run, &s, &t, err));
+        printf("launch        n=16                  | %s %9.4f ms\n", plain ? "plain  " : "offload", t * 1e3);
+    }
     for (int plain = 0; plain < 2; plain++) {
         stream s = {.ex = plain ? b->plain : b->ex, .n = b->n, .nvec = 1, .x = memory, .y = kl_dptr_at(memory, b->n)};
         for (int j = 0; j < 24; j++) s.c[j] = 0.04 * (j - 11.5);

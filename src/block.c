@@ -27,6 +27,9 @@ static void connect(const kl_mpo *m, kl_side side, int cut, const kl_basis *basi
     }
 }
 
+/* Matrices begin at even places, where a GPU can load two numbers at once. */
+static int64_t even(int64_t n) { return n + n % 2; }
+
 kl_status kl_block_create(kl_exec *ex, const kl_mpo *mpo, kl_side side, int cut, const kl_basis *basis, kl_block **out, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -45,7 +48,7 @@ kl_status kl_block_create(kl_exec *ex, const kl_mpo *mpo, kl_side side, int cut,
             b->off[k * n + i] = -1;
             if (j < 0 || kl_block_identity(b, k)) continue;
             b->off[k * n + i] = b->ndata;
-            b->ndata += (int64_t)basis->dim[j] * basis->dim[i];
+            b->ndata += even((int64_t)basis->dim[j] * basis->dim[i]);
         }
     KL_TRY(ex->vt.alloc(ex, b->ndata, &b->data, err));
 out:
@@ -148,7 +151,7 @@ static kl_status repack(kl_bigop *g, repack_unit unit, kl_err *err)
                 kl_batch_close_group(&batch, 0);
                 part[npart++] = (kl_part){.row = unit == PLACES ? p->row : 0, .nrow = rows, .col = unit == PLACES ? p->col : 0, .ncol = cols, .ld = rows,
                                           .packed = 1, .off = npack, .coef = 1};
-                npack += (int64_t)rows * cols;
+                npack += even((int64_t)rows * cols);
             }
         }
     first[(int64_t)g->nop * n] = npart;
