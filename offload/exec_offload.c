@@ -75,18 +75,17 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     KL_TRY(kl_alloc(&self, 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(out, 1, KL_MEM_MISC, err));
     *(*out) = (kl_exec){.name = "offload", .space = KL_SPACE_DEVICE, .nthread = 1, .self = self};
-    self->device = omp_get_default_device();
+    self->device = KL_OFFLOAD_ON_HOST ? omp_get_initial_device() : omp_get_default_device();
     self->nsm = 16;
 #if KL_OFFLOAD_BARE
     self->driver = open_driver(self->device, &self->nsm);
 #endif
-    const int ndevice = omp_get_num_devices();
+    const int ndevice = KL_OFFLOAD_ON_HOST ? 0 : omp_get_num_devices();
     if (!KL_OFFLOAD_ON_HOST && ndevice == 0) {
         st = kl_fail(err, KL_EABSENT, "--exec offload: OpenMP sees no device; this program has images for %s", KL_OFFLOAD_IMAGES);
         goto out;
     }
-    if (KL_OFFLOAD_ON_HOST) self->device = omp_get_initial_device();
-    else if (self->device >= ndevice) {
+    if (!KL_OFFLOAD_ON_HOST && self->device >= ndevice) {
         st = kl_fail(err, KL_EABSENT, "--exec offload: device %d is asked for (OMP_DEFAULT_DEVICE); OpenMP sees %d", self->device, ndevice);
         goto out;
     }

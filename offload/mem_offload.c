@@ -1,6 +1,7 @@
 /* Device memory: one pool over omp_target_alloc. Sizes come in eight steps an octave, so that the blocks of one DMRG step serve the next; what is given
    back waits in a list of its size, up to as much as is in use.
    SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
 #include "mem.h"
 #include "offload.h"
 #include <dlfcn.h>
@@ -8,6 +9,37 @@
 #include <string.h>
 
 enum { LEAST = 512, HEADROOM = 1 << 30 };
+
+/* The device's own memory. A build whose regions run in the program has no offload runtime to ask: there it is the host's, each block its own, so that a
+   sanitizer sees an overrun. */
+#if KL_OFFLOAD_ON_HOST
+static void *get_block(int64_t bytes, int device)
+{
+    void *p = NULL;
+    (void)device;
+    return kl_realloc_bytes(&p, bytes, 1, KL_MEM_VECTOR, NULL) == KL_OK ? p : NULL;
+}
+
+static void give_block(void *block, int device)
+{
+    (void)device;
+    kl_free_ptr(&block);
+}
+
+static int copy_block(void *to, const void *from, int64_t bytes, int to_device, int from_device)
+{
+    (void)to_device, (void)from_device;
+    memcpy(to, from, (size_t)bytes);
+    return 0;
+}
+#else
+static void *get_block(int64_t bytes, int device) { return omp_target_alloc((size_t)bytes, device); }
+static void give_block(void *block, int device) { omp_target_free(block, device); }
+static int copy_block(void *to, const void *from, int64_t bytes, int to_device, int from_device)
+{
+    return omp_target_memcpy(to, from, (size_t)bytes, 0, 0, to_device, from_device);
+}
+#endif
 
 /* Class of a size and the bytes of its blocks. */
 static int class_of(int64_t bytes, int64_t *size)
@@ -31,7 +63,6 @@ static int push(kl_block_list *l, void *block)
     return 1;
 }
 
-/* Under a sanitizer every block is its own, so that an overrun shows. */
 static int pooled(const kl_offload *self) { return !self->on_host; }
 
 static int64_t size_of_class(int c)
@@ -45,7 +76,7 @@ void kl_offload_trim(kl_offload *self)
     for (int c = 0; c < KL_NCLASS; c++) {
         kl_block_list *const l = &self->free_list[c];
         while (l->n > 0) {
-            omp_target_free(l->block[--l->n], self->device);
+            give_block(l->block[--l->n], self->device);
             kl_mem_device_count(-size_of_class(c));
         }
     }
@@ -58,7 +89,7 @@ void *kl_offload_take(kl_offload *self, int64_t bytes)
     const int c = class_of(bytes, &size);
     void *p = NULL;
     if (!pooled(self)) {
-        p = omp_target_alloc((size_t)(bytes > 0 ? bytes : 1), self->device);
+        p = get_block(bytes, self->device);
         if (p) kl_mem_device_count(bytes);
         return p;
     }
@@ -67,10 +98,10 @@ void *kl_offload_take(kl_offload *self, int64_t bytes)
         p = l->block[--l->n];
         self->cached -= size;
     } else {
-        p = omp_target_alloc((size_t)size, self->device);
+        p = get_block(size, self->device);
         if (!p) {
             kl_offload_trim(self);
-            p = omp_target_alloc((size_t)size, self->device);
+            p = get_block(size, self->device);
         }
         if (p) kl_mem_device_count(size);
     }
@@ -84,7 +115,7 @@ void kl_offload_give(kl_offload *self, void *block, int64_t bytes)
     const int c = class_of(bytes, &size);
     if (!block) return;
     if (!pooled(self)) {
-        omp_target_free(block, self->device);
+        give_block(block, self->device);
         kl_mem_device_count(-bytes);
         return;
     }
@@ -94,7 +125,7 @@ void kl_offload_give(kl_offload *self, void *block, int64_t bytes)
         self->cached += size;
         return;
     }
-    omp_target_free(block, self->device);
+    give_block(block, self->device);
     kl_mem_device_count(-size);
 }
 
@@ -110,12 +141,12 @@ int64_t kl_offload_free_bytes(const kl_offload *self)
 
 int kl_offload_put(const kl_offload *self, void *to, const void *from, int64_t bytes)
 {
-    return bytes == 0 ? 0 : omp_target_memcpy(to, from, (size_t)bytes, 0, 0, self->device, omp_get_initial_device());
+    return bytes == 0 ? 0 : copy_block(to, from, bytes, self->device, omp_get_initial_device());
 }
 
 int kl_offload_get(const kl_offload *self, void *to, const void *from, int64_t bytes)
 {
-    return bytes == 0 ? 0 : omp_target_memcpy(to, from, (size_t)bytes, 0, 0, omp_get_initial_device(), self->device);
+    return bytes == 0 ? 0 : copy_block(to, from, bytes, omp_get_initial_device(), self->device);
 }
 
 /* Callers give back an address alone, so sizes are kept here; there are some hundred blocks at most, and the latest go first. */

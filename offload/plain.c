@@ -94,8 +94,9 @@ ALWAYS void product(int i, const kl_piece *piece, const double *x, double *y)
 
 void kl_offload_plain(const kl_offload *self, const kl_piece *piece, int ntile, const double *x, double *y)
 {
-    const int all = ntile * SHARE, teams = self->arch ? ntile : self->teams;
+    enum { THREADS = 512 }; /* so that the compiler keeps to 128 registers, and 16 warps are there to wait for memory: half as fast with 128 threads and 206 registers */
+    const int all = ntile * SHARE, teams = self->arch ? (all + THREADS - 1) / THREADS : self->teams;
     if (all == 0) return;
-    KL_PRAGMA(omp target teams distribute parallel for num_teams(teams) thread_limit(128) is_device_ptr(piece, x, y) firstprivate(all))
+    KL_FLAT_FEW_REGISTERS(teams, is_device_ptr(piece, x, y) firstprivate(all))
     for (int i = 0; i < all; i++) product(i, piece, x, y);
 }
