@@ -74,7 +74,7 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     *out = NULL;
     KL_TRY(kl_alloc(&self, 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(out, 1, KL_MEM_MISC, err));
-    *(*out) = (kl_exec){.name = "offload", .space = KL_SPACE_DEVICE, .nthread = 1, .self = self};
+    *(*out) = (kl_exec){.name = "offload", .space = KL_SPACE_DEVICE, .nthread = omp_get_max_threads(), .self = self}; /* threads: of what LAPACK does here */
     self->device = KL_OFFLOAD_ON_HOST ? omp_get_initial_device() : omp_get_default_device();
     self->nsm = 16;
 #if KL_OFFLOAD_BARE
