@@ -6,6 +6,7 @@
 #endif
 #define H5_USE_110_API
 #include "cifile.h"
+#include "result.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,16 +18,8 @@
 
 kl_status kl_cifile_probe(const char *path, kl_err *err)
 {
-    char partial[1100];
-    struct stat info;
     if (strlen(path) > 1000) return kl_fail(err, KL_EINPUT, "--output: the name is too long");
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return kl_fail(err, KL_EINPUT, "--output: %.300s is no ordinary file", path);
-    snprintf(partial, sizeof(partial), "%s.partial", path);
-    const int fd = open(partial, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) return kl_fail(err, KL_EIO, "--output: %.300s cannot be written: %s", path, strerror(errno));
-    close(fd);
-    unlink(partial);
-    return KL_OK;
+    return kl_result_probe(path, err);
 }
 
 typedef struct writer {

@@ -169,20 +169,6 @@ static void default_path(const kl_task *t, char *path, size_t size)
     for (int k = 2; stat(path, &info) == 0; k++) snprintf(path, size, "%s-%d.h5", stem, k);
 }
 
-/* Tries the place before hours are spent. */
-static kl_status probe_path(const char *path, kl_err *err)
-{
-    char partial[1100];
-    struct stat info;
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return kl_fail(err, KL_EINPUT, "--output: %.300s is no ordinary file", path);
-    snprintf(partial, sizeof(partial), "%s.partial", path);
-    const int fd = open(partial, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) return kl_fail(err, KL_EIO, "--output: %.300s cannot be written: %s", path, strerror(errno));
-    close(fd);
-    unlink(partial);
-    return KL_OK;
-}
-
 /* Where this run's result goes; label tells the runs of a parameter sweep apart: out.h5 -> out.U=0.5.h5. */
 static kl_status choose_path(run *x, const char *label, kl_err *err)
 {
@@ -200,7 +186,7 @@ static kl_status choose_path(run *x, const char *label, kl_err *err)
         if (snprintf(x->path, sizeof(x->path), "%s.%s.h5", stem, label) >= (int)sizeof(x->path)) return kl_fail(err, KL_EINPUT, "--output: the name is too long");
     }
     if (strlen(x->path) > 1000) return kl_fail(err, KL_EINPUT, "--output: the name is too long");
-    return probe_path(x->path, err);
+    return kl_result_probe(x->path, err);
 }
 
 /* All --measure against model and lattice, before hours are spent. Files to overlap with must be there already. */

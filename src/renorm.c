@@ -39,14 +39,13 @@ static int by_size(const void *pa, const void *pb)
 }
 
 /* C = part-wise L_b x into WORK at 0, all rows: zero first, since parts may leave rows out. */
-static kl_status applied(kl_batch *b, const kl_bigop *g, int op, int sec, int turned, int side, const kl_layout *lay, int rows, int other, int64_t x,
+static kl_status applied(kl_batch *b, const kl_bigop *g, int op, int sec, int turned, int side, int rows, int other, int64_t x,
                          int ldx, kl_err *err)
 {
     const int n = g->enlarged->basis.nsec;
     const int64_t at = (int64_t)op * n + sec, np = g->first[at + 1] - g->first[at];
     const kl_status st = kl_batch_reserve(b, np + 2, err);
     if (st != KL_OK) return st;
-    (void)lay;
     *kl_batch_push(b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = rows, .n = other, .ldc = rows};
     for (int64_t i = g->first[at]; i < g->first[at + 1]; i++) {
         kl_part p = g->part[i];
@@ -94,7 +93,7 @@ static kl_status density(kl_exec *ex, kl_side side, const kl_layout *lay, const 
                 const int width = side == KL_LEFT ? other->dim[fj] : other->dim[fi];
                 const int ldx = side == KL_LEFT ? mine->dim[fi] : other->dim[fi];
                 for (int s = 0; s < nstate; s++) {
-                    KL_TRY(applied(&b, grown, k, turned ? e : from, turned, side, lay, dim, width, s * lay->n + lay->off[fi], ldx, err));
+                    KL_TRY(applied(&b, grown, k, turned ? e : from, turned, side, dim, width, s * lay->n + lay->off[fi], ldx, err));
                     *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_WORK, .at_c = KL_AT_Y,
                                                   .m = dim, .n = dim, .k = width, .lda = dim, .ldb = dim, .ldc = dim, .c = off[e],
                                                   .alpha = 1.0 / nstate};

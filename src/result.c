@@ -1476,3 +1476,16 @@ kl_status kl_result_match(const char *path, const kl_result *r, const kl_model *
     }
     return KL_OK;
 }
+
+kl_status kl_result_probe(const char *path, kl_err *err)
+{
+    char partial[1100];
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return kl_fail(err, KL_EINPUT, "--output: %.300s is no ordinary file", path);
+    snprintf(partial, sizeof(partial), "%s.partial", path);
+    const int fd = open(partial, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) return kl_fail(err, KL_EIO, "--output: %.300s cannot be written: %s", path, strerror(errno));
+    close(fd);
+    unlink(partial);
+    return KL_OK;
+}

@@ -88,4 +88,8 @@ char *kl_result_print_charges(const kl_result *r, char *buf, size_t size);
 /* Writes length and checksum anew: for who changed a file on purpose. */
 kl_status kl_result_seal(const char *path, kl_err *err) KL_MUST_CHECK;
 
+/* Tries whether a result can be written to path, before hours are spent: EINPUT for what is no ordinary file, EIO for a place that refuses. path is shorter
+   than 1024 characters. */
+kl_status kl_result_probe(const char *path, kl_err *err) KL_MUST_CHECK;
+
 #endif
