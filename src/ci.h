@@ -3,7 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CI_H
 #define KL_CI_H
-#include "davidson.h"
+#include "eig.h"
 #include "detstate.h"
 #include "fcidump.h"
 #include "spmat.h"

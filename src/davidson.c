@@ -14,15 +14,12 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "davidson.h"
 #include "dense.h"
-#include "lanczos.h"
 #include "mem.h"
 #include "ortho.h"
 #include "prof.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { DEFAULT_BASIS = 20, DEFAULT_APPLY = 1000, STALL_STEPS = 20 };
 
 typedef struct solver {
     const kl_linop *h;
@@ -46,15 +43,9 @@ static kl_dptr column(const solver *s, kl_dptr base, int j)
     return kl_dptr_at(base, j * s->ld);
 }
 
-int64_t kl_eig_stride(int64_t n)
-{
-    const int64_t lines = (n + 7) / 8;
-    return 8 * (lines + (lines % 2 == 0));
-}
-
 static int basis_limit(const kl_eig_opts *opts, int64_t n)
 {
-    const int wanted = opts->max_basis > 0 ? opts->max_basis : DEFAULT_BASIS;
+    const int wanted = opts->max_basis > 0 ? opts->max_basis : KL_EIG_BASIS;
     const int limit = wanted > opts->nroot + 2 ? wanted : opts->nroot + 2;
     return n < limit ? (int)n : limit;
 }
@@ -84,11 +75,9 @@ static int spare_columns(const kl_eig_opts *opts, int64_t n)
     return most;
 }
 
-int64_t kl_eig_work_doubles(const kl_eig_opts *opts, int64_t n)
+int kl_davidson_columns(const kl_eig_opts *opts, int64_t n)
 {
-    const int columns =
-        opts->solver == KL_SOLVER_LANCZOS ? kl_lanczos_columns(opts, n) : 2 * basis_limit(opts, n) + spare_columns(opts, n);
-    return columns * kl_eig_stride(n);
+    return 2 * basis_limit(opts, n) + spare_columns(opts, n);
 }
 
 static kl_status open(solver *s, kl_err *err)
@@ -313,7 +302,7 @@ static kl_status iterate(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_eig_stats *const stats = s->stats;
-    const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : DEFAULT_APPLY;
+    const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : KL_EIG_APPLY;
     double goal[KL_MAX_ROOT], first0 = 0.0, best = INFINITY, previous = 0.0;
     int best_step = 0, disturbed = 0, guarded = 0, guard_step = 0, confirmed = 0;
     for (int step = 0;; step++) {
@@ -370,7 +359,7 @@ static kl_status iterate(solver *s, kl_err *err)
         }
         /* Where rounding decides, a residual wanders; it is not asked to fall any more. */
         const int stuck =
-            open_roots > 0 && (worst <= rounding || complete || (worst < 1e-12 * norm_h && step - best_step >= STALL_STEPS));
+            open_roots > 0 && (worst <= rounding || complete || (worst < 1e-12 * norm_h && step - best_step >= KL_EIG_STALL_STEPS));
         /* Nothing, or all at once nothing: H does not lead out of V. */
         const int closed = step == 0 ? exact : stats->converged && worst < 1e-6 * previous;
         previous = worst;
@@ -423,21 +412,8 @@ out:
     return st;
 }
 
-/* Normalized to the last bit that a division gives, so that callers may rely on it. */
-static void deliver(solver *s, kl_dptr x, int64_t ldx, double *energy)
-{
-    for (int root = 0; root < s->nroot; root++) {
-        const kl_dptr to = kl_dptr_at(x, root * ldx);
-        double square;
-        s->ex->vt.combine(s->ex, s->n, s->k, s->v.v, s->ld, s->y + (int64_t)root * s->limit, 0.0, to);
-        s->ex->vt.dots(s->ex, s->n, 1, to, ldx, to, &square);
-        s->ex->vt.combine(s->ex, s->n, 0, s->v.v, s->ld, NULL, 1.0 / sqrt(square), to);
-        energy[root] = s->theta[root];
-    }
-}
-
-static kl_status davidson(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy, kl_eig_stats *stats,
-                          kl_err *err)
+kl_status kl_davidson_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy, kl_eig_stats *stats,
+                            kl_err *err)
 {
     kl_status st = KL_OK;
     solver s = {.h = h,
@@ -453,30 +429,12 @@ static kl_status davidson(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x,
     KL_TRY(open(&s, err));
     KL_TRY(load_starts(&s, x, ldx, err));
     KL_TRY(iterate(&s, err));
-    deliver(&s, x, ldx, energy);
+    for (int root = 0; root < s.nroot; root++) {
+        kl_ortho_ritz(&s.v, s.k, s.y + (int64_t)root * s.limit, kl_dptr_at(x, root * ldx));
+        energy[root] = s.theta[root];
+    }
 out:
     if (s.memory.addr != 0) s.ex->vt.release(s.ex, &s.memory);
     kl_free(&s.host);
-    return st;
-}
-
-kl_status kl_eig_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy, kl_eig_stats *stats,
-                       kl_err *err)
-{
-    const int64_t start = kl_prof_clock();
-    *stats = (kl_eig_stats){0};
-    if (h->n < 1) return kl_fail(err, KL_EINPUT, "eigensolver: a matrix of %lld rows; at least 1 is needed", (long long)h->n);
-    if (opts->nroot < 1 || opts->nroot > KL_MAX_ROOT || opts->nroot > h->n)
-        return kl_fail(err, KL_EINPUT, "eigensolver: %d roots of a matrix of %lld rows; 1 to %lld are allowed", opts->nroot,
-                       (long long)h->n, (long long)(h->n < KL_MAX_ROOT ? h->n : KL_MAX_ROOT));
-    if (opts->max_basis != 0 && opts->max_basis < opts->nroot + 2)
-        return kl_fail(err, KL_EINPUT,
-                       "eigensolver: a basis of %d vectors for %d roots; at least %d are needed (0: chosen by the program)",
-                       opts->max_basis, opts->nroot, opts->nroot + 2);
-    if (!(opts->tol >= 0.0) || !(opts->tol_rel >= 0.0))
-        return kl_fail(err, KL_EINPUT, "eigensolver: tolerances %g and %g; 0 or more are allowed", opts->tol, opts->tol_rel);
-    const kl_status st = opts->solver == KL_SOLVER_LANCZOS ? kl_lanczos_solve(h, opts, x, ldx, energy, stats, err)
-                                                           : davidson(h, opts, x, ldx, energy, stats, err);
-    stats->seconds_all = 1e-9 * (double)(kl_prof_clock() - start);
     return st;
 }

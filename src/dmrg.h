@@ -3,7 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_DMRG_H
 #define KL_DMRG_H
-#include "davidson.h"
+#include "eig.h"
 #include "state.h"
 
 typedef enum kl_strategy { KL_STRATEGY_AUTO, KL_STRATEGY_LR, KL_STRATEGY_L11R } kl_strategy;

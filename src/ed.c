@@ -3,11 +3,11 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "ed.h"
 #include "dense.h"
-#include "lanczos.h"
 #include "lean.h"
 #include "lobpcg.h"
 #include "mem.h"
 #include "prof.h"
+#include "random.h"
 
 #include <float.h>
 #include <math.h>
@@ -80,16 +80,6 @@ out:
     return st;
 }
 
-/* splitmix64 of seed and place, in (-1, 1). */
-static double random_at(uint64_t seed, int64_t i)
-{
-    uint64_t z = seed * UINT64_C(0xd1342543de82ef95) + (uint64_t)(i + 1) * UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    z ^= z >> 31;
-    return ((double)(z >> 11) + 0.5) * 0x1p-52 - 1.0;
-}
-
 /* Tile by tile, so that no second vector is needed on the host. */
 kl_status kl_ed_random(const kl_ed *ed, uint64_t seed, kl_dptr v, kl_err *err)
 {
@@ -104,7 +94,7 @@ kl_status kl_ed_random(const kl_ed *ed, uint64_t seed, kl_dptr v, kl_err *err)
         for (int64_t t = 0; t < b->ntile; t++) {
             const int64_t at = b->off + t * b->nl * LANES, used = b->nr - t * LANES < LANES ? b->nr - t * LANES : LANES;
             for (int64_t l = 0; l < b->nl; l++)
-                for (int64_t k = 0; k < LANES; k++) part[l * LANES + k] = k < used ? random_at(seed, at + l * LANES + k) : 0.0;
+                for (int64_t k = 0; k < LANES; k++) part[l * LANES + k] = k < used ? kl_random_at(seed, at + l * LANES + k) : 0.0;
             KL_TRY(ed->ex->vt.upload(ed->ex, kl_dptr_at(v, at), part, b->nl * LANES, err));
         }
     }

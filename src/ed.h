@@ -2,7 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_ED_H
 #define KL_ED_H
-#include "davidson.h"
+#include "eig.h"
 #include "halves.h"
 
 /* ORDER KL_ED: kl_ed_solver_name */

@@ -22,8 +22,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { DEFAULT_BASIS = 20, DEFAULT_APPLY = 1000, STALL_STEPS = 20 };
-
 typedef struct solver {
     const kl_linop *h;
     kl_exec *ex;
@@ -42,7 +40,7 @@ typedef struct solver {
    no W, so the bound that Davidson sets for V and W together leaves room for that. */
 static int basis_limit(const kl_eig_opts *opts, int64_t n)
 {
-    const int wanted = opts->max_basis > 0 ? opts->max_basis : DEFAULT_BASIS;
+    const int wanted = opts->max_basis > 0 ? opts->max_basis : KL_EIG_BASIS;
     const int least = 3 * opts->nroot + 3;
     const int limit = wanted > least ? wanted : least;
     return n < limit ? (int)n : limit;
@@ -208,7 +206,7 @@ static kl_status iterate(solver *s, kl_err *err)
     kl_status st = KL_OK;
     kl_eig_stats *const stats = s->stats;
     const int64_t limit = s->limit;
-    const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : DEFAULT_APPLY;
+    const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : KL_EIG_APPLY;
     double goal[KL_MAX_ROOT], best = INFINITY, previous = 0.0;
     int best_step = 0, have_goal = 0, guard_step = -1, confirmed = 0; /* guard_step < 0: no guard has been needed */
     for (int step = 0;; step++) {
@@ -236,7 +234,7 @@ static kl_status iterate(solver *s, kl_err *err)
             best_step = step;
         }
         const int complete = s->k == s->n, closed = s->top == s->k, spent = stats->napply >= max_apply;
-        const int stuck = !stats->converged && (worst <= rounding || (worst < 1e-12 * norm_h && step - best_step >= STALL_STEPS));
+        const int stuck = !stats->converged && (worst <= rounding || (worst < 1e-12 * norm_h && step - best_step >= KL_EIG_STALL_STEPS));
         if (complete || spent) {
             stats->stagnated = stuck;
             break;
@@ -283,11 +281,7 @@ kl_status kl_lanczos_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x
     KL_TRY(begin(&s, err));
     KL_TRY(iterate(&s, err));
     for (int root = 0; root < s.nroot; root++) {
-        const kl_dptr to = kl_dptr_at(x, root * ldx);
-        double square;
-        s.ex->vt.combine(s.ex, s.n, s.k, s.v.v, s.ld, s.y + (int64_t)root * s.limit, 0.0, to);
-        s.ex->vt.dots(s.ex, s.n, 1, to, ldx, to, &square);
-        s.ex->vt.combine(s.ex, s.n, 0, s.v.v, s.ld, NULL, 1.0 / sqrt(square), to);
+        kl_ortho_ritz(&s.v, s.k, s.y + (int64_t)root * s.limit, kl_dptr_at(x, root * ldx));
         energy[root] = s.theta[root];
     }
 out:

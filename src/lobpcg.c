@@ -7,7 +7,6 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "lobpcg.h"
 #include "dense.h"
-#include "lanczos.h"
 #include "mem.h"
 #include "ortho.h"
 #include "prof.h"

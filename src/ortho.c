@@ -80,3 +80,11 @@ kl_status kl_ortho_fresh(kl_ortho *o, int k, kl_err *err)
 out:
     return st;
 }
+
+void kl_ortho_ritz(const kl_ortho *o, int k, const double *y, kl_dptr x)
+{
+    double square;
+    o->ex->vt.combine(o->ex, o->n, k, o->v, o->ldv, y, 0.0, x);
+    o->ex->vt.dots(o->ex, o->n, 1, x, o->n, x, &square);
+    o->ex->vt.combine(o->ex, o->n, 0, o->v, o->ldv, NULL, 1.0 / sqrt(square), x);
+}

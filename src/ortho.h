@@ -25,6 +25,10 @@ kl_status kl_ortho_random(kl_ortho *o, int k, kl_err *err) KL_MUST_CHECK;
 /* Column k becomes a random direction orthonormal to columns 0..k-1; k < n. */
 kl_status kl_ortho_fresh(kl_ortho *o, int k, kl_err *err) KL_MUST_CHECK;
 
+/* x = sum_j y[j] V_j over columns 0..k-1, scaled to norm 1 to the last bit that a division gives, so that callers may rely on it.
+   x [n], device, outside V. */
+void kl_ortho_ritz(const kl_ortho *o, int k, const double *y, kl_dptr x);
+
 static inline kl_dptr kl_ortho_at(const kl_ortho *o, int k)
 {
     return kl_dptr_at(o->v, k * o->ldv);

@@ -13,7 +13,7 @@ local layer_of = {
     [2] = "determinant detstate mmfile qn sector slater spmat",
     [3] = "batch record",
     [4] = "exec exec_absent exec_host sigma spmv spmv_tmpl batch_host fuse_host kron kron_host kron_kernel kron_tmpl",
-    [5] = "davidson lanczos lean linop lobpcg ortho",
+    [5] = "davidson eig lanczos lean linop lobpcg ortho",
     [6] = "block canonical ci cifile checkpoint cover dmrg ed engine growth halves measure mpo plan renorm request result state superblock system truncate",
     [7] = "bench bench_offload bench_ci cicli bench_ed edmeasure edrun inventory job json main options plot report task",
 }

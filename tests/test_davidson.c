@@ -2,7 +2,7 @@
    turn.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
-#include "davidson.h"
+#include "eig.h"
 #include "dense.h"
 
 typedef struct matrix {

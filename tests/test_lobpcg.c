@@ -3,7 +3,6 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
 #include "dense.h"
-#include "lanczos.h"
 #include "lean.h"
 #include "lobpcg.h"
 

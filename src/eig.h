@@ -1,0 +1,65 @@
+/* What the eigensolvers share: options, results, what rounding leaves, and the call that picks one.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_EIG_H
+#define KL_EIG_H
+#include "linop.h"
+
+typedef enum kl_solver { KL_SOLVER_DAVIDSON, KL_SOLVER_LANCZOS } kl_solver;
+
+/* A better inverse of H - theta than that of the diagonal: t = r / (d - theta) with |d - theta| >= floor for all but the part it knows
+   more of. r and t are device vectors of length n and do not overlap. */
+typedef struct kl_precond {
+    void *self;
+    void (*apply)(const struct kl_precond *p, double theta, double floor, kl_dptr r, kl_dptr t);
+} kl_precond;
+
+typedef struct kl_eig_opts {
+    kl_solver solver;
+    int nroot;         /* >= 1 */
+    int max_basis;     /* vectors kept, >= nroot + 2; 0: 20 */
+    int max_apply;     /* products with H at most; 0: 1000 */
+    double tol;        /* target for |H x - E x| of every root, absolute */
+    double tol_rel;    /* stop also when the residual has fallen to tol_rel times the first one; 0: off */
+    uint64_t seed;     /* of random components */
+    int trust_start;   /* 0: a start that is an eigenvector to rounding (a product state may be one, of any energy) is checked by up
+                          to 30 products from a random direction; 1: it is taken as it is */
+    const kl_precond *precond; /* Davidson only; NULL: the diagonal */
+} kl_eig_opts;
+
+typedef struct kl_eig_stats {
+    int napply, nrestart;
+    int converged;      /* all roots reached tol (or tol_rel) */
+    int stagnated;      /* tol is below what this arithmetic can reach; the residual is the best there is */
+    double residual[16];/* per root */
+    double seconds_apply, seconds_all;
+} kl_eig_stats;
+
+#define KL_MAX_ROOT 16
+
+/* In: x[nroot][ldx] start vectors (any scale; need not be orthogonal; a zero or dependent one is replaced by a random one),
+   device. Out: x orthonormal Ritz vectors, energy[nroot] ascending. Not converged is not an error: look at stats. */
+kl_status kl_eig_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy, kl_eig_stats *stats,
+                       kl_err *err) KL_MUST_CHECK;
+
+/* Doubles that kl_eig_solve allocates on the executor for vectors of length n; for estimates made beforehand. */
+int64_t kl_eig_work_doubles(const kl_eig_opts *opts, int64_t n);
+
+/* What rounding alone leaves of a residual, in units of the largest |H v| seen. */
+#define KL_EIG_ROUNDING (4 * 2.220446049250313e-16)
+
+enum {
+    KL_EIG_BASIS = 20,          /* max_basis where none is given */
+    KL_EIG_APPLY = 1000,        /* max_apply where none is given */
+    KL_EIG_STALL_STEPS = 20,    /* without progress near rounding: nothing more will come */
+    KL_EIG_GUARD_STEPS = 30,    /* products spent to see whether something lies below a start that was exact */
+    KL_EIG_RECHECK_RESTARTS = 8 /* restarts after which a convergence by recurrences is confirmed by fresh products */
+};
+
+/* Distance of columns, at least n: 64-byte aligned, and no two neighbours at the same place of a cache. */
+static inline int64_t kl_eig_stride(int64_t n)
+{
+    const int64_t lines = (n + 7) / 8;
+    return 8 * (lines + (lines % 2 == 0));
+}
+
+#endif
