@@ -238,13 +238,17 @@ INLINE void put(double *y, const kl_kron_block *b, int64_t l0, int64_t t, int co
         for (int k = 0; k < count; k++) store(to + k * LANES, r[k]);
 }
 
-/* Without cross terms sums go straight to y. */
-INLINE void right_plain(const kl_kron_block *b, int form, int64_t l0, int count, const double *z, double *y, int stream)
+/* Without cross terms sums go straight to y. next: the following 8 left states in tile 0, or NULL: they lie too far apart from tile to tile for the
+   processor to see them coming, so they are called for while these are worked on. */
+INLINE void right_plain(const kl_kron_block *b, int form, int64_t l0, int count, const double *z, double *y, int stream, const double *next)
 {
     const kl_kron_op *const o = b->b;
     const double scale = o->scale;
+    const int64_t stride = b->nl * LANES;
     for (int64_t t = 0; t < b->ntile; t++) {
         oct r[LANES];
+        if (next)
+            for (int k = 0; k < LANES; k++) __builtin_prefetch(next + t * stride + k * LANES, 0, 2);
         const int64_t left = b->nr - t * LANES;
         for (int k = 0; k < LANES; k++) {
             if (k < left) r[k] = row_sum(o, form, t * LANES + k, z);
@@ -280,7 +284,8 @@ static void right(const kl_kron *k, const kl_kron_block *b, int64_t l0, int64_t 
         const int count = l1 - l0 < LANES ? (int)(l1 - l0) : LANES;
         if (b->b) gather_own(b, l0, count, x, z);
         if (b->ncross == 0 && b->b) {
-#define PLAIN(form) right_plain(b, form, l0, count, z, y, stream)
+            const double *const next = l0 + 2 * LANES <= l1 ? x + b->off + (l0 + LANES) * LANES : NULL;
+#define PLAIN(form) right_plain(b, form, l0, count, z, y, stream, next)
             BY_FORM(PLAIN, b->b)
             continue;
         }
@@ -343,8 +348,10 @@ INLINE double left_form(const kl_kron_block *b, int form, int ngroup, int64_t t,
     const double *const xt = x + b->off + t * b->nl * LANES;
     double *const yt = y + b->off + t * b->nl * LANES;
     const kl_kron_op *const o = b->a;
+    const double *const next = t + 1 < b->ntile ? xt + b->nl * LANES : xt; /* hops go all over a tile: the next one has to be there before */
     oct dot = zero();
     for (int64_t l = 0; l < b->nl; l++) {
+        __builtin_prefetch(next + l * LANES, 0, 2);
         const oct own = load(xt + l * LANES);
         oct s = fma8(load(yt + l * LANES), diagonal(b, t, l, ngroup, dr, table), own);
         if (o) {

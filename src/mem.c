@@ -1,12 +1,16 @@
 /* Checked, counted, 64-byte aligned allocation. Many small blocks a second are the usual case, so it is malloc plus a header
    and a few relaxed atomic additions (17 ns for a pair of calls); it is no allocator of its own.
    SPDX-License-Identifier: Apache-2.0 */
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE
+#endif
 #include "mem.h"
 
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -29,7 +33,9 @@ enum {
     EXTRA = HEADER + ALIGN - 16, /* malloc aligns to 16: header and alignment never need more */
     MAGIC = 0x6b6c6d31,
     /* Below: malloc and memset, for calloc bypasses glibc's thread cache. Above: calloc, whose pages are zero already. */
-    SMALL_BYTES = 1 << 16
+    SMALL_BYTES = 1 << 16,
+    HUGE_PAGE = 1 << 21,
+    HUGE_FROM = 1 << 23
 };
 
 /*  raw ... | raw 8 | bytes 8 | kind 4 | magic 4 | spare 8 | user block, 64-byte aligned ... bytes | slack  */
@@ -137,6 +143,19 @@ static int64_t checked_bytes(int64_t n, size_t size)
     return bytes;
 }
 
+/* Pages of 2 MiB where the system gives them on request: vectors are met at strides beyond a small page, and each such step would miss the TLB. */
+static void ask_huge(char *raw, int64_t bytes)
+{
+#ifdef MADV_HUGEPAGE
+    char *const from = (char *)(((uintptr_t)raw + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+    const int64_t size = (raw + bytes - from) / HUGE_PAGE * HUGE_PAGE;
+    if (size > 0) (void)madvise(from, (size_t)size, MADV_HUGEPAGE); /* a wish: refused, the pages are small */
+#else
+    (void)raw;
+    (void)bytes;
+#endif
+}
+
 kl_status kl_alloc_bytes(void **ptr, int64_t n, size_t size, kl_mem_kind kind, kl_err *err)
 {
     store_ptr(ptr, NULL);
@@ -144,6 +163,7 @@ kl_status kl_alloc_bytes(void **ptr, int64_t n, size_t size, kl_mem_kind kind, k
     if (bytes < 0 || injected()) return no_memory(n, size, kind, err);
     void *const raw = bytes < SMALL_BYTES ? malloc((size_t)bytes + EXTRA) : calloc(1, (size_t)bytes + EXTRA);
     if (raw == NULL) return no_memory(n, size, kind, err);
+    if (bytes >= HUGE_FROM) ask_huge(raw, bytes);
     void *const user = put_header(raw, bytes, kind);
     if (bytes < SMALL_BYTES) memset(user, 0, (size_t)bytes);
     count_host(kind, bytes);
@@ -159,6 +179,7 @@ kl_status kl_realloc_bytes(void **ptr, int64_t n, size_t size, kl_mem_kind kind,
     if (user == NULL) {
         void *const raw = malloc((size_t)bytes + EXTRA);
         if (raw == NULL) return no_memory(n, size, kind, err);
+        if (bytes >= HUGE_FROM) ask_huge(raw, bytes);
         store_ptr(ptr, put_header(raw, bytes, kind));
         count_host(kind, bytes);
         return KL_OK;
