@@ -31,6 +31,16 @@ kl_status kl_fail(kl_err *err, kl_status st, const char *fmt, ...)
     return st;
 }
 
+int64_t kl_gcd(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a < 0 ? -a : a;
+}
+
 int kl_mul_size(int64_t a, int64_t b, int64_t *out)
 {
     *out = 0;

@@ -45,6 +45,9 @@ kl_status kl_fail(kl_err *err, kl_status st, const char *fmt, ...) KL_PRINTF(3, 
 /* *out = a * b, or 0 when it does not fit; a, b >= 0. */
 int kl_mul_size(int64_t a, int64_t b, int64_t *out);
 
+/* Greatest common divisor, not negative; that of 0 and b is |b|. */
+int64_t kl_gcd(int64_t a, int64_t b);
+
 /* Candidate nearest to `word` by edit distance, NULL when none is near: for "did you mean". list ends in NULL. */
 const char *kl_closest(const char *word, const char *const *list);
 

@@ -12,6 +12,7 @@
 #include "mmfile.h"
 #include "options.h"
 #include "par.h"
+#include "random.h"
 #include "report.h"
 #include "spmv.h"
 #include "task.h"
@@ -174,20 +175,12 @@ out:
 
 /* ---------------------------------------------------------------- the paper's matrices */
 
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 /* `count` distinct ascending columns in [low, high), one in each of as many equal strips. */
 static void choose_columns(uint64_t *state, int64_t low, int64_t high, int64_t count, uint32_t *out)
 {
     for (int64_t k = 0; k < count; k++) {
         const int64_t from = low + (high - low) * k / count, to = low + (high - low) * (k + 1) / count;
-        out[k] = (uint32_t)(from + (int64_t)(next_random(state) % (uint64_t)(to - from)));
+        out[k] = (uint32_t)(from + (int64_t)(kl_random_next(state) % (uint64_t)(to - from)));
     }
 }
 
@@ -202,7 +195,7 @@ static kl_status paper_matrix(int64_t n, kl_spmat **out, kl_err *err)
     KL_TRY(kl_alloc(&off, n + 1, KL_MEM_MATRIX, err));
     for (int64_t i = 0; i < n; i++) {
         int64_t right = RIGHT; /* a bell: the sum of eight */
-        for (int k = 0; k < 8; k++) right += (int64_t)(next_random(&seed) % (SPREAD / 4 + 1)) - SPREAD / 8;
+        for (int k = 0; k < 8; k++) right += (int64_t)(kl_random_next(&seed) % (SPREAD / 4 + 1)) - SPREAD / 8;
         off[i + 1] = off[i] + LEFT + right;
     }
     KL_TRY(kl_realloc(&column, off[n], KL_MEM_MATRIX, err));
@@ -210,7 +203,7 @@ static kl_status paper_matrix(int64_t n, kl_spmat **out, kl_err *err)
     for (int64_t i = 0; i < n; i++) {
         choose_columns(&seed, 0, n / 10, LEFT, column + nnz);
         choose_columns(&seed, n / 10, n, off[i + 1] - off[i] - LEFT, column + nnz + LEFT);
-        for (; nnz < off[i + 1]; nnz++) value[nnz] = (double)(int64_t)(next_random(&seed) >> 12) * 0x1p-52;
+        for (; nnz < off[i + 1]; nnz++) value[nnz] = (double)(int64_t)(kl_random_next(&seed) >> 12) * 0x1p-52;
     }
     KL_TRY(kl_spmat_take_csr(n, n, 0, &off, &column, &value, out, err));
 out:

@@ -2,6 +2,7 @@
    thread in a fixed order, so the bits of a result depend neither on timing nor on the number of threads.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kron_host.h"
+#include "isa.h"
 #include "kron_kernel.h"
 #include "mem.h"
 
@@ -13,25 +14,14 @@ enum { LANES = KL_KRON_LANES };
 
 const kl_kron_kernel *kl_kron_choose(void)
 {
-    static const kl_kron_kernel *const all[] = {
+    static const kl_kron_kernel *const all[KL_NISA] = { /* ORDER KL_ISA */
 #if defined(__x86_64__)
         &kl_kron_avx512, &kl_kron_avx2,
+#else
+        NULL, NULL,
 #endif
         &kl_kron_generic};
-    enum { N = sizeof all / sizeof *all };
-    int can[N];
-    can[N - 1] = 1;
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    can[0] = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    can[1] = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#endif
-    const char *const wish = getenv("KRONLAT_ISA");
-    int pick = 0;
-    while (!can[pick]) pick++;
-    for (int i = 0; wish && i < N; i++)
-        if (can[i] && !strcmp(wish, all[i]->name)) pick = i;
-    return all[pick];
+    return all[kl_isa_choose()];
 }
 
 /* What the host keeps beside the tables. */

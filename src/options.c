@@ -371,6 +371,18 @@ static kl_status set_text(char **field, const char *value, kl_err *err)
     return KL_OK;
 }
 
+static kl_status append(kl_text_list *list, const char *value, int from, kl_err *err)
+{
+    kl_status st = kl_realloc(&list->text, list->n + 1, KL_MEM_MISC, err);
+    if (st != KL_OK) return st;
+    list->text[list->n] = NULL;
+    st = set_text(&list->text[list->n], value, err);
+    if (st != KL_OK) return st;
+    list->n++;
+    if (from == FROM_COMMAND_LINE) list->ntyped = list->n;
+    return KL_OK;
+}
+
 static kl_status add_named(const option_row *row, kl_text_list *list, const char *where, const char *value, int from, kl_err *err)
 {
     const size_t name = kl_split_name(value);
@@ -383,14 +395,7 @@ static kl_status add_named(const option_row *row, kl_text_list *list, const char
         if (from == FROM_JOB && i < list->ntyped) return KL_OK;
         return kl_fail(err, KL_EINPUT, "%s: given twice, as '%s' and as '%s'", where, list->text[i], value);
     }
-    kl_status st = kl_realloc(&list->text, list->n + 1, KL_MEM_MISC, err);
-    if (st != KL_OK) return st;
-    list->text[list->n] = NULL;
-    st = set_text(&list->text[list->n], value, err);
-    if (st != KL_OK) return st;
-    list->n++;
-    if (from == FROM_COMMAND_LINE) list->ntyped = list->n;
-    return KL_OK;
+    return append(list, value, from, err);
 }
 
 /* Texts stand as they came; the same one twice is one. */
@@ -398,14 +403,7 @@ static kl_status add_text(kl_text_list *list, const char *value, int from, kl_er
 {
     for (int i = 0; i < list->n; i++)
         if (strcmp(list->text[i], value) == 0) return KL_OK;
-    kl_status st = kl_realloc(&list->text, list->n + 1, KL_MEM_MISC, err);
-    if (st != KL_OK) return st;
-    list->text[list->n] = NULL;
-    st = set_text(&list->text[list->n], value, err);
-    if (st != KL_OK) return st;
-    list->n++;
-    if (from == FROM_COMMAND_LINE) list->ntyped = list->n;
-    return KL_OK;
+    return append(list, value, from, err);
 }
 
 /* Stores one value; `where` is how the user knows the place: "--m", "job.lua: m". */

@@ -444,16 +444,6 @@ static void print_title(FILE *to, const kl_report_head *head)
 
 enum { MAP_COLUMNS = 48, MAP_ROWS = 24 };
 
-static int gcd(int a, int b)
-{
-    while (b != 0) {
-        const int r = a % b;
-        a = b;
-        b = r;
-    }
-    return a < 0 ? -a : a;
-}
-
 /* Share of the work by the first two charges of the left patch; each left patch has one right partner, its charge being the rest of the target's. */
 static void print_map(FILE *to, const kl_model *m, const kl_dmrg_plan *plan)
 {
@@ -468,7 +458,7 @@ static void print_map(FILE *to, const kl_model *m, const kl_dmrg_plan *plan)
             if (v < low[k]) low[k] = v;
             if (v > high[k]) high[k] = v;
         }
-        for (int i = 0; i < plan->npair; i++) step[k] = gcd(step[k], plan->pair[i].left.v[k] - low[k]);
+        for (int i = 0; i < plan->npair; i++) step[k] = (int)kl_gcd(step[k], plan->pair[i].left.v[k] - low[k]);
     }
     for (int k = 0; k < 2; k++)
         if (step[k] == 0) step[k] = 1;

@@ -227,16 +227,6 @@ typedef struct charge_range { /* of the whole lattice, in stored units: low, low
     int64_t low, high, step;
 } charge_range;
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a < 0 ? -a : a;
-}
-
 static charge_range range_of(const kl_terms *terms, int c)
 {
     const int modulus = terms->model->charge[c].modulus;
@@ -248,13 +238,13 @@ static charge_range range_of(const kl_terms *terms, int c)
             const int v = type->state_charge[s][c];
             if (v < low) low = v;
             if (v > high) high = v;
-            r.step = gcd(r.step, v - type->state_charge[0][c]);
+            r.step = kl_gcd(r.step, v - type->state_charge[0][c]);
         }
         r.low += low;
         r.high += high;
     }
     if (modulus > 0) {
-        r.step = gcd(r.step, modulus);
+        r.step = kl_gcd(r.step, modulus);
         r.low %= r.step > 0 ? r.step : modulus;
         r.high = r.step > 0 ? r.low + (modulus - 1 - r.low) / r.step * r.step : r.low;
     }
@@ -266,7 +256,7 @@ static charge_range range_of(const kl_terms *terms, int c)
 static const char *value_text(const kl_charge *c, int64_t v, char buf[32])
 {
     const int64_t num = v * c->unit_num;
-    const int64_t g = gcd(num, c->unit_den);
+    const int64_t g = kl_gcd(num, c->unit_den);
     if (g == 0 || num % c->unit_den == 0) snprintf(buf, 32, "%lld", (long long)(num / c->unit_den));
     else snprintf(buf, 32, "%lld/%lld", (long long)(num / g), (long long)(c->unit_den / g));
     return buf;

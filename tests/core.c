@@ -77,7 +77,8 @@ void core_close(core_job *j)
     kl_exec_close(&j->ex);
 }
 
-int64_t core_dim(const kl_model *m, const char *lattice, int64_t most)
+/* States of the whole lattice, or 0 when more than `most` or when the model has terms on runs of sites, which only chains and rings have. */
+static int64_t states_of(const kl_model *m, const char *lattice, int64_t most)
 {
     kl_err err = {""};
     kl_lattice *lat = NULL;
@@ -93,7 +94,8 @@ int64_t core_dim(const kl_model *m, const char *lattice, int64_t most)
     return dim;
 }
 
-void core_random_order(int nsite, uint64_t seed, char *text, size_t size)
+/* A random order of the sites in the form that kl_lattice_reorder reads. */
+static void random_order(int nsite, uint64_t seed, char *text, size_t size)
 {
     int p[64];
     size_t n = 0;
@@ -104,6 +106,28 @@ void core_random_order(int nsite, uint64_t seed, char *text, size_t size)
         p[k] = swap;
     }
     for (int i = 0; i < nsite; i++) n += (size_t)snprintf(text + n, size - n, i ? ",%d" : "%d", p[i]);
+}
+
+void core_every_lattice(const kl_model *const *models, int nmodel, const char *const *lattices, int64_t most, core_orders orders, core_check *check)
+{
+    for (int k = 0; k < nmodel; k++) {
+        uint64_t seed = models[k]->hash + 1;
+        for (int l = 0; lattices[l] != NULL; l++) {
+            if (!states_of(models[k], lattices[l], most)) continue;
+            const char *const colon = strchr(lattices[l], ':') + 1, *const x = strchr(colon, 'x');
+            char shuffled[64];
+            random_order(x ? atoi(colon) * atoi(x + 1) : atoi(colon), kl_test_bits(&seed), shuffled, sizeof shuffled);
+            const char *const order[] = {"column", shuffled, x ? "snake" : NULL};
+            const int first = orders == CORE_EVERY_ORDER ? 0 : l % 2, last = orders == CORE_EVERY_ORDER ? 3 : first + 1;
+            for (int w = first; w < last && order[w]; w++) {
+                core_job j;
+                core_open_random(&j, models[k], lattices[l], order[w], kl_test_bits(&seed) % 1000000);
+                check(&j, kl_test_bits(&seed));
+                core_close(&j);
+            }
+        }
+        core_no_memory();
+    }
 }
 
 void core_no_memory(void)

@@ -27,10 +27,11 @@ void core_open(core_job *j, const kl_model *m, const char *lattice, const char *
 /* Every parameter random: scalars in (-2, 2) without 0, arrays normal. */
 void core_open_random(core_job *j, const kl_model *m, const char *lattice, const char *order, uint64_t seed);
 void core_close(core_job *j);
-/* States of the whole lattice, or 0 when more than `most` or when the model has terms on runs of sites, which only chains and rings have. */
-int64_t core_dim(const kl_model *m, const char *lattice, int64_t most);
-/* A random order of the lattice's sites in the form that kl_lattice_reorder reads. */
-void core_random_order(int nsite, uint64_t seed, char *text, size_t size);
+/* Calls check for each of the models on each of the lattices (the list ends in NULL) where it has at most `most` states, parameters random; runs of sites
+   exist on chains and rings only. The sites are in the lattice's own order and in a random one, by turns or both, and then in a snake on grids too. */
+typedef enum core_orders { CORE_ONE_ORDER, CORE_EVERY_ORDER } core_orders;
+typedef void core_check(const core_job *j, uint64_t seed);
+void core_every_lattice(const kl_model *const *models, int nmodel, const char *const *lattices, int64_t most, core_orders orders, core_check *check);
 /* Every block of memory was given back. */
 void core_no_memory(void);
 

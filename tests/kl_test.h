@@ -15,6 +15,7 @@
 
 #include "base.h"
 #include "mem.h"
+#include "random.h"
 
 /* The case that runs, named in every failure: kl_test_case("n=%d seed=%d", n, seed). */
 static char kl_test_text[256] = "";
@@ -75,19 +76,9 @@ __attribute__((unused)) static void kl_test_true(const char *what, int seen, con
         }                                                             \
     } while (0)
 
-/* splitmix64: the same numbers on every machine. */
-__attribute__((unused)) static uint64_t kl_test_bits(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-__attribute__((unused)) static double kl_test_uniform(uint64_t *state) /* in (-1, 1) */
-{
-    return ((double)(kl_test_bits(state) >> 11) + 0.5) * 0x1p-52 - 1.0;
-}
+/* The same numbers on every machine. */
+static inline uint64_t kl_test_bits(uint64_t *state) { return kl_random_next(state); }
+static inline double kl_test_uniform(uint64_t *state) { return kl_random_uniform(state); } /* in (-1, 1) */
 
 /* n doubles between two rows of guard words; the array itself filled with NaN, so that what is read before it is written
    shows. */

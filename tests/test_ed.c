@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const lattices[] = {"chain:2", "chain:5", "ring:6", "ladder:3x2", "square:2x3", "torus:2x2", "torus:3x3", "cylinder:2x3"};
+static const char *const lattices[] = {"chain:2", "chain:5", "ring:6", "ladder:3x2", "square:2x3", "torus:2x2", "torus:3x3", "cylinder:2x3", NULL};
 static const char *const isas[] = {"avx512", "avx2", "generic"};
 
 /* Digits of the oracle's state. */
@@ -90,14 +90,15 @@ static void same_matrix(const core_job *j, const oracle *o, kl_qn q, kl_halves_f
     free(at), free(sign), free(x), free(y), free(v), free(hv), free(first), free(diag), free(used), free(d);
 }
 
-/* All sectors, or `most` of them spread over the list. */
-static void every_sector(const core_job *j, const oracle *o, int most, uint64_t seed)
+/* All sectors, or five of them spread over the list. */
+static void every_sector(const core_job *j, uint64_t seed)
 {
     kl_err err = {""};
+    oracle *o = oracle_create(j->model, j->lat, j->par);
     kl_qn *q = NULL;
     int64_t nq = 0;
     expect_ok(kl_dmrg_sectors(j->terms, &q, &nq, &err), err);
-    const int64_t step = nq <= most ? 1 : nq / most;
+    const int64_t step = nq <= 5 ? 1 : nq / 5;
     for (int64_t i = step / 2; i < nq; i += step) {
         char text[128];
         for (int form = KL_HALVES_AUTO; form <= KL_HALVES_FLAVOURS; form++) {
@@ -108,36 +109,19 @@ static void every_sector(const core_job *j, const oracle *o, int most, uint64_t 
         }
     }
     kl_free(&q);
-}
-
-static void every_lattice(const kl_model *m)
-{
-    uint64_t seed = m->hash + 1;
-    for (size_t l = 0; l < sizeof lattices / sizeof *lattices; l++) {
-        if (!core_dim(m, lattices[l], 5000)) continue;
-        char order[64];
-        core_job j;
-        const char *const colon = strchr(lattices[l], ':') + 1, *const x = strchr(colon, 'x');
-        core_random_order(x ? atoi(colon) * atoi(x + 1) : atoi(colon), kl_test_bits(&seed), order, sizeof order);
-        core_open_random(&j, m, lattices[l], l % 2 ? order : NULL, kl_test_bits(&seed) % 1000000);
-        oracle *o = oracle_create(m, j.lat, j.par);
-        every_sector(&j, o, 5, kl_test_bits(&seed));
-        oracle_destroy(&o);
-        core_close(&j);
-    }
-    core_no_memory();
+    oracle_destroy(&o);
 }
 
 static void test_matrix_shipped(void **state)
 {
     (void)state;
-    for (int k = 0; k < kl_models_nbuiltin; k++) every_lattice(kl_models_builtin[k]);
+    core_every_lattice(kl_models_builtin, kl_models_nbuiltin, lattices, 5000, CORE_ONE_ORDER, every_sector);
 }
 
 static void test_matrix_own(void **state)
 {
     (void)state;
-    for (int k = 0; k < core_nmodel; k++) every_lattice(core_models[k]);
+    core_every_lattice(core_models, core_nmodel, lattices, 5000, CORE_ONE_ORDER, every_sector);
 }
 
 /* Lowest energies of a sector against the oracle, by every solver; and those of DMRG with nothing truncated. */
@@ -188,29 +172,24 @@ static void every_solver(const core_job *j, const oracle *o, kl_qn q, uint64_t s
     core_drop(&run);
 }
 
+static void two_sectors(const core_job *j, uint64_t seed)
+{
+    kl_err err = {""};
+    kl_qn *q = NULL;
+    int64_t nq = 0;
+    oracle *o = oracle_create(j->model, j->lat, j->par);
+    expect_ok(kl_dmrg_sectors(j->terms, &q, &nq, &err), err);
+    every_solver(j, o, q[nq / 2], kl_test_bits(&seed));
+    every_solver(j, o, q[nq / 3], kl_test_bits(&seed));
+    kl_free(&q);
+    oracle_destroy(&o);
+}
+
 static void test_energies(void **state)
 {
     (void)state;
-    static const char *const few[] = {"chain:4", "ring:6", "ladder:3x2", "square:2x3"};
-    for (int m = 0; m < kl_models_nbuiltin; m++) {
-        uint64_t seed = kl_models_builtin[m]->hash + 5;
-        for (size_t l = 0; l < sizeof few / sizeof *few; l++) {
-            if (!core_dim(kl_models_builtin[m], few[l], 5000)) continue;
-            core_job j;
-            core_open_random(&j, kl_models_builtin[m], few[l], NULL, kl_test_bits(&seed) % 1000000);
-            oracle *o = oracle_create(j.model, j.lat, j.par);
-            kl_err err = {""};
-            kl_qn *q = NULL;
-            int64_t nq = 0;
-            expect_ok(kl_dmrg_sectors(j.terms, &q, &nq, &err), err);
-            every_solver(&j, o, q[nq / 2], kl_test_bits(&seed));
-            every_solver(&j, o, q[nq / 3], kl_test_bits(&seed));
-            kl_free(&q);
-            oracle_destroy(&o);
-            core_close(&j);
-        }
-    }
-    core_no_memory();
+    static const char *const few[] = {"chain:4", "ring:6", "ladder:3x2", "square:2x3", NULL};
+    core_every_lattice(kl_models_builtin, kl_models_nbuiltin, few, 5000, CORE_ONE_ORDER, two_sectors);
 }
 
 typedef struct known {

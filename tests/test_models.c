@@ -5,7 +5,7 @@
 #include "kl_test.h"
 
 static const char *const lattices[] = {"chain:2",    "chain:4",    "chain:6",   "ring:3",    "ring:5",       "ladder:2x2",
-                                       "ladder:3x2", "square:2x3", "torus:2x2", "torus:3x3", "cylinder:2x3", "cylinder:3x2"};
+                                       "ladder:3x2", "square:2x3", "torus:2x2", "torus:3x3", "cylinder:2x3", "cylinder:3x2", NULL};
 
 /* Sectors of a job: all, or `most` of them spread over the list. Each with 1..4 states by either strategy. */
 static void every_sector(const core_job *j, oracle *o, int most, uint64_t seed)
@@ -43,34 +43,23 @@ static void every_sector(const core_job *j, oracle *o, int most, uint64_t seed)
     kl_free(&q);
 }
 
-static void every_lattice(const kl_model *m)
+static void some_sectors(const core_job *j, uint64_t seed)
 {
-    uint64_t seed = m->hash + 1;
-    for (size_t l = 0; l < sizeof lattices / sizeof *lattices; l++) {
-        if (!core_dim(m, lattices[l], 800)) continue;
-        char order[64];
-        core_job j;
-        const char *const colon = strchr(lattices[l], ':') + 1, *const x = strchr(colon, 'x');
-        core_random_order(x ? atoi(colon) * atoi(x + 1) : atoi(colon), kl_test_bits(&seed), order, sizeof order);
-        core_open_random(&j, m, lattices[l], l % 2 ? order : NULL, kl_test_bits(&seed) % 1000000);
-        oracle *o = oracle_create(m, j.lat, j.par);
-        every_sector(&j, o, 6, kl_test_bits(&seed));
-        oracle_destroy(&o);
-        core_close(&j);
-    }
-    core_no_memory();
+    oracle *o = oracle_create(j->model, j->lat, j->par);
+    every_sector(j, o, 6, seed);
+    oracle_destroy(&o);
 }
 
 static void test_shipped_models(void **state)
 {
     (void)state;
-    for (int k = 0; k < kl_models_nbuiltin; k++) every_lattice(kl_models_builtin[k]);
+    core_every_lattice(kl_models_builtin, kl_models_nbuiltin, lattices, 800, CORE_ONE_ORDER, some_sectors);
 }
 
 static void test_own_models(void **state)
 {
     (void)state;
-    for (int k = 0; k < core_nmodel; k++) every_lattice(core_models[k]);
+    core_every_lattice(core_models, core_nmodel, lattices, 800, CORE_ONE_ORDER, some_sectors);
 }
 
 /* Every admissible charge; defaults, so that multiplets are degenerate. */

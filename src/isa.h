@@ -1,0 +1,13 @@
+/* Which of a kernel's versions this processor runs: told once, for every kernel that is compiled per instruction set.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_ISA_H
+#define KL_ISA_H
+
+enum { KL_ISA_AVX512, KL_ISA_AVX2, KL_ISA_GENERIC, KL_NISA }; /* the widest first */
+
+extern const char *const kl_isa_name[KL_NISA]; /* ORDER KL_ISA */
+
+/* The widest set there is, or the one that $KRONLAT_ISA names where the processor has it. */
+int kl_isa_choose(void);
+
+#endif
