@@ -554,8 +554,7 @@ static kl_status sector_solve(sector *s, const kl_ci_opts *o, int nroot, double 
 {
     kl_status st = KL_OK;
     const double start = kl_prof_seconds();
-    int basis = o->max_basis > 0 ? o->max_basis : 4 * nroot + 16;
-    if (basis < nroot + 2) basis = nroot + 2;
+    const int basis = o->max_basis > 0 && o->max_basis < nroot + 2 ? nroot + 2 : o->max_basis;
     const kl_eig_opts eig = {.solver = o->solver, .nroot = nroot, .max_basis = basis, .max_apply = o->max_apply > 0 ? o->max_apply : 1000 + 200 * nroot, .tol = tol,
                              .seed = o->seed, .precond = &s->block.precond};
     KL_TRY(kl_eig_solve(&s->op, &eig, s->x, s->space->n, s->energy, &s->stats, err));
@@ -780,7 +779,7 @@ kl_status kl_ci_make_plan(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_plan *
         }
         KL_TRY(kl_detspace_count(&spec, &out->ndet[g], err));
         const int nroot = out->ndet[g] >= 0 && o->nroot > out->ndet[g] ? (int)out->ndet[g] : o->nroot;
-        const kl_eig_opts eig = {.solver = o->solver, .nroot = nroot > 0 ? nroot : 1, .max_basis = o->max_basis > 0 ? o->max_basis : 4 * nroot + 16};
+        const kl_eig_opts eig = {.solver = o->solver, .nroot = nroot > 0 ? nroot : 1, .max_basis = o->max_basis};
         if (out->ndet[g] > 0) out->bytes_vectors[g] = 8 * (kl_eig_work_doubles(&eig, out->ndet[g]) + (nroot + 2) * out->ndet[g]);
     }
 out:

@@ -45,7 +45,7 @@ static kl_dptr column(const solver *s, kl_dptr base, int j)
 
 static int basis_limit(const kl_eig_opts *opts, int64_t n)
 {
-    const int wanted = opts->max_basis > 0 ? opts->max_basis : KL_EIG_BASIS;
+    const int wanted = opts->max_basis > 0 ? opts->max_basis : KL_EIG_BASIS + 4 * opts->nroot;
     const int limit = wanted > opts->nroot + 2 ? wanted : opts->nroot + 2;
     return n < limit ? (int)n : limit;
 }

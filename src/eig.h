@@ -16,7 +16,7 @@ typedef struct kl_precond {
 typedef struct kl_eig_opts {
     kl_solver solver;
     int nroot;         /* >= 1 */
-    int max_basis;     /* vectors kept, >= nroot + 2; 0: 20 */
+    int max_basis;     /* vectors kept, >= nroot + 2; 0: 16 + 4 nroot */
     int max_apply;     /* products with H at most; 0: 1000 */
     double tol;        /* target for |H x - E x| of every root, absolute */
     double tol_rel;    /* stop also when the residual has fallen to tol_rel times the first one; 0: off */
@@ -48,7 +48,7 @@ int64_t kl_eig_work_doubles(const kl_eig_opts *opts, int64_t n);
 #define KL_EIG_ROUNDING (4 * 2.220446049250313e-16)
 
 enum {
-    KL_EIG_BASIS = 20,          /* max_basis where none is given */
+    KL_EIG_BASIS = 16,          /* max_basis where none is given: so many, and 4 for each root */
     KL_EIG_APPLY = 1000,        /* max_apply where none is given */
     KL_EIG_STALL_STEPS = 20,    /* without progress near rounding: nothing more will come */
     KL_EIG_GUARD_STEPS = 30,    /* products spent to see whether something lies below a start that was exact */

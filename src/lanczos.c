@@ -40,7 +40,7 @@ typedef struct solver {
    no W, so the bound that Davidson sets for V and W together leaves room for that. */
 static int basis_limit(const kl_eig_opts *opts, int64_t n)
 {
-    const int wanted = opts->max_basis > 0 ? opts->max_basis : KL_EIG_BASIS;
+    const int wanted = opts->max_basis > 0 ? opts->max_basis : KL_EIG_BASIS + 4 * opts->nroot;
     const int least = 3 * opts->nroot + 3;
     const int limit = wanted > least ? wanted : least;
     return n < limit ? (int)n : limit;
