@@ -24,6 +24,33 @@ static void take_apart(kl_offload *self, prepared *p)
     kl_free(&p);
 }
 
+static kl_plan_opts options_of(const kl_offload *self)
+{
+    kl_plan_opts o = self->tensor ? kl_tensor_opts : kl_plain_opts;
+    if (self->tensor) o.nblock = self->nsm;
+    return o;
+}
+
+/* Doubles of intermediates: a quarter of what is free, for a solver's basis comes after this. */
+static int64_t work_budget(const kl_offload *self)
+{
+    const int64_t has = kl_offload_free_bytes(self);
+    return has < 0 ? UNKNOWN_MEMORY : has / 4 / (int64_t)sizeof(double);
+}
+
+static void tell(const kl_offload *self, const kl_plan *p, kl_batch_plan *out)
+{
+    *out = (kl_batch_plan){.nlaunch = (int)p->nlaunch,
+                           .nround = p->nround,
+                           .ntile = p->ntile,
+                           .npiece = p->npiece,
+                           .nsequential = p->nsequential,
+                           .work_bytes = p->nwork * (int64_t)sizeof(double),
+                           .list_bytes = p->npiece * (int64_t)sizeof(kl_piece) + p->ncell * (int64_t)sizeof(kl_cell) + p->nterm * (int64_t)sizeof(kl_term),
+                           .padded = p->padded,
+                           .kernel = self->tensor ? "tensor cores" : "plain OpenMP"};
+}
+
 kl_status kl_offload_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -31,13 +58,10 @@ kl_status kl_offload_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
     prepared *p = NULL;
     char *lists = NULL;
     KL_TRY(kl_alloc(&p, 1, KL_MEM_RECORD, err));
-    kl_plan_opts o = self->tensor ? kl_tensor_opts : kl_plain_opts;
-    if (self->tensor) o.nblock = self->nsm;
+    const kl_plan_opts o = options_of(self);
     memcpy(p->base, b->base, sizeof p->base);
 
-    /* A quarter of what is free for intermediates: a solver's basis comes after this. */
-    const int64_t has = kl_offload_free_bytes(self);
-    int64_t budget = has < 0 ? UNKNOWN_MEMORY : has / 4 / (int64_t)sizeof(double);
+    int64_t budget = work_budget(self);
     for (;;) {
         KL_TRY(kl_plan_open(b, &o, budget, &p->plan, err));
         p->work_bytes = p->plan.nwork * (int64_t)sizeof(double);
@@ -108,16 +132,20 @@ kl_status kl_offload_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_d
 
 void kl_offload_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *out)
 {
-    const kl_offload *const self = ex->self;
     const prepared *const p = b->prepared;
-    *out = (kl_batch_plan){.kernel = self->tensor ? "tensor cores" : "plain OpenMP"};
-    if (!p) return;
-    out->nlaunch = (int)p->plan.nlaunch;
-    out->nround = p->plan.nround;
-    out->ntile = p->plan.ntile;
-    out->npiece = p->plan.npiece;
-    out->nsequential = p->plan.nsequential;
-    out->work_bytes = p->work_bytes;
-    out->list_bytes = p->list_bytes;
-    out->padded = p->plan.padded;
+    static const kl_plan none;
+    tell(ex->self, p ? &p->plan : &none, out);
+}
+
+kl_status kl_offload_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_plan_opts o = options_of(ex->self);
+    kl_plan p = {0};
+    KL_TRY(kl_plan_open(b, &o, work_budget(ex->self), &p, err));
+    KL_TRY(kl_plan_write(b, 0, &p, err));
+    tell(ex->self, &p, out);
+out:
+    kl_plan_clear(&p);
+    return st;
 }

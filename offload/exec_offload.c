@@ -6,6 +6,7 @@
 #include "target.h"
 #include <dlfcn.h>
 #include <omp.h>
+#include <stdio.h>
 #include <string.h>
 
 #if KL_OFFLOAD_BARE
@@ -75,6 +76,7 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     KL_TRY(kl_alloc(&self, 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(out, 1, KL_MEM_MISC, err));
     *(*out) = (kl_exec){.name = "offload", .space = KL_SPACE_DEVICE, .nthread = omp_get_max_threads(), .self = self}; /* threads: of what LAPACK does here */
+    self->ex = *out;
     self->device = KL_OFFLOAD_ON_HOST ? omp_get_initial_device() : omp_get_default_device();
     self->nsm = 16;
 #if KL_OFFLOAD_BARE
@@ -116,6 +118,10 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
         if (pin && self->unpin) self->result = pin(4096, self->device);
         if (!self->result) self->bare = self->tensor = 0;
     }
+    char device[80] = "";
+    if (self->arch > 1) snprintf(device, sizeof device, "device %d (sm_%d, %d multiprocessors), ", self->device, self->arch, self->nsm);
+    else if (!on_host) snprintf(device, sizeof device, "device %d, ", self->device);
+    snprintf((*out)->where, sizeof (*out)->where, "%simages for %s, %s regions", device, KL_OFFLOAD_IMAGES, self->bare ? "bare" : "combined");
     (*out)->vt = (kl_vtable){
         .alloc = kl_offload_alloc,
         .release = kl_offload_release,
@@ -131,6 +137,8 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
         .batch_apply = kl_offload_batch_apply,
         .batch_release = kl_offload_batch_release,
         .batch_explain = kl_offload_batch_explain,
+        .room = kl_offload_room,
+        .explain = kl_offload_explain,
         .close = offload_close,
     };
     return KL_OK;

@@ -65,6 +65,12 @@ static int push(kl_block_list *l, void *block)
 
 static int pooled(const kl_offload *self) { return !self->on_host; }
 
+/* 1 when so many bytes more would be beyond what the program may take. */
+static int over(const kl_offload *self, int64_t bytes)
+{
+    return self->ex->most_bytes > 0 && self->live + self->cached + bytes > self->ex->most_bytes;
+}
+
 static int64_t size_of_class(int c)
 {
     const int64_t base = (int64_t)LEAST << (c / 8);
@@ -89,8 +95,9 @@ void *kl_offload_take(kl_offload *self, int64_t bytes)
     const int c = class_of(bytes, &size);
     void *p = NULL;
     if (!pooled(self)) {
+        if (over(self, bytes)) return NULL;
         p = get_block(bytes, self->device);
-        if (p) kl_mem_device_count(bytes);
+        if (p) kl_mem_device_count(bytes), self->live += bytes;
         return p;
     }
     kl_block_list *const l = &self->free_list[c];
@@ -98,6 +105,8 @@ void *kl_offload_take(kl_offload *self, int64_t bytes)
         p = l->block[--l->n];
         self->cached -= size;
     } else {
+        if (over(self, size)) kl_offload_trim(self);
+        if (over(self, size)) return NULL;
         p = get_block(size, self->device);
         if (!p) {
             kl_offload_trim(self);
@@ -117,6 +126,7 @@ void kl_offload_give(kl_offload *self, void *block, int64_t bytes)
     if (!pooled(self)) {
         give_block(block, self->device);
         kl_mem_device_count(-bytes);
+        self->live -= bytes;
         return;
     }
     self->live -= size;
@@ -133,10 +143,18 @@ int64_t kl_offload_free_bytes(const kl_offload *self)
 {
     int (*info)(size_t *, size_t *);
     size_t nfree = 0, total = 0;
-    if (!self->driver) return -1;
-    *(void **)&info = dlsym(self->driver, "cuMemGetInfo_v2");
-    if (!info || info(&nfree, &total) != 0) return -1;
-    return (int64_t)nfree + self->cached;
+    int64_t has = -1;
+    if (self->driver) *(void **)&info = dlsym(self->driver, "cuMemGetInfo_v2");
+    if (self->driver && info && info(&nfree, &total) == 0) has = (int64_t)nfree + self->cached;
+    if (self->ex->most_bytes <= 0) return has;
+    const int64_t may = self->ex->most_bytes > self->live ? self->ex->most_bytes - self->live : 0;
+    return has < 0 || may < has ? may : has;
+}
+
+int64_t kl_offload_room(kl_exec *ex)
+{
+    const int64_t has = kl_offload_free_bytes(ex->self);
+    return has < 0 ? INT64_MAX : has;
 }
 
 int kl_offload_put(const kl_offload *self, void *to, const void *from, int64_t bytes)

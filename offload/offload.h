@@ -5,7 +5,7 @@
 #include "exec.h"
 #include "record.h"
 
-enum { KL_SCRATCH = 1 << 21, KL_NCLASS = 8 * 48 };
+enum { KL_OFFLOAD_PART = 1 << 29 /* elements of a launch: indices stay int */, KL_OFFLOAD_WIDEST = 24 /* columns of one pass over V */, KL_SCRATCH = 1 << 21, KL_NCLASS = 8 * 48 };
 
 typedef struct kl_block_list { /* free blocks of one size */
     int64_t n, cap;
@@ -18,6 +18,7 @@ typedef struct kl_owned {
 } kl_owned;
 
 typedef struct kl_offload {
+    const kl_exec *ex; /* whose self this is */
     int device;
     int on_host;       /* regions run in the host program: a build without images, for sanitizers */
     int arch;          /* sm number on NVIDIA GPUs, 1 on AMD, 0 elsewhere */
@@ -42,6 +43,7 @@ void *kl_offload_take(kl_offload *self, int64_t bytes); /* NULL: no memory */
 void kl_offload_give(kl_offload *self, void *block, int64_t bytes);
 void kl_offload_trim(kl_offload *self);                 /* free lists go back to the device */
 int64_t kl_offload_free_bytes(const kl_offload *self);  /* what the device could give out; -1: not known */
+int64_t kl_offload_room(kl_exec *ex);
 int kl_offload_put(const kl_offload *self, void *to, const void *from, int64_t bytes); /* to the device; 0: done */
 int kl_offload_get(const kl_offload *self, void *to, const void *from, int64_t bytes);
 kl_status kl_offload_alloc(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);
@@ -64,5 +66,9 @@ kl_status kl_offload_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err);
 kl_status kl_offload_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err);
 void kl_offload_batch_release(kl_exec *ex, kl_batch *b);
 void kl_offload_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);
+kl_status kl_offload_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan, kl_err *err); /* what preparing it would come to */
+
+/* explain_offload.c */
+kl_status kl_offload_explain(kl_exec *ex, const kl_call *call, kl_choice *choice, kl_err *err);
 
 #endif

@@ -4,7 +4,7 @@
 #include "offload.h"
 #include "target.h"
 
-enum { PART = 1 << 29, WIDEST = 24, FOLD = 64 };
+enum { PART = KL_OFFLOAD_PART, WIDEST = KL_OFFLOAD_WIDEST, FOLD = 64 };
 
 #define ALWAYS static inline __attribute__((always_inline))
 #define WIDTHS(F) F(1) F(2) F(3) F(4) F(8) F(12) F(16) F(20) F(24)

@@ -3,7 +3,7 @@
 #include "offload.h"
 #include "target.h"
 
-enum { PART = 1 << 29 }; /* elements of a launch: indices stay int */
+enum { PART = KL_OFFLOAD_PART };
 
 static int wide(const void *a, const void *b, const void *c) { return (((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) & 15) == 0; }
 

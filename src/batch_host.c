@@ -8,6 +8,7 @@
 #include "mem.h"
 #include "record.h"
 #include <omp.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -26,19 +27,42 @@ typedef struct prepared {
     double *work;
 } prepared;
 
+/* Columns that belong together: the bits of BLAS depend on the width of a call, so that its calls always have the same columns. */
+static int unit_of(const kl_rec *r) { return r->kind == KL_REC_GEMM && r->k >= BLAS_DEPTH && r->m >= 64 && r->n >= 64 ? PANEL : 1; }
+
+/* Threads of a list; of its groups in order, *nwide are so large that all threads work inside of one. */
+static int threads_of(const kl_exec *ex, const kl_batch *b, int *nwide)
+{
+    const int nthread = b->flop > THREAD_FLOP ? ex->nthread : 1;
+    *nwide = 0;
+    while (nthread > 1 && *nwide < b->ngroup) {
+        const kl_group *const k = &b->group[b->order[*nwide]];
+        if (k->flop < 0.5 * b->flop / nthread || k->flop < WIDE_FLOP * (double)(k->last - k->first)) break;
+        ++*nwide;
+    }
+    return nthread;
+}
+
+void kl_host_batch_choice(kl_exec *ex, const kl_batch *b, kl_choice *c)
+{
+    const char *isa = NULL;
+    int nwide, nblas = 0;
+    const int nthread = threads_of(ex, b, &nwide);
+    (void)kl_gemm_choose(&isa);
+    for (int64_t i = 0; i < b->nrec; i++) nblas += unit_of(&b->rec[i]) > 1;
+    c->kernel = nblas > 0 ? "small products, BLAS" : "small products";
+    c->memory_bytes = nthread * b->nwork * (int64_t)sizeof(double);
+    snprintf(c->why, sizeof c->why, "%s kernel; BLAS for %d of %lld records (k >= %d); %d thread%s, %d of %d groups by all together", isa, nblas, (long long)b->nrec, (int)BLAS_DEPTH,
+             nthread, nthread == 1 ? "" : "s", nwide, b->ngroup);
+}
+
 kl_status kl_host_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
 {
     kl_status st = KL_OK;
     prepared *p = NULL;
     KL_TRY(kl_alloc(&p, 1, KL_MEM_RECORD, err));
     p->gemm = kl_gemm_choose(NULL);
-    p->nthread = b->flop > THREAD_FLOP ? ex->nthread : 1;
-    if (p->nthread > 1)
-        for (int g = 0; g < b->ngroup; g++) {
-            const kl_group *const k = &b->group[b->order[g]];
-            if (k->flop < 0.5 * b->flop / p->nthread || k->flop < WIDE_FLOP * (double)(k->last - k->first)) break;
-            p->nwide++;
-        }
+    p->nthread = threads_of(ex, b, &p->nwide);
     p->nwork = (b->nwork + 7) / 8 * 8;
     KL_TRY(kl_alloc(&p->work, p->nwork * p->nthread, KL_MEM_WORK, err));
 out:
@@ -81,9 +105,6 @@ static void fill(int m, int n, double alpha, int beta, double *c, int ldc)
     for (int j = 0; j < n; j++, c += ldc)
         for (int i = 0; i < m; i++) c[i] = alpha + (beta ? c[i] : 0.0);
 }
-
-/* Columns that belong together: the bits of BLAS depend on the width of a call, so that its calls always have the same columns. */
-static int unit_of(const kl_rec *r) { return r->kind == KL_REC_GEMM && r->k >= BLAS_DEPTH && r->m >= 64 && r->n >= 64 ? PANEL : 1; }
 
 /* Columns [from, from + n) of one record's result; from is a multiple of the record's unit. */
 static void run_columns(const prepared *p, const kl_rec *r, double *const base[KL_NAT], int from, int n)

@@ -7,5 +7,6 @@
 kl_status kl_host_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err) KL_MUST_CHECK;
 kl_status kl_host_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err) KL_MUST_CHECK;
 void kl_host_batch_release(kl_exec *ex, kl_batch *b);
+void kl_host_batch_choice(kl_exec *ex, const kl_batch *b, kl_choice *c);
 
 #endif

@@ -4,6 +4,7 @@
 #ifndef KL_DMRG_H
 #define KL_DMRG_H
 #include "eig.h"
+#include "record.h"
 #include "state.h"
 
 typedef enum kl_strategy { KL_STRATEGY_AUTO, KL_STRATEGY_LR, KL_STRATEGY_L11R } kl_strategy;
@@ -137,6 +138,11 @@ typedef struct kl_dmrg_plan {
     int64_t memory_bytes;
     double seconds_sweep;        /* estimate from a measured rate */
     int npair;
+    int64_t solver_doubles;      /* of that memory: the eigensolver's vectors, */
+    int max_basis;               /* its basis, */
+    int64_t operator_doubles;    /* the blocks and isometries */
+    int matrix_max;              /* rows of the largest density matrix */
+    kl_batch apply, density;     /* the lists of H x and of a truncation's density matrices at the middle bond, closed, without operands */
     struct kl_dmrg_pair { kl_qn left, right; int64_t rows, cols; double flop; } *pair; /* [npair] work per patch pair */
 } kl_dmrg_plan;
 kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *opts, int m, kl_dmrg_plan *plan, kl_err *err) KL_MUST_CHECK;

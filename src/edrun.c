@@ -63,15 +63,6 @@ static const char *stop_text(kl_ed_stop stop)
     return text[stop]; /* ORDER kl_ed_stop */
 }
 
-static const char *bytes_text(double b, char *buf, size_t size)
-{
-    static const char *const unit[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
-    int u = 0;
-    while (b >= 1000 && u < 6) b /= 1000, u++;
-    snprintf(buf, size, u == 0 ? "%.0f %s" : "%.3g %s", b, unit[u]);
-    return buf;
-}
-
 static void print_text(const kl_task *t, const kl_ed *ed, const kl_ed_result *r, const kl_ed_measured *m, int nmeasured)
 {
     char charges[256], bytes[2][32];
@@ -79,8 +70,8 @@ static void print_text(const kl_task *t, const kl_ed *ed, const kl_ed_result *r,
            kl_qn_print(t->model, t->target, charges, sizeof charges));
     printf("sector       %lld states, halves are %s (%lld and %lld states); %s a vector, %d held, tables %s\n", (long long)r->dim,
            ed->space->flavours ? "the two flavours" : "sites", (long long)ed->space->left.begin[ed->space->left.nsec],
-           (long long)ed->space->right.begin[ed->space->right.nsec], bytes_text(8.0 * (double)r->n, bytes[0], sizeof bytes[0]), r->nvector,
-           bytes_text((double)kl_kron_bytes(ed->kron), bytes[1], sizeof bytes[1]));
+           (long long)ed->space->right.begin[ed->space->right.nsec], kl_report_bytes(8.0 * (double)r->n, bytes[0]), r->nvector,
+           kl_report_bytes((double)kl_kron_bytes(ed->kron), bytes[1]));
     for (int k = 0; k < r->nstate; k++) {
         printf("%s%-*d %.14g", k == 0 ? "energy " : "state  ", 5, k, r->energy[k]);
         if (k > 0) printf("  %.6e above the lowest", r->energy[k] - r->energy[0]);
@@ -240,8 +231,8 @@ kl_status kl_edrun_plan(const kl_options *o, kl_err *err)
         printf("%s, %s, %d sites, %s: exact diagonalization\n", t->model->name, t->lat->spec, t->lat->nsite, charges);
         printf("states       %.15g\n", p.size.dim);
         printf("halves       %s: %.15g and %.15g states\n", p.size.flavours ? "the two flavours" : "sites before and behind a cut", p.size.left, p.size.right);
-        printf("memory       %s a vector, %d of them; tables about %s; %s in all\n", bytes_text(p.vector_bytes, bytes[0], sizeof bytes[0]), p.nvector,
-               bytes_text(p.table_bytes, bytes[1], sizeof bytes[1]), bytes_text(p.vector_bytes * p.nvector + p.table_bytes, bytes[2], sizeof bytes[2]));
+        printf("memory       %s a vector, %d of them; tables about %s; %s in all\n", kl_report_bytes(p.vector_bytes, bytes[0]), p.nvector,
+               kl_report_bytes(p.table_bytes, bytes[1]), kl_report_bytes(p.vector_bytes * p.nvector + p.table_bytes, bytes[2]));
         printf("time         about %.2g s a product with H on %d thread%s; 40 to 150 products for the lowest energy\n", p.seconds_apply, nthread, nthread == 1 ? "" : "s");
     }
 out:

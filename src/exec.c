@@ -4,6 +4,26 @@
 #include "mem.h"
 #include "record.h"
 
+const char *const kl_op_name[KL_NOP] = {"copy", "y = a x + b y", "precondition", "V^T x", "V y", "fused step", "list of products", "Kronecker sum", "upload", "download"}; /* ORDER KL_OP */
+
+kl_status kl_exec_explain(kl_exec *ex, const kl_call *call, kl_choice *choice, kl_err *err)
+{
+    const double n = (double)call->n, width = call->nvec;
+    *choice = (kl_choice){.exec = ex->name};
+    switch (call->op) {
+    case KL_OP_COPY: choice->bytes = 16 * n; break;
+    case KL_OP_AXPBY: choice->bytes = 24 * n, choice->flop = 3 * n; break;
+    case KL_OP_PRECONDITION: choice->bytes = 24 * n, choice->flop = 2 * n; break;
+    case KL_OP_DOTS:
+    case KL_OP_COMBINE: choice->bytes = 8 * n * (width + 1), choice->flop = 2 * n * width; break;
+    case KL_OP_FUSE: choice->bytes = 8 * n * (width + call->nout), choice->flop = 2 * n * width * call->nout; break;
+    case KL_OP_BATCH: choice->bytes = call->batch->bytes, choice->flop = call->batch->flop; break;
+    case KL_OP_KRON: choice->bytes = 16 * n; break;
+    default: choice->bytes = 8 * n;
+    }
+    return ex->vt.explain(ex, call, choice, err);
+}
+
 void kl_exec_close(kl_exec **ex)
 {
     if (*ex == NULL) return;

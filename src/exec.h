@@ -33,6 +33,26 @@ typedef struct kl_batch_plan {
     const char *kernel;          /* which kernel does the products */
 } kl_batch_plan;
 
+/* Operations that an executor can be asked about before anything runs. ORDER KL_OP: op_name in exec.c */
+typedef enum kl_op { KL_OP_COPY, KL_OP_AXPBY, KL_OP_PRECONDITION, KL_OP_DOTS, KL_OP_COMBINE, KL_OP_FUSE, KL_OP_BATCH, KL_OP_KRON, KL_OP_UPLOAD, KL_OP_DOWNLOAD, KL_NOP } kl_op;
+extern const char *const kl_op_name[KL_NOP];
+
+typedef struct kl_call {
+    kl_op op;
+    int64_t n;             /* length of the vectors */
+    int nvec, nout;        /* DOTS, COMBINE: width of V; FUSE: vectors read, and written */
+    const kl_batch *batch; /* BATCH: a closed list, prepared or not, its operands anywhere */
+} kl_call;
+
+/* Who takes a call, by which kernel, and why. */
+typedef struct kl_choice {
+    const char *exec, *kernel;
+    int nlaunch;          /* kernels started on a device */
+    int64_t memory_bytes; /* held beside the operands */
+    double bytes, flop;   /* moved and done by one call, as kl_exec_explain counts them; bytes 0: not known */
+    char why[160];
+} kl_choice;
+
 /* All counts are doubles unless a name ends in _bytes. V is nvec vectors of length n, vector j at V + j*ldv. Host arrays are plain pointers. */
 typedef struct kl_vtable {
     kl_status (*alloc)(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);                      /* contents undefined */
@@ -53,6 +73,8 @@ typedef struct kl_vtable {
     kl_status (*kron_apply)(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy, kl_err *err); /* y = K x; *xy = x . y unless NULL */
     void (*kron_release)(kl_exec *ex, kl_kron *k);
     void (*batch_explain)(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);                 /* how a prepared list is run */
+    int64_t (*room)(kl_exec *ex);                                                               /* bytes that alloc can still give, about; INT64_MAX: not known */
+    kl_status (*explain)(kl_exec *ex, const kl_call *call, kl_choice *choice, kl_err *err);     /* fills all but bytes and flop; runs and allocates nothing on a device */
     void (*close)(kl_exec *ex);                                                                 /* gives back all that self holds, and self */
 } kl_vtable;
 
@@ -60,6 +82,8 @@ struct kl_exec {
     const char *name; /* "host", "offload", "cuda" */
     kl_space space;
     int nthread;
+    int64_t most_bytes; /* of device memory that may be taken; 0: all that is free */
+    char where[160];    /* what it runs on, for reports */
     kl_vtable vt;
     void *self;
 };
@@ -69,6 +93,9 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err) KL_MUST_CHE
    that every target has, also where there are better ones. */
 kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err) KL_MUST_CHECK;
 void kl_exec_close(kl_exec **ex);
+
+/* vt.explain, and what a call moves and does. */
+kl_status kl_exec_explain(kl_exec *ex, const kl_call *call, kl_choice *choice, kl_err *err) KL_MUST_CHECK;
 
 /* Closes, prepares, applies and releases a list that is used once; empties it. */
 kl_status kl_batch_run(kl_batch *b, kl_exec *ex, kl_dptr x, kl_dptr y, kl_err *err) KL_MUST_CHECK;

@@ -7,6 +7,7 @@
 #include "batch_host.h"
 #include "fuse_host.h"
 #include "kron_host.h"
+#include "kron_kernel.h"
 #include "blas.h"
 #include "dense.h"
 #include "mem.h"
@@ -14,6 +15,7 @@
 #include <math.h>
 #include <omp.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -297,11 +299,38 @@ static void host_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta
     }
 }
 
-static void host_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan)
+static void host_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan)
 {
     (void)ex;
     (void)b;
     *plan = (kl_batch_plan){.kernel = "host"};
+}
+
+static int64_t host_room(kl_exec *ex)
+{
+    (void)ex;
+    return INT64_MAX;
+}
+
+static kl_status host_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err *err)
+{
+    (void)err;
+    switch (call->op) {
+    case KL_OP_BATCH: kl_host_batch_choice(ex, call->batch, c); break;
+    case KL_OP_KRON:
+        c->kernel = "tiles of 8 states";
+        snprintf(c->why, sizeof c->why, "%s kernels", kl_kron_choose()->name);
+        break;
+    case KL_OP_UPLOAD:
+    case KL_OP_DOWNLOAD:
+        c->kernel = "copy";
+        snprintf(c->why, sizeof c->why, "vectors lie in the host's memory");
+        break;
+    default:
+        c->kernel = "loops";
+        snprintf(c->why, sizeof c->why, "%d thread%s (all from %d elements on)", threads_for(ex, call->n), threads_for(ex, call->n) == 1 ? "" : "s", PARALLEL);
+    }
+    return KL_OK;
 }
 
 static void host_close(kl_exec *ex)
@@ -326,6 +355,7 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
     (*out)->name = "host";
     (*out)->space = KL_SPACE_HOST;
     (*out)->nthread = nthread > 0 ? nthread : omp_get_max_threads();
+    snprintf((*out)->where, sizeof (*out)->where, "%d thread%s of this machine", (*out)->nthread, (*out)->nthread == 1 ? "" : "s");
     (*out)->vt = (kl_vtable){
         .alloc = host_alloc,
         .release = host_release,
@@ -344,7 +374,9 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
         .kron_prepare = kl_host_kron_prepare,
         .kron_apply = kl_host_kron_apply,
         .kron_release = kl_host_kron_release,
-        .batch_explain = host_explain,
+        .batch_explain = host_batch_explain,
+        .room = host_room,
+        .explain = host_explain,
         .close = host_close,
     };
     return st;

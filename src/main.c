@@ -20,6 +20,7 @@
 #include "cicli.h"
 #include "config.h"
 #include "edrun.h"
+#include "explain.h"
 #include "inventory.h"
 #include "job.h"
 #include "mem.h"
@@ -675,6 +676,7 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
     case KL_CMD_ED: return command_ed(o, status, err);
     case KL_CMD_CI: return kl_cicli_run(o, err);
     case KL_CMD_PLAN: return command_plan(o, err);
+    case KL_CMD_EXPLAIN: return kl_explain_command(o, err);
     case KL_CMD_GROWTH: return command_growth(o, err);
     case KL_CMD_MODELS: return kl_inventory_models(o, err);
     case KL_CMD_DEVICES: return kl_inventory_devices(o, err);

@@ -60,6 +60,9 @@ static const command_row command_table[KL_NCMD] = { /* ORDER KL_CMD */
      "Options typed behind the file win over it. A job may compute (string, table and math are there) but reaches no files."},
     {"plan", SUBJECT_MODEL, "MODEL", "Say what a run would need, before it runs: sectors, records, memory, time, where the work is.",
      "Example:\n  kronlat plan hubbard --sites 32 -p U=4 --charge N_up=16 --charge N_dn=16 --m 512"},
+    {"explain", SUBJECT_MODEL, "MODEL", "Say which executor and kernel each operation of a run takes, and why; launches and memory.",
+     "Example:\n  kronlat explain hubbard --sites 32 -p U=4 --charge N_up=16 --charge N_dn=16 --m 2048 --exec offload\n\n"
+     "Shapes are those of the middle bond, or with --method ed of the sector. Nothing is solved: a list is taken apart as it would be before a run."},
     {"growth", SUBJECT_MODEL, "MODEL", "Infinite-lattice DMRG on its own, with a report in the form of nemes2014, Table 5 and Figs. 1-2.",
      "Example: 14 iterations from 4 to 30 sites:\n  kronlat growth hubbard --sites 30 --m 256 -p U=1 --charge N_up=15 --charge N_dn=15\n\n"
      "Charges are those of the full length; shorter chains take the nearest charge that they can have."},
@@ -118,7 +121,7 @@ static kl_status check_not_empty(kl_options *o, const char *where, const char *v
 
 static const char *const group_title[] = {NULL, "The system:", "Accuracy:", "The run:", "The machine:", "Output:", NULL};
 enum { G_SYSTEM = 1, G_ACCURACY, G_RUN, G_MACHINE, G_OUTPUT, G_HELP };
-enum { RUNS = BIT(DMRG) | BIT(RUN), SWEEPS = RUNS | BIT(PLAN), SETS = SWEEPS | BIT(ED), ALL = (1u << KL_NCMD) - 1 };
+enum { RUNS = BIT(DMRG) | BIT(RUN), SWEEPS = RUNS | BIT(PLAN) | BIT(EXPLAIN), SETS = SWEEPS | BIT(ED), ALL = (1u << KL_NCMD) - 1 };
 
 static const option_row option_table[] = {
     {"sites", 'n', "N", G_SYSTEM, SETS | BIT(GROWTH), AS_INT, AT(sites), 1, 1000000, NULL, NULL,
@@ -173,8 +176,8 @@ static const option_row option_table[] = {
     {"sigma", 0, "ROWS", G_RUN, BIT(CI), AS_INT, AT(sigma), 1, 1e9, NULL, NULL, "sliced ELL: rows that are sorted by length together (1: none)"},
     {"half", 0, NULL, G_RUN, BIT(CI), AS_FLAG, AT(half), 0, 0, NULL, NULL, "store one half of the symmetric matrix (csr and hybrid)"},
     {"pspace", 0, "N", G_RUN, BIT(CI), AS_INT, AT(pspace), 1, 5000, NULL, NULL, "determinants of the dense block that starts and preconditions the solver (about 130)"},
-    {"method", 0, "NAME", G_RUN, BIT(PLAN) | BIT(RUN), AS_CHOICE, AT(method), 0, 0, "dmrg|ed", NULL, "plan: of which method (dmrg)"},
-    {"basis", 0, "N", G_RUN, RUNS | BIT(GROWTH) | BIT(ED) | BIT(CI), AS_INT, AT(basis), 3, 1000, NULL, NULL, "vectors in the eigensolver's basis (20)"},
+    {"method", 0, "NAME", G_RUN, BIT(PLAN) | BIT(EXPLAIN) | BIT(RUN), AS_CHOICE, AT(method), 0, 0, "dmrg|ed", NULL, "plan, explain: of which method (dmrg)"},
+    {"basis", 0, "N", G_RUN, RUNS | BIT(EXPLAIN) | BIT(GROWTH) | BIT(ED) | BIT(CI), AS_INT, AT(basis), 3, 1000, NULL, NULL, "vectors in the eigensolver's basis (20)"},
     {"start", 0, "WHAT", G_RUN, RUNS, AS_TEXT, AT(start), 0, 0, NULL, check_start,
      "neel, product:STATE,STATE,... (repeated along the lattice), or RESULT.h5: another m or other parameters are welcome"},
     {"seed", 0, "N", G_RUN, SETS | BIT(GROWTH) | BIT(CI), AS_INT, AT(seed), 1, 9007199254740992.0, NULL, NULL, "of random numbers (1): start vectors, random arrays"},
@@ -188,6 +191,8 @@ static const option_row option_table[] = {
     {"memory", 0, "GB", G_MACHINE, BIT(CI), AS_REAL, AT(memory), 1e-6, 1e9, NULL, NULL, "largest matrix to store (half of the machine's memory)"},
     {"threads", 0, "N", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI), AS_INT, AT(threads), 1, 4096, NULL, NULL, "threads (as many as cores)"},
     {"exec", 0, "WHERE", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI), AS_CHOICE, AT(exec), 0, 0, "auto|host|offload|cuda", NULL, "auto, host, offload or cuda (auto)"},
+    {"device-memory", 0, "BYTES", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI), AS_REAL, AT(device_memory), 1e6, 1e15, NULL, NULL,
+     "take BYTES of the device's memory at most, 4e9 being 4 GB (all that is free); an eigensolver's basis that does not fit stays on the host in part"},
 
     {"output", 'o', "FILE", G_OUTPUT, RUNS | BIT(PLOT) | BIT(ED) | BIT(CI), AS_TEXT, AT(output), 0, 0, NULL, check_not_empty,
      "file to write, an older one is replaced; for results a new name is made up where none is given, and none means no file"},

@@ -7,7 +7,7 @@
 
 /* ORDER KL_CMD: rows of `command_table` in options.c */
 typedef enum kl_command {
-    KL_CMD_DMRG, KL_CMD_ED, KL_CMD_CI, KL_CMD_RUN, KL_CMD_PLAN, KL_CMD_GROWTH, KL_CMD_MODELS, KL_CMD_DEVICES, KL_CMD_MEASURE, KL_CMD_SHOW, KL_CMD_PLOT, KL_CMD_BENCH,
+    KL_CMD_DMRG, KL_CMD_ED, KL_CMD_CI, KL_CMD_RUN, KL_CMD_PLAN, KL_CMD_EXPLAIN, KL_CMD_GROWTH, KL_CMD_MODELS, KL_CMD_DEVICES, KL_CMD_MEASURE, KL_CMD_SHOW, KL_CMD_PLOT, KL_CMD_BENCH,
     KL_NCMD, KL_CMD_HELP = KL_NCMD, KL_CMD_VERSION,
 } kl_command;
 
@@ -44,7 +44,7 @@ typedef struct kl_options {
     int64_t max_products;
     char *space, *irrep, *store, *format, *matrix; /* ci */
     int64_t roots, frozen, electrons, ms2, boundary, slice, sigma, pspace; /* ms2: KL_NO_MS2 when not given */
-    double residual, memory;
+    double residual, memory, device_memory;
     kl_text_list reference;
     int half, density, plan;
     int infinite;

@@ -173,6 +173,16 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
                                                           batch.group[g++].flop};
     }
     qsort(plan->pair, (size_t)plan->npair, sizeof *plan->pair, by_flop);
+    plan->solver_doubles = kl_eig_work_doubles(&eig, lay.n);
+    plan->max_basis = eig.max_basis;
+    plan->operator_doubles = blocks / 8;
+    for (int i = 0; i < row->basis.nsec; i++)
+        if (row->basis.dim[i] > plan->matrix_max) plan->matrix_max = row->basis.dim[i];
+    KL_TRY(kl_density_records(KL_LEFT, &lay, &row->basis, &col->basis, NULL, o->nstate, 0, &plan->density, err));
+    KL_TRY(kl_batch_close(&plan->density, err));
+    KL_TRY(kl_batch_close(&batch, err));
+    plan->apply = batch;
+    kl_batch_init(&batch);
 out:
     kl_batch_clear(&batch);
     kl_bigop_destroy(&l);
@@ -193,4 +203,6 @@ out:
 void kl_dmrg_plan_clear(kl_dmrg_plan *plan)
 {
     kl_free(&plan->pair);
+    kl_batch_clear(&plan->apply);
+    kl_batch_clear(&plan->density);
 }

@@ -62,26 +62,24 @@ static kl_status applied(kl_batch *b, const kl_bigop *g, int op, int sec, int tu
     return KL_OK;
 }
 
-/* rho of every sector: average of psi psi^T (or psi^T psi); for the noise the average of sum over operators of (L psi)(L psi)^T. */
-static kl_status density(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_basis *mine, const kl_basis *other, kl_dptr psi, const kl_bigop *grown,
-                         int nstate, int noise, const int64_t *off, kl_dptr rho, kl_err *err)
+kl_status kl_density_records(kl_side side, const kl_layout *lay, const kl_basis *mine, const kl_basis *other, const kl_bigop *grown, int nstate, int noise, kl_batch *b,
+                             kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_batch b;
-    kl_batch_init(&b);
     const int n = mine->nsec;
+    int64_t at = 0;
     for (int e = 0; e < n; e++) {
         const int dim = mine->dim[e];
         int64_t nwork = 0;
-        KL_TRY(kl_batch_open_group(&b, off[e], (int64_t)dim * dim, err));
-        KL_TRY(kl_batch_reserve(&b, nstate, err));
+        KL_TRY(kl_batch_open_group(b, at, (int64_t)dim * dim, err));
+        KL_TRY(kl_batch_reserve(b, nstate, err));
         const int i = side == KL_LEFT ? e : lay->back[e], j = side == KL_LEFT ? lay->pair[e] : e;
         for (int s = 0; s < nstate && !noise && i >= 0 && j >= 0; s++) {
             const int64_t x = s * lay->n + lay->off[i];
             const int rows = side == KL_LEFT ? dim : other->dim[i];
-            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .ta = side == KL_RIGHT, .tb = side == KL_LEFT, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_X,
+            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM, .ta = side == KL_RIGHT, .tb = side == KL_LEFT, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_X,
                                           .at_c = KL_AT_Y, .m = dim, .n = dim, .k = side == KL_LEFT ? other->dim[j] : rows, .lda = rows, .ldb = rows,
-                                          .ldc = dim, .a = x, .b = x, .c = off[e], .alpha = 1.0 / nstate};
+                                          .ldc = dim, .a = x, .b = x, .c = at, .alpha = 1.0 / nstate};
         }
         for (int k = 0; noise && k < grown->nop; k++) {
             if (kl_bigop_identity(grown, k)) continue;
@@ -93,18 +91,32 @@ static kl_status density(kl_exec *ex, kl_side side, const kl_layout *lay, const 
                 const int width = side == KL_LEFT ? other->dim[fj] : other->dim[fi];
                 const int ldx = side == KL_LEFT ? mine->dim[fi] : other->dim[fi];
                 for (int s = 0; s < nstate; s++) {
-                    KL_TRY(applied(&b, grown, k, turned ? e : from, turned, side, dim, width, s * lay->n + lay->off[fi], ldx, err));
-                    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_WORK, .at_c = KL_AT_Y,
-                                                  .m = dim, .n = dim, .k = width, .lda = dim, .ldb = dim, .ldc = dim, .c = off[e],
+                    KL_TRY(applied(b, grown, k, turned ? e : from, turned, side, dim, width, s * lay->n + lay->off[fi], ldx, err));
+                    *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_WORK, .at_c = KL_AT_Y,
+                                                  .m = dim, .n = dim, .k = width, .lda = dim, .ldb = dim, .ldc = dim, .c = at,
                                                   .alpha = 1.0 / nstate};
                 }
                 if ((int64_t)dim * width > nwork) nwork = (int64_t)dim * width;
             }
         }
-        kl_batch_close_group(&b, nwork);
+        kl_batch_close_group(b, nwork);
+        at += (int64_t)dim * dim;
     }
-    b.zero = 1;
-    if (noise) kl_bigop_bases(grown, &b);
+    b->zero = 1;
+    b->nx = nstate * lay->n;
+    b->ny = at;
+    if (noise) kl_bigop_bases(grown, b);
+out:
+    return st;
+}
+
+static kl_status density(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_basis *mine, const kl_basis *other, kl_dptr psi, const kl_bigop *grown,
+                         int nstate, int noise, kl_dptr rho, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_batch b;
+    kl_batch_init(&b);
+    KL_TRY(kl_density_records(side, lay, mine, other, grown, nstate, noise, &b, err));
     KL_TRY(kl_batch_run(&b, ex, psi, rho, err));
 out:
     kl_batch_clear(&b);
@@ -275,12 +287,12 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
         KL_TRY(ex->vt.download(ex, t.host, psi, lay->n, err));
     } else {
         KL_TRY(ex->vt.alloc(ex, nhost, &rho, err));
-        KL_TRY(density(ex, side, lay, mine, other, psi, grown, o->nstate, 0, t.off, rho, err));
+        KL_TRY(density(ex, side, lay, mine, other, psi, grown, o->nstate, 0, rho, err));
         KL_TRY(kl_alloc(&t.host, nhost, KL_MEM_WORK, err));
         KL_TRY(ex->vt.download(ex, t.host, rho, nhost, err));
         if (o->noise > 0) {
             KL_TRY(kl_alloc(&noise, nhost, KL_MEM_WORK, err));
-            KL_TRY(density(ex, side, lay, mine, other, psi, grown, o->nstate, 1, t.off, rho, err));
+            KL_TRY(density(ex, side, lay, mine, other, psi, grown, o->nstate, 1, rho, err));
             KL_TRY(ex->vt.download(ex, noise, rho, nhost, err));
             add_noise(&t, n, noise, nhost, o->noise);
         }

@@ -27,6 +27,11 @@ typedef struct kl_trunc_info {
 kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_enlarged *row, const kl_enlarged *col, kl_dptr psi,
                       const kl_bigop *grown, const kl_trunc_opts *opts, kl_isometry **out, kl_trunc_info *info, kl_err *err) KL_MUST_CHECK;
 
+/* The records of a truncation's density matrices, one after the other, dim(I)^2 numbers each: of `mine`, the basis to be truncated, the average of
+   psi psi^T (RIGHT: psi^T psi) over the states; noise: of sum over the operators of `grown` of (L psi)(L psi)^T instead. */
+kl_status kl_density_records(kl_side side, const kl_layout *lay, const kl_basis *mine, const kl_basis *other, const kl_bigop *grown, int nstate, int noise, kl_batch *b,
+                             kl_err *err) KL_MUST_CHECK;
+
 /* Operators of the enlarged block in the basis of the isometry: O^T (block (x) site) O. iso_data: the isometry's matrices on the executor. */
 kl_status kl_block_grow(kl_exec *ex, const kl_bigop *grown, const kl_isometry *iso, kl_dptr iso_data, kl_block **out, kl_err *err) KL_MUST_CHECK;
 

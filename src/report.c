@@ -41,8 +41,7 @@ void kl_report_note(const char *text)
 
 /* ---------------------------------------------------------------- numbers for people */
 
-/* "1.25 GB" */
-static const char *bytes_text(double bytes, char buf[32])
+const char *kl_report_bytes(double bytes, char buf[32])
 {
     static const char *const unit[] = {"B", "kB", "MB", "GB", "TB", "PB"};
     int u = 0;
@@ -62,7 +61,7 @@ static const char *time_text(double s, char buf[32])
     return buf;
 }
 
-static const char *flop_text(double flop, char buf[32])
+const char *kl_report_flop(double flop, char buf[32])
 {
     static const char *const unit[] = {"", "k", "M", "G", "T", "P", "E"};
     int u = 0;
@@ -192,18 +191,18 @@ static void print_costs(FILE *to, const kl_dmrg_result *d, const kl_run_facts *f
         fprintf(to, "%s %s %.0f %%", mark, kl_part_name[i], 100 * d->seconds_part[i] / d->seconds);
         mark = ",";
     }
-    fprintf(to, "\nwork         %lld products with H, %s%s%s/s; largest H %lld\n", (long long)d->napply, flop_text(d->flop, a),
-            d->seconds > 0 ? ", " : "", d->seconds > 0 ? flop_text(d->flop / d->seconds, b) : "", (long long)d->dim_max);
+    fprintf(to, "\nwork         %lld products with H, %s%s%s/s; largest H %lld\n", (long long)d->napply, kl_report_flop(d->flop, a),
+            d->seconds > 0 ? ", " : "", d->seconds > 0 ? kl_report_flop(d->flop / d->seconds, b) : "", (long long)d->dim_max);
     if (facts == NULL) return;
-    fprintf(to, "memory peak  %s", bytes_text((double)kl_mem_total_peak_bytes(), a));
+    fprintf(to, "memory peak  %s", kl_report_bytes((double)kl_mem_total_peak_bytes(), a));
     int first = 1;
     for (int k = 0; k < KL_MEM_NKIND; k++) {
         const int64_t peak = kl_mem_peak_bytes((kl_mem_kind)k);
         if (peak * 50 < kl_mem_total_peak_bytes()) continue;
-        fprintf(to, "%s %s %s", first ? ":" : ",", kl_mem_kind_name((kl_mem_kind)k), bytes_text((double)peak, a));
+        fprintf(to, "%s %s %s", first ? ":" : ",", kl_mem_kind_name((kl_mem_kind)k), kl_report_bytes((double)peak, a));
         first = 0;
     }
-    if (kl_mem_device_peak_bytes() > 0) fprintf(to, "; on the device %s", bytes_text((double)kl_mem_device_peak_bytes(), a));
+    if (kl_mem_device_peak_bytes() > 0) fprintf(to, "; on the device %s", kl_report_bytes((double)kl_mem_device_peak_bytes(), a));
     fprintf(to, "\nmachine      %s, %d thread%s\n", facts->exec, facts->nthread, facts->nthread == 1 ? "" : "s");
 }
 
@@ -524,7 +523,7 @@ void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_p
     for (int i = 0; i < n; i++) {
         const kl_dmrg_plan *p = &plan[i];
         fprintf(to, "%6d %13lld %6d %10lld   %6d (middle %d) %12s %12s %10s\n", p->m, (long long)p->dim, p->nsector, (long long)p->nrecord, p->bond_op_max,
-                p->bond_op_mid, flop_text(p->flop_apply, a), bytes_text((double)p->memory_bytes, b), time_text(p->seconds_sweep, c));
+                p->bond_op_mid, kl_report_flop(p->flop_apply, a), kl_report_bytes((double)p->memory_bytes, b), time_text(p->seconds_sweep, c));
     }
     if (n == 0) return;
     print_map(to, head->model, &plan[n - 1]);
@@ -615,12 +614,12 @@ void kl_report_growth(FILE *to, const kl_report_head *head, int n, const kl_grow
         solve += row[i].seconds_solve;
     }
     fprintf(to, "\nin the form of nemes2014, Table 5\n");
-    fprintf(to, "  work                          %s\n", flop_text(t.flop, a));
+    fprintf(to, "  work                          %s\n", kl_report_flop(t.flop, a));
     fprintf(to, "  largest H_SB                  %.4g\n", (double)t.dim);
     fprintf(to, "  largest sector                %.4g\n", (double)t.sector);
     fprintf(to, "  sectors, average              %.2f\n", t.sectors / n);
     fprintf(to, "  largest matrix                %lld\n", (long long)t.matrix);
-    fprintf(to, "  memory                        %s\n", bytes_text((double)t.memory, a));
+    fprintf(to, "  memory                        %s\n", kl_report_bytes((double)t.memory, a));
     fprintf(to, "  Davidson iterations, average  %.1f\n", t.products / n);
     fprintf(to, "  time                          %s: products with H %s", time_text(t.seconds, a), time_text(apply, b));
     fprintf(to, ", rest of the eigensolver %s\n", time_text(solve - apply, a));

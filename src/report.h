@@ -19,6 +19,10 @@ typedef struct kl_run_facts {
 void kl_report_error(const char *text);
 void kl_report_note(const char *text); /* the same for what is worth knowing and no failure */
 
+/* "1.25 GB", "3.2 Tflop" */
+const char *kl_report_bytes(double bytes, char buf[32]);
+const char *kl_report_flop(double flop, char buf[32]);
+
 /* The finished run, or what a file holds. facts may be NULL. */
 void kl_report_result(FILE *to, const kl_result *r, const kl_run_facts *facts);
 void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *facts);

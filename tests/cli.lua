@@ -170,6 +170,12 @@ do
     status, out = run "plan hubbard --sites 16 --charge N_up=8 --charge N_dn=8 --json"
     local plan = json(out)
     ok(status == 0 and plan and #plan.plans >= 3 and plan.plans[1].memory_bytes > 0, "plan in JSON", out)
+    status, out = run "explain hubbard --sites 16 --charge N_up=8 --charge N_dn=8 --m 64 --json"
+    local told = json(out)
+    ok(status == 0 and told and told.exec == "host" and #told.operations >= 8 and told.operations[1].operation == "y = H x" and told.operations[1].flop > 1e4
+       and told.operations[1].why ~= "" and told.vector_bytes > 0, "explain in JSON", out)
+    status, out = run "explain heisenberg --sites 12 --charge Sz=0 --method ed"
+    ok(status == 0 and out:find "y = H x +n = %d+ +host" and out:find "fused step", "explain --method ed", out)
     status, out = run "growth heisenberg --sites 12 --m 32 --charge Sz=0"
     ok(status == 0 and out:find "largest H_SB" and out:find "%-5%.142090", "growth, in the form of Table 5", out)
     status, out = run "dmrg heisenberg --sites 12 --m 32 --charge Sz=0 --infinite --json"

@@ -15,7 +15,7 @@ local layer_of = {
     [4] = "exec exec_absent exec_host sigma spmv spmv_tmpl batch_host fuse_host kron kron_host kron_kernel kron_tmpl",
     [5] = "davidson eig lanczos lean linop lobpcg ortho",
     [6] = "block canonical ci cifile checkpoint cover dmrg ed engine growth halves measure mpo plan renorm request result state superblock system truncate",
-    [7] = "bench bench_offload bench_ci cicli bench_ed edmeasure edrun inventory job json main options plot report task",
+    [7] = "bench bench_offload bench_ci cicli bench_ed edmeasure edrun explain inventory job json main options plot report task",
 }
 
 -- What a layer may not see although it lies below: executors and solvers run anything, so they see no model and no lattice.

@@ -1,0 +1,44 @@
+/* Which kernel of the offload executor takes a call, and why: host code, runs nothing.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "offload.h"
+#include <stdio.h>
+
+kl_status kl_offload_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err *err)
+{
+    const kl_offload *const self = ex->self;
+    const char *const form = self->bare ? "bare regions" : "combined regions";
+    const int64_t parts = (call->n + KL_OFFLOAD_PART - 1) / KL_OFFLOAD_PART;
+    kl_batch_plan plan;
+    c->kernel = form;
+    c->nlaunch = (int)parts;
+    switch (call->op) {
+    case KL_OP_BATCH: {
+        const kl_status st = kl_offload_batch_dry(ex, call->batch, &plan, err);
+        if (st != KL_OK) return st;
+        c->kernel = plan.kernel;
+        c->nlaunch = plan.nlaunch;
+        c->memory_bytes = plan.work_bytes + plan.list_bytes;
+        snprintf(c->why, sizeof c->why, "%s; %lld tiles, %.0f %% of their work is padding, %d round%s, %lld groups in order",
+                 self->tensor ? "FP64 tensor cores from sm_90 on" : self->bare ? "no FP64 tensor cores of sm_90 here" : "what every target has", (long long)plan.ntile,
+                 plan.padded > 0 ? 100 * (plan.padded - 1) / plan.padded : 0.0, plan.nround, plan.nround == 1 ? "" : "s", (long long)plan.nsequential);
+        return KL_OK;
+    }
+    case KL_OP_DOTS:
+    case KL_OP_COMBINE: {
+        const int passes = (call->nvec + KL_OFFLOAD_WIDEST - 1) / KL_OFFLOAD_WIDEST;
+        c->nlaunch = passes * (int)parts * (call->op == KL_OP_DOTS && !self->bare ? 2 : 1);
+        snprintf(c->why, sizeof c->why, "%d pass%s over x (%d columns in one)%s", passes, passes == 1 ? "" : "es", (int)KL_OFFLOAD_WIDEST,
+                 call->op == KL_OP_COMBINE ? "" : self->bare ? "; the last block folds the sums" : "; sums of threads by way of memory");
+        return KL_OK;
+    }
+    case KL_OP_UPLOAD:
+    case KL_OP_DOWNLOAD:
+        c->kernel = "memcpy";
+        c->nlaunch = 0;
+        snprintf(c->why, sizeof c->why, "vectors and operators stay on the device; small matrices and what is truncated travel");
+        return KL_OK;
+    default:
+        snprintf(c->why, sizeof c->why, "%s", self->bare ? "two elements an access where addresses are even" : "no bare regions on this device");
+        return KL_OK;
+    }
+}

@@ -1,0 +1,195 @@
+/* A run's operations with the shapes they will have, each asked of the executor; nothing is solved.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "explain.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "edrun.h"
+#include "json.h"
+#include "mem.h"
+#include "report.h"
+#include "task.h"
+
+enum { MOST = 16 };
+
+typedef struct row {
+    char name[40], shape[80];
+    kl_choice choice;
+} row;
+
+typedef struct table {
+    kl_exec *ex;
+    int n;
+    row row[MOST];
+    double bytes[4]; /* predicted: operators and tables, vectors, lists and intermediates, what the executor could still give (0: not known) */
+} table;
+
+static kl_status ask(table *t, const char *name, const char *shape, const kl_call *call, kl_err *err)
+{
+    row *const r = &t->row[t->n++];
+    snprintf(r->name, sizeof r->name, "%s", name ? name : kl_op_name[call->op]);
+    snprintf(r->shape, sizeof r->shape, "%s", shape);
+    return kl_exec_explain(t->ex, call, &r->choice, err);
+}
+
+static void host_work(table *t, const char *name, const char *shape, const char *kernel, const char *why)
+{
+    row *const r = &t->row[t->n++];
+    snprintf(r->name, sizeof r->name, "%s", name);
+    snprintf(r->shape, sizeof r->shape, "%s", shape);
+    r->choice = (kl_choice){.exec = "host", .kernel = kernel};
+    snprintf(r->choice.why, sizeof r->choice.why, "%s", why);
+}
+
+static kl_status vector_rows(table *t, int64_t n, int width, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char shape[80];
+    snprintf(shape, sizeof shape, "n = %lld", (long long)n);
+    const kl_op plain[] = {KL_OP_COPY, KL_OP_AXPBY, KL_OP_PRECONDITION};
+    for (int i = 0; i < 3; i++) KL_TRY(ask(t, NULL, shape, &(kl_call){.op = plain[i], .n = n}, err));
+    for (int i = 0; i < 2; i++) {
+        snprintf(shape, sizeof shape, "n = %lld, width 1 to %d", (long long)n, width);
+        KL_TRY(ask(t, NULL, shape, &(kl_call){.op = i ? KL_OP_COMBINE : KL_OP_DOTS, .n = n, .nvec = width}, err));
+    }
+out:
+    return st;
+}
+
+static kl_status list_row(table *t, const char *name, const kl_batch *b, kl_err *err)
+{
+    char shape[80];
+    snprintf(shape, sizeof shape, "%lld records in %d groups", (long long)b->nrec, b->ngroup);
+    return ask(t, name, shape, &(kl_call){.op = KL_OP_BATCH, .n = b->nx, .batch = b}, err);
+}
+
+static kl_status transfer_row(table *t, const char *name, kl_op op, int64_t n, kl_err *err)
+{
+    char shape[80];
+    snprintf(shape, sizeof shape, "%lld numbers", (long long)n);
+    return ask(t, name, shape, &(kl_call){.op = op, .n = n}, err);
+}
+
+static kl_status explain_dmrg(const kl_options *o, const kl_task *t, table *out, char *what, size_t size, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_dmrg_plan p = {0};
+    char shape[80];
+    const int m = o->m > 0 ? (int)o->m : 1024;
+    KL_TRY(kl_dmrg_make_plan(t->terms, t->ex, &t->dmrg, m, &p, err));
+    snprintf(what, size, "dmrg, m = %d, the middle bond", m);
+    KL_TRY(list_row(out, "y = H x", &p.apply, err));
+    KL_TRY(vector_rows(out, p.dim, p.max_basis, err));
+    KL_TRY(list_row(out, "density matrices", &p.density, err));
+    snprintf(shape, sizeof shape, "up to %d x %d", p.matrix_max, p.matrix_max);
+    host_work(out, "their eigenvectors", shape, "LAPACK", "small matrices, one sector a thread");
+    KL_TRY(transfer_row(out, "density matrices, down", KL_OP_DOWNLOAD, p.density.ny, err));
+    KL_TRY(transfer_row(out, "isometries, up", KL_OP_UPLOAD, (int64_t)m * p.matrix_max, err));
+    out->bytes[0] = 8.0 * (double)p.operator_doubles;
+    out->bytes[1] = 8.0 * (double)(p.solver_doubles + 3 * p.dim);
+    for (int i = 0; i < out->n; i++)
+        if ((double)out->row[i].choice.memory_bytes > out->bytes[2]) out->bytes[2] = (double)out->row[i].choice.memory_bytes;
+out:
+    kl_dmrg_plan_clear(&p);
+    return st;
+}
+
+static kl_status explain_ed(const kl_options *o, const kl_task *t, table *out, char *what, size_t size, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_ed_opts opts;
+    kl_ed_plan p;
+    char shape[80];
+    kl_edrun_opts(t, &opts);
+    KL_TRY(kl_ed_make_plan(t->terms, t->target, kl_edrun_form(o), &opts, t->ex->nthread, &p, err));
+    const int64_t n = (int64_t)p.size.n;
+    snprintf(what, size, "exact diagonalization, halves are %s", p.size.flavours ? "the two flavours" : "sites");
+    snprintf(shape, sizeof shape, "n = %lld", (long long)n);
+    KL_TRY(ask(out, "y = H x", shape, &(kl_call){.op = KL_OP_KRON, .n = n}, err));
+    KL_TRY(ask(out, NULL, "Lanczos: 3 in, 1 out, 1 product", &(kl_call){.op = KL_OP_FUSE, .n = n, .nvec = 3, .nout = 1}, err));
+    KL_TRY(vector_rows(out, n, p.nvector, err));
+    out->bytes[0] = p.table_bytes;
+    out->bytes[1] = p.vector_bytes * p.nvector;
+out:
+    return st;
+}
+
+static void print_text(const table *t)
+{
+    char a[32], b[32];
+    printf("\n%-24s %-34s %-8s %-21s %8s %10s %10s  %s\n", "operation", "shape", "on", "kernel", "launches", "moves", "flop", "why");
+    for (int i = 0; i < t->n; i++) {
+        const kl_choice *const c = &t->row[i].choice;
+        printf("%-24s %-34s %-8s %-21s %8d %10s %10s  %s\n", t->row[i].name, t->row[i].shape, c->exec, c->kernel, c->nlaunch,
+               c->bytes > 0 ? kl_report_bytes(c->bytes, a) : "-", c->flop > 0 ? kl_report_flop(c->flop, b) : "-", c->why);
+    }
+    printf("\nmemory       %s of operators or tables, ", kl_report_bytes(t->bytes[0], a));
+    printf("%s of vectors, ", kl_report_bytes(t->bytes[1], a));
+    printf("%s of lists and intermediates", kl_report_bytes(t->bytes[2], a));
+    if (t->bytes[3] > 0) printf("; the device has %s free", kl_report_bytes(t->bytes[3], a));
+    printf("\n");
+}
+
+static void print_json(const kl_task *task, const char *what, const table *t)
+{
+    static const char *const key[4] = {"operator_bytes", "vector_bytes", "work_bytes", "free_bytes"};
+    char charges[256];
+    kl_json j = kl_json_begin(stdout);
+    kl_json_open(&j, NULL, '{');
+    kl_json_text(&j, "command", "explain");
+    kl_json_text(&j, "model", task->model->name);
+    kl_json_text(&j, "lattice", task->lat->spec);
+    kl_json_text(&j, "charges", kl_qn_print(task->model, task->target, charges, sizeof charges));
+    kl_json_text(&j, "method", what);
+    kl_json_text(&j, "exec", t->ex->name);
+    kl_json_text(&j, "where", t->ex->where);
+    kl_json_open(&j, "operations", '[');
+    for (int i = 0; i < t->n; i++) {
+        const kl_choice *const c = &t->row[i].choice;
+        kl_json_open(&j, NULL, '{');
+        kl_json_text(&j, "operation", t->row[i].name);
+        kl_json_text(&j, "shape", t->row[i].shape);
+        kl_json_text(&j, "exec", c->exec);
+        kl_json_text(&j, "kernel", c->kernel);
+        kl_json_int(&j, "launches", c->nlaunch);
+        kl_json_int(&j, "memory_bytes", c->memory_bytes);
+        kl_json_real(&j, "bytes", c->bytes);
+        kl_json_real(&j, "flop", c->flop);
+        kl_json_text(&j, "why", c->why);
+        kl_json_close(&j, '}');
+    }
+    kl_json_close(&j, ']');
+    for (int i = 0; i < 4; i++)
+        if (i < 3 || t->bytes[i] > 0) kl_json_real(&j, key[i], t->bytes[i]);
+    kl_json_close(&j, '}');
+    kl_json_end(&j);
+}
+
+kl_status kl_explain_command(const kl_options *o, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_task *t = NULL;
+    table out = {0};
+    char charges[256], what[128];
+    KL_TRY(kl_options_check(o, err));
+    KL_TRY(kl_task_create(o, 0, &t, err));
+    KL_TRY(kl_task_charges(t, err));
+    if (t->scanning) KL_TRY(kl_fail(err, KL_EINPUT, "--charge scan: operations are explained for one sector; give each charge a value"));
+    KL_TRY(kl_task_aim(t, t->target, err));
+    KL_TRY(kl_task_exec(o, &t->ex, err));
+    out.ex = t->ex;
+    const int64_t room = t->ex->vt.room(t->ex);
+    if (room < INT64_MAX) out.bytes[3] = (double)room;
+    if (o->method != NULL && strcmp(o->method, "ed") == 0) KL_TRY(explain_ed(o, t, &out, what, sizeof what, err));
+    else KL_TRY(explain_dmrg(o, t, &out, what, sizeof what, err));
+    if (o->json) print_json(t, what, &out);
+    else {
+        printf("%s, %s, %d sites, %s: %s\n--exec %s: %s\n", t->model->name, t->lat->spec, t->lat->nsite, kl_qn_print(t->model, t->target, charges, sizeof charges), what, t->ex->name,
+               t->ex->where);
+        print_text(&out);
+    }
+out:
+    kl_task_destroy(&t);
+    return st;
+}

@@ -1,0 +1,9 @@
+/* `kronlat explain': which executor and kernel each operation of a run takes, and why.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_EXPLAIN_H
+#define KL_EXPLAIN_H
+#include "options.h"
+
+kl_status kl_explain_command(const kl_options *o, kl_err *err) KL_MUST_CHECK;
+
+#endif
