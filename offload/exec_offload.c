@@ -57,13 +57,10 @@ static void probe(int *on_host, int *arch)
 static void offload_close(kl_exec *ex)
 {
     kl_offload *self = ex->self;
-    kl_offload_trim(self);
-    kl_offload_give(self, self->scratch, KL_SCRATCH * (int64_t)sizeof(double));
-    kl_offload_give(self, self->counter, 2 * (int64_t)sizeof(int));
-    kl_offload_trim(self);
+    kl_pool_give(&self->pool, self->scratch, KL_SCRATCH * (int64_t)sizeof(double));
+    kl_pool_give(&self->pool, self->counter, 2 * (int64_t)sizeof(int));
     if (self->result) self->unpin(self->result, self->device);
-    for (int c = 0; c < KL_NCLASS; c++) kl_free(&self->free_list[c].block);
-    kl_free(&self->owned);
+    kl_pool_clear(&self->pool);
     kl_free(&self);
 }
 
@@ -76,8 +73,9 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     KL_TRY(kl_alloc(&self, 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(out, 1, KL_MEM_MISC, err));
     *(*out) = (kl_exec){.name = "offload", .space = KL_SPACE_DEVICE, .nthread = omp_get_max_threads(), .self = self}; /* threads: of what LAPACK does here */
-    self->ex = *out;
     self->device = KL_OFFLOAD_ON_HOST ? omp_get_initial_device() : omp_get_default_device();
+    self->pool.ctx = self, self->pool.get = kl_offload_get_block, self->pool.give = kl_offload_give_block, self->pool.put = kl_offload_put;
+    self->pool.most = &(*out)->most_bytes;
     self->nsm = 16;
 #if KL_OFFLOAD_BARE
     self->driver = open_driver(self->device, &self->nsm);
@@ -98,6 +96,7 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
         goto out;
     }
     self->on_host = on_host;
+    self->pool.single = on_host;
     self->bare = KL_OFFLOAD_BARE && self->arch >= 70 && !plain;
     self->tensor = self->bare && self->arch >= 90;
     if (self->nsm <= 0) self->nsm = 64;
@@ -105,8 +104,8 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     self->teams = self->arch ? 8 * self->nsm : 8;
     self->nthread = self->arch ? self->teams * KL_BLOCK : KL_BLOCK;
     const int zero[2] = {0, 0};
-    self->scratch = kl_offload_take(self, KL_SCRATCH * (int64_t)sizeof(double));
-    self->counter = kl_offload_take(self, (int64_t)sizeof zero);
+    self->scratch = kl_pool_take(&self->pool, KL_SCRATCH * (int64_t)sizeof(double));
+    self->counter = kl_pool_take(&self->pool, (int64_t)sizeof zero);
     if (!self->scratch || !self->counter || kl_offload_put(self, self->counter, zero, (int64_t)sizeof zero) != 0) {
         st = kl_fail(err, KL_ENOMEM, "--exec offload: device %d gives no memory", self->device);
         goto out;

@@ -3,22 +3,12 @@
 #ifndef KL_OFFLOAD_H
 #define KL_OFFLOAD_H
 #include "exec.h"
+#include "pool.h"
 #include "record.h"
 
-enum { KL_OFFLOAD_PART = 1 << 29 /* elements of a launch: indices stay int */, KL_OFFLOAD_WIDEST = 24 /* columns of one pass over V */, KL_SCRATCH = 1 << 21, KL_NCLASS = 8 * 48 };
-
-typedef struct kl_block_list { /* free blocks of one size */
-    int64_t n, cap;
-    void **block;
-} kl_block_list;
-
-typedef struct kl_owned {
-    void *block;
-    int64_t bytes;
-} kl_owned;
+enum { KL_OFFLOAD_PART = 1 << 29 /* elements of a launch: indices stay int */, KL_OFFLOAD_WIDEST = 24 /* columns of one pass over V */, KL_SCRATCH = 1 << 21 };
 
 typedef struct kl_offload {
-    const kl_exec *ex; /* whose self this is */
     int device;
     int on_host;       /* regions run in the host program: a build without images, for sanitizers */
     int arch;          /* sm number on NVIDIA GPUs, 1 on AMD, 0 elsewhere */
@@ -26,10 +16,7 @@ typedef struct kl_offload {
     int nsm;
     int teams, nthread; /* of streaming kernels: threads of all teams */
     void *driver;      /* handle of the driver library, where there is one */
-    kl_block_list free_list[KL_NCLASS];
-    kl_owned *owned;      /* what alloc gave out */
-    int64_t nowned, cap_owned;
-    int64_t cached, live; /* bytes in the free lists, and given out */
+    kl_pool pool;
     double *scratch;   /* [KL_SCRATCH] on the device: partial sums */
     double *result;    /* small answers: pinned host memory that the device writes, or NULL */
     void (*unpin)(void *, int);
@@ -39,12 +26,11 @@ typedef struct kl_offload {
 static inline double *kl_device(kl_dptr p) { return (double *)p.addr; }
 
 /* mem_offload.c */
-void *kl_offload_take(kl_offload *self, int64_t bytes); /* NULL: no memory */
-void kl_offload_give(kl_offload *self, void *block, int64_t bytes);
-void kl_offload_trim(kl_offload *self);                 /* free lists go back to the device */
+void *kl_offload_get_block(void *self, int64_t bytes); /* of a pool */
+void kl_offload_give_block(void *self, void *block);
 int64_t kl_offload_free_bytes(const kl_offload *self);  /* what the device could give out; -1: not known */
 int64_t kl_offload_room(kl_exec *ex);
-int kl_offload_put(const kl_offload *self, void *to, const void *from, int64_t bytes); /* to the device; 0: done */
+int kl_offload_put(void *self, void *to, const void *from, int64_t bytes); /* to the device; 0: done */
 int kl_offload_get(const kl_offload *self, void *to, const void *from, int64_t bytes);
 kl_status kl_offload_alloc(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);
 void kl_offload_release(kl_exec *ex, kl_dptr *p);

@@ -6,7 +6,7 @@
 
 enum { SHARE = 128, ROWS = 16, COLS = 8, MY_ROWS = 4, MY_COLS = 8 };
 
-const kl_plan_opts kl_plain_opts = {.unit_m = ROWS, .unit_n = COLS, .most_m = MY_ROWS, .most_n = MY_COLS, .depth = 4, .nblock = 1024, .whole = 1};
+const kl_tiling_opts kl_plain_opts = {.unit_m = ROWS, .unit_n = COLS, .most_m = MY_ROWS, .most_n = MY_COLS, .depth = 4, .nblock = 1024, .whole = 1};
 
 #define ALWAYS static inline __attribute__((always_inline))
 #define UNROLL _Pragma("clang loop unroll(full)")

@@ -20,7 +20,8 @@ enum {
     INFO = 32, HEADS = 8, SHARED = STAGES * STAGE + HEADS * INFO + 2 * 64 + STAGES * 16,
 };
 
-const kl_plan_opts kl_tensor_opts = {.unit_m = 16, .unit_n = 32, .most_m = BM / 16, .most_n = NT, .depth = DEPTH, .nblock = 132};
+const kl_tiling_opts kl_tensor_opts = {.unit_m = 16, .unit_n = 32, .most_m = BM / 16, .most_n = NT, .depth = DEPTH, .nblock = 132,
+                                     .cost_unit = 64, .cost_row = 24, .cost_col = 96};
 
 #if KL_OFFLOAD_BARE
 #if defined(__NVPTX__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

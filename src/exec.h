@@ -96,6 +96,8 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err) KL_MUST_CHE
 /* OpenMP target regions on the default device; EABSENT when they are not built in, or would run on the host. plain: 1 takes the kernels
    that every target has, also where there are better ones. */
 kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err) KL_MUST_CHECK;
+/* CUDA on the first GPU that is visible, by the module libkronlat-cuda.so; EABSENT when there is no module, driver or GPU. */
+kl_status kl_exec_open_cuda(kl_exec **out, kl_err *err) KL_MUST_CHECK;
 void kl_exec_close(kl_exec **ex);
 
 /* vt.explain, and what a call moves and does. */

@@ -28,16 +28,13 @@ int kl_task_threads(const kl_options *o)
 kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err)
 {
     *out = NULL;
-    if (o->exec != NULL && strcmp(o->exec, "offload") == 0) {
-        const kl_status st = kl_exec_open_offload(0, out, err);
-        if (st != KL_OK) return st;
-        (*out)->nthread = kl_task_threads(o); /* of what the host does: LAPACK's part of a truncation */
-        (*out)->most_bytes = (int64_t)o->device_memory;
-        return KL_OK;
-    }
-    if (o->exec != NULL && strcmp(o->exec, "auto") != 0 && strcmp(o->exec, "host") != 0)
-        return kl_fail(err, KL_EABSENT, "--exec: %s is not built into this program; allowed: host auto", o->exec);
-    return kl_exec_open_host(kl_task_threads(o), out, err);
+    const int offload = o->exec != NULL && strcmp(o->exec, "offload") == 0, cuda = o->exec != NULL && strcmp(o->exec, "cuda") == 0;
+    if (!offload && !cuda) return kl_exec_open_host(kl_task_threads(o), out, err);
+    const kl_status st = cuda ? kl_exec_open_cuda(out, err) : kl_exec_open_offload(0, out, err);
+    if (st != KL_OK) return st;
+    (*out)->nthread = kl_task_threads(o); /* of what the host does: LAPACK's part of a truncation */
+    (*out)->most_bytes = (int64_t)o->device_memory;
+    return KL_OK;
 }
 
 /* ---------------------------------------------------------------- model */

@@ -8,11 +8,11 @@
 -- dense and gemm are arithmetic without physics, so that every layer may call them; lattice, params and terms are layer 1 because coefficients of the
 -- generated tables are functions of a lattice's sites and a user's parameters, and because they know no sectors.
 local layer_of = {
-    [0] = "base clones config dense dev blas gemm gemm_tmpl isa mem par prof random",
+    [0] = "base clones config dense dev blas gemm gemm_tmpl isa mem par pool prof random",
     [1] = "fcidump lattice model modelcache params phase siteop terms",
     [2] = "determinant detstate mmfile qn sector slater spmat",
     [3] = "batch record",
-    [4] = "exec exec_absent exec_host sigma spmv spmv_tmpl batch_host fuse_host kron kron_host kron_kernel kron_tmpl",
+    [4] = "devbatch exec exec_absent exec_cuda exec_host sigma spmv spmv_tmpl batch_host fuse_host kron kron_host kron_kernel kron_tmpl tiling",
     [5] = "davidson eig lanczos lean linop lobpcg ortho",
     [6] = "block canonical ci cifile checkpoint cover dmrg ed engine growth halves measure mpo plan renorm request result state superblock system truncate",
     [7] = "bench bench_offload bench_ci cicli bench_ed edmeasure edrun explain inventory job json main options plot report task",
@@ -24,7 +24,7 @@ local blind = {
     [5] = "lattice model modelcache params phase terms sector",
 }
 
--- Folders beside src/: each is a layer 4 of its own, seen by exec.c only.
+-- Folders beside src/: each is a layer 4 of its own; exec.c and the loader of the CUDA module see them.
 local folders = { src = "src", offload = 4, cuda = 4 }
 
 -- pattern, where it is allowed (layer numbers, folder names or file names), what to do instead. Patterns see code without comments and strings.
@@ -143,11 +143,11 @@ for _, folder in ipairs { "src", "offload", "cuda" } do
                     local other = mine:match("([^/]+)%.%w+$")
                     local up = layer[other]
                     for _, h in ipairs(system_headers) do
-                        if mine:find(h.find) then theirs, other = mine, nil end
+                        if mine:find(h.find) and not mine:find "^cuda/" then theirs, other = mine, nil end
                     end
                     if not other then -- a library's header in quotes
                     elseif mine:match("^offload/") or mine:match("^cuda/") then
-                        if folder == "src" and stem ~= "exec" then fault(number, '"%s" may be seen by exec.c only', mine) end
+                        if folder == "src" and stem ~= "exec" and stem ~= "exec_cuda" then fault(number, '"%s" may be seen by exec.c and exec_cuda.c only', mine) end
                     elseif folder ~= "src" and list(folder)[1] and io.open(root .. "/" .. folder .. "/" .. mine) then -- its own neighbour
                     elseif not up then fault(number, '"%s" has no row in tests/layers.lua', mine)
                     elseif up > n then fault(number, 'layer %d includes "%s" of layer %d', n, mine, up)

@@ -5,9 +5,13 @@
    written once. Cells that depend on nothing run in the first launch, those that read these in the next, and so on; where intermediates do not fit
    into memory together, the same again in rounds. Groups that do anything unforeseen (read y, write what was read) keep the order of their records.
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef KL_PLAN_OFFLOAD_H
-#define KL_PLAN_OFFLOAD_H
+#ifndef KL_TILING_H
+#define KL_TILING_H
 #include "record.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* A stretch of one output tile's sum over k. Tile t of a launch begins with piece t; next > 0 names the following one. ORDER: tensor.c reads 16-byte words */
 typedef struct kl_piece {
@@ -18,7 +22,11 @@ typedef struct kl_piece {
     uint32_t flags, spare;
     double factor;          /* the sum so far is multiplied by this when the piece is done */
 } kl_piece;
+#ifdef __cplusplus
+static_assert(sizeof(kl_piece) == 64, "the layout is shared with device code");
+#else
 _Static_assert(sizeof(kl_piece) == 64, "the layout is shared with device code");
+#endif
 
 enum {
     KL_P_ROWS = 15,         /* units of rows and of columns that the tile has */
@@ -50,20 +58,23 @@ typedef struct kl_term {
 enum { KL_CELL = 1024 };    /* most elements of a tile */
 
 typedef struct kl_launch {
-    int products;
+    int products, kind;     /* kind: which of the opts the tiles are made for, 0 being the first */
     int64_t first, n;       /* products: pieces, and tiles of them; else: cells */
 } kl_launch;
 
-typedef struct kl_plan_opts {
+typedef struct kl_tiling_opts kl_tiling_opts;
+struct kl_tiling_opts {
     int unit_m, unit_n;     /* tiles are multiples of this */
     int most_m, most_n;     /* units of a tile */
     int depth;              /* k is done in steps of this */
     int nblock;             /* tiles that run at once */
     int whole;              /* 1: a tile costs the same however little of it is there */
-} kl_plan_opts;
+    double cost_unit, cost_row, cost_col; /* of a step: for each unit, row of units, column of units; in cycles of a block, roughly */
+    const kl_tiling_opts *other; /* another kind of block: each launch takes the one that is done sooner */
+};
 
-typedef struct kl_plan {
-    kl_plan_opts o;
+typedef struct kl_tiling {
+    kl_tiling_opts o;
     int64_t nwork;          /* doubles of WORK in all */
     int64_t least_work;     /* of the largest intermediate */
     int nround, nsequential;
@@ -73,14 +84,28 @@ typedef struct kl_plan {
     kl_term *term;
     int64_t nlaunch, npiece, ncell, nterm, ntile;
     double padded;
-    struct kl_planner *planner;
-} kl_plan;
+    struct kl_tiling_maker *planner;
+} kl_tiling;
 
 /* Finds intermediates and their order; afterwards nwork says what memory is wanted when rounds take `budget` doubles (a single one may need more). */
-kl_status kl_plan_open(const kl_batch *b, const kl_plan_opts *o, int64_t budget, kl_plan *p, kl_err *err) KL_MUST_CHECK;
+kl_status kl_tiling_open(const kl_batch *b, const kl_tiling_opts *o, int64_t budget, kl_tiling *p, kl_err *err) KL_MUST_CHECK;
 /* Writes the launches, WORK being at this address. */
-kl_status kl_plan_write(const kl_batch *b, uint64_t work, kl_plan *p, kl_err *err) KL_MUST_CHECK;
-void kl_plan_forget(kl_plan *p); /* all but the launches and the figures */
-void kl_plan_clear(kl_plan *p);
+kl_status kl_tiling_write(const kl_batch *b, uint64_t work, kl_tiling *p, kl_err *err) KL_MUST_CHECK;
+void kl_tiling_forget(kl_tiling *p); /* all but the launches and the figures */
+void kl_tiling_clear(kl_tiling *p);
 
+#ifndef KL_ON_DEVICE
+#define KL_ON_DEVICE /* what a compiler wants to hear before device code calls a function */
+#endif
+
+/* Address of an operand that may count from x or y. */
+static KL_ON_DEVICE inline uint64_t kl_where(uint64_t a, uint32_t flags, int shift, const double *x, const double *y)
+{
+    const uint32_t from = flags >> shift & 3u;
+    return a + (from == 1 ? (uint64_t)(uintptr_t)x : from == 2 ? (uint64_t)(uintptr_t)y : 0);
+}
+
+#ifdef __cplusplus
+}
+#endif
 #endif

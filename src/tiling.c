@@ -1,6 +1,6 @@
-/* Launches from records: see plan.h.
+/* Launches from records: see tiling.h.
    SPDX-License-Identifier: Apache-2.0 */
-#include "plan.h"
+#include "tiling.h"
 #include "mem.h"
 #include <math.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ typedef struct alive {
     int dest;
 } alive;
 
-typedef struct kl_planner {
+typedef struct kl_tiling_maker {
     dest *dest;
     use *use;
     link *link;
@@ -238,7 +238,7 @@ out:
 }
 
 /* Offsets in WORK, and rounds. Groups that stay in order come first, all in round 0; a group is torn apart only when it is too large by itself. */
-static void place(planner *s, int64_t budget, kl_plan *p)
+static void place(planner *s, int64_t budget, kl_tiling *p)
 {
     int64_t at = 0;
     int round = 0;
@@ -278,11 +278,11 @@ static void place(planner *s, int64_t budget, kl_plan *p)
 
 static int is_tangled(const planner *s, const kl_batch *b, int64_t first);
 
-kl_status kl_plan_open(const kl_batch *b, const kl_plan_opts *o, int64_t budget, kl_plan *p, kl_err *err)
+kl_status kl_tiling_open(const kl_batch *b, const kl_tiling_opts *o, int64_t budget, kl_tiling *p, kl_err *err)
 {
     kl_status st = KL_OK;
     planner *s = NULL;
-    *p = (kl_plan){.o = *o};
+    *p = (kl_tiling){.o = *o};
     KL_TRY(kl_alloc(&s, 1, KL_MEM_RECORD, err));
     p->planner = s;
     for (int g = 0; g < b->ngroup; g++) {
@@ -300,7 +300,7 @@ out:
     return st;
 }
 
-void kl_plan_forget(kl_plan *p)
+void kl_tiling_forget(kl_tiling *p)
 {
     planner *s = p->planner;
     if (s) {
@@ -317,9 +317,9 @@ void kl_plan_forget(kl_plan *p)
     p->planner = NULL;
 }
 
-void kl_plan_clear(kl_plan *p)
+void kl_tiling_clear(kl_tiling *p)
 {
-    kl_plan_forget(p);
+    kl_tiling_forget(p);
     kl_free(&p->launch);
 }
 
@@ -612,9 +612,9 @@ typedef struct tile {
 
 /* What a tile costs in cycles, roughly: a step of `depth` by its pieces and by its edges, whose slices are loaded, never less than the latency of its loads; and
    what starting and writing take. */
-static double tile_cost(int um, int un, int64_t steps)
+static double tile_cost(const kl_tiling_opts *p, int um, int un, int64_t steps)
 {
-    const double wave = um * un * 64.0 + (um + 4 * un) * 24.0;
+    const double wave = um * un * p->cost_unit + um * p->cost_row + un * p->cost_col;
     return (double)steps * (wave > 500 ? wave : 500) + 1000 + 100.0 * um * un;
 }
 
@@ -639,7 +639,7 @@ static int by_cost(const void *pa, const void *pb)
 /* When the last of nblock blocks is done, each taking the next tile as it gets free, dearest first. */
 static double makespan(load *l, int64_t n, int nblock)
 {
-    enum { MOST = 512 };
+    enum { MOST = 1024 };
     double heap[MOST]; /* when a block gets free; the earliest first */
     const int nheap = nblock < MOST ? nblock : MOST;
     double last = 0;
@@ -663,29 +663,54 @@ static double makespan(load *l, int64_t n, int nblock)
     return last;
 }
 
-/* Largest units of a tile for a launch: smaller tiles, which load more for what they do, where the large ones would leave blocks without work. */
-static kl_status choose_tiles(const planner *s, const kl_batch *b, const kl_plan_opts *p, const output *o, int64_t n, int *most_m, int *most_n, kl_err *err)
+/* How the outputs of a launch are cut: which kind of block, and the most units of a tile. Smaller tiles, which load more for what they do, where the large ones would
+   leave blocks without work. */
+typedef struct cut {
+    const kl_tiling_opts *o;
+    int kind, most_m, most_n;
+} cut;
+
+/* Tiles of an output in either direction. */
+static void tiles_of(const cut *c, const output *o, int *um, int *un, int *tm, int *tn)
+{
+    *um = (o->m + c->o->unit_m - 1) / c->o->unit_m, *un = (o->n + c->o->unit_n - 1) / c->o->unit_n;
+    *tm = (*um + c->most_m - 1) / c->most_m, *tn = (*un + c->most_n - 1) / c->most_n;
+}
+
+static double cost_of(const cut *c, const output *o, int64_t steps, int64_t *ntile)
+{
+    int um, un, tm, tn;
+    tiles_of(c, o, &um, &un, &tm, &tn);
+    *ntile = (int64_t)tm * tn;
+    return tile_cost(c->o, (um + tm - 1) / tm, (un + tn - 1) / tn, steps);
+}
+
+static kl_status choose_cut(const planner *s, const kl_batch *b, const kl_tiling_opts *p, const output *o, int64_t n, cut *chosen, kl_err *err)
 {
     enum { MANY = 64 }; /* tiles of a block: then the end is all the same */
     kl_status st = KL_OK;
     load *l = NULL;
     double best = INFINITY;
-    const int try_m[] = {p->most_m, p->most_m, (p->most_m + 1) / 2, (p->most_m + 1) / 2, (p->most_m + 3) / 4, (p->most_m + 3) / 4},
-              try_n[] = {p->most_n, (p->most_n + 1) / 2, p->most_n, (p->most_n + 1) / 2, (p->most_n + 1) / 2, (p->most_n + 2) / 3};
-    *most_m = p->most_m, *most_n = p->most_n;
+    *chosen = (cut){p, 0, p->most_m, p->most_n};
     if (p->whole) return KL_OK;
     KL_TRY(kl_alloc(&l, n, KL_MEM_RECORD, err));
-    for (int t = 0; t < 6; t++) {
-        int64_t all = 0;
-        for (int64_t i = 0; i < n; i++) {
-            const int um = (o[i].m + p->unit_m - 1) / p->unit_m, un = (o[i].n + p->unit_n - 1) / p->unit_n;
-            const int tm = (um + try_m[t] - 1) / try_m[t], tn = (un + try_n[t] - 1) / try_n[t];
-            l[i] = (load){tile_cost((um + tm - 1) / tm, (un + tn - 1) / tn, steps_of(s, b, &o[i], p->depth)), (int64_t)tm * tn};
-            all += l[i].n;
+    for (int kind = 0; p; p = p->other, kind++) {
+        const int try_m[] = {p->most_m, p->most_m, (p->most_m + 1) / 2, (p->most_m + 1) / 2, (p->most_m + 3) / 4, (p->most_m + 3) / 4},
+                  try_n[] = {p->most_n, (p->most_n + 1) / 2, p->most_n, (p->most_n + 1) / 2, (p->most_n + 1) / 2, (p->most_n + 2) / 3};
+        for (int t = 0; t < 6; t++) {
+            const cut c = {p, kind, try_m[t], try_n[t]};
+            int64_t all = 0;
+            double sum = 0;
+            for (int64_t i = 0; i < n; i++) {
+                l[i].cost = cost_of(&c, &o[i], steps_of(s, b, &o[i], p->depth), &l[i].n);
+                sum += l[i].cost * (double)l[i].n;
+                all += l[i].n;
+            }
+            const int many = all > (int64_t)MANY * p->nblock;
+            const double time = many ? sum / p->nblock : makespan(l, n, p->nblock);
+            if (time < 0.98 * best) best = time, *chosen = c;
+            if (many) break;
         }
-        if (all > (int64_t)MANY * p->nblock) break;
-        const double time = makespan(l, n, p->nblock);
-        if (time < 0.98 * best) best = time, *most_m = try_m[t], *most_n = try_n[t];
     }
 out:
     kl_free(&l);
@@ -700,19 +725,19 @@ static int by_alpha(const void *pa, const void *pb)
     return a->use < b->use ? -1 : a->use > b->use;
 }
 
-static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_t n, uint64_t work, int64_t *cap, kl_plan *p, kl_err *err)
+static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_t n, uint64_t work, int64_t *cap, kl_tiling *p, kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_plan_opts *const q = &p->o;
-    int most_m = q->most_m, most_n = q->most_n;
+    cut c;
+    int um, un, tm, tn;
     int64_t ntile = 0, npiece = 0;
-    KL_TRY(choose_tiles(s, b, q, o, n, &most_m, &most_n, err));
+    KL_TRY(choose_cut(s, b, &p->o, o, n, &c, err));
+    const kl_tiling_opts *const q = c.o;
     for (int64_t i = 0; i < n; i++) {
-        const int um = (o[i].m + q->unit_m - 1) / q->unit_m, un = (o[i].n + q->unit_n - 1) / q->unit_n;
-        const int tm = (um + most_m - 1) / most_m, tn = (un + most_n - 1) / most_n;
-        o[i].cost = tile_cost((um + tm - 1) / tm, (un + tn - 1) / tn, steps_of(s, b, &o[i], q->depth));
-        ntile += (int64_t)tm * tn;
-        npiece += (int64_t)tm * tn * o[i].count;
+        int64_t own;
+        o[i].cost = cost_of(&c, &o[i], steps_of(s, b, &o[i], q->depth), &own);
+        ntile += own;
+        npiece += own * o[i].count;
     }
     if (npiece > INT32_MAX) {
         st = kl_fail(err, KL_ENOMEM, "plan: %lld pieces in one launch; at most %d are possible", (long long)npiece, INT32_MAX);
@@ -726,8 +751,7 @@ static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_
     kl_piece *const base = p->piece + p->npiece;
     int64_t t = 0, more = ntile;
     for (int64_t i = 0; i < n; i++) {
-        const int um = (o[i].m + q->unit_m - 1) / q->unit_m, un = (o[i].n + q->unit_n - 1) / q->unit_n;
-        const int tm = (um + most_m - 1) / most_m, tn = (un + most_n - 1) / most_n;
+        tiles_of(&c, &o[i], &um, &un, &tm, &tn);
         link *const l = s->link + o[i].first;
         const int64_t nl = o[i].count;
         int mixed = 0;
@@ -770,14 +794,14 @@ static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_
             col += cols;
         }
     }
-    p->launch[p->nlaunch++] = (kl_launch){.products = 1, .first = p->npiece, .n = ntile};
+    p->launch[p->nlaunch++] = (kl_launch){.products = 1, .kind = c.kind, .first = p->npiece, .n = ntile};
     p->npiece += npiece;
     p->ntile += ntile;
 out:
     return st;
 }
 
-static kl_status write_sums(planner *s, const kl_batch *b, const output *o, int64_t n, uint64_t work, int64_t *cap_cell, int64_t *cap_term, kl_plan *p, kl_err *err)
+static kl_status write_sums(planner *s, const kl_batch *b, const output *o, int64_t n, uint64_t work, int64_t *cap_cell, int64_t *cap_term, kl_tiling *p, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t first = p->ncell;
@@ -815,7 +839,7 @@ out:
     return st;
 }
 
-kl_status kl_plan_write(const kl_batch *b, uint64_t work, kl_plan *p, kl_err *err)
+kl_status kl_tiling_write(const kl_batch *b, uint64_t work, kl_tiling *p, kl_err *err)
 {
     kl_status st = KL_OK;
     planner *const s = p->planner;

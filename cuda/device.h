@@ -1,0 +1,75 @@
+/* What the files of the CUDA module share.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_CUDA_DEVICE_H
+#define KL_CUDA_DEVICE_H
+#ifdef __CUDACC__
+#define KL_ON_DEVICE __host__ __device__
+#endif
+#include "module.h"
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { KL_SCRATCH = 1 << 21, KL_RESULT = 1024 }; /* doubles */
+
+typedef struct kl_cuda {
+    const kl_cuda_host *host;
+    int device, sm, nsm;  /* sm: 90 for 9.0 */
+    cudaStream_t stream;  /* all work goes here, in its order; what hands numbers to the host waits for it */
+    cudaEvent_t done;
+    kl_pool pool;
+    double *scratch;      /* [KL_SCRATCH] on the device: partial sums */
+    double *result;       /* [KL_RESULT] pinned host memory that the device writes */
+    int *counter;         /* [4] on the device, 0 between kernels */
+} kl_cuda;
+
+static inline double *kl_device(kl_dptr p) { return (double *)p.addr; }
+
+/* What went wrong on the device since the last look, as a status: launches and copies cannot say it themselves. */
+kl_status kl_cuda_check(kl_cuda *self, const char *what, kl_err *err);
+
+/* mem.c */
+void *kl_cuda_get_block(void *self, int64_t bytes);
+void kl_cuda_give_block(void *self, void *block);
+int kl_cuda_put(void *self, void *to, const void *from, int64_t bytes);
+int kl_cuda_get(void *self, void *to, const void *from, int64_t bytes);
+int64_t kl_cuda_room(kl_exec *ex);
+kl_status kl_cuda_alloc(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);
+void kl_cuda_release(kl_exec *ex, kl_dptr *p);
+kl_status kl_cuda_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err);
+kl_status kl_cuda_download(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err);
+
+/* vec.cu */
+void kl_cuda_copy(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst);
+void kl_cuda_fill(kl_exec *ex, int64_t n, double a, kl_dptr y);
+void kl_cuda_axpby(kl_exec *ex, int64_t n, double a, kl_dptr x, double b, kl_dptr y);
+void kl_cuda_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta, double floor, kl_dptr r, kl_dptr t);
+
+/* tall.cu */
+void kl_cuda_dots(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, kl_dptr x, double *out);
+void kl_cuda_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, const double *c, double b, kl_dptr y);
+
+/* batch.c */
+kl_status kl_cuda_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err);
+kl_status kl_cuda_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err);
+void kl_cuda_batch_release(kl_exec *ex, kl_batch *b);
+void kl_cuda_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);
+kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan, kl_err *err); /* what preparing it would come to */
+
+/* explain.c */
+kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *choice, kl_err *err);
+
+/* sums.cu */
+void kl_cuda_sums(const kl_cuda *self, const kl_cell *cell, int ncell, const kl_term *term, const double *x, double *y);
+
+/* gemm.cu */
+cudaError_t kl_cuda_products_init(const kl_cuda *self);
+void kl_cuda_tiling_opts(const kl_cuda *self, kl_tiling_opts *o); /* o[2] */
+void kl_cuda_products(const kl_cuda *self, const kl_launch *l, const kl_piece *piece, const double *x, const double *y);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,110 @@
+/* The CUDA executor: a complete table on memory of the primary context, which OpenMP offload in the same program uses as well.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "device.h"
+#include <stdio.h>
+
+kl_status kl_cuda_check(kl_cuda *self, const char *what, kl_err *err)
+{
+    const cudaError_t e = cudaGetLastError();
+    if (e == cudaSuccess) return KL_OK;
+    return self->host->fail(err, e == cudaErrorMemoryAllocation ? KL_ENOMEM : KL_EBROKEN, "--exec cuda: %s: %s", what, cudaGetErrorString(e));
+}
+
+static void cuda_close(kl_exec *ex)
+{
+    kl_cuda *self = ex->self;
+    const kl_cuda_host *const host = self->host;
+    if (self->stream) cudaStreamSynchronize(self->stream);
+    host->pool_give(&self->pool, self->scratch, KL_SCRATCH * (int64_t)sizeof(double));
+    host->pool_give(&self->pool, self->counter, 4 * (int64_t)sizeof(int));
+    host->pool_clear(&self->pool);
+    if (self->result) cudaFreeHost(self->result);
+    if (self->done) cudaEventDestroy(self->done);
+    if (self->stream) cudaStreamDestroy(self->stream);
+    host->free_ptr((void **)&self);
+}
+
+/* The first GPU that is visible, in a context that spins: one that sleeps doubles the time of a short kernel. The context stays for the life of the
+   program: nobody here resets a device. */
+static kl_status find_device(kl_cuda *self, kl_err *err)
+{
+    const kl_cuda_host *const host = self->host;
+    int n = 0;
+    cudaError_t e = cudaGetDeviceCount(&n);
+    if (e == cudaErrorInsufficientDriver || e == cudaErrorNoDevice || e == cudaErrorInitializationError || (e == cudaSuccess && n == 0)) {
+        cudaGetLastError();
+        return host->fail(err, KL_EABSENT, "--exec cuda: %s; allowed: host auto", e == cudaErrorInsufficientDriver ? "there is no NVIDIA driver, or it is older than CUDA wants" : "there is no NVIDIA GPU");
+    }
+    if (e == cudaSuccess) e = cudaSetDeviceFlags(cudaDeviceScheduleSpin);
+    if (e == cudaSuccess) e = cudaSetDevice(self->device);
+    if (e == cudaSuccess) e = cudaFree(NULL);
+    int major = 0, minor = 0;
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, self->device);
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, self->device);
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&self->nsm, cudaDevAttrMultiProcessorCount, self->device);
+    self->sm = 10 * major + minor;
+    if (e == cudaSuccess) e = kl_cuda_products_init(self);
+    if (e == cudaErrorNoKernelImageForDevice || e == cudaErrorInvalidDeviceFunction) {
+        cudaGetLastError();
+        return host->fail(err, KL_EABSENT, "--exec cuda: the GPU is an sm_%d; the module was made for sm_%s (meson option -Dnvcc_arch)", self->sm, KL_CUDA_ARCH);
+    }
+    if (e != cudaSuccess) return host->fail(err, KL_EABSENT, "--exec cuda: device %d of %d cannot be used: %s", self->device, n, cudaGetErrorString(e));
+    return KL_OK;
+}
+
+static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_cuda *self = NULL;
+    KL_TRY(host->alloc_bytes((void **)&self, 1, sizeof *self, KL_MEM_MISC, err));
+    ex->self = self;
+    self->host = host;
+    self->pool.ctx = self, self->pool.get = kl_cuda_get_block, self->pool.give = kl_cuda_give_block, self->pool.put = kl_cuda_put;
+    self->pool.most = &ex->most_bytes;
+    KL_TRY(find_device(self, err));
+    if (cudaStreamCreateWithFlags(&self->stream, cudaStreamNonBlocking) != cudaSuccess || cudaEventCreateWithFlags(&self->done, cudaEventDisableTiming) != cudaSuccess ||
+        cudaHostAlloc((void **)&self->result, KL_RESULT * sizeof(double), cudaHostAllocMapped) != cudaSuccess)
+        KL_TRY(kl_cuda_check(self, "opening the device", err));
+    self->scratch = host->pool_take(&self->pool, KL_SCRATCH * (int64_t)sizeof(double));
+    self->counter = host->pool_take(&self->pool, 4 * (int64_t)sizeof(int));
+    if (!self->scratch || !self->counter || cudaMemsetAsync(self->counter, 0, 4 * sizeof(int), self->stream) != cudaSuccess) {
+        st = host->fail(err, KL_ENOMEM, "--exec cuda: device %d gives no memory", self->device);
+        goto out;
+    }
+    snprintf(ex->where, sizeof ex->where, "device %d (sm_%d, %d multiprocessors), module for sm_%s", self->device, self->sm, self->nsm, KL_CUDA_ARCH);
+    ex->vt = (kl_vtable){
+        .alloc = kl_cuda_alloc,
+        .release = kl_cuda_release,
+        .upload = kl_cuda_upload,
+        .download = kl_cuda_download,
+        .copy = kl_cuda_copy,
+        .fill = kl_cuda_fill,
+        .axpby = kl_cuda_axpby,
+        .dots = kl_cuda_dots,
+        .combine = kl_cuda_combine,
+        .precondition = kl_cuda_precondition,
+        .batch_prepare = kl_cuda_batch_prepare,
+        .batch_apply = kl_cuda_batch_apply,
+        .batch_release = kl_cuda_batch_release,
+        .batch_explain = kl_cuda_batch_explain,
+        .room = kl_cuda_room,
+        .explain = kl_cuda_explain,
+        .close = cuda_close,
+    };
+    return KL_OK;
+out:
+    if (self) cuda_close(ex);
+    ex->self = NULL;
+    return st;
+}
+
+__attribute__((visibility("default"))) extern const kl_cuda_module kl_cuda_module_table;
+const kl_cuda_module kl_cuda_module_table = {
+    .abi = KL_CUDA_ABI,
+    .host_bytes = sizeof(kl_cuda_host),
+    .exec_bytes = sizeof(kl_exec),
+    .batch_bytes = sizeof(kl_batch),
+    .piece_bytes = sizeof(kl_piece),
+    .made_for = KL_CUDA_ARCH,
+    .open = cuda_open,
+};

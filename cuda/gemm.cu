@@ -1,0 +1,472 @@
+/* All products of a launch on FP64 tensor cores (sm_90a): blocks stay, as many as the GPU holds, and take tiles from a counter. In a block four warps bring slices of
+   16 values of k into a ring of stages (cp.async, mbarriers) while the others multiply them with m16n8k16; the pieces of a tile, whatever their
+   transposes and coefficients, run through the same ring without a stop and are summed in registers, and so do the pieces of the next tile.
+
+   There are two sizes of block, of which the makers of tiles choose one for each launch. LARGE: 128 x 128, one on a multiprocessor, eight consumer warps with 64 x 32 each in
+   128 registers of sums a thread. SMALL: 64 x 32, four on a multiprocessor, for products so small that a block waits for memory most of its time.
+
+   Rows of a tile come in units of 16, which the two rows of warps share, unevenly if need be: in LARGE warps w and w + 4 sit on one scheduler, so nothing is lost.
+   Columns come in units of 8 for each of a row's warps. A warp so owns 1..MT x 1..NT fragments of 16 x 8; for each piece one of these shapes is chosen, times four for the
+   transposes, each its own loop.
+
+   Slices in shared memory. [k][m], rows padded by two: a lane's 16-byte load gives rows 2g, 2g+1 at one k. [m][k], when A is transposed: the load gives k = 2t,
+   2t+1 of one row, and two registers change places. B likewise. Inside the product k and the rows are thus permuted the same way in A, B and C, which
+   does not show. Halves of rows are exchanged so that no two lanes of a load meet in a bank.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "device.h"
+
+namespace {
+
+enum { DEPTH = 16, HEADS = 8, INFO = 32 };
+
+/* WM x WN consumer warps of MT x NT fragments; BLOCKS on a multiprocessor; registers of a thread of the consumers and of the producers (setmaxnreg). */
+template <int WM_, int WN_, int MT_, int NT_, int STAGES_, int BLOCKS_, int RC_, int RP_> struct size_of_block {
+    static constexpr int WM = WM_, WN = WN_, MT = MT_, NT = NT_, STAGES = STAGES_, BLOCKS = BLOCKS_, RC = RC_, RP = RP_;
+    static constexpr int CONSUMERS = WM * WN, THREADS = 32 * CONSUMERS + 128, BM = WM * MT * 16, BN = WN * NT * 8;
+    static constexpr int LDA = BM + 2, LDB = BN + 2, A_SIZE = DEPTH * LDA, B_SIZE = DEPTH * LDB, STAGE = (A_SIZE + B_SIZE) * 8, A_BYTES = A_SIZE * 8;
+    static constexpr int SHARED = STAGES * STAGE + HEADS * INFO + 2 * (int)sizeof(kl_piece) + STAGES * 16;
+    static_assert(WM == 2 && STAGES < HEADS && STAGE % 128 == 0 && A_BYTES % 128 == 0, "rows of warps are two; the exchange of halves works on address bits");
+};
+typedef size_of_block<2, 4, 4, 4, 4, 1, 232, 40> large;
+typedef size_of_block<2, 2, 2, 2, 4, 4, 88, 40> small;
+
+/* What a consumer must know of a piece. Read again when the piece is done, for registers are short; fewer than HEADS pieces have begun by then. */
+struct info {
+    uint64_t c;
+    int32_t ldc;
+    uint32_t mn, flags;
+    int32_t k;
+    double factor;
+};
+static_assert(sizeof(info) == INFO, "the layout of shared memory counts on it");
+
+__device__ __forceinline__ void copy16(uint32_t to, const double *from) { asm volatile("cp.async.cg.shared.global [%0],[%1],16;" ::"r"(to), "l"(from) : "memory"); }
+__device__ __forceinline__ void copy16_part(uint32_t to, const double *from, int bytes)
+{
+    asm volatile("cp.async.cg.shared.global [%0],[%1],16,%2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void copy8_part(uint32_t to, const double *from, int bytes)
+{
+    asm volatile("cp.async.ca.shared.global [%0],[%1],8,%2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void barrier_init(uint32_t b, int n) { asm volatile("mbarrier.init.shared.b64 [%0],%1;" ::"r"(b), "r"(n) : "memory"); }
+__device__ __forceinline__ void arrive(uint32_t b) { asm volatile("mbarrier.arrive.shared.b64 _,[%0];" ::"r"(b) : "memory"); }
+__device__ __forceinline__ void arrive_after_copies(uint32_t b) { asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(b) : "memory"); }
+__device__ __forceinline__ void wait(uint32_t b, uint32_t phase)
+{
+    asm volatile("{.reg .pred p; W: mbarrier.try_wait.parity.shared.b64 p,[%0],%1; @!p bra W;}" ::"r"(b), "r"(phase) : "memory");
+}
+__device__ __forceinline__ double2 load2(uint32_t a)
+{
+    double2 v;
+    asm volatile("ld.shared.v2.f64 {%0,%1},[%2];" : "=d"(v.x), "=d"(v.y) : "r"(a));
+    return v;
+}
+__device__ __forceinline__ double load1(uint32_t a)
+{
+    double v;
+    asm volatile("ld.shared.f64 %0,[%1];" : "=d"(v) : "r"(a));
+    return v;
+}
+__device__ __forceinline__ void multiply16(double (&c)[4], const double *a, const double *b)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0,%1,%2,%3},{%4,%5,%6,%7,%8,%9,%10,%11},{%12,%13,%14,%15},{%0,%1,%2,%3};"
+                 : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+                 : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
+}
+__device__ __forceinline__ void multiply8(double (&c)[4], const double *a, const double *b)
+{
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+                 : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+                 : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+}
+
+/* Fragment i of A for the 8 values of k that are one half of DEPTH, and fragment j of B. */
+template <class S, bool TA> __device__ __forceinline__ void load_a(uint32_t a, int i, int half, double *f)
+{
+    const uint32_t at = TA ? (half ? a ^ 64 : a) + (uint32_t)(i * 16 * DEPTH * 8) : a + (uint32_t)(half * 8 * S::LDA * 8 + i * 128);
+    const double2 u = load2(at), v = load2(at + (TA ? DEPTH * 8 : S::LDA * 8));
+    f[0] = u.x;
+    f[1] = TA ? v.x : u.y;
+    f[2] = TA ? u.y : v.x;
+    f[3] = v.y;
+}
+template <class S, bool TB> __device__ __forceinline__ void load_b(uint32_t b, int j, int half, double *f)
+{
+    if (TB) {
+        const uint32_t at = b + (uint32_t)(half * 8 * S::LDB * 8 + j * 64);
+        f[0] = load1(at);
+        f[1] = load1(at + S::LDB * 8);
+    } else {
+        const double2 v = load2((half ? b ^ 64 : b) + (uint32_t)(j * 8 * DEPTH * 8));
+        f[0] = v.x;
+        f[1] = v.y;
+    }
+}
+
+/* A piece for a warp of mt x nt fragments: n steps of DEPTH, then tail < DEPTH more. Fragments of the next step are asked for before this one ends. Every lane
+   gives a stage back itself, which costs nothing and is what tools can follow. */
+template <class S, bool TA, bool TB, int mt, int nt>
+__device__ __forceinline__ void steps(double (&acc)[S::MT][S::NT][4], const uint32_t a, const uint32_t b, int n, const int tail, int &st, uint32_t &ph, const uint32_t full)
+{
+    constexpr uint32_t empty = 8 * S::STAGES;
+    constexpr int buffers = mt % 2 == 0 ? 2 : mt; /* the first of the next stage must not be in use */
+    double af[buffers][8], bf[nt][4];
+    if (n > 0) {
+        const uint32_t first = (uint32_t)st * S::STAGE;
+        load_a<S, TA>(a + first, 0, 0, af[0]), load_a<S, TA>(a + first, 0, 1, af[0] + 4);
+#pragma unroll
+        for (int j = 0; j < nt; j++) load_b<S, TB>(b + first, j, 0, bf[j]), load_b<S, TB>(b + first, j, 1, bf[j] + 2);
+        for (;;) {
+            const uint32_t here = (uint32_t)st * S::STAGE;
+#pragma unroll
+            for (int i = 0; i < mt - 1; i++) {
+                load_a<S, TA>(a + here, i + 1, 0, af[(i + 1) % buffers]), load_a<S, TA>(a + here, i + 1, 1, af[(i + 1) % buffers] + 4);
+#pragma unroll
+                for (int j = 0; j < nt; j++) multiply16(acc[i][j], af[i % buffers], bf[j]);
+            }
+            arrive(full + empty + 8 * (uint32_t)st);
+            if (++st == S::STAGES) st = 0, ph ^= 1;
+            if (--n == 0) {
+#pragma unroll
+                for (int j = 0; j < nt; j++) multiply16(acc[mt - 1][j], af[(mt - 1) % buffers], bf[j]);
+                break;
+            }
+            wait(full + 8 * (uint32_t)st, ph);
+            const uint32_t next = (uint32_t)st * S::STAGE;
+            if (mt > 1) load_a<S, TA>(a + next, 0, 0, af[0]), load_a<S, TA>(a + next, 0, 1, af[0] + 4);
+#pragma unroll
+            for (int j = 0; j < nt; j++) {
+                multiply16(acc[mt - 1][j], af[(mt - 1) % buffers], bf[j]);
+                load_b<S, TB>(b + next, j, 0, bf[j]), load_b<S, TB>(b + next, j, 1, bf[j] + 2);
+            }
+            if (mt == 1) load_a<S, TA>(a + next, 0, 0, af[0]), load_a<S, TA>(a + next, 0, 1, af[0] + 4);
+        }
+        if (tail > 0) wait(full + 8 * (uint32_t)st, ph);
+    }
+    if (tail > 0) {
+        const uint32_t here = (uint32_t)st * S::STAGE;
+#pragma unroll
+        for (int half = 0; half < DEPTH / 8; half++)
+            if (half * 8 < tail) {
+#pragma unroll
+                for (int j = 0; j < nt; j++) load_b<S, TB>(b + here, j, half, bf[j]);
+#pragma unroll
+                for (int i = 0; i < mt; i++) {
+                    load_a<S, TA>(a + here, i, half, af[i % buffers]);
+#pragma unroll
+                    for (int j = 0; j < nt; j++) multiply8(acc[i][j], af[i % buffers], bf[j]);
+                }
+            }
+        arrive(full + empty + 8 * (uint32_t)st);
+        if (++st == S::STAGES) st = 0, ph ^= 1;
+    }
+}
+
+/* A slice whose rows (of WIDTH values, `valid` of them there) are columns of memory: DEPTH rows of LD. */
+template <int WIDTH, int LD> __device__ __forceinline__ void fetch_rows(uint32_t to, const double *from, int ld, bool wide, int valid, int k, int p)
+{
+    if (wide) {
+        constexpr int chunks = WIDTH / 2, each = 128 / chunks > DEPTH ? DEPTH : 128 / chunks;
+        const int c = p % chunks, row = p / chunks, bytes = min(valid - 2 * c, 2) * 8;
+        const int64_t step = (int64_t)each * ld;
+        const uint32_t d = to + (uint32_t)(row * LD + 2 * c) * 8;
+        if (row >= each || bytes <= 0) return;
+        if (bytes == 16 && k >= DEPTH) {
+#pragma unroll
+            for (int i = 0; i < DEPTH / each; i++, from += step) copy16(d + (uint32_t)(i * each * LD * 8), from);
+        } else {
+#pragma unroll
+            for (int i = 0; i < DEPTH / each; i++, from += step)
+                copy16_part(d + (uint32_t)(i * each * LD * 8), from, row + i * each < k ? bytes : 0);
+        }
+        return;
+    }
+    constexpr int each = 128 / WIDTH;
+    const int c = p % WIDTH, row = p / WIDTH;
+    if (c >= valid) return;
+    const int64_t step = (int64_t)each * ld;
+    const uint32_t d = to + (uint32_t)(row * LD + c) * 8;
+#pragma unroll
+    for (int i = 0; i < DEPTH / each; i++, from += step) copy8_part(d + (uint32_t)(i * each * LD * 8), from, row + i * each < k ? 8 : 0);
+}
+
+/* A slice whose rows are rows of DEPTH values of k; bit BIT of the row's number exchanges its halves. */
+template <int WIDTH, int BIT> __device__ __forceinline__ void fetch_columns(uint32_t to, const double *from, int ld, bool wide, int valid, int k, int p)
+{
+    if (wide) {
+        const int c = p % 8, row = p / 8, bytes = min(max(k - 2 * c, 0), 2) * 8;
+        const int64_t step = 16LL * ld;
+        const uint32_t d = to + (uint32_t)(row * DEPTH + 2 * (c ^ (row >> BIT & 1) << 2)) * 8;
+        if (bytes == 16) {
+#pragma unroll
+            for (int i = 0; i < WIDTH / 16; i++, from += step)
+                if (row + 16 * i < valid) copy16(d + (uint32_t)(i * 16 * DEPTH * 8), from);
+        } else {
+#pragma unroll
+            for (int i = 0; i < WIDTH / 16; i++, from += step)
+                if (row + 16 * i < valid) copy16_part(d + (uint32_t)(i * 16 * DEPTH * 8), from, bytes);
+        }
+        return;
+    }
+    const int c = p % DEPTH, row = p / DEPTH, bytes = c < k ? 8 : 0;
+    const int64_t step = 8LL * ld;
+    uint32_t d = to + (uint32_t)(row * DEPTH + 2 * (c / 2 ^ (row >> BIT & 1) << 2) + c % 2) * 8;
+    for (int i = row; i < valid; i += 8, from += step, d += 8 * DEPTH * 8) copy8_part(d, from, bytes);
+}
+
+/* Where thread p of the producers begins in an operand. */
+template <int WIDTH> __device__ __forceinline__ const double *start_rows(const double *q, int ld, bool wide, int p)
+{
+    constexpr int chunks = WIDTH / 2;
+    return wide ? q + 2 * (p % chunks) + (int64_t)(p / chunks) * ld : q + p % WIDTH + (int64_t)(p / WIDTH) * ld;
+}
+__device__ __forceinline__ const double *start_columns(const double *q, int ld, bool wide, int p)
+{
+    return wide ? q + 2 * (p % 8) + (int64_t)(p / 8) * ld : q + p % DEPTH + (int64_t)(p / DEPTH) * ld;
+}
+
+template <class S>
+__device__ __forceinline__ void producer(const kl_piece *__restrict__ piece, int ntile, int *counter, uint32_t ring, info *head, kl_piece *rec, uint32_t full, uint32_t empty,
+                                         const double *x, const double *y)
+{
+    const int p = (int)threadIdx.x - S::CONSUMERS * 32;
+    const bool first_warp = p < 32;
+    int st = 0, cur = 0, soon = 0, nth = 0;
+    uint32_t ph = 1;
+    if (first_warp) { /* blocks <= ntile */
+        if (p < 4) ((int4 *)rec)[p] = ((const int4 *)(piece + blockIdx.x))[p];
+        if (p == 0) soon = atomicAdd(counter, 1) + (int)gridDim.x;
+        soon = __shfl_sync(~0u, soon, 0);
+    }
+    asm volatile("bar.sync 1,128;" ::: "memory");
+    for (;;) {
+        const kl_piece *const r = rec + cur;
+        const uint32_t flags = r->flags;
+        if (flags & KL_P_END) break;
+        const int more = r->next;
+        int4 look = make_int4(0, 0, 0, 0);
+        int then = 0, later = 0;
+        if (first_warp) { /* the next record, and the tile after it */
+            then = more > 0 ? more : soon;
+            look = ((const int4 *)(piece + (more > 0 ? then : min(then, ntile - 1))))[p & 3];
+            if (more <= 0 && p == 0) later = atomicAdd(counter, 1) + (int)gridDim.x;
+        }
+        const int rows = (int)(r->mn & 0xffff), cols = (int)(r->mn >> 16), lda = r->lda, ldb = r->ldb;
+        const bool ta = flags & KL_P_TA, tb = flags & KL_P_TB;
+        const uint64_t c = kl_where(r->c, flags, KL_P_C, x, y), a = kl_where(r->a, flags, KL_P_A, x, y), b = kl_where(r->b, flags, KL_P_B, x, y);
+        const bool even_a = ((a & 15) | (lda & 1)) == 0, even_b = ((b & 15) | (ldb & 1)) == 0, even_c = ((c & 15) | (r->ldc & 1)) == 0;
+        const double *pa = (const double *)(uintptr_t)a, *pb = (const double *)(uintptr_t)b;
+        pa = ta ? start_columns(pa, lda, even_a, p) : start_rows<S::BM>(pa, lda, even_a, p);
+        pb = tb ? start_rows<S::BN>(pb, ldb, even_b, p) : start_columns(pb, ldb, even_b, p);
+        const int64_t step_a = ta ? DEPTH : (int64_t)DEPTH * lda, step_b = tb ? (int64_t)DEPTH * ldb : DEPTH;
+        for (int k = r->k; k > 0; k -= DEPTH, pa += step_a, pb += step_b) {
+            wait(empty + 8 * (uint32_t)st, ph);
+            const uint32_t slice = ring + (uint32_t)st * S::STAGE;
+            if (p == 0) {
+                if (k == r->k) {
+                    info *const h = head + nth;
+                    h->c = c, h->ldc = r->ldc, h->mn = r->mn, h->flags = flags | (even_c ? KL_P_EVEN : 0), h->k = k, h->factor = r->factor;
+                }
+                arrive(full + 8 * (uint32_t)st);
+            }
+            if (ta) fetch_columns<S::BM, 1>(slice, pa, lda, even_a, rows, k, p);
+            else fetch_rows<S::BM, S::LDA>(slice, pa, lda, even_a, rows, k, p);
+            if (tb) fetch_rows<S::BN, S::LDB>(slice + S::A_BYTES, pb, ldb, even_b, cols, k, p);
+            else fetch_columns<S::BN, 0>(slice + S::A_BYTES, pb, ldb, even_b, cols, k, p);
+            arrive_after_copies(full + 8 * (uint32_t)st);
+            if (++st == S::STAGES) st = 0, ph ^= 1;
+        }
+        nth = (nth + 1) % HEADS;
+        if (first_warp) {
+            if (p < 4) {
+                if (more <= 0 && then >= ntile) look = make_int4(0, 0, 0, 0);
+                ((int4 *)(rec + (cur ^ 1)))[p] = look;
+                if (more <= 0 && then >= ntile && p == 3) rec[cur ^ 1].flags = KL_P_END;
+            }
+            if (more <= 0) soon = __shfl_sync(~0u, later, 0);
+        }
+        asm volatile("bar.sync 1,128;" ::: "memory");
+        cur ^= 1;
+    }
+    wait(empty + 8 * (uint32_t)st, ph);
+    if (p == 0) {
+        head[nth].flags = KL_P_END;
+        arrive(full + 8 * (uint32_t)st);
+    }
+    arrive_after_copies(full + 8 * (uint32_t)st);
+    if (p == 0 && atomicAdd(counter + 1, 1) == (int)gridDim.x - 1) counter[0] = counter[1] = 0; /* the last block readies them for the next launch */
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+template <class S> __device__ __forceinline__ void write_tile(double (&acc)[S::MT][S::NT][4], const volatile info *h, int mt, int nt, int row0, int col0)
+{
+    const int m = (int)(h->mn & 0xffff), n = (int)(h->mn >> 16), ldc = h->ldc;
+    const uint32_t flags = h->flags;
+    const bool beta = flags & KL_P_BETA, even = flags & KL_P_EVEN;
+    double *const c = (double *)(uintptr_t)h->c;
+    if (even && !beta && row0 + 16 * mt - 15 < m) { /* no edge in the rows of this thread */
+        double *d = c + row0 + (int64_t)col0 * ldc;
+        const int64_t seven = 7LL * ldc;
+#pragma unroll
+        for (int j = 0; j < S::NT; j++)
+            if (j < nt) {
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    if (col0 + 8 * j + e < n) {
+#pragma unroll
+                        for (int i = 0; i < S::MT; i++)
+                            if (i < mt) *(double2 *)(d + 16 * i) = make_double2(acc[i][j][e], acc[i][j][e + 2]);
+                    }
+                    d += e ? seven : (int64_t)ldc;
+                }
+            }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < S::MT; i++)
+        if (i < mt) {
+#pragma unroll
+            for (int j = 0; j < S::NT; j++)
+                if (j < nt) {
+#pragma unroll
+                    for (int e = 0; e < 2; e++) {
+                        const int r = row0 + 16 * i, k = col0 + 8 * j + e;
+                        if (k >= n || r >= m) continue;
+                        double *const d = c + r + (int64_t)k * ldc;
+                        double2 v = make_double2(acc[i][j][e], acc[i][j][e + 2]);
+                        if (even && r + 1 < m) {
+                            if (beta) {
+                                const double2 o = *(const double2 *)d;
+                                v.x += o.x, v.y += o.y;
+                            }
+                            *(double2 *)d = v;
+                            continue;
+                        }
+                        d[0] = beta ? d[0] + v.x : v.x;
+                        if (r + 1 < m) d[1] = beta ? d[1] + v.y : v.y;
+                    }
+                }
+        }
+}
+
+template <class S> __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) products(const kl_piece *__restrict__ piece, int ntile, int *counter, const double *x, const double *y)
+{
+    extern __shared__ __align__(128) char shared[];
+    info *const head = (info *)(shared + S::STAGES * S::STAGE);
+    kl_piece *const rec = (kl_piece *)(head + HEADS);
+    const uint32_t ring = (uint32_t)__cvta_generic_to_shared(shared), full = (uint32_t)__cvta_generic_to_shared(rec + 2), empty = full + 8 * S::STAGES;
+    if (threadIdx.x < S::STAGES) {
+        barrier_init(full + 8 * threadIdx.x, 129);
+        barrier_init(empty + 8 * threadIdx.x, 32 * S::CONSUMERS);
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+    const int warp = (int)threadIdx.x / 32;
+    if (warp >= S::CONSUMERS) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::RP));
+        producer<S>(piece, ntile, counter, ring, head, rec, full, empty, x, y);
+        return;
+    }
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::RC));
+    const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4, wm = warp / S::WN, wn = warp % S::WN;
+    const uint32_t a_plain = ring + (uint32_t)(2 * g + 2 * t * S::LDA) * 8, a_turned = ring + (uint32_t)(2 * g * DEPTH + 2 * (t ^ (g & 1) << 2)) * 8;
+    const uint32_t b_plain = ring + S::A_BYTES + (uint32_t)(g * DEPTH + 2 * (t ^ (g & 1) << 2)) * 8, b_turned = ring + S::A_BYTES + (uint32_t)(2 * t * S::LDB + g) * 8;
+    double acc[S::MT][S::NT][4];
+#pragma unroll
+    for (int i = 0; i < S::MT; i++)
+#pragma unroll
+        for (int j = 0; j < S::NT; j++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) acc[i][j][e] = 0.0;
+    int st = 0;
+    uint32_t ph = 0;
+    for (int nth = 0;; nth = (nth + 1) % HEADS) {
+        const volatile info *const h = head + nth;
+        wait(full + 8 * (uint32_t)st, ph);
+        const uint32_t flags = h->flags;
+        if (flags & KL_P_END) break;
+        const int k = h->k, all = (int)(flags & KL_P_ROWS), nt = (int)(flags & KL_P_COLS) >> 4, mt = wm ? all / 2 : (all + 1) / 2, row0 = wm ? 16 * ((all + 1) / 2) : 0;
+        const bool ta = flags & KL_P_TA, tb = flags & KL_P_TB;
+        const uint32_t a = ta ? a_turned + (uint32_t)(row0 * DEPTH * 8) : a_plain + (uint32_t)(row0 * 8);
+        const uint32_t b = tb ? b_turned + (uint32_t)(wn * nt * 64) : b_plain + (uint32_t)(wn * nt * 8 * DEPTH * 8);
+#define STEPS(TA, TB, M, N)                                                                                                     \
+    case TA * 32 + TB * 16 + M * 4 + N - 5:                                                                                     \
+        if constexpr (M <= S::MT && N <= S::NT) steps<S, TA, TB, M, N>(acc, a, b, k / DEPTH, k % DEPTH, st, ph, full);          \
+        break;
+#define SHAPES(TA, TB)                                                                                                          \
+    STEPS(TA, TB, 1, 1) STEPS(TA, TB, 1, 2) STEPS(TA, TB, 1, 3) STEPS(TA, TB, 1, 4)                                             \
+    STEPS(TA, TB, 2, 1) STEPS(TA, TB, 2, 2) STEPS(TA, TB, 2, 3) STEPS(TA, TB, 2, 4)                                             \
+    STEPS(TA, TB, 3, 1) STEPS(TA, TB, 3, 2) STEPS(TA, TB, 3, 3) STEPS(TA, TB, 3, 4)                                             \
+    STEPS(TA, TB, 4, 1) STEPS(TA, TB, 4, 2) STEPS(TA, TB, 4, 3) STEPS(TA, TB, 4, 4)
+        switch (mt > 0 ? ta * 32 + tb * 16 + mt * 4 + nt - 5 : -1) {
+            SHAPES(0, 0) SHAPES(0, 1) SHAPES(1, 0) SHAPES(1, 1)
+        default: /* a warp without rows passes the stages on */
+            for (int i = (k + DEPTH - 1) / DEPTH; i > 0;) {
+                arrive(empty + 8 * (uint32_t)st);
+                if (++st == S::STAGES) st = 0, ph ^= 1;
+                if (--i > 0) wait(full + 8 * (uint32_t)st, ph);
+            }
+        }
+#undef SHAPES
+#undef STEPS
+        const double factor = h->factor;
+        if (factor != 1.0) {
+#pragma unroll
+            for (int i = 0; i < S::MT; i++)
+#pragma unroll
+                for (int j = 0; j < S::NT; j++)
+#pragma unroll
+                    for (int e = 0; e < 4; e++) acc[i][j][e] *= factor;
+        }
+        if (h->flags & KL_P_LAST) {
+            write_tile<S>(acc, h, mt, nt, row0 + 2 * g, wn * 8 * nt + 2 * t);
+#pragma unroll
+            for (int i = 0; i < S::MT; i++)
+#pragma unroll
+                for (int j = 0; j < S::NT; j++)
+#pragma unroll
+                    for (int e = 0; e < 4; e++) acc[i][j][e] = 0.0;
+        }
+    }
+}
+
+} // namespace
+
+template <class S> static kl_tiling_opts opts_of(const kl_cuda *self)
+{
+    kl_tiling_opts o = {};
+    o.unit_m = 16, o.unit_n = S::WN * 8, o.most_m = S::BM / 16, o.most_n = S::NT, o.depth = DEPTH, o.nblock = S::BLOCKS * self->nsm;
+    /* Blocks that share a multiprocessor share its tensor cores and its way to memory. */
+    o.cost_unit = 16.0 * S::WN * S::BLOCKS, o.cost_row = 24.0 * S::BLOCKS, o.cost_col = 24.0 * S::BLOCKS * S::WN;
+    return o;
+}
+
+extern "C" void kl_cuda_tiling_opts(const kl_cuda *self, kl_tiling_opts *o)
+{
+    o[0] = opts_of<large>(self);
+    o[1] = opts_of<small>(self);
+    o[0].other = &o[1];
+}
+
+template <class S> static cudaError_t ready() { return cudaFuncSetAttribute(products<S>, cudaFuncAttributeMaxDynamicSharedMemorySize, S::SHARED); }
+
+extern "C" cudaError_t kl_cuda_products_init(const kl_cuda *self)
+{
+    (void)self;
+    const cudaError_t e = ready<large>();
+    return e == cudaSuccess ? ready<small>() : e;
+}
+
+template <class S> static void start(const kl_cuda *self, const kl_piece *piece, int ntile, const double *x, const double *y)
+{
+    const int most = S::BLOCKS * self->nsm;
+    products<S><<<(unsigned)(ntile < most ? ntile : most), S::THREADS, S::SHARED, self->stream>>>(piece, ntile, self->counter, x, y);
+}
+
+extern "C" void kl_cuda_products(const kl_cuda *self, const kl_launch *l, const kl_piece *piece, const double *x, const double *y)
+{
+    if (l->n == 0) return;
+    if (l->kind == 0) start<large>(self, piece + l->first, (int)l->n, x, y);
+    else start<small>(self, piece + l->first, (int)l->n, x, y);
+}

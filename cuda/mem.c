@@ -1,0 +1,72 @@
+/* Device memory of the CUDA module: what its pool takes, and copies. A copy from or to the host is over when the call returns.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "device.h"
+
+void *kl_cuda_get_block(void *self, int64_t bytes)
+{
+    void *p = NULL;
+    (void)self;
+    if (cudaMalloc(&p, (size_t)bytes) == cudaSuccess) return p;
+    cudaGetLastError(); /* no memory is an answer, not a fault to be found later */
+    return NULL;
+}
+
+void kl_cuda_give_block(void *self, void *block)
+{
+    (void)self;
+    cudaFree(block);
+}
+
+int kl_cuda_put(void *ctx, void *to, const void *from, int64_t bytes)
+{
+    const kl_cuda *const self = ctx;
+    if (bytes == 0) return 0;
+    return cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, self->stream) != cudaSuccess || cudaStreamSynchronize(self->stream) != cudaSuccess;
+}
+
+int kl_cuda_get(void *ctx, void *to, const void *from, int64_t bytes)
+{
+    const kl_cuda *const self = ctx;
+    if (bytes == 0) return 0;
+    return cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, self->stream) != cudaSuccess || cudaStreamSynchronize(self->stream) != cudaSuccess;
+}
+
+int64_t kl_cuda_room(kl_exec *ex)
+{
+    const kl_cuda *const self = ex->self;
+    size_t nfree = 0, total = 0;
+    const int64_t may = self->host->pool_room(&self->pool);
+    if (cudaMemGetInfo(&nfree, &total) != cudaSuccess) return may;
+    const int64_t has = (int64_t)nfree + self->pool.cached;
+    return has < may ? has : may;
+}
+
+kl_status kl_cuda_alloc(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err)
+{
+    kl_cuda *const self = ex->self;
+    void *block;
+    const kl_status st = self->host->pool_alloc(&self->pool, n * (int64_t)sizeof(double), &block, err);
+    out->addr = (uintptr_t)block;
+    return st;
+}
+
+void kl_cuda_release(kl_exec *ex, kl_dptr *p)
+{
+    kl_cuda *const self = ex->self;
+    self->host->pool_release(&self->pool, kl_device(*p));
+    p->addr = 0;
+}
+
+kl_status kl_cuda_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err)
+{
+    kl_cuda *const self = ex->self;
+    if (kl_cuda_put(self, kl_device(dst), src, n * (int64_t)sizeof(double)) == 0) return KL_OK;
+    return kl_cuda_check(self, "copying to the device", err);
+}
+
+kl_status kl_cuda_download(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err)
+{
+    kl_cuda *const self = ex->self;
+    if (kl_cuda_get(self, dst, kl_device(src), n * (int64_t)sizeof(double)) == 0) return KL_OK;
+    return kl_cuda_check(self, "copying from the device", err);
+}

@@ -1,0 +1,46 @@
+/* What the program and its CUDA module know of each other. The module is a library of its own, opened when `--exec cuda` is asked for, so that one program
+   runs with and without CUDA; it calls nothing of the program but what this table hands it.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_CUDA_MODULE_H
+#define KL_CUDA_MODULE_H
+#include "devbatch.h"
+#include "mem.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { KL_CUDA_ABI = 1 }; /* counts up when anything here or in the tables of exec.h, record.h, tiling.h and kron.h changes its meaning */
+
+/* The program's part: functions of base.h, mem.h, pool.h, devbatch.h under their names. */
+typedef struct kl_cuda_host {
+    kl_status (*fail)(kl_err *err, kl_status st, const char *fmt, ...) KL_PRINTF(3, 4);
+    kl_status (*alloc_bytes)(void **ptr, int64_t n, size_t size, kl_mem_kind kind, kl_err *err);
+    kl_status (*realloc_bytes)(void **ptr, int64_t n, size_t size, kl_mem_kind kind, kl_err *err);
+    void (*free_ptr)(void **ptr);
+    void *(*pool_take)(kl_pool *p, int64_t bytes);
+    void (*pool_give)(kl_pool *p, void *block, int64_t bytes);
+    kl_status (*pool_alloc)(kl_pool *p, int64_t bytes, void **out, kl_err *err);
+    void (*pool_release)(kl_pool *p, void *block);
+    int64_t (*pool_room)(const kl_pool *p);
+    void (*pool_clear)(kl_pool *p);
+    kl_status (*devbatch_prepare)(kl_batch *b, const kl_tiling_opts *o, int64_t has, kl_pool *pool, kl_err *err);
+    void (*devbatch_release)(kl_batch *b, kl_pool *pool);
+    kl_status (*devbatch_check)(const kl_batch *b, kl_err *err);
+    kl_status (*devbatch_dry)(const kl_batch *b, const kl_tiling_opts *o, int64_t has, const char *kernel, kl_batch_plan *out, kl_err *err);
+    void (*devbatch_explain)(const kl_batch *b, const char *kernel, kl_batch_plan *out);
+} kl_cuda_host;
+
+/* The module's part, under the name KL_CUDA_SYMBOL. Sizes tell apart what an ABI number forgot. */
+#define KL_CUDA_SYMBOL "kl_cuda_module_table"
+typedef struct kl_cuda_module {
+    int abi;
+    size_t host_bytes, exec_bytes, batch_bytes, piece_bytes;
+    const char *made_for; /* which GPUs, for messages */
+    kl_status (*open)(const kl_cuda_host *host, kl_exec *ex, kl_err *err); /* fills vt, where and self */
+} kl_cuda_module;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,36 @@
+/* A record list made ready for a device: its tiles, memory for its intermediates, the tables over there. Who launches what is the executor's.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_DEVBATCH_H
+#define KL_DEVBATCH_H
+#include "exec.h"
+#include "pool.h"
+#include "tiling.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct kl_devbatch {
+    kl_tiling plan;    /* its lists are on the device; launches here */
+    kl_dptr base[KL_NAT];
+    void *work, *list;
+    int64_t work_bytes, list_bytes;
+    kl_piece *piece;   /* in list */
+    kl_cell *cell;
+    kl_term *term;
+} kl_devbatch;
+
+/* b->prepared becomes a kl_devbatch. has: bytes that the device can give out, a quarter of which intermediates may take (a solver's basis comes after
+   them); -1: not known. */
+kl_status kl_devbatch_prepare(kl_batch *b, const kl_tiling_opts *o, int64_t has, kl_pool *pool, kl_err *err) KL_MUST_CHECK;
+void kl_devbatch_release(kl_batch *b, kl_pool *pool);
+/* Operands are where they were. */
+kl_status kl_devbatch_check(const kl_batch *b, kl_err *err) KL_MUST_CHECK;
+void kl_devbatch_explain(const kl_batch *b, const char *kernel, kl_batch_plan *out);
+/* What preparing it would come to. */
+kl_status kl_devbatch_dry(const kl_batch *b, const kl_tiling_opts *o, int64_t has, const char *kernel, kl_batch_plan *out, kl_err *err) KL_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
