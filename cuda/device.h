@@ -64,6 +64,13 @@ kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *choice, k
 /* sums.cu */
 void kl_cuda_sums(const kl_cuda *self, const kl_cell *cell, int ncell, const kl_term *term, const double *x, double *y);
 
+/* kron.cu */
+kl_status kl_cuda_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err);
+kl_status kl_cuda_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy, kl_err *err);
+void kl_cuda_kron_release(kl_exec *ex, kl_kron *k);
+kl_status kl_cuda_kron_random(kl_exec *ex, const kl_kron *k, uint64_t seed, kl_dptr v, kl_err *err);
+kl_status kl_cuda_kron_diagonal(kl_exec *ex, const kl_kron *k, kl_dptr d, kl_err *err);
+
 /* gemm.cu */
 cudaError_t kl_cuda_products_init(const kl_cuda *self);
 void kl_cuda_tiling_opts(const kl_cuda *self, kl_tiling_opts *o); /* o[2] */

@@ -4,6 +4,7 @@
 #ifndef KL_CUDA_MODULE_H
 #define KL_CUDA_MODULE_H
 #include "devbatch.h"
+#include "devkron.h"
 #include "mem.h"
 
 #ifdef __cplusplus
@@ -12,7 +13,7 @@ extern "C" {
 
 enum { KL_CUDA_ABI = 1 }; /* counts up when anything here or in the tables of exec.h, record.h, tiling.h and kron.h changes its meaning */
 
-/* The program's part: functions of base.h, mem.h, pool.h, devbatch.h under their names. */
+/* The program's part: functions of base.h, mem.h, pool.h, devbatch.h, devkron.h under their names. */
 typedef struct kl_cuda_host {
     kl_status (*fail)(kl_err *err, kl_status st, const char *fmt, ...) KL_PRINTF(3, 4);
     kl_status (*alloc_bytes)(void **ptr, int64_t n, size_t size, kl_mem_kind kind, kl_err *err);
@@ -29,13 +30,15 @@ typedef struct kl_cuda_host {
     kl_status (*devbatch_check)(const kl_batch *b, kl_err *err);
     kl_status (*devbatch_dry)(const kl_batch *b, const kl_tiling_opts *o, int64_t has, const char *kernel, kl_batch_plan *out, kl_err *err);
     void (*devbatch_explain)(const kl_batch *b, const char *kernel, kl_batch_plan *out);
+    kl_status (*devkron_prepare)(kl_kron *k, const kl_devkron_opts *o, kl_pool *pool, kl_err *err);
+    void (*devkron_release)(kl_kron *k, kl_pool *pool);
 } kl_cuda_host;
 
 /* The module's part, under the name KL_CUDA_SYMBOL. Sizes tell apart what an ABI number forgot. */
 #define KL_CUDA_SYMBOL "kl_cuda_module_table"
 typedef struct kl_cuda_module {
     int abi;
-    size_t host_bytes, exec_bytes, batch_bytes, piece_bytes;
+    size_t host_bytes, exec_bytes, batch_bytes, piece_bytes, kron_bytes;
     const char *made_for; /* which GPUs, for messages */
     kl_status (*open)(const kl_cuda_host *host, kl_exec *ex, kl_err *err); /* fills vt, where and self */
 } kl_cuda_module;

@@ -71,9 +71,10 @@ static kl_status make_diagonal(kl_ed *ed, kl_err *err)
     kl_status st = KL_OK;
     double *d = NULL;
     if (ed->op.diagonal.addr) return KL_OK;
+    KL_TRY(ed->ex->vt.alloc(ed->ex, ed->op.n, &ed->op.diagonal, err));
+    if (ed->ex->vt.kron_diagonal) return ed->ex->vt.kron_diagonal(ed->ex, ed->kron, ed->op.diagonal, err);
     KL_TRY(kl_alloc(&d, ed->op.n, KL_MEM_WORK, err));
     kl_kron_diagonal(ed->kron, d);
-    KL_TRY(ed->ex->vt.alloc(ed->ex, ed->op.n, &ed->op.diagonal, err));
     KL_TRY(ed->ex->vt.upload(ed->ex, ed->op.diagonal, d, ed->op.n, err));
 out:
     kl_free(&d);
@@ -86,6 +87,7 @@ kl_status kl_ed_random(const kl_ed *ed, uint64_t seed, kl_dptr v, kl_err *err)
     kl_status st = KL_OK;
     double *part = NULL;
     int64_t most = 0;
+    if (ed->ex->vt.kron_random) return ed->ex->vt.kron_random(ed->ex, ed->kron, seed, v, err);
     for (int64_t i = 0; i < ed->kron->nblock; i++)
         if (ed->kron->block[i].nl > most) most = ed->kron->block[i].nl;
     KL_TRY(kl_alloc(&part, most * LANES, KL_MEM_WORK, err));

@@ -75,6 +75,8 @@ typedef struct kl_vtable {
     kl_status (*kron_prepare)(kl_exec *ex, kl_kron *k, kl_err *err);                            /* upload tables, make work space; once */
     kl_status (*kron_apply)(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy, kl_err *err); /* y = K x; *xy = x . y unless NULL */
     void (*kron_release)(kl_exec *ex, kl_kron *k);
+    kl_status (*kron_random)(kl_exec *ex, const kl_kron *k, uint64_t seed, kl_dptr v, kl_err *err); /* v[i] = kl_random_at(seed, i) where a state is, else 0; may be NULL */
+    kl_status (*kron_diagonal)(kl_exec *ex, const kl_kron *k, kl_dptr d, kl_err *err);              /* as kl_kron_diagonal; may be NULL */
     void (*batch_explain)(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);                 /* how a prepared list is run */
     int64_t (*room)(kl_exec *ex);                                                               /* bytes that alloc can still give, about; INT64_MAX: not known */
     kl_status (*explain)(kl_exec *ex, const kl_call *call, kl_choice *choice, kl_err *err);     /* fills all but bytes and flop; runs and allocates nothing on a device */

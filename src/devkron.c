@@ -1,0 +1,490 @@
+/* Packed lists of a sum of Kronecker products.
+   1. The rows of an operator are cut into groups that fit fast memory, where few entries cross a border. 2. In a tile of rows the entries are gathered by their
+   distance (column - row), the commonest first, and distances that no row has both of share a slot. 3. All arrays go to the device as one block of memory,
+   addresses inside it put in beforehand.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "devkron.h"
+#include "mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { LANES = KL_KRON_LANES, MOST_ROWS = 32, ALIGN = 256 };
+
+/* ---------------------------------------------------------------- one block of memory */
+
+typedef struct arena {
+    char *byte;
+    int64_t n, room;
+} arena;
+
+/* Room for `bytes`, zero; *at its place. */
+static kl_status reserve(arena *a, int64_t bytes, int64_t *at, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t first = (a->n + ALIGN - 1) / ALIGN * ALIGN, end = first + bytes;
+    if (end > a->room) {
+        const int64_t room = end > 2 * a->room ? end : 2 * a->room;
+        KL_TRY(kl_realloc(&a->byte, room, KL_MEM_RECORD, err));
+        a->room = room;
+    }
+    if (end > a->n) memset(a->byte + a->n, 0, (size_t)(end - a->n));
+    a->n = end;
+    *at = first;
+out:
+    return st;
+}
+
+static kl_status append(arena *a, const void *from, int64_t bytes, int64_t *at, kl_err *err)
+{
+    const kl_status st = reserve(a, bytes, at, err);
+    if (st == KL_OK && bytes > 0) memcpy(a->byte + *at, from, (size_t)bytes);
+    return st;
+}
+
+/* Places become addresses when the device's block is known: pointers are kept as places + 1 until then. */
+#define PLACE(at) ((void *)(uintptr_t)((at) + 1))
+#define MOVE(p, base) ((p) = (p) ? (void *)((char *)(base) + (uintptr_t)(p) - 1) : NULL)
+
+/* ---------------------------------------------------------------- lists of an operator */
+
+typedef struct entry {
+    int64_t distance;
+    uint32_t row, col; /* row within its tile */
+    int minus;
+    double coef;
+} entry;
+
+static int by_distance(const void *pa, const void *pb)
+{
+    const entry *const a = pa, *const b = pb;
+    if (a->distance != b->distance) return a->distance < b->distance ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+typedef struct run { /* entries of one distance */
+    int first, count, slot;
+} run;
+
+static int by_count(const void *pa, const void *pb)
+{
+    const run *const a = pa, *const b = pb;
+    if (a->count != b->count) return a->count > b->count ? -1 : 1;
+    return a->first < b->first ? -1 : a->first > b->first;
+}
+
+typedef struct packer {
+    int rows, right;   /* rows of a tile; 1: places as a right operator has them */
+    arena *a;
+    int64_t room;      /* entries of a tile */
+    entry *e[2];       /* near, far */
+    run *r;
+    uint32_t *used;    /* [room] rows of a slot */
+    uint32_t *near;    /* [pair][rows] */
+    uint64_t *far;
+    double *coef[2];
+    int64_t npair[2], cap[2];
+} packer;
+
+static void packer_clear(packer *p)
+{
+    for (int i = 0; i < 2; i++) {
+        kl_free(&p->e[i]);
+        kl_free(&p->coef[i]);
+    }
+    kl_free(&p->r);
+    kl_free(&p->used);
+    kl_free(&p->near);
+    kl_free(&p->far);
+}
+
+/* 2. Slots for n entries of a tile: e[..] sorted, r[..].slot set. Returns the number of slots. */
+static int make_slots(packer *p, entry *e, int n, int *nrun)
+{
+    qsort(e, (size_t)n, sizeof *e, by_distance);
+    int runs = 0, slots = 0;
+    for (int i = 0; i < n; runs++) {
+        int j = i;
+        while (j < n && e[j].distance == e[i].distance) j++;
+        p->r[runs] = (run){i, j - i, 0};
+        i = j;
+    }
+    qsort(p->r, (size_t)runs, sizeof *p->r, by_count);
+    for (int k = 0; k < runs; k++) {
+        uint32_t rows = 0;
+        for (int i = 0; i < p->r[k].count; i++) rows |= UINT32_C(1) << e[p->r[k].first + i].row;
+        int s = 0;
+        while (s < slots && (p->used[s] & rows)) s++;
+        if (s == slots) p->used[slots++] = 0;
+        p->used[s] |= rows;
+        p->r[k].slot = s;
+    }
+    *nrun = runs;
+    return slots;
+}
+
+static kl_status grow(packer *p, int which, int64_t pairs, int unit, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (p->npair[which] + pairs > p->cap[which]) {
+        p->cap[which] = 2 * p->cap[which] + pairs + 256;
+        const int64_t n = p->cap[which] * p->rows;
+        if (which) KL_TRY(kl_realloc(&p->far, n, KL_MEM_RECORD, err));
+        else KL_TRY(kl_realloc(&p->near, n, KL_MEM_RECORD, err));
+        if (!unit) KL_TRY(kl_realloc(&p->coef[which], 2 * n, KL_MEM_RECORD, err));
+    }
+out:
+    return st;
+}
+
+/* Place of a state in fast memory, `local` being its number in the group. */
+static uint32_t near_place(const packer *p, uint32_t local)
+{
+    return p->right ? local / LANES * KL_DEVKRON_PITCH + local % LANES : local;
+}
+
+/* The lists of rows [row, row + rows) of o, which lie in the group [g0, g1). */
+static kl_status pack_tile(packer *p, const kl_kron_op *o, int64_t row, int64_t g0, int64_t g1, kl_devkron_span *span, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int n[2] = {0, 0};
+    const int64_t end = row + p->rows < o->nrow ? row + p->rows : o->nrow;
+    const int64_t all = (int64_t)o->ptr[end] - o->ptr[row];
+    if (all > p->room) {
+        p->room = all + 64;
+        for (int i = 0; i < 2; i++) KL_TRY(kl_realloc(&p->e[i], p->room, KL_MEM_RECORD, err));
+        KL_TRY(kl_realloc(&p->r, p->room, KL_MEM_RECORD, err));
+        KL_TRY(kl_realloc(&p->used, p->room, KL_MEM_RECORD, err));
+    }
+    for (int64_t i = row; i < end; i++)
+        for (uint32_t q = o->ptr[i]; q < o->ptr[i + 1]; q++) {
+            const int64_t j = o->idx16 ? (int64_t)o->idx16[q] : (int64_t)o->idx32[q];
+            const int far = j < g0 || j >= g1;
+            p->e[far][n[far]++] = (entry){j - i, (uint32_t)(i - row), (uint32_t)j, o->unit && q >= o->minus[i], o->unit ? 1.0 : o->coef[q]};
+        }
+    uint32_t *const first[2] = {&span->near_first, &span->far_first}, *const count[2] = {&span->near_count, &span->far_count};
+    const uint32_t zero = near_place(p, (uint32_t)((g1 - g0 + LANES - 1) / LANES * LANES));
+    for (int f = 0; f < 2; f++) {
+        int runs;
+        const int64_t pairs = (make_slots(p, p->e[f], n[f], &runs) + 1) / 2;
+        KL_TRY(grow(p, f, pairs, o->unit, err));
+        *first[f] = (uint32_t)p->npair[f];
+        *count[f] = (uint32_t)pairs;
+        const int64_t at = p->npair[f] * p->rows;
+        for (int64_t i = 0; i < pairs * p->rows; i++) {
+            if (f) p->far[at + i] = (uint64_t)KL_DEVKRON_NONE << 32 | KL_DEVKRON_NONE;
+            else p->near[at + i] = (zero + (p->right ? (uint32_t)(i % LANES) : 0)) * UINT32_C(0x10001);
+        }
+        if (!o->unit) memset(p->coef[f] + 2 * at, 0, (size_t)(2 * pairs * p->rows) * sizeof(double));
+        for (int k = 0; k < runs; k++)
+            for (int i = 0; i < p->r[k].count; i++) {
+                const entry *const e = &p->e[f][p->r[k].first + i];
+                const int slot = p->r[k].slot, shift = slot % 2;
+                const int64_t to = at + slot / 2 * p->rows + e->row;
+                if (f) {
+                    const uint64_t v = e->col | (uint64_t)e->minus << 31;
+                    p->far[to] = (p->far[to] & ~(UINT64_C(0xffffffff) << 32 * shift)) | v << 32 * shift;
+                } else {
+                    const uint32_t v = near_place(p, e->col - (uint32_t)g0) | (uint32_t)e->minus << 15;
+                    p->near[to] = (p->near[to] & ~(UINT32_C(0xffff) << 16 * shift)) | v << 16 * shift;
+                }
+                if (!o->unit) p->coef[f][2 * at + slot * p->rows + e->row] = e->coef;
+            }
+        p->npair[f] += pairs;
+    }
+out:
+    return st;
+}
+
+/* 1. First rows of the groups, at most `most` rows each, in place[ngroup + 1]. A border is put where the fewest entries of the matrix cross it, within the
+   last quarter of what a group may hold. */
+static kl_status make_groups(const kl_kron_op *o, int64_t nrow, int64_t most, uint32_t **place, int *ngroup, kl_err *err)
+{
+    enum { STEP = MOST_ROWS };
+    kl_status st = KL_OK;
+    uint32_t *g = NULL;
+    int64_t *crossing = NULL;
+    const int64_t room = nrow / (most * 3 / 4 / STEP * STEP) + 3;
+    int n = 0;
+    KL_TRY(kl_alloc(&g, room, KL_MEM_RECORD, err));
+    if (o && nrow > most) {
+        KL_TRY(kl_alloc(&crossing, nrow + 1, KL_MEM_RECORD, err));
+        for (int64_t i = 0; i < nrow; i++)
+            for (uint32_t q = o->ptr[i]; q < o->ptr[i + 1]; q++) {
+                const int64_t j = o->idx16 ? (int64_t)o->idx16[q] : (int64_t)o->idx32[q];
+                crossing[(i < j ? i : j) + 1]++; /* borders b with min < b <= max */
+                if ((i < j ? j : i) + 1 <= nrow) crossing[(i < j ? j : i) + 1]--;
+            }
+        for (int64_t b = 1; b <= nrow; b++) crossing[b] += crossing[b - 1];
+    }
+    for (int64_t at = 0; nrow - at > most; at = g[n]) {
+        int64_t best = at + most;
+        for (int64_t b = at + most; crossing && b > at + most * 3 / 4; b -= STEP)
+            if (crossing[b] < crossing[best]) best = b;
+        g[++n] = (uint32_t)best;
+    }
+    g[++n] = (uint32_t)nrow;
+    *ngroup = n;
+    *place = g;
+    g = NULL;
+out:
+    kl_free(&g);
+    kl_free(&crossing);
+    return st;
+}
+
+/* All lists of an operator, NULL being one without entries. most 0: all entries are far. */
+static kl_status pack(arena *a, const kl_kron_op *o, int64_t nrow, int rows, int right, int64_t most, kl_devkron_op *out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    packer p = {.rows = rows, .right = right, .a = a};
+    uint32_t *group = NULL;
+    kl_devkron_span *span = NULL;
+    int64_t at;
+    const int64_t ntile = (nrow + rows - 1) / rows;
+    *out = (kl_devkron_op){.unit = !o || o->unit, .scale = o && o->unit ? o->scale : 1.0, .ngroup = 1};
+    if (most > 0) {
+        KL_TRY(make_groups(o, nrow, most, &group, &out->ngroup, err));
+        KL_TRY(append(a, group, (out->ngroup + 1) * (int64_t)sizeof *group, &at, err));
+        out->group = PLACE(at);
+    }
+    KL_TRY(kl_alloc(&span, ntile, KL_MEM_RECORD, err));
+    for (int k = 0; o && k < out->ngroup; k++) {
+        const int64_t g0 = group ? group[k] : 0, g1 = group ? group[k + 1] : nrow;
+        for (int64_t row = g0; row < g1; row += rows) KL_TRY(pack_tile(&p, o, row, most > 0 ? g0 : 0, most > 0 ? g1 : 0, &span[row / rows], err));
+    }
+    if (p.npair[0] > UINT32_MAX || p.npair[1] > UINT32_MAX)
+        KL_TRY(kl_fail(err, KL_EINPUT, "a matrix of one half has %lld pairs of list places; at most 2^32 are possible", (long long)(p.npair[0] > p.npair[1] ? p.npair[0] : p.npair[1])));
+    KL_TRY(append(a, span, ntile * (int64_t)sizeof *span, &at, err));
+    out->span = PLACE(at);
+    if (p.npair[0] > 0) {
+        KL_TRY(append(a, p.near, p.npair[0] * rows * (int64_t)sizeof *p.near, &at, err));
+        out->near = PLACE(at);
+    }
+    if (p.npair[1] > 0) {
+        KL_TRY(append(a, p.far, p.npair[1] * rows * (int64_t)sizeof *p.far, &at, err));
+        out->far = PLACE(at);
+    }
+    if (!out->unit) {
+        KL_TRY(append(a, p.coef[0], 2 * p.npair[0] * rows * (int64_t)sizeof(double), &at, err));
+        out->near_coef = PLACE(at);
+        KL_TRY(append(a, p.coef[1], 2 * p.npair[1] * rows * (int64_t)sizeof(double), &at, err));
+        out->far_coef = PLACE(at);
+    }
+out:
+    packer_clear(&p);
+    kl_free(&group);
+    kl_free(&span);
+    return st;
+}
+
+static void move_op(kl_devkron_op *o, void *base)
+{
+    MOVE(o->group, base);
+    MOVE(o->span, base);
+    MOVE(o->near, base);
+    MOVE(o->far, base);
+    MOVE(o->near_coef, base);
+    MOVE(o->far_coef, base);
+}
+
+/* ---------------------------------------------------------------- blocks */
+
+/* Where every bit is worth the same on all right states that have it, counting is enough. */
+static kl_status pack_bits(arena *a, const kl_kron_block *b, kl_devkron_block *d, kl_err *err)
+{
+    kl_status st = KL_OK;
+    uint64_t *with = NULL;
+    int64_t at;
+    const int64_t width = b->ntile * LANES;
+    d->nbit = b->nbit;
+    if (b->nbit == 0) return KL_OK;
+    KL_TRY(append(a, b->mask, b->nl * (int64_t)sizeof *b->mask, &at, err));
+    d->mask = PLACE(at);
+    double value = 0.0;
+    int even = 1;
+    for (int64_t i = 0; i < b->nbit * width && even; i++) {
+        if (b->bits[i] == 0.0) continue;
+        if (value == 0.0) value = b->bits[i];
+        even = b->bits[i] == value;
+    }
+    d->even = even;
+    d->bit_value = value;
+    if (even) {
+        KL_TRY(kl_alloc(&with, width, KL_MEM_RECORD, err));
+        for (int k = 0; k < b->nbit; k++)
+            for (int64_t r = 0; r < width; r++) with[r] |= (uint64_t)(b->bits[k * width + r] != 0.0) << k;
+        KL_TRY(append(a, with, width * (int64_t)sizeof *with, &at, err));
+        d->with = PLACE(at);
+    } else {
+        KL_TRY(append(a, b->bits, b->nbit * width * (int64_t)sizeof(double), &at, err));
+        d->bits = PLACE(at);
+    }
+out:
+    kl_free(&with);
+    return st;
+}
+
+static kl_status pack_cross(arena *a, const kl_kron *k, const kl_kron_block *b, kl_devkron_block *d, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_devkron_cross *all = NULL;
+    uint32_t *col = NULL;
+    double *val = NULL;
+    int64_t at;
+    if (b->ncross == 0) return KL_OK;
+    const int64_t nl = (b->nl + LANES - 1) / LANES * LANES;
+    KL_TRY(kl_alloc(&all, b->ncross, KL_MEM_RECORD, err));
+    for (int64_t c = 0; c < b->ncross; c++) {
+        const kl_kron_op *const o = b->cross[c].a;
+        const kl_kron_block *const s = &k->block[b->cross[c].source];
+        kl_devkron_cross *const g = &all[c];
+        g->off = s->off;
+        g->nl = s->nl;
+        for (int64_t l = 0; l < o->nrow; l++)
+            if ((int64_t)o->ptr[l + 1] - o->ptr[l] > g->most) g->most = (int)(o->ptr[l + 1] - o->ptr[l]);
+        KL_TRY(kl_alloc(&col, g->most * nl, KL_MEM_RECORD, err));
+        KL_TRY(kl_alloc(&val, g->most * nl, KL_MEM_RECORD, err));
+        for (int64_t l = 0; l < o->nrow; l++)
+            for (uint32_t q = o->ptr[l]; q < o->ptr[l + 1]; q++) {
+                const int64_t to = (q - o->ptr[l]) * nl + l;
+                col[to] = o->idx16 ? o->idx16[q] : o->idx32[q];
+                val[to] = !o->unit ? o->coef[q] : q < o->minus[l] ? o->scale : -o->scale;
+            }
+        KL_TRY(append(a, col, g->most * nl * (int64_t)sizeof *col, &at, err));
+        g->col = PLACE(at);
+        KL_TRY(append(a, val, g->most * nl * (int64_t)sizeof *val, &at, err));
+        g->val = PLACE(at);
+        KL_TRY(pack(a, b->cross[c].b, b->cross[c].b->nrow, KL_DEVKRON_RIGHT_ROWS, 1, 0, &g->b, err));
+        kl_free(&col);
+        kl_free(&val);
+    }
+    KL_TRY(append(a, all, b->ncross * (int64_t)sizeof *all, &at, err));
+    d->cross = PLACE(at);
+    d->ncross = (int)b->ncross;
+out:
+    kl_free(&all);
+    kl_free(&col);
+    kl_free(&val);
+    return st;
+}
+
+static kl_status pack_block(arena *a, const kl_kron *k, const kl_kron_block *b, const kl_devkron_opts *o, kl_devkron_block *d, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int64_t at;
+    if (b->nl >= KL_DEVKRON_NONE || b->nr >= KL_DEVKRON_NONE - LANES)
+        KL_TRY(kl_fail(err, KL_EINPUT, "a half has %lld states of one charge; a device takes fewer than 2^31", (long long)(b->nl > b->nr ? b->nl : b->nr)));
+    d->off = b->off;
+    d->nl = b->nl;
+    d->nr = b->nr;
+    d->ntile = b->ntile;
+    KL_TRY(pack(a, b->a, b->nl, KL_DEVKRON_LEFT_ROWS, 0, o->left_most, &d->left, err));
+    KL_TRY(pack(a, b->b, b->nr, KL_DEVKRON_RIGHT_ROWS, 1, o->right_most, &d->right, err));
+    KL_TRY(append(a, b->dl, b->nl * (int64_t)sizeof(double), &at, err));
+    d->dl = PLACE(at);
+    KL_TRY(append(a, b->dr, b->ntile * LANES * (int64_t)sizeof(double), &at, err));
+    d->dr = PLACE(at);
+    KL_TRY(pack_bits(a, b, d, err));
+    d->nfeature = b->nfeature;
+    if (b->nfeature > 0) {
+        KL_TRY(append(a, b->fl, b->nl * b->nfeature * (int64_t)sizeof(double), &at, err));
+        d->fl = PLACE(at);
+        KL_TRY(append(a, b->fr, b->nfeature * b->ntile * LANES * (int64_t)sizeof(double), &at, err));
+        d->fr = PLACE(at);
+    }
+    KL_TRY(pack_cross(a, k, b, d, err));
+out:
+    return st;
+}
+
+/* ---------------------------------------------------------------- the whole */
+
+/* Work of a strip stays together, so that far entries find their source in the second-level cache. */
+static kl_status list_items(arena *a, const kl_kron *k, const kl_devkron_block *d, int right, int64_t *place, int64_t *count, int64_t *states, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int64_t n = 0;
+    for (int64_t i = 0; i < k->nblock; i++) n += right ? (d[i].nl + LANES - 1) / LANES * d[i].right.ngroup : d[i].ntile * d[i].left.ngroup;
+    if (n > INT32_MAX) KL_TRY(kl_fail(err, KL_EINPUT, "a product has %lld parts; a device takes 2^31", (long long)n));
+    KL_TRY(reserve(a, n * (int64_t)sizeof(kl_devkron_item), place, err));
+    kl_devkron_item *item = (kl_devkron_item *)(void *)(a->byte + *place);
+    *count = n;
+    *states = 0;
+    for (int64_t i = 0; i < k->nblock; i++) {
+        const kl_devkron_op *const o = right ? &d[i].right : &d[i].left;
+        const int64_t nstrip = right ? (d[i].nl + LANES - 1) / LANES : d[i].ntile;
+        const uint32_t *const group = (const uint32_t *)(const void *)(a->byte + (uintptr_t)o->group - 1);
+        for (int g = 0; g < o->ngroup; g++)
+            if ((int64_t)group[g + 1] - group[g] > *states) *states = (int64_t)group[g + 1] - group[g];
+        for (int64_t s = 0; s < nstrip; s++)
+            for (int g = 0; g < o->ngroup; g++) *item++ = (kl_devkron_item){(uint32_t)i, (uint32_t)s, (uint32_t)g, 0};
+    }
+out:
+    return st;
+}
+
+static void move_block(kl_devkron_block *d, char *byte, void *base)
+{
+    kl_devkron_cross *const g = d->ncross > 0 ? (kl_devkron_cross *)(void *)(byte + (uintptr_t)d->cross - 1) : NULL;
+    for (int c = 0; c < d->ncross; c++) {
+        MOVE(g[c].col, base);
+        MOVE(g[c].val, base);
+        move_op(&g[c].b, base);
+    }
+    move_op(&d->left, base);
+    move_op(&d->right, base);
+    MOVE(d->dl, base);
+    MOVE(d->dr, base);
+    MOVE(d->mask, base);
+    MOVE(d->with, base);
+    MOVE(d->bits, base);
+    MOVE(d->fl, base);
+    MOVE(d->fr, base);
+    MOVE(d->cross, base);
+}
+
+kl_status kl_devkron_prepare(kl_kron *k, const kl_devkron_opts *o, kl_pool *pool, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_devkron *p = NULL;
+    kl_devkron_block *d = NULL;
+    arena a = {0};
+    int64_t left, right, block, partial;
+    KL_TRY(kl_alloc(&p, 1, KL_MEM_MISC, err));
+    k->device = p;
+    KL_TRY(kl_alloc(&d, k->nblock, KL_MEM_MISC, err));
+    p->nblock = k->nblock;
+    for (int64_t i = 0; i < k->nblock; i++) {
+        KL_TRY(pack_block(&a, k, &k->block[i], o, &d[i], err));
+        p->pairs |= d[i].ncross > 0;
+        if (!d[i].even && (d[i].nbit + 3) / 4 > p->tables) p->tables = (d[i].nbit + 3) / 4;
+    }
+    KL_TRY(list_items(&a, k, d, 0, &left, &p->nleft, &p->left_states, err));
+    KL_TRY(list_items(&a, k, d, 1, &right, &p->nright, &p->right_states, err));
+    KL_TRY(reserve(&a, k->nblock * (int64_t)sizeof *d, &block, err));
+    KL_TRY(reserve(&a, p->nleft * (int64_t)sizeof(double), &partial, err));
+    p->list_bytes = a.n;
+    p->list = kl_pool_take(pool, p->list_bytes);
+    if (!p->list) KL_TRY(kl_fail(err, KL_ENOMEM, "the device has no %lld bytes for the lists of a product with H", (long long)p->list_bytes));
+    for (int64_t i = 0; i < k->nblock; i++) move_block(&d[i], a.byte, p->list);
+    memcpy(a.byte + block, d, (size_t)k->nblock * sizeof *d);
+    if (pool->put(pool->ctx, p->list, a.byte, a.n) != 0) KL_TRY(kl_fail(err, KL_EBROKEN, "lists of %lld bytes could not be copied to the device", (long long)a.n));
+    p->block = (const kl_devkron_block *)(void *)((char *)p->list + block);
+    p->left = (const kl_devkron_item *)(void *)((char *)p->list + left);
+    p->right = (const kl_devkron_item *)(void *)((char *)p->list + right);
+    p->partial = (double *)(void *)((char *)p->list + partial);
+out:
+    kl_free(&a.byte);
+    kl_free(&d);
+    if (st != KL_OK) kl_devkron_release(k, pool);
+    return st;
+}
+
+void kl_devkron_release(kl_kron *k, kl_pool *pool)
+{
+    kl_devkron *p = k->device;
+    if (!p) return;
+    kl_pool_give(pool, p->list, p->list_bytes);
+    kl_free(&p);
+    k->device = NULL;
+}

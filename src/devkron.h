@@ -1,0 +1,86 @@
+/* A sum of Kronecker products made ready for a device: the lists of kron.h cut into groups of states whose part of a vector lies in fast memory, and
+   packed so that neighbouring states read neighbouring places. Who launches what is the executor's.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_DEVKRON_H
+#define KL_DEVKRON_H
+#include "kron.h"
+#include "pool.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A left operator works on a tile of 8 right states, 8 of its rows at a time: an entry moves 64 bytes. A right one works on 8 left states, 32 of its
+   rows at a time, in fast memory a tile of 64 numbers every PITCH, so that 32 neighbours lie in different banks. */
+enum { KL_DEVKRON_LEFT_ROWS = 8, KL_DEVKRON_RIGHT_ROWS = 32, KL_DEVKRON_PITCH = 72, KL_DEVKRON_NONE = 0x7fffffff };
+
+/* Lists of a tile of rows, in pairs of slots. A slot holds one entry of each row at most, as a rule with one distance (column - row) for all rows: hops
+   of one bond keep the order of the states that differ elsewhere. */
+typedef struct kl_devkron_span {
+    uint32_t near_first, near_count, far_first, far_count;
+} kl_devkron_span;
+
+/* Rows in groups of neighbours. Entries whose column lies in the group of their row are near: 16 bits, the top one a sign, the others the place in fast
+   memory (left: the state's; right: the number's); rows without an entry there take a place that holds 0. The others are far: 32 bits, the top one a sign,
+   KL_DEVKRON_NONE for none. */
+typedef struct kl_devkron_op {
+    int ngroup, unit;
+    double scale;                /* unit: of every entry; else 1 */
+    const uint32_t *group;       /* [ngroup + 1] first rows; multiples of 32 but for the last */
+    const kl_devkron_span *span; /* [rows / LEFT_ROWS or RIGHT_ROWS, rounded up] */
+    const uint32_t *near;        /* [pair][rows of a tile] two slots each; NULL: none */
+    const uint64_t *far;         /* [pair][rows of a tile]; NULL: none */
+    const double *near_coef, *far_coef; /* not unit: [2 pair][rows of a tile] */
+} kl_devkron_op;
+
+/* a by rows, `most` entries each, value 0 for none; b has far entries only. */
+typedef struct kl_devkron_cross {
+    int64_t off, nl;             /* of the source block */
+    int most, spare;
+    const uint32_t *col;         /* [most][nl rounded up to 8] */
+    const double *val;
+    kl_devkron_op b;
+} kl_devkron_cross;
+
+typedef struct kl_devkron_block {
+    int64_t off, nl, nr, ntile;
+    kl_devkron_op left, right;
+    const double *dl, *dr;
+    const uint64_t *mask;
+    int nbit, nfeature, ncross, even; /* even: bits[k][r] is 0 or bit_value: popcount(mask[l] & with[r]) of them are added */
+    double bit_value;
+    const uint64_t *with;        /* even: [8 ntile] */
+    const double *bits;          /* else [nbit][8 ntile] */
+    const double *fl, *fr;
+    const kl_devkron_cross *cross;
+} kl_devkron_block;
+
+/* What one team does: left: tile `strip` of right states; right: left states 8 strip and on; rows of one group. */
+typedef struct kl_devkron_item {
+    uint32_t block, strip, group, spare;
+} kl_devkron_item;
+
+typedef struct kl_devkron_opts {
+    int64_t left_most, right_most; /* states of a group; multiples of 32, right_most at most 3616 */
+} kl_devkron_opts;
+
+typedef struct kl_devkron {
+    void *list;                  /* all that follows, on the device */
+    int64_t list_bytes;
+    const kl_devkron_block *block;
+    const kl_devkron_item *left, *right;
+    double *partial;             /* [nleft] for x . y */
+    int64_t nblock, nleft, nright;
+    int64_t left_states, right_states; /* of the largest group */
+    int pairs;                   /* 1: there are a (x) b */
+    int tables;                  /* sets of 16 sums of bits that a tile's diagonal needs at most, 0 where popcounts do */
+} kl_devkron;
+
+/* k->device becomes a kl_devkron. */
+kl_status kl_devkron_prepare(kl_kron *k, const kl_devkron_opts *o, kl_pool *pool, kl_err *err) KL_MUST_CHECK;
+void kl_devkron_release(kl_kron *k, kl_pool *pool);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
