@@ -163,7 +163,8 @@ function space.electron(F)
     return s
 end
 
--- boson(n_max): occupations 0..n_max; b, bdag, n, P = (-1)^n.
+-- boson(n_max): occupations 0..n_max; b, bdag, n, P = (-1)^n, and top, the projector on n_max: reports tell the weight there of every operator
+-- called top or top_PART, for it says what the cut-off costs.
 function space.boson(n_max)
     if not util.is_integer(n_max) or n_max < 1 then refuse("boson(n_max) needs a whole number of at least 1, got %s", tostring(n_max)) end
     local states, n, p = {}, {}, {}
@@ -179,6 +180,9 @@ function space.boson(n_max)
     put(s, "bdag", matrix.transpose(lower))
     put(s, "n", matrix.diagonal(n))
     put(s, "P", matrix.diagonal(p))
+    local top = matrix.new(#states)
+    matrix.set(top, #states - 1, #states - 1, 1)
+    put(s, "top", top)
     return s
 end
 

@@ -6,6 +6,7 @@
    4. the state is told to the caller after every sweep and when a checkpoint is due.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg.h"
+#include "canonical.h"
 #include "engine.h"
 #include "mem.h"
 #include "prof.h"
@@ -217,6 +218,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     const double accuracy = o->accuracy > 0 ? o->accuracy : 1e-9;
     const int m_cap = o->m_max > 0 ? o->m_max : M_MAX, max_sweep = o->max_sweep > 0 ? o->max_sweep : MAX_SWEEP;
     const double t0 = kl_prof_seconds();
+    kl_canonical *can = NULL;
     run r = {.o = o, .mon = mon, .res = res, .constant = terms->constant};
     *res = (kl_dmrg_result){.nstate = o->nstate};
     r.unit = unit_of(terms);
@@ -231,6 +233,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     KL_TRY(*state ? kl_engine_resume_take(r.e, state, err) : kl_engine_start(r.e, o->nsweep && o->sweep[0].m < M_FIRST ? o->sweep[0].m : M_FIRST, o->start, err));
     int last = 0;
     double left_by_solver = 0; /* residual^2 / gap of the last sweep */
+    const double rounding = 2.220446049250313e-16 * r.unit * terms->nsite; /* what an energy that vanishes is known to */
     for (int k = o->ndone;; k++) {
         const stage g = o->nsweep ? given_stage(&r, k) : next_stage(&r, accuracy, m_cap);
         KL_TRY(sweep(&r, &g, err));
@@ -239,7 +242,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
         const kl_dmrg_row *const row = &res->row[res->nrow - 1];
         if (r.interrupted) res->stop = KL_STOP_INTERRUPTED, last = 1;
         else if (o->nsweep) last = k + 1 >= o->nsweep, res->stop = KL_STOP_SCHEDULE;
-        else if (res->error_estimate <= accuracy * fmax(fabs(row->energy[0]), 1e-300)) res->stop = KL_STOP_CONVERGED, last = 1;
+        else if (res->error_estimate <= fmax(accuracy * fabs(row->energy[0]), rounding)) res->stop = KL_STOP_CONVERGED, last = 1;
         else if (k + 1 >= max_sweep) res->stop = KL_STOP_MAX_SWEEP, last = 1;
         else if (g.m >= m_cap && res->nrow > 1 && row->m == row[-1].m && fabs(row->change) <= 0.1 * accuracy * fabs(row->energy[0]))
             res->stop = KL_STOP_M_MAX, last = 1;
@@ -248,6 +251,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     /* however little the sweeps still change */
     res->error_estimate = fmax(res->error_estimate, left_by_solver);
     for (int i = 0; i < o->nstate; i++) res->energy[i] = res->row[res->nrow - 1].energy[i];
+    memcpy(res->energy_kept, r.energy, sizeof res->energy_kept);
     res->discarded = res->row[res->nrow - 1].discarded;
     res->entropy = r.entropies;
     r.entropies = NULL;
@@ -258,9 +262,14 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     res->matrix_max = r.e->matrix_max;
     res->sector_mean = r.e->nsector_count ? (double)r.e->nsector_sum / (double)r.e->nsector_count : 0;
     memcpy(res->seconds_part, r.e->seconds, sizeof res->seconds_part);
-    KL_TRY(kl_engine_state(r.e, res->energy, state, err));
+    KL_TRY(kl_engine_state(r.e, r.energy, state, err));
+    if (o->nstate > 1 || terms->nsite == 2) { /* truncations see the average of the states, and two sites see none */
+        KL_TRY(kl_canonical_create(*state, 0, &can, err));
+        for (int cut = 1; cut < terms->nsite; cut++) res->entropy[cut - 1] = kl_canonical_entropy(can, cut);
+    }
     res->seconds = kl_prof_seconds() - t0;
 out:
+    kl_canonical_destroy(&can);
     kl_free(&r.entropies);
     kl_engine_destroy(&r.e);
     if (st != KL_OK) kl_dmrg_result_clear(res);

@@ -70,7 +70,8 @@ extern const char *const kl_part_name[KL_NPART];
 
 typedef struct kl_dmrg_result {
     int nstate;
-    double energy[KL_MAX_ROOT];      /* the constant of the terms included */
+    double energy[KL_MAX_ROOT];      /* lowest of the last sweep, near its middle bond; the constant of the terms included */
+    double energy_kept[KL_MAX_ROOT]; /* <H> of the states returned: from the middle to the end of the sweep they were truncated at every bond */
     double error_estimate;           /* absolute, from the extrapolation in the discarded weight */
     double energy_extrapolated;
     double discarded;                /* of the last sweep */

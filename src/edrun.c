@@ -136,6 +136,7 @@ static kl_status write_file(const kl_task *t, const kl_ed_result *r, const kl_ed
                         .stop = r->stop == KL_ED_CONVERGED || r->stop == KL_ED_STAGNATED ? KL_STOP_CONVERGED : r->stop == KL_ED_INTERRUPTED ? KL_STOP_INTERRUPTED : KL_STOP_SCHEDULE,
                         .napply = r->napply, .seconds = r->seconds, .dim_max = r->dim};
     memcpy(d.energy, r->energy, sizeof(double) * (size_t)r->nstate);
+    memcpy(d.energy_kept, r->energy, sizeof(double) * (size_t)r->nstate);
     double degeneracy[KL_MAX_ROOT];
     for (int k = 0; k < r->nstate; k++) degeneracy[k] = r->multiplet[k];
     const int64_t n = r->nstate, all = r->nfull;

@@ -200,22 +200,25 @@ static kl_status check_measure(const kl_options *o, const kl_task *t, kl_err *er
     return KL_OK;
 }
 
-/* What --measure asks for, on the state found or read; adds to the result. */
-static kl_status measure(const kl_options *o, const kl_task *t, const kl_state *state, kl_result *r, kl_err *err)
+/* What --measure asks for, on the state found or read, and behind a run what is told in any case; adds to the result. */
+static kl_status measure(const kl_options *o, const kl_task *t, const kl_state *state, int after_run, kl_result *r, kl_err *err)
 {
+    kl_status st = KL_OK;
+    const char **text = NULL, *standard[KL_REQUEST_STANDARD];
+    const int nstandard = after_run ? kl_request_standard(t->model, standard) : 0;
+    int n = 0;
+    KL_TRY(kl_alloc(&text, o->measure.n + nstandard, KL_MEM_MISC, err));
+    for (; n < o->measure.n; n++) text[n] = o->measure.text[n];
+    for (int i = 0; i < nstandard; i++) {
+        int asked = 0;
+        for (int k = 0; k < o->measure.n; k++) asked |= !strcmp(o->measure.text[k], standard[i]);
+        if (!asked) text[n++] = standard[i];
+    }
     const kl_request_scene scene = {t->terms, t->lat, t->params, t->ex};
-    return kl_request_run(&scene, o->measure.n, o->measure.text, state, kl_manifold_size(&r->dmrg), r, err);
-}
-
-/* The variance says how good an eigenstate a run has found, whatever its schedule believes: always told with the energy. */
-static kl_status measure_variance(const kl_options *o, const kl_task *t, const kl_state *state, kl_result *r, kl_err *err)
-{
-    static char variance[] = "variance";
-    char *text[] = {variance};
-    for (int i = 0; i < o->measure.n; i++)
-        if (!strcmp(o->measure.text[i], variance)) return KL_OK;
-    const kl_request_scene scene = {t->terms, t->lat, t->params, t->ex};
-    return kl_request_run(&scene, 1, text, state, kl_manifold_size(&r->dmrg), r, err);
+    KL_TRY(kl_request_run(&scene, n, text, state, kl_manifold_size(&r->dmrg), r, err));
+out:
+    kl_free(&text);
+    return st;
 }
 
 /* Energies of one run; *state in: the start or NULL, out: what was found. done: the finished part of a resumed run, or NULL. */
@@ -237,8 +240,7 @@ static kl_status run_once(run *x, kl_state **state, const kl_result *done, const
     KL_TRY(kl_result_set_dmrg(x->r, &found, err));
     x->r->finished = found.stop != KL_STOP_INTERRUPTED;
     x->r->sweep_done = found.nrow - (x->r->finished ? 0 : 1); /* the row of a broken sweep stands in the table, but the sweep is to be done */
-    if (x->r->finished) KL_TRY(measure(x->o, t, *state, x->r, err));
-    if (x->r->finished) KL_TRY(measure_variance(x->o, t, *state, x->r, err));
+    if (x->r->finished) KL_TRY(measure(x->o, t, *state, 1, x->r, err));
 out:
     kl_progress_end(&x->progress);
     kl_dmrg_result_clear(&found);
@@ -608,7 +610,7 @@ static kl_status command_measure(kl_options *o, kl_err *err)
     KL_TRY(kl_result_match(o->file, r, t->model, t->lat, t->params, t->target, 0, err));
     KL_TRY(kl_result_read_state(o->file, t->terms, &state, err));
     KL_TRY(kl_task_exec(o, &t->ex, err));
-    KL_TRY(measure(o, t, state, r, err));
+    KL_TRY(measure(o, t, state, 0, r, err));
     KL_TRY(kl_result_write(o->file, r, state, err));
     const kl_run_facts facts = {t->ex->name, t->ex->nthread, o->file, kl_clock() - started};
     if (o->json) kl_report_result_json(stdout, r, &facts);

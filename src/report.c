@@ -13,6 +13,7 @@
 #include "json.h"
 #include "mem.h"
 #include "prof.h"
+#include "request.h"
 
 static int line_drawn; /* a progress line stands on the terminal; there is one terminal */
 
@@ -160,6 +161,10 @@ static void print_energies(FILE *to, const kl_dmrg_result *d)
     fprintf(to, "\nenergy       %s  +- %.1e  (relative %.1e)\n", energy_text(d->energy[0], d->error_estimate, e), d->error_estimate, d->error_estimate / scale);
     fprintf(to, "extrapolated %s  to no discarded weight; %.1e was discarded in the last sweep\n", energy_text(d->energy_extrapolated, d->error_estimate, e),
             d->discarded);
+    const double above = d->energy_kept[0] - d->energy[0];
+    if (fabs(above) > 1e-14 * scale)
+        fprintf(to, "kept state   %s  %.1e %s: the energy of a sweep is its lowest, near the middle; the state is that of its end\n", energy_text(d->energy_kept[0], fabs(above), e),
+                fabs(above), above > 0 ? "above" : "below");
     if (d->nstate == 1) {
         fprintf(to, "states       1; whether another lies as low, --states 2 tells\n");
         return;
@@ -228,6 +233,16 @@ static void print_measured(FILE *to, const kl_measured *m, int nsite)
     }
 }
 
+static void print_cutoff(FILE *to, const kl_result *r)
+{
+    double weight;
+    int site;
+    if (!kl_request_cutoff(r, &weight, &site)) return;
+    fprintf(to, "cut-off      the highest occupation has a weight of %.1e at most (site %d)\n", weight, site);
+    if (weight > KL_CUTOFF_SMALL)
+        fprintf(to, "WARNING      that is more than %.0e: the energy is one of this cut-off; raise it (-p n_max=...) to see what it costs\n", KL_CUTOFF_SMALL);
+}
+
 static void print_entropy(FILE *to, const kl_result *r)
 {
     if (r->dmrg.entropy == NULL || r->nsite < 2) return;
@@ -249,6 +264,7 @@ void kl_report_result(FILE *to, const kl_result *r, const kl_run_facts *facts)
     print_stop(to, r);
     if (r->finished) {
         print_entropy(to, r);
+        print_cutoff(to, r);
         print_costs(to, d, facts);
     }
     if (facts != NULL && facts->output != NULL) fprintf(to, "result       %s\n", facts->output);
@@ -311,6 +327,7 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
     if (r->finished) {
         kl_json_real(&j, "energy", d->energy[0]);
         kl_json_reals(&j, "energies", d->nstate, d->energy);
+        kl_json_reals(&j, "energies_kept", d->nstate, d->energy_kept);
         kl_json_real(&j, "error_estimate", d->error_estimate);
         kl_json_real(&j, "energy_extrapolated", d->energy_extrapolated);
         kl_json_real(&j, "discarded", d->discarded);
@@ -325,6 +342,15 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
         for (int i = 0; i < KL_NPART; i++) kl_json_real(&j, kl_part_name[i], d->seconds_part[i]);
         kl_json_close(&j, '}');
         if (d->entropy != NULL) kl_json_reals(&j, "entropy", r->nsite - 1, d->entropy);
+        double weight;
+        int site;
+        if (kl_request_cutoff(r, &weight, &site)) {
+            kl_json_open(&j, "cutoff", '{');
+            kl_json_real(&j, "weight", weight);
+            kl_json_int(&j, "site", site);
+            kl_json_bool(&j, "small", weight <= KL_CUTOFF_SMALL);
+            kl_json_close(&j, '}');
+        }
     }
     kl_json_open(&j, "sweeps", '[');
     for (int i = 0; i < d->nrow; i++) {

@@ -399,7 +399,42 @@ out:
     return st;
 }
 
-kl_status kl_request_run(const kl_request_scene *scene, int n, char *const *text, const kl_state *s, int nmanifold, kl_result *r, kl_err *err)
+static int is_top(const char *name) { return strncmp(name, "top", 3) == 0 && (name[3] == '\0' || name[3] == '_'); }
+
+int kl_request_standard(const kl_model *model, const char **text)
+{
+    int n = 0;
+    text[n++] = kinds[IS_VARIANCE].word;
+    for (int t = 0; t < model->ntype; t++)
+        for (int o = 0; o < model->type[t].nop && n < KL_REQUEST_STANDARD; o++) {
+            const kl_site_op *const op = &model->type[t].op[o];
+            int known = !op->named || !is_top(op->name);
+            for (int k = 0; k < n && !known; k++) known = strcmp(text[k], op->name) == 0;
+            if (!known) text[n++] = op->name;
+        }
+    return n;
+}
+
+int kl_request_cutoff(const kl_result *r, double *weight, int *site)
+{
+    int found = 0;
+    *weight = 0;
+    *site = 0;
+    for (int i = 0; i < r->nmeasured; i++) {
+        const kl_measured *const m = &r->measured[i];
+        const char *const folder = strncmp(m->name, "state_", 6) == 0 ? strchr(m->name, '/') + 1 : m->name;
+        if (strncmp(folder, "local/", 6) != 0 || !is_top(folder + 6) || m->rank != 1) continue;
+        found = 1;
+        for (int64_t p = 0; p < m->shape[0]; p++)
+            if (m->data[p] > *weight) {
+                *weight = m->data[p];
+                *site = (int)p;
+            }
+    }
+    return found;
+}
+
+kl_status kl_request_run(const kl_request_scene *scene, int n, const char *const *text, const kl_state *s, int nmanifold, kl_result *r, kl_err *err)
 {
     enum { MOST = sizeof s->energy / sizeof *s->energy };
     kl_status st = KL_OK;

@@ -22,13 +22,23 @@ typedef struct kl_request_scene {
     kl_exec *ex;
 } kl_request_scene;
 
+/* What every run measures whether asked or not: the variance, and `top` and `top_PART`, the projectors on the states where a cut-off ends a space of bosons.
+   text has room for KL_REQUEST_STANDARD names, which the model owns; returns how many. */
+enum { KL_REQUEST_STANDARD = 32 };
+int kl_request_standard(const kl_model *model, const char **text);
+
+/* The largest weight of such a state in what was measured, over all sites and states, and its site; 0 when there is no cut-off. The energy depends on the
+   cut-off by about this share: above KL_CUTOFF_SMALL it has to be said. */
+#define KL_CUTOFF_SMALL 1e-6
+int kl_request_cutoff(const kl_result *r, double *weight, int *site);
+
 /* EINPUT, with what is allowed, for text that asks for nothing that this model and lattice have; EIO for a file to overlap with that is not there. */
 kl_status kl_request_check(const char *text, const kl_model *model, const kl_lattice *lat, kl_err *err) KL_MUST_CHECK;
 
 /* Measures all requests on every wavefunction of the state and adds them to the result as "local/Sz", "correlation/Sz,Sz", ..., of excited states
    as "state_1/local/Sz". Where the lowest nmanifold > 1 of them cannot be told apart, the mean over these, which does not depend on the basis that the
    eigensolver happened to choose among them, is added as "manifold/local/Sz". EBROKEN where the charges of the state do not add up. */
-kl_status kl_request_run(const kl_request_scene *scene, int n, char *const *text, const kl_state *s, int nmanifold, kl_result *r,
+kl_status kl_request_run(const kl_request_scene *scene, int n, const char *const *text, const kl_state *s, int nmanifold, kl_result *r,
                          kl_err *err) KL_MUST_CHECK;
 
 #endif

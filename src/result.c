@@ -479,6 +479,7 @@ static kl_status put_all(writer *w, const kl_result *r, const kl_state *state, k
     put_int(w, group, "matrix_max", d->matrix_max);
     put_real(w, group, "sector_mean", d->sector_mean);
     put_reals(w, group, "energy", d->nstate, d->energy, NULL);
+    put_reals(w, group, "energy_kept", d->nstate, d->energy_kept, "<H> of the states in this file");
     put_reals(w, group, "seconds_part", KL_NPART, d->seconds_part, NULL);
     if (d->entropy != NULL) put_reals(w, group, "entropy", r->nsite - 1, d->entropy, "von Neumann entropy of the lowest state, by cut");
     end_group(group);
@@ -850,6 +851,9 @@ static kl_status get_dmrg(const reader *in, int nsite, kl_dmrg_result *d, kl_err
     KL_TRY(get_real(in, group, "sector_mean", &d->sector_mean, err));
     KL_TRY(get_reals(in, group, "energy", d->nstate, KL_MEM_MISC, &list, err));
     memcpy(d->energy, list, sizeof(double) * (size_t)d->nstate);
+    kl_free(&list);
+    KL_TRY(get_reals(in, group, "energy_kept", d->nstate, KL_MEM_MISC, &list, err));
+    memcpy(d->energy_kept, list, sizeof(double) * (size_t)d->nstate);
     kl_free(&list);
     KL_TRY(get_reals(in, group, "seconds_part", KL_NPART, KL_MEM_MISC, &list, err));
     memcpy(d->seconds_part, list, sizeof(double) * KL_NPART);

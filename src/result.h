@@ -6,7 +6,7 @@
 #define KL_RESULT_H
 #include "dmrg.h"
 
-#define KL_RESULT_FORMAT 1 /* raise when a reader of the former format would misread */
+#define KL_RESULT_FORMAT 2 /* raise when a reader of the former format would misread */
 
 /* One measured array: <Sz> by site, a two-point matrix, entropies. name is a path below /measurements without leading slash ("local/Sz"). */
 typedef struct kl_measured {

@@ -158,6 +158,23 @@ do
     e = energy "dmrg heisenberg --sites 6 --charge Sz=0 --schedule '20:1e-4*2,30*2' --start product:up*3,dn*3 --output none"
     ok(near(e, -2.4935771338879, 1e-9), "a schedule and a product start", e)
 
+    e, doc = energy "dmrg hubbard --sites 16 -p U=4 --charge N_up=8 --charge N_dn=8 --schedule 24:1e-4,24*3 --measure energy -o kept.h5"
+    ok(e and doc.energies_kept[1] > e + 1e-7 and near(doc.measurements.energy.value, doc.energies_kept[1], 1e-12 * math.abs(e)), "the kept state's energy is its own", e and doc.energies_kept[1])
+    local again = json(select(2, run "measure kept.h5 --measure energy --json")) or json(select(2, run "show kept.h5 --json"))
+    ok(e and again and again.energies_kept[1] == doc.energies_kept[1] and near(again.measurements.energy.value, doc.energies_kept[1], 1e-12 * math.abs(e)),
+       "and so it is when measured later", again and again.energies_kept[1])
+    os.remove(at "kept.h5")
+
+    -- Two bosons on two sites, t = 1, U = 4: [[4, -2], [-2, 0]] on (|20> + |02>)/sqrt(2) and |11>.
+    e, doc = energy "dmrg bose_hubbard --sites 2 -p n_max=2 -p U=4 --charge N=2 --output none"
+    local low = 2 - math.sqrt(8)
+    local both = 4 / (4 + (4 - low) ^ 2) -- (4 - low) a = 2 b
+    ok(near(e, low, 1e-10) and near(doc.cutoff.weight, both / 2, 1e-10) and doc.cutoff.small == false, "the weight of the highest occupation", e, doc and doc.cutoff and doc.cutoff.weight, both / 2)
+    local _, text = run "dmrg bose_hubbard --sites 2 -p n_max=2 -p U=4 --charge N=2 --output none"
+    ok(text:find "cut%-off +the highest occupation has a weight of" and text:find "WARNING[^\n]*n_max", "and the warning", text)
+    _, text = run "dmrg bose_hubbard --sites 4 -p n_max=8 -p U=40 --charge N=4 --output none"
+    ok(text:find "cut%-off" and not text:find "WARNING", "no warning where the cut-off costs nothing", text)
+
     local status, out = run "dmrg heisenberg --sites 8 --charge Sz=0 --output none"
     ok(status == 0 and out:find "energy +%-3%.3749325" and out:find "extrapolated" and out:find "stopped +converged" and out:find "memory peak" and out:find "time ", "the text report", out)
     status, out = run "dmrg heisenberg --sites 6 --charge scan --output none"

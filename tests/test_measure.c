@@ -524,7 +524,7 @@ static void test_requests(void **state)
                                "populations", "entropy", "spectrum", "energy", "variance", "(Sp+Sm)/2", "local(Sz/2)"};
     const int n = (int)(sizeof ask / sizeof *ask);
     for (int i = 0; i < n; i++) expect_ok(kl_request_check(ask[i], j.model, j.lat, &err), err);
-    expect_ok(kl_request_run(&scene, n, (char *const *)ask, s, 2, r, &err), err);
+    expect_ok(kl_request_run(&scene, n, ask, s, 2, r, &err), err);
     static const struct {
         const char *name;
         int rank;
@@ -547,6 +547,8 @@ static void test_requests(void **state)
             expect_near(mean[i * 8 + (i + d) % 8], (one[i * 8 + (i + d) % 8] + two[i * 8 + (i + d) % 8]) / 2, 1e-14);
         }
     expect_near(find(r, "energy")->data[0], -3, 1e-9);
+    for (int cut = 0; cut < 7; cut++) expect_near(find(r, "entropy")->data[cut], found.entropy[cut], 1e-10);
+    for (int k = 0; k < 2; k++) expect_near(find(r, k ? "state_1/energy" : "energy")->data[0], found.energy_kept[k], 1e-12 * 3);
     expect_near(find(r, "variance")->data[0], 0, 1e-12);
     const kl_measured *const w = find(r, "spectrum/weights");
     for (int cut = 0; cut < 7; cut++) {
@@ -561,7 +563,7 @@ static void test_requests(void **state)
     const char *const path = "test_measure.h5";
     char ask_overlap[64];
     snprintf(ask_overlap, sizeof ask_overlap, "overlap(%s)", path);
-    char *const list[] = {ask_overlap};
+    const char *const list[] = {ask_overlap};
     expect_ok(kl_result_write(path, r, s, &err), err);
     expect_ok(kl_result_read(path, &again, &err), err);
     expect_eq(again->nmeasured, r->nmeasured);
