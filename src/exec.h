@@ -12,6 +12,7 @@ typedef struct kl_batch kl_batch; /* record.h */
 typedef enum kl_space { KL_SPACE_HOST, KL_SPACE_DEVICE } kl_space;
 
 typedef struct kl_kron kl_kron; /* kron.h */
+typedef struct kl_spmv kl_spmv; /* spmv.h */
 
 /* Linear combinations and inner products in one pass over memory: out_k = sum_j c[k][j] in_j, and dots of pairs, numbers 0..nin-1 being the inputs as they
    were and nin.. the outputs. Outputs may be inputs. A coefficient 0 reads nothing, so NaN there does no harm. */
@@ -77,6 +78,9 @@ typedef struct kl_vtable {
     void (*kron_release)(kl_exec *ex, kl_kron *k);
     kl_status (*kron_random)(kl_exec *ex, const kl_kron *k, uint64_t seed, kl_dptr v, kl_err *err); /* v[i] = kl_random_at(seed, i) where a state is, else 0; may be NULL */
     kl_status (*kron_diagonal)(kl_exec *ex, const kl_kron *k, kl_dptr d, kl_err *err);              /* as kl_kron_diagonal; may be NULL */
+    kl_status (*spmv_prepare)(kl_exec *ex, kl_spmv *s, kl_err *err);                            /* choose a way, upload; once per matrix */
+    kl_status (*spmv_apply)(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err); /* Y = A X, 1 to 16 vectors */
+    void (*spmv_release)(kl_exec *ex, kl_spmv *s);
     void (*batch_explain)(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);                 /* how a prepared list is run */
     int64_t (*room)(kl_exec *ex);                                                               /* bytes that alloc can still give, about; INT64_MAX: not known */
     kl_status (*explain)(kl_exec *ex, const kl_call *call, kl_choice *choice, kl_err *err);     /* fills all but bytes and flop; runs and allocates nothing on a device */

@@ -8,6 +8,7 @@
 #include "fuse_host.h"
 #include "kron_host.h"
 #include "kron_kernel.h"
+#include "spmv_host.h"
 #include "blas.h"
 #include "dense.h"
 #include "mem.h"
@@ -377,6 +378,9 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
         .batch_explain = host_batch_explain,
         .room = host_room,
         .explain = host_explain,
+        .spmv_prepare = kl_host_spmv_prepare,
+        .spmv_apply = kl_host_spmv_apply,
+        .spmv_release = kl_host_spmv_release,
         .close = host_close,
     };
     return st;

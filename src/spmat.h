@@ -6,6 +6,10 @@
 #define KL_SPMAT_H
 #include "base.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* ORDER KL_SP: names in spmat.c */
 typedef enum kl_spformat { KL_SP_CSR, KL_SP_ELL, KL_SP_ELLR, KL_SP_SELL, KL_SP_SELLR, KL_SP_HYBRID, KL_NSP } kl_spformat;
 
@@ -94,4 +98,7 @@ int64_t kl_spmat_row(const kl_spmat *m, int64_t i, int64_t *column, double *valu
 const char *kl_spformat_name(kl_spformat format);
 int kl_spformat_parse(const char *name, kl_spformat *out); /* 1: known */
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -1,104 +1,49 @@
-/* Sparse products on the host: how rows are shared out among threads, blocks of vectors laid side by side, halves of symmetric
-   matrices.
+/* What is the same for sparse products on every executor: groups of vectors, names, counts.
    SPDX-License-Identifier: Apache-2.0 */
 #include "spmv.h"
 
 #include <string.h>
 
 #include "mem.h"
-#include "par.h"
 #include "prof.h"
 
-enum {
-    MAX_CHUNK = 64,      /* rows in this many pieces of equal work, whatever the number of threads */
-    MAX_HALF_CHUNK = 16, /* of a symmetric half: each piece adds to rows of its own copy, summed in order afterwards */
-    BLOCK = 4096,        /* rows that are laid side by side, or summed, by one task */
-    SMALL = 20000        /* non-zeros below which threads cost more than they bring */
-};
+static const char *const way_name[KL_NSPWAY] = {"auto", "thread", "warp", "warps", "packed", "tiles", "cusparse", "csr5"}; /* ORDER KL_SPWAY */
 
-struct kl_spmv {
-    kl_exec *ex;
-    const kl_spmat *m;
-    kl_spmv_units *units;
-    int nchunk;
-    int64_t chunk[MAX_CHUNK + 1]; /* units */
-    int64_t low[MAX_HALF_CHUNK];  /* first row that a chunk of a half adds to */
-    double *z[MAX_HALF_CHUNK];    /* [chunk's last row - low][nv] */
-    int nv_z;
-    double *x, *y;                /* [ncol][nv], [nrow][nv] */
-    int nv_room;
-};
+const char *kl_spway_name(kl_spway way) { return way_name[way]; }
 
-static int64_t unit_rows(const kl_spmat *m) { return m->format == KL_SP_SELL || m->format == KL_SP_SELLR ? m->height : 1; }
-
-/* Places that units [0, u) hold. */
-static int64_t work_before(const kl_spmat *m, int64_t u)
+int kl_spway_parse(const char *name, kl_spway *out)
 {
-    switch (m->format) {
-    case KL_SP_CSR: return kl_sp_offset(m, m->start, u) + u;
-    case KL_SP_HYBRID: return (u > 0 ? kl_sp_offset(m, m->end, u - 1) : 0) + u * m->width + u;
-    case KL_SP_SELL:
-    case KL_SP_SELLR: return kl_sp_offset(m, m->slice_off, u) + u;
-    default: return u * (m->width + 1);
-    }
-}
-
-static void find_lows(kl_spmv *s)
-{
-    const kl_spmat *const m = s->m;
-    for (int c = 0; c < s->nchunk; c++) {
-        s->low[c] = s->chunk[c];
-        for (int64_t i = s->chunk[c]; i < s->chunk[c + 1]; i++) { /* columns ascend: the first one is the smallest */
-            const int64_t start = kl_sp_offset(m, m->start, i), end = m->end != NULL ? kl_sp_offset(m, m->end, i) : kl_sp_offset(m, m->start, i + 1);
-            const int64_t first = m->width > 0 && (m->length == NULL || m->length[i] > 0) ? kl_sp_column(m, m->column, i * m->width)
-                                  : end > start                                           ? kl_sp_column(m, m->rest_column, start)
-                                                                                          : i;
-            if (first < s->low[c]) s->low[c] = first;
+    for (int k = 0; k < KL_NSPWAY; k++)
+        if (strcmp(name, way_name[k]) == 0) {
+            *out = (kl_spway)k;
+            return 1;
         }
-    }
+    return 0;
 }
 
-kl_status kl_spmv_create(kl_exec *ex, const kl_spmat *m, kl_spmv **out, kl_err *err)
+kl_status kl_spmv_create_way(kl_exec *ex, const kl_spmat *m, kl_spway way, int threads, kl_spmv **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_spmv *s = NULL;
     *out = NULL;
-    if (ex->space != KL_SPACE_HOST)
-        return kl_fail(err, KL_EABSENT, "sparse products run on the host only in this program; executor %s was asked for", ex->name);
+    if (ex->vt.spmv_prepare == NULL) return kl_fail(err, KL_EABSENT, "executor %s knows no products with sparse matrices", ex->name);
     KL_TRY(kl_alloc(&s, 1, KL_MEM_MISC, err));
-    s->ex = ex;
-    s->m = m;
-    s->units = m->index_bytes == 2 ? kl_spmv_units_16 : kl_spmv_units_32;
-    const int64_t nunit = (m->nrow + unit_rows(m) - 1) / unit_rows(m), work = work_before(m, nunit);
-    const int64_t most = m->symmetric ? MAX_HALF_CHUNK : MAX_CHUNK;
-    s->nchunk = (int)(nunit < most ? nunit : most);
-    if (work < SMALL && s->nchunk > 1) s->nchunk = 1;
-    for (int c = 0; c <= s->nchunk && s->nchunk > 0; c++) {
-        int64_t low = c > 0 ? s->chunk[c - 1] : 0, high = nunit;
-        const int64_t wanted = (int64_t)((double)work * c / s->nchunk);
-        while (low < high && c < s->nchunk) { /* first unit with at least that much before it */
-            const int64_t middle = low + (high - low) / 2;
-            if (work_before(m, middle) < wanted) low = middle + 1;
-            else high = middle;
-        }
-        s->chunk[c] = c < s->nchunk ? low : nunit;
-    }
-    if (m->symmetric) find_lows(s);
+    *s = (kl_spmv){.ex = ex, .m = m, .way = way, .threads = threads};
+    KL_TRY(ex->vt.spmv_prepare(ex, s, err));
     *out = s;
-    s = NULL;
+    return KL_OK;
 out:
     kl_spmv_destroy(&s);
     return st;
 }
 
-void kl_spmv_destroy(kl_spmv **spmv)
+kl_status kl_spmv_create(kl_exec *ex, const kl_spmat *m, kl_spmv **out, kl_err *err) { return kl_spmv_create_way(ex, m, KL_SPWAY_AUTO, 0, out, err); }
+
+void kl_spmv_destroy(kl_spmv **s)
 {
-    kl_spmv *s = *spmv;
-    if (s == NULL) return;
-    for (int c = 0; c < MAX_HALF_CHUNK; c++) kl_free(&s->z[c]);
-    kl_free(&s->x);
-    kl_free(&s->y);
-    kl_free(spmv);
+    if (*s == NULL) return;
+    (*s)->ex->vt.spmv_release((*s)->ex, *s);
+    kl_free(s);
 }
 
 int64_t kl_spmv_bytes(const kl_spmat *m, int nvec)
@@ -106,101 +51,17 @@ int64_t kl_spmv_bytes(const kl_spmat *m, int nvec)
     return kl_spmat_measured_bytes(m) + (m->ncol + m->nrow) * nvec * (int64_t)sizeof(double);
 }
 
-typedef struct product {
-    kl_spmv *s;
-    int nvec, nv; /* vectors, and places for them side by side */
-    const double *from;
-    int64_t ldx;
-    double *to;
-    int64_t ldy;
-    const double *x; /* [ncol][nv] */
-    double *y;       /* [nrow][nv] */
-} product;
-
-static void gather_task(void *self, int64_t task, int thread)
-{
-    const product *const p = self;
-    (void)thread;
-    for (int64_t i = task * BLOCK; i < (task + 1) * BLOCK && i < p->s->m->ncol; i++)
-        for (int v = 0; v < p->nv; v++) p->s->x[i * p->nv + v] = v < p->nvec ? p->from[i + v * p->ldx] : 0.0;
-}
-
-static void scatter_task(void *self, int64_t task, int thread)
-{
-    const product *const p = self;
-    (void)thread;
-    for (int64_t i = task * BLOCK; i < (task + 1) * BLOCK && i < p->s->m->nrow; i++)
-        for (int v = 0; v < p->nvec; v++) p->to[i + v * p->ldy] = p->y[i * p->nv + v];
-}
-
-static void chunk_task(void *self, int64_t c, int thread)
-{
-    const product *const p = self;
-    const kl_spmv *const s = p->s;
-    (void)thread;
-    double *z = NULL;
-    if (s->m->symmetric) {
-        memset(s->z[c], 0, (size_t)((s->chunk[c + 1] - s->low[c]) * p->nv) * sizeof(double));
-        z = s->z[c] - s->low[c] * p->nv;
-    }
-    s->units(s->m, s->chunk[c], s->chunk[c + 1], p->nv, p->x, p->y, z);
-}
-
-/* y += the mirrored halves, chunk by chunk in order. */
-static void mirror_task(void *self, int64_t task, int thread)
-{
-    const product *const p = self;
-    const kl_spmv *const s = p->s;
-    (void)thread;
-    const int64_t from = task * BLOCK, to = from + BLOCK < s->m->nrow ? from + BLOCK : s->m->nrow;
-    for (int c = 0; c < s->nchunk; c++) {
-        const int64_t low = s->low[c] > from ? s->low[c] : from, high = s->chunk[c + 1] < to ? s->chunk[c + 1] : to;
-        const double *const z = s->z[c];
-        for (int64_t k = low * p->nv; k < high * p->nv; k++) p->y[k] += z[k - s->low[c] * p->nv];
-    }
-}
-
-static kl_status make_room(kl_spmv *s, int nv, kl_err *err)
-{
-    kl_status st = KL_OK;
-    if (nv > 1 && s->nv_room < nv) {
-        s->nv_room = 0;
-        KL_TRY(kl_realloc(&s->x, s->m->ncol * nv, KL_MEM_WORK, err));
-        KL_TRY(kl_realloc(&s->y, s->m->nrow * nv, KL_MEM_WORK, err));
-        s->nv_room = nv;
-    }
-    if (s->m->symmetric && s->nv_z < nv) {
-        s->nv_z = 0;
-        for (int c = 0; c < s->nchunk; c++) KL_TRY(kl_realloc(&s->z[c], (s->chunk[c + 1] - s->low[c]) * nv, KL_MEM_WORK, err));
-        s->nv_z = nv;
-    }
-out:
-    return st;
-}
-
 kl_status kl_spmv_apply(kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err)
 {
     static kl_prof *prof;
     kl_status st = KL_OK;
-    const kl_spmat *const m = s->m;
     const int64_t start = kl_prof_clock();
     if (prof == NULL) prof = kl_prof_named("spmv");
-    const int nthread = work_before(m, s->nchunk > 0 ? s->chunk[s->nchunk] : 0) < SMALL ? 1 : s->ex->nthread;
-    for (int first = 0; first < nvec && m->nrow > 0;) {
-        const int left = nvec - first;
-        const int take = left < KL_SPMV_MAX_VEC ? left : KL_SPMV_MAX_VEC;
-        const int nv = take == 1 ? 1 : take == 2 ? 2 : take <= 4 ? 4 : take <= 8 ? 8 : 16;
-        KL_TRY(make_room(s, nv, err));
-        product p = {.s = s, .nvec = take, .nv = nv, .from = (const double *)x.addr + first * ldx, .ldx = ldx, .to = (double *)y.addr + first * ldy, .ldy = ldy};
-        p.x = nv == 1 ? p.from : s->x;
-        p.y = nv == 1 ? p.to : s->y;
-        if (nv > 1) kl_par_for(nthread, (m->ncol + BLOCK - 1) / BLOCK, gather_task, &p);
-        kl_par_for(nthread, s->nchunk, chunk_task, &p);
-        if (m->symmetric) kl_par_for(nthread, (m->nrow + BLOCK - 1) / BLOCK, mirror_task, &p);
-        if (nv > 1) kl_par_for(nthread, (m->nrow + BLOCK - 1) / BLOCK, scatter_task, &p);
-        first += take;
+    for (int first = 0; first < nvec && s->m->nrow > 0; first += KL_SPMV_MAX_VEC) {
+        const int take = nvec - first < KL_SPMV_MAX_VEC ? nvec - first : KL_SPMV_MAX_VEC;
+        KL_TRY(s->ex->vt.spmv_apply(s->ex, s, take, kl_dptr_at(x, first * ldx), ldx, kl_dptr_at(y, first * ldy), ldy, err));
     }
 out:
-    kl_prof_add(prof, start, 2 * m->nnz * (m->symmetric ? 2 : 1) * nvec, kl_spmv_bytes(m, nvec));
+    kl_prof_add(prof, start, 2 * s->m->nnz * (s->m->symmetric ? 2 : 1) * nvec, kl_spmv_bytes(s->m, nvec));
     return st;
 }

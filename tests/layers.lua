@@ -10,9 +10,9 @@
 local layer_of = {
     [0] = "base clones config dense dev blas gemm gemm_tmpl isa mem par pool prof random",
     [1] = "fcidump lattice model modelcache params phase siteop terms",
-    [2] = "determinant detstate mmfile qn sector slater spmat",
+    [2] = "cimatrix determinant detstate mmfile qn sector slater spmat",
     [3] = "batch record",
-    [4] = "devbatch devkron exec exec_absent exec_cuda exec_host sigma spmv spmv_tmpl batch_host fuse_host kron kron_host kron_kernel kron_tmpl tiling",
+    [4] = "devbatch devkron exec exec_absent exec_cuda exec_host sigma spmv spmv_tmpl batch_host fuse_host kron kron_host kron_kernel kron_tmpl tiling spdev spmv_device spmv_host",
     [5] = "davidson eig lanczos lean linop lobpcg ortho",
     [6] = "block canonical ci cifile checkpoint cover dmrg ed engine growth halves measure mpo plan renorm request result state superblock system truncate",
     [7] = "bench bench_offload bench_ci cicli bench_ed edmeasure edrun explain inventory job json main options plot report task",
