@@ -6,6 +6,8 @@
 
 extern __shared__ double kl_shared[];
 
+namespace {
+
 template <int bytes, int lanes> __global__ void warp(kl_spargs a, const double *x, double *y) { kl_sp_warp(&a, bytes, lanes, x, y); }
 template <int bytes> __global__ void warps(kl_spargs a, const double *x, double *y) { kl_sp_warps(&a, bytes, kl_shared, x, y); }
 template <int bytes> __global__ void thread(kl_spargs a, const double *x, double *y) { kl_sp_thread(&a, bytes, x, y); }
@@ -17,9 +19,9 @@ template <int bytes, int nv> __global__ void warp_block(kl_spargs a, int nvec, c
 template <int bytes, int nv> __global__ void packed_block(kl_spargs a, int nvec, const double *xs, double *y, int64_t ldy) { kl_sp_packed_block(&a, bytes, nv, nvec, xs, y, ldy); }
 template <int bytes, int nv> __global__ void thread_block(kl_spargs a, int nvec, const double *xs, double *y, int64_t ldy) { kl_sp_thread_block(&a, bytes, nv, nvec, xs, y, ldy); }
 
-static int blocks(int64_t threads, int size) { return (int)((threads + size - 1) / size); }
+int blocks(int64_t threads, int size) { return (int)((threads + size - 1) / size); }
 
-template <int bytes> static void launch_warp(const kl_spdev *d, cudaStream_t stream, const double *x, double *y)
+template <int bytes> void launch_warp(const kl_spdev *d, cudaStream_t stream, const double *x, double *y)
 {
     const int grid = blocks(d->args.nrow * d->lanes, d->threads);
     if (d->lanes == 32) warp<bytes, 32><<<grid, d->threads, 0, stream>>>(d->args, x, y);
@@ -28,14 +30,14 @@ template <int bytes> static void launch_warp(const kl_spdev *d, cudaStream_t str
     else warp<bytes, 4><<<grid, d->threads, 0, stream>>>(d->args, x, y);
 }
 
-template <int bytes> static void launch_packed(const kl_spdev *d, cudaStream_t stream, int nblock, const double *x, double *y)
+template <int bytes> void launch_packed(const kl_spdev *d, cudaStream_t stream, int nblock, const double *x, double *y)
 {
     const int shared = 8 * d->args.nshared;
     cudaFuncSetAttribute(packed<bytes>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     packed<bytes><<<nblock, KL_PACKED_THREADS, shared, stream>>>(d->args, x, y);
 }
 
-template <int bytes, int nv> static void launch_block(const kl_spdev *d, cudaStream_t stream, int nvec, const double *xs, double *y, int64_t ldy)
+template <int bytes, int nv> void launch_block(const kl_spdev *d, cudaStream_t stream, int nvec, const double *xs, double *y, int64_t ldy)
 {
     const int64_t nrow = d->args.nrow;
     const int t = d->threads;
@@ -43,7 +45,7 @@ template <int bytes, int nv> static void launch_block(const kl_spdev *d, cudaStr
     else warp_block<bytes, nv><<<blocks(nrow * 32, t), t, 0, stream>>>(d->args, nvec, xs, y, ldy);
 }
 
-template <int nv> static void launch_blocks(const kl_spdev *d, cudaStream_t stream, int nvec, const double *xs, double *y, int64_t ldy)
+template <int nv> void launch_blocks(const kl_spdev *d, cudaStream_t stream, int nvec, const double *xs, double *y, int64_t ldy)
 {
     const int grid = blocks(d->args.nrow * 32, d->threads);
     if (d->way == KL_SPWAY_PACKED && d->args.step_bytes == 1) packed_block<1, nv><<<grid, d->threads, 0, stream>>>(d->args, nvec, xs, y, ldy);
@@ -51,6 +53,8 @@ template <int nv> static void launch_blocks(const kl_spdev *d, cudaStream_t stre
     else if (d->args.index_bytes == 2) launch_block<2, nv>(d, stream, nvec, xs, y, ldy);
     else launch_block<4, nv>(d, stream, nvec, xs, y, ldy);
 }
+
+} // namespace
 
 void kl_cuda_spmv_launch(const kl_spdev *d, cudaStream_t stream, int nblock, int nvec, int nv, const double *x, int64_t ldx, double *y, int64_t ldy)
 {

@@ -152,7 +152,13 @@ KL_DEV void kl_barrier_wait(uint64_t *bar, int phase) { *bar += (uint64_t)phase;
 KL_DEV void kl_bring(void *to, const void *from, int bytes, uint64_t *bar) { *(char *)to = *(const char *)from, *bar += (uint64_t)bytes; }
 #endif
 
+#if defined(__CUDACC__) || defined(__clang__)
 #define KL_UNROLL _Pragma("unroll")
+#define KL_UNROLL_4 _Pragma("unroll 4")
+#else
+#define KL_UNROLL
+#define KL_UNROLL_4
+#endif
 
 KL_DEV int64_t kl_thread_number(void) { return (int64_t)kl_block_number() * kl_block_size() + kl_in_block(); }
 KL_DEV int kl_lane_number(void) { return kl_in_block() & 31; }
@@ -175,7 +181,7 @@ KL_DEV double kl_lane_sum(double s, int lanes)
 KL_DEV double kl_sp_run(const double *value, const void *column, int index_bytes, int64_t from, int64_t to, int lane, int lanes, const double *x)
 {
     double s = 0.0;
-    _Pragma("unroll 4")
+    KL_UNROLL_4
     for (int64_t k = from + lane; k < to; k += lanes) s += kl_once(value + k) * kl_cached(x + kl_column_once(column, k, index_bytes));
     return s;
 }
@@ -256,7 +262,7 @@ KL_DEV void kl_sp_thread(const kl_spargs *a, int index_bytes, const double *x, d
     }
     if (a->length) width = (int64_t)a->length[row];
     double s = 0.0;
-    _Pragma("unroll 4")
+    KL_UNROLL_4
     for (int64_t j = 0; j < width; j++, place += step) s += kl_once(a->value + place) * kl_cached(x + kl_column_once(a->column, place, index_bytes));
     y[row] = s;
 }
@@ -503,7 +509,7 @@ KL_DEV kl_pair kl_block_run(const double *value, const void *column, int index_b
 {
     const int per = nv / 2, at = lane / per, v = 2 * (lane % per);
     kl_pair s = {0.0, 0.0};
-    _Pragma("unroll 4")
+    KL_UNROLL_4
     for (int64_t k = from + at; k < to; k += 32 / per) {
         const double a = kl_once(value + k);
         const kl_pair x = kl_cached_pair(xs + kl_column_once(column, k, index_bytes) * nv + v);
@@ -585,7 +591,7 @@ KL_DEV void kl_sp_thread_block(const kl_spargs *a, int index_bytes, int nv, int 
     }
     if (a->length) width = (int64_t)a->length[row];
     kl_pair s = {0.0, 0.0};
-    _Pragma("unroll 4")
+    KL_UNROLL_4
     for (int64_t j = 0; j < width; j++, place += step) {
         const double w = kl_once(a->value + place);
         const kl_pair xv = kl_cached_pair(xs + kl_column_once(a->column, place, index_bytes) * nv + v);
