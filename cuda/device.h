@@ -6,6 +6,7 @@
 #define KL_ON_DEVICE __host__ __device__
 #endif
 #include "module.h"
+#include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
 #ifdef __cplusplus
@@ -13,6 +14,18 @@ extern "C" {
 #endif
 
 enum { KL_SCRATCH = 1 << 21, KL_RESULT = 1024 }; /* doubles */
+
+/* What is used of cuBLAS: found at the first call that wants it, so that the module runs without. */
+enum { KL_NLANE = 4 };
+typedef struct kl_cublas {
+    cublasHandle_t handle[KL_NLANE]; /* one a lane */
+    cudaStream_t lane[KL_NLANE];     /* the first is the executor's stream */
+    cudaEvent_t here, there[KL_NLANE];
+    __typeof__(&cublasDgemm) dgemm;
+    __typeof__(&cublasDgemmStridedBatched) strided;
+    __typeof__(&cublasDgemmGroupedBatched) grouped;
+    __typeof__(&cublasDestroy) destroy;
+} kl_cublas;
 
 typedef struct kl_cuda {
     const kl_cuda_host *host;
@@ -23,6 +36,7 @@ typedef struct kl_cuda {
     double *scratch;      /* [KL_SCRATCH] on the device: partial sums */
     double *result;       /* [KL_RESULT] pinned host memory that the device writes */
     int *counter;         /* [4] on the device, 0 between kernels */
+    kl_cublas *blas;      /* NULL until it is wanted */
 } kl_cuda;
 
 static inline double *kl_device(kl_dptr p) { return (double *)p.addr; }
@@ -58,11 +72,27 @@ void kl_cuda_batch_release(kl_exec *ex, kl_batch *b);
 void kl_cuda_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);
 kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan, kl_err *err); /* what preparing it would come to */
 
+/* blas.c */
+kl_status kl_cuda_blas(kl_cuda *self, kl_cublas **out, kl_err *err);
+void kl_cuda_blas_close(kl_cuda *self);
+
+/* streams.c: records by library calls, on one lane or four */
+kl_status kl_cuda_streams_prepare(kl_cuda *self, kl_batch *b, int nlane, kl_err *err);
+kl_status kl_cuda_streams_apply(kl_cuda *self, const kl_batch *b, const double *x, double *y, kl_err *err);
+void kl_cuda_streams_release(kl_cuda *self, kl_batch *b);
+void kl_cuda_streams_explain(const kl_batch *b, kl_batch_plan *plan);
+
+/* library.c: a prepared list whose pieces stand apart, by grouped and strided-batched calls */
+kl_status kl_cuda_library_apply(kl_cuda *self, const kl_devbatch *p, const kl_launch *l, const double *x, double *y, kl_err *err);
+
 /* explain.c */
 kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *choice, kl_err *err);
 
 /* sums.cu */
 void kl_cuda_sums(const kl_cuda *self, const kl_cell *cell, int ncell, const kl_term *term, const double *x, double *y);
+
+/* one record that is no product: C = alpha op(A) + beta C or alpha + beta C */
+void kl_cuda_sum_record(cudaStream_t stream, const kl_rec *r, const double *a, double *c);
 
 /* kron.cu */
 kl_status kl_cuda_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err);

@@ -15,6 +15,7 @@ static void cuda_close(kl_exec *ex)
     kl_cuda *self = ex->self;
     const kl_cuda_host *const host = self->host;
     if (self->stream) cudaStreamSynchronize(self->stream);
+    kl_cuda_blas_close(self);
     host->pool_give(&self->pool, self->scratch, KL_SCRATCH * (int64_t)sizeof(double));
     host->pool_give(&self->pool, self->counter, 4 * (int64_t)sizeof(int));
     host->pool_clear(&self->pool);

@@ -27,3 +27,19 @@ extern "C" void kl_cuda_sums(const kl_cuda *self, const kl_cell *cell, int ncell
 {
     if (ncell > 0) sums<<<(unsigned)ncell, 256, 0, self->stream>>>(cell, term, x, y);
 }
+
+static __global__ void __launch_bounds__(256) sum_record(kl_rec r, const double *a, double *c)
+{
+    const int64_t e = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (e >= (int64_t)r.m * r.n) return;
+    const int64_t col = e / r.m, row = e - col * r.m;
+    double *const to = c + row + col * r.ldc;
+    const double v = r.kind == KL_REC_FILL ? r.alpha : r.alpha * a[r.ta ? row * r.lda + col : row + col * r.lda];
+    *to = r.beta ? v + *to : v;
+}
+
+extern "C" void kl_cuda_sum_record(cudaStream_t stream, const kl_rec *r, const double *a, double *c)
+{
+    const int64_t n = (int64_t)r->m * r->n;
+    if (n > 0) sum_record<<<(unsigned)((n + 255) / 256), 256, 0, stream>>>(*r, a, c);
+}

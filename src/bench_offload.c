@@ -1,4 +1,4 @@
-/* `kronlat bench offload`: every operation of the offload executor on vectors and lists of the sizes that matter, each checked before it is timed. Rates stand beside ceilings
+/* `kronlat bench offload` and `kronlat bench cuda`: every operation of a device's executor on vectors and lists of the sizes that matter, each checked before it is timed. Rates stand beside ceilings
    of the same run: for streams the copy, for products one large product. A card that heats up slows down: "burst" is the median of nine after 0.3 s of rest,
    "sustained" the median of nine after 0.6 s of the same work.
    SPDX-License-Identifier: Apache-2.0 */
@@ -18,13 +18,24 @@
 #include <time.h>
 
 static const char usage[] =
-    "Usage: kronlat bench offload [--elements N] [--m M ...] [--host]\n"
+    "Usage: kronlat bench offload|cuda [--elements N] [--m M ...] [--host] [--only TEXT] [--quick]\n"
     "  --elements N   length of the vectors of the streaming operations (200000000)\n"
     "  --m M          states of the superblocks, repeatable (2048 and 4096)\n"
-    "  --host         lists on the host too, all threads, as the answer to compare with (else the plain OpenMP kernels)\n";
+    "  --only TEXT    lines whose names contain it\n"
+    "  --quick        burst rates only, after less rest\n"
+    "  --host         lists on the host too, all threads, as the answer to compare with (else the plain OpenMP kernels, or cuBLAS product by product)\n";
+
+/* One way to run a list. */
+typedef struct way {
+    kl_exec *ex;
+    kl_projection projection;
+} way;
 
 typedef struct bench {
-    kl_exec *ex, *plain, *host;
+    kl_exec *ex, *plain, *host; /* plain: NULL for CUDA */
+    way way[5];                 /* the first gives the answer */
+    int nway, quick;
+    const char *only;
     int64_t n;
     int m[8], nm, with_host;
     double copy, product; /* ceilings: GB/s, TFLOP/s */
@@ -58,20 +69,24 @@ static kl_status nine(run_fn *f, void *self, double *seconds, kl_err *err)
     return KL_OK;
 }
 
-static kl_status burst(run_fn *f, void *self, double *seconds, kl_err *err)
+static int wanted(const bench *b, const char *name) { return !b->only || strstr(name, b->only) != NULL; }
+
+static kl_status burst(const bench *b, run_fn *f, void *self, double *seconds, kl_err *err)
 {
     kl_status st = KL_OK;
     KL_TRY(f(self, err));
-    rest(0.3);
+    rest(b->quick ? 0.05 : 0.3);
     KL_TRY(f(self, err));
     KL_TRY(nine(f, self, seconds, err));
 out:
     return st;
 }
 
-static kl_status sustained(run_fn *f, void *self, double *seconds, kl_err *err)
+static kl_status sustained(const bench *b, run_fn *f, void *self, double *seconds, kl_err *err)
 {
     kl_status st = KL_OK;
+    *seconds = NAN;
+    if (b->quick) return KL_OK;
     for (const double t0 = kl_clock(); kl_clock() - t0 < 0.6;) KL_TRY(f(self, err));
     KL_TRY(nine(f, self, seconds, err));
 out:
@@ -100,7 +115,7 @@ out:
 
 typedef struct stream {
     kl_exec *ex;
-    int what, nvec;
+    int what, nvec, waits;
     int64_t n, ldv;
     kl_dptr v, x, y;
     double out[24], c[24];
@@ -112,7 +127,7 @@ static kl_status stream_run(void *self, kl_err *err)
 {
     stream *const s = self;
     const kl_vtable *const vt = &s->ex->vt;
-    (void)err;
+    double last;
     switch (s->what) {
     case COPY: vt->copy(s->ex, s->n, s->x, s->y); break;
     case FILL: vt->fill(s->ex, s->n, 0.5, s->y); break;
@@ -124,7 +139,7 @@ static kl_status stream_run(void *self, kl_err *err)
     case DOTS: vt->dots(s->ex, s->n, s->nvec, s->v, s->ldv, s->x, s->out); break;
     default: vt->combine(s->ex, s->n, s->nvec, s->v, s->ldv, s->c, 0.0, s->y);
     }
-    return KL_OK;
+    return s->waits ? vt->download(s->ex, &last, s->y, 1, err) : KL_OK; /* what was only asked for is done then */
 }
 
 /* y after the operation against the host's, on the first and last 100000 numbers. */
@@ -181,15 +196,17 @@ static kl_status stream_line(bench *b, stream *s, const char *name, double bytes
 {
     kl_status st = KL_OK;
     double worst, t;
+    if (!wanted(b, name)) return KL_OK;
+    s->waits = !b->plain && s->what != DOT && s->what != DOTS;
     KL_TRY(stream_residual(s, &worst, err));
     if (!(worst < 1e-13)) {
-        st = kl_fail(err, KL_EBROKEN, "bench offload: %s is off by %.1e", name, worst);
+        st = kl_fail(err, KL_EBROKEN, "bench: %s is off by %.1e", name, worst);
         goto out;
     }
-    KL_TRY(burst(stream_run, s, &t, err));
+    KL_TRY(burst(b, stream_run, s, &t, err));
     const double rate = bytes / t * 1e-9;
     if (s->what == COPY && b->copy == 0) b->copy = rate;
-    printf("%-13s n=%-10lld nvec=%-3d | %s %9.4f ms %8.1f GB/s %4.0f %% of copy | resid %.0e PASS\n", name, (long long)s->n, s->nvec, s->ex == b->plain ? "plain  " : "offload",
+    printf("%-13s n=%-10lld nvec=%-3d | %-7s %9.4f ms %8.1f GB/s %4.0f %% of copy | resid %.0e PASS\n", name, (long long)s->n, s->nvec, s->ex == b->plain ? "plain" : s->ex->name,
            t * 1e3, rate, 100 * rate / b->copy, worst);
     fflush(stdout);
 out:
@@ -205,17 +222,21 @@ static kl_status bench_streams(bench *b, kl_err *err)
     static const int widths[] = {1, 2, 3, 4, 5, 8, 10, 12, 16, 20, 24};
     kl_status st = KL_OK;
     kl_dptr memory = {0};
+    int any = wanted(b, "launch") || wanted(b, "V^T x") || wanted(b, "V y");
+    for (size_t k = 0; k < sizeof simple / sizeof *simple; k++) any |= wanted(b, simple[k].name);
+    if (!any) return KL_OK;
     const int64_t tall = b->n / 10, small = b->n / 400;
     const int64_t need = 26 * (tall + 64) > 2 * b->n ? 26 * (tall + 64) : 2 * b->n;
     KL_TRY(b->ex->vt.alloc(b->ex, need + 64, &memory, err));
     KL_TRY(put_random(b->ex, memory, need, err));
-    for (int plain = 0; plain < 2; plain++) { /* what every launch costs, whatever it does */
-        stream s = {.ex = plain ? b->plain : b->ex, .n = 16, .nvec = 1, .what = FILL, .y = memory};
+    const int nexec = b->plain ? 2 : 1;
+    for (int plain = 0; plain < nexec && wanted(b, "launch"); plain++) { /* what every launch costs, whatever it does */
+        stream s = {.ex = plain ? b->plain : b->ex, .n = 16, .nvec = 1, .what = FILL, .y = memory, .waits = !b->plain};
         double t;
-        KL_TRY(burst(stream_run, &s, &t, err));
-        printf("launch        n=16                  | %s %9.4f ms\n", plain ? "plain  " : "offload", t * 1e3);
+        KL_TRY(burst(b, stream_run, &s, &t, err));
+        printf("launch        n=16                  | %-7s %9.4f ms\n", plain ? "plain" : b->ex->name, t * 1e3);
     }
-    for (int plain = 0; plain < 2; plain++) {
+    for (int plain = 0; plain < nexec; plain++) {
         stream s = {.ex = plain ? b->plain : b->ex, .n = b->n, .nvec = 1, .x = memory, .y = kl_dptr_at(memory, b->n)};
         for (int j = 0; j < 24; j++) s.c[j] = 0.04 * (j - 11.5);
         for (size_t k = 0; k < sizeof simple / sizeof *simple; k++) {
@@ -250,12 +271,16 @@ typedef struct list {
     kl_exec *ex;
     kl_batch *b;
     kl_dptr x, y;
+    int repeat; /* runs in a row: of executors that only ask for work, as many as hide what waiting for its end takes */
 } list;
 
 static kl_status list_run(void *self, kl_err *err)
 {
     const list *const l = self;
-    return l->ex->vt.batch_apply(l->ex, l->b, l->x, l->y, err);
+    double last;
+    kl_status st = KL_OK;
+    for (int i = 0; i < l->repeat && st == KL_OK; i++) st = l->ex->vt.batch_apply(l->ex, l->b, l->x, l->y, err);
+    return st == KL_OK && l->repeat > 1 ? l->ex->vt.download(l->ex, &last, l->y, 1, err) : st;
 }
 
 /* A list on the device by both kernels, and on the host where that was asked for; the last answer is what the others are compared with. x, y and bases are on the device. */
@@ -264,6 +289,7 @@ static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, 
     kl_status st = KL_OK;
     double *want = NULL, *got = NULL, *copy[KL_NAT] = {NULL};
     kl_dptr kept[KL_NAT];
+    if (!wanted(b, name)) return KL_OK;
     memcpy(kept, q->base, sizeof kept);
     KL_TRY(kl_alloc(&want, q->ny, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&got, q->ny, KL_MEM_WORK, err));
@@ -286,10 +312,12 @@ static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, 
         KL_TRY(st);
         printf("%-30s | host, %d threads   %10.3f ms %7.2f TFLOP/s\n", name, b->host->nthread, t * 1e3, q->flop / t * 1e-12);
     }
-    for (int k = b->with_host; k < 3; k++) { /* plain for the answer, then both with times */
-        kl_exec *const ex = k == 2 ? b->ex : b->plain;
+    for (int k = b->with_host ? 0 : -1; k < b->nway; k++) { /* -1: the answer */
+        const int w = k < 0 ? 0 : k;
+        kl_exec *const ex = b->way[w].ex;
+        ex->projection = b->way[w].projection;
         kl_batch_plan plan;
-        list l = {ex, q, x, y};
+        list l = {ex, q, x, y, 1};
         double t = 0, u = 0, worst = 0, most = 0;
         const double t0 = kl_clock();
         KL_TRY(ex->vt.batch_prepare(ex, q, err));
@@ -297,23 +325,25 @@ static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, 
         ex->vt.batch_explain(ex, q, &plan);
         ex->vt.fill(ex, q->ny, NAN, y);
         st = list_run(&l, err);
-        if (st == KL_OK) st = ex->vt.download(ex, k == 0 ? want : got, y, q->ny, err);
-        if (st == KL_OK && k > 0) {
+        if (st == KL_OK) st = ex->vt.download(ex, k < 0 ? want : got, y, q->ny, err);
+        if (st == KL_OK && k >= 0) {
             for (int64_t i = 0; i < q->ny; i++) {
                 const double off = fabs(got[i] - want[i]);
                 if (!(off <= worst)) worst = off;
                 most = fmax(most, fabs(want[i]));
             }
-            if (!(worst <= 1e-12 * most)) st = kl_fail(err, KL_EBROKEN, "bench offload: %s by %s differs by %.1e of %.1e", name, plan.kernel, worst, most);
+            if (!(worst <= 1e-12 * most)) st = kl_fail(err, KL_EBROKEN, "bench: %s by %s differs by %.1e of %.1e", name, plan.kernel, worst, most);
         }
-        if (st == KL_OK && k > 0) st = burst(list_run, &l, &t, err);
-        if (st == KL_OK && k > 0) st = sustained(list_run, &l, &u, err);
+        if (!b->plain) l.repeat = q->flop < 2e10 ? 20 : q->flop < 2e11 ? 4 : 2;
+        if (st == KL_OK && k >= 0) st = burst(b, list_run, &l, &t, err);
+        if (st == KL_OK && k >= 0) st = sustained(b, list_run, &l, &u, err);
         ex->vt.batch_release(ex, q);
         if (st != KL_OK) goto out;
-        if (k == 0) continue;
+        if (k < 0) continue;
+        t /= l.repeat, u /= l.repeat;
         const double rate = q->flop / t * 1e-12;
-        if (k == 2 && b->product == 0) b->product = rate;
-        printf("%-30s | %-12s %d launches %9.3f ms %6.2f TFLOP/s (sustained %6.2f) %4.0f %% of one product | padded %.3f, %lld tiles, %lld pieces, work %.2f GB, %d rounds, %lld in order, plan %.1f ms | resid %.0e PASS\n",
+        if (k == b->nway - 1 && b->product == 0) b->product = rate;
+        printf("%-30s | %-18s %d launches %9.3f ms %6.2f TFLOP/s (sustained %6.2f) %4.0f %% of one product | padded %.3f, %lld tiles, %lld pieces, work %.2f GB, %d rounds, %lld in order, plan %.1f ms | resid %.0e PASS\n",
                name, plan.kernel, plan.nlaunch, t * 1e3, rate, q->flop / u * 1e-12, b->product > 0 ? 100 * rate / b->product : 0.0, plan.padded, (long long)plan.ntile, (long long)plan.npiece,
                (double)plan.work_bytes * 1e-9, plan.nround, (long long)plan.nsequential, make * 1e3, worst / most);
         fflush(stdout);
@@ -325,24 +355,28 @@ out:
     return st;
 }
 
-/* Products of given shapes, one a group, operands after each other in LEFT and x. even: leading dimensions and places even. */
-static kl_status shapes_line(bench *b, const char *name, int n, const int (*shape)[3], int ta, int tb, int even, kl_err *err)
+/* Products of given shapes (m, n, k; the fourth number: 1 adds to the output before), operands after each other in LEFT and x. even: leading dimensions and places even. */
+static kl_status shapes_line(bench *b, const char *name, int n, const int (*shape)[4], int ta, int tb, int even, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_batch q;
     kl_dptr left = {0}, x = {0}, y = {0};
     int64_t nl = 0, nx = 0, ny = 0;
     kl_batch_init(&q);
+    if (!wanted(b, name)) return KL_OK;
     for (int i = 0; i < n; i++) {
         const int m = shape[i][0], c = shape[i][1], k = shape[i][2];
         const int lda = (ta ? k : m) + (even && (ta ? k : m) % 2), ldb = (tb ? c : k) + (even && (tb ? c : k) % 2), ldc = m + (even && m % 2);
-        KL_TRY(kl_batch_open_group(&q, ny, (int64_t)ldc * c, err));
+        if (!shape[i][3]) KL_TRY(kl_batch_open_group(&q, ny, (int64_t)ldc * c, err));
         KL_TRY(kl_batch_reserve(&q, 1, err));
         *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)ta, .tb = (uint8_t)tb, .beta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = m, .n = c, .k = k,
                                       .lda = lda, .ldb = ldb, .ldc = ldc, .a = nl, .b = nx, .c = ny, .alpha = 1};
+        nl += (int64_t)lda * (ta ? m : k), nx += (int64_t)ldb * (tb ? k : c);
+        if (even) nl = (nl + 15) / 16 * 16, nx = (nx + 15) / 16 * 16;
+        if (i + 1 < n && shape[i + 1][3]) continue;
         kl_batch_close_group(&q, 0);
-        nl += (int64_t)lda * (ta ? m : k), nx += (int64_t)ldb * (tb ? k : c), ny += (int64_t)ldc * c;
-        if (even) nl = (nl + 15) / 16 * 16, nx = (nx + 15) / 16 * 16, ny = (ny + 15) / 16 * 16;
+        ny += (int64_t)ldc * c;
+        if (even) ny = (ny + 15) / 16 * 16;
     }
     q.zero = 1;
     q.nx = nx, q.ny = ny;
@@ -366,32 +400,67 @@ out:
     return st;
 }
 
+/* A number in [0, 1). */
+static double unit(uint64_t *s)
+{
+    *s = *s * 6364136223846793005u + 1442695040888963407u;
+    return (double)(*s >> 40) * 0x1p-24;
+}
+
+/* Fifty outputs, their sizes spread as the sectors of a block are, to 1150, four to nine products each. */
+static int like_dmrg(int (*shape)[4])
+{
+    int size[50], n = 0;
+    uint64_t s = 11;
+    for (int i = 0; i < 50; i++) {
+        const double x = (i - 24.5) / 11.0;
+        size[i] = (int)fmax(6, 1150 * exp(-0.5 * x * x) * (0.7 + 0.3 * unit(&s)));
+    }
+    for (int i = 0; i < 50; i++) {
+        const int records = 4 + (int)(6 * unit(&s)), j = i + (int)(5 * unit(&s)) - 2;
+        for (int r = 0; r < records; r++, n++) {
+            const int k = i + (int)(7 * unit(&s)) - 3;
+            shape[n][0] = size[i], shape[n][1] = size[j < 0 ? 0 : j > 49 ? 49 : j], shape[n][2] = size[k < 0 ? 0 : k > 49 ? 49 : k], shape[n][3] = r > 0;
+        }
+    }
+    return n;
+}
+
 static kl_status bench_shapes(bench *b, kl_err *err)
 {
-    enum { MOST = 400 };
+    enum { MOST = 8000 };
     kl_status st = KL_OK;
-    int shape[MOST][3];
-    const int one[1][3] = {{4096, 4096, 4096}};
+    int(*shape)[4] = NULL;
+    const int one[2][4] = {{4096, 4096, 4096, 0}, {1704, 1704, 1704, 0}};
     uint64_t s = 7;
+    KL_TRY(kl_alloc(&shape, MOST, KL_MEM_WORK, err));
+    const int(*const shapes)[4] = (const int(*)[4])shape;
     KL_TRY(shapes_line(b, "one 4096 x 4096 x 4096", 1, one, 0, 0, 1, err));
-    for (int i = 0; i < MOST; i++)
+    KL_TRY(shapes_line(b, "one 1704 x 1704 x 1704", 1, one + 1, 0, 0, 1, err));
+    for (int i = 0; i < 400; i++)
         for (int k = 0; k < 3; k++) {
-            s = s * 6364136223846793005u + 1442695040888963407u;
-            const double u = (double)(s >> 40) * 0x1p-24;
+            const double u = unit(&s);
             shape[i][k] = (int)(20 + 1080 * u * u);
         }
     for (int t = 0; t < 4; t++) {
         static const char *const names[] = {"400 shapes 20..1100, NN", "400 shapes 20..1100, TN", "400 shapes 20..1100, NT", "400 shapes 20..1100, TT"};
-        KL_TRY(shapes_line(b, names[t], MOST, (const int(*)[3])shape, t & 1, t >> 1, 1, err));
+        KL_TRY(shapes_line(b, names[t], 400, shapes, t & 1, t >> 1, 1, err));
     }
-    KL_TRY(shapes_line(b, "400 shapes, packed, NN", MOST, (const int(*)[3])shape, 0, 0, 0, err));
+    KL_TRY(shapes_line(b, "400 shapes, packed, NN", 400, shapes, 0, 0, 0, err));
+    for (int i = 0; i < 8000; i++)
+        for (int k = 0; k < 3; k++) shape[i][k] = 4 + (int)(29 * unit(&s));
+    KL_TRY(shapes_line(b, "8000 shapes 4..32, NN", 8000, shapes, 0, 0, 1, err));
     for (int n = 64; n <= 512; n *= 2) {
         char name[64];
         for (int i = 0; i < 256; i++) shape[i][0] = shape[i][1] = shape[i][2] = n;
         snprintf(name, sizeof name, "256 of %d", n);
-        KL_TRY(shapes_line(b, name, 256, (const int(*)[3])shape, 0, 0, 1, err));
+        KL_TRY(shapes_line(b, name, 256, shapes, 0, 0, 1, err));
     }
+    const int n = like_dmrg(shape);
+    KL_TRY(shapes_line(b, "50 outputs as in DMRG, NN", n, shapes, 0, 0, 1, err));
+    KL_TRY(shapes_line(b, "50 outputs as in DMRG, NT", n, shapes, 0, 1, 1, err));
 out:
+    kl_free(&shape);
     return st;
 }
 
@@ -498,7 +567,7 @@ static kl_status bench_superblocks(bench *b, kl_err *err)
         KL_TRY(kl_task_charges(t, err));
         KL_TRY(kl_task_aim(t, t->target, err));
         for (int i = 0; i < b->nm; i++)
-            for (int s = 0; s < 2; s++) KL_TRY(superblock_line(b, t, s ? KL_STRATEGY_L11R : KL_STRATEGY_LR, b->m[i], err));
+            for (int s = 0; s < 2 && wanted(b, t->model->name); s++) KL_TRY(superblock_line(b, t, s ? KL_STRATEGY_L11R : KL_STRATEGY_LR, b->m[i], err));
         kl_task_destroy(&t);
         kl_options_destroy(&o);
     }
@@ -512,6 +581,7 @@ kl_status kl_bench_offload(int argc, char **argv, kl_err *err)
 {
     kl_status st = KL_OK;
     bench b = {.n = 200000000};
+    const int cuda = !strcmp(argv[0], "cuda");
     for (int i = 1; i < argc; i++) {
         int64_t value = 0;
         if (!strcmp(argv[i], "--help")) {
@@ -522,8 +592,16 @@ kl_status kl_bench_offload(int argc, char **argv, kl_err *err)
             b.with_host = 1;
             continue;
         }
+        if (!strcmp(argv[i], "--quick")) {
+            b.quick = 1;
+            continue;
+        }
+        if (!strcmp(argv[i], "--only") && i + 1 < argc) {
+            b.only = argv[++i];
+            continue;
+        }
         const int elements = !strcmp(argv[i], "--elements");
-        if (!elements && strcmp(argv[i], "--m")) return kl_fail(err, KL_EINPUT, "bench offload: '%s' is not one of --elements, --m, --host", argv[i]);
+        if (!elements && strcmp(argv[i], "--m")) return kl_fail(err, KL_EINPUT, "bench %s: '%s' is not one of --elements, --m, --host, --only, --quick", argv[0], argv[i]);
         if (i + 1 == argc || !kl_parse_int(argv[i + 1], &value) || value < (elements ? 4000 : 2) || value > (elements ? 4000000000 : 100000))
             return kl_fail(err, KL_EINPUT, "%s: '%s' is not a whole number from %s", argv[i], i + 1 < argc ? argv[i + 1] : "", elements ? "4000 to 4e9" : "2 to 100000");
         i++;
@@ -532,8 +610,17 @@ kl_status kl_bench_offload(int argc, char **argv, kl_err *err)
         else return kl_fail(err, KL_EINPUT, "--m: at most 8 values");
     }
     if (b.nm == 0) b.m[b.nm++] = 2048, b.m[b.nm++] = 4096;
-    KL_TRY(kl_exec_open_offload(0, &b.ex, err));
-    KL_TRY(kl_exec_open_offload(1, &b.plain, err));
+    if (cuda) {
+        KL_TRY(kl_exec_open_cuda(&b.ex, err));
+        for (kl_projection p = KL_PROJECTION_NOSTREAMS; p >= KL_PROJECTION_4STREAMS; p--) b.way[b.nway++] = (way){b.ex, p};
+        b.way[b.nway++] = (way){b.ex, KL_PROJECTION_LIBRARY};
+        b.way[b.nway++] = (way){b.ex, KL_PROJECTION_GROUPED};
+    } else {
+        KL_TRY(kl_exec_open_offload(0, &b.ex, err));
+        KL_TRY(kl_exec_open_offload(1, &b.plain, err));
+        b.way[b.nway++] = (way){b.plain, KL_PROJECTION_AUTO};
+        b.way[b.nway++] = (way){b.ex, KL_PROJECTION_AUTO};
+    }
     if (b.with_host) KL_TRY(kl_exec_open_host(0, &b.host, err));
     KL_TRY(bench_streams(&b, err));
     KL_TRY(bench_shapes(&b, err));

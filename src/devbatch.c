@@ -61,7 +61,7 @@ kl_status kl_devbatch_prepare(kl_batch *b, const kl_tiling_opts *o, int64_t has,
         p->cell = (kl_cell *)(void *)((char *)p->list + cell_at);
         p->term = (kl_term *)(void *)((char *)p->list + term_at);
     }
-    kl_tiling_forget(q);
+    if (!o->apart) kl_tiling_forget(q); /* a library is called with what stands here */
     b->prepared = p;
     p = NULL;
 out:

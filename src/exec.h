@@ -24,6 +24,17 @@ typedef struct kl_fuse {
     const int (*pair)[2]; /* [npair] */
 } kl_fuse;
 
+/* How a device with its own kernels and a vendor's library runs a list. ORDER KL_PROJECTION: kl_projection_name in exec.c */
+typedef enum kl_projection {
+    KL_PROJECTION_AUTO,
+    KL_PROJECTION_GROUPED,   /* one launch of our kernel for each level of intermediates */
+    KL_PROJECTION_4STREAMS,  /* library calls; four outputs at a time, a stream and a WORK each, their calls interleaved (nemes2014, Alg. 6, 7) */
+    KL_PROJECTION_NOSTREAMS, /* library calls one after the other, one WORK */
+    KL_PROJECTION_LIBRARY,   /* the library's grouped and strided-batched calls, round by round: for comparison */
+    KL_NPROJECTION
+} kl_projection;
+extern const char *const kl_projection_name[KL_NPROJECTION];
+
 /* What a prepared list comes to; all 0 where an executor has nothing to say. */
 typedef struct kl_batch_plan {
     int nlaunch, nround;         /* kernels per apply; WORK is used anew in every round */
@@ -92,6 +103,7 @@ struct kl_exec {
     kl_space space;
     int nthread;
     int eigen_least;    /* rows of the largest matrix from which vt.eigen is faster than LAPACK on the threads of this machine */
+    kl_projection projection; /* of lists prepared from now on; where there is only one way it means nothing */
     int64_t most_bytes; /* of device memory that may be taken; 0: all that is free */
     char where[160];    /* what it runs on, for reports */
     kl_vtable vt;

@@ -692,7 +692,7 @@ static kl_status choose_cut(const planner *s, const kl_batch *b, const kl_tiling
     load *l = NULL;
     double best = INFINITY;
     *chosen = (cut){p, 0, p->most_m, p->most_n};
-    if (p->whole) return KL_OK;
+    if (p->whole || p->apart) return KL_OK;
     KL_TRY(kl_alloc(&l, n, KL_MEM_RECORD, err));
     for (int kind = 0; p; p = p->other, kind++) {
         const int try_m[] = {p->most_m, p->most_m, (p->most_m + 1) / 2, (p->most_m + 1) / 2, (p->most_m + 3) / 4, (p->most_m + 3) / 4},
@@ -771,7 +771,7 @@ static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_
                     const use *const u = &s->use[l[k].use];
                     const kl_rec r = upright(&b->rec[u->rec]);
                     const int dr = l[k].row + row, dc = l[k].col + col;
-                    uint32_t f = (uint32_t)wm | (uint32_t)wn << 4 | (o[i].flags & 3u << KL_P_C) | (r.ta ? KL_P_TA : 0) | (r.tb ? KL_P_TB : 0);
+                    uint32_t f = (q->apart ? 0 : (uint32_t)wm | (uint32_t)wn << 4) | (o[i].flags & 3u << KL_P_C) | (r.ta ? KL_P_TA : 0) | (r.tb ? KL_P_TB : 0);
                     *to = (kl_piece){.ldc = o[i].ldc, .mn = (uint32_t)rows | (uint32_t)cols << 16, .lda = r.lda, .ldb = r.ldb, .k = r.k};
                     to->a = operand(s, b, r.at_a, u->da, r.a + (r.ta ? (int64_t)dr * r.lda : dr), work, KL_P_A, &f);
                     to->b = operand(s, b, r.at_b, u->db, r.b + (r.tb ? dc : (int64_t)dc * r.ldb), work, KL_P_B, &f);
@@ -780,7 +780,7 @@ static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_
                     /* coefficients: the sum is kept in units of the last one; where the ratio of two leaves the range, it is written in between */
                     const double next = k + 1 < nl ? l[k + 1].alpha : 1.0;
                     const double ratio = r.alpha / next;
-                    const int flush = k + 1 == nl || !(fabs(ratio) < 1e100 && fabs(ratio) > 1e-100);
+                    const int flush = q->apart || k + 1 == nl || !(fabs(ratio) < 1e100 && fabs(ratio) > 1e-100);
                     to->factor = flush ? r.alpha : ratio;
                     to->flags = f | beta | (flush ? KL_P_LAST : 0);
                     if (flush) beta = KL_P_BETA;

@@ -68,6 +68,7 @@ struct kl_tiling_opts {
     int most_m, most_n;     /* units of a tile */
     int depth;              /* k is done in steps of this */
     int nblock;             /* tiles that run at once */
+    int apart;              /* 1: for a library: a piece is a product by itself, with its coefficient, and adds to what is there; a cell is one tile */
     int whole;              /* 1: a tile costs the same however little of it is there */
     double cost_unit, cost_row, cost_col; /* of a step: for each unit, row of units, column of units; in cycles of a block, roughly */
     const kl_tiling_opts *other; /* another kind of block: each launch takes the one that is done sooner */
