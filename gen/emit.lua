@@ -47,6 +47,13 @@ local function charges_of(out, shift)
     return table.concat(parts, ", ")
 end
 
+-- "N_up +1, fermionic, adjoint c_up"; x: an operator or what is kept of several, with adjoint_factor
+local function facts(out, x, adjoint)
+    local moves = charges_of(out, x.shift)
+    if x.adjoint_factor ~= 1 then adjoint = util.number(x.adjoint_factor) .. " " .. adjoint end
+    return string.format("%s%s%s, adjoint %s", x.name, moves ~= "" and ", " .. moves or "", x.odd == 1 and ", fermionic" or "", adjoint)
+end
+
 local function int_list(list)
     if #list == 0 then return "0" end
     return table.concat(list, ", ")
@@ -66,14 +73,11 @@ local function type_view(out, t, index)
     for p, op in ipairs(t.op) do
         local elements = {}
         for e, el in ipairs(matrix.elements(op.m)) do elements[e] = string.format("{%d, %d, %s}", el[1], el[2], util.c_number(el[3])) end
-        local moves = charges_of(out, op.shift)
-        local adj = t.op[op.adjoint].name
-        if op.adjoint_factor ~= 1 then adj = util.number(op.adjoint_factor) .. " " .. adj end
         v.ops[p] = {
             index = p - 1, name = util.c_comment(op.name), elements = wrap(elements, "    "),
             init = string.format("%s, {%s}, %d, %d, %s, %d, %d, type%d_elem_%d", q(op.name), int_list(op.shift), op.odd, op.adjoint - 1,
                 util.c_number(op.adjoint_factor), op.named and 1 or 0, #elements, index - 1, p - 1),
-            meaning = util.c_comment(string.format("%d: %s%s%s, adjoint %s", p - 1, op.name, moves ~= "" and ", " .. moves or "", op.odd == 1 and ", fermionic" or "", adj)),
+            meaning = util.c_comment(string.format("%d: %s", p - 1, facts(out, op, t.op[op.adjoint].name))),
         }
         local row = {}
         for b, entry in ipairs(t.table[p]) do
@@ -105,7 +109,7 @@ function emit.model(out, info)
     local env = {
         symbol = info.symbol, hash = string.format("%016x", info.hash), source = util.c_comment(info.source), formula = util.c_comment(info.formula),
         variant = info.variant, c_name = q(info.name), c_variant = q(info.variant), c_formula = q(info.formula), c_source = q(info.source),
-        charges = {}, params = {}, types = {}, coefs = {}, factor_ops = {}, site_lists = {}, terms = {},
+        charges = {}, params = {}, types = {}, coefs = {}, factor_ops = {}, site_lists = {}, terms = {}, kept = {}, splits = {},
     }
     for c, charge in ipairs(out.charges) do
         local unit = charge.den == 1 and tostring(charge.num) or string.format("%d/%d", charge.num, charge.den)
@@ -125,7 +129,13 @@ function emit.model(out, info)
         }
     end
     for p, t in ipairs(out.types) do env.types[p] = type_view(out, t, p) end
-    local coef_at, ops_at, sites_at = {}, {}, {}
+    for p, k in ipairs(out.kept) do
+        env.kept[p] = {
+            init = string.format("%s, {%s}, %d, %d, %s", q(k.name), int_list(k.shift), k.odd, k.adjoint - 1, util.c_number(k.adjoint_factor)),
+            meaning = util.c_comment(string.format("%d: %s", p - 1, facts(out, k, out.kept[k.adjoint].name))),
+        }
+    end
+    local coef_at, ops_at, sites_at, split_at = {}, {}, {}, {}
     for p, e in ipairs(out.terms) do
         local st = e.st
         local body = algebra.coef_c(e.coef, index)
@@ -159,11 +169,22 @@ function emit.model(out, info)
             end
             sites = sites_at[init]
         end
+        local all, rows, inits = #e.split, {}, {}
+        for mask = 0, all do
+            local s = e.split[mask]
+            inits[mask + 1] = string.format("%d, %d, 0x%x, 0x%x", s.kept - 1, s.signs.sign, s.signs.left_minus, s.signs.right_minus)
+            rows[mask + 1] = {init = inits[mask + 1], meaning = util.c_comment(out.kept[s.kept].name .. " | " .. out.kept[e.split[all - mask].kept].name)}
+        end
+        local split = table.concat(inits, ";")
+        if not split_at[split] then
+            env.splits[#env.splits + 1] = {index = #env.splits, rows = rows, meaning = util.c_comment(out.kept[e.split[all].kept].name)}
+            split_at[split] = #env.splits - 1
+        end
         env.terms[p] = {
             index = p - 1, factors = table.concat(factors, ", "), meaning = util.c_comment(e.text),
             place = util.c_comment(place_text[st.place](st)),
-            init = string.format("KL_PLACE_%s, %s, %s, %d, %s, %d, factor_%d, coef_%d, %d, %d, %s", st.place, st.where and q(st.where) or "NULL",
-                util.c_number(st.distance or 0), st.nslot, sites, #factors, p - 1, coef_at[body], e.hc and 1 or 0, st.line, q(e.text)),
+            init = string.format("KL_PLACE_%s, %s, %s, %d, %s, %d, factor_%d, split_%d, coef_%d, %d, %d, %s", st.place, st.where and q(st.where) or "NULL",
+                util.c_number(st.distance or 0), st.nslot, sites, #factors, p - 1, split_at[split], coef_at[body], e.hc and 1 or 0, st.line, q(e.text)),
         }
     end
     return render(info.template, env)

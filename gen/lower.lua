@@ -1,4 +1,5 @@
--- From the model as written to tables: charges with units, operators with shift, parity and adjoint, products on one site, terms.
+-- From the model as written to tables: charges with units, operators with shift, parity and adjoint, products on one site, terms and their
+-- symbolic records.
 -- Checks what a Hamiltonian must obey. Signs come from fermion.lua only.
 -- SPDX-License-Identifier: Apache-2.0
 local util = require("util")
@@ -10,7 +11,7 @@ local space = require("space")
 local lower = {}
 local refuse_at = util.refuse_at
 
-local MAX_CHARGE, MAX_FACTOR, MAX_TERMS, MAX_OPS = 8, 8, 20000, 2000
+local MAX_CHARGE, MAX_FACTOR, MAX_TERMS, MAX_OPS, MAX_RECORDS = 8, 8, 20000, 2000, 1 << 18
 local IDENTITY = 1      -- places count from 1 here; emit.lua subtracts
 local NONE, ZERO = "none", "zero"
 
@@ -343,10 +344,10 @@ local function canonical(out, factors)
     return kept, scale
 end
 
-local function product_key(out, factors)
+local function product_key(out, factors, anywhere)
     local parts = {}
     for _, f in ipairs(factors) do
-        parts[#parts + 1] = f.slot
+        parts[#parts + 1] = anywhere and "" or f.slot
         for t = 1, #out.types do parts[#parts + 1] = f.op[t] end
     end
     return table.concat(parts, ",")
@@ -620,7 +621,87 @@ local function check_hermitian(out)
     end
 end
 
--- 5. Closure ---------------------------------------------------------------------------------------------------------------------
+-- 5. Symbolic records ------------------------------------------------------------------------------------------------------------
+
+-- The operator that a block keeps of the listed factors, in their order: its place among out.kept; appended, with its adjoint, if it is not there.
+local function keep(out, factors, line)
+    local key = product_key(out, factors, true)
+    local place = out.kept_at[key]
+    if place then return place end
+    local k = {odd = 0, shift = {}}
+    local names, odd, reverse, scale = {}, {}, {}, 1
+    for c = 1, #out.charges do k.shift[c] = 0 end
+    for p, f in ipairs(factors) do
+        local op
+        for t, type_ in ipairs(out.types) do
+            if f.op[t] ~= NONE then op = op or type_.op[f.op[t]] end
+        end
+        for c in ipairs(out.charges) do k.shift[c] = k.shift[c] + op.shift[c] end
+        names[p], odd[p], k.odd = op.name, f.odd, k.odd ~ f.odd
+        local turned, g = adjoint_factors(out, {f}, line)
+        reverse[p], scale = turned[1], scale * g
+    end
+    for c, charge in ipairs(out.charges) do
+        if charge.modulus > 0 then k.shift[c] = k.shift[c] % charge.modulus end
+    end
+    k.name = #names > 0 and table.concat(names, " ") or "1"
+    k.adjoint_factor = fermion.adjoint(odd) * scale
+    out.kept[#out.kept + 1] = k
+    place = #out.kept
+    out.kept_at[key] = place
+    k.adjoint = keep(out, reverse, line)
+    return place
+end
+
+-- Signs of all cuts of a product with these parities, as kl_split has them.
+local function cut_signs(odd)
+    local function sign_of(left, right) -- of moving the factors of `left` before those of `right`
+        local keys, odds = {}, {}
+        for f = 1, #odd do
+            local bit = 1 << (f - 1)
+            if (left | right) & bit ~= 0 then keys[#keys + 1], odds[#odds + 1] = right & bit, odd[f] end
+        end
+        return (fermion.sort(keys, odds))
+    end
+    local all, rows = (1 << #odd) - 1, {}
+    for mask = 0, all do
+        local row = {sign = sign_of(mask, all ~ mask), left_minus = 0, right_minus = 0}
+        for f = 1, #odd do
+            local bit = 1 << (f - 1)
+            if mask & bit == 0 then
+                if sign_of(mask, bit) < 0 then row.left_minus = row.left_minus | bit end
+                if sign_of(bit, mask) < 0 then row.right_minus = row.right_minus | bit end
+            end
+        end
+        rows[mask] = row
+    end
+    return rows
+end
+
+-- What kl_split tells, for every term: e.split[mask] for each set of factors on the left of a cut.
+local function lower_records(out)
+    local signs, total = {}, 0
+    out.kept, out.kept_at = {}, {}
+    keep(out, {})
+    for _, e in ipairs(out.terms) do
+        local odd = {}
+        for f, factor in ipairs(e.factors) do odd[f] = factor.odd end
+        local pattern = table.concat(odd)
+        signs[pattern] = signs[pattern] or cut_signs(odd)
+        total = total + (1 << #odd)
+        if total > MAX_RECORDS then refuse_at(e.line, "the terms up to here can be cut in more than %d ways; use fewer products of many operators", MAX_RECORDS) end
+        e.split = {}
+        for mask = 0, (1 << #odd) - 1 do
+            local factors = {}
+            for f, factor in ipairs(e.factors) do
+                if mask & (1 << (f - 1)) ~= 0 then factors[#factors + 1] = factor end
+            end
+            e.split[mask] = {kept = keep(out, factors, e.line), signs = signs[pattern][mask]}
+        end
+    end
+end
+
+-- 6. Closure ---------------------------------------------------------------------------------------------------------------------
 
 -- All products that C can need: pairs of named operators, and what may fall on one site when the sites of a term coincide.
 local function close_products(out)
@@ -701,6 +782,7 @@ function lower.model(model)
     end
     if #out.terms == 0 then refuse_at(model.statements[1].line, "all terms vanish") end
     check_hermitian(out)
+    lower_records(out)
     close_products(out)
     return out
 end

@@ -110,9 +110,7 @@ static kl_status pair_value(const kl_task *t, const kl_ed *ed, kl_dptr x, int i,
     for (int64_t k = 0; k < e.nterm; k++) *value += parts[k];
 out:
     kl_free(&parts);
-    kl_free(&e.term);
-    kl_free(&e.op);
-    kl_free(&e.def);
+    kl_terms_clear(&e);
     return st;
 }
 

@@ -123,6 +123,51 @@ out:
     return st;
 }
 
+enum { MOST_CUTS = 6, MOST_KEPT = 16 }; /* in the short form; --json has all */
+
+/* Where a cut may split a term's factors: "sign left | right". Terms with the same records show them once. */
+static void show_cuts(const kl_model *m, int term)
+{
+    const kl_term_def *d = &m->term[term];
+    const int all = (1 << d->nfactor) - 1;
+    if (d->nfactor < 2) return;
+    for (int t = 0; t < term; t++)
+        if (m->term[t].split == d->split) return;
+    for (int mask = 1; mask < all && mask <= MOST_CUTS; mask++) {
+        const kl_split *s = &d->split[mask];
+        printf("%s%s%s | %s", mask > 1 ? ",  " : "        ", s->sign < 0 ? "- " : "", m->kept[s->kept].name, m->kept[d->split[all - mask].kept].name);
+    }
+    if (all - 1 > MOST_CUTS) printf(",  ... (%d cuts)", all - 1);
+    printf("\n");
+}
+
+/* Kept at a cut that splits a term, or adjoint to what is. */
+static int is_kept(const kl_model *m, int i)
+{
+    for (int t = 0; t < m->nterm; t++)
+        for (int mask = 1; mask < (1 << m->term[t].nfactor) - 1; mask++) {
+            const int here = m->term[t].split[mask].kept;
+            if (here == i || (m->term[t].plus_hc && m->kept[here].adjoint == i)) return 1;
+        }
+    return 0;
+}
+
+static void show_kept(const kl_model *m)
+{
+    char charges[256];
+    int n = 0;
+    printf("\nblocks keep, besides 1 and H\n");
+    for (int i = 1; i < m->nkept; i++) {
+        const kl_kept *k = &m->kept[i];
+        if (!is_kept(m, i) || ++n > MOST_KEPT) continue;
+        printf("  %s: %s%s%sadjoint ", k->name, kl_qn_print(m, kl_qn_of(m, k->shift), charges, sizeof charges), m->ncharge > 0 ? ", " : "", k->odd ? "fermionic, " : "");
+        if (k->adjoint_factor != 1.0) printf("%g ", k->adjoint_factor);
+        printf("%s\n", m->kept[k->adjoint].name);
+    }
+    if (n > MOST_KEPT) printf("  ... (%d; --json has all)\n", n);
+    if (n == 0) printf("  nothing\n");
+}
+
 static void show_model(const kl_model *m)
 {
     static const char *const kind[] = {"", " (an array, by site)", " (an array, by bond)"};
@@ -148,8 +193,12 @@ static void show_model(const kl_model *m)
             if (type->op[a].named) printf(" %s", type->op[a].name);
         printf("\n");
     }
-    printf("\nterms (line of %s)\n", m->source);
-    for (int i = 0; i < m->nterm; i++) printf("  %4d  %s\n", m->term[i].line, m->term[i].text);
+    printf("\nterms (line of %s), and what a left | a right block keeps where a cut splits them\n", m->source);
+    for (int i = 0; i < m->nterm; i++) {
+        printf("  %4d  %s\n", m->term[i].line, m->term[i].text);
+        show_cuts(m, i);
+    }
+    show_kept(m);
 }
 
 static void show_model_json(const kl_model *m)
@@ -188,6 +237,34 @@ static void show_model_json(const kl_model *m)
     kl_json_close(&j, ']');
     kl_json_open(&j, "terms", '[');
     for (int i = 0; i < m->nterm; i++) kl_json_text(&j, NULL, m->term[i].text);
+    kl_json_close(&j, ']');
+    kl_json_open(&j, "kept", '[');
+    for (int i = 0; i < m->nkept; i++) {
+        kl_json_open(&j, NULL, '{');
+        kl_json_text(&j, "name", m->kept[i].name);
+        kl_json_open(&j, "shift", '[');
+        for (int c = 0; c < m->ncharge; c++) kl_json_int(&j, NULL, m->kept[i].shift[c]);
+        kl_json_close(&j, ']');
+        kl_json_int(&j, "odd", m->kept[i].odd);
+        kl_json_int(&j, "adjoint", m->kept[i].adjoint);
+        kl_json_real(&j, "adjoint_factor", m->kept[i].adjoint_factor);
+        kl_json_close(&j, '}');
+    }
+    kl_json_close(&j, ']');
+    kl_json_open(&j, "records", '[');
+    for (int i = 0; i < m->nterm; i++) {
+        kl_json_open(&j, NULL, '[');
+        for (int mask = 0; mask < 1 << m->term[i].nfactor; mask++) {
+            const kl_split *s = &m->term[i].split[mask];
+            kl_json_open(&j, NULL, '{');
+            kl_json_int(&j, "kept", s->kept);
+            kl_json_int(&j, "sign", s->sign);
+            kl_json_int(&j, "left_minus", s->left_minus);
+            kl_json_int(&j, "right_minus", s->right_minus);
+            kl_json_close(&j, '}');
+        }
+        kl_json_close(&j, ']');
+    }
     kl_json_close(&j, ']');
     kl_json_close(&j, '}');
     kl_json_end(&j);

@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "model.h"
 #include "mem.h"
+#include "phase.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,11 +184,94 @@ out:
     return st;
 }
 
+kl_kept kl_kept_join(const kl_model *m, const kl_site_op *o, const kl_kept *rest)
+{
+    kl_kept k = {.odd = o->odd ^ rest->odd, .adjoint_factor = o->adjoint_factor * rest->adjoint_factor * kl_phase_exchange(o->odd, rest->odd)};
+    for (int q = 0; q < m->ncharge; q++) k.shift[q] = charge_shift(&m->charge[q], o->shift[q], -rest->shift[q]);
+    return k;
+}
+
+static int same_facts(const kl_model *m, const kl_kept *a, const kl_kept *b)
+{
+    int same = a->odd == b->odd && is_close(a->adjoint_factor, b->adjoint_factor);
+    for (int q = 0; q < m->ncharge; q++) same &= a->shift[q] == b->shift[q];
+    return same;
+}
+
+/* The adjoint has the opposite shift and the same parity, and its own adjoint is the operator. What the operators are is checked with the terms. */
+static kl_status check_kept(const kl_model *m, kl_err *err)
+{
+    if (m->nkept < 1 || m->kept == NULL) return kl_fail(err, KL_EINPUT, "model %s: %d kept operators; at least 1, for none, is needed", m->name, m->nkept);
+    for (int i = 0; i < m->nkept; i++) {
+        const kl_kept *k = &m->kept[i], none = {.adjoint_factor = 1.0};
+        int ok = k->name != NULL && (k->odd == 0 || k->odd == 1) && k->adjoint >= 0 && k->adjoint < m->nkept && isfinite(k->adjoint_factor) && k->adjoint_factor != 0.0;
+        if (ok && i == 0) ok = k->adjoint == 0 && same_facts(m, k, &none);
+        if (ok) {
+            const kl_kept *d = &m->kept[k->adjoint];
+            ok = d->adjoint == i && d->odd == k->odd && is_close(k->adjoint_factor * d->adjoint_factor, 1.0);
+            for (int q = 0; q < m->ncharge; q++) ok &= charge_shift(&m->charge[q], k->shift[q], -d->shift[q]) == 0;
+        }
+        if (!ok)
+            return kl_fail(err, KL_EINPUT, "model %s: kept[%d] %s has parity %d, adjoint %d with factor %g, or shifts that are not opposite", m->name, i,
+                           k->name ? k->name : "(unnamed)", k->odd, k->adjoint, k->adjoint_factor);
+    }
+    return KL_OK;
+}
+
+/* Sign of the product of the factors in `left` and `right`, in the term's order, when those of `left` are moved to the front. */
+static int order_sign(const kl_term_def *d, const int *odd, int left, int right)
+{
+    int key[KL_MAX_FACTOR], o[KL_MAX_FACTOR], n = 0;
+    for (int f = 0; f < d->nfactor; f++) {
+        if (!((left | right) >> f & 1)) continue;
+        key[n] = right >> f & 1;
+        o[n++] = odd[f];
+    }
+    return kl_phase_sort(n, key, o, NULL);
+}
+
+/* Each row against what its factors are, on every site type; factors that share a site do so on one type only as far as a table can say. */
+static const char *check_split(const kl_model *m, const kl_term_def *d)
+{
+    const int all = (1 << d->nfactor) - 1;
+    int odd[KL_MAX_FACTOR] = {0}, shared[KL_MAX_FACTOR] = {0};
+    for (int mask = 0; mask <= all; mask++)
+        if (d->split[mask].kept < 0 || d->split[mask].kept >= m->nkept) return "a symbolic record of an operator that no block keeps";
+    for (int f = 0; f < d->nfactor; f++)
+        for (int g = 0; g < d->nfactor; g++) shared[f] |= g != f && d->factor[g].slot == d->factor[f].slot;
+    if (d->split[0].kept != 0) return "symbolic records that do not begin with no factor";
+    for (int f = 0; f < d->nfactor; f++)
+        for (int t = 0, seen = 0; t < m->ntype; t++) {
+            if (d->factor[f].op[t] < 0 || (seen && shared[f])) continue;
+            const kl_site_op *o = &m->type[t].op[d->factor[f].op[t]];
+            if (seen && odd[f] != o->odd) return "a factor that is fermionic on one site type only";
+            odd[f] = o->odd;
+            seen = 1;
+            for (int mask = 1 << f; mask <= all; mask += 2 << f) { /* those in which f comes first */
+                const kl_kept want = kl_kept_join(m, o, &m->kept[d->split[mask ^ (1 << f)].kept]);
+                if (!same_facts(m, &m->kept[d->split[mask].kept], &want)) return "a symbolic record whose operator has another shift, parity or adjoint";
+            }
+        }
+    for (int mask = 0; mask <= all; mask++) {
+        const kl_split *s = &d->split[mask];
+        if (s->sign != order_sign(d, odd, mask, all ^ mask)) return "a symbolic record of a superblock with a wrong sign";
+        unsigned left_minus = 0, right_minus = 0;
+        for (int f = 0; f < d->nfactor; f++) {
+            if (mask >> f & 1) continue;
+            if (order_sign(d, odd, mask, 1 << f) < 0) left_minus |= 1u << f;
+            if (order_sign(d, odd, 1 << f, mask) < 0) right_minus |= 1u << f;
+        }
+        if (s->left_minus != left_minus) return "a symbolic record of a growing left block with a wrong sign";
+        if (s->right_minus != right_minus) return "a symbolic record of a growing right block with a wrong sign";
+    }
+    return NULL;
+}
+
 static kl_status check_term(const kl_model *m, int k, kl_err *err)
 {
     const kl_term_def *d = &m->term[k];
     const char *bad = NULL;
-    if (d->coef == NULL || d->text == NULL || d->factor == NULL) bad = "a missing coefficient, text or factor table";
+    if (d->coef == NULL || d->text == NULL || d->factor == NULL || d->split == NULL) bad = "a missing coefficient, text, factor table or symbolic records";
     else if (d->nslot < 1 || d->nslot > KL_MAX_FACTOR || d->nfactor < 1 || d->nfactor > KL_MAX_FACTOR) bad = "too many or too few slots or factors";
     else if (d->place < KL_PLACE_SITE || d->place > KL_PLACE_NAMED) bad = "an unknown placement";
     else if (d->place == KL_PLACE_SITE && d->nslot != 1) bad = "a site placement without exactly one slot";
@@ -204,6 +288,7 @@ static kl_status check_term(const kl_model *m, int k, kl_err *err)
             if (op != KL_OP_NONE && (op < 0 || op >= m->type[t].nop)) bad = "a factor that is no operator of its site type";
         }
     }
+    if (bad == NULL) bad = check_split(m, d);
     if (bad == NULL) return KL_OK;
     return kl_fail(err, KL_EINPUT, "model %s: term[%d] (%s:%d) has %s", m->name, k, m->source, d->line, bad);
 }
@@ -220,6 +305,7 @@ kl_status kl_model_check(const kl_model *m, kl_err *err)
                 return kl_fail(err, KL_EINPUT, "model %s: type[%d] and type[%d] both claim %s", m->name, u, t, a ? a : "all sites");
         }
     }
+    KL_TRY(check_kept(m, err));
     for (int k = 0; k < m->nterm; k++) KL_TRY(check_term(m, k, err));
 out:
     return st;

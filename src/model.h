@@ -5,7 +5,7 @@
 #define KL_MODEL_H
 #include "base.h"
 
-#define KL_MODEL_ABI 1      /* raise when a type below changes: cached models are keyed by it */
+#define KL_MODEL_ABI 2      /* raise when a type below changes: cached models are keyed by it */
 #define KL_MAX_CHARGE 8     /* charges of a model, an added parity included */
 #define KL_MAX_FACTOR 8     /* operators in one term */
 #define KL_OP_IDENTITY 0    /* op[0] of every site type */
@@ -87,6 +87,26 @@ typedef struct kl_factor {
     const int *op; /* [ntype]: operator index on each site type, KL_OP_NONE where that type has no such operator */
 } kl_factor;
 
+/* An operator that blocks keep: the product of some factors of a term, in the term's order, each on a site of its own. */
+typedef struct kl_kept {
+    const char *name;         /* "cdag_up c_up"; kept[0] is "1", no factor at all */
+    int shift[KL_MAX_CHARGE]; /* reduced for Z_n */
+    int odd;                  /* 1: fermionic */
+    int adjoint;              /* the adjoint factors, in the same order */
+    double adjoint_factor;    /* kept^+ == adjoint_factor * kept[adjoint] */
+} kl_kept;
+
+/* Symbolic records of a term: row m is the cut that has the factors of the bit mask m (bit f: factor[f]) on its left and the others on its right.
+   With K(m) = kept[split[m].kept], `rest` the mask of the other factors, and (-1)^bit for the bit f of a mask:
+     superblock          product = sign * K(m) (x) K(rest)                       LR; where the right one is odd, kl_phase_record besides
+     left block grows    K(m) (x) factor[f] = (-1)^left_minus * K(m | 1 << f)    l-1-1-r is a left block grown by a site and a right block grown
+     right block grows   factor[f] (x) K(m) = (-1)^right_minus * K(m | 1 << f)   by a site, in the superblock record of the two */
+typedef struct kl_split {
+    int kept;
+    int sign;
+    unsigned left_minus, right_minus;
+} kl_split;
+
 typedef struct kl_term_def {
     kl_place place;
     const char *where;        /* bond or site class, NULL where the placement needs none */
@@ -95,6 +115,7 @@ typedef struct kl_term_def {
     const char *const *sites; /* [nslot] for KL_PLACE_NAMED: a number ("0", "-1" from the end) or a name of a lattice file */
     int nfactor;
     const kl_factor *factor;  /* the product in the order it is written: factor[0] acts last */
+    const kl_split *split;    /* [1 << nfactor] */
     double (*coef)(const kl_coef_args *);
     int plus_hc;              /* 1: add the Hermitian adjoint */
     int line;                 /* of the model file */
@@ -114,11 +135,17 @@ typedef struct kl_model {
     const kl_param_def *param;
     int ntype;
     const kl_site_type *type;
+    int nkept;
+    const kl_kept *kept;
     int nterm;
     const kl_term_def *term;
 } kl_model;
 
-/* Checks what the generator promised (abi, adjoints, shifts, sorted elements, products); the message names the table row. */
+/* The operator o in front of `rest`, on a site of its own: shift, odd and adjoint_factor. By this rule tables are checked, and what no table can
+   hold is made: products that come at run time. */
+kl_kept kl_kept_join(const kl_model *m, const kl_site_op *o, const kl_kept *rest);
+
+/* Checks what the generator promised (abi, adjoints, shifts, sorted elements, products, symbolic records); the message names the table row. */
 kl_status kl_model_check(const kl_model *m, kl_err *err) KL_MUST_CHECK;
 
 /* Models compiled into this program: kl_models_builtin[kl_models_nbuiltin] (written by the generator). */

@@ -1,5 +1,6 @@
 /* The one-pass cover: see mpo.h. Outline:
-   1. every term is a chain of suffix nodes (site, operator, rest), shared between terms; each node knows its adjoint node;
+   1. every term is a chain of suffix nodes (site, operator, rest), shared between terms; what is kept of one (shift, parity, adjoint) is in the
+      symbolic records of its term; each node knows its adjoint node;
    2. of each adjoint pair of terms one is followed, `hc` says that the other belongs to it;
    3. at each site a term splits into u = (operator kept at the last cut) x (site operator) and v = the rest; u and v stand for themselves and their adjoints;
    4. a minimum vertex cover of the graph of these u and v says what is kept: u itself, or the sum of all u that share a v;
@@ -13,6 +14,7 @@
 
 typedef struct node { /* operator string that starts at `pos`; node 0 is the empty one */
     int pos, op, next;
+    int kept;         /* kl_terms_kept */
     int adj;          /* node of the adjoint string */
     double adj_coef;  /* string^+ = adj_coef * string(adj) */
     int odd;
@@ -78,8 +80,8 @@ static uint64_t mix(uint64_t x)
 
 static const kl_site_op *site_op(const build *b, int pos, int op) { return &b->t->type[pos]->op[op]; }
 
-/* 1. The node (pos, op, next), made if it is new. */
-static kl_status intern(build *b, int pos, int op, int next, int *out)
+/* 1. The node (pos, op, next), made if it is new. kept: what is kept of it. */
+static kl_status intern(build *b, int pos, int op, int next, int kept, int *out)
 {
     kl_status st = KL_OK;
     KL_TRY(grow_array((void **)&b->node, b->nnode + 1, &b->cap_node, sizeof *b->node, b->err));
@@ -104,32 +106,25 @@ static kl_status intern(build *b, int pos, int op, int next, int *out)
             return KL_OK;
         }
     }
-    const kl_site_op *const o = site_op(b, pos, op);
-    const node *const rest = &b->node[next];
-    kl_qn shift = kl_qn_of(b->m->model, o->shift);
-    shift = kl_qn_add(b->m->model, shift, rest->shift);
-    b->node[b->nnode] = (node){.pos = pos, .op = op, .next = next, .adj = -1, .odd = o->odd ^ rest->odd, .shift = shift};
+    const kl_kept *const k = kl_terms_kept(b->t, kept);
+    b->node[b->nnode] = (node){.pos = pos, .op = op, .next = next, .kept = kept, .adj = -1, .adj_coef = k->adjoint_factor, .odd = k->odd,
+                               .shift = kl_qn_of(b->m->model, k->shift)};
     b->hash[h & (uint64_t)(b->nhash - 1)] = (int)b->nnode + 1;
     *out = (int)b->nnode++;
 out:
     return st;
 }
 
-/* (o rest)^+ = rest^+ o^+ = (+-) o^+ rest^+ */
 static kl_status intern_adjoint(build *b, int x)
 {
     kl_status st = KL_OK;
     if (b->node[x].adj >= 0) return KL_OK;
     const int next = b->node[x].next, pos = b->node[x].pos;
     KL_TRY(intern_adjoint(b, next)); /* depth: operators of one term */
-    const kl_site_op *const o = site_op(b, pos, b->node[x].op);
     int adj;
-    KL_TRY(intern(b, pos, o->adjoint, b->node[next].adj, &adj));
-    const double f = o->adjoint_factor * b->node[next].adj_coef * kl_phase_exchange(o->odd, b->node[next].odd);
+    KL_TRY(intern(b, pos, site_op(b, pos, b->node[x].op)->adjoint, b->node[next].adj, kl_terms_kept(b->t, b->node[x].kept)->adjoint, &adj));
     b->node[x].adj = adj;
-    b->node[x].adj_coef = f;
     b->node[adj].adj = x;
-    b->node[adj].adj_coef = 1 / f;
 out:
     return st;
 }
@@ -146,7 +141,7 @@ static kl_status start(build *b)
     for (int64_t i = 0; i < t->nterm; i++) {
         const kl_term *const term = &t->term[i];
         int x = 0;
-        for (int k = term->nop - 1; k >= 0; k--) KL_TRY(intern(b, t->op[term->first + k].pos, t->op[term->first + k].op, x, &x));
+        for (int k = term->nop - 1; k >= 0; k--) KL_TRY(intern(b, t->op[term->first + k].pos, t->op[term->first + k].op, x, t->rest[term->first + k], &x));
         KL_TRY(intern_adjoint(b, x));
         if (b->node[x].adj < x) continue; /* its adjoint is followed instead */
         b->live[b->nlive++] = (live){.v = x, .coef = term->coef, .hc = b->node[x].adj != x};
@@ -380,13 +375,11 @@ static kl_status advance(build *b, int p, graph *g)
     for (int u = 0; u < g->nl; u++) {
         if (!g->cover_l[u]) continue;
         const left_vertex x = g->l[u];
-        const kl_cut_op *const a = &m->op[p][x.a];
-        const kl_site_op *const o = site_op(b, p, x.op);
-        kl_qn shift = kl_qn_of(model, o->shift);
-        shift = x.dag ? kl_qn_sub(model, shift, a->shift) : kl_qn_add(model, shift, a->shift);
+        const edge *const e = &g->e[g->first[u]];
+        const node *const rest = &b->node[e->vdag ? b->node[g->v[e->v]].adj : g->v[e->v]]; /* of any term that u is the left part of */
         op_l[u] = n;
-        m->op[p + 1][n] = (kl_cut_op){.shift = shift, .odd = a->odd ^ o->odd, .self = g->lself[u],
-                                      .left_identity = a->left_identity && x.op == KL_OP_IDENTITY};
+        m->op[p + 1][n] = (kl_cut_op){.shift = kl_qn_sub(model, kl_qn_zero(), rest->shift), .odd = rest->odd, .self = g->lself[u],
+                                      .left_identity = m->op[p][x.a].left_identity && x.op == KL_OP_IDENTITY};
         KL_TRY(add_path(b, (path){x.a, x.dag, x.op, n, 0, 1.0, !g->lself[u]}));
         n++;
     }

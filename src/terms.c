@@ -1,6 +1,6 @@
 /* The Hamiltonian of a model on a lattice as one sorted list of operator strings.
-   1. walk the term definitions over the sites, bonds, pairs or runs they name; 2. order each product by DMRG position and multiply what falls on
-   one site; 3. sort, merge and drop; 4. check charges, parity and Hermiticity of what is left. Signs come from the generated phase.h only.
+   1. walk the term definitions over the sites, bonds, pairs or runs they name; 2. order each product by DMRG position, by the symbolic records of
+   its term, and multiply what falls on one site; 3. sort, merge and drop; 4. check charges, parity and Hermiticity of what is left.
    SPDX-License-Identifier: Apache-2.0 */
 #include "terms.h"
 #include "mem.h"
@@ -51,33 +51,23 @@ typedef struct string {
     double coef;
     int n;
     kl_op_at op[KL_MAX_FACTOR];
+    int rest[KL_MAX_FACTOR]; /* as in kl_terms */
 } string;
 
-static int is_odd(const kl_terms *t, const kl_op_at *o)
+/* Multiplies what falls on one site and drops identities. coef is 0 where the product vanishes; *joined says that operators were multiplied, so that
+   what is kept of them is another. */
+static kl_status join_sites(const kl_terms *t, string *s, int *joined, const char *what, kl_err *err)
 {
-    return t->type[o->pos]->op[o->op].odd;
-}
-
-/* Orders the product by position and multiplies what falls on one site. coef is 0 where the product vanishes. */
-static kl_status make_canonical(const kl_terms *t, string *s, const char *what, kl_err *err)
-{
-    int key[KL_MAX_FACTOR], odd[KL_MAX_FACTOR], perm[KL_MAX_FACTOR];
-    string in = *s;
-    for (int k = 0; k < in.n; k++) {
-        key[k] = in.op[k].pos;
-        odd[k] = is_odd(t, &in.op[k]);
-        perm[k] = k;
-    }
-    const int sign = kl_phase_sort(in.n, key, odd, perm);
-    s->coef *= sign;
+    const int total = s->n;
     s->n = 0;
-    for (int k = 0; k < in.n;) {
-        const int pos = in.op[perm[k]].pos;
+    for (int k = 0; k < total;) {
+        const int pos = s->op[k].pos, rest = s->rest[k];
         const kl_site_type *type = t->type[pos];
         int list[KL_MAX_FACTOR], n = 0;
         do {
-            list[n++] = in.op[perm[k++]].op;
-        } while (k < in.n && in.op[perm[k]].pos == pos);
+            list[n++] = s->op[k++].op;
+        } while (k < total && s->op[k].pos == pos);
+        if (n > 1) *joined = 1;
         /* The tables hold what the model's terms need, so that (a b) c may be there where a (b c) is not: any neighbours that can be joined are. */
         while (n > 1) {
             int at = 0;
@@ -96,22 +86,74 @@ static kl_status make_canonical(const kl_terms *t, string *s, const char *what, 
             n--;
             for (int m = at + 1; m < n; m++) list[m] = list[m + 1];
         }
-        if (list[0] != KL_OP_IDENTITY) s->op[s->n++] = (kl_op_at){pos, list[0]};
+        if (list[0] == KL_OP_IDENTITY) continue;
+        s->op[s->n] = (kl_op_at){pos, list[0]};
+        s->rest[s->n++] = rest;
     }
     return KL_OK;
 }
 
-/* Operators of distinct sites in rising order stay so under the adjoint; the sign is that of reversing the odd ones. */
+/* What is kept of a string that no table knows: every rest, and its adjoint. */
+static kl_status cut_string(kl_terms *t, string *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (t->nkept + 2 * s->n > t->kept_room) {
+        const int room = 2 * t->kept_room + 2 * KL_MAX_FACTOR;
+        KL_TRY(kl_realloc(&t->kept, room, KL_MEM_MISC, err));
+        t->kept_room = room;
+    }
+    for (int k = s->n - 1, rest = 0; k >= 0; k--) {
+        const kl_site_type *type = t->type[s->op[k].pos];
+        const kl_site_op *o = &type->op[s->op[k].op];
+        const kl_kept *r = kl_terms_kept(t, rest);
+        kl_kept own = kl_kept_join(t->model, o, r), adjoint = kl_kept_join(t->model, &type->op[o->adjoint], kl_terms_kept(t, r->adjoint));
+        rest = t->model->nkept + t->nkept;
+        own.adjoint = rest + 1;
+        adjoint.adjoint = rest;
+        t->kept[t->nkept++] = own;
+        t->kept[t->nkept++] = adjoint;
+        s->rest[k] = rest;
+    }
+out:
+    return st;
+}
+
+/* The factors of a term on their positions, put together as a superblock is: a left block grows by one half of them from the left, a right block by
+   the others from the right, and the two are joined. */
+static void arrange(const kl_term_def *d, const kl_op_at *factor, string *s)
+{
+    int at[KL_MAX_FACTOR], left = 0, right = 0;
+    unsigned minus = 0;
+    s->n = d->nfactor;
+    for (int f = 0; f < s->n; f++) {
+        int k = f;
+        for (; k > 0 && factor[at[k - 1]].pos > factor[f].pos; k--) at[k] = at[k - 1];
+        at[k] = f;
+    }
+    const int half = s->n / 2;
+    for (int k = 0; k < half; k++) {
+        minus ^= d->split[left].left_minus >> at[k];
+        left |= 1 << at[k];
+    }
+    for (int k = s->n - 1; k >= half; k--) {
+        minus ^= d->split[right].right_minus >> at[k];
+        right |= 1 << at[k];
+    }
+    s->coef *= minus & 1 ? -d->split[left].sign : d->split[left].sign;
+    for (int k = s->n - 1, rest = 0; k >= 0; k--) {
+        rest |= 1 << at[k];
+        s->op[k] = factor[at[k]];
+        s->rest[k] = d->split[rest].kept;
+    }
+}
+
 static void make_adjoint(const kl_terms *t, string *s)
 {
-    int odd[KL_MAX_FACTOR];
+    if (s->n > 0) s->coef *= kl_terms_kept(t, s->rest[0])->adjoint_factor;
     for (int k = 0; k < s->n; k++) {
-        const kl_site_op *o = &t->type[s->op[k].pos]->op[s->op[k].op];
-        odd[k] = o->odd;
-        s->coef *= o->adjoint_factor;
-        s->op[k].op = o->adjoint;
+        s->op[k].op = t->type[s->op[k].pos]->op[s->op[k].op].adjoint;
+        s->rest[k] = kl_terms_kept(t, s->rest[k])->adjoint;
     }
-    s->coef *= kl_phase_adjoint(s->n, odd);
 }
 
 static kl_status push_string(kl_terms *t, const string *s, int def, kl_err *err)
@@ -131,20 +173,25 @@ static kl_status push_string(kl_terms *t, const string *s, int def, kl_err *err)
     if (t->nop + s->n > t->op_room) {
         const int64_t room = t->op_room < 128 ? 128 : 2 * t->op_room;
         KL_TRY(kl_realloc(&t->op, room, KL_MEM_MISC, err));
+        KL_TRY(kl_realloc(&t->rest, room, KL_MEM_MISC, err));
         t->op_room = room;
     }
     t->term[t->nterm] = (kl_term){s->coef, s->n, t->nop};
     t->def[t->nterm++] = def;
     memcpy(t->op + t->nop, s->op, (size_t)s->n * sizeof *s->op);
+    memcpy(t->rest + t->nop, s->rest, (size_t)s->n * sizeof *s->rest);
     t->nop += s->n;
 out:
     return st;
 }
 
-static kl_status push_with_adjoint(kl_terms *t, string *s, int plus_hc, int def, const char *what, kl_err *err)
+/* A string sorted by position; known: its rests are those of a table. */
+static kl_status push_with_adjoint(kl_terms *t, string *s, int known, int plus_hc, int def, const char *what, kl_err *err)
 {
     kl_status st = KL_OK;
-    KL_TRY(make_canonical(t, s, what, err));
+    int joined = !known;
+    KL_TRY(join_sites(t, s, &joined, what, err));
+    if (joined) KL_TRY(cut_string(t, s, err));
     KL_TRY(push_string(t, s, def, err));
     if (!plus_hc) return KL_OK;
     make_adjoint(t, s);
@@ -155,7 +202,8 @@ out:
 
 kl_status kl_terms_add(kl_terms *t, double coef, int nop, const kl_op_at *ops, int plus_hc, kl_err *err)
 {
-    string s = {.coef = coef};
+    string s = {.coef = coef, .n = nop};
+    int key[KL_MAX_FACTOR], odd[KL_MAX_FACTOR], perm[KL_MAX_FACTOR];
     if (!isfinite(coef)) return kl_fail(err, KL_EINPUT, "an added term has the coefficient %g; it must be finite", coef);
     if (nop < 1 || nop > KL_MAX_FACTOR) return kl_fail(err, KL_EINPUT, "an added term has %d operators; allowed are 1 to %d", nop, KL_MAX_FACTOR);
     for (int k = 0; k < nop; k++) {
@@ -164,9 +212,12 @@ kl_status kl_terms_add(kl_terms *t, double coef, int nop, const kl_op_at *ops, i
         if (ops[k].op < 0 || ops[k].op >= t->type[ops[k].pos]->nop)
             return kl_fail(err, KL_EINPUT, "an added term has operator %d at position %d; the site type %s has 0 to %d", ops[k].op, ops[k].pos,
                            t->type[ops[k].pos]->name, t->type[ops[k].pos]->nop - 1);
-        if (ops[k].op != KL_OP_IDENTITY) s.op[s.n++] = ops[k];
+        key[k] = ops[k].pos;
+        odd[k] = t->type[ops[k].pos]->op[ops[k].op].odd;
     }
-    return push_with_adjoint(t, &s, plus_hc, -1, "an added term", err);
+    s.coef *= kl_phase_sort(nop, key, odd, perm);
+    for (int k = 0; k < nop; k++) s.op[k] = ops[perm[k]];
+    return push_with_adjoint(t, &s, 0, plus_hc, -1, "an added term", err);
 }
 
 /* ---- 3. and 4.: sort, merge, drop, check ---- */
@@ -236,16 +287,11 @@ static kl_status check_string(const kl_terms *t, const kl_term *term, int def, k
 {
     const kl_model *m = t->model;
     const kl_op_at *op = t->op + term->first;
-    int odd = 0, shift[KL_MAX_CHARGE] = {0};
+    const kl_kept *whole = kl_terms_kept(t, t->rest[term->first]);
+    const int *const shift = whole->shift;
     char origin[320], text[320];
-    for (int k = 0; k < term->nop; k++) {
-        const kl_site_op *o = &t->type[op[k].pos]->op[op[k].op];
-        odd ^= o->odd;
-        for (int q = 0; q < m->ncharge; q++) shift[q] += o->shift[q];
-    }
     for (int q = 0; q < m->ncharge; q++) {
         const kl_charge *c = &m->charge[q];
-        if (c->modulus > 0) shift[q] %= c->modulus;
         if (shift[q] == 0) continue;
         print_origin(t, def, origin, sizeof origin);
         print_string(t, op, term->nop, text, sizeof text);
@@ -254,7 +300,7 @@ static kl_status check_string(const kl_terms *t, const kl_term *term, int def, k
         return kl_fail(err, KL_EINPUT, "%s: %s changes the conserved %s by %d/%d; every term must conserve it", origin, text, c->name, shift[q] * c->unit_num,
                        c->unit_den);
     }
-    if (odd) {
+    if (whole->odd) {
         print_origin(t, def, origin, sizeof origin);
         print_string(t, op, term->nop, text, sizeof text);
         return kl_fail(err, KL_EINPUT, "%s: %s has an odd number of fermionic operators; every term must have an even number", origin, text);
@@ -271,6 +317,7 @@ static kl_status check_hermitian(const kl_terms *t, kl_err *err)
         const kl_term *term = &t->term[k];
         string s = {.coef = term->coef, .n = term->nop};
         memcpy(s.op, t->op + term->first, (size_t)s.n * sizeof *s.op);
+        memcpy(s.rest, t->rest + term->first, (size_t)s.n * sizeof *s.rest);
         make_adjoint(t, &s);
         int64_t lo = 0, hi = t->nterm;
         while (lo < hi) {
@@ -299,6 +346,7 @@ kl_status kl_terms_merge(kl_terms *t, kl_err *err)
     kl_terms merged = *t; /* a view with arrays of its own, swapped in at the end */
     merged.term = NULL;
     merged.op = NULL;
+    merged.rest = NULL;
     merged.def = NULL;
     merged.nterm = merged.nop = 0;
     merged.term_room = t->nterm;
@@ -307,6 +355,7 @@ kl_status kl_terms_merge(kl_terms *t, kl_err *err)
     KL_TRY(kl_alloc(&spare, t->nterm, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&merged.term, t->nterm, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&merged.op, t->nop, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&merged.rest, t->nop, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&merged.def, t->nterm, KL_MEM_MISC, err));
     for (int64_t k = 0; k < t->nterm; k++) h[k] = (handle){pack_key(t->op + t->term[k].first, t->term[k].nop), k};
     sort_handles(t, h, spare, t->nterm);
@@ -324,6 +373,7 @@ kl_status kl_terms_merge(kl_terms *t, kl_err *err)
         merged.term[merged.nterm] = (kl_term){sum, first->nop, merged.nop};
         merged.def[merged.nterm++] = def;
         memcpy(merged.op + merged.nop, t->op + first->first, (size_t)first->nop * sizeof *t->op);
+        memcpy(merged.rest + merged.nop, t->rest + first->first, (size_t)first->nop * sizeof *t->rest);
         merged.nop += first->nop;
     }
     for (int64_t k = 0; k < merged.nterm; k++) KL_TRY(check_string(&merged, &merged.term[k], merged.def[k], err));
@@ -336,6 +386,7 @@ out:
     kl_free(&spare);
     kl_free(&merged.term);
     kl_free(&merged.op);
+    kl_free(&merged.rest);
     kl_free(&merged.def);
     return st;
 }
@@ -382,6 +433,7 @@ static kl_status place_term(const walk *w, const int *site, int bond, double r, 
     kl_status st = KL_OK;
     const kl_model *m = w->t->model;
     const kl_term_def *d = &m->term[w->def];
+    kl_op_at factor[KL_MAX_FACTOR];
     kl_coef_args a = {.scalar = w->p->scalar, .array = (const double *const *)w->p->array, .bond = bond, .nsite = w->lat->nsite, .r = r};
     for (int s = 0; s < d->nslot; s++) a.site[s] = site[s];
     a.x = w->lat->xy[site[0]][0];
@@ -400,11 +452,12 @@ static kl_status place_term(const walk *w, const int *site, int bond, double r, 
             return kl_fail(err, KL_EINPUT, "%s:%d: \"%.200s\" needs %s on site %d, whose type %s has no such operator", m->source, d->line, d->text, name, i,
                            type->name);
         }
-        if (op != KL_OP_IDENTITY) s.op[s.n++] = (kl_op_at){pos, op};
+        factor[f] = (kl_op_at){pos, op};
     }
+    arrange(d, factor, &s);
     char what[320];
     print_origin(w->t, w->def, what, sizeof what);
-    KL_TRY(push_with_adjoint(w->t, &s, d->plus_hc, w->def, what, err));
+    KL_TRY(push_with_adjoint(w->t, &s, 1, d->plus_hc, w->def, what, err));
 out:
     return st;
 }
@@ -558,9 +611,16 @@ void kl_terms_destroy(kl_terms **terms)
 {
     kl_terms *t = *terms;
     if (t == NULL) return;
+    kl_terms_clear(t);
     kl_free(&t->type);
+    kl_free(terms);
+}
+
+void kl_terms_clear(kl_terms *t)
+{
     kl_free(&t->term);
     kl_free(&t->op);
+    kl_free(&t->rest);
+    kl_free(&t->kept);
     kl_free(&t->def);
-    kl_free(terms);
 }

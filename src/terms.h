@@ -1,5 +1,6 @@
 /* The Hamiltonian of a model on a lattice as one sorted list of operator strings: h.c. written out, sites that coincide multiplied,
-   equal strings merged, zeros dropped. Signs come from the generated phase.h only.
+   equal strings merged, zeros dropped. How a term of the model is cut, and its signs, are in the model's symbolic records; a product that no
+   table knows (added at run time, or on sites that coincide here) is sorted and cut by the rules of the generated phase.h.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TERMS_H
 #define KL_TERMS_H
@@ -25,9 +26,17 @@ typedef struct kl_terms {
     kl_term *term;             /* sorted by their op strings */
     int64_t nop;
     kl_op_at *op;
+    int *rest;                 /* [nop]: kl_terms_kept: the string from this operator on, what a right block keeps of the term at the cut before it */
+    int nkept, kept_room;
+    kl_kept *kept;             /* [nkept] of strings that no table knows; they are numbered on from the model's */
     int *def;                  /* [nterm]: first term definition of the model that the string comes from, for messages; -1: kl_terms_add */
     int64_t term_room, op_room; /* capacities, for kl_terms_add */
 } kl_terms;
+
+static inline const kl_kept *kl_terms_kept(const kl_terms *t, int i)
+{
+    return i < t->model->nkept ? &t->model->kept[i] : &t->kept[i - t->model->nkept];
+}
 
 /* 1 when lattice site i belongs to a site class: "first", "last", "ends" (of a grid: its first and last column), "even", "odd" (site 0 is even),
    or a class that a lattice file names; NULL is every site. */
@@ -46,6 +55,7 @@ kl_status kl_terms_add(kl_terms *t, double coef, int nop, const kl_op_at *ops, i
 kl_status kl_terms_merge(kl_terms *t, kl_err *err) KL_MUST_CHECK;
 
 void kl_terms_destroy(kl_terms **t);
+void kl_terms_clear(kl_terms *t); /* frees all strings; model and sites stay */
 
 /* Index of the named operator on a site type, KL_OP_NONE if it has none. */
 int kl_site_op_find(const kl_site_type *type, const char *name);

@@ -86,7 +86,24 @@ static const char *const $(n.name)[] = {$(n.init)}; /* the named sites of line $
 static const kl_factor factor_$(t.index)[] = {$(t.factors)}; /* $(t.meaning) */
 @ end
 
-/* Placement, class, distance, slots, named sites, factors, coefficient, + hc, line, text. */
+/* Operators that blocks keep: name, shift, odd, adjoint and its factor. */
+static const kl_kept kept[] = {
+@ for _, k in ipairs(kept) do
+    {$(k.init)}, /* $(k.meaning) */
+@ end
+};
+
+/* Symbolic records {kept, sign of the superblock record, minus where a left block grows, and where a right one does}; row m: the factors of the bits
+   of m are on the left. */
+@ for _, s in ipairs(splits) do
+static const kl_split split_$(s.index)[] = { /* $(s.meaning) */
+@ for _, row in ipairs(s.rows) do
+    {$(row.init)}, /* $(row.meaning) */
+@ end
+};
+@ end
+
+/* Placement, class, distance, slots, named sites, factors, symbolic records, coefficient, + hc, line, text. */
 static const kl_term_def terms[] = {
 @ for _, t in ipairs(terms) do
     {$(t.init)}, /* $(t.place) */
@@ -104,5 +121,6 @@ const kl_model $(symbol) = {
     $(#charges), $(#charges > 0 and "charges" or "NULL"), /* charges */
     $(#params), $(#params > 0 and "params" or "NULL"), /* parameters */
     $(#types), types, /* site types */
+    $(#kept), kept, /* operators that blocks keep */
     $(#terms), terms, /* terms */
 };

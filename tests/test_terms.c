@@ -17,7 +17,7 @@
 
 /* ---- a model made by hand: spinful electrons with whatever terms a test needs ---- */
 
-enum { HAND_OPS = 24, HAND_TERMS = 12 };
+enum { HAND_OPS = 24, HAND_TERMS = 12, HAND_FACTORS = 5, HAND_KEPT = 400 };
 static kl_elem hand_elem[HAND_OPS][16];
 static kl_site_op hand_op[HAND_OPS];
 static kl_site_product hand_product[HAND_OPS * HAND_OPS];
@@ -31,6 +31,9 @@ static kl_site_type hand_type[1];
 static kl_term_def hand_term[HAND_TERMS];
 static kl_factor hand_factor[HAND_TERMS][KL_MAX_FACTOR];
 static int hand_index[HAND_OPS]; /* hand_index[k] = k: what a factor's table points at */
+static kl_split hand_split[HAND_TERMS][1 << HAND_FACTORS];
+static kl_kept hand_kept[HAND_KEPT];
+static int hand_string[HAND_KEPT][HAND_FACTORS]; /* the operators of hand_kept, -1 behind the last */
 static kl_model hand;
 
 typedef double matrix[4][4];
@@ -119,7 +122,49 @@ static void make_hand(void)
             p->op = find_op(ab, &p->factor);
         }
     }
-    hand = (kl_model){KL_MODEL_ABI, "hand", "", "H", "hand.lua", 0, 2, hand_charges, 7, hand_param, 1, hand_type, 0, hand_term};
+    hand = (kl_model){KL_MODEL_ABI, "hand", "", "H", "hand.lua", 0, 2, hand_charges, 7, hand_param, 1, hand_type, 0, hand_kept, 0, hand_term};
+}
+
+/* The kept operator of a string, made with its adjoint if it is new. (A B C ...)^+ is ... C^+ B^+ A^+: every pair of odd ones changes places. */
+static int keep(const int *string)
+{
+    int k = 0, adjoint[HAND_FACTORS], nodd = 0;
+    while (k < hand.nkept && memcmp(hand_string[k], string, sizeof hand_string[k]) != 0) k++;
+    if (k < hand.nkept) return k;
+    assert_true(++hand.nkept <= HAND_KEPT);
+    memcpy(hand_string[k], string, sizeof hand_string[k]);
+    memcpy(adjoint, string, sizeof adjoint);
+    hand_kept[k] = (kl_kept){.name = "by hand", .adjoint_factor = 1.0};
+    for (int f = 0; f < HAND_FACTORS && string[f] >= 0; f++) {
+        const kl_site_op *o = &hand_op[string[f]];
+        for (int q = 0; q < 2; q++) hand_kept[k].shift[q] += o->shift[q];
+        hand_kept[k].adjoint_factor *= o->adjoint_factor * (o->odd && nodd % 2 ? -1.0 : 1.0);
+        nodd += o->odd;
+        adjoint[f] = o->adjoint;
+    }
+    hand_kept[k].odd = nodd % 2;
+    hand_kept[k].adjoint = keep(adjoint);
+    return k;
+}
+
+/* Every sign by counting the odd pairs that change places. */
+static void make_split(const kl_term_def *d, kl_split *row)
+{
+    const int n = d->nfactor;
+    assert_true(n <= HAND_FACTORS);
+    for (int mask = 0; mask < 1 << n; mask++) {
+        int string[HAND_FACTORS] = {-1, -1, -1, -1, -1}, count = 0;
+        row[mask] = (kl_split){.sign = 1};
+        for (int f = 0; f < n; f++)
+            if (mask >> f & 1) string[count++] = *d->factor[f].op;
+        row[mask].kept = keep(string);
+        for (int f = 0; f < n; f++)
+            for (int g = 0; g < n; g++) {
+                if ((mask >> f & 1) || !(mask >> g & 1) || !hand_op[*d->factor[f].op].odd || !hand_op[*d->factor[g].op].odd) continue;
+                if (f < g) row[mask].sign = -row[mask].sign, row[mask].left_minus ^= 1u << f;
+                else row[mask].right_minus ^= 1u << f;
+            }
+    }
 }
 
 static int op_named(const char *name)
@@ -143,6 +188,9 @@ static void add_term(kl_place place, const char *where, int nslot, double (*coef
         c += n + 2;
         c += *c == ' ';
     }
+    if (hand.nkept == 0) keep((const int[HAND_FACTORS]){-1, -1, -1, -1, -1});
+    make_split(d, hand_split[hand.nterm]);
+    d->split = hand_split[hand.nterm];
     assert_true(++hand.nterm <= HAND_TERMS);
 }
 
@@ -355,6 +403,44 @@ static void test_model_check(void **state)
     hand_factor[0][0].slot = 2;
     expect_refusal(kl_model_check(&hand, &err), &err, (const char *[]){"term[0]", "hand.lua:10", NULL});
     hand_factor[0][0].slot = 0;
+    assert_int_equal(kl_model_check(&hand, &err), KL_OK);
+    /* Symbolic records: one entry wrong at a time. Row 1 of term 0 has A_up on the left, a_up on the right. */
+    kl_split *const row = &hand_split[0][1], right = *row;
+    kl_kept *const kept = &hand_kept[row->kept], was = *kept;
+    static const struct {
+        kl_split row;
+        const char *word;
+    } wrong_row[] = {{{-1, 1, 0, 2}, "no block keeps"}, {{HAND_KEPT, 1, 0, 2}, "no block keeps"}, {{0, 1, 0, 2}, "shift, parity or adjoint"},
+                     {{-2, -1, 0, 2}, "superblock"},    {{-2, 1, 2, 2}, "growing left block"},     {{-2, 1, 0, 0}, "growing right block"},
+                     {{-2, 1, 1, 2}, "growing left block"},   {{-2, 1, 0, 6}, "growing right block"}};
+    assert_true(right.sign == 1 && right.left_minus == 0 && right.right_minus == 2);
+    for (size_t k = 0; k < sizeof wrong_row / sizeof *wrong_row; k++) {
+        *row = wrong_row[k].row;
+        if (row->kept == -2) row->kept = right.kept;
+        expect_refusal(kl_model_check(&hand, &err), &err, (const char *[]){"term[0]", "hand.lua:10", wrong_row[k].word, NULL});
+    }
+    *row = right;
+    kl_kept wrong_kept[] = {was, was, was, was, was, was};
+    wrong_kept[0].shift[1] = 1;
+    wrong_kept[1].odd = 0;
+    wrong_kept[2].adjoint_factor = -1.0;
+    wrong_kept[3].adjoint = 0;
+    wrong_kept[4].adjoint = hand.nkept;
+    wrong_kept[5].name = NULL;
+    for (size_t k = 0; k < sizeof wrong_kept / sizeof *wrong_kept; k++) {
+        *kept = wrong_kept[k];
+        expect_refusal(kl_model_check(&hand, &err), &err, (const char *[]){"kept[", NULL});
+    }
+    *kept = was;
+    hand_kept[0].adjoint_factor = -1.0;
+    expect_refusal(kl_model_check(&hand, &err), &err, (const char *[]){"kept[0]", NULL});
+    hand_kept[0].adjoint_factor = 1.0;
+    hand_split[0][0].kept = row->kept;
+    expect_refusal(kl_model_check(&hand, &err), &err, (const char *[]){"term[0]", NULL});
+    hand_split[0][0].kept = 0;
+    hand_term[0].split = NULL;
+    expect_refusal(kl_model_check(&hand, &err), &err, (const char *[]){"term[0]", "symbolic records", NULL});
+    hand_term[0].split = hand_split[0];
     assert_int_equal(kl_model_check(&hand, &err), KL_OK);
     expect_no_memory();
 }

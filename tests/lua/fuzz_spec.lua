@@ -104,6 +104,53 @@ describe("random model texts", function()
         end
         if rounds >= 100 then assert.is_true(accepted > 10) end
     end)
+    it("pass the checks of the program that loads their tables, where the generator accepts them", function()
+        local cc = helper.cc()
+        if not cc then pending("no C compiler") return end
+        math.randomseed(seed + 5)
+        local folder, count, texts = helper.folder(), 0, {}
+        finally(function() helper.remove(folder) end)
+        local function write(name, text)
+            local f = assert(io.open(folder .. "/" .. name, "w"))
+            f:write(text)
+            f:close()
+        end
+        for _ = 1, math.max(40, rounds) do
+            local kind, lines = math.random(#skeletons), {}
+            for p = 1, math.random(1, 3) do lines[p] = statement(kind) end
+            local text = skeletons[kind]:gsub("%%s", function() return table.concat(lines, "\n") end)
+            local c = helper.generate(text, nil, "model_" .. count)
+            if c and count < 30 then
+                write("m" .. count .. ".c", c)
+                texts[count], count = text, count + 1
+            end
+        end
+        local externs, list = {}, {}
+        for p = 0, count - 1 do
+            externs[#externs + 1] = "extern const kl_model model_" .. p .. ";"
+            list[#list + 1] = "&model_" .. p
+        end
+        write("main.c", '#include "model.h"\n#include <stdio.h>\n' .. table.concat(externs, "\n") .. "\nstatic const kl_model *const list[] = {" .. table.concat(list, ", ") .. [[};
+int main(void)
+{
+    for (int k = 0; k < (int)(sizeof list / sizeof *list); k++) {
+        kl_err err = {""};
+        if (kl_model_check(list[k], &err) != KL_OK) printf("%d %s\n", k, err.text);
+    }
+    return 0;
+}
+]])
+        assert.are.equal(0, (helper.gen("--phase " .. folder .. "/phase.h")))
+        local _, root = helper.run("cd " .. helper.quote(helper.root) .. " && pwd")
+        root = helper.quote((string.gsub(root, "%s+$", "")))
+        local sources = string.format("%s/src/model.c %s/src/mem.c %s/src/base.c", root, root, root)
+        local rc, _, err = helper.run(string.format("cd %s && %s -std=gnu11 -O1 -I %s/src -I . *.c %s -lm -o check", helper.quote(folder), cc, root, sources))
+        assert.are.equal(0, rc, err)
+        local _, said = helper.run(helper.quote(folder .. "/check"))
+        local bad = tonumber(string.match(said, "^%d+"))
+        assert.are.equal("", said, bad and texts[bad])
+        if rounds >= 100 then assert.is_true(count >= 10) end
+    end)
     it("made of random words", function()
         math.randomseed(seed + 2)
         for _ = 1, 2 * rounds do

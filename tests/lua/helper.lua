@@ -25,11 +25,11 @@ function helper.lower(text, set)
 end
 
 -- The same up to the C text.
-function helper.generate(text, set)
+function helper.generate(text, set, symbol)
     local out, line, why = helper.lower(text, set)
     if not out then return nil, line, why end
     local template = assert(util.read(helper.root .. "templates/model.c.tpl"))
-    return emit.model(out, {name = "m", source = "m.lua", variant = "", formula = "H", symbol = "kl_model_entry", hash = 1, template = template})
+    return emit.model(out, {name = "m", source = "m.lua", variant = "", formula = "H", symbol = symbol or "kl_model_entry", hash = 1, template = template})
 end
 
 -- Short model around some lines: spins 1/2 with parameters J and h.
