@@ -188,12 +188,21 @@ local function append(out, t, name, m, named)
     return #t.op
 end
 
--- Adjoint of operator p; appended if it is not there.
+-- Adjoint of operator p; appended if it is not there. Where several are multiples of each other each keeps to its own partner: itself, if it can.
 local function adjoint(out, t, p)
     local op = t.op[p]
     if not op.adjoint then
         local m = matrix.transpose(op.m)
-        local q, f = find(t, m)
+        local q, f = p, matrix.ratio(m, op.m)
+        if not f then
+            q = nil
+            for _, c in ipairs(t.bucket[matrix.pattern(m)] or {}) do
+                if not q and not t.op[c].adjoint then
+                    f = matrix.ratio(m, t.op[c].m)
+                    q = f and c
+                end
+            end
+        end
         if not q then
             local name = op.name .. "^+"
             if op.parts then
@@ -207,8 +216,7 @@ local function adjoint(out, t, p)
             q, f = append(out, t, name, m, false), 1
         end
         op.adjoint, op.adjoint_factor = q, f
-        -- m and its transpose are both multiples, so the way back is the inverse factor
-        if not t.op[q].adjoint then t.op[q].adjoint, t.op[q].adjoint_factor = p, 1 / f end
+        t.op[q].adjoint, t.op[q].adjoint_factor = p, 1 / f
     end
     return op.adjoint, op.adjoint_factor
 end

@@ -1,7 +1,8 @@
-/* A term list as symbolic records per site: which operators a block keeps at each cut, and how they grow by one site from either side.
+/* A term list as growth records per site: which operators a block keeps at each cut, and how they grow by one site from either side.
    H = sum_b L_b R_b + (h.c. where b is not self-adjoint), b running over the operators of a cut; one of each adjoint pair is listed.
    The operators of all cuts come from one pass of minimum vertex covers from left to right (Ren, Li, Jiang, Shuai, J. Chem. Phys. 153
-   (2020) 084118), done on adjoint pairs. Knows nothing of sectors or truncation. Signs come from phase.h.
+   (2020) 084118), done on adjoint pairs. What is kept of a single string is in the symbolic records of the terms;
+   the signs of sums of them come from phase.h. Knows nothing of sectors or truncation.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_MPO_H
 #define KL_MPO_H
@@ -16,7 +17,7 @@ typedef struct kl_cut_op {
     int right_identity;/* R_b = 1 */
 } kl_cut_op;
 
-/* One symbolic record: grown operator += coef * (op of the block, transposed if dag) (x) (op of the site). */
+/* One growth record: grown operator += coef * (op of the block, transposed if dag) (x) (op of the site). */
 typedef struct kl_grow {
     int in;    /* operator of the block's cut */
     int dag;

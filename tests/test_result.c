@@ -271,6 +271,23 @@ static void refused(kl_status st, const kl_err *err, const char *word)
     if (st == KL_OK || strstr(err->text, word) == NULL) fail_msg("status %d, \"%s\" lacks \"%s\"", (int)st, err->text, word);
 }
 
+/* A bond the other way round is another lattice: pairing terms change their sign. */
+static void test_fingerprint(void **unused)
+{
+    (void)unused;
+    kl_err err = {""};
+    uint64_t print[2];
+    for (int turned = 0; turned < 2; turned++) {
+        kl_lattice *lat = NULL;
+        must(kl_lattice_create_empty("two.lua", 2, &lat, &err), &err);
+        must(kl_lattice_add_bond(lat, turned, 1 - turned, 1.0, (const char *[]){"nn"}, 1, &err), &err);
+        must(kl_lattice_finish(lat, &err), &err);
+        print[turned] = kl_lattice_fingerprint(lat);
+        kl_lattice_destroy(&lat);
+    }
+    assert_true(print[0] != print[1]);
+}
+
 static void test_mismatch(void **unused)
 {
     (void)unused;
@@ -625,6 +642,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_go_on),       cmocka_unit_test(test_mismatch), cmocka_unit_test(test_damage),
         cmocka_unit_test(test_impossible), cmocka_unit_test(test_fuzz_sealed), cmocka_unit_test(test_disk),     cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_fingerprint),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }

@@ -172,6 +172,16 @@ describe("symbolic records", function()
         for _, k in ipairs(out.kept) do factors[#factors + 1] = k.adjoint_factor end
         assert.is_true(math.max(table.unpack(factors)) > 1)
     end)
+    it("of operators that are multiples of each other, each with its own adjoint", function()
+        local out = assert(helper.lower('-- H\nsite(matrices{ states = {"a", "b"}, A = {{1,0}, {0,-1}}, B = {{2,0}, {0,-2}}, C = {{0,1}, {0,0}}, D = {{0,0}, {3,0}}, E = {{0,0}, {1,0}} })\n'
+            .. 'conserve "nothing"\nparameters { J = 1 }\nbond("nn", J * (A(i)*B(j) + B(i)*A(j) + (C(i)*D(j) + hc)))\n'))
+        assert.is_true(check_model(out) > 20)
+        local op = out.types[1].op
+        for p, o in ipairs(op) do
+            assert.are.equal(p, op[o.adjoint].adjoint)
+            expect_equal(matrix.transpose(o.m), op[o.adjoint].m, o.adjoint_factor, o.name)
+        end
+    end)
     it("know every operator that a random product of fermions leaves in a block", function()
         math.randomseed(11)
         local ops, count = {"c_up", "cdag_up", "c_dn", "cdag_dn", "n_up", "Sp", "Sm", "docc"}, 0
