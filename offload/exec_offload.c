@@ -59,6 +59,7 @@ static void offload_close(kl_exec *ex)
     kl_offload *self = ex->self;
     kl_pool_give(&self->pool, self->scratch, KL_SCRATCH * (int64_t)sizeof(double));
     kl_pool_give(&self->pool, self->counter, 2 * (int64_t)sizeof(int));
+    kl_pool_give(&self->pool, self->step, KL_STEP_BYTES);
     if (self->result) self->unpin(self->result, self->device);
     kl_pool_clear(&self->pool);
     kl_free(&self);
@@ -106,7 +107,8 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     const int zero[2] = {0, 0};
     self->scratch = kl_pool_take(&self->pool, KL_SCRATCH * (int64_t)sizeof(double));
     self->counter = kl_pool_take(&self->pool, (int64_t)sizeof zero);
-    if (!self->scratch || !self->counter || kl_offload_put(self, self->counter, zero, (int64_t)sizeof zero) != 0) {
+    self->step = kl_pool_take(&self->pool, KL_STEP_BYTES);
+    if (!self->scratch || !self->counter || !self->step || kl_offload_put(self, self->counter, zero, (int64_t)sizeof zero) != 0) {
         st = kl_fail(err, KL_ENOMEM, "--exec offload: device %d gives no memory", self->device);
         goto out;
     }
@@ -135,6 +137,10 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
         .batch_prepare = kl_offload_batch_prepare,
         .batch_apply = kl_offload_batch_apply,
         .batch_release = kl_offload_batch_release,
+        .fuse = kl_offload_fuse,
+        .kron_prepare = kl_offload_kron_prepare,
+        .kron_apply = kl_offload_kron_apply,
+        .kron_release = kl_offload_kron_release,
         .batch_explain = kl_offload_batch_explain,
         .room = kl_offload_room,
         .explain = kl_offload_explain,

@@ -6,7 +6,7 @@
 #include "pool.h"
 #include "record.h"
 
-enum { KL_OFFLOAD_PART = 1 << 29 /* elements of a launch: indices stay int */, KL_OFFLOAD_WIDEST = 24 /* columns of one pass over V */, KL_SCRATCH = 1 << 21 };
+enum { KL_OFFLOAD_PART = 1 << 29 /* elements of a launch: indices stay int */, KL_OFFLOAD_WIDEST = 24 /* columns of one pass over V */, KL_SCRATCH = 1 << 21, KL_STEP_BYTES = 1 << 16 };
 
 typedef struct kl_offload {
     int device;
@@ -21,6 +21,7 @@ typedef struct kl_offload {
     double *result;    /* small answers: pinned host memory that the device writes, or NULL */
     void (*unpin)(void *, int);
     int *counter;      /* [2] on the device, 0 between kernels */
+    void *step;        /* [KL_STEP_BYTES] on the device: a fused step */
 } kl_offload;
 
 static inline double *kl_device(kl_dptr p) { return (double *)p.addr; }
@@ -46,6 +47,14 @@ void kl_offload_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta,
 /* tall_offload.c */
 void kl_offload_dots(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, kl_dptr x, double *out);
 void kl_offload_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, const double *c, double b, kl_dptr y);
+
+/* fuse_offload.c */
+void kl_offload_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots);
+
+/* kron_offload.c */
+kl_status kl_offload_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err);
+kl_status kl_offload_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy, kl_err *err);
+void kl_offload_kron_release(kl_exec *ex, kl_kron *k);
 
 /* batch_offload.c */
 kl_status kl_offload_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err);

@@ -74,20 +74,14 @@ ALWAYS void fold(int W, double *s, double *part, double *result, int *counter)
         double a = 0.0;
         for (int w = 0; w < KL_BLOCK / 32; w++) a += shared[w * W + me];
         part[block * W + me] = a;
-        __nvvm_membar_gl();
     }
-    kl_sync();
-    if (me == 0) *last = kl_add(counter, 1) == blocks - 1;
-    kl_sync();
-    if (!*last) return;
-    __nvvm_membar_gl();
+    if (!kl_last_block(counter, last)) return;
     for (int j = me / 32; j < W; j += KL_BLOCK / 32) {
         double a = 0.0;
         for (int b = me % 32; b < blocks; b += 32) a += ((volatile double *)part)[b * W + j];
         for (int by = 16; by > 0; by /= 2) a += kl_shuffle_down(a, by);
         if (me % 32 == 0) result[j] = a;
     }
-    if (me == 0) counter[0] = 0;
 #else
     (void)W, (void)s, (void)part, (void)result, (void)counter;
 #endif

@@ -65,6 +65,20 @@ static inline int kl_threads(void) { return (int)(__nvvm_read_ptx_sreg_nctaid_x(
 static inline void kl_sync(void) { __asm__ volatile("bar.sync 0;" ::: "memory"); }
 static inline int kl_add(int *p, int v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
 extern void *llvm_omp_target_dynamic_shared_alloc(void);
+/* 1 in every thread of the block that is the last to come here, and then what the others wrote before is seen; *counter is 0 again. flag: shared memory. */
+static inline int kl_last_block(int *counter, volatile int *flag)
+{
+    __nvvm_membar_gl();
+    kl_sync();
+    if (__nvvm_read_ptx_sreg_tid_x() == 0) *flag = kl_add(counter, 1) == (int)__nvvm_read_ptx_sreg_nctaid_x() - 1;
+    kl_sync();
+    const int last = *flag;
+    if (last) {
+        __nvvm_membar_gl();
+        if (__nvvm_read_ptx_sreg_tid_x() == 0) *counter = 0;
+    }
+    return last;
+}
 static inline double kl_shuffle_down(double v, int by)
 {
     union {

@@ -6,6 +6,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 #include "core.h"
+#include "ed.h"
 #include "kl_test.h"
 #include "record.h"
 #include "superblock.h"
@@ -95,7 +96,9 @@ static void test_open(void **state)
         kl_exec *const ex = f->ex[plain];
         const kl_vtable *const v = &ex->vt;
         expect_true(v->alloc && v->release && v->upload && v->download && v->copy && v->fill && v->axpby && v->dots && v->combine && v->precondition);
-        expect_true(v->batch_prepare && v->batch_apply && v->batch_release && v->batch_explain && v->close);
+        expect_true(v->batch_prepare && v->batch_apply && v->batch_release && v->batch_explain && v->room && v->explain && v->close);
+        if (!KL_TEST_CUDA) expect_true(v->fuse && v->kron_prepare && v->kron_apply && v->kron_release);
+        expect_true(ex->where[0] != '\0');
         assert_string_equal(ex->name, KL_TEST_CUDA ? "cuda" : "offload");
         expect_true(ex->space == KL_SPACE_DEVICE);
     }
@@ -205,6 +208,52 @@ static void test_tall(void **state)
         }
 }
 
+static int below(uint64_t *seed, int n) { return (int)(kl_test_bits(seed) % (uint64_t)n); }
+
+/* Fused steps of every size beside the host's; outputs take the place of inputs, and what has coefficient 0 may be NaN. */
+static void test_fuse(void **state)
+{
+    fixture *const f = *state;
+    static const int shape[][3] = {{1, 0, 1}, {3, 1, 1}, {4, 2, 1}, {2, 1, 4}, {4, 2, 4}, {4, 3, 1}, {5, 2, 0}, {18, 0, 90}, {18, 15, 6}, {33, 31, 128}, {96, 80, 128}, {7, 1, 33}};
+    for (int q = 0; q < 2 * NSIZE * 12; q++) {
+        kl_exec *const ex = f->ex[q & 1];
+        const int64_t n = sizes[q / 2 % NSIZE];
+        const int *const m = shape[q / (2 * NSIZE)], nin = m[0], nout = m[1], npair = m[2];
+        if (n * (nin + nout) > 3000000) continue;
+        kl_test_case("plain=%d n=%lld: %d in, %d out, %d pairs", q & 1, (long long)n, nin, nout, npair);
+        uint64_t seed = (uint64_t)q + 1;
+        double c[KL_FUSE_MOST * KL_FUSE_MOST_OUT], got[KL_FUSE_MOST_PAIR], want[KL_FUSE_MOST_PAIR];
+        int pair[KL_FUSE_MOST_PAIR][2];
+        const int unused = nin > 2 && nout > 0 ? below(&seed, nin) : -1; /* full of NaN, and nobody may notice */
+        for (int i = 0; i < nout * nin; i++) c[i] = i % nin == unused || below(&seed, 4) == 0 ? 0.0 : kl_test_uniform(&seed);
+        for (int p = 0; p < npair; p++)
+            for (int k = 0; k < 2; k++) do pair[p][k] = below(&seed, nin + nout);
+                while (pair[p][k] == unused);
+        both in[2][KL_FUSE_MOST], out[2][KL_FUSE_MOST_OUT];
+        for (int w = 0; w < 2; w++) {
+            kl_exec *const e = w ? ex : f->host;
+            kl_dptr from[KL_FUSE_MOST], to[KL_FUSE_MOST_OUT];
+            for (int j = 0; j < nin; j++) from[j] = (in[w][j] = make(e, n, j % 2, j == unused ? 0 : (uint64_t)j + 3)).dev;
+            for (int k = 0; k < nout; k++) {
+                out[w][k] = make(e, n, 0, 0);
+                to[k] = k % 3 == 1 && k < nin ? from[k] : out[w][k].dev;
+            }
+            const kl_fuse step = {.nin = nin, .nout = nout, .npair = npair, .in = from, .out = to, .c = c, .pair = (const int(*)[2])pair};
+            e->vt.fuse(e, n, &step, w ? got : want);
+        }
+        for (int p = 0; p < npair; p++) expect_near(got[p], want[p], 8 * EPS * (double)(n + 1) * (nin + 1));
+        for (int w = 0; w < 2; w++)
+            for (int i = 0; i < nin + nout; i++) fetch(w ? ex : f->host, i < nin ? &in[w][i] : &out[w][i - nin]);
+        for (int i = 0; i < nin + nout; i++) {
+            const both *const a = i < nin ? &in[1][i] : &out[1][i - nin], *const b = i < nin ? &in[0][i] : &out[0][i - nin];
+            for (int64_t r = 0; r < n; r++)
+                if (!isnan(a->host[r]) || !isnan(b->host[r])) expect_near(a->host[r], b->host[r], 4 * EPS * (nin + 1));
+        }
+        for (int w = 0; w < 2; w++)
+            for (int i = 0; i < nin + nout; i++) drop(w ? ex : f->host, i < nin ? &in[w][i] : &out[w][i - nin]);
+    }
+}
+
 /* ---- lists ---- */
 
 /* Rounds of a test that has `all` of them: KL_TEST_ROUNDS says fewer where every access is watched. */
@@ -214,8 +263,6 @@ static int rounds_of(int all)
     int64_t n;
     return text && kl_parse_int(text, &n) && n > 0 && n < all ? (int)n : all;
 }
-
-static int below(uint64_t *seed, int n) { return (int)(kl_test_bits(seed) % (uint64_t)n); }
 
 typedef struct place {
     uint8_t at;
@@ -471,6 +518,89 @@ static void test_superblock(void **state)
     }
 }
 
+/* ---- exact diagonalization ---- */
+
+static kl_status open_nth(int w, kl_exec **ex, kl_err *err) { return w ? open_one(w - 1, ex, err) : kl_exec_open_host(1, ex, err); }
+
+/* y = H x of one job in the sectors of a product state, in both forms, beside the host's. */
+static void one_ed(const core_job *j, uint64_t seed)
+{
+    kl_err err = {""};
+    kl_qn q = kl_qn_zero();
+    for (int p = 0; p < j->terms->nsite; p++) q = kl_qn_add(j->model, q, kl_qn_of(j->model, j->terms->type[p]->state_charge[kl_test_bits(&seed) % (uint64_t)j->terms->type[p]->dim]));
+    for (int form = KL_HALVES_AUTO; form <= KL_HALVES_SITES; form++) {
+        double *y[3] = {NULL}, dot[3];
+        int64_t n = 0;
+        for (int w = 0; w < 3; w++) {
+            kl_exec *ex = NULL;
+            kl_ed *ed = NULL;
+            expect_ok(open_nth(w, &ex, &err), err);
+            kl_dptr x = {0}, to = {0};
+            expect_ok(kl_ed_create(j->terms, q, (kl_halves_form)form, ex, &ed, &err), err);
+            n = ed->op.n;
+            kl_test_case("%s run %d form %d n=%lld", j->name, w, form, (long long)n);
+            both image = make(ex, n, 0, 0);
+            to = image.dev;
+            expect_ok(ex->vt.alloc(ex, n, &x, &err), err);
+            expect_ok(kl_ed_random(ed, seed, x, &err), err);
+            expect_ok(ed->op.apply_dot(&ed->op, x, to, &dot[w], &err), err);
+            expect_ok(ed->op.apply(&ed->op, 1, x, n, to, n, &err), err);
+            fetch(ex, &image);
+            y[w] = kl_test_guarded(n);
+            memcpy(y[w], image.host, (size_t)n * sizeof(double));
+            drop(ex, &image);
+            ex->vt.release(ex, &x);
+            kl_ed_destroy(&ed);
+            kl_exec_close(&ex);
+        }
+        double most = 1e-300;
+        for (int64_t i = 0; i < n; i++) most = fmax(most, fabs(y[0][i]));
+        for (int w = 1; w < 3; w++) {
+            for (int64_t i = 0; i < n; i++) expect_near(y[w][i], y[0][i], 1e-13 * most);
+            expect_near(dot[w], dot[0], 1e-13 * most * (double)n);
+        }
+        for (int w = 0; w < 3; w++) kl_test_free(y[w]);
+    }
+}
+
+static void test_ed(void **state)
+{
+    static const char *const lattices[] = {"chain:4", "ring:5", "ladder:3x2", "chain:7", NULL};
+    (void)state;
+    core_every_lattice(core_models, core_nmodel, lattices, rounds_of(600) < 600 ? 300 : 4000, CORE_ONE_ORDER, one_ed);
+}
+
+/* Every solver of exact diagonalization on the device finds the host's energies. */
+static void test_ed_states(void **state)
+{
+    fixture *const f = *state;
+    kl_err err = {""};
+    static const struct {
+        const char *model, *variant, *lattice, *charge;
+    } cases[] = {{"hubbard", "F=1/2", "ladder:3x2", "N_up=3 N_dn=3"}, {"heisenberg", "S=1/2", "ring:12", "Sz=0"}, {"kondo", "S=1/2", "chain:4", "N=4 Sz=0"}};
+    for (size_t k = 0; k < 3 * sizeof cases / sizeof *cases; k++) {
+        static const kl_ed_solver solver[] = {KL_ED_LANCZOS, KL_ED_DAVIDSON, KL_ED_LOBPCG};
+        core_job j;
+        core_open(&j, core_model(cases[k / 3].model, cases[k / 3].variant), cases[k / 3].lattice, NULL, NULL);
+        double energy[3];
+        for (int w = 0; w < 3; w++) {
+            kl_exec *const ex = w ? f->ex[w - 1] : f->host;
+            kl_ed *ed = NULL;
+            kl_ed_result r = {0};
+            const kl_ed_opts o = {.solver = solver[k % 3], .nstate = k % 3 == 0 ? 1 : 2, .seed = 1};
+            expect_ok(kl_ed_create(j.terms, core_charge(j.model, cases[k / 3].charge), KL_HALVES_AUTO, ex, &ed, &err), err);
+            expect_ok(kl_ed_run(ed, &o, NULL, NULL, &r, &err), err);
+            kl_test_case("%s solver %d run %d", cases[k / 3].model, (int)o.solver, w);
+            expect_true(r.stop == KL_ED_CONVERGED || r.stop == KL_ED_STAGNATED);
+            energy[w] = r.energy[0];
+            kl_ed_result_clear(&r);
+            kl_ed_destroy(&ed);
+        }
+        for (int w = 1; w < 3; w++) expect_near(energy[w], energy[0], 2e-10 * fabs(energy[0]));
+        core_close(&j);
+    }
+}
+
 int main(void)
 {
 #if KL_TEST_CUDA
@@ -484,7 +614,10 @@ int main(void)
 #endif
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open),   cmocka_unit_test(test_streams),    cmocka_unit_test(test_tall),   cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_shapes), cmocka_unit_test(test_superblock), cmocka_unit_test(test_ground),
+        cmocka_unit_test(test_shapes), cmocka_unit_test(test_superblock), cmocka_unit_test(test_ground), cmocka_unit_test(test_fuse),
+        cmocka_unit_test(test_ed_states),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    const struct CMUnitTest alone[] = {cmocka_unit_test(test_ed)}; /* with executors of its own: all memory must be back after every case */
+    const int failed = cmocka_run_group_tests(tests, setup, teardown);
+    return failed + cmocka_run_group_tests(alone, NULL, NULL);
 }
