@@ -214,6 +214,7 @@ static int below(uint64_t *seed, int n) { return (int)(kl_test_bits(seed) % (uin
 static void test_fuse(void **state)
 {
     fixture *const f = *state;
+    if (!f->ex[0]->vt.fuse) skip();
     static const int shape[][3] = {{1, 0, 1}, {3, 1, 1}, {4, 2, 1}, {2, 1, 4}, {4, 2, 4}, {4, 3, 1}, {5, 2, 0}, {18, 0, 90}, {18, 15, 6}, {33, 31, 128}, {96, 80, 128}, {7, 1, 33}};
     for (int q = 0; q < 2 * NSIZE * 12; q++) {
         kl_exec *const ex = f->ex[q & 1];
@@ -566,7 +567,13 @@ static void one_ed(const core_job *j, uint64_t seed)
 static void test_ed(void **state)
 {
     static const char *const lattices[] = {"chain:4", "ring:5", "ladder:3x2", "chain:7", NULL};
+    kl_exec *ex = NULL;
+    kl_err err = {""};
     (void)state;
+    expect_ok(open_one(0, &ex, &err), err);
+    const int can = ex->vt.kron_apply != NULL;
+    kl_exec_close(&ex);
+    if (!can) skip();
     core_every_lattice(core_models, core_nmodel, lattices, rounds_of(600) < 600 ? 300 : 4000, CORE_ONE_ORDER, one_ed);
 }
 
@@ -578,6 +585,7 @@ static void test_ed_states(void **state)
     static const struct {
         const char *model, *variant, *lattice, *charge;
     } cases[] = {{"hubbard", "F=1/2", "ladder:3x2", "N_up=3 N_dn=3"}, {"heisenberg", "S=1/2", "ring:12", "Sz=0"}, {"kondo", "S=1/2", "chain:4", "N=4 Sz=0"}};
+    if (!f->ex[0]->vt.kron_apply || !f->ex[0]->vt.fuse) skip();
     for (size_t k = 0; k < 3 * sizeof cases / sizeof *cases; k++) {
         static const kl_ed_solver solver[] = {KL_ED_LANCZOS, KL_ED_DAVIDSON, KL_ED_LOBPCG};
         core_job j;
