@@ -15,7 +15,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "dense.h"
 #include "mem.h"
@@ -472,8 +471,7 @@ static void sector_clear(sector *s, kl_exec *ex)
 static int64_t memory_allowed(const kl_ci_opts *o)
 {
     if (o->memory_bytes > 0) return o->memory_bytes;
-    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (int64_t)pages / 2 * size : INT64_MAX;
+    return (int64_t)(0.5 * kl_mem_machine_bytes());
 }
 
 static kl_status store_matrix(sector *s, const kl_ci_opts *o, const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err)

@@ -313,6 +313,7 @@ static kl_status iterate(solver *s, kl_err *err)
         const int fresh_room = s->limit - kept(s->limit, s->nwant, &nritz);
         if (s->limit < s->n && room < (s->nwant < fresh_room ? s->nwant : fresh_room)) {
             KL_TRY(restart(s, err));
+            KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], s->v.v, s->ld, err));
             room = s->limit - s->k;
         }
         /* A diagonal that says little of H can hold the residual where it is for ever, with a short basis at least. Without
@@ -346,6 +347,8 @@ static kl_status iterate(solver *s, kl_err *err)
             if (ncandidate < room) correct(s, root, r, spread > 0.0 ? spread : r, plain, s->k + ncandidate++);
         }
         stats->converged = open_roots == 0;
+        KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], (kl_dptr){0}, 0, err));
+        if (stats->stopped) break;
         const int exact = worst <= 64.0 * rounding; /* |theta| may be all that is known of |H| yet */
         const int complete = s->k == s->n;
 

@@ -3,9 +3,11 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "ed.h"
 #include "dense.h"
+#include "kronmat.h"
 #include "lean.h"
 #include "lobpcg.h"
 #include "mem.h"
+#include "neumann.h"
 #include "prof.h"
 #include "random.h"
 
@@ -16,6 +18,7 @@
 enum { LANES = KL_KRON_LANES, GUARDS = 2 };
 
 const char *const kl_ed_solver_name[] = {"auto", "lanczos", "davidson", "lobpcg", "full"}; /* ORDER KL_ED */
+const char *const kl_ed_precondition_name[] = {"diagonal", "neumann", "none"};              /* ORDER KL_ED_PRECONDITION */
 
 /* ---------------------------------------------------------------- H */
 
@@ -23,6 +26,7 @@ static kl_status ed_apply(const kl_linop *op, int nvec, kl_dptr x, int64_t ldx, 
 {
     kl_status st = KL_OK;
     const kl_ed *const ed = op->self;
+    if (ed->spmv) return kl_spmv_apply(ed->spmv, nvec, x, ldx, y, ldy, err);
     for (int i = 0; i < nvec; i++) KL_TRY(ed->ex->vt.kron_apply(ed->ex, ed->kron, kl_dptr_at(x, i * ldx), kl_dptr_at(y, i * ldy), NULL, err));
 out:
     return st;
@@ -31,7 +35,10 @@ out:
 static kl_status ed_apply_dot(const kl_linop *op, kl_dptr x, kl_dptr y, double *xy, kl_err *err)
 {
     const kl_ed *const ed = op->self;
-    return ed->ex->vt.kron_apply(ed->ex, ed->kron, x, y, xy, err);
+    if (!ed->spmv) return ed->ex->vt.kron_apply(ed->ex, ed->kron, x, y, xy, err);
+    const kl_status st = kl_spmv_apply(ed->spmv, 1, x, ed->op.n, y, ed->op.n, err);
+    if (st == KL_OK) ed->ex->vt.dots(ed->ex, ed->op.n, 1, x, ed->op.n, y, xy);
+    return st;
 }
 
 kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_exec *ex, kl_ed **out, kl_err *err)
@@ -55,10 +62,38 @@ out:
     return st;
 }
 
+kl_status kl_ed_store(kl_ed *ed, const kl_spopts *format, int half, double most, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_spmat *csr = NULL, *part = NULL;
+    const int64_t start = kl_prof_clock();
+    kl_spmv_destroy(&ed->spmv);
+    kl_spmat_destroy(&ed->matrix);
+    KL_TRY(kl_kron_matrix(ed->kron, ed->ex->nthread, most, &csr, err));
+    if (half) {
+        KL_TRY(kl_spmat_half(csr, &part, err));
+        kl_spmat_destroy(&csr);
+        csr = part;
+        part = NULL;
+    }
+    if (format->format != KL_SP_CSR) KL_TRY(kl_spmat_convert(csr, format, &ed->matrix, err));
+    else {
+        ed->matrix = csr;
+        csr = NULL;
+    }
+    KL_TRY(kl_spmv_create(ed->ex, ed->matrix, &ed->spmv, err));
+    ed->seconds_build += 1e-9 * (double)(kl_prof_clock() - start);
+out:
+    kl_spmat_destroy(&csr);
+    return st;
+}
+
 void kl_ed_destroy(kl_ed **p)
 {
     kl_ed *ed = *p;
     if (!ed) return;
+    kl_spmv_destroy(&ed->spmv);
+    kl_spmat_destroy(&ed->matrix);
     if (ed->op.diagonal.addr) ed->ex->vt.release(ed->ex, &ed->op.diagonal);
     if (ed->kron) ed->ex->vt.kron_release(ed->ex, ed->kron);
     kl_kron_destroy(&ed->kron);
@@ -135,7 +170,7 @@ static kl_status solve_lean(kl_ed *ed, const kl_ed_opts *opts, kl_dptr x, kl_ed_
     kl_status st = KL_OK;
     starter s = {ed, opts};
     kl_lean_stats stats;
-    kl_lean_opts o = {.max_apply = opts->max_apply, .want_vector = x.addr != 0, .self = &s, .start = lean_start, .step = lean_step};
+    kl_lean_opts o = {.max_apply = opts->max_apply, .want_vector = x.addr != 0, .self = &s, .start = lean_start, .step = lean_step, .keeper = opts->keeper};
     o.tol_rel = opts->accuracy;
     o.tol_vector = x.addr ? 0.1 * sqrt(opts->accuracy) : 0.0;
     KL_TRY(kl_lean_solve(&ed->op, &o, x, &r->energy[0], &stats, err));
@@ -236,7 +271,12 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
     if (n > ed->space->dim) n = (int)ed->space->dim;
     const int64_t ld = kl_eig_stride(ed->op.n);
     kl_eig_stats stats;
-    if (r->solver != KL_ED_LANCZOS) KL_TRY(make_diagonal(ed, err));
+    kl_neumann neumann = {0};
+    const int bare = r->solver == KL_ED_LANCZOS || opts->precondition == KL_ED_BARE;
+    const kl_keep *const from = opts->keeper ? opts->keeper->from : NULL;
+    if (from && (from->nvector != n || from->nnumber != 1))
+        KL_TRY(kl_fail(err, KL_EINPUT, "%d vectors are kept, and this run works on %d; go on with the same solver and number of states", from->nvector, n));
+    if (!bare) KL_TRY(make_diagonal(ed, err));
     KL_TRY(ed->ex->vt.alloc(ed->ex, n * ld, &x, err));
     for (int i = 0; i < n; i++) KL_TRY(kl_ed_random(ed, opts->seed + (uint64_t)i, kl_dptr_at(x, i * ld), err));
     double scale = 1.0;
@@ -251,24 +291,30 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
         if (n == 1) KL_TRY(kl_ed_random(ed, opts->seed, x, err));
     }
     if (!(scale > 0.0)) scale = 1.0;
+    for (int i = 0; from && i < n; i++) ed->ex->vt.copy(ed->ex, ed->op.n, from->vector[i], kl_dptr_at(x, i * ld));
+    kl_linop h = ed->op;
+    if (bare) h.diagonal = (kl_dptr){0};
+    if (!bare && opts->precondition == KL_ED_NEUMANN) KL_TRY(kl_neumann_open(&h, opts->neumann > 0 ? opts->neumann : 2, &neumann, err));
     /* An energy is wrong by residual^2 / gap at most. */
-    kl_eig_opts o = {.nroot = n, .max_basis = opts->max_basis, .max_apply = opts->max_apply, .seed = opts->seed,
+    kl_eig_opts o = {.nroot = n, .max_basis = opts->max_basis, .max_apply = opts->max_apply, .seed = opts->seed, .self = opts->self, .step = opts->step,
+                     .keeper = opts->keeper, .precond = neumann.h ? &neumann.precond : NULL,
                      .tol = fmax(0.02 * sqrt(opts->accuracy) * scale, 64 * DBL_EPSILON * scale)};
     if (o.tol < opts->accuracy * scale) o.tol = opts->accuracy * scale;
     if (r->solver == KL_ED_LOBPCG) {
-        KL_TRY(kl_lobpcg_solve(&ed->op, &o, r->nstate, x, ld, energy, &stats, err));
-        r->nvector = kl_lobpcg_columns(n, ed->op.diagonal.addr != 0) + n;
+        KL_TRY(kl_lobpcg_solve(&h, &o, r->nstate, x, ld, energy, &stats, err));
+        r->nvector = kl_lobpcg_columns(n, !bare) + n;
     } else {
         o.solver = r->solver == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
-        KL_TRY(kl_eig_solve(&ed->op, &o, x, ld, energy, &stats, err));
+        KL_TRY(kl_eig_solve(&h, &o, x, ld, energy, &stats, err));
         r->nvector = (int)(kl_eig_work_doubles(&o, ed->op.n) / ld) + n;
     }
-    r->nvector += ed->op.diagonal.addr != 0;
+    if (neumann.st != KL_OK) KL_TRY(neumann.st);
+    r->nvector += !bare + (neumann.h != NULL);
     r->attainable = KL_EIG_ROUNDING * scale;
-    r->napply = stats.napply;
+    r->napply = stats.napply + neumann.products + (from ? (int)from->number[0] : 0);
     r->nrestart = stats.nrestart;
     r->seconds_apply = stats.seconds_apply;
-    r->stop = stats.converged ? KL_ED_CONVERGED : stats.stagnated ? KL_ED_STAGNATED : KL_ED_MAX_APPLY;
+    r->stop = stats.stopped ? KL_ED_INTERRUPTED : stats.converged ? KL_ED_CONVERGED : stats.stagnated ? KL_ED_STAGNATED : KL_ED_MAX_APPLY;
     if (r->nstate > n) r->nstate = n;
     for (int i = 0; i < n; i++) {
         r->energy[i] = energy[i];
@@ -286,6 +332,7 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
         x.addr = 0;
     }
 out:
+    if (neumann.h) kl_neumann_close(&neumann);
     ed->ex->vt.release(ed->ex, &x);
     return st;
 }

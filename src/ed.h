@@ -4,6 +4,7 @@
 #define KL_ED_H
 #include "eig.h"
 #include "halves.h"
+#include "spmv.h"
 
 /* ORDER KL_ED: kl_ed_solver_name */
 typedef enum kl_ed_solver {
@@ -25,18 +26,30 @@ struct kl_ed {
     kl_halves *space;
     kl_kron *kron;
     kl_linop op;
+    kl_spmat *matrix;      /* NULL: nothing is stored */
+    kl_spmv *spmv;
     double seconds_build;
 };
 kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_exec *ex, kl_ed **out, kl_err *err) KL_MUST_CHECK;
 void kl_ed_destroy(kl_ed **ed);
+
+/* From now on H is multiplied as a stored matrix in one of the formats of spmat.h (half: one half of it, where the format can). most: bytes that it may take,
+   0: no limit; ENOMEM beyond. */
+kl_status kl_ed_store(kl_ed *ed, const kl_spopts *format, int half, double most, kl_err *err) KL_MUST_CHECK;
 
 /* v[n], device: random, 0 where no state is; the same on every machine and for any number of threads. */
 kl_status kl_ed_random(const kl_ed *ed, uint64_t seed, kl_dptr v, kl_err *err) KL_MUST_CHECK;
 
 typedef enum kl_ed_stop { KL_ED_CONVERGED, KL_ED_STAGNATED, KL_ED_MAX_APPLY, KL_ED_INTERRUPTED } kl_ed_stop;
 
+/* ORDER KL_ED_PRECONDITION: kl_ed_precondition_name */
+typedef enum kl_ed_precondition { KL_ED_DIAGONAL, KL_ED_NEUMANN, KL_ED_BARE } kl_ed_precondition;
+extern const char *const kl_ed_precondition_name[];
+
 typedef struct kl_ed_opts {
     kl_ed_solver solver;
+    kl_ed_precondition precondition; /* DAVIDSON and LOBPCG */
+    int neumann;         /* order of the expansion; 0: 2 */
     int nstate;          /* 1 .. KL_MAX_ROOT */
     double accuracy;     /* wanted relative error of the energies; 0: 1e-10 */
     int max_basis, max_apply; /* 0: the solver's */
@@ -44,6 +57,7 @@ typedef struct kl_ed_opts {
     int want_vectors;
     void *self;          /* of the monitor: */
     int (*step)(void *self, int napply, double energy, double residual); /* nonzero: stop; may be NULL */
+    const kl_keeper *keeper; /* NULL, or keeps what kl_ed_run goes on from; not asked by FULL */
 } kl_ed_opts;
 
 typedef struct kl_ed_result {

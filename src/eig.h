@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_EIG_H
 #define KL_EIG_H
+#include "keep.h"
 #include "linop.h"
 
 typedef enum kl_solver { KL_SOLVER_DAVIDSON, KL_SOLVER_LANCZOS } kl_solver;
@@ -23,12 +24,16 @@ typedef struct kl_eig_opts {
     uint64_t seed;     /* of random components */
     int trust_start;   /* 0: a start that is an eigenvector to rounding (a product state may be one, of any energy) is checked by up
                           to 30 products from a random direction; 1: it is taken as it is */
-    const kl_precond *precond; /* Davidson only; NULL: the diagonal */
+    const kl_precond *precond; /* Davidson and LOBPCG; NULL: the diagonal */
+    void *self;        /* of the monitor: */
+    int (*step)(void *self, int napply, double energy, double residual); /* lowest root; nonzero: stop; may be NULL */
+    const kl_keeper *keeper; /* NULL, or gets the start vectors of a run that goes on: LOBPCG's between steps, the others' at restarts */
 } kl_eig_opts;
 
 typedef struct kl_eig_stats {
     int napply, nrestart;
     int converged;      /* all roots reached tol (or tol_rel) */
+    int stopped;        /* the monitor said so; the vectors are what there was */
     int stagnated;      /* tol is below what this arithmetic can reach; the residual is the best there is */
     double residual[16];/* per root */
     double seconds_apply, seconds_all;
@@ -43,6 +48,9 @@ kl_status kl_eig_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, in
 
 /* Doubles that kl_eig_solve allocates on the executor for vectors of length n; for estimates made beforehand. */
 int64_t kl_eig_work_doubles(const kl_eig_opts *opts, int64_t n);
+
+/* Solvers call it between steps: asks the monitor, and lets the keeper have x[nroot][ldx] (addr 0: not at hand) when it is due. */
+kl_status kl_eig_watch(const kl_eig_opts *opts, kl_eig_stats *stats, double energy, double residual, kl_dptr x, int64_t ldx, kl_err *err) KL_MUST_CHECK;
 
 /* What rounding alone leaves of a residual, in units of the largest |H v| seen. */
 #define KL_EIG_ROUNDING (4 * 2.220446049250313e-16)

@@ -687,6 +687,46 @@ int kl_halves_unrank(const kl_halves *h, int64_t index, int *state)
     return 1;
 }
 
+/* ---------------------------------------------------------------- one operator between two sectors */
+
+static int state_odd(const kl_model *m, const kl_site_type *t, int s) { return kl_qn_odd(m, kl_qn_of(m, t->state_charge[s])); }
+
+/* Sign between a basis state and the same one of the physical mode order. */
+static int mode_sign(const kl_halves *h, const int *state)
+{
+    if (!h->flavours) return 1;
+    uint64_t bits[2] = {0, 0};
+    for (int p = 0; p < h->nsite; p++) {
+        const uint64_t b = (uint64_t)h->flavour->bits_of[state[p]];
+        bits[0] |= (b & 1) << p;
+        bits[1] |= (b >> 1) << p;
+    }
+    return kl_phase_flavour_major(bits[0], bits[1]);
+}
+
+void kl_halves_act(const kl_halves *from, const kl_halves *to, int p, const double *a, int odd, double c, int64_t begin, int64_t end, const double *x, double *y,
+                   int *state)
+{
+    const int dim = to->type[p]->dim;
+    for (int64_t i = begin; i < end; i++) {
+        if (!kl_halves_unrank(to, i, state)) continue;
+        const int row = state[p];
+        double sum = 0.0;
+        int sign, here = 1, before = 0;
+        for (int col = 0; col < dim; col++) {
+            if (a[row + col * dim] == 0.0) continue;
+            state[p] = col;
+            const int64_t j = kl_halves_rank(from, state, &sign);
+            if (j >= 0) sum += a[row + col * dim] * sign * x[j];
+        }
+        state[p] = row;
+        if (sum == 0.0) continue;
+        here = mode_sign(to, state);
+        for (int q = 0; q < p && odd; q++) before ^= state_odd(to->model, to->type[q], state[q]);
+        y[i] += c * here * kl_phase_record(odd, before) * sum;
+    }
+}
+
 /* ---------------------------------------------------------------- matrices of a half */
 
 typedef struct coo {
@@ -718,8 +758,6 @@ typedef struct acting {
     int target;          /* sector */
     coo *out;
 } acting;
-
-static int state_odd(const kl_model *m, const kl_site_type *t, int s) { return kl_qn_odd(m, kl_qn_of(m, t->state_charge[s])); }
 
 /* Operators op[0 .. k) are still to act, the last one first. */
 static kl_status act(acting *a, int k, const kl_op_at *op, uint64_t code, double value, int64_t col, kl_err *err)

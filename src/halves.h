@@ -58,6 +58,11 @@ int64_t kl_halves_rank(const kl_halves *h, const int *state, int *sign);
 /* The inverse; 0 at places that no state has (ends of last tiles). */
 int kl_halves_unrank(const kl_halves *h, int64_t index, int *state);
 
+/* y[i] += c <i| A at position p |x> for the places i of `to` in [begin, end), x of `from`: sectors of the same sites in the same form. a[dim * dim] column-major;
+   odd: A is fermionic. state: room for nsite numbers. Host arrays. */
+void kl_halves_act(const kl_halves *from, const kl_halves *to, int p, const double *a, int odd, double c, int64_t begin, int64_t end, const double *x, double *y,
+                   int *state);
+
 /* The sum of a term list, or of its terms [from, to), as products on halves; charges must be conserved, symmetry is not needed. */
 kl_status kl_halves_compile(const kl_halves *h, const kl_terms *terms, int64_t from, int64_t to, kl_kron **out, kl_err *err) KL_MUST_CHECK;
 void kl_kron_destroy(kl_kron **k);

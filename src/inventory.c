@@ -311,7 +311,7 @@ kl_status kl_inventory_devices(const kl_options *o, kl_err *err)
 {
     (void)err;
     char processor[256];
-    const double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    const double memory = kl_mem_machine_bytes();
     const char *kernels = NULL;
     (void)kl_gemm_choose(&kernels);
     processor_name(processor, sizeof(processor));

@@ -229,6 +229,8 @@ static kl_status iterate(solver *s, kl_err *err)
             if (r > goal[root]) stats->converged = 0;
         }
         have_goal = 1;
+        KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], (kl_dptr){0}, 0, err));
+        if (stats->stopped) break;
         if (worst < 0.5 * best) {
             best = worst;
             best_step = step;
@@ -259,7 +261,10 @@ static kl_status iterate(solver *s, kl_err *err)
 
         /* 5. */
         const int nopen = closed ? 1 : s->top - s->k;
-        if (s->limit < s->n && s->top + (closed ? 1 : 0) + nopen > s->limit) restart(s);
+        if (s->limit < s->n && s->top + (closed ? 1 : 0) + nopen > s->limit) {
+            restart(s);
+            KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], s->v.v, s->ld, err));
+        }
         if (closed) {
             KL_TRY(kl_ortho_fresh(&s->v, s->top, err));
             s->top++;

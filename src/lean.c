@@ -29,6 +29,8 @@ typedef struct solver {
     int seen[3];           /* lengths at which the lowest Ritz value was looked at last, newest first, */
     double value[3];       /* and what it was */
     kl_dptr origin;        /* start of a begun-anew recurrence; addr 0: opts->start */
+    int summing, summed;   /* in the second run; steps of it that are done */
+    double *kept;          /* room for 7. */
 } solver;
 
 static kl_status apply(solver *s, kl_dptr x, kl_dptr y, double *xy, kl_err *err)
@@ -61,6 +63,63 @@ static kl_status begin(solver *s, kl_err *err)
     s->nu = 1.0;
 out:
     return st;
+}
+
+/* 7. ORDER: pack and unpack. */
+enum { KEPT_FIXED = 20 };
+
+static int64_t pack(const solver *s, double *to)
+{
+    const kl_lean_stats *const t = s->stats;
+    const double fixed[KEPT_FIXED] = {s->m,       s->length,     s->summing,    s->summed,    s->origin.addr != 0, s->nu,       s->nv,      s->norm_h,   t->napply, t->nrestart,
+                                      s->seen[0], s->seen[1],    s->seen[2],    s->value[0],  s->value[1],         s->value[2], t->residual, t->error,   t->above,  t->converged + 2 * t->stagnated};
+    const int64_t l = s->length;
+    memcpy(to, fixed, sizeof(fixed));
+    memcpy(to + KEPT_FIXED, s->alpha, (size_t)l * sizeof(double));
+    memcpy(to + KEPT_FIXED + l, s->beta, (size_t)l * sizeof(double));
+    memcpy(to + KEPT_FIXED + 2 * l, s->s, (size_t)l * sizeof(double));
+    to[KEPT_FIXED + 3 * l] = s->theta[0];
+    return KEPT_FIXED + 3 * l + 1;
+}
+
+static kl_status unpack(solver *s, const kl_keep *k, kl_err *err)
+{
+    kl_lean_stats *const t = s->stats;
+    const double *const f = k->number;
+    const int64_t l = s->length;
+    const int third = k->nnumber == KEPT_FIXED + 3 * l + 1 && (f[2] != 0.0 || f[4] != 0.0);
+    if (k->nnumber != KEPT_FIXED + 3 * l + 1 || f[1] != (double)l || k->nvector != 2 + third || !(f[0] >= 0.0 && f[0] <= (double)l) || !(f[3] >= 0.0 && f[3] <= f[0]))
+        return kl_fail(err, KL_EINPUT, "Lanczos: the %lld numbers and %d vectors kept are not those of a recurrence of %lld steps at most", (long long)k->nnumber, k->nvector,
+                       (long long)l);
+    s->m = (int)f[0];
+    s->summing = (int)f[2];
+    s->summed = (int)f[3];
+    s->nu = f[5];
+    s->nv = f[6];
+    s->norm_h = f[7];
+    t->napply = (int)f[8];
+    t->nrestart = (int)f[9];
+    for (int i = 0; i < 3; i++) s->seen[i] = (int)f[10 + i], s->value[i] = f[13 + i];
+    t->residual = f[16];
+    t->error = f[17];
+    t->above = f[18];
+    t->converged = (int)f[19] & 1;
+    t->stagnated = (int)f[19] >> 1 & 1;
+    memcpy(s->alpha, f + KEPT_FIXED, (size_t)l * sizeof(double));
+    memcpy(s->beta, f + KEPT_FIXED + l, (size_t)l * sizeof(double));
+    memcpy(s->s, f + KEPT_FIXED + 2 * l, (size_t)l * sizeof(double));
+    s->theta[0] = f[KEPT_FIXED + 3 * l];
+    return KL_OK;
+}
+
+static kl_status keep(solver *s, kl_dptr x, int now, kl_err *err)
+{
+    const kl_keeper *const k = s->opts->keeper;
+    if (!k || !(now || k->due(k->self))) return KL_OK;
+    kl_keep out = {.number = s->kept, .nvector = 2, .vector = {s->u, s->v}};
+    out.nnumber = pack(s, s->kept);
+    if (s->summing || s->origin.addr) out.vector[out.nvector++] = s->summing ? x : s->origin;
+    return k->write(k->self, &out, err);
 }
 
 /* 2. Step j; add: x += add * v on the way, x addressed when add != 0. */
@@ -125,10 +184,12 @@ static kl_status run(solver *s, int *closed, kl_err *err)
     const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : DEFAULT_APPLY;
     kl_lean_stats *const t = s->stats;
     const kl_dptr none = {0};
-    KL_TRY(begin(s, err));
+    if (s->m == 0) {
+        KL_TRY(begin(s, err));
+        memset(s->seen, 0, sizeof(s->seen));
+    }
     *closed = 0;
-    memset(s->seen, 0, sizeof(s->seen));
-    for (s->m = 0; s->m < s->length;) {
+    while (s->m < s->length) {
         KL_TRY(step(s, s->m, none, 0.0, 0, err));
         s->m++;
         const double rounding = 4 * DBL_EPSILON * s->norm_h;
@@ -143,10 +204,12 @@ static kl_status run(solver *s, int *closed, kl_err *err)
             if (*closed) t->converged = 1;
             if (s->opts->step && s->opts->step(s->opts->self, t->napply, s->theta[0], t->residual)) {
                 t->stopped = 1;
+                KL_TRY(keep(s, none, 1, err));
                 break;
             }
             if (t->converged || t->stagnated || t->napply >= max_apply) break;
         }
+        KL_TRY(keep(s, none, 0, err));
     }
 out:
     return st;
@@ -157,13 +220,34 @@ static kl_status sum_up(solver *s, kl_dptr x, kl_err *err)
 {
     kl_status st = KL_OK;
     const int m = s->m;
-    KL_TRY(begin(s, err));
-    for (int j = 0; j + 1 < m; j++) KL_TRY(step(s, j, x, s->s[j], j == 0, err));
+    if (!s->summing) KL_TRY(begin(s, err));
+    s->summing = 1;
+    for (; s->summed + 1 < m; s->summed++) {
+        if (s->summed > 0) KL_TRY(keep(s, x, 0, err));
+        if (s->summed > 0 && s->opts->step && s->opts->step(s->opts->self, s->stats->napply, s->theta[0], s->stats->residual)) {
+            s->stats->stopped = 1;
+            KL_TRY(keep(s, x, 1, err));
+            return KL_OK;
+        }
+        KL_TRY(step(s, s->summed, x, s->s[s->summed], s->summed == 0, err));
+    }
     const kl_vtable *const vt = &s->h->ex->vt;
     vt->axpby(s->h->ex, s->h->n, s->s[m - 1] / s->nv, s->v, m > 1 ? 1.0 : 0.0, x);
     double square;
     vt->dots(s->h->ex, s->h->n, 1, x, s->h->n, x, &square);
     vt->combine(s->h->ex, s->h->n, 0, x, s->h->n, NULL, 1.0 / sqrt(square), x);
+    s->summing = s->summed = 0;
+out:
+    return st;
+}
+
+/* A fourth vector where the caller has none. */
+static kl_status take_room(const solver *s, kl_dptr *own, kl_dptr *x, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(s->h->ex->vt.alloc(s->h->ex, s->h->n, own, err));
+    s->stats->nvector = 4;
+    *x = *own;
 out:
     return st;
 }
@@ -182,28 +266,37 @@ kl_status kl_lean_solve(const kl_linop *h, const kl_lean_opts *opts, kl_dptr x, 
     if (!(opts->tol >= 0.0)) return kl_fail(err, KL_EINPUT, "Lanczos: a tolerance of %g; 0 or more is allowed", opts->tol);
     s.length = opts->length > 0 ? opts->length : DEFAULT_LENGTH;
     const int64_t l = s.length;
-    KL_TRY(kl_alloc(&host, 4 * (l + 1) + l * l, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&host, 7 * (l + 1) + l * l + KEPT_FIXED, KL_MEM_WORK, err));
     s.alpha = host;
     s.beta = s.alpha + l + 1;
     s.theta = s.beta + l + 1;
     s.s = s.theta + l + 1;
-    s.a = s.s + l + 1;
+    s.kept = s.s + l + 1;
+    s.a = s.kept + 3 * l + 1 + KEPT_FIXED;
     KL_TRY(vt->alloc(h->ex, h->n, &s.u, err));
     KL_TRY(vt->alloc(h->ex, h->n, &s.v, err));
     KL_TRY(vt->alloc(h->ex, h->n, &s.w, err));
+    const kl_keep *const from = opts->keeper ? opts->keeper->from : NULL;
+    if (from) {
+        KL_TRY(unpack(&s, from, err));
+        vt->copy(h->ex, h->n, from->vector[0], s.u);
+        vt->copy(h->ex, h->n, from->vector[1], s.v);
+    }
+    if (!x.addr && from && from->nvector > 2) KL_TRY(take_room(&s, &own, &x, err));
+    if (from && from->nvector > 2) {
+        vt->copy(h->ex, h->n, from->vector[2], x);
+        if (!s.summing || from->number[4] != 0.0) s.origin = x;
+    }
     for (;;) {
         int closed;
-        KL_TRY(run(&s, &closed, err));
+        if (!s.summing) KL_TRY(run(&s, &closed, err));
         *energy = s.theta[0];
-        const int done = stats->converged || stats->stagnated || stats->stopped || stats->napply >= max_apply;
+        if (stats->stopped) break;
+        const int done = stats->converged || stats->stagnated || stats->napply >= max_apply;
         if (done && !opts->want_vector) break;
-        if (!x.addr) { /* 6. needs a place to begin from */
-            KL_TRY(vt->alloc(h->ex, h->n, &own, err));
-            stats->nvector = 4;
-            x = own;
-        }
-        const int stopped = stats->stopped;
+        if (!x.addr) KL_TRY(take_room(&s, &own, &x, err)); /* 6. needs a place to begin from */
         KL_TRY(sum_up(&s, x, err));
+        if (stats->stopped) break;
         if (done) {
             double e, square;
             KL_TRY(apply(&s, x, s.w, &e, err));
@@ -214,10 +307,10 @@ kl_status kl_lean_solve(const kl_linop *h, const kl_lean_opts *opts, kl_dptr x, 
             vt->fuse(h->ex, h->n, &f, &square);
             stats->residual = sqrt(square);
             *energy = e;
-            stats->stopped = stopped;
             break;
         }
         s.origin = x;
+        s.m = 0;
         stats->nrestart++;
     }
 out:
@@ -226,5 +319,28 @@ out:
     vt->release(h->ex, &s.v);
     vt->release(h->ex, &s.w);
     kl_free(&host);
+    return st;
+}
+
+kl_status kl_lean_chain(const kl_linop *h, const kl_dptr vector[3], int m, double *alpha, double *beta, double *norm, int *done, void *self,
+                        int (*go)(void *self, int done), kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_lean_stats stats = {0};
+    solver s = {.h = h, .stats = &stats, .v = vector[0], .u = vector[1], .w = vector[2], .nu = 1.0, .alpha = alpha, .beta = beta};
+    const kl_dptr none = {0};
+    double square, size = 0.0;
+    *done = 0;
+    h->ex->vt.dots(h->ex, h->n, 1, s.v, h->n, s.v, &square);
+    *norm = s.nv = sqrt(square);
+    if (!isfinite(*norm)) KL_TRY(kl_fail(err, KL_EINPUT, "Lanczos: the start vector has the norm %g", *norm));
+    if (*norm == 0.0) return KL_OK;
+    while (*done < m) {
+        KL_TRY(step(&s, *done, none, 0.0, 0, err));
+        size = fmax(size, fmax(fabs(alpha[*done]), beta[*done]));
+        ++*done;
+        if (beta[*done - 1] <= 16 * DBL_EPSILON * size || (go && go(self, *done))) break;
+    }
+out:
     return st;
 }

@@ -1,7 +1,8 @@
-/* Lanczos with three vectors: the lowest energy by the recurrence alone, the state by a second run of it.
+/* Lanczos with three vectors: the lowest energy by the recurrence alone, the state by a second run of it; and the bare recurrence, for spectra.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_LEAN_H
 #define KL_LEAN_H
+#include "keep.h"
 #include "linop.h"
 
 typedef struct kl_lean_opts {
@@ -14,6 +15,7 @@ typedef struct kl_lean_opts {
     void *self;
     kl_status (*start)(void *self, kl_dptr v, kl_err *err); /* writes the same vector at every call */
     int (*step)(void *self, int napply, double energy, double residual); /* nonzero: stop there; may be NULL */
+    const kl_keeper *keeper; /* NULL: nothing is kept. A run that goes on ends with the same bits */
 } kl_lean_opts;
 
 typedef struct kl_lean_stats {
@@ -26,7 +28,12 @@ typedef struct kl_lean_stats {
     double seconds_apply;
 } kl_lean_stats;
 
-/* x [n], device: written when want_vector, else unused (addr 0). Not converged is no error: look at stats. */
+/* x [n], device: written when want_vector, else unused (addr 0); a stopped run leaves no state in it. Not converged is no error: look at stats. */
 kl_status kl_lean_solve(const kl_linop *h, const kl_lean_opts *opts, kl_dptr x, double *energy, kl_lean_stats *stats, kl_err *err) KL_MUST_CHECK;
+
+/* m steps of the recurrence from vector[0], which is destroyed as the other two are: H is alpha[m] on the diagonal and beta[m] beside it, beta[j] between j
+   and j + 1. *norm: length of the start; *done < m: its space is exhausted, or step (NULL allowed) said to stop after so many steps. */
+kl_status kl_lean_chain(const kl_linop *h, const kl_dptr vector[3], int m, double *alpha, double *beta, double *norm, int *done, void *self,
+                        int (*step)(void *self, int done), kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
 /* Locally optimal block preconditioned conjugate gradients with fused vector work.
-   1. X orthonormal, AX = H X, Rayleigh-Ritz. 2. W = AX - X theta, preconditioned where H has a diagonal. 3. AW = H W for the columns that have not converged
+   1. X orthonormal, AX = H X, Rayleigh-Ritz. 2. W = AX - X theta, preconditioned where H has a diagonal, or by what the caller brought. 3. AW = H W for the columns that have not converged
    (soft locking: the others stay in the basis). 4. One pass: all inner products of S = [X W P] and AS. 5. Rayleigh-Ritz on S: columns scaled to length 1
    (Fig. 3's S_B with the norm of x put right), directions of S_B that are rounding only left out, so that no factorization can fail; the result is checked.
    6. One pass: X, AX, P, AP and W anew, with the residuals and the lengths of x. 7. X and AX are made afresh when x has drifted from orthonormality, when
@@ -239,6 +239,8 @@ static kl_status iterate(solver *s, kl_err *err)
             best_step = step;
         }
         stats->converged = worst <= s->opts->tol;
+        KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], s->residual[0], col(s, X, 0), s->ld, err));
+        if (stats->stopped) break;
         const int exact = worst <= rounding, stuck = exact || step - best_step >= STALL_STEPS;
         if (step == 0 && (stats->converged || exact) && !s->opts->trust_start) {
             /* A start that is an eigenvector, of any energy, has nothing to move it: random directions beside it see what lies below. */
@@ -271,7 +273,12 @@ static kl_status iterate(solver *s, kl_err *err)
             for (int a = 0; a < s->nact; a++) {
                 const int b = s->act[a];
                 const double floor = fmax(fmax(0.1 * s->residual[b], 1e-3 * s->norm_h), 1e-300);
-                s->ex->vt.precondition(s->ex, s->n, s->h->diagonal, s->theta[b], floor, col(s, W, b), col(s, W, b));
+                if (s->opts->precond) { /* AW is free until W is multiplied */
+                    s->ex->vt.copy(s->ex, s->n, col(s, W, b), col(s, AW, b));
+                    s->opts->precond->apply(s->opts->precond, s->theta[b], floor, col(s, AW, b), col(s, W, b));
+                } else {
+                    s->ex->vt.precondition(s->ex, s->n, s->h->diagonal, s->theta[b], floor, col(s, W, b), col(s, W, b));
+                }
             }
         }
         if (s->nact == 0) break; /* every column is exact, and so is the answer */

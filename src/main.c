@@ -27,6 +27,7 @@
 #include "plot.h"
 #include "report.h"
 #include "request.h"
+#include "runfile.h"
 #include "task.h"
 
 enum { STATUS_OK = 0, STATUS_BAD = 2, STATUS_INTERRUPTED = 130 };
@@ -110,66 +111,6 @@ static kl_status on_checkpoint(void *self, const kl_state *state, int sweep_done
     return KL_OK;
 }
 
-/* Adds "name=text" and a line break; line breaks inside a text would make two lines of one, and no option holds any. */
-static kl_status add_line(char **out, int64_t *used, const char *name, const char *text, kl_err *err)
-{
-    const int64_t n = (int64_t)strlen(name) + (int64_t)strlen(text) + 2;
-    const kl_status st = kl_realloc(out, *used + n + 1, KL_MEM_MISC, err);
-    if (st != KL_OK) return st;
-    snprintf(*out + *used, (size_t)n + 1, "%s=%s\n", name, text);
-    for (char *c = *out + *used; c < *out + *used + n - 1; c++)
-        if (*c == '\n') *c = ' ';
-    *used += n;
-    return KL_OK;
-}
-
-/* What was asked, as "name=value" lines that --resume reads back. Charges are those of this run, and one parameter may be set by a sweep. */
-static kl_status options_text(const kl_options *o, const kl_task *t, const char *swept, double value, char **out, kl_err *err)
-{
-    kl_status st = KL_OK;
-    int64_t used = 0;
-    const char *name, *text;
-    char number[40], charge[64];
-    *out = NULL;
-    KL_TRY(add_line(out, &used, "model", o->model, err));
-    for (int c = 0; c < t->model->ncharge; c++) {
-        const kl_charge *q = &t->model->charge[c];
-        const long long num = (long long)t->dmrg.target.v[c] * q->unit_num;
-        snprintf(charge, sizeof(charge), num % q->unit_den == 0 ? "%.30s=%lld" : "%.30s=%lld/%d", q->name, num % q->unit_den == 0 ? num / q->unit_den : num, q->unit_den);
-        KL_TRY(add_line(out, &used, "charge", charge, err));
-    }
-    if (swept != NULL) {
-        snprintf(charge, sizeof(charge), "%.30s=%.17g", swept, value);
-        KL_TRY(add_line(out, &used, "parameter", charge, err));
-    }
-    for (int i = 0; kl_options_given(o, i, &name, &text, number); i++) {
-        const size_t length = swept == NULL ? 0 : strlen(swept);
-        if (strcmp(name, "charge") == 0 || strcmp(name, "sweep-parameter") == 0 || strcmp(name, "start") == 0) continue;
-        if (length > 0 && strcmp(name, "parameter") == 0 && kl_split_name(text) == length && memcmp(text, swept, length) == 0) continue;
-        KL_TRY(add_line(out, &used, name, text, err));
-    }
-out:
-    if (st != KL_OK) kl_free(out);
-    return st;
-}
-
-/* "hubbard-chain16-N_up=8,N_dn=8.h5", with a number where that is taken: a name of our own making never replaces a file. */
-static void default_path(const kl_task *t, char *path, size_t size)
-{
-    char charges[256], stem[700];
-    kl_qn_print(t->model, t->dmrg.target, charges, sizeof(charges));
-    char length[16] = "";
-    if (strchr(t->lat->spec, ':') == NULL) snprintf(length, sizeof(length), "%d", t->lat->nsite);
-    snprintf(stem, sizeof(stem), "%s-%.200s%s%s%s", t->model->name, t->lat->spec, length, charges[0] != '\0' ? "-" : "", charges);
-    for (char *c = stem; *c != '\0'; c++) {
-        if (*c == ' ') *c = ',';
-        if (*c == '/' || *c == ':') *c = '_';
-    }
-    struct stat info;
-    snprintf(path, size, "%s.h5", stem);
-    for (int k = 2; stat(path, &info) == 0; k++) snprintf(path, size, "%s-%d.h5", stem, k);
-}
-
 /* Where this run's result goes; label tells the runs of a parameter sweep apart: out.h5 -> out.U=0.5.h5. */
 static kl_status choose_path(run *x, const char *label, kl_err *err)
 {
@@ -177,7 +118,7 @@ static kl_status choose_path(run *x, const char *label, kl_err *err)
     x->path[0] = '\0';
     if (o->resume != NULL) snprintf(x->path, sizeof(x->path), "%s", o->resume);
     else if (o->output != NULL && strcmp(o->output, "none") == 0) return KL_OK;
-    else if (o->output == NULL) default_path(x->t, x->path, sizeof(x->path));
+    else if (o->output == NULL) kl_runfile_name(x->t, x->path, sizeof(x->path));
     else snprintf(x->path, sizeof(x->path), "%s", o->output);
     if (label != NULL) {
         char stem[1024];
@@ -231,7 +172,7 @@ static kl_status run_once(run *x, kl_state **state, const kl_result *done, const
     const kl_dmrg_monitor monitor = {x, on_step, on_sweep, asked_to_stop, x->path[0] != '\0' ? on_checkpoint : NULL,
                                      x->path[0] != '\0' ? checkpoint_due : NULL};
     kl_result_destroy(&x->r);
-    KL_TRY(options_text(x->o, t, swept, value, &text, err));
+    KL_TRY(kl_runfile_options(x->o, t, swept, value, &text, err));
     KL_TRY(kl_result_create(t->model, t->lat, t->params, t->dmrg.target, t->dmrg.seed, KL_VERSION, x->o->command_line, text, &x->r, err));
     t->dmrg.ndone = done != NULL ? done->dmrg.nrow : 0;
     t->dmrg.done = done != NULL ? done->dmrg.row : NULL;
@@ -323,7 +264,7 @@ static kl_status run_scan(run *x, int *status, kl_err *err)
         if (lowest >= 0 && item[ndone - 1].energy[0] >= item[lowest].energy[0]) continue;
         lowest = ndone - 1;
         if (path[0] == '\0') continue;
-        if (x->o->output == NULL) default_path(x->t, x->path, sizeof(x->path));
+        if (x->o->output == NULL) kl_runfile_name(x->t, x->path, sizeof(x->path));
         else memcpy(x->path, path, sizeof(path));
         KL_TRY(kl_result_write(x->path, x->r, state, err));
         if (lowest > 0 && x->o->output == NULL)
@@ -403,25 +344,6 @@ out:
 
 static int is_result_file(const char *start) { return start != NULL && strcmp(start, "neel") != 0 && strncmp(start, "product:", 8) != 0; }
 
-/* What the file says, where the command line says nothing: `kronlat dmrg --resume FILE' is enough. */
-static kl_status adopt_options(kl_options *o, const kl_result *done, kl_err *err)
-{
-    kl_status st = KL_OK;
-    char *copy = kl_strdup(done->options);
-    if (copy == NULL) return kl_fail(err, KL_ENOMEM, "no memory for the options in %.300s", o->resume);
-    char *rest = copy;
-    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
-        char *equals = strchr(line, '=');
-        if (equals == NULL) continue;
-        *equals = '\0';
-        if (strcmp(line, "model") == 0 && o->model != NULL) continue;
-        KL_TRY(kl_options_set(o, o->resume, line, equals + 1, err));
-    }
-out:
-    kl_free(&copy);
-    return st;
-}
-
 static kl_status command_growth(const kl_options *o, kl_err *err);
 
 static kl_status command_dmrg(kl_options *o, int *status, kl_err *err)
@@ -436,7 +358,7 @@ static kl_status command_dmrg(kl_options *o, int *status, kl_err *err)
     }
     if (o->resume != NULL) {
         KL_TRY(kl_result_read(o->resume, &done, err));
-        KL_TRY(adopt_options(o, done, err));
+        KL_TRY(kl_runfile_adopt(o, done, err));
     }
     KL_TRY(kl_options_check(o, err));
     KL_TRY(kl_task_create(o, 0, &x.t, err));
@@ -599,7 +521,7 @@ static kl_status command_measure(kl_options *o, kl_err *err)
     o->command = KL_CMD_DMRG;
     const kl_text_list asked = o->measure;
     o->measure = (kl_text_list){0}; /* what was asked of the run is in the file */
-    st = adopt_options(o, r, err);
+    st = kl_runfile_adopt(o, r, err);
     for (int i = 0; i < o->measure.n; i++) kl_free(&o->measure.text[i]);
     kl_free(&o->measure.text);
     o->measure = asked;

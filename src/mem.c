@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -253,6 +254,11 @@ int64_t kl_mem_total_peak_bytes(void)
 int64_t kl_mem_live_total(void)
 {
     return atomic_load_explicit(&total.live, memory_order_relaxed);
+}
+
+double kl_mem_machine_bytes(void)
+{
+    return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
 }
 
 void kl_mem_device_count(int64_t change)

@@ -44,6 +44,7 @@ int64_t kl_mem_peak_bytes(kl_mem_kind kind);
 int64_t kl_mem_total_peak_bytes(void); /* peak of the sum, not sum of the peaks */
 int64_t kl_mem_live_total(void);       /* 0 at the end of every test */
 void kl_mem_reset_peaks(void);
+double kl_mem_machine_bytes(void);     /* memory of this machine */
 
 /* Device memory: executors report what they take (change > 0) and give back (change < 0). */
 void kl_mem_device_count(int64_t change);

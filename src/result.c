@@ -407,9 +407,46 @@ out:
     return st;
 }
 
+/* ---------------------------------------------------------------- a run under way */
+
+enum { RUN_PART = 1 << 20 }; /* doubles of a vector at a time */
+
+static kl_status put_run(writer *w, const kl_result_run *run, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *part = NULL;
+    char name[32];
+    const hid_t group = put_group(w, w->file, "run");
+    KL_TRY(kl_alloc(&part, run->n < RUN_PART ? run->n : RUN_PART, KL_MEM_WORK, err));
+    put_int(w, group, "nvector", run->nvector);
+    put_int(w, group, "length", run->n);
+    put_reals(w, group, "number", run->nnumber, run->number, "what the solver keeps of itself");
+    for (int v = 0; v < run->nvector && !w->failed; v++) {
+        snprintf(name, sizeof(name), "vector_%d", v);
+        put_reals(w, group, name, run->n, NULL, NULL);
+        const hid_t set = w->failed ? -1 : H5Dopen2(group, name, H5P_DEFAULT);
+        for (int64_t first = 0; first < run->n && ok(w, set); first += RUN_PART) {
+            const int64_t count = run->n - first < RUN_PART ? run->n - first : RUN_PART;
+            hid_t file_space = -1, memory_space = -1;
+            st = run->part(run->self, v, first, count, part, err);
+            if (st == KL_OK)
+                ok(w, select_part(set, first, count, &file_space, &memory_space) ? H5Dwrite(set, H5T_NATIVE_DOUBLE, memory_space, file_space, H5P_DEFAULT, part) : -1);
+            if (memory_space >= 0) H5Sclose(memory_space);
+            if (file_space >= 0) H5Sclose(file_space);
+            if (st != KL_OK || w->failed) break;
+        }
+        if (set >= 0) H5Dclose(set);
+        if (st != KL_OK) goto out;
+    }
+out:
+    end_group(group);
+    kl_free(&part);
+    return st;
+}
+
 /* ---------------------------------------------------------------- writing a file */
 
-static kl_status put_all(writer *w, const kl_result *r, const kl_state *state, kl_err *err)
+static kl_status put_all(writer *w, const kl_result *r, const kl_state *state, const kl_result_run *run, kl_err *err)
 {
     kl_status st = KL_OK;
     char text[32];
@@ -494,12 +531,13 @@ static kl_status put_all(writer *w, const kl_result *r, const kl_state *state, k
     }
     end_group(group);
     if (state != NULL) KL_TRY(put_state(w, state, err));
+    if (run != NULL) KL_TRY(put_run(w, run, err));
 out:
     return st;
 }
 
 /* An upper bound of the file's size, near enough to ask the disk for beforehand. */
-static int64_t estimate_bytes(const kl_result *r, const kl_state *s)
+static int64_t estimate_bytes(const kl_result *r, const kl_state *s, const kl_result_run *run)
 {
     int64_t n = 65536 + 4 * MAX_TEXT + (int64_t)r->nsite * 512 + (int64_t)r->dmrg.nrow * (int64_t)sizeof(sweep_record) + (int64_t)strlen(r->options);
     for (int i = 0; i < r->nparam; i++) n += 1024 + 8 * r->param[i].n;
@@ -508,6 +546,7 @@ static int64_t estimate_bytes(const kl_result *r, const kl_state *s)
         for (int k = 0; k < r->measured[i].rank; k++) size *= r->measured[i].shape[k];
         n += 1024 + size;
     }
+    if (run != NULL) n += 8 * (run->nnumber + run->nvector * (run->n + 128));
     return s == NULL ? n : n + 8 * state_doubles(s);
 }
 
@@ -559,7 +598,7 @@ static void sync_folder(const char *path)
     close(fd);
 }
 
-kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *state, kl_err *err)
+static kl_status write_file(const char *path, const kl_result *r, const kl_state *state, const kl_result_run *run, kl_err *err)
 {
     kl_status st = KL_OK;
     const quiet q = quiet_begin();
@@ -585,8 +624,8 @@ kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *
     H5Pset_file_locking(access, 0, 1); /* the name is private until it is renamed, and some network disks cannot lock */
     w.file = H5Fcreate(partial, H5F_ACC_TRUNC, create, access);
     if (ok(&w, w.file)) {
-        st = reserve(w.file, path, estimate_bytes(r, state), err);
-        if (st == KL_OK) st = put_all(&w, r, state, err);
+        st = reserve(w.file, path, estimate_bytes(r, state, run), err);
+        if (st == KL_OK) st = put_all(&w, r, state, run, err);
         if (st == KL_OK && !w.failed) ok(&w, H5Fflush(w.file, H5F_SCOPE_LOCAL));
         if (st != KL_OK || w.failed) abandon(w.file);
         else ok(&w, H5Fclose(w.file));
@@ -612,6 +651,10 @@ out:
     quiet_end(q);
     return st;
 }
+
+kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *state, kl_err *err) { return write_file(path, r, state, NULL, err); }
+
+kl_status kl_result_write_run(const char *path, const kl_result *r, const kl_result_run *run, kl_err *err) { return write_file(path, r, NULL, run, err); }
 
 /* ---------------------------------------------------------------- reading pieces */
 
@@ -1265,6 +1308,58 @@ kl_status kl_result_read_state(const char *path, const kl_terms *terms, kl_state
 out:
     kl_state_destroy(&s);
     end_group(group);
+    reader_close(&in);
+    quiet_end(q);
+    return st;
+}
+
+/* ---------------------------------------------------------------- reading a run under way */
+
+kl_status kl_result_read_run(const char *path, kl_result_run *run, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const quiet q = quiet_begin();
+    reader in = {path, -1, 0};
+    hid_t group = -1, set = -1;
+    double *part = NULL;
+    run->number = NULL;
+    KL_TRY(reader_open(&in, path, err));
+    if (H5Lexists(in.file, "run", H5P_DEFAULT) <= 0) KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: holds no run of exact diagonalization to go on with", path));
+    KL_TRY(get_group(&in, in.file, "run", &group, err));
+    KL_TRY(get_small(&in, group, "nvector", 0, 1000, &run->nvector, err));
+    KL_TRY(get_int(&in, group, "length", 1, in.bytes, &run->n, err));
+    run->nnumber = -1;
+    KL_TRY(get_array(&in, group, "number", H5T_NATIVE_DOUBLE, sizeof(double), 1, &run->nnumber, KL_MEM_MISC, (void **)&run->number, err));
+    for (int64_t i = 0; i < run->nnumber; i++)
+        if (isnan(run->number[i])) KL_TRY(bad(&in, "number", "holds what is no number", err));
+    if (run->part != NULL) KL_TRY(kl_alloc(&part, run->n < RUN_PART ? run->n : RUN_PART, KL_MEM_WORK, err));
+    for (int v = 0; v < run->nvector && run->part != NULL; v++) {
+        char name[32];
+        int rank;
+        int64_t shape[3], count;
+        snprintf(name, sizeof(name), "vector_%d", v);
+        KL_TRY(open_array(&in, group, name, H5T_FLOAT, &set, &rank, shape, &count, err));
+        if (rank != 1 || count != run->n) KL_TRY(bad(&in, name, "has the wrong shape", err));
+        for (int64_t first = 0; first < run->n; first += RUN_PART) {
+            const int64_t now = run->n - first < RUN_PART ? run->n - first : RUN_PART;
+            hid_t file_space = -1, memory_space = -1;
+            const int read = select_part(set, first, now, &file_space, &memory_space) &&
+                             H5Dread(set, H5T_NATIVE_DOUBLE, memory_space, file_space, H5P_DEFAULT, part) >= 0;
+            if (memory_space >= 0) H5Sclose(memory_space);
+            if (file_space >= 0) H5Sclose(file_space);
+            if (!read) KL_TRY(bad(&in, name, "cannot be read", err));
+            for (int64_t i = 0; i < now; i++)
+                if (!isfinite(part[i])) KL_TRY(bad(&in, name, "holds a number that is not finite", err));
+            KL_TRY(run->part(run->self, v, first, now, part, err));
+        }
+        H5Dclose(set);
+        set = -1;
+    }
+out:
+    if (st != KL_OK) kl_free(&run->number);
+    if (set >= 0) H5Dclose(set);
+    end_group(group);
+    kl_free(&part);
     reader_close(&in);
     quiet_end(q);
     return st;

@@ -72,6 +72,22 @@ kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *
 /* EIO or EINPUT with one line for files that are foreign, cut short, changed, of another format or of impossible shape. */
 kl_status kl_result_read(const char *path, kl_result **out, kl_err *err) KL_MUST_CHECK;
 
+/* A run of exact diagonalization under way: the numbers and vectors that its solver keeps (keep.h), the vectors handed over in parts. */
+typedef struct kl_result_run {
+    int64_t nnumber;
+    double *number;   /* read: to be freed by the caller */
+    int nvector;
+    int64_t n;        /* length of each */
+    void *self;       /* writing: fills to[count] from places first.. of a vector; reading: takes them */
+    kl_status (*part)(void *self, int vector, int64_t first, int64_t count, double *host, kl_err *err);
+} kl_result_run;
+
+/* As kl_result_write, with such a run in the place of a state. */
+kl_status kl_result_write_run(const char *path, const kl_result *r, const kl_result_run *run, kl_err *err) KL_MUST_CHECK;
+
+/* Numbers and sizes; then, if part is not NULL, the vectors. EINPUT: a file without one, or numbers that are not finite. */
+kl_status kl_result_read_run(const char *path, kl_result_run *run, kl_err *err) KL_MUST_CHECK;
+
 /* The state, for use with these terms, whose model it borrows. Checks that every tensor is an isometry and every number finite. */
 kl_status kl_result_read_state(const char *path, const kl_terms *terms, kl_state **out, kl_err *err) KL_MUST_CHECK;
 
