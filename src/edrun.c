@@ -1,4 +1,4 @@
-/* `kronlat ed' and its plan: from options to a solved sector and its report.
+/* `kronlat ed' and its plan: from options to solved sectors, what is measured on them, and checkpoints.
    SPDX-License-Identifier: Apache-2.0 */
 #include "edrun.h"
 
@@ -9,9 +9,10 @@
 
 #include "config.h"
 #include "edmeasure.h"
+#include "edreport.h"
 #include "json.h"
 #include "mem.h"
-#include "report.h"
+#include "runfile.h"
 
 kl_halves_form kl_edrun_form(const kl_options *o)
 {
@@ -23,9 +24,12 @@ void kl_edrun_opts(const kl_task *t, kl_ed_opts *out)
     const kl_options *const o = t->o;
     *out = (kl_ed_opts){.nstate = o->states > 0 ? (int)o->states : 1, .accuracy = o->accuracy > 0 ? o->accuracy : 1e-10, .max_basis = (int)o->basis,
                         .max_apply = o->max_products > 0 ? (int)o->max_products : 2000, .seed = t->dmrg.seed,
-                        .want_vectors = o->measure.n > 0 || (o->output != NULL && strcmp(o->output, "none") != 0)};
+                        .want_vectors = o->measure.n > 0 || o->spectral.n > 0};
     for (int s = KL_ED_LANCZOS; s <= KL_ED_FULL; s++)
         if (o->solver != NULL && strcmp(o->solver, kl_ed_solver_name[s]) == 0) out->solver = (kl_ed_solver)s;
+    out->neumann = (int)o->neumann_order;
+    for (int p = KL_ED_DIAGONAL; p <= KL_ED_BARE; p++)
+        if (o->precondition != NULL && strcmp(o->precondition, kl_ed_precondition_name[p]) == 0) out->precondition = (kl_ed_precondition)p;
 }
 
 /* ---------------------------------------------------------------- progress */
@@ -34,6 +38,7 @@ typedef struct watcher {
     int (*interrupted)(void);
     int live, verbose, drawn;
     double last, started;
+    char prefix[160];
 } watcher;
 
 static int on_step(void *self, int napply, double energy, double residual)
@@ -55,144 +60,469 @@ static void clear_line(watcher *w)
     w->drawn = 0;
 }
 
-/* ---------------------------------------------------------------- reports */
+/* ---------------------------------------------------------------- checkpoints */
 
-static const char *stop_text(kl_ed_stop stop)
+typedef struct keeping {
+    kl_task *t;
+    const kl_ed *ed;
+    kl_result *r;         /* what the file says beside the run: names, options */
+    const char *path;
+    double every, last, cost;
+    int warned;
+} keeping;
+
+/* Writing may take a tenth of the time: vectors can be large and disks slow. */
+static int keep_due(void *self)
 {
-    static const char *const text[] = {"converged", "stagnated: this is what the arithmetic can reach", "not converged: --max-products reached", "interrupted"};
-    return text[stop]; /* ORDER kl_ed_stop */
+    const keeping *const k = self;
+    return kl_clock() - k->last >= fmax(k->every, 10.0 * k->cost);
 }
 
-static void print_text(const kl_task *t, const kl_ed *ed, const kl_ed_result *r, const kl_ed_measured *m, int nmeasured)
+typedef struct part_of {
+    kl_exec *ex;
+    const kl_dptr *vector;
+} part_of;
+
+static kl_status take_part(void *self, int vector, int64_t first, int64_t count, double *to, kl_err *err)
 {
-    char charges[256], bytes[2][32];
-    printf("%s%s%s%s, %s, %d sites, %s\n", t->model->name, *t->model->variant ? "(" : "", t->model->variant, *t->model->variant ? ")" : "", t->lat->spec, t->lat->nsite,
-           kl_qn_print(t->model, t->target, charges, sizeof charges));
-    printf("sector       %lld states, halves are %s (%lld and %lld states); %s a vector, %d held, tables %s\n", (long long)r->dim,
-           ed->space->flavours ? "the two flavours" : "sites", (long long)ed->space->left.begin[ed->space->left.nsec],
-           (long long)ed->space->right.begin[ed->space->right.nsec], kl_report_bytes(8.0 * (double)r->n, bytes[0]), r->nvector,
-           kl_report_bytes((double)kl_kron_bytes(ed->kron), bytes[1]));
-    for (int k = 0; k < r->nstate; k++) {
-        printf("%s%-*d %.14g", k == 0 ? "energy " : "state  ", 5, k, r->energy[k]);
-        if (k > 0) printf("  %.6e above the lowest", r->energy[k] - r->energy[0]);
-        printf("  +- %.0e  residual %.1e", fmax(r->error[k], r->attainable), r->residual[k]);
-        if (r->multiplet[k] > 1) printf("  one of %s%d that agree", r->open_multiplet && k + r->multiplet[k] >= r->nstate ? "at least " : "", r->multiplet[k]);
-        printf("\n");
+    const part_of *const p = self;
+    return p->ex->vt.download(p->ex, to, kl_dptr_at(p->vector[vector], first), count, err);
+}
+
+static kl_status put_part(void *self, int vector, int64_t first, int64_t count, double *from, kl_err *err)
+{
+    const part_of *const p = self;
+    return p->ex->vt.upload(p->ex, kl_dptr_at(p->vector[vector], first), from, count, err);
+}
+
+/* A disk that is full does not end the run. */
+static kl_status keep_write(void *self, const kl_keep *kept, kl_err *err)
+{
+    keeping *const k = self;
+    (void)err;
+    kl_err why;
+    part_of p = {k->ed->ex, kept->vector};
+    double *const number = (double *)(uintptr_t)kept->number;
+    kl_result_run run = {.nnumber = kept->nnumber, .number = number, .nvector = kept->nvector, .n = k->ed->op.n, .self = &p, .part = take_part};
+    const double start = kl_clock();
+    k->r->finished = 0;
+    if (kl_result_write_run(k->path, k->r, &run, &why) != KL_OK && !k->warned) {
+        char text[sizeof(why.text) + 64];
+        snprintf(text, sizeof(text), "checkpoint not written, the run goes on: %s", why.text);
+        kl_report_note(text);
+        k->warned = 1;
     }
-    if (r->multiplet[0] == 0) printf("degeneracy   not looked at by one Lanczos vector; --states 2 tells\n");
-    if (r->nfull > 0) printf("spectrum     all %d energies, from %.12g to %.12g\n", r->nfull, r->full[0], r->full[r->nfull - 1]);
-    for (int i = 0; i < nmeasured; i++) kl_edmeasure_print(&m[i]);
-    printf("stop         %s\n", stop_text(r->stop));
-    printf("work         %s, %d products with H, %.3g s (%.3g s in them: %.3g million states a second), %d restarts; made ready in %.2g s; %s, %d thread%s\n",
-           kl_ed_solver_name[r->solver], r->napply, r->seconds, r->seconds_apply, r->seconds_apply > 0 ? 1e-6 * r->napply * (double)r->dim / r->seconds_apply : 0.0,
-           r->nrestart, ed->seconds_build, t->ex->name, t->ex->nthread, t->ex->nthread == 1 ? "" : "s");
+    k->last = kl_clock();
+    k->cost = k->last - start;
+    return KL_OK;
 }
 
-static void print_json(const kl_task *t, const kl_ed *ed, const kl_ed_result *r, const kl_ed_measured *m, int nmeasured)
-{
-    char charges[256];
-    kl_json j = kl_json_begin(stdout);
-    kl_json_open(&j, NULL, '{');
-    kl_json_text(&j, "program", "kronlat " KL_VERSION);
-    kl_json_text(&j, "command", "ed");
-    kl_json_text(&j, "model", t->model->name);
-    kl_json_text(&j, "variant", t->model->variant);
-    kl_json_text(&j, "lattice", t->lat->spec);
-    kl_json_int(&j, "sites", t->lat->nsite);
-    kl_json_text(&j, "charges", kl_qn_print(t->model, t->target, charges, sizeof charges));
-    kl_json_int(&j, "dimension", r->dim);
-    kl_json_text(&j, "halves", ed->space->flavours ? "flavours" : "sites");
-    kl_json_int(&j, "vector_bytes", 8 * r->n);
-    kl_json_int(&j, "vectors", r->nvector);
-    kl_json_int(&j, "table_bytes", kl_kron_bytes(ed->kron));
-    kl_json_reals(&j, "energy", r->nstate, r->energy);
-    kl_json_reals(&j, "residual", r->nstate, r->residual);
-    kl_json_reals(&j, "error", r->nstate, r->error);
-    kl_json_real(&j, "attainable", r->attainable);
-    kl_json_open(&j, "multiplet", '[');
-    for (int k = 0; k < r->nstate; k++) kl_json_int(&j, NULL, r->multiplet[k]);
-    kl_json_close(&j, ']');
-    kl_json_bool(&j, "open_multiplet", r->open_multiplet);
-    if (r->nfull > 0) kl_json_reals(&j, "spectrum", r->nfull, r->full);
-    for (int i = 0; i < nmeasured; i++) kl_json_reals(&j, m[i].name, m[i].n, m[i].value);
-    kl_json_bool(&j, "converged", r->stop == KL_ED_CONVERGED);
-    kl_json_text(&j, "stop", stop_text(r->stop));
-    kl_json_text(&j, "solver", kl_ed_solver_name[r->solver]);
-    kl_json_int(&j, "products", r->napply);
-    kl_json_real(&j, "seconds", r->seconds);
-    kl_json_real(&j, "seconds_products", r->seconds_apply);
-    kl_json_text(&j, "exec", t->ex->name);
-    kl_json_int(&j, "threads", t->ex->nthread);
-    kl_json_close(&j, '}');
-    kl_json_end(&j);
-}
-
-/* The result file that `show' and `plot' read; it holds numbers, not vectors. */
-static kl_status write_file(const kl_task *t, const kl_ed_result *r, const kl_ed_measured *m, int nmeasured, kl_err *err)
+/* Vectors of a checkpoint on the executor; released by the caller. */
+static kl_status keep_read(const kl_task *t, const kl_ed *ed, const char *path, kl_keep *out, double **number, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_result *f = NULL;
-    kl_dmrg_result d = {.nstate = r->nstate, .error_estimate = fmax(r->error[0], r->attainable), .energy_extrapolated = r->energy[0],
-                        .stop = r->stop == KL_ED_CONVERGED || r->stop == KL_ED_STAGNATED ? KL_STOP_CONVERGED : r->stop == KL_ED_INTERRUPTED ? KL_STOP_INTERRUPTED : KL_STOP_SCHEDULE,
-                        .napply = r->napply, .seconds = r->seconds, .dim_max = r->dim};
-    memcpy(d.energy, r->energy, sizeof(double) * (size_t)r->nstate);
-    memcpy(d.energy_kept, r->energy, sizeof(double) * (size_t)r->nstate);
-    double degeneracy[KL_MAX_ROOT];
-    for (int k = 0; k < r->nstate; k++) degeneracy[k] = r->multiplet[k];
-    const int64_t n = r->nstate, all = r->nfull;
-    char options[512];
-    snprintf(options, sizeof options, "model=%s\nmethod=ed\n", t->model->name);
-    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->target, t->dmrg.seed, KL_VERSION, t->o->command_line, options, &f, err));
-    KL_TRY(kl_result_set_dmrg(f, &d, err));
-    f->finished = r->stop != KL_ED_INTERRUPTED;
-    KL_TRY(kl_result_add(f, "ed/residual", "|H x - E x| of each state", 1, &n, r->residual, err));
-    KL_TRY(kl_result_add(f, "ed/degeneracy", "states that share the energy; 0: not looked at", 1, &n, degeneracy, err));
-    if (all > 0) KL_TRY(kl_result_add(f, "ed/spectrum", "all energies of the sector", 1, &all, r->full, err));
-    for (int i = 0; i < nmeasured; i++) KL_TRY(kl_result_add(f, m[i].name, m[i].note, m[i].rank, m[i].shape, m[i].value, err));
-    KL_TRY(kl_result_write(t->o->output, f, NULL, err));
+    kl_result_run run = {0};
+    part_of p = {t->ex, out->vector};
+    KL_TRY(kl_result_read_run(path, &run, err));
+    kl_free(&run.number);
+    if (run.n != ed->op.n || run.nvector > KL_KEEP_VECTORS)
+        KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s holds %d vectors of %lld numbers; this run needs %lld, and at most %d of them", path, run.nvector, (long long)run.n,
+                       (long long)ed->op.n, (int)KL_KEEP_VECTORS));
+    for (int v = 0; v < run.nvector; v++) KL_TRY(t->ex->vt.alloc(t->ex, run.n, &out->vector[v], err));
+    run.self = &p;
+    run.part = put_part;
+    KL_TRY(kl_result_read_run(path, &run, err));
+    *number = run.number;
+    out->nnumber = run.nnumber;
+    out->number = run.number;
+    out->nvector = run.nvector;
 out:
-    kl_result_destroy(&f);
+    return st;
+}
+
+/* ---------------------------------------------------------------- spectral functions */
+
+typedef struct probe {
+    kl_siteop *op;
+    char name[160];     /* in the result file */
+    int npart;          /* 1, or cosine and sine of a momentum: H and O are real, so that their curves add up */
+    double *coef[2];    /* [nsite] by position */
+} probe;
+
+static void probe_clear(probe *p)
+{
+    kl_siteop_destroy(&p->op);
+    for (int i = 0; i < 2; i++) kl_free(&p->coef[i]);
+}
+
+/* "cdag_up@3", "Sz@-1", "Sz@q=2,0" */
+static kl_status probe_read(const kl_task *t, const char *text, probe *p, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_lattice *const lat = t->lat;
+    const char *const at = strrchr(text, '@');
+    char word[128];
+    kl_qn shift;
+    int odd, m[2] = {0, 0}, used = 0, site;
+    *p = (probe){.npart = 1};
+    snprintf(p->name, sizeof(p->name), "%s", text);
+    for (char *c = p->name; *c != '\0'; c++)
+        if (*c == '/') *c = ':';
+    if (!at || at == text || at - text >= (int)sizeof(word)) KL_TRY(kl_fail(err, KL_EINPUT, "--spectral: '%.100s' is not OPERATOR@SITE or OPERATOR@q=MX,MY", text));
+    snprintf(word, sizeof(word), "%.*s", (int)(at - text), text);
+    KL_TRY(kl_siteop_create(t->model, word, &p->op, err));
+    KL_TRY(kl_ed_spectral_shift(p->op, &shift, &odd, err));
+    for (int i = 0; i < 2; i++) KL_TRY(kl_alloc(&p->coef[i], lat->nsite, KL_MEM_MISC, err));
+    if (sscanf(at, "@%d%n", &site, &used) == 1 && at[used] == '\0') {
+        const int i = site < 0 ? site + lat->nsite : site;
+        if (i < 0 || i >= lat->nsite) KL_TRY(kl_fail(err, KL_EINPUT, "--spectral %.100s: site %d; the lattice has sites 0 to %d, -1 being the last", text, site, lat->nsite - 1));
+        if (!p->op->mat[t->terms->type[lat->position[i]] - t->model->type]) KL_TRY(kl_fail(err, KL_EINPUT, "--spectral %.100s: site %d has no such operator", text, site));
+        p->coef[0][lat->position[i]] = 1.0;
+        return st;
+    }
+    const int n = sscanf(at, "@q=%d%n,%d%n", &m[0], &used, &m[1], &used);
+    if (n < 1 || at[used] != '\0') KL_TRY(kl_fail(err, KL_EINPUT, "--spectral %.100s: '%s' is no site and no momentum; allowed: @SITE, @q=M, @q=MX,MY", text, at));
+    const int periodic[2] = {lat->kind == KL_LATTICE_RING || (lat->kind == KL_LATTICE_GRID && lat->periodic_x), lat->kind == KL_LATTICE_GRID && lat->periodic_y};
+    const int length[2] = {lat->kind == KL_LATTICE_GRID ? lat->lx : lat->nsite, lat->kind == KL_LATTICE_GRID ? lat->ly : 1};
+    for (int k = 0; k < 2; k++)
+        if (m[k] != 0 && !periodic[k])
+            KL_TRY(kl_fail(err, KL_EINPUT, "--spectral %.100s: %s is not periodic in direction %c, which has no momentum", text, lat->spec, "xy"[k]));
+    double sines = 0.0;
+    for (int i = 0; i < lat->nsite; i++) {
+        const int x = i / length[1], y = i % length[1];
+        const double phase = 2.0 * 3.14159265358979323846 * ((double)((int64_t)m[0] * x % length[0]) / length[0] + (double)((int64_t)m[1] * y % length[1]) / length[1]);
+        p->coef[0][lat->position[i]] = cos(phase) / sqrt(lat->nsite);
+        p->coef[1][lat->position[i]] = sin(phase) / sqrt(lat->nsite);
+        sines = fmax(sines, fabs(sin(phase)));
+    }
+    p->npart = sines > 1e-9 ? 2 : 1;
+out:
+    if (st != KL_OK) probe_clear(p);
+    return st;
+}
+
+/* from's curve and poles, `share` of them, into sum; the first decides on the frequencies. */
+static kl_status gather(kl_ed_spectral *sum, const kl_ed_spectral *from, double share, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (sum->nomega == 0) {
+        KL_TRY(kl_alloc(&sum->omega, from->nomega, KL_MEM_MISC, err));
+        KL_TRY(kl_alloc(&sum->a, from->nomega, KL_MEM_MISC, err));
+        sum->nomega = from->nomega;
+        sum->converged = 1;
+        memcpy(sum->omega, from->omega, sizeof(double) * (size_t)from->nomega);
+    }
+    KL_TRY(kl_realloc(&sum->pole, sum->npole + from->npole, KL_MEM_MISC, err));
+    KL_TRY(kl_realloc(&sum->weight, sum->npole + from->npole, KL_MEM_MISC, err));
+    for (int i = 0; i < from->nomega; i++) sum->a[i] += share * from->a[i];
+    for (int i = 0; i < from->npole; i++) {
+        sum->pole[sum->npole] = from->pole[i];
+        sum->weight[sum->npole++] = share * from->weight[i];
+    }
+    sum->total += share * from->total;
+    sum->nstep = from->nstep > sum->nstep ? from->nstep : sum->nstep;
+    sum->converged = sum->converged && from->converged;
+    sum->dim = from->dim;
+out:
+    return st;
+}
+
+static int on_level(void *self, int step, double change)
+{
+    watcher *const w = self;
+    if (w->verbose) fprintf(stderr, "level %d  change %.1e  %.1f s\n", step, change, kl_clock() - w->started);
+    return w->interrupted && w->interrupted();
+}
+
+/* Of the lowest state, or averaged over the multiplet that is known to be the lowest. */
+static kl_status run_spectral(const kl_task *t, const kl_ed *ed, const kl_ed_result *found, kl_dptr x, int64_t ldx, watcher *w, kl_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_options *const o = t->o;
+    const int whole = found->multiplet[0] > 1 && found->multiplet[0] <= found->nstate && !(found->open_multiplet && found->multiplet[0] >= found->nstate);
+    const int many = whole ? found->multiplet[0] : 1;
+    probe p = {0};
+    kl_ed_spectral one = {0}, sum = {0};
+    double *omega = NULL;
+    kl_ed_spectral_opts opts = {.broadening = o->broadening > 0 ? o->broadening : 0.1, .max_steps = (int)o->steps, .self = w, .step = on_level};
+    if (o->frequencies != NULL) KL_TRY(kl_options_values("--frequencies", o->frequencies, &opts.nomega, &omega, err));
+    for (int i = 0; i < o->spectral.n; i++) {
+        kl_ed_spectral_opts now = opts;
+        now.omega = omega;
+        KL_TRY(probe_read(t, o->spectral.text[i], &p, err));
+        for (int k = 0; k < many; k++)
+            for (int c = 0; c < p.npart; c++) {
+                KL_TRY(kl_ed_spectral_run(ed, t->terms, kl_dptr_at(x, k * ldx), found->energy[k], p.op, p.coef[c], &now, &one, err));
+                KL_TRY(gather(&sum, &one, 1.0 / many, err));
+                kl_ed_spectral_clear(&one);
+                now.nomega = sum.nomega;
+                now.omega = sum.omega;
+            }
+        KL_TRY(kl_edreport_add_spectral(r, p.name, opts.broadening, &sum, err));
+        kl_ed_spectral_clear(&sum);
+        sum = (kl_ed_spectral){0};
+        probe_clear(&p);
+    }
+out:
+    kl_ed_spectral_clear(&one);
+    kl_ed_spectral_clear(&sum);
+    probe_clear(&p);
+    kl_free(&omega);
+    return st;
+}
+
+/* ---------------------------------------------------------------- one sector */
+
+/* Before anything large is allocated. What a device has is the executor's to say. */
+static kl_status check_memory(const kl_task *t, kl_qn target, const kl_ed_opts *opts, kl_err *err)
+{
+    kl_ed_plan p;
+    char a[32], b[32], c[32], charges[256];
+    const kl_status st = kl_ed_make_plan(t->terms, target, kl_edrun_form(t->o), opts, t->ex->nthread, &p, err);
+    const double need = p.vector_bytes * p.nvector + p.table_bytes;
+    if (st != KL_OK || t->ex->space != KL_SPACE_HOST || need <= kl_mem_machine_bytes()) return st;
+    return kl_fail(err, KL_ENOMEM, "the sector %s of %s has %.15g states: %d vectors of %s need %s, and this machine has %s; no symmetry of the lattice is used to make sectors smaller",
+                   kl_qn_print(t->model, target, charges, sizeof charges), t->lat->spec, p.size.dim, p.nvector, kl_report_bytes(p.vector_bytes, a), kl_report_bytes(need, b),
+                   kl_report_bytes(kl_mem_machine_bytes(), c));
+}
+
+static kl_status make_ed(const kl_task *t, kl_qn target, const kl_ed_opts *opts, kl_ed **ed, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_options *const o = t->o;
+    KL_TRY(check_memory(t, target, opts, err));
+    KL_TRY(kl_ed_create(t->terms, target, kl_edrun_form(o), t->ex, ed, err));
+    if (o->store != NULL && strcmp(o->store, "matrix") == 0) {
+        kl_spopts format = {.format = KL_SP_CSR, .boundary = o->boundary, .height = o->slice, .sigma = o->sigma};
+        if (o->format != NULL) (void)kl_spformat_parse(o->format, &format.format);
+        KL_TRY(kl_ed_store(*ed, &format, o->half, o->memory > 0 ? 1e9 * o->memory : 0.5 * kl_mem_machine_bytes(), err));
+    }
+out:
+    if (st != KL_OK) kl_ed_destroy(ed);
+    return st;
+}
+
+static int writes(const kl_options *o) { return o->output != NULL && strcmp(o->output, "none") != 0; }
+
+static void print_result(const kl_task *t, const kl_result *r, const char *path, const watcher *w)
+{
+    const kl_run_facts facts = {t->ex->name, t->ex->nthread, path, kl_clock() - w->started};
+    if (t->o->json) kl_edreport_json(stdout, r, &facts);
+    else kl_edreport_text(stdout, r, &facts);
+}
+
+/* done: the checkpoint to go on from, or NULL. */
+static kl_status run_sector(kl_task *t, kl_qn target, const kl_result *done, watcher *w, int *stopped, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_options *const o = t->o;
+    const char *const path = o->resume != NULL ? o->resume : writes(o) ? o->output : NULL;
+    kl_ed *ed = NULL;
+    kl_result *r = NULL;
+    kl_ed_opts opts;
+    kl_ed_result found = {0};
+    kl_dptr x = {0};
+    int64_t ld = 0;
+    kl_ed_measured *m = NULL;
+    kl_keep from = {0};
+    double *number = NULL;
+    char *options = NULL;
+    int nmeasured = 0;
+    kl_edrun_opts(t, &opts);
+    opts.self = w;
+    opts.step = on_step;
+    t->dmrg.target = target;
+    KL_TRY(make_ed(t, target, &opts, &ed, err));
+    KL_TRY(kl_runfile_options(o, t, NULL, 0, &options, err));
+    KL_TRY(kl_result_create(t->model, t->lat, t->params, target, t->dmrg.seed, KL_VERSION, o->command_line, options, &r, err));
+    KL_TRY(kl_edreport_add(r, ed, &(kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .stop = KL_ED_INTERRUPTED}, err));
+    keeping k = {.t = t, .ed = ed, .r = r, .path = path, .every = o->checkpoint_every, .last = kl_clock()};
+    kl_keeper keeper = {.self = &k, .due = keep_due, .write = keep_write};
+    if (path) opts.keeper = &keeper;
+    if (done) {
+        KL_TRY(keep_read(t, ed, path, &from, &number, err));
+        keeper.from = &from;
+    }
+    KL_TRY(kl_ed_run(ed, &opts, opts.want_vectors ? &x : NULL, &ld, &found, err));
+    clear_line(w);
+    *stopped = found.stop == KL_ED_INTERRUPTED;
+    if (*stopped) {
+        char text[1400];
+        if (path == NULL) snprintf(text, sizeof(text), "interrupted; nothing was kept (no --output)");
+        else snprintf(text, sizeof(text), "interrupted; go on with: kronlat %s --resume %.1000s", kl_command_name(KL_CMD_ED), path);
+        kl_report_error(text);
+        goto out;
+    }
+    KL_TRY(kl_edreport_add(r, ed, &found, err));
+    KL_TRY(kl_edmeasure_run(t, ed, &found, x, ld, o->measure.n, o->measure.text, &m, &nmeasured, err));
+    for (int i = 0; i < nmeasured; i++) KL_TRY(kl_result_add(r, m[i].name, m[i].note, m[i].rank, m[i].shape, m[i].value, err));
+    KL_TRY(run_spectral(t, ed, &found, x, ld, w, r, err));
+    kl_err why;
+    const kl_status written = path ? kl_result_write(path, r, NULL, &why) : KL_OK;
+    print_result(t, r, written == KL_OK ? path : NULL, w); /* before a full disk ends it */
+    if (written != KL_OK) KL_TRY(kl_fail(err, written, "%s", why.text));
+out:
+    clear_line(w);
+    for (int i = 0; i < KL_KEEP_VECTORS; i++)
+        if (from.vector[i].addr) t->ex->vt.release(t->ex, &from.vector[i]);
+    kl_free(&number);
+    kl_free(&options);
+    kl_edmeasure_free(&m, nmeasured);
+    if (x.addr) t->ex->vt.release(t->ex, &x);
+    kl_ed_result_clear(&found);
+    kl_ed_destroy(&ed);
+    kl_result_destroy(&r);
+    return st;
+}
+
+/* ---------------------------------------------------------------- many sectors */
+
+/* The lowest energies of all; then all that was asked for in the sector of the lowest. */
+static kl_status run_scan(kl_task *t, watcher *w, int *stopped, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_options *const o = t->o;
+    kl_qn *sector = NULL;
+    int64_t n = 0;
+    kl_edreport_item *item = NULL;
+    kl_ed *ed = NULL;
+    kl_ed_opts opts;
+    int ndone = 0, lowest = 0;
+    char title[512];
+    KL_TRY(kl_task_sectors(t, &n, &sector, err));
+    KL_TRY(kl_alloc(&item, n, KL_MEM_MISC, err));
+    kl_edrun_opts(t, &opts);
+    opts.self = w;
+    opts.step = on_step;
+    opts.want_vectors = 0;
+    for (int64_t i = 0; i < n; i++) KL_TRY(check_memory(t, sector[i], &opts, err));
+    for (int64_t i = 0; i < n && !*stopped; i++) {
+        kl_edreport_item *const to = &item[ndone];
+        KL_TRY(make_ed(t, sector[i], &opts, &ed, err));
+        KL_TRY(kl_ed_run(ed, &opts, NULL, NULL, &to->found, err));
+        kl_ed_result_clear(&to->found);
+        kl_ed_destroy(&ed);
+        kl_qn_print(t->model, sector[i], to->label, sizeof(to->label));
+        *stopped = to->found.stop == KL_ED_INTERRUPTED;
+        if (*stopped) break;
+        if (to->found.energy[0] < item[lowest].found.energy[0]) lowest = ndone;
+        ndone++;
+    }
+    clear_line(w);
+    snprintf(title, sizeof(title), "%s%s%s%s, %s, all sectors, exact", t->model->name, *t->model->variant ? "(" : "", t->model->variant, *t->model->variant ? ")" : "", t->lat->spec);
+    if (*stopped) kl_report_error("interrupted; the sectors told are done");
+    const int more = !*stopped && (o->measure.n > 0 || o->spectral.n > 0 || writes(o));
+    if (!(more && o->json)) kl_edreport_table(stdout, title, ndone, item, lowest, o->json);
+    if (more) KL_TRY(run_sector(t, sector[lowest], NULL, w, stopped, err));
+out:
+    kl_ed_destroy(&ed);
+    kl_free(&item);
+    kl_free(&sector);
+    return st;
+}
+
+static int on_sample(void *self, int sample, int step)
+{
+    watcher *const w = self;
+    const double now = kl_clock();
+    if ((w->live && now - w->last > 0.2)) {
+        fprintf(stderr, "\r%s sample %d, step %d  %.1f s   ", w->prefix, sample + 1, step, now - w->started);
+        w->drawn = 1;
+        w->last = now;
+    }
+    return w->interrupted && w->interrupted();
+}
+
+static kl_status run_thermal(kl_task *t, watcher *w, int *stopped, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_options *const o = t->o;
+    kl_qn *sector = NULL;
+    kl_ed *ed = NULL;
+    kl_thermal *sum = NULL;
+    kl_thermal_row *row = NULL;
+    kl_result *r = NULL;
+    char *options = NULL;
+    double *temperature = NULL;
+    int64_t n = 0;
+    int ntemperature = 0;
+    const kl_thermal_opts opts = {.nsample = o->samples > 0 ? (int)o->samples : 20, .nstep = (int)o->steps, .seed = t->dmrg.seed, .self = w, .step = on_sample};
+    const kl_ed_opts three = {.solver = KL_ED_LANCZOS, .nstate = 1};
+    KL_TRY(kl_options_values("--temperatures", o->temperatures, &ntemperature, &temperature, err));
+    for (int i = 0; i < ntemperature; i++)
+        if (!(temperature[i] > 0.0)) KL_TRY(kl_fail(err, KL_EINPUT, "--temperatures: %g; every temperature has to be above 0", temperature[i]));
+    if (t->scanning) KL_TRY(kl_task_sectors(t, &n, &sector, err));
+    else {
+        KL_TRY(kl_alloc(&sector, 1, KL_MEM_MISC, err));
+        sector[0] = t->target;
+        n = 1;
+    }
+    for (int64_t i = 0; i < n; i++) KL_TRY(check_memory(t, sector[i], &three, err));
+    KL_TRY(kl_thermal_create(t->model, &opts, &sum, err));
+    for (int64_t i = 0; i < n && !*stopped; i++) {
+        kl_qn_print(t->model, sector[i], w->prefix, sizeof(w->prefix));
+        KL_TRY(make_ed(t, sector[i], &three, &ed, err));
+        KL_TRY(kl_thermal_add(sum, ed, stopped, err));
+        kl_ed_destroy(&ed);
+    }
+    clear_line(w);
+    if (*stopped) {
+        kl_report_error("interrupted; a sum over some sectors would be wrong, and nothing was kept");
+        goto out;
+    }
+    KL_TRY(kl_alloc(&row, ntemperature, KL_MEM_MISC, err));
+    for (int i = 0; i < ntemperature; i++) KL_TRY(kl_thermal_evaluate(sum, temperature[i], &row[i], err));
+    const kl_thermal_facts facts = kl_thermal_about(sum);
+    t->dmrg.target = t->target;
+    KL_TRY(kl_runfile_options(o, t, NULL, 0, &options, err));
+    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->target, t->dmrg.seed, KL_VERSION, o->command_line, options, &r, err));
+    KL_TRY(kl_edreport_add_thermal(r, t->model, t->scan, opts.nsample, &facts, ntemperature, row, err));
+    if (writes(o)) KL_TRY(kl_result_write(o->output, r, NULL, err));
+    print_result(t, r, writes(o) ? o->output : NULL, w);
+out:
+    clear_line(w);
+    kl_result_destroy(&r);
+    kl_free(&options);
+    kl_free(&row);
+    kl_thermal_destroy(&sum);
+    kl_ed_destroy(&ed);
+    kl_free(&temperature);
+    kl_free(&sector);
     return st;
 }
 
 /* ---------------------------------------------------------------- commands */
 
-kl_status kl_edrun_command(const kl_options *o, int (*interrupted)(void), int *stopped, kl_err *err)
+kl_status kl_edrun_command(kl_options *o, int (*interrupted)(void), int *stopped, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_task *t = NULL;
-    kl_ed *ed = NULL;
-    kl_ed_opts opts;
-    kl_ed_result r = {0};
-    kl_dptr x = {0};
-    int64_t ld = 0;
-    kl_ed_measured *m = NULL;
-    int nmeasured = 0;
+    kl_result *done = NULL;
     watcher w = {.interrupted = interrupted, .live = isatty(2), .verbose = o->verbose, .started = kl_clock()};
+    if (o->resume != NULL) {
+        KL_TRY(kl_result_read(o->resume, &done, err));
+        if (!kl_edreport_is(done)) KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s is not of exact diagonalization; `kronlat dmrg --resume' goes on with it", o->resume));
+        if (done->finished) KL_TRY(kl_fail(err, KL_EINPUT, "--resume: the run in %.300s has finished", o->resume));
+        KL_TRY(kl_runfile_adopt(o, done, err));
+    }
     KL_TRY(kl_options_check(o, err));
     KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_edmeasure_check(t, o->measure.n, o->measure.text, err));
+    for (int i = 0; i < o->spectral.n; i++) {
+        probe p;
+        KL_TRY(probe_read(t, o->spectral.text[i], &p, err));
+        probe_clear(&p);
+    }
     KL_TRY(kl_task_charges(t, err));
-    if (t->scanning) KL_TRY(kl_fail(err, KL_EINPUT, "--charge scan: exact diagonalization takes one sector; give each charge a value"));
     KL_TRY(kl_task_exec(o, &t->ex, err));
-    kl_edrun_opts(t, &opts);
-    opts.self = &w;
-    opts.step = on_step;
-    KL_TRY(kl_ed_create(t->terms, t->target, kl_edrun_form(o), t->ex, &ed, err));
-    KL_TRY(kl_ed_run(ed, &opts, opts.want_vectors ? &x : NULL, &ld, &r, err));
-    clear_line(&w);
-    if (o->measure.n > 0 && r.stop != KL_ED_INTERRUPTED) KL_TRY(kl_edmeasure_run(t, ed, &r, x, ld, o->measure.n, o->measure.text, &m, &nmeasured, err));
-    if (o->json) print_json(t, ed, &r, m, nmeasured);
-    else print_text(t, ed, &r, m, nmeasured);
-    *stopped = r.stop == KL_ED_INTERRUPTED;
-    if (o->output != NULL && strcmp(o->output, "none") != 0) KL_TRY(write_file(t, &r, m, nmeasured, err));
+    if (writes(o)) KL_TRY(kl_result_probe(o->output, err));
+    if (done) KL_TRY(kl_result_match(o->resume, done, t->model, t->lat, t->params, t->target, 1, err));
+    if (o->temperatures != NULL) KL_TRY(run_thermal(t, &w, stopped, err));
+    else if (t->scanning) KL_TRY(run_scan(t, &w, stopped, err));
+    else KL_TRY(run_sector(t, t->target, done, &w, stopped, err));
 out:
-    clear_line(&w);
-    kl_edmeasure_free(&m, nmeasured);
-    if (x.addr) t->ex->vt.release(t->ex, &x);
-    kl_ed_result_clear(&r);
-    kl_ed_destroy(&ed);
     kl_task_destroy(&t);
+    kl_result_destroy(&done);
     return st;
 }
 

@@ -6,8 +6,8 @@
 #include "options.h"
 #include "task.h"
 
-/* interrupted: asked at every step. *stopped: 1 when it said yes. */
-kl_status kl_edrun_command(const kl_options *o, int (*interrupted)(void), int *stopped, kl_err *err) KL_MUST_CHECK;
+/* interrupted: asked at every step. *stopped: 1 when it said yes. --resume takes over the options of its file. */
+kl_status kl_edrun_command(kl_options *o, int (*interrupted)(void), int *stopped, kl_err *err) KL_MUST_CHECK;
 kl_status kl_edrun_plan(const kl_options *o, kl_err *err) KL_MUST_CHECK;
 
 /* argv[0] is "ed". */

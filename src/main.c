@@ -19,6 +19,7 @@
 #include "bench.h"
 #include "cicli.h"
 #include "config.h"
+#include "edreport.h"
 #include "edrun.h"
 #include "explain.h"
 #include "inventory.h"
@@ -502,8 +503,9 @@ static kl_status command_show(const kl_options *o, kl_err *err)
     kl_result *r = NULL;
     const kl_status st = kl_result_read(o->file, &r, err);
     if (st != KL_OK) return st;
-    if (o->json) kl_report_result_json(stdout, r, NULL);
-    else kl_report_result(stdout, r, NULL);
+    const int ed = kl_edreport_is(r);
+    if (o->json) (ed ? kl_edreport_json : kl_report_result_json)(stdout, r, NULL);
+    else (ed ? kl_edreport_text : kl_report_result)(stdout, r, NULL);
     kl_result_destroy(&r);
     return KL_OK;
 }
@@ -574,7 +576,7 @@ static kl_status flush_output(kl_err *err)
 
 static int was_interrupted(void) { return interrupts > 0; }
 
-static kl_status command_ed(const kl_options *o, int *status, kl_err *err)
+static kl_status command_ed(kl_options *o, int *status, kl_err *err)
 {
     int stopped = 0;
     const kl_status st = kl_edrun_command(o, was_interrupted, &stopped, err);

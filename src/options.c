@@ -44,6 +44,10 @@ static const command_row command_table[KL_NCMD] = { /* ORDER KL_CMD */
      "`kronlat plan --method ed' says size, memory and time before. With one state and no --solver the energy is found by Lanczos with three vectors, its "
      "error told; --measure, --output or --states makes the states themselves. --measure takes here: A (an operator of the model, on every site), "
      "corr(A,B), connected(A,B) and entropy (of the two halves of the sites in their order).\n\n"
+     "Spectral function of an operator at a site or a momentum (in units of 2 pi / length), and thermodynamics of all sectors of N:\n"
+     "  kronlat ed hubbard --lattice ring:8 -p U=8 --charge N_up=4 --charge N_dn=4 --spectral cdag_up@0 --spectral 'Sz@q=4,0' --broadening 0.05\n"
+     "  kronlat ed heisenberg --sites 16 --charge scan --temperatures 0.1:2:0.1 --samples 30\n\n"
+     "A file named by --output gets a checkpoint every minute; `kronlat ed --resume FILE' goes on.\n\n"
      "No lattice symmetry is used, so that a sector is as large as its charges leave it: a 6x6 Heisenberg torus is out of reach."},
     {"ci", SUBJECT_FILE, "FCIDUMP", "Find low states of a molecule from its integrals by configuration interaction.",
      "Examples:\n"
@@ -115,13 +119,14 @@ static kl_status check_order(kl_options *o, const char *where, const char *value
 static kl_status check_start(kl_options *o, const char *where, const char *value, kl_err *err);
 static kl_status check_sweep(kl_options *o, const char *where, const char *value, kl_err *err);
 static kl_status check_not_empty(kl_options *o, const char *where, const char *value, kl_err *err);
+static kl_status check_list(kl_options *o, const char *where, const char *value, kl_err *err);
 
 #define BIT(name) (1u << KL_CMD_##name)
 #define AT(field) offsetof(kl_options, field)
 
 static const char *const group_title[] = {NULL, "The system:", "Accuracy:", "The run:", "The machine:", "Output:", NULL};
 enum { G_SYSTEM = 1, G_ACCURACY, G_RUN, G_MACHINE, G_OUTPUT, G_HELP };
-enum { RUNS = BIT(DMRG) | BIT(RUN), SWEEPS = RUNS | BIT(PLAN) | BIT(EXPLAIN), SETS = SWEEPS | BIT(ED), ALL = (1u << KL_NCMD) - 1 };
+enum { RUNS = BIT(DMRG) | BIT(RUN), SWEEPS = RUNS | BIT(PLAN) | BIT(EXPLAIN), SETS = SWEEPS | BIT(ED), STORES = RUNS | BIT(ED) | BIT(CI), ALL = (1u << KL_NCMD) - 1 };
 
 static const option_row option_table[] = {
     {"sites", 'n', "N", G_SYSTEM, SETS | BIT(GROWTH), AS_INT, AT(sites), 1, 1000000, NULL, NULL,
@@ -167,14 +172,25 @@ static const option_row option_table[] = {
      "davidson or lanczos; for ed also lobpcg, and full: all states of a sector of up to 10000, by LAPACK"},
     {"form", 0, "NAME", G_RUN, SETS, AS_CHOICE, AT(form), 0, 0, "auto|sites|flavours", NULL,
      "ed: halves of the system that are sites, or the two flavours of electrons (auto: flavours where densities alone couple them)"},
+    {"precondition", 0, "NAME", G_RUN, RUNS | BIT(ED), AS_CHOICE, AT(precondition), 0, 0, "diagonal|neumann|none", NULL,
+     "ed: davidson and lobpcg divide residuals by the diagonal of H, by its Neumann expansion (which takes products with H), or not at all (diagonal)"},
+    {"neumann-order", 0, "K", G_RUN, RUNS | BIT(ED), AS_INT, AT(neumann_order), 1, 50, NULL, NULL, "terms of the Neumann expansion behind the diagonal (2)"},
+    {"spectral", 0, "OP@WHERE", G_RUN, RUNS | BIT(ED), AS_LIST, AT(spectral), 0, 0, NULL, check_not_empty,
+     "ed: spectral function of an operator, once for each: cdag_up@3 at a site, 'Sz@q=2,0' at a momentum of the lattice"},
+    {"broadening", 0, "ETA", G_RUN, RUNS | BIT(ED), AS_REAL, AT(broadening), 1e-6, 1e6, NULL, NULL, "half width of its peaks (0.1)"},
+    {"frequencies", 0, "FROM:TO:STEP", G_RUN, RUNS | BIT(ED), AS_TEXT, AT(frequencies), 0, 0, NULL, check_list, "where it is wanted, counted from the lowest energy (all weight)"},
+    {"temperatures", 0, "FROM:TO:STEP", G_RUN, RUNS | BIT(ED), AS_TEXT, AT(temperatures), 0, 0, NULL, check_list,
+     "ed: energy, heat capacity, entropy, and susceptibilities of charges that are scanned, by finite-temperature Lanczos; summed over --charge scan"},
+    {"samples", 0, "R", G_RUN, RUNS | BIT(ED), AS_INT, AT(samples), 1, 100000, NULL, NULL, "random states in each sector, which also make the error bars (20)"},
+    {"steps", 0, "M", G_RUN, RUNS | BIT(ED), AS_INT, AT(steps), 2, 5000, NULL, NULL, "Lanczos steps of a sample (100), or of a spectral function (300), at most"},
     {"max-products", 0, "N", G_RUN, RUNS | BIT(ED), AS_INT, AT(max_products), 1, 1e9, NULL, NULL, "ed: products with H at most (2000)"},
-    {"store", 0, "HOW", G_RUN, BIT(CI), AS_CHOICE, AT(store), 0, 0, "auto|matrix|direct", NULL,
-     "keep H as a matrix, or multiply directly from strings (auto: direct for full spaces)"},
-    {"format", 0, "NAME", G_RUN, BIT(CI), AS_CHOICE, AT(format), 0, 0, "csr|ell|ellr|sell|sellr|hybrid", NULL, "of the stored matrix (csr)"},
-    {"boundary", 0, "N", G_RUN, BIT(CI), AS_INT, AT(boundary), 1, 1e9, NULL, NULL, "hybrid: non-zeros of each row that go to its ELL part (chosen)"},
-    {"slice", 0, "ROWS", G_RUN, BIT(CI), AS_INT, AT(slice), 1, 65536, NULL, NULL, "sliced ELL: rows of a slice (32)"},
-    {"sigma", 0, "ROWS", G_RUN, BIT(CI), AS_INT, AT(sigma), 1, 1e9, NULL, NULL, "sliced ELL: rows that are sorted by length together (1: none)"},
-    {"half", 0, NULL, G_RUN, BIT(CI), AS_FLAG, AT(half), 0, 0, NULL, NULL, "store one half of the symmetric matrix (csr and hybrid)"},
+    {"store", 0, "HOW", G_RUN, STORES, AS_CHOICE, AT(store), 0, 0, "auto|matrix|direct", NULL,
+     "keep H as a matrix, or multiply directly (ci, auto: direct for full spaces; ed, auto: direct)"},
+    {"format", 0, "NAME", G_RUN, STORES, AS_CHOICE, AT(format), 0, 0, "csr|ell|ellr|sell|sellr|hybrid", NULL, "of the stored matrix (csr)"},
+    {"boundary", 0, "N", G_RUN, STORES, AS_INT, AT(boundary), 1, 1e9, NULL, NULL, "hybrid: non-zeros of each row that go to its ELL part (chosen)"},
+    {"slice", 0, "ROWS", G_RUN, STORES, AS_INT, AT(slice), 1, 65536, NULL, NULL, "sliced ELL: rows of a slice (32)"},
+    {"sigma", 0, "ROWS", G_RUN, STORES, AS_INT, AT(sigma), 1, 1e9, NULL, NULL, "sliced ELL: rows that are sorted by length together (1: none)"},
+    {"half", 0, NULL, G_RUN, STORES, AS_FLAG, AT(half), 0, 0, NULL, NULL, "store one half of the symmetric matrix (csr and hybrid)"},
     {"pspace", 0, "N", G_RUN, BIT(CI), AS_INT, AT(pspace), 1, 5000, NULL, NULL, "determinants of the dense block that starts and preconditions the solver (about 130)"},
     {"method", 0, "NAME", G_RUN, BIT(PLAN) | BIT(EXPLAIN) | BIT(RUN), AS_CHOICE, AT(method), 0, 0, "dmrg|ed", NULL, "plan, explain: of which method (dmrg)"},
     {"basis", 0, "N", G_RUN, RUNS | BIT(EXPLAIN) | BIT(GROWTH) | BIT(ED) | BIT(CI), AS_INT, AT(basis), 3, 1000, NULL, NULL, "vectors in the eigensolver's basis (20)"},
@@ -188,7 +204,7 @@ static const option_row option_table[] = {
      "entropy, spectrum, variance, ...; `kronlat measure --help' lists them"},
     {"infinite", 0, NULL, G_RUN, RUNS, AS_FLAG, AT(infinite), 0, 0, NULL, NULL, "infinite-lattice growth only, as `kronlat growth'"},
 
-    {"memory", 0, "GB", G_MACHINE, BIT(CI), AS_REAL, AT(memory), 1e-6, 1e9, NULL, NULL, "largest matrix to store (half of the machine's memory)"},
+    {"memory", 0, "GB", G_MACHINE, STORES, AS_REAL, AT(memory), 1e-6, 1e9, NULL, NULL, "largest matrix to store (half of the machine's memory)"},
     {"threads", 0, "N", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI), AS_INT, AT(threads), 1, 4096, NULL, NULL, "threads (as many as cores)"},
     {"exec", 0, "WHERE", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI), AS_CHOICE, AT(exec), 0, 0, "auto|host|offload|cuda", NULL, "auto, host, offload or cuda (auto)"},
     {"device-memory", 0, "BYTES", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI), AS_REAL, AT(device_memory), 1e6, 1e15, NULL, NULL,
@@ -201,9 +217,9 @@ static const option_row option_table[] = {
     {"density", 0, NULL, G_OUTPUT, BIT(CI), AS_FLAG, AT(density), 0, 0, NULL, NULL, "one-body density matrices and natural occupations"},
     {"matrix", 0, "FILE", G_OUTPUT, BIT(CI), AS_TEXT, AT(matrix), 0, 0, NULL, check_not_empty,
      "write the stored matrix in Matrix Market form (FILE-2 and so on for further irreps)"},
-    {"resume", 0, "FILE", G_OUTPUT, RUNS, AS_TEXT, AT(resume), 0, 0, NULL, check_not_empty, "go on from the checkpoint in FILE, and write there"},
-    {"checkpoint-every", 0, "S", G_OUTPUT, RUNS, AS_REAL, AT(checkpoint_every), 0, 1e9, NULL, NULL,
-     "seconds between checkpoints inside a sweep (60); there is one at every sweep's end"},
+    {"resume", 0, "FILE", G_OUTPUT, RUNS | BIT(ED), AS_TEXT, AT(resume), 0, 0, NULL, check_not_empty, "go on from the checkpoint in FILE, and write there"},
+    {"checkpoint-every", 0, "S", G_OUTPUT, RUNS | BIT(ED), AS_REAL, AT(checkpoint_every), 0, 1e9, NULL, NULL,
+     "seconds between checkpoints inside a sweep, or between products with H (60); there is one at every sweep's end"},
     {"json", 0, NULL, G_OUTPUT, ALL & ~BIT(BENCH) & ~BIT(PLOT), AS_FLAG, AT(json), 0, 0, NULL, NULL, "one JSON document on stdout instead of the report"},
     {"verbose", 'v', NULL, G_OUTPUT, RUNS | BIT(ED) | BIT(CI), AS_FLAG, AT(verbose), 0, 0, NULL, NULL, "a line for each sweep on stderr, terminal or not"},
 
@@ -225,6 +241,18 @@ static kl_status check_not_empty(kl_options *o, const char *where, const char *v
 {
     (void)o;
     return value[0] == '\0' ? kl_fail(err, KL_EINPUT, "%s: the value is empty", where) : KL_OK;
+}
+
+static kl_status check_list(kl_options *o, const char *where, const char *value, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int n = 0;
+    double *x = NULL;
+    (void)o;
+    KL_TRY(kl_options_values(where, value, &n, &x, err));
+out:
+    kl_free(&x);
+    return st;
 }
 
 static kl_status check_start(kl_options *o, const char *where, const char *value, kl_err *err)
@@ -760,7 +788,11 @@ kl_status kl_options_check(const kl_options *o, kl_err *err)
     if (!is_ed && o->solver != NULL && strcmp(o->solver, "davidson") != 0 && strcmp(o->solver, "lanczos") != 0)
         return kl_fail(err, KL_EINPUT, "--solver: %s is for `kronlat ed'; allowed here: davidson lanczos", o->solver);
     if (!is_ed && o->form != NULL) return kl_fail(err, KL_EINPUT, "--form: %s was given; the option is for `kronlat ed'", o->form);
-    if (!is_ed && o->max_products > 0) return kl_fail(err, KL_EINPUT, "--max-products: the option is for `kronlat ed'; DMRG has --max-sweeps");
+    static const char *const of_ed[] = {"max-products", "precondition", "neumann-order", "spectral", "broadening", "frequencies", "temperatures", "samples", "steps", "store",
+                                        "format", "boundary", "slice", "sigma", "half", "memory"};
+    for (size_t k = 0; k < sizeof(of_ed) / sizeof(of_ed[0]) && !is_ed; k++)
+        if (o->given[find_option(of_ed[k], strlen(of_ed[k])) - option_table])
+            return kl_fail(err, KL_EINPUT, "--%s: the option is for `kronlat ed'%s", of_ed[k], k == 0 ? "; DMRG has --max-sweeps" : "");
     if (o->command != KL_CMD_PLAN && o->method != NULL) return kl_fail(err, KL_EINPUT, "--method: %s was given; the option is for `kronlat plan'", o->method);
     for (int i = 0; i < NOPTION; i++) /* typed for `run', and the job turned out to be a plan */
         if (o->given[i] && !(option_table[i].commands >> o->command & 1u)) return refuse_name(o->command, kl_command_name(o->command), "--", option_table[i].name, err);
@@ -772,6 +804,11 @@ kl_status kl_options_check(const kl_options *o, kl_err *err)
         {"resume", "start", "a resumed run starts from its checkpoint"},
         {"resume", "output", "a resumed run writes to the file that it goes on from"},
         {"resume", "sweep-parameter", "a checkpoint belongs to one value"},
+        {"temperatures", "spectral", "one is for all temperatures, the other for none"},
+        {"temperatures", "measure", "a measurement is of single states"},
+        {"temperatures", "states", "all states count"},
+        {"temperatures", "solver", "typical states have their own"},
+        {"temperatures", "resume", "typical states keep no checkpoint"},
         {"infinite", "resume", "growth keeps no checkpoint"},
         {"infinite", "start", "growth starts from random vectors"},
         {"infinite", "sweep-parameter", "growth is one run"},
@@ -820,4 +857,11 @@ int kl_options_given(const kl_options *o, int i, const char **name, const char *
         return 1;
     }
     return 0;
+}
+
+kl_status kl_options_values(const char *what, const char *text, int *n, double **value, kl_err *err)
+{
+    char named[256];
+    if (snprintf(named, sizeof(named), "%s=%s", what, text) >= (int)sizeof(named)) return kl_fail(err, KL_EINPUT, "%s: the list is too long", what);
+    return kl_options_sweep(named, n, value, err);
 }

@@ -41,7 +41,10 @@ typedef struct kl_options {
     double accuracy, discard;
     char *schedule, *strategy, *solver, *start;
     char *form, *method;  /* ed: halves; plan: of what */
-    int64_t max_products;
+    int64_t max_products, neumann_order, samples, steps;
+    char *precondition, *frequencies, *temperatures;
+    kl_text_list spectral;
+    double broadening;
     char *space, *irrep, *store, *format, *matrix; /* ci */
     int64_t roots, frozen, electrons, ms2, boundary, slice, sigma, pspace; /* ms2: KL_NO_MS2 when not given */
     double residual, memory, device_memory;
@@ -91,6 +94,9 @@ int kl_options_given(const kl_options *o, int i, const char **name, const char *
 
 /* "U=0:8:0.5" or "U=0,1,4" -> the values, both ends included. */
 kl_status kl_options_sweep(const char *text, int *n, double **value, kl_err *err) KL_MUST_CHECK;
+
+/* The same without a name: "0.1:2:0.1" or "0.5,1". what: for messages. */
+kl_status kl_options_values(const char *what, const char *text, int *n, double **value, kl_err *err) KL_MUST_CHECK;
 
 /* "NAME=VALUE" -> length of NAME, 0 when there is no "=" or no name. */
 size_t kl_split_name(const char *text);

@@ -211,7 +211,7 @@ static void print_costs(FILE *to, const kl_dmrg_result *d, const kl_run_facts *f
     fprintf(to, "\nmachine      %s, %d thread%s\n", facts->exec, facts->nthread, facts->nthread == 1 ? "" : "s");
 }
 
-static void print_measured(FILE *to, const kl_measured *m, int nsite)
+void kl_report_measured(FILE *to, const kl_measured *m, int nsite)
 {
     enum { PER_LINE = 8, MOST = 64 };
     fprintf(to, "\n%s%s%s\n", m->name, m->note != NULL ? ": " : "", m->note != NULL ? m->note : "");
@@ -252,12 +252,17 @@ static void print_entropy(FILE *to, const kl_result *r)
     fprintf(to, "entropy      %.6f at the middle cut, largest %.6f at cut %d\n", r->dmrg.entropy[(r->nsite - 1) / 2], r->dmrg.entropy[largest], largest);
 }
 
-void kl_report_result(FILE *to, const kl_result *r, const kl_run_facts *facts)
+void kl_report_head_of(FILE *to, const kl_result *r, const kl_run_facts *facts)
 {
-    const kl_dmrg_result *d = &r->dmrg;
     fprintf(to, "kronlat %s   ", r->program);
     print_head(to, r);
     if (facts == NULL && r->command_line[0] != '\0') fprintf(to, "asked        kronlat %s\n", r->command_line);
+}
+
+void kl_report_result(FILE *to, const kl_result *r, const kl_run_facts *facts)
+{
+    const kl_dmrg_result *d = &r->dmrg;
+    kl_report_head_of(to, r, facts);
     if (d->nrow > 0) print_sweeps(to, d);
     if (r->finished) print_energies(to, d);
     else fputc('\n', to);
@@ -268,7 +273,7 @@ void kl_report_result(FILE *to, const kl_result *r, const kl_run_facts *facts)
         print_costs(to, d, facts);
     }
     if (facts != NULL && facts->output != NULL) fprintf(to, "result       %s\n", facts->output);
-    for (int i = 0; i < r->nmeasured; i++) print_measured(to, &r->measured[i], r->nsite);
+    for (int i = 0; i < r->nmeasured; i++) kl_report_measured(to, &r->measured[i], r->nsite);
 }
 
 /* ---------------------------------------------------------------- a result as JSON */
@@ -296,6 +301,63 @@ static void json_array(kl_json *j, const kl_measured *m, int level, int64_t *at)
     kl_json_close(j, ']');
 }
 
+void kl_report_json_head(kl_json *j, const kl_result *r)
+{
+    kl_json_text(j, "program", "kronlat");
+    kl_json_text(j, "version", r->program);
+    kl_json_text(j, "command_line", r->command_line);
+    kl_json_text(j, "model", r->model);
+    kl_json_text(j, "variant", r->variant);
+    kl_json_text(j, "formula", r->formula);
+    kl_json_text(j, "lattice", r->lattice);
+    kl_json_int(j, "sites", r->nsite);
+    kl_json_open(j, "parameters", '{');
+    for (int i = 0; i < r->nparam; i++) {
+        if (r->param[i].is_array) kl_json_reals(j, r->param[i].name, r->param[i].n, r->param[i].value);
+        else kl_json_real(j, r->param[i].name, r->param[i].value[0]);
+    }
+    kl_json_close(j, '}');
+    kl_json_open(j, "charges", '{');
+    for (int c = 0; c < r->ncharge; c++)
+        kl_json_real(j, r->charge[c].name, (double)r->charge[c].value * r->charge[c].unit_num / r->charge[c].unit_den);
+    kl_json_close(j, '}');
+    kl_json_int(j, "seed", (int64_t)r->seed);
+}
+
+void kl_report_json_measured(kl_json *j, const kl_result *r, const char *without)
+{
+    kl_json_open(j, "measurements", '{');
+    for (int i = 0; i < r->nmeasured; i++) {
+        int64_t at = 0;
+        const kl_measured *m = &r->measured[i];
+        if (without != NULL && strncmp(m->name, without, strlen(without)) == 0) continue;
+        kl_json_open(j, m->name, '{');
+        kl_json_text(j, "note", m->note);
+        if (m->rank == 0) kl_json_real(j, "value", m->data[0]);
+        else {
+            kl_json_open(j, "value", '[');
+            for (int64_t k = 0; k < m->shape[0]; k++) json_array(j, m, 1, &at);
+            kl_json_close(j, ']');
+        }
+        kl_json_close(j, '}');
+    }
+    kl_json_close(j, '}');
+}
+
+void kl_report_json_facts(kl_json *j, const kl_run_facts *facts)
+{
+    if (facts == NULL) return;
+    kl_json_text(j, "exec", facts->exec);
+    kl_json_int(j, "threads", facts->nthread);
+    kl_json_text(j, "output", facts->output);
+    kl_json_real(j, "seconds_total", facts->seconds);
+    kl_json_open(j, "memory_peak_bytes", '{');
+    kl_json_int(j, "total", kl_mem_total_peak_bytes());
+    kl_json_int(j, "device", kl_mem_device_peak_bytes());
+    for (int k = 0; k < KL_MEM_NKIND; k++) kl_json_int(j, kl_mem_kind_name((kl_mem_kind)k), kl_mem_peak_bytes((kl_mem_kind)k));
+    kl_json_close(j, '}');
+}
+
 void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *facts)
 {
     const kl_dmrg_result *d = &r->dmrg;
@@ -303,25 +365,7 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
     kl_stop_text(d->stop, &converged);
     kl_json j = kl_json_begin(to);
     kl_json_open(&j, NULL, '{');
-    kl_json_text(&j, "program", "kronlat");
-    kl_json_text(&j, "version", r->program);
-    kl_json_text(&j, "command_line", r->command_line);
-    kl_json_text(&j, "model", r->model);
-    kl_json_text(&j, "variant", r->variant);
-    kl_json_text(&j, "formula", r->formula);
-    kl_json_text(&j, "lattice", r->lattice);
-    kl_json_int(&j, "sites", r->nsite);
-    kl_json_open(&j, "parameters", '{');
-    for (int i = 0; i < r->nparam; i++) {
-        if (r->param[i].is_array) kl_json_reals(&j, r->param[i].name, r->param[i].n, r->param[i].value);
-        else kl_json_real(&j, r->param[i].name, r->param[i].value[0]);
-    }
-    kl_json_close(&j, '}');
-    kl_json_open(&j, "charges", '{');
-    for (int c = 0; c < r->ncharge; c++)
-        kl_json_real(&j, r->charge[c].name, (double)r->charge[c].value * r->charge[c].unit_num / r->charge[c].unit_den);
-    kl_json_close(&j, '}');
-    kl_json_int(&j, "seed", (int64_t)r->seed);
+    kl_report_json_head(&j, r);
     kl_json_bool(&j, "finished", r->finished);
     kl_json_int(&j, "sweeps_done", r->sweep_done);
     if (r->finished) {
@@ -369,32 +413,8 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
         kl_json_close(&j, '}');
     }
     kl_json_close(&j, ']');
-    kl_json_open(&j, "measurements", '{');
-    for (int i = 0; i < r->nmeasured; i++) {
-        int64_t at = 0;
-        const kl_measured *m = &r->measured[i];
-        kl_json_open(&j, m->name, '{');
-        kl_json_text(&j, "note", m->note);
-        if (m->rank == 0) kl_json_real(&j, "value", m->data[0]);
-        else {
-            kl_json_open(&j, "value", '[');
-            for (int64_t k = 0; k < m->shape[0]; k++) json_array(&j, m, 1, &at);
-            kl_json_close(&j, ']');
-        }
-        kl_json_close(&j, '}');
-    }
-    kl_json_close(&j, '}');
-    if (facts != NULL) {
-        kl_json_text(&j, "exec", facts->exec);
-        kl_json_int(&j, "threads", facts->nthread);
-        kl_json_text(&j, "output", facts->output);
-        kl_json_real(&j, "seconds_total", facts->seconds);
-        kl_json_open(&j, "memory_peak_bytes", '{');
-        kl_json_int(&j, "total", kl_mem_total_peak_bytes());
-        kl_json_int(&j, "device", kl_mem_device_peak_bytes());
-        for (int k = 0; k < KL_MEM_NKIND; k++) kl_json_int(&j, kl_mem_kind_name((kl_mem_kind)k), kl_mem_peak_bytes((kl_mem_kind)k));
-        kl_json_close(&j, '}');
-    }
+    kl_report_json_measured(&j, r, NULL);
+    kl_report_json_facts(&j, facts);
     kl_json_close(&j, '}');
     kl_json_end(&j);
 }

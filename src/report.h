@@ -5,6 +5,7 @@
 #define KL_REPORT_H
 #include <stdio.h>
 
+#include "json.h"
 #include "result.h"
 
 /* What a run knows beside its result; for `show` there is none. */
@@ -26,6 +27,13 @@ const char *kl_report_flop(double flop, char buf[32]);
 /* The finished run, or what a file holds. facts may be NULL. */
 void kl_report_result(FILE *to, const kl_result *r, const kl_run_facts *facts);
 void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *facts);
+
+/* The parts of these that reports of other methods share. */
+void kl_report_head_of(FILE *to, const kl_result *r, const kl_run_facts *facts);
+void kl_report_measured(FILE *to, const kl_measured *m, int nsite);
+void kl_report_json_head(kl_json *j, const kl_result *r);
+void kl_report_json_measured(kl_json *j, const kl_result *r, const char *without); /* without: names that begin so are left out; NULL: none are */
+void kl_report_json_facts(kl_json *j, const kl_run_facts *facts);
 
 /* Many runs of one model: a table with a row for each value of a parameter or each sector. */
 typedef struct kl_report_item {
