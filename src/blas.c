@@ -9,6 +9,7 @@
 #include "prof.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,6 +102,8 @@ static void init(void)
     path_of(address, info.blas_path, sizeof(info.blas_path));
     lookup("dsyevd_", &address);
     path_of(address, info.lapack_path, sizeof(info.lapack_path));
+    lookup("omp_get_max_threads", &address);
+    path_of(address, info.openmp_path, sizeof(info.openmp_path));
     const char *(*version)(void);
     lookup("bli_info_get_version_str", &version);
     if (version != NULL) snprintf(info.blas_version, sizeof(info.blas_version), "BLIS %s", version());
@@ -123,6 +126,34 @@ const kl_blas_info *kl_blas_about(void)
 {
     kl_blas_init();
     return &info;
+}
+
+typedef struct listing {
+    int n, most;
+    char (*path)[512];
+} listing;
+
+static int list_library(struct dl_phdr_info *lib, size_t size, void *self)
+{
+    static const char *const part[] = {"blas", "blis", "lapack", "flame", "mkl", "armpl", "libgomp", "libomp", "libiomp"};
+    listing *const list = self;
+    const char *const slash = strrchr(lib->dlpi_name, '/'), *const name = slash != NULL ? slash + 1 : lib->dlpi_name;
+    (void)size;
+    for (size_t k = 0; k < sizeof part / sizeof *part; k++) {
+        if (strstr(name, part[k]) == NULL) continue;
+        if (list->n < list->most) snprintf(list->path[list->n], sizeof list->path[0], "%s", lib->dlpi_name);
+        list->n++;
+        break;
+    }
+    return 0;
+}
+
+int kl_blas_loaded(int most, char (*path)[512])
+{
+    listing list = {0, most, path};
+    kl_blas_init();
+    dl_iterate_phdr(list_library, &list);
+    return list.n;
 }
 
 void kl_dgemm(char trans_a, char trans_b, int m, int n, int k, double alpha, const double *a, int lda, const double *b, int ldb,

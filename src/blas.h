@@ -6,7 +6,7 @@
 #include "base.h"
 
 typedef struct kl_blas_info {
-    char blas_path[512], lapack_path[512]; /* the loaded files that hold dgemm_ and dsyevd_ */
+    char blas_path[512], lapack_path[512], openmp_path[512]; /* the loaded files that hold dgemm_, dsyevd_ and omp_get_max_threads */
     char blas_version[64];                 /* "BLIS 0.9.0"; empty when it does not say */
     char kernel[48];                       /* what BLIS runs here ("skx", "haswell", ...); empty when it does not say */
     char steered[96];                      /* why BLIS_ARCH_TYPE was set by us; empty when it was not */
@@ -16,6 +16,10 @@ typedef struct kl_blas_info {
    it. It may set BLIS_ARCH_TYPE in the environment, so a program with threads of its own should call it before they start. */
 void kl_blas_init(void);
 const kl_blas_info *kl_blas_about(void);
+
+/* Files of every BLAS, LAPACK and OpenMP library in this process, whoever asked for it: what is called is among them, and what is not called may still
+   start threads or take over symbols. Returns how many there are; `most` of them are written. */
+int kl_blas_loaded(int most, char (*path)[512]);
 
 /* GFLOP/s of dgemm at n x n, best of a few runs in about a millisecond for n = 256; 0 when there is no memory. */
 double kl_blas_measure(int n);

@@ -6,12 +6,12 @@
 #include "inventory.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "blas.h"
 #include "gemm.h"
 #include "json.h"
 #include "mem.h"
@@ -283,15 +283,6 @@ kl_status kl_inventory_models(const kl_options *o, kl_err *err)
 
 /* ---------------------------------------------------------------- devices */
 
-/* The file that a symbol was loaded from, or what to say instead. */
-static const char *loaded_from(const char *symbol)
-{
-    Dl_info info;
-    void *at = dlsym(RTLD_DEFAULT, symbol);
-    if (at == NULL) return "not loaded";
-    return dladdr(at, &info) != 0 && info.dli_fname != NULL ? info.dli_fname : "unknown";
-}
-
 static void processor_name(char *name, int size)
 {
     char line[256];
@@ -315,7 +306,10 @@ kl_status kl_inventory_devices(const kl_options *o, kl_err *err)
     const char *kernels = NULL;
     (void)kl_gemm_choose(&kernels);
     processor_name(processor, sizeof(processor));
-    const char *const blas = loaded_from("dgemm_"), *const lapack = loaded_from("dsyevd_"), *const openmp = loaded_from("omp_get_max_threads");
+    enum { MOST = 16 };
+    char loaded[MOST][512];
+    const kl_blas_info *const about = kl_blas_about();
+    const int nloaded = kl_blas_loaded(MOST, loaded);
     if (o->json) {
         kl_json j = kl_json_begin(stdout);
         kl_json_open(&j, NULL, '{');
@@ -323,9 +317,14 @@ kl_status kl_inventory_devices(const kl_options *o, kl_err *err)
         kl_json_int(&j, "cores", kl_task_threads(o));
         kl_json_real(&j, "memory_bytes", memory);
         kl_json_text(&j, "kernels", kernels);
-        kl_json_text(&j, "blas", blas);
-        kl_json_text(&j, "lapack", lapack);
-        kl_json_text(&j, "openmp", openmp);
+        kl_json_text(&j, "blas", about->blas_path);
+        kl_json_text(&j, "blas_version", about->blas_version);
+        kl_json_text(&j, "blas_kernel", about->kernel);
+        kl_json_text(&j, "lapack", about->lapack_path);
+        kl_json_text(&j, "openmp", about->openmp_path);
+        kl_json_open(&j, "loaded", '[');
+        for (int i = 0; i < nloaded && i < MOST; i++) kl_json_text(&j, NULL, loaded[i]);
+        kl_json_close(&j, ']');
         kl_json_open(&j, "exec", '[');
         kl_json_text(&j, NULL, "host");
         kl_json_close(&j, ']');
@@ -335,7 +334,12 @@ kl_status kl_inventory_devices(const kl_options *o, kl_err *err)
     }
     printf("host      %s, %d cores for this process, %.1f GB of memory\n", processor, kl_task_threads(o), 1e-9 * memory);
     printf("kernels   %s (small products)\n", kernels);
-    printf("BLAS      %s\nLAPACK    %s\nOpenMP    %s\n", blas, lapack, openmp);
+    printf("BLAS      %s%s%s%s%s\n", about->blas_path, about->blas_version[0] ? ", " : "", about->blas_version, about->kernel[0] ? ", kernels " : "", about->kernel);
+    if (about->steered[0]) printf("          %s\n", about->steered);
+    printf("LAPACK    %s\nOpenMP    %s\n", about->lapack_path, about->openmp_path);
+    for (int i = 0; i < nloaded && i < MOST; i++)
+        if (strcmp(loaded[i], about->blas_path) && strcmp(loaded[i], about->lapack_path) && strcmp(loaded[i], about->openmp_path))
+            printf("loaded    %s, which is not called\n", loaded[i]);
     printf("--exec    host\n");
     return KL_OK;
 }

@@ -168,8 +168,8 @@ typedef struct truncation {
     kl_side side;
     const kl_layout *lay;
     const kl_enlarged *row, *col, *mine;
-    int svd;            /* singular values of the wavefunction; else eigenvalues of density matrices */
-    double *host;       /* the wavefunction, or the density matrices */
+    int svd, nstate;    /* svd: singular values of the wavefunctions; else eigenvalues of density matrices */
+    double *host;       /* the wavefunctions, or the density matrices */
     int64_t *off;       /* [sectors] of the density matrices */
     int *order;         /* [sectors] largest first */
     spectrum *sp;       /* [sectors] */
@@ -177,30 +177,31 @@ typedef struct truncation {
     kl_status *status;  /* [sectors] */
 } truncation;
 
-/* Singular vectors of the wavefunction's segment in sector c. */
+/* Singular vectors of sector c: of the segments of all wavefunctions side by side, this side's states as rows. */
 static kl_status decompose(const truncation *t, int c, spectrum *sp, kl_err *err)
 {
     kl_status st = KL_OK;
     const int left = t->side == KL_LEFT, i = left ? c : t->lay->back[c], j = left ? t->lay->pair[c] : c;
-    double *other = NULL, *vt = NULL;
+    double *a = NULL, *other = NULL;
     if (i < 0 || j < 0) return KL_OK;
-    const int p = t->row->basis.dim[i], q = t->col->basis.dim[j], k = p < q ? p : q;
-    double *const seg = t->host + t->lay->off[i];
+    const int p = t->row->basis.dim[i], q = t->col->basis.dim[j], rows = left ? p : q, width = left ? q : p, cols = width * t->nstate, k = rows < cols ? rows : cols;
     KL_TRY(kl_alloc(&sp->w, k, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&sp->vec, (int64_t)sp->rows * k, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&other, (int64_t)(left ? q : p) * k, KL_MEM_WORK, err));
-    if (left) KL_TRY(kl_dense_svd(p, q, seg, p, sp->w, sp->vec, p, other, k, err));
-    else {
-        KL_TRY(kl_alloc(&vt, (int64_t)q * k, KL_MEM_WORK, err));
-        KL_TRY(kl_dense_svd(p, q, seg, p, sp->w, other, p, vt, k, err));
-        for (int r = 0; r < q; r++)
-            for (int s = 0; s < k; s++) sp->vec[r + (int64_t)s * q] = vt[s + (int64_t)r * k];
+    KL_TRY(kl_alloc(&sp->vec, (int64_t)rows * k, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&other, (int64_t)k * cols, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&a, (int64_t)rows * cols, KL_MEM_WORK, err));
+    for (int s = 0; s < t->nstate; s++) {
+        const double *const seg = t->host + s * t->lay->n + t->lay->off[i];
+        double *const to = a + (int64_t)s * rows * width;
+        for (int x = 0; !left && x < p; x++)
+            for (int y = 0; y < q; y++) to[y + (int64_t)x * q] = seg[x + (int64_t)y * p];
+        if (left) memcpy(to, seg, (size_t)p * (size_t)q * sizeof *seg);
     }
+    KL_TRY(kl_dense_svd(rows, cols, a, rows, sp->w, sp->vec, rows, other, k, err));
     for (int s = 0; s < k; s++) sp->w[s] *= sp->w[s];
     sp->n = k;
 out:
+    kl_free(&a);
     kl_free(&other);
-    kl_free(&vt);
     return st;
 }
 
@@ -297,7 +298,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     const kl_enlarged *const e = side == KL_LEFT ? row : col;
     const kl_basis *const mine = &e->basis, *const other = side == KL_LEFT ? &col->basis : &row->basis;
     const int n = mine->nsec;
-    truncation t = {.side = side, .lay = lay, .row = row, .col = col, .mine = e, .svd = o->precise && o->nstate == 1 && o->noise == 0};
+    truncation t = {.side = side, .lay = lay, .row = row, .col = col, .mine = e, .svd = o->precise && o->noise == 0, .nstate = o->nstate};
     int64_t nhost = 0, nw = 0, cap = 0;
     weight *w = NULL;
     keyed *size = NULL;
@@ -328,8 +329,8 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     info->matrix_max = n ? size[0].dim : 0;
     const int there = !t.svd && ex->vt.eigen && info->matrix_max >= ex->eigen_least; /* no density matrix comes to the host but for its noise */
     if (t.svd) {
-        KL_TRY(kl_alloc(&t.host, lay->n, KL_MEM_WORK, err));
-        KL_TRY(ex->vt.download(ex, t.host, psi, lay->n, err));
+        KL_TRY(kl_alloc(&t.host, lay->n * o->nstate, KL_MEM_WORK, err));
+        KL_TRY(ex->vt.download(ex, t.host, psi, lay->n * o->nstate, err));
     } else {
         KL_TRY(ex->vt.alloc(ex, nhost, &rho, err));
         KL_TRY(density(ex, side, lay, mine, other, psi, grown, o->nstate, 0, rho, err));

@@ -206,7 +206,17 @@ do
     ok(json(select(2, run "models hubbard --json")) ~= nil, "one model in JSON")
     status, out = run "devices"
     ok(status == 0 and out:find "BLAS" and out:find "LAPACK", "devices", out)
-    ok(json(select(2, run "devices --json")) ~= nil, "devices in JSON")
+    local devices = json(select(2, run "devices --json"))
+    ok(devices and devices.blas ~= "unknown" and devices.lapack ~= "unknown", "devices in JSON")
+    if devices and os.execute "command -v ldd >/dev/null" then -- trap: a second BLAS that nobody named
+        local named, missing = table.concat(devices.loaded, "\n"), {}
+        for name in select(2, shell "ldd $K"):gmatch "(%S+) =>" do
+            for _, part in ipairs { "blas", "blis", "lapack", "gomp", "libomp" } do
+                if name:find(part, 1, true) and not named:find(name, 1, true) then missing[#missing + 1] = name end
+            end
+        end
+        ok(#devices.loaded >= 2 and #missing == 0, "every BLAS, LAPACK and OpenMP in the process is named", named, table.concat(missing, " "))
+    end
     status, out = run "--version"
     ok(status == 0 and out:match "^kronlat %d[%d%.]*\n$", "--version", out)
 end

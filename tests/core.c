@@ -355,6 +355,10 @@ void core_go(const core_job *j, core_run *r)
     kl_err err = {""};
     kl_dmrg_result_clear(&r->res);
     expect_ok(kl_dmrg_run(j->terms, j->ex, &r->opts, NULL, &r->state, &r->res, &err), err);
+    if (r->opts.nsweep > 0 || r->res.stop != KL_STOP_CONVERGED) return;
+    /* trap: stopping with noise on, or because m has yet to grow: the last two sweeps are free of noise, and the error is one of extrapolation */
+    const kl_dmrg_row *const last = &r->res.row[r->res.nrow - 1];
+    expect_true(r->res.nrow >= 3 && last->noise == 0 && last[-1].noise == 0 && isfinite(r->res.error_estimate));
 }
 
 void core_drop(core_run *r)

@@ -42,6 +42,8 @@ local places = {
       find = { "#%s*pragma%s+omp%s+[%w_ ]*target" } },
     { what = "sees CUDA", only = { "cuda" }, why = "CUDA lives in cuda/",
       find = { word "cudaStream_t", call "cudaMalloc", word "__global__", word "__device__" } },
+    { what = "reads numbers by the locale of the process", only = { "base.c" }, why = "use kl_parse_double",
+      find = { call "strtod", call "strtof", call "strtold", call "atof", call "setlocale", call "uselocale" } },
     { what = "uses OpenMP", only = { 0, 4, 5, "offload", "cuda" }, why = "algorithms go through the executor",
       find = { "#%s*pragma%s+omp", call "omp_[%w_]+" } },
 }

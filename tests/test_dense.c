@@ -3,6 +3,7 @@
 #include "kl_test.h"
 #include "blas.h"
 #include "dense.h"
+#include <omp.h>
 
 static const double EPS = 2.220446049250313e-16;
 
@@ -206,6 +207,35 @@ static void test_threads(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
+/* trap: BLIS has hung where regions of OpenMP were nested, and a threaded one gives other bits: here both levels call it at once. */
+static void test_nested(void **state)
+{
+    enum { N = 150, OUTER = 2, INNER = 3 };
+    (void)state;
+    uint64_t seed = 5;
+    double *const x = malloc(sizeof(double) * N * N * (2 + OUTER * INNER)), *const y = x + N * N, *const z = y + N * N;
+    assert_non_null(x);
+    for (int i = 0; i < 2 * N * N; i++) x[i] = kl_test_uniform(&seed);
+    const int levels = omp_get_max_active_levels();
+    omp_set_max_active_levels(2);
+#pragma omp parallel num_threads(OUTER)
+    {
+        const int outer = omp_get_thread_num();
+#pragma omp parallel num_threads(INNER)
+        for (int repeat = 0; repeat < 5; repeat++) {
+            double *const c = z + (int64_t)(outer * INNER + omp_get_thread_num()) * N * N;
+            kl_dgemm('N', 'T', N, N, N, 1.0, x, N, y, N, 0.0, c, N);
+        }
+    }
+    omp_set_max_active_levels(levels);
+    double *const one = malloc(sizeof(double) * N * N);
+    assert_non_null(one);
+    kl_dgemm('N', 'T', N, N, N, 1.0, x, N, y, N, 0.0, one, N);
+    for (int t = 0; t < OUTER * INNER; t++) expect_eq(memcmp(one, z + (int64_t)t * N * N, sizeof(double) * N * N), 0);
+    free(one);
+    free(x);
+}
+
 static void test_product(void **state)
 {
     (void)state;
@@ -241,7 +271,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_eig),     cmocka_unit_test(test_eig_two),  cmocka_unit_test(test_svd),
         cmocka_unit_test(test_qr),      cmocka_unit_test(test_refusals), cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_product),
+        cmocka_unit_test(test_nested),  cmocka_unit_test(test_product),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -250,34 +250,37 @@ static void test_multiplet(void **state)
     core_no_memory();
 }
 
-/* Singular values down to 1e-14 of the largest: `precise` finds them, with their vectors, where a density matrix is blind. */
+/* Singular values down to 1e-14 of the largest: `precise` finds them, with their vectors, where a density matrix is blind. Two wavefunctions: the
+   second one holds the even ones only, of other columns. */
 static void test_tiny_values(void **state)
 {
     kl_err err = {""};
-    bench b;
     (void)state;
-    bench_open(&b, "free_spins", "chain:8", NULL, NULL, 1, 3, 1);
-    const int r = b.e->row->basis.dim[0], c = b.e->col->basis.dim[0], values = 6;
-    expect_true(r >= 12 && c >= 12);
-    memset(b.psi, 0, (size_t)b.n * sizeof *b.psi);
-    for (int k = 0; k < values; k++) /* u_k = (e_k + e_{k+6}) / sqrt 2 */
-        for (int h = 0; h < 4; h++) b.psi[k + 6 * (h & 1) + (int64_t)(k + 6 * (h >> 1)) * r] = pow(10, -2.5 * k) / 2;
-    put(&b);
-    for (int side = KL_LEFT; side <= KL_RIGHT; side++) {
-        kl_isometry *o = NULL;
-        kl_trunc_info info;
-        const kl_trunc_opts t = {.m = values, .nstate = 1, .precise = 1};
-        expect_ok(truncate(&b, side, &t, &o, &info, &err), err);
-        expect_eq(info.m, values);
-        for (int k = 0; k < values; k++) {
-            const double *const x = o->data + (int64_t)k * o->enlarged->basis.dim[0];
-            kl_test_case("side %d value %d", side, k);
-            expect_near(fabs(x[k] + x[k + 6]) / sqrt(2), 1, 1e-2);
+    for (int nstate = 1; nstate <= 2; nstate++) {
+        bench b;
+        bench_open(&b, "free_spins", "chain:8", NULL, NULL, nstate, 3, 1);
+        const int r = b.e->row->basis.dim[0], c = b.e->col->basis.dim[0], values = 6;
+        expect_true(r >= 12 && c >= 12);
+        memset(b.psi, 0, (size_t)(b.n * nstate) * sizeof *b.psi);
+        for (int k = 0; k < values; k++) /* u_k = (e_k + e_{k+6}) / sqrt 2 */
+            for (int h = 0; h < 4; h++) b.psi[(nstate == 2 && k % 2 ? b.n : 0) + k + 6 * (h & 1) + (int64_t)(k + 6 * (h >> 1)) * r] = pow(10, -2.5 * k) / 2;
+        put(&b);
+        for (int side = KL_LEFT; side <= KL_RIGHT; side++) {
+            kl_isometry *o = NULL;
+            kl_trunc_info info;
+            const kl_trunc_opts t = {.m = values, .nstate = nstate, .precise = 1};
+            expect_ok(truncate(&b, side, &t, &o, &info, &err), err);
+            expect_eq(info.m, values);
+            for (int k = 0; k < values; k++) {
+                const double *const x = o->data + (int64_t)k * o->enlarged->basis.dim[0];
+                kl_test_case("%d states, side %d value %d", nstate, side, k);
+                expect_near(fabs(x[k] + x[k + 6]) / sqrt(2), 1, 1e-2);
+            }
+            expect_true(info.discarded < 1e-28);
+            kl_isometry_destroy(&o);
         }
-        expect_true(info.discarded < 1e-28);
-        kl_isometry_destroy(&o);
+        bench_close(&b);
     }
-    bench_close(&b);
     core_no_memory();
 }
 
@@ -305,6 +308,10 @@ static void test_noise(void **state)
         expect_eq(o->basis.nsec, 2); /* of S+ and S- on the spin beside the cut one gives something */
         expect_eq(o->basis.q[1].v[0] - o->basis.q[0].v[0], 2);
         expect_near(weight_kept(&b, side, o), 1, 1e-5);
+        kl_isometry_destroy(&o);
+        t.m = 1; /* however small m is, a sector that noise has opened keeps a state */
+        expect_ok(truncate(&b, side, &t, &o, &info, &err), err);
+        expect_eq(o->basis.nsec, 2);
         kl_isometry_destroy(&o);
     }
     bench_close(&b);
