@@ -14,6 +14,14 @@ extern "C" {
 #endif
 
 enum { KL_SCRATCH = 1 << 21, KL_RESULT = 1024 }; /* doubles */
+enum { KL_STAGING = 96 << 10 };                  /* bytes */
+
+enum { KL_NSOLVER = 4 }; /* matrices that are diagonalized at a time: more bring nothing on an H200 */
+typedef struct kl_cuda_solver {
+    void *handle; /* of cuSOLVER */
+    cudaStream_t stream;
+    void *work;   /* while it runs */
+} kl_cuda_solver;
 
 /* What is used of cuBLAS: found at the first call that wants it, so that the module runs without. */
 enum { KL_NLANE = 4 };
@@ -30,6 +38,7 @@ typedef struct kl_cublas {
 typedef struct kl_cuda {
     const kl_cuda_host *host;
     int device, sm, nsm;  /* sm: 90 for 9.0 */
+    int64_t l2_bytes;
     cudaStream_t stream;  /* all work goes here, in its order; what hands numbers to the host waits for it */
     cudaEvent_t done;
     kl_pool pool;
@@ -37,6 +46,8 @@ typedef struct kl_cuda {
     double *result;       /* [KL_RESULT] pinned host memory that the device writes */
     int *counter;         /* [4] on the device, 0 between kernels */
     kl_cublas *blas;      /* NULL until it is wanted */
+    kl_cuda_solver solver[KL_NSOLVER];
+    void *staging, *table; /* [KL_STAGING] bytes of pinned memory, and on the device: what a kernel reads more of than fits its arguments */
 } kl_cuda;
 
 static inline double *kl_device(kl_dptr p) { return (double *)p.addr; }
@@ -64,6 +75,13 @@ void kl_cuda_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta, do
 /* tall.cu */
 void kl_cuda_dots(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, kl_dptr x, double *out);
 void kl_cuda_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, const double *c, double b, kl_dptr y);
+
+/* fuse.cu */
+void kl_cuda_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots);
+
+/* eigen.c */
+void kl_cuda_eigen_close(kl_cuda *self);
+kl_status kl_cuda_eigen(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *w, kl_err *err);
 
 /* batch.c */
 kl_status kl_cuda_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err);

@@ -16,10 +16,13 @@ static void cuda_close(kl_exec *ex)
     const kl_cuda_host *const host = self->host;
     if (self->stream) cudaStreamSynchronize(self->stream);
     kl_cuda_blas_close(self);
+    kl_cuda_eigen_close(self);
     host->pool_give(&self->pool, self->scratch, KL_SCRATCH * (int64_t)sizeof(double));
     host->pool_give(&self->pool, self->counter, 4 * (int64_t)sizeof(int));
+    host->pool_give(&self->pool, self->table, KL_STAGING);
     host->pool_clear(&self->pool);
     if (self->result) cudaFreeHost(self->result);
+    if (self->staging) cudaFreeHost(self->staging);
     if (self->done) cudaEventDestroy(self->done);
     if (self->stream) cudaStreamDestroy(self->stream);
     host->free_ptr((void **)&self);
@@ -43,6 +46,9 @@ static kl_status find_device(kl_cuda *self, kl_err *err)
     if (e == cudaSuccess) e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, self->device);
     if (e == cudaSuccess) e = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, self->device);
     if (e == cudaSuccess) e = cudaDeviceGetAttribute(&self->nsm, cudaDevAttrMultiProcessorCount, self->device);
+    int l2 = 0;
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, self->device);
+    self->l2_bytes = l2;
     self->sm = 10 * major + minor;
     if (e == cudaSuccess) e = kl_cuda_products_init(self);
     if (e == cudaErrorNoKernelImageForDevice || e == cudaErrorInvalidDeviceFunction) {
@@ -64,15 +70,18 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
     self->pool.most = &ex->most_bytes;
     KL_TRY(find_device(self, err));
     if (cudaStreamCreateWithFlags(&self->stream, cudaStreamNonBlocking) != cudaSuccess || cudaEventCreateWithFlags(&self->done, cudaEventDisableTiming) != cudaSuccess ||
-        cudaHostAlloc((void **)&self->result, KL_RESULT * sizeof(double), cudaHostAllocMapped) != cudaSuccess)
+        cudaHostAlloc((void **)&self->result, KL_RESULT * sizeof(double), cudaHostAllocMapped) != cudaSuccess ||
+        cudaHostAlloc(&self->staging, KL_STAGING, cudaHostAllocDefault) != cudaSuccess)
         KL_TRY(kl_cuda_check(self, "opening the device", err));
     self->scratch = host->pool_take(&self->pool, KL_SCRATCH * (int64_t)sizeof(double));
     self->counter = host->pool_take(&self->pool, 4 * (int64_t)sizeof(int));
-    if (!self->scratch || !self->counter || cudaMemsetAsync(self->counter, 0, 4 * sizeof(int), self->stream) != cudaSuccess) {
+    self->table = host->pool_take(&self->pool, KL_STAGING);
+    if (!self->scratch || !self->counter || !self->table || cudaMemsetAsync(self->counter, 0, 4 * sizeof(int), self->stream) != cudaSuccess) {
         st = host->fail(err, KL_ENOMEM, "--exec cuda: device %d gives no memory", self->device);
         goto out;
     }
     snprintf(ex->where, sizeof ex->where, "device %d (sm_%d, %d multiprocessors), module for sm_%s", self->device, self->sm, self->nsm, KL_CUDA_ARCH);
+    ex->eigen_least = 200; /* rows: cuSOLVER takes 2 ms there, LAPACK 3 on one core of the machine that an H200 stands in */
     ex->vt = (kl_vtable){
         .alloc = kl_cuda_alloc,
         .release = kl_cuda_release,
@@ -84,6 +93,8 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
         .dots = kl_cuda_dots,
         .combine = kl_cuda_combine,
         .precondition = kl_cuda_precondition,
+        .fuse = kl_cuda_fuse,
+        .eigen = kl_cuda_eigen,
         .batch_prepare = kl_cuda_batch_prepare,
         .batch_apply = kl_cuda_batch_apply,
         .batch_release = kl_cuda_batch_release,

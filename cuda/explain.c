@@ -1,6 +1,6 @@
 /* Which kernel of the CUDA executor takes a call, and why: runs nothing.
    SPDX-License-Identifier: Apache-2.0 */
-#include "device.h"
+#include "tall.h"
 #include <stdio.h>
 
 kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err *err)
@@ -21,11 +21,12 @@ kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err
     }
     case KL_OP_DOTS:
     case KL_OP_COMBINE: {
-        const int passes = (call->nvec + 15) / 16;
-        c->nlaunch = passes;
-        snprintf(c->why, sizeof c->why, "%d pass%s over x (16 columns in one)", passes, passes == 1 ? "" : "es");
+        const int belts = (call->nvec + KL_TALL_WIDEST - 1) / KL_TALL_WIDEST;
+        c->nlaunch = belts;
+        snprintf(c->why, sizeof c->why, "%d belt%s of at most %d columns", belts, belts == 1 ? "" : "s", KL_TALL_WIDEST);
         return KL_OK;
     }
+    case KL_OP_FUSE: snprintf(c->why, sizeof c->why, "tiles of all vectors in shared memory, products by tensor cores"); return KL_OK;
     case KL_OP_UPLOAD:
     case KL_OP_DOWNLOAD:
         c->kernel = "memcpy";

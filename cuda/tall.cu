@@ -1,85 +1,284 @@
-/* V^T x and V y for tall V, the two operations that a Davidson step lives on: up to 16 columns a pass, private sums folded in a fixed order, so that equal
-   input gives equal bits.
+/* V^T x and V y for tall V, the two operations that a Davidson step lives on (Alg. 4 of nemes2014): V is cut into belts of at most 32 columns, whose width is a
+   constant of the kernel, so that a thread's sums are registers and every column of a belt is read in one pass over x. Sums are folded in a fixed order.
    SPDX-License-Identifier: Apache-2.0 */
-#include "device.h"
+#include "tall.h"
+#include "fold.cuh"
 
-enum { BLOCK = 256, WIDEST = 16 };
+enum { MOST = KL_TALL_WIDEST, BULK_FROM = 17, BULK_STAGE = 3, BULK_ROWS = 256, BULK_THREADS = 256 };
+
+#define WIDTHS(F) \
+    F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19) F(20) F(21) F(22) F(23) F(24) F(25) F(26) F(27) F(28) F(29) \
+    F(30) F(31) F(32)
+
+/* ---- what stays in the L2 cache ---- */
+
+/* V is read over and over within a solve. Where it is not much larger than the cache, its first columns are asked to stay there and the others to leave first;
+   read in a circle otherwise, nothing would ever be found again. Larger ones only pass through. */
+static int columns_to_keep(const kl_cuda *self, int64_t n, int nvec)
+{
+    const int64_t room = self->l2_bytes / 8 * 5, all = 8 * n * (nvec + 1);
+    return all > 6 * room ? 0 : (int)(room / (8 * n + 1));
+}
+
+struct policies {
+    uint64_t stay, leave;
+};
+
+static __device__ __forceinline__ policies make_policies()
+{
+    policies p;
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(p.stay));
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(p.leave));
+    return p;
+}
+
+/* Of memory that no one writes while the kernel runs. */
+static __device__ __forceinline__ double2 load2(const double *p, uint64_t policy)
+{
+    double2 v;
+    asm("ld.global.nc.L2::cache_hint.v2.f64 {%0, %1}, [%2], %3;" : "=d"(v.x), "=d"(v.y) : "l"(p), "l"(policy));
+    return v;
+}
 
 /* ---- V^T x ---- */
 
-/* Sums of a block, then, in the last block to arrive, of all blocks in their order: the bits do not depend on who was last. */
-template <int W> static __device__ void fold(double *s, double *part, double *result, int *counter)
+/* Sums of all threads of a block, by shuffles or by trees in shared memory; then of all blocks. */
+template <int W, int T, bool TREE> static __device__ __forceinline__ void fold(double (&s)[W], double *part, double *result, int *counter)
 {
-    __shared__ double mine[BLOCK / 32][W];
-    __shared__ bool last;
-    const int me = (int)threadIdx.x, lane = me % 32, warp = me / 32;
+    __shared__ double shared[T];
+    __shared__ double sum[W];
+    const int me = (int)threadIdx.x;
+    if (TREE) {
+        for (int j = 0; j < W; j++) {
+            double a = 0.0;
 #pragma unroll
-    for (int j = 0; j < W; j++) {
-        for (int by = 16; by > 0; by /= 2) s[j] += __shfl_down_sync(~0u, s[j], by);
-        if (lane == 0) mine[warp][j] = s[j];
+            for (int k = 0; k < W; k++)
+                if (k == j) a = s[k];
+            shared[me] = a;
+            for (int half = T / 2; half > 0; half /= 2) {
+                __syncthreads();
+                if (me < half) shared[me] += shared[me + half];
+            }
+            if (me == 0) sum[j] = shared[0];
+            __syncthreads();
+        }
+    } else {
+        __shared__ double warp[T / 32][W];
+        const double a = kl_warp_sums<W>(s);
+        if (me % 32 < W) warp[me / 32][me % 32] = a;
+        __syncthreads();
+        if (me < W) {
+            double b = 0.0;
+#pragma unroll
+            for (int w = 0; w < T / 32; w++) b += warp[w][me];
+            sum[me] = b;
+        }
+        __syncthreads();
     }
-    __syncthreads();
-    if (me < W) {
-        double a = 0.0;
-        for (int w = 0; w < BLOCK / 32; w++) a += mine[w][me];
-        part[(int64_t)blockIdx.x * W + me] = a;
-        __threadfence();
-    }
-    __syncthreads();
-    if (me == 0) last = atomicAdd(counter, 1) == (int)gridDim.x - 1;
-    __syncthreads();
-    if (!last) return;
-    __threadfence();
-    for (int j = warp; j < W; j += BLOCK / 32) {
-        double a = 0.0;
-        for (int b = lane; b < (int)gridDim.x; b += 32) a += __ldcg(part + (int64_t)b * W + j);
-        for (int by = 16; by > 0; by /= 2) a += __shfl_down_sync(~0u, a, by);
-        if (lane == 0) result[j] = a;
-    }
-    if (me == 0) *counter = 0;
+    kl_fold_blocks<T>(W, [&](int j) { return sum[j]; }, part, result, counter, shared);
 }
 
-/* Columns that are not there are the last one again, which costs no traffic. */
-template <int W> static __global__ void __launch_bounds__(BLOCK) dots(int64_t n, int have, const double *__restrict__ v, int64_t ldv, const double *__restrict__ x,
-                                                                      double *part, double *result, int *counter)
+/* Pairs of rows, T of them side by side, U rows of blocks at a time; even addresses. */
+template <int W, int T, int U, bool TREE>
+static __global__ void __launch_bounds__(T) dots(int64_t n, const double *__restrict__ v, int64_t ldv, const double *__restrict__ x, int keep, double *part, double *result, int *counter)
 {
+    const policies l2 = make_policies();
+    const int64_t pairs = n / 2;
     double s[W];
 #pragma unroll
     for (int j = 0; j < W; j++) s[j] = 0.0;
-    for (int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x; i < n; i += (int64_t)gridDim.x * BLOCK) {
+    int64_t i = (int64_t)blockIdx.x * T * U + threadIdx.x;
+    for (; i + (U - 1) * T < pairs; i += (int64_t)gridDim.x * T * U) {
+        double2 a[U];
+#pragma unroll
+        for (int u = 0; u < U; u++) a[u] = load2(x + 2 * (i + u * T), l2.stay);
+#pragma unroll
+        for (int j = 0; j < W; j++)
+#pragma unroll
+            for (int u = 0; u < U; u++) {
+                const double2 p = load2(v + j * ldv + 2 * (i + u * T), j < keep ? l2.stay : l2.leave);
+                s[j] += p.x * a[u].x;
+                s[j] += p.y * a[u].y;
+            }
+    }
+    for (; i < pairs; i += T) { /* the last, shorter, part of U */
+        const double2 a = load2(x + 2 * i, l2.stay);
+#pragma unroll
+        for (int j = 0; j < W; j++) {
+            const double2 p = load2(v + j * ldv + 2 * i, j < keep ? l2.stay : l2.leave);
+            s[j] += p.x * a.x;
+            s[j] += p.y * a.y;
+        }
+    }
+    if (n % 2 && blockIdx.x == 0 && threadIdx.x == 0)
+#pragma unroll
+        for (int j = 0; j < W; j++) s[j] += v[j * ldv + n - 1] * x[n - 1];
+    fold<W, T, TREE>(s, part, result, counter);
+}
+
+/* Any addresses: `have` <= W columns, the last one again where there is none, which costs no traffic. */
+template <int W>
+static __global__ void __launch_bounds__(256) dots_odd(int64_t n, int have, const double *__restrict__ v, int64_t ldv, const double *__restrict__ x, double *part, double *result, int *counter)
+{
+    __shared__ double sum[W];
+    __shared__ double shared[256];
+    __shared__ double warp[8][W];
+    const int me = (int)threadIdx.x;
+    double s[W];
+#pragma unroll
+    for (int j = 0; j < W; j++) s[j] = 0.0;
+    for (int64_t i = (int64_t)blockIdx.x * 256 + me; i < n; i += (int64_t)gridDim.x * 256) {
         const double a = x[i];
 #pragma unroll
         for (int j = 0; j < W; j++) s[j] += v[i + (j < have ? j : have - 1) * ldv] * a;
     }
-    fold<W>(s, part, result, counter);
+    const double a = kl_warp_sums<W>(s);
+    if (me % 32 < W) warp[me / 32][me % 32] = a;
+    __syncthreads();
+    if (me < W) {
+        double b = 0.0;
+        for (int w = 0; w < 8; w++) b += warp[w][me];
+        sum[me] = b;
+    }
+    __syncthreads();
+    kl_fold_blocks<256>(have, [&](int j) { return sum[j]; }, part, result, counter, shared);
+}
+
+static __device__ __forceinline__ unsigned at(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
+
+static __device__ __forceinline__ void wait_for(uint64_t *bar, int phase)
+{
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}" ::"r"(at(bar)),
+                 "r"(phase)
+                 : "memory");
+}
+
+/* Tiles of BULK_ROWS rows of x and all columns by bulk copies into a ring in shared memory, which one warp keeps full: as many bytes are under way as the ring
+   holds, whatever the registers of the others. */
+template <int W>
+static __global__ void __launch_bounds__(BULK_THREADS + 32) dots_bulk(int64_t n, const double *__restrict__ v, int64_t ldv, const double *__restrict__ x, int keep, double *part, double *result, int *counter)
+{
+    constexpr int R = BULK_ROWS, S = BULK_STAGE, T = BULK_THREADS, TILE = (W + 1) * R;
+    extern __shared__ __align__(128) double ring[];
+    __shared__ __align__(8) uint64_t full[S], empty[S];
+    __shared__ double sum[W], warp[T / 32][W], shared[T];
+    const int me = (int)threadIdx.x;
+    const int64_t ntile = n / R;
+    double s[W];
+#pragma unroll
+    for (int j = 0; j < W; j++) s[j] = 0.0;
+    if (me == 0) {
+        for (int i = 0; i < S; i++) {
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at(full + i)));
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at(empty + i)), "r"(T / 32));
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+    int stage = 0, phase = 0;
+    if (me >= T) {
+        if (me == T) {
+            const policies l2 = make_policies();
+            for (int64_t t = blockIdx.x; t < ntile; t += gridDim.x) {
+                wait_for(empty + stage, phase ^ 1);
+                asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at(full + stage)), "r"(TILE * 8) : "memory");
+                for (int j = 0; j <= W; j++)
+                    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(at(ring + stage * TILE + j * R)),
+                                 "l"((j < W ? v + j * ldv : x) + t * R), "r"(R * 8), "r"(at(full + stage)), "l"(j < keep || j == W ? l2.stay : l2.leave)
+                                 : "memory");
+                if (++stage == S) stage = 0, phase ^= 1;
+            }
+        }
+    } else {
+        for (int64_t t = blockIdx.x; t < ntile; t += gridDim.x) {
+            const double2 *const tile = (const double2 *)(ring + stage * TILE);
+            wait_for(full + stage, phase);
+            for (int r = me; r < R / 2; r += T) {
+                const double2 a = tile[W * (R / 2) + r];
+#pragma unroll
+                for (int j = 0; j < W; j++) {
+                    const double2 p = tile[j * (R / 2) + r];
+                    s[j] += p.x * a.x;
+                    s[j] += p.y * a.y;
+                }
+            }
+            __syncwarp();
+            if (me % 32 == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at(empty + stage)) : "memory");
+            if (++stage == S) stage = 0, phase ^= 1;
+        }
+        if (blockIdx.x == gridDim.x - 1) /* what is no whole tile */
+            for (int64_t i = ntile * R + me; i < n; i += T) {
+                const double a = x[i];
+#pragma unroll
+                for (int j = 0; j < W; j++) s[j] += v[j * ldv + i] * a;
+            }
+        const double a = kl_warp_sums<W>(s);
+        if (me % 32 < W) warp[me / 32][me % 32] = a;
+    }
+    __syncthreads();
+    if (me < W) {
+        double b = 0.0;
+        for (int w = 0; w < T / 32; w++) b += warp[w][me];
+        sum[me] = b;
+    }
+    __syncthreads();
+    kl_fold_blocks<T>(W, [&](int j) { return sum[j]; }, part, result, counter, shared);
+}
+
+static unsigned blocks_for(int64_t items, int64_t each, int most)
+{
+    const int64_t blocks = (items + each - 1) / each;
+    return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
+}
+
+/* One belt; result stands where its first column does. What a width takes was measured over widths, heights and shapes of blocks (bench gemv_trans). */
+template <int W> static void belt_start(const kl_cuda *self, kl_tall_method method, int64_t n, int keep, const double *v, int64_t ldv, const double *x, double *result)
+{
+    constexpr int T = W > 16 ? 256 : 512, U = W <= 4 ? 2 : 1;
+    if (method == KL_TALL_AUTO) method = W >= BULK_FROM && n >= 2000000 ? KL_TALL_BULK : KL_TALL_SHUFFLE;
+    const int each = W <= 2 ? 4 : 2;
+    const unsigned blocks = blocks_for(n / 2, T * U, each * self->nsm);
+    if (method == KL_TALL_BULK) {
+        const size_t bytes = (size_t)BULK_STAGE * (W + 1) * BULK_ROWS * sizeof(double);
+        cudaFuncSetAttribute(dots_bulk<W>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+        dots_bulk<W><<<blocks_for(n, BULK_ROWS, (W <= 12 ? 2 : 1) * self->nsm), BULK_THREADS + 32, bytes, self->stream>>>(n, v, ldv, x, keep, self->scratch, result, self->counter);
+    } else if (method == KL_TALL_SHARED)
+        dots<W, T, U, true><<<blocks, T, 0, self->stream>>>(n, v, ldv, x, keep, self->scratch, result, self->counter);
+    else dots<W, T, U, false><<<blocks, T, 0, self->stream>>>(n, v, ldv, x, keep, self->scratch, result, self->counter);
+}
+
+extern "C" int kl_cuda_even(const void *a, const void *b, int64_t ld) { return (((uintptr_t)a | (uintptr_t)b) & 15) == 0 && ld % 2 == 0; }
+
+extern "C" void kl_cuda_dots_start(const kl_cuda *self, kl_tall_method method, int belt, int64_t n, int nvec, const double *v, int64_t ldv, const double *x)
+{
+    const bool even = kl_cuda_even(v, x, ldv);
+    const int widest = !even ? 8 : belt > 0 && belt < MOST ? belt : MOST, keep = columns_to_keep(self, n, nvec);
+    for (int j = 0; j < nvec;) {
+        const int left = nvec - j, belts = (left + widest - 1) / widest, W = (left + belts - 1) / belts; /* belts of nearly one width */
+        const double *const from = v + j * ldv;
+        double *const to = self->result + j;
+        if (!even) dots_odd<8><<<blocks_for(n, 256, 4 * self->nsm), 256, 0, self->stream>>>(n, W, from, ldv, x, self->scratch, to, self->counter);
+        else
+            switch (W) {
+#define BELT(K) \
+    case K: belt_start<K>(self, method, n, keep - j, from, ldv, x, to); break;
+                WIDTHS(BELT)
+#undef BELT
+            }
+        j += W;
+    }
 }
 
 extern "C" void kl_cuda_dots(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, int64_t ldv, kl_dptr xp, double *out)
 {
     const kl_cuda *const self = (const kl_cuda *)ex->self;
-    const double *const x = kl_device(xp);
-    const unsigned blocks = 4 * (unsigned)self->nsm;
     for (int first = 0; first < nvec; first += KL_RESULT) {
         const int most = nvec - first < KL_RESULT ? nvec - first : KL_RESULT;
-        for (int j = 0; j < most;) {
-            const int left = most - j, W = left > 8 ? 16 : left > 4 ? 8 : left > 2 ? 4 : left, have = left < W ? left : W;
-            const double *const v = kl_device(vp) + (first + j) * ldv;
-            double *const to = self->result + j;
-            int *const count = self->counter;
-            if (to + W > self->result + KL_RESULT) { /* the last columns of a full row of results: one at a time */
-                dots<1><<<blocks, BLOCK, 0, self->stream>>>(n, 1, v, ldv, x, self->scratch, to, count);
-                j++;
-                continue;
-            }
-            switch (W) {
-            case 1: dots<1><<<blocks, BLOCK, 0, self->stream>>>(n, have, v, ldv, x, self->scratch, to, count); break;
-            case 2: dots<2><<<blocks, BLOCK, 0, self->stream>>>(n, have, v, ldv, x, self->scratch, to, count); break;
-            case 4: dots<4><<<blocks, BLOCK, 0, self->stream>>>(n, have, v, ldv, x, self->scratch, to, count); break;
-            case 8: dots<8><<<blocks, BLOCK, 0, self->stream>>>(n, have, v, ldv, x, self->scratch, to, count); break;
-            default: dots<16><<<blocks, BLOCK, 0, self->stream>>>(n, have, v, ldv, x, self->scratch, to, count); break;
-            }
-            j += have;
-        }
+        kl_cuda_dots_start(self, KL_TALL_AUTO, 0, n, most, kl_device(vp) + first * ldv, ldv, kl_device(xp));
         const bool good = cudaStreamSynchronize(self->stream) == cudaSuccess;
         for (int j = 0; j < most; j++) out[first + j] = good ? self->result[j] : nan("");
     }
@@ -88,16 +287,46 @@ extern "C" void kl_cuda_dots(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, int64
 /* ---- V y ---- */
 
 struct factors {
-    double c[WIDEST];
+    double c[MOST];
 };
 
-template <int W> static __global__ void __launch_bounds__(BLOCK) combine(int64_t n, int have, const double *__restrict__ v, int64_t ldv, factors f, double b, double *y)
+/* A pair of rows a thread; the first thread takes the last row of an odd length as well. */
+template <int W>
+static __global__ void __launch_bounds__(256) combine(int64_t n, const double *__restrict__ v, int64_t ldv, factors f, double b, int keep, double *y)
 {
-    const int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+    const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
+    if (i < n / 2) {
+        const policies l2 = make_policies();
+        double2 a = make_double2(0.0, 0.0);
+        if (b != 0.0) {
+            a = *(const double2 *)(y + 2 * i);
+            a.x *= b;
+            a.y *= b;
+        }
+#pragma unroll
+        for (int j = 0; j < W; j++) {
+            const double2 p = load2(v + j * ldv + 2 * i, j < keep ? l2.stay : l2.leave);
+            a.x += f.c[j] * p.x;
+            a.y += f.c[j] * p.y;
+        }
+        *(double2 *)(y + 2 * i) = a;
+    }
+    if (n % 2 && i == 0) {
+        double a = b != 0.0 ? b * y[n - 1] : 0.0;
+#pragma unroll
+        for (int j = 0; j < W; j++) a += f.c[j] * v[j * ldv + n - 1];
+        y[n - 1] = a;
+    }
+}
+
+template <int W> static __global__ void __launch_bounds__(256) combine_odd(int64_t n, int have, const double *__restrict__ v, int64_t ldv, factors f, double b, double *y)
+{
+    const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
     if (i >= n) return;
     double a = b != 0.0 ? b * y[i] : 0.0;
 #pragma unroll
-    for (int j = 0; j < W; j++) a += f.c[j] * v[i + (j < have ? j : have - 1) * ldv];
+    for (int j = 0; j < W; j++)
+        if (j < have) a += f.c[j] * v[i + j * ldv];
     y[i] = a;
 }
 
@@ -111,19 +340,80 @@ extern "C" void kl_cuda_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, in
         return;
     }
     if (n == 0) return;
-    const unsigned blocks = (unsigned)((n + BLOCK - 1) / BLOCK);
+    const bool even = kl_cuda_even(kl_device(vp), y, ldv);
+    const int widest = even ? MOST : 8, keep = columns_to_keep(self, n, nvec);
     for (int j = 0; j < nvec; b = 1.0) {
-        const int left = nvec - j, W = left > 8 ? 16 : left > 4 ? 8 : left > 2 ? 4 : left, have = left < W ? left : W;
+        const int left = nvec - j, belts = (left + widest - 1) / widest, W = (left + belts - 1) / belts;
         const double *const v = kl_device(vp) + j * ldv;
         factors f = {};
-        for (int k = 0; k < have; k++) f.c[k] = c[j + k];
-        switch (W) {
-        case 1: combine<1><<<blocks, BLOCK, 0, self->stream>>>(n, have, v, ldv, f, b, y); break;
-        case 2: combine<2><<<blocks, BLOCK, 0, self->stream>>>(n, have, v, ldv, f, b, y); break;
-        case 4: combine<4><<<blocks, BLOCK, 0, self->stream>>>(n, have, v, ldv, f, b, y); break;
-        case 8: combine<8><<<blocks, BLOCK, 0, self->stream>>>(n, have, v, ldv, f, b, y); break;
-        default: combine<16><<<blocks, BLOCK, 0, self->stream>>>(n, have, v, ldv, f, b, y); break;
+        for (int k = 0; k < W; k++) f.c[k] = c[j + k];
+        const unsigned blocks = (unsigned)(((even ? (n + 1) / 2 : n) + 255) / 256);
+        if (!even) combine_odd<8><<<blocks, 256, 0, self->stream>>>(n, W, v, ldv, f, b, y);
+        else
+            switch (W) {
+#define BELT(K) \
+    case K: combine<K><<<blocks, 256, 0, self->stream>>>(n, v, ldv, f, b, keep - j, y); break;
+                WIDTHS(BELT)
+#undef BELT
+            }
+        j += W;
+    }
+}
+
+/* ---- both at once: an orthogonalization pass and the products that the next one begins with ---- */
+
+template <int W>
+static __global__ void __launch_bounds__(256) combine_dots(int64_t n, const double *__restrict__ v, int64_t ldv, factors f, double b, int keep, double *y, double *part, double *result, int *counter)
+{
+    const policies l2 = make_policies();
+    double s[W + 1];
+#pragma unroll
+    for (int j = 0; j <= W; j++) s[j] = 0.0;
+    for (int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x; i < n / 2; i += (int64_t)gridDim.x * 256) {
+        double2 a = make_double2(0.0, 0.0), p[W];
+        if (b != 0.0) {
+            a = *(const double2 *)(y + 2 * i);
+            a.x *= b;
+            a.y *= b;
         }
-        j += have;
+#pragma unroll
+        for (int j = 0; j < W; j++) p[j] = load2(v + j * ldv + 2 * i, j < keep ? l2.stay : l2.leave);
+#pragma unroll
+        for (int j = 0; j < W; j++) {
+            a.x += f.c[j] * p[j].x;
+            a.y += f.c[j] * p[j].y;
+        }
+        *(double2 *)(y + 2 * i) = a;
+#pragma unroll
+        for (int j = 0; j < W; j++) {
+            s[j] += p[j].x * a.x;
+            s[j] += p[j].y * a.y;
+        }
+        s[W] += a.x * a.x;
+        s[W] += a.y * a.y;
+    }
+    if (n % 2 && blockIdx.x == 0 && threadIdx.x == 0) {
+        double a = b != 0.0 ? b * y[n - 1] : 0.0;
+#pragma unroll
+        for (int j = 0; j < W; j++) a += f.c[j] * v[j * ldv + n - 1];
+        y[n - 1] = a;
+#pragma unroll
+        for (int j = 0; j < W; j++) s[j] += v[j * ldv + n - 1] * a;
+        s[W] += a * a;
+    }
+    fold<W + 1, 256, false>(s, part, result, counter);
+}
+
+extern "C" void kl_cuda_combine_dots_start(const kl_cuda *self, int64_t n, int nvec, const double *v, int64_t ldv, const double *c, double b, double *y)
+{
+    const int keep = columns_to_keep(self, n, nvec);
+    const unsigned blocks = blocks_for(n / 2, 256, (nvec >= 16 ? 1 : nvec >= 4 ? 2 : 4) * self->nsm);
+    factors f = {};
+    for (int j = 0; j < nvec; j++) f.c[j] = c[j];
+    switch (nvec) {
+#define BELT(K) \
+    case K: combine_dots<(K < MOST ? K : 1)><<<blocks, 256, 0, self->stream>>>(n, v, ldv, f, b, keep, y, self->scratch, self->result, self->counter); break;
+        WIDTHS(BELT)
+#undef BELT
     }
 }

@@ -172,6 +172,7 @@ typedef struct truncation {
     double *host;       /* the wavefunctions, or the density matrices */
     int64_t *off;       /* [sectors] of the density matrices */
     int *order;         /* [sectors] largest first */
+    int nthere;         /* the executor finds the states of so many, the largest */
     spectrum *sp;       /* [sectors] */
     kl_err *error;      /* [sectors] */
     kl_status *status;  /* [sectors] */
@@ -239,17 +240,27 @@ static void add_noise(truncation *t, int n, const double *noise, int64_t length,
     for (int64_t i = 0; i < length; i++) t->host[i] += factor * noise[i];
 }
 
-/* Weights of all sectors by the executor; the states stay there, in place of the density matrices. */
-static kl_status diagonalize_there(const truncation *t, kl_exec *ex, int n, kl_dptr rho, kl_err *err)
+/* Weights of the sectors that are large enough, by the executor; their states stay there, in place of the density matrices. KL_ENOMEM, KL_EABSENT: it had
+   no memory for it, or no library. */
+static kl_status diagonalize_there(truncation *t, kl_exec *ex, int n, kl_dptr rho, kl_err *err)
 {
     kl_status st = KL_OK;
     double *w = NULL;
-    int64_t at = 0;
+    int *dim = NULL, nlarge = 0;
+    int64_t *off = NULL, at = 0;
     KL_TRY(kl_alloc(&w, t->mine->basis.total, KL_MEM_WORK, err));
-    KL_TRY(ex->vt.eigen(ex, n, t->mine->basis.dim, t->off, rho, w, err));
-    for (int c = 0; c < n; at += t->mine->basis.dim[c++]) {
-        spectrum *const sp = &t->sp[c];
-        sp->rows = t->mine->basis.dim[c];
+    KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&off, n, KL_MEM_WORK, err));
+    while (nlarge < n && t->mine->basis.dim[t->order[nlarge]] >= ex->eigen_least) {
+        dim[nlarge] = t->mine->basis.dim[t->order[nlarge]];
+        off[nlarge] = t->off[t->order[nlarge]];
+        nlarge++;
+    }
+    KL_TRY(ex->vt.eigen(ex, nlarge, dim, off, rho, w, err));
+    t->nthere = nlarge;
+    for (int i = 0; i < nlarge; at += dim[i++]) {
+        spectrum *const sp = &t->sp[t->order[i]];
+        sp->rows = dim[i];
         if (sp->rows == 0 || !(w[at + sp->rows - 1] > 0)) continue; /* nothing of the wavefunction is here */
         KL_TRY(kl_alloc(&sp->w, sp->rows, KL_MEM_WORK, err));
         for (int s = 0; s < sp->rows; s++) sp->w[s] = w[at + s] > 0 ? w[at + s] : 0;
@@ -257,6 +268,8 @@ static kl_status diagonalize_there(const truncation *t, kl_exec *ex, int n, kl_d
     }
 out:
     kl_free(&w);
+    kl_free(&dim);
+    kl_free(&off);
     return st;
 }
 
@@ -264,18 +277,17 @@ out:
 static kl_status fetch_kept(const truncation *t, kl_exec *ex, kl_dptr rho, const weight *w, int64_t nw, kl_err *err)
 {
     kl_status st = KL_OK;
-    const int nsec = t->mine->basis.nsec;
-    for (int c = 0; c < nsec; c++) t->sp[c].first = t->sp[c].n;
+    for (int i = 0; i < t->nthere; i++) t->sp[t->order[i]].first = t->sp[t->order[i]].n;
     for (int64_t i = 0; i < nw; i++) {
         spectrum *const sp = &t->sp[w[i].sec];
         if (w[i].keep && w[i].column < sp->first) sp->first = w[i].column;
     }
-    for (int c = 0; c < nsec; c++) {
-        spectrum *const sp = &t->sp[c];
+    for (int i = 0; i < t->nthere; i++) {
+        spectrum *const sp = &t->sp[t->order[i]];
         const int64_t from = (int64_t)sp->first * sp->rows, count = (int64_t)sp->n * sp->rows - from;
         if (count == 0) continue;
         KL_TRY(kl_realloc(&sp->vec, count, KL_MEM_WORK, err));
-        KL_TRY(ex->vt.download(ex, sp->vec, kl_dptr_at(rho, t->off[c] + from), count, err));
+        KL_TRY(ex->vt.download(ex, sp->vec, kl_dptr_at(rho, t->off[t->order[i]] + from), count, err));
     }
 out:
     return st;
@@ -284,7 +296,7 @@ out:
 static void one_sector(void *self, int64_t task, int thread)
 {
     truncation *const t = self;
-    const int c = t->order[task];
+    const int c = t->order[t->nthere + task];
     (void)thread;
     t->sp[c].rows = t->mine->basis.dim[c];
     t->status[c] = t->svd ? decompose(t, c, &t->sp[c], &t->error[c]) : diagonalize(t, c, &t->sp[c], &t->error[c]);
@@ -327,17 +339,15 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     qsort(size, (size_t)n, sizeof *size, by_size);
     for (int c = 0; c < n; c++) t.order[c] = size[c].sec;
     info->matrix_max = n ? size[0].dim : 0;
-    const int there = !t.svd && ex->vt.eigen && info->matrix_max >= ex->eigen_least; /* no density matrix comes to the host but for its noise */
+    int there = !t.svd && ex->vt.eigen && info->matrix_max >= ex->eigen_least; /* only small density matrices come to the host, unless noise is added */
     if (t.svd) {
         KL_TRY(kl_alloc(&t.host, lay->n * o->nstate, KL_MEM_WORK, err));
         KL_TRY(ex->vt.download(ex, t.host, psi, lay->n * o->nstate, err));
     } else {
         KL_TRY(ex->vt.alloc(ex, nhost, &rho, err));
         KL_TRY(density(ex, side, lay, mine, other, psi, grown, o->nstate, 0, rho, err));
-        if (!there || o->noise > 0) {
-            KL_TRY(kl_realloc(&t.host, nhost, KL_MEM_WORK, err));
-            KL_TRY(ex->vt.download(ex, t.host, rho, nhost, err));
-        }
+        KL_TRY(kl_realloc(&t.host, nhost, KL_MEM_WORK, err));
+        if (!there || o->noise > 0) KL_TRY(ex->vt.download(ex, t.host, rho, nhost, err));
         if (o->noise > 0) {
             KL_TRY(kl_alloc(&noise, nhost, KL_MEM_WORK, err));
             KL_TRY(density(ex, side, lay, mine, other, psi, grown, o->nstate, 1, rho, err));
@@ -346,8 +356,18 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
             if (there) KL_TRY(ex->vt.upload(ex, rho, t.host, nhost, err));
         }
     }
-    if (there) KL_TRY(diagonalize_there(&t, ex, n, rho, err));
-    else kl_par_for(info->matrix_max < WORTH_THREADS ? 1 : ex->nthread, n, one_sector, &t);
+    if (there) {
+        st = diagonalize_there(&t, ex, n, rho, err);
+        if ((st == KL_ENOMEM || st == KL_EABSENT) && t.nthere == 0) there = 0;
+        else if (st != KL_OK) goto out;
+        st = KL_OK;
+        if (o->noise == 0)
+            for (int i = t.nthere; i < n; i++) {
+                const int64_t at = t.off[t.order[i]], count = (int64_t)mine->dim[t.order[i]] * mine->dim[t.order[i]];
+                KL_TRY(ex->vt.download(ex, t.host + at, kl_dptr_at(rho, at), count, err));
+            }
+    }
+    kl_par_for(info->matrix_max < WORTH_THREADS ? 1 : ex->nthread, n - t.nthere, one_sector, &t);
     for (int c = 0; c < n; c++) {
         if (t.status[c] != KL_OK) {
             st = kl_fail(err, t.status[c], "%s", t.error[c].text);

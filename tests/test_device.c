@@ -6,6 +6,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 #include "core.h"
+#include "dense.h"
 #include "ed.h"
 #include "kl_test.h"
 #include "record.h"
@@ -252,6 +253,122 @@ static void test_fuse(void **state)
         }
         for (int w = 0; w < 2; w++)
             for (int i = 0; i < nin + nout; i++) drop(w ? ex : f->host, i < nin ? &in[w][i] : &out[w][i - nin]);
+    }
+}
+
+/* Every width up to beyond the widest belt, at heights that leave tails, fill all blocks and are worth other kernels. */
+static void test_widths(void **state)
+{
+    fixture *const f = *state;
+    static const int64_t heights[] = {2, 255, 4099, 70003, 2100001};
+    kl_exec *const ex = f->ex[0];
+    for (int h = 0; h < 5; h++) {
+        const int64_t n = heights[h], ldv = n + n % 2;
+        const int most = n < 100000 ? 40 : 33;
+        both v = make(ex, most * ldv, 0, 17), x = make(ex, n, 0, 18);
+        double *const want = calloc((size_t)most, sizeof *want);
+        for (int j = 0; j < most; j++)
+            for (int64_t i = 0; i < n; i++) want[j] += v.host[i + j * ldv] * x.host[i];
+        for (int nvec = 1; nvec <= most; nvec++) {
+            double out[40];
+            if (n > 100000 && nvec % 4 > 1) continue;
+            kl_test_case("n=%lld nvec=%d", (long long)n, nvec);
+            ex->vt.dots(ex, n, nvec, v.dev, ldv, x.dev, out);
+            for (int j = 0; j < nvec; j++) expect_near(out[j], want[j], 4 * EPS * (double)n);
+        }
+        free(want);
+        drop(ex, &v), drop(ex, &x);
+    }
+}
+
+/* An orthogonalization pass with the products that the next one begins with. */
+static void test_combine_dots(void **state)
+{
+    fixture *const f = *state;
+    static const int counts[] = {1, 2, 3, 8, 20, 31, 32, 60};
+    for (int s = 0; s < NSIZE; s++)
+        for (int q = 0; q < 8 * 4; q++) {
+            const int nvec = counts[q / 4], shift = q >> 1 & 1;
+            const int64_t n = sizes[s], ldv = n + 6 - n % 2;
+            kl_exec *const ex = f->ex[n > 5000 ? 0 : q & 1];
+            if (!ex->vt.fuse) continue;
+            kl_test_case("plain=%d n=%lld nvec=%d shift=%d", q & 1, (long long)n, nvec, shift);
+            both v = make(ex, (nvec + 1) * ldv, shift, 27);
+            double *const old = kl_test_guarded((nvec + 1) * ldv), c[61], dots[61], want[61] = {0};
+            kl_dptr in[61];
+            int pair[61][2];
+            uint64_t seed = 28;
+            memcpy(old, v.host, (size_t)((nvec + 1) * ldv) * sizeof *old);
+            for (int j = 0; j <= nvec; j++) {
+                in[j] = kl_dptr_at(v.dev, j * ldv);
+                c[j] = j == nvec && s % 2 ? 0.0 : kl_test_uniform(&seed);
+                pair[j][0] = j < nvec ? j : nvec + 1;
+                pair[j][1] = nvec + 1;
+            }
+            ex->vt.fuse(ex, n, &(kl_fuse){.nin = nvec + 1, .nout = 1, .npair = nvec + 1, .in = in, .out = &in[nvec], .c = c, .pair = (const int(*)[2])pair}, dots);
+            fetch(ex, &v);
+            for (int64_t i = 0; i < n; i++) {
+                double y = 0.0;
+                for (int j = 0; j <= nvec; j++) y += c[j] * old[i + j * ldv];
+                expect_near(v.host[i + nvec * ldv], y, 4 * EPS * (nvec + 1));
+                for (int j = 0; j < nvec; j++) want[j] += old[i + j * ldv] * y;
+                want[nvec] += y * y;
+            }
+            for (int j = 0; j <= nvec; j++) expect_near(dots[j], want[j], 8 * EPS * (double)(n + 1) * (nvec + 1));
+            expect_true(memcmp(v.host, old, (size_t)(nvec * ldv) * sizeof *old) == 0);
+            kl_test_free(old);
+            drop(ex, &v);
+        }
+}
+
+/* Matrices of any sizes at once against LAPACK's values, and A V = V w with orthonormal V; what is not a number is refused. */
+static void test_eigen(void **state)
+{
+    fixture *const f = *state;
+    static const int dim[] = {1, 2, 57, 0, 130, 31, 200, 5};
+    enum { NMAT = 8 };
+    for (int which = 0; which < 2; which++) {
+        kl_exec *const ex = f->ex[which];
+        kl_err err = {""};
+        int64_t off[NMAT], total = 0, values = 0;
+        if (!ex->vt.eigen) continue;
+        for (int i = 0; i < NMAT; i++) off[i] = total, total += (int64_t)dim[i] * dim[i] + 3, values += dim[i];
+        both a = make(ex, total, 0, 37);
+        for (int i = 0; i < NMAT; i++)
+            for (int r = 0; r < dim[i]; r++)
+                for (int c = 0; c < r; c++) a.host[off[i] + c + (int64_t)r * dim[i]] = a.host[off[i] + r + (int64_t)c * dim[i]];
+        expect_ok(ex->vt.upload(ex, a.dev, a.host, total, &err), err);
+        double *const old = kl_test_guarded(total), *const w = kl_test_guarded(values), *const want = kl_test_guarded(201);
+        memcpy(old, a.host, (size_t)total * sizeof *old);
+        expect_ok(ex->vt.eigen(ex, NMAT, dim, off, a.dev, w, &err), err);
+        fetch(ex, &a);
+        const double *value = w;
+        for (int i = 0; i < NMAT; value += dim[i++]) {
+            const int n = dim[i];
+            const double *const m = old + off[i], *const v = a.host + off[i], tol = 50 * EPS * n;
+            kl_test_case("executor %d matrix %d", which, i);
+            for (int c = 0; c < n; c++)
+                for (int r = 0; r < n; r++) {
+                    double left = 0.0, product = 0.0;
+                    for (int k = 0; k < n; k++) left += m[r + (int64_t)k * n] * v[k + (int64_t)c * n], product += v[k + (int64_t)r * n] * v[k + (int64_t)c * n];
+                    expect_near(left, value[c] * v[r + (int64_t)c * n], tol * n);
+                    expect_near(product, r == c, tol);
+                }
+            double *const copy = kl_test_guarded((int64_t)n * n);
+            memcpy(copy, m, (size_t)n * (size_t)n * sizeof *copy);
+            expect_ok(kl_dense_eig(n, copy, n > 1 ? n : 1, want, &err), err);
+            for (int c = 0; c < n; c++) expect_near(value[c], want[c], tol);
+            kl_test_free(copy);
+            for (int k = 0; k < 3; k++) expect_true(memcmp(&a.host[off[i] + (int64_t)n * n + k], &old[off[i] + (int64_t)n * n + k], sizeof *old) == 0);
+        }
+        kl_test_guards_hold(w, values);
+        a.host[off[4] + 7] = NAN;
+        expect_ok(ex->vt.upload(ex, a.dev, a.host, total, &err), err);
+        expect_refused(ex->vt.eigen(ex, NMAT, dim, off, a.dev, w, &err), KL_EINPUT, err, "130 rows");
+        kl_test_free(old);
+        kl_test_free(w);
+        kl_test_free(want);
+        drop(ex, &a);
     }
 }
 
@@ -621,7 +738,8 @@ int main(void)
     kl_exec_close(&ex);
 #endif
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open),   cmocka_unit_test(test_streams),    cmocka_unit_test(test_tall),   cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_open),   cmocka_unit_test(test_streams),    cmocka_unit_test(test_tall),   cmocka_unit_test(test_widths),
+        cmocka_unit_test(test_combine_dots), cmocka_unit_test(test_eigen), cmocka_unit_test(test_lists),
         cmocka_unit_test(test_shapes), cmocka_unit_test(test_superblock), cmocka_unit_test(test_ground), cmocka_unit_test(test_fuse),
         cmocka_unit_test(test_ed_states),
     };

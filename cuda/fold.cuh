@@ -1,0 +1,67 @@
+/* Sums over threads, warps and blocks in an order that depends on the launch alone: equal input gives equal bits.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_CUDA_FOLD_CUH
+#define KL_CUDA_FOLD_CUH
+#include <cuda_runtime.h>
+
+/* s[j] of all lanes added up: lane j returns value j, j < W <= 32. Each step halves the values that a lane still carries, so that W of them take hardly more
+   shuffles than 32 lanes. */
+template <int W> static __device__ __forceinline__ double kl_warp_sums(double (&s)[W])
+{
+    constexpr int P = W <= 1 ? 1 : W <= 2 ? 2 : W <= 4 ? 4 : W <= 8 ? 8 : W <= 16 ? 16 : 32;
+    const int lane = (int)threadIdx.x % 32;
+    double v[P];
+#pragma unroll
+    for (int j = 0; j < P; j++) v[j] = j < W ? s[j] : 0.0;
+#pragma unroll
+    for (int half = 16; half > 0; half /= 2) {
+        if (half >= P) {
+#pragma unroll
+            for (int j = 0; j < P; j++)
+                if (j < W) v[j] += __shfl_xor_sync(~0u, v[j], half);
+        } else {
+            const bool upper = (lane & half) != 0;
+#pragma unroll
+            for (int j = 0; j < half; j++) {
+                const double mine = upper ? v[j + half] : v[j], other = upper ? v[j] : v[j + half];
+                v[j] = mine + __shfl_xor_sync(~0u, other, half);
+            }
+        }
+    }
+    return v[0];
+}
+
+/* value(j), j < W, of every block -> result[W], by the last block to arrive. part: [blocks][W] on the device; shared: [THREADS]. All threads call. */
+template <int THREADS, class F> static __device__ __forceinline__ void kl_fold_blocks(int W, F value, double *part, double *result, int *counter, double *shared)
+{
+    __shared__ bool last;
+    const int me = (int)threadIdx.x;
+    if (me < THREADS)
+        for (int j = me; j < W; j += THREADS) part[(int64_t)blockIdx.x * W + j] = value(j);
+    __threadfence();
+    __syncthreads();
+    if (me == 0) last = atomicAdd(counter, 1) == (int)gridDim.x - 1;
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    int wide = 1; /* threads side by side; the others take other blocks */
+    while (wide < W && wide < THREADS) wide *= 2;
+    const int groups = THREADS / wide, j0 = me % wide, g = me / wide;
+    for (int first = 0; first < W; first += wide) {
+        const int j = first + j0;
+        double a = 0.0;
+        if (me < THREADS && j < W) {
+#pragma unroll 8
+            for (int b = g; b < (int)gridDim.x; b += groups) a += __ldcg(part + (int64_t)b * W + j);
+        }
+        if (me < THREADS) shared[me] = a;
+        for (int half = groups / 2; half > 0; half /= 2) {
+            __syncthreads();
+            if (me < half * wide) shared[me] += shared[me + half * wide];
+        }
+        if (me < wide && j < W) result[j] = shared[me];
+        __syncthreads();
+    }
+    if (me == 0) *counter = 0;
+}
+#endif
