@@ -26,7 +26,8 @@ typedef struct run {
     kl_dmrg_result *res;
     double energy[KL_MAX_ROOT];
     double constant, unit;       /* unit: of the energies, so that no tolerance depends on what the couplings are measured in */
-    int sweep, istep, interrupted;
+    double sweep_start, seconds_before, flop_before; /* of the sweep under way: its clock, and what stood in its row before this process */
+    int sweep, istep, interrupted; /* interrupted: the direction it was in */
     int m_start;                 /* states kept in the saved state that a run began from; 0 without one */
     double discarded, entropy;   /* of the last truncation */
     double *entropies;
@@ -50,13 +51,13 @@ typedef struct stage { /* one sweep's orders */
     int max_apply, precise;
 } stage;
 
-static kl_status report_state(run *r, kl_err *err)
+static kl_status report_state(run *r, int direction, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_state *s = NULL;
     if (!r->mon || !r->mon->checkpoint) return KL_OK;
     KL_TRY(kl_engine_state(r->e, r->energy, &s, err));
-    KL_TRY(r->mon->checkpoint(r->mon->self, s, r->sweep, err));
+    KL_TRY(r->mon->checkpoint(r->mon->self, s, r->res->row, r->res->nrow + (direction != 0), direction, err));
 out:
     kl_state_destroy(&s);
     return st;
@@ -83,8 +84,10 @@ static kl_status optimize(run *r, const stage *g, int direction, int nstep, kl_d
                                 .entropy = r->entropy, .residual = stats.residual[0]};
         r->mon->step(r->mon->self, &s);
     }
-    if (r->mon && r->mon->due && r->mon->due(r->mon->self)) KL_TRY(report_state(r, err));
-    if (r->mon && r->mon->interrupted && r->mon->interrupted(r->mon->self)) r->interrupted = 1;
+    row->seconds = r->seconds_before + kl_prof_seconds() - r->sweep_start;
+    row->flop = r->flop_before + e->flop;
+    if (r->mon && r->mon->due && r->mon->due(r->mon->self)) KL_TRY(report_state(r, direction, err));
+    if (r->mon && r->mon->interrupted && r->mon->interrupted(r->mon->self)) r->interrupted = direction;
 out:
     return st;
 }
@@ -112,27 +115,29 @@ static kl_status sweep(run *r, const stage *g, kl_err *err)
     kl_status st = KL_OK;
     kl_engine *const e = r->e;
     kl_dmrg_result *const res = r->res;
-    const int n = e->nsite, fresh = res->nrow == 0;
-    const double t0 = kl_prof_seconds(), flop0 = e->flop;
+    const int n = e->nsite, fresh = res->nrow == 0, under_way = r->o->direction != 0 && res->nrow == r->o->ndone, nstep = 2 * (n - 2) + 1;
     KL_TRY(kl_realloc(&res->row, res->nrow + 1, KL_MEM_MISC, err));
     kl_dmrg_row *const row = &res->row[res->nrow];
-    *row = (kl_dmrg_row){.m = g->m, .noise = g->noise};
-    for (int i = 0; i < KL_MAX_ROOT; i++) row->energy[i] = INFINITY;
-    const int nstep = 2 * (n - 2) + 1;
-    r->istep = 0;
-    if (fresh || n == 2) KL_TRY(optimize(r, g, 1, nstep, row, err));
-    while (e->centre < n - 2 && !r->interrupted) KL_TRY(step(r, g, 1, nstep, row, err));
+    if (under_way) *row = r->o->done[res->nrow];
+    else {
+        *row = (kl_dmrg_row){.m = g->m, .noise = g->noise};
+        for (int i = 0; i < KL_MAX_ROOT; i++) row->energy[i] = INFINITY;
+    }
+    r->sweep_start = kl_prof_seconds();
+    r->seconds_before = row->seconds;
+    r->flop_before = row->flop - e->flop;
+    r->istep = !under_way ? 0 : r->o->direction > 0 ? e->centre : 2 * (n - 2) - e->centre;
+    if (!under_way && (fresh || n == 2)) KL_TRY(optimize(r, g, 1, nstep, row, err));
+    while (e->centre < n - 2 && !r->interrupted && !(under_way && r->o->direction < 0)) KL_TRY(step(r, g, 1, nstep, row, err));
     while (e->centre > 0 && !r->interrupted) KL_TRY(step(r, g, -1, nstep, row, err));
     for (int i = 0; i < e->nstate; i++)
         if (!(row->energy[i] < INFINITY)) row->energy[i] = r->energy[i];
     if (n == 2 || row->m_reached == 0) row->m_reached = 1;
-    row->seconds = kl_prof_seconds() - t0;
-    row->flop = e->flop - flop0;
     row->change = res->nrow ? row->energy[0] - res->row[res->nrow - 1].energy[0] : NAN;
     res->nrow++;
     r->sweep++;
     if (r->mon && r->mon->sweep) r->mon->sweep(r->mon->self, res->row, res->nrow);
-    KL_TRY(report_state(r, err));
+    if (!r->interrupted) KL_TRY(report_state(r, 0, err));
 out:
     return st;
 }
@@ -229,7 +234,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     }
     KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis, o->seed, &r.e, err));
     KL_TRY(kl_alloc(&r.entropies, terms->nsite, KL_MEM_MISC, err));
-    if (*state && !o->ndone) r.m_start = widest(*state);
+    if (*state && !o->ndone && !o->direction) r.m_start = widest(*state);
     KL_TRY(*state ? kl_engine_resume_take(r.e, state, err) : kl_engine_start(r.e, o->nsweep && o->sweep[0].m < M_FIRST ? o->sweep[0].m : M_FIRST, o->start, err));
     int last = 0;
     double left_by_solver = 0; /* residual^2 / gap of the last sweep */
@@ -240,7 +245,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
         res->error_estimate = estimate(res, &res->energy_extrapolated);
         left_by_solver = g.tol * g.tol / (GAP * r.unit);
         const kl_dmrg_row *const row = &res->row[res->nrow - 1];
-        if (r.interrupted) res->stop = KL_STOP_INTERRUPTED, last = 1;
+        if (r.interrupted) res->stop = KL_STOP_INTERRUPTED, res->direction = r.interrupted, last = 1;
         else if (o->nsweep) last = k + 1 >= o->nsweep, res->stop = KL_STOP_SCHEDULE;
         else if (res->error_estimate <= fmax(accuracy * fabs(row->energy[0]), rounding)) res->stop = KL_STOP_CONVERGED, last = 1;
         else if (k + 1 >= max_sweep) res->stop = KL_STOP_MAX_SWEEP, last = 1;
@@ -263,7 +268,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     res->sector_mean = r.e->nsector_count ? (double)r.e->nsector_sum / (double)r.e->nsector_count : 0;
     memcpy(res->seconds_part, r.e->seconds, sizeof res->seconds_part);
     KL_TRY(kl_engine_state(r.e, r.energy, state, err));
-    if (o->nstate > 1 || terms->nsite == 2) { /* truncations see the average of the states, and two sites see none */
+    if (o->nstate > 1 || terms->nsite == 2 || o->direction) { /* truncations see the average of the states, two sites see none, half a sweep sees half */
         KL_TRY(kl_canonical_create(*state, 0, &can, err));
         for (int cut = 1; cut < terms->nsite; cut++) res->entropy[cut - 1] = kl_canonical_entropy(can, cut);
     }

@@ -35,7 +35,9 @@ typedef struct kl_dmrg_opts {
     int max_basis;           /* Davidson; 0: 20 */
     int max_apply;           /* products with H per step at most; 0: automatic */
     int ndone;               /* sweeps already made, when going on from a checkpoint: the schedule goes on behind them, */
-    const kl_dmrg_row *done; /* and these rows [ndone] open the result's */
+    const kl_dmrg_row *done; /* and these rows [ndone] open the result's; */
+    int direction;           /* +1, -1: the checkpoint lies in the middle of a sweep on its way there or back, of which done[ndone] is the row so far;
+                                what follows is then what would have followed, to the bit */
 } kl_dmrg_opts;
 
 typedef struct kl_dmrg_step { /* one optimized bond */
@@ -76,6 +78,7 @@ typedef struct kl_dmrg_result {
     double energy_extrapolated;
     double discarded;                /* of the last sweep */
     kl_dmrg_stop stop;
+    int direction;                   /* of the sweep that was interrupted, whose row is the last one; 0: none was */
     int nrow;
     kl_dmrg_row *row;                /* [nrow] */
     double *entropy;                 /* [nsite-1] of the lowest state, by cut */
@@ -92,7 +95,8 @@ typedef struct kl_dmrg_monitor {
     void (*step)(void *self, const kl_dmrg_step *s);             /* after each bond; may be NULL */
     void (*sweep)(void *self, const kl_dmrg_row *row, int nrow); /* after each sweep; may be NULL */
     int (*interrupted)(void *self);                              /* asked at each bond; nonzero: stop there, keeping the state; may be NULL */
-    kl_status (*checkpoint)(void *self, const kl_state *state, int sweep_done, kl_err *err); /* at sweep ends and when `due` says so; may be NULL */
+    /* At sweep ends (direction 0) and when `due` says so (direction +1 or -1: row[nrow - 1] belongs to a sweep under way); may be NULL. */
+    kl_status (*checkpoint)(void *self, const kl_state *state, const kl_dmrg_row *row, int nrow, int direction, kl_err *err);
     int (*due)(void *self);
 } kl_dmrg_monitor;
 

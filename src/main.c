@@ -86,23 +86,23 @@ static void on_step(void *self, const kl_dmrg_step *s)
 
 static void on_sweep(void *self, const kl_dmrg_row *row, int nrow)
 {
-    enum { NO_MORE_THAN = 1000000 };
     run *x = self;
     kl_progress_sweep(&x->progress, &row[nrow - 1], nrow);
-    kl_err err;
-    if (x->path[0] != '\0' && nrow < NO_MORE_THAN && kl_result_set_rows(x->r, nrow, row, x->t->dmrg.nstate, &err) != KL_OK) kl_report_note(err.text);
 }
 
 /* Sweep ends come thick in small runs: those within a second of the last file are left out, and lose no more than that second. */
-static kl_status on_checkpoint(void *self, const kl_state *state, int sweep_done, kl_err *err)
+static kl_status on_checkpoint(void *self, const kl_state *state, const kl_dmrg_row *row, int nrow, int direction, kl_err *err)
 {
     run *x = self;
     (void)err;
     const double now = kl_clock();
     if (now - x->last_written < fmin(1.0, x->o->checkpoint_every)) return KL_OK;
-    x->r->sweep_done = sweep_done;
+    x->r->sweep_done = nrow - (direction != 0);
+    x->r->dmrg.direction = direction;
     kl_err why;
-    if (kl_result_write(x->path, x->r, state, &why) != KL_OK && !x->warned) {
+    kl_status st = kl_result_set_rows(x->r, nrow, row, x->t->dmrg.nstate, &why);
+    if (st == KL_OK) st = kl_result_write(x->path, x->r, state, &why);
+    if (st != KL_OK && !x->warned) {
         char text[sizeof(why.text) + 64];
         snprintf(text, sizeof(text), "checkpoint not written, the run goes on: %s", why.text);
         kl_report_note(text);
@@ -175,13 +175,14 @@ static kl_status run_once(run *x, kl_state **state, const kl_result *done, const
     kl_result_destroy(&x->r);
     KL_TRY(kl_runfile_options(x->o, t, swept, value, &text, err));
     KL_TRY(kl_result_create(t->model, t->lat, t->params, t->dmrg.target, t->dmrg.seed, KL_VERSION, x->o->command_line, text, &x->r, err));
-    t->dmrg.ndone = done != NULL ? done->dmrg.nrow : 0;
+    t->dmrg.ndone = done != NULL ? done->sweep_done : 0;
+    t->dmrg.direction = done != NULL ? done->dmrg.direction : 0;
     t->dmrg.done = done != NULL ? done->dmrg.row : NULL;
     x->last_written = kl_clock();
     KL_TRY(kl_dmrg_run(t->terms, t->ex, &t->dmrg, &monitor, state, &found, err));
     KL_TRY(kl_result_set_dmrg(x->r, &found, err));
     x->r->finished = found.stop != KL_STOP_INTERRUPTED;
-    x->r->sweep_done = found.nrow - (x->r->finished ? 0 : 1); /* the row of a broken sweep stands in the table, but the sweep is to be done */
+    x->r->sweep_done = found.nrow - (found.direction != 0); /* the row of a broken sweep stands in the table */
     if (x->r->finished) KL_TRY(measure(x->o, t, *state, 1, x->r, err));
 out:
     kl_progress_end(&x->progress);
@@ -377,7 +378,6 @@ static kl_status command_dmrg(kl_options *o, int *status, kl_err *err)
         KL_TRY(kl_result_match(o->resume, done, x.t->model, x.t->lat, x.t->params, x.t->target, 1, err));
         if (done->finished)
             KL_TRY(kl_fail(err, KL_EINPUT, "--resume: the run in %.300s has finished; to go on from its state with other settings give --start %.300s", o->resume, o->resume));
-        if (done->dmrg.nrow > done->sweep_done) done->dmrg.nrow = done->sweep_done; /* a broken sweep is done again */
         if (o->nschedule > 0 && done->sweep_done >= o->nschedule) KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s is past the %d sweeps of the schedule", o->resume, o->nschedule));
         KL_TRY(kl_result_read_state(o->resume, x.t->terms, &state, err));
         if (state->nstate != x.t->dmrg.nstate)

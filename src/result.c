@@ -505,6 +505,7 @@ static kl_status put_all(writer *w, const kl_result *r, const kl_state *state, c
     group = put_group(w, w->file, "result");
     put_int(w, group, "nstate", d->nstate);
     put_int(w, group, "stop", d->stop);
+    put_int(w, group, "direction", d->direction);
     put_real(w, group, "error_estimate", d->error_estimate);
     put_real(w, group, "energy_extrapolated", d->energy_extrapolated);
     put_real(w, group, "discarded", d->discarded);
@@ -882,6 +883,7 @@ static kl_status get_dmrg(const reader *in, int nsite, kl_dmrg_result *d, kl_err
     KL_TRY(get_small(in, group, "nstate", 0, KL_MAX_ROOT, &d->nstate, err));
     KL_TRY(get_small(in, group, "stop", 0, KL_STOP_INTERRUPTED, &stop, err));
     d->stop = (kl_dmrg_stop)stop;
+    KL_TRY(get_small(in, group, "direction", -1, 1, &d->direction, err));
     KL_TRY(get_real(in, group, "error_estimate", &d->error_estimate, err));
     KL_TRY(get_real(in, group, "energy_extrapolated", &d->energy_extrapolated, err));
     KL_TRY(get_real(in, group, "discarded", &d->discarded, err));
@@ -1064,6 +1066,7 @@ kl_status kl_result_read(const char *path, kl_result **out, kl_err *err)
     KL_TRY(get_charges(&in, r, err));
     KL_TRY(get_params(&in, r, err));
     KL_TRY(get_dmrg(&in, r->nsite, &r->dmrg, err));
+    if (!r->finished && r->dmrg.nrow != r->sweep_done + (r->dmrg.direction != 0)) KL_TRY(bad(&in, "sweeps", "has another number of rows than sweeps were made", err));
     KL_TRY(get_group(&in, in.file, "measurements", &group, err));
     KL_TRY(get_measured(&in, group, "", 0, r, err));
     *out = r;

@@ -371,7 +371,7 @@ end
 local long = "dmrg heisenberg --sites 64 --charge Sz=0 --accuracy 1e-10 --checkpoint-every 0.05"
 local reference, doc = energy(long .. " -o whole.h5")
 if ok(near(reference, -28.175424859743183, 3e-9), "Heisenberg chain of 64", reference or doc) then
-    local tolerance = math.max(1e-12 * math.abs(reference), 0.1 * doc.discarded * math.abs(reference), 2 * doc.error_estimate)
+    local tolerance = 1e-12 * math.abs(reference) -- a checkpoint knows where in a sweep it was: what follows is what would have followed
     local status, _, err = shell("$K " .. long .. " -o i.h5 & p=$!; sleep 0.5; kill -INT $p; wait $p")
     if status == 0 then
         skip("SIGINT", "the run was over before the signal")

@@ -387,15 +387,21 @@ static void count_sweep(void *self, const kl_dmrg_row *row, int nrow)
     expect_true(row[nrow - 1].m_reached >= 1);
 }
 static int always_due(void *self) { return ((watcher *)self)->due; }
-static kl_status check_point(void *self, const kl_state *s, int done, kl_err *err)
+static kl_status check_point(void *self, const kl_state *s, const kl_dmrg_row *row, int nrow, int direction, kl_err *err)
 {
     (void)err;
     ((watcher *)self)->checks++;
-    expect_true(s->npsi > 0 && done >= 0);
+    expect_true(s->npsi > 0 && nrow >= 1 && direction >= -1 && direction <= 1 && row[nrow - 1].napply > 0);
     return KL_OK;
 }
 
-/* Interrupted after any number of steps, and gone on from there: the same energy. */
+static kl_dmrg_monitor watch(watcher *w)
+{
+    return (kl_dmrg_monitor){.self = w, .step = count_step, .sweep = count_sweep, .interrupted = stop_now, .checkpoint = check_point, .due = always_due};
+}
+
+/* Interrupted after any number of steps, and gone on from there: the same energy as from a start, the same bits as if nothing had been when the rest of the
+   sweep is made. */
 static void test_interrupted(void **state)
 {
     kl_err err = {""};
@@ -406,25 +412,41 @@ static void test_interrupted(void **state)
     core_run whole = core_exact(300, target, 1, KL_STRATEGY_AUTO);
     core_go(&j, &whole);
     expect_near(whole.res.energy[0], exact(&j, target), 1e-12 * fabs(whole.res.energy[0]));
+    core_run small = core_auto(1e-8, target, 1, KL_STRATEGY_AUTO);
+    core_go(&j, &small);
     for (int stop = 1; stop < 25; stop++) {
         watcher w = {.stop_after = stop, .due = stop % 5 == 0};
-        const kl_dmrg_monitor mon = {.self = &w,
-                                     .step = count_step,
-                                     .sweep = count_sweep,
-                                     .interrupted = stop_now,
-                                     .checkpoint = check_point,
-                                     .due = always_due};
+        const kl_dmrg_monitor mon = watch(&w);
         core_run a = core_exact(300, target, 1, KL_STRATEGY_AUTO);
         kl_test_case("interrupted after %d steps", stop);
         expect_ok(kl_dmrg_run(j.terms, j.ex, &a.opts, &mon, &a.state, &a.res, &err), err);
         expect_eq(a.res.stop, KL_STOP_INTERRUPTED);
         expect_eq(w.step, stop);
-        expect_true(w.checks >= w.sweeps && (!w.due || w.checks >= stop));
+        expect_true(w.checks >= w.sweeps - 1 && (!w.due || w.checks >= stop));
+        expect_true(a.res.direction != 0 && a.res.nrow >= 1);
+        watcher v = {.stop_after = stop};
+        const kl_dmrg_monitor again = watch(&v);
+        core_run b = core_auto(1e-8, target, 1, KL_STRATEGY_AUTO);
+        expect_ok(kl_dmrg_run(j.terms, j.ex, &b.opts, &again, &b.state, &b.res, &err), err);
+        kl_dmrg_row rows[16];
+        memcpy(rows, b.res.row, sizeof *rows * (size_t)b.res.nrow);
+        b.opts.direction = b.res.direction, b.opts.ndone = b.res.nrow - 1, b.opts.done = rows;
+        core_go(&j, &b);
+        expect_eq(b.res.nrow, small.res.nrow);
+        expect_eq(memcmp(b.res.energy, small.res.energy, sizeof b.res.energy), 0);
+        expect_eq(memcmp(b.res.energy_kept, small.res.energy_kept, sizeof b.res.energy_kept), 0);
+        for (int k = 0; k < b.res.nrow; k++) {
+            const kl_dmrg_row *const x = &b.res.row[k], *const y = &small.res.row[k];
+            expect_true(x->m_reached == y->m_reached && x->napply == y->napply && x->dim_max == y->dim_max && x->discarded == y->discarded && x->energy[0] == y->energy[0]);
+            expect_near(x->flop, y->flop, 1e-12 * y->flop);
+        }
+        core_drop(&b);
         core_go(&j, &a); /* from the state that came back, in the middle of a sweep */
         expect_near(a.res.energy[0], whole.res.energy[0], 1e-12 * fabs(whole.res.energy[0]));
         core_drop(&a);
     }
     core_drop(&whole);
+    core_drop(&small);
     core_close(&j);
     core_no_memory();
 }
