@@ -310,7 +310,7 @@ ALWAYS void write_tile(double (*acc)[NT][4], volatile const info *h, int mt, int
 {
     const int m = (int)(h->mn & 0xffff), n = (int)(h->mn >> 16), ldc = h->ldc, beta = (h->flags & KL_P_BETA) != 0;
     double *const c = (double *)(uintptr_t)h->c;
-    if ((h->flags & KL_P_EVEN) && !beta && row0 + 16 * mt - 15 < m) { /* no edge in the rows of this thread */
+    if ((h->flags & KL_P_EVEN) && row0 + 16 * mt - 15 < m) { /* no edge in the rows of this thread */
         double *d = c + row0 + (int64_t)col0 * ldc;
         const int64_t seven = 7LL * ldc;
         UNROLL
@@ -321,7 +321,11 @@ ALWAYS void write_tile(double (*acc)[NT][4], volatile const info *h, int mt, int
                     if (col0 + 8 * j + e < n) {
                         UNROLL
                         for (int i = 0; i < MT; i++)
-                            if (i < mt) *(kl_two *)(d + 16 * i) = (kl_two){acc[i][j][e], acc[i][j][e + 2]};
+                            if (i < mt) {
+                                kl_two *const to = (kl_two *)(d + 16 * i);
+                                const kl_two v = {acc[i][j][e], acc[i][j][e + 2]};
+                                *to = beta ? *to + v : v;
+                            }
                     }
                     d += e ? seven : ldc;
                 }

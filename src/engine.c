@@ -179,6 +179,7 @@ out:
    make it and to complete it, to a power that makes the distribution as narrow as that of the few sites which m states can resolve. */
 kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *basis, int *dim, kl_err *err)
 {
+    enum { EVEN_FROM = 8 };
     kl_status st = KL_OK;
     const kl_reach *const mine = side == KL_RIGHT ? &e->reach_right[cut] : &e->reach_left[cut];
     const kl_reach *const other = side == KL_RIGHT ? &e->reach_left[cut] : &e->reach_right[cut];
@@ -197,6 +198,7 @@ kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, cons
     for (int c = 0; c < n; c++) {
         int k = (int)ceil(m * share[c] / sum - 0.05);
         if (k < 1 && share[c] == 1.0) k = 1;
+        if (e->ex->space == KL_SPACE_DEVICE && m >= EVEN_FROM * n) k = (k + 1) / 2 * 2; /* as kl_truncate does */
         dim[c] = k < basis->dim[c] ? k : basis->dim[c];
         total += dim[c];
     }

@@ -137,9 +137,20 @@ static kl_status add_weight(weight **w, int64_t *n, int64_t *cap, weight x, kl_e
     return KL_OK;
 }
 
-/* Which of the sorted weights stay. */
-static int64_t select_states(weight *w, int64_t n, int nsec, const kl_trunc_opts *o, double floor, char *seen)
+/* Sectors with an odd number of the first `keep` states; odd[sector] says which. */
+static int count_odd(const weight *w, int64_t keep, int nsec, char *odd)
 {
+    int n = 0;
+    memset(odd, 0, (size_t)nsec);
+    for (int64_t i = 0; i < keep; i++) n += (odd[w[i].sec] ^= 1) ? 1 : -1;
+    return n;
+}
+
+/* Which of the sorted weights stay. even: sectors of an even number of states, where they are not tiny: a device moves what lies at even places in half the time. The
+   set is made smaller by as many states as then fill the odd sectors up. */
+static int64_t select_states(weight *w, int64_t n, int nsec, const kl_trunc_opts *o, double floor, int even, char *seen)
+{
+    enum { EVEN_FROM = 8 }; /* states of a sector on average */
     const int most = o->m > o->nstate ? o->m : o->nstate; /* fewer would not hold so many wavefunctions */
     int64_t keep = n < most ? n : most;
     while (keep > 1 && w[keep - 1].w < floor) keep--;
@@ -148,9 +159,21 @@ static int64_t select_states(weight *w, int64_t n, int nsec, const kl_trunc_opts
         for (int64_t i = n - 1; i >= keep; i--) tail += w[i].w;
         while (keep > o->nstate && keep > o->m_min && tail + w[keep - 1].w <= o->discard) tail += w[--keep].w;
     }
+    even = even && keep >= EVEN_FROM * (int64_t)nsec;
+    if (even)
+        for (int odd = count_odd(w, keep, nsec, seen); keep > o->nstate && keep + odd > most; odd += (seen[w[keep].sec] ^= 1) ? 1 : -1) keep--;
     while (keep > 0 && keep < n && w[keep].w > floor && w[keep].w > w[keep - 1].w * (1 - 1e-8)) keep++; /* never cut a multiplet */
     for (int64_t i = 0; i < keep; i++) w[i].keep = 1;
     int64_t total = keep;
+    if (even) {
+        (void)count_odd(w, keep, nsec, seen);
+        for (int64_t i = keep; i < n; i++) {
+            if (!seen[w[i].sec] || w[i].w <= floor) continue;
+            seen[w[i].sec] = 0;
+            w[i].keep = 1;
+            total++;
+        }
+    }
     if (o->noise > 0) { /* until noise ends, sectors it opened keep a state */
         memset(seen, 0, (size_t)nsec);
         for (int64_t i = 0; i < keep; i++) seen[w[i].sec] = 1;
@@ -384,7 +407,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     }
     for (int64_t i = 0; i < nw; i++) w[i].w /= sum;
     qsort(w, (size_t)nw, sizeof *w, by_weight);
-    info->m = (int)select_states(w, nw, n, o, o->fill ? 0 : t.svd ? 1e-32 : 1e-17, seen);
+    info->m = (int)select_states(w, nw, n, o, o->fill ? 0 : t.svd ? 1e-32 : 1e-17, ex->space == KL_SPACE_DEVICE, seen);
     if (there) KL_TRY(fetch_kept(&t, ex, rho, w, nw, err));
     for (int64_t i = nw - 1; i >= 0; i--) {
         if (!w[i].keep) info->discarded += w[i].w;

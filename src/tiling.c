@@ -35,6 +35,7 @@ typedef struct output {
     double cost;
     int64_t slot;
     int ldc, m, n;
+    int most_m, most_n;  /* units of a tile */
     uint32_t flags;
 } output;
 
@@ -663,56 +664,80 @@ static double makespan(load *l, int64_t n, int nblock)
     return last;
 }
 
-/* How the outputs of a launch are cut: which kind of block, and the most units of a tile. Smaller tiles, which load more for what they do, where the large ones would
-   leave blocks without work. */
-typedef struct cut {
-    const kl_tiling_opts *o;
-    int kind, most_m, most_n;
-} cut;
-
-/* Tiles of an output in either direction. */
-static void tiles_of(const cut *c, const output *o, int *um, int *un, int *tm, int *tn)
+/* Tiles of an output in either direction when they have so many units at most. */
+static void tiles_of(const kl_tiling_opts *p, const output *o, int most_m, int most_n, int *um, int *un, int *tm, int *tn)
 {
-    *um = (o->m + c->o->unit_m - 1) / c->o->unit_m, *un = (o->n + c->o->unit_n - 1) / c->o->unit_n;
-    *tm = (*um + c->most_m - 1) / c->most_m, *tn = (*un + c->most_n - 1) / c->most_n;
+    *um = (o->m + p->unit_m - 1) / p->unit_m, *un = (o->n + p->unit_n - 1) / p->unit_n;
+    *tm = (*um + most_m - 1) / most_m, *tn = (*un + most_n - 1) / most_n;
 }
 
-static double cost_of(const cut *c, const output *o, int64_t steps, int64_t *ntile)
+static load load_of(const kl_tiling_opts *p, const output *o, int most_m, int most_n, int64_t steps)
 {
     int um, un, tm, tn;
-    tiles_of(c, o, &um, &un, &tm, &tn);
-    *ntile = (int64_t)tm * tn;
-    return tile_cost(c->o, (um + tm - 1) / tm, (un + tn - 1) / tn, steps);
+    tiles_of(p, o, most_m, most_n, &um, &un, &tm, &tn);
+    return (load){tile_cost(p, (um + tm - 1) / tm, (un + tn - 1) / tn, steps), (int64_t)tm * tn};
 }
 
-static kl_status choose_cut(const planner *s, const kl_batch *b, const kl_tiling_opts *p, const output *o, int64_t n, cut *chosen, kl_err *err)
+static double sum_of(const load *l, int64_t n)
 {
-    enum { MANY = 64 }; /* tiles of a block: then the end is all the same */
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += l[i].cost * (double)l[i].n;
+    return sum;
+}
+
+/* Cuts the outputs of a launch: which kind of block, and the most units of a tile. Small tiles load more for what they do, large ones leave blocks without work at
+   the end. So most outputs get one size, and those whose tiles are the cheapest, which come last, may get a smaller one to fill the gaps. Which, is found out
+   by going through the motions. */
+static kl_status cut_outputs(const planner *s, const kl_batch *b, const kl_tiling_opts *first, output *o, int64_t n, int *kind, const kl_tiling_opts **chosen, kl_err *err)
+{
+    enum { MANY = 32 /* tiles of a block: then the end is all the same */, SIZES = 6, SHARES = 3 };
+    static const double share[SHARES] = {0.15, 0.3, 0.5}; /* of all work that gets the smaller size */
     kl_status st = KL_OK;
-    load *l = NULL;
+    load *all = NULL, *l = NULL;
     double best = INFINITY;
-    *chosen = (cut){p, 0, p->most_m, p->most_n};
-    if (p->whole || p->apart) return KL_OK;
+    int64_t from = n; /* outputs from here on get the small size */
+    int large[2] = {first->most_m, first->most_n}, small[2] = {0, 0};
+    *kind = 0;
+    *chosen = first;
+    KL_TRY(kl_alloc(&all, SIZES * n, KL_MEM_RECORD, err));
     KL_TRY(kl_alloc(&l, n, KL_MEM_RECORD, err));
-    for (int kind = 0; p; p = p->other, kind++) {
-        const int try_m[] = {p->most_m, p->most_m, (p->most_m + 1) / 2, (p->most_m + 1) / 2, (p->most_m + 3) / 4, (p->most_m + 3) / 4},
-                  try_n[] = {p->most_n, (p->most_n + 1) / 2, p->most_n, (p->most_n + 1) / 2, (p->most_n + 1) / 2, (p->most_n + 2) / 3};
-        for (int t = 0; t < 6; t++) {
-            const cut c = {p, kind, try_m[t], try_n[t]};
-            int64_t all = 0;
-            double sum = 0;
-            for (int64_t i = 0; i < n; i++) {
-                l[i].cost = cost_of(&c, &o[i], steps_of(s, b, &o[i], p->depth), &l[i].n);
-                sum += l[i].cost * (double)l[i].n;
-                all += l[i].n;
-            }
-            const int many = all > (int64_t)MANY * p->nblock;
-            const double time = many ? sum / p->nblock : makespan(l, n, p->nblock);
-            if (time < 0.98 * best) best = time, *chosen = c;
+    for (int64_t i = 0; i < n; i++) o[i].cost = load_of(first, &o[i], first->most_m, first->most_n, steps_of(s, b, &o[i], first->depth)).cost;
+    qsort(o, (size_t)n, sizeof *o, by_slot); /* dearest first, all being of one slot */
+    int nth = 0;
+    for (const kl_tiling_opts *p = first->whole || first->apart ? NULL : first; p; p = p->other, nth++) {
+        const int try_m[SIZES] = {p->most_m, p->most_m, (p->most_m + 1) / 2, (p->most_m + 1) / 2, (p->most_m + 3) / 4, (p->most_m + 3) / 4},
+                  try_n[SIZES] = {p->most_n, (p->most_n + 1) / 2, p->most_n, (p->most_n + 1) / 2, (p->most_n + 1) / 2, (p->most_n + 2) / 3};
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t steps = steps_of(s, b, &o[i], p->depth);
+            for (int t = 0; t < SIZES; t++) all[t * n + i] = load_of(p, &o[i], try_m[t], try_n[t], steps);
+        }
+        for (int t = 0; t < SIZES; t++) {
+            const double work = sum_of(all + t * n, n);
+            int64_t ntile = 0;
+            for (int64_t i = 0; i < n; i++) ntile += all[t * n + i].n;
+            const int many = ntile > (int64_t)MANY * p->nblock;
+            for (int u = t; u < (many ? t + 1 : SIZES); u++)
+                for (int q = 0; q < (u == t ? 1 : SHARES); q++) {
+                    int64_t at = u == t ? n : 0;
+                    for (double rest = work; u > t && at < n && rest > share[q] * work; at++) rest -= all[t * n + at].cost * (double)all[t * n + at].n;
+                    memcpy(l, all + t * n, (size_t)at * sizeof *l);
+                    if (at < n) memcpy(l + at, all + u * n + at, (size_t)(n - at) * sizeof *l);
+                    const double time = many ? work / p->nblock : makespan(l, n, p->nblock);
+                    if (time >= 0.985 * best) continue;
+                    best = time, *kind = nth, *chosen = p, from = at;
+                    large[0] = try_m[t], large[1] = try_n[t], small[0] = try_m[u], small[1] = try_n[u];
+                }
             if (many) break;
         }
     }
+    for (int64_t i = 0; i < n; i++) {
+        const int *const most = i < from ? large : small;
+        o[i].most_m = most[0], o[i].most_n = most[1];
+        o[i].cost = load_of(*chosen, &o[i], most[0], most[1], steps_of(s, b, &o[i], (*chosen)->depth)).cost;
+    }
+    qsort(o, (size_t)n, sizeof *o, by_slot);
 out:
+    kl_free(&all);
     kl_free(&l);
     return st;
 }
@@ -728,22 +753,19 @@ static int by_alpha(const void *pa, const void *pb)
 static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_t n, uint64_t work, int64_t *cap, kl_tiling *p, kl_err *err)
 {
     kl_status st = KL_OK;
-    cut c;
-    int um, un, tm, tn;
+    const kl_tiling_opts *q;
+    int um, un, tm, tn, kind;
     int64_t ntile = 0, npiece = 0;
-    KL_TRY(choose_cut(s, b, &p->o, o, n, &c, err));
-    const kl_tiling_opts *const q = c.o;
+    KL_TRY(cut_outputs(s, b, &p->o, o, n, &kind, &q, err));
     for (int64_t i = 0; i < n; i++) {
-        int64_t own;
-        o[i].cost = cost_of(&c, &o[i], steps_of(s, b, &o[i], q->depth), &own);
-        ntile += own;
-        npiece += own * o[i].count;
+        tiles_of(q, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
+        ntile += (int64_t)tm * tn;
+        npiece += (int64_t)tm * tn * o[i].count;
     }
     if (npiece > INT32_MAX) {
         st = kl_fail(err, KL_ENOMEM, "plan: %lld pieces in one launch; at most %d are possible", (long long)npiece, INT32_MAX);
         goto out;
     }
-    qsort(o, (size_t)n, sizeof *o, by_slot);
     if (p->npiece + npiece > *cap) {
         *cap = p->npiece + npiece;
         KL_TRY(kl_realloc(&p->piece, *cap, KL_MEM_RECORD, err));
@@ -751,7 +773,7 @@ static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_
     kl_piece *const base = p->piece + p->npiece;
     int64_t t = 0, more = ntile;
     for (int64_t i = 0; i < n; i++) {
-        tiles_of(&c, &o[i], &um, &un, &tm, &tn);
+        tiles_of(q, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
         link *const l = s->link + o[i].first;
         const int64_t nl = o[i].count;
         int mixed = 0;
@@ -794,7 +816,7 @@ static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_
             col += cols;
         }
     }
-    p->launch[p->nlaunch++] = (kl_launch){.products = 1, .kind = c.kind, .first = p->npiece, .n = ntile};
+    p->launch[p->nlaunch++] = (kl_launch){.products = 1, .kind = kind, .first = p->npiece, .n = ntile};
     p->npiece += npiece;
     p->ntile += ntile;
 out:
