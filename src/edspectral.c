@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_STEPS = 300, LOOK_EVERY = 10, GRID = 501, CHUNK = 1 << 14 };
+enum { MAX_STEPS = 1000, LOOK_EVERY = 10, GRID = 501, CHUNK = 1 << 14 };
 
 kl_status kl_ed_spectral_shift(const kl_siteop *op, kl_qn *shift, int *odd, kl_err *err)
 {
@@ -82,8 +82,6 @@ typedef struct fraction {
     kl_ed_spectral *out;
     double e0, *alpha, *beta, *d, *s; /* d, s: theta [max], tridiagonal matrix [max^2] */
     int seen, stopped;                /* levels when it was looked at before */
-    kl_status st;
-    kl_err *err;
 } fraction;
 
 static double value(const fraction *f, int m, double omega)
@@ -95,14 +93,14 @@ static double value(const fraction *f, int m, double omega)
 }
 
 /* 4. Ritz values above e0 in f->d, their weights in the first row of f->s. */
-static kl_status diagonalize(fraction *f, int m)
+static kl_status diagonalize(fraction *f, int m, kl_err *err)
 {
     memset(f->s, 0, (size_t)m * (size_t)m * sizeof(double));
     for (int j = 0; j < m; j++) {
         f->s[j + j * m] = f->alpha[j] - f->e0;
         if (j + 1 < m) f->s[j + 1 + j * m] = f->beta[j];
     }
-    return kl_dense_eig(m, f->s, m, f->d, f->err);
+    return kl_dense_eig(m, f->s, m, f->d, err);
 }
 
 static int on_step(void *self, int done)
@@ -111,9 +109,12 @@ static int on_step(void *self, int done)
     const int n = f->opts->nomega > 0 ? f->opts->nomega : GRID;
     if (done % LOOK_EVERY != 0) return 0;
     double change = 0.0, most = 0.0;
-    f->st = diagonalize(f, done);
-    if (f->st != KL_OK) return 1;
-    const double from = f->d[0] - 5 * f->opts->broadening, to = f->d[done - 1] + 5 * f->opts->broadening;
+    double from = INFINITY, to = -INFINITY; /* no pole lies outside */
+    for (int j = 0; j < done; j++) {
+        const double beside = (j > 0 ? f->beta[j - 1] : 0.0) + (j + 1 < done ? f->beta[j] : 0.0);
+        from = fmin(from, f->alpha[j] - beside - f->e0);
+        to = fmax(to, f->alpha[j] + beside - f->e0);
+    }
     for (int i = 0; i < n; i++) {
         const double w = f->opts->nomega > 0 ? f->opts->omega[i] : from + (to - from) * i / (n - 1), now = value(f, done, w);
         change = fmax(change, f->seen > 0 ? fabs(now - value(f, f->seen, w)) : INFINITY);
@@ -139,7 +140,7 @@ kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, 
     int odd, done = 0;
     const int64_t max = opts->max_steps > 0 ? opts->max_steps : MAX_STEPS;
     *out = (kl_ed_spectral){0};
-    fraction f = {.opts = opts, .out = out, .e0 = e0, .err = err};
+    fraction f = {.opts = opts, .out = out, .e0 = e0};
     if (!(opts->broadening > 0.0)) KL_TRY(kl_fail(err, KL_EINPUT, "a spectral function with the broadening %g; it has to be above 0", opts->broadening));
     KL_TRY(kl_ed_spectral_shift(op, &shift, &odd, err));
     KL_TRY(kl_alloc(&host, 3 * max + max * max, KL_MEM_WORK, err));
@@ -160,7 +161,6 @@ kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, 
         ex->vt.dots(ex, to->op.n, 1, v[0], to->op.n, v[0], &norm);
         out->total = norm;
         KL_TRY(kl_lean_chain(&to->op, v, (int)(max < to->space->dim ? max : to->space->dim), f.alpha, f.beta, &norm, &done, &f, on_step, err)); /* 3. */
-        if (f.st != KL_OK) KL_TRY(f.st);
         if (!f.stopped && done < max) out->converged = 1;
     } else {
         out->converged = 1;
@@ -168,7 +168,7 @@ kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, 
     out->nstep = out->npole = done;
     KL_TRY(kl_alloc(&out->pole, done, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&out->weight, done, KL_MEM_MISC, err));
-    if (done > 0) KL_TRY(diagonalize(&f, done));
+    if (done > 0) KL_TRY(diagonalize(&f, done, err));
     for (int j = 0; j < done; j++) {
         out->pole[j] = f.d[j];
         out->weight[j] = out->total * f.s[(int64_t)j * done] * f.s[(int64_t)j * done];

@@ -8,7 +8,7 @@
 
 typedef struct kl_ed_spectral_opts {
     double broadening;   /* eta > 0 */
-    int max_steps;       /* of the fraction; 0: 300 */
+    int max_steps;       /* of the fraction; 0: 1000 */
     int nomega;          /* 0: chosen, so that all weight is seen */
     const double *omega; /* [nomega] */
     void *self;          /* of the monitor: */

@@ -182,7 +182,7 @@ static const option_row option_table[] = {
     {"temperatures", 0, "FROM:TO:STEP", G_RUN, RUNS | BIT(ED), AS_TEXT, AT(temperatures), 0, 0, NULL, check_list,
      "ed: energy, heat capacity, entropy, and susceptibilities of charges that are scanned, by finite-temperature Lanczos; summed over --charge scan"},
     {"samples", 0, "R", G_RUN, RUNS | BIT(ED), AS_INT, AT(samples), 1, 100000, NULL, NULL, "random states in each sector, which also make the error bars (20)"},
-    {"steps", 0, "M", G_RUN, RUNS | BIT(ED), AS_INT, AT(steps), 2, 5000, NULL, NULL, "Lanczos steps of a sample (100), or of a spectral function (300), at most"},
+    {"steps", 0, "M", G_RUN, RUNS | BIT(ED), AS_INT, AT(steps), 2, 5000, NULL, NULL, "Lanczos steps of a sample (100), or levels of a spectral function (1000), at most"},
     {"max-products", 0, "N", G_RUN, RUNS | BIT(ED), AS_INT, AT(max_products), 1, 1e9, NULL, NULL, "ed: products with H at most (2000)"},
     {"store", 0, "HOW", G_RUN, STORES, AS_CHOICE, AT(store), 0, 0, "auto|matrix|direct", NULL,
      "keep H as a matrix, or multiply directly (ci, auto: direct for full spaces; ed, auto: direct)"},
