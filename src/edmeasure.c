@@ -8,13 +8,32 @@
 
 #include "dense.h"
 #include "mem.h"
+#include "siteop.h"
 
 typedef enum kind { LOCAL, CORR, CONNECTED, ENTROPY } kind;
+
+/* An operator of one site as a sum of those that the model's tables have, for each site type; n = 0: that type has no such operator, or it is 0 there. */
+typedef struct part {
+    int n, *op;
+    double *coef;
+} part;
 
 typedef struct request {
     kind kind;
     char a[64], b[64];
+    part *of[3]; /* [ntype]: A, B, and A B on one site */
 } request;
+
+static void request_clear(const kl_model *m, request *q)
+{
+    for (int k = 0; k < 3; k++) {
+        for (int t = 0; q->of[k] && t < m->ntype; t++) {
+            kl_free(&q->of[k][t].op);
+            kl_free(&q->of[k][t].coef);
+        }
+        kl_free(&q->of[k]);
+    }
+}
 
 /* Name between p and end without blanks around it. */
 static int take_word(const char *p, const char *end, char *out, size_t size)
@@ -27,22 +46,84 @@ static int take_word(const char *p, const char *end, char *out, size_t size)
     return 1;
 }
 
-/* Operator index on a position's site type. */
-static int op_at(const kl_task *t, int pos, const char *name) { return kl_site_op_find(t->terms->type[pos], name); }
-
-static kl_status known_operator(const kl_task *t, const char *text, const char *name, kl_err *err)
+static double element_dot(int dim, const kl_site_op *o, const double *mat)
 {
-    for (int p = 0; p < t->terms->nsite; p++)
-        if (op_at(t, p, name) != KL_OP_NONE) return KL_OK;
-    const char *list[65];
-    int n = 0;
-    for (int o = 0; o < t->terms->type[0]->nop && n < 64; o++)
-        if (t->terms->type[0]->op[o].named) list[n++] = t->terms->type[0]->op[o].name;
-    list[n] = NULL;
-    const char *const near = kl_closest(name, list);
-    return kl_fail(err, KL_EINPUT, "--measure %s: the model has no operator '%s'%s%s%s; `kronlat models %s' lists them", text, name, near ? "; did you mean '" : "",
-                   near ? near : "", near ? "'?" : "", t->model->name);
+    double sum = 0.0;
+    for (int e = 0; e < o->nelem; e++) sum += o->elem[e].value * mat[o->elem[e].row + o->elem[e].col * dim];
+    return sum;
 }
+
+/* mat = sum of coef * op, by least squares over all operators of the type; products that no term of the model needs are not among them. */
+static kl_status decompose(const kl_site_type *type, const double *mat, const char *text, part *out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = type->nop, dim = type->dim;
+    double *gram = NULL, *w = NULL, *full = NULL, size = 0.0, left = 0.0;
+    KL_TRY(kl_alloc(&gram, (int64_t)n * n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&w, 3 * n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&full, dim * dim, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&out->op, n, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&out->coef, n, KL_MEM_MISC, err));
+    double *const b = w + n, *const c = b + n;
+    for (int k = 0; k < n; k++) {
+        memset(full, 0, sizeof(double) * (size_t)(dim * dim));
+        for (int e = 0; e < type->op[k].nelem; e++) full[type->op[k].elem[e].row + type->op[k].elem[e].col * dim] = type->op[k].elem[e].value;
+        for (int l = 0; l < n; l++) gram[l + k * n] = element_dot(dim, &type->op[l], full);
+        b[k] = element_dot(dim, &type->op[k], mat);
+    }
+    KL_TRY(kl_dense_eig(n, gram, n, w, err));
+    for (int j = 0; j < n; j++) {
+        double along = 0.0;
+        if (w[j] <= 1e-12 * w[n - 1]) continue;
+        for (int k = 0; k < n; k++) along += gram[k + j * n] * b[k];
+        for (int k = 0; k < n; k++) c[k] += along / w[j] * gram[k + j * n];
+    }
+    memcpy(full, mat, sizeof(double) * (size_t)(dim * dim));
+    for (int k = 0; k < n; k++)
+        for (int e = 0; e < type->op[k].nelem; e++) full[type->op[k].elem[e].row + type->op[k].elem[e].col * dim] -= c[k] * type->op[k].elem[e].value;
+    for (int i = 0; i < dim * dim; i++) size = fmax(size, fabs(mat[i])), left = fmax(left, fabs(full[i]));
+    if (left > 1e-11 * size)
+        KL_TRY(kl_fail(err, KL_EINPUT, "--measure: '%s' is no sum of the operators that the model's tables have; exact diagonalization measures only those", text));
+    for (int k = 0; k < n; k++)
+        if (fabs(c[k]) > 1e-13 * size) {
+            out->op[out->n] = k;
+            out->coef[out->n++] = c[k];
+        }
+out:
+    kl_free(&gram);
+    kl_free(&w);
+    kl_free(&full);
+    return st;
+}
+
+/* right, if not NULL, stands behind it on the same site. */
+static kl_status read_operator(const kl_task *t, const char *text, const char *right, part **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_siteop *op = NULL, *behind = NULL;
+    double *product = NULL;
+    KL_TRY(kl_siteop_create(t->model, text, &op, err));
+    if (right) KL_TRY(kl_siteop_create(t->model, right, &behind, err));
+    KL_TRY(kl_alloc(out, t->model->ntype, KL_MEM_MISC, err));
+    for (int k = 0; k < t->model->ntype; k++) {
+        const kl_site_type *const type = &t->model->type[k];
+        if (!op->mat[k] || (behind && !behind->mat[k])) continue;
+        KL_TRY(kl_alloc(&product, type->dim * type->dim, KL_MEM_WORK, err));
+        for (int row = 0; row < type->dim; row++)
+            for (int col = 0; col < type->dim; col++)
+                for (int mid = 0; mid < type->dim; mid++)
+                    product[row + col * type->dim] += op->mat[k][row + mid * type->dim] * (behind ? behind->mat[k][mid + col * type->dim] : mid == col);
+        KL_TRY(decompose(type, product, text, &(*out)[k], err));
+        kl_free(&product);
+    }
+out:
+    kl_free(&product);
+    kl_siteop_destroy(&op);
+    kl_siteop_destroy(&behind);
+    return st;
+}
+
+static const part *part_at(const kl_task *t, const part *of, int pos) { return &of[t->terms->type[pos] - t->model->type]; }
 
 static kl_status read_request(const kl_task *t, const char *text, request *q, kl_err *err)
 {
@@ -65,20 +146,24 @@ static kl_status read_request(const kl_task *t, const char *text, request *q, kl
     else if (q->kind == LOCAL) known = take_word(open + 1, close, q->a, sizeof q->a);
     else known = comma != NULL && take_word(open + 1, comma, q->a, sizeof q->a) && take_word(comma + 1, close, q->b, sizeof q->b);
     if (!known) KL_TRY(kl_fail(err, KL_EINPUT, "--measure: '%s'; allowed for ed: A, local(A), corr(A,B), connected(A,B), entropy", text));
-    KL_TRY(known_operator(t, text, q->a, err));
-    if (q->kind != LOCAL) KL_TRY(known_operator(t, text, q->b, err));
+    KL_TRY(read_operator(t, q->a, NULL, &q->of[0], err));
+    if (q->kind != LOCAL) KL_TRY(read_operator(t, q->b, NULL, &q->of[1], err));
     /* What changes a charge has no expectation value; together the two may. */
     for (int c = 0; c < t->model->ncharge; c++) {
         int shift = 0;
         for (int p = 0; p < t->terms->nsite && shift == 0; p++) {
-            const int a = op_at(t, p, q->a), b = q->kind == LOCAL ? KL_OP_IDENTITY : op_at(t, p, q->b);
-            if (a >= 0 && b >= 0) shift = t->terms->type[p]->op[a].shift[c] + t->terms->type[p]->op[b].shift[c];
+            const kl_site_op *const op = t->terms->type[p]->op;
+            const part *const a = part_at(t, q->of[0], p), *const b = q->of[1] ? part_at(t, q->of[1], p) : NULL;
+            for (int i = 0; i < a->n && shift == 0; i++)
+                for (int k = 0; k < (b ? b->n : 1) && shift == 0; k++) shift = op[a->op[i]].shift[c] + (b ? op[b->op[k]].shift[c] : 0);
         }
         const int modulus = t->model->charge[c].modulus;
         if (modulus > 0 ? shift % modulus != 0 : shift != 0)
             KL_TRY(kl_fail(err, KL_EINPUT, "--measure %s: it changes the charge %s by %d, so that its value is 0 in every sector", text, t->model->charge[c].name, shift));
     }
+    if (q->kind != LOCAL) KL_TRY(read_operator(t, q->a, q->b, &q->of[2], err));
 out:
+    if (st != KL_OK) request_clear(t->model, q);
     return st;
 }
 
@@ -88,21 +173,26 @@ kl_status kl_edmeasure_check(const kl_task *t, int n, char *const *text, kl_err 
     for (int i = 0; i < n; i++) {
         const kl_status st = read_request(t, text[i], &q, err);
         if (st != KL_OK) return st;
+        request_clear(t->model, &q);
     }
     return KL_OK;
 }
 
 /* <x| A_i B_j |x> by DMRG positions; b NULL: A_i alone. NaN where a site's type has no such operator. States are real, so that half of a string and its
    adjoint has the string's value. */
-static kl_status pair_value(const kl_task *t, const kl_ed *ed, kl_dptr x, int i, const char *a, int j, const char *b, double *value, kl_err *err)
+static kl_status pair_value(const kl_task *t, const kl_ed *ed, kl_dptr x, int i, const part *a, int j, const part *b, double *value, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_terms e = {.model = t->terms->model, .nsite = t->terms->nsite, .type = t->terms->type};
-    const kl_op_at op[2] = {{i, op_at(t, i, a)}, {j, b ? op_at(t, j, b) : KL_OP_IDENTITY}};
+    const part *const pa = part_at(t, a, i), *const pb = b ? part_at(t, b, j) : NULL;
     double *parts = NULL;
     *value = (double)NAN;
-    if (op[0].op < 0 || op[1].op < 0) return KL_OK;
-    KL_TRY(kl_terms_add(&e, 0.5, b ? 2 : 1, op, 1, err));
+    if (pa->op == NULL || (pb && pb->op == NULL)) return KL_OK;
+    for (int k = 0; k < pa->n; k++)
+        for (int l = 0; l < (pb ? pb->n : 1); l++) {
+            const kl_op_at op[2] = {{i, pa->op[k]}, {j, pb ? pb->op[l] : KL_OP_IDENTITY}};
+            KL_TRY(kl_terms_add(&e, 0.5 * pa->coef[k] * (pb ? pb->coef[l] : 1.0), pb ? 2 : 1, op, 1, err));
+        }
     KL_TRY(kl_terms_merge(&e, err));
     KL_TRY(kl_alloc(&parts, e.nterm, KL_MEM_MISC, err));
     KL_TRY(kl_ed_expect(ed, &e, x, parts, err));
@@ -173,17 +263,18 @@ static kl_status measure_one(const kl_task *t, const kl_ed *ed, kl_dptr x, const
     if (q->kind == ENTROPY) return entropy(t, ed, x, v, err);
     for (int i = 0; i < n; i++) {
         if (q->kind == LOCAL) {
-            KL_TRY(pair_value(t, ed, x, pos[i], q->a, 0, NULL, &v[i], err));
+            KL_TRY(pair_value(t, ed, x, pos[i], q->of[0], 0, NULL, &v[i], err));
             continue;
         }
-        for (int j = 0; j < n; j++) KL_TRY(pair_value(t, ed, x, pos[i], q->a, pos[j], q->b, &v[i * n + j], err));
+        for (int j = 0; j < n; j++) KL_TRY(i == j ? pair_value(t, ed, x, pos[i], q->of[2], 0, NULL, &v[i * n + j], err)
+                                                     : pair_value(t, ed, x, pos[i], q->of[0], pos[j], q->of[1], &v[i * n + j], err));
     }
     if (q->kind == CONNECTED) {
         for (int i = 0; i < n; i++) {
             double a, b;
-            KL_TRY(pair_value(t, ed, x, pos[i], q->a, 0, NULL, &a, err));
+            KL_TRY(pair_value(t, ed, x, pos[i], q->of[0], 0, NULL, &a, err));
             for (int j = 0; j < n; j++) {
-                KL_TRY(pair_value(t, ed, x, pos[j], q->b, 0, NULL, &b, err));
+                KL_TRY(pair_value(t, ed, x, pos[j], q->of[1], 0, NULL, &b, err));
                 v[i * n + j] -= a * b;
             }
         }
@@ -198,13 +289,13 @@ kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result
     static const char *const path[] = {"local", "correlation", "connected", "entropy"}; /* ORDER kind */
     kl_status st = KL_OK;
     kl_ed_measured *all = NULL;
+    request q = {.kind = LOCAL};
     const int64_t nsite = t->lat->nsite;
     const int many = r->multiplet[0] > 1 && !(r->open_multiplet && r->multiplet[0] >= r->nstate) && r->multiplet[0] <= r->nstate ? r->multiplet[0] : 0;
     *nout = 0;
     KL_TRY(kl_alloc(&all, (int64_t)n * (r->nstate + 1), KL_MEM_MISC, err));
     *out = all;
     for (int i = 0; i < n; i++) {
-        request q;
         KL_TRY(read_request(t, text[i], &q, err));
         const int first = *nout;
         for (int k = 0; k < r->nstate + (many > 0); k++) {
@@ -213,6 +304,8 @@ kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result
             snprintf(what, sizeof what, "%s%s%s%s%s", path[q.kind], q.a[0] ? "/" : "", q.a, q.b[0] ? "," : "", q.b);
             if (k > 0) snprintf(who, sizeof who, k < r->nstate ? "state_%d/" : "manifold/", k);
             snprintf(m->name, sizeof m->name, "%.20s%.135s", who, what);
+            for (char *c = m->name + strlen(who) + strlen(path[q.kind]) + 1; strlen(m->name) > strlen(who) + strlen(path[q.kind]) && *c != '\0'; c++)
+                if (*c == '/') *c = ':';
             snprintf(m->note, sizeof m->note, "%.90s by lattice site", text[i]);
             m->rank = q.kind == ENTROPY ? 1 : q.kind == LOCAL ? 1 : 2;
             m->shape[0] = q.kind == ENTROPY ? 1 : nsite;
@@ -224,8 +317,10 @@ kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result
                 for (int64_t e = 0; e < m->n; e++)
                     for (int s = 0; s < many; s++) m->value[e] += all[first + s].value[e] / many;
         }
+        request_clear(t->model, &q);
     }
 out:
+    request_clear(t->model, &q);
     return st;
 }
 
@@ -233,13 +328,4 @@ void kl_edmeasure_free(kl_ed_measured **m, int n)
 {
     for (int i = 0; *m && i < n; i++) kl_free(&(*m)[i].value);
     kl_free(m);
-}
-
-void kl_edmeasure_print(const kl_ed_measured *m)
-{
-    printf("%s\n", m->name);
-    for (int64_t i = 0; i < m->n; i++) {
-        const int64_t width = m->rank == 2 ? m->shape[1] : 8;
-        printf("%s%12.8f%s", i % width == 0 ? " " : "", m->value[i], (i + 1) % width == 0 || i + 1 == m->n ? "\n" : " ");
-    }
 }

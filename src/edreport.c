@@ -186,14 +186,20 @@ void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
     kl_report_head_of(to, r, facts);
     print_thermal(to, r);
     if (run != NULL) {
-        fprintf(to, "sector       %.15g states, halves are %s (%.15g and %.15g states); %s a vector, %.0f held, tables %s", run[DIM],
-                run[FLAVOURS] != 0.0 ? "the two flavours" : "sites", run[LEFT], run[RIGHT], kl_report_bytes(8.0 * run[LENGTH], a), run[NVECTOR], kl_report_bytes(run[TABLES], b));
+        fprintf(to, "sector       %.15g states, halves are %s (%.15g and %.15g states); %s a vector, tables %s", run[DIM], run[FLAVOURS] != 0.0 ? "the two flavours" : "sites",
+                run[LEFT], run[RIGHT], kl_report_bytes(8.0 * run[LENGTH], a), kl_report_bytes(run[TABLES], b));
         if (run[MATRIX] > 0.0) fprintf(to, ", stored matrix %s", kl_report_bytes(run[MATRIX], a));
-        fputc('\n', to);
+        if (r->finished) fprintf(to, "; %.0f vectors held\n", run[NVECTOR]);
+        else fputc('\n', to);
+    }
+    const double *const so_far = list_of(r, "ed/so_far", 3);
+    if (so_far != NULL) fprintf(to, "so far       %.0f products with H, energy %.14g, residual %.1e\n", so_far[0], so_far[1], so_far[2]);
+    if (run != NULL && !r->finished) fprintf(to, "stop         a checkpoint; go on from it with --resume\n");
+    if (run != NULL && r->finished) {
         print_states(to, r, run);
         const kl_measured *const all = kl_edreport_find(r, "ed/spectrum");
         if (all != NULL && all->shape[0] > 0) fprintf(to, "spectrum     all %lld energies, from %.12g to %.12g\n", (long long)all->shape[0], all->data[0], all->data[all->shape[0] - 1]);
-        fprintf(to, "stop         %s%s\n", stop_text((int)run[STOP]), r->finished ? "" : "; go on from this checkpoint with --resume");
+        fprintf(to, "stop         %s\n", stop_text((int)run[STOP]));
         fprintf(to, "work         %s, %.0f products with H, %.3g s (%.3g s in them: %.3g million states a second), %.0f restarts; made ready in %.2g s\n", solver_text(run[SOLVER]),
                 run[NAPPLY], run[SECONDS], run[SECONDS_PRODUCTS], run[SECONDS_PRODUCTS] > 0 ? 1e-6 * run[NAPPLY] * run[DIM] / run[SECONDS_PRODUCTS] : 0.0, run[NRESTART],
                 run[SECONDS_BUILD]);

@@ -39,12 +39,16 @@ typedef struct watcher {
     int live, verbose, drawn;
     double last, started;
     char prefix[160];
+    double seen[3];       /* products, lowest energy and its residual at the last step */
 } watcher;
 
 static int on_step(void *self, int napply, double energy, double residual)
 {
     watcher *const w = self;
     const double now = kl_clock();
+    w->seen[0] = napply;
+    w->seen[1] = energy;
+    w->seen[2] = residual;
     if ((w->live && now - w->last > 0.2) || w->verbose) {
         fprintf(stderr, w->verbose ? "product %d  E %.12f  residual %.1e  %.1f s\n" : "\rproduct %d  E %.12f  residual %.1e  %.1f s   ", napply, energy, residual,
                 now - w->started);
@@ -63,7 +67,7 @@ static void clear_line(watcher *w)
 /* ---------------------------------------------------------------- checkpoints */
 
 typedef struct keeping {
-    kl_task *t;
+    const watcher *w;
     const kl_ed *ed;
     kl_result *r;         /* what the file says beside the run: names, options */
     const char *path;
@@ -105,7 +109,9 @@ static kl_status keep_write(void *self, const kl_keep *kept, kl_err *err)
     double *const number = (double *)(uintptr_t)kept->number;
     kl_result_run run = {.nnumber = kept->nnumber, .number = number, .nvector = kept->nvector, .n = k->ed->op.n, .self = &p, .part = take_part};
     const double start = kl_clock();
+    const int64_t three = 3;
     k->r->finished = 0;
+    if (kl_result_add(k->r, "ed/so_far", "products with H, lowest energy, its residual", 1, &three, k->w->seen, &why) != KL_OK) return KL_OK;
     if (kl_result_write_run(k->path, k->r, &run, &why) != KL_OK && !k->warned) {
         char text[sizeof(why.text) + 64];
         snprintf(text, sizeof(text), "checkpoint not written, the run goes on: %s", why.text);
@@ -336,7 +342,7 @@ static kl_status run_sector(kl_task *t, kl_qn target, const kl_result *done, wat
     KL_TRY(kl_runfile_options(o, t, NULL, 0, &options, err));
     KL_TRY(kl_result_create(t->model, t->lat, t->params, target, t->dmrg.seed, KL_VERSION, o->command_line, options, &r, err));
     KL_TRY(kl_edreport_add(r, ed, &(kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .stop = KL_ED_INTERRUPTED}, err));
-    keeping k = {.t = t, .ed = ed, .r = r, .path = path, .every = o->checkpoint_every, .last = kl_clock()};
+    keeping k = {.w = w, .ed = ed, .r = r, .path = path, .every = o->checkpoint_every, .last = kl_clock()};
     kl_keeper keeper = {.self = &k, .due = keep_due, .write = keep_write};
     if (path) opts.keeper = &keeper;
     if (done) {
@@ -353,6 +359,8 @@ static kl_status run_sector(kl_task *t, kl_qn target, const kl_result *done, wat
         kl_report_error(text);
         goto out;
     }
+    kl_result_destroy(&r); /* without what a checkpoint said */
+    KL_TRY(kl_result_create(t->model, t->lat, t->params, target, t->dmrg.seed, KL_VERSION, o->command_line, options, &r, err));
     KL_TRY(kl_edreport_add(r, ed, &found, err));
     KL_TRY(kl_edmeasure_run(t, ed, &found, x, ld, o->measure.n, o->measure.text, &m, &nmeasured, err));
     for (int i = 0; i < nmeasured; i++) KL_TRY(kl_result_add(r, m[i].name, m[i].note, m[i].rank, m[i].shape, m[i].value, err));

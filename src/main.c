@@ -360,6 +360,7 @@ static kl_status command_dmrg(kl_options *o, int *status, kl_err *err)
     }
     if (o->resume != NULL) {
         KL_TRY(kl_result_read(o->resume, &done, err));
+        if (kl_edreport_is(done)) KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s is of exact diagonalization: kronlat ed --resume %.300s", o->resume, o->resume));
         KL_TRY(kl_runfile_adopt(o, done, err));
     }
     KL_TRY(kl_options_check(o, err));

@@ -1,4 +1,4 @@
-/* Energy and discarded weight by sweep, entropy by cut, and measured profiles, as one page of panels. Draws nothing itself: writes a gnuplot
+/* Energy and discarded weight by sweep, entropy by cut, levels, spectral functions, thermodynamics, and measured profiles, as one page of panels. Draws nothing itself: writes a gnuplot
    script with the data inside to gnuplot's input.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_PROFILE = 6 };
+enum { MAX_PROFILE = 6, MAX_CURVE = 12 };
 
 extern char **environ;
 
@@ -51,7 +51,62 @@ static void panel(FILE *to, const char *title, const char *x, int steps, int log
 /* A profile is a measured list with a value for each site or each cut. */
 static int is_profile(const kl_result *r, const kl_measured *m)
 {
-    return m->rank == 1 && (m->shape[0] == r->nsite || m->shape[0] == r->nsite - 1);
+    return m->rank == 1 && (m->shape[0] == r->nsite || m->shape[0] == r->nsite - 1) && strncmp(m->name, "ed/", 3) != 0 && strncmp(m->name, "thermal/", 8) != 0;
+}
+
+/* A curve of exact diagonalization: A by frequency, or an average by temperature with its error. */
+static int is_curve(const kl_measured *m) { return m->rank == 2 && m->shape[1] == 2 && (strncmp(m->name, "spectral/", 9) == 0 || strncmp(m->name, "thermal/", 8) == 0); }
+
+static const kl_measured *find(const kl_result *r, const char *name)
+{
+    for (int i = 0; i < r->nmeasured; i++)
+        if (strcmp(r->measured[i].name, name) == 0) return &r->measured[i];
+    return NULL;
+}
+
+/* Blocks $curve0, $curve1, ... of x, y, error; and $levels of number and energy above the lowest. Return how many there are. */
+static int write_curves(FILE *to, const kl_result *r)
+{
+    const kl_measured *const t = find(r, "thermal/temperature");
+    int n = 0;
+    for (int i = 0; i < r->nmeasured && n < MAX_CURVE; i++) {
+        const kl_measured *const m = &r->measured[i];
+        const int thermal = strncmp(m->name, "thermal/", 8) == 0;
+        if (!is_curve(m) || (thermal && (t == NULL || t->rank != 1 || t->shape[0] != m->shape[0]))) continue;
+        fprintf(to, "$curve%d << EOD\n", n++);
+        for (int64_t k = 0; k < m->shape[0]; k++) {
+            if (thermal) fprintf(to, "%.17g %.17g %.17g\n", t->data[k], m->data[2 * k], m->data[2 * k + 1]);
+            else fprintf(to, "%.17g %.17g 0\n", m->data[2 * k], m->data[2 * k + 1]);
+        }
+        fprintf(to, "EOD\n");
+    }
+    return n;
+}
+
+static int write_levels(FILE *to, const kl_result *r)
+{
+    const kl_measured *const all = find(r, "ed/spectrum");
+    const int64_t n = all != NULL && all->rank == 1 ? all->shape[0] : r->dmrg.nrow == 0 ? r->dmrg.nstate : 0;
+    const double *const e = all != NULL && all->rank == 1 ? all->data : r->dmrg.energy;
+    if (n < 2) return 0;
+    fprintf(to, "$levels << EOD\n");
+    for (int64_t k = 0; k < n; k++) fprintf(to, "%lld %.17g\n", (long long)k, e[k] - e[0]);
+    fprintf(to, "EOD\n");
+    return 1;
+}
+
+static void curve_panels(FILE *to, const kl_result *r, int ncurve)
+{
+    int n = 0;
+    for (int i = 0; i < r->nmeasured && n < ncurve; i++) {
+        const kl_measured *const m = &r->measured[i];
+        if (!is_curve(m)) continue;
+        fprintf(to, "set title ");
+        quote(to, m->name);
+        fprintf(to, "\nunset logscale y; set format y '%%g'; set xrange [*:*]; set xtics autofreq\nset xlabel '%s'\nplot $curve%d using 1:2%s\n",
+                m->name[0] == 't' ? "temperature" : "frequency", n, m->name[0] == 't' ? ":3 with yerrorlines pointtype 7 pointsize 0.3 notitle" : " with lines notitle");
+        n++;
+    }
 }
 
 static void write_script(FILE *to, const kl_result *r, const char *terminal, const char *file)
@@ -86,7 +141,8 @@ static void write_script(FILE *to, const kl_result *r, const char *terminal, con
         for (int64_t k = 0; k < m->shape[0]; k++) fprintf(to, "%g %.17g\n", (double)k + (m->shape[0] < r->nsite ? 0.5 : 0.0), m->data[k]);
         fprintf(to, "EOD\n");
     }
-    npanel = (falling > 0) + (discarding > 0) + (d->entropy != NULL && r->nsite > 1) + nprofile;
+    const int levels = write_levels(to, r), ncurve = write_curves(to, r);
+    npanel = levels + ncurve + (falling > 0) + (discarding > 0) + (d->entropy != NULL && r->nsite > 1) + nprofile;
     if (npanel == 0) npanel = 1;
 
     const int columns = npanel > 1 ? 2 : 1, rows = (npanel + columns - 1) / columns;
@@ -103,6 +159,8 @@ static void write_script(FILE *to, const kl_result *r, const char *terminal, con
     if (falling > 0) panel(to, "energy above the lowest sweep", "sweep", d->nrow, 1, "$energy");
     if (discarding > 0) panel(to, "discarded weight", "sweep", d->nrow, 1, "$discarded");
     if (d->entropy != NULL && r->nsite > 1) panel(to, "entanglement entropy", "position", 0, 0, "$entropy");
+    if (levels) panel(to, "energy above the lowest state", "state", 0, 0, "$levels");
+    curve_panels(to, r, ncurve);
     nprofile = 0;
     for (int i = 0; i < r->nmeasured && nprofile < MAX_PROFILE; i++) {
         char data[32];
@@ -110,7 +168,7 @@ static void write_script(FILE *to, const kl_result *r, const char *terminal, con
         snprintf(data, sizeof(data), "$profile%d", nprofile++);
         panel(to, r->measured[i].name, "site", 0, 0, data);
     }
-    if (falling + discarding + nprofile == 0 && d->entropy == NULL) fprintf(to, "set yrange [0:1]\nplot [0:1] -1 notitle\n");
+    if (levels + ncurve + falling + discarding + nprofile == 0 && d->entropy == NULL) fprintf(to, "set yrange [0:1]\nplot [0:1] -1 notitle\n");
     fprintf(to, "unset multiplot\nunset output\n");
 }
 

@@ -259,6 +259,59 @@ do
     os.execute("rm -r " .. quote(path_only))
 end
 
+-- ---- exact diagonalization ----
+
+do
+    local function ed(line)
+        local status, out, err = run("ed " .. line .. " --json")
+        local doc = status == 0 and json(out)
+        return doc and doc.energy, doc or (out .. err)
+    end
+    local e, doc = ed "hubbard --sites 8 -p U=2 --charge N_up=4 --charge N_dn=4"
+    ok(near(e, -6.225634144681335, 1e-9) and doc.dimension == 4900 and doc.halves == "flavours" and doc.converged, "ed: Hubbard chain", doc)
+    for _, more in ipairs { "--solver lobpcg --precondition neumann", "--solver davidson --precondition none", "--solver lobpcg --states 3", "--store matrix --format sell --slice 16",
+                            "--store matrix --format hybrid --half", "--form sites", "--solver full" } do
+        local other = ed("hubbard --sites 8 -p U=2 --charge N_up=4 --charge N_dn=4 " .. more)
+        ok(near(other, e, 1e-8), "ed: the same by " .. more, other)
+    end
+    local status, out = run "ed heisenberg --lattice ring:8 --charge Sz=0 --solver full --states 4 --measure Sz --measure 'corr(Sz,Sz)' --measure entropy -o e.h5"
+    ok(status == 0 and out:find "spectrum +all 70 energies" and out:find "entropy" and out:find "correlation/Sz,Sz", "ed: all states, measured", out)
+    status, out = run "show e.h5"
+    ok(status == 0 and out:find "sector +70 states" and out:find "energy 0 +%-3%.651093408937" and out:find "state  3", "show, of exact diagonalization", out)
+    local shown = json(select(2, run "show e.h5 --json"))
+    ok(shown and shown.method == "ed" and #shown.spectrum == 70 and #shown.energies == 4 and shown.measurements["local/Sz"], "show in JSON, of exact diagonalization")
+    status, out = run "ed heisenberg --sites 6 --charge scan"
+    ok(status == 0 and out:find "Sz=0[^\n]*<%- lowest" and out:find "Sz=%-3", "ed --charge scan", out)
+    status, out = run "ed hubbard --sites 4 -p U=4 --charge N_up=2 --charge N_dn=scan --json"
+    local scan = json(out)
+    ok(status == 0 and scan and #scan.runs == 5 and scan.lowest:find "N_dn=", "ed --charge NAME=scan in JSON", out)
+    -- Two sites: S+ leads from the singlet to the triplet, 1 above, with the weight <S- S+> = 1/2.
+    e, doc = ed "heisenberg --sites 2 --charge Sz=0 --spectral Sp@0 --spectral Sz@-1 --broadening 0.01 --frequencies 0:2:0.5 -o s.h5"
+    local curve = doc.measurements["spectral/Sp@0"].value
+    ok(near(e, -0.75, 1e-12) and #curve == 5 and near(curve[3][2], 0.5 / (math.pi * 0.01), 1e-8) and near(doc.measurements["poles/Sp@0"].value[1][1], 1, 1e-10), "a spectral function", doc)
+    -- Momentum (1/2, 1/2): of a ring of 4 all weight is at the lowest triplet, 1 above.
+    e, doc = ed "heisenberg --lattice ring:4 --charge Sz=0 --spectral Sz@q=2 --broadening 0.05 --frequencies 1,5"
+    local at_pi = doc.measurements["poles/Sz@q=2"].value
+    ok(near(e, -2, 1e-10) and near(at_pi[1][1], 1, 1e-8) and at_pi[1][2] > 0.6, "a spectral function at a momentum", doc)
+    -- Two spins: energies -3/4 and three times 1/4.
+    status, out = run "ed heisenberg --sites 2 --charge scan --temperatures 0.5,1 --json -o t.h5"
+    doc = json(out)
+    local z = 1 + 3 * math.exp(-1)
+    ok(status == 0 and doc and near(doc.measurements["thermal/energy"].value[2][1], -0.75 + 3 * math.exp(-1) / z, 1e-12)
+       and near(doc.measurements["thermal/chi_Sz"].value[2][1], 2 * math.exp(-1) / z, 1e-12), "thermodynamics", out)
+    status, out = run "show t.h5"
+    ok(status == 0 and out:find "sectors +3 sectors" and out:find "chi_Sz", "show, of thermodynamics", out)
+    status, out = run "plan heisenberg --lattice torus:6x6 --charge Sz=0 --method ed"
+    ok(status == 0 and out:find "9075135300" and out:find "72%.6 GB a vector", "plan of a sector beyond 2^31", out)
+    if os.execute "command -v gnuplot >/dev/null" then
+        for _, name in ipairs { "e", "s", "t" } do
+            status, out = run("plot " .. name .. ".h5")
+            ok(status == 0 and (slurp(at(name .. ".svg")) or ""):find "<svg", "plot of " .. name .. ".h5", out)
+            os.remove(at(name .. ".svg"))
+        end
+    end
+end
+
 -- ---- jobs ----
 
 do
@@ -348,6 +401,25 @@ for _, case in ipairs {
     { "plot job.lua", "no result file" },
     { "run nofile.lua", "nofile.lua" },
     { "run a.h5", "a.h5" },
+    { "ed heisenberg --sites 8 --charge Sz=5", "Sz" },
+    { "ed heisenberg --lattice torus:6x6 --charge Sz=0", "no symmetry of the lattice is used" },
+    { "ed heisenberg --sites 8 --charge Sz=0 --solver arnoldi", "davidson lanczos lobpcg full" },
+    { "ed heisenberg --sites 20 --charge Sz=0 --solver full", "at most 10000" },
+    { "ed heisenberg --sites 8 --charge Sz=0 --measure Sp", "changes the charge" },
+    { "ed heisenberg --sites 8 --charge Sz=0 --measure Sq", "did you mean" },
+    { "ed heisenberg --sites 8 --charge Sz=0 --spectral Sz", "OPERATOR@SITE" },
+    { "ed heisenberg --sites 8 --charge Sz=0 --spectral Sz@8", "sites 0 to 7" },
+    { "ed heisenberg --sites 8 --charge Sz=0 --spectral Sz@q=1", "not periodic" },
+    { "ed heisenberg --sites 8 --charge Sz=0 --spectral '(Sp+Sm)/2@0'", "more ways than one" },
+    { "ed heisenberg --sites 8 --charge Sz=0 --temperatures 0:1:0.5", "above 0" },
+    { "ed heisenberg --sites 8 --charge Sz=0 --temperatures 1:2", "FROM:TO:STEP" },
+    { "ed heisenberg --sites 8 --charge Sz=0 --temperatures 1 --spectral Sz@0", "exclude each other" },
+    { "ed heisenberg --sites 16 --charge Sz=0 --store matrix --memory 0.00001", "--memory" },
+    { "ed --resume a.h5", "not of exact diagonalization" },
+    { "ed --resume e.h5", "has finished" },
+    { "dmrg --resume e.h5", "kronlat ed --resume" },
+    { "dmrg heisenberg --sites 8 --charge Sz=0 --spectral Sz@0", "for `kronlat ed'" },
+    { "ed heisenberg --sites 8 --charge Sz=0 -o /no/such/folder/x.h5", "/no/such/folder" },
 } do refused(case[1], case[2], case.raw) end
 
 do
@@ -414,6 +486,49 @@ if ok(near(reference, -28.175424859743183, 3e-9), "Heisenberg chain of 64", refe
         end
     end
     ok(good, ("killed at ten random moments, resumed %d times, the same energy"):format(killed))
+end
+
+-- The same for exact diagonalization: a run that goes on ends with the same bits.
+local exact = "ed hubbard --lattice ladder:6x2 -p U=4 --charge N_up=6 --charge N_dn=6 --measure docc --checkpoint-every 0.02 --threads 1"
+local undisturbed = json(select(2, run(exact .. " --json -o x.h5")))
+if ok(undisturbed and undisturbed.converged, "a ladder of 12 sites, exact") then
+    local function resume(name)
+        local status, out, err = run("ed --json --resume " .. name)
+        local found = status == 0 and json(out)
+        return found and found.energy, found and found.measurements["local/docc"].value[3], found and found.products or (out .. err)
+    end
+    local status, _, err = shell("$K " .. exact .. " -o i.h5 & p=$!; sleep 0.3; kill -INT $p; wait $p")
+    if status == 0 then
+        skip("SIGINT in exact diagonalization", "the run was over before the signal")
+    else
+        ok(status == 130 and err:find "go on with: kronlat ed %-%-resume i.h5" and select(2, err:gsub("\n", "")) == 1, "SIGINT stops an exact run and keeps a checkpoint", status, err)
+        local _, out = run "show i.h5"
+        ok(out:find "so far +%d+ products" and out:find "a checkpoint; go on", "an exact checkpoint says what it is", out)
+        refused("ed -p U=5 --resume i.h5", "U=4, not 5")
+        refused("ed --states 2 --resume i.h5", "same solver and number of states")
+        refused("ed --form sites --resume i.h5", "this run needs")
+        refused("dmrg --resume i.h5", "kronlat ed --resume")
+        local e, docc, products = resume "i.h5"
+        ok(e == undisturbed.energy and docc == undisturbed.measurements["local/docc"].value[3] and products == undisturbed.products, "resumed to the same bits", e, docc, products)
+    end
+    local killed, good = 0, true
+    for round = 1, 6 do
+        os.remove(at "k.h5")
+        shell(("$K %s -o k.h5 & p=$!; sleep %.3f; kill -9 $p; wait $p"):format(exact, 0.1 + 0.5 * math.random()))
+        local state = slurp(at "k.h5") and json(select(2, run "show k.h5 --json"))
+        if state and not state.finished then
+            killed = killed + 1
+            local e, docc, what = resume "k.h5"
+            if e ~= undisturbed.energy or docc ~= undisturbed.measurements["local/docc"].value[3] then
+                good = false
+                print(("# round %d: %s and %s, %s and %s expected (%s)"):format(round, tostring(e), tostring(docc), tostring(undisturbed.energy),
+                      tostring(undisturbed.measurements["local/docc"].value[3]), tostring(what)))
+            end
+        elseif state and state.energy ~= undisturbed.energy then
+            good = false
+        end
+    end
+    ok(good, ("exact runs killed at six random moments, resumed %d times, the same bits"):format(killed))
 end
 
 os.execute("rm -rf " .. quote(folder) .. " " .. quote(folder .. ".out") .. " " .. quote(folder .. ".err"))
