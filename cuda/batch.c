@@ -1,4 +1,5 @@
-/* Record lists on the CUDA executor, by the projection that it was told to take. Nobody waits here: what is asked of the device next comes after it.
+/* Record lists on the CUDA executor, by the projection that it was told to take. Only a long list is waited for, so that clocks tell where time goes: what is asked of the device
+   next comes after it anyway.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
@@ -7,6 +8,8 @@ typedef struct prepared {
     kl_projection way;
     void *inner;
 } prepared;
+
+#define LONG 2e10 /* flop */
 
 static const char *const kernel[KL_NPROJECTION] = {"", "CUDA tensor cores", "cuBLAS, 4 streams", "cuBLAS, one stream", "cuBLAS, grouped or strided batches"};
 
@@ -78,6 +81,7 @@ kl_status kl_cuda_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr
         else if (way->way == KL_PROJECTION_GROUPED) kl_cuda_products(self, l, p->piece, kl_device(x), kl_device(y));
         else KL_TRY(kl_cuda_library_apply(self, p, l, kl_device(x), kl_device(y), err));
     }
+    if (b->flop > LONG) cudaStreamSynchronize(self->stream);
     st = kl_cuda_check(self, "a list of products", err);
 out:
     return st;

@@ -45,6 +45,7 @@ typedef struct kl_cuda {
     double *scratch;      /* [KL_SCRATCH] on the device: partial sums */
     double *result;       /* [KL_RESULT] pinned host memory that the device writes */
     int *counter;         /* [4] on the device, 0 between kernels */
+    int *turns;           /* [KL_TURNS] likewise: tiles in parts */
     kl_cublas *blas;      /* NULL until it is wanted */
     kl_cuda_solver solver[KL_NSOLVER];
     void *staging, *table; /* [KL_STAGING] bytes of pinned memory, and on the device: what a kernel reads more of than fits its arguments */

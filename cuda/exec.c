@@ -3,6 +3,8 @@
 #include "device.h"
 #include <stdio.h>
 
+enum { INTS = (4 + KL_TURNS) * (int)sizeof(int) };
+
 kl_status kl_cuda_check(kl_cuda *self, const char *what, kl_err *err)
 {
     const cudaError_t e = cudaGetLastError();
@@ -18,7 +20,7 @@ static void cuda_close(kl_exec *ex)
     kl_cuda_blas_close(self);
     kl_cuda_eigen_close(self);
     host->pool_give(&self->pool, self->scratch, KL_SCRATCH * (int64_t)sizeof(double));
-    host->pool_give(&self->pool, self->counter, 4 * (int64_t)sizeof(int));
+    host->pool_give(&self->pool, self->counter, INTS);
     host->pool_give(&self->pool, self->table, KL_STAGING);
     host->pool_clear(&self->pool);
     if (self->result) cudaFreeHost(self->result);
@@ -74,9 +76,10 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
         cudaHostAlloc(&self->staging, KL_STAGING, cudaHostAllocDefault) != cudaSuccess)
         KL_TRY(kl_cuda_check(self, "opening the device", err));
     self->scratch = host->pool_take(&self->pool, KL_SCRATCH * (int64_t)sizeof(double));
-    self->counter = host->pool_take(&self->pool, 4 * (int64_t)sizeof(int));
+    self->counter = host->pool_take(&self->pool, INTS);
+    self->turns = self->counter ? self->counter + 4 : NULL;
     self->table = host->pool_take(&self->pool, KL_STAGING);
-    if (!self->scratch || !self->counter || !self->table || cudaMemsetAsync(self->counter, 0, 4 * sizeof(int), self->stream) != cudaSuccess) {
+    if (!self->scratch || !self->counter || !self->table || cudaMemsetAsync(self->counter, 0, INTS, self->stream) != cudaSuccess) {
         st = host->fail(err, KL_ENOMEM, "--exec cuda: device %d gives no memory", self->device);
         goto out;
     }

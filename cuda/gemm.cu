@@ -3,32 +3,35 @@
    transposes and coefficients, run through the same ring without a stop and are summed in registers, and so do the pieces of the next tile.
 
    There are two sizes of block, of which the makers of tiles choose one for each launch. LARGE: 128 x 128, one on a multiprocessor, eight consumer warps with 64 x 32 each in
-   128 registers of sums a thread. SMALL: 64 x 32, four on a multiprocessor, for products so small that a block waits for memory most of its time.
+   128 registers of sums a thread. SMALL: 64 x 32, three on a multiprocessor, for products so small that a block waits for memory most of its time.
 
    Rows of a tile come in units of 16, which the two rows of warps share, unevenly if need be: in LARGE warps w and w + 4 sit on one scheduler, so nothing is lost.
    Columns come in units of 8 for each of a row's warps. A warp so owns 1..MT x 1..NT fragments of 16 x 8; for each piece one of these shapes is chosen, times four for the
    transposes, each its own loop.
 
-   Slices in shared memory. [k][m], rows padded by two: a lane's 16-byte load gives rows 2g, 2g+1 at one k. [m][k], when A is transposed: the load gives k = 2t,
-   2t+1 of one row, and two registers change places. B likewise. Inside the product k and the rows are thus permuted the same way in A, B and C, which
-   does not show. Halves of rows are exchanged so that no two lanes of a load meet in a bank.
+   Slices in shared memory. [k][m], rows padded by two: a lane's 16-byte load gives rows 2g, 2g+1 at k = 2t, and then at 2t + 1. [n][k]: a load gives k = 2t, 2t+1 of one column.
+   Inside the product k and the rows are thus permuted the same way in A, B and C, which does not show. [m][k], when A is transposed: there such loads would bring registers
+   that do not belong together, so lanes take k = t and t + 4 one by one, of B too. 16-byte chunks of rows of 16 values change places by the row's number (`exchange`), so that no
+   two lanes of a load meet in a bank.
+
+   A tile whose sum over k is cut into parts, where there are too few tiles for all blocks, is added up in the order of the parts: equal input gives equal bits.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
 namespace {
 
-enum { DEPTH = 16, HEADS = 8, INFO = 32 };
+enum { DEPTH = 16, HEADS = 8, INFO = 48 };
 
 /* WM x WN consumer warps of MT x NT fragments; BLOCKS on a multiprocessor; registers of a thread of the consumers and of the producers (setmaxnreg). */
 template <int WM_, int WN_, int MT_, int NT_, int STAGES_, int BLOCKS_, int RC_, int RP_> struct size_of_block {
     static constexpr int WM = WM_, WN = WN_, MT = MT_, NT = NT_, STAGES = STAGES_, BLOCKS = BLOCKS_, RC = RC_, RP = RP_;
     static constexpr int CONSUMERS = WM * WN, THREADS = 32 * CONSUMERS + 128, BM = WM * MT * 16, BN = WN * NT * 8;
-    static constexpr int LDA = BM + 2, LDB = BN + 2, A_SIZE = DEPTH * LDA, B_SIZE = DEPTH * LDB, STAGE = (A_SIZE + B_SIZE) * 8, A_BYTES = A_SIZE * 8;
+    static constexpr int LDA = BM + 2, LDB = BN + 2, LDB_APART = BN + 4, A_SIZE = DEPTH * LDA, B_SIZE = DEPTH * LDB_APART, STAGE = (A_SIZE + B_SIZE) * 8, A_BYTES = A_SIZE * 8;
     static constexpr int SHARED = STAGES * STAGE + HEADS * INFO + 2 * (int)sizeof(kl_piece) + STAGES * 16;
     static_assert(WM == 2 && STAGES < HEADS && STAGE % 128 == 0 && A_BYTES % 128 == 0, "rows of warps are two; the exchange of halves works on address bits");
 };
 typedef size_of_block<2, 4, 4, 4, 4, 1, 232, 40> large;
-typedef size_of_block<2, 2, 2, 2, 4, 4, 88, 40> small;
+typedef size_of_block<2, 2, 2, 2, 4, 3, 120, 40> small;
 
 /* What a consumer must know of a piece. Read again when the piece is done, for registers are short; fewer than HEADS pieces have begun by then. */
 struct info {
@@ -37,6 +40,7 @@ struct info {
     uint32_t mn, flags;
     int32_t k;
     double factor;
+    uint32_t turn, spare[3];
 };
 static_assert(sizeof(info) == INFO, "the layout of shared memory counts on it");
 
@@ -81,22 +85,35 @@ __device__ __forceinline__ void multiply8(double (&c)[4], const double *a, const
                  : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
 }
 
-/* Fragment i of A for the 8 values of k that are one half of DEPTH, and fragment j of B. */
+/* Fragment i of A for the 8 values of k that are one half of DEPTH, and fragment j of B. Registers come in the order in which the product wants them: what one load brings side
+   by side must stand side by side there, or every step moves registers about. */
 template <class S, bool TA> __device__ __forceinline__ void load_a(uint32_t a, int i, int half, double *f)
 {
-    const uint32_t at = TA ? (half ? a ^ 64 : a) + (uint32_t)(i * 16 * DEPTH * 8) : a + (uint32_t)(half * 8 * S::LDA * 8 + i * 128);
-    const double2 u = load2(at), v = load2(at + (TA ? DEPTH * 8 : S::LDA * 8));
-    f[0] = u.x;
-    f[1] = TA ? v.x : u.y;
-    f[2] = TA ? u.y : v.x;
-    f[3] = v.y;
+    if (TA) { /* [m][k]: lane t takes k = t and t + 4, one number a load */
+        const uint32_t at = a + (uint32_t)(i * 16 * DEPTH * 8);
+#pragma unroll
+        for (int q = 0; q < 2; q++) {
+            const uint32_t k = at ^ (uint32_t)((4 * half + 2 * q) * 16);
+            f[2 * q] = load1(k);
+            f[2 * q + 1] = load1(k + DEPTH * 8);
+        }
+    } else {
+        const uint32_t at = a + (uint32_t)(half * 8 * S::LDA * 8 + i * 128);
+        const double2 u = load2(at), v = load2(at + S::LDA * 8);
+        f[0] = u.x, f[1] = u.y, f[2] = v.x, f[3] = v.y;
+    }
 }
-template <class S, bool TB> __device__ __forceinline__ void load_b(uint32_t b, int j, int half, double *f)
+template <class S, bool TA, bool TB> __device__ __forceinline__ void load_b(uint32_t b, int j, int half, double *f)
 {
+    constexpr int LD = TA ? S::LDB_APART : S::LDB, NEXT = TA ? 4 : 1; /* rows between the two values of k of a lane */
     if (TB) {
-        const uint32_t at = b + (uint32_t)(half * 8 * S::LDB * 8 + j * 64);
+        const uint32_t at = b + (uint32_t)(half * 8 * LD * 8 + j * 64);
         f[0] = load1(at);
-        f[1] = load1(at + S::LDB * 8);
+        f[1] = load1(at + NEXT * LD * 8);
+    } else if (TA) {
+        const uint32_t at = b + (uint32_t)(j * 8 * DEPTH * 8);
+        f[0] = load1(at ^ (uint32_t)(4 * half * 16));
+        f[1] = load1(at ^ (uint32_t)((4 * half + 2) * 16));
     } else {
         const double2 v = load2((half ? b ^ 64 : b) + (uint32_t)(j * 8 * DEPTH * 8));
         f[0] = v.x;
@@ -116,7 +133,7 @@ __device__ __forceinline__ void steps(double (&acc)[S::MT][S::NT][4], const uint
         const uint32_t first = (uint32_t)st * S::STAGE;
         load_a<S, TA>(a + first, 0, 0, af[0]), load_a<S, TA>(a + first, 0, 1, af[0] + 4);
 #pragma unroll
-        for (int j = 0; j < nt; j++) load_b<S, TB>(b + first, j, 0, bf[j]), load_b<S, TB>(b + first, j, 1, bf[j] + 2);
+        for (int j = 0; j < nt; j++) load_b<S, TA, TB>(b + first, j, 0, bf[j]), load_b<S, TA, TB>(b + first, j, 1, bf[j] + 2);
         for (;;) {
             const uint32_t here = (uint32_t)st * S::STAGE;
 #pragma unroll
@@ -138,7 +155,7 @@ __device__ __forceinline__ void steps(double (&acc)[S::MT][S::NT][4], const uint
 #pragma unroll
             for (int j = 0; j < nt; j++) {
                 multiply16(acc[mt - 1][j], af[(mt - 1) % buffers], bf[j]);
-                load_b<S, TB>(b + next, j, 0, bf[j]), load_b<S, TB>(b + next, j, 1, bf[j] + 2);
+                load_b<S, TA, TB>(b + next, j, 0, bf[j]), load_b<S, TA, TB>(b + next, j, 1, bf[j] + 2);
             }
             if (mt == 1) load_a<S, TA>(a + next, 0, 0, af[0]), load_a<S, TA>(a + next, 0, 1, af[0] + 4);
         }
@@ -150,7 +167,7 @@ __device__ __forceinline__ void steps(double (&acc)[S::MT][S::NT][4], const uint
         for (int half = 0; half < DEPTH / 8; half++)
             if (half * 8 < tail) {
 #pragma unroll
-                for (int j = 0; j < nt; j++) load_b<S, TB>(b + here, j, half, bf[j]);
+                for (int j = 0; j < nt; j++) load_b<S, TA, TB>(b + here, j, half, bf[j]);
 #pragma unroll
                 for (int i = 0; i < mt; i++) {
                     load_a<S, TA>(a + here, i, half, af[i % buffers]);
@@ -164,7 +181,7 @@ __device__ __forceinline__ void steps(double (&acc)[S::MT][S::NT][4], const uint
 }
 
 /* A slice whose rows (of WIDTH values, `valid` of them there) are columns of memory: DEPTH rows of LD. */
-template <int WIDTH, int LD> __device__ __forceinline__ void fetch_rows(uint32_t to, const double *from, int ld, bool wide, int valid, int k, int p)
+template <int WIDTH> __device__ __forceinline__ void fetch_rows(uint32_t to, const int LD, const double *from, int ld, bool wide, int valid, int k, int p)
 {
     if (wide) {
         constexpr int chunks = WIDTH / 2, each = 128 / chunks > DEPTH ? DEPTH : 128 / chunks;
@@ -191,13 +208,17 @@ template <int WIDTH, int LD> __device__ __forceinline__ void fetch_rows(uint32_t
     for (int i = 0; i < DEPTH / each; i++, from += step) copy8_part(d + (uint32_t)(i * each * LD * 8), from, row + i * each < k ? 8 : 0);
 }
 
-/* A slice whose rows are rows of DEPTH values of k; bit BIT of the row's number exchanges its halves. */
-template <int WIDTH, int BIT> __device__ __forceinline__ void fetch_columns(uint32_t to, const double *from, int ld, bool wide, int valid, int k, int p)
+/* Which chunks of a row of 16 values of k change places: for loads of two numbers halves of odd rows, for loads of one number pairs of chunks by two bits of the row. apart: lanes
+   take one number at a time; SKIP: rows of a lane are that many bits apart. */
+template <int SKIP> __device__ __forceinline__ int exchange(int row, bool apart) { return apart ? (row >> SKIP & 3) << 1 : (row & 1) << 2; }
+
+/* A slice whose rows are rows of DEPTH values of k. */
+template <int WIDTH, int SKIP> __device__ __forceinline__ void fetch_columns(uint32_t to, const double *from, int ld, bool wide, int valid, int k, int p, bool apart)
 {
     if (wide) {
         const int c = p % 8, row = p / 8, bytes = min(max(k - 2 * c, 0), 2) * 8;
         const int64_t step = 16LL * ld;
-        const uint32_t d = to + (uint32_t)(row * DEPTH + 2 * (c ^ (row >> BIT & 1) << 2)) * 8;
+        const uint32_t d = to + (uint32_t)(row * DEPTH + 2 * (c ^ exchange<SKIP>(row, apart))) * 8;
         if (bytes == 16) {
 #pragma unroll
             for (int i = 0; i < WIDTH / 16; i++, from += step)
@@ -211,7 +232,7 @@ template <int WIDTH, int BIT> __device__ __forceinline__ void fetch_columns(uint
     }
     const int c = p % DEPTH, row = p / DEPTH, bytes = c < k ? 8 : 0;
     const int64_t step = 8LL * ld;
-    uint32_t d = to + (uint32_t)(row * DEPTH + 2 * (c / 2 ^ (row >> BIT & 1) << 2) + c % 2) * 8;
+    uint32_t d = to + (uint32_t)(row * DEPTH + 2 * (c / 2 ^ exchange<SKIP>(row, apart)) + c % 2) * 8;
     for (int i = row; i < valid; i += 8, from += step, d += 8 * DEPTH * 8) copy8_part(d, from, bytes);
 }
 
@@ -266,14 +287,14 @@ __device__ __forceinline__ void producer(const kl_piece *__restrict__ piece, int
             if (p == 0) {
                 if (k == r->k) {
                     info *const h = head + nth;
-                    h->c = c, h->ldc = r->ldc, h->mn = r->mn, h->flags = flags | (even_c ? KL_P_EVEN : 0), h->k = k, h->factor = r->factor;
+                    h->c = c, h->ldc = r->ldc, h->mn = r->mn, h->flags = flags | (even_c ? KL_P_EVEN : 0), h->k = k, h->factor = r->factor, h->turn = r->turn;
                 }
                 arrive(full + 8 * (uint32_t)st);
             }
-            if (ta) fetch_columns<S::BM, 1>(slice, pa, lda, even_a, rows, k, p);
-            else fetch_rows<S::BM, S::LDA>(slice, pa, lda, even_a, rows, k, p);
-            if (tb) fetch_rows<S::BN, S::LDB>(slice + S::A_BYTES, pb, ldb, even_b, cols, k, p);
-            else fetch_columns<S::BN, 0>(slice + S::A_BYTES, pb, ldb, even_b, cols, k, p);
+            if (ta) fetch_columns<S::BM, 1>(slice, pa, lda, even_a, rows, k, p, true);
+            else fetch_rows<S::BM>(slice, S::LDA, pa, lda, even_a, rows, k, p);
+            if (tb) fetch_rows<S::BN>(slice + S::A_BYTES, ta ? S::LDB_APART : S::LDB, pb, ldb, even_b, cols, k, p);
+            else fetch_columns<S::BN, 0>(slice + S::A_BYTES, pb, ldb, even_b, cols, k, p, ta);
             arrive_after_copies(full + 8 * (uint32_t)st);
             if (++st == S::STAGES) st = 0, ph ^= 1;
         }
@@ -337,20 +358,40 @@ template <class S> __device__ __forceinline__ void write_tile(double (&acc)[S::M
                         double2 v = make_double2(acc[i][j][e], acc[i][j][e + 2]);
                         if (even && r + 1 < m) {
                             if (beta) {
-                                const double2 o = *(const double2 *)d;
+                                const double2 o = __ldcg((const double2 *)d); /* another block may have written it in this launch */
                                 v.x += o.x, v.y += o.y;
                             }
                             *(double2 *)d = v;
                             continue;
                         }
-                        d[0] = beta ? d[0] + v.x : v.x;
-                        if (r + 1 < m) d[1] = beta ? d[1] + v.y : v.y;
+                        d[0] = beta ? __ldcg(d) + v.x : v.x;
+                        if (r + 1 < m) d[1] = beta ? __ldcg(d + 1) + v.y : v.y;
                     }
                 }
         }
 }
 
-template <class S> __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) products(const kl_piece *__restrict__ piece, int ntile, int *counter, const double *x, const double *y)
+template <class S> __device__ __forceinline__ void consumers_meet() { asm volatile("bar.sync 2,%0;" ::"n"(32 * S::CONSUMERS) : "memory"); }
+
+/* A tile in parts: its number counts up from 0 as they are written, and the last sets it back. Parts come in their order because a block that waits does so for one whose tile
+   has an earlier place in the list, which is taken already. */
+template <class S> __device__ __forceinline__ void wait_for_turn(const int *turns, uint32_t turn)
+{
+    if (threadIdx.x == 0) {
+        int now;
+        do asm volatile("ld.acquire.gpu.global.s32 %0,[%1];" : "=r"(now) : "l"(turns + (turn >> 8)) : "memory");
+        while (now != (int)(turn & 255));
+    }
+    consumers_meet<S>();
+}
+template <class S> __device__ __forceinline__ void pass_turn(int *turns, uint32_t turn, bool last)
+{
+    __threadfence();
+    consumers_meet<S>();
+    if (threadIdx.x == 0) asm volatile("st.release.gpu.global.s32 [%0],%1;" ::"l"(turns + (turn >> 8)), "r"(last ? 0 : (int)(turn & 255) + 1) : "memory");
+}
+
+template <class S> __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) products(const kl_piece *__restrict__ piece, int ntile, int *counter, int *turns, const double *x, const double *y)
 {
     extern __shared__ __align__(128) char shared[];
     info *const head = (info *)(shared + S::STAGES * S::STAGE);
@@ -370,8 +411,10 @@ template <class S> __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) prod
     }
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::RC));
     const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4, wm = warp / S::WN, wn = warp % S::WN;
-    const uint32_t a_plain = ring + (uint32_t)(2 * g + 2 * t * S::LDA) * 8, a_turned = ring + (uint32_t)(2 * g * DEPTH + 2 * (t ^ (g & 1) << 2)) * 8;
-    const uint32_t b_plain = ring + S::A_BYTES + (uint32_t)(g * DEPTH + 2 * (t ^ (g & 1) << 2)) * 8, b_turned = ring + S::A_BYTES + (uint32_t)(2 * t * S::LDB + g) * 8;
+    const uint32_t b_ring = ring + S::A_BYTES;
+    const uint32_t a_plain = ring + (uint32_t)(2 * g + 2 * t * S::LDA) * 8, a_turned = ring + (uint32_t)(2 * g * DEPTH + 2 * (t / 2 ^ exchange<1>(2 * g, true)) + t % 2) * 8;
+    const uint32_t b_plain = b_ring + (uint32_t)(g * DEPTH + 2 * (t ^ exchange<0>(g, false))) * 8, b_turned = b_ring + (uint32_t)(2 * t * S::LDB + g) * 8;
+    const uint32_t b_plain_apart = b_ring + (uint32_t)(g * DEPTH + 2 * (t / 2 ^ exchange<0>(g, true)) + t % 2) * 8, b_turned_apart = b_ring + (uint32_t)(t * S::LDB_APART + g) * 8;
     double acc[S::MT][S::NT][4];
 #pragma unroll
     for (int i = 0; i < S::MT; i++)
@@ -389,7 +432,7 @@ template <class S> __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) prod
         const int k = h->k, all = (int)(flags & KL_P_ROWS), nt = (int)(flags & KL_P_COLS) >> 4, mt = wm ? all / 2 : (all + 1) / 2, row0 = wm ? 16 * ((all + 1) / 2) : 0;
         const bool ta = flags & KL_P_TA, tb = flags & KL_P_TB;
         const uint32_t a = ta ? a_turned + (uint32_t)(row0 * DEPTH * 8) : a_plain + (uint32_t)(row0 * 8);
-        const uint32_t b = tb ? b_turned + (uint32_t)(wn * nt * 64) : b_plain + (uint32_t)(wn * nt * 8 * DEPTH * 8);
+        const uint32_t b = tb ? (ta ? b_turned_apart : b_turned) + (uint32_t)(wn * nt * 64) : (ta ? b_plain_apart : b_plain) + (uint32_t)(wn * nt * 8 * DEPTH * 8);
 #define STEPS(TA, TB, M, N)                                                                                                     \
     case TA * 32 + TB * 16 + M * 4 + N - 5:                                                                                     \
         if constexpr (M <= S::MT && N <= S::NT) steps<S, TA, TB, M, N>(acc, a, b, k / DEPTH, k % DEPTH, st, ph, full);          \
@@ -419,7 +462,9 @@ template <class S> __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) prod
 #pragma unroll
                     for (int e = 0; e < 4; e++) acc[i][j][e] *= factor;
         }
-        if (h->flags & KL_P_LAST) {
+        const uint32_t late = h->flags;
+        if (late & KL_P_LAST) {
+            if ((late & KL_P_PART) && (h->turn & 255)) wait_for_turn<S>(turns, h->turn);
             write_tile<S>(acc, h, mt, nt, row0 + 2 * g, wn * 8 * nt + 2 * t);
 #pragma unroll
             for (int i = 0; i < S::MT; i++)
@@ -428,6 +473,7 @@ template <class S> __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) prod
 #pragma unroll
                     for (int e = 0; e < 4; e++) acc[i][j][e] = 0.0;
         }
+        if (late & KL_P_OVER) pass_turn<S>(turns, h->turn, late & KL_P_FINAL);
     }
 }
 
@@ -437,6 +483,7 @@ template <class S> static kl_tiling_opts opts_of(const kl_cuda *self)
 {
     kl_tiling_opts o = {};
     o.unit_m = 16, o.unit_n = S::WN * 8, o.most_m = S::BM / 16, o.most_n = S::NT, o.depth = DEPTH, o.nblock = S::BLOCKS * self->nsm;
+    o.parts = 1;
     /* Blocks that share a multiprocessor share its tensor cores and its way to memory. */
     o.cost_unit = 16.0 * S::WN * S::BLOCKS, o.cost_row = 24.0 * S::BLOCKS, o.cost_col = 24.0 * S::BLOCKS * S::WN;
     return o;
@@ -461,7 +508,7 @@ extern "C" cudaError_t kl_cuda_products_init(const kl_cuda *self)
 template <class S> static void start(const kl_cuda *self, const kl_piece *piece, int ntile, const double *x, const double *y)
 {
     const int most = S::BLOCKS * self->nsm;
-    products<S><<<(unsigned)(ntile < most ? ntile : most), S::THREADS, S::SHARED, self->stream>>>(piece, ntile, self->counter, x, y);
+    products<S><<<(unsigned)(ntile < most ? ntile : most), S::THREADS, S::SHARED, self->stream>>>(piece, ntile, self->counter, self->turns, x, y);
 }
 
 extern "C" void kl_cuda_products(const kl_cuda *self, const kl_launch *l, const kl_piece *piece, const double *x, const double *y)

@@ -113,8 +113,9 @@ typedef struct kl_growth_row {
     int64_t dim, sector_max, matrix_max;
     int nsector;
     int napply;
-    double energy, discarded, flop, seconds, seconds_apply, seconds_solve;
-    int64_t memory_bytes;
+    double energy, discarded, flop, seconds;
+    double seconds_part[KL_NPART]; /* ORDER KL_PART; APPLY lies inside SOLVE */
+    int64_t memory_bytes, device_bytes;
 } kl_growth_row;
 typedef struct kl_growth_opts {
     int nsite, m;

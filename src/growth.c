@@ -3,6 +3,7 @@
 #include "engine.h"
 #include "mem.h"
 #include "prof.h"
+#include <string.h>
 
 static kl_status copy_take(kl_engine *from, kl_side side, int pos, kl_engine *to, int pos_to, kl_err *err)
 {
@@ -114,21 +115,27 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
         const kl_solve_opts so = {.tol = o->tol > 0 ? o->tol : 1e-8, .max_apply = 10000};
         KL_TRY(kl_engine_solve(e, &so, &energy, &stats, err));
         *row = (kl_growth_row){.nsite = n, .dim = e->layout.n, .sector_max = e->sector_max, .matrix_max = e->matrix_max, .nsector = e->layout.npair,
-                               .napply = stats.napply, .energy = energy + terms->constant, .flop = e->flop, .seconds_apply = stats.seconds_apply,
-                               .seconds_solve = stats.seconds_all};
+                               .napply = stats.napply, .energy = energy + terms->constant, .flop = e->flop};
         /* both bases from the one wavefunction */
+        double t1 = kl_prof_seconds();
         kl_trunc_info info;
         const kl_trunc_opts t = {.m = o->m, .nstate = 1, .fill = 1};
         for (int s = 0; s < 2; s++)
             KL_TRY(kl_truncate(ex, s ? KL_RIGHT : KL_LEFT, &e->layout, e->row, e->col, e->psi, NULL, &t, &iso[s], &info, err));
+        double t2 = kl_prof_seconds();
+        e->seconds[KL_PART_TRUNCATE] += t2 - t1;
         row->m = info.m;
         row->discarded = info.discarded;
         for (int s = 0; s < 2; s++) {
             KL_TRY(kl_engine_set_isometry_take(e, s ? KL_RIGHT : KL_LEFT, s ? l + 1 : l, &iso[s], err));
             if (n < o->nsite) KL_TRY(kl_engine_rebuild(e, s ? KL_RIGHT : KL_LEFT, s ? l + 1 : l, err));
         }
-        row->seconds = kl_prof_seconds() - t0;
+        t1 = kl_prof_seconds();
+        e->seconds[KL_PART_GROW] += t1 - t2;
+        row->seconds = t1 - t0;
+        memcpy(row->seconds_part, e->seconds, sizeof row->seconds_part);
         row->memory_bytes = kl_mem_total_peak_bytes();
+        row->device_bytes = kl_mem_device_peak_bytes();
         old = e, e = NULL;
         old_terms = terms, terms = NULL;
         if (o->each) o->each(o->self, row);

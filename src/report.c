@@ -649,26 +649,26 @@ void kl_report_growth(FILE *to, const kl_report_head *head, int n, const kl_grow
     for (int i = 0; i < n; i++) {
         const kl_growth_row *r = &row[i];
         fprintf(to, "%9d %5d %6d %11lld %15lld %7lld %7d %8d %22.13f %9.2e %10.3f %13.3f %8.2f\n", i + 1, r->nsite, r->m, (long long)r->dim, (long long)r->sector_max,
-                (long long)r->matrix_max, r->nsector, r->napply, r->energy, r->discarded, r->seconds, r->seconds_apply,
-                r->seconds_apply > 0 ? 1e-9 * r->flop / r->seconds_apply : 0.0);
+                (long long)r->matrix_max, r->nsector, r->napply, r->energy, r->discarded, r->seconds, r->seconds_part[KL_PART_APPLY],
+                r->seconds_part[KL_PART_APPLY] > 0 ? 1e-9 * r->flop / r->seconds_part[KL_PART_APPLY] : 0.0);
     }
     if (n == 0) return;
     const growth_totals t = growth_sum(n, row);
-    double apply = 0, solve = 0;
-    for (int i = 0; i < n; i++) {
-        apply += row[i].seconds_apply;
-        solve += row[i].seconds_solve;
-    }
+    double part[KL_NPART] = {0};
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < KL_NPART; k++) part[k] += row[i].seconds_part[k];
     fprintf(to, "\nin the form of nemes2014, Table 5\n");
     fprintf(to, "  work                          %s\n", kl_report_flop(t.flop, a));
     fprintf(to, "  largest H_SB                  %.4g\n", (double)t.dim);
     fprintf(to, "  largest sector                %.4g\n", (double)t.sector);
     fprintf(to, "  sectors, average              %.2f\n", t.sectors / n);
     fprintf(to, "  largest matrix                %lld\n", (long long)t.matrix);
-    fprintf(to, "  memory                        %s\n", kl_report_bytes((double)t.memory, a));
-    fprintf(to, "  Davidson iterations, average  %.1f\n", t.products / n);
-    fprintf(to, "  time                          %s: products with H %s", time_text(t.seconds, a), time_text(apply, b));
-    fprintf(to, ", rest of the eigensolver %s\n", time_text(solve - apply, a));
+    fprintf(to, "  memory                        %s", kl_report_bytes((double)t.memory, a));
+    if (row[n - 1].device_bytes > 0) fprintf(to, ", device %s", kl_report_bytes((double)row[n - 1].device_bytes, a));
+    fprintf(to, "\n  Davidson iterations, average  %.1f\n", t.products / n);
+    fprintf(to, "  time                          %s: products with H %s", time_text(t.seconds, a), time_text(part[KL_PART_APPLY], b));
+    fprintf(to, ", rest of the eigensolver %s, operators and lists %s", time_text(part[KL_PART_SOLVE] - part[KL_PART_APPLY], a), time_text(part[KL_PART_PLAN], b));
+    fprintf(to, ", truncation %s, growth of blocks %s\n", time_text(part[KL_PART_TRUNCATE], a), time_text(part[KL_PART_GROW], b));
 }
 
 void kl_report_growth_json(FILE *to, const kl_report_head *head, int n, const kl_growth_row *row)
@@ -694,9 +694,13 @@ void kl_report_growth_json(FILE *to, const kl_report_head *head, int n, const kl
         kl_json_real(&j, "discarded", r->discarded);
         kl_json_real(&j, "flop", r->flop);
         kl_json_real(&j, "seconds", r->seconds);
-        kl_json_real(&j, "seconds_apply", r->seconds_apply);
-        kl_json_real(&j, "seconds_solve", r->seconds_solve);
+        kl_json_real(&j, "seconds_apply", r->seconds_part[KL_PART_APPLY]);
+        kl_json_real(&j, "seconds_solve", r->seconds_part[KL_PART_SOLVE]);
+        kl_json_real(&j, "seconds_plan", r->seconds_part[KL_PART_PLAN]);
+        kl_json_real(&j, "seconds_truncate", r->seconds_part[KL_PART_TRUNCATE]);
+        kl_json_real(&j, "seconds_grow", r->seconds_part[KL_PART_GROW]);
         kl_json_int(&j, "memory_bytes", r->memory_bytes);
+        kl_json_int(&j, "device_bytes", r->device_bytes);
         kl_json_close(&j, '}');
     }
     kl_json_close(&j, ']');

@@ -637,8 +637,9 @@ static int by_cost(const void *pa, const void *pb)
     return a->cost == b->cost ? 0 : a->cost > b->cost ? -1 : 1;
 }
 
-/* When the last of nblock blocks is done, each taking the next tile as it gets free, dearest first. */
-static double makespan(load *l, int64_t n, int nblock)
+/* When the last of nblock blocks is done, each taking the next tile as it gets free, dearest first. All tiles but the first `whole` are cut into parts, which cost
+   `extra` each. */
+static double makespan(load *l, int64_t n, int nblock, int parts, int64_t whole, double extra)
 {
     enum { MOST = 1024 };
     double heap[MOST]; /* when a block gets free; the earliest first */
@@ -646,21 +647,23 @@ static double makespan(load *l, int64_t n, int nblock)
     double last = 0;
     for (int i = 0; i < nheap; i++) heap[i] = 0;
     qsort(l, (size_t)n, sizeof *l, by_cost);
+    int64_t t = 0;
     for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < l[i].n; k++) {
-            const double end = heap[0] + l[i].cost;
-            int at = 0;
-            for (;;) {
-                int child = 2 * at + 1;
-                if (child >= nheap) break;
-                if (child + 1 < nheap && heap[child + 1] < heap[child]) child++;
-                if (heap[child] >= end) break;
-                heap[at] = heap[child];
-                at = child;
+        for (int64_t k = 0; k < l[i].n; k++, t++)
+            for (int part = 0; part < (t < whole ? 1 : parts); part++) {
+                const double end = heap[0] + (t < whole ? l[i].cost : l[i].cost / parts + extra);
+                int at = 0;
+                for (;;) {
+                    int child = 2 * at + 1;
+                    if (child >= nheap) break;
+                    if (child + 1 < nheap && heap[child + 1] < heap[child]) child++;
+                    if (heap[child] >= end) break;
+                    heap[at] = heap[child];
+                    at = child;
+                }
+                heap[at] = end;
+                if (end > last) last = end;
             }
-            heap[at] = end;
-            if (end > last) last = end;
-        }
     return last;
 }
 
@@ -685,10 +688,16 @@ static double sum_of(const load *l, int64_t n)
     return sum;
 }
 
+/* Sums of tiles are cut into n parts, but for those of the first `whole` tiles. */
+typedef struct in_parts {
+    int n;
+    int64_t whole;
+} in_parts;
+
 /* Cuts the outputs of a launch: which kind of block, and the most units of a tile. Small tiles load more for what they do, large ones leave blocks without work at
    the end. So most outputs get one size, and those whose tiles are the cheapest, which come last, may get a smaller one to fill the gaps. Which, is found out
    by going through the motions. */
-static kl_status cut_outputs(const planner *s, const kl_batch *b, const kl_tiling_opts *first, output *o, int64_t n, int *kind, const kl_tiling_opts **chosen, kl_err *err)
+static kl_status cut_outputs(const planner *s, const kl_batch *b, const kl_tiling_opts *first, output *o, int64_t n, int *kind, const kl_tiling_opts **chosen, in_parts *parts, kl_err *err)
 {
     enum { MANY = 32 /* tiles of a block: then the end is all the same */, SIZES = 6, SHARES = 3 };
     static const double share[SHARES] = {0.15, 0.3, 0.5}; /* of all work that gets the smaller size */
@@ -699,6 +708,7 @@ static kl_status cut_outputs(const planner *s, const kl_batch *b, const kl_tilin
     int large[2] = {first->most_m, first->most_n}, small[2] = {0, 0};
     *kind = 0;
     *chosen = first;
+    *parts = (in_parts){1, 0};
     KL_TRY(kl_alloc(&all, SIZES * n, KL_MEM_RECORD, err));
     KL_TRY(kl_alloc(&l, n, KL_MEM_RECORD, err));
     for (int64_t i = 0; i < n; i++) o[i].cost = load_of(first, &o[i], first->most_m, first->most_n, steps_of(s, b, &o[i], first->depth)).cost;
@@ -722,13 +732,28 @@ static kl_status cut_outputs(const planner *s, const kl_batch *b, const kl_tilin
                     for (double rest = work; u > t && at < n && rest > share[q] * work; at++) rest -= all[t * n + at].cost * (double)all[t * n + at].n;
                     memcpy(l, all + t * n, (size_t)at * sizeof *l);
                     if (at < n) memcpy(l + at, all + u * n + at, (size_t)(n - at) * sizeof *l);
-                    const double time = many ? work / p->nblock : makespan(l, n, p->nblock);
+                    const double time = many ? work / p->nblock : makespan(l, n, p->nblock, 1, 0, 0);
                     if (time >= 0.985 * best) continue;
-                    best = time, *kind = nth, *chosen = p, from = at;
+                    best = time, *kind = nth, *chosen = p, from = at, *parts = (in_parts){1, 0};
                     large[0] = try_m[t], large[1] = try_n[t], small[0] = try_m[u], small[1] = try_n[u];
                 }
             if (many) break;
         }
+        /* Few tiles, most blocks without one at the end: cut the sums of the last round's, or of all. */
+        static const int tries[] = {2, 3, 4, 6, 8, KL_PARTS};
+        const double work = sum_of(all, n);
+        int64_t ntile = 0;
+        for (int64_t i = 0; i < n; i++) ntile += all[i].n;
+        for (int k = 0; p->parts && ntile <= 8 * (int64_t)p->nblock && best > 1.05 * work / p->nblock && k < 6; k++)
+            for (int every = 0; every < 2; every++) {
+                const int64_t untouched = every ? 0 : ntile / p->nblock * p->nblock;
+                if (ntile - untouched > KL_TURNS) continue;
+                memcpy(l, all, (size_t)n * sizeof *l);
+                const double time = makespan(l, n, p->nblock, tries[k], untouched, 3000 + 100.0 * p->most_m * p->most_n);
+                if (time >= 0.985 * best || l[0].cost / tries[k] < 8 * p->cost_least) continue; /* eight steps at least */
+                best = time, *kind = nth, *chosen = p, from = n, parts->n = tries[k], parts->whole = untouched;
+                large[0] = p->most_m, large[1] = p->most_n;
+            }
     }
     for (int64_t i = 0; i < n; i++) {
         const int *const most = i < from ? large : small;
@@ -750,18 +775,59 @@ static int by_alpha(const void *pa, const void *pb)
     return a->use < b->use ? -1 : a->use > b->use;
 }
 
+/* Steps [from, to) of a tile's sum as a chain of pieces: its head at base[head], the others from base[*more] on. */
+static void write_part(const planner *s, const kl_batch *b, const kl_tiling_opts *q, const tile *w, uint64_t work, int64_t from, int64_t to, uint32_t turn, uint32_t mark, kl_piece *base,
+                       int64_t head, int64_t *more, kl_tiling *p)
+{
+    const output *const o = w->o;
+    const link *const l = s->link + o->first;
+    uint32_t beta = turn & 255 ? (uint32_t)KL_P_BETA : o->flags & KL_P_BETA; /* a later part adds to the first */
+    kl_piece *here = base + head;
+    int64_t first = 0;
+    for (int64_t k = 0; k < o->count; k++) {
+        const use *const u = &s->use[l[k].use];
+        const kl_rec r = upright(&b->rec[u->rec]);
+        const int64_t steps = (r.k + q->depth - 1) / q->depth, end = first + steps;
+        if (end <= from || first >= to) {
+            first = end;
+            continue;
+        }
+        const int skip = (int)(from > first ? from - first : 0) * q->depth, last = to < end ? (int)(to - first) * q->depth : r.k, ends = to <= end;
+        const int dr = l[k].row + w->row, dc = l[k].col + w->col;
+        uint32_t f = (q->apart ? 0 : (uint32_t)w->um | (uint32_t)w->un << 4) | (o->flags & 3u << KL_P_C) | (r.ta ? KL_P_TA : 0) | (r.tb ? KL_P_TB : 0) | (mark & (uint32_t)KL_P_PART);
+        *here = (kl_piece){.ldc = o->ldc, .mn = (uint32_t)w->m | (uint32_t)w->n << 16, .lda = r.lda, .ldb = r.ldb, .k = last - skip, .turn = turn};
+        here->a = operand(s, b, r.at_a, u->da, r.a + (r.ta ? (int64_t)dr * r.lda + skip : dr + (int64_t)skip * r.lda), work, KL_P_A, &f);
+        here->b = operand(s, b, r.at_b, u->db, r.b + (r.tb ? dc + (int64_t)skip * r.ldb : (int64_t)dc * r.ldb + skip), work, KL_P_B, &f);
+        here->c = o->c + ((uint64_t)w->row + (uint64_t)w->col * (uint64_t)o->ldc) * sizeof(double);
+        p->padded += 2.0 * w->um * q->unit_m * w->un * q->unit_n * here->k;
+        /* coefficients: the sum is kept in units of the last one; where the ratio of two leaves the range, it is written in between */
+        const double next = ends ? 1.0 : l[k + 1].alpha;
+        const double ratio = r.alpha / next;
+        const int flush = q->apart || ends || !(fabs(ratio) < 1e100 && fabs(ratio) > 1e-100);
+        here->factor = flush ? r.alpha : ratio;
+        here->flags = f | beta | (flush ? KL_P_LAST : 0) | (ends && (mark & KL_P_PART) ? KL_P_OVER | (mark & (uint32_t)KL_P_FINAL) : 0);
+        if (flush) beta = KL_P_BETA;
+        first = end;
+        if (ends) return;
+        here->next = (int32_t)*more;
+        here = base + (*more)++;
+    }
+}
+
 static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_t n, uint64_t work, int64_t *cap, kl_tiling *p, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_tiling_opts *q;
     int um, un, tm, tn, kind;
     int64_t ntile = 0, npiece = 0;
-    KL_TRY(cut_outputs(s, b, &p->o, o, n, &kind, &q, err));
+    in_parts cut;
+    KL_TRY(cut_outputs(s, b, &p->o, o, n, &kind, &q, &cut, err));
     for (int64_t i = 0; i < n; i++) {
         tiles_of(q, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
         ntile += (int64_t)tm * tn;
-        npiece += (int64_t)tm * tn * o[i].count;
+        npiece += (int64_t)tm * tn * (o[i].count + cut.n - 1); /* a part may begin inside a product */
     }
+    ntile = cut.whole + (ntile - cut.whole) * cut.n;
     if (npiece > INT32_MAX) {
         st = kl_fail(err, KL_ENOMEM, "plan: %lld pieces in one launch; at most %d are possible", (long long)npiece, INT32_MAX);
         goto out;
@@ -771,11 +837,11 @@ static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_
         KL_TRY(kl_realloc(&p->piece, *cap, KL_MEM_RECORD, err));
     }
     kl_piece *const base = p->piece + p->npiece;
-    int64_t t = 0, more = ntile;
+    int64_t t = 0, more = ntile, nth = 0;
     for (int64_t i = 0; i < n; i++) {
         tiles_of(q, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
         link *const l = s->link + o[i].first;
-        const int64_t nl = o[i].count;
+        const int64_t nl = o[i].count, steps = steps_of(s, b, &o[i], q->depth);
         int mixed = 0;
         for (int64_t k = 1; k < nl; k++) mixed |= l[k].alpha != l[0].alpha;
         if (mixed) qsort(l, (size_t)nl, sizeof *l, by_alpha);
@@ -784,41 +850,23 @@ static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_
             const int wn = un / tn + (jt < un % tn);
             const int cols = wn * q->unit_n < o[i].n - col ? wn * q->unit_n : o[i].n - col;
             int row = 0;
-            for (int it = 0; it < tm; it++) {
+            for (int it = 0; it < tm; it++, nth++) {
                 const int wm = um / tm + (it < um % tm);
                 const int rows = wm * q->unit_m < o[i].m - row ? wm * q->unit_m : o[i].m - row;
-                kl_piece *to = base + t++;
-                uint32_t beta = o[i].flags & KL_P_BETA;
-                for (int64_t k = 0; k < nl; k++) {
-                    const use *const u = &s->use[l[k].use];
-                    const kl_rec r = upright(&b->rec[u->rec]);
-                    const int dr = l[k].row + row, dc = l[k].col + col;
-                    uint32_t f = (q->apart ? 0 : (uint32_t)wm | (uint32_t)wn << 4) | (o[i].flags & 3u << KL_P_C) | (r.ta ? KL_P_TA : 0) | (r.tb ? KL_P_TB : 0);
-                    *to = (kl_piece){.ldc = o[i].ldc, .mn = (uint32_t)rows | (uint32_t)cols << 16, .lda = r.lda, .ldb = r.ldb, .k = r.k};
-                    to->a = operand(s, b, r.at_a, u->da, r.a + (r.ta ? (int64_t)dr * r.lda : dr), work, KL_P_A, &f);
-                    to->b = operand(s, b, r.at_b, u->db, r.b + (r.tb ? dc : (int64_t)dc * r.ldb), work, KL_P_B, &f);
-                    to->c = o[i].c + ((uint64_t)row + (uint64_t)col * (uint64_t)o[i].ldc) * sizeof(double);
-                    p->padded += 2.0 * wm * q->unit_m * wn * q->unit_n * r.k;
-                    /* coefficients: the sum is kept in units of the last one; where the ratio of two leaves the range, it is written in between */
-                    const double next = k + 1 < nl ? l[k + 1].alpha : 1.0;
-                    const double ratio = r.alpha / next;
-                    const int flush = q->apart || k + 1 == nl || !(fabs(ratio) < 1e100 && fabs(ratio) > 1e-100);
-                    to->factor = flush ? r.alpha : ratio;
-                    to->flags = f | beta | (flush ? KL_P_LAST : 0);
-                    if (flush) beta = KL_P_BETA;
-                    if (k + 1 < nl) {
-                        to->next = (int32_t)more;
-                        to = base + more++;
-                    }
-                }
+                const tile w = {.o = &o[i], .row = row, .col = col, .m = rows, .n = cols, .um = wm, .un = wn};
+                const int parts = nth < cut.whole ? 1 : steps < cut.n ? (int)steps : cut.n;
+                for (int part = 0; part < parts; part++)
+                    write_part(s, b, q, &w, work, steps * part / parts, steps * (part + 1) / parts, parts > 1 ? (uint32_t)((nth - cut.whole) << 8 | part) : 0,
+                               (parts > 1 ? (uint32_t)KL_P_PART : 0) | (part + 1 == parts ? (uint32_t)KL_P_FINAL : 0), base, t++, &more, p);
                 row += rows;
             }
             col += cols;
         }
     }
-    p->launch[p->nlaunch++] = (kl_launch){.products = 1, .kind = kind, .first = p->npiece, .n = ntile};
-    p->npiece += npiece;
-    p->ntile += ntile;
+    if (t < ntile) memset(base + t, 0, (size_t)(ntile - t) * sizeof *base); /* heads that short sums did not want */
+    p->launch[p->nlaunch++] = (kl_launch){.products = 1, .kind = kind, .first = p->npiece, .n = t};
+    p->npiece += more;
+    p->ntile += t;
 out:
     return st;
 }

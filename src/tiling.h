@@ -19,7 +19,7 @@ typedef struct kl_piece {
     int32_t ldc;
     uint32_t mn;            /* valid rows | valid columns << 16 */
     int32_t lda, ldb, k, next;
-    uint32_t flags, spare;
+    uint32_t flags, turn;   /* turn: of a tile whose sum is cut into parts, its number << 8 | the part */
     double factor;          /* the sum so far is multiplied by this when the piece is done */
 } kl_piece;
 #ifdef __cplusplus
@@ -37,6 +37,9 @@ enum {
     KL_P_TB = 1 << 11,
     KL_P_END = 1 << 12,     /* no tile */
     KL_P_EVEN = 1 << 13,    /* columns of C lie at multiples of 16 bytes: found out on the device */
+    KL_P_PART = 1 << 14,    /* writing waits until the parts before have written */
+    KL_P_OVER = 1 << 15,    /* and this ends the part; the last part is marked by KL_P_FINAL */
+    KL_P_FINAL = 1 << 22,
     KL_P_A = 16, KL_P_B = 18, KL_P_C = 20, /* two bits each: 0 address, 1 from x, 2 from y */
 };
 
@@ -55,6 +58,7 @@ typedef struct kl_term {
     uint32_t flags;         /* KL_P_TA, KL_P_A, KL_P_END: no matrix, alpha itself */
 } kl_term;
 
+enum { KL_TURNS = 4096, KL_PARTS = 16 }; /* most tiles of a launch that are cut into parts, and most parts of one */
 enum { KL_CELL = 1024 };    /* most elements of a tile */
 
 typedef struct kl_launch {
@@ -68,6 +72,7 @@ struct kl_tiling_opts {
     int most_m, most_n;     /* units of a tile */
     int depth;              /* k is done in steps of this */
     int nblock;             /* tiles that run at once */
+    int parts;              /* 1: the kernel adds up tiles whose sums are cut into parts, a part a block */
     int apart;              /* 1: for a library: a piece is a product by itself, with its coefficient, and adds to what is there; a cell is one tile */
     int whole;              /* 1: a tile costs the same however little of it is there */
     double cost_unit, cost_row, cost_col; /* of a step: for each unit, row of units, column of units; in cycles of a block, roughly */
