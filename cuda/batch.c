@@ -28,7 +28,11 @@ static kl_batch inside(const kl_batch *b)
 static void options_of(const kl_cuda *self, kl_projection way, kl_tiling_opts o[2])
 {
     if (way == KL_PROJECTION_LIBRARY) o[0] = (kl_tiling_opts){.unit_m = 1, .unit_n = 1, .most_m = 65535, .most_n = 65535, .depth = 16, .nblock = self->nsm, .apart = 1};
-    else kl_cuda_tiling_opts(self, o);
+    else {
+        o[0] = kl_cuda_products_opts(self);
+        o[1] = kl_cuda_small_opts(self);
+        o[0].other = &o[1];
+    }
 }
 
 kl_status kl_cuda_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
@@ -78,7 +82,7 @@ kl_status kl_cuda_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr
     for (int64_t i = 0; i < p->plan.nlaunch; i++) {
         const kl_launch *const l = &p->plan.launch[i];
         if (!l->products) kl_cuda_sums(self, p->cell + l->first, (int)l->n, p->term, kl_device(x), kl_device(y));
-        else if (way->way == KL_PROJECTION_GROUPED) kl_cuda_products(self, l, p->piece, kl_device(x), kl_device(y));
+        else if (way->way == KL_PROJECTION_GROUPED) (l->kind ? kl_cuda_small : kl_cuda_products)(self, p->piece + l->first, (int)l->n, kl_device(x), kl_device(y));
         else KL_TRY(kl_cuda_library_apply(self, p, l, kl_device(x), kl_device(y), err));
     }
     if (b->flop > LONG) cudaStreamSynchronize(self->stream);

@@ -122,8 +122,12 @@ kl_status kl_cuda_kron_diagonal(kl_exec *ex, const kl_kron *k, kl_dptr d, kl_err
 
 /* gemm.cu */
 cudaError_t kl_cuda_products_init(const kl_cuda *self);
-void kl_cuda_tiling_opts(const kl_cuda *self, kl_tiling_opts *o); /* o[2] */
-void kl_cuda_products(const kl_cuda *self, const kl_launch *l, const kl_piece *piece, const double *x, const double *y);
+kl_tiling_opts kl_cuda_products_opts(const kl_cuda *self);
+void kl_cuda_products(const kl_cuda *self, const kl_piece *piece, int ntile, const double *x, double *y);
+
+/* small.cu */
+kl_tiling_opts kl_cuda_small_opts(const kl_cuda *self);
+void kl_cuda_small(const kl_cuda *self, const kl_piece *piece, int ntile, const double *x, double *y);
 
 #ifdef __cplusplus
 }

@@ -2,11 +2,9 @@
    16 values of k into a ring of stages (cp.async, mbarriers) while the others multiply them with m16n8k16; the pieces of a tile, whatever their
    transposes and coefficients, run through the same ring without a stop and are summed in registers, and so do the pieces of the next tile.
 
-   There are two sizes of block, of which the makers of tiles choose one for each launch. LARGE: 128 x 128, one on a multiprocessor, eight consumer warps with 64 x 32 each in
-   128 registers of sums a thread. SMALL: 64 x 32, three on a multiprocessor, for products so small that a block waits for memory most of its time.
-
-   Rows of a tile come in units of 16, which the two rows of warps share, unevenly if need be: in LARGE warps w and w + 4 sit on one scheduler, so nothing is lost.
-   Columns come in units of 8 for each of a row's warps. A warp so owns 1..MT x 1..NT fragments of 16 x 8; for each piece one of these shapes is chosen, times four for the
+   A block is alone on its multiprocessor: 128 x 128, eight consumer warps with 64 x 32 each in 128 registers of sums a thread. Rows of a tile come in units of 16, which the two rows
+   of warps share, unevenly if need be: warps w and w + 4 sit on one scheduler, so nothing is lost.
+   Columns come in units of 8 for each of the four warps of a row. A warp so owns 1..MT x 1..NT fragments of 16 x 8; for each piece one of these shapes is chosen, times four for the
    transposes, each its own loop.
 
    Slices in shared memory. [k][m], rows padded by two: a lane's 16-byte load gives rows 2g, 2g+1 at k = 2t, and then at 2t + 1. [n][k]: a load gives k = 2t, 2t+1 of one column.
@@ -20,18 +18,12 @@
 
 namespace {
 
-enum { DEPTH = 16, HEADS = 8, INFO = 48 };
-
-/* WM x WN consumer warps of MT x NT fragments; BLOCKS on a multiprocessor; registers of a thread of the consumers and of the producers (setmaxnreg). */
-template <int WM_, int WN_, int MT_, int NT_, int STAGES_, int BLOCKS_, int RC_, int RP_> struct size_of_block {
-    static constexpr int WM = WM_, WN = WN_, MT = MT_, NT = NT_, STAGES = STAGES_, BLOCKS = BLOCKS_, RC = RC_, RP = RP_;
-    static constexpr int CONSUMERS = WM * WN, THREADS = 32 * CONSUMERS + 128, BM = WM * MT * 16, BN = WN * NT * 8;
-    static constexpr int LDA = BM + 2, LDB = BN + 2, LDB_APART = BN + 4, A_SIZE = DEPTH * LDA, B_SIZE = DEPTH * LDB_APART, STAGE = (A_SIZE + B_SIZE) * 8, A_BYTES = A_SIZE * 8;
-    static constexpr int SHARED = STAGES * STAGE + HEADS * INFO + 2 * (int)sizeof(kl_piece) + STAGES * 16;
-    static_assert(WM == 2 && STAGES < HEADS && STAGE % 128 == 0 && A_BYTES % 128 == 0, "rows of warps are two; the exchange of halves works on address bits");
-};
-typedef size_of_block<2, 4, 4, 4, 4, 1, 232, 40> large;
-typedef size_of_block<2, 2, 2, 2, 4, 3, 120, 40> small;
+/* WM x WN consumer warps of MT x NT fragments. 168 registers a thread at the start, of which the producers give most to the consumers (setmaxnreg). */
+constexpr int DEPTH = 16, HEADS = 8, INFO = 48, WM = 2, WN = 4, MT = 4, NT = 4, STAGES = 4, FEW_REGISTERS = 40, MANY_REGISTERS = 232;
+constexpr int CONSUMERS = WM * WN, THREADS = 32 * CONSUMERS + 128, BM = WM * MT * 16, BN = WN * NT * 8;
+constexpr int LDA = BM + 2, LDB = BN + 2, LDB_APART = BN + 4, A_SIZE = DEPTH * LDA, B_SIZE = DEPTH * LDB_APART, STAGE = (A_SIZE + B_SIZE) * 8, A_BYTES = A_SIZE * 8;
+constexpr int SHARED = STAGES * STAGE + HEADS * INFO + 2 * (int)sizeof(kl_piece) + STAGES * 16;
+static_assert(STAGES < HEADS && STAGE % 128 == 0 && A_BYTES % 128 == 0, "the exchange of chunks works on address bits");
 
 /* What a consumer must know of a piece. Read again when the piece is done, for registers are short; fewer than HEADS pieces have begun by then. */
 struct info {
@@ -87,7 +79,7 @@ __device__ __forceinline__ void multiply8(double (&c)[4], const double *a, const
 
 /* Fragment i of A for the 8 values of k that are one half of DEPTH, and fragment j of B. Registers come in the order in which the product wants them: what one load brings side
    by side must stand side by side there, or every step moves registers about. */
-template <class S, bool TA> __device__ __forceinline__ void load_a(uint32_t a, int i, int half, double *f)
+template <bool TA> __device__ __forceinline__ void load_a(uint32_t a, int i, int half, double *f)
 {
     if (TA) { /* [m][k]: lane t takes k = t and t + 4, one number a load */
         const uint32_t at = a + (uint32_t)(i * 16 * DEPTH * 8);
@@ -98,14 +90,14 @@ template <class S, bool TA> __device__ __forceinline__ void load_a(uint32_t a, i
             f[2 * q + 1] = load1(k + DEPTH * 8);
         }
     } else {
-        const uint32_t at = a + (uint32_t)(half * 8 * S::LDA * 8 + i * 128);
-        const double2 u = load2(at), v = load2(at + S::LDA * 8);
+        const uint32_t at = a + (uint32_t)(half * 8 * LDA * 8 + i * 128);
+        const double2 u = load2(at), v = load2(at + LDA * 8);
         f[0] = u.x, f[1] = u.y, f[2] = v.x, f[3] = v.y;
     }
 }
-template <class S, bool TA, bool TB> __device__ __forceinline__ void load_b(uint32_t b, int j, int half, double *f)
+template <bool TA, bool TB> __device__ __forceinline__ void load_b(uint32_t b, int j, int half, double *f)
 {
-    constexpr int LD = TA ? S::LDB_APART : S::LDB, NEXT = TA ? 4 : 1; /* rows between the two values of k of a lane */
+    constexpr int LD = TA ? LDB_APART : LDB, NEXT = TA ? 4 : 1; /* rows between the two values of k of a lane */
     if (TB) {
         const uint32_t at = b + (uint32_t)(half * 8 * LD * 8 + j * 64);
         f[0] = load1(at);
@@ -123,60 +115,60 @@ template <class S, bool TA, bool TB> __device__ __forceinline__ void load_b(uint
 
 /* A piece for a warp of mt x nt fragments: n steps of DEPTH, then tail < DEPTH more. Fragments of the next step are asked for before this one ends. Every lane
    gives a stage back itself, which costs nothing and is what tools can follow. */
-template <class S, bool TA, bool TB, int mt, int nt>
-__device__ __forceinline__ void steps(double (&acc)[S::MT][S::NT][4], const uint32_t a, const uint32_t b, int n, const int tail, int &st, uint32_t &ph, const uint32_t full)
+template <bool TA, bool TB, int mt, int nt>
+__device__ __forceinline__ void steps(double (&acc)[MT][NT][4], const uint32_t a, const uint32_t b, int n, const int tail, int &st, uint32_t &ph, const uint32_t full)
 {
-    constexpr uint32_t empty = 8 * S::STAGES;
+    constexpr uint32_t empty = 8 * STAGES;
     constexpr int buffers = mt % 2 == 0 ? 2 : mt; /* the first of the next stage must not be in use */
     double af[buffers][8], bf[nt][4];
     if (n > 0) {
-        const uint32_t first = (uint32_t)st * S::STAGE;
-        load_a<S, TA>(a + first, 0, 0, af[0]), load_a<S, TA>(a + first, 0, 1, af[0] + 4);
+        const uint32_t first = (uint32_t)st * STAGE;
+        load_a<TA>(a + first, 0, 0, af[0]), load_a<TA>(a + first, 0, 1, af[0] + 4);
 #pragma unroll
-        for (int j = 0; j < nt; j++) load_b<S, TA, TB>(b + first, j, 0, bf[j]), load_b<S, TA, TB>(b + first, j, 1, bf[j] + 2);
+        for (int j = 0; j < nt; j++) load_b<TA, TB>(b + first, j, 0, bf[j]), load_b<TA, TB>(b + first, j, 1, bf[j] + 2);
         for (;;) {
-            const uint32_t here = (uint32_t)st * S::STAGE;
+            const uint32_t here = (uint32_t)st * STAGE;
 #pragma unroll
             for (int i = 0; i < mt - 1; i++) {
-                load_a<S, TA>(a + here, i + 1, 0, af[(i + 1) % buffers]), load_a<S, TA>(a + here, i + 1, 1, af[(i + 1) % buffers] + 4);
+                load_a<TA>(a + here, i + 1, 0, af[(i + 1) % buffers]), load_a<TA>(a + here, i + 1, 1, af[(i + 1) % buffers] + 4);
 #pragma unroll
                 for (int j = 0; j < nt; j++) multiply16(acc[i][j], af[i % buffers], bf[j]);
             }
             arrive(full + empty + 8 * (uint32_t)st);
-            if (++st == S::STAGES) st = 0, ph ^= 1;
+            if (++st == STAGES) st = 0, ph ^= 1;
             if (--n == 0) {
 #pragma unroll
                 for (int j = 0; j < nt; j++) multiply16(acc[mt - 1][j], af[(mt - 1) % buffers], bf[j]);
                 break;
             }
             wait(full + 8 * (uint32_t)st, ph);
-            const uint32_t next = (uint32_t)st * S::STAGE;
-            if (mt > 1) load_a<S, TA>(a + next, 0, 0, af[0]), load_a<S, TA>(a + next, 0, 1, af[0] + 4);
+            const uint32_t next = (uint32_t)st * STAGE;
+            if (mt > 1) load_a<TA>(a + next, 0, 0, af[0]), load_a<TA>(a + next, 0, 1, af[0] + 4);
 #pragma unroll
             for (int j = 0; j < nt; j++) {
                 multiply16(acc[mt - 1][j], af[(mt - 1) % buffers], bf[j]);
-                load_b<S, TA, TB>(b + next, j, 0, bf[j]), load_b<S, TA, TB>(b + next, j, 1, bf[j] + 2);
+                load_b<TA, TB>(b + next, j, 0, bf[j]), load_b<TA, TB>(b + next, j, 1, bf[j] + 2);
             }
-            if (mt == 1) load_a<S, TA>(a + next, 0, 0, af[0]), load_a<S, TA>(a + next, 0, 1, af[0] + 4);
+            if (mt == 1) load_a<TA>(a + next, 0, 0, af[0]), load_a<TA>(a + next, 0, 1, af[0] + 4);
         }
         if (tail > 0) wait(full + 8 * (uint32_t)st, ph);
     }
     if (tail > 0) {
-        const uint32_t here = (uint32_t)st * S::STAGE;
+        const uint32_t here = (uint32_t)st * STAGE;
 #pragma unroll
         for (int half = 0; half < DEPTH / 8; half++)
             if (half * 8 < tail) {
 #pragma unroll
-                for (int j = 0; j < nt; j++) load_b<S, TA, TB>(b + here, j, half, bf[j]);
+                for (int j = 0; j < nt; j++) load_b<TA, TB>(b + here, j, half, bf[j]);
 #pragma unroll
                 for (int i = 0; i < mt; i++) {
-                    load_a<S, TA>(a + here, i, half, af[i % buffers]);
+                    load_a<TA>(a + here, i, half, af[i % buffers]);
 #pragma unroll
                     for (int j = 0; j < nt; j++) multiply8(acc[i][j], af[i % buffers], bf[j]);
                 }
             }
         arrive(full + empty + 8 * (uint32_t)st);
-        if (++st == S::STAGES) st = 0, ph ^= 1;
+        if (++st == STAGES) st = 0, ph ^= 1;
     }
 }
 
@@ -247,11 +239,10 @@ __device__ __forceinline__ const double *start_columns(const double *q, int ld, 
     return wide ? q + 2 * (p % 8) + (int64_t)(p / 8) * ld : q + p % DEPTH + (int64_t)(p / DEPTH) * ld;
 }
 
-template <class S>
 __device__ __forceinline__ void producer(const kl_piece *__restrict__ piece, int ntile, int *counter, uint32_t ring, info *head, kl_piece *rec, uint32_t full, uint32_t empty,
                                          const double *x, const double *y)
 {
-    const int p = (int)threadIdx.x - S::CONSUMERS * 32;
+    const int p = (int)threadIdx.x - CONSUMERS * 32;
     const bool first_warp = p < 32;
     int st = 0, cur = 0, soon = 0, nth = 0;
     uint32_t ph = 1;
@@ -278,12 +269,12 @@ __device__ __forceinline__ void producer(const kl_piece *__restrict__ piece, int
         const uint64_t c = kl_where(r->c, flags, KL_P_C, x, y), a = kl_where(r->a, flags, KL_P_A, x, y), b = kl_where(r->b, flags, KL_P_B, x, y);
         const bool even_a = ((a & 15) | (lda & 1)) == 0, even_b = ((b & 15) | (ldb & 1)) == 0, even_c = ((c & 15) | (r->ldc & 1)) == 0;
         const double *pa = (const double *)(uintptr_t)a, *pb = (const double *)(uintptr_t)b;
-        pa = ta ? start_columns(pa, lda, even_a, p) : start_rows<S::BM>(pa, lda, even_a, p);
-        pb = tb ? start_rows<S::BN>(pb, ldb, even_b, p) : start_columns(pb, ldb, even_b, p);
+        pa = ta ? start_columns(pa, lda, even_a, p) : start_rows<BM>(pa, lda, even_a, p);
+        pb = tb ? start_rows<BN>(pb, ldb, even_b, p) : start_columns(pb, ldb, even_b, p);
         const int64_t step_a = ta ? DEPTH : (int64_t)DEPTH * lda, step_b = tb ? (int64_t)DEPTH * ldb : DEPTH;
         for (int k = r->k; k > 0; k -= DEPTH, pa += step_a, pb += step_b) {
             wait(empty + 8 * (uint32_t)st, ph);
-            const uint32_t slice = ring + (uint32_t)st * S::STAGE;
+            const uint32_t slice = ring + (uint32_t)st * STAGE;
             if (p == 0) {
                 if (k == r->k) {
                     info *const h = head + nth;
@@ -291,12 +282,12 @@ __device__ __forceinline__ void producer(const kl_piece *__restrict__ piece, int
                 }
                 arrive(full + 8 * (uint32_t)st);
             }
-            if (ta) fetch_columns<S::BM, 1>(slice, pa, lda, even_a, rows, k, p, true);
-            else fetch_rows<S::BM>(slice, S::LDA, pa, lda, even_a, rows, k, p);
-            if (tb) fetch_rows<S::BN>(slice + S::A_BYTES, ta ? S::LDB_APART : S::LDB, pb, ldb, even_b, cols, k, p);
-            else fetch_columns<S::BN, 0>(slice + S::A_BYTES, pb, ldb, even_b, cols, k, p, ta);
+            if (ta) fetch_columns<BM, 1>(slice, pa, lda, even_a, rows, k, p, true);
+            else fetch_rows<BM>(slice, LDA, pa, lda, even_a, rows, k, p);
+            if (tb) fetch_rows<BN>(slice + A_BYTES, ta ? LDB_APART : LDB, pb, ldb, even_b, cols, k, p);
+            else fetch_columns<BN, 0>(slice + A_BYTES, pb, ldb, even_b, cols, k, p, ta);
             arrive_after_copies(full + 8 * (uint32_t)st);
-            if (++st == S::STAGES) st = 0, ph ^= 1;
+            if (++st == STAGES) st = 0, ph ^= 1;
         }
         nth = (nth + 1) % HEADS;
         if (first_warp) {
@@ -320,7 +311,7 @@ __device__ __forceinline__ void producer(const kl_piece *__restrict__ piece, int
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-template <class S> __device__ __forceinline__ void write_tile(double (&acc)[S::MT][S::NT][4], const volatile info *h, int mt, int nt, int row0, int col0)
+__device__ __forceinline__ void write_tile(double (&acc)[MT][NT][4], const volatile info *h, int mt, int nt, int row0, int col0)
 {
     const int m = (int)(h->mn & 0xffff), n = (int)(h->mn >> 16), ldc = h->ldc;
     const uint32_t flags = h->flags;
@@ -330,13 +321,13 @@ template <class S> __device__ __forceinline__ void write_tile(double (&acc)[S::M
         double *d = c + row0 + (int64_t)col0 * ldc;
         const int64_t seven = 7LL * ldc;
 #pragma unroll
-        for (int j = 0; j < S::NT; j++)
+        for (int j = 0; j < NT; j++)
             if (j < nt) {
 #pragma unroll
                 for (int e = 0; e < 2; e++) {
                     if (col0 + 8 * j + e < n) {
 #pragma unroll
-                        for (int i = 0; i < S::MT; i++)
+                        for (int i = 0; i < MT; i++)
                             if (i < mt) *(double2 *)(d + 16 * i) = make_double2(acc[i][j][e], acc[i][j][e + 2]);
                     }
                     d += e ? seven : (int64_t)ldc;
@@ -345,10 +336,10 @@ template <class S> __device__ __forceinline__ void write_tile(double (&acc)[S::M
         return;
     }
 #pragma unroll
-    for (int i = 0; i < S::MT; i++)
+    for (int i = 0; i < MT; i++)
         if (i < mt) {
 #pragma unroll
-            for (int j = 0; j < S::NT; j++)
+            for (int j = 0; j < NT; j++)
                 if (j < nt) {
 #pragma unroll
                     for (int e = 0; e < 2; e++) {
@@ -371,55 +362,55 @@ template <class S> __device__ __forceinline__ void write_tile(double (&acc)[S::M
         }
 }
 
-template <class S> __device__ __forceinline__ void consumers_meet() { asm volatile("bar.sync 2,%0;" ::"n"(32 * S::CONSUMERS) : "memory"); }
+__device__ __forceinline__ void consumers_meet() { asm volatile("bar.sync 2,%0;" ::"n"(32 * CONSUMERS) : "memory"); }
 
 /* A tile in parts: its number counts up from 0 as they are written, and the last sets it back. Parts come in their order because a block that waits does so for one whose tile
    has an earlier place in the list, which is taken already. */
-template <class S> __device__ __forceinline__ void wait_for_turn(const int *turns, uint32_t turn)
+__device__ __forceinline__ void wait_for_turn(const int *turns, uint32_t turn)
 {
     if (threadIdx.x == 0) {
         int now;
         do asm volatile("ld.acquire.gpu.global.s32 %0,[%1];" : "=r"(now) : "l"(turns + (turn >> 8)) : "memory");
         while (now != (int)(turn & 255));
     }
-    consumers_meet<S>();
+    consumers_meet();
 }
-template <class S> __device__ __forceinline__ void pass_turn(int *turns, uint32_t turn, bool last)
+__device__ __forceinline__ void pass_turn(int *turns, uint32_t turn, bool last)
 {
     __threadfence();
-    consumers_meet<S>();
+    consumers_meet();
     if (threadIdx.x == 0) asm volatile("st.release.gpu.global.s32 [%0],%1;" ::"l"(turns + (turn >> 8)), "r"(last ? 0 : (int)(turn & 255) + 1) : "memory");
 }
 
-template <class S> __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) products(const kl_piece *__restrict__ piece, int ntile, int *counter, int *turns, const double *x, const double *y)
+__global__ void __launch_bounds__(THREADS, 1) products(const kl_piece *__restrict__ piece, int ntile, int *counter, int *turns, const double *x, const double *y)
 {
     extern __shared__ __align__(128) char shared[];
-    info *const head = (info *)(shared + S::STAGES * S::STAGE);
+    info *const head = (info *)(shared + STAGES * STAGE);
     kl_piece *const rec = (kl_piece *)(head + HEADS);
-    const uint32_t ring = (uint32_t)__cvta_generic_to_shared(shared), full = (uint32_t)__cvta_generic_to_shared(rec + 2), empty = full + 8 * S::STAGES;
-    if (threadIdx.x < S::STAGES) {
+    const uint32_t ring = (uint32_t)__cvta_generic_to_shared(shared), full = (uint32_t)__cvta_generic_to_shared(rec + 2), empty = full + 8 * STAGES;
+    if (threadIdx.x < STAGES) {
         barrier_init(full + 8 * threadIdx.x, 129);
-        barrier_init(empty + 8 * threadIdx.x, 32 * S::CONSUMERS);
+        barrier_init(empty + 8 * threadIdx.x, 32 * CONSUMERS);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
     const int warp = (int)threadIdx.x / 32;
-    if (warp >= S::CONSUMERS) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::RP));
-        producer<S>(piece, ntile, counter, ring, head, rec, full, empty, x, y);
+    if (warp >= CONSUMERS) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(FEW_REGISTERS));
+        producer(piece, ntile, counter, ring, head, rec, full, empty, x, y);
         return;
     }
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::RC));
-    const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4, wm = warp / S::WN, wn = warp % S::WN;
-    const uint32_t b_ring = ring + S::A_BYTES;
-    const uint32_t a_plain = ring + (uint32_t)(2 * g + 2 * t * S::LDA) * 8, a_turned = ring + (uint32_t)(2 * g * DEPTH + 2 * (t / 2 ^ exchange<1>(2 * g, true)) + t % 2) * 8;
-    const uint32_t b_plain = b_ring + (uint32_t)(g * DEPTH + 2 * (t ^ exchange<0>(g, false))) * 8, b_turned = b_ring + (uint32_t)(2 * t * S::LDB + g) * 8;
-    const uint32_t b_plain_apart = b_ring + (uint32_t)(g * DEPTH + 2 * (t / 2 ^ exchange<0>(g, true)) + t % 2) * 8, b_turned_apart = b_ring + (uint32_t)(t * S::LDB_APART + g) * 8;
-    double acc[S::MT][S::NT][4];
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(MANY_REGISTERS));
+    const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4, wm = warp / WN, wn = warp % WN;
+    const uint32_t b_ring = ring + A_BYTES;
+    const uint32_t a_plain = ring + (uint32_t)(2 * g + 2 * t * LDA) * 8, a_turned = ring + (uint32_t)(2 * g * DEPTH + 2 * (t / 2 ^ exchange<1>(2 * g, true)) + t % 2) * 8;
+    const uint32_t b_plain = b_ring + (uint32_t)(g * DEPTH + 2 * (t ^ exchange<0>(g, false))) * 8, b_turned = b_ring + (uint32_t)(2 * t * LDB + g) * 8;
+    const uint32_t b_plain_apart = b_ring + (uint32_t)(g * DEPTH + 2 * (t / 2 ^ exchange<0>(g, true)) + t % 2) * 8, b_turned_apart = b_ring + (uint32_t)(t * LDB_APART + g) * 8;
+    double acc[MT][NT][4];
 #pragma unroll
-    for (int i = 0; i < S::MT; i++)
+    for (int i = 0; i < MT; i++)
 #pragma unroll
-        for (int j = 0; j < S::NT; j++)
+        for (int j = 0; j < NT; j++)
 #pragma unroll
             for (int e = 0; e < 4; e++) acc[i][j][e] = 0.0;
     int st = 0;
@@ -435,7 +426,7 @@ template <class S> __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) prod
         const uint32_t b = tb ? (ta ? b_turned_apart : b_turned) + (uint32_t)(wn * nt * 64) : (ta ? b_plain_apart : b_plain) + (uint32_t)(wn * nt * 8 * DEPTH * 8);
 #define STEPS(TA, TB, M, N)                                                                                                     \
     case TA * 32 + TB * 16 + M * 4 + N - 5:                                                                                     \
-        if constexpr (M <= S::MT && N <= S::NT) steps<S, TA, TB, M, N>(acc, a, b, k / DEPTH, k % DEPTH, st, ph, full);          \
+        steps<TA, TB, M, N>(acc, a, b, k / DEPTH, k % DEPTH, st, ph, full);          \
         break;
 #define SHAPES(TA, TB)                                                                                                          \
     STEPS(TA, TB, 1, 1) STEPS(TA, TB, 1, 2) STEPS(TA, TB, 1, 3) STEPS(TA, TB, 1, 4)                                             \
@@ -447,7 +438,7 @@ template <class S> __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) prod
         default: /* a warp without rows passes the stages on */
             for (int i = (k + DEPTH - 1) / DEPTH; i > 0;) {
                 arrive(empty + 8 * (uint32_t)st);
-                if (++st == S::STAGES) st = 0, ph ^= 1;
+                if (++st == STAGES) st = 0, ph ^= 1;
                 if (--i > 0) wait(full + 8 * (uint32_t)st, ph);
             }
         }
@@ -456,64 +447,44 @@ template <class S> __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) prod
         const double factor = h->factor;
         if (factor != 1.0) {
 #pragma unroll
-            for (int i = 0; i < S::MT; i++)
+            for (int i = 0; i < MT; i++)
 #pragma unroll
-                for (int j = 0; j < S::NT; j++)
+                for (int j = 0; j < NT; j++)
 #pragma unroll
                     for (int e = 0; e < 4; e++) acc[i][j][e] *= factor;
         }
         const uint32_t late = h->flags;
         if (late & KL_P_LAST) {
-            if ((late & KL_P_PART) && (h->turn & 255)) wait_for_turn<S>(turns, h->turn);
-            write_tile<S>(acc, h, mt, nt, row0 + 2 * g, wn * 8 * nt + 2 * t);
+            if ((late & KL_P_PART) && (h->turn & 255)) wait_for_turn(turns, h->turn);
+            write_tile(acc, h, mt, nt, row0 + 2 * g, wn * 8 * nt + 2 * t);
 #pragma unroll
-            for (int i = 0; i < S::MT; i++)
+            for (int i = 0; i < MT; i++)
 #pragma unroll
-                for (int j = 0; j < S::NT; j++)
+                for (int j = 0; j < NT; j++)
 #pragma unroll
                     for (int e = 0; e < 4; e++) acc[i][j][e] = 0.0;
         }
-        if (late & KL_P_OVER) pass_turn<S>(turns, h->turn, late & KL_P_FINAL);
+        if (late & KL_P_OVER) pass_turn(turns, h->turn, late & KL_P_FINAL);
     }
 }
 
 } // namespace
 
-template <class S> static kl_tiling_opts opts_of(const kl_cuda *self)
+extern "C" kl_tiling_opts kl_cuda_products_opts(const kl_cuda *self)
 {
     kl_tiling_opts o = {};
-    o.unit_m = 16, o.unit_n = S::WN * 8, o.most_m = S::BM / 16, o.most_n = S::NT, o.depth = DEPTH, o.nblock = S::BLOCKS * self->nsm;
-    o.parts = 1;
-    /* Blocks that share a multiprocessor share its tensor cores and its way to memory. */
-    o.cost_unit = 16.0 * S::WN * S::BLOCKS, o.cost_row = 24.0 * S::BLOCKS, o.cost_col = 24.0 * S::BLOCKS * S::WN;
+    o.unit_m = 16, o.unit_n = WN * 8, o.most_m = BM / 16, o.most_n = NT, o.depth = DEPTH, o.nblock = self->nsm, o.parts = 1;
+    o.cost_unit = 64, o.cost_row = 24, o.cost_col = 96, o.cost_least = 500, o.cost_tile = 1000;
     return o;
 }
-
-extern "C" void kl_cuda_tiling_opts(const kl_cuda *self, kl_tiling_opts *o)
-{
-    o[0] = opts_of<large>(self);
-    o[1] = opts_of<small>(self);
-    o[0].other = &o[1];
-}
-
-template <class S> static cudaError_t ready() { return cudaFuncSetAttribute(products<S>, cudaFuncAttributeMaxDynamicSharedMemorySize, S::SHARED); }
 
 extern "C" cudaError_t kl_cuda_products_init(const kl_cuda *self)
 {
     (void)self;
-    const cudaError_t e = ready<large>();
-    return e == cudaSuccess ? ready<small>() : e;
+    return cudaFuncSetAttribute(products, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED);
 }
 
-template <class S> static void start(const kl_cuda *self, const kl_piece *piece, int ntile, const double *x, const double *y)
+extern "C" void kl_cuda_products(const kl_cuda *self, const kl_piece *piece, int ntile, const double *x, double *y)
 {
-    const int most = S::BLOCKS * self->nsm;
-    products<S><<<(unsigned)(ntile < most ? ntile : most), S::THREADS, S::SHARED, self->stream>>>(piece, ntile, self->counter, self->turns, x, y);
-}
-
-extern "C" void kl_cuda_products(const kl_cuda *self, const kl_launch *l, const kl_piece *piece, const double *x, const double *y)
-{
-    if (l->n == 0) return;
-    if (l->kind == 0) start<large>(self, piece + l->first, (int)l->n, x, y);
-    else start<small>(self, piece + l->first, (int)l->n, x, y);
+    if (ntile > 0) products<<<(unsigned)(ntile < self->nsm ? ntile : self->nsm), THREADS, SHARED, self->stream>>>(piece, ntile, self->counter, self->turns, x, y);
 }

@@ -616,7 +616,7 @@ typedef struct tile {
 static double tile_cost(const kl_tiling_opts *p, int um, int un, int64_t steps)
 {
     const double wave = um * un * p->cost_unit + um * p->cost_row + un * p->cost_col;
-    return (double)steps * (wave > 500 ? wave : 500) + 1000 + 100.0 * um * un;
+    return (double)steps * (wave > p->cost_least ? wave : p->cost_least) + p->cost_tile + 100.0 * um * un;
 }
 
 static int64_t steps_of(const planner *s, const kl_batch *b, const output *o, int depth)
@@ -641,7 +641,7 @@ static int by_cost(const void *pa, const void *pb)
    `extra` each. */
 static double makespan(load *l, int64_t n, int nblock, int parts, int64_t whole, double extra)
 {
-    enum { MOST = 1024 };
+    enum { MOST = 4096 };
     double heap[MOST]; /* when a block gets free; the earliest first */
     const int nheap = nblock < MOST ? nblock : MOST;
     double last = 0;

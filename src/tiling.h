@@ -75,7 +75,7 @@ struct kl_tiling_opts {
     int parts;              /* 1: the kernel adds up tiles whose sums are cut into parts, a part a block */
     int apart;              /* 1: for a library: a piece is a product by itself, with its coefficient, and adds to what is there; a cell is one tile */
     int whole;              /* 1: a tile costs the same however little of it is there */
-    double cost_unit, cost_row, cost_col; /* of a step: for each unit, row of units, column of units; in cycles of a block, roughly */
+    double cost_unit, cost_row, cost_col, cost_least, cost_tile; /* of a step: for each unit, row of units, column of units, but never less; and of a tile; in cycles of a block, roughly */
     const kl_tiling_opts *other; /* another kind of block: each launch takes the one that is done sooner */
 };
 
