@@ -87,7 +87,7 @@ extern "C" kl_tiling_opts kl_cuda_small_opts(const kl_cuda *self)
 {
     kl_tiling_opts o = {};
     o.unit_m = o.unit_n = 8, o.most_m = o.most_n = UNITS, o.depth = 2 * DEPTH, o.nblock = 16 * self->nsm;
-    o.cost_unit = 64, o.cost_row = 16, o.cost_col = 16, o.cost_least = 800, o.cost_tile = 3000;
+    o.cost_unit = 190, o.cost_row = o.cost_col = 48, o.cost_least = 1200, o.cost_tile = 3000;
     return o;
 }
 

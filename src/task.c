@@ -34,6 +34,8 @@ kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err)
     if (st != KL_OK) return st;
     (*out)->nthread = kl_task_threads(o); /* of what the host does: LAPACK's part of a truncation */
     (*out)->most_bytes = (int64_t)o->device_memory;
+    for (int p = 0; o->projection && p < KL_NPROJECTION; p++)
+        if (!strcmp(o->projection, kl_projection_name[p])) (*out)->projection = (kl_projection)p;
     return KL_OK;
 }
 

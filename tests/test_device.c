@@ -500,6 +500,12 @@ static void test_lists(void **state)
         kl_test_case("round %d most=%d wild=%d zero=%d", round, most, wild, zero);
         random_list(&b, room, 1 + below(&seed, 20), most, wild, zero, &seed);
         for (int plain = 0; plain < 2; plain++) compare(f->host, f->ex[plain], &b, room, round & 1, 30.0 * most);
+        if (KL_TEST_CUDA && round < rounds / 4) { /* and by the library, as it may be told to */
+            f->ex[0]->projection = (kl_projection)(KL_PROJECTION_4STREAMS + round % (KL_NPROJECTION - KL_PROJECTION_4STREAMS));
+            kl_test_case("round %d by %s", round, kl_projection_name[f->ex[0]->projection]);
+            compare(f->host, f->ex[0], &b, room, round & 1, 30.0 * most);
+            f->ex[0]->projection = KL_PROJECTION_AUTO;
+        }
         kl_batch_clear(&b);
     }
 }
