@@ -318,6 +318,40 @@ static void test_noise(void **state)
     core_no_memory();
 }
 
+/* For a device: sectors of an even number of states, no more in all than asked for, and the weight of a set that is smaller by one state a sector at most. */
+static void test_even(void **state)
+{
+    kl_err err = {""};
+    bench b;
+    int neven = 0;
+    (void)state;
+    bench_open(&b, "heisenberg", "chain:14", NULL, NULL, 1, 6, 1);
+    b.j.ex->space = KL_SPACE_DEVICE;
+    for (int m = 60; m < 76; m++)
+        for (int side = KL_LEFT; side <= KL_RIGHT; side++) {
+            kl_isometry *o = NULL, *p = NULL;
+            kl_trunc_info info;
+            kl_trunc_opts t = {.m = m, .nstate = 1};
+            const kl_basis *const whole = side == KL_LEFT ? &b.e->row->basis : &b.e->col->basis;
+            expect_ok(truncate(&b, side, &t, &o, &info, &err), err);
+            kl_test_case("m=%d side=%d: %lld of %lld states in %d of %d sectors", m, side, (long long)o->basis.total, (long long)whole->total, o->basis.nsec, whole->nsec);
+            const int even = m >= 8 * whole->nsec && m <= whole->total;
+            neven += even;
+            expect_true(o->basis.total <= m);
+            for (int c = 0; even && c < o->basis.nsec; c++) expect_true(o->basis.dim[c] % 2 == 0 || o->basis.dim[c] == whole->dim[kl_basis_find(whole, o->basis.q[c])]);
+            t.m = m - whole->nsec;
+            b.j.ex->space = KL_SPACE_HOST;
+            expect_ok(truncate(&b, side, &t, &p, &info, &err), err);
+            b.j.ex->space = KL_SPACE_DEVICE;
+            expect_true(weight_kept(&b, side, o) >= weight_kept(&b, side, p));
+            kl_isometry_destroy(&o);
+            kl_isometry_destroy(&p);
+        }
+    expect_true(neven >= 8);
+    bench_close(&b);
+    core_no_memory();
+}
+
 static void test_nothing(void **state)
 {
     kl_err err = {""};
@@ -402,6 +436,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_weights), cmocka_unit_test(test_multiplet),
                                        cmocka_unit_test(test_tiny_values), cmocka_unit_test(test_noise),
-                                       cmocka_unit_test(test_nothing), cmocka_unit_test(test_eigen_there)};
+                                       cmocka_unit_test(test_even),
+        cmocka_unit_test(test_nothing), cmocka_unit_test(test_eigen_there)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
