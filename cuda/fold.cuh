@@ -4,30 +4,32 @@
 #define KL_CUDA_FOLD_CUH
 #include <cuda_runtime.h>
 
+/* One step of kl_warp_sums: lanes HALF apart. Recursion, because a loop that is not unrolled would put v in memory. */
+template <int HALF, int W, int P> static __device__ __forceinline__ void kl_sum_step(double (&v)[P], int lane)
+{
+    if constexpr (HALF >= P) {
+#pragma unroll
+        for (int j = 0; j < W; j++) v[j] += __shfl_xor_sync(~0u, v[j], HALF);
+    } else {
+        const bool upper = (lane & HALF) != 0;
+#pragma unroll
+        for (int j = 0; j < HALF; j++) {
+            const double mine = upper ? v[j + HALF] : v[j], other = upper ? v[j] : v[j + HALF];
+            v[j] = mine + __shfl_xor_sync(~0u, other, HALF);
+        }
+    }
+    if constexpr (HALF > 1) kl_sum_step<HALF / 2, W, P>(v, lane);
+}
+
 /* s[j] of all lanes added up: lane j returns value j, j < W <= 32. Each step halves the values that a lane still carries, so that W of them take hardly more
    shuffles than 32 lanes. */
 template <int W> static __device__ __forceinline__ double kl_warp_sums(double (&s)[W])
 {
     constexpr int P = W <= 1 ? 1 : W <= 2 ? 2 : W <= 4 ? 4 : W <= 8 ? 8 : W <= 16 ? 16 : 32;
-    const int lane = (int)threadIdx.x % 32;
     double v[P];
 #pragma unroll
     for (int j = 0; j < P; j++) v[j] = j < W ? s[j] : 0.0;
-#pragma unroll
-    for (int half = 16; half > 0; half /= 2) {
-        if (half >= P) {
-#pragma unroll
-            for (int j = 0; j < P; j++)
-                if (j < W) v[j] += __shfl_xor_sync(~0u, v[j], half);
-        } else {
-            const bool upper = (lane & half) != 0;
-#pragma unroll
-            for (int j = 0; j < half; j++) {
-                const double mine = upper ? v[j + half] : v[j], other = upper ? v[j] : v[j + half];
-                v[j] = mine + __shfl_xor_sync(~0u, other, half);
-            }
-        }
-    }
+    kl_sum_step<16, W, P>(v, (int)threadIdx.x % 32);
     return v[0];
 }
 
@@ -51,7 +53,7 @@ template <int THREADS, class F> static __device__ __forceinline__ void kl_fold_b
         const int j = first + j0;
         double a = 0.0;
         if (me < THREADS && j < W) {
-#pragma unroll 8
+#pragma unroll 16
             for (int b = g; b < (int)gridDim.x; b += groups) a += __ldcg(part + (int64_t)b * W + j);
         }
         if (me < THREADS) shared[me] = a;
