@@ -37,9 +37,12 @@ kl_status kl_cuda_blas(kl_cuda *self, kl_cublas **out, kl_err *err)
     *(void **)&set_stream = dlsym(library, "cublasSetStream_v2");
     *(void **)&b->destroy = dlsym(library, "cublasDestroy_v2");
     *(void **)&b->dgemm = dlsym(library, "cublasDgemm_v2");
+    *(void **)&b->dgemv = dlsym(library, "cublasDgemv_v2");
+    *(void **)&b->daxpy = dlsym(library, "cublasDaxpy_v2");
+    *(void **)&b->dcopy = dlsym(library, "cublasDcopy_v2");
     *(void **)&b->strided = dlsym(library, "cublasDgemmStridedBatched");
     *(void **)&b->grouped = dlsym(library, "cublasDgemmGroupedBatched");
-    if (!create || !set_stream || !b->destroy || !b->dgemm || !b->strided || !b->grouped) {
+    if (!create || !set_stream || !b->destroy || !b->dgemm || !b->dgemv || !b->daxpy || !b->dcopy || !b->strided || !b->grouped) {
         st = host->fail(err, KL_EABSENT, "--exec cuda: this cuBLAS has no grouped products; 12.4 or later is wanted");
         goto out;
     }

@@ -30,6 +30,9 @@ typedef struct kl_cublas {
     cudaStream_t lane[KL_NLANE];     /* the first is the executor's stream */
     cudaEvent_t here, there[KL_NLANE];
     __typeof__(&cublasDgemm) dgemm;
+    __typeof__(&cublasDgemv) dgemv; /* this one and the next two: for trials */
+    __typeof__(&cublasDaxpy) daxpy;
+    __typeof__(&cublasDcopy) dcopy;
     __typeof__(&cublasDgemmStridedBatched) strided;
     __typeof__(&cublasDgemmGroupedBatched) grouped;
     __typeof__(&cublasDestroy) destroy;
@@ -79,6 +82,9 @@ void kl_cuda_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, c
 
 /* fuse.cu */
 void kl_cuda_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots);
+
+/* trial.cu */
+kl_status kl_cuda_trial(kl_exec *ex, kl_trial *t, kl_err *err);
 
 /* eigen.c */
 void kl_cuda_eigen_close(kl_cuda *self);

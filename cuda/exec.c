@@ -98,6 +98,7 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
         .precondition = kl_cuda_precondition,
         .fuse = kl_cuda_fuse,
         .eigen = kl_cuda_eigen,
+        .trial = kl_cuda_trial,
         .batch_prepare = kl_cuda_batch_prepare,
         .batch_apply = kl_cuda_batch_apply,
         .batch_release = kl_cuda_batch_release,

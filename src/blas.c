@@ -19,6 +19,8 @@
 #endif
 #include <lapack.h>
 
+void dgemv_(const char *trans, const int *m, const int *n, const double *alpha, const double *a, const int *lda, const double *x, const int *incx, const double *beta,
+            double *y, const int *incy);
 void dgemm_(const char *transa, const char *transb, const int *m, const int *n, const int *k, const double *alpha,
             const double *a, const int *lda, const double *b, const int *ldb, const double *beta, double *c, const int *ldc);
 
@@ -161,6 +163,13 @@ void kl_dgemm(char trans_a, char trans_b, int m, int n, int k, double alpha, con
 {
     kl_blas_init();
     dgemm_(&trans_a, &trans_b, &m, &n, &k, &alpha, a, &lda, b, &ldb, &beta, c, &ldc);
+}
+
+void kl_dgemv(char trans, int m, int n, double alpha, const double *a, int lda, const double *x, double beta, double *y)
+{
+    const int one = 1;
+    kl_blas_init();
+    dgemv_(&trans, &m, &n, &alpha, a, &lda, x, &one, &beta, y, &one);
 }
 
 double kl_blas_measure(int n)

@@ -65,6 +65,32 @@ typedef struct kl_choice {
     char why[160];
 } kl_choice;
 
+/* Ways to do one operation that can be timed beside each other. ORDER KL_WAY: kl_way_name in exec.c */
+typedef enum kl_way {
+    KL_WAY_OWN,     /* as the executor does it */
+    KL_WAY_SHUFFLE, /* V^T x: loads into registers, sums of a block by shuffles */
+    KL_WAY_SHARED,  /* V^T x: the same, sums by a tree in shared memory */
+    KL_WAY_BULK,    /* V^T x: bulk copies into shared memory */
+    KL_WAY_LIBRARY, /* the vendor's library: V^T x and V y by gemv */
+    KL_WAY_GEMM,    /* V^T x by the library's gemm */
+    KL_WAY_READ,    /* V^T x: nothing but reading as many bytes, the ceiling; out[0] is of no use */
+    KL_NWAY
+} kl_way;
+extern const char *const kl_way_name[KL_NWAY];
+
+/* Operands as those of the entry of that name; COPY: x to y; AXPBY: y = a x + y with a = c[0]. */
+typedef struct kl_trial {
+    kl_op op; /* COPY, AXPBY, DOTS, COMBINE */
+    kl_way way;
+    int belt, repeat; /* columns of a pass, 0: as wide as there are; runs that the time is the mean of */
+    int64_t n, ldv;
+    int nvec;
+    kl_dptr v, x, y;
+    const double *c;
+    double *out;      /* DOTS: [nvec] */
+    double seconds;   /* by the device's clock: launches and waiting of the host do not count */
+} kl_trial;
+
 /* All counts are doubles unless a name ends in _bytes. V is nvec vectors of length n, vector j at V + j*ldv. Host arrays are plain pointers. */
 typedef struct kl_vtable {
     kl_status (*alloc)(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);                      /* contents undefined */
@@ -93,6 +119,7 @@ typedef struct kl_vtable {
     kl_status (*spmv_apply)(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err); /* Y = A X, 1 to 16 vectors */
     void (*spmv_release)(kl_exec *ex, kl_spmv *s);
     void (*batch_explain)(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);                 /* how a prepared list is run */
+    kl_status (*trial)(kl_exec *ex, kl_trial *t, kl_err *err);                                  /* NULL, or times a way; EABSENT where that way is not here */
     int64_t (*room)(kl_exec *ex);                                                               /* bytes that alloc can still give, about; INT64_MAX: not known */
     kl_status (*explain)(kl_exec *ex, const kl_call *call, kl_choice *choice, kl_err *err);     /* fills all but bytes and flop; runs and allocates nothing on a device */
     void (*close)(kl_exec *ex);                                                                 /* gives back all that self holds, and self */

@@ -12,6 +12,7 @@
 #include "blas.h"
 #include "dense.h"
 #include "mem.h"
+#include "prof.h"
 
 #include <math.h>
 #include <omp.h>
@@ -307,6 +308,28 @@ static void host_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *pl
     *plan = (kl_batch_plan){.kernel = "host"};
 }
 
+static kl_status host_trial(kl_exec *ex, kl_trial *t, kl_err *err)
+{
+    const int n = (int)t->n;
+    if ((t->way != KL_WAY_OWN && t->way != KL_WAY_LIBRARY && t->way != KL_WAY_GEMM) || (t->way == KL_WAY_GEMM && t->op != KL_OP_DOTS) ||
+        (t->way == KL_WAY_LIBRARY && t->op != KL_OP_DOTS && t->op != KL_OP_COMBINE))
+        return kl_fail(err, KL_EABSENT, "the host has no way \"%s\" to do %s", kl_way_name[t->way], kl_op_name[t->op]);
+    if (t->way != KL_WAY_OWN && (t->n > INT32_MAX || t->ldv > INT32_MAX))
+        return kl_fail(err, KL_EABSENT, "BLAS counts rows to %d; asked for %lld", INT32_MAX, (long long)(t->n > t->ldv ? t->n : t->ldv));
+    const int64_t start = kl_prof_clock();
+    for (int r = 0; r < t->repeat; r++) {
+        if (t->way == KL_WAY_GEMM) kl_dgemm('T', 'N', t->nvec, 1, n, 1.0, at(t->v), (int)t->ldv, at(t->x), n, 0.0, t->out, t->nvec);
+        else if (t->way == KL_WAY_LIBRARY && t->op == KL_OP_DOTS) kl_dgemv('T', n, t->nvec, 1.0, at(t->v), (int)t->ldv, at(t->x), 0.0, t->out);
+        else if (t->way == KL_WAY_LIBRARY) kl_dgemv('N', n, t->nvec, 1.0, at(t->v), (int)t->ldv, t->c, 0.0, at(t->y));
+        else if (t->op == KL_OP_DOTS) host_dots(ex, t->n, t->nvec, t->v, t->ldv, t->x, t->out);
+        else if (t->op == KL_OP_COMBINE) host_combine(ex, t->n, t->nvec, t->v, t->ldv, t->c, 0.0, t->y);
+        else if (t->op == KL_OP_COPY) host_copy(ex, t->n, t->x, t->y);
+        else host_axpby(ex, t->n, t->c[0], t->x, 1.0, t->y);
+    }
+    t->seconds = 1e-9 * (double)(kl_prof_clock() - start) / t->repeat;
+    return KL_OK;
+}
+
 static int64_t host_room(kl_exec *ex)
 {
     (void)ex;
@@ -376,6 +399,7 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
         .kron_apply = kl_host_kron_apply,
         .kron_release = kl_host_kron_release,
         .batch_explain = host_batch_explain,
+        .trial = host_trial,
         .room = host_room,
         .explain = host_explain,
         .spmv_prepare = kl_host_spmv_prepare,

@@ -97,7 +97,7 @@ typedef struct kl_kept {
 } kl_kept;
 
 /* Symbolic records of a term: row m is the cut that has the factors of the bit mask m (bit f: factor[f]) on its left and the others on its right.
-   With K(m) = kept[split[m].kept], `rest` the mask of the other factors, and (-1)^bit for the bit f of a mask:
+   Factors of one slot are never cut apart. With K(m) = kept[split[m].kept], `rest` the mask of the other factors, and (-1)^bit for the bit f of a mask:
      superblock          product = sign * K(m) (x) K(rest)                       LR; where the right one is odd, kl_phase_record besides
      left block grows    K(m) (x) factor[f] = (-1)^left_minus * K(m | 1 << f)    l-1-1-r is a left block grown by a site and a right block grown
      right block grows   factor[f] (x) K(m) = (-1)^right_minus * K(m | 1 << f)   by a site, in the superblock record of the two */
