@@ -9,8 +9,9 @@
 #include <stdlib.h>
 
 enum {
-    LANES = KL_KRON_LANES, PITCH = KL_DEVKRON_PITCH, LEFT_TEAM = 512, RIGHT_TEAM = 512, TEAMS = 2, /* of a multiprocessor */
-    AHEAD = 4, /* pairs of near slots read before they are used */
+    LANES = KL_KRON_LANES, PITCH = KL_DEVKRON_PITCH,
+    LEFT_TEAM = 512, RIGHT_TEAM = 512, LEFT_TEAMS = 2, RIGHT_TEAMS = 2, /* threads of a team, teams of a multiprocessor */
+    LEFT_WORDS = 7, RIGHT_WORDS = 8, /* pairs of near slots read ahead */
     SUM_TEAM = 1024, TABLE = 16 * LANES
 };
 
@@ -58,6 +59,53 @@ static __device__ __forceinline__ double far_sign(uint32_t e)
     return __hiloint2double((int)(0x3ff00000u | (e & 0x80000000u)), 0);
 }
 
+/* ---------------------------------------------------------------- lists */
+
+/* The packed lists of a group as one warp reads them: its tiles are neighbours, their spans are read at once and handed out, and the words of the next tile
+   are on their way while this one is worked on. WORDS pairs of near slots and two of far ones are kept; what a tile has beyond that is read when it is needed. */
+template <int ROWS, int WORDS> struct reader {
+    const uint32_t *near;
+    const uint64_t *far;
+    uint4 mine, now; /* kl_devkron_span */
+    uint32_t w[WORDS];
+    uint64_t f[2];
+
+    __device__ __forceinline__ reader(const kl_devkron_op *o, int64_t first, int ntile, int row) : near(o->near + row), far(o->far + row)
+    {
+        const int lane = (int)threadIdx.x % 32;
+        mine = make_uint4(0, 0, 0, 0);
+        if (lane < ntile) mine = __ldg((const uint4 *)o->span + first + lane);
+    }
+
+    /* Lists of the warp's tile j, j < 32. */
+    __device__ __forceinline__ void fetch(int j)
+    {
+        now.x = __shfl_sync(~0u, mine.x, j);
+        now.y = __shfl_sync(~0u, mine.y, j);
+        now.z = __shfl_sync(~0u, mine.z, j);
+        now.w = __shfl_sync(~0u, mine.w, j);
+        const uint32_t *const p = near + (int64_t)now.x * ROWS;
+#pragma unroll
+        for (int k = 0; k < WORDS; k++)
+            if (k < (int)now.y) w[k] = __ldg(p + k * ROWS);
+        const uint64_t *const q = far + (int64_t)now.z * ROWS;
+#pragma unroll
+        for (int k = 0; k < 2; k++)
+            if (k < (int)now.w) f[k] = __ldg(q + k * ROWS);
+    }
+
+    __device__ __forceinline__ uint32_t near_word(int k) const { return __ldg(near + ((int64_t)now.x + k) * ROWS); }
+    __device__ __forceinline__ uint64_t far_word(int k) const { return __ldg(far + ((int64_t)now.z + k) * ROWS); }
+};
+
+/* Tiles [first, first + count) of n are this warp's. */
+static __device__ __forceinline__ int my_tiles(int n, int nwarp, int warp, int *first)
+{
+    const int each = (n + nwarp - 1) / nwarp;
+    *first = warp * each;
+    return n - *first < each ? (n - *first > 0 ? n - *first : 0) : each;
+}
+
 /* ---------------------------------------------------------------- (a (x) 1) x, the diagonal, x . y */
 
 static __device__ __forceinline__ void add2(double2 &acc, double f, double2 v)
@@ -66,45 +114,19 @@ static __device__ __forceinline__ void add2(double2 &acc, double f, double2 v)
     acc.y = fma(f, v.y, acc.y);
 }
 
-/* Four lanes a row, two right states a lane; `row` is the lane's row of the tile, xl the tile of x from the lane's states on. */
-template <int UNIT> static __device__ __forceinline__ double2 left_row(const kl_devkron_op *o, kl_devkron_span span, int row, const double *s, const double *__restrict__ xl)
+/* Both entries of a near pair; s points at the lane's two right states. coef: of the pair's first slot, NULL for signs. */
+template <int UNIT> static __device__ __forceinline__ void left_near(double2 &acc, uint32_t w, const double *s, const double *coef)
 {
     enum { ROWS = KL_DEVKRON_LEFT_ROWS };
-    double2 acc = make_double2(0.0, 0.0);
-    const uint32_t *near = o->near + (int64_t)span.near_first * ROWS + row;
-    const double *nc = UNIT ? nullptr : o->near_coef + 2 * (int64_t)span.near_first * ROWS + row;
-    const uint64_t *far = o->far + (int64_t)span.far_first * ROWS + row;
-    const double *fc = UNIT ? nullptr : o->far_coef + 2 * (int64_t)span.far_first * ROWS + row;
-    const int nnear = (int)span.near_count, nfar = (int)span.far_count;
-    uint32_t w[AHEAD];
-#pragma unroll
-    for (int j = 0; j < AHEAD; j++) w[j] = j < nnear ? __ldg(near + j * ROWS) : 0;
-    uint64_t f = nfar > 0 ? __ldg(far) : 0;
-    for (int k = 0; k < nnear; k += AHEAD) {
-        uint32_t next[AHEAD];
-#pragma unroll
-        for (int j = 0; j < AHEAD; j++) next[j] = k + AHEAD + j < nnear ? __ldg(near + (k + AHEAD + j) * ROWS) : 0;
-#pragma unroll
-        for (int j = 0; j < AHEAD; j++)
-            if (k + j < nnear) {
-                const double2 v0 = *(const double2 *)(s + (w[j] & 0x7fffu) * LANES), v1 = *(const double2 *)(s + ((w[j] >> 16) & 0x7fffu) * LANES);
-                add2(acc, UNIT ? sign_of(w[j]) : __ldg(nc + 2 * (k + j) * ROWS), v0);
-                add2(acc, UNIT ? sign_of(w[j] >> 16) : __ldg(nc + (2 * (k + j) + 1) * ROWS), v1);
-            }
-#pragma unroll
-        for (int j = 0; j < AHEAD; j++) w[j] = next[j];
-    }
-    for (int k = 0; k < nfar; k++) {
-        const uint64_t next = k + 1 < nfar ? __ldg(far + (k + 1) * ROWS) : 0;
-        const uint32_t e0 = (uint32_t)f, e1 = (uint32_t)(f >> 32), j0 = e0 & 0x7fffffffu, j1 = e1 & 0x7fffffffu;
-        double2 v0 = make_double2(0.0, 0.0), v1 = v0;
-        if (j0 != KL_DEVKRON_NONE) v0 = __ldg((const double2 *)(xl + (int64_t)j0 * LANES));
-        if (j1 != KL_DEVKRON_NONE) v1 = __ldg((const double2 *)(xl + (int64_t)j1 * LANES));
-        add2(acc, UNIT ? far_sign(e0) : __ldg(fc + 2 * k * ROWS), v0);
-        add2(acc, UNIT ? far_sign(e1) : __ldg(fc + (2 * k + 1) * ROWS), v1);
-        f = next;
-    }
-    return acc;
+    const double2 v0 = *(const double2 *)(s + (w & 0x7fffu) * LANES), v1 = *(const double2 *)(s + (w >> 16 & 0x7fffu) * LANES);
+    add2(acc, UNIT ? sign_of(w) : __ldg(coef), v0);
+    add2(acc, UNIT ? far_sign(w) : __ldg(coef + ROWS), v1);
+}
+
+static __device__ __forceinline__ double2 left_from(uint32_t e, const double *__restrict__ xl)
+{
+    const uint32_t j = e & 0x7fffffffu;
+    return j == KL_DEVKRON_NONE ? make_double2(0.0, 0.0) : __ldg((const double2 *)(xl + (int64_t)j * LANES));
 }
 
 /* table[g][m][lane] = sum of the bits 4 g + i that are set in m. */
@@ -120,70 +142,121 @@ static __device__ void make_tables(const kl_devkron_block *b, int64_t tile, doub
     }
 }
 
-static __global__ void __launch_bounds__(LEFT_TEAM, TEAMS) left(const kl_devkron_block *__restrict__ block, const kl_devkron_item *__restrict__ item,
+/* Rows of one group on one tile: four lanes a row, two right states a lane. Returns the lane's part of x . y. */
+template <int UNIT, int FEW> static __device__ __forceinline__ double left_rows(const kl_devkron_block *__restrict__ b, int64_t tile, uint32_t g0, int n, const double *s, const double *table,
+                                                                       const double *__restrict__ xt, double *__restrict__ yt)
+{
+    enum { ROWS = KL_DEVKRON_LEFT_ROWS };
+    const int lane = (int)threadIdx.x % 32, row = lane / 4, c = lane % 4 * 2;
+    int first;
+    const int ntile = my_tiles((n + ROWS - 1) / ROWS, LEFT_TEAM / 32, (int)threadIdx.x / 32, &first);
+    reader<ROWS, LEFT_WORDS> in(&b->left, g0 / ROWS + first, ntile, row);
+    const double *const nc = b->left.near_coef + row, *const fc = b->left.far_coef + row;
+    const double *const dl = b->dl;
+    const uint64_t *const mask = b->mask;
+    const double value = b->bit_value, scale = b->left.scale;
+    const int nbit = b->nbit, nfeature = b->nfeature;
+    const bool even = FEW || b->even;
+    const double2 dr = __ldg((const double2 *)(b->dr + tile * LANES + c));
+    const uint64_t with0 = even && nbit > 0 ? __ldg(b->with + tile * LANES + c) : 0, with1 = even && nbit > 0 ? __ldg(b->with + tile * LANES + c + 1) : 0;
+    s += c;
+    xt += c;
+    yt += c;
+    double dot = 0.0;
+    if (ntile > 0) in.fetch(0);
+    for (int t = 0; t < ntile; t++) {
+        const int i = (first + t) * ROWS + row;
+        const uint32_t l = g0 + i;
+        const uint4 now = in.now;
+        const bool is = i < n;
+        double2 v0 = make_double2(0.0, 0.0), v1 = v0, old = v0, sum = v0;
+        uint64_t f = in.f[0], m = 0;
+        double d0 = 0.0;
+        if (now.w > 0) {
+            v0 = left_from((uint32_t)f, xt);
+            v1 = left_from((uint32_t)(f >> 32), xt);
+        }
+        if (is) {
+            old = __ldcs((const double2 *)(yt + (int64_t)l * LANES));
+            d0 = __ldg(dl + l);
+            if (nbit > 0) m = __ldg(mask + l);
+        }
+        const double *const coef = UNIT ? nullptr : nc + 2 * (int64_t)now.x * ROWS;
+#pragma unroll
+        for (int k = 0; k < LEFT_WORDS; k++)
+            if (k < (int)now.y) left_near<UNIT>(sum, in.w[k], s, UNIT ? nullptr : coef + 2 * k * ROWS);
+        for (int k = LEFT_WORDS; k < (int)now.y; k++) left_near<UNIT>(sum, in.near_word(k), s, UNIT ? nullptr : coef + 2 * k * ROWS);
+        for (int k = 0; k < (int)now.w; k++) {
+            const double *const q = UNIT ? nullptr : fc + 2 * ((int64_t)now.z + k) * ROWS;
+            const uint64_t next = k == 0 ? in.f[1] : in.far_word(k + 1 < (int)now.w ? k + 1 : k);
+            double2 n0 = make_double2(0.0, 0.0), n1 = n0;
+            if (k + 1 < (int)now.w) {
+                n0 = left_from((uint32_t)next, xt);
+                n1 = left_from((uint32_t)(next >> 32), xt);
+            }
+            add2(sum, UNIT ? far_sign((uint32_t)f) : __ldg(q), v0);
+            add2(sum, UNIT ? far_sign((uint32_t)(f >> 32)) : __ldg(q + ROWS), v1);
+            f = next;
+            v0 = n0;
+            v1 = n1;
+        }
+        if (t + 1 < ntile) in.fetch(t + 1);
+        if (!is) continue;
+        double2 d = make_double2(d0 + dr.x, d0 + dr.y);
+        if (FEW) {
+            d.x = fma(value, (double)__popc((uint32_t)m & (uint32_t)with0), d.x);
+            d.y = fma(value, (double)__popc((uint32_t)m & (uint32_t)with1), d.y);
+        } else {
+            if (even && nbit > 0) {
+                d.x = fma(value, (double)__popcll(m & with0), d.x);
+                d.y = fma(value, (double)__popcll(m & with1), d.y);
+            }
+            for (int g = 0; g * 4 < nbit && !even; g++, m >>= 4) {
+                const double2 v = *(const double2 *)(table + g * TABLE + (int)(m & 15) * LANES + c);
+                d.x += v.x;
+                d.y += v.y;
+            }
+            for (int k = 0; k < nfeature; k++) add2(d, __ldg(b->fl + (int64_t)l * nfeature + k), __ldg((const double2 *)(b->fr + (k * b->ntile + tile) * LANES + c)));
+        }
+        const double2 own = *(const double2 *)(s + i * LANES);
+        double2 out = make_double2(fma(d.x, own.x, old.x), fma(d.y, own.y, old.y));
+        add2(out, scale, sum);
+        __stcs((double2 *)(yt + (int64_t)l * LANES), out);
+        dot = fma(out.x, own.x, dot);
+        dot = fma(out.y, own.y, dot);
+    }
+    return dot;
+}
+
+/* PLAIN: no block has entries of several sizes, features, more than 32 bits or bits of unequal worth. */
+template <int PLAIN> static __global__ void __launch_bounds__(LEFT_TEAM, LEFT_TEAMS) left(const kl_devkron_block *__restrict__ block, const kl_devkron_item *__restrict__ item,
                                                                  const double *__restrict__ x, double *__restrict__ y, double *partial, int table_at)
 {
     extern __shared__ __align__(128) double s[];
     __shared__ __align__(8) uint64_t bar;
     __shared__ double part[LEFT_TEAM / 32];
-    enum { ROWS = KL_DEVKRON_LEFT_ROWS };
     const kl_devkron_item it = item[blockIdx.x];
     const kl_devkron_block *const b = block + it.block;
-    const int me = (int)threadIdx.x, lane = me % 32, warp = me / 32, row = lane / 4, c = lane % 4 * 2;
+    const int me = (int)threadIdx.x;
     const uint32_t g0 = b->left.group[it.group];
     const int n = (int)(b->left.group[it.group + 1] - g0);
     const int64_t tile = it.strip, at = b->off + tile * b->nl * LANES;
     const double *const xt = x + at;
-    double *const yt = y + at;
-    double *const table = s + table_at;
-    const int even = b->even, nbit = b->nbit, nfeature = b->nfeature;
     if (me == 0) {
         bulk_open(&bar);
         bulk_expect(&bar, (uint32_t)n * LANES * 8);
         bulk_copy(s, xt + (int64_t)g0 * LANES, (uint32_t)n * LANES * 8, &bar);
     }
-    if (me < LANES) s[(n + LANES - 1) / LANES * LANES * LANES + me] = 0.0;
-    if (nbit > 0 && !even) make_tables(b, tile, table);
-    const double2 dr = *(const double2 *)(b->dr + tile * LANES + c);
-    const uint64_t with0 = even ? b->with[tile * LANES + c] : 0, with1 = even ? b->with[tile * LANES + c + 1] : 0;
-    const double value = b->bit_value, scale = b->left.scale;
-    const int unit = b->left.unit;
+    if (me < 2 * LANES) s[(n + LANES - 1) / LANES * LANES * LANES + me] = 0.0;
+    if (!PLAIN && !b->even && b->nbit > 0) make_tables(b, tile, s + table_at);
     __syncthreads();
     bulk_wait(&bar);
-    double dot = 0.0;
-    for (int t = warp; t * ROWS < n; t += LEFT_TEAM / 32) {
-        const int i = t * ROWS + row;
-        const bool in = i < n;
-        const int64_t l = g0 + i;
-        const kl_devkron_span span = b->left.span[g0 / ROWS + t];
-        const double2 old = in ? __ldcs((const double2 *)(yt + l * LANES + c)) : make_double2(0.0, 0.0);
-        const double2 sum = unit ? left_row<1>(&b->left, span, row, s + c, xt + c) : left_row<0>(&b->left, span, row, s + c, xt + c);
-        if (!in) continue;
-        const double dl = __ldg(b->dl + l);
-        double2 d = make_double2(dl + dr.x, dl + dr.y);
-        if (nbit > 0) {
-            uint64_t mask = __ldg(b->mask + l);
-            if (even) {
-                d.x = fma(value, (double)__popcll(mask & with0), d.x);
-                d.y = fma(value, (double)__popcll(mask & with1), d.y);
-            } else {
-                for (int g = 0; g * 4 < nbit; g++, mask >>= 4) {
-                    const double2 v = *(const double2 *)(table + g * TABLE + (int)(mask & 15) * LANES + c);
-                    d.x += v.x;
-                    d.y += v.y;
-                }
-            }
-        }
-        for (int f = 0; f < nfeature; f++) add2(d, __ldg(b->fl + l * nfeature + f), __ldg((const double2 *)(b->fr + (f * b->ntile + tile) * LANES + c)));
-        const double2 own = *(const double2 *)(s + i * LANES + c);
-        double2 out = make_double2(fma(d.x, own.x, old.x), fma(d.y, own.y, old.y));
-        add2(out, scale, sum);
-        __stcs((double2 *)(yt + l * LANES + c), out);
-        dot = fma(out.x, own.x, dot);
-        dot = fma(out.y, own.y, dot);
-    }
+    double dot;
+    if (PLAIN) dot = left_rows<1, 1>(b, tile, g0, n, s, nullptr, xt, y + at);
+    else if (b->left.unit) dot = left_rows<1, 0>(b, tile, g0, n, s, s + table_at, xt, y + at);
+    else dot = left_rows<0, 0>(b, tile, g0, n, s, s + table_at, xt, y + at);
     for (int by = 16; by > 0; by /= 2) dot += __shfl_down_sync(~0u, dot, by);
-    if (lane == 0) part[warp] = dot;
+    if (me % 32 == 0) part[me / 32] = dot;
     __syncthreads();
     if (me == 0) {
         for (int w = 1; w < LEFT_TEAM / 32; w++) dot += part[w];
@@ -216,31 +289,7 @@ static __device__ __forceinline__ void add8(double *acc, double f, const double 
     for (int l = 0; l < LANES; l++) acc[l] = fma(f, v[l * LANES], acc[l]);
 }
 
-/* One lane a row, 8 left states; xr: x of the first of them in tile 0, `stride` doubles a tile. Far states behind the last left one are not there: `count`. */
-template <int UNIT> static __device__ __forceinline__ void right_near(const kl_devkron_op *o, kl_devkron_span span, int lane, const double *s, double *acc)
-{
-    enum { ROWS = KL_DEVKRON_RIGHT_ROWS };
-    const uint32_t *near = o->near + (int64_t)span.near_first * ROWS + lane;
-    const double *nc = UNIT ? nullptr : o->near_coef + 2 * (int64_t)span.near_first * ROWS + lane;
-    const int n = (int)span.near_count;
-    uint32_t w[AHEAD];
-#pragma unroll
-    for (int j = 0; j < AHEAD; j++) w[j] = j < n ? __ldg(near + j * ROWS) : 0;
-    for (int k = 0; k < n; k += AHEAD) {
-        uint32_t next[AHEAD];
-#pragma unroll
-        for (int j = 0; j < AHEAD; j++) next[j] = k + AHEAD + j < n ? __ldg(near + (k + AHEAD + j) * ROWS) : 0;
-#pragma unroll
-        for (int j = 0; j < AHEAD; j++)
-            if (k + j < n) {
-                add8(acc, UNIT ? sign_of(w[j]) : __ldg(nc + 2 * (k + j) * ROWS), s + (w[j] & 0x7fffu));
-                add8(acc, UNIT ? sign_of(w[j] >> 16) : __ldg(nc + (2 * (k + j) + 1) * ROWS), s + ((w[j] >> 16) & 0x7fffu));
-            }
-#pragma unroll
-        for (int j = 0; j < AHEAD; j++) w[j] = next[j];
-    }
-}
-
+/* Far states of a row, `count` of 8 being there. */
 static __device__ __forceinline__ void far8(double *acc, double f, const double *__restrict__ x, int count)
 {
     if (count == LANES) {
@@ -253,22 +302,20 @@ static __device__ __forceinline__ void far8(double *acc, double f, const double 
     }
 }
 
-template <int UNIT> static __device__ __forceinline__ void right_far(const kl_devkron_op *o, kl_devkron_span span, int lane, const double *__restrict__ xr, int64_t stride, int count,
-                                                                     double *acc)
+template <int UNIT> static __device__ __forceinline__ void right_near(double *acc, uint32_t w, const double *s, const double *coef)
 {
     enum { ROWS = KL_DEVKRON_RIGHT_ROWS };
-    const uint64_t *far = o->far + (int64_t)span.far_first * ROWS + lane;
-    const double *fc = UNIT ? nullptr : o->far_coef + 2 * (int64_t)span.far_first * ROWS + lane;
-    const int n = (int)span.far_count;
-    uint64_t f = n > 0 ? __ldg(far) : 0;
-    for (int k = 0; k < n; k++) {
-        const uint64_t next = k + 1 < n ? __ldg(far + (k + 1) * ROWS) : 0;
+    add8(acc, UNIT ? sign_of(w) : __ldg(coef), s + (w & 0x7fffu));
+    add8(acc, UNIT ? far_sign(w) : __ldg(coef + ROWS), s + (w >> 16 & 0x7fffu));
+}
+
+template <int UNIT> static __device__ __forceinline__ void right_far(double *acc, uint64_t f, const double *__restrict__ xr, int64_t stride, int count, const double *coef)
+{
+    enum { ROWS = KL_DEVKRON_RIGHT_ROWS };
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-            const uint32_t e = (uint32_t)(f >> 32 * h), j = e & 0x7fffffffu;
-            if (j != KL_DEVKRON_NONE) far8(acc, UNIT ? far_sign(e) : __ldg(fc + (2 * k + h) * ROWS), xr + (int64_t)(j / LANES) * stride + j % LANES, count);
-        }
-        f = next;
+    for (int h = 0; h < 2; h++) {
+        const uint32_t e = (uint32_t)(f >> 32 * h), j = e & 0x7fffffffu;
+        if (j != KL_DEVKRON_NONE) far8(acc, UNIT ? far_sign(e) : __ldg(coef + h * ROWS), xr + (int64_t)(j / LANES) * stride + j % LANES, count);
     }
 }
 
@@ -309,60 +356,84 @@ static __device__ void pairs(const kl_devkron_cross *g, int64_t tile, int lane, 
     }
 }
 
-/* PAIRS: blocks may have pairs a (x) b; they cost registers. */
-template <int PAIRS> static __global__ void __launch_bounds__(RIGHT_TEAM, TEAMS) right(const kl_devkron_block *__restrict__ block, const kl_devkron_item *__restrict__ item,
-                                                                   const double *__restrict__ x, double *__restrict__ y)
+/* Rows of one group for 8 left states: a lane a row. */
+template <int UNIT, int PAIRS> static __device__ __forceinline__ void right_rows(const kl_devkron_block *__restrict__ b, uint32_t g0, int n, int64_t l0, const double *s,
+                                                                        const double *__restrict__ x, double *__restrict__ y)
 {
-    extern __shared__ __align__(128) double s[];
-    __shared__ __align__(8) uint64_t bar;
     enum { ROWS = KL_DEVKRON_RIGHT_ROWS };
-    const kl_devkron_item it = item[blockIdx.x];
-    const kl_devkron_block *const b = block + it.block;
-    const int me = (int)threadIdx.x, lane = me % 32, warp = me / 32;
-    const uint32_t g0 = b->right.group[it.group];
-    const int n = (int)(b->right.group[it.group + 1] - g0), ntile = (n + LANES - 1) / LANES;
-    const int64_t l0 = (int64_t)it.strip * LANES, stride = b->nl * LANES, nl8 = (b->nl + LANES - 1) / LANES * LANES;
+    const int lane = (int)threadIdx.x % 32;
+    int first;
+    const int ntile = my_tiles((n + ROWS - 1) / ROWS, RIGHT_TEAM / 32, (int)threadIdx.x / 32, &first);
+    reader<ROWS, RIGHT_WORDS> in(&b->right, g0 / ROWS + first, ntile, lane);
+    const double *const nc = b->right.near_coef + lane, *const fc = b->right.far_coef + lane;
+    const int64_t stride = b->nl * LANES, nl8 = (b->nl + LANES - 1) / LANES * LANES;
     const int count = b->nl - l0 < LANES ? (int)(b->nl - l0) : LANES;
     const double *const xr = x + b->off + l0 * LANES;
     double *const yr = y + b->off + l0 * LANES;
     const double scale = b->right.scale;
-    const int unit = b->right.unit;
-    const bool staged = b->right.near != nullptr;
-    if (staged) {
-        if (me == 0) bulk_open(&bar);
-        for (int i = me; i < PITCH; i += RIGHT_TEAM) s[ntile * PITCH + i] = 0.0;
-        __syncthreads();
-        if (warp == 0) {
-            if (lane == 0) bulk_expect(&bar, (uint32_t)(ntile * count * LANES * 8));
-            __syncwarp();
-            const double *const from = xr + (int64_t)(g0 / LANES) * stride;
-            for (int t = lane; t < ntile; t += 32) bulk_copy(s + t * PITCH, from + t * stride, (uint32_t)(count * LANES * 8), &bar);
-        }
-        bulk_wait(&bar);
-    }
-    for (int t = warp; t * ROWS < n; t += RIGHT_TEAM / 32) {
-        const int64_t r = g0 + t * ROWS + lane;
+    const uint32_t width = (uint32_t)b->ntile * LANES;
+    if (ntile > 0) in.fetch(0);
+    for (int t = 0; t < ntile; t++) {
+        const uint32_t r = g0 + (first + t) * ROWS + lane;
+        const uint4 now = in.now;
         double acc[LANES];
 #pragma unroll
         for (int l = 0; l < LANES; l++) acc[l] = 0.0;
-        const kl_devkron_span span = b->right.span[g0 / ROWS + t];
-        if (unit) {
-            if (staged) right_near<1>(&b->right, span, lane, s, acc);
-            right_far<1>(&b->right, span, lane, xr, stride, count, acc);
+        const double *const coef = UNIT ? nullptr : nc + 2 * (int64_t)now.x * ROWS, *const fcoef = UNIT ? nullptr : fc + 2 * (int64_t)now.z * ROWS;
+#pragma unroll
+        for (int k = 0; k < RIGHT_WORDS; k++)
+            if (k < (int)now.y) right_near<UNIT>(acc, in.w[k], s, UNIT ? nullptr : coef + 2 * k * ROWS);
+        for (int k = RIGHT_WORDS; k < (int)now.y; k++) right_near<UNIT>(acc, in.near_word(k), s, UNIT ? nullptr : coef + 2 * k * ROWS);
+        uint64_t f = in.f[0], g = in.f[1];
+        for (int k = 0; k < (int)now.w; k++) {
+            const uint64_t next = k + 2 < (int)now.w ? in.far_word(k + 2) : 0;
+            right_far<UNIT>(acc, f, xr, stride, count, UNIT ? nullptr : fcoef + 2 * k * ROWS);
+            f = g;
+            g = next;
+        }
+        if (t + 1 < ntile) in.fetch(t + 1);
+        if (UNIT) {
 #pragma unroll
             for (int l = 0; l < LANES; l++) acc[l] *= scale;
-        } else {
-            if (staged) right_near<0>(&b->right, span, lane, s, acc);
-            right_far<0>(&b->right, span, lane, xr, stride, count, acc);
         }
         if (PAIRS)
-            for (int g = 0; g < b->ncross; g++) pairs(b->cross + g, (g0 + t * ROWS) / ROWS, lane, l0, nl8, x, acc);
-        if (r / LANES >= b->ntile) continue;
-        double *const to = yr + r / LANES * stride + r % LANES;
+            for (int c = 0; c < b->ncross; c++) pairs(b->cross + c, g0 / ROWS + first + t, lane, l0, nl8, x, acc);
+        if (r >= width) continue;
+        double *const to = yr + (int64_t)(r / LANES) * stride + r % LANES;
 #pragma unroll
         for (int l = 0; l < LANES; l++)
             if (l < count) to[l * LANES] = acc[l];
     }
+}
+
+/* PLAIN: no block has entries of several sizes, or pairs a (x) b; those cost registers. */
+template <int PLAIN> static __global__ void __launch_bounds__(RIGHT_TEAM, RIGHT_TEAMS) right(const kl_devkron_block *__restrict__ block, const kl_devkron_item *__restrict__ item,
+                                                                   const double *__restrict__ x, double *__restrict__ y)
+{
+    extern __shared__ __align__(128) double s[];
+    __shared__ __align__(8) uint64_t bar;
+    const kl_devkron_item it = item[blockIdx.x];
+    const kl_devkron_block *const b = block + it.block;
+    const int me = (int)threadIdx.x;
+    const uint32_t g0 = b->right.group[it.group];
+    const int n = (int)(b->right.group[it.group + 1] - g0), ntile = (n + LANES - 1) / LANES;
+    const int64_t l0 = (int64_t)it.strip * LANES, stride = b->nl * LANES;
+    if (b->right.near != nullptr) {
+        if (me == 0) bulk_open(&bar);
+        for (int i = me; i < 2 * PITCH; i += RIGHT_TEAM) s[ntile * PITCH + i] = 0.0;
+        __syncthreads();
+        if (me < 32) {
+            const int bytes = (int)(b->nl - l0 < LANES ? b->nl - l0 : LANES) * LANES * 8;
+            if (me == 0) bulk_expect(&bar, (uint32_t)(ntile * bytes));
+            __syncwarp();
+            const double *const from = x + b->off + l0 * LANES + (int64_t)(g0 / LANES) * stride;
+            for (int t = me; t < ntile; t += 32) bulk_copy(s + t * PITCH, from + t * stride, (uint32_t)bytes, &bar);
+        }
+        bulk_wait(&bar);
+    }
+    if (PLAIN) right_rows<1, 0>(b, g0, n, l0, s, x, y);
+    else if (b->right.unit) right_rows<1, 1>(b, g0, n, l0, s, x, y);
+    else right_rows<0, 1>(b, g0, n, l0, s, x, y);
 }
 
 /* ---------------------------------------------------------------- vectors of a space */
@@ -417,14 +488,14 @@ static __global__ void diagonal_tiles(const kl_devkron_block *__restrict__ block
 
 /* ---------------------------------------------------------------- the executor's entries */
 
-/* What a multiprocessor's shared memory gives each of TEAMS teams: 1 KB of a team is the system's, and what is not an array of states is small. */
+/* What a multiprocessor's shared memory gives each of its teams: 1 KB of a team is the system's, and what is not an array of states is small. */
 static void fit(const kl_cuda *self, kl_devkron_opts *o)
 {
     int all = 0;
     cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, self->device);
-    const int64_t doubles = (all / TEAMS - 1024 - 256) / (int64_t)sizeof(double);
-    o->left_most = (doubles - LANES) / LANES / 32 * 32;
-    o->right_most = (doubles / PITCH - 1) * LANES / 32 * 32;
+    const int64_t for_left = (all / LEFT_TEAMS - 1024 - 256) / (int64_t)sizeof(double), for_right = (all / RIGHT_TEAMS - 1024 - 128) / (int64_t)sizeof(double);
+    o->left_most = (for_left / LANES - 2) / 32 * 32;
+    o->right_most = (for_right / PITCH - 2) * LANES / 32 * 32;
     const char *const wish = getenv("KRONLAT_KRON_STATES"); /* smaller groups, for tests of what crosses their borders */
     const int64_t most = wish ? strtoll(wish, nullptr, 10) / 32 * 32 : 0;
     if (most >= 64 && most < o->left_most) o->left_most = most;
@@ -433,7 +504,7 @@ static void fit(const kl_cuda *self, kl_devkron_opts *o)
 
 static int table_place(const kl_devkron *p)
 {
-    return (int)(((p->left_states + LANES - 1) / LANES * LANES + 1) * LANES);
+    return (int)(((p->left_states + LANES - 1) / LANES * LANES + 2) * LANES);
 }
 
 static size_t left_bytes(const kl_devkron *p)
@@ -443,7 +514,7 @@ static size_t left_bytes(const kl_devkron *p)
 
 static size_t right_bytes(const kl_devkron *p)
 {
-    return (size_t)((p->right_states + LANES - 1) / LANES + 1) * PITCH * sizeof(double);
+    return (size_t)((p->right_states + LANES - 1) / LANES + 2) * PITCH * sizeof(double);
 }
 
 static bool may_share(const void *kernel, size_t bytes)
@@ -460,7 +531,8 @@ extern "C" kl_status kl_cuda_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err)
     const kl_status st = self->host->devkron_prepare(k, &o, &self->pool, err);
     if (st != KL_OK) return st;
     const kl_devkron *const p = (const kl_devkron *)k->device;
-    if (may_share((const void *)left, left_bytes(p)) && may_share(p->pairs ? (const void *)right<1> : (const void *)right<0>, right_bytes(p))) return KL_OK;
+    if (may_share(p->plain_left ? (const void *)left<1> : (const void *)left<0>, left_bytes(p)) &&
+        may_share(p->plain_right ? (const void *)right<1> : (const void *)right<0>, right_bytes(p))) return KL_OK;
     self->host->devkron_release(k, &self->pool);
     return kl_cuda_check(self, "shared memory for products with H", err);
 }
@@ -479,9 +551,10 @@ extern "C" kl_status kl_cuda_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x
     const double *const x = kl_device(xp);
     double *const y = kl_device(yp);
     if ((xp.addr | yp.addr) % 16 != 0) return self->host->fail(err, KL_EINPUT, "--exec cuda: vectors of a product with H must begin at multiples of 16 bytes");
-    if (p->pairs) right<1><<<(unsigned)p->nright, RIGHT_TEAM, right_bytes(p), self->stream>>>(p->block, p->right, x, y);
+    if (p->plain_right) right<1><<<(unsigned)p->nright, RIGHT_TEAM, right_bytes(p), self->stream>>>(p->block, p->right, x, y);
     else right<0><<<(unsigned)p->nright, RIGHT_TEAM, right_bytes(p), self->stream>>>(p->block, p->right, x, y);
-    left<<<(unsigned)p->nleft, LEFT_TEAM, left_bytes(p), self->stream>>>(p->block, p->left, x, y, p->partial, table_place(p));
+    if (p->plain_left) left<1><<<(unsigned)p->nleft, LEFT_TEAM, left_bytes(p), self->stream>>>(p->block, p->left, x, y, p->partial, table_place(p));
+    else left<0><<<(unsigned)p->nleft, LEFT_TEAM, left_bytes(p), self->stream>>>(p->block, p->left, x, y, p->partial, table_place(p));
     if (xy) {
         sum_up<<<1, SUM_TEAM, 0, self->stream>>>(p->nleft, p->partial, self->result);
         *xy = cudaStreamSynchronize(self->stream) == cudaSuccess ? self->result[0] : nan("");

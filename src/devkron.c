@@ -142,6 +142,14 @@ static uint32_t near_place(const packer *p, uint32_t local)
     return p->right ? local / LANES * KL_DEVKRON_PITCH + local % LANES : local;
 }
 
+/* A place that holds 0, in the bank where the state `like` would be: a slot whose rows have one distance then meets no bank twice. */
+static uint32_t zero_place(const packer *p, int64_t states, int64_t like)
+{
+    const uint32_t end = (uint32_t)((states + LANES - 1) / LANES * LANES), to = (uint32_t)like & (2 * LANES - 1);
+    if (!p->right) return end + to % 2;
+    return near_place(p, (end / LANES + (end / LANES + to / LANES) % 2) * LANES + to % LANES);
+}
+
 /* The lists of rows [row, row + rows) of o, which lie in the group [g0, g1). */
 static kl_status pack_tile(packer *p, const kl_kron_op *o, int64_t row, int64_t g0, int64_t g1, kl_devkron_span *span, kl_err *err)
 {
@@ -162,7 +170,6 @@ static kl_status pack_tile(packer *p, const kl_kron_op *o, int64_t row, int64_t 
             p->e[far][n[far]++] = (entry){j - i, (uint32_t)(i - row), (uint32_t)j, o->unit && q >= o->minus[i], o->unit ? 1.0 : o->coef[q]};
         }
     uint32_t *const first[2] = {&span->near_first, &span->far_first}, *const count[2] = {&span->near_count, &span->far_count};
-    const uint32_t zero = near_place(p, (uint32_t)((g1 - g0 + LANES - 1) / LANES * LANES));
     for (int f = 0; f < 2; f++) {
         int runs;
         const int64_t pairs = (make_slots(p, p->e[f], n[f], &runs) + 1) / 2;
@@ -170,9 +177,15 @@ static kl_status pack_tile(packer *p, const kl_kron_op *o, int64_t row, int64_t 
         *first[f] = (uint32_t)p->npair[f];
         *count[f] = (uint32_t)pairs;
         const int64_t at = p->npair[f] * p->rows;
-        for (int64_t i = 0; i < pairs * p->rows; i++) {
-            if (f) p->far[at + i] = (uint64_t)KL_DEVKRON_NONE << 32 | KL_DEVKRON_NONE;
-            else p->near[at + i] = (zero + (p->right ? (uint32_t)(i % LANES) : 0)) * UINT32_C(0x10001);
+        for (int64_t i = 0; f && i < pairs * p->rows; i++) p->far[at + i] = (uint64_t)KL_DEVKRON_NONE << 32 | KL_DEVKRON_NONE;
+        for (int64_t slot = 0; !f && slot < 2 * pairs; slot++) {
+            int64_t distance = 0; /* the commonest one of this slot: runs come in that order */
+            for (int k = runs - 1; k >= 0; k--)
+                if (p->r[k].slot == slot) distance = p->e[0][p->r[k].first].distance;
+            for (int64_t i = 0; i < p->rows; i++) {
+                uint32_t *const to = &p->near[at + slot / 2 * p->rows + i];
+                *to = (*to & (slot % 2 ? UINT32_C(0xffff) : 0)) | zero_place(p, g1 - g0, row - g0 + i + distance) << 16 * (slot % 2);
+            }
         }
         if (!o->unit) memset(p->coef[f] + 2 * at, 0, (size_t)(2 * pairs * p->rows) * sizeof(double));
         for (int k = 0; k < runs; k++)
@@ -454,9 +467,11 @@ kl_status kl_devkron_prepare(kl_kron *k, const kl_devkron_opts *o, kl_pool *pool
     k->device = p;
     KL_TRY(kl_alloc(&d, k->nblock, KL_MEM_MISC, err));
     p->nblock = k->nblock;
+    p->plain_left = p->plain_right = 1;
     for (int64_t i = 0; i < k->nblock; i++) {
         KL_TRY(pack_block(&a, k, &k->block[i], o, &d[i], err));
-        p->pairs |= d[i].ncross > 0;
+        p->plain_left &= d[i].left.unit && (d[i].nbit == 0 || (d[i].even && d[i].nbit <= 32)) && d[i].nfeature == 0;
+        p->plain_right &= d[i].right.unit && d[i].ncross == 0;
         if (!d[i].even && (d[i].nbit + 3) / 4 > p->tables) p->tables = (d[i].nbit + 3) / 4;
     }
     KL_TRY(list_items(&a, k, d, 0, &left, &p->nleft, &p->left_states, err));

@@ -21,7 +21,8 @@ typedef struct kl_devkron_span {
 } kl_devkron_span;
 
 /* Rows in groups of neighbours. Entries whose column lies in the group of their row are near: 16 bits, the top one a sign, the others the place in fast
-   memory (left: the state's; right: the number's); rows without an entry there take a place that holds 0. The others are far: 32 bits, the top one a sign,
+   memory (left: the state's; right: the number's); rows without an entry there take one of the places behind the group, which hold 0: two states for a left
+   operator, two tiles for a right one. The others are far: 32 bits, the top one a sign,
    KL_DEVKRON_NONE for none. */
 typedef struct kl_devkron_op {
     int ngroup, unit;
@@ -61,7 +62,7 @@ typedef struct kl_devkron_item {
 } kl_devkron_item;
 
 typedef struct kl_devkron_opts {
-    int64_t left_most, right_most; /* states of a group; multiples of 32, right_most at most 3616 */
+    int64_t left_most, right_most; /* states of a group; multiples of 32, right_most at most 3600 */
 } kl_devkron_opts;
 
 typedef struct kl_devkron {
@@ -72,7 +73,7 @@ typedef struct kl_devkron {
     double *partial;             /* [nleft] for x . y */
     int64_t nblock, nleft, nright;
     int64_t left_states, right_states; /* of the largest group */
-    int pairs;                   /* 1: there are a (x) b */
+    int plain_left, plain_right; /* 1: all entries of an operator are of one size; left: and a popcount of 32 bits makes the diagonal; right: and there are no a (x) b */
     int tables;                  /* sets of 16 sums of bits that a tile's diagonal needs at most, 0 where popcounts do */
 } kl_devkron;
 

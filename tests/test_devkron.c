@@ -30,7 +30,7 @@ static int64_t entry(const kl_devkron_op *o, int right, int64_t row, uint32_t g0
     }
     const uint32_t e = o->near[at] >> 16 * (slot % 2) & 0xffff, place = e & 0x7fff, n = (g1 - g0 + LANES - 1) / LANES * LANES;
     *value = o->unit ? (e >> 15 ? -o->scale : o->scale) : o->near_coef[coef];
-    if (!right) return place == n ? -1 : (int64_t)(g0 + place);
+    if (!right) return place >= n ? -1 : (int64_t)(g0 + place);
     expect_true(place % KL_DEVKRON_PITCH < LANES);
     const uint32_t local = place / KL_DEVKRON_PITCH * LANES + place % KL_DEVKRON_PITCH;
     return local >= n ? -1 : (int64_t)(g0 + local);
