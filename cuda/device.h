@@ -125,6 +125,10 @@ kl_status kl_cuda_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y
 void kl_cuda_kron_release(kl_exec *ex, kl_kron *k);
 kl_status kl_cuda_kron_random(kl_exec *ex, const kl_kron *k, uint64_t seed, kl_dptr v, kl_err *err);
 kl_status kl_cuda_kron_diagonal(kl_exec *ex, const kl_kron *k, kl_dptr d, kl_err *err);
+void kl_cuda_kron_half(const kl_cuda *self, const kl_kron *k, int right, const double *x, double *y); /* one of the two kernels of an apply, right first */
+
+/* contest.cu */
+kl_status kl_cuda_kron_contest(kl_exec *ex, const kl_kron *k, kl_kron_contest *out, kl_err *err);
 
 /* gemm.cu */
 cudaError_t kl_cuda_products_init(const kl_cuda *self);

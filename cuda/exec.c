@@ -107,6 +107,7 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
         .kron_release = kl_cuda_kron_release,
         .kron_random = kl_cuda_kron_random,
         .kron_diagonal = kl_cuda_kron_diagonal,
+        .kron_contest = kl_cuda_kron_contest,
         .batch_explain = kl_cuda_batch_explain,
         .room = kl_cuda_room,
         .explain = kl_cuda_explain,

@@ -11,7 +11,7 @@
 enum {
     LANES = KL_KRON_LANES, PITCH = KL_DEVKRON_PITCH,
     LEFT_TEAM = 512, RIGHT_TEAM = 512, LEFT_TEAMS = 2, RIGHT_TEAMS = 2, /* threads of a team, teams of a multiprocessor */
-    LEFT_WORDS = 7, RIGHT_WORDS = 8, /* pairs of near slots read ahead */
+    LEFT_WORDS = 6, RIGHT_WORDS = 6, /* pairs of near slots read ahead; devkron.c leaves room behind the last one */
     SUM_TEAM = 1024, TABLE = 16 * LANES
 };
 
@@ -41,72 +41,38 @@ static __device__ __forceinline__ void bulk_copy(double *to, const double *from,
                  : "memory");
 }
 
-static __device__ __forceinline__ void bulk_wait(uint64_t *bar)
+static __device__ __forceinline__ void bulk_wait(uint64_t *bar, uint32_t parity)
 {
     uint32_t done = 0;
     while (!done)
-        asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared.b64 p, [%1], 0;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(done) : "r"(shared_address(bar)) : "memory");
+        asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(done) : "r"(shared_address(bar)), "r"(parity) : "memory");
 }
 
-/* 1 with the sign in bit 15 of e */
-static __device__ __forceinline__ double sign_of(uint32_t e)
+/* Addresses are worked out by hand where lists are walked: what the compiler makes of array indices is twice as many instructions. */
+static __device__ __forceinline__ double2 two_at(uint32_t shared)
 {
-    return __hiloint2double((int)(0x3ff00000u | (e & 0x8000u) << 16), 0);
+    double2 v;
+    asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];" : "=d"(v.x), "=d"(v.y) : "r"(shared));
+    return v;
 }
 
-static __device__ __forceinline__ double far_sign(uint32_t e)
+static __device__ __forceinline__ uint32_t word_at(const uint32_t *p)
 {
-    return __hiloint2double((int)(0x3ff00000u | (e & 0x80000000u)), 0);
+    uint32_t w;
+    asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(w) : "l"(p));
+    return w;
 }
 
-/* ---------------------------------------------------------------- lists */
-
-/* The packed lists of a group as one warp reads them: its tiles are neighbours, their spans are read at once and handed out, and the words of the next tile
-   are on their way while this one is worked on. WORDS pairs of near slots and two of far ones are kept; what a tile has beyond that is read when it is needed. */
-template <int ROWS, int WORDS> struct reader {
-    const uint32_t *near;
-    const uint64_t *far;
-    uint4 mine, now; /* kl_devkron_span */
-    uint32_t w[WORDS];
-    uint64_t f[2];
-
-    __device__ __forceinline__ reader(const kl_devkron_op *o, int64_t first, int ntile, int row) : near(o->near + row), far(o->far + row)
-    {
-        const int lane = (int)threadIdx.x % 32;
-        mine = make_uint4(0, 0, 0, 0);
-        if (lane < ntile) mine = __ldg((const uint4 *)o->span + first + lane);
-    }
-
-    /* Lists of the warp's tile j, j < 32. */
-    __device__ __forceinline__ void fetch(int j)
-    {
-        now.x = __shfl_sync(~0u, mine.x, j);
-        now.y = __shfl_sync(~0u, mine.y, j);
-        now.z = __shfl_sync(~0u, mine.z, j);
-        now.w = __shfl_sync(~0u, mine.w, j);
-        const uint32_t *const p = near + (int64_t)now.x * ROWS;
-#pragma unroll
-        for (int k = 0; k < WORDS; k++)
-            if (k < (int)now.y) w[k] = __ldg(p + k * ROWS);
-        const uint64_t *const q = far + (int64_t)now.z * ROWS;
-#pragma unroll
-        for (int k = 0; k < 2; k++)
-            if (k < (int)now.w) f[k] = __ldg(q + k * ROWS);
-    }
-
-    __device__ __forceinline__ uint32_t near_word(int k) const { return __ldg(near + ((int64_t)now.x + k) * ROWS); }
-    __device__ __forceinline__ uint64_t far_word(int k) const { return __ldg(far + ((int64_t)now.z + k) * ROWS); }
-};
-
-/* Tiles [first, first + count) of n are this warp's. */
-static __device__ __forceinline__ int my_tiles(int n, int nwarp, int warp, int *first)
+/* 1 with the sign of bit 15, or of bit 31. */
+static __device__ __forceinline__ double low_sign(uint32_t e)
 {
-    const int each = (n + nwarp - 1) / nwarp;
-    *first = warp * each;
-    return n - *first < each ? (n - *first > 0 ? n - *first : 0) : each;
+    return __hiloint2double((int)((e << 16 & 0x80000000u) | 0x3ff00000u), 0);
 }
 
-/* ---------------------------------------------------------------- (a (x) 1) x, the diagonal, x . y */
+static __device__ __forceinline__ double high_sign(uint32_t e)
+{
+    return __hiloint2double((int)((e & 0x80000000u) | 0x3ff00000u), 0);
+}
 
 static __device__ __forceinline__ void add2(double2 &acc, double f, double2 v)
 {
@@ -114,13 +80,15 @@ static __device__ __forceinline__ void add2(double2 &acc, double f, double2 v)
     acc.y = fma(f, v.y, acc.y);
 }
 
-/* Both entries of a near pair; s points at the lane's two right states. coef: of the pair's first slot, NULL for signs. */
-template <int UNIT> static __device__ __forceinline__ void left_near(double2 &acc, uint32_t w, const double *s, const double *coef)
+/* ---------------------------------------------------------------- (a (x) 1) x, the diagonal, x . y */
+
+/* Both entries of a near pair; at: the lane's two right states of the group's first row. coef: of the pair's first slot, NULL for signs. */
+template <int UNIT> static __device__ __forceinline__ void left_near(double2 &acc, uint32_t w, uint32_t at, const double *coef)
 {
     enum { ROWS = KL_DEVKRON_LEFT_ROWS };
-    const double2 v0 = *(const double2 *)(s + (w & 0x7fffu) * LANES), v1 = *(const double2 *)(s + (w >> 16 & 0x7fffu) * LANES);
-    add2(acc, UNIT ? sign_of(w) : __ldg(coef), v0);
-    add2(acc, UNIT ? far_sign(w) : __ldg(coef + ROWS), v1);
+    const double2 v0 = two_at(at + ((w & 0x7fffu) << 6)), v1 = two_at(at + (w >> 10 & 0x1fffc0u));
+    add2(acc, UNIT ? low_sign(w) : __ldg(coef), v0);
+    add2(acc, UNIT ? high_sign(w) : __ldg(coef + ROWS), v1);
 }
 
 static __device__ __forceinline__ double2 left_from(uint32_t e, const double *__restrict__ xl)
@@ -142,65 +110,80 @@ static __device__ void make_tables(const kl_devkron_block *b, int64_t tile, doub
     }
 }
 
-/* Rows of one group on one tile: four lanes a row, two right states a lane. Returns the lane's part of x . y. */
+/* Rows of one group on one tile: four lanes a row, two right states a lane; neighbouring warps have neighbouring rows, whose far entries are neighbours too.
+   Words of the next rows are on their way while these are worked on. Returns the lane's part of x . y. */
 template <int UNIT, int FEW> static __device__ __forceinline__ double left_rows(const kl_devkron_block *__restrict__ b, int64_t tile, uint32_t g0, int n, const double *s, const double *table,
                                                                        const double *__restrict__ xt, double *__restrict__ yt)
 {
-    enum { ROWS = KL_DEVKRON_LEFT_ROWS };
-    const int lane = (int)threadIdx.x % 32, row = lane / 4, c = lane % 4 * 2;
-    int first;
-    const int ntile = my_tiles((n + ROWS - 1) / ROWS, LEFT_TEAM / 32, (int)threadIdx.x / 32, &first);
-    reader<ROWS, LEFT_WORDS> in(&b->left, g0 / ROWS + first, ntile, row);
+    enum { ROWS = KL_DEVKRON_LEFT_ROWS, STEP = LEFT_TEAM / 32 };
+    const int lane = (int)threadIdx.x % 32, row = lane / 4, c = lane % 4 * 2, ntile = (n + ROWS - 1) / ROWS;
+    int t = (int)threadIdx.x / 32;
+    double dot = 0.0;
+    if (t >= ntile) return dot;
+    const uint4 *const span = (const uint4 *)b->left.span + g0 / ROWS;
+    const uint32_t *const near = b->left.near;
+    const uint64_t *const far = b->left.far;
     const double *const nc = b->left.near_coef + row, *const fc = b->left.far_coef + row;
-    const double *const dl = b->dl;
-    const uint64_t *const mask = b->mask;
+    const double *const dl = b->dl + g0 + row;
+    const uint64_t *const mask = b->mask + g0 + row;
     const double value = b->bit_value, scale = b->left.scale;
     const int nbit = b->nbit, nfeature = b->nfeature;
-    const bool even = FEW || b->even;
+    const bool even = FEW || b->even, has_near = near != nullptr, has_far = far != nullptr;
     const double2 dr = __ldg((const double2 *)(b->dr + tile * LANES + c));
     const uint64_t with0 = even && nbit > 0 ? __ldg(b->with + tile * LANES + c) : 0, with1 = even && nbit > 0 ? __ldg(b->with + tile * LANES + c + 1) : 0;
-    s += c;
+    const uint32_t at = shared_address(s + c);
     xt += c;
-    yt += c;
-    double dot = 0.0;
-    if (ntile > 0) in.fetch(0);
-    for (int t = 0; t < ntile; t++) {
-        const int i = (first + t) * ROWS + row;
-        const uint32_t l = g0 + i;
-        const uint4 now = in.now;
+    yt += (int64_t)g0 * LANES + lane * 2;
+    uint4 now = __ldg(span + t);
+    uint32_t w[LEFT_WORDS];
+    uint64_t f = 0;
+    if (has_near)
+#pragma unroll
+        for (int k = 0; k < LEFT_WORDS; k++) w[k] = word_at(near + (int64_t)now.x * ROWS + row + k * ROWS);
+    if (has_far) f = __ldg(far + (int64_t)now.z * ROWS + row);
+    for (; t < ntile; t += STEP) {
+        const uint4 next = __ldg(span + (t + STEP < ntile ? t + STEP : t));
+        const int i = t * ROWS + row;
         const bool is = i < n;
         double2 v0 = make_double2(0.0, 0.0), v1 = v0, old = v0, sum = v0;
-        uint64_t f = in.f[0], m = 0;
+        uint64_t m = 0, f1 = 0;
         double d0 = 0.0;
-        if (now.w > 0) {
-            v0 = left_from((uint32_t)f, xt);
-            v1 = left_from((uint32_t)(f >> 32), xt);
+        const uint32_t e0 = (uint32_t)f, e1 = (uint32_t)(f >> 32);
+        if (has_far) {
+            v0 = left_from(e0, xt);
+            v1 = left_from(e1, xt);
+            f1 = __ldg(far + ((int64_t)now.z + 1) * ROWS + row);
         }
         if (is) {
-            old = __ldcs((const double2 *)(yt + (int64_t)l * LANES));
-            d0 = __ldg(dl + l);
-            if (nbit > 0) m = __ldg(mask + l);
+            old = __ldcs((const double2 *)(yt + (int64_t)t * (ROWS * LANES)));
+            d0 = __ldg(dl + t * ROWS);
+            if (nbit > 0) m = FEW ? (uint64_t)__ldg((const uint32_t *)(mask + t * ROWS)) : __ldg(mask + t * ROWS);
         }
-        const double *const coef = UNIT ? nullptr : nc + 2 * (int64_t)now.x * ROWS;
+        if (has_near) {
+            const double *const coef = UNIT ? nullptr : nc + 2 * (int64_t)now.x * ROWS;
 #pragma unroll
-        for (int k = 0; k < LEFT_WORDS; k++)
-            if (k < (int)now.y) left_near<UNIT>(sum, in.w[k], s, UNIT ? nullptr : coef + 2 * k * ROWS);
-        for (int k = LEFT_WORDS; k < (int)now.y; k++) left_near<UNIT>(sum, in.near_word(k), s, UNIT ? nullptr : coef + 2 * k * ROWS);
-        for (int k = 0; k < (int)now.w; k++) {
-            const double *const q = UNIT ? nullptr : fc + 2 * ((int64_t)now.z + k) * ROWS;
-            const uint64_t next = k == 0 ? in.f[1] : in.far_word(k + 1 < (int)now.w ? k + 1 : k);
-            double2 n0 = make_double2(0.0, 0.0), n1 = n0;
-            if (k + 1 < (int)now.w) {
-                n0 = left_from((uint32_t)next, xt);
-                n1 = left_from((uint32_t)(next >> 32), xt);
-            }
-            add2(sum, UNIT ? far_sign((uint32_t)f) : __ldg(q), v0);
-            add2(sum, UNIT ? far_sign((uint32_t)(f >> 32)) : __ldg(q + ROWS), v1);
-            f = next;
-            v0 = n0;
-            v1 = n1;
+            for (int k = 0; k < LEFT_WORDS; k++)
+                if (k < KL_DEVKRON_NEAR_LEAST || k < (int)now.y) left_near<UNIT>(sum, w[k], at, UNIT ? nullptr : coef + 2 * k * ROWS);
+            for (int k = LEFT_WORDS; k < (int)now.y; k++)
+                left_near<UNIT>(sum, __ldg(near + ((int64_t)now.x + k) * ROWS + row), at, UNIT ? nullptr : coef + 2 * k * ROWS);
+#pragma unroll
+            for (int k = 0; k < LEFT_WORDS; k++) w[k] = word_at(near + (int64_t)next.x * ROWS + row + k * ROWS);
         }
-        if (t + 1 < ntile) in.fetch(t + 1);
+        if (has_far) {
+            const double *const q = UNIT ? nullptr : fc + 2 * (int64_t)now.z * ROWS;
+            f = __ldg(far + (int64_t)next.z * ROWS + row);
+            add2(sum, UNIT ? high_sign(e0) : __ldg(q), v0);
+            add2(sum, UNIT ? high_sign(e1) : __ldg(q + ROWS), v1);
+            for (int k = 1; k < (int)now.w; k++) {
+                const uint32_t g0 = (uint32_t)f1, g1 = (uint32_t)(f1 >> 32);
+                if (k + 1 < (int)now.w) f1 = __ldg(far + ((int64_t)now.z + k + 1) * ROWS + row);
+                v0 = left_from(g0, xt);
+                v1 = left_from(g1, xt);
+                add2(sum, UNIT ? high_sign(g0) : __ldg(q + 2 * k * ROWS), v0);
+                add2(sum, UNIT ? high_sign(g1) : __ldg(q + (2 * k + 1) * ROWS), v1);
+            }
+        }
+        now = next;
         if (!is) continue;
         double2 d = make_double2(d0 + dr.x, d0 + dr.y);
         if (FEW) {
@@ -216,45 +199,51 @@ template <int UNIT, int FEW> static __device__ __forceinline__ double left_rows(
                 d.x += v.x;
                 d.y += v.y;
             }
-            for (int k = 0; k < nfeature; k++) add2(d, __ldg(b->fl + (int64_t)l * nfeature + k), __ldg((const double2 *)(b->fr + (k * b->ntile + tile) * LANES + c)));
+            for (int k = 0; k < nfeature; k++)
+                add2(d, __ldg(b->fl + (int64_t)(g0 + i) * nfeature + k), __ldg((const double2 *)(b->fr + (k * b->ntile + tile) * LANES + c)));
         }
-        const double2 own = *(const double2 *)(s + i * LANES);
+        const double2 own = two_at(at + (uint32_t)i * (LANES * 8));
         double2 out = make_double2(fma(d.x, own.x, old.x), fma(d.y, own.y, old.y));
         add2(out, scale, sum);
-        __stcs((double2 *)(yt + (int64_t)l * LANES), out);
+        __stcs((double2 *)(yt + (int64_t)t * (ROWS * LANES)), out);
         dot = fma(out.x, own.x, dot);
         dot = fma(out.y, own.y, dot);
     }
     return dot;
 }
 
-/* PLAIN: no block has entries of several sizes, features, more than 32 bits or bits of unequal worth. */
-template <int PLAIN> static __global__ void __launch_bounds__(LEFT_TEAM, LEFT_TEAMS) left(const kl_devkron_block *__restrict__ block, const kl_devkron_item *__restrict__ item,
+/* Teams stay and take item after item: those that follow each other in the list run at the same time. PLAIN: no block has entries of several sizes, features,
+   more than 32 bits or bits of unequal worth. */
+template <int PLAIN> static __global__ void __launch_bounds__(LEFT_TEAM, LEFT_TEAMS) left(const kl_devkron_block *__restrict__ block, const kl_devkron_item *__restrict__ item, int nitem,
                                                                  const double *__restrict__ x, double *__restrict__ y, double *partial, int table_at)
 {
     extern __shared__ __align__(128) double s[];
     __shared__ __align__(8) uint64_t bar;
     __shared__ double part[LEFT_TEAM / 32];
-    const kl_devkron_item it = item[blockIdx.x];
-    const kl_devkron_block *const b = block + it.block;
     const int me = (int)threadIdx.x;
-    const uint32_t g0 = b->left.group[it.group];
-    const int n = (int)(b->left.group[it.group + 1] - g0);
-    const int64_t tile = it.strip, at = b->off + tile * b->nl * LANES;
-    const double *const xt = x + at;
-    if (me == 0) {
-        bulk_open(&bar);
-        bulk_expect(&bar, (uint32_t)n * LANES * 8);
-        bulk_copy(s, xt + (int64_t)g0 * LANES, (uint32_t)n * LANES * 8, &bar);
+    if (me == 0) bulk_open(&bar);
+    double dot = 0.0;
+    uint32_t round = 0;
+    for (int w = (int)blockIdx.x; w < nitem; w += (int)gridDim.x, round++) {
+        const kl_devkron_item it = item[w];
+        const kl_devkron_block *const b = block + it.block;
+        const uint32_t g0 = b->left.group[it.group];
+        const int n = (int)(b->left.group[it.group + 1] - g0);
+        const int64_t tile = it.strip, at = b->off + tile * b->nl * LANES;
+        const double *const xt = x + at;
+        __syncthreads();
+        if (me == 0) {
+            bulk_expect(&bar, (uint32_t)n * LANES * 8);
+            bulk_copy(s, xt + (int64_t)g0 * LANES, (uint32_t)n * LANES * 8, &bar);
+        }
+        if (me < 2 * LANES) s[(n + LANES - 1) / LANES * LANES * LANES + me] = 0.0;
+        if (!PLAIN && !b->even && b->nbit > 0) make_tables(b, tile, s + table_at);
+        __syncthreads();
+        bulk_wait(&bar, round & 1);
+        if (PLAIN) dot += left_rows<1, 1>(b, tile, g0, n, s, nullptr, xt, y + at);
+        else if (b->left.unit) dot += left_rows<1, 0>(b, tile, g0, n, s, s + table_at, xt, y + at);
+        else dot += left_rows<0, 0>(b, tile, g0, n, s, s + table_at, xt, y + at);
     }
-    if (me < 2 * LANES) s[(n + LANES - 1) / LANES * LANES * LANES + me] = 0.0;
-    if (!PLAIN && !b->even && b->nbit > 0) make_tables(b, tile, s + table_at);
-    __syncthreads();
-    bulk_wait(&bar);
-    double dot;
-    if (PLAIN) dot = left_rows<1, 1>(b, tile, g0, n, s, nullptr, xt, y + at);
-    else if (b->left.unit) dot = left_rows<1, 0>(b, tile, g0, n, s, s + table_at, xt, y + at);
-    else dot = left_rows<0, 0>(b, tile, g0, n, s, s + table_at, xt, y + at);
     for (int by = 16; by > 0; by /= 2) dot += __shfl_down_sync(~0u, dot, by);
     if (me % 32 == 0) part[me / 32] = dot;
     __syncthreads();
@@ -305,8 +294,8 @@ static __device__ __forceinline__ void far8(double *acc, double f, const double 
 template <int UNIT> static __device__ __forceinline__ void right_near(double *acc, uint32_t w, const double *s, const double *coef)
 {
     enum { ROWS = KL_DEVKRON_RIGHT_ROWS };
-    add8(acc, UNIT ? sign_of(w) : __ldg(coef), s + (w & 0x7fffu));
-    add8(acc, UNIT ? far_sign(w) : __ldg(coef + ROWS), s + (w >> 16 & 0x7fffu));
+    add8(acc, UNIT ? low_sign(w) : __ldg(coef), s + (w & 0x7fffu));
+    add8(acc, UNIT ? high_sign(w) : __ldg(coef + ROWS), s + (w >> 16 & 0x7fffu));
 }
 
 template <int UNIT> static __device__ __forceinline__ void right_far(double *acc, uint64_t f, const double *__restrict__ xr, int64_t stride, int count, const double *coef)
@@ -315,7 +304,7 @@ template <int UNIT> static __device__ __forceinline__ void right_far(double *acc
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         const uint32_t e = (uint32_t)(f >> 32 * h), j = e & 0x7fffffffu;
-        if (j != KL_DEVKRON_NONE) far8(acc, UNIT ? far_sign(e) : __ldg(coef + h * ROWS), xr + (int64_t)(j / LANES) * stride + j % LANES, count);
+        if (j != KL_DEVKRON_NONE) far8(acc, UNIT ? high_sign(e) : __ldg(coef + h * ROWS), xr + (int64_t)(j / LANES) * stride + j % LANES, count);
     }
 }
 
@@ -346,7 +335,7 @@ static __device__ void pairs(const kl_devkron_cross *g, int64_t tile, int lane, 
             for (int h = 0; h < 2; h++) {
                 const uint32_t e = (uint32_t)(f >> 32 * h), j = e & 0x7fffffffu;
                 if (j == KL_DEVKRON_NONE) continue;
-                const double vb = o->unit ? far_sign(e) : __ldg(fc + (2 * k + h) * ROWS);
+                const double vb = o->unit ? high_sign(e) : __ldg(fc + (2 * k + h) * ROWS);
                 const double *const from = xs + (int64_t)(j / LANES) * g->nl * LANES + j % LANES;
 #pragma unroll
                 for (int l = 0; l < LANES; l++)
@@ -360,46 +349,61 @@ static __device__ void pairs(const kl_devkron_cross *g, int64_t tile, int lane, 
 template <int UNIT, int PAIRS> static __device__ __forceinline__ void right_rows(const kl_devkron_block *__restrict__ b, uint32_t g0, int n, int64_t l0, const double *s,
                                                                         const double *__restrict__ x, double *__restrict__ y)
 {
-    enum { ROWS = KL_DEVKRON_RIGHT_ROWS };
-    const int lane = (int)threadIdx.x % 32;
-    int first;
-    const int ntile = my_tiles((n + ROWS - 1) / ROWS, RIGHT_TEAM / 32, (int)threadIdx.x / 32, &first);
-    reader<ROWS, RIGHT_WORDS> in(&b->right, g0 / ROWS + first, ntile, lane);
+    enum { ROWS = KL_DEVKRON_RIGHT_ROWS, STEP = RIGHT_TEAM / 32 };
+    const int lane = (int)threadIdx.x % 32, ntile = (n + ROWS - 1) / ROWS;
+    int t = (int)threadIdx.x / 32;
+    if (t >= ntile) return;
+    const uint4 *const span = (const uint4 *)b->right.span + g0 / ROWS;
+    const uint32_t *const near = b->right.near;
+    const uint64_t *const far = b->right.far;
     const double *const nc = b->right.near_coef + lane, *const fc = b->right.far_coef + lane;
-    const int64_t stride = b->nl * LANES, nl8 = (b->nl + LANES - 1) / LANES * LANES;
+    const int64_t stride = b->nl * LANES;
     const int count = b->nl - l0 < LANES ? (int)(b->nl - l0) : LANES;
     const double *const xr = x + b->off + l0 * LANES;
-    double *const yr = y + b->off + l0 * LANES;
+    double *const yr = y + b->off + l0 * LANES + lane % LANES;
     const double scale = b->right.scale;
-    const uint32_t width = (uint32_t)b->ntile * LANES;
-    if (ntile > 0) in.fetch(0);
-    for (int t = 0; t < ntile; t++) {
-        const uint32_t r = g0 + (first + t) * ROWS + lane;
-        const uint4 now = in.now;
+    const uint32_t width = (uint32_t)b->ntile;
+    const bool has_near = near != nullptr, has_far = far != nullptr;
+    uint4 now = __ldg(span + t);
+    uint32_t w[RIGHT_WORDS];
+    uint64_t f = 0;
+    if (has_near)
+#pragma unroll
+        for (int k = 0; k < RIGHT_WORDS; k++) w[k] = word_at(near + (int64_t)now.x * ROWS + lane + k * ROWS);
+    if (has_far) f = __ldg(far + (int64_t)now.z * ROWS + lane);
+    for (; t < ntile; t += STEP) {
+        const uint4 next = __ldg(span + (t + STEP < ntile ? t + STEP : t));
         double acc[LANES];
 #pragma unroll
         for (int l = 0; l < LANES; l++) acc[l] = 0.0;
-        const double *const coef = UNIT ? nullptr : nc + 2 * (int64_t)now.x * ROWS, *const fcoef = UNIT ? nullptr : fc + 2 * (int64_t)now.z * ROWS;
+        if (has_near) {
+            const double *const coef = UNIT ? nullptr : nc + 2 * (int64_t)now.x * ROWS;
 #pragma unroll
-        for (int k = 0; k < RIGHT_WORDS; k++)
-            if (k < (int)now.y) right_near<UNIT>(acc, in.w[k], s, UNIT ? nullptr : coef + 2 * k * ROWS);
-        for (int k = RIGHT_WORDS; k < (int)now.y; k++) right_near<UNIT>(acc, in.near_word(k), s, UNIT ? nullptr : coef + 2 * k * ROWS);
-        uint64_t f = in.f[0], g = in.f[1];
-        for (int k = 0; k < (int)now.w; k++) {
-            const uint64_t next = k + 2 < (int)now.w ? in.far_word(k + 2) : 0;
-            right_far<UNIT>(acc, f, xr, stride, count, UNIT ? nullptr : fcoef + 2 * k * ROWS);
-            f = g;
-            g = next;
+            for (int k = 0; k < RIGHT_WORDS; k++)
+                if (k < KL_DEVKRON_NEAR_LEAST || k < (int)now.y) right_near<UNIT>(acc, w[k], s, UNIT ? nullptr : coef + 2 * k * ROWS);
+            for (int k = RIGHT_WORDS; k < (int)now.y; k++)
+                right_near<UNIT>(acc, __ldg(near + ((int64_t)now.x + k) * ROWS + lane), s, UNIT ? nullptr : coef + 2 * k * ROWS);
+#pragma unroll
+            for (int k = 0; k < RIGHT_WORDS; k++) w[k] = word_at(near + (int64_t)next.x * ROWS + lane + k * ROWS);
         }
-        if (t + 1 < ntile) in.fetch(t + 1);
+        if (has_far) {
+            const double *const q = UNIT ? nullptr : fc + 2 * (int64_t)now.z * ROWS;
+            for (int k = 0; k < (int)now.w; k++) {
+                const uint64_t g = k + 1 < (int)now.w ? __ldg(far + ((int64_t)now.z + k + 1) * ROWS + lane) : __ldg(far + (int64_t)next.z * ROWS + lane);
+                right_far<UNIT>(acc, f, xr, stride, count, UNIT ? nullptr : q + 2 * k * ROWS);
+                f = g;
+            }
+        }
+        now = next;
         if (UNIT) {
 #pragma unroll
             for (int l = 0; l < LANES; l++) acc[l] *= scale;
         }
         if (PAIRS)
-            for (int c = 0; c < b->ncross; c++) pairs(b->cross + c, g0 / ROWS + first + t, lane, l0, nl8, x, acc);
-        if (r >= width) continue;
-        double *const to = yr + (int64_t)(r / LANES) * stride + r % LANES;
+            for (int c = 0; c < b->ncross; c++) pairs(b->cross + c, g0 / ROWS + t, lane, l0, (b->nl + LANES - 1) / LANES * LANES, x, acc);
+        const uint32_t to_tile = g0 / LANES + t * (ROWS / LANES) + lane / LANES;
+        if (to_tile >= width) continue;
+        double *const to = yr + (int64_t)to_tile * stride;
 #pragma unroll
         for (int l = 0; l < LANES; l++)
             if (l < count) to[l * LANES] = acc[l];
@@ -407,33 +411,37 @@ template <int UNIT, int PAIRS> static __device__ __forceinline__ void right_rows
 }
 
 /* PLAIN: no block has entries of several sizes, or pairs a (x) b; those cost registers. */
-template <int PLAIN> static __global__ void __launch_bounds__(RIGHT_TEAM, RIGHT_TEAMS) right(const kl_devkron_block *__restrict__ block, const kl_devkron_item *__restrict__ item,
+template <int PLAIN> static __global__ void __launch_bounds__(RIGHT_TEAM, RIGHT_TEAMS) right(const kl_devkron_block *__restrict__ block, const kl_devkron_item *__restrict__ item, int nitem,
                                                                    const double *__restrict__ x, double *__restrict__ y)
 {
     extern __shared__ __align__(128) double s[];
     __shared__ __align__(8) uint64_t bar;
-    const kl_devkron_item it = item[blockIdx.x];
-    const kl_devkron_block *const b = block + it.block;
     const int me = (int)threadIdx.x;
-    const uint32_t g0 = b->right.group[it.group];
-    const int n = (int)(b->right.group[it.group + 1] - g0), ntile = (n + LANES - 1) / LANES;
-    const int64_t l0 = (int64_t)it.strip * LANES, stride = b->nl * LANES;
-    if (b->right.near != nullptr) {
-        if (me == 0) bulk_open(&bar);
-        for (int i = me; i < 2 * PITCH; i += RIGHT_TEAM) s[ntile * PITCH + i] = 0.0;
-        __syncthreads();
-        if (me < 32) {
-            const int bytes = (int)(b->nl - l0 < LANES ? b->nl - l0 : LANES) * LANES * 8;
-            if (me == 0) bulk_expect(&bar, (uint32_t)(ntile * bytes));
-            __syncwarp();
-            const double *const from = x + b->off + l0 * LANES + (int64_t)(g0 / LANES) * stride;
-            for (int t = me; t < ntile; t += 32) bulk_copy(s + t * PITCH, from + t * stride, (uint32_t)bytes, &bar);
+    if (me == 0) bulk_open(&bar);
+    uint32_t round = 0;
+    for (int w = (int)blockIdx.x; w < nitem; w += (int)gridDim.x) {
+        const kl_devkron_item it = item[w];
+        const kl_devkron_block *const b = block + it.block;
+        const uint32_t g0 = b->right.group[it.group];
+        const int n = (int)(b->right.group[it.group + 1] - g0), ntile = (n + LANES - 1) / LANES;
+        const int64_t l0 = (int64_t)it.strip * LANES, stride = b->nl * LANES;
+        if (b->right.near != nullptr) {
+            __syncthreads();
+            for (int i = me; i < 2 * PITCH; i += RIGHT_TEAM) s[ntile * PITCH + i] = 0.0;
+            if (me < 32) {
+                const int bytes = (int)(b->nl - l0 < LANES ? b->nl - l0 : LANES) * LANES * 8;
+                if (me == 0) bulk_expect(&bar, (uint32_t)(ntile * bytes));
+                __syncwarp();
+                const double *const from = x + b->off + l0 * LANES + (int64_t)(g0 / LANES) * stride;
+                for (int t = me; t < ntile; t += 32) bulk_copy(s + t * PITCH, from + t * stride, (uint32_t)bytes, &bar);
+            }
+            __syncthreads();
+            bulk_wait(&bar, round++ & 1);
         }
-        bulk_wait(&bar);
+        if (PLAIN) right_rows<1, 0>(b, g0, n, l0, s, x, y);
+        else if (b->right.unit) right_rows<1, 1>(b, g0, n, l0, s, x, y);
+        else right_rows<0, 1>(b, g0, n, l0, s, x, y);
     }
-    if (PLAIN) right_rows<1, 0>(b, g0, n, l0, s, x, y);
-    else if (b->right.unit) right_rows<1, 1>(b, g0, n, l0, s, x, y);
-    else right_rows<0, 1>(b, g0, n, l0, s, x, y);
 }
 
 /* ---------------------------------------------------------------- vectors of a space */
@@ -456,7 +464,7 @@ static __device__ double entry_at(const kl_devkron_op *o, int64_t row, int64_t c
     for (int64_t k = 0; k < 2 * (int64_t)span.far_count; k++) {
         const int64_t slot = 2 * (int64_t)span.far_first + k;
         const uint32_t e = (uint32_t)(o->far[slot / 2 * ROWS + row % ROWS] >> 32 * (slot % 2));
-        if ((e & 0x7fffffffu) == (uint32_t)col) a += o->unit ? o->scale * far_sign(e) : o->far_coef[slot * ROWS + row % ROWS];
+        if ((e & 0x7fffffffu) == (uint32_t)col) a += o->unit ? o->scale * high_sign(e) : o->far_coef[slot * ROWS + row % ROWS];
     }
     return a;
 }
@@ -544,6 +552,18 @@ extern "C" void kl_cuda_kron_release(kl_exec *ex, kl_kron *k)
     self->host->devkron_release(k, &self->pool);
 }
 
+extern "C" void kl_cuda_kron_half(const kl_cuda *self, const kl_kron *k, int is_right, const double *x, double *y)
+{
+    const kl_devkron *const p = (const kl_devkron *)k->device;
+    const int n = (int)(is_right ? p->nright : p->nleft), room = (is_right ? RIGHT_TEAMS : LEFT_TEAMS) * self->nsm;
+    const unsigned teams = (unsigned)(n < room ? n : room);
+    const size_t bytes = is_right ? right_bytes(p) : left_bytes(p);
+    if (is_right && p->plain_right) right<1><<<teams, RIGHT_TEAM, bytes, self->stream>>>(p->block, p->right, n, x, y);
+    else if (is_right) right<0><<<teams, RIGHT_TEAM, bytes, self->stream>>>(p->block, p->right, n, x, y);
+    else if (p->plain_left) left<1><<<teams, LEFT_TEAM, bytes, self->stream>>>(p->block, p->left, n, x, y, p->partial, table_place(p));
+    else left<0><<<teams, LEFT_TEAM, bytes, self->stream>>>(p->block, p->left, n, x, y, p->partial, table_place(p));
+}
+
 extern "C" kl_status kl_cuda_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr yp, double *xy, kl_err *err)
 {
     kl_cuda *const self = (kl_cuda *)ex->self;
@@ -551,12 +571,11 @@ extern "C" kl_status kl_cuda_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x
     const double *const x = kl_device(xp);
     double *const y = kl_device(yp);
     if ((xp.addr | yp.addr) % 16 != 0) return self->host->fail(err, KL_EINPUT, "--exec cuda: vectors of a product with H must begin at multiples of 16 bytes");
-    if (p->plain_right) right<1><<<(unsigned)p->nright, RIGHT_TEAM, right_bytes(p), self->stream>>>(p->block, p->right, x, y);
-    else right<0><<<(unsigned)p->nright, RIGHT_TEAM, right_bytes(p), self->stream>>>(p->block, p->right, x, y);
-    if (p->plain_left) left<1><<<(unsigned)p->nleft, LEFT_TEAM, left_bytes(p), self->stream>>>(p->block, p->left, x, y, p->partial, table_place(p));
-    else left<0><<<(unsigned)p->nleft, LEFT_TEAM, left_bytes(p), self->stream>>>(p->block, p->left, x, y, p->partial, table_place(p));
+    kl_cuda_kron_half(self, k, 1, x, y);
+    kl_cuda_kron_half(self, k, 0, x, y);
     if (xy) {
-        sum_up<<<1, SUM_TEAM, 0, self->stream>>>(p->nleft, p->partial, self->result);
+        const int64_t most = LEFT_TEAMS * self->nsm;
+        sum_up<<<1, SUM_TEAM, 0, self->stream>>>(p->nleft < most ? p->nleft : most, p->partial, self->result);
         *xy = cudaStreamSynchronize(self->stream) == cudaSuccess ? self->result[0] : nan("");
     }
     return kl_cuda_check(self, "a product with H", err);

@@ -1,6 +1,6 @@
 /* Packed lists of a sum of Kronecker products.
    1. The rows of an operator are cut into groups that fit fast memory, where few entries cross a border. 2. In a tile of rows the entries are gathered by their
-   distance (column - row), the commonest first, and distances that no row has both of share a slot. 3. All arrays go to the device as one block of memory,
+   distance (column - row), the commonest first, and distances share a slot when no row has both and no bank of fast memory is wanted twice. 3. All arrays go to the device as one block of memory,
    addresses inside it put in beforehand.
    SPDX-License-Identifier: Apache-2.0 */
 #include "devkron.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = KL_KRON_LANES, MOST_ROWS = 32, ALIGN = 256 };
+enum { LANES = KL_KRON_LANES, MOST_ROWS = 32, ALIGN = 256, AHEAD = 2048 /* bytes that may be read behind any array */ };
 
 /* ---------------------------------------------------------------- one block of memory */
 
@@ -21,13 +21,13 @@ typedef struct arena {
 static kl_status reserve(arena *a, int64_t bytes, int64_t *at, kl_err *err)
 {
     kl_status st = KL_OK;
-    const int64_t first = (a->n + ALIGN - 1) / ALIGN * ALIGN, end = first + bytes;
+    const int64_t first = (a->n + ALIGN - 1) / ALIGN * ALIGN, end = first + bytes + AHEAD;
     if (end > a->room) {
         const int64_t room = end > 2 * a->room ? end : 2 * a->room;
         KL_TRY(kl_realloc(&a->byte, room, KL_MEM_RECORD, err));
         a->room = room;
     }
-    if (end > a->n) memset(a->byte + a->n, 0, (size_t)(end - a->n));
+    memset(a->byte + a->n, 0, (size_t)(end - a->n));
     a->n = end;
     *at = first;
 out:
@@ -78,11 +78,13 @@ typedef struct packer {
     int64_t room;      /* entries of a tile */
     entry *e[2];       /* near, far */
     run *r;
-    uint32_t *used;    /* [room] rows of a slot */
+    uint32_t *used;    /* [room] rows of a slot, */
+    uint32_t *bank;    /* and banks of their entries */
     uint32_t *near;    /* [pair][rows] */
     uint64_t *far;
     double *coef[2];
     int64_t npair[2], cap[2];
+    int any[2];
 } packer;
 
 static void packer_clear(packer *p)
@@ -93,29 +95,43 @@ static void packer_clear(packer *p)
     }
     kl_free(&p->r);
     kl_free(&p->used);
+    kl_free(&p->bank);
     kl_free(&p->near);
     kl_free(&p->far);
 }
 
-/* 2. Slots for n entries of a tile: e[..] sorted, r[..].slot set. Returns the number of slots. */
-static int make_slots(packer *p, entry *e, int n, int *nrun)
+/* Rows that meet in one access of fast memory, 16 numbers of 8 bytes (right) or 2 of 64, and as many banks: a bit for each. */
+static uint32_t bank_of(const packer *p, uint32_t row, uint32_t local)
+{
+    const uint32_t meet = p->right ? 2 * LANES : 2;
+    return UINT32_C(1) << (row / meet * meet + local % meet);
+}
+
+/* 2. Slots for n entries of a tile, near ones of a group from g0: e[..] sorted, r[..].slot set. Returns the number of slots. No two rows of a near slot want
+   the same bank at once. */
+static int make_slots(packer *p, entry *e, int n, int far, uint32_t g0, int *nrun)
 {
     qsort(e, (size_t)n, sizeof *e, by_distance);
     int runs = 0, slots = 0;
-    for (int i = 0; i < n; runs++) {
+    for (int i = 0; i < n;) {
         int j = i;
-        while (j < n && e[j].distance == e[i].distance) j++;
-        p->r[runs] = (run){i, j - i, 0};
+        uint32_t banks = 0;
+        while (j < n && e[j].distance == e[i].distance && (far || !(banks & bank_of(p, e[j].row, e[j].col - g0)))) banks |= bank_of(p, e[j].row, e[j].col - g0), j++;
+        p->r[runs++] = (run){i, j - i, 0};
         i = j;
     }
     qsort(p->r, (size_t)runs, sizeof *p->r, by_count);
     for (int k = 0; k < runs; k++) {
-        uint32_t rows = 0;
-        for (int i = 0; i < p->r[k].count; i++) rows |= UINT32_C(1) << e[p->r[k].first + i].row;
+        uint32_t rows = 0, banks = 0;
+        for (int i = p->r[k].first; i < p->r[k].first + p->r[k].count; i++) {
+            rows |= UINT32_C(1) << e[i].row;
+            banks |= far ? 0 : bank_of(p, e[i].row, e[i].col - g0);
+        }
         int s = 0;
-        while (s < slots && (p->used[s] & rows)) s++;
-        if (s == slots) p->used[slots++] = 0;
+        while (s < slots && ((p->used[s] & rows) || (p->bank[s] & banks))) s++;
+        if (s == slots) p->used[slots] = p->bank[slots] = 0, slots++;
         p->used[s] |= rows;
+        p->bank[s] |= banks;
         p->r[k].slot = s;
     }
     *nrun = runs;
@@ -142,12 +158,14 @@ static uint32_t near_place(const packer *p, uint32_t local)
     return p->right ? local / LANES * KL_DEVKRON_PITCH + local % LANES : local;
 }
 
-/* A place that holds 0, in the bank where the state `like` would be: a slot whose rows have one distance then meets no bank twice. */
-static uint32_t zero_place(const packer *p, int64_t states, int64_t like)
+/* A place that holds 0 for a row without an entry, in a bank that nobody else wants; taken: the slot's banks so far. */
+static uint32_t zero_place(const packer *p, int64_t states, uint32_t row, uint32_t *taken)
 {
-    const uint32_t end = (uint32_t)((states + LANES - 1) / LANES * LANES), to = (uint32_t)like & (2 * LANES - 1);
-    if (!p->right) return end + to % 2;
-    return near_place(p, (end / LANES + (end / LANES + to / LANES) % 2) * LANES + to % LANES);
+    const uint32_t end = (uint32_t)((states + LANES - 1) / LANES * LANES), meet = p->right ? 2 * LANES : 2;
+    uint32_t local = end; /* the places from here on, as many as there are banks, hold 0 */
+    while (local + 1 < end + meet && (*taken & bank_of(p, row, local))) local++;
+    *taken |= bank_of(p, row, local);
+    return near_place(p, local);
 }
 
 /* The lists of rows [row, row + rows) of o, which lie in the group [g0, g1). */
@@ -162,6 +180,7 @@ static kl_status pack_tile(packer *p, const kl_kron_op *o, int64_t row, int64_t 
         for (int i = 0; i < 2; i++) KL_TRY(kl_realloc(&p->e[i], p->room, KL_MEM_RECORD, err));
         KL_TRY(kl_realloc(&p->r, p->room, KL_MEM_RECORD, err));
         KL_TRY(kl_realloc(&p->used, p->room, KL_MEM_RECORD, err));
+        KL_TRY(kl_realloc(&p->bank, p->room, KL_MEM_RECORD, err));
     }
     for (int64_t i = row; i < end; i++)
         for (uint32_t q = o->ptr[i]; q < o->ptr[i + 1]; q++) {
@@ -172,19 +191,21 @@ static kl_status pack_tile(packer *p, const kl_kron_op *o, int64_t row, int64_t 
     uint32_t *const first[2] = {&span->near_first, &span->far_first}, *const count[2] = {&span->near_count, &span->far_count};
     for (int f = 0; f < 2; f++) {
         int runs;
-        const int64_t pairs = (make_slots(p, p->e[f], n[f], &runs) + 1) / 2;
+        const int slots = make_slots(p, p->e[f], n[f], f, f ? 0 : (uint32_t)g0, &runs);
+        const int64_t least = f ? KL_DEVKRON_FAR_LEAST : KL_DEVKRON_NEAR_LEAST, pairs = (slots + 1) / 2 > least ? (slots + 1) / 2 : least;
         KL_TRY(grow(p, f, pairs, o->unit, err));
         *first[f] = (uint32_t)p->npair[f];
         *count[f] = (uint32_t)pairs;
+        p->any[f] |= n[f] > 0;
         const int64_t at = p->npair[f] * p->rows;
         for (int64_t i = 0; f && i < pairs * p->rows; i++) p->far[at + i] = (uint64_t)KL_DEVKRON_NONE << 32 | KL_DEVKRON_NONE;
         for (int64_t slot = 0; !f && slot < 2 * pairs; slot++) {
-            int64_t distance = 0; /* the commonest one of this slot: runs come in that order */
-            for (int k = runs - 1; k >= 0; k--)
-                if (p->r[k].slot == slot) distance = p->e[0][p->r[k].first].distance;
-            for (int64_t i = 0; i < p->rows; i++) {
+            const uint32_t rows = slot < slots ? p->used[slot] : 0;
+            uint32_t taken = rows ? p->bank[slot] : 0;
+            for (int i = 0; i < p->rows; i++) {
                 uint32_t *const to = &p->near[at + slot / 2 * p->rows + i];
-                *to = (*to & (slot % 2 ? UINT32_C(0xffff) : 0)) | zero_place(p, g1 - g0, row - g0 + i + distance) << 16 * (slot % 2);
+                const uint32_t place = rows >> i & 1 ? 0 : zero_place(p, g1 - g0, (uint32_t)i, &taken);
+                *to = (*to & (slot % 2 ? UINT32_C(0xffff) : 0)) | place << 16 * (slot % 2);
             }
         }
         if (!o->unit) memset(p->coef[f] + 2 * at, 0, (size_t)(2 * pairs * p->rows) * sizeof(double));
@@ -267,13 +288,17 @@ static kl_status pack(arena *a, const kl_kron_op *o, int64_t nrow, int rows, int
     }
     if (p.npair[0] > UINT32_MAX || p.npair[1] > UINT32_MAX)
         KL_TRY(kl_fail(err, KL_EINPUT, "a matrix of one half has %lld pairs of list places; at most 2^32 are possible", (long long)(p.npair[0] > p.npair[1] ? p.npair[0] : p.npair[1])));
+    for (int64_t t = 0; t < ntile; t++) {
+        if (!p.any[0]) span[t].near_first = span[t].near_count = 0;
+        if (!p.any[1]) span[t].far_first = span[t].far_count = 0;
+    }
     KL_TRY(append(a, span, ntile * (int64_t)sizeof *span, &at, err));
     out->span = PLACE(at);
-    if (p.npair[0] > 0) {
+    if (p.any[0]) { /* behind the last list more is read than is there */
         KL_TRY(append(a, p.near, p.npair[0] * rows * (int64_t)sizeof *p.near, &at, err));
         out->near = PLACE(at);
     }
-    if (p.npair[1] > 0) {
+    if (p.any[1]) {
         KL_TRY(append(a, p.far, p.npair[1] * rows * (int64_t)sizeof *p.far, &at, err));
         out->far = PLACE(at);
     }

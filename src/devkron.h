@@ -12,7 +12,8 @@ extern "C" {
 
 /* A left operator works on a tile of 8 right states, 8 of its rows at a time: an entry moves 64 bytes. A right one works on 8 left states, 32 of its
    rows at a time, in fast memory a tile of 64 numbers every PITCH, so that 32 neighbours lie in different banks. */
-enum { KL_DEVKRON_LEFT_ROWS = 8, KL_DEVKRON_RIGHT_ROWS = 32, KL_DEVKRON_PITCH = 72, KL_DEVKRON_NONE = 0x7fffffff };
+enum { KL_DEVKRON_LEFT_ROWS = 8, KL_DEVKRON_RIGHT_ROWS = 32, KL_DEVKRON_PITCH = 72, KL_DEVKRON_NONE = 0x7fffffff,
+       KL_DEVKRON_NEAR_LEAST = 4, KL_DEVKRON_FAR_LEAST = 1 /* pairs of slots that every tile has, where an operator has any */ };
 
 /* Lists of a tile of rows, in pairs of slots. A slot holds one entry of each row at most, as a rule with one distance (column - row) for all rows: hops
    of one bond keep the order of the states that differ elsewhere. */

@@ -91,6 +91,15 @@ typedef struct kl_trial {
     double seconds;   /* by the device's clock: launches and waiting of the host do not count */
 } kl_trial;
 
+/* H v of a Hubbard model by others' means, beside ours: Tables 1 and 3 of yamada2020. ORDER of methods: conventional, cuSPARSE, ours; of parts: the diagonal,
+   V A_dn^T, A_up V, V transposed, a product transposed and added. Ours has the diagonal in A_up V and transposes nothing. */
+typedef struct kl_kron_contest {
+    int steps;            /* given: of LOBPCG; 0: none */
+    double ms[3][5], total[3];
+    double worst[2];      /* largest deviation of H v from ours, relative to the largest element */
+    double seconds[3], energy[3]; /* LOBPCG with cuBLAS for all but H v */
+} kl_kron_contest;
+
 /* All counts are doubles unless a name ends in _bytes. V is nvec vectors of length n, vector j at V + j*ldv. Host arrays are plain pointers. */
 typedef struct kl_vtable {
     kl_status (*alloc)(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);                      /* contents undefined */
@@ -118,6 +127,7 @@ typedef struct kl_vtable {
     kl_status (*spmv_prepare)(kl_exec *ex, kl_spmv *s, kl_err *err);                            /* choose a way, upload; once per matrix */
     kl_status (*spmv_apply)(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err); /* Y = A X, 1 to 16 vectors */
     void (*spmv_release)(kl_exec *ex, kl_spmv *s);
+    kl_status (*kron_contest)(kl_exec *ex, const kl_kron *k, kl_kron_contest *out, kl_err *err);    /* k is prepared; may be NULL */
     void (*batch_explain)(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);                 /* how a prepared list is run */
     kl_status (*trial)(kl_exec *ex, kl_trial *t, kl_err *err);                                  /* NULL, or times a way; EABSENT where that way is not here */
     int64_t (*room)(kl_exec *ex);                                                               /* bytes that alloc can still give, about; INT64_MAX: not known */
