@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "eig.h"
+#include "lobpcg.h"
 #include "mem.h"
 #include "prof.h"
 #include "report.h"
@@ -79,6 +81,119 @@ out:
     return st;
 }
 
+/* ---------------------------------------------------------------- devices */
+
+static double median(int n, double *t)
+{
+    for (int i = 1; i < n; i++) /* a handful of numbers */
+        for (int j = i; j > 0 && t[j] < t[j - 1]; j--) {
+            const double s = t[j];
+            t[j] = t[j - 1];
+            t[j - 1] = s;
+        }
+    return t[n / 2];
+}
+
+/* |H v by ed's executor - H v by the host| / |H v|, v random. */
+static kl_status beside_host(const kl_ed *ed, int nthread, kl_dptr x, kl_dptr y, double *residual, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_exec *const ex = ed->ex, *host = NULL;
+    kl_dptr hx = {0}, hy = {0};
+    kl_kron k = *ed->kron; /* the same tables, another executor's work space */
+    const int64_t n = ed->op.n;
+    double size, off, dot, host_dot;
+    k.device = NULL;
+    KL_TRY(kl_exec_open_host(nthread, &host, err));
+    KL_TRY(host->vt.alloc(host, n, &hx, err));
+    KL_TRY(host->vt.alloc(host, n, &hy, err));
+    KL_TRY(ex->vt.download(ex, (double *)hx.addr, x, n, err));
+    KL_TRY(host->vt.kron_prepare(host, &k, err));
+    KL_TRY(host->vt.kron_apply(host, &k, hx, hy, &host_dot, err));
+    host->vt.dots(host, n, 1, hy, n, hy, &size);
+    KL_TRY(ex->vt.kron_apply(ex, ed->kron, x, y, &dot, err));
+    KL_TRY(ex->vt.download(ex, (double *)hx.addr, y, n, err));
+    host->vt.axpby(host, n, -1.0, hx, 1.0, hy);
+    host->vt.dots(host, n, 1, hy, n, hy, &off);
+    *residual = fmax(sqrt(off / size), fabs(dot - host_dot) / sqrt(size * (double)n));
+    if (!(*residual < 1e-13)) KL_TRY(kl_fail(err, KL_EBROKEN, "bench ed: H v by %s and by the host differ by %.1e of |H v|", ex->name, *residual));
+out:
+    if (k.device) host->vt.kron_release(host, &k);
+    if (host) {
+        host->vt.release(host, &hx);
+        host->vt.release(host, &hy);
+    }
+    kl_exec_close(&host);
+    return st;
+}
+
+/* Tables 1 and 3 of yamada2020, on this machine. */
+static void print_contest(const kl_kron_contest *c, double ours_fused)
+{
+    static const char *const method[] = {"conventional", "cuSPARSE", "ours"}, *const part[] = {"D v", "V A_dn^T", "A_up V", "transpose", "transpose, add"};
+    printf("%-22s%14s%14s%14s   ms\n", "yamada2020, Table 1", method[0], method[1], method[2]);
+    for (int p = 0; p < 5; p++) {
+        printf("  %-20s", part[p]);
+        for (int m = 0; m < 3; m++) {
+            if (c->ms[m][p] > 0.0) printf("%14.3f", c->ms[m][p]);
+            else printf("%14s", p == 0 ? "in A_up V" : "-");
+        }
+        printf("\n");
+    }
+    printf("  %-20s%14.3f%14.3f%14.3f   resid %.0e %.0e\n", "H v", c->total[0], c->total[1], c->total[2], c->worst[0], c->worst[1]);
+    if (c->steps == 0) return;
+    printf("yamada2020, Table 3: LOBPCG, %d steps\n", c->steps);
+    for (int m = 0; m < 3; m++) printf("  %-12s + cuBLAS  %8.3f s   E %.12f\n", method[m], c->seconds[m], c->energy[m]);
+    printf("  %-12s + ours    %8.3f s   %.2f x cuSPARSE + cuBLAS\n", method[2], ours_fused, c->seconds[1] / ours_fused);
+}
+
+static kl_status on_device(kl_ed *ed, int nthread, kl_err *err)
+{
+    enum { ROUNDS = 9, COPIES = 5, STEPS = 164 };
+    kl_status st = KL_OK;
+    kl_exec *const ex = ed->ex;
+    const int64_t n = ed->op.n, ld = kl_eig_stride(n);
+    kl_dptr x = {0}, y = {0};
+    double ms[ROUNDS], copy[ROUNDS], residual = 0.0, one;
+    kl_kron_contest c = {.steps = STEPS};
+    KL_TRY(ex->vt.alloc(ex, ld, &x, err));
+    KL_TRY(ex->vt.alloc(ex, ld, &y, err));
+    KL_TRY(kl_ed_random(ed, 5, x, err));
+    KL_TRY(beside_host(ed, nthread, x, y, &residual, err));
+    for (int i = 0; i < ROUNDS; i++) {
+        const double t0 = kl_clock();
+        for (int k = 0; k < COPIES; k++) ex->vt.copy(ex, n, x, y);
+        ex->vt.dots(ex, 1, 1, y, n, y, &one); /* waits for them */
+        copy[i] = 1e3 * (kl_clock() - t0) / COPIES;
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        const double t0 = kl_clock();
+        KL_TRY(ex->vt.kron_apply(ex, ed->kron, x, y, &one, err));
+        ms[i] = 1e3 * (kl_clock() - t0);
+    }
+    const double each = median(ROUNDS, ms), ceiling = median(ROUNDS, copy), gb = 8e-9 * (double)n;
+    printf("H v  dim=%lld  %s %s  %8.3f ms  %7.2f billion states/s  %5.0f GB/s in five passes (%.0f %% of copy, %.0f GB/s)  resid %.0e PASS\n", (long long)ed->space->dim,
+           ed->space->flavours ? "flavours" : "sites", ex->name, each, 1e-6 * (double)ed->space->dim / each, 5e3 * gb / each, 100 * 2.5 * ceiling / each, 2e3 * gb / ceiling, residual);
+    fflush(stdout);
+    if (ex->vt.kron_contest && ed->space->flavours) {
+        kl_eig_opts o = {.nroot = 1, .max_apply = STEPS + 1, .tol = 0.0, .trust_start = 1};
+        kl_eig_stats stats;
+        double energy;
+        ex->vt.release(ex, &y);
+        KL_TRY(kl_ed_random(ed, 11, x, err));
+        KL_TRY(kl_lobpcg_solve(&ed->op, &o, 1, x, ld, &energy, &stats, err));
+        const double fused = stats.seconds_all * (double)STEPS / (double)(stats.napply > 0 ? stats.napply : 1); /* checks cost products of their own */
+        ex->vt.release(ex, &x);
+        KL_TRY(ex->vt.kron_contest(ex, ed->kron, &c, err));
+        print_contest(&c, fused);
+        printf("  (ours: %d products in %.3f s, E %.12f)\n", stats.napply, stats.seconds_all, energy);
+    }
+out:
+    ex->vt.release(ex, &x);
+    ex->vt.release(ex, &y);
+    return st;
+}
+
 kl_status kl_edrun_bench(int argc, char **argv, kl_err *err)
 {
     static const char *const isas[] = {"avx2", "generic"};
@@ -97,9 +212,13 @@ kl_status kl_edrun_bench(int argc, char **argv, kl_err *err)
     kl_edrun_opts(t, &opts);
     if (t->terms->nsite > 1024) KL_TRY(kl_fail(err, KL_EINPUT, "bench ed: %d sites; at most 1024", t->terms->nsite));
     KL_TRY(kl_ed_create(t->terms, t->target, kl_edrun_form(o), t->ex, &ed, err));
-    KL_TRY(one_kernel(ed, NULL, 1, 2.0, 0.0, &base, err));
-    for (int i = 0; i < 2; i++) KL_TRY(one_kernel(ed, isas[i], 1, 1.0, base, &rate, err));
-    if (t->ex->nthread > 1) KL_TRY(one_kernel(ed, NULL, t->ex->nthread, 2.0, base, &rate, err));
+    if (t->ex->space == KL_SPACE_DEVICE) {
+        KL_TRY(on_device(ed, kl_task_threads(o), err));
+    } else {
+        KL_TRY(one_kernel(ed, NULL, 1, 2.0, 0.0, &base, err));
+        for (int i = 0; i < 2; i++) KL_TRY(one_kernel(ed, isas[i], 1, 1.0, base, &rate, err));
+        if (t->ex->nthread > 1) KL_TRY(one_kernel(ed, NULL, t->ex->nthread, 2.0, base, &rate, err));
+    }
     kl_ed_destroy(&ed);
     const double t0 = kl_clock(), c0 = kl_prof_cpu_seconds();
     KL_TRY(kl_ed_create(t->terms, t->target, kl_edrun_form(o), t->ex, &ed, err));
