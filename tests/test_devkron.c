@@ -1,6 +1,6 @@
 /* Products with H on devices: the packed lists walked on the host as a device walks them, then, where there is a GPU, the CUDA executor itself, each against
-   the host executor; models of all kinds, unequal fillings, odd sizes, groups so small that most entries cross their borders. KL_TEST_EXEC=cuda makes a
-   missing GPU a failure.
+   the host executor; models of all kinds, unequal fillings, odd sizes, groups so small that most entries cross their borders. With KL_TEST_MUST_RUN a
+   missing GPU is a failure.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "devkron.h"
@@ -283,7 +283,7 @@ static int open_device(void **state)
 {
     (void)state;
     kl_err err = {""};
-    const char *const must = getenv("KL_TEST_EXEC");
+    const char *const must = getenv("KL_TEST_MUST_RUN");
     const kl_status st = kl_exec_open_cuda(&device, &err);
     if (st != KL_OK) device = NULL;
     if (st == KL_OK || (st == KL_EABSENT && !must)) return 0;
