@@ -3,26 +3,37 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
-/* What stands in a batch: `inner` is a kl_devbatch, or what streams.c made. */
+/* What stands in a batch: `inner` is a kl_devbatch, or what streams.c made; for concat of the list `joined`, whose stacked operands lie in `stack`. */
 typedef struct prepared {
     kl_projection way;
     void *inner;
+    kl_batch joined;
+    void *stack;
+    int64_t stack_bytes;
 } prepared;
 
 #define LONG 2e10 /* flop */
 
-static const char *const kernel[KL_NPROJECTION] = {"", "CUDA tensor cores", "cuBLAS, 4 streams", "cuBLAS, one stream", "cuBLAS, grouped or strided batches"};
+static const char *const kernel[KL_NPROJECTION] = {"", "CUDA tensor cores", "cuBLAS, 4 streams", "cuBLAS, joined products", "cuBLAS, one stream", "cuBLAS, grouped or strided batches"};
 
-static int by_streams(kl_projection way) { return way == KL_PROJECTION_4STREAMS || way == KL_PROJECTION_NOSTREAMS; }
+static int by_streams(kl_projection way) { return way == KL_PROJECTION_4STREAMS || way == KL_PROJECTION_NOSTREAMS || way == KL_PROJECTION_CONCAT; }
+static int lanes_of(kl_projection way) { return way == KL_PROJECTION_NOSTREAMS ? 1 : KL_NLANE; }
 static kl_projection chosen(const kl_exec *ex) { return ex->projection == KL_PROJECTION_AUTO ? KL_PROJECTION_GROUPED : ex->projection; }
 
 /* The batch with `inner` for its prepared part. */
 static kl_batch inside(const kl_batch *b)
 {
     const prepared *const p = b->prepared;
-    kl_batch view = *b;
+    kl_batch view = p && p->way == KL_PROJECTION_CONCAT ? p->joined : *b;
     view.prepared = p ? p->inner : NULL;
     return view;
+}
+
+static void take_apart(kl_cuda *self, prepared *p)
+{
+    self->host->pool_give(&self->pool, p->stack, p->stack_bytes);
+    self->host->batch_clear(&p->joined);
+    self->host->free_ptr((void **)&p);
 }
 
 static void options_of(const kl_cuda *self, kl_projection way, kl_tiling_opts o[2])
@@ -35,6 +46,33 @@ static void options_of(const kl_cuda *self, kl_projection way, kl_tiling_opts o[
     }
 }
 
+/* The joined list and its stacked operands, which a list of sums copies. */
+static kl_status join(kl_exec *ex, const kl_batch *b, prepared *p, kl_err *err)
+{
+    kl_cuda *const self = ex->self;
+    const kl_cuda_host *const host = self->host;
+    kl_status st = KL_OK;
+    kl_batch pack = {0};
+    kl_tiling_opts o[2];
+    KL_TRY(host->concat(b, &p->joined, &pack, err));
+    p->stack_bytes = pack.ny * (int64_t)sizeof(double);
+    if (p->stack_bytes == 0) goto out;
+    p->stack = host->pool_take(&self->pool, p->stack_bytes);
+    if (!p->stack) {
+        st = host->fail(err, KL_ENOMEM, "the device has no %lld bytes for the stacked operands of --projection concat; allowed: grouped 4streams nostreams", (long long)p->stack_bytes);
+        goto out;
+    }
+    p->joined.base[KL_AT_STACK].addr = (uintptr_t)p->stack;
+    options_of(self, KL_PROJECTION_GROUPED, o);
+    KL_TRY(host->devbatch_prepare(&pack, o, kl_cuda_room(ex), &self->pool, err));
+    const kl_devbatch *const q = pack.prepared;
+    for (int64_t i = 0; i < q->plan.nlaunch; i++) kl_cuda_sums(self, q->cell + q->plan.launch[i].first, (int)q->plan.launch[i].n, q->term, NULL, p->stack);
+    host->devbatch_release(&pack, &self->pool);
+out:
+    host->batch_clear(&pack);
+    return st;
+}
+
 kl_status kl_cuda_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
 {
     kl_cuda *const self = ex->self;
@@ -43,9 +81,10 @@ kl_status kl_cuda_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
     kl_tiling_opts o[2];
     KL_TRY(self->host->alloc_bytes((void **)&p, 1, sizeof *p, KL_MEM_RECORD, err));
     p->way = chosen(ex);
-    kl_batch view = *b;
+    if (p->way == KL_PROJECTION_CONCAT) KL_TRY(join(ex, b, p, err));
+    kl_batch view = p->way == KL_PROJECTION_CONCAT ? p->joined : *b;
     if (by_streams(p->way)) {
-        KL_TRY(kl_cuda_streams_prepare(self, &view, p->way == KL_PROJECTION_4STREAMS ? KL_NLANE : 1, err));
+        KL_TRY(kl_cuda_streams_prepare(self, &view, lanes_of(p->way), err));
     } else {
         options_of(self, p->way, o);
         KL_TRY(self->host->devbatch_prepare(&view, o, kl_cuda_room(ex), &self->pool, err));
@@ -54,7 +93,7 @@ kl_status kl_cuda_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
     b->prepared = p;
     p = NULL;
 out:
-    self->host->free_ptr((void **)&p);
+    if (p) take_apart(self, p);
     return st;
 }
 
@@ -66,7 +105,7 @@ void kl_cuda_batch_release(kl_exec *ex, kl_batch *b)
     kl_batch view = inside(b);
     if (by_streams(p->way)) kl_cuda_streams_release(self, &view);
     else self->host->devbatch_release(&view, &self->pool);
-    self->host->free_ptr((void **)&p);
+    take_apart(self, p);
     b->prepared = NULL;
 }
 
@@ -98,7 +137,10 @@ void kl_cuda_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *out)
     const kl_projection way = p ? p->way : chosen(ex);
     const kl_batch view = inside(b);
     *out = (kl_batch_plan){.kernel = kernel[way]};
-    if (by_streams(way)) kl_cuda_streams_explain(&view, out);
+    if (by_streams(way)) {
+        kl_cuda_streams_explain(&view, out);
+        if (p) out->work_bytes += p->stack_bytes;
+    }
     else self->host->devbatch_explain(&view, kernel[way], out);
 }
 
@@ -108,8 +150,16 @@ kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *out, 
     const kl_projection way = chosen(ex);
     kl_tiling_opts o[2];
     if (by_streams(way)) {
-        *out = (kl_batch_plan){.kernel = kernel[way], .nlaunch = (int)b->nrec, .nround = 1, .npiece = b->nrec, .padded = 1};
-        out->work_bytes = b->nwork * (int64_t)sizeof(double) * (way == KL_PROJECTION_4STREAMS ? KL_NLANE : 1);
+        kl_batch joined = {0}, pack = {0};
+        if (way == KL_PROJECTION_CONCAT) {
+            const kl_status st = self->host->concat(b, &joined, &pack, err);
+            if (st != KL_OK) return st;
+        }
+        const kl_batch *const q = way == KL_PROJECTION_CONCAT ? &joined : b;
+        *out = (kl_batch_plan){.kernel = kernel[way], .nlaunch = (int)q->nrec, .nround = 1, .npiece = q->nrec, .padded = 1};
+        out->work_bytes = (q->nwork * lanes_of(way) + pack.ny) * (int64_t)sizeof(double);
+        self->host->batch_clear(&joined);
+        self->host->batch_clear(&pack);
         return KL_OK;
     }
     options_of(self, way, o);

@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CUDA_MODULE_H
 #define KL_CUDA_MODULE_H
+#include "concat.h"
 #include "devbatch.h"
 #include "devkron.h"
 #include "mem.h"
@@ -11,7 +12,7 @@
 extern "C" {
 #endif
 
-enum { KL_CUDA_ABI = 1 }; /* counts up when anything here or in the tables of exec.h, record.h, tiling.h and kron.h changes its meaning */
+enum { KL_CUDA_ABI = 2 }; /* counts up when anything here or in the tables of exec.h, record.h, tiling.h and kron.h changes its meaning */
 
 /* The program's part: functions of base.h, mem.h, pool.h, devbatch.h, devkron.h under their names. */
 typedef struct kl_cuda_host {
@@ -25,6 +26,8 @@ typedef struct kl_cuda_host {
     void (*pool_release)(kl_pool *p, void *block);
     int64_t (*pool_room)(const kl_pool *p);
     void (*pool_clear)(kl_pool *p);
+    kl_status (*concat)(const kl_batch *in, kl_batch *out, kl_batch *pack, kl_err *err);
+    void (*batch_clear)(kl_batch *b);
     kl_status (*devbatch_prepare)(kl_batch *b, const kl_tiling_opts *o, int64_t has, kl_pool *pool, kl_err *err);
     void (*devbatch_release)(kl_batch *b, kl_pool *pool);
     kl_status (*devbatch_check)(const kl_batch *b, kl_err *err);

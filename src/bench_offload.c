@@ -619,9 +619,8 @@ kl_status kl_bench_offload(int argc, char **argv, kl_err *err)
     if (b.nm == 0) b.m[b.nm++] = 2048, b.m[b.nm++] = 4096;
     if (cuda) {
         KL_TRY(kl_exec_open_cuda(&b.ex, err));
-        for (kl_projection p = KL_PROJECTION_NOSTREAMS; p >= KL_PROJECTION_4STREAMS; p--) b.way[b.nway++] = (way){b.ex, p};
-        b.way[b.nway++] = (way){b.ex, KL_PROJECTION_LIBRARY};
-        b.way[b.nway++] = (way){b.ex, KL_PROJECTION_GROUPED};
+        static const kl_projection ways[] = {KL_PROJECTION_NOSTREAMS, KL_PROJECTION_4STREAMS, KL_PROJECTION_CONCAT, KL_PROJECTION_LIBRARY, KL_PROJECTION_GROUPED};
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) b.way[b.nway++] = (way){b.ex, ways[i]};
     } else {
         KL_TRY(kl_exec_open_offload(0, &b.ex, err));
         KL_TRY(kl_exec_open_offload(1, &b.plain, err));

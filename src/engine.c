@@ -1,6 +1,7 @@
 /* The moving parts of DMRG: see engine.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "engine.h"
+#include "davidson.h"
 #include "dense.h"
 #include "mem.h"
 #include "prof.h"
@@ -387,6 +388,15 @@ int kl_engine_basis(int wanted, int nstate, int max_apply)
     return basis > least ? basis : least;
 }
 
+/* A basis of fewer vectors, each with its product with H, where the executor's memory holds no more. */
+static int basis_that_fits(const kl_engine *e, int wanted)
+{
+    const double room = e->ex->vt.room ? (double)e->ex->vt.room(e->ex) : INFINITY, one = 9.0 * (double)(e->layout.n + 16); /* an eighth for pools that round up */
+    int basis = wanted;
+    while (basis > e->nstate + 2 && one * kl_davidson_columns(&(kl_eig_opts){.nroot = e->nstate, .max_basis = basis}, e->layout.n) > room) basis--;
+    return basis;
+}
+
 kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, kl_eig_stats *stats, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -395,7 +405,7 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
     KL_TRY(make_operators(e, err));
     KL_TRY(kl_superblock_create(e->ex, e->row_op, e->col_op, e->target, &s, err));
     const double t1 = kl_prof_seconds();
-    const kl_eig_opts opts = {.solver = e->solver, .nroot = e->nstate, .max_basis = kl_engine_basis(e->max_basis, e->nstate, o->max_apply), .max_apply = o->max_apply, .tol = o->tol,
+    const kl_eig_opts opts = {.solver = e->solver, .nroot = e->nstate, .max_basis = basis_that_fits(e, kl_engine_basis(e->max_basis, e->nstate, o->max_apply)), .max_apply = o->max_apply, .tol = o->tol,
                               .tol_rel = o->tol_rel, .seed = e->seed, .trust_start = o->trust_start};
     if (e->layout.n < e->nstate) {
         st = kl_fail(err, KL_EINPUT, "%d states are asked for, but the sector has only %lld", e->nstate, (long long)e->layout.n);

@@ -4,7 +4,7 @@
 #include "mem.h"
 #include "record.h"
 
-const char *const kl_projection_name[KL_NPROJECTION] = {"auto", "grouped", "4streams", "nostreams", "library"};
+const char *const kl_projection_name[KL_NPROJECTION] = {"auto", "grouped", "4streams", "concat", "nostreams", "library"};
 const char *const kl_op_name[KL_NOP] = {"copy", "y = a x + b y", "precondition", "V^T x", "V y", "fused step", "list of products", "Kronecker sum", "upload", "download"}; /* ORDER KL_OP */
 
 const char *const kl_way_name[KL_NWAY] = {"own", "shuffle", "shared", "bulk", "gemv", "gemm", "read"}; /* ORDER KL_WAY */

@@ -29,6 +29,7 @@ typedef enum kl_projection {
     KL_PROJECTION_AUTO,
     KL_PROJECTION_GROUPED,   /* one launch of our kernel for each level of intermediates */
     KL_PROJECTION_4STREAMS,  /* library calls; four outputs at a time, a stream and a WORK each, their calls interleaved (nemes2014, Alg. 6, 7) */
+    KL_PROJECTION_CONCAT,    /* as 4streams, after all that is added to an output has become one product (elwasif; concat.h) */
     KL_PROJECTION_NOSTREAMS, /* library calls one after the other, one WORK */
     KL_PROJECTION_LIBRARY,   /* the library's grouped and strided-batched calls, round by round: for comparison */
     KL_NPROJECTION

@@ -19,6 +19,7 @@ typedef enum kl_at {
     KL_AT_RIGHT, /* operators of the right block, or an isometry */
     KL_AT_LEFT_PACK,  /* operands made for this list: sums of left, */
     KL_AT_RIGHT_PACK, /* and of right operators */
+    KL_AT_STACK, /* operands stacked by concat.c */
     KL_NAT
 } kl_at;
 

@@ -726,12 +726,14 @@ static kl_status cut_outputs(const planner *s, const kl_batch *b, const kl_tilin
             int64_t ntile = 0;
             for (int64_t i = 0; i < n; i++) ntile += all[t * n + i].n;
             const int many = ntile > (int64_t)MANY * p->nblock;
+            if (work / p->nblock >= 0.985 * best) continue; /* however well the blocks are filled */
             for (int u = t; u < (many ? t + 1 : SIZES); u++)
                 for (int q = 0; q < (u == t ? 1 : SHARES); q++) {
                     int64_t at = u == t ? n : 0;
                     for (double rest = work; u > t && at < n && rest > share[q] * work; at++) rest -= all[t * n + at].cost * (double)all[t * n + at].n;
                     memcpy(l, all + t * n, (size_t)at * sizeof *l);
                     if (at < n) memcpy(l + at, all + u * n + at, (size_t)(n - at) * sizeof *l);
+                    if (u > t && sum_of(l, n) / p->nblock >= 0.985 * best) continue;
                     const double time = many ? work / p->nblock : makespan(l, n, p->nblock, 1, 0, 0);
                     if (time >= 0.985 * best) continue;
                     best = time, *kind = nth, *chosen = p, from = at, *parts = (in_parts){1, 0};

@@ -4,6 +4,7 @@
 #include "batch_host.h"
 #include "exec.h"
 #include "kl_test.h"
+#include "concat.h"
 #include "record.h"
 
 enum { PLACE = 4000 }; /* doubles at LEFT, RIGHT, PACK and x of small lists */
@@ -375,9 +376,68 @@ static void test_no_memory(void **state)
     }
 }
 
+/* Lists as superblocks make them, and some that have no such form: the joined list does the same, with fewer and longer products. */
+static void test_concat(void **state)
+{
+    kl_err err = {""};
+    kl_exec *ex;
+    (void)state;
+    expect_ok(kl_exec_open_host(1, &ex, &err), err);
+    for (int round = 0; round < 200; round++) {
+        uint64_t seed = (uint64_t)round + 1;
+        enum { ROOM = 1600 };
+        kl_batch b, joined, pack;
+        kl_batch_init(&b);
+        kl_test_case("round %d", round);
+        int64_t ny = 0;
+        int joins = 0;
+        const int ngroup = 1 + below(&seed, 5);
+        for (int g = 0; g < ngroup; g++) {
+            const int m = 1 + below(&seed, 12), n = 1 + below(&seed, 12), nrec = below(&seed, 6);
+            int right = 0, left = 0;
+            expect_ok(kl_batch_open_group(&b, ny, (int64_t)m * n, &err), err);
+            expect_ok(kl_batch_reserve(&b, 3 * nrec, &err), err);
+            for (int r = 0; r < nrec; r++) {
+                const int k = 1 + below(&seed, 12), j = 1 + below(&seed, 12), kind = below(&seed, 4), ta = below(&seed, 2), tb = below(&seed, 2);
+                kl_rec w = {.kind = KL_REC_GEMM, .ta = (uint8_t)ta, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .alpha = kl_test_uniform(&seed), .k = j};
+                kl_rec u = {.kind = KL_REC_GEMM, .beta = 1, .at_c = KL_AT_Y, .c = ny, .m = m, .n = n, .ldc = m, .k = k, .alpha = kl_test_uniform(&seed)};
+                w.m = kind == 1 ? k : m, w.n = kind == 1 ? n : k, w.ldc = w.m, w.lda = ta ? j : w.m, w.ldb = j;
+                if (kind == 1) u.at_a = KL_AT_RIGHT, u.ta = (uint8_t)tb, u.lda = tb ? k : m, u.at_b = KL_AT_WORK, u.ldb = k, left++;
+                else u.at_a = KL_AT_WORK, u.lda = m, u.at_b = KL_AT_RIGHT, u.tb = (uint8_t)tb, u.ldb = tb ? n : k, right += kind != 2;
+                *kl_batch_push(&b) = w;
+                *kl_batch_push(&b) = u;
+                if (kind == 2) *kl_batch_push(&b) = u; /* two readers: stays as it is */
+            }
+            joins += (right > 1 ? right - 1 : 0) + (left > 1 ? left - 1 : 0);
+            kl_batch_close_group(&b, 144);
+            ny += (int64_t)m * n;
+        }
+        b.zero = 1, b.nx = ROOM, b.ny = ny;
+        expect_ok(kl_batch_close(&b, &err), err);
+        expect_ok(kl_concat(&b, &joined, &pack, &err), err);
+        expect_eq(joined.nrec, b.nrec - joins);
+        expect_near(joined.flop, b.flop, 1e-9 * b.flop);
+        double *const x = kl_test_guarded(ROOM), *const l = kl_test_guarded(ROOM), *const r = kl_test_guarded(ROOM), *const s = kl_test_guarded(pack.ny), *const y = kl_test_guarded(ny),
+                     *const z = kl_test_guarded(ny);
+        for (int i = 0; i < ROOM; i++) x[i] = kl_test_uniform(&seed), l[i] = kl_test_uniform(&seed), r[i] = kl_test_uniform(&seed);
+        b.base[KL_AT_LEFT].addr = pack.base[KL_AT_LEFT].addr = joined.base[KL_AT_LEFT].addr = (uintptr_t)l;
+        b.base[KL_AT_RIGHT].addr = pack.base[KL_AT_RIGHT].addr = joined.base[KL_AT_RIGHT].addr = (uintptr_t)r;
+        joined.base[KL_AT_STACK].addr = (uintptr_t)s;
+        const kl_dptr px = {(uintptr_t)x};
+        expect_ok(kl_batch_run(&b, ex, px, (kl_dptr){(uintptr_t)y}, &err), err);
+        expect_ok(kl_batch_run(&pack, ex, px, (kl_dptr){(uintptr_t)s}, &err), err);
+        expect_ok(kl_batch_run(&joined, ex, px, (kl_dptr){(uintptr_t)z}, &err), err);
+        for (int64_t i = 0; i < ny; i++) expect_near(z[i], y[i], 1e-12 * (1 + fabs(y[i])));
+        kl_test_guards_hold(s, pack.ny), kl_test_guards_hold(z, ny);
+        kl_test_free(x), kl_test_free(l), kl_test_free(r), kl_test_free(s), kl_test_free(y), kl_test_free(z);
+        kl_batch_clear(&b), kl_batch_clear(&joined), kl_batch_clear(&pack);
+    }
+    kl_exec_close(&ex);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_large), cmocka_unit_test(test_work), cmocka_unit_test(test_wide), cmocka_unit_test(test_empty),
-                                       cmocka_unit_test(test_no_memory)};
+                                       cmocka_unit_test(test_no_memory), cmocka_unit_test(test_concat)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
