@@ -109,6 +109,7 @@ void kl_dmrg_result_clear(kl_dmrg_result *r);
 /* Infinite-lattice algorithm on its own, as in nemes2014: from 4 sites to nsite by two sites a step, m states, random start vectors. make_terms gives
    the terms for a length. rows: one per iteration. */
 typedef struct kl_growth_row {
+    double dim_all; /* of the superblock without charges: (states of a block x states of a site)^2 */
     int nsite, m;
     int64_t dim, sector_max, matrix_max;
     int nsector;

@@ -116,6 +116,7 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
         KL_TRY(kl_engine_solve(e, &so, &energy, &stats, err));
         *row = (kl_growth_row){.nsite = n, .dim = e->layout.n, .sector_max = e->sector_max, .matrix_max = e->matrix_max, .nsector = e->layout.npair,
                                .napply = stats.napply, .energy = energy + terms->constant, .flop = e->flop};
+        row->dim_all = (double)(e->left_block[l]->basis.total * terms->type[l]->dim) * (double)(e->right_block[l + 2]->basis.total * terms->type[l + 1]->dim);
         /* both bases from the one wavefunction */
         double t1 = kl_prof_seconds();
         kl_trunc_info info;

@@ -645,10 +645,10 @@ void kl_report_growth(FILE *to, const kl_report_head *head, int n, const kl_grow
 {
     char a[32], b[32];
     print_title(to, head);
-    fprintf(to, "\niteration sites      m   size of H  largest sector  matrix sectors products %22s discarded    seconds  H x: seconds  GFLOP/s\n", "energy");
+    fprintf(to, "\niteration sites      m without charges   size of H  largest sector  matrix sectors products %22s discarded    seconds  H x: seconds  GFLOP/s\n", "energy");
     for (int i = 0; i < n; i++) {
         const kl_growth_row *r = &row[i];
-        fprintf(to, "%9d %5d %6d %11lld %15lld %7lld %7d %8d %22.13f %9.2e %10.3f %13.3f %8.2f\n", i + 1, r->nsite, r->m, (long long)r->dim, (long long)r->sector_max,
+        fprintf(to, "%9d %5d %6d %15.0f %11lld %15lld %7lld %7d %8d %22.13f %9.2e %10.3f %13.3f %8.2f\n", i + 1, r->nsite, r->m, r->dim_all, (long long)r->dim, (long long)r->sector_max,
                 (long long)r->matrix_max, r->nsector, r->napply, r->energy, r->discarded, r->seconds, r->seconds_part[KL_PART_APPLY],
                 r->seconds_part[KL_PART_APPLY] > 0 ? 1e-9 * r->flop / r->seconds_part[KL_PART_APPLY] : 0.0);
     }
@@ -685,6 +685,7 @@ void kl_report_growth_json(FILE *to, const kl_report_head *head, int n, const kl
         kl_json_open(&j, NULL, '{');
         kl_json_int(&j, "sites", r->nsite);
         kl_json_int(&j, "m", r->m);
+        kl_json_real(&j, "dim_without_charges", r->dim_all);
         kl_json_int(&j, "dim", r->dim);
         kl_json_int(&j, "sector_max", r->sector_max);
         kl_json_int(&j, "matrix_max", r->matrix_max);
