@@ -231,7 +231,9 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
         KL_TRY(kl_alloc(&res->row, o->ndone, KL_MEM_MISC, err));
         memcpy(res->row, o->done, sizeof *res->row * (size_t)o->ndone);
         res->nrow = r.sweep = o->ndone;
+        res->error_estimate = estimate(res, &res->energy_extrapolated); /* the schedule asks for it */
     }
+    if (*state && o->direction) memcpy(r.energy, (*state)->energy, sizeof r.energy);
     KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis, o->seed, &r.e, err));
     KL_TRY(kl_alloc(&r.entropies, terms->nsite, KL_MEM_MISC, err));
     if (*state && !o->ndone && !o->direction) r.m_start = widest(*state);

@@ -45,7 +45,7 @@ local function at(name) return folder .. "/" .. name end
 
 -- Runs a shell line in the folder with $K as the program: status, stdout, stderr.
 local function shell(line)
-    local full = ("cd %s && K=%s && { %s ; } >%s 2>%s </dev/null"):format(quote(folder), quote(program), line, quote(folder .. ".out"), quote(folder .. ".err"))
+    local full = ("cd %s && export K=%s && { %s ; } >%s 2>%s </dev/null"):format(quote(folder), quote(program), line, quote(folder .. ".out"), quote(folder .. ".err"))
     local _, how, code = os.execute(full)
     return how == "exit" and code or 128 + code, slurp(folder .. ".out"), slurp(folder .. ".err")
 end
@@ -436,6 +436,24 @@ do
     ok(status == 2 and err:find "stdout", "a report into a full disk", err)
     status, _, err = shell "ulimit -f 4; $K dmrg heisenberg --sites 10 --charge Sz=0 -o a.h5"
     ok(status == 2 and err:find "a.h5: cannot be written" and slurp(at "a.h5") == whole and not files():find "partial", "a full disk leaves the old file", err, files())
+end
+
+do -- file systems of the tests' own, where a namespace of one's own may mount them
+    local mounted = shell "mkdir disk && unshare -rm mount -t tmpfs -o size=64k tmpfs disk" == 0
+    local function on(options, line)
+        return shell(("unshare -rm sh -c 'mount -t tmpfs -o mode=700,%s tmpfs disk && %s; s=$?; ls disk >&2; exit $s'"):format(options, line))
+    end
+    if mounted then
+        local status, out, err = on("size=64k", "$K dmrg heisenberg --sites 24 --charge Sz=0 -o disk/x.h5 >/dev/null")
+        ok(status == 2 and err:find "disk/x.h5: cannot be written" and err:find "No space left" and not err:find "partial", "a disk that is full", status, err, out)
+        spill(at "own.lua", "-- H = sum J Sz Sz\nsite(spin(1/2))\nconserve \"Sz\"\nparameters { J = 1 }\nbond(\"nn\", J * Sz(i)*Sz(j))\n")
+        status, out, err = on("noexec", "KRONLAT_CACHE=disk $K dmrg ./own.lua --sites 4 --charge Sz=0 --output none")
+        ok(status == 2 and err:find "noexec" and select(2, err:gsub("kronlat: ", "")) == 1, "a cache where nothing may be executed", status, err, out)
+        os.remove(at "own.lua")
+    else
+        skip("a disk that is full, a cache on a noexec mount", "no mounts in a namespace of one's own here")
+    end
+    os.execute("rmdir " .. quote(at "disk"))
 end
 
 -- ---- interruption ----
