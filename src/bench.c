@@ -35,6 +35,8 @@ static const char usage[] =
     "    --beside COMMAND        runs COMMAND in the same minute (no model: one for each case, in order) and reads lines with\n"
     "                            'rel.err X ... cpu S' from it\n"
     "  ed MODEL ...              the options of `kronlat ed': products with H by each instruction set, and the lowest energy from nothing\n"
+    "    --exact E               the energy to compare with\n"
+    "    --beside COMMAND        runs COMMAND in the same minute and reads 'H v ... R M states/s' and 'E ...' from it\n"
     "  ci [FILE ...]             sparse formats and configuration interaction; `kronlat bench ci --help' tells more\n"
     "  hx MODEL ...              one H x at the middle bond, strategies lr and l11r, 1 and --threads threads; m from --m\n"
     "  offload [OPTIONS]         every operation on the offload device, beside ceilings of the same run; --help says more\n"
@@ -397,7 +399,7 @@ static kl_status run(int argc, char **argv, kl_err *err)
         argv[0] = dmrg;
         return bench_hx(argc, argv, err);
     }
-    if (!strcmp(what, "ed")) return kl_edrun_bench(argc, argv, err);
+    if (!strcmp(what, "ed")) return kl_edrun_bench(argc, argv, exact, command[0], err);
     if (strcmp(what, "dmrg")) return kl_fail(err, KL_EINPUT, "bench: '%s' is not one of gemm, gemv_trans, dmrg, hx, offload, cuda, ed, ci", what);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *words[12];

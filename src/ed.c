@@ -401,10 +401,28 @@ out:
 
 /* ---------------------------------------------------------------- plans */
 
+/* Strings that reach over the cut and move something there: each is a gather of its own for every state. */
+static int64_t crossing(const kl_terms *t, int cut)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < t->nterm; i++) {
+        const kl_op_at *const op = t->op + t->term[i].first;
+        const int k = t->term[i].nop;
+        int moves = 0;
+        if (k < 2 || op[0].pos >= cut || op[k - 1].pos < cut) continue;
+        for (int f = 0; f < k && !moves; f++) {
+            const kl_site_op *const o = &t->type[op[f].pos]->op[op[f].op];
+            for (int e = 0; e < o->nelem; e++) moves |= o->elem[e].row != o->elem[e].col;
+        }
+        n += moves;
+    }
+    return n;
+}
+
 kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_halves_form form, const kl_ed_opts *opts, int nthread, kl_ed_plan *p, kl_err *err)
 {
-    /* Rates of one thread of a machine of 2023, states a second: additions wait for caches, not for arithmetic. */
-    const double rate_flavours = 1.5e8, rate_sites = 6e7;
+    /* Seconds a state on one thread of a machine of 2023; `kronlat bench ed' measures this one. Groups of crossing strings share gathers, hence the root. */
+    const double flavours = 3.9e-9, sites = 4e-9, gather = 1.4e-9;
     kl_status st = KL_OK;
     *p = (kl_ed_plan){0};
     KL_TRY(kl_halves_measure(terms, target, form, &p->size, err));
@@ -420,7 +438,7 @@ kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_halves_form fo
         const int64_t big = INT64_C(1) << 30;
         p->nvector = (int)((double)kl_eig_work_doubles(&o, big) / (double)big + 0.5) + n + 1;
     }
-    p->seconds_apply = p->size.n / (p->size.flavours ? rate_flavours : rate_sites) / nthread;
+    p->seconds_apply = p->size.n * (p->size.flavours ? flavours : sites + gather * sqrt((double)crossing(terms, p->size.cut))) / nthread;
 out:
     return st;
 }

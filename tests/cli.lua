@@ -270,7 +270,7 @@ do
     local e, doc = ed "hubbard --sites 8 -p U=2 --charge N_up=4 --charge N_dn=4"
     ok(near(e, -6.225634144681335, 1e-9) and doc.dimension == 4900 and doc.halves == "flavours" and doc.converged, "ed: Hubbard chain", doc)
     for _, more in ipairs { "--solver lobpcg --precondition neumann", "--solver davidson --precondition none", "--solver lobpcg --states 3", "--store matrix --format sell --slice 16",
-                            "--store matrix --format hybrid --half", "--form sites", "--solver full" } do
+                            "--store matrix --format hybrid --half", "--form sites" } do
         local other = ed("hubbard --sites 8 -p U=2 --charge N_up=4 --charge N_dn=4 " .. more)
         ok(near(other, e, 1e-8), "ed: the same by " .. more, other)
     end
