@@ -36,6 +36,20 @@ static void test_tori(void **state)
     expect_near(lowest("hubbard", "F=1/2", "torus:4x4", "U=8", 5, 5, 1e-10), -17.51036669487866, 1e-10 * 17.5);
 }
 
+/* 131 and 166 million states, three vectors of 1.05 and 1.33 GB. */
+static void test_hundred_million(void **state)
+{
+    (void)state;
+    if (kl_mem_machine_bytes() < 8e9) {
+        print_message("SKIP: 4 GB of vectors, and this machine has %.1f GB\n", 1e-9 * kl_mem_machine_bytes());
+        skip();
+    }
+    expect_near(lowest("hubbard", "F=1/2", "square:4x4", "U=4", 7, 7, 1e-10), -13.55915998646, 1e-10 * 13.5);
+    expect_near(lowest("hubbard", "F=1/2", "torus:4x4", "U=4", 8, 8, 1e-10), -13.621854821162, 1e-10 * 13.6);
+    expect_near(lowest("hubbard", "F=1/2", "torus:4x4", "U=8", 8, 8, 1e-10), -8.468875014197, 1e-10 * 8.4);
+    expect_near(lowest("hubbard", "F=1/2", "chain:16", "U=4", 8, 8, 1e-10), -8.818767454811657, 1e-10 * 8.8);
+}
+
 static void test_ring(void **state)
 {
     (void)state;
@@ -76,6 +90,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tori),
+        cmocka_unit_test(test_hundred_million),
         cmocka_unit_test(test_ring),
         cmocka_unit_test(test_derivative),
     };
