@@ -127,7 +127,7 @@ static const char *stop_text(int stop)
 
 static const char *solver_text(double s)
 {
-    return s >= KL_ED_AUTO && s <= KL_ED_FULL ? kl_ed_solver_name[(int)s] : "unknown";
+    return s >= 0.0 && s <= (double)(int)KL_ED_FULL ? kl_ed_solver_name[(int)s] : "unknown";
 }
 
 static void print_states(FILE *to, const kl_result *r, const double *run)
@@ -276,7 +276,7 @@ void kl_edreport_json(FILE *to, const kl_result *r, const kl_run_facts *facts)
         kl_json_real(&j, "vectors", run[NVECTOR]);
         kl_json_real(&j, "table_bytes", run[TABLES]);
         kl_json_real(&j, "matrix_bytes", run[MATRIX]);
-        kl_json_bool(&j, "converged", run[STOP] == KL_ED_CONVERGED);
+        kl_json_bool(&j, "converged", (int)run[STOP] == (int)KL_ED_CONVERGED);
         kl_json_text(&j, "stop", stop_text((int)run[STOP]));
         kl_json_text(&j, "solver", solver_text(run[SOLVER]));
         kl_json_real(&j, "products", run[NAPPLY]);

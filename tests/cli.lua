@@ -507,15 +507,15 @@ if ok(near(reference, -28.175424859743183, 3e-9), "Heisenberg chain of 64", refe
 end
 
 -- The same for exact diagonalization: a run that goes on ends with the same bits.
-local exact = "ed hubbard --lattice ladder:6x2 -p U=4 --charge N_up=6 --charge N_dn=6 --measure docc --checkpoint-every 0.02 --threads 1"
+local exact = "ed hubbard --lattice ladder:7x2 -p U=4 --charge N_up=5 --charge N_dn=4 --measure docc --checkpoint-every 0.02 --threads 1"
 local undisturbed = json(select(2, run(exact .. " --json -o x.h5")))
-if ok(undisturbed and undisturbed.converged, "a ladder of 12 sites, exact") then
+if ok(undisturbed and undisturbed.converged, "a ladder of 14 sites, exact") then
     local function resume(name)
         local status, out, err = run("ed --json --resume " .. name)
         local found = status == 0 and json(out)
         return found and found.energy, found and found.measurements["local/docc"].value[3], found and found.products or (out .. err)
     end
-    local status, _, err = shell("$K " .. exact .. " -o i.h5 & p=$!; sleep 0.3; kill -INT $p; wait $p")
+    local status, _, err = shell("$K " .. exact .. " -o i.h5 & p=$!; sleep 0.5; kill -INT $p; wait $p")
     if status == 0 then
         skip("SIGINT in exact diagonalization", "the run was over before the signal")
     else
@@ -532,7 +532,7 @@ if ok(undisturbed and undisturbed.converged, "a ladder of 12 sites, exact") then
     local killed, good = 0, true
     for round = 1, 6 do
         os.remove(at "k.h5")
-        shell(("$K %s -o k.h5 & p=$!; sleep %.3f; kill -9 $p; wait $p"):format(exact, 0.1 + 0.5 * math.random()))
+        shell(("$K %s -o k.h5 & p=$!; sleep %.3f; kill -9 $p; wait $p"):format(exact, 0.2 + math.random()))
         local state = slurp(at "k.h5") and json(select(2, run "show k.h5 --json"))
         if state and not state.finished then
             killed = killed + 1
