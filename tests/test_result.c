@@ -272,6 +272,70 @@ static void refused(kl_status st, const kl_err *err, const char *word)
 }
 
 /* A bond the other way round is another lattice: pairing terms change their sign. */
+/* A run of exact diagonalization: vectors longer than one part, of which the second goes wrong when asked to. */
+typedef struct parts {
+    int64_t n;
+    double *value; /* [2][n] */
+    int broken;
+} parts;
+
+static kl_status give_part(void *self, int vector, int64_t first, int64_t count, double *to, kl_err *err)
+{
+    const parts *const p = self;
+    if (p->broken == 1 && vector == 1) return kl_fail(err, KL_ENOMEM, "the device is gone");
+    memcpy(to, p->value + vector * p->n + first, (size_t)count * sizeof *to);
+    if (p->broken == 2 && vector == 1) to[count - 1] = (double)NAN;
+    return KL_OK;
+}
+
+static kl_status take_part(void *self, int vector, int64_t first, int64_t count, double *from, kl_err *err)
+{
+    const parts *const p = self;
+    (void)err;
+    memcpy(p->value + vector * p->n + first, from, (size_t)count * sizeof *from);
+    return KL_OK;
+}
+
+static void test_run_under_way(void **unused)
+{
+    (void)unused;
+    fixture f;
+    kl_err err = {""};
+    fixture_open(&f, "heisenberg", 4, 1, 1);
+    double number[3] = {1.5, -2e-300, INFINITY};
+    parts p = {.n = (1 << 20) + 77};
+    p.value = calloc((size_t)(2 * p.n), sizeof *p.value);
+    for (int64_t i = 0; i < 2 * p.n; i++) p.value[i] = (double)(i % 1009) - 504.0;
+    kl_result_run run = {.nnumber = 3, .number = number, .nvector = 2, .n = p.n, .self = &p, .part = give_part};
+    f.result->finished = 0;
+    must(kl_result_write_run(path, f.result, &run, &err), &err);
+    parts back = {.n = p.n, .value = calloc((size_t)(2 * p.n), sizeof(double))};
+    kl_result_run got = {.self = &back, .part = take_part};
+    must(kl_result_read_run(path, &got, &err), &err);
+    assert_true(got.nnumber == 3 && got.nvector == 2 && got.n == p.n);
+    assert_memory_equal(got.number, number, sizeof number);
+    assert_memory_equal(back.value, p.value, sizeof(double) * (size_t)(2 * p.n));
+    kl_free(&got.number);
+    /* A failed write leaves the file as it was; what is no number is refused. */
+    p.broken = 1;
+    assert_int_equal(kl_result_write_run(path, f.result, &run, &err), KL_ENOMEM);
+    got = (kl_result_run){0};
+    must(kl_result_read_run(path, &got, &err), &err);
+    kl_free(&got.number);
+    p.broken = 2;
+    must(kl_result_write_run(path, f.result, &run, &err), &err);
+    got = (kl_result_run){.self = &back, .part = take_part};
+    assert_int_equal(kl_result_read_run(path, &got, &err), KL_EINPUT);
+    assert_non_null(strstr(err.text, "not finite"));
+    assert_null(got.number);
+    must(kl_result_write(path, f.result, f.state, &err), &err);
+    assert_int_equal(kl_result_read_run(path, &got, &err), KL_EINPUT);
+    assert_non_null(strstr(err.text, "no run of exact diagonalization"));
+    free(p.value);
+    free(back.value);
+    fixture_close(&f);
+}
+
 static void test_fingerprint(void **unused)
 {
     (void)unused;
@@ -642,7 +706,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_go_on),       cmocka_unit_test(test_mismatch), cmocka_unit_test(test_damage),
         cmocka_unit_test(test_impossible), cmocka_unit_test(test_fuzz_sealed), cmocka_unit_test(test_disk),     cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_fingerprint),
+        cmocka_unit_test(test_fingerprint), cmocka_unit_test(test_run_under_way),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }
