@@ -274,6 +274,35 @@ do
         local other = ed("hubbard --sites 8 -p U=2 --charge N_up=4 --charge N_dn=4 " .. more)
         ok(near(other, e, 1e-8), "ed: the same by " .. more, other)
     end
+    -- What exact diagonalization measures is what DMRG measures.
+    for _, case in ipairs {
+        { "hubbard --sites 6 -p U=3 --charge N_up=2 --charge N_dn=3", { "docc", "n_up*n_dn", "n_up-n_dn", "corr(cdag_up,c_up)", "connected(n,n)", "corr(Sp,Sm)" } },
+        { "kondo --sites 4 -p J=1.3 --charge N=3 --charge Sz=1/2", { "n_up", "corr(cdag_dn,c_dn)" } },
+        { "tj --sites 6 -p J=0.4 --charge N_up=2 --charge N_dn=2", { "n_up", "corr(cdag_dn,c_dn)", "corr(Sz,Sz)" } },
+    } do
+        local words = ""
+        for _, what in ipairs(case[2]) do words = words .. " --measure '" .. what .. "'" end
+        local _, exact = ed(case[1] .. " --accuracy 1e-13 --measure entropy" .. words)
+        local _, out = run("dmrg " .. case[1] .. " --accuracy 1e-13 --output none --json --measure entropy" .. words)
+        local worst, count, other = 0, 0, json(out)
+        local function compare(a, b)
+            if type(a) ~= "table" then
+                count, worst = count + 1, math.max(worst, math.abs(a - b))
+            else
+                for i = 1, #a do compare(a[i], b[i]) end
+            end
+        end
+        local good = type(exact) == "table" and other
+        for name, m in pairs(good and exact.measurements or {}) do
+            if name:find "^local/" or name:find "^correlation/" or name:find "^connected/" then compare(m.value, other.measurements[name].value) end
+        end
+        local sites = case[1]:match "%-%-sites (%d+)"
+        local cuts = good and other.measurements.entropy.value or {}
+        local cut = exact.measurements and exact.measurements.entropy.value[1]
+        local seen = false
+        for i = 1, #cuts do seen = seen or math.abs(cuts[i] - cut) < 1e-6 end
+        ok(good and count >= #case[2] * tonumber(sites) and worst < 1e-6 and seen, "ed and dmrg measure alike: " .. case[1]:match "^%S+", worst, count, cut, type(exact) == "string" and exact or out)
+    end
     local status, out = run "ed heisenberg --lattice ring:8 --charge Sz=0 --solver full --states 4 --measure Sz --measure 'corr(Sz,Sz)' --measure entropy -o e.h5"
     ok(status == 0 and out:find "spectrum +all 70 energies" and out:find "entropy" and out:find "correlation/Sz,Sz", "ed: all states, measured", out)
     status, out = run "show e.h5"
