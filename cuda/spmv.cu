@@ -12,7 +12,7 @@ template <int bytes, int lanes> __global__ void warp(kl_spargs a, const double *
 template <int bytes> __global__ void warps(kl_spargs a, const double *x, double *y) { kl_sp_warps(&a, bytes, kl_shared, x, y); }
 template <int bytes> __global__ void thread(kl_spargs a, const double *x, double *y) { kl_sp_thread(&a, bytes, x, y); }
 __global__ void half(kl_spargs a, const double *x, double *y) { kl_sp_half(&a, x, y); }
-template <int bytes> __global__ void __launch_bounds__(KL_PACKED_THREADS, 1) packed(kl_spargs a, const double *x, double *y) { kl_sp_packed(&a, bytes, kl_shared, x, y); }
+template <int bytes> __global__ void __launch_bounds__(KL_PACKED_THREADS, 1) packed(kl_spargs a, int nsum, const double *x, double *y) { kl_sp_packed(&a, bytes, nsum, kl_shared, x, y); }
 __global__ void __launch_bounds__(32 * KL_TILE_WARPS, 1) tiles(kl_spargs a, const double *x, double *y) { kl_sp_tiles(&a, kl_shared, x, y); }
 __global__ void gather(int64_t ncol, int nvec, int nv, const double *x, int64_t ldx, double *xs) { kl_sp_gather(ncol, nvec, nv, x, ldx, xs); }
 template <int bytes, int nv> __global__ void warp_block(kl_spargs a, int nvec, const double *xs, double *y, int64_t ldy) { kl_sp_warp_block(&a, bytes, nv, nvec, xs, y, ldy); }
@@ -32,9 +32,9 @@ template <int bytes> void launch_warp(const kl_spdev *d, cudaStream_t stream, co
 
 template <int bytes> void launch_packed(const kl_spdev *d, cudaStream_t stream, int nblock, const double *x, double *y)
 {
-    const int shared = 8 * d->args.nshared;
+    const int nwarp = KL_PACKED_THREADS / 32, shared = kl_packed_shared_bytes(&d->args, nblock, nwarp);
     cudaFuncSetAttribute(packed<bytes>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-    packed<bytes><<<nblock, KL_PACKED_THREADS, shared, stream>>>(d->args, x, y);
+    packed<bytes><<<nblock, KL_PACKED_THREADS, shared, stream>>>(d->args, kl_packed_sums(&d->args, nblock, nwarp), x, y);
 }
 
 template <int bytes, int nv> void launch_block(const kl_spdev *d, cudaStream_t stream, int nvec, const double *xs, double *y, int64_t ldy)

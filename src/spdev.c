@@ -80,8 +80,9 @@ out:
 
 typedef struct packing {
     const kl_spmat *m;
-    int step_bytes;
-    uint32_t *group;  /* [nrow + 1]: counts, then offsets */
+    int step_bytes, nblock;
+    int64_t width;    /* columns of a block */
+    uint32_t *group;  /* [nblock * nrow + 1]: counts, then offsets */
     double *value;
     void *step;
     uint16_t *base;
@@ -89,13 +90,26 @@ typedef struct packing {
 
 enum { PACK_ROWS = 512 };
 
-/* Groups of row i; writes them where p->value is there. */
-static uint32_t pack_row(const packing *p, int64_t i)
+static int64_t first_from(const kl_spmat *m, int64_t i, int64_t column) /* place of row i's first non-zero in this column or behind it */
+{
+    int64_t low = kl_sp_offset(m, m->start, i), high = kl_sp_offset(m, m->start, i + 1);
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (kl_sp_column(m, m->rest_column, middle) < column) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+/* Groups of a run; writes them where p->value is there. */
+static uint32_t pack_run(const packing *p, int64_t run)
 {
     const kl_spmat *const m = p->m;
-    const int64_t from = kl_sp_offset(m, m->start, i), to = kl_sp_offset(m, m->start, i + 1), longest = p->step_bytes == 1 ? 255 : 65535;
+    const int64_t i = run % m->nrow, block = run / m->nrow, longest = p->step_bytes == 1 ? 255 : 65535;
+    const int64_t from = block > 0 ? first_from(m, i, block * p->width) : kl_sp_offset(m, m->start, i);
+    const int64_t to = block + 1 < p->nblock ? first_from(m, i, (block + 1) * p->width) : kl_sp_offset(m, m->start, i + 1);
     const int write = p->value != NULL;
-    const int64_t first = write ? p->group[i] : 0, n = write ? p->group[i + 1] - p->group[i] : 0;
+    const int64_t first = write ? p->group[run] : 0, n = write ? p->group[run + 1] - p->group[run] : 0;
     int64_t g = -1, at = 0; /* the group begun last, and the column that it has come to */
     int filled = GROUP;
     for (int64_t k = from; k < to; k++) {
@@ -134,9 +148,9 @@ static void pack_task(void *self, int64_t task, int thread)
 {
     const packing *const p = self;
     (void)thread;
-    for (int64_t i = task * PACK_ROWS; i < (task + 1) * PACK_ROWS && i < p->m->nrow; i++) {
-        const uint32_t n = pack_row(p, i);
-        if (p->value == NULL) p->group[i + 1] = n;
+    for (int64_t run = task * PACK_ROWS; run < (task + 1) * PACK_ROWS && run < p->nblock * p->m->nrow; run++) {
+        const uint32_t n = pack_run(p, run);
+        if (p->value == NULL) p->group[run + 1] = n;
     }
 }
 
@@ -144,35 +158,40 @@ static int64_t count_groups(packing *p, int nthread, int step_bytes)
 {
     int64_t n = 0;
     p->step_bytes = step_bytes;
-    kl_par_for(nthread, (p->m->nrow + PACK_ROWS - 1) / PACK_ROWS, pack_task, p);
-    for (int64_t i = 0; i < p->m->nrow; i++) n += p->group[i + 1];
+    kl_par_for(nthread, (p->nblock * p->m->nrow + PACK_ROWS - 1) / PACK_ROWS, pack_task, p);
+    for (int64_t run = 0; run < p->nblock * p->m->nrow; run++) n += p->group[run + 1];
     return n;
 }
 
 static kl_status make_packed(kl_exec *ex, const kl_spmachine *machine, kl_spdev *d, const kl_spmat *m, kl_err *err)
 {
-    enum { KEEP = 12288 };
+    enum { KEEP = 4096 };
     kl_status st = KL_OK;
-    packing p = {.m = m};
-    const int64_t ntask = (m->nrow + PACK_ROWS - 1) / PACK_ROWS;
-    KL_TRY(kl_alloc(&p.group, m->nrow + 1, KL_MEM_MATRIX, err));
+    packing p = {.m = m, .nblock = 1};
+    if (m->nrow > INT32_MAX) return kl_fail(err, KL_EABSENT, "way packed holds 2^31 rows; this matrix has %lld", (long long)m->nrow);
+    if (m->ncol <= KL_PACKED_COLUMNS * KL_PACKED_BLOCKS && m->nrow <= (int64_t)KL_PACKED_ROWS * machine->nblock)
+        p.nblock = (int)((m->ncol + KL_PACKED_COLUMNS - 1) / KL_PACKED_COLUMNS);
+    if (p.nblock < 1) p.nblock = 1;
+    p.width = ((m->ncol + p.nblock - 1) / p.nblock + 1) / 2 * 2;
+    const int64_t nrun = p.nblock * m->nrow, ntask = (nrun + PACK_ROWS - 1) / PACK_ROWS;
+    KL_TRY(kl_alloc(&p.group, nrun + 1, KL_MEM_MATRIX, err));
     const int64_t narrow = m->ncol <= 1 << 24 ? count_groups(&p, ex->nthread, 1) : INT64_MAX / 74, wide = count_groups(&p, ex->nthread, 2);
     int64_t n = wide;
     if (narrow * 74 <= wide * 82) n = count_groups(&p, ex->nthread, 1);
     if (n > UINT32_MAX) KL_TRY(kl_fail(err, KL_EINPUT, "%lld groups of non-zeros; way packed has room for %u", (long long)n, UINT32_MAX));
-    for (int64_t i = 0; i < m->nrow; i++) p.group[i + 1] += p.group[i];
+    for (int64_t run = 0; run < nrun; run++) p.group[run + 1] += p.group[run];
     KL_TRY(kl_alloc(&p.value, n * GROUP, KL_MEM_MATRIX, err));
     KL_TRY(kl_alloc_bytes(&p.step, n * GROUP, (size_t)p.step_bytes, KL_MEM_MATRIX, err));
     KL_TRY(kl_alloc(&p.base, n, KL_MEM_MATRIX, err));
     kl_par_for(ex->nthread, ntask, pack_task, &p);
     kl_spargs *const a = &d->args;
     a->step_bytes = p.step_bytes;
-    a->nshared = (int)(m->ncol < KEEP ? m->ncol : KEEP);
-    if (8 * a->nshared > machine->shared_bytes / 2) a->nshared = machine->shared_bytes / 16;
+    a->nxblock = p.nblock;
+    a->nshared = (int)(p.width <= KL_PACKED_COLUMNS ? p.width : KEEP);
     KL_TRY(send(ex, d, p.value, n * GROUP * 8, (const void **)&a->packed, err));
     KL_TRY(send(ex, d, p.step, n * GROUP * p.step_bytes, &a->step, err));
     KL_TRY(send(ex, d, p.base, 2 * n, (const void **)&a->base, err));
-    KL_TRY(send(ex, d, p.group, 4 * (m->nrow + 1), (const void **)&a->group, err));
+    KL_TRY(send(ex, d, p.group, 4 * (nrun + 1), (const void **)&a->group, err));
 out:
     kl_free(&p.group);
     kl_free(&p.value);
@@ -208,7 +227,10 @@ typedef struct scratch {
     uint32_t count[KL_TILE_ROWS]; /* in this part */
     uint16_t order[KL_TILE_ROWS];
     uint32_t bound[KL_TILE_ROWS / 32 + 2]; /* steps up to the end of a slice */
+    uint32_t place[KL_TILE_ROWS / 32 + 1], from[KL_TILE_ROWS / 32 + 1];
+    uint16_t owner[KL_TILE_ROWS / 32 + 1];
     uint32_t *bucket;             /* [longest + 2] */
+    uint32_t *load, *have;        /* [shares of a part] */
 } scratch;
 
 /* Longest first, rows of one length in their order. */
@@ -225,19 +247,32 @@ static void sort_by_count(scratch *w, int nrow, int64_t longest)
     for (int r = 0; r < nrow; r++) w->order[w->bucket[w->count[r]]++] = (uint16_t)r;
 }
 
-/* Pieces of a part for `n` warps, cut where slices end. */
-static void cut_shares(const scratch *w, const part *p, int n, kl_spshare *out)
+/* Deals the slices out to n shares, the widest first, each to the share that has least; bound: where slices end when they lie as sorted. Afterwards
+   place[s] is the slice's number where it lies, from[s] its first step. */
+static void deal(scratch *w, const part *p, int n, kl_spshare *out)
 {
-    uint32_t slice = 0, from = 0;
+    for (int k = 0; k < n; k++) w->load[k] = w->have[k] = 0;
+    for (uint32_t s = 0; s < p->nslice; s++) {
+        int least = 0;
+        for (int k = 1; k < n; k++)
+            if (w->load[k] < w->load[least]) least = k;
+        w->owner[s] = (uint16_t)least;
+        w->load[least] += w->bound[s] - (s > 0 ? w->bound[s - 1] : 0);
+        w->have[least]++;
+    }
+    uint32_t slice = 0, step = 0;
     for (int k = 0; k < n; k++) {
-        const uint64_t wanted = (uint64_t)p->nstep * (uint64_t)(k + 1) / (uint64_t)n;
-        uint32_t last = slice;
-        while (last < p->nslice && w->bound[last] <= wanted) last++;
-        if (k == n - 1) last = p->nslice;
-        const uint32_t to = last > 0 ? w->bound[last - 1] : 0;
-        out[k] = (kl_spshare){p->first_step + from, p->first_step + to, p->first_slice + slice, 0};
-        slice = last;
-        from = to;
+        out[k] = (kl_spshare){p->first_step + step, p->first_step + step + w->load[k], p->first_slice + slice, 0};
+        step += w->load[k];
+        slice += w->have[k];
+        w->load[k] = out[k].from;
+        w->have[k] = out[k].slice;
+    }
+    for (uint32_t s = 0; s < p->nslice; s++) {
+        const int k = w->owner[s];
+        w->place[s] = w->have[k]++;
+        w->from[s] = w->load[k];
+        w->load[k] += w->bound[s] - (s > 0 ? w->bound[s - 1] : 0);
     }
 }
 
@@ -279,17 +314,17 @@ static void tile_task(void *self, int64_t range, int thread)
         }
         if (t->writing) {
             kl_spshare *const out = far ? t->rest + range * (t->ndense > 0 ? t->ndense : 1) * t->nworker : t->share + (range * t->ndense + b) * t->nworker;
-            cut_shares(w, p, far ? (t->ndense > 0 ? t->ndense : 1) * t->nworker : t->nworker, out);
+            deal(w, p, far ? (t->ndense > 0 ? t->ndense : 1) * t->nworker : t->nworker, out);
             for (uint32_t s = 0; s < nslice; s++) {
-                const uint32_t from = s > 0 ? w->bound[s - 1] : 0, wide = w->bound[s] - from;
+                const uint32_t wide = w->bound[s] - (s > 0 ? w->bound[s - 1] : 0);
                 for (int lane = 0; lane < 32; lane++) {
                     const int64_t i = 32 * (int64_t)s + lane;
                     const int64_t r = i < nrow ? w->order[i] : 0, n = i < nrow ? w->count[r] : 0;
-                    t->row[far][32 * (int64_t)(p->first_slice + s) + lane] = i < nrow ? (uint16_t)r : KL_TILE_NO_ROW;
+                    t->row[far][32 * (int64_t)w->place[s] + lane] = i < nrow ? (uint16_t)r : KL_TILE_NO_ROW;
                     for (uint32_t k = 0; k < wide; k++) {
                         const int64_t at = w->at[r] + k;
                         const int here = k < n;
-                        put_step(t, far, (int64_t)p->first_step + from + k, lane, here ? m->rest_value[at] : 0.0,
+                        put_step(t, far, (int64_t)w->from[s] + k, lane, here ? m->rest_value[at] : 0.0,
                                  here ? kl_sp_column(m, m->rest_column, at) - low : 0, k + 1 == wide);
                     }
                 }
@@ -360,7 +395,11 @@ static kl_status make_tiles(kl_exec *ex, const kl_spmachine *machine, kl_spdev *
     const int nthread = ex->nthread, npart = t.ndense + 1, nrest = t.ndense > 0 ? t.ndense : 1;
     KL_TRY(kl_alloc(&t.part, (int64_t)t.nrange * npart, KL_MEM_MATRIX, err));
     KL_TRY(kl_alloc(&t.scratch, nthread, KL_MEM_WORK, err));
-    for (int k = 0; k < nthread; k++) KL_TRY(kl_alloc(&t.scratch[k].bucket, m->longest + 2, KL_MEM_WORK, err));
+    for (int k = 0; k < nthread; k++) {
+        KL_TRY(kl_alloc(&t.scratch[k].bucket, m->longest + 2, KL_MEM_WORK, err));
+        KL_TRY(kl_alloc(&t.scratch[k].load, nrest * t.nworker, KL_MEM_WORK, err));
+        KL_TRY(kl_alloc(&t.scratch[k].have, nrest * t.nworker, KL_MEM_WORK, err));
+    }
     kl_par_for(nthread, t.nrange, tile_task, &t);
     for (int64_t k = 0; k < (int64_t)t.nrange * npart; k++) {
         const int far = k % npart == t.ndense;
@@ -409,7 +448,11 @@ out:
     }
     kl_free(&t.dense_column);
     kl_free(&t.far_column);
-    for (int k = 0; k < ex->nthread && t.scratch != NULL; k++) kl_free(&t.scratch[k].bucket);
+    for (int k = 0; k < ex->nthread && t.scratch != NULL; k++) {
+        kl_free(&t.scratch[k].bucket);
+        kl_free(&t.scratch[k].load);
+        kl_free(&t.scratch[k].have);
+    }
     kl_free(&t.scratch);
     return st;
 }
@@ -433,7 +476,7 @@ static kl_status make(kl_exec *ex, const kl_spmachine *machine, const kl_spmat *
     kl_spdev *d = NULL;
     KL_TRY(kl_alloc(&d, 1, KL_MEM_MISC, err));
     d->way = way;
-    d->threads = threads > 0 ? threads : 256;
+    d->threads = threads > 0 ? threads : 128;
     d->args = (kl_spargs){.nrow = m->nrow, .ncol = m->ncol, .index_bytes = m->index_bytes, .symmetric = m->symmetric};
     const int64_t mean = m->nrow > 0 ? m->nnz / m->nrow : 0;
     d->lanes = m->format == KL_SP_HYBRID || mean >= 48 ? 32 : mean >= 24 ? 16 : mean >= 8 ? 8 : 4;
@@ -473,8 +516,8 @@ kl_status kl_spdev_ready(kl_exec *ex, kl_spmv *s, int nvec, kl_spdev **out, int 
     kl_spdev *d = s->plan;
     *nv = nvec == 1 ? 1 : nvec == 2 ? 2 : nvec <= 4 ? 4 : nvec <= 8 ? 8 : 16;
     if (*nv > 1 && d->way == KL_SPWAY_TILES) {
-        static const kl_spmachine any = {.warps = 1};
-        if (d->block == NULL) KL_TRY(make(ex, &any, s->m, KL_SPWAY_WARP, s->threads, &d->block, err));
+        static const kl_spmachine no_blocks = {.warps = 1}; /* of x: vectors side by side are read through the caches */
+        if (d->block == NULL) KL_TRY(make(ex, &no_blocks, s->m, KL_SPWAY_PACKED, s->threads, &d->block, err));
         d = d->block;
     }
     if (*nv > 1 && d->nv_room < *nv) {

@@ -12,14 +12,16 @@ extern "C" {
 /* PACKED: each row is a run of groups of 8 non-zeros. Group g: column of the first = base[g] << (8 * step_bytes) | step 0 of its 8, each further step is
    added to the column before. A distance too long for a step is bridged by zeros, or the group ends with zeros of no distance.
 
-   group g of a row of n groups, from the row's first place on: values in four planes, [4][n][2], so that neighbours read neighbouring 16 bytes.
-   steps [8] of 1 or 2 bytes each.
+   Where x fits into a few blocks of shared memory, rows are cut at the blocks' columns: run b * nrow + i is what row i has in block b. Each block of
+   threads takes its rows through one block of x after the other. Values of a run of n groups lie from its first place on in four planes, [4][n][2], so
+   that neighbours read neighbouring 16 bytes; steps are [8] of 1 or 2 bytes each.
 
    TILES: rows are cut into ranges (of a block of threads each: its sums are kept in shared memory), columns below dense_width * ndense into ndense
    blocks, whose part of x is in shared memory in turn; `ndense + 1` parts for each range, the last one all further columns. In a part the rows are
-   sorted by their length there and go by slices of 32, a lane each; a slice is as wide as its first row. Slice after slice makes the part's steps:
-   step s is one non-zero of each lane. Four steps are a quad: values [2][32][2], columns [32][4] (16 bits, or 32 in the last part). The
+   sorted by their length there and go by slices of 32, a lane each; a slice is as wide as its first row. Slices are dealt out to warps, the widest
+   first, each to the warp that has least, and lie in the warps' order. Slice after slice makes the part's steps: step s is one non-zero of each lane. Four steps are a quad: values [2][32][2], columns [32][4] (16 bits, or 32 in the last part). The
    highest bit of a column says that its slice ends with it. Lane k of slice i owns row row_of[32 i + k] of the range; NO_ROW: none. */
+enum { KL_PACKED_COLUMNS = 16384, KL_PACKED_BLOCKS = 4, KL_PACKED_ROWS = 4096 };
 enum { KL_TILE_ROWS = 8192, KL_TILE_COLUMNS = 13312, KL_TILE_WARPS = 32, KL_TILE_NO_ROW = 0xffff };
 
 typedef struct kl_spshare { /* what one warp does of one part */
@@ -42,9 +44,10 @@ typedef struct kl_spargs {
     const double *packed;      /* [ngroup][8] */
     const void *step;          /* [ngroup][8] */
     const uint16_t *base;      /* [ngroup] */
-    const uint32_t *group;     /* [nrow + 1] first group of a row */
+    const uint32_t *group;     /* [nxblock * nrow + 1] first group of a run */
     int step_bytes;
-    int nshared;               /* elements of x in shared memory */
+    int nxblock;               /* blocks of x, one after the other in shared memory; 1: only its first elements, unless it is short */
+    int nshared;               /* elements of a block */
     /* TILES */
     int nrange, ndense, dense_width, most_rows, nworker;
     const uint32_t *range;     /* [nrange + 1] first row */
@@ -76,7 +79,7 @@ struct kl_spdev {
     int64_t bytes;     /* of all arrays */
     kl_dptr x;         /* [ncol][nv] */
     int nv_room;
-    kl_spdev *block;   /* TILES: the matrix as stored, once a block of vectors asks for it */
+    kl_spdev *block;   /* TILES: PACKED, once a block of vectors asks for it */
     void *library;     /* yardsticks: the library's own objects */
 };
 

@@ -281,6 +281,7 @@ typedef struct kl_packed_at {
     int row, nwarp;          /* row that is called for */
     uint32_t first, n, g;    /* its groups, and the next one of this lane, from its first */
     uint32_t next_first, next_end; /* of the row after, read ahead */
+    int slot, part, low;     /* of the sum of the row that is worked on; block of x by count, and its first column */
     double sum;
 } kl_packed_at;
 
@@ -304,7 +305,7 @@ KL_DEV void kl_packed_call(const kl_spargs *a, int step_bytes, const kl_packed_a
     }
 }
 
-KL_DEV double kl_packed_use(const kl_spargs *a, int step_bytes, const kl_pack *p, const double *x, const double *xs)
+KL_DEV double kl_packed_use(const kl_spargs *a, int step_bytes, const kl_packed_at *t, const kl_pack *p, const double *x, const double *xs)
 {
     const uint32_t nshared = (uint32_t)a->nshared;
     double s = 0.0;
@@ -315,61 +316,104 @@ KL_DEV double kl_packed_use(const kl_spargs *a, int step_bytes, const kl_pack *p
         for (int j = 0; j < 8; j++) {
             c += step_bytes == 1 ? (uint32_t)(p[k].step[0] >> (8 * j)) & 0xff : (uint32_t)(p[k].step[j / 4] >> (16 * (j % 4))) & 0xffff;
             const double v = j % 2 ? p[k].v[j / 2].b : p[k].v[j / 2].a;
-            s += v * (c < nshared ? xs[c] : kl_cached(x + c));
+            const uint32_t at = c - (uint32_t)t->low;
+            s += v * (at < nshared ? xs[at] : kl_cached(x + c));
         }
     }
     return s;
 }
 
-/* Calls for the groups after these, then works on these. */
-KL_DEV void kl_packed_step(const kl_spargs *a, int step_bytes, kl_packed_at *t, kl_pack *call, const kl_pack *use, const double *x, const double *xs, double *y, int lane)
+/* The next row's groups, and where those of the row after lie. */
+KL_DEV void kl_packed_next(const kl_spargs *a, const uint32_t *group, kl_packed_at *t, int lane)
+{
+    t->first = t->next_first;
+    t->n = t->next_end - t->next_first;
+    t->g = (uint32_t)lane;
+    t->next_first = t->next_end = 0;
+    if (t->row + t->nwarp >= a->nrow) return;
+    t->next_first = group[t->row + t->nwarp];
+    t->next_end = group[t->row + t->nwarp + 1];
+}
+
+KL_DEV void kl_packed_begin(const kl_spargs *a, const uint32_t *group, kl_packed_at *t, int lane)
+{
+    t->row = (int)(kl_thread_number() / 32);
+    t->next_first = t->next_end = 0;
+    if (t->row < a->nrow) {
+        t->next_first = group[t->row];
+        t->next_end = group[t->row + 1];
+    }
+    t->slot = kl_in_block() / 32;
+    kl_packed_next(a, group, t, lane);
+}
+
+/* Calls for the groups after these, then works on these. sum: one for each row of this block of threads, where there are several blocks of x. */
+KL_DEV void kl_packed_step(const kl_spargs *a, int step_bytes, const uint32_t *group, kl_packed_at *t, kl_pack *call, const kl_pack *use, const double *x, const double *xs,
+                           double *sum, double *y, int lane)
 {
     const int row = t->row;
     t->g += 32 * KL_PACKS;
     const int last = t->g - (uint32_t)lane >= t->n;
     if (last) {
         t->row += t->nwarp;
-        t->first = t->next_first;
-        t->n = t->next_end - t->next_first;
-        t->g = (uint32_t)lane;
-        t->next_first = t->next_end = 0;
-        if (t->row + t->nwarp < a->nrow) {
-            t->next_first = a->group[t->row + t->nwarp];
-            t->next_end = a->group[t->row + t->nwarp + 1];
-        }
+        kl_packed_next(a, group, t, lane);
     }
     kl_packed_call(a, step_bytes, t, call);
-    t->sum += kl_packed_use(a, step_bytes, use, x, xs);
+    t->sum += kl_packed_use(a, step_bytes, t, use, x, xs);
     if (last) {
-        const double s = kl_lane_sum(t->sum, 32);
-        if (lane == 0) y[row] = s;
+        double s = kl_lane_sum(t->sum, 32);
+        if (lane == 0) {
+            if (t->part > 0) s += sum[t->slot];
+            if (t->part + 1 < a->nxblock) sum[t->slot] = s;
+            else y[row] = s;
+        }
         t->sum = 0.0;
+        t->slot += kl_block_size() / 32;
     }
 }
 
-KL_DEV void kl_sp_packed(const kl_spargs *a, int step_bytes, double *xs, const double *x, double *y)
+/* n elements of x from `low` on, by one thread, to a place of n + 2; where x has an odd address the element before comes first. */
+KL_DEV void kl_bring_block(double *to, const double *x, int64_t low, int n, int odd, uint64_t *bar)
 {
-    const int lane = kl_lane_number();
+    const int all = n + odd, even = all / 2 * 2;
+    if (all > even) to[even] = kl_cached(x + low - odd + even);
+    kl_barrier_expect(bar, 8 * even);
+    if (even > 0) kl_bring(to, x + low - odd, 8 * even, bar);
+}
+
+KL_DEV int kl_odd_address(const double *x) { return (int)((uintptr_t)x / 8 % 2); }
+
+KL_DEV int kl_block_columns(const kl_spargs *a, int64_t low, int width) { return (int)(a->ncol - low < width ? a->ncol - low : width); }
+
+/* Sums [rows of a block of threads], a block of x, a barrier. */
+static inline int kl_packed_sums(const kl_spargs *a, int nblock, int nwarp) { return a->nxblock > 1 ? (int)((a->nrow / nwarp / nblock + 2) * nwarp + 1) / 2 * 2 : 0; }
+static inline int kl_packed_shared_bytes(const kl_spargs *a, int nblock, int nwarp) { return 8 * (kl_packed_sums(a, nblock, nwarp) + a->nshared + 2) + 16; }
+
+/* Each block of threads begins with another block of x, so that not all of them wait for memory at the same time. */
+KL_DEV void kl_sp_packed(const kl_spargs *a, int step_bytes, int nsum, double *shared, const double *x, double *y)
+{
+    double *const sum = shared, *const block = sum + nsum, *const xs = block + kl_odd_address(x);
+    uint64_t *const full = (uint64_t *)(block + a->nshared + 2);
+    const int lane = kl_lane_number(), nx = a->nxblock;
     kl_packed_at t = {0};
     kl_pack p[KL_PACKS], q[KL_PACKS];
-    t.row = (int)(kl_thread_number() / 32);
     t.nwarp = kl_block_count() * (kl_block_size() / 32);
-    t.g = (uint32_t)lane;
-    if (t.row < a->nrow) {
-        t.first = a->group[t.row];
-        t.n = a->group[t.row + 1] - t.first;
-    }
-    if (t.row + t.nwarp < a->nrow) {
-        t.next_first = a->group[t.row + t.nwarp];
-        t.next_end = a->group[t.row + t.nwarp + 1];
-    }
-    kl_packed_call(a, step_bytes, &t, p); /* on its way while x comes */
-    for (int k = kl_in_block(); k < a->nshared; k += kl_block_size()) xs[k] = kl_cached(x + k);
+    if (kl_in_block() == 0) kl_barrier_init(full, 1);
     kl_block_sync();
-    while (t.row < a->nrow) {
-        kl_packed_step(a, step_bytes, &t, q, p, x, xs, y, lane);
-        if (t.row >= a->nrow) break;
-        kl_packed_step(a, step_bytes, &t, p, q, x, xs, y, lane);
+    for (t.part = 0; t.part < nx; t.part++) {
+        const int b = (t.part + kl_block_number()) % nx;
+        const uint32_t *const group = a->group + (int64_t)b * a->nrow;
+        t.low = b * a->nshared;
+        if (kl_in_block() == 0) kl_bring_block(block, x, t.low, kl_block_columns(a, t.low, a->nshared), kl_odd_address(x), full);
+        kl_packed_begin(a, group, &t, lane);
+        kl_packed_call(a, step_bytes, &t, p); /* on its way while x comes */
+        kl_barrier_wait(full, t.part % 2);
+        while (t.row < a->nrow) {
+            kl_packed_step(a, step_bytes, group, &t, q, p, x, xs, sum, y, lane);
+            if (t.row >= a->nrow) break;
+            kl_packed_step(a, step_bytes, group, &t, p, q, x, xs, sum, y, lane);
+        }
+        kl_block_sync();
     }
 }
 
@@ -463,7 +507,7 @@ KL_DEV void kl_sp_tiles(const kl_spargs *a, double *shared, const double *x, dou
     const int ndense = a->ndense, nrest = ndense > 0 ? ndense : 1;
     const int64_t first = a->range[range];
     const int nrow = (int)((int64_t)a->range[range + 1] - first);
-    const int odd = (int)((uintptr_t)x / 8 % 2); /* then the block begins with the element before */
+    const int odd = kl_odd_address(x);
     for (int i = kl_in_block(); i < nrow; i += kl_block_size()) sum[i] = 0.0;
     if (kl_in_block() == 0) {
         kl_barrier_init(full, 1);
@@ -473,11 +517,8 @@ KL_DEV void kl_sp_tiles(const kl_spargs *a, double *shared, const double *x, dou
     if (warp == a->nworker) {
         for (int b = 0; b < ndense && lane == 0; b++) {
             const int64_t low = (int64_t)b * a->dense_width;
-            const int n = (int)(a->ncol - low < a->dense_width ? a->ncol - low : a->dense_width) + odd, even = n / 2 * 2;
             if (b > 0) kl_barrier_wait(empty, (b - 1) % 2);
-            if (n > even) block[even] = kl_cached(x + low - odd + even);
-            kl_barrier_expect(full, 8 * even);
-            kl_bring(block, x + low - odd, 8 * even, full);
+            kl_bring_block(block, x, low, kl_block_columns(a, low, a->dense_width), odd, full);
         }
     } else if (warp < a->nworker) {
         for (int b = 0; b < nrest; b++) {
@@ -550,24 +591,27 @@ KL_DEV void kl_sp_packed_block(const kl_spargs *a, int step_bytes, int nv, int n
     const int64_t row = kl_thread_number() / 32;
     const int lane = kl_lane_number(), per = nv / 2, v = 2 * (lane % per);
     if (row >= a->nrow) return;
-    const uint32_t first = a->group[row], n = a->group[row + 1] - first;
     kl_pair s = {0.0, 0.0};
-    for (uint32_t g = (uint32_t)(lane / per); g < n; g += (uint32_t)(32 / per)) {
-        const double *const value = a->packed + 8 * (int64_t)first + 2 * (int64_t)g;
-        uint64_t step[2] = {0, 0};
-        kl_pair w[4];
-        KL_UNROLL
-        for (int j = 0; j < 4; j++) w[j] = kl_once_pair(value + 2 * (int64_t)j * n);
-        if (step_bytes == 1) step[0] = kl_once_u64((const char *)a->step + 8 * ((int64_t)first + g));
-        else kl_once_two_u64((const char *)a->step + 16 * ((int64_t)first + g), &step[0], &step[1]);
-        uint32_t c = kl_once_u16(a->base + first + g) << (8 * step_bytes);
-        KL_UNROLL
-        for (int j = 0; j < 8; j++) {
-            c += step_bytes == 1 ? (uint32_t)(step[0] >> (8 * j)) & 0xff : (uint32_t)(step[j / 4] >> (16 * (j % 4))) & 0xffff;
-            const kl_pair xv = kl_cached_pair(xs + (int64_t)c * nv + v);
-            const double f = j % 2 ? w[j / 2].b : w[j / 2].a;
-            s.a += f * xv.a;
-            s.b += f * xv.b;
+    for (int b = 0; b < a->nxblock; b++) {
+        const uint32_t *const group = a->group + (int64_t)b * a->nrow + row;
+        const uint32_t first = group[0], n = group[1] - first;
+        for (uint32_t g = (uint32_t)(lane / per); g < n; g += (uint32_t)(32 / per)) {
+            const double *const value = a->packed + 8 * (int64_t)first + 2 * (int64_t)g;
+            uint64_t step[2] = {0, 0};
+            kl_pair w[4];
+            KL_UNROLL
+            for (int j = 0; j < 4; j++) w[j] = kl_once_pair(value + 2 * (int64_t)j * n);
+            if (step_bytes == 1) step[0] = kl_once_u64((const char *)a->step + 8 * ((int64_t)first + g));
+            else kl_once_two_u64((const char *)a->step + 16 * ((int64_t)first + g), &step[0], &step[1]);
+            uint32_t c = kl_once_u16(a->base + first + g) << (8 * step_bytes);
+            KL_UNROLL
+            for (int j = 0; j < 8; j++) {
+                c += step_bytes == 1 ? (uint32_t)(step[0] >> (8 * j)) & 0xff : (uint32_t)(step[j / 4] >> (16 * (j % 4))) & 0xffff;
+                const kl_pair xv = kl_cached_pair(xs + (int64_t)c * nv + v);
+                const double f = j % 2 ? w[j / 2].b : w[j / 2].a;
+                s.a += f * xv.a;
+                s.b += f * xv.b;
+            }
         }
     }
     kl_block_store(s, nv, nvec, lane, y, ldy, row);
