@@ -139,6 +139,24 @@ void kl_cuda_products(const kl_cuda *self, const kl_piece *piece, int ntile, con
 kl_tiling_opts kl_cuda_small_opts(const kl_cuda *self);
 void kl_cuda_small(const kl_cuda *self, const kl_piece *piece, int ntile, const double *x, double *y);
 
+/* spmv.c */
+kl_status kl_cuda_spmv_prepare(kl_exec *ex, kl_spmv *s, kl_err *err);
+kl_status kl_cuda_spmv_apply(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err);
+void kl_cuda_spmv_release(kl_exec *ex, kl_spmv *s);
+kl_status kl_cuda_send(kl_exec *ex, kl_spdev *d, const void *from, int64_t bytes, void *out, kl_err *err); /* to a new array of d; *out: its address */
+
+/* spmv.cu: y = A x for 1 to 16 vectors, and [nrow][nv] to columns of y. */
+void kl_cuda_spmv(const kl_cuda *self, const kl_spdev *d, int nvec, int nv, const double *x, int64_t ldx, double *y, int64_t ldy);
+void kl_cuda_spmv_gather(const kl_cuda *self, int64_t ncol, int nvec, int nv, const double *x, int64_t ldx, double *xs);
+void kl_cuda_spmv_scatter(const kl_cuda *self, int64_t nrow, int nvec, int nv, const double *ys, double *y, int64_t ldy);
+
+/* Yardsticks, behind d->library: cusparse.c, csr5.cu. CSR5 takes a vector at a time. */
+kl_status kl_cuda_cusparse_prepare(kl_exec *ex, const kl_spmat *m, kl_spdev *d, kl_err *err);
+kl_status kl_cuda_cusparse_apply(kl_exec *ex, kl_spdev *d, int nvec, int nv, const double *x, int64_t ldx, double *y, int64_t ldy, kl_err *err);
+void kl_cuda_cusparse_release(kl_exec *ex, kl_spdev *d);
+kl_status kl_cuda_csr5_prepare(kl_exec *ex, const kl_spmat *m, kl_spdev *d, kl_err *err);
+void kl_cuda_csr5(const kl_cuda *self, const kl_spdev *d, const double *x, double *y);
+
 #ifdef __cplusplus
 }
 #endif

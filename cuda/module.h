@@ -7,6 +7,7 @@
 #include "devbatch.h"
 #include "devkron.h"
 #include "mem.h"
+#include "spdev.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,6 +33,9 @@ typedef struct kl_cuda_host {
     void (*devbatch_release)(kl_batch *b, kl_pool *pool);
     kl_status (*devbatch_check)(const kl_batch *b, kl_err *err);
     kl_status (*devbatch_dry)(const kl_batch *b, const kl_tiling_opts *o, int64_t has, const char *kernel, kl_batch_plan *out, kl_err *err);
+    kl_status (*spdev_prepare)(kl_exec *ex, const kl_spmachine *machine, kl_spmv *s, kl_err *err);
+    void (*spdev_release)(kl_exec *ex, kl_spmv *s);
+    kl_status (*spdev_ready)(kl_exec *ex, kl_spmv *s, int nvec, kl_spdev **out, int *nv, kl_err *err);
     void (*devbatch_explain)(const kl_batch *b, const char *kernel, kl_batch_plan *out);
     kl_status (*devkron_prepare)(kl_kron *k, const kl_devkron_opts *o, kl_pool *pool, kl_err *err);
     void (*devkron_release)(kl_kron *k, kl_pool *pool);

@@ -1,8 +1,10 @@
 /* Sparse products by CUDA: launches of the kernels in src/spmv_device.h.
    SPDX-License-Identifier: Apache-2.0 */
 #define KL_DEV static __device__ __forceinline__
-#include "spmv_cuda.h"
+#include "device.h"
 #include "spmv_device.h"
+
+enum { KL_PACKED_THREADS = 896 }; /* of a block: 28 warps, 72 registers a thread */
 
 extern __shared__ double kl_shared[];
 
@@ -11,9 +13,15 @@ namespace {
 template <int bytes, int lanes> __global__ void warp(kl_spargs a, const double *x, double *y) { kl_sp_warp(&a, bytes, lanes, x, y); }
 template <int bytes> __global__ void warps(kl_spargs a, const double *x, double *y) { kl_sp_warps(&a, bytes, kl_shared, x, y); }
 template <int bytes> __global__ void thread(kl_spargs a, const double *x, double *y) { kl_sp_thread(&a, bytes, x, y); }
-__global__ void half(kl_spargs a, const double *x, double *y) { kl_sp_half(&a, x, y); }
+__global__ void one_half(kl_spargs a, const double *x, double *y) { kl_sp_half(&a, x, y); }
 template <int bytes> __global__ void __launch_bounds__(KL_PACKED_THREADS, 1) packed(kl_spargs a, int nsum, const double *x, double *y) { kl_sp_packed(&a, bytes, nsum, kl_shared, x, y); }
 __global__ void __launch_bounds__(32 * KL_TILE_WARPS, 1) tiles(kl_spargs a, const double *x, double *y) { kl_sp_tiles(&a, kl_shared, x, y); }
+__global__ void scatter(int64_t nrow, int nvec, int nv, const double *ys, double *y, int64_t ldy)
+{
+    const int64_t k = kl_thread_number(), v = k / nrow;
+    if (v < nvec) y[k % nrow + v * ldy] = ys[k % nrow * nv + v];
+}
+
 __global__ void gather(int64_t ncol, int nvec, int nv, const double *x, int64_t ldx, double *xs) { kl_sp_gather(ncol, nvec, nv, x, ldx, xs); }
 template <int bytes, int nv> __global__ void warp_block(kl_spargs a, int nvec, const double *xs, double *y, int64_t ldy) { kl_sp_warp_block(&a, bytes, nv, nvec, xs, y, ldy); }
 template <int bytes, int nv> __global__ void packed_block(kl_spargs a, int nvec, const double *xs, double *y, int64_t ldy) { kl_sp_packed_block(&a, bytes, nv, nvec, xs, y, ldy); }
@@ -56,20 +64,31 @@ template <int nv> void launch_blocks(const kl_spdev *d, cudaStream_t stream, int
 
 } // namespace
 
-void kl_cuda_spmv_launch(const kl_spdev *d, cudaStream_t stream, int nblock, int nvec, int nv, const double *x, int64_t ldx, double *y, int64_t ldy)
+extern "C" void kl_cuda_spmv_gather(const kl_cuda *self, int64_t ncol, int nvec, int nv, const double *x, int64_t ldx, double *xs)
+{
+    gather<<<blocks(ncol * nv, 256), 256, 0, self->stream>>>(ncol, nvec, nv, x, ldx, xs);
+}
+
+extern "C" void kl_cuda_spmv_scatter(const kl_cuda *self, int64_t nrow, int nvec, int nv, const double *ys, double *y, int64_t ldy)
+{
+    scatter<<<blocks(nrow * nvec, 256), 256, 0, self->stream>>>(nrow, nvec, nv, ys, y, ldy);
+}
+
+extern "C" void kl_cuda_spmv(const kl_cuda *self, const kl_spdev *d, int nvec, int nv, const double *x, int64_t ldx, double *y, int64_t ldy)
 {
     const kl_spargs *const a = &d->args;
-    const int t = d->threads, narrow = a->index_bytes == 2;
+    const int t = d->threads, narrow = a->index_bytes == 2, nblock = self->nsm;
+    const cudaStream_t stream = self->stream;
     if (a->symmetric) {
         for (int v = 0; v < nvec; v++) {
             cudaMemsetAsync(y + v * ldy, 0, (size_t)a->nrow * 8, stream);
-            half<<<blocks(a->nrow * 32, t), t, 0, stream>>>(*a, x + v * ldx, y + v * ldy);
+            one_half<<<blocks(a->nrow * 32, t), t, 0, stream>>>(*a, x + v * ldx, y + v * ldy);
         }
         return;
     }
     if (nv > 1) {
         double *const xs = (double *)d->x.addr;
-        gather<<<blocks(a->ncol * nv, 256), 256, 0, stream>>>(a->ncol, nvec, nv, x, ldx, xs);
+        kl_cuda_spmv_gather(self, a->ncol, nvec, nv, x, ldx, xs);
         if (nv == 2) launch_blocks<2>(d, stream, nvec, xs, y, ldy);
         else if (nv == 4) launch_blocks<4>(d, stream, nvec, xs, y, ldy);
         else if (nv == 8) launch_blocks<8>(d, stream, nvec, xs, y, ldy);

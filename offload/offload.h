@@ -56,6 +56,11 @@ kl_status kl_offload_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err);
 kl_status kl_offload_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy, kl_err *err);
 void kl_offload_kron_release(kl_exec *ex, kl_kron *k);
 
+/* spmv_offload.c */
+kl_status kl_offload_spmv_prepare(kl_exec *ex, kl_spmv *s, kl_err *err);
+kl_status kl_offload_spmv_apply(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err);
+void kl_offload_spmv_release(kl_exec *ex, kl_spmv *s);
+
 /* batch_offload.c */
 kl_status kl_offload_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err);
 kl_status kl_offload_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err);

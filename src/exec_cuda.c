@@ -7,6 +7,7 @@
 #include "cuda/module.h"
 #include "exec.h"
 #include "mem.h"
+#include "spdev.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,9 @@ static const kl_cuda_host services = {
     .devbatch_release = kl_devbatch_release,
     .devbatch_check = kl_devbatch_check,
     .devbatch_dry = kl_devbatch_dry,
+    .spdev_prepare = kl_spdev_prepare,
+    .spdev_release = kl_spdev_release,
+    .spdev_ready = kl_spdev_ready,
     .devbatch_explain = kl_devbatch_explain,
     .devkron_prepare = kl_devkron_prepare,
     .devkron_release = kl_devkron_release,

@@ -482,7 +482,7 @@ static kl_status make(kl_exec *ex, const kl_spmachine *machine, const kl_spmat *
     d->lanes = m->format == KL_SP_HYBRID || mean >= 48 ? 32 : mean >= 24 ? 16 : mean >= 8 ? 8 : 4;
     if (way == KL_SPWAY_PACKED) KL_TRY(make_packed(ex, machine, d, m, err));
     else if (way == KL_SPWAY_TILES) KL_TRY(make_tiles(ex, machine, d, m, err));
-    else KL_TRY(send_stored(ex, d, m, err));
+    else if (way < KL_SPWAY_CUSPARSE) KL_TRY(send_stored(ex, d, m, err));
     KL_TRY(ex->vt.alloc(ex, (int64_t)sizeof(d->args) / 8, &d->device_args, err));
     KL_TRY(ex->vt.upload(ex, d->device_args, (const double *)&d->args, (int64_t)sizeof(d->args) / 8, err));
     *out = d;

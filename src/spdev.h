@@ -80,10 +80,10 @@ struct kl_spdev {
     kl_dptr x;         /* [ncol][nv] */
     int nv_room;
     kl_spdev *block;   /* TILES: PACKED, once a block of vectors asks for it */
-    void *library;     /* yardsticks: the library's own objects */
+    void *library;     /* yardsticks: their own objects; they lay the matrix out themselves */
 };
 
-/* Fills s->plan with a kl_spdev for s->way. Yardsticks get the matrix as stored. */
+/* Fills s->plan with a kl_spdev for s->way. Yardsticks get one without arrays. */
 kl_status kl_spdev_prepare(kl_exec *ex, const kl_spmachine *machine, kl_spmv *s, kl_err *err) KL_MUST_CHECK;
 void kl_spdev_release(kl_exec *ex, kl_spmv *s);
 

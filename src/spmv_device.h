@@ -269,7 +269,7 @@ KL_DEV void kl_sp_thread(const kl_spargs *a, int index_bytes, const double *x, d
 
 /* ---------------------------------------------------------------- PACKED */
 
-enum { KL_PACKS = 2 }; /* groups that a lane calls for at a time; as many again are worked on meanwhile */
+enum { KL_PACKS = 1 }; /* groups that a lane calls for at a time; as many again are worked on meanwhile */
 
 typedef struct kl_pack { /* one group */
     kl_pair v[4];
@@ -498,7 +498,8 @@ KL_DEV void kl_tile_share(const kl_spshare *share, int index_bytes, const double
 /* Bytes of shared memory, and where things lie in it: sums [most_rows], a block of x (one element more, for odd addresses), two barriers. */
 static inline int kl_tile_shared_bytes(const kl_spargs *a) { return 8 * (a->most_rows + a->dense_width + 2) + 16; }
 
-/* The last warp brings block after block of x; the others work on it, and between two blocks on a piece of the last part, so that nobody waits. */
+/* The last warp brings block after block of x; the others work on it, and between two blocks on a piece of the last part, so that nobody waits. Every other
+   range begins with such a piece: memory and the second cache, which the two kinds of work ask for most, are then busy at the same time. */
 KL_DEV void kl_sp_tiles(const kl_spargs *a, double *shared, const double *x, double *y)
 {
     double *const sum = shared, *const block = sum + a->most_rows;
@@ -521,14 +522,16 @@ KL_DEV void kl_sp_tiles(const kl_spargs *a, double *shared, const double *x, dou
             kl_bring_block(block, x, low, kl_block_columns(a, low, a->dense_width), odd, full);
         }
     } else if (warp < a->nworker) {
-        for (int b = 0; b < nrest; b++) {
-            if (b < ndense) {
+        for (int piece = 0; piece < ndense + nrest; piece++) {
+            const int b = piece / 2;
+            if ((piece + range) % 2 == 0 && b < ndense) {
                 kl_barrier_wait(full, b % 2);
                 kl_tile_share(a->share + ((int64_t)range * ndense + b) * a->nworker + warp, 2, a->dense_value, a->dense_column, a->dense_row, block + odd, sum, lane);
                 kl_warp_sync();
                 if (lane == 0) kl_barrier_arrive(empty);
+            } else {
+                kl_tile_share(a->rest + ((int64_t)range * nrest + b) * a->nworker + warp, 4, a->far_value, a->far_column, a->far_row, x, y + first, lane);
             }
-            kl_tile_share(a->rest + ((int64_t)range * nrest + b) * a->nworker + warp, 4, a->far_value, a->far_column, a->far_row, x, y + first, lane);
         }
     }
     kl_block_sync();

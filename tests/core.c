@@ -406,3 +406,30 @@ void core_download(kl_exec *ex, int64_t n, kl_dptr p, double *x)
     kl_err err = {""};
     expect_ok(ex->vt.download(ex, x, p, n, &err), err);
 }
+
+kl_spmat *core_sparse(int64_t nrow, int64_t ncol, int64_t mean, int64_t dense, uint64_t seed)
+{
+    kl_err err;
+    int64_t *off = NULL, n = 0;
+    uint32_t *column = NULL;
+    double *value = NULL;
+    kl_spmat *m = NULL;
+    const int64_t most = nrow * (2 * mean + 1);
+    expect_ok(kl_alloc(&off, nrow + 1, KL_MEM_MATRIX, &err), err);
+    expect_ok(kl_alloc(&column, most, KL_MEM_MATRIX, &err), err);
+    expect_ok(kl_alloc(&value, most, KL_MEM_MATRIX, &err), err);
+    for (int64_t i = 0; i < nrow; i++) {
+        const int64_t wanted = i % 9 == 4 ? 0 : (int64_t)(kl_test_bits(&seed) % (uint64_t)(2 * mean + 1));
+        int64_t c = -1;
+        for (int64_t k = 0; k < wanted; k++) {
+            const int64_t gap = k < wanted / 3 && dense > 0 ? dense / (mean + 1) + 1 : kl_test_bits(&seed) % 5 == 0 ? ncol / (mean + 1) : 3;
+            c += 1 + (int64_t)(kl_test_bits(&seed) % (uint64_t)(2 * gap));
+            if (c >= ncol) break;
+            column[n] = (uint32_t)c;
+            value[n++] = kl_test_uniform(&seed);
+        }
+        off[i + 1] = n;
+    }
+    expect_ok(kl_spmat_take_csr(nrow, ncol, 0, &off, &column, &value, &m, &err), err);
+    return m;
+}

@@ -5,6 +5,7 @@
 #define KL_TEST_CORE_H
 #include "engine.h"
 #include "oracle.h"
+#include "spmat.h"
 
 /* Models of the tests' own (tests/meson.build): ORDER in core.c */
 extern const kl_model *const core_models[];
@@ -91,6 +92,9 @@ typedef struct core_known {
 } core_known;
 
 void core_known_check(const core_known *k);
+
+/* A CSR matrix of rows of `mean` non-zeros more or less, every ninth empty; columns either far apart or close together, a third of them below `dense`. */
+kl_spmat *core_sparse(int64_t nrow, int64_t ncol, int64_t mean, int64_t dense, uint64_t seed);
 
 double core_dot(int64_t n, const double *a, const double *b);
 /* Host arrays to and from the executor. */

@@ -1,40 +1,13 @@
 /* Layouts of sparse matrices for devices, read back by plain loops that follow the description in spdev.h: every non-zero once and nothing else, for
    matrices with gaps of any length, empty rows, one row, more ranges than rows; which way is chosen; matrices with the printed statistics.
    SPDX-License-Identifier: Apache-2.0 */
+#include "core.h"
 #include "kl_test.h"
 
 #include "cimatrix.h"
 #include "spdev.h"
 
 static const kl_spmachine machine = {.warps = 1, .nblock = 3, .shared_bytes = 232448};
-
-/* Rows of `mean` non-zeros more or less, every ninth empty; columns either anywhere or close together, a third of them below `dense`. */
-static kl_spmat *make(int64_t nrow, int64_t ncol, int64_t mean, int64_t dense, uint64_t seed)
-{
-    kl_err err;
-    int64_t *off = NULL, n = 0;
-    uint32_t *column = NULL;
-    double *value = NULL;
-    kl_spmat *m = NULL;
-    const int64_t most = nrow * (2 * mean + 1);
-    expect_ok(kl_alloc(&off, nrow + 1, KL_MEM_MATRIX, &err), err);
-    expect_ok(kl_alloc(&column, most, KL_MEM_MATRIX, &err), err);
-    expect_ok(kl_alloc(&value, most, KL_MEM_MATRIX, &err), err);
-    for (int64_t i = 0; i < nrow; i++) {
-        const int64_t wanted = i % 9 == 4 ? 0 : (int64_t)(kl_test_bits(&seed) % (uint64_t)(2 * mean + 1));
-        int64_t c = -1;
-        for (int64_t k = 0; k < wanted; k++) {
-            const int64_t gap = k < wanted / 3 && dense > 0 ? dense / (mean + 1) + 1 : kl_test_bits(&seed) % 5 == 0 ? ncol / (mean + 1) : 3;
-            c += 1 + (int64_t)(kl_test_bits(&seed) % (uint64_t)(2 * gap));
-            if (c >= ncol) break;
-            column[n] = (uint32_t)c;
-            value[n++] = kl_test_uniform(&seed);
-        }
-        off[i + 1] = n;
-    }
-    expect_ok(kl_spmat_take_csr(nrow, ncol, 0, &off, &column, &value, &m, &err), err);
-    return m;
-}
 
 static void check_packed(const kl_spmat *m, const kl_spargs *a)
 {
@@ -134,7 +107,7 @@ static void test_layouts(void **state)
     kl_err err;
     expect_ok(kl_exec_open_host(2, &ex, &err), err);
     for (size_t k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
-        kl_spmat *m = make(cases[k][0], cases[k][1], cases[k][2], cases[k][3], 11 + k);
+        kl_spmat *m = core_sparse(cases[k][0], cases[k][1], cases[k][2], cases[k][3], 11 + k);
         kl_test_case("case %d: %lld rows, %lld columns, %lld non-zeros", (int)k, (long long)m->nrow, (long long)m->ncol, (long long)m->nnz);
         for (int way = KL_SPWAY_PACKED; way <= KL_SPWAY_TILES; way++) {
             kl_spmv s = {.ex = ex, .m = m, .way = (kl_spway)way};
@@ -156,7 +129,7 @@ static void test_dense_blocks(void **state)
     (void)state;
     kl_exec *ex = NULL;
     kl_err err;
-    kl_spmat *m = make(30000, 40000, 60, 39000, 3);
+    kl_spmat *m = core_sparse(30000, 40000, 60, 39000, 3);
     expect_ok(kl_exec_open_host(2, &ex, &err), err);
     kl_spmv s = {.ex = ex, .m = m, .way = KL_SPWAY_TILES};
     expect_ok(kl_spdev_prepare(ex, &machine, &s, &err), err);
@@ -197,7 +170,7 @@ static void test_refusals(void **state)
     (void)state;
     kl_exec *ex = NULL;
     kl_err err;
-    kl_spmat *m = make(50, 70, 5, 0, 5), *ell = NULL;
+    kl_spmat *m = core_sparse(50, 70, 5, 0, 5), *ell = NULL;
     kl_spmv *s = NULL;
     expect_ok(kl_exec_open_host(1, &ex, &err), err);
     expect_refused(kl_spmv_create_way(ex, m, KL_SPWAY_PACKED, 0, &s, &err), KL_EABSENT, err, "packed");

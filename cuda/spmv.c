@@ -1,0 +1,53 @@
+/* Sparse products on the CUDA executor: which kernels, which yardstick.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "device.h"
+
+kl_status kl_cuda_send(kl_exec *ex, kl_spdev *d, const void *from, int64_t bytes, void *out, kl_err *err)
+{
+    kl_cuda *const self = ex->self;
+    kl_dptr *const p = &d->array[d->narray];
+    const kl_status st = ex->vt.alloc(ex, bytes / 8 + 1, p, err);
+    if (st != KL_OK) return st;
+    d->narray++;
+    d->bytes += bytes;
+    *(void **)out = (void *)p->addr;
+    if (kl_cuda_put(self, (void *)p->addr, from, bytes) == 0) return KL_OK;
+    return self->host->fail(err, KL_EBROKEN, "%lld bytes could not be copied to the device", (long long)bytes);
+}
+
+kl_status kl_cuda_spmv_prepare(kl_exec *ex, kl_spmv *s, kl_err *err)
+{
+    kl_cuda *const self = ex->self;
+    int shared = 0;
+    cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, self->device);
+    const kl_spmachine machine = {.warps = 1, .nblock = self->nsm, .shared_bytes = shared};
+    kl_status st = self->host->spdev_prepare(ex, &machine, s, err);
+    if (st == KL_OK && s->way == KL_SPWAY_CUSPARSE) st = kl_cuda_cusparse_prepare(ex, s->m, s->plan, err);
+    if (st == KL_OK && s->way == KL_SPWAY_CSR5) st = kl_cuda_csr5_prepare(ex, s->m, s->plan, err);
+    return st;
+}
+
+void kl_cuda_spmv_release(kl_exec *ex, kl_spmv *s)
+{
+    kl_cuda *const self = ex->self;
+    kl_spdev *const d = s->plan;
+    if (d == NULL) return;
+    cudaStreamSynchronize(self->stream);
+    if (d->way == KL_SPWAY_CUSPARSE) kl_cuda_cusparse_release(ex, d);
+    self->host->free_ptr(&d->library);
+    self->host->spdev_release(ex, s);
+}
+
+kl_status kl_cuda_spmv_apply(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err)
+{
+    kl_cuda *const self = ex->self;
+    kl_spdev *d;
+    int nv;
+    kl_status st = self->host->spdev_ready(ex, s, nvec, &d, &nv, err);
+    if (st != KL_OK) return st;
+    if (d->way == KL_SPWAY_CUSPARSE) st = kl_cuda_cusparse_apply(ex, d, nvec, nv, kl_device(x), ldx, kl_device(y), ldy, err);
+    else if (d->way == KL_SPWAY_CSR5)
+        for (int v = 0; v < nvec; v++) kl_cuda_csr5(self, d, kl_device(x) + v * ldx, kl_device(y) + v * ldy);
+    else kl_cuda_spmv(self, d, nvec, nv, kl_device(x), ldx, kl_device(y), ldy);
+    return st != KL_OK ? st : kl_cuda_check(self, "a product with a sparse matrix", err);
+}

@@ -1,0 +1,224 @@
+/* Sparse products and configuration interaction on executors of devices, compiled once for each: every format and every way against the host, 1 to 17
+   vectors, addresses off the alignment, outputs full of NaN, equal bits twice; molecules against their known energies.
+   On a GPU run it with OMP_TARGET_OFFLOAD=MANDATORY; without one the CUDA tests say SKIP.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "core.h"
+#include "kl_test.h"
+
+#include "ci.h"
+#include "spmv.h"
+
+typedef struct fixture {
+    kl_exec *ex[2], *host;
+    int n;
+} fixture;
+
+static int setup(void **state)
+{
+    static fixture f;
+    kl_err err = {""};
+    f.n = KL_TEST_CUDA ? 1 : 2;
+    for (int k = 0; k < f.n; k++) {
+        const kl_status st = KL_TEST_CUDA ? kl_exec_open_cuda(&f.ex[k], &err) : kl_exec_open_offload(k, &f.ex[k], &err);
+        if (st != KL_OK) {
+            print_error("%s\n", err.text);
+            return -1;
+        }
+        f.ex[k]->nthread = 2;
+    }
+    if (kl_exec_open_host(2, &f.host, &err) != KL_OK) return -1;
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture *const f = *state;
+    for (int k = 0; k < f->n; k++) kl_exec_close(&f->ex[k]);
+    kl_exec_close(&f->host);
+    return kl_mem_live_total() == 0 && kl_mem_device_live_bytes() == 0 ? 0 : -1;
+}
+
+/* y of this executor, ldy = nrow + 3; what lies between the vectors must stay. */
+static void product(kl_exec *ex, kl_spmv *s, int nvec, int shift, const double *x, double *y)
+{
+    kl_err err;
+    kl_dptr dx, dy;
+    const int64_t ldx = s->m->ncol + 5, ldy = s->m->nrow + 3;
+    for (int64_t k = 0; k < ldy * nvec; k++) y[k] = NAN;
+    expect_ok(ex->vt.alloc(ex, ldx * nvec + 2, &dx, &err), err);
+    expect_ok(ex->vt.alloc(ex, ldy * nvec + 2, &dy, &err), err);
+    expect_ok(ex->vt.upload(ex, kl_dptr_at(dx, shift), x, ldx * nvec, &err), err);
+    expect_ok(ex->vt.upload(ex, kl_dptr_at(dy, shift), y, ldy * nvec, &err), err);
+    expect_ok(kl_spmv_apply(s, nvec, kl_dptr_at(dx, shift), ldx, kl_dptr_at(dy, shift), ldy, &err), err);
+    expect_ok(ex->vt.download(ex, y, kl_dptr_at(dy, shift), ldy * nvec, &err), err);
+    ex->vt.release(ex, &dx);
+    ex->vt.release(ex, &dy);
+}
+
+static void compare(const fixture *f, const kl_spmat *m, const kl_spmat *source, kl_spway way, int threads, uint64_t *seed)
+{
+    static const int vectors[] = {1, 2, 3, 8, 16, 17};
+    kl_err err;
+    kl_spmv *host = NULL;
+    const int64_t ldx = m->ncol + 5, ldy = m->nrow + 3;
+    double *const x = calloc((size_t)(17 * ldx + 1), 8), *const y = calloc((size_t)(17 * ldy + 1), 8), *const again = calloc((size_t)(17 * ldy + 1), 8);
+    double *const wanted = calloc((size_t)(17 * ldy + 1), 8), *const size = calloc((size_t)m->nrow + 1, 8);
+    for (int64_t k = 0; k < 17 * ldx; k++) x[k] = kl_test_uniform(seed);
+    for (int64_t i = 0; i < source->nrow; i++)
+        for (int64_t k = kl_sp_offset(source, source->start, i); k < kl_sp_offset(source, source->start, i + 1); k++) size[i] += fabs(source->rest_value[k]);
+    expect_ok(kl_spmv_create(f->host, source, &host, &err), err);
+    for (int e = 0; e < f->n; e++) {
+        kl_spmv *s = NULL;
+        const kl_status st = kl_spmv_create_way(f->ex[e], m, way, threads, &s, &err);
+        if (st == KL_EABSENT && way != KL_SPWAY_AUTO) continue; /* not this device's, or not this format's */
+        expect_ok(st, err);
+        for (size_t v = 0; v < sizeof(vectors) / sizeof(*vectors); v++)
+            for (int shift = 0; shift < 2; shift++) {
+                const int nvec = vectors[v];
+                kl_test_case("%s %d: %lld x %lld, %lld non-zeros, %s, way %s, %d threads, %d vectors, shift %d", f->ex[e]->name, e, (long long)m->nrow, (long long)m->ncol,
+                             (long long)m->nnz, kl_spformat_name(m->format), kl_spway_name(way), threads, nvec, shift);
+                product(f->host, host, nvec, 0, x, wanted);
+                product(f->ex[e], s, nvec, shift, x, y);
+                product(f->ex[e], s, nvec, shift, x, again);
+                for (int c = 0; c < nvec; c++)
+                    for (int64_t i = 0; i < ldy; i++) {
+                        if (i >= m->nrow) {
+                            expect_true(isnan(y[i + c * ldy]));
+                            continue;
+                        }
+                        expect_near(y[i + c * ldy], wanted[i + c * ldy], 1e-14 * (1 + size[i] * (m->symmetric ? 20 : 1)));
+                        if (!m->symmetric && way != KL_SPWAY_CUSPARSE && way != KL_SPWAY_CSR5) expect_true(y[i + c * ldy] == again[i + c * ldy]);
+                    }
+            }
+        kl_spmv_destroy(&s);
+    }
+    kl_spmv_destroy(&host);
+    free(x);
+    free(y);
+    free(again);
+    free(wanted);
+    free(size);
+}
+
+static void test_products(void **state)
+{
+    static const int64_t cases[][4] = {{1, 1, 1, 0}, {50, 70, 5, 0}, {300, 33000, 400, 3000}, {2000, 3000, 30, 400}, {700, 70000, 300, 900}, {9000, 900000, 12, 0}, {30000, 40000, 60, 39000}};
+    const fixture *const f = *state;
+    kl_err err;
+    uint64_t seed = 3;
+    for (size_t k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
+        kl_spmat *csr = core_sparse(cases[k][0], cases[k][1], cases[k][2], cases[k][3], 23 + k), *m = NULL;
+        for (int way = KL_SPWAY_AUTO; way < KL_NSPWAY; way++) compare(f, csr, csr, (kl_spway)way, 0, &seed);
+        for (int format = 0; format < KL_NSP && k < 5; format++)
+            for (int wide = 0; wide < 2; wide++) {
+                if (!wide && csr->ncol > 65536) continue;
+                const kl_spopts o = {.format = (kl_spformat)format, .boundary = cases[k][2] / 2 + 1, .height = 40, .sigma = k % 2 ? 100 : 1, .index_bytes = wide ? 4 : 2};
+                expect_ok(kl_spmat_convert(csr, &o, &m, &err), err);
+                compare(f, m, csr, KL_SPWAY_AUTO, 0, &seed);
+                compare(f, m, csr, format == KL_SP_HYBRID ? KL_SPWAY_WARPS : KL_SPWAY_AUTO, 64, &seed);
+                kl_spmat_destroy(&m);
+            }
+        kl_spmat_destroy(&csr);
+    }
+}
+
+static void test_halves(void **state)
+{
+    const fixture *const f = *state;
+    kl_err err;
+    uint64_t seed = 5;
+    const int64_t n = 400;
+    int64_t *off = NULL, nnz = 0;
+    uint32_t *column = NULL;
+    double *value = NULL;
+    kl_spmat *half = NULL, *whole = NULL, *hybrid = NULL;
+    expect_ok(kl_alloc(&off, n + 1, KL_MEM_MATRIX, &err), err);
+    expect_ok(kl_alloc(&column, n * n, KL_MEM_MATRIX, &err), err);
+    expect_ok(kl_alloc(&value, n * n, KL_MEM_MATRIX, &err), err);
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j <= i; j++) {
+            if (kl_test_bits(&seed) % 9 != 0 && j < i) continue;
+            column[nnz] = (uint32_t)j;
+            value[nnz++] = kl_test_uniform(&seed);
+        }
+        off[i + 1] = nnz;
+    }
+    expect_ok(kl_spmat_take_csr(n, n, 1, &off, &column, &value, &half, &err), err);
+    expect_ok(kl_spmat_whole(half, &whole, &err), err);
+    expect_ok(kl_spmat_convert(half, &(kl_spopts){.format = KL_SP_HYBRID, .boundary = 20}, &hybrid, &err), err);
+    compare(f, half, whole, KL_SPWAY_AUTO, 0, &seed);
+    compare(f, hybrid, whole, KL_SPWAY_AUTO, 0, &seed);
+    kl_spmat_destroy(&hybrid);
+    kl_spmat_destroy(&whole);
+    kl_spmat_destroy(&half);
+}
+
+static void test_refusals(void **state)
+{
+    const fixture *const f = *state;
+    kl_err err;
+    kl_spmat *csr = core_sparse(50, 70, 5, 0, 1), *ell = NULL;
+    kl_spmv *s = NULL;
+    expect_ok(kl_spmat_convert(csr, &(kl_spopts){.format = KL_SP_ELL}, &ell, &err), err);
+    expect_refused(kl_spmv_create_way(f->ex[0], ell, KL_SPWAY_PACKED, 0, &s, &err), KL_EABSENT, err, "packed");
+    if (!KL_TEST_CUDA) expect_refused(kl_spmv_create_way(f->ex[0], csr, KL_SPWAY_CSR5, 0, &s, &err), KL_EABSENT, err, "--exec cuda");
+    expect_true(s == NULL);
+    kl_spmat_destroy(&ell);
+    kl_spmat_destroy(&csr);
+}
+
+/* energies.json: ground and excited states, restricted and unrestricted; the matrix in several formats. */
+static void test_molecules(void **state)
+{
+    static const struct {
+        const char *file, *space;
+        int nroot, half;
+        kl_spformat format;
+        double energy[3];
+    } cases[] = {
+        {"lih-sto3g.fcidump", "full", 3, 0, KL_SP_CSR, {-7.882403410335505, -7.766413413875408, -7.74921216058232}},
+        {"h2o-sto3g.fcidump", "full", 3, 0, KL_SP_HYBRID, {-75.01257824109202, -74.61461064000615, -74.5548789555105}},
+        {"h2o-sto3g.fcidump", "cisd", 1, 0, KL_SP_SELL, {-75.01187316962859}},
+        {"h2o-sto3g.fcidump", "cisd", 1, 1, KL_SP_CSR, {-75.01187316962859}},
+        {"h2o-631g-fc.fcidump", "full", 3, 0, KL_SP_CSR, {-76.11995518792072, -75.83490914889774, -75.80798785211532}},
+    };
+    const fixture *const f = *state;
+    const char *root = getenv("KRONLAT_DATA");
+    char path[512];
+    kl_err err;
+    for (size_t k = 0; k < sizeof(cases) / sizeof(*cases); k++)
+        for (int e = 0; e < f->n; e++) {
+            kl_fcidump *dump = NULL;
+            kl_ci_result r = {0};
+            kl_ci_opts o = {.irrep = -1, .nroot = cases[k].nroot, .tol = 1e-7, .seed = 1, .nthread = 2, .half = cases[k].half, .format.format = cases[k].format};
+            kl_test_case("%s %s on %s %d", cases[k].file, cases[k].space, f->ex[e]->name, e);
+            if (k == 4 && f->ex[e]->most_bytes == 0 && e > 0) continue;
+            snprintf(path, sizeof(path), "%s/tests/data/%s", root != NULL ? root : ".", cases[k].file);
+            expect_ok(kl_ci_parse_space(cases[k].space, &o, &err), err);
+            expect_ok(kl_fcidump_read(path, &dump, &err), err);
+            expect_ok(kl_ci_run(dump, f->ex[e], &o, NULL, &r, &err), err);
+            expect_true(r.converged && !r.direct);
+            for (int i = 0; i < cases[k].nroot; i++) expect_near(r.state[i].energy, cases[k].energy[i], 1e-9);
+            kl_ci_result_clear(&r);
+            o.store = KL_CI_DIRECT;
+            if (o.full) expect_refused(kl_ci_run(dump, f->ex[e], &o, NULL, &r, &err), KL_EABSENT, err, "host");
+            kl_ci_result_clear(&r);
+            kl_fcidump_destroy(&dump);
+        }
+}
+
+int main(void)
+{
+#if KL_TEST_CUDA
+    kl_exec *ex = NULL;
+    kl_err err;
+    if (kl_exec_open_cuda(&ex, &err) != KL_OK && getenv("KL_TEST_MUST_RUN") == NULL) {
+        printf("1..0 # SKIP %s\n", err.text);
+        return 77;
+    }
+    kl_exec_close(&ex);
+#endif
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_halves), cmocka_unit_test(test_refusals), cmocka_unit_test(test_molecules)};
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
