@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "ci.h"
+#include "cimatrix.h"
 #include "mem.h"
 #include "mmfile.h"
 #include "options.h"
 #include "par.h"
+#include "random.h"
 #include "random.h"
 #include "report.h"
 #include "spmv.h"
@@ -19,8 +21,11 @@
 
 static const char usage[] =
     "Usage: kronlat bench ci [FCIDUMP | MATRIX.mtx] [OPTIONS]\n"
-    "Without a file: a matrix with the statistics of mahmoud2018, Table 3 (655 non-zeros a row in the left tenth, about 295 in the rest).\n"
-    "  --rows N          of that matrix (32768); 1048576 takes 12 GB\n"
+    "Without a file: a matrix with the statistics of mahmoud2018, Tables 3 to 5 (655 non-zeros a row in the left tenth, about 295 in the rest).\n"
+    "  --rows N          of that matrix (32768); from 262145 on 60 and about 27 non-zeros a row; 1048576 takes 12 GB\n"
+    "  --number K        which of the paper's ten of that size (1)\n"
+    "  --tables          all ten: their statistics, memory of every format beside its formula, and the paper's comparison of speed on a device\n"
+    "  --exec WHERE      auto, host, offload or cuda; on a device all ways that it knows, with cuSPARSE's best algorithm and CSR5 beside (cuda)\n"
     "  --threads N       threads (as many as cores)\n"
     "  --seconds S       time spent on one line (0.3)\n"
     "With an FCIDUMP file the options of `kronlat ci' that choose a space (--space, --irrep, --frozen, --half, ...) hold: building, products in every\n"
@@ -31,6 +36,7 @@ typedef struct bench {
     int nthread;
     double seconds;   /* for one line */
     double copy_rate; /* GB/s */
+    double yardstick[KL_SPMV_MAX_VEC + 1]; /* ms of cuSPARSE, by number of vectors; 0: not measured */
 } bench;
 
 /* ---------------------------------------------------------------- ceiling */
@@ -49,21 +55,38 @@ static void copy_task(void *self, int64_t task, int thread)
     memcpy(j->to + from, j->from + from, (size_t)n * sizeof(double));
 }
 
+/* The executor has done all it was asked for when a number of it is here. */
+static kl_status wait(kl_exec *ex, kl_dptr p, kl_err *err)
+{
+    double one;
+    return ex->space == KL_SPACE_HOST ? KL_OK : ex->vt.download(ex, &one, p, 1, err);
+}
+
 static kl_status measure_copy(bench *b, kl_err *err)
 {
-    enum { N = 1 << 24 };
+    enum { N = 1 << 24, MANY = 10 };
     kl_status st = KL_OK;
     double *x = NULL;
-    KL_TRY(kl_alloc(&x, 2 * (int64_t)N, KL_MEM_WORK, err));
-    copy_job job = {x, x + N, N, N / (16 * b->nthread)};
+    kl_dptr dx = {0};
+    const int device = b->ex->space == KL_SPACE_DEVICE;
+    const int64_t n = device ? 4 * (int64_t)N : N;
     const double begin = kl_clock();
+    if (device) KL_TRY(b->ex->vt.alloc(b->ex, 2 * n, &dx, err));
+    else KL_TRY(kl_alloc(&x, 2 * n, KL_MEM_WORK, err));
+    copy_job job = {x, x + n, n, n / (16 * b->nthread)};
+    if (device) b->ex->vt.fill(b->ex, 2 * n, 1.0, dx);
     for (int k = 0; k < 3 || kl_clock() - begin < b->seconds; k++) {
         const double start = kl_clock();
-        kl_par_for(b->nthread, (N + job.chunk - 1) / job.chunk, copy_task, &job);
-        if (k > 0) b->copy_rate = fmax(b->copy_rate, 16e-9 * (double)N / (kl_clock() - start));
+        if (device) {
+            for (int i = 0; i < MANY; i++) b->ex->vt.copy(b->ex, n, dx, kl_dptr_at(dx, n));
+            KL_TRY(wait(b->ex, dx, err));
+        } else kl_par_for(b->nthread, (n + job.chunk - 1) / job.chunk, copy_task, &job);
+        if (k > 0) b->copy_rate = fmax(b->copy_rate, 16e-9 * (double)n * (device ? MANY : 1) / (kl_clock() - start));
     }
-    printf("copy, %d thread%s: %.2f GB/s (read and written)\n", b->nthread, b->nthread == 1 ? "" : "s", b->copy_rate);
+    if (device) printf("%s, %s: copy %.0f GB/s (read and written)\n", b->ex->name, b->ex->where, b->copy_rate);
+    else printf("copy, %d thread%s: %.2f GB/s (read and written)\n", b->nthread, b->nthread == 1 ? "" : "s", b->copy_rate);
 out:
+    b->ex->vt.release(b->ex, &dx);
     kl_free(&x);
     return st;
 }
@@ -100,60 +123,142 @@ out:
     return st;
 }
 
-static kl_status one_line(const bench *b, const kl_spmat *m, int nvec, const double *x, const double *wanted, double norm, double *y, kl_err *err)
+/* A matrix with vectors on the executor and what must come out. */
+typedef struct trial {
+    const kl_spmat *csr;
+    kl_dptr x, y;
+    double *wanted, *seen; /* [nvec][nrow] */
+    double norm;
+} trial;
+
+enum { MOST_VECTORS = 16 };
+
+static void trial_clear(bench *b, trial *t)
+{
+    b->ex->vt.release(b->ex, &t->x);
+    b->ex->vt.release(b->ex, &t->y);
+    kl_free(&t->wanted);
+    kl_free(&t->seen);
+}
+
+static kl_status trial_make(bench *b, const kl_spmat *csr, int nvec, trial *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *x = NULL, *scale = NULL;
+    *t = (trial){.csr = csr, .norm = 1e-300};
+    memset(b->yardstick, 0, sizeof(b->yardstick));
+    KL_TRY(kl_alloc(&x, csr->ncol * nvec, KL_MEM_VECTOR, err));
+    KL_TRY(kl_alloc(&t->wanted, csr->nrow * nvec, KL_MEM_VECTOR, err));
+    KL_TRY(kl_alloc(&t->seen, csr->nrow * nvec, KL_MEM_VECTOR, err));
+    KL_TRY(kl_alloc(&scale, csr->nrow, KL_MEM_VECTOR, err));
+    KL_TRY(b->ex->vt.alloc(b->ex, csr->ncol * nvec, &t->x, err));
+    KL_TRY(b->ex->vt.alloc(b->ex, csr->nrow * nvec, &t->y, err));
+    for (int64_t k = 0; k < csr->ncol * nvec; k++) x[k] = kl_random_at(7, k);
+    KL_TRY(b->ex->vt.upload(b->ex, t->x, x, csr->ncol * nvec, err));
+    KL_TRY(plain_product(csr, nvec, x, t->wanted, scale, err));
+    for (int64_t i = 0; i < csr->nrow; i++) t->norm = fmax(t->norm, scale[i]);
+out:
+    kl_free(&x);
+    kl_free(&scale);
+    if (st != KL_OK) trial_clear(b, t);
+    return st;
+}
+
+/* Checks one product, then times many. *ms: of one, the best of several rounds; -1: this way is not for this matrix. */
+static kl_status one_way(const bench *b, const trial *t, const kl_spmat *m, kl_spway way, int threads, int nvec, double *ms, double *worst, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_spmv *s = NULL;
-    double worst = 0, best = INFINITY;
-    const int64_t sums = m->nrow * nvec;
-    KL_TRY(kl_spmv_create(b->ex, m, &s, err));
-    KL_TRY(kl_spmv_apply(s, nvec, (kl_dptr){(uintptr_t)x}, m->ncol, (kl_dptr){(uintptr_t)y}, m->nrow, err));
-    for (int64_t k = 0; k < sums; k++) worst = fmax(worst, fabs(y[k] - wanted[k]));
+    double best = INFINITY;
+    const int many = b->ex->space == KL_SPACE_DEVICE ? 20 : 1;
+    *ms = -1;
+    *worst = 0;
+    st = kl_spmv_create_way(b->ex, m, way, threads, &s, err);
+    if (st == KL_EABSENT) return KL_OK;
+    if (st != KL_OK) return st;
+    b->ex->vt.fill(b->ex, m->nrow * nvec, NAN, t->y);
+    KL_TRY(kl_spmv_apply(s, nvec, t->x, m->ncol, t->y, m->nrow, err));
+    KL_TRY(b->ex->vt.download(b->ex, t->seen, t->y, m->nrow * nvec, err));
+    for (int64_t k = 0; k < m->nrow * nvec; k++) {
+        const double far = fabs(t->seen[k] - t->wanted[k]);
+        *worst = far <= *worst ? *worst : far; /* NaN stays */
+    }
+    *worst /= t->norm;
     const double limit = 8 * 2.3e-16 * sqrt((double)m->longest + 1);
-    worst /= norm;
-    if (!(worst <= limit)) {
-        st = kl_fail(err, KL_EBROKEN, "%s with %d vectors: residual %.1e is above %.1e; no time is told", kl_spformat_name(m->format), nvec, worst, limit);
+    if (!(*worst <= limit)) {
+        st = kl_fail(err, KL_EBROKEN, "%s, way %s, with %d vectors: residual %.1e is above %.1e; no time is told", kl_spformat_name(m->format), kl_spway_name(way), nvec, *worst,
+                     limit);
         goto out;
     }
     const double begin = kl_clock();
     do {
         const double start = kl_clock();
-        KL_TRY(kl_spmv_apply(s, nvec, (kl_dptr){(uintptr_t)x}, m->ncol, (kl_dptr){(uintptr_t)y}, m->nrow, err));
-        best = fmin(best, kl_clock() - start);
+        for (int k = 0; k < many; k++) KL_TRY(kl_spmv_apply(s, nvec, t->x, m->ncol, t->y, m->nrow, err));
+        KL_TRY(wait(b->ex, t->y, err));
+        best = fmin(best, (kl_clock() - start) / many);
     } while (kl_clock() - begin < b->seconds);
-    const double bytes = (double)kl_spmv_bytes(m, nvec), nnz = (double)m->nnz * (m->symmetric ? 2 : 1);
-    printf("resid %.0e PASS | %-6s%s u%d nvec=%-2d | %9.3f ms  %7.2f GB/s (%3.0f %% of copy)  %6.2f GFLOP/s | %9.2f MB, formula %9.2f\n", worst,
-           kl_spformat_name(m->format), m->symmetric ? " half" : "", 8 * m->index_bytes, nvec, 1e3 * best, 1e-9 * bytes / best, 100e-9 * bytes / best / b->copy_rate,
-           2e-9 * nnz * nvec / best, 1e-6 * (double)kl_spmat_measured_bytes(m), 1e-6 * (double)kl_spmat_formula_bytes(m));
-    fflush(stdout);
+    *ms = 1e3 * best;
 out:
     kl_spmv_destroy(&s);
     return st;
 }
 
-/* Every format that can hold the matrix, 1 to 16 vectors. */
-static kl_status bench_matrix(const bench *b, const char *name, const kl_spmat *csr, kl_err *err)
+static kl_status one_line(bench *b, const trial *t, const kl_spmat *m, kl_spway way, int threads, int nvec, kl_err *err)
 {
-    static const int vectors[] = {1, 2, 4, 8, 16};
-    enum { MOST = 16 };
+    double ms, worst;
+    char how[40] = "", beside[40] = "";
+    const kl_status st = one_way(b, t, m, way, threads, nvec, &ms, &worst, err);
+    if (st != KL_OK || ms < 0) return st;
+    const double bytes = (double)kl_spmv_bytes(m, nvec), nnz = (double)m->nnz * (m->symmetric ? 2 : 1);
+    if (way == KL_SPWAY_CUSPARSE) b->yardstick[nvec] = ms;
+    if (b->ex->space == KL_SPACE_DEVICE) snprintf(how, sizeof(how), " %-8s", kl_spway_name(way));
+    if (threads > 0) snprintf(how, sizeof(how), " %-8s %4d threads", kl_spway_name(way), threads);
+    if (b->yardstick[nvec] > 0) snprintf(beside, sizeof(beside), "  %5.2f x cuSPARSE", b->yardstick[nvec] / ms);
+    printf("resid %.0e PASS | %-6s%s u%d%s nvec=%-2d | %9.4f ms  %7.2f GB/s (%3.0f %% of copy)  %7.2f GFLOP/s%s | %9.2f MB, formula %9.2f\n", worst, kl_spformat_name(m->format),
+           m->symmetric ? " half" : "", 8 * m->index_bytes, how, nvec, ms, 1e-6 * bytes / ms, 100e-6 * bytes / ms / b->copy_rate, 2e-6 * nnz * nvec / ms, beside,
+           1e-6 * (double)kl_spmat_measured_bytes(m), 1e-6 * (double)kl_spmat_formula_bytes(m));
+    fflush(stdout);
+    return KL_OK;
+}
+
+/* CSR by every way of the device, the yardsticks first, and the hybrid with the paper's blocks of threads. */
+static kl_status bench_ways(bench *b, const trial *t, kl_err *err)
+{
+    static const kl_spway ways[] = {KL_SPWAY_CUSPARSE, KL_SPWAY_CSR5, KL_SPWAY_WARP, KL_SPWAY_PACKED, KL_SPWAY_TILES, KL_SPWAY_AUTO};
+    static const int vectors[] = {1, 2, 4, 8, 16}, threads[] = {32, 64, 128, 256, 512};
     kl_status st = KL_OK;
     kl_spmat *m = NULL;
-    double *x = NULL, *y = NULL, *wanted = NULL, *scale = NULL, norm = 1e-300;
+    for (size_t v = 0; v < sizeof(vectors) / sizeof(*vectors); v++)
+        for (size_t w = 0; w < sizeof(ways) / sizeof(*ways); w++)
+            if (ways[w] != KL_SPWAY_CSR5 || vectors[v] == 1) KL_TRY(one_line(b, t, t->csr, ways[w], 0, vectors[v], err));
+    if (t->csr->symmetric) goto out;
+    KL_TRY(kl_spmat_convert(t->csr, &(kl_spopts){.format = KL_SP_HYBRID, .boundary = t->csr->nrow == KL_CIMATRIX_SMALL ? KL_CIMATRIX_BOUNDARY : 0}, &m, err));
+    for (int way = KL_SPWAY_WARP; way <= KL_SPWAY_WARPS; way++)
+        for (size_t k = way == KL_SPWAY_WARPS; k < sizeof(threads) / sizeof(*threads); k++) KL_TRY(one_line(b, t, m, (kl_spway)way, threads[k], 1, err));
+out:
+    kl_spmat_destroy(&m);
+    return st;
+}
+
+/* Every format that can hold the matrix, 1 to 16 vectors. */
+static kl_status bench_matrix(bench *b, const char *name, const kl_spmat *csr, kl_err *err)
+{
+    static const int vectors[] = {1, 2, 4, 8, 16};
+    kl_status st = KL_OK;
+    kl_spmat *m = NULL;
+    trial t = {0};
     kl_spmat_facts facts;
+    const int device = b->ex->space == KL_SPACE_DEVICE;
     kl_spmat_look(csr, 0, &facts);
     printf("%s: %lld rows, %lld non-zeros%s, longest row %lld (row %lld), sparsity %.6f; BOUNDARY %lld: %lld left (sparsity %.6f), %lld right (%.6f)\n", name,
            (long long)csr->nrow, (long long)csr->nnz, csr->symmetric ? " in one half" : "", (long long)csr->longest, (long long)csr->longest_row, facts.sparsity,
            (long long)facts.boundary, (long long)facts.nnz_reference, facts.sparsity_reference, (long long)facts.nnz_expansion, facts.sparsity_expansion);
-    KL_TRY(kl_alloc(&x, csr->ncol * MOST, KL_MEM_VECTOR, err));
-    KL_TRY(kl_alloc(&y, csr->nrow * MOST, KL_MEM_VECTOR, err));
-    KL_TRY(kl_alloc(&wanted, csr->nrow * MOST, KL_MEM_VECTOR, err));
-    KL_TRY(kl_alloc(&scale, csr->nrow, KL_MEM_VECTOR, err));
-    for (int64_t k = 0; k < csr->ncol * MOST; k++) x[k] = sin(0.7 * (double)k + 1.0);
-    KL_TRY(plain_product(csr, MOST, x, wanted, scale, err));
-    for (int64_t i = 0; i < csr->nrow; i++) norm = fmax(norm, scale[i]);
+    KL_TRY(trial_make(b, csr, MOST_VECTORS, &t, err));
+    if (device) KL_TRY(bench_ways(b, &t, err));
     for (int format = 0; format < KL_NSP; format++)
         for (int narrow = 0; narrow < (csr->ncol <= 65536 ? 2 : 1); narrow++) {
             if (csr->symmetric && format != KL_SP_CSR && format != KL_SP_HYBRID) continue;
+            if (device && (format == KL_SP_CSR || (narrow == 0 && csr->ncol <= 65536))) continue; /* shown already; on devices the narrow columns only */
             const kl_spopts opts = {.format = (kl_spformat)format, .index_bytes = narrow ? 2 : 4};
             const double places = format == KL_SP_ELL || format == KL_SP_ELLR ? (double)csr->nrow * (double)csr->longest : 0;
             if (places > 4 * (double)csr->nnz + 1e6) {
@@ -161,62 +266,101 @@ static kl_status bench_matrix(const bench *b, const char *name, const kl_spmat *
                 continue;
             }
             KL_TRY(kl_spmat_convert(csr, &opts, &m, err));
-            for (size_t v = 0; v < sizeof(vectors) / sizeof(*vectors); v++) KL_TRY(one_line(b, m, vectors[v], x, wanted, norm, y, err));
+            for (size_t v = 0; v < sizeof(vectors) / sizeof(*vectors); v++)
+                if (!device || vectors[v] == 1 || vectors[v] == 8) KL_TRY(one_line(b, &t, m, KL_SPWAY_AUTO, 0, vectors[v], err));
             kl_spmat_destroy(&m);
         }
 out:
     kl_spmat_destroy(&m);
-    kl_free(&x);
-    kl_free(&y);
-    kl_free(&wanted);
-    kl_free(&scale);
+    trial_clear(b, &t);
     return st;
 }
 
-/* ---------------------------------------------------------------- the paper's matrices */
+/* ---------------------------------------------------------------- the paper's tables */
 
-/* `count` distinct ascending columns in [low, high), one in each of as many equal strips. */
-static void choose_columns(uint64_t *state, int64_t low, int64_t high, int64_t count, uint32_t *out)
+/* A row of Tables 3 to 5: what is made beside what is printed, and megabytes (MiB, as there) by format, each equal to its formula. */
+static kl_status table_memory(int number, const kl_spmat *csr, kl_err *err)
 {
-    for (int64_t k = 0; k < count; k++) {
-        const int64_t from = low + (high - low) * k / count, to = low + (high - low) * (k + 1) / count;
-        out[k] = (uint32_t)(from + (int64_t)(kl_random_next(state) % (uint64_t)(to - from)));
+    static const kl_spformat formats[] = {KL_SP_CSR, KL_SP_ELL, KL_SP_SELL, KL_SP_HYBRID};
+    kl_status st = KL_OK;
+    kl_spmat *m = NULL;
+    kl_spmat_facts f;
+    int64_t expansion, longest, row;
+    kl_spmat_look(csr, KL_CIMATRIX_BOUNDARY, &f);
+    kl_cimatrix_printed(number, &expansion, &longest, &row);
+    const int same = f.nnz_expansion == expansion && f.longest == longest && f.longest_row + 1 == row;
+    printf("%2d | %lld %lld %lld, longest %lld in row %lld: %s | %.6f %.6f %.6f | MiB", number, (long long)f.nnz_reference, (long long)f.nnz_expansion, (long long)f.nnz,
+           (long long)f.longest, (long long)f.longest_row + 1, csr->nrow != KL_CIMATRIX_SMALL ? "times only are printed" : same ? "as printed" : "NOT as printed", f.sparsity_reference,
+           f.sparsity_expansion, f.sparsity);
+    for (size_t k = 0; k < sizeof(formats) / sizeof(*formats); k++) {
+        KL_TRY(kl_spmat_convert(csr, &(kl_spopts){.format = formats[k], .index_bytes = 4, .boundary = formats[k] == KL_SP_HYBRID ? (csr->nrow == KL_CIMATRIX_SMALL ? KL_CIMATRIX_BOUNDARY : 60) : 0},
+                                &m, err));
+        const int64_t bytes = kl_spmat_measured_bytes(m);
+        printf(" %s %.2f", kl_spformat_name(formats[k]), (double)bytes / 1048576);
+        if (bytes != kl_spmat_formula_bytes(m)) KL_TRY(kl_fail(err, KL_EBROKEN, "%s takes %lld bytes; its formula says %lld", kl_spformat_name(formats[k]), (long long)bytes,
+                                                               (long long)kl_spmat_formula_bytes(m)));
+        kl_spmat_destroy(&m);
     }
+    printf(" = formula\n");
+out:
+    kl_spmat_destroy(&m);
+    return st;
 }
 
-static kl_status paper_matrix(int64_t n, kl_spmat **out, kl_err *err)
+/* A row of Tables 9 and 10 in ms: cuSPARSE, CSR5, Alg. 7 with blocks of 32 threads, section 4.2, and what is taken here. */
+static kl_status table_speed(bench *b, int number, const kl_spmat *csr, double sum[5], kl_err *err)
 {
-    enum { LEFT = 655, RIGHT = 295, SPREAD = 120 }; /* Table 3: 655 each, 9.67 million of 32,768 rows, longest 1060 to 1079 */
     kl_status st = KL_OK;
-    int64_t *off = NULL, nnz = 0;
-    uint32_t *column = NULL;
-    double *value = NULL;
-    uint64_t seed = 20180824;
-    KL_TRY(kl_alloc(&off, n + 1, KL_MEM_MATRIX, err));
-    for (int64_t i = 0; i < n; i++) {
-        int64_t right = RIGHT; /* a bell: the sum of eight */
-        for (int k = 0; k < 8; k++) right += (int64_t)(kl_random_next(&seed) % (SPREAD / 4 + 1)) - SPREAD / 8;
-        off[i + 1] = off[i] + LEFT + right;
+    kl_spmat *m = NULL;
+    trial t = {0};
+    double ms[5], worst, most = 0;
+    KL_TRY(trial_make(b, csr, 1, &t, err));
+    KL_TRY(kl_spmat_convert(csr, &(kl_spopts){.format = KL_SP_HYBRID, .index_bytes = 4, .boundary = csr->nrow == KL_CIMATRIX_SMALL ? KL_CIMATRIX_BOUNDARY : 60}, &m, err));
+    const struct {
+        const kl_spmat *m;
+        kl_spway way;
+        int threads;
+    } column[5] = {{csr, KL_SPWAY_CUSPARSE, 0}, {csr, KL_SPWAY_CSR5, 0}, {m, KL_SPWAY_WARP, 32}, {m, KL_SPWAY_WARPS, 64}, {csr, KL_SPWAY_AUTO, 0}};
+    for (int k = 0; k < 5; k++) {
+        KL_TRY(one_way(b, &t, column[k].m, column[k].way, column[k].threads, 1, &ms[k], &worst, err));
+        sum[k] += ms[k];
+        most = fmax(most, worst);
     }
-    KL_TRY(kl_realloc(&column, off[n], KL_MEM_MATRIX, err));
-    KL_TRY(kl_realloc(&value, off[n], KL_MEM_MATRIX, err));
-    for (int64_t i = 0; i < n; i++) {
-        choose_columns(&seed, 0, n / 10, LEFT, column + nnz);
-        choose_columns(&seed, n / 10, n, off[i + 1] - off[i] - LEFT, column + nnz + LEFT);
-        for (; nnz < off[i + 1]; nnz++) value[nnz] = (double)(int64_t)(kl_random_next(&seed) >> 12) * 0x1p-52;
-    }
-    KL_TRY(kl_spmat_take_csr(n, n, 0, &off, &column, &value, out, err));
+    printf("%2d | resid %.0e PASS |", number, most);
+    for (int k = 0; k < 5; k++) printf(ms[k] < 0 ? "         -" : " %9.4f", ms[k]);
+    if (ms[0] > 0) printf(" | %.2f x cuSPARSE", ms[0] / ms[4]);
+    putchar('\n');
+    fflush(stdout);
 out:
-    kl_free(&off);
-    kl_free(&column);
-    kl_free(&value);
+    kl_spmat_destroy(&m);
+    trial_clear(b, &t);
+    return st;
+}
+
+static kl_status bench_tables(bench *b, int64_t rows, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_spmat *csr = NULL;
+    double sum[5] = {0};
+    const int device = b->ex->space == KL_SPACE_DEVICE;
+    printf("mahmoud2018, Tables 3 to 5: non-zeros left, right, in all, longest row | sparsity left, right, in all | memory\n");
+    if (device) printf("and Table %s, ms: cuSPARSE, CSR5, one warp a row (32 threads a block), two warps a row (64), this program's choice\n", rows == KL_CIMATRIX_SMALL ? "9" : "10");
+    for (int number = 1; number <= KL_CIMATRIX_COUNT; number++) {
+        KL_TRY(kl_cimatrix_create(rows, number, b->nthread, &csr, err));
+        KL_TRY(table_memory(number, csr, err));
+        if (device) KL_TRY(table_speed(b, number, csr, sum, err));
+        kl_spmat_destroy(&csr);
+    }
+    if (device) printf("mean                 | %9.4f %9.4f %9.4f %9.4f %9.4f\n", sum[0] / 10, sum[1] / 10, sum[2] / 10, sum[3] / 10, sum[4] / 10);
+out:
+    kl_spmat_destroy(&csr);
     return st;
 }
 
 /* ---------------------------------------------------------------- molecules */
 
 typedef struct molecule {
-    const bench *b;
+    bench *b;
     char name[300];
 } molecule;
 
@@ -244,7 +388,7 @@ static void print_run(const char *how, const kl_ci_result *r)
     fflush(stdout);
 }
 
-static kl_status bench_molecule(const bench *b, const kl_options *o, kl_err *err)
+static kl_status bench_molecule(bench *b, const kl_options *o, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_fcidump *f = NULL;
@@ -285,8 +429,8 @@ kl_status kl_bench_ci(int argc, char **argv, kl_err *err)
     static char no_file[] = "none";
     kl_status st = KL_OK;
     char *words[MOST_WORDS + 2];
-    int n = 0, have_file = 0;
-    int64_t rows = 32768;
+    int n = 0, have_file = 0, tables = 0;
+    int64_t rows = KL_CIMATRIX_SMALL, number = 1;
     bench b = {.seconds = 0.3};
     kl_options *o = NULL;
     kl_spmat *csr = NULL;
@@ -295,8 +439,12 @@ kl_status kl_bench_ci(int argc, char **argv, kl_err *err)
             fputs(usage, stdout);
             return KL_OK;
         }
-        const int is_rows = strcmp(argv[i], "--rows") == 0, is_seconds = strcmp(argv[i], "--seconds") == 0;
-        if (!is_rows && !is_seconds) {
+        if (strcmp(argv[i], "--tables") == 0) {
+            tables = 1;
+            continue;
+        }
+        const int is_rows = strcmp(argv[i], "--rows") == 0, is_seconds = strcmp(argv[i], "--seconds") == 0, is_number = strcmp(argv[i], "--number") == 0;
+        if (!is_rows && !is_seconds && !is_number) {
             if (n == MOST_WORDS) return kl_fail(err, KL_EINPUT, "bench ci: more than %d words", MOST_WORDS);
             if (i > 0 && argv[i][0] != '-' && (i == 1 || argv[i - 1][0] != '-')) have_file = 1;
             words[n++] = argv[i];
@@ -305,6 +453,8 @@ kl_status kl_bench_ci(int argc, char **argv, kl_err *err)
         if (++i == argc) return kl_fail(err, KL_EINPUT, "%s: the value is missing", argv[i - 1]);
         if (is_rows && (!kl_parse_int(argv[i], &rows) || rows < 16384 || rows > 16777216))
             return kl_fail(err, KL_EINPUT, "--rows: '%s' was given; allowed: 16384 to 16777216", argv[i]);
+        if (is_number && (!kl_parse_int(argv[i], &number) || number < 1 || number > KL_CIMATRIX_COUNT))
+            return kl_fail(err, KL_EINPUT, "--number: '%s' was given; allowed: 1 to %d", argv[i], (int)KL_CIMATRIX_COUNT);
         if (is_seconds && (!kl_parse_double(argv[i], &b.seconds) || !(b.seconds >= 0 && b.seconds <= 3600)))
             return kl_fail(err, KL_EINPUT, "--seconds: '%s' was given; allowed: 0 to 3600", argv[i]);
     }
@@ -315,8 +465,9 @@ kl_status kl_bench_ci(int argc, char **argv, kl_err *err)
     b.nthread = b.ex->nthread;
     KL_TRY(measure_copy(&b, err));
     const size_t length = strlen(o->file);
-    if (!have_file) {
-        KL_TRY(paper_matrix(rows, &csr, err));
+    if (tables) KL_TRY(bench_tables(&b, rows, err));
+    else if (!have_file) {
+        KL_TRY(kl_cimatrix_create(rows, (int)number, b.nthread, &csr, err));
         KL_TRY(bench_matrix(&b, "like mahmoud2018", csr, err));
     } else if (length > 4 && strcmp(o->file + length - 4, ".mtx") == 0) {
         KL_TRY(kl_mmfile_read(o->file, &csr, err));
