@@ -4,7 +4,7 @@
 #include "device.h"
 #include "spmv_device.h"
 
-enum { KL_PACKED_THREADS = 896 }; /* of a block: 28 warps, 72 registers a thread */
+enum { KL_PACKED_THREADS = 1024 };
 
 extern __shared__ double kl_shared[];
 
@@ -23,9 +23,9 @@ __global__ void scatter(int64_t nrow, int nvec, int nv, const double *ys, double
 }
 
 __global__ void gather(int64_t ncol, int nvec, int nv, const double *x, int64_t ldx, double *xs) { kl_sp_gather(ncol, nvec, nv, x, ldx, xs); }
-template <int bytes, int nv> __global__ void warp_block(kl_spargs a, int nvec, const double *xs, double *y, int64_t ldy) { kl_sp_warp_block(&a, bytes, nv, nvec, xs, y, ldy); }
-template <int bytes, int nv> __global__ void packed_block(kl_spargs a, int nvec, const double *xs, double *y, int64_t ldy) { kl_sp_packed_block(&a, bytes, nv, nvec, xs, y, ldy); }
-template <int bytes, int nv> __global__ void thread_block(kl_spargs a, int nvec, const double *xs, double *y, int64_t ldy) { kl_sp_thread_block(&a, bytes, nv, nvec, xs, y, ldy); }
+template <int bytes, int nv> __global__ void __launch_bounds__(1024) warp_block(kl_spargs a, int nvec, const double *xs, double *y, int64_t ldy) { kl_sp_warp_block(&a, bytes, nv, nvec, xs, y, ldy); }
+template <int bytes, int nv> __global__ void __launch_bounds__(1024) packed_block(kl_spargs a, int nvec, const double *xs, double *y, int64_t ldy) { kl_sp_packed_block(&a, bytes, nv, nvec, xs, y, ldy); }
+template <int bytes, int nv> __global__ void __launch_bounds__(1024) thread_block(kl_spargs a, int nvec, const double *xs, double *y, int64_t ldy) { kl_sp_thread_block(&a, bytes, nv, nvec, xs, y, ldy); }
 
 int blocks(int64_t threads, int size) { return (int)((threads + size - 1) / size); }
 

@@ -70,7 +70,7 @@ static void apply_plain(const kl_offload *self, const kl_spdev *d, const double 
 
 #if KL_OFFLOAD_BARE
 
-enum { PACKED_THREADS = 896, GATHER = 256 }; /* 64 registers a thread: see src/meson.build */
+enum { PACKED_THREADS = 1024, TILE_THREADS = 32 * KL_TILE_WARPS, GATHER = 256 }; /* 64 registers a thread: see src/meson.build */
 
 #ifdef __NVPTX__
 #define SHARED ((double *)llvm_omp_target_dynamic_shared_alloc())
@@ -129,15 +129,15 @@ static void apply_one(const kl_offload *self, const kl_spdev *d, const double *x
         kl_sp_warps(a, bytes, SHARED, x, y);
     } else if (d->way == KL_SPWAY_PACKED && step == 1) {
         const int grid = self->nsm, nsum = kl_packed_sums(&d->args, grid, PACKED_THREADS / 32), shared = kl_packed_shared_bytes(&d->args, grid, PACKED_THREADS / 32);
-        KL_BARE(grid, 896, shared, is_device_ptr(a, x, y) firstprivate(nsum))
+        KL_BARE(grid, 1024, shared, is_device_ptr(a, x, y) firstprivate(nsum))
         kl_sp_packed(a, 1, nsum, SHARED, x, y);
     } else if (d->way == KL_SPWAY_PACKED) {
         const int grid = self->nsm, nsum = kl_packed_sums(&d->args, grid, PACKED_THREADS / 32), shared = kl_packed_shared_bytes(&d->args, grid, PACKED_THREADS / 32);
-        KL_BARE(grid, 896, shared, is_device_ptr(a, x, y) firstprivate(nsum))
+        KL_BARE(grid, 1024, shared, is_device_ptr(a, x, y) firstprivate(nsum))
         kl_sp_packed(a, 2, nsum, SHARED, x, y);
     } else if (d->way == KL_SPWAY_TILES) {
         const int grid = d->args.nrange, shared = kl_tile_shared_bytes(&d->args);
-        KL_BARE(grid, 1024, shared, is_device_ptr(a, x, y))
+        KL_BARE(grid, TILE_THREADS, shared, is_device_ptr(a, x, y))
         kl_sp_tiles(a, SHARED, x, y);
     } else {
         const int grid = blocks(d->args.nrow * lanes, threads);

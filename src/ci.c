@@ -489,22 +489,31 @@ static kl_status store_matrix(sector *s, const kl_ci_opts *o, const kl_ci_monito
     info->nnz = s->matrix->nnz;
     info->matrix_bytes = kl_spmat_measured_bytes(s->matrix);
     info->formula_bytes = kl_spmat_formula_bytes(s->matrix);
+    if (monitor != NULL && monitor->stored != NULL) KL_TRY(monitor->stored(monitor->self, s->irrep, s->matrix, err));
 out:
     kl_spmat_destroy(&csr);
     return st;
 }
 
-static kl_status start_vectors(sector *s, kl_exec *ex, kl_err *err)
+static kl_status start_vectors(sector *s, kl_exec *ex, const kl_ci_monitor *monitor, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t n = s->space->n;
+    double *kept = NULL;
+    int nkept = 0;
     KL_TRY(ex->vt.alloc(ex, n * s->nvec, &s->x, err));
     ex->vt.fill(ex, n * s->nvec, 0.0, s->x);
     for (int j = 0; j < s->nvec && j < s->block.size; j++)
         for (int k = 0; k < s->block.nrun; k++)
             KL_TRY(ex->vt.upload(ex, kl_dptr_at(s->x, j * n + s->block.run[k].at), s->block.vector + (int64_t)j * s->block.size + s->block.run[k].first,
                                  s->block.run[k].n, err));
+    if (monitor != NULL && monitor->load != NULL) {
+        KL_TRY(kl_alloc(&kept, n * s->nvec, KL_MEM_VECTOR, err));
+        KL_TRY(monitor->load(monitor->self, s->irrep, s->nvec, n, &nkept, kept, err));
+        if (nkept > 0) KL_TRY(ex->vt.upload(ex, s->x, kept, n * nkept, err));
+    }
 out:
+    kl_free(&kept);
     return st;
 }
 
@@ -541,11 +550,39 @@ static kl_status sector_make(sector *s, const layout *l, kl_exec *ex, const kl_c
     while (s->nvec < KL_MAX_ROOT && s->nvec < s->nroot + MAX_GUARD && s->nvec < n && s->nvec < s->block.size &&
            s->block.energy[s->nvec] < s->block.energy[s->nroot - 1] + guard_window)
         s->nvec++;
-    KL_TRY(start_vectors(s, ex, err));
+    KL_TRY(start_vectors(s, ex, monitor, err));
     info->seconds_build = kl_prof_seconds() - start;
     if (monitor != NULL && monitor->block != NULL) monitor->block(monitor->self, s->irrep, info, 0);
 out:
     kl_free(&d);
+    return st;
+}
+
+typedef struct watching {
+    const sector *s;
+    const kl_ci_monitor *monitor;
+} watching;
+
+static int on_step(void *self, int napply, double energy, double residual)
+{
+    const watching *const w = self;
+    return w->monitor->step(w->monitor->self, w->s->irrep, napply, energy, residual);
+}
+
+static int on_due(void *self) { return ((const watching *)self)->monitor->due(((const watching *)self)->monitor->self); }
+
+static kl_status on_keep(void *self, const kl_keep *k, kl_err *err)
+{
+    const watching *const w = self;
+    kl_status st = KL_OK;
+    kl_exec *const ex = w->s->op.ex;
+    const int64_t n = w->s->op.n;
+    double *x = NULL;
+    KL_TRY(kl_alloc(&x, n * k->nvector, KL_MEM_VECTOR, err));
+    for (int v = 0; v < k->nvector; v++) KL_TRY(ex->vt.download(ex, x + v * n, k->vector[v], n, err));
+    KL_TRY(w->monitor->save(w->monitor->self, w->s->irrep, k->nvector, n, x, err));
+out:
+    kl_free(&x);
     return st;
 }
 
@@ -554,16 +591,25 @@ static kl_status sector_solve(sector *s, const kl_ci_opts *o, int nroot, double 
 {
     kl_status st = KL_OK;
     const double start = kl_prof_seconds();
+    watching w = {s, monitor};
+    const kl_keeper keeper = {.self = &w, .due = on_due, .write = on_keep};
+    const int keeping = monitor != NULL && monitor->save != NULL;
     const int basis = o->max_basis > 0 && o->max_basis < nroot + 2 ? nroot + 2 : o->max_basis;
     const kl_eig_opts eig = {.solver = o->solver, .nroot = nroot, .max_basis = basis, .max_apply = o->max_apply > 0 ? o->max_apply : 1000 + 200 * nroot, .tol = tol,
-                             .seed = o->seed, .precond = &s->block.precond};
+                             .seed = o->seed, .precond = &s->block.precond, .self = &w, .step = monitor != NULL && monitor->step != NULL ? on_step : NULL,
+                             .keeper = keeping ? &keeper : NULL};
     KL_TRY(kl_eig_solve(&s->op, &eig, s->x, s->space->n, s->energy, &s->stats, err));
     info->napply += s->stats.napply;
     info->converged = s->stats.converged || s->stats.stagnated;
     info->residual = 0;
     for (int k = 0; k < nroot; k++) info->residual = fmax(info->residual, s->stats.residual[k]);
     info->seconds_solve += kl_prof_seconds() - start;
-    if (last && monitor != NULL && monitor->block != NULL) monitor->block(monitor->self, s->irrep, info, 1);
+    if (keeping && (s->stats.stopped || on_due(&w))) { /* between its restarts the solver had no vectors at hand */
+        kl_keep k = {.nvector = nroot};
+        for (int j = 0; j < nroot; j++) k.vector[j] = kl_dptr_at(s->x, j * s->space->n);
+        KL_TRY(on_keep(&w, &k, err));
+    }
+    if (last && !s->stats.stopped && monitor != NULL && monitor->block != NULL) monitor->block(monitor->self, s->irrep, info, 1);
 out:
     return st;
 }
@@ -708,6 +754,8 @@ kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *opts, co
     out->nactive = l.nactive;
     out->ninactive = l.ncore;
     out->direct = is_direct(&o, ex);
+    out->format = o.format.format;
+    out->half = o.half;
     memcpy(out->note, f->note, sizeof(out->note));
     KL_TRY(fill_facts(&l, &out->reference, &out->reference_energy, err));
     for (int g = 0; g < f->nirrep; g++) {
@@ -725,7 +773,11 @@ kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *opts, co
     for (int g = 0; g < 8; g++) guards += wanted[g] > s[g].nroot;
     if (nsector > 1 || guards > 0) {
         for (int g = 0; g < 8; g++)
-            if (wanted[g] > 0) KL_TRY(sector_solve(&s[g], &o, wanted[g], fmax(coarse_tol, o.tol), 0, monitor, &out->block[g], err));
+            if (wanted[g] > 0 && !out->stopped) {
+                KL_TRY(sector_solve(&s[g], &o, wanted[g], fmax(coarse_tol, o.tol), 0, monitor, &out->block[g], err));
+                out->stopped = s[g].stats.stopped;
+            }
+        if (out->stopped) goto out;
         n = collect(s, wanted, list);
         const double worst = list[(o.nroot < n ? o.nroot : n) - 1].e;
         memset(wanted, 0, sizeof(wanted));
@@ -733,7 +785,11 @@ kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *opts, co
             if (list[k].low <= worst && wanted[list[k].irrep] < list[k].root + 1 && list[k].root < o.nroot) wanted[list[k].irrep] = list[k].root + 1;
     }
     for (int g = 0; g < 8; g++)
-        if (wanted[g] > 0) KL_TRY(sector_solve(&s[g], &o, wanted[g], o.tol, 1, monitor, &out->block[g], err));
+        if (wanted[g] > 0 && !out->stopped) {
+            KL_TRY(sector_solve(&s[g], &o, wanted[g], o.tol, 1, monitor, &out->block[g], err));
+            out->stopped = s[g].stats.stopped;
+        }
+    if (out->stopped) goto out;
     n = collect(s, wanted, list);
     if (n > o.nroot) n = o.nroot;
     KL_TRY(kl_alloc(&out->state, n, KL_MEM_MISC, err));
@@ -752,6 +808,28 @@ out:
 }
 
 /* ---------------------------------------------------------------- plans */
+
+/* On all rows of a small space, on some of a larger one. */
+static kl_status count_nonzeros(const layout *l, const kl_ci_opts *o, const kl_det_spec *spec, kl_ci_plan *out, int g, kl_err *err)
+{
+    enum { ALL = 100000, MOST = 20000000 };
+    kl_status st = KL_OK;
+    kl_detspace *space = NULL;
+    kl_slater *h = NULL;
+    out->nnz[g] = -1;
+    if (out->ndet[g] < 0 || out->ndet[g] > MOST) return KL_OK;
+    out->nnz[g] = 0;
+    if (out->ndet[g] == 0 || (o->irrep >= 0 && g != o->irrep)) return KL_OK;
+    KL_TRY(kl_detspace_create(spec, o->nthread, &space, err));
+    KL_TRY(kl_slater_create(l->g, space, o->nthread, &h, err));
+    const int every = (int)(space->n / ALL) + 1;
+    out->nnz_sampled[g] = every > 1;
+    KL_TRY(kl_slater_count(h, o->half, every, &out->nnz[g], err));
+out:
+    kl_slater_destroy(&h);
+    kl_detspace_destroy(&space);
+    return st;
+}
 
 kl_status kl_ci_make_plan(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_plan *out, kl_err *err)
 {
@@ -780,6 +858,7 @@ kl_status kl_ci_make_plan(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_plan *
         KL_TRY(kl_detspace_count(&spec, &out->ndet[g], err));
         const int nroot = out->ndet[g] >= 0 && o->nroot > out->ndet[g] ? (int)out->ndet[g] : o->nroot;
         const kl_eig_opts eig = {.solver = o->solver, .nroot = nroot > 0 ? nroot : 1, .max_basis = o->max_basis};
+        KL_TRY(count_nonzeros(&l, o, &spec, out, g, err));
         if (out->ndet[g] > 0) out->bytes_vectors[g] = 8 * (kl_eig_work_doubles(&eig, out->ndet[g]) + (nroot + 2) * out->ndet[g]);
     }
 out:

@@ -66,10 +66,12 @@ typedef struct kl_ci_result {
     char *reference;                /* occupations of the first reference */
     char note[256];
     int direct;                     /* matrix-free */
+    kl_spformat format;             /* of the stored matrix */
+    int half;
     int nlevel;
     int64_t level_count[2 * KL_DET_MAX_ORB + 1]; /* listed spaces, all blocks together */
     kl_ci_block block[8];           /* ndet 0: not part of the run */
-    int nstate, converged;
+    int nstate, converged, stopped; /* stopped: step said so; there are no states */
     kl_ci_state *state;             /* [nstate] by energy */
     double seconds_all;
 } kl_ci_result;
@@ -77,15 +79,23 @@ typedef struct kl_ci_result {
 typedef struct kl_ci_monitor {
     void *self;
     void (*block)(void *self, int irrep, const kl_ci_block *b, int done); /* done 0: built; 1: solved */
-    /* A matrix as it is built (CSR, whole or half), before it is used: to write it out. Any failure ends the run. */
+    /* A matrix as it is built (CSR, whole or half), before it is used: to write it out; stored: as it will be used. Any failure ends the run. */
     kl_status (*matrix)(void *self, int irrep, const kl_spmat *csr, kl_err *err);
+    kl_status (*stored)(void *self, int irrep, const kl_spmat *m, kl_err *err);
+    /* Between steps of the solver; nonzero: stop. */
+    int (*step)(void *self, int irrep, int napply, double energy, double residual);
+    /* Where the run keeps itself: due is asked between steps, save gets the start vectors of a run that goes on (host, [nvec][n]); load brings them
+       back, *nvec 0 where there are none. All three or none. */
+    int (*due)(void *self);
+    kl_status (*save)(void *self, int irrep, int nvec, int64_t n, const double *x, kl_err *err);
+    kl_status (*load)(void *self, int irrep, int most, int64_t n, int *nvec, double *x, kl_err *err);
 } kl_ci_monitor;
 
 /* The file's integrals are not changed. monitor may be NULL, and each of its calls. */
 kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *o, const kl_ci_monitor *monitor, kl_ci_result *out, kl_err *err) KL_MUST_CHECK;
 void kl_ci_result_clear(kl_ci_result *r);
 
-/* What a run would need, without listing a space. */
+/* What a run would need. */
 typedef struct kl_ci_plan {
     int norb, nalpha, nbeta, nirrep, nactive, ninactive;
     double reference_energy;
@@ -94,6 +104,8 @@ typedef struct kl_ci_plan {
     int nlevel, closed_shell;
     double det[9][2 * KL_DET_MAX_ORB + 1], csf[9][2 * KL_DET_MAX_ORB + 1]; /* by irrep, [8]: all; exactly k outside of the reference */
     int64_t ndet[8];   /* of the asked space, by irrep */
+    int64_t nnz[8];    /* of its matrix; -1: too many determinants to look */
+    int nnz_sampled[8];/* counted on some of the rows only: about */
     int64_t bytes_vectors[8];
 } kl_ci_plan;
 kl_status kl_ci_make_plan(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_plan *out, kl_err *err) KL_MUST_CHECK;

@@ -1,5 +1,8 @@
 /* Ties options, integrals, the run and its files together, and prints what came out. Computes nothing itself.
    SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "cicli.h"
 
 #include <math.h>
@@ -15,12 +18,18 @@
 #include "mem.h"
 #include "mmfile.h"
 #include "report.h"
+#include "spfile.h"
 #include "task.h"
 
 typedef struct context {
     const kl_options *o;
-    const char *matrix_path;
-    int nmatrix, live;
+    int nmatrix, narrays, live;
+    int64_t boundary;
+    int (*interrupted)(void);
+    const char *path;       /* of results and checkpoints; NULL: none */
+    kl_ci_record record;    /* what a checkpoint says */
+    double every, last, cost;
+    int warned, resumed;
 } context;
 
 /* ---------------------------------------------------------------- what was asked */
@@ -48,23 +57,113 @@ static kl_status ask(const kl_options *o, kl_ci_opts *ci, kl_err *err)
         return kl_fail(err, KL_EINPUT, "--half: format %s holds no symmetric halves; csr and hybrid do", o->format);
     if (o->basis > 0 && o->basis < ci->nroot + 2)
         return kl_fail(err, KL_EINPUT, "--basis: %lld was given; %d roots need at least %d", (long long)o->basis, ci->nroot, ci->nroot + 2);
-    const int direct = ci->store == KL_CI_DIRECT || (ci->store == KL_CI_AUTO && ci->full);
-    if (direct && (o->matrix != NULL || o->format != NULL || o->half))
-        return kl_fail(err, KL_EINPUT, "%s: a full space has no stored matrix; add --store matrix", o->matrix != NULL ? "--matrix" : o->format != NULL ? "--format" : "--half");
+    const int device = o->exec != NULL && (strcmp(o->exec, "offload") == 0 || strcmp(o->exec, "cuda") == 0); /* where even full spaces are stored */
+    const int direct = ci->store == KL_CI_DIRECT || (ci->store == KL_CI_AUTO && ci->full && !device);
+    if (direct && (o->matrix != NULL || o->arrays != NULL || o->format != NULL || o->half))
+        return kl_fail(err, KL_EINPUT, "%s: a full space has no stored matrix; add --store matrix", o->matrix != NULL ? "--matrix" : o->arrays != NULL ? "--arrays" : o->format != NULL ? "--format" : "--half");
     ci->memory_bytes = o->memory > 0 ? (int64_t)(o->memory * 1e9) : 0;
     return KL_OK;
+}
+
+static void numbered(char *path, size_t size, const char *name, int n)
+{
+    if (n == 1) snprintf(path, size, "%s", name);
+    else snprintf(path, size, "%s-%d", name, n);
 }
 
 static kl_status write_matrix(void *self, int irrep, const kl_spmat *csr, kl_err *err)
 {
     context *const x = self;
     char path[1100], comment[200];
-    if (x->matrix_path == NULL) return KL_OK;
-    if (x->nmatrix++ == 0) snprintf(path, sizeof(path), "%s", x->matrix_path);
-    else snprintf(path, sizeof(path), "%s-%d", x->matrix_path, x->nmatrix);
+    if (x->o->matrix == NULL) return KL_OK;
+    numbered(path, sizeof(path), x->o->matrix, ++x->nmatrix);
     snprintf(comment, sizeof(comment), "kronlat %s: %.120s, irrep %d", KL_VERSION, x->o->file, irrep + 1);
     const kl_status st = kl_mmfile_write(path, csr, comment, err);
     return st == KL_OK ? st : kl_fail(err, st, "--matrix: %s", err->text);
+}
+
+static kl_status write_arrays(void *self, int irrep, const kl_spmat *m, kl_err *err)
+{
+    context *const x = self;
+    char path[1100];
+    (void)irrep;
+    if (x->o->arrays == NULL) return KL_OK;
+    numbered(path, sizeof(path), x->o->arrays, ++x->narrays);
+    const kl_status st = kl_spfile_write(path, m, m->format == KL_SP_HYBRID ? m->width : x->boundary, err);
+    return st == KL_OK ? st : kl_fail(err, st, "--arrays: %s", err->text);
+}
+
+static int on_step(void *self, int irrep, int napply, double energy, double residual)
+{
+    const context *const x = self;
+    if (x->live && x->o->verbose) fprintf(stderr, "irrep %d: %d products, %.10f, residual %.1e\n", irrep + 1, napply, energy, residual);
+    return x->interrupted != NULL && x->interrupted();
+}
+
+/* Never more than a tenth of the time goes to checkpoints. */
+static int is_due(void *self)
+{
+    const context *const x = self;
+    const double passed = kl_clock() - x->last;
+    return passed >= x->every && passed >= 10 * x->cost;
+}
+
+/* A disk that is full does not end the run. */
+static kl_status keep(void *self, int irrep, int nvec, int64_t n, const double *v, kl_err *err)
+{
+    context *const x = self;
+    kl_err why;
+    (void)err;
+    const double start = kl_clock();
+    if (kl_cifile_write(x->path, &x->record, &(kl_ci_vectors){irrep, nvec, n, v}, &why) != KL_OK && !x->warned) {
+        char text[sizeof(why.text) + 64];
+        snprintf(text, sizeof(text), "checkpoint not written, the run goes on: %s", why.text);
+        kl_report_note(text);
+        x->warned = 1;
+    }
+    x->last = kl_clock();
+    x->cost = x->last - start;
+    return KL_OK;
+}
+
+static kl_status bring_back(void *self, int irrep, int most, int64_t n, int *nvec, double *v, kl_err *err)
+{
+    const context *const x = self;
+    *nvec = 0;
+    return x->resumed ? kl_cifile_vectors(x->path, irrep, most, n, nvec, v, err) : KL_OK;
+}
+
+/* The options as lines, for --resume. */
+static kl_status options_text(const kl_options *o, char **out, kl_err *err)
+{
+    const char *name, *value;
+    char number[40];
+    size_t length = 1;
+    for (int i = 0; kl_options_given(o, i, &name, &value, number); i++) length += strlen(name) + strlen(value) + 2;
+    const kl_status st = kl_alloc(out, (int64_t)length, KL_MEM_MISC, err);
+    if (st != KL_OK) return st;
+    char *p = *out;
+    for (int i = 0; kl_options_given(o, i, &name, &value, number); i++) p += sprintf(p, "%s=%s\n", name, value);
+    return KL_OK;
+}
+
+/* What the file says, where the command line says nothing. */
+static kl_status adopt(kl_options *o, const kl_ci_record *c, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char *copy = kl_strdup(c->options);
+    if (copy == NULL) return kl_fail(err, KL_ENOMEM, "no memory for the options in %.300s", o->resume);
+    char *rest = copy;
+    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
+        char *const equals = strchr(line, '=');
+        if (equals == NULL) continue;
+        *equals = '\0';
+        if (strcmp(line, "output") != 0 && strcmp(line, "resume") != 0) KL_TRY(kl_options_set(o, o->resume, line, equals + 1, err));
+    }
+    if (o->file == NULL) KL_TRY(kl_options_set(o, o->resume, "fcidump", c->fcidump, err));
+out:
+    kl_free(&copy);
+    return st;
 }
 
 static void tell_block(void *self, int irrep, const kl_ci_block *b, int done)
@@ -101,12 +200,14 @@ static void print_plan(FILE *to, const kl_options *o, const kl_ci_plan *p)
         if (singlets) fprintf(to, " %22s %22s", number_text(p->csf[8][k], c), number_text(csf, d));
         fputc('\n', to);
     }
-    fprintf(to, "\nspace %s\n%5s %22s %22s%s\n", o->space != NULL ? o->space : "cisd", "irrep", "determinants", "solver memory, GB", singlets ? "   singlet CSFs (all levels)" : "");
+    fprintf(to, "\nspace %s\n%5s %22s %22s %16s %14s%s\n", o->space != NULL ? o->space : "cisd", "irrep", "determinants", "solver memory, GB", "non-zeros", "matrix, GB", singlets ? "   singlet CSFs (all levels)" : "");
     for (int g = 0; g < p->nirrep; g++) {
         double all = 0;
         for (int k = 0; k < p->nlevel; k++) all += p->csf[g][k];
         if (p->ndet[g] < 0) fprintf(to, "%5d %22s %22s", g + 1, "above 4e18", "");
         else fprintf(to, "%5d %22lld %22.4g", g + 1, (long long)p->ndet[g], 1e-9 * (double)p->bytes_vectors[g]);
+        if (p->nnz[g] > 0) fprintf(to, " %s%15lld %14.4g", p->nnz_sampled[g] ? "~" : " ", (long long)p->nnz[g], 12e-9 * (double)p->nnz[g]);
+        else fprintf(to, " %16s %14s", "-", "-");
         if (singlets) fprintf(to, " %27s", number_text(all, a));
         fputc('\n', to);
     }
@@ -144,6 +245,8 @@ static void print_plan_json(FILE *to, const kl_options *o, const kl_ci_plan *p)
         kl_json_int(&j, "irrep", g + 1);
         kl_json_int(&j, "determinants", p->ndet[g]);
         kl_json_int(&j, "solver_bytes", p->bytes_vectors[g]);
+        if (p->nnz[g] > 0) kl_json_int(&j, "nonzeros", p->nnz[g]);
+        if (p->nnz[g] > 0) kl_json_bool(&j, "nonzeros_sampled", p->nnz_sampled[g]);
         kl_json_close(&j, '}');
     }
     kl_json_close(&j, ']');
@@ -153,7 +256,7 @@ static void print_plan_json(FILE *to, const kl_options *o, const kl_ci_plan *p)
 
 /* ---------------------------------------------------------------- result */
 
-static void print_blocks(FILE *to, const kl_ci_result *r, const kl_ci_opts *ci)
+static void print_blocks(FILE *to, const kl_ci_result *r)
 {
     fprintf(to, "%5s %12s %9s %9s %10s %9s %9s %9s\n", "irrep", "determinants", "alpha", "beta", "products", "residual", "build, s", "solve, s");
     for (int g = 0; g < r->nirrep; g++) {
@@ -163,7 +266,7 @@ static void print_blocks(FILE *to, const kl_ci_result *r, const kl_ci_opts *ci)
                 b->residual, b->seconds_build, b->seconds_solve);
     }
     if (r->direct) return;
-    fprintf(to, "\nmatrix %s%s\n%5s %13s %10s %10s %10s %13s %13s %8s %9s %9s %9s\n", kl_spformat_name(ci->format.format), ci->half ? ", one half" : "", "irrep",
+    fprintf(to, "\nmatrix %s%s\n%5s %13s %10s %10s %10s %13s %13s %8s %9s %9s %9s\n", kl_spformat_name(r->format), r->half ? ", one half" : "", "irrep",
             "non-zeros", "MB", "formula", "BOUNDARY", "reference", "expansion", "longest", "sparsity", "reference", "expansion");
     for (int g = 0; g < r->nirrep; g++) {
         const kl_ci_block *const b = &r->block[g];
@@ -175,10 +278,11 @@ static void print_blocks(FILE *to, const kl_ci_result *r, const kl_ci_opts *ci)
     }
 }
 
-static void print_result(FILE *to, const kl_options *o, const kl_ci_opts *ci, const kl_ci_result *r, const char *output)
+static void print_result(FILE *to, const kl_ci_record *c, const char *output)
 {
-    fprintf(to, "%s: %d orbitals (%d inactive, %d active), %d alpha and %d beta electrons, space %s%s\n", o->file, r->norb, r->ninactive, r->nactive, r->nalpha, r->nbeta,
-            o->space != NULL ? o->space : "cisd", r->direct ? ", no matrix" : "");
+    const kl_ci_result *const r = &c->r;
+    fprintf(to, "%s: %d orbitals (%d inactive, %d active), %d alpha and %d beta electrons, space %s%s\n", c->fcidump, r->norb, r->ninactive, r->nactive, r->nalpha, r->nbeta,
+            c->space, r->direct ? ", no matrix" : "");
     fprintf(to, "reference %s  %.12f hartree\n", r->reference, r->reference_energy);
     if (r->note[0] != '\0') fprintf(to, "note: %s\n", r->note);
     fprintf(to, "\n%5s %20s %16s %10s %5s %9s   %s\n", "state", "energy, hartree", "- reference", "S^2", "irrep", "residual", "leading determinants");
@@ -202,23 +306,24 @@ static void print_result(FILE *to, const kl_options *o, const kl_ci_opts *ci, co
             fputc('\n', to);
         }
     }
-    for (int i = 0; i < r->nstate && o->density; i++) {
+    for (int i = 0; i < r->nstate && r->state[i].natural != NULL; i++) {
         fprintf(to, "\nnatural occupations of state %d\n", i + 1);
         for (int p = 0; p < r->norb; p++) fprintf(to, "%s%.6f", p % 10 == 0 ? (p > 0 ? "\n  " : "  ") : " ", r->state[i].natural[p]);
         fputc('\n', to);
     }
     fputc('\n', to);
-    print_blocks(to, r, ci);
+    print_blocks(to, r);
     if (!r->converged) fprintf(to, "\nNOT CONVERGED: a residual is above what was asked for\n");
     fprintf(to, "\n%.2f s, peak memory %.3g MB%s%s\n", r->seconds_all, 1e-6 * (double)kl_mem_total_peak_bytes(), output != NULL ? ", written to " : "", output != NULL ? output : "");
 }
 
-static void print_result_json(FILE *to, const kl_options *o, const kl_ci_opts *ci, const kl_ci_result *r, const char *output)
+static void print_result_json(FILE *to, const kl_ci_record *c, const char *output)
 {
+    const kl_ci_result *const r = &c->r;
     kl_json j = kl_json_begin(to);
     kl_json_open(&j, NULL, '{');
-    kl_json_text(&j, "file", o->file);
-    kl_json_text(&j, "space", o->space != NULL ? o->space : "cisd");
+    kl_json_text(&j, "file", c->fcidump);
+    kl_json_text(&j, "space", c->space);
     kl_json_int(&j, "orbitals", r->norb);
     kl_json_int(&j, "inactive", r->ninactive);
     kl_json_int(&j, "active", r->nactive);
@@ -263,7 +368,7 @@ static void print_result_json(FILE *to, const kl_options *o, const kl_ci_opts *c
         kl_json_real(&j, "seconds_build", b->seconds_build);
         kl_json_real(&j, "seconds_solve", b->seconds_solve);
         if (!r->direct) {
-            kl_json_text(&j, "format", kl_spformat_name(ci->format.format));
+            kl_json_text(&j, "format", kl_spformat_name(r->format));
             kl_json_int(&j, "nonzeros", b->nnz);
             kl_json_int(&j, "matrix_bytes", b->matrix_bytes);
             kl_json_int(&j, "formula_bytes", b->formula_bytes);
@@ -287,38 +392,87 @@ static void print_result_json(FILE *to, const kl_options *o, const kl_ci_opts *c
     kl_json_end(&j);
 }
 
-/* ---------------------------------------------------------------- the command */
+/* ---------------------------------------------------------------- the commands */
 
-kl_status kl_cicli_run(const kl_options *o, kl_err *err)
+kl_status kl_cicli_show(const kl_options *o, kl_err *err)
+{
+    kl_ci_record c;
+    const kl_status st = kl_cifile_read(o->file, &c, err);
+    if (st != KL_OK) return st;
+    if (!c.finished && !o->json) printf("%s: a run under way, space %s; go on with: kronlat ci --resume %s\n", c.fcidump, c.space, o->file);
+    else if (o->json) print_result_json(stdout, &c, o->file);
+    else print_result(stdout, &c, NULL);
+    kl_cifile_clear(&c);
+    return KL_OK;
+}
+
+static kl_status fill_record(const kl_options *o, kl_ci_record *c, kl_err *err)
+{
+    c->program = kl_strdup(KL_VERSION);
+    c->command_line = kl_strdup(o->command_line);
+    c->fcidump = kl_strdup(o->file);
+    c->space = kl_strdup(o->space != NULL ? o->space : "cisd");
+    if (c->program == NULL || c->command_line == NULL || c->fcidump == NULL || c->space == NULL) return kl_fail(err, KL_ENOMEM, "no memory for the result");
+    return options_text(o, &c->options, err);
+}
+
+kl_status kl_cicli_run(kl_options *o, int (*interrupted)(void), int *stopped, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_fcidump *f = NULL;
     kl_exec *ex = NULL;
     kl_ci_opts ci;
-    kl_ci_result r = {0};
     kl_ci_plan plan = {0};
-    context x = {.o = o, .matrix_path = o->matrix, .live = isatty(2)};
-    const kl_ci_monitor monitor = {&x, tell_block, write_matrix};
-    const char *const output = o->output != NULL && strcmp(o->output, "none") != 0 ? o->output : NULL;
+    kl_ci_record done = {0};
+    context x = {.o = o, .live = isatty(2), .interrupted = interrupted, .every = o->checkpoint_every, .last = kl_clock()};
+    kl_ci_monitor monitor = {.self = &x, .block = tell_block, .matrix = write_matrix, .stored = write_arrays, .step = on_step};
+    if (o->resume != NULL) {
+        KL_TRY(kl_cifile_read(o->resume, &done, err));
+        if (done.finished) KL_TRY(kl_fail(err, KL_EINPUT, "--resume: the run in %.300s has finished", o->resume));
+        KL_TRY(adopt(o, &done, err));
+    }
+    KL_TRY(kl_options_check(o, err));
     KL_TRY(ask(o, &ci, err));
     KL_TRY(kl_fcidump_read(o->file, &f, err));
     if (o->plan) {
+        ci.nthread = kl_task_threads(o);
         KL_TRY(kl_ci_make_plan(f, &ci, &plan, err));
         if (o->json) print_plan_json(stdout, o, &plan);
         else print_plan(stdout, o, &plan);
         goto out;
     }
-    if (output != NULL) KL_TRY(kl_cifile_probe(output, err));
+    x.path = o->resume != NULL ? o->resume : o->output != NULL && strcmp(o->output, "none") != 0 ? o->output : NULL;
+    x.resumed = o->resume != NULL;
+    x.boundary = o->boundary;
+    if (x.path != NULL) {
+        KL_TRY(kl_cifile_probe(x.path, err));
+        monitor.due = is_due;
+        monitor.save = keep;
+        monitor.load = bring_back;
+    }
+    KL_TRY(fill_record(o, &x.record, err));
     KL_TRY(kl_task_exec(o, &ex, err));
     ci.nthread = ex->nthread;
+    kl_ci_result r;
     KL_TRY(kl_ci_run(f, ex, &ci, &monitor, &r, err));
-    const kl_status written = output != NULL ? kl_cifile_write(output, &r, o->file, o->space != NULL ? o->space : "cisd", KL_VERSION, o->command_line, err) : KL_OK;
-    if (o->json) print_result_json(stdout, o, &ci, &r, written == KL_OK ? output : NULL); /* before a full disk ends it: the energy is there */
-    else print_result(stdout, o, &ci, &r, written == KL_OK ? output : NULL);
+    x.record.r = r;
+    *stopped = r.stopped;
+    if (r.stopped) {
+        char text[1400];
+        if (x.path == NULL) snprintf(text, sizeof(text), "interrupted; nothing was kept (no --output)");
+        else snprintf(text, sizeof(text), "interrupted; go on with: kronlat ci --resume %.1000s", x.path);
+        kl_report_error(text);
+        goto out;
+    }
+    x.record.finished = 1;
+    const kl_status written = x.path != NULL ? kl_cifile_write(x.path, &x.record, NULL, err) : KL_OK;
+    if (o->json) print_result_json(stdout, &x.record, written == KL_OK ? x.path : NULL); /* before a full disk ends it: the energy is there */
+    else print_result(stdout, &x.record, written == KL_OK ? x.path : NULL);
     KL_TRY(written);
 out:
     kl_ci_plan_clear(&plan);
-    kl_ci_result_clear(&r);
+    kl_cifile_clear(&x.record);
+    kl_cifile_clear(&done);
     kl_fcidump_destroy(&f);
     kl_exec_close(&ex);
     return st;

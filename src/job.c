@@ -394,7 +394,9 @@ kl_status kl_job_load(const char *path, kl_options *o, kl_err *err)
 {
     job j = {.path = path, .read = read_job, .o = o, .err = err};
     const kl_status st = read_file(&j);
-    if (st == KL_OK && o->model == NULL && o->resume == NULL) return kl_fail(err, KL_EINPUT, "%s: model is missing; `kronlat models' lists the models", path);
+    if (st == KL_OK && o->command == KL_CMD_CI && o->file == NULL && o->resume == NULL)
+        return kl_fail(err, KL_EINPUT, "%s: fcidump is missing; it is the file with the integrals", path);
+    if (st == KL_OK && o->command != KL_CMD_CI && o->model == NULL && o->resume == NULL) return kl_fail(err, KL_EINPUT, "%s: model is missing; `kronlat models' lists the models", path);
     return st;
 }
 

@@ -18,6 +18,7 @@
 
 #include "bench.h"
 #include "cicli.h"
+#include "cifile.h"
 #include "config.h"
 #include "edreport.h"
 #include "edrun.h"
@@ -502,6 +503,7 @@ out:
 static kl_status command_show(const kl_options *o, kl_err *err)
 {
     kl_result *r = NULL;
+    if (kl_cifile_is(o->file)) return kl_cicli_show(o, err);
     const kl_status st = kl_result_read(o->file, &r, err);
     if (st != KL_OK) return st;
     const int ed = kl_edreport_is(r);
@@ -585,6 +587,14 @@ static kl_status command_ed(kl_options *o, int *status, kl_err *err)
     return st;
 }
 
+static kl_status command_ci(kl_options *o, int *status, kl_err *err)
+{
+    int stopped = 0;
+    const kl_status st = kl_cicli_run(o, was_interrupted, &stopped, err);
+    if (st == KL_OK && stopped) *status = STATUS_INTERRUPTED;
+    return st;
+}
+
 static kl_status dispatch(kl_options *o, int *status, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -596,12 +606,17 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
         kl_options_help(o->command);
         return KL_OK;
     }
-    if (o->command == KL_CMD_RUN) st = kl_job_load(o->file, o, err);
+    if (o->command == KL_CMD_RUN) {
+        char *job = o->file; /* a job of ci names a file of its own */
+        o->file = NULL;
+        st = kl_job_load(job, o, err);
+        kl_free(&job);
+    }
     if (st != KL_OK) return st;
     switch (o->command) {
     case KL_CMD_DMRG: return command_dmrg(o, status, err);
     case KL_CMD_ED: return command_ed(o, status, err);
-    case KL_CMD_CI: return kl_cicli_run(o, err);
+    case KL_CMD_CI: return command_ci(o, status, err);
     case KL_CMD_PLAN: return command_plan(o, err);
     case KL_CMD_EXPLAIN: return kl_explain_command(o, err);
     case KL_CMD_GROWTH: return command_growth(o, err);

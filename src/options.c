@@ -60,7 +60,8 @@ static const command_row command_table[KL_NCMD] = { /* ORDER KL_CMD */
     {"run", SUBJECT_FILE, "JOB.lua", "Do what a job file says.",
      "Example, job.lua:\n"
      "  return { model = \"hubbard\", sites = 32, p = { U = 4 }, charge = { N_up = 16, N_dn = 16 }, m = 512 }\n\n"
-     "Keys are the long names of the options of `kronlat dmrg' with _ for -, and model, p and command (\"dmrg\", \"ed\", \"plan\" or \"growth\"). "
+     "Keys are the long names of the options of `kronlat dmrg' with _ for -, and model, p and command (\"dmrg\", \"ed\", \"ci\", \"plan\" or \"growth\"); for ci the file goes by "
+     "fcidump: return { command = \"ci\", fcidump = \"n2.fcidump\", space = \"cisd\", roots = 3 }. "
      "Options typed behind the file win over it. A job may compute (string, table and math are there) but reaches no files."},
     {"plan", SUBJECT_MODEL, "MODEL", "Say what a run would need, before it runs: sectors, records, memory, time, where the work is.",
      "Example:\n  kronlat plan hubbard --sites 32 -p U=4 --charge N_up=16 --charge N_dn=16 --m 512"},
@@ -145,17 +146,17 @@ static const option_row option_table[] = {
     {"pin", 0, "OP@SITE=VALUE", G_SYSTEM, SETS, AS_NAMED, AT(pin), 0, 0, "OP@SITE=VALUE, OP@SITE*OP@SITE=VALUE", NULL,
      "add VALUE * OP at a site to H, a pinning field: 'Sz@0=-0.5'"},
 
-    {"space", 0, "NAME", G_SYSTEM, BIT(CI), AS_TEXT, AT(space), 0, 0, NULL, check_not_empty,
+    {"space", 0, "NAME", G_SYSTEM, BIT(CI) | BIT(RUN), AS_TEXT, AT(space), 0, 0, NULL, check_not_empty,
      "determinants: cis, cid, cisd (usual), cisdt, cisdtq, level:N, full, or cas:ELECTRONS,ORBITALS"},
-    {"roots", 0, "N", G_SYSTEM, BIT(CI), AS_INT, AT(roots), 1, 16, NULL, NULL, "the N lowest states (1)"},
-    {"irrep", 0, "N", G_SYSTEM, BIT(CI), AS_CHOICE, AT(irrep), 0, 0, "all|1|2|3|4|5|6|7|8", NULL, "irrep of the states, as in ORBSYM (all)"},
-    {"electrons", 0, "N", G_SYSTEM, BIT(CI), AS_INT, AT(electrons), 1, 2000, NULL, NULL, "electrons, where the file's NELEC is not what is wanted"},
-    {"ms2", 0, "N", G_SYSTEM, BIT(CI), AS_INT, AT(ms2), -1000, 1000, NULL, NULL, "alpha less beta electrons (the file's MS2)"},
-    {"frozen", 0, "N", G_SYSTEM, BIT(CI), AS_INT, AT(frozen), 0, 1000, NULL, NULL, "the N lowest orbitals stay doubly occupied (0)"},
-    {"reference", 0, "OCC", G_SYSTEM, BIT(CI), AS_LIST, AT(reference), 0, 0, NULL, check_not_empty,
+    {"roots", 0, "N", G_SYSTEM, BIT(CI) | BIT(RUN), AS_INT, AT(roots), 1, 16, NULL, NULL, "the N lowest states (1)"},
+    {"irrep", 0, "N", G_SYSTEM, BIT(CI) | BIT(RUN), AS_CHOICE, AT(irrep), 0, 0, "all|1|2|3|4|5|6|7|8", NULL, "irrep of the states, as in ORBSYM (all)"},
+    {"electrons", 0, "N", G_SYSTEM, BIT(CI) | BIT(RUN), AS_INT, AT(electrons), 1, 2000, NULL, NULL, "electrons, where the file's NELEC is not what is wanted"},
+    {"ms2", 0, "N", G_SYSTEM, BIT(CI) | BIT(RUN), AS_INT, AT(ms2), -1000, 1000, NULL, NULL, "alpha less beta electrons (the file's MS2)"},
+    {"frozen", 0, "N", G_SYSTEM, BIT(CI) | BIT(RUN), AS_INT, AT(frozen), 0, 1000, NULL, NULL, "the N lowest orbitals stay doubly occupied (0)"},
+    {"reference", 0, "OCC", G_SYSTEM, BIT(CI) | BIT(RUN), AS_LIST, AT(reference), 0, 0, NULL, check_not_empty,
      "determinant that excitations start from, 2 u d or 0 for each orbital: 2222ud00; once for each (the determinant of lowest energy)"},
 
-    {"residual", 0, "R", G_ACCURACY, BIT(CI), AS_REAL, AT(residual), 1e-14, 1, NULL, NULL, "wanted |H x - E x|, hartree; the energy's error goes with its square (1e-6)"},
+    {"residual", 0, "R", G_ACCURACY, BIT(CI) | BIT(RUN), AS_REAL, AT(residual), 1e-14, 1, NULL, NULL, "wanted |H x - E x|, hartree; the energy's error goes with its square (1e-6)"},
     {"accuracy", 0, "REL", G_ACCURACY, SETS, AS_REAL, AT(accuracy), 1e-14, 0.1, NULL, NULL,
      "wanted relative error of the energy; m, sweeps, noise and tolerances follow from it (1e-9)"},
     {"m", 'm', "M", G_ACCURACY, SWEEPS | BIT(GROWTH), AS_INT, AT(m), 1, 1000000, NULL, NULL, "keep at most M states"},
@@ -191,12 +192,12 @@ static const option_row option_table[] = {
     {"slice", 0, "ROWS", G_RUN, STORES, AS_INT, AT(slice), 1, 65536, NULL, NULL, "sliced ELL: rows of a slice (32)"},
     {"sigma", 0, "ROWS", G_RUN, STORES, AS_INT, AT(sigma), 1, 1e9, NULL, NULL, "sliced ELL: rows that are sorted by length together (1: none)"},
     {"half", 0, NULL, G_RUN, STORES, AS_FLAG, AT(half), 0, 0, NULL, NULL, "store one half of the symmetric matrix (csr and hybrid)"},
-    {"pspace", 0, "N", G_RUN, BIT(CI), AS_INT, AT(pspace), 1, 5000, NULL, NULL, "determinants of the dense block that starts and preconditions the solver (about 130)"},
+    {"pspace", 0, "N", G_RUN, BIT(CI) | BIT(RUN), AS_INT, AT(pspace), 1, 5000, NULL, NULL, "determinants of the dense block that starts and preconditions the solver (about 130)"},
     {"method", 0, "NAME", G_RUN, BIT(PLAN) | BIT(EXPLAIN) | BIT(RUN), AS_CHOICE, AT(method), 0, 0, "dmrg|ed", NULL, "plan, explain: of which method (dmrg)"},
-    {"basis", 0, "N", G_RUN, RUNS | BIT(EXPLAIN) | BIT(GROWTH) | BIT(ED) | BIT(CI), AS_INT, AT(basis), 3, 1000, NULL, NULL, "vectors in the eigensolver's basis (20)"},
+    {"basis", 0, "N", G_RUN, RUNS | BIT(EXPLAIN) | BIT(GROWTH) | BIT(ED) | BIT(CI) | BIT(RUN), AS_INT, AT(basis), 3, 1000, NULL, NULL, "vectors in the eigensolver's basis (20)"},
     {"start", 0, "WHAT", G_RUN, RUNS, AS_TEXT, AT(start), 0, 0, NULL, check_start,
      "neel, product:STATE,STATE,... (repeated along the lattice), or RESULT.h5: another m or other parameters are welcome"},
-    {"seed", 0, "N", G_RUN, SETS | BIT(GROWTH) | BIT(CI), AS_INT, AT(seed), 1, 9007199254740992.0, NULL, NULL, "of random numbers (1): start vectors, random arrays"},
+    {"seed", 0, "N", G_RUN, SETS | BIT(GROWTH) | BIT(CI) | BIT(RUN), AS_INT, AT(seed), 1, 9007199254740992.0, NULL, NULL, "of random numbers (1): start vectors, random arrays"},
     {"sweep-parameter", 0, "NAME=FROM:TO:STEP", G_RUN, RUNS, AS_TEXT, AT(sweep_parameter), 0, 0, NULL, check_sweep,
      "one run for each value (or NAME=a,b,...), each starting from the state before"},
     {"measure", 0, "WHAT", G_RUN, RUNS | BIT(MEASURE) | BIT(ED), AS_LIST, AT(measure), 0, 0, NULL, check_not_empty,
@@ -210,20 +211,25 @@ static const option_row option_table[] = {
     {"projection", 0, "HOW", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE), AS_CHOICE, AT(projection), 0, 0, "auto|grouped|4streams|concat|nostreams|library", NULL,
      "cuda: how lists of products are run: our kernel, one launch a level (grouped), or cuBLAS, as in nemes2014 (4streams, nostreams), after products of one output were joined (concat), or by its grouped calls (library)"},
     {"device-memory", 0, "BYTES", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI), AS_REAL, AT(device_memory), 1e6, 1e15, NULL, NULL,
+    {"threads", 0, "N", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI) | BIT(RUN), AS_INT, AT(threads), 1, 4096, NULL, NULL, "threads (as many as cores)"},
+    {"exec", 0, "WHERE", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI) | BIT(RUN), AS_CHOICE, AT(exec), 0, 0, "auto|host|offload|cuda", NULL, "auto, host, offload or cuda (auto)"},
+    {"device-memory", 0, "BYTES", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI) | BIT(RUN), AS_REAL, AT(device_memory), 1e6, 1e15, NULL, NULL,
      "take BYTES of the device's memory at most, 4e9 being 4 GB (all that is free); an eigensolver's basis that does not fit stays on the host in part"},
 
-    {"output", 'o', "FILE", G_OUTPUT, RUNS | BIT(PLOT) | BIT(ED) | BIT(CI), AS_TEXT, AT(output), 0, 0, NULL, check_not_empty,
+    {"output", 'o', "FILE", G_OUTPUT, RUNS | BIT(PLOT) | BIT(ED) | BIT(CI) | BIT(RUN), AS_TEXT, AT(output), 0, 0, NULL, check_not_empty,
      "file to write, an older one is replaced; for results a new name is made up where none is given, and none means no file"},
-    {"plan", 0, NULL, G_OUTPUT, BIT(CI), AS_FLAG, AT(plan), 0, 0, NULL, NULL,
+    {"plan", 0, NULL, G_OUTPUT, BIT(CI) | BIT(RUN), AS_FLAG, AT(plan), 0, 0, NULL, NULL,
      "only say what there is: determinants and singlet configuration state functions by level and irrep, memory"},
-    {"density", 0, NULL, G_OUTPUT, BIT(CI), AS_FLAG, AT(density), 0, 0, NULL, NULL, "one-body density matrices and natural occupations"},
-    {"matrix", 0, "FILE", G_OUTPUT, BIT(CI), AS_TEXT, AT(matrix), 0, 0, NULL, check_not_empty,
+    {"density", 0, NULL, G_OUTPUT, BIT(CI) | BIT(RUN), AS_FLAG, AT(density), 0, 0, NULL, NULL, "one-body density matrices and natural occupations"},
+    {"matrix", 0, "FILE", G_OUTPUT, BIT(CI) | BIT(RUN), AS_TEXT, AT(matrix), 0, 0, NULL, check_not_empty,
      "write the stored matrix in Matrix Market form (FILE-2 and so on for further irreps)"},
-    {"resume", 0, "FILE", G_OUTPUT, RUNS | BIT(ED), AS_TEXT, AT(resume), 0, 0, NULL, check_not_empty, "go on from the checkpoint in FILE, and write there"},
-    {"checkpoint-every", 0, "S", G_OUTPUT, RUNS | BIT(ED), AS_REAL, AT(checkpoint_every), 0, 1e9, NULL, NULL,
+    {"arrays", 0, "FILE", G_OUTPUT, BIT(CI) | BIT(RUN), AS_TEXT, AT(arrays), 0, 0, NULL, check_not_empty,
+     "write the arrays of the stored matrix in its format, and the non-zeros of each row, as HDF5 (FILE-2 and so on for further irreps)"},
+    {"resume", 0, "FILE", G_OUTPUT, RUNS | BIT(ED) | BIT(CI), AS_TEXT, AT(resume), 0, 0, NULL, check_not_empty, "go on from the checkpoint in FILE, and write there"},
+    {"checkpoint-every", 0, "S", G_OUTPUT, RUNS | BIT(ED) | BIT(CI), AS_REAL, AT(checkpoint_every), 0, 1e9, NULL, NULL,
      "seconds between checkpoints inside a sweep, or between products with H (60); there is one at every sweep's end"},
     {"json", 0, NULL, G_OUTPUT, ALL & ~BIT(BENCH) & ~BIT(PLOT), AS_FLAG, AT(json), 0, 0, NULL, NULL, "one JSON document on stdout instead of the report"},
-    {"verbose", 'v', NULL, G_OUTPUT, RUNS | BIT(ED) | BIT(CI), AS_FLAG, AT(verbose), 0, 0, NULL, NULL, "a line for each sweep on stderr, terminal or not"},
+    {"verbose", 'v', NULL, G_OUTPUT, RUNS | BIT(ED) | BIT(CI) | BIT(RUN), AS_FLAG, AT(verbose), 0, 0, NULL, NULL, "a line for each sweep on stderr, terminal or not"},
 
     {"help", 'h', NULL, G_HELP, ALL & ~BIT(BENCH), AS_FLAG, AT(help), 0, 0, NULL, NULL, "this text"},
     {"version", 'V', NULL, G_HELP, ALL & ~BIT(BENCH), AS_FLAG, AT(version), 0, 0, NULL, NULL, "the program's version"},
@@ -708,7 +714,7 @@ kl_status kl_options_parse(int argc, char **argv, kl_options **out, kl_err *err)
         if (code == ENOMEM) KL_TRY(kl_fail(err, KL_ENOMEM, "no memory to read the options"));
         if (code != 0) KL_TRY(explain(o->command, argc, argv, err));
         const subject takes = command_table[o->command].subject;
-        if (!o->help && !o->version && ((takes == SUBJECT_MODEL && o->model == NULL && o->resume == NULL) || (takes == SUBJECT_FILE && o->file == NULL)))
+        if (!o->help && !o->version && ((takes == SUBJECT_MODEL && o->model == NULL && o->resume == NULL) || (takes == SUBJECT_FILE && o->file == NULL && (o->command != KL_CMD_CI || o->resume == NULL))))
             KL_TRY(kl_fail(err, KL_EINPUT, "%s: %s is missing; %s", kl_command_name(o->command), command_table[o->command].args,
                            takes == SUBJECT_MODEL ? "`kronlat models' lists the models" : "it is the file to read"));
     }
@@ -755,7 +761,7 @@ kl_status kl_options_kind(const kl_options *o, const char *where, const char *ke
     static const kl_option_kind kind[] = {[AS_FLAG] = KL_OPTION_FLAG, [AS_INT] = KL_OPTION_INT, [AS_REAL] = KL_OPTION_REAL,
                                           [AS_TEXT] = KL_OPTION_TEXT, [AS_CHOICE] = KL_OPTION_TEXT, [AS_NAMED] = KL_OPTION_LIST, [AS_LIST] = KL_OPTION_LIST};
     *out = KL_OPTION_TEXT;
-    if (strcmp(key, "model") == 0 || strcmp(key, "command") == 0) return KL_OK;
+    if (strcmp(key, "model") == 0 || strcmp(key, "command") == 0 || (strcmp(key, "fcidump") == 0 && o->command == KL_CMD_CI)) return KL_OK;
     const option_row *row = job_row(o, key);
     if (row == NULL) return refuse_name(o->command, where, "", key, err);
     *out = kind[row->kind];
@@ -765,14 +771,15 @@ kl_status kl_options_kind(const kl_options *o, const char *where, const char *ke
 kl_status kl_options_set(kl_options *o, const char *where, const char *key, const char *value, kl_err *err)
 {
     if (strcmp(key, "model") == 0) return set_text(&o->model, value, err);
+    if (strcmp(key, "fcidump") == 0 && o->command == KL_CMD_CI) return set_text(&o->file, value, err);
     if (strcmp(key, "command") == 0) {
-        static const kl_command allowed[] = {KL_CMD_DMRG, KL_CMD_ED, KL_CMD_PLAN, KL_CMD_GROWTH};
-        for (int i = 0; i < 4; i++)
+        static const kl_command allowed[] = {KL_CMD_DMRG, KL_CMD_ED, KL_CMD_CI, KL_CMD_PLAN, KL_CMD_GROWTH};
+        for (int i = 0; i < 5; i++)
             if (strcmp(value, command_table[allowed[i]].name) == 0) {
                 o->command = allowed[i];
                 return KL_OK;
             }
-        return kl_fail(err, KL_EINPUT, "%s: command is '%s'; allowed: dmrg ed plan growth", where, value);
+        return kl_fail(err, KL_EINPUT, "%s: command is '%s'; allowed: dmrg ed ci plan growth", where, value);
     }
     const option_row *row = job_row(o, key);
     if (row == NULL) return refuse_name(o->command, where, "", key, err);
@@ -785,6 +792,11 @@ kl_status kl_options_set(kl_options *o, const char *where, const char *key, cons
 
 kl_status kl_options_check(const kl_options *o, kl_err *err)
 {
+    for (int i = 0; i < NOPTION && o->command == KL_CMD_CI; i++)
+        if (o->given[i] && !(option_table[i].commands >> o->command & 1u)) return refuse_name(o->command, kl_command_name(o->command), "--", option_table[i].name, err);
+    if (o->command == KL_CMD_CI && o->file == NULL) return kl_fail(err, KL_EINPUT, "ci: fcidump is missing; it is the file to read");
+    if (o->command == KL_CMD_CI && o->resume != NULL && o->output != NULL)
+        return kl_fail(err, KL_EINPUT, "--resume and --output exclude each other: a resumed run writes to the file that it goes on from");
     if (o->command != KL_CMD_DMRG && o->command != KL_CMD_ED && o->command != KL_CMD_PLAN && o->command != KL_CMD_GROWTH) return KL_OK;
     const int is_ed = o->command == KL_CMD_ED || (o->command == KL_CMD_PLAN && o->method != NULL && strcmp(o->method, "ed") == 0);
     if (!is_ed && o->solver != NULL && strcmp(o->solver, "davidson") != 0 && strcmp(o->solver, "lanczos") != 0)

@@ -45,7 +45,7 @@ typedef struct kl_options {
     char *precondition, *frequencies, *temperatures;
     kl_text_list spectral;
     double broadening;
-    char *space, *irrep, *store, *format, *matrix; /* ci */
+    char *space, *irrep, *store, *format, *matrix, *arrays; /* ci */
     int64_t roots, frozen, electrons, ms2, boundary, slice, sigma, pspace; /* ms2: KL_NO_MS2 when not given */
     double residual, memory, device_memory;
     kl_text_list reference;

@@ -213,6 +213,7 @@ typedef struct matrix_job {
     int64_t **table;     /* [nthread][2][beta strings] position + 1: the other row's, the own row's */
     uint64_t **sort;     /* [nthread][2 longest] */
     int64_t longest;
+    int every;           /* tasks are these alpha strings only; 1: all */
 } matrix_job;
 
 static inline void emit(const matrix_job *job, int64_t row, int64_t column, double value)
@@ -281,9 +282,10 @@ static void spread(const kl_detspace *s, int64_t ja, int64_t *t, int on)
     for (int64_t k = s->row_off[ja]; k < s->row_off[ja + 1]; k++) t[beta_of(s, ja, k)] = on ? position_of(s, k) + 1 : 0;
 }
 
-static void row_task(void *self, int64_t ia, int thread)
+static void row_task(void *self, int64_t task, int thread)
 {
     const matrix_job *const job = self;
+    const int64_t ia = task * job->every;
     const kl_slater *const h = job->h;
     const kl_detspace *const s = h->s;
     int64_t *const t = job->table[thread], *const own = t + s->b->n;
@@ -363,30 +365,33 @@ static void drop_lists(matrix_job *job, int nthread)
     kl_free(&job->sort);
 }
 
-static kl_status count_rows(const kl_slater *h, int lower, matrix_job *job, int64_t *off, kl_err *err)
+static kl_status count_rows(const kl_slater *h, int lower, int every, matrix_job *job, int64_t *off, kl_err *err)
 {
     kl_status st = KL_OK;
     const int nthread = h->nthread > 1 ? h->nthread : 1;
-    *job = (matrix_job){.h = h, .lower = lower};
+    *job = (matrix_job){.h = h, .lower = lower, .every = every};
     if (h->s->n > (int64_t)UINT32_MAX) return kl_fail(err, KL_EINPUT, "a stored matrix of %lld rows; at most 2^32 are supported", (long long)h->s->n);
     KL_TRY(kl_alloc(&job->table, nthread, KL_MEM_WORK, err));
     for (int k = 0; k < nthread; k++) KL_TRY(kl_alloc(&job->table[k], 2 * h->s->b->n, KL_MEM_WORK, err));
     job->count = off;
-    kl_par_for(nthread, h->s->a->n, row_task, job);
+    kl_par_for(nthread, (h->s->a->n + every - 1) / every, row_task, job);
     job->count = NULL;
 out:
     return st;
 }
 
-kl_status kl_slater_count(const kl_slater *h, int lower, int64_t *nnz, kl_err *err)
+kl_status kl_slater_count(const kl_slater *h, int lower, int every, int64_t *nnz, kl_err *err)
 {
     kl_status st = KL_OK;
     matrix_job job = {0};
     int64_t *count = NULL;
     *nnz = 0;
     KL_TRY(kl_alloc(&count, h->s->n, KL_MEM_WORK, err));
-    KL_TRY(count_rows(h, lower, &job, count, err));
-    for (int64_t i = 0; i < h->s->n; i++) *nnz += count[i];
+    KL_TRY(count_rows(h, lower, every, &job, count, err));
+    int64_t seen = 0, held = 0;
+    for (int64_t i = 0; i < h->s->n; i++) held += count[i];
+    for (int64_t ia = 0; ia < h->s->a->n; ia += every) seen += h->s->row_off[ia + 1] - h->s->row_off[ia];
+    *nnz = every == 1 || seen == 0 ? held : (int64_t)((double)held * (double)h->s->n / (double)seen);
 out:
     drop_lists(&job, h->nthread > 1 ? h->nthread : 1);
     kl_free(&count);
@@ -405,7 +410,7 @@ kl_status kl_slater_matrix(const kl_slater *h, int lower, kl_spmat **out, kl_err
     KL_TRY(kl_alloc(&off, n + 1, KL_MEM_MATRIX, err));
     KL_TRY(kl_alloc(&diag, n, KL_MEM_WORK, err));
     kl_slater_diagonal(h, diag);
-    KL_TRY(count_rows(h, lower, &job, off + 1, err));
+    KL_TRY(count_rows(h, lower, 1, &job, off + 1, err));
     job.diag = diag;
     for (int64_t i = 0; i < n; i++) {
         if (off[i + 1] > job.longest) job.longest = off[i + 1];

@@ -32,7 +32,7 @@ double kl_slater_element(const kl_fcidump *f, uint64_t a, uint64_t b, uint64_t c
 /* H as CSR; lower: the columns up to the diagonal only, marked symmetric. Elements below 1e-14 are left out, the diagonal never. */
 kl_status kl_slater_matrix(const kl_slater *h, int lower, kl_spmat **out, kl_err *err) KL_MUST_CHECK;
 
-/* Non-zeros that kl_slater_matrix would store. */
-kl_status kl_slater_count(const kl_slater *h, int lower, int64_t *nnz, kl_err *err) KL_MUST_CHECK;
+/* Non-zeros that kl_slater_matrix would store: exactly, or, from one in `every` of the rows of alpha strings, about. */
+kl_status kl_slater_count(const kl_slater *h, int lower, int every, int64_t *nnz, kl_err *err) KL_MUST_CHECK;
 
 #endif

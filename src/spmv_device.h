@@ -154,11 +154,11 @@ KL_DEV void kl_bring(void *to, const void *from, int bytes, uint64_t *bar) { *(c
 
 #if defined(__CUDACC__) || defined(__clang__)
 #define KL_UNROLL _Pragma("unroll")
-#define KL_UNROLL_4 _Pragma("unroll 4")
 #else
 #define KL_UNROLL
-#define KL_UNROLL_4
 #endif
+
+enum { KL_AHEAD = 4 }; /* loads that a lane asks for before it uses the first: written out where it is clang's, which unrolls no such loop that has assembler in it */
 
 KL_DEV int64_t kl_thread_number(void) { return (int64_t)kl_block_number() * kl_block_size() + kl_in_block(); }
 KL_DEV int kl_lane_number(void) { return kl_in_block() & 31; }
@@ -178,12 +178,34 @@ KL_DEV double kl_lane_sum(double s, int lanes)
 /* ---------------------------------------------------------------- a warp, or a part of one, a row */
 
 /* This lane's share of places [from, to) times x. */
-KL_DEV double kl_sp_run(const double *value, const void *column, int index_bytes, int64_t from, int64_t to, int lane, int lanes, const double *x)
+KL_DEV double kl_sp_run(const double *value, const void *column, int index_bytes, int64_t from, int64_t to, int lane, int64_t lanes, const double *x)
 {
     double s = 0.0;
-    KL_UNROLL_4
+#ifdef __CUDACC__
+#pragma unroll 4
     for (int64_t k = from + lane; k < to; k += lanes) s += kl_once(value + k) * kl_cached(x + kl_column_once(column, k, index_bytes));
+#else
+    for (int64_t k = from + lane; k < to; k += KL_AHEAD * lanes) {
+        double v[KL_AHEAD];
+        int64_t c[KL_AHEAD];
+        KL_UNROLL
+        for (int j = 0; j < KL_AHEAD; j++) {
+            const int there = k + j * lanes < to;
+            v[j] = there ? kl_once(value + k + j * lanes) : 0.0;
+            c[j] = there ? kl_column_once(column, k + j * lanes, index_bytes) : -1;
+        }
+        KL_UNROLL
+        for (int j = 0; j < KL_AHEAD; j++) s += c[j] >= 0 ? v[j] * kl_cached(x + c[j]) : 0.0;
+    }
+#endif
     return s;
+}
+
+/* The same where places of a row lie `step` apart, for one thread. */
+KL_DEV double kl_sp_column_run(const kl_spargs *a, int index_bytes, int64_t place, int64_t step, int64_t n, const double *x)
+{
+    return kl_sp_run(a->value + place, index_bytes == 2 ? (const void *)((const uint16_t *)a->column + place) : (const void *)((const uint32_t *)a->column + place), index_bytes, 0,
+                     n * step, 0, step, x);
 }
 
 KL_DEV int64_t kl_sp_end(const kl_spargs *a, int64_t row) { return a->end ? a->end[row] : a->start[row + 1]; }
@@ -261,10 +283,7 @@ KL_DEV void kl_sp_thread(const kl_spargs *a, int index_bytes, const double *x, d
         step = a->height;
     }
     if (a->length) width = (int64_t)a->length[row];
-    double s = 0.0;
-    KL_UNROLL_4
-    for (int64_t j = 0; j < width; j++, place += step) s += kl_once(a->value + place) * kl_cached(x + kl_column_once(a->column, place, index_bytes));
-    y[row] = s;
+    y[row] = kl_sp_column_run(a, index_bytes, place, step, width, x);
 }
 
 /* ---------------------------------------------------------------- PACKED */
@@ -419,7 +438,7 @@ KL_DEV void kl_sp_packed(const kl_spargs *a, int step_bytes, int nsum, double *s
 
 /* ---------------------------------------------------------------- TILES */
 
-enum { KL_QUADS = 2 };
+enum { KL_QUADS = 1 };
 
 typedef struct kl_quads {
     kl_pair v[KL_QUADS][2];
@@ -548,17 +567,25 @@ KL_DEV void kl_sp_gather(int64_t ncol, int nvec, int nv, const double *x, int64_
     if (i < ncol) xs[k] = v < nvec ? x[i + v * ldx] : 0.0;
 }
 
-/* Two vectors a lane: `per` = nv / 2 lanes for each non-zero, 32 / per non-zeros at a time. */
-KL_DEV kl_pair kl_block_run(const double *value, const void *column, int index_bytes, int nv, int64_t from, int64_t to, int lane, const double *xs)
+/* Two vectors a lane, v and v + 1; places from + at, and every `step` on. */
+KL_DEV kl_pair kl_block_run(const double *value, const void *column, int index_bytes, int nv, int64_t from, int64_t to, int64_t at, int64_t step, int v, const double *xs)
 {
-    const int per = nv / 2, at = lane / per, v = 2 * (lane % per);
     kl_pair s = {0.0, 0.0};
-    KL_UNROLL_4
-    for (int64_t k = from + at; k < to; k += 32 / per) {
-        const double a = kl_once(value + k);
-        const kl_pair x = kl_cached_pair(xs + kl_column_once(column, k, index_bytes) * nv + v);
-        s.a += a * x.a;
-        s.b += a * x.b;
+    for (int64_t k = from + at; k < to; k += KL_AHEAD * step) {
+        double w[KL_AHEAD];
+        kl_pair x[KL_AHEAD];
+        KL_UNROLL
+        for (int j = 0; j < KL_AHEAD; j++) {
+            w[j] = x[j].a = x[j].b = 0.0;
+            if (k + j * step >= to) continue;
+            w[j] = kl_once(value + k + j * step);
+            x[j] = kl_cached_pair(xs + kl_column_once(column, k + j * step, index_bytes) * nv + v);
+        }
+        KL_UNROLL
+        for (int j = 0; j < KL_AHEAD; j++) {
+            s.a += w[j] * x[j].a;
+            s.b += w[j] * x[j].b;
+        }
     }
     return s;
 }
@@ -579,11 +606,11 @@ KL_DEV void kl_block_store(kl_pair s, int nv, int nvec, int lane, double *y, int
 KL_DEV void kl_sp_warp_block(const kl_spargs *a, int index_bytes, int nv, int nvec, const double *xs, double *y, int64_t ldy)
 {
     const int64_t row = kl_thread_number() / 32;
-    const int lane = kl_lane_number();
+    const int lane = kl_lane_number(), per = nv / 2, at = lane / per, v = 2 * (lane % per); /* `per` lanes for each non-zero, 32 / per non-zeros at a time */
     if (row >= a->nrow) return;
     kl_pair s = {0.0, 0.0};
-    if (a->width) s = kl_block_run(a->value, a->column, index_bytes, nv, row * a->width, row * a->width + kl_sp_width(a, row), lane, xs);
-    const kl_pair r = kl_block_run(a->rest_value, a->rest_column, index_bytes, nv, a->start[row], kl_sp_end(a, row), lane, xs);
+    if (a->width) s = kl_block_run(a->value, a->column, index_bytes, nv, row * a->width, row * a->width + kl_sp_width(a, row), at, 32 / per, v, xs);
+    const kl_pair r = kl_block_run(a->rest_value, a->rest_column, index_bytes, nv, a->start[row], kl_sp_end(a, row), at, 32 / per, v, xs);
     s.a += r.a;
     s.b += r.b;
     kl_block_store(s, nv, nvec, lane, y, ldy, row);
@@ -637,14 +664,7 @@ KL_DEV void kl_sp_thread_block(const kl_spargs *a, int index_bytes, int nv, int 
         step = a->height;
     }
     if (a->length) width = (int64_t)a->length[row];
-    kl_pair s = {0.0, 0.0};
-    KL_UNROLL_4
-    for (int64_t j = 0; j < width; j++, place += step) {
-        const double w = kl_once(a->value + place);
-        const kl_pair xv = kl_cached_pair(xs + kl_column_once(a->column, place, index_bytes) * nv + v);
-        s.a += w * xv.a;
-        s.b += w * xv.b;
-    }
+    const kl_pair s = kl_block_run(a->value, a->column, index_bytes, nv, place, place + width * step, 0, step, v, xs);
     if (v < nvec) y[row + v * ldy] = s.a;
     if (v + 1 < nvec) y[row + (v + 1) * ldy] = s.b;
 }

@@ -16,6 +16,8 @@ local layer_of = {
     [5] = "davidson eig lanczos lean linop lobpcg ortho keep neumann",
     [6] = "block canonical ci cifile checkpoint cover dmrg ed engine growth halves measure mpo plan renorm request result state superblock system truncate edspectral edthermal kronmat",
     [7] = "bench bench_offload bench_ci bench_tall cicli bench_ed edmeasure edrun explain inventory job json main options plot report task runfile edreport",
+    [6] = "block canonical ci cifile spfile checkpoint cover dmrg ed engine growth halves measure mpo plan renorm request result state superblock system truncate edspectral edthermal kronmat",
+    [7] = "bench bench_offload bench_ci cicli bench_ed edmeasure edrun explain inventory job json main options plot report task runfile edreport",
 }
 
 -- What a layer may not see although it lies below: executors and solvers run anything, so they see no model and no lattice.

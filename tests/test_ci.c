@@ -8,6 +8,8 @@
 #include "ci.h"
 #include "cifile.h"
 #include "dense.h"
+#include "mem.h"
+#include "slater.h"
 #include "spmv.h"
 
 static const char *data_path(const char *file)
@@ -535,19 +537,151 @@ static void test_threads_and_file(void **state)
             expect_true(a.state[k].s2 == b.state[k].s2);
             expect_eq(memcmp(a.state[k].density[0], b.state[k].density[0], sizeof(double) * (size_t)(a.norb * a.norb)), 0);
         }
+        kl_ci_record record = {.r = a, .finished = 1, .program = "test", .command_line = "ci n2", .options = "space=x\n", .fcidump = "n2", .space = (char *)(uintptr_t)space[s]}, back;
         char path[] = "/tmp/kronlat-ci-XXXXXX";
         const int fd = mkstemp(path);
         assert_true(fd >= 0);
         close(fd);
         expect_ok(kl_cifile_probe(path, &err), err);
-        expect_ok(kl_cifile_write(path, &a, "n2", space[s], "test", "ci n2", &err), err);
+        expect_ok(kl_cifile_write(path, &record, NULL, &err), err);
+        expect_true(kl_cifile_is(path) && !kl_cifile_is("/nowhere/at/all.h5"));
+        expect_ok(kl_cifile_read(path, &back, &err), err); /* what was written comes back, number by number */
+        expect_true(back.finished && strcmp(back.options, "space=x\n") == 0 && strcmp(back.space, space[s]) == 0 && strcmp(back.r.reference, a.reference) == 0);
+        expect_eq(back.r.nstate, 2);
+        for (int k = 0; k < 2; k++) {
+            const kl_ci_state *const x = &a.state[k], *const y = &back.r.state[k];
+            expect_true(x->energy == y->energy && x->s2 == y->s2 && x->residual == y->residual && x->irrep == y->irrep && x->nleading == y->nleading);
+            expect_true(memcmp(x->leading, y->leading, sizeof(double) * (size_t)x->nleading) == 0 && strcmp(x->leading_text[0], y->leading_text[0]) == 0);
+            expect_true(memcmp(x->natural, y->natural, sizeof(double) * (size_t)a.norb) == 0);
+            expect_true(memcmp(x->density[1], y->density[1], sizeof(double) * (size_t)(a.norb * a.norb)) == 0);
+        }
+        for (int g = 0; g < 8; g++)
+            expect_true(a.block[g].ndet == back.r.block[g].ndet && a.block[g].nnz == back.r.block[g].nnz && a.block[g].facts.sparsity == back.r.block[g].facts.sparsity);
+        kl_cifile_clear(&back);
+        /* A run under way: vectors of two irreps, one of them written anew. */
+        double v[12], w[12];
+        int nvec;
+        for (int k = 0; k < 12; k++) v[k] = k + 0.25;
+        record.finished = 0;
+        expect_ok(kl_cifile_write(path, &record, &(kl_ci_vectors){2, 3, 4, v}, &err), err);
+        expect_ok(kl_cifile_write(path, &record, &(kl_ci_vectors){5, 1, 2, v}, &err), err);
+        expect_ok(kl_cifile_write(path, &record, &(kl_ci_vectors){5, 2, 2, v + 1}, &err), err);
+        expect_ok(kl_cifile_vectors(path, 2, 16, 4, &nvec, w, &err), err);
+        expect_true(nvec == 3 && memcmp(v, w, sizeof(v)) == 0);
+        expect_ok(kl_cifile_vectors(path, 5, 1, 2, &nvec, w, &err), err);
+        expect_true(nvec == 1 && memcmp(v + 1, w, 16) == 0);
+        expect_ok(kl_cifile_vectors(path, 0, 16, 4, &nvec, w, &err), err);
+        expect_eq(nvec, 0);
+        expect_refused(kl_cifile_vectors(path, 2, 16, 5, &nvec, w, &err), KL_EINPUT, err, "4 numbers");
+        expect_ok(kl_cifile_read(path, &back, &err), err);
+        expect_true(!back.finished && back.r.nstate == 0);
+        kl_cifile_clear(&back);
+        assert_true(truncate(path, 3000) == 0);
+        expect_refused(kl_cifile_read(path, &back, &err), KL_EINPUT, err, path);
         unlink(path);
-        expect_eq(kl_cifile_write("/nowhere/at/all.h5", &a, "n2", space[s], "test", "ci n2", &err), KL_EIO);
+        expect_eq(kl_cifile_write("/nowhere/at/all.h5", &record, NULL, &err), KL_EIO);
         kl_ci_result_clear(&a);
         kl_ci_result_clear(&b);
     }
     kl_fcidump_destroy(&f);
     kl_exec_close(&one);
+}
+
+/* What a plan says of non-zeros is what is stored: exactly in small spaces, to a per cent or so from a sample of the rows. */
+static void test_plan_counts(void **state)
+{
+    (void)state;
+    kl_err err;
+    kl_fcidump *f = load("h2o-631g-fc.fcidump");
+    kl_ci_opts o = ask("cisdtq", 1);
+    kl_ci_plan plan;
+    kl_ci_result r;
+    o.irrep = 1;
+    o.tol = 1;
+    expect_ok(kl_ci_run(f, ex, &o, NULL, &r, &err), err);
+    expect_ok(kl_ci_make_plan(f, &o, &plan, &err), err);
+    expect_eq(plan.nnz[1], r.block[1].nnz);
+    expect_true(!plan.nnz_sampled[1] && plan.nnz[0] == 0);
+    kl_ci_plan_clear(&plan);
+    kl_ci_result_clear(&r);
+    kl_det_spec spec = {.norb = 12, .nalpha = 4, .nbeta = 4, .nirrep = f->nirrep, .irrep = f->irrep, .target = 0, .full = 1};
+    kl_detspace *space = NULL;
+    kl_slater *h = NULL;
+    int64_t all, some;
+    expect_ok(kl_detspace_create(&spec, 2, &space, &err), err);
+    expect_ok(kl_slater_create(f, space, 2, &h, &err), err);
+    expect_ok(kl_slater_count(h, 0, 1, &all, &err), err);
+    expect_ok(kl_slater_count(h, 0, 7, &some, &err), err);
+    expect_near((double)some / (double)all, 1.0, 0.03);
+    kl_slater_destroy(&h);
+    kl_detspace_destroy(&space);
+    kl_fcidump_destroy(&f);
+}
+
+typedef struct interrupted {
+    int nstep, stop_at, nsave;
+    int64_t n;
+    int nvec;
+    double *x;
+} interrupted;
+
+static int count_step(void *self, int irrep, int napply, double energy, double residual)
+{
+    interrupted *const k = self;
+    (void)irrep, (void)napply, (void)energy, (void)residual;
+    return ++k->nstep >= k->stop_at;
+}
+
+static int always_due(void *self) { return self != NULL; }
+
+static kl_status save_here(void *self, int irrep, int nvec, int64_t n, const double *x, kl_err *err)
+{
+    interrupted *const k = self;
+    expect_eq(irrep, 0);
+    k->nvec = nvec;
+    k->n = n;
+    k->nsave++;
+    const kl_status st = kl_realloc(&k->x, n * nvec, KL_MEM_VECTOR, err);
+    if (st == KL_OK) memcpy(k->x, x, (size_t)(n * nvec) * sizeof(double));
+    return st;
+}
+
+static kl_status load_here(void *self, int irrep, int most, int64_t n, int *nvec, double *x, kl_err *err)
+{
+    interrupted *const k = self;
+    (void)irrep, (void)err;
+    *nvec = k->x == NULL ? 0 : k->nvec < most ? k->nvec : most;
+    expect_true(k->x == NULL || n == k->n);
+    if (k->x != NULL) memcpy(x, k->x, (size_t)(n * *nvec) * sizeof(double));
+    return KL_OK;
+}
+
+/* A run that is stopped and goes on comes to the same energies, with fewer products than one from the beginning. */
+static void test_stop_and_go_on(void **state)
+{
+    (void)state;
+    kl_err err;
+    kl_fcidump *f = load("n2-sto3g.fcidump");
+    kl_ci_opts o = ask("cisdtq", 2);
+    kl_ci_result whole, part, rest;
+    interrupted k = {.stop_at = 9};
+    const kl_ci_monitor m = {.self = &k, .step = count_step, .due = always_due, .save = save_here, .load = load_here};
+    o.irrep = 0;
+    o.tol = 1e-8;
+    o.max_basis = 6;
+    expect_ok(kl_ci_run(f, ex, &o, NULL, &whole, &err), err);
+    expect_ok(kl_ci_run(f, ex, &o, &m, &part, &err), err);
+    expect_true(part.stopped && part.nstate == 0 && k.nsave > 0 && k.x != NULL);
+    k.stop_at = 1000000;
+    expect_ok(kl_ci_run(f, ex, &o, &m, &rest, &err), err);
+    expect_true(!rest.stopped && rest.converged);
+    for (int i = 0; i < 2; i++) expect_near(rest.state[i].energy, whole.state[i].energy, 1e-11);
+    expect_true(rest.block[0].napply < whole.block[0].napply);
+    kl_free(&k.x);
+    kl_ci_result_clear(&whole);
+    kl_ci_result_clear(&part);
+    kl_ci_result_clear(&rest);
+    kl_fcidump_destroy(&f);
 }
 
 static void test_allocations(void **state)
@@ -584,6 +718,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_energies), cmocka_unit_test(test_oracle),     cmocka_unit_test(test_ways),
                                        cmocka_unit_test(test_states),         cmocka_unit_test(test_active),     cmocka_unit_test(test_table_1),
-                                       cmocka_unit_test(test_threads_and_file), cmocka_unit_test(test_allocations)};
+                                       cmocka_unit_test(test_threads_and_file), cmocka_unit_test(test_allocations),
+                                       cmocka_unit_test(test_plan_counts),    cmocka_unit_test(test_stop_and_go_on)};
     return cmocka_run_group_tests(tests, open_exec, close_exec);
 }
