@@ -91,10 +91,13 @@ kl_status kl_edreport_add_thermal(kl_result *r, const kl_model *m, const int sca
     kl_status st = KL_OK;
     double *v = NULL;
     const int64_t shape[2] = {n, 2};
-    char name[80], note[200];
+    char name[80], note[400], summed[160] = "";
+    size_t used = 0;
     KL_TRY(kl_alloc(&v, 2 * n, KL_MEM_MISC, err));
     for (int i = 0; i < n; i++) v[i] = row[i].temperature;
-    snprintf(note, sizeof(note), "%lld sectors (%lld by all energies), %.15g states, %d samples, %lld products with H, lowest energy %.12g", (long long)facts->nsector,
+    for (int c = 0; c < m->ncharge && used + 40 < sizeof(summed); c++)
+        if (scan[c]) used += (size_t)snprintf(summed + used, sizeof(summed) - used, "%s%.30s", used > 0 ? ", " : ", summed over all ", m->charge[c].name);
+    snprintf(note, sizeof(note), "%lld%s (%lld by all energies), %.15g states, %d samples, %lld products with H, lowest energy %.12g", (long long)facts->nsector, summed,
              (long long)facts->nfull, facts->dim, nsample, (long long)facts->napply, facts->lowest);
     KL_TRY(kl_result_add(r, "thermal/temperature", note, 1, shape, v, err));
     for (int i = 0; i < n; i++) v[2 * i] = row[i].energy, v[2 * i + 1] = row[i].energy_error;

@@ -329,7 +329,7 @@ do
     ok(status == 0 and doc and near(doc.measurements["thermal/energy"].value[2][1], -0.75 + 3 * math.exp(-1) / z, 1e-12)
        and near(doc.measurements["thermal/chi_Sz"].value[2][1], 2 * math.exp(-1) / z, 1e-12), "thermodynamics", out)
     status, out = run "show t.h5"
-    ok(status == 0 and out:find "sectors +3 sectors" and out:find "chi_Sz", "show, of thermodynamics", out)
+    ok(status == 0 and out:find "sectors +3, summed over all Sz" and out:find "chi_Sz", "show, of thermodynamics", out)
     status, out = run "plan heisenberg --lattice torus:6x6 --charge Sz=0 --method ed"
     ok(status == 0 and out:find "9075135300" and out:find "72%.6 GB a vector", "plan of a sector beyond 2^31", out)
     if os.execute "command -v gnuplot >/dev/null" then
