@@ -44,10 +44,10 @@ static void test_hundred_million(void **state)
         print_message("SKIP: 4 GB of vectors, and this machine has %.1f GB\n", 1e-9 * kl_mem_machine_bytes());
         skip();
     }
-    expect_near(lowest("hubbard", "F=1/2", "square:4x4", "U=4", 7, 7, 1e-10), -13.55915998646, 1e-10 * 13.5);
-    expect_near(lowest("hubbard", "F=1/2", "torus:4x4", "U=4", 8, 8, 1e-10), -13.621854821162, 1e-10 * 13.6);
-    expect_near(lowest("hubbard", "F=1/2", "torus:4x4", "U=8", 8, 8, 1e-10), -8.468875014197, 1e-10 * 8.4);
-    expect_near(lowest("hubbard", "F=1/2", "chain:16", "U=4", 8, 8, 1e-10), -8.818767454811657, 1e-10 * 8.8);
+    expect_near(lowest("hubbard", "F=1/2", "square:4x4", "U=4", 7, 7, 2e-11), -13.55915998646, 1e-10 * 13.5);
+    expect_near(lowest("hubbard", "F=1/2", "torus:4x4", "U=4", 8, 8, 2e-11), -13.621854821162, 1e-10 * 13.6);
+    expect_near(lowest("hubbard", "F=1/2", "torus:4x4", "U=8", 8, 8, 2e-11), -8.468875014197, 1e-10 * 8.4);
+    expect_near(lowest("hubbard", "F=1/2", "chain:16", "U=4", 8, 8, 2e-11), -8.818767454811657, 1e-10 * 8.8);
 }
 
 static void test_ring(void **state)
