@@ -165,7 +165,7 @@ static kl_status on_device(kl_ed *ed, int nthread, kl_err *err)
         const double t0 = kl_clock();
         for (int k = 0; k < COPIES; k++) ex->vt.copy(ex, n, x, y);
         ex->vt.dots(ex, 1, 1, y, n, y, &one); /* waits for them */
-        copy[i] = 1e3 * (kl_clock() - t0) / COPIES;
+        copy[i] = 1e3 * (kl_clock() - t0) / (double)COPIES;
     }
     for (int i = 0; i < ROUNDS; i++) {
         const double t0 = kl_clock();
