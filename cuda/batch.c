@@ -115,7 +115,11 @@ kl_status kl_cuda_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr
     const prepared *const way = b->prepared;
     const kl_batch view = inside(b);
     kl_status st = KL_OK;
-    if (by_streams(way->way)) return kl_cuda_streams_apply(self, &view, kl_device(x), kl_device(y), err);
+    if (by_streams(way->way)) {
+        KL_TRY(kl_cuda_streams_apply(self, &view, kl_device(x), kl_device(y), err));
+        if (b->flop > LONG && !ex->ahead) cudaStreamSynchronize(self->stream);
+        goto out;
+    }
     KL_TRY(self->host->devbatch_check(&view, err));
     const kl_devbatch *const p = way->inner;
     for (int64_t i = 0; i < p->plan.nlaunch; i++) {
@@ -124,7 +128,7 @@ kl_status kl_cuda_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr
         else if (way->way == KL_PROJECTION_GROUPED) (l->kind ? kl_cuda_small : kl_cuda_products)(self, p->piece + l->first, (int)l->n, kl_device(x), kl_device(y));
         else KL_TRY(kl_cuda_library_apply(self, p, l, kl_device(x), kl_device(y), err));
     }
-    if (b->flop > LONG) cudaStreamSynchronize(self->stream);
+    if (b->flop > LONG && !ex->ahead) cudaStreamSynchronize(self->stream);
     st = kl_cuda_check(self, "a list of products", err);
 out:
     return st;

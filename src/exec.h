@@ -141,6 +141,7 @@ struct kl_exec {
     kl_space space;
     int nthread;
     int eigen_least;    /* rows of the largest matrix from which vt.eigen is faster than LAPACK on the threads of this machine */
+    int ahead;          /* 1: batch_apply may return before the device is done, though clocks then do not tell where time goes */
     kl_projection projection; /* of lists prepared from now on; where there is only one way it means nothing */
     int64_t most_bytes; /* of device memory that may be taken; 0: all that is free */
     char where[160];    /* what it runs on, for reports */

@@ -210,6 +210,8 @@ static const option_row option_table[] = {
     {"exec", 0, "WHERE", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI), AS_CHOICE, AT(exec), 0, 0, "auto|host|offload|cuda", NULL, "auto, host, offload or cuda (auto)"},
     {"projection", 0, "HOW", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE), AS_CHOICE, AT(projection), 0, 0, "auto|grouped|4streams|concat|nostreams|library", NULL,
      "cuda: how lists of products are run: our kernel, one launch a level (grouped), or cuBLAS, as in nemes2014 (4streams, nostreams), after products of one output were joined (concat), or by its grouped calls (library)"},
+    {"hybrid", 0, "STEPS", G_MACHINE, SETS | BIT(GROWTH), AS_TEXT, AT(hybrid), 0, 0, NULL, check_not_empty,
+     "with a device, let the host do its share of H x: auto, or SIZE:RATIO,...: the device is so many times faster on matrices from SIZE on"},
     {"device-memory", 0, "BYTES", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI), AS_REAL, AT(device_memory), 1e6, 1e15, NULL, NULL,
      "take BYTES of the device's memory at most, 4e9 being 4 GB (all that is free); an eigensolver's basis that does not fit stays on the host in part"},
 

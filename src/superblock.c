@@ -260,6 +260,7 @@ kl_status kl_superblock_create(kl_exec *ex, const kl_bigop *left, const kl_bigop
     s->ex = ex;
     KL_TRY(kl_layout_create(left->block->mpo->model, &left->enlarged->basis, &right->enlarged->basis, target, &s->layout, err));
     KL_TRY(kl_superblock_records(left, right, &s->layout, &s->batch, err));
+    s->batch.lasting = 1;
     KL_TRY(kl_batch_close(&s->batch, err));
     KL_TRY(ex->vt.batch_prepare(ex, &s->batch, err));
     KL_TRY(make_diagonal(s, left, right, err));

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "hybrid.h"
 #include "job.h"
 #include "mem.h"
 #include "modelcache.h"
@@ -30,13 +31,18 @@ kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err)
     *out = NULL;
     const int offload = o->exec != NULL && strcmp(o->exec, "offload") == 0, cuda = o->exec != NULL && strcmp(o->exec, "cuda") == 0;
     if (!offload && !cuda) return kl_exec_open_host(kl_task_threads(o), out, err);
-    const kl_status st = cuda ? kl_exec_open_cuda(out, err) : kl_exec_open_offload(0, out, err);
-    if (st != KL_OK) return st;
-    (*out)->nthread = kl_task_threads(o); /* of what the host does: LAPACK's part of a truncation */
-    (*out)->most_bytes = (int64_t)o->device_memory;
+    kl_status st = KL_OK;
+    kl_exec *device = NULL;
+    KL_TRY(cuda ? kl_exec_open_cuda(&device, err) : kl_exec_open_offload(0, &device, err));
+    device->nthread = kl_task_threads(o); /* of what the host does: LAPACK's part of a truncation */
+    device->most_bytes = (int64_t)o->device_memory;
     for (int p = 0; o->projection && p < KL_NPROJECTION; p++)
-        if (!strcmp(o->projection, kl_projection_name[p])) (*out)->projection = (kl_projection)p;
-    return KL_OK;
+        if (!strcmp(o->projection, kl_projection_name[p])) device->projection = (kl_projection)p;
+    if (o->hybrid) KL_TRY(kl_exec_open_hybrid_take(&device, kl_task_threads(o), o->hybrid, out, err));
+    else *out = device, device = NULL;
+out:
+    kl_exec_close(&device);
+    return st;
 }
 
 /* ---------------------------------------------------------------- model */

@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "batch_host.h"
 #include "exec.h"
+#include "hybrid.h"
 #include "kl_test.h"
 #include "concat.h"
 #include "record.h"
@@ -435,9 +436,73 @@ static void test_concat(void **state)
     kl_exec_close(&ex);
 }
 
+/* The host beside a "device" that is the host as well: every share from none to all, outputs that are cut, and lists that stay with the device. */
+static void test_hybrid(void **state)
+{
+    static const char *const steps[] = {"0:1e-6", "0:0.3", "0:1", "0:0.1,2:2.5,5:40", "0:1e6"};
+    kl_err err = {""};
+    kl_exec *ex;
+    (void)state;
+    expect_ok(kl_exec_open_host(1, &ex, &err), err);
+    for (int w = 0; w < 5; w++) {
+        kl_exec *device, *both;
+        expect_ok(kl_exec_open_host(1, &device, &err), err);
+        expect_ok(kl_exec_open_hybrid_take(&device, 2, steps[w], &both, &err), err);
+        expect_true(device == NULL);
+        for (int round = 0; round < 60; round++) {
+            enum { ROOM = 400 };
+            uint64_t seed = (uint64_t)(100 * w + round + 1);
+            kl_batch b;
+            kl_batch_init(&b);
+            kl_test_case("%s round %d", steps[w], round);
+            int64_t ny = 0;
+            const int ngroup = 1 + below(&seed, 6);
+            double *const x = kl_test_guarded(ROOM), *const l = kl_test_guarded(ROOM), *const r = kl_test_guarded(ROOM);
+            for (int i = 0; i < ROOM; i++) x[i] = kl_test_uniform(&seed), l[i] = kl_test_uniform(&seed), r[i] = kl_test_uniform(&seed);
+            for (int g = 0; g < ngroup; g++) {
+                const int m = 1 + below(&seed, 15), n = 1 + below(&seed, 15), nrec = 1 + below(&seed, 6);
+                expect_ok(kl_batch_open_group(&b, ny, (int64_t)m * n, &err), err);
+                expect_ok(kl_batch_reserve(&b, 3 * nrec, &err), err);
+                for (int q = 0; q < nrec; q++) {
+                    const int k = 1 + below(&seed, 15), j = 1 + below(&seed, 15);
+                    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = m, .n = k, .k = j, .lda = m, .ldb = j, .ldc = m, .alpha = 0.5};
+                    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = m, .n = n, .k = k, .lda = m, .ldb = k, .ldc = m,
+                                                  .c = ny, .alpha = 1.5};
+                    if (q % 3 == 2) *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD, .beta = 1, .at_a = KL_AT_X, .at_c = KL_AT_Y, .m = m, .n = n, .lda = m, .ldc = m, .c = ny, .alpha = -1};
+                }
+                kl_batch_close_group(&b, 225);
+                ny += (int64_t)m * n + 2;
+            }
+            b.zero = 1, b.nx = ROOM, b.ny = ny, b.lasting = round % 5 != 0;
+            b.base[KL_AT_LEFT].addr = (uintptr_t)l, b.base[KL_AT_RIGHT].addr = (uintptr_t)r;
+            expect_ok(kl_batch_close(&b, &err), err);
+            double *const y = kl_test_guarded(ny), *const z = kl_test_guarded(ny);
+            kl_exec *const run[2] = {ex, both};
+            for (int e = 0; e < 2; e++) {
+                expect_ok(run[e]->vt.batch_prepare(run[e], &b, &err), err);
+                for (int twice = 0; twice < 2; twice++)
+                    expect_ok(run[e]->vt.batch_apply(run[e], &b, (kl_dptr){(uintptr_t)x}, (kl_dptr){(uintptr_t)(e ? z : y)}, &err), err);
+                run[e]->vt.batch_release(run[e], &b);
+            }
+            for (int64_t i = 0; i < ny; i++) expect_true((isnan(y[i]) && isnan(z[i])) || fabs(z[i] - y[i]) <= 1e-12 * (1 + fabs(y[i])));
+            kl_test_guards_hold(z, ny);
+            kl_test_free(x), kl_test_free(l), kl_test_free(r), kl_test_free(y), kl_test_free(z);
+            kl_batch_clear(&b);
+        }
+        kl_exec_close(&both);
+    }
+    kl_exec *device, *both;
+    expect_ok(kl_exec_open_host(1, &device, &err), err);
+    expect_refused(kl_exec_open_hybrid_take(&device, 1, "100:3,50:2", &both, &err), KL_EINPUT, err, "50:2");
+    expect_refused(kl_exec_open_hybrid_take(&device, 1, "", &both, &err), KL_EINPUT, err, "nothing");
+    expect_ok(kl_exec_open_hybrid_take(&device, 1, "auto", &both, &err), err);
+    kl_exec_close(&both);
+    kl_exec_close(&ex);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_large), cmocka_unit_test(test_work), cmocka_unit_test(test_wide), cmocka_unit_test(test_empty),
-                                       cmocka_unit_test(test_no_memory), cmocka_unit_test(test_concat)};
+                                       cmocka_unit_test(test_no_memory), cmocka_unit_test(test_concat), cmocka_unit_test(test_hybrid)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
