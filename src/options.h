@@ -23,7 +23,7 @@ typedef struct kl_sweep_text {
     double noise, tol; /* tol 0: automatic */
 } kl_sweep_text;
 
-#define KL_MAX_OPTION 64
+#define KL_MAX_OPTION 128
 #define KL_NO_MS2 1000000
 
 /* Field names are option names with _ for -. Numbers that were not given are 0 (checkpoint_every: 60), texts NULL. */
