@@ -37,7 +37,7 @@ kl_status kl_cuda_library_apply(kl_cuda *self, const kl_devbatch *p, const kl_la
     const kl_cuda_host *const host = self->host;
     kl_status st = KL_OK;
     kl_cublas *blas;
-    round_lists r = {NULL};
+    round_lists r = {0};
     char *memory = NULL;
     void *pointers = NULL;
     int64_t *at = NULL;
