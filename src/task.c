@@ -30,6 +30,8 @@ kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err)
 {
     *out = NULL;
     const int offload = o->exec != NULL && strcmp(o->exec, "offload") == 0, cuda = o->exec != NULL && strcmp(o->exec, "cuda") == 0;
+    if (!cuda && o->projection) return kl_fail(err, KL_EINPUT, "--projection %s: it says how CUDA runs lists; allowed: with --exec cuda", o->projection);
+    if (!offload && !cuda && o->hybrid) return kl_fail(err, KL_EINPUT, "--hybrid %s: there is no device to share with; allowed: with --exec cuda or offload", o->hybrid);
     if (!offload && !cuda) return kl_exec_open_host(kl_task_threads(o), out, err);
     kl_status st = KL_OK;
     kl_exec *device = NULL;

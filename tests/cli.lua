@@ -420,6 +420,8 @@ for _, case in ipairs {
     { "dmrg hubbard --sites 10 --charge N_up=5 --charge N_dn=5 --start a.h5", "heisenberg" },
     { "dmrg heisenberg --sites 10 --order 1,0,2,3,4,5,6,7,8,9 --charge Sz=0 --start a.h5", "order" },
     { "KRONLAT_CUDA=/no/such.so $K dmrg heisenberg --sites 4 --charge Sz=0 --exec cuda", "--exec cuda: /no/such.so", raw = true },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 --hybrid auto", "no device to share with" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 --projection concat", "with --exec cuda" },
     { "plan heisenberg --sites 4 --charge scan", "one sector" },
     { "growth heisenberg --sites 7 --charge Sz=1/2", "even number" },
     { "growth heisenberg --charge Sz=0", "even number" },
