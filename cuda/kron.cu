@@ -41,11 +41,11 @@ static __device__ __forceinline__ void bulk_copy(double *to, const double *from,
                  : "memory");
 }
 
-static __device__ __forceinline__ void bulk_wait(uint64_t *bar, uint32_t parity)
+static __device__ __forceinline__ void bulk_wait(uint64_t *bar)
 {
     uint32_t done = 0;
     while (!done)
-        asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(done) : "r"(shared_address(bar)), "r"(parity) : "memory");
+        asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared.b64 p, [%1], 0;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(done) : "r"(shared_address(bar)) : "memory");
 }
 
 /* Addresses are worked out by hand where lists are walked: what the compiler makes of array indices is twice as many instructions. */
@@ -212,38 +212,34 @@ template <int UNIT, int FEW> static __device__ __forceinline__ double left_rows(
     return dot;
 }
 
-/* Teams stay and take item after item: those that follow each other in the list run at the same time. PLAIN: no block has entries of several sizes, features,
-   more than 32 bits or bits of unequal worth. */
-template <int PLAIN> static __global__ void __launch_bounds__(LEFT_TEAM, LEFT_TEAMS) left(const kl_devkron_block *__restrict__ block, const kl_devkron_item *__restrict__ item, int nitem,
+/* A team an item: the device starts them in order, so that those of a strip run together and find each other's parts of x in the second-level cache. PLAIN: no
+   block has entries of several sizes, features, more than 32 bits or bits of unequal worth. */
+template <int PLAIN> static __global__ void __launch_bounds__(LEFT_TEAM, LEFT_TEAMS) left(const kl_devkron_block *__restrict__ block, const kl_devkron_item *__restrict__ item,
                                                                  const double *__restrict__ x, double *__restrict__ y, double *partial, int table_at)
 {
     extern __shared__ __align__(128) double s[];
     __shared__ __align__(8) uint64_t bar;
     __shared__ double part[LEFT_TEAM / 32];
+    const kl_devkron_item it = item[blockIdx.x];
+    const kl_devkron_block *const b = block + it.block;
     const int me = (int)threadIdx.x;
-    if (me == 0) bulk_open(&bar);
-    double dot = 0.0;
-    uint32_t round = 0;
-    for (int w = (int)blockIdx.x; w < nitem; w += (int)gridDim.x, round++) {
-        const kl_devkron_item it = item[w];
-        const kl_devkron_block *const b = block + it.block;
-        const uint32_t g0 = b->left.group[it.group];
-        const int n = (int)(b->left.group[it.group + 1] - g0);
-        const int64_t tile = it.strip, at = b->off + tile * b->nl * LANES;
-        const double *const xt = x + at;
-        __syncthreads();
-        if (me == 0) {
-            bulk_expect(&bar, (uint32_t)n * LANES * 8);
-            bulk_copy(s, xt + (int64_t)g0 * LANES, (uint32_t)n * LANES * 8, &bar);
-        }
-        if (me < 2 * LANES) s[(n + LANES - 1) / LANES * LANES * LANES + me] = 0.0;
-        if (!PLAIN && !b->even && b->nbit > 0) make_tables(b, tile, s + table_at);
-        __syncthreads();
-        bulk_wait(&bar, round & 1);
-        if (PLAIN) dot += left_rows<1, 1>(b, tile, g0, n, s, nullptr, xt, y + at);
-        else if (b->left.unit) dot += left_rows<1, 0>(b, tile, g0, n, s, s + table_at, xt, y + at);
-        else dot += left_rows<0, 0>(b, tile, g0, n, s, s + table_at, xt, y + at);
+    const uint32_t g0 = b->left.group[it.group];
+    const int n = (int)(b->left.group[it.group + 1] - g0);
+    const int64_t tile = it.strip, at = b->off + tile * b->nl * LANES;
+    const double *const xt = x + at;
+    if (me == 0) {
+        bulk_open(&bar);
+        bulk_expect(&bar, (uint32_t)n * LANES * 8);
+        bulk_copy(s, xt + (int64_t)g0 * LANES, (uint32_t)n * LANES * 8, &bar);
     }
+    if (me < 2 * LANES) s[(n + LANES - 1) / LANES * LANES * LANES + me] = 0.0;
+    if (!PLAIN && !b->even && b->nbit > 0) make_tables(b, tile, s + table_at);
+    __syncthreads();
+    bulk_wait(&bar);
+    double dot;
+    if (PLAIN) dot = left_rows<1, 1>(b, tile, g0, n, s, nullptr, xt, y + at);
+    else if (b->left.unit) dot = left_rows<1, 0>(b, tile, g0, n, s, s + table_at, xt, y + at);
+    else dot = left_rows<0, 0>(b, tile, g0, n, s, s + table_at, xt, y + at);
     for (int by = 16; by > 0; by /= 2) dot += __shfl_down_sync(~0u, dot, by);
     if (me % 32 == 0) part[me / 32] = dot;
     __syncthreads();
@@ -411,37 +407,33 @@ template <int UNIT, int PAIRS> static __device__ __forceinline__ void right_rows
 }
 
 /* PLAIN: no block has entries of several sizes, or pairs a (x) b; those cost registers. */
-template <int PLAIN> static __global__ void __launch_bounds__(RIGHT_TEAM, RIGHT_TEAMS) right(const kl_devkron_block *__restrict__ block, const kl_devkron_item *__restrict__ item, int nitem,
+template <int PLAIN> static __global__ void __launch_bounds__(RIGHT_TEAM, RIGHT_TEAMS) right(const kl_devkron_block *__restrict__ block, const kl_devkron_item *__restrict__ item,
                                                                    const double *__restrict__ x, double *__restrict__ y)
 {
     extern __shared__ __align__(128) double s[];
     __shared__ __align__(8) uint64_t bar;
+    const kl_devkron_item it = item[blockIdx.x];
+    const kl_devkron_block *const b = block + it.block;
     const int me = (int)threadIdx.x;
-    if (me == 0) bulk_open(&bar);
-    uint32_t round = 0;
-    for (int w = (int)blockIdx.x; w < nitem; w += (int)gridDim.x) {
-        const kl_devkron_item it = item[w];
-        const kl_devkron_block *const b = block + it.block;
-        const uint32_t g0 = b->right.group[it.group];
-        const int n = (int)(b->right.group[it.group + 1] - g0), ntile = (n + LANES - 1) / LANES;
-        const int64_t l0 = (int64_t)it.strip * LANES, stride = b->nl * LANES;
-        if (b->right.near != nullptr) {
-            __syncthreads();
-            for (int i = me; i < 2 * PITCH; i += RIGHT_TEAM) s[ntile * PITCH + i] = 0.0;
-            if (me < 32) {
-                const int bytes = (int)(b->nl - l0 < LANES ? b->nl - l0 : LANES) * LANES * 8;
-                if (me == 0) bulk_expect(&bar, (uint32_t)(ntile * bytes));
-                __syncwarp();
-                const double *const from = x + b->off + l0 * LANES + (int64_t)(g0 / LANES) * stride;
-                for (int t = me; t < ntile; t += 32) bulk_copy(s + t * PITCH, from + t * stride, (uint32_t)bytes, &bar);
-            }
-            __syncthreads();
-            bulk_wait(&bar, round++ & 1);
+    const uint32_t g0 = b->right.group[it.group];
+    const int n = (int)(b->right.group[it.group + 1] - g0), ntile = (n + LANES - 1) / LANES;
+    const int64_t l0 = (int64_t)it.strip * LANES, stride = b->nl * LANES;
+    if (b->right.near != nullptr) {
+        if (me == 0) bulk_open(&bar);
+        for (int i = me; i < 2 * PITCH; i += RIGHT_TEAM) s[ntile * PITCH + i] = 0.0;
+        __syncthreads();
+        if (me < 32) {
+            const int bytes = (int)(b->nl - l0 < LANES ? b->nl - l0 : LANES) * LANES * 8;
+            if (me == 0) bulk_expect(&bar, (uint32_t)(ntile * bytes));
+            __syncwarp();
+            const double *const from = x + b->off + l0 * LANES + (int64_t)(g0 / LANES) * stride;
+            for (int t = me; t < ntile; t += 32) bulk_copy(s + t * PITCH, from + t * stride, (uint32_t)bytes, &bar);
         }
-        if (PLAIN) right_rows<1, 0>(b, g0, n, l0, s, x, y);
-        else if (b->right.unit) right_rows<1, 1>(b, g0, n, l0, s, x, y);
-        else right_rows<0, 1>(b, g0, n, l0, s, x, y);
+        bulk_wait(&bar);
     }
+    if (PLAIN) right_rows<1, 0>(b, g0, n, l0, s, x, y);
+    else if (b->right.unit) right_rows<1, 1>(b, g0, n, l0, s, x, y);
+    else right_rows<0, 1>(b, g0, n, l0, s, x, y);
 }
 
 /* ---------------------------------------------------------------- vectors of a space */
@@ -555,13 +547,12 @@ extern "C" void kl_cuda_kron_release(kl_exec *ex, kl_kron *k)
 extern "C" void kl_cuda_kron_half(const kl_cuda *self, const kl_kron *k, int is_right, const double *x, double *y)
 {
     const kl_devkron *const p = (const kl_devkron *)k->device;
-    const int n = (int)(is_right ? p->nright : p->nleft), room = (is_right ? RIGHT_TEAMS : LEFT_TEAMS) * self->nsm;
-    const unsigned teams = (unsigned)(n < room ? n : room);
+    const unsigned n = (unsigned)(is_right ? p->nright : p->nleft);
     const size_t bytes = is_right ? right_bytes(p) : left_bytes(p);
-    if (is_right && p->plain_right) right<1><<<teams, RIGHT_TEAM, bytes, self->stream>>>(p->block, p->right, n, x, y);
-    else if (is_right) right<0><<<teams, RIGHT_TEAM, bytes, self->stream>>>(p->block, p->right, n, x, y);
-    else if (p->plain_left) left<1><<<teams, LEFT_TEAM, bytes, self->stream>>>(p->block, p->left, n, x, y, p->partial, table_place(p));
-    else left<0><<<teams, LEFT_TEAM, bytes, self->stream>>>(p->block, p->left, n, x, y, p->partial, table_place(p));
+    if (is_right && p->plain_right) right<1><<<n, RIGHT_TEAM, bytes, self->stream>>>(p->block, p->right, x, y);
+    else if (is_right) right<0><<<n, RIGHT_TEAM, bytes, self->stream>>>(p->block, p->right, x, y);
+    else if (p->plain_left) left<1><<<n, LEFT_TEAM, bytes, self->stream>>>(p->block, p->left, x, y, p->partial, table_place(p));
+    else left<0><<<n, LEFT_TEAM, bytes, self->stream>>>(p->block, p->left, x, y, p->partial, table_place(p));
 }
 
 extern "C" kl_status kl_cuda_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr yp, double *xy, kl_err *err)
@@ -574,8 +565,7 @@ extern "C" kl_status kl_cuda_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x
     kl_cuda_kron_half(self, k, 1, x, y);
     kl_cuda_kron_half(self, k, 0, x, y);
     if (xy) {
-        const int64_t most = LEFT_TEAMS * self->nsm;
-        sum_up<<<1, SUM_TEAM, 0, self->stream>>>(p->nleft < most ? p->nleft : most, p->partial, self->result);
+        sum_up<<<1, SUM_TEAM, 0, self->stream>>>(p->nleft, p->partial, self->result);
         *xy = cudaStreamSynchronize(self->stream) == cudaSuccess ? self->result[0] : nan("");
     }
     return kl_cuda_check(self, "a product with H", err);
