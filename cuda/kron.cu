@@ -10,7 +10,7 @@
 
 enum {
     LANES = KL_KRON_LANES, PITCH = KL_DEVKRON_PITCH,
-    LEFT_TEAM = 512, RIGHT_TEAM = 512, LEFT_TEAMS = 2, RIGHT_TEAMS = 2, /* threads of a team, teams of a multiprocessor */
+    LEFT_TEAM = 384, RIGHT_TEAM = 256, LEFT_TEAMS = 2, RIGHT_TEAMS = 3, /* threads of a team, teams of a multiprocessor: 80 registers a thread */
     LEFT_WORDS = 6, RIGHT_WORDS = 6, /* pairs of near slots read ahead; devkron.c leaves room behind the last one */
     SUM_TEAM = 1024, TABLE = 16 * LANES
 };
