@@ -360,6 +360,37 @@ do
     end
 end
 
+-- ---- configuration interaction: a Hubbard dimer as integrals ----
+
+do
+    local exact = (4 - math.sqrt(32)) / 2
+    spill(at "dimer.fcidump", " &FCI NORB=2,NELEC=2,MS2=0,\n &END\n 4.0 1 1 1 1\n 4.0 2 2 2 2\n -1.0 1 2 0 0\n 0.0 0 0 0 0\n")
+    local status, out, err = run "ci dimer.fcidump --space full --store matrix --output dimer.h5 --arrays arrays.h5 --json"
+    local doc = json(out)
+    ok(status == 0 and doc and near(doc.states[1].energy, exact, 1e-10), "ci: energy of integrals", out, err)
+    local arrays = slurp(at "arrays.h5")
+    ok(arrays and arrays:find("rest_column", 1, true) and arrays:find("row_nonzeros", 1, true), "ci --arrays")
+    status, out = run "show dimer.h5 --json"
+    local shown = json(out)
+    ok(status == 0 and shown and shown.states[1].energy == doc.states[1].energy and shown.irreps[1].nonzeros == doc.irreps[1].nonzeros, "ci: show says what was found", out)
+    status, out = run "show dimer.h5"
+    ok(status == 0 and out:find "space full" and out:find "leading determinants", "ci: show", out)
+    status, out, err = run "ci --resume dimer.h5"
+    ok(status == 2 and err:find "has finished", "ci: a run that has finished does not go on", err)
+    status, out = run "ci dimer.fcidump --space full --plan --json"
+    local plan = json(out)
+    ok(status == 0 and plan and plan.space_by_irrep[1].nonzeros == 12 and not plan.space_by_irrep[1].nonzeros_sampled, "ci --plan counts non-zeros", out)
+    spill(at "ci.lua", 'return { command = "ci", fcidump = "dimer.fcidump", space = "full" }\n')
+    status, out, err = run "run ci.lua --roots 2 --json"
+    if status == 2 and err:find "liblua" then skip("ci: a job file", err)
+    else
+        doc = json(out)
+        ok(status == 0 and doc and #doc.states == 2 and near(doc.states[1].energy, exact, 1e-10), "ci: a job file", out, err)
+        status, out, err = run "run ci.lua --m 5"
+        ok(status == 2 and err:find("--m", 1, true), "ci: a job takes no option of dmrg", err)
+    end
+end
+
 -- ---- one line for each mistake, exit 2, and nothing written ----
 
 local function refused(line, word, raw)
