@@ -32,7 +32,10 @@ typedef struct solver {
     int nspare;       /* columns beside them: x, r, M^-1 x and the results of a restart */
     int k, kw;        /* vectors in V, and how many of them are multiplied */
     kl_ortho v;
-    kl_dptr memory, w, spare;
+    kl_columns w;
+    kl_dptr memory, spare;
+    kl_exec *cpu;     /* where the basis does not fit on the device: */
+    double *far;      /* its columns that stay on the host */
     double *host;     /* one allocation behind the arrays below, each [limit][limit] or [limit + 1] */
     double *b, *y, *z, *old, *theta, *coef, *small;
     int kold;         /* rows of old: Ritz vectors of the step before */
@@ -80,6 +83,39 @@ int kl_davidson_columns(const kl_eig_opts *opts, int64_t n)
     return 2 * basis_limit(opts, n) + spare_columns(opts, n);
 }
 
+/* All columns on the device, or as many as it has room for, those of V before those of W: V is read more often. What stays on the host is worked on there. */
+static kl_status place_columns(solver *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t room = s->ex->vt.room(s->ex), bytes = s->ld * (int64_t)sizeof(double), limit = s->limit, places = s->nroot + 2;
+    const int64_t fit = room == INT64_MAX ? INT64_MAX : room / 9 * 8 / bytes; /* device memory comes in steps of an eighth */
+    int64_t nv = limit, nw = limit, nplace = 0;
+    if (fit < 2 * limit + s->nspare) {
+        nplace = places;
+        const int64_t left = fit - s->nspare - 2 * (places + 1); /* one more of each for what comes from the host */
+        nv = left < limit ? left : limit;
+        nw = left - nv < limit ? left - nv : limit;
+        if (nv < s->nroot) {
+            st = kl_fail(err, KL_ENOMEM, "the device has room for %lld vectors of %lld numbers; the eigensolver needs %lld there at least", (long long)fit, (long long)s->n,
+                         (long long)(s->nroot + s->nspare + 2 * (places + 1)));
+            goto out;
+        }
+        KL_TRY(kl_exec_open_host(s->ex->nthread, &s->cpu, err));
+        KL_TRY(kl_alloc(&s->far, (2 * limit - nv - nw) * s->ld + s->n, KL_MEM_VECTOR, err));
+    }
+    KL_TRY(s->ex->vt.alloc(s->ex, (nv + nw + s->nspare + (nplace ? 2 * (nplace + 1) : 0)) * s->ld, &s->memory, err));
+    const kl_columns c = {.ex = s->ex, .cpu = s->cpu, .n = s->n, .ld = s->ld, .nplace = nplace ? (int)nplace : 1, .buffer = s->far ? s->far + (2 * limit - nv - nw) * s->ld : NULL};
+    s->v.c = s->w = c;
+    s->v.c.ndev = (int)nv, s->v.c.dev = s->memory, s->v.c.host = s->far;
+    s->w.ndev = (int)nw, s->w.dev = column(s, s->memory, (int)nv), s->w.host = s->far ? s->far + (limit - nv) * s->ld : NULL;
+    s->spare = column(s, s->memory, (int)(nv + nw));
+    s->v.c.place = column(s, s->spare, s->nspare);
+    s->w.place = column(s, s->v.c.place, (int)nplace + 1);
+    s->stats->nfar = (int)(2 * limit - nv - nw);
+out:
+    return st;
+}
+
 static kl_status open(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -92,11 +128,9 @@ static kl_status open(solver *s, kl_err *err)
     s->small = s->old + square;
     s->theta = s->small + square;
     s->coef = s->theta + limit + 1;
-    KL_TRY(s->ex->vt.alloc(s->ex, (2 * limit + s->nspare) * s->ld, &s->memory, err));
-    s->w = column(s, s->memory, s->limit);
-    s->spare = column(s, s->memory, 2 * s->limit);
-    s->v =
-        (kl_ortho){.ex = s->ex, .n = s->n, .ldv = s->ld, .v = s->memory, .scratch = s->coef + limit + 1, .random = s->opts->seed};
+    KL_TRY(place_columns(s, err));
+    s->v.scratch = s->coef + limit + 1;
+    s->v.random = s->opts->seed;
 out:
     return st;
 }
@@ -120,13 +154,15 @@ static kl_status project(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t start = kl_prof_clock();
-    KL_TRY(s->h->apply(s->h, s->k - s->kw, kl_ortho_at(&s->v, s->kw), s->ld, column(s, s->w, s->kw), s->ld, err));
+    const int together = s->cpu ? 1 : s->k - s->kw; /* columns that are being made stand anywhere */
+    for (int j = s->kw; j < s->k; j += together) KL_TRY(s->h->apply(s->h, together, kl_ortho_at(&s->v, j), s->ld, kl_columns_at(&s->w, j), s->ld, err));
     s->stats->napply += s->k - s->kw;
     s->stats->seconds_apply += 1e-9 * (double)(kl_prof_clock() - start);
     const int64_t limit = s->limit;
     for (; s->kw < s->k; s->kw++) {
         const int j = s->kw;
-        s->ex->vt.dots(s->ex, s->n, j + 1, s->v.v, s->ld, column(s, s->w, j), s->coef);
+        KL_TRY(kl_columns_dots(&s->v.c, j + 1, kl_columns_at(&s->w, j), s->coef, err));
+        KL_TRY(kl_columns_settle(&s->w, j, err));
         for (int i = 0; i <= j; i++) {
             if (!isfinite(s->coef[i])) {
                 st =
@@ -190,12 +226,17 @@ static int choose_kept(solver *s)
     return p;
 }
 
-/* base[p] = base[k] z, by way of the spare columns. */
-static void transform(solver *s, kl_dptr base, int p)
+/* c[p] = c[k] z, by way of the spare columns. */
+static kl_status transform(solver *s, const kl_columns *c, int p, kl_err *err)
 {
-    for (int j = 0; j < p; j++)
-        s->ex->vt.combine(s->ex, s->n, s->k, base, s->ld, s->z + (int64_t)j * s->limit, 0.0, column(s, s->spare, j));
-    for (int j = 0; j < p; j++) s->ex->vt.copy(s->ex, s->n, column(s, s->spare, j), column(s, base, j));
+    kl_status st = KL_OK;
+    for (int j = 0; j < p; j++) KL_TRY(kl_columns_combine(c, s->k, s->z + (int64_t)j * s->limit, 0.0, column(s, s->spare, j), err));
+    for (int j = 0; j < p; j++) {
+        s->ex->vt.copy(s->ex, s->n, column(s, s->spare, j), kl_columns_at(c, j));
+        KL_TRY(kl_columns_settle(c, j, err));
+    }
+out:
+    return st;
 }
 
 /* 4. Afterwards the Ritz vectors are the first unit vectors. */
@@ -204,8 +245,8 @@ static kl_status restart(solver *s, kl_err *err)
     kl_status st = KL_OK;
     const int64_t limit = s->limit;
     const int p = choose_kept(s);
-    transform(s, s->v.v, p);
-    transform(s, s->w, p);
+    KL_TRY(transform(s, &s->v.c, p, err));
+    KL_TRY(transform(s, &s->w, p, err));
     for (int j = 0; j < p; j++) { /* small = B z, then B = z^T small */
         double *const bz = s->small + j * limit;
         memset(bz, 0, (size_t)s->k * sizeof(double));
@@ -223,18 +264,21 @@ out:
     return st;
 }
 
-/* 5. x in spare 0, r in spare 1. */
-static double residual(solver *s, int root)
+/* 5. x in spare 0, r in spare 1; *norm = |r|. */
+static kl_status residual(solver *s, int root, double *norm, kl_err *err)
 {
+    kl_status st = KL_OK;
     kl_exec *const ex = s->ex;
     const double *const y = s->y + (int64_t)root * s->limit;
     const kl_dptr x = column(s, s->spare, 0), r = column(s, s->spare, 1);
     double square;
-    ex->vt.combine(ex, s->n, s->k, s->v.v, s->ld, y, 0.0, x);
-    ex->vt.combine(ex, s->n, s->k, s->w, s->ld, y, 0.0, r);
+    KL_TRY(kl_columns_combine(&s->v.c, s->k, y, 0.0, x, err));
+    KL_TRY(kl_columns_combine(&s->w, s->k, y, 0.0, r, err));
     ex->vt.axpby(ex, s->n, -s->theta[root], x, 1.0, r);
     ex->vt.dots(ex, s->n, 1, r, s->ld, r, &square);
-    return sqrt(square);
+    *norm = sqrt(square);
+out:
+    return st;
 }
 
 static void precondition(const solver *s, double theta, double floor, kl_dptr r, kl_dptr t)
@@ -286,7 +330,7 @@ static kl_status collapse(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;
     memcpy(s->z, s->y, (size_t)((int64_t)s->nroot * s->limit) * sizeof(double));
-    transform(s, s->v.v, s->nroot);
+    KL_TRY(transform(s, &s->v.c, s->nroot, err));
     for (s->k = 0; s->k < s->nroot; s->k++) {
         double left;
         KL_TRY(kl_ortho_last(&s->v, s->k, &left, NULL, err));
@@ -313,7 +357,7 @@ static kl_status iterate(solver *s, kl_err *err)
         const int fresh_room = s->limit - kept(s->limit, s->nwant, &nritz);
         if (s->limit < s->n && room < (s->nwant < fresh_room ? s->nwant : fresh_room)) {
             KL_TRY(restart(s, err));
-            KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], s->v.v, s->ld, err));
+            KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], s->v.c.dev, s->ld, err));
             room = s->limit - s->k;
         }
         /* A diagonal that says little of H can hold the residual where it is for ever, with a short basis at least. Without
@@ -327,7 +371,8 @@ static kl_status iterate(solver *s, kl_err *err)
         int open_roots = 0, ncandidate = 0, guard_done = s->nwant == s->nroot;
         double worst = 0.0;
         for (int root = 0; root < s->nwant && root < s->k; root++) {
-            const double r = residual(s, root);
+            double r;
+            KL_TRY(residual(s, root, &r, err));
             if (root == s->nroot) { /* the guard's */
                 const double above = s->theta[root] - s->theta[root - 1];
                 guard_done = guard_step >= KL_EIG_GUARD_STEPS || r <= fmax(rounding, 0.1 * above);
@@ -433,11 +478,13 @@ kl_status kl_davidson_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr 
     KL_TRY(load_starts(&s, x, ldx, err));
     KL_TRY(iterate(&s, err));
     for (int root = 0; root < s.nroot; root++) {
-        kl_ortho_ritz(&s.v, s.k, s.y + (int64_t)root * s.limit, kl_dptr_at(x, root * ldx));
+        KL_TRY(kl_ortho_ritz(&s.v, s.k, s.y + (int64_t)root * s.limit, kl_dptr_at(x, root * ldx), err));
         energy[root] = s.theta[root];
     }
 out:
     if (s.memory.addr != 0) s.ex->vt.release(s.ex, &s.memory);
+    kl_exec_close(&s.cpu);
+    kl_free(&s.far);
     kl_free(&s.host);
     return st;
 }

@@ -32,6 +32,7 @@ typedef struct kl_eig_opts {
 
 typedef struct kl_eig_stats {
     int napply, nrestart;
+    int nfar;           /* vectors of the basis that stayed on the host, the device having no room for them */
     int converged;      /* all roots reached tol (or tol_rel) */
     int stopped;        /* the monitor said so; the vectors are what there was */
     int stagnated;      /* tol is below what this arithmetic can reach; the residual is the best there is */

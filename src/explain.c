@@ -128,6 +128,7 @@ static void print_text(const table *t)
     printf("%s of vectors, ", kl_report_bytes(t->bytes[1], a));
     printf("%s of lists and intermediates", kl_report_bytes(t->bytes[2], a));
     if (t->bytes[3] > 0) printf("; the device has %s free", kl_report_bytes(t->bytes[3], a));
+    if (t->bytes[3] > 0 && t->bytes[0] + t->bytes[1] + t->bytes[2] > t->bytes[3]) printf(": a part of the eigensolver's basis stays on the host");
     printf("\n");
 }
 

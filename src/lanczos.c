@@ -77,7 +77,7 @@ static kl_status open(solver *s, kl_err *err)
     KL_TRY(s->ex->vt.alloc(s->ex, (limit + s->nspare) * s->ld, &s->memory, err));
     s->spare = column(s, s->memory, s->limit);
     s->v =
-        (kl_ortho){.ex = s->ex, .n = s->n, .ldv = s->ld, .v = s->memory, .scratch = s->coef + limit + 1, .random = s->opts->seed};
+        (kl_ortho){.c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->limit, .nplace = 1, .dev = s->memory}, .scratch = s->coef + limit + 1, .random = s->opts->seed};
 out:
     return st;
 }
@@ -117,7 +117,7 @@ static kl_status expand(solver *s, int count, kl_err *err)
             if (w.addr != kl_ortho_at(&s->v, s->top).addr) s->ex->vt.copy(s->ex, s->n, w, kl_ortho_at(&s->v, s->top));
             KL_TRY(kl_ortho_last(&s->v, s->top, &left, s->coef, err));
         } else {
-            s->ex->vt.dots(s->ex, s->n, s->top, s->v.v, s->ld, w, s->coef);
+            s->ex->vt.dots(s->ex, s->n, s->top, s->v.c.dev, s->ld, w, s->coef);
         }
         const int rows = left > 0.0 ? s->top + 1 : s->top;
         for (int i = 0; i < rows; i++) {
@@ -166,7 +166,7 @@ static double norm_seen(const solver *s)
 static void transform(solver *s, int p)
 {
     for (int j = 0; j < p; j++)
-        s->ex->vt.combine(s->ex, s->n, s->k, s->v.v, s->ld, s->y + (int64_t)j * s->limit, 0.0, column(s, s->spare, j));
+        s->ex->vt.combine(s->ex, s->n, s->k, s->v.c.dev, s->ld, s->y + (int64_t)j * s->limit, 0.0, column(s, s->spare, j));
 }
 
 static void take_spare(solver *s, int p)
@@ -263,7 +263,7 @@ static kl_status iterate(solver *s, kl_err *err)
         const int nopen = closed ? 1 : s->top - s->k;
         if (s->limit < s->n && s->top + (closed ? 1 : 0) + nopen > s->limit) {
             restart(s);
-            KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], s->v.v, s->ld, err));
+            KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], s->v.c.dev, s->ld, err));
         }
         if (closed) {
             KL_TRY(kl_ortho_fresh(&s->v, s->top, err));
@@ -286,7 +286,7 @@ kl_status kl_lanczos_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x
     KL_TRY(begin(&s, err));
     KL_TRY(iterate(&s, err));
     for (int root = 0; root < s.nroot; root++) {
-        kl_ortho_ritz(&s.v, s.k, s.y + (int64_t)root * s.limit, kl_dptr_at(x, root * ldx));
+        KL_TRY(kl_ortho_ritz(&s.v, s.k, s.y + (int64_t)root * s.limit, kl_dptr_at(x, root * ldx), err));
         energy[root] = s.theta[root];
     }
 out:

@@ -193,7 +193,7 @@ static kl_status refresh(solver *s, kl_err *err)
     const int nb = s->nb;
     kl_dptr v[KL_MAX_ROOT], av[KL_MAX_ROOT];
     double xx[KL_MAX_ROOT];
-    kl_ortho o = {.ex = s->ex, .n = s->n, .ldv = s->ld, .v = col(s, X, 0), .scratch = s->dots, .random = s->opts->seed + 77};
+    kl_ortho o = {.c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->nb + 1, .nplace = 1, .dev = col(s, X, 0)}, .scratch = s->dots, .random = s->opts->seed + 77};
     for (int b = 0; b < nb; b++) {
         double left;
         KL_TRY(kl_ortho_last(&o, b, &left, NULL, err));
@@ -266,7 +266,7 @@ static kl_status iterate(solver *s, kl_err *err)
         }
         /* 2., 3. */
         if (step < guard_until && s->nact == 0) {
-            kl_ortho o = {.ex = s->ex, .n = s->n, .ldv = s->ld, .v = col(s, W, 0), .scratch = s->dots, .random = s->opts->seed + 1000 + (uint64_t)step};
+            kl_ortho o = {.c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->nb + 1, .nplace = 1, .dev = col(s, W, 0)}, .scratch = s->dots, .random = s->opts->seed + 1000 + (uint64_t)step};
             KL_TRY(kl_ortho_random(&o, 0, err));
             s->act[s->nact++] = 0;
         } else if (s->h->diagonal.addr != 0) {

@@ -12,14 +12,29 @@ enum { MAX_PASS = 5, MAX_TRY = 8, UPLOAD = 1 << 16 };
 
 static const double ROUNDING = 2e-15; /* what is left of a dependent vector is smaller, but for noise that may stay */
 
-/* column = sum_j c[j] V_j + b column, and what the next pass begins with: its products with V and with itself, in c[k+1]. */
-static void update_and_dots(const kl_ortho *o, int k, double *c, double b)
+/* c[j] = V_j . column, and its product with itself in c[k]; column is the k-th. */
+static kl_status dots(const kl_ortho *o, int k, double *c, kl_err *err)
 {
+    const kl_columns *const v = &o->c;
     const kl_dptr column = kl_ortho_at(o, k);
-    if (o->ex->vt.fuse == NULL || k >= KL_FUSE_MOST) {
-        o->ex->vt.combine(o->ex, o->n, k, o->v, o->ldv, c, b, column);
-        o->ex->vt.dots(o->ex, o->n, k + 1, o->v, o->ldv, column, c);
-        return;
+    if (k < v->ndev) {
+        v->ex->vt.dots(v->ex, v->n, k + 1, v->dev, v->ld, column, c);
+        return KL_OK;
+    }
+    v->ex->vt.dots(v->ex, v->n, 1, column, v->ld, column, &c[k]);
+    return kl_columns_dots(v, k, column, c, err);
+}
+
+/* column = sum_j c[j] V_j + b column, and what the next pass begins with: its products with V and with itself, in c[k+1]. */
+static kl_status update_and_dots(const kl_ortho *o, int k, double *c, double b, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_columns *const v = &o->c;
+    const kl_dptr column = kl_ortho_at(o, k);
+    if (v->ex->vt.fuse == NULL || k >= KL_FUSE_MOST || k >= v->ndev) {
+        KL_TRY(kl_columns_combine(v, k, c, b, column, err));
+        KL_TRY(dots(o, k, c, err));
+        goto out;
     }
     kl_dptr in[KL_FUSE_MOST];
     int pair[KL_FUSE_MOST][2];
@@ -29,18 +44,20 @@ static void update_and_dots(const kl_ortho *o, int k, double *c, double b)
         pair[j][1] = k + 1;
     }
     c[k] = b;
-    o->ex->vt.fuse(o->ex, o->n, &(kl_fuse){.nin = k + 1, .nout = 1, .npair = k + 1, .in = in, .out = &column, .c = c, .pair = (const int(*)[2])pair}, c);
+    v->ex->vt.fuse(v->ex, v->n, &(kl_fuse){.nin = k + 1, .nout = 1, .npair = k + 1, .in = in, .out = &column, .c = c, .pair = (const int(*)[2])pair}, c);
+out:
+    return st;
 }
 
 kl_status kl_ortho_last(kl_ortho *o, int k, double *left, double *coef, kl_err *err)
 {
-    const kl_dptr column = kl_ortho_at(o, k);
+    kl_status st = KL_OK;
     double *const c = o->scratch;
     double scale = 1.0; /* the old column k = sum of what was taken out + scale * what column k is now */
     double first = 0.0; /* its norm at the start */
     for (int j = 0; coef != NULL && j <= k; j++) coef[j] = 0.0;
     *left = 0.0;
-    o->ex->vt.dots(o->ex, o->n, k + 1, o->v, o->ldv, column, c);
+    KL_TRY(dots(o, k, c, err));
     for (int pass = 0; pass < MAX_PASS; pass++) {
         const double before = c[k];
         if (!isfinite(before))
@@ -61,27 +78,29 @@ kl_status kl_ortho_last(kl_ortho *o, int k, double *left, double *coef, kl_err *
         for (int j = 0; j < k; j++) c[j] /= -divisor;
         scale *= divisor;
         if (done) {
-            o->ex->vt.combine(o->ex, o->n, k, o->v, o->ldv, c, 1.0 / divisor, column);
+            KL_TRY(kl_columns_combine(&o->c, k, c, 1.0 / divisor, kl_ortho_at(o, k), err));
+            KL_TRY(kl_columns_settle(&o->c, k, err));
             *left = scale / first;
             if (coef != NULL) coef[k] = scale;
             return KL_OK;
         }
-        update_and_dots(o, k, c, 1.0 / divisor);
+        KL_TRY(update_and_dots(o, k, c, 1.0 / divisor, err));
     }
-    return KL_OK;
+out:
+    return st;
 }
 
 kl_status kl_ortho_random(kl_ortho *o, int k, kl_err *err)
 {
     kl_status st = KL_OK;
     double *part = NULL;
-    const int64_t most = o->n < UPLOAD ? o->n : UPLOAD;
-    const double size = sqrt(3.0 / (double)o->n);
+    const int64_t most = o->c.n < UPLOAD ? o->c.n : UPLOAD;
+    const double size = sqrt(3.0 / (double)o->c.n);
     KL_TRY(kl_realloc(&part, most, KL_MEM_WORK, err));
-    for (int64_t from = 0; from < o->n; from += most) {
-        const int64_t count = o->n - from < most ? o->n - from : most;
+    for (int64_t from = 0; from < o->c.n; from += most) {
+        const int64_t count = o->c.n - from < most ? o->c.n - from : most;
         for (int64_t i = 0; i < count; i++) part[i] = size * kl_random_uniform(&o->random);
-        KL_TRY(o->ex->vt.upload(o->ex, kl_dptr_at(kl_ortho_at(o, k), from), part, count, err));
+        KL_TRY(o->c.ex->vt.upload(o->c.ex, kl_dptr_at(kl_ortho_at(o, k), from), part, count, err));
     }
 out:
     kl_free(&part);
@@ -97,15 +116,18 @@ kl_status kl_ortho_fresh(kl_ortho *o, int k, kl_err *err)
         KL_TRY(kl_ortho_last(o, k, &left, NULL, err));
     }
     if (left == 0.0)
-        st = kl_fail(err, KL_ENOCONV, "no direction was found outside %d vectors of length %lld", k, (long long)o->n);
+        st = kl_fail(err, KL_ENOCONV, "no direction was found outside %d vectors of length %lld", k, (long long)o->c.n);
 out:
     return st;
 }
 
-void kl_ortho_ritz(const kl_ortho *o, int k, const double *y, kl_dptr x)
+kl_status kl_ortho_ritz(const kl_ortho *o, int k, const double *y, kl_dptr x, kl_err *err)
 {
+    kl_exec *const ex = o->c.ex;
     double square;
-    o->ex->vt.combine(o->ex, o->n, k, o->v, o->ldv, y, 0.0, x);
-    o->ex->vt.dots(o->ex, o->n, 1, x, o->n, x, &square);
-    o->ex->vt.combine(o->ex, o->n, 0, o->v, o->ldv, NULL, 1.0 / sqrt(square), x);
+    const kl_status st = kl_columns_combine(&o->c, k, y, 0.0, x, err);
+    if (st != KL_OK) return st;
+    ex->vt.dots(ex, o->c.n, 1, x, o->c.n, x, &square);
+    ex->vt.combine(ex, o->c.n, 0, o->c.dev, o->c.ld, NULL, 1.0 / sqrt(square), x);
+    return KL_OK;
 }

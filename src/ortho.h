@@ -3,13 +3,10 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_ORTHO_H
 #define KL_ORTHO_H
-#include "exec.h"
+#include "columns.h"
 
-/* Vectors of length n at v + j*ldv, device. */
 typedef struct kl_ortho {
-    kl_exec *ex;
-    int64_t n, ldv;
-    kl_dptr v;
+    kl_columns c;
     double *scratch;  /* [columns + 1], host */
     uint64_t random;  /* state of the random directions */
 } kl_ortho;
@@ -27,11 +24,11 @@ kl_status kl_ortho_fresh(kl_ortho *o, int k, kl_err *err) KL_MUST_CHECK;
 
 /* x = sum_j y[j] V_j over columns 0..k-1, scaled to norm 1 to the last bit that a division gives, so that callers may rely on it.
    x [n], device, outside V. */
-void kl_ortho_ritz(const kl_ortho *o, int k, const double *y, kl_dptr x);
+kl_status kl_ortho_ritz(const kl_ortho *o, int k, const double *y, kl_dptr x, kl_err *err) KL_MUST_CHECK;
 
 static inline kl_dptr kl_ortho_at(const kl_ortho *o, int k)
 {
-    return kl_dptr_at(o->v, k * o->ldv);
+    return kl_columns_at(&o->c, k);
 }
 
 #endif

@@ -161,6 +161,55 @@ static void test_spectra(void **state)
 }
 
 /* A start that is an excited eigenvector, exactly or with a little of other excited ones, still ends in the ground state. */
+static int64_t room_left; /* bytes that the executor of test_split says it has */
+
+static int64_t little_room(kl_exec *ex)
+{
+    (void)ex;
+    return room_left;
+}
+
+/* A basis that does not fit where the vectors live, by more and more columns, down to too few: the same answers, and then a message. */
+static void test_split(void **state)
+{
+    (void)state;
+    static const enum spectrum kinds[] = {RANDOM, DEGENERATE, CLUSTER, SHIFTED};
+    for (int q = 0; q < 4 * 2 * 2; q++) {
+        const int n = 150, kind = (int)kinds[q / 4], nroot = q & 1 ? 3 : 1, small = q >> 1 & 1;
+        const int64_t ldx = n + 1;
+        fixture f;
+        build(&f, n, kinds[q / 4], (uint64_t)q + 1, 1);
+        f.ex->vt.room = little_room;
+        const double tol = kind == SHIFTED ? 1e-7 : 1e-9;
+        const kl_eig_opts opts = {.nroot = nroot, .max_basis = small ? nroot + 4 : 0, .max_apply = 20000, .tol = tol, .seed = 5};
+        const int64_t all = kl_eig_work_doubles(&opts, n) / kl_eig_stride(n);
+        int refused = 0, split = 0;
+        for (int64_t fit = all; fit > 0 && !refused; fit -= 1 + all / 16) {
+            double *const x = kl_test_guarded(nroot * ldx), energy[KL_MAX_ROOT];
+            kl_eig_stats stats;
+            kl_err err;
+            kl_test_case("n=%d spectrum=%d nroot=%d small=%d: room for %lld of %lld vectors", n, kind, nroot, small, (long long)fit, (long long)all);
+            room_left = (fit * kl_eig_stride(n) * (int64_t)sizeof(double) / 8 + 1) * 9 + 9;
+            random_starts(x, ldx, n, nroot, 7);
+            const kl_status st = kl_eig_solve(&f.h, &opts, (kl_dptr){(uintptr_t)x}, ldx, energy, &stats, &err);
+            if (st == KL_ENOMEM) {
+                expect_true(strstr(err.text, "room for") != NULL);
+                refused = 1;
+            } else {
+                expect_ok(st, err);
+                expect_true(stats.converged || stats.stagnated);
+                expect_true((stats.nfar > 0) == (fit < all));
+                split += stats.nfar > 0;
+                check(&f, nroot, x, ldx, energy, &stats, tol);
+            }
+            kl_test_guards_hold(x, nroot * ldx);
+            kl_test_free(x);
+        }
+        expect_true(refused && (split > 0 || small));
+        tear(&f);
+    }
+}
+
 static void test_orthogonal_start(void **state)
 {
     (void)state;
@@ -369,7 +418,8 @@ static void test_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spectra),    cmocka_unit_test(test_orthogonal_start),      cmocka_unit_test(test_converged_start),
+        cmocka_unit_test(test_spectra),
+        cmocka_unit_test(test_split),    cmocka_unit_test(test_orthogonal_start),      cmocka_unit_test(test_converged_start),
         cmocka_unit_test(test_odd_starts), cmocka_unit_test(test_long_and_reproducible), cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
