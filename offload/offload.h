@@ -6,7 +6,7 @@
 #include "pool.h"
 #include "record.h"
 
-enum { KL_OFFLOAD_PART = 1 << 29 /* elements of a launch: indices stay int */, KL_OFFLOAD_WIDEST = 24 /* columns of one pass over V */, KL_SCRATCH = 1 << 21, KL_STEP_BYTES = 1 << 16 };
+enum { KL_OFFLOAD_PART = 1 << 29 /* elements of a launch: indices stay int */, KL_OFFLOAD_WIDEST = 24 /* columns of one pass over V */, KL_SCRATCH = 1 << 21, KL_STEP_BYTES = 1 << 16, KL_TURNS_AT = 4 /* in counter */ };
 
 typedef struct kl_offload {
     int device;
@@ -20,7 +20,7 @@ typedef struct kl_offload {
     double *scratch;   /* [KL_SCRATCH] on the device: partial sums */
     double *result;    /* small answers: pinned host memory that the device writes, or NULL */
     void (*unpin)(void *, int);
-    int *counter;      /* [2] on the device, 0 between kernels */
+    int *counter;      /* [KL_TURNS_AT + KL_TURNS] on the device, 0 between kernels: of tiles and of blocks, and the turns of tiles in parts */
     void *step;        /* [KL_STEP_BYTES] on the device: a fused step */
 } kl_offload;
 

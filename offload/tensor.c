@@ -17,10 +17,10 @@
 enum {
     MT = 4, NT = 3, DEPTH = 16, STAGES = 4, CONSUMERS = 8, THREADS = CONSUMERS * 32 + 128, BM = 128, BN = 96,
     LDA = BM + 2, LDB = BN + 2, A_SIZE = DEPTH * LDA, B_SIZE = DEPTH * LDB, STAGE = (A_SIZE + B_SIZE) * 8, A_BYTES = A_SIZE * 8,
-    INFO = 32, HEADS = 8, SHARED = STAGES * STAGE + HEADS * INFO + 2 * 64 + STAGES * 16,
+    INFO = 48, HEADS = 8, SHARED = STAGES * STAGE + HEADS * INFO + 2 * 64 + STAGES * 16,
 };
 
-const kl_tiling_opts kl_tensor_opts = {.unit_m = 16, .unit_n = 32, .most_m = BM / 16, .most_n = NT, .depth = DEPTH, .nblock = 132,
+const kl_tiling_opts kl_tensor_opts = {.unit_m = 16, .unit_n = 32, .most_m = BM / 16, .most_n = NT, .depth = DEPTH, .nblock = 132, .parts = 1,
                                      .cost_unit = 64, .cost_row = 24, .cost_col = 96, .cost_least = 500, .cost_tile = 1000};
 
 #if KL_OFFLOAD_BARE
@@ -36,6 +36,7 @@ typedef struct info {
     uint32_t mn, flags;
     int32_t k;
     double factor;
+    uint32_t turn, spare[3];
 } info;
 _Static_assert(sizeof(info) == INFO, "the layout of shared memory counts on it");
 _Static_assert(STAGE % 128 == 0 && A_BYTES % 128 == 0, "the exchange of halves works on address bits");
@@ -273,7 +274,7 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int *counter, uint32_t ri
             wait(empty + 8 * (uint32_t)st, ph);
             const uint32_t slice = ring + (uint32_t)st * STAGE;
             if (p == 0) {
-                if (k == r->k) head[nth] = (info){.c = c, .ldc = r->ldc, .mn = r->mn, .flags = flags | (even_c ? KL_P_EVEN : 0), .k = k, .factor = r->factor};
+                if (k == r->k) head[nth] = (info){.c = c, .ldc = r->ldc, .mn = r->mn, .flags = flags | (even_c ? KL_P_EVEN : 0), .k = k, .factor = r->factor, .turn = r->turn};
                 arrive(full + 8 * (uint32_t)st);
             }
             if (ta) fetch_columns(slice, pa, lda, even_a, rows, k, p, BM, 1);
@@ -350,6 +351,26 @@ ALWAYS void write_tile(double (*acc)[NT][4], volatile const info *h, int mt, int
         }
 }
 
+ALWAYS void consumers_meet(void) { __asm__ volatile("bar.sync 2,256;" ::: "memory"); }
+
+/* A tile in parts: its number counts up from 0 as they are written, and the last sets it back. Parts come in their order because a block that waits does so for one whose
+   tile has an earlier place in the list, which is taken already. */
+ALWAYS void wait_for_turn(const int *turns, uint32_t turn)
+{
+    if (me() == 0) {
+        int now;
+        do __asm__ volatile("ld.acquire.gpu.global.s32 %0,[%1];" : "=r"(now) : "l"(turns + (turn >> 8)) : "memory");
+        while (now != (int)(turn & 255));
+    }
+    consumers_meet();
+}
+ALWAYS void pass_turn(int *turns, uint32_t turn, int last)
+{
+    __nvvm_membar_gl();
+    consumers_meet();
+    if (me() == 0) __asm__ volatile("st.release.gpu.global.s32 [%0],%1;" ::"l"(turns + (turn >> 8)), "r"(last ? 0 : (int)(turn & 255) + 1) : "memory");
+}
+
 ALWAYS void tensor(const kl_piece *piece, int ntile, int *counter, const double *x, const double *y)
 {
     char *const shared = llvm_omp_target_dynamic_shared_alloc();
@@ -414,7 +435,9 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int *counter, const double 
                     UNROLL
                     for (int e = 0; e < 4; e++) acc[i][j][e] *= factor;
         }
-        if (h->flags & KL_P_LAST) {
+        const uint32_t late = h->flags;
+        if (late & KL_P_LAST) {
+            if ((late & KL_P_PART) && (h->turn & 255)) wait_for_turn(counter + KL_TURNS_AT, h->turn);
             write_tile(acc, h, mt, nt, row0 + 2 * g, wn * 8 * nt + 2 * t);
             UNROLL
             for (int i = 0; i < MT; i++)
@@ -423,6 +446,7 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int *counter, const double 
                     UNROLL
                     for (int e = 0; e < 4; e++) acc[i][j][e] = 0.0;
         }
+        if (late & KL_P_OVER) pass_turn(counter + KL_TURNS_AT, h->turn, (late & KL_P_FINAL) != 0);
     }
 }
 #else
