@@ -20,7 +20,7 @@ enum {
     INFO = 48, HEADS = 8, SHARED = STAGES * STAGE + HEADS * INFO + 2 * 64 + STAGES * 16,
 };
 
-const kl_tiling_opts kl_tensor_opts = {.unit_m = 16, .unit_n = 32, .most_m = BM / 16, .most_n = NT, .depth = DEPTH, .nblock = 132, .parts = 1,
+const kl_tiling_opts kl_tensor_opts = {.unit_m = 16, .unit_n = 32, .most_m = BM / 16, .most_n = NT, .depth = DEPTH, .nblock = 132, .parts = 0,
                                      .cost_unit = 64, .cost_row = 24, .cost_col = 96, .cost_least = 500, .cost_tile = 1000};
 
 #if KL_OFFLOAD_BARE
