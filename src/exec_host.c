@@ -138,7 +138,7 @@ static kl_status host_alloc(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err)
     const int64_t have = kl_mem_block_bytes(p) / (int64_t)sizeof(double);
     if (p == NULL || have < n || have / 8 > n) { /* a large block is not for a single vector */
         double *expected = NULL;
-        if (p != NULL && !atomic_compare_exchange_strong(&self->idle, &expected, p)) kl_free(&p);
+        if (have < n || !atomic_compare_exchange_strong(&self->idle, &expected, p)) kl_free(&p); /* too small: not kept beside what is larger */
         p = NULL;
         KL_TRY(kl_realloc(&p, n, KL_MEM_VECTOR, err)); /* realloc from nothing: no pass over memory that is written next anyway */
     }
