@@ -238,9 +238,9 @@ static unsigned blocks_for(int64_t items, int64_t each, int most)
 /* One belt; result stands where its first column does. What a width takes was measured over widths, heights and shapes of blocks (bench gemv_trans). */
 template <int W> static void belt_start(const kl_cuda *self, kl_tall_method method, int64_t n, int keep, const double *v, int64_t ldv, const double *x, double *result)
 {
-    constexpr int T = W > 16 ? 256 : 512, U = W <= 4 ? 2 : 1;
+    constexpr int T = W <= 4 ? 512 : 256, U = W <= 4 ? 2 : 1;
     if (method == KL_TALL_AUTO) method = W >= BULK_FROM && n >= 2000000 ? KL_TALL_BULK : KL_TALL_SHUFFLE;
-    const int each = W <= 2 ? 4 : 2;
+    const int each = n < 1000000 ? (W <= 4 ? 1 : 2) : W <= 2 ? 4 : W <= 4 ? 2 : W <= 8 ? 4 : W <= 24 ? 3 : 2; /* blocks a multiprocessor */
     const unsigned blocks = blocks_for(n / 2, T * U, each * self->nsm);
     if (method == KL_TALL_BULK) {
         const size_t bytes = (size_t)BULK_STAGE * (W + 1) * BULK_ROWS * sizeof(double);

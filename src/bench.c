@@ -12,6 +12,7 @@
 #include "bench.h"
 #include "bench_offload.h"
 #include "bench_ci.h"
+#include "bench_compare.h"
 #include "bench_tall.h"
 #include "edrun.h"
 #include "blas.h"
@@ -41,6 +42,7 @@ static const char usage[] =
     "  hx MODEL ...              one H x at the middle bond, strategies lr and l11r, 1 and --threads threads; m from --m\n"
     "  offload [OPTIONS]         every operation on the offload device, beside ceilings of the same run; --help says more\n"
     "  cuda [OPTIONS]            the same by CUDA, and lists by every projection and by cuBLAS\n"
+    "  compare [OPTIONS]         each operation and size: host, offload, cuda, NVIDIA's library, ceiling; CSV, JSON, plot; --help says more\n"
     "  gemv_trans [OPTIONS]      V^T x for all widths and heights, kernels and libraries side by side; --help says more\n"
     "Example: kronlat bench dmrg hubbard --sites 100 -p U=8 --charge N_up=50 --charge N_dn=50 --accuracy 1e-8 --exact -32.545776173090661\n";
 
@@ -387,6 +389,8 @@ static kl_status run(int argc, char **argv, kl_err *err)
     }
     const char *const what = argv[1];
     if (!strcmp(what, "offload") || !strcmp(what, "cuda")) return kl_bench_offload(argc - 1, argv + 1, err);
+    if (!strcmp(what, "tune")) return kl_bench_tune(argc - 1, argv + 1, err);
+    if (!strcmp(what, "compare")) return kl_bench_compare(argc - 1, argv + 1, err);
     if (!strcmp(what, "gemv_trans")) return kl_bench_tall(argc - 1, argv + 1, err);
     if (!strcmp(what, "gemm") && argc == 2) return bench_gemm(err);
     if (!strcmp(what, "gemm")) return kl_fail(err, KL_EINPUT, "bench gemm takes no arguments; seen '%s'", argv[2]);
@@ -400,7 +404,7 @@ static kl_status run(int argc, char **argv, kl_err *err)
         return bench_hx(argc, argv, err);
     }
     if (!strcmp(what, "ed")) return kl_edrun_bench(argc, argv, exact, command[0], err);
-    if (strcmp(what, "dmrg")) return kl_fail(err, KL_EINPUT, "bench: '%s' is not one of gemm, gemv_trans, dmrg, hx, offload, cuda, ed, ci", what);
+    if (strcmp(what, "dmrg")) return kl_fail(err, KL_EINPUT, "bench: '%s' is not one of gemm, gemv_trans, compare, dmrg, hx, offload, cuda, ed, ci", what);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *words[12];
         int n = 0;

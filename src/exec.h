@@ -145,6 +145,7 @@ struct kl_exec {
     kl_projection projection; /* of lists prepared from now on; where there is only one way it means nothing */
     int64_t most_bytes; /* of device memory that may be taken; 0: all that is free */
     char where[160];    /* what it runs on, for reports */
+    char chosen[200];   /* why --exec auto took it; "" where it was asked for */
     kl_vtable vt;
     void *self;
 };

@@ -84,6 +84,11 @@ static kl_status explain_dmrg(const kl_options *o, const kl_task *t, table *out,
     KL_TRY(list_row(out, "density matrices", &p.density, err));
     snprintf(shape, sizeof shape, "up to %d x %d", p.matrix_max, p.matrix_max);
     host_work(out, "their eigenvectors", shape, "LAPACK", "small matrices, one sector a thread");
+    if (t->ex->vt.eigen && p.matrix_max >= t->ex->eigen_least) {
+        kl_choice *const c = &out->row[out->n - 1].choice;
+        c->exec = t->ex->name, c->kernel = "cuSOLVER syevd";
+        snprintf(c->why, sizeof c->why, "from %d rows on faster than LAPACK, which takes the smaller ones", t->ex->eigen_least);
+    }
     KL_TRY(transfer_row(out, "density matrices, down", KL_OP_DOWNLOAD, p.density.ny, err));
     KL_TRY(transfer_row(out, "isometries, up", KL_OP_UPLOAD, (int64_t)m * p.matrix_max, err));
     out->bytes[0] = 8.0 * (double)p.operator_doubles;
@@ -145,6 +150,7 @@ static void print_json(const kl_task *task, const char *what, const table *t)
     kl_json_text(&j, "method", what);
     kl_json_text(&j, "exec", t->ex->name);
     kl_json_text(&j, "where", t->ex->where);
+    kl_json_text(&j, "chosen", t->ex->chosen[0] ? t->ex->chosen : NULL);
     kl_json_open(&j, "operations", '[');
     for (int i = 0; i < t->n; i++) {
         const kl_choice *const c = &t->row[i].choice;
@@ -188,6 +194,7 @@ kl_status kl_explain_command(const kl_options *o, kl_err *err)
     else {
         printf("%s, %s, %d sites, %s: %s\n--exec %s: %s\n", t->model->name, t->lat->spec, t->lat->nsite, kl_qn_print(t->model, t->target, charges, sizeof charges), what, t->ex->name,
                t->ex->where);
+        if (t->ex->chosen[0]) printf("--exec auto: %s\n", t->ex->chosen);
         print_text(&out);
     }
 out:

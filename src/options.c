@@ -90,6 +90,7 @@ static const command_row command_table[KL_NCMD] = { /* ORDER KL_CMD */
     {"plot", SUBJECT_FILE, "RESULT.h5", "Plot a result by gnuplot: energy by sweep, discarded weight, entropy, measured profiles.",
      "Example:\n  kronlat plot hubbard.h5 --output hubbard.svg\n\nThe ending of FILE chooses the format: .svg, .png or .pdf."},
     {"bench", SUBJECT_ANY, "...", "Measure speed; every time has a checked answer beside it.", NULL},
+    {"tune", SUBJECT_ANY, "[--output FILE]", "Measure every operation on host and devices once, for --exec auto.", NULL},
 };
 
 const char *kl_command_name(kl_command command)

@@ -26,8 +26,7 @@ static int has_ending(const char *text, const char *ending)
     return n > k && strcmp(text + n - k, ending) == 0;
 }
 
-/* In gnuplot's single quotes only the quote itself is special. */
-static void quote(FILE *to, const char *text)
+void kl_plot_quote(FILE *to, const char *text)
 {
     fputc('\'', to);
     for (; *text != '\0'; text++) {
@@ -41,7 +40,7 @@ static void quote(FILE *to, const char *text)
 static void panel(FILE *to, const char *title, const char *x, int steps, int log_y, const char *data)
 {
     fprintf(to, "set title ");
-    quote(to, title);
+    kl_plot_quote(to, title);
     if (steps > 0 && steps <= 20) fprintf(to, "\nset xrange [0.5:%d.5]; set xtics 1", steps);
     else fprintf(to, "\nset xrange [*:*]; set xtics autofreq");
     fprintf(to, "\nset xlabel '%s'\n%s\nplot %s using 1:2 with linespoints pointtype 7 pointsize 0.5 notitle\n", x,
@@ -102,15 +101,24 @@ static void curve_panels(FILE *to, const kl_result *r, int ncurve)
         const kl_measured *const m = &r->measured[i];
         if (!is_curve(m)) continue;
         fprintf(to, "set title ");
-        quote(to, m->name);
+        kl_plot_quote(to, m->name);
         fprintf(to, "\nunset logscale y; set format y '%%g'; set xrange [*:*]; set xtics autofreq\nset xlabel '%s'\nplot $curve%d using 1:2%s\n",
                 m->name[0] == 't' ? "temperature" : "frequency", n, m->name[0] == 't' ? ":3 with yerrorlines pointtype 7 pointsize 0.3 notitle" : " with lines notitle");
         n++;
     }
 }
 
-static void write_script(FILE *to, const kl_result *r, const char *terminal, const char *file)
+void kl_plot_page(FILE *to, const char *terminal, const char *file, int pixels_x, int pixels_y)
 {
+    if (strcmp(terminal, "pdfcairo") == 0) fprintf(to, "set terminal pdfcairo noenhanced size %gin,%gin\n", pixels_x / 100.0, pixels_y / 100.0);
+    else fprintf(to, "set terminal %s noenhanced size %d,%d background 'white'\n", terminal, pixels_x, pixels_y);
+    fprintf(to, "set output ");
+    kl_plot_quote(to, file);
+}
+
+static void write_script(FILE *to, const void *self, const char *terminal, const char *file)
+{
+    const kl_result *const r = self;
     const kl_dmrg_result *d = &r->dmrg;
     char charges[512], title[1024];
     int npanel = 0, nprofile = 0;
@@ -147,14 +155,11 @@ static void write_script(FILE *to, const kl_result *r, const char *terminal, con
 
     const int columns = npanel > 1 ? 2 : 1, rows = (npanel + columns - 1) / columns;
     const int pixels_x = 520 * columns, pixels_y = 360 * rows + 40;
-    if (strcmp(terminal, "pdfcairo") == 0) fprintf(to, "set terminal pdfcairo noenhanced size %gin,%gin\n", pixels_x / 100.0, pixels_y / 100.0);
-    else fprintf(to, "set terminal %s noenhanced size %d,%d background 'white'\n", terminal, pixels_x, pixels_y);
-    fprintf(to, "set output ");
-    quote(to, file);
+    kl_plot_page(to, terminal, file, pixels_x, pixels_y);
     snprintf(title, sizeof(title), "%s%s%s%s, %s, %d sites, %s, E = %.12g", r->model, r->variant[0] != '\0' ? "(" : "", r->variant, r->variant[0] != '\0' ? ")" : "", r->lattice,
              r->nsite, kl_result_print_charges(r, charges, sizeof(charges)), r->finished ? d->energy[0] : best);
     fprintf(to, "\nset grid\nset multiplot layout %d,%d title ", rows, columns);
-    quote(to, title);
+    kl_plot_quote(to, title);
     fputc('\n', to);
     if (falling > 0) panel(to, "energy above the lowest sweep", "sweep", d->nrow, 1, "$energy");
     if (discarding > 0) panel(to, "discarded weight", "sweep", d->nrow, 1, "$discarded");
@@ -209,7 +214,7 @@ static void read_reason(FILE *complaints, char *line, int size)
         if (strspn(next, " \t\n^") < strlen(next)) snprintf(line, (size_t)size, "%.*s", (int)strcspn(next, "\n"), next + strspn(next, " \t"));
 }
 
-kl_status kl_plot_result(const kl_result *r, const char *output, kl_err *err)
+kl_status kl_plot_run(kl_plot_fn *script, const void *self, const char *output, kl_err *err)
 {
     kl_status st = KL_OK;
     const char *terminal = has_ending(output, ".svg") ? "svg" : has_ending(output, ".png") ? "pngcairo" : has_ending(output, ".pdf") ? "pdfcairo" : NULL;
@@ -225,7 +230,7 @@ kl_status kl_plot_result(const kl_result *r, const char *output, kl_err *err)
     complaints = tmpfile();
     if (complaints == NULL) KL_TRY(kl_fail(err, KL_EIO, "plot: no temporary file: %s", strerror(errno)));
     KL_TRY(start_gnuplot(complaints, &pid, &to, err));
-    write_script(to, r, terminal, partial);
+    script(to, self, terminal, partial);
     fclose(to);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
     rewind(complaints);
@@ -238,3 +243,5 @@ out:
     sigaction(SIGPIPE, &former, NULL);
     return st;
 }
+
+kl_status kl_plot_result(const kl_result *r, const char *output, kl_err *err) { return kl_plot_run(write_script, r, output, err); }

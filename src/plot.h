@@ -3,6 +3,13 @@
 #ifndef KL_PLOT_H
 #define KL_PLOT_H
 #include "result.h"
+#include <stdio.h>
+
+/* Writes a script that draws into `file` on `terminal`; begins with kl_plot_page. */
+typedef void kl_plot_fn(FILE *to, const void *self, const char *terminal, const char *file);
+void kl_plot_page(FILE *to, const char *terminal, const char *file, int pixels_x, int pixels_y);
+void kl_plot_quote(FILE *to, const char *text); /* in single quotes, where only the quote itself is special */
+kl_status kl_plot_run(kl_plot_fn *script, const void *self, const char *output, kl_err *err) KL_MUST_CHECK;
 
 /* output ends in .svg, .png or .pdf and appears as a whole or not at all. EABSENT: gnuplot is not installed. */
 kl_status kl_plot_result(const kl_result *r, const char *output, kl_err *err) KL_MUST_CHECK;

@@ -1,0 +1,328 @@
+/* `kronlat bench compare`: each operation at each size on the host, by offload, by CUDA and by NVIDIA's libraries, beside what the device's memory or one large product
+   allow, measured in the same run. No time stands there without a residual against the host's answer. `kronlat tune` takes the same measurements at more
+   sizes and writes them down for `--exec auto`.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "bench_compare.h"
+#include "json.h"
+#include "mem.h"
+#include "optime.h"
+#include "plot.h"
+#include "report.h"
+#include "tune.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char compare_usage[] =
+    "Usage: kronlat bench compare [--csv FILE] [--json FILE] [--plot FILE] [--only TEXT] [--quick] [--threads N]\n"
+    "  --csv FILE, --json FILE   the table in these forms\n"
+    "  --plot FILE               times over sizes, by gnuplot: .svg, .png or .pdf\n"
+    "  --only TEXT               operations whose names contain it\n"
+    "  --quick                   small sizes alone\n";
+static const char tune_usage[] =
+    "Usage: kronlat tune [--output FILE] [--only TEXT] [--quick] [--threads N]\n"
+    "Measures every operation on this machine's host, offload device and CUDA device, and keeps the times where `--exec auto' and `kronlat explain' find them.\n"
+    "  --output FILE             the table (tune-table in the cache folder: $KRONLAT_CACHE, $XDG_CACHE_HOME/kronlat or ~/.cache/kronlat)\n";
+
+enum { MOST_ROW = 96, NCOLUMN = 4, HOST = 0, OFFLOAD, CUDA, LIBRARY };
+static const char *const column_name[NCOLUMN] = {"host", "offload", "cuda", "library"};
+
+typedef struct row {
+    kl_timed what;
+    int64_t size;
+    double bytes, flop;
+    double seconds[NCOLUMN], residual, ceiling; /* 0: not there */
+} row;
+
+typedef struct bench {
+    kl_exec *ex[3];
+    char absent[3][200];
+    const char *csv, *json, *plot, *only, *output;
+    int quick, nthread, nrow;
+    row row[MOST_ROW];
+    double read, copy, product; /* ceilings: bytes and flop a second; 0: no device */
+} bench;
+
+static const int64_t compare_sizes[KL_NTIMED][4] = {{100000, 10000000, 100000000}, {100000, 10000000, 100000000}, {100000, 500000, 5000000, 20000000}, {100000, 500000, 5000000, 20000000},
+                                                   {100000, 5000000, 50000000}, {32768, 1048576}, {16, 64, 256, 512}, {128, 512, 1024, 1704}};
+static const int64_t tune_sizes[KL_NTIMED][8] = {{1000, 10000, 100000, 1000000, 10000000}, {1000, 10000, 100000, 1000000, 10000000}, {1000, 10000, 100000, 1000000, 5000000},
+                                                {1000, 10000, 100000, 1000000, 5000000}, {1000, 10000, 100000, 1000000, 10000000}, {1000, 10000, 100000, 1000000},
+                                                {4, 8, 16, 32, 64, 128, 256, 512}, {32, 64, 128, 256, 512, 1024}};
+
+static kl_status parse(bench *b, int argc, char **argv, int tuning, kl_err *err)
+{
+    for (int i = 1; i < argc; i++) {
+        int64_t n = 0;
+        if (!strcmp(argv[i], "--quick")) {
+            b->quick = 1;
+            continue;
+        }
+        const char **const at = !strcmp(argv[i], "--only") ? &b->only : tuning && !strcmp(argv[i], "--output") ? &b->output : !tuning && !strcmp(argv[i], "--csv") ? &b->csv
+                              : !tuning && !strcmp(argv[i], "--json") ? &b->json : !tuning && !strcmp(argv[i], "--plot") ? &b->plot : NULL;
+        if (!at && strcmp(argv[i], "--threads"))
+            return kl_fail(err, KL_EINPUT, "%s: '%s' is not one of %s--only, --quick, --threads", tuning ? "tune" : "bench compare", argv[i], tuning ? "--output, " : "--csv, --json, --plot, ");
+        if (i + 1 == argc) return kl_fail(err, KL_EINPUT, "%s: a value is missing", argv[i]);
+        if (at) *at = argv[++i];
+        else if (!kl_parse_int(argv[i + 1], &n) || n < 1 || n > 4096) return kl_fail(err, KL_EINPUT, "--threads: '%s' is not a whole number from 1 to 4096", argv[i + 1]);
+        else b->nthread = (int)n, i++;
+    }
+    return KL_OK;
+}
+
+static kl_status open_all(bench *b, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_err why;
+    KL_TRY(kl_exec_open_host(b->nthread, &b->ex[HOST], err));
+    if (kl_exec_open_offload(0, &b->ex[OFFLOAD], &why) != KL_OK) snprintf(b->absent[OFFLOAD], sizeof b->absent[OFFLOAD], "%.199s", why.text);
+    if (kl_exec_open_cuda(&b->ex[CUDA], &why) != KL_OK) snprintf(b->absent[CUDA], sizeof b->absent[CUDA], "%.199s", why.text);
+    for (int i = OFFLOAD; i <= CUDA; i++)
+        if (b->ex[i]) b->ex[i]->nthread = b->ex[HOST]->nthread;
+out:
+    return st;
+}
+
+static void close_all(bench *b)
+{
+    for (int i = CUDA; i >= HOST; i--) kl_exec_close(&b->ex[i]);
+}
+
+/* Reading, copying, and one large product: what no operation of the device can beat. */
+static kl_status measure_ceilings(bench *b, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_exec *const ex = b->ex[CUDA];
+    kl_dptr v = {0};
+    double out[32];
+    const int64_t n = b->quick ? 1000000 : 5000000;
+    if (!ex || !ex->vt.trial) return KL_OK;
+    kl_trial t = {.op = KL_OP_DOTS, .way = KL_WAY_READ, .repeat = 5, .n = n, .ldv = n, .nvec = 31, .out = out};
+    KL_TRY(ex->vt.alloc(ex, 32 * n, &v, err));
+    ex->vt.fill(ex, 32 * n, 1.0, v);
+    t.v = t.x = v;
+    KL_TRY(ex->vt.trial(ex, &t, err));
+    b->read = 256.0 * (double)n / t.seconds;
+    t = (kl_trial){.op = KL_OP_COPY, .way = KL_WAY_OWN, .repeat = 5, .n = 16 * n, .x = v, .y = kl_dptr_at(v, 16 * n)};
+    KL_TRY(ex->vt.trial(ex, &t, err));
+    b->copy = 256.0 * (double)n / t.seconds;
+    ex->vt.release(ex, &v);
+    kl_optime *o = NULL;
+    double seconds, residual;
+    KL_TRY(kl_optime_create(b->ex[HOST], KL_TIMED_LIST, b->quick ? 256 : 1024, &o, err));
+    st = kl_optime_run(o, ex, 1, &seconds, &residual, err);
+    if (st == KL_OK) b->product = kl_optime_flop(o) / seconds;
+    if (st == KL_EABSENT) st = KL_OK;
+    kl_optime_destroy(&o);
+out:
+    ex->vt.release(ex, &v);
+    return st;
+}
+
+static kl_status measure(bench *b, kl_timed what, int64_t size, int library, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_optime *o = NULL;
+    row *const r = &b->row[b->nrow];
+    *r = (row){.what = what, .size = size};
+    KL_TRY(kl_optime_create(b->ex[HOST], what, size, &o, err));
+    r->bytes = kl_optime_bytes(o), r->flop = kl_optime_flop(o);
+    for (int c = 0; c < (library ? NCOLUMN : 3); c++) {
+        kl_exec *const ex = b->ex[c == LIBRARY ? CUDA : c];
+        double residual;
+        kl_err why;
+        if (!ex) continue;
+        st = kl_optime_run(o, ex, c == LIBRARY, &r->seconds[c], &residual, &why);
+        if (st != KL_OK) r->seconds[c] = 0;
+        if (st != KL_OK && st != KL_EABSENT && st != KL_ENOMEM) {
+            kl_fail(err, st, "%s", why.text);
+            goto out;
+        }
+        st = KL_OK;
+        if (residual > r->residual) r->residual = residual;
+    }
+    if (r->bytes > 0 && b->read > 0) r->ceiling = r->bytes / (kl_optime_writes(o) ? b->copy : b->read);
+    else if (r->flop > 0 && b->product > 0) r->ceiling = r->flop / b->product;
+    b->nrow++;
+out:
+    kl_optime_destroy(&o);
+    return st;
+}
+
+static void print_time(double seconds)
+{
+    if (seconds > 0) printf(" %11.1f", seconds * 1e6);
+    else printf(" %11s", "-");
+}
+
+static void print_row(const row *r)
+{
+    printf("%-26s %10lld", kl_timed_name[r->what], (long long)r->size);
+    for (int c = 0; c < NCOLUMN; c++) print_time(r->seconds[c]);
+    print_time(r->ceiling);
+    if (r->ceiling > 0 && r->seconds[CUDA] > 0) printf(" %5.0f %%", 100 * r->ceiling / r->seconds[CUDA]);
+    else printf("       -");
+    printf("  resid %.0e PASS\n", r->residual);
+    fflush(stdout);
+}
+
+static kl_status run_all(bench *b, int tuning, kl_err *err)
+{
+    kl_status st = KL_OK;
+    printf("host: %s\n", b->ex[HOST]->where);
+    for (int i = OFFLOAD; i <= CUDA; i++) printf("%s: %s\n", column_name[i], b->ex[i] ? b->ex[i]->where : b->absent[i]);
+    if (b->read > 0) printf("ceilings: read %.0f GB/s, copy %.0f GB/s, products %.1f TFLOP/s\n", b->read * 1e-9, b->copy * 1e-9, b->product * 1e-12);
+    printf("microseconds, until the result is there; vectors by the library: by the device's clock\n%-26s %10s %11s %11s %11s %11s %11s %7s\n", "operation", "size", "host", "offload", "cuda",
+           "library", "ceiling", "of it");
+    for (int what = 0; what < KL_NTIMED; what++) {
+        const int64_t *const size = tuning ? tune_sizes[what] : compare_sizes[what];
+        const int most = tuning ? 8 : 4;
+        if (b->only && !strstr(kl_timed_name[what], b->only)) continue;
+        for (int i = 0; i < most && size[i] > 0 && (!b->quick || i < (tuning ? 3 : 1)); i++) {
+            KL_TRY(measure(b, (kl_timed)what, size[i], !tuning, err));
+            print_row(&b->row[b->nrow - 1]);
+        }
+    }
+out:
+    return st;
+}
+
+static kl_status write_csv(const bench *b, kl_err *err)
+{
+    FILE *const f = fopen(b->csv, "w");
+    if (!f) return kl_fail(err, KL_EIO, "--csv: '%s' cannot be written", b->csv);
+    fprintf(f, "operation,size,host,offload,cuda,library,ceiling,bytes,flop,residual\n");
+    for (int i = 0; i < b->nrow; i++) {
+        const row *const r = &b->row[i];
+        fprintf(f, "\"%s\",%lld", kl_timed_name[r->what], (long long)r->size);
+        for (int c = 0; c < NCOLUMN; c++) r->seconds[c] > 0 ? fprintf(f, ",%.9g", r->seconds[c]) : fprintf(f, ",");
+        r->ceiling > 0 ? fprintf(f, ",%.9g", r->ceiling) : fprintf(f, ",");
+        fprintf(f, ",%.9g,%.9g,%.3g\n", r->bytes, r->flop, r->residual);
+    }
+    return fclose(f) == 0 ? KL_OK : kl_fail(err, KL_EIO, "--csv: '%s' cannot be written", b->csv);
+}
+
+static kl_status write_json(const bench *b, kl_err *err)
+{
+    FILE *const f = fopen(b->json, "w");
+    if (!f) return kl_fail(err, KL_EIO, "--json: '%s' cannot be written", b->json);
+    kl_json j = kl_json_begin(f);
+    kl_json_open(&j, NULL, '{');
+    for (int i = 0; i < 3; i++) kl_json_text(&j, column_name[i], b->ex[i] ? b->ex[i]->where : NULL);
+    kl_json_real(&j, "read_bytes_per_second", b->read);
+    kl_json_real(&j, "copy_bytes_per_second", b->copy);
+    kl_json_real(&j, "product_flop_per_second", b->product);
+    kl_json_open(&j, "rows", '[');
+    for (int i = 0; i < b->nrow; i++) {
+        const row *const r = &b->row[i];
+        kl_json_open(&j, NULL, '{');
+        kl_json_text(&j, "operation", kl_timed_name[r->what]);
+        kl_json_int(&j, "size", r->size);
+        for (int c = 0; c < NCOLUMN; c++) kl_json_real(&j, column_name[c], r->seconds[c] > 0 ? r->seconds[c] : NAN);
+        kl_json_real(&j, "ceiling", r->ceiling > 0 ? r->ceiling : NAN);
+        kl_json_real(&j, "bytes", r->bytes);
+        kl_json_real(&j, "flop", r->flop);
+        kl_json_real(&j, "residual", r->residual);
+        kl_json_close(&j, '}');
+    }
+    kl_json_close(&j, ']');
+    kl_json_close(&j, '}');
+    kl_json_end(&j);
+    return fclose(f) == 0 ? KL_OK : kl_fail(err, KL_EIO, "--json: '%s' cannot be written", b->json);
+}
+
+/* A panel an operation: time over size, both logarithmic, a line for each that has points. */
+static void write_script(FILE *to, const void *self, const char *terminal, const char *file)
+{
+    const bench *const b = self;
+    int npanel = 0;
+    for (int what = 0; what < KL_NTIMED; what++)
+        for (int i = 0; i < b->nrow; i++)
+            if (b->row[i].what == (kl_timed)what) {
+                npanel++;
+                break;
+            }
+    for (int c = 0; c <= NCOLUMN; c++)
+        for (int what = 0; what < KL_NTIMED; what++) {
+            fprintf(to, "$d%d_%d << EOD\n", c, what);
+            for (int i = 0; i < b->nrow; i++) {
+                const double t = c < NCOLUMN ? b->row[i].seconds[c] : b->row[i].ceiling;
+                if (b->row[i].what == (kl_timed)what && t > 0) fprintf(to, "%lld %.9g\n", (long long)b->row[i].size, t * 1e6);
+            }
+            fprintf(to, "EOD\n");
+        }
+    const int columns = npanel > 2 ? 4 : npanel > 0 ? npanel : 1, rows = (npanel + columns - 1) / columns;
+    kl_plot_page(to, terminal, file, 360 * columns, 320 * (rows > 0 ? rows : 1) + 40);
+    fprintf(to, "\nset grid\nset logscale xy\nset format xy '10^{%%L}'\nset termoption enhanced\nset key top left samplen 2\nset xlabel 'size'\nset ylabel 'microseconds'\nset multiplot layout %d,%d\n",
+            rows > 0 ? rows : 1, columns);
+    for (int what = 0; what < KL_NTIMED; what++) {
+        int drawn = 0;
+        for (int c = 0; c <= NCOLUMN; c++) {
+            int points = 0;
+            for (int i = 0; i < b->nrow; i++) points += b->row[i].what == (kl_timed)what && (c < NCOLUMN ? b->row[i].seconds[c] : b->row[i].ceiling) > 0;
+            if (!points) continue;
+            if (!drawn) {
+                fprintf(to, "set title ");
+                kl_plot_quote(to, kl_timed_name[what]);
+                fprintf(to, "\nplot ");
+            } else fprintf(to, ", ");
+            drawn = 1;
+            fprintf(to, "$d%d_%d using 1:2 with linespoints pointtype %d linewidth 1.5 title '%s'", c, what, c + 4, c < NCOLUMN ? column_name[c] : "ceiling");
+        }
+        if (drawn) fprintf(to, "\n");
+    }
+    if (npanel == 0) fprintf(to, "set yrange [1:10]\nplot [1:10] 0.1 notitle\n");
+    fprintf(to, "unset multiplot\nunset output\n");
+}
+
+kl_status kl_bench_compare(int argc, char **argv, kl_err *err)
+{
+    kl_status st = KL_OK;
+    bench *b = NULL;
+    if (argc > 1 && !strcmp(argv[1], "--help")) {
+        fputs(compare_usage, stdout);
+        return KL_OK;
+    }
+    KL_TRY(kl_alloc(&b, 1, KL_MEM_MISC, err));
+    KL_TRY(parse(b, argc, argv, 0, err));
+    KL_TRY(open_all(b, err));
+    KL_TRY(measure_ceilings(b, err));
+    KL_TRY(run_all(b, 0, err));
+    if (b->csv) KL_TRY(write_csv(b, err));
+    if (b->json) KL_TRY(write_json(b, err));
+    if (b->plot) KL_TRY(kl_plot_run(write_script, b, b->plot, err));
+out:
+    if (b) close_all(b);
+    kl_free(&b);
+    return st;
+}
+
+kl_status kl_bench_tune(int argc, char **argv, kl_err *err)
+{
+    kl_status st = KL_OK;
+    bench *b = NULL;
+    kl_tune *t = NULL;
+    if (argc > 1 && !strcmp(argv[1], "--help")) {
+        fputs(tune_usage, stdout);
+        return KL_OK;
+    }
+    KL_TRY(kl_alloc(&b, 1, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&t, 1, KL_MEM_MISC, err));
+    KL_TRY(parse(b, argc, argv, 1, err));
+    KL_TRY(open_all(b, err));
+    KL_TRY(run_all(b, 1, err));
+    t->nthread = b->ex[HOST]->nthread;
+    for (int i = OFFLOAD; i <= CUDA; i++)
+        if (b->ex[i]) snprintf(t->where[i], sizeof t->where[i], "%s", b->ex[i]->where);
+    for (int i = 0; i < b->nrow && t->n < KL_TUNE_MOST; i++) {
+        t->row[t->n] = (kl_tune_row){.what = b->row[i].what, .size = b->row[i].size};
+        memcpy(t->row[t->n++].seconds, b->row[i].seconds, sizeof t->row[0].seconds);
+    }
+    KL_TRY(kl_tune_write(t, b->output, err));
+    printf("written to %s; --exec auto asks it from now on\n", t->path);
+out:
+    if (b) close_all(b);
+    kl_free(&b);
+    kl_free(&t);
+    return st;
+}

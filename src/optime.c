@@ -1,0 +1,323 @@
+/* See optime.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "optime.h"
+#include "dense.h"
+#include "mem.h"
+#include "par.h"
+#include "prof.h"
+#include "random.h"
+#include "record.h"
+#include "spmv.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const kl_timed_name[KL_NTIMED] = {"copy", "axpy", "V^T x, 20 columns", "V y, 20 columns", "10 products of 6 vectors", "sparse A x", "64 products", "8 eigenproblems"}; /* ORDER KL_TIMED */
+
+enum { WIDTH = 20, FUSED = 6, FUSED_PAIRS = 10, NPRODUCT = 64, NMATRIX = 8, ROW = 60, RUNS = 7 };
+
+static const int fused_pair[FUSED_PAIRS][2] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}, {1, 1}, {1, 2}, {1, 4}, {2, 2}, {2, 5}, {0, 5}};
+
+struct kl_optime {
+    kl_exec *host;
+    kl_timed what;
+    int64_t size, ld;
+    int64_t nin, nout;   /* doubles that are read, and written */
+    int nsum;            /* numbers that come to the host */
+    double *in, *want;   /* [nin]; [nout + nsum] */
+    double factor[WIDTH];
+    kl_spmat *matrix;
+    double bytes, flop;
+};
+
+/* What one executor holds of it. */
+typedef struct place {
+    const kl_optime *o;
+    kl_exec *ex;
+    int library;
+    kl_dptr in, out;
+    kl_batch list;
+    kl_spmv *spmv;
+    double sum[NMATRIX * 4096];
+} place;
+
+double kl_optime_bytes(const kl_optime *o) { return o->bytes; }
+double kl_optime_flop(const kl_optime *o) { return o->flop; }
+int kl_optime_writes(const kl_optime *o) { return o->what == KL_TIMED_COPY || o->what == KL_TIMED_AXPY; }
+
+void kl_optime_destroy(kl_optime **po)
+{
+    kl_optime *const o = *po;
+    if (!o) return;
+    kl_spmat_destroy(&o->matrix);
+    kl_free(&o->in);
+    kl_free(&o->want);
+    kl_free(po);
+}
+
+static kl_status make_matrix(kl_optime *o, uint64_t *seed, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t n = o->size, each = n < ROW ? n : ROW, step = n / each;
+    int64_t *off = NULL;
+    uint32_t *column = NULL;
+    double *value = NULL;
+    KL_TRY(kl_alloc(&off, n + 1, KL_MEM_MATRIX, err));
+    KL_TRY(kl_alloc(&column, n * each, KL_MEM_MATRIX, err));
+    KL_TRY(kl_alloc(&value, n * each, KL_MEM_MATRIX, err));
+    for (int64_t i = 0; i < n; i++) {
+        off[i] = i * each;
+        for (int64_t k = 0; k < each; k++) { /* one in each of `each` stretches of the row: ascending, anywhere */
+            column[i * each + k] = (uint32_t)(k * step + (int64_t)(kl_random_next(seed) % (uint64_t)step));
+            value[i * each + k] = kl_random_uniform(seed);
+        }
+    }
+    off[n] = n * each;
+    KL_TRY(kl_spmat_take_csr(n, n, 0, &off, &column, &value, &o->matrix, err));
+out:
+    kl_free(&off);
+    kl_free(&column);
+    kl_free(&value);
+    return st;
+}
+
+static kl_status make_list(const kl_optime *o, kl_batch *b, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int s = (int)o->size;
+    const int64_t ld = s + s % 2, each = ld * s;
+    kl_batch_init(b);
+    for (int i = 0; i < NPRODUCT; i++) {
+        KL_TRY(kl_batch_open_group(b, i * each, each, err));
+        KL_TRY(kl_batch_reserve(b, 1, err));
+        *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = s, .n = s, .k = s, .lda = (int)ld, .ldb = (int)ld,
+                                     .ldc = (int)ld, .a = i * each, .b = i * each, .c = i * each, .alpha = 1};
+        kl_batch_close_group(b, 0);
+    }
+    b->zero = 1;
+    b->nx = b->ny = NPRODUCT * each;
+    KL_TRY(kl_batch_close(b, err));
+out:
+    return st;
+}
+
+static void one_eigen(void *self, int64_t task, int thread)
+{
+    place *const p = self;
+    const int n = (int)p->o->size;
+    kl_err ignored;
+    (void)thread;
+    if (kl_dense_eig(n, (double *)kl_dptr_at(p->in, task * n * n).addr, n, p->sum + task * n, &ignored) != KL_OK) p->sum[task * n] = NAN;
+}
+
+/* Everything but the operation itself: operands there, lists prepared. */
+static kl_status open_place(place *p, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_optime *const o = p->o;
+    kl_exec *const ex = p->ex;
+    KL_TRY(ex->vt.alloc(ex, o->nin, &p->in, err));
+    KL_TRY(ex->vt.alloc(ex, o->nout + 1, &p->out, err));
+    KL_TRY(ex->vt.upload(ex, p->in, o->in, o->nin, err));
+    ex->vt.fill(ex, o->nout + 1, 0.0, p->out);
+    if (o->what == KL_TIMED_SPMV) {
+        if (!ex->vt.spmv_apply) KL_TRY(kl_fail(err, KL_EABSENT, "%s has no sparse products", ex->name));
+        KL_TRY(kl_spmv_create_way(ex, o->matrix, p->library ? KL_SPWAY_CUSPARSE : KL_SPWAY_AUTO, 0, &p->spmv, err));
+    }
+    if (o->what == KL_TIMED_LIST) {
+        KL_TRY(make_list(o, &p->list, err));
+        p->list.base[KL_AT_LEFT] = kl_dptr_at(p->in, o->nin / 2);
+        const kl_projection kept = ex->projection;
+        if (p->library) ex->projection = KL_PROJECTION_LIBRARY;
+        st = ex->vt.batch_prepare(ex, &p->list, err);
+        ex->projection = kept;
+    }
+out:
+    return st;
+}
+
+static void close_place(place *p)
+{
+    if (p->list.prepared) p->ex->vt.batch_release(p->ex, &p->list);
+    kl_batch_clear(&p->list);
+    kl_spmv_destroy(&p->spmv);
+    p->ex->vt.release(p->ex, &p->in);
+    p->ex->vt.release(p->ex, &p->out);
+}
+
+static kl_status once(place *p, kl_err *err)
+{
+    const kl_optime *const o = p->o;
+    kl_exec *const ex = p->ex;
+    kl_status st = KL_OK;
+    switch (o->what) {
+    case KL_TIMED_COPY: ex->vt.copy(ex, o->size, p->in, p->out); break;
+    case KL_TIMED_AXPY: ex->vt.axpby(ex, o->size, 0.5, p->in, 1.0, p->out); break;
+    case KL_TIMED_DOTS: ex->vt.dots(ex, o->size, WIDTH, p->in, o->ld, kl_dptr_at(p->in, WIDTH * o->ld), p->sum); return KL_OK;
+    case KL_TIMED_COMBINE: ex->vt.combine(ex, o->size, WIDTH, p->in, o->ld, o->factor, 0.0, p->out); break;
+    case KL_TIMED_FUSE: {
+        kl_dptr in[FUSED];
+        if (!ex->vt.fuse) return kl_fail(err, KL_EABSENT, "%s has no fused steps", ex->name);
+        for (int j = 0; j < FUSED; j++) in[j] = kl_dptr_at(p->in, j * o->ld);
+        ex->vt.fuse(ex, o->size, &(kl_fuse){.nin = FUSED, .npair = FUSED_PAIRS, .in = in, .pair = fused_pair}, p->sum);
+        return KL_OK;
+    }
+    case KL_TIMED_SPMV: st = kl_spmv_apply(p->spmv, 1, p->in, o->size, p->out, o->size, err); break;
+    case KL_TIMED_LIST: st = ex->vt.batch_apply(ex, &p->list, p->in, p->out, err); break;
+    default: {
+        int n[NMATRIX];
+        int64_t off[NMATRIX];
+        if (ex->space == KL_SPACE_HOST) {
+            kl_par_for(ex->nthread, NMATRIX, one_eigen, p);
+            return KL_OK;
+        }
+        if (!ex->vt.eigen) return kl_fail(err, KL_EABSENT, "%s leaves eigenvectors to the host", ex->name);
+        for (int i = 0; i < NMATRIX; i++) n[i] = (int)o->size, off[i] = i * o->size * o->size;
+        return ex->vt.eigen(ex, NMATRIX, n, off, p->in, p->sum, err);
+    }
+    }
+    double last; /* what was only asked for is done when this is here */
+    return st == KL_OK && ex->space == KL_SPACE_DEVICE ? ex->vt.download(ex, &last, p->out, 1, err) : st;
+}
+
+static int by_time(const void *pa, const void *pb)
+{
+    const double a = *(const double *)pa, b = *(const double *)pb;
+    return (a > b) - (a < b);
+}
+
+/* Vectors by the library, which only a trial reaches. */
+static kl_status trial(place *p, double *seconds, kl_err *err)
+{
+    static const kl_op op[] = {KL_OP_COPY, KL_OP_AXPBY, KL_OP_DOTS, KL_OP_COMBINE};
+    const kl_optime *const o = p->o;
+    const double half = 0.5;
+    kl_trial t = {.op = op[o->what], .way = KL_WAY_LIBRARY, .repeat = RUNS, .n = o->size, .ldv = o->ld, .nvec = WIDTH, .v = p->in, .c = o->what == KL_TIMED_AXPY ? &half : o->factor,
+                  .x = o->what == KL_TIMED_DOTS ? kl_dptr_at(p->in, WIDTH * o->ld) : p->in, .y = p->out, .out = p->sum};
+    if (!p->ex->vt.trial) return kl_fail(err, KL_EABSENT, "%s has no library beside it", p->ex->name);
+    kl_status st = p->ex->vt.trial(p->ex, &t, err);
+    *seconds = t.seconds;
+    if (st != KL_OK || o->what != KL_TIMED_DOTS) return st;
+    t.way = KL_WAY_GEMM;
+    st = p->ex->vt.trial(p->ex, &t, err);
+    if (st == KL_OK && t.seconds < *seconds) *seconds = t.seconds;
+    return st;
+}
+
+/* Largest difference from the host's answer, relative to the largest number of it. */
+static kl_status compare(const kl_optime *o, place *p, double *residual, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *got = NULL, most = 1e-300, worst = 0;
+    KL_TRY(kl_realloc(&got, o->nout + 1, KL_MEM_WORK, err));
+    KL_TRY(p->ex->vt.download(p->ex, got, p->out, o->nout, err));
+    for (int64_t i = 0; i < o->nout + o->nsum; i++) {
+        const double have = i < o->nout ? got[i] : p->sum[i - o->nout], off = fabs(have - o->want[i]);
+        if (!(off <= worst)) worst = off;
+        most = fmax(most, fabs(o->want[i]));
+    }
+    *residual = worst / (most + (o->nsum && o->what != KL_TIMED_EIGEN ? sqrt((double)o->size) : 0)); /* sums of n products may cancel */
+    if (!(*residual < 1e-11)) st = kl_fail(err, KL_EBROKEN, "%s of size %lld on %s differs from the host by %.1e", kl_timed_name[o->what], (long long)o->size, p->ex->name, *residual);
+out:
+    kl_free(&got);
+    return st;
+}
+
+kl_status kl_optime_run(kl_optime *o, kl_exec *ex, int library, double *seconds, double *residual, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double t[RUNS];
+    place *p = NULL;
+    *seconds = *residual = 0;
+    if (library && (o->what == KL_TIMED_FUSE || o->what == KL_TIMED_EIGEN || ex->space == KL_SPACE_HOST))
+        return kl_fail(err, KL_EABSENT, "no library has %s", kl_timed_name[o->what]);
+    KL_TRY(kl_alloc(&p, 1, KL_MEM_WORK, err));
+    p->o = o, p->ex = ex, p->library = library;
+    KL_TRY(open_place(p, err));
+    if (library && o->what <= KL_TIMED_COMBINE) {
+        KL_TRY(trial(p, seconds, err));
+        if (o->what == KL_TIMED_DOTS) KL_TRY(compare(o, p, residual, err));
+        goto out;
+    }
+    KL_TRY(once(p, err));
+    KL_TRY(compare(o, p, residual, err));
+    for (int r = 0; r < RUNS; r++) {
+        if (o->what == KL_TIMED_EIGEN) KL_TRY(ex->vt.upload(ex, p->in, o->in, o->nin, err)); /* they are where the matrices were */
+        const int64_t start = kl_prof_clock();
+        KL_TRY(once(p, err));
+        t[r] = 1e-9 * (double)(kl_prof_clock() - start);
+    }
+    qsort(t, RUNS, sizeof *t, by_time);
+    *seconds = t[RUNS / 2];
+out:
+    if (p) close_place(p);
+    kl_free(&p);
+    return st;
+}
+
+/* Of size rows, with weights that fall off as a wavefunction's do: a product of a random matrix with itself, columns scaled. */
+static void density(double *a, double *work, int n, uint64_t *seed)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = 0; i < n; i++) work[i + j * n] = kl_random_uniform(seed) * exp(-20.0 * (double)j / n);
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = j; i < n; i++) { /* a band of its columns is enough to mix, and cheap */
+            double sum = 0;
+            for (int64_t k = 0; k < n; k += n / 16 + 1) sum += work[i + k * n] * work[j + k * n];
+            a[i + j * n] = a[j + i * n] = sum + (i == j ? exp(-20.0 * (double)i / n) : 0.0);
+        }
+}
+
+kl_status kl_optime_create(kl_exec *host, kl_timed what, int64_t size, kl_optime **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_optime *o = NULL;
+    place *p = NULL;
+    double *work = NULL;
+    uint64_t seed = 4242 + (uint64_t)what;
+    const double n = (double)size;
+    const int64_t lines = (size + 7) / 8, square = (size + size % 2) * size;
+    KL_TRY(kl_alloc(&o, 1, KL_MEM_MISC, err));
+    *o = (kl_optime){.host = host, .what = what, .size = size, .ld = 8 * (lines + (lines % 2 == 0))};
+    for (int j = 0; j < WIDTH; j++) o->factor[j] = 0.04 * (j - 9.5);
+    switch (what) {
+    case KL_TIMED_COPY: o->nin = o->nout = size, o->bytes = 16 * n; break;
+    case KL_TIMED_AXPY: o->nin = o->nout = size, o->bytes = 24 * n, o->flop = 2 * n; break;
+    case KL_TIMED_DOTS: o->nin = (WIDTH + 1) * o->ld, o->nsum = WIDTH, o->bytes = 8 * n * (WIDTH + 1), o->flop = 2 * n * WIDTH; break;
+    case KL_TIMED_COMBINE: o->nin = WIDTH * o->ld, o->nout = size, o->bytes = 8 * n * (WIDTH + 1), o->flop = 2 * n * WIDTH; break;
+    case KL_TIMED_FUSE: o->nin = FUSED * o->ld, o->nsum = FUSED_PAIRS, o->bytes = 8 * n * FUSED, o->flop = 2 * n * FUSED_PAIRS; break;
+    case KL_TIMED_SPMV: o->nin = o->nout = size; break;
+    case KL_TIMED_LIST: o->nin = 2 * NPRODUCT * square, o->nout = NPRODUCT * square, o->flop = 2 * n * n * n * NPRODUCT; break;
+    default: o->nin = NMATRIX * size * size, o->nsum = (int)(NMATRIX * size);
+    }
+    if (what == KL_TIMED_EIGEN && size > 4096) {
+        st = kl_fail(err, KL_EINPUT, "eigenproblems of %lld rows; at most 4096 are timed", (long long)size);
+        goto out;
+    }
+    KL_TRY(kl_realloc(&o->in, o->nin, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&o->want, o->nout + o->nsum, KL_MEM_WORK, err));
+    if (what == KL_TIMED_EIGEN) {
+        KL_TRY(kl_realloc(&work, size * size, KL_MEM_WORK, err));
+        density(o->in, work, (int)size, &seed);
+        for (int i = 1; i < NMATRIX; i++) memcpy(o->in + i * size * size, o->in, (size_t)(size * size) * sizeof *o->in);
+    } else
+        for (int64_t i = 0; i < o->nin; i++) o->in[i] = kl_random_uniform(&seed);
+    if (what == KL_TIMED_SPMV) {
+        KL_TRY(make_matrix(o, &seed, err));
+        o->bytes = (double)kl_spmv_bytes(o->matrix, 1);
+        o->flop = 2 * n * (n < ROW ? n : ROW);
+    }
+    KL_TRY(kl_alloc(&p, 1, KL_MEM_WORK, err));
+    p->o = o, p->ex = host;
+    KL_TRY(open_place(p, err));
+    KL_TRY(once(p, err));
+    KL_TRY(host->vt.download(host, o->want, p->out, o->nout, err));
+    for (int i = 0; i < o->nsum; i++) o->want[o->nout + i] = p->sum[i];
+out:
+    if (p) close_place(p);
+    kl_free(&p);
+    kl_free(&work);
+    if (st != KL_OK) kl_optime_destroy(&o);
+    *out = o;
+    return st;
+}

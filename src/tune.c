@@ -1,0 +1,121 @@
+/* See tune.h. A text file: a line for the program's version, one for each device, then one a measurement.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "tune.h"
+#include "config.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char *const kl_tune_exec[KL_TUNE_NEXEC] = {"host", "offload", "cuda"};
+
+/* One word an operation. ORDER KL_TIMED */
+static const char *const word[KL_NTIMED] = {"copy", "axpy", "dots", "combine", "fuse", "spmv", "list", "eigen"};
+
+/* The folder of the cache; `make`: it and those above it are made. */
+static kl_status own_path(char *path, size_t size, int make, kl_err *err)
+{
+    const char *const named = getenv("KRONLAT_CACHE"), *const xdg = getenv("XDG_CACHE_HOME"), *const home = getenv("HOME");
+    const int n = named && *named ? snprintf(path, size, "%s/tune-table", named)
+                  : xdg && *xdg == '/' ? snprintf(path, size, "%s/kronlat/tune-table", xdg)
+                  : home && *home ? snprintf(path, size, "%s/.cache/kronlat/tune-table", home) : -1;
+    if (n < 0) return kl_fail(err, KL_EABSENT, "there is no folder for the tune table: none of KRONLAT_CACHE, XDG_CACHE_HOME and HOME is set");
+    if ((size_t)n + 16 >= size) return kl_fail(err, KL_EINPUT, "the path of the tune table, %.200s..., is too long", path);
+    for (char *slash = strchr(path + 1, '/'); make && slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        const int made = mkdir(path, 0700), why = errno;
+        if (made != 0 && why != EEXIST && access(path, F_OK) != 0) return kl_fail(err, KL_EIO, "the folder %.300s for the tune table cannot be made: %s", path, strerror(why));
+        *slash = '/';
+    }
+    return KL_OK;
+}
+
+kl_status kl_tune_write(kl_tune *t, const char *path, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char partial[1040];
+    FILE *f = NULL;
+    if (path && snprintf(t->path, sizeof t->path, "%s", path) >= (int)sizeof t->path) return kl_fail(err, KL_EINPUT, "--output: the name is too long");
+    if (!path) KL_TRY(own_path(t->path, sizeof t->path, 1, err));
+    snprintf(partial, sizeof partial, "%s.partial", t->path);
+    f = fopen(partial, "we");
+    if (!f) KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", partial, strerror(errno)));
+    fprintf(f, "kronlat %s threads %d\n", KL_VERSION, t->nthread);
+    for (int e = 1; e < KL_TUNE_NEXEC; e++) fprintf(f, "%s %s\n", kl_tune_exec[e], t->where[e][0] ? t->where[e] : "-");
+    for (int i = 0; i < t->n; i++) {
+        fprintf(f, "%s %lld", word[t->row[i].what], (long long)t->row[i].size);
+        for (int e = 0; e < KL_TUNE_NEXEC; e++) fprintf(f, " %.6g", t->row[i].seconds[e]);
+        fprintf(f, "\n");
+    }
+    const int bad = ferror(f), closed = fclose(f);
+    f = NULL;
+    if (bad || closed != 0 || rename(partial, t->path) != 0) KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, strerror(errno)));
+out:
+    if (st != KL_OK && partial[0]) unlink(partial);
+    return st;
+}
+
+kl_status kl_tune_read(const char *path, kl_tune *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    FILE *f = NULL;
+    char line[512], version[64];
+    *t = (kl_tune){.n = 0};
+    if (path) snprintf(t->path, sizeof t->path, "%s", path);
+    else KL_TRY(own_path(t->path, sizeof t->path, 0, err));
+    f = fopen(t->path, "re");
+    if (!f) KL_TRY(kl_fail(err, KL_EABSENT, "no tune table (%.300s): kronlat tune makes it", t->path));
+    for (int number = 1; fgets(line, sizeof line, f); number++) {
+        line[strcspn(line, "\n")] = '\0';
+        if (number == 1) {
+            if (sscanf(line, "kronlat %63s threads %d", version, &t->nthread) != 2 || strcmp(version, KL_VERSION) != 0)
+                KL_TRY(kl_fail(err, KL_EABSENT, "the tune table %.300s belongs to another version of the program: kronlat tune makes it anew", t->path));
+            continue;
+        }
+        if (number <= KL_TUNE_NEXEC) {
+            const char *const name = kl_tune_exec[number - 1];
+            const size_t length = strlen(name);
+            if (strncmp(line, name, length) != 0 || line[length] != ' ') KL_TRY(kl_fail(err, KL_EABSENT, "%.300s:%d: '%.40s'; wanted is a line of %s", t->path, number, line, name));
+            if (strcmp(line + length + 1, "-") != 0) snprintf(t->where[number - 1], sizeof t->where[0], "%.159s", line + length + 1);
+            continue;
+        }
+        char what[16];
+        long long size;
+        kl_tune_row r = {.line = number};
+        int k = 0;
+        if (t->n == KL_TUNE_MOST || sscanf(line, "%15s %lld %lf %lf %lf", what, &size, &r.seconds[0], &r.seconds[1], &r.seconds[2]) != 5)
+            KL_TRY(kl_fail(err, KL_EABSENT, "%.300s:%d: '%.60s' is no measurement: kronlat tune makes the table anew", t->path, number, line));
+        while (k < KL_NTIMED && strcmp(word[k], what) != 0) k++;
+        if (k == KL_NTIMED || size < 1) KL_TRY(kl_fail(err, KL_EABSENT, "%.300s:%d: '%.60s' is no operation with a size: kronlat tune makes the table anew", t->path, number, line));
+        r.what = (kl_timed)k, r.size = size;
+        t->row[t->n++] = r;
+    }
+out:
+    if (f) fclose(f);
+    return st;
+}
+
+int kl_tune_choose(const kl_tune *t, kl_timed what, int64_t size, char *why, size_t size_why)
+{
+    const kl_tune_row *r = NULL;
+    for (int i = 0; i < t->n; i++)
+        if (t->row[i].what == what && (!r || fabs(log((double)t->row[i].size / (double)size)) < fabs(log((double)r->size / (double)size)))) r = &t->row[i];
+    int best = -1;
+    for (int e = 0; r && e < KL_TUNE_NEXEC; e++)
+        if (r->seconds[e] > 0 && (best < 0 || r->seconds[e] < r->seconds[best])) best = e;
+    if (best < 0) {
+        snprintf(why, size_why, "the tune table knows nothing of \"%s\"", word[what]);
+        return -1;
+    }
+    int used = snprintf(why, size_why, "%s %lld:", word[what], (long long)r->size);
+    for (int e = 0; e < KL_TUNE_NEXEC; e++)
+        if (r->seconds[e] > 0 && used > 0 && (size_t)used < size_why) used += snprintf(why + used, size_why - (size_t)used, " %s %.3g us", kl_tune_exec[e], r->seconds[e] * 1e6);
+    if (used > 0 && (size_t)used < size_why) snprintf(why + used, size_why - (size_t)used, " (line %d)", r->line);
+    return best;
+}

@@ -1,0 +1,32 @@
+/* The tune table: what each operation takes at each size on the host, by offload and by CUDA, on this machine. `kronlat tune` writes it; `--exec auto` asks it.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_TUNE_H
+#define KL_TUNE_H
+#include "optime.h"
+
+enum { KL_TUNE_MOST = 128, KL_TUNE_NEXEC = 3 };
+extern const char *const kl_tune_exec[KL_TUNE_NEXEC]; /* host, offload, cuda */
+
+typedef struct kl_tune_row {
+    kl_timed what;
+    int64_t size;
+    double seconds[KL_TUNE_NEXEC + 1]; /* 0: that executor does not do it; the last place is not written down */
+    int line;                          /* of the file */
+} kl_tune_row;
+
+typedef struct kl_tune {
+    char path[1024];
+    char where[KL_TUNE_NEXEC][160]; /* the devices it was measured on; "": none */
+    int nthread, n;
+    kl_tune_row row[KL_TUNE_MOST];
+} kl_tune;
+
+/* path NULL: tune-table in the cache folder, which is made. */
+kl_status kl_tune_write(kl_tune *t, const char *path, kl_err *err) KL_MUST_CHECK;
+/* EABSENT, with the reason: there is none, or it belongs to another version of the program. */
+kl_status kl_tune_read(const char *path, kl_tune *t, kl_err *err) KL_MUST_CHECK;
+
+/* Which executor does `what` at the size nearest to `size` (by ratio) fastest; why[size_why]: the times and the line. -1: nothing was measured. */
+int kl_tune_choose(const kl_tune *t, kl_timed what, int64_t size, char *why, size_t size_why);
+
+#endif
