@@ -193,6 +193,23 @@ do
        and told.operations[1].why ~= "" and told.vector_bytes > 0, "explain in JSON", out)
     status, out = run "explain heisenberg --sites 12 --charge Sz=0 --method ed"
     ok(status == 0 and out:find "y = H x +n = %d+ +host" and out:find "fused step", "explain --method ed", out)
+    local explain = "KRONLAT_CACHE=$PWD/cache $K explain heisenberg --sites 12 --charge Sz=0 --m 64"
+    status, out = shell(explain)
+    ok(status == 0 and out:find "%-%-exec auto: host: no tune table", "no tune table, and explain says so", out)
+    status, out = shell "KRONLAT_CACHE=$PWD/cache $K tune --quick --threads 2"
+    ok(status == 0 and out:find "written to .*/cache/tune%-table", "tune", out)
+    status, out = shell(explain)
+    ok(status == 0 and out:find "%-%-exec auto: %w+ for m = 64: list 8: host .* %(line %d+%)", "explain by the tune table", out)
+    status, out = shell("sed -i s/^list/lost/ cache/tune-table; " .. explain)
+    ok(status == 0 and out:find "tune%-table:%d+: 'lost 4 .* is no operation", "a broken tune table", out)
+    status, out = shell "KRONLAT_CACHE=$PWD/cache $K tune --quick --output /nowhere/at/all --only copy"
+    ok(status == 2, "tune into a folder that is not there", out)
+    status, out = run "bench compare --quick --threads 2 --csv compare.csv --json compare.json"
+    local rows = json(slurp(at "compare.json") or "")
+    ok(status == 0 and rows and #rows.rows == 8 and rows.rows[1].host > 0 and select(2, (slurp(at "compare.csv") or ""):gsub("\n", "")) == 9, "bench compare", out)
+    status, out = run "bench gemv_trans --exec host --height 1000 --width 1 --width 20 --csv tall.csv"
+    ok(status == 0 and select(2, (slurp(at "tall.csv") or ""):gsub("\n", "")) == 7, "bench gemv_trans", out)
+    shell "rm -rf cache compare.csv compare.json tall.csv"
     status, out = run "growth heisenberg --sites 12 --m 32 --charge Sz=0"
     ok(status == 0 and out:find "largest H_SB" and out:find "%-5%.142090", "growth, in the form of Table 5", out)
     status, out = run "dmrg heisenberg --sites 12 --m 32 --charge Sz=0 --infinite --json"
