@@ -12,8 +12,6 @@ typedef struct prepared {
     int64_t stack_bytes;
 } prepared;
 
-#define LONG 2e10 /* flop */
-
 static const char *const kernel[KL_NPROJECTION] = {"", "CUDA tensor cores", "cuBLAS, 4 streams", "cuBLAS, joined products", "cuBLAS, one stream", "cuBLAS, grouped or strided batches"};
 
 static int by_streams(kl_projection way) { return way == KL_PROJECTION_4STREAMS || way == KL_PROJECTION_NOSTREAMS || way == KL_PROJECTION_CONCAT; }
@@ -117,7 +115,7 @@ kl_status kl_cuda_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr
     kl_status st = KL_OK;
     if (by_streams(way->way)) {
         KL_TRY(kl_cuda_streams_apply(self, &view, kl_device(x), kl_device(y), err));
-        if (b->flop > LONG && !ex->ahead) cudaStreamSynchronize(self->stream);
+        if (!ex->ahead) cudaStreamSynchronize(self->stream);
         goto out;
     }
     KL_TRY(self->host->devbatch_check(&view, err));
@@ -128,7 +126,7 @@ kl_status kl_cuda_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr
         else if (way->way == KL_PROJECTION_GROUPED) (l->kind ? kl_cuda_small : kl_cuda_products)(self, p->piece + l->first, (int)l->n, kl_device(x), kl_device(y));
         else KL_TRY(kl_cuda_library_apply(self, p, l, kl_device(x), kl_device(y), err));
     }
-    if (b->flop > LONG && !ex->ahead) cudaStreamSynchronize(self->stream);
+    if (!ex->ahead) cudaStreamSynchronize(self->stream);
     st = kl_cuda_check(self, "a list of products", err);
 out:
     return st;

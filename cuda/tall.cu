@@ -4,7 +4,7 @@
 #include "tall.h"
 #include "fold.cuh"
 
-enum { MOST = KL_TALL_WIDEST, BULK_FROM = 17, BULK_STAGE = 3, BULK_ROWS = 256, BULK_THREADS = 256 };
+enum { MOST = KL_TALL_WIDEST, BULK_FROM = 8, BULK_STAGE = 3, BULK_ROWS = 256, BULK_THREADS = 256 };
 
 #define WIDTHS(F) \
     F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19) F(20) F(21) F(22) F(23) F(24) F(25) F(26) F(27) F(28) F(29) \
@@ -239,7 +239,7 @@ static unsigned blocks_for(int64_t items, int64_t each, int most)
 template <int W> static void belt_start(const kl_cuda *self, kl_tall_method method, int64_t n, int keep, const double *v, int64_t ldv, const double *x, double *result)
 {
     constexpr int T = W <= 4 ? 512 : 256, U = W <= 4 ? 2 : 1;
-    if (method == KL_TALL_AUTO) method = W >= BULK_FROM && n >= 2000000 ? KL_TALL_BULK : KL_TALL_SHUFFLE;
+    if (method == KL_TALL_AUTO) method = W >= BULK_FROM && n >= 400000 ? KL_TALL_BULK : KL_TALL_SHUFFLE;
     const int each = n < 1000000 ? (W <= 4 ? 1 : 2) : W <= 2 ? 4 : W <= 4 ? 2 : W <= 8 ? 4 : W <= 24 ? 3 : 2; /* blocks a multiprocessor */
     const unsigned blocks = blocks_for(n / 2, T * U, each * self->nsm);
     if (method == KL_TALL_BULK) {

@@ -438,7 +438,12 @@ KL_DEV void kl_sp_packed(const kl_spargs *a, int step_bytes, int nsum, double *s
 
 /* ---------------------------------------------------------------- TILES */
 
+/* Steps of a warp under way: two are 2.5 per cent faster than one, and more registers than target regions have. */
+#ifdef __CUDACC__
+enum { KL_QUADS = 2 };
+#else
 enum { KL_QUADS = 1 };
+#endif
 
 typedef struct kl_quads {
     kl_pair v[KL_QUADS][2];

@@ -519,6 +519,7 @@ static void test_requests(void **state)
     expect_near(found.energy[1], -3, 1e-9);
     expect_ok(kl_result_create(j.model, j.lat, j.par, s->target, 1, "test", "test", "", &r, &err), err);
     expect_ok(kl_result_set_dmrg(r, &found, &err), err);
+    r->finished = 1;
     const kl_request_scene scene = {j.terms, j.lat, j.par, j.ex};
     const char *const ask[] = {"Sz", " corr( Sz , Sz ) ", "connected(Sz*Sz,Sz)", "string(Sz,expipi(2*Sz),Sz)", "structure(Sz,Sz)", "product(Sp@0,Sm@3)", "product(Sz@0,Sz@5;expipi(2*Sz))",
                                "populations", "entropy", "spectrum", "energy", "variance", "(Sp+Sm)/2", "local(Sz/2)"};
