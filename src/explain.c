@@ -76,7 +76,7 @@ static kl_status explain_dmrg(const kl_options *o, const kl_task *t, table *out,
     kl_status st = KL_OK;
     kl_dmrg_plan p = {0};
     char shape[80];
-    const int m = o->m > 0 ? (int)o->m : 1024;
+    const int widest = kl_options_widest(o), m = widest > 0 ? widest : 1024;
     KL_TRY(kl_dmrg_make_plan(t->terms, t->ex, &t->dmrg, m, &p, err));
     snprintf(what, size, "dmrg, m = %d, the middle bond", m);
     KL_TRY(list_row(out, "y = H x", &p.apply, err));

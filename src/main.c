@@ -419,8 +419,9 @@ static kl_status command_plan(const kl_options *o, kl_err *err)
     if (t->scanning) KL_TRY(kl_fail(err, KL_EINPUT, "--charge scan: a plan is for one sector; give each charge a value"));
     KL_TRY(kl_task_aim(t, t->target, err));
     KL_TRY(kl_task_exec(o, &t->ex, err));
-    for (int i = 0; i < (o->m > 0 ? 1 : NLADDER); i++) {
-        KL_TRY(kl_dmrg_make_plan(t->terms, t->ex, &t->dmrg, o->m > 0 ? (int)o->m : ladder[i], &plan[i], err));
+    const int widest = kl_options_widest(o);
+    for (int i = 0; i < (widest > 0 ? 1 : NLADDER); i++) {
+        KL_TRY(kl_dmrg_make_plan(t->terms, t->ex, &t->dmrg, widest > 0 ? widest : ladder[i], &plan[i], err));
         n = i + 1;
     }
     snprintf(lattice, sizeof(lattice), "%.200s, %d sites", t->lat->spec, t->lat->nsite);

@@ -162,7 +162,7 @@ static const option_row option_table[] = {
      "wanted relative error of the energy; m, sweeps, noise and tolerances follow from it (1e-9)"},
     {"m", 'm', "M", G_ACCURACY, SWEEPS | BIT(GROWTH), AS_INT, AT(m), 1, 1000000, NULL, NULL, "keep at most M states"},
     {"m-min", 0, "M", G_ACCURACY, RUNS, AS_INT, AT(m_min), 1, 1000000, NULL, NULL, "keep at least M states where --discard would allow fewer"},
-    {"schedule", 0, "LIST", G_ACCURACY, RUNS, AS_TEXT, AT(schedule), 0, 0, NULL, check_schedule,
+    {"schedule", 0, "LIST", G_ACCURACY, SWEEPS, AS_TEXT, AT(schedule), 0, 0, NULL, check_schedule,
      "sweeps as m[:noise[:tol]][*count],...: '64:1e-4*2,256:1e-6,512*4'"},
     {"discard", 0, "W", G_ACCURACY, RUNS, AS_REAL, AT(discard), 0, 0.1, NULL, NULL, "truncate to the discarded weight W, with --m as the largest m"},
     {"max-sweeps", 0, "N", G_ACCURACY, RUNS, AS_INT, AT(max_sweeps), 1, 100000, NULL, NULL, "sweeps at most (100)"},
@@ -730,6 +730,14 @@ static void clear_list(kl_text_list *list)
     for (int i = 0; i < list->n; i++) kl_free(&list->text[i]);
     kl_free(&list->text);
     list->n = 0;
+}
+
+int kl_options_widest(const kl_options *o)
+{
+    int m = (int)o->m;
+    for (int i = 0; i < o->nschedule; i++)
+        if (o->schedule_row[i].m > m) m = o->schedule_row[i].m;
+    return m;
 }
 
 void kl_options_destroy(kl_options **options)

@@ -84,6 +84,9 @@ kl_status kl_options_kind(const kl_options *o, const char *where, const char *ke
 /* After the last value: combinations that contradict each other. */
 kl_status kl_options_check(const kl_options *o, kl_err *err) KL_MUST_CHECK;
 
+/* The most states that --m or --schedule asks for; 0: neither was given. */
+int kl_options_widest(const kl_options *o);
+
 /* The help of a command, or of the program for KL_CMD_HELP, on stdout. */
 void kl_options_help(kl_command command);
 const char *kl_command_name(kl_command command);

@@ -187,6 +187,9 @@ do
     status, out = run "plan hubbard --sites 16 --charge N_up=8 --charge N_dn=8 --json"
     local plan = json(out)
     ok(status == 0 and plan and #plan.plans >= 3 and plan.plans[1].memory_bytes > 0, "plan in JSON", out)
+    status, out = run "plan hubbard --sites 16 --charge N_up=8 --charge N_dn=8 --schedule 32:1e-5,64*2,48 --json"
+    local swept = json(out)
+    ok(status == 0 and swept and #swept.plans == 1 and swept.plans[1].m == 64 and swept.plans[1].memory_bytes > plan.plans[1].memory_bytes, "plan of a schedule", out)
     status, out = run "explain hubbard --sites 16 --charge N_up=8 --charge N_dn=8 --m 64 --json"
     local told = json(out)
     ok(status == 0 and told and told.exec == "host" and #told.operations >= 8 and told.operations[1].operation == "y = H x" and told.operations[1].flop > 1e4
