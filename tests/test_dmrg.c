@@ -785,7 +785,7 @@ static void test_growth(void **state)
             kl_test_case("growth %d to %d sites", k, row[i].nsite);
             expect_eq(row[i].nsite, 4 + 2 * i);
             const double block = (i ? row[i - 1].m : hubbard ? 4 : 2) * (hubbard ? 4 : 2);
-            expect_near(row[i].dim_all, block * block, 0);
+            expect_near(row[i].dim_all, block * block, 0.05 * block * block); /* the other block may keep a state more, to cut no cluster of weights */
             expect_true((double)row[i].dim < row[i].dim_all);
             if (row[i].nsite > (hubbard ? 6 : 12)) continue;
             snprintf(lattice, sizeof lattice, "chain:%d", row[i].nsite);

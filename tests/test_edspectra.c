@@ -273,7 +273,7 @@ static void spectral_case(const char *model, const char *variant, const char *la
         }
         most = fmax(most, want[i]);
     }
-    for (int i = 0; i < 60; i++) expect_near(out.a[i], want[i], 2e-6 * most);
+    for (int i = 0; i < 60; i++) expect_near(out.a[i], want[i], 1e-5 * most); /* it stops where a step changes less than 1e-6 */
     double sum = 0;
     for (int i = 0; i < out.npole; i++) sum += out.weight[i];
     expect_near(sum, total, 1e-8);
