@@ -111,7 +111,9 @@ static uint32_t bank_of(const packer *p, uint32_t row, uint32_t local)
    the same bank at once. */
 static int make_slots(packer *p, entry *e, int n, int far, uint32_t g0, int *nrun)
 {
-    if (n) qsort(e, (size_t)n, sizeof *e, by_distance);
+    *nrun = 0;
+    if (n == 0) return 0;
+    qsort(e, (size_t)n, sizeof *e, by_distance);
     int runs = 0, slots = 0;
     for (int i = 0; i < n;) {
         int j = i;

@@ -283,11 +283,11 @@ kl_status kl_optime_create(kl_exec *host, kl_timed what, int64_t size, kl_optime
     switch (what) {
     case KL_TIMED_COPY: o->nin = o->nout = size, o->bytes = 16 * n; break;
     case KL_TIMED_AXPY: o->nin = o->nout = size, o->bytes = 24 * n, o->flop = 2 * n; break;
-    case KL_TIMED_DOTS: o->nin = (WIDTH + 1) * o->ld, o->nsum = WIDTH, o->bytes = 8 * n * (WIDTH + 1), o->flop = 2 * n * WIDTH; break;
-    case KL_TIMED_COMBINE: o->nin = WIDTH * o->ld, o->nout = size, o->bytes = 8 * n * (WIDTH + 1), o->flop = 2 * n * WIDTH; break;
-    case KL_TIMED_FUSE: o->nin = FUSED * o->ld, o->nsum = FUSED_PAIRS, o->bytes = 8 * n * FUSED, o->flop = 2 * n * FUSED_PAIRS; break;
+    case KL_TIMED_DOTS: o->nin = (WIDTH + 1) * o->ld, o->nsum = WIDTH, o->bytes = 8 * n * (double)(WIDTH + 1), o->flop = 2 * n * (double)WIDTH; break;
+    case KL_TIMED_COMBINE: o->nin = WIDTH * o->ld, o->nout = size, o->bytes = 8 * n * (double)(WIDTH + 1), o->flop = 2 * n * (double)WIDTH; break;
+    case KL_TIMED_FUSE: o->nin = FUSED * o->ld, o->nsum = FUSED_PAIRS, o->bytes = 8 * n * (double)FUSED, o->flop = 2 * n * (double)FUSED_PAIRS; break;
     case KL_TIMED_SPMV: o->nin = o->nout = size; break;
-    case KL_TIMED_LIST: o->nin = 2 * NPRODUCT * square, o->nout = NPRODUCT * square, o->flop = 2 * n * n * n * NPRODUCT; break;
+    case KL_TIMED_LIST: o->nin = 2 * NPRODUCT * square, o->nout = NPRODUCT * square, o->flop = 2 * n * n * n * (double)NPRODUCT; break;
     default: o->nin = NMATRIX * size * size, o->nsum = (int)(NMATRIX * size);
     }
     if (what == KL_TIMED_EIGEN && size > 4096) {
@@ -305,7 +305,7 @@ kl_status kl_optime_create(kl_exec *host, kl_timed what, int64_t size, kl_optime
     if (what == KL_TIMED_SPMV) {
         KL_TRY(make_matrix(o, &seed, err));
         o->bytes = (double)kl_spmv_bytes(o->matrix, 1);
-        o->flop = 2 * n * (n < ROW ? n : ROW);
+        o->flop = 2 * n * fmin(n, (double)ROW);
     }
     KL_TRY(kl_alloc(&p, 1, KL_MEM_WORK, err));
     p->o = o, p->ex = host;
