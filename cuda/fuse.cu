@@ -3,6 +3,7 @@
    8 x 8 blocks of the Gram matrix, which tensor cores add up: one fragment serves as either factor. Sums are folded in a fixed order.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tall.h"
+#include "bulk.cuh"
 #include "fold.cuh"
 #include <string.h>
 
@@ -29,28 +30,15 @@ struct plan {
     double c[1];   /* [groups of outputs][nin][GROUP] */
 };
 
-static __device__ __forceinline__ unsigned at(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
-
-static __device__ __forceinline__ void wait_full(uint64_t *bar, int phase)
-{
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n"
-                 "}" ::"r"(at(bar)),
-                 "r"(phase)
-                 : "memory");
-}
-
 /* Rows from, from + 1, .. of every input into `to`, by whoever calls: the first thread starts bulk copies, else all threads carry single numbers. */
 static __device__ void load(const plan *p, int64_t from, int rows, int ld, double *to, uint64_t *bar)
 {
     if (p->bulk && rows == p->rows) {
         if (threadIdx.x != 0) return;
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at(bar)), "r"(p->nin * rows * 8) : "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(kl_shared_at(bar)), "r"(p->nin * rows * 8) : "memory");
         for (int j = 0; j < p->nin; j++)
-            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(at(to + (int64_t)j * ld)),
-                         "l"(p->in[j] + from), "r"(rows * 8), "r"(at(bar))
+            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(kl_shared_at(to + (int64_t)j * ld)),
+                         "l"(p->in[j] + from), "r"(rows * 8), "r"(kl_shared_at(bar))
                          : "memory");
         return;
     }
@@ -59,7 +47,7 @@ static __device__ void load(const plan *p, int64_t from, int rows, int ld, doubl
         to[(int64_t)j * ld + row] = row < rows ? p->in[j][from + row] : 0.0;
     }
     __syncthreads();
-    if (threadIdx.x == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at(bar)) : "memory");
+    if (threadIdx.x == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(kl_shared_at(bar)) : "memory");
 }
 
 /* The outputs of a tile, GROUP of them and two rows a thread at a time. */
@@ -153,7 +141,7 @@ template <int NB> static __global__ void __launch_bounds__(THREADS) fused(const 
     }
     for (int e = (int)threadIdx.x; e < ncoef; e += THREADS) c[e] = p->c[e];
     if (threadIdx.x == 0) {
-        for (int i = 0; i < STAGE; i++) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at(full + i)));
+        for (int i = 0; i < STAGE; i++) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(kl_shared_at(full + i)));
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
@@ -168,7 +156,7 @@ template <int NB> static __global__ void __launch_bounds__(THREADS) fused(const 
         if (next < ntile) /* into the tile that was done with in the round before */
             load(p, next * p->rows, (int)(p->n - next * p->rows < p->rows ? p->n - next * p->rows : p->rows), ld, tile + (int64_t)ahead * p->nin * ld, full + ahead);
         const double *const in = tile + (int64_t)stage * p->nin * ld;
-        wait_full(full + stage, phase);
+        kl_bulk_wait(full + stage, phase);
         if (p->nout > 0) {
             combine(p, ld, c, in, out);
             __syncthreads();

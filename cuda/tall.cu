@@ -2,6 +2,7 @@
    constant of the kernel, so that a thread's sums are registers and every column of a belt is read in one pass over x. Sums are folded in a fixed order.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tall.h"
+#include "bulk.cuh"
 #include "fold.cuh"
 
 enum { MOST = KL_TALL_WIDEST, BULK_FROM = 8, BULK_STAGE = 3, BULK_ROWS = 256, BULK_THREADS = 256 };
@@ -144,19 +145,6 @@ static __global__ void __launch_bounds__(256) dots_odd(int64_t n, int have, cons
     kl_fold_blocks<256>(have, [&](int j) { return sum[j]; }, part, result, counter, shared);
 }
 
-static __device__ __forceinline__ unsigned at(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
-
-static __device__ __forceinline__ void wait_for(uint64_t *bar, int phase)
-{
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n"
-                 "}" ::"r"(at(bar)),
-                 "r"(phase)
-                 : "memory");
-}
-
 /* Tiles of BULK_ROWS rows of x and all columns by bulk copies into a ring in shared memory, which one warp keeps full: as many bytes are under way as the ring
    holds, whatever the registers of the others. */
 template <int W>
@@ -173,8 +161,8 @@ static __global__ void __launch_bounds__(BULK_THREADS + 32) dots_bulk(int64_t n,
     for (int j = 0; j < W; j++) s[j] = 0.0;
     if (me == 0) {
         for (int i = 0; i < S; i++) {
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at(full + i)));
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at(empty + i)), "r"(T / 32));
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(kl_shared_at(full + i)));
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(kl_shared_at(empty + i)), "r"(T / 32));
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
@@ -184,11 +172,11 @@ static __global__ void __launch_bounds__(BULK_THREADS + 32) dots_bulk(int64_t n,
         if (me == T) {
             const policies l2 = make_policies();
             for (int64_t t = blockIdx.x; t < ntile; t += gridDim.x) {
-                wait_for(empty + stage, phase ^ 1);
-                asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at(full + stage)), "r"(TILE * 8) : "memory");
+                kl_bulk_wait(empty + stage, phase ^ 1);
+                asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(kl_shared_at(full + stage)), "r"(TILE * 8) : "memory");
                 for (int j = 0; j <= W; j++)
-                    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(at(ring + stage * TILE + j * R)),
-                                 "l"((j < W ? v + j * ldv : x) + t * R), "r"(R * 8), "r"(at(full + stage)), "l"(j < keep || j == W ? l2.stay : l2.leave)
+                    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(kl_shared_at(ring + stage * TILE + j * R)),
+                                 "l"((j < W ? v + j * ldv : x) + t * R), "r"(R * 8), "r"(kl_shared_at(full + stage)), "l"(j < keep || j == W ? l2.stay : l2.leave)
                                  : "memory");
                 if (++stage == S) stage = 0, phase ^= 1;
             }
@@ -196,7 +184,7 @@ static __global__ void __launch_bounds__(BULK_THREADS + 32) dots_bulk(int64_t n,
     } else {
         for (int64_t t = blockIdx.x; t < ntile; t += gridDim.x) {
             const double2 *const tile = (const double2 *)(ring + stage * TILE);
-            wait_for(full + stage, phase);
+            kl_bulk_wait(full + stage, phase);
             for (int r = me; r < R / 2; r += T) {
                 const double2 a = tile[W * (R / 2) + r];
 #pragma unroll
@@ -207,7 +195,7 @@ static __global__ void __launch_bounds__(BULK_THREADS + 32) dots_bulk(int64_t n,
                 }
             }
             __syncwarp();
-            if (me % 32 == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at(empty + stage)) : "memory");
+            if (me % 32 == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(kl_shared_at(empty + stage)) : "memory");
             if (++stage == S) stage = 0, phase ^= 1;
         }
         if (blockIdx.x == gridDim.x - 1) /* what is no whole tile */
