@@ -48,6 +48,14 @@ int kl_mul_size(int64_t a, int64_t b, int64_t *out);
 /* Greatest common divisor, not negative; that of 0 and b is |b|. */
 int64_t kl_gcd(int64_t a, int64_t b);
 
+/* A hash h of some words, and one word more; for fingerprints and checksums, begun with KL_HASH_EMPTY. */
+#define KL_HASH_EMPTY UINT64_C(0xcbf29ce484222325)
+static inline uint64_t kl_hash_mix(uint64_t h, uint64_t word)
+{
+    h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ (h >> 29);
+}
+
 /* Candidate nearest to `word` by edit distance, NULL when none is near: for "did you mean". list ends in NULL. */
 const char *kl_closest(const char *word, const char *const *list);
 

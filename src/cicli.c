@@ -18,6 +18,7 @@
 #include "mem.h"
 #include "mmfile.h"
 #include "report.h"
+#include "sealed.h"
 #include "spfile.h"
 #include "task.h"
 
@@ -445,7 +446,7 @@ kl_status kl_cicli_run(kl_options *o, int (*interrupted)(void), int *stopped, kl
     x.resumed = o->resume != NULL;
     x.boundary = o->boundary;
     if (x.path != NULL) {
-        KL_TRY(kl_cifile_probe(x.path, err));
+        KL_TRY(kl_sealed_probe(x.path, err));
         monitor.due = is_due;
         monitor.save = keep;
         monitor.load = bring_back;

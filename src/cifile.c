@@ -2,117 +2,36 @@
    determinants, weights by level, and density_alpha, density_beta, natural_occupations where they were asked for; /irreps/NAME has an entry for
    each irrep. A run under way (attribute finished 0) has no states but start vectors, /vectors/IRREP [nvec][n].
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#define H5_USE_110_API
 #include "cifile.h"
 #include "mem.h"
-#include "result.h"
+#include "sealed.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <hdf5.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-kl_status kl_cifile_probe(const char *path, kl_err *err)
-{
-    if (strlen(path) > 1000) return kl_fail(err, KL_EINPUT, "--output: the name is too long");
-    return kl_result_probe(path, err);
-}
+enum { WORDS = 1024 }; /* bytes for the occupations of a determinant */
+static const char *const density_name[2] = {"density_alpha", "density_beta"};
 
-typedef struct writer {
-    hid_t file;
-    int failed;
-} writer;
-
-static void check(writer *w, long result) { w->failed |= result < 0; }
-
-static hid_t no_times(hid_t property_class)
-{
-    const hid_t create = H5Pcreate(property_class);
-    H5Pset_obj_track_times(create, 0); /* the same run writes the same bytes */
-    return create;
-}
-
-static void put_array(writer *w, const char *name, hid_t on_disk, hid_t in_memory, int rank, const hsize_t *shape, const void *data)
-{
-    const hid_t link = H5Pcreate(H5P_LINK_CREATE), create = no_times(H5P_DATASET_CREATE);
-    H5Pset_create_intermediate_group(link, 1);
-    const hid_t space = H5Screate_simple(rank, shape, NULL), set = H5Dcreate2(w->file, name, on_disk, space, link, create, H5P_DEFAULT);
-    check(w, (long)set);
-    if (set >= 0) {
-        check(w, H5Dwrite(set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data));
-        check(w, H5Dclose(set));
-    }
-    H5Sclose(space);
-    H5Pclose(create);
-    H5Pclose(link);
-}
-
-static void put_reals(writer *w, const char *name, hsize_t n, const double *x)
-{
-    put_array(w, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 1, &n, x);
-}
-
-static void put_ints(writer *w, const char *name, hsize_t n, const int64_t *x)
-{
-    put_array(w, name, H5T_STD_I64LE, H5T_NATIVE_INT64, 1, &n, x);
-}
-
-static void put_attribute(writer *w, const char *name, hid_t on_disk, hid_t in_memory, const void *data)
-{
-    const hid_t space = H5Screate(H5S_SCALAR), attribute = H5Acreate2(w->file, name, on_disk, space, H5P_DEFAULT, H5P_DEFAULT);
-    check(w, (long)attribute);
-    if (attribute >= 0) {
-        check(w, H5Awrite(attribute, in_memory, data));
-        check(w, H5Aclose(attribute));
-    }
-    H5Sclose(space);
-}
-
-static hid_t text_type(size_t size)
-{
-    const hid_t type = H5Tcopy(H5T_C_S1);
-    H5Tset_size(type, size > 0 ? size : 1);
-    H5Tset_cset(type, H5T_CSET_UTF8);
-    return type;
-}
-
-static void put_text(writer *w, const char *name, const char *text)
-{
-    const hid_t type = text_type(strlen(text) + 1);
-    put_attribute(w, name, type, type, text);
-    H5Tclose(type);
-}
-
-static void put_state(writer *w, const kl_ci_result *r, int i)
+static void put_state(kl_h5_out *w, hid_t states, const kl_ci_result *r, int i)
 {
     const kl_ci_state *const s = &r->state[i];
-    char name[64], words[KL_CI_LEADING][1024];
+    char name[16], words[KL_CI_LEADING][WORDS];
     const hsize_t square[2] = {(hsize_t)r->norb, (hsize_t)r->norb}, nleading = (hsize_t)s->nleading;
-    const hid_t type = text_type(sizeof(words[0]));
+    snprintf(name, sizeof(name), "%d", i + 1);
+    const hid_t group = kl_h5_put_group(w, states, name), type = kl_h5_text_type(WORDS);
     memset(words, 0, sizeof(words));
     for (int k = 0; k < s->nleading; k++) snprintf(words[k], sizeof(words[k]), "%s", s->leading_text[k]);
-    snprintf(name, sizeof(name), "state/%d/leading_determinants", i + 1);
-    put_array(w, name, type, type, 1, &nleading, words);
+    kl_h5_put_array(w, group, "leading_determinants", type, type, 1, &nleading, words, NULL);
     H5Tclose(type);
-    snprintf(name, sizeof(name), "state/%d/leading_coefficients", i + 1);
-    put_reals(w, name, nleading, s->leading);
-    if (s->level_weight != NULL) {
-        snprintf(name, sizeof(name), "state/%d/weight_by_level", i + 1);
-        put_reals(w, name, (hsize_t)r->nlevel, s->level_weight);
+    kl_h5_put_reals(w, group, "leading_coefficients", s->nleading, s->leading, NULL);
+    if (s->level_weight != NULL) kl_h5_put_reals(w, group, "weight_by_level", r->nlevel, s->level_weight, NULL);
+    if (s->natural != NULL) {
+        kl_h5_put_reals(w, group, "natural_occupations", r->norb, s->natural, NULL);
+        for (int spin = 0; spin < 2; spin++)
+            kl_h5_put_array(w, group, density_name[spin], H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, square, s->density[spin], NULL);
     }
-    if (s->natural == NULL) return;
-    snprintf(name, sizeof(name), "state/%d/natural_occupations", i + 1);
-    put_reals(w, name, (hsize_t)r->norb, s->natural);
-    for (int spin = 0; spin < 2; spin++) {
-        snprintf(name, sizeof(name), "state/%d/density_%s", i + 1, spin == 0 ? "alpha" : "beta");
-        put_array(w, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, square, s->density[spin]);
-    }
+    kl_h5_end_group(group);
 }
 
 /* What is kept of an irrep, one data set each. */
@@ -133,261 +52,177 @@ static const block_field block_fields[] = {
 };
 enum { NFIELD = sizeof(block_fields) / sizeof(*block_fields) };
 
-/* Numbers of the whole run: attributes. */
+/* Numbers of the whole run, from 0 to `most`: attributes. */
+#define SIZE(name, member, most) {name, offsetof(kl_ci_result, member), most}
 static const struct {
     const char *name;
     size_t offset;
+    int most;
 } sizes[] = {
-    {"orbitals", offsetof(kl_ci_result, norb)}, {"inactive", offsetof(kl_ci_result, ninactive)}, {"active", offsetof(kl_ci_result, nactive)},
-    {"alpha", offsetof(kl_ci_result, nalpha)},  {"beta", offsetof(kl_ci_result, nbeta)},         {"irreps_of_the_file", offsetof(kl_ci_result, nirrep)},
-    {"converged", offsetof(kl_ci_result, converged)}, {"no_matrix", offsetof(kl_ci_result, direct)}, {"one_half", offsetof(kl_ci_result, half)},
-    {"levels", offsetof(kl_ci_result, nlevel)},
+    SIZE("orbitals", norb, 10000), SIZE("inactive", ninactive, 10000), SIZE("active", nactive, 10000), SIZE("alpha", nalpha, 10000), SIZE("beta", nbeta, 10000),
+    SIZE("irreps_of_the_file", nirrep, 8), SIZE("converged", converged, 1), SIZE("no_matrix", direct, 1), SIZE("one_half", half, 1),
+    SIZE("levels", nlevel, 2 * KL_DET_MAX_ORB + 1),
 };
 enum { NSIZE = sizeof(sizes) / sizeof(*sizes) };
 
-static void put_all(writer *w, const kl_ci_record *c)
+static void put_all(kl_h5_out *w, const kl_ci_record *c)
 {
     const kl_ci_result *const r = &c->r;
     double energy[KL_MAX_ROOT], s2[KL_MAX_ROOT], residual[KL_MAX_ROOT];
     int64_t irrep[KL_MAX_ROOT], label[8];
-    put_text(w, "program", c->program);
-    put_text(w, "kind", "ci");
-    put_text(w, "command_line", c->command_line);
-    put_text(w, "options", c->options);
-    put_text(w, "fcidump", c->fcidump);
-    put_text(w, "space", c->space);
-    put_text(w, "format", kl_spformat_name(r->format));
-    if (r->reference != NULL) put_text(w, "reference", r->reference);
-    if (r->note[0] != '\0') put_text(w, "note", r->note);
-    put_attribute(w, "reference_energy", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, &r->reference_energy);
-    put_attribute(w, "seconds", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, &r->seconds_all);
-    const int64_t finished = c->finished;
-    put_attribute(w, "finished", H5T_STD_I64LE, H5T_NATIVE_INT64, &finished);
-    for (int k = 0; k < NSIZE; k++) {
-        const int64_t x = *(const int *)((const char *)r + sizes[k].offset);
-        put_attribute(w, sizes[k].name, H5T_STD_I64LE, H5T_NATIVE_INT64, &x);
-    }
+    kl_h5_put_text(w, w->file, "program", c->program);
+    kl_h5_put_text(w, w->file, "kind", "ci");
+    kl_h5_put_text(w, w->file, "command_line", c->command_line);
+    kl_h5_put_long_text(w, w->file, "options", c->options);
+    kl_h5_put_text(w, w->file, "fcidump", c->fcidump);
+    kl_h5_put_text(w, w->file, "space", c->space);
+    kl_h5_put_text(w, w->file, "format", kl_spformat_name(r->format));
+    if (r->reference != NULL) kl_h5_put_text(w, w->file, "reference", r->reference);
+    if (r->note[0] != '\0') kl_h5_put_text(w, w->file, "note", r->note);
+    kl_h5_put_real(w, w->file, "reference_energy", r->reference_energy);
+    kl_h5_put_real(w, w->file, "seconds", r->seconds_all);
+    kl_h5_put_int(w, w->file, "finished", c->finished);
+    for (int k = 0; k < NSIZE; k++) kl_h5_put_int(w, w->file, sizes[k].name, *(const int *)((const char *)r + sizes[k].offset));
     if (!c->finished) return;
+    hid_t group = kl_h5_put_group(w, w->file, "state");
     for (int i = 0; i < r->nstate; i++) {
         energy[i] = r->state[i].energy;
         s2[i] = r->state[i].s2;
         residual[i] = r->state[i].residual;
         irrep[i] = r->state[i].irrep + 1;
-        put_state(w, r, i);
+        put_state(w, group, r, i);
     }
-    put_reals(w, "energy", (hsize_t)r->nstate, energy);
-    put_reals(w, "s2", (hsize_t)r->nstate, s2);
-    put_reals(w, "residual", (hsize_t)r->nstate, residual);
-    put_ints(w, "irrep", (hsize_t)r->nstate, irrep);
-    hsize_t n = 0;
+    kl_h5_end_group(group);
+    kl_h5_put_reals(w, w->file, "energy", r->nstate, energy, NULL);
+    kl_h5_put_reals(w, w->file, "s2", r->nstate, s2, NULL);
+    kl_h5_put_reals(w, w->file, "residual", r->nstate, residual, NULL);
+    kl_h5_put_ints(w, w->file, "irrep", r->nstate, irrep);
+    group = kl_h5_put_group(w, w->file, "irreps");
+    int n = 0;
     for (int g = 0; g < r->nirrep; g++)
         if (r->block[g].ndet > 0) label[n++] = g + 1;
-    put_ints(w, "irreps/label", n, label);
+    kl_h5_put_ints(w, group, "label", n, label);
     for (int k = 0; k < NFIELD; k++) {
         const block_field *const f = &block_fields[k];
-        char name[64];
         int64_t whole[8];
         double real[8];
-        snprintf(name, sizeof(name), "irreps/%s", f->name);
-        for (hsize_t i = 0; i < n; i++) {
+        for (int i = 0; i < n; i++) {
             const char *const at = (const char *)&r->block[label[i] - 1] + f->offset;
             if (f->type == 'd') real[i] = *(const double *)at;
             else whole[i] = f->type == 'i' ? *(const int64_t *)at : *(const int *)at;
         }
-        if (f->type == 'd') put_reals(w, name, n, real);
-        else put_ints(w, name, n, whole);
+        if (f->type == 'd') kl_h5_put_reals(w, group, f->name, n, real, NULL);
+        else kl_h5_put_ints(w, group, f->name, n, whole);
     }
+    kl_h5_end_group(group);
 }
 
-/* The folder too, so that the new name survives a loss of power. */
-static int sync_path(const char *path, int folder)
-{
-    const int fd = open(path, folder ? O_RDONLY | O_DIRECTORY | O_CLOEXEC : O_RDWR | O_CLOEXEC);
-    if (fd < 0) return -1;
-    const int result = fsync(fd);
-    close(fd);
-    return folder && result != 0 && errno == EINVAL ? 0 : result;
-}
+/* The file to look into, without asking for its seal; -1 if HDF5 knows none there. */
+static hid_t peek(const char *path) { return H5Fis_hdf5(path) > 0 ? H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT) : -1; }
 
 /* Vectors of other irreps come over from the file as it was. */
-static void put_vectors(writer *w, const char *path, const kl_ci_vectors *v)
+static void put_vectors(kl_h5_out *w, const char *path, const kl_ci_vectors *v)
 {
-    char name[32];
-    const hid_t old = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT), link = H5Pcreate(H5P_LINK_CREATE);
-    H5Pset_create_intermediate_group(link, 1);
+    const kl_h5_in old = {.path = path, .file = peek(path)};
+    const hid_t group = kl_h5_put_group(w, w->file, "vectors");
     for (int g = 0; g < 8; g++) {
-        snprintf(name, sizeof(name), "vectors/%d", g + 1);
+        char name[16], whole[32];
+        snprintf(name, sizeof(name), "%d", g + 1);
+        snprintf(whole, sizeof(whole), "vectors/%s", name);
         if (g == v->irrep) {
             const hsize_t shape[2] = {(hsize_t)v->nvec, (hsize_t)v->n};
-            put_array(w, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, shape, v->x);
-        } else if (old >= 0 && H5Lexists(old, "vectors", H5P_DEFAULT) > 0 && H5Lexists(old, name, H5P_DEFAULT) > 0)
-            check(w, H5Ocopy(old, name, w->file, name, H5P_DEFAULT, link));
+            kl_h5_put_array(w, group, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, shape, v->x, NULL);
+        } else if (!w->failed && old.file >= 0 && kl_h5_has(&old, whole)) {
+            kl_h5_ok(w, H5Ocopy(old.file, whole, group, name, H5P_DEFAULT, H5P_DEFAULT));
+        }
     }
-    H5Pclose(link);
-    if (old >= 0) H5Fclose(old);
+    kl_h5_end_group(group);
+    if (old.file >= 0) H5Fclose(old.file);
+}
+
+/* Enough for what put_all and put_vectors write, where path may hold vectors that come over. */
+static int64_t estimate_bytes(const char *path, const kl_ci_record *c, const kl_ci_vectors *v)
+{
+    struct stat old;
+    const kl_ci_result *const r = &c->r;
+    int64_t n = 262144 + 4 * KL_H5_MAX_TEXT + (int64_t)strlen(c->options);
+    if (c->finished) n += r->nstate * (KL_CI_LEADING * WORDS + 16384 + 8 * (r->nlevel + 2 * (int64_t)r->norb * (r->norb + 1)));
+    if (v != NULL) n += 8 * v->nvec * v->n + (stat(path, &old) == 0 ? (int64_t)old.st_size : 0);
+    return n;
 }
 
 kl_status kl_cifile_write(const char *path, const kl_ci_record *c, const kl_ci_vectors *vectors, kl_err *err)
 {
-    char partial[1100], folder[1100];
-    writer w = {-1, 0};
-    H5E_auto2_t print;
-    void *data;
-    if (snprintf(partial, sizeof(partial), "%s.partial", path) >= (int)sizeof(partial)) return kl_fail(err, KL_EINPUT, "--output: the name is too long");
-    snprintf(folder, sizeof(folder), "%s", path);
-    char *const slash = strrchr(folder, '/');
-    if (slash == NULL) snprintf(folder, sizeof(folder), ".");
-    else slash[slash == folder] = '\0';
-    H5Eget_auto2(H5E_DEFAULT, &print, &data);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    w.file = H5Fcreate(partial, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    check(&w, (long)w.file);
-    if (w.file >= 0) {
-        put_all(&w, c);
-        if (vectors != NULL) put_vectors(&w, path, vectors);
-        check(&w, H5Fclose(w.file));
-    }
-    H5Eset_auto2(H5E_DEFAULT, print, data);
-    if (!w.failed) w.failed = sync_path(partial, 0) != 0 || rename(partial, path) != 0 || sync_path(folder, 1) != 0;
-    if (!w.failed) return KL_OK;
-    const int why = errno;
-    unlink(partial);
-    return kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, strerror(why));
+    kl_sealed f;
+    const kl_status st = kl_sealed_create(path, estimate_bytes(path, c, vectors), &f, err);
+    if (st != KL_OK) return st;
+    put_all(&f.out, c);
+    if (vectors != NULL) put_vectors(&f.out, path, vectors);
+    return kl_sealed_finish(&f, KL_OK, err);
 }
 
 /* ---------------------------------------------------------------- reading */
 
-typedef struct reader {
-    hid_t file;
-    const char *path;
-    kl_err *err;
-} reader;
-
-static kl_status broken(const reader *r, const char *name, const char *why)
-{
-    return kl_fail(r->err, KL_EINPUT, "%.300s: %s %s; it is no result of `kronlat ci', or was damaged", r->path, name, why);
-}
-
-static kl_status get_number(const reader *r, const char *name, hid_t in_memory, void *out)
-{
-    const hid_t a = H5Aopen(r->file, name, H5P_DEFAULT);
-    const hid_t space = a >= 0 ? H5Aget_space(a) : -1;
-    const int good = space >= 0 && H5Sget_simple_extent_npoints(space) == 1 && H5Aread(a, in_memory, out) >= 0;
-    if (space >= 0) H5Sclose(space);
-    if (a >= 0) H5Aclose(a);
-    return good ? KL_OK : broken(r, name, "is missing or no number");
-}
-
-static kl_status get_text(const reader *r, const char *name, char **out)
-{
-    enum { MOST = 1 << 20 };
-    kl_status st = KL_OK;
-    const hid_t a = H5Aopen(r->file, name, H5P_DEFAULT), type = a >= 0 ? H5Aget_type(a) : -1;
-    const size_t size = type >= 0 && H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 ? H5Tget_size(type) : 0;
-    if (size == 0 || size > MOST) st = broken(r, name, "is missing or no text");
-    if (st == KL_OK) st = kl_alloc(out, (int64_t)size + 1, KL_MEM_MISC, r->err);
-    if (st == KL_OK && H5Aread(a, type, *out) < 0) st = broken(r, name, "cannot be read");
-    if (type >= 0) H5Tclose(type);
-    if (a >= 0) H5Aclose(a);
-    return st;
-}
-
-/* A data set of exactly these dimensions. */
-static kl_status get_array(const reader *r, const char *name, hid_t in_memory, int rank, const hsize_t *shape, void *out)
-{
-    hsize_t have[2] = {0, 0};
-    const hid_t set = H5Dopen2(r->file, name, H5P_DEFAULT), space = set >= 0 ? H5Dget_space(set) : -1;
-    int good = space >= 0 && H5Sget_simple_extent_ndims(space) == rank && rank <= 2 && H5Sget_simple_extent_dims(space, have, NULL) == rank;
-    for (int k = 0; k < rank && good; k++) good = have[k] == shape[k];
-    good = good && H5Dread(set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) >= 0;
-    if (space >= 0) H5Sclose(space);
-    if (set >= 0) H5Dclose(set);
-    return good ? KL_OK : broken(r, name, "is missing or of another shape");
-}
-
-static int64_t count_of(const reader *r, const char *name)
-{
-    hsize_t n[2] = {0, 0};
-    const hid_t set = H5Dopen2(r->file, name, H5P_DEFAULT), space = set >= 0 ? H5Dget_space(set) : -1;
-    const int good = space >= 0 && H5Sget_simple_extent_ndims(space) == 1 && H5Sget_simple_extent_dims(space, n, NULL) == 1;
-    if (space >= 0) H5Sclose(space);
-    if (set >= 0) H5Dclose(set);
-    return good ? (int64_t)n[0] : -1;
-}
-
-static int is_there(const reader *r, const char *name) { return H5Lexists(r->file, name, H5P_DEFAULT) > 0; }
-
-static kl_status get_state(const reader *rd, kl_ci_result *r, int i)
+static kl_status get_state(const kl_h5_in *in, kl_ci_result *r, int i, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_err *const err = rd->err;
     kl_ci_state *const s = &r->state[i];
-    char name[64], (*words)[1024] = NULL;
-    const hsize_t square[2] = {(hsize_t)r->norb, (hsize_t)r->norb}, norb = (hsize_t)r->norb, nlevel = (hsize_t)r->nlevel;
-    const hid_t type = text_type(sizeof(words[0]));
-    snprintf(name, sizeof(name), "state/%d/leading_coefficients", i + 1);
-    const int64_t n = count_of(rd, name);
-    if (n < 0 || n > KL_CI_LEADING) KL_TRY(broken(rd, name, "is missing or too long"));
-    const hsize_t nleading = (hsize_t)n;
-    KL_TRY(get_array(rd, name, H5T_NATIVE_DOUBLE, 1, &nleading, s->leading));
-    KL_TRY(kl_alloc(&words, n + 1, KL_MEM_WORK, err));
-    snprintf(name, sizeof(name), "state/%d/leading_determinants", i + 1);
-    KL_TRY(get_array(rd, name, type, 1, &nleading, words));
+    char name[32], (*words)[WORDS] = NULL;
+    hid_t group = -1;
+    int64_t n = -1, square[2] = {r->norb, r->norb};
+    const hid_t type = kl_h5_text_type(WORDS);
+    snprintf(name, sizeof(name), "state/%d", i + 1);
+    KL_TRY(kl_h5_get_group(in, in->file, name, &group, err));
+    KL_TRY(kl_h5_get_array(in, group, "leading_determinants", type, WORDS, 1, &n, KL_MEM_WORK, (void **)&words, err));
+    if (n > KL_CI_LEADING) KL_TRY(kl_h5_bad(in, "leading_determinants", "is too long", err));
+    KL_TRY(kl_h5_get_list(in, group, "leading_coefficients", H5T_NATIVE_DOUBLE, n, s->leading, err));
     for (s->nleading = 0; s->nleading < n; s->nleading++) {
-        words[s->nleading][1023] = '\0';
+        words[s->nleading][WORDS - 1] = '\0';
         s->leading_text[s->nleading] = kl_strdup(words[s->nleading]);
-        if (s->leading_text[s->nleading] == NULL) KL_TRY(kl_fail(err, KL_ENOMEM, "no memory for the states in %.300s", rd->path));
+        if (s->leading_text[s->nleading] == NULL) KL_TRY(kl_fail(err, KL_ENOMEM, "no memory for the states in %.300s", in->path));
     }
-    snprintf(name, sizeof(name), "state/%d/weight_by_level", i + 1);
-    if (is_there(rd, name)) {
-        KL_TRY(kl_alloc(&s->level_weight, r->nlevel + 1, KL_MEM_MISC, err));
-        KL_TRY(get_array(rd, name, H5T_NATIVE_DOUBLE, 1, &nlevel, s->level_weight));
-    }
-    snprintf(name, sizeof(name), "state/%d/natural_occupations", i + 1);
-    if (!is_there(rd, name)) goto out;
-    KL_TRY(kl_alloc(&s->natural, r->norb, KL_MEM_MISC, err));
-    KL_TRY(get_array(rd, name, H5T_NATIVE_DOUBLE, 1, &norb, s->natural));
-    for (int spin = 0; spin < 2; spin++) {
-        snprintf(name, sizeof(name), "state/%d/density_%s", i + 1, spin == 0 ? "alpha" : "beta");
-        KL_TRY(kl_alloc(&s->density[spin], (int64_t)r->norb * r->norb, KL_MEM_MISC, err));
-        KL_TRY(get_array(rd, name, H5T_NATIVE_DOUBLE, 2, square, s->density[spin]));
-    }
+    if (H5Lexists(group, "weight_by_level", H5P_DEFAULT) > 0)
+        KL_TRY(kl_h5_get_reals(in, group, "weight_by_level", r->nlevel, KL_MEM_MISC, &s->level_weight, err));
+    if (H5Lexists(group, "natural_occupations", H5P_DEFAULT) <= 0) goto out;
+    KL_TRY(kl_h5_get_reals(in, group, "natural_occupations", r->norb, KL_MEM_MISC, &s->natural, err));
+    for (int spin = 0; spin < 2; spin++)
+        KL_TRY(kl_h5_get_array(in, group, density_name[spin], H5T_NATIVE_DOUBLE, sizeof(double), 2, square, KL_MEM_MISC, (void **)&s->density[spin], err));
 out:
     H5Tclose(type);
+    kl_h5_end_group(group);
     kl_free(&words);
     return st;
 }
 
-static kl_status get_states(const reader *rd, kl_ci_result *r)
+static kl_status get_states(const kl_h5_in *in, kl_ci_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
-    double energy[KL_MAX_ROOT], s2[KL_MAX_ROOT], residual[KL_MAX_ROOT];
-    int64_t irrep[KL_MAX_ROOT], label[8];
-    const int64_t n = count_of(rd, "energy"), nblock = count_of(rd, "irreps/label");
-    if (n < 0 || n > KL_MAX_ROOT) KL_TRY(broken(rd, "energy", "is missing or too long"));
-    if (nblock < 0 || nblock > 8) KL_TRY(broken(rd, "irreps/label", "is missing or too long"));
-    const hsize_t nstate = (hsize_t)n, nb = (hsize_t)nblock;
-    KL_TRY(get_array(rd, "energy", H5T_NATIVE_DOUBLE, 1, &nstate, energy));
-    KL_TRY(get_array(rd, "s2", H5T_NATIVE_DOUBLE, 1, &nstate, s2));
-    KL_TRY(get_array(rd, "residual", H5T_NATIVE_DOUBLE, 1, &nstate, residual));
-    KL_TRY(get_array(rd, "irrep", H5T_NATIVE_INT64, 1, &nstate, irrep));
-    KL_TRY(get_array(rd, "irreps/label", H5T_NATIVE_INT64, 1, &nb, label));
-    KL_TRY(kl_alloc(&r->state, n, KL_MEM_MISC, rd->err));
+    double *energy = NULL, s2[KL_MAX_ROOT], residual[KL_MAX_ROOT];
+    int64_t irrep[KL_MAX_ROOT], *label = NULL, n = -1, nblock = -1;
+    hid_t group = -1;
+    KL_TRY(kl_h5_get_array(in, in->file, "energy", H5T_NATIVE_DOUBLE, sizeof(double), 1, &n, KL_MEM_WORK, (void **)&energy, err));
+    if (n > KL_MAX_ROOT) KL_TRY(kl_h5_bad(in, "energy", "is too long", err));
+    KL_TRY(kl_h5_get_list(in, in->file, "s2", H5T_NATIVE_DOUBLE, n, s2, err));
+    KL_TRY(kl_h5_get_list(in, in->file, "residual", H5T_NATIVE_DOUBLE, n, residual, err));
+    KL_TRY(kl_h5_get_list(in, in->file, "irrep", H5T_NATIVE_INT64, n, irrep, err));
+    KL_TRY(kl_alloc(&r->state, n, KL_MEM_MISC, err));
     for (r->nstate = 0; r->nstate < n;) {
         const int i = r->nstate++;
         r->state[i] = (kl_ci_state){.energy = energy[i], .s2 = s2[i], .residual = residual[i], .irrep = (int)(irrep[i] - 1)};
-        if (irrep[i] < 1 || irrep[i] > 8) KL_TRY(broken(rd, "irrep", "names none of 1 to 8"));
-        KL_TRY(get_state(rd, r, i));
+        if (irrep[i] < 1 || irrep[i] > 8) KL_TRY(kl_h5_bad(in, "irrep", "names none of 1 to 8", err));
+        KL_TRY(get_state(in, r, i, err));
     }
+    KL_TRY(kl_h5_get_group(in, in->file, "irreps", &group, err));
+    KL_TRY(kl_h5_get_array(in, group, "label", H5T_NATIVE_INT64, sizeof(int64_t), 1, &nblock, KL_MEM_WORK, (void **)&label, err));
+    if (nblock > 8) KL_TRY(kl_h5_bad(in, "label", "is too long", err));
     for (int64_t i = 0; i < nblock; i++)
-        if (label[i] < 1 || label[i] > r->nirrep) KL_TRY(broken(rd, "irreps/label", "names an irrep that is not there"));
+        if (label[i] < 1 || label[i] > r->nirrep) KL_TRY(kl_h5_bad(in, "label", "names an irrep that is not there", err));
     for (int k = 0; k < NFIELD; k++) {
         const block_field *const f = &block_fields[k];
-        char name[64];
         int64_t whole[8];
         double real[8];
-        snprintf(name, sizeof(name), "irreps/%s", f->name);
-        KL_TRY(get_array(rd, name, f->type == 'd' ? H5T_NATIVE_DOUBLE : H5T_NATIVE_INT64, 1, &nb, f->type == 'd' ? (void *)real : (void *)whole));
+        KL_TRY(f->type == 'd' ? kl_h5_get_list(in, group, f->name, H5T_NATIVE_DOUBLE, nblock, real, err)
+                              : kl_h5_get_list(in, group, f->name, H5T_NATIVE_INT64, nblock, whole, err));
         for (int64_t i = 0; i < nblock; i++) {
             char *const at = (char *)&r->block[label[i] - 1] + f->offset;
             if (f->type == 'd') *(double *)at = real[i];
@@ -396,72 +231,64 @@ static kl_status get_states(const reader *rd, kl_ci_result *r)
         }
     }
 out:
+    kl_h5_end_group(group);
+    kl_free(&energy);
+    kl_free(&label);
     return st;
 }
 
-static hid_t open_quietly(const char *path)
+/* Whether the open file says that it is of this kind. */
+static int is_ci(const kl_h5_in *in)
 {
-    H5E_auto2_t print;
-    void *data;
-    H5Eget_auto2(H5E_DEFAULT, &print, &data);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    const hid_t file = H5Fis_hdf5(path) > 0 ? H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT) : -1;
-    H5Eset_auto2(H5E_DEFAULT, print, data);
-    return file;
+    char *kind = NULL;
+    const int is = H5Aexists(in->file, "kind") > 0 && kl_h5_get_text(in, in->file, "kind", &kind, NULL) == KL_OK && strcmp(kind, "ci") == 0;
+    kl_free(&kind);
+    return is;
 }
 
 int kl_cifile_is(const char *path)
 {
-    const hid_t file = open_quietly(path);
-    if (file < 0) return 0;
-    const reader r = {file, path, NULL};
-    char *kind = NULL;
-    const int is = H5Aexists(file, "kind") > 0 && get_text(&r, "kind", &kind) == KL_OK && strcmp(kind, "ci") == 0;
-    kl_free(&kind);
-    H5Fclose(file);
+    const kl_h5_quiet q = kl_h5_quiet_begin();
+    const kl_h5_in in = {.path = path, .file = peek(path), .bytes = KL_H5_MAX_TEXT};
+    const int is = in.file >= 0 && is_ci(&in);
+    if (in.file >= 0) H5Fclose(in.file);
+    kl_h5_quiet_end(q);
     return is;
+}
+
+static kl_status open_ci(const char *path, kl_h5_in *in, kl_err *err)
+{
+    const kl_status st = kl_sealed_open(path, in, err);
+    return st != KL_OK || is_ci(in) ? st : kl_fail(err, KL_EINPUT, "%.300s: is no result of `kronlat ci'", path);
 }
 
 kl_status kl_cifile_read(const char *path, kl_ci_record *out, kl_err *err)
 {
     kl_status st = KL_OK;
-    H5E_auto2_t print;
-    void *data;
     char *text = NULL;
-    int64_t x = 0;
+    kl_h5_in in;
     *out = (kl_ci_record){0};
-    const reader rd = {open_quietly(path), path, err};
     kl_ci_result *const r = &out->r;
-    if (rd.file < 0) return kl_fail(err, KL_EINPUT, "%.300s: cannot be read as a result of `kronlat ci'", path);
-    H5Eget_auto2(H5E_DEFAULT, &print, &data);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    KL_TRY(get_text(&rd, "program", &out->program));
-    KL_TRY(get_text(&rd, "command_line", &out->command_line));
-    KL_TRY(get_text(&rd, "options", &out->options));
-    KL_TRY(get_text(&rd, "fcidump", &out->fcidump));
-    KL_TRY(get_text(&rd, "space", &out->space));
-    KL_TRY(get_text(&rd, "format", &text));
-    if (!kl_spformat_parse(text, &r->format)) KL_TRY(broken(&rd, "format", "is not known"));
-    if (H5Aexists(rd.file, "reference") > 0) KL_TRY(get_text(&rd, "reference", &r->reference));
-    if (H5Aexists(rd.file, "note") > 0) {
-        kl_free(&text);
-        KL_TRY(get_text(&rd, "note", &text));
+    KL_TRY(open_ci(path, &in, err));
+    KL_TRY(kl_h5_get_text(&in, in.file, "program", &out->program, err));
+    KL_TRY(kl_h5_get_text(&in, in.file, "command_line", &out->command_line, err));
+    KL_TRY(kl_h5_get_long_text(&in, in.file, "options", &out->options, err));
+    KL_TRY(kl_h5_get_text(&in, in.file, "fcidump", &out->fcidump, err));
+    KL_TRY(kl_h5_get_text(&in, in.file, "space", &out->space, err));
+    KL_TRY(kl_h5_get_text(&in, in.file, "format", &text, err));
+    if (!kl_spformat_parse(text, &r->format)) KL_TRY(kl_h5_bad(&in, "format", "is not known", err));
+    if (H5Aexists(in.file, "reference") > 0) KL_TRY(kl_h5_get_text(&in, in.file, "reference", &r->reference, err));
+    if (H5Aexists(in.file, "note") > 0) {
+        KL_TRY(kl_h5_get_text(&in, in.file, "note", &text, err));
         snprintf(r->note, sizeof(r->note), "%s", text);
     }
-    KL_TRY(get_number(&rd, "reference_energy", H5T_NATIVE_DOUBLE, &r->reference_energy));
-    KL_TRY(get_number(&rd, "seconds", H5T_NATIVE_DOUBLE, &r->seconds_all));
-    KL_TRY(get_number(&rd, "finished", H5T_NATIVE_INT64, &x));
-    out->finished = x != 0;
-    for (int k = 0; k < NSIZE; k++) {
-        KL_TRY(get_number(&rd, sizes[k].name, H5T_NATIVE_INT64, &x));
-        if (x < 0 || x > 1000000) KL_TRY(broken(&rd, sizes[k].name, "is out of range"));
-        *(int *)((char *)r + sizes[k].offset) = (int)x;
-    }
-    if (r->norb > 10000 || r->nirrep > 8 || r->nlevel > 2 * KL_DET_MAX_ORB + 1) KL_TRY(broken(&rd, "orbitals, irreps_of_the_file or levels", "are out of range"));
-    if (out->finished) KL_TRY(get_states(&rd, r));
+    KL_TRY(kl_h5_get_real(&in, in.file, "reference_energy", &r->reference_energy, err));
+    KL_TRY(kl_h5_get_real(&in, in.file, "seconds", &r->seconds_all, err));
+    KL_TRY(kl_h5_get_small(&in, in.file, "finished", 0, 1, &out->finished, err));
+    for (int k = 0; k < NSIZE; k++) KL_TRY(kl_h5_get_small(&in, in.file, sizes[k].name, 0, sizes[k].most, (int *)((char *)r + sizes[k].offset), err));
+    if (out->finished) KL_TRY(get_states(&in, r, err));
 out:
-    H5Eset_auto2(H5E_DEFAULT, print, data);
-    H5Fclose(rd.file);
+    kl_sealed_close(&in);
     kl_free(&text);
     if (st != KL_OK) kl_cifile_clear(out);
     return st;
@@ -471,28 +298,24 @@ kl_status kl_cifile_vectors(const char *path, int irrep, int most, int64_t n, in
 {
     kl_status st = KL_OK;
     char name[32];
-    hsize_t have[2] = {0, 0};
-    hid_t set = -1, all = -1, some = -1;
+    kl_h5_in in;
+    hid_t set = -1;
+    int rank;
+    int64_t have[3] = {0}, count;
     *nvec = 0;
-    const reader rd = {open_quietly(path), path, err};
-    if (rd.file < 0) return kl_fail(err, KL_EINPUT, "%.300s: cannot be read as a result of `kronlat ci'", path);
+    KL_TRY(open_ci(path, &in, err));
     snprintf(name, sizeof(name), "vectors/%d", irrep + 1);
-    if (!is_there(&rd, "vectors") || !is_there(&rd, name)) goto out;
-    set = H5Dopen2(rd.file, name, H5P_DEFAULT);
-    all = set >= 0 ? H5Dget_space(set) : -1;
-    if (all < 0 || H5Sget_simple_extent_ndims(all) != 2 || H5Sget_simple_extent_dims(all, have, NULL) != 2) KL_TRY(broken(&rd, name, "holds no vectors"));
-    if ((int64_t)have[1] != n)
+    if (!kl_h5_has(&in, name)) goto out;
+    KL_TRY(kl_h5_open_array(&in, in.file, name, H5T_FLOAT, &set, &rank, have, &count, err));
+    if (rank != 2) KL_TRY(kl_h5_bad(&in, name, "holds no vectors", err));
+    if (have[1] != n)
         KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s holds vectors of %lld numbers for irrep %d; this run needs %lld", path, (long long)have[1], irrep + 1, (long long)n));
-    const hsize_t from[2] = {0, 0}, count[2] = {have[0] < (hsize_t)most ? have[0] : (hsize_t)most, have[1]};
-    some = H5Screate_simple(2, count, NULL);
-    if (H5Sselect_hyperslab(all, H5S_SELECT_SET, from, NULL, count, NULL) < 0 || H5Dread(set, H5T_NATIVE_DOUBLE, some, all, H5P_DEFAULT, x) < 0)
-        KL_TRY(broken(&rd, name, "cannot be read"));
-    *nvec = (int)count[0];
+    const int64_t some = have[0] < most ? have[0] : most;
+    KL_TRY(kl_h5_get_part(&in, set, name, 0, some, x, err));
+    *nvec = (int)some;
 out:
-    if (some >= 0) H5Sclose(some);
-    if (all >= 0) H5Sclose(all);
     if (set >= 0) H5Dclose(set);
-    H5Fclose(rd.file);
+    kl_sealed_close(&in);
     return st;
 }
 

@@ -85,15 +85,11 @@ static int by_bits(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ (x >> 31)) * UINT64_C(0x9e3779b97f4a7c15);
-    return x ^ (x >> 29);
-}
+static uint64_t place_of(const kl_strings *s, uint64_t bits) { return kl_hash_mix(bits >> 31, bits) & s->mask; }
 
 int64_t kl_strings_find(const kl_strings *s, uint64_t bits)
 {
-    for (uint64_t k = mix(bits) & s->mask;; k = (k + 1) & s->mask) {
+    for (uint64_t k = place_of(s, bits);; k = (k + 1) & s->mask) {
         if (s->table[k] == 0) return -1;
         if (s->bits[s->table[k] - 1] == bits) return s->table[k] - 1;
     }
@@ -169,7 +165,7 @@ static kl_status strings_create(const kl_det_spec *spec, int nelec, bag *from, i
     while (s->mask < 2 * (uint64_t)s->n) s->mask = 2 * s->mask + 1;
     KL_TRY(kl_alloc(&s->table, (int64_t)s->mask + 1, KL_MEM_MATRIX, err));
     for (int64_t i = 0; i < s->n; i++) {
-        uint64_t k = mix(s->bits[i]) & s->mask;
+        uint64_t k = place_of(s, s->bits[i]);
         while (s->table[k] != 0) k = (k + 1) & s->mask;
         s->table[k] = (int32_t)i + 1;
     }

@@ -13,6 +13,7 @@
 #include "json.h"
 #include "mem.h"
 #include "runfile.h"
+#include "sealed.h"
 
 kl_halves_form kl_edrun_form(const kl_options *o)
 {
@@ -523,7 +524,7 @@ kl_status kl_edrun_command(kl_options *o, int (*interrupted)(void), int *stopped
     }
     KL_TRY(kl_task_charges(t, err));
     KL_TRY(kl_task_exec(o, &t->ex, err));
-    if (writes(o)) KL_TRY(kl_result_probe(o->output, err));
+    if (writes(o)) KL_TRY(kl_sealed_probe(o->output, err));
     if (done) KL_TRY(kl_result_match(o->resume, done, t->model, t->lat, t->params, t->target, 1, err));
     if (o->temperatures != NULL) KL_TRY(run_thermal(t, &w, stopped, err));
     else if (t->scanning) KL_TRY(run_scan(t, &w, stopped, err));

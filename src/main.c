@@ -30,6 +30,7 @@
 #include "report.h"
 #include "request.h"
 #include "runfile.h"
+#include "sealed.h"
 #include "task.h"
 
 enum { STATUS_OK = 0, STATUS_BAD = 2, STATUS_INTERRUPTED = 130 };
@@ -130,7 +131,7 @@ static kl_status choose_path(run *x, const char *label, kl_err *err)
         if (snprintf(x->path, sizeof(x->path), "%s.%s.h5", stem, label) >= (int)sizeof(x->path)) return kl_fail(err, KL_EINPUT, "--output: the name is too long");
     }
     if (strlen(x->path) > 1000) return kl_fail(err, KL_EINPUT, "--output: the name is too long");
-    return kl_result_probe(x->path, err);
+    return kl_sealed_probe(x->path, err);
 }
 
 /* All --measure against model and lattice, before hours are spent. Files to overlap with must be there already. */

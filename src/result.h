@@ -1,12 +1,8 @@
-/* Result files and checkpoints, one HDF5 file for both: what was asked, energies by sweep, measurements, and the state itself.
-   A file is written beside, synced and renamed, so that at any moment the name holds a whole one; a checksum in front of the HDF5 part (its
-   user block) tells a file that was cut or changed before HDF5 looks at it.
+/* Results and checkpoints, one sealed HDF5 file (sealed.h) for both: what was asked, energies by sweep, measurements, and what to go on from.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_RESULT_H
 #define KL_RESULT_H
 #include "dmrg.h"
-
-#define KL_RESULT_FORMAT 2 /* raise when a reader of the former format would misread */
 
 /* One measured array: <Sz> by site, a two-point matrix, entropies. name is a path below /measurements without leading slash ("local/Sz"). */
 typedef struct kl_measured {
@@ -100,12 +96,5 @@ uint64_t kl_lattice_fingerprint(const kl_lattice *lat);
 
 /* "Sz=1/2 N=3" of the file's own charges; returns buf. */
 char *kl_result_print_charges(const kl_result *r, char *buf, size_t size);
-
-/* Writes length and checksum anew: for who changed a file on purpose. */
-kl_status kl_result_seal(const char *path, kl_err *err) KL_MUST_CHECK;
-
-/* Tries whether a result can be written to path, before hours are spent: EINPUT for what is no ordinary file, EIO for a place that refuses. path is shorter
-   than 1024 characters. */
-kl_status kl_result_probe(const char *path, kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -9,6 +9,7 @@
 #include "cifile.h"
 #include "dense.h"
 #include "mem.h"
+#include "sealed.h"
 #include "slater.h"
 #include "spmv.h"
 
@@ -542,7 +543,7 @@ static void test_threads_and_file(void **state)
         const int fd = mkstemp(path);
         assert_true(fd >= 0);
         close(fd);
-        expect_ok(kl_cifile_probe(path, &err), err);
+        expect_ok(kl_sealed_probe(path, &err), err);
         expect_ok(kl_cifile_write(path, &record, NULL, &err), err);
         expect_true(kl_cifile_is(path) && !kl_cifile_is("/nowhere/at/all.h5"));
         expect_ok(kl_cifile_read(path, &back, &err), err); /* what was written comes back, number by number */

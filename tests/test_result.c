@@ -6,6 +6,7 @@
 #include "result.h"
 #include "dense.h"
 #include "mem.h"
+#include "sealed.h"
 #include <fcntl.h>
 #include <hdf5.h>
 #include <math.h>
@@ -271,7 +272,6 @@ static void refused(kl_status st, const kl_err *err, const char *word)
     if (st == KL_OK || strstr(err->text, word) == NULL) fail_msg("status %d, \"%s\" lacks \"%s\"", (int)st, err->text, word);
 }
 
-/* A bond the other way round is another lattice: pairing terms change their sign. */
 /* A run of exact diagonalization: vectors longer than one part, of which the second goes wrong when asked to. */
 typedef struct parts {
     int64_t n;
@@ -336,6 +336,7 @@ static void test_run_under_way(void **unused)
     fixture_close(&f);
 }
 
+/* A bond the other way round is another lattice: pairing terms change their sign. */
 static void test_fingerprint(void **unused)
 {
     (void)unused;
@@ -531,7 +532,7 @@ static void expect_refusal(const fixture *f, const char *what)
 {
     kl_err err = {""};
     char why[1024] = "";
-    must(kl_result_seal(other, &err), &err);
+    must(kl_sealed_renew(other, &err), &err);
     if (readable(other, f->terms, why, sizeof why)) fail_msg("%s was accepted", what);
     if (strstr(why, "checksum") != NULL) fail_msg("%s: the seal spoke, not the check", what);
 }
@@ -549,7 +550,7 @@ static void test_impossible(void **unused)
     char why[1024];
     spill(other, whole, size); /* changed on purpose and sealed again: fine */
     poke("/result/seconds_part", 0, 3.5);
-    must(kl_result_seal(other, &err), &err);
+    must(kl_sealed_renew(other, &err), &err);
     assert_true(readable(other, f.terms, why, sizeof why));
 
     const hsize_t huge[2] = {UINT64_C(1) << 40, 2}, huge3[3] = {UINT64_C(1) << 30, UINT64_C(1) << 30, UINT64_C(1) << 30}, five[2] = {5, 3}, one = 1;
@@ -610,7 +611,7 @@ static void test_fuzz_sealed(void **unused)
         memcpy(bytes, whole, (size_t)size);
         for (uint64_t i = 0; i <= random_next() % 3; i++) bytes[512 + (int64_t)(random_next() % (uint64_t)(size - 512))] = (unsigned char)random_next();
         spill(other, bytes, size);
-        must(kl_result_seal(other, &err), &err);
+        must(kl_sealed_renew(other, &err), &err);
         accepted += readable(other, f.terms, why, sizeof why);
     }
     print_message("# %d of 400 random damages under a fresh seal fell where nothing is checked (notes, rounding, unused bytes)\n", accepted);

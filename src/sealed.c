@@ -1,0 +1,253 @@
+/* Sealed files: see sealed.h. Knows nothing of what they hold.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "sealed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum { SEAL_BYTES = 512 };
+#define SEAL_TITLE "kronlat result"
+
+/* ---------------------------------------------------------------- the seal: length and checksum in the user block */
+
+typedef struct seal {
+    int64_t bytes; /* of the whole file */
+    uint64_t hash; /* of all behind the seal */
+} seal;
+
+/* Reads fd from offset SEAL_BYTES to its end. */
+static kl_status seal_measure(int fd, const char *path, seal *out, kl_err *err)
+{
+    enum { CHUNK = 1 << 13 }; /* words */
+    kl_status st = KL_OK;
+    uint64_t *buffer = NULL;
+    int64_t at = SEAL_BYTES;
+    uint64_t hash = KL_HASH_EMPTY;
+    KL_TRY(kl_alloc(&buffer, CHUNK, KL_MEM_MISC, err));
+    for (;;) {
+        size_t have = 0;
+        while (have < CHUNK * sizeof(uint64_t)) {
+            const ssize_t n = pread(fd, (char *)buffer + have, CHUNK * sizeof(uint64_t) - have, at + (int64_t)have);
+            if (n < 0 && errno == EINTR) continue;
+            if (n < 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(errno)));
+            if (n == 0) break;
+            have += (size_t)n;
+        }
+        if (have == 0) break;
+        const size_t padded = (have + 7) / 8;
+        memset((char *)buffer + have, 0, padded * 8 - have);
+        for (size_t i = 0; i < padded; i++) hash = kl_hash_mix(hash, buffer[i]);
+        at += (int64_t)have;
+        if (have < CHUNK * sizeof(uint64_t)) break;
+    }
+    out->bytes = at;
+    out->hash = kl_hash_mix(hash, (uint64_t)at);
+out:
+    kl_free(&buffer);
+    return st;
+}
+
+static kl_status seal_write(int fd, const char *path, kl_err *err)
+{
+    seal s;
+    char block[SEAL_BYTES] = {0};
+    kl_status st = seal_measure(fd, path, &s, err);
+    if (st != KL_OK) return st;
+    snprintf(block, sizeof(block), SEAL_TITLE " %d (HDF5 from byte %d on)\nbytes %lld\nhash %016llx\n", KL_SEALED_FORMAT, (int)SEAL_BYTES, (long long)s.bytes,
+             (unsigned long long)s.hash);
+    const ssize_t n = pwrite(fd, block, sizeof(block), 0);
+    return n == (ssize_t)sizeof(block) ? KL_OK : kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path, n < 0 ? strerror(errno) : "the disk is full");
+}
+
+/* *size: of the file. */
+static kl_status seal_check(const char *path, int64_t *size, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char block[SEAL_BYTES + 1] = {0};
+    struct stat info;
+    seal have;
+    int format = 0, skip = 0;
+    long long bytes = 0;
+    unsigned long long hash = 0;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return kl_fail(err, KL_EIO, "%.300s: cannot be opened: %s", path, strerror(errno));
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) KL_TRY(kl_fail(err, KL_EIO, "%.300s: is no ordinary file", path));
+    const ssize_t n = pread(fd, block, SEAL_BYTES, 0);
+    if (n < 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(errno)));
+    if (sscanf(block, SEAL_TITLE " %d (HDF5 from byte %d on) bytes %lld hash %llx", &format, &skip, &bytes, &hash) != 4)
+        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is no result file of kronlat (%lld bytes)", path, (long long)info.st_size));
+    if (format != KL_SEALED_FORMAT)
+        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: has format %d; this program reads format %d", path, format, KL_SEALED_FORMAT));
+    if (bytes != (long long)info.st_size)
+        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is cut short or grown: %lld bytes, %lld when it was written", path, (long long)info.st_size, bytes));
+    KL_TRY(seal_measure(fd, path, &have, err));
+    *size = info.st_size;
+    if (have.hash != hash || have.bytes != bytes) KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: was changed or damaged after it was written (checksum)", path));
+out:
+    close(fd);
+    return st;
+}
+
+kl_status kl_sealed_renew(const char *path, kl_err *err)
+{
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) return kl_fail(err, KL_EIO, "%.300s: cannot be opened: %s", path, strerror(errno));
+    const kl_status st = seal_write(fd, path, err);
+    close(fd);
+    return st;
+}
+
+/* The descriptor that HDF5 writes to, -1 if it does not tell. */
+static int descriptor_of(hid_t file)
+{
+    void *handle = NULL;
+    return H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) >= 0 && handle != NULL ? *(const int *)handle : -1;
+}
+
+/* Asks the disk for the bytes while the file is still empty: a full disk is found before HDF5 is in the middle of something. */
+static kl_status reserve(hid_t file, const char *final, int64_t bytes, kl_err *err)
+{
+    const int fd = descriptor_of(file);
+    const double megabytes = 1e-6 * (double)bytes;
+    struct rlimit limit;
+    struct statvfs disk;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && (uint64_t)bytes > limit.rlim_cur)
+        return kl_fail(err, KL_EIO, "%.300s: cannot be written (%.1f MB): %s", final, megabytes, strerror(EFBIG));
+    if (fd < 0 || fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, bytes) == 0) return KL_OK;
+    if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR)
+        return kl_fail(err, KL_EIO, "%.300s: cannot be written (%.1f MB): %s", final, megabytes, strerror(errno));
+    if (fstatvfs(fd, &disk) == 0 && (double)disk.f_bavail * (double)disk.f_frsize < (double)bytes)
+        return kl_fail(err, KL_EIO, "%.300s: cannot be written (%.1f MB): %s", final, megabytes, strerror(ENOSPC));
+    return KL_OK;
+}
+
+/* After a failed write HDF5 keeps what it could not flush, tries again when it closes, and may crash when it cannot: what is left goes to a
+   file in memory that nobody reads. */
+static void abandon(hid_t file)
+{
+    const int fd = descriptor_of(file), sink = memfd_create("kronlat-abandoned", MFD_CLOEXEC);
+    if (fd >= 0 && sink >= 0) (void)dup3(sink, fd, O_CLOEXEC);
+    if (sink >= 0) close(sink);
+    H5Fclose(file);
+}
+
+/* The renamed entry itself must reach the disk, or a power cut brings the old one back. */
+static void sync_folder(const char *path)
+{
+    char folder[4096];
+    snprintf(folder, sizeof(folder), "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (slash == NULL) snprintf(folder, sizeof(folder), ".");
+    else slash[slash == folder] = '\0';
+    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    (void)fsync(fd); /* some file systems cannot; the file itself is safe by then */
+    close(fd);
+}
+
+static kl_status cannot(const char *path, const char *why, kl_err *err) { return kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path, why); }
+
+/* The name to write beside path, for what may stand there. */
+static kl_status name_partial(const char *path, char *partial, size_t size, kl_err *err)
+{
+    struct stat info;
+    if (snprintf(partial, size, "%s.partial", path) >= (int)size) return kl_fail(err, KL_EINPUT, "%.80s...: the name of the file is too long", path);
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return kl_fail(err, KL_EINPUT, "%.300s: is no ordinary file; a result would replace it", path);
+    const int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); /* HDF5 would not say why it cannot */
+    if (fd < 0) return cannot(path, strerror(errno), err);
+    close(fd);
+    return KL_OK;
+}
+
+kl_status kl_sealed_probe(const char *path, kl_err *err)
+{
+    char partial[sizeof(((kl_sealed *)0)->partial)];
+    const kl_status st = name_partial(path, partial, sizeof(partial), err);
+    if (st == KL_OK) unlink(partial);
+    return st;
+}
+
+kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err *err)
+{
+    f->out = (kl_h5_out){-1, 0, 0};
+    f->path = path;
+    const kl_status st = name_partial(path, f->partial, sizeof(f->partial), err);
+    if (st != KL_OK) return st;
+    f->quiet = kl_h5_quiet_begin();
+    const hid_t create = H5Pcreate(H5P_FILE_CREATE), access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_userblock(create, SEAL_BYTES);
+    H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST);
+    H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
+    H5Pset_file_locking(access, 0, 1); /* the name is private until it is renamed, and some network disks cannot lock */
+    errno = 0;
+    f->out.file = H5Fcreate(f->partial, H5F_ACC_TRUNC, create, access);
+    H5Pclose(create);
+    H5Pclose(access);
+    const kl_status reserved = kl_h5_ok(&f->out, f->out.file) ? reserve(f->out.file, path, bytes, err) : KL_EIO;
+    return reserved == KL_OK ? KL_OK : kl_sealed_finish(f, f->out.failed ? KL_OK : reserved, err);
+}
+
+/* Seals a file that HDF5 has closed, syncs it and gives it its name. */
+static kl_status publish(const kl_sealed *f, kl_err *err)
+{
+    kl_status st = KL_OK;
+    struct stat whole;
+    const int fd = open(f->partial, O_RDWR | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &whole) != 0 || ftruncate(fd, whole.st_size) != 0) KL_TRY(cannot(f->path, strerror(errno), err)); /* gives back what was reserved beyond the end */
+    KL_TRY(seal_write(fd, f->path, err));
+    if (fsync(fd) != 0) KL_TRY(cannot(f->path, strerror(errno), err));
+    if (rename(f->partial, f->path) != 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be replaced: %s", f->path, strerror(errno)));
+    sync_folder(f->path);
+out:
+    if (fd >= 0) close(fd);
+    return st;
+}
+
+kl_status kl_sealed_finish(kl_sealed *f, kl_status written, kl_err *err)
+{
+    kl_status st = written;
+    kl_h5_out *const w = &f->out;
+    if (st == KL_OK && !w->failed) kl_h5_ok(w, H5Fflush(w->file, H5F_SCOPE_LOCAL));
+    if (w->file >= 0 && (st != KL_OK || w->failed)) abandon(w->file);
+    else if (w->file >= 0) kl_h5_ok(w, H5Fclose(w->file));
+    w->file = -1;
+    kl_h5_quiet_end(f->quiet);
+    if (st == KL_OK && w->failed) st = cannot(f->path, w->error != 0 ? strerror(w->error) : "HDF5 refused", err);
+    if (st == KL_OK) st = publish(f, err);
+    if (st != KL_OK) unlink(f->partial);
+    return st;
+}
+
+kl_status kl_sealed_open(const char *path, kl_h5_in *in, kl_err *err)
+{
+    *in = (kl_h5_in){.path = path, .file = -1};
+    kl_status st = seal_check(path, &in->bytes, err);
+    if (st != KL_OK) return st;
+    in->quiet = kl_h5_quiet_begin();
+    const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
+    H5Pset_file_locking(access, 0, 1); /* files are replaced, never changed in place */
+    in->file = H5Fopen(path, H5F_ACC_RDONLY, access);
+    H5Pclose(access);
+    if (in->file >= 0) return KL_OK;
+    kl_h5_quiet_end(in->quiet);
+    return kl_fail(err, KL_EINPUT, "%.300s: HDF5 cannot read it", path);
+}
+
+void kl_sealed_close(kl_h5_in *in)
+{
+    if (in->file <= 0) return;
+    H5Fclose(in->file);
+    kl_h5_quiet_end(in->quiet);
+    in->file = -1;
+}
