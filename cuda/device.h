@@ -52,6 +52,7 @@ typedef struct kl_cuda {
     kl_cublas *blas;      /* NULL until it is wanted */
     kl_cuda_solver solver[KL_NSOLVER];
     void *staging, *table; /* [KL_STAGING] bytes of pinned memory, and on the device: what a kernel reads more of than fits its arguments */
+    int64_t nfree;        /* bytes that were free when the pool last took or gave some; -1: to be asked for */
 } kl_cuda;
 
 static inline double *kl_device(kl_dptr p) { return (double *)p.addr; }

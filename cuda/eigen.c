@@ -115,6 +115,7 @@ kl_status kl_cuda_eigen(kl_exec *ex, int nmat, const int *n, const int64_t *off,
     int64_t *place = NULL, total = 0;
     void *values = NULL, *infos = NULL;
     if (nmat == 0) return KL_OK;
+    cudaSetDevice(self->device); /* whatever thread this is */
     if (!find_solver(&api) || !open_worker(self, &api, 0))
         return host->fail(err, KL_EABSENT, "--exec cuda: cuSOLVER (libcusolver.so.12) cannot be used for eigenvectors");
     KL_TRY(host->alloc_bytes((void **)&order, nmat, sizeof *order, KL_MEM_WORK, err));

@@ -68,6 +68,7 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
     KL_TRY(host->alloc_bytes((void **)&self, 1, sizeof *self, KL_MEM_MISC, err));
     ex->self = self;
     self->host = host;
+    self->nfree = -1;
     self->pool.ctx = self, self->pool.get = kl_cuda_get_block, self->pool.give = kl_cuda_give_block, self->pool.put = kl_cuda_put;
     self->pool.most = &ex->most_bytes;
     KL_TRY(find_device(self, err));
@@ -84,7 +85,10 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
         goto out;
     }
     snprintf(ex->where, sizeof ex->where, "device %d (sm_%d, %d multiprocessors), module for sm_%s", self->device, self->sm, self->nsm, KL_CUDA_ARCH);
-    ex->eigen_least = 200; /* rows: cuSOLVER takes 2 ms there, LAPACK 3 on one core of the machine that an H200 stands in */
+    static const kl_eigen_time h200[] = {{64, 1.5e-3, 0.9e-3}, {128, 2.5e-3, 1.3e-3}, {256, 11e-3, 1.9e-3}, {512, 67e-3, 3.3e-3}, {1024, 0.48, 8.2e-3}, {2500, 6.7, 35e-3}}; /* and a core beside it */
+    ex->eigen_least = 100;
+    ex->neigen_time = (int)(sizeof h200 / sizeof *h200);
+    for (int i = 0; i < ex->neigen_time; i++) ex->eigen_time[i] = h200[i];
     ex->vt = (kl_vtable){
         .alloc = kl_cuda_alloc,
         .release = kl_cuda_release,

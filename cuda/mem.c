@@ -2,18 +2,20 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
-void *kl_cuda_get_block(void *self, int64_t bytes)
+void *kl_cuda_get_block(void *ctx, int64_t bytes)
 {
+    kl_cuda *const self = ctx;
     void *p = NULL;
-    (void)self;
+    self->nfree = -1;
     if (cudaMalloc(&p, (size_t)bytes) == cudaSuccess) return p;
     cudaGetLastError(); /* no memory is an answer, not a fault to be found later */
     return NULL;
 }
 
-void kl_cuda_give_block(void *self, void *block)
+void kl_cuda_give_block(void *ctx, void *block)
 {
-    (void)self;
+    kl_cuda *const self = ctx;
+    self->nfree = -1;
     cudaFree(block);
 }
 
@@ -33,11 +35,14 @@ int kl_cuda_get(void *ctx, void *to, const void *from, int64_t bytes)
 
 int64_t kl_cuda_room(kl_exec *ex)
 {
-    const kl_cuda *const self = ex->self;
-    size_t nfree = 0, total = 0;
+    kl_cuda *const self = ex->self;
     const int64_t may = self->host->pool_room(&self->pool);
-    if (cudaMemGetInfo(&nfree, &total) != cudaSuccess) return may;
-    const int64_t has = (int64_t)nfree + self->pool.cached;
+    if (self->nfree < 0) { /* a question that takes the driver longer than planning a short list */
+        size_t nfree = 0, total = 0;
+        if (cudaMemGetInfo(&nfree, &total) != cudaSuccess) return may;
+        self->nfree = (int64_t)nfree;
+    }
+    const int64_t has = self->nfree + self->pool.cached;
     return has < may ? has : may;
 }
 

@@ -216,6 +216,28 @@ static stage given_stage(const run *r, int i)
                    .precise = s->noise == 0 && r->res->nrow && r->res->row[r->res->nrow - 1].discarded < 1e-11};
 }
 
+static stage stage_at(const run *r, int k, double accuracy, int m_cap) { return r->o->nsweep ? given_stage(r, k) : next_stage(r, accuracy, m_cap); }
+
+/* The state as it is, between two sweeps, on another executor; what was counted stays. */
+static kl_status go_to(run *r, kl_exec *ex, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_engine *const from = r->e, *e = NULL;
+    kl_state *s = NULL;
+    if (ex == from->ex) return KL_OK;
+    KL_TRY(kl_engine_state(from, r->energy, &s, err));
+    KL_TRY(kl_engine_create(from->terms, ex, from->target, from->nstate, from->strategy, from->solver, from->max_basis, from->seed, &e, err));
+    KL_TRY(kl_engine_resume_take(e, &s, err));
+    kl_engine_count_on(e, from);
+    kl_engine_destroy(&r->e);
+    r->e = e;
+    e = NULL;
+out:
+    kl_state_destroy(&s);
+    kl_engine_destroy(&e);
+    return st;
+}
+
 kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o, const kl_dmrg_monitor *mon, kl_state **state, kl_dmrg_result *res,
                       kl_err *err)
 {
@@ -234,15 +256,20 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
         res->error_estimate = estimate(res, &res->energy_extrapolated); /* the schedule asks for it */
     }
     if (*state && o->direction) memcpy(r.energy, (*state)->energy, sizeof r.energy);
-    KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis, o->seed, &r.e, err));
     KL_TRY(kl_alloc(&r.entropies, terms->nsite, KL_MEM_MISC, err));
     if (*state && !o->ndone && !o->direction) r.m_start = widest(*state);
+    stage g = stage_at(&r, o->ndone, accuracy, m_cap);
+    if (o->place) ex = o->place(o->placer, g.m);
+    KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis, o->seed, &r.e, err));
     KL_TRY(*state ? kl_engine_resume_take(r.e, state, err) : kl_engine_start(r.e, o->nsweep && o->sweep[0].m < M_FIRST ? o->sweep[0].m : M_FIRST, o->start, err));
     int last = 0;
     double left_by_solver = 0; /* residual^2 / gap of the last sweep */
     const double rounding = 2.220446049250313e-16 * r.unit * terms->nsite; /* what an energy that vanishes is known to */
     for (int k = o->ndone;; k++) {
-        const stage g = o->nsweep ? given_stage(&r, k) : next_stage(&r, accuracy, m_cap);
+        if (k > o->ndone) {
+            g = stage_at(&r, k, accuracy, m_cap);
+            if (o->place) KL_TRY(go_to(&r, o->place(o->placer, g.m), err));
+        }
         KL_TRY(sweep(&r, &g, err));
         res->error_estimate = estimate(res, &res->energy_extrapolated);
         left_by_solver = g.tol * g.tol / (GAP * r.unit);

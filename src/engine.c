@@ -115,17 +115,23 @@ kl_status kl_engine_enlarge(const kl_engine *e, kl_side side, int pos, const kl_
     return kl_enlarged_create(e->terms->model, block, e->terms->type[pos], can_complete, &c, out, err);
 }
 
-kl_status kl_engine_set_isometry_take(kl_engine *e, kl_side side, int pos, kl_isometry **iso, kl_err *err)
+kl_status kl_engine_set_isometry_take(kl_engine *e, kl_side side, int pos, kl_isometry **iso, kl_dptr *data, kl_err *err)
 {
     kl_isometry **const slot = side == KL_LEFT ? &e->left[pos] : &e->right[pos];
-    kl_dptr *const data = side == KL_LEFT ? &e->left_data[pos] : &e->right_data[pos];
+    kl_dptr *const to = side == KL_LEFT ? &e->left_data[pos] : &e->right_data[pos];
     kl_status st = KL_OK;
     kl_isometry_destroy(slot);
-    e->ex->vt.release(e->ex, data);
+    e->ex->vt.release(e->ex, to);
     *slot = *iso;
     *iso = NULL;
-    KL_TRY(e->ex->vt.alloc(e->ex, (*slot)->ndata, data, err));
-    KL_TRY(e->ex->vt.upload(e->ex, *data, (*slot)->data, (*slot)->ndata, err));
+    if (data->addr) {
+        *to = *data;
+        data->addr = 0;
+        goto out;
+    }
+    KL_TRY(e->ex->vt.alloc(e->ex, (*slot)->ndata, to, err));
+    KL_TRY(e->ex->vt.upload(e->ex, *to, (*slot)->data, (*slot)->ndata, err));
+    kl_free(&(*slot)->data);
 out:
     return st;
 }
@@ -240,7 +246,7 @@ static kl_status random_isometry(kl_engine *e, int p, int m, const int *start, c
         }
         KL_TRY(kl_dense_qr(rows, iso->basis.dim[k], a, rows, err));
     }
-    KL_TRY(kl_engine_set_isometry_take(e, KL_RIGHT, p, &iso, err));
+    KL_TRY(kl_engine_set_isometry_take(e, KL_RIGHT, p, &iso, &(kl_dptr){0}, err));
 out:
     kl_enlarged_destroy(&en);
     kl_isometry_destroy(&iso);
@@ -305,11 +311,11 @@ kl_status kl_engine_resume_take(kl_engine *e, kl_state **ps, kl_err *err)
             goto out;
         }
     for (int p = 0; p < s->centre; p++) {
-        KL_TRY(kl_engine_set_isometry_take(e, KL_LEFT, p, &s->left[p], err));
+        KL_TRY(kl_engine_set_isometry_take(e, KL_LEFT, p, &s->left[p], &(kl_dptr){0}, err));
         KL_TRY(kl_engine_rebuild(e, KL_LEFT, p, err));
     }
     for (int p = s->nsite - 1; p > s->centre + 1; p--) {
-        KL_TRY(kl_engine_set_isometry_take(e, KL_RIGHT, p, &s->right[p], err));
+        KL_TRY(kl_engine_set_isometry_take(e, KL_RIGHT, p, &s->right[p], &(kl_dptr){0}, err));
         KL_TRY(kl_engine_rebuild(e, KL_RIGHT, p, err));
     }
     drop_centre(e);
@@ -329,13 +335,25 @@ out:
     return st;
 }
 
-static kl_status copy_isometry(const kl_isometry *from, kl_isometry **to, kl_err *err)
+void kl_engine_count_on(kl_engine *e, const kl_engine *from)
+{
+    for (int i = 0; i < KL_NPART; i++) e->seconds[i] += from->seconds[i];
+    e->flop += from->flop;
+    e->napply += from->napply;
+    e->nsector_sum += from->nsector_sum;
+    e->nsector_count += from->nsector_count;
+    if (from->dim_max > e->dim_max) e->dim_max = from->dim_max;
+    if (from->sector_max > e->sector_max) e->sector_max = from->sector_max;
+    if (from->matrix_max > e->matrix_max) e->matrix_max = from->matrix_max;
+}
+
+static kl_status copy_isometry(kl_exec *ex, const kl_isometry *from, kl_dptr data, kl_isometry **to, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_enlarged *en = NULL;
     KL_TRY(kl_enlarged_copy(from->enlarged, &en, err));
     KL_TRY(kl_isometry_create_take(&en, from->basis.nsec, from->sec, from->basis.dim, to, err));
-    if (from->ndata) memcpy((*to)->data, from->data, (size_t)from->ndata * sizeof(double));
+    KL_TRY(ex->vt.download(ex, (*to)->data, data, from->ndata, err));
 out:
     kl_enlarged_destroy(&en);
     return st;
@@ -348,8 +366,8 @@ kl_status kl_engine_state(const kl_engine *e, const double *energy, kl_state **o
     KL_TRY(kl_state_create(e->terms, e->target, &s, err));
     s->centre = e->centre;
     s->nstate = e->nstate;
-    for (int p = 0; p < e->centre; p++) KL_TRY(copy_isometry(e->left[p], &s->left[p], err));
-    for (int p = e->nsite - 1; p > e->centre + 1; p--) KL_TRY(copy_isometry(e->right[p], &s->right[p], err));
+    for (int p = 0; p < e->centre; p++) KL_TRY(copy_isometry(e->ex, e->left[p], e->left_data[p], &s->left[p], err));
+    for (int p = e->nsite - 1; p > e->centre + 1; p--) KL_TRY(copy_isometry(e->ex, e->right[p], e->right_data[p], &s->right[p], err));
     KL_TRY(kl_enlarged_copy(e->row, &s->row, err));
     KL_TRY(kl_enlarged_copy(e->col, &s->col, err));
     s->npsi = e->layout.n;
@@ -461,12 +479,12 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     kl_isometry *iso = NULL;
     kl_enlarged *row = NULL, *col = NULL;
     kl_layout lay = {0};
-    kl_dptr psi = {0};
+    kl_dptr psi = {0}, data = {0};
     double t = kl_prof_seconds(), u;
     KL_TRY(make_operators(e, err));
     const kl_bigop *const grown = right ? e->row_op : e->col_op;
-    KL_TRY(kl_truncate(e->ex, side, &e->layout, e->row, e->col, e->psi, grown, o, &iso, info, err));
-    KL_TRY(kl_engine_set_isometry_take(e, side, pos, &iso, err));
+    KL_TRY(kl_truncate(e->ex, side, &e->layout, e->row, e->col, e->psi, grown, o, &iso, &data, info, err));
+    KL_TRY(kl_engine_set_isometry_take(e, side, pos, &iso, &data, err));
     e->seconds[KL_PART_TRUNCATE] += (u = kl_prof_seconds()) - t, t = u;
     KL_TRY(grow(e, side, pos, grown, err));
     e->seconds[KL_PART_GROW] += (u = kl_prof_seconds()) - t, t = u;
@@ -493,5 +511,6 @@ out:
     kl_enlarged_destroy(&col);
     kl_layout_clear(&lay);
     e->ex->vt.release(e->ex, &psi);
+    e->ex->vt.release(e->ex, &data);
     return st;
 }

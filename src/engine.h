@@ -18,8 +18,8 @@ typedef struct kl_engine {
     uint64_t seed;
     kl_reach *reach_left;   /* [nsite+1]: charges of sites 0..p-1 */
     kl_reach *reach_right;  /* [nsite+1]: charges of sites p..nsite-1 */
-    kl_isometry **left, **right;     /* [nsite], as in kl_state */
-    kl_dptr *left_data, *right_data; /* [nsite], their matrices on the executor */
+    kl_isometry **left, **right;     /* [nsite], as in kl_state, but without data: */
+    kl_dptr *left_data, *right_data; /* [nsite], the matrices are on the executor */
     kl_block **left_block;  /* [nsite+1] by cut */
     kl_block **right_block; /* [nsite+1] by cut */
     int centre;
@@ -41,6 +41,8 @@ void kl_engine_destroy(kl_engine **e);
 kl_status kl_engine_start(kl_engine *e, int m, const int *start, kl_err *err) KL_MUST_CHECK;
 /* Takes the tensors of a state over (the state is destroyed) and rebuilds the operators. */
 kl_status kl_engine_resume_take(kl_engine *e, kl_state **state, kl_err *err) KL_MUST_CHECK;
+/* Adds what `from` has counted: times, flops, the largest sizes. */
+void kl_engine_count_on(kl_engine *e, const kl_engine *from);
 /* Gives a copy of everything as a state. */
 kl_status kl_engine_state(const kl_engine *e, const double *energy, kl_state **out, kl_err *err) KL_MUST_CHECK;
 
@@ -48,7 +50,8 @@ kl_status kl_engine_state(const kl_engine *e, const double *energy, kl_state **o
 /* Left: block 0..pos-1 (x) site pos; right: site pos (x) block pos+1..; sectors that the other side cannot complete are left out. */
 kl_status kl_engine_enlarge(const kl_engine *e, kl_side side, int pos, const kl_basis *block, kl_enlarged **out, kl_err *err) KL_MUST_CHECK;
 kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *basis, int *dim, kl_err *err) KL_MUST_CHECK;
-kl_status kl_engine_set_isometry_take(kl_engine *e, kl_side side, int pos, kl_isometry **iso, kl_err *err) KL_MUST_CHECK;
+/* Its matrices come from *data, on the executor, or, where that is nothing, from its own. */
+kl_status kl_engine_set_isometry_take(kl_engine *e, kl_side side, int pos, kl_isometry **iso, kl_dptr *data, kl_err *err) KL_MUST_CHECK;
 /* The block beyond position pos from the block before it and the isometry there. */
 kl_status kl_engine_rebuild(kl_engine *e, kl_side side, int pos, kl_err *err) KL_MUST_CHECK;
 /* Centre c over the blocks that are there, with a random wavefunction. */

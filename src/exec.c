@@ -37,6 +37,7 @@ void kl_exec_close(kl_exec **ex)
 kl_status kl_batch_run(kl_batch *b, kl_exec *ex, kl_dptr x, kl_dptr y, kl_err *err)
 {
     kl_status st = KL_OK;
+    b->once = 1;
     KL_TRY(kl_batch_close(b, err));
     KL_TRY(ex->vt.batch_prepare(ex, b, err));
     KL_TRY(ex->vt.batch_apply(ex, b, x, y, err));

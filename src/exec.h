@@ -136,11 +136,18 @@ typedef struct kl_vtable {
     void (*close)(kl_exec *ex);                                                                 /* gives back all that self holds, and self */
 } kl_vtable;
 
+/* Eigenvectors of a matrix of n rows: seconds by LAPACK, on one of all threads that do so, and by vt.eigen, which has one after the other. */
+enum { KL_EIGEN_TIMES = 8 };
+typedef struct kl_eigen_time {
+    int n;
+    double here, there;
+} kl_eigen_time;
+
 struct kl_exec {
     const char *name; /* "host", "offload", "cuda" */
     kl_space space;
     int nthread;
-    int eigen_least;    /* rows of the largest matrix from which vt.eigen is faster than LAPACK on the threads of this machine */
+    int eigen_least;    /* rows from which vt.eigen is worth asking */
     int ahead;          /* 1: batch_apply may return before the device is done, though clocks then do not tell where time goes */
     kl_projection projection; /* of lists prepared from now on; where there is only one way it means nothing */
     int64_t most_bytes; /* of device memory that may be taken; 0: all that is free */
@@ -148,6 +155,8 @@ struct kl_exec {
     char chosen[200];   /* why --exec auto took it; "" where it was asked for */
     kl_vtable vt;
     void *self;
+    int neigen_time;    /* how many matrices vt.eigen gets, while LAPACK has the others, follows from these times, sizes ascending; all of eigen_least where there are none */
+    kl_eigen_time eigen_time[KL_EIGEN_TIMES];
 };
 
 kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err) KL_MUST_CHECK;

@@ -8,7 +8,8 @@
 static kl_status copy_take(kl_engine *from, kl_side side, int pos, kl_engine *to, int pos_to, kl_err *err)
 {
     kl_isometry **const slot = side == KL_LEFT ? &from->left[pos] : &from->right[pos];
-    return kl_engine_set_isometry_take(to, side, pos_to, slot, err);
+    kl_dptr *const data = side == KL_LEFT ? &from->left_data[pos] : &from->right_data[pos];
+    return kl_engine_set_isometry_take(to, side, pos_to, slot, data, err);
 }
 
 /* The same operators, grown in the same way, in the nsite sites of one side: a block of one list then serves the other. */
@@ -74,7 +75,7 @@ static kl_status first_site(kl_engine *e, kl_side side, kl_err *err)
     KL_TRY(kl_isometry_create_take(&en, n, sec, NULL, &iso, err));
     for (int k = 0; k < n; k++)
         for (int i = 0; i < iso->basis.dim[k]; i++) iso->data[iso->off[k] + (int64_t)i * (iso->basis.dim[k] + 1)] = 1;
-    KL_TRY(kl_engine_set_isometry_take(e, side, pos, &iso, err));
+    KL_TRY(kl_engine_set_isometry_take(e, side, pos, &iso, &(kl_dptr){0}, err));
     KL_TRY(kl_engine_rebuild(e, side, pos, err));
 out:
     kl_enlarged_destroy(&en);
@@ -89,6 +90,7 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
     kl_engine *e = NULL, *old = NULL;
     kl_terms *terms = NULL, *old_terms = NULL;
     kl_isometry *iso[2] = {NULL, NULL};
+    kl_dptr data[2] = {{0}, {0}};
     if (o->nsite < 4 || o->nsite % 2) return kl_fail(err, KL_EINPUT, "infinite-lattice growth goes from 4 sites to an even number; asked for %d", o->nsite);
     for (int n = 4, it = 0; n <= o->nsite; n += 2, it++) {
         const double t0 = kl_prof_seconds();
@@ -122,13 +124,13 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
         kl_trunc_info info;
         const kl_trunc_opts t = {.m = o->m, .nstate = 1, .fill = 1};
         for (int s = 0; s < 2; s++)
-            KL_TRY(kl_truncate(ex, s ? KL_RIGHT : KL_LEFT, &e->layout, e->row, e->col, e->psi, NULL, &t, &iso[s], &info, err));
+            KL_TRY(kl_truncate(ex, s ? KL_RIGHT : KL_LEFT, &e->layout, e->row, e->col, e->psi, NULL, &t, &iso[s], &data[s], &info, err));
         double t2 = kl_prof_seconds();
         e->seconds[KL_PART_TRUNCATE] += t2 - t1;
         row->m = info.m;
         row->discarded = info.discarded;
         for (int s = 0; s < 2; s++) {
-            KL_TRY(kl_engine_set_isometry_take(e, s ? KL_RIGHT : KL_LEFT, s ? l + 1 : l, &iso[s], err));
+            KL_TRY(kl_engine_set_isometry_take(e, s ? KL_RIGHT : KL_LEFT, s ? l + 1 : l, &iso[s], &data[s], err));
             if (n < o->nsite) KL_TRY(kl_engine_rebuild(e, s ? KL_RIGHT : KL_LEFT, s ? l + 1 : l, err));
         }
         t1 = kl_prof_seconds();
@@ -144,6 +146,7 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
 out:
     kl_isometry_destroy(&iso[0]);
     kl_isometry_destroy(&iso[1]);
+    for (int s = 0; s < 2; s++) ex->vt.release(ex, &data[s]);
     kl_engine_destroy(&e);
     kl_engine_destroy(&old);
     kl_terms_destroy(&terms);

@@ -185,7 +185,7 @@ static const option_row option_table[] = {
      "ed: energy, heat capacity, entropy, and susceptibilities of charges that are scanned, by finite-temperature Lanczos; summed over --charge scan"},
     {"samples", 0, "R", G_RUN, RUNS | BIT(ED), AS_INT, AT(samples), 1, 100000, NULL, NULL, "random states in each sector, which also make the error bars (20)"},
     {"steps", 0, "M", G_RUN, RUNS | BIT(ED), AS_INT, AT(steps), 2, 5000, NULL, NULL, "Lanczos steps of a sample (100), or levels of a spectral function (1000), at most"},
-    {"max-products", 0, "N", G_RUN, RUNS | BIT(ED), AS_INT, AT(max_products), 1, 1e9, NULL, NULL, "ed: products with H at most (2000)"},
+    {"max-products", 0, "N", G_RUN, RUNS | BIT(ED), AS_INT, AT(max_products), 1, 1e9, NULL, NULL, "products with H at most: of ed in all (2000), of dmrg at every bond"},
     {"store", 0, "HOW", G_RUN, STORES, AS_CHOICE, AT(store), 0, 0, "auto|matrix|direct", NULL,
      "keep H as a matrix, or multiply directly (ci, auto: direct for full spaces; ed, auto: direct)"},
     {"format", 0, "NAME", G_RUN, STORES, AS_CHOICE, AT(format), 0, 0, "csr|ell|ellr|sell|sellr|hybrid", NULL, "of the stored matrix (csr)"},
@@ -810,11 +810,11 @@ kl_status kl_options_check(const kl_options *o, kl_err *err)
     if (!is_ed && o->solver != NULL && strcmp(o->solver, "davidson") != 0 && strcmp(o->solver, "lanczos") != 0)
         return kl_fail(err, KL_EINPUT, "--solver: %s is for `kronlat ed'; allowed here: davidson lanczos", o->solver);
     if (!is_ed && o->form != NULL) return kl_fail(err, KL_EINPUT, "--form: %s was given; the option is for `kronlat ed'", o->form);
-    static const char *const of_ed[] = {"max-products", "precondition", "neumann-order", "spectral", "broadening", "frequencies", "temperatures", "samples", "steps", "store",
+    static const char *const of_ed[] = {"precondition", "neumann-order", "spectral", "broadening", "frequencies", "temperatures", "samples", "steps", "store",
                                         "format", "boundary", "slice", "sigma", "half", "memory"};
     for (size_t k = 0; k < sizeof(of_ed) / sizeof(of_ed[0]) && !is_ed; k++)
         if (o->given[find_option(of_ed[k], strlen(of_ed[k])) - option_table])
-            return kl_fail(err, KL_EINPUT, "--%s: the option is for `kronlat ed'%s", of_ed[k], k == 0 ? "; DMRG has --max-sweeps" : "");
+            return kl_fail(err, KL_EINPUT, "--%s: the option is for `kronlat ed'", of_ed[k]);
     if (o->command != KL_CMD_PLAN && o->method != NULL) return kl_fail(err, KL_EINPUT, "--method: %s was given; the option is for `kronlat plan'", o->method);
     for (int i = 0; i < NOPTION; i++) /* typed for `run', and the job turned out to be a plan */
         if (o->given[i] && !(option_table[i].commands >> o->command & 1u)) return refuse_name(o->command, kl_command_name(o->command), "--", option_table[i].name, err);
@@ -835,6 +835,7 @@ kl_status kl_options_check(const kl_options *o, kl_err *err)
         {"infinite", "start", "growth starts from random vectors"},
         {"infinite", "sweep-parameter", "growth is one run"},
         {"infinite", "schedule", "growth has no sweeps; give --m"},
+        {"infinite", "max-products", "growth solves to its tolerance"},
         {"infinite", "measure", "growth keeps no state"},
         {"infinite", "output", "growth writes no result file"},
         {"infinite", "lattice", "growth builds chains; give --sites"},

@@ -62,6 +62,7 @@ struct kl_batch {
     kl_dptr base[KL_NAT];   /* LEFT, RIGHT and the packs; the executor's memory */
     int zero;               /* 1: a group's segment is zeroed first (H x); 0: its records write all of it */
     int lasting;            /* 1: will be applied many times */
+    int once;               /* 1: will be applied once: how to run it must not take longer to find out than to run it */
     double flop, bytes;
     int *order;             /* [ngroup] largest first: set by kl_batch_close */
     void *prepared;         /* the executor's own */

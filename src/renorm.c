@@ -23,11 +23,16 @@ static int by_weight(const void *pa, const void *pb)
     return b->column - a->column;
 }
 
+static int by_place(const void *pa, const void *pb)
+{
+    const weight *const a = pa, *const b = pb;
+    return a->sec != b->sec ? a->sec - b->sec : a->column - b->column;
+}
+
 /* One sector's states, as columns of `vec` (leading dimension rows), and their weights. */
 typedef struct spectrum {
     int rows, n;
-    int first;   /* the state that is column 0 of vec */
-    double *vec, *w;
+    double *vec, *w; /* vec: NULL where the states are with the executor */
 } spectrum;
 
 typedef struct keyed {
@@ -195,7 +200,11 @@ typedef struct truncation {
     double *host;       /* the wavefunctions, or the density matrices */
     int64_t *off;       /* [sectors] of the density matrices */
     int *order;         /* [sectors] largest first */
-    int nthere;         /* the executor finds the states of so many, the largest */
+    int nthere;         /* the executor finds the states of so many, the largest, */
+    kl_exec *ex;
+    kl_dptr rho;        /* in place of their density matrices, here; */
+    kl_status status_there; /* with what success */
+    kl_err error_there;
     spectrum *sp;       /* [sectors] */
     kl_err *error;      /* [sectors] */
     kl_status *status;  /* [sectors] */
@@ -248,40 +257,100 @@ out:
     return st;
 }
 
-static double trace(const truncation *t, int n, const double *rho)
+/* Trace of all the matrices in rho. */
+static kl_status trace(const truncation *t, kl_dptr rho, double *sum, kl_err *err)
 {
-    double sum = 0;
-    for (int c = 0; c < n; c++)
-        for (int r = 0; r < t->mine->basis.dim[c]; r++) sum += rho[t->off[c] + (int64_t)r * (t->mine->basis.dim[c] + 1)];
-    return sum;
+    kl_status st = KL_OK;
+    const kl_basis *const mine = &t->mine->basis;
+    kl_exec *const ex = t->ex;
+    double *host = NULL;
+    kl_dptr diagonal = {0};
+    kl_batch b;
+    kl_batch_init(&b);
+    *sum = 0;
+    KL_TRY(kl_alloc(&host, mine->total, KL_MEM_WORK, err));
+    KL_TRY(ex->vt.alloc(ex, mine->total, &diagonal, err));
+    for (int64_t c = 0, at = 0; c < mine->nsec; at += mine->dim[c++]) {
+        KL_TRY(kl_batch_open_group(&b, at, mine->dim[c], err));
+        KL_TRY(kl_batch_reserve(&b, 1, err));
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD, .at_a = KL_AT_X, .at_c = KL_AT_Y, .m = 1, .n = mine->dim[c], .lda = mine->dim[c] + 1, .ldc = 1,
+                                      .a = t->off[c], .c = at, .alpha = 1};
+        kl_batch_close_group(&b, 0);
+    }
+    b.ny = mine->total;
+    KL_TRY(kl_batch_run(&b, ex, rho, diagonal, err));
+    KL_TRY(ex->vt.download(ex, host, diagonal, mine->total, err));
+    for (int64_t i = 0; i < mine->total; i++) *sum += host[i];
+out:
+    kl_batch_clear(&b);
+    ex->vt.release(ex, &diagonal);
+    kl_free(&host);
+    return st;
 }
 
-/* The noise as a share of the whole weight, whatever the units of the couplings. */
-static void add_noise(truncation *t, int n, const double *noise, int64_t length, double share)
+/* Noise as a share of the whole weight, whatever the units of the couplings. */
+static kl_status add_noise(const truncation *t, kl_dptr psi, const kl_bigop *grown, double share, int64_t length, kl_err *err)
 {
-    const double of_noise = trace(t, n, noise), factor = of_noise > 0 ? share * trace(t, n, t->host) / of_noise : 0;
-    for (int64_t i = 0; i < length; i++) t->host[i] += factor * noise[i];
+    kl_status st = KL_OK;
+    kl_dptr noise = {0};
+    double of_rho, of_noise;
+    const kl_basis *const other = t->side == KL_LEFT ? &t->col->basis : &t->row->basis;
+    KL_TRY(t->ex->vt.alloc(t->ex, length, &noise, err));
+    KL_TRY(density(t->ex, t->side, t->lay, &t->mine->basis, other, psi, grown, t->nstate, 1, noise, err));
+    KL_TRY(trace(t, t->rho, &of_rho, err));
+    KL_TRY(trace(t, noise, &of_noise, err));
+    if (of_noise > 0) t->ex->vt.axpby(t->ex, length, share * of_rho / of_noise, noise, 1.0, t->rho);
+out:
+    t->ex->vt.release(t->ex, &noise);
+    return st;
 }
 
-/* Weights of the sectors that are large enough, by the executor; their states stay there, in place of the density matrices. KL_ENOMEM, KL_EABSENT: it had
-   no memory for it, or no library. */
-static kl_status diagonalize_there(truncation *t, kl_exec *ex, int n, kl_dptr rho, kl_err *err)
+/* Between what was measured a power of the size; beyond it n^3 by LAPACK, n^2 by the executor, whose time is that of memory. */
+static double eigen_seconds(const kl_exec *ex, int n, int there)
+{
+    const kl_eigen_time *const t = ex->eigen_time;
+    int i = 0;
+    while (i < ex->neigen_time && t[i].n < n) i++;
+    const kl_eigen_time *const above = &t[i < ex->neigen_time ? i : i - 1], *const below = &t[i > 0 ? i - 1 : 0];
+    const double a = there ? below->there : below->here, b = there ? above->there : above->here;
+    if (below->n == above->n) return a * pow((double)n / below->n, there ? n < below->n ? 0 : 2 : 3);
+    return a * pow(b / a, log((double)n / below->n) / log((double)above->n / below->n));
+}
+
+/* How many sectors, the largest, the executor takes while the threads of this machine take the others: then both are done soonest. */
+static int share_of_executor(const kl_exec *ex, const keyed *size, int n)
+{
+    int most = 0, best = 0;
+    double rest = 0, there = 0, least = INFINITY;
+    if (!ex->vt.eigen) return 0;
+    while (most < n && size[most].dim >= ex->eigen_least) most++;
+    if (ex->neigen_time == 0) return most;
+    for (int i = 0; i < n; i++) rest += eigen_seconds(ex, size[i].dim, 0);
+    for (int k = 0; k <= most; k++) {
+        const double one = k < n ? eigen_seconds(ex, size[k].dim, 0) : 0, here = fmax(one, rest / ex->nthread), time = fmax(here, there);
+        if (time < least) least = time, best = k;
+        if (k < n) rest -= one, there += eigen_seconds(ex, size[k].dim, 1);
+    }
+    return best;
+}
+
+/* Weights of the sectors that are the executor's; their states stay there, in place of the density matrices. KL_ENOMEM, KL_EABSENT: it had no memory for it,
+   or no library. */
+static kl_status diagonalize_there(truncation *t, kl_err *err)
 {
     kl_status st = KL_OK;
     double *w = NULL;
-    int *dim = NULL, nlarge = 0;
+    int *dim = NULL;
     int64_t *off = NULL, at = 0;
     KL_TRY(kl_alloc(&w, t->mine->basis.total, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&off, n, KL_MEM_WORK, err));
-    while (nlarge < n && t->mine->basis.dim[t->order[nlarge]] >= ex->eigen_least) {
-        dim[nlarge] = t->mine->basis.dim[t->order[nlarge]];
-        off[nlarge] = t->off[t->order[nlarge]];
-        nlarge++;
+    KL_TRY(kl_alloc(&dim, t->nthere, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&off, t->nthere, KL_MEM_WORK, err));
+    for (int i = 0; i < t->nthere; i++) {
+        dim[i] = t->mine->basis.dim[t->order[i]];
+        off[i] = t->off[t->order[i]];
     }
-    KL_TRY(ex->vt.eigen(ex, nlarge, dim, off, rho, w, err));
-    t->nthere = nlarge;
-    for (int i = 0; i < nlarge; at += dim[i++]) {
+    KL_TRY(t->ex->vt.eigen(t->ex, t->nthere, dim, off, t->rho, w, err));
+    for (int i = 0; i < t->nthere; at += dim[i++]) {
         spectrum *const sp = &t->sp[t->order[i]];
         sp->rows = dim[i];
         if (sp->rows == 0 || !(w[at + sp->rows - 1] > 0)) continue; /* nothing of the wavefunction is here */
@@ -296,54 +365,82 @@ out:
     return st;
 }
 
-/* From the first state that is kept on: weights ascend, so that is hardly more than what is kept. */
-static kl_status fetch_kept(const truncation *t, kl_exec *ex, kl_dptr rho, const weight *w, int64_t nw, kl_err *err)
+/* Density matrices of sectors [from, to) in the order of their sizes, to the host. */
+static kl_status fetch(truncation *t, int from, int to, int64_t length, kl_err *err)
 {
     kl_status st = KL_OK;
-    for (int i = 0; i < t->nthere; i++) t->sp[t->order[i]].first = t->sp[t->order[i]].n;
-    for (int64_t i = 0; i < nw; i++) {
-        spectrum *const sp = &t->sp[w[i].sec];
-        if (w[i].keep && w[i].column < sp->first) sp->first = w[i].column;
-    }
-    for (int i = 0; i < t->nthere; i++) {
-        spectrum *const sp = &t->sp[t->order[i]];
-        const int64_t from = (int64_t)sp->first * sp->rows, count = (int64_t)sp->n * sp->rows - from;
-        if (count == 0) continue;
-        KL_TRY(kl_realloc(&sp->vec, count, KL_MEM_WORK, err));
-        KL_TRY(ex->vt.download(ex, sp->vec, kl_dptr_at(rho, t->off[t->order[i]] + from), count, err));
+    if (!t->host) KL_TRY(kl_realloc(&t->host, length, KL_MEM_WORK, err));
+    if (from == 0 && to == t->mine->basis.nsec) return t->ex->vt.download(t->ex, t->host, t->rho, length, err);
+    for (int i = from; i < to; i++) {
+        const int c = t->order[i];
+        KL_TRY(t->ex->vt.download(t->ex, t->host + t->off[c], kl_dptr_at(t->rho, t->off[c]), (int64_t)t->mine->basis.dim[c] * t->mine->basis.dim[c], err));
     }
 out:
     return st;
 }
 
-static void one_sector(void *self, int64_t task, int thread)
+static void one_sector(truncation *t, int c)
 {
-    truncation *const t = self;
-    const int c = t->order[t->nthere + task];
-    (void)thread;
     t->sp[c].rows = t->mine->basis.dim[c];
     t->status[c] = t->svd ? decompose(t, c, &t->sp[c], &t->error[c]) : diagonalize(t, c, &t->sp[c], &t->error[c]);
 }
 
+/* Task 0 is all that the executor does, while other threads take the sectors that are left. */
+static void one_task(void *self, int64_t task, int thread)
+{
+    truncation *const t = self;
+    (void)thread;
+    if (t->nthere == 0) one_sector(t, t->order[task]);
+    else if (task > 0) one_sector(t, t->order[t->nthere + task - 1]);
+    else t->status_there = diagonalize_there(t, &t->error_there);
+}
+
+/* The kept states, sector by sector: from where they are to where the isometry has them. w is sorted by place. */
+static kl_status gather(const truncation *t, const weight *w, int64_t nw, const kl_isometry *iso, kl_dptr data, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *host = NULL;
+    int64_t at = 0, from = 0; /* numbers of the isometry so far; those behind `from` are still on the host */
+    KL_TRY(kl_realloc(&host, iso->ndata, KL_MEM_WORK, err));
+    for (int64_t i = 0, j; i < nw; i = j) {
+        j = i + 1;
+        if (!w[i].keep) continue;
+        while (j < nw && w[j].keep && w[j].sec == w[i].sec && w[j].column == w[j - 1].column + 1) j++;
+        const spectrum *const sp = &t->sp[w[i].sec];
+        const int64_t column = (int64_t)w[i].column * sp->rows, count = (j - i) * sp->rows;
+        if (sp->vec) memcpy(host + at, sp->vec + column, (size_t)count * sizeof *host);
+        else {
+            KL_TRY(t->ex->vt.upload(t->ex, kl_dptr_at(data, from), host + from, at - from, err));
+            t->ex->vt.copy(t->ex, count, kl_dptr_at(t->rho, t->off[w[i].sec] + column), kl_dptr_at(data, at));
+            from = at + count;
+        }
+        at += count;
+    }
+    KL_TRY(t->ex->vt.upload(t->ex, kl_dptr_at(data, from), host + from, at - from, err));
+out:
+    kl_free(&host);
+    return st;
+}
+
 kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_enlarged *row, const kl_enlarged *col, kl_dptr psi,
-                      const kl_bigop *grown, const kl_trunc_opts *o, kl_isometry **out, kl_trunc_info *info, kl_err *err)
+                      const kl_bigop *grown, const kl_trunc_opts *o, kl_isometry **out, kl_dptr *data, kl_trunc_info *info, kl_err *err)
 {
     enum { WORTH_THREADS = 24 }; /* rows of the largest matrix */
     kl_status st = KL_OK;
     const kl_enlarged *const e = side == KL_LEFT ? row : col;
     const kl_basis *const mine = &e->basis, *const other = side == KL_LEFT ? &col->basis : &row->basis;
     const int n = mine->nsec;
-    truncation t = {.side = side, .lay = lay, .row = row, .col = col, .mine = e, .svd = o->precise && o->noise == 0, .nstate = o->nstate};
-    int64_t nhost = 0, nw = 0, cap = 0;
+    truncation t = {.side = side, .lay = lay, .row = row, .col = col, .mine = e, .svd = o->precise && o->noise == 0, .nstate = o->nstate, .ex = ex};
+    int64_t nrho = 0, nw = 0, cap = 0;
     weight *w = NULL;
     keyed *size = NULL;
     char *seen = NULL;
     int *sec = NULL, *dim = NULL;
-    kl_dptr rho = {0};
     kl_enlarged *own = NULL;
     kl_isometry *iso = NULL;
-    double sum = 0, *noise = NULL;
+    double sum = 0;
     *info = (kl_trunc_info){0};
+    data->addr = 0;
 
     KL_TRY(kl_alloc(&t.sp, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&t.off, n, KL_MEM_WORK, err));
@@ -356,41 +453,32 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
     for (int c = 0; c < n; c++) {
         size[c] = (keyed){mine->dim[c], c};
-        t.off[c] = nhost;
-        nhost += (int64_t)mine->dim[c] * mine->dim[c];
+        t.off[c] = nrho;
+        nrho += (int64_t)mine->dim[c] * mine->dim[c];
     }
     qsort(size, (size_t)n, sizeof *size, by_size);
     for (int c = 0; c < n; c++) t.order[c] = size[c].sec;
     info->matrix_max = n ? size[0].dim : 0;
-    int there = !t.svd && ex->vt.eigen && info->matrix_max >= ex->eigen_least; /* only small density matrices come to the host, unless noise is added */
     if (t.svd) {
         KL_TRY(kl_alloc(&t.host, lay->n * o->nstate, KL_MEM_WORK, err));
         KL_TRY(ex->vt.download(ex, t.host, psi, lay->n * o->nstate, err));
     } else {
-        KL_TRY(ex->vt.alloc(ex, nhost, &rho, err));
-        KL_TRY(density(ex, side, lay, mine, other, psi, grown, o->nstate, 0, rho, err));
-        KL_TRY(kl_realloc(&t.host, nhost, KL_MEM_WORK, err));
-        if (!there || o->noise > 0) KL_TRY(ex->vt.download(ex, t.host, rho, nhost, err));
-        if (o->noise > 0) {
-            KL_TRY(kl_alloc(&noise, nhost, KL_MEM_WORK, err));
-            KL_TRY(density(ex, side, lay, mine, other, psi, grown, o->nstate, 1, rho, err));
-            KL_TRY(ex->vt.download(ex, noise, rho, nhost, err));
-            add_noise(&t, n, noise, nhost, o->noise);
-            if (there) KL_TRY(ex->vt.upload(ex, rho, t.host, nhost, err));
-        }
+        t.nthere = share_of_executor(ex, size, n); /* only small density matrices come to the host */
+        KL_TRY(ex->vt.alloc(ex, nrho, &t.rho, err));
+        KL_TRY(density(ex, side, lay, mine, other, psi, grown, o->nstate, 0, t.rho, err));
+        if (o->noise > 0) KL_TRY(add_noise(&t, psi, grown, o->noise, nrho, err));
+        KL_TRY(fetch(&t, t.nthere, n, nrho, err));
     }
-    if (there) {
-        st = diagonalize_there(&t, ex, n, rho, err);
-        if ((st == KL_ENOMEM || st == KL_EABSENT) && t.nthere == 0) there = 0;
-        else if (st != KL_OK) goto out;
-        st = KL_OK;
-        if (o->noise == 0)
-            for (int i = t.nthere; i < n; i++) {
-                const int64_t at = t.off[t.order[i]], count = (int64_t)mine->dim[t.order[i]] * mine->dim[t.order[i]];
-                KL_TRY(ex->vt.download(ex, t.host + at, kl_dptr_at(rho, at), count, err));
-            }
+    const int nthread = info->matrix_max < WORTH_THREADS ? 1 : ex->nthread, asked = t.nthere;
+    kl_par_for(nthread, n - asked + (asked > 0), one_task, &t);
+    if (t.status_there == KL_ENOMEM || t.status_there == KL_EABSENT) {
+        KL_TRY(fetch(&t, 0, asked, nrho, err));
+        t.nthere = 0;
+        kl_par_for(nthread, asked, one_task, &t);
+    } else if (t.status_there != KL_OK) {
+        st = kl_fail(err, t.status_there, "%s", t.error_there.text);
+        goto out;
     }
-    kl_par_for(info->matrix_max < WORTH_THREADS ? 1 : ex->nthread, n - t.nthere, one_sector, &t);
     for (int c = 0; c < n; c++) {
         if (t.status[c] != KL_OK) {
             st = kl_fail(err, t.status[c], "%s", t.error[c].text);
@@ -408,7 +496,6 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     for (int64_t i = 0; i < nw; i++) w[i].w /= sum;
     qsort(w, (size_t)nw, sizeof *w, by_weight);
     info->m = (int)select_states(w, nw, n, o, o->fill ? 0 : t.svd ? 1e-32 : 1e-17, ex->space == KL_SPACE_DEVICE, seen);
-    if (there) KL_TRY(fetch_kept(&t, ex, rho, w, nw, err));
     for (int64_t i = nw - 1; i >= 0; i--) {
         if (!w[i].keep) info->discarded += w[i].w;
         if (w[i].w > 0) info->entropy -= w[i].w * log(w[i].w);
@@ -418,17 +505,13 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     for (int c = 0; c < n; c++)
         if (dim[c]) sec[nsec] = c, dim[nsec] = dim[c], nsec++;
     KL_TRY(kl_enlarged_copy(e, &own, err));
-    KL_TRY(kl_isometry_create_take(&own, nsec, sec, dim, &iso, err));
-    for (int k = 0; k < nsec; k++) dim[k] = 0;
-    for (int64_t i = 0; i < nw; i++) {
-        if (!w[i].keep) continue;
-        const spectrum *const sp = &t.sp[w[i].sec];
-        const int k = kl_basis_find(&iso->basis, mine->q[w[i].sec]);
-        memcpy(iso->data + iso->off[k] + (int64_t)dim[k]++ * sp->rows, sp->vec + (int64_t)(w[i].column - sp->first) * sp->rows, (size_t)sp->rows * sizeof(double));
-    }
+    KL_TRY(kl_isometry_shape_take(&own, nsec, sec, dim, &iso, err));
+    KL_TRY(ex->vt.alloc(ex, iso->ndata, data, err));
+    qsort(w, (size_t)nw, sizeof *w, by_place);
+    KL_TRY(gather(&t, w, nw, iso, *data, err));
     info->nsec = nsec;
 out:
-    ex->vt.release(ex, &rho);
+    ex->vt.release(ex, &t.rho);
     for (int c = 0; t.sp && c < n; c++) {
         kl_free(&t.sp[c].vec);
         kl_free(&t.sp[c].w);
@@ -440,13 +523,15 @@ out:
     kl_free(&t.status);
     kl_free(&t.host);
     kl_free(&size);
-    kl_free(&noise);
     kl_free(&w);
     kl_free(&seen);
     kl_free(&sec);
     kl_free(&dim);
     kl_enlarged_destroy(&own);
-    if (st != KL_OK) kl_isometry_destroy(&iso);
+    if (st != KL_OK) {
+        kl_isometry_destroy(&iso);
+        ex->vt.release(ex, data);
+    }
     *out = iso;
     return st;
 }

@@ -23,9 +23,9 @@ typedef struct kl_trunc_info {
 } kl_trunc_info;
 
 /* side LEFT: new basis for the rows of psi (left block (x) site); RIGHT: for the columns. psi [nstate][lay->n] on the executor, normalized.
-   grown: the operators of that enlarged block, for the noise. */
+   grown: the operators of that enlarged block, for the noise. The isometry's numbers are in *data, on the executor. */
 kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_enlarged *row, const kl_enlarged *col, kl_dptr psi,
-                      const kl_bigop *grown, const kl_trunc_opts *opts, kl_isometry **out, kl_trunc_info *info, kl_err *err) KL_MUST_CHECK;
+                      const kl_bigop *grown, const kl_trunc_opts *opts, kl_isometry **out, kl_dptr *data, kl_trunc_info *info, kl_err *err) KL_MUST_CHECK;
 
 /* The records of a truncation's density matrices, one after the other, dim(I)^2 numbers each: of `mine`, the basis to be truncated, the average of
    psi psi^T (RIGHT: psi^T psi) over the states; noise: of sum over the operators of `grown` of (L psi)(L psi)^T instead. */

@@ -4,7 +4,7 @@
 #include "mem.h"
 #include <string.h>
 
-kl_status kl_isometry_create_take(kl_enlarged **e, int nsec, const int *sec, const int *dim, kl_isometry **out, kl_err *err)
+kl_status kl_isometry_shape_take(kl_enlarged **e, int nsec, const int *sec, const int *dim, kl_isometry **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_isometry *o = NULL;
@@ -24,10 +24,19 @@ kl_status kl_isometry_create_take(kl_enlarged **e, int nsec, const int *sec, con
         o->off[i] = o->ndata;
         o->ndata += (int64_t)o->basis.dim[i] * o->enlarged->basis.dim[sec[i]];
     }
-    KL_TRY(kl_alloc(&o->data, o->ndata, KL_MEM_STATE, err));
 out:
     if (st != KL_OK) kl_isometry_destroy(&o);
     *out = o;
+    return st;
+}
+
+kl_status kl_isometry_create_take(kl_enlarged **e, int nsec, const int *sec, const int *dim, kl_isometry **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_isometry_shape_take(e, nsec, sec, dim, out, err));
+    KL_TRY(kl_alloc(&(*out)->data, (*out)->ndata, KL_MEM_STATE, err));
+out:
+    if (st != KL_OK) kl_isometry_destroy(out);
     return st;
 }
 

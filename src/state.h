@@ -15,7 +15,7 @@ typedef struct kl_isometry {
     int *sec;              /* [basis.nsec] enlarged sector of each kept sector */
     int64_t *off;          /* [basis.nsec] of the matrix in data */
     int64_t ndata;
-    double *data;
+    double *data;          /* NULL where the numbers lie with an executor */
 } kl_isometry;
 
 typedef struct kl_state {
@@ -39,6 +39,8 @@ typedef struct kl_state {
 /* Isometry over enlarged basis e (taken over, freed with it) keeping dim[i] states (all of them if dim is NULL) of enlarged
    sector sec[i], i < nsec, ascending; data zeroed. */
 kl_status kl_isometry_create_take(kl_enlarged **e, int nsec, const int *sec, const int *dim, kl_isometry **out, kl_err *err) KL_MUST_CHECK;
+/* The same without data. */
+kl_status kl_isometry_shape_take(kl_enlarged **e, int nsec, const int *sec, const int *dim, kl_isometry **out, kl_err *err) KL_MUST_CHECK;
 void kl_isometry_destroy(kl_isometry **iso);
 kl_status kl_enlarged_copy(const kl_enlarged *from, kl_enlarged **to, kl_err *err) KL_MUST_CHECK;
 

@@ -520,6 +520,7 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     d->max_sweep = (int)o->max_sweeps;
     d->seed = seed_of(o);
     d->max_basis = (int)o->basis;
+    d->max_apply = (int)o->max_products;
     if (o->nschedule > 0) {
         st = kl_alloc(&t->sweep, o->nschedule, KL_MEM_MISC, err);
         if (st != KL_OK) return st;

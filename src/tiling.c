@@ -667,6 +667,18 @@ static double makespan(load *l, int64_t n, int nblock, int parts, int64_t whole,
     return last;
 }
 
+/* About that, in one pass: the dearest tile may begin last. */
+static double makespan_about(const load *l, int64_t n, int nblock)
+{
+    double sum = 0, most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += l[i].cost * (double)l[i].n;
+        if (l[i].cost > most) most = l[i].cost;
+    }
+    const double even = sum / nblock + 0.5 * most * (1 - 1.0 / nblock);
+    return even > most ? even : most;
+}
+
 /* Tiles of an output in either direction when they have so many units at most. */
 static void tiles_of(const kl_tiling_opts *p, const output *o, int most_m, int most_n, int *um, int *un, int *tm, int *tn)
 {
@@ -699,7 +711,7 @@ typedef struct in_parts {
    by going through the motions. */
 static kl_status cut_outputs(const planner *s, const kl_batch *b, const kl_tiling_opts *first, output *o, int64_t n, int *kind, const kl_tiling_opts **chosen, in_parts *parts, kl_err *err)
 {
-    enum { MANY = 32 /* tiles of a block: then the end is all the same */, SIZES = 6, SHARES = 3 };
+    enum { MANY = 32 /* tiles of a block: then the end is all the same */, SIZES = 6, SHARES = 3, BRIEF = 560 };
     static const double share[SHARES] = {0.15, 0.3, 0.5}; /* of all work that gets the smaller size */
     kl_status st = KL_OK;
     load *all = NULL, *l = NULL;
@@ -721,11 +733,13 @@ static kl_status cut_outputs(const planner *s, const kl_batch *b, const kl_tilin
             const int64_t steps = steps_of(s, b, &o[i], p->depth);
             for (int t = 0; t < SIZES; t++) all[t * n + i] = load_of(p, &o[i], try_m[t], try_n[t], steps);
         }
+        int brief = b->once; /* going through the motions takes some 50 ns a tile and a try, and is worth a tenth of what the device takes */
         for (int t = 0; t < SIZES; t++) {
             const double work = sum_of(all + t * n, n);
             int64_t ntile = 0;
             for (int64_t i = 0; i < n; i++) ntile += all[t * n + i].n;
             const int many = ntile > (int64_t)MANY * p->nblock;
+            if (t == 0) brief |= b->lasting && work < (double)BRIEF * p->nblock * (double)ntile;
             if (work / p->nblock >= 0.985 * best) continue; /* however well the blocks are filled */
             for (int u = t; u < (many ? t + 1 : SIZES); u++)
                 for (int q = 0; q < (u == t ? 1 : SHARES); q++) {
@@ -734,7 +748,7 @@ static kl_status cut_outputs(const planner *s, const kl_batch *b, const kl_tilin
                     memcpy(l, all + t * n, (size_t)at * sizeof *l);
                     if (at < n) memcpy(l + at, all + u * n + at, (size_t)(n - at) * sizeof *l);
                     if (u > t && sum_of(l, n) / p->nblock >= 0.985 * best) continue;
-                    const double time = many ? work / p->nblock : makespan(l, n, p->nblock, 1, 0, 0);
+                    const double time = many ? work / p->nblock : brief ? makespan_about(l, n, p->nblock) : makespan(l, n, p->nblock, 1, 0, 0);
                     if (time >= 0.985 * best) continue;
                     best = time, *kind = nth, *chosen = p, from = at, *parts = (in_parts){1, 0};
                     large[0] = try_m[t], large[1] = try_n[t], small[0] = try_m[u], small[1] = try_n[u];
@@ -746,7 +760,7 @@ static kl_status cut_outputs(const planner *s, const kl_batch *b, const kl_tilin
         const double work = sum_of(all, n);
         int64_t ntile = 0;
         for (int64_t i = 0; i < n; i++) ntile += all[i].n;
-        for (int k = 0; p->parts && ntile <= 8 * (int64_t)p->nblock && best > 1.05 * work / p->nblock && k < 6; k++)
+        for (int k = 0; p->parts && !brief && ntile <= 8 * (int64_t)p->nblock && best > 1.05 * work / p->nblock && k < 6; k++)
             for (int every = 0; every < 2; every++) {
                 const int64_t untouched = every ? 0 : ntile / p->nblock * p->nblock;
                 if (ntile - untouched > KL_TURNS) continue;

@@ -101,8 +101,11 @@ static void check_turns(const turn_case *t, uint64_t seed)
         expect_true(info.m <= t->m || t->noise > 0 || info.m <= 2 * t->m + 4); /* a multiplet may overshoot */
         expect_true(info.discarded >= 0 && info.discarded <= 1);
         if (t->discard > 0 && info.m < t->m && to.noise == 0) expect_true(info.discarded <= t->discard);
-        for (int p = 0; p < e->centre; p++) check_isometry(e->left[p]);
-        for (int p = e->centre + 2; p < n; p++) check_isometry(e->right[p]);
+        kl_state *now = NULL;
+        expect_ok(kl_engine_state(e, energy, &now, &err), err);
+        for (int p = 0; p < e->centre; p++) check_isometry(now->left[p]);
+        for (int p = e->centre + 2; p < n; p++) check_isometry(now->right[p]);
+        kl_state_destroy(&now);
         double *const after = vectors(e, dim);
         double kept = 0, was = 0;
         for (int s = 0; s < t->nstate; s++) {
