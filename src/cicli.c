@@ -17,6 +17,7 @@
 #include "json.h"
 #include "mem.h"
 #include "mmfile.h"
+#include "pace.h"
 #include "report.h"
 #include "sealed.h"
 #include "spfile.h"
@@ -29,8 +30,8 @@ typedef struct context {
     int (*interrupted)(void);
     const char *path;       /* of results and checkpoints; NULL: none */
     kl_ci_record record;    /* what a checkpoint says */
-    double every, last, cost;
-    int warned, resumed;
+    kl_pace pace;
+    int resumed;
 } context;
 
 /* ---------------------------------------------------------------- what was asked */
@@ -101,29 +102,19 @@ static int on_step(void *self, int irrep, int napply, double energy, double resi
     return x->interrupted != NULL && x->interrupted();
 }
 
-/* Never more than a tenth of the time goes to checkpoints. */
 static int is_due(void *self)
 {
     const context *const x = self;
-    const double passed = kl_clock() - x->last;
-    return passed >= x->every && passed >= 10 * x->cost;
+    return kl_pace_due(&x->pace);
 }
 
-/* A disk that is full does not end the run. */
 static kl_status keep(void *self, int irrep, int nvec, int64_t n, const double *v, kl_err *err)
 {
     context *const x = self;
     kl_err why;
     (void)err;
     const double start = kl_clock();
-    if (kl_cifile_write(x->path, &x->record, &(kl_ci_vectors){irrep, nvec, n, v}, &why) != KL_OK && !x->warned) {
-        char text[sizeof(why.text) + 64];
-        snprintf(text, sizeof(text), "checkpoint not written, the run goes on: %s", why.text);
-        kl_report_note(text);
-        x->warned = 1;
-    }
-    x->last = kl_clock();
-    x->cost = x->last - start;
+    kl_pace_done(&x->pace, start, kl_cifile_write(x->path, &x->record, &(kl_ci_vectors){irrep, nvec, n, v}, &why), &why);
     return KL_OK;
 }
 
@@ -425,7 +416,7 @@ kl_status kl_cicli_run(kl_options *o, int (*interrupted)(void), int *stopped, kl
     kl_ci_opts ci;
     kl_ci_plan plan = {0};
     kl_ci_record done = {0};
-    context x = {.o = o, .live = isatty(2), .interrupted = interrupted, .every = o->checkpoint_every, .last = kl_clock()};
+    context x = {.o = o, .live = isatty(2), .interrupted = interrupted, .pace = kl_pace_begin(o->checkpoint_every)};
     kl_ci_monitor monitor = {.self = &x, .block = tell_block, .matrix = write_matrix, .stored = write_arrays, .step = on_step};
     if (o->resume != NULL) {
         KL_TRY(kl_cifile_read(o->resume, &done, err));

@@ -12,6 +12,7 @@
 #include "edreport.h"
 #include "json.h"
 #include "mem.h"
+#include "pace.h"
 #include "runfile.h"
 #include "sealed.h"
 
@@ -72,15 +73,13 @@ typedef struct keeping {
     const kl_ed *ed;
     kl_result *r;         /* what the file says beside the run: names, options */
     const char *path;
-    double every, last, cost;
-    int warned;
+    kl_pace pace;
 } keeping;
 
-/* Writing may take a tenth of the time: vectors can be large and disks slow. */
 static int keep_due(void *self)
 {
     const keeping *const k = self;
-    return kl_clock() - k->last >= fmax(k->every, 10.0 * k->cost);
+    return kl_pace_due(&k->pace);
 }
 
 typedef struct part_of {
@@ -100,7 +99,6 @@ static kl_status put_part(void *self, int vector, int64_t first, int64_t count, 
     return p->ex->vt.upload(p->ex, kl_dptr_at(p->vector[vector], first), from, count, err);
 }
 
-/* A disk that is full does not end the run. */
 static kl_status keep_write(void *self, const kl_keep *kept, kl_err *err)
 {
     keeping *const k = self;
@@ -113,14 +111,7 @@ static kl_status keep_write(void *self, const kl_keep *kept, kl_err *err)
     const int64_t three = 3;
     k->r->finished = 0;
     if (kl_result_add(k->r, "ed/so_far", "products with H, lowest energy, its residual", 1, &three, k->w->seen, &why) != KL_OK) return KL_OK;
-    if (kl_result_write_run(k->path, k->r, &run, &why) != KL_OK && !k->warned) {
-        char text[sizeof(why.text) + 64];
-        snprintf(text, sizeof(text), "checkpoint not written, the run goes on: %s", why.text);
-        kl_report_note(text);
-        k->warned = 1;
-    }
-    k->last = kl_clock();
-    k->cost = k->last - start;
+    kl_pace_done(&k->pace, start, kl_result_write_run(k->path, k->r, &run, &why), &why);
     return KL_OK;
 }
 
@@ -343,7 +334,7 @@ static kl_status run_sector(kl_task *t, kl_qn target, const kl_result *done, wat
     KL_TRY(kl_runfile_options(o, t, NULL, 0, &options, err));
     KL_TRY(kl_result_create(t->model, t->lat, t->params, target, t->dmrg.seed, KL_VERSION, o->command_line, options, &r, err));
     KL_TRY(kl_edreport_add(r, ed, &(kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .stop = KL_ED_INTERRUPTED}, err));
-    keeping k = {.w = w, .ed = ed, .r = r, .path = path, .every = o->checkpoint_every, .last = kl_clock()};
+    keeping k = {.w = w, .ed = ed, .r = r, .path = path, .pace = kl_pace_begin(o->checkpoint_every)};
     kl_keeper keeper = {.self = &k, .due = keep_due, .write = keep_write};
     if (path) opts.keeper = &keeper;
     if (done) {

@@ -26,6 +26,7 @@
 #include "inventory.h"
 #include "job.h"
 #include "mem.h"
+#include "pace.h"
 #include "plot.h"
 #include "report.h"
 #include "request.h"
@@ -63,8 +64,7 @@ typedef struct run {
     kl_result *r;
     kl_progress progress;
     char path[1024];          /* result file, "" for none */
-    double last_written;
-    int warned;               /* a checkpoint failed; told once */
+    kl_pace pace;             /* of its checkpoints */
     double started;
 } run;
 
@@ -77,7 +77,7 @@ static int asked_to_stop(void *self)
 static int checkpoint_due(void *self)
 {
     const run *x = self;
-    return kl_clock() - x->last_written >= x->o->checkpoint_every;
+    return kl_pace_due(&x->pace);
 }
 
 static void on_step(void *self, const kl_dmrg_step *s)
@@ -97,20 +97,14 @@ static kl_status on_checkpoint(void *self, const kl_state *state, const kl_dmrg_
 {
     run *x = self;
     (void)err;
-    const double now = kl_clock();
-    if (now - x->last_written < fmin(1.0, x->o->checkpoint_every)) return KL_OK;
+    const double start = kl_clock();
+    if (start - x->pace.last < fmin(1.0, x->pace.every)) return KL_OK;
     x->r->sweep_done = nrow - (direction != 0);
     x->r->dmrg.direction = direction;
     kl_err why;
     kl_status st = kl_result_set_rows(x->r, nrow, row, x->t->dmrg.nstate, &why);
     if (st == KL_OK) st = kl_result_write(x->path, x->r, state, &why);
-    if (st != KL_OK && !x->warned) {
-        char text[sizeof(why.text) + 64];
-        snprintf(text, sizeof(text), "checkpoint not written, the run goes on: %s", why.text);
-        kl_report_note(text);
-        x->warned = 1;
-    }
-    x->last_written = kl_clock();
+    kl_pace_done(&x->pace, start, st, &why);
     return KL_OK;
 }
 
@@ -180,7 +174,7 @@ static kl_status run_once(run *x, kl_state **state, const kl_result *done, const
     t->dmrg.ndone = done != NULL ? done->sweep_done : 0;
     t->dmrg.direction = done != NULL ? done->dmrg.direction : 0;
     t->dmrg.done = done != NULL ? done->dmrg.row : NULL;
-    x->last_written = kl_clock();
+    x->pace = kl_pace_begin(x->o->checkpoint_every);
     KL_TRY(kl_dmrg_run(t->terms, t->ex, &t->dmrg, &monitor, state, &found, err));
     KL_TRY(kl_result_set_dmrg(x->r, &found, err));
     x->r->finished = found.stop != KL_STOP_INTERRUPTED;

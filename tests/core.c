@@ -130,6 +130,17 @@ void core_every_lattice(const kl_model *const *models, int nmodel, const char *c
     }
 }
 
+kl_qn *core_sectors(const core_job *j, int most, int *n)
+{
+    kl_err err = {""};
+    kl_qn *q = NULL;
+    int64_t all = 0;
+    expect_ok(kl_dmrg_sectors(j->terms, &q, &all, &err), err);
+    *n = all < most ? (int)all : most;
+    for (int k = 0; k < *n; k++) q[k] = q[*n == 1 ? all / 2 : k * (all - 1) / (*n - 1)];
+    return q;
+}
+
 void core_no_memory(void)
 {
     kl_dense_release();
@@ -333,6 +344,13 @@ kl_qn core_charge(const kl_model *m, const char *text)
         while (*text == ' ') text++;
     }
     return q;
+}
+
+core_integers core_of(kl_qn q)
+{
+    core_integers i;
+    for (int c = 0; c < KL_MAX_CHARGE; c++) i.charge[c] = q.v[c];
+    return i;
 }
 
 core_run core_exact(int m, kl_qn target, int nstate, kl_strategy strategy)

@@ -33,6 +33,8 @@ void core_close(core_job *j);
 typedef enum core_orders { CORE_ONE_ORDER, CORE_EVERY_ORDER } core_orders;
 typedef void core_check(const core_job *j, uint64_t seed);
 void core_every_lattice(const kl_model *const *models, int nmodel, const char *const *lattices, int64_t most, core_orders orders, core_check *check);
+/* Charge sectors of a job in their order, to be freed with kl_free: all, or `most` of them, the first, the last and others between (of one: the middle). */
+kl_qn *core_sectors(const core_job *j, int most, int *n);
 /* Every block of memory was given back. */
 void core_no_memory(void);
 
@@ -70,6 +72,11 @@ void core_full_close(core_full *f);
 
 /* "Sz=1/2 N=3" -> a target; NULL or "" is all zero. */
 kl_qn core_charge(const kl_model *m, const char *text);
+/* A target as the oracle takes it. */
+typedef struct core_integers {
+    int charge[KL_MAX_CHARGE];
+} core_integers;
+core_integers core_of(kl_qn q);
 
 /* A run with everything that it needs; res and state to be freed by core_drop. */
 typedef struct core_run {

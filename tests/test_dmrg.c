@@ -7,11 +7,9 @@
 
 static double exact(const core_job *j, kl_qn target)
 {
-    int charge[KL_MAX_CHARGE] = {0};
     double w = NAN;
-    for (int c = 0; c < j->model->ncharge; c++) charge[c] = target.v[c];
     oracle *o = oracle_create(j->model, j->lat, j->par);
-    expect_eq(oracle_energies(o, charge, 1, &w, NULL), 1);
+    expect_eq(oracle_energies(o, core_of(target).charge, 1, &w, NULL), 1);
     oracle_destroy(&o);
     return w;
 }

@@ -21,9 +21,7 @@ static void digits_of(const oracle *o, int64_t s, int *d)
 static void same_matrix(const core_job *j, const oracle *o, kl_qn q, kl_halves_form form, uint64_t seed)
 {
     kl_err err = {""};
-    int charge[KL_MAX_CHARGE] = {0};
-    for (int c = 0; c < j->model->ncharge; c++) charge[c] = q.v[c];
-    oracle_sector *const s = oracle_sector_create(o, charge);
+    oracle_sector *const s = oracle_sector_create(o, core_of(q).charge);
     kl_ed *ed = NULL;
     expect_ok(kl_ed_create(j->terms, q, form, j->ex, &ed, &err), err);
     expect_eq(ed->space->dim, s->dim);
@@ -90,16 +88,13 @@ static void same_matrix(const core_job *j, const oracle *o, kl_qn q, kl_halves_f
     free(at), free(sign), free(x), free(y), free(v), free(hv), free(first), free(diag), free(used), free(d);
 }
 
-/* All sectors, or five of them spread over the list. */
-static void every_sector(const core_job *j, uint64_t seed)
+static void some_sectors(const core_job *j, uint64_t seed)
 {
     kl_err err = {""};
     oracle *o = oracle_create(j->model, j->lat, j->par);
-    kl_qn *q = NULL;
-    int64_t nq = 0;
-    expect_ok(kl_dmrg_sectors(j->terms, &q, &nq, &err), err);
-    const int64_t step = nq <= 5 ? 1 : nq / 5;
-    for (int64_t i = step / 2; i < nq; i += step) {
+    int n;
+    kl_qn *q = core_sectors(j, 6, &n);
+    for (int i = 0; i < n; i++) {
         char text[128];
         for (int form = KL_HALVES_AUTO; form <= KL_HALVES_FLAVOURS; form++) {
             kl_halves_size size;
@@ -115,23 +110,21 @@ static void every_sector(const core_job *j, uint64_t seed)
 static void test_matrix_shipped(void **state)
 {
     (void)state;
-    core_every_lattice(kl_models_builtin, kl_models_nbuiltin, lattices, 5000, CORE_ONE_ORDER, every_sector);
+    core_every_lattice(kl_models_builtin, kl_models_nbuiltin, lattices, 5000, CORE_ONE_ORDER, some_sectors);
 }
 
 static void test_matrix_own(void **state)
 {
     (void)state;
-    core_every_lattice(core_models, core_nmodel, lattices, 5000, CORE_ONE_ORDER, every_sector);
+    core_every_lattice(core_models, core_nmodel, lattices, 5000, CORE_ONE_ORDER, some_sectors);
 }
 
 /* Lowest energies of a sector against the oracle, by every solver; and those of DMRG with nothing truncated. */
 static void every_solver(const core_job *j, const oracle *o, kl_qn q, uint64_t seed)
 {
     kl_err err = {""};
-    int charge[KL_MAX_CHARGE] = {0};
     double w[6], size = 1;
-    for (int c = 0; c < j->model->ncharge; c++) charge[c] = q.v[c];
-    const int have = oracle_energies(o, charge, 6, w, NULL);
+    const int have = oracle_energies(o, core_of(q).charge, 6, w, NULL);
     for (int k = 0; k < have; k++) size = fmax(size, fabs(w[k]));
     kl_ed *ed = NULL;
     expect_ok(kl_ed_create(j->terms, q, KL_HALVES_AUTO, j->ex, &ed, &err), err);
@@ -174,13 +167,11 @@ static void every_solver(const core_job *j, const oracle *o, kl_qn q, uint64_t s
 
 static void two_sectors(const core_job *j, uint64_t seed)
 {
-    kl_err err = {""};
-    kl_qn *q = NULL;
-    int64_t nq = 0;
+    int n;
+    kl_qn *q = core_sectors(j, 5, &n);
     oracle *o = oracle_create(j->model, j->lat, j->par);
-    expect_ok(kl_dmrg_sectors(j->terms, &q, &nq, &err), err);
-    every_solver(j, o, q[nq / 2], kl_test_bits(&seed));
-    every_solver(j, o, q[nq / 3], kl_test_bits(&seed));
+    every_solver(j, o, q[n / 2], kl_test_bits(&seed));
+    every_solver(j, o, q[n / 3], kl_test_bits(&seed));
     kl_free(&q);
     oracle_destroy(&o);
 }

@@ -341,9 +341,9 @@ static void thermal_case(const char *model, const char *variant, const char *lat
     core_job j;
     core_open(&j, core_model(model, variant), lattice, NULL, sets);
     oracle *o = oracle_create(j.model, j.lat, j.par);
-    kl_qn *q = NULL;
-    int64_t nq = 0, n = 0;
-    expect_ok(kl_dmrg_sectors(j.terms, &q, &nq, &err), err);
+    int nq;
+    kl_qn *q = core_sectors(&j, INT32_MAX, &nq);
+    int64_t n = 0;
     double *const e = calloc((size_t)o->dim, sizeof *e);
     kl_qn *const of = calloc((size_t)o->dim, sizeof *of);
     kl_thermal *sum[2] = {NULL, NULL};
@@ -351,10 +351,9 @@ static void thermal_case(const char *model, const char *variant, const char *lat
         const kl_thermal_opts opts = {.nsample = 40, .nstep = way ? 60 : 0, .full = way ? 1 : 5000, .seed = 11};
         expect_ok(kl_thermal_create(j.model, &opts, &sum[way], &err), err);
     }
-    for (int64_t i = 0; i < nq; i++) {
-        int charge[KL_MAX_CHARGE] = {0}, stopped;
-        for (int c = 0; c < j.model->ncharge; c++) charge[c] = q[i].v[c];
-        const int have = oracle_energies(o, charge, (int)(o->dim - n), e + n, NULL);
+    for (int i = 0; i < nq; i++) {
+        int stopped;
+        const int have = oracle_energies(o, core_of(q[i]).charge, (int)(o->dim - n), e + n, NULL);
         for (int k = 0; k < have; k++) of[n + k] = q[i];
         n += have;
         for (int way = 0; way < 2; way++) {

@@ -7,20 +7,16 @@
 static const char *const lattices[] = {"chain:2",    "chain:4",    "chain:6",   "ring:3",    "ring:5",       "ladder:2x2",
                                        "ladder:3x2", "square:2x3", "torus:2x2", "torus:3x3", "cylinder:2x3", "cylinder:3x2", NULL};
 
-/* Sectors of a job: all, or `most` of them spread over the list. Each with 1..4 states by either strategy. */
+/* Up to `most` sectors of a job, each with 1..4 states by either strategy. */
 static void every_sector(const core_job *j, oracle *o, int most, uint64_t seed)
 {
     kl_err err = {""};
-    kl_qn *q = NULL;
-    int64_t nq = 0;
-    expect_ok(kl_dmrg_sectors(j->terms, &q, &nq, &err), err);
-    const int64_t step = nq <= most ? 1 : nq / most;
-    for (int64_t i = step / 2; i < nq; i += step) {
-        int charge[KL_MAX_CHARGE] = {0};
+    int n;
+    kl_qn *q = core_sectors(j, most, &n);
+    for (int i = 0; i < n; i++) {
         double w[5];
-        for (int c = 0; c < j->model->ncharge; c++) charge[c] = q[i].v[c];
         int nstate = 1 + (int)(kl_test_bits(&seed) % 4);
-        const int have = oracle_energies(o, charge, nstate + 1, w, NULL);
+        const int have = oracle_energies(o, core_of(q[i]).charge, nstate + 1, w, NULL);
         if (nstate > have) nstate = have;
         expect_true(have > 0);
         core_run r = core_exact(4096, q[i], nstate, kl_test_bits(&seed) % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R);

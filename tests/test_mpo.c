@@ -184,25 +184,19 @@ static void check_cut(const core_job *j, const blocks *b, const core_full *full,
 /* All cuts for up to ntarget charges: the first, the last, the rest spread. share: see isometry(). */
 static void check_job(const core_job *j, const core_full *full, int ntarget, double share, uint64_t seed)
 {
-    kl_err err = {""};
-    kl_qn *q = NULL;
-    int64_t nq = 0;
-    expect_ok(kl_dmrg_sectors(j->terms, &q, &nq, &err), err);
-    int64_t last = -1;
-    for (int k = 0; k < ntarget; k++) {
-        const int64_t i = ntarget == 1 ? nq / 2 : k * (nq - 1) / (ntarget - 1);
-        if (i == last) continue;
-        last = i;
+    int nq;
+    kl_qn *q = core_sectors(j, ntarget, &nq);
+    for (int k = 0; k < nq; k++) {
         const int prune = k % 2 == 0;
         blocks b;
-        kl_test_case("%s, target %lld of %lld, %s, share %g", j->name, (long long)i, (long long)nq,
+        kl_test_case("%s, target %d of %d, %s, share %g", j->name, k, nq,
                      prune ? "pruned" : "all sectors", share);
-        open_blocks(&b, j, q[i], prune, share, (int)(seed % 2), seed + (uint64_t)k);
+        open_blocks(&b, j, q[k], prune, share, (int)(seed % 2), seed + (uint64_t)k);
         for (int c = 0; c + 1 < b.n; c++)
             for (int form = 0; form < FORMS; form++) {
-                kl_test_case("%s, target %lld of %lld, %s, share %g, centre %d, form %d", j->name, (long long)i, (long long)nq,
+                kl_test_case("%s, target %d of %d, %s, share %g, centre %d, form %d", j->name, k, nq,
                              prune ? "pruned" : "all sectors", share, c, form);
-                check_cut(j, &b, full, q[i], c, prune, form, &seed);
+                check_cut(j, &b, full, q[k], c, prune, form, &seed);
             }
         close_blocks(&b);
     }

@@ -3,23 +3,17 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "result.h"
-#include "dense.h"
+#include "core.h"
+#include "kl_test.h"
 #include "mem.h"
+#include "result.h"
 #include "sealed.h"
 #include <fcntl.h>
 #include <hdf5.h>
-#include <math.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 static char folder[64], path[96], other[96];
 
@@ -30,61 +24,31 @@ const char *__lsan_default_suppressions(void) { return "leak:libhdf5\n"; }
 /* ---- a small run to write down ---- */
 
 typedef struct fixture {
-    const kl_model *model;
-    kl_lattice *lat;
-    kl_params *params;
-    kl_terms *terms;
-    kl_exec *ex;
-    kl_dmrg_opts opts;
-    kl_state *state;
+    core_job j;
+    core_run r;
     kl_result *result;
-    kl_dmrg_result found;
 } fixture;
-
-static void must(kl_status st, const kl_err *err)
-{
-    if (st != KL_OK) fail_msg("status %d: %s", (int)st, err->text);
-}
-
-static const kl_model *builtin(const char *name)
-{
-    for (int i = 0; i < kl_models_nbuiltin; i++)
-        if (strcmp(kl_models_builtin[i]->name, name) == 0) return kl_models_builtin[i];
-    return NULL;
-}
 
 static void fixture_close(fixture *f)
 {
-    kl_state_destroy(&f->state);
     kl_result_destroy(&f->result);
-    kl_dmrg_result_clear(&f->found);
-    kl_terms_destroy(&f->terms);
-    kl_params_destroy(&f->params);
-    kl_lattice_destroy(&f->lat);
-    kl_exec_close(&f->ex);
-    kl_dense_release();
-    assert_int_equal(kl_mem_live_total(), 0);
+    core_drop(&f->r);
+    core_close(&f->j);
 }
 
 static void fixture_open(fixture *f, const char *model, int nsite, int nstate, int run)
 {
     kl_err err = {""};
-    *f = (fixture){.model = builtin(model)};
-    assert_non_null(f->model);
-    must(kl_lattice_create("chain", nsite, 0, &f->lat, &err), &err);
-    must(kl_params_create(f->model, f->lat, &f->params, &err), &err);
-    must(kl_terms_create(f->model, f->lat, f->params, &f->terms, &err), &err);
-    must(kl_exec_open_host(1, &f->ex, &err), &err);
-    f->opts = (kl_dmrg_opts){.nstate = nstate, .accuracy = 1e-10, .seed = 7};
-    if (strcmp(model, "hubbard") == 0) {
-        must(kl_qn_set(f->model, &f->opts.target, "N_up", "2", &err), &err);
-        must(kl_qn_set(f->model, &f->opts.target, "N_dn", "3", &err), &err);
-    }
-    if (run) must(kl_dmrg_run(f->terms, f->ex, &f->opts, NULL, &f->state, &f->found, &err), &err);
-    must(kl_result_create(f->model, f->lat, f->params, f->opts.target, 7, "0.0", "dmrg 'it'", "model=hubbard\nm=3\n", &f->result, &err), &err);
-    if (run) must(kl_result_set_dmrg(f->result, &f->found, &err), &err);
+    char lattice[32];
+    *f = (fixture){0};
+    snprintf(lattice, sizeof lattice, "chain:%d", nsite);
+    core_open(&f->j, core_model(model, NULL), lattice, NULL, NULL);
+    f->r = core_auto(1e-10, core_charge(f->j.model, strcmp(model, "hubbard") == 0 ? "N_up=2 N_dn=3" : NULL), nstate, KL_STRATEGY_AUTO);
+    if (run) core_go(&f->j, &f->r);
+    expect_ok(kl_result_create(f->j.model, f->j.lat, f->j.par, f->r.opts.target, 7, "0.0", "dmrg 'it'", "model=hubbard\nm=3\n", &f->result, &err), err);
+    if (run) expect_ok(kl_result_set_dmrg(f->result, &f->r.res, &err), err);
     f->result->finished = run;
-    f->result->sweep_done = f->found.nrow;
+    f->result->sweep_done = f->r.res.nrow;
 }
 
 static int64_t size_of(const char *file)
@@ -148,57 +112,57 @@ static void test_round_trip(void **unused)
     fixture_open(&f, "hubbard", 6, 2, 1);
     const double cube[2][3][4] = {{{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}}, {{-1, 0.1, 1e-300, 1e300}, {0, 0, 0, 0}, {1, 1, 1, 1}}};
     const int64_t shape[3] = {2, 3, 4};
-    must(kl_result_add(f.result, "local/Sz", "by site", 1, shape + 1, &cube[0][0][0], &err), &err);
-    must(kl_result_add(f.result, "two/Sz*Sz", NULL, 2, shape + 1, &cube[1][0][0], &err), &err);
-    must(kl_result_add(f.result, "string/a/b", "deep", 3, shape, &cube[0][0][0], &err), &err);
-    must(kl_result_add(f.result, "variance", "a number", 0, shape, &cube[0][2][3], &err), &err);
-    must(kl_result_add(f.result, "local/Sz", "by site, again", 1, shape, &cube[0][1][0], &err), &err);
+    expect_ok(kl_result_add(f.result, "local/Sz", "by site", 1, shape + 1, &cube[0][0][0], &err), err);
+    expect_ok(kl_result_add(f.result, "two/Sz*Sz", NULL, 2, shape + 1, &cube[1][0][0], &err), err);
+    expect_ok(kl_result_add(f.result, "string/a/b", "deep", 3, shape, &cube[0][0][0], &err), err);
+    expect_ok(kl_result_add(f.result, "variance", "a number", 0, shape, &cube[0][2][3], &err), err);
+    expect_ok(kl_result_add(f.result, "local/Sz", "by site, again", 1, shape, &cube[0][1][0], &err), err);
     assert_int_equal(f.result->nmeasured, 4);
-    must(kl_result_write(path, f.result, f.state, &err), &err);
+    expect_ok(kl_result_write(path, f.result, f.r.state, &err), err);
     int64_t n1, n2;
     unsigned char *first = slurp(path, &n1);
-    must(kl_result_write(path, f.result, f.state, &err), &err);
+    expect_ok(kl_result_write(path, f.result, f.r.state, &err), err);
     unsigned char *second = slurp(path, &n2);
     assert_true(n1 == n2 && memcmp(first, second, (size_t)n1) == 0); /* no dates in it */
     free(first);
     free(second);
 
     kl_result *r = NULL;
-    must(kl_result_read(path, &r, &err), &err);
+    expect_ok(kl_result_read(path, &r, &err), err);
     assert_string_equal(r->program, "0.0");
     assert_string_equal(r->command_line, "dmrg 'it'");
     assert_string_equal(r->options, "model=hubbard\nm=3\n");
-    assert_string_equal(r->model, f.model->name);
-    assert_string_equal(r->variant, f.model->variant);
-    assert_string_equal(r->formula, f.model->formula);
-    assert_string_equal(r->lattice, f.lat->spec);
-    assert_true(r->model_hash == f.model->hash && r->lattice_hash == kl_lattice_fingerprint(f.lat));
+    assert_string_equal(r->model, f.j.model->name);
+    assert_string_equal(r->variant, f.j.model->variant);
+    assert_string_equal(r->formula, f.j.model->formula);
+    assert_string_equal(r->lattice, f.j.lat->spec);
+    assert_true(r->model_hash == f.j.model->hash && r->lattice_hash == kl_lattice_fingerprint(f.j.lat));
     assert_int_equal(r->nsite, 6);
     assert_int_equal(r->seed, 7);
-    assert_memory_equal(r->order, f.lat->order, sizeof(int) * 6);
-    assert_memory_equal(r->xy, f.lat->xy, sizeof(double) * 12);
+    assert_memory_equal(r->order, f.j.lat->order, sizeof(int) * 6);
+    assert_memory_equal(r->xy, f.j.lat->xy, sizeof(double) * 12);
     assert_int_equal(r->ncharge, 2);
     char charges[64];
     assert_string_equal(kl_result_print_charges(r, charges, sizeof charges), "N_up=2 N_dn=3");
-    assert_int_equal(r->nparam, f.model->nparam);
+    assert_int_equal(r->nparam, f.j.model->nparam);
     for (int i = 0; i < r->nparam; i++) {
         int k = 0;
-        while (strcmp(f.model->param[k].name, r->param[i].name) != 0) k++;
-        assert_int_equal(r->param[i].is_array, f.model->param[k].kind != KL_PARAM_SCALAR);
-        assert_memory_equal(r->param[i].value, r->param[i].is_array ? f.params->array[k] : &f.params->scalar[k], sizeof(double) * (size_t)r->param[i].n);
+        while (strcmp(f.j.model->param[k].name, r->param[i].name) != 0) k++;
+        assert_int_equal(r->param[i].is_array, f.j.model->param[k].kind != KL_PARAM_SCALAR);
+        assert_memory_equal(r->param[i].value, r->param[i].is_array ? f.j.par->array[k] : &f.j.par->scalar[k], sizeof(double) * (size_t)r->param[i].n);
     }
-    assert_int_equal(r->dmrg.nrow, f.found.nrow);
+    assert_int_equal(r->dmrg.nrow, f.r.res.nrow);
     for (int i = 0; i < r->dmrg.nrow; i++) {
-        assert_memory_equal(r->dmrg.row[i].energy, f.found.row[i].energy, sizeof(double) * 2);
-        assert_int_equal(r->dmrg.row[i].m_reached, f.found.row[i].m_reached);
-        assert_int_equal(r->dmrg.row[i].napply, f.found.row[i].napply);
-        assert_true(r->dmrg.row[i].discarded == f.found.row[i].discarded);
+        assert_memory_equal(r->dmrg.row[i].energy, f.r.res.row[i].energy, sizeof(double) * 2);
+        assert_int_equal(r->dmrg.row[i].m_reached, f.r.res.row[i].m_reached);
+        assert_int_equal(r->dmrg.row[i].napply, f.r.res.row[i].napply);
+        assert_true(r->dmrg.row[i].discarded == f.r.res.row[i].discarded);
     }
-    assert_memory_equal(r->dmrg.energy, f.found.energy, sizeof(double) * 2);
-    assert_memory_equal(r->dmrg.entropy, f.found.entropy, sizeof(double) * 5);
-    assert_memory_equal(r->dmrg.seconds_part, f.found.seconds_part, sizeof r->dmrg.seconds_part);
-    assert_int_equal(r->dmrg.stop, f.found.stop);
-    assert_int_equal(r->dmrg.dim_max, f.found.dim_max);
+    assert_memory_equal(r->dmrg.energy, f.r.res.energy, sizeof(double) * 2);
+    assert_memory_equal(r->dmrg.entropy, f.r.res.entropy, sizeof(double) * 5);
+    assert_memory_equal(r->dmrg.seconds_part, f.r.res.seconds_part, sizeof r->dmrg.seconds_part);
+    assert_int_equal(r->dmrg.stop, f.r.res.stop);
+    assert_int_equal(r->dmrg.dim_max, f.r.res.dim_max);
     assert_int_equal(r->nmeasured, 4);
     for (int i = 0; i < 4; i++) {
         const kl_measured *m = &r->measured[i];
@@ -214,14 +178,14 @@ static void test_round_trip(void **unused)
     kl_result_destroy(&r);
 
     kl_state *s = NULL;
-    must(kl_result_read_state(path, f.terms, &s, &err), &err);
-    assert_true(s->centre == f.state->centre && s->nstate == 2 && s->npsi == f.state->npsi && kl_qn_cmp(s->target, f.state->target) == 0);
-    assert_memory_equal(s->psi, f.state->psi, sizeof(double) * 2 * (size_t)s->npsi);
-    assert_memory_equal(s->pair, f.state->pair, sizeof(int) * (size_t)s->row->basis.nsec);
-    assert_memory_equal(s->psi_off, f.state->psi_off, sizeof(int64_t) * (size_t)s->row->basis.nsec);
+    expect_ok(kl_result_read_state(path, f.j.terms, &s, &err), err);
+    assert_true(s->centre == f.r.state->centre && s->nstate == 2 && s->npsi == f.r.state->npsi && kl_qn_cmp(s->target, f.r.state->target) == 0);
+    assert_memory_equal(s->psi, f.r.state->psi, sizeof(double) * 2 * (size_t)s->npsi);
+    assert_memory_equal(s->pair, f.r.state->pair, sizeof(int) * (size_t)s->row->basis.nsec);
+    assert_memory_equal(s->psi_off, f.r.state->psi_off, sizeof(int64_t) * (size_t)s->row->basis.nsec);
     for (int p = 0; p < 6; p++) {
         if (p == s->centre || p == s->centre + 1) continue;
-        const kl_isometry *a = p < s->centre ? s->left[p] : s->right[p], *b = p < s->centre ? f.state->left[p] : f.state->right[p];
+        const kl_isometry *a = p < s->centre ? s->left[p] : s->right[p], *b = p < s->centre ? f.r.state->left[p] : f.r.state->right[p];
         assert_int_equal(a->ndata, b->ndata);
         assert_int_equal(a->basis.nsec, b->basis.nsec);
         assert_memory_equal(a->basis.q, b->basis.q, sizeof(kl_qn) * (size_t)a->basis.nsec);
@@ -230,6 +194,7 @@ static void test_round_trip(void **unused)
     }
     kl_state_destroy(&s);
     fixture_close(&f);
+    core_no_memory();
 }
 
 static void test_go_on(void **unused)
@@ -238,38 +203,35 @@ static void test_go_on(void **unused)
     fixture f;
     kl_err err = {""};
     fixture_open(&f, "heisenberg", 10, 1, 1);
-    must(kl_result_write(path, f.result, f.state, &err), &err);
+    expect_ok(kl_result_write(path, f.result, f.r.state, &err), err);
     kl_state *s = NULL;
-    must(kl_result_read_state(path, f.terms, &s, &err), &err);
+    expect_ok(kl_result_read_state(path, f.j.terms, &s, &err), err);
     kl_dmrg_result again = {0};
     kl_dmrg_sweep sweep = {.m = 32};
-    f.opts.nsweep = 1;
-    f.opts.sweep = &sweep;
-    must(kl_dmrg_run(f.terms, f.ex, &f.opts, NULL, &s, &again, &err), &err);
-    assert_true(fabs(again.energy[0] - f.found.energy[0]) < 1e-9);
+    kl_dmrg_opts opts = f.r.opts;
+    opts.nsweep = 1;
+    opts.sweep = &sweep;
+    expect_ok(kl_dmrg_run(f.j.terms, f.j.ex, &opts, NULL, &s, &again, &err), err);
+    assert_true(fabs(again.energy[0] - f.r.res.energy[0]) < 1e-9);
     kl_dmrg_result_clear(&again);
     kl_state_destroy(&s);
 
     /* behind the sweeps of a checkpoint the table goes on */
-    must(kl_result_read_state(path, f.terms, &s, &err), &err);
+    expect_ok(kl_result_read_state(path, f.j.terms, &s, &err), err);
     kl_dmrg_sweep sweeps[4] = {{.m = 32}, {.m = 32}, {.m = 32}, {.m = 40}};
-    f.opts.nsweep = 4;
-    f.opts.sweep = sweeps;
-    f.opts.ndone = 3;
-    f.opts.done = f.found.row;
-    assert_true(f.found.nrow >= 3);
-    must(kl_dmrg_run(f.terms, f.ex, &f.opts, NULL, &s, &again, &err), &err);
+    opts.nsweep = 4;
+    opts.sweep = sweeps;
+    opts.ndone = 3;
+    opts.done = f.r.res.row;
+    assert_true(f.r.res.nrow >= 3);
+    expect_ok(kl_dmrg_run(f.j.terms, f.j.ex, &opts, NULL, &s, &again, &err), err);
     assert_int_equal(again.nrow, 4);
     assert_int_equal(again.row[3].m, 40);
-    assert_memory_equal(again.row, f.found.row, sizeof(*again.row) * 3);
+    assert_memory_equal(again.row, f.r.res.row, sizeof(*again.row) * 3);
     kl_dmrg_result_clear(&again);
     kl_state_destroy(&s);
     fixture_close(&f);
-}
-
-static void refused(kl_status st, const kl_err *err, const char *word)
-{
-    if (st == KL_OK || strstr(err->text, word) == NULL) fail_msg("status %d, \"%s\" lacks \"%s\"", (int)st, err->text, word);
+    core_no_memory();
 }
 
 /* A run of exact diagonalization: vectors longer than one part, of which the second goes wrong when asked to. */
@@ -308,10 +270,10 @@ static void test_run_under_way(void **unused)
     for (int64_t i = 0; i < 2 * p.n; i++) p.value[i] = (double)(i % 1009) - 504.0;
     kl_result_run run = {.nnumber = 3, .number = number, .nvector = 2, .n = p.n, .self = &p, .part = give_part};
     f.result->finished = 0;
-    must(kl_result_write_run(path, f.result, &run, &err), &err);
+    expect_ok(kl_result_write_run(path, f.result, &run, &err), err);
     parts back = {.n = p.n, .value = calloc((size_t)(2 * p.n), sizeof(double))};
     kl_result_run got = {.self = &back, .part = take_part};
-    must(kl_result_read_run(path, &got, &err), &err);
+    expect_ok(kl_result_read_run(path, &got, &err), err);
     assert_true(got.nnumber == 3 && got.nvector == 2 && got.n == p.n);
     assert_memory_equal(got.number, number, sizeof number);
     assert_memory_equal(back.value, p.value, sizeof(double) * (size_t)(2 * p.n));
@@ -320,20 +282,21 @@ static void test_run_under_way(void **unused)
     p.broken = 1;
     assert_int_equal(kl_result_write_run(path, f.result, &run, &err), KL_ENOMEM);
     got = (kl_result_run){0};
-    must(kl_result_read_run(path, &got, &err), &err);
+    expect_ok(kl_result_read_run(path, &got, &err), err);
     kl_free(&got.number);
     p.broken = 2;
-    must(kl_result_write_run(path, f.result, &run, &err), &err);
+    expect_ok(kl_result_write_run(path, f.result, &run, &err), err);
     got = (kl_result_run){.self = &back, .part = take_part};
     assert_int_equal(kl_result_read_run(path, &got, &err), KL_EINPUT);
     assert_non_null(strstr(err.text, "not finite"));
     assert_null(got.number);
-    must(kl_result_write(path, f.result, f.state, &err), &err);
+    expect_ok(kl_result_write(path, f.result, f.r.state, &err), err);
     assert_int_equal(kl_result_read_run(path, &got, &err), KL_EINPUT);
     assert_non_null(strstr(err.text, "no run of exact diagonalization"));
     free(p.value);
     free(back.value);
     fixture_close(&f);
+    core_no_memory();
 }
 
 /* A bond the other way round is another lattice: pairing terms change their sign. */
@@ -344,9 +307,9 @@ static void test_fingerprint(void **unused)
     uint64_t print[2];
     for (int turned = 0; turned < 2; turned++) {
         kl_lattice *lat = NULL;
-        must(kl_lattice_create_empty("two.lua", 2, &lat, &err), &err);
-        must(kl_lattice_add_bond(lat, turned, 1 - turned, 1.0, (const char *[]){"nn"}, 1, &err), &err);
-        must(kl_lattice_finish(lat, &err), &err);
+        expect_ok(kl_lattice_create_empty("two.lua", 2, &lat, &err), err);
+        expect_ok(kl_lattice_add_bond(lat, turned, 1 - turned, 1.0, (const char *[]){"nn"}, 1, &err), err);
+        expect_ok(kl_lattice_finish(lat, &err), err);
         print[turned] = kl_lattice_fingerprint(lat);
         kl_lattice_destroy(&lat);
     }
@@ -361,109 +324,93 @@ static void test_mismatch(void **unused)
     kl_result *r = NULL;
     kl_state *s = NULL;
     fixture_open(&f, "heisenberg", 8, 1, 1);
-    must(kl_result_write(path, f.result, f.state, &err), &err);
-    must(kl_result_read(path, &r, &err), &err);
-    must(kl_result_match(path, r, f.model, f.lat, f.params, f.opts.target, 1, &err), &err);
+    expect_ok(kl_result_write(path, f.result, f.r.state, &err), err);
+    expect_ok(kl_result_read(path, &r, &err), err);
+    expect_ok(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 1, &err), err);
 
-    kl_qn q = f.opts.target;
-    must(kl_qn_set(f.model, &q, "Sz", "1", &err), &err);
-    refused(kl_result_match(path, r, f.model, f.lat, f.params, q, 0, &err), &err, "Sz=0, not Sz=1");
-    must(kl_params_set(f.params, "Delta", "0.5", 1, &err), &err);
-    refused(kl_result_match(path, r, f.model, f.lat, f.params, f.opts.target, 1, &err), &err, "Delta=1, not 0.5");
-    must(kl_result_match(path, r, f.model, f.lat, f.params, f.opts.target, 0, &err), &err);
-    must(kl_params_set(f.params, "Delta", "1", 1, &err), &err);
-    must(kl_params_set(f.params, "h", "0,0,0,0,0,0,0,1", 1, &err), &err);
-    refused(kl_result_match(path, r, f.model, f.lat, f.params, f.opts.target, 1, &err), &err, "array h");
-    must(kl_params_set(f.params, "h", "0", 1, &err), &err);
+    kl_qn q = f.r.opts.target;
+    expect_ok(kl_qn_set(f.j.model, &q, "Sz", "1", &err), err);
+    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, q, 0, &err), KL_EINPUT, err, "Sz=0, not Sz=1");
+    expect_ok(kl_params_set(f.j.par, "Delta", "0.5", 1, &err), err);
+    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 1, &err), KL_EINPUT, err, "Delta=1, not 0.5");
+    expect_ok(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 0, &err), err);
+    expect_ok(kl_params_set(f.j.par, "Delta", "1", 1, &err), err);
+    expect_ok(kl_params_set(f.j.par, "h", "0,0,0,0,0,0,0,1", 1, &err), err);
+    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 1, &err), KL_EINPUT, err, "array h");
+    expect_ok(kl_params_set(f.j.par, "h", "0", 1, &err), err);
     r->model_hash ^= 1;
-    refused(kl_result_match(path, r, f.model, f.lat, f.params, f.opts.target, 0, &err), &err, "another version");
+    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 0, &err), KL_EINPUT, err, "another version");
     r->model_hash ^= 1;
-    must(kl_lattice_reorder(f.lat, "1,0,2,3,4,5,6,7", &err), &err);
-    refused(kl_result_match(path, r, f.model, f.lat, f.params, f.opts.target, 0, &err), &err, "order");
-    must(kl_lattice_reorder(f.lat, "column", &err), &err);
+    expect_ok(kl_lattice_reorder(f.j.lat, "1,0,2,3,4,5,6,7", &err), err);
+    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 0, &err), KL_EINPUT, err, "order");
+    expect_ok(kl_lattice_reorder(f.j.lat, "column", &err), err);
 
     fixture_open(&g, "heisenberg", 6, 1, 0);
-    refused(kl_result_match(path, r, g.model, g.lat, g.params, g.opts.target, 0, &err), &err, "8 sites");
-    refused(kl_result_read_state(path, g.terms, &s, &err), &err, "8 sites");
+    expect_refused(kl_result_match(path, r, g.j.model, g.j.lat, g.j.par, g.r.opts.target, 0, &err), KL_EINPUT, err, "8 sites");
+    expect_refused(kl_result_read_state(path, g.j.terms, &s, &err), KL_EINPUT, err, "8 sites");
     fixture_open(&h, "hubbard", 8, 1, 0);
-    refused(kl_result_match(path, r, h.model, h.lat, h.params, h.opts.target, 0, &err), &err, "of model heisenberg");
-    refused(kl_result_read_state(path, h.terms, &s, &err), &err, "damaged");
+    expect_refused(kl_result_match(path, r, h.j.model, h.j.lat, h.j.par, h.r.opts.target, 0, &err), KL_EINPUT, err, "of model heisenberg");
+    expect_refused(kl_result_read_state(path, h.j.terms, &s, &err), KL_EINPUT, err, "damaged");
     assert_null(s);
     kl_lattice *ring = NULL;
-    must(kl_lattice_create("ring", 8, 0, &ring, &err), &err);
-    refused(kl_result_match(path, r, f.model, ring, f.params, f.opts.target, 1, &err), &err, "bonds differ");
+    expect_ok(kl_lattice_create("ring", 8, 0, &ring, &err), err);
+    expect_refused(kl_result_match(path, r, f.j.model, ring, f.j.par, f.r.opts.target, 1, &err), KL_EINPUT, err, "bonds differ");
     kl_lattice_destroy(&ring);
 
-    must(kl_result_write(other, f.result, NULL, &err), &err);
-    refused(kl_result_read_state(other, f.terms, &s, &err), &err, "no state");
+    expect_ok(kl_result_write(other, f.result, NULL, &err), err);
+    expect_refused(kl_result_read_state(other, f.j.terms, &s, &err), KL_EINPUT, err, "no state");
     kl_result_destroy(&r);
-    kl_state_destroy(&h.state);
-    kl_result_destroy(&h.result);
-    kl_terms_destroy(&h.terms);
-    kl_params_destroy(&h.params);
-    kl_lattice_destroy(&h.lat);
-    kl_exec_close(&h.ex);
-    kl_result_destroy(&g.result);
-    kl_terms_destroy(&g.terms);
-    kl_params_destroy(&g.params);
-    kl_lattice_destroy(&g.lat);
-    kl_exec_close(&g.ex);
+    fixture_close(&h);
+    fixture_close(&g);
     fixture_close(&f);
-}
-
-static uint64_t random_state = 20240607;
-
-static uint64_t random_next(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
+    core_no_memory();
 }
 
 /* Bytes changed or missing: the seal tells. */
 static void test_damage(void **unused)
 {
+    uint64_t seed = 1;
     (void)unused;
     fixture f;
     kl_err err = {""};
     char why[1024];
     int64_t size;
     fixture_open(&f, "heisenberg", 4, 1, 1);
-    must(kl_result_write(path, f.result, f.state, &err), &err);
+    expect_ok(kl_result_write(path, f.result, f.r.state, &err), err);
     unsigned char *whole = slurp(path, &size);
-    assert_true(readable(path, f.terms, why, sizeof why));
-    for (int64_t n = 0; n < size; n += 1 + (int64_t)(random_next() % 400)) {
+    assert_true(readable(path, f.j.terms, why, sizeof why));
+    for (int64_t n = 0; n < size; n += 1 + (int64_t)(kl_test_bits(&seed) % 400)) {
         spill(other, whole, n);
-        assert_false(readable(other, f.terms, why, sizeof why));
+        assert_false(readable(other, f.j.terms, why, sizeof why));
     }
     spill(other, whole, size - 1);
-    assert_false(readable(other, f.terms, why, sizeof why));
+    assert_false(readable(other, f.j.terms, why, sizeof why));
     assert_non_null(strstr(why, "cut short"));
     for (int k = 0; k < 300; k++) {
-        const int64_t at = 512 + (int64_t)(random_next() % (uint64_t)(size - 512));
-        const unsigned char bit = (unsigned char)(1u << (random_next() % 8));
+        const int64_t at = 512 + (int64_t)(kl_test_bits(&seed) % (uint64_t)(size - 512));
+        const unsigned char bit = (unsigned char)(1u << (kl_test_bits(&seed) % 8));
         whole[at] ^= bit;
         spill(other, whole, size);
-        assert_false(readable(other, f.terms, why, sizeof why));
+        assert_false(readable(other, f.j.terms, why, sizeof why));
         whole[at] ^= bit;
     }
     for (int k = 0; k < 100; k++) { /* in the seal's own text */
-        const int64_t at = (int64_t)(random_next() % 80);
+        const int64_t at = (int64_t)(kl_test_bits(&seed) % 80);
         const unsigned char was = whole[at];
-        whole[at] = (unsigned char)random_next();
+        whole[at] = (unsigned char)kl_test_bits(&seed);
         spill(other, whole, size);
-        (void)readable(other, f.terms, why, sizeof why);
+        (void)readable(other, f.j.terms, why, sizeof why);
         whole[at] = was;
     }
     spill(other, (const unsigned char *)"\x89HDF\r\n\x1a\n", 8);
-    assert_false(readable(other, f.terms, why, sizeof why));
-    assert_false(readable("/dev/null", f.terms, why, sizeof why));
-    assert_false(readable("/dev/zero", f.terms, why, sizeof why));
-    assert_false(readable(folder, f.terms, why, sizeof why));
-    assert_false(readable("/no/such/file", f.terms, why, sizeof why));
+    assert_false(readable(other, f.j.terms, why, sizeof why));
+    assert_false(readable("/dev/null", f.j.terms, why, sizeof why));
+    assert_false(readable("/dev/zero", f.j.terms, why, sizeof why));
+    assert_false(readable(folder, f.j.terms, why, sizeof why));
+    assert_false(readable("/no/such/file", f.j.terms, why, sizeof why));
     free(whole);
     fixture_close(&f);
+    core_no_memory();
 }
 
 /* ---- files that are sound HDF5 and properly sealed, but say impossible things ---- */
@@ -532,8 +479,8 @@ static void expect_refusal(const fixture *f, const char *what)
 {
     kl_err err = {""};
     char why[1024] = "";
-    must(kl_sealed_renew(other, &err), &err);
-    if (readable(other, f->terms, why, sizeof why)) fail_msg("%s was accepted", what);
+    expect_ok(kl_sealed_renew(other, &err), err);
+    if (readable(other, f->j.terms, why, sizeof why)) fail_msg("%s was accepted", what);
     if (strstr(why, "checksum") != NULL) fail_msg("%s: the seal spoke, not the check", what);
 }
 
@@ -544,14 +491,14 @@ static void test_impossible(void **unused)
     kl_err err = {""};
     int64_t size;
     fixture_open(&f, "heisenberg", 6, 1, 1);
-    must(kl_result_write(path, f.result, f.state, &err), &err);
+    expect_ok(kl_result_write(path, f.result, f.r.state, &err), err);
     unsigned char *whole = slurp(path, &size);
 #define CASE(what, change) spill(other, whole, size), change, expect_refusal(&f, what)
     char why[1024];
     spill(other, whole, size); /* changed on purpose and sealed again: fine */
     poke("/result/seconds_part", 0, 3.5);
-    must(kl_sealed_renew(other, &err), &err);
-    assert_true(readable(other, f.terms, why, sizeof why));
+    expect_ok(kl_sealed_renew(other, &err), err);
+    assert_true(readable(other, f.j.terms, why, sizeof why));
 
     const hsize_t huge[2] = {UINT64_C(1) << 40, 2}, huge3[3] = {UINT64_C(1) << 30, UINT64_C(1) << 30, UINT64_C(1) << 30}, five[2] = {5, 3}, one = 1;
     const double numbers[16] = {0};
@@ -593,11 +540,13 @@ static void test_impossible(void **unused)
 #undef CASE
     free(whole);
     fixture_close(&f);
+    core_no_memory();
 }
 
 /* Random damage under a fresh seal: now HDF5 and the checks behind it must cope. */
 static void test_fuzz_sealed(void **unused)
 {
+    uint64_t seed = 2;
     (void)unused;
     fixture f;
     kl_err err = {""};
@@ -605,19 +554,20 @@ static void test_fuzz_sealed(void **unused)
     int64_t size;
     int accepted = 0;
     fixture_open(&f, "heisenberg", 4, 1, 1);
-    must(kl_result_write(path, f.result, f.state, &err), &err);
+    expect_ok(kl_result_write(path, f.result, f.r.state, &err), err);
     unsigned char *whole = slurp(path, &size), *bytes = malloc((size_t)size);
     for (int k = 0; k < 400; k++) {
         memcpy(bytes, whole, (size_t)size);
-        for (uint64_t i = 0; i <= random_next() % 3; i++) bytes[512 + (int64_t)(random_next() % (uint64_t)(size - 512))] = (unsigned char)random_next();
+        for (uint64_t i = 0; i <= kl_test_bits(&seed) % 3; i++) bytes[512 + (int64_t)(kl_test_bits(&seed) % (uint64_t)(size - 512))] = (unsigned char)kl_test_bits(&seed);
         spill(other, bytes, size);
-        must(kl_sealed_renew(other, &err), &err);
-        accepted += readable(other, f.terms, why, sizeof why);
+        expect_ok(kl_sealed_renew(other, &err), err);
+        accepted += readable(other, f.j.terms, why, sizeof why);
     }
     print_message("# %d of 400 random damages under a fresh seal fell where nothing is checked (notes, rounding, unused bytes)\n", accepted);
     free(bytes);
     free(whole);
     fixture_close(&f);
+    core_no_memory();
 }
 
 static void test_disk(void **unused)
@@ -629,7 +579,7 @@ static void test_disk(void **unused)
     char partial[128];
     snprintf(partial, sizeof partial, "%s.partial", path);
     fixture_open(&f, "heisenberg", 6, 1, 1);
-    must(kl_result_write(path, f.result, f.state, &err), &err);
+    expect_ok(kl_result_write(path, f.result, f.r.state, &err), err);
     unsigned char *old = slurp(path, &before);
 
     signal(SIGXFSZ, SIG_IGN);
@@ -639,7 +589,7 @@ static void test_disk(void **unused)
         small = was;
         small.rlim_cur = bytes;
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-        const kl_status st = kl_result_write(path, f.result, f.state, &err);
+        const kl_status st = kl_result_write(path, f.result, f.r.state, &err);
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
         if (st != KL_EIO || strstr(err.text, path) == NULL) fail_msg("limit %lld: status %d: %s", (long long)bytes, (int)st, err.text);
         assert_int_equal(size_of(partial), -1);
@@ -648,11 +598,12 @@ static void test_disk(void **unused)
     assert_true(before == after && memcmp(old, now, (size_t)before) == 0);
     free(old);
     free(now);
-    refused(kl_result_write("/no/such/folder/x.h5", f.result, f.state, &err), &err, "No such file");
-    refused(kl_result_write("/dev/full", f.result, f.state, &err), &err, "ordinary");
-    refused(kl_result_write(folder, f.result, f.state, &err), &err, "ordinary");
-    must(kl_result_write(path, f.result, f.state, &err), &err);
+    expect_refused(kl_result_write("/no/such/folder/x.h5", f.result, f.r.state, &err), KL_EIO, err, "No such file");
+    expect_refused(kl_result_write("/dev/full", f.result, f.r.state, &err), KL_EINPUT, err, "ordinary");
+    expect_refused(kl_result_write(folder, f.result, f.r.state, &err), KL_EINPUT, err, "ordinary");
+    expect_ok(kl_result_write(path, f.result, f.r.state, &err), err);
     fixture_close(&f);
+    core_no_memory();
 }
 
 static void test_no_memory(void **unused)
@@ -661,7 +612,7 @@ static void test_no_memory(void **unused)
     fixture f;
     kl_err err = {""};
     fixture_open(&f, "hubbard", 5, 1, 1);
-    must(kl_result_write(path, f.result, f.state, &err), &err);
+    expect_ok(kl_result_write(path, f.result, f.r.state, &err), err);
     const int64_t before = kl_mem_live_total();
     for (int what = 0; what < 4; what++) {
         for (int64_t k = 1;; k++) {
@@ -669,9 +620,9 @@ static void test_no_memory(void **unused)
             kl_state *s = NULL;
             kl_mem_fail_after(k);
             kl_status st = what == 0   ? kl_result_read(path, &r, &err)
-                           : what == 1 ? kl_result_read_state(path, f.terms, &s, &err)
-                           : what == 2 ? kl_result_write(other, f.result, f.state, &err)
-                                       : kl_result_create(f.model, f.lat, f.params, f.opts.target, 1, "a", "b", "c", &r, &err);
+                           : what == 1 ? kl_result_read_state(path, f.j.terms, &s, &err)
+                           : what == 2 ? kl_result_write(other, f.result, f.r.state, &err)
+                                       : kl_result_create(f.j.model, f.j.lat, f.j.par, f.r.opts.target, 1, "a", "b", "c", &r, &err);
             kl_mem_fail_after(0);
             kl_result_destroy(&r);
             kl_state_destroy(&s);
@@ -681,6 +632,7 @@ static void test_no_memory(void **unused)
         }
     }
     fixture_close(&f);
+    core_no_memory();
 }
 
 static int make_folder(void **unused)
