@@ -26,7 +26,9 @@ kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err
         snprintf(c->why, sizeof c->why, "%d belt%s of at most %d columns", belts, belts == 1 ? "" : "s", KL_TALL_WIDEST);
         return KL_OK;
     }
-    case KL_OP_FUSE: snprintf(c->why, sizeof c->why, "tiles of all vectors in shared memory, products by tensor cores"); return KL_OK;
+    case KL_OP_FUSE:
+        snprintf(c->why, sizeof c->why, call->nvec <= KL_FEW_IN && call->nout <= KL_FEW_OUT ? "few vectors: all in registers" : "tiles of all vectors in shared memory, products by tensor cores");
+        return KL_OK;
     case KL_OP_UPLOAD:
     case KL_OP_DOWNLOAD:
         c->kernel = "memcpy";

@@ -294,6 +294,12 @@ static cudaError_t fuse(kl_cuda *self, int64_t n, const kl_fuse *f)
 extern "C" void kl_cuda_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots)
 {
     kl_cuda *const self = (kl_cuda *)ex->self;
+    if (kl_cuda_few_takes(n, f)) {
+        const bool good = kl_cuda_few_start(self, n, f) == cudaSuccess && cudaStreamSynchronize(self->stream) == cudaSuccess;
+        if (good) kl_cuda_few_read(self, f, dots);
+        for (int q = 0; q < f->npair && !good; q++) dots[q] = nan("");
+        return;
+    }
     const bool good = fuse(self, n, f) == cudaSuccess && cudaStreamSynchronize(self->stream) == cudaSuccess; /* staging is free again */
     for (int q = 0; q < f->npair; q++) dots[q] = good ? self->result[q] : nan("");
 }

@@ -186,6 +186,30 @@ out:
     return st;
 }
 
+kl_status kl_dense_tridiagonal(int n, const double *d, const double *e, int first, int count, double *w, double *v, int ldv, kl_err *err)
+{
+    if (n < 1 || first < 0 || count < 1 || first + count > n || (v && ldv < n))
+        return kl_fail(err, KL_EINPUT, "eigenvalues %d to %d of a tridiagonal matrix of %d rows, vectors %d apart; they have to be among its rows", first, first + count - 1, n, ldv);
+    if (!finite_columns(n, 1, d, n)) return refuse_not_finite("diagonal of a tridiagonal matrix", n, 1, d, n, 0, err);
+    if (n > 1 && !finite_columns(n - 1, 1, e, n)) return refuse_not_finite("elements beside the diagonal", n - 1, 1, e, n, 0, err);
+    kl_status st = KL_OK;
+    space s;
+    KL_TRY(space_take(8 * (int64_t)n, 6 * (int64_t)n, &s, err));
+    double *const copy = s.work, *const value = copy + 2 * n; /* stevx scales its input; and it writes n values, whatever their count */
+    memcpy(copy, d, (size_t)n * sizeof(double));
+    if (n > 1) memcpy(copy + n, e, (size_t)(n - 1) * sizeof(double));
+    const double none = 0.0, finest = 2.0 * DBL_MIN;
+    const int low = first + 1, high = first + count, wide = v ? ldv : 1;
+    int found = 0, status;
+    LAPACK_dstevx(v ? "V" : "N", "I", &n, copy, copy + n, &none, &none, &low, &high, &finest, &found, value, v, &wide, s.work + 3 * n, s.iwork, s.iwork + 5 * n, &status);
+    const int good = status == 0 && found == count && finite_columns(count, 1, value, count) && (!v || finite_columns(n, count, v, ldv));
+    if (good) memcpy(w, value, (size_t)count * sizeof(double));
+    space_give(&s);
+    if (!good) st = kl_fail(err, KL_ENOCONV, "eigenvalues of a tridiagonal matrix of %d rows: stevx failed (%d)", n, status);
+out:
+    return st;
+}
+
 /* One column or one row: its norm and its direction. */
 static void svd_vector(int length, const double *a, int stride, double *s, double *direction, int64_t direction_stride,
                        double *one)

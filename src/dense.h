@@ -11,6 +11,10 @@
 /* a[n][lda] symmetric (lower triangle read) -> eigenvectors in its columns, w[n] ascending. syevd, on failure syev. */
 kl_status kl_dense_eig(int n, double *a, int lda, double *w, kl_err *err) KL_MUST_CHECK;
 
+/* Eigenvalues first .. first + count, ascending, of the symmetric tridiagonal matrix with d[n] on its diagonal and e[n - 1] beside it, into w[count]; their
+   vectors into the columns of v[ldv] unless NULL. Bisection and inverse iteration: work of order n for each, every value to rounding. */
+kl_status kl_dense_tridiagonal(int n, const double *d, const double *e, int first, int count, double *w, double *v, int ldv, kl_err *err) KL_MUST_CHECK;
+
 /* a (m x n, destroyed) = u (m x k) diag(s) vt (k x n), k = min(m,n), s descending. gesdd, on failure gesvd. */
 kl_status kl_dense_svd(int m, int n, double *a, int lda, double *s, double *u, int ldu, double *vt, int ldvt,
                        kl_err *err) KL_MUST_CHECK;

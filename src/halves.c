@@ -443,6 +443,7 @@ static void half_clear(kl_half *h)
 {
     kl_free(&h->type);
     kl_free(&h->stride);
+    kl_free(&h->odd);
     kl_free(&h->q);
     kl_free(&h->begin);
     kl_free(&h->code);
@@ -490,6 +491,7 @@ static kl_status half_fill(const kl_model *m, kl_half *h, int nsec, const kl_qn 
     kl_status st = KL_OK;
     ways *w = NULL, *viable = NULL;
     int64_t *fill = NULL;
+    if (h->npos > 62) KL_TRY(kl_fail(err, KL_EINPUT, "%d sites in a half; at most 62 are possible", h->npos));
     KL_TRY(kl_alloc(&h->stride, h->npos, KL_MEM_MISC, err));
     uint64_t stride = 1;
     for (int p = 0; p < h->npos; p++) {
@@ -529,13 +531,19 @@ out:
     return st;
 }
 
-static kl_status half_types(kl_half *h, int first, int npos, const kl_site_type *const *type, const kl_site_type *only, kl_err *err)
+static kl_status half_types(kl_half *h, const kl_model *m, int first, int npos, const kl_site_type *const *type, const kl_site_type *only, kl_err *err)
 {
     kl_status st = KL_OK;
     h->first = first;
     h->npos = npos;
     KL_TRY(kl_alloc(&h->type, npos, KL_MEM_MISC, err));
-    for (int p = 0; p < npos; p++) h->type[p] = only ? only : type[first + p];
+    for (int p = 0; p < npos; p++) {
+        h->type[p] = only ? only : type[first + p];
+        if (h->type[p]->dim > h->most) h->most = h->type[p]->dim;
+    }
+    KL_TRY(kl_alloc(&h->odd, (int64_t)npos * h->most, KL_MEM_MISC, err));
+    for (int p = 0; p < npos; p++)
+        for (int s = 0; s < h->type[p]->dim; s++) h->odd[p * h->most + s] = (unsigned char)kl_qn_odd(m, kl_qn_of(m, h->type[p]->state_charge[s]));
 out:
     return st;
 }
@@ -558,11 +566,11 @@ kl_status kl_halves_create(const kl_terms *terms, kl_qn target, kl_halves_form f
     h->cut = size.cut;
     if (size.n > 0x1p62) KL_TRY(kl_fail(err, KL_EINPUT, "the sector has %.4g states; at most 2^62 can be numbered", size.dim));
     if (h->flavours) {
-        KL_TRY(half_types(&h->left, 0, h->nsite, NULL, &h->flavour->type[0], err));
-        KL_TRY(half_types(&h->right, 0, h->nsite, NULL, &h->flavour->type[1], err));
+        KL_TRY(half_types(&h->left, h->model, 0, h->nsite, NULL, &h->flavour->type[0], err));
+        KL_TRY(half_types(&h->right, h->model, 0, h->nsite, NULL, &h->flavour->type[1], err));
     } else {
-        KL_TRY(half_types(&h->left, 0, h->cut, h->type, NULL, err));
-        KL_TRY(half_types(&h->right, h->cut, h->nsite - h->cut, h->type, NULL, err));
+        KL_TRY(half_types(&h->left, h->model, 0, h->cut, h->type, NULL, err));
+        KL_TRY(half_types(&h->right, h->model, h->cut, h->nsite - h->cut, h->type, NULL, err));
     }
     KL_TRY(ways_create(h->model, h->left.type, h->left.npos, &wl, err));
     KL_TRY(ways_create(h->model, h->right.type, h->right.npos, &wr, err));
@@ -631,6 +639,22 @@ static int64_t code_find(const kl_half *h, int sec, uint64_t code)
     return -1;
 }
 
+/* The same for one that is probably close behind `near`. */
+static int64_t code_find_near(const kl_half *h, int sec, uint64_t code, int64_t near)
+{
+    const uint64_t *const c = h->code + h->begin[sec];
+    const int64_t n = h->begin[sec + 1] - h->begin[sec];
+    int64_t step = 1;
+    if (near < 0 || near >= n || c[near] > code) return code_find(h, sec, code);
+    while (near + step < n && c[near + step] <= code) near += step, step *= 2;
+    for (int64_t hi = near + step < n ? near + step : n; hi - near > 1;) {
+        const int64_t mid = near + (hi - near) / 2;
+        if (c[mid] <= code) near = mid;
+        else hi = mid;
+    }
+    return c[near] == code ? near : -1;
+}
+
 int64_t kl_halves_rank(const kl_halves *h, const int *state, int *sign)
 {
     uint64_t code[2] = {0, 0};
@@ -661,7 +685,11 @@ int64_t kl_halves_rank(const kl_halves *h, const int *state, int *sign)
 
 static void digits(const kl_half *h, uint64_t code, int *d)
 {
-    for (int p = 0; p < h->npos; p++) d[p] = (int)(code / h->stride[p] % (uint64_t)h->type[p]->dim);
+    for (int p = 0; p < h->npos; p++) {
+        const uint64_t dim = (uint64_t)h->type[p]->dim, rest = dim == 2 ? code >> 1 : code / dim;
+        d[p] = (int)(code - rest * dim);
+        code = rest;
+    }
 }
 
 int kl_halves_unrank(const kl_halves *h, int64_t index, int *state)
@@ -751,67 +779,68 @@ out:
 
 /* One column under construction. */
 typedef struct acting {
-    const kl_model *model;
     const kl_half *half;
     int *d;              /* [npos] digits now */
-    int parity;          /* multiply by (-1)^parity of the source: the partner's string is odd */
+    uint64_t odd;        /* positions whose state is odd */
     int target;          /* sector */
+    int64_t col, *near;  /* row that this string led to last: the next column's lies behind it as a rule */
     coo *out;
 } acting;
 
 /* Operators op[0 .. k) are still to act, the last one first. */
-static kl_status act(acting *a, int k, const kl_op_at *op, uint64_t code, double value, int64_t col, kl_err *err)
+static kl_status act(acting *a, int k, const kl_op_at *op, uint64_t code, double value, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_half *const h = a->half;
     if (k == 0) {
-        const int64_t row = code_find(h, a->target, code);
+        const int64_t row = code_find_near(h, a->target, code, *a->near);
         if (row < 0) return KL_OK; /* a charge that Z_n reduces may leave the listed sectors; nothing else does */
-        return coo_push(a->out, row, col, value, err);
+        *a->near = row;
+        return coo_push(a->out, row, a->col, value, err);
     }
-    const int p = op[k - 1].pos;
+    const int p = op[k - 1].pos, from = a->d[p];
     const kl_site_op *const o = &h->type[p]->op[op[k - 1].op];
+    const uint64_t bit = UINT64_C(1) << p;
     if (o->odd) {
-        int before = 0;
-        for (int i = 0; i < p; i++) before ^= state_odd(a->model, h->type[i], a->d[i]);
-        value *= kl_phase_record(1, before);
+        value *= kl_phase_record(1, __builtin_parityll(a->odd & (bit - 1)));
+        a->odd ^= bit;
     }
-    const int from = a->d[p];
     for (int e = 0; e < o->nelem; e++) {
         if (o->elem[e].col != from) continue;
         a->d[p] = o->elem[e].row;
-        KL_TRY(act(a, k - 1, op, code + ((uint64_t)a->d[p] - (uint64_t)from) * h->stride[p], value * o->elem[e].value, col, err));
-        a->d[p] = from;
+        KL_TRY(act(a, k - 1, op, code + ((uint64_t)a->d[p] - (uint64_t)from) * h->stride[p], value * o->elem[e].value, err));
     }
 out:
     a->d[p] = from;
+    if (o->odd) a->odd ^= bit;
     return st;
 }
 
-/* Adds coef * string from sector `source` to sector `target`. */
-static kl_status add_string(const kl_model *m, const kl_half *h, int source, int target, int n, const kl_op_at *op, int partner_odd, double coef, int *d, coo *out,
-                            kl_err *err)
+/* Adds the strings of one side of n pieces, times their coefficients unless `bare`, from sector `source` to sector `target`: column by column, so that rows come out
+   ascending. near: room for n places. */
+static kl_status add_strings(const kl_model *m, const kl_half *h, int side, int source, int target, int64_t n, piece *const *p, int bare, int partner_odd, int *d,
+                             int64_t *near, coo *out, kl_err *err)
 {
     kl_status st = KL_OK;
-    acting a = {m, h, d, partner_odd, target, out};
-    const int odd = kl_qn_odd(m, h->q[source]);
-    const double c = coef * kl_phase_record(partner_odd, odd);
+    acting a = {.half = h, .d = d, .target = target, .out = out};
+    const double sign = kl_phase_record(partner_odd, kl_qn_odd(m, h->q[source]));
+    for (int64_t k = 0; k < n; k++) near[k] = 0;
     for (int64_t i = h->begin[source]; i < h->begin[source + 1]; i++) {
         digits(h, h->code[i], d);
-        KL_TRY(act(&a, n, op, h->code[i], c, i - h->begin[source], err));
+        a.odd = 0;
+        for (int q = 0; q < h->npos; q++) a.odd |= (uint64_t)h->odd[q * h->most + d[q]] << q;
+        a.col = i - h->begin[source];
+        for (int64_t k = 0; k < n; k++) {
+            a.near = &near[k];
+            KL_TRY(act(&a, p[k]->n[side], p[k]->op[side], h->code[i], bare ? sign : sign * p[k]->coef, err));
+        }
     }
 out:
     return st;
 }
 
-static int coo_order(const void *pa, const void *pb)
-{
-    const struct coo_elem *const a = pa, *const b = pb;
-    if (a->row != b->row) return a->row < b->row ? -1 : 1;
-    return a->col < b->col ? -1 : a->col > b->col;
-}
-
-/* Rows together (a counting sort keeps the order of pushes), equal places added in that order; small remnants of cancellation dropped. */
+/* Rows together (a counting sort keeps the order of pushes, which is that of the columns), equal places added in that order; small remnants of cancellation
+   dropped. */
 static kl_status coo_close(coo *c, int64_t nrow, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -825,18 +854,13 @@ static kl_status coo_close(coo *c, int64_t nrow, kl_err *err)
     for (int64_t i = 0; i < c->n; i++) sorted[at[c->e[i].row]++] = c->e[i];
     int64_t kept = 0;
     for (int64_t i = 0; i < c->n;) {
-        int64_t j = i;
-        while (j < c->n && sorted[j].row == sorted[i].row) j++;
-        if (j - i > 1) qsort(sorted + i, (size_t)(j - i), sizeof *sorted, coo_order);
-        while (i < j) {
-            struct coo_elem sum = sorted[i];
-            double size = fabs(sum.value);
-            for (i++; i < j && sorted[i].col == sum.col; i++) {
-                sum.value += sorted[i].value;
-                size += fabs(sorted[i].value);
-            }
-            if (fabs(sum.value) > 1e-15 * size) c->e[kept++] = sum;
+        struct coo_elem sum = sorted[i];
+        double size = fabs(sum.value);
+        for (i++; i < c->n && sorted[i].row == sum.row && sorted[i].col == sum.col; i++) {
+            sum.value += sorted[i].value;
+            size += fabs(sorted[i].value);
         }
+        if (fabs(sum.value) > 1e-15 * size) c->e[kept++] = sum;
     }
     c->n = kept;
 out:
@@ -927,6 +951,7 @@ typedef struct compiler {
     piece **left, **right, **diag, **cross; /* views, by kind */
     int cross_side;                         /* cross pieces are grouped by this side's strings */
     int *d;
+    int64_t *near;
     coo c;
 } compiler;
 
@@ -1060,7 +1085,7 @@ static kl_status block_alone(compiler *c, const kl_half *h, int sec, int side, i
     kl_status st = KL_OK;
     const int64_t dim = h->begin[sec + 1] - h->begin[sec];
     c->c.n = 0;
-    for (int64_t i = 0; i < n; i++) KL_TRY(add_string(c->h->model, h, sec, sec, p[i]->n[side], p[i]->op[side], 0, p[i]->coef, c->d, &c->c, err));
+    KL_TRY(add_strings(c->h->model, h, side, sec, sec, n, p, 0, 0, c->d, c->near, &c->c, err));
     KL_TRY(coo_close(&c->c, dim, err));
     KL_TRY(op_create(&c->c, dim, dim, diagonal, out, err));
 out:
@@ -1103,10 +1128,7 @@ static kl_status block_cross(compiler *c, kl_kron_block *b, int ls, int rs, kl_e
         kl_kron_op **const slot[2] = {&a, &o};
         for (int s = 0; s < 2; s++) {
             c->c.n = 0;
-            for (int64_t k = first; k < (s == side ? first + 1 : j); k++) {
-                const piece *const p = c->cross[k];
-                KL_TRY(add_string(h->model, half[s], from[s], to[s], p->n[s], p->op[s], s == 0 ? odd : 0, s == side ? 1.0 : p->coef, c->d, &c->c, err));
-            }
+            KL_TRY(add_strings(h->model, half[s], s, from[s], to[s], s == side ? 1 : j - first, c->cross + first, s == side, s == 0 ? odd : 0, c->d, c->near, &c->c, err));
             const int64_t nrow = half[s]->begin[to[s] + 1] - half[s]->begin[to[s]], ncol = half[s]->begin[from[s] + 1] - half[s]->begin[from[s]];
             KL_TRY(coo_close(&c->c, nrow, err));
             KL_TRY(op_create(&c->c, nrow, ncol, NULL, slot[s], err));
@@ -1176,6 +1198,7 @@ kl_status kl_halves_compile(const kl_halves *h, const kl_terms *terms, int64_t f
     KL_TRY(kl_alloc(&c.d, h->nsite, KL_MEM_WORK, err));
     KL_TRY(split(terms, from, to, h->flavour, h->cut, &c.list, err));
     if (from == 0 && to == terms->nterm) c.list.constant += terms->constant;
+    KL_TRY(kl_alloc(&c.near, c.list.n, KL_MEM_WORK, err));
     KL_TRY(sort_out(&c, err));
     const int diag_side = group_side(c.ndiag, c.diag);
     c.cross_side = group_side(c.ncross, c.cross);
@@ -1218,6 +1241,7 @@ out:
     kl_free(&c.diag);
     kl_free(&c.cross);
     kl_free(&c.d);
+    kl_free(&c.near);
     kl_free(&c.c.e);
     kl_kron_destroy(&k);
     return st;

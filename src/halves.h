@@ -12,6 +12,8 @@ typedef struct kl_half {
     int first, npos;               /* positions first .. first + npos of the lattice */
     const kl_site_type **type;     /* [npos]: the model's, or one flavour's mode */
     uint64_t *stride;              /* [npos] */
+    int most;                      /* states of the largest position */
+    unsigned char *odd;            /* [npos][most]: 1 where a local state is fermionic */
     int nsec;
     kl_qn *q;                      /* [nsec] ascending */
     int64_t *begin;                /* [nsec + 1] */

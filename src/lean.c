@@ -24,7 +24,7 @@ typedef struct solver {
     double nu, nv;         /* their lengths */
     int m, length;         /* steps made; room */
     double *alpha, *beta;  /* [length + 1]; beta[j] couples j and j + 1 */
-    double *a, *theta, *s; /* [length^2], [length], [length] */
+    double lowest, width, *s; /* of the matrix of coefficients: its lowest value, how far the highest lies above, and the lowest's vector [length] */
     double norm_h;
     int seen[3];           /* lengths at which the lowest Ritz value was looked at last, newest first, */
     double value[3];       /* and what it was */
@@ -78,7 +78,7 @@ static int64_t pack(const solver *s, double *to)
     memcpy(to + KEPT_FIXED, s->alpha, (size_t)l * sizeof(double));
     memcpy(to + KEPT_FIXED + l, s->beta, (size_t)l * sizeof(double));
     memcpy(to + KEPT_FIXED + 2 * l, s->s, (size_t)l * sizeof(double));
-    to[KEPT_FIXED + 3 * l] = s->theta[0];
+    to[KEPT_FIXED + 3 * l] = s->lowest;
     return KEPT_FIXED + 3 * l + 1;
 }
 
@@ -108,7 +108,7 @@ static kl_status unpack(solver *s, const kl_keep *k, kl_err *err)
     memcpy(s->alpha, f + KEPT_FIXED, (size_t)l * sizeof(double));
     memcpy(s->beta, f + KEPT_FIXED + l, (size_t)l * sizeof(double));
     memcpy(s->s, f + KEPT_FIXED + 2 * l, (size_t)l * sizeof(double));
-    s->theta[0] = f[KEPT_FIXED + 3 * l];
+    s->lowest = f[KEPT_FIXED + 3 * l];
     return KL_OK;
 }
 
@@ -151,23 +151,21 @@ out:
 static kl_status ritz(solver *s, int m, kl_err *err)
 {
     kl_status st = KL_OK;
-    memset(s->a, 0, (size_t)m * (size_t)m * sizeof(double));
-    for (int j = 0; j < m; j++) {
-        s->a[j + j * m] = s->alpha[j];
-        if (j + 1 < m) s->a[j + 1 + j * m] = s->beta[j];
-    }
-    KL_TRY(kl_dense_eig(m, s->a, m, s->theta, err));
-    memcpy(s->s, s->a, (size_t)m * sizeof(double));
-    s->norm_h = fmax(s->norm_h, fmax(fabs(s->theta[0]), fabs(s->theta[m - 1])));
+    double above, top;
+    KL_TRY(kl_dense_tridiagonal(m, s->alpha, s->beta, 0, 1, &s->lowest, s->s, m, err));
+    KL_TRY(kl_dense_tridiagonal(m, s->alpha, s->beta, m > 1, 1, &above, NULL, 0, err));
+    KL_TRY(kl_dense_tridiagonal(m, s->alpha, s->beta, m - 1, 1, &top, NULL, 0, err));
+    s->width = top - s->lowest;
+    s->norm_h = fmax(s->norm_h, fmax(fabs(s->lowest), fabs(top)));
     kl_lean_stats *const t = s->stats;
     t->residual = s->beta[m - 1] * fabs(s->s[m - 1]);
-    t->above = m > 1 ? s->theta[1] - s->theta[0] : 0.0;
+    t->above = above - s->lowest;
     /* The next Ritz value may still come down: half of what is seen. */
     const double gap = 0.5 * t->above;
     t->error = gap > t->residual ? t->residual * t->residual / gap : t->residual;
     for (int i = 2; i > 0; i--) s->seen[i] = s->seen[i - 1], s->value[i] = s->value[i - 1];
     s->seen[0] = m;
-    s->value[0] = s->theta[0];
+    s->value[0] = s->lowest;
     /* The gap's share in the residual is small as a rule, so that the bound is far too large; the value itself falls geometrically, and what it has yet to fall
        is known from its last three. Ten times that is taken. */
     const double newer = s->value[1] - s->value[0], older = s->value[2] - s->value[1], rate = older > 0.0 ? newer / older : 1.0;
@@ -197,12 +195,11 @@ static kl_status run(solver *s, int *closed, kl_err *err)
         if (s->m < 8 || s->m % 3 == 0 || *closed || s->m == s->length || t->napply >= max_apply) {
             KL_TRY(ritz(s, s->m, err));
             const int exact = t->residual <= 8 * DBL_EPSILON * s->norm_h;
-            const double width = s->theta[s->m - 1] - s->theta[0];
-            const double tol = fmax(s->opts->tol, s->opts->tol_rel * fmax(fabs(s->theta[0]), 1e-3 * width));
-            t->converged = s->m >= 3 && t->error <= tol && (s->opts->tol_vector <= 0.0 || t->residual <= s->opts->tol_vector * width);
+            const double tol = fmax(s->opts->tol, s->opts->tol_rel * fmax(fabs(s->lowest), 1e-3 * s->width));
+            t->converged = s->m >= 3 && t->error <= tol && (s->opts->tol_vector <= 0.0 || t->residual <= s->opts->tol_vector * s->width);
             t->stagnated = !t->converged && exact && !*closed;
             if (*closed) t->converged = 1;
-            if (s->opts->step && s->opts->step(s->opts->self, t->napply, s->theta[0], t->residual)) {
+            if (s->opts->step && s->opts->step(s->opts->self, t->napply, s->lowest, t->residual)) {
                 t->stopped = 1;
                 KL_TRY(keep(s, none, 1, err));
                 break;
@@ -224,7 +221,7 @@ static kl_status sum_up(solver *s, kl_dptr x, kl_err *err)
     s->summing = 1;
     for (; s->summed + 1 < m; s->summed++) {
         if (s->summed > 0) KL_TRY(keep(s, x, 0, err));
-        if (s->summed > 0 && s->opts->step && s->opts->step(s->opts->self, s->stats->napply, s->theta[0], s->stats->residual)) {
+        if (s->summed > 0 && s->opts->step && s->opts->step(s->opts->self, s->stats->napply, s->lowest, s->stats->residual)) {
             s->stats->stopped = 1;
             KL_TRY(keep(s, x, 1, err));
             return KL_OK;
@@ -266,13 +263,11 @@ kl_status kl_lean_solve(const kl_linop *h, const kl_lean_opts *opts, kl_dptr x, 
     if (!(opts->tol >= 0.0)) return kl_fail(err, KL_EINPUT, "Lanczos: a tolerance of %g; 0 or more is allowed", opts->tol);
     s.length = opts->length > 0 ? opts->length : DEFAULT_LENGTH;
     const int64_t l = s.length;
-    KL_TRY(kl_alloc(&host, 7 * (l + 1) + l * l + KEPT_FIXED, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&host, 6 * (l + 1) + KEPT_FIXED, KL_MEM_WORK, err));
     s.alpha = host;
     s.beta = s.alpha + l + 1;
-    s.theta = s.beta + l + 1;
-    s.s = s.theta + l + 1;
+    s.s = s.beta + l + 1;
     s.kept = s.s + l + 1;
-    s.a = s.kept + 3 * l + 1 + KEPT_FIXED;
     KL_TRY(vt->alloc(h->ex, h->n, &s.u, err));
     KL_TRY(vt->alloc(h->ex, h->n, &s.v, err));
     KL_TRY(vt->alloc(h->ex, h->n, &s.w, err));
@@ -290,7 +285,7 @@ kl_status kl_lean_solve(const kl_linop *h, const kl_lean_opts *opts, kl_dptr x, 
     for (;;) {
         int closed;
         if (!s.summing) KL_TRY(run(&s, &closed, err));
-        *energy = s.theta[0];
+        *energy = s.lowest;
         if (stats->stopped) break;
         const int done = stats->converged || stats->stagnated || stats->napply >= max_apply;
         if (done && !opts->want_vector) break;

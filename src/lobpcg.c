@@ -1,9 +1,10 @@
 /* Locally optimal block preconditioned conjugate gradients with fused vector work.
    1. X orthonormal, AX = H X, Rayleigh-Ritz. 2. W = AX - X theta, preconditioned where H has a diagonal, or by what the caller brought. 3. AW = H W for the columns that have not converged
-   (soft locking: the others stay in the basis). 4. One pass: all inner products of S = [X W P] and AS. 5. Rayleigh-Ritz on S: columns scaled to length 1
+   (soft locking: the others stay in the basis). 4. All inner products of S = [X W P] and AS. 5. Rayleigh-Ritz on S: columns scaled to length 1
    (Fig. 3's S_B with the norm of x put right), directions of S_B that are rounding only left out, so that no factorization can fail; the result is checked.
-   6. One pass: X, AX, P, AP and W anew, with the residuals and the lengths of x. 7. X and AX are made afresh when x has drifted from orthonormality, when
-   theta rises, and before convergence is believed. 8. When nothing moves any more P is dropped once; then the stop says stagnated.
+   6. One pass: X, AX, P, AP and W anew, with their inner products: those of the next 4. but for W . AW, since x . Aw = w . Ax. So 4. is a pass of its own only for a
+   preconditioned W, a wide block, and after 7. 7. X and AX are made afresh when x has drifted from orthonormality, when theta rises, and before convergence is
+   believed. 8. When nothing moves any more P is dropped once; then the stop says stagnated.
    SPDX-License-Identifier: Apache-2.0 */
 #include "lobpcg.h"
 #include "dense.h"
@@ -30,6 +31,10 @@ typedef struct solver {
     kl_dptr memory;
     int nact, act[KL_MAX_ROOT];   /* columns of W in use */
     int np, pcol[KL_MAX_ROOT];    /* columns of P in use */
+    int known;                    /* 6. left all products of X, W and P in these two, [MOST][MOST], but for those of W and AW: */
+    double *kb, *ka;              /* of S and S, and of S and AS; column b of group X, W, P is number b, nb + b, 2 nb + b */
+    double waw;                   /* the only W . AW, taken with the product, */
+    int has_waw;                  /* if so */
     double theta[KL_MAX_ROOT], residual[KL_MAX_ROOT];
     double norm_h;
     double unit;                  /* W holds residuals in this unit, so that squares of theirs neither vanish nor overflow */
@@ -50,10 +55,13 @@ static kl_dptr col(const solver *s, int group, int j)
     return kl_dptr_at(s->memory, ((int64_t)group * s->nb + j) * s->ld);
 }
 
-static kl_status apply(solver *s, int from, int to, int j, kl_err *err)
+/* wanted: also waw, where that comes on the way. */
+static kl_status apply(solver *s, int from, int to, int j, int wanted, kl_err *err)
 {
     const int64_t t = kl_prof_clock();
-    const kl_status st = s->h->apply(s->h, 1, col(s, from, j), s->ld, col(s, to, j), s->ld, err);
+    s->has_waw = wanted && s->h->apply_dot;
+    const kl_status st = s->has_waw ? s->h->apply_dot(s->h, col(s, from, j), col(s, to, j), &s->waw, err)
+                                    : s->h->apply(s->h, 1, col(s, from, j), s->ld, col(s, to, j), s->ld, err);
     s->stats->napply++;
     s->stats->seconds_apply += 1e-9 * (double)(kl_prof_clock() - t);
     return st;
@@ -68,26 +76,43 @@ static void fuse(const solver *s, int nin, const kl_dptr *in, int nout, const kl
     }
 }
 
-/* 4. sb = S^T S, sa = S^T AS for k columns given by their addresses, column-major, leading dimension k. */
-static void gram(solver *s, int k, const kl_dptr *v, const kl_dptr *av)
+/* A list of pairs under construction. */
+static int push_pair(solver *s, int np, int a, int b)
+{
+    s->pair[np][0] = a;
+    s->pair[np][1] = b;
+    return np + 1;
+}
+
+/* 4. sb = S^T S, sa = S^T AS for k columns given by their numbers and addresses, column-major, leading dimension k. */
+static void gram(solver *s, int k, const int *number, const kl_dptr *v, const kl_dptr *av)
 {
     kl_dptr in[2 * MOST];
-    memcpy(in, v, (size_t)k * sizeof *in);
-    memcpy(in + k, av, (size_t)k * sizeof *in);
-    int np = 0;
+    int np = 0, nin = 0, place[MOST];
+    /* What is read: everything, or the columns of W. */
+    for (int i = 0; i < k; i++) {
+        const int is_w = number[i] / s->nb == 1;
+        place[i] = -1;
+        if (s->known && (!is_w || s->has_waw)) continue;
+        place[i] = nin;
+        in[nin++] = v[i];
+        in[nin++] = av[i];
+    }
     for (int j = 0; j < k; j++)
         for (int i = 0; i <= j; i++) {
-            s->pair[np][0] = i;
-            s->pair[np++][1] = j;
-            s->pair[np][0] = i;
-            s->pair[np++][1] = k + j;
+            if (place[i] < 0 || place[j] < 0) continue;
+            if (!s->known) np = push_pair(s, np, place[i], place[j]);
+            np = push_pair(s, np, place[i], place[j] + 1);
         }
-    fuse(s, 2 * k, in, 0, NULL, NULL, np, (const int(*)[2])s->pair, s->dots);
+    if (np > 0) fuse(s, nin, in, 0, NULL, NULL, np, (const int(*)[2])s->pair, s->dots);
     np = 0;
     for (int j = 0; j < k; j++)
         for (int i = 0; i <= j; i++) {
-            s->sb[i + j * k] = s->sb[j + i * k] = s->dots[np++];
-            s->sa[i + j * k] = s->sa[j + i * k] = s->dots[np++];
+            const int at = number[i] + number[j] * MOST, read = place[i] >= 0 && place[j] >= 0;
+            const double b = s->known ? s->kb[at] : s->dots[np++];
+            const double a = read ? s->dots[np++] : number[i] == number[j] && number[i] / s->nb == 1 ? s->waw : s->ka[at];
+            s->sb[i + j * k] = s->sb[j + i * k] = b;
+            s->sa[i + j * k] = s->sa[j + i * k] = a;
         }
 }
 
@@ -150,19 +175,18 @@ static void update(solver *s, int k, const kl_dptr *v, const kl_dptr *av, int wi
 {
     const int nb = s->nb, nin = 2 * k;
     kl_dptr in[2 * MOST], out[5 * KL_MAX_ROOT];
+    int number[MOST], at[MOST], image[MOST], n = 0; /* of the new columns: their numbers, where they and their images are among the outputs; -1: to come */
     memcpy(in, v, (size_t)k * sizeof *in);
     memcpy(in + k, av, (size_t)k * sizeof *in);
-    int nout = 0, pair[2 * KL_MAX_ROOT][2], np = 0;
+    int nout = 0;
     memset(s->coef, 0, (size_t)(5 * nb * nin) * sizeof(double));
     for (int b = 0; b < nb; b++) {
         double *const cx = s->coef + (int64_t)nout * nin, *const cax = cx + nin, *const cw = cax + nin;
         out[nout] = col(s, X, b);
         out[nout + 1] = col(s, AX, b);
         out[nout + 2] = col(s, W, b);
-        pair[np][0] = pair[np][1] = nin + nout + 2; /* residual */
-        np++;
-        pair[np][0] = pair[np][1] = nin + nout;
-        np++;
+        number[n] = b, at[n] = nin + nout, image[n++] = nin + nout + 1;
+        number[n] = nb + b, at[n] = nin + nout + 2, image[n++] = -1;
         for (int i = 0; i < k; i++) {
             const double c = s->c[i + b * k];
             cx[i] = cax[k + i] = c;
@@ -175,22 +199,38 @@ static void update(solver *s, int k, const kl_dptr *v, const kl_dptr *av, int wi
             out[nout] = col(s, P, b);
             out[nout + 1] = col(s, AP, b);
             for (int i = nb; i < k; i++) cp[i] = cap[k + i] = s->c[i + b * k];
+            number[n] = 2 * nb + b, at[n] = nin + nout, image[n++] = nin + nout + 1;
             nout += 2;
         }
     }
-    double dots[2 * KL_MAX_ROOT];
-    fuse(s, nin, in, nout, out, s->coef, np, (const int(*)[2])pair, dots);
+    /* Lengths of X and W, or all products: with the image of the one or of the other, H being symmetric. */
+    int np = 0;
+    s->known = n * (n + 1) <= KL_FUSE_MOST_PAIR;
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i <= j; i++) {
+            if (s->known ? 1 : i == j && number[i] < 2 * nb) np = push_pair(s, np, at[i], at[j]);
+            if (s->known && (image[i] >= 0 || image[j] >= 0)) np = push_pair(s, np, image[j] >= 0 ? at[i] : image[i], image[j] >= 0 ? image[j] : at[j]);
+        }
+    fuse(s, nin, in, nout, out, s->coef, np, (const int(*)[2])s->pair, s->dots);
+    np = 0;
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i <= j; i++) {
+            const int one = number[i] + number[j] * MOST, other = number[j] + number[i] * MOST;
+            if (s->known ? 1 : i == j && number[i] < 2 * nb) s->kb[one] = s->kb[other] = s->dots[np++];
+            if (s->known && (image[i] >= 0 || image[j] >= 0)) s->ka[one] = s->ka[other] = s->dots[np++];
+        }
     for (int b = 0; b < nb; b++) {
-        s->residual[b] = sqrt(dots[2 * b]) * s->unit;
-        xx[b] = dots[2 * b + 1];
+        s->residual[b] = sqrt(s->kb[(nb + b) * (MOST + 1)]) * s->unit;
+        xx[b] = s->kb[b * (MOST + 1)];
     }
 }
 
-/* 1., 7. X as it stands -> orthonormal Ritz vectors with fresh products; P is dropped. */
-static kl_status refresh(solver *s, kl_err *err)
+/* 1., 7. X as it stands -> orthonormal Ritz vectors with fresh products. */
+static kl_status refresh(solver *s, int keep_p, kl_err *err)
 {
     kl_status st = KL_OK;
     const int nb = s->nb;
+    int number[KL_MAX_ROOT];
     kl_dptr v[KL_MAX_ROOT], av[KL_MAX_ROOT];
     double xx[KL_MAX_ROOT];
     kl_ortho o = {.c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->nb + 1, .nplace = 1, .dev = col(s, X, 0)}, .scratch = s->dots, .random = s->opts->seed + 77};
@@ -200,17 +240,20 @@ static kl_status refresh(solver *s, kl_err *err)
         if (left == 0.0) KL_TRY(kl_ortho_fresh(&o, b, err));
     }
     for (int b = 0; b < nb; b++) {
-        KL_TRY(apply(s, X, AX, b, err));
+        KL_TRY(apply(s, X, AX, b, 0, err));
+        number[b] = b;
         v[b] = col(s, X, b);
         av[b] = col(s, AX, b);
     }
-    gram(s, nb, v, av);
+    s->known = 0;
+    gram(s, nb, number, v, av);
     int rank;
     KL_TRY(rayleigh_ritz(s, nb, &rank, err));
     if (rank < nb) KL_TRY(kl_fail(err, KL_ENOCONV, "LOBPCG: %d orthonormal vectors have only %d directions; H is not what it was a moment ago", nb, rank));
     if (s->unit == 0.0) s->unit = s->norm_h > 0.0 ? ldexp(1.0, ilogb(s->norm_h)) : 1.0;
     update(s, nb, v, av, 0, xx);
-    s->np = 0;
+    if (!keep_p) s->np = 0;
+    if (s->np > 0) s->known = 0;
 out:
     return st;
 }
@@ -223,7 +266,7 @@ static kl_status iterate(solver *s, kl_err *err)
     kl_eig_stats *const stats = s->stats;
     double best = INFINITY, last_theta = INFINITY;
     int best_step = 0, fresh = 1, since_refresh = 0, dropped = 0, guard_until = -1;
-    KL_TRY(refresh(s, err));
+    KL_TRY(refresh(s, 0, err));
     for (int step = 0;; step++) {
         double worst = 0.0;
         s->nact = 0;
@@ -249,7 +292,7 @@ static kl_status iterate(solver *s, kl_err *err)
         const int spent = stats->napply + (s->nact > 0 ? s->nact : 1) > max_apply;
         if ((stats->converged || stuck || spent) && step >= guard_until) {
             if (!fresh && !spent) { /* 7. believed only of fresh products */
-                KL_TRY(refresh(s, err));
+                KL_TRY(refresh(s, 1, err));
                 fresh = 1;
                 since_refresh = 0;
                 last_theta = INFINITY;
@@ -261,6 +304,7 @@ static kl_status iterate(solver *s, kl_err *err)
                 break;
             }
             dropped = 1; /* 8. */
+            s->np = 0;
             best = INFINITY;
             best_step = step;
         }
@@ -269,7 +313,9 @@ static kl_status iterate(solver *s, kl_err *err)
             kl_ortho o = {.c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->nb + 1, .nplace = 1, .dev = col(s, W, 0)}, .scratch = s->dots, .random = s->opts->seed + 1000 + (uint64_t)step};
             KL_TRY(kl_ortho_random(&o, 0, err));
             s->act[s->nact++] = 0;
+            s->known = 0;
         } else if (s->h->diagonal.addr != 0) {
+            s->known = 0;
             for (int a = 0; a < s->nact; a++) {
                 const int b = s->act[a];
                 const double floor = fmax(fmax(0.1 * s->residual[b], 1e-3 * s->norm_h), 1e-300);
@@ -283,10 +329,11 @@ static kl_status iterate(solver *s, kl_err *err)
         }
         if (s->nact == 0) break; /* every column is exact, and so is the answer */
         kl_dptr v[MOST], av[MOST];
-        int k = 0;
-        for (int b = 0; b < nb; b++, k++) v[k] = col(s, X, b), av[k] = col(s, AX, b);
+        int number[MOST], k = 0;
+        for (int b = 0; b < nb; b++, k++) number[k] = b, v[k] = col(s, X, b), av[k] = col(s, AX, b);
         for (int a = 0; a < s->nact; a++, k++) {
-            KL_TRY(apply(s, W, AW, s->act[a], err));
+            KL_TRY(apply(s, W, AW, s->act[a], s->known && s->nact == 1, err));
+            number[k] = nb + s->act[a];
             v[k] = col(s, W, s->act[a]);
             av[k] = col(s, AW, s->act[a]);
         }
@@ -294,15 +341,16 @@ static kl_status iterate(solver *s, kl_err *err)
             int active = 0;
             for (int i = 0; i < s->nact; i++) active |= s->act[i] == s->pcol[a];
             if (!active) continue;
+            number[k] = 2 * nb + s->pcol[a];
             v[k] = col(s, P, s->pcol[a]);
             av[k++] = col(s, AP, s->pcol[a]);
         }
-        gram(s, k, v, av); /* 4. */
+        gram(s, k, number, v, av); /* 4. */
         int rank;
         KL_TRY(rayleigh_ritz(s, k, &rank, err)); /* 5. */
         double xx[KL_MAX_ROOT], drift = 0.0;
         if (rank < nb) { /* X itself has lost a direction: nothing was overwritten yet */
-            KL_TRY(refresh(s, err));
+            KL_TRY(refresh(s, 0, err));
             fresh = 1;
             since_refresh = 0;
             last_theta = INFINITY;
@@ -328,7 +376,7 @@ static kl_status iterate(solver *s, kl_err *err)
         const int risen = sum > last_theta + 1e-10 * s->norm_h * nb;
         last_theta = sum;
         if (!(drift < 1e-9) || risen || since_refresh >= REFRESH_STEPS) {
-            KL_TRY(refresh(s, err));
+            KL_TRY(refresh(s, drift < 1e-9 && !risen, err));
             fresh = 1;
             since_refresh = 0;
             last_theta = INFINITY;
@@ -351,14 +399,16 @@ kl_status kl_lobpcg_solve(const kl_linop *h, const kl_eig_opts *opts, int nwant,
                        (long long)(h->n < KL_MAX_ROOT ? h->n : KL_MAX_ROOT));
     if (!(opts->tol >= 0.0)) return kl_fail(err, KL_EINPUT, "LOBPCG: a tolerance of %g; 0 or more is allowed", opts->tol);
     const int64_t square = (int64_t)MOST * MOST, npair = (int64_t)MOST * (MOST + 1), ncoef = (int64_t)5 * KL_MAX_ROOT * 2 * MOST;
-    KL_TRY(kl_alloc(&s.host, 5 * square + MOST + npair + ncoef, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&s.host, 7 * square + MOST + npair + ncoef, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&s.pair, npair, KL_MEM_WORK, err));
     s.sa = s.host;
     s.sb = s.sa + square;
     s.y = s.sb + square;
     s.work = s.y + square;
     s.c = s.work + square;
-    s.lambda = s.c + square;
+    s.kb = s.c + square;
+    s.ka = s.kb + square;
+    s.lambda = s.ka + square;
     s.dots = s.lambda + MOST;
     s.coef = s.dots + npair;
     KL_TRY(s.ex->vt.alloc(s.ex, (int64_t)NGROUP * s.nb * s.ld, &s.memory, err));

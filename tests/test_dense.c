@@ -62,6 +62,53 @@ static void test_eig(void **state)
 }
 
 /* Two rows, against the exact answer where a formula would cancel. */
+/* Any stretch of the spectrum beside that of the full matrix: random, uncoupled, all equal, pairs that nearly coincide, any unit. */
+static void test_tridiagonal(void **state)
+{
+    (void)state;
+    kl_err err;
+    for (int n = 1; n <= 150; n = n < 6 ? n + 1 : 5 * n / 2)
+        for (int kind = 0; kind < 6; kind++) {
+            kl_test_case("n=%d kind=%d", n, kind);
+            uint64_t seed = (uint64_t)(n + kind);
+            const double scale = kind == 4 ? 1e100 : kind == 5 ? 1e-100 : 1.0;
+            double *const d = calloc((size_t)n, sizeof *d), *const e = calloc((size_t)n, sizeof *e), *const a = calloc((size_t)(n * n), sizeof *a), *const w = calloc((size_t)n, sizeof *w);
+            for (int i = 0; i < n; i++) {
+                d[i] = kind == 2 ? 1.0 : kind == 3 ? fabs(i - 0.5 * (n - 1)) : scale * kl_test_uniform(&seed);
+                e[i] = kind == 1 ? (i % 3 == 0) * 0.5 : kind == 2 ? 0.0 : kind == 3 ? 1.0 : scale * kl_test_uniform(&seed);
+                a[i + i * n] = d[i];
+                if (i + 1 < n) a[i + 1 + i * n] = e[i];
+            }
+            expect_ok(kl_dense_eig(n, a, n, w, &err), err);
+            const double most = fmax(fabs(w[0]), fabs(w[n - 1]));
+            for (int first = 0; first < n; first += 1 + n / 3)
+                for (int count = 1; first + count <= n && count <= 4; count++) {
+                    const int ldv = n + 2;
+                    double got[4], again[4], *const v = kl_test_guarded((int64_t)ldv * count);
+                    expect_ok(kl_dense_tridiagonal(n, d, e, first, count, got, v, ldv, &err), err);
+                    expect_ok(kl_dense_tridiagonal(n, d, e, first, count, again, NULL, 0, &err), err);
+                    check_columns(n, count, v, ldv);
+                    for (int k = 0; k < count; k++) {
+                        expect_near(got[k], w[first + k], 20 * EPS * n * most);
+                        expect_near(again[k], w[first + k], 20 * EPS * n * most);
+                        for (int i = 0; i < n; i++) {
+                            const double *const x = v + k * ldv;
+                            const double hx = d[i] * x[i] + (i > 0 ? e[i - 1] * x[i - 1] : 0.0) + (i + 1 < n ? e[i] * x[i + 1] : 0.0);
+                            expect_near(hx, got[k] * x[i], 40 * EPS * n * most);
+                        }
+                    }
+                    kl_test_guards_hold(v, (int64_t)ldv * count);
+                    kl_test_free(v);
+                }
+            free(d), free(e), free(a), free(w);
+        }
+    double one[2] = {1.0, (double)NAN}, w;
+    expect_refused(kl_dense_tridiagonal(2, one, one, 0, 1, &w, NULL, 0, &err), KL_EINPUT, err, "nan");
+    expect_refused(kl_dense_tridiagonal(1, one, NULL, 0, 2, &w, NULL, 0, &err), KL_EINPUT, err, "0 to 1");
+    kl_dense_release();
+    expect_eq(kl_mem_live_total(), 0);
+}
+
 static void test_eig_two(void **state)
 {
     (void)state;
@@ -269,7 +316,7 @@ static void test_product(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_eig),     cmocka_unit_test(test_eig_two),  cmocka_unit_test(test_svd),
+        cmocka_unit_test(test_eig),     cmocka_unit_test(test_eig_two), cmocka_unit_test(test_tridiagonal),  cmocka_unit_test(test_svd),
         cmocka_unit_test(test_qr),      cmocka_unit_test(test_refusals), cmocka_unit_test(test_threads),
         cmocka_unit_test(test_nested),  cmocka_unit_test(test_product),
     };

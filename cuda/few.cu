@@ -1,0 +1,133 @@
+/* Linear combinations and inner products of a few vectors in one pass over memory, all in registers: the steps of LOBPCG and of Lanczos with one vector. What a
+   thread reads of the inputs is combined, stored and multiplied before it reads on; the products are those of all outputs, or of all inputs where nothing is
+   written, and are folded in a fixed order. Anything wider is fuse.cu's.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "device.h"
+#include "fold.cuh"
+
+enum { THREADS = 256, MOST_IN = KL_FEW_IN, MOST_OUT = KL_FEW_OUT };
+
+struct few {
+    int64_t pairs;  /* of rows: a thread takes two at a time */
+    const double *in[MOST_IN];
+    double *out[MOST_OUT];
+    double c[MOST_OUT][MOST_IN];
+    uint32_t used;  /* bit MOST_IN k + j: c[k][j] is not 0; what is not asked for may hold anything */
+};
+
+/* Entry i <= j of a symmetric matrix, by columns. */
+static constexpr __host__ __device__ int entry(int i, int j) { return j * (j + 1) / 2 + i; }
+
+template <int NIN, int NOUT> static __global__ void __launch_bounds__(THREADS, 2) pass(const __grid_constant__ few f, double *part, double *result, int *counter)
+{
+    constexpr int N = NOUT ? NOUT : NIN, NSUM = N * (N + 1) / 2;
+    __shared__ double warp_sum[THREADS / 32][NSUM], fold[THREADS];
+    double s[NSUM];
+#pragma unroll
+    for (int q = 0; q < NSUM; q++) s[q] = 0.0;
+    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < f.pairs; i += (int64_t)gridDim.x * THREADS) {
+        double2 in[NIN], out[N];
+#pragma unroll
+        for (int j = 0; j < NIN; j++) in[j] = __ldcs((const double2 *)f.in[j] + i);
+        if constexpr (NOUT > 0) {
+#pragma unroll
+            for (int k = 0; k < NOUT; k++) {
+                out[k] = make_double2(0.0, 0.0);
+#pragma unroll
+                for (int j = 0; j < NIN; j++)
+                    if (f.used >> (MOST_IN * k + j) & 1) {
+                        out[k].x = fma(f.c[k][j], in[j].x, out[k].x);
+                        out[k].y = fma(f.c[k][j], in[j].y, out[k].y);
+                    }
+                __stcs((double2 *)f.out[k] + i, out[k]);
+            }
+        } else {
+#pragma unroll
+            for (int j = 0; j < NIN; j++) out[j] = in[j];
+        }
+#pragma unroll
+        for (int b = 0; b < N; b++)
+#pragma unroll
+            for (int a = 0; a <= b; a++) s[entry(a, b)] = fma(out[a].y, out[b].y, fma(out[a].x, out[b].x, s[entry(a, b)]));
+    }
+    const int warp = (int)threadIdx.x / 32;
+#pragma unroll
+    for (int q = 0; q < NSUM; q++) {
+        for (int by = 16; by > 0; by /= 2) s[q] += __shfl_down_sync(~0u, s[q], by);
+        if (threadIdx.x % 32 == 0) warp_sum[warp][q] = s[q];
+    }
+    __syncthreads();
+    kl_fold_blocks<THREADS>(
+        NSUM,
+        [&](int q) {
+            double a = 0.0;
+            for (int w = 0; w < THREADS / 32; w++) a += warp_sum[w][q];
+            return a;
+        },
+        part, result, counter, fold);
+}
+
+template <int NIN, int NOUT> static cudaError_t start(const kl_cuda *self, const few *f)
+{
+    int each = 1;
+    const cudaError_t e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, pass<NIN, NOUT>, THREADS, 0);
+    if (e != cudaSuccess) return e;
+    const int64_t most = (int64_t)each * self->nsm, want = (f->pairs + THREADS - 1) / THREADS;
+    pass<NIN, NOUT><<<(unsigned)(want < most ? want : most), THREADS, 0, self->stream>>>(*f, self->scratch, self->result, self->counter);
+    return cudaGetLastError();
+}
+
+template <int NIN> static cudaError_t choose(const kl_cuda *self, const few *f, int nout)
+{
+    switch (nout) {
+    case 0: return start<NIN, 0>(self, f);
+    case 1: return start<NIN, 1>(self, f);
+    case 2: return start<NIN, 2>(self, f);
+    case 3: return start<NIN, 3>(self, f);
+    case 4: return start<NIN, 4>(self, f);
+    default: return start<NIN, 5>(self, f);
+    }
+}
+
+extern "C" int kl_cuda_few_takes(int64_t n, const kl_fuse *f)
+{
+    uintptr_t all = 0;
+    if (n < 2 || n % 2 || f->nin < 1 || f->nin > MOST_IN || f->nout > MOST_OUT || f->nout + f->npair == 0) return 0;
+    for (int j = 0; j < f->nin; j++) all |= f->in[j].addr;
+    for (int k = 0; k < f->nout; k++) all |= f->out[k].addr;
+    const int first = f->nout > 0 ? f->nin : 0;
+    for (int q = 0; q < f->npair; q++)
+        if (f->pair[q][0] < first || f->pair[q][1] < first) return 0;
+    return all % 16 == 0;
+}
+
+extern "C" cudaError_t kl_cuda_few_start(const kl_cuda *self, int64_t n, const kl_fuse *from)
+{
+    few f = {};
+    f.pairs = n / 2;
+    for (int j = 0; j < from->nin; j++) f.in[j] = kl_device(from->in[j]);
+    for (int k = 0; k < from->nout; k++) {
+        f.out[k] = kl_device(from->out[k]);
+        for (int j = 0; j < from->nin; j++) {
+            f.c[k][j] = from->c[k * from->nin + j];
+            f.used |= (uint32_t)(f.c[k][j] != 0.0) << (MOST_IN * k + j);
+        }
+    }
+    switch (from->nin) {
+    case 1: return choose<1>(self, &f, from->nout);
+    case 2: return choose<2>(self, &f, from->nout);
+    case 3: return choose<3>(self, &f, from->nout);
+    case 4: return choose<4>(self, &f, from->nout);
+    case 5: return choose<5>(self, &f, from->nout);
+    default: return choose<6>(self, &f, from->nout);
+    }
+}
+
+extern "C" void kl_cuda_few_read(const kl_cuda *self, const kl_fuse *f, double *dots)
+{
+    const int first = f->nout > 0 ? f->nin : 0;
+    for (int q = 0; q < f->npair; q++) {
+        const int a = f->pair[q][0] - first, b = f->pair[q][1] - first;
+        dots[q] = self->result[a < b ? entry(a, b) : entry(b, a)];
+    }
+}
