@@ -8,11 +8,12 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "edkeep.h"
 #include "edmeasure.h"
+#include "edprobe.h"
 #include "edreport.h"
 #include "json.h"
 #include "mem.h"
-#include "pace.h"
 #include "runfile.h"
 #include "sealed.h"
 
@@ -66,207 +67,11 @@ static void clear_line(watcher *w)
     w->drawn = 0;
 }
 
-/* ---------------------------------------------------------------- checkpoints */
-
-typedef struct keeping {
-    const watcher *w;
-    const kl_ed *ed;
-    kl_result *r;         /* what the file says beside the run: names, options */
-    const char *path;
-    kl_pace pace;
-} keeping;
-
-static int keep_due(void *self)
-{
-    const keeping *const k = self;
-    return kl_pace_due(&k->pace);
-}
-
-typedef struct part_of {
-    kl_exec *ex;
-    const kl_dptr *vector;
-} part_of;
-
-static kl_status take_part(void *self, int vector, int64_t first, int64_t count, double *to, kl_err *err)
-{
-    const part_of *const p = self;
-    return p->ex->vt.download(p->ex, to, kl_dptr_at(p->vector[vector], first), count, err);
-}
-
-static kl_status put_part(void *self, int vector, int64_t first, int64_t count, double *from, kl_err *err)
-{
-    const part_of *const p = self;
-    return p->ex->vt.upload(p->ex, kl_dptr_at(p->vector[vector], first), from, count, err);
-}
-
-static kl_status keep_write(void *self, const kl_keep *kept, kl_err *err)
-{
-    keeping *const k = self;
-    (void)err;
-    kl_err why;
-    part_of p = {k->ed->ex, kept->vector};
-    double *const number = (double *)(uintptr_t)kept->number;
-    kl_result_run run = {.nnumber = kept->nnumber, .number = number, .nvector = kept->nvector, .n = k->ed->op.n, .self = &p, .part = take_part};
-    const double start = kl_clock();
-    const int64_t three = 3;
-    k->r->finished = 0;
-    if (kl_result_add(k->r, "ed/so_far", "products with H, lowest energy, its residual", 1, &three, k->w->seen, &why) != KL_OK) return KL_OK;
-    kl_pace_done(&k->pace, start, kl_result_write_run(k->path, k->r, &run, &why), &why);
-    return KL_OK;
-}
-
-/* Vectors of a checkpoint on the executor; released by the caller. */
-static kl_status keep_read(const kl_task *t, const kl_ed *ed, const char *path, kl_keep *out, double **number, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_result_run run = {0};
-    part_of p = {t->ex, out->vector};
-    KL_TRY(kl_result_read_run(path, &run, err));
-    kl_free(&run.number);
-    if (run.n != ed->op.n || run.nvector > KL_KEEP_VECTORS)
-        KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s holds %d vectors of %lld numbers; this run needs %lld, and at most %d of them", path, run.nvector, (long long)run.n,
-                       (long long)ed->op.n, (int)KL_KEEP_VECTORS));
-    for (int v = 0; v < run.nvector; v++) KL_TRY(t->ex->vt.alloc(t->ex, run.n, &out->vector[v], err));
-    run.self = &p;
-    run.part = put_part;
-    KL_TRY(kl_result_read_run(path, &run, err));
-    *number = run.number;
-    out->nnumber = run.nnumber;
-    out->number = run.number;
-    out->nvector = run.nvector;
-out:
-    return st;
-}
-
-/* ---------------------------------------------------------------- spectral functions */
-
-typedef struct probe {
-    kl_siteop *op;
-    char name[160];     /* in the result file */
-    int npart;          /* 1, or cosine and sine of a momentum: H and O are real, so that their curves add up */
-    double *coef[2];    /* [nsite] by position */
-} probe;
-
-static void probe_clear(probe *p)
-{
-    kl_siteop_destroy(&p->op);
-    for (int i = 0; i < 2; i++) kl_free(&p->coef[i]);
-}
-
-/* "cdag_up@3", "Sz@-1", "Sz@q=2,0" */
-static kl_status probe_read(const kl_task *t, const char *text, probe *p, kl_err *err)
-{
-    kl_status st = KL_OK;
-    const kl_lattice *const lat = t->lat;
-    const char *const at = strrchr(text, '@');
-    char word[128];
-    kl_qn shift;
-    int odd, m[2] = {0, 0}, used = 0, site;
-    *p = (probe){.npart = 1};
-    snprintf(p->name, sizeof(p->name), "%s", text);
-    for (char *c = p->name; *c != '\0'; c++)
-        if (*c == '/') *c = ':';
-    if (!at || at == text || at - text >= (int)sizeof(word)) KL_TRY(kl_fail(err, KL_EINPUT, "--spectral: '%.100s' is not OPERATOR@SITE or OPERATOR@q=MX,MY", text));
-    snprintf(word, sizeof(word), "%.*s", (int)(at - text), text);
-    KL_TRY(kl_siteop_create(t->model, word, &p->op, err));
-    KL_TRY(kl_ed_spectral_shift(p->op, &shift, &odd, err));
-    for (int i = 0; i < 2; i++) KL_TRY(kl_alloc(&p->coef[i], lat->nsite, KL_MEM_MISC, err));
-    if (sscanf(at, "@%d%n", &site, &used) == 1 && at[used] == '\0') {
-        const int i = site < 0 ? site + lat->nsite : site;
-        if (i < 0 || i >= lat->nsite) KL_TRY(kl_fail(err, KL_EINPUT, "--spectral %.100s: site %d; the lattice has sites 0 to %d, -1 being the last", text, site, lat->nsite - 1));
-        if (!p->op->mat[t->terms->type[lat->position[i]] - t->model->type]) KL_TRY(kl_fail(err, KL_EINPUT, "--spectral %.100s: site %d has no such operator", text, site));
-        p->coef[0][lat->position[i]] = 1.0;
-        return st;
-    }
-    const int n = sscanf(at, "@q=%d%n,%d%n", &m[0], &used, &m[1], &used);
-    if (n < 1 || at[used] != '\0') KL_TRY(kl_fail(err, KL_EINPUT, "--spectral %.100s: '%s' is no site and no momentum; allowed: @SITE, @q=M, @q=MX,MY", text, at));
-    const int periodic[2] = {lat->kind == KL_LATTICE_RING || (lat->kind == KL_LATTICE_GRID && lat->periodic_x), lat->kind == KL_LATTICE_GRID && lat->periodic_y};
-    const int length[2] = {lat->kind == KL_LATTICE_GRID ? lat->lx : lat->nsite, lat->kind == KL_LATTICE_GRID ? lat->ly : 1};
-    for (int k = 0; k < 2; k++)
-        if (m[k] != 0 && !periodic[k])
-            KL_TRY(kl_fail(err, KL_EINPUT, "--spectral %.100s: %s is not periodic in direction %c, which has no momentum", text, lat->spec, "xy"[k]));
-    double sines = 0.0;
-    for (int i = 0; i < lat->nsite; i++) {
-        const int x = i / length[1], y = i % length[1];
-        const double phase = 2.0 * 3.14159265358979323846 * ((double)((int64_t)m[0] * x % length[0]) / length[0] + (double)((int64_t)m[1] * y % length[1]) / length[1]);
-        p->coef[0][lat->position[i]] = cos(phase) / sqrt(lat->nsite);
-        p->coef[1][lat->position[i]] = sin(phase) / sqrt(lat->nsite);
-        sines = fmax(sines, fabs(sin(phase)));
-    }
-    p->npart = sines > 1e-9 ? 2 : 1;
-out:
-    if (st != KL_OK) probe_clear(p);
-    return st;
-}
-
-/* from's curve and poles, `share` of them, into sum; the first decides on the frequencies. */
-static kl_status gather(kl_ed_spectral *sum, const kl_ed_spectral *from, double share, kl_err *err)
-{
-    kl_status st = KL_OK;
-    if (sum->nomega == 0) {
-        KL_TRY(kl_alloc(&sum->omega, from->nomega, KL_MEM_MISC, err));
-        KL_TRY(kl_alloc(&sum->a, from->nomega, KL_MEM_MISC, err));
-        sum->nomega = from->nomega;
-        sum->converged = 1;
-        memcpy(sum->omega, from->omega, sizeof(double) * (size_t)from->nomega);
-    }
-    KL_TRY(kl_realloc(&sum->pole, sum->npole + from->npole, KL_MEM_MISC, err));
-    KL_TRY(kl_realloc(&sum->weight, sum->npole + from->npole, KL_MEM_MISC, err));
-    for (int i = 0; i < from->nomega; i++) sum->a[i] += share * from->a[i];
-    for (int i = 0; i < from->npole; i++) {
-        sum->pole[sum->npole] = from->pole[i];
-        sum->weight[sum->npole++] = share * from->weight[i];
-    }
-    sum->total += share * from->total;
-    sum->nstep = from->nstep > sum->nstep ? from->nstep : sum->nstep;
-    sum->converged = sum->converged && from->converged;
-    sum->dim = from->dim;
-out:
-    return st;
-}
-
 static int on_level(void *self, int step, double change)
 {
     watcher *const w = self;
     if (w->verbose) fprintf(stderr, "level %d  change %.1e  %.1f s\n", step, change, kl_clock() - w->started);
     return w->interrupted && w->interrupted();
-}
-
-/* Of the lowest state, or averaged over the multiplet that is known to be the lowest. */
-static kl_status run_spectral(const kl_task *t, const kl_ed *ed, const kl_ed_result *found, kl_dptr x, int64_t ldx, watcher *w, kl_result *r, kl_err *err)
-{
-    kl_status st = KL_OK;
-    const kl_options *const o = t->o;
-    const int whole = found->multiplet[0] > 1 && found->multiplet[0] <= found->nstate && !(found->open_multiplet && found->multiplet[0] >= found->nstate);
-    const int many = whole ? found->multiplet[0] : 1;
-    probe p = {0};
-    kl_ed_spectral one = {0}, sum = {0};
-    double *omega = NULL;
-    kl_ed_spectral_opts opts = {.broadening = o->broadening > 0 ? o->broadening : 0.1, .max_steps = (int)o->steps, .self = w, .step = on_level};
-    if (o->frequencies != NULL) KL_TRY(kl_options_values("--frequencies", o->frequencies, &opts.nomega, &omega, err));
-    for (int i = 0; i < o->spectral.n; i++) {
-        kl_ed_spectral_opts now = opts;
-        now.omega = omega;
-        KL_TRY(probe_read(t, o->spectral.text[i], &p, err));
-        for (int k = 0; k < many; k++)
-            for (int c = 0; c < p.npart; c++) {
-                KL_TRY(kl_ed_spectral_run(ed, t->terms, kl_dptr_at(x, k * ldx), found->energy[k], p.op, p.coef[c], &now, &one, err));
-                KL_TRY(gather(&sum, &one, 1.0 / many, err));
-                kl_ed_spectral_clear(&one);
-                now.nomega = sum.nomega;
-                now.omega = sum.omega;
-            }
-        KL_TRY(kl_edreport_add_spectral(r, p.name, opts.broadening, &sum, err));
-        kl_ed_spectral_clear(&sum);
-        sum = (kl_ed_spectral){0};
-        probe_clear(&p);
-    }
-out:
-    kl_ed_spectral_clear(&one);
-    kl_ed_spectral_clear(&sum);
-    probe_clear(&p);
-    kl_free(&omega);
-    return st;
 }
 
 /* ---------------------------------------------------------------- one sector */
@@ -309,69 +114,101 @@ static void print_result(const kl_task *t, const kl_result *r, const char *path,
     else kl_edreport_text(stdout, r, &facts);
 }
 
-/* done: the checkpoint to go on from, or NULL. */
-static kl_status run_sector(kl_task *t, kl_qn target, const kl_result *done, watcher *w, int *stopped, kl_err *err)
+static void say_interrupted(const char *path)
+{
+    char text[1400];
+    if (path == NULL) snprintf(text, sizeof(text), "interrupted; nothing was kept (no --output)");
+    else snprintf(text, sizeof(text), "interrupted; go on with: kronlat %s --resume %.1000s", kl_command_name(KL_CMD_ED), path);
+    kl_report_error(text);
+}
+
+/* r anew, for the sector of ed; options: of the command line. */
+static kl_status make_result(const kl_task *t, const kl_ed *ed, const kl_ed_result *found, const char *options, kl_result **r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_result_destroy(r);
+    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->dmrg.target, t->dmrg.seed, KL_VERSION, t->o->command_line, options, r, err));
+    KL_TRY(kl_edreport_add(*r, ed, found, err));
+out:
+    return st;
+}
+
+/* The states of a sector, and what is measured on them; a run that goes on may have them already. */
+static kl_status find_states(const kl_task *t, kl_ed *ed, kl_ed_opts *opts, const char *options, watcher *w, kl_edkeep *keep, kl_ed_result *found, kl_dptr *x, int64_t *ld,
+                             kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_options *const o = t->o;
-    const char *const path = o->resume != NULL ? o->resume : writes(o) ? o->output : NULL;
+    kl_ed_measured *m = NULL;
+    int nmeasured = 0;
+    if (keep->stage == KL_EDSTAGE_SPECTRA) {
+        KL_TRY(kl_edkeep_vectors(keep, 0, err));
+        KL_TRY(kl_edprobe_states(keep, ed, found, x, ld, err));
+        return kl_result_read(keep->path, &keep->r, err);
+    }
+    if (keep->number) KL_TRY(kl_edkeep_vectors(keep, ed->op.n, err));
+    KL_TRY(make_result(t, ed, &(kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .stop = KL_ED_INTERRUPTED}, options, &keep->r, err));
+    keep->seen = w->seen;
+    if (keep->path) opts->keeper = &keep->keeper;
+    KL_TRY(kl_ed_run(ed, opts, opts->want_vectors ? x : NULL, ld, found, err));
+    keep->seen = NULL;
+    keep->stage = KL_EDSTAGE_SPECTRA;
+    keep->keeper.from = NULL;
+    if (found->stop == KL_ED_INTERRUPTED) return KL_OK;
+    clear_line(w);
+    KL_TRY(make_result(t, ed, found, options, &keep->r, err)); /* without what a checkpoint said */
+    KL_TRY(kl_edmeasure_run(t, ed, found, *x, *ld, o->measure.n, o->measure.text, &m, &nmeasured, err));
+    for (int i = 0; i < nmeasured; i++) KL_TRY(kl_result_add(keep->r, m[i].name, m[i].note, m[i].rank, m[i].shape, m[i].value, err));
+out:
+    kl_edmeasure_free(&m, nmeasured);
+    return st;
+}
+
+/* going_on: from a checkpoint. */
+static kl_status run_sector(kl_task *t, kl_qn target, int going_on, watcher *w, int *stopped, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_options *const o = t->o;
+    kl_edkeep keep;
     kl_ed *ed = NULL;
-    kl_result *r = NULL;
     kl_ed_opts opts;
     kl_ed_result found = {0};
     kl_dptr x = {0};
     int64_t ld = 0;
-    kl_ed_measured *m = NULL;
-    kl_keep from = {0};
-    double *number = NULL;
     char *options = NULL;
-    int nmeasured = 0;
+    kl_edkeep_open(&keep, t->ex, o->resume != NULL ? o->resume : writes(o) ? o->output : NULL, o->checkpoint_every);
     kl_edrun_opts(t, &opts);
     opts.self = w;
     opts.step = on_step;
     t->dmrg.target = target;
     KL_TRY(make_ed(t, target, &opts, &ed, err));
+    keep.n = ed->op.n;
+    if (going_on) KL_TRY(kl_edkeep_read(&keep, err));
     KL_TRY(kl_runfile_options(o, t, NULL, 0, &options, err));
-    KL_TRY(kl_result_create(t->model, t->lat, t->params, target, t->dmrg.seed, KL_VERSION, o->command_line, options, &r, err));
-    KL_TRY(kl_edreport_add(r, ed, &(kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .stop = KL_ED_INTERRUPTED}, err));
-    keeping k = {.w = w, .ed = ed, .r = r, .path = path, .pace = kl_pace_begin(o->checkpoint_every)};
-    kl_keeper keeper = {.self = &k, .due = keep_due, .write = keep_write};
-    if (path) opts.keeper = &keeper;
-    if (done) {
-        KL_TRY(keep_read(t, ed, path, &from, &number, err));
-        keeper.from = &from;
-    }
-    KL_TRY(kl_ed_run(ed, &opts, opts.want_vectors ? &x : NULL, &ld, &found, err));
-    clear_line(w);
+    KL_TRY(find_states(t, ed, &opts, options, w, &keep, &found, &x, &ld, err));
     *stopped = found.stop == KL_ED_INTERRUPTED;
+    if (!*stopped) {
+        const kl_edprobe_opts probes = {.keep = keep.path ? &keep : NULL, .self = w, .step = on_level};
+        KL_TRY(kl_edprobe_run(t, ed, &found, x, ld, &probes, keep.r, stopped, err));
+    }
+    clear_line(w);
     if (*stopped) {
-        char text[1400];
-        if (path == NULL) snprintf(text, sizeof(text), "interrupted; nothing was kept (no --output)");
-        else snprintf(text, sizeof(text), "interrupted; go on with: kronlat %s --resume %.1000s", kl_command_name(KL_CMD_ED), path);
-        kl_report_error(text);
+        say_interrupted(keep.path);
         goto out;
     }
-    kl_result_destroy(&r); /* without what a checkpoint said */
-    KL_TRY(kl_result_create(t->model, t->lat, t->params, target, t->dmrg.seed, KL_VERSION, o->command_line, options, &r, err));
-    KL_TRY(kl_edreport_add(r, ed, &found, err));
-    KL_TRY(kl_edmeasure_run(t, ed, &found, x, ld, o->measure.n, o->measure.text, &m, &nmeasured, err));
-    for (int i = 0; i < nmeasured; i++) KL_TRY(kl_result_add(r, m[i].name, m[i].note, m[i].rank, m[i].shape, m[i].value, err));
-    KL_TRY(run_spectral(t, ed, &found, x, ld, w, r, err));
+    keep.r->finished = 1;
     kl_err why;
-    const kl_status written = path ? kl_result_write(path, r, NULL, &why) : KL_OK;
-    print_result(t, r, written == KL_OK ? path : NULL, w); /* before a full disk ends it */
+    const kl_status written = keep.path ? kl_result_write(keep.path, keep.r, NULL, &why) : KL_OK;
+    print_result(t, keep.r, written == KL_OK ? keep.path : NULL, w); /* before a full disk ends it */
     if (written != KL_OK) KL_TRY(kl_fail(err, written, "%s", why.text));
 out:
     clear_line(w);
-    for (int i = 0; i < KL_KEEP_VECTORS; i++)
-        if (from.vector[i].addr) t->ex->vt.release(t->ex, &from.vector[i]);
-    kl_free(&number);
+    kl_edkeep_close(&keep);
+    kl_result_destroy(&keep.r);
     kl_free(&options);
-    kl_edmeasure_free(&m, nmeasured);
     if (x.addr) t->ex->vt.release(t->ex, &x);
     kl_ed_result_clear(&found);
     kl_ed_destroy(&ed);
-    kl_result_destroy(&r);
     return st;
 }
 
@@ -413,7 +250,10 @@ static kl_status run_scan(kl_task *t, watcher *w, int *stopped, kl_err *err)
     if (*stopped) kl_report_error("interrupted; the sectors told are done");
     const int more = !*stopped && (o->measure.n > 0 || o->spectral.n > 0 || writes(o));
     if (!(more && o->json)) kl_edreport_table(stdout, title, ndone, item, lowest, o->json);
-    if (more) KL_TRY(run_sector(t, sector[lowest], NULL, w, stopped, err));
+    if (more) {
+        t->scanning = 0; /* one sector from here on: so says its checkpoint */
+        KL_TRY(run_sector(t, sector[lowest], 0, w, stopped, err));
+    }
 out:
     kl_ed_destroy(&ed);
     kl_free(&item);
@@ -433,7 +273,7 @@ static int on_sample(void *self, int sample, int step)
     return w->interrupted && w->interrupted();
 }
 
-static kl_status run_thermal(kl_task *t, watcher *w, int *stopped, kl_err *err)
+static kl_status run_thermal(kl_task *t, int going_on, watcher *w, int *stopped, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_options *const o = t->o;
@@ -441,13 +281,14 @@ static kl_status run_thermal(kl_task *t, watcher *w, int *stopped, kl_err *err)
     kl_ed *ed = NULL;
     kl_thermal *sum = NULL;
     kl_thermal_row *row = NULL;
-    kl_result *r = NULL;
     char *options = NULL;
     double *temperature = NULL;
     int64_t n = 0;
     int ntemperature = 0;
-    const kl_thermal_opts opts = {.nsample = o->samples > 0 ? (int)o->samples : 20, .nstep = (int)o->steps, .seed = t->dmrg.seed, .self = w, .step = on_sample};
+    kl_edkeep keep;
+    kl_thermal_opts opts = {.nsample = o->samples > 0 ? (int)o->samples : 20, .nstep = (int)o->steps, .seed = t->dmrg.seed, .self = w, .step = on_sample};
     const kl_ed_opts three = {.solver = KL_ED_LANCZOS, .nstate = 1};
+    kl_edkeep_open(&keep, t->ex, o->resume != NULL ? o->resume : writes(o) ? o->output : NULL, o->checkpoint_every);
     KL_TRY(kl_options_values("--temperatures", o->temperatures, &ntemperature, &temperature, err));
     for (int i = 0; i < ntemperature; i++)
         if (!(temperature[i] > 0.0)) KL_TRY(kl_fail(err, KL_EINPUT, "--temperatures: %g; every temperature has to be above 0", temperature[i]));
@@ -458,30 +299,43 @@ static kl_status run_thermal(kl_task *t, watcher *w, int *stopped, kl_err *err)
         n = 1;
     }
     for (int64_t i = 0; i < n; i++) KL_TRY(check_memory(t, sector[i], &three, err));
+    t->dmrg.target = t->target;
+    KL_TRY(kl_runfile_options(o, t, NULL, 0, &options, err));
+    if (going_on) {
+        KL_TRY(kl_edkeep_read(&keep, err));
+        if (keep.stage != KL_EDSTAGE_THERMAL) KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s holds no thermodynamics under way; leave --temperatures out", keep.path));
+        keep.keeper.from = &keep.from; /* its numbers; the vectors when the sector is there */
+    }
+    keep.stage = KL_EDSTAGE_THERMAL;
+    if (keep.path) opts.keeper = &keep.keeper;
     KL_TRY(kl_thermal_create(t->model, &opts, &sum, err));
-    for (int64_t i = 0; i < n && !*stopped; i++) {
+    for (int64_t i = kl_thermal_about(sum).nsector; i < n && !*stopped; i++) {
         kl_qn_print(t->model, sector[i], w->prefix, sizeof(w->prefix));
         KL_TRY(make_ed(t, sector[i], &three, &ed, err));
+        keep.n = ed->op.n;
+        if (keep.keeper.from) KL_TRY(kl_edkeep_vectors(&keep, ed->op.n, err));
+        KL_TRY(make_result(t, ed, &(kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .stop = KL_ED_INTERRUPTED}, options, &keep.r, err));
         KL_TRY(kl_thermal_add(sum, ed, stopped, err));
+        kl_edkeep_close(&keep);
         kl_ed_destroy(&ed);
     }
     clear_line(w);
     if (*stopped) {
-        kl_report_error("interrupted; a sum over some sectors would be wrong, and nothing was kept");
+        say_interrupted(keep.path);
         goto out;
     }
     KL_TRY(kl_alloc(&row, ntemperature, KL_MEM_MISC, err));
     for (int i = 0; i < ntemperature; i++) KL_TRY(kl_thermal_evaluate(sum, temperature[i], &row[i], err));
     const kl_thermal_facts facts = kl_thermal_about(sum);
-    t->dmrg.target = t->target;
-    KL_TRY(kl_runfile_options(o, t, NULL, 0, &options, err));
-    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->target, t->dmrg.seed, KL_VERSION, o->command_line, options, &r, err));
-    KL_TRY(kl_edreport_add_thermal(r, t->model, t->scan, opts.nsample, &facts, ntemperature, row, err));
-    if (writes(o)) KL_TRY(kl_result_write(o->output, r, NULL, err));
-    print_result(t, r, writes(o) ? o->output : NULL, w);
+    kl_result_destroy(&keep.r);
+    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->target, t->dmrg.seed, KL_VERSION, o->command_line, options, &keep.r, err));
+    KL_TRY(kl_edreport_add_thermal(keep.r, t->model, t->scan, opts.nsample, &facts, ntemperature, row, err));
+    if (keep.path) KL_TRY(kl_result_write(keep.path, keep.r, NULL, err));
+    print_result(t, keep.r, keep.path, w);
 out:
     clear_line(w);
-    kl_result_destroy(&r);
+    kl_edkeep_close(&keep);
+    kl_result_destroy(&keep.r);
     kl_free(&options);
     kl_free(&row);
     kl_thermal_destroy(&sum);
@@ -508,18 +362,14 @@ kl_status kl_edrun_command(kl_options *o, int (*interrupted)(void), int *stopped
     KL_TRY(kl_options_check(o, err));
     KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_edmeasure_check(t, o->measure.n, o->measure.text, err));
-    for (int i = 0; i < o->spectral.n; i++) {
-        probe p;
-        KL_TRY(probe_read(t, o->spectral.text[i], &p, err));
-        probe_clear(&p);
-    }
+    for (int i = 0; i < o->spectral.n; i++) KL_TRY(kl_edprobe_check(t, o->spectral.text[i], err));
     KL_TRY(kl_task_charges(t, err));
     KL_TRY(kl_task_exec(o, &t->ex, err));
     if (writes(o)) KL_TRY(kl_sealed_probe(o->output, err));
     if (done) KL_TRY(kl_result_match(o->resume, done, t->model, t->lat, t->params, t->target, 1, err));
-    if (o->temperatures != NULL) KL_TRY(run_thermal(t, &w, stopped, err));
+    if (o->temperatures != NULL) KL_TRY(run_thermal(t, done != NULL, &w, stopped, err));
     else if (t->scanning) KL_TRY(run_scan(t, &w, stopped, err));
-    else KL_TRY(run_sector(t, t->target, done, &w, stopped, err));
+    else KL_TRY(run_sector(t, t->target, done != NULL, &w, stopped, err));
 out:
     kl_task_destroy(&t);
     kl_result_destroy(&done);

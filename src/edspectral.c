@@ -81,7 +81,7 @@ typedef struct fraction {
     const kl_ed_spectral_opts *opts;
     kl_ed_spectral *out;
     double e0, *alpha, *beta, *d, *s; /* d, s: theta [max], tridiagonal matrix [max^2] */
-    int seen, stopped;                /* levels when it was looked at before */
+    int most;                         /* levels */
 } fraction;
 
 static double value(const fraction *f, int m, double omega)
@@ -103,11 +103,11 @@ static kl_status diagonalize(fraction *f, int m, kl_err *err)
     return kl_dense_eig(m, f->s, m, f->d, err);
 }
 
-static int on_step(void *self, int done)
+static kl_chain on_step(void *self, int done)
 {
     fraction *const f = self;
-    const int n = f->opts->nomega > 0 ? f->opts->nomega : GRID;
-    if (done % LOOK_EVERY != 0) return 0;
+    const int n = f->opts->nomega > 0 ? f->opts->nomega : GRID, seen = done - LOOK_EVERY;
+    if (done % LOOK_EVERY != 0) return KL_CHAIN_ON;
     double change = 0.0, most = 0.0;
     double from = INFINITY, to = -INFINITY; /* no pole lies outside */
     for (int j = 0; j < done; j++) {
@@ -117,13 +117,13 @@ static int on_step(void *self, int done)
     }
     for (int i = 0; i < n; i++) {
         const double w = f->opts->nomega > 0 ? f->opts->omega[i] : from + (to - from) * i / (n - 1), now = value(f, done, w);
-        change = fmax(change, f->seen > 0 ? fabs(now - value(f, f->seen, w)) : INFINITY);
+        change = fmax(change, seen > 0 ? fabs(now - value(f, seen, w)) : INFINITY);
         most = fmax(most, now);
     }
-    f->seen = done;
     f->out->converged = change <= 1e-6 * most;
-    f->stopped = f->opts->step && f->opts->step(f->opts->self, done, change);
-    return f->stopped || f->out->converged;
+    if (f->out->converged || done == f->most) return KL_CHAIN_ENOUGH;
+    f->out->stopped = f->opts->step && f->opts->step(f->opts->self, done, change);
+    return f->out->stopped ? KL_CHAIN_PAUSE : KL_CHAIN_ON;
 }
 
 kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, double e0, const kl_siteop *op, const double *coef,
@@ -160,8 +160,9 @@ kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, 
         KL_TRY(start_vector(ed, to, x, op, coef, odd, v[0], err)); /* 2. */
         ex->vt.dots(ex, to->op.n, 1, v[0], to->op.n, v[0], &norm);
         out->total = norm;
-        KL_TRY(kl_lean_chain(&to->op, v, (int)(max < to->space->dim ? max : to->space->dim), f.alpha, f.beta, &norm, &done, &f, on_step, err)); /* 3. */
-        if (!f.stopped && done < max) out->converged = 1;
+        f.most = (int)(max < to->space->dim ? max : to->space->dim);
+        KL_TRY(kl_lean_chain(&to->op, v, f.most, opts->keeper, f.alpha, f.beta, &norm, &done, &f, on_step, err)); /* 3. */
+        if (!out->stopped && done < max) out->converged = 1;
     } else {
         out->converged = 1;
     }

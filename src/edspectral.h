@@ -13,11 +13,13 @@ typedef struct kl_ed_spectral_opts {
     const double *omega; /* [nomega] */
     void *self;          /* of the monitor: */
     int (*step)(void *self, int step, double change); /* nonzero: stop; may be NULL */
+    const kl_keeper *keeper; /* NULL, or keeps the recurrence; one that goes on ends with the same bits */
 } kl_ed_spectral_opts;
 
 typedef struct kl_ed_spectral {
     double total;        /* <0| O+ O |0>, the integral of A over all w */
     int nstep;           /* levels of the fraction */
+    int stopped;         /* the monitor said so */
     int converged;       /* the last ten changed A by less than 1e-6 of its largest value, or the fraction ended; no peak narrower than eta means anything */
     int npole;
     double *pole, *weight; /* [npole] energies above E0 and their shares of total */

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { STEPS = 100, EXACT = -1, LOOK_EVERY = 10 };
+enum { STEPS = 100, EXACT = -1, BETWEEN = -1, LOOK_EVERY = 10 };
 
 typedef struct point {
     double energy, weight;
@@ -25,7 +25,62 @@ struct kl_thermal {
     int64_t n, room;
     point *p;
     kl_thermal_facts facts;
+    int sample;    /* to go on with in the next sector; BETWEEN: none */
+    kl_keep chain; /* and its recurrence */
 };
+
+/* ---------------------------------------------------------------- what is kept */
+
+/* ORDER: sectors that are in, those by all energies, products, states, lowest energy, sample under way, points; then the points; then the recurrence. */
+enum { HEAD = 7, POINT = 3 + KL_MAX_CHARGE };
+
+static kl_status pack(const kl_thermal *t, int64_t nsector, double dim, int sample, const kl_keep *chain, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *number = NULL;
+    kl_keep out = {.nnumber = HEAD + POINT * t->n};
+    if (chain) {
+        out = *chain;
+        out.nnumber += HEAD + POINT * t->n;
+    }
+    KL_TRY(kl_alloc(&number, out.nnumber, KL_MEM_MISC, err));
+    const double head[HEAD] = {(double)nsector, (double)t->facts.nfull, (double)t->facts.napply, dim, t->facts.lowest, sample, (double)t->n};
+    memcpy(number, head, sizeof(head));
+    for (int64_t i = 0; i < t->n; i++) {
+        double *const to = number + HEAD + POINT * i;
+        to[0] = t->p[i].energy;
+        to[1] = t->p[i].weight;
+        to[2] = t->p[i].sample;
+        for (int c = 0; c < KL_MAX_CHARGE; c++) to[3 + c] = t->p[i].q.v[c];
+    }
+    if (chain) memcpy(number + HEAD + POINT * t->n, chain->number, (size_t)chain->nnumber * sizeof(double));
+    out.number = number;
+    st = t->opts.keeper->write(t->opts.keeper->self, &out, err);
+out:
+    kl_free(&number);
+    return st;
+}
+
+static kl_status unpack(kl_thermal *t, const kl_keep *from, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const double *const f = from->number;
+    if (from->nnumber < HEAD || !(f[6] >= 0) || from->nnumber < HEAD + POINT * (int64_t)f[6] || !(f[5] >= BETWEEN && f[5] < t->opts.nsample))
+        return kl_fail(err, KL_EINPUT, "thermodynamics: the %lld numbers kept are not those of a sum over %d samples", (long long)from->nnumber, t->opts.nsample);
+    t->n = t->room = (int64_t)f[6];
+    KL_TRY(kl_alloc(&t->p, t->room, KL_MEM_MISC, err));
+    t->facts = (kl_thermal_facts){.nsector = (int64_t)f[0], .nfull = (int64_t)f[1], .napply = (int64_t)f[2], .dim = f[3], .lowest = f[4]};
+    t->sample = (int)f[5];
+    for (int64_t i = 0; i < t->n; i++) {
+        const double *const p = f + HEAD + POINT * i;
+        t->p[i] = (point){.energy = p[0], .weight = p[1], .sample = (int)p[2]};
+        if (!(p[2] >= EXACT && p[2] < t->opts.nsample)) KL_TRY(kl_fail(err, KL_EINPUT, "thermodynamics: a kept energy is of sample %g of %d", p[2], t->opts.nsample));
+        for (int c = 0; c < KL_MAX_CHARGE; c++) t->p[i].q.v[c] = (int16_t)p[3 + c];
+    }
+    t->chain = (kl_keep){.nnumber = from->nnumber - HEAD - POINT * t->n, .number = f + HEAD + POINT * t->n};
+out:
+    return st;
+}
 
 kl_status kl_thermal_create(const kl_model *m, const kl_thermal_opts *opts, kl_thermal **out, kl_err *err)
 {
@@ -36,9 +91,12 @@ kl_status kl_thermal_create(const kl_model *m, const kl_thermal_opts *opts, kl_t
     (*out)->model = m;
     (*out)->opts = *opts;
     (*out)->facts.lowest = INFINITY;
+    (*out)->sample = BETWEEN;
     if (opts->nstep == 0) (*out)->opts.nstep = STEPS;
     if (opts->full == 0) (*out)->opts.full = KL_ED_FULL_AUTO;
+    if (opts->keeper && opts->keeper->from) KL_TRY(unpack(*out, opts->keeper->from, err));
 out:
+    if (st != KL_OK) kl_thermal_destroy(out);
     return st;
 }
 
@@ -78,41 +136,53 @@ out:
     return st;
 }
 
-/* The lowest energy stands still: nothing is left for further steps to tell at any temperature. */
 typedef struct watch {
     kl_thermal *t;
     const double *alpha, *beta;
-    double *a, *w, last;
-    int sample, stopped;
+    int m, sample, stopped;
     kl_status st;
     kl_err *err;
 } watch;
 
-static kl_status diagonalize(watch *s, int m)
+static kl_status extremes(const watch *s, int m, double *lowest, double *highest)
 {
-    memset(s->a, 0, (size_t)m * (size_t)m * sizeof(double));
-    for (int j = 0; j < m; j++) {
-        s->a[j + j * m] = s->alpha[j];
-        if (j + 1 < m) s->a[j + 1 + j * m] = s->beta[j];
-    }
-    return kl_dense_eig(m, s->a, m, s->w, s->err);
+    kl_status st = KL_OK;
+    KL_TRY(kl_dense_tridiagonal(m, s->alpha, s->beta, 0, 1, lowest, NULL, 0, s->err));
+    KL_TRY(kl_dense_tridiagonal(m, s->alpha, s->beta, m - 1, 1, highest, NULL, 0, s->err));
+out:
+    return st;
 }
 
-static int on_step(void *self, int done)
+static kl_chain on_step(void *self, int done)
 {
     watch *const s = self;
     const kl_thermal_opts *const o = &s->t->opts;
+    if (done >= s->m) return KL_CHAIN_ENOUGH;
+    if (done % LOOK_EVERY == 0 && done > LOOK_EVERY) { /* does the lowest energy stand still? Then nothing is left for further steps to tell at any temperature */
+        double now, before, top;
+        s->st = extremes(s, done - LOOK_EVERY, &before, &top);
+        if (s->st == KL_OK) s->st = extremes(s, done, &now, &top);
+        if (s->st != KL_OK || before - now < 1e-13 * (top - now)) return KL_CHAIN_ENOUGH;
+    }
     s->stopped = o->step && o->step(o->self, s->sample, done);
-    if (s->stopped || done % LOOK_EVERY != 0) return s->stopped;
-    s->st = diagonalize(s, done);
-    if (s->st != KL_OK) return 1;
-    const double fell = s->last - s->w[0], width = s->w[done - 1] - s->w[0];
-    s->last = s->w[0];
-    return fell < 1e-13 * width;
+    return s->stopped ? KL_CHAIN_PAUSE : KL_CHAIN_ON;
 }
 
-/* 1. */
-kl_status kl_thermal_add(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err)
+static int keep_due(void *self)
+{
+    const watch *const s = self;
+    return s->t->opts.keeper->due(s->t->opts.keeper->self);
+}
+
+static kl_status keep_write(void *self, const kl_keep *chain, kl_err *err)
+{
+    const watch *const s = self;
+    const kl_thermal *const t = s->t;
+    return pack(t, t->facts.nsector, t->facts.dim, s->sample, chain, err);
+}
+
+/* 1. Sector after sector is counted when all its samples are in: a part of them would count like all. */
+static kl_status add_samples(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = ed->ex;
@@ -120,34 +190,57 @@ kl_status kl_thermal_add(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err)
     double *host = NULL;
     const int64_t dim = ed->space->dim, before = t->n;
     const int64_t m = t->opts.nstep < dim ? t->opts.nstep : dim;
-    *stopped = 0;
-    t->facts.nsector++;
-    t->facts.dim += (double)dim;
-    if (dim <= t->opts.full) return add_full(t, ed, err);
     KL_TRY(kl_alloc(&host, 3 * m + m * m, KL_MEM_WORK, err));
-    watch w = {.t = t, .alpha = host, .beta = host + m, .w = host + 2 * m, .a = host + 3 * m, .err = err};
+    double *const energy = host + 2 * m, *const a = host + 3 * m;
+    watch w = {.t = t, .m = (int)m, .alpha = host, .beta = host + m, .err = err};
+    kl_keeper keeper = {.self = &w, .due = keep_due, .write = keep_write};
+    if (t->sample != BETWEEN) {
+        w.sample = t->sample;
+        memcpy(t->chain.vector, t->opts.keeper->from->vector, sizeof(t->chain.vector));
+        t->chain.nvector = t->opts.keeper->from->nvector;
+        keeper.from = &t->chain;
+        t->sample = BETWEEN;
+    }
     for (int i = 0; i < 3; i++) KL_TRY(ex->vt.alloc(ex, ed->op.n, &v[i], err));
-    for (w.sample = 0; w.sample < t->opts.nsample; w.sample++) {
+    for (; w.sample < t->opts.nsample; w.sample++) {
         double norm;
         int done;
-        w.last = INFINITY;
-        KL_TRY(kl_ed_random(ed, t->opts.seed + (uint64_t)w.sample, v[0], err));
-        KL_TRY(kl_lean_chain(&ed->op, v, (int)m, host, host + m, &norm, &done, &w, on_step, err));
+        if (!keeper.from) KL_TRY(kl_ed_random(ed, t->opts.seed + (uint64_t)w.sample, v[0], err));
+        KL_TRY(kl_lean_chain(&ed->op, v, (int)m, t->opts.keeper ? &keeper : NULL, host, host + m, &norm, &done, &w, on_step, err));
+        keeper.from = NULL;
         if (w.st != KL_OK) KL_TRY(w.st);
-        t->facts.napply += done;
-        if (w.stopped) { /* a part of the samples would count like all */
+        if (w.stopped) {
             *stopped = 1;
             t->n = before;
-            t->facts.nsector--;
-            t->facts.dim -= (double)dim;
             goto out;
         }
-        KL_TRY(diagonalize(&w, done));
-        for (int j = 0; j < done; j++) KL_TRY(push(t, w.w[j], (double)dim * w.a[(int64_t)j * done] * w.a[(int64_t)j * done], w.sample, ed->space->target, err));
+        t->facts.napply += done;
+        memset(a, 0, (size_t)done * (size_t)done * sizeof(double));
+        for (int64_t j = 0; j < done; j++) {
+            a[j + j * done] = w.alpha[j];
+            if (j + 1 < done) a[j + 1 + j * done] = w.beta[j];
+        }
+        KL_TRY(kl_dense_eig(done, a, done, energy, err));
+        for (int64_t j = 0; j < done; j++) KL_TRY(push(t, energy[j], (double)dim * a[j * done] * a[j * done], w.sample, ed->space->target, err));
     }
 out:
     for (int i = 0; i < 3; i++) ex->vt.release(ex, &v[i]);
     kl_free(&host);
+    return st;
+}
+
+kl_status kl_thermal_add(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_keeper *const k = t->opts.keeper;
+    *stopped = 0;
+    if (ed->space->dim <= t->opts.full) KL_TRY(add_full(t, ed, err));
+    else KL_TRY(add_samples(t, ed, stopped, err));
+    if (*stopped) return KL_OK;
+    t->facts.nsector++;
+    t->facts.dim += (double)ed->space->dim;
+    if (k && k->due(k->self)) KL_TRY(pack(t, t->facts.nsector, t->facts.dim, BETWEEN, NULL, err));
+out:
     return st;
 }
 

@@ -14,12 +14,14 @@ typedef struct kl_thermal_opts {
     uint64_t seed;
     void *self;    /* of the monitor: */
     int (*step)(void *self, int sample, int step); /* nonzero: stop; may be NULL */
+    const kl_keeper *keeper; /* NULL, or keeps the sum so far. from is looked at by create for numbers, and by the first add for vectors: the sectors that are in
+                                (kl_thermal_about) are left out by the caller; the run ends with the same bits */
 } kl_thermal_opts;
 
 kl_status kl_thermal_create(const kl_model *m, const kl_thermal_opts *opts, kl_thermal **out, kl_err *err) KL_MUST_CHECK;
 void kl_thermal_destroy(kl_thermal **t);
 
-/* Adds the sector of ed. *stopped: the monitor said so, and the sector is not in. */
+/* Adds the sector of ed. *stopped: the monitor said so, and the sector is not in, though a keeper has what there was of it. */
 kl_status kl_thermal_add(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err) KL_MUST_CHECK;
 
 /* Error bars: jackknife over samples; 0 where every sector was small. */

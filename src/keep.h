@@ -11,7 +11,8 @@ typedef struct kl_keep {
     int64_t nnumber;
     const double *number;             /* host */
     int nvector;
-    kl_dptr vector[KL_KEEP_VECTORS];  /* [n] each, device */
+    kl_dptr vector[KL_KEEP_VECTORS];  /* device */
+    int64_t n[KL_KEEP_VECTORS];       /* length of each; 0: that of the operator at hand */
 } kl_keep;
 
 /* due is asked between steps; when it says yes, or the run is stopped, write is called. from: what such a call was given, or NULL. */

@@ -317,8 +317,48 @@ out:
     return st;
 }
 
-kl_status kl_lean_chain(const kl_linop *h, const kl_dptr vector[3], int m, double *alpha, double *beta, double *norm, int *done, void *self,
-                        int (*go)(void *self, int done), kl_err *err)
+/* ---------------------------------------------------------------- the bare recurrence */
+
+/* ORDER: steps, length of the start, nu, nv; then alpha and beta of the steps. */
+enum { CHAIN_FIXED = 4 };
+
+static kl_status chain_keep(const solver *s, const kl_keeper *k, int done, double norm, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *number = NULL;
+    KL_TRY(kl_alloc(&number, CHAIN_FIXED + 2 * (int64_t)done, KL_MEM_WORK, err));
+    number[0] = done;
+    number[1] = norm;
+    number[2] = s->nu;
+    number[3] = s->nv;
+    memcpy(number + CHAIN_FIXED, s->alpha, (size_t)done * sizeof(double));
+    memcpy(number + CHAIN_FIXED + done, s->beta, (size_t)done * sizeof(double));
+    const kl_keep out = {.nnumber = CHAIN_FIXED + 2 * done, .number = number, .nvector = 2, .vector = {s->u, s->v}, .n = {s->h->n, s->h->n}};
+    st = k->write(k->self, &out, err);
+out:
+    kl_free(&number);
+    return st;
+}
+
+static kl_status chain_take(solver *s, const kl_keep *from, int m, int *done, double *norm, kl_err *err)
+{
+    const kl_vtable *const vt = &s->h->ex->vt;
+    const double *const f = from->number;
+    if (from->nvector != 2 || from->nnumber < CHAIN_FIXED || !(f[0] >= 1 && f[0] <= m) || from->nnumber != CHAIN_FIXED + 2 * (int64_t)f[0])
+        return kl_fail(err, KL_EINPUT, "Lanczos: the %lld numbers and %d vectors kept are not those of a recurrence of %d steps at most", (long long)from->nnumber, from->nvector, m);
+    *done = (int)f[0];
+    *norm = f[1];
+    s->nu = f[2];
+    s->nv = f[3];
+    memcpy(s->alpha, f + CHAIN_FIXED, (size_t)*done * sizeof(double));
+    memcpy(s->beta, f + CHAIN_FIXED + *done, (size_t)*done * sizeof(double));
+    vt->copy(s->h->ex, s->h->n, from->vector[0], s->u);
+    vt->copy(s->h->ex, s->h->n, from->vector[1], s->v);
+    return KL_OK;
+}
+
+kl_status kl_lean_chain(const kl_linop *h, const kl_dptr vector[3], int m, const kl_keeper *keeper, double *alpha, double *beta, double *norm, int *done, void *self,
+                        kl_chain (*go)(void *self, int done), kl_err *err)
 {
     kl_status st = KL_OK;
     kl_lean_stats stats = {0};
@@ -326,15 +366,23 @@ kl_status kl_lean_chain(const kl_linop *h, const kl_dptr vector[3], int m, doubl
     const kl_dptr none = {0};
     double square, size = 0.0;
     *done = 0;
-    h->ex->vt.dots(h->ex, h->n, 1, s.v, h->n, s.v, &square);
-    *norm = s.nv = sqrt(square);
-    if (!isfinite(*norm)) KL_TRY(kl_fail(err, KL_EINPUT, "Lanczos: the start vector has the norm %g", *norm));
-    if (*norm == 0.0) return KL_OK;
+    if (keeper && keeper->from) {
+        KL_TRY(chain_take(&s, keeper->from, m, done, norm, err));
+        for (int j = 0; j < *done; j++) size = fmax(size, fmax(fabs(alpha[j]), beta[j]));
+    } else {
+        h->ex->vt.dots(h->ex, h->n, 1, s.v, h->n, s.v, &square);
+        *norm = s.nv = sqrt(square);
+        if (!isfinite(*norm)) KL_TRY(kl_fail(err, KL_EINPUT, "Lanczos: the start vector has the norm %g", *norm));
+        if (*norm == 0.0) return KL_OK;
+    }
     while (*done < m) {
         KL_TRY(step(&s, *done, none, 0.0, 0, err));
         size = fmax(size, fmax(fabs(alpha[*done]), beta[*done]));
         ++*done;
-        if (beta[*done - 1] <= 16 * DBL_EPSILON * size || (go && go(self, *done))) break;
+        if (beta[*done - 1] <= 16 * DBL_EPSILON * size) break;
+        const kl_chain next = go ? go(self, *done) : KL_CHAIN_ON;
+        if (keeper && *done < m && (next == KL_CHAIN_PAUSE || (next == KL_CHAIN_ON && keeper->due(keeper->self)))) KL_TRY(chain_keep(&s, keeper, *done, *norm, err));
+        if (next != KL_CHAIN_ON) break;
     }
 out:
     return st;

@@ -31,9 +31,13 @@ typedef struct kl_lean_stats {
 /* x [n], device: written when want_vector, else unused (addr 0); a stopped run leaves no state in it. Not converged is no error: look at stats. */
 kl_status kl_lean_solve(const kl_linop *h, const kl_lean_opts *opts, kl_dptr x, double *energy, kl_lean_stats *stats, kl_err *err) KL_MUST_CHECK;
 
+/* What is to become of a recurrence after a step: */
+typedef enum kl_chain { KL_CHAIN_ON, KL_CHAIN_ENOUGH, KL_CHAIN_PAUSE /* kept where there is a keeper, and ended */ } kl_chain;
+
 /* m steps of the recurrence from vector[0], which is destroyed as the other two are: H is alpha[m] on the diagonal and beta[m] beside it, beta[j] between j
-   and j + 1. *norm: length of the start; *done < m: its space is exhausted, or step (NULL allowed) said to stop after so many steps. */
-kl_status kl_lean_chain(const kl_linop *h, const kl_dptr vector[3], int m, double *alpha, double *beta, double *norm, int *done, void *self,
-                        int (*step)(void *self, int done), kl_err *err) KL_MUST_CHECK;
+   and j + 1. *norm: length of the start; *done < m: its space is exhausted, or step (NULL allowed) said so. keeper: NULL, or keeps the recurrence; one that goes on
+   takes nothing from vector[0], and ends with the same bits. */
+kl_status kl_lean_chain(const kl_linop *h, const kl_dptr vector[3], int m, const kl_keeper *keeper, double *alpha, double *beta, double *norm, int *done, void *self,
+                        kl_chain (*step)(void *self, int done), kl_err *err) KL_MUST_CHECK;
 
 #endif

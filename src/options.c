@@ -830,7 +830,6 @@ kl_status kl_options_check(const kl_options *o, kl_err *err)
         {"temperatures", "measure", "a measurement is of single states"},
         {"temperatures", "states", "all states count"},
         {"temperatures", "solver", "typical states have their own"},
-        {"temperatures", "resume", "typical states keep no checkpoint"},
         {"infinite", "resume", "growth keeps no checkpoint"},
         {"infinite", "start", "growth starts from random vectors"},
         {"infinite", "sweep-parameter", "growth is one run"},

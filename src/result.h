@@ -3,6 +3,7 @@
 #ifndef KL_RESULT_H
 #define KL_RESULT_H
 #include "dmrg.h"
+#include "keep.h"
 
 /* One measured array: <Sz> by site, a two-point matrix, entropies. name is a path below /measurements without leading slash ("local/Sz"). */
 typedef struct kl_measured {
@@ -68,12 +69,13 @@ kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *
 /* EIO or EINPUT with one line for files that are foreign, cut short, changed, of another format or of impossible shape. */
 kl_status kl_result_read(const char *path, kl_result **out, kl_err *err) KL_MUST_CHECK;
 
-/* A run of exact diagonalization under way: the numbers and vectors that its solver keeps (keep.h), the vectors handed over in parts. */
+/* A run of exact diagonalization under way: the numbers and vectors that are kept (keep.h), the vectors handed over in parts. */
 typedef struct kl_result_run {
+    int stage;        /* what keeps them, 0 to 9: the caller's to tell */
     int64_t nnumber;
     double *number;   /* read: to be freed by the caller */
-    int nvector;
-    int64_t n;        /* length of each */
+    int nvector;      /* at most KL_KEEP_VECTORS */
+    int64_t n[KL_KEEP_VECTORS]; /* length of each */
     void *self;       /* writing: fills to[count] from places first.. of a vector; reading: takes them */
     kl_status (*part)(void *self, int vector, int64_t first, int64_t count, double *host, kl_err *err);
 } kl_result_run;

@@ -35,7 +35,8 @@ kl_status kl_runfile_options(const kl_options *o, const kl_task *t, const char *
     for (int c = 0; c < t->model->ncharge; c++) {
         const kl_charge *q = &t->model->charge[c];
         const long long num = (long long)t->dmrg.target.v[c] * q->unit_num;
-        snprintf(charge, sizeof(charge), num % q->unit_den == 0 ? "%.30s=%lld" : "%.30s=%lld/%d", q->name, num % q->unit_den == 0 ? num / q->unit_den : num, q->unit_den);
+        if (t->scanning && t->scan[c]) snprintf(charge, sizeof(charge), "%.30s=scan", q->name);
+        else snprintf(charge, sizeof(charge), num % q->unit_den == 0 ? "%.30s=%lld" : "%.30s=%lld/%d", q->name, num % q->unit_den == 0 ? num / q->unit_den : num, q->unit_den);
         KL_TRY(add_line(out, &used, "charge", charge, err));
     }
     if (swept != NULL) {

@@ -123,7 +123,9 @@ enum { RUN_PART = 1 << 20 }; /* doubles of a vector at a time */
 
 int64_t kl_statefile_run_size(const kl_result_run *run)
 {
-    return run == NULL ? 0 : run->nnumber + run->nvector * (run->n + 128); /* 128: what HDF5 says of a data set */
+    int64_t all = run == NULL ? 0 : run->nnumber;
+    for (int v = 0; run != NULL && v < run->nvector; v++) all += run->n[v] + 128; /* 128: what HDF5 says of a data set */
+    return all;
 }
 
 kl_status kl_statefile_put_run(kl_h5_out *w, const kl_result_run *run, kl_err *err)
@@ -132,16 +134,16 @@ kl_status kl_statefile_put_run(kl_h5_out *w, const kl_result_run *run, kl_err *e
     double *part = NULL;
     char name[32];
     const hid_t group = kl_h5_put_group(w, w->file, "run");
-    KL_TRY(kl_alloc(&part, run->n < RUN_PART ? run->n : RUN_PART, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&part, RUN_PART, KL_MEM_WORK, err));
+    kl_h5_put_int(w, group, "stage", run->stage);
     kl_h5_put_int(w, group, "nvector", run->nvector);
-    kl_h5_put_int(w, group, "length", run->n);
     kl_h5_put_reals(w, group, "number", run->nnumber, run->number, "what the solver keeps of itself");
     for (int v = 0; v < run->nvector && !w->failed; v++) {
         snprintf(name, sizeof(name), "vector_%d", v);
-        kl_h5_put_reals(w, group, name, run->n, NULL, NULL);
+        kl_h5_put_reals(w, group, name, run->n[v], NULL, NULL);
         const hid_t set = w->failed ? -1 : H5Dopen2(group, name, H5P_DEFAULT);
-        for (int64_t first = 0; first < run->n && kl_h5_ok(w, set); first += RUN_PART) {
-            const int64_t count = run->n - first < RUN_PART ? run->n - first : RUN_PART;
+        for (int64_t first = 0; first < run->n[v] && kl_h5_ok(w, set); first += RUN_PART) {
+            const int64_t count = run->n[v] - first < RUN_PART ? run->n[v] - first : RUN_PART;
             st = run->part(run->self, v, first, count, part, err);
             if (st == KL_OK) kl_h5_put_part(w, set, first, count, part);
             if (st != KL_OK || w->failed) break;
@@ -386,22 +388,22 @@ kl_status kl_statefile_get_run(const kl_h5_in *in, kl_result_run *run, kl_err *e
     run->number = NULL;
     if (!kl_h5_has(in, "run")) KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: holds no run of exact diagonalization to go on with", in->path));
     KL_TRY(kl_h5_get_group(in, in->file, "run", &group, err));
-    KL_TRY(kl_h5_get_small(in, group, "nvector", 0, 1000, &run->nvector, err));
-    KL_TRY(kl_h5_get_int(in, group, "length", 1, in->bytes, &run->n, err));
+    KL_TRY(kl_h5_get_small(in, group, "stage", 0, 9, &run->stage, err));
+    KL_TRY(kl_h5_get_small(in, group, "nvector", 0, KL_KEEP_VECTORS, &run->nvector, err));
     run->nnumber = -1;
     KL_TRY(kl_h5_get_array(in, group, "number", H5T_NATIVE_DOUBLE, sizeof(double), 1, &run->nnumber, KL_MEM_MISC, (void **)&run->number, err));
     for (int64_t i = 0; i < run->nnumber; i++)
         if (isnan(run->number[i])) KL_TRY(kl_h5_bad(in, "number", "holds what is no number", err));
-    if (run->part != NULL) KL_TRY(kl_alloc(&part, run->n < RUN_PART ? run->n : RUN_PART, KL_MEM_WORK, err));
-    for (int v = 0; v < run->nvector && run->part != NULL; v++) {
+    if (run->part != NULL) KL_TRY(kl_alloc(&part, RUN_PART, KL_MEM_WORK, err));
+    for (int v = 0; v < run->nvector; v++) {
         char name[32];
         int rank;
-        int64_t shape[3], count;
+        int64_t shape[3];
         snprintf(name, sizeof(name), "vector_%d", v);
-        KL_TRY(kl_h5_open_array(in, group, name, H5T_FLOAT, &set, &rank, shape, &count, err));
-        if (rank != 1 || count != run->n) KL_TRY(kl_h5_bad(in, name, "has the wrong shape", err));
-        for (int64_t first = 0; first < run->n; first += RUN_PART) {
-            const int64_t now = run->n - first < RUN_PART ? run->n - first : RUN_PART;
+        KL_TRY(kl_h5_open_array(in, group, name, H5T_FLOAT, &set, &rank, shape, &run->n[v], err));
+        if (rank != 1 || run->n[v] < 1) KL_TRY(kl_h5_bad(in, name, "has the wrong shape", err));
+        for (int64_t first = 0; first < run->n[v] && run->part != NULL; first += RUN_PART) {
+            const int64_t now = run->n[v] - first < RUN_PART ? run->n[v] - first : RUN_PART;
             KL_TRY(kl_h5_get_part(in, set, name, first, now, part, err));
             for (int64_t i = 0; i < now; i++)
                 if (!isfinite(part[i])) KL_TRY(kl_h5_bad(in, name, "holds a number that is not finite", err));

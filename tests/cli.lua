@@ -631,6 +631,40 @@ if ok(undisturbed and undisturbed.converged, "a ladder of 14 sites, exact") then
     ok(good, ("exact runs killed at six random moments, resumed %d times, the same bits"):format(killed))
 end
 
+-- So do spectral functions, whose recurrence lives in another sector, and sums over typical states of all sectors: killed and interrupted at any moment.
+local function plain(t) -- equal tables, equal text
+    if type(t) ~= "table" then return tostring(t) end
+    local keys, part = {}, {}
+    for k in pairs(t) do keys[#keys + 1] = tostring(k) end
+    table.sort(keys)
+    for _, k in ipairs(keys) do part[#part + 1] = k .. "=" .. plain(t[k] ~= nil and t[k] or t[tonumber(k)]) end
+    return "{" .. table.concat(part, ",") .. "}"
+end
+for _, case in ipairs {
+    { "spectral functions", "ed hubbard --lattice ladder:6x2 -p U=4 --charge N_up=4 --charge N_dn=4 --spectral cdag_up@0 --spectral cdag_dn@3 --broadening 0.02 --steps 150", 0.9 },
+    { "thermodynamics", "ed heisenberg --lattice ring --sites 18 --charge scan --temperatures 0.2:1:0.2 --samples 8 --steps 60", 0.6 },
+} do
+    local name, command, longest = table.unpack(case)
+    command = command .. " --checkpoint-every 0.01 --threads 1"
+    local whole = json(select(2, run(command .. " --json -o x.h5")))
+    local good, resumed = whole ~= nil, 0
+    for round = 1, good and 6 or 0 do
+        os.remove(at "k.h5")
+        shell(("$K %s -o k.h5 & p=$!; sleep %.3f; kill %s $p; wait $p"):format(command, 0.05 + longest * math.random(), round % 2 == 0 and "-INT" or "-9"))
+        local state = slurp(at "k.h5") and json(select(2, run "show k.h5 --json"))
+        if state and not state.finished then
+            resumed = resumed + 1
+            local status, out, err = run "ed --json --resume k.h5"
+            local found = status == 0 and json(out)
+            if not found or plain(found.measurements) ~= plain(whole.measurements) then
+                good = false
+                print(("# %s, round %d: %s"):format(name, round, found and "other bits" or err))
+            end
+        end
+    end
+    ok(good, ("%s stopped at six random moments, resumed %d times, the same bits"):format(name, resumed))
+end
+
 os.execute("rm -rf " .. quote(folder) .. " " .. quote(folder .. ".out") .. " " .. quote(folder .. ".err"))
 print("1.." .. ntest)
 os.exit(nfail == 0)
