@@ -209,10 +209,18 @@ static void one_known(const known *k, kl_ed_solver solver)
     core_close(&j);
 }
 
+/* n fermions in an open chain of l, t = 1 */
+static double band(int l, int n)
+{
+    double e = 0;
+    for (int k = 1; k <= n; k++) e -= 2 * cos(M_PI * k / (l + 1));
+    return e;
+}
+
 static void test_known(void **state)
 {
     (void)state;
-    static const known list[] = {
+    const known list[] = {
         {"heisenberg", "S=1/2", "chain:16", "J=1", {0}, -6.911737145575103, 1e-10},
         {"heisenberg", "S=1/2", "chain:20", "J=1", {0}, -8.682473334398966, 1e-10},
         {"heisenberg", "S=1/2", "torus:4x4", "J=1", {0}, -0.701780200 * 16, 1e-9},
@@ -230,11 +238,42 @@ static void test_known(void **state)
         {"hubbard", "F=3/2", "chain:4", "U=4", {1, 1, 1, 1}, -2.627427009300165, 1e-10},
         {"hubbard", "F=3/2", "chain:4", "U=8", {1, 1, 1, 1}, -1.452047576001611, 1e-10},
         {"hubbard", "F=3/2", "chain:8", "U=4", {2, 2, 2, 2}, -5.845687533207021, 1e-10},
+        {"j1j2", "S=1/2", "ring:12", "J2=0.5", {0}, -3.0 / 8.0 * 12, 1e-10}, /* Majumdar and Ghosh */
+        {"blbq", "S=1", "ring:8", "J=1", {0}, -2.0 / 3.0 * 8, 1e-10},        /* AKLT */
+        {"ising", NULL, "chain:14", "J=1", {0}, 1 - 1 / sin(M_PI / 58), 1e-10}, /* critical */
+        {"hubbard", "F=1/2", "chain:10", "U=0", {5, 4}, band(10, 5) + band(10, 4), 1e-10},
+        {"heisenberg", "S=1/2", "chain:16", "Delta=0", {0}, band(16, 8) / 2, 1e-10},
     };
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) one_known(&list[k], KL_ED_LANCZOS);
     one_known(&list[0], KL_ED_LOBPCG);
     one_known(&list[6], KL_ED_LOBPCG);
     one_known(&list[5], KL_ED_DAVIDSON);
+    core_no_memory();
+}
+
+/* Two states share the lowest energy: told by guard vectors also where only one is asked for. */
+static void test_multiplet(void **state)
+{
+    (void)state;
+    kl_err err = {""};
+    core_job j;
+    kl_ed *ed = NULL;
+    core_open(&j, core_model("j1j2", "S=1/2"), "ring:12", NULL, "J2=0.5");
+    expect_ok(kl_ed_create(j.terms, (kl_qn){{0}}, KL_HALVES_AUTO, j.ex, &ed, &err), err);
+    for (int solver = KL_ED_LANCZOS; solver <= KL_ED_FULL; solver++)
+        for (int nstate = 1; nstate <= 3; nstate++) {
+            if (solver == KL_ED_LANCZOS && nstate == 1) continue;
+            kl_ed_result r;
+            expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = (kl_ed_solver)solver, .nstate = nstate, .accuracy = 1e-11}, NULL, NULL, &r, &err), err);
+            kl_test_case("%s, %d states", kl_ed_solver_name[solver], nstate);
+            expect_near(r.energy[0], -4.5, 1e-9);
+            for (int k = 0; k < nstate && k < 2; k++) expect_eq(r.multiplet[k], 2);
+            if (nstate == 3) expect_true(r.energy[2] > -4.4 && r.multiplet[2] != 2);
+            expect_true(!r.open_multiplet || nstate == 3);
+            kl_ed_result_clear(&r);
+        }
+    kl_ed_destroy(&ed);
+    core_close(&j);
     core_no_memory();
 }
 
@@ -322,6 +361,7 @@ int main(void)
         cmocka_unit_test(test_matrix_own),
         cmocka_unit_test(test_energies),
         cmocka_unit_test(test_known),
+        cmocka_unit_test(test_multiplet),
         cmocka_unit_test(test_large),
         cmocka_unit_test(test_refusals),
     };

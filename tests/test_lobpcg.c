@@ -92,6 +92,14 @@ static kl_status apply(const kl_linop *h, int nvec, kl_dptr xp, int64_t ldx, kl_
     return KL_OK;
 }
 
+static kl_status apply_dot(const kl_linop *h, kl_dptr xp, kl_dptr yp, double *xy, kl_err *err)
+{
+    const kl_status st = apply(h, 1, xp, h->n, yp, h->n, err);
+    *xy = 0.0;
+    for (int64_t i = 0; i < h->n; i++) *xy += ((const double *)xp.addr)[i] * ((const double *)yp.addr)[i];
+    return st;
+}
+
 static matrix matrix_open(int64_t n, uint64_t seed)
 {
     matrix m = {.n = n, .d = calloc((size_t)n, sizeof(double)), .u = calloc((size_t)n, sizeof(double))};
@@ -104,14 +112,20 @@ static matrix matrix_open(int64_t n, uint64_t seed)
 
 static void matrix_close(matrix *m) { free(m->d), free(m->u); }
 
-/* Solves with nb vectors of which nwant count; energies must be the lowest of d, sorted. */
-static kl_eig_stats solve(matrix *m, int nb, int nwant, double tol, const double *start, double allowed)
+/* Solves with nb vectors of which nwant count; energies must be the lowest of d, sorted, and residuals those of the vectors. How: products alone, products that
+   bring x . H x, or a preconditioner, which is none here (H = Q D Q knows nothing of D's order). */
+enum { PRODUCTS, WITH_DOTS, PRECONDITIONED, NHOW };
+
+static kl_eig_stats solve_how(matrix *m, int how, int nb, int nwant, double tol, const double *start, double allowed)
 {
     kl_err err = {""};
     kl_exec *ex = NULL;
     expect_ok(kl_exec_open_host(1, &ex, &err), err);
-    const kl_linop h = {.n = m->n, .ex = ex, .self = m, .apply = apply};
-    double *x = calloc((size_t)(m->n * nb), sizeof *x), e[16];
+    kl_linop h = {.n = m->n, .ex = ex, .self = m, .apply = apply, .apply_dot = how == WITH_DOTS ? apply_dot : NULL};
+    double *x = calloc((size_t)(m->n * nb), sizeof *x), *hx = calloc((size_t)m->n, sizeof *hx), *flat = calloc((size_t)m->n, sizeof *flat), e[16], size = 0;
+    for (int64_t i = 0; i < m->n; i++) size = fmax(size, fabs(m->d[i]));
+    for (int64_t i = 0; i < m->n; i++) flat[i] = size * (1.5 + 0.3 * sin((double)i));
+    if (how == PRECONDITIONED) h.diagonal.addr = (uintptr_t)flat;
     uint64_t seed = 9;
     for (int64_t i = 0; i < m->n * nb; i++) x[i] = start ? start[i] : kl_test_uniform(&seed);
     kl_eig_stats stats;
@@ -132,10 +146,29 @@ static kl_eig_stats solve(matrix *m, int nb, int nwant, double tol, const double
             for (int64_t i = 0; i < m->n; i++) s += x[k * m->n + i] * x[q * m->n + i];
             expect_near(s, k == q, 1e-8);
         }
-    free(d);
+    for (int k = 0; k < nb; k++) { /* nothing is told that is not so */
+        double left = 0;
+        expect_ok(apply(&h, 1, (kl_dptr){(uintptr_t)(x + k * m->n)}, m->n, (kl_dptr){(uintptr_t)hx}, m->n, &err), err);
+        for (int64_t i = 0; i < m->n; i++) left = hypot(left, hx[i] - e[k] * x[k * m->n + i]);
+        expect_near(left, stats.residual[k], 0.01 * stats.residual[k] + 1e-12 * size);
+        if (k < nwant && stats.converged) expect_true(left <= 1.01 * tol + 1e-12 * size);
+    }
+    free(d), free(hx), free(flat);
     free(x);
     kl_exec_close(&ex);
     return stats;
+}
+
+/* By each way; what the first says of itself. */
+static kl_eig_stats solve(matrix *m, int nb, int nwant, double tol, const double *start, double allowed)
+{
+    kl_eig_stats first = {0};
+    for (int how = PRODUCTS; how < NHOW; how++) {
+        const kl_eig_stats s = solve_how(m, how, nb, nwant, tol, start, allowed);
+        if (how == PRODUCTS) first = s;
+        else expect_eq(s.converged, first.converged);
+    }
+    return first;
 }
 
 static void test_usual(void **state)
@@ -173,6 +206,15 @@ static void test_hard(void **state)
         expect_true(s.residual[0] < 1e-12);
         matrix_close(&m);
     }
+    for (int nb = 1; nb <= 4; nb++) { /* on and on after convergence: it stays where it is */
+        matrix m = matrix_open(80, 14);
+        for (int64_t i = 0; i < m.n; i++) m.d[i] = i < 4 ? -2 - 1e-7 * (double)i : m.d[i]; /* what is lowest lies close together as well */
+        kl_test_case("past convergence, nb=%d", nb);
+        s = solve(&m, nb, nb, 0.0, NULL, nb < 4 ? 1e-10 : 1e-12);
+        expect_true(s.stagnated);
+        for (int k = 0; k < nb; k++) expect_true(s.residual[k] < (nb < 4 ? 1e-6 : 1e-11)); /* a cut cluster turns within itself */
+        matrix_close(&m);
+    }
     for (int scale = -1; scale <= 1; scale++) { /* any unit */
         matrix m = matrix_open(150, 8);
         const double unit = scale < 0 ? 1e-120 : scale > 0 ? 1e+120 : 1;
@@ -195,6 +237,16 @@ static void test_hard(void **state)
         double uu = 0;
         for (int64_t i = 0; i < m.n; i++) uu += m.u[i] * m.u[i];
         for (int64_t i = 0; i < m.n; i++) x[i] = (i == m.n - 1) - 2 * m.u[m.n - 1] * m.u[i] / uu;
+        kl_test_case("starts that differ in the last digits, and starts of any length"); /* a Gram matrix that is not positive */
+        uint64_t seed = 2;
+        double *const y = calloc((size_t)(3 * m.n), sizeof *y);
+        for (int64_t i = 0; i < 3 * m.n; i++) y[i] = sin((double)(i % m.n)) + 1e-15 * kl_test_uniform(&seed);
+        s = solve(&m, 3, 2, 1e-8, y, 1e-10);
+        expect_true(s.converged);
+        for (int64_t i = 0; i < 3 * m.n; i++) y[i] = kl_test_uniform(&seed) * (i < m.n ? 1e-150 : i < 2 * m.n ? 1 : 1e150);
+        s = solve(&m, 3, 2, 1e-8, y, 1e-10);
+        expect_true(s.converged);
+        free(y);
         kl_test_case("highest state as start");
         s = solve(&m, 1, 1, 1e-8, x, 1e-10);
         expect_true(s.converged);
