@@ -28,7 +28,7 @@ template <int NIN, int NOUT> static __global__ void __launch_bounds__(THREADS, 2
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < f.pairs; i += (int64_t)gridDim.x * THREADS) {
         double2 in[NIN], out[N];
 #pragma unroll
-        for (int j = 0; j < NIN; j++) in[j] = __ldcs((const double2 *)f.in[j] + i);
+        for (int j = 0; j < NIN; j++) in[j] = ((const double2 *)f.in[j])[i];
         if constexpr (NOUT > 0) {
 #pragma unroll
             for (int k = 0; k < NOUT; k++) {
@@ -39,7 +39,7 @@ template <int NIN, int NOUT> static __global__ void __launch_bounds__(THREADS, 2
                         out[k].x = fma(f.c[k][j], in[j].x, out[k].x);
                         out[k].y = fma(f.c[k][j], in[j].y, out[k].y);
                     }
-                __stcs((double2 *)f.out[k] + i, out[k]);
+                ((double2 *)f.out[k])[i] = out[k];
             }
         } else {
 #pragma unroll
