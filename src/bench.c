@@ -180,7 +180,7 @@ static kl_status bench_dmrg_one(int argc, char **argv, double exact, const char 
     KL_TRY(kl_options_parse(argc, argv, &o, err));
     watch w = {.exact = exact, .accuracy = o->accuracy > 0 ? o->accuracy : 1e-9, .reached = -1, .cpu0 = kl_prof_cpu_seconds()};
     KL_TRY(kl_task_create(o, 0, &t, err));
-    KL_TRY(kl_task_exec(o, &t->ex, err));
+    KL_TRY(kl_task_settle(t, err));
     KL_TRY(kl_task_charges(t, err));
     KL_TRY(kl_task_aim(t, t->target, err));
     printf("dmrg %s%s%s%s %s sites=%d accuracy=%.0e threads=%d\n", t->model->name, *t->model->variant ? "(" : "", t->model->variant,

@@ -2,34 +2,62 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "explain.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "edrun.h"
 #include "json.h"
 #include "mem.h"
+#include "renorm.h"
 #include "report.h"
 #include "task.h"
+#include "tune.h"
 
 enum { MOST = 16 };
 
 typedef struct row {
-    char name[40], shape[80];
+    char name[40], shape[80], measured[160]; /* measured: what the tune table says of it; "" nothing */
     kl_choice choice;
 } row;
 
 typedef struct table {
     kl_exec *ex;
+    kl_tune tune;
+    int tuned;       /* 1: there is a tune table, of this device */
     int n;
     row row[MOST];
     double bytes[4]; /* predicted: operators and tables, vectors, lists and intermediates, what the executor could still give (0: not known) */
 } table;
+
+/* The tune table's line of the same operation at the nearest size: of a list its mean product. */
+static void measured(const table *t, row *r, const kl_call *call)
+{
+    int64_t size = call->n;
+    kl_timed what;
+    switch (call->op) {
+    case KL_OP_COPY: what = KL_TIMED_COPY; break;
+    case KL_OP_AXPBY:
+    case KL_OP_PRECONDITION: what = KL_TIMED_AXPY; break;
+    case KL_OP_DOTS: what = KL_TIMED_DOTS; break;
+    case KL_OP_COMBINE: what = KL_TIMED_COMBINE; break;
+    case KL_OP_FUSE: what = KL_TIMED_FUSE; break;
+    case KL_OP_BATCH:
+        what = KL_TIMED_LIST;
+        size = (int64_t)cbrt(call->batch->flop / (2.0 * (double)(call->batch->nrec > 0 ? call->batch->nrec : 1)));
+        break;
+    default: return;
+    }
+    if (t->tuned) kl_tune_choose(&t->tune, what, size > 0 ? size : 1, r->measured, sizeof r->measured);
+}
 
 static kl_status ask(table *t, const char *name, const char *shape, const kl_call *call, kl_err *err)
 {
     row *const r = &t->row[t->n++];
     snprintf(r->name, sizeof r->name, "%s", name ? name : kl_op_name[call->op]);
     snprintf(r->shape, sizeof r->shape, "%s", shape);
+    measured(t, r, call);
     return kl_exec_explain(t->ex, call, &r->choice, err);
 }
 
@@ -71,24 +99,50 @@ static kl_status transfer_row(table *t, const char *name, kl_op op, int64_t n, k
     return ask(t, name, shape, &(kl_call){.op = op, .n = n}, err);
 }
 
+static int descending(const void *pa, const void *pb)
+{
+    const int a = *(const int *)pa, b = *(const int *)pb;
+    return (a < b) - (a > b);
+}
+
+/* Who diagonalizes which density matrices: one of dim^2 numbers stands behind each group of their list. */
+static kl_status eigen_rows(table *t, const kl_exec *ex, const kl_batch *density, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = density->ngroup;
+    char shape[80];
+    double seconds[2];
+    int *dim = NULL;
+    KL_TRY(kl_alloc(&dim, n, KL_MEM_MISC, err));
+    for (int i = 0; i < n; i++) dim[i] = (int)sqrt((double)density->group[i].ny + 0.5);
+    qsort(dim, (size_t)n, sizeof *dim, descending);
+    const int there = kl_truncate_share(ex, dim, n, seconds);
+    for (int k = 0; k < 2; k++) {
+        const int from = k ? there : 0, to = k ? n : there;
+        if (from == to) continue;
+        snprintf(shape, sizeof shape, "%d of %d to %d rows", to - from, dim[from], dim[to - 1]);
+        host_work(t, "their eigenvectors", shape, k ? "LAPACK" : "cuSOLVER syevd", "one sector a thread");
+        row *const r = &t->row[t->n - 1];
+        if (!k) r->choice.exec = ex->name, snprintf(r->choice.why, sizeof r->choice.why, "the largest, while %d threads have the others", ex->nthread);
+        if (there > 0 && ex->neigen_time > 0) snprintf(r->measured, sizeof r->measured, "%.3g ms here, %.3g ms there at once", seconds[0] * 1e3, seconds[1] * 1e3);
+        else if (t->tuned && !k) kl_tune_choose(&t->tune, KL_TIMED_EIGEN, dim[0] > 0 ? dim[0] : 1, r->measured, sizeof r->measured);
+    }
+out:
+    kl_free(&dim);
+    return st;
+}
+
 static kl_status explain_dmrg(const kl_options *o, const kl_task *t, table *out, char *what, size_t size, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_dmrg_plan p = {0};
-    char shape[80];
     const int widest = kl_options_widest(o), m = widest > 0 ? widest : 1024;
     KL_TRY(kl_dmrg_make_plan(t->terms, t->ex, &t->dmrg, m, &p, err));
     snprintf(what, size, "dmrg, m = %d, the middle bond", m);
     KL_TRY(list_row(out, "y = H x", &p.apply, err));
     KL_TRY(vector_rows(out, p.dim, p.max_basis, err));
     KL_TRY(list_row(out, "density matrices", &p.density, err));
-    snprintf(shape, sizeof shape, "up to %d x %d", p.matrix_max, p.matrix_max);
-    host_work(out, "their eigenvectors", shape, "LAPACK", "small matrices, one sector a thread");
-    if (t->ex->vt.eigen && p.matrix_max >= t->ex->eigen_least) {
-        kl_choice *const c = &out->row[out->n - 1].choice;
-        c->exec = t->ex->name, c->kernel = "cuSOLVER syevd";
-        snprintf(c->why, sizeof c->why, "from %d rows on faster than LAPACK, which takes the smaller ones", t->ex->eigen_least);
-    }
+    KL_TRY(eigen_rows(out, t->ex, &p.density, err));
     KL_TRY(transfer_row(out, "density matrices, down", KL_OP_DOWNLOAD, p.density.ny, err));
     KL_TRY(transfer_row(out, "isometries, up", KL_OP_UPLOAD, (int64_t)m * p.matrix_max, err));
     out->bytes[0] = 8.0 * (double)p.operator_doubles;
@@ -128,6 +182,7 @@ static void print_text(const table *t)
         const kl_choice *const c = &t->row[i].choice;
         printf("%-24s %-34s %-8s %-21s %8d %10s %10s  %s\n", t->row[i].name, t->row[i].shape, c->exec, c->kernel, c->nlaunch,
                c->bytes > 0 ? kl_report_bytes(c->bytes, a) : "-", c->flop > 0 ? kl_report_flop(c->flop, b) : "-", c->why);
+        if (t->row[i].measured[0]) printf("%-24s measured: %s\n", "", t->row[i].measured);
     }
     printf("\nmemory       %s of operators or tables, ", kl_report_bytes(t->bytes[0], a));
     printf("%s of vectors, ", kl_report_bytes(t->bytes[1], a));
@@ -164,6 +219,7 @@ static void print_json(const kl_task *task, const char *what, const table *t)
         kl_json_real(&j, "bytes", c->bytes);
         kl_json_real(&j, "flop", c->flop);
         kl_json_text(&j, "why", c->why);
+        kl_json_text(&j, "measured", t->row[i].measured[0] ? t->row[i].measured : NULL);
         kl_json_close(&j, '}');
     }
     kl_json_close(&j, ']');
@@ -186,6 +242,9 @@ kl_status kl_explain_command(const kl_options *o, kl_err *err)
     KL_TRY(kl_task_aim(t, t->target, err));
     KL_TRY(kl_task_exec(o, &t->ex, err));
     out.ex = t->ex;
+    kl_err none;
+    out.tuned = kl_tune_read(NULL, &out.tune, &none) == KL_OK; /* of this device, or of no device where there is none */
+    for (int e = 1; e < KL_TUNE_NEXEC && out.tuned; e++) out.tuned = strcmp(t->ex->name, kl_tune_exec[e]) != 0 || strcmp(t->ex->where, out.tune.where[e]) == 0;
     const int64_t room = t->ex->vt.room(t->ex);
     if (room < INT64_MAX) out.bytes[3] = (double)room;
     if (o->method != NULL && strcmp(o->method, "ed") == 0) KL_TRY(explain_ed(o, t, &out, what, sizeof what, err));

@@ -33,6 +33,7 @@
 #include "runfile.h"
 #include "sealed.h"
 #include "task.h"
+#include "venue.h"
 
 enum { STATUS_OK = 0, STATUS_BAD = 2, STATUS_INTERRUPTED = 130 };
 
@@ -152,7 +153,7 @@ static kl_status measure(const kl_options *o, const kl_task *t, const kl_state *
         for (int k = 0; k < o->measure.n; k++) asked |= !strcmp(o->measure.text[k], standard[i]);
         if (!asked) text[n++] = standard[i];
     }
-    const kl_request_scene scene = {t->terms, t->lat, t->params, t->ex};
+    const kl_request_scene scene = {t->terms, t->lat, t->params, t->venue ? kl_venue_last(t->venue) : t->ex};
     KL_TRY(kl_request_run(&scene, n, text, state, kl_manifold_size(&r->dmrg), r, err));
 out:
     kl_free(&text);
@@ -189,7 +190,7 @@ out:
 
 static void facts_of(const run *x, kl_run_facts *facts)
 {
-    *facts = (kl_run_facts){x->t->ex->name, x->t->ex->nthread, x->path[0] != '\0' ? x->path : NULL, kl_clock() - x->started};
+    *facts = (kl_run_facts){x->t->venue ? kl_venue_name(x->t->venue) : x->t->ex->name, x->t->ex->nthread, x->path[0] != '\0' ? x->path : NULL, kl_clock() - x->started};
 }
 
 static void print_result(const run *x)
@@ -363,7 +364,7 @@ static kl_status command_dmrg(kl_options *o, int *status, kl_err *err)
     KL_TRY(kl_task_create(o, 0, &x.t, err));
     KL_TRY(check_measure(o, x.t, err));
     KL_TRY(kl_task_charges(x.t, err));
-    KL_TRY(kl_task_exec(o, &x.t->ex, err));
+    KL_TRY(kl_task_settle(x.t, err));
     kl_progress_begin(&x.progress, o->verbose, o->nschedule);
     if (x.t->scanning) {
         if (o->resume != NULL || is_result_file(o->start)) KL_TRY(kl_fail(err, KL_EINPUT, "--charge scan starts every sector afresh; it takes no --resume and no --start FILE"));

@@ -317,19 +317,20 @@ static double eigen_seconds(const kl_exec *ex, int n, int there)
     return a * pow(b / a, log((double)n / below->n) / log((double)above->n / below->n));
 }
 
-/* How many sectors, the largest, the executor takes while the threads of this machine take the others: then both are done soonest. */
-static int share_of_executor(const kl_exec *ex, const keyed *size, int n)
+/* So many that both are done soonest. */
+int kl_truncate_share(const kl_exec *ex, const int *dim, int n, double seconds[2])
 {
     int most = 0, best = 0;
     double rest = 0, there = 0, least = INFINITY;
+    seconds[0] = seconds[1] = 0;
     if (!ex->vt.eigen) return 0;
-    while (most < n && size[most].dim >= ex->eigen_least) most++;
+    while (most < n && dim[most] >= ex->eigen_least) most++;
     if (ex->neigen_time == 0) return most;
-    for (int i = 0; i < n; i++) rest += eigen_seconds(ex, size[i].dim, 0);
+    for (int i = 0; i < n; i++) rest += eigen_seconds(ex, dim[i], 0);
     for (int k = 0; k <= most; k++) {
-        const double one = k < n ? eigen_seconds(ex, size[k].dim, 0) : 0, here = fmax(one, rest / ex->nthread), time = fmax(here, there);
-        if (time < least) least = time, best = k;
-        if (k < n) rest -= one, there += eigen_seconds(ex, size[k].dim, 1);
+        const double one = k < n ? eigen_seconds(ex, dim[k], 0) : 0, here = fmax(one, rest / ex->nthread), time = fmax(here, there);
+        if (time < least) least = time, best = k, seconds[0] = here, seconds[1] = there;
+        if (k < n) rest -= one, there += eigen_seconds(ex, dim[k], 1);
     }
     return best;
 }
@@ -463,7 +464,10 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
         KL_TRY(kl_alloc(&t.host, lay->n * o->nstate, KL_MEM_WORK, err));
         KL_TRY(ex->vt.download(ex, t.host, psi, lay->n * o->nstate, err));
     } else {
-        t.nthere = share_of_executor(ex, size, n); /* only small density matrices come to the host */
+        double seconds[2];
+        for (int i = 0; i < n; i++) dim[i] = size[i].dim;
+        t.nthere = kl_truncate_share(ex, dim, n, seconds); /* only small density matrices come to the host */
+        memset(dim, 0, (size_t)n * sizeof *dim);
         KL_TRY(ex->vt.alloc(ex, nrho, &t.rho, err));
         KL_TRY(density(ex, side, lay, mine, other, psi, grown, o->nstate, 0, t.rho, err));
         if (o->noise > 0) KL_TRY(add_noise(&t, psi, grown, o->noise, nrho, err));

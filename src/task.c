@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #endif
 #include "task.h"
-#include "tune.h"
+#include "venue.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -27,25 +27,25 @@ int kl_task_threads(const kl_options *o)
     return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
 }
 
-/* Of --exec auto: the executor that the tune table says is fastest for products of the size that most of a run's have; the host where there is no table, and
-   for what the table does not know. */
-static int choose_exec(const kl_options *o, char *why, size_t size, kl_tune *t)
+/* Of --exec auto, for what is not asked anew sweep by sweep: where a sweep of so many states runs. */
+static kl_status choose_exec(const kl_options *o, kl_exec **host, kl_exec **out, kl_err *err)
 {
-    enum { SECTORS = 8 }; /* the largest of some dozen sectors holds about that part of m states */
-    kl_err err;
-    const int64_t m = o->m > 0 ? o->m : 1024;
+    kl_status st = KL_OK;
+    kl_venue *p = NULL;
+    const int widest = kl_options_widest(o);
     if (o->command == KL_CMD_ED || o->command == KL_CMD_CI || (o->method && !strcmp(o->method, "ed"))) {
-        snprintf(why, size, "host: the tune table is for DMRG; --exec cuda and --exec offload are there to be asked for");
-        return 0;
+        snprintf((*host)->chosen, sizeof (*host)->chosen, "host: the tune table is for DMRG; --exec cuda and --exec offload are there to be asked for");
+        goto out;
     }
-    if (kl_tune_read(NULL, t, &err) != KL_OK) {
-        snprintf(why, size, "host: %.180s", err.text);
-        return 0;
-    }
-    char reason[160];
-    const int best = kl_tune_choose(t, KL_TIMED_LIST, m / SECTORS > 4 ? m / SECTORS : 4, reason, sizeof reason);
-    snprintf(why, size, "%s for m = %lld: %s", kl_tune_exec[best < 0 ? 0 : best], (long long)m, reason);
-    return best < 0 ? 0 : best;
+    KL_TRY(kl_venue_create(o, *host, &p, err));
+    if (o->command != KL_CMD_DMRG || o->infinite) *out = kl_venue_at(p, widest > 0 ? widest : 1024);
+    if (*out == p->device) p->device = NULL; /* the caller's now */
+    else *out = NULL;
+    snprintf((*host)->chosen, sizeof (*host)->chosen, "%.199s", p->why);
+out:
+    kl_venue_destroy(&p);
+    if (!*out) *out = *host, *host = NULL;
+    return st;
 }
 
 kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err)
@@ -54,43 +54,37 @@ kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err)
     if (!cuda && o->projection) return kl_fail(err, KL_EINPUT, "--projection %s: it says how CUDA runs lists; allowed: with --exec cuda", o->projection);
     if (!offload && !cuda && o->hybrid) return kl_fail(err, KL_EINPUT, "--hybrid %s: there is no device to share with; allowed: with --exec cuda or offload", o->hybrid);
     kl_status st = KL_OK;
-    kl_tune *t = NULL;
-    char why[200] = "";
+    kl_exec *device = NULL, *host = NULL;
     *out = NULL;
-    kl_exec *device = NULL;
-    KL_TRY(kl_alloc(&t, 1, KL_MEM_MISC, err));
-    const int automatic = o->exec == NULL || strcmp(o->exec, "auto") == 0;
-    int which = automatic ? choose_exec(o, why, sizeof why, t) : cuda ? 2 : offload ? 1 : 0;
-    if (which > 0) {
-        st = which == 2 ? kl_exec_open_cuda(&device, err) : kl_exec_open_offload(0, &device, err);
-        if (automatic && (st != KL_OK || strcmp(device->where, t->where[which]) != 0)) { /* another machine's table, or a device that is not free */
-            snprintf(why, sizeof why, "host: the tune table says %s, but it was measured on '%.40s' and here is %.60s", kl_tune_exec[which], t->where[which],
-                     st == KL_OK ? device->where : err->text);
-            kl_exec_close(&device);
-            st = KL_OK;
-            which = 0;
-        } else if (st != KL_OK) goto out;
-    }
-    if (which == 0) {
-        KL_TRY(kl_exec_open_host(kl_task_threads(o), out, err));
-        memcpy((*out)->chosen, why, sizeof why);
+    if (!offload && !cuda) {
+        KL_TRY(kl_exec_open_host(kl_task_threads(o), &host, err));
+        if (kl_venue_automatic(o)) KL_TRY(choose_exec(o, &host, out, err));
+        else *out = host, host = NULL;
         goto out;
     }
-    memcpy(device->chosen, why, sizeof why);
+    if (cuda) KL_TRY(kl_exec_open_cuda(&device, err));
+    else KL_TRY(kl_exec_open_offload(0, &device, err));
     device->nthread = kl_task_threads(o); /* of what the host does: LAPACK's part of a truncation */
     device->most_bytes = (int64_t)o->device_memory;
     for (int p = 0; o->projection && p < KL_NPROJECTION; p++)
         if (!strcmp(o->projection, kl_projection_name[p])) device->projection = (kl_projection)p;
-    if (automatic && device->vt.eigen) { /* from the first size on at which it was faster; LAPACK's threads differ from machine to machine */
-        device->eigen_least = INT32_MAX;
-        for (int i = t->n - 1; i >= 0; i--)
-            if (t->row[i].what == KL_TIMED_EIGEN && t->row[i].seconds[which] > 0 && t->row[i].seconds[which] < t->row[i].seconds[0]) device->eigen_least = (int)t->row[i].size;
-    }
     if (o->hybrid) KL_TRY(kl_exec_open_hybrid_take(&device, kl_task_threads(o), o->hybrid, out, err));
     else *out = device, device = NULL;
 out:
     kl_exec_close(&device);
-    kl_free(&t);
+    kl_exec_close(&host);
+    return st;
+}
+
+kl_status kl_task_settle(kl_task *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_task_exec(t->o, &t->ex, err));
+    if (!kl_venue_automatic(t->o)) goto out;
+    KL_TRY(kl_venue_create(t->o, t->ex, &t->venue, err));
+    t->dmrg.placer = t->venue;
+    t->dmrg.place = kl_venue_at;
+out:
     return st;
 }
 
@@ -558,6 +552,7 @@ void kl_task_destroy(kl_task **task)
     kl_terms_destroy(&t->terms);
     kl_params_destroy(&t->params);
     kl_lattice_destroy(&t->lat);
+    kl_venue_destroy(&t->venue);
     kl_exec_close(&t->ex);
     kl_free(&t->sweep);
     kl_free(&t->start);

@@ -13,6 +13,7 @@ typedef struct kl_task {
     kl_params *params;
     kl_terms *terms;
     kl_exec *ex;
+    struct kl_venue *venue;  /* where sweeps run under --exec auto, beginning on ex; else NULL */
     kl_dmrg_opts dmrg;       /* sweep and start belong to the task */
     kl_dmrg_sweep *sweep;
     int *start;
@@ -40,6 +41,9 @@ kl_status kl_task_set(kl_task *t, const char *name, double value, kl_err *err) K
 /* The parts of kl_task_create, for growth, which makes terms at every length. */
 kl_status kl_task_model(const kl_options *o, const kl_model **out, kl_err *err) KL_MUST_CHECK;
 kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err) KL_MUST_CHECK;
+
+/* Opens t->ex for runs of DMRG: under --exec auto every sweep goes where it is faster. */
+kl_status kl_task_settle(kl_task *t, kl_err *err) KL_MUST_CHECK;
 
 /* 1 when a name given by --parameter chose the tables of the model (its variant), so that it is no run-time parameter. */
 int kl_task_is_structural(const kl_model *m, const char *name);

@@ -16,7 +16,7 @@
 const char *const kl_tune_exec[KL_TUNE_NEXEC] = {"host", "offload", "cuda"};
 
 /* One word an operation. ORDER KL_TIMED */
-static const char *const word[KL_NTIMED] = {"copy", "axpy", "dots", "combine", "fuse", "spmv", "list", "eigen"};
+static const char *const word[KL_NTIMED] = {"copy", "axpy", "dots", "combine", "fuse", "spmv", "list", "eigen", "sweep"};
 
 /* The folder of the cache; `make`: it and those above it are made. */
 static kl_status own_path(char *path, size_t size, int make, kl_err *err)
@@ -117,5 +117,27 @@ int kl_tune_choose(const kl_tune *t, kl_timed what, int64_t size, char *why, siz
     for (int e = 0; e < KL_TUNE_NEXEC; e++)
         if (r->seconds[e] > 0 && used > 0 && (size_t)used < size_why) used += snprintf(why + used, size_why - (size_t)used, " %s %.3g us", kl_tune_exec[e], r->seconds[e] * 1e6);
     if (used > 0 && (size_t)used < size_why) snprintf(why + used, size_why - (size_t)used, " (line %d)", r->line);
+    return best;
+}
+
+int kl_tune_from(const kl_tune *t, kl_timed what, int64_t *from, char *why, size_t size_why)
+{
+    const kl_tune_row *row[KL_TUNE_MOST];
+    int n = 0;
+    *from = INT64_MAX;
+    for (int i = 0; i < t->n; i++) {
+        if (t->row[i].what != what || !(t->row[i].seconds[0] > 0)) continue;
+        int k = n++;
+        for (; k > 0 && row[k - 1]->size > t->row[i].size; k--) row[k] = row[k - 1];
+        row[k] = &t->row[i];
+    }
+    const int best = kl_tune_choose(t, what, n > 0 ? row[n - 1]->size : 1, why, size_why);
+    if (best <= 0) return best;
+    int k = n - 1;
+    while (k > 0 && row[k - 1]->seconds[best] > 0 && row[k - 1]->seconds[best] < row[k - 1]->seconds[0]) k--;
+    *from = row[k]->size;
+    if (k == 0 || !(row[k - 1]->seconds[best] > 0)) return best;
+    const double above = log(row[k]->seconds[0] / row[k]->seconds[best]), below = log(row[k - 1]->seconds[0] / row[k - 1]->seconds[best]); /* of opposite sign */
+    *from = (int64_t)ceil(exp(log((double)row[k - 1]->size) + log((double)row[k]->size / (double)row[k - 1]->size) * below / (below - above)));
     return best;
 }

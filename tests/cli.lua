@@ -202,7 +202,7 @@ do
     status, out = shell "KRONLAT_CACHE=$PWD/cache $K tune --quick --threads 2"
     ok(status == 0 and out:find "written to .*/cache/tune%-table", "tune", out)
     status, out = shell(explain)
-    ok(status == 0 and out:find "%-%-exec auto: %w+ for m = 64: list 8: host .* %(line %d+%)", "explain by the tune table", out)
+    ok(status == 0 and out:find "%-%-exec auto: host: sweep %d+: host .* %(line %d+%)" and out:find "measured: dots %d+: host", "explain by the tune table", out)
     status, out = shell("sed -i s/^list/lost/ cache/tune-table; " .. explain)
     ok(status == 0 and out:find "tune%-table:%d+: 'lost 4 .* is no operation", "a broken tune table", out)
     status, out = shell "KRONLAT_CACHE=$PWD/cache $K tune --quick --output /nowhere/at/all --only copy"

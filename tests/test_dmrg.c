@@ -820,6 +820,51 @@ static void test_growth(void **state)
     }
 }
 
+/* Sweeps that go from one executor to another, and back, end where those of one executor do. */
+typedef struct places {
+    kl_exec *ex[2];
+    int asked, moves, last;
+} places;
+
+static kl_exec *place_by_m(void *self, int m)
+{
+    places *const p = self;
+    const int to = m >= 16 && m < 24;
+    p->moves += p->asked++ > 0 && to != p->last;
+    p->last = to;
+    return p->ex[to];
+}
+
+static void test_places(void **state)
+{
+    kl_err err = {""};
+    core_job j;
+    double energy[2];
+    int64_t napply[2];
+    (void)state;
+    core_open(&j, core_model("hubbard", NULL), "chain:8", NULL, "U=4");
+    kl_dmrg_sweep sweep[] = {{.m = 8, .tol = 1e-6}, {.m = 16, .tol = 1e-6}, {.m = 20, .tol = 1e-6}, {.m = 24, .tol = 1e-8}, {.m = 24, .tol = 1e-8}};
+    places p = {.ex = {j.ex, NULL}};
+    expect_ok(kl_exec_open_host(2, &p.ex[1], &err), err);
+    for (int moving = 0; moving < 2; moving++) {
+        kl_dmrg_result found = {0};
+        kl_state *s = NULL;
+        kl_dmrg_opts o = {.nstate = 1, .target = core_charge(j.model, "N_up=4 N_dn=4"), .nsweep = 5, .sweep = sweep, .seed = 3, .placer = &p, .place = moving ? place_by_m : NULL};
+        expect_ok(kl_dmrg_run(j.terms, j.ex, &o, NULL, &s, &found, &err), err);
+        energy[moving] = found.energy[0];
+        napply[moving] = found.napply;
+        kl_state_destroy(&s);
+        kl_dmrg_result_clear(&found);
+    }
+    expect_eq(p.asked, 5);
+    expect_eq(p.moves, 2);
+    expect_near(energy[0], energy[1], 1e-10);
+    expect_true(10 * napply[1] > 9 * napply[0]); /* those of the executors left are counted */
+    kl_exec_close(&p.ex[1]);
+    core_close(&j);
+    core_no_memory();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -828,7 +873,7 @@ int main(void)
         cmocka_unit_test(test_interrupted), cmocka_unit_test(test_to_the_bit), cmocka_unit_test(test_go_on),        cmocka_unit_test(test_edges),
         cmocka_unit_test(test_scales),      cmocka_unit_test(test_disconnected), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_many_states), cmocka_unit_test(test_tiny_m),       cmocka_unit_test(test_discard),
-        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_growth), cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

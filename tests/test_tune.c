@@ -1,0 +1,67 @@
+/* The tune table: written, read, asked for the nearest size and for where a device overtakes the host; and what is refused.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "kl_test.h"
+#include "tune.h"
+#include "venue.h"
+#include <unistd.h>
+
+static kl_tune example(void)
+{
+    kl_tune t = {.nthread = 4};
+    snprintf(t.where[2], sizeof t.where[2], "a device");
+    const struct {
+        kl_timed what;
+        int64_t size;
+        double host, cuda;
+    } row[] = {{KL_TIMED_DOTS, 1000, 1e-6, 1e-5}, {KL_TIMED_DOTS, 100000, 1e-4, 2e-5}, {KL_TIMED_SWEEP, 32, 0.01, 0.16}, {KL_TIMED_SWEEP, 512, 4, 1}, {KL_TIMED_SWEEP, 128, 0.2, 0.4},
+               {KL_TIMED_COPY, 10, 1e-7, 1e-5}, {KL_TIMED_EIGEN, 1024, 0.4, 0.08}, {KL_TIMED_EIGEN, 64, 0.002, 0.004}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        t.row[t.n++] = (kl_tune_row){.what = row[i].what, .size = row[i].size, .seconds = {row[i].host, 0, row[i].cuda}};
+    return t;
+}
+
+static void test_table(void **state)
+{
+    kl_err err = {""};
+    char path[] = "/tmp/kronlat-tune-XXXXXX", why[160];
+    kl_tune t = example(), r;
+    int64_t from;
+    (void)state;
+    const int made = mkstemp(path);
+    expect_true(made >= 0);
+    close(made);
+    expect_ok(kl_tune_write(&t, path, &err), err);
+    expect_ok(kl_tune_read(path, &r, &err), err);
+    expect_eq(r.n, t.n);
+    expect_eq(r.nthread, 4);
+    expect_true(strcmp(r.where[2], "a device") == 0 && !r.where[1][0]);
+    for (int i = 0; i < t.n; i++) expect_true(r.row[i].what == t.row[i].what && r.row[i].size == t.row[i].size && r.row[i].seconds[2] == t.row[i].seconds[2]);
+    expect_eq(kl_tune_choose(&r, KL_TIMED_DOTS, 2000, why, sizeof why), 0);
+    expect_eq(kl_tune_choose(&r, KL_TIMED_DOTS, 1000000, why, sizeof why), 2);
+    expect_true(strstr(why, "100000") != NULL);
+    expect_eq(kl_tune_choose(&r, KL_TIMED_FUSE, 10, why, sizeof why), -1);
+    /* twice as slow at 128, four times as fast at 512: as fast a third of the way up, in powers */
+    expect_eq(kl_tune_from(&r, KL_TIMED_SWEEP, &from, why, sizeof why), 2);
+    expect_eq(from, (int64_t)ceil(128 * pow(4, 1.0 / 3)));
+    expect_eq(kl_tune_from(&r, KL_TIMED_COPY, &from, why, sizeof why), 0);
+    expect_true(from == INT64_MAX);
+    expect_eq(kl_tune_from(&r, KL_TIMED_FUSE, &from, why, sizeof why), -1);
+    kl_exec device = {.name = "cuda"};
+    kl_venue_eigen(&r, 2, &device);
+    expect_eq(device.neigen_time, 2);
+    expect_eq(device.eigen_time[0].n, 64);
+    expect_near(device.eigen_time[1].here, 0.2, 1e-15); /* eight matrices on four threads */
+    expect_near(device.eigen_time[1].there, 0.01, 1e-15);
+    FILE *const f = fopen(path, "a");
+    fprintf(f, "nonsense 12\n");
+    fclose(f);
+    expect_eq(kl_tune_read(path, &r, &err), KL_EABSENT);
+    unlink(path);
+    expect_eq(kl_tune_read(path, &r, &err), KL_EABSENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
