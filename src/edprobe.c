@@ -198,7 +198,7 @@ static kl_status take_up(listing *l, int nop, kl_keep *chain, kl_err *err)
     kl_ed_spectral *const s = &l->sum;
     const double room = (double)k->nnumber;
     if (!is_count(f[0], nop - 1) || !is_count(f[1], l->found->nstate - 1) || !is_count(f[2], 1) || !is_count(f[NOMEGA], room) || !is_count(f[NPOLE], room) ||
-        HEAD + 2 * (f[NOMEGA] + f[NPOLE]) > room)
+        (double)HEAD + 2 * (f[NOMEGA] + f[NPOLE]) > room)
         return refuse(keep, err);
     for (int i = 0; i < 3; i++) l->place[i] = (int)f[i];
     *s = (kl_ed_spectral){.total = f[TOTAL], .nstep = (int)f[STEPS], .converged = (int)f[CONVERGED], .dim = (int64_t)f[DIM], .nomega = (int)f[NOMEGA], .npole = (int)f[NPOLE]};

@@ -65,7 +65,7 @@ static kl_status unpack(kl_thermal *t, const kl_keep *from, kl_err *err)
 {
     kl_status st = KL_OK;
     const double *const f = from->number;
-    if (from->nnumber < HEAD || !(f[6] >= 0) || from->nnumber < HEAD + POINT * (int64_t)f[6] || !(f[5] >= BETWEEN && f[5] < t->opts.nsample))
+    if (from->nnumber < HEAD || !(f[6] >= 0) || from->nnumber < HEAD + POINT * (int64_t)f[6] || !(f[5] >= (double)BETWEEN && f[5] < t->opts.nsample))
         return kl_fail(err, KL_EINPUT, "thermodynamics: the %lld numbers kept are not those of a sum over %d samples", (long long)from->nnumber, t->opts.nsample);
     t->n = t->room = (int64_t)f[6];
     KL_TRY(kl_alloc(&t->p, t->room, KL_MEM_MISC, err));
@@ -74,7 +74,7 @@ static kl_status unpack(kl_thermal *t, const kl_keep *from, kl_err *err)
     for (int64_t i = 0; i < t->n; i++) {
         const double *const p = f + HEAD + POINT * i;
         t->p[i] = (point){.energy = p[0], .weight = p[1], .sample = (int)p[2]};
-        if (!(p[2] >= EXACT && p[2] < t->opts.nsample)) KL_TRY(kl_fail(err, KL_EINPUT, "thermodynamics: a kept energy is of sample %g of %d", p[2], t->opts.nsample));
+        if (!(p[2] >= (double)EXACT && p[2] < t->opts.nsample)) KL_TRY(kl_fail(err, KL_EINPUT, "thermodynamics: a kept energy is of sample %g of %d", p[2], t->opts.nsample));
         for (int c = 0; c < KL_MAX_CHARGE; c++) t->p[i].q.v[c] = (int16_t)p[3 + c];
     }
     t->chain = (kl_keep){.nnumber = from->nnumber - HEAD - POINT * t->n, .number = f + HEAD + POINT * t->n};
