@@ -36,15 +36,14 @@ void kl_venue_destroy(kl_venue **p)
 
 void kl_venue_eigen(const kl_tune *t, int which, kl_exec *device)
 {
-    enum { MATRICES = 8 }; /* that KL_TIMED_EIGEN has at a time */
-    const int busy = t->nthread < MATRICES ? t->nthread : MATRICES;
+    const double matrices = 8, busy = t->nthread < matrices ? t->nthread : matrices; /* that KL_TIMED_EIGEN has at a time */
     int n = 0;
     for (int i = 0; i < t->n && n < KL_EIGEN_TIMES; i++) {
         const kl_tune_row *const r = &t->row[i];
         if (r->what != KL_TIMED_EIGEN || !(r->seconds[0] > 0) || !(r->seconds[which] > 0)) continue;
         int k = n++;
         for (; k > 0 && device->eigen_time[k - 1].n > r->size; k--) device->eigen_time[k] = device->eigen_time[k - 1];
-        device->eigen_time[k] = (kl_eigen_time){(int)r->size, r->seconds[0] * busy / MATRICES, r->seconds[which] / MATRICES};
+        device->eigen_time[k] = (kl_eigen_time){(int)r->size, r->seconds[0] * busy / matrices, r->seconds[which] / matrices};
     }
     if (n > 0) device->neigen_time = n;
 }
