@@ -14,7 +14,8 @@ static inline int count_bits(uint64_t x) { return __builtin_popcountll(x); }
 static inline int low_bit(uint64_t x) { return __builtin_ctzll(x); }
 static inline uint64_t orbitals(int n) { return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1; }
 
-int kl_det_irrep(const int *irrep, uint64_t bits)
+/* Of a string; irrep NULL: 0. */
+static int irrep_of(const int *irrep, uint64_t bits)
 {
     int g = 0;
     if (irrep != NULL)
@@ -153,11 +154,11 @@ static kl_status strings_create(const kl_det_spec *spec, int nelec, bag *from, i
     s->n = unique;
     KL_TRY(kl_alloc(&s->bits, s->n, KL_MEM_MATRIX, err));
     KL_TRY(kl_alloc(&s->irrep, s->n, KL_MEM_MATRIX, err));
-    for (int64_t i = 0; i < s->n; i++) fill[kl_det_irrep(spec->irrep, from->bits[i]) + 1]++;
+    for (int64_t i = 0; i < s->n; i++) fill[irrep_of(spec->irrep, from->bits[i]) + 1]++;
     for (int g = 0; g < 8; g++) fill[g + 1] += fill[g];
     memcpy(s->first, fill, sizeof(fill));
     for (int64_t i = 0; i < s->n; i++) {
-        const int g = kl_det_irrep(spec->irrep, from->bits[i]);
+        const int g = irrep_of(spec->irrep, from->bits[i]);
         s->irrep[fill[g]] = (uint8_t)g;
         s->bits[fill[g]++] = from->bits[i];
     }

@@ -78,6 +78,4 @@ int64_t kl_strings_find(const kl_strings *s, uint64_t bits);
 kl_status kl_det_levels(const kl_det_spec *spec, int target, int *nlevel, double count[2 * KL_DET_MAX_ORB + 1],
                         double csf[2 * KL_DET_MAX_ORB + 1], kl_err *err) KL_MUST_CHECK;
 
-int kl_det_irrep(const int *irrep, uint64_t bits); /* of a string; irrep NULL: 0 */
-
 #endif

@@ -13,7 +13,7 @@ enum { DIM, LENGTH, FLAVOURS, LEFT, RIGHT, NVECTOR, TABLES, MATRIX, SOLVER, NAPP
 static const char run_note[] = "states, length of a vector, halves are flavours, states of the halves, vectors held, bytes of tables, bytes of a stored matrix, solver, products, "
                                "restarts, attainable error, open multiplet, stop, seconds: all, in products, making ready";
 
-const kl_measured *kl_edreport_find(const kl_result *r, const char *name)
+static const kl_measured *find(const kl_result *r, const char *name)
 {
     for (int i = 0; i < r->nmeasured; i++)
         if (strcmp(r->measured[i].name, name) == 0) return &r->measured[i];
@@ -23,13 +23,13 @@ const kl_measured *kl_edreport_find(const kl_result *r, const char *name)
 /* A list of at least n numbers; NULL when there is none. */
 static const double *list_of(const kl_result *r, const char *name, int64_t n)
 {
-    const kl_measured *const m = kl_edreport_find(r, name);
+    const kl_measured *const m = find(r, name);
     return m != NULL && m->rank == 1 && m->shape[0] >= n ? m->data : NULL;
 }
 
 int kl_edreport_is(const kl_result *r)
 {
-    return kl_edreport_find(r, "ed/run") != NULL || kl_edreport_find(r, "thermal/temperature") != NULL;
+    return find(r, "ed/run") != NULL || find(r, "thermal/temperature") != NULL;
 }
 
 /* ---------------------------------------------------------------- filling */
@@ -166,7 +166,7 @@ static int is_pairs(const kl_measured *m, const char *prefix)
 
 static void print_thermal(FILE *to, const kl_result *r)
 {
-    const kl_measured *const t = kl_edreport_find(r, "thermal/temperature");
+    const kl_measured *const t = find(r, "thermal/temperature");
     if (t == NULL || t->rank != 1) return;
     const kl_measured *column[3 + KL_MAX_CHARGE];
     int n = 0;
@@ -200,7 +200,7 @@ void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
     if (run != NULL && !r->finished) fprintf(to, "stop         a checkpoint; go on from it with --resume\n");
     if (run != NULL && r->finished) {
         print_states(to, r, run);
-        const kl_measured *const all = kl_edreport_find(r, "ed/spectrum");
+        const kl_measured *const all = find(r, "ed/spectrum");
         if (all != NULL && all->shape[0] > 0) fprintf(to, "spectrum     all %lld energies, from %.12g to %.12g\n", (long long)all->shape[0], all->data[0], all->data[all->shape[0] - 1]);
         fprintf(to, "stop         %s\n", stop_text((int)run[STOP]));
         fprintf(to, "work         %s, %.0f products with H, %.3g s (%.3g s in them: %.3g million states a second), %.0f restarts; made ready in %.2g s\n", solver_text(run[SOLVER]),

@@ -28,6 +28,4 @@ typedef struct kl_edreport_item {
 } kl_edreport_item;
 void kl_edreport_table(FILE *to, const char *title, int n, const kl_edreport_item *item, int lowest, int json);
 
-const kl_measured *kl_edreport_find(const kl_result *r, const char *name);
-
 #endif

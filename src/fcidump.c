@@ -130,9 +130,7 @@ static kl_status take_value(reader *r, const char *key, const char *text, kl_err
         if (value < -2 * KL_FCIDUMP_MAX_ORB || value > 2 * KL_FCIDUMP_MAX_ORB) REFUSE(r, r->line, "MS2 is %lld; allowed: -NELEC to NELEC", (long long)value);
         r->f->ms2 = (int)value;
         r->have_ms2 = 1;
-    } else if (strcmp(key, "ISYM") == 0) {
-        r->f->isym = value >= 1 && value <= 8 ? (int)value - 1 : -1;
-    } else {
+    } else if (strcmp(key, "ISYM") != 0) { /* ISYM: the irrep that somebody wanted; --irrep says it here */
         r->f->unrestricted |= value != 0;
     }
 out:
@@ -487,7 +485,6 @@ static kl_status use_labels(reader *r, kl_err *err)
     if (!usable) memset(f->irrep, 0, (size_t)f->norb * sizeof(*f->irrep));
     else
         while (f->nirrep <= most) f->nirrep *= 2;
-    if (f->isym >= f->nirrep) f->isym = -1;
 out:
     return st;
 }
@@ -504,7 +501,6 @@ kl_status kl_fcidump_read_stream(FILE *from, const char *name, kl_fcidump **out,
     r->name = name;
     r->line = 1;
     KL_TRY(kl_alloc(&r->f, 1, KL_MEM_MISC, err));
-    r->f->isym = -1;
     KL_TRY(read_header(r, err));
     KL_TRY(read_data(r, err));
     KL_TRY(interpret(r, err));
@@ -550,7 +546,7 @@ kl_status kl_fcidump_fold(const kl_fcidump *f, int ncore, const int *core, int n
     kl_fcidump *g = NULL;
     *out = NULL;
     KL_TRY(kl_alloc(&g, 1, KL_MEM_MISC, err));
-    *g = (kl_fcidump){.norb = nactive, .nelec = f->nelec > 2 * ncore ? f->nelec - 2 * ncore : 0, .ms2 = f->ms2, .isym = f->isym,
+    *g = (kl_fcidump){.norb = nactive, .nelec = f->nelec > 2 * ncore ? f->nelec - 2 * ncore : 0, .ms2 = f->ms2,
                       .unrestricted = f->unrestricted, .nirrep = f->nirrep, .npair = (int64_t)nactive * (nactive + 1) / 2, .core = f->core};
     KL_TRY(kl_alloc(&g->irrep, nactive, KL_MEM_MISC, err));
     for (int p = 0; p < nactive; p++) g->irrep[p] = f->irrep[active[p]];

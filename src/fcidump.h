@@ -14,7 +14,6 @@ typedef struct kl_fcidump {
     int norb;         /* spatial orbitals */
     int nelec;        /* as the file says; 0: it does not */
     int ms2;          /* N_alpha - N_beta; without MS2 the smallest that nelec allows */
-    int isym;         /* irrep of the wanted state, from 0; -1: not said */
     int unrestricted; /* alpha and beta orbitals differ */
     int nirrep;       /* 1, 2, 4 or 8; 1 without usable labels */
     int *irrep;       /* [norb] from 0; the product of two irreps is their exclusive or */

@@ -100,7 +100,8 @@ static int64_t longest_row(const kl_kron_op *o)
     return most;
 }
 
-double kl_kron_matrix_bytes(const kl_kron *k)
+/* Bytes that the matrix would take, about: equal places are counted apart. */
+static double matrix_bytes(const kl_kron *k)
 {
     double nnz = (double)k->n;
     for (int64_t i = 0; i < k->nblock; i++) {
@@ -115,7 +116,7 @@ kl_status kl_kron_matrix(const kl_kron *k, int nthread, double most, kl_spmat **
 {
     kl_status st = KL_OK;
     maker m = {.k = k};
-    const double bytes = kl_kron_matrix_bytes(k);
+    const double bytes = matrix_bytes(k);
     *out = NULL;
     if (k->n > UINT32_MAX) return kl_fail(err, KL_EINPUT, "a stored matrix of %lld rows; at most 2^32 are possible", (long long)k->n);
     if (most > 0.0 && bytes > most)

@@ -9,7 +9,4 @@
    more than `most` bytes (0: no limit); EINPUT beyond 2^32 rows. */
 kl_status kl_kron_matrix(const kl_kron *k, int nthread, double most, kl_spmat **out, kl_err *err) KL_MUST_CHECK;
 
-/* Bytes that it would take, about: equal places are counted apart. */
-double kl_kron_matrix_bytes(const kl_kron *k);
-
 #endif

@@ -34,7 +34,8 @@ static int push(kl_pool_list *l, void *block)
     return 1;
 }
 
-void kl_pool_trim(kl_pool *p)
+/* The lists go back to the device. */
+static void trim(kl_pool *p)
 {
     for (int c = 0; c < KL_POOL_NCLASS; c++) {
         kl_pool_list *const l = &p->list[c];
@@ -48,7 +49,7 @@ void kl_pool_trim(kl_pool *p)
 
 void kl_pool_clear(kl_pool *p)
 {
-    kl_pool_trim(p);
+    trim(p);
     for (int c = 0; c < KL_POOL_NCLASS; c++) kl_free(&p->list[c].block);
     kl_free(&p->owned);
 }
@@ -81,7 +82,7 @@ void *kl_pool_take(kl_pool *p, int64_t bytes)
     } else {
         block = fresh(p, size);
         if (!block && p->cached > 0) {
-            kl_pool_trim(p);
+            trim(p);
             block = fresh(p, size);
         }
     }
@@ -97,7 +98,7 @@ void kl_pool_give(kl_pool *p, void *block, int64_t bytes)
     if (p->single) size = bytes;
     p->live -= size;
     if (!p->single) {
-        if (p->cached + size > p->live + HEADROOM) kl_pool_trim(p);
+        if (p->cached + size > p->live + HEADROOM) trim(p);
         if (p->cached + size <= p->live + HEADROOM && push(&p->list[c], block)) {
             p->cached += size;
             return;

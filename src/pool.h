@@ -42,7 +42,6 @@ void kl_pool_give(kl_pool *p, void *block, int64_t bytes); /* bytes as they were
 kl_status kl_pool_alloc(kl_pool *p, int64_t bytes, void **out, kl_err *err) KL_MUST_CHECK;
 void kl_pool_release(kl_pool *p, void *block);
 int64_t kl_pool_room(const kl_pool *p); /* bytes that it may still give out; INT64_MAX: as many as there are */
-void kl_pool_trim(kl_pool *p);  /* the lists go back to the device */
 void kl_pool_clear(kl_pool *p); /* at the end, when all was given back */
 
 #ifdef __cplusplus

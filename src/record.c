@@ -49,7 +49,7 @@ double kl_rec_flop(const kl_rec *r)
     return r->kind == KL_REC_GEMM ? 2.0 * r->m * r->n * r->k : 2.0 * r->m * r->n;
 }
 
-double kl_rec_bytes(const kl_rec *r)
+static double bytes_of(const kl_rec *r)
 {
     const double mn = (double)r->m * r->n;
     const double in = r->kind == KL_REC_GEMM ? (double)r->m * r->k + (double)r->k * r->n : mn;
@@ -63,7 +63,7 @@ void kl_batch_close_group(kl_batch *b, int64_t nwork)
     g->nwork = nwork;
     for (int64_t i = g->first; i < g->last; i++) {
         g->flop += kl_rec_flop(&b->rec[i]);
-        b->bytes += kl_rec_bytes(&b->rec[i]);
+        b->bytes += bytes_of(&b->rec[i]);
     }
     b->flop += g->flop;
     if (nwork > b->nwork) b->nwork = nwork;

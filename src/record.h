@@ -83,7 +83,6 @@ void kl_batch_close_group(kl_batch *b, int64_t nwork);
 kl_status kl_batch_close(kl_batch *b, kl_err *err) KL_MUST_CHECK;
 
 double kl_rec_flop(const kl_rec *r);
-double kl_rec_bytes(const kl_rec *r);
 
 #ifdef __cplusplus
 }

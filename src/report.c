@@ -87,7 +87,8 @@ static const char *energy_text(double e, double error, char buf[40])
     return buf;
 }
 
-const char *kl_stop_text(kl_dmrg_stop stop, int *converged)
+/* What a stop means, in words; *converged tells whether the wanted accuracy was reached. */
+static const char *stop_text(kl_dmrg_stop stop, int *converged)
 {
     *converged = stop == KL_STOP_CONVERGED;
     switch (stop) {
@@ -179,7 +180,7 @@ static void print_energies(FILE *to, const kl_dmrg_result *d)
 static void print_stop(FILE *to, const kl_result *r)
 {
     int converged;
-    const char *why = kl_stop_text(r->dmrg.stop, &converged);
+    const char *why = stop_text(r->dmrg.stop, &converged);
     if (!r->finished) fprintf(to, "stopped      a checkpoint after %d sweeps; go on from it with --resume\n", r->sweep_done);
     else if (converged) fprintf(to, "stopped      converged: %s\n", why);
     else if (r->dmrg.stop == KL_STOP_SCHEDULE) fprintf(to, "stopped      %s; the error above says what it was enough for\n", why);
@@ -362,7 +363,7 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
 {
     const kl_dmrg_result *d = &r->dmrg;
     int converged;
-    kl_stop_text(d->stop, &converged);
+    stop_text(d->stop, &converged);
     kl_json j = kl_json_begin(to);
     kl_json_open(&j, NULL, '{');
     kl_report_json_head(&j, r);
@@ -438,7 +439,7 @@ void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *i
     const int low = n > 0 ? lowest_of(n, item) : -1;
     for (int i = 0; i < n; i++) {
         int converged;
-        kl_stop_text(item[i].stop, &converged);
+        stop_text(item[i].stop, &converged);
         const int done = converged || item[i].stop == KL_STOP_SCHEDULE;
         fprintf(to, "%-*s %23.14f %10.1e %10.1e %6d%s%s%s%s\n", width, item[i].label, item[i].energy[0], item[i].error_estimate, item[i].discarded, item[i].m,
                 mark_lowest && i == low ? "  <- lowest" : "", done ? "" : "  NOT CONVERGED", item[i].output[0] != '\0' ? "  " : "", item[i].output);
@@ -460,7 +461,7 @@ void kl_report_table_json(FILE *to, const char *title, int n, const kl_report_it
     kl_json_open(&j, "runs", '[');
     for (int i = 0; i < n; i++) {
         int converged;
-        kl_stop_text(item[i].stop, &converged);
+        stop_text(item[i].stop, &converged);
         kl_json_open(&j, NULL, '{');
         kl_json_text(&j, "label", item[i].label);
         kl_json_reals(&j, "energies", item[i].nstate, item[i].energy);

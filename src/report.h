@@ -71,9 +71,6 @@ void kl_progress_step(kl_progress *p, const kl_dmrg_step *s);
 void kl_progress_sweep(kl_progress *p, const kl_dmrg_row *row, int nrow);
 void kl_progress_end(kl_progress *p); /* clears the line */
 
-/* What a stop means, in words; *converged tells whether the wanted accuracy was reached. */
-const char *kl_stop_text(kl_dmrg_stop stop, int *converged);
-
 /* How many of the lowest energies cannot be told apart: at least 1. */
 int kl_manifold_size(const kl_dmrg_result *d);
 

@@ -350,45 +350,6 @@ out:
     return st;
 }
 
-kl_status kl_spmat_whole(const kl_spmat *csr, kl_spmat **out, kl_err *err)
-{
-    kl_status st = KL_OK;
-    int64_t *off = NULL, *fill = NULL, n = 0;
-    uint32_t *column = NULL;
-    double *value = NULL;
-    *out = NULL;
-    if (csr->format != KL_SP_CSR || !csr->symmetric) return kl_fail(err, KL_EINPUT, "a whole is made of half a CSR matrix");
-    KL_TRY(kl_alloc(&off, csr->nrow + 1, KL_MEM_MATRIX, err));
-    KL_TRY(kl_alloc(&fill, csr->nrow + 1, KL_MEM_WORK, err));
-    for (int64_t i = 0; i < csr->nrow; i++)
-        for (int64_t k = kl_sp_offset(csr, csr->start, i); k < kl_sp_offset(csr, csr->start, i + 1); k++) {
-            const int64_t j = kl_sp_column(csr, csr->rest_column, k);
-            off[i + 1]++;
-            if (j != i) off[j + 1]++;
-        }
-    for (int64_t i = 0; i < csr->nrow; i++) fill[i + 1] = off[i + 1] += off[i];
-    n = off[csr->nrow];
-    KL_TRY(kl_alloc(&column, n, KL_MEM_MATRIX, err));
-    KL_TRY(kl_alloc(&value, n, KL_MEM_MATRIX, err));
-    /* By rows of the half: a row's own columns come when it is reached, its mirrored ones, all larger, later and in order. */
-    for (int64_t i = 0; i < csr->nrow; i++)
-        for (int64_t k = kl_sp_offset(csr, csr->start, i); k < kl_sp_offset(csr, csr->start, i + 1); k++) {
-            const int64_t j = kl_sp_column(csr, csr->rest_column, k);
-            column[fill[i]] = (uint32_t)j;
-            value[fill[i]++] = csr->rest_value[k];
-            if (j == i) continue;
-            column[fill[j]] = (uint32_t)i;
-            value[fill[j]++] = csr->rest_value[k];
-        }
-    KL_TRY(kl_spmat_take_csr(csr->nrow, csr->ncol, 0, &off, &column, &value, out, err));
-out:
-    kl_free(&off);
-    kl_free(&fill);
-    kl_free(&column);
-    kl_free(&value);
-    return st;
-}
-
 /* ---------------------------------------------------------------- sizes and facts */
 
 int64_t kl_spmat_formula_bytes(const kl_spmat *m)

@@ -70,10 +70,8 @@ kl_status kl_spmat_take_csr(int64_t nrow, int64_t ncol, int symmetric, int64_t *
 /* A CSR matrix in another format (CSR included, with other indices). Only CSR and HYBRID hold symmetric halves. */
 kl_status kl_spmat_convert(const kl_spmat *csr, const kl_spopts *opts, kl_spmat **out, kl_err *err) KL_MUST_CHECK;
 
-/* Half of a symmetric CSR matrix, or both halves of one stored so. EINPUT names the first element that has no equal mirror image
-   (to 1e-12 of the largest). */
+/* Half of a symmetric CSR matrix. EINPUT names the first element that has no equal mirror image (to 1e-12 of the largest). */
 kl_status kl_spmat_half(const kl_spmat *csr, kl_spmat **out, kl_err *err) KL_MUST_CHECK;
-kl_status kl_spmat_whole(const kl_spmat *csr, kl_spmat **out, kl_err *err) KL_MUST_CHECK;
 void kl_spmat_destroy(kl_spmat **m);
 
 /* Bytes by the paper's formula for this matrix (with the widths of index and offset really used; sliced ELL: the sum over slices), and

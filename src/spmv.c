@@ -11,16 +11,6 @@ static const char *const way_name[KL_NSPWAY] = {"auto", "thread", "warp", "warps
 
 const char *kl_spway_name(kl_spway way) { return way_name[way]; }
 
-int kl_spway_parse(const char *name, kl_spway *out)
-{
-    for (int k = 0; k < KL_NSPWAY; k++)
-        if (strcmp(name, way_name[k]) == 0) {
-            *out = (kl_spway)k;
-            return 1;
-        }
-    return 0;
-}
-
 kl_status kl_spmv_create_way(kl_exec *ex, const kl_spmat *m, kl_spway way, int threads, kl_spmv **out, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -39,7 +39,6 @@ kl_status kl_spmv_create(kl_exec *ex, const kl_spmat *m, kl_spmv **out, kl_err *
 kl_status kl_spmv_create_way(kl_exec *ex, const kl_spmat *m, kl_spway way, int threads, kl_spmv **out, kl_err *err) KL_MUST_CHECK;
 void kl_spmv_destroy(kl_spmv **s);
 const char *kl_spway_name(kl_spway way);
-int kl_spway_parse(const char *name, kl_spway *out); /* 1: known */
 
 /* y[nvec][ldy] = A x[nvec][ldx], vectors contiguous, any nvec >= 0 (in groups of at most 16); y may not alias x. The same bits whatever
    the number of threads and from run to run; halves of symmetric matrices on a device may differ in the last bits. */

@@ -90,7 +90,8 @@ out:
 
 /* ---------------------------------------------------------------- model */
 
-int kl_task_is_structural(const kl_model *m, const char *name)
+/* 1 when a name given by --parameter chose the tables of the model (its variant), so that it is no run-time parameter. */
+static int is_structural(const kl_model *m, const char *name)
 {
     const size_t length = strlen(name);
     for (const char *p = m->variant; *p != '\0';) {
@@ -113,7 +114,7 @@ kl_status kl_task_model(const kl_options *o, const kl_model **out, kl_err *err)
         char name[128];
         const size_t length = kl_split_name(o->parameter.text[i]);
         snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1), o->parameter.text[i]);
-        if (kl_task_is_structural(*out, name)) structural[n++] = o->parameter.text[i];
+        if (is_structural(*out, name)) structural[n++] = o->parameter.text[i];
     }
     if (n > 0) KL_TRY(kl_model_find(o->model, structural, NULL, out, NULL, err));
 out:
@@ -186,7 +187,7 @@ static kl_status set_params(kl_task *t, kl_err *err)
             const char *text = o->parameter.text[i];
             const size_t length = kl_split_name(text);
             snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1), text);
-            if (kl_task_is_structural(t->model, name)) continue;
+            if (is_structural(t->model, name)) continue;
             const kl_param_def *def = find_param(t->model, text, length);
             if (def == NULL) return refuse_param(t->model, name, err);
             if ((def->kind == KL_PARAM_SCALAR) != (pass == 0)) continue;
@@ -264,7 +265,7 @@ kl_status kl_task_set(kl_task *t, const char *name, double value, kl_err *err)
     char text[40];
     const kl_param_def *def = find_param(t->model, name, strlen(name));
     snprintf(text, sizeof(text), "%.17g", value);
-    if (def == NULL && kl_task_is_structural(t->model, name))
+    if (def == NULL && is_structural(t->model, name))
         return kl_fail(err, KL_EINPUT, "--sweep-parameter: %s is structural: it chooses the local space, so no state can be carried over", name);
     kl_status st = kl_params_set(t->params, name, text, seed_of(t->o), err);
     if (st != KL_OK) return kl_fail(err, st, "--sweep-parameter: %s", err != NULL ? err->text : "");

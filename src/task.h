@@ -45,8 +45,6 @@ kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err) KL_MUST_
 /* Opens t->ex for runs of DMRG: under --exec auto every sweep goes where it is faster. */
 kl_status kl_task_settle(kl_task *t, kl_err *err) KL_MUST_CHECK;
 
-/* 1 when a name given by --parameter chose the tables of the model (its variant), so that it is no run-time parameter. */
-int kl_task_is_structural(const kl_model *m, const char *name);
 int kl_task_threads(const kl_options *o);
 
 #endif

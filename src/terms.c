@@ -25,7 +25,9 @@ int kl_site_op_find(const kl_site_type *type, const char *name)
 
 static const char *const position_class[] = {"first", "last", "ends", "even", "odd"};
 
-int kl_lattice_site_is(const kl_lattice *lat, int i, const char *where)
+/* 1 when lattice site i belongs to a site class: "first", "last", "ends" (of a grid: its first and last column), "even", "odd" (site 0 is even),
+   or a class that a lattice file names; NULL is every site. */
+static int site_is(const kl_lattice *lat, int i, const char *where)
 {
     if (where == NULL) return 1;
     if (strcmp(where, "first") == 0) return i == 0;
@@ -41,7 +43,7 @@ const kl_site_type *kl_model_type_at(const kl_model *m, const kl_lattice *lat, i
     const kl_site_type *rest = NULL;
     for (int t = 0; t < m->ntype; t++) {
         if (m->type[t].where == NULL) rest = rest == NULL ? &m->type[t] : rest;
-        else if (kl_lattice_site_is(lat, i, m->type[t].where)) return &m->type[t];
+        else if (site_is(lat, i, m->type[t].where)) return &m->type[t];
     }
     return rest;
 }
@@ -470,7 +472,7 @@ static kl_status place_on_sites(const walk *w, kl_err *err)
     int known = d->where == NULL;
     for (size_t k = 0; !known && k < sizeof position_class / sizeof *position_class; k++) known = strcmp(d->where, position_class[k]) == 0;
     for (int i = 0; i < lat->nsite; i++) {
-        if (!kl_lattice_site_is(lat, i, d->where)) continue;
+        if (!site_is(lat, i, d->where)) continue;
         known = 1;
         KL_TRY(place_term(w, &i, -1, 0.0, err));
     }

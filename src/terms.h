@@ -38,10 +38,6 @@ static inline const kl_kept *kl_terms_kept(const kl_terms *t, int i)
     return i < t->model->nkept ? &t->model->kept[i] : &t->kept[i - t->model->nkept];
 }
 
-/* 1 when lattice site i belongs to a site class: "first", "last", "ends" (of a grid: its first and last column), "even", "odd" (site 0 is even),
-   or a class that a lattice file names; NULL is every site. */
-int kl_lattice_site_is(const kl_lattice *lat, int i, const char *where);
-
 /* Site type of lattice site i; NULL when no type of the model claims it. */
 const kl_site_type *kl_model_type_at(const kl_model *m, const kl_lattice *lat, int i);
 

@@ -451,3 +451,36 @@ kl_spmat *core_sparse(int64_t nrow, int64_t ncol, int64_t mean, int64_t dense, u
     expect_ok(kl_spmat_take_csr(nrow, ncol, 0, &off, &column, &value, &m, &err), err);
     return m;
 }
+
+kl_spmat *core_whole(const kl_spmat *half)
+{
+    kl_err err;
+    int64_t *off = NULL, *const fill = get(half->nrow + 1, sizeof *fill);
+    uint32_t *column = NULL;
+    double *value = NULL;
+    kl_spmat *m = NULL;
+    expect_true(half->format == KL_SP_CSR && half->symmetric);
+    expect_ok(kl_alloc(&off, half->nrow + 1, KL_MEM_MATRIX, &err), err);
+    for (int64_t i = 0; i < half->nrow; i++)
+        for (int64_t k = kl_sp_offset(half, half->start, i); k < kl_sp_offset(half, half->start, i + 1); k++) {
+            const int64_t j = kl_sp_column(half, half->rest_column, k);
+            off[i + 1]++;
+            if (j != i) off[j + 1]++;
+        }
+    for (int64_t i = 0; i < half->nrow; i++) fill[i + 1] = off[i + 1] += off[i];
+    expect_ok(kl_alloc(&column, off[half->nrow], KL_MEM_MATRIX, &err), err);
+    expect_ok(kl_alloc(&value, off[half->nrow], KL_MEM_MATRIX, &err), err);
+    /* By rows of the half: a row's own columns come when it is reached, its mirrored ones, all larger, later and in order. */
+    for (int64_t i = 0; i < half->nrow; i++)
+        for (int64_t k = kl_sp_offset(half, half->start, i); k < kl_sp_offset(half, half->start, i + 1); k++) {
+            const int64_t j = kl_sp_column(half, half->rest_column, k);
+            column[fill[i]] = (uint32_t)j;
+            value[fill[i]++] = half->rest_value[k];
+            if (j == i) continue;
+            column[fill[j]] = (uint32_t)i;
+            value[fill[j]++] = half->rest_value[k];
+        }
+    free(fill);
+    expect_ok(kl_spmat_take_csr(half->nrow, half->ncol, 0, &off, &column, &value, &m, &err), err);
+    return m;
+}

@@ -103,6 +103,9 @@ void core_known_check(const core_known *k);
 /* A CSR matrix of rows of `mean` non-zeros more or less, every ninth empty; columns either far apart or close together, a third of them below `dense`. */
 kl_spmat *core_sparse(int64_t nrow, int64_t ncol, int64_t mean, int64_t dense, uint64_t seed);
 
+/* Both halves of a CSR matrix of which one is stored. */
+kl_spmat *core_whole(const kl_spmat *half);
+
 double core_dot(int64_t n, const double *a, const double *b);
 /* Host arrays to and from the executor. */
 kl_dptr core_upload(kl_exec *ex, int64_t n, const double *x);

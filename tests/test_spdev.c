@@ -158,11 +158,6 @@ static void test_choice(void **state)
     expect_eq(kl_spway_choose(&machine, &m), KL_SPWAY_WARP);
     m.format = KL_SP_SELL;
     expect_eq(kl_spway_choose(&machine, &m), KL_SPWAY_THREAD);
-    for (int k = 0; k < KL_NSPWAY; k++) {
-        kl_spway way;
-        expect_true(kl_spway_parse(kl_spway_name((kl_spway)k), &way) && (int)way == k);
-    }
-    expect_true(!kl_spway_parse("row", &(kl_spway){0}));
 }
 
 static void test_refusals(void **state)
