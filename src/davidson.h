@@ -3,7 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_DAVIDSON_H
 #define KL_DAVIDSON_H
-#include "eig.h"
+#include "eigbase.h"
 
 /* As kl_eig_solve, whose checks of the arguments are done. */
 kl_status kl_davidson_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy, kl_eig_stats *stats,

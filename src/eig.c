@@ -11,17 +11,6 @@ int64_t kl_eig_work_doubles(const kl_eig_opts *opts, int64_t n)
     return columns * kl_eig_stride(n);
 }
 
-kl_status kl_eig_watch(const kl_eig_opts *opts, kl_eig_stats *stats, double energy, double residual, kl_dptr x, int64_t ldx, kl_err *err)
-{
-    const kl_keeper *const k = opts->keeper;
-    if (opts->step && !stats->stopped) stats->stopped = opts->step(opts->self, stats->napply, energy, residual) != 0;
-    if (!k || !x.addr || !(stats->stopped || k->due(k->self))) return KL_OK;
-    const double number = stats->napply;
-    kl_keep out = {.nnumber = 1, .number = &number, .nvector = opts->nroot};
-    for (int i = 0; i < opts->nroot; i++) out.vector[i] = kl_dptr_at(x, i * ldx);
-    return k->write(k->self, &out, err);
-}
-
 kl_status kl_eig_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy, kl_eig_stats *stats,
                        kl_err *err)
 {

@@ -35,7 +35,8 @@ typedef struct host_kron {
 } host_kron;
 
 enum { STREAM_FROM = 1 << 20, /* doubles of a vector from which y is not wanted in the caches between the two halves of a product */
-       PARALLEL_FROM = 1 << 14 };
+       PARALLEL_FROM = 1 << 14,
+       PIECES = 8 }; /* of a half of a product for each thread */
 
 kl_status kl_host_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err)
 {
@@ -76,7 +77,7 @@ void kl_host_kron_release(kl_exec *ex, kl_kron *k)
     k->device = NULL;
 }
 
-/* Units [from, to) of a block that has n of them, each `one` dear and all behind `before`, for thread t of nt: those whose start lies in its share. */
+/* Units [from, to) of a block that has n of them, each `one` dear and all behind `before`, in piece t of nt: those whose start lies in it. */
 static void share(double before, double one, int64_t n, double all, int t, int nt, int64_t *from, int64_t *to)
 {
     const double first = all * t / nt, last = all * (t + 1) / nt;
@@ -87,6 +88,14 @@ static void share(double before, double one, int64_t n, double all, int t, int n
     *to = t + 1 == nt ? n : (int64_t)b + ((double)(int64_t)b < b);
 }
 
+static int take(int *next)
+{
+    int piece;
+#pragma omp atomic capture
+    piece = (*next)++;
+    return piece;
+}
+
 kl_status kl_host_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr yp, double *xy, kl_err *err)
 {
     (void)ex;
@@ -95,24 +104,26 @@ kl_status kl_host_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr 
     const double *const x = (const double *)xp.addr;
     double *const y = (double *)yp.addr;
     const int stream = k->n >= STREAM_FROM && yp.addr % (LANES * sizeof(double)) == 0;
-    const int nthread = omp_in_parallel() ? 1 : h->nthread;
+    const int nthread = omp_in_parallel() ? 1 : h->nthread, npiece = nthread > 1 ? PIECES * nthread : 1;
+    int next[2] = {0, 0}; /* pieces are taken by whoever is free: another program's turn on a core holds up one of them, not half of the product */
 #pragma omp parallel num_threads(nthread) if (nthread > 1)
     {
-        const int t = omp_get_thread_num(), nt = omp_get_num_threads();
-        double *const z = h->work + 2 * t * h->buffer, *const acc = z + h->buffer;
+        double *const z = h->work + 2 * omp_get_thread_num() * h->buffer, *const acc = z + h->buffer;
         int64_t from, to;
-        for (int64_t i = 0; i < k->nblock; i++) {
-            const kl_kron_block *const b = &k->block[i];
-            share(h->before_right[i], b->cost_right, (b->nl + LANES - 1) / LANES, h->before_right[k->nblock], t, nt, &from, &to);
-            if (from < to) h->kernel->right(k, b, from * LANES, to * LANES < b->nl ? to * LANES : b->nl, x, y, z, acc, stream);
-        }
+        for (int piece = take(&next[0]); piece < npiece; piece = take(&next[0]))
+            for (int64_t i = 0; i < k->nblock; i++) {
+                const kl_kron_block *const b = &k->block[i];
+                share(h->before_right[i], b->cost_right, (b->nl + LANES - 1) / LANES, h->before_right[k->nblock], piece, npiece, &from, &to);
+                if (from < to) h->kernel->right(k, b, from * LANES, to * LANES < b->nl ? to * LANES : b->nl, x, y, z, acc, stream);
+            }
 #pragma omp barrier
-        for (int64_t i = 0; i < k->nblock; i++) {
-            const kl_kron_block *const b = &k->block[i];
-            share(h->before_left[i], b->cost_left, b->ntile, h->before_left[k->nblock], t, nt, &from, &to);
-            double *const dot = h->dot + b->first_tile;
-            for (; from < to; from++) dot[from] = h->kernel->left(b, from, x, y);
-        }
+        for (int piece = take(&next[1]); piece < npiece; piece = take(&next[1]))
+            for (int64_t i = 0; i < k->nblock; i++) {
+                const kl_kron_block *const b = &k->block[i];
+                share(h->before_left[i], b->cost_left, b->ntile, h->before_left[k->nblock], piece, npiece, &from, &to);
+                double *const dot = h->dot + b->first_tile;
+                for (; from < to; from++) dot[from] = h->kernel->left(b, from, x, y);
+            }
     }
     if (xy) {
         *xy = 0.0;

@@ -2,7 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_LOBPCG_H
 #define KL_LOBPCG_H
-#include "eig.h"
+#include "eigbase.h"
 
 /* As kl_eig_solve with opts->nroot vectors, of which the first nwant have to converge; the others are guards, which keep a multiplet whole and speed up the
    rest. opts->max_basis and tol_rel are not used. h->diagonal, where there is one, preconditions. */

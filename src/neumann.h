@@ -3,7 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_NEUMANN_H
 #define KL_NEUMANN_H
-#include "eig.h"
+#include "eigbase.h"
 
 typedef struct kl_neumann {
     kl_precond precond;  /* for kl_eig_opts */

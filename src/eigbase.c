@@ -1,0 +1,14 @@
+/* What the eigensolvers do between steps.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "eigbase.h"
+
+kl_status kl_eig_watch(const kl_eig_opts *opts, kl_eig_stats *stats, double energy, double residual, kl_dptr x, int64_t ldx, kl_err *err)
+{
+    const kl_keeper *const k = opts->keeper;
+    if (opts->step && !stats->stopped) stats->stopped = opts->step(opts->self, stats->napply, energy, residual) != 0;
+    if (!k || !x.addr || !(stats->stopped || k->due(k->self))) return KL_OK;
+    const double number = stats->napply;
+    kl_keep out = {.nnumber = 1, .number = &number, .nvector = opts->nroot};
+    for (int i = 0; i < opts->nroot; i++) out.vector[i] = kl_dptr_at(x, i * ldx);
+    return k->write(k->self, &out, err);
+}
