@@ -4,6 +4,7 @@
 #include "ed.h"
 #include "dense.h"
 #include "kronmat.h"
+#include "kronsum.h"
 #include "lean.h"
 #include "lobpcg.h"
 #include "mem.h"
@@ -51,7 +52,7 @@ kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form,
     KL_TRY(kl_alloc(&ed, 1, KL_MEM_MISC, err));
     ed->ex = ex;
     KL_TRY(kl_halves_create(terms, target, form, &ed->space, err));
-    KL_TRY(kl_halves_compile(ed->space, terms, 0, terms->nterm, &ed->kron, err));
+    KL_TRY(kl_kron_compile(ed->space, terms, 0, terms->nterm, &ed->kron, err));
     KL_TRY(ex->vt.kron_prepare(ex, ed->kron, err));
     ed->op = (kl_linop){.n = ed->space->n, .ex = ex, .self = ed, .apply = ed_apply, .apply_dot = ed_apply_dot};
     ed->seconds_build = 1e-9 * (double)(kl_prof_clock() - start);
@@ -385,7 +386,7 @@ kl_status kl_ed_expect(const kl_ed *ed, const kl_terms *strings, kl_dptr x, doub
     KL_TRY(ed->ex->vt.alloc(ed->ex, ed->op.n, &y, err));
     ed->ex->vt.dots(ed->ex, ed->op.n, 1, x, ed->op.n, x, &square);
     for (int64_t t = 0; t < strings->nterm; t++) {
-        KL_TRY(kl_halves_compile(ed->space, strings, t, t + 1, &k, err));
+        KL_TRY(kl_kron_compile(ed->space, strings, t, t + 1, &k, err));
         KL_TRY(ed->ex->vt.kron_prepare(ed->ex, k, err));
         KL_TRY(ed->ex->vt.kron_apply(ed->ex, k, x, y, &value[t], err));
         ed->ex->vt.kron_release(ed->ex, k);

@@ -1,8 +1,9 @@
-/* The basis of exact diagonalization: the states of a charge sector as pairs of states of two halves, and any sum of operator strings as Kronecker products
-   on them. The halves are the sites before and behind a cut, or, for electrons, all modes of one flavour and all of the other (Hubbard's product form).
+/* The basis of exact diagonalization: the states of a charge sector as pairs of states of two halves. The halves are the sites before and behind a cut, or, for
+   electrons, all modes of one flavour and all of the other (Hubbard's product form).
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_HALVES_H
 #define KL_HALVES_H
+#include "flavour.h"
 #include "kron.h"
 #include "qn.h"
 #include "terms.h"
@@ -20,6 +21,12 @@ typedef struct kl_half {
     uint64_t *code;                /* [begin[nsec]] */
 } kl_half;
 
+/* Digits d[npos] of a code. */
+void kl_half_digits(const kl_half *h, uint64_t code, int *d);
+/* Number of a sector by its charge; place of a code in its sector, where it is probably close behind `near`. -1: none. */
+int kl_half_sector(const kl_half *h, kl_qn q);
+int64_t kl_half_find_near(const kl_half *h, int sec, uint64_t code, int64_t near);
+
 typedef enum kl_halves_form { KL_HALVES_AUTO, KL_HALVES_SITES, KL_HALVES_FLAVOURS } kl_halves_form;
 
 typedef struct kl_halves {
@@ -30,7 +37,7 @@ typedef struct kl_halves {
     int flavours;                  /* 1: the halves are flavours */
     int cut;                       /* sites: first position of the right half */
     int flavour_charge[2];         /* which charges count the two flavours */
-    struct kl_flavour *flavour;    /* their modes and operators; NULL for sites */
+    kl_flavour *flavour;           /* their modes and operators; NULL for sites */
     kl_half left, right;
     int nblock;                    /* pairs of sectors */
     int *left_sec, *right_sec;     /* [nblock] */
@@ -64,15 +71,5 @@ int kl_halves_unrank(const kl_halves *h, int64_t index, int *state);
    odd: A is fermionic. state: room for nsite numbers. Host arrays. */
 void kl_halves_act(const kl_halves *from, const kl_halves *to, int p, const double *a, int odd, double c, int64_t begin, int64_t end, const double *x, double *y,
                    int *state);
-
-/* The sum of a term list, or of its terms [from, to), as products on halves; charges must be conserved, symmetry is not needed. */
-kl_status kl_halves_compile(const kl_halves *h, const kl_terms *terms, int64_t from, int64_t to, kl_kron **out, kl_err *err) KL_MUST_CHECK;
-void kl_kron_destroy(kl_kron **k);
-
-/* Its diagonal d[n]. */
-void kl_kron_diagonal(const kl_kron *k, double *d);
-
-/* Bytes of the tables. */
-int64_t kl_kron_bytes(const kl_kron *k);
 
 #endif

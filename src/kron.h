@@ -60,4 +60,13 @@ struct kl_kron {
     void *device;    /* an executor's own copy */
 };
 
+void kl_kron_op_destroy(kl_kron_op **o);
+void kl_kron_destroy(kl_kron **k);
+
+/* Its diagonal d[n]. */
+void kl_kron_diagonal(const kl_kron *k, double *d);
+
+/* Bytes of the tables. */
+int64_t kl_kron_bytes(const kl_kron *k);
+
 #endif

@@ -14,7 +14,7 @@ local layer_of = {
     [3] = "batch concat record",
     [4] = "devbatch devkron exec exec_absent exec_cuda exec_host hybrid sigma spmv spmv_tmpl batch_host fuse_host kron kron_host kron_kernel kron_tmpl tiling spdev spmv_device spmv_host",
     [5] = "columns davidson eig eigbase lanczos lean linop lobpcg ortho keep neumann",
-    [6] = "block canonical ci cifile dmrg ed engine growth halves measure mpo plan renorm request result state superblock edspectral edthermal kronmat spfile h5 sealed statefile",
+    [6] = "block canonical ci cifile dmrg ed engine flavour coo growth halves measure mpo plan renorm request result state superblock edspectral edthermal kronmat kronsum spfile strands ways h5 sealed statefile",
     [7] = "bench bench_offload bench_ci bench_compare bench_tall cicli bench_ed edkeep edmeasure edprobe edrun explain inventory job json main optime options pace plot report task tune venue runfile edreport",
 }
 
