@@ -7,6 +7,7 @@
 #include "blas.h"
 #include "dense.h"
 #include "mem.h"
+#include "par.h"
 #include <math.h>
 #include <string.h>
 
@@ -66,7 +67,6 @@ static int has_partner(void *self, kl_qn q)
 typedef struct pieces {
     int n;          /* sectors kept */
     int *sec, *dim; /* enlarged sector, states kept */
-    int64_t *off;   /* of each kept sector's matrix in u and in v */
     double *u, *v;  /* new isometry: rows x dim; rest: dim x cols (SVD) */
     double *s;      /* singular values, dim each, one sector behind the other */
     int64_t nu, nv, ns;
@@ -76,45 +76,90 @@ static void clear_pieces(pieces *x)
 {
     kl_free(&x->sec);
     kl_free(&x->dim);
-    kl_free(&x->off);
     kl_free(&x->u);
     kl_free(&x->v);
     kl_free(&x->s);
 }
 
-static kl_status make_pieces(int nsec, int64_t nu, int64_t nv, int64_t ns, pieces *x, kl_err *err)
+/* The decompositions of one centre's matrices, sector beside sector: fill() writes matrix i, rows[i] x cols[i], zeros so far. */
+typedef struct splitting {
+    const int *rows, *cols;
+    void (*fill)(void *self, int i, double *t);
+    void *self;
+    double **u;   /* [sectors]: u, then v, then s of what is larger than TINY; NULL where nothing is */
+    int *dim;     /* [sectors] */
+    kl_status *st;
+    kl_err *err;
+} splitting;
+
+/* t (rows x cols) = u s v of sector i. */
+static void split_one(void *self, int64_t i, int thread)
 {
+    splitting *const x = self;
+    const int rows = x->rows[i], cols = x->cols[i], k = rows < cols ? rows : cols;
     kl_status st = KL_OK;
-    *x = (pieces){0};
-    KL_TRY(kl_alloc(&x->sec, nsec, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&x->dim, nsec, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&x->u, nu, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&x->v, nv, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&x->s, ns, KL_MEM_WORK, err));
+    kl_err *const err = &x->err[i];
+    double *t = NULL, *work = NULL;
+    int n = 0;
+    (void)thread;
+    if (k == 0) return;
+    KL_TRY(kl_alloc(&t, (int64_t)rows * cols, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&work, (int64_t)k * (rows + cols + 1), KL_MEM_WORK, err));
+    double *const u = work, *const vt = u + (int64_t)k * rows, *const s = vt + (int64_t)k * cols;
+    x->fill(x->self, (int)i, t);
+    KL_TRY(kl_dense_svd(rows, cols, t, rows, s, u, rows, vt, k, err));
+    while (n < k && s[n] > TINY) n++;
+    if (n == 0) goto out;
+    KL_TRY(kl_realloc(&x->u[i], (int64_t)n * (rows + cols + 1), KL_MEM_WORK, err));
+    double *const to = x->u[i] + (int64_t)n * rows;
+    memcpy(x->u[i], u, (size_t)n * (size_t)rows * sizeof *u);
+    for (int c = 0; c < cols; c++)
+        for (int j = 0; j < n; j++) to[j + (int64_t)c * n] = vt[j + (int64_t)c * k];
+    memcpy(to + (int64_t)n * cols, s, (size_t)n * sizeof *s);
+    x->dim[i] = n;
 out:
-    return st;
+    x->st[i] = st;
+    kl_free(&t);
+    kl_free(&work);
 }
 
-/* t (rows x cols, destroyed) = u s v of sector sec, appended with what is larger than TINY. work: min(rows, cols) * (rows + cols) + min. */
-static kl_status split(pieces *x, int sec, int rows, int cols, double *t, double *work, kl_err *err)
+static kl_status split(int nthread, int nsec, const int *rows, const int *cols, void (*fill)(void *self, int i, double *t), void *self, pieces *out, kl_err *err)
 {
-    const int k = rows < cols ? rows : cols;
-    double *const u = work, *const vt = work + (int64_t)k * rows, *const s = vt + (int64_t)k * cols;
-    const kl_status st = kl_dense_svd(rows, cols, t, rows, s, u, rows, vt, k, err);
-    if (st != KL_OK) return st;
-    int n = 0;
-    while (n < k && s[n] > TINY) n++;
-    if (!n) return KL_OK;
-    x->sec[x->n] = sec;
-    x->dim[x->n++] = n;
-    memcpy(x->u + x->nu, u, (size_t)n * (size_t)rows * sizeof *u);
-    for (int c = 0; c < cols; c++)
-        for (int i = 0; i < n; i++) x->v[x->nv + i + (int64_t)c * n] = vt[i + (int64_t)c * k];
-    memcpy(x->s + x->ns, s, (size_t)n * sizeof *s);
-    x->nu += (int64_t)n * rows;
-    x->nv += (int64_t)n * cols;
-    x->ns += n;
-    return KL_OK;
+    kl_status st = KL_OK;
+    splitting x = {.rows = rows, .cols = cols, .fill = fill, .self = self};
+    *out = (pieces){0};
+    KL_TRY(kl_alloc(&x.u, nsec, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&x.dim, nsec, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&x.st, nsec, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&x.err, nsec, KL_MEM_WORK, err));
+    kl_par_for(nthread, nsec, split_one, &x);
+    for (int i = 0; i < nsec; i++) {
+        if (x.st[i] != KL_OK) KL_TRY(kl_fail(err, x.st[i], "%s", x.err[i].text));
+        out->nu += (int64_t)x.dim[i] * rows[i], out->nv += (int64_t)x.dim[i] * cols[i], out->ns += x.dim[i];
+    }
+    KL_TRY(kl_alloc(&out->sec, nsec, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&out->dim, nsec, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&out->u, out->nu, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&out->v, out->nv, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&out->s, out->ns, KL_MEM_WORK, err));
+    int64_t nu = 0, nv = 0, ns = 0;
+    for (int i = 0; i < nsec; i++) {
+        const int64_t n = x.dim[i], part_u = n * rows[i], part_v = n * cols[i];
+        if (n == 0) continue;
+        out->sec[out->n] = i;
+        out->dim[out->n++] = (int)n;
+        memcpy(out->u + nu, x.u[i], (size_t)part_u * sizeof(double));
+        memcpy(out->v + nv, x.u[i] + part_u, (size_t)part_v * sizeof(double));
+        memcpy(out->s + ns, x.u[i] + part_u + part_v, (size_t)n * sizeof(double));
+        nu += part_u, nv += part_v, ns += n;
+    }
+out:
+    for (int i = 0; x.u && i < nsec; i++) kl_free(&x.u[i]);
+    kl_free(&x.u);
+    kl_free(&x.dim);
+    kl_free(&x.st);
+    kl_free(&x.err);
+    return st;
 }
 
 static kl_status set_bond(kl_canonical *c, int cut, kl_err *err)
@@ -128,34 +173,34 @@ out:
     return st;
 }
 
+typedef struct centre {
+    const kl_state *s;
+    const double *psi;
+    double norm;
+} centre;
+
+static void fill_centre(void *self, int i, double *t)
+{
+    const centre *const c = self;
+    const int64_t n = (int64_t)c->s->row->basis.dim[i] * c->s->col->basis.dim[c->s->pair[i]];
+    for (int64_t k = 0; k < n; k++) t[k] = c->psi[c->s->psi_off[i] + k] / c->norm;
+}
+
 /* 1. psi of the state's centre -> left and right isometry of its two sites, bond between them. */
-static kl_status open_centre(kl_canonical *c, const kl_state *s, const double *psi, kl_err *err)
+static kl_status open_centre(kl_canonical *c, const kl_state *s, const double *psi, int nthread, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_basis *const row = &s->row->basis, *const col = &s->col->basis;
     const int at = s->centre, n = row->nsec;
-    double *work = NULL, norm = 0;
+    double norm = 0;
     pieces x = {0};
     kl_enlarged *e = NULL;
-    int *csec = NULL, *cdim = NULL, *from = NULL;
-    int64_t wide = 1, nu = 0, nv = 0, ns = 0;
+    int *csec = NULL, *cdim = NULL, *from = NULL, *width = NULL;
     for (int64_t i = 0; i < s->npsi; i++) norm += psi[i] * psi[i];
     if (!(norm > 0) || !isfinite(norm)) return kl_fail(err, KL_EINPUT, "the state to be measured has norm^2 %g; it must be positive and finite", norm);
-    norm = sqrt(norm);
-    for (int i = 0; i < n; i++) {
-        if (s->pair[i] < 0) continue;
-        const int64_t r = row->dim[i], q = col->dim[s->pair[i]], k = r < q ? r : q, w = r * q + k * (r + q + 1);
-        if (w > wide) wide = w;
-        nu += k * r, nv += k * q, ns += k;
-    }
-    KL_TRY(make_pieces(n, nu, nv, ns, &x, err));
-    KL_TRY(kl_alloc(&work, wide, KL_MEM_WORK, err));
-    for (int i = 0; i < n; i++) {
-        if (s->pair[i] < 0) continue;
-        const int r = row->dim[i], q = col->dim[s->pair[i]];
-        for (int64_t k = 0; k < (int64_t)r * q; k++) work[k] = psi[s->psi_off[i] + k] / norm;
-        KL_TRY(split(&x, i, r, q, work, work + (int64_t)r * q, err));
-    }
+    KL_TRY(kl_alloc(&width, n, KL_MEM_WORK, err));
+    for (int i = 0; i < n; i++) width[i] = s->pair[i] < 0 ? 0 : col->dim[s->pair[i]];
+    KL_TRY(split(nthread, n, row->dim, width, fill_centre, &(centre){s, psi, sqrt(norm)}, &x, err));
     KL_TRY(kl_enlarged_copy(s->row, &e, err));
     KL_TRY(kl_isometry_create_take(&e, x.n, x.sec, x.dim, &c->left[at], err));
     memcpy(c->left[at]->data, x.u, (size_t)x.nu * sizeof(double));
@@ -184,7 +229,7 @@ static kl_status open_centre(kl_canonical *c, const kl_state *s, const double *p
     }
 out:
     clear_pieces(&x);
-    kl_free(&work);
+    kl_free(&width);
     kl_free(&csec);
     kl_free(&cdim);
     kl_free(&from);
@@ -258,42 +303,49 @@ out:
     return st;
 }
 
+typedef struct rightward {
+    const kl_canonical *c;
+    int p;
+    const kl_enlarged *e;
+    const int *pair; /* [sectors] the sector beyond that completes each */
+} rightward;
+
+static void fill_right(void *self, int i, double *t)
+{
+    const rightward *const x = self;
+    const kl_canonical *const c = x->c;
+    const kl_enlarged *const e = x->e;
+    const kl_layout *const lay = &c->layout[x->p];
+    const kl_isometry *const b = c->right[x->p];
+    const int d = e->d, rows = e->basis.dim[i], j = x->pair[i], cols = kl_canonical_right(c, x->p + 1)->dim[j];
+    for (int s = 0; s < d; s++) {
+        const int l = e->part_sec[i * d + s];
+        if (l < 0 || lay->pair[l] < 0) continue;
+        const int r = lay->pair[l], big = b->sec[r];
+        if (b->enlarged->part_sec[big * d + s] != j) continue;
+        kl_dgemm('N', 'T', e->block.dim[l], cols, b->basis.dim[r], 1, c->bond[x->p] + lay->off[l], e->block.dim[l],
+                 b->data + b->off[r] + b->enlarged->part_off[big * d + s], b->enlarged->basis.dim[big], 0, t + e->part_off[i * d + s], rows);
+    }
+}
+
 /* 3. Bond at cut p and the right isometry of site p -> left isometry of site p, Schmidt values and bond at cut p+1. */
-static kl_status step_right(kl_canonical *c, int p, kl_err *err)
+static kl_status step_right(kl_canonical *c, int p, int nthread, kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_layout *const lay = &c->layout[p];
-    const kl_isometry *const b = c->right[p];
     const kl_basis *const next = kl_canonical_right(c, p + 1);
     partner other = {c->model, next, c->target};
     kl_enlarged *e = NULL;
     pieces x = {0};
-    double *work = NULL;
-    int64_t wide = 1, nu = 0, nv = 0, ns = 0;
+    int *pair = NULL, *width = NULL;
     KL_TRY(kl_enlarged_create(c->model, kl_canonical_left(c, p), c->type[p], has_partner, &other, &e, err));
-    const int n = e->basis.nsec, d = e->d;
+    const int n = e->basis.nsec;
+    KL_TRY(kl_alloc(&pair, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&width, n, KL_MEM_WORK, err));
     for (int i = 0; i < n; i++) {
-        const int64_t r = e->basis.dim[i], q = next->dim[kl_basis_find(next, kl_qn_sub(c->model, c->target, e->basis.q[i]))], k = r < q ? r : q;
-        const int64_t w = r * q + k * (r + q + 1);
-        if (w > wide) wide = w;
-        nu += k * r, nv += k * q, ns += k;
+        pair[i] = kl_basis_find(next, kl_qn_sub(c->model, c->target, e->basis.q[i]));
+        width[i] = next->dim[pair[i]];
     }
-    KL_TRY(make_pieces(n, nu, nv, ns, &x, err));
-    KL_TRY(kl_alloc(&work, wide, KL_MEM_WORK, err));
-    for (int i = 0; i < n; i++) {
-        const int j = kl_basis_find(next, kl_qn_sub(c->model, c->target, e->basis.q[i]));
-        const int rows = e->basis.dim[i], cols = next->dim[j];
-        memset(work, 0, (size_t)rows * (size_t)cols * sizeof *work);
-        for (int s = 0; s < d; s++) {
-            const int l = e->part_sec[i * d + s];
-            if (l < 0 || lay->pair[l] < 0) continue;
-            const int r = lay->pair[l], big = b->sec[r];
-            if (b->enlarged->part_sec[big * d + s] != j) continue;
-            kl_dgemm('N', 'T', e->block.dim[l], cols, b->basis.dim[r], 1, c->bond[p] + lay->off[l], e->block.dim[l],
-                     b->data + b->off[r] + b->enlarged->part_off[big * d + s], b->enlarged->basis.dim[big], 0, work + e->part_off[i * d + s], rows);
-        }
-        KL_TRY(split(&x, i, rows, cols, work, work + (int64_t)rows * cols, err));
-    }
+    KL_TRY(split(nthread, n, e->basis.dim, width, fill_right, &(rightward){c, p, e, pair}, &x, err));
     kl_isometry_destroy(&c->left[p]);
     KL_TRY(kl_isometry_create_take(&e, x.n, x.sec, x.dim, &c->left[p], err));
     memcpy(c->left[p]->data, x.u, (size_t)x.nu * sizeof(double));
@@ -311,12 +363,13 @@ static kl_status step_right(kl_canonical *c, int p, kl_err *err)
     }
 out:
     clear_pieces(&x);
-    kl_free(&work);
+    kl_free(&pair);
+    kl_free(&width);
     kl_enlarged_destroy(&e);
     return st;
 }
 
-kl_status kl_canonical_create(const kl_state *s, int which, kl_canonical **out, kl_err *err)
+kl_status kl_canonical_create(const kl_state *s, int which, int nthread, kl_canonical **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_canonical *c = NULL;
@@ -339,14 +392,14 @@ kl_status kl_canonical_create(const kl_state *s, int which, kl_canonical **out, 
         goto out;
     }
     for (int p = s->centre + 2; p < n; p++) KL_TRY(copy_isometry(s->right[p], &c->right[p], err));
-    KL_TRY(open_centre(c, s, s->psi + which * s->npsi, err));
+    KL_TRY(open_centre(c, s, s->psi + which * s->npsi, nthread, err));
     first = c->left[s->centre];
     c->left[s->centre] = NULL;
     for (int p = s->centre; p >= 0; p--)
         KL_TRY(step_left(c, p, p == s->centre ? first : s->left[p], p == 0 ? &c->edge : &s->left[p - 1]->basis, err));
     KL_TRY(kl_alloc(&c->schmidt[0], 1, KL_MEM_STATE, err));
     c->schmidt[0][0] = 1;
-    for (int p = 0; p < n; p++) KL_TRY(step_right(c, p, err));
+    for (int p = 0; p < n; p++) KL_TRY(step_right(c, p, nthread, err));
 out:
     kl_isometry_destroy(&first);
     if (st != KL_OK) kl_canonical_destroy(&c);

@@ -19,8 +19,8 @@ typedef struct kl_canonical {
     double **bond;             /* [nsite+1]: psi = sum bond[a][b] |a>|b>; rows orthogonal, their norms the Schmidt values. Cut nsite: +-1 */
 } kl_canonical;
 
-/* Wavefunction `which` of the state. No truncation but of Schmidt values below 1e-15. */
-kl_status kl_canonical_create(const kl_state *s, int which, kl_canonical **out, kl_err *err) KL_MUST_CHECK;
+/* Wavefunction `which` of the state, by so many threads. No truncation but of Schmidt values below 1e-15. */
+kl_status kl_canonical_create(const kl_state *s, int which, int nthread, kl_canonical **out, kl_err *err) KL_MUST_CHECK;
 void kl_canonical_destroy(kl_canonical **c);
 
 /* Basis of sites 0..cut-1, of sites cut..nsite-1. */

@@ -74,7 +74,7 @@ kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_
         st = kl_fail(err, KL_EINPUT, "a state of %d sites cannot be measured on lattice %.100s of %d", n, lat->spec, lat->nsite);
         goto out;
     }
-    KL_TRY(kl_canonical_create(s, which, &m->can, err));
+    KL_TRY(kl_canonical_create(s, which, ex->nthread, &m->can, err));
     KL_TRY(kl_alloc(&m->iso, n, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&m->centre, n, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&m->site, n, KL_MEM_STATE, err));

@@ -317,6 +317,10 @@ static double eigen_seconds(const kl_exec *ex, int n, int there)
     return a * pow(b / a, log((double)n / below->n) / log((double)above->n / below->n));
 }
 
+enum { DRIVERS = 2 }; /* threads that the executor wants for itself while it works */
+
+static int threads_beside(const kl_exec *ex) { return ex->nthread > 2 * DRIVERS ? ex->nthread - DRIVERS : ex->nthread; }
+
 /* So many that both are done soonest. */
 int kl_truncate_share(const kl_exec *ex, const int *dim, int n, double seconds[2])
 {
@@ -328,7 +332,7 @@ int kl_truncate_share(const kl_exec *ex, const int *dim, int n, double seconds[2
     if (ex->neigen_time == 0) return most;
     for (int i = 0; i < n; i++) rest += eigen_seconds(ex, dim[i], 0);
     for (int k = 0; k <= most; k++) {
-        const double one = k < n ? eigen_seconds(ex, dim[k], 0) : 0, here = fmax(one, rest / ex->nthread), time = fmax(here, there);
+        const double one = k < n ? eigen_seconds(ex, dim[k], 0) : 0, here = fmax(one, rest / (k > 0 ? threads_beside(ex) : ex->nthread)), time = fmax(here, there);
         if (time < least) least = time, best = k, seconds[0] = here, seconds[1] = there;
         if (k < n) rest -= one, there += eigen_seconds(ex, dim[k], 1);
     }
@@ -474,7 +478,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
         KL_TRY(fetch(&t, t.nthere, n, nrho, err));
     }
     const int nthread = info->matrix_max < WORTH_THREADS ? 1 : ex->nthread, asked = t.nthere;
-    kl_par_for(nthread, n - asked + (asked > 0), one_task, &t);
+    kl_par_for(asked > 0 ? threads_beside(ex) : nthread, n - asked + (asked > 0), one_task, &t);
     if (t.status_there == KL_ENOMEM || t.status_there == KL_EABSENT) {
         KL_TRY(fetch(&t, 0, asked, nrho, err));
         t.nthere = 0;

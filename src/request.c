@@ -268,7 +268,7 @@ static kl_status overlap_with(const kl_request_scene *scene, const request *q, c
     KL_TRY(kl_result_read_state(q->file, scene->terms, &s, err));
     KL_TRY(make_array(out, 1, s->nstate, 0, 0, err));
     for (int k = 0; k < s->nstate; k++) {
-        KL_TRY(kl_canonical_create(s, k, &c, err));
+        KL_TRY(kl_canonical_create(s, k, scene->ex->nthread, &c, err));
         KL_TRY(kl_canonical_overlap(kl_measure_state(m), c, &out->data[k], err));
         kl_canonical_destroy(&c);
     }
