@@ -5,7 +5,9 @@
 #include "gemm.h"
 #include "mem.h"
 #include "prof.h"
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* An executor that neither allocates nor computes. */
 static kl_status dry_alloc(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err)
@@ -53,6 +55,75 @@ static kl_status measure_rate(int n, double *flops, kl_err *err)
     }
 out:
     kl_free(&a);
+    return st;
+}
+
+/* The same of a device: 64 products of n rows, as a list. */
+static kl_status measure_device(kl_exec *ex, int n, double *flops, kl_err *err)
+{
+    enum { MOST = 256, LEAST = 32, PRODUCTS = 64, RUNS = 3 };
+    kl_status st = KL_OK;
+    kl_dptr v = {0};
+    kl_batch b;
+    double last;
+    n = n < LEAST ? LEAST : n > MOST ? MOST : n / 2 * 2;
+    const int64_t each = (int64_t)n * n, all = PRODUCTS * each;
+    kl_batch_init(&b);
+    KL_TRY(ex->vt.alloc(ex, 3 * all, &v, err));
+    ex->vt.fill(ex, 3 * all, 0.5, v);
+    for (int i = 0; i < PRODUCTS; i++) {
+        KL_TRY(kl_batch_open_group(&b, i * each, each, err));
+        KL_TRY(kl_batch_reserve(&b, 1, err));
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = n, .n = n, .k = n, .lda = n, .ldb = n, .ldc = n,
+                                      .a = i * each, .b = i * each, .c = i * each, .alpha = 1};
+        kl_batch_close_group(&b, 0);
+    }
+    b.nx = b.ny = all;
+    b.base[KL_AT_LEFT] = kl_dptr_at(v, all);
+    KL_TRY(kl_batch_close(&b, err));
+    KL_TRY(ex->vt.batch_prepare(ex, &b, err));
+    *flops = 0;
+    for (int i = 0; i < RUNS && st == KL_OK; i++) {
+        const double t0 = kl_prof_seconds();
+        st = ex->vt.batch_apply(ex, &b, v, kl_dptr_at(v, 2 * all), err);
+        if (st == KL_OK) st = ex->vt.download(ex, &last, v, 1, err);
+        const double rate = b.flop / (kl_prof_seconds() - t0);
+        if (rate > *flops) *flops = rate;
+    }
+    ex->vt.batch_release(ex, &b);
+out:
+    kl_batch_clear(&b);
+    ex->vt.release(ex, &v);
+    return st;
+}
+
+static int descending(const void *pa, const void *pb)
+{
+    const int a = *(const int *)pa, b = *(const int *)pb;
+    return (a < b) - (a > b);
+}
+
+/* Of one sweep. Host: about five products with H a bond, and as much again for truncation, growth and records. Devices: the products, the density matrices'
+   eigenvectors, and some milliseconds of lists. */
+static kl_status sweep_seconds(kl_exec *ex, const kl_dmrg_plan *p, const kl_basis *row, int npair, double *seconds, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double rate, eigen[2] = {0};
+    int *dim = NULL;
+    const double nstep = 2.0 * (p->nsite - 2 > 0 ? p->nsite - 2 : 1);
+    if (ex->space == KL_SPACE_HOST || !ex->neigen_time) {
+        KL_TRY(measure_rate((int)(npair ? row->total / row->nsec : 4), &rate, err));
+        *seconds = nstep * (10.0 * p->flop_apply / rate + 2e-4);
+        goto out;
+    }
+    KL_TRY(kl_alloc(&dim, row->nsec, KL_MEM_WORK, err));
+    memcpy(dim, row->dim, (size_t)row->nsec * sizeof *dim);
+    qsort(dim, (size_t)row->nsec, sizeof *dim, descending);
+    (void)kl_truncate_share(ex, dim, row->nsec, eigen);
+    KL_TRY(measure_device(ex, (int)cbrt(p->flop_apply / (2.0 * (double)(p->nrecord > 0 ? p->nrecord : 1))), &rate, err));
+    *seconds = nstep * (5.0 * p->flop_apply / rate + fmax(eigen[0], eigen[1]) + 5e-3);
+out:
+    kl_free(&dim);
     return st;
 }
 
@@ -162,10 +233,7 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     int64_t density = 0; /* on the executor, and the copy that LAPACK works in */
     for (int i = 0; i < row->basis.nsec; i++) density += 16 * (int64_t)row->basis.dim[i] * row->basis.dim[i];
     plan->memory_bytes = blocks + density + vectors + 8 * (l->npack + r->npack) + batch.nrec * (int64_t)sizeof(kl_rec) + 8 * batch.nwork * ex->nthread;
-    double rate;
-    KL_TRY(measure_rate((int)(lay.npair ? row->basis.total / row->basis.nsec : 4), &rate, err));
-    /* about five products with H a bond, and as much again for truncation, growth and records */
-    plan->seconds_sweep = 2.0 * (n - 2 > 0 ? n - 2 : 1) * (10.0 * batch.flop / rate + 2e-4);
+    KL_TRY(sweep_seconds(ex, plan, &row->basis, lay.npair, &plan->seconds_sweep, err));
     KL_TRY(kl_alloc(&plan->pair, lay.npair, KL_MEM_MISC, err));
     for (int i = 0, g = 0; i < lay.nsec; i++) {
         if (lay.pair[i] < 0) continue;

@@ -503,6 +503,7 @@ static void test_lists(void **state)
         kl_batch_init(&b);
         kl_test_case("round %d most=%d wild=%d zero=%d", round, most, wild, zero);
         random_list(&b, room, 1 + below(&seed, 20), most, wild, zero, &seed);
+        b.once = round % 4 == 1, b.lasting = round % 4 == 2; /* planned with less care, or with more */
         for (int plain = 0; plain < 2; plain++) compare(f->host, f->ex[plain], &b, room, round & 1, 30.0 * most);
         if (KL_TEST_CUDA && round < rounds / 4) { /* and by the library, as it may be told to */
             f->ex[0]->projection = (kl_projection)(KL_PROJECTION_4STREAMS + round % (KL_NPROJECTION - KL_PROJECTION_4STREAMS));
