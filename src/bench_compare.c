@@ -15,11 +15,12 @@
 #include <string.h>
 
 static const char compare_usage[] =
-    "Usage: kronlat bench compare [--csv FILE] [--json FILE] [--plot FILE] [--only TEXT] [--quick] [--threads N]\n"
+    "Usage: kronlat bench compare [--csv FILE] [--json FILE] [--plot FILE] [--only TEXT] [--quick] [--threads N] [--from FILE]\n"
     "  --csv FILE, --json FILE   the table in these forms\n"
     "  --plot FILE               times over sizes, by gnuplot: .svg, .png or .pdf\n"
     "  --only TEXT               operations whose names contain it\n"
-    "  --quick                   small sizes alone\n";
+    "  --quick                   small sizes alone\n"
+    "  --from FILE               nothing is measured: the table of an earlier run, as --csv wrote it, maybe on another machine\n";
 static const char tune_usage[] =
     "Usage: kronlat tune [--output FILE] [--only TEXT] [--quick] [--threads N]\n"
     "Measures every operation on this machine's host, offload device and CUDA device, and keeps the times where `--exec auto' and `kronlat explain' find them.\n"
@@ -38,7 +39,7 @@ typedef struct row {
 typedef struct bench {
     kl_exec *ex[3];
     char absent[3][200];
-    const char *csv, *json, *plot, *only, *output;
+    const char *csv, *json, *plot, *only, *output, *from;
     int quick, nthread, nrow;
     row row[MOST_ROW];
     double read, copy, product; /* ceilings: bytes and flop a second; 0: no device */
@@ -59,9 +60,9 @@ static kl_status parse(bench *b, int argc, char **argv, int tuning, kl_err *err)
             continue;
         }
         const char **const at = !strcmp(argv[i], "--only") ? &b->only : tuning && !strcmp(argv[i], "--output") ? &b->output : !tuning && !strcmp(argv[i], "--csv") ? &b->csv
-                              : !tuning && !strcmp(argv[i], "--json") ? &b->json : !tuning && !strcmp(argv[i], "--plot") ? &b->plot : NULL;
+                              : !tuning && !strcmp(argv[i], "--json") ? &b->json : !tuning && !strcmp(argv[i], "--plot") ? &b->plot : !tuning && !strcmp(argv[i], "--from") ? &b->from : NULL;
         if (!at && strcmp(argv[i], "--threads"))
-            return kl_fail(err, KL_EINPUT, "%s: '%s' is not one of %s--only, --quick, --threads", tuning ? "tune" : "bench compare", argv[i], tuning ? "--output, " : "--csv, --json, --plot, ");
+            return kl_fail(err, KL_EINPUT, "%s: '%s' is not one of %s--only, --quick, --threads", tuning ? "tune" : "bench compare", argv[i], tuning ? "--output, " : "--csv, --json, --plot, --from, ");
         if (i + 1 == argc) return kl_fail(err, KL_EINPUT, "%s: a value is missing", argv[i]);
         if (at) *at = argv[++i];
         else if (!kl_parse_int(argv[i + 1], &n) || n < 1 || n > 4096) return kl_fail(err, KL_EINPUT, "--threads: '%s' is not a whole number from 1 to 4096", argv[i + 1]);
@@ -149,6 +150,40 @@ out:
     return st;
 }
 
+/* A table that write_csv wrote. */
+static kl_status read_csv(bench *b, kl_err *err)
+{
+    enum { COLUMNS = 9 }; /* behind the name: size, four times, ceiling, bytes, flop, residual */
+    kl_status st = KL_OK;
+    char line[512];
+    FILE *const f = fopen(b->from, "r");
+    if (!f) return kl_fail(err, KL_EIO, "--from: '%s' cannot be read", b->from);
+    for (int number = 1; fgets(line, sizeof line, f); number++) {
+        row *const r = &b->row[b->nrow];
+        double value[COLUMNS] = {0};
+        int what = 0, k = 0, bad = b->nrow == MOST_ROW;
+        if (number == 1) continue;
+        char *const end = line[0] == '"' ? strchr(line + 1, '"') : NULL, *at = end ? end + 1 : line;
+        if (end) *end = '\0';
+        while (what < KL_NTIMED && (!end || strcmp(kl_timed_name[what], line + 1) != 0)) what++;
+        at[strcspn(at, "\n")] = '\0';
+        for (; *at == ',' && k < COLUMNS && !bad; k++) {
+            char *const next = at + 1 + strcspn(at + 1, ","), kept = *next;
+            *next = '\0';
+            bad = at[1] && !kl_parse_double(at + 1, &value[k]);
+            *next = kept;
+            at = next;
+        }
+        if (bad || what == KL_NTIMED || k != COLUMNS || *at || !(value[0] >= 1)) KL_TRY(kl_fail(err, KL_EINPUT, "--from: %s:%d is no row of a table that bench compare --csv wrote", b->from, number));
+        *r = (row){.what = (kl_timed)what, .size = (int64_t)value[0], .seconds = {value[1], value[2], value[3], value[4]}, .ceiling = value[5], .bytes = value[6], .flop = value[7],
+                   .residual = value[8]};
+        if (!b->only || strstr(kl_timed_name[what], b->only)) b->nrow++;
+    }
+out:
+    fclose(f);
+    return st;
+}
+
 static void print_time(double seconds)
 {
     if (seconds > 0) printf(" %11.1f", seconds * 1e6);
@@ -166,14 +201,19 @@ static void print_row(const row *r)
     fflush(stdout);
 }
 
+static void print_head(void)
+{
+    printf("microseconds, until the result is there; vectors by the library: by the device's clock\n%-26s %10s %11s %11s %11s %11s %11s %7s\n", "operation", "size", "host", "offload", "cuda",
+           "library", "ceiling", "of it");
+}
+
 static kl_status run_all(bench *b, int tuning, kl_err *err)
 {
     kl_status st = KL_OK;
     printf("host: %s\n", b->ex[HOST]->where);
     for (int i = OFFLOAD; i <= CUDA; i++) printf("%s: %s\n", column_name[i], b->ex[i] ? b->ex[i]->where : b->absent[i]);
     if (b->read > 0) printf("ceilings: read %.0f GB/s, copy %.0f GB/s, products %.1f TFLOP/s\n", b->read * 1e-9, b->copy * 1e-9, b->product * 1e-12);
-    printf("microseconds, until the result is there; vectors by the library: by the device's clock\n%-26s %10s %11s %11s %11s %11s %11s %7s\n", "operation", "size", "host", "offload", "cuda",
-           "library", "ceiling", "of it");
+    print_head();
     for (int what = 0; what < KL_NTIMED; what++) {
         const int64_t *const size = tuning ? tune_sizes[what] : compare_sizes[what];
         const int most = tuning ? 8 : 4;
@@ -285,9 +325,15 @@ kl_status kl_bench_compare(int argc, char **argv, kl_err *err)
     }
     KL_TRY(kl_alloc(&b, 1, KL_MEM_MISC, err));
     KL_TRY(parse(b, argc, argv, 0, err));
-    KL_TRY(open_all(b, err));
-    KL_TRY(measure_ceilings(b, err));
-    KL_TRY(run_all(b, 0, err));
+    if (b->from) {
+        KL_TRY(read_csv(b, err));
+        print_head();
+        for (int i = 0; i < b->nrow; i++) print_row(&b->row[i]);
+    } else {
+        KL_TRY(open_all(b, err));
+        KL_TRY(measure_ceilings(b, err));
+        KL_TRY(run_all(b, 0, err));
+    }
     if (b->csv) KL_TRY(write_csv(b, err));
     if (b->json) KL_TRY(write_json(b, err));
     if (b->plot) KL_TRY(kl_plot_run(write_script, b, b->plot, err));

@@ -209,10 +209,14 @@ do
     ok(status == 2, "tune into a folder that is not there", out)
     status, out = run "bench compare --quick --threads 2 --csv compare.csv --json compare.json"
     local rows = json(slurp(at "compare.json") or "")
-    ok(status == 0 and rows and #rows.rows == 8 and rows.rows[1].host > 0 and select(2, (slurp(at "compare.csv") or ""):gsub("\n", "")) == 9, "bench compare", out)
+    ok(status == 0 and rows and #rows.rows == 9 and rows.rows[1].host > 0 and select(2, (slurp(at "compare.csv") or ""):gsub("\n", "")) == 10, "bench compare", out)
+    status, out = run "bench compare --from compare.csv --csv again.csv"
+    ok(status == 0 and slurp(at "again.csv") == slurp(at "compare.csv"), "bench compare --from", out)
+    status, out = run "bench compare --from compare.json"
+    ok(status == 2 and out:find "compare%.json:2 is no row of a table", "bench compare --from what is no table", out)
     status, out = run "bench gemv_trans --exec host --height 1000 --width 1 --width 20 --csv tall.csv"
     ok(status == 0 and select(2, (slurp(at "tall.csv") or ""):gsub("\n", "")) == 7, "bench gemv_trans", out)
-    shell "rm -rf cache compare.csv compare.json tall.csv"
+    shell "rm -rf cache compare.csv again.csv compare.json tall.csv"
     status, out = run "growth heisenberg --sites 12 --m 32 --charge Sz=0"
     ok(status == 0 and out:find "largest H_SB" and out:find "%-5%.142090", "growth, in the form of Table 5", out)
     status, out = run "dmrg heisenberg --sites 12 --m 32 --charge Sz=0 --infinite --json"
