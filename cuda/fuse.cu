@@ -5,7 +5,7 @@
 #include "tall.h"
 #include "bulk.cuh"
 #include "fold.cuh"
-#include <string.h>
+#include "gram.h"
 
 enum {
     THREADS = 256,
@@ -13,20 +13,17 @@ enum {
     STAGE = 3,      /* tiles of inputs in shared memory */
     GROUP = 8,      /* outputs made together */
     PAD = 8,        /* doubles between columns: the eight vectors of a fragment lie in different banks */
-    MOST_BLOCK = 16 /* Gram blocks a warp adds up */
 };
 
 /* One launch, as the kernel reads it from device memory. Offsets in doubles are for the table of coefficients behind it. */
 struct plan {
     int64_t n;
-    int nin, nout, npair, nblock;
+    int nin, nout, npair;
     int rows;      /* of a tile: 16, 32, ..., 512 */
     int bulk;      /* every address allows bulk copies */
-    int share;     /* warps that split the blocks of the Gram matrix; the others split the rows */
     const double *in[KL_FUSE_MOST];
     double *out[KL_FUSE_MOST_OUT];
-    short block[KL_FUSE_MOST_PAIR][2];      /* vectors 8 a.. and 8 b.. */
-    short entry[KL_FUSE_MOST_PAIR][2];      /* of a pair: its block, and 8 row + column there */
+    kl_gram gram;
     double c[1];   /* [groups of outputs][nin][GROUP] */
 };
 
@@ -130,14 +127,14 @@ template <int NB> static __global__ void __launch_bounds__(THREADS) fused(const 
     const int ncoef = (p->nout + GROUP - 1) / GROUP * GROUP * p->nin;
     double *const c = memory, *const tile = memory + (ncoef + 15) / 16 * 16, *const out = tile + (int64_t)STAGE * p->nin * ld;
     const int64_t ntile = (p->n + p->rows - 1) / p->rows;
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, first = warp % p->share * NB, have = p->nblock - first;
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, first = warp % p->gram.share * NB, have = p->gram.nblock - first;
     int left[NB], right[NB];
     double s[NB][2];
 #pragma unroll
     for (int b = 0; b < NB; b++) {
         s[b][0] = s[b][1] = 0.0;
-        left[b] = b < have ? place(p, ld, p->block[first + b][0]) : 0;
-        right[b] = b < have ? place(p, ld, p->block[first + b][1]) : 0;
+        left[b] = b < have ? place(p, ld, p->gram.block[first + b][0]) : 0;
+        right[b] = b < have ? place(p, ld, p->gram.block[first + b][1]) : 0;
     }
     for (int e = (int)threadIdx.x; e < ncoef; e += THREADS) c[e] = p->c[e];
     if (threadIdx.x == 0) {
@@ -162,7 +159,7 @@ template <int NB> static __global__ void __launch_bounds__(THREADS) fused(const 
             __syncthreads();
             store(p, from, rows, ld, out);
         }
-        gram<NB>(p->rows, warp / p->share, WARPS / p->share, have, left, right, in, out, s);
+        gram<NB>(p->rows, warp / p->gram.share, WARPS / p->gram.share, have, left, right, in, out, s);
         __syncthreads();
         if (++stage == STAGE) stage = 0, phase ^= 1;
     }
@@ -180,42 +177,12 @@ template <int NB> static __global__ void __launch_bounds__(THREADS) fused(const 
     kl_fold_blocks<THREADS>(
         p->npair,
         [&](int q) {
-            const int block = p->entry[q][0];
+            const int block = p->gram.entry[q][0];
             double a = 0.0;
-            for (int w = block / NB; w < WARPS; w += p->share) a += mine[(w * NB + block % NB) * 64 + p->entry[q][1]];
+            for (int w = block / NB; w < WARPS; w += p->gram.share) a += mine[(w * NB + block % NB) * 64 + p->gram.entry[q][1]];
             return a;
         },
         part, result, counter, shared);
-}
-
-/* The blocks that hold the pairs, sorted, so that a warp keeps its left fragment; what a warp takes at a time. */
-static int choose_blocks(const kl_fuse *f, plan *p)
-{
-    enum { SIDE = (KL_FUSE_MOST + KL_FUSE_MOST_OUT) / 8 };
-    short number[SIDE][SIDE];
-    memset(number, 0, sizeof number);
-    for (int q = 0; q < f->npair; q++) {
-        const int a = f->pair[q][0], b = f->pair[q][1];
-        number[(a < b ? a : b) / 8][(a < b ? b : a) / 8] = 1;
-    }
-    p->nblock = 0;
-    for (int i = 0; i < SIDE; i++)
-        for (int j = i; j < SIDE; j++)
-            if (number[i][j]) {
-                number[i][j] = (short)p->nblock;
-                p->block[p->nblock][0] = (short)i;
-                p->block[p->nblock++][1] = (short)j;
-            }
-    int each = 1;
-    while (each < MOST_BLOCK && each < p->nblock) each *= 2;
-    p->share = 1;
-    while (p->share * each < p->nblock) p->share *= 2;
-    for (int q = 0; q < f->npair; q++) {
-        const int a = f->pair[q][0], b = f->pair[q][1], i = a < b ? a : b, j = a < b ? b : a;
-        p->entry[q][0] = number[i / 8][j / 8];
-        p->entry[q][1] = (short)(8 * (i % 8) + j % 8);
-    }
-    return each;
 }
 
 template <int NB> static cudaError_t launch(const kl_cuda *self, const plan *p, const plan *there, int ld, size_t bytes)
@@ -269,7 +236,7 @@ static cudaError_t fuse(kl_cuda *self, int64_t n, const kl_fuse *f)
     p->bulk = all % 16 == 0;
     for (int k = 0; k < groups * GROUP; k++)
         for (int j = 0; j < f->nin; j++) p->c[(k / GROUP * f->nin + j) * GROUP + k % GROUP] = k < f->nout ? f->c[k * f->nin + j] : 0.0;
-    const int each = choose_blocks(f, p);
+    const int each = kl_gram_choose(f, &p->gram);
     const size_t fold = f->npair ? ((size_t)WARPS * (size_t)each * 64 + THREADS) * sizeof(double) : 0;
     size_t bytes;
     for (p->rows = 512;; p->rows /= 2) {

@@ -36,7 +36,7 @@ kl_status kl_offload_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_d
     for (int64_t i = 0; i < p->plan.nlaunch; i++) {
         const kl_launch *const l = &p->plan.launch[i];
         if (!l->products) kl_offload_sums(self, p->cell + l->first, (int)l->n, p->term, from, to);
-        else if (self->tensor) kl_offload_tensor(self, p->piece + l->first, (int)l->n, from, to);
+        else if (self->tensor) kl_offload_tensor(self, p->piece + l->first, (int)l->n, (int)l->nbefore, from, to);
         else kl_offload_plain(self, p->piece + l->first, (int)l->n, from, to);
     }
     return KL_OK;

@@ -1,21 +1,25 @@
-/* Any number of linear combinations and inner products in one pass over memory. Where there are bare regions a block brings 64 rows of all vectors into
-   shared memory, forms outputs and sums there and writes; vectors may so be inputs and outputs at once. The step of a Lanczos recurrence (four vectors at
-   most) keeps everything in registers. Elsewhere a thread takes whole rows, with its sums in memory.
+/* Any number of linear combinations and inner products in one pass over memory. In a bare region a block brings tiles of rows of all vectors into shared memory by
+   asynchronous copies, two tiles ahead of the work; combinations are made eight outputs at a time, so that an input is read once for all of them; inner products
+   are entries of 8 x 8 blocks of the Gram matrix (gram.h), which tensor cores add up, a fragment serving as either factor. Vectors may be inputs and outputs at
+   once. The step of a Lanczos recurrence (four vectors at most) keeps everything in registers. Elsewhere a thread takes whole rows, with its sums in memory.
    SPDX-License-Identifier: Apache-2.0 */
+#include "gram.h"
 #include "offload.h"
 #include "target.h"
 #include <string.h>
 
-enum { PART = KL_OFFLOAD_PART, MOST = KL_FUSE_MOST, MOST_OUT = KL_FUSE_MOST_OUT, MOST_PAIR = KL_FUSE_MOST_PAIR, TILE = 64, WARPS = KL_BLOCK / 32, FEW = 4, FEW_OUT = 2, FEW_PAIR = 4 };
+enum { PART = KL_OFFLOAD_PART, MOST = KL_FUSE_MOST, MOST_OUT = KL_FUSE_MOST_OUT, MOST_PAIR = KL_FUSE_MOST_PAIR, WARPS = KL_BLOCK / 32, STAGE = 3 /* tiles of inputs in shared memory */, GROUP = 8 /* outputs made together */, PAD = 8 /* doubles between columns: the vectors of a fragment lie in different banks */, FEW = 4, FEW_OUT = 2, FEW_PAIR = 4 };
 
 #define ALWAYS static inline __attribute__((always_inline))
 
-/* What a kernel must know of a step, in one piece of device memory p: addresses of the vectors, inputs first; c[nout][nin]; the pairs. */
-enum { WORDS = MOST + MOST_OUT + MOST * MOST_OUT + MOST_PAIR };
+/* What a kernel must know of a step, in one piece of device memory p: addresses of the vectors, inputs first; c[nout][nin]; the pairs. For tiles c is
+   [groups of outputs][nin][GROUP], and a kl_gram takes the place of the pairs. */
+enum { WORDS = MOST + MOST_OUT + MOST * MOST_OUT + MOST_PAIR + (int)sizeof(kl_gram) / 8 + 1 };
 _Static_assert(WORDS * 8 <= KL_STEP_BYTES, "a step fits into its place on the device");
 ALWAYS double *vector(const uint64_t *p, int j, int64_t from) { return (double *)(uintptr_t)p[j] + from; }
 ALWAYS const double *factors(const uint64_t *p, int nin, int nout) { return (const double *)(p + nin + nout); }
 ALWAYS const int (*pairs(const uint64_t *p, int nin, int nout))[2] { return (const int(*)[2])(p + nin + nout + nin * nout); }
+ALWAYS int padded(int nout) { return (nout + GROUP - 1) / GROUP * GROUP; }
 
 #if KL_OFFLOAD_BARE
 #ifdef __NVPTX__
@@ -25,78 +29,176 @@ ALWAYS double of_warp(double a)
     return a;
 }
 
-/* part[block][npair], summed by the last block in the order of blocks: the bits do not depend on which one it was. */
-ALWAYS void fold(int npair, double *part, int *counter, double *result, volatile int *flag)
+/* part[block][npair], summed by the last block in the order of blocks: the bits do not depend on which one it was. shared: [KL_BLOCK]. */
+ALWAYS void fold(int npair, double *part, int *counter, double *result, double *shared, volatile int *flag)
 {
     const int me = (int)__nvvm_read_ptx_sreg_tid_x(), blocks = (int)__nvvm_read_ptx_sreg_nctaid_x();
     if (npair == 0 || !kl_last_block(counter, flag)) return;
-    for (int p = me; p < npair; p += KL_BLOCK) {
-        double a = 0.0;
-        for (int b = 0; b < blocks; b++) a += ((volatile double *)part)[b * npair + p];
-        result[p] = a;
+    int wide = 1; /* threads side by side; the others take other blocks */
+    while (wide < npair) wide *= 2;
+    const int q = me % wide, groups = KL_BLOCK / wide;
+    double a = 0.0;
+    if (q < npair)
+        _Pragma("clang loop unroll_count(8)")
+        for (int b = me / wide; b < blocks; b += groups) a += part[b * npair + q];
+    shared[me] = a;
+    for (int half = groups / 2; half > 0; half /= 2) {
+        kl_sync();
+        if (me < half * wide) shared[me] += shared[me + half * wide];
+    }
+    if (me < npair) result[me] = shared[me];
+}
+_Static_assert(MOST_PAIR <= KL_BLOCK, "a thread a pair");
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+ALWAYS const kl_gram *gram_of(const uint64_t *p, int nin, int nout) { return (const kl_gram *)(p + nin + nout + nin * padded(nout)); }
+/* Addresses in shared memory are 32 bits; generic accesses would be slower. */
+ALWAYS kl_two get_two(uint32_t at)
+{
+    double x, y;
+    __asm__ volatile("ld.shared.v2.f64 {%0,%1},[%2];" : "=d"(x), "=d"(y) : "r"(at) : "memory");
+    return (kl_two){x, y};
+}
+ALWAYS void put_two(uint32_t at, kl_two v) { __asm__ volatile("st.shared.v2.f64 [%0],{%1,%2};" ::"r"(at), "d"(v[0]), "d"(v[1]) : "memory"); }
+
+/* The two rows from row on of a column, of which `have` are there; the others become 0. */
+ALWAYS void copy_two(uint32_t t, const double *from, int have, int wide)
+{
+    const int bytes = have >= 2 ? 16 : have > 0 ? 8 : 0, second = bytes == 16 ? 8 : 0;
+    if (wide) __asm__ volatile("cp.async.cg.shared.global [%0],[%1],16,%2;" ::"r"(t), "l"(from), "r"(bytes) : "memory");
+    else {
+        __asm__ volatile("cp.async.ca.shared.global [%0],[%1],8,%2;" ::"r"(t), "l"(from), "r"(bytes > 0 ? 8 : 0) : "memory");
+        __asm__ volatile("cp.async.ca.shared.global [%0],[%1],8,%2;" ::"r"(t + 8), "l"(from + (second ? 1 : 0)), "r"(second) : "memory");
     }
 }
 
-ALWAYS void tiles(int n, int64_t from, int nin, int nout, int npair, const uint64_t *p, double *part, int *counter, double *result)
+/* Rows from, from + 1, .. of all inputs; what lies past the end is 0. One group of copies a call, also where there is nothing to copy. */
+ALWAYS void load(const uint64_t *p, int64_t from, int row, int n, int nin, int log_rows, int ld, int wide, uint32_t to)
 {
-    enum { EACH = MOST_PAIR / WARPS };
-    const double *const factor = factors(p, nin, nout);
-    const int (*const pair)[2] = pairs(p, nin, nout);
-    double *const tile = llvm_omp_target_dynamic_shared_alloc();
-    volatile int *const flag = (volatile int *)(tile + (nin + nout) * TILE);
-    const int me = (int)__nvvm_read_ptx_sreg_tid_x(), block = (int)__nvvm_read_ptx_sreg_ctaid_x(), blocks = (int)__nvvm_read_ptx_sreg_nctaid_x(), warp = me / 32, lane = me % 32;
-    const int share = (npair + WARPS - 1) / WARPS, first = warp * share, mine = npair - first < share ? npair - first : share; /* neighbours often share a vector */
-    double sum[EACH];
-#pragma clang loop unroll(full)
-    for (int i = 0; i < EACH; i++) sum[i] = 0.0;
-    for (int row = block * TILE; row < n; row += blocks * TILE) {
-        const int rows = n - row < TILE ? n - row : TILE;
-        for (int i = me; i < nin * TILE; i += KL_BLOCK) {
-            const int r = i % TILE;
-            tile[i] = r < rows ? vector(p, i / TILE, from)[row + r] : 0.0;
-        }
-        kl_sync();
-        for (int k = 4 * (warp / 2); k < nout; k += 4 * (WARPS / 2)) { /* a warp: 32 rows of four outputs */
-            const int r = warp % 2 * 32 + lane, have = nout - k < 4 ? nout - k : 4;
-            double a[4] = {0.0, 0.0, 0.0, 0.0};
-            for (int j = 0; j < nin; j++) {
-                const double v = tile[j * TILE + r];
-#pragma clang loop unroll(full)
-                for (int q = 0; q < 4; q++) {
-                    const double c = q < have ? factor[(k + q) * nin + j] : 0.0;
-                    if (c != 0.0) a[q] += c * v; /* a coefficient 0 reads nothing, whatever stands there */
-                }
-            }
-#pragma clang loop unroll(full)
-            for (int q = 0; q < 4; q++) {
-                if (q >= have) continue;
-                tile[(nin + k + q) * TILE + r] = r < rows ? a[q] : 0.0;
-                if (r < rows) vector(p, nin + k + q, from)[row + r] = a[q];
-            }
-        }
-        if (nout > 0) kl_sync();
-        int last = -1;
-        double u = 0.0, v = 0.0;
-#pragma clang loop unroll(full)
-        for (int i = 0; i < EACH; i++) {
-            if (i >= mine) continue;
-            const int *const q = pair[first + i];
-            if (q[0] != last) {
-                last = q[0];
-                u = tile[last * TILE + lane];
-                v = tile[last * TILE + lane + 32];
-            }
-            sum[i] += u * tile[q[1] * TILE + lane] + v * tile[q[1] * TILE + lane + 32];
-        }
-        kl_sync();
+    for (int e = (int)__nvvm_read_ptx_sreg_tid_x(); row < n && e < nin << (log_rows - 1); e += KL_BLOCK) {
+        const int j = e >> (log_rows - 1), r = 2 * (e & ((1 << (log_rows - 1)) - 1)), have = n - row - r;
+        copy_two(to + (uint32_t)(j * ld + r) * 8, vector(p, j, from) + (have > 0 ? row + r : 0), have, wide);
     }
-#pragma clang loop unroll(full)
-    for (int i = 0; i < EACH; i++) {
-        const double a = of_warp(sum[i]);
-        if (i < mine && lane == 0) part[block * npair + first + i] = a;
-    }
-    fold(npair, part, counter, result, flag);
+    __asm__ volatile("cp.async.commit_group;" ::: "memory");
 }
+
+/* The outputs of a tile, GROUP of them and two rows a thread at a time. */
+ALWAYS void combine(int nin, int nout, int log_rows, int ld, uint32_t c, uint32_t in, uint32_t out)
+{
+    const int half = 1 << (log_rows - 1), groups = padded(nout) / GROUP;
+    for (int e = (int)__nvvm_read_ptx_sreg_tid_x(); e < groups * half; e += KL_BLOCK) {
+        const int g = e >> (log_rows - 1), row = 2 * (e & (half - 1));
+        kl_two s[GROUP];
+#pragma clang loop unroll(full)
+        for (int k = 0; k < GROUP; k++) s[k] = (kl_two){0.0, 0.0};
+        for (int j = 0; j < nin; j++) {
+            const kl_two a = get_two(in + (uint32_t)(j * ld + row) * 8);
+#pragma clang loop unroll(full)
+            for (int k = 0; k < GROUP; k += 2) {
+                const kl_two f = get_two(c + (uint32_t)((g * nin + j) * GROUP + k) * 8);
+                if (f[0] != 0.0) s[k] += f[0] * a; /* a vector that is not asked for may hold anything */
+                if (f[1] != 0.0) s[k + 1] += f[1] * a;
+            }
+        }
+#pragma clang loop unroll(full)
+        for (int k = 0; k < GROUP; k++)
+            if (g * GROUP + k < nout) put_two(out + (uint32_t)((g * GROUP + k) * ld + row) * 8, s[k]);
+    }
+}
+
+ALWAYS void store(const uint64_t *p, int64_t from, int row, int n, int nin, int nout, int log_rows, int ld, int wide, uint32_t out)
+{
+    for (int e = (int)__nvvm_read_ptx_sreg_tid_x(); e < nout << (log_rows - 1); e += KL_BLOCK) {
+        const int k = e >> (log_rows - 1), r = 2 * (e & ((1 << (log_rows - 1)) - 1)), have = n - row - r;
+        double *const to = vector(p, nin + k, from) + row + r;
+        const kl_two v = get_two(out + (uint32_t)(k * ld + r) * 8);
+        if (wide && have >= 2) *(kl_two *)to = v;
+        else {
+            if (have > 0) to[0] = v[0];
+            if (have > 1) to[1] = v[1];
+        }
+    }
+}
+
+/* Where a lane finds its vector of a fragment: an offset in bytes into the tile of inputs, or the complement of one into that of outputs. Vectors that are not there are the last
+   one again: no pair asks for those entries. */
+ALWAYS int place(int nin, int nout, int ld, int eight)
+{
+    const int lane = (int)__nvvm_read_ptx_sreg_tid_x() % 32, v = 8 * eight + lane / 4, w = v < nin + nout ? v : nin + nout - 1;
+    return w < nin ? (w * ld + 2 * (lane % 4)) * 8 : ~(((w - nin) * ld + 2 * (lane % 4)) * 8);
+}
+
+ALWAYS void multiply(double *s, kl_two a, kl_two b)
+{
+    __asm__("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};" : "+d"(s[0]), "+d"(s[1]) : "d"(a[0]), "d"(b[0]));
+    __asm__("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};" : "+d"(s[0]), "+d"(s[1]) : "d"(a[1]), "d"(b[1]));
+}
+
+/* Shared memory: coefficients, STAGE tiles of inputs, one of outputs; at the end the sums of the warps. NB, the blocks of a warp, is a constant where this is used. */
+ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npair, int log_rows, int wide, const uint64_t *p, double *part, int *counter, double *result)
+{
+    double *const memory = llvm_omp_target_dynamic_shared_alloc();
+    volatile int *const flag = (volatile int *)memory;
+    const int rows = 1 << log_rows, ld = rows + PAD, ncoef = nin * padded(nout);
+    const uint32_t c = (uint32_t)(uintptr_t)(__attribute__((address_space(3))) double *)memory + 16, tile = c + (uint32_t)(ncoef + 15) / 16 * 128, size = (uint32_t)(nin * ld) * 8, out = tile + STAGE * size;
+    const kl_gram *const g = gram_of(p, nin, nout);
+    const int me = (int)__nvvm_read_ptx_sreg_tid_x(), blocks = (int)__nvvm_read_ptx_sreg_nctaid_x(), lane = me % 32, warp = me / 32, step = blocks * rows;
+    const int share = g->share, first = warp % share * NB, have = g->nblock - first;
+    int left[KL_GRAM_MOST], right[KL_GRAM_MOST];
+    double s[KL_GRAM_MOST][2];
+#pragma clang loop unroll(full)
+    for (int b = 0; b < NB; b++) {
+        s[b][0] = s[b][1] = 0.0;
+        left[b] = b < have ? place(nin, nout, ld, g->block[first + b][0]) : 0;
+        right[b] = b < have ? place(nin, nout, ld, g->block[first + b][1]) : 0;
+    }
+    for (int e = me; e < ncoef; e += KL_BLOCK) memory[2 + e] = factors(p, nin, nout)[e];
+    int row = (int)__nvvm_read_ptx_sreg_ctaid_x() * rows;
+    for (int i = 0; i < STAGE - 1; i++) load(p, from, row + i * step, n, nin, log_rows, ld, wide, tile + (uint32_t)i * size);
+    for (int stage = 0; row < n; row += step) {
+        const int ahead = (stage + STAGE - 1) % STAGE, next = row + (STAGE - 1) * step; /* parts of a vector are short enough for int */
+        const uint32_t in = tile + (uint32_t)stage * size;
+        __asm__ volatile("cp.async.wait_group %0;" ::"n"(STAGE - 2) : "memory");
+        kl_sync(); /* and nobody reads the tile of the round before */
+        load(p, from, next, n, nin, log_rows, ld, wide, tile + (uint32_t)ahead * size);
+        if (nout > 0) {
+            combine(nin, nout, log_rows, ld, c, in, out);
+            kl_sync();
+            store(p, from, row, n, nin, nout, log_rows, ld, wide, out);
+        }
+        for (int r = 8 * (warp / share); r < rows; r += 8 * (WARPS / share)) {
+            kl_two a = {0.0, 0.0};
+#pragma clang loop unroll(full)
+            for (int b = 0; b < NB; b++)
+                if (b < have) {
+                    if (b == 0 || left[b] != left[b - 1]) a = get_two((left[b] >= 0 ? in + (uint32_t)left[b] : out + (uint32_t)~left[b]) + (uint32_t)r * 8);
+                    multiply(s[b], a, left[b] == right[b] ? a : get_two((right[b] >= 0 ? in + (uint32_t)right[b] : out + (uint32_t)~right[b]) + (uint32_t)r * 8));
+                }
+        }
+        if (nout > 0) kl_sync(); /* outputs are read until here */
+        if (++stage == STAGE) stage = 0;
+    }
+    __asm__ volatile("cp.async.wait_all;" ::: "memory");
+    kl_sync();
+    if (npair == 0) return;
+    double *const mine = memory + 2; /* the warps of one share of the blocks, in order; then the thread blocks, in order, by the last of them */
+#pragma clang loop unroll(full)
+    for (int b = 0; b < NB; b++) *(kl_two *)(mine + (warp * NB + b) * 64 + 2 * lane) = (kl_two){s[b][0], s[b][1]};
+    kl_sync();
+    if (me < npair) {
+        const int block = g->entry[me][0];
+        double a = 0.0;
+        for (int w = block / NB; w < WARPS; w += share) a += mine[(w * NB + block % NB) * 64 + g->entry[me][1]];
+        part[(int)__nvvm_read_ptx_sreg_ctaid_x() * npair + me] = a;
+    }
+    fold(npair, part, counter, result, mine + WARPS * NB * 64, flag);
+}
+#else
+ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npair, int log_rows, int wide, const uint64_t *p, double *part, int *counter, double *result)
+{
+    (void)NB, (void)n, (void)from, (void)nin, (void)nout, (void)npair, (void)log_rows, (void)wide, (void)p, (void)part, (void)counter, (void)result;
+}
+#endif
 
 ALWAYS double pick(const double *v, int j) { return j == 0 ? v[0] : j == 1 ? v[1] : j == 2 ? v[2] : j == 3 ? v[3] : j == 4 ? v[4] : v[5]; }
 
@@ -104,7 +206,7 @@ ALWAYS double pick(const double *v, int j) { return j == 0 ? v[0] : j == 1 ? v[1
 ALWAYS void few(int t, int T, int n, int64_t from, int nin, int nout, int npair, const uint64_t *p, double *part, int *counter, double *result)
 {
     double *const shared = llvm_omp_target_dynamic_shared_alloc();
-    volatile int *const flag = (volatile int *)(shared + WARPS * FEW_PAIR);
+    volatile int *const flag = (volatile int *)(shared + KL_BLOCK);
     const int me = t % KL_BLOCK, block = t / KL_BLOCK;
     const double *in[FEW];
     double *out[FEW_OUT], c[FEW_OUT][FEW], sum[FEW_PAIR] = {0.0, 0.0, 0.0, 0.0};
@@ -150,13 +252,13 @@ ALWAYS void few(int t, int T, int n, int64_t from, int nin, int nout, int npair,
         for (int w = 0; w < WARPS; w++) a += shared[w * FEW_PAIR + me];
         part[block * npair + me] = a;
     }
-    fold(npair, part, counter, result, flag);
+    fold(npair, part, counter, result, shared, flag);
 }
 #else
 /* Never run: every pass of the compiler must see a region use the same variables in the same order. */
-ALWAYS void tiles(int n, int64_t from, int nin, int nout, int npair, const uint64_t *p, double *part, int *counter, double *result)
+ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npair, int log_rows, int wide, const uint64_t *p, double *part, int *counter, double *result)
 {
-    (void)n, (void)from, (void)nin, (void)nout, (void)npair, (void)p, (void)part, (void)counter, (void)result;
+    (void)NB, (void)n, (void)from, (void)nin, (void)nout, (void)npair, (void)log_rows, (void)wide, (void)p, (void)part, (void)counter, (void)result;
 }
 ALWAYS void few(int t, int T, int n, int64_t from, int nin, int nout, int npair, const uint64_t *p, double *part, int *counter, double *result)
 {
@@ -164,25 +266,42 @@ ALWAYS void few(int t, int T, int n, int64_t from, int nin, int nout, int npair,
 }
 #endif
 
-static void fuse_bare(const kl_offload *self, int n, int64_t from, const kl_fuse *f, const uint64_t *p)
+/* Few vectors, for which everything is in registers. */
+static int is_few(const kl_fuse *f) { return f->nin <= FEW && f->nout <= FEW_OUT && f->npair <= FEW_PAIR; }
+
+static void fuse_few(const kl_offload *self, int n, int64_t from, const kl_fuse *f, const uint64_t *p)
 {
-    enum { SHARED = 200 << 10 /* of a multiprocessor */ };
     double *const part = self->scratch, *const result = self->result;
     int *const counter = self->counter;
-    const int nin = f->nin, nout = f->nout, npair = f->npair, bytes = (nin + nout) * TILE * 8 + 16;
-    if (nin <= FEW && nout <= FEW_OUT && npair <= FEW_PAIR) {
-        const int most = (n + KL_BLOCK - 1) / KL_BLOCK, want = 6 * self->nsm, teams = want < most ? want : most;
-        KL_BARE(teams, 256, 1024, is_device_ptr(p, part, counter, result) firstprivate(n, from, nin, nout, npair))
-        {
-            few(kl_thread(), kl_threads(), n, from, nin, nout, npair, p, part, counter, result);
-        }
-        return;
-    }
-    const int each = SHARED / bytes < 1 ? 1 : SHARED / bytes > 6 ? 6 : SHARED / bytes, most = (n + TILE - 1) / TILE, teams = each * self->nsm < most ? each * self->nsm : most;
-    KL_BARE(teams, 256, bytes, is_device_ptr(p, part, counter, result) firstprivate(n, from, nin, nout, npair))
+    const int nin = f->nin, nout = f->nout, npair = f->npair, most = (n + KL_BLOCK - 1) / KL_BLOCK, want = 6 * self->nsm, teams = want < most ? want : most;
+    KL_BARE(teams, 256, (KL_BLOCK + 1) * 8, is_device_ptr(p, part, counter, result) firstprivate(n, from, nin, nout, npair))
     {
-        tiles(n, from, nin, nout, npair, p, part, counter, result);
+        few(kl_thread(), kl_threads(), n, from, nin, nout, npair, p, part, counter, result);
     }
+}
+
+static void fuse_tiles(const kl_offload *self, int n, int64_t from, const kl_fuse *f, int each, int wide, const uint64_t *p)
+{
+    enum { ROOM = 200 << 10 /* of a multiprocessor */ };
+    double *const part = self->scratch, *const result = self->result;
+    int *const counter = self->counter;
+    const int nin = f->nin, nout = f->nout, npair = f->npair, fixed = (2 + (nin * padded(nout) + 15) / 16 * 16) * 8, sums = (2 + WARPS * each * 64 + KL_BLOCK) * 8;
+    int bytes, log_rows = 9;
+    for (;; log_rows--) {
+        bytes = fixed + (STAGE * nin + nout) * ((1 << log_rows) + PAD) * 8;
+        if (bytes <= ROOM / 2 || (log_rows <= 7 && bytes <= ROOM) || log_rows == 4) break;
+    }
+    if (bytes < sums) bytes = sums;
+    const int most = (n + (1 << log_rows) - 1) >> log_rows, want = (bytes <= ROOM / 2 ? 2 : 1) * self->nsm, teams = want < most ? want : most;
+#define TILES(NB)                                                                                                                      \
+    case NB:                                                                                                                           \
+        KL_BARE(teams, 256, bytes, is_device_ptr(p, part, counter, result) firstprivate(n, from, nin, nout, npair, log_rows, wide))     \
+        {                                                                                                                              \
+            tiles(NB, n, from, nin, nout, npair, log_rows, wide, p, part, counter, result);                                            \
+        }                                                                                                                              \
+        break;
+    switch (each) { TILES(1) TILES(2) TILES(4) TILES(8) TILES(16) }
+#undef TILES
 }
 #endif
 
@@ -231,26 +350,41 @@ static void fuse_flat(const kl_offload *self, int n, int64_t from, const kl_fuse
 void kl_offload_fuse(kl_exec *ex, int64_t all, const kl_fuse *f, double *dots)
 {
     kl_offload *const self = ex->self;
-    uint64_t host[WORDS], *const p = self->step;
-    int words = 0;
+    uint64_t host[WORDS], *const p = self->step, addresses = 0;
+    int words = 0, each = 0;
     for (int q = 0; q < f->npair; q++) dots[q] = 0.0;
-    for (int j = 0; j < f->nin; j++) host[words++] = f->in[j].addr;
-    for (int k = 0; k < f->nout; k++) host[words++] = f->out[k].addr;
-    if (f->nout > 0) memcpy(host + words, f->c, (size_t)(f->nout * f->nin) * sizeof(double));
-    words += f->nout * f->nin;
-    if (f->npair > 0) memcpy(host + words, f->pair, (size_t)f->npair * sizeof f->pair[0]);
-    words += f->npair;
+    for (int j = 0; j < f->nin; j++) addresses |= host[words++] = f->in[j].addr;
+    for (int k = 0; k < f->nout; k++) addresses |= host[words++] = f->out[k].addr;
+    double *const c = (double *)(host + words);
+#if KL_OFFLOAD_BARE
+    const int by_tiles = self->bare && self->arch >= 80 && !is_few(f), by_few = self->bare && is_few(f);
+#else
+    const int by_tiles = 0;
+#endif
+    if (by_tiles) {
+        for (int k = 0; k < padded(f->nout); k++)
+            for (int j = 0; j < f->nin; j++) c[(k / GROUP * f->nin + j) * GROUP + k % GROUP] = k < f->nout ? f->c[k * f->nin + j] : 0.0;
+        words += f->nin * padded(f->nout);
+        each = kl_gram_choose(f, (kl_gram *)(host + words));
+        words += ((int)sizeof(kl_gram) + 7) / 8;
+    } else {
+        if (f->nout > 0) memcpy(c, f->c, (size_t)(f->nout * f->nin) * sizeof(double));
+        words += f->nout * f->nin;
+        if (f->npair > 0) memcpy(host + words, f->pair, (size_t)f->npair * sizeof f->pair[0]);
+        words += f->npair;
+    }
     const int lost = kl_offload_put(self, p, host, words * (int64_t)sizeof *host);
     for (int64_t from = 0; from < all; from += PART) {
         const int n = (int)(all - from < PART ? all - from : PART);
         double flat[MOST_PAIR], *sum = flat;
 #if KL_OFFLOAD_BARE
-        if (self->bare) {
-            fuse_bare(self, n, from, f, p);
-            sum = self->result;
-        } else
+        if (by_tiles || by_few) sum = self->result;
+        if (by_tiles) fuse_tiles(self, n, from, f, each, addresses % 16 == 0, p);
+        else if (by_few) fuse_few(self, n, from, f, p);
+        else
 #endif
             fuse_flat(self, n, from, f, p, flat);
         for (int q = 0; q < f->npair; q++) dots[q] += lost ? __builtin_nan("") : sum[q];
     }
+    (void)each, (void)addresses;
 }

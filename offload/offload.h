@@ -6,7 +6,7 @@
 #include "pool.h"
 #include "record.h"
 
-enum { KL_OFFLOAD_PART = 1 << 29 /* elements of a launch: indices stay int */, KL_OFFLOAD_WIDEST = 24 /* columns of one pass over V */, KL_SCRATCH = 1 << 21, KL_STEP_BYTES = 1 << 16, KL_TURNS_AT = 4 /* in counter */ };
+enum { KL_OFFLOAD_PART = 1 << 29 /* elements of a launch: indices stay int */, KL_OFFLOAD_WIDEST = 24 /* columns of one pass over V */, KL_SCRATCH = 1 << 21, KL_STEP_BYTES = 1 << 17, KL_TURNS_AT = 4 /* in counter */ };
 
 typedef struct kl_offload {
     int device;

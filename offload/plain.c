@@ -6,7 +6,7 @@
 
 enum { SHARE = 128, ROWS = 16, COLS = 8, MY_ROWS = 4, MY_COLS = 8 };
 
-const kl_tiling_opts kl_plain_opts = {.unit_m = ROWS, .unit_n = COLS, .most_m = MY_ROWS, .most_n = MY_COLS, .depth = 4, .nblock = 1024, .whole = 1};
+const kl_tiling_opts kl_plain_opts = {.unit_m = ROWS, .unit_n = COLS, .most_m = MY_ROWS, .most_n = MY_COLS, .depth = 4, .nblock = 1024, .whole = 1, .adds = 1, .cost_least = 1000};
 
 #define ALWAYS static inline __attribute__((always_inline))
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -51,6 +51,17 @@ ALWAYS void add(const int ta, const int tb, const int full, const kl_piece *p, c
         for (int r = 0; r < MY_ROWS; r++) sum[c][r] += u[r] * v[c];
 }
 
+/* sum += op(A). */
+ALWAYS void add_matrix(const kl_piece *p, const double *a, int row, int col, double (*sum)[MY_ROWS])
+{
+    const int m = (int)(p->mn & 0xffff), n = (int)(p->mn >> 16), ta = (p->flags & KL_P_TA) != 0;
+    const int64_t below = ta ? p->lda : 1, right = ta ? 1 : p->lda;
+    UNROLL
+    for (int c = 0; c < MY_COLS; c++)
+        UNROLL
+        for (int r = 0; r < MY_ROWS; r++) sum[c][r] += a[least(row + ROWS * r, m - 1) * below + least(col + COLS * c, n - 1) * right];
+}
+
 ALWAYS void product(int i, const kl_piece *piece, const double *x, double *y)
 {
     const kl_piece *p = piece + i / SHARE;
@@ -66,7 +77,8 @@ ALWAYS void product(int i, const kl_piece *piece, const double *x, double *y)
         const double *const a = (const double *)(uintptr_t)kl_where(p->a, p->flags, KL_P_A, x, y);
         const double *const b = (const double *)(uintptr_t)kl_where(p->b, p->flags, KL_P_B, x, y);
         const int turned = (p->flags & KL_P_TA ? 1 : 0) + (p->flags & KL_P_TB ? 2 : 0);
-        if (full && turned == 0) add(0, 0, 1, p, a, b, row, col, sum);
+        if (p->flags & KL_P_ADD) add_matrix(p, a, row, col, sum);
+        else if (full && turned == 0) add(0, 0, 1, p, a, b, row, col, sum);
         else if (full && turned == 1) add(1, 0, 1, p, a, b, row, col, sum);
         else if (full && turned == 2) add(0, 1, 1, p, a, b, row, col, sum);
         else if (full) add(1, 1, 1, p, a, b, row, col, sum);

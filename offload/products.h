@@ -12,6 +12,7 @@ extern const kl_tiling_opts kl_plain_opts;
 void kl_offload_plain(const kl_offload *self, const kl_piece *piece, int ntile, const double *x, double *y);
 /* tensor.c */
 extern const kl_tiling_opts kl_tensor_opts;
-void kl_offload_tensor(const kl_offload *self, const kl_piece *piece, int ntile, const double *x, double *y);
+/* nbefore: outputs' tiles of the first level, where the launch has two */
+void kl_offload_tensor(const kl_offload *self, const kl_piece *piece, int ntile, int nbefore, const double *x, double *y);
 
 #endif

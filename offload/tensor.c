@@ -16,11 +16,11 @@
 
 enum {
     MT = 4, NT = 3, DEPTH = 16, STAGES = 4, CONSUMERS = 8, THREADS = CONSUMERS * 32 + 128, BM = 128, BN = 96,
-    LDA = BM + 2, LDB = BN + 2, A_SIZE = DEPTH * LDA, B_SIZE = DEPTH * LDB, STAGE = (A_SIZE + B_SIZE) * 8, A_BYTES = A_SIZE * 8,
-    INFO = 48, HEADS = 8, SHARED = STAGES * STAGE + HEADS * INFO + 2 * 64 + STAGES * 16,
+    LDA = BM + 2, LDB = BN + 2, LDB_APART = BN + 4, A_SIZE = DEPTH * LDA, B_SIZE = DEPTH * LDB_APART, STAGE = (A_SIZE + B_SIZE) * 8, A_BYTES = A_SIZE * 8,
+    EARLY = 8 /* steps before the end of a tile at which the next one is taken */, INFO = 48, HEADS = 8, SHARED = STAGES * STAGE + HEADS * INFO + 2 * 64 + STAGES * 16,
 };
 
-const kl_tiling_opts kl_tensor_opts = {.unit_m = 16, .unit_n = 32, .most_m = BM / 16, .most_n = NT, .depth = DEPTH, .nblock = 132, .parts = 0,
+const kl_tiling_opts kl_tensor_opts = {.unit_m = 16, .unit_n = 32, .most_m = BM / 16, .most_n = NT, .depth = DEPTH, .nblock = 132, .parts = 1, .adds = 1, .levels = 1,
                                      .cost_unit = 64, .cost_row = 24, .cost_col = 96, .cost_least = 500, .cost_tile = 1000};
 
 #if KL_OFFLOAD_BARE
@@ -44,6 +44,9 @@ _Static_assert(STAGE % 128 == 0 && A_BYTES % 128 == 0, "the exchange of halves w
 typedef struct two {
     double x, y;
 } two;
+/* Pointers that say which memory they mean: generic accesses are slower. */
+typedef __attribute__((address_space(1))) double number;
+typedef __attribute__((address_space(1))) kl_two pair;
 
 ALWAYS uint32_t shared_address(const void *p) { return (uint32_t)(uintptr_t)(__attribute__((address_space(3))) const char *)p; }
 ALWAYS int at_least(int a, int b) { return a > b ? a : b; }
@@ -77,28 +80,44 @@ ALWAYS double load1(uint32_t a)
     __asm__ volatile("ld.shared.f64 %0,[%1];" : "=d"(v) : "r"(a));
     return v;
 }
-ALWAYS void multiply(double *c, double a0, double a1, double a2, double a3, const double *b)
+ALWAYS void multiply(double *c, const double *a, const double *b)
 {
     __asm__ volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
                      : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
-                     : "d"(a0), "d"(a1), "d"(a2), "d"(a3), "d"(b[0]), "d"(b[1]));
+                     : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
 }
 
-/* Fragments i, j of the 8 values of k that are one half of DEPTH. ta and tb are constants wherever these are used: addresses then need no registers
-   but a stage's two. */
-ALWAYS void load_a(uint32_t a, const int ta, int i, int half, two *f)
+/* Fragment i of A for the 8 values of k that are one half of DEPTH, and fragment j of B. ta and tb are constants wherever these are used: addresses then need no registers
+   but a stage's two. Registers come in the order in which the product wants them: what one load brings side by side must stand side by side there, or every step moves
+   registers about. */
+ALWAYS void load_a(uint32_t a, const int ta, int i, int half, double *f)
 {
-    const uint32_t at = ta ? (half ? a ^ 64 : a) + (uint32_t)(i * 16 * DEPTH * 8) : a + (uint32_t)(half * 8 * LDA * 8 + i * 128);
-    f[0] = load2(at);
-    f[1] = load2(at + (ta ? DEPTH * 8 : LDA * 8));
+    if (ta) { /* [m][k]: lane t takes k = t and t + 4, one number a load */
+        const uint32_t at = a + (uint32_t)(i * 16 * DEPTH * 8);
+        UNROLL
+        for (int q = 0; q < 2; q++) {
+            const uint32_t k = at ^ (uint32_t)((4 * half + 2 * q) * 16);
+            f[2 * q] = load1(k);
+            f[2 * q + 1] = load1(k + DEPTH * 8);
+        }
+    } else {
+        const uint32_t at = a + (uint32_t)(half * 8 * LDA * 8 + i * 128);
+        const two u = load2(at), v = load2(at + LDA * 8);
+        f[0] = u.x, f[1] = u.y, f[2] = v.x, f[3] = v.y;
+    }
 }
 
-ALWAYS void load_b(uint32_t b, const int tb, int j, int half, double *f)
+ALWAYS void load_b(uint32_t b, const int ta, const int tb, int j, int half, double *f)
 {
+    const int ld = ta ? LDB_APART : LDB, next = ta ? 4 : 1; /* rows between the two values of k of a lane */
     if (tb) {
-        const uint32_t at = b + (uint32_t)(half * 8 * LDB * 8 + j * 64);
+        const uint32_t at = b + (uint32_t)(half * 8 * ld * 8 + j * 64);
         f[0] = load1(at);
-        f[1] = load1(at + LDB * 8);
+        f[1] = load1(at + (uint32_t)(next * ld * 8));
+    } else if (ta) {
+        const uint32_t at = b + (uint32_t)(j * 8 * DEPTH * 8);
+        f[0] = load1(at ^ (uint32_t)(4 * half * 16));
+        f[1] = load1(at ^ (uint32_t)((4 * half + 2) * 16));
     } else {
         const two v = load2((half ? b ^ 64 : b) + (uint32_t)(j * 8 * DEPTH * 8));
         f[0] = v.x;
@@ -106,25 +125,19 @@ ALWAYS void load_b(uint32_t b, const int tb, int j, int half, double *f)
     }
 }
 
-ALWAYS void multiply_by(double *c, const int ta, const two *f, const double *b)
-{
-    multiply(c, f[0].x, ta ? f[1].x : f[0].y, ta ? f[0].y : f[1].x, f[1].y, b);
-}
-
-/* A piece for a warp of mt x nt fragments: n steps of DEPTH, then tail < DEPTH more. Fragments of the next step are asked for before this one ends. */
-ALWAYS void steps(double (*acc)[NT][4], uint32_t a0, uint32_t b0, const int ta, const int tb, const int mt, const int nt, int n, int tail, int *stage,
-                  uint32_t *phase, uint32_t full, int lane0)
+/* A piece for a warp of mt x nt fragments: n steps of DEPTH, then tail < DEPTH more. Fragments of the next step are asked for before this one ends. Every lane gives a
+   stage back itself, which costs nothing and is what tools can follow. */
+ALWAYS void steps(double (*acc)[NT][4], uint32_t a0, uint32_t b0, const int ta, const int tb, const int mt, const int nt, int n, int tail, int *stage, uint32_t *phase, uint32_t full)
 {
     const uint32_t empty = full + 8 * STAGES;
     const int buffers = mt % 2 == 0 ? 2 : mt; /* the first of the next stage must not be in use */
-    two a[3][2];
-    double b[NT][2];
+    double a[3][4], b[NT][2];
     int st = *stage;
     uint32_t ph = *phase;
     if (n > 0) {
         load_a(a0 + (uint32_t)st * STAGE, ta, 0, 0, a[0]);
         UNROLL
-        for (int j = 0; j < nt; j++) load_b(b0 + (uint32_t)st * STAGE, tb, j, 0, b[j]);
+        for (int j = 0; j < nt; j++) load_b(b0 + (uint32_t)st * STAGE, ta, tb, j, 0, b[j]);
         for (;;) {
             const uint32_t at = (uint32_t)st * STAGE;
             uint32_t next = at;
@@ -135,11 +148,10 @@ ALWAYS void steps(double (*acc)[NT][4], uint32_t a0, uint32_t b0, const int ta, 
                 for (int i = 0; i < mt - 1; i++) {
                     load_a(a0 + at, ta, i + 1, half, a[(i + 1) % buffers]);
                     UNROLL
-                    for (int j = 0; j < nt; j++) multiply_by(acc[i][j], ta, a[i % buffers], b[j]);
+                    for (int j = 0; j < nt; j++) multiply(acc[i][j], a[i % buffers], b[j]);
                 }
                 if (half == DEPTH / 8 - 1) {
-                    __nvvm_bar_warp_sync(~0u);
-                    if (lane0) arrive(empty + 8 * (uint32_t)st);
+                    arrive(empty + 8 * (uint32_t)st);
                     if (++st == STAGES) st = 0, ph ^= 1;
                     more = --n > 0;
                     next = (uint32_t)st * STAGE;
@@ -149,8 +161,8 @@ ALWAYS void steps(double (*acc)[NT][4], uint32_t a0, uint32_t b0, const int ta, 
                 if (mt > 1) load_a(a0 + next, ta, 0, then, a[0]);
                 UNROLL
                 for (int j = 0; j < nt; j++) {
-                    multiply_by(acc[mt - 1][j], ta, a[(mt - 1) % buffers], b[j]);
-                    load_b(b0 + next, tb, j, then, b[j]);
+                    multiply(acc[mt - 1][j], a[(mt - 1) % buffers], b[j]);
+                    load_b(b0 + next, ta, tb, j, then, b[j]);
                 }
                 if (mt == 1) load_a(a0 + next, ta, 0, then, a[0]);
             }
@@ -164,24 +176,56 @@ ALWAYS void steps(double (*acc)[NT][4], uint32_t a0, uint32_t b0, const int ta, 
         for (int half = 0; half < DEPTH / 8; half++)
             if (half * 8 < tail) {
                 UNROLL
-                for (int j = 0; j < nt; j++) load_b(b0 + at, tb, j, half, b[j]);
+                for (int j = 0; j < nt; j++) load_b(b0 + at, ta, tb, j, half, b[j]);
                 UNROLL
                 for (int i = 0; i < mt; i++) {
                     load_a(a0 + at, ta, i, half, a[0]);
                     UNROLL
-                    for (int j = 0; j < nt; j++) multiply_by(acc[i][j], ta, a[0], b[j]);
+                    for (int j = 0; j < nt; j++) multiply(acc[i][j], a[0], b[j]);
                 }
             }
-        __nvvm_bar_warp_sync(~0u);
-        if (lane0) arrive(empty + 8 * (uint32_t)st);
+        arrive(empty + 8 * (uint32_t)st);
         if (++st == STAGES) st = 0, ph ^= 1;
     }
     *stage = st;
     *phase = ph;
 }
 
+/* Gives stages back unread and waits for the next, up to `to`. */
+ALWAYS void pass(int *from, int to, int *st, uint32_t *ph, uint32_t full)
+{
+    for (; *from < to; ++*from) {
+        arrive(full + 8 * STAGES + 8 * (uint32_t)*st);
+        if (++*st == STAGES) *st = 0, *ph ^= 1;
+        wait(full + 8 * (uint32_t)*st, *ph);
+    }
+}
+
+/* A matrix that is added: its columns come as the values of k do, 16 a stage, and a warp takes those blocks of 8 that are its own columns. With ta its rows are rows of the slice.
+   Rows that a warp does not have are added to sums that nobody writes. */
+ALWAYS void add(double (*acc)[NT][4], uint32_t a0, const int ta, int nt, int first, int k, int *st, uint32_t *ph, uint32_t full)
+{
+    int stage = 0;
+    UNROLL
+    for (int j = 0; j < NT; j++) {
+        if (j >= nt) continue;
+        const int col = (first + j) * 8;
+        pass(&stage, at_most(col, k - 1) / DEPTH, st, ph, full);
+        const uint32_t at = a0 + (uint32_t)*st * STAGE, row = ta ? at ^ (uint32_t)(col & 8) * 8 : at + (uint32_t)((col & 8) * LDA * 8);
+        UNROLL
+        for (int i = 0; i < MT; i++) {
+            const uint32_t here = row + (uint32_t)(ta ? i * 16 * DEPTH * 8 : i * 128);
+            const two u = load2(here), v = load2(here + (ta ? DEPTH * 8 : LDA * 8));
+            acc[i][j][0] += u.x, acc[i][j][1] += ta ? u.y : v.x, acc[i][j][2] += ta ? v.x : u.y, acc[i][j][3] += v.y;
+        }
+    }
+    pass(&stage, (k - 1) / DEPTH, st, ph, full);
+    arrive(full + 8 * STAGES + 8 * (uint32_t)*st);
+    if (++*st == STAGES) *st = 0, *ph ^= 1;
+}
+
 /* A slice whose rows (of `width` values, `valid` of them there) are columns of memory: DEPTH rows of LD. */
-ALWAYS void fetch_rows(uint32_t to, const double *from, int ld, int wide, int valid, int k, int p, const int width, const int LD)
+ALWAYS void fetch_rows(uint32_t to, const double *from, int ld, int wide, int valid, int k, int p, const int width, int LD)
 {
     if (wide) {
         const int chunks = width / 2, each = 128 / chunks, c = p % chunks, row = p / chunks, bytes = at_most(valid - 2 * c, 2) * 8;
@@ -203,13 +247,17 @@ ALWAYS void fetch_rows(uint32_t to, const double *from, int ld, int wide, int va
     for (int i = 0; i < DEPTH; i++, from += ld) copy8_part(d + (uint32_t)(i * LD * 8), from, i < k ? 8 : 0);
 }
 
-/* A slice whose rows are rows of DEPTH values of k; `bit` of the row's number exchanges its halves. */
-ALWAYS void fetch_columns(uint32_t to, const double *from, int ld, int wide, int valid, int k, int p, const int width, const int bit)
+/* Which chunks of a row of 16 values of k change places: for loads of two numbers halves of odd rows, for loads of one number pairs of chunks by two bits of the row. apart:
+   lanes take one number at a time; skip: rows of a lane are that many bits apart. */
+ALWAYS int exchange(int row, const int skip, int apart) { return apart ? (row >> skip & 3) << 1 : (row & 1) << 2; }
+
+/* A slice whose rows are rows of DEPTH values of k. */
+ALWAYS void fetch_columns(uint32_t to, const double *from, int ld, int wide, int valid, int k, int p, const int width, const int skip, int apart)
 {
     if (wide) {
         const int c = p % 8, row = p / 8, bytes = at_most(at_least(k - 2 * c, 0), 2) * 8;
         const int64_t step = 16LL * ld;
-        const uint32_t d = to + (uint32_t)(row * DEPTH + 2 * (c ^ (row >> bit & 1) << 2)) * 8;
+        const uint32_t d = to + (uint32_t)(row * DEPTH + 2 * (c ^ exchange(row, skip, apart))) * 8;
         if (bytes == 16) {
             UNROLL
             for (int i = 0; i < width / 16; i++, from += step)
@@ -223,7 +271,7 @@ ALWAYS void fetch_columns(uint32_t to, const double *from, int ld, int wide, int
     }
     const int c = p % DEPTH, row = p / DEPTH, bytes = c < k ? 8 : 0;
     const int64_t step = 8LL * ld;
-    uint32_t d = to + (uint32_t)(row * DEPTH + 2 * (c / 2 ^ (row >> bit & 1) << 2) + c % 2) * 8;
+    uint32_t d = to + (uint32_t)(row * DEPTH + 2 * (c / 2 ^ exchange(row, skip, apart)) + c % 2) * 8;
     for (int i = row; i < valid; i += 8, from += step, d += 8 * DEPTH * 8) copy8_part(d, from, bytes);
 }
 
@@ -238,32 +286,53 @@ ALWAYS const double *start_columns(const double *q, int ld, int wide, int p)
     return wide ? q + 2 * (p % 8) + (int64_t)(p / 8) * ld : q + p % DEPTH + (int64_t)(p / DEPTH) * ld;
 }
 
-ALWAYS void producer(const kl_piece *piece, int ntile, int *counter, uint32_t ring, info *head, kl_piece *rec, uint32_t full, uint32_t empty,
+/* A piece that reads what other blocks write in this launch. Who waits does so for tiles that have an earlier place in the list: they are taken already, and done some time. */
+ALWAYS void wait_for_others(const int *counter, int flags, int turn, int nbefore)
+{
+    const int *const at = flags & KL_P_NEXT ? counter + 2 : counter + KL_TURNS_AT + (turn >> 8);
+    const int want = flags & KL_P_NEXT ? nbefore : turn & 255;
+    int now = want;
+    if (flags & (KL_P_NEXT | KL_P_AFTER))
+        do __asm__ volatile("ld.acquire.gpu.global.s32 %0,[%1];" : "=r"(now) : "l"(at) : "memory");
+        while (now != want);
+}
+
+ALWAYS int next_tile(int *counter, int blocks, int p)
+{
+    int t = 0;
+    if (p == 0) t = kl_add(counter, 1) + blocks;
+    return __nvvm_shfl_sync_idx_i32(~0u, t, 0, 31);
+}
+
+ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter, uint32_t ring, info *head, kl_piece *rec, uint32_t full, uint32_t empty,
                      const double *x, const double *y)
 {
     typedef int four __attribute__((vector_size(16)));
     const int p = me() - CONSUMERS * 32, first_warp = p < 32, block = (int)__nvvm_read_ptx_sreg_ctaid_x(), blocks = (int)__nvvm_read_ptx_sreg_nctaid_x();
-    int st = 0, cur = 0, soon = 0, nth = 0;
+    int st = 0, cur = 0, soon = -1, nth = 0, fresh = 1;
     uint32_t ph = 1;
     if (first_warp) { /* blocks <= ntile */
-        if (p < 4) ((four *)rec)[p] = ((const four *)(piece + block))[p];
-        if (p == 0) soon = kl_add(counter, 1) + blocks;
-        soon = __nvvm_shfl_sync_idx_i32(~0u, soon, 0, 31);
+        if (p < 4) {
+            const four look = ((const four *)(piece + block))[p];
+            if (p == 3) wait_for_others(counter, look[0], look[1], nbefore);
+            ((four *)rec)[p] = look;
+        }
     }
     __asm__ volatile("bar.sync 1,128;" ::: "memory");
     for (;;) {
         const kl_piece *const r = rec + cur;
         const uint32_t flags = r->flags;
         if (flags & KL_P_END) break;
-        const int more = r->next;
+        const int more = r->next, brief = fresh && more <= 0 && r->k < EARLY * DEPTH;
         four look = {0, 0, 0, 0};
-        int then = 0, later = 0;
-        if (first_warp) { /* the next record, and the tile after it */
+        int then = 0, later = 0, asked = 0;
+        if (first_warp) { /* the next record; of brief tiles also the number of the tile after it */
+            if (soon < 0 && brief) soon = next_tile(counter, blocks, p);
             then = more > 0 ? more : soon;
-            look = ((const four *)(piece + (more > 0 ? then : at_most(then, ntile - 1))))[p & 3];
-            if (more <= 0 && p == 0) later = kl_add(counter, 1) + blocks;
+            if (then >= 0) look = ((const four *)(piece + (more > 0 ? then : at_most(then, ntile - 1))))[p & 3];
+            if (brief && p == 0) later = kl_add(counter, 1) + blocks;
         }
-        const int rows = (int)(r->mn & 0xffff), cols = (int)(r->mn >> 16), lda = r->lda, ldb = r->ldb, ta = (flags & KL_P_TA) != 0, tb = (flags & KL_P_TB) != 0;
+        const int rows = (int)(r->mn & 0xffff), cols = (int)(r->mn >> 16), lda = r->lda, ldb = r->ldb, ta = (flags & KL_P_TA) != 0, tb = (flags & KL_P_TB) != 0, product = !(flags & KL_P_ADD);
         const uint64_t c = kl_where(r->c, flags, KL_P_C, x, y), a = kl_where(r->a, flags, KL_P_A, x, y), b = kl_where(r->b, flags, KL_P_B, x, y);
         const int even_a = ((a & 15) | (lda & 1)) == 0, even_b = ((b & 15) | (ldb & 1)) == 0, even_c = ((c & 15) | (r->ldc & 1)) == 0;
         const double *pa = (const double *)(uintptr_t)a, *pb = (const double *)(uintptr_t)b;
@@ -273,24 +342,34 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int *counter, uint32_t ri
         for (int k = r->k; k > 0; k -= DEPTH, pa += step_a, pb += step_b) {
             wait(empty + 8 * (uint32_t)st, ph);
             const uint32_t slice = ring + (uint32_t)st * STAGE;
+            if (first_warp && then < 0 && k <= EARLY * DEPTH) { /* a tile is taken when this one is nearly done, so that nobody sits on work that others could do */
+                if (p == 0 && !asked) later = kl_add(counter, 1) + blocks;
+                asked = 1;
+                if (k <= EARLY / 2 * DEPTH) {
+                    then = __nvvm_shfl_sync_idx_i32(~0u, later, 0, 31);
+                    look = ((const four *)(piece + at_most(then, ntile - 1)))[p & 3];
+                }
+            }
             if (p == 0) {
                 if (k == r->k) head[nth] = (info){.c = c, .ldc = r->ldc, .mn = r->mn, .flags = flags | (even_c ? KL_P_EVEN : 0), .k = k, .factor = r->factor, .turn = r->turn};
                 arrive(full + 8 * (uint32_t)st);
             }
-            if (ta) fetch_columns(slice, pa, lda, even_a, rows, k, p, BM, 1);
+            if (ta) fetch_columns(slice, pa, lda, even_a, rows, k, p, BM, 1, 1);
             else fetch_rows(slice, pa, lda, even_a, rows, k, p, BM, LDA);
-            if (tb) fetch_rows(slice + A_BYTES, pb, ldb, even_b, cols, k, p, BN, LDB);
-            else fetch_columns(slice + A_BYTES, pb, ldb, even_b, cols, k, p, BN, 0);
+            if (product && tb) fetch_rows(slice + A_BYTES, pb, ldb, even_b, cols, k, p, BN, ta ? LDB_APART : LDB);
+            else if (product) fetch_columns(slice + A_BYTES, pb, ldb, even_b, cols, k, p, BN, 0, ta);
             arrive_after_copies(full + 8 * (uint32_t)st);
             if (++st == STAGES) st = 0, ph ^= 1;
         }
         nth = (nth + 1) % HEADS;
+        fresh = more <= 0;
         if (first_warp) {
             if (p < 4) {
+                if (p == 3 && (more > 0 || then < ntile)) wait_for_others(counter, look[0], look[1], nbefore);
                 ((four *)(rec + (cur ^ 1)))[p] = look;
                 if (more <= 0 && then >= ntile && p == 3) rec[cur ^ 1].flags = KL_P_END;
             }
-            if (more <= 0) soon = __nvvm_shfl_sync_idx_i32(~0u, later, 0, 31);
+            if (more <= 0) soon = brief ? __nvvm_shfl_sync_idx_i32(~0u, later, 0, 31) : -1;
         }
         __asm__ volatile("bar.sync 1,128;" ::: "memory");
         cur ^= 1;
@@ -301,18 +380,17 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int *counter, uint32_t ri
         arrive(full + 8 * (uint32_t)st);
     }
     arrive_after_copies(full + 8 * (uint32_t)st);
-    if (p == 0 && kl_add(counter + 1, 1) == blocks - 1) counter[0] = counter[1] = 0; /* the last block readies them for the next launch */
+    if (p == 0 && kl_add(counter + 1, 1) == blocks - 1) counter[0] = counter[1] = counter[2] = 0; /* the last block readies them for the next launch */
     __asm__ volatile("cp.async.wait_all;" ::: "memory");
 }
 
-ALWAYS void store(double *to, double v, int beta) { *to = beta ? *to + v : v; }
-
 ALWAYS void write_tile(double (*acc)[NT][4], volatile const info *h, int mt, int nt, int row0, int col0)
 {
-    const int m = (int)(h->mn & 0xffff), n = (int)(h->mn >> 16), ldc = h->ldc, beta = (h->flags & KL_P_BETA) != 0;
-    double *const c = (double *)(uintptr_t)h->c;
-    if ((h->flags & KL_P_EVEN) && row0 + 16 * mt - 15 < m) { /* no edge in the rows of this thread */
-        double *d = c + row0 + (int64_t)col0 * ldc;
+    const int m = (int)(h->mn & 0xffff), n = (int)(h->mn >> 16), ldc = h->ldc;
+    const uint32_t flags = h->flags;
+    number *const c = (number *)(uintptr_t)h->c;
+    if ((flags & KL_P_EVEN) && !(flags & KL_P_BETA) && row0 + 16 * mt - 15 < m) { /* no edge in the rows of this thread */
+        number *d = c + row0 + (int64_t)col0 * ldc;
         const int64_t seven = 7LL * ldc;
         UNROLL
         for (int j = 0; j < NT; j++)
@@ -322,11 +400,7 @@ ALWAYS void write_tile(double (*acc)[NT][4], volatile const info *h, int mt, int
                     if (col0 + 8 * j + e < n) {
                         UNROLL
                         for (int i = 0; i < MT; i++)
-                            if (i < mt) {
-                                kl_two *const to = (kl_two *)(d + 16 * i);
-                                const kl_two v = {acc[i][j][e], acc[i][j][e + 2]};
-                                *to = beta ? *to + v : v;
-                            }
+                            if (i < mt) *(pair *)(d + 16 * i) = (kl_two){acc[i][j][e], acc[i][j][e + 2]};
                     }
                     d += e ? seven : ldc;
                 }
@@ -343,35 +417,23 @@ ALWAYS void write_tile(double (*acc)[NT][4], volatile const info *h, int mt, int
                     for (int e = 0; e < 2; e++) {
                         const int r = row0 + 16 * i, k = col0 + 8 * j + e;
                         if (k >= n) continue;
-                        double *const d = c + r + (int64_t)k * ldc;
-                        if (r < m) store(d, acc[i][j][e], beta);
-                        if (r + 1 < m) store(d + 1, acc[i][j][e + 2], beta);
+                        number *const d = c + r + (int64_t)k * ldc;
+                        if (r < m) d[0] = acc[i][j][e] + (flags & KL_P_BETA ? d[0] : 0.0);
+                        if (r + 1 < m) d[1] = acc[i][j][e + 2] + (flags & KL_P_BETA ? d[1] : 0.0);
                     }
                 }
         }
 }
 
-ALWAYS void consumers_meet(void) { __asm__ volatile("bar.sync 2,256;" ::: "memory"); }
-
-/* A tile in parts: its number counts up from 0 as they are written, and the last sets it back. Parts come in their order because a block that waits does so for one whose
-   tile has an earlier place in the list, which is taken already. */
-ALWAYS void wait_for_turn(const int *turns, uint32_t turn)
-{
-    if (me() == 0) {
-        int now;
-        do __asm__ volatile("ld.acquire.gpu.global.s32 %0,[%1];" : "=r"(now) : "l"(turns + (turn >> 8)) : "memory");
-        while (now != (int)(turn & 255));
-    }
-    consumers_meet();
-}
+/* The turn of a tile in parts counts up from 0 as they are written, and the last sets it back. */
 ALWAYS void pass_turn(int *turns, uint32_t turn, int last)
 {
     __nvvm_membar_gl();
-    consumers_meet();
+    __asm__ volatile("bar.sync 2,256;" ::: "memory");
     if (me() == 0) __asm__ volatile("st.release.gpu.global.s32 [%0],%1;" ::"l"(turns + (turn >> 8)), "r"(last ? 0 : (int)(turn & 255) + 1) : "memory");
 }
 
-ALWAYS void tensor(const kl_piece *piece, int ntile, int *counter, const double *x, const double *y)
+ALWAYS void tensor(const kl_piece *piece, int ntile, int nbefore, int *counter, const double *x, const double *y)
 {
     char *const shared = llvm_omp_target_dynamic_shared_alloc();
     info *const head = (info *)(shared + STAGES * STAGE);
@@ -379,18 +441,21 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int *counter, const double 
     const uint32_t ring = shared_address(shared), full = shared_address(rec + 2), empty = full + 8 * STAGES;
     if (me() < STAGES) {
         barrier_init(full + 8 * (uint32_t)me(), 129);
-        barrier_init(empty + 8 * (uint32_t)me(), CONSUMERS);
+        barrier_init(empty + 8 * (uint32_t)me(), 32 * CONSUMERS);
         __asm__ volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     kl_sync();
     const int warp = me() / 32;
     if (warp >= CONSUMERS) {
-        producer(piece, ntile, counter, ring, head, rec, full, empty, x, y);
+        producer(piece, ntile, nbefore, counter, ring, head, rec, full, empty, x, y);
         return;
     }
     const int lane = me() % 32, g = lane / 4, t = lane % 4, wm = warp / 4, wn = warp % 4;
-    const uint32_t a_plain = ring + (uint32_t)(2 * g + 2 * t * LDA) * 8, a_turned = ring + (uint32_t)(2 * g * DEPTH + 2 * (t ^ (g & 1) << 2)) * 8;
-    const uint32_t b_plain = ring + A_BYTES + (uint32_t)(g * DEPTH + 2 * (t ^ (g & 1) << 2)) * 8, b_turned = ring + A_BYTES + (uint32_t)(2 * t * LDB + g) * 8;
+    const uint32_t b_ring = ring + A_BYTES;
+    const uint32_t a_plain = ring + (uint32_t)(2 * g + 2 * t * LDA) * 8, a_turned = ring + (uint32_t)(2 * g * DEPTH + 2 * (t / 2 ^ exchange(2 * g, 1, 1)) + t % 2) * 8;
+    const uint32_t a_added = ring + (uint32_t)(2 * g * DEPTH + 2 * (t ^ exchange(2 * g, 1, 1))) * 8; /* one transposed: lanes take k = 2t and 2t + 1 */
+    const uint32_t b_plain = b_ring + (uint32_t)(g * DEPTH + 2 * (t ^ exchange(g, 0, 0))) * 8, b_turned = b_ring + (uint32_t)(2 * t * LDB + g) * 8;
+    const uint32_t b_plain_apart = b_ring + (uint32_t)(g * DEPTH + 2 * (t / 2 ^ exchange(g, 0, 1)) + t % 2) * 8, b_turned_apart = b_ring + (uint32_t)(t * LDB_APART + g) * 8;
     double acc[MT][NT][4];
     UNROLL
     for (int i = 0; i < MT; i++)
@@ -408,18 +473,20 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int *counter, const double 
         const int k = h->k, all = (int)(flags & KL_P_ROWS), nt = (int)(flags & KL_P_COLS) >> 4, mt = wm ? all / 2 : (all + 1) / 2, row0 = wm ? 16 * ((all + 1) / 2) : 0;
         const int ta = (flags & KL_P_TA) != 0, tb = (flags & KL_P_TB) != 0;
         const uint32_t a = ta ? a_turned + (uint32_t)(row0 * DEPTH * 8) : a_plain + (uint32_t)(row0 * 8);
-        const uint32_t b = tb ? b_turned + (uint32_t)(wn * nt * 64) : b_plain + (uint32_t)(wn * nt * 8 * DEPTH * 8);
+        const uint32_t b = tb ? (ta ? b_turned_apart : b_turned) + (uint32_t)(wn * nt * 64) : (ta ? b_plain_apart : b_plain) + (uint32_t)(wn * nt * 8 * DEPTH * 8);
         const int n = k / DEPTH, tail = k % DEPTH;
 #define STEPS(TA, TB, M, N) \
-    case TA * 32 + TB * 16 + M * 4 + N - 4: steps(acc, a, b, TA, TB, M, N, n, tail, &st, &ph, full, lane == 0); break;
+    case TA * 32 + TB * 16 + M * 4 + N - 4: steps(acc, a, b, TA, TB, M, N, n, tail, &st, &ph, full); break;
 #define SHAPES(TA, TB)                                                                                                            \
     STEPS(TA, TB, 1, 1) STEPS(TA, TB, 1, 2) STEPS(TA, TB, 1, 3) STEPS(TA, TB, 2, 1) STEPS(TA, TB, 2, 2) STEPS(TA, TB, 2, 3)       \
     STEPS(TA, TB, 3, 1) STEPS(TA, TB, 3, 2) STEPS(TA, TB, 3, 3) STEPS(TA, TB, 4, 1) STEPS(TA, TB, 4, 2) STEPS(TA, TB, 4, 3)
-        switch (mt > 0 ? ta * 32 + tb * 16 + mt * 4 + nt - 4 : -1) {
+        if ((flags & KL_P_ADD) && ta) add(acc, a_added + (uint32_t)(row0 * DEPTH * 8), 1, nt, wn * nt, k, &st, &ph, full);
+        else if (flags & KL_P_ADD) add(acc, a_plain + (uint32_t)(row0 * 8), 0, nt, wn * nt, k, &st, &ph, full);
+        else switch (mt > 0 ? ta * 32 + tb * 16 + mt * 4 + nt - 4 : -1) {
             SHAPES(0, 0) SHAPES(0, 1) SHAPES(1, 0) SHAPES(1, 1)
         default: /* a warp without rows passes the stages on */
             for (int i = (k + DEPTH - 1) / DEPTH; i > 0;) {
-                if (lane == 0) arrive(empty + 8 * (uint32_t)st);
+                arrive(empty + 8 * (uint32_t)st);
                 if (++st == STAGES) st = 0, ph ^= 1;
                 if (--i > 0) wait(full + 8 * (uint32_t)st, ph);
             }
@@ -437,7 +504,6 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int *counter, const double 
         }
         const uint32_t late = h->flags;
         if (late & KL_P_LAST) {
-            if ((late & KL_P_PART) && (h->turn & 255)) wait_for_turn(counter + KL_TURNS_AT, h->turn);
             write_tile(acc, h, mt, nt, row0 + 2 * g, wn * 8 * nt + 2 * t);
             UNROLL
             for (int i = 0; i < MT; i++)
@@ -446,28 +512,38 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int *counter, const double 
                     UNROLL
                     for (int e = 0; e < 4; e++) acc[i][j][e] = 0.0;
         }
+        if (late & KL_P_FIRST) { /* each warp by itself */
+            __nvvm_membar_gl();
+            __nvvm_bar_warp_sync(~0u);
+            if (me() % 32 == 0) __asm__ volatile("red.release.gpu.global.add.s32 [%0],%1;" ::"l"(counter + 2), "r"(1) : "memory");
+        }
         if (late & KL_P_OVER) pass_turn(counter + KL_TURNS_AT, h->turn, (late & KL_P_FINAL) != 0);
     }
 }
 #else
 /* Never run: every pass of the compiler must see the region use the same variables in the same order, or arguments change places without a word. */
-static inline void tensor(const kl_piece *piece, int ntile, int *counter, const double *x, const double *y)
+static inline void tensor(const kl_piece *piece, int ntile, int nbefore, int *counter, const double *x, const double *y)
 {
-    (void)piece, (void)ntile, (void)counter, (void)x, (void)y;
+    (void)piece, (void)ntile, (void)nbefore, (void)counter, (void)x, (void)y;
 }
 #endif
 
-void kl_offload_tensor(const kl_offload *self, const kl_piece *piece, int ntile, const double *x, double *y)
+void kl_offload_tensor(const kl_offload *self, const kl_piece *piece, int ntile, int nbefore, const double *x, double *y)
 {
     int *const counter = self->counter;
     const int blocks = ntile < self->nsm ? ntile : self->nsm;
     if (ntile == 0) return;
-    KL_BARE(blocks, THREADS, SHARED, is_device_ptr(piece, counter, x, y) firstprivate(ntile))
+    const int said = nbefore * CONSUMERS; /* every warp says it */
+    KL_BARE(blocks, THREADS, SHARED, is_device_ptr(piece, counter, x, y) firstprivate(ntile, said))
     {
-        tensor(piece, ntile, counter, x, y);
+        tensor(piece, ntile, said, counter, x, y);
     }
 }
 #else
 /* Images for other devices have no such kernel, and the executor's probe never chooses it. */
-void kl_offload_tensor(const kl_offload *self, const kl_piece *piece, int ntile, const double *x, double *y) { kl_offload_plain(self, piece, ntile, x, y); }
+void kl_offload_tensor(const kl_offload *self, const kl_piece *piece, int ntile, int nbefore, const double *x, double *y) 
+{
+    (void)nbefore;
+    kl_offload_plain(self, piece, ntile, x, y);
+}
 #endif

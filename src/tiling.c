@@ -53,6 +53,7 @@ typedef struct kl_tiling_maker {
     int64_t ndest, cap_dest, nuse, cap_use, nlink, cap_link, noutput, cap_output;
     alive *live;
     int64_t nlive, cap_live;
+    int adds;            /* of the opts */
 } planner;
 
 #define ROOM(array, n, cap)                                                                    \
@@ -286,6 +287,7 @@ kl_status kl_tiling_open(const kl_batch *b, const kl_tiling_opts *o, int64_t bud
     *p = (kl_tiling){.o = *o};
     KL_TRY(kl_alloc(&s, 1, KL_MEM_RECORD, err));
     p->planner = s;
+    s->adds = o->adds;
     for (int g = 0; g < b->ngroup; g++) {
         const int64_t ndest = s->ndest, nuse = s->nuse;
         int foreseen;
@@ -383,7 +385,8 @@ static int round_of(const planner *s, int64_t u, int otherwise)
     return w->da >= 0 ? s->dest[w->da].round : w->db >= 0 ? s->dest[w->db].round : otherwise;
 }
 
-/* One cell from the spans that cover it, in their order: sums of matrices first, then products, round by round. */
+/* One cell from the spans that cover it, in their order: sums of matrices first, then products, round by round. Where the kernel adds matrices itself, they are links like
+   any other of the first round. */
 static kl_status write_cell(planner *s, const kl_batch *b, const dest *d, uint64_t work, const span *list, int64_t n, int row, int col, int rows, int cols,
                             int ld, int level, int keep, int early, int first_round, kl_err *err)
 {
@@ -396,31 +399,33 @@ static kl_status write_cell(planner *s, const kl_batch *b, const dest *d, uint64
     }
     output o = {.ldc = ld, .m = rows, .n = cols};
     o.c = corner(s, d, work, row + (int64_t)col * ld, &o.flags);
-    int nproduct = 0, least = first_round, most = first_round;
+    int nproduct = 0, fill = 0, least = first_round, most = first_round;
+    for (int64_t i = from; i < n; i++) {
+        const kl_rec *const r = &b->rec[s->use[list[i].use].rec];
+        fill |= r->kind == KL_REC_FILL && r->alpha != 0;
+        if (r->kind != KL_REC_GEMM || r->k == 0 || r->alpha == 0) continue;
+        const int round = round_of(s, list[i].use, first_round);
+        if (nproduct == 0 || round < least) least = round;
+        if (nproduct == 0 || round > most) most = round;
+        nproduct++;
+    }
+    const int join = s->adds && !fill && least == first_round; /* sums are links beside the products */
     o.first = s->nlink;
     for (int64_t i = from; i < n; i++) {
         const kl_rec *const r = &b->rec[s->use[list[i].use].rec];
-        if (r->kind == KL_REC_GEMM) {
-            if (r->k == 0 || r->alpha == 0) continue;
-            const int round = round_of(s, list[i].use, first_round);
-            if (nproduct == 0 || round < least) least = round;
-            if (nproduct == 0 || round > most) most = round;
-            nproduct++;
-            continue;
-        }
-        if (r->kind == KL_REC_FILL && r->alpha == 0) continue;
+        if (r->kind == KL_REC_GEMM || (r->kind == KL_REC_FILL && r->alpha == 0)) continue;
         KL_TRY(add_link(s, (link){list[i].use, row - list[i].row, col - list[i].col, r->alpha}, err));
     }
     o.count = s->nlink - o.first;
     const int zero = !keep && (nproduct == 0 || (early && least > first_round));
-    if (o.count > 0 || zero) {
-        o.slot = slot_of(first_round, level, 0);
+    if ((o.count > 0 && (!join || nproduct == 0)) || zero) {
+        o.slot = slot_of(first_round, level, join && o.count > 0);
         if (keep) o.flags |= KL_P_BETA;
         KL_TRY(emit(s, o, err));
         keep = 1;
     }
     for (int round = least; nproduct > 0 && round <= most; round++) {
-        o.first = s->nlink;
+        if (!join || round > least) o.first = s->nlink;
         for (int64_t i = from; i < n; i++) {
             const kl_rec *const r = &b->rec[s->use[list[i].use].rec];
             if (r->kind != KL_REC_GEMM || r->k == 0 || r->alpha == 0 || round_of(s, list[i].use, first_round) != round) continue;
@@ -609,6 +614,9 @@ static uint64_t operand(const planner *s, const kl_batch *b, int at, int from, i
 typedef struct tile {
     const output *o;
     int row, col, m, n, um, un;
+    int once, level;     /* its sum is not to be cut; of the launch */
+    double cost;
+    int64_t steps, nth;
 } tile;
 
 /* What a tile costs in cycles, roughly: a step of `depth` by its pieces and by its edges, whose slices are loaded, never less than the latency of its loads; and
@@ -619,16 +627,19 @@ static double tile_cost(const kl_tiling_opts *p, int um, int un, int64_t steps)
     return (double)steps * (wave > p->cost_least ? wave : p->cost_least) + p->cost_tile + 100.0 * um * un;
 }
 
+/* Of one link: a matrix that is added takes about as long as one step of a product. */
+static int64_t link_steps(const kl_rec *r, int depth) { return r->kind == KL_REC_GEMM ? (r->k + depth - 1) / depth : 1; }
+
 static int64_t steps_of(const planner *s, const kl_batch *b, const output *o, int depth)
 {
     int64_t steps = 0;
-    for (int64_t i = o->first; i < o->first + o->count; i++) steps += (b->rec[s->use[s->link[i].use].rec].k + depth - 1) / depth;
+    for (int64_t i = o->first; i < o->first + o->count; i++) steps += link_steps(&b->rec[s->use[s->link[i].use].rec], depth);
     return steps;
 }
 
 typedef struct load {
     double cost;
-    int64_t n;
+    int64_t n, steps; /* so many tiles of so many steps each */
 } load;
 
 static int by_cost(const void *pa, const void *pb)
@@ -637,9 +648,8 @@ static int by_cost(const void *pa, const void *pb)
     return a->cost == b->cost ? 0 : a->cost > b->cost ? -1 : 1;
 }
 
-/* When the last of nblock blocks is done, each taking the next tile as it gets free, dearest first. All tiles but the first `whole` are cut into parts, which cost
-   `extra` each. */
-static double makespan(load *l, int64_t n, int nblock, int parts, int64_t whole, double extra)
+/* When the last of nblock blocks is done, each taking the next tile as it gets free, dearest first. */
+static double makespan(load *l, int64_t n, int nblock)
 {
     enum { MOST = 4096 };
     double heap[MOST]; /* when a block gets free; the earliest first */
@@ -647,23 +657,21 @@ static double makespan(load *l, int64_t n, int nblock, int parts, int64_t whole,
     double last = 0;
     for (int i = 0; i < nheap; i++) heap[i] = 0;
     qsort(l, (size_t)n, sizeof *l, by_cost);
-    int64_t t = 0;
     for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < l[i].n; k++, t++)
-            for (int part = 0; part < (t < whole ? 1 : parts); part++) {
-                const double end = heap[0] + (t < whole ? l[i].cost : l[i].cost / parts + extra);
-                int at = 0;
-                for (;;) {
-                    int child = 2 * at + 1;
-                    if (child >= nheap) break;
-                    if (child + 1 < nheap && heap[child + 1] < heap[child]) child++;
-                    if (heap[child] >= end) break;
-                    heap[at] = heap[child];
-                    at = child;
-                }
-                heap[at] = end;
-                if (end > last) last = end;
+        for (int64_t k = 0; k < l[i].n; k++) {
+            const double end = heap[0] + l[i].cost;
+            int at = 0;
+            for (;;) {
+                int child = 2 * at + 1;
+                if (child >= nheap) break;
+                if (child + 1 < nheap && heap[child + 1] < heap[child]) child++;
+                if (heap[child] >= end) break;
+                heap[at] = heap[child];
+                at = child;
             }
+            heap[at] = end;
+            if (end > last) last = end;
+        }
     return last;
 }
 
@@ -686,11 +694,18 @@ static void tiles_of(const kl_tiling_opts *p, const output *o, int most_m, int m
     *tm = (*um + most_m - 1) / most_m, *tn = (*un + most_n - 1) / most_n;
 }
 
-static load load_of(const kl_tiling_opts *p, const output *o, int most_m, int most_n, int64_t steps)
+enum { KINDS = 4 }; /* of tiles of one output: with a row of units more or less, and a column of them */
+
+/* The tiles of an output, the dearest kind first. */
+static void loads_of(const kl_tiling_opts *p, const output *o, int most_m, int most_n, int64_t steps, load l[KINDS])
 {
     int um, un, tm, tn;
     tiles_of(p, o, most_m, most_n, &um, &un, &tm, &tn);
-    return (load){tile_cost(p, (um + tm - 1) / tm, (un + tn - 1) / tn, steps), (int64_t)tm * tn};
+    for (int k = 0; k < KINDS; k++) {
+        const int less_m = k & 1, less_n = k >> 1, more_m = um % tm, more_n = un % tn; /* so many have one more */
+        const int64_t n = (int64_t)(less_m ? more_m ? tm - more_m : 0 : more_m ? more_m : tm) * (less_n ? more_n ? tn - more_n : 0 : more_n ? more_n : tn);
+        l[k] = (load){tile_cost(p, (um + tm - 1) / tm - less_m, (un + tn - 1) / tn - less_n, steps), n, steps};
+    }
 }
 
 static double sum_of(const load *l, int64_t n)
@@ -700,30 +715,83 @@ static double sum_of(const load *l, int64_t n)
     return sum;
 }
 
-/* Sums of tiles are cut into n parts, but for those of the first `whole` tiles. */
-typedef struct in_parts {
-    int n;
-    int64_t whole;
-} in_parts;
+/* Parts of a tile's sum when a part should cost no more than `limit`; each is long enough to pay for reading and writing the tile once more. */
+static int parts_of(const kl_tiling_opts *p, double cost, int64_t steps, double limit)
+{
+    enum { LEAST = 12 };
+    const int64_t most = p->parts ? steps / LEAST < KL_PARTS ? steps / LEAST : KL_PARTS : 1;
+    const double want = ceil(cost / limit);
+    return want <= 1 || most <= 1 ? 1 : want < (double)most ? (int)want : (int)most;
+}
+
+/* Where part q begins: a later one has more to do, for it waits until those before it have written. */
+static int64_t part_begin(int64_t steps, int parts, int q)
+{
+    enum { LATER = 3 /* steps that adding to a tile takes */ };
+    const int64_t later = steps / parts > LATER * parts ? (int64_t)LATER * q * (parts - q) / 2 : 0;
+    return steps * q / parts - later;
+}
+
+static load cut_load(const kl_tiling_opts *p, load l, double limit)
+{
+    const int parts = parts_of(p, l.cost, l.steps, limit);
+    return parts == 1 ? l : (load){l.cost / parts + 2 * p->cost_tile + 100.0 * p->most_m * p->most_n, l.n * parts, l.steps};
+}
+
+/* l = one, of which the cheapest, worth `rest`, are cut into parts. Returns how many there are. */
+static int64_t cut_the_rest(const kl_tiling_opts *p, const load *one, int64_t n, double rest, double limit, load *l, int64_t *whole, int64_t *turns)
+{
+    double left = sum_of(one, n);
+    int64_t m = 0;
+    memcpy(l, one, (size_t)n * sizeof *l);
+    qsort(l, (size_t)n, sizeof *l, by_cost);
+    for (; m < n && left > rest; m++) {
+        const int64_t few = (int64_t)ceil((left - rest) / l[m].cost);
+        if (few < l[m].n) { /* of these some are left whole */
+            memmove(l + m + 1, l + m, (size_t)(n - m) * sizeof *l);
+            l[m].n = few;
+            l[m + 1].n -= few;
+            n++;
+        }
+        left -= l[m].cost * (double)l[m].n;
+        *whole += l[m].n;
+    }
+    for (; m < n; m++) {
+        const load parts = cut_load(p, l[m], limit);
+        if (parts.n > l[m].n) *turns += l[m].n;
+        l[m] = parts;
+    }
+    return n;
+}
+
+/* How the outputs of a launch are cut. */
+typedef struct cutting {
+    const kl_tiling_opts *p;
+    int kind;
+    int64_t whole; /* so many tiles, the dearest, are left as they are; of the others */
+    double limit;  /* a part of the sum costs no more, about */
+} cutting;
 
 /* Cuts the outputs of a launch: which kind of block, and the most units of a tile. Small tiles load more for what they do, large ones leave blocks without work at
-   the end. So most outputs get one size, and those whose tiles are the cheapest, which come last, may get a smaller one to fill the gaps. Which, is found out
-   by going through the motions. */
-static kl_status cut_outputs(const planner *s, const kl_batch *b, const kl_tiling_opts *first, output *o, int64_t n, int *kind, const kl_tiling_opts **chosen, in_parts *parts, kl_err *err)
+   the end. So most outputs get one size, and those whose tiles are the cheapest, which come last, may get a smaller one to fill the gaps; or the sums of dear tiles
+   are cut into parts. Which, is found out by going through the motions. */
+static kl_status cut_outputs(const planner *s, const kl_batch *b, const kl_tiling_opts *first, output *o, int64_t n, cutting *cut, kl_err *err)
 {
-    enum { MANY = 32 /* tiles of a block: then the end is all the same */, SIZES = 6, SHARES = 3, BRIEF = 560 };
+    enum { MANY = 32 /* tiles of a block: then the end is all the same */, SIZES = 6, SHARES = 3, RESTS = 5, LIMITS = 4, BRIEF = 560 };
     static const double share[SHARES] = {0.15, 0.3, 0.5}; /* of all work that gets the smaller size */
+    static const double rests[RESTS] = {0.06, 0.12, 0.25, 0.5, 1}, limits[LIMITS] = {1, 0.5, 0.25, 0.12}; /* of all work that may be cut into parts; of a part in what a block has of this */
     kl_status st = KL_OK;
     load *all = NULL, *l = NULL;
     double best = INFINITY;
     int64_t from = n; /* outputs from here on get the small size */
     int large[2] = {first->most_m, first->most_n}, small[2] = {0, 0};
-    *kind = 0;
-    *chosen = first;
-    *parts = (in_parts){1, 0};
-    KL_TRY(kl_alloc(&all, SIZES * n, KL_MEM_RECORD, err));
-    KL_TRY(kl_alloc(&l, n, KL_MEM_RECORD, err));
-    for (int64_t i = 0; i < n; i++) o[i].cost = load_of(first, &o[i], first->most_m, first->most_n, steps_of(s, b, &o[i], first->depth)).cost;
+    *cut = (cutting){first, 0, 0, INFINITY};
+    KL_TRY(kl_alloc(&all, SIZES * KINDS * n, KL_MEM_RECORD, err));
+    KL_TRY(kl_alloc(&l, KINDS * n + 1, KL_MEM_RECORD, err));
+    for (int64_t i = 0; i < n; i++) {
+        loads_of(first, &o[i], first->most_m, first->most_n, steps_of(s, b, &o[i], first->depth), l);
+        o[i].cost = l[0].cost;
+    }
     qsort(o, (size_t)n, sizeof *o, by_slot); /* dearest first, all being of one slot */
     int nth = 0;
     for (const kl_tiling_opts *p = first->whole || first->apart ? NULL : first; p; p = p->other, nth++) {
@@ -731,52 +799,46 @@ static kl_status cut_outputs(const planner *s, const kl_batch *b, const kl_tilin
                   try_n[SIZES] = {p->most_n, (p->most_n + 1) / 2, p->most_n, (p->most_n + 1) / 2, (p->most_n + 1) / 2, (p->most_n + 2) / 3};
         for (int64_t i = 0; i < n; i++) {
             const int64_t steps = steps_of(s, b, &o[i], p->depth);
-            for (int t = 0; t < SIZES; t++) all[t * n + i] = load_of(p, &o[i], try_m[t], try_n[t], steps);
+            for (int t = 0; t < SIZES; t++) loads_of(p, &o[i], try_m[t], try_n[t], steps, all + KINDS * (t * n + i));
         }
         int brief = b->once; /* going through the motions takes some 50 ns a tile and a try, and is worth a tenth of what the device takes */
         for (int t = 0; t < SIZES; t++) {
-            const double work = sum_of(all + t * n, n);
+            const load *const one = all + KINDS * t * n;
+            const double work = sum_of(one, KINDS * n);
             int64_t ntile = 0;
-            for (int64_t i = 0; i < n; i++) ntile += all[t * n + i].n;
+            for (int64_t i = 0; i < KINDS * n; i++) ntile += one[i].n;
             const int many = ntile > (int64_t)MANY * p->nblock;
             if (t == 0) brief |= b->lasting && work < (double)BRIEF * p->nblock * (double)ntile;
             if (work / p->nblock >= 0.985 * best) continue; /* however well the blocks are filled */
             for (int u = t; u < (many ? t + 1 : SIZES); u++)
                 for (int q = 0; q < (u == t ? 1 : SHARES); q++) {
                     int64_t at = u == t ? n : 0;
-                    for (double rest = work; u > t && at < n && rest > share[q] * work; at++) rest -= all[t * n + at].cost * (double)all[t * n + at].n;
-                    memcpy(l, all + t * n, (size_t)at * sizeof *l);
-                    if (at < n) memcpy(l + at, all + u * n + at, (size_t)(n - at) * sizeof *l);
-                    if (u > t && sum_of(l, n) / p->nblock >= 0.985 * best) continue;
-                    const double time = many ? work / p->nblock : brief ? makespan_about(l, n, p->nblock) : makespan(l, n, p->nblock, 1, 0, 0);
+                    for (double rest = work; u > t && at < n && rest > share[q] * work; at++) rest -= sum_of(one + KINDS * at, KINDS);
+                    memcpy(l, one, (size_t)(KINDS * at) * sizeof *l);
+                    if (at < n) memcpy(l + KINDS * at, all + KINDS * (u * n + at), (size_t)(KINDS * (n - at)) * sizeof *l);
+                    if (u > t && sum_of(l, KINDS * n) / p->nblock >= 0.985 * best) continue;
+                    const double time = many ? work / p->nblock : brief ? makespan_about(l, KINDS * n, p->nblock) : makespan(l, KINDS * n, p->nblock);
                     if (time >= 0.985 * best) continue;
-                    best = time, *kind = nth, *chosen = p, from = at, *parts = (in_parts){1, 0};
+                    best = time, *cut = (cutting){p, nth, 0, INFINITY}, from = at;
                     large[0] = try_m[t], large[1] = try_n[t], small[0] = try_m[u], small[1] = try_n[u];
                 }
+            for (int k = 0; t == 0 && p->parts && !many && !brief && best > 1.02 * work / p->nblock && k < RESTS * LIMITS; k++) {
+                const double rest = rests[k / LIMITS] * work;
+                int64_t whole = 0, turns = 0;
+                const int64_t m = cut_the_rest(p, one, KINDS * n, rest, limits[k % LIMITS] * rest / p->nblock, l, &whole, &turns);
+                if (turns == 0 || turns > KL_TURNS / 2) continue; /* two levels share the turns */
+                const double time = makespan(l, m, p->nblock);
+                if (time >= 0.985 * best) continue;
+                best = time, *cut = (cutting){p, nth, whole, limits[k % LIMITS] * rest / p->nblock}, from = n;
+                large[0] = try_m[t], large[1] = try_n[t];
+            }
             if (many) break;
         }
-        /* Few tiles, most blocks without one at the end: cut the sums of the last round's, or of all. */
-        static const int tries[] = {2, 3, 4, 6, 8, KL_PARTS};
-        const double work = sum_of(all, n);
-        int64_t ntile = 0;
-        for (int64_t i = 0; i < n; i++) ntile += all[i].n;
-        for (int k = 0; p->parts && !brief && ntile <= 8 * (int64_t)p->nblock && best > 1.05 * work / p->nblock && k < 6; k++)
-            for (int every = 0; every < 2; every++) {
-                const int64_t untouched = every ? 0 : ntile / p->nblock * p->nblock;
-                if (ntile - untouched > KL_TURNS) continue;
-                memcpy(l, all, (size_t)n * sizeof *l);
-                const double time = makespan(l, n, p->nblock, tries[k], untouched, 3000 + 100.0 * p->most_m * p->most_n);
-                if (time >= 0.985 * best || l[0].cost / tries[k] < 8 * p->cost_least) continue; /* eight steps at least */
-                best = time, *kind = nth, *chosen = p, from = n, parts->n = tries[k], parts->whole = untouched;
-                large[0] = p->most_m, large[1] = p->most_n;
-            }
     }
     for (int64_t i = 0; i < n; i++) {
         const int *const most = i < from ? large : small;
         o[i].most_m = most[0], o[i].most_n = most[1];
-        o[i].cost = load_of(*chosen, &o[i], most[0], most[1], steps_of(s, b, &o[i], (*chosen)->depth)).cost;
     }
-    qsort(o, (size_t)n, sizeof *o, by_slot);
 out:
     kl_free(&all);
     kl_free(&l);
@@ -800,29 +862,47 @@ static void write_part(const planner *s, const kl_batch *b, const kl_tiling_opts
     uint32_t beta = turn & 255 ? (uint32_t)KL_P_BETA : o->flags & KL_P_BETA; /* a later part adds to the first */
     kl_piece *here = base + head;
     int64_t first = 0;
+    int flushed = 0;
     for (int64_t k = 0; k < o->count; k++) {
         const use *const u = &s->use[l[k].use];
         const kl_rec r = upright(&b->rec[u->rec]);
-        const int64_t steps = (r.k + q->depth - 1) / q->depth, end = first + steps;
+        const int64_t steps = link_steps(&r, q->depth), end = first + steps;
         if (end <= from || first >= to) {
             first = end;
             continue;
         }
-        const int skip = (int)(from > first ? from - first : 0) * q->depth, last = to < end ? (int)(to - first) * q->depth : r.k, ends = to <= end;
+        const int add = r.kind == KL_REC_ADD, skip = (int)(from > first ? from - first : 0) * q->depth, last = add ? w->n : to < end ? (int)(to - first) * q->depth : r.k, ends = to <= end;
         const int dr = l[k].row + w->row, dc = l[k].col + w->col;
-        uint32_t f = (q->apart ? 0 : (uint32_t)w->um | (uint32_t)w->un << 4) | (o->flags & 3u << KL_P_C) | (r.ta ? KL_P_TA : 0) | (r.tb ? KL_P_TB : 0) | (mark & (uint32_t)KL_P_PART);
-        *here = (kl_piece){.ldc = o->ldc, .mn = (uint32_t)w->m | (uint32_t)w->n << 16, .lda = r.lda, .ldb = r.ldb, .k = last - skip, .turn = turn};
-        here->a = operand(s, b, r.at_a, u->da, r.a + (r.ta ? (int64_t)dr * r.lda + skip : dr + (int64_t)skip * r.lda), work, KL_P_A, &f);
-        here->b = operand(s, b, r.at_b, u->db, r.b + (r.tb ? dc + (int64_t)skip * r.ldb : (int64_t)dc * r.ldb + skip), work, KL_P_B, &f);
+        uint32_t f = (q->apart ? 0 : (uint32_t)w->um | (uint32_t)w->un << 4) | (o->flags & 3u << KL_P_C) | (r.ta ? KL_P_TA : 0) | (mark & (uint32_t)KL_P_PART);
+        *here = (kl_piece){.ldc = o->ldc, .mn = (uint32_t)w->m | (uint32_t)w->n << 16, .lda = r.lda, .k = last - skip, .turn = turn};
+        if (add) {
+            f |= KL_P_ADD;
+            here->a = operand(s, b, r.at_a, u->da, r.a + (r.ta ? (int64_t)dr * r.lda + dc : dr + (int64_t)dc * r.lda), work, KL_P_A, &f);
+        } else {
+            f |= r.tb ? KL_P_TB : 0;
+            here->ldb = r.ldb;
+            here->a = operand(s, b, r.at_a, u->da, r.a + (r.ta ? (int64_t)dr * r.lda + skip : dr + (int64_t)skip * r.lda), work, KL_P_A, &f);
+            here->b = operand(s, b, r.at_b, u->db, r.b + (r.tb ? dc + (int64_t)skip * r.ldb : (int64_t)dc * r.ldb + skip), work, KL_P_B, &f);
+            p->padded += 2.0 * w->um * q->unit_m * w->un * q->unit_n * here->k;
+        }
         here->c = o->c + ((uint64_t)w->row + (uint64_t)w->col * (uint64_t)o->ldc) * sizeof(double);
-        p->padded += 2.0 * w->um * q->unit_m * w->un * q->unit_n * here->k;
         /* coefficients: the sum is kept in units of the last one; where the ratio of two leaves the range, it is written in between */
         const double next = ends ? 1.0 : l[k + 1].alpha;
         const double ratio = r.alpha / next;
         const int flush = q->apart || ends || !(fabs(ratio) < 1e100 && fabs(ratio) > 1e-100);
         here->factor = flush ? r.alpha : ratio;
-        here->flags = f | beta | (flush ? KL_P_LAST : 0) | (ends && (mark & KL_P_PART) ? KL_P_OVER | (mark & (uint32_t)KL_P_FINAL) : 0);
-        if (flush) beta = KL_P_BETA;
+        const uint32_t over = !ends ? 0 : (mark & KL_P_PART ? KL_P_OVER | (mark & (uint32_t)KL_P_FINAL) : 0) | (mark & (uint32_t)KL_P_FIRST);
+        here->flags = f | beta | (flush ? KL_P_LAST : 0) | over | (here == base + head ? mark & (uint32_t)KL_P_NEXT : 0);
+        if (ends && beta && !flushed && q->adds) { /* what stands there comes in like any matrix that is added */
+            kl_piece *const then = base + (*more)++;
+            *then = *here;
+            then->a = then->c, then->lda = then->ldc, then->k = w->n, then->factor = 1, then->next = 0;
+            then->flags = (here->flags & ~((uint32_t)KL_P_TA | KL_P_TB | KL_P_BETA | KL_P_NEXT | 3u << KL_P_A | 3u << KL_P_B)) | (uint32_t)KL_P_ADD | (here->flags >> KL_P_C & 3u) << KL_P_A |
+                          (turn & 255 ? (uint32_t)KL_P_AFTER : 0);
+            here->flags &= ~((uint32_t)KL_P_LAST | KL_P_BETA | KL_P_OVER | KL_P_FINAL | KL_P_FIRST);
+            here->next = (int32_t)(then - base);
+        }
+        if (flush) beta = KL_P_BETA, flushed = 1;
         first = end;
         if (ends) return;
         here->next = (int32_t)*more;
@@ -830,20 +910,76 @@ static void write_part(const planner *s, const kl_batch *b, const kl_tiling_opts
     }
 }
 
-static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_t n, uint64_t work, int64_t *cap, kl_tiling *p, kl_err *err)
+static int by_level_and_cost(const void *pa, const void *pb)
+{
+    const tile *const a = pa, *const b = pb;
+    if (a->level != b->level) return a->level - b->level;
+    if (a->cost != b->cost) return a->cost > b->cost ? -1 : 1;
+    return a->nth < b->nth ? -1 : a->nth > b->nth;
+}
+
+/* A coefficient so far from its neighbour that the sum is written in between: then it is not cut into parts, whose blocks may add only at their end. */
+static int far_apart(const link *l, int64_t n)
+{
+    for (int64_t k = 1; k < n; k++) {
+        const double ratio = fabs(l[k - 1].alpha / l[k].alpha);
+        if (!(ratio < 1e100 && ratio > 1e-100)) return 1;
+    }
+    return 0;
+}
+
+/* One launch: outputs [0, n) and, where there are more, [n, n + after), which read what these write. */
+static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_t n, int64_t after, uint64_t work, int64_t *cap, kl_tiling *p, kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_tiling_opts *q;
-    int um, un, tm, tn, kind;
-    int64_t ntile = 0, npiece = 0;
-    in_parts cut;
-    KL_TRY(cut_outputs(s, b, &p->o, o, n, &kind, &q, &cut, err));
-    for (int64_t i = 0; i < n; i++) {
-        tiles_of(q, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
+    int um, un, tm, tn;
+    int64_t ntile = 0, npiece = 0, nhead = 0, nturn = 0, nfirst = 0;
+    tile *list = NULL;
+    int *parts = NULL;
+    cutting cut[2] = {{0}};
+    KL_TRY(cut_outputs(s, b, &p->o, o, n, &cut[0], err));
+    if (after > 0) KL_TRY(cut_outputs(s, b, &p->o, o + n, after, &cut[1], err));
+    for (int64_t i = 0; i < n + after; i++) {
+        tiles_of(cut[i >= n].p, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
         ntile += (int64_t)tm * tn;
-        npiece += (int64_t)tm * tn * (o[i].count + cut.n - 1); /* a part may begin inside a product */
     }
-    ntile = cut.whole + (ntile - cut.whole) * cut.n;
+    KL_TRY(kl_alloc(&list, ntile, KL_MEM_RECORD, err));
+    ntile = 0;
+    for (int64_t i = 0; i < n + after; i++) {
+        const cutting *const c = &cut[i >= n];
+        const kl_tiling_opts *const q = c->p;
+        link *const l = s->link + o[i].first;
+        const int64_t nl = o[i].count, steps = steps_of(s, b, &o[i], q->depth);
+        int mixed = 0;
+        for (int64_t k = 1; k < nl; k++) mixed |= l[k].alpha != l[0].alpha;
+        if (mixed) qsort(l, (size_t)nl, sizeof *l, by_alpha);
+        const int once = mixed && far_apart(l, nl);
+        tiles_of(q, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
+        int col = 0;
+        for (int jt = 0; jt < tn; jt++) {
+            const int wn = un / tn + (jt < un % tn);
+            const int cols = wn * q->unit_n < o[i].n - col ? wn * q->unit_n : o[i].n - col;
+            int row = 0;
+            for (int it = 0; it < tm; it++) {
+                const int wm = um / tm + (it < um % tm);
+                const int rows = wm * q->unit_m < o[i].m - row ? wm * q->unit_m : o[i].m - row;
+                list[ntile] = (tile){&o[i], row, col, rows, cols, wm, wn, once, i >= n, tile_cost(q, wm, wn, steps), steps, ntile};
+                ntile++;
+                row += rows;
+            }
+            col += cols;
+        }
+    }
+    if (ntile > 0) qsort(list, (size_t)ntile, sizeof *list, by_level_and_cost);
+    KL_TRY(kl_alloc(&parts, ntile, KL_MEM_RECORD, err));
+    for (int64_t i = 0, first = 0; i < ntile; i++) {
+        const tile *const w = &list[i];
+        const cutting *const c = &cut[w->level];
+        if (i > 0 && w->level != list[i - 1].level) first = i;
+        parts[i] = w->once || i - first < c->whole ? 1 : parts_of(c->p, w->cost, w->steps, c->limit);
+        nhead += parts[i];
+        npiece += w->o->count + 2 * parts[i]; /* a part may begin inside a product, and what stands there is one more */
+    }
     if (npiece > INT32_MAX) {
         st = kl_fail(err, KL_ENOMEM, "plan: %lld pieces in one launch; at most %d are possible", (long long)npiece, INT32_MAX);
         goto out;
@@ -853,37 +989,25 @@ static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_
         KL_TRY(kl_realloc(&p->piece, *cap, KL_MEM_RECORD, err));
     }
     kl_piece *const base = p->piece + p->npiece;
-    int64_t t = 0, more = ntile, nth = 0;
-    for (int64_t i = 0; i < n; i++) {
-        tiles_of(q, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
-        link *const l = s->link + o[i].first;
-        const int64_t nl = o[i].count, steps = steps_of(s, b, &o[i], q->depth);
-        int mixed = 0;
-        for (int64_t k = 1; k < nl; k++) mixed |= l[k].alpha != l[0].alpha;
-        if (mixed) qsort(l, (size_t)nl, sizeof *l, by_alpha);
-        int col = 0;
-        for (int jt = 0; jt < tn; jt++) {
-            const int wn = un / tn + (jt < un % tn);
-            const int cols = wn * q->unit_n < o[i].n - col ? wn * q->unit_n : o[i].n - col;
-            int row = 0;
-            for (int it = 0; it < tm; it++, nth++) {
-                const int wm = um / tm + (it < um % tm);
-                const int rows = wm * q->unit_m < o[i].m - row ? wm * q->unit_m : o[i].m - row;
-                const tile w = {.o = &o[i], .row = row, .col = col, .m = rows, .n = cols, .um = wm, .un = wn};
-                const int parts = nth < cut.whole ? 1 : steps < cut.n ? (int)steps : cut.n;
-                for (int part = 0; part < parts; part++)
-                    write_part(s, b, q, &w, work, steps * part / parts, steps * (part + 1) / parts, parts > 1 ? (uint32_t)((nth - cut.whole) << 8 | part) : 0,
-                               (parts > 1 ? (uint32_t)KL_P_PART : 0) | (part + 1 == parts ? (uint32_t)KL_P_FINAL : 0), base, t++, &more, p);
-                row += rows;
-            }
-            col += cols;
+    int64_t t = 0, more = nhead;
+    for (int64_t i = 0; i < ntile; i++) {
+        const tile *const w = &list[i];
+        for (int q = 0; q < parts[i]; q++) {
+            uint32_t mark = parts[i] > 1 ? (uint32_t)KL_P_PART : 0;
+            if (q + 1 == parts[i]) mark |= (uint32_t)KL_P_FINAL | (after > 0 && w->level == 0 ? (uint32_t)KL_P_FIRST : 0);
+            if (w->level == 1) mark |= (uint32_t)KL_P_NEXT;
+            write_part(s, b, cut[w->level].p, w, work, part_begin(w->steps, parts[i], q), part_begin(w->steps, parts[i], q + 1), parts[i] > 1 ? (uint32_t)(nturn << 8 | q) : 0, mark, base, t++,
+                       &more, p);
         }
+        nturn += parts[i] > 1;
+        nfirst += w->level == 0;
     }
-    if (t < ntile) memset(base + t, 0, (size_t)(ntile - t) * sizeof *base); /* heads that short sums did not want */
-    p->launch[p->nlaunch++] = (kl_launch){.products = 1, .kind = kind, .first = p->npiece, .n = t};
+    p->launch[p->nlaunch++] = (kl_launch){.products = 1, .kind = cut[0].kind, .first = p->npiece, .n = t, .nbefore = after > 0 ? nfirst : 0};
     p->npiece += more;
     p->ntile += t;
 out:
+    kl_free(&list);
+    kl_free(&parts);
     return st;
 }
 
@@ -925,6 +1049,22 @@ out:
     return st;
 }
 
+static int64_t end_of_slot(const planner *s, int64_t i)
+{
+    int64_t j = i;
+    while (j < s->noutput && s->output[j].slot == s->output[i].slot) j++;
+    return j;
+}
+
+/* Outputs [i, j) of one slot: is there a product among them, or only matrices that are added? */
+static int is_product_slot(const planner *s, const kl_batch *b, int64_t i, int64_t j)
+{
+    for (int64_t k = i; k < j && (s->output[k].slot & 1); k++)
+        for (int64_t q = s->output[k].first; q < s->output[k].first + s->output[k].count; q++)
+            if (b->rec[s->use[s->link[q].use].rec].kind == KL_REC_GEMM) return 1;
+    return 0;
+}
+
 kl_status kl_tiling_write(const kl_batch *b, uint64_t work, kl_tiling *p, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -935,10 +1075,12 @@ kl_status kl_tiling_write(const kl_batch *b, uint64_t work, kl_tiling *p, kl_err
     if (s->noutput > 0) qsort(s->output, (size_t)s->noutput, sizeof *s->output, by_slot);
     for (int64_t i = 0; i < s->noutput; i++) nslot += i == 0 || s->output[i].slot != s->output[i - 1].slot;
     KL_TRY(kl_alloc(&p->launch, nslot, KL_MEM_RECORD, err));
-    for (int64_t i = 0, j; i < s->noutput; i = j) {
-        for (j = i; j < s->noutput && s->output[j].slot == s->output[i].slot; j++) {}
-        if (s->output[i].slot & 1) KL_TRY(write_products(s, b, s->output + i, j - i, work, &cap_piece, p, err));
-        else KL_TRY(write_sums(s, b, s->output + i, j - i, work, &cap_cell, &cap_term, p, err));
+    for (int64_t i = 0, j, k; i < s->noutput; i = k) {
+        j = k = end_of_slot(s, i);
+        if (is_product_slot(s, b, i, j)) {
+            if (p->o.levels && j < s->noutput && s->output[i].slot >> 40 == s->output[j].slot >> 40 && is_product_slot(s, b, j, end_of_slot(s, j))) k = end_of_slot(s, j);
+            KL_TRY(write_products(s, b, s->output + i, j - i, k - j, work, &cap_piece, p, err));
+        } else KL_TRY(write_sums(s, b, s->output + i, j - i, work, &cap_cell, &cap_term, p, err));
     }
     if (b->flop > 0) p->padded /= b->flop;
 out:

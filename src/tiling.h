@@ -37,9 +37,13 @@ enum {
     KL_P_TB = 1 << 11,
     KL_P_END = 1 << 12,     /* no tile */
     KL_P_EVEN = 1 << 13,    /* columns of C lie at multiples of 16 bytes: found out on the device */
-    KL_P_PART = 1 << 14,    /* writing waits until the parts before have written */
-    KL_P_OVER = 1 << 15,    /* and this ends the part; the last part is marked by KL_P_FINAL */
+    KL_P_PART = 1 << 14,    /* of a tile in parts */
+    KL_P_OVER = 1 << 15,    /* this ends the part; the last part is marked by KL_P_FINAL */
     KL_P_FINAL = 1 << 22,
+    KL_P_AFTER = 1 << 24,   /* begins when the parts before have written */
+    KL_P_FIRST = 1 << 25,   /* where it ends, a tile of the launch's first level has been written */
+    KL_P_NEXT = 1 << 26,    /* begins when all of these have been */
+    KL_P_ADD = 1 << 23,     /* A itself is added, no product: k are the columns of the tile, b and ldb mean nothing */
     KL_P_A = 16, KL_P_B = 18, KL_P_C = 20, /* two bits each: 0 address, 1 from x, 2 from y */
 };
 
@@ -64,6 +68,7 @@ enum { KL_CELL = 1024 };    /* most elements of a tile */
 typedef struct kl_launch {
     int products, kind;     /* kind: which of the opts the tiles are made for, 0 being the first */
     int64_t first, n;       /* products: pieces, and tiles of them; else: cells */
+    int64_t nbefore;        /* of two levels in one launch: tiles of outputs that the first one writes */
 } kl_launch;
 
 typedef struct kl_tiling_opts kl_tiling_opts;
@@ -73,6 +78,8 @@ struct kl_tiling_opts {
     int depth;              /* k is done in steps of this */
     int nblock;             /* tiles that run at once */
     int parts;              /* 1: the kernel adds up tiles whose sums are cut into parts, a part a block */
+    int adds;               /* 1: the kernel knows KL_P_ADD: what is added to an output of products, and what stands there, needs no launch of its own */
+    int levels;             /* 1: and KL_P_FIRST and KL_P_NEXT: a launch takes two levels */
     int apart;              /* 1: for a library: a piece is a product by itself, with its coefficient, and adds to what is there; a cell is one tile */
     int whole;              /* 1: a tile costs the same however little of it is there */
     double cost_unit, cost_row, cost_col, cost_least, cost_tile; /* of a step: for each unit, row of units, column of units, but never less; and of a tile; in cycles of a block, roughly */
