@@ -3,7 +3,6 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "mem.h"
 #include "offload.h"
-#include "tiling.h"
 #include "target.h"
 #include <dlfcn.h>
 #include <omp.h>
@@ -59,7 +58,7 @@ static void offload_close(kl_exec *ex)
 {
     kl_offload *self = ex->self;
     kl_pool_give(&self->pool, self->scratch, KL_SCRATCH * (int64_t)sizeof(double));
-    kl_pool_give(&self->pool, self->counter, (KL_TURNS_AT + KL_TURNS) * (int64_t)sizeof(int));
+    kl_pool_give(&self->pool, self->counter, KL_COUNTERS * (int64_t)sizeof(int));
     kl_pool_give(&self->pool, self->step, KL_STEP_BYTES);
     if (self->result) self->unpin(self->result, self->device);
     kl_pool_clear(&self->pool);
@@ -105,7 +104,7 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     if (self->nsm > 256) self->nsm = 256; /* partial sums of 24 columns by 256 threads of each: KL_SCRATCH */
     self->teams = self->arch ? 8 * self->nsm : 8;
     self->nthread = self->arch ? self->teams * KL_BLOCK : KL_BLOCK;
-    static const int zero[KL_TURNS_AT + KL_TURNS];
+    static const int zero[KL_COUNTERS];
     self->scratch = kl_pool_take(&self->pool, KL_SCRATCH * (int64_t)sizeof(double));
     self->counter = kl_pool_take(&self->pool, (int64_t)sizeof zero);
     self->step = kl_pool_take(&self->pool, KL_STEP_BYTES);

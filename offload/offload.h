@@ -6,7 +6,7 @@
 #include "pool.h"
 #include "record.h"
 
-enum { KL_OFFLOAD_PART = 1 << 29 /* elements of a launch: indices stay int */, KL_OFFLOAD_WIDEST = 24 /* columns of one pass over V */, KL_SCRATCH = 1 << 21, KL_STEP_BYTES = 1 << 17, KL_TURNS_AT = 4 /* in counter */ };
+enum { KL_OFFLOAD_PART = 1 << 29 /* elements of a launch: indices stay int */, KL_OFFLOAD_WIDEST = 24 /* columns of one pass over V */, KL_SCRATCH = 1 << 21, KL_STEP_BYTES = 1 << 17, KL_COUNTERS = 4 };
 
 typedef struct kl_offload {
     int device;
@@ -20,7 +20,7 @@ typedef struct kl_offload {
     double *scratch;   /* [KL_SCRATCH] on the device: partial sums */
     double *result;    /* small answers: pinned host memory that the device writes, or NULL */
     void (*unpin)(void *, int);
-    int *counter;      /* [KL_TURNS_AT + KL_TURNS] on the device, 0 between kernels: of tiles and of blocks, and the turns of tiles in parts */
+    int *counter;      /* [KL_COUNTERS] on the device, 0 between kernels: of tiles taken, of blocks that are done, of tiles of a first level that are written */
     void *step;        /* [KL_STEP_BYTES] on the device: a fused step */
 } kl_offload;
 

@@ -20,7 +20,7 @@ enum {
     EARLY = 8 /* steps before the end of a tile at which the next one is taken */, INFO = 48, HEADS = 8, SHARED = STAGES * STAGE + HEADS * INFO + 2 * 64 + STAGES * 16,
 };
 
-const kl_tiling_opts kl_tensor_opts = {.unit_m = 16, .unit_n = 32, .most_m = BM / 16, .most_n = NT, .depth = DEPTH, .nblock = 132, .parts = 1, .adds = 1, .levels = 1,
+const kl_tiling_opts kl_tensor_opts = {.unit_m = 16, .unit_n = 32, .most_m = BM / 16, .most_n = NT, .depth = DEPTH, .nblock = 132, .adds = 1, .levels = 1,
                                      .cost_unit = 64, .cost_row = 24, .cost_col = 96, .cost_least = 500, .cost_tile = 1000};
 
 #if KL_OFFLOAD_BARE
@@ -36,7 +36,7 @@ typedef struct info {
     uint32_t mn, flags;
     int32_t k;
     double factor;
-    uint32_t turn, spare[3];
+    uint64_t spare[2];
 } info;
 _Static_assert(sizeof(info) == INFO, "the layout of shared memory counts on it");
 _Static_assert(STAGE % 128 == 0 && A_BYTES % 128 == 0, "the exchange of halves works on address bits");
@@ -286,15 +286,13 @@ ALWAYS const double *start_columns(const double *q, int ld, int wide, int p)
     return wide ? q + 2 * (p % 8) + (int64_t)(p / 8) * ld : q + p % DEPTH + (int64_t)(p / DEPTH) * ld;
 }
 
-/* A piece that reads what other blocks write in this launch. Who waits does so for tiles that have an earlier place in the list: they are taken already, and done some time. */
-ALWAYS void wait_for_others(const int *counter, int flags, int turn, int nbefore)
+/* A tile of the second level: all of the first are taken already, and done some time. */
+ALWAYS void wait_for_first(const int *counter, int flags, int nbefore)
 {
-    const int *const at = flags & KL_P_NEXT ? counter + 2 : counter + KL_TURNS_AT + (turn >> 8);
-    const int want = flags & KL_P_NEXT ? nbefore : turn & 255;
-    int now = want;
-    if (flags & (KL_P_NEXT | KL_P_AFTER))
-        do __asm__ volatile("ld.acquire.gpu.global.s32 %0,[%1];" : "=r"(now) : "l"(at) : "memory");
-        while (now != want);
+    int now = nbefore;
+    if (flags & KL_P_NEXT)
+        do __asm__ volatile("ld.acquire.gpu.global.s32 %0,[%1];" : "=r"(now) : "l"(counter + 2) : "memory");
+        while (now != nbefore);
 }
 
 ALWAYS int next_tile(int *counter, int blocks, int p)
@@ -314,7 +312,7 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
     if (first_warp) { /* blocks <= ntile */
         if (p < 4) {
             const four look = ((const four *)(piece + block))[p];
-            if (p == 3) wait_for_others(counter, look[0], look[1], nbefore);
+            if (p == 3) wait_for_first(counter, look[0], nbefore);
             ((four *)rec)[p] = look;
         }
     }
@@ -351,7 +349,7 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
                 }
             }
             if (p == 0) {
-                if (k == r->k) head[nth] = (info){.c = c, .ldc = r->ldc, .mn = r->mn, .flags = flags | (even_c ? KL_P_EVEN : 0), .k = k, .factor = r->factor, .turn = r->turn};
+                if (k == r->k) head[nth] = (info){.c = c, .ldc = r->ldc, .mn = r->mn, .flags = flags | (even_c ? KL_P_EVEN : 0), .k = k, .factor = r->factor};
                 arrive(full + 8 * (uint32_t)st);
             }
             if (ta) fetch_columns(slice, pa, lda, even_a, rows, k, p, BM, 1, 1);
@@ -365,7 +363,7 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
         fresh = more <= 0;
         if (first_warp) {
             if (p < 4) {
-                if (p == 3 && (more > 0 || then < ntile)) wait_for_others(counter, look[0], look[1], nbefore);
+                if (p == 3 && (more > 0 || then < ntile)) wait_for_first(counter, look[0], nbefore);
                 ((four *)(rec + (cur ^ 1)))[p] = look;
                 if (more <= 0 && then >= ntile && p == 3) rec[cur ^ 1].flags = KL_P_END;
             }
@@ -423,14 +421,6 @@ ALWAYS void write_tile(double (*acc)[NT][4], volatile const info *h, int mt, int
                     }
                 }
         }
-}
-
-/* The turn of a tile in parts counts up from 0 as they are written, and the last sets it back. */
-ALWAYS void pass_turn(int *turns, uint32_t turn, int last)
-{
-    __nvvm_membar_gl();
-    __asm__ volatile("bar.sync 2,256;" ::: "memory");
-    if (me() == 0) __asm__ volatile("st.release.gpu.global.s32 [%0],%1;" ::"l"(turns + (turn >> 8)), "r"(last ? 0 : (int)(turn & 255) + 1) : "memory");
 }
 
 ALWAYS void tensor(const kl_piece *piece, int ntile, int nbefore, int *counter, const double *x, const double *y)
@@ -517,7 +507,6 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nbefore, int *counter, 
             __nvvm_bar_warp_sync(~0u);
             if (me() % 32 == 0) __asm__ volatile("red.release.gpu.global.add.s32 [%0],%1;" ::"l"(counter + 2), "r"(1) : "memory");
         }
-        if (late & KL_P_OVER) pass_turn(counter + KL_TURNS_AT, h->turn, (late & KL_P_FINAL) != 0);
     }
 }
 #else

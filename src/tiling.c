@@ -385,8 +385,9 @@ static int round_of(const planner *s, int64_t u, int otherwise)
     return w->da >= 0 ? s->dest[w->da].round : w->db >= 0 ? s->dest[w->db].round : otherwise;
 }
 
-/* One cell from the spans that cover it, in their order: sums of matrices first, then products, round by round. Where the kernel adds matrices itself, they are links like
-   any other of the first round. */
+static int is_nothing(const kl_rec *r) { return (r->kind == KL_REC_GEMM && (r->k == 0 || r->alpha == 0)) || (r->kind == KL_REC_FILL && r->alpha == 0); }
+
+/* One cell from the spans that cover it, round by round: sums of matrices first, then products. Where the kernel adds matrices itself, they are links like any other. */
 static kl_status write_cell(planner *s, const kl_batch *b, const dest *d, uint64_t work, const span *list, int64_t n, int row, int col, int rows, int cols,
                             int ld, int level, int keep, int early, int first_round, kl_err *err)
 {
@@ -399,45 +400,38 @@ static kl_status write_cell(planner *s, const kl_batch *b, const dest *d, uint64
     }
     output o = {.ldc = ld, .m = rows, .n = cols};
     o.c = corner(s, d, work, row + (int64_t)col * ld, &o.flags);
-    int nproduct = 0, fill = 0, least = first_round, most = first_round;
+    int any = 0, fill = 0, least = first_round, most = first_round;
     for (int64_t i = from; i < n; i++) {
         const kl_rec *const r = &b->rec[s->use[list[i].use].rec];
-        fill |= r->kind == KL_REC_FILL && r->alpha != 0;
-        if (r->kind != KL_REC_GEMM || r->k == 0 || r->alpha == 0) continue;
+        if (is_nothing(r)) continue;
         const int round = round_of(s, list[i].use, first_round);
-        if (nproduct == 0 || round < least) least = round;
-        if (nproduct == 0 || round > most) most = round;
-        nproduct++;
+        if (!any || round < least) least = round;
+        if (!any || round > most) most = round;
+        fill |= r->kind == KL_REC_FILL;
+        any = 1;
     }
-    const int join = s->adds && !fill && least == first_round; /* sums are links beside the products */
-    o.first = s->nlink;
-    for (int64_t i = from; i < n; i++) {
-        const kl_rec *const r = &b->rec[s->use[list[i].use].rec];
-        if (r->kind == KL_REC_GEMM || (r->kind == KL_REC_FILL && r->alpha == 0)) continue;
-        KL_TRY(add_link(s, (link){list[i].use, row - list[i].row, col - list[i].col, r->alpha}, err));
-    }
-    o.count = s->nlink - o.first;
-    const int zero = !keep && (nproduct == 0 || (early && least > first_round));
-    if ((o.count > 0 && (!join || nproduct == 0)) || zero) {
-        o.slot = slot_of(first_round, level, join && o.count > 0);
-        if (keep) o.flags |= KL_P_BETA;
+    if (!keep && (!any || (early && least > first_round))) {
+        o.first = s->nlink;
+        o.slot = slot_of(first_round, level, 0);
         KL_TRY(emit(s, o, err));
         keep = 1;
     }
-    for (int round = least; nproduct > 0 && round <= most; round++) {
-        if (!join || round > least) o.first = s->nlink;
-        for (int64_t i = from; i < n; i++) {
-            const kl_rec *const r = &b->rec[s->use[list[i].use].rec];
-            if (r->kind != KL_REC_GEMM || r->k == 0 || r->alpha == 0 || round_of(s, list[i].use, first_round) != round) continue;
-            KL_TRY(add_link(s, (link){list[i].use, row - list[i].row, col - list[i].col, r->alpha}, err));
+    const int join = s->adds && !fill;
+    for (int round = least; any && round <= most; round++)
+        for (int products = join; products < 2; products++) {
+            o.first = s->nlink;
+            for (int64_t i = from; i < n; i++) {
+                const kl_rec *const r = &b->rec[s->use[list[i].use].rec];
+                if (is_nothing(r) || round_of(s, list[i].use, first_round) != round || (!join && (r->kind == KL_REC_GEMM) != products)) continue;
+                KL_TRY(add_link(s, (link){list[i].use, row - list[i].row, col - list[i].col, r->alpha}, err));
+            }
+            o.count = s->nlink - o.first;
+            if (o.count == 0) continue;
+            o.slot = slot_of(round, level, products);
+            o.flags = (o.flags & ~(uint32_t)KL_P_BETA) | (keep ? KL_P_BETA : 0);
+            KL_TRY(emit(s, o, err));
+            keep = 1;
         }
-        o.count = s->nlink - o.first;
-        if (o.count == 0) continue;
-        o.slot = slot_of(round, level, 1);
-        o.flags = (o.flags & ~(uint32_t)KL_P_BETA) | (keep ? KL_P_BETA : 0);
-        KL_TRY(emit(s, o, err));
-        keep = 1;
-    }
 out:
     return st;
 }
@@ -715,51 +709,20 @@ static double sum_of(const load *l, int64_t n)
     return sum;
 }
 
-/* Parts of a tile's sum when a part should cost no more than `limit`; each is long enough to pay for reading and writing the tile once more. */
-static int parts_of(const kl_tiling_opts *p, double cost, int64_t steps, double limit)
+/* l = one, of which all but the dearest `whole` tiles are cut into parts; a part adds to what those before it wrote, which takes a while. Returns how many there are. */
+static int64_t cut_the_rest(const kl_tiling_opts *p, const load *one, int64_t n, int64_t whole, int parts, load *l)
 {
-    enum { LEAST = 12 };
-    const int64_t most = p->parts ? steps / LEAST < KL_PARTS ? steps / LEAST : KL_PARTS : 1;
-    const double want = ceil(cost / limit);
-    return want <= 1 || most <= 1 ? 1 : want < (double)most ? (int)want : (int)most;
-}
-
-/* Where part q begins: a later one has more to do, for it waits until those before it have written. */
-static int64_t part_begin(int64_t steps, int parts, int q)
-{
-    enum { LATER = 3 /* steps that adding to a tile takes */ };
-    const int64_t later = steps / parts > LATER * parts ? (int64_t)LATER * q * (parts - q) / 2 : 0;
-    return steps * q / parts - later;
-}
-
-static load cut_load(const kl_tiling_opts *p, load l, double limit)
-{
-    const int parts = parts_of(p, l.cost, l.steps, limit);
-    return parts == 1 ? l : (load){l.cost / parts + 2 * p->cost_tile + 100.0 * p->most_m * p->most_n, l.n * parts, l.steps};
-}
-
-/* l = one, of which the cheapest, worth `rest`, are cut into parts. Returns how many there are. */
-static int64_t cut_the_rest(const kl_tiling_opts *p, const load *one, int64_t n, double rest, double limit, load *l, int64_t *whole, int64_t *turns)
-{
-    double left = sum_of(one, n);
-    int64_t m = 0;
     memcpy(l, one, (size_t)n * sizeof *l);
     qsort(l, (size_t)n, sizeof *l, by_cost);
-    for (; m < n && left > rest; m++) {
-        const int64_t few = (int64_t)ceil((left - rest) / l[m].cost);
-        if (few < l[m].n) { /* of these some are left whole */
+    for (int64_t m = 0; m < n; m++) {
+        if (whole > 0 && whole < l[m].n) { /* of these some are left whole */
             memmove(l + m + 1, l + m, (size_t)(n - m) * sizeof *l);
-            l[m].n = few;
-            l[m + 1].n -= few;
+            l[m].n = whole;
+            l[m + 1].n -= whole;
             n++;
         }
-        left -= l[m].cost * (double)l[m].n;
-        *whole += l[m].n;
-    }
-    for (; m < n; m++) {
-        const load parts = cut_load(p, l[m], limit);
-        if (parts.n > l[m].n) *turns += l[m].n;
-        l[m] = parts;
+        whole -= l[m].n;
+        if (whole < 0) l[m] = (load){l[m].cost / parts + 3000 + 100.0 * p->most_m * p->most_n, l[m].n * parts, l[m].steps};
     }
     return n;
 }
@@ -768,8 +731,8 @@ static int64_t cut_the_rest(const kl_tiling_opts *p, const load *one, int64_t n,
 typedef struct cutting {
     const kl_tiling_opts *p;
     int kind;
-    int64_t whole; /* so many tiles, the dearest, are left as they are; of the others */
-    double limit;  /* a part of the sum costs no more, about */
+    int64_t whole; /* so many tiles, the dearest, are left as they are; the others' sums */
+    int parts;     /* are cut into so many */
 } cutting;
 
 /* Cuts the outputs of a launch: which kind of block, and the most units of a tile. Small tiles load more for what they do, large ones leave blocks without work at
@@ -777,15 +740,15 @@ typedef struct cutting {
    are cut into parts. Which, is found out by going through the motions. */
 static kl_status cut_outputs(const planner *s, const kl_batch *b, const kl_tiling_opts *first, output *o, int64_t n, cutting *cut, kl_err *err)
 {
-    enum { MANY = 32 /* tiles of a block: then the end is all the same */, SIZES = 6, SHARES = 3, RESTS = 5, LIMITS = 4, BRIEF = 560 };
+    enum { MANY = 32 /* tiles of a block: then the end is all the same */, SIZES = 6, SHARES = 3, TRIES = 6, BRIEF = 560 };
     static const double share[SHARES] = {0.15, 0.3, 0.5}; /* of all work that gets the smaller size */
-    static const double rests[RESTS] = {0.06, 0.12, 0.25, 0.5, 1}, limits[LIMITS] = {1, 0.5, 0.25, 0.12}; /* of all work that may be cut into parts; of a part in what a block has of this */
+    static const int tries[TRIES] = {2, 3, 4, 6, 8, KL_PARTS}; /* parts of a sum */
     kl_status st = KL_OK;
     load *all = NULL, *l = NULL;
     double best = INFINITY;
     int64_t from = n; /* outputs from here on get the small size */
     int large[2] = {first->most_m, first->most_n}, small[2] = {0, 0};
-    *cut = (cutting){first, 0, 0, INFINITY};
+    *cut = (cutting){first, 0, 0, 1};
     KL_TRY(kl_alloc(&all, SIZES * KINDS * n, KL_MEM_RECORD, err));
     KL_TRY(kl_alloc(&l, KINDS * n + 1, KL_MEM_RECORD, err));
     for (int64_t i = 0; i < n; i++) {
@@ -806,7 +769,8 @@ static kl_status cut_outputs(const planner *s, const kl_batch *b, const kl_tilin
             const load *const one = all + KINDS * t * n;
             const double work = sum_of(one, KINDS * n);
             int64_t ntile = 0;
-            for (int64_t i = 0; i < KINDS * n; i++) ntile += one[i].n;
+            double dearest = 0;
+            for (int64_t i = 0; i < KINDS * n; i++) ntile += one[i].n, dearest = one[i].n > 0 && one[i].cost > dearest ? one[i].cost : dearest;
             const int many = ntile > (int64_t)MANY * p->nblock;
             if (t == 0) brief |= b->lasting && work < (double)BRIEF * p->nblock * (double)ntile;
             if (work / p->nblock >= 0.985 * best) continue; /* however well the blocks are filled */
@@ -819,17 +783,18 @@ static kl_status cut_outputs(const planner *s, const kl_batch *b, const kl_tilin
                     if (u > t && sum_of(l, KINDS * n) / p->nblock >= 0.985 * best) continue;
                     const double time = many ? work / p->nblock : brief ? makespan_about(l, KINDS * n, p->nblock) : makespan(l, KINDS * n, p->nblock);
                     if (time >= 0.985 * best) continue;
-                    best = time, *cut = (cutting){p, nth, 0, INFINITY}, from = at;
+                    best = time, *cut = (cutting){p, nth, 0, 1}, from = at;
                     large[0] = try_m[t], large[1] = try_n[t], small[0] = try_m[u], small[1] = try_n[u];
                 }
-            for (int k = 0; t == 0 && p->parts && !many && !brief && best > 1.02 * work / p->nblock && k < RESTS * LIMITS; k++) {
-                const double rest = rests[k / LIMITS] * work;
-                int64_t whole = 0, turns = 0;
-                const int64_t m = cut_the_rest(p, one, KINDS * n, rest, limits[k % LIMITS] * rest / p->nblock, l, &whole, &turns);
-                if (turns == 0 || turns > KL_TURNS / 2) continue; /* two levels share the turns */
+            /* Few tiles, most blocks without one at the end: cut the sums of the last round's, or of all. */
+            for (int k = 0; t == 0 && p->parts && !brief && ntile <= 8 * (int64_t)p->nblock && best > 1.05 * work / p->nblock && k < 2 * TRIES; k++) {
+                const int parts = tries[k / 2];
+                const int64_t whole = k % 2 ? ntile / p->nblock * p->nblock : 0;
+                if (ntile - whole > KL_TURNS) continue;
+                const int64_t m = cut_the_rest(p, one, KINDS * n, whole, parts, l);
                 const double time = makespan(l, m, p->nblock);
-                if (time >= 0.985 * best) continue;
-                best = time, *cut = (cutting){p, nth, whole, limits[k % LIMITS] * rest / p->nblock}, from = n;
+                if (time >= 0.985 * best || dearest / parts < 8 * p->cost_least) continue; /* eight steps at least */
+                best = time, *cut = (cutting){p, nth, whole, parts}, from = n;
                 large[0] = try_m[t], large[1] = try_n[t];
             }
             if (many) break;
@@ -893,12 +858,11 @@ static void write_part(const planner *s, const kl_batch *b, const kl_tiling_opts
         here->factor = flush ? r.alpha : ratio;
         const uint32_t over = !ends ? 0 : (mark & KL_P_PART ? KL_P_OVER | (mark & (uint32_t)KL_P_FINAL) : 0) | (mark & (uint32_t)KL_P_FIRST);
         here->flags = f | beta | (flush ? KL_P_LAST : 0) | over | (here == base + head ? mark & (uint32_t)KL_P_NEXT : 0);
-        if (ends && beta && !flushed && q->adds) { /* what stands there comes in like any matrix that is added */
+        if (ends && beta && !flushed && q->adds && (turn & 255) == 0) { /* what stands there comes in like any matrix that is added */
             kl_piece *const then = base + (*more)++;
             *then = *here;
             then->a = then->c, then->lda = then->ldc, then->k = w->n, then->factor = 1, then->next = 0;
-            then->flags = (here->flags & ~((uint32_t)KL_P_TA | KL_P_TB | KL_P_BETA | KL_P_NEXT | 3u << KL_P_A | 3u << KL_P_B)) | (uint32_t)KL_P_ADD | (here->flags >> KL_P_C & 3u) << KL_P_A |
-                          (turn & 255 ? (uint32_t)KL_P_AFTER : 0);
+            then->flags = (here->flags & ~((uint32_t)KL_P_TA | KL_P_TB | KL_P_BETA | KL_P_NEXT | 3u << KL_P_A | 3u << KL_P_B)) | (uint32_t)KL_P_ADD | (here->flags >> KL_P_C & 3u) << KL_P_A;
             here->flags &= ~((uint32_t)KL_P_LAST | KL_P_BETA | KL_P_OVER | KL_P_FINAL | KL_P_FIRST);
             here->next = (int32_t)(then - base);
         }
@@ -976,7 +940,7 @@ static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_
         const tile *const w = &list[i];
         const cutting *const c = &cut[w->level];
         if (i > 0 && w->level != list[i - 1].level) first = i;
-        parts[i] = w->once || i - first < c->whole ? 1 : parts_of(c->p, w->cost, w->steps, c->limit);
+        parts[i] = w->once || i - first < c->whole ? 1 : w->steps < c->parts ? (int)w->steps : c->parts;
         nhead += parts[i];
         npiece += w->o->count + 2 * parts[i]; /* a part may begin inside a product, and what stands there is one more */
     }
@@ -996,7 +960,7 @@ static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_
             uint32_t mark = parts[i] > 1 ? (uint32_t)KL_P_PART : 0;
             if (q + 1 == parts[i]) mark |= (uint32_t)KL_P_FINAL | (after > 0 && w->level == 0 ? (uint32_t)KL_P_FIRST : 0);
             if (w->level == 1) mark |= (uint32_t)KL_P_NEXT;
-            write_part(s, b, cut[w->level].p, w, work, part_begin(w->steps, parts[i], q), part_begin(w->steps, parts[i], q + 1), parts[i] > 1 ? (uint32_t)(nturn << 8 | q) : 0, mark, base, t++,
+            write_part(s, b, cut[w->level].p, w, work, w->steps * q / parts[i], w->steps * (q + 1) / parts[i], parts[i] > 1 ? (uint32_t)(nturn << 8 | q) : 0, mark, base, t++,
                        &more, p);
         }
         nturn += parts[i] > 1;

@@ -37,10 +37,9 @@ enum {
     KL_P_TB = 1 << 11,
     KL_P_END = 1 << 12,     /* no tile */
     KL_P_EVEN = 1 << 13,    /* columns of C lie at multiples of 16 bytes: found out on the device */
-    KL_P_PART = 1 << 14,    /* of a tile in parts */
-    KL_P_OVER = 1 << 15,    /* this ends the part; the last part is marked by KL_P_FINAL */
+    KL_P_PART = 1 << 14,    /* writing waits until the parts before have written */
+    KL_P_OVER = 1 << 15,    /* and this ends the part; the last part is marked by KL_P_FINAL */
     KL_P_FINAL = 1 << 22,
-    KL_P_AFTER = 1 << 24,   /* begins when the parts before have written */
     KL_P_FIRST = 1 << 25,   /* where it ends, a tile of the launch's first level has been written */
     KL_P_NEXT = 1 << 26,    /* begins when all of these have been */
     KL_P_ADD = 1 << 23,     /* A itself is added, no product: k are the columns of the tile, b and ldb mean nothing */

@@ -9,6 +9,7 @@
 #include "dense.h"
 #include "ed.h"
 #include "kl_test.h"
+#include "lists.h"
 #include "record.h"
 #include "superblock.h"
 #if !KL_TEST_CUDA
@@ -210,8 +211,6 @@ static void test_tall(void **state)
         }
 }
 
-static int below(uint64_t *seed, int n) { return (int)(kl_test_bits(seed) % (uint64_t)n); }
-
 /* Fused steps of every size beside the host's; outputs take the place of inputs, and what has coefficient 0 may be NaN. */
 static void test_fuse(void **state)
 {
@@ -230,11 +229,11 @@ static void test_fuse(void **state)
         uint64_t seed = (uint64_t)q + 1;
         double c[KL_FUSE_MOST * KL_FUSE_MOST_OUT], got[KL_FUSE_MOST_PAIR], want[KL_FUSE_MOST_PAIR];
         int pair[KL_FUSE_MOST_PAIR][2];
-        const int unused = nin > 2 && nout > 0 ? below(&seed, nin) : -1; /* full of NaN, and nobody may notice */
-        for (int i = 0; i < nout * nin; i++) c[i] = i % nin == unused || below(&seed, 4) == 0 ? 0.0 : kl_test_uniform(&seed);
+        const int unused = nin > 2 && nout > 0 ? lists_below(&seed, nin) : -1; /* full of NaN, and nobody may notice */
+        for (int i = 0; i < nout * nin; i++) c[i] = i % nin == unused || lists_below(&seed, 4) == 0 ? 0.0 : kl_test_uniform(&seed);
         const int first = few && nout > 0 ? nin : 0;
         for (int p = 0; p < npair; p++)
-            for (int k = 0; k < 2; k++) do pair[p][k] = first + below(&seed, nin + nout - first);
+            for (int k = 0; k < 2; k++) do pair[p][k] = first + lists_below(&seed, nin + nout - first);
                 while (pair[p][k] == unused);
         both in[2][KL_FUSE_MOST], out[2][KL_FUSE_MOST_OUT];
         for (int w = 0; w < 2; w++) {
@@ -387,78 +386,6 @@ static int rounds_of(int all)
     return text && kl_parse_int(text, &n) && n > 0 && n < all ? (int)n : all;
 }
 
-typedef struct place {
-    uint8_t at;
-    int64_t off;
-    int32_t ld;
-} place;
-
-/* rows x cols numbers somewhere in x, LEFT, RIGHT or, where it has as many, WORK. */
-static place operand(uint64_t *seed, int64_t room, int rows, int cols, int64_t nwork)
-{
-    static const uint8_t at[] = {KL_AT_X, KL_AT_LEFT, KL_AT_RIGHT, KL_AT_WORK};
-    place p = {.at = at[below(seed, nwork >= (int64_t)rows * cols ? 4 : 3)], .ld = rows + below(seed, 3)};
-    const int64_t most = p.at == KL_AT_WORK ? nwork : room;
-    if ((int64_t)p.ld * cols > most) p.ld = rows;
-    if (p.ld < 1) p.ld = 1;
-    p.off = most > (int64_t)p.ld * cols ? below(seed, (int)(most - (int64_t)p.ld * cols)) : 0;
-    return p;
-}
-
-/* Groups such as the program makes: an intermediate, possibly in parts, then products with it into all of a segment or a block of it; sums, diagonals. wild: anything
-   in any order, WORK in pieces, results overwritten. */
-static void random_list(kl_batch *b, int64_t room, int ngroup, int most, int wild, int zero, uint64_t *seed)
-{
-    kl_err err = {""};
-    int64_t y = 0;
-    b->zero = zero;
-    for (int g = 0; g < ngroup; g++) {
-        const int rows = 1 + below(seed, most), cols = 1 + below(seed, most), row = below(seed, rows), col = below(seed, cols);
-        const int side = 1 + below(seed, most), wide = 1 + below(seed, most);
-        const int64_t nwork = (int64_t)side * wide;
-        expect_ok(kl_batch_open_group(b, y, (int64_t)rows * cols, &err), err);
-        expect_ok(kl_batch_reserve(b, 64, &err), err);
-        if (!zero) *kl_batch_push(b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_Y, .m = rows, .n = cols, .ldc = rows, .c = y, .alpha = 0.5};
-        if (wild) *kl_batch_push(b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = (int)nwork, .n = 1, .ldc = (int)nwork, .alpha = 0.25};
-        int filled = wild;
-        for (int q = 2 + below(seed, 10); q > 0; q--) {
-            const int part = below(seed, 4); /* which block of the segment: rows and columns are cut once */
-            const int r0 = part & 1 ? row : 0, c0 = part & 2 ? col : 0, m = part & 1 ? rows - row : below(seed, 2) ? rows : row,
-                      n = part & 2 ? cols - col : below(seed, 2) ? cols : col;
-            kl_rec r = {.kind = (uint8_t)below(seed, 3), .ta = (uint8_t)below(seed, 2), .tb = (uint8_t)below(seed, 2), .beta = 1, .at_c = KL_AT_Y, .m = m, .n = n,
-                        .ldc = rows, .c = y + r0 + (int64_t)c0 * rows, .alpha = below(seed, 3) ? kl_test_uniform(seed) : below(seed, 9) - 4.0};
-            if (below(seed, 3) == 0) { /* an intermediate */
-                r.at_c = KL_AT_WORK, r.m = side, r.n = wide, r.ldc = side, r.c = 0;
-                r.beta = wild ? (uint8_t)below(seed, 2) : 0;
-                if (wild && below(seed, 2)) r.m = 1 + below(seed, side), r.n = 1;
-                else filled = 1;
-            } else if (r.kind == KL_REC_FILL && below(seed, 2)) { /* a diagonal */
-                r.n = rows < cols ? rows : cols, r.m = 1, r.ldc = rows + 1, r.c = y;
-            }
-            if (wild && below(seed, 4) == 0) r.beta = 0;
-            const int64_t readable = filled && r.at_c == KL_AT_Y ? nwork : 0;
-            if (r.kind == KL_REC_GEMM) {
-                r.k = below(seed, most);
-                const place a = operand(seed, room, r.ta ? r.k : r.m, r.ta ? r.m : r.k, readable), c = operand(seed, room, r.tb ? r.n : r.k, r.tb ? r.k : r.n, readable);
-                r.at_a = a.at, r.a = a.off, r.lda = a.ld, r.at_b = c.at, r.b = c.off, r.ldb = c.ld;
-            } else if (r.kind == KL_REC_ADD) {
-                const place a = operand(seed, room, r.ta ? r.n : r.m, r.ta ? r.m : r.n, readable);
-                r.at_a = a.at, r.a = a.off, r.lda = a.ld;
-            }
-            *kl_batch_push(b) = r;
-            if (!wild && r.at_c == KL_AT_WORK && r.kind != KL_REC_FILL && below(seed, 2)) { /* a second part on top */
-                r.kind = KL_REC_FILL, r.beta = 1, r.m = 1 + below(seed, side), r.c = below(seed, side - r.m + 1);
-                *kl_batch_push(b) = r;
-            }
-        }
-        kl_batch_close_group(b, nwork);
-        y += (int64_t)rows * cols + (below(seed, 4) == 0 ? 3 : 0); /* a hole, to be left alone */
-    }
-    b->ny = y;
-    b->nx = room;
-    expect_ok(kl_batch_close(b, &err), err);
-}
-
 /* The list on the host and on ex; y full of NaN before. Returns launches. */
 static int compare(kl_exec *host, kl_exec *ex, kl_batch *b, int64_t room, int shift, double scale)
 {
@@ -502,7 +429,7 @@ static void test_lists(void **state)
         kl_batch b;
         kl_batch_init(&b);
         kl_test_case("round %d most=%d wild=%d zero=%d", round, most, wild, zero);
-        random_list(&b, room, 1 + below(&seed, 20), most, wild, zero, &seed);
+        lists_random(&b, room, 1 + lists_below(&seed, 20), most, wild, zero, &seed);
         b.once = round % 4 == 1, b.lasting = round % 4 == 2; /* planned with less care, or with more */
         for (int plain = 0; plain < 2; plain++) compare(f->host, f->ex[plain], &b, room, round & 1, 30.0 * most);
         if (KL_TEST_CUDA && round < rounds / 4) { /* and by the library, as it may be told to */

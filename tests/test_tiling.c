@@ -1,0 +1,164 @@
+/* Launches from records, run here piece by piece in any order that blocks of a device may take them, beside the records run one by one: random lists, every kind of
+   block that a kernel may have. What one tile writes and another reads without having been told to wait shows as a difference.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "kl_test.h"
+#include "lists.h"
+#include "tiling.h"
+#include <stdlib.h>
+
+typedef struct memory {
+    int64_t room, ny;
+    double *x, *left, *right, *y;
+} memory;
+
+static const double *from(const kl_rec *r, int second, const memory *m, const double *work)
+{
+    const int at = second ? r->at_b : r->at_a;
+    return (at == KL_AT_X ? m->x : at == KL_AT_LEFT ? m->left : at == KL_AT_RIGHT ? m->right : at == KL_AT_Y ? m->y : work) + (second ? r->b : r->a);
+}
+
+/* The records in their order. */
+static void run_records(const kl_batch *b, const memory *m, double *work)
+{
+    for (int g = 0; g < b->ngroup; g++) {
+        const kl_group *const q = &b->group[g];
+        for (int64_t i = 0; b->zero && i < q->ny; i++) m->y[q->y + i] = 0.0;
+        for (int64_t i = q->first; i < q->last; i++) {
+            const kl_rec *const r = &b->rec[i];
+            double *const c = (r->at_c == KL_AT_Y ? m->y : work) + r->c;
+            for (int col = 0; col < r->n; col++)
+                for (int row = 0; row < r->m; row++) {
+                    double s = r->kind == KL_REC_FILL ? 1.0 : 0.0;
+                    if (r->kind == KL_REC_ADD) s = from(r, 0, m, work)[r->ta ? col + (int64_t)row * r->lda : row + (int64_t)col * r->lda];
+                    for (int k = 0; r->kind == KL_REC_GEMM && k < r->k; k++)
+                        s += from(r, 0, m, work)[r->ta ? k + (int64_t)row * r->lda : row + (int64_t)k * r->lda] * from(r, 1, m, work)[r->tb ? col + (int64_t)k * r->ldb : k + (int64_t)col * r->ldb];
+                    double *const to = c + row + (int64_t)col * r->ldc;
+                    *to = r->alpha * s + (r->beta ? *to : 0.0);
+                }
+        }
+    }
+}
+
+static void run_cells(const kl_tiling *p, const kl_launch *l, const memory *m)
+{
+    for (const kl_cell *c = p->cell + l->first; c < p->cell + l->first + l->n; c++)
+        for (int col = c->col; col < c->col + c->n; col++)
+            for (int row = c->row; row < c->row + c->m; row++) {
+                double *const to = (double *)(uintptr_t)kl_where(c->c, c->flags, KL_P_C, m->x, m->y) + row + (int64_t)col * c->ldc;
+                double s = c->flags & KL_P_BETA ? *to : 0.0;
+                for (const kl_term *t = p->term + c->first; t < p->term + c->first + c->count; t++) {
+                    const double *const a = (const double *)(uintptr_t)kl_where(t->a, t->flags, KL_P_A, m->x, m->y);
+                    s += t->alpha * (t->flags & KL_P_END ? 1.0 : a[t->flags & KL_P_TA ? (int64_t)row * t->lda + col : row + (int64_t)col * t->lda]);
+                }
+                *to = s;
+            }
+}
+
+typedef struct progress {
+    int64_t nfirst;
+    uint8_t turn[KL_TURNS];
+} progress;
+
+/* One tile, or one part of one. Returns 0, having done nothing, when it would have to wait. */
+static int run_tile(const kl_piece *base, int64_t t, const kl_launch *l, const memory *m, progress *now)
+{
+    enum { MOST = 64 };
+    static double acc[MOST][MOST];
+    for (const kl_piece *p = base + t;; p = base + p->next) {
+        if ((p->flags & KL_P_NEXT) && now->nfirst != l->nbefore) return 0;
+        if ((p->flags & KL_P_PART) && now->turn[p->turn >> 8] != (p->turn & 255)) return 0;
+        if (p->next <= 0) break;
+    }
+    for (const kl_piece *p = base + t;; p = base + p->next) {
+        const int rows = (int)(p->mn & 0xffff), cols = (int)(p->mn >> 16);
+        const double *const a = (const double *)(uintptr_t)kl_where(p->a, p->flags, KL_P_A, m->x, m->y), *const b = (const double *)(uintptr_t)kl_where(p->b, p->flags, KL_P_B, m->x, m->y);
+        double *const c = (double *)(uintptr_t)kl_where(p->c, p->flags, KL_P_C, m->x, m->y);
+        expect_true(rows <= MOST && cols <= MOST && rows > 0 && cols > 0);
+        if (p->flags & KL_P_ADD) expect_eq(p->k, cols);
+        for (int j = 0; j < cols; j++)
+            for (int i = 0; i < rows; i++) {
+                if (p == base + t) acc[j][i] = 0.0;
+                if (p->flags & KL_P_ADD) acc[j][i] += a[p->flags & KL_P_TA ? (int64_t)i * p->lda + j : i + (int64_t)j * p->lda];
+                for (int k = 0; !(p->flags & KL_P_ADD) && k < p->k; k++)
+                    acc[j][i] += a[p->flags & KL_P_TA ? k + (int64_t)i * p->lda : i + (int64_t)k * p->lda] * b[p->flags & KL_P_TB ? j + (int64_t)k * p->ldb : k + (int64_t)j * p->ldb];
+                acc[j][i] *= p->factor;
+                if (!(p->flags & KL_P_LAST)) continue;
+                double *const to = c + i + (int64_t)j * p->ldc;
+                *to = acc[j][i] + (p->flags & KL_P_BETA ? *to : 0.0);
+                acc[j][i] = 0.0;
+            }
+        if (p->flags & KL_P_FIRST) now->nfirst++;
+        if (p->flags & KL_P_OVER) now->turn[p->turn >> 8] = p->flags & KL_P_FINAL ? 0 : (uint8_t)((p->turn & 255) + 1);
+        if (p->next <= 0) return 1;
+    }
+}
+
+/* The tiles of a launch in an order of chance, as far as they need not wait. */
+static void run_tiles(const kl_tiling *p, const kl_launch *l, const memory *m, uint64_t *seed)
+{
+    static progress now;
+    char *const done = calloc((size_t)l->n + 1, 1);
+    now = (progress){0};
+    for (int64_t left = l->n; left > 0;) {
+        const int64_t t = lists_below(seed, (int)l->n);
+        if (done[t] || !run_tile(p->piece + l->first, t, l, m, &now)) continue;
+        done[t] = 1;
+        left--;
+    }
+    expect_true(l->nbefore == 0 || now.nfirst == l->nbefore);
+    for (int i = 0; i < KL_TURNS; i++) expect_eq(now.turn[i], 0); /* ready for the next launch */
+    free(done);
+}
+
+static void test_lists(void **state)
+{
+    const kl_tiling_opts plain = {.unit_m = 8, .unit_n = 4, .most_m = 4, .most_n = 3, .depth = 2, .nblock = 13, .cost_unit = 64, .cost_row = 24, .cost_col = 24, .cost_least = 300, .cost_tile = 100};
+    int levels = 0, turns = 0, adds = 0;
+    (void)state;
+    for (int round = 0; round < 240; round++) {
+        uint64_t seed = (uint64_t)round;
+        kl_err err = {""};
+        kl_batch b;
+        kl_tiling p;
+        kl_tiling_opts o = plain;
+        const int most = round % 8 == 0 ? 150 : 1 + round % 50, wild = round % 5 == 0;
+        o.adds = round / 2 % 4 > 0, o.parts = round / 2 % 4 > 1, o.levels = round / 2 % 4 > 2, o.whole = round % 7 == 0;
+        memory m = {.room = (int64_t)(most + 3) * (most + 3) + 7};
+        kl_test_case("round %d most=%d wild=%d adds=%d parts=%d levels=%d", round, most, wild, o.adds, o.parts, o.levels);
+        kl_batch_init(&b);
+        lists_random(&b, m.room, 1 + lists_below(&seed, 6), most, wild, round % 2, &seed);
+        for (int64_t i = 0; i < b.nrec && round % 3 == 0; i++)
+            if (fabs(b.rec[i].alpha) > 0.5) b.rec[i].alpha = copysign(0.5, b.rec[i].alpha); /* equal coefficients */
+        m.x = kl_test_guarded(m.room), m.left = kl_test_guarded(m.room), m.right = kl_test_guarded(m.room);
+        for (int64_t i = 0; i < m.room; i++) m.x[i] = kl_test_uniform(&seed), m.left[i] = kl_test_uniform(&seed), m.right[i] = kl_test_uniform(&seed);
+        b.base[KL_AT_LEFT].addr = (uintptr_t)m.left, b.base[KL_AT_RIGHT].addr = (uintptr_t)m.right;
+        double *const want = kl_test_guarded(b.ny), *const got = kl_test_guarded(b.ny), *const own = kl_test_guarded(b.nwork);
+        m.y = want;
+        run_records(&b, &m, own);
+        m.y = got;
+        expect_ok(kl_tiling_open(&b, &o, round % 4 ? 1 << 20 : (int64_t)most * most, &p, &err), err);
+        double *const work = kl_test_guarded(p.nwork);
+        expect_ok(kl_tiling_write(&b, (uint64_t)(uintptr_t)work, &p, &err), err);
+        for (int64_t i = 0; i < p.nlaunch; i++) {
+            const kl_launch *const l = &p.launch[i];
+            if (l->products) run_tiles(&p, l, &m, &seed);
+            else run_cells(&p, l, &m);
+            levels += l->nbefore > 0;
+        }
+        for (int64_t i = 0; i < p.npiece; i++) turns += (p.piece[i].flags & KL_P_PART) != 0, adds += (p.piece[i].flags & KL_P_ADD) != 0;
+        for (int64_t i = 0; i < b.ny; i++)
+            if (!isnan(want[i]) || !isnan(got[i])) expect_near(got[i], want[i], 1e-13 * most * (1 + fabs(want[i])));
+        kl_test_guards_hold(got, b.ny);
+        kl_test_guards_hold(work, p.nwork);
+        kl_tiling_clear(&p);
+        kl_batch_clear(&b);
+        kl_test_free(m.x), kl_test_free(m.left), kl_test_free(m.right), kl_test_free(want), kl_test_free(got), kl_test_free(own), kl_test_free(work);
+    }
+    expect_true(levels > 10 && turns > 10 && adds > 100); /* all of it was met */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lists)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
