@@ -91,8 +91,9 @@ static kl_status save_write(void *self, const kl_keep *k, kl_err *err)
     memcpy(s->number, k->number, (size_t)k->nnumber * sizeof(double));
     s->kept.number = s->number;
     for (int i = 0; i < k->nvector; i++) {
-        s->vector[i] = calloc((size_t)s->n, sizeof(double));
-        const kl_status st = s->ex->vt.download(s->ex, s->vector[i], k->vector[i], s->n, err);
+        const int64_t n = k->n[i] > 0 ? k->n[i] : s->n;
+        s->vector[i] = calloc((size_t)n, sizeof(double));
+        const kl_status st = s->ex->vt.download(s->ex, s->vector[i], k->vector[i], n, err);
         if (st != KL_OK) return st;
         s->kept.vector[i] = (kl_dptr){(uintptr_t)s->vector[i]};
     }
@@ -411,11 +412,152 @@ static void test_thermal(void **state)
     core_no_memory();
 }
 
+/* ---------------------------------------------------------------- broken off, and the same bits */
+
+static int stop_when_saved(void *self, int sample, int step)
+{
+    (void)sample, (void)step;
+    return ((const saver *)self)->have;
+}
+
+/* All sectors that are not in yet; *stopped as the last one says. */
+static void add_rest(core_job *j, const kl_qn *q, int nq, kl_thermal *sum, int *stopped)
+{
+    kl_err err = {""};
+    *stopped = 0;
+    for (int i = (int)kl_thermal_about(sum).nsector; i < nq && !*stopped; i++) {
+        kl_ed *ed = NULL;
+        expect_ok(kl_ed_create(j->terms, q[i], KL_HALVES_AUTO, j->ex, &ed, &err), err);
+        expect_ok(kl_thermal_add(sum, ed, stopped, &err), err);
+        kl_ed_destroy(&ed);
+    }
+}
+
+static void test_thermal_broken_off(void **state)
+{
+    (void)state;
+    kl_err err = {""};
+    core_job j;
+    core_open(&j, core_model("heisenberg", "S=1/2"), "ring:10", NULL, NULL);
+    int nq, stopped, resumed = 0, between = 0;
+    kl_qn *q = core_sectors(&j, INT32_MAX, &nq);
+    kl_thermal_opts opts = {.nsample = 3, .nstep = 24, .full = 30, .seed = 5};
+    kl_thermal *sum = NULL;
+    kl_thermal_row whole, row;
+    expect_ok(kl_thermal_create(j.model, &opts, &sum, &err), err);
+    add_rest(&j, q, nq, sum, &stopped);
+    expect_ok(kl_thermal_evaluate(sum, 0.3, &whole, &err), err);
+    const kl_thermal_facts facts = kl_thermal_about(sum);
+    kl_thermal_destroy(&sum);
+    for (int after = 1; after < 600; after += 7) {
+        saver s = {.ex = j.ex, .countdown = after};
+        kl_keeper keeper = {.self = &s, .due = save_due, .write = save_write};
+        kl_thermal_opts now = opts;
+        now.keeper = &keeper;
+        now.self = &s;
+        now.step = stop_when_saved;
+        kl_test_case("typical states, broken off at %d", after);
+        expect_ok(kl_thermal_create(j.model, &now, &sum, &err), err);
+        add_rest(&j, q, nq, sum, &stopped);
+        kl_thermal_destroy(&sum);
+        if (!s.have) break;
+        const kl_keeper again = {.from = &s.kept, .self = &s, .due = save_due, .write = save_write};
+        now = opts;
+        now.keeper = &again;
+        expect_ok(kl_thermal_create(j.model, &now, &sum, &err), err);
+        add_rest(&j, q, nq, sum, &stopped);
+        expect_ok(kl_thermal_evaluate(sum, 0.3, &row, &err), err);
+        expect_true(memcmp(&row, &whole, sizeof row) == 0);
+        const kl_thermal_facts f = kl_thermal_about(sum);
+        expect_true(f.nsector == facts.nsector && f.nfull == facts.nfull && f.napply == facts.napply && f.dim == facts.dim && f.lowest == facts.lowest);
+        kl_thermal_destroy(&sum);
+        resumed++;
+        between += s.kept.nvector == 0;
+        s.kept.nnumber -= 1; /* damaged */
+        if (s.kept.nvector > 0) {
+            expect_ok(kl_thermal_create(j.model, &now, &sum, &err), err);
+            kl_ed *ed = NULL;
+            expect_ok(kl_ed_create(j.terms, q[kl_thermal_about(sum).nsector], KL_HALVES_AUTO, j.ex, &ed, &err), err);
+            expect_refused(kl_thermal_add(sum, ed, &stopped, &err), KL_EINPUT, err, "not those");
+            kl_ed_destroy(&ed);
+            kl_thermal_destroy(&sum);
+        } else {
+            expect_refused(kl_thermal_create(j.model, &now, &sum, &err), KL_EINPUT, err, "not those");
+        }
+        free(s.number);
+        for (int i = 0; i < KL_KEEP_VECTORS; i++) free(s.vector[i]);
+    }
+    expect_true(resumed > 30 && between > 0);
+    kl_free(&q);
+    core_close(&j);
+    core_no_memory();
+}
+
+static int stop_curve(void *self, int step, double change)
+{
+    (void)step, (void)change;
+    return ((const saver *)self)->have;
+}
+
+static void test_spectral_broken_off(void **state)
+{
+    (void)state;
+    kl_err err = {""};
+    core_job j;
+    core_open(&j, core_model("hubbard", "F=1/2"), "ladder:4x2", NULL, "U=4");
+    kl_ed *ed = open_ed(&j, "N_up=3 N_dn=3");
+    kl_ed_result r;
+    kl_dptr x;
+    int64_t ld;
+    kl_siteop *op = NULL;
+    int resumed = 0;
+    double coef[8] = {0, 1, 0, 0, -0.5};
+    expect_ok(kl_ed_run(ed, &(kl_ed_opts){.nstate = 1, .accuracy = 1e-12, .seed = 7}, &x, &ld, &r, &err), err);
+    expect_ok(kl_siteop_create(j.model, "cdag_up", &op, &err), err);
+    const kl_ed_spectral_opts opts = {.broadening = 0.1, .max_steps = 60};
+    kl_ed_spectral whole, part;
+    expect_ok(kl_ed_spectral_run(ed, j.terms, x, r.energy[0], op, coef, &opts, &whole, &err), err);
+    for (int after = 1; after < whole.nstep; after += after < 25 ? 1 : 13) {
+        saver s = {.ex = j.ex, .countdown = after};
+        const kl_keeper keeper = {.self = &s, .due = save_due, .write = save_write};
+        kl_ed_spectral_opts now = opts;
+        now.keeper = &keeper;
+        now.self = &s;
+        now.step = stop_curve;
+        kl_test_case("a curve of %d levels, broken off at %d", whole.nstep, after);
+        expect_ok(kl_ed_spectral_run(ed, j.terms, x, r.energy[0], op, coef, &now, &part, &err), err);
+        const int stopped = part.stopped;
+        kl_ed_spectral_clear(&part);
+        if (s.have && stopped) {
+            const kl_keeper again = {.from = &s.kept, .self = &s, .due = save_due, .write = save_write};
+            now = opts;
+            now.keeper = &again;
+            expect_ok(kl_ed_spectral_run(ed, j.terms, x, r.energy[0], op, coef, &now, &part, &err), err);
+            expect_true(part.nstep == whole.nstep && part.converged == whole.converged && part.total == whole.total);
+            expect_true(memcmp(part.a, whole.a, sizeof(double) * (size_t)whole.nomega) == 0);
+            expect_true(memcmp(part.weight, whole.weight, sizeof(double) * (size_t)whole.npole) == 0);
+            kl_ed_spectral_clear(&part);
+            resumed++;
+        }
+        free(s.number);
+        for (int i = 0; i < KL_KEEP_VECTORS; i++) free(s.vector[i]);
+    }
+    expect_true(resumed > 15);
+    kl_ed_spectral_clear(&whole);
+    kl_siteop_destroy(&op);
+    j.ex->vt.release(j.ex, &x);
+    kl_ed_result_clear(&r);
+    kl_ed_destroy(&ed);
+    core_close(&j);
+    core_no_memory();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stored),   cmocka_unit_test(test_broken_off),     cmocka_unit_test(test_foreign_checkpoint), cmocka_unit_test(test_preconditioners),
         cmocka_unit_test(test_spectral), cmocka_unit_test(test_spectral_edges), cmocka_unit_test(test_thermal),
+        cmocka_unit_test(test_thermal_broken_off), cmocka_unit_test(test_spectral_broken_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
