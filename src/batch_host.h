@@ -1,4 +1,4 @@
-/* The host executor's entries for lists of operation records.
+/* The host executor's entries for lists of operation records: batch_prepare, batch_apply, batch_release and the choice of kl_vtable (exec.h), which documents them.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_BATCH_HOST_H
 #define KL_BATCH_HOST_H

@@ -74,6 +74,7 @@ static inline kl_at kl_bigop_at(const kl_bigop *g, const kl_part *p)
     return g->block->side == KL_LEFT ? (p->packed ? KL_AT_LEFT_PACK : KL_AT_LEFT) : (p->packed ? KL_AT_RIGHT_PACK : KL_AT_RIGHT);
 }
 void kl_bigop_bases(const kl_bigop *g, kl_batch *b);
+/* 1 when operator op beyond the site is the identity. */
 int kl_bigop_identity(const kl_bigop *g, int op);
 
 #endif

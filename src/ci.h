@@ -108,6 +108,7 @@ typedef struct kl_ci_plan {
     int nnz_sampled[8];/* counted on some of the rows only: about */
     int64_t bytes_vectors[8];
 } kl_ci_plan;
+/* Counts determinants, and the non-zeros of their matrix where that is quick; stores neither. */
 kl_status kl_ci_make_plan(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_plan *out, kl_err *err) KL_MUST_CHECK;
 void kl_ci_plan_clear(kl_ci_plan *p);
 

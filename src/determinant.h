@@ -57,6 +57,7 @@ typedef struct kl_detspace {
     int64_t level_count[2 * KL_DET_MAX_ORB + 1]; /* not full: determinants by level */
 } kl_detspace;
 
+/* Lists strings, their moves and the determinants. EINPUT: more than 2^31 strings or determinants of a listed space. */
 kl_status kl_detspace_create(const kl_det_spec *spec, int nthread, kl_detspace **out, kl_err *err) KL_MUST_CHECK;
 void kl_detspace_destroy(kl_detspace **s);
 

@@ -155,6 +155,7 @@ typedef struct kl_dmrg_plan {
     kl_batch apply, density;     /* the lists of H x and of a truncation's density matrices at the middle bond, closed, without operands */
     struct kl_dmrg_pair { kl_qn left, right; int64_t rows, cols; double flop; } *pair; /* [npair] work per patch pair */
 } kl_dmrg_plan;
+/* For m states and the strategy and solver of opts; times a small product on ex, allocates no operators. EINPUT: an empty sector. */
 kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *opts, int m, kl_dmrg_plan *plan, kl_err *err) KL_MUST_CHECK;
 void kl_dmrg_plan_clear(kl_dmrg_plan *plan);
 

@@ -18,6 +18,7 @@ typedef struct kl_thermal_opts {
                                 (kl_thermal_about) are left out by the caller; the run ends with the same bits */
 } kl_thermal_opts;
 
+/* No sector yet. m is borrowed, the options are copied. */
 kl_status kl_thermal_create(const kl_model *m, const kl_thermal_opts *opts, kl_thermal **out, kl_err *err) KL_MUST_CHECK;
 void kl_thermal_destroy(kl_thermal **t);
 
@@ -31,6 +32,7 @@ typedef struct kl_thermal_row {
     double energy_error, heat_error, entropy_error;
     double chi[KL_MAX_CHARGE], chi_error[KL_MAX_CHARGE]; /* (<Q^2> - <Q>^2) / T in the user's units; Z_n charges: 0 */
 } kl_thermal_row;
+/* Of the sectors added so far; temperature > 0 in the units of the energy. */
 kl_status kl_thermal_evaluate(const kl_thermal *t, double temperature, kl_thermal_row *row, kl_err *err) KL_MUST_CHECK;
 
 /* What is in it: sectors, states, products with H, the lowest energy seen. */

@@ -32,6 +32,7 @@ typedef struct kl_engine {
     int64_t napply, dim_max, sector_max, matrix_max, nsector_sum, nsector_count;
 } kl_engine;
 
+/* Operators of every cut but no tensors: start or resume gives them. terms and ex are borrowed. EINPUT: an empty sector. */
 kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, kl_qn target, int nstate, kl_strategy strategy, kl_solver solver, int max_basis,
                            uint64_t seed, kl_engine **out, kl_err *err) KL_MUST_CHECK;
 void kl_engine_destroy(kl_engine **e);
@@ -49,6 +50,7 @@ kl_status kl_engine_state(const kl_engine *e, const double *energy, kl_state **o
 /* Pieces that the infinite-lattice algorithm and plans put together in their own way. */
 /* Left: block 0..pos-1 (x) site pos; right: site pos (x) block pos+1..; sectors that the other side cannot complete are left out. */
 kl_status kl_engine_enlarge(const kl_engine *e, kl_side side, int pos, const kl_basis *block, kl_enlarged **out, kl_err *err) KL_MUST_CHECK;
+/* dim[basis->nsec]: about m states of a block of that basis at a cut, shared among its sectors by the ways that both sides have of completing them. */
 kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *basis, int *dim, kl_err *err) KL_MUST_CHECK;
 /* Its matrices come from *data, on the executor, or, where that is nothing, from its own. */
 kl_status kl_engine_set_isometry_take(kl_engine *e, kl_side side, int pos, kl_isometry **iso, kl_dptr *data, kl_err *err) KL_MUST_CHECK;

@@ -159,6 +159,7 @@ struct kl_exec {
     kl_eigen_time eigen_time[KL_EIGEN_TIMES];
 };
 
+/* nthread threads of this machine. */
 kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err) KL_MUST_CHECK;
 /* OpenMP target regions on the default device; EABSENT when they are not built in, or would run on the host. plain: 1 takes the kernels
    that every target has, also where there are better ones. */

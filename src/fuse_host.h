@@ -1,4 +1,4 @@
-/* The host executor's fused vector step.
+/* The host executor's fused vector step: fuse of kl_vtable (exec.h), which documents it.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_FUSE_HOST_H
 #define KL_FUSE_HOST_H

@@ -4,6 +4,7 @@
 #define KL_INVENTORY_H
 #include "options.h"
 
+/* `models [MODEL]', `devices': print to stdout, as text or, with --json, as JSON. */
 kl_status kl_inventory_models(const kl_options *o, kl_err *err) KL_MUST_CHECK;
 kl_status kl_inventory_devices(const kl_options *o, kl_err *err) KL_MUST_CHECK;
 

@@ -13,6 +13,7 @@ typedef struct kl_json {
     int filled[KL_JSON_DEPTH]; /* something was written at this depth */
 } kl_json;
 
+/* A document on this stream. */
 kl_json kl_json_begin(FILE *to);
 void kl_json_end(kl_json *j); /* everything is closed by now; ends the line */
 

@@ -13,6 +13,7 @@ typedef struct kl_measure kl_measure; /* one wavefunction, ready to be measured 
 /* Wavefunction `which` of a state on this lattice. The state is not needed afterwards; executor and lattice are. */
 kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_lattice *lat, kl_measure **out, kl_err *err) KL_MUST_CHECK;
 void kl_measure_destroy(kl_measure **m);
+/* What it reads: lives as long as m. */
 const kl_canonical *kl_measure_state(const kl_measure *m);
 
 /* value[nsite] = <A_i>; 0 on sites whose type lacks a name in A. */

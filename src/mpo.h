@@ -44,6 +44,7 @@ typedef struct kl_mpo {
     int nop_max;
 } kl_mpo;
 
+/* t is borrowed. ENOMEM is the only failure: the terms were checked. */
 kl_status kl_mpo_create(const kl_terms *t, kl_mpo **out, kl_err *err) KL_MUST_CHECK;
 void kl_mpo_destroy(kl_mpo **m);
 

@@ -15,6 +15,7 @@ typedef struct kl_neumann {
     kl_err *err;
 } kl_neumann;
 
+/* h is borrowed and has a diagonal; `out' may not move afterwards, for its precond points to it. */
 kl_status kl_neumann_open(const kl_linop *h, int order, kl_neumann *out, kl_err *err) KL_MUST_CHECK;
 void kl_neumann_close(kl_neumann *n);
 

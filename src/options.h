@@ -89,6 +89,7 @@ int kl_options_widest(const kl_options *o);
 
 /* The help of a command, or of the program for KL_CMD_HELP, on stdout. */
 void kl_options_help(kl_command command);
+/* "dmrg"; NULL for KL_CMD_HELP. */
 const char *kl_command_name(kl_command command);
 
 /* The i-th option that was given, as name and value, in the table's order (lists: the values one by one); 0 behind the last.

@@ -15,6 +15,7 @@ typedef struct kl_params {
                                 the classes whose terms use it, in the lattice's order, so that J=@file has one number per nn bond */
 } kl_params;
 
+/* The model's defaults on this lattice; both are borrowed. */
 kl_status kl_params_create(const kl_model *m, const kl_lattice *lat, kl_params **out, kl_err *err) KL_MUST_CHECK;
 void kl_params_destroy(kl_params **p);
 

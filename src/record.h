@@ -82,6 +82,7 @@ void kl_batch_close_group(kl_batch *b, int64_t nwork);
 /* Totals and the order of groups. */
 kl_status kl_batch_close(kl_batch *b, kl_err *err) KL_MUST_CHECK;
 
+/* 2 m n k for a product, 2 m n for the others: additions and multiplications. */
 double kl_rec_flop(const kl_rec *r);
 
 #ifdef __cplusplus

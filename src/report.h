@@ -53,6 +53,7 @@ typedef struct kl_report_head { /* what plans and growth are about */
 } kl_report_head;
 void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan); /* map and histogram of the last */
 void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan);
+/* A line for each iteration, then the form of nemes2014, Table 5. */
 void kl_report_growth(FILE *to, const kl_report_head *head, int n, const kl_growth_row *row);
 void kl_report_growth_json(FILE *to, const kl_report_head *head, int n, const kl_growth_row *row);
 

@@ -12,6 +12,7 @@ typedef struct kl_basis {
     int64_t total;
 } kl_basis;
 
+/* clear frees what is inside; copy fills an empty one. */
 void kl_basis_clear(kl_basis *b);
 kl_status kl_basis_copy(const kl_basis *from, kl_basis *to, kl_err *err) KL_MUST_CHECK;
 int kl_basis_find(const kl_basis *b, kl_qn q); /* sector of that charge or -1 */

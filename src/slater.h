@@ -20,6 +20,7 @@ typedef struct kl_slater {
     double *two[2];
 } kl_slater;
 
+/* Tables of T for both spins; no matrix yet. */
 kl_status kl_slater_create(const kl_fcidump *f, const kl_detspace *s, int nthread, kl_slater **out, kl_err *err) KL_MUST_CHECK;
 void kl_slater_destroy(kl_slater **s);
 

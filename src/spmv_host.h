@@ -1,4 +1,4 @@
-/* The host executor's entries for products with sparse matrices.
+/* The host executor's entries for products with sparse matrices: spmv_prepare, spmv_apply and spmv_release of kl_vtable (exec.h), which documents them.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_SPMV_HOST_H
 #define KL_SPMV_HOST_H

@@ -42,6 +42,7 @@ kl_status kl_isometry_create_take(kl_enlarged **e, int nsec, const int *sec, con
 /* The same without data. */
 kl_status kl_isometry_shape_take(kl_enlarged **e, int nsec, const int *sec, const int *dim, kl_isometry **out, kl_err *err) KL_MUST_CHECK;
 void kl_isometry_destroy(kl_isometry **iso);
+/* A copy of its own. */
 kl_status kl_enlarged_copy(const kl_enlarged *from, kl_enlarged **to, kl_err *err) KL_MUST_CHECK;
 
 /* An empty state for nsite sites of a model: no tensors yet. */

@@ -15,6 +15,7 @@ typedef struct kl_layout {
     int64_t n;
 } kl_layout;
 
+/* Of the wavefunctions of charge target between two bases. */
 kl_status kl_layout_create(const kl_model *m, const kl_basis *row, const kl_basis *col, kl_qn target, kl_layout *out, kl_err *err) KL_MUST_CHECK;
 void kl_layout_clear(kl_layout *l);
 

@@ -45,6 +45,7 @@ kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err) KL_MUST_
 /* Opens t->ex for runs of DMRG: under --exec auto every sweep goes where it is faster. */
 kl_status kl_task_settle(kl_task *t, kl_err *err) KL_MUST_CHECK;
 
+/* --threads, else the processors that this process may use. */
 int kl_task_threads(const kl_options *o);
 
 #endif
