@@ -355,6 +355,7 @@ kl_status kl_bench_tune(int argc, char **argv, kl_err *err)
     KL_TRY(kl_alloc(&b, 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&t, 1, KL_MEM_MISC, err));
     KL_TRY(parse(b, argc, argv, 1, err));
+    KL_TRY(kl_tune_probe(t, b->output, err));
     KL_TRY(open_all(b, err));
     KL_TRY(run_all(b, 1, err));
     t->nthread = b->ex[HOST]->nthread;

@@ -50,14 +50,17 @@ kl_status kl_ci_parse_space(const char *text, kl_ci_opts *o, kl_err *err)
         o->full = 1;
         return KL_OK;
     }
-    if (strncmp(text, "level:", 6) == 0 && kl_parse_int(text + 6, &a) && a >= 0 && a <= 62) {
+    if (strncmp(text, "level:", 6) == 0 && kl_parse_int(text + 6, &a)) {
+        if (a < 0 || a > 62) return kl_fail(err, KL_EINPUT, "'%s': the level is %lld; allowed: 0 to 62", text, (long long)a);
         o->levels = (UINT64_C(2) << a) - 1;
         return KL_OK;
     }
     char *comma = strchr(word, ',');
     if (strncmp(text, "cas:", 4) == 0 && comma != NULL && strlen(text) < sizeof(word)) {
         *comma = '\0';
-        if (kl_parse_int(word + 4, &a) && kl_parse_int(comma + 1, &b) && a >= 0 && b >= 1 && b <= KL_DET_MAX_ORB && a <= 2 * b) {
+        if (kl_parse_int(word + 4, &a) && kl_parse_int(comma + 1, &b)) {
+            if (b < 1 || b > KL_DET_MAX_ORB) return kl_fail(err, KL_EINPUT, "'%s': %lld active orbitals; allowed: 1 to %d", text, (long long)b, KL_DET_MAX_ORB);
+            if (a < 0 || a > 2 * b) return kl_fail(err, KL_EINPUT, "'%s': %lld electrons in %lld orbitals; allowed: 0 to %lld", text, (long long)a, (long long)b, (long long)(2 * b));
             o->full = 1;
             o->cas_nelec = (int)a;
             o->cas_norb = (int)b;
@@ -218,7 +221,7 @@ static kl_status choose_orbitals(layout *l, const kl_ci_opts *o, kl_err *err)
         l->nactive = o->cas_norb;
     }
     if (l->ncore < 0 || l->ncore > ndouble)
-        KL_TRY(kl_fail(err, KL_EINPUT, "%d inactive orbitals; the reference has %d that are doubly occupied", l->ncore, ndouble));
+        KL_TRY(kl_fail(err, KL_EINPUT, "%d orbitals are to be inactive (--frozen, or what cas leaves over); the reference has %d that are doubly occupied", l->ncore, ndouble));
     if (l->nactive < 1 || l->ncore + l->nactive > n)
         KL_TRY(kl_fail(err, KL_EINPUT, "%d inactive and %d active orbitals; the file has %d in all", l->ncore, l->nactive, n));
     for (int k = l->ncore + l->nactive; k < n; k++)

@@ -599,7 +599,9 @@ kl_status kl_model_find(const char *what, const char *const *structural, const c
         gen_dir = found_gen;
     }
     if (!is_file) {
+        char real[PATH_MAX];
         KL_TRY(join(models, sizeof models, gen_dir, "../models", err));
+        if (realpath(models, real) != NULL) snprintf(models, sizeof models, "%s", real); /* messages about its files show no detour */
         if (snprintf(source, sizeof source, "%s/%s.lua", models, what) >= (int)sizeof source || access(source, R_OK) != 0) return unknown_model(what, models, err);
     }
     const char *base = strrchr(source, '/') != NULL ? strrchr(source, '/') + 1 : source;

@@ -226,6 +226,11 @@ kl_status kl_plot_run(kl_plot_fn *script, const void *self, const char *output, 
     if (terminal == NULL) return kl_fail(err, KL_EINPUT, "--output: '%s' ends in no format; allowed: .svg .png .pdf", output);
     if (snprintf(partial, sizeof(partial), "%s.partial", output) >= (int)sizeof(partial)) return kl_fail(err, KL_EINPUT, "--output: the name is too long");
 
+    to = fopen(partial, "we"); /* gnuplot would not say why it cannot */
+    if (to == NULL) return kl_fail(err, KL_EIO, "--output: %.300s cannot be written: %s", output, strerror(errno));
+    fclose(to);
+    to = NULL;
+
     sigaction(SIGPIPE, &ignore, &former); /* gnuplot may end before it has read all */
     complaints = tmpfile();
     if (complaints == NULL) KL_TRY(kl_fail(err, KL_EIO, "plot: no temporary file: %s", strerror(errno)));

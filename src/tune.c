@@ -36,16 +36,36 @@ static kl_status own_path(char *path, size_t size, int make, kl_err *err)
     return KL_OK;
 }
 
+/* Opens the file beside the table's own name, t->path. */
+static kl_status open_partial(kl_tune *t, const char *path, char partial[1040], FILE **f, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (path && snprintf(t->path, sizeof t->path, "%s", path) >= (int)sizeof t->path) KL_TRY(kl_fail(err, KL_EINPUT, "--output: the name is too long"));
+    if (!path) KL_TRY(own_path(t->path, sizeof t->path, 1, err));
+    snprintf(partial, 1040, "%s.partial", t->path);
+    *f = fopen(partial, "we");
+    if (!*f) KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, strerror(errno)));
+out:
+    return st;
+}
+
+kl_status kl_tune_probe(kl_tune *t, const char *path, kl_err *err)
+{
+    char partial[1040];
+    FILE *f = NULL;
+    const kl_status st = open_partial(t, path, partial, &f, err);
+    if (st != KL_OK) return st;
+    fclose(f);
+    unlink(partial);
+    return KL_OK;
+}
+
 kl_status kl_tune_write(kl_tune *t, const char *path, kl_err *err)
 {
     kl_status st = KL_OK;
-    char partial[1040];
+    char partial[1040] = "";
     FILE *f = NULL;
-    if (path && snprintf(t->path, sizeof t->path, "%s", path) >= (int)sizeof t->path) return kl_fail(err, KL_EINPUT, "--output: the name is too long");
-    if (!path) KL_TRY(own_path(t->path, sizeof t->path, 1, err));
-    snprintf(partial, sizeof partial, "%s.partial", t->path);
-    f = fopen(partial, "we");
-    if (!f) KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", partial, strerror(errno)));
+    KL_TRY(open_partial(t, path, partial, &f, err));
     fprintf(f, "kronlat %s threads %d\n", KL_VERSION, t->nthread);
     for (int e = 1; e < KL_TUNE_NEXEC; e++) fprintf(f, "%s %s\n", kl_tune_exec[e], t->where[e][0] ? t->where[e] : "-");
     for (int i = 0; i < t->n; i++) {

@@ -23,6 +23,8 @@ typedef struct kl_tune {
 
 /* path NULL: tune-table in the cache folder, which is made. */
 kl_status kl_tune_write(kl_tune *t, const char *path, kl_err *err) KL_MUST_CHECK;
+/* Whether it can be written there, tried before minutes are spent. */
+kl_status kl_tune_probe(kl_tune *t, const char *path, kl_err *err) KL_MUST_CHECK;
 /* EABSENT, with the reason: there is none, or it belongs to another version of the program. */
 kl_status kl_tune_read(const char *path, kl_tune *t, kl_err *err) KL_MUST_CHECK;
 

@@ -212,8 +212,9 @@ do
     ok(status == 0 and rows and #rows.rows == 9 and rows.rows[1].host > 0 and select(2, (slurp(at "compare.csv") or ""):gsub("\n", "")) == 10, "bench compare", out)
     status, out = run "bench compare --from compare.csv --csv again.csv"
     ok(status == 0 and slurp(at "again.csv") == slurp(at "compare.csv"), "bench compare --from", out)
-    status, out = run "bench compare --from compare.json"
-    ok(status == 2 and out:find "compare%.json:2 is no row of a table", "bench compare --from what is no table", out)
+    local _, no_table
+    status, _, no_table = run "bench compare --from compare.json"
+    ok(status == 2 and no_table:find "compare%.json:2 is no row of a table", "bench compare --from what is no table", no_table)
     status, out = run "bench gemv_trans --exec host --height 1000 --width 1 --width 20 --csv tall.csv"
     ok(status == 0 and select(2, (slurp(at "tall.csv") or ""):gsub("\n", "")) == 7, "bench gemv_trans", out)
     shell "rm -rf cache compare.csv again.csv compare.json tall.csv"
@@ -427,6 +428,7 @@ end
 
 for _, case in ipairs {
     { "dmgr", "did you mean `dmrg'" },
+    { "help dmgr", "did you mean `dmrg'" },
     { "dmrg", "MODEL is missing" },
     { "dmrg hubard --sites 4", "did you mean hubbard" },
     { "dmrg ./no/such.lua --sites 4", "no/such.lua" },
@@ -485,6 +487,17 @@ for _, case in ipairs {
     { "show job.lua", "no result file" },
     { "show .", "ordinary" },
     { "plot job.lua", "no result file" },
+    { "plot a.h5 --output /no/such/folder/x.svg", "/no/such/folder" },
+    { "tune --output /no/such/folder/table", "/no/such/folder" },
+    { "measure dimer.h5 --measure Sz", "holds 'ci'" },
+    { "dmrg --resume arrays.h5", "holds 'matrix'" },
+    { "ci --resume a.h5", "no result of `kronlat ci'" },
+    { "ci dimer.fcidump --space cas:5,2", "5 electrons in 2 orbitals; allowed: 0 to 4" },
+    { "ci dimer.fcidump --space level:63", "allowed: 0 to 62" },
+    { "ci dimer.fcidump --frozen 3", "--frozen" },
+    { "ci dimer.fcidump --ms2 1", "in steps of 2" },
+    { "ci dimer.fcidump --reference 2", "the file has 2" },
+    { "ci a.h5", "begins with &FCI" },
     { "run nofile.lua", "nofile.lua" },
     { "run a.h5", "a.h5" },
     { "ed heisenberg --sites 8 --charge Sz=5", "Sz" },

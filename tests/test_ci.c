@@ -457,7 +457,7 @@ static void test_active(void **state)
         o.nref = 1;
         expect_refused(kl_ci_run(f, ex, &o, NULL, &a, &err), KL_EINPUT, err, "reference '");
     }
-    expect_refused(kl_ci_parse_space("cas:8,3", &o, &err), KL_EINPUT, err, "'cas:8,3' is no space");
+    expect_refused(kl_ci_parse_space("cas:8,3", &o, &err), KL_EINPUT, err, "8 electrons in 3 orbitals");
     expect_refused(kl_ci_parse_space("cisdx", &o, &err), KL_EINPUT, err, "allowed: cis");
     o = ask("cas:9,6", 1);
     expect_refused(kl_ci_run(f, ex, &o, NULL, &a, &err), KL_EINPUT, err, "even number");
