@@ -199,7 +199,7 @@ static void find_multiplets(kl_ed_result *r, int n, const double *energy, const 
     }
 }
 
-static kl_status solve_full(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors, int64_t ldv, kl_ed_result *r, kl_err *err)
+static kl_status solve_full(kl_ed *ed, kl_dptr *vectors, int64_t ldv, kl_ed_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t n = ed->op.n, dim = ed->space->dim;
@@ -251,7 +251,6 @@ static kl_status solve_full(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors,
         r->multiplet[i] = count;
         r->residual[i] = r->attainable;
     }
-    (void)opts;
 out:
     ed->ex->vt.release(ed->ex, &x);
     ed->ex->vt.release(ed->ex, &y);
@@ -303,7 +302,7 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
     if (o.tol < opts->accuracy * scale) o.tol = opts->accuracy * scale;
     if (r->solver == KL_ED_LOBPCG) {
         KL_TRY(kl_lobpcg_solve(&h, &o, r->nstate, x, ld, energy, &stats, err));
-        r->nvector = kl_lobpcg_columns(n, !bare) + n;
+        r->nvector = kl_lobpcg_columns(n) + n;
     } else {
         o.solver = r->solver == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
         KL_TRY(kl_eig_solve(&h, &o, x, ld, energy, &stats, err));
@@ -356,7 +355,7 @@ kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_
         KL_TRY(ed->ex->vt.alloc(ed->ex, r->nstate * *ldv, &x, err));
     }
     if (lean) KL_TRY(solve_lean(ed, &opts, x, r, err));
-    else if (r->solver == KL_ED_FULL) KL_TRY(solve_full(ed, &opts, vectors ? &x : NULL, vectors ? *ldv : 0, r, err));
+    else if (r->solver == KL_ED_FULL) KL_TRY(solve_full(ed, vectors ? &x : NULL, vectors ? *ldv : 0, r, err));
     else KL_TRY(solve_block(ed, &opts, vectors, ldv, r, err));
     if (r->attainable <= 0.0) r->attainable = KL_EIG_ROUNDING * size_of(r, 1.0);
     if (vectors && x.addr) {
@@ -433,7 +432,7 @@ kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_halves_form fo
     const kl_ed_solver s = opts->solver != KL_ED_AUTO ? opts->solver : p->size.dim <= (double)KL_ED_FULL_AUTO ? KL_ED_FULL : opts->nstate == 1 ? KL_ED_LANCZOS : KL_ED_LOBPCG;
     if (s == KL_ED_FULL) p->nvector = 2;
     else if (s == KL_ED_LANCZOS && opts->nstate == 1) p->nvector = opts->want_vectors ? 4 : 3;
-    else if (s == KL_ED_LOBPCG) p->nvector = kl_lobpcg_columns(n, 1) + n + 1;
+    else if (s == KL_ED_LOBPCG) p->nvector = kl_lobpcg_columns(n) + n + 1;
     else {
         const kl_eig_opts o = {.solver = s == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON, .nroot = n, .max_basis = opts->max_basis};
         const int64_t big = INT64_C(1) << 30;

@@ -53,7 +53,7 @@ out:
 }
 
 /* Values of a diagonal string on a sector. */
-static void diagonal_values(const kl_half *h, int sec, int n, const kl_op_at *op, int *d, double *v)
+static void diagonal_values(const kl_half *h, int sec, int n, const kl_op_at *op, double *v)
 {
     for (int64_t i = h->begin[sec]; i < h->begin[sec + 1]; i++) {
         double value = 1.0;
@@ -67,7 +67,6 @@ static void diagonal_values(const kl_half *h, int sec, int n, const kl_op_at *op
         }
         v[i - h->begin[sec]] = value;
     }
-    (void)d;
 }
 
 /* 3. Pairs of diagonals of one block: c_k a_k(l) b_k(r) for each group k; a_k of two values becomes a bit, its lower value a part of dr. */
@@ -92,15 +91,15 @@ static kl_status block_diagonal(compiler *c, kl_kron_block *b, int ls, int rs, i
         memset(a, 0, (size_t)b->nl * sizeof(double));
         memset(sum, 0, (size_t)width * sizeof(double));
         if (side == 0) {
-            diagonal_values(hl, ls, c->diag[i]->n[0], c->diag[i]->op[0], c->d, a);
+            diagonal_values(hl, ls, c->diag[i]->n[0], c->diag[i]->op[0], a);
             for (int64_t k = i; k < j; k++) {
-                diagonal_values(hr, rs, c->diag[k]->n[1], c->diag[k]->op[1], c->d, one);
+                diagonal_values(hr, rs, c->diag[k]->n[1], c->diag[k]->op[1], one);
                 for (int64_t r = 0; r < b->nr; r++) sum[r] += c->diag[k]->coef * one[r];
             }
         } else {
-            diagonal_values(hr, rs, c->diag[i]->n[1], c->diag[i]->op[1], c->d, sum);
+            diagonal_values(hr, rs, c->diag[i]->n[1], c->diag[i]->op[1], sum);
             for (int64_t k = i; k < j; k++) {
-                diagonal_values(hl, ls, c->diag[k]->n[0], c->diag[k]->op[0], c->d, one);
+                diagonal_values(hl, ls, c->diag[k]->n[0], c->diag[k]->op[0], one);
                 for (int64_t l = 0; l < b->nl; l++) a[l] += c->diag[k]->coef * one[l];
             }
         }

@@ -44,11 +44,7 @@ typedef struct solver {
     double *host;
 } solver;
 
-int kl_lobpcg_columns(int nroot, int precondition)
-{
-    (void)precondition;
-    return NGROUP * nroot;
-}
+int kl_lobpcg_columns(int nroot) { return NGROUP * nroot; }
 
 static kl_dptr col(const solver *s, int group, int j)
 {

@@ -1,4 +1,4 @@
-/* LOBPCG after Yamada, Machida and Imamura 2020, for a block of vectors: one pass for all inner products of a step, one for all updates and norms.
+/* LOBPCG after Yamada, Machida and Imamura 2020, for a block of vectors: one pass for all updates of a step and the inner products of the next.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_LOBPCG_H
 #define KL_LOBPCG_H
@@ -10,6 +10,6 @@ kl_status kl_lobpcg_solve(const kl_linop *h, const kl_eig_opts *opts, int nwant,
                           kl_err *err) KL_MUST_CHECK;
 
 /* Columns of length n that it allocates. */
-int kl_lobpcg_columns(int nroot, int precondition);
+int kl_lobpcg_columns(int nroot);
 
 #endif
