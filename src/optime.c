@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const kl_timed_name[KL_NTIMED] = {"copy", "axpy", "V^T x, 20 columns", "V y, 20 columns", "10 products of 6 vectors", "sparse A x", "64 products", "8 eigenproblems", "DMRG sweep"}; /* ORDER KL_TIMED */
+const char *const kl_timed_name[KL_NTIMED] = {"copy", "axpy", "V^T x, 20 columns", "V y, 20 columns", "10 products of 6 vectors", "sparse A x", "64 products", "8 eigenproblems", "2 sweeps of DMRG"}; /* ORDER KL_TIMED */
 
 enum { WIDTH = 20, FUSED = 6, FUSED_PAIRS = 10, NPRODUCT = 64, NMATRIX = 8, ROW = 60, RUNS = 7, LONG_RUNS = 3 };
 #define LONG 0.1 /* seconds: of what takes longer, fewer runs will do */
@@ -134,8 +134,8 @@ static kl_status one_sweep(place *p, kl_err *err)
     kl_task *const t = p->o->task;
     kl_state *state = NULL;
     kl_dmrg_result found = {0};
-    kl_dmrg_sweep sweep = {.m = (int)p->o->size, .tol = 1e-6};
-    t->dmrg.sweep = &sweep, t->dmrg.nsweep = 1, t->dmrg.max_apply = 3;
+    kl_dmrg_sweep sweep[2] = {{.m = (int)p->o->size, .tol = 1e-6}, {.m = (int)p->o->size, .tol = 1e-6}};
+    t->dmrg.sweep = sweep, t->dmrg.nsweep = 2, t->dmrg.max_apply = 3;
     KL_TRY(kl_dmrg_run(t->terms, p->ex, &t->dmrg, NULL, &state, &found, err));
     p->sum[0] = found.energy[0];
 out:
@@ -253,7 +253,7 @@ static kl_status compare(const kl_optime *o, place *p, double *residual, kl_err 
         most = fmax(most, fabs(o->want[i]));
     }
     *residual = worst / (most + (o->nsum && o->what < KL_TIMED_EIGEN ? sqrt((double)o->size) : 0)); /* sums of n products may cancel */
-    const double most_off = o->what == KL_TIMED_SWEEP ? 1e-3 : 1e-11; /* a sweep is far from its end, and devices keep other states */
+    const double most_off = o->what == KL_TIMED_SWEEP ? 1e-2 : 1e-11; /* from a random start two sweeps are hardly enough, and devices keep even sectors */
     if (!(*residual < most_off)) st = kl_fail(err, KL_EBROKEN, "%s of size %lld on %s differs from the host by %.1e", kl_timed_name[o->what], (long long)o->size, p->ex->name, *residual);
 out:
     kl_free(&got);
