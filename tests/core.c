@@ -147,6 +147,14 @@ void core_no_memory(void)
     expect_eq(kl_mem_live_total(), 0);
 }
 
+void core_refused(kl_status st, const kl_err *err, const char *const *words)
+{
+    if (st != KL_EINPUT) fail_msg("status %d (%s), expected a refusal", (int)st, err->text);
+    for (; *words != NULL; words++)
+        if (strstr(err->text, *words) == NULL) fail_msg("\"%s\" does not say \"%s\"", err->text, *words);
+    assert_null(strchr(err->text, '\n'));
+}
+
 static void *get(int64_t n, size_t size)
 {
     void *const p = calloc(n > 0 ? (size_t)n : 1, size);

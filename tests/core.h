@@ -37,6 +37,8 @@ void core_every_lattice(const kl_model *const *models, int nmodel, const char *c
 kl_qn *core_sectors(const core_job *j, int most, int *n);
 /* Every block of memory was given back. */
 void core_no_memory(void);
+/* st is EINPUT, and err one line that holds all these texts (the list ends in NULL). */
+void core_refused(kl_status st, const kl_err *err, const char *const *words);
 
 /* Columns of a basis in the product space of its sites, the first site slowest, compressed: column c has (idx, val) at [first[c], first[c+1]). */
 typedef struct core_space {
