@@ -157,6 +157,10 @@ void kl_cuda_spmv(const kl_cuda *self, const kl_spdev *d, int nvec, int nv, cons
 void kl_cuda_spmv_gather(const kl_cuda *self, int64_t ncol, int nvec, int nv, const double *x, int64_t ldx, double *xs);
 void kl_cuda_spmv_scatter(const kl_cuda *self, int64_t nrow, int nvec, int nv, const double *ys, double *y, int64_t ldy);
 
+/* moves.cu */
+kl_status kl_cuda_moves_fetch(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr x, kl_dptr panel, kl_err *err);
+kl_status kl_cuda_moves_land(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr panel, kl_dptr y, kl_err *err);
+
 /* Yardsticks, behind d->library: cusparse.c, csr5.cu. CSR5 takes a vector at a time. */
 kl_status kl_cuda_cusparse_prepare(kl_exec *ex, const kl_spmat *m, kl_spdev *d, kl_err *err);
 kl_status kl_cuda_cusparse_apply(kl_exec *ex, kl_spdev *d, int nvec, int nv, const double *x, int64_t ldx, double *y, int64_t ldy, kl_err *err);

@@ -115,6 +115,8 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
         .spmv_prepare = kl_cuda_spmv_prepare,
         .spmv_apply = kl_cuda_spmv_apply,
         .spmv_release = kl_cuda_spmv_release,
+        .moves_fetch = kl_cuda_moves_fetch,
+        .moves_land = kl_cuda_moves_land,
         .batch_explain = kl_cuda_batch_explain,
         .room = kl_cuda_room,
         .explain = kl_cuda_explain,

@@ -144,6 +144,8 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
         .spmv_prepare = kl_offload_spmv_prepare,
         .spmv_apply = kl_offload_spmv_apply,
         .spmv_release = kl_offload_spmv_release,
+        .moves_fetch = kl_offload_moves_fetch,
+        .moves_land = kl_offload_moves_land,
         .batch_explain = kl_offload_batch_explain,
         .room = kl_offload_room,
         .explain = kl_offload_explain,

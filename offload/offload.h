@@ -61,6 +61,10 @@ kl_status kl_offload_spmv_prepare(kl_exec *ex, kl_spmv *s, kl_err *err);
 kl_status kl_offload_spmv_apply(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err);
 void kl_offload_spmv_release(kl_exec *ex, kl_spmv *s);
 
+/* moves_offload.c */
+kl_status kl_offload_moves_fetch(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr x, kl_dptr panel, kl_err *err);
+kl_status kl_offload_moves_land(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr panel, kl_dptr y, kl_err *err);
+
 /* batch_offload.c */
 kl_status kl_offload_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err);
 kl_status kl_offload_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err);

@@ -7,13 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "beside.h"
 #include "ci.h"
 #include "cimatrix.h"
 #include "mem.h"
 #include "mmfile.h"
 #include "options.h"
 #include "par.h"
-#include "random.h"
+#include "prof.h"
 #include "random.h"
 #include "report.h"
 #include "spmv.h"
@@ -29,13 +30,18 @@ static const char usage[] =
     "  --threads N       threads (as many as cores)\n"
     "  --seconds S       time spent on one line (0.3)\n"
     "With an FCIDUMP file the options of `kronlat ci' that choose a space (--space, --irrep, --frozen, --half, ...) hold: building, products in every\n"
-    "format, without a matrix where the space is full, and the whole run.\n";
+    "format (of a matrix above 2 GB: as it is), without a matrix where the space is full, and the whole run, less the time of the products shown.\n"
+    "  --exact E         energy that the run must find, to 1e-10\n"
+    "  --beside COMMAND  runs COMMAND in the same minute and reads 'E ENERGY ... cpu SECONDS s' from it (no cpu: all its CPU seconds)\n";
 
 typedef struct bench {
     kl_exec *ex;
     int nthread;
     double seconds;   /* for one line */
-    double copy_rate; /* GB/s */
+    double ceiling;   /* GB/s: a device's copy rate, the host's reading rate */
+    const char *ceiling_name;
+    double exact;     /* energy; 0: not known */
+    const char *beside;
     double yardstick[KL_SPMV_MAX_VEC + 1]; /* ms of cuSPARSE, by number of vectors; 0: not measured */
 } bench;
 
@@ -62,76 +68,82 @@ static kl_status wait(kl_exec *ex, kl_dptr p, kl_err *err)
     return ex->space == KL_SPACE_HOST ? KL_OK : ex->vt.download(ex, &one, p, 1, err);
 }
 
-static kl_status measure_copy(bench *b, kl_err *err)
+static kl_status measure_ceiling(bench *b, kl_err *err)
 {
     enum { N = 1 << 24, MANY = 10 };
     kl_status st = KL_OK;
-    double *x = NULL;
-    kl_dptr dx = {0};
-    const int device = b->ex->space == KL_SPACE_DEVICE;
+    kl_exec *const ex = b->ex;
+    kl_dptr x = {0};
+    double copy = 0, read = 0, dot;
+    const int device = ex->space == KL_SPACE_DEVICE, many = device ? MANY : 1;
     const int64_t n = device ? 4 * (int64_t)N : N;
     const double begin = kl_clock();
-    if (device) KL_TRY(b->ex->vt.alloc(b->ex, 2 * n, &dx, err));
-    else KL_TRY(kl_alloc(&x, 2 * n, KL_MEM_WORK, err));
-    copy_job job = {x, x + n, n, n / (16 * b->nthread)};
-    if (device) b->ex->vt.fill(b->ex, 2 * n, 1.0, dx);
+    KL_TRY(ex->vt.alloc(ex, 2 * n, &x, err));
+    ex->vt.fill(ex, 2 * n, 1.0, x);
+    copy_job job = {(const double *)x.addr, (double *)x.addr + n, n, n / (16 * b->nthread)};
     for (int k = 0; k < 3 || kl_clock() - begin < b->seconds; k++) {
         const double start = kl_clock();
         if (device) {
-            for (int i = 0; i < MANY; i++) b->ex->vt.copy(b->ex, n, dx, kl_dptr_at(dx, n));
-            KL_TRY(wait(b->ex, dx, err));
+            for (int i = 0; i < many; i++) ex->vt.copy(ex, n, x, kl_dptr_at(x, n));
+            KL_TRY(wait(ex, x, err));
         } else kl_par_for(b->nthread, (n + job.chunk - 1) / job.chunk, copy_task, &job);
-        if (k > 0) b->copy_rate = fmax(b->copy_rate, 16e-9 * (double)n * (device ? MANY : 1) / (kl_clock() - start));
+        const double middle = kl_clock();
+        for (int i = 0; i < many; i++) ex->vt.dots(ex, n, 1, kl_dptr_at(x, n), n, x, &dot);
+        if (k == 0) continue;
+        copy = fmax(copy, 16e-9 * (double)n * many / (middle - start));
+        read = fmax(read, 16e-9 * (double)n * many / (kl_clock() - middle));
     }
-    if (device) printf("%s, %s: copy %.0f GB/s (read and written)\n", b->ex->name, b->ex->where, b->copy_rate);
-    else printf("copy, %d thread%s: %.2f GB/s (read and written)\n", b->nthread, b->nthread == 1 ? "" : "s", b->copy_rate);
+    b->ceiling = device ? copy : read;
+    b->ceiling_name = device ? "copy" : "reading";
+    printf("%s, %s, %d thread%s: copy %.4g GB/s (read and written), reading %.4g GB/s\n", ex->name, ex->where, b->nthread, b->nthread == 1 ? "" : "s", copy, read);
 out:
-    b->ex->vt.release(b->ex, &dx);
-    kl_free(&x);
+    ex->vt.release(ex, &x);
     return st;
 }
 
 /* ---------------------------------------------------------------- products */
 
-/* What every format must give, by long sums over the rows of the CSR matrix; scale[nrow]: sum |a x|, largest over the vectors. */
-static kl_status plain_product(const kl_spmat *m, int nvec, const double *x, double *y, double *scale, kl_err *err)
+enum { MOST_VECTORS = 16 };
+
+/* What every format must give, by long sums over the rows of the CSR matrix, a vector a task; norm: largest sum |a x| of a row. */
+typedef struct plain_job {
+    const kl_spmat *m;
+    const double *x;
+    double *y, norm[MOST_VECTORS];
+} plain_job;
+
+static void plain_task(void *self, int64_t v, int thread)
 {
-    kl_status st = KL_OK;
-    int64_t *column = NULL;
-    double *value = NULL;
-    KL_TRY(kl_alloc(&column, m->longest, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&value, m->longest, KL_MEM_WORK, err));
-    memset(y, 0, (size_t)(m->nrow * nvec) * sizeof(double));
-    memset(scale, 0, (size_t)m->nrow * sizeof(double));
-    for (int v = 0; v < nvec; v++)
-        for (int64_t i = 0; i < m->nrow; i++) {
-            const double *const xv = x + v * m->ncol;
-            double *const yv = y + v * m->nrow;
-            const int64_t n = kl_spmat_row(m, i, column, value);
-            double sum = 0, size = 0;
-            for (int64_t k = 0; k < n; k++) {
-                sum += value[k] * xv[column[k]];
-                size += fabs(value[k] * xv[column[k]]);
-                if (m->symmetric && column[k] != i) yv[column[k]] += value[k] * xv[i];
-            }
-            yv[i] += sum;
-            scale[i] = fmax(scale[i], size);
+    plain_job *const j = self;
+    const kl_spmat *const m = j->m;
+    const double *const x = j->x + v * m->ncol;
+    double *const y = j->y + v * m->nrow;
+    (void)thread;
+    memset(y, 0, (size_t)m->nrow * sizeof(double));
+    for (int64_t i = 0; i < m->nrow; i++) {
+        double sum = 0, size = 0;
+        for (int64_t k = kl_sp_offset(m, m->start, i); k < kl_sp_offset(m, m->start, i + 1); k++) {
+            const int64_t c = kl_sp_column(m, m->rest_column, k);
+            sum += m->rest_value[k] * x[c];
+            size += fabs(m->rest_value[k] * x[c]);
+            if (m->symmetric && c != i) y[c] += m->rest_value[k] * x[i];
         }
-out:
-    kl_free(&column);
-    kl_free(&value);
-    return st;
+        y[i] += sum;
+        j->norm[v] = fmax(j->norm[v], size);
+    }
 }
 
 /* A matrix with vectors on the executor and what must come out. */
 typedef struct trial {
     const kl_spmat *csr;
+    int nvec;
     kl_dptr x, y;
     double *wanted, *seen; /* [nvec][nrow] */
     double norm;
 } trial;
 
-enum { MOST_VECTORS = 16 };
+/* Not copied into other formats. */
+static int is_large(const kl_spmat *csr) { return kl_spmat_measured_bytes(csr) > 2000000000; }
 
 static void trial_clear(bench *b, trial *t)
 {
@@ -144,22 +156,21 @@ static void trial_clear(bench *b, trial *t)
 static kl_status trial_make(bench *b, const kl_spmat *csr, int nvec, trial *t, kl_err *err)
 {
     kl_status st = KL_OK;
-    double *x = NULL, *scale = NULL;
-    *t = (trial){.csr = csr, .norm = 1e-300};
+    double *x = NULL;
+    *t = (trial){.csr = csr, .nvec = nvec, .norm = 1e-300};
     memset(b->yardstick, 0, sizeof(b->yardstick));
     KL_TRY(kl_alloc(&x, csr->ncol * nvec, KL_MEM_VECTOR, err));
     KL_TRY(kl_alloc(&t->wanted, csr->nrow * nvec, KL_MEM_VECTOR, err));
     KL_TRY(kl_alloc(&t->seen, csr->nrow * nvec, KL_MEM_VECTOR, err));
-    KL_TRY(kl_alloc(&scale, csr->nrow, KL_MEM_VECTOR, err));
     KL_TRY(b->ex->vt.alloc(b->ex, csr->ncol * nvec, &t->x, err));
     KL_TRY(b->ex->vt.alloc(b->ex, csr->nrow * nvec, &t->y, err));
     for (int64_t k = 0; k < csr->ncol * nvec; k++) x[k] = kl_random_at(7, k);
     KL_TRY(b->ex->vt.upload(b->ex, t->x, x, csr->ncol * nvec, err));
-    KL_TRY(plain_product(csr, nvec, x, t->wanted, scale, err));
-    for (int64_t i = 0; i < csr->nrow; i++) t->norm = fmax(t->norm, scale[i]);
+    plain_job job = {.m = csr, .x = x, .y = t->wanted};
+    kl_par_for(b->nthread, nvec, plain_task, &job);
+    for (int v = 0; v < nvec; v++) t->norm = fmax(t->norm, job.norm[v]);
 out:
     kl_free(&x);
-    kl_free(&scale);
     if (st != KL_OK) trial_clear(b, t);
     return st;
 }
@@ -214,14 +225,14 @@ static kl_status one_line(bench *b, const trial *t, const kl_spmat *m, kl_spway 
     if (b->ex->space == KL_SPACE_DEVICE) snprintf(how, sizeof(how), " %-8s", kl_spway_name(way));
     if (threads > 0) snprintf(how, sizeof(how), " %-8s %4d threads", kl_spway_name(way), threads);
     if (b->yardstick[nvec] > 0) snprintf(beside, sizeof(beside), "  %5.2f x cuSPARSE", b->yardstick[nvec] / ms);
-    printf("resid %.0e PASS | %-6s%s u%d%s nvec=%-2d | %9.4f ms  %7.2f GB/s (%3.0f %% of copy)  %7.2f GFLOP/s%s | %9.2f MB, formula %9.2f\n", worst, kl_spformat_name(m->format),
-           m->symmetric ? " half" : "", 8 * m->index_bytes, how, nvec, ms, 1e-6 * bytes / ms, 100e-6 * bytes / ms / b->copy_rate, 2e-6 * nnz * nvec / ms, beside,
+    printf("resid %.0e PASS | %-6s%s u%d%s nvec=%-2d | %9.4f ms  %7.2f GB/s (%3.0f %% of %s)  %7.2f GFLOP/s%s | %9.2f MB, formula %9.2f\n", worst, kl_spformat_name(m->format),
+           m->symmetric ? " half" : "", 8 * m->index_bytes, how, nvec, ms, 1e-6 * bytes / ms, 100e-6 * bytes / ms / b->ceiling, b->ceiling_name, 2e-6 * nnz * nvec / ms, beside,
            1e-6 * (double)kl_spmat_measured_bytes(m), 1e-6 * (double)kl_spmat_formula_bytes(m));
     fflush(stdout);
     return KL_OK;
 }
 
-/* CSR by every way of the device, the yardsticks first, and the hybrid with the paper's blocks of threads. */
+/* CSR by every way of the device, the yardsticks first, and the hybrid with the paper's blocks of threads; of a large matrix the library's and the chosen way. */
 static kl_status bench_ways(bench *b, const trial *t, kl_err *err)
 {
     static const kl_spway ways[] = {KL_SPWAY_CUSPARSE, KL_SPWAY_CSR5, KL_SPWAY_WARP, KL_SPWAY_PACKED, KL_SPWAY_TILES, KL_SPWAY_AUTO};
@@ -230,8 +241,9 @@ static kl_status bench_ways(bench *b, const trial *t, kl_err *err)
     kl_spmat *m = NULL;
     for (size_t v = 0; v < sizeof(vectors) / sizeof(*vectors); v++)
         for (size_t w = 0; w < sizeof(ways) / sizeof(*ways); w++)
-            if (ways[w] != KL_SPWAY_CSR5 || vectors[v] == 1) KL_TRY(one_line(b, t, t->csr, ways[w], 0, vectors[v], err));
-    if (t->csr->symmetric) goto out;
+            if (is_large(t->csr) ? (ways[w] == KL_SPWAY_CUSPARSE || ways[w] == KL_SPWAY_AUTO) && vectors[v] <= t->nvec : ways[w] != KL_SPWAY_CSR5 || vectors[v] == 1)
+                KL_TRY(one_line(b, t, t->csr, ways[w], 0, vectors[v], err));
+    if (t->csr->symmetric || is_large(t->csr)) goto out;
     KL_TRY(kl_spmat_convert(t->csr, &(kl_spopts){.format = KL_SP_HYBRID, .boundary = t->csr->nrow == KL_CIMATRIX_SMALL ? KL_CIMATRIX_BOUNDARY : 0}, &m, err));
     for (int way = KL_SPWAY_WARP; way <= KL_SPWAY_WARPS; way++)
         for (size_t k = way == KL_SPWAY_WARPS; k < sizeof(threads) / sizeof(*threads); k++) KL_TRY(one_line(b, t, m, (kl_spway)way, threads[k], 1, err));
@@ -253,11 +265,12 @@ static kl_status bench_matrix(bench *b, const char *name, const kl_spmat *csr, k
     printf("%s: %lld rows, %lld non-zeros%s, longest row %lld (row %lld), sparsity %.6f; BOUNDARY %lld: %lld left (sparsity %.6f), %lld right (%.6f)\n", name,
            (long long)csr->nrow, (long long)csr->nnz, csr->symmetric ? " in one half" : "", (long long)csr->longest, (long long)csr->longest_row, facts.sparsity,
            (long long)facts.boundary, (long long)facts.nnz_reference, facts.sparsity_reference, (long long)facts.nnz_expansion, facts.sparsity_expansion);
-    KL_TRY(trial_make(b, csr, MOST_VECTORS, &t, err));
+    KL_TRY(trial_make(b, csr, is_large(csr) ? 4 : MOST_VECTORS, &t, err));
     if (device) KL_TRY(bench_ways(b, &t, err));
     for (int format = 0; format < KL_NSP; format++)
         for (int narrow = 0; narrow < (csr->ncol <= 65536 ? 2 : 1); narrow++) {
             if (csr->symmetric && format != KL_SP_CSR && format != KL_SP_HYBRID) continue;
+            if (is_large(csr) && (format != KL_SP_CSR || device)) continue;
             if (device && (format == KL_SP_CSR || (narrow == 0 && csr->ncol <= 65536))) continue; /* shown already; on devices the narrow columns only */
             const kl_spopts opts = {.format = (kl_spformat)format, .index_bytes = narrow ? 2 : 4};
             const double places = format == KL_SP_ELL || format == KL_SP_ELLR ? (double)csr->nrow * (double)csr->longest : 0;
@@ -265,9 +278,9 @@ static kl_status bench_matrix(bench *b, const char *name, const kl_spmat *csr, k
                 printf("%-6s would take %.0f MB for its padding: left out\n", kl_spformat_name((kl_spformat)format), 12e-6 * places);
                 continue;
             }
-            KL_TRY(kl_spmat_convert(csr, &opts, &m, err));
+            if (!is_large(csr)) KL_TRY(kl_spmat_convert(csr, &opts, &m, err));
             for (size_t v = 0; v < sizeof(vectors) / sizeof(*vectors); v++)
-                if (!device || vectors[v] == 1 || vectors[v] == 8) KL_TRY(one_line(b, &t, m, KL_SPWAY_AUTO, 0, vectors[v], err));
+                if (vectors[v] <= t.nvec && (!device || vectors[v] == 1 || vectors[v] == 8)) KL_TRY(one_line(b, &t, m != NULL ? m : csr, KL_SPWAY_AUTO, 0, vectors[v], err));
             kl_spmat_destroy(&m);
         }
 out:
@@ -362,37 +375,64 @@ out:
 typedef struct molecule {
     bench *b;
     char name[300];
+    double seconds, cpu; /* that products took on the way */
 } molecule;
 
 static kl_status on_matrix(void *self, int irrep, const kl_spmat *csr, kl_err *err)
 {
-    const molecule *const m = self;
+    molecule *const m = self;
     char name[400];
+    const double start = kl_clock(), cpu = kl_prof_cpu_seconds();
     snprintf(name, sizeof(name), "%s, irrep %d", m->name, irrep + 1);
-    return bench_matrix(m->b, name, csr, err);
+    const kl_status st = bench_matrix(m->b, name, csr, err);
+    m->seconds += kl_clock() - start;
+    m->cpu += kl_prof_cpu_seconds() - cpu;
+    return st;
 }
 
-static void print_run(const char *how, const kl_ci_result *r)
+/* A whole run, its energy beside what is known and what another program finds. */
+static kl_status one_run(molecule *m, const char *how, const kl_fcidump *f, const kl_ci_opts *ci, const kl_ci_monitor *monitor, kl_err *err)
 {
+    kl_status st = KL_OK;
+    bench *const b = m->b;
+    kl_ci_result r = {0};
     int64_t n = 0;
     int products = 0;
     double build = 0, solve = 0;
-    for (int g = 0; g < r->nirrep; g++) {
-        n += r->block[g].ndet;
-        products += r->block[g].napply;
-        build += r->block[g].seconds_build;
-        solve += r->block[g].seconds_solve;
+    const double cpu0 = kl_prof_cpu_seconds();
+    m->seconds = m->cpu = 0;
+    KL_TRY(kl_ci_run(f, b->ex, ci, monitor, &r, err));
+    const double cpu = kl_prof_cpu_seconds() - cpu0 - m->cpu;
+    for (int g = 0; g < r.nirrep; g++) {
+        n += r.block[g].ndet;
+        products += r.block[g].napply;
+        build += r.block[g].seconds_build;
+        solve += r.block[g].seconds_solve;
     }
-    printf("resid %.0e %s | %s: %lld determinants, E %.12f | build %.3f s, solve %.3f s (%d products), all %.3f s\n", r->state[0].residual,
-           r->converged ? "PASS" : "NOT CONVERGED", how, (long long)n, r->state[0].energy, build, solve, products, r->seconds_all);
+    printf("resid %.0e %s | %s: %lld determinants, E %.12f | build %.3f s, solve %.3f s (%d products), all %.3f s, CPU %.2f s, %d thread%s\n", r.state[0].residual,
+           r.converged ? "PASS" : "NOT CONVERGED", how, (long long)n, r.state[0].energy, build - m->seconds, solve, products, r.seconds_all - m->seconds, cpu, b->nthread,
+           b->nthread == 1 ? "" : "s");
     fflush(stdout);
+    if (b->exact != 0) {
+        const double off = fabs(r.state[0].energy - b->exact);
+        if (!(off <= 1e-10)) KL_TRY(kl_fail(err, KL_EBROKEN, "bench ci: the energy is %.12f, %.1e away from %.12f", r.state[0].energy, off, b->exact));
+        printf("  %.1e from %.12f: PASS\n", off, b->exact);
+    }
+    if (b->beside != NULL) {
+        double rate, energy, theirs;
+        KL_TRY(kl_beside_run(b->beside, &rate, &energy, &theirs, err));
+        if (energy != 0 && theirs > 0)
+            printf("  energies differ by %.1e; CPU time %.2f s, beside %.2f s, ratio %.3f\n", fabs(energy - r.state[0].energy), cpu, theirs, cpu / theirs);
+    }
+out:
+    kl_ci_result_clear(&r);
+    return st;
 }
 
 static kl_status bench_molecule(bench *b, const kl_options *o, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_fcidump *f = NULL;
-    kl_ci_result r = {0};
     molecule m = {.b = b};
     const kl_ci_monitor monitor = {.self = &m, .matrix = on_matrix};
     kl_ci_opts ci = {.irrep = o->irrep != NULL && strcmp(o->irrep, "all") != 0 ? o->irrep[0] - '1' : -1, .nroot = o->roots > 0 ? (int)o->roots : 1,
@@ -403,20 +443,13 @@ static kl_status bench_molecule(bench *b, const kl_options *o, kl_err *err)
     snprintf(m.name, sizeof(m.name), "%.150s %.100s", o->file, o->space != NULL ? o->space : "cisd");
     if (ci.full) {
         ci.store = KL_CI_DIRECT;
-        KL_TRY(kl_ci_run(f, b->ex, &ci, NULL, &r, err));
-        print_run("without a matrix", &r);
-        kl_ci_result_clear(&r);
+        KL_TRY(one_run(&m, "without a matrix", f, &ci, NULL, err));
     }
     if (!ci.full || (o->store != NULL && strcmp(o->store, "matrix") == 0)) {
         ci.store = KL_CI_MATRIX;
-        KL_TRY(kl_ci_run(f, b->ex, &ci, NULL, &r, err));
-        print_run(ci.half ? "stored half" : "stored matrix", &r);
-        kl_ci_result_clear(&r);
-        ci.tol = 1e3; /* a product or two: the run above was the one that counts */
-        KL_TRY(kl_ci_run(f, b->ex, &ci, &monitor, &r, err));
+        KL_TRY(one_run(&m, ci.half ? "stored half" : "stored matrix", f, &ci, &monitor, err));
     }
 out:
-    kl_ci_result_clear(&r);
     kl_fcidump_destroy(&f);
     return st;
 }
@@ -443,8 +476,9 @@ kl_status kl_bench_ci(int argc, char **argv, kl_err *err)
             tables = 1;
             continue;
         }
+        const int is_exact = strcmp(argv[i], "--exact") == 0, is_beside = strcmp(argv[i], "--beside") == 0;
         const int is_rows = strcmp(argv[i], "--rows") == 0, is_seconds = strcmp(argv[i], "--seconds") == 0, is_number = strcmp(argv[i], "--number") == 0;
-        if (!is_rows && !is_seconds && !is_number) {
+        if (!is_rows && !is_seconds && !is_number && !is_exact && !is_beside) {
             if (n == MOST_WORDS) return kl_fail(err, KL_EINPUT, "bench ci: more than %d words", MOST_WORDS);
             if (i > 0 && argv[i][0] != '-' && (i == 1 || argv[i - 1][0] != '-')) have_file = 1;
             words[n++] = argv[i];
@@ -453,6 +487,9 @@ kl_status kl_bench_ci(int argc, char **argv, kl_err *err)
         if (++i == argc) return kl_fail(err, KL_EINPUT, "%s: the value is missing", argv[i - 1]);
         if (is_rows && (!kl_parse_int(argv[i], &rows) || rows < 16384 || rows > 16777216))
             return kl_fail(err, KL_EINPUT, "--rows: '%s' was given; allowed: 16384 to 16777216", argv[i]);
+        if (is_beside) b.beside = argv[i];
+        if (is_exact && (!kl_parse_double(argv[i], &b.exact) || !isfinite(b.exact) || b.exact == 0))
+            return kl_fail(err, KL_EINPUT, "--exact: '%s' is not an energy to compare with (a number, not 0)", argv[i]);
         if (is_number && (!kl_parse_int(argv[i], &number) || number < 1 || number > KL_CIMATRIX_COUNT))
             return kl_fail(err, KL_EINPUT, "--number: '%s' was given; allowed: 1 to %d", argv[i], (int)KL_CIMATRIX_COUNT);
         if (is_seconds && (!kl_parse_double(argv[i], &b.seconds) || !(b.seconds >= 0 && b.seconds <= 3600)))
@@ -463,7 +500,7 @@ kl_status kl_bench_ci(int argc, char **argv, kl_err *err)
     KL_TRY(kl_options_parse(n, words, &o, err));
     KL_TRY(kl_task_exec(o, &b.ex, err));
     b.nthread = b.ex->nthread;
-    KL_TRY(measure_copy(&b, err));
+    KL_TRY(measure_ceiling(&b, err));
     const size_t length = strlen(o->file);
     if (tables) KL_TRY(bench_tables(&b, rows, err));
     else if (!have_file) {

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
+#include "beside.h"
 #include "eig.h"
 #include "lobpcg.h"
 #include "mem.h"
@@ -219,32 +219,6 @@ out:
 
 /* ---------------------------------------------------------------- all of it */
 
-/* Echoes the command's lines; rates and energy go out as they stand in them, 0 where they do not. CPU time is that of the command, imports included. */
-static kl_status run_beside(const char *command, double *rate, double *energy, double *cpu, kl_err *err)
-{
-    char line[1024], number[64];
-    struct rusage before, after;
-    *rate = *energy = *cpu = 0.0;
-    getrusage(RUSAGE_CHILDREN, &before);
-    FILE *const f = popen(command, "r");
-    if (!f) return kl_fail(err, KL_EIO, "bench: '%s' cannot be run", command);
-    while (fgets(line, sizeof line, f)) {
-        printf("    beside: %s", line);
-        const char *const unit = strstr(line, " M states/s"), *at = unit;
-        while (at && at > line && at[-1] != ' ') at--;
-        if (unit && !strncmp(line, "H v", 3)) {
-            snprintf(number, sizeof number, "%.*s", (int)(unit - at), at);
-            (void)kl_parse_double(number, rate);
-        }
-        if (sscanf(line, "E %63s", number) == 1) (void)kl_parse_double(number, energy);
-    }
-    const int status = pclose(f);
-    getrusage(RUSAGE_CHILDREN, &after);
-    *cpu = (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_stime.tv_sec) +
-           1e-6 * (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec - before.ru_stime.tv_usec);
-    return status == 0 ? KL_OK : kl_fail(err, KL_EIO, "bench: '%s' ended with status %d", command, status);
-}
-
 kl_status kl_edrun_bench(int argc, char **argv, double exact, const char *beside, kl_err *err)
 {
     static const char *const isas[] = {"avx2", "generic"};
@@ -285,7 +259,7 @@ kl_status kl_edrun_bench(int argc, char **argv, double exact, const char *beside
     }
     if (beside) {
         double their_rate, their_energy, cpu;
-        KL_TRY(run_beside(beside, &their_rate, &their_energy, &cpu, err));
+        KL_TRY(kl_beside_run(beside, &their_rate, &their_energy, &cpu, err));
         if (their_rate > 0.0 && base.wall > 0.0) printf("     H v: %.2f x the rate beside\n", 1e-6 * base.wall / their_rate);
         if (their_energy != 0.0)
             printf("     E0: energies differ by %.1e; CPU time %.2f s, beside %.2f s, ratio %.4f\n", fabs(their_energy - r.energy[0]), ours, cpu, ours / cpu);

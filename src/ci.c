@@ -520,8 +520,8 @@ out:
     return st;
 }
 
-/* Products from strings are the host's; on a device the matrix of a full space is stored. */
-static int is_direct(const kl_ci_opts *o, const kl_exec *ex) { return o->store == KL_CI_DIRECT || (o->store == KL_CI_AUTO && o->full && ex->space == KL_SPACE_HOST); }
+/* Full spaces need no matrix. */
+static int is_direct(const kl_ci_opts *o) { return o->store == KL_CI_DIRECT || (o->store == KL_CI_AUTO && o->full); }
 
 static kl_status sector_make(sector *s, const layout *l, kl_exec *ex, const kl_ci_opts *o, const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err)
 {
@@ -536,7 +536,7 @@ static kl_status sector_make(sector *s, const layout *l, kl_exec *ex, const kl_c
     info->nbeta_string = s->space->b->n;
     if (n == 0) goto out;
     KL_TRY(kl_slater_create(l->g, s->space, o->nthread, &s->h, err));
-    if (is_direct(o, ex)) KL_TRY(kl_sigma_create(ex, s->h, &s->sigma, err));
+    if (is_direct(o)) KL_TRY(kl_sigma_create(ex, s->h, &s->sigma, err));
     else {
         KL_TRY(store_matrix(s, o, monitor, info, err));
         KL_TRY(kl_spmv_create(ex, s->matrix, &s->spmv, err));
@@ -756,7 +756,7 @@ kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *opts, co
     out->nirrep = f->nirrep;
     out->nactive = l.nactive;
     out->ninactive = l.ncore;
-    out->direct = is_direct(&o, ex);
+    out->direct = is_direct(&o);
     out->format = o.format.format;
     out->half = o.half;
     memcpy(out->note, f->note, sizeof(out->note));

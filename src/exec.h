@@ -13,6 +13,7 @@ typedef enum kl_space { KL_SPACE_HOST, KL_SPACE_DEVICE } kl_space;
 
 typedef struct kl_kron kl_kron; /* kron.h */
 typedef struct kl_spmv kl_spmv; /* spmv.h */
+typedef struct kl_moves kl_moves; /* moves.h */
 
 /* Linear combinations and inner products in one pass over memory: out_k = sum_j c[k][j] in_j, and dots of pairs, numbers 0..nin-1 being the inputs as they
    were and nin.. the outputs. Outputs may be inputs. A coefficient 0 reads nothing, so NaN there does no harm. */
@@ -128,6 +129,9 @@ typedef struct kl_vtable {
     kl_status (*spmv_prepare)(kl_exec *ex, kl_spmv *s, kl_err *err);                            /* choose a way, upload; once per matrix */
     kl_status (*spmv_apply)(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err); /* Y = A X, 1 to 16 vectors */
     void (*spmv_release)(kl_exec *ex, kl_spmv *s);
+    /* Devices only, for full configuration interaction (moves.h): panels of `nrow` rows of x from row `row` of the irrep on, and their elements added to y. */
+    kl_status (*moves_fetch)(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr x, kl_dptr panel, kl_err *err);
+    kl_status (*moves_land)(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr panel, kl_dptr y, kl_err *err);
     kl_status (*kron_contest)(kl_exec *ex, const kl_kron *k, kl_kron_contest *out, kl_err *err);    /* k is prepared; may be NULL */
     void (*batch_explain)(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);                 /* how a prepared list is run */
     kl_status (*trial)(kl_exec *ex, kl_trial *t, kl_err *err);                                  /* NULL, or times a way; EABSENT where that way is not here */

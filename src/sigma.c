@@ -4,6 +4,7 @@
    2. V_ab, one row ia of Y at a time, and one irrep of orbital pairs at a time: the rows of X that a move of alpha leads to stand side by
       side; a product with the integrals (pq|rs) turns them into one vector for each pair rs; these are added where the move rs of beta
       leads. A row of Y belongs to one thread.
+   This is how the host does it; devsigma.c does the same for many rows at a time.
    SPDX-License-Identifier: Apache-2.0 */
 #include "sigma.h"
 #include "clones.h"
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include "blas.h"
+#include "devsigma.h"
 #include "gemm.h"
 #include "mem.h"
 #include "par.h"
@@ -45,10 +47,8 @@ struct kl_sigma {
     kl_gemm_fn *gemm;
     int nirrep;
     part t[2][8];
-    int npair[8];           /* orbital pairs by irrep */
-    int16_t *pair_local;    /* [all pairs] place among those of its irrep */
-    uint8_t *pair_irrep;
-    double *v[8];           /* [npair][npair] (pq|rs), rows alpha */
+    kl_slater_pairs pairs;
+    kl_devsigma *device;    /* where vectors live on a device all is done there, and nothing else of this is used */
     int64_t *list_off[8][8];/* beta irrep of the row, irrep of the pair: [2 npair + 1] into list: plus, minus, plus, ... */
     target *list[8][8];
     int nwork;              /* threads that have work space */
@@ -79,18 +79,12 @@ static kl_status make_part(kl_sigma *s, int spin, int g, kl_err *err)
         nnz += 1 + h->two_off[spin][i + 1] - h->two_off[spin][i];
         for (int64_t m = x->move_off[i]; m < x->move_off[i + 1]; m++) nnz += x->irrep[x->move[m].to] == g;
     }
-    const double core = spin == 0 ? h->f->core : 0.0;
     if (n <= DENSE_MOST && (double)nnz > thin * (double)n * (double)n) {
         KL_TRY(kl_alloc(&t->dense, n * n, KL_MEM_MATRIX, err));
-        for (int64_t i = 0; i < n; i++) {
-            double *const row = t->dense + i * n;
-            row[i] = h->diag[spin][first + i] + core;
-            for (int64_t m = x->move_off[first + i]; m < x->move_off[first + i + 1]; m++)
-                if (x->irrep[x->move[m].to] == g) row[x->move[m].to - first] = h->single[spin][m];
-            for (int64_t m = h->two_off[spin][first + i]; m < h->two_off[spin][first + i + 1]; m++) row[h->two_to[spin][m] - first] = h->two[spin][m];
-        }
+        kl_slater_spin_block(h, spin, g, t->dense);
         return KL_OK;
     }
+    const double core = spin == 0 ? h->f->core : 0.0;
     KL_TRY(kl_alloc(&off, n + 1, KL_MEM_MATRIX, err));
     KL_TRY(kl_alloc(&column, nnz, KL_MEM_MATRIX, err));
     KL_TRY(kl_alloc(&value, nnz, KL_MEM_MATRIX, err));
@@ -117,30 +111,6 @@ out:
     return st;
 }
 
-static kl_status make_pairs(kl_sigma *s, kl_err *err)
-{
-    kl_status st = KL_OK;
-    const kl_fcidump *const f = s->h->f;
-    KL_TRY(kl_alloc(&s->pair_local, f->npair, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&s->pair_irrep, f->npair, KL_MEM_MISC, err));
-    for (int p = 0; p < f->norb; p++)
-        for (int q = 0; q <= p; q++) {
-            const int64_t pq = kl_pair(p, q);
-            const int x = f->irrep[p] ^ f->irrep[q];
-            s->pair_irrep[pq] = (uint8_t)x;
-            s->pair_local[pq] = (int16_t)s->npair[x]++;
-        }
-    for (int x = 0; x < s->nirrep; x++) {
-        KL_TRY(kl_alloc(&s->v[x], (int64_t)s->npair[x] * s->npair[x], KL_MEM_MATRIX, err));
-        for (int64_t pq = 0; pq < f->npair; pq++)
-            for (int64_t rs = 0; rs < f->npair; rs++)
-                if (s->pair_irrep[pq] == x && s->pair_irrep[rs] == x)
-                    s->v[x][(int64_t)s->pair_local[pq] * s->npair[x] + s->pair_local[rs]] = f->eri[2][pq * f->npair + rs];
-    }
-out:
-    return st;
-}
-
 /* For every irrep gk of a row's beta strings and every irrep x of pairs: where each pair's vector, over strings of gk ^ x, is added. */
 static kl_status make_lists(kl_sigma *s, int gk, int x, kl_err *err)
 {
@@ -148,27 +118,27 @@ static kl_status make_lists(kl_sigma *s, int gk, int x, kl_err *err)
     const kl_strings *const b = s->h->s->b;
     const int64_t first = b->first[gk], from = b->first[gk ^ x];
     int64_t *fill = NULL;
-    KL_TRY(kl_alloc(&s->list_off[gk][x], 2 * s->npair[x] + 1, KL_MEM_MATRIX, err));
-    KL_TRY(kl_alloc(&fill, 2 * s->npair[x] + 1, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&s->list_off[gk][x], 2 * s->pairs.n[x] + 1, KL_MEM_MATRIX, err));
+    KL_TRY(kl_alloc(&fill, 2 * s->pairs.n[x] + 1, KL_MEM_WORK, err));
     int64_t *const off = s->list_off[gk][x];
     for (int pass = 0; pass < 2; pass++) {
         for (int64_t kb = first; kb < b->first[gk + 1]; kb++) {
             for (int64_t m = b->move_off[kb]; m < b->move_off[kb + 1]; m++) {
                 const kl_move *const v = &b->move[m];
-                if (s->pair_irrep[v->pair] != x) continue;
-                const int64_t k = 2 * s->pair_local[v->pair] + (v->sign < 0);
+                if (s->pairs.irrep[v->pair] != x) continue;
+                const int64_t k = 2 * s->pairs.local[v->pair] + (v->sign < 0);
                 if (pass == 0) off[k + 1]++;
                 else s->list[gk][x][fill[k]++] = (target){(int32_t)(kb - first), (int32_t)(v->to - from)};
             }
             for (uint64_t o = b->bits[kb]; x == 0 && o != 0; o &= o - 1) {
-                const int64_t k = 2 * s->pair_local[kl_pair(low_bit(o), low_bit(o))];
+                const int64_t k = 2 * s->pairs.local[kl_pair(low_bit(o), low_bit(o))];
                 if (pass == 0) off[k + 1]++;
                 else s->list[gk][x][fill[k]++] = (target){(int32_t)(kb - first), (int32_t)(kb - first)};
             }
         }
         if (pass == 1) break;
-        for (int k = 0; k < 2 * s->npair[x]; k++) fill[k + 1] = off[k + 1] += off[k];
-        KL_TRY(kl_alloc(&s->list[gk][x], off[2 * s->npair[x]], KL_MEM_MATRIX, err));
+        for (int k = 0; k < 2 * s->pairs.n[x]; k++) fill[k + 1] = off[k + 1] += off[k];
+        KL_TRY(kl_alloc(&s->list[gk][x], off[2 * s->pairs.n[x]], KL_MEM_MATRIX, err));
     }
 out:
     kl_free(&fill);
@@ -183,7 +153,7 @@ static kl_status make_work(kl_sigma *s, kl_err *err)
     for (int g = 0; g < s->nirrep; g++) {
         const int64_t n = d->b->first[g + 1] - d->b->first[g];
         if (n > longest) longest = n;
-        if (s->npair[g] > most_pairs) most_pairs = s->npair[g];
+        if (s->pairs.n[g] > most_pairs) most_pairs = s->pairs.n[g];
     }
     const int64_t moves = d->nalpha * (int64_t)(d->norb - d->nalpha + 1) + 1;
     const int64_t chunk = longest * 8 > CACHE_DOUBLES ? longest * 8 : CACHE_DOUBLES;
@@ -209,8 +179,8 @@ static void count_flops(kl_sigma *s)
         const int gk = d->a->irrep[ia] ^ d->target;
         if (d->row_off[ia + 1] == d->row_off[ia]) continue;
         int64_t m[8] = {d->nalpha};
-        for (int64_t k = d->a->move_off[ia]; k < d->a->move_off[ia + 1]; k++) m[s->pair_irrep[d->a->move[k].pair]]++;
-        for (int x = 0; x < s->nirrep; x++) s->flops += 2 * m[x] * s->npair[x] * (d->b->first[(gk ^ x) + 1] - d->b->first[gk ^ x]);
+        for (int64_t k = d->a->move_off[ia]; k < d->a->move_off[ia + 1]; k++) m[s->pairs.irrep[d->a->move[k].pair]]++;
+        for (int x = 0; x < s->nirrep; x++) s->flops += 2 * m[x] * s->pairs.n[x] * (d->b->first[(gk ^ x) + 1] - d->b->first[gk ^ x]);
     }
 }
 
@@ -220,14 +190,18 @@ kl_status kl_sigma_create(kl_exec *ex, const kl_slater *h, kl_sigma **out, kl_er
     kl_sigma *s = NULL;
     *out = NULL;
     if (!h->s->full) return kl_fail(err, KL_EINPUT, "products without a matrix need a full space; this one is a list");
-    if (ex->space != KL_SPACE_HOST)
-        return kl_fail(err, KL_EABSENT, "full configuration interaction runs on the host only in this program; executor %s was asked for", ex->name);
     KL_TRY(kl_alloc(&s, 1, KL_MEM_MISC, err));
     s->ex = ex;
     s->h = h;
     s->gemm = kl_gemm_choose(NULL);
     s->nirrep = h->s->nirrep;
-    KL_TRY(make_pairs(s, err));
+    if (ex->space == KL_SPACE_DEVICE) {
+        KL_TRY(kl_devsigma_create(ex, h, 0, &s->device, err));
+        s->flops = kl_devsigma_flops(s->device);
+        *out = s;
+        return KL_OK;
+    }
+    KL_TRY(kl_slater_pairs_make(h->f, &s->pairs, err));
     for (int spin = 0; spin < 2; spin++)
         for (int g = 0; g < s->nirrep; g++) KL_TRY(make_part(s, spin, g, err));
     for (int gk = 0; gk < s->nirrep; gk++)
@@ -254,12 +228,11 @@ void kl_sigma_destroy(kl_sigma **sigma)
             kl_free(&s->list_off[g][x]);
             kl_free(&s->list[g][x]);
         }
-        kl_free(&s->v[g]);
     }
     for (int k = 0; k < s->nwork && s->work != NULL; k++) kl_free(&s->work[k]);
     kl_free(&s->work);
-    kl_free(&s->pair_local);
-    kl_free(&s->pair_irrep);
+    kl_slater_pairs_clear(&s->pairs);
+    kl_devsigma_destroy(&s->device);
     kl_free(sigma);
 }
 
@@ -338,13 +311,13 @@ static void both_spins(const product *p, int64_t ia, double *work)
     if (d->row_off[ia + 1] == d->row_off[ia]) return;
     for (int xi = 0; xi < s->nirrep; xi++) {
         const int64_t nj = d->b->first[(gk ^ xi) + 1] - d->b->first[gk ^ xi];
-        const int np = s->npair[xi];
+        const int np = s->pairs.n[xi];
         int m = 0;
         const double *row_v[KL_DET_MAX_ORB * KL_DET_MAX_ORB];
         int8_t sign[KL_DET_MAX_ORB * KL_DET_MAX_ORB];
         if (nj == 0 || np == 0) continue;
         for (uint64_t o = a->bits[ia]; xi == 0 && o != 0; o &= o - 1, m++) {
-            row_v[m] = s->v[0] + (int64_t)s->pair_local[kl_pair(low_bit(o), low_bit(o))] * np;
+            row_v[m] = s->pairs.v[0] + (int64_t)s->pairs.local[kl_pair(low_bit(o), low_bit(o))] * np;
             sign[m] = 1;
         }
         /* The occupations themselves all act on the row of ia: their integrals are summed, and one row stands for them. */
@@ -354,9 +327,9 @@ static void both_spins(const product *p, int64_t ia, double *work)
         int nmove = 0;
         for (int64_t k = a->move_off[ia]; k < a->move_off[ia + 1]; k++) {
             const kl_move *const u = &a->move[k];
-            if (s->pair_irrep[u->pair] != xi) continue;
+            if (s->pairs.irrep[u->pair] != xi) continue;
             memcpy(side + (m + nmove) * nj, p->x + d->row_off[u->to], (size_t)nj * sizeof(double));
-            row_v[ndiag + nmove] = s->v[xi] + (int64_t)s->pair_local[u->pair] * np;
+            row_v[ndiag + nmove] = s->pairs.v[xi] + (int64_t)s->pairs.local[u->pair] * np;
             sign[ndiag + nmove++] = (int8_t)u->sign;
         }
         const int k_all = m + nmove;
@@ -411,7 +384,7 @@ static void row_task(void *self, int64_t ia, int thread)
 kl_status kl_sigma_apply(kl_sigma *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err)
 {
     static kl_prof *prof_one, *prof_both;
-    (void)err;
+    if (s->device != NULL) return kl_devsigma_apply(s->device, nvec, x, ldx, y, ldy, err);
     if (prof_one == NULL) prof_one = kl_prof_named("sigma, one spin");
     if (prof_both == NULL) prof_both = kl_prof_named("sigma, both spins");
     const kl_strings *const a = s->h->s->a;

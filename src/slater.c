@@ -438,3 +438,50 @@ out:
     kl_free(&off);
     return st;
 }
+
+/* ---------------------------------------------------------------- for products without a matrix */
+
+void kl_slater_spin_block(const kl_slater *h, int spin, int irrep, double *t)
+{
+    const kl_strings *const x = spin == 0 ? h->s->a : h->s->b;
+    const int64_t first = x->first[irrep], n = x->first[irrep + 1] - first;
+    const double core = spin == 0 ? h->f->core : 0.0;
+    memset(t, 0, (size_t)(n * n) * sizeof(double));
+    for (int64_t i = 0; i < n; i++) {
+        double *const row = t + i * n;
+        row[i] = h->diag[spin][first + i] + core;
+        for (int64_t m = x->move_off[first + i]; m < x->move_off[first + i + 1]; m++)
+            if (x->irrep[x->move[m].to] == irrep) row[x->move[m].to - first] = h->single[spin][m];
+        for (int64_t m = h->two_off[spin][first + i]; m < h->two_off[spin][first + i + 1]; m++) row[h->two_to[spin][m] - first] = h->two[spin][m];
+    }
+}
+
+kl_status kl_slater_pairs_make(const kl_fcidump *f, kl_slater_pairs *out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    *out = (kl_slater_pairs){0};
+    KL_TRY(kl_alloc(&out->local, f->npair, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&out->irrep, f->npair, KL_MEM_MISC, err));
+    for (int p = 0; p < f->norb; p++)
+        for (int q = 0; q <= p; q++) {
+            const int64_t pq = kl_pair(p, q);
+            const int x = f->irrep[p] ^ f->irrep[q];
+            out->irrep[pq] = (uint8_t)x;
+            out->local[pq] = (int16_t)out->n[x]++;
+        }
+    for (int x = 0; x < f->nirrep; x++) KL_TRY(kl_alloc(&out->v[x], (int64_t)out->n[x] * out->n[x], KL_MEM_MATRIX, err));
+    for (int64_t pq = 0; pq < f->npair; pq++)
+        for (int64_t rs = 0; rs < f->npair; rs++) {
+            const int x = out->irrep[pq];
+            if (out->irrep[rs] == x) out->v[x][(int64_t)out->local[pq] * out->n[x] + out->local[rs]] = f->eri[2][pq * f->npair + rs];
+        }
+out:
+    return st;
+}
+
+void kl_slater_pairs_clear(kl_slater_pairs *p)
+{
+    kl_free(&p->local);
+    kl_free(&p->irrep);
+    for (int x = 0; x < 8; x++) kl_free(&p->v[x]);
+}

@@ -33,6 +33,19 @@ double kl_slater_element(const kl_fcidump *f, uint64_t a, uint64_t b, uint64_t c
 /* H as CSR; lower: the columns up to the diagonal only, marked symmetric. Elements below 1e-14 are left out, the diagonal never. */
 kl_status kl_slater_matrix(const kl_slater *h, int lower, kl_spmat **out, kl_err *err) KL_MUST_CHECK;
 
+/* T of one spin between the strings of one irrep, t[n][n], symmetric; core on alpha's diagonal. */
+void kl_slater_spin_block(const kl_slater *h, int spin, int irrep, double *t);
+
+/* Orbital pairs sorted by irrep, and the integrals (pq|rs) of an alpha with a beta pair. */
+typedef struct kl_slater_pairs {
+    int n[8];        /* by irrep */
+    int16_t *local;  /* [all pairs] place among those of its irrep */
+    uint8_t *irrep;  /* [all pairs] */
+    double *v[8];    /* [n][n], rows alpha */
+} kl_slater_pairs;
+kl_status kl_slater_pairs_make(const kl_fcidump *f, kl_slater_pairs *out, kl_err *err) KL_MUST_CHECK;
+void kl_slater_pairs_clear(kl_slater_pairs *p);
+
 /* Non-zeros that kl_slater_matrix would store: exactly, or, from one in `every` of the rows of alpha strings, about. */
 kl_status kl_slater_count(const kl_slater *h, int lower, int every, int64_t *nnz, kl_err *err) KL_MUST_CHECK;
 

@@ -682,6 +682,30 @@ for _, case in ipairs {
     ok(good, ("%s stopped at six random moments, resumed %d times, the same bits"):format(name, resumed))
 end
 
+-- And for configuration interaction, which goes on from the states it had: the same energies, fewer products.
+local dump = arg[0]:match "^(.*)/" .. "/data/h2o-631g-fc.fcidump"
+local molecule = "ci " .. quote(dump) .. " --space full --roots 2 --residual 1e-8 --checkpoint-every 0.02 --threads 1"
+local whole = json(select(2, run(molecule .. " --json -o x.h5")))
+if ok(whole and whole.converged and near(whole.states[1].energy, -76.11995518792072, 1e-10), "water, full configuration interaction") then
+    for _, signal in ipairs { "INT", "KILL" } do
+        os.remove(at "i.h5")
+        local status, _, err = shell(("$K %s -o i.h5 & p=$!; sleep %.2f; kill -%s $p; wait $p"):format(molecule, 0.6 * whole.seconds, signal))
+        local state = slurp(at "i.h5") and select(2, run "show i.h5")
+        if status == 0 or not state or not state:find "under way" then
+            skip("SIG" .. signal .. " in configuration interaction", "the run was over before the signal, or had not begun")
+        else
+            if signal == "INT" then
+                ok(status == 130 and err:find "go on with: kronlat ci %-%-resume i.h5" and select(2, err:gsub("\n", "")) == 1, "SIGINT stops it and keeps a checkpoint", status, err)
+                refused("ci --roots 3 --resume i.h5", "--roots")
+            end
+            local _, out, why = run "ci --json --resume i.h5"
+            local rest = json(out)
+            ok(rest and rest.converged and near(rest.states[1].energy, whole.states[1].energy, 1e-10) and near(rest.states[2].energy, whole.states[2].energy, 1e-10),
+               "resumed after SIG" .. signal .. " to the same energies", out, why)
+        end
+    end
+end
+
 os.execute("rm -rf " .. quote(folder) .. " " .. quote(folder .. ".out") .. " " .. quote(folder .. ".err"))
 print("1.." .. ntest)
 os.exit(nfail == 0)

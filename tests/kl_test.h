@@ -28,6 +28,15 @@ __attribute__((unused, format(printf, 1, 2))) static void kl_test_case(const cha
     va_end(args);
 }
 
+/* Of a file in tests/data; the text is kept until the next call. */
+__attribute__((unused)) static const char *kl_test_data(const char *file)
+{
+    static char path[512];
+    const char *root = getenv("KRONLAT_DATA");
+    snprintf(path, sizeof(path), "%s/tests/data/%s", root != NULL ? root : ".", file);
+    return path;
+}
+
 __attribute__((unused)) static void kl_test_near(const char *what, double seen, double wanted, double allowed, const char *file,
                                                  int line)
 {

@@ -13,14 +13,6 @@
 #include "slater.h"
 #include "spmv.h"
 
-static const char *data_path(const char *file)
-{
-    static char path[512];
-    const char *root = getenv("KRONLAT_DATA");
-    snprintf(path, sizeof(path), "%s/tests/data/%s", root != NULL ? root : ".", file);
-    return path;
-}
-
 static kl_exec *ex;
 
 static int open_exec(void **state)
@@ -41,7 +33,7 @@ static kl_fcidump *load(const char *file)
 {
     kl_err err;
     kl_fcidump *f = NULL;
-    expect_ok(kl_fcidump_read(data_path(file), &f, &err), err);
+    expect_ok(kl_fcidump_read(kl_test_data(file), &f, &err), err);
     return f;
 }
 
@@ -63,7 +55,7 @@ typedef struct oracle {
 static oracle *oracle_read(const char *file)
 {
     oracle *const o = calloc(1, sizeof(*o));
-    FILE *from = fopen(data_path(file), "rb");
+    FILE *from = fopen(kl_test_data(file), "rb");
     char line[512];
     int part = 0, ms2;
     assert_non_null(from);
@@ -215,7 +207,7 @@ static void test_known_energies(void **state)
 {
     (void)state;
     static char text[16384];
-    FILE *from = fopen(data_path("energies.json"), "rb");
+    FILE *from = fopen(kl_test_data("energies.json"), "rb");
     assert_non_null(from);
     text[fread(text, 1, sizeof(text) - 1, from)] = '\0';
     fclose(from);
