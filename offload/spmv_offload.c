@@ -89,7 +89,8 @@ static inline void warp_body(const kl_spargs *a, int bytes, int lanes, const dou
 
 static inline void block_body(const kl_spargs *a, int way, int bytes, int nv, int nvec, const double *xs, double *y, int64_t ldy)
 {
-    if (way == KL_SPWAY_THREAD) kl_sp_thread_block(a, bytes, nv, nvec, xs, y, ldy);
+    if (way == KL_SPWAY_THREAD && bytes == 4 && nv == 8) kl_sp_thread_block(a, 4, 8, nvec, xs, y, ldy);
+    else if (way == KL_SPWAY_THREAD) kl_sp_thread_block(a, bytes, nv, nvec, xs, y, ldy);
     else if (way == KL_SPWAY_PACKED && a->step_bytes == 1 && nv == 8) kl_sp_packed_block(a, 1, 8, nvec, xs, y, ldy);
     else if (way == KL_SPWAY_PACKED && nv == 8) kl_sp_packed_block(a, 2, 8, nvec, xs, y, ldy);
     else if (way == KL_SPWAY_PACKED && a->step_bytes == 1) kl_sp_packed_block(a, 1, nv, nvec, xs, y, ldy);

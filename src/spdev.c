@@ -514,10 +514,14 @@ kl_status kl_spdev_ready(kl_exec *ex, kl_spmv *s, int nvec, kl_spdev **out, int 
 {
     kl_status st = KL_OK;
     kl_spdev *d = s->plan;
+    kl_spmat *sliced = NULL;
     *nv = nvec == 1 ? 1 : nvec == 2 ? 2 : nvec <= 4 ? 4 : nvec <= 8 ? 8 : 16;
-    if (*nv > 1 && d->way == KL_SPWAY_TILES) {
-        static const kl_spmachine no_blocks = {.warps = 1}; /* of x: vectors side by side are read through the caches */
-        if (d->block == NULL) KL_TRY(make(ex, &no_blocks, s->m, KL_SPWAY_PACKED, s->threads, &d->block, err));
+    if (*nv > 1 && d->way == KL_SPWAY_TILES) { /* rows are short: vectors side by side want a few threads a row, and are read through the caches */
+        if (d->block == NULL) {
+            static const kl_spmachine machine = {.warps = 1};
+            KL_TRY(kl_spmat_convert(s->m, &(kl_spopts){.format = KL_SP_SELLR}, &sliced, err));
+            KL_TRY(make(ex, &machine, sliced, KL_SPWAY_THREAD, s->threads, &d->block, err));
+        }
         d = d->block;
     }
     if (*nv > 1 && d->nv_room < *nv) {
@@ -528,5 +532,6 @@ kl_status kl_spdev_ready(kl_exec *ex, kl_spmv *s, int nvec, kl_spdev **out, int 
     }
     *out = d;
 out:
+    kl_spmat_destroy(&sliced);
     return st;
 }

@@ -79,7 +79,7 @@ struct kl_spdev {
     int64_t bytes;     /* of all arrays */
     kl_dptr x;         /* [ncol][nv] */
     int nv_room;
-    kl_spdev *block;   /* TILES: PACKED, once a block of vectors asks for it */
+    kl_spdev *block;   /* TILES: a sliced copy, once a block of vectors asks for it */
     void *library;     /* yardsticks: their own objects; they lay the matrix out themselves */
 };
 

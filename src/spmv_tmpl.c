@@ -28,24 +28,34 @@ static inline __attribute__((always_inline)) void run(int64_t n, const double *v
         sum[0] += s;
         return;
     }
+    double s[KL_SPMV_MAX_VEC]; /* the loop's own: these stay in registers */
+    for (int v = 0; v < nv; v++) s[v] = sum[v];
     for (int64_t k = 0; k < n; k++) {
         const double a = value[k];
         const double *const xk = x + (int64_t)col[k] * nv;
-        for (int v = 0; v < nv; v++) sum[v] += a * xk[v];
+#pragma omp simd
+        for (int v = 0; v < nv; v++) s[v] += a * xk[v];
     }
+    for (int v = 0; v < nv; v++) sum[v] = s[v];
 }
 
 /* The same, and z[column] += value * own: the mirrored half. The diagonal is no mirror image of anything. */
 static inline __attribute__((always_inline)) void run_both(int64_t n, int64_t row, const double *value, const column *col, int nv, const double *x,
                                                            const double *own, double *z, double *sum)
 {
+    double s[KL_SPMV_MAX_VEC], mine[KL_SPMV_MAX_VEC];
+    for (int v = 0; v < nv; v++) s[v] = sum[v], mine[v] = own[v];
     for (int64_t k = 0; k < n; k++) {
         const double a = value[k];
         const int64_t c = (int64_t)col[k];
-        for (int v = 0; v < nv; v++) sum[v] += a * x[c * nv + v];
+        double *const zc = z + c * nv;
+#pragma omp simd
+        for (int v = 0; v < nv; v++) s[v] += a * x[c * nv + v];
         if (c == row) continue;
-        for (int v = 0; v < nv; v++) z[c * nv + v] += a * own[v];
+#pragma omp simd
+        for (int v = 0; v < nv; v++) zc[v] += a * mine[v];
     }
+    for (int v = 0; v < nv; v++) sum[v] = s[v];
 }
 
 static inline __attribute__((always_inline)) void rows(const kl_spmat *m, int64_t from, int64_t to, int nv, const double *x, double *y, double *z)
