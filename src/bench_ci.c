@@ -236,7 +236,7 @@ static kl_status one_line(bench *b, const trial *t, const kl_spmat *m, kl_spway 
     return KL_OK;
 }
 
-/* CSR by every way of the device, the yardsticks first, and the hybrid with the paper's blocks of threads; of a large matrix the library's and the chosen way. */
+/* CSR by every way of the device, the yardsticks first, and the hybrid with the paper's blocks of threads; of a large matrix the library's and the chosen way for blocks. */
 static kl_status bench_ways(bench *b, const trial *t, kl_err *err)
 {
     static const kl_spway ways[] = {KL_SPWAY_CUSPARSE, KL_SPWAY_CSR5, KL_SPWAY_WARP, KL_SPWAY_PACKED, KL_SPWAY_TILES, KL_SPWAY_AUTO};
@@ -245,7 +245,8 @@ static kl_status bench_ways(bench *b, const trial *t, kl_err *err)
     kl_spmat *m = NULL;
     for (size_t v = 0; v < sizeof(vectors) / sizeof(*vectors); v++)
         for (size_t w = 0; w < sizeof(ways) / sizeof(*ways); w++)
-            if (is_large(t->csr) ? (ways[w] == KL_SPWAY_CUSPARSE || ways[w] == KL_SPWAY_AUTO) && vectors[v] <= t->nvec : ways[w] != KL_SPWAY_CSR5 || vectors[v] == 1)
+            if (is_large(t->csr) ? vectors[v] <= t->nvec && (ways[w] == KL_SPWAY_CUSPARSE || ways[w] == KL_SPWAY_AUTO || (vectors[v] == 1 && ways[w] != KL_SPWAY_CSR5))
+                                 : ways[w] != KL_SPWAY_CSR5 || vectors[v] == 1)
                 KL_TRY(one_line(b, t, t->csr, ways[w], 0, vectors[v], err));
     if (t->csr->symmetric || is_large(t->csr)) goto out;
     KL_TRY(kl_spmat_convert(t->csr, &(kl_spopts){.format = KL_SP_HYBRID, .boundary = t->csr->nrow == KL_CIMATRIX_SMALL ? KL_CIMATRIX_BOUNDARY : 0}, &m, err));
