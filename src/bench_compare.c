@@ -23,8 +23,12 @@ static const char compare_usage[] =
     "  --from FILE               nothing is measured: the table of an earlier run, as --csv wrote it, maybe on another machine\n";
 static const char tune_usage[] =
     "Usage: kronlat tune [--output FILE] [--only TEXT] [--quick] [--threads N]\n"
-    "Measures every operation on this machine's host, offload device and CUDA device, and keeps the times where `--exec auto' and `kronlat explain' find them.\n"
-    "  --output FILE             the table (tune-table in the cache folder: $KRONLAT_CACHE, $XDG_CACHE_HOME/kronlat or ~/.cache/kronlat)\n";
+    "Measures every operation on this machine's host, offload device and CUDA device, and keeps the times where `--exec auto'\n"
+    "and `kronlat explain' find them.\n"
+    "  --output FILE             the table (tune-table in the cache folder: $KRONLAT_CACHE, $XDG_CACHE_HOME/kronlat or ~/.cache/kronlat)\n"
+    "  --only TEXT               operations whose names contain it\n"
+    "  --quick                   small sizes alone\n"
+    "  --threads N               of the host\n";
 
 enum { MOST_ROW = 96, NCOLUMN = 4, HOST = 0, OFFLOAD, CUDA, LIBRARY };
 static const char *const column_name[NCOLUMN] = {"host", "offload", "cuda", "library"};

@@ -631,6 +631,8 @@ int main(int argc, char **argv)
     kl_err err = {{0}};
     kl_options *o = NULL;
     int status = STATUS_OK;
+    char help[] = "--help", *words[] = {argv[0], argc > 2 ? argv[2] : NULL, help, NULL};
+    if (argc > 2 && strcmp(argv[1], "help") == 0) argc = 3, argv = words; /* `help COMMAND' is `COMMAND --help' */
     if (argc > 1 && strcmp(argv[1], "bench") == 0) return kl_bench_main(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "tune") == 0) return kl_bench_main(argc, argv);
     catch_signals();

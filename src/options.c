@@ -677,21 +677,6 @@ static kl_status join_words(int argc, char **argv, char **out, kl_err *err)
     return KL_OK;
 }
 
-static kl_status find_command(const char *word, kl_command *out, kl_err *err)
-{
-    const char *names[KL_NCMD + 1] = {NULL};
-    for (int c = 0; c < KL_NCMD; c++) {
-        if (strcmp(word, command_table[c].name) == 0) {
-            *out = (kl_command)c;
-            return KL_OK;
-        }
-        names[c] = command_table[c].name;
-    }
-    const char *near = kl_closest(word, names);
-    return kl_fail(err, KL_EINPUT, "unknown command '%s'%s%s%s `kronlat --help' lists them", word, near != NULL ? "; did you mean `" : ";",
-                   near != NULL ? near : "", near != NULL ? "'?" : "");
-}
-
 kl_status kl_options_parse(int argc, char **argv, kl_options **out, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -703,14 +688,22 @@ kl_status kl_options_parse(int argc, char **argv, kl_options **out, kl_err *err)
     KL_TRY(join_words(argc, argv, &o->command_line, err));
 
     const char *first = argc > 0 ? argv[0] : "--help";
-    if (strcmp(first, "help") == 0 && argc > 1) { /* `help COMMAND' is `COMMAND --help' */
-        KL_TRY(find_command(argv[1], &o->command, err));
-        o->help = 1;
-    } else if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0) o->command = KL_CMD_HELP;
+    if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0) o->command = KL_CMD_HELP;
     else if (strcmp(first, "--version") == 0 || strcmp(first, "-V") == 0) o->command = KL_CMD_VERSION;
-    else KL_TRY(find_command(first, &o->command, err));
+    else {
+        const char *names[KL_NCMD + 1];
+        int c = 0;
+        for (; c < KL_NCMD && strcmp(first, command_table[c].name) != 0; c++) names[c] = command_table[c].name;
+        if (c == KL_NCMD) {
+            names[c] = NULL;
+            const char *near = kl_closest(first, names);
+            KL_TRY(kl_fail(err, KL_EINPUT, "unknown command '%s'%s%s%s `kronlat --help' lists them", first, near != NULL ? "; did you mean `" : ";",
+                           near != NULL ? near : "", near != NULL ? "'?" : ""));
+        }
+        o->command = (kl_command)c;
+    }
 
-    if (o->command < KL_NCMD && !o->help && command_table[o->command].subject != SUBJECT_ANY) {
+    if (o->command < KL_NCMD && command_table[o->command].subject != SUBJECT_ANY) {
         struct argp_option options[MAX_ARGP];
         struct argp argp;
         char doc[MAX_DOC];
