@@ -16,7 +16,6 @@
 #include "gemm.h"
 #include "mem.h"
 #include "par.h"
-#include "prof.h"
 #include "spmv.h"
 
 /* The sanitizers instrument the resolver of a clone before they are ready. */
@@ -383,21 +382,14 @@ static void row_task(void *self, int64_t ia, int thread)
 
 kl_status kl_sigma_apply(kl_sigma *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err)
 {
-    static kl_prof *prof_one, *prof_both;
     if (s->device != NULL) return kl_devsigma_apply(s->device, nvec, x, ldx, y, ldy, err);
-    if (prof_one == NULL) prof_one = kl_prof_named("sigma, one spin");
-    if (prof_both == NULL) prof_both = kl_prof_named("sigma, both spins");
     const kl_strings *const a = s->h->s->a;
     int64_t npanel = 0;
     for (int g = 0; g < s->nirrep; g++) npanel += (a->first[g + 1] - a->first[g] + PANEL - 1) / PANEL;
     for (int v = 0; v < nvec; v++) {
         product p = {s, (const double *)x.addr + v * ldx, (double *)y.addr + v * ldy};
-        const int64_t start = kl_prof_clock();
         kl_par_for(s->nwork, npanel, panel_task, &p);
-        kl_prof_add(prof_one, start, 0, 0);
-        const int64_t middle = kl_prof_clock();
         kl_par_for(s->nwork, a->n, row_task, &p);
-        kl_prof_add(prof_both, middle, s->flops, 0);
     }
     return KL_OK;
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "mem.h"
-#include "prof.h"
 
 static const char *const way_name[KL_NSPWAY] = {"auto", "thread", "warp", "warps", "packed", "tiles", "cusparse", "csr5"}; /* ORDER KL_SPWAY */
 
@@ -43,15 +42,11 @@ int64_t kl_spmv_bytes(const kl_spmat *m, int nvec)
 
 kl_status kl_spmv_apply(kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err)
 {
-    static kl_prof *prof;
     kl_status st = KL_OK;
-    const int64_t start = kl_prof_clock();
-    if (prof == NULL) prof = kl_prof_named("spmv");
     for (int first = 0; first < nvec && s->m->nrow > 0; first += KL_SPMV_MAX_VEC) {
         const int take = nvec - first < KL_SPMV_MAX_VEC ? nvec - first : KL_SPMV_MAX_VEC;
         KL_TRY(s->ex->vt.spmv_apply(s->ex, s, take, kl_dptr_at(x, first * ldx), ldx, kl_dptr_at(y, first * ldy), ldy, err));
     }
 out:
-    kl_prof_add(prof, start, 2 * s->m->nnz * (s->m->symmetric ? 2 : 1) * nvec, kl_spmv_bytes(s->m, nvec));
     return st;
 }

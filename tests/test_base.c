@@ -1,7 +1,6 @@
 /* Messages, numbers, sizes, counted memory, counters.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
-#include "prof.h"
 
 #include <locale.h>
 
@@ -143,24 +142,9 @@ static void test_many_threads(void **state)
         if (kl_alloc(&p, i % 977, KL_MEM_WORK, NULL) != KL_OK || kl_realloc(&p, i % 1013 + 1, KL_MEM_WORK, NULL) != KL_OK)
             failed++;
         kl_free(&p);
-        kl_prof_add(kl_prof_named(i % 2 ? "odd" : "even"), kl_prof_clock(), 2, 16);
     }
     expect_eq(failed, 0);
     expect_eq(kl_mem_live_total(), 0);
-    kl_prof_view view[8];
-    expect_eq(kl_prof_read(8, view), 2);
-    expect_eq(view[0].calls + view[1].calls, 20000);
-    expect_eq(view[0].flops, 20000);
-    expect_true(strcmp(view[0].name, view[1].name) != 0 && view[0].seconds >= 0.0);
-    kl_prof_reset();
-    expect_eq(kl_prof_read(1, view), 1);
-    expect_eq(view[0].calls, 0);
-    static char names[200][8];
-    for (int i = 0; i < 200; i++) {
-        snprintf(names[i], sizeof(names[i]), "n%d", i);
-        kl_prof_add(kl_prof_named(names[i]), kl_prof_clock(), 0, 0);
-    }
-    expect_true(kl_prof_named("n198") == kl_prof_named("n199"));
 }
 
 int main(void)
