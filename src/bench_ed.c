@@ -170,6 +170,54 @@ static int on_step(void *self, int napply, double energy, double residual)
     return s->made++ == s->most;
 }
 
+/* The two passes of a step of LOBPCG with one vector: inner products of x, w, p and their images, and five of them anew with all inner products of these, which have
+   to be those that the first pass foretells. */
+static kl_status fused_steps(const kl_ed *ed, double copy_ms, kl_err *err)
+{
+    enum { IN = 6, OUT = 5, PAIRS = IN * (IN + 1) / 2, NEW = OUT * (OUT + 1) / 2, ROUNDS = 9 };
+    kl_status st = KL_OK;
+    kl_exec *const ex = ed->ex;
+    const int64_t n = ed->op.n;
+    kl_dptr v[IN] = {{0}};
+    double c[OUT][IN], g[IN][IN], dots[PAIRS], ms[2][ROUNDS], worst = 0.0;
+    int old[PAIRS][2], made[NEW][2], k = 0;
+    for (int j = 0; j < IN; j++) KL_TRY(ex->vt.alloc(ex, n, &v[j], err));
+    for (int j = 0; j < IN; j++) KL_TRY(kl_ed_random(ed, 20 + (uint64_t)j, v[j], err));
+    for (int j = 0; j < IN; j++)
+        for (int i = 0; i <= j; i++, k++) old[k][0] = i, old[k][1] = j;
+    for (int j = k = 0; j < OUT; j++)
+        for (int i = 0; i <= j; i++, k++) made[k][0] = IN + i, made[k][1] = IN + j;
+    for (int i = 0; i < OUT; i++)
+        for (int j = 0; j < IN; j++) c[i][j] = 0.3 * cos(1.0 + 5.0 * i + 3.0 * j);
+    const kl_fuse inner = {.nin = IN, .npair = PAIRS, .in = v, .pair = (const int(*)[2])old};
+    const kl_fuse update = {.nin = IN, .nout = OUT, .npair = NEW, .in = v, .out = v, .c = c[0], .pair = (const int(*)[2])made};
+    for (int r = 0; r < ROUNDS; r++) {
+        double t0 = kl_clock();
+        ex->vt.fuse(ex, n, &inner, dots);
+        ms[0][r] = 1e3 * (kl_clock() - t0);
+        for (k = 0; k < PAIRS; k++) g[old[k][0]][old[k][1]] = g[old[k][1]][old[k][0]] = dots[k];
+        t0 = kl_clock();
+        ex->vt.fuse(ex, n, &update, dots);
+        ms[1][r] = 1e3 * (kl_clock() - t0);
+        for (k = 0; k < NEW; k++) {
+            const double *const a = c[made[k][0] - IN], *const b = c[made[k][1] - IN];
+            double want = 0.0, size = 1e-300;
+            for (int i = 0; i < IN; i++)
+                for (int j = 0; j < IN; j++) want += a[i] * g[i][j] * b[j], size += fabs(a[i] * g[i][j] * b[j]);
+            worst = fmax(worst, fabs(dots[k] - want) / size);
+            if (!isfinite(dots[k])) worst = INFINITY;
+        }
+    }
+    if (!(worst < 1e-11)) KL_TRY(kl_fail(err, KL_EBROKEN, "bench ed: inner products of a fused update by %s are %.1e away from those of what went in", ex->name, worst));
+    const double t[2] = {median(ROUNDS, ms[0]), median(ROUNDS, ms[1])}, rate = 2.0 / copy_ms;
+    printf("LOBPCG's passes: inner products of 6 vectors %8.3f ms (%.0f %% of copy), 5 of 6 vectors anew with theirs %8.3f ms (%.0f %%)  resid %.0e PASS\n", t[0], 100 * IN / t[0] / rate,
+           t[1], 100 * (IN + OUT) / t[1] / rate, worst);
+    fflush(stdout);
+out:
+    for (int j = 0; j < IN; j++) ex->vt.release(ex, &v[j]);
+    return st;
+}
+
 static kl_status on_device(kl_ed *ed, int nthread, kl_err *err)
 {
     enum { ROUNDS = 9, COPIES = 5, STEPS = 164 };
@@ -198,6 +246,7 @@ static kl_status on_device(kl_ed *ed, int nthread, kl_err *err)
     printf("H v  dim=%lld  %s %s  %8.3f ms  %7.2f billion states/s  %5.0f GB/s in five passes (%.0f %% of copy, %.0f GB/s)  resid %.0e PASS\n", (long long)ed->space->dim,
            ed->space->flavours ? "flavours" : "sites", ex->name, each, 1e-6 * (double)ed->space->dim / each, 5e3 * gb / each, 100 * 2.5 * ceiling / each, 2e3 * gb / ceiling, residual);
     fflush(stdout);
+    KL_TRY(fused_steps(ed, ceiling, err));
     if (ex->vt.kron_contest && ed->space->flavours) {
         steps count = {.most = STEPS};
         const kl_eig_opts o = {.nroot = 1, .max_apply = 2 * STEPS, .tol = 0.0, .trust_start = 1, .self = &count, .step = on_step};
