@@ -30,6 +30,8 @@ static const char tune_usage[] =
     "  --quick                   small sizes alone\n"
     "  --threads N               of the host\n";
 
+#define ENOUGH 2.0 /* seconds */
+
 enum { MOST_ROW = 96, NCOLUMN = 4, HOST = 0, OFFLOAD, CUDA, LIBRARY };
 static const char *const column_name[NCOLUMN] = {"host", "offload", "cuda", "library"};
 
@@ -225,6 +227,7 @@ static kl_status run_all(bench *b, int tuning, kl_err *err)
         for (int i = 0; i < most && size[i] > 0 && (!b->quick || i < (tuning ? 3 : 1)); i++) {
             KL_TRY(measure(b, (kl_timed)what, size[i], !tuning, err));
             print_row(&b->row[b->nrow - 1]);
+            if (tuning && b->row[b->nrow - 1].seconds[HOST] > ENOUGH) break; /* what is larger takes even longer, and the host has lost, or is alone */
         }
     }
 out:
