@@ -224,7 +224,7 @@ static kl_status run_all(bench *b, int tuning, kl_err *err)
         const int64_t *const size = tuning ? tune_sizes[what] : compare_sizes[what];
         const int most = tuning ? 8 : 4;
         if (b->only && !strstr(kl_timed_name[what], b->only)) continue;
-        for (int i = 0; i < most && size[i] > 0 && (!b->quick || i < (tuning ? 3 : 1)); i++) {
+        for (int i = 0; i < most && size[i] > 0 && (!b->quick || i < (tuning && what != KL_TIMED_SWEEP ? 3 : 1)); i++) {
             KL_TRY(measure(b, (kl_timed)what, size[i], !tuning, err));
             print_row(&b->row[b->nrow - 1]);
             if (tuning && b->row[b->nrow - 1].seconds[HOST] > ENOUGH) break; /* what is larger takes even longer, and the host has lost, or is alone */
