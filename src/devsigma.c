@@ -16,7 +16,7 @@
 
 enum {
     SLAB_DOUBLES = 1 << 24,  /* 128 MiB of panels before the product, and as much after it */
-    MOST_UNITS = 1 << 26,    /* rows of panels in a slab: kernels count threads in an int */
+    MOST_UNITS = 1 << 25,    /* rows of panels in a slab: kernels count threads in an int */
     MOST_ARRAYS = 4 + 8 * 6
 };
 

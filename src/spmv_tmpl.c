@@ -15,17 +15,25 @@ typedef uint32_t column;
 /* The sanitizers instrument the resolver of a clone before they are ready. */
 enum {
     MAX_HEIGHT = 512, /* sums that are kept side by side */
-    FEW = 4           /* rows that several vectors take at a time */
+    FEW = 4,          /* rows that several vectors take at a time */
+    AT_ONCE = 16, AHEAD = 256 /* sums of one row side by side, and how far ahead its non-zeros are asked for */
 };
 
 /* sum[nv] += a run of one row. nv is a constant at every call. */
 static inline __attribute__((always_inline)) void run(int64_t n, const double *value, const column *col, int nv, const double *x, double *sum)
 {
     if (nv == 1) {
-        double s = 0;
-#pragma omp simd reduction(+ : s)
-        for (int64_t k = 0; k < n; k++) s += value[k] * x[col[k]];
-        sum[0] += s;
+        double s[AT_ONCE] = {0}, rest = 0;
+        int64_t k = 0;
+        for (; k + AT_ONCE <= n; k += AT_ONCE) {
+            for (int line = 0; line < AT_ONCE; line += 8) __builtin_prefetch(value + k + line + AHEAD); /* rows follow each other: this may be the next one's */
+#pragma omp simd
+            for (int j = 0; j < AT_ONCE; j++) s[j] += value[k + j] * x[col[k + j]];
+        }
+#pragma omp simd reduction(+ : rest)
+        for (int64_t j = k; j < n; j++) rest += value[j] * x[col[j]];
+        for (int j = 0; j < AT_ONCE; j++) rest += s[j];
+        sum[0] += rest;
         return;
     }
     double s[KL_SPMV_MAX_VEC]; /* the loop's own: these stay in registers */
