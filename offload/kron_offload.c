@@ -1,10 +1,13 @@
-/* Sums of Kronecker products on a device: one launch, a thread for each element of y, which gathers what its row of each operator names.
-   A team works on 32 left states of one tile of 8 right ones, so what a left operator gathers are runs of 64 bytes and what a right one gathers lies in
-   tiles that its neighbours read too.
+/* Sums of Kronecker products on an offload device. On NVIDIA GPUs from sm_90 on bare regions around the two kernels of kron_device.h. On any other one launch, a thread
+   for each element of y, which gathers what its row of each operator names: a team works on 32 left states of one tile of 8 right ones, so what a left
+   operator gathers are runs of 64 bytes and what a right one gathers lies in tiles that its neighbours read too.
    SPDX-License-Identifier: Apache-2.0 */
 #include "gather.h"
+#include "kron_device.h"
 #include "offload.h"
 #include "target.h"
+
+/* ---------------------------------------------------------------- any target */
 
 enum { LANES = KL_KRON_LANES, ROWS = KL_GATHER_ROWS, MOST_UNITS = 1 << 22 /* of a launch: indices stay int */ };
 
@@ -88,24 +91,116 @@ static inline void element(int64_t unit, int e, int nblock, const kl_gather_bloc
     y[at] = s;
 }
 
-kl_status kl_offload_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr yp, double *xy, kl_err *err)
+static void apply_gathering(const kl_offload *self, const kl_gather *h, const double *x, double *y)
 {
-    const kl_offload *const self = ex->self;
-    const kl_gather *const h = k->device;
     const int nblock = h->nblock;
     const kl_gather_block *const list = h->block;
     const kl_gather_op *const ops = h->op;
     const kl_gather_cross *const crosses = h->cross;
-    const double *const x = kl_device(xp);
-    double *const y = kl_device(yp);
-    (void)err;
     for (int64_t first = 0; first < h->nunit; first += MOST_UNITS) {
         const int n = (int)(h->nunit - first < MOST_UNITS ? h->nunit - first : MOST_UNITS) * KL_BLOCK;
         KL_KERNEL(self, n, element(first + t / KL_BLOCK, t % KL_BLOCK, nblock, list, ops, crosses, x, y), is_device_ptr(list, ops, crosses, x, y) firstprivate(first, nblock));
     }
+}
+
+/* ---------------------------------------------------------------- bare regions */
+
+#if KL_OFFLOAD_BARE
+
+enum { LEFT_TEAM = 384, RIGHT_TEAM = 192, LEFT_TEAMS = 2, RIGHT_TEAMS = 4, /* threads, and teams of a multiprocessor; 80 registers a thread: see src/meson.build */
+       SUM_TEAM = 1024, SHARED_BYTES = 228 << 10, TAKEN = 2048 /* of a team's shared memory, by the system and by the runtime */ };
+
+#ifdef __NVPTX__
+#define SHARED ((double *)llvm_omp_target_dynamic_shared_alloc())
+#else
+#define SHARED ((double *)0)
+#endif
+
+static void apply_right(const kl_devkron *p, const double *x, double *y)
+{
+    const kl_devkron_block *const block = p->block;
+    const kl_devkron_item *const item = p->right;
+    const int teams = (int)p->nright, bytes = kl_kron_right_bytes(p);
+    if (p->plain_right == 2) {
+        KL_BARE(teams, RIGHT_TEAM, bytes, is_device_ptr(block, item, x, y))
+        kl_kron_right(block, item[kl_block_number()].strip, item[kl_block_number()].group, RIGHT_TEAM, 2, SHARED, x, y);
+    } else if (p->plain_right) {
+        KL_BARE(teams, RIGHT_TEAM, bytes, is_device_ptr(block, item, x, y))
+        kl_kron_right(block, item[kl_block_number()].strip, item[kl_block_number()].group, RIGHT_TEAM, 1, SHARED, x, y);
+    } else {
+        KL_BARE(teams, RIGHT_TEAM, bytes, is_device_ptr(block, item, x, y))
+        kl_kron_right(block + item[kl_block_number()].block, item[kl_block_number()].strip, item[kl_block_number()].group, RIGHT_TEAM, 0, SHARED, x, y);
+    }
+}
+
+static void apply_left(const kl_devkron *p, const double *x, double *y)
+{
+    const kl_devkron_block *const block = p->block;
+    const kl_devkron_item *const item = p->left;
+    double *const partial = p->partial;
+    const int teams = (int)p->nleft, bytes = kl_kron_left_bytes(p), table_at = kl_kron_table_at(p);
+    if (p->plain_left == 2) {
+        KL_BARE(teams, LEFT_TEAM, bytes, is_device_ptr(block, item, x, y, partial) firstprivate(table_at))
+        kl_kron_left(block, item[kl_block_number()].strip, item[kl_block_number()].group, LEFT_TEAM, 2, SHARED, table_at, x, y, partial + kl_block_number());
+    } else if (p->plain_left) {
+        KL_BARE(teams, LEFT_TEAM, bytes, is_device_ptr(block, item, x, y, partial) firstprivate(table_at))
+        kl_kron_left(block, item[kl_block_number()].strip, item[kl_block_number()].group, LEFT_TEAM, 1, SHARED, table_at, x, y, partial + kl_block_number());
+    } else {
+        KL_BARE(teams, LEFT_TEAM, bytes, is_device_ptr(block, item, x, y, partial) firstprivate(table_at))
+        kl_kron_left(block + item[kl_block_number()].block, item[kl_block_number()].strip, item[kl_block_number()].group, LEFT_TEAM, 0, SHARED, table_at, x, y, partial + kl_block_number());
+    }
+}
+
+static void apply_packed(const kl_offload *self, const kl_devkron *p, const double *x, double *y, double *xy)
+{
+    apply_right(p, x, y);
+    apply_left(p, x, y);
+    if (!xy) return;
+    const double *const part = p->partial;
+    double *const result = self->result;
+    const int64_t n = p->nleft;
+    KL_BARE(1, SUM_TEAM, 256, is_device_ptr(part, result) firstprivate(n))
+    kl_kron_sum(n, SUM_TEAM, part, SHARED, result);
+    *xy = *result;
+}
+#endif
+
+/* ---------------------------------------------------------------- the table */
+
+kl_status kl_offload_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr yp, double *xy, kl_err *err)
+{
+    const kl_offload *const self = ex->self;
+    const double *const x = kl_device(xp);
+    double *const y = kl_device(yp);
+#if KL_OFFLOAD_BARE
+    if (self->tensor) {
+        if ((xp.addr | yp.addr) % 16 != 0) return kl_fail(err, KL_EINPUT, "--exec offload: vectors of a product with H must begin at multiples of 16 bytes");
+        apply_packed(self, k->device, x, y, xy);
+        return KL_OK;
+    }
+#endif
+    (void)err;
+    apply_gathering(self, k->device, x, y);
     if (xy) kl_offload_dots(ex, k->n, 1, xp, k->n, yp, xy);
     return KL_OK;
 }
 
-kl_status kl_offload_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err) { return kl_gather_prepare(k, &((kl_offload *)ex->self)->pool, err); }
-void kl_offload_kron_release(kl_exec *ex, kl_kron *k) { kl_gather_release(k, &((kl_offload *)ex->self)->pool); }
+kl_status kl_offload_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err)
+{
+    kl_offload *const self = ex->self;
+#if KL_OFFLOAD_BARE
+    if (self->tensor) {
+        kl_devkron_opts o;
+        kl_kron_fit(SHARED_BYTES / LEFT_TEAMS - TAKEN, SHARED_BYTES / RIGHT_TEAMS - TAKEN, &o);
+        return kl_devkron_prepare(k, &o, &self->pool, err);
+    }
+#endif
+    return kl_gather_prepare(k, &self->pool, err);
+}
+
+void kl_offload_kron_release(kl_exec *ex, kl_kron *k)
+{
+    kl_offload *const self = ex->self;
+    if (self->tensor) kl_devkron_release(k, &self->pool);
+    else kl_gather_release(k, &self->pool);
+}

@@ -1,7 +1,7 @@
 /* Packed lists of a sum of Kronecker products.
-   1. The rows of an operator are cut into groups that fit fast memory, where few entries cross a border. 2. In a tile of rows the entries are gathered by their
-   distance (column - row), the commonest first, and distances share a slot when no row has both and no bank of fast memory is wanted twice. 3. All arrays go to the device as one block of memory,
-   addresses inside it put in beforehand.
+   1. The rows of an operator are cut into groups that fit fast memory, where few entries cross a border. 2. In a tile of rows far entries are gathered by their
+   distance (column - row), the commonest first, and distances share a slot when no row has both; near ones are put into as few slots as allow that no bank of fast
+   memory is wanted twice. 3. All arrays go to the device as one block of memory, addresses inside it put in beforehand.
    SPDX-License-Identifier: Apache-2.0 */
 #include "devkron.h"
 #include "mem.h"
@@ -50,7 +50,7 @@ static kl_status append(arena *a, const void *from, int64_t bytes, int64_t *at, 
 typedef struct entry {
     int64_t distance;
     uint32_t row, col; /* row within its tile */
-    int minus;
+    int minus, slot;
     double coef;
 } entry;
 
@@ -62,7 +62,7 @@ static int by_distance(const void *pa, const void *pb)
 }
 
 typedef struct run { /* entries of one distance */
-    int first, count, slot;
+    int first, count;
 } run;
 
 static int by_count(const void *pa, const void *pb)
@@ -80,6 +80,8 @@ typedef struct packer {
     run *r;
     uint32_t *used;    /* [room] rows of a slot, */
     uint32_t *bank;    /* and banks of their entries */
+    int *at[2];        /* [MOST_ROWS][room] entry of a slot that a row has, and that wants a bank; -1: none */
+    int *path;         /* [room] */
     uint32_t *near;    /* [pair][rows] */
     uint64_t *far;
     double *coef[2];
@@ -92,51 +94,87 @@ static void packer_clear(packer *p)
     for (int i = 0; i < 2; i++) {
         kl_free(&p->e[i]);
         kl_free(&p->coef[i]);
+        kl_free(&p->at[i]);
     }
     kl_free(&p->r);
     kl_free(&p->used);
     kl_free(&p->bank);
+    kl_free(&p->path);
     kl_free(&p->near);
     kl_free(&p->far);
 }
 
-/* Rows that meet in one access of fast memory, 16 numbers of 8 bytes (right) or 2 of 64, and as many banks: a bit for each. */
+/* Banks by number: rows that meet in one access of fast memory, 8 neighbours with two numbers of 8 bytes each (right) or 2 with 64 bytes, have as many. */
 static uint32_t bank_of(const packer *p, uint32_t row, uint32_t local)
 {
-    const uint32_t meet = p->right ? 2 * LANES : 2;
-    return UINT32_C(1) << (row / meet * meet + local % meet);
+    const uint32_t meet = p->right ? LANES : 2;
+    return row / meet * meet + local % meet;
 }
 
-/* 2. Slots for n entries of a tile, near ones of a group from g0: e[..] sorted, r[..].slot set. Returns the number of slots. No two rows of a near slot want
-   the same bank at once. */
-static int make_slots(packer *p, entry *e, int n, int far, uint32_t g0, int *nrun)
+/* 2. Slots of n far entries of a tile. Returns their number. */
+static int far_slots(packer *p, entry *e, int n)
 {
-    *nrun = 0;
     if (n == 0) return 0;
     qsort(e, (size_t)n, sizeof *e, by_distance);
     int runs = 0, slots = 0;
     for (int i = 0; i < n;) {
         int j = i;
-        uint32_t banks = 0;
-        while (j < n && e[j].distance == e[i].distance && (far || !(banks & bank_of(p, e[j].row, e[j].col - g0)))) banks |= bank_of(p, e[j].row, e[j].col - g0), j++;
-        p->r[runs++] = (run){i, j - i, 0};
+        while (j < n && e[j].distance == e[i].distance) j++;
+        p->r[runs++] = (run){i, j - i};
         i = j;
     }
     qsort(p->r, (size_t)runs, sizeof *p->r, by_count);
     for (int k = 0; k < runs; k++) {
-        uint32_t rows = 0, banks = 0;
-        for (int i = p->r[k].first; i < p->r[k].first + p->r[k].count; i++) {
-            rows |= UINT32_C(1) << e[i].row;
-            banks |= far ? 0 : bank_of(p, e[i].row, e[i].col - g0);
-        }
+        uint32_t rows = 0;
+        for (int i = p->r[k].first; i < p->r[k].first + p->r[k].count; i++) rows |= UINT32_C(1) << e[i].row;
         int s = 0;
-        while (s < slots && ((p->used[s] & rows) || (p->bank[s] & banks))) s++;
-        if (s == slots) p->used[slots] = p->bank[slots] = 0, slots++;
+        while (s < slots && (p->used[s] & rows)) s++;
+        if (s == slots) p->used[slots++] = 0;
         p->used[s] |= rows;
-        p->bank[s] |= banks;
-        p->r[k].slot = s;
+        for (int i = p->r[k].first; i < p->r[k].first + p->r[k].count; i++) e[i].slot = s;
     }
-    *nrun = runs;
+    return slots;
+}
+
+/* 2. Slots of n near entries of a tile in the group from g0: no row has two entries in one, and no two of its entries want one bank. That is a colouring of the edges
+   of a bipartite graph, rows and banks, so that as many slots are enough as the busiest of them has entries (Koenig): an entry whose row and bank have
+   different slots free swaps these two along the path that begins at its bank, and that cannot come back to its row. Returns the number of slots. */
+static int near_slots(packer *p, entry *e, int n, uint32_t g0)
+{
+    int degree[2][MOST_ROWS] = {{0}}, slots = 0;
+    for (int i = 0; i < n; i++) {
+        const uint32_t node[2] = {e[i].row, bank_of(p, e[i].row, e[i].col - g0)};
+        for (int side = 0; side < 2; side++)
+            if (++degree[side][node[side]] > slots) slots = degree[side][node[side]];
+    }
+    for (int side = 0; side < 2; side++)
+        for (int i = 0; i < MOST_ROWS * slots; i++) p->at[side][i] = -1;
+    for (int i = 0; i < n; i++) {
+        const uint32_t node[2] = {e[i].row, bank_of(p, e[i].row, e[i].col - g0)};
+        int slot[2] = {0, 0}, length = 0;
+        for (int side = 0; side < 2; side++)
+            while (p->at[side][(int)node[side] * slots + slot[side]] >= 0) slot[side]++;
+        for (int side = 1, at = (int)node[1], turn = 0, k; (k = p->at[side][at * slots + slot[turn]]) >= 0 && slot[0] != slot[1]; turn = !turn) {
+            p->path[length++] = k;
+            side = !side;
+            at = (int)(side ? bank_of(p, e[k].row, e[k].col - g0) : e[k].row);
+        }
+        for (int set = 0; set < 2; set++) /* first out of the tables, then in again */
+            for (int k = 0; k < length; k++) {
+                entry *const q = &e[p->path[k]];
+                if (set) q->slot = slot[0] + slot[1] - q->slot;
+                p->at[0][(int)q->row * slots + q->slot] = set ? p->path[k] : -1;
+                p->at[1][(int)bank_of(p, q->row, q->col - g0) * slots + q->slot] = set ? p->path[k] : -1;
+            }
+        e[i].slot = slot[0];
+        for (int side = 0; side < 2; side++) p->at[side][(int)node[side] * slots + slot[0]] = i;
+    }
+    memset(p->used, 0, (size_t)slots * sizeof *p->used);
+    memset(p->bank, 0, (size_t)slots * sizeof *p->bank);
+    for (int i = 0; i < n; i++) {
+        p->used[e[i].slot] |= UINT32_C(1) << e[i].row;
+        p->bank[e[i].slot] |= UINT32_C(1) << bank_of(p, e[i].row, e[i].col - g0);
+    }
     return slots;
 }
 
@@ -163,10 +201,10 @@ static uint32_t near_place(const packer *p, uint32_t local)
 /* A place that holds 0 for a row without an entry, in a bank that nobody else wants; taken: the slot's banks so far. */
 static uint32_t zero_place(const packer *p, int64_t states, uint32_t row, uint32_t *taken)
 {
-    const uint32_t end = (uint32_t)((states + LANES - 1) / LANES * LANES), meet = p->right ? 2 * LANES : 2;
+    const uint32_t end = (uint32_t)((states + LANES - 1) / LANES * LANES), meet = p->right ? LANES : 2;
     uint32_t local = end; /* the places from here on, as many as there are banks, hold 0 */
-    while (local + 1 < end + meet && (*taken & bank_of(p, row, local))) local++;
-    *taken |= bank_of(p, row, local);
+    while (local + 1 < end + meet && (*taken >> bank_of(p, row, local) & 1)) local++;
+    *taken |= UINT32_C(1) << bank_of(p, row, local);
     return near_place(p, local);
 }
 
@@ -183,17 +221,18 @@ static kl_status pack_tile(packer *p, const kl_kron_op *o, int64_t row, int64_t 
         KL_TRY(kl_realloc(&p->r, p->room, KL_MEM_RECORD, err));
         KL_TRY(kl_realloc(&p->used, p->room, KL_MEM_RECORD, err));
         KL_TRY(kl_realloc(&p->bank, p->room, KL_MEM_RECORD, err));
+        KL_TRY(kl_realloc(&p->path, p->room, KL_MEM_RECORD, err));
+        for (int i = 0; i < 2; i++) KL_TRY(kl_realloc(&p->at[i], MOST_ROWS * p->room, KL_MEM_RECORD, err));
     }
     for (int64_t i = row; i < end; i++)
         for (uint32_t q = o->ptr[i]; q < o->ptr[i + 1]; q++) {
             const int64_t j = o->idx16 ? (int64_t)o->idx16[q] : (int64_t)o->idx32[q];
             const int far = j < g0 || j >= g1;
-            p->e[far][n[far]++] = (entry){j - i, (uint32_t)(i - row), (uint32_t)j, o->unit && q >= o->minus[i], o->unit ? 1.0 : o->coef[q]};
+            p->e[far][n[far]++] = (entry){j - i, (uint32_t)(i - row), (uint32_t)j, o->unit && q >= o->minus[i], 0, o->unit ? 1.0 : o->coef[q]};
         }
     uint32_t *const first[2] = {&span->near_first, &span->far_first}, *const count[2] = {&span->near_count, &span->far_count};
     for (int f = 0; f < 2; f++) {
-        int runs;
-        const int slots = make_slots(p, p->e[f], n[f], f, f ? 0 : (uint32_t)g0, &runs);
+        const int slots = f ? far_slots(p, p->e[f], n[f]) : near_slots(p, p->e[f], n[f], (uint32_t)g0);
         const int64_t least = f ? KL_DEVKRON_FAR_LEAST : KL_DEVKRON_NEAR_LEAST, pairs = (slots + 1) / 2 > least ? (slots + 1) / 2 : least;
         KL_TRY(grow(p, f, pairs, o->unit, err));
         *first[f] = (uint32_t)p->npair[f];
@@ -211,20 +250,19 @@ static kl_status pack_tile(packer *p, const kl_kron_op *o, int64_t row, int64_t 
             }
         }
         if (!o->unit) memset(p->coef[f] + 2 * at, 0, (size_t)(2 * pairs * p->rows) * sizeof(double));
-        for (int k = 0; k < runs; k++)
-            for (int i = 0; i < p->r[k].count; i++) {
-                const entry *const e = &p->e[f][p->r[k].first + i];
-                const int slot = p->r[k].slot, shift = slot % 2;
-                const int64_t to = at + slot / 2 * p->rows + e->row;
-                if (f) {
-                    const uint64_t v = e->col | (uint64_t)e->minus << 31;
-                    p->far[to] = (p->far[to] & ~(UINT64_C(0xffffffff) << 32 * shift)) | v << 32 * shift;
-                } else {
-                    const uint32_t v = near_place(p, e->col - (uint32_t)g0) | (uint32_t)e->minus << 15;
-                    p->near[to] = (p->near[to] & ~(UINT32_C(0xffff) << 16 * shift)) | v << 16 * shift;
-                }
-                if (!o->unit) p->coef[f][2 * at + slot * p->rows + e->row] = e->coef;
+        for (int i = 0; i < n[f]; i++) {
+            const entry *const e = &p->e[f][i];
+            const int slot = e->slot, shift = slot % 2;
+            const int64_t to = at + slot / 2 * p->rows + e->row;
+            if (f) {
+                const uint64_t v = e->col | (uint64_t)e->minus << 31;
+                p->far[to] = (p->far[to] & ~(UINT64_C(0xffffffff) << 32 * shift)) | v << 32 * shift;
+            } else {
+                const uint32_t v = near_place(p, e->col - (uint32_t)g0) | (uint32_t)e->minus << 15;
+                p->near[to] = (p->near[to] & ~(UINT32_C(0xffff) << 16 * shift)) | v << 16 * shift;
             }
+            if (!o->unit) p->coef[f][2 * at + slot * p->rows + e->row] = e->coef;
+        }
         p->npair[f] += pairs;
     }
 out:
@@ -268,6 +306,17 @@ out:
     return st;
 }
 
+/* Pairs of 32 bits become pairs of 16, in place. */
+static void narrow(uint64_t *far, int64_t n)
+{
+    uint32_t *const to = (uint32_t *)(void *)far;
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t e[2] = {(uint32_t)far[i], (uint32_t)(far[i] >> 32)};
+        const uint32_t pair = (e[0] & KL_DEVKRON_NARROW_NONE) | e[0] >> 31 << 15 | (e[1] & KL_DEVKRON_NARROW_NONE) << 16 | e[1] >> 31 << 31;
+        memcpy(&to[i], &pair, sizeof pair);
+    }
+}
+
 /* All lists of an operator, NULL being one without entries. most 0: all entries are far. */
 static kl_status pack(arena *a, const kl_kron_op *o, int64_t nrow, int rows, int right, int64_t most, kl_devkron_op *out, kl_err *err)
 {
@@ -301,7 +350,9 @@ static kl_status pack(arena *a, const kl_kron_op *o, int64_t nrow, int rows, int
         out->near = PLACE(at);
     }
     if (p.any[1]) {
-        KL_TRY(append(a, p.far, p.npair[1] * rows * (int64_t)sizeof *p.far, &at, err));
+        out->narrow = o->ncol <= KL_DEVKRON_NARROW_NONE;
+        if (out->narrow) narrow(p.far, p.npair[1] * rows);
+        KL_TRY(append(a, p.far, p.npair[1] * rows * (int64_t)(out->narrow ? sizeof(uint32_t) : sizeof *p.far), &at, err));
         out->far = PLACE(at);
     }
     if (!out->unit) {
@@ -338,7 +389,12 @@ static kl_status pack_bits(arena *a, const kl_kron_block *b, kl_devkron_block *d
     const int64_t width = b->ntile * LANES;
     d->nbit = b->nbit;
     if (b->nbit == 0) return KL_OK;
-    KL_TRY(append(a, b->mask, b->nl * (int64_t)sizeof *b->mask, &at, err));
+    if (b->nbit > 32) {
+        KL_TRY(append(a, b->mask, b->nl * (int64_t)sizeof *b->mask, &at, err));
+    } else {
+        KL_TRY(reserve(a, b->nl * (int64_t)sizeof(uint32_t), &at, err));
+        for (int64_t l = 0; l < b->nl; l++) ((uint32_t *)(void *)(a->byte + at))[l] = (uint32_t)b->mask[l];
+    }
     d->mask = PLACE(at);
     double value = 0.0;
     int even = 1;
@@ -412,16 +468,20 @@ static kl_status pack_block(arena *a, const kl_kron *k, const kl_kron_block *b, 
 {
     kl_status st = KL_OK;
     int64_t at;
-    if (b->nl >= KL_DEVKRON_NONE || b->nr >= KL_DEVKRON_NONE - LANES)
-        KL_TRY(kl_fail(err, KL_EINPUT, "a half has %lld states of one charge; a device takes fewer than 2^31", (long long)(b->nl > b->nr ? b->nl : b->nr)));
+    if (b->nl >= INT64_C(1) << 29 || b->nr >= INT64_C(1) << 29)
+        KL_TRY(kl_fail(err, KL_EINPUT, "a half has %lld states of one charge; a device takes fewer than 2^29", (long long)(b->nl > b->nr ? b->nl : b->nr)));
     d->off = b->off;
     d->nl = b->nl;
     d->nr = b->nr;
     d->ntile = b->ntile;
     KL_TRY(pack(a, b->a, b->nl, KL_DEVKRON_LEFT_ROWS, 0, o->left_most, &d->left, err));
     KL_TRY(pack(a, b->b, b->nr, KL_DEVKRON_RIGHT_ROWS, 1, o->right_most, &d->right, err));
-    KL_TRY(append(a, b->dl, b->nl * (int64_t)sizeof(double), &at, err));
-    d->dl = PLACE(at);
+    int64_t zeros = 0;
+    while (zeros < b->nl && b->dl[zeros] == 0.0) zeros++;
+    if (zeros < b->nl) {
+        KL_TRY(append(a, b->dl, b->nl * (int64_t)sizeof(double), &at, err));
+        d->dl = PLACE(at);
+    }
     KL_TRY(append(a, b->dr, b->ntile * LANES * (int64_t)sizeof(double), &at, err));
     d->dr = PLACE(at);
     KL_TRY(pack_bits(a, b, d, err));
@@ -483,6 +543,17 @@ static void move_block(kl_devkron_block *d, char *byte, void *base)
     MOVE(d->cross, base);
 }
 
+/* Smaller groups than there is room for, where they are wished: for tests of what crosses their borders. */
+static kl_devkron_opts fit(const kl_devkron_opts *o)
+{
+    const char *const wish = getenv("KRONLAT_KRON_STATES");
+    const int64_t most = wish ? strtoll(wish, NULL, 10) / 32 * 32 : 0;
+    kl_devkron_opts out = *o;
+    if (most >= 64 && most < out.left_most) out.left_most = most;
+    if (most >= 64 && most < out.right_most) out.right_most = most;
+    return out;
+}
+
 kl_status kl_devkron_prepare(kl_kron *k, const kl_devkron_opts *o, kl_pool *pool, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -490,15 +561,18 @@ kl_status kl_devkron_prepare(kl_kron *k, const kl_devkron_opts *o, kl_pool *pool
     kl_devkron_block *d = NULL;
     arena a = {0};
     int64_t left, right, block, partial;
+    const kl_devkron_opts fitted = fit(o);
     KL_TRY(kl_alloc(&p, 1, KL_MEM_MISC, err));
     k->device = p;
     KL_TRY(kl_alloc(&d, k->nblock, KL_MEM_MISC, err));
     p->nblock = k->nblock;
     p->plain_left = p->plain_right = 1;
     for (int64_t i = 0; i < k->nblock; i++) {
-        KL_TRY(pack_block(&a, k, &k->block[i], o, &d[i], err));
-        p->plain_left &= d[i].left.unit && (d[i].nbit == 0 || (d[i].even && d[i].nbit <= 32)) && d[i].nfeature == 0;
-        p->plain_right &= d[i].right.unit && d[i].ncross == 0;
+        KL_TRY(pack_block(&a, k, &k->block[i], &fitted, &d[i], err));
+        p->plain_left &= k->nblock == 1 && d[i].left.unit && (d[i].nbit == 0 || (d[i].even && d[i].nbit <= 32)) && d[i].nfeature == 0;
+        p->plain_right &= k->nblock == 1 && d[i].right.unit && d[i].ncross == 0;
+        if (p->plain_left && (!d[i].left.far || d[i].left.narrow)) p->plain_left = 2;
+        if (p->plain_right && (!d[i].right.far || d[i].right.narrow)) p->plain_right = 2;
         if (!d[i].even && (d[i].nbit + 3) / 4 > p->tables) p->tables = (d[i].nbit + 3) / 4;
     }
     KL_TRY(list_items(&a, k, d, 0, &left, &p->nleft, &p->left_states, err));
@@ -509,6 +583,7 @@ kl_status kl_devkron_prepare(kl_kron *k, const kl_devkron_opts *o, kl_pool *pool
     p->list = kl_pool_take(pool, p->list_bytes);
     if (!p->list) KL_TRY(kl_fail(err, KL_ENOMEM, "the device has no %lld bytes for the lists of a product with H", (long long)p->list_bytes));
     for (int64_t i = 0; i < k->nblock; i++) move_block(&d[i], a.byte, p->list);
+    if (k->nblock == 1) p->only = d[0];
     memcpy(a.byte + block, d, (size_t)k->nblock * sizeof *d);
     if (pool->put(pool->ctx, p->list, a.byte, a.n) != 0) KL_TRY(kl_fail(err, KL_EBROKEN, "lists of %lld bytes could not be copied to the device", (long long)a.n));
     p->block = (const kl_devkron_block *)(void *)((char *)p->list + block);

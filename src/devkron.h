@@ -10,9 +10,9 @@
 extern "C" {
 #endif
 
-/* A left operator works on a tile of 8 right states, 8 of its rows at a time: an entry moves 64 bytes. A right one works on 8 left states, 32 of its
-   rows at a time, in fast memory a tile of 64 numbers every PITCH, so that 32 neighbours lie in different banks. */
-enum { KL_DEVKRON_LEFT_ROWS = 8, KL_DEVKRON_RIGHT_ROWS = 32, KL_DEVKRON_PITCH = 72, KL_DEVKRON_NONE = 0x7fffffff,
+/* A left operator works on a tile of 8 right states, 8 of its rows at a time: an entry moves 64 bytes. A right one works on 8 left states, 16 of its
+   rows at a time, of which 8 neighbours meet in an access: in fast memory 8 right states with their left ones take PITCH numbers, as in a vector. */
+enum { KL_DEVKRON_LEFT_ROWS = 8, KL_DEVKRON_RIGHT_ROWS = 16, KL_DEVKRON_PITCH = 64, KL_DEVKRON_NONE = 0x7fffffff, KL_DEVKRON_NARROW_NONE = 0x7fff,
        KL_DEVKRON_NEAR_LEAST = 4, KL_DEVKRON_FAR_LEAST = 1 /* pairs of slots that every tile has, where an operator has any */ };
 
 /* Lists of a tile of rows, in pairs of slots. A slot holds one entry of each row at most, as a rule with one distance (column - row) for all rows: hops
@@ -23,15 +23,14 @@ typedef struct kl_devkron_span {
 
 /* Rows in groups of neighbours. Entries whose column lies in the group of their row are near: 16 bits, the top one a sign, the others the place in fast
    memory (left: the state's; right: the number's); rows without an entry there take one of the places behind the group, which hold 0: two states for a left
-   operator, two tiles for a right one. The others are far: 32 bits, the top one a sign,
-   KL_DEVKRON_NONE for none. */
+   operator, a tile for a right one. The others are far: 32 bits, or 16 where columns fit (narrow), the top one a sign, the others all 1 for none. */
 typedef struct kl_devkron_op {
-    int ngroup, unit;
+    int ngroup, unit, narrow, spare;
     double scale;                /* unit: of every entry; else 1 */
     const uint32_t *group;       /* [ngroup + 1] first rows; multiples of 32 but for the last */
     const kl_devkron_span *span; /* [rows / LEFT_ROWS or RIGHT_ROWS, rounded up] */
     const uint32_t *near;        /* [pair][rows of a tile] two slots each; NULL: none */
-    const uint64_t *far;         /* [pair][rows of a tile]; NULL: none */
+    const void *far;             /* [pair][rows of a tile] two slots each; NULL: none */
     const double *near_coef, *far_coef; /* not unit: [2 pair][rows of a tile] */
 } kl_devkron_op;
 
@@ -47,8 +46,8 @@ typedef struct kl_devkron_cross {
 typedef struct kl_devkron_block {
     int64_t off, nl, nr, ntile;
     kl_devkron_op left, right;
-    const double *dl, *dr;
-    const uint64_t *mask;
+    const double *dl, *dr;       /* dl NULL: 0 */
+    const void *mask;            /* [nl], 32 bits each up to nbit = 32, else 64 */
     int nbit, nfeature, ncross, even; /* even: bits[k][r] is 0 or bit_value: popcount(mask[l] & with[r]) of them are added */
     double bit_value;
     const uint64_t *with;        /* even: [8 ntile] */
@@ -70,13 +69,33 @@ typedef struct kl_devkron {
     void *list;                  /* all that follows, on the device */
     int64_t list_bytes;
     const kl_devkron_block *block;
+    kl_devkron_block only;       /* the block, where there is one */
     const kl_devkron_item *left, *right;
     double *partial;             /* [nleft] for x . y */
     int64_t nblock, nleft, nright;
     int64_t left_states, right_states; /* of the largest group */
-    int plain_left, plain_right; /* 1: all entries of an operator are of one size; left: and a popcount of 32 bits makes the diagonal; right: and there are no a (x) b */
+    int plain_left, plain_right; /* not 0: one block, and all entries of an operator are of one size; left: and a popcount of 32 bits makes the diagonal; right: and there are
+                                    no a (x) b; 2: and far entries have 16 bits */
     int tables;                  /* sets of 16 sums of bits that a tile's diagonal needs at most, 0 where popcounts do */
 } kl_devkron;
+
+#ifndef KL_ON_DEVICE
+#define KL_ON_DEVICE /* what a compiler wants to hear before device code calls a function */
+#endif
+
+static KL_ON_DEVICE inline uint64_t kl_devkron_mask(const kl_devkron_block *b, int64_t l)
+{
+    return b->nbit > 32 ? ((const uint64_t *)b->mask)[l] : ((const uint32_t *)b->mask)[l];
+}
+
+/* Column and sign (bit 31) of far slot `slot` of a tile's row, KL_DEVKRON_NONE for none; pair: the tile's first, rows: of a tile. */
+static KL_ON_DEVICE inline uint32_t kl_devkron_far(const kl_devkron_op *o, int64_t pair, int slot, int rows, int row)
+{
+    const int64_t at = (pair + slot / 2) * rows + row;
+    if (!o->narrow) return (uint32_t)(((const uint64_t *)o->far)[at] >> 32 * (slot % 2));
+    const uint32_t e = ((const uint32_t *)o->far)[at] >> 16 * (slot % 2) & 0xffff;
+    return ((e & 0x7fff) == KL_DEVKRON_NARROW_NONE ? (uint32_t)KL_DEVKRON_NONE : e & 0x7fff) | e >> 15 << 31;
+}
 
 /* k->device becomes a kl_devkron. */
 kl_status kl_devkron_prepare(kl_kron *k, const kl_devkron_opts *o, kl_pool *pool, kl_err *err) KL_MUST_CHECK;

@@ -1,5 +1,5 @@
-/* Products with H on devices: the packed lists walked on the host as a device walks them, then, where there is a GPU, the CUDA executor itself, each against
-   the host executor; models of all kinds, unequal fillings, odd sizes, groups so small that most entries cross their borders. With KL_TEST_MUST_RUN a
+/* Products with H on devices: the packed lists walked on the host as a device walks them, then, where there is a GPU, the CUDA and offload executors themselves, each
+   against the host executor; models of all kinds, unequal fillings, odd sizes, groups so small that most entries cross their borders. With KL_TEST_MUST_RUN a
    missing GPU is a failure.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
@@ -24,7 +24,7 @@ static int64_t entry(const kl_devkron_op *o, int right, int64_t row, uint32_t g0
     const int64_t pair = (far ? s->far_first : s->near_first) + slot / 2, at = pair * rows + row % rows, coef = (2 * pair + slot % 2) * rows + row % rows;
     if (slot >= 2 * (int)(far ? s->far_count : s->near_count)) return -2;
     if (far) {
-        const uint32_t e = (uint32_t)(o->far[at] >> 32 * (slot % 2));
+        const uint32_t e = kl_devkron_far(o, s->far_first, slot, rows, (int)(row % rows));
         *value = o->unit ? (e >> 31 ? -o->scale : o->scale) : o->far_coef[coef];
         return (e & 0x7fffffff) == KL_DEVKRON_NONE ? -1 : (int64_t)(e & 0x7fffffff);
     }
@@ -36,12 +36,28 @@ static int64_t entry(const kl_devkron_op *o, int right, int64_t row, uint32_t g0
     return local >= n ? -1 : (int64_t)(g0 + local);
 }
 
+/* Rows that meet in an access want different banks, in every near slot, those without an entry too. */
+static void check_banks(const kl_devkron_op *o, int right, int64_t nrow)
+{
+    const int rows = right ? KL_DEVKRON_RIGHT_ROWS : KL_DEVKRON_LEFT_ROWS, meet = right ? LANES : 2;
+    for (int64_t t = 0; o->near && t < (nrow + rows - 1) / rows; t++)
+        for (int slot = 0; slot < 2 * (int)o->span[t].near_count; slot++)
+            for (int first = 0; first < rows; first += meet) {
+                unsigned seen = 0;
+                for (int i = first; i < first + meet; i++) {
+                    const uint32_t w = o->near[((int64_t)o->span[t].near_first + slot / 2) * rows + i];
+                    seen |= 1u << (w >> 16 * (slot % 2) & 0x7fff) % (unsigned)meet;
+                }
+                expect_true(seen == (1u << meet) - 1);
+            }
+}
+
 static double diagonal(const kl_devkron_block *b, int64_t l, int64_t r)
 {
     const int64_t width = b->ntile * LANES;
-    double d = b->dl[l] + b->dr[r];
-    if (b->even && b->nbit > 0) d += b->bit_value * __builtin_popcountll(b->mask[l] & b->with[r]);
-    for (int k = 0; k < b->nbit && !b->even; k++) d += (b->mask[l] >> k & 1) ? b->bits[k * width + r] : 0.0;
+    double d = (b->dl ? b->dl[l] : 0.0) + b->dr[r];
+    if (b->even && b->nbit > 0) d += b->bit_value * __builtin_popcountll(kl_devkron_mask(b, l) & b->with[r]);
+    for (int k = 0; k < b->nbit && !b->even; k++) d += (kl_devkron_mask(b, l) >> k & 1) ? b->bits[k * width + r] : 0.0;
     for (int f = 0; f < b->nfeature; f++) d += b->fl[l * b->nfeature + f] * b->fr[f * width + r];
     return d;
 }
@@ -139,6 +155,10 @@ static void on_host(const core_job *j, kl_qn q, kl_halves_form form)
         expect_true(p->left_states <= opts[i].left_most && p->right_states <= opts[i].right_most);
         for (int64_t k = 0; k < s.n; k++) y[k] = kl_halves_unrank(s.ed->space, k, (int[64]){0}) ? NAN : 0.0;
         walk(p, s.x, y);
+        for (int64_t k = 0; k < p->nblock; k++) {
+            check_banks(&p->block[k].left, 0, p->block[k].nl);
+            check_banks(&p->block[k].right, 1, p->block[k].nr);
+        }
         for (int64_t k = 0; k < s.n; k++) expect_near(y[k], s.y[k], 1e-13 * s.size);
         kl_devkron_release(s.ed->kron, &pool);
         kl_pool_clear(&pool);
@@ -147,7 +167,7 @@ static void on_host(const core_job *j, kl_qn q, kl_halves_form form)
     drop_sample(j, &s);
 }
 
-static kl_exec *device; /* NULL: none here */
+static kl_exec *devices[2], *device; /* CUDA, offload, NULL where there is none; the one at work */
 
 static void on_device(const core_job *j, kl_qn q, kl_halves_form form)
 {
@@ -233,7 +253,7 @@ static void each_job(void (*check)(const core_job *, kl_qn, kl_halves_form))
             kl_halves_size size;
             const kl_qn q = core_charge(j.model, k->charge);
             if (kl_halves_measure(j.terms, q, (kl_halves_form)form, &size, &err) != KL_OK) continue;
-            kl_test_case("%s, %s, %s", j.name, k->charge, form == KL_HALVES_SITES ? "sites" : "flavours");
+            kl_test_case("%s, %s, %s, %s", j.name, k->charge, form == KL_HALVES_SITES ? "sites" : "flavours", device ? device->name : "lists");
             check(&j, q, (kl_halves_form)form);
         }
         core_close(&j);
@@ -246,7 +266,7 @@ static void each_random(void (*check)(const core_job *, kl_qn, kl_halves_form))
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         core_job j;
         core_open_random(&j, core_model(jobs[i].model, NULL), jobs[i].lattice, NULL, 100 + i);
-        kl_test_case("%s, %s", j.name, jobs[i].charge);
+        kl_test_case("%s, %s, %s", j.name, jobs[i].charge, device ? device->name : "lists");
         check(&j, core_charge(j.model, jobs[i].charge), KL_HALVES_AUTO);
         core_close(&j);
     }
@@ -267,9 +287,13 @@ static void test_lists_random(void **state)
 static void test_device(void **state)
 {
     (void)state;
-    if (!device) skip();
-    each_job(on_device);
-    each_random(on_device);
+    if (!devices[0] && !devices[1]) skip();
+    for (int i = 0; i < 2; i++) {
+        device = devices[i];
+        if (!device) continue;
+        each_job(on_device);
+        each_random(on_device);
+    }
 }
 
 static void test_memory(void **state)
@@ -278,23 +302,28 @@ static void test_memory(void **state)
     core_no_memory();
 }
 
-/* The GPU, where there is one. */
-static int open_device(void **state)
+/* The GPU, where there is one, by each executor that was built. */
+static int open_devices(void **state)
 {
     (void)state;
-    kl_err err = {""};
     const char *const must = getenv("KL_TEST_MUST_RUN");
-    const kl_status st = kl_exec_open_cuda(&device, &err);
-    if (st != KL_OK) device = NULL;
-    if (st == KL_OK || (st == KL_EABSENT && !must)) return 0;
-    print_error("%s\n", err.text);
-    return -1;
+    for (int i = 0; i < 2; i++) {
+        kl_err err = {""};
+        const kl_status st = i == 0 ? kl_exec_open_cuda(&devices[i], &err) : kl_exec_open_offload(0, &devices[i], &err);
+        if (st == KL_OK) continue;
+        devices[i] = NULL;
+        if (st == KL_EABSENT && !must) continue;
+        print_error("%s\n", err.text);
+        return -1;
+    }
+    return 0;
 }
 
-static int close_device(void **state)
+static int close_devices(void **state)
 {
     (void)state;
-    if (device) kl_exec_close(&device);
+    for (int i = 0; i < 2; i++)
+        if (devices[i]) kl_exec_close(&devices[i]);
     return 0;
 }
 
@@ -303,7 +332,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_lists_random),
-        cmocka_unit_test_setup_teardown(test_device, open_device, close_device),
+        cmocka_unit_test_setup_teardown(test_device, open_devices, close_devices),
         cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
