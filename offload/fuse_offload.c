@@ -328,23 +328,26 @@ ALWAYS void rows(int t, int T, int n, int64_t from, int nin, int nout, int npair
     }
 }
 
-/* In the order of the threads, so that equal input gives equal bits. */
+/* Sums of every thread to memory, FOLD sums of those, and the rest here: an order that depends on the launch alone, so that equal input gives equal bits. */
 static void fuse_flat(const kl_offload *self, int n, int64_t from, const kl_fuse *f, const uint64_t *p, double *sum)
 {
-    enum { THREADS = (KL_SCRATCH - MOST_PAIR) / MOST_PAIR };
-    double *const part = self->scratch, *const folded = part + KL_SCRATCH - MOST_PAIR;
-    const int nin = f->nin, nout = f->nout, npair = f->npair, all = self->nthread < THREADS ? self->nthread : THREADS, teams = (all + KL_BLOCK - 1) / KL_BLOCK;
+    enum { FOLD = 64, THREADS = KL_SCRATCH / MOST_PAIR - FOLD };
+    double *const part = self->scratch, *const folded = part + MOST_PAIR * THREADS, host[FOLD * MOST_PAIR];
+    const int nin = f->nin, nout = f->nout, npair = f->npair, all = self->nthread < THREADS ? self->nthread : THREADS, teams = (all + KL_BLOCK - 1) / KL_BLOCK, nfold = FOLD * npair;
     KL_FLAT(teams, is_device_ptr(p, part) firstprivate(n, from, nin, nout, npair, all))
     for (int t = 0; t < all; t++) rows(t, all, n, from, nin, nout, npair, p, part);
     if (npair == 0) return;
-    KL_FLAT(1, is_device_ptr(part, folded) firstprivate(npair, all))
-    for (int q = 0; q < npair; q++) {
+    KL_FLAT(8, is_device_ptr(part, folded) firstprivate(nfold, all))
+    for (int g = 0; g < nfold; g++) {
         double a = 0.0;
-        for (int t = 0; t < all; t++) a += part[q * all + t];
-        folded[q] = a;
+        for (int t = g % FOLD; t < all; t += FOLD) a += part[g / FOLD * all + t];
+        folded[g] = a;
     }
-    if (kl_offload_get(self, sum, folded, npair * (int64_t)sizeof(double)) != 0) /* the device is lost: no answer may look like one */
-        for (int q = 0; q < npair; q++) sum[q] = __builtin_nan("");
+    const int lost = kl_offload_get(self, host, folded, nfold * (int64_t)sizeof(double)); /* then no answer may look like one */
+    for (int q = 0; q < npair; q++) {
+        sum[q] = lost ? __builtin_nan("") : 0.0;
+        for (int g = 0; g < FOLD; g++) sum[q] += host[q * FOLD + g];
+    }
 }
 
 void kl_offload_fuse(kl_exec *ex, int64_t all, const kl_fuse *f, double *dots)

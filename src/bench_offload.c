@@ -22,7 +22,7 @@ static const char usage[] =
     "Usage: kronlat bench offload|cuda [--elements N] [--m M ...] [--host] [--only TEXT] [--own] [--quick]\n"
     "  --elements N   length of the vectors of the streaming operations (200000000)\n"
     "  --m M          states of the superblocks, repeatable (2048 and 4096)\n"
-    "  --only TEXT    lines whose names contain it\n"
+    "  --only TEXT    lines whose names contain it: \"dot\", \"V^T x\", \"400 shapes\", \"hubbard\", \"m=2048\", \"heisenberg m=4096 l11r\"\n"
     "  --own          lists by our best kernel only\n"
     "  --quick        burst rates only, after less rest\n"
     "  --host         lists on the host too, all threads, as the answer to compare with (else the plain OpenMP kernels, or cuBLAS product by product)\n";
@@ -508,7 +508,10 @@ static kl_status superblock_line(bench *b, const kl_task *t, kl_strategy strateg
     kl_layout lay = {0};
     kl_batch q;
     kl_dptr x = {0}, y = {0};
+    char name[80];
     kl_batch_init(&q);
+    const int length = snprintf(name, sizeof name, "%s m=%d %s", t->model->name, m, strategy == KL_STRATEGY_LR ? "lr" : "l11r");
+    if (!wanted(b, name)) return KL_OK;
     KL_TRY(kl_engine_create(t->terms, ex, t->target, 1, strategy, KL_SOLVER_DAVIDSON, 0, 1, &e, err));
     const int c = t->terms->nsite / 2 - 1;
     KL_TRY(side_block(e, ex, KL_LEFT, m, c, &lb, err));
@@ -530,8 +533,7 @@ static kl_status superblock_line(bench *b, const kl_task *t, kl_strategy strateg
     int64_t size[KL_NAT] = {0};
     size[KL_AT_LEFT] = lb->ndata, size[KL_AT_LEFT_PACK] = l->npack;
     size[KL_AT_RIGHT] = rb->ndata, size[KL_AT_RIGHT_PACK] = r->npack;
-    char name[80];
-    snprintf(name, sizeof name, "%s m=%d %s n=%.3g", t->model->name, m, strategy == KL_STRATEGY_LR ? "lr" : "l11r", (double)lay.n);
+    snprintf(name + length, sizeof name - (size_t)length, " n=%.3g", (double)lay.n);
     KL_TRY(list_lines(b, name, &q, x, y, size, err));
 out:
     kl_batch_clear(&q);
@@ -564,7 +566,7 @@ static kl_status bench_superblocks(bench *b, kl_err *err)
         KL_TRY(kl_task_charges(t, err));
         KL_TRY(kl_task_aim(t, t->target, err));
         for (int i = 0; i < b->nm; i++)
-            for (int s = 0; s < 2 && wanted(b, t->model->name); s++) KL_TRY(superblock_line(b, t, s ? KL_STRATEGY_L11R : KL_STRATEGY_LR, b->m[i], err));
+            for (int s = 0; s < 2; s++) KL_TRY(superblock_line(b, t, s ? KL_STRATEGY_L11R : KL_STRATEGY_LR, b->m[i], err));
         kl_task_destroy(&t);
         kl_options_destroy(&o);
     }
