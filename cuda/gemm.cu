@@ -130,6 +130,7 @@ __device__ __forceinline__ void steps(double (&acc)[MT][NT][4], const uint32_t a
             const uint32_t here = (uint32_t)st * STAGE;
 #pragma unroll
             for (int i = 0; i < mt - 1; i++) {
+                if (i > 0) asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); /* else all fragments of A are loaded at once, and sums have to make room */
                 load_a<TA>(a + here, i + 1, 0, af[(i + 1) % buffers]), load_a<TA>(a + here, i + 1, 1, af[(i + 1) % buffers] + 4);
 #pragma unroll
                 for (int j = 0; j < nt; j++) multiply16(acc[i][j], af[i % buffers], bf[j]);
@@ -178,7 +179,8 @@ template <int WIDTH> __device__ __forceinline__ void fetch_rows(uint32_t to, con
     if (wide) {
         constexpr int chunks = WIDTH / 2, each = 128 / chunks > DEPTH ? DEPTH : 128 / chunks;
         const int c = p % chunks, row = p / chunks, bytes = min(valid - 2 * c, 2) * 8;
-        const int64_t step = (int64_t)each * ld;
+        int64_t step = (int64_t)each * ld;
+        asm volatile("" : "+l"(step)); /* its multiples are not worth registers */
         const uint32_t d = to + (uint32_t)(row * LD + 2 * c) * 8;
         if (row >= each || bytes <= 0) return;
         if (bytes == 16 && k >= DEPTH) {
@@ -194,7 +196,8 @@ template <int WIDTH> __device__ __forceinline__ void fetch_rows(uint32_t to, con
     constexpr int each = 128 / WIDTH;
     const int c = p % WIDTH, row = p / WIDTH;
     if (c >= valid) return;
-    const int64_t step = (int64_t)each * ld;
+    int64_t step = (int64_t)each * ld;
+    asm volatile("" : "+l"(step));
     const uint32_t d = to + (uint32_t)(row * LD + c) * 8;
 #pragma unroll
     for (int i = 0; i < DEPTH / each; i++, from += step) copy8_part(d + (uint32_t)(i * each * LD * 8), from, row + i * each < k ? 8 : 0);
@@ -209,7 +212,8 @@ template <int WIDTH, int SKIP> __device__ __forceinline__ void fetch_columns(uin
 {
     if (wide) {
         const int c = p % 8, row = p / 8, bytes = min(max(k - 2 * c, 0), 2) * 8;
-        const int64_t step = 16LL * ld;
+        int64_t step = 16LL * ld;
+        asm volatile("" : "+l"(step));
         const uint32_t d = to + (uint32_t)(row * DEPTH + 2 * (c ^ exchange<SKIP>(row, apart))) * 8;
         if (bytes == 16) {
 #pragma unroll
@@ -239,6 +243,29 @@ __device__ __forceinline__ const double *start_columns(const double *q, int ld, 
     return wide ? q + 2 * (p % 8) + (int64_t)(p / 8) * ld : q + p % DEPTH + (int64_t)(p / DEPTH) * ld;
 }
 
+/* Brings a piece, slice after slice. One loop for each pair of transposes: registers are short. */
+template <bool TA, bool TB> __device__ __forceinline__ void bring(const kl_piece *r, uint64_t a, uint64_t b, uint32_t ring, uint32_t full, int &st, uint32_t &ph, int p)
+{
+    constexpr uint32_t empty = 8 * STAGES;
+    const int rows = (int)(r->mn & 0xffff), cols = (int)(r->mn >> 16), lda = r->lda, ldb = r->ldb;
+    const bool wide_a = ((a & 15) | (lda & 1)) == 0, wide_b = ((b & 15) | (ldb & 1)) == 0;
+    const double *pa = (const double *)(uintptr_t)a, *pb = (const double *)(uintptr_t)b;
+    pa = TA ? start_columns(pa, lda, wide_a, p) : start_rows<BM>(pa, lda, wide_a, p);
+    pb = TB ? start_rows<BN>(pb, ldb, wide_b, p) : start_columns(pb, ldb, wide_b, p);
+    const int64_t step_a = TA ? DEPTH : (int64_t)DEPTH * lda, step_b = TB ? (int64_t)DEPTH * ldb : DEPTH;
+    for (int k = r->k; k > 0; k -= DEPTH, pa += step_a, pb += step_b) {
+        wait(full + empty + 8 * (uint32_t)st, ph);
+        const uint32_t slice = ring + (uint32_t)st * STAGE;
+        if (p == 0) arrive(full + 8 * (uint32_t)st);
+        if (TA) fetch_columns<BM, 1>(slice, pa, lda, wide_a, rows, k, p, true);
+        else fetch_rows<BM>(slice, LDA, pa, lda, wide_a, rows, k, p);
+        if (TB) fetch_rows<BN>(slice + A_BYTES, TA ? LDB_APART : LDB, pb, ldb, wide_b, cols, k, p);
+        else fetch_columns<BN, 0>(slice + A_BYTES, pb, ldb, wide_b, cols, k, p, TA);
+        arrive_after_copies(full + 8 * (uint32_t)st);
+        if (++st == STAGES) st = 0, ph ^= 1;
+    }
+}
+
 __device__ __forceinline__ void producer(const kl_piece *__restrict__ piece, int ntile, int *counter, uint32_t ring, info *head, kl_piece *rec, uint32_t full, uint32_t empty,
                                          const double *x, const double *y)
 {
@@ -257,46 +284,31 @@ __device__ __forceinline__ void producer(const kl_piece *__restrict__ piece, int
         const uint32_t flags = r->flags;
         if (flags & KL_P_END) break;
         const int more = r->next;
-        int4 look = make_int4(0, 0, 0, 0);
-        int then = 0, later = 0;
-        if (first_warp) { /* the next record, and the tile after it */
-            then = more > 0 ? more : soon;
-            look = ((const int4 *)(piece + (more > 0 ? then : min(then, ntile - 1))))[p & 3];
-            if (more <= 0 && p == 0) later = atomicAdd(counter, 1) + (int)gridDim.x;
+        int later;
+        if (first_warp) { /* the next record, and the tile after it: asked for here, waited for when the piece is done, and in no register meanwhile but one */
+            if (p < 4) copy16((uint32_t)__cvta_generic_to_shared(rec + (cur ^ 1)) + 16u * (uint32_t)p, (const double *)(piece + (more > 0 ? more : min(soon, ntile - 1))) + 2 * p);
+            asm volatile("cp.async.commit_group;" ::: "memory");
+            if (more <= 0 && p == 0) asm volatile("atom.global.inc.u32 %0,[%1],0x7fffffff;" : "=r"(later) : "l"(counter) : "memory"); /* add would be made a sum over the warp */
         }
-        const int rows = (int)(r->mn & 0xffff), cols = (int)(r->mn >> 16), lda = r->lda, ldb = r->ldb;
-        const bool ta = flags & KL_P_TA, tb = flags & KL_P_TB;
-        const uint64_t c = kl_where(r->c, flags, KL_P_C, x, y), a = kl_where(r->a, flags, KL_P_A, x, y), b = kl_where(r->b, flags, KL_P_B, x, y);
-        const bool even_a = ((a & 15) | (lda & 1)) == 0, even_b = ((b & 15) | (ldb & 1)) == 0, even_c = ((c & 15) | (r->ldc & 1)) == 0;
-        const double *pa = (const double *)(uintptr_t)a, *pb = (const double *)(uintptr_t)b;
-        pa = ta ? start_columns(pa, lda, even_a, p) : start_rows<BM>(pa, lda, even_a, p);
-        pb = tb ? start_rows<BN>(pb, ldb, even_b, p) : start_columns(pb, ldb, even_b, p);
-        const int64_t step_a = ta ? DEPTH : (int64_t)DEPTH * lda, step_b = tb ? (int64_t)DEPTH * ldb : DEPTH;
-        for (int k = r->k; k > 0; k -= DEPTH, pa += step_a, pb += step_b) {
-            wait(empty + 8 * (uint32_t)st, ph);
-            const uint32_t slice = ring + (uint32_t)st * STAGE;
-            if (p == 0) {
-                if (k == r->k) {
-                    info *const h = head + nth;
-                    h->c = c, h->ldc = r->ldc, h->mn = r->mn, h->flags = flags | (even_c ? KL_P_EVEN : 0), h->k = k, h->factor = r->factor, h->turn = r->turn;
-                }
-                arrive(full + 8 * (uint32_t)st);
-            }
-            if (ta) fetch_columns<BM, 1>(slice, pa, lda, even_a, rows, k, p, true);
-            else fetch_rows<BM>(slice, LDA, pa, lda, even_a, rows, k, p);
-            if (tb) fetch_rows<BN>(slice + A_BYTES, ta ? LDB_APART : LDB, pb, ldb, even_b, cols, k, p);
-            else fetch_columns<BN, 0>(slice + A_BYTES, pb, ldb, even_b, cols, k, p, ta);
-            arrive_after_copies(full + 8 * (uint32_t)st);
-            if (++st == STAGES) st = 0, ph ^= 1;
+        const uint64_t a = kl_where(r->a, flags, KL_P_A, x, y), b = kl_where(r->b, flags, KL_P_B, x, y);
+        if (p == 0) {
+            info *const h = head + nth;
+            const uint64_t c = kl_where(r->c, flags, KL_P_C, x, y);
+            h->c = c, h->ldc = r->ldc, h->mn = r->mn, h->flags = flags | (((c & 15) | (r->ldc & 1)) == 0 ? KL_P_EVEN : 0), h->k = r->k, h->factor = r->factor, h->turn = r->turn;
+        }
+        switch (flags & (KL_P_TA | KL_P_TB)) {
+        case 0: bring<false, false>(r, a, b, ring, full, st, ph, p); break;
+        case KL_P_TB: bring<false, true>(r, a, b, ring, full, st, ph, p); break;
+        case KL_P_TA: bring<true, false>(r, a, b, ring, full, st, ph, p); break;
+        default: bring<true, true>(r, a, b, ring, full, st, ph, p);
         }
         nth = (nth + 1) % HEADS;
         if (first_warp) {
-            if (p < 4) {
-                if (more <= 0 && then >= ntile) look = make_int4(0, 0, 0, 0);
-                ((int4 *)(rec + (cur ^ 1)))[p] = look;
-                if (more <= 0 && then >= ntile && p == 3) rec[cur ^ 1].flags = KL_P_END;
+            asm volatile("cp.async.wait_group 0;" ::: "memory"); /* slices are in no group */
+            if (more <= 0) {
+                if (p == 3 && soon >= ntile) rec[cur ^ 1].flags = KL_P_END;
+                soon = __shfl_sync(~0u, later, 0) + (int)gridDim.x;
             }
-            if (more <= 0) soon = __shfl_sync(~0u, later, 0);
         }
         asm volatile("bar.sync 1,128;" ::: "memory");
         cur ^= 1;
@@ -473,7 +485,7 @@ __global__ void __launch_bounds__(THREADS, 1) products(const kl_piece *__restric
 extern "C" kl_tiling_opts kl_cuda_products_opts(const kl_cuda *self)
 {
     kl_tiling_opts o = {};
-    o.unit_m = 16, o.unit_n = WN * 8, o.most_m = BM / 16, o.most_n = NT, o.depth = DEPTH, o.nblock = self->nsm, o.parts = 1;
+    o.unit_m = 16, o.unit_n = WN * 8, o.most_m = BM / 16, o.most_n = NT, o.depth = DEPTH, o.nblock = self->nsm, o.parts = 1, o.together = 200;
     o.cost_unit = 64, o.cost_row = 24, o.cost_col = 96, o.cost_least = 500, o.cost_tile = 1000;
     return o;
 }

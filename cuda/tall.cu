@@ -5,7 +5,7 @@
 #include "bulk.cuh"
 #include "fold.cuh"
 
-enum { MOST = KL_TALL_WIDEST, BULK_FROM = 8, BULK_STAGE = 3, BULK_ROWS = 256, BULK_THREADS = 256 };
+enum { MOST = KL_TALL_WIDEST, BULK_STAGE = 12, BULK_ROWS = 2048, BULK_THREADS = 256 };
 
 #define WIDTHS(F) \
     F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19) F(20) F(21) F(22) F(23) F(24) F(25) F(26) F(27) F(28) F(29) \
@@ -13,13 +13,18 @@ enum { MOST = KL_TALL_WIDEST, BULK_FROM = 8, BULK_STAGE = 3, BULK_ROWS = 256, BU
 
 /* ---- what stays in the L2 cache ---- */
 
-/* V is read over and over within a solve. Where it is not much larger than the cache, its first columns are asked to stay there and the others to leave first;
-   read in a circle otherwise, nothing would ever be found again. Larger ones only pass through. */
-static int columns_to_keep(const kl_cuda *self, int64_t n, int nvec)
+/* V is read over and over within a solve. Where it is not much larger than the cache, some of its columns are asked to stay there and the others to leave first;
+   read in a circle otherwise, nothing would ever be found again. Larger ones only pass through. In sixteenths of the columns: those that stay are spread among the others, that
+   memory and cache work at the same time, and are nearly the same ones when V gets one more. */
+enum { SHARES = 16 };
+static int share_to_keep(const kl_cuda *self, int64_t n, int64_t nvec)
 {
     const int64_t room = self->l2_bytes / 8 * 5, all = 8 * n * (nvec + 1);
-    return all > 6 * room ? 0 : (int)(room / (8 * n + 1));
+    if (all > 6 * room || room <= 8 * n) return 0;
+    const int64_t share = SHARES * (room - 8 * n) / (8 * n * nvec + 1);
+    return share < SHARES ? (int)share : SHARES;
 }
+static __device__ __forceinline__ bool stays(int j, int share) { return (j * 7 & (SHARES - 1)) < share; }
 
 struct policies {
     uint64_t stay, leave;
@@ -97,7 +102,7 @@ static __global__ void __launch_bounds__(T) dots(int64_t n, const double *__rest
         for (int j = 0; j < W; j++)
 #pragma unroll
             for (int u = 0; u < U; u++) {
-                const double2 p = load2(v + j * ldv + 2 * (i + u * T), j < keep ? l2.stay : l2.leave);
+                const double2 p = load2(v + j * ldv + 2 * (i + u * T), stays(j, keep) ? l2.stay : l2.leave);
                 s[j] += p.x * a[u].x;
                 s[j] += p.y * a[u].y;
             }
@@ -106,7 +111,7 @@ static __global__ void __launch_bounds__(T) dots(int64_t n, const double *__rest
         const double2 a = load2(x + 2 * i, l2.stay);
 #pragma unroll
         for (int j = 0; j < W; j++) {
-            const double2 p = load2(v + j * ldv + 2 * i, j < keep ? l2.stay : l2.leave);
+            const double2 p = load2(v + j * ldv + 2 * i, stays(j, keep) ? l2.stay : l2.leave);
             s[j] += p.x * a.x;
             s[j] += p.y * a.y;
         }
@@ -145,24 +150,26 @@ static __global__ void __launch_bounds__(256) dots_odd(int64_t n, int have, cons
     kl_fold_blocks<256>(have, [&](int j) { return sum[j]; }, part, result, counter, shared);
 }
 
-/* Tiles of BULK_ROWS rows of x and all columns by bulk copies into a ring in shared memory, which one warp keeps full: as many bytes are under way as the ring
-   holds, whatever the registers of the others. */
+/* A chunk of rows after the other: its part of x goes into registers, then column after column of it goes by, by bulk copies into a ring in shared memory that one warp keeps
+   full. So as many bytes are under way as the ring holds, whatever the registers of the others, and memory is read in long stretches, one column at a time, all blocks
+   side by side: many columns at once are many open pages, which cost up to a seventh of the bandwidth. */
 template <int W>
-static __global__ void __launch_bounds__(BULK_THREADS + 32) dots_bulk(int64_t n, const double *__restrict__ v, int64_t ldv, const double *__restrict__ x, int keep, double *part, double *result, int *counter)
+static __global__ void __launch_bounds__(BULK_THREADS + 32)
+    dots_bulk(int64_t n, int rows, const double *__restrict__ v, int64_t ldv, const double *__restrict__ x, int keep, double *part, double *result, int *counter)
 {
-    constexpr int R = BULK_ROWS, S = BULK_STAGE, T = BULK_THREADS, TILE = (W + 1) * R;
+    constexpr int R = BULK_ROWS, S = BULK_STAGE, T = BULK_THREADS, P = R / 2 / T;
     extern __shared__ __align__(128) double ring[];
     __shared__ __align__(8) uint64_t full[S], empty[S];
     __shared__ double sum[W], warp[T / 32][W], shared[T];
     const int me = (int)threadIdx.x;
-    const int64_t ntile = n / R;
+    const int64_t even = n & ~INT64_C(1);
     double s[W];
 #pragma unroll
     for (int j = 0; j < W; j++) s[j] = 0.0;
     if (me == 0) {
         for (int i = 0; i < S; i++) {
             asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(kl_shared_at(full + i)));
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(kl_shared_at(empty + i)), "r"(T / 32));
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(kl_shared_at(empty + i)), "r"(T));
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
@@ -171,39 +178,52 @@ static __global__ void __launch_bounds__(BULK_THREADS + 32) dots_bulk(int64_t n,
     if (me >= T) {
         if (me == T) {
             const policies l2 = make_policies();
-            for (int64_t t = blockIdx.x; t < ntile; t += gridDim.x) {
-                kl_bulk_wait(empty + stage, phase ^ 1);
-                asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(kl_shared_at(full + stage)), "r"(TILE * 8) : "memory");
-                for (int j = 0; j <= W; j++)
-                    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(kl_shared_at(ring + stage * TILE + j * R)),
-                                 "l"((j < W ? v + j * ldv : x) + t * R), "r"(R * 8), "r"(kl_shared_at(full + stage)), "l"(j < keep || j == W ? l2.stay : l2.leave)
+            for (int64_t at = (int64_t)blockIdx.x * rows; at < even; at += (int64_t)gridDim.x * rows) {
+                const int bytes = 8 * (int)(even - at < rows ? even - at : rows);
+                for (int j = -1; j < W; j++) {
+                    kl_bulk_wait(empty + stage, phase ^ 1);
+                    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(kl_shared_at(full + stage)), "r"(bytes) : "memory");
+                    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(kl_shared_at(ring + stage * R)),
+                                 "l"((j < 0 ? x : v + j * ldv) + at), "r"(bytes), "r"(kl_shared_at(full + stage)), "l"(j < 0 || stays(j, keep) ? l2.stay : l2.leave)
                                  : "memory");
-                if (++stage == S) stage = 0, phase ^= 1;
+                    if (++stage == S) stage = 0, phase ^= 1;
+                }
             }
         }
     } else {
-        for (int64_t t = blockIdx.x; t < ntile; t += gridDim.x) {
-            const double2 *const tile = (const double2 *)(ring + stage * TILE);
+        for (int64_t at = (int64_t)blockIdx.x * rows; at < even; at += (int64_t)gridDim.x * rows) {
+            const int pairs = (int)(even - at < rows ? even - at : rows) / 2;
+            int which[P]; /* beyond the end the last pair again, times 0 */
+            double2 a[P];
             kl_bulk_wait(full + stage, phase);
-            for (int r = me; r < R / 2; r += T) {
-                const double2 a = tile[W * (R / 2) + r];
 #pragma unroll
-                for (int j = 0; j < W; j++) {
-                    const double2 p = tile[j * (R / 2) + r];
-                    s[j] += p.x * a.x;
-                    s[j] += p.y * a.y;
-                }
+            for (int p = 0; p < P; p++) {
+                const bool in = me + p * T < pairs;
+                which[p] = in ? me + p * T : pairs - 1;
+                a[p] = ((const double2 *)(ring + stage * R))[which[p]];
+                if (!in) a[p] = make_double2(0.0, 0.0);
             }
-            __syncwarp();
-            if (me % 32 == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(kl_shared_at(empty + stage)) : "memory");
+            kl_bulk_done(empty + stage);
             if (++stage == S) stage = 0, phase ^= 1;
-        }
-        if (blockIdx.x == gridDim.x - 1) /* what is no whole tile */
-            for (int64_t i = ntile * R + me; i < n; i += T) {
-                const double a = x[i];
 #pragma unroll
-                for (int j = 0; j < W; j++) s[j] += v[j * ldv + i] * a;
+            for (int j = 0; j < W; j++) {
+                const double2 *const column = (const double2 *)(ring + stage * R);
+                double first = 0.0, second = 0.0;
+                kl_bulk_wait(full + stage, phase);
+#pragma unroll
+                for (int p = 0; p < P; p++) {
+                    const double2 b = column[which[p]];
+                    first += b.x * a[p].x;
+                    second += b.y * a[p].y;
+                }
+                kl_bulk_done(empty + stage);
+                s[j] += first + second;
+                if (++stage == S) stage = 0, phase ^= 1;
             }
+        }
+        if (n > even && blockIdx.x == 0 && me == 0)
+#pragma unroll
+            for (int j = 0; j < W; j++) s[j] += v[j * ldv + even] * x[even];
         const double a = kl_warp_sums<W>(s);
         if (me % 32 < W) warp[me / 32][me % 32] = a;
     }
@@ -227,16 +247,42 @@ static unsigned blocks_for(int64_t items, int64_t each, int most)
 template <int W> static void belt_start(const kl_cuda *self, kl_tall_method method, int64_t n, int keep, const double *v, int64_t ldv, const double *x, double *result)
 {
     constexpr int T = W <= 4 ? 512 : 256, U = W <= 4 ? 2 : 1;
-    if (method == KL_TALL_AUTO) method = W >= BULK_FROM && n >= 400000 ? KL_TALL_BULK : KL_TALL_SHUFFLE;
+    if (method == KL_TALL_AUTO) method = n >= 1000000 || n * W >= 2000000 ? KL_TALL_BULK : KL_TALL_SHUFFLE;
     const int each = n < 1000000 ? (W <= 4 ? 1 : 2) : W <= 2 ? 4 : W <= 4 ? 2 : W <= 8 ? 4 : W <= 24 ? 3 : 2; /* blocks a multiprocessor */
     const unsigned blocks = blocks_for(n / 2, T * U, each * self->nsm);
     if (method == KL_TALL_BULK) {
-        const size_t bytes = (size_t)BULK_STAGE * (W + 1) * BULK_ROWS * sizeof(double);
+        const size_t bytes = (size_t)BULK_STAGE * BULK_ROWS * sizeof(double);
+        const int64_t rounds = (n + (int64_t)self->nsm * BULK_ROWS - 1) / ((int64_t)self->nsm * BULK_ROWS), chunks = rounds * self->nsm;
+        const int rows = (int)((n + chunks - 1) / chunks + 15) / 16 * 16; /* chunks of one length, as many as leave no block idle */
         cudaFuncSetAttribute(dots_bulk<W>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-        dots_bulk<W><<<blocks_for(n, BULK_ROWS, (W <= 12 ? 2 : 1) * self->nsm), BULK_THREADS + 32, bytes, self->stream>>>(n, v, ldv, x, keep, self->scratch, result, self->counter);
+        dots_bulk<W><<<blocks_for(n, rows, self->nsm), BULK_THREADS + 32, bytes, self->stream>>>(n, rows, v, ldv, x, keep, self->scratch, result, self->counter);
     } else if (method == KL_TALL_SHARED)
         dots<W, T, U, true><<<blocks, T, 0, self->stream>>>(n, v, ldv, x, keep, self->scratch, result, self->counter);
     else dots<W, T, U, false><<<blocks, T, 0, self->stream>>>(n, v, ldv, x, keep, self->scratch, result, self->counter);
+}
+
+/* A ceiling: n numbers are read, 16 bytes an access and four under way a thread; what may stay in the cache stays, as above, a share of every stretch. */
+static __global__ void __launch_bounds__(512) read_all(int64_t n, const double *__restrict__ p, int share, double *out)
+{
+    enum { U = 4 };
+    const policies l2 = make_policies();
+    const int64_t pairs = n / 2, step = (int64_t)gridDim.x * 512 * U;
+    double s = 0.0;
+    int round = 0;
+    for (int64_t i = (int64_t)blockIdx.x * 512 * U + threadIdx.x; i < pairs; i += step, round++) {
+        const uint64_t policy = stays(round, share) ? l2.stay : l2.leave;
+        double2 v[U];
+#pragma unroll
+        for (int u = 0; u < U; u++) v[u] = i + u * 512 < pairs ? load2(p + 2 * (i + u * 512), policy) : make_double2(0.0, 0.0);
+#pragma unroll
+        for (int u = 0; u < U; u++) s += v[u].x + v[u].y;
+    }
+    if (s == 1.2345e300) *out = s; /* else nothing would be read */
+}
+
+extern "C" void kl_cuda_read_start(const kl_cuda *self, int64_t n, const double *p)
+{
+    read_all<<<(unsigned)(4 * self->nsm), 512, 0, self->stream>>>(n, p, share_to_keep(self, 1, n - 1), self->scratch);
 }
 
 extern "C" int kl_cuda_even(const void *a, const void *b, int64_t ld) { return (((uintptr_t)a | (uintptr_t)b) & 15) == 0 && ld % 2 == 0; }
@@ -244,7 +290,7 @@ extern "C" int kl_cuda_even(const void *a, const void *b, int64_t ld) { return (
 extern "C" void kl_cuda_dots_start(const kl_cuda *self, kl_tall_method method, int belt, int64_t n, int nvec, const double *v, int64_t ldv, const double *x)
 {
     const bool even = kl_cuda_even(v, x, ldv);
-    const int widest = !even ? 8 : belt > 0 && belt < MOST ? belt : MOST, keep = columns_to_keep(self, n, nvec);
+    const int widest = !even ? 8 : belt > 0 && belt < MOST ? belt : MOST, keep = share_to_keep(self, n, nvec);
     for (int j = 0; j < nvec;) {
         const int left = nvec - j, belts = (left + widest - 1) / widest, W = (left + belts - 1) / belts; /* belts of nearly one width */
         const double *const from = v + j * ldv;
@@ -253,7 +299,7 @@ extern "C" void kl_cuda_dots_start(const kl_cuda *self, kl_tall_method method, i
         else
             switch (W) {
 #define BELT(K) \
-    case K: belt_start<K>(self, method, n, keep - j, from, ldv, x, to); break;
+    case K: belt_start<K>(self, method, n, keep, from, ldv, x, to); break;
                 WIDTHS(BELT)
 #undef BELT
             }
@@ -293,7 +339,7 @@ static __global__ void __launch_bounds__(256) combine(int64_t n, const double *_
         }
 #pragma unroll
         for (int j = 0; j < W; j++) {
-            const double2 p = load2(v + j * ldv + 2 * i, j < keep ? l2.stay : l2.leave);
+            const double2 p = load2(v + j * ldv + 2 * i, stays(j, keep) ? l2.stay : l2.leave);
             a.x += f.c[j] * p.x;
             a.y += f.c[j] * p.y;
         }
@@ -329,7 +375,7 @@ extern "C" void kl_cuda_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, in
     }
     if (n == 0) return;
     const bool even = kl_cuda_even(kl_device(vp), y, ldv);
-    const int widest = even ? MOST : 8, keep = columns_to_keep(self, n, nvec);
+    const int widest = even ? MOST : 8, keep = share_to_keep(self, n, nvec);
     for (int j = 0; j < nvec; b = 1.0) {
         const int left = nvec - j, belts = (left + widest - 1) / widest, W = (left + belts - 1) / belts;
         const double *const v = kl_device(vp) + j * ldv;
@@ -340,7 +386,7 @@ extern "C" void kl_cuda_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, in
         else
             switch (W) {
 #define BELT(K) \
-    case K: combine<K><<<blocks, 256, 0, self->stream>>>(n, v, ldv, f, b, keep - j, y); break;
+    case K: combine<K><<<blocks, 256, 0, self->stream>>>(n, v, ldv, f, b, keep, y); break;
                 WIDTHS(BELT)
 #undef BELT
             }
@@ -365,7 +411,7 @@ static __global__ void __launch_bounds__(256) combine_dots(int64_t n, const doub
             a.y *= b;
         }
 #pragma unroll
-        for (int j = 0; j < W; j++) p[j] = load2(v + j * ldv + 2 * i, j < keep ? l2.stay : l2.leave);
+        for (int j = 0; j < W; j++) p[j] = load2(v + j * ldv + 2 * i, stays(j, keep) ? l2.stay : l2.leave);
 #pragma unroll
         for (int j = 0; j < W; j++) {
             a.x += f.c[j] * p[j].x;
@@ -394,7 +440,7 @@ static __global__ void __launch_bounds__(256) combine_dots(int64_t n, const doub
 
 extern "C" void kl_cuda_combine_dots_start(const kl_cuda *self, int64_t n, int nvec, const double *v, int64_t ldv, const double *c, double b, double *y)
 {
-    const int keep = columns_to_keep(self, n, nvec);
+    const int keep = share_to_keep(self, n, nvec);
     const unsigned blocks = blocks_for(n / 2, 256, (nvec >= 16 ? 1 : nvec >= 4 ? 2 : 4) * self->nsm);
     factors f = {};
     for (int j = 0; j < nvec; j++) f.c[j] = c[j];

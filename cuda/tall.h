@@ -18,6 +18,8 @@ enum { KL_TALL_WIDEST = 32 };
 void kl_cuda_dots_start(const kl_cuda *self, kl_tall_method method, int belt, int64_t n, int nvec, const double *v, int64_t ldv, const double *x);
 /* y = sum_j c[j] V_j + b y, then V^T y and y . y into self->result[nvec + 1], V being read once; 0 < nvec < KL_TALL_WIDEST, addresses even. */
 void kl_cuda_combine_dots_start(const kl_cuda *self, int64_t n, int nvec, const double *v, int64_t ldv, const double *c, double b, double *y);
+/* Starts reading n numbers, for the time that takes. */
+void kl_cuda_read_start(const kl_cuda *self, int64_t n, const double *p);
 int kl_cuda_even(const void *a, const void *b, int64_t ld); /* 1: two numbers an access everywhere */
 #ifdef __cplusplus
 }

@@ -1,6 +1,7 @@
 /* `kronlat bench offload` and `kronlat bench cuda`: every operation of a device's executor on vectors and lists of the sizes that matter, each checked before it is timed. Rates stand beside ceilings
    of the same run: for streams the copy, for products one large product. A card that heats up slows down: "burst" is the median of nine after 0.3 s of rest,
-   "sustained" the median of nine after 0.6 s of the same work.
+   "sustained" the median of nine after 0.6 s of the same work. Lists too short for the host's clock run several times in each of the nine, a millisecond in all: more would be
+   lasting load, which slows the card down within a tenth of a second.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -266,20 +267,25 @@ out:
 
 /* ---- lists ---- */
 
+static const double MILLISECOND = 4e10; /* flop, on a device that is worth it */
+
 typedef struct list {
     kl_exec *ex;
     kl_batch *b;
     kl_dptr x, y;
-    int repeat; /* runs in a row: of executors that only ask for work, as many as hide what waiting for its end takes */
+    int repeat; /* runs in a row, the last of which is waited for */
 } list;
 
 static kl_status list_run(void *self, kl_err *err)
 {
     const list *const l = self;
-    double last;
     kl_status st = KL_OK;
-    for (int i = 0; i < l->repeat && st == KL_OK; i++) st = l->ex->vt.batch_apply(l->ex, l->b, l->x, l->y, err);
-    return st == KL_OK && l->repeat > 1 ? l->ex->vt.download(l->ex, &last, l->y, 1, err) : st;
+    for (int i = 0; i < l->repeat && st == KL_OK; i++) {
+        l->ex->ahead = i + 1 < l->repeat;
+        st = l->ex->vt.batch_apply(l->ex, l->b, l->x, l->y, err);
+    }
+    l->ex->ahead = 0;
+    return st;
 }
 
 /* A list on the device by both kernels, and on the host where that was asked for; the last answer is what the others are compared with. x, y and bases are on the device. */
@@ -335,7 +341,7 @@ static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, 
             }
             if (!(worst <= 1e-12 * most)) st = kl_fail(err, KL_EBROKEN, "bench: %s by %s differs by %.1e of %.1e", name, plan.kernel, worst, most);
         }
-        if (!b->plain) l.repeat = q->flop < 2e10 ? 20 : q->flop < 2e11 ? 4 : 2;
+        if (!b->plain && q->flop < MILLISECOND) l.repeat = q->flop * 20 < MILLISECOND ? 20 : (int)(MILLISECOND / q->flop) + 1;
         if (st == KL_OK && k >= 0) st = burst(b, list_run, &l, &t, err);
         if (st == KL_OK && k >= 0) st = sustained(b, list_run, &l, &u, err);
         ex->vt.batch_release(ex, q);
@@ -370,7 +376,7 @@ static kl_status shapes_line(bench *b, const char *name, int n, const int (*shap
         const int lda = (ta ? k : m) + (even && (ta ? k : m) % 2), ldb = (tb ? c : k) + (even && (tb ? c : k) % 2), ldc = m + (even && m % 2);
         if (!shape[i][3]) KL_TRY(kl_batch_open_group(&q, ny, (int64_t)ldc * c, err));
         KL_TRY(kl_batch_reserve(&q, 1, err));
-        *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)ta, .tb = (uint8_t)tb, .beta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = m, .n = c, .k = k,
+        *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)ta, .tb = (uint8_t)tb, .beta = shape[i][3] != 0, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = m, .n = c, .k = k,
                                       .lda = lda, .ldb = ldb, .ldc = ldc, .a = nl, .b = nx, .c = ny, .alpha = 1};
         nl += (int64_t)lda * (ta ? m : k), nx += (int64_t)ldb * (tb ? k : c);
         if (even) nl = (nl + 15) / 16 * 16, nx = (nx + 15) / 16 * 16;
@@ -379,7 +385,6 @@ static kl_status shapes_line(bench *b, const char *name, int n, const int (*shap
         ny += (int64_t)ldc * c;
         if (even) ny = (ny + 15) / 16 * 16;
     }
-    q.zero = 1;
     q.nx = nx, q.ny = ny;
     KL_TRY(kl_batch_close(&q, err));
     KL_TRY(b->ex->vt.alloc(b->ex, nl, &left, err));

@@ -919,6 +919,7 @@ static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_
         if (mixed) qsort(l, (size_t)nl, sizeof *l, by_alpha);
         const int once = mixed && far_apart(l, nl);
         tiles_of(q, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
+        const double dearest = tile_cost(q, (um + tm - 1) / tm, (un + tn - 1) / tn, steps);
         int col = 0;
         for (int jt = 0; jt < tn; jt++) {
             const int wn = un / tn + (jt < un % tn);
@@ -927,7 +928,7 @@ static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_
             for (int it = 0; it < tm; it++) {
                 const int wm = um / tm + (it < um % tm);
                 const int rows = wm * q->unit_m < o[i].m - row ? wm * q->unit_m : o[i].m - row;
-                list[ntile] = (tile){&o[i], row, col, rows, cols, wm, wn, once, i >= n, tile_cost(q, wm, wn, steps), steps, ntile};
+                list[ntile] = (tile){&o[i], row, col, rows, cols, wm, wn, once, i >= n, steps > q->together ? tile_cost(q, wm, wn, steps) : dearest, steps, ntile};
                 ntile++;
                 row += rows;
             }
