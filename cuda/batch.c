@@ -3,7 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
-/* What stands in a batch: `inner` is a kl_devbatch, or what streams.c made; for concat of the list `joined`, whose stacked operands lie in `stack`. */
+/* What stands in a batch: `inner` is a kl_devbatch, or what streams.c or storage.c made; for concat of the list `joined`, whose stacked operands lie in `stack`. */
 typedef struct prepared {
     kl_projection way;
     void *inner;
@@ -12,11 +12,33 @@ typedef struct prepared {
     int64_t stack_bytes;
 } prepared;
 
-static const char *const kernel[KL_NPROJECTION] = {"", "CUDA tensor cores", "cuBLAS, 4 streams", "cuBLAS, joined products", "cuBLAS, one stream", "cuBLAS, grouped or strided batches"};
+static const char *const kernel[KL_NPROJECTION] = {"", "CUDA tensor cores", "cuBLAS, 4 streams", "cuBLAS, joined products", "cuBLAS, one stream", "cuBLAS, grouped or strided batches", "operators from the host, CUDA tensor cores"};
 
 static int by_streams(kl_projection way) { return way == KL_PROJECTION_4STREAMS || way == KL_PROJECTION_NOSTREAMS || way == KL_PROJECTION_CONCAT; }
 static int lanes_of(kl_projection way) { return way == KL_PROJECTION_NOSTREAMS ? 1 : KL_NLANE; }
-static kl_projection chosen(const kl_exec *ex) { return ex->projection == KL_PROJECTION_AUTO ? KL_PROJECTION_GROUPED : ex->projection; }
+
+/* 1: operators of the list lie on the host. */
+static int far_operators(kl_exec *ex, const kl_batch *b)
+{
+    for (int at = KL_AT_LEFT; at < KL_NAT; at++)
+        if (b->base[at].addr && kl_cuda_is_far(ex, b->base[at])) return 1;
+    return 0;
+}
+
+/* The first to be tried: what was asked for; what the tune table has seen to be fastest for products of this size; our kernel. Operators on the host leave no choice. */
+static kl_projection chosen(kl_exec *ex, const kl_batch *b)
+{
+    if (far_operators(ex, b)) return KL_PROJECTION_NOSTORAGE;
+    if (ex->projection != KL_PROJECTION_AUTO) return ex->projection;
+    const kl_projection fastest = ((const kl_cuda *)ex->self)->host->projection_of(ex, b);
+    return fastest == KL_PROJECTION_AUTO ? KL_PROJECTION_GROUPED : fastest;
+}
+
+/* What wants less memory, where auto finds that there is not enough: AUTO, nothing. */
+static kl_projection smaller(kl_projection way)
+{
+    return way == KL_PROJECTION_GROUPED ? KL_PROJECTION_NOSTREAMS : way == KL_PROJECTION_NOSTREAMS || way == KL_PROJECTION_NOSTORAGE ? KL_PROJECTION_AUTO : KL_PROJECTION_GROUPED;
+}
 
 /* The batch with `inner` for its prepared part. */
 static kl_batch inside(const kl_batch *b)
@@ -34,14 +56,17 @@ static void take_apart(kl_cuda *self, prepared *p)
     self->host->free_ptr((void **)&p);
 }
 
+void kl_cuda_list_opts(const kl_cuda *self, kl_tiling_opts o[2])
+{
+    o[0] = kl_cuda_products_opts(self);
+    o[1] = kl_cuda_small_opts(self);
+    o[0].other = &o[1];
+}
+
 static void options_of(const kl_cuda *self, kl_projection way, kl_tiling_opts o[2])
 {
     if (way == KL_PROJECTION_LIBRARY) o[0] = (kl_tiling_opts){.unit_m = 1, .unit_n = 1, .most_m = 65535, .most_n = 65535, .depth = 16, .nblock = self->nsm, .apart = 1};
-    else {
-        o[0] = kl_cuda_products_opts(self);
-        o[1] = kl_cuda_small_opts(self);
-        o[0].other = &o[1];
-    }
+    else kl_cuda_list_opts(self, o);
 }
 
 /* The joined list and its stacked operands, which a list of sums copies. */
@@ -71,20 +96,22 @@ out:
     return st;
 }
 
-kl_status kl_cuda_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
+static kl_status prepare(kl_exec *ex, kl_batch *b, kl_projection way, kl_err *err)
 {
     kl_cuda *const self = ex->self;
     kl_status st = KL_OK;
     prepared *p = NULL;
     kl_tiling_opts o[2];
     KL_TRY(self->host->alloc_bytes((void **)&p, 1, sizeof *p, KL_MEM_RECORD, err));
-    p->way = chosen(ex);
-    if (p->way == KL_PROJECTION_CONCAT) KL_TRY(join(ex, b, p, err));
-    kl_batch view = p->way == KL_PROJECTION_CONCAT ? p->joined : *b;
-    if (by_streams(p->way)) {
-        KL_TRY(kl_cuda_streams_prepare(self, &view, lanes_of(p->way), err));
+    p->way = way;
+    if (way == KL_PROJECTION_CONCAT) KL_TRY(join(ex, b, p, err));
+    kl_batch view = way == KL_PROJECTION_CONCAT ? p->joined : *b;
+    if (by_streams(way)) {
+        KL_TRY(kl_cuda_streams_prepare(self, &view, lanes_of(way), err));
+    } else if (way == KL_PROJECTION_NOSTORAGE) {
+        KL_TRY(kl_cuda_storage_prepare(ex, &view, err));
     } else {
-        options_of(self, p->way, o);
+        options_of(self, way, o);
         KL_TRY(self->host->devbatch_prepare(&view, o, kl_cuda_room(ex), &self->pool, err));
     }
     p->inner = view.prepared;
@@ -95,6 +122,16 @@ out:
     return st;
 }
 
+kl_status kl_cuda_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
+{
+    kl_projection way = chosen(ex, b);
+    for (;;) {
+        const kl_status st = prepare(ex, b, way, err);
+        if (st != KL_ENOMEM || ex->projection != KL_PROJECTION_AUTO || smaller(way) == KL_PROJECTION_AUTO) return st;
+        way = smaller(way);
+    }
+}
+
 void kl_cuda_batch_release(kl_exec *ex, kl_batch *b)
 {
     kl_cuda *const self = ex->self;
@@ -102,9 +139,19 @@ void kl_cuda_batch_release(kl_exec *ex, kl_batch *b)
     if (!p) return;
     kl_batch view = inside(b);
     if (by_streams(p->way)) kl_cuda_streams_release(self, &view);
+    else if (p->way == KL_PROJECTION_NOSTORAGE) kl_cuda_storage_release(self, &view);
     else self->host->devbatch_release(&view, &self->pool);
     take_apart(self, p);
     b->prepared = NULL;
+}
+
+void kl_cuda_launch_list(const kl_cuda *self, const kl_devbatch *p, const double *x, double *y)
+{
+    for (int64_t i = 0; i < p->plan.nlaunch; i++) {
+        const kl_launch *const l = &p->plan.launch[i];
+        if (!l->products) kl_cuda_sums(self, p->cell + l->first, (int)l->n, p->term, x, y);
+        else (l->kind ? kl_cuda_small : kl_cuda_products)(self, p->piece + l->first, (int)l->n, x, y);
+    }
 }
 
 kl_status kl_cuda_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err)
@@ -113,18 +160,17 @@ kl_status kl_cuda_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr
     const prepared *const way = b->prepared;
     const kl_batch view = inside(b);
     kl_status st = KL_OK;
-    if (by_streams(way->way)) {
-        KL_TRY(kl_cuda_streams_apply(self, &view, kl_device(x), kl_device(y), err));
-        if (!ex->ahead) cudaStreamSynchronize(self->stream);
-        goto out;
-    }
-    KL_TRY(self->host->devbatch_check(&view, err));
-    const kl_devbatch *const p = way->inner;
-    for (int64_t i = 0; i < p->plan.nlaunch; i++) {
-        const kl_launch *const l = &p->plan.launch[i];
-        if (!l->products) kl_cuda_sums(self, p->cell + l->first, (int)l->n, p->term, kl_device(x), kl_device(y));
-        else if (way->way == KL_PROJECTION_GROUPED) (l->kind ? kl_cuda_small : kl_cuda_products)(self, p->piece + l->first, (int)l->n, kl_device(x), kl_device(y));
-        else KL_TRY(kl_cuda_library_apply(self, p, l, kl_device(x), kl_device(y), err));
+    if (by_streams(way->way)) KL_TRY(kl_cuda_streams_apply(self, &view, kl_device(x), kl_device(y), err));
+    else if (way->way == KL_PROJECTION_NOSTORAGE) KL_TRY(kl_cuda_storage_apply(ex, &view, kl_device(x), kl_device(y), err));
+    else {
+        KL_TRY(self->host->devbatch_check(&view, err));
+        const kl_devbatch *const p = way->inner;
+        if (way->way == KL_PROJECTION_GROUPED) kl_cuda_launch_list(self, p, kl_device(x), kl_device(y));
+        for (int64_t i = 0; i < p->plan.nlaunch && way->way == KL_PROJECTION_LIBRARY; i++) {
+            const kl_launch *const l = &p->plan.launch[i];
+            if (!l->products) kl_cuda_sums(self, p->cell + l->first, (int)l->n, p->term, kl_device(x), kl_device(y));
+            else KL_TRY(kl_cuda_library_apply(self, p, l, kl_device(x), kl_device(y), err));
+        }
     }
     if (!ex->ahead) cudaStreamSynchronize(self->stream);
     st = kl_cuda_check(self, "a list of products", err);
@@ -136,34 +182,46 @@ void kl_cuda_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *out)
 {
     const kl_cuda *const self = ex->self;
     const prepared *const p = b->prepared;
-    const kl_projection way = p ? p->way : chosen(ex);
+    const kl_projection way = p ? p->way : chosen(ex, b);
     const kl_batch view = inside(b);
-    *out = (kl_batch_plan){.kernel = kernel[way]};
-    if (by_streams(way)) {
+    *out = (kl_batch_plan){.kernel = kernel[way], .share = 1};
+    if (way == KL_PROJECTION_NOSTORAGE) kl_cuda_storage_explain(&view, out);
+    else if (by_streams(way)) {
         kl_cuda_streams_explain(&view, out);
         if (p) out->work_bytes += p->stack_bytes;
-    }
-    else self->host->devbatch_explain(&view, kernel[way], out);
+    } else self->host->devbatch_explain(&view, kernel[way], out);
 }
 
 kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *out, kl_err *err)
 {
     const kl_cuda *const self = ex->self;
-    const kl_projection way = chosen(ex);
+    const kl_projection way = chosen(ex, b);
     kl_tiling_opts o[2];
+    *out = (kl_batch_plan){.kernel = kernel[way], .nlaunch = (int)b->nrec, .nround = 1, .npiece = b->nrec, .padded = 1, .share = 1};
+    if (way == KL_PROJECTION_NOSTORAGE) {
+        out->nlaunch = 0, out->npiece = 0;
+        return kl_cuda_storage_dry(ex, b, out, err);
+    }
     if (by_streams(way)) {
         kl_batch joined = {0}, pack = {0};
         if (way == KL_PROJECTION_CONCAT) {
             const kl_status st = self->host->concat(b, &joined, &pack, err);
             if (st != KL_OK) return st;
+            out->nlaunch = (int)joined.nrec, out->npiece = joined.nrec;
         }
-        const kl_batch *const q = way == KL_PROJECTION_CONCAT ? &joined : b;
-        *out = (kl_batch_plan){.kernel = kernel[way], .nlaunch = (int)q->nrec, .nround = 1, .npiece = q->nrec, .padded = 1};
-        out->work_bytes = (q->nwork * lanes_of(way) + pack.ny) * (int64_t)sizeof(double);
+        out->work_bytes = ((way == KL_PROJECTION_CONCAT ? joined.nwork : b->nwork) * lanes_of(way) + pack.ny) * (int64_t)sizeof(double);
         self->host->batch_clear(&joined);
         self->host->batch_clear(&pack);
         return KL_OK;
     }
     options_of(self, way, o);
     return self->host->devbatch_dry(b, o, kl_cuda_room(ex), kernel[way], out, err);
+}
+
+const char *kl_cuda_batch_reason(kl_exec *ex, const kl_batch *b)
+{
+    if (far_operators(ex, b)) return "operators wait on the host, for the device has no room";
+    if (ex->projection == KL_PROJECTION_NOSTORAGE) return "operators come in chunk by chunk beside the products";
+    if (ex->projection != KL_PROJECTION_AUTO) return ex->projection == KL_PROJECTION_GROUPED ? "m16n8k16, sums in registers" : "asked for";
+    return ((const kl_cuda *)ex->self)->host->projection_of(ex, b) == KL_PROJECTION_AUTO ? "auto: m16n8k16, sums in registers" : "auto: fastest for products of this size, by the tune table";
 }

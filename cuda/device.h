@@ -38,13 +38,22 @@ typedef struct kl_cublas {
     __typeof__(&cublasDestroy) destroy;
 } kl_cublas;
 
+/* Operators that come in beside the products: two buffers take turns. */
+typedef struct kl_cuda_loads {
+    cudaStream_t stream, beside; /* beside: copies that others asked for, with their tickets */
+    cudaEvent_t here, loaded[2], used[2];
+    cudaEvent_t ticket[KL_NTICKET];
+    int next;
+} kl_cuda_loads;
+
 typedef struct kl_cuda {
     const kl_cuda_host *host;
     int device, sm, nsm;  /* sm: 90 for 9.0 */
     int64_t l2_bytes;
     cudaStream_t stream;  /* all work goes here, in its order; what hands numbers to the host waits for it */
     cudaEvent_t done;
-    kl_pool pool;
+    kl_pool pool, far;    /* the device's memory, and the host's that it reaches */
+    kl_cuda_loads *loads; /* NULL until a list is streamed in */
     double *scratch;      /* [KL_SCRATCH] on the device: partial sums */
     double *result;       /* [KL_RESULT] pinned host memory that the device writes */
     int *counter;         /* [4] on the device, 0 between kernels */
@@ -68,6 +77,10 @@ int kl_cuda_get(void *self, void *to, const void *from, int64_t bytes);
 int64_t kl_cuda_room(kl_exec *ex);
 kl_status kl_cuda_alloc(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);
 void kl_cuda_release(kl_exec *ex, kl_dptr *p);
+void *kl_cuda_get_far(void *self, int64_t bytes);
+void kl_cuda_give_far(void *self, void *block);
+kl_status kl_cuda_alloc_far(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);
+int kl_cuda_is_far(kl_exec *ex, kl_dptr p);
 kl_status kl_cuda_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err);
 kl_status kl_cuda_download(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err);
 
@@ -102,7 +115,23 @@ kl_status kl_cuda_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err);
 kl_status kl_cuda_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err);
 void kl_cuda_batch_release(kl_exec *ex, kl_batch *b);
 void kl_cuda_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);
+const char *kl_cuda_batch_reason(kl_exec *ex, const kl_batch *b); /* why it goes this way */
 kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan, kl_err *err); /* what preparing it would come to */
+
+/* The launches of a prepared list, by our kernels. */
+void kl_cuda_launch_list(const kl_cuda *self, const kl_devbatch *p, const double *x, double *y);
+void kl_cuda_list_opts(const kl_cuda *self, kl_tiling_opts o[2]);
+
+/* storage.c: a list whose operators stay where they are and come in chunk by chunk */
+kl_status kl_cuda_storage_prepare(kl_exec *ex, kl_batch *b, kl_err *err);
+kl_status kl_cuda_storage_apply(kl_exec *ex, const kl_batch *b, const double *x, double *y, kl_err *err);
+void kl_cuda_storage_release(kl_cuda *self, kl_batch *b);
+void kl_cuda_storage_explain(const kl_batch *b, kl_batch_plan *plan);
+kl_status kl_cuda_storage_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan, kl_err *err);
+kl_status kl_cuda_loads_open(kl_cuda *self, kl_err *err);
+void kl_cuda_loads_close(kl_cuda *self);
+int kl_cuda_copy_beside(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int after);
+void kl_cuda_join(kl_exec *ex, int ticket, int host);
 
 /* blas.c */
 kl_status kl_cuda_blas(kl_cuda *self, kl_cublas **out, kl_err *err);

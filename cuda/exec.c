@@ -5,6 +5,8 @@
 
 enum { INTS = (4 + KL_TURNS) * (int)sizeof(int) };
 
+static const int64_t no_limit = 0;
+
 kl_status kl_cuda_check(kl_cuda *self, const char *what, kl_err *err)
 {
     const cudaError_t e = cudaGetLastError();
@@ -22,7 +24,9 @@ static void cuda_close(kl_exec *ex)
     host->pool_give(&self->pool, self->scratch, KL_SCRATCH * (int64_t)sizeof(double));
     host->pool_give(&self->pool, self->counter, INTS);
     host->pool_give(&self->pool, self->table, KL_STAGING);
+    kl_cuda_loads_close(self);
     host->pool_clear(&self->pool);
+    host->pool_clear(&self->far);
     if (self->result) cudaFreeHost(self->result);
     if (self->staging) cudaFreeHost(self->staging);
     if (self->done) cudaEventDestroy(self->done);
@@ -71,6 +75,7 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
     self->nfree = -1;
     self->pool.ctx = self, self->pool.get = kl_cuda_get_block, self->pool.give = kl_cuda_give_block, self->pool.put = kl_cuda_put;
     self->pool.most = &ex->most_bytes;
+    self->far = (kl_pool){.ctx = self, .get = kl_cuda_get_far, .give = kl_cuda_give_far, .put = kl_cuda_put, .most = &no_limit, .far = 1};
     KL_TRY(find_device(self, err));
     if (cudaStreamCreateWithFlags(&self->stream, cudaStreamNonBlocking) != cudaSuccess || cudaEventCreateWithFlags(&self->done, cudaEventDisableTiming) != cudaSuccess ||
         cudaHostAlloc((void **)&self->result, KL_RESULT * sizeof(double), cudaHostAllocMapped) != cudaSuccess ||
@@ -92,6 +97,10 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
     ex->vt = (kl_vtable){
         .alloc = kl_cuda_alloc,
         .release = kl_cuda_release,
+        .alloc_far = kl_cuda_alloc_far,
+        .is_far = kl_cuda_is_far,
+        .copy_beside = kl_cuda_copy_beside,
+        .join = kl_cuda_join,
         .upload = kl_cuda_upload,
         .download = kl_cuda_download,
         .copy = kl_cuda_copy,

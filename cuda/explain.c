@@ -5,6 +5,7 @@
 
 kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err *err)
 {
+    const kl_cuda *const self = ex->self;
     kl_batch_plan plan;
     c->kernel = "CUDA";
     c->nlaunch = 1;
@@ -12,11 +13,7 @@ kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err
     case KL_OP_BATCH: {
         const kl_status st = kl_cuda_batch_dry(ex, call->batch, &plan, err);
         if (st != KL_OK) return st;
-        c->kernel = plan.kernel;
-        c->nlaunch = plan.nlaunch;
-        c->memory_bytes = plan.work_bytes + plan.list_bytes;
-        snprintf(c->why, sizeof c->why, "m16n8k16, sums in registers; %lld tiles, %.0f %% of their work is padding, %d round%s, %lld groups in order", (long long)plan.ntile,
-                 plan.padded > 0 ? 100 * (plan.padded - 1) / plan.padded : 0.0, plan.nround, plan.nround == 1 ? "" : "s", (long long)plan.nsequential);
+        self->host->devbatch_choice(&plan, kl_cuda_batch_reason(ex, call->batch), c);
         return KL_OK;
     }
     case KL_OP_DOTS:
@@ -31,9 +28,7 @@ kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err
         return KL_OK;
     case KL_OP_UPLOAD:
     case KL_OP_DOWNLOAD:
-        c->kernel = "memcpy";
-        c->nlaunch = 0;
-        snprintf(c->why, sizeof c->why, "vectors and operators stay on the device; small matrices and what is truncated travel");
+        self->host->devbatch_transfer(c);
         return KL_OK;
     default: snprintf(c->why, sizeof c->why, "two elements an access where addresses are even"); return KL_OK;
     }

@@ -19,18 +19,33 @@ void kl_cuda_give_block(void *ctx, void *block)
     cudaFree(block);
 }
 
+void *kl_cuda_get_far(void *self, int64_t bytes)
+{
+    void *p = NULL;
+    (void)self;
+    if (cudaHostAlloc(&p, (size_t)bytes, cudaHostAllocMapped) == cudaSuccess) return p;
+    cudaGetLastError();
+    return NULL;
+}
+
+void kl_cuda_give_far(void *self, void *block)
+{
+    (void)self;
+    cudaFreeHost(block);
+}
+
 int kl_cuda_put(void *ctx, void *to, const void *from, int64_t bytes)
 {
     const kl_cuda *const self = ctx;
     if (bytes == 0) return 0;
-    return cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, self->stream) != cudaSuccess || cudaStreamSynchronize(self->stream) != cudaSuccess;
+    return cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, self->stream) != cudaSuccess || cudaStreamSynchronize(self->stream) != cudaSuccess;
 }
 
 int kl_cuda_get(void *ctx, void *to, const void *from, int64_t bytes)
 {
     const kl_cuda *const self = ctx;
     if (bytes == 0) return 0;
-    return cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToHost, self->stream) != cudaSuccess || cudaStreamSynchronize(self->stream) != cudaSuccess;
+    return cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, self->stream) != cudaSuccess || cudaStreamSynchronize(self->stream) != cudaSuccess;
 }
 
 int64_t kl_cuda_room(kl_exec *ex)
@@ -59,7 +74,26 @@ void kl_cuda_release(kl_exec *ex, kl_dptr *p)
 {
     kl_cuda *const self = ex->self;
     self->host->pool_release(&self->pool, kl_device(*p));
+    self->host->pool_release(&self->far, kl_device(*p));
     p->addr = 0;
+}
+
+/* One address on both sides: unified addressing is there wherever this module runs. */
+kl_status kl_cuda_alloc_far(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err)
+{
+    kl_cuda *const self = ex->self;
+    void *block;
+    kl_status st = kl_cuda_loads_open(self, err); /* what is there is copied: see copy_beside */
+    if (st != KL_OK) return st;
+    st = self->host->pool_alloc(&self->far, n * (int64_t)sizeof(double), &block, err);
+    out->addr = (uintptr_t)block;
+    return st;
+}
+
+int kl_cuda_is_far(kl_exec *ex, kl_dptr p)
+{
+    const kl_cuda *const self = ex->self;
+    return self->host->pool_has(&self->far, kl_device(p));
 }
 
 kl_status kl_cuda_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err)

@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CUDA_MODULE_H
 #define KL_CUDA_MODULE_H
+#include "chunk.h"
 #include "concat.h"
 #include "devbatch.h"
 #include "devkron.h"
@@ -25,14 +26,22 @@ typedef struct kl_cuda_host {
     void (*pool_give)(kl_pool *p, void *block, int64_t bytes);
     kl_status (*pool_alloc)(kl_pool *p, int64_t bytes, void **out, kl_err *err);
     void (*pool_release)(kl_pool *p, void *block);
+    int (*pool_has)(const kl_pool *p, const void *address);
     int64_t (*pool_room)(const kl_pool *p);
     void (*pool_clear)(kl_pool *p);
+    kl_projection (*projection_of)(const kl_exec *ex, const kl_batch *b);
     kl_status (*concat)(const kl_batch *in, kl_batch *out, kl_batch *pack, kl_err *err);
     void (*batch_clear)(kl_batch *b);
+    kl_status (*chunks_create)(const kl_batch *b, const char which[KL_NAT], int64_t budget, kl_chunks *out, kl_err *err);
+    void (*chunks_clear)(kl_chunks *c);
+    kl_status (*devbatch_open)(kl_batch *b, const kl_tiling_opts *o, int64_t budget, kl_err *err);
+    kl_status (*devbatch_load)(kl_batch *b, void *work, kl_pool *pool, kl_err *err);
     kl_status (*devbatch_prepare)(kl_batch *b, const kl_tiling_opts *o, int64_t has, kl_pool *pool, kl_err *err);
     void (*devbatch_release)(kl_batch *b, kl_pool *pool);
     kl_status (*devbatch_check)(const kl_batch *b, kl_err *err);
     kl_status (*devbatch_dry)(const kl_batch *b, const kl_tiling_opts *o, int64_t has, const char *kernel, kl_batch_plan *out, kl_err *err);
+    void (*devbatch_choice)(const kl_batch_plan *plan, const char *lead, kl_choice *c);
+    void (*devbatch_transfer)(kl_choice *c);
     kl_status (*spdev_prepare)(kl_exec *ex, const kl_spmachine *machine, kl_spmv *s, kl_err *err);
     void (*spdev_release)(kl_exec *ex, kl_spmv *s);
     kl_status (*spdev_ready)(kl_exec *ex, kl_spmv *s, int nvec, kl_spdev **out, int *nv, kl_err *err);

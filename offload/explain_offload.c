@@ -1,5 +1,6 @@
 /* Which kernel of the offload executor takes a call, and why: host code, runs nothing.
    SPDX-License-Identifier: Apache-2.0 */
+#include "devbatch.h"
 #include "offload.h"
 #include <stdio.h>
 
@@ -15,12 +16,7 @@ kl_status kl_offload_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_
     case KL_OP_BATCH: {
         const kl_status st = kl_offload_batch_dry(ex, call->batch, &plan, err);
         if (st != KL_OK) return st;
-        c->kernel = plan.kernel;
-        c->nlaunch = plan.nlaunch;
-        c->memory_bytes = plan.work_bytes + plan.list_bytes;
-        snprintf(c->why, sizeof c->why, "%s; %lld tiles, %.0f %% of their work is padding, %d round%s, %lld groups in order",
-                 self->tensor ? "FP64 tensor cores from sm_90 on" : self->bare ? "no FP64 tensor cores of sm_90 here" : "what every target has", (long long)plan.ntile,
-                 plan.padded > 0 ? 100 * (plan.padded - 1) / plan.padded : 0.0, plan.nround, plan.nround == 1 ? "" : "s", (long long)plan.nsequential);
+        kl_devbatch_choice(&plan, self->tensor ? "FP64 tensor cores from sm_90 on" : self->bare ? "no FP64 tensor cores of sm_90 here" : "what every target has", c);
         return KL_OK;
     }
     case KL_OP_DOTS:
@@ -33,9 +29,7 @@ kl_status kl_offload_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_
     }
     case KL_OP_UPLOAD:
     case KL_OP_DOWNLOAD:
-        c->kernel = "memcpy";
-        c->nlaunch = 0;
-        snprintf(c->why, sizeof c->why, "vectors and operators stay on the device; small matrices and what is truncated travel");
+        kl_devbatch_transfer(c);
         return KL_OK;
     default:
         snprintf(c->why, sizeof c->why, "%s", self->bare ? "two elements an access where addresses are even" : "no bare regions on this device");

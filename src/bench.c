@@ -13,6 +13,7 @@
 #include "bench_offload.h"
 #include "bench_ci.h"
 #include "bench_compare.h"
+#include "bench_hx.h"
 #include "bench_tall.h"
 #include "edrun.h"
 #include "blas.h"
@@ -40,6 +41,7 @@ static const char usage[] =
     "    --beside COMMAND        runs COMMAND in the same minute and reads 'H v ... R M states/s' and 'E ...' from it\n"
     "  ci [FILE ...]             sparse formats and configuration interaction; `kronlat bench ci --help' tells more\n"
     "  hx MODEL ...              one H x at the middle bond, strategies lr and l11r, 1 and --threads threads; m from --m\n"
+    "  hx --replay FILE          the lists that --save-records wrote: processor, device with every projection, both, and the assembled CSR matrix; add --help\n"
     "  offload [OPTIONS]         every operation on the offload device, beside ceilings of the same run; --help says more\n"
     "  cuda [OPTIONS]            the same by CUDA, and lists by every projection and by cuBLAS\n"
     "  compare [OPTIONS]         each operation and size: host, offload, cuda, NVIDIA's library, ceiling; CSV, JSON, plot; --help says more\n"
@@ -395,6 +397,9 @@ static kl_status run(int argc, char **argv, kl_err *err)
     if (!strcmp(what, "gemm") && argc == 2) return bench_gemm(err);
     if (!strcmp(what, "gemm")) return kl_fail(err, KL_EINPUT, "bench gemm takes no arguments; seen '%s'", argv[2]);
     argv++, argc--;
+    if (!strcmp(what, "hx"))
+        for (int i = 1; i < argc; i++)
+            if (!strcmp(argv[i], "--replay")) return kl_bench_replay(argc, argv, err);
     if (!strcmp(what, "ci")) return kl_bench_ci(argc, argv, err);
     KL_TRY(own_options(&argc, argv, &exact, &nbeside, command, MOST_BESIDE, err));
     if (!strcmp(what, "dmrg") && argc > 1) return bench_dmrg_one(argc, argv, exact, command[0], err);

@@ -350,6 +350,34 @@ out:
     return st;
 }
 
+/* Lists of products by each way of running them on CUDA. */
+static kl_status measure_ways(const bench *b, kl_tune *t, kl_err *err)
+{
+    static const int64_t size[] = {8, 32, 128, 512};
+    static const kl_projection way[] = {KL_PROJECTION_GROUPED, KL_PROJECTION_4STREAMS, KL_PROJECTION_NOSTREAMS, KL_PROJECTION_LIBRARY};
+    kl_status st = KL_OK;
+    kl_exec *const ex = b->ex[CUDA];
+    const kl_projection asked = ex->projection;
+    kl_optime *o = NULL;
+    for (int i = 0; i < (b->quick ? 2 : 4); i++) {
+        KL_TRY(kl_optime_create(b->ex[HOST], KL_TIMED_LIST, size[i], &o, err));
+        printf("64 products of %lld:", (long long)size[i]);
+        for (int k = 0; k < 4 && t->nlist < KL_TUNE_MOST; k++) {
+            double seconds, residual;
+            ex->projection = way[k];
+            KL_TRY(kl_optime_run(o, ex, 0, &seconds, &residual, err));
+            t->list[t->nlist++] = (kl_tune_list){way[k], size[i], seconds};
+            printf(" %s %.1f us", kl_projection_name[way[k]], seconds * 1e6);
+        }
+        printf("\n");
+        kl_optime_destroy(&o);
+    }
+out:
+    ex->projection = asked;
+    kl_optime_destroy(&o);
+    return st;
+}
+
 kl_status kl_bench_tune(int argc, char **argv, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -372,6 +400,7 @@ kl_status kl_bench_tune(int argc, char **argv, kl_err *err)
         t->row[t->n] = (kl_tune_row){.what = b->row[i].what, .size = b->row[i].size};
         memcpy(t->row[t->n++].seconds, b->row[i].seconds, sizeof t->row[0].seconds);
     }
+    if (b->ex[CUDA]) KL_TRY(measure_ways(b, t, err));
     KL_TRY(kl_tune_write(t, b->output, err));
     printf("written to %s; --exec auto asks it from now on\n", t->path);
 out:

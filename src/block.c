@@ -50,7 +50,7 @@ kl_status kl_block_create(kl_exec *ex, const kl_mpo *mpo, kl_side side, int cut,
             b->off[k * n + i] = b->ndata;
             b->ndata += even((int64_t)basis->dim[j] * basis->dim[i]);
         }
-    KL_TRY(ex->vt.alloc(ex, b->ndata, &b->data, err));
+    KL_TRY(kl_exec_alloc_operators(ex, b->ndata, &b->data, err));
 out:
     if (st != KL_OK) kl_block_destroy(&b);
     *out = b;
@@ -158,7 +158,7 @@ static kl_status repack(kl_bigop *g, repack_unit unit, kl_err *err)
     batch.zero = 1;
     kl_bigop_bases(g, &batch);
     if (npack) {
-        KL_TRY(ex->vt.alloc(ex, npack, &pack, err));
+        KL_TRY(kl_exec_alloc_operators(ex, npack, &pack, err));
         KL_TRY(kl_batch_run(&batch, ex, g->block->data, pack, err));
     }
     kl_free(&g->part);
@@ -228,6 +228,18 @@ int kl_bigop_identity(const kl_bigop *g, int op)
 {
     const kl_cut_op *const o = &g->block->mpo->op[g->cut][op];
     return g->block->side == KL_LEFT ? o->left_identity : o->right_identity;
+}
+
+int64_t kl_bigop_dense_doubles(const kl_bigop *g)
+{
+    const kl_basis *const basis = &g->enlarged->basis;
+    int64_t sum = 0;
+    for (int b = 0; b < g->nop; b++)
+        for (int c = 0; c < basis->nsec && !kl_bigop_identity(g, b); c++) {
+            const int64_t at = (int64_t)b * basis->nsec + c;
+            if (g->first[at + 1] > g->first[at]) sum += even((int64_t)basis->dim[g->dst[at]] * basis->dim[c]);
+        }
+    return sum;
 }
 
 kl_status kl_bigop_make_dense(kl_bigop *g, kl_err *err) { return repack(g, WHOLE, err); }

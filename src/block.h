@@ -67,6 +67,8 @@ typedef struct kl_bigop {
 kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, kl_bigop **out, kl_err *err) KL_MUST_CHECK;
 /* LR strategy: multiplies the factors out, one dense matrix per operator and source sector. */
 kl_status kl_bigop_make_dense(kl_bigop *g, kl_err *err) KL_MUST_CHECK;
+/* Doubles that the pack has then. */
+int64_t kl_bigop_dense_doubles(const kl_bigop *g);
 void kl_bigop_destroy(kl_bigop **g);
 /* Where the matrix of a part lies, for a record; and the addresses of these places, for a batch. */
 static inline kl_at kl_bigop_at(const kl_bigop *g, const kl_part *p)

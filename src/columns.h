@@ -12,7 +12,8 @@ typedef struct kl_columns {
     kl_dptr dev;       /* [ndev][ld] */
     kl_dptr place;     /* [nplace][ld]: of columns that are made; one more behind them for what comes from the host */
     double *host;      /* [columns - ndev][ld] */
-    double *buffer;    /* [n] */
+    double *buffer;    /* [n], for what travels */
+    int *ticket;       /* NULL, or the buffer is far memory: the copy out of it that may not be done yet, -1: none. Bases that share a buffer share this */
 } kl_columns;
 
 /* Where column j is or is being made; good until column j + nplace is. */

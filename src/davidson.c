@@ -35,9 +35,12 @@ typedef struct solver {
     kl_columns w;
     kl_dptr memory, spare;
     kl_exec *cpu;     /* where the basis does not fit on the device: */
-    double *far;      /* its columns that stay on the host */
+    double *far;      /* its columns that stay on the host, */
+    kl_dptr pinned;   /* and a buffer between the two, where the device reaches the host's memory */
+    int ticket;
     double *host;     /* one allocation behind the arrays below, each [limit][limit] or [limit + 1] */
     double *b, *y, *z, *old, *theta, *coef, *small;
+    double clock;     /* at the last lap */
     int kold;         /* rows of old: Ritz vectors of the step before */
 } solver;
 
@@ -83,6 +86,12 @@ int kl_davidson_columns(const kl_eig_opts *opts, int64_t n)
     return 2 * basis_limit(opts, n) + spare_columns(opts, n);
 }
 
+/* Columns that are on the device in any case, with one more of each kind for what comes from the host. */
+int kl_davidson_least_columns(const kl_eig_opts *opts, int64_t n)
+{
+    return opts->nroot + spare_columns(opts, n) + 2 * (opts->nroot + 3);
+}
+
 /* All columns on the device, or as many as it has room for, those of V before those of W: V is read more often. What stays on the host is worked on there. */
 static kl_status place_columns(solver *s, kl_err *err)
 {
@@ -97,14 +106,16 @@ static kl_status place_columns(solver *s, kl_err *err)
         nw = left - nv < limit ? left - nv : limit;
         if (nv < s->nroot) {
             st = kl_fail(err, KL_ENOMEM, "the device has room for %lld vectors of %lld numbers; the eigensolver needs %lld there at least", (long long)fit, (long long)s->n,
-                         (long long)(s->nroot + s->nspare + 2 * (places + 1)));
+                         (long long)kl_davidson_least_columns(s->opts, s->n));
             goto out;
         }
         KL_TRY(kl_exec_open_host(s->ex->nthread, &s->cpu, err));
-        KL_TRY(kl_alloc(&s->far, (2 * limit - nv - nw) * s->ld + s->n, KL_MEM_VECTOR, err));
+        if (s->ex->vt.alloc_far) KL_TRY(s->ex->vt.alloc_far(s->ex, s->n, &s->pinned, err));
+        KL_TRY(kl_alloc(&s->far, (2 * limit - nv - nw) * s->ld + (s->pinned.addr ? 0 : s->n), KL_MEM_VECTOR, err));
+        s->ticket = -1;
     }
     KL_TRY(s->ex->vt.alloc(s->ex, (nv + nw + s->nspare + (nplace ? 2 * (nplace + 1) : 0)) * s->ld, &s->memory, err));
-    const kl_columns c = {.ex = s->ex, .cpu = s->cpu, .n = s->n, .ld = s->ld, .nplace = nplace ? (int)nplace : 1, .buffer = s->far ? s->far + (2 * limit - nv - nw) * s->ld : NULL};
+    const kl_columns c = {.ex = s->ex, .cpu = s->cpu, .n = s->n, .ld = s->ld, .nplace = nplace ? (int)nplace : 1, .buffer = s->pinned.addr ? (double *)s->pinned.addr : s->far ? s->far + (2 * limit - nv - nw) * s->ld : NULL, .ticket = s->pinned.addr ? &s->ticket : NULL};
     s->v.c = s->w = c;
     s->v.c.ndev = (int)nv, s->v.c.dev = s->memory, s->v.c.host = s->far;
     s->w.ndev = (int)nw, s->w.dev = column(s, s->memory, (int)nv), s->w.host = s->far ? s->far + (limit - nv) * s->ld : NULL;
@@ -131,7 +142,21 @@ static kl_status open(solver *s, kl_err *err)
     KL_TRY(place_columns(s, err));
     s->v.scratch = s->coef + limit + 1;
     s->v.random = s->opts->seed;
+    if (s->opts->lines) s->v.seconds = &s->stats->seconds_line[KL_LINE_OVERLAP]; /* and KL_LINE_REMOVE behind it */
 out:
+    return st;
+}
+
+/* Ends the time of a line; KL_NLINE: of nothing in particular. */
+static kl_status lap(solver *s, kl_line line, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double ignored;
+    if (!s->opts->lines) return KL_OK;
+    if (s->ex->space == KL_SPACE_DEVICE) st = s->ex->vt.download(s->ex, &ignored, s->spare, 1, err);
+    const double now = kl_prof_seconds();
+    if (line < KL_NLINE) s->stats->seconds_line[line] += now - s->clock;
+    s->clock = now;
     return st;
 }
 
@@ -153,11 +178,13 @@ out:
 static kl_status project(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;
+    KL_TRY(lap(s, KL_NLINE, err));
     const int64_t start = kl_prof_clock();
     const int together = s->cpu ? 1 : s->k - s->kw; /* columns that are being made stand anywhere */
     for (int j = s->kw; j < s->k; j += together) KL_TRY(s->h->apply(s->h, together, kl_ortho_at(&s->v, j), s->ld, kl_columns_at(&s->w, j), s->ld, err));
     s->stats->napply += s->k - s->kw;
     s->stats->seconds_apply += 1e-9 * (double)(kl_prof_clock() - start);
+    KL_TRY(lap(s, KL_LINE_PRODUCT, err));
     const int64_t limit = s->limit;
     for (; s->kw < s->k; s->kw++) {
         const int j = s->kw;
@@ -174,8 +201,10 @@ static kl_status project(solver *s, kl_err *err)
             s->b[i + j * limit] = s->b[j + i * limit] = s->coef[i];
         }
     }
+    KL_TRY(lap(s, KL_LINE_PROJECT, err));
     for (int j = 0; j < s->k; j++) memcpy(s->y + j * limit, s->b + j * limit, (size_t)s->k * sizeof(double));
     KL_TRY(kl_dense_eig(s->k, s->y, s->limit, s->theta, err));
+    KL_TRY(lap(s, KL_LINE_SMALL, err));
 out:
     return st;
 }
@@ -272,11 +301,14 @@ static kl_status residual(solver *s, int root, double *norm, kl_err *err)
     const double *const y = s->y + (int64_t)root * s->limit;
     const kl_dptr x = column(s, s->spare, 0), r = column(s, s->spare, 1);
     double square;
+    KL_TRY(lap(s, KL_NLINE, err));
     KL_TRY(kl_columns_combine(&s->v.c, s->k, y, 0.0, x, err));
+    KL_TRY(lap(s, KL_LINE_RITZ, err));
     KL_TRY(kl_columns_combine(&s->w, s->k, y, 0.0, r, err));
     ex->vt.axpby(ex, s->n, -s->theta[root], x, 1.0, r);
     ex->vt.dots(ex, s->n, 1, r, s->ld, r, &square);
     *norm = sqrt(square);
+    KL_TRY(lap(s, KL_LINE_RESIDUAL, err));
 out:
     return st;
 }
@@ -289,13 +321,13 @@ static void precondition(const solver *s, double theta, double floor, kl_dptr r,
 }
 
 /* 6. Into column `to` of V, from what residual() left; the sign does not matter. */
-static void correct(solver *s, int root, double norm, double spread, int plain, int to)
+static kl_status correct(solver *s, int root, double norm, double spread, int plain, int to, kl_err *err)
 {
     kl_exec *const ex = s->ex;
     const kl_dptr x = column(s, s->spare, 0), r = column(s, s->spare, 1), mx = column(s, s->spare, 2), t = kl_ortho_at(&s->v, to);
     if (s->h->diagonal.addr == 0 || plain) {
         ex->vt.copy(ex, s->n, r, t);
-        return;
+        return lap(s, KL_LINE_CORRECT, err);
     }
     /* theta is known to |r| only, so a smaller denominator means nothing; and a thousandth of the spectrum seen is the least
        in any case: below it one component alone would make up t. */
@@ -309,6 +341,7 @@ static void correct(solver *s, int root, double norm, double spread, int plain, 
        taken. */
     const double e = xt / xmx;
     if (isfinite(e)) ex->vt.axpby(ex, s->n, -e, mx, 1.0, t);
+    return lap(s, KL_LINE_CORRECT, err);
 }
 
 /* Adds a hundredth of a random direction to column k of V: a start vector may lie in a subspace that H does not leave. */
@@ -376,7 +409,7 @@ static kl_status iterate(solver *s, kl_err *err)
             if (root == s->nroot) { /* the guard's */
                 const double above = s->theta[root] - s->theta[root - 1];
                 guard_done = guard_step >= KL_EIG_GUARD_STEPS || r <= fmax(rounding, 0.1 * above);
-                if (!guard_done && ncandidate < room) correct(s, root, r, spread > 0.0 ? spread : r, plain, s->k + ncandidate++);
+                if (!guard_done && ncandidate < room) KL_TRY(correct(s, root, r, spread > 0.0 ? spread : r, plain, s->k + ncandidate++, err));
                 continue;
             }
             if (!isfinite(r)) {
@@ -389,7 +422,7 @@ static kl_status iterate(solver *s, kl_err *err)
             worst = fmax(worst, r);
             if (r <= goal[root]) continue;
             open_roots++;
-            if (ncandidate < room) correct(s, root, r, spread > 0.0 ? spread : r, plain, s->k + ncandidate++);
+            if (ncandidate < room) KL_TRY(correct(s, root, r, spread > 0.0 ? spread : r, plain, s->k + ncandidate++, err));
         }
         stats->converged = open_roots == 0;
         KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], (kl_dptr){0}, 0, err));
@@ -483,6 +516,8 @@ kl_status kl_davidson_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr 
     }
 out:
     if (s.memory.addr != 0) s.ex->vt.release(s.ex, &s.memory);
+    if (s.ticket >= 0 && s.pinned.addr) s.ex->vt.join(s.ex, s.ticket, 1);
+    if (s.pinned.addr) s.ex->vt.release(s.ex, &s.pinned);
     kl_exec_close(&s.cpu);
     kl_free(&s.far);
     kl_free(&s.host);

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "devbatch.h"
 #include "mem.h"
+#include <stdio.h>
 #include <string.h>
 
 enum { UNKNOWN_MEMORY = 1 << 28 }; /* doubles of WORK where the device does not say what it has */
@@ -17,28 +18,26 @@ static void take_apart(kl_devbatch *p, kl_pool *pool)
 /* Doubles of intermediates: a quarter of what is free. */
 static int64_t work_budget(int64_t has) { return has < 0 ? UNKNOWN_MEMORY : has / 4 / (int64_t)sizeof(double); }
 
-kl_status kl_devbatch_prepare(kl_batch *b, const kl_tiling_opts *o, int64_t has, kl_pool *pool, kl_err *err)
+kl_status kl_devbatch_open(kl_batch *b, const kl_tiling_opts *o, int64_t budget, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_devbatch *p = NULL;
-    char *lists = NULL;
     KL_TRY(kl_alloc(&p, 1, KL_MEM_RECORD, err));
     memcpy(p->base, b->base, sizeof p->base);
-    int64_t budget = work_budget(has);
-    for (;;) {
-        KL_TRY(kl_tiling_open(b, o, budget, &p->plan, err));
-        p->work_bytes = p->plan.nwork * (int64_t)sizeof(double);
-        if (p->work_bytes == 0) break;
-        p->work = kl_pool_take(pool, p->work_bytes);
-        if (p->work) break;
-        if (p->plan.nwork <= p->plan.least_work || budget == 0) {
-            st = kl_fail(err, KL_ENOMEM, "the device has no %lld bytes for the intermediates of a product list", (long long)p->work_bytes);
-            goto out;
-        }
-        budget = p->plan.nwork / 2;
-        kl_tiling_clear(&p->plan);
-    }
-    KL_TRY(kl_tiling_write(b, (uint64_t)(uintptr_t)p->work, &p->plan, err));
+    KL_TRY(kl_tiling_open(b, o, budget, &p->plan, err));
+out:
+    if (st != KL_OK && p) kl_tiling_clear(&p->plan);
+    if (st != KL_OK) kl_free(&p);
+    b->prepared = p;
+    return st;
+}
+
+kl_status kl_devbatch_load(kl_batch *b, void *work, kl_pool *pool, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_devbatch *const p = b->prepared;
+    char *lists = NULL;
+    KL_TRY(kl_tiling_write(b, (uint64_t)(uintptr_t)work, &p->plan, err));
     kl_tiling *const q = &p->plan;
     const int64_t pieces = q->npiece * (int64_t)sizeof(kl_piece), cells = q->ncell * (int64_t)sizeof(kl_cell), terms = q->nterm * (int64_t)sizeof(kl_term);
     const int64_t cell_at = pieces, term_at = (cell_at + cells + 63) / 64 * 64;
@@ -61,12 +60,36 @@ kl_status kl_devbatch_prepare(kl_batch *b, const kl_tiling_opts *o, int64_t has,
         p->cell = (kl_cell *)(void *)((char *)p->list + cell_at);
         p->term = (kl_term *)(void *)((char *)p->list + term_at);
     }
-    if (!o->apart) kl_tiling_forget(q); /* a library is called with what stands here */
-    b->prepared = p;
-    p = NULL;
+    if (!q->o.apart) kl_tiling_forget(q); /* a library is called with what stands here */
 out:
     kl_free(&lists);
-    if (p) take_apart(p, pool);
+    return st;
+}
+
+kl_status kl_devbatch_prepare(kl_batch *b, const kl_tiling_opts *o, int64_t has, kl_pool *pool, kl_err *err)
+{
+    kl_status st = KL_OK;
+    void *work = NULL;
+    int64_t bytes = 0;
+    for (int64_t budget = work_budget(has);;) {
+        KL_TRY(kl_devbatch_open(b, o, budget, err));
+        const kl_tiling *const q = &((const kl_devbatch *)b->prepared)->plan;
+        bytes = q->nwork * (int64_t)sizeof(double);
+        if (bytes == 0) break;
+        work = kl_pool_take(pool, bytes);
+        if (work) break;
+        if (q->nwork <= q->least_work || budget == 0) {
+            st = kl_fail(err, KL_ENOMEM, "the device has no %lld bytes for the intermediates of a product list", (long long)bytes);
+            goto out;
+        }
+        budget = q->nwork / 2;
+        kl_devbatch_release(b, pool);
+    }
+    kl_devbatch *const p = b->prepared;
+    p->work = work, p->work_bytes = bytes;
+    KL_TRY(kl_devbatch_load(b, work, pool, err));
+out:
+    if (st != KL_OK) kl_devbatch_release(b, pool);
     return st;
 }
 
@@ -93,6 +116,7 @@ static void tell(const kl_tiling *p, const char *kernel, kl_batch_plan *out)
                            .nsequential = p->nsequential,
                            .work_bytes = p->nwork * (int64_t)sizeof(double),
                            .list_bytes = p->npiece * (int64_t)sizeof(kl_piece) + p->ncell * (int64_t)sizeof(kl_cell) + p->nterm * (int64_t)sizeof(kl_term),
+                           .share = 1,
                            .padded = p->padded,
                            .kernel = kernel};
 }
@@ -114,4 +138,24 @@ kl_status kl_devbatch_dry(const kl_batch *b, const kl_tiling_opts *o, int64_t ha
 out:
     kl_tiling_clear(&p);
     return st;
+}
+
+void kl_devbatch_choice(const kl_batch_plan *plan, const char *lead, kl_choice *c)
+{
+    c->kernel = plan->kernel;
+    c->nlaunch = plan->nlaunch;
+    c->memory_bytes = plan->work_bytes + plan->list_bytes;
+    c->moved_bytes = plan->moved_bytes;
+    const int used = snprintf(c->why, sizeof c->why, "%s; %lld tiles, %.0f %% of their work is padding, %d %s%s, %lld groups in order", lead, (long long)plan->ntile,
+                              plan->padded > 0 ? 100 * (plan->padded - 1) / plan->padded : 0.0, plan->nround, plan->moved_bytes > 0 ? "chunk" : "round", plan->nround == 1 ? "" : "s",
+                              (long long)plan->nsequential);
+    if (plan->moved_bytes > 0 && used > 0 && (size_t)used < sizeof c->why)
+        snprintf(c->why + used, sizeof c->why - (size_t)used, ", %.3g GB of operators from the host each time", 1e-9 * (double)plan->moved_bytes);
+}
+
+void kl_devbatch_transfer(kl_choice *c)
+{
+    c->kernel = "memcpy";
+    c->nlaunch = 0;
+    snprintf(c->why, sizeof c->why, "vectors and operators stay on the device; small matrices and what is truncated travel");
 }

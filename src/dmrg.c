@@ -10,7 +10,9 @@
 #include "engine.h"
 #include "mem.h"
 #include "prof.h"
+#include "reclist.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 const char *const kl_part_name[KL_NPART] = {"operators and records", "eigensolver", "of it products with H", "truncation", "growth of blocks",
@@ -69,7 +71,10 @@ static kl_status optimize(run *r, const stage *g, int direction, int nstep, kl_d
     kl_status st = KL_OK;
     kl_eig_stats stats;
     kl_engine *const e = r->e;
-    const kl_solve_opts so = {.tol = g->tol, .tol_rel = g->tol_rel, .max_apply = g->max_apply, .trust_start = r->res->nrow > 0};
+    char title[80];
+    snprintf(title, sizeof title, "sweep %d, bond %d, m = %d", r->sweep + 1, e->centre, g->m);
+    const int middle = direction > 0 && e->centre == e->nsite / 2 - 1;
+    const kl_solve_opts so = {.tol = g->tol, .tol_rel = g->tol_rel, .max_apply = g->max_apply, .trust_start = r->res->nrow > 0, .records = middle ? r->o->records : NULL, .title = title};
     KL_TRY(kl_engine_solve(e, &so, r->energy, &stats, err));
     for (int i = 0; i < e->nstate; i++) {
         r->energy[i] += r->constant;
@@ -256,6 +261,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
         res->error_estimate = estimate(res, &res->energy_extrapolated); /* the schedule asks for it */
     }
     if (*state && o->direction) memcpy(r.energy, (*state)->energy, sizeof r.energy);
+    if (o->records) KL_TRY(kl_reclist_create(o->records, err));
     KL_TRY(kl_alloc(&r.entropies, terms->nsite, KL_MEM_MISC, err));
     if (*state && !o->ndone && !o->direction) r.m_start = widest(*state);
     stage g = stage_at(&r, o->ndone, accuracy, m_cap);

@@ -34,6 +34,7 @@ typedef struct kl_dmrg_opts {
     uint64_t seed;
     int max_basis;           /* Davidson; 0: 20 */
     int max_apply;           /* products with H per step at most; 0: automatic */
+    const char *records;     /* NULL, or a file for the lists of H x at the middle bond, one a sweep */
     int ndone;               /* sweeps already made, when going on from a checkpoint: the schedule goes on behind them, */
     const kl_dmrg_row *done; /* and these rows [ndone] open the result's; */
     int direction;           /* +1, -1: the checkpoint lies in the middle of a sweep on its way there or back, of which done[ndone] is the row so far;
@@ -119,6 +120,8 @@ typedef struct kl_growth_row {
     int napply;
     double energy, discarded, flop, seconds;
     double seconds_part[KL_NPART]; /* ORDER KL_PART; APPLY lies inside SOLVE */
+    double seconds_line[KL_NLINE]; /* ORDER KL_LINE, all inside SOLVE */
+    int lean;                      /* 1: l-1-1-r took LR's place, for want of memory */
     int64_t memory_bytes, device_bytes;
 } kl_growth_row;
 typedef struct kl_growth_opts {
@@ -126,6 +129,7 @@ typedef struct kl_growth_opts {
     kl_strategy strategy;
     double tol;
     int max_basis;
+    const char *records; /* NULL, or a file for the lists of H x, one an iteration */
     uint64_t seed;
     void *self;
     kl_status (*make_terms)(void *self, int nsite, kl_terms **out, kl_qn *target, kl_err *err);
@@ -152,6 +156,13 @@ typedef struct kl_dmrg_plan {
     int max_basis;               /* its basis, */
     int64_t operator_doubles;    /* the blocks and isometries */
     int matrix_max;              /* rows of the largest density matrix */
+    int64_t centre_doubles;      /* the operators that one H x reads, */
+    int64_t dense_doubles;       /* and those of LR, made or not */
+    int lean;                    /* 1: LR is asked for, and l-1-1-r taken, for the device has no room for these */
+    int64_t least_bytes;         /* of vectors that must be on the device */
+    int64_t room_bytes;          /* what the device can give out; 0: not known */
+    int nway;                    /* ways to run the list there are to choose from */
+    struct kl_dmrg_way { const char *name; int64_t operator_bytes, list_bytes, moved_bytes, total_bytes; int fits, taken; } way[KL_NPROJECTION];
     kl_batch apply, density;     /* the lists of H x and of a truncation's density matrices at the middle bond, closed, without operands */
     struct kl_dmrg_pair { kl_qn left, right; int64_t rows, cols; double flop; } *pair; /* [npair] work per patch pair */
 } kl_dmrg_plan;

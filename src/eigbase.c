@@ -2,6 +2,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "eigbase.h"
 
+const char *const kl_line_name[KL_NLINE] = {"2: W = H V", "3: V^T w", "4: small eigenproblem", "5: V y", "6: residual", "10: correction", "12: V^T r", "13: r - V s"}; /* ORDER KL_LINE */
+
 kl_status kl_eig_watch(const kl_eig_opts *opts, kl_eig_stats *stats, double energy, double residual, kl_dptr x, int64_t ldx, kl_err *err)
 {
     const kl_keeper *const k = opts->keeper;

@@ -14,6 +14,20 @@ typedef struct kl_precond {
     void (*apply)(const struct kl_precond *p, double theta, double floor, kl_dptr r, kl_dptr t);
 } kl_precond;
 
+/* Parts of a Davidson iteration by the lines of Alg. 3 in nemes2014. ORDER KL_LINE: kl_line_name in eigbase.c */
+typedef enum kl_line {
+    KL_LINE_PRODUCT,  /* 2: W = H V */
+    KL_LINE_PROJECT,  /* 3: V^T w */
+    KL_LINE_SMALL,    /* 4: the small eigenproblem */
+    KL_LINE_RITZ,     /* 5: x = V y */
+    KL_LINE_RESIDUAL, /* 6: r = W y - lambda x, and its norm */
+    KL_LINE_CORRECT,  /* 10 */
+    KL_LINE_OVERLAP,  /* 12: s = V^T r */
+    KL_LINE_REMOVE,   /* 13: r - V s, and again where that was not enough */
+    KL_NLINE
+} kl_line;
+extern const char *const kl_line_name[KL_NLINE];
+
 typedef struct kl_eig_opts {
     kl_solver solver;
     int nroot;         /* >= 1 */
@@ -25,6 +39,7 @@ typedef struct kl_eig_opts {
     int trust_start;   /* 0: a start that is an eigenvector to rounding (a product state may be one, of any energy) is checked by up
                           to 30 products from a random direction; 1: it is taken as it is */
     const kl_precond *precond; /* Davidson and LOBPCG; NULL: the diagonal */
+    int lines;         /* Davidson: 1: waits for the device after every line, so that stats->seconds_line tells them apart */
     void *self;        /* of the monitor: */
     int (*step)(void *self, int napply, double energy, double residual); /* lowest root; nonzero: stop; may be NULL */
     const kl_keeper *keeper; /* NULL, or gets the start vectors of a run that goes on: LOBPCG's between steps, the others' at restarts */
@@ -38,6 +53,7 @@ typedef struct kl_eig_stats {
     int stagnated;      /* tol is below what this arithmetic can reach; the residual is the best there is */
     double residual[16];/* per root */
     double seconds_apply, seconds_all;
+    double seconds_line[KL_NLINE]; /* with opts->lines */
 } kl_eig_stats;
 
 #define KL_MAX_ROOT 16

@@ -6,6 +6,7 @@
 #include "mem.h"
 #include "prof.h"
 #include "random.h"
+#include "reclist.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,7 +130,7 @@ kl_status kl_engine_set_isometry_take(kl_engine *e, kl_side side, int pos, kl_is
         data->addr = 0;
         goto out;
     }
-    KL_TRY(e->ex->vt.alloc(e->ex, (*slot)->ndata, to, err));
+    KL_TRY(kl_exec_alloc_operators(e->ex, (*slot)->ndata, to, err));
     KL_TRY(e->ex->vt.upload(e->ex, *to, (*slot)->data, (*slot)->ndata, err));
     kl_free(&(*slot)->data);
 out:
@@ -384,14 +385,71 @@ out:
     return st;
 }
 
-/* Enlarged operators of the centre, in the form that the strategy asks for. */
+/* ---- where the device has little memory ---- */
+
+/* Bytes of the vectors of a solve: its diagonal, and columns of a basis; memory of pools comes in steps of an eighth. */
+static int64_t vector_bytes(int64_t n, int ncolumn) { return 9 * (n + 16) * (int64_t)(ncolumn + 1); }
+
+/* Of these, what an eigensolver wants on the device in any case. */
+int64_t kl_engine_least_bytes(int64_t n, int nstate)
+{
+    return vector_bytes(n, kl_davidson_least_columns(&(kl_eig_opts){.nroot = nstate, .max_basis = kl_engine_basis(0, nstate, 0)}, n));
+}
+
+int kl_engine_lr_fits(kl_exec *ex, int64_t dense_doubles, int64_t n, int nstate)
+{
+    return !ex->vt.alloc_far || ex->projection == KL_PROJECTION_NOSTORAGE || ex->vt.room(ex) >= 9 * dense_doubles + kl_engine_least_bytes(n, nstate);
+}
+
+/* Moves a block's operators; 1: they moved. */
+static int move_block(kl_engine *e, kl_block *b, int far) { return b && b->ndata > 0 && kl_exec_move_operators(e->ex, far, b->ndata, &b->data); }
+
+/* What is not used at this centre goes to the host, the farthest first, until the device has `bytes` to give. */
+static void make_room(kl_engine *e, int64_t bytes)
+{
+    const int c = e->centre;
+    if (!e->ex->vt.alloc_far) return;
+    for (int far = e->nsite; far > 0 && e->ex->vt.room(e->ex) < bytes; far--)
+        for (int side = 0; side < 2 && e->ex->vt.room(e->ex) < bytes; side++) {
+            const int p = side ? c + 1 + far : c - far; /* a site; its block lies beyond it, as seen from the centre */
+            if (p < 0 || p >= e->nsite) continue;
+            kl_dptr *const data = side ? &e->right_data[p] : &e->left_data[p];
+            const kl_isometry *const iso = side ? e->right[p] : e->left[p];
+            if (far > 1) move_block(e, side ? e->right_block[p] : e->left_block[p + 1], 1);
+            if (iso) kl_exec_move_operators(e->ex, 1, iso->ndata, data);
+        }
+}
+
+/* Operators of the centre on the device, if it has room for them beside the least that an eigensolver wants there; else on the host, from where lists stream them. */
+static void settle_centre(kl_engine *e)
+{
+    kl_exec *const ex = e->ex;
+    kl_block *const block[2] = {e->left_block[e->centre], e->right_block[e->centre + 2]};
+    if (!ex->vt.alloc_far || ex->projection == KL_PROJECTION_NOSTORAGE) return;
+    const kl_eig_opts all = {.nroot = e->nstate, .max_basis = kl_engine_basis(e->max_basis, e->nstate, 0)};
+    const int64_t need = kl_engine_least_bytes(e->layout.n, e->nstate);
+    make_room(e, vector_bytes(e->layout.n, kl_davidson_columns(&all, e->layout.n)));
+    for (int i = 0; i < 2; i++) {
+        const int64_t bytes = block[i]->ndata * (int64_t)sizeof(double), room = ex->vt.room(ex);
+        if (kl_exec_is_far(ex, block[i]->data)) {
+            if (room - bytes / 8 * 9 >= need) move_block(e, block[i], 0);
+        } else if (room < need) move_block(e, block[i], 1);
+    }
+}
+
+/* Enlarged operators of the centre, in the form that the strategy asks for; LR's take several times the memory, and where the device has not got that, l-1-1-r's serve. */
 static kl_status make_operators(kl_engine *e, kl_err *err)
 {
     kl_status st = KL_OK;
     if (e->row_op) return KL_OK;
+    settle_centre(e);
     KL_TRY(kl_bigop_create(e->left_block[e->centre], e->row, e->centre, &e->row_op, err));
     KL_TRY(kl_bigop_create(e->right_block[e->centre + 2], e->col, e->centre + 1, &e->col_op, err));
     if (e->strategy == KL_STRATEGY_LR) {
+        if (!kl_engine_lr_fits(e->ex, kl_bigop_dense_doubles(e->row_op) + kl_bigop_dense_doubles(e->col_op), e->layout.n, e->nstate)) {
+            e->nlean++;
+            goto out;
+        }
         KL_TRY(kl_bigop_make_dense(e->row_op, err));
         KL_TRY(kl_bigop_make_dense(e->col_op, err));
     }
@@ -422,9 +480,10 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
     const double t0 = kl_prof_seconds();
     KL_TRY(make_operators(e, err));
     KL_TRY(kl_superblock_create(e->ex, e->row_op, e->col_op, e->target, &s, err));
+    if (o->records) KL_TRY(kl_reclist_append(o->records, o->title, &s->batch, err));
     const double t1 = kl_prof_seconds();
     const kl_eig_opts opts = {.solver = e->solver, .nroot = e->nstate, .max_basis = basis_that_fits(e, kl_engine_basis(e->max_basis, e->nstate, o->max_apply)), .max_apply = o->max_apply, .tol = o->tol,
-                              .tol_rel = o->tol_rel, .seed = e->seed, .trust_start = o->trust_start};
+                              .tol_rel = o->tol_rel, .seed = e->seed, .trust_start = o->trust_start, .lines = o->lines};
     if (e->layout.n < e->nstate) {
         st = kl_fail(err, KL_EINPUT, "%d states are asked for, but the sector has only %lld", e->nstate, (long long)e->layout.n);
         goto out;
@@ -433,6 +492,7 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
     e->seconds[KL_PART_PLAN] += t1 - t0;
     e->seconds[KL_PART_SOLVE] += kl_prof_seconds() - t1;
     e->seconds[KL_PART_APPLY] += stats->seconds_apply;
+    for (int i = 0; i < KL_NLINE; i++) e->seconds_line[i] += stats->seconds_line[i];
     e->napply += stats->napply;
     e->flop += stats->napply * s->batch.flop;
     for (int i = 0; i < e->layout.nsec; i++) {
@@ -489,6 +549,9 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     KL_TRY(grow(e, side, pos, grown, err));
     e->seconds[KL_PART_GROW] += (u = kl_prof_seconds()) - t, t = u;
     const int to = c + direction;
+    const kl_isometry *const opened = right ? e->right[open] : e->left[open];
+    make_room(e, 9 * (opened->ndata + e->layout.n * e->nstate)); /* the isometry that is opened comes back, and the state is turned */
+    kl_exec_move_operators(e->ex, 0, opened->ndata, right ? &e->right_data[open] : &e->left_data[open]);
     KL_TRY(kl_engine_enlarge(e, KL_LEFT, to, &e->left_block[to]->basis, &row, err));
     KL_TRY(kl_engine_enlarge(e, KL_RIGHT, to + 1, &e->right_block[to + 2]->basis, &col, err));
     KL_TRY(kl_layout_create(e->terms->model, &row->basis, &col->basis, e->target, &lay, err));

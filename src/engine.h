@@ -27,8 +27,9 @@ typedef struct kl_engine {
     kl_layout layout;
     kl_dptr psi;            /* [nstate][layout.n] */
     kl_bigop *row_op, *col_op; /* enlarged operators of the centre; made when wanted */
-    double seconds[KL_NPART];
+    double seconds[KL_NPART], seconds_line[KL_NLINE];
     double flop;
+    int64_t nlean;             /* centres where l-1-1-r took the place of LR, for want of memory */
     int64_t napply, dim_max, sector_max, matrix_max, nsector_sum, nsector_count;
 } kl_engine;
 
@@ -62,11 +63,19 @@ kl_status kl_engine_open(kl_engine *e, int c, kl_err *err) KL_MUST_CHECK;
 typedef struct kl_solve_opts {
     double tol, tol_rel;
     int max_apply;
+    const char *records; /* NULL, or the file that the list of H x is added to */
+    const char *title;   /* its title there */
+    int lines;           /* 1: times of Davidson's lines are wanted */
     int trust_start; /* 1: the wavefunction comes from sweeps, no eigenvector that happens to be there */
 } kl_solve_opts;
 
 /* Vectors that the eigensolver may keep: `wanted` (0: 20, more for many states), but no more than max_apply products can fill. */
 int kl_engine_basis(int wanted, int nstate, int max_apply);
+
+/* Bytes of vectors of length n that an eigensolver wants on the device in any case. */
+int64_t kl_engine_least_bytes(int64_t n, int nstate);
+/* 1: dense operators of LR leave it that much; where not, a centre takes l-1-1-r's. */
+int kl_engine_lr_fits(kl_exec *ex, int64_t dense_doubles, int64_t n, int nstate);
 
 /* Lowest states of H at the centre, from the wavefunction that is there. energy[nstate] without the terms' constant. */
 kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, kl_eig_stats *stats, kl_err *err) KL_MUST_CHECK;

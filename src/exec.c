@@ -3,8 +3,9 @@
 #include "exec.h"
 #include "mem.h"
 #include "record.h"
+#include <math.h>
 
-const char *const kl_projection_name[KL_NPROJECTION] = {"auto", "grouped", "4streams", "concat", "nostreams", "library"};
+const char *const kl_projection_name[KL_NPROJECTION] = {"auto", "grouped", "4streams", "concat", "nostreams", "library", "nostorage"};
 const char *const kl_op_name[KL_NOP] = {"copy", "y = a x + b y", "precondition", "V^T x", "V y", "fused step", "list of products", "Kronecker sum", "upload", "download"}; /* ORDER KL_OP */
 
 const char *const kl_way_name[KL_NWAY] = {"own", "shuffle", "shared", "bulk", "gemv", "gemm", "read"}; /* ORDER KL_WAY */
@@ -25,6 +26,38 @@ kl_status kl_exec_explain(kl_exec *ex, const kl_call *call, kl_choice *choice, k
     default: choice->bytes = 8 * n;
     }
     return ex->vt.explain(ex, call, choice, err);
+}
+
+kl_projection kl_exec_fastest(const kl_exec *ex, const kl_batch *b)
+{
+    const double size = kl_batch_mean_size(b);
+    const int k = size < 1 ? 0 : (int)(log2(size) + 0.5);
+    return ex->fastest[k < KL_NSIZE ? k : KL_NSIZE - 1];
+}
+
+int kl_exec_is_far(kl_exec *ex, kl_dptr p) { return ex->vt.alloc_far && p.addr != 0 && ex->vt.is_far(ex, p); }
+
+kl_status kl_exec_alloc_operators(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err)
+{
+    kl_err none;
+    if (!ex->vt.alloc_far) return ex->vt.alloc(ex, n, out, err);
+    const int64_t bytes = n * (int64_t)sizeof(double);
+    if (n == 0 || (ex->projection != KL_PROJECTION_NOSTORAGE && ex->vt.room(ex) / 2 >= bytes && ex->vt.alloc(ex, n, out, &none) == KL_OK)) return n ? KL_OK : ex->vt.alloc(ex, n, out, err);
+    return ex->vt.alloc_far(ex, n, out, err);
+}
+
+int kl_exec_move_operators(kl_exec *ex, int far, int64_t n, kl_dptr *p)
+{
+    kl_dptr to = {0};
+    kl_err none;
+    if (!ex->vt.alloc_far || p->addr == 0 || kl_exec_is_far(ex, *p) == far) return 0;
+    if ((far ? ex->vt.alloc_far : ex->vt.alloc)(ex, n, &to, &none) != KL_OK) return 0;
+    /* the host's side of far memory is an ordinary array, so that these are plain transfers */
+    const kl_status st = far ? ex->vt.download(ex, (double *)to.addr, *p, n, &none) : ex->vt.upload(ex, to, (const double *)p->addr, n, &none);
+    ex->vt.release(ex, st == KL_OK ? p : &to);
+    if (st != KL_OK) return 0;
+    *p = to;
+    return 1;
 }
 
 void kl_exec_close(kl_exec **ex)

@@ -33,16 +33,22 @@ typedef enum kl_projection {
     KL_PROJECTION_CONCAT,    /* as 4streams, after all that is added to an output has become one product (elwasif; concat.h) */
     KL_PROJECTION_NOSTREAMS, /* library calls one after the other, one WORK */
     KL_PROJECTION_LIBRARY,   /* the library's grouped and strided-batched calls, round by round: for comparison */
+    KL_PROJECTION_NOSTORAGE, /* operators stay on the host; those of one chunk of the list come in while the chunk before is multiplied (nemes2014, NoStreamAndStorage) */
     KL_NPROJECTION
 } kl_projection;
+enum { KL_NSIZE = 16 }; /* powers of two that sizes of matrices are sorted by */
 extern const char *const kl_projection_name[KL_NPROJECTION];
+
+enum { KL_NTICKET = 64 }; /* of copies beside other work: see copy_beside */
 
 /* What a prepared list comes to; all 0 where an executor has nothing to say. */
 typedef struct kl_batch_plan {
     int nlaunch, nround;         /* kernels per apply; WORK is used anew in every round */
     int64_t ntile, npiece;       /* tiles of outputs; products behind them, a product counted once a tile */
     int64_t nsequential;         /* groups whose records had to stay in order, one launch each */
-    int64_t work_bytes, list_bytes;
+    int64_t work_bytes, list_bytes; /* work: buffers of operators that are streamed in, too */
+    int64_t moved_bytes;         /* operators that come from the host in every apply */
+    double share;                /* of the flops, done by the device; the rest is the host's */
     double padded;               /* flops that the tiles do / flops asked for */
     const char *kernel;          /* which kernel does the products */
 } kl_batch_plan;
@@ -63,8 +69,10 @@ typedef struct kl_choice {
     const char *exec, *kernel;
     int nlaunch;          /* kernels started on a device */
     int64_t memory_bytes; /* held beside the operands */
+    int64_t moved_bytes;  /* BATCH: operators that come from the host in every apply */
+    double share;         /* BATCH: of the flops, the device's; 0 where nothing is shared */
     double bytes, flop;   /* moved and done by one call, as kl_exec_explain counts them; bytes 0: not known */
-    char why[160];
+    char why[240];
 } kl_choice;
 
 /* Ways to do one operation that can be timed beside each other. ORDER KL_WAY: kl_way_name in exec.c */
@@ -106,6 +114,13 @@ typedef struct kl_kron_contest {
 typedef struct kl_vtable {
     kl_status (*alloc)(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);                      /* contents undefined */
     void (*release)(kl_exec *ex, kl_dptr *p);
+    /* NULL, or memory of the host that the device reads and writes too, slowly: the address is good on both sides. release gives it back. */
+    kl_status (*alloc_far)(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);
+    int (*is_far)(kl_exec *ex, kl_dptr p);                                                      /* with alloc_far: 1 where it gave p */
+    /* With alloc_far: copies between far memory and the device beside all that is asked for later; after 1: not before what was asked for until now is done. Returns a ticket, good
+       for KL_NTICKET more of them. join waits until that copy is done: the host, or what the device is asked for from now on. */
+    int (*copy_beside)(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int after);
+    void (*join)(kl_exec *ex, int ticket, int host);
     kl_status (*upload)(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err);
     kl_status (*download)(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err);
     void (*copy)(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst);
@@ -154,6 +169,7 @@ struct kl_exec {
     int eigen_least;    /* rows from which vt.eigen is worth asking */
     int ahead;          /* 1: batch_apply may return before the device is done, though clocks then do not tell where time goes */
     kl_projection projection; /* of lists prepared from now on; where there is only one way it means nothing */
+    kl_projection fastest[KL_NSIZE]; /* for AUTO: which way was measured to be fastest for products of 2^k on average; AUTO: not measured */
     int64_t most_bytes; /* of device memory that may be taken; 0: all that is free */
     char where[160];    /* what it runs on, for reports */
     char chosen[200];   /* why --exec auto took it; "" where it was asked for */
@@ -171,6 +187,15 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err) KL_MUST_CH
 /* CUDA on the first GPU that is visible, by the module libkronlat-cuda.so; EABSENT when there is no module, driver or GPU. */
 kl_status kl_exec_open_cuda(kl_exec **out, kl_err *err) KL_MUST_CHECK;
 void kl_exec_close(kl_exec **ex);
+
+/* Memory for operators, which can wait on the host where the device has little: the device's own while it leaves as much again, else far memory where there is such. */
+kl_status kl_exec_alloc_operators(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err) KL_MUST_CHECK;
+/* Moves what kl_exec_alloc_operators gave: far 1: to the host, 0: to the device. Where that has no room, or there is no such memory, all stays where it is; 1: it moved. */
+int kl_exec_move_operators(kl_exec *ex, int far, int64_t n, kl_dptr *p);
+int kl_exec_is_far(kl_exec *ex, kl_dptr p);
+
+/* The entry of ex->fastest that a list is for. */
+kl_projection kl_exec_fastest(const kl_exec *ex, const kl_batch *b);
 
 /* vt.explain, and what a call moves and does. */
 kl_status kl_exec_explain(kl_exec *ex, const kl_call *call, kl_choice *choice, kl_err *err) KL_MUST_CHECK;

@@ -28,6 +28,7 @@ typedef struct table {
     int tuned;       /* 1: there is a tune table, of this device */
     int n;
     row row[MOST];
+    kl_dmrg_plan plan; /* of DMRG: the ways to run its list */
     double bytes[4]; /* predicted: operators and tables, vectors, lists and intermediates, what the executor could still give (0: not known) */
 } table;
 
@@ -149,6 +150,7 @@ static kl_status explain_dmrg(const kl_options *o, const kl_task *t, table *out,
     out->bytes[1] = 8.0 * (double)(p.solver_doubles + 3 * p.dim);
     for (int i = 0; i < out->n; i++)
         if ((double)out->row[i].choice.memory_bytes > out->bytes[2]) out->bytes[2] = (double)out->row[i].choice.memory_bytes;
+    out->plan = p, p = (kl_dmrg_plan){0};
 out:
     kl_dmrg_plan_clear(&p);
     return st;
@@ -190,6 +192,7 @@ static void print_text(const table *t)
     if (t->bytes[3] > 0) printf("; the device has %s free", kl_report_bytes(t->bytes[3], a));
     if (t->bytes[3] > 0 && t->bytes[0] + t->bytes[1] + t->bytes[2] > t->bytes[3]) printf(": a part of the eigensolver's basis stays on the host");
     printf("\n");
+    kl_report_ways(stdout, &t->plan);
 }
 
 static void print_json(const kl_task *task, const char *what, const table *t)
@@ -225,6 +228,7 @@ static void print_json(const kl_task *task, const char *what, const table *t)
     kl_json_close(&j, ']');
     for (int i = 0; i < 4; i++)
         if (i < 3 || t->bytes[i] > 0) kl_json_real(&j, key[i], t->bytes[i]);
+    if (t->plan.nway > 0) kl_report_ways_json(&j, &t->plan);
     kl_json_close(&j, '}');
     kl_json_end(&j);
 }
@@ -257,6 +261,7 @@ kl_status kl_explain_command(const kl_options *o, kl_err *err)
         print_text(&out);
     }
 out:
+    kl_dmrg_plan_clear(&out.plan);
     kl_task_destroy(&t);
     return st;
 }

@@ -3,6 +3,8 @@
 #include "engine.h"
 #include "mem.h"
 #include "prof.h"
+#include "reclist.h"
+#include <stdio.h>
 #include <string.h>
 
 static kl_status copy_take(kl_engine *from, kl_side side, int pos, kl_engine *to, int pos_to, kl_err *err)
@@ -92,6 +94,7 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
     kl_isometry *iso[2] = {NULL, NULL};
     kl_dptr data[2] = {{0}, {0}};
     if (o->nsite < 4 || o->nsite % 2) return kl_fail(err, KL_EINPUT, "infinite-lattice growth goes from 4 sites to an even number; asked for %d", o->nsite);
+    if (o->records) KL_TRY(kl_reclist_create(o->records, err));
     for (int n = 4, it = 0; n <= o->nsite; n += 2, it++) {
         const double t0 = kl_prof_seconds();
         const int l = n / 2 - 1;
@@ -114,7 +117,9 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
         kl_eig_stats stats;
         double energy;
         kl_growth_row *const row = &rows[it];
-        const kl_solve_opts so = {.tol = o->tol > 0 ? o->tol : 1e-8, .max_apply = 10000};
+        char title[80];
+        snprintf(title, sizeof title, "iteration %d, %d sites", it + 1, n);
+        const kl_solve_opts so = {.tol = o->tol > 0 ? o->tol : 1e-8, .max_apply = 10000, .records = o->records, .title = title, .lines = 1};
         KL_TRY(kl_engine_solve(e, &so, &energy, &stats, err));
         *row = (kl_growth_row){.nsite = n, .dim = e->layout.n, .sector_max = e->sector_max, .matrix_max = e->matrix_max, .nsector = e->layout.npair,
                                .napply = stats.napply, .energy = energy + terms->constant, .flop = e->flop};
@@ -137,6 +142,8 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
         e->seconds[KL_PART_GROW] += t1 - t2;
         row->seconds = t1 - t0;
         memcpy(row->seconds_part, e->seconds, sizeof row->seconds_part);
+        memcpy(row->seconds_line, e->seconds_line, sizeof row->seconds_line);
+        row->lean = (int)e->nlean;
         row->memory_bytes = kl_mem_total_peak_bytes();
         row->device_bytes = kl_mem_device_peak_bytes();
         old = e, e = NULL;

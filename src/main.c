@@ -483,12 +483,12 @@ static kl_status command_growth(const kl_options *o, kl_err *err)
     KL_TRY(kl_alloc(&row, n, KL_MEM_MISC, err));
     growth g = {o, t->model, t->target, (int)o->sites};
     const kl_growth_opts opts = {.nsite = (int)o->sites, .m = o->m > 0 ? (int)o->m : 256, .strategy = t->dmrg.strategy, .tol = 1e-8,
-                                 .max_basis = o->basis > 0 ? (int)o->basis : 20, .seed = t->dmrg.seed, .self = &g, .make_terms = growth_terms};
+                                 .max_basis = o->basis > 0 ? (int)o->basis : 20, .records = o->save_records, .seed = t->dmrg.seed, .self = &g, .make_terms = growth_terms};
     KL_TRY(kl_dmrg_grow(&opts, t->ex, row, err));
     snprintf(lattice, sizeof(lattice), "chain, grown from 4 to %d sites, m = %d, %s, %d thread%s", opts.nsite, opts.m, t->ex->name, t->ex->nthread, t->ex->nthread == 1 ? "" : "s");
     const kl_report_head head = {t->model, lattice, kl_qn_print(t->model, t->target, charges, sizeof(charges))};
-    if (o->json) kl_report_growth_json(stdout, &head, n, row);
-    else kl_report_growth(stdout, &head, n, row);
+    if (o->json) kl_report_growth_json(stdout, &head, opts.tol, n, row);
+    else kl_report_growth(stdout, &head, opts.tol, n, row);
 out:
     kl_free(&row);
     kl_task_destroy(&t);

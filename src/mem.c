@@ -261,6 +261,11 @@ double kl_mem_machine_bytes(void)
     return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
 }
 
+void kl_mem_count(kl_mem_kind kind, int64_t change)
+{
+    count_host(kind, change);
+}
+
 void kl_mem_device_count(int64_t change)
 {
     count(&device, change);

@@ -46,6 +46,9 @@ int64_t kl_mem_live_total(void);       /* 0 at the end of every test */
 void kl_mem_reset_peaks(void);
 double kl_mem_machine_bytes(void);     /* memory of this machine */
 
+/* Memory of the host that comes from elsewhere, a device's pinned memory: it counts as if it were ours. */
+void kl_mem_count(kl_mem_kind kind, int64_t change);
+
 /* Device memory: executors report what they take (change > 0) and give back (change < 0). */
 void kl_mem_device_count(int64_t change);
 int64_t kl_mem_device_live_bytes(void);

@@ -100,7 +100,7 @@ const char *kl_command_name(kl_command command)
 
 /* ---------------------------------------------------------------- options */
 
-typedef enum value_kind { AS_FLAG, AS_INT, AS_REAL, AS_TEXT, AS_CHOICE, AS_NAMED /* list of NAME=VALUE */, AS_LIST /* of texts */ } value_kind;
+typedef enum value_kind { AS_FLAG, AS_INT, AS_REAL, AS_BYTES, AS_TEXT, AS_CHOICE, AS_NAMED /* list of NAME=VALUE */, AS_LIST /* of texts */ } value_kind;
 
 typedef struct option_row {
     const char *name;
@@ -209,15 +209,17 @@ static const option_row option_table[] = {
     {"memory", 0, "GB", G_MACHINE, STORES, AS_REAL, AT(memory), 1e-6, 1e9, NULL, NULL, "largest matrix to store (half of the machine's memory)"},
     {"threads", 0, "N", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI), AS_INT, AT(threads), 1, 4096, NULL, NULL, "threads (as many as cores)"},
     {"exec", 0, "WHERE", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI), AS_CHOICE, AT(exec), 0, 0, "auto|host|offload|cuda", NULL, "auto, host, offload or cuda (auto)"},
-    {"projection", 0, "HOW", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE), AS_CHOICE, AT(projection), 0, 0, "auto|grouped|4streams|concat|nostreams|library", NULL,
-     "cuda: how lists of products are run: our kernel, one launch a level (grouped), or cuBLAS, as in nemes2014 (4streams, nostreams), after products of one output were joined (concat), or by its grouped calls (library)"},
+    {"projection", 0, "HOW", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE), AS_CHOICE, AT(projection), 0, 0, "auto|grouped|4streams|concat|nostreams|library|nostorage", NULL,
+     "cuda: how lists of products are run: our kernel, one launch a level (grouped), or cuBLAS, as in nemes2014 (4streams, nostreams), after products of one output were joined (concat), or by its grouped calls (library); with operators left on the host and streamed in (nostorage); auto takes what the tune table has seen to be fastest, our kernel where there is none, and streams what does not fit"},
     {"hybrid", 0, "STEPS", G_MACHINE, SETS | BIT(GROWTH), AS_TEXT, AT(hybrid), 0, 0, NULL, check_not_empty,
      "with a device, let the host do its share of H x: auto, or SIZE:RATIO,...: the device is so many times faster on matrices from SIZE on"},
-    {"device-memory", 0, "BYTES", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI), AS_REAL, AT(device_memory), 1e6, 1e15, NULL, NULL,
-     "take BYTES of the device's memory at most, 4e9 being 4 GB (all that is free); an eigensolver's basis that does not fit stays on the host in part"},
+    {"device-memory", 0, "BYTES", G_MACHINE, SETS | BIT(GROWTH) | BIT(MEASURE) | BIT(CI), AS_BYTES, AT(device_memory), 1e6, 1e15, NULL, NULL,
+     "take BYTES of the device's memory at most, 4e9, 4GB or 2GiB (all that is free); operators and parts of an eigensolver's basis that do not fit stay on the host"},
 
     {"output", 'o', "FILE", G_OUTPUT, RUNS | BIT(PLOT) | BIT(ED) | BIT(CI), AS_TEXT, AT(output), 0, 0, NULL, check_not_empty,
      "file to write, an older one is replaced; for results a new name is made up where none is given, and none means no file"},
+    {"save-records", 0, "FILE", G_OUTPUT, RUNS | BIT(GROWTH), AS_TEXT, AT(save_records), 0, 0, NULL, check_not_empty,
+     "write the operation records of H x, at the middle bond of each sweep or of each iteration of growth; `kronlat bench hx --replay FILE' runs them again"},
     {"plan", 0, NULL, G_OUTPUT, BIT(CI) | BIT(RUN), AS_FLAG, AT(plan), 0, 0, NULL, NULL,
      "only say what there is: determinants and singlet configuration state functions by level and irrep, memory"},
     {"density", 0, NULL, G_OUTPUT, BIT(CI) | BIT(RUN), AS_FLAG, AT(density), 0, 0, NULL, NULL, "one-body density matrices and natural occupations"},
@@ -439,6 +441,25 @@ static kl_status add_named(const option_row *row, kl_text_list *list, const char
     return append(list, value, from, err);
 }
 
+/* A number, with a unit behind it or without. */
+static int read_bytes(const char *value, double *out)
+{
+    static const char letter[] = "kMGT";
+    char number[40];
+    const size_t length = strlen(value), unit = strcspn(value, "kKMGTB");
+    const char *const at = strchr(letter, value[unit] == 'K' ? 'k' : value[unit]);
+    if (unit == 0 || unit >= sizeof number) return 0;
+    memcpy(number, value, unit);
+    number[unit] = '\0';
+    if (!kl_parse_double(number, out)) return 0;
+    if (unit == length || strcmp(value + unit, "B") == 0) return 1;
+    if (at == NULL || *at == '\0') return 0;
+    const int binary = strcmp(value + unit + 1, "iB") == 0;
+    if (!binary && strcmp(value + unit + 1, "B") != 0) return 0;
+    for (const char *p = letter; p <= at; p++) *out *= binary ? 1024 : 1000;
+    return 1;
+}
+
 /* Texts stand as they came; the same one twice is one. */
 static kl_status add_text(kl_text_list *list, const char *value, int from, kl_err *err)
 {
@@ -484,6 +505,13 @@ static kl_status set_value(kl_options *o, const option_row *row, const char *whe
         double x = 0;
         if (!kl_parse_double(value, &x) || !(x >= row->min && x <= row->max))
             return kl_fail(err, KL_EINPUT, "%s: '%s' was given; allowed: a number from %g to %g", where, value, row->min, row->max);
+        *(double *)(void *)field = x;
+        break;
+    }
+    case AS_BYTES: {
+        double x = 0;
+        if (!read_bytes(value, &x) || !(x >= row->min && x <= row->max))
+            return kl_fail(err, KL_EINPUT, "%s: '%s' was given; allowed: %g to %g bytes, as a number or with kB, MB, GB, TB, KiB, MiB, GiB or TiB behind it", where, value, row->min, row->max);
         *(double *)(void *)field = x;
         break;
     }
@@ -766,7 +794,7 @@ static const option_row *job_row(const kl_options *o, const char *key)
 
 kl_status kl_options_kind(const kl_options *o, const char *where, const char *key, kl_option_kind *out, kl_err *err)
 {
-    static const kl_option_kind kind[] = {[AS_FLAG] = KL_OPTION_FLAG, [AS_INT] = KL_OPTION_INT, [AS_REAL] = KL_OPTION_REAL,
+    static const kl_option_kind kind[] = {[AS_FLAG] = KL_OPTION_FLAG, [AS_INT] = KL_OPTION_INT, [AS_REAL] = KL_OPTION_REAL, [AS_BYTES] = KL_OPTION_REAL,
                                           [AS_TEXT] = KL_OPTION_TEXT, [AS_CHOICE] = KL_OPTION_TEXT, [AS_NAMED] = KL_OPTION_LIST, [AS_LIST] = KL_OPTION_LIST};
     *out = KL_OPTION_TEXT;
     if (strcmp(key, "model") == 0 || strcmp(key, "command") == 0 || (strcmp(key, "fcidump") == 0 && o->command == KL_CMD_CI)) return KL_OK;
@@ -871,7 +899,8 @@ int kl_options_given(const kl_options *o, int i, const char **name, const char *
         switch (row->kind) {
         case AS_FLAG: *value = "true"; break;
         case AS_INT: snprintf(number, 40, "%lld", (long long)*(const int64_t *)(const void *)field); break;
-        case AS_REAL: snprintf(number, 40, "%.17g", *(const double *)(const void *)field); break;
+        case AS_REAL:
+        case AS_BYTES: snprintf(number, 40, "%.17g", *(const double *)(const void *)field); break;
         case AS_NAMED:
         case AS_LIST: *value = ((const kl_text_list *)(const void *)field)->text[i]; break;
         default: *value = *(char *const *)(const void *)field; break;

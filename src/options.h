@@ -53,7 +53,7 @@ typedef struct kl_options {
     int infinite;
     char *sweep_parameter;
 
-    char *exec, *projection, *hybrid;
+    char *exec, *projection, *hybrid, *save_records;
     int64_t threads;
 
     char *output, *resume;

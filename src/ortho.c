@@ -4,6 +4,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "ortho.h"
 #include "mem.h"
+#include "prof.h"
 #include "random.h"
 
 #include <math.h>
@@ -49,7 +50,7 @@ out:
     return st;
 }
 
-kl_status kl_ortho_last(kl_ortho *o, int k, double *left, double *coef, kl_err *err)
+static kl_status make_orthonormal(kl_ortho *o, int k, double *left, double *coef, double *first_dots, kl_err *err)
 {
     kl_status st = KL_OK;
     double *const c = o->scratch;
@@ -58,6 +59,7 @@ kl_status kl_ortho_last(kl_ortho *o, int k, double *left, double *coef, kl_err *
     for (int j = 0; coef != NULL && j <= k; j++) coef[j] = 0.0;
     *left = 0.0;
     KL_TRY(dots(o, k, c, err));
+    *first_dots = kl_prof_seconds();
     for (int pass = 0; pass < MAX_PASS; pass++) {
         const double before = c[k];
         if (!isfinite(before))
@@ -87,6 +89,18 @@ kl_status kl_ortho_last(kl_ortho *o, int k, double *left, double *coef, kl_err *
         KL_TRY(update_and_dots(o, k, c, 1.0 / divisor, err));
     }
 out:
+    return st;
+}
+
+kl_status kl_ortho_last(kl_ortho *o, int k, double *left, double *coef, kl_err *err)
+{
+    const double start = kl_prof_seconds();
+    double between = start, ignored;
+    kl_status st = make_orthonormal(o, k, left, coef, &between, err);
+    if (st != KL_OK || !o->seconds) return st;
+    st = o->c.ex->vt.download(o->c.ex, &ignored, kl_ortho_at(o, k), 1, err); /* until the device is done */
+    o->seconds[0] += between - start;
+    o->seconds[1] += kl_prof_seconds() - between;
     return st;
 }
 

@@ -9,6 +9,7 @@ typedef struct kl_ortho {
     kl_columns c;
     double *scratch;  /* [columns + 1], host */
     uint64_t random;  /* state of the random directions */
+    double *seconds;  /* NULL, or where kl_ortho_last adds its time up: [0] the first products with V, [1] all the rest */
 } kl_ortho;
 
 /* Orthonormalizes column k against the orthonormal columns 0..k-1. *left is the part of its norm that was left; 0 when nothing

@@ -184,6 +184,35 @@ static int by_flop(const void *pa, const void *pb)
     return a->flop != b->flop ? (a->flop > b->flop ? -1 : 1) : kl_qn_cmp(a->left, b->left);
 }
 
+/* What one H x takes of the device's memory by each way, and which one a run would take. */
+static kl_status plan_ways(kl_dmrg_plan *p, kl_exec *ex, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_projection asked = ex->projection;
+    const int64_t room = ex->vt.room(ex);
+    if (!ex->vt.alloc_far) goto out;
+    p->room_bytes = room < INT64_MAX ? room : 0;
+    for (int k = KL_PROJECTION_AUTO + 1; k < KL_NPROJECTION; k++) {
+        struct kl_dmrg_way *const w = &p->way[p->nway++];
+        const kl_call call = {.op = KL_OP_BATCH, .n = p->dim, .batch = &p->apply};
+        kl_choice c;
+        ex->projection = (kl_projection)k;
+        KL_TRY(kl_exec_explain(ex, &call, &c, err));
+        *w = (struct kl_dmrg_way){.name = kl_projection_name[k], .list_bytes = c.memory_bytes, .operator_bytes = k == KL_PROJECTION_NOSTORAGE ? 0 : 8 * p->centre_doubles, .moved_bytes = c.moved_bytes};
+        w->total_bytes = w->operator_bytes + w->list_bytes + p->least_bytes;
+        w->fits = room == INT64_MAX || w->total_bytes <= room;
+    }
+    const kl_projection fastest = kl_exec_fastest(ex, &p->apply);
+    kl_projection taken = asked != KL_PROJECTION_AUTO ? asked : fastest != KL_PROJECTION_AUTO ? fastest : KL_PROJECTION_GROUPED;
+    if (asked == KL_PROJECTION_AUTO && !p->way[taken - 1].fits) taken = KL_PROJECTION_GROUPED;
+    if (asked == KL_PROJECTION_AUTO && !p->way[taken - 1].fits) taken = KL_PROJECTION_NOSTREAMS;
+    if (!p->way[taken - 1].fits) taken = KL_PROJECTION_NOSTORAGE;
+    p->way[taken - 1].taken = 1;
+out:
+    ex->projection = asked;
+    return st;
+}
+
 kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o, int m, kl_dmrg_plan *plan, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -213,7 +242,9 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     KL_TRY(kl_layout_create(terms->model, &row->basis, &col->basis, o->target, &lay, err));
     KL_TRY(kl_bigop_create(s[0].block[c], row, c, &l, err));
     KL_TRY(kl_bigop_create(s[1].block[c + 2], col, c + 1, &r, err));
-    if (o->strategy == KL_STRATEGY_LR) {
+    plan->dense_doubles = kl_bigop_dense_doubles(l) + kl_bigop_dense_doubles(r);
+    plan->lean = o->strategy == KL_STRATEGY_LR && !kl_engine_lr_fits(ex, plan->dense_doubles, lay.n, o->nstate);
+    if (o->strategy == KL_STRATEGY_LR && !plan->lean) {
         KL_TRY(kl_bigop_make_dense(l, err));
         KL_TRY(kl_bigop_make_dense(r, err));
     }
@@ -249,8 +280,12 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     KL_TRY(kl_density_records(KL_LEFT, &lay, &row->basis, &col->basis, NULL, o->nstate, 0, &plan->density, err));
     KL_TRY(kl_batch_close(&plan->density, err));
     KL_TRY(kl_batch_close(&batch, err));
+    batch.lasting = 1;
     plan->apply = batch;
     kl_batch_init(&batch);
+    plan->centre_doubles = s[0].block[c]->ndata + s[1].block[c + 2]->ndata + l->npack + r->npack;
+    plan->least_bytes = kl_engine_least_bytes(lay.n, o->nstate) + 8 * lay.n * o->nstate; /* the state itself, too */
+    KL_TRY(plan_ways(plan, ex, err));
 out:
     kl_batch_clear(&batch);
     kl_bigop_destroy(&l);

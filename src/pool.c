@@ -23,6 +23,12 @@ static int64_t size_of_class(int c)
     return base + c % 8 * (base / 8);
 }
 
+static void count(const kl_pool *p, int64_t change)
+{
+    if (p->far) kl_mem_count(KL_MEM_BLOCK, change);
+    else kl_mem_device_count(change);
+}
+
 static int push(kl_pool_list *l, void *block)
 {
     if (l->n == l->cap) {
@@ -41,7 +47,7 @@ static void trim(kl_pool *p)
         kl_pool_list *const l = &p->list[c];
         while (l->n > 0) {
             p->give(p->ctx, l->block[--l->n]);
-            kl_mem_device_count(-size_of_class(c));
+            count(p, -size_of_class(c));
         }
     }
     p->cached = 0;
@@ -65,7 +71,7 @@ static void *fresh(kl_pool *p, int64_t size)
 {
     if (*p->most > 0 && p->live + p->cached + size > *p->most) return NULL;
     void *const block = p->get(p->ctx, size);
-    if (block) kl_mem_device_count(size);
+    if (block) count(p, size);
     return block;
 }
 
@@ -105,7 +111,7 @@ void kl_pool_give(kl_pool *p, void *block, int64_t bytes)
         }
     }
     p->give(p->ctx, block);
-    kl_mem_device_count(-size);
+    count(p, -size);
 }
 
 /* There are some hundred blocks at most, and the latest go first. */
@@ -119,6 +125,7 @@ kl_status kl_pool_alloc(kl_pool *p, int64_t bytes, void **out, kl_err *err)
         p->cap_owned = cap;
     }
     *out = kl_pool_take(p, bytes);
+    if (!*out && p->far) return kl_fail(err, KL_ENOMEM, "the host has no %lld bytes that a device could read", (long long)bytes);
     if (!*out && *p->most > 0)
         return kl_fail(err, KL_ENOMEM, "the device has no %lld bytes free (this program has taken %lld of the %lld that it is allowed)", (long long)bytes,
                        (long long)(p->live + p->cached), (long long)*p->most);
@@ -127,6 +134,13 @@ kl_status kl_pool_alloc(kl_pool *p, int64_t bytes, void **out, kl_err *err)
                        (long long)kl_mem_device_live_bytes());
     p->owned[p->nowned++] = (kl_pool_owned){*out, bytes};
     return KL_OK;
+}
+
+int kl_pool_has(const kl_pool *p, const void *address)
+{
+    for (int64_t i = 0; i < p->nowned; i++)
+        if ((const char *)address >= (const char *)p->owned[i].block && (const char *)address < (const char *)p->owned[i].block + p->owned[i].bytes) return 1;
+    return 0;
 }
 
 void kl_pool_release(kl_pool *p, void *block)

@@ -27,6 +27,7 @@ typedef struct kl_pool {
     void *(*get)(void *ctx, int64_t bytes); /* NULL: no memory */
     void (*give)(void *ctx, void *block);
     int (*put)(void *ctx, void *to, const void *from, int64_t bytes); /* from the host to the device; 0: done */
+    int far;          /* 1: memory of the host: it counts as such */
     int single;       /* every block its own, none kept: a sanitizer then sees an overrun */
     const int64_t *most; /* bytes that may be taken from the device in all; 0: what it has */
     /* The pool's own. */
@@ -41,6 +42,7 @@ void kl_pool_give(kl_pool *p, void *block, int64_t bytes); /* bytes as they were
 /* The same for callers that give back an address alone. */
 kl_status kl_pool_alloc(kl_pool *p, int64_t bytes, void **out, kl_err *err) KL_MUST_CHECK;
 void kl_pool_release(kl_pool *p, void *block);
+int kl_pool_has(const kl_pool *p, const void *address); /* 1: in a block that alloc gave out */
 int64_t kl_pool_room(const kl_pool *p); /* bytes that it may still give out; INT64_MAX: as many as there are */
 void kl_pool_clear(kl_pool *p); /* at the end, when all was given back */
 

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "record.h"
 #include "mem.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,18 @@ static double bytes_of(const kl_rec *r)
     const double mn = (double)r->m * r->n;
     const double in = r->kind == KL_REC_GEMM ? (double)r->m * r->k + (double)r->k * r->n : mn;
     return 8.0 * (in + (r->beta ? 2 : 1) * mn);
+}
+
+double kl_batch_mean_size(const kl_batch *b)
+{
+    double sum = 0, all = 0;
+    for (int64_t i = 0; i < b->nrec; i++) {
+        const kl_rec *const r = &b->rec[i];
+        if (r->kind != KL_REC_GEMM) continue;
+        sum += kl_rec_flop(r) * cbrt((double)r->m * r->n * r->k);
+        all += kl_rec_flop(r);
+    }
+    return all > 0 ? sum / all : 0;
 }
 
 void kl_batch_close_group(kl_batch *b, int64_t nwork)

@@ -82,6 +82,9 @@ void kl_batch_close_group(kl_batch *b, int64_t nwork);
 /* Totals and the order of groups. */
 kl_status kl_batch_close(kl_batch *b, kl_err *err) KL_MUST_CHECK;
 
+/* Of the products' (m n k)^(1/3), each with the weight of its flops. */
+double kl_batch_mean_size(const kl_batch *b);
+
 /* 2 m n k for a product, 2 m n for the others: additions and multiplications. */
 double kl_rec_flop(const kl_rec *r);
 

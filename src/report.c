@@ -562,6 +562,41 @@ static void print_histogram(FILE *to, const kl_dmrg_plan *plan)
     }
 }
 
+void kl_report_ways(FILE *to, const kl_dmrg_plan *p)
+{
+    char a[32], b[32], c[32], d[32];
+    if (p->nway == 0) return;
+    fprintf(to, "\nmemory of the device for one H x, m = %d, with the least an eigensolver wants beside it (%s of vectors)", p->m, kl_report_bytes((double)p->least_bytes, a));
+    if (p->room_bytes > 0) fprintf(to, "; it has %s", kl_report_bytes((double)p->room_bytes, a));
+    fprintf(to, "\n--projection      operators  lists, intermediates  from the host each time       in all\n");
+    for (int i = 0; i < p->nway; i++) {
+        const struct kl_dmrg_way *const w = &p->way[i];
+        fprintf(to, "  %-12s %12s %21s %24s %12s%s%s\n", w->name, kl_report_bytes((double)w->operator_bytes, a), kl_report_bytes((double)w->list_bytes, b),
+                w->moved_bytes > 0 ? kl_report_bytes((double)w->moved_bytes, c) : "-", kl_report_bytes((double)w->total_bytes, d), w->taken ? "  taken" : "", w->fits ? "" : "  does not fit");
+    }
+    fprintf(to, "operators of LR: %s%s\n", kl_report_bytes(8.0 * (double)p->dense_doubles, a), p->lean ? ", which do not fit: l-1-1-r is taken" : "");
+}
+
+void kl_report_ways_json(kl_json *j, const kl_dmrg_plan *p)
+{
+    kl_json_open(j, "projections", '[');
+    for (int i = 0; i < p->nway; i++) {
+        const struct kl_dmrg_way *const w = &p->way[i];
+        kl_json_open(j, NULL, '{');
+        kl_json_text(j, "projection", w->name);
+        kl_json_int(j, "operator_bytes", w->operator_bytes);
+        kl_json_int(j, "list_bytes", w->list_bytes);
+        kl_json_int(j, "moved_bytes", w->moved_bytes);
+        kl_json_int(j, "total_bytes", w->total_bytes);
+        kl_json_bool(j, "fits", w->fits);
+        kl_json_bool(j, "taken", w->taken);
+        kl_json_close(j, '}');
+    }
+    kl_json_close(j, ']');
+    kl_json_int(j, "lr_operator_bytes", 8 * p->dense_doubles);
+    kl_json_bool(j, "lr_does_not_fit", p->lean);
+}
+
 void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan)
 {
     char a[32], b[32], c[32];
@@ -575,6 +610,7 @@ void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_p
     if (n == 0) return;
     print_map(to, head->model, &plan[n - 1]);
     print_histogram(to, &plan[n - 1]);
+    kl_report_ways(to, &plan[n - 1]);
 }
 
 void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan)
@@ -601,6 +637,7 @@ void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_d
         kl_json_real(&j, "flop_apply", p->flop_apply);
         kl_json_int(&j, "memory_bytes", p->memory_bytes);
         kl_json_real(&j, "seconds_sweep", p->seconds_sweep);
+        if (p->nway > 0) kl_report_ways_json(&j, p);
         kl_json_open(&j, "pairs", '[');
         for (int k = 0; k < p->npair; k++) {
             kl_json_open(&j, NULL, '{');
@@ -642,9 +679,36 @@ static growth_totals growth_sum(int n, const kl_growth_row *row)
     return t;
 }
 
-void kl_report_growth(FILE *to, const kl_report_head *head, int n, const kl_growth_row *row)
+/* What nemes2014 prints of its two runs: Tables 1 to 5; [0] Xeon E5 alone, [1] with a K20. */
+typedef struct paper {
+    const char *model;
+    double seconds[2], nostreams, flop, dim, sector, sectors, matrix, memory, products, line[KL_NLINE][2];
+} paper;
+
+static const paper *paper_of(const kl_report_head *head, int n, const kl_growth_row *row)
 {
-    char a[32], b[32];
+    static const paper known[] = {
+        {"heisenberg", {789.65, 227.33}, 244.67, 1.22e14, 12.24e6, 4.00e6, 9.36, 1704.23, 950.47, 60.79,
+         {[KL_LINE_PROJECT] = {20.21, 4.64}, [KL_LINE_RITZ] = {19.07, 10.45}, [KL_LINE_OVERLAP] = {20.05, 5.94}, [KL_LINE_REMOVE] = {17.55, 9.68}}},
+        {"hubbard", {3433.16, 1012.56}, 1056.33, 4.89e14, 15.32e6, 3.47e6, 50.71, 1145.24, 1155.48, 122.43,
+         {[KL_LINE_PROJECT] = {113.80, 22.66}, [KL_LINE_RITZ] = {94.29, 54.22}, [KL_LINE_OVERLAP] = {114.00, 37.67}, [KL_LINE_REMOVE] = {87.29, 50.21}}},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(head->model->name, known[i].model) == 0 && n == 14 && row[n - 1].nsite == 30 && row[n - 1].m >= 4000 && row[n - 1].m < 4200) return &known[i];
+    return NULL;
+}
+
+/* The paper's number, in brackets, or nothing. */
+static const char *beside(const paper *p, double x, const char *unit, char out[32])
+{
+    out[0] = '\0';
+    if (p) snprintf(out, 32, "   (%.4g%s)", x, unit);
+    return out;
+}
+
+void kl_report_growth(FILE *to, const kl_report_head *head, double tol, int n, const kl_growth_row *row)
+{
+    char a[32];
     print_title(to, head);
     fprintf(to, "\niteration sites      m without charges   size of H  largest sector  matrix sectors products %22s discarded    seconds  H x: seconds  GFLOP/s\n", "energy");
     for (int i = 0; i < n; i++) {
@@ -658,21 +722,43 @@ void kl_report_growth(FILE *to, const kl_report_head *head, int n, const kl_grow
     double part[KL_NPART] = {0};
     for (int i = 0; i < n; i++)
         for (int k = 0; k < KL_NPART; k++) part[k] += row[i].seconds_part[k];
-    fprintf(to, "\nin the form of nemes2014, Table 5\n");
-    fprintf(to, "  work                          %s\n", kl_report_flop(t.flop, a));
-    fprintf(to, "  largest H_SB                  %.4g\n", (double)t.dim);
-    fprintf(to, "  largest sector                %.4g\n", (double)t.sector);
-    fprintf(to, "  sectors, average              %.2f\n", t.sectors / n);
-    fprintf(to, "  largest matrix                %lld\n", (long long)t.matrix);
+    const paper *const p = paper_of(head, n, row);
+    char c[32];
+    fprintf(to, "\nin the form of nemes2014, Table 5%s\n", p ? "; beside it the paper's (Xeon E5 and K20)" : "");
+    fprintf(to, "  residual asked for            %.0e\n", tol);
+    fprintf(to, "  work                          %-12s%s\n", kl_report_flop(t.flop, a), beside(p, p ? p->flop : 0, " flop", c));
+    fprintf(to, "  largest H_SB                  %-12.4g%s\n", (double)t.dim, beside(p, p ? p->dim : 0, "", c));
+    fprintf(to, "  largest sector                %-12.4g%s\n", (double)t.sector, beside(p, p ? p->sector : 0, "", c));
+    fprintf(to, "  sectors, average              %-12.2f%s\n", t.sectors / n, beside(p, p ? p->sectors : 0, "", c));
+    fprintf(to, "  largest matrix                %-12lld%s\n", (long long)t.matrix, beside(p, p ? p->matrix : 0, "", c));
     fprintf(to, "  memory                        %s", kl_report_bytes((double)t.memory, a));
-    if (row[n - 1].device_bytes > 0) fprintf(to, ", device %s", kl_report_bytes((double)row[n - 1].device_bytes, a));
-    fprintf(to, "\n  Davidson iterations, average  %.1f\n", t.products / n);
-    fprintf(to, "  time                          %s: products with H %s", time_text(t.seconds, a), time_text(part[KL_PART_APPLY], b));
-    fprintf(to, ", rest of the eigensolver %s, operators and lists %s", time_text(part[KL_PART_SOLVE] - part[KL_PART_APPLY], a), time_text(part[KL_PART_PLAN], b));
-    fprintf(to, ", truncation %s, growth of blocks %s\n", time_text(part[KL_PART_TRUNCATE], a), time_text(part[KL_PART_GROW], b));
+    if (row[n - 1].device_bytes > 0) fprintf(to, ", device %s%s", kl_report_bytes((double)row[n - 1].device_bytes, a), beside(p, p ? p->memory : 0, " MB", c));
+    fprintf(to, "\n  Davidson iterations, average  %-12.1f%s\n", t.products / n, beside(p, p ? p->products : 0, "", c));
+    fprintf(to, "  time                          %-12s%s", time_text(t.seconds, a), beside(p, p ? p->seconds[1] : 0, " s", c));
+    if (p) fprintf(to, ", without GPU %.0f s; NoStreams, Table 2: %.0f s", p->seconds[0], p->nostreams);
+    int lean = 0;
+    for (int i = 0; i < n; i++) lean += row[i].lean;
+    if (lean > 0) fprintf(to, "\n  l-1-1-r instead of LR         %d iterations, whose operators of LR the device had no room for", lean);
+    fprintf(to, "\n\ntime by parts, as in Figs. 3, 4, 20 and 21 and, lines 3 to 13, Table 1%s\n", p ? "                      Xeon E5     and K20" : "");
+    double lines = 0, known = 0;
+    for (int k = 0; k < KL_NLINE; k++) {
+        double seconds = 0;
+        for (int i = 0; i < n; i++) seconds += row[i].seconds_line[k];
+        lines += seconds;
+        fprintf(to, "  Alg. 3, line %-24s %10.4f s %5.1f %%", kl_line_name[k], seconds, 100 * seconds / t.seconds);
+        if (p && p->line[k][0] > 0) fprintf(to, " %38.2f s %9.2f s", p->line[k][0], p->line[k][1]);
+        fprintf(to, "\n");
+    }
+    const double rest[] = {part[KL_PART_SOLVE] - lines, part[KL_PART_PLAN], part[KL_PART_TRUNCATE], part[KL_PART_GROW]};
+    static const char *const rest_name[] = {"rest of the eigensolver", "operators, lists, diagonal", "truncation", "growth of blocks"};
+    for (int k = 0; k < 4; k++) {
+        known += rest[k];
+        fprintf(to, "  %-37s %10.4f s %5.1f %%\n", rest_name[k], rest[k], 100 * rest[k] / t.seconds);
+    }
+    fprintf(to, "  %-37s %10.4f s %5.1f %%\n", "terms, bases, all else", t.seconds - lines - known, 100 * (t.seconds - lines - known) / t.seconds);
 }
 
-void kl_report_growth_json(FILE *to, const kl_report_head *head, int n, const kl_growth_row *row)
+void kl_report_growth_json(FILE *to, const kl_report_head *head, double tol, int n, const kl_growth_row *row)
 {
     kl_json j = kl_json_begin(to);
     kl_json_open(&j, NULL, '{');
@@ -680,6 +766,7 @@ void kl_report_growth_json(FILE *to, const kl_report_head *head, int n, const kl
     kl_json_text(&j, "model", head->model->name);
     kl_json_text(&j, "variant", head->model->variant);
     kl_json_text(&j, "charges", head->charges);
+    kl_json_real(&j, "residual_asked", tol);
     kl_json_open(&j, "iterations", '[');
     for (int i = 0; i < n; i++) {
         const kl_growth_row *r = &row[i];
@@ -701,6 +788,10 @@ void kl_report_growth_json(FILE *to, const kl_report_head *head, int n, const kl
         kl_json_real(&j, "seconds_plan", r->seconds_part[KL_PART_PLAN]);
         kl_json_real(&j, "seconds_truncate", r->seconds_part[KL_PART_TRUNCATE]);
         kl_json_real(&j, "seconds_grow", r->seconds_part[KL_PART_GROW]);
+        kl_json_open(&j, "seconds_lines", '{');
+        for (int k = 0; k < KL_NLINE; k++) kl_json_real(&j, kl_line_name[k], r->seconds_line[k]);
+        kl_json_close(&j, '}');
+        kl_json_bool(&j, "lr_did_not_fit", r->lean);
         kl_json_int(&j, "memory_bytes", r->memory_bytes);
         kl_json_int(&j, "device_bytes", r->device_bytes);
         kl_json_close(&j, '}');

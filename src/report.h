@@ -53,9 +53,12 @@ typedef struct kl_report_head { /* what plans and growth are about */
 } kl_report_head;
 void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan); /* map and histogram of the last */
 void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan);
+/* The ways to run the list of H x, and what each takes of the device's memory; nothing where there is one way. */
+void kl_report_ways(FILE *to, const kl_dmrg_plan *plan);
+void kl_report_ways_json(kl_json *j, const kl_dmrg_plan *plan);
 /* A line for each iteration, then the form of nemes2014, Table 5. */
-void kl_report_growth(FILE *to, const kl_report_head *head, int n, const kl_growth_row *row);
-void kl_report_growth_json(FILE *to, const kl_report_head *head, int n, const kl_growth_row *row);
+void kl_report_growth(FILE *to, const kl_report_head *head, double tol, int n, const kl_growth_row *row);
+void kl_report_growth_json(FILE *to, const kl_report_head *head, double tol, int n, const kl_growth_row *row);
 
 /* The progress line: on stderr, only where that is a terminal. */
 typedef struct kl_progress {

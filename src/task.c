@@ -48,6 +48,17 @@ out:
     return st;
 }
 
+/* What the tune table, where there is one, says of --projection auto. */
+static kl_status measured_ways(kl_exec *device, kl_err *err)
+{
+    kl_tune *t = NULL;
+    kl_err none;
+    const kl_status st = kl_alloc(&t, 1, KL_MEM_MISC, err);
+    if (st == KL_OK && kl_tune_read(NULL, t, &none) == KL_OK) kl_tune_ways(t, device);
+    kl_free(&t);
+    return st;
+}
+
 kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err)
 {
     const int offload = o->exec != NULL && strcmp(o->exec, "offload") == 0, cuda = o->exec != NULL && strcmp(o->exec, "cuda") == 0;
@@ -68,6 +79,7 @@ kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err)
     device->most_bytes = (int64_t)o->device_memory;
     for (int p = 0; o->projection && p < KL_NPROJECTION; p++)
         if (!strcmp(o->projection, kl_projection_name[p])) device->projection = (kl_projection)p;
+    if (cuda && !o->projection) KL_TRY(measured_ways(device, err));
     if (o->hybrid) KL_TRY(kl_exec_open_hybrid_take(&device, kl_task_threads(o), o->hybrid, out, err));
     else *out = device, device = NULL;
 out:
@@ -516,6 +528,7 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     d->seed = seed_of(o);
     d->max_basis = (int)o->basis;
     d->max_apply = (int)o->max_products;
+    d->records = o->save_records;
     if (o->nschedule > 0) {
         st = kl_alloc(&t->sweep, o->nschedule, KL_MEM_MISC, err);
         if (st != KL_OK) return st;

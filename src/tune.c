@@ -73,6 +73,7 @@ kl_status kl_tune_write(kl_tune *t, const char *path, kl_err *err)
         for (int e = 0; e < KL_TUNE_NEXEC; e++) fprintf(f, " %.6g", t->row[i].seconds[e]);
         fprintf(f, "\n");
     }
+    for (int i = 0; i < t->nlist; i++) fprintf(f, "projection %s %lld %.6g\n", kl_projection_name[t->list[i].way], (long long)t->list[i].size, t->list[i].seconds);
     const int bad = ferror(f), closed = fclose(f);
     f = NULL;
     if (bad || closed != 0 || rename(partial, t->path) != 0) KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, strerror(errno)));
@@ -107,6 +108,16 @@ kl_status kl_tune_read(const char *path, kl_tune *t, kl_err *err)
         }
         char what[16];
         long long size;
+        if (strncmp(line, "projection ", 11) == 0) {
+            kl_tune_list l = {.way = KL_PROJECTION_GROUPED};
+            if (t->nlist == KL_TUNE_MOST || sscanf(line + 11, "%15s %lld %lf", what, &size, &l.seconds) != 3)
+                KL_TRY(kl_fail(err, KL_EABSENT, "%.300s:%d: '%.60s' is no measurement: kronlat tune makes the table anew", t->path, number, line));
+            while (l.way < KL_NPROJECTION && strcmp(kl_projection_name[l.way], what) != 0) l.way++;
+            if (l.way == KL_NPROJECTION || size < 1 || !(l.seconds > 0)) KL_TRY(kl_fail(err, KL_EABSENT, "%.300s:%d: '%.60s' is no projection with a size: kronlat tune makes the table anew", t->path, number, line));
+            l.size = size;
+            t->list[t->nlist++] = l;
+            continue;
+        }
         kl_tune_row r = {.line = number};
         int k = 0;
         if (t->n == KL_TUNE_MOST || sscanf(line, "%15s %lld %lf %lf %lf", what, &size, &r.seconds[0], &r.seconds[1], &r.seconds[2]) != 5)
@@ -119,6 +130,22 @@ kl_status kl_tune_read(const char *path, kl_tune *t, kl_err *err)
 out:
     if (f) fclose(f);
     return st;
+}
+
+kl_projection kl_tune_way(const kl_tune *t, double size)
+{
+    const kl_tune_list *best = NULL;
+    double nearest = log(4.0) + 1e-9;
+    for (int i = 0; i < t->nlist; i++) {
+        const double far = fabs(log((double)t->list[i].size / size));
+        if (far < nearest - 1e-9 || (best && fabs(far - nearest) < 1e-9 && t->list[i].size == best->size && t->list[i].seconds < best->seconds)) best = &t->list[i], nearest = far;
+    }
+    return best ? best->way : KL_PROJECTION_AUTO;
+}
+
+void kl_tune_ways(const kl_tune *t, kl_exec *device)
+{
+    for (int k = 0; k < KL_NSIZE && strcmp(device->where, t->where[2]) == 0; k++) device->fastest[k] = kl_tune_way(t, ldexp(1.0, k));
 }
 
 int kl_tune_choose(const kl_tune *t, kl_timed what, int64_t size, char *why, size_t size_why)

@@ -14,11 +14,20 @@ typedef struct kl_tune_row {
     int line;                          /* of the file */
 } kl_tune_row;
 
+/* A list of products of `size` by one way of running it on CUDA. */
+typedef struct kl_tune_list {
+    kl_projection way;
+    int64_t size;
+    double seconds;
+} kl_tune_list;
+
 typedef struct kl_tune {
     char path[1024];
     char where[KL_TUNE_NEXEC][160]; /* the devices it was measured on; "": none */
     int nthread, n;
     kl_tune_row row[KL_TUNE_MOST];
+    int nlist;
+    kl_tune_list list[KL_TUNE_MOST];
 } kl_tune;
 
 /* path NULL: tune-table in the cache folder, which is made. */
@@ -34,5 +43,9 @@ int kl_tune_choose(const kl_tune *t, kl_timed what, int64_t size, char *why, siz
 /* The executor that is fastest at the largest size, and *from which size on it is faster than the host, between measured sizes by their powers. 0, the host, with *from
    INT64_MAX where no device is; -1: nothing was measured. */
 int kl_tune_from(const kl_tune *t, kl_timed what, int64_t *from, char *why, size_t size_why);
+/* The way that is fastest for products of the measured size nearest to `size`; AUTO: nothing was measured within a factor of four. */
+kl_projection kl_tune_way(const kl_tune *t, double size);
+/* For every size, on a device that the table was measured on. */
+void kl_tune_ways(const kl_tune *t, kl_exec *device);
 
 #endif

@@ -64,6 +64,7 @@ static void open_device(kl_venue *p)
     device->nthread = p->host->nthread; /* of what the host does: LAPACK's part of a truncation */
     device->most_bytes = p->device_memory;
     kl_venue_eigen(&p->table, p->which, device);
+    if (p->which == 2) kl_tune_ways(&p->table, device);
     p->device = device;
 }
 

@@ -102,6 +102,10 @@ typedef struct core_known {
 
 void core_known_check(const core_known *k);
 
+/* An executor as a device's with `most` bytes, and with far memory, that is the host in truth. core_small_far: bytes that went far since it was opened. */
+kl_status core_open_small(int64_t most, kl_exec **out, kl_err *err);
+int64_t core_small_far(const kl_exec *ex);
+
 /* A CSR matrix of rows of `mean` non-zeros more or less, every ninth empty; columns either far apart or close together, a third of them below `dense`. */
 kl_spmat *core_sparse(int64_t nrow, int64_t ncol, int64_t mean, int64_t dense, uint64_t seed);
 

@@ -8,6 +8,7 @@
 #include "core.h"
 #include "dense.h"
 #include "ed.h"
+#include "hybrid.h"
 #include "kl_test.h"
 #include "lists.h"
 #include "record.h"
@@ -73,6 +74,20 @@ static both make(kl_exec *ex, int64_t n, int shift, uint64_t seed)
     both b = {.host = kl_test_guarded(n), .n = n};
     for (int64_t i = 0; seed && i < n; i++) b.host[i] = kl_test_uniform(&seed);
     expect_ok(ex->vt.alloc(ex, n + 2 * G + 1, &b.all, &err), err);
+    b.dev = kl_dptr_at(b.all, G + shift);
+    expect_ok(ex->vt.upload(ex, kl_dptr_at(b.all, shift), b.host - G, n + 2 * G, &err), err);
+    return b;
+}
+
+/* The same in far memory, where the projection streams operators from there. */
+static both make_operators(kl_exec *ex, int64_t n, int shift, uint64_t seed)
+{
+    kl_err err = {""};
+    both b = make(ex, n, shift, seed);
+    if (ex->projection != KL_PROJECTION_NOSTORAGE) return b;
+    const kl_dptr near = b.all;
+    expect_true(kl_exec_move_operators(ex, 1, n + 2 * G + 1, &b.all));
+    expect_true(kl_exec_is_far(ex, b.all) && b.all.addr != near.addr);
     b.dev = kl_dptr_at(b.all, G + shift);
     expect_ok(ex->vt.upload(ex, kl_dptr_at(b.all, shift), b.host - G, n + 2 * G, &err), err);
     return b;
@@ -395,7 +410,7 @@ static int compare(kl_exec *host, kl_exec *ex, kl_batch *b, int64_t room, int sh
     kl_batch_plan plan = {0};
     for (int k = 0; k < 2; k++) {
         kl_exec *const e = k ? ex : host;
-        both x = make(e, room, k ? shift : 0, 1), left = make(e, room, 0, 2), right = make(e, room, 1, 3), out = make(e, b->ny, k ? shift : 0, 0);
+        both x = make(e, room, k ? shift : 0, 1), left = make_operators(e, room, 0, 2), right = make(e, room, 1, 3), out = make(e, b->ny, k ? shift : 0, 0);
         b->base[KL_AT_LEFT] = left.dev;
         b->base[KL_AT_RIGHT] = right.dev;
         const int64_t most = e->most_bytes;
@@ -433,11 +448,12 @@ static void test_lists(void **state)
         lists_random(&b, room, 1 + lists_below(&seed, 20), most, wild, zero, &seed);
         b.once = round % 4 == 1, b.lasting = round % 4 == 2; /* planned with less care, or with more */
         for (int plain = 0; plain < 2; plain++) compare(f->host, f->ex[plain], &b, room, round & 1, 30.0 * most);
-        if (KL_TEST_CUDA && round < rounds / 4) { /* and by the library, as it may be told to */
-            f->ex[0]->projection = (kl_projection)(KL_PROJECTION_4STREAMS + round % (KL_NPROJECTION - KL_PROJECTION_4STREAMS));
-            kl_test_case("round %d by %s", round, kl_projection_name[f->ex[0]->projection]);
-            compare(f->host, f->ex[0], &b, room, round & 1, 30.0 * most);
-            f->ex[0]->projection = KL_PROJECTION_AUTO;
+        if (KL_TEST_CUDA && round < rounds / 3) { /* and as it may be told to */
+            kl_exec *const ex = f->ex[round % 2]; /* the second one streams operators in many chunks */
+            ex->projection = (kl_projection)(KL_PROJECTION_4STREAMS + round % (KL_NPROJECTION - KL_PROJECTION_4STREAMS));
+            kl_test_case("round %d by %s", round, kl_projection_name[ex->projection]);
+            compare(f->host, ex, &b, room, round & 1, 30.0 * most);
+            ex->projection = KL_PROJECTION_AUTO;
         }
         kl_batch_clear(&b);
     }
@@ -504,9 +520,9 @@ static void test_shapes(void **state)
 /* ---- the program's own lists ---- */
 
 /* Every model that is built in, and both strategies: the ground state on the device beside the host's. The rule for equal: 1e-10 relative. */
-static void test_ground(void **state)
+static void ground_states(fixture *f, kl_projection how)
 {
-    fixture *const f = *state;
+    f->ex[0]->projection = f->ex[1]->projection = how;
     static const struct {
         const char *model, *variant, *lattice, *sets, *charge;
     } cases[] = {
@@ -532,6 +548,41 @@ static void test_ground(void **state)
         j.ex = own;
         for (int w = 1; w < 3; w++) expect_near(energy[w], energy[0], 1e-10 * fabs(energy[0]));
         core_close(&j);
+    }
+    f->ex[0]->projection = f->ex[1]->projection = KL_PROJECTION_AUTO;
+}
+
+static void test_ground(void **state)
+{
+    ground_states(*state, KL_PROJECTION_AUTO);
+    if (KL_TEST_CUDA) ground_states(*state, KL_PROJECTION_NOSTORAGE); /* all operators on the host, all the time */
+}
+
+/* The host's share beside the device's: every ratio, measured ones too, operators on the device and on the host; the same results. */
+static void test_hybrid(void **state)
+{
+    fixture *const f = *state;
+    static const char *const steps[] = {"0:0.3", "0:1,20:3", "auto"};
+    kl_err err = {""};
+    for (int w = 0; w < 3; w++) {
+        kl_exec *device = NULL, *both = NULL;
+        expect_ok(open_one(w == 1, &device, &err), err);
+        expect_ok(kl_exec_open_hybrid_take(&device, 2, steps[w], &both, &err), err);
+        const int rounds = rounds_of(60);
+        for (int round = 0; round < rounds; round++) {
+            uint64_t seed = (uint64_t)(1000 * w + round);
+            const int most = 1 + round % 60;
+            const int64_t room = (int64_t)(most + 3) * (most + 3) + 7;
+            kl_batch b;
+            kl_batch_init(&b);
+            kl_test_case("%s round %d", steps[w], round);
+            random_list(&b, room, 1 + below(&seed, 20), most, round % 7 == 0, round % 5 != 0, &seed);
+            b.lasting = round % 6 != 0;
+            both->projection = KL_TEST_CUDA && round % 3 == 0 ? KL_PROJECTION_NOSTORAGE : KL_PROJECTION_AUTO;
+            compare(f->host, both, &b, room, round & 1, 30.0 * most);
+            kl_batch_clear(&b);
+        }
+        kl_exec_close(&both);
     }
 }
 
@@ -724,7 +775,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open),   cmocka_unit_test(test_streams),    cmocka_unit_test(test_tall),   cmocka_unit_test(test_widths),
         cmocka_unit_test(test_combine_dots), cmocka_unit_test(test_eigen), cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_shapes), cmocka_unit_test(test_long), cmocka_unit_test(test_superblock), cmocka_unit_test(test_ground), cmocka_unit_test(test_fuse),
+        cmocka_unit_test(test_shapes), cmocka_unit_test(test_long), cmocka_unit_test(test_superblock), cmocka_unit_test(test_ground), cmocka_unit_test(test_hybrid), cmocka_unit_test(test_fuse),
         cmocka_unit_test(test_ed_states),
     };
     const struct CMUnitTest alone[] = {cmocka_unit_test(test_ed)}; /* with executors of its own: all memory must be back after every case */

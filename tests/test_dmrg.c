@@ -566,6 +566,42 @@ static void test_scales(void **state)
     expect_exact("hubbard", "F=1/2", "chain:5", "t=1e8 U=4e8", "N_up=3 N_dn=2");
 }
 
+/* A device with less and less memory: operators go to the host and come back, LR gives way to l-1-1-r, the basis is split; the energy stays, until one line says that it is too little. */
+static void test_little_memory(void **state)
+{
+    (void)state;
+    core_job j;
+    core_open(&j, core_model("hubbard", "F=1/2"), "chain:8", NULL, "U=4");
+    kl_exec *const own = j.ex;
+    for (int strategy = KL_STRATEGY_LR; strategy <= KL_STRATEGY_L11R; strategy++) {
+        double first = 0;
+        int went_far = 0, refused = 0;
+        for (int64_t most = INT64_MAX; !refused; most = most == INT64_MAX ? 3000000 : most * 3 / 4) {
+            kl_err err = {""};
+            core_run r = core_exact(40, core_charge(j.model, "N_up=4 N_dn=4"), 1, (kl_strategy)strategy);
+            expect_ok(core_open_small(most, &j.ex, &err), err);
+            if (most == INT64_MAX) j.ex->projection = KL_PROJECTION_NOSTORAGE; /* all of it */
+            kl_test_case("%s, %lld bytes", strategy == KL_STRATEGY_LR ? "lr" : "l11r", (long long)most);
+            const kl_status st = kl_dmrg_run(j.terms, j.ex, &r.opts, NULL, &r.state, &r.res, &err);
+            refused = st != KL_OK;
+            if (refused) {
+                expect_eq(st, KL_ENOMEM);
+                expect_true(strstr(err.text, "bytes") != NULL || strstr(err.text, "vectors") != NULL);
+            } else {
+                if (most == INT64_MAX) first = r.res.energy[0];
+                expect_near(r.res.energy[0], first, 1e-10 * fabs(first));
+                went_far += core_small_far(j.ex) > 0;
+            }
+            core_drop(&r);
+            kl_exec_close(&j.ex);
+        }
+        expect_true(went_far > 2); /* with room for some things, too */
+    }
+    j.ex = own;
+    core_close(&j);
+}
+
+
 /* Pieces without a bond between them, from a lattice that says so; a single bond; a site that no bond reaches. */
 static void test_disconnected(void **state)
 {
@@ -871,7 +907,7 @@ int main(void)
         cmocka_unit_test(test_turns),       cmocka_unit_test(test_multiplets),   cmocka_unit_test(test_product_start),
         cmocka_unit_test(test_equal_bits),  cmocka_unit_test(test_warm_start),   cmocka_unit_test(test_wrong_state),
         cmocka_unit_test(test_interrupted), cmocka_unit_test(test_to_the_bit), cmocka_unit_test(test_go_on),        cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_scales),      cmocka_unit_test(test_disconnected), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_scales),      cmocka_unit_test(test_disconnected), cmocka_unit_test(test_little_memory), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_many_states), cmocka_unit_test(test_tiny_m),       cmocka_unit_test(test_discard),
         cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_growth), cmocka_unit_test(test_places),
     };

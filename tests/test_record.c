@@ -1,12 +1,18 @@
 /* Lists of operation records on the host against plain loops: random groups of products, sums and fills, operands in every place, one and two threads
    with equal bits, products large enough for BLAS, and lists without anything in them.
    SPDX-License-Identifier: Apache-2.0 */
+#include "assemble.h"
 #include "batch_host.h"
+#include "chunk.h"
+#include "core.h"
 #include "exec.h"
 #include "hybrid.h"
 #include "kl_test.h"
 #include "concat.h"
+#include "reclist.h"
 #include "record.h"
+#include "spmv.h"
+#include <unistd.h>
 
 enum { PLACE = 4000 }; /* doubles at LEFT, RIGHT, PACK and x of small lists */
 
@@ -436,6 +442,191 @@ static void test_concat(void **state)
     kl_exec_close(&ex);
 }
 
+/* A list in chunks, their operands gathered: the same results from little memory at a time, each chunk within its budget where one piece of work allows it. */
+static void test_chunks(void **state)
+{
+    static const char operators[KL_NAT] = {[KL_AT_LEFT] = 1, [KL_AT_RIGHT] = 1, [KL_AT_LEFT_PACK] = 1};
+    kl_err err = {""};
+    kl_exec *ex;
+    int many = 0;
+    (void)state;
+    expect_ok(kl_exec_open_host(1, &ex, &err), err);
+    for (int round = 0; round < 200; round++) {
+        uint64_t seed = (uint64_t)round + 7;
+        arena a = arena_open(PLACE, &seed);
+        kl_batch b;
+        kl_chunks c;
+        kl_batch_init(&b);
+        make(&b, &a, 1 + below(&seed, 12), 1 + below(&seed, 30), round % 4 != 0, &seed);
+        const int64_t budget = round % 3 == 0 ? 1 : 1 + below(&seed, 4000);
+        kl_test_case("round %d budget %lld", round, (long long)budget);
+        double *const want = kl_test_guarded(b.ny), *const size = calloc((size_t)b.ny + 1, sizeof *size), *const y = kl_test_guarded(b.ny);
+        run_plain(&b, &a, want, size);
+        expect_ok(kl_chunks_create(&b, operators, budget, &c, &err), err);
+        for (int g = 0; g < b.ngroup && b.zero; g++)
+            for (int64_t i = b.group[g].y; i < b.group[g].y + b.group[g].ny; i++) y[i] = 0;
+        int64_t nrec = 0, moved = 0, most = 0;
+        for (int k = 0; k < c.nchunk; k++) {
+            kl_batch *const q = &c.chunk[k].list;
+            const kl_gather *const need = &c.chunk[k].need;
+            double *const buffer = kl_test_guarded(need->n);
+            const double *const from[KL_NAT] = {[KL_AT_LEFT] = a.left, [KL_AT_RIGHT] = a.right, [KL_AT_LEFT_PACK] = a.pack};
+            for (int64_t i = 0; i < need->ncopy; i++) {
+                expect_true(i == 0 || need->copy[i].to >= need->copy[i - 1].to + need->copy[i - 1].n);
+                expect_eq(need->copy[i].to % 2, need->copy[i].from % 2);
+                memcpy(buffer + need->copy[i].to, from[need->copy[i].at] + need->copy[i].from, (size_t)need->copy[i].n * sizeof(double));
+                moved += need->copy[i].n;
+            }
+            q->base[KL_AT_STACK].addr = (uintptr_t)buffer;
+            most = need->n > most ? need->n : most;
+            for (int64_t i = 0; i < q->nrec; i++) expect_true(!operators[q->rec[i].at_a] || q->rec[i].kind == KL_REC_FILL || q->rec[i].m * q->rec[i].n == 0 || (q->rec[i].kind == KL_REC_GEMM && q->rec[i].k == 0));
+            expect_ok(ex->vt.batch_prepare(ex, q, &err), err);
+            expect_ok(ex->vt.batch_apply(ex, q, (kl_dptr){(uintptr_t)a.x}, (kl_dptr){(uintptr_t)y}, &err), err);
+            ex->vt.batch_release(ex, q);
+            kl_test_guards_hold(buffer, need->n);
+            kl_test_free(buffer);
+            nrec += q->nrec;
+        }
+        expect_eq(nrec, b.nrec);
+        expect_eq(c.moved, moved);
+        expect_eq(c.most, most);
+        many += c.nchunk > 2;
+        for (int64_t i = 0; i < b.ny; i++) expect_true((isnan(want[i]) && isnan(y[i])) || fabs(y[i] - want[i]) <= 2.3e-16 * 2000 * size[i]);
+        kl_test_guards_hold(y, b.ny);
+        kl_test_free(want), kl_test_free(y);
+        free(size);
+        kl_chunks_clear(&c);
+        kl_batch_clear(&b);
+        arena_close(&a);
+    }
+    expect_true(many > 50);
+    kl_exec_close(&ex);
+    expect_eq(kl_mem_live_total(), 0);
+}
+
+/* Records of an output may be cut before an intermediate is made anew, and nowhere between that and its last reader. */
+static void test_cuts(void **state)
+{
+    kl_err err = {""};
+    kl_batch b;
+    char may[8];
+    (void)state;
+    kl_batch_init(&b);
+    b.zero = 1;
+    expect_ok(kl_batch_open_group(&b, 0, 4, &err), err);
+    expect_ok(kl_batch_reserve(&b, 7, &err), err);
+    const kl_rec make = {.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = 2, .n = 2, .k = 2, .lda = 2, .ldb = 2, .ldc = 2, .alpha = 1};
+    const kl_rec use = {.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = 2, .n = 2, .k = 2, .lda = 2, .ldb = 2, .ldc = 2, .alpha = 1};
+    const kl_rec plain = {.kind = KL_REC_ADD, .beta = 1, .at_a = KL_AT_X, .at_c = KL_AT_Y, .m = 2, .n = 2, .lda = 2, .ldc = 2, .alpha = 1};
+    const kl_rec all[7] = {make, use, use, plain, make, plain, use};
+    for (int i = 0; i < 7; i++) *kl_batch_push(&b) = all[i];
+    kl_batch_close_group(&b, 4);
+    kl_group_cuts(&b, &b.group[0], may);
+    expect_eq(memcmp(may, "\1\0\0\1\1\0\0\1", 8), 0);
+    b.zero = 0;
+    kl_group_cuts(&b, &b.group[0], may);
+    expect_eq(memcmp(may, "\1\0\0\0\0\0\0\1", 8), 0);
+    kl_batch_clear(&b);
+}
+
+/* Groups as superblocks make them: intermediates with one reader, products and sums that add to y; 2 doubles of y are left alone behind each. */
+static void make_superblock(kl_batch *b, int64_t room, int ngroup, uint64_t *seed)
+{
+    kl_err err = {""};
+    int64_t ny = 0;
+    for (int g = 0; g < ngroup; g++) {
+        const int m = 1 + below(seed, 15), n = 1 + below(seed, 15), nrec = 1 + below(seed, 6);
+        expect_ok(kl_batch_open_group(b, ny, (int64_t)m * n, &err), err);
+        expect_ok(kl_batch_reserve(b, 3 * nrec, &err), err);
+        for (int q = 0; q < nrec; q++) {
+            const int k = 1 + below(seed, 15), j = 1 + below(seed, 15);
+            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = m, .n = k, .k = j, .lda = m, .ldb = j, .ldc = m, .alpha = 0.5};
+            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = m, .n = n, .k = k, .lda = m, .ldb = k, .ldc = m,
+                                          .c = ny, .alpha = 1.5};
+            if (q % 3 == 2) *kl_batch_push(b) = (kl_rec){.kind = KL_REC_ADD, .beta = 1, .at_a = KL_AT_X, .at_c = KL_AT_Y, .m = m, .n = n, .lda = m, .ldc = m, .c = ny, .alpha = -1};
+        }
+        kl_batch_close_group(b, 225);
+        ny += (int64_t)m * n + 2;
+    }
+    b->zero = 1, b->nx = room, b->ny = ny;
+    expect_ok(kl_batch_close(b, &err), err);
+}
+
+/* Lists written and read again, and assembled: the same records, the same product; what is no such file is refused with its line. */
+static void test_saved(void **state)
+{
+    kl_err err = {""};
+    char path[] = "/tmp/kronlat-records-XXXXXX";
+    kl_reclist *back = NULL;
+    kl_batch list[3];
+    uint64_t seed = 5;
+    int n = 0;
+    (void)state;
+    close(mkstemp(path));
+    expect_ok(kl_reclist_create(path, &err), err);
+    for (int i = 0; i < 3; i++) {
+        char title[32];
+        kl_batch_init(&list[i]);
+        make_superblock(&list[i], 400, 1 + 2 * i, &seed);
+        snprintf(title, sizeof title, "list %d", i);
+        expect_ok(kl_reclist_append(path, title, &list[i], &err), err);
+    }
+    expect_ok(kl_reclist_read(path, &n, &back, &err), err);
+    expect_eq(n, 3);
+    for (int i = 0; i < 3; i++) {
+        kl_batch *const b = &back[i].list;
+        kl_spmat *m = NULL;
+        kl_exec *ex = NULL;
+        expect_eq(b->nrec, list[i].nrec);
+        expect_eq(b->ngroup, list[i].ngroup);
+        expect_eq(memcmp(b->rec, list[i].rec, (size_t)b->nrec * sizeof *b->rec), 0);
+        expect_true(back[i].size[KL_AT_LEFT] > 0 && back[i].size[KL_AT_LEFT] <= 225 && back[i].size[KL_AT_RIGHT_PACK] == 0);
+        expect_near(b->flop, list[i].flop, 0);
+        double *const x = filled(400, &seed), *const l = filled(225, &seed), *const r = filled(225, &seed), *const y = kl_test_guarded(b->ny), *const z = kl_test_guarded(b->ny);
+        const double *const base[KL_NAT] = {[KL_AT_LEFT] = l, [KL_AT_RIGHT] = r};
+        b->base[KL_AT_LEFT].addr = (uintptr_t)l, b->base[KL_AT_RIGHT].addr = (uintptr_t)r;
+        expect_ok(kl_assemble(b, base, &m, &err), err);
+        expect_true((double)m->nnz <= kl_assemble_elements(b));
+        expect_ok(kl_exec_open_host(1, &ex, &err), err);
+        kl_spmv *s = NULL;
+        expect_ok(kl_spmv_create(ex, m, &s, &err), err);
+        expect_ok(kl_spmv_apply(s, 1, (kl_dptr){(uintptr_t)x}, 400, (kl_dptr){(uintptr_t)z}, b->ny, &err), err);
+        kl_spmv_destroy(&s);
+        expect_ok(kl_batch_run(b, ex, (kl_dptr){(uintptr_t)x}, (kl_dptr){(uintptr_t)y}, &err), err);
+        for (int64_t k = 0; k < b->ny; k++) expect_true((isnan(y[k]) && z[k] == 0) || fabs(y[k] - z[k]) <= 1e-12 * (1 + fabs(y[k])));
+        kl_test_free(x), kl_test_free(l), kl_test_free(r), kl_test_free(y), kl_test_free(z);
+        kl_spmat_destroy(&m);
+        kl_exec_close(&ex);
+    }
+    kl_reclist_destroy(n, &back);
+    /* one byte changed, anywhere: read as something else, or refused; never beyond its operands */
+    FILE *f = fopen(path, "r+");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    const long size = ftell(f);
+    for (int round = 0; round < 300; round++) {
+        static const char some[] = "0123456789 -.enanx\n";
+        const long at = (long)(kl_test_bits(&seed) % (uint64_t)size);
+        fseek(f, at, SEEK_SET);
+        const int was = fgetc(f);
+        fseek(f, at, SEEK_SET);
+        fputc(some[below(&seed, (int)sizeof some - 1)], f);
+        fflush(f);
+        const kl_status st = kl_reclist_read(path, &n, &back, &err);
+        expect_true(st == KL_OK || st == KL_EINPUT || st == KL_ENOMEM);
+        if (st == KL_EINPUT) expect_true(strstr(err.text, path) != NULL);
+        if (st == KL_OK) kl_reclist_destroy(n, &back);
+        fseek(f, at, SEEK_SET);
+        fputc(was, f);
+        fflush(f);
+    }
+    fclose(f);
+    remove(path);
+    expect_refused(kl_reclist_read(path, &n, &back, &err), KL_EIO, err, path);
+    for (int i = 0; i < 3; i++) kl_batch_clear(&list[i]);
+    expect_eq(kl_mem_live_total(), 0);
+}
+
 /* The host beside a "device" that is the host as well: every share from none to all, outputs that are cut, and lists that stay with the device. */
 static void test_hybrid(void **state)
 {
@@ -446,7 +637,7 @@ static void test_hybrid(void **state)
     expect_ok(kl_exec_open_host(1, &ex, &err), err);
     for (int w = 0; w < 5; w++) {
         kl_exec *device, *both;
-        expect_ok(kl_exec_open_host(1, &device, &err), err);
+        expect_ok(w % 2 ? core_open_small(INT64_MAX, &device, &err) : kl_exec_open_host(1, &device, &err), err);
         expect_ok(kl_exec_open_hybrid_take(&device, 2, steps[w], &both, &err), err);
         expect_true(device == NULL);
         for (int round = 0; round < 60; round++) {
@@ -455,27 +646,13 @@ static void test_hybrid(void **state)
             kl_batch b;
             kl_batch_init(&b);
             kl_test_case("%s round %d", steps[w], round);
-            int64_t ny = 0;
             const int ngroup = 1 + below(&seed, 6);
             double *const x = kl_test_guarded(ROOM), *const l = kl_test_guarded(ROOM), *const r = kl_test_guarded(ROOM);
             for (int i = 0; i < ROOM; i++) x[i] = kl_test_uniform(&seed), l[i] = kl_test_uniform(&seed), r[i] = kl_test_uniform(&seed);
-            for (int g = 0; g < ngroup; g++) {
-                const int m = 1 + below(&seed, 15), n = 1 + below(&seed, 15), nrec = 1 + below(&seed, 6);
-                expect_ok(kl_batch_open_group(&b, ny, (int64_t)m * n, &err), err);
-                expect_ok(kl_batch_reserve(&b, 3 * nrec, &err), err);
-                for (int q = 0; q < nrec; q++) {
-                    const int k = 1 + below(&seed, 15), j = 1 + below(&seed, 15);
-                    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = m, .n = k, .k = j, .lda = m, .ldb = j, .ldc = m, .alpha = 0.5};
-                    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = m, .n = n, .k = k, .lda = m, .ldb = k, .ldc = m,
-                                                  .c = ny, .alpha = 1.5};
-                    if (q % 3 == 2) *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD, .beta = 1, .at_a = KL_AT_X, .at_c = KL_AT_Y, .m = m, .n = n, .lda = m, .ldc = m, .c = ny, .alpha = -1};
-                }
-                kl_batch_close_group(&b, 225);
-                ny += (int64_t)m * n + 2;
-            }
-            b.zero = 1, b.nx = ROOM, b.ny = ny, b.lasting = round % 5 != 0;
+            make_superblock(&b, ROOM, ngroup, &seed);
+            const int64_t ny = b.ny;
+            b.lasting = round % 5 != 0;
             b.base[KL_AT_LEFT].addr = (uintptr_t)l, b.base[KL_AT_RIGHT].addr = (uintptr_t)r;
-            expect_ok(kl_batch_close(&b, &err), err);
             double *const y = kl_test_guarded(ny), *const z = kl_test_guarded(ny);
             kl_exec *const run[2] = {ex, both};
             for (int e = 0; e < 2; e++) {
@@ -503,6 +680,7 @@ static void test_hybrid(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_large), cmocka_unit_test(test_work), cmocka_unit_test(test_wide), cmocka_unit_test(test_empty),
-                                       cmocka_unit_test(test_no_memory), cmocka_unit_test(test_concat), cmocka_unit_test(test_hybrid)};
+                                       cmocka_unit_test(test_no_memory), cmocka_unit_test(test_concat), cmocka_unit_test(test_hybrid), cmocka_unit_test(test_chunks),
+                                       cmocka_unit_test(test_cuts), cmocka_unit_test(test_saved)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
