@@ -576,7 +576,7 @@ static void test_hybrid(void **state)
             kl_batch b;
             kl_batch_init(&b);
             kl_test_case("%s round %d", steps[w], round);
-            random_list(&b, room, 1 + below(&seed, 20), most, round % 7 == 0, round % 5 != 0, &seed);
+            lists_random(&b, room, 1 + lists_below(&seed, 20), most, round % 7 == 0, round % 5 != 0, &seed);
             b.lasting = round % 6 != 0;
             both->projection = KL_TEST_CUDA && round % 3 == 0 ? KL_PROJECTION_NOSTORAGE : KL_PROJECTION_AUTO;
             compare(f->host, both, &b, room, round & 1, 30.0 * most);
