@@ -568,7 +568,7 @@ static void test_hybrid(void **state)
         kl_exec *device = NULL, *both = NULL;
         expect_ok(open_one(w == 1, &device, &err), err);
         expect_ok(kl_exec_open_hybrid_take(&device, 2, steps[w], &both, &err), err);
-        const int rounds = rounds_of(60);
+        const int rounds = kl_test_rounds(60);
         for (int round = 0; round < rounds; round++) {
             uint64_t seed = (uint64_t)(1000 * w + round);
             const int most = 1 + round % 60;
