@@ -17,7 +17,8 @@ kl_spway kl_spway_choose(const kl_spmachine *machine, const kl_spmat *m)
     if (m->format == KL_SP_HYBRID) return KL_SPWAY_WARP;
     if (m->format != KL_SP_CSR) return KL_SPWAY_THREAD;
     if (m->symmetric || m->nnz < 1000000) return KL_SPWAY_WARP;
-    return m->nnz >= MANY * m->nrow ? KL_SPWAY_PACKED : KL_SPWAY_TILES;
+    if (m->nnz < MANY * m->nrow) return KL_SPWAY_TILES;
+    return m->ncol <= KL_PACKED_COLUMNS * KL_PACKED_BLOCKS ? KL_SPWAY_PACKED : KL_SPWAY_WARP; /* of a longer x shared memory holds too little */
 }
 
 /* ---------------------------------------------------------------- to the device */

@@ -148,6 +148,9 @@ static void test_choice(void **state)
     kl_spmat m = {.format = KL_SP_CSR, .nrow = 32768, .ncol = 32768, .nnz = 31000000};
     expect_eq(kl_spway_choose(&machine, &m), KL_SPWAY_PACKED);
     expect_eq(kl_spway_choose(&plain, &m), KL_SPWAY_THREAD);
+    m.nrow = m.ncol = 1638564; /* N2, up to seven-fold excitations */
+    m.nnz = 802440444;
+    expect_eq(kl_spway_choose(&machine, &m), KL_SPWAY_WARP);
     m.nrow = m.ncol = 1048576;
     m.nnz = 91000000;
     expect_eq(kl_spway_choose(&machine, &m), KL_SPWAY_TILES);
