@@ -565,9 +565,9 @@ static void test_hybrid(void **state)
     static const char *const steps[] = {"0:0.3", "0:1,20:3", "auto"};
     kl_err err = {""};
     for (int w = 0; w < 3; w++) {
-        kl_exec *device = NULL, *both = NULL;
+        kl_exec *device = NULL, *all = NULL;
         expect_ok(open_one(w == 1, &device, &err), err);
-        expect_ok(kl_exec_open_hybrid_take(&device, 2, steps[w], &both, &err), err);
+        expect_ok(kl_exec_open_hybrid_take(&device, 2, steps[w], &all, &err), err);
         const int rounds = kl_test_rounds(60);
         for (int round = 0; round < rounds; round++) {
             uint64_t seed = (uint64_t)(1000 * w + round);
@@ -578,11 +578,11 @@ static void test_hybrid(void **state)
             kl_test_case("%s round %d", steps[w], round);
             lists_random(&b, room, 1 + lists_below(&seed, 20), most, round % 7 == 0, round % 5 != 0, &seed);
             b.lasting = round % 6 != 0;
-            both->projection = KL_TEST_CUDA && round % 3 == 0 ? KL_PROJECTION_NOSTORAGE : KL_PROJECTION_AUTO;
-            compare(f->host, both, &b, room, round & 1, 30.0 * most);
+            all->projection = KL_TEST_CUDA && round % 3 == 0 ? KL_PROJECTION_NOSTORAGE : KL_PROJECTION_AUTO;
+            compare(f->host, all, &b, room, round & 1, 30.0 * most);
             kl_batch_clear(&b);
         }
-        kl_exec_close(&both);
+        kl_exec_close(&all);
     }
 }
 
