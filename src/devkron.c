@@ -147,6 +147,7 @@ static int near_slots(packer *p, entry *e, int n, uint32_t g0)
         for (int side = 0; side < 2; side++)
             if (++degree[side][node[side]] > slots) slots = degree[side][node[side]];
     }
+    if (slots == 0) return 0; /* nothing to colour */
     for (int side = 0; side < 2; side++)
         for (int i = 0; i < MOST_ROWS * slots; i++) p->at[side][i] = -1;
     for (int i = 0; i < n; i++) {

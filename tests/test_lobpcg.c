@@ -212,7 +212,7 @@ static void test_hard(void **state)
         kl_test_case("past convergence, nb=%d", nb);
         s = solve(&m, nb, nb, 0.0, NULL, nb < 4 ? 1e-10 : 1e-12);
         expect_true(s.stagnated);
-        for (int k = 0; k < nb; k++) expect_true(s.residual[k] < (nb < 4 ? 1e-6 : 1e-11)); /* a cut cluster turns within itself */
+        for (int k = 0; k < nb; k++) expect_true(s.residual[k] < (nb < 4 ? 1e-5 : 1e-11)); /* a cut cluster turns within itself; the error of an energy is the square */
         matrix_close(&m);
     }
     for (int scale = -1; scale <= 1; scale++) { /* any unit */
