@@ -142,7 +142,6 @@ static kl_status sweep(run *r, const stage *g, kl_err *err)
     res->nrow++;
     r->sweep++;
     if (r->mon && r->mon->sweep) r->mon->sweep(r->mon->self, res->row, res->nrow);
-    if (!r->interrupted) KL_TRY(report_state(r, 0, err));
 out:
     return st;
 }
@@ -287,6 +286,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
         else if (g.m >= m_cap && res->nrow > 1 && row->m == row[-1].m && fabs(row->change) <= 0.1 * accuracy * fabs(row->energy[0]))
             res->stop = KL_STOP_M_MAX, last = 1;
         if (last) break;
+        KL_TRY(report_state(&r, 0, err)); /* not behind the last sweep: a run that went on from there would make one more */
     }
     /* however little the sweeps still change */
     res->error_estimate = fmax(res->error_estimate, left_by_solver);

@@ -99,7 +99,7 @@ typedef struct kl_dmrg_monitor {
     void (*step)(void *self, const kl_dmrg_step *s);             /* after each bond; may be NULL */
     void (*sweep)(void *self, const kl_dmrg_row *row, int nrow); /* after each sweep; may be NULL */
     int (*interrupted)(void *self);                              /* asked at each bond; nonzero: stop there, keeping the state; may be NULL */
-    /* At sweep ends (direction 0) and when `due` says so (direction +1 or -1: row[nrow - 1] belongs to a sweep under way); may be NULL. */
+    /* At sweep ends but the last (direction 0) and when `due` says so (direction +1 or -1: row[nrow - 1] belongs to a sweep under way); may be NULL. */
     kl_status (*checkpoint)(void *self, const kl_state *state, const kl_dmrg_row *row, int nrow, int direction, kl_err *err);
     int (*due)(void *self);
 } kl_dmrg_monitor;
