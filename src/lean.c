@@ -199,12 +199,13 @@ static kl_status run(solver *s, int *closed, kl_err *err)
             t->converged = s->m >= 3 && t->error <= tol && (s->opts->tol_vector <= 0.0 || t->residual <= s->opts->tol_vector * s->width);
             t->stagnated = !t->converged && exact && !*closed;
             if (*closed) t->converged = 1;
-            if (s->opts->step && s->opts->step(s->opts->self, t->napply, s->lowest, t->residual)) {
+            const int stop = s->opts->step && s->opts->step(s->opts->self, t->napply, s->lowest, t->residual);
+            if (t->converged || t->stagnated || t->napply >= max_apply) break; /* stopped here it would go on with a step too many; sum_up() asks again */
+            if (stop) {
                 t->stopped = 1;
                 KL_TRY(keep(s, none, 1, err));
                 break;
             }
-            if (t->converged || t->stagnated || t->napply >= max_apply) break;
         }
         KL_TRY(keep(s, none, 0, err));
     }

@@ -2,12 +2,11 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/cli.lua KRONLAT; prints TAP, exits 1 on a failure. Works in a folder of its own below $TMPDIR or /tmp.
 
-local program = assert(arg[1], "the program's path is missing")
-if program:sub(1, 1) ~= "/" then
-    local pwd = io.popen("pwd") -- the tests run in another folder
-    program = pwd:read("l") .. "/" .. program
-    pwd:close()
-end
+local pipe = io.popen("pwd") -- the tests run in another folder
+local pwd = pipe:read("l")
+pipe:close()
+local function absolute(path) return path:sub(1, 1) == "/" and path or pwd .. "/" .. path end
+local program = absolute(assert(arg[1], "the program's path is missing"))
 
 local ntest, nfail = 0, 0
 local function ok(good, name, ...)
@@ -38,7 +37,7 @@ local function spill(path, text)
     f:close()
 end
 
-local pipe = io.popen("mktemp -d")
+pipe = io.popen("mktemp -d")
 local folder = pipe:read("l")
 pipe:close()
 local function at(name) return folder .. "/" .. name end
@@ -557,11 +556,11 @@ end
 
 -- ---- interruption ----
 
-local long = "dmrg heisenberg --sites 64 --charge Sz=0 --accuracy 1e-10 --checkpoint-every 0.05"
+local long = "dmrg heisenberg --sites 64 --charge Sz=0 --accuracy 1e-10 --checkpoint-every 0.01 --threads 1"
 local reference, doc = energy(long .. " -o whole.h5")
 if ok(near(reference, -28.175424859743183, 3e-9), "Heisenberg chain of 64", reference or doc) then
     local tolerance = 1e-12 * math.abs(reference) -- a checkpoint knows where in a sweep it was: what follows is what would have followed
-    local status, _, err = shell("$K " .. long .. " -o i.h5 & p=$!; sleep 0.5; kill -INT $p; wait $p")
+    local status, _, err = shell(("$K %s -o i.h5 & p=$!; sleep %.3f; kill -INT $p; wait $p"):format(long, 0.6 * doc.seconds_total))
     if status == 0 then
         skip("SIGINT", "the run was over before the signal")
     else
@@ -581,7 +580,7 @@ if ok(near(reference, -28.175424859743183, 3e-9), "Heisenberg chain of 64", refe
         os.remove(at "k.h5")
         local word = "-o k.h5"
         for _ = 1, 2 do
-            local delay = 0.1 + 0.9 * math.random()
+            local delay = (0.1 + 0.7 * math.random()) * doc.seconds_total
             local first = word == "-o k.h5" and long .. " -o k.h5" or "dmrg --resume k.h5"
             shell(("$K %s & p=$!; sleep %.3f; kill -9 $p; wait $p"):format(first, delay))
             if slurp(at "k.h5") then word = "--resume k.h5" end
@@ -614,7 +613,7 @@ if ok(undisturbed and undisturbed.converged, "a ladder of 14 sites, exact") then
         local found = status == 0 and json(out)
         return found and found.energy, found and found.measurements["local/docc"].value[3], found and found.products or (out .. err)
     end
-    local status, _, err = shell("$K " .. exact .. " -o i.h5 & p=$!; sleep 0.5; kill -INT $p; wait $p")
+    local status, _, err = shell(("$K %s -o i.h5 & p=$!; sleep %.3f; kill -INT $p; wait $p"):format(exact, 0.3 * undisturbed.seconds_total))
     if status == 0 then
         skip("SIGINT in exact diagonalization", "the run was over before the signal")
     else
@@ -631,7 +630,7 @@ if ok(undisturbed and undisturbed.converged, "a ladder of 14 sites, exact") then
     local killed, good = 0, true
     for round = 1, 6 do
         os.remove(at "k.h5")
-        shell(("$K %s -o k.h5 & p=$!; sleep %.3f; kill -9 $p; wait $p"):format(exact, 0.2 + math.random()))
+        shell(("$K %s -o k.h5 & p=$!; sleep %.3f; kill -9 $p; wait $p"):format(exact, (0.1 + 0.6 * math.random()) * undisturbed.seconds_total))
         local state = slurp(at "k.h5") and json(select(2, run "show k.h5 --json"))
         if state and not state.finished then
             killed = killed + 1
@@ -649,33 +648,35 @@ if ok(undisturbed and undisturbed.converged, "a ladder of 14 sites, exact") then
 end
 
 -- So do spectral functions, whose recurrence lives in another sector, and sums over typical states of all sectors: killed and interrupted at any moment.
-local function plain(t) -- equal tables, equal text
-    if type(t) ~= "table" then return tostring(t) end
-    local keys, part = {}, {}
-    for k in pairs(t) do keys[#keys + 1] = tostring(k) end
-    table.sort(keys)
-    for _, k in ipairs(keys) do part[#part + 1] = k .. "=" .. plain(t[k] ~= nil and t[k] or t[tonumber(k)]) end
-    return "{" .. table.concat(part, ",") .. "}"
+local function difference(a, b, where) -- the first, or nothing
+    if type(a) ~= "table" or type(b) ~= "table" then return a ~= b and ("%s is %s, not %s"):format(where, tostring(a), tostring(b)) or nil end
+    for _, t in ipairs { a, b } do
+        for k in pairs(t) do
+            local found = difference(a[k], b[k], where .. "/" .. k)
+            if found then return found end
+        end
+    end
 end
 for _, case in ipairs {
-    { "spectral functions", "ed hubbard --lattice ladder:6x2 -p U=4 --charge N_up=4 --charge N_dn=4 --spectral cdag_up@0 --spectral cdag_dn@3 --broadening 0.02 --steps 150", 0.9 },
-    { "thermodynamics", "ed heisenberg --lattice ring --sites 18 --charge scan --temperatures 0.2:1:0.2 --samples 8 --steps 60", 0.6 },
+    { "spectral functions", "ed hubbard --lattice ladder:6x2 -p U=4 --charge N_up=4 --charge N_dn=4 --spectral cdag_up@0 --spectral cdag_dn@3 --broadening 0.02 --steps 150" },
+    { "thermodynamics", "ed heisenberg --lattice ring --sites 18 --charge scan --temperatures 0.2:1:0.2 --samples 8 --steps 60" },
 } do
-    local name, command, longest = table.unpack(case)
+    local name, command = table.unpack(case)
     command = command .. " --checkpoint-every 0.01 --threads 1"
     local whole = json(select(2, run(command .. " --json -o x.h5")))
     local good, resumed = whole ~= nil, 0
     for round = 1, good and 6 or 0 do
         os.remove(at "k.h5")
-        shell(("$K %s -o k.h5 & p=$!; sleep %.3f; kill %s $p; wait $p"):format(command, 0.05 + longest * math.random(), round % 2 == 0 and "-INT" or "-9"))
+        shell(("$K %s -o k.h5 & p=$!; sleep %.3f; kill %s $p; wait $p"):format(command, (0.05 + 0.9 * math.random()) * whole.seconds_total, round % 2 == 0 and "-INT" or "-9"))
         local state = slurp(at "k.h5") and json(select(2, run "show k.h5 --json"))
         if state and not state.finished then
             resumed = resumed + 1
             local status, out, err = run "ed --json --resume k.h5"
             local found = status == 0 and json(out)
-            if not found or plain(found.measurements) ~= plain(whole.measurements) then
+            local wrong = not found and err or difference(found.measurements, whole.measurements, "measurements")
+            if wrong then
                 good = false
-                print(("# %s, round %d: %s"):format(name, round, found and "other bits" or err))
+                print(("# %s, round %d: %s"):format(name, round, wrong))
             end
         end
     end
@@ -683,7 +684,7 @@ for _, case in ipairs {
 end
 
 -- And for configuration interaction, which goes on from the states it had: the same energies, fewer products.
-local dump = arg[0]:match "^(.*)/" .. "/data/h2o-631g-fc.fcidump"
+local dump = absolute(arg[0]):match "^(.*)/" .. "/data/h2o-631g-fc.fcidump"
 local molecule = "ci " .. quote(dump) .. " --space full --irrep 1 --roots 2 --residual 1e-8 --checkpoint-every 0.02 --threads 1"
 local whole = json(select(2, run(molecule .. " --json -o x.h5")))
 if ok(whole and whole.converged and near(whole.states[1].energy, -76.11995518792072, 1e-10), "water, full configuration interaction") then

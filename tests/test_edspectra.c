@@ -66,11 +66,11 @@ static void test_stored(void **state)
 
 /* ---------------------------------------------------------------- broken off */
 
-/* Keeps a copy on the host when it is asked for the k-th time, and ends the run there. */
+/* Keeps a copy on the host and ends the run: when it is asked for the k-th time whether that is due, or at the k-th look of the monitor. 0: neither. */
 typedef struct saver {
     kl_exec *ex;
     int64_t n;
-    int countdown, have;
+    int countdown, looks, have;
     double *number, *vector[KL_KEEP_VECTORS];
     kl_keep kept;
 } saver;
@@ -100,11 +100,18 @@ static kl_status save_write(void *self, const kl_keep *k, kl_err *err)
     return KL_OK;
 }
 
+static void saver_close(saver *s)
+{
+    free(s->number);
+    for (int i = 0; i < KL_KEEP_VECTORS; i++) free(s->vector[i]);
+}
+
+static int stops(saver *s) { return s->have || --s->looks == 0; }
+
 static int save_step(void *self, int napply, double energy, double residual)
 {
-    const saver *const s = self;
     (void)napply, (void)energy, (void)residual;
-    return s->have;
+    return stops(self);
 }
 
 static void test_broken_off(void **state)
@@ -124,13 +131,15 @@ static void test_broken_off(void **state)
         int resumed = 0;
         expect_ok(kl_ed_run(ed, &opts, vectors ? &x : NULL, &ld, &whole, &err), err);
         if (x.addr) j.ex->vt.release(j.ex, &x);
-        for (int after = 1; after < 200; after += after < 10 ? 1 : 17) {
-            saver s = {.ex = j.ex, .n = ed->op.n, .countdown = after};
+        /* A recurrence is stopped at every look, the last one too. */
+        for (int i = 0; i < 400; i += i % 200 < 10 || (i >= 200 && nstate == 1) ? 1 : 17) {
+            const int after = i % 200 + 1, looks = i >= 200;
+            saver s = {.ex = j.ex, .n = ed->op.n, .countdown = looks ? 0 : after, .looks = looks ? after : 0};
             kl_keeper keeper = {.self = &s, .due = save_due, .write = save_write};
             opts.keeper = &keeper;
             opts.self = &s;
             opts.step = save_step;
-            kl_test_case("%s, %d states, vectors %d, broken off at %d", kl_ed_solver_name[solver[c]], nstate, vectors, after);
+            kl_test_case("%s, %d states, vectors %d, %s %d", kl_ed_solver_name[solver[c]], nstate, vectors, looks ? "stopped at look" : "broken off at", after);
             expect_ok(kl_ed_run(ed, &opts, vectors ? &x : NULL, &ld, &part, &err), err);
             if (x.addr) j.ex->vt.release(j.ex, &x);
             if (s.have) {
@@ -149,8 +158,7 @@ static void test_broken_off(void **state)
                 }
                 resumed++;
             }
-            free(s.number);
-            for (int i = 0; i < KL_KEEP_VECTORS; i++) free(s.vector[i]);
+            saver_close(&s);
         }
         expect_true(resumed > (c < 4 ? 5 : 0));
         kl_ed_destroy(&ed);
@@ -417,7 +425,7 @@ static void test_thermal(void **state)
 static int stop_when_saved(void *self, int sample, int step)
 {
     (void)sample, (void)step;
-    return ((const saver *)self)->have;
+    return stops(self);
 }
 
 /* All sectors that are not in yet; *stopped as the last one says. */
@@ -449,18 +457,19 @@ static void test_thermal_broken_off(void **state)
     expect_ok(kl_thermal_evaluate(sum, 0.3, &whole, &err), err);
     const kl_thermal_facts facts = kl_thermal_about(sum);
     kl_thermal_destroy(&sum);
-    for (int after = 1; after < 600; after += 7) {
-        saver s = {.ex = j.ex, .countdown = after};
+    for (int i = 0; i < 1200; i += 7) {
+        const int after = i % 600 + 1, looks = i >= 600;
+        saver s = {.ex = j.ex, .countdown = looks ? 0 : after, .looks = looks ? after : 0};
         kl_keeper keeper = {.self = &s, .due = save_due, .write = save_write};
         kl_thermal_opts now = opts;
         now.keeper = &keeper;
         now.self = &s;
         now.step = stop_when_saved;
-        kl_test_case("typical states, broken off at %d", after);
+        kl_test_case("typical states, %s %d", looks ? "stopped at look" : "broken off at", after);
         expect_ok(kl_thermal_create(j.model, &now, &sum, &err), err);
         add_rest(&j, q, nq, sum, &stopped);
         kl_thermal_destroy(&sum);
-        if (!s.have) break;
+        if (!s.have) continue;
         const kl_keeper again = {.from = &s.kept, .self = &s, .due = save_due, .write = save_write};
         now = opts;
         now.keeper = &again;
@@ -484,8 +493,7 @@ static void test_thermal_broken_off(void **state)
         } else {
             expect_refused(kl_thermal_create(j.model, &now, &sum, &err), KL_EINPUT, err, "not those");
         }
-        free(s.number);
-        for (int i = 0; i < KL_KEEP_VECTORS; i++) free(s.vector[i]);
+        saver_close(&s);
     }
     expect_true(resumed > 30 && between > 0);
     kl_free(&q);
@@ -496,7 +504,7 @@ static void test_thermal_broken_off(void **state)
 static int stop_curve(void *self, int step, double change)
 {
     (void)step, (void)change;
-    return ((const saver *)self)->have;
+    return stops(self);
 }
 
 static void test_spectral_broken_off(void **state)
@@ -517,14 +525,15 @@ static void test_spectral_broken_off(void **state)
     const kl_ed_spectral_opts opts = {.broadening = 0.1, .max_steps = 60};
     kl_ed_spectral whole, part;
     expect_ok(kl_ed_spectral_run(ed, j.terms, x, r.energy[0], op, coef, &opts, &whole, &err), err);
-    for (int after = 1; after < whole.nstep; after += after < 25 ? 1 : 13) {
-        saver s = {.ex = j.ex, .countdown = after};
+    for (int i = 1; i < 2 * whole.nstep; i += i % whole.nstep < 25 ? 1 : 13) {
+        const int after = i % whole.nstep, looks = i >= whole.nstep;
+        saver s = {.ex = j.ex, .countdown = looks ? 0 : after, .looks = looks ? after : 0};
         const kl_keeper keeper = {.self = &s, .due = save_due, .write = save_write};
         kl_ed_spectral_opts now = opts;
         now.keeper = &keeper;
         now.self = &s;
         now.step = stop_curve;
-        kl_test_case("a curve of %d levels, broken off at %d", whole.nstep, after);
+        kl_test_case("a curve of %d levels, %s %d", whole.nstep, looks ? "stopped at look" : "broken off at", after);
         expect_ok(kl_ed_spectral_run(ed, j.terms, x, r.energy[0], op, coef, &now, &part, &err), err);
         const int stopped = part.stopped;
         kl_ed_spectral_clear(&part);
@@ -539,8 +548,7 @@ static void test_spectral_broken_off(void **state)
             kl_ed_spectral_clear(&part);
             resumed++;
         }
-        free(s.number);
-        for (int i = 0; i < KL_KEEP_VECTORS; i++) free(s.vector[i]);
+        saver_close(&s);
     }
     expect_true(resumed > 15);
     kl_ed_spectral_clear(&whole);
