@@ -605,9 +605,9 @@ if ok(near(reference, -28.175424859743183, 3e-9), "Heisenberg chain of 64", refe
 end
 
 -- The same for exact diagonalization: a run that goes on ends with the same bits.
-local exact = "ed hubbard --lattice ladder:7x2 -p U=4 --charge N_up=5 --charge N_dn=4 --measure docc --checkpoint-every 0.02 --threads 1"
+local exact = "ed hubbard --lattice ladder:6x2 -p U=4 --charge N_up=5 --charge N_dn=4 --measure docc --checkpoint-every 0.01 --threads 1"
 local undisturbed = json(select(2, run(exact .. " --json -o x.h5")))
-if ok(undisturbed and undisturbed.converged, "a ladder of 14 sites, exact") then
+if ok(undisturbed and undisturbed.converged, "a ladder of 12 sites, exact") then
     local function resume(name)
         local status, out, err = run("ed --json --resume " .. name)
         local found = status == 0 and json(out)
