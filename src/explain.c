@@ -35,22 +35,9 @@ typedef struct table {
 /* The tune table's line of the same operation at the nearest size: of a list its mean product. */
 static void measured(const table *t, row *r, const kl_call *call)
 {
-    int64_t size = call->n;
+    int64_t size;
     kl_timed what;
-    switch (call->op) {
-    case KL_OP_COPY: what = KL_TIMED_COPY; break;
-    case KL_OP_AXPBY:
-    case KL_OP_PRECONDITION: what = KL_TIMED_AXPY; break;
-    case KL_OP_DOTS: what = KL_TIMED_DOTS; break;
-    case KL_OP_COMBINE: what = KL_TIMED_COMBINE; break;
-    case KL_OP_FUSE: what = KL_TIMED_FUSE; break;
-    case KL_OP_BATCH:
-        what = KL_TIMED_LIST;
-        size = (int64_t)cbrt(call->batch->flop / (2.0 * (double)(call->batch->nrec > 0 ? call->batch->nrec : 1)));
-        break;
-    default: return;
-    }
-    if (t->tuned) kl_tune_choose(&t->tune, what, size > 0 ? size : 1, r->measured, sizeof r->measured);
+    if (t->tuned && kl_tune_of(call, &what, &size)) kl_tune_choose(&t->tune, what, size, r->measured, sizeof r->measured);
 }
 
 static kl_status ask(table *t, const char *name, const char *shape, const kl_call *call, kl_err *err)

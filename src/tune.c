@@ -5,6 +5,7 @@
 #endif
 #include "tune.h"
 #include "config.h"
+#include "record.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,6 +18,9 @@ const char *const kl_tune_exec[KL_TUNE_NEXEC] = {"host", "offload", "cuda"};
 
 /* One word an operation. ORDER KL_TIMED */
 static const char *const word[KL_NTIMED] = {"copy", "axpy", "dots", "combine", "fuse", "spmv", "list", "eigen", "sweep"};
+
+/* The operation that is timed; KL_NOP: none alone. ORDER KL_TIMED */
+static const kl_op timed_op[KL_NTIMED] = {KL_OP_COPY, KL_OP_AXPBY, KL_OP_DOTS, KL_OP_COMBINE, KL_OP_FUSE, KL_NOP, KL_OP_BATCH, KL_NOP, KL_NOP};
 
 /* The folder of the cache; `make`: it and those above it are made. */
 static kl_status own_path(char *path, size_t size, int make, kl_err *err)
@@ -146,6 +150,27 @@ kl_projection kl_tune_way(const kl_tune *t, double size)
 void kl_tune_ways(const kl_tune *t, kl_exec *device)
 {
     for (int k = 0; k < KL_NSIZE && strcmp(device->where, t->where[2]) == 0; k++) device->fastest[k] = kl_tune_way(t, ldexp(1.0, k));
+}
+
+int kl_tune_of(const kl_call *call, kl_timed *what, int64_t *size)
+{
+    const kl_op op = call->op == KL_OP_PRECONDITION ? KL_OP_AXPBY : call->op;
+    int k = 0;
+    while (k < KL_NTIMED && timed_op[k] != op) k++;
+    *what = (kl_timed)k;
+    *size = call->op == KL_OP_BATCH ? (int64_t)(kl_batch_mean_size(call->batch) + 0.5) : call->n;
+    if (*size < 1) *size = 1;
+    return k < KL_NTIMED;
+}
+
+int kl_tune_times(const kl_tune *t, int a, int b, kl_pick_time out[KL_TUNE_MOST])
+{
+    int n = 0;
+    for (int i = 0; i < t->n; i++) {
+        const kl_tune_row *const r = &t->row[i];
+        if (timed_op[r->what] != KL_NOP && r->seconds[a] > 0 && r->seconds[b] > 0) out[n++] = (kl_pick_time){timed_op[r->what], r->size, {r->seconds[a], r->seconds[b]}};
+    }
+    return n;
 }
 
 int kl_tune_choose(const kl_tune *t, kl_timed what, int64_t size, char *why, size_t size_why)

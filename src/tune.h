@@ -3,6 +3,7 @@
 #ifndef KL_TUNE_H
 #define KL_TUNE_H
 #include "optime.h"
+#include "pick.h"
 
 enum { KL_TUNE_MOST = 128, KL_TUNE_NEXEC = 3 };
 extern const char *const kl_tune_exec[KL_TUNE_NEXEC]; /* host, offload, cuda */
@@ -45,6 +46,10 @@ int kl_tune_choose(const kl_tune *t, kl_timed what, int64_t size, char *why, siz
 int kl_tune_from(const kl_tune *t, kl_timed what, int64_t *from, char *why, size_t size_why);
 /* The way that is fastest for products of the measured size nearest to `size`; AUTO: nothing was measured within a factor of four. */
 kl_projection kl_tune_way(const kl_tune *t, double size);
+/* What a call is timed as, and at which size; 0: as nothing. */
+int kl_tune_of(const kl_call *call, kl_timed *what, int64_t *size);
+/* What is timed on executors a and b both and is one operation of their tables: for kl_exec_open_pick_take. Returns how many. */
+int kl_tune_times(const kl_tune *t, int a, int b, kl_pick_time out[KL_TUNE_MOST]);
 /* For every size, on a device that the table was measured on. */
 void kl_tune_ways(const kl_tune *t, kl_exec *device);
 

@@ -48,24 +48,49 @@ void kl_venue_eigen(const kl_tune *t, int which, kl_exec *device)
     if (n > 0) device->neigen_time = n;
 }
 
-static void open_device(kl_venue *p)
+enum { OFFLOAD = 1, CUDA = 2 }; /* of kl_tune_exec */
+
+static kl_status open_as_measured(kl_venue *p, int which, kl_exec **out, kl_err *err)
 {
-    kl_err reason;
-    kl_exec *device = NULL;
-    kl_status st = p->which == 2 ? kl_exec_open_cuda(&device, &reason) : kl_exec_open_offload(0, &device, &reason);
-    if (st != KL_OK || strcmp(device->where, p->table.where[p->which]) != 0) { /* another machine's table, or a device that is not free */
-        snprintf(p->why, sizeof p->why, "host: the tune table says %s, but it was measured on '%.60s' and here is %.100s", kl_tune_exec[p->which], p->table.where[p->which],
-                 st == KL_OK ? device->where : reason.text);
-        kl_exec_close(&device);
-        p->refused = 1;
-        return;
+    kl_status st = which == CUDA ? kl_exec_open_cuda(out, err) : kl_exec_open_offload(0, out, err);
+    if (st != KL_OK) return st;
+    kl_exec *const device = *out;
+    if (strcmp(device->where, p->table.where[which]) != 0) {
+        st = kl_fail(err, KL_EABSENT, "%s", device->where);
+        kl_exec_close(out);
+        return st;
     }
     memcpy(device->chosen, p->why, sizeof device->chosen - 1);
     device->nthread = p->host->nthread; /* of what the host does: LAPACK's part of a truncation */
     device->most_bytes = p->device_memory;
-    kl_venue_eigen(&p->table, p->which, device);
-    if (p->which == 2) kl_tune_ways(&p->table, device);
-    p->device = device;
+    kl_venue_eigen(&p->table, which, device);
+    if (which == CUDA) kl_tune_ways(&p->table, device);
+    return KL_OK;
+}
+
+/* Beside the device that sweeps are faster on, the other way to use it, where that is ahead in some operation by itself. CUDA gives out the memory; a limit of it can be kept by
+   one alone. */
+static void open_beside(kl_venue *p)
+{
+    kl_err ignored;
+    kl_pick_time time[KL_TUNE_MOST];
+    kl_exec *beside = NULL, *both = NULL;
+    const int other = p->which == CUDA ? OFFLOAD : CUDA, n = kl_tune_times(&p->table, CUDA, OFFLOAD, time);
+    if (p->device_memory > 0 || n == 0 || (p->which == CUDA && !kl_pick_ever(time, n)) || open_as_measured(p, other, &beside, &ignored) != KL_OK) return;
+    kl_exec **const first = other == CUDA ? &beside : &p->device, **const second = other == CUDA ? &p->device : &beside;
+    if (kl_exec_open_pick_take(first, second, time, n, &both, &ignored) == KL_OK) p->device = both;
+    kl_exec_close(&beside);
+}
+
+static void open_device(kl_venue *p)
+{
+    kl_err reason;
+    if (open_as_measured(p, p->which, &p->device, &reason) == KL_OK) {
+        open_beside(p);
+        return;
+    }
+    snprintf(p->why, sizeof p->why, "host: the tune table says %s, but it was measured on '%.60s' and here is %.100s", kl_tune_exec[p->which], p->table.where[p->which], reason.text);
+    p->refused = 1; /* another machine's table, or a device that is not free */
 }
 
 kl_exec *kl_venue_at(void *venue, int m)

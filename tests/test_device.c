@@ -11,6 +11,7 @@
 #include "hybrid.h"
 #include "kl_test.h"
 #include "lists.h"
+#include "pick.h"
 #include "record.h"
 #include "superblock.h"
 #if !KL_TEST_CUDA
@@ -586,6 +587,65 @@ static void test_hybrid(void **state)
     }
 }
 
+/* Operations that read what the one before wrote; numbers they give: out[5]. */
+static void chain(kl_exec *ex, int64_t n, kl_dptr v, double out[5])
+{
+    const double c[2] = {0.3, -0.4};
+    const kl_dptr a = v, b = kl_dptr_at(v, n), t = kl_dptr_at(v, 2 * n), pair[2] = {a, t};
+    ex->vt.axpby(ex, n, 0.5, a, 0.25, b);
+    ex->vt.precondition(ex, n, b, 3.0, 0.1, b, t);
+    ex->vt.combine(ex, n, 2, v, n, c, 1.0, t);
+    ex->vt.copy(ex, n, t, b);
+    ex->vt.dots(ex, n, 3, v, n, b, out);
+    ex->vt.axpby(ex, n, 1.0, b, 1.0, a);
+    if (ex->vt.fuse) ex->vt.fuse(ex, n, &(kl_fuse){.nin = 2, .npair = 2, .in = pair, .pair = (const int[2][2]){{0, 1}, {1, 1}}}, out + 3);
+    else out[3] = out[4] = 0;
+}
+
+/* Operation by operation here and there, on the same memory: by this executor and by offload's plain kernels, or offload's own beside CUDA. */
+static void test_pick(void **state)
+{
+    fixture *const f = *state;
+    static const kl_op op[] = {KL_OP_COPY, KL_OP_AXPBY, KL_OP_DOTS, KL_OP_COMBINE, KL_OP_FUSE};
+    enum { NOP = sizeof op / sizeof *op };
+    kl_err err = {""};
+    kl_pick_time time[2 * NOP + 2];
+    kl_exec *first = NULL, *second = NULL, *all = NULL;
+    if (kl_exec_open_offload(!KL_TEST_CUDA, &second, &err) == KL_EABSENT) skip();
+    expect_ok(open_one(0, &first, &err), err);
+    for (int k = 0; k < NOP; k++) /* neighbours never at the same place */
+        for (int large = 0; large < 2; large++) time[2 * k + large] = (kl_pick_time){op[k], large ? 10000 : 100, {(k + large) % 2 ? 1e-3 : 1e-6, (k + large) % 2 ? 1e-6 : 1e-3}};
+    time[2 * NOP] = (kl_pick_time){KL_OP_BATCH, 4, {1e-3, 1e-6}}, time[2 * NOP + 1] = (kl_pick_time){KL_OP_BATCH, 100, {1e-6, 1e-3}};
+    expect_ok(kl_exec_open_pick_take(&first, &second, time, 2 * NOP + 2, &all, &err), err);
+    for (int s = 0; s < NSIZE; s++) {
+        const int64_t n = sizes[s];
+        double got[5], want[5];
+        kl_test_case("n=%lld", (long long)n);
+        both v = make(all, 3 * n, 0, 5), u = make(f->host, 3 * n, 0, 5);
+        for (int round = 0; round < 5; round++) {
+            chain(all, n, v.dev, got);
+            chain(f->host, n, u.dev, want);
+            for (int k = 0; k < 5; k++) expect_near(got[k], want[k], 1e-13 * (double)(n + 1) * fmax(1, fabs(want[k])));
+        }
+        fetch(all, &v), fetch(f->host, &u);
+        for (int64_t i = 0; i < 3 * n; i++) expect_near(v.host[i], u.host[i], 1e-12 * fmax(1, fabs(u.host[i])));
+        drop(all, &v), drop(f->host, &u);
+    }
+    const int rounds = kl_test_rounds(60);
+    for (int round = 0; round < rounds; round++) {
+        uint64_t seed = (uint64_t)(5000 + round);
+        const int most = 1 + round % 60;
+        const int64_t room = (int64_t)(most + 3) * (most + 3) + 7;
+        kl_batch b;
+        kl_batch_init(&b);
+        kl_test_case("round %d", round);
+        lists_random(&b, room, 1 + lists_below(&seed, 20), most, round % 7 == 0, round % 5 != 0, &seed);
+        compare(f->host, all, &b, room, round & 1, 30.0 * most);
+        kl_batch_clear(&b);
+    }
+    kl_exec_close(&all);
+}
+
 /* Lists of the middle superblock: launches of one H x, and its result. */
 static void test_superblock(void **state)
 {
@@ -775,7 +835,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open),   cmocka_unit_test(test_streams),    cmocka_unit_test(test_tall),   cmocka_unit_test(test_widths),
         cmocka_unit_test(test_combine_dots), cmocka_unit_test(test_eigen), cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_shapes), cmocka_unit_test(test_long), cmocka_unit_test(test_superblock), cmocka_unit_test(test_ground), cmocka_unit_test(test_hybrid), cmocka_unit_test(test_fuse),
+        cmocka_unit_test(test_shapes), cmocka_unit_test(test_long), cmocka_unit_test(test_superblock), cmocka_unit_test(test_ground), cmocka_unit_test(test_hybrid), cmocka_unit_test(test_pick), cmocka_unit_test(test_fuse),
         cmocka_unit_test(test_ed_states),
     };
     const struct CMUnitTest alone[] = {cmocka_unit_test(test_ed)}; /* with executors of its own: all memory must be back after every case */

@@ -52,6 +52,16 @@ static void test_table(void **state)
     expect_eq(device.eigen_time[0].n, 64);
     expect_near(device.eigen_time[1].here, 0.2, 1e-15); /* eight matrices on four threads */
     expect_near(device.eigen_time[1].there, 0.01, 1e-15);
+    kl_pick_time time[KL_TUNE_MOST];
+    expect_eq(kl_tune_times(&r, 0, 2, time), 3); /* of the sweeps and eigenvectors none */
+    expect_true(time[1].op == KL_OP_DOTS && time[1].size == 100000 && time[1].seconds[0] == 1e-4 && time[1].seconds[1] == 2e-5);
+    expect_true(time[2].op == KL_OP_COPY);
+    expect_eq(kl_tune_times(&r, 2, 1, time), 0); /* nothing of offload */
+    kl_timed what;
+    int64_t size;
+    expect_true(kl_tune_of(&(kl_call){.op = KL_OP_PRECONDITION, .n = 77}, &what, &size) && what == KL_TIMED_AXPY && size == 77);
+    expect_true(kl_tune_of(&(kl_call){.op = KL_OP_FUSE, .n = 0}, &what, &size) && what == KL_TIMED_FUSE && size == 1);
+    expect_true(!kl_tune_of(&(kl_call){.op = KL_OP_KRON, .n = 5}, &what, &size));
     FILE *const f = fopen(path, "a");
     fprintf(f, "nonsense 12\n");
     fclose(f);
