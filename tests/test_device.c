@@ -282,7 +282,8 @@ static void test_widths(void **state)
     fixture *const f = *state;
     static const int64_t heights[] = {2, 255, 4099, 70003, 2100001};
     kl_exec *const ex = f->ex[0];
-    for (int h = 0; h < 5; h++) {
+    const int rounds = kl_test_rounds(5);
+    for (int h = 0; h < rounds; h++) {
         const int64_t n = heights[h], ldv = n + n % 2;
         const int most = n < 100000 ? 40 : 33;
         both v = make(ex, most * ldv, 0, 17), x = make(ex, n, 0, 18);
@@ -466,7 +467,8 @@ static void test_long(void **state)
     fixture *const f = *state;
     static const int shape[][3] = {{1, 1, 3000}, {17, 33, 2500}, {130, 129, 1777}, {300, 5, 4001}, {128, 128, 4096}, {597, 601, 597}};
     kl_err err = {""};
-    for (int q = 0; q < 6 * 4; q++) {
+    const int all = 6 * 4, step = all / kl_test_rounds(all);
+    for (int q = 0; q < all; q += step) {
         const int m = shape[q / 4][0], n = shape[q / 4][1], k = shape[q / 4][2], ta = q & 1, tb = q >> 1 & 1;
         const int64_t room = 601 * 4100;
         kl_batch b;
