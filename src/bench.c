@@ -395,12 +395,17 @@ static kl_status run(int argc, char **argv, kl_err *err)
     if (!strcmp(what, "compare")) return kl_bench_compare(argc - 1, argv + 1, err);
     if (!strcmp(what, "gemv_trans")) return kl_bench_tall(argc - 1, argv + 1, err);
     if (!strcmp(what, "gemm") && argc == 2) return bench_gemm(err);
-    if (!strcmp(what, "gemm")) return kl_fail(err, KL_EINPUT, "bench gemm takes no arguments; seen '%s'", argv[2]);
+    if (!strcmp(what, "gemm") && strcmp(argv[2], "--help")) return kl_fail(err, KL_EINPUT, "bench gemm takes no arguments; seen '%s'", argv[2]);
     argv++, argc--;
     if (!strcmp(what, "hx"))
         for (int i = 1; i < argc; i++)
             if (!strcmp(argv[i], "--replay")) return kl_bench_replay(argc, argv, err);
     if (!strcmp(what, "ci")) return kl_bench_ci(argc, argv, err);
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], "--help")) {
+            fputs(usage, stdout);
+            return KL_OK;
+        }
     KL_TRY(own_options(&argc, argv, &exact, &nbeside, command, MOST_BESIDE, err));
     if (!strcmp(what, "dmrg") && argc > 1) return bench_dmrg_one(argc, argv, exact, command[0], err);
     if (!strcmp(what, "hx")) {

@@ -333,10 +333,11 @@ kl_status kl_bench_replay(int argc, char **argv, kl_err *err)
     kl_reclist *list = NULL;
     int n = 0;
     bench b = {.csr_bytes = 1e9};
-    if (argc > 1 && !strcmp(argv[1], "--help")) {
-        fputs(usage, stdout);
-        return KL_OK;
-    }
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], "--help")) {
+            fputs(usage, stdout);
+            return KL_OK;
+        }
     KL_TRY(parse(&b, argc, argv, err));
     if (b.nthread == 0) b.nthread = kl_task_threads(&(kl_options){.threads = 0});
     KL_TRY(kl_reclist_read(b.file, &n, &list, err));

@@ -214,6 +214,11 @@ do
     local _, no_table
     status, _, no_table = run "bench compare --from compare.json"
     ok(status == 2 and no_table:find "compare%.json:2 is no row of a table", "bench compare --from what is no table", no_table)
+    for what in ("gemm gemv_trans compare dmrg hx hx:--replay offload cuda ed ci"):gmatch "%S+" do
+        what = what:gsub(":", " ")
+        status, out = run("bench " .. what .. " --help")
+        ok(status == 0 and out:find "Usage: kronlat bench", "bench " .. what .. " --help", out)
+    end
     status, out = run "bench gemv_trans --exec host --height 1000 --width 1 --width 20 --csv tall.csv"
     ok(status == 0 and select(2, (slurp(at "tall.csv") or ""):gsub("\n", "")) == 7, "bench gemv_trans", out)
     shell "rm -rf cache compare.csv again.csv compare.json tall.csv"
