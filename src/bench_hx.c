@@ -178,7 +178,7 @@ static kl_status run_csr(bench *b, kl_exec *ex, const kl_spmat *m, double assemb
     KL_TRY(ex->vt.alloc(ex, list->ny + 1, &y, err));
     KL_TRY(ex->vt.upload(ex, x, b->operand[KL_AT_X], list->nx, err));
     double t0 = kl_prof_seconds();
-    KL_TRY(kl_spmv_create(ex, m, &s, err));
+    KL_TRY(kl_spmv_create(ex, m, KL_SPMV_MANY, &s, err));
     r.prepare = assembled + kl_prof_seconds() - t0;
     for (int k = 0; k <= LATER; k++) {
         t0 = kl_prof_seconds();

@@ -24,6 +24,7 @@
 #include "spmv.h"
 
 enum { DEFAULT_PSPACE = 120, MAX_GUARD = 4 };
+enum { PRODUCTS_PER_ROOT = 20 }; /* about: 15 to 25 are seen */
 static const double coarse_tol = 0.01;  /* hartree: enough to tell irreps apart */
 static const double guard_window = 0.15; /* states of the small block this close above the last wanted one are followed too, at first */
 
@@ -539,7 +540,7 @@ static kl_status sector_make(sector *s, const layout *l, kl_exec *ex, const kl_c
     if (is_direct(o)) KL_TRY(kl_sigma_create(ex, s->h, &s->sigma, err));
     else {
         KL_TRY(store_matrix(s, o, monitor, info, err));
-        KL_TRY(kl_spmv_create(ex, s->matrix, &s->spmv, err));
+        KL_TRY(kl_spmv_create(ex, s->matrix, (int64_t)PRODUCTS_PER_ROOT * o->nroot, &s->spmv, err));
     }
     s->op = (kl_linop){.n = n, .ex = ex, .self = s, .apply = sector_apply};
     KL_TRY(kl_alloc(&d, n, KL_MEM_VECTOR, err));

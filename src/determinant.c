@@ -103,6 +103,7 @@ static void strings_destroy(kl_strings **strings)
     kl_free(&s->bits);
     kl_free(&s->irrep);
     kl_free(&s->move_off);
+    kl_free(&s->move_to);
     kl_free(&s->move);
     kl_free(&s->table);
     kl_free(strings);
@@ -114,6 +115,23 @@ typedef struct move_job {
 } move_job;
 
 enum { STRINGS_PER_TASK = 64 };
+
+static int by_string(const void *x, const void *y)
+{
+    const kl_move *const a = x, *const b = y;
+    return (a->to > b->to) - (a->to < b->to);
+}
+
+/* Strings are sorted by irrep, so that moves sorted by string are too. */
+static void sort_moves(kl_strings *s, int64_t i, int64_t end)
+{
+    int64_t k = s->move_off[i];
+    if (end - k > 1) qsort(s->move + k, (size_t)(end - k), sizeof(*s->move), by_string);
+    for (int g = 0; g < s->nirrep; g++) {
+        while (k < end && s->irrep[s->move[k].to] < g) k++;
+        s->move_to[s->nirrep * i + g] = k;
+    }
+}
 
 static void list_moves(void *self, int64_t task, int thread)
 {
@@ -133,6 +151,7 @@ static void list_moves(void *self, int64_t task, int thread)
                 k++;
             }
         if (job->count != NULL) job->count[i] = k;
+        else sort_moves(s, i, k);
     }
 }
 
@@ -177,6 +196,8 @@ static kl_status strings_create(const kl_det_spec *spec, int nelec, bag *from, i
     kl_par_for(nthread, ntask, list_moves, &job);
     for (int64_t i = 0; i < s->n; i++) s->move_off[i + 1] = s->move_off[i] + count[i];
     KL_TRY(kl_alloc(&s->move, s->move_off[s->n], KL_MEM_MATRIX, err));
+    KL_TRY(kl_alloc(&s->move_to, s->nirrep * s->n + 1, KL_MEM_MATRIX, err));
+    s->move_to[s->nirrep * s->n] = s->move_off[s->n];
     job.count = NULL;
     kl_par_for(nthread, ntask, list_moves, &job);
     *out = s;

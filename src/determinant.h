@@ -25,7 +25,8 @@ typedef struct kl_strings {
     uint8_t *irrep;     /* [n] */
     int64_t first[9];   /* irrep g: first[g]..first[g+1] */
     int64_t *move_off;  /* [n+1] */
-    kl_move *move;      /* by string that the electron leaves; only strings of the list */
+    int64_t *move_to;   /* [nirrep*n+1] where those to strings of irrep g begin: move_to[nirrep*i+g] */
+    kl_move *move;      /* by string that the electron leaves, then by string that it makes; only strings of the list */
     int32_t *table;     /* [mask + 1] open addressing, index + 1 */
     uint64_t mask;
 } kl_strings;

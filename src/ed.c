@@ -66,6 +66,7 @@ out:
 
 kl_status kl_ed_store(kl_ed *ed, const kl_spopts *format, int half, double most, kl_err *err)
 {
+    enum { ABOUT = 100 }; /* products of a Lanczos run */
     kl_status st = KL_OK;
     kl_spmat *csr = NULL, *part = NULL;
     const int64_t start = kl_prof_clock();
@@ -83,7 +84,7 @@ kl_status kl_ed_store(kl_ed *ed, const kl_spopts *format, int half, double most,
         ed->matrix = csr;
         csr = NULL;
     }
-    KL_TRY(kl_spmv_create(ed->ex, ed->matrix, &ed->spmv, err));
+    KL_TRY(kl_spmv_create(ed->ex, ed->matrix, ABOUT, &ed->spmv, err));
     ed->seconds_build += 1e-9 * (double)(kl_prof_clock() - start);
 out:
     kl_spmat_destroy(&csr);

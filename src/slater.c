@@ -2,11 +2,13 @@
 
    A row of H for the determinant (ia, ib): T_alpha connects (ja, ib), T_beta (ia, jb), and V_ab = sum (pq|rs) E_pq^alpha E_rs^beta a move of
    each. So for every pair (ia, ja) that a move, a double excitation or nothing connects, the row of ja is spread over a table by beta
-   string once, and serves all determinants in the row of ia.
+   string once, and serves all determinants in the row of ia. Moves are listed by the string that they make, hence by its irrep: only those
+   that the target allows are looked at.
    SPDX-License-Identifier: Apache-2.0 */
 #include "slater.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "mem.h"
@@ -82,11 +84,23 @@ double kl_slater_element(const kl_fcidump *f, uint64_t a, uint64_t b, uint64_t c
     return string_single(f, spin, ket[spin], p, q) + e * kl_phase_hop(ket[spin], q, p);
 }
 
+typedef struct target { /* of a double excitation */
+    int64_t to;
+    double value;
+} target;
+
 typedef struct string_job {
     kl_slater *h;
     int spin;
-    int64_t *count; /* [strings]: count doubles only; NULL: fill */
+    int64_t *count;  /* [strings]: count doubles only; NULL: fill */
+    target **sorted; /* [nthread][most doubles of a string] */
 } string_job;
+
+static int by_string(const void *x, const void *y)
+{
+    const target *const a = x, *const b = y;
+    return (a->to > b->to) - (a->to < b->to);
+}
 
 enum { STRINGS_PER_TASK = 16 };
 
@@ -98,14 +112,13 @@ static void string_task(void *self, int64_t task, int thread)
     const kl_fcidump *const f = h->f;
     const kl_strings *const s = spin == 0 ? h->s->a : h->s->b;
     const uint64_t all = s->norb >= 64 ? ~UINT64_C(0) : bit(s->norb) - 1;
-    (void)thread;
     for (int64_t i = task * STRINGS_PER_TASK; i < (task + 1) * STRINGS_PER_TASK && i < s->n; i++) {
         const uint64_t x = s->bits[i];
         if (job->count == NULL) {
             h->diag[spin][i] = string_diagonal(f, spin, x);
             for (int64_t k = s->move_off[i]; k < s->move_off[i + 1]; k++) h->single[spin][k] = string_single(f, spin, x, s->move[k].p, s->move[k].q);
         }
-        int64_t n = job->count == NULL ? h->two_off[spin][i] : 0;
+        int64_t n = 0;
         for (uint64_t o1 = x; o1 != 0; o1 &= o1 - 1)
             for (uint64_t o2 = o1 & (o1 - 1); o2 != 0; o2 &= o2 - 1) {
                 const int p1 = low_bit(o1), p2 = low_bit(o2), g = f->irrep[p1] ^ f->irrep[p2];
@@ -117,14 +130,20 @@ static void string_task(void *self, int64_t task, int thread)
                         if (to < 0) continue;
                         const double value = string_double(f, spin, x, p1, p2, q1, q2);
                         if (fabs(value) < too_small) continue;
-                        if (job->count == NULL) {
-                            h->two_to[spin][n] = (int32_t)to;
-                            h->two[spin][n] = value;
-                        }
+                        if (job->count == NULL) job->sorted[thread][n] = (target){to, value};
                         n++;
                     }
             }
-        if (job->count != NULL) job->count[i] = n;
+        if (job->count != NULL) {
+            job->count[i] = n;
+            continue;
+        }
+        target *const list = job->sorted[thread];
+        if (n > 1) qsort(list, (size_t)n, sizeof(*list), by_string);
+        for (int64_t k = 0; k < n; k++) {
+            h->two_to[spin][h->two_off[spin][i] + k] = (int32_t)list[k].to;
+            h->two[spin][h->two_off[spin][i] + k] = list[k].value;
+        }
     }
 }
 
@@ -133,12 +152,14 @@ kl_status kl_slater_create(const kl_fcidump *f, const kl_detspace *s, int nthrea
     kl_status st = KL_OK;
     kl_slater *h = NULL;
     int64_t *count = NULL;
+    target **sorted = NULL;
     *out = NULL;
     if (f->norb != s->norb) return kl_fail(err, KL_EINPUT, "integrals of %d orbitals for strings of %d", f->norb, s->norb);
     KL_TRY(kl_alloc(&h, 1, KL_MEM_MISC, err));
     h->f = f;
     h->s = s;
-    h->nthread = nthread;
+    h->nthread = nthread > 1 ? nthread : 1;
+    KL_TRY(kl_alloc(&sorted, h->nthread, KL_MEM_WORK, err));
     for (int spin = 0; spin < 2; spin++) {
         const kl_strings *const x = spin == 0 ? s->a : s->b;
         const int64_t ntask = (x->n + STRINGS_PER_TASK - 1) / STRINGS_PER_TASK;
@@ -146,18 +167,25 @@ kl_status kl_slater_create(const kl_fcidump *f, const kl_detspace *s, int nthrea
         KL_TRY(kl_alloc(&h->single[spin], x->move_off[x->n], KL_MEM_MATRIX, err));
         KL_TRY(kl_alloc(&h->two_off[spin], x->n + 1, KL_MEM_MATRIX, err));
         KL_TRY(kl_alloc(&count, x->n, KL_MEM_WORK, err));
-        string_job job = {h, spin, count};
-        kl_par_for(nthread, ntask, string_task, &job);
-        for (int64_t i = 0; i < x->n; i++) h->two_off[spin][i + 1] = h->two_off[spin][i] + count[i];
+        string_job job = {h, spin, count, sorted};
+        kl_par_for(h->nthread, ntask, string_task, &job);
+        int64_t most = 0;
+        for (int64_t i = 0; i < x->n; i++) {
+            h->two_off[spin][i + 1] = h->two_off[spin][i] + count[i];
+            if (count[i] > most) most = count[i];
+        }
         kl_free(&count);
+        for (int k = 0; k < h->nthread; k++) KL_TRY(kl_realloc(&sorted[k], most, KL_MEM_WORK, err));
         KL_TRY(kl_alloc(&h->two_to[spin], h->two_off[spin][x->n], KL_MEM_MATRIX, err));
         KL_TRY(kl_alloc(&h->two[spin], h->two_off[spin][x->n], KL_MEM_MATRIX, err));
         job.count = NULL;
-        kl_par_for(nthread, ntask, string_task, &job);
+        kl_par_for(h->nthread, ntask, string_task, &job);
     }
     *out = h;
     h = NULL;
 out:
+    for (int k = 0; sorted != NULL && k < (nthread > 1 ? nthread : 1); k++) kl_free(&sorted[k]);
+    kl_free(&sorted);
     kl_free(&count);
     kl_slater_destroy(&h);
     return st;
@@ -186,50 +214,64 @@ static int64_t beta_of(const kl_detspace *s, int64_t ia, int64_t k)
 
 static int64_t position_of(const kl_detspace *s, int64_t k) { return s->full ? k : s->row_pos[k]; }
 
-void kl_slater_diagonal(const kl_slater *h, double *d)
+typedef struct diagonal_job {
+    const kl_slater *h;
+    double *d;
+} diagonal_job;
+
+static void diagonal_task(void *self, int64_t ia, int thread)
 {
+    const diagonal_job *const job = self;
+    const kl_slater *const h = job->h;
     const kl_detspace *const s = h->s;
-    for (int64_t ia = 0; ia < s->a->n; ia++) {
-        double repulsion[KL_DET_MAX_ORB] = {0};
-        for (int r = 0; r < s->norb; r++)
-            for (uint64_t o = s->a->bits[ia]; o != 0; o &= o - 1) repulsion[r] += two(h->f, 2, low_bit(o), low_bit(o), r, r);
-        for (int64_t k = s->row_off[ia]; k < s->row_off[ia + 1]; k++) {
-            const int64_t ib = beta_of(s, ia, k);
-            double e = h->f->core + h->diag[0][ia] + h->diag[1][ib];
-            for (uint64_t o = s->b->bits[ib]; o != 0; o &= o - 1) e += repulsion[low_bit(o)];
-            d[position_of(s, k)] = e;
-        }
+    double repulsion[KL_DET_MAX_ORB] = {0};
+    (void)thread;
+    for (int r = 0; r < s->norb; r++)
+        for (uint64_t o = s->a->bits[ia]; o != 0; o &= o - 1) repulsion[r] += two(h->f, 2, low_bit(o), low_bit(o), r, r);
+    for (int64_t k = s->row_off[ia]; k < s->row_off[ia + 1]; k++) {
+        const int64_t ib = beta_of(s, ia, k);
+        double e = h->f->core + h->diag[0][ia] + h->diag[1][ib];
+        for (uint64_t o = s->b->bits[ib]; o != 0; o &= o - 1) e += repulsion[low_bit(o)];
+        job->d[position_of(s, k)] = e;
     }
 }
+
+void kl_slater_diagonal(const kl_slater *h, double *d)
+{
+    diagonal_job job = {h, d};
+    kl_par_for(h->nthread, h->s->a->n, diagonal_task, &job);
+}
+
+/* Where a determinant is: level << 48 | position + 1. */
+static inline int64_t position(uint64_t key) { return (int64_t)(key & ((UINT64_C(1) << 48) - 1)) - 1; }
 
 typedef struct matrix_job {
     const kl_slater *h;
-    int lower;
-    const double *diag;  /* [n] by position */
-    int64_t *count;      /* [n + 1] non-zeros by position; NULL: fill */
-    int64_t *fill;       /* [n + 1] where the next element of a row goes */
-    uint32_t *column;
+    int lower, nlevel;
+    uint64_t *key;         /* [n] by row of alpha string */
+    int64_t *place;        /* [n][nlevel] by position: non-zeros of a row in columns of a level; then where the next one goes */
+    const double *diag;    /* [n] by position */
+    uint32_t *column;      /* NULL: count only */
     double *value;
-    int64_t **table;     /* [nthread][2][beta strings] position + 1: the other row's, the own row's */
-    uint64_t **sort;     /* [nthread][2 longest] */
-    int64_t longest;
-    int every;           /* tasks are these alpha strings only; 1: all */
+    uint64_t **table;      /* [nthread][2][beta strings] keys of the determinants of ia, of ja; 0: not there */
+    int every;             /* tasks are these alpha strings only; 1: all */
 } matrix_job;
 
-static inline void emit(const matrix_job *job, int64_t row, int64_t column, double value)
+static inline void put(const matrix_job *job, int64_t row, uint64_t key, double value)
 {
-    if (fabs(value) < too_small || (job->lower && column > row)) return;
-    if (job->count != NULL) {
-        job->count[row]++;
-        return;
-    }
-    const int64_t k = job->fill[row]++;
-    job->column[k] = (uint32_t)column;
+    const int64_t k = job->place[row * job->nlevel + (int64_t)(key >> 48)]++;
+    if (job->column == NULL) return;
+    job->column[k] = (uint32_t)position(key);
     job->value[k] = value;
 }
 
-/* All elements <ia ib| H |ja jb> for one pair of alpha strings; t holds the row of ja. */
-static void same_alpha(const matrix_job *job, int64_t ia, const int64_t *t)
+static inline void emit(const matrix_job *job, int64_t row, uint64_t key, double value)
+{
+    if (key != 0 && fabs(value) >= too_small && !(job->lower && position(key) > row)) put(job, row, key, value);
+}
+
+/* All elements <ia ib| H |ia jb>; columns of each row by string. */
+static void same_alpha(const matrix_job *job, int64_t ia, const uint64_t *t)
 {
     const kl_slater *const h = job->h;
     const kl_detspace *const s = h->s;
@@ -241,141 +283,116 @@ static void same_alpha(const matrix_job *job, int64_t ia, const int64_t *t)
         for (uint64_t o = s->a->bits[ia]; o != 0; o &= o - 1) repulsion[rs] += h->f->eri[2][kl_pair(low_bit(o), low_bit(o)) * npair + rs];
     }
     for (int64_t k = s->row_off[ia]; k < s->row_off[ia + 1]; k++) {
-        const int64_t ib = beta_of(s, ia, k), row = position_of(s, k);
-        if (job->count != NULL) job->count[row]++;
-        else {
-            job->column[job->fill[row]] = (uint32_t)row;
-            job->value[job->fill[row]++] = job->diag[row];
+        const int64_t ib = beta_of(s, ia, k), row = position(job->key[k]);
+        const int64_t *const moves = b->move_to + b->nirrep * ib + b->irrep[ib], *const pairs = h->two_off[1] + ib;
+        int64_t m = moves[0], d = pairs[0];
+        for (int own = 0; m < moves[1] || d < pairs[1] || !own;) {
+            const int64_t single = m < moves[1] ? b->move[m].to : INT64_MAX, pair = d < pairs[1] ? h->two_to[1][d] : INT64_MAX;
+            if (!own && ib < single && ib < pair) {
+                put(job, row, job->key[k], job->diag != NULL ? job->diag[row] : 0.0);
+                own = 1;
+            } else if (single < pair) {
+                const kl_move *const v = &b->move[m];
+                emit(job, row, t[single], h->single[1][m++] + v->sign * repulsion[v->pair]);
+            } else emit(job, row, t[pair], h->two[1][d++]);
         }
-        for (int64_t m = b->move_off[ib]; m < b->move_off[ib + 1]; m++) {
-            const kl_move *const v = &b->move[m];
-            if (t[v->to] > 0) emit(job, row, t[v->to] - 1, h->single[1][m] + v->sign * repulsion[v->pair]);
-        }
-        for (int64_t m = h->two_off[1][ib]; m < h->two_off[1][ib + 1]; m++)
-            if (t[h->two_to[1][m]] > 0) emit(job, row, t[h->two_to[1][m]] - 1, h->two[1][m]);
     }
 }
 
-static void moved_alpha(const matrix_job *job, int64_t ia, int64_t move, const int64_t *t)
+/* <ia ib| H |ja jb>, ja by a move of ia: beta moves too, by what makes the irrep, or stays. */
+static void moved_alpha(const matrix_job *job, int64_t ia, int64_t move, const uint64_t *t)
 {
     const kl_slater *const h = job->h;
     const kl_detspace *const s = h->s;
     const kl_strings *const b = s->b;
     const kl_move *const u = &s->a->move[move];
     const double *const v_ab = h->f->eri[2] + u->pair * h->f->npair;
+    const int gb = s->a->irrep[u->to] ^ s->target, may_stay = s->a->irrep[u->to] == s->a->irrep[ia];
     for (int64_t k = s->row_off[ia]; k < s->row_off[ia + 1]; k++) {
-        const int64_t ib = beta_of(s, ia, k), row = position_of(s, k);
-        if (t[ib] > 0) {
+        const int64_t ib = beta_of(s, ia, k), row = position(job->key[k]);
+        const int64_t *const moves = b->move_to + b->nirrep * ib + gb;
+        const kl_move *v = b->move + moves[0], *const end = b->move + moves[1];
+        if (may_stay && t[ib] != 0) {
             double e = 0;
             for (uint64_t o = b->bits[ib]; o != 0; o &= o - 1) e += v_ab[kl_pair(low_bit(o), low_bit(o))];
-            emit(job, row, t[ib] - 1, h->single[0][move] + u->sign * e);
+            for (; v < end && v->to < ib; v++) emit(job, row, t[v->to], v_ab[v->pair] * (u->sign * v->sign));
+            emit(job, row, t[ib], h->single[0][move] + u->sign * e);
         }
-        for (int64_t m = b->move_off[ib]; m < b->move_off[ib + 1]; m++) {
-            const kl_move *const v = &b->move[m];
-            if (t[v->to] > 0) emit(job, row, t[v->to] - 1, v_ab[v->pair] * (u->sign * v->sign));
-        }
+        for (; v < end; v++) emit(job, row, t[v->to], v_ab[v->pair] * (u->sign * v->sign));
     }
 }
 
-static void spread(const kl_detspace *s, int64_t ja, int64_t *t, int on)
+/* Two alpha electrons move: beta stays. t: the row of ia. */
+static void moved_pair(const matrix_job *job, int64_t ja, double value, const uint64_t *t)
 {
-    for (int64_t k = s->row_off[ja]; k < s->row_off[ja + 1]; k++) t[beta_of(s, ja, k)] = on ? position_of(s, k) + 1 : 0;
+    const kl_detspace *const s = job->h->s;
+    for (int64_t k = s->row_off[ja]; k < s->row_off[ja + 1]; k++) {
+        const uint64_t own = t[beta_of(s, ja, k)];
+        if (own != 0) emit(job, position(own), job->key[k], value);
+    }
 }
 
+static void spread(const matrix_job *job, int64_t ja, uint64_t *t, int on)
+{
+    const kl_detspace *const s = job->h->s;
+    for (int64_t k = s->row_off[ja]; k < s->row_off[ja + 1]; k++) t[beta_of(s, ja, k)] = on ? job->key[k] : 0;
+}
+
+/* Alpha strings that ia is connected with come in their order, and so do beta strings: within a level the columns of a row are met as they shall lie. */
 static void row_task(void *self, int64_t task, int thread)
 {
     const matrix_job *const job = self;
     const int64_t ia = task * job->every;
     const kl_slater *const h = job->h;
     const kl_detspace *const s = h->s;
-    int64_t *const t = job->table[thread], *const own = t + s->b->n;
+    uint64_t *const own = job->table[thread], *const other = own + s->b->n;
+    const int64_t *const moves = s->a->move_off + ia, *const pairs = h->two_off[0] + ia;
     if (s->row_off[ia + 1] == s->row_off[ia]) return;
-    spread(s, ia, own, 1);
-    same_alpha(job, ia, own);
-    for (int64_t m = s->a->move_off[ia]; m < s->a->move_off[ia + 1]; m++) {
-        const int64_t ja = s->a->move[m].to;
-        if (s->row_off[ja + 1] == s->row_off[ja]) continue;
-        spread(s, ja, t, 1);
-        moved_alpha(job, ia, m, t);
-        spread(s, ja, t, 0);
+    spread(job, ia, own, 1);
+    int64_t m = moves[0], d = pairs[0];
+    for (int met = 0; m < moves[1] || d < pairs[1] || !met;) {
+        const int64_t single = m < moves[1] ? s->a->move[m].to : INT64_MAX, pair = d < pairs[1] ? h->two_to[0][d] : INT64_MAX;
+        if (!met && ia < single && ia < pair) {
+            same_alpha(job, ia, own);
+            met = 1;
+        } else if (single < pair) {
+            spread(job, single, other, 1);
+            moved_alpha(job, ia, m++, other);
+            spread(job, single, other, 0);
+        } else moved_pair(job, pair, h->two[0][d++], own);
     }
-    for (int64_t m = h->two_off[0][ia]; m < h->two_off[0][ia + 1]; m++) {
-        const int64_t ja = h->two_to[0][m];
-        for (int64_t k = s->row_off[ja]; k < s->row_off[ja + 1]; k++) {
-            const int64_t jb = beta_of(s, ja, k);
-            if (own[jb] > 0) emit(job, own[jb] - 1, position_of(s, k), h->two[0][m]);
-        }
-    }
-    spread(s, ia, own, 0);
+    spread(job, ia, own, 0);
 }
 
-/* Columns of one row in order: keys (column, place) by bytes, as many as the columns have. */
-static void sort_row(const matrix_job *job, int64_t row, uint64_t *key, int64_t n)
+static void make_keys(const kl_detspace *s, uint64_t *key)
 {
-    const int64_t from = job->fill[row] - n; /* fill has passed the row's end */
-    uint64_t *a = key, *b = key + job->longest;
-    uint32_t most = 0;
-    int sorted = 1;
-    for (int64_t k = 0; k < n; k++) {
-        a[k] = (uint64_t)job->column[from + k] << 32 | (uint64_t)k;
-        most |= job->column[from + k];
-        sorted &= k == 0 || a[k] > a[k - 1];
-    }
-    if (sorted) return;
-    for (int shift = 0; shift < 32 && most >> shift != 0; shift += 8) {
-        int64_t place[257] = {0};
-        for (int64_t k = 0; k < n; k++) place[(a[k] >> (32 + shift) & 255) + 1]++;
-        for (int k = 0; k < 256; k++) place[k + 1] += place[k];
-        for (int64_t k = 0; k < n; k++) b[place[a[k] >> (32 + shift) & 255]++] = a[k];
-        uint64_t *const swap = a;
-        a = b;
-        b = swap;
-    }
-    double *const value = job->value + from;
-    uint64_t *const held = b; /* its bits carry the values in their new order */
-    for (int64_t k = 0; k < n; k++) memcpy(&held[k], &value[a[k] & UINT32_MAX], sizeof(double));
-    for (int64_t k = 0; k < n; k++) {
-        memcpy(&value[k], &held[k], sizeof(double));
-        job->column[from + k] = (uint32_t)(a[k] >> 32);
+    for (int64_t k = 0; k < s->n; k++) {
+        uint64_t level = 0;
+        const int64_t at = position_of(s, k);
+        for (int64_t before = 0; !s->full && at >= before + s->level_count[level]; level++) before += s->level_count[level];
+        key[k] = level << 48 | (uint64_t)(at + 1);
     }
 }
 
-enum { ROWS_PER_TASK = 256 };
-
-typedef struct sort_job {
-    const matrix_job *m;
-    const int64_t *off;
-    int64_t n;
-} sort_job;
-
-static void sort_task(void *self, int64_t task, int thread)
+static void job_clear(matrix_job *job)
 {
-    const sort_job *const job = self;
-    for (int64_t i = task * ROWS_PER_TASK; i < (task + 1) * ROWS_PER_TASK && i < job->n; i++)
-        sort_row(job->m, i, job->m->sort[thread], job->off[i + 1] - job->off[i]);
-}
-
-static void drop_lists(matrix_job *job, int nthread)
-{
-    for (int k = 0; k < nthread; k++) {
-        if (job->table != NULL) kl_free(&job->table[k]);
-        if (job->sort != NULL) kl_free(&job->sort[k]);
-    }
+    for (int k = 0; job->table != NULL && k < job->h->nthread; k++) kl_free(&job->table[k]);
     kl_free(&job->table);
-    kl_free(&job->sort);
+    kl_free(&job->key);
+    kl_free(&job->place);
 }
 
-static kl_status count_rows(const kl_slater *h, int lower, int every, matrix_job *job, int64_t *off, kl_err *err)
+static kl_status count_rows(const kl_slater *h, int lower, int every, matrix_job *job, kl_err *err)
 {
     kl_status st = KL_OK;
-    const int nthread = h->nthread > 1 ? h->nthread : 1;
-    *job = (matrix_job){.h = h, .lower = lower, .every = every};
+    *job = (matrix_job){.h = h, .lower = lower, .nlevel = h->s->full ? 1 : h->s->nlevel, .every = every};
     if (h->s->n > (int64_t)UINT32_MAX) return kl_fail(err, KL_EINPUT, "a stored matrix of %lld rows; at most 2^32 are supported", (long long)h->s->n);
-    KL_TRY(kl_alloc(&job->table, nthread, KL_MEM_WORK, err));
-    for (int k = 0; k < nthread; k++) KL_TRY(kl_alloc(&job->table[k], 2 * h->s->b->n, KL_MEM_WORK, err));
-    job->count = off;
-    kl_par_for(nthread, (h->s->a->n + every - 1) / every, row_task, job);
-    job->count = NULL;
+    KL_TRY(kl_alloc(&job->key, h->s->n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&job->place, h->s->n * job->nlevel, KL_MEM_WORK, err));
+    make_keys(h->s, job->key);
+    KL_TRY(kl_alloc(&job->table, h->nthread, KL_MEM_WORK, err));
+    for (int k = 0; k < h->nthread; k++) KL_TRY(kl_alloc(&job->table[k], 2 * h->s->b->n, KL_MEM_WORK, err));
+    kl_par_for(h->nthread, (h->s->a->n + every - 1) / every, row_task, job);
 out:
     return st;
 }
@@ -384,17 +401,14 @@ kl_status kl_slater_count(const kl_slater *h, int lower, int every, int64_t *nnz
 {
     kl_status st = KL_OK;
     matrix_job job = {0};
-    int64_t *count = NULL;
     *nnz = 0;
-    KL_TRY(kl_alloc(&count, h->s->n, KL_MEM_WORK, err));
-    KL_TRY(count_rows(h, lower, every, &job, count, err));
+    KL_TRY(count_rows(h, lower, every, &job, err));
     int64_t seen = 0, held = 0;
-    for (int64_t i = 0; i < h->s->n; i++) held += count[i];
+    for (int64_t i = 0; i < h->s->n * job.nlevel; i++) held += job.place[i];
     for (int64_t ia = 0; ia < h->s->a->n; ia += every) seen += h->s->row_off[ia + 1] - h->s->row_off[ia];
     *nnz = every == 1 || seen == 0 ? held : (int64_t)((double)held * (double)h->s->n / (double)seen);
 out:
-    drop_lists(&job, h->nthread > 1 ? h->nthread : 1);
-    kl_free(&count);
+    job_clear(&job);
     return st;
 }
 
@@ -402,7 +416,6 @@ kl_status kl_slater_matrix(const kl_slater *h, int lower, kl_spmat **out, kl_err
 {
     kl_status st = KL_OK;
     const int64_t n = h->s->n;
-    const int nthread = h->nthread > 1 ? h->nthread : 1;
     matrix_job job = {0};
     int64_t *off = NULL;
     double *diag = NULL;
@@ -410,28 +423,25 @@ kl_status kl_slater_matrix(const kl_slater *h, int lower, kl_spmat **out, kl_err
     KL_TRY(kl_alloc(&off, n + 1, KL_MEM_MATRIX, err));
     KL_TRY(kl_alloc(&diag, n, KL_MEM_WORK, err));
     kl_slater_diagonal(h, diag);
-    KL_TRY(count_rows(h, lower, 1, &job, off + 1, err));
-    job.diag = diag;
+    KL_TRY(count_rows(h, lower, 1, &job, err));
     for (int64_t i = 0; i < n; i++) {
-        if (off[i + 1] > job.longest) job.longest = off[i + 1];
-        off[i + 1] += off[i];
+        off[i + 1] = off[i];
+        for (int64_t *p = job.place + i * job.nlevel; p < job.place + (i + 1) * job.nlevel; p++) {
+            const int64_t here = *p;
+            *p = off[i + 1];
+            off[i + 1] += here;
+        }
     }
     if (h->most_nnz > 0 && off[n] > h->most_nnz)
         KL_TRY(kl_fail(err, KL_ENOMEM, "the matrix of %lld determinants has %.4g million non-zeros, %.3g GB; %.3g GB are allowed", (long long)n,
                        1e-6 * (double)off[n], 12e-9 * (double)off[n], 12e-9 * (double)h->most_nnz));
-    KL_TRY(kl_alloc(&job.fill, n, KL_MEM_WORK, err));
-    memcpy(job.fill, off, (size_t)n * sizeof(*off));
-    KL_TRY(kl_alloc(&job.sort, nthread, KL_MEM_WORK, err));
-    for (int k = 0; k < nthread; k++) KL_TRY(kl_alloc(&job.sort[k], 2 * job.longest, KL_MEM_WORK, err));
+    job.diag = diag;
     KL_TRY(kl_realloc(&job.column, off[n], KL_MEM_MATRIX, err)); /* from nothing: not cleared, every element is written */
     KL_TRY(kl_realloc(&job.value, off[n], KL_MEM_MATRIX, err));
-    kl_par_for(nthread, h->s->a->n, row_task, &job);
-    sort_job sorting = {&job, off, n};
-    kl_par_for(nthread, (n + ROWS_PER_TASK - 1) / ROWS_PER_TASK, sort_task, &sorting);
+    kl_par_for(h->nthread, h->s->a->n, row_task, &job);
     KL_TRY(kl_spmat_take_csr(n, n, lower, &off, &job.column, &job.value, out, err));
 out:
-    drop_lists(&job, nthread);
-    kl_free(&job.fill);
+    job_clear(&job);
     kl_free(&job.column);
     kl_free(&job.value);
     kl_free(&diag);

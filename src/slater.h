@@ -16,7 +16,7 @@ typedef struct kl_slater {
     double *diag[2];     /* [strings] T's diagonal */
     double *single[2];   /* [moves] T's element for the move, sign included */
     int64_t *two_off[2]; /* [strings + 1] */
-    int32_t *two_to[2];  /* double excitations inside the list of strings */
+    int32_t *two_to[2];  /* double excitations inside the list of strings, ascending */
     double *two[2];
 } kl_slater;
 

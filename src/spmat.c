@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "mem.h"
+#include "par.h"
 
 static const char *const format_name[KL_NSP] = {"csr", "ell", "ellr", "sell", "sellr", "hybrid"}; /* ORDER KL_SP */
 
@@ -176,29 +177,56 @@ static void lay_row(kl_spmat *m, const kl_spmat *csr, int64_t i, int64_t width, 
     }
 }
 
-static kl_status lay_regular(kl_spmat *m, const kl_spmat *csr, kl_err *err)
+enum { ROWS_PER_TASK = 4096 };
+
+typedef struct laying {
+    kl_spmat *m;
+    const kl_spmat *csr;
+} laying;
+
+static void regular_task(void *self, int64_t task, int thread)
+{
+    const laying *const l = self;
+    kl_spmat *const m = l->m;
+    (void)thread;
+    for (int64_t i = task * ROWS_PER_TASK; i < (task + 1) * ROWS_PER_TASK && i < m->nrow; i++) {
+        if (m->format == KL_SP_HYBRID) lay_row(m, l->csr, i, m->width, i * m->width, 1);
+        else lay_row(m, l->csr, i, m->width, i, m->nrow);
+    }
+}
+
+static kl_status lay_regular(kl_spmat *m, const kl_spmat *csr, int nthread, kl_err *err)
 {
     kl_status st = KL_OK;
+    laying l = {m, csr};
     if (!kl_mul_size(m->nrow, m->width, &m->nplace)) KL_TRY(kl_fail(err, KL_ENOMEM, "%s: %lld rows of %lld places do not fit", format_name[m->format],
                                                                    (long long)m->nrow, (long long)m->width));
     KL_TRY(kl_alloc(&m->value, m->nplace, KL_MEM_MATRIX, err));
     KL_TRY(alloc_words(&m->column, m->nplace, m->index_bytes, err));
-    for (int64_t i = 0; i < m->nrow; i++) {
-        if (m->format == KL_SP_HYBRID) lay_row(m, csr, i, m->width, i * m->width, 1);
-        else lay_row(m, csr, i, m->width, i, m->nrow);
-    }
+    kl_par_for(nthread, (m->nrow + ROWS_PER_TASK - 1) / ROWS_PER_TASK, regular_task, &l);
 out:
     return st;
+}
+
+static void slice_task(void *self, int64_t s, int thread)
+{
+    const laying *const l = self;
+    kl_spmat *const m = l->m;
+    const int64_t place = kl_sp_offset(m, m->slice_off, s), width = (kl_sp_offset(m, m->slice_off, s + 1) - place) / m->height;
+    (void)thread;
+    for (int64_t k = s * m->height; k < (s + 1) * m->height && k < m->nrow; k++)
+        lay_row(m, l->csr, m->order != NULL ? m->order[k] : k, width, place + k - s * m->height, m->height);
 }
 
 static kl_status lay_slices(kl_spmat *m, const kl_spmat *csr, const kl_spopts *opts, kl_err *err)
 {
     kl_status st = KL_OK;
+    laying l = {m, csr};
     m->height = opts->height > 0 ? opts->height : DEFAULT_HEIGHT;
     m->sigma = opts->sigma > 1 ? opts->sigma : 1;
     m->nslice = (m->nrow + m->height - 1) / m->height;
     if (m->sigma > 1) KL_TRY(sort_rows(m, csr, err));
-    for (int pass = 0; pass < 2; pass++) { /* sizes, then contents */
+    for (int pass = 0; pass < 2; pass++) { /* the size of all, then of each */
         int64_t place = 0;
         for (int64_t s = 0; s < m->nslice; s++) {
             int64_t width = 0;
@@ -206,11 +234,7 @@ static kl_status lay_slices(kl_spmat *m, const kl_spmat *csr, const kl_spopts *o
                 const int64_t n = row_length(csr, m->order != NULL ? m->order[k] : k);
                 if (n > width) width = n;
             }
-            if (pass == 1) {
-                set_offset(m, m->slice_off, s, place);
-                for (int64_t k = s * m->height; k < (s + 1) * m->height && k < m->nrow; k++)
-                    lay_row(m, csr, m->order != NULL ? m->order[k] : k, width, place + k - s * m->height, m->height);
-            }
+            if (pass == 1) set_offset(m, m->slice_off, s, place);
             place += width * m->height;
         }
         if (pass == 1) set_offset(m, m->slice_off, m->nslice, place);
@@ -221,13 +245,31 @@ static kl_status lay_slices(kl_spmat *m, const kl_spmat *csr, const kl_spopts *o
         KL_TRY(alloc_words(&m->column, place, m->index_bytes, err));
         KL_TRY(alloc_words(&m->slice_off, m->nslice + 1, m->offset_bytes, err));
     }
+    kl_par_for(opts->nthread, m->nslice, slice_task, &l);
 out:
     return st;
 }
 
-static kl_status lay_rest(kl_spmat *m, const kl_spmat *csr, kl_err *err)
+static void rest_task(void *self, int64_t task, int thread)
+{
+    const laying *const l = self;
+    kl_spmat *const m = l->m;
+    const kl_spmat *const csr = l->csr;
+    (void)thread;
+    for (int64_t i = task * ROWS_PER_TASK; i < (task + 1) * ROWS_PER_TASK && i < m->nrow; i++) {
+        const int64_t from = kl_sp_offset(csr, csr->start, i), have = row_length(csr, i);
+        int64_t at = kl_sp_offset(m, m->start, i);
+        for (int64_t k = m->width; k < have; k++, at++) {
+            m->rest_value[at] = csr->rest_value[from + k];
+            set_column(m, m->rest_column, at, kl_sp_column(csr, csr->rest_column, from + k));
+        }
+    }
+}
+
+static kl_status lay_rest(kl_spmat *m, const kl_spmat *csr, int nthread, kl_err *err)
 {
     kl_status st = KL_OK;
+    laying l = {m, csr};
     const int hybrid = m->format == KL_SP_HYBRID;
     for (int64_t i = 0; i < m->nrow; i++) {
         const int64_t n = row_length(csr, i) - m->width;
@@ -240,15 +282,13 @@ static kl_status lay_rest(kl_spmat *m, const kl_spmat *csr, kl_err *err)
     if (hybrid) KL_TRY(alloc_words(&m->end, m->nrow, m->offset_bytes, err));
     int64_t at = 0;
     for (int64_t i = 0; i < m->nrow; i++) {
-        const int64_t from = kl_sp_offset(csr, csr->start, i), have = row_length(csr, i);
+        const int64_t n = row_length(csr, i) - m->width;
         set_offset(m, m->start, i, at);
-        for (int64_t k = m->width; k < have; k++, at++) {
-            m->rest_value[at] = csr->rest_value[from + k];
-            set_column(m, m->rest_column, at, kl_sp_column(csr, csr->rest_column, from + k));
-        }
+        at += n > 0 ? n : 0;
         if (hybrid) set_offset(m, m->end, i, at);
     }
     if (!hybrid) set_offset(m, m->start, m->nrow, at);
+    kl_par_for(nthread, (m->nrow + ROWS_PER_TASK - 1) / ROWS_PER_TASK, rest_task, &l);
 out:
     return st;
 }
@@ -287,8 +327,8 @@ kl_status kl_spmat_convert(const kl_spmat *csr, const kl_spopts *opts, kl_spmat 
     if (m->format == KL_SP_SELL || m->format == KL_SP_SELLR) KL_TRY(lay_slices(m, csr, opts, err));
     if (m->format == KL_SP_ELL || m->format == KL_SP_ELLR) m->width = csr->longest;
     if (m->format == KL_SP_HYBRID) m->width = opts->boundary > 0 ? opts->boundary : choose_boundary(csr);
-    if (m->width > 0) KL_TRY(lay_regular(m, csr, err));
-    if (m->format == KL_SP_HYBRID || m->format == KL_SP_CSR) KL_TRY(lay_rest(m, csr, err));
+    if (m->width > 0) KL_TRY(lay_regular(m, csr, opts->nthread, err));
+    if (m->format == KL_SP_HYBRID || m->format == KL_SP_CSR) KL_TRY(lay_rest(m, csr, opts->nthread, err));
     *out = m;
     m = NULL;
 out:

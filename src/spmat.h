@@ -50,6 +50,7 @@ typedef struct kl_spopts {
     int64_t height;      /* SELL: rows of a slice; 0: 32 */
     int64_t sigma;       /* SELL: rows that are sorted together; 0 and 1: none */
     int index_bytes;     /* 2, 4; 0: the narrowest that fits */
+    int nthread;         /* that lay it out; 0: one */
 } kl_spopts;
 
 static inline int64_t kl_sp_offset(const kl_spmat *m, const void *array, int64_t i)

@@ -5,20 +5,23 @@
 #include <string.h>
 
 #include "mem.h"
+#include "prof.h"
 
 static const char *const way_name[KL_NSPWAY] = {"auto", "thread", "warp", "warps", "packed", "tiles", "cusparse", "csr5"}; /* ORDER KL_SPWAY */
 
 const char *kl_spway_name(kl_spway way) { return way_name[way]; }
 
-kl_status kl_spmv_create_way(kl_exec *ex, const kl_spmat *m, kl_spway way, int threads, kl_spmv **out, kl_err *err)
+static kl_status create(kl_exec *ex, const kl_spmat *m, kl_spway way, int threads, int64_t products, kl_spmv **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_spmv *s = NULL;
+    const double start = kl_prof_seconds();
     *out = NULL;
     if (ex->vt.spmv_prepare == NULL) return kl_fail(err, KL_EABSENT, "executor %s knows no products with sparse matrices", ex->name);
     KL_TRY(kl_alloc(&s, 1, KL_MEM_MISC, err));
-    *s = (kl_spmv){.ex = ex, .m = m, .way = way, .threads = threads};
+    *s = (kl_spmv){.ex = ex, .m = m, .way = way, .threads = threads, .products = products};
     KL_TRY(ex->vt.spmv_prepare(ex, s, err));
+    s->seconds = kl_prof_seconds() - start;
     *out = s;
     return KL_OK;
 out:
@@ -26,7 +29,12 @@ out:
     return st;
 }
 
-kl_status kl_spmv_create(kl_exec *ex, const kl_spmat *m, kl_spmv **out, kl_err *err) { return kl_spmv_create_way(ex, m, KL_SPWAY_AUTO, 0, out, err); }
+kl_status kl_spmv_create_way(kl_exec *ex, const kl_spmat *m, kl_spway way, int threads, kl_spmv **out, kl_err *err)
+{
+    return create(ex, m, way, threads, KL_SPMV_MANY, out, err);
+}
+
+kl_status kl_spmv_create(kl_exec *ex, const kl_spmat *m, int64_t products, kl_spmv **out, kl_err *err) { return create(ex, m, KL_SPWAY_AUTO, 0, products, out, err); }
 
 void kl_spmv_destroy(kl_spmv **s)
 {

@@ -13,7 +13,7 @@ extern "C" {
 
 /* How a device goes about it; the host knows AUTO alone. ORDER KL_SPWAY: names in spmv.c */
 typedef enum kl_spway {
-    KL_SPWAY_AUTO,     /* CSR: what was measured to be fastest for such matrices (kl_spway_choose); other formats: their own way */
+    KL_SPWAY_AUTO,     /* CSR: what was measured to be fastest for such matrices and so many products (kl_spway_choose); other formats: their own way */
     KL_SPWAY_THREAD,   /* a thread a row: ELL and sliced forms as stored (mahmoud2018, Alg. 2 to 5) */
     KL_SPWAY_WARP,     /* a warp, or a part of one, a row: CSR, and both parts of the hybrid (Alg. 7) */
     KL_SPWAY_WARPS,    /* two warps a row: one for each part of the hybrid (section 4.2) */
@@ -28,13 +28,17 @@ typedef struct kl_spmv kl_spmv;
 struct kl_spmv {
     kl_exec *ex;
     const kl_spmat *m; /* borrowed */
-    kl_spway way;
+    kl_spway way;      /* asked for, then taken; of the host AUTO */
     int threads;       /* of a block, 0: chosen */
+    int64_t products;  /* see below */
+    double seconds;    /* that it took to lay the matrix out and to bring it there */
     void *plan;        /* the executor's */
 };
 
-/* Prepares a matrix for products on an executor. The matrix is borrowed and must stay as it is. */
-kl_status kl_spmv_create(kl_exec *ex, const kl_spmat *m, kl_spmv **out, kl_err *err) KL_MUST_CHECK;
+/* Prepares a matrix for products on an executor. The matrix is borrowed and must stay as it is. products: about how many vectors it will be multiplied
+   with. A faster layout that has to be made first is worth its time for many only. */
+#define KL_SPMV_MANY INT64_MAX
+kl_status kl_spmv_create(kl_exec *ex, const kl_spmat *m, int64_t products, kl_spmv **out, kl_err *err) KL_MUST_CHECK;
 /* The same by a way of one's choice, with a number of threads a block (0: chosen). EABSENT: this executor, or this format, does not know that way. */
 kl_status kl_spmv_create_way(kl_exec *ex, const kl_spmat *m, kl_spway way, int threads, kl_spmv **out, kl_err *err) KL_MUST_CHECK;
 void kl_spmv_destroy(kl_spmv **s);

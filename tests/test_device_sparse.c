@@ -69,7 +69,7 @@ static void compare(const fixture *f, const kl_spmat *m, const kl_spmat *source,
     for (int64_t k = 0; k < 17 * ldx; k++) x[k] = kl_test_uniform(seed);
     for (int64_t i = 0; i < source->nrow; i++)
         for (int64_t k = kl_sp_offset(source, source->start, i); k < kl_sp_offset(source, source->start, i + 1); k++) size[i] += fabs(source->rest_value[k]);
-    expect_ok(kl_spmv_create(f->host, source, &host, &err), err);
+    expect_ok(kl_spmv_create(f->host, source, KL_SPMV_MANY, &host, &err), err);
     for (int e = 0; e < f->n; e++) {
         kl_spmv *s = NULL;
         const kl_status st = kl_spmv_create_way(f->ex[e], m, way, threads, &s, &err);

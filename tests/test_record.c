@@ -589,7 +589,7 @@ static void test_saved(void **state)
         expect_true((double)m->nnz <= kl_assemble_elements(b));
         expect_ok(kl_exec_open_host(1, &ex, &err), err);
         kl_spmv *s = NULL;
-        expect_ok(kl_spmv_create(ex, m, &s, &err), err);
+        expect_ok(kl_spmv_create(ex, m, KL_SPMV_MANY, &s, &err), err);
         expect_ok(kl_spmv_apply(s, 1, (kl_dptr){(uintptr_t)x}, 400, (kl_dptr){(uintptr_t)z}, b->ny, &err), err);
         kl_spmv_destroy(&s);
         expect_ok(kl_batch_run(b, ex, (kl_dptr){(uintptr_t)x}, (kl_dptr){(uintptr_t)y}, &err), err);

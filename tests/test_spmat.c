@@ -42,7 +42,7 @@ static void check_product(kl_exec *ex, const kl_spmat *m, const double *dense, i
     const int64_t ldx = m->ncol + 3, ldy = m->nrow + 5;
     double *const x = kl_test_guarded(ldx * nvec), *const y = kl_test_guarded(ldy * nvec);
     for (int64_t k = 0; k < ldx * nvec; k++) x[k] = kl_test_uniform(seed);
-    expect_ok(kl_spmv_create(ex, m, &s, &err), err);
+    expect_ok(kl_spmv_create(ex, m, KL_SPMV_MANY, &s, &err), err);
     for (int twice = 0; twice < 2; twice++)
         expect_ok(kl_spmv_apply(s, nvec, (kl_dptr){(uintptr_t)x}, ldx, (kl_dptr){(uintptr_t)y}, ldy, &err), err);
     for (int v = 0; v < nvec; v++) {
@@ -323,7 +323,7 @@ static void test_allocations(void **state)
             kl_mem_fail_after(k);
             kl_status st = read_text("%%MatrixMarket matrix coordinate real general\n3 3 3\n1 1 2.5\n3 1 -1e-3\n2 2 1\n", &csr, &err);
             if (st == KL_OK) st = kl_spmat_convert(csr, &opts, &m, &err);
-            if (st == KL_OK) st = kl_spmv_create(ex, m, &s, &err);
+            if (st == KL_OK) st = kl_spmv_create(ex, m, KL_SPMV_MANY, &s, &err);
             if (st == KL_OK) st = kl_spmv_apply(s, 3, (kl_dptr){(uintptr_t)x}, 3, (kl_dptr){(uintptr_t)y}, 3, &err);
             kl_mem_fail_after(0);
             kl_spmv_destroy(&s);
