@@ -56,6 +56,10 @@ int64_t kl_spmv_bytes(const kl_spmat *m, int nvec);
 typedef void kl_spmv_units(const kl_spmat *m, int64_t from, int64_t to, int nv, const double *x, double *y, double *z);
 kl_spmv_units kl_spmv_units_16, kl_spmv_units_32;
 
+/* The same for one vector, whole matrices of rows (CSR, HYBRID) and at most 2^31 columns, on x86 processors with AVX2. */
+typedef void kl_spmv_rows(const kl_spmat *m, int64_t from, int64_t to, const double *x, double *y);
+kl_spmv_rows kl_spmv_rows_gathered_16, kl_spmv_rows_gathered_32;
+
 #ifdef __cplusplus
 }
 #endif

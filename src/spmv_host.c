@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "isa.h"
 #include "mem.h"
 #include "par.h"
 
@@ -18,6 +19,7 @@ enum {
 typedef struct plan {
     const kl_spmat *m;
     kl_spmv_units *units;
+    kl_spmv_rows *rows;           /* of one vector; NULL: units */
     int nchunk;
     int64_t chunk[MAX_CHUNK + 1]; /* units */
     int64_t low[MAX_HALF_CHUNK];  /* first row that a chunk of a half adds to */
@@ -67,6 +69,10 @@ kl_status kl_host_spmv_prepare(kl_exec *ex, kl_spmv *spmv, kl_err *err)
     spmv->plan = s;
     s->m = m;
     s->units = m->index_bytes == 2 ? kl_spmv_units_16 : kl_spmv_units_32;
+#if defined(__x86_64__)
+    if ((m->format == KL_SP_CSR || m->format == KL_SP_HYBRID) && !m->symmetric && m->ncol <= INT32_MAX && kl_isa_choose() <= KL_ISA_AVX2)
+        s->rows = m->index_bytes == 2 ? kl_spmv_rows_gathered_16 : kl_spmv_rows_gathered_32;
+#endif
     const int64_t nunit = (m->nrow + unit_rows(m) - 1) / unit_rows(m), work = work_before(m, nunit);
     const int64_t most = m->symmetric ? MAX_HALF_CHUNK : MAX_CHUNK;
     s->nchunk = (int)(nunit < most ? nunit : most);
@@ -134,7 +140,8 @@ static void chunk_task(void *self, int64_t c, int thread)
         memset(s->z[c], 0, (size_t)((s->chunk[c + 1] - s->low[c]) * p->nv) * sizeof(double));
         z = s->z[c] - s->low[c] * p->nv;
     }
-    s->units(s->m, s->chunk[c], s->chunk[c + 1], p->nv, p->x, p->y, z);
+    if (p->nv == 1 && s->rows != NULL) s->rows(s->m, s->chunk[c], s->chunk[c + 1], p->x, p->y);
+    else s->units(s->m, s->chunk[c], s->chunk[c + 1], p->nv, p->x, p->y, z);
 }
 
 /* y += the mirrored halves, chunk by chunk in order. */
