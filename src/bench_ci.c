@@ -109,22 +109,26 @@ out:
 
 enum { MOST_VECTORS = 16 };
 
-/* What every format must give, by long sums over the rows of the CSR matrix, a vector a task; norm: largest sum |a x| of a row. */
+/* What every format must give, by long sums over the rows of the CSR matrix: a vector a task, or some of its rows where nothing is mirrored; norm: largest
+   sum |a x| of a row that a thread met. */
+enum { PLAIN_ROWS = 16384 };
+
 typedef struct plain_job {
     const kl_spmat *m;
     const double *x;
-    double *y, norm[MOST_VECTORS];
+    double *y, *norm;
+    int64_t rows; /* of a task */
 } plain_job;
 
-static void plain_task(void *self, int64_t v, int thread)
+static void plain_task(void *self, int64_t task, int thread)
 {
     plain_job *const j = self;
     const kl_spmat *const m = j->m;
+    const int64_t pieces = (m->nrow + j->rows - 1) / j->rows, v = task / pieces, from = task % pieces * j->rows, to = from + j->rows < m->nrow ? from + j->rows : m->nrow;
     const double *const x = j->x + v * m->ncol;
     double *const y = j->y + v * m->nrow;
-    (void)thread;
-    memset(y, 0, (size_t)m->nrow * sizeof(double));
-    for (int64_t i = 0; i < m->nrow; i++) {
+    memset(y + from, 0, (size_t)(to - from) * sizeof(double));
+    for (int64_t i = from; i < to; i++) {
         double sum = 0, size = 0;
         for (int64_t k = kl_sp_offset(m, m->start, i); k < kl_sp_offset(m, m->start, i + 1); k++) {
             const int64_t c = kl_sp_column(m, m->rest_column, k);
@@ -133,7 +137,7 @@ static void plain_task(void *self, int64_t v, int thread)
             if (m->symmetric && c != i) y[c] += m->rest_value[k] * x[i];
         }
         y[i] += sum;
-        j->norm[v] = fmax(j->norm[v], size);
+        j->norm[thread] = fmax(j->norm[thread], size);
     }
 }
 
@@ -160,7 +164,7 @@ static void trial_clear(bench *b, trial *t)
 static kl_status trial_make(bench *b, const kl_spmat *csr, int nvec, trial *t, kl_err *err)
 {
     kl_status st = KL_OK;
-    double *x = NULL;
+    double *x = NULL, *norm = NULL;
     *t = (trial){.csr = csr, .nvec = nvec, .norm = 1e-300};
     memset(b->yardstick, 0, sizeof(b->yardstick));
     KL_TRY(kl_alloc(&x, csr->ncol * nvec, KL_MEM_VECTOR, err));
@@ -170,27 +174,25 @@ static kl_status trial_make(bench *b, const kl_spmat *csr, int nvec, trial *t, k
     KL_TRY(b->ex->vt.alloc(b->ex, csr->nrow * nvec, &t->y, err));
     for (int64_t k = 0; k < csr->ncol * nvec; k++) x[k] = kl_random_at(7, k);
     KL_TRY(b->ex->vt.upload(b->ex, t->x, x, csr->ncol * nvec, err));
-    plain_job job = {.m = csr, .x = x, .y = t->wanted};
-    kl_par_for(b->nthread, nvec, plain_task, &job);
-    for (int v = 0; v < nvec; v++) t->norm = fmax(t->norm, job.norm[v]);
+    KL_TRY(kl_alloc(&norm, b->nthread, KL_MEM_WORK, err));
+    plain_job job = {.m = csr, .x = x, .y = t->wanted, .norm = norm, .rows = csr->symmetric ? csr->nrow : PLAIN_ROWS};
+    kl_par_for(b->nthread, (csr->nrow + job.rows - 1) / job.rows * nvec, plain_task, &job);
+    for (int k = 0; k < b->nthread; k++) t->norm = fmax(t->norm, norm[k]);
 out:
     kl_free(&x);
+    kl_free(&norm);
     if (st != KL_OK) trial_clear(b, t);
     return st;
 }
 
-/* Checks one product, then times many. *ms: of one, the best of several rounds; -1: this way is not for this matrix. */
-static kl_status one_way(const bench *b, const trial *t, const kl_spmat *m, kl_spway way, int threads, int nvec, double *ms, double *worst, kl_err *err)
+/* Checks one product, then times many. *ms: of one, the best of several rounds. */
+static kl_status one_way(const bench *b, const trial *t, kl_spmv *s, int nvec, double *ms, double *worst, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_spmv *s = NULL;
+    const kl_spmat *const m = s->m;
     double best = INFINITY;
     const int many = b->ex->space == KL_SPACE_DEVICE ? 20 : 1;
-    *ms = -1;
     *worst = 0;
-    st = kl_spmv_create_way(b->ex, m, way, threads, &s, err);
-    if (st == KL_EABSENT) return KL_OK;
-    if (st != KL_OK) return st;
     b->ex->vt.fill(b->ex, m->nrow * nvec, NAN, t->y);
     KL_TRY(kl_spmv_apply(s, nvec, t->x, m->ncol, t->y, m->nrow, err));
     KL_TRY(b->ex->vt.download(b->ex, t->seen, t->y, m->nrow * nvec, err));
@@ -200,11 +202,9 @@ static kl_status one_way(const bench *b, const trial *t, const kl_spmat *m, kl_s
     }
     *worst /= t->norm;
     const double limit = 8 * 2.3e-16 * sqrt((double)m->longest + 1);
-    if (!(*worst <= limit)) {
-        st = kl_fail(err, KL_EBROKEN, "%s, way %s, with %d vectors: residual %.1e is above %.1e; no time is told", kl_spformat_name(m->format), kl_spway_name(way), nvec, *worst,
-                     limit);
-        goto out;
-    }
+    if (!(*worst <= limit))
+        return kl_fail(err, KL_EBROKEN, "%s, way %s, with %d vectors: residual %.1e is above %.1e; no time is told", kl_spformat_name(m->format), kl_spway_name(s->way), nvec,
+                       *worst, limit);
     const double begin = kl_clock();
     do {
         const double start = now(b);
@@ -214,20 +214,20 @@ static kl_status one_way(const bench *b, const trial *t, const kl_spmat *m, kl_s
     } while (kl_clock() - begin < b->seconds);
     *ms = 1e3 * best;
 out:
-    kl_spmv_destroy(&s);
     return st;
 }
 
-static kl_status one_line(bench *b, const trial *t, const kl_spmat *m, kl_spway way, int threads, int nvec, kl_err *err)
+static kl_status one_line(bench *b, const trial *t, kl_spmv *s, kl_spway asked, int nvec, kl_err *err)
 {
+    const kl_spmat *const m = s->m;
     double ms, worst;
     char how[40] = "", beside[40] = "";
-    const kl_status st = one_way(b, t, m, way, threads, nvec, &ms, &worst, err);
-    if (st != KL_OK || ms < 0) return st;
+    const kl_status st = one_way(b, t, s, nvec, &ms, &worst, err);
+    if (st != KL_OK) return st;
     const double bytes = (double)kl_spmv_bytes(m, nvec), nnz = (double)m->nnz * (m->symmetric ? 2 : 1);
-    if (way == KL_SPWAY_CUSPARSE) b->yardstick[nvec] = ms;
-    if (b->ex->space == KL_SPACE_DEVICE) snprintf(how, sizeof(how), " %-8s", kl_spway_name(way));
-    if (threads > 0) snprintf(how, sizeof(how), " %-8s %4d threads", kl_spway_name(way), threads);
+    if (asked == KL_SPWAY_CUSPARSE) b->yardstick[nvec] = ms;
+    if (b->ex->space == KL_SPACE_DEVICE) snprintf(how, sizeof(how), " %-8s", kl_spway_name(asked));
+    if (s->threads > 0) snprintf(how, sizeof(how), " %-8s %4d threads", kl_spway_name(asked), s->threads);
     if (b->yardstick[nvec] > 0) snprintf(beside, sizeof(beside), "  %5.2f x cuSPARSE", b->yardstick[nvec] / ms);
     printf("resid %.0e PASS | %-6s%s u%d%s nvec=%-2d | %9.4f ms  %7.2f GB/s (%3.0f %% of %s)  %7.2f GFLOP/s%s | %9.2f MB, formula %9.2f\n", worst, kl_spformat_name(m->format),
            m->symmetric ? " half" : "", 8 * m->index_bytes, how, nvec, ms, 1e-6 * bytes / ms, 100e-6 * bytes / ms / b->ceiling, b->ceiling_name, 2e-6 * nnz * nvec / ms, beside,
@@ -236,22 +236,36 @@ static kl_status one_line(bench *b, const trial *t, const kl_spmat *m, kl_spway 
     return KL_OK;
 }
 
-/* CSR by every way of the device, the yardsticks first, and the hybrid with the paper's blocks of threads; of a large matrix the library's and the chosen way for blocks. */
+/* One way, prepared once, with 1, 2, 4, ... up to `most` vectors; few: 1 and 8 alone. A way that is not for this matrix says nothing. */
+static kl_status lines(bench *b, const trial *t, const kl_spmat *m, kl_spway way, int threads, int most, int few, kl_err *err)
+{
+    kl_spmv *s = NULL;
+    kl_status st = kl_spmv_create_way(b->ex, m, way, threads, &s, err);
+    if (st == KL_EABSENT) return KL_OK;
+    if (st == KL_OK && b->ex->space == KL_SPACE_DEVICE && threads == 0)
+        printf("way %s%s%s: laid out and there in %.3f s\n", kl_spway_name(way), s->way != way ? ", which is " : "", s->way != way ? kl_spway_name(s->way) : "", s->seconds);
+    for (int nvec = 1; st == KL_OK && nvec <= most; nvec *= 2)
+        if (!few || nvec == 1 || nvec == 8) st = one_line(b, t, s, way, nvec, err);
+    kl_spmv_destroy(&s);
+    return st;
+}
+
+/* CSR by every way of the device, the yardsticks first, and the hybrid with the paper's blocks of threads; of a large matrix what a run takes and what is
+   fastest, beside the library. */
 static kl_status bench_ways(bench *b, const trial *t, kl_err *err)
 {
-    static const kl_spway ways[] = {KL_SPWAY_CUSPARSE, KL_SPWAY_CSR5, KL_SPWAY_WARP, KL_SPWAY_PACKED, KL_SPWAY_TILES, KL_SPWAY_AUTO};
-    static const int vectors[] = {1, 2, 4, 8, 16}, threads[] = {32, 64, 128, 256, 512};
+    static const kl_spway all[] = {KL_SPWAY_CUSPARSE, KL_SPWAY_CSR5, KL_SPWAY_WARP, KL_SPWAY_PACKED, KL_SPWAY_TILES, KL_SPWAY_AUTO}, some[] = {KL_SPWAY_CUSPARSE, KL_SPWAY_WARP, KL_SPWAY_AUTO};
+    static const int threads[] = {32, 64, 128, 256, 512};
     kl_status st = KL_OK;
     kl_spmat *m = NULL;
-    for (size_t v = 0; v < sizeof(vectors) / sizeof(*vectors); v++)
-        for (size_t w = 0; w < sizeof(ways) / sizeof(*ways); w++)
-            if (is_large(t->csr) ? vectors[v] <= t->nvec && (ways[w] == KL_SPWAY_CUSPARSE || ways[w] == KL_SPWAY_AUTO || (vectors[v] == 1 && ways[w] != KL_SPWAY_CSR5))
-                                 : ways[w] != KL_SPWAY_CSR5 || vectors[v] == 1)
-                KL_TRY(one_line(b, t, t->csr, ways[w], 0, vectors[v], err));
-    if (t->csr->symmetric || is_large(t->csr)) goto out;
-    KL_TRY(kl_spmat_convert(t->csr, &(kl_spopts){.format = KL_SP_HYBRID, .boundary = t->csr->nrow == KL_CIMATRIX_SMALL ? KL_CIMATRIX_BOUNDARY : 0}, &m, err));
-    for (int way = KL_SPWAY_WARP; way <= KL_SPWAY_WARPS; way++)
-        for (size_t k = way == KL_SPWAY_WARPS; k < sizeof(threads) / sizeof(*threads); k++) KL_TRY(one_line(b, t, m, (kl_spway)way, threads[k], 1, err));
+    const int large = is_large(t->csr);
+    const kl_spway *const way = large ? some : all;
+    for (size_t k = 0; k < (large ? sizeof(some) : sizeof(all)) / sizeof(*all); k++)
+        KL_TRY(lines(b, t, t->csr, way[k], 0, way[k] == KL_SPWAY_CSR5 || (large && way[k] == KL_SPWAY_AUTO) ? 1 : t->nvec, 0, err));
+    if (t->csr->symmetric || large) goto out;
+    KL_TRY(kl_spmat_convert(t->csr, &(kl_spopts){.format = KL_SP_HYBRID, .boundary = t->csr->nrow == KL_CIMATRIX_SMALL ? KL_CIMATRIX_BOUNDARY : 0, .nthread = b->nthread}, &m, err));
+    for (int k = KL_SPWAY_WARP; k <= KL_SPWAY_WARPS; k++)
+        for (size_t i = k == KL_SPWAY_WARPS; i < sizeof(threads) / sizeof(*threads); i++) KL_TRY(lines(b, t, m, (kl_spway)k, threads[i], 1, 0, err));
 out:
     kl_spmat_destroy(&m);
     return st;
@@ -260,7 +274,6 @@ out:
 /* Every format that can hold the matrix, 1 to 16 vectors. */
 static kl_status bench_matrix(bench *b, const char *name, const kl_spmat *csr, kl_err *err)
 {
-    static const int vectors[] = {1, 2, 4, 8, 16};
     kl_status st = KL_OK;
     kl_spmat *m = NULL;
     trial t = {0};
@@ -277,15 +290,14 @@ static kl_status bench_matrix(bench *b, const char *name, const kl_spmat *csr, k
             if (csr->symmetric && format != KL_SP_CSR && format != KL_SP_HYBRID) continue;
             if (is_large(csr) && (format != KL_SP_CSR || device)) continue;
             if (device && (format == KL_SP_CSR || (narrow == 0 && csr->ncol <= 65536))) continue; /* shown already; on devices the narrow columns only */
-            const kl_spopts opts = {.format = (kl_spformat)format, .index_bytes = narrow ? 2 : 4};
+            const kl_spopts opts = {.format = (kl_spformat)format, .index_bytes = narrow ? 2 : 4, .nthread = b->nthread};
             const double places = format == KL_SP_ELL || format == KL_SP_ELLR ? (double)csr->nrow * (double)csr->longest : 0;
             if (places > 4 * (double)csr->nnz + 1e6) {
                 printf("%-6s would take %.0f MB for its padding: left out\n", kl_spformat_name((kl_spformat)format), 12e-6 * places);
                 continue;
             }
             if (!is_large(csr)) KL_TRY(kl_spmat_convert(csr, &opts, &m, err));
-            for (size_t v = 0; v < sizeof(vectors) / sizeof(*vectors); v++)
-                if (vectors[v] <= t.nvec && (!device || vectors[v] == 1 || vectors[v] == 8)) KL_TRY(one_line(b, &t, m != NULL ? m : csr, KL_SPWAY_AUTO, 0, vectors[v], err));
+            KL_TRY(lines(b, &t, m != NULL ? m : csr, KL_SPWAY_AUTO, 0, t.nvec, device, err));
             kl_spmat_destroy(&m);
         }
 out:
@@ -297,7 +309,7 @@ out:
 /* ---------------------------------------------------------------- the paper's tables */
 
 /* A row of Tables 3 to 5: what is made beside what is printed, and megabytes (MiB, as there) by format, each equal to its formula. */
-static kl_status table_memory(int number, const kl_spmat *csr, kl_err *err)
+static kl_status table_memory(int number, const kl_spmat *csr, int nthread, kl_err *err)
 {
     static const kl_spformat formats[] = {KL_SP_CSR, KL_SP_ELL, KL_SP_SELL, KL_SP_HYBRID};
     kl_status st = KL_OK;
@@ -311,8 +323,8 @@ static kl_status table_memory(int number, const kl_spmat *csr, kl_err *err)
            (long long)f.longest, (long long)f.longest_row + 1, csr->nrow != KL_CIMATRIX_SMALL ? "times only are printed" : same ? "as printed" : "NOT as printed", f.sparsity_reference,
            f.sparsity_expansion, f.sparsity);
     for (size_t k = 0; k < sizeof(formats) / sizeof(*formats); k++) {
-        KL_TRY(kl_spmat_convert(csr, &(kl_spopts){.format = formats[k], .index_bytes = 4, .boundary = formats[k] == KL_SP_HYBRID ? (csr->nrow == KL_CIMATRIX_SMALL ? KL_CIMATRIX_BOUNDARY : 60) : 0},
-                                &m, err));
+        KL_TRY(kl_spmat_convert(csr, &(kl_spopts){.format = formats[k], .index_bytes = 4, .boundary = formats[k] == KL_SP_HYBRID ? (csr->nrow == KL_CIMATRIX_SMALL ? KL_CIMATRIX_BOUNDARY : 60) : 0,
+                                              .nthread = nthread}, &m, err));
         const int64_t bytes = kl_spmat_measured_bytes(m);
         printf(" %s %.2f", kl_spformat_name(formats[k]), (double)bytes / 1048576);
         if (bytes != kl_spmat_formula_bytes(m)) KL_TRY(kl_fail(err, KL_EBROKEN, "%s takes %lld bytes; its formula says %lld", kl_spformat_name(formats[k]), (long long)bytes,
@@ -330,26 +342,34 @@ static kl_status table_speed(bench *b, int number, const kl_spmat *csr, double s
 {
     kl_status st = KL_OK;
     kl_spmat *m = NULL;
+    kl_spmv *s = NULL;
     trial t = {0};
     double ms[5], worst, most = 0;
     KL_TRY(trial_make(b, csr, 1, &t, err));
-    KL_TRY(kl_spmat_convert(csr, &(kl_spopts){.format = KL_SP_HYBRID, .index_bytes = 4, .boundary = csr->nrow == KL_CIMATRIX_SMALL ? KL_CIMATRIX_BOUNDARY : 60}, &m, err));
+    KL_TRY(kl_spmat_convert(csr, &(kl_spopts){.format = KL_SP_HYBRID, .index_bytes = 4, .boundary = csr->nrow == KL_CIMATRIX_SMALL ? KL_CIMATRIX_BOUNDARY : 60, .nthread = b->nthread}, &m, err));
     const struct {
         const kl_spmat *m;
         kl_spway way;
         int threads;
     } column[5] = {{csr, KL_SPWAY_CUSPARSE, 0}, {csr, KL_SPWAY_CSR5, 0}, {m, KL_SPWAY_WARP, 32}, {m, KL_SPWAY_WARPS, 64}, {csr, KL_SPWAY_AUTO, 0}};
     for (int k = 0; k < 5; k++) {
-        KL_TRY(one_way(b, &t, column[k].m, column[k].way, column[k].threads, 1, &ms[k], &worst, err));
+        ms[k] = -1; /* where the executor does not know this way */
+        st = kl_spmv_create_way(b->ex, column[k].m, column[k].way, column[k].threads, &s, err);
+        if (st == KL_EABSENT) continue;
+        if (st != KL_OK) goto out;
+        KL_TRY(one_way(b, &t, s, 1, &ms[k], &worst, err));
+        kl_spmv_destroy(&s);
         sum[k] += ms[k];
         most = fmax(most, worst);
     }
+    st = KL_OK;
     printf("%2d | resid %.0e PASS |", number, most);
     for (int k = 0; k < 5; k++) printf(ms[k] < 0 ? "         -" : " %9.4f", ms[k]);
     if (ms[0] > 0) printf(" | %.2f x cuSPARSE", ms[0] / ms[4]);
     putchar('\n');
     fflush(stdout);
 out:
+    kl_spmv_destroy(&s);
     kl_spmat_destroy(&m);
     trial_clear(b, &t);
     return st;
@@ -365,7 +385,7 @@ static kl_status bench_tables(bench *b, int64_t rows, kl_err *err)
     if (device) printf("and Table %s, ms: cuSPARSE, CSR5, one warp a row (32 threads a block), two warps a row (64), this program's choice\n", rows == KL_CIMATRIX_SMALL ? "9" : "10");
     for (int number = 1; number <= KL_CIMATRIX_COUNT; number++) {
         KL_TRY(kl_cimatrix_create(rows, number, b->nthread, &csr, err));
-        if (number == 1 || rows == KL_CIMATRIX_SMALL) KL_TRY(table_memory(number, csr, err)); /* of the others times only are printed */
+        if (number == 1 || rows == KL_CIMATRIX_SMALL) KL_TRY(table_memory(number, csr, b->nthread, err)); /* of the others times only are printed */
         if (device) KL_TRY(table_speed(b, number, csr, sum, err));
         kl_spmat_destroy(&csr);
     }
@@ -403,7 +423,7 @@ static kl_status one_run(molecule *m, const char *how, const kl_fcidump *f, cons
     kl_ci_result r = {0};
     int64_t n = 0;
     int products = 0;
-    double build = 0, solve = 0;
+    double build = 0, solve = 0, list = 0, matrix = 0, bring = 0;
     const double cpu0 = kl_prof_cpu_seconds();
     m->seconds = m->cpu = 0;
     KL_TRY(kl_ci_run(f, b->ex, ci, monitor, &r, err));
@@ -413,10 +433,16 @@ static kl_status one_run(molecule *m, const char *how, const kl_fcidump *f, cons
         products += r.block[g].napply;
         build += r.block[g].seconds_build;
         solve += r.block[g].seconds_solve;
+        list += r.block[g].seconds_list;
+        matrix += r.block[g].seconds_matrix;
+        bring += r.block[g].seconds_bring;
     }
-    printf("resid %.0e %s | %s: %lld determinants, E %.12f | build %.3f s, solve %.3f s (%d products), all %.3f s, CPU %.2f s, %d thread%s\n", r.state[0].residual,
-           r.converged ? "PASS" : "NOT CONVERGED", how, (long long)n, r.state[0].energy, build - m->seconds, solve, products, r.seconds_all - m->seconds, cpu, b->nthread,
+    printf("resid %.0e %s | %s: %lld determinants, E %.12f | build %.3f s (determinants %.3f, matrix %.3f, layout and upload %.3f), solve %.3f s (%d products), all %.3f s, CPU %.2f s, %d thread%s\n", r.state[0].residual,
+           r.converged ? "PASS" : "NOT CONVERGED", how, (long long)n, r.state[0].energy, build - m->seconds, list, matrix, bring, solve, products, r.seconds_all - m->seconds, cpu, b->nthread,
            b->nthread == 1 ? "" : "s");
+    for (int g = 0; g < r.nirrep; g++)
+        if (r.block[g].way != KL_SPWAY_AUTO)
+            printf("  irrep %d: products by way %s; another layout pays from %lld products on (0: none)\n", g + 1, kl_spway_name(r.block[g].way), (long long)r.block[g].way_pays);
     fflush(stdout);
     if (b->exact != 0) {
         const double off = fabs(r.state[0].energy - b->exact);

@@ -482,14 +482,20 @@ static kl_status store_matrix(sector *s, const kl_ci_opts *o, const kl_ci_monito
 {
     kl_status st = KL_OK;
     kl_spmat *csr = NULL;
+    kl_spopts format = o->format;
+    double start = kl_prof_seconds();
+    format.nthread = o->nthread;
     s->h->most_nnz = memory_allowed(o) / 12;
     KL_TRY(kl_slater_matrix(s->h, o->half, &csr, err));
+    info->seconds_matrix = kl_prof_seconds() - start;
     kl_spmat_look(csr, o->format.boundary, &info->facts);
     if (monitor != NULL && monitor->matrix != NULL) KL_TRY(monitor->matrix(monitor->self, s->irrep, csr, err));
+    start = kl_prof_seconds();
     if (o->format.format == KL_SP_CSR && o->format.index_bytes == 0) {
         s->matrix = csr;
         csr = NULL;
-    } else KL_TRY(kl_spmat_convert(csr, &o->format, &s->matrix, err));
+    } else KL_TRY(kl_spmat_convert(csr, &format, &s->matrix, err));
+    info->seconds_matrix += kl_prof_seconds() - start;
     info->nnz = s->matrix->nnz;
     info->matrix_bytes = kl_spmat_measured_bytes(s->matrix);
     info->formula_bytes = kl_spmat_formula_bytes(s->matrix);
@@ -537,10 +543,14 @@ static kl_status sector_make(sector *s, const layout *l, kl_exec *ex, const kl_c
     info->nbeta_string = s->space->b->n;
     if (n == 0) goto out;
     KL_TRY(kl_slater_create(l->g, s->space, o->nthread, &s->h, err));
+    info->seconds_list = kl_prof_seconds() - start;
     if (is_direct(o)) KL_TRY(kl_sigma_create(ex, s->h, &s->sigma, err));
     else {
         KL_TRY(store_matrix(s, o, monitor, info, err));
         KL_TRY(kl_spmv_create(ex, s->matrix, (int64_t)PRODUCTS_PER_ROOT * o->nroot, &s->spmv, err));
+        info->seconds_bring = s->spmv->seconds;
+        info->way = s->spmv->way;
+        info->way_pays = s->spmv->pays;
     }
     s->op = (kl_linop){.n = n, .ex = ex, .self = s, .apply = sector_apply};
     KL_TRY(kl_alloc(&d, n, KL_MEM_VECTOR, err));

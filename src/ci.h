@@ -6,7 +6,7 @@
 #include "eig.h"
 #include "detstate.h"
 #include "fcidump.h"
-#include "spmat.h"
+#include "spmv.h"
 
 typedef enum kl_ci_store { KL_CI_AUTO, KL_CI_MATRIX, KL_CI_DIRECT } kl_ci_store;
 
@@ -57,7 +57,10 @@ typedef struct kl_ci_block {        /* one irrep */
     kl_spmat_facts facts;
     int napply, converged;
     double seconds_build, seconds_solve;
+    double seconds_list, seconds_matrix, seconds_bring; /* of build: determinants and elements of strings; matrix in its format; layout and upload */
     double residual;
+    kl_spway way;                   /* of products with the matrix on a device */
+    int64_t way_pays;               /* products from which on another layout would be made; 0: none */
 } kl_ci_block;
 
 typedef struct kl_ci_result {

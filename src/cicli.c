@@ -268,6 +268,13 @@ static void print_blocks(FILE *to, const kl_ci_result *r)
                 1e-6 * (double)b->formula_bytes, (long long)f->boundary, (long long)f->nnz_reference, (long long)f->nnz_expansion, (long long)f->longest, f->sparsity,
                 f->sparsity_reference, f->sparsity_expansion);
     }
+    for (int g = 0; g < r->nirrep; g++) { /* of a run on a device */
+        const kl_ci_block *const b = &r->block[g];
+        if (b->ndet == 0 || b->way == KL_SPWAY_AUTO) continue;
+        fprintf(to, "irrep %d: products by way %s, there in %.2f s", g + 1, kl_spway_name(b->way), b->seconds_bring);
+        if (b->way_pays > b->napply) fprintf(to, "; a faster layout would pay from %lld products on", (long long)b->way_pays);
+        fputc('\n', to);
+    }
 }
 
 static void print_result(FILE *to, const kl_ci_record *c, const char *output)
@@ -358,6 +365,7 @@ static void print_result_json(FILE *to, const kl_ci_record *c, const char *outpu
         kl_json_int(&j, "products", b->napply);
         kl_json_bool(&j, "converged", b->converged);
         kl_json_real(&j, "seconds_build", b->seconds_build);
+        if (b->way != KL_SPWAY_AUTO) kl_json_text(&j, "products_way", kl_spway_name(b->way));
         kl_json_real(&j, "seconds_solve", b->seconds_solve);
         if (!r->direct) {
             kl_json_text(&j, "format", kl_spformat_name(r->format));

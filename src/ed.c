@@ -79,7 +79,9 @@ kl_status kl_ed_store(kl_ed *ed, const kl_spopts *format, int half, double most,
         csr = part;
         part = NULL;
     }
-    if (format->format != KL_SP_CSR) KL_TRY(kl_spmat_convert(csr, format, &ed->matrix, err));
+    kl_spopts opts = *format;
+    opts.nthread = ed->ex->nthread;
+    if (format->format != KL_SP_CSR) KL_TRY(kl_spmat_convert(csr, &opts, &ed->matrix, err));
     else {
         ed->matrix = csr;
         csr = NULL;

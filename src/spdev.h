@@ -90,8 +90,9 @@ void kl_spdev_release(kl_exec *ex, kl_spmv *s);
 /* What a product with nvec vectors needs: the layout to use for it, room for x [ncol][nv] in it; *nv: 1, 2, 4, 8 or 16. */
 kl_status kl_spdev_ready(kl_exec *ex, kl_spmv *s, int nvec, kl_spdev **out, int *nv, kl_err *err) KL_MUST_CHECK;
 
-/* The way that AUTO takes, from what was measured; a pure function, so that it can be told and tested without a device. */
-kl_spway kl_spway_choose(const kl_spmachine *machine, const kl_spmat *m);
+/* The way that AUTO takes for so many products, from what was measured, where nthread threads of the host lay matrices out; a pure function, so that it can
+   be told and tested without a device. *pays: products from which on another layout is worth making; 0: none is. */
+kl_spway kl_spway_choose(const kl_spmachine *machine, const kl_spmat *m, int64_t products, int nthread, int64_t *pays);
 
 #ifdef __cplusplus
 }

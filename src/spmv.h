@@ -31,6 +31,7 @@ struct kl_spmv {
     kl_spway way;      /* asked for, then taken; of the host AUTO */
     int threads;       /* of a block, 0: chosen */
     int64_t products;  /* see below */
+    int64_t pays;      /* products from which on AUTO would lay it out anew; 0: it would not */
     double seconds;    /* that it took to lay the matrix out and to bring it there */
     void *plan;        /* the executor's */
 };
