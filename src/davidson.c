@@ -426,7 +426,6 @@ static kl_status iterate(solver *s, kl_err *err)
         }
         stats->converged = open_roots == 0;
         KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], (kl_dptr){0}, 0, err));
-        if (stats->stopped) break;
         const int exact = worst <= 64.0 * rounding; /* |theta| may be all that is known of |H| yet */
         const int complete = s->k == s->n;
 
@@ -444,7 +443,16 @@ static kl_status iterate(solver *s, kl_err *err)
         /* Nothing, or all at once nothing: H does not lead out of V. */
         const int closed = step == 0 ? exact : stats->converged && worst < 1e-6 * previous;
         previous = worst;
-        if (closed && !guarded && !complete && !s->opts->trust_start && s->nroot + 1 < s->limit && budget > s->nroot) {
+        const int suspect = closed && !guarded && !complete && !s->opts->trust_start && s->nroot + 1 < s->limit && budget > s->nroot;
+        const int settled = (stuck || stats->converged) && (guard_done || complete);
+        const int sure = stats->nrestart - confirmed < KL_EIG_RECHECK_RESTARTS || budget < s->nroot;
+        if (!suspect && (settled ? sure : complete || room <= 0)) { /* the last: max_apply */
+            stats->stagnated = settled && !stats->converged;
+            stats->stopped = 0;
+            break;
+        }
+        if (stats->stopped) break;
+        if (suspect) {
             /* A guard: a random direction beside the roots alone, for other Ritz vectors of a closed V are eigenvectors and
                lead nowhere. */
             guarded = 1;
@@ -453,18 +461,12 @@ static kl_status iterate(solver *s, kl_err *err)
             KL_TRY(kl_ortho_fresh(&s->v, s->k, err));
             s->k++;
             continue;
-        } else if ((stuck || stats->converged) && (guard_done || complete)) {
-            if (stats->nrestart - confirmed < KL_EIG_RECHECK_RESTARTS || budget < s->nroot) {
-                stats->stagnated = !stats->converged;
-                break;
-            }
+        }
+        if (settled) {
             confirmed = stats->nrestart;
             KL_TRY(collapse(s, err));
             continue;
-        } else if (complete) {
-            break;
         }
-        if (room <= 0) break; /* max_apply */
         if (guard_done) s->nwant = s->nroot;
         else guard_step++;
 

@@ -279,12 +279,14 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
         res->error_estimate = estimate(res, &res->energy_extrapolated);
         left_by_solver = g.tol * g.tol / (GAP * r.unit);
         const kl_dmrg_row *const row = &res->row[res->nrow - 1];
-        if (r.interrupted) res->stop = KL_STOP_INTERRUPTED, res->direction = r.interrupted, last = 1;
+        const int whole = !r.interrupted || (r.e->centre == 0 && (r.interrupted < 0 || terms->nsite == 2)); /* asked to stop at a sweep's end: that may be all there is to do */
+        if (!whole) last = 0;
         else if (o->nsweep) last = k + 1 >= o->nsweep, res->stop = KL_STOP_SCHEDULE;
         else if (res->error_estimate <= fmax(accuracy * fabs(row->energy[0]), rounding)) res->stop = KL_STOP_CONVERGED, last = 1;
         else if (k + 1 >= max_sweep) res->stop = KL_STOP_MAX_SWEEP, last = 1;
         else if (g.m >= m_cap && res->nrow > 1 && row->m == row[-1].m && fabs(row->change) <= 0.1 * accuracy * fabs(row->energy[0]))
             res->stop = KL_STOP_M_MAX, last = 1;
+        if (!last && r.interrupted) res->stop = KL_STOP_INTERRUPTED, res->direction = r.interrupted, last = 1;
         if (last) break;
         KL_TRY(report_state(&r, 0, err)); /* not behind the last sweep: a run that went on from there would make one more */
     }

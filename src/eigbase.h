@@ -49,7 +49,7 @@ typedef struct kl_eig_stats {
     int napply, nrestart;
     int nfar;           /* vectors of the basis that stayed on the host, the device having no room for them */
     int converged;      /* all roots reached tol (or tol_rel) */
-    int stopped;        /* the monitor said so; the vectors are what there was */
+    int stopped;        /* the monitor said so; the vectors are what there was. Not set where a run ends all the same: it is not to be taken up again */
     int stagnated;      /* tol is below what this arithmetic can reach; the residual is the best there is */
     double residual[16];/* per root */
     double seconds_apply, seconds_all;

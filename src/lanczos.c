@@ -230,27 +230,25 @@ static kl_status iterate(solver *s, kl_err *err)
         }
         have_goal = 1;
         KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], (kl_dptr){0}, 0, err));
-        if (stats->stopped) break;
         if (worst < 0.5 * best) {
             best = worst;
             best_step = step;
         }
         const int complete = s->k == s->n, closed = s->top == s->k, spent = stats->napply >= max_apply;
         const int stuck = !stats->converged && (worst <= rounding || (worst < 1e-12 * norm_h && step - best_step >= KL_EIG_STALL_STEPS));
-        if (complete || spent) {
-            stats->stagnated = stuck;
-            break;
-        }
         /* Closed, or so nearly that the residual fell to nothing all at once. */
         const int suspect = closed || (step == 0 ? worst <= 64.0 * rounding : stats->converged && worst < 1e-6 * previous);
         previous = worst;
         if (guard_step < 0 && suspect) guard_step = s->opts->trust_start ? KL_EIG_GUARD_STEPS : 0;
-        const int guarded = guard_step < 0 || guard_step++ >= KL_EIG_GUARD_STEPS;
-        if ((stats->converged || stuck) && guarded) {
-            if (stats->nrestart - confirmed < KL_EIG_RECHECK_RESTARTS || max_apply - stats->napply < s->nroot) {
-                stats->stagnated = stuck;
-                break;
-            }
+        const int guarded = guard_step < 0 || guard_step++ >= KL_EIG_GUARD_STEPS, settled = (stats->converged || stuck) && guarded;
+        const int sure = stats->nrestart - confirmed < KL_EIG_RECHECK_RESTARTS || max_apply - stats->napply < s->nroot;
+        if (complete || spent || (settled && sure)) {
+            stats->stagnated = stuck;
+            stats->stopped = 0;
+            break;
+        }
+        if (stats->stopped) break;
+        if (settled) {
             confirmed = stats->nrestart;
             transform(s, s->nroot);
             take_spare(s, s->nroot);

@@ -279,14 +279,14 @@ static kl_status iterate(solver *s, kl_err *err)
         }
         stats->converged = worst <= s->opts->tol;
         KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], s->residual[0], col(s, X, 0), s->ld, err));
-        if (stats->stopped) break;
         const int exact = worst <= rounding, stuck = exact || step - best_step >= STALL_STEPS;
         if (step == 0 && (stats->converged || exact) && !s->opts->trust_start) {
             /* A start that is an eigenvector, of any energy, has nothing to move it: random directions beside it see what lies below. */
             guard_until = KL_EIG_GUARD_STEPS;
         }
         const int spent = stats->napply + (s->nact > 0 ? s->nact : 1) > max_apply;
-        if ((stats->converged || stuck || spent) && step >= guard_until) {
+        const int settled = (stats->converged || stuck || spent) && step >= guard_until;
+        if (settled) {
             if (!fresh && !spent) { /* 7. believed only of fresh products */
                 KL_TRY(refresh(s, 1, err));
                 fresh = 1;
@@ -297,8 +297,12 @@ static kl_status iterate(solver *s, kl_err *err)
             }
             if (stats->converged || exact || spent || dropped) {
                 stats->stagnated = !stats->converged && !spent;
+                stats->stopped = 0;
                 break;
             }
+        }
+        if (stats->stopped) break;
+        if (settled) {
             dropped = 1; /* 8. */
             s->np = 0;
             best = INFINITY;

@@ -277,7 +277,7 @@ static kl_status run_scan(run *x, int *status, kl_err *err)
         x->path[0] = '\0';
     }
     print_table(x, "all sectors", ndone, item, 1);
-    if (interrupts > 0) {
+    if (interrupts > 0 && ndone < n) {
         kl_report_error("interrupted; the sectors above are done");
         *status = STATUS_INTERRUPTED;
     }
@@ -311,8 +311,9 @@ static kl_status run_values(run *x, kl_state **state, int *status, kl_err *err)
         if (x->r->finished) item[ndone++] = item_of(x, label);
     }
     print_table(x, text, ndone, item, 0);
-    if (interrupts > 0) {
-        tell_interrupted(x, x->path);
+    if (interrupts > 0 && ndone < n) {
+        if (x->r != NULL && !x->r->finished) tell_interrupted(x, x->path);
+        else kl_report_error("interrupted; the values above are done");
         *status = STATUS_INTERRUPTED;
     }
 out:

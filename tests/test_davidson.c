@@ -357,6 +357,56 @@ static void test_long_and_reproducible(void **state)
     }
 }
 
+typedef struct looker {
+    int look, stop_at;
+} looker;
+
+static int stop_at_look(void *self, int napply, double energy, double residual)
+{
+    looker *const l = self;
+    (void)napply, (void)energy, (void)residual;
+    return ++l->look == l->stop_at;
+}
+
+/* Asked to stop at any look: it does, but at the last one, where it has ended: to be taken up again it would go on. */
+static void test_stopped(void **state)
+{
+    (void)state;
+    enum { N = 60, MOST = 2 };
+    for (int solver = 0; solver < 2; solver++)
+        for (int c = 0; c < 6; c++) { /* from any start, few vectors kept, and from one that is an eigenvector, which is looked at twice; to the tolerance, and below what can be reached */
+            const int kind = c % 3, hopeless = c / 3, nroot = kind == 1 ? MOST : 1;
+            fixture f;
+            kl_err err;
+            kl_eig_stats whole = {0}, stats;
+            double x[MOST * N], want[MOST * N] = {0}, energy[MOST], first[MOST] = {0};
+            build(&f, N, RANDOM, 11, 1);
+            looker l = {0};
+            for (int stop = 0, looks = 1; stop <= looks; stop++) {
+                kl_test_case("solver=%d case %d stopped at look %d of %d", solver, c, stop, looks);
+                l = (looker){.stop_at = stop};
+                random_starts(x, N, N, nroot, 7);
+                if (kind == 2) memcpy(x, f.vectors + 3 * N, sizeof(double) * N);
+                const kl_eig_opts opts = {.solver = solver, .nroot = nroot, .tol = hopeless ? 0.0 : 1e-9, .max_basis = kind == 1 ? MOST + 4 : 0, .max_apply = 2000, .seed = 5, .self = &l, .step = stop_at_look};
+                expect_ok(kl_eig_solve(&f.h, &opts, (kl_dptr){(uintptr_t)x}, N, energy, &stats, &err), err);
+                if (stop == 0) {
+                    whole = stats;
+                    looks = l.look;
+                    memcpy(want, x, sizeof x);
+                    memcpy(first, energy, sizeof energy);
+                    expect_true((stats.converged || stats.stagnated) && !stats.stopped && looks > 3);
+                } else if (stats.stopped) {
+                    expect_true(stop < looks && stats.napply <= whole.napply);
+                } else { /* at a restart of the last step, or after it */
+                    expect_true(stop >= looks - 1 && stats.napply == whole.napply && stats.converged == whole.converged && stats.stagnated == whole.stagnated);
+                    expect_eq(memcmp(want, x, sizeof(double) * (size_t)(nroot * N)), 0);
+                    expect_eq(memcmp(first, energy, sizeof(double) * (size_t)nroot), 0);
+                }
+            }
+            tear(&f);
+        }
+}
+
 static void test_failures(void **state)
 {
     (void)state;
@@ -420,7 +470,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spectra),
         cmocka_unit_test(test_split),    cmocka_unit_test(test_orthogonal_start),      cmocka_unit_test(test_converged_start),
-        cmocka_unit_test(test_odd_starts), cmocka_unit_test(test_long_and_reproducible), cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_odd_starts), cmocka_unit_test(test_long_and_reproducible), cmocka_unit_test(test_stopped), cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -448,11 +448,12 @@ static void to_the_bit(const char *model, const char *lattice, const char *sets,
         core_run b = core_auto(accuracy, target, nstate, KL_STRATEGY_AUTO);
         kl_test_case("%s interrupted after %d of %d steps", j.name, stop, w.step);
         expect_ok(kl_dmrg_run(j.terms, j.ex, &b.opts, &mon, &b.state, &b.res, &err), err);
-        expect_true(b.res.direction != 0 && b.res.nrow >= 1 && b.res.nrow <= 16);
+        expect_true((b.res.direction != 0) == (stop < w.step) && b.res.nrow >= 1 && b.res.nrow <= 16);
         kl_dmrg_row rows[16];
         memcpy(rows, b.res.row, sizeof *rows * (size_t)b.res.nrow);
         b.opts.direction = b.res.direction, b.opts.ndone = b.res.nrow - 1, b.opts.done = rows;
-        core_go(&j, &b);
+        if (stop < w.step) core_go(&j, &b);
+        expect_eq(b.res.stop, whole.res.stop); /* asked to stop at its last step, it has ended */
         expect_eq(b.res.nrow, whole.res.nrow);
         expect_eq(memcmp(b.res.energy, whole.res.energy, sizeof b.res.energy), 0);
         expect_eq(memcmp(b.res.energy_kept, whole.res.energy_kept, sizeof b.res.energy_kept), 0);

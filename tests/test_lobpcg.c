@@ -272,6 +272,55 @@ static void test_hard(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
+typedef struct looker {
+    int look, stop_at;
+} looker;
+
+static int stop_at_look(void *self, int napply, double energy, double residual)
+{
+    looker *const l = self;
+    (void)napply, (void)energy, (void)residual;
+    return ++l->look == l->stop_at;
+}
+
+/* Asked to stop at any look: it does, unless it ends there, by itself or once a fresh product has said so. */
+static void test_stopped(void **state)
+{
+    (void)state;
+    enum { N = 120, NB = 3 };
+    kl_err err = {""};
+    for (int how = 0; how < 2; how++) { /* to the tolerance, and below what can be reached */
+        matrix m = matrix_open(N, 5);
+        kl_exec *ex = NULL;
+        expect_ok(kl_exec_open_host(1, &ex, &err), err);
+        kl_linop h = {.n = N, .ex = ex, .self = &m, .apply = apply};
+        kl_eig_stats whole = {0}, stats;
+        double x[NB * N], want[NB * N] = {0}, e[NB];
+        for (int stop = 0, looks = 1; stop <= looks; stop++) {
+            kl_test_case("case %d stopped at look %d of %d", how, stop, looks);
+            looker l = {.stop_at = stop};
+            uint64_t seed = 9;
+            for (int i = 0; i < NB * N; i++) x[i] = kl_test_uniform(&seed);
+            const kl_eig_opts opts = {.nroot = NB, .tol = how == 0 ? 1e-7 : 0.0, .max_apply = 4000, .seed = 3, .self = &l, .step = stop_at_look};
+            expect_ok(kl_lobpcg_solve(&h, &opts, 2, (kl_dptr){(uintptr_t)x}, N, e, &stats, &err), err);
+            if (stop == 0) {
+                whole = stats;
+                looks = l.look;
+                memcpy(want, x, sizeof x);
+                expect_true((stats.converged || stats.stagnated) && !stats.stopped && looks > 3);
+            } else if (stats.stopped) {
+                expect_true(stop < looks && stats.napply <= whole.napply);
+            } else {
+                expect_true(stop >= looks - 1 && stats.napply == whole.napply && stats.converged == whole.converged && stats.stagnated == whole.stagnated);
+                expect_eq(memcmp(want, x, sizeof x), 0);
+            }
+        }
+        kl_exec_close(&ex);
+        matrix_close(&m);
+    }
+    expect_eq(kl_mem_live_total(), 0);
+}
+
 static void test_nan(void **state)
 {
     (void)state;
@@ -339,7 +388,7 @@ static void test_lean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fuse), cmocka_unit_test(test_usual), cmocka_unit_test(test_hard), cmocka_unit_test(test_nan), cmocka_unit_test(test_lean),
+        cmocka_unit_test(test_fuse), cmocka_unit_test(test_usual), cmocka_unit_test(test_hard), cmocka_unit_test(test_stopped), cmocka_unit_test(test_nan), cmocka_unit_test(test_lean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
