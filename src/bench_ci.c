@@ -423,7 +423,7 @@ static kl_status one_run(molecule *m, const char *how, const kl_fcidump *f, cons
     kl_ci_result r = {0};
     int64_t n = 0;
     int products = 0;
-    double build = 0, solve = 0, list = 0, matrix = 0, bring = 0;
+    double build = 0, solve = 0, list = 0, matrix = 0, bring = 0, flop = 0;
     const double cpu0 = kl_prof_cpu_seconds();
     m->seconds = m->cpu = 0;
     KL_TRY(kl_ci_run(f, b->ex, ci, monitor, &r, err));
@@ -436,10 +436,14 @@ static kl_status one_run(molecule *m, const char *how, const kl_fcidump *f, cons
         list += r.block[g].seconds_list;
         matrix += r.block[g].seconds_matrix;
         bring += r.block[g].seconds_bring;
+        flop += (double)r.block[g].flops * r.block[g].napply;
     }
-    printf("resid %.0e %s | %s: %lld determinants, E %.12f | build %.3f s (determinants %.3f, matrix %.3f, layout and upload %.3f), solve %.3f s (%d products), all %.3f s, CPU %.2f s, %d thread%s\n", r.state[0].residual,
-           r.converged ? "PASS" : "NOT CONVERGED", how, (long long)n, r.state[0].energy, build - m->seconds, list, matrix, bring, solve, products, r.seconds_all - m->seconds, cpu, b->nthread,
-           b->nthread == 1 ? "" : "s");
+    printf("resid %.0e %s | %s: %lld determinants, E %.12f | build %.3f s (determinants %.3f", r.state[0].residual, r.converged ? "PASS" : "NOT CONVERGED", how, (long long)n,
+           r.state[0].energy, build - m->seconds, list);
+    if (flop == 0) printf(", matrix %.3f, layout and upload %.3f", matrix, bring);
+    printf("), solve %.3f s (%d products", solve, products);
+    if (flop > 0) printf(", %.4g GFLOP in all", 1e-9 * flop);
+    printf("), all %.3f s, CPU %.2f s, %d thread%s\n", r.seconds_all - m->seconds, cpu, b->nthread, b->nthread == 1 ? "" : "s");
     for (int g = 0; g < r.nirrep; g++)
         if (r.block[g].way != KL_SPWAY_AUTO)
             printf("  irrep %d: products by way %s; another layout pays from %lld products on (0: none)\n", g + 1, kl_spway_name(r.block[g].way), (long long)r.block[g].way_pays);

@@ -544,8 +544,10 @@ static kl_status sector_make(sector *s, const layout *l, kl_exec *ex, const kl_c
     if (n == 0) goto out;
     KL_TRY(kl_slater_create(l->g, s->space, o->nthread, &s->h, err));
     info->seconds_list = kl_prof_seconds() - start;
-    if (is_direct(o)) KL_TRY(kl_sigma_create(ex, s->h, &s->sigma, err));
-    else {
+    if (is_direct(o)) {
+        KL_TRY(kl_sigma_create(ex, s->h, &s->sigma, err));
+        info->flops = kl_sigma_flops(s->sigma);
+    } else {
         KL_TRY(store_matrix(s, o, monitor, info, err));
         KL_TRY(kl_spmv_create(ex, s->matrix, (int64_t)PRODUCTS_PER_ROOT * o->nroot, &s->spmv, err));
         info->seconds_bring = s->spmv->seconds;
@@ -630,6 +632,21 @@ out:
 
 /* ---------------------------------------------------------------- 5. states */
 
+/* Of a density matrix of norb orbitals, which is lost. */
+static kl_status occupations(int norb, double *density, double **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_alloc(out, norb, KL_MEM_MISC, err));
+    KL_TRY(kl_dense_eig(norb, density, norb, *out, err));
+    for (int k = 0; k < norb / 2; k++) {
+        const double swap = (*out)[k];
+        (*out)[k] = (*out)[norb - 1 - k];
+        (*out)[norb - 1 - k] = swap;
+    }
+out:
+    return st;
+}
+
 static kl_status density_of(const layout *l, const kl_detspace *space, int nthread, const double *c, kl_ci_state *state, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -646,14 +663,12 @@ static kl_status density_of(const layout *l, const kl_detspace *space, int nthre
             for (int q = 0; q < na; q++) state->density[spin][l->active[p] * n + l->active[q]] = gamma[spin][p * na + q];
     }
     KL_TRY(kl_alloc(&sum, (int64_t)n * n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&state->natural, n, KL_MEM_MISC, err));
-    for (int k = 0; k < n * n; k++) sum[k] = state->density[0][k] + state->density[1][k];
-    KL_TRY(kl_dense_eig(n, sum, n, state->natural, err));
-    for (int k = 0; k < n / 2; k++) {
-        const double swap = state->natural[k];
-        state->natural[k] = state->natural[n - 1 - k];
-        state->natural[n - 1 - k] = swap;
+    for (int spin = 0; spin < 2 && l->f->unrestricted; spin++) {
+        memcpy(sum, state->density[spin], (size_t)(n * n) * sizeof(double));
+        KL_TRY(occupations(n, sum, &state->natural_spin[spin], err));
     }
+    for (int k = 0; k < n * n; k++) sum[k] = state->density[0][k] + state->density[1][k];
+    if (!l->f->unrestricted) KL_TRY(occupations(n, sum, &state->natural, err));
 out:
     kl_free(&gamma[0]);
     kl_free(&gamma[1]);
@@ -702,6 +717,8 @@ void kl_ci_result_clear(kl_ci_result *r)
         kl_free(&s->density[0]);
         kl_free(&s->density[1]);
         kl_free(&s->natural);
+        kl_free(&s->natural_spin[0]);
+        kl_free(&s->natural_spin[1]);
         kl_free(&s->level_weight);
     }
     kl_free(&r->state);

@@ -47,13 +47,15 @@ typedef struct kl_ci_state {
     double leading[KL_CI_LEADING];  /* largest coefficients */
     char *leading_text[KL_CI_LEADING]; /* their occupations, all orbitals of the file */
     double *density[2];             /* [norb][norb] alpha, beta, all orbitals of the file; NULL if not asked for */
-    double *natural;                /* [norb] occupations, descending */
+    double *natural;                /* [norb] occupations, descending; NULL for unrestricted orbitals, where the density matrices have no common basis: */
+    double *natural_spin[2];        /* [norb] those of each spin */
     double *level_weight;           /* [nlevel] of a listed space, else NULL */
 } kl_ci_state;
 
 typedef struct kl_ci_block {        /* one irrep */
     int64_t ndet, nalpha_string, nbeta_string;
     int64_t nnz, matrix_bytes, formula_bytes; /* 0: matrix-free */
+    int64_t flops;                  /* of one product, matrix-free */
     kl_spmat_facts facts;
     int napply, converged;
     double seconds_build, seconds_solve;

@@ -277,6 +277,14 @@ static void print_blocks(FILE *to, const kl_ci_result *r)
     }
 }
 
+static void print_occupations(FILE *to, int norb, const double *natural, int state, const char *spin)
+{
+    if (natural == NULL) return;
+    fprintf(to, "\nnatural occupations of state %d%s\n", state + 1, spin);
+    for (int p = 0; p < norb; p++) fprintf(to, "%s%.6f", p % 10 == 0 ? (p > 0 ? "\n  " : "  ") : " ", fabs(natural[p]) < 5e-7 ? 0.0 : natural[p]);
+    fputc('\n', to);
+}
+
 static void print_result(FILE *to, const kl_ci_record *c, const char *output)
 {
     const kl_ci_result *const r = &c->r;
@@ -305,10 +313,10 @@ static void print_result(FILE *to, const kl_ci_record *c, const char *output)
             fputc('\n', to);
         }
     }
-    for (int i = 0; i < r->nstate && r->state[i].natural != NULL; i++) {
-        fprintf(to, "\nnatural occupations of state %d\n", i + 1);
-        for (int p = 0; p < r->norb; p++) fprintf(to, "%s%.6f", p % 10 == 0 ? (p > 0 ? "\n  " : "  ") : " ", r->state[i].natural[p]);
-        fputc('\n', to);
+    for (int i = 0; i < r->nstate; i++) {
+        print_occupations(to, r->norb, r->state[i].natural, i, "");
+        print_occupations(to, r->norb, r->state[i].natural_spin[0], i, ", alpha");
+        print_occupations(to, r->norb, r->state[i].natural_spin[1], i, ", beta");
     }
     fputc('\n', to);
     print_blocks(to, r);
@@ -350,6 +358,8 @@ static void print_result_json(FILE *to, const kl_ci_record *c, const char *outpu
         kl_json_close(&j, ']');
         if (s->level_weight != NULL) kl_json_reals(&j, "weight_by_level", r->nlevel, s->level_weight);
         if (s->natural != NULL) kl_json_reals(&j, "natural_occupations", r->norb, s->natural);
+        if (s->natural_spin[0] != NULL) kl_json_reals(&j, "natural_occupations_alpha", r->norb, s->natural_spin[0]);
+        if (s->natural_spin[1] != NULL) kl_json_reals(&j, "natural_occupations_beta", r->norb, s->natural_spin[1]);
         if (s->density[0] != NULL) kl_json_reals(&j, "density_alpha", (int64_t)r->norb * r->norb, s->density[0]);
         if (s->density[1] != NULL) kl_json_reals(&j, "density_beta", (int64_t)r->norb * r->norb, s->density[1]);
         kl_json_close(&j, '}');
@@ -468,6 +478,7 @@ kl_status kl_cicli_run(kl_options *o, int (*interrupted)(void), int *stopped, kl
     const kl_status written = x.path != NULL ? kl_cifile_write(x.path, &x.record, NULL, err) : KL_OK;
     if (o->json) print_result_json(stdout, &x.record, written == KL_OK ? x.path : NULL); /* before a full disk ends it: the energy is there */
     else print_result(stdout, &x.record, written == KL_OK ? x.path : NULL);
+    if (!o->json && r.nstate < ci.nroot) printf("%d of the %d states asked for: the space has no more determinants\n", r.nstate, ci.nroot);
     KL_TRY(written);
 out:
     kl_ci_plan_clear(&plan);

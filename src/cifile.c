@@ -1,6 +1,6 @@
 /* HDF5 layout: attributes of the root say what was computed; /energy, /s2, /irrep, /residual have an entry for each state; /state/N holds leading
-   determinants, weights by level, and density_alpha, density_beta, natural_occupations where they were asked for; /irreps/NAME has an entry for
-   each irrep. A run under way (attribute finished 0) has no states but start vectors, /vectors/IRREP [nvec][n].
+   determinants, weights by level, and density_alpha, density_beta, natural_occupations (of unrestricted orbitals _alpha and _beta) where they were
+   asked for; /irreps/NAME has an entry for each irrep. A run under way (attribute finished 0) has no states but start vectors, /vectors/IRREP [nvec][n].
    SPDX-License-Identifier: Apache-2.0 */
 #include "cifile.h"
 #include "mem.h"
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 enum { WORDS = 1024 }; /* bytes for the occupations of a determinant */
-static const char *const density_name[2] = {"density_alpha", "density_beta"};
+static const char *const density_name[2] = {"density_alpha", "density_beta"}, *const natural_name[2] = {"natural_occupations_alpha", "natural_occupations_beta"};
 
 static void put_state(kl_h5_out *w, hid_t states, const kl_ci_result *r, int i)
 {
@@ -26,10 +26,10 @@ static void put_state(kl_h5_out *w, hid_t states, const kl_ci_result *r, int i)
     H5Tclose(type);
     kl_h5_put_reals(w, group, "leading_coefficients", s->nleading, s->leading, NULL);
     if (s->level_weight != NULL) kl_h5_put_reals(w, group, "weight_by_level", r->nlevel, s->level_weight, NULL);
-    if (s->natural != NULL) {
-        kl_h5_put_reals(w, group, "natural_occupations", r->norb, s->natural, NULL);
-        for (int spin = 0; spin < 2; spin++)
-            kl_h5_put_array(w, group, density_name[spin], H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, square, s->density[spin], NULL);
+    if (s->natural != NULL) kl_h5_put_reals(w, group, "natural_occupations", r->norb, s->natural, NULL);
+    for (int spin = 0; spin < 2; spin++) {
+        if (s->natural_spin[spin] != NULL) kl_h5_put_reals(w, group, natural_name[spin], r->norb, s->natural_spin[spin], NULL);
+        if (s->density[spin] != NULL) kl_h5_put_array(w, group, density_name[spin], H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, square, s->density[spin], NULL);
     }
     kl_h5_end_group(group);
 }
@@ -183,9 +183,10 @@ static kl_status get_state(const kl_h5_in *in, kl_ci_result *r, int i, kl_err *e
     }
     if (H5Lexists(group, "weight_by_level", H5P_DEFAULT) > 0)
         KL_TRY(kl_h5_get_reals(in, group, "weight_by_level", r->nlevel, KL_MEM_MISC, &s->level_weight, err));
-    if (H5Lexists(group, "natural_occupations", H5P_DEFAULT) <= 0) goto out;
-    KL_TRY(kl_h5_get_reals(in, group, "natural_occupations", r->norb, KL_MEM_MISC, &s->natural, err));
+    if (H5Lexists(group, "natural_occupations", H5P_DEFAULT) > 0) KL_TRY(kl_h5_get_reals(in, group, "natural_occupations", r->norb, KL_MEM_MISC, &s->natural, err));
     for (int spin = 0; spin < 2; spin++)
+        if (H5Lexists(group, natural_name[spin], H5P_DEFAULT) > 0) KL_TRY(kl_h5_get_reals(in, group, natural_name[spin], r->norb, KL_MEM_MISC, &s->natural_spin[spin], err));
+    for (int spin = 0; spin < 2 && H5Lexists(group, density_name[spin], H5P_DEFAULT) > 0; spin++)
         KL_TRY(kl_h5_get_array(in, group, density_name[spin], H5T_NATIVE_DOUBLE, sizeof(double), 2, square, KL_MEM_MISC, (void **)&s->density[spin], err));
 out:
     H5Tclose(type);

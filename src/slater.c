@@ -433,7 +433,7 @@ kl_status kl_slater_matrix(const kl_slater *h, int lower, kl_spmat **out, kl_err
         }
     }
     if (h->most_nnz > 0 && off[n] > h->most_nnz)
-        KL_TRY(kl_fail(err, KL_ENOMEM, "the matrix of %lld determinants has %.4g million non-zeros, %.3g GB; %.3g GB are allowed", (long long)n,
+        KL_TRY(kl_fail(err, KL_ENOMEM, "the matrix of %lld determinants has %.4g million non-zeros, %.3g GB; %.3g GB are allowed (--memory)", (long long)n,
                        1e-6 * (double)off[n], 12e-9 * (double)off[n], 12e-9 * (double)h->most_nnz));
     job.diag = diag;
     KL_TRY(kl_realloc(&job.column, off[n], KL_MEM_MATRIX, err)); /* from nothing: not cleared, every element is written */

@@ -226,7 +226,19 @@ static void test_known_energies(void **state)
         nfile++;
         kl_test_case("%s full", file);
         kl_ci_opts o = ask("full", nfci);
+        o.density = f->unrestricted;
         expect_ok(kl_ci_run(f, ex, &o, NULL, &r, &err), err);
+        if (f->unrestricted) { /* occupations by spin; the two sets of orbitals have no common density */
+            double sum[2] = {0, 0};
+            expect_true(r.state[0].natural == NULL);
+            for (int k = 0; k < 2 * r.norb; k++) {
+                const double x = r.state[0].natural_spin[k % 2][k / 2];
+                expect_true(x > -1e-12 && x < 1 + 1e-12);
+                sum[k % 2] += x;
+            }
+            expect_near(sum[0], r.nalpha, 1e-12);
+            expect_near(sum[1], r.nbeta, 1e-12);
+        }
         expect_eq(r.nstate, nfci);
         expect_eq(r.nalpha, (int)alpha);
         expect_near(r.reference_energy, scf, 1e-9);
