@@ -64,6 +64,12 @@ static void its_fill(kl_exec *ex, int64_t n, double a, kl_dptr y)
     plain.fill(ex, n, a, y);
 }
 
+static void its_release(kl_exec *ex, kl_dptr *p)
+{
+    if (ex != second) flush(ex); /* memory is given to the next one in the order of things */
+    plain.release(ex, p);
+}
+
 static void its_precondition(kl_exec *ex, int64_t n, kl_dptr d, double theta, double floor, kl_dptr r, kl_dptr t)
 {
     now(ex, KL_OP_PRECONDITION);
@@ -135,7 +141,7 @@ static kl_exec *open_pick(void)
         expect_ok(kl_exec_open_host(1, &of[k], &err), err);
         plain = of[k]->vt;
         kl_vtable *const v = &of[k]->vt;
-        v->copy = its_copy, v->axpby = its_axpby, v->fill = its_fill, v->precondition = its_precondition, v->dots = its_dots, v->combine = its_combine, v->fuse = its_fuse;
+        v->copy = its_copy, v->axpby = its_axpby, v->fill = its_fill, v->release = its_release, v->precondition = its_precondition, v->dots = its_dots, v->combine = its_combine, v->fuse = its_fuse;
         v->upload = its_upload, v->download = its_download, v->batch_prepare = its_prepare, v->batch_apply = its_apply, v->batch_explain = its_batch_explain, v->room = its_room;
     }
     second = of[1], of[0]->name = "one", of[1]->name = "two";
