@@ -204,6 +204,21 @@ out:
     return st;
 }
 
+/* Which sites stand before the cut of `entropy', by lattice site. */
+static kl_status entropy_note(const kl_task *t, const kl_ed *ed, char *note, size_t size, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_halves *cut = NULL;
+    size_t used = 0;
+    KL_TRY(kl_halves_create(t->terms, ed->space->target, KL_HALVES_SITES, &cut, err));
+    used = (size_t)snprintf(note, size, "von Neumann entropy, natural logarithm, of %d of %d sites:", cut->left.npos, t->lat->nsite);
+    for (int i = 0; i < t->lat->nsite && used + 12 < size; i++)
+        if (t->lat->position[i] < cut->left.npos) used += (size_t)snprintf(note + used, size - used, used + 24 < size ? " %d" : " ...", i);
+out:
+    kl_halves_destroy(&cut);
+    return st;
+}
+
 /* Von Neumann entropy of the sites before the cut that halves the lattice best, in natural units. */
 static kl_status entropy(const kl_task *t, const kl_ed *ed, kl_dptr x, double *value, kl_err *err)
 {
@@ -255,9 +270,40 @@ out:
     return st;
 }
 
+/* <A> and <B> by lattice site. */
+static kl_status singles(const kl_task *t, const kl_ed *ed, kl_dptr x, const request *q, double *v, kl_err *err)
+{
+    kl_status st = KL_OK;
+    for (int o = 0; o < 2; o++)
+        for (int i = 0; i < t->lat->nsite; i++) KL_TRY(pair_value(t, ed, x, t->lat->position[i], q->of[o], 0, NULL, &v[o * t->lat->nsite + i], err));
+out:
+    return st;
+}
+
+/* Of a manifold of `many' states, in its mixture: what each state has (each[s].value) is averaged, <A> <B> afterwards. */
+static kl_status measure_many(const kl_task *t, const kl_ed *ed, kl_dptr x, int64_t ldx, const request *q, int many, const kl_ed_measured *each, kl_ed_measured *m, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = t->lat->nsite;
+    double *one = NULL, *mean = NULL;
+    KL_TRY(kl_alloc(&one, 2 * n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&mean, 2 * n, KL_MEM_WORK, err));
+    for (int s = 0; s < many; s++) {
+        if (q->kind == CONNECTED) KL_TRY(singles(t, ed, kl_dptr_at(x, s * ldx), q, one, err));
+        for (int i = 0; i < 2 * n; i++) mean[i] += one[i] / many;
+        for (int64_t e = 0; e < m->n; e++) m->value[e] += (each[s].value[e] + (q->kind == CONNECTED ? one[e / n] * one[n + e % n] : 0.0)) / many;
+    }
+    for (int64_t e = 0; e < m->n && q->kind == CONNECTED; e++) m->value[e] -= mean[e / n] * mean[n + e % n];
+out:
+    kl_free(&one);
+    kl_free(&mean);
+    return st;
+}
+
 static kl_status measure_one(const kl_task *t, const kl_ed *ed, kl_dptr x, const request *q, double *v, kl_err *err)
 {
     kl_status st = KL_OK;
+    double *one = NULL;
     const int n = t->lat->nsite;
     const int *const pos = t->lat->position;
     if (q->kind == ENTROPY) return entropy(t, ed, x, v, err);
@@ -270,16 +316,13 @@ static kl_status measure_one(const kl_task *t, const kl_ed *ed, kl_dptr x, const
                                                      : pair_value(t, ed, x, pos[i], q->of[0], pos[j], q->of[1], &v[i * n + j], err));
     }
     if (q->kind == CONNECTED) {
-        for (int i = 0; i < n; i++) {
-            double a, b;
-            KL_TRY(pair_value(t, ed, x, pos[i], q->of[0], 0, NULL, &a, err));
-            for (int j = 0; j < n; j++) {
-                KL_TRY(pair_value(t, ed, x, pos[j], q->of[1], 0, NULL, &b, err));
-                v[i * n + j] -= a * b;
-            }
-        }
+        KL_TRY(kl_alloc(&one, 2 * n, KL_MEM_WORK, err));
+        KL_TRY(singles(t, ed, x, q, one, err));
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < n; j++) v[i * n + j] -= one[i] * one[n + j];
     }
 out:
+    kl_free(&one);
     return st;
 }
 
@@ -298,7 +341,7 @@ kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result
     for (int i = 0; i < n; i++) {
         KL_TRY(read_request(t, text[i], &q, err));
         const int first = *nout;
-        for (int k = 0; k < r->nstate + (many > 0); k++) {
+        for (int k = 0; k < r->nstate + (many > 0 && q.kind != ENTROPY); k++) { /* entropies of single states of a manifold are anything, and so is their mean */
             kl_ed_measured *const m = &all[(*nout)++];
             char what[140], who[24] = "";
             snprintf(what, sizeof what, "%s%s%s%s%s", path[q.kind], q.a[0] ? "/" : "", q.a, q.b[0] ? "," : "", q.b);
@@ -307,15 +350,14 @@ kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result
             for (char *c = m->name + strlen(who) + strlen(path[q.kind]) + 1; strlen(m->name) > strlen(who) + strlen(path[q.kind]) && *c != '\0'; c++)
                 if (*c == '/') *c = ':';
             snprintf(m->note, sizeof m->note, "%.90s by lattice site", text[i]);
+            if (q.kind == ENTROPY) KL_TRY(entropy_note(t, ed, m->note, sizeof m->note, err));
             m->rank = q.kind == ENTROPY ? 1 : q.kind == LOCAL ? 1 : 2;
             m->shape[0] = q.kind == ENTROPY ? 1 : nsite;
             m->shape[1] = nsite;
             m->n = m->rank == 2 ? nsite * nsite : m->shape[0];
             KL_TRY(kl_alloc(&m->value, m->n, KL_MEM_MISC, err));
             if (k < r->nstate) KL_TRY(measure_one(t, ed, kl_dptr_at(x, k * ldx), &q, m->value, err));
-            else
-                for (int64_t e = 0; e < m->n; e++)
-                    for (int s = 0; s < many; s++) m->value[e] += all[first + s].value[e] / many;
+            else KL_TRY(measure_many(t, ed, x, ldx, &q, many, &all[first], m, err));
         }
         request_clear(t->model, &q);
     }

@@ -149,6 +149,15 @@ static void print_states(FILE *to, const kl_result *r, const double *run)
     fprintf(to, "attainable   errors below %.0e mean nothing at this size of H\n", run[ATTAINABLE]);
 }
 
+/* Energies of all states: a few by themselves, many by their ends. */
+static void print_spectrum(FILE *to, const kl_measured *m, double attainable)
+{
+    enum { FEW = 70, LINE = 5 };
+    const int64_t n = m->shape[0];
+    fprintf(to, "spectrum     all %lld energies, from %.12g to %.12g%s\n", (long long)n, m->data[0], m->data[n - 1], n > FEW ? "; each is in --json and the result file" : "");
+    for (int64_t i = 0; n <= FEW && i < n; i++) fprintf(to, "%s%17.12g%s", i % LINE == 0 ? "          " : "  ", fabs(m->data[i]) < attainable ? 0.0 : m->data[i], i % LINE == LINE - 1 || i + 1 == n ? "\n" : "");
+}
+
 /* Curves: every row of a short one, some of a long one. */
 static void print_curve(FILE *to, const kl_measured *m)
 {
@@ -201,9 +210,10 @@ void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
     if (run != NULL && r->finished) {
         print_states(to, r, run);
         const kl_measured *const all = find(r, "ed/spectrum");
-        if (all != NULL && all->shape[0] > 0) fprintf(to, "spectrum     all %lld energies, from %.12g to %.12g\n", (long long)all->shape[0], all->data[0], all->data[all->shape[0] - 1]);
+        if (all != NULL && all->shape[0] > 0) print_spectrum(to, all, run[ATTAINABLE]);
         fprintf(to, "stop         %s\n", stop_text((int)run[STOP]));
-        fprintf(to, "work         %s, %.0f products with H, %.3g s (%.3g s in them: %.3g million states a second), %.0f restarts; made ready in %.2g s\n", solver_text(run[SOLVER]),
+        if (run[SOLVER] == KL_ED_FULL) fprintf(to, "work         all states by LAPACK, %.3g s; made ready in %.2g s\n", run[SECONDS], run[SECONDS_BUILD]);
+        else fprintf(to, "work         %s, %.0f products with H, %.3g s (%.3g s in them: %.3g million states a second), %.0f restarts; made ready in %.2g s\n", solver_text(run[SOLVER]),
                 run[NAPPLY], run[SECONDS], run[SECONDS_PRODUCTS], run[SECONDS_PRODUCTS] > 0 ? 1e-6 * run[NAPPLY] * run[DIM] / run[SECONDS_PRODUCTS] : 0.0, run[NRESTART],
                 run[SECONDS_BUILD]);
     }

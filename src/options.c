@@ -631,6 +631,8 @@ static error_t parse_key(int key, char *arg, struct argp_state *state)
     if (key == ARGP_KEY_ARG) {
         char **field = takes == SUBJECT_FILE ? &o->file : &o->model;
         if (takes == SUBJECT_NONE) in->st = kl_fail(in->err, KL_EINPUT, "%s: takes no '%s'", kl_command_name(o->command), arg);
+        else if (*field != NULL && o->command == KL_CMD_PLAN && strcmp(*field, "ed") == 0)
+            in->st = kl_fail(in->err, KL_EINPUT, "plan: of exact diagonalization it is kronlat plan --method ed %s", arg);
         else if (*field != NULL) in->st = kl_fail(in->err, KL_EINPUT, "%s: one %s, not two: '%s' and '%s'", kl_command_name(o->command),
                                                   command_table[o->command].args, *field, arg);
         else if (arg[0] == '\0') in->st = kl_fail(in->err, KL_EINPUT, "%s: %s is empty", kl_command_name(o->command), command_table[o->command].args);

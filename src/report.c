@@ -107,7 +107,7 @@ static void print_params(FILE *to, const kl_result *r)
 {
     for (int i = 0; i < r->nparam; i++) {
         const kl_result_param *p = &r->param[i];
-        if (!p->is_array && p->n == 1) fprintf(to, " %s=%.10g", p->name, p->value[0]);
+        if (kl_result_param_even(p)) fprintf(to, " %s=%.10g", p->name, p->value[0]);
         else if (p->n == 0) fprintf(to, " %s=()", p->name);
         else {
             double least = p->value[0], most = p->value[0];
@@ -115,8 +115,7 @@ static void print_params(FILE *to, const kl_result *r)
                 least = fmin(least, p->value[k]);
                 most = fmax(most, p->value[k]);
             }
-            if (least == most) fprintf(to, " %s=%.10g", p->name, least);
-            else fprintf(to, " %s=(%lld values, %.4g to %.4g)", p->name, (long long)p->n, least, most);
+            fprintf(to, " %s=(%lld values, %.4g to %.4g)", p->name, (long long)p->n, least, most);
         }
     }
 }
@@ -314,8 +313,9 @@ void kl_report_json_head(kl_json *j, const kl_result *r)
     kl_json_int(j, "sites", r->nsite);
     kl_json_open(j, "parameters", '{');
     for (int i = 0; i < r->nparam; i++) {
-        if (r->param[i].is_array) kl_json_reals(j, r->param[i].name, r->param[i].n, r->param[i].value);
-        else kl_json_real(j, r->param[i].name, r->param[i].value[0]);
+        const kl_result_param *const p = &r->param[i];
+        if (kl_result_param_even(p)) kl_json_real(j, p->name, p->value[0]); /* as it was given */
+        else kl_json_reals(j, p->name, p->n, p->value);
     }
     kl_json_close(j, '}');
     kl_json_open(j, "charges", '{');

@@ -33,6 +33,13 @@ uint64_t kl_lattice_fingerprint(const kl_lattice *lat)
     return h;
 }
 
+int kl_result_param_even(const kl_result_param *p)
+{
+    for (int64_t k = 1; k < p->n; k++)
+        if (p->value[k] != p->value[0]) return 0;
+    return p->n > 0;
+}
+
 kl_status kl_result_create(const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_qn target, uint64_t seed, const char *program,
                            const char *command_line, const char *options, kl_result **out, kl_err *err)
 {
@@ -215,6 +222,9 @@ kl_status kl_result_match(const char *path, const kl_result *r, const kl_model *
                                have->n > 0 ? have->value[0] : 0.0, p->scalar[i]);
         } else if (have->n != (m->param[i].kind == KL_PARAM_SITE ? p->nsite : p->nbond) ||
                    (have->n > 0 && memcmp(have->value, p->array[i], sizeof(double) * (size_t)have->n) != 0)) {
+            const kl_result_param now = {.n = m->param[i].kind == KL_PARAM_SITE ? p->nsite : p->nbond, .value = p->array[i]};
+            if (kl_result_param_even(have) && kl_result_param_even(&now))
+                return kl_fail(err, KL_EINPUT, "%.300s: was made with %s=%.17g, not %.17g; to start from it with another value give --start", path, have->name, have->value[0], now.value[0]);
             return kl_fail(err, KL_EINPUT, "%.300s: was made with other values of the array %s; to start from it give --start", path, have->name);
         }
     }

@@ -27,6 +27,9 @@ typedef struct kl_result_param {
     double *value; /* [n], n = 1 for scalars */
 } kl_result_param;
 
+/* 1: there are values, and all are the same. */
+int kl_result_param_even(const kl_result_param *p);
+
 /* All that a file holds but the state. */
 typedef struct kl_result {
     char *program;       /* version that wrote it */

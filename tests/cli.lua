@@ -332,6 +332,17 @@ do
         for i = 1, #cuts do seen = seen or math.abs(cuts[i] - cut) < 1e-6 end
         ok(good and count >= #case[2] * tonumber(sites) and worst < 1e-6 and seen, "ed and dmrg measure alike: " .. case[1]:match "^%S+", worst, count, cut, type(exact) == "string" and exact or out)
     end
+    local _, pair = ed "hubbard --lattice ring:4 -p U=3 --charge N_up=2 --charge N_dn=1 --states 4 --solver lobpcg --measure 'connected(n_up,n_up)' --measure entropy"
+    local mixed = pair.measurements and pair.measurements["manifold/connected/n_up,n_up"]
+    ok(mixed and near(mixed.value[1][2], mixed.value[2][3], 1e-7) and near(mixed.value[1][2], mixed.value[4][1], 1e-7) and not pair.measurements["manifold/entropy"],
+       "ed: the mixture of a multiplet has the lattice's symmetry", mixed and mixed.value)
+    local rising, falling = ed "hubbard --sites 6 -p U=1,2,3,4,5,6 --charge N_up=3 --charge N_dn=2", ed "hubbard --sites 6 -p U=6,5,4,3,2,1 --charge N_up=3 --charge N_dn=2"
+    local even = ed "hubbard --sites 6 -p U=3.5 --charge N_up=3 --charge N_dn=2"
+    ok(near(rising, falling, 1e-9) and math.abs(rising - even) > 1e-3, "ed: U by site", rising, falling, even)
+    local status, out, err = run "plan ed hubbard --lattice ring:6"
+    ok(status == 2 and err:find("plan --method ed hubbard", 1, true), "plan ed MODEL: told how", err)
+    local status, out = run "ed heisenberg --lattice ring:6 --charge Sz=0 --solver full -o none"
+    ok(status == 0 and out:find "spectrum     all 20 energies" and select(2, out:gsub("0%.118033988", "")) == 1, "ed: the energies of a small sector are listed", out)
     local status, out = run "ed heisenberg --lattice ring:8 --charge Sz=0 --solver full --states 4 --measure Sz --measure 'corr(Sz,Sz)' --measure entropy -o e.h5"
     ok(status == 0 and out:find "spectrum +all 70 energies" and out:find "entropy" and out:find "correlation/Sz,Sz", "ed: all states, measured", out)
     status, out = run "show e.h5"
