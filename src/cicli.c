@@ -461,6 +461,9 @@ kl_status kl_cicli_run(kl_options *o, int (*interrupted)(void), int *stopped, kl
         monitor.load = bring_back;
     }
     KL_TRY(fill_record(o, &x.record, err));
+    snprintf(x.record.integrals, sizeof(x.record.integrals), "%016llx", (unsigned long long)kl_fcidump_hash(f));
+    if (done.integrals[0] != '\0' && strcmp(done.integrals, x.record.integrals) != 0)
+        KL_TRY(kl_fail(err, KL_EINPUT, "--resume: the integrals in %.300s are not those that %.300s was begun with", o->file, o->resume));
     KL_TRY(kl_task_exec(o, &ex, err));
     ci.nthread = ex->nthread;
     kl_ci_result r;

@@ -76,6 +76,7 @@ static void put_all(kl_h5_out *w, const kl_ci_record *c)
     kl_h5_put_long_text(w, w->file, "options", c->options);
     kl_h5_put_text(w, w->file, "fcidump", c->fcidump);
     kl_h5_put_text(w, w->file, "space", c->space);
+    if (c->integrals[0] != '\0') kl_h5_put_text(w, w->file, "integrals", c->integrals);
     kl_h5_put_text(w, w->file, "format", kl_spformat_name(r->format));
     if (r->reference != NULL) kl_h5_put_text(w, w->file, "reference", r->reference);
     if (r->note[0] != '\0') kl_h5_put_text(w, w->file, "note", r->note);
@@ -276,6 +277,10 @@ kl_status kl_cifile_read(const char *path, kl_ci_record *out, kl_err *err)
     KL_TRY(kl_h5_get_long_text(&in, in.file, "options", &out->options, err));
     KL_TRY(kl_h5_get_text(&in, in.file, "fcidump", &out->fcidump, err));
     KL_TRY(kl_h5_get_text(&in, in.file, "space", &out->space, err));
+    if (H5Aexists(in.file, "integrals") > 0) {
+        KL_TRY(kl_h5_get_text(&in, in.file, "integrals", &text, err));
+        snprintf(out->integrals, sizeof(out->integrals), "%s", text);
+    }
     KL_TRY(kl_h5_get_text(&in, in.file, "format", &text, err));
     if (!kl_spformat_parse(text, &r->format)) KL_TRY(kl_h5_bad(&in, "format", "is not known", err));
     if (H5Aexists(in.file, "reference") > 0) KL_TRY(kl_h5_get_text(&in, in.file, "reference", &r->reference, err));

@@ -10,6 +10,7 @@ typedef struct kl_ci_record {
     char *program, *command_line;
     char *options;             /* "name=value" lines, which --resume reads back */
     char *fcidump, *space;
+    char integrals[20];        /* kl_fcidump_hash in hexadecimal; "": older files do not say */
 } kl_ci_record;
 void kl_cifile_clear(kl_ci_record *c);
 

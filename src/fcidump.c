@@ -592,3 +592,25 @@ void kl_fcidump_destroy(kl_fcidump **fcidump)
     kl_free(&f->irrep);
     kl_free(fcidump);
 }
+
+static uint64_t mix_reals(uint64_t hash, const double *x, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++) {
+        uint64_t word;
+        memcpy(&word, &x[k], sizeof(word));
+        hash = kl_hash_mix(hash, word);
+    }
+    return hash;
+}
+
+uint64_t kl_fcidump_hash(const kl_fcidump *f)
+{
+    uint64_t hash = KL_HASH_EMPTY;
+    const int whole[] = {f->norb, f->nelec, f->ms2, f->unrestricted, f->nirrep};
+    for (size_t k = 0; k < sizeof(whole) / sizeof(*whole); k++) hash = kl_hash_mix(hash, (uint64_t)(uint32_t)whole[k]);
+    for (int p = 0; p < f->norb; p++) hash = kl_hash_mix(hash, (uint64_t)f->irrep[p]);
+    hash = mix_reals(hash, &f->core, 1);
+    for (int spin = 0; spin < (f->unrestricted ? 2 : 1); spin++) hash = mix_reals(hash, f->h[spin], (int64_t)f->norb * f->norb);
+    for (int kind = 0; kind < (f->unrestricted ? 3 : 1); kind++) hash = mix_reals(hash, f->eri[kind], f->npair * f->npair);
+    return hash;
+}

@@ -36,4 +36,7 @@ kl_status kl_fcidump_read_stream(FILE *from, const char *name, kl_fcidump **out,
 kl_status kl_fcidump_fold(const kl_fcidump *f, int ncore, const int *core, int nactive, const int *active, kl_fcidump **out, kl_err *err) KL_MUST_CHECK;
 void kl_fcidump_destroy(kl_fcidump **f);
 
+/* Of all numbers, so that a run that goes on can see whether they are still the same. */
+uint64_t kl_fcidump_hash(const kl_fcidump *f);
+
 #endif

@@ -714,6 +714,7 @@ if ok(whole and whole.converged and near(whole.states[1].energy, -76.11995518792
             if signal == "INT" then
                 ok(status == 130 and err:find "go on with: kronlat ci %-%-resume i.h5" and select(2, err:gsub("\n", "")) == 1, "SIGINT stops it and keeps a checkpoint", status, err)
                 refused("ci --space cisd --resume i.h5", "this run needs 409")
+                refused("ci --resume i.h5 " .. quote((dump:gsub("631g%-fc", "sto3g"))), "are not those that i.h5 was begun with")
             end
             local _, out, why = run "ci --json --resume i.h5"
             local rest = json(out)

@@ -384,6 +384,7 @@ static void test_states(void **state)
         expect_near(sum, 6, 1e-12);
     }
     /* dE/dh by a field on one orbital pair is the density matrix */
+    const uint64_t hash = kl_fcidump_hash(f);
     double *const h = f->h[0];
     const double step = 1e-4, gamma = r.state[0].density[0][1] + r.state[0].density[1][1];
     double e[2];
@@ -391,6 +392,7 @@ static void test_states(void **state)
         const double d = side == 0 ? step : -step;
         h[1] += d;
         h[f->norb] += d;
+        expect_true(kl_fcidump_hash(f) != hash); /* by which a run that goes on knows its integrals */
         kl_ci_opts one = ask("full", 1);
         expect_ok(kl_ci_run(f, ex, &one, NULL, &high, &err), err);
         e[side] = high.state[0].energy;
@@ -542,7 +544,8 @@ static void test_threads_and_file(void **state)
             expect_true(a.state[k].s2 == b.state[k].s2);
             expect_eq(memcmp(a.state[k].density[0], b.state[k].density[0], sizeof(double) * (size_t)(a.norb * a.norb)), 0);
         }
-        kl_ci_record record = {.r = a, .finished = 1, .program = "test", .command_line = "ci n2", .options = "space=x\n", .fcidump = "n2", .space = (char *)(uintptr_t)space[s]}, back;
+        kl_ci_record record = {.r = a, .finished = 1, .program = "test", .command_line = "ci n2", .options = "space=x\n", .fcidump = "n2", .space = (char *)(uintptr_t)space[s],
+                               .integrals = "0123456789abcdef"}, back;
         char path[] = "/tmp/kronlat-ci-XXXXXX";
         const int fd = mkstemp(path);
         assert_true(fd >= 0);
@@ -552,6 +555,7 @@ static void test_threads_and_file(void **state)
         expect_true(kl_cifile_is(path) && !kl_cifile_is("/nowhere/at/all.h5"));
         expect_ok(kl_cifile_read(path, &back, &err), err); /* what was written comes back, number by number */
         expect_true(back.finished && strcmp(back.options, "space=x\n") == 0 && strcmp(back.space, space[s]) == 0 && strcmp(back.r.reference, a.reference) == 0);
+        expect_true(strcmp(back.integrals, record.integrals) == 0);
         expect_eq(back.r.nstate, 2);
         for (int k = 0; k < 2; k++) {
             const kl_ci_state *const x = &a.state[k], *const y = &back.r.state[k];
