@@ -212,7 +212,7 @@ void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
         const kl_measured *const all = find(r, "ed/spectrum");
         if (all != NULL && all->shape[0] > 0) print_spectrum(to, all, run[ATTAINABLE]);
         fprintf(to, "stop         %s\n", stop_text((int)run[STOP]));
-        if (run[SOLVER] == KL_ED_FULL) fprintf(to, "work         all states by LAPACK, %.3g s; made ready in %.2g s\n", run[SECONDS], run[SECONDS_BUILD]);
+        if ((int)run[SOLVER] == KL_ED_FULL) fprintf(to, "work         all states by LAPACK, %.3g s; made ready in %.2g s\n", run[SECONDS], run[SECONDS_BUILD]);
         else fprintf(to, "work         %s, %.0f products with H, %.3g s (%.3g s in them: %.3g million states a second), %.0f restarts; made ready in %.2g s\n", solver_text(run[SOLVER]),
                 run[NAPPLY], run[SECONDS], run[SECONDS_PRODUCTS], run[SECONDS_PRODUCTS] > 0 ? 1e-6 * run[NAPPLY] * run[DIM] / run[SECONDS_PRODUCTS] : 0.0, run[NRESTART],
                 run[SECONDS_BUILD]);
