@@ -114,6 +114,8 @@ kl_status kl_edreport_add_thermal(kl_result *r, const kl_model *m, const int sca
     }
     const kl_dmrg_result d = {.nstate = 1, .energy = {facts->lowest}, .energy_kept = {facts->lowest}, .energy_extrapolated = facts->lowest, .stop = KL_STOP_CONVERGED, .napply = facts->napply};
     KL_TRY(kl_result_set_dmrg(r, &d, err));
+    for (int c = r->ncharge - 1; c >= 0; c--)
+        if (scan[c]) kl_result_drop_charge(r, c);
     r->finished = 1;
 out:
     kl_free(&v);

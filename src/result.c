@@ -178,6 +178,13 @@ out:
     return st;
 }
 
+void kl_result_drop_charge(kl_result *r, int c)
+{
+    kl_free(&r->charge[c].name);
+    r->ncharge--;
+    memmove(&r->charge[c], &r->charge[c + 1], sizeof *r->charge * (size_t)(r->ncharge - c));
+}
+
 char *kl_result_print_charges(const kl_result *r, char *buf, size_t size)
 {
     size_t at = 0;

@@ -59,6 +59,9 @@ kl_status kl_result_create(const kl_model *m, const kl_lattice *lat, const kl_pa
                            const char *command_line, const char *options, kl_result **out, kl_err *err) KL_MUST_CHECK;
 void kl_result_destroy(kl_result **r);
 
+/* A charge that has no one value, results being sums over sectors. */
+void kl_result_drop_charge(kl_result *r, int c);
+
 /* Sets r->dmrg to a copy. */
 kl_status kl_result_set_dmrg(kl_result *r, const kl_dmrg_result *from, kl_err *err) KL_MUST_CHECK;
 kl_status kl_result_set_rows(kl_result *r, int nrow, const kl_dmrg_row *row, int nstate, kl_err *err) KL_MUST_CHECK;

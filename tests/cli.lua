@@ -367,7 +367,9 @@ do
     doc = json(out)
     local z = 1 + 3 * math.exp(-1)
     ok(status == 0 and doc and near(doc.measurements["thermal/energy"].value[2][1], -0.75 + 3 * math.exp(-1) / z, 1e-12)
-       and near(doc.measurements["thermal/chi_Sz"].value[2][1], 2 * math.exp(-1) / z, 1e-12), "thermodynamics", out)
+       and near(doc.measurements["thermal/chi_Sz"].value[2][1], 2 * math.exp(-1) / z, 1e-12) and doc.charges.Sz == nil, "thermodynamics", out)
+    status, out = run "ed hubbard --sites 2 --charge N_up=scan --charge N_dn=1 --temperatures 1 -o none"
+    ok(status == 0 and out:find "charges +N_dn=1\n" and out:find "summed over all N_up", "a sum over sectors tells the charges that are fixed", out)
     status, out = run "show t.h5"
     ok(status == 0 and out:find "sectors +3, summed over all Sz" and out:find "chi_Sz", "show, of thermodynamics", out)
     status, out = run "plan heisenberg --lattice torus:6x6 --charge Sz=0 --method ed"
