@@ -7,10 +7,11 @@
 #include <string.h>
 
 #include "dense.h"
+#include "measure.h"
 #include "mem.h"
 #include "siteop.h"
 
-typedef enum kind { LOCAL, CORR, CONNECTED, ENTROPY } kind;
+typedef enum kind { LOCAL, CORR, CONNECTED, STRUCTURE, ENTROPY } kind;
 
 /* An operator of one site as a sum of those that the model's tables have, for each site type; n = 0: that type has no such operator, or it is 0 there. */
 typedef struct part {
@@ -127,7 +128,7 @@ static const part *part_at(const kl_task *t, const part *of, int pos) { return &
 
 static kl_status read_request(const kl_task *t, const char *text, request *q, kl_err *err)
 {
-    static const char *const word[] = {"local(", "corr(", "connected("};
+    static const char *const word[] = {"local(", "corr(", "connected(", "structure("}; /* ORDER kind */
     kl_status st = KL_OK;
     *q = (request){.kind = LOCAL};
     if (strcmp(text, "entropy") == 0) {
@@ -136,7 +137,7 @@ static kl_status read_request(const kl_task *t, const char *text, request *q, kl
     }
     const char *const open = strchr(text, '('), *const close = strrchr(text, ')'), *const comma = strchr(text, ',');
     int known = 0;
-    for (int k = 0; k < 3; k++)
+    for (int k = LOCAL; k < ENTROPY; k++)
         if (strncmp(text, word[k], strlen(word[k])) == 0) {
             q->kind = (kind)k;
             known = 1;
@@ -145,7 +146,8 @@ static kl_status read_request(const kl_task *t, const char *text, request *q, kl
     else if (!known || close == NULL || close[1] != '\0') known = 0;
     else if (q->kind == LOCAL) known = take_word(open + 1, close, q->a, sizeof q->a);
     else known = comma != NULL && take_word(open + 1, comma, q->a, sizeof q->a) && take_word(comma + 1, close, q->b, sizeof q->b);
-    if (!known) KL_TRY(kl_fail(err, KL_EINPUT, "--measure: '%s'; allowed for ed: A, local(A), corr(A,B), connected(A,B), entropy", text));
+    if (!known) KL_TRY(kl_fail(err, KL_EINPUT, "--measure: '%s'; allowed for ed: A, local(A), corr(A,B), connected(A,B), structure(A,B), entropy", text));
+    if (q->kind == STRUCTURE && t->lat->kind == KL_LATTICE_FILE) KL_TRY(kl_fail(err, KL_EINPUT, "--measure %s: a lattice from a file has no grid of momenta; measure corr(A,B) and transform it", text));
     KL_TRY(read_operator(t, q->a, NULL, &q->of[0], err));
     if (q->kind != LOCAL) KL_TRY(read_operator(t, q->b, NULL, &q->of[1], err));
     /* What changes a charge has no expectation value; together the two may. */
@@ -270,6 +272,34 @@ out:
     return st;
 }
 
+/* <A_i B_j> by lattice sites. */
+static kl_status pairs(const kl_task *t, const kl_ed *ed, kl_dptr x, const request *q, double *v, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = t->lat->nsite;
+    const int *const pos = t->lat->position;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) KL_TRY(i == j ? pair_value(t, ed, x, pos[i], q->of[2], 0, NULL, &v[i * n + j], err)
+                                                     : pair_value(t, ed, x, pos[i], q->of[0], pos[j], q->of[1], &v[i * n + j], err));
+out:
+    return st;
+}
+
+static kl_status structure(const kl_task *t, const kl_ed *ed, kl_dptr x, const request *q, double *v, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double (*k)[2] = NULL, *pair = NULL;
+    int nk;
+    KL_TRY(kl_structure_momenta(t->lat, &nk, &k, err));
+    KL_TRY(kl_alloc(&pair, (int64_t)t->lat->nsite * t->lat->nsite, KL_MEM_WORK, err));
+    KL_TRY(pairs(t, ed, x, q, pair, err));
+    kl_structure_factor(t->lat, pair, nk, (const double (*)[2])k, v);
+out:
+    kl_free(&k);
+    kl_free(&pair);
+    return st;
+}
+
 /* <A> and <B> by lattice site. */
 static kl_status singles(const kl_task *t, const kl_ed *ed, kl_dptr x, const request *q, double *v, kl_err *err)
 {
@@ -305,16 +335,10 @@ static kl_status measure_one(const kl_task *t, const kl_ed *ed, kl_dptr x, const
     kl_status st = KL_OK;
     double *one = NULL;
     const int n = t->lat->nsite;
-    const int *const pos = t->lat->position;
     if (q->kind == ENTROPY) return entropy(t, ed, x, v, err);
-    for (int i = 0; i < n; i++) {
-        if (q->kind == LOCAL) {
-            KL_TRY(pair_value(t, ed, x, pos[i], q->of[0], 0, NULL, &v[i], err));
-            continue;
-        }
-        for (int j = 0; j < n; j++) KL_TRY(i == j ? pair_value(t, ed, x, pos[i], q->of[2], 0, NULL, &v[i * n + j], err)
-                                                     : pair_value(t, ed, x, pos[i], q->of[0], pos[j], q->of[1], &v[i * n + j], err));
-    }
+    if (q->kind == STRUCTURE) return structure(t, ed, x, q, v, err);
+    for (int i = 0; i < n && q->kind == LOCAL; i++) KL_TRY(pair_value(t, ed, x, t->lat->position[i], q->of[0], 0, NULL, &v[i], err));
+    if (q->kind != LOCAL) KL_TRY(pairs(t, ed, x, q, v, err));
     if (q->kind == CONNECTED) {
         KL_TRY(kl_alloc(&one, 2 * n, KL_MEM_WORK, err));
         KL_TRY(singles(t, ed, x, q, one, err));
@@ -329,7 +353,7 @@ out:
 kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result *r, kl_dptr x, int64_t ldx, int n, char *const *text, kl_ed_measured **out,
                            int *nout, kl_err *err)
 {
-    static const char *const path[] = {"local", "correlation", "connected", "entropy"}; /* ORDER kind */
+    static const char *const path[] = {"local", "correlation", "connected", "structure", "entropy"}; /* ORDER kind */
     kl_status st = KL_OK;
     kl_ed_measured *all = NULL;
     request q = {.kind = LOCAL};
@@ -351,10 +375,11 @@ kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result
                 if (*c == '/') *c = ':';
             snprintf(m->note, sizeof m->note, "%.90s by lattice site", text[i]);
             if (q.kind == ENTROPY) KL_TRY(entropy_note(t, ed, m->note, sizeof m->note, err));
-            m->rank = q.kind == ENTROPY ? 1 : q.kind == LOCAL ? 1 : 2;
-            m->shape[0] = q.kind == ENTROPY ? 1 : nsite;
-            m->shape[1] = nsite;
-            m->n = m->rank == 2 ? nsite * nsite : m->shape[0];
+            if (q.kind == STRUCTURE) snprintf(m->note, sizeof m->note, "1/N sum_ij cos(k (r_i-r_j)) <A_i B_j> at the momenta 2 pi (x/length, y/width)");
+            m->rank = q.kind == CORR || q.kind == CONNECTED || (q.kind == STRUCTURE && t->lat->ly > 1) ? 2 : 1;
+            m->shape[0] = q.kind == ENTROPY ? 1 : q.kind == STRUCTURE ? t->lat->lx : nsite;
+            m->shape[1] = q.kind == STRUCTURE ? t->lat->ly : nsite;
+            m->n = m->shape[0] * (m->rank == 2 ? m->shape[1] : 1);
             KL_TRY(kl_alloc(&m->value, m->n, KL_MEM_MISC, err));
             if (k < r->nstate) KL_TRY(measure_one(t, ed, kl_dptr_at(x, k * ldx), &q, m->value, err));
             else KL_TRY(measure_many(t, ed, x, ldx, &q, many, &all[first], m, err));

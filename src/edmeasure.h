@@ -12,7 +12,7 @@ typedef struct kl_ed_measured {
     double *value;             /* [n] by lattice sites */
 } kl_ed_measured;
 
-/* "A", "local(A)", "corr(A,B)", "connected(A,B)", "entropy"; A and B operators of the model, or sums and products of
+/* "A", "local(A)", "corr(A,B)", "connected(A,B)", "structure(A,B)", "entropy"; A and B operators of the model, or sums and products of
    them on a site that its tables have (n_up*n_dn), that conserve the charges together. EINPUT for anything else. */
 kl_status kl_edmeasure_check(const kl_task *t, int n, char *const *text, kl_err *err) KL_MUST_CHECK;
 

@@ -548,6 +548,16 @@ static const option_row *find_option(const char *name, size_t length)
     return NULL;
 }
 
+/* What DMRG knows by name, so that a job file may hold it, and only exact diagonalization takes. */
+static int is_of_ed(const char *name)
+{
+    static const char *const of_ed[] = {"precondition", "neumann-order", "spectral", "broadening", "frequencies", "temperatures", "samples", "steps", "store",
+                                        "format", "boundary", "slice", "sigma", "half", "memory"};
+    for (size_t k = 0; k < sizeof(of_ed) / sizeof(of_ed[0]); k++)
+        if (strcmp(name, of_ed[k]) == 0) return 1;
+    return 0;
+}
+
 /* Unknown option or one that belongs elsewhere; for a job the keys that are no options are candidates too. */
 static kl_status refuse_name(kl_command command, const char *where, const char *dashes, const char *name, kl_err *err)
 {
@@ -565,7 +575,7 @@ static kl_status refuse_name(kl_command command, const char *where, const char *
     const char *help = command_table[command].name;
     if (known != NULL && known->group != G_HELP) {
         for (int c = 0; c < KL_NCMD; c++)
-            if (known->commands >> c & 1u)
+            if (known->commands >> c & 1u && (!is_of_ed(known->name) || c == KL_CMD_ED))
                 return kl_fail(err, KL_EINPUT, "%s: %s%s belongs to `kronlat %s'; `kronlat %s --help' lists what is allowed here", where, dashes, known->name,
                                command_table[c].name, help);
     }
@@ -840,11 +850,8 @@ kl_status kl_options_check(const kl_options *o, kl_err *err)
     if (!is_ed && o->solver != NULL && strcmp(o->solver, "davidson") != 0 && strcmp(o->solver, "lanczos") != 0)
         return kl_fail(err, KL_EINPUT, "--solver: %s is for `kronlat ed'; allowed here: davidson lanczos", o->solver);
     if (!is_ed && o->form != NULL) return kl_fail(err, KL_EINPUT, "--form: %s was given; the option is for `kronlat ed'", o->form);
-    static const char *const of_ed[] = {"precondition", "neumann-order", "spectral", "broadening", "frequencies", "temperatures", "samples", "steps", "store",
-                                        "format", "boundary", "slice", "sigma", "half", "memory"};
-    for (size_t k = 0; k < sizeof(of_ed) / sizeof(of_ed[0]) && !is_ed; k++)
-        if (o->given[find_option(of_ed[k], strlen(of_ed[k])) - option_table])
-            return kl_fail(err, KL_EINPUT, "--%s: the option is for `kronlat ed'", of_ed[k]);
+    for (int i = 0; i < NOPTION && !is_ed; i++)
+        if (o->given[i] && is_of_ed(option_table[i].name)) return kl_fail(err, KL_EINPUT, "--%s: the option is for `kronlat ed'", option_table[i].name);
     if (o->command != KL_CMD_PLAN && o->method != NULL) return kl_fail(err, KL_EINPUT, "--method: %s was given; the option is for `kronlat plan'", o->method);
     for (int i = 0; i < NOPTION; i++) /* typed for `run', and the job turned out to be a plan */
         if (o->given[i] && !(option_table[i].commands >> o->command & 1u)) return refuse_name(o->command, kl_command_name(o->command), "--", option_table[i].name, err);

@@ -305,7 +305,7 @@ do
     end
     -- What exact diagonalization measures is what DMRG measures.
     for _, case in ipairs {
-        { "hubbard --sites 6 -p U=3 --charge N_up=2 --charge N_dn=3", { "docc", "n_up*n_dn", "n_up-n_dn", "corr(cdag_up,c_up)", "connected(n,n)", "corr(Sp,Sm)" } },
+        { "hubbard --sites 6 -p U=3 --charge N_up=2 --charge N_dn=3", { "docc", "n_up*n_dn", "n_up-n_dn", "corr(cdag_up,c_up)", "connected(n,n)", "corr(Sp,Sm)", "structure(Sz,Sz)" } },
         { "kondo --sites 4 -p J=1.3 --charge N=3 --charge Sz=1/2", { "n_up", "corr(cdag_dn,c_dn)" } },
         { "tj --sites 6 -p J=0.4 --charge N_up=2 --charge N_dn=2", { "n_up", "corr(cdag_dn,c_dn)", "corr(Sz,Sz)" } },
     } do
@@ -323,7 +323,7 @@ do
         end
         local good = type(exact) == "table" and other
         for name, m in pairs(good and exact.measurements or {}) do
-            if name:find "^local/" or name:find "^correlation/" or name:find "^connected/" then compare(m.value, other.measurements[name].value) end
+            if name:find "^local/" or name:find "^correlation/" or name:find "^connected/" or name:find "^structure/" then compare(m.value, other.measurements[name].value) end
         end
         local sites = case[1]:match "%-%-sites (%d+)"
         local cuts = good and other.measurements.entropy.value or {}
@@ -529,6 +529,7 @@ for _, case in ipairs {
     { "ed heisenberg --sites 8 --charge Sz=0 --spectral '(Sp+Sm)/2@0'", "more ways than one" },
     { "ed heisenberg --sites 8 --charge Sz=0 --temperatures 0:1:0.5", "above 0" },
     { "ed heisenberg --sites 8 --charge Sz=0 --temperatures 1:2", "FROM:TO:STEP" },
+    { "plan heisenberg --sites 8 --charge Sz=0 --temperatures 1", "belongs to `kronlat ed'" },
     { "ed heisenberg --sites 8 --charge Sz=0 --temperatures 1 --spectral Sz@0", "exclude each other" },
     { "ed heisenberg --sites 16 --charge Sz=0 --store matrix --memory 0.00001", "--memory" },
     { "ed --resume a.h5", "not of exact diagonalization" },
