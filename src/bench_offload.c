@@ -21,10 +21,11 @@
 
 static const char usage[] =
     "Usage: kronlat bench offload|cuda [--elements N] [--m M ...] [--host] [--only TEXT] [--own] [--quick]\n"
+    "  lists by offload stand beside the same lists by the CUDA module's kernel, where there is one\n"
     "  --elements N   length of the vectors of the streaming operations (200000000)\n"
     "  --m M          states of the superblocks, repeatable (2048 and 4096)\n"
     "  --only TEXT    lines whose names contain it: \"dot\", \"V^T x\", \"400 shapes\", \"hubbard\", \"m=2048\", \"heisenberg m=4096 l11r\"\n"
-    "  --own          lists by our best kernel only\n"
+    "  --own          lists by our best kernel only, and by CUDA's\n"
     "  --quick        burst rates only, after less rest\n"
     "  --host         lists on the host too, all threads, as the answer to compare with (else the plain OpenMP kernels, or cuBLAS product by product)\n";
 
@@ -32,10 +33,11 @@ static const char usage[] =
 typedef struct way {
     kl_exec *ex;
     kl_projection projection;
+    int beside; /* 1: a yardstick, shown before our best kernel */
 } way;
 
 typedef struct bench {
-    kl_exec *ex, *plain, *host; /* plain: NULL for CUDA */
+    kl_exec *ex, *plain, *host, *cuda; /* plain: NULL for CUDA; cuda: beside offload, where the module is here and the device is the same */
     way way[5];                 /* the first gives the answer */
     int nway, quick, own;
     const char *only;
@@ -294,6 +296,7 @@ static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, 
     kl_status st = KL_OK;
     double *want = NULL, *got = NULL, *copy[KL_NAT] = {NULL};
     kl_dptr kept[KL_NAT];
+    double beside = 0; /* seconds by CUDA's kernel */
     if (!wanted(b, name)) return KL_OK;
     memcpy(kept, q->base, sizeof kept);
     KL_TRY(kl_alloc(&want, q->ny, KL_MEM_WORK, err));
@@ -319,7 +322,7 @@ static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, 
     }
     for (int k = b->with_host ? 0 : -1; k < b->nway; k++) { /* -1: the answer */
         const int w = k < 0 ? 0 : k;
-        if (b->own && k >= 0 && k + 1 < b->nway) continue;
+        if (b->own && k >= 0 && k + 1 < b->nway && !b->way[w].beside) continue;
         kl_exec *const ex = b->way[w].ex;
         ex->projection = b->way[w].projection;
         kl_batch_plan plan;
@@ -349,9 +352,12 @@ static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, 
         if (k < 0) continue;
         t /= l.repeat, u /= l.repeat;
         const double rate = q->flop / t * 1e-12;
+        char of[40] = "";
+        if (b->way[k].beside) beside = t;
+        else if (beside > 0) snprintf(of, sizeof of, ", %.0f %% of CUDA's", 100 * beside / t);
         if (k == b->nway - 1 && b->product == 0) b->product = rate;
-        printf("%-30s | %-18s %d launches %9.3f ms %6.2f TFLOP/s (sustained %6.2f) %4.0f %% of one product | padded %.3f, %lld tiles, %lld pieces, work %.2f GB, %d rounds, %lld in order, plan %.1f ms | resid %.0e PASS\n",
-               name, plan.kernel, plan.nlaunch, t * 1e3, rate, q->flop / u * 1e-12, b->product > 0 ? 100 * rate / b->product : 0.0, plan.padded, (long long)plan.ntile, (long long)plan.npiece,
+        printf("%-30s | %-18s %d launches %9.3f ms %6.2f TFLOP/s (sustained %6.2f) %4.0f %% of one product%s | padded %.3f, %lld tiles, %lld pieces, work %.2f GB, %d rounds, %lld in order, plan %.1f ms | resid %.0e PASS\n",
+               name, plan.kernel, plan.nlaunch, t * 1e3, rate, q->flop / u * 1e-12, b->product > 0 ? 100 * rate / b->product : 0.0, of, plan.padded, (long long)plan.ntile, (long long)plan.npiece,
                (double)plan.work_bytes * 1e-9, plan.nround, (long long)plan.nsequential, make * 1e3, worst / most);
         fflush(stdout);
     }
@@ -581,6 +587,15 @@ out:
     return st;
 }
 
+/* The CUDA module beside offload, if it drives the same GPU: both are then in the device's one context and take each other's addresses. */
+static void open_beside(bench *b)
+{
+    kl_err absent;
+    int ours = -1, theirs = -2;
+    if (sscanf(b->ex->where, "device %d (sm_", &ours) != 1 || kl_exec_open_cuda(&b->cuda, &absent) != KL_OK) return;
+    if (sscanf(b->cuda->where, "device %d (sm_", &theirs) != 1 || ours != theirs) kl_exec_close(&b->cuda);
+}
+
 kl_status kl_bench_offload(int argc, char **argv, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -621,18 +636,21 @@ kl_status kl_bench_offload(int argc, char **argv, kl_err *err)
     if (cuda) {
         KL_TRY(kl_exec_open_cuda(&b.ex, err));
         static const kl_projection ways[] = {KL_PROJECTION_NOSTREAMS, KL_PROJECTION_4STREAMS, KL_PROJECTION_CONCAT, KL_PROJECTION_LIBRARY, KL_PROJECTION_GROUPED};
-        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) b.way[b.nway++] = (way){b.ex, ways[i]};
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) b.way[b.nway++] = (way){b.ex, ways[i], 0};
     } else {
         KL_TRY(kl_exec_open_offload(0, &b.ex, err));
         KL_TRY(kl_exec_open_offload(1, &b.plain, err));
-        b.way[b.nway++] = (way){b.plain, KL_PROJECTION_AUTO};
-        b.way[b.nway++] = (way){b.ex, KL_PROJECTION_AUTO};
+        b.way[b.nway++] = (way){b.plain, KL_PROJECTION_AUTO, 0};
+        open_beside(&b);
+        if (b.cuda) b.way[b.nway++] = (way){b.cuda, KL_PROJECTION_GROUPED, 1};
+        b.way[b.nway++] = (way){b.ex, KL_PROJECTION_AUTO, 0};
     }
     if (b.with_host) KL_TRY(kl_exec_open_host(0, &b.host, err));
     KL_TRY(bench_streams(&b, err));
     KL_TRY(bench_shapes(&b, err));
     KL_TRY(bench_superblocks(&b, err));
 out:
+    kl_exec_close(&b.cuda);
     kl_exec_close(&b.ex);
     kl_exec_close(&b.plain);
     kl_exec_close(&b.host);
