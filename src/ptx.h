@@ -178,8 +178,9 @@ KL_DEV uint32_t kl_shared_address(const void *p)
 }
 
 KL_DEV void kl_barrier_init(uint64_t *bar, int count) { KL_PTX volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(kl_shared_address(bar)), "r"(count) : "memory"); }
-KL_DEV void kl_barrier_ready(void) { KL_PTX volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); } /* bulk copies see those begun before */
 KL_DEV void kl_barrier_arrive(uint64_t *bar) { KL_PTX volatile("{ .reg .b64 t; mbarrier.arrive.shared.b64 t, [%0]; }" ::"r"(kl_shared_address(bar)) : "memory"); }
+#if __CUDA_ARCH__ >= 900
+KL_DEV void kl_barrier_ready(void) { KL_PTX volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); } /* bulk copies see those begun before */
 KL_DEV void kl_barrier_expect(uint64_t *bar, int bytes)
 {
     KL_PTX volatile("{ .reg .b64 t; mbarrier.arrive.expect_tx.shared.b64 t, [%0], %1; }" ::"r"(kl_shared_address(bar)), "r"(bytes) : "memory");
@@ -202,6 +203,12 @@ KL_DEV void kl_bring(void *to, const void *from, int bytes, uint64_t *bar)
                     "r"(kl_shared_address(bar))
                     : "memory");
 }
+#else /* images for older GPUs: nobody calls these there, since executors look at the GPU first */
+KL_DEV void kl_barrier_ready(void) { KL_PTX volatile("trap;"); }
+KL_DEV void kl_barrier_expect(uint64_t *bar, int bytes) { KL_PTX volatile("trap;" ::"l"(bar), "r"(bytes)); }
+KL_DEV void kl_barrier_wait(uint64_t *bar, int phase) { KL_PTX volatile("trap;" ::"l"(bar), "r"(phase)); }
+KL_DEV void kl_bring(void *to, const void *from, int bytes, uint64_t *bar) { KL_PTX volatile("trap;" ::"l"(to), "l"(from), "r"(bytes), "l"(bar) : "memory"); }
+#endif
 #else
 KL_DEV int kl_in_block(void) { return 0; }
 KL_DEV int kl_block_size(void) { return 32; }
