@@ -177,7 +177,7 @@ static void lay_row(kl_spmat *m, const kl_spmat *csr, int64_t i, int64_t width, 
     }
 }
 
-enum { ROWS_PER_TASK = 4096 };
+enum { ROWS_PER_TASK = 256 };
 
 typedef struct laying {
     kl_spmat *m;

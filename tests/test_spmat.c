@@ -78,7 +78,7 @@ static void test_formats(void **state)
         for (int format = 0; format < KL_NSP; format++)
             for (int variant = 0; variant < 4; variant++) {
                 const kl_spopts opts = {.format = (kl_spformat)format, .boundary = variant == 1 ? 3 : variant == 2 ? 700 : 0, .height = variant == 1 ? 7 : variant == 3 ? 100 : 0,
-                                        .sigma = variant == 2 ? 64 : 0, .index_bytes = variant == 3 ? 4 : 0};
+                                        .sigma = variant == 2 ? 64 : 0, .index_bytes = variant == 3 ? 4 : 0, .nthread = 1 + variant % 2};
                 kl_spmat *m = NULL;
                 kl_test_case("%s %lldx%lld variant %d", kl_spformat_name((kl_spformat)format), (long long)nrow, (long long)ncol, variant);
                 expect_ok(kl_spmat_convert(csr, &opts, &m, &err), err);
