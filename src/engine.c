@@ -206,7 +206,7 @@ kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, cons
     for (int c = 0; c < n; c++) {
         int k = (int)ceil(m * share[c] / sum - 0.05);
         if (k < 1 && share[c] == 1.0) k = 1;
-        if (e->ex->space == KL_SPACE_DEVICE && m >= EVEN_FROM * n) k = (k + 1) / 2 * 2; /* as kl_truncate does */
+        if ((e->even || e->ex->space == KL_SPACE_DEVICE) && m >= EVEN_FROM * n) k = (k + 1) / 2 * 2; /* as kl_truncate does */
         dim[c] = k < basis->dim[c] ? k : basis->dim[c];
         total += dim[c];
     }

@@ -204,6 +204,8 @@ static const option_row option_table[] = {
     {"measure", 0, "WHAT", G_RUN, RUNS | BIT(MEASURE) | BIT(ED), AS_LIST, AT(measure), 0, 0, NULL, check_not_empty,
      "measure at the end, once for each: an operator (Sz), corr(Sp,Sm), string(Sz,expipi(Sz),Sz), structure(Sz,Sz), product(Sz@0,Sz@5), populations, "
      "entropy, spectrum, variance, ...; `kronlat measure --help' lists them"},
+    {"even-sectors", 0, NULL, G_RUN, SWEEPS, AS_FLAG, AT(even_sectors), 0, 0, NULL, NULL,
+     "keep sectors of even dimension, as runs on a device do: what to compare their energies with at the same m"},
     {"infinite", 0, NULL, G_RUN, RUNS, AS_FLAG, AT(infinite), 0, 0, NULL, NULL, "infinite-lattice growth only, as `kronlat growth'"},
 
     {"memory", 0, "GB", G_MACHINE, STORES, AS_REAL, AT(memory), 1e-6, 1e9, NULL, NULL, "largest matrix to store (half of the machine's memory)"},
@@ -872,6 +874,7 @@ kl_status kl_options_check(const kl_options *o, kl_err *err)
         {"infinite", "sweep-parameter", "growth is one run"},
         {"infinite", "schedule", "growth has no sweeps; give --m"},
         {"infinite", "max-products", "growth solves to its tolerance"},
+        {"infinite", "even-sectors", "growth keeps the m states of largest weight"},
         {"infinite", "measure", "growth keeps no state"},
         {"infinite", "output", "growth writes no result file"},
         {"infinite", "lattice", "growth builds chains; give --sites"},

@@ -503,7 +503,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     }
     for (int64_t i = 0; i < nw; i++) w[i].w /= sum;
     qsort(w, (size_t)nw, sizeof *w, by_weight);
-    info->m = (int)select_states(w, nw, n, o, o->fill ? 0 : t.svd ? 1e-32 : 1e-17, ex->space == KL_SPACE_DEVICE, seen);
+    info->m = (int)select_states(w, nw, n, o, o->fill ? 0 : t.svd ? 1e-32 : 1e-17, o->even || ex->space == KL_SPACE_DEVICE, seen);
     for (int64_t i = nw - 1; i >= 0; i--) {
         if (!w[i].keep) info->discarded += w[i].w;
         if (w[i].w > 0) info->entropy -= w[i].w * log(w[i].w);

@@ -12,6 +12,7 @@ typedef struct kl_trunc_opts {
     double noise;      /* share of the weight given to the states that H leads to (subspace expansion) */
     int nstate;        /* wavefunctions, averaged with equal weight */
     int fill;          /* 1: keep m states even where their weight is rounding noise, as fixed-m runs of the literature do */
+    int even;          /* 1: sectors of even dimension where they are not tiny, as a device keeps them in any case */
     int precise;       /* 1: singular values of the wavefunction, exact to 1e-16 of the largest; 0: density matrix, exact to 1e-8 of it, faster */
 } kl_trunc_opts;
 

@@ -603,6 +603,30 @@ static void test_little_memory(void **state)
 }
 
 
+/* Sectors of even dimension when asked for: what a device keeps, to the bit; else not. */
+static void test_even(void **state)
+{
+    (void)state;
+    core_job j;
+    double energy[3];
+    int odd[3] = {0};
+    core_open(&j, core_model("heisenberg", "S=1/2"), "chain:16", NULL, NULL);
+    for (int k = 0; k < 3; k++) { /* as it comes, asked for, a device's */
+        core_run r = core_exact(76, core_charge(j.model, "Sz=0"), 1, KL_STRATEGY_L11R);
+        r.opts.even = k == 1;
+        j.ex->space = k == 2 ? KL_SPACE_DEVICE : KL_SPACE_HOST; /* which it is not, but says so */
+        core_go(&j, &r);
+        energy[k] = r.res.energy[0];
+        const kl_isometry *const middle = r.state->left[7] ? r.state->left[7] : r.state->right[8];
+        for (int c = 0; c < middle->basis.nsec; c++) odd[k] += middle->basis.dim[c] % 2;
+        core_drop(&r);
+    }
+    j.ex->space = KL_SPACE_HOST;
+    expect_true(energy[1] == energy[2] && energy[1] != energy[0] && fabs(energy[1] - energy[0]) < 1e-6);
+    expect_true(odd[0] > 0 && odd[1] == odd[2] && odd[1] < odd[0]);
+    core_close(&j);
+}
+
 /* Pieces without a bond between them, from a lattice that says so; a single bond; a site that no bond reaches. */
 static void test_disconnected(void **state)
 {
@@ -910,7 +934,7 @@ int main(void)
         cmocka_unit_test(test_interrupted), cmocka_unit_test(test_to_the_bit), cmocka_unit_test(test_go_on),        cmocka_unit_test(test_edges),
         cmocka_unit_test(test_scales),      cmocka_unit_test(test_disconnected), cmocka_unit_test(test_little_memory), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_many_states), cmocka_unit_test(test_tiny_m),       cmocka_unit_test(test_discard),
-        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_growth), cmocka_unit_test(test_places),
+        cmocka_unit_test(test_even), cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_growth), cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
