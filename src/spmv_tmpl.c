@@ -21,6 +21,7 @@ typedef uint32_t column;
 enum {
     MAX_HEIGHT = 512, /* sums that are kept side by side */
     FEW = 4,          /* rows that several vectors take at a time */
+    CHAINS = 4,       /* sums of one row and vector */
     AT_ONCE = 16, AHEAD = 256 /* sums of one row side by side, and how far ahead its non-zeros are asked for */
 };
 
@@ -41,15 +42,22 @@ static inline __attribute__((always_inline)) void run(int64_t n, const double *v
         sum[0] += rest;
         return;
     }
-    double s[KL_SPMV_MAX_VEC]; /* the loop's own: these stay in registers */
-    for (int v = 0; v < nv; v++) s[v] = sum[v];
-    for (int64_t k = 0; k < n; k++) {
-        const double a = value[k];
-        const double *const xk = x + (int64_t)col[k] * nv;
+    double s[CHAINS][KL_SPMV_MAX_VEC]; /* the loop's own: these stay in registers. One sum alone would wait for itself at every non-zero */
+    int64_t k = 0;
+    for (int c = 0; c < CHAINS; c++)
+        for (int v = 0; v < nv; v++) s[c][v] = 0;
+    for (; k + CHAINS <= n; k += CHAINS) {
+        __builtin_prefetch(value + k + AHEAD);
+        for (int c = 0; c < CHAINS; c++) {
+            const double a = value[k + c];
+            const double *const xk = x + (int64_t)col[k + c] * nv;
 #pragma omp simd
-        for (int v = 0; v < nv; v++) s[v] += a * xk[v];
+            for (int v = 0; v < nv; v++) s[c][v] += a * xk[v];
+        }
     }
-    for (int v = 0; v < nv; v++) sum[v] = s[v];
+    for (; k < n; k++)
+        for (int v = 0; v < nv; v++) s[0][v] += value[k] * x[(int64_t)col[k] * nv + v];
+    for (int v = 0; v < nv; v++) sum[v] += (s[0][v] + s[1][v]) + (s[2][v] + s[3][v]);
 }
 
 /* The same, and z[column] += value * own: the mirrored half. The diagonal is no mirror image of anything. */
