@@ -1,11 +1,13 @@
-/* Products with H on devices: the packed lists walked on the host as a device walks them, then, where there is a GPU, the CUDA and offload executors themselves, each
-   against the host executor; models of all kinds, unequal fillings, odd sizes, groups so small that most entries cross their borders. With KL_TEST_MUST_RUN a
+/* Products with H on devices: the packed lists walked on the host as a device walks them, the kernels' own text run there thread by thread (lanes.h), then, where there
+   is a GPU, the CUDA and offload executors themselves, each against the host executor; models of all kinds, unequal fillings, odd sizes, groups so small that most entries cross their borders. With KL_TEST_MUST_RUN a
    missing GPU is a failure.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "devkron.h"
 #include "ed.h"
 #include "kl_test.h"
+#include "lanes.h"
+#include "kron_device.h"
 
 enum { LANES = KL_KRON_LANES };
 
@@ -102,6 +104,49 @@ static void walk(const kl_devkron *p, const double *x, double *y)
     }
 }
 
+enum { LEFT_TEAM = 96, RIGHT_TEAM = 64 };
+
+typedef struct team {
+    const kl_devkron *p;
+    kl_devkron_item item;
+    int plain;
+    double *memory, *y;
+    const double *x;
+} team;
+
+static void right_thread(const void *arg)
+{
+    const team *const t = arg;
+    kl_kron_right(&t->p->block[t->item.block], t->item.strip, t->item.group, RIGHT_TEAM, t->plain ? t->p->plain_right : 0, t->memory, t->x, t->y);
+}
+
+static void left_thread(const void *arg)
+{
+    const team *const t = arg;
+    double part;
+    kl_kron_left(&t->p->block[t->item.block], t->item.strip, t->item.group, LEFT_TEAM, t->plain ? t->p->plain_left : 0, t->memory, kl_kron_table_at(t->p), t->x, t->y, &part);
+}
+
+/* The kernels themselves, whatever they come to be compiled for: as plain as the lists allow, and as if these allowed nothing. Returns x . y. */
+static double run_kernels(const kl_devkron *p, int plain, const double *x, double *y)
+{
+    const int bytes[2] = {kl_kron_left_bytes(p), kl_kron_right_bytes(p)};
+    double *const memory = aligned_alloc(128, (size_t)(bytes[bytes[1] > bytes[0]] + 127) / 128 * 128);
+    team t = {.p = p, .plain = plain, .memory = memory, .x = x, .y = y};
+    lanes.memory = (char *)memory;
+    for (int right = 1; right >= 0; right--) {
+        lanes.bytes = bytes[right];
+        lanes.sum = 0.0;
+        for (int64_t i = 0; i < (right ? p->nright : p->nleft); i++) {
+            t.item = right ? p->right[i] : p->left[i];
+            memset(memory, 0xff, (size_t)lanes.bytes); /* NaN */
+            lanes_run(right ? RIGHT_TEAM : LEFT_TEAM, right ? right_thread : left_thread, &t);
+        }
+    }
+    free(memory);
+    return lanes.sum;
+}
+
 /* ---------------------------------------------------------------- cases */
 
 /* Wanted: y = H x by the host, and its size. */
@@ -160,6 +205,11 @@ static void on_host(const core_job *j, kl_qn q, kl_halves_form form)
             check_banks(&p->block[k].right, 1, p->block[k].nr);
         }
         for (int64_t k = 0; k < s.n; k++) expect_near(y[k], s.y[k], 1e-13 * s.size);
+        for (int plain = 1; plain >= KL_TEST_WATCHED; plain--) {
+            for (int64_t k = 0; k < s.n; k++) y[k] = (double)NAN;
+            expect_near(run_kernels(p, plain, s.x, y), s.dot, 1e-13 * s.size * (double)s.n);
+            for (int64_t k = 0; k < s.n; k++) expect_near(y[k], s.y[k], 1e-13 * s.size);
+        }
         kl_devkron_release(s.ed->kron, &pool);
         kl_pool_clear(&pool);
     }
