@@ -254,8 +254,15 @@ typedef struct matrix_job {
     uint32_t *column;      /* NULL: count only */
     double *value;
     uint64_t **table;      /* [nthread][2][beta strings] keys of the determinants of ia, of ja; 0: not there */
-    int every;             /* tasks are these alpha strings only; 1: all */
+    struct rows *task;     /* [ntask] */
+    int64_t ntask;
 } matrix_job;
+
+/* Determinants [from, to) of the row of an alpha string: references have long ones. */
+typedef struct rows {
+    int64_t ia, from, to;
+} rows;
+enum { MOST_ROWS = 256 };
 
 static inline void put(const matrix_job *job, int64_t row, uint64_t key, double value)
 {
@@ -271,7 +278,7 @@ static inline void emit(const matrix_job *job, int64_t row, uint64_t key, double
 }
 
 /* All elements <ia ib| H |ia jb>; columns of each row by string. */
-static void same_alpha(const matrix_job *job, int64_t ia, const uint64_t *t)
+static void same_alpha(const matrix_job *job, const rows *r, const uint64_t *t)
 {
     const kl_slater *const h = job->h;
     const kl_detspace *const s = h->s;
@@ -280,10 +287,10 @@ static void same_alpha(const matrix_job *job, int64_t ia, const uint64_t *t)
     const int64_t npair = (int64_t)s->norb * (s->norb + 1) / 2;
     for (int64_t rs = 0; rs < npair; rs++) {
         repulsion[rs] = 0;
-        for (uint64_t o = s->a->bits[ia]; o != 0; o &= o - 1) repulsion[rs] += h->f->eri[2][kl_pair(low_bit(o), low_bit(o)) * npair + rs];
+        for (uint64_t o = s->a->bits[r->ia]; o != 0; o &= o - 1) repulsion[rs] += h->f->eri[2][kl_pair(low_bit(o), low_bit(o)) * npair + rs];
     }
-    for (int64_t k = s->row_off[ia]; k < s->row_off[ia + 1]; k++) {
-        const int64_t ib = beta_of(s, ia, k), row = position(job->key[k]);
+    for (int64_t k = r->from; k < r->to; k++) {
+        const int64_t ib = beta_of(s, r->ia, k), row = position(job->key[k]);
         const int64_t *const moves = b->move_to + b->nirrep * ib + b->irrep[ib], *const pairs = h->two_off[1] + ib;
         int64_t m = moves[0], d = pairs[0];
         for (int own = 0; m < moves[1] || d < pairs[1] || !own;) {
@@ -300,16 +307,16 @@ static void same_alpha(const matrix_job *job, int64_t ia, const uint64_t *t)
 }
 
 /* <ia ib| H |ja jb>, ja by a move of ia: beta moves too, by what makes the irrep, or stays. */
-static void moved_alpha(const matrix_job *job, int64_t ia, int64_t move, const uint64_t *t)
+static void moved_alpha(const matrix_job *job, const rows *r, int64_t move, const uint64_t *t)
 {
     const kl_slater *const h = job->h;
     const kl_detspace *const s = h->s;
     const kl_strings *const b = s->b;
     const kl_move *const u = &s->a->move[move];
     const double *const v_ab = h->f->eri[2] + u->pair * h->f->npair;
-    const int gb = s->a->irrep[u->to] ^ s->target, may_stay = s->a->irrep[u->to] == s->a->irrep[ia];
-    for (int64_t k = s->row_off[ia]; k < s->row_off[ia + 1]; k++) {
-        const int64_t ib = beta_of(s, ia, k), row = position(job->key[k]);
+    const int gb = s->a->irrep[u->to] ^ s->target, may_stay = s->a->irrep[u->to] == s->a->irrep[r->ia];
+    for (int64_t k = r->from; k < r->to; k++) {
+        const int64_t ib = beta_of(s, r->ia, k), row = position(job->key[k]);
         const int64_t *const moves = b->move_to + b->nirrep * ib + gb;
         const kl_move *v = b->move + moves[0], *const end = b->move + moves[1];
         if (may_stay && t[ib] != 0) {
@@ -322,46 +329,46 @@ static void moved_alpha(const matrix_job *job, int64_t ia, int64_t move, const u
     }
 }
 
-/* Two alpha electrons move: beta stays. t: the row of ia. */
-static void moved_pair(const matrix_job *job, int64_t ja, double value, const uint64_t *t)
-{
-    const kl_detspace *const s = job->h->s;
-    for (int64_t k = s->row_off[ja]; k < s->row_off[ja + 1]; k++) {
-        const uint64_t own = t[beta_of(s, ja, k)];
-        if (own != 0) emit(job, position(own), job->key[k], value);
-    }
-}
-
 static void spread(const matrix_job *job, int64_t ja, uint64_t *t, int on)
 {
     const kl_detspace *const s = job->h->s;
     for (int64_t k = s->row_off[ja]; k < s->row_off[ja + 1]; k++) t[beta_of(s, ja, k)] = on ? job->key[k] : 0;
 }
 
+/* Two alpha electrons move: beta stays. t: the row of ia. */
+static void moved_pair(const matrix_job *job, const rows *r, int64_t ja, double value, const uint64_t *t)
+{
+    const kl_detspace *const s = job->h->s;
+    const int64_t first = beta_of(s, r->ia, r->from), last = beta_of(s, r->ia, r->to - 1);
+    for (int64_t k = s->row_off[ja]; k < s->row_off[ja + 1]; k++) {
+        const int64_t jb = beta_of(s, ja, k);
+        if (jb >= first && jb <= last && t[jb] != 0) emit(job, position(t[jb]), job->key[k], value);
+    }
+}
+
 /* Alpha strings that ia is connected with come in their order, and so do beta strings: within a level the columns of a row are met as they shall lie. */
 static void row_task(void *self, int64_t task, int thread)
 {
     const matrix_job *const job = self;
-    const int64_t ia = task * job->every;
+    const rows *const r = &job->task[task];
     const kl_slater *const h = job->h;
-    const kl_detspace *const s = h->s;
-    uint64_t *const own = job->table[thread], *const other = own + s->b->n;
-    const int64_t *const moves = s->a->move_off + ia, *const pairs = h->two_off[0] + ia;
-    if (s->row_off[ia + 1] == s->row_off[ia]) return;
-    spread(job, ia, own, 1);
+    const kl_strings *const a = h->s->a;
+    uint64_t *const own = job->table[thread], *const other = own + h->s->b->n;
+    const int64_t *const moves = a->move_off + r->ia, *const pairs = h->two_off[0] + r->ia;
+    spread(job, r->ia, own, 1);
     int64_t m = moves[0], d = pairs[0];
     for (int met = 0; m < moves[1] || d < pairs[1] || !met;) {
-        const int64_t single = m < moves[1] ? s->a->move[m].to : INT64_MAX, pair = d < pairs[1] ? h->two_to[0][d] : INT64_MAX;
-        if (!met && ia < single && ia < pair) {
-            same_alpha(job, ia, own);
+        const int64_t single = m < moves[1] ? a->move[m].to : INT64_MAX, pair = d < pairs[1] ? h->two_to[0][d] : INT64_MAX;
+        if (!met && r->ia < single && r->ia < pair) {
+            same_alpha(job, r, own);
             met = 1;
         } else if (single < pair) {
             spread(job, single, other, 1);
-            moved_alpha(job, ia, m++, other);
+            moved_alpha(job, r, m++, other);
             spread(job, single, other, 0);
-        } else moved_pair(job, pair, h->two[0][d++], own);
+        } else moved_pair(job, r, pair, h->two[0][d++], own);
     }
-    spread(job, ia, own, 0);
+    spread(job, r->ia, own, 0);
 }
 
 static void make_keys(const kl_detspace *s, uint64_t *key)
@@ -378,21 +385,37 @@ static void job_clear(matrix_job *job)
 {
     for (int k = 0; job->table != NULL && k < job->h->nthread; k++) kl_free(&job->table[k]);
     kl_free(&job->table);
+    kl_free(&job->task);
     kl_free(&job->key);
     kl_free(&job->place);
+}
+
+/* All rows, or those of one alpha string in `every`. */
+static kl_status make_tasks(const kl_detspace *s, int every, matrix_job *job, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int64_t room = 0;
+    for (int64_t ia = 0; ia < s->a->n; ia += every) room += (s->row_off[ia + 1] - s->row_off[ia] + MOST_ROWS - 1) / MOST_ROWS;
+    KL_TRY(kl_alloc(&job->task, room, KL_MEM_WORK, err));
+    for (int64_t ia = 0; ia < s->a->n; ia += every)
+        for (int64_t from = s->row_off[ia]; from < s->row_off[ia + 1]; from += MOST_ROWS)
+            job->task[job->ntask++] = (rows){ia, from, from + MOST_ROWS < s->row_off[ia + 1] ? from + MOST_ROWS : s->row_off[ia + 1]};
+out:
+    return st;
 }
 
 static kl_status count_rows(const kl_slater *h, int lower, int every, matrix_job *job, kl_err *err)
 {
     kl_status st = KL_OK;
-    *job = (matrix_job){.h = h, .lower = lower, .nlevel = h->s->full ? 1 : h->s->nlevel, .every = every};
+    *job = (matrix_job){.h = h, .lower = lower, .nlevel = h->s->full ? 1 : h->s->nlevel};
     if (h->s->n > (int64_t)UINT32_MAX) return kl_fail(err, KL_EINPUT, "a stored matrix of %lld rows; at most 2^32 are supported", (long long)h->s->n);
     KL_TRY(kl_alloc(&job->key, h->s->n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&job->place, h->s->n * job->nlevel, KL_MEM_WORK, err));
     make_keys(h->s, job->key);
     KL_TRY(kl_alloc(&job->table, h->nthread, KL_MEM_WORK, err));
     for (int k = 0; k < h->nthread; k++) KL_TRY(kl_alloc(&job->table[k], 2 * h->s->b->n, KL_MEM_WORK, err));
-    kl_par_for(h->nthread, (h->s->a->n + every - 1) / every, row_task, job);
+    KL_TRY(make_tasks(h->s, every, job, err));
+    kl_par_for(h->nthread, job->ntask, row_task, job);
 out:
     return st;
 }
@@ -438,7 +461,7 @@ kl_status kl_slater_matrix(const kl_slater *h, int lower, kl_spmat **out, kl_err
     job.diag = diag;
     KL_TRY(kl_realloc(&job.column, off[n], KL_MEM_MATRIX, err)); /* from nothing: not cleared, every element is written */
     KL_TRY(kl_realloc(&job.value, off[n], KL_MEM_MATRIX, err));
-    kl_par_for(h->nthread, h->s->a->n, row_task, &job);
+    kl_par_for(h->nthread, job.ntask, row_task, &job);
     KL_TRY(kl_spmat_take_csr(n, n, lower, &off, &job.column, &job.value, out, err));
 out:
     job_clear(&job);
