@@ -1,11 +1,15 @@
 /* Layouts of sparse matrices for devices, read back by plain loops that follow the description in spdev.h: every non-zero once and nothing else, for
-   matrices with gaps of any length, empty rows, one row, more ranges than rows; which way is chosen; matrices with the printed statistics.
+   matrices with gaps of any length, empty rows, one row, more ranges than rows; the kernels that read them, thread by thread; which way is chosen; matrices with the printed statistics.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "kl_test.h"
+#include "warps.h"
 
 #include "cimatrix.h"
+#include "mem.h"
+#include "random.h"
 #include "spdev.h"
+#include "spmv_device.h"
 
 static const kl_spmachine machine = {.warps = 1, .nblock = 3, .shared_bytes = 232448};
 
@@ -141,6 +145,107 @@ static void test_dense_blocks(void **state)
     kl_exec_close(&ex);
 }
 
+/* ---------------------------------------------------------------- the kernels themselves, thread by thread */
+
+typedef struct launch {
+    const kl_spdev *d;
+    int nvec, nv;
+    const double *x, *xs;
+    double *y, *shared;
+} launch;
+
+static void one_vector(void *arg)
+{
+    const launch *const l = arg;
+    const kl_spargs *const a = &l->d->args;
+    if (l->d->way == KL_SPWAY_THREAD) kl_sp_thread(a, a->index_bytes, l->x, l->y);
+    else if (l->d->way == KL_SPWAY_WARPS) kl_sp_warps(a, a->index_bytes, l->shared, l->x, l->y);
+    else if (l->d->way == KL_SPWAY_PACKED) kl_sp_packed(a, a->step_bytes, kl_packed_sums(a, kl_block_count(), kl_block_size() / 32), l->shared, l->x, l->y);
+    else if (l->d->way == KL_SPWAY_TILES) kl_sp_tiles(a, l->shared, l->x, l->y);
+    else kl_sp_warp(a, a->index_bytes, l->d->lanes, l->x, l->y);
+}
+
+static void many_vectors(void *arg)
+{
+    const launch *const l = arg;
+    const kl_spargs *const a = &l->d->args;
+    if (l->d->way == KL_SPWAY_THREAD) kl_sp_thread_block(a, a->index_bytes, l->nv, l->nvec, l->xs, l->y, a->nrow);
+    else if (l->d->way == KL_SPWAY_PACKED) kl_sp_packed_block(a, a->step_bytes, l->nv, l->nvec, l->xs, l->y, a->nrow);
+    else kl_sp_warp_block(a, a->index_bytes, l->nv, l->nvec, l->xs, l->y, a->nrow);
+}
+
+static int enough(int64_t threads, int size) { return (int)((threads + size - 1) / size); }
+
+/* Every way and number of vectors gives what plain sums give. */
+static void check_kernels(kl_exec *ex, const kl_spmat *csr, const kl_spmat *m, kl_spway way, int threads)
+{
+    enum { MOST = 8 };
+    kl_err err;
+    kl_spmv s = {.ex = ex, .m = m, .way = way, .threads = threads};
+    expect_ok(kl_spdev_prepare(ex, &machine, &s, &err), err);
+    kl_spdev *const d = s.plan;
+    const kl_spargs *const a = &d->args;
+    const int64_t nrow = m->nrow, ncol = m->ncol;
+    double *x = NULL, *xs = NULL, *y = NULL, *shared = NULL;
+    expect_ok(kl_alloc(&x, ncol * MOST, KL_MEM_VECTOR, &err), err);
+    expect_ok(kl_alloc(&xs, ncol * MOST, KL_MEM_VECTOR, &err), err);
+    expect_ok(kl_alloc(&y, nrow * MOST, KL_MEM_VECTOR, &err), err);
+    expect_ok(kl_alloc(&shared, machine.shared_bytes / 8, KL_MEM_WORK, &err), err);
+    for (int64_t k = 0; k < ncol * MOST; k++) x[k] = kl_random_at(3, k);
+    for (int nvec = 1; nvec <= MOST; nvec += nvec == 1 ? 2 : 5) { /* 1, 3, 8 */
+        const int nv = nvec == 1 ? 1 : nvec == 3 ? 4 : 8, size = way == KL_SPWAY_TILES ? 32 * KL_TILE_WARPS : way == KL_SPWAY_PACKED && nv == 1 ? 1024 : threads > 0 ? threads : 64;
+        launch l = {d, nvec, nv, x, xs, y, shared};
+        if (nv > 1 && (way == KL_SPWAY_TILES || way == KL_SPWAY_WARPS)) break; /* theirs are those of other ways */
+        for (int64_t k = 0; k < nrow * MOST; k++) y[k] = NAN;
+        for (int64_t i = 0; i < ncol; i++)
+            for (int v = 0; v < nv; v++) xs[i * nv + v] = v < nvec ? x[i + v * ncol] : 0.0;
+        const int64_t lanes = way == KL_SPWAY_WARPS ? 64 : way == KL_SPWAY_THREAD ? 1 : d->lanes;
+        if (nv > 1) warps_run(enough(nrow * (way == KL_SPWAY_THREAD ? nv / 2 : 32), size), size, many_vectors, &l);
+        else warps_run(way == KL_SPWAY_TILES ? a->nrange : way == KL_SPWAY_PACKED ? machine.nblock : enough(nrow * lanes, size), size, one_vector, &l);
+        for (int v = 0; v < nvec; v++)
+            for (int64_t i = 0; i < nrow; i++) {
+                double sum = 0;
+                for (int64_t k = kl_sp_offset(csr, csr->start, i); k < kl_sp_offset(csr, csr->start, i + 1); k++)
+                    sum += csr->rest_value[k] * x[v * ncol + kl_sp_column(csr, csr->rest_column, k)];
+                expect_near(y[v * nrow + i], sum, 1e-11);
+            }
+    }
+    kl_free(&x);
+    kl_free(&xs);
+    kl_free(&y);
+    kl_free(&shared);
+    kl_spdev_release(ex, &s);
+}
+
+static void test_kernels(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t rows, columns, mean;
+    } size[] = {{1, 300, 40}, {150, 300, 4}, {150, 70000, 20}, {97, 300, 60}};
+    kl_exec *ex = NULL;
+    kl_err err;
+    expect_ok(kl_exec_open_host(1, &ex, &err), err);
+    for (size_t k = 0; k < sizeof(size) / sizeof(*size); k++) {
+        kl_spmat *csr = core_sparse(size[k].rows, size[k].columns, size[k].mean, 0, 5 + k), *hybrid = NULL, *sliced = NULL;
+        expect_ok(kl_spmat_convert(csr, &(kl_spopts){.format = KL_SP_HYBRID, .boundary = 3}, &hybrid, &err), err);
+        expect_ok(kl_spmat_convert(csr, &(kl_spopts){.format = KL_SP_SELLR}, &sliced, &err), err);
+        for (int threads = 64; threads <= 128; threads += 64) {
+            kl_test_case("%lldx%lld, %d threads", (long long)size[k].rows, (long long)size[k].columns, threads);
+            check_kernels(ex, csr, csr, KL_SPWAY_WARP, threads);
+            check_kernels(ex, csr, hybrid, KL_SPWAY_WARP, threads);
+            check_kernels(ex, csr, hybrid, KL_SPWAY_WARPS, threads);
+        }
+        check_kernels(ex, csr, sliced, KL_SPWAY_THREAD, 0);
+        check_kernels(ex, csr, csr, KL_SPWAY_PACKED, 0);
+        check_kernels(ex, csr, csr, KL_SPWAY_TILES, 0);
+        kl_spmat_destroy(&sliced);
+        kl_spmat_destroy(&hybrid);
+        kl_spmat_destroy(&csr);
+    }
+    kl_exec_close(&ex);
+}
+
 static void test_choice(void **state)
 {
     (void)state;
@@ -235,7 +340,7 @@ static void test_printed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts), cmocka_unit_test(test_dense_blocks), cmocka_unit_test(test_choice),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts), cmocka_unit_test(test_dense_blocks), cmocka_unit_test(test_kernels), cmocka_unit_test(test_choice),
                                        cmocka_unit_test(test_refusals), cmocka_unit_test(test_printed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
