@@ -147,7 +147,8 @@ out:
     return st;
 }
 
-/* land: beta's moves, by string; all strings have as many. */
+/* land: beta's moves, by string, from the lowest orbital and to the lowest one first: all strings have as many, and neighbours then take theirs from the same panel,
+   side by side. */
 static kl_status send_landings(kl_devsigma *s, int gb, const int *first, const int64_t *panel, const int32_t *length, kl_moves *m, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -157,15 +158,17 @@ static kl_status send_landings(kl_devsigma *s, int gb, const int *first, const i
     KL_TRY(kl_alloc(&land, (int64_t)m->nmove * m->nb, KL_MEM_WORK, err));
     for (int64_t i = 0; i < m->nb; i++) {
         const int64_t ib = b->first[gb] + i;
-        int64_t k = i;
-        for (uint64_t o = b->bits[ib]; o != 0; o &= o - 1, k += m->nb) {
+        const uint64_t x = b->bits[ib];
+        kl_landing *to = land + i;
+        for (uint64_t o = x; o != 0; o &= o - 1, to += m->nb) {
             const int64_t p = pair_of(s, first, kl_pair(low_bit(o), low_bit(o)));
-            land[k] = (kl_landing){(int32_t)(panel[p] + i), length[p]};
+            *to = (kl_landing){(int32_t)(panel[p] + i), length[p]};
         }
-        for (int64_t j = b->move_off[ib]; j < b->move_off[ib + 1]; j++, k += m->nb) {
+        for (int64_t j = b->move_off[ib]; j < b->move_off[ib + 1]; j++) {
             const kl_move *const v = &b->move[j];
             const int64_t p = pair_of(s, first, v->pair);
-            land[k] = (kl_landing){(int32_t)(panel[p] + v->to - b->first[b->irrep[v->to]]), v->sign < 0 ? -length[p] : length[p]};
+            const int hole = __builtin_popcountll(x & ((UINT64_C(1) << v->p) - 1)), place = __builtin_popcountll(~x & ((UINT64_C(1) << v->q) - 1));
+            to[(hole * (b->norb - b->nelec) + place) * m->nb] = (kl_landing){(int32_t)(panel[p] + v->to - b->first[b->irrep[v->to]]), v->sign < 0 ? -length[p] : length[p]};
         }
     }
     KL_TRY(send(s, land, (int64_t)sizeof(*land) * m->nmove * m->nb, &at, err));
