@@ -56,13 +56,6 @@ static void take_apart(kl_cuda *self, prepared *p)
     self->host->free_ptr((void **)&p);
 }
 
-void kl_cuda_list_opts(const kl_cuda *self, kl_tiling_opts o[2])
-{
-    o[0] = kl_cuda_products_opts(self);
-    o[1] = kl_cuda_small_opts(self);
-    o[0].other = &o[1];
-}
-
 static void options_of(const kl_cuda *self, kl_projection way, kl_tiling_opts o[2])
 {
     if (way == KL_PROJECTION_LIBRARY) o[0] = (kl_tiling_opts){.unit_m = 1, .unit_n = 1, .most_m = 65535, .most_n = 65535, .depth = 16, .nblock = self->nsm, .apart = 1};
@@ -143,15 +136,6 @@ void kl_cuda_batch_release(kl_exec *ex, kl_batch *b)
     else self->host->devbatch_release(&view, &self->pool);
     take_apart(self, p);
     b->prepared = NULL;
-}
-
-void kl_cuda_launch_list(const kl_cuda *self, const kl_devbatch *p, const double *x, double *y)
-{
-    for (int64_t i = 0; i < p->plan.nlaunch; i++) {
-        const kl_launch *const l = &p->plan.launch[i];
-        if (!l->products) kl_cuda_sums(self, p->cell + l->first, (int)l->n, p->term, x, y);
-        else (l->kind ? kl_cuda_small : kl_cuda_products)(self, p->piece + l->first, (int)l->n, x, y);
-    }
 }
 
 kl_status kl_cuda_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err)

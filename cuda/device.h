@@ -67,7 +67,12 @@ typedef struct kl_cuda {
 static inline double *kl_device(kl_dptr p) { return (double *)p.addr; }
 
 /* What went wrong on the device since the last look, as a status: launches and copies cannot say it themselves. */
-kl_status kl_cuda_check(kl_cuda *self, const char *what, kl_err *err);
+static inline kl_status kl_cuda_check(const kl_cuda *self, const char *what, kl_err *err)
+{
+    const cudaError_t e = cudaGetLastError();
+    if (e == cudaSuccess) return KL_OK;
+    return self->host->fail(err, e == cudaErrorMemoryAllocation ? KL_ENOMEM : KL_EBROKEN, "--exec cuda: %s: %s", what, cudaGetErrorString(e));
+}
 
 /* mem.c */
 void *kl_cuda_get_block(void *self, int64_t bytes);
@@ -83,6 +88,13 @@ kl_status kl_cuda_alloc_far(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);
 int kl_cuda_is_far(kl_exec *ex, kl_dptr p);
 kl_status kl_cuda_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err);
 kl_status kl_cuda_download(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err);
+kl_status kl_cuda_send(kl_exec *ex, kl_spdev *d, const void *from, int64_t bytes, void *out, kl_err *err); /* to a new array of d; *out: its address */
+
+/* loads.c */
+kl_status kl_cuda_loads_open(kl_cuda *self, kl_err *err);
+void kl_cuda_loads_close(kl_cuda *self);
+int kl_cuda_copy_beside(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int after);
+void kl_cuda_join(kl_exec *ex, int ticket, int host);
 
 /* vec.cu */
 void kl_cuda_copy(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst);
@@ -118,9 +130,9 @@ void kl_cuda_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);
 const char *kl_cuda_batch_reason(kl_exec *ex, const kl_batch *b); /* why it goes this way */
 kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan, kl_err *err); /* what preparing it would come to */
 
-/* The launches of a prepared list, by our kernels. */
-void kl_cuda_launch_list(const kl_cuda *self, const kl_devbatch *p, const double *x, double *y);
+/* grouped.c: the tiles that our kernels take, and the launches of a list that was prepared for them */
 void kl_cuda_list_opts(const kl_cuda *self, kl_tiling_opts o[2]);
+void kl_cuda_launch_list(const kl_cuda *self, const kl_devbatch *p, const double *x, double *y);
 
 /* storage.c: a list whose operators stay where they are and come in chunk by chunk */
 kl_status kl_cuda_storage_prepare(kl_exec *ex, kl_batch *b, kl_err *err);
@@ -128,10 +140,6 @@ kl_status kl_cuda_storage_apply(kl_exec *ex, const kl_batch *b, const double *x,
 void kl_cuda_storage_release(kl_cuda *self, kl_batch *b);
 void kl_cuda_storage_explain(const kl_batch *b, kl_batch_plan *plan);
 kl_status kl_cuda_storage_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan, kl_err *err);
-kl_status kl_cuda_loads_open(kl_cuda *self, kl_err *err);
-void kl_cuda_loads_close(kl_cuda *self);
-int kl_cuda_copy_beside(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int after);
-void kl_cuda_join(kl_exec *ex, int ticket, int host);
 
 /* blas.c */
 kl_status kl_cuda_blas(kl_cuda *self, kl_cublas **out, kl_err *err);
@@ -179,7 +187,6 @@ void kl_cuda_small(const kl_cuda *self, const kl_piece *piece, int ntile, const 
 kl_status kl_cuda_spmv_prepare(kl_exec *ex, kl_spmv *s, kl_err *err);
 kl_status kl_cuda_spmv_apply(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err);
 void kl_cuda_spmv_release(kl_exec *ex, kl_spmv *s);
-kl_status kl_cuda_send(kl_exec *ex, kl_spdev *d, const void *from, int64_t bytes, void *out, kl_err *err); /* to a new array of d; *out: its address */
 
 /* spmv.cu: y = A x for 1 to 16 vectors, and [nrow][nv] to columns of y. */
 void kl_cuda_spmv(const kl_cuda *self, const kl_spdev *d, int nvec, int nv, const double *x, int64_t ldx, double *y, int64_t ldy);

@@ -7,13 +7,6 @@ enum { INTS = (4 + KL_TURNS) * (int)sizeof(int) };
 
 static const int64_t no_limit = 0;
 
-kl_status kl_cuda_check(kl_cuda *self, const char *what, kl_err *err)
-{
-    const cudaError_t e = cudaGetLastError();
-    if (e == cudaSuccess) return KL_OK;
-    return self->host->fail(err, e == cudaErrorMemoryAllocation ? KL_ENOMEM : KL_EBROKEN, "--exec cuda: %s: %s", what, cudaGetErrorString(e));
-}
-
 static void cuda_close(kl_exec *ex)
 {
     kl_cuda *self = ex->self;

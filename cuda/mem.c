@@ -109,3 +109,16 @@ kl_status kl_cuda_download(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_
     if (kl_cuda_get(self, dst, kl_device(src), n * (int64_t)sizeof(double)) == 0) return KL_OK;
     return kl_cuda_check(self, "copying from the device", err);
 }
+
+kl_status kl_cuda_send(kl_exec *ex, kl_spdev *d, const void *from, int64_t bytes, void *out, kl_err *err)
+{
+    kl_cuda *const self = ex->self;
+    kl_dptr *const p = &d->array[d->narray];
+    const kl_status st = ex->vt.alloc(ex, bytes / 8 + 1, p, err);
+    if (st != KL_OK) return st;
+    d->narray++;
+    d->bytes += bytes;
+    *(void **)out = (void *)p->addr;
+    if (kl_cuda_put(self, (void *)p->addr, from, bytes) == 0) return KL_OK;
+    return self->host->fail(err, KL_EBROKEN, "%lld bytes could not be copied to the device", (long long)bytes);
+}

@@ -2,19 +2,6 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
-kl_status kl_cuda_send(kl_exec *ex, kl_spdev *d, const void *from, int64_t bytes, void *out, kl_err *err)
-{
-    kl_cuda *const self = ex->self;
-    kl_dptr *const p = &d->array[d->narray];
-    const kl_status st = ex->vt.alloc(ex, bytes / 8 + 1, p, err);
-    if (st != KL_OK) return st;
-    d->narray++;
-    d->bytes += bytes;
-    *(void **)out = (void *)p->addr;
-    if (kl_cuda_put(self, (void *)p->addr, from, bytes) == 0) return KL_OK;
-    return self->host->fail(err, KL_EBROKEN, "%lld bytes could not be copied to the device", (long long)bytes);
-}
-
 kl_status kl_cuda_spmv_prepare(kl_exec *ex, kl_spmv *s, kl_err *err)
 {
     kl_cuda *const self = ex->self;

@@ -1,0 +1,19 @@
+/* A prepared list by our kernels: two kinds of blocks for products, one for sums.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "device.h"
+
+void kl_cuda_list_opts(const kl_cuda *self, kl_tiling_opts o[2])
+{
+    o[0] = kl_cuda_products_opts(self);
+    o[1] = kl_cuda_small_opts(self);
+    o[0].other = &o[1];
+}
+
+void kl_cuda_launch_list(const kl_cuda *self, const kl_devbatch *p, const double *x, double *y)
+{
+    for (int64_t i = 0; i < p->plan.nlaunch; i++) {
+        const kl_launch *const l = &p->plan.launch[i];
+        if (!l->products) kl_cuda_sums(self, p->cell + l->first, (int)l->n, p->term, x, y);
+        else (l->kind ? kl_cuda_small : kl_cuda_products)(self, p->piece + l->first, (int)l->n, x, y);
+    }
+}
