@@ -538,7 +538,7 @@ kl_status kl_spdev_ready(kl_exec *ex, kl_spmv *s, int nvec, kl_spdev **out, int 
     if (*nv > 1 && d->way == KL_SPWAY_TILES) { /* rows are short: vectors side by side want a few threads a row, and are read through the caches */
         if (d->block == NULL) {
             static const kl_spmachine machine = {.warps = 1};
-            KL_TRY(kl_spmat_convert(s->m, &(kl_spopts){.format = KL_SP_SELLR}, &sliced, err));
+            KL_TRY(kl_spmat_convert(s->m, &(kl_spopts){.format = KL_SP_SELLR, .nthread = ex->nthread}, &sliced, err));
             KL_TRY(make(ex, &machine, sliced, KL_SPWAY_THREAD, s->threads, &d->block, err));
         }
         d = d->block;

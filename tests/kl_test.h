@@ -137,4 +137,16 @@ __attribute__((unused)) static void kl_test_free(double *p)
     if (p != NULL) free(p - KL_TEST_GUARD);
 }
 
+/* A solver's monitor that asks it to stop at one look. */
+typedef struct kl_test_looker {
+    int look, stop_at;
+} kl_test_looker;
+
+__attribute__((unused)) static int kl_test_stop_at_look(void *self, int napply, double energy, double residual)
+{
+    kl_test_looker *const l = self;
+    (void)napply, (void)energy, (void)residual;
+    return ++l->look == l->stop_at;
+}
+
 #endif

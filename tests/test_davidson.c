@@ -357,17 +357,6 @@ static void test_long_and_reproducible(void **state)
     }
 }
 
-typedef struct looker {
-    int look, stop_at;
-} looker;
-
-static int stop_at_look(void *self, int napply, double energy, double residual)
-{
-    looker *const l = self;
-    (void)napply, (void)energy, (void)residual;
-    return ++l->look == l->stop_at;
-}
-
 /* Asked to stop at any look: it does, but at the last one, where it has ended: to be taken up again it would go on. */
 static void test_stopped(void **state)
 {
@@ -381,13 +370,13 @@ static void test_stopped(void **state)
             kl_eig_stats whole = {0}, stats;
             double x[MOST * N], want[MOST * N] = {0}, energy[MOST], first[MOST] = {0};
             build(&f, N, RANDOM, 11, 1);
-            looker l = {0};
+            kl_test_looker l = {0};
             for (int stop = 0, looks = 1; stop <= looks; stop++) {
                 kl_test_case("solver=%d case %d stopped at look %d of %d", solver, c, stop, looks);
-                l = (looker){.stop_at = stop};
+                l = (kl_test_looker){.stop_at = stop};
                 random_starts(x, N, N, nroot, 7);
                 if (kind == 2) memcpy(x, f.vectors + 3 * N, sizeof(double) * N);
-                const kl_eig_opts opts = {.solver = solver, .nroot = nroot, .tol = hopeless ? 0.0 : 1e-9, .max_basis = kind == 1 ? MOST + 4 : 0, .max_apply = 2000, .seed = 5, .self = &l, .step = stop_at_look};
+                const kl_eig_opts opts = {.solver = solver, .nroot = nroot, .tol = hopeless ? 0.0 : 1e-9, .max_basis = kind == 1 ? MOST + 4 : 0, .max_apply = 2000, .seed = 5, .self = &l, .step = kl_test_stop_at_look};
                 expect_ok(kl_eig_solve(&f.h, &opts, (kl_dptr){(uintptr_t)x}, N, energy, &stats, &err), err);
                 if (stop == 0) {
                     whole = stats;

@@ -272,17 +272,6 @@ static void test_hard(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
-typedef struct looker {
-    int look, stop_at;
-} looker;
-
-static int stop_at_look(void *self, int napply, double energy, double residual)
-{
-    looker *const l = self;
-    (void)napply, (void)energy, (void)residual;
-    return ++l->look == l->stop_at;
-}
-
 /* Asked to stop at any look: it does, unless it ends there, by itself or once a fresh product has said so. */
 static void test_stopped(void **state)
 {
@@ -298,10 +287,10 @@ static void test_stopped(void **state)
         double x[NB * N], want[NB * N] = {0}, e[NB];
         for (int stop = 0, looks = 1; stop <= looks; stop++) {
             kl_test_case("case %d stopped at look %d of %d", how, stop, looks);
-            looker l = {.stop_at = stop};
+            kl_test_looker l = {.stop_at = stop};
             uint64_t seed = 9;
             for (int i = 0; i < NB * N; i++) x[i] = kl_test_uniform(&seed);
-            const kl_eig_opts opts = {.nroot = NB, .tol = how == 0 ? 1e-7 : 0.0, .max_apply = 4000, .seed = 3, .self = &l, .step = stop_at_look};
+            const kl_eig_opts opts = {.nroot = NB, .tol = how == 0 ? 1e-7 : 0.0, .max_apply = 4000, .seed = 3, .self = &l, .step = kl_test_stop_at_look};
             expect_ok(kl_lobpcg_solve(&h, &opts, 2, (kl_dptr){(uintptr_t)x}, N, e, &stats, &err), err);
             if (stop == 0) {
                 whole = stats;
