@@ -20,11 +20,12 @@
 #include <time.h>
 
 static const char usage[] =
-    "Usage: kronlat bench offload|cuda [--elements N] [--m M ...] [--host] [--only TEXT] [--own] [--quick]\n"
-    "  lists by offload stand beside the same lists by the CUDA module's kernel, where there is one\n"
+    "Usage: kronlat bench offload|cuda [--elements N] [--m M ...] [--host] [--only TEXT] [--shapes] [--own] [--quick]\n"
+    "  lists by offload stand beside the same lists by the CUDA module's kernel, where there is one; those by CUDA beside one large dgemm\n"
     "  --elements N   length of the vectors of the streaming operations (200000000)\n"
     "  --m M          states of the superblocks, repeatable (2048 and 4096)\n"
     "  --only TEXT    lines whose names contain it: \"dot\", \"V^T x\", \"400 shapes\", \"hubbard\", \"m=2048\", \"heisenberg m=4096 l11r\"\n"
+    "  --shapes       products of given shapes alone\n"
     "  --own          lists by our best kernel only, and by CUDA's\n"
     "  --quick        burst rates only, after less rest\n"
     "  --host         lists on the host too, all threads, as the answer to compare with (else the plain OpenMP kernels, or cuBLAS product by product)\n";
@@ -39,7 +40,7 @@ typedef struct way {
 typedef struct bench {
     kl_exec *ex, *plain, *host, *cuda; /* plain: NULL for CUDA; cuda: beside offload, where the module is here and the device is the same */
     way way[5];                 /* the first gives the answer */
-    int nway, quick, own;
+    int nway, quick, own, shapes;
     const char *only;
     int64_t n;
     int m[8], nm, with_host;
@@ -290,6 +291,8 @@ static kl_status list_run(void *self, kl_err *err)
     return st;
 }
 
+static kl_status dgemm_ceiling(bench *b, kl_err *err);
+
 /* A list on the device by both kernels, and on the host where that was asked for; the last answer is what the others are compared with. x, y and bases are on the device. */
 static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, kl_dptr y, const int64_t *size, kl_err *err)
 {
@@ -298,6 +301,7 @@ static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, 
     kl_dptr kept[KL_NAT];
     double beside = 0; /* seconds by CUDA's kernel */
     if (!wanted(b, name)) return KL_OK;
+    if (!b->plain && b->product == 0) KL_TRY(dgemm_ceiling(b, err));
     memcpy(kept, q->base, sizeof kept);
     KL_TRY(kl_alloc(&want, q->ny, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&got, q->ny, KL_MEM_WORK, err));
@@ -355,9 +359,10 @@ static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, 
         char of[40] = "";
         if (b->way[k].beside) beside = t;
         else if (beside > 0) snprintf(of, sizeof of, ", %.0f %% of CUDA's", 100 * beside / t);
-        if (k == b->nway - 1 && b->product == 0) b->product = rate;
-        printf("%-30s | %-18s %d launches %9.3f ms %6.2f TFLOP/s (sustained %6.2f) %4.0f %% of one product%s | padded %.3f, %lld tiles, %lld pieces, work %.2f GB, %d rounds, %lld in order, plan %.1f ms | resid %.0e PASS\n",
-               name, plan.kernel, plan.nlaunch, t * 1e3, rate, q->flop / u * 1e-12, b->product > 0 ? 100 * rate / b->product : 0.0, of, plan.padded, (long long)plan.ntile, (long long)plan.npiece,
+        if (k == b->nway - 1 && b->product <= 0) b->product = rate;
+        printf("%-30s | %-18s %d launches %9.3f ms %6.2f TFLOP/s (sustained %6.2f) %4.0f %% of %s%s | padded %.3f, %lld tiles, %lld pieces, work %.2f GB, %d rounds, %lld in order, plan %.1f ms | resid %.0e PASS\n",
+               name, plan.kernel, plan.nlaunch, t * 1e3, rate, q->flop / u * 1e-12, b->product > 0 ? 100 * rate / b->product : 0.0, b->plain ? "one product" : "dgemm 4096", of, plan.padded,
+               (long long)plan.ntile, (long long)plan.npiece,
                (double)plan.work_bytes * 1e-9, plan.nround, (long long)plan.nsequential, make * 1e3, worst / most);
         fflush(stdout);
     }
@@ -368,13 +373,17 @@ out:
     return st;
 }
 
-/* Products of given shapes (m, n, k; the fourth number: 1 adds to the output before), operands after each other in LEFT and x. even: leading dimensions and places even. */
-static kl_status shapes_line(bench *b, const char *name, int n, const int (*shape)[4], int ta, int tb, int even, kl_err *err)
+typedef enum operands { PACKED, EVEN, EVEN_FACTORS } operands; /* EVEN: leading dimensions and places are even; FACTORS: each product has its own */
+
+/* Products of given shapes (m, n, k; the fourth number: 1 adds to the output before), operands after each other in LEFT and x. */
+static kl_status shapes_line(bench *b, const char *name, int n, const int (*shape)[4], int ta, int tb, operands how, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_batch q;
     kl_dptr left = {0}, x = {0}, y = {0};
     int64_t nl = 0, nx = 0, ny = 0;
+    uint64_t seed = 5;
+    const int even = how != PACKED;
     kl_batch_init(&q);
     if (!wanted(b, name)) return KL_OK;
     for (int i = 0; i < n; i++) {
@@ -383,7 +392,7 @@ static kl_status shapes_line(bench *b, const char *name, int n, const int (*shap
         if (!shape[i][3]) KL_TRY(kl_batch_open_group(&q, ny, (int64_t)ldc * c, err));
         KL_TRY(kl_batch_reserve(&q, 1, err));
         *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)ta, .tb = (uint8_t)tb, .beta = shape[i][3] != 0, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = m, .n = c, .k = k,
-                                      .lda = lda, .ldb = ldb, .ldc = ldc, .a = nl, .b = nx, .c = ny, .alpha = 1};
+                                      .lda = lda, .ldb = ldb, .ldc = ldc, .a = nl, .b = nx, .c = ny, .alpha = how == EVEN_FACTORS ? kl_random_uniform(&seed) : 1};
         nl += (int64_t)lda * (ta ? m : k), nx += (int64_t)ldb * (tb ? k : c);
         if (even) nl = (nl + 15) / 16 * 16, nx = (nx + 15) / 16 * 16;
         if (i + 1 < n && shape[i + 1][3]) continue;
@@ -409,6 +418,18 @@ out:
     b->ex->vt.release(b->ex, &left);
     b->ex->vt.release(b->ex, &x);
     b->ex->vt.release(b->ex, &y);
+    return st;
+}
+
+/* By CUDA every list stands beside what cuBLAS does with one large product in the same run. */
+static kl_status dgemm_ceiling(bench *b, kl_err *err)
+{
+    static const int one[1][4] = {{4096, 4096, 4096, 0}};
+    bench alone = *b;
+    alone.only = NULL, alone.with_host = 0, alone.nway = 1; /* the first way: cuBLAS, call by call */
+    alone.product = -1;
+    const kl_status st = shapes_line(&alone, "ceiling: one 4096, dgemm", 1, one, 0, 0, EVEN, err);
+    b->product = alone.product;
     return st;
 }
 
@@ -443,8 +464,8 @@ static kl_status bench_shapes(bench *b, kl_err *err)
     uint64_t s = 7;
     KL_TRY(kl_alloc(&shape, MOST, KL_MEM_WORK, err));
     const int(*const shapes)[4] = (const int(*)[4])shape;
-    KL_TRY(shapes_line(b, "one 4096 x 4096 x 4096", 1, one, 0, 0, 1, err));
-    KL_TRY(shapes_line(b, "one 1704 x 1704 x 1704", 1, one + 1, 0, 0, 1, err));
+    KL_TRY(shapes_line(b, "one 4096 x 4096 x 4096", 1, one, 0, 0, EVEN, err));
+    KL_TRY(shapes_line(b, "one 1704 x 1704 x 1704", 1, one + 1, 0, 0, EVEN, err));
     for (int i = 0; i < 400; i++)
         for (int k = 0; k < 3; k++) {
             const double u = unit(&s);
@@ -452,21 +473,23 @@ static kl_status bench_shapes(bench *b, kl_err *err)
         }
     for (int t = 0; t < 4; t++) {
         static const char *const names[] = {"400 shapes 20..1100, NN", "400 shapes 20..1100, TN", "400 shapes 20..1100, NT", "400 shapes 20..1100, TT"};
-        KL_TRY(shapes_line(b, names[t], 400, shapes, t & 1, t >> 1, 1, err));
+        KL_TRY(shapes_line(b, names[t], 400, shapes, t & 1, t >> 1, EVEN, err));
     }
-    KL_TRY(shapes_line(b, "400 shapes, packed, NN", 400, shapes, 0, 0, 0, err));
+    KL_TRY(shapes_line(b, "400 shapes, factors, TT", 400, shapes, 1, 1, EVEN_FACTORS, err));
+    KL_TRY(shapes_line(b, "400 shapes, packed, NN", 400, shapes, 0, 0, PACKED, err));
     for (int i = 0; i < 8000; i++)
         for (int k = 0; k < 3; k++) shape[i][k] = 4 + (int)(29 * unit(&s));
-    KL_TRY(shapes_line(b, "8000 shapes 4..32, NN", 8000, shapes, 0, 0, 1, err));
+    KL_TRY(shapes_line(b, "8000 shapes 4..32, NN", 8000, shapes, 0, 0, EVEN, err));
     for (int n = 64; n <= 512; n *= 2) {
         char name[64];
         for (int i = 0; i < 256; i++) shape[i][0] = shape[i][1] = shape[i][2] = n;
         snprintf(name, sizeof name, "256 of %d", n);
-        KL_TRY(shapes_line(b, name, 256, shapes, 0, 0, 1, err));
+        KL_TRY(shapes_line(b, name, 256, shapes, 0, 0, EVEN, err));
     }
     const int n = like_dmrg(shape);
-    KL_TRY(shapes_line(b, "50 outputs as in DMRG, NN", n, shapes, 0, 0, 1, err));
-    KL_TRY(shapes_line(b, "50 outputs as in DMRG, NT", n, shapes, 0, 1, 1, err));
+    KL_TRY(shapes_line(b, "50 outputs as in DMRG, NN", n, shapes, 0, 0, EVEN, err));
+    KL_TRY(shapes_line(b, "50 outputs as in DMRG, NT", n, shapes, 0, 1, EVEN, err));
+    KL_TRY(shapes_line(b, "50 outputs, factors, NT", n, shapes, 0, 1, EVEN_FACTORS, err));
 out:
     kl_free(&shape);
     return st;
@@ -615,8 +638,8 @@ kl_status kl_bench_offload(int argc, char **argv, kl_err *err)
             b.quick = 1;
             continue;
         }
-        if (!strcmp(argv[i], "--own")) {
-            b.own = 1;
+        if (!strcmp(argv[i], "--own") || !strcmp(argv[i], "--shapes")) {
+            *(argv[i][2] == 'o' ? &b.own : &b.shapes) = 1;
             continue;
         }
         if (!strcmp(argv[i], "--only") && i + 1 < argc) {
@@ -624,7 +647,7 @@ kl_status kl_bench_offload(int argc, char **argv, kl_err *err)
             continue;
         }
         const int elements = !strcmp(argv[i], "--elements");
-        if (!elements && strcmp(argv[i], "--m")) return kl_fail(err, KL_EINPUT, "bench %s: '%s' is not one of --elements, --m, --host, --only, --own, --quick", argv[0], argv[i]);
+        if (!elements && strcmp(argv[i], "--m")) return kl_fail(err, KL_EINPUT, "bench %s: '%s' is not one of --elements, --m, --host, --only, --shapes, --own, --quick", argv[0], argv[i]);
         if (i + 1 == argc || !kl_parse_int(argv[i + 1], &value) || value < (elements ? 4000 : 2) || value > (elements ? 4000000000 : 100000))
             return kl_fail(err, KL_EINPUT, "%s: '%s' is not a whole number from %s", argv[i], i + 1 < argc ? argv[i + 1] : "", elements ? "4000 to 4e9" : "2 to 100000");
         i++;
@@ -646,9 +669,9 @@ kl_status kl_bench_offload(int argc, char **argv, kl_err *err)
         b.way[b.nway++] = (way){b.ex, KL_PROJECTION_AUTO, 0};
     }
     if (b.with_host) KL_TRY(kl_exec_open_host(0, &b.host, err));
-    KL_TRY(bench_streams(&b, err));
+    if (!b.shapes) KL_TRY(bench_streams(&b, err));
     KL_TRY(bench_shapes(&b, err));
-    KL_TRY(bench_superblocks(&b, err));
+    if (!b.shapes) KL_TRY(bench_superblocks(&b, err));
 out:
     kl_exec_close(&b.cuda);
     kl_exec_close(&b.ex);
