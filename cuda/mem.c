@@ -2,6 +2,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
+#include <string.h>
+
 void *kl_cuda_get_block(void *ctx, int64_t bytes)
 {
     kl_cuda *const self = ctx;
@@ -96,10 +98,51 @@ int kl_cuda_is_far(kl_exec *ex, kl_dptr p)
     return self->host->pool_has(&self->far, kl_device(p));
 }
 
+/* What the driver copies from usual memory goes through one thread. */
+enum { STAGED_FROM = 512 << 20, STAGED = 16 << 20, PIECE = 1 << 20 };
+
+typedef struct staged {
+    char *to;
+    const char *from;
+    int64_t bytes;
+} staged;
+
+static void copy_piece(void *ctx, int64_t task, int thread)
+{
+    const staged *const c = ctx;
+    const int64_t at = task * PIECE, rest = c->bytes - at;
+    (void)thread;
+    memcpy(c->to + at, c->from + at, (size_t)(rest < PIECE ? rest : PIECE));
+}
+
+/* By all threads into two pieces of pinned memory in turn, while the other one is on its way. 1: there is none, or a copy failed. */
+static int put_staged(kl_exec *ex, char *to, const char *from, int64_t bytes)
+{
+    kl_cuda *const self = ex->self;
+    char *pinned = NULL;
+    cudaEvent_t sent[2] = {NULL, NULL};
+    int bad = cudaHostAlloc((void **)&pinned, 2 * STAGED, cudaHostAllocDefault) != cudaSuccess;
+    for (int k = 0; k < 2 && !bad; k++) bad = cudaEventCreateWithFlags(&sent[k], cudaEventDisableTiming) != cudaSuccess;
+    for (int64_t at = 0, k = 0; at < bytes && !bad; at += STAGED, k = 1 - k) {
+        staged c = {pinned + k * STAGED, from + at, bytes - at < STAGED ? bytes - at : STAGED};
+        bad = at >= 2 * STAGED && cudaEventSynchronize(sent[k]) != cudaSuccess;
+        self->host->par_for(ex->nthread, (c.bytes + PIECE - 1) / PIECE, copy_piece, &c);
+        bad = bad || cudaMemcpyAsync(to + at, c.to, (size_t)c.bytes, cudaMemcpyHostToDevice, self->stream) != cudaSuccess || cudaEventRecord(sent[k], self->stream) != cudaSuccess;
+    }
+    bad = cudaStreamSynchronize(self->stream) != cudaSuccess || bad;
+    for (int k = 0; k < 2; k++)
+        if (sent[k]) cudaEventDestroy(sent[k]);
+    if (pinned) cudaFreeHost(pinned);
+    if (bad) cudaGetLastError();
+    return bad;
+}
+
 kl_status kl_cuda_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err)
 {
     kl_cuda *const self = ex->self;
-    if (kl_cuda_put(self, kl_device(dst), src, n * (int64_t)sizeof(double)) == 0) return KL_OK;
+    const int64_t bytes = n * (int64_t)sizeof(double);
+    if (bytes >= STAGED_FROM && ex->nthread > 1 && put_staged(ex, (char *)kl_device(dst), (const char *)src, bytes) == 0) return KL_OK;
+    if (kl_cuda_put(self, kl_device(dst), src, bytes) == 0) return KL_OK;
     return kl_cuda_check(self, "copying to the device", err);
 }
 

@@ -8,20 +8,22 @@
 #include "devbatch.h"
 #include "devkron.h"
 #include "mem.h"
+#include "par.h"
 #include "spdev.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { KL_CUDA_ABI = 4 }; /* counts up when anything here or in the tables of exec.h, record.h, tiling.h, spmv.h and kron.h changes its meaning */
+enum { KL_CUDA_ABI = 5 }; /* counts up when anything here or in the tables of exec.h, record.h, tiling.h, spmv.h and kron.h changes its meaning */
 
-/* The program's part: functions of base.h, mem.h, pool.h, devbatch.h, devkron.h under their names. */
+/* The program's part: functions of base.h, mem.h, par.h, pool.h, devbatch.h, devkron.h under their names. */
 typedef struct kl_cuda_host {
     kl_status (*fail)(kl_err *err, kl_status st, const char *fmt, ...) KL_PRINTF(3, 4);
     kl_status (*alloc_bytes)(void **ptr, int64_t n, size_t size, kl_mem_kind kind, kl_err *err);
     kl_status (*realloc_bytes)(void **ptr, int64_t n, size_t size, kl_mem_kind kind, kl_err *err);
     void (*free_ptr)(void **ptr);
+    void (*par_for)(int nthread, int64_t ntask, kl_par_fn *fn, void *self);
     void *(*pool_take)(kl_pool *p, int64_t bytes);
     void (*pool_give)(kl_pool *p, void *block, int64_t bytes);
     kl_status (*pool_alloc)(kl_pool *p, int64_t bytes, void **out, kl_err *err);

@@ -22,6 +22,7 @@ static const kl_cuda_host services = {
     .alloc_bytes = kl_alloc_bytes,
     .realloc_bytes = kl_realloc_bytes,
     .free_ptr = kl_free_ptr,
+    .par_for = kl_par_for,
     .pool_take = kl_pool_take,
     .pool_give = kl_pool_give,
     .pool_alloc = kl_pool_alloc,
