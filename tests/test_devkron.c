@@ -1,4 +1,4 @@
-/* Products with H on devices: the packed lists walked on the host as a device walks them, the kernels' own text run there thread by thread (lanes.h), then, where there
+/* Products with H on devices: the packed lists walked on the host as a device walks them, the kernels' own text run there (warps.h), then, where there
    is a GPU, the CUDA and offload executors themselves, each against the host executor; models of all kinds, unequal fillings, odd sizes, groups so small that most entries cross their borders. With KL_TEST_MUST_RUN a
    missing GPU is a failure.
    SPDX-License-Identifier: Apache-2.0 */
@@ -6,7 +6,7 @@
 #include "devkron.h"
 #include "ed.h"
 #include "kl_test.h"
-#include "lanes.h"
+#include "warps.h"
 #include "kron_device.h"
 
 enum { LANES = KL_KRON_LANES };
@@ -110,21 +110,22 @@ typedef struct team {
     const kl_devkron *p;
     kl_devkron_item item;
     int plain;
-    double *memory, *y;
+    double *memory, *y, sum;
     const double *x;
 } team;
 
-static void right_thread(const void *arg)
+static void right_thread(void *arg)
 {
     const team *const t = arg;
     kl_kron_right(&t->p->block[t->item.block], t->item.strip, t->item.group, RIGHT_TEAM, t->plain ? t->p->plain_right : 0, t->memory, t->x, t->y);
 }
 
-static void left_thread(const void *arg)
+static void left_thread(void *arg)
 {
-    const team *const t = arg;
-    double part;
+    team *const t = arg;
+    double part = 0.0; /* one thread is told */
     kl_kron_left(&t->p->block[t->item.block], t->item.strip, t->item.group, LEFT_TEAM, t->plain ? t->p->plain_left : 0, t->memory, kl_kron_table_at(t->p), t->x, t->y, &part);
+    t->sum += part;
 }
 
 /* The kernels themselves, whatever they come to be compiled for: as plain as the lists allow, and as if these allowed nothing. Returns x . y. */
@@ -133,18 +134,17 @@ static double run_kernels(const kl_devkron *p, int plain, const double *x, doubl
     const int bytes[2] = {kl_kron_left_bytes(p), kl_kron_right_bytes(p)};
     double *const memory = aligned_alloc(128, (size_t)(bytes[bytes[1] > bytes[0]] + 127) / 128 * 128);
     team t = {.p = p, .plain = plain, .memory = memory, .x = x, .y = y};
-    lanes.memory = (char *)memory;
+    warps.memory = (char *)memory;
     for (int right = 1; right >= 0; right--) {
-        lanes.bytes = bytes[right];
-        lanes.sum = 0.0;
+        warps.bytes = bytes[right];
         for (int64_t i = 0; i < (right ? p->nright : p->nleft); i++) {
             t.item = right ? p->right[i] : p->left[i];
-            memset(memory, 0xff, (size_t)lanes.bytes); /* NaN */
-            lanes_run(right ? RIGHT_TEAM : LEFT_TEAM, right ? right_thread : left_thread, &t);
+            memset(memory, 0xff, (size_t)warps.bytes); /* NaN */
+            warps_run(1, right ? RIGHT_TEAM : LEFT_TEAM, right ? right_thread : left_thread, &t);
         }
     }
     free(memory);
-    return lanes.sum;
+    return t.sum;
 }
 
 /* ---------------------------------------------------------------- cases */
