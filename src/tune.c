@@ -192,6 +192,8 @@ int kl_tune_choose(const kl_tune *t, kl_timed what, int64_t size, char *why, siz
     return best;
 }
 
+#define FAR 8.0 /* times the largest size: what lies further is no measurement's business */
+
 int kl_tune_from(const kl_tune *t, kl_timed what, int64_t *from, char *why, size_t size_why)
 {
     const kl_tune_row *row[KL_TUNE_MOST];
@@ -203,13 +205,21 @@ int kl_tune_from(const kl_tune *t, kl_timed what, int64_t *from, char *why, size
         for (; k > 0 && row[k - 1]->size > t->row[i].size; k--) row[k] = row[k - 1];
         row[k] = &t->row[i];
     }
-    const int best = kl_tune_choose(t, what, n > 0 ? row[n - 1]->size : 1, why, size_why);
-    if (best <= 0) return best;
-    int k = n - 1;
-    while (k > 0 && row[k - 1]->seconds[best] > 0 && row[k - 1]->seconds[best] < row[k - 1]->seconds[0]) k--;
-    *from = row[k]->size;
-    if (k == 0 || !(row[k - 1]->seconds[best] > 0)) return best;
-    const double above = log(row[k]->seconds[0] / row[k]->seconds[best]), below = log(row[k - 1]->seconds[0] / row[k - 1]->seconds[best]); /* of opposite sign */
-    *from = (int64_t)ceil(exp(log((double)row[k - 1]->size) + log((double)row[k]->size / (double)row[k - 1]->size) * below / (below - above)));
+    if (kl_tune_choose(t, what, n > 0 ? row[n - 1]->size : 1, why, size_why) < 0) return -1;
+    int best = 0; /* of devices */
+    for (int e = 1; e < KL_TUNE_NEXEC; e++)
+        if (row[n - 1]->seconds[e] > 0 && (best == 0 || row[n - 1]->seconds[e] < row[n - 1]->seconds[best])) best = e;
+    if (best == 0) return 0;
+    int k = n - 1; /* the largest size at which the host is ahead */
+    while (k >= 0 && row[k]->seconds[best] > 0 && row[k]->seconds[best] < row[k]->seconds[0]) k--;
+    if (k < 0 || !(row[k]->seconds[best] > 0)) {
+        *from = row[k + 1]->size;
+        return best;
+    }
+    if (k == n - 1 && (k == 0 || !(row[--k]->seconds[best] > 0))) return 0;
+    const double before = log(row[k]->seconds[0] / row[k]->seconds[best]), after = log(row[k + 1]->seconds[0] / row[k + 1]->seconds[best]); /* how far ahead the device is */
+    const double size = (double)row[k]->size * exp(log((double)row[k + 1]->size / (double)row[k]->size) * before / (before - after));
+    if (after <= before || size > FAR * (double)row[n - 1]->size) return 0;
+    *from = (int64_t)ceil(size);
     return best;
 }

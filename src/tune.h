@@ -41,8 +41,8 @@ kl_status kl_tune_read(const char *path, kl_tune *t, kl_err *err) KL_MUST_CHECK;
 /* Which executor does `what` at the size nearest to `size` (by ratio) fastest; why[size_why]: the times and the line. -1: nothing was measured. */
 int kl_tune_choose(const kl_tune *t, kl_timed what, int64_t size, char *why, size_t size_why);
 
-/* The executor that is fastest at the largest size, and *from which size on it is faster than the host, between measured sizes by their powers. 0, the host, with *from
-   INT64_MAX where no device is; -1: nothing was measured. */
+/* The device that is fastest at the largest size, and *from which size on it is faster than the host: between measured sizes by their powers, beyond them by the trend of the last two.
+   0, the host, with *from INT64_MAX where there is no such size; -1: nothing was measured. */
 int kl_tune_from(const kl_tune *t, kl_timed what, int64_t *from, char *why, size_t size_why);
 /* The way that is fastest for products of the measured size nearest to `size`; AUTO: nothing was measured within a factor of four. */
 kl_projection kl_tune_way(const kl_tune *t, double size);

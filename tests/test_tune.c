@@ -45,6 +45,18 @@ static void test_table(void **state)
     expect_eq(from, (int64_t)ceil(128 * pow(4, 1.0 / 3)));
     expect_eq(kl_tune_from(&r, KL_TIMED_COPY, &from, why, sizeof why), 0);
     expect_true(from == INT64_MAX);
+    /* 1.6 times as slow at 128 and 1.25 at 512: as fast where the trend leads to, unless that is too far, or away from it */
+    const struct {
+        double cuda;
+        int64_t from;
+    } beyond[] = {{5, (int64_t)ceil(512 * pow(4, log(1.25) / log(1.6 / 1.25)))}, {6.2, INT64_MAX}, {6.5, INT64_MAX}};
+    for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++) {
+        kl_tune u = t;
+        u.row[3].seconds[2] = beyond[i].cuda;
+        u.row[4].seconds[2] = 0.32;
+        expect_eq(kl_tune_from(&u, KL_TIMED_SWEEP, &from, why, sizeof why), beyond[i].from < INT64_MAX ? 2 : 0);
+        expect_eq(from, beyond[i].from);
+    }
     expect_eq(kl_tune_from(&r, KL_TIMED_FUSE, &from, why, sizeof why), -1);
     kl_exec device = {.name = "cuda"};
     kl_venue_eigen(&r, 2, &device);
