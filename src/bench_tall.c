@@ -30,6 +30,7 @@ typedef struct bench {
     double *hv, *hx;       /* the same on the host */
     double want[WIDEST], got[WIDEST];
     FILE *csv;
+    double memory; /* bytes a second of reading what no cache holds; 0: not known */
 } bench;
 
 static int by_time(const void *pa, const void *pb)
@@ -72,6 +73,7 @@ static void line(const bench *b, const char *exec, const char *way, int belt, in
     if (belt) printf(" belts of %-3d", belt);
     else printf("             ");
     printf(" %9.2f us %8.1f GB/s", t * 1e6, rate);
+    if (b->memory > 0 && ceiling > 0) printf(" %5.1f %% of memory's", 1e11 * rate / b->memory);
     if (ceiling > 0) printf(" %5.1f %% of reading", 100 * ceiling / t);
     if (library > 0) printf(", %.2f x the library", library / t);
     printf(" | resid %.0e PASS\n", worst);
@@ -128,6 +130,14 @@ static kl_status sweep(bench *b, kl_err *err)
         KL_TRY(b->ex->vt.alloc(b->ex, tallest, &b->x, err));
         KL_TRY(b->ex->vt.upload(b->ex, b->v, b->hv, room, err));
         KL_TRY(b->ex->vt.upload(b->ex, b->x, b->hx, tallest, err));
+    }
+    if (b->ex != b->host) { /* the largest array there is, at least twenty times what a cache holds */
+        enum { LEAST = 1 << 27 };
+        double t, worst;
+        const int64_t n = tallest * (widest + 1);
+        if (n >= LEAST) KL_TRY(measure(b, 0, KL_WAY_READ, 0, n / 2, n / 2, 1, &t, &worst, err));
+        if (n >= LEAST && t > 0) b->memory = 8.0 * (double)(n / 2 * 2) / t;
+        if (b->memory > 0) printf("memory is read at %.1f GB/s; the ceiling \"reading\" is as many bytes as each line moves, a part of them from the cache where it holds one\n", 1e-9 * b->memory);
     }
     if (b->csv) fprintf(b->csv, "rows,width,exec,way,belt,seconds,gb_per_s,of_reading,of_library,residual\n");
     for (int i = 0; i < b->nheight; i++)
