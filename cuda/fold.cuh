@@ -33,6 +33,16 @@ template <int W> static __device__ __forceinline__ double kl_warp_sums(double (&
     return v[0];
 }
 
+/* Rows of `wide` numbers in shared memory, any count of them: the first becomes the sum of all. All threads call; at least wide * groups / 2 of them. */
+static __device__ __forceinline__ void kl_sum_rows(double *shared, int wide, int groups)
+{
+    for (int half; groups > 1; groups = half) {
+        half = (groups + 1) / 2;
+        __syncthreads();
+        if ((int)threadIdx.x < (groups - half) * wide) shared[threadIdx.x] += shared[(int)threadIdx.x + half * wide];
+    }
+}
+
 /* value(j), j < W, of every block -> result[W], by the last block to arrive. part: [blocks][W] on the device; shared: [THREADS]. All threads call. */
 template <int THREADS, class F> static __device__ __forceinline__ void kl_fold_blocks(int W, F value, double *part, double *result, int *counter, double *shared)
 {
@@ -40,12 +50,14 @@ template <int THREADS, class F> static __device__ __forceinline__ void kl_fold_b
     const int me = (int)threadIdx.x;
     if (me < THREADS)
         for (int j = me; j < W; j += THREADS) part[(int64_t)blockIdx.x * W + j] = value(j);
-    __threadfence();
     __syncthreads();
-    if (me == 0) last = atomicAdd(counter, 1) == (int)gridDim.x - 1;
+    if (me == 0) { /* releases what the whole block has written, and acquires what the others have: one thread waits for memory, not all */
+        int before;
+        asm volatile("atom.acq_rel.gpu.global.add.s32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+        last = before == (int)gridDim.x - 1;
+    }
     __syncthreads();
     if (!last) return;
-    __threadfence();
     int wide = 1; /* threads side by side; the others take other blocks */
     while (wide < W && wide < THREADS) wide *= 2;
     const int groups = THREADS / wide, j0 = me % wide, g = me / wide;
@@ -57,10 +69,7 @@ template <int THREADS, class F> static __device__ __forceinline__ void kl_fold_b
             for (int b = g; b < (int)gridDim.x; b += groups) a += __ldcg(part + (int64_t)b * W + j);
         }
         if (me < THREADS) shared[me] = a;
-        for (int half = groups / 2; half > 0; half /= 2) {
-            __syncthreads();
-            if (me < half * wide) shared[me] += shared[me + half * wide];
-        }
+        kl_sum_rows(shared, wide, groups);
         if (me < wide && j < W) result[j] = shared[me];
         __syncthreads();
     }
