@@ -1,4 +1,4 @@
-/* V^T x for tall V, in the ways that can be asked for.
+/* V^T x for tall V.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CUDA_TALL_H
 #define KL_CUDA_TALL_H
@@ -8,14 +8,11 @@
 extern "C" {
 #endif
 
-/* How a belt of columns is worked on: loads into registers, or bulk copies into shared memory; sums of a block by shuffles, or by a tree in shared memory, as
-   nemes2014 has it. */
-typedef enum kl_tall_method { KL_TALL_AUTO, KL_TALL_SHUFFLE, KL_TALL_SHARED, KL_TALL_BULK, KL_TALL_NMETHOD } kl_tall_method;
-
 enum { KL_TALL_WIDEST = 32 };
 
-/* Starts V^T x; its nvec <= KL_RESULT numbers are in self->result when the stream is done. belt: columns of a pass, at most; 0: KL_TALL_WIDEST. */
-void kl_cuda_dots_start(const kl_cuda *self, kl_tall_method method, int belt, int64_t n, int nvec, const double *v, int64_t ldv, const double *x);
+/* Starts V^T x; its nvec <= KL_RESULT numbers are in self->result when the stream is done. tree: sums of a block by a tree in shared memory, as nemes2014 has it, instead of shuffles;
+   belt: columns of a pass, at most; 0: KL_TALL_WIDEST. */
+void kl_cuda_dots_start(const kl_cuda *self, int tree, int belt, int64_t n, int nvec, const double *v, int64_t ldv, const double *x);
 /* y = sum_j c[j] V_j + b y, then V^T y and y . y into self->result[nvec + 1], V being read once; 0 < nvec < KL_TALL_WIDEST, addresses even. */
 void kl_cuda_combine_dots_start(const kl_cuda *self, int64_t n, int nvec, const double *v, int64_t ldv, const double *c, double b, double *y);
 /* Starts reading n numbers, for the time that takes. */

@@ -29,8 +29,7 @@ static cublasStatus_t once(kl_exec *ex, kl_cublas *b, const kl_trial *t, double 
             kl_cuda_read_start(self, t->n * (t->nvec + 1), v);
             break;
         }
-        static const kl_tall_method method[KL_NWAY] = {KL_TALL_AUTO, KL_TALL_SHUFFLE, KL_TALL_SHARED, KL_TALL_BULK};
-        kl_cuda_dots_start(self, method[t->way], t->belt, t->n, t->nvec, v, t->ldv, x);
+        kl_cuda_dots_start(self, t->way == KL_WAY_SHARED, t->belt, t->n, t->nvec, v, t->ldv, x);
     }
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -1,6 +1,6 @@
-/* `kronlat bench gemv_trans`: V^T x (nemes2014, Alg. 4) for every width and height, by kernels with loads into registers and bulk copies into shared memory, with sums by
-   shuffles and by trees, with belts of several widths, beside gemv and gemm of the vendor's library and of the host's BLAS. Every way is checked against the
-   host's loops before its time is printed; the ceiling is the time to read as many bytes, in the same minute.
+/* `kronlat bench gemv_trans`: V^T x (nemes2014, Alg. 4) for every width and height, with sums by shuffles and by trees in shared memory, with belts of several widths,
+   beside gemv and gemm of the vendor's library and of the host's BLAS. Every way is checked against the host's loops before its time is printed; the ceiling is the time
+   to read as many bytes, in the same minute.
    SPDX-License-Identifier: Apache-2.0 */
 #include "bench_tall.h"
 #include "exec.h"
@@ -83,7 +83,7 @@ static void line(const bench *b, const char *exec, const char *way, int belt, in
 static kl_status one_width(bench *b, int64_t n, int64_t ldv, int nvec, kl_err *err)
 {
     enum { HOST_MOST = 2000000 };
-    static const kl_way ways[] = {KL_WAY_OWN, KL_WAY_SHUFFLE, KL_WAY_SHARED, KL_WAY_BULK}, libraries[] = {KL_WAY_LIBRARY, KL_WAY_GEMM};
+    static const kl_way ways[] = {KL_WAY_OWN, KL_WAY_SHARED}, libraries[] = {KL_WAY_LIBRARY, KL_WAY_GEMM};
     kl_status st = KL_OK;
     double t, worst, ceiling = -1, library = INFINITY;
     b->host->vt.dots(b->host, n, nvec, (kl_dptr){(uintptr_t)b->hv}, ldv, (kl_dptr){(uintptr_t)b->hx}, b->want);
@@ -94,7 +94,7 @@ static kl_status one_width(bench *b, int64_t n, int64_t ldv, int nvec, kl_err *e
             if (t > 0) line(b, b->ex->name, kl_way_name[libraries[i]], 0, n, nvec, t, ceiling, 0, worst);
             if (t > 0 && t < library) library = t;
         }
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 2; i++) {
             KL_TRY(measure(b, 0, ways[i], 0, n, ldv, nvec, &t, &worst, err));
             if (t > 0) line(b, b->ex->name, kl_way_name[ways[i]], 0, n, nvec, t, ceiling, isfinite(library) ? library : 0, worst);
         }

@@ -8,7 +8,7 @@
 const char *const kl_projection_name[KL_NPROJECTION] = {"auto", "grouped", "4streams", "concat", "nostreams", "library", "nostorage"};
 const char *const kl_op_name[KL_NOP] = {"copy", "y = a x + b y", "precondition", "V^T x", "V y", "fused step", "list of products", "Kronecker sum", "upload", "download"}; /* ORDER KL_OP */
 
-const char *const kl_way_name[KL_NWAY] = {"own", "shuffle", "shared", "bulk", "gemv", "gemm", "read"}; /* ORDER KL_WAY */
+const char *const kl_way_name[KL_NWAY] = {"own", "shared", "gemv", "gemm", "read"}; /* ORDER KL_WAY */
 
 kl_status kl_exec_explain(kl_exec *ex, const kl_call *call, kl_choice *choice, kl_err *err)
 {

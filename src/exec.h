@@ -77,10 +77,8 @@ typedef struct kl_choice {
 
 /* Ways to do one operation that can be timed beside each other. ORDER KL_WAY: kl_way_name in exec.c */
 typedef enum kl_way {
-    KL_WAY_OWN,     /* as the executor does it */
-    KL_WAY_SHUFFLE, /* V^T x: loads into registers, sums of a block by shuffles */
+    KL_WAY_OWN,     /* as the executor does it; V^T x on a GPU: sums of a block by shuffles */
     KL_WAY_SHARED,  /* V^T x: the same, sums by a tree in shared memory */
-    KL_WAY_BULK,    /* V^T x: bulk copies into shared memory */
     KL_WAY_LIBRARY, /* the vendor's library: V^T x and V y by gemv */
     KL_WAY_GEMM,    /* V^T x by the library's gemm */
     KL_WAY_READ,    /* V^T x: nothing but reading as many bytes, the ceiling; out[0] is of no use */

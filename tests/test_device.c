@@ -296,7 +296,7 @@ static void test_widths(void **state)
             kl_test_case("n=%lld nvec=%d", (long long)n, nvec);
             ex->vt.dots(ex, n, nvec, v.dev, ldv, x.dev, out);
             for (int j = 0; j < nvec; j++) expect_near(out[j], want[j], 4 * EPS * (double)n);
-            for (kl_way way = KL_WAY_SHUFFLE; ex->vt.trial && n < 100000 && way <= KL_WAY_BULK; way++) { /* each way at every height, in belts too */
+            for (kl_way way = KL_WAY_OWN; ex->vt.trial && n < 100000 && way <= KL_WAY_SHARED; way++) { /* each way at every height, in belts too */
                 kl_err err = {""};
                 kl_trial t = {.op = KL_OP_DOTS, .way = way, .belt = nvec % 3 ? 0 : 5, .repeat = 1, .n = n, .ldv = ldv, .nvec = nvec, .v = v.dev, .x = x.dev, .out = out};
                 for (int j = 0; j < nvec; j++) out[j] = NAN;
