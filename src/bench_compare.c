@@ -213,6 +213,13 @@ static void print_head(void)
            "library", "ceiling", "of it");
 }
 
+/* What is larger would take longer and say nothing new: the host has lost, or is alone. */
+static int known(const row *r)
+{
+    const int lost = (r->seconds[OFFLOAD] > 0 && r->seconds[OFFLOAD] < r->seconds[HOST]) || (r->seconds[CUDA] > 0 && r->seconds[CUDA] < r->seconds[HOST]);
+    return r->seconds[HOST] > ENOUGH || (r->what == KL_TIMED_SWEEP && lost);
+}
+
 static kl_status run_all(bench *b, int tuning, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -227,7 +234,7 @@ static kl_status run_all(bench *b, int tuning, kl_err *err)
         for (int i = 0; i < most && size[i] > 0 && (!b->quick || i < (tuning && what != KL_TIMED_SWEEP ? 3 : 1)); i++) {
             KL_TRY(measure(b, (kl_timed)what, size[i], !tuning, err));
             print_row(&b->row[b->nrow - 1]);
-            if (tuning && b->row[b->nrow - 1].seconds[HOST] > ENOUGH) break; /* what is larger takes even longer, and the host has lost, or is alone */
+            if (tuning && known(&b->row[b->nrow - 1])) break;
         }
     }
 out:
