@@ -72,12 +72,19 @@ ALWAYS void copy_two(uint32_t t, const double *from, int have, int wide)
     }
 }
 
-/* Rows from, from + 1, .. of all inputs; what lies past the end is 0. One group of copies a call, also where there is nothing to copy. */
-ALWAYS void load(const uint64_t *p, int64_t from, int row, int n, int nin, int log_rows, int ld, int wide, uint32_t to)
+/* Rows row, row + 1, .. of all inputs, whose addresses stand in shared memory; what lies past the end is 0. One group of copies a call, also where there is nothing to copy. */
+ALWAYS void load(uint32_t inputs, int row, int n, int nin, int log_rows, int ld, int wide, uint32_t to)
 {
-    for (int e = (int)__nvvm_read_ptx_sreg_tid_x(); row < n && e < nin << (log_rows - 1); e += KL_BLOCK) {
-        const int j = e >> (log_rows - 1), r = 2 * (e & ((1 << (log_rows - 1)) - 1)), have = n - row - r;
-        copy_two(to + (uint32_t)(j * ld + r) * 8, vector(p, j, from) + (have > 0 ? row + r : 0), have, wide);
+    const int all = row < n ? nin << (log_rows - 1) : 0, whole = n - row >= 1 << log_rows;
+    for (int first = (int)__nvvm_read_ptx_sreg_tid_x(); first < all; first += 4 * KL_BLOCK) {
+#pragma clang loop unroll(full)
+        for (int q = 0; q < 4; q++) {
+            const int e = first + q * KL_BLOCK, j = e >> (log_rows - 1), r = 2 * (e & ((1 << (log_rows - 1)) - 1)), have = whole ? 2 : n - row - r;
+            uint64_t at;
+            if (e >= all) continue;
+            __asm__("ld.shared.b64 %0,[%1];" : "=l"(at) : "r"(inputs + (uint32_t)j * 8));
+            copy_two(to + (uint32_t)(j * ld + r) * 8, (const double *)(uintptr_t)at + (have > 0 ? row + r : 0), have, wide);
+        }
     }
     __asm__ volatile("cp.async.commit_group;" ::: "memory");
 }
@@ -134,46 +141,57 @@ ALWAYS void multiply(double *s, kl_two a, kl_two b)
     __asm__("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};" : "+d"(s[0]), "+d"(s[1]) : "d"(a[1]), "d"(b[1]));
 }
 
-/* Shared memory: coefficients, STAGE tiles of inputs, one of outputs; at the end the sums of the warps. NB, the blocks of a warp, is a constant where this is used. */
+/* s[b] += block b of the Gram matrix over eight rows. */
+ALWAYS void gram(const int NB, int have, const int *left, const int *right, uint32_t in, uint32_t out, double (*s)[2])
+{
+    kl_two a = {0.0, 0.0};
+#pragma clang loop unroll(full)
+    for (int b = 0; b < NB; b++)
+        if (b < have) {
+            if (b == 0 || left[b] != left[b - 1]) a = get_two(left[b] >= 0 ? in + (uint32_t)left[b] : out + (uint32_t)~left[b]);
+            multiply(s[b], a, left[b] == right[b] ? a : get_two(right[b] >= 0 ? in + (uint32_t)right[b] : out + (uint32_t)~right[b]));
+        }
+}
+
+/* Shared memory: a flag, addresses of inputs, coefficients, STAGE tiles of inputs, one of outputs; at the end the sums of the warps. NB, the blocks of a warp, is a constant where this is used. */
 ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npair, int log_rows, int wide, const uint64_t *p, double *part, int *counter, double *result)
 {
     double *const memory = llvm_omp_target_dynamic_shared_alloc();
     volatile int *const flag = (volatile int *)memory;
     const int rows = 1 << log_rows, ld = rows + PAD, ncoef = nin * padded(nout);
-    const uint32_t c = (uint32_t)(uintptr_t)(__attribute__((address_space(3))) double *)memory + 16, tile = c + (uint32_t)(ncoef + 15) / 16 * 128, size = (uint32_t)(nin * ld) * 8, out = tile + STAGE * size;
+    const uint32_t inputs = (uint32_t)(uintptr_t)(__attribute__((address_space(3))) double *)memory + 16, c = inputs + MOST * 8, tile = c + (uint32_t)(ncoef + 15) / 16 * 128, size = (uint32_t)(nin * ld) * 8, out = tile + STAGE * size;
     const kl_gram *const g = gram_of(p, nin, nout);
     const int me = (int)__nvvm_read_ptx_sreg_tid_x(), blocks = (int)__nvvm_read_ptx_sreg_nctaid_x(), lane = me % 32, warp = me / 32, step = blocks * rows;
     const int share = g->share, first = warp % share * NB, have = g->nblock - first;
     int left[KL_GRAM_MOST], right[KL_GRAM_MOST];
-    double s[KL_GRAM_MOST][2];
+    const int two = NB <= 4; /* sums of rows in turn, where registers allow: a product need not wait for the one before */
+    double s[KL_GRAM_MOST][2], u[4][2] = {{0}};
 #pragma clang loop unroll(full)
     for (int b = 0; b < NB; b++) {
         s[b][0] = s[b][1] = 0.0;
         left[b] = b < have ? place(nin, nout, ld, g->block[first + b][0]) : 0;
         right[b] = b < have ? place(nin, nout, ld, g->block[first + b][1]) : 0;
     }
-    for (int e = me; e < ncoef; e += KL_BLOCK) memory[2 + e] = factors(p, nin, nout)[e];
+    for (int e = me; e < ncoef; e += KL_BLOCK) memory[2 + MOST + e] = factors(p, nin, nout)[e];
+    for (int j = me; j < nin; j += KL_BLOCK) ((uint64_t *)memory)[2 + j] = (uint64_t)(uintptr_t)vector(p, j, from);
+    kl_sync();
     int row = (int)__nvvm_read_ptx_sreg_ctaid_x() * rows;
-    for (int i = 0; i < STAGE - 1; i++) load(p, from, row + i * step, n, nin, log_rows, ld, wide, tile + (uint32_t)i * size);
+    for (int i = 0; i < STAGE - 1; i++) load(inputs, row + i * step, n, nin, log_rows, ld, wide, tile + (uint32_t)i * size);
     for (int stage = 0; row < n; row += step) {
         const int ahead = (stage + STAGE - 1) % STAGE, next = row + (STAGE - 1) * step; /* parts of a vector are short enough for int */
         const uint32_t in = tile + (uint32_t)stage * size;
         __asm__ volatile("cp.async.wait_group %0;" ::"n"(STAGE - 2) : "memory");
         kl_sync(); /* and nobody reads the tile of the round before */
-        load(p, from, next, n, nin, log_rows, ld, wide, tile + (uint32_t)ahead * size);
+        load(inputs, next, n, nin, log_rows, ld, wide, tile + (uint32_t)ahead * size);
         if (nout > 0) {
             combine(nin, nout, log_rows, ld, c, in, out);
             kl_sync();
             store(p, from, row, n, nin, nout, log_rows, ld, wide, out);
         }
-        for (int r = 8 * (warp / share); r < rows; r += 8 * (WARPS / share)) {
-            kl_two a = {0.0, 0.0};
-#pragma clang loop unroll(full)
-            for (int b = 0; b < NB; b++)
-                if (b < have) {
-                    if (b == 0 || left[b] != left[b - 1]) a = get_two((left[b] >= 0 ? in + (uint32_t)left[b] : out + (uint32_t)~left[b]) + (uint32_t)r * 8);
-                    multiply(s[b], a, left[b] == right[b] ? a : get_two((right[b] >= 0 ? in + (uint32_t)right[b] : out + (uint32_t)~right[b]) + (uint32_t)r * 8));
-                }
+        const int apart = 8 * (WARPS / share);
+        for (int r = 8 * (warp / share); r < rows; r += two ? 2 * apart : apart) {
+            gram(NB, have, left, right, in + (uint32_t)r * 8, out + (uint32_t)r * 8, s);
+            if (two && r + apart < rows) gram(NB, have, left, right, in + (uint32_t)(r + apart) * 8, out + (uint32_t)(r + apart) * 8, u);
         }
         if (nout > 0) kl_sync(); /* outputs are read until here */
         if (++stage == STAGE) stage = 0;
@@ -183,7 +201,7 @@ ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npai
     if (npair == 0) return;
     double *const mine = memory + 2; /* the warps of one share of the blocks, in order; then the thread blocks, in order, by the last of them */
 #pragma clang loop unroll(full)
-    for (int b = 0; b < NB; b++) *(kl_two *)(mine + (warp * NB + b) * 64 + 2 * lane) = (kl_two){s[b][0], s[b][1]};
+    for (int b = 0; b < NB; b++) *(kl_two *)(mine + (warp * NB + b) * 64 + 2 * lane) = (kl_two){s[b][0] + (two ? u[b % 4][0] : 0.0), s[b][1] + (two ? u[b % 4][1] : 0.0)};
     kl_sync();
     if (me < npair) {
         const int block = g->entry[me][0];
@@ -285,7 +303,7 @@ static void fuse_tiles(const kl_offload *self, int n, int64_t from, const kl_fus
     enum { ROOM = 200 << 10 /* of a multiprocessor */ };
     double *const part = self->scratch, *const result = self->result;
     int *const counter = self->counter;
-    const int nin = f->nin, nout = f->nout, npair = f->npair, fixed = (2 + (nin * padded(nout) + 15) / 16 * 16) * 8, sums = (2 + WARPS * each * 64 + KL_BLOCK) * 8;
+    const int nin = f->nin, nout = f->nout, npair = f->npair, fixed = (2 + MOST + (nin * padded(nout) + 15) / 16 * 16) * 8, sums = (2 + WARPS * each * 64 + KL_BLOCK) * 8;
     int bytes, log_rows = 9;
     for (;; log_rows--) {
         bytes = fixed + (STAGE * nin + nout) * ((1 << log_rows) + PAD) * 8;
