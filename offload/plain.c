@@ -13,6 +13,23 @@ const kl_tiling_opts kl_plain_opts = {.unit_m = ROWS, .unit_n = COLS, .most_m = 
 
 ALWAYS int least(int a, int b) { return a < b ? a : b; }
 
+/* The numbers of one value of k. */
+ALWAYS void ask(const double *a, const double *b, const int64_t *at, const int64_t *bt, double *u, double *v)
+{
+    UNROLL
+    for (int r = 0; r < MY_ROWS; r++) u[r] = a[at[r]];
+    UNROLL
+    for (int c = 0; c < MY_COLS; c++) v[c] = b[bt[c]];
+}
+
+ALWAYS void multiply(const double *u, const double *v, double (*sum)[MY_ROWS])
+{
+    UNROLL
+    for (int c = 0; c < MY_COLS; c++)
+        UNROLL
+        for (int r = 0; r < MY_ROWS; r++) sum[c][r] += u[r] * v[c];
+}
+
 /* sum += op(A) op(B) of one piece. The transposes and whether the tile is full are constants where this is used, so most addresses are one register and a number. */
 ALWAYS void add(const int ta, const int tb, const int full, const kl_piece *p, const double *a, const double *b, int row, int col, double (*sum)[MY_ROWS])
 {
@@ -23,32 +40,18 @@ ALWAYS void add(const int ta, const int tb, const int full, const kl_piece *p, c
     for (int r = 0; r < MY_ROWS; r++) at[r] = (int64_t)(full ? row + ROWS * r : least(row + ROWS * r, m - 1)) * (ta ? lda : 1);
     UNROLL
     for (int c = 0; c < MY_COLS; c++) bt[c] = (int64_t)(full ? col + COLS * c : least(col + COLS * c, n - 1)) * (tb ? 1 : ldb);
-    double u[MY_ROWS], v[MY_COLS];
-    UNROLL
-    for (int r = 0; r < MY_ROWS; r++) u[r] = a[at[r]];
-    UNROLL
-    for (int c = 0; c < MY_COLS; c++) v[c] = b[bt[c]];
-    for (int l = 1; l < k; l++) { /* the next step's numbers are asked for before this one's are used */
-        double x[MY_ROWS], y[MY_COLS];
-        a += below;
-        b += under;
-        UNROLL
-        for (int r = 0; r < MY_ROWS; r++) x[r] = a[at[r]];
-        UNROLL
-        for (int c = 0; c < MY_COLS; c++) y[c] = b[bt[c]];
-        UNROLL
-        for (int c = 0; c < MY_COLS; c++)
-            UNROLL
-            for (int r = 0; r < MY_ROWS; r++) sum[c][r] += u[r] * v[c];
-        UNROLL
-        for (int r = 0; r < MY_ROWS; r++) u[r] = x[r];
-        UNROLL
-        for (int c = 0; c < MY_COLS; c++) v[c] = y[c];
+    double u[2][MY_ROWS], v[2][MY_COLS];
+    ask(a, b, at, bt, u[0], v[0]);
+    int l = 0;
+    for (; l + 2 <= k; l += 2) { /* two sets in turn: one is asked for while the other is used */
+        a += below, b += under;
+        ask(a, b, at, bt, u[1], v[1]);
+        multiply(u[0], v[0], sum);
+        if (l + 2 < k) a += below, b += under; /* else the last numbers come again, for nobody */
+        ask(a, b, at, bt, u[0], v[0]);
+        multiply(u[1], v[1], sum);
     }
-    UNROLL
-    for (int c = 0; c < MY_COLS; c++)
-        UNROLL
-        for (int r = 0; r < MY_ROWS; r++) sum[c][r] += u[r] * v[c];
+    if (l < k) multiply(u[0], v[0], sum);
 }
 
 /* sum += op(A). */
@@ -106,9 +109,8 @@ ALWAYS void product(int i, const kl_piece *piece, const double *x, double *y)
 
 void kl_offload_plain(const kl_offload *self, const kl_piece *piece, int ntile, const double *x, double *y)
 {
-    enum { THREADS = 512 }; /* so that the compiler keeps to 128 registers, and 16 warps are there to wait for memory: half as fast with 128 threads and 206 registers */
-    const int all = ntile * SHARE, teams = self->arch ? (all + THREADS - 1) / THREADS : self->teams;
+    const int all = ntile * SHARE, teams = self->arch ? ntile : self->teams, threads = SHARE; /* a tile a team, so that none waits for its neighbours */
     if (all == 0) return;
-    KL_FLAT_FEW_REGISTERS(teams, is_device_ptr(piece, x, y) firstprivate(all))
+    KL_FLAT_OF(teams, threads, is_device_ptr(piece, x, y) firstprivate(all))
     for (int i = 0; i < all; i++) product(i, piece, x, y);
 }

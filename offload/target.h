@@ -19,8 +19,8 @@
 enum { KL_BLOCK = 256 }; /* threads of a team in streaming kernels */
 
 #define KL_FLAT(NT, ...) KL_PRAGMA(omp target teams distribute parallel for num_teams(NT) thread_limit(256) __VA_ARGS__)
-/* 512 threads: at most 128 registers each */
-#define KL_FLAT_FEW_REGISTERS(NT, ...) KL_PRAGMA(omp target teams distribute parallel for num_teams(NT) thread_limit(512) __VA_ARGS__)
+/* A number of threads that is no constant, or the compiler takes it for its only budget of registers, whatever the file was given. */
+#define KL_FLAT_OF(NT, NTHREAD, ...) KL_PRAGMA(omp target teams distribute parallel for num_teams(NT) thread_limit(NTHREAD) __VA_ARGS__)
 #define KL_BARE(NT, NTHREAD, BYTES, ...) \
     KL_PRAGMA(omp target teams ompx_bare num_teams(NT) thread_limit(NTHREAD) ompx_dyn_cgroup_mem(BYTES) __VA_ARGS__)
 
