@@ -29,25 +29,6 @@ ALWAYS double of_warp(double a)
     return a;
 }
 
-/* part[block][npair], summed by the last block in the order of blocks: the bits do not depend on which one it was. shared: [KL_BLOCK]. */
-ALWAYS void fold(int npair, double *part, int *counter, double *result, double *shared, volatile int *flag)
-{
-    const int me = (int)__nvvm_read_ptx_sreg_tid_x(), blocks = (int)__nvvm_read_ptx_sreg_nctaid_x();
-    if (npair == 0 || !kl_last_block(counter, flag)) return;
-    int wide = 1; /* threads side by side; the others take other blocks */
-    while (wide < npair) wide *= 2;
-    const int q = me % wide, groups = KL_BLOCK / wide;
-    double a = 0.0;
-    if (q < npair)
-        _Pragma("clang loop unroll_count(8)")
-        for (int b = me / wide; b < blocks; b += groups) a += part[b * npair + q];
-    shared[me] = a;
-    for (int half = groups / 2; half > 0; half /= 2) {
-        kl_sync();
-        if (me < half * wide) shared[me] += shared[me + half * wide];
-    }
-    if (me < npair) result[me] = shared[me];
-}
 _Static_assert(MOST_PAIR <= KL_BLOCK, "a thread a pair");
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -209,7 +190,7 @@ ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npai
         for (int w = block / NB; w < WARPS; w += share) a += mine[(w * NB + block % NB) * 64 + g->entry[me][1]];
         part[(int)__nvvm_read_ptx_sreg_ctaid_x() * npair + me] = a;
     }
-    fold(npair, part, counter, result, mine + WARPS * NB * 64, flag);
+    kl_fold_blocks(npair, part, counter, result, mine + WARPS * NB * 64, flag);
 }
 #else
 ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npair, int log_rows, int wide, const uint64_t *p, double *part, int *counter, double *result)
@@ -270,7 +251,7 @@ ALWAYS void few(int t, int T, int n, int64_t from, int nin, int nout, int npair,
         for (int w = 0; w < WARPS; w++) a += shared[w * FEW_PAIR + me];
         part[block * npair + me] = a;
     }
-    fold(npair, part, counter, result, shared, flag);
+    kl_fold_blocks(npair, part, counter, result, shared, flag);
 }
 #else
 /* Never run: every pass of the compiler must see a region use the same variables in the same order. */

@@ -79,6 +79,30 @@ static inline int kl_last_block(int *counter, volatile int *flag)
     }
     return last;
 }
+/* part[block][n], n <= KL_BLOCK, summed into result by the last of the blocks, of KL_BLOCK threads each, in an order that depends on the launch alone: equal input gives equal bits.
+   All its threads load, several numbers each before the first is added: one after the other is what takes time here. shared: [KL_BLOCK]. */
+static inline __attribute__((always_inline)) void kl_fold_blocks(int n, const double *part, int *counter, double *result, double *shared, volatile int *flag)
+{
+    const int me = (int)__nvvm_read_ptx_sreg_tid_x(), blocks = (int)__nvvm_read_ptx_sreg_nctaid_x();
+    if (n == 0 || !kl_last_block(counter, flag)) return;
+    int wide = 1; /* threads side by side; the others take other blocks */
+    while (wide < n) wide *= 2;
+    const int q = me % wide, groups = KL_BLOCK / wide;
+    double a = 0.0;
+    for (int b = q < n ? me / wide : blocks; b < blocks; b += 8 * groups) {
+        double v[8];
+        _Pragma("clang loop unroll(full)")
+        for (int i = 0; i < 8; i++) v[i] = b + i * groups < blocks ? part[(b + i * groups) * n + q] : 0.0;
+        _Pragma("clang loop unroll(full)")
+        for (int i = 0; i < 8; i++) a += v[i];
+    }
+    shared[me] = a;
+    for (int half = groups / 2; half > 0; half /= 2) {
+        kl_sync();
+        if (me < half * wide) shared[me] += shared[me + half * wide];
+    }
+    if (me < n) result[me] = shared[me];
+}
 static inline double kl_shuffle_down(double v, int by)
 {
     union {
