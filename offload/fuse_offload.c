@@ -1,14 +1,14 @@
 /* Any number of linear combinations and inner products in one pass over memory. In a bare region a block brings tiles of rows of all vectors into shared memory by
    asynchronous copies, two tiles ahead of the work; combinations are made eight outputs at a time, so that an input is read once for all of them; inner products
    are entries of 8 x 8 blocks of the Gram matrix (gram.h), which tensor cores add up, a fragment serving as either factor. Vectors may be inputs and outputs at
-   once. The step of a Lanczos recurrence (four vectors at most) keeps everything in registers. Elsewhere a thread takes whole rows, with its sums in memory.
+   once. A few vectors are few_offload.c's. Elsewhere a thread takes whole rows, with its sums in memory.
    SPDX-License-Identifier: Apache-2.0 */
+#include "few_offload.h"
 #include "gram.h"
-#include "offload.h"
 #include "target.h"
 #include <string.h>
 
-enum { PART = KL_OFFLOAD_PART, MOST = KL_FUSE_MOST, MOST_OUT = KL_FUSE_MOST_OUT, MOST_PAIR = KL_FUSE_MOST_PAIR, WARPS = KL_BLOCK / 32, STAGE = 3 /* tiles of inputs in shared memory */, GROUP = 8 /* outputs made together */, PAD = 8 /* doubles between columns: the vectors of a fragment lie in different banks */, FEW = 4, FEW_OUT = 2, FEW_PAIR = 4 };
+enum { PART = KL_OFFLOAD_PART, MOST = KL_FUSE_MOST, MOST_OUT = KL_FUSE_MOST_OUT, MOST_PAIR = KL_FUSE_MOST_PAIR, WARPS = KL_BLOCK / 32, STAGE = 3 /* tiles of inputs in shared memory */, GROUP = 8 /* outputs made together */, PAD = 8 /* doubles between columns: the vectors of a fragment lie in different banks */ };
 
 #define ALWAYS static inline __attribute__((always_inline))
 
@@ -23,12 +23,6 @@ ALWAYS int padded(int nout) { return (nout + GROUP - 1) / GROUP * GROUP; }
 
 #if KL_OFFLOAD_BARE
 #ifdef __NVPTX__
-ALWAYS double of_warp(double a)
-{
-    for (int by = 16; by > 0; by /= 2) a += kl_shuffle_down(a, by);
-    return a;
-}
-
 _Static_assert(MOST_PAIR <= KL_BLOCK, "a thread a pair");
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -198,86 +192,13 @@ ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npai
     (void)NB, (void)n, (void)from, (void)nin, (void)nout, (void)npair, (void)log_rows, (void)wide, (void)p, (void)part, (void)counter, (void)result;
 }
 #endif
-
-ALWAYS double pick(const double *v, int j) { return j == 0 ? v[0] : j == 1 ? v[1] : j == 2 ? v[2] : j == 3 ? v[3] : j == 4 ? v[4] : v[5]; }
-
-/* Two rows at a time; what is not there is the first vector again, times nothing. */
-ALWAYS void few(int t, int T, int n, int64_t from, int nin, int nout, int npair, const uint64_t *p, double *part, int *counter, double *result)
-{
-    double *const shared = llvm_omp_target_dynamic_shared_alloc();
-    volatile int *const flag = (volatile int *)(shared + KL_BLOCK);
-    const int me = t % KL_BLOCK, block = t / KL_BLOCK;
-    const double *in[FEW];
-    double *out[FEW_OUT], c[FEW_OUT][FEW], sum[FEW_PAIR] = {0.0, 0.0, 0.0, 0.0};
-    int side[FEW_PAIR][2];
-#pragma clang loop unroll(full)
-    for (int j = 0; j < FEW; j++) in[j] = vector(p, j < nin ? j : 0, from);
-#pragma clang loop unroll(full)
-    for (int k = 0; k < FEW_OUT; k++) {
-        out[k] = vector(p, k < nout ? nin + k : 0, from);
-#pragma clang loop unroll(full)
-        for (int j = 0; j < FEW; j++) c[k][j] = k < nout && j < nin ? factors(p, nin, nout)[k * nin + j] : 0.0;
-    }
-#pragma clang loop unroll(full)
-    for (int q = 0; q < FEW_PAIR; q++)
-        for (int s = 0; s < 2; s++) { /* outputs are numbered from nin on, and stand from FEW on */
-            const int j = q < npair ? pairs(p, nin, nout)[q][s] : 0;
-            side[q][s] = j < nin ? j : j - nin + FEW;
-        }
-    for (int i = t; i < n; i += T) {
-        double v[FEW + FEW_OUT];
-#pragma clang loop unroll(full)
-        for (int j = 0; j < FEW; j++) v[j] = j < nin ? in[j][i] : 0.0;
-#pragma clang loop unroll(full)
-        for (int k = 0; k < FEW_OUT; k++) {
-            v[FEW + k] = 0.0;
-#pragma clang loop unroll(full)
-            for (int j = 0; j < FEW; j++)
-                if (c[k][j] != 0.0) v[FEW + k] += c[k][j] * v[j];
-            if (k < nout) out[k][i] = v[FEW + k];
-        }
-#pragma clang loop unroll(full)
-        for (int q = 0; q < FEW_PAIR; q++)
-            if (q < npair) sum[q] += pick(v, side[q][0]) * pick(v, side[q][1]);
-    }
-#pragma clang loop unroll(full)
-    for (int q = 0; q < FEW_PAIR; q++) {
-        const double a = of_warp(sum[q]);
-        if (me % 32 == 0) shared[me / 32 * FEW_PAIR + q] = a;
-    }
-    kl_sync();
-    if (me < npair) {
-        double a = 0.0;
-        for (int w = 0; w < WARPS; w++) a += shared[w * FEW_PAIR + me];
-        part[block * npair + me] = a;
-    }
-    kl_fold_blocks(npair, part, counter, result, shared, flag);
-}
 #else
 /* Never run: every pass of the compiler must see a region use the same variables in the same order. */
 ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npair, int log_rows, int wide, const uint64_t *p, double *part, int *counter, double *result)
 {
     (void)NB, (void)n, (void)from, (void)nin, (void)nout, (void)npair, (void)log_rows, (void)wide, (void)p, (void)part, (void)counter, (void)result;
 }
-ALWAYS void few(int t, int T, int n, int64_t from, int nin, int nout, int npair, const uint64_t *p, double *part, int *counter, double *result)
-{
-    (void)t, (void)T, (void)n, (void)from, (void)nin, (void)nout, (void)npair, (void)p, (void)part, (void)counter, (void)result;
-}
 #endif
-
-/* Few vectors, for which everything is in registers. */
-static int is_few(const kl_fuse *f) { return f->nin <= FEW && f->nout <= FEW_OUT && f->npair <= FEW_PAIR; }
-
-static void fuse_few(const kl_offload *self, int n, int64_t from, const kl_fuse *f, const uint64_t *p)
-{
-    double *const part = self->scratch, *const result = self->result;
-    int *const counter = self->counter;
-    const int nin = f->nin, nout = f->nout, npair = f->npair, most = (n + KL_BLOCK - 1) / KL_BLOCK, want = 6 * self->nsm, teams = want < most ? want : most;
-    KL_BARE(teams, 256, (KL_BLOCK + 1) * 8, is_device_ptr(p, part, counter, result) firstprivate(n, from, nin, nout, npair))
-    {
-        few(kl_thread(), kl_threads(), n, from, nin, nout, npair, p, part, counter, result);
-    }
-}
 
 static void fuse_tiles(const kl_offload *self, int n, int64_t from, const kl_fuse *f, int each, int wide, const uint64_t *p)
 {
@@ -354,12 +275,16 @@ void kl_offload_fuse(kl_exec *ex, int64_t all, const kl_fuse *f, double *dots)
     kl_offload *const self = ex->self;
     uint64_t host[WORDS], *const p = self->step, addresses = 0;
     int words = 0, each = 0;
+    if (kl_offload_few_takes(self, all, f)) {
+        kl_offload_few(self, all, f, dots);
+        return;
+    }
     for (int q = 0; q < f->npair; q++) dots[q] = 0.0;
     for (int j = 0; j < f->nin; j++) addresses |= host[words++] = f->in[j].addr;
     for (int k = 0; k < f->nout; k++) addresses |= host[words++] = f->out[k].addr;
     double *const c = (double *)(host + words);
 #if KL_OFFLOAD_BARE
-    const int by_tiles = self->bare && self->arch >= 80 && !is_few(f), by_few = self->bare && is_few(f);
+    const int by_tiles = self->bare && self->arch >= 80;
 #else
     const int by_tiles = 0;
 #endif
@@ -380,9 +305,7 @@ void kl_offload_fuse(kl_exec *ex, int64_t all, const kl_fuse *f, double *dots)
         const int n = (int)(all - from < PART ? all - from : PART);
         double flat[MOST_PAIR], *sum = flat;
 #if KL_OFFLOAD_BARE
-        if (by_tiles || by_few) sum = self->result;
-        if (by_tiles) fuse_tiles(self, n, from, f, each, addresses % 16 == 0, p);
-        else if (by_few) fuse_few(self, n, from, f, p);
+        if (by_tiles) fuse_tiles(self, n, from, f, each, addresses % 16 == 0, p), sum = self->result;
         else
 #endif
             fuse_flat(self, n, from, f, p, flat);
