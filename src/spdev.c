@@ -7,35 +7,29 @@
 #include "mem.h"
 #include "par.h"
 
-enum { GROUP = 8, MANY = 256 }; /* rows at least this long keep a warp busy */
+enum {
+    GROUP = 8,
+    MANY = 256,      /* rows at least this long keep a warp busy */
+    NEIGHBOURS = 512 /* threads of a block where a warp takes a row: a block's rows follow each other and have much the same columns, so that more of x comes from
+                        the first cache (N2 with seven-fold excitations 2.7 ms, with 128 threads 3.7; elsewhere the same) */
+};
 
 /* ---------------------------------------------------------------- choice */
 
-/* What a non-zero takes to be laid out, in picoseconds of one core (a server of 2025, PACKED and TILES alike). */
-static const double lay_out = 15000;
-
-/* For many products; *gain: picoseconds that a non-zero then takes less than by a warp a row (H200; the matrices are those of mahmoud2018, and N2 with
-   seven-fold excitations). */
-static kl_spway fastest(const kl_spmat *m, double *gain)
-{
-    const int is_long = m->nnz >= MANY * m->nrow;
-    *gain = !is_long ? 4.3 : 1.2; /* 0.35 instead of 0.74 ms for 91 million; 2.65 instead of 3.67 for 802 */
-    if (!is_long || m->ncol > KL_PACKED_COLUMNS * KL_PACKED_BLOCKS) return KL_SPWAY_TILES; /* of a longer x shared memory holds too little */
-    *gain = 0.6;                  /* 0.077 instead of 0.095 ms for 31 million */
-    return KL_SPWAY_PACKED;
-}
-
+/* Figures of one H200 and 16 cores: what a non-zero takes less by another layout than by a warp a row, and what laying it out takes of one core, in picoseconds.
+   Short rows go by TILES (0.353 instead of 0.735 ms for 91 million non-zeros), long ones of a short x by PACKED (0.078 instead of 0.098 ms for 31 million); long
+   rows of a long x come as fast by a warp each (N2 with seven-fold excitations: 2.6 ms, TILES 2.7). */
 kl_spway kl_spway_choose(const kl_spmachine *machine, const kl_spmat *m, int64_t products, int nthread, int64_t *pays)
 {
-    double gain;
+    const int is_long = m->nnz >= MANY * m->nrow, is_short_x = m->ncol <= KL_PACKED_COLUMNS * KL_PACKED_BLOCKS;
+    const double gain = is_long ? 0.6 : 4.2, lay_out = is_long ? 28000 : 50000;
     *pays = 0;
     if (machine->warps == 0) return KL_SPWAY_THREAD;
     if (m->format == KL_SP_HYBRID) return KL_SPWAY_WARP;
     if (m->format != KL_SP_CSR) return KL_SPWAY_THREAD;
-    if (m->symmetric || m->nnz < 1000000) return KL_SPWAY_WARP;
-    const kl_spway way = fastest(m, &gain);
+    if (m->symmetric || m->nnz < 1000000 || (is_long && !is_short_x)) return KL_SPWAY_WARP;
     *pays = (int64_t)(lay_out / gain / (nthread > 1 ? nthread : 1));
-    return products >= *pays ? way : KL_SPWAY_WARP;
+    return products < *pays ? KL_SPWAY_WARP : is_long ? KL_SPWAY_PACKED : KL_SPWAY_TILES;
 }
 
 /* ---------------------------------------------------------------- to the device */
@@ -494,7 +488,7 @@ static kl_status make(kl_exec *ex, const kl_spmachine *machine, const kl_spmat *
     kl_spdev *d = NULL;
     KL_TRY(kl_alloc(&d, 1, KL_MEM_MISC, err));
     d->way = way;
-    d->threads = threads > 0 ? threads : 128;
+    d->threads = threads > 0 ? threads : way == KL_SPWAY_WARP ? NEIGHBOURS : 128;
     d->args = (kl_spargs){.nrow = m->nrow, .ncol = m->ncol, .index_bytes = m->index_bytes, .symmetric = m->symmetric};
     const int64_t mean = m->nrow > 0 ? m->nnz / m->nrow : 0;
     d->lanes = m->format == KL_SP_HYBRID || mean >= 48 ? 32 : mean >= 24 ? 16 : mean >= 8 ? 8 : 4;
