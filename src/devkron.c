@@ -82,7 +82,7 @@ typedef struct packer {
     uint32_t *bank;    /* and banks of their entries */
     int *at[2];        /* [MOST_ROWS][room] entry of a slot that a row has, and that wants a bank; -1: none */
     int *path;         /* [room] */
-    uint32_t *near;    /* [pair][rows] */
+    uint32_t *near;    /* as in kl_devkron_op */
     uint64_t *far;
     double *coef[2];
     int64_t npair[2], cap[2];
@@ -193,20 +193,21 @@ out:
     return st;
 }
 
-/* Place of a state in fast memory, `local` being its number in the group. */
-static uint32_t near_place(const packer *p, uint32_t local)
+/* What a word of a near pair says of an entry, `local` being its state's number in the group. */
+static uint32_t near_bits(const packer *p, int slot, uint32_t local, int minus)
 {
-    return p->right ? local / LANES * KL_DEVKRON_PITCH + local % LANES : local;
+    if (p->right) return (local / LANES * KL_DEVKRON_PITCH + local % LANES) << 16 * (slot % 2) | (uint32_t)minus << (16 * (slot % 2) + 15);
+    return local * (LANES * 8) << (slot % 2 ? KL_DEVKRON_LEFT_SHIFT : 0) | (uint32_t)minus << (slot % 2 ? 31 : 0);
 }
 
-/* A place that holds 0 for a row without an entry, in a bank that nobody else wants; taken: the slot's banks so far. */
-static uint32_t zero_place(const packer *p, int64_t states, uint32_t row, uint32_t *taken)
+/* A state that holds 0 for a row without an entry, in a bank that nobody else wants; taken: the slot's banks so far. */
+static uint32_t zero_state(const packer *p, int64_t states, uint32_t row, uint32_t *taken)
 {
     const uint32_t end = (uint32_t)((states + LANES - 1) / LANES * LANES), meet = p->right ? LANES : 2;
     uint32_t local = end; /* the places from here on, as many as there are banks, hold 0 */
     while (local + 1 < end + meet && (*taken >> bank_of(p, row, local) & 1)) local++;
     *taken |= UINT32_C(1) << bank_of(p, row, local);
-    return near_place(p, local);
+    return local;
 }
 
 /* The lists of rows [row, row + rows) of o, which lie in the group [g0, g1). */
@@ -235,36 +236,36 @@ static kl_status pack_tile(packer *p, const kl_kron_op *o, int64_t row, int64_t 
     for (int f = 0; f < 2; f++) {
         const int slots = f ? far_slots(p, p->e[f], n[f]) : near_slots(p, p->e[f], n[f], (uint32_t)g0);
         const int64_t least = f ? KL_DEVKRON_FAR_LEAST : KL_DEVKRON_NEAR_LEAST, pairs = (slots + 1) / 2 > least ? (slots + 1) / 2 : least;
-        KL_TRY(grow(p, f, pairs, o->unit, err));
-        *first[f] = (uint32_t)p->npair[f];
+        const int64_t two = !f && !p->right ? 2 : 1, room = (pairs + two - 1) / two * two, at = p->npair[f] * p->rows; /* a left operator's near pairs come in twos */
+        KL_TRY(grow(p, f, room, o->unit, err));
+        *first[f] = (uint32_t)(p->npair[f] / two);
         *count[f] = (uint32_t)pairs;
         p->any[f] |= n[f] > 0;
-        const int64_t at = p->npair[f] * p->rows;
-        for (int64_t i = 0; f && i < pairs * p->rows; i++) p->far[at + i] = (uint64_t)KL_DEVKRON_NONE << 32 | KL_DEVKRON_NONE;
-        for (int64_t slot = 0; !f && slot < 2 * pairs; slot++) {
-            const uint32_t rows = slot < slots ? p->used[slot] : 0;
-            uint32_t taken = rows ? p->bank[slot] : 0;
-            for (int i = 0; i < p->rows; i++) {
-                uint32_t *const to = &p->near[at + slot / 2 * p->rows + i];
-                const uint32_t place = rows >> i & 1 ? 0 : zero_place(p, g1 - g0, (uint32_t)i, &taken);
-                *to = (*to & (slot % 2 ? UINT32_C(0xffff) : 0)) | place << 16 * (slot % 2);
+        p->npair[f] += room;
+        if (!o->unit) memset(p->coef[f] + 2 * at, 0, (size_t)(2 * room * p->rows) * sizeof(double));
+        if (f) {
+            for (int64_t i = 0; i < room * p->rows; i++) p->far[at + i] = (uint64_t)KL_DEVKRON_NONE << 32 | KL_DEVKRON_NONE;
+        } else {
+            memset(p->near + at, 0, (size_t)(room * p->rows) * sizeof *p->near);
+            for (int slot = 0; slot < 2 * room; slot++) {
+                const uint32_t rows = slot < slots ? p->used[slot] : 0;
+                uint32_t taken = rows ? p->bank[slot] : 0;
+                for (int i = 0; i < p->rows; i++)
+                    if (!(rows >> i & 1)) p->near[kl_devkron_near_at(*first[f], slot / 2, p->right, i)] |= near_bits(p, slot, zero_state(p, g1 - g0, (uint32_t)i, &taken), 0);
             }
         }
-        if (!o->unit) memset(p->coef[f] + 2 * at, 0, (size_t)(2 * pairs * p->rows) * sizeof(double));
         for (int i = 0; i < n[f]; i++) {
             const entry *const e = &p->e[f][i];
             const int slot = e->slot, shift = slot % 2;
-            const int64_t to = at + slot / 2 * p->rows + e->row;
             if (f) {
                 const uint64_t v = e->col | (uint64_t)e->minus << 31;
+                const int64_t to = at + slot / 2 * p->rows + e->row;
                 p->far[to] = (p->far[to] & ~(UINT64_C(0xffffffff) << 32 * shift)) | v << 32 * shift;
             } else {
-                const uint32_t v = near_place(p, e->col - (uint32_t)g0) | (uint32_t)e->minus << 15;
-                p->near[to] = (p->near[to] & ~(UINT32_C(0xffff) << 16 * shift)) | v << 16 * shift;
+                p->near[kl_devkron_near_at(*first[f], slot / 2, p->right, (int)e->row)] |= near_bits(p, slot, e->col - (uint32_t)g0, e->minus);
             }
             if (!o->unit) p->coef[f][2 * at + slot * p->rows + e->row] = e->coef;
         }
-        p->npair[f] += pairs;
     }
 out:
     return st;
@@ -485,6 +486,7 @@ static kl_status pack_block(arena *a, const kl_kron *k, const kl_kron_block *b, 
     }
     KL_TRY(append(a, b->dr, b->ntile * LANES * (int64_t)sizeof(double), &at, err));
     d->dr = PLACE(at);
+    for (int64_t r = 0; r < b->nr && !d->any_dr; r++) d->any_dr = b->dr[r] != 0.0;
     KL_TRY(pack_bits(a, b, d, err));
     d->nfeature = b->nfeature;
     if (b->nfeature > 0) {

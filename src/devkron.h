@@ -13,23 +13,25 @@ extern "C" {
 /* A left operator works on a tile of 8 right states, 8 of its rows at a time: an entry moves 64 bytes. A right one works on 8 left states, 16 of its
    rows at a time, of which 8 neighbours meet in an access: in fast memory 8 right states with their left ones take PITCH numbers, as in a vector. */
 enum { KL_DEVKRON_LEFT_ROWS = 8, KL_DEVKRON_RIGHT_ROWS = 16, KL_DEVKRON_PITCH = 64, KL_DEVKRON_NONE = 0x7fffffff, KL_DEVKRON_NARROW_NONE = 0x7fff,
-       KL_DEVKRON_NEAR_LEAST = 4, KL_DEVKRON_FAR_LEAST = 1 /* pairs of slots that every tile has, where an operator has any */ };
+       KL_DEVKRON_NEAR_LEAST = 4, KL_DEVKRON_FAR_LEAST = 1, /* pairs of slots that every tile has, where an operator has any */
+       KL_DEVKRON_LEFT_STATES = 4064, KL_DEVKRON_LEFT_MASK = 0x3ffc0, KL_DEVKRON_LEFT_SHIFT = 12 /* see kl_devkron_op */ };
 
-/* Lists of a tile of rows, in pairs of slots. A slot holds one entry of each row at most, as a rule with one distance (column - row) for all rows: hops
+/* Lists of a tile of rows, in pairs of slots; a left operator's near pairs are kept in twos, and near_first counts these. A slot holds one entry of each row at most, as a rule with one distance (column - row) for all rows: hops
    of one bond keep the order of the states that differ elsewhere. */
 typedef struct kl_devkron_span {
     uint32_t near_first, near_count, far_first, far_count;
 } kl_devkron_span;
 
-/* Rows in groups of neighbours. Entries whose column lies in the group of their row are near: 16 bits, the top one a sign, the others the place in fast
-   memory (left: the state's; right: the number's); rows without an entry there take one of the places behind the group, which hold 0: two states for a left
-   operator, a tile for a right one. The others are far: 32 bits, or 16 where columns fit (narrow), the top one a sign, the others all 1 for none. */
+/* Rows in groups of neighbours. Entries whose column lies in the group of their row are near; rows without an entry there take one of the places behind the
+   group, which hold 0: two states for a left operator, a tile for a right one. Words of near pairs are made for few instructions. Right: 16 bits an entry, the top one a
+   sign, the others the number's place in fast memory. Left: `& MASK' is the first entry's place in bytes, 64 a state, `>> SHIFT & MASK' the second's; bits 0 and 31
+   are their signs. The others are far: 32 bits, or 16 where columns fit (narrow), the top one a sign, the others all 1 for none. */
 typedef struct kl_devkron_op {
     int ngroup, unit, narrow, spare;
     double scale;                /* unit: of every entry; else 1 */
     const uint32_t *group;       /* [ngroup + 1] first rows; multiples of 32 but for the last */
     const kl_devkron_span *span; /* [rows / LEFT_ROWS or RIGHT_ROWS, rounded up] */
-    const uint32_t *near;        /* [pair][rows of a tile] two slots each; NULL: none */
+    const uint32_t *near;        /* right: [pair][rows of a tile], left: [two pairs][rows of a tile][2]; two slots each; NULL: none */
     const void *far;             /* [pair][rows of a tile] two slots each; NULL: none */
     const double *near_coef, *far_coef; /* not unit: [2 pair][rows of a tile] */
 } kl_devkron_op;
@@ -48,6 +50,7 @@ typedef struct kl_devkron_block {
     kl_devkron_op left, right;
     const double *dl, *dr;       /* dl NULL: 0 */
     const void *mask;            /* [nl], 32 bits each up to nbit = 32, else 64 */
+    int any_dr, spare;           /* any_dr 0: dr is 0 of all states */
     int nbit, nfeature, ncross, even; /* even: bits[k][r] is 0 or bit_value: popcount(mask[l] & with[r]) of them are added */
     double bit_value;
     const uint64_t *with;        /* even: [8 ntile] */
@@ -62,7 +65,7 @@ typedef struct kl_devkron_item {
 } kl_devkron_item;
 
 typedef struct kl_devkron_opts {
-    int64_t left_most, right_most; /* states of a group; multiples of 32, right_most at most 3600 */
+    int64_t left_most, right_most; /* states of a group; multiples of 32, left_most at most KL_DEVKRON_LEFT_STATES, right_most 3600 */
 } kl_devkron_opts;
 
 typedef struct kl_devkron {
@@ -87,6 +90,21 @@ static KL_ON_DEVICE inline uint64_t kl_devkron_mask(const kl_devkron_block *b, i
 {
     return b->nbit > 32 ? ((const uint64_t *)b->mask)[l] : ((const uint32_t *)b->mask)[l];
 }
+
+/* Word `pair' of a tile's row, its near pairs beginning at `first'. */
+static KL_ON_DEVICE inline int64_t kl_devkron_near_at(int64_t first, int pair, int right, int row)
+{
+    return right ? (first + pair) * KL_DEVKRON_RIGHT_ROWS + row : ((first + pair / 2) * KL_DEVKRON_LEFT_ROWS + row) * 2 + pair % 2;
+}
+
+/* Near entry `slot' (0, 1) of a word: its state's number in the group, and whether it has a minus sign. */
+static KL_ON_DEVICE inline uint32_t kl_devkron_near_state(uint32_t word, int slot, int right)
+{
+    const uint32_t place = word >> 16 * slot & 0x7fff;
+    if (!right) return (word >> (slot ? KL_DEVKRON_LEFT_SHIFT : 0) & KL_DEVKRON_LEFT_MASK) / (KL_KRON_LANES * 8);
+    return place / KL_DEVKRON_PITCH * KL_KRON_LANES + place % KL_DEVKRON_PITCH;
+}
+static KL_ON_DEVICE inline int kl_devkron_near_minus(uint32_t word, int slot, int right) { return (int)(right ? word >> (16 * slot + 15) & 1 : slot ? word >> 31 : word & 1); }
 
 /* Column and sign (bit 31) of far slot `slot` of a tile's row, KL_DEVKRON_NONE for none; pair: the tile's first, rows: of a tile. */
 static KL_ON_DEVICE inline uint32_t kl_devkron_far(const kl_devkron_op *o, int64_t pair, int slot, int rows, int row)

@@ -13,9 +13,10 @@
 #include "ptx.h"
 
 enum {
-    KL_KRON_HEAD = 48,                   /* numbers at the beginning of shared memory: a barrier, and from 8 on a sum of each warp */
+    KL_KRON_HEAD = 64,                   /* numbers at the beginning of shared memory: a barrier, from 8 on a sum of each of up to 32 warps, and */
+    KL_KRON_ONCE = 40,                   /* for `left' what 8 right states have of the diagonal: dr and the bits they have */
     KL_KRON_TABLE = 16 * KL_KRON_LANES,  /* numbers of a table of sums of bits */
-    KL_KRON_AHEAD = 6,                   /* pairs of near slots read ahead, see kl_cached_six; devkron.c leaves room behind the last one */
+    KL_KRON_AHEAD = 6,                   /* pairs of near slots that `left' reads ahead, see kl_cached_twos; devkron.c leaves room behind the last one */
     KL_KRON_MINE = KL_KRON_LANES / 2     /* left states of a lane of `right', see kl_cached_apart */
 };
 
@@ -27,6 +28,7 @@ static inline void kl_kron_fit(int64_t left_bytes, int64_t right_bytes, kl_devkr
     const int64_t left = left_bytes / 8 - KL_KRON_HEAD, right = right_bytes / 8 - KL_KRON_HEAD;
     o->left_most = (left / KL_KRON_LANES - 2) / 32 * 32;
     o->right_most = (right / KL_DEVKRON_PITCH - 1) * KL_KRON_LANES / 32 * 32;
+    if (o->left_most > KL_DEVKRON_LEFT_STATES) o->left_most = KL_DEVKRON_LEFT_STATES;
 }
 
 static inline int kl_kron_table_at(const kl_devkron *p)
@@ -51,18 +53,13 @@ KL_DEV uint32_t kl_kron_none(int narrow) { return narrow ? KL_DEVKRON_NARROW_NON
 
 /* ---------------------------------------------------------------- (a (x) 1) x, the diagonal, x . y */
 
-/* Both entries of a near pair; at: the lane's two right states of the group's first row. coef: of the pair's first slot, where not unit. */
-KL_DEV void kl_kron_left_near(double *sum, uint32_t w, uint32_t at, int unit, const double *coef)
+/* Both entries of a near pair; shared: the group's first row; lane: the lane's two right states in a row, in bytes. coef: of the pair's first slot, where not unit. */
+KL_DEV void kl_kron_left_near(double *sum, uint32_t w, uint32_t shared, uint32_t lane, int unit, const double *coef)
 {
-    const kl_pair v0 = kl_shared_pair(at + ((w & 0x7fffu) << 6)), v1 = kl_shared_pair(at + (w >> 10 & 0x1fffc0u));
-    if (unit) {
-        sum[0] += kl_turned(v0.a, w << 16), sum[1] += kl_turned(v0.b, w << 16);
-        sum[0] += kl_turned(v1.a, w), sum[1] += kl_turned(v1.b, w);
-    } else {
-        const double f0 = kl_cached(coef), f1 = kl_cached(coef + KL_DEVKRON_LEFT_ROWS);
-        sum[0] += f0 * v0.a, sum[1] += f0 * v0.b;
-        sum[0] += f1 * v1.a, sum[1] += f1 * v1.b;
-    }
+    const kl_pair v0 = kl_shared_pair(shared + ((w & KL_DEVKRON_LEFT_MASK) | lane)), v1 = kl_shared_pair(shared + ((w >> KL_DEVKRON_LEFT_SHIFT & KL_DEVKRON_LEFT_MASK) | lane));
+    const double f0 = unit ? kl_sign_of(w) : kl_cached(coef), f1 = unit ? kl_turned(1.0, w) : kl_cached(coef + KL_DEVKRON_LEFT_ROWS);
+    sum[0] += f0 * v0.a, sum[1] += f0 * v0.b;
+    sum[0] += f1 * v1.a, sum[1] += f1 * v1.b;
 }
 
 KL_DEV kl_pair kl_kron_left_from(uint32_t e, int narrow, const double *x)
@@ -73,14 +70,37 @@ KL_DEV kl_pair kl_kron_left_from(uint32_t e, int narrow, const double *x)
     return v;
 }
 
-KL_DEV void kl_kron_left_far(double *sum, uint32_t e, kl_pair v, int unit, const double *coef)
+/* Far pairs of a row: the values of one are on their way, the word of the next one too, while near pairs are worked on. */
+typedef struct kl_kron_left_way {
+    const double *x;             /* of the lane */
+    const void *far;
+    const double *coef;          /* not unit: of the row's first slot */
+    uint64_t at, word;           /* of the next pair: place in the list, where it is known, and content */
+    int pair, count;
+    uint32_t e[2];
+    kl_pair v[2];
+} kl_kron_left_way;
+
+KL_DEV void kl_kron_left_ask(kl_kron_left_way *way, int narrow)
 {
-    if (unit) {
-        sum[0] += kl_turned(v.a, e), sum[1] += kl_turned(v.b, e);
-    } else {
-        const double f = kl_cached(coef);
-        sum[0] += f * v.a, sum[1] += f * v.b;
+    way->e[0] = kl_kron_first(way->word, narrow);
+    way->e[1] = kl_kron_second(way->word, narrow);
+    way->v[0] = kl_kron_left_from(way->e[0], narrow, way->x);
+    way->v[1] = kl_kron_left_from(way->e[1], narrow, way->x);
+    way->at += KL_DEVKRON_LEFT_ROWS;
+    if (way->pair + 1 < way->count) way->word = kl_kron_far(way->far, narrow, way->at);
+}
+
+/* Adds what was asked for, and asks for the next pair. */
+KL_DEV void kl_kron_left_take(double *sum, kl_kron_left_way *way, int unit, int narrow)
+{
+    if (way->pair >= way->count) return;
+    KL_UNROLL
+    for (int i = 0; i < 2; i++) {
+        const double f = unit ? kl_sign_of(way->e[i] >> 31) : kl_cached(way->coef + (2 * way->pair + i) * KL_DEVKRON_LEFT_ROWS);
+        sum[0] += f * way->v[i].a, sum[1] += f * way->v[i].b;
     }
+    if (++way->pair < way->count) kl_kron_left_ask(way, narrow);
 }
 
 /* table[g][m][lane] = sum of the bits 4 g + i that are set in m. */
@@ -96,11 +116,21 @@ KL_DEV void kl_kron_tables(const kl_devkron_block *b, int64_t tile, int team, do
     }
 }
 
-/* The diagonal beyond dl + dr for one left state of the group's block and a lane's two right ones. */
-KL_DEV void kl_kron_bits(const kl_devkron_block *b, int64_t tile, int64_t l, int c, uint64_t m, const uint64_t *with, const double *table, double *d)
+/* The diagonal beyond dl + dr for one left state of the group's block and a lane's two right ones, whose bits are `with' in fast memory. */
+KL_DEV void kl_kron_bits(const kl_devkron_block *b, int64_t tile, int64_t l, int c, uint64_t m, int few, uint32_t with, const double *table, double *d)
 {
+    if (few) {
+        uint32_t bits[2];
+        kl_shared_two(with, bits);
+        for (int i = 0; i < 2; i++) d[i] += b->bit_value * kl_bits((uint32_t)m & bits[i]);
+        return;
+    }
     if (b->even && b->nbit > 0) {
-        for (int i = 0; i < 2; i++) d[i] += b->bit_value * (kl_bits((uint32_t)(m & with[i])) + kl_bits((uint32_t)((m & with[i]) >> 32)));
+        for (int i = 0; i < 2; i++) {
+            uint32_t bits[2];
+            kl_shared_two(with + (uint32_t)i * 8, bits);
+            d[i] += b->bit_value * (kl_bits((uint32_t)m & bits[0]) + kl_bits((uint32_t)(m >> 32) & bits[1]));
+        }
     }
     for (int g = 0; g * 4 < b->nbit && !b->even; g++, m >>= 4)
         for (int i = 0; i < 2; i++) d[i] += table[g * KL_KRON_TABLE + (int)(m & 15) * KL_KRON_LANES + c + i];
@@ -111,83 +141,77 @@ KL_DEV void kl_kron_bits(const kl_devkron_block *b, int64_t tile, int64_t l, int
 }
 
 /* Rows of one group on one tile: four lanes a row, two right states a lane; neighbouring warps have neighbouring rows, whose far entries are neighbours too.
-   Words of the next rows are on their way while these are worked on. few: a popcount of 32 bits makes the diagonal. Returns the lane's part of x . y. */
-KL_DEV double kl_kron_left_rows(const kl_devkron_block *b, int64_t tile, uint32_t g0, int n, int team, int unit, int few, int narrow, uint32_t shared, const double *table, const double *x, double *y)
+   Words of the next rows are on their way while these are worked on, and values of far entries while near ones are. once: what the tile's right states have of the
+   diagonal, in fast memory (bits of each in 32 bits, where few). few: a popcount of 32 bits makes the rest. Returns the lane's part of x . y. */
+KL_DEV double kl_kron_left_rows(const kl_devkron_block *b, int64_t tile, uint32_t g0, int n, int team, int unit, int few, int narrow, uint32_t shared, uint32_t once, const double *table, const double *x, double *y)
 {
-    enum { ROWS = KL_DEVKRON_LEFT_ROWS, LANES = KL_KRON_LANES };
+    enum { ROWS = KL_DEVKRON_LEFT_ROWS, LANES = KL_KRON_LANES, FIRST = KL_KRON_AHEAD / 2 };
     const int row = kl_lane_number() / 4, c = kl_lane_number() % 4 * 2, ntile = (n + ROWS - 1) / ROWS, step = team / 32;
     const int has_near = b->left.near != 0, has_far = b->left.far != 0;
-    const uint32_t *const span = (const uint32_t *)(b->left.span + g0 / ROWS), *const near = b->left.near + row, at = shared + (uint32_t)c * 8;
-    const void *const far = b->left.far;
-    uint64_t with[2] = {0, 0};
-    double dr[2], dot = 0.0;
+    const uint32_t *const span = (const uint32_t *)(b->left.span + g0 / ROWS), *const near = b->left.near + 2 * row, lane = (uint32_t)c * 8;
+    kl_kron_left_way way = {0};
+    double dot = 0.0;
     uint32_t now[4], next[4], w[KL_KRON_AHEAD];
-    uint64_t f = 0;
     int t = kl_in_block() / 32;
     if (t >= ntile) return 0.0;
-    for (int i = 0; i < 2; i++) {
-        dr[i] = kl_cached(b->dr + tile * LANES + c + i);
-        if (b->even && b->nbit > 0) with[i] = kl_cached_u64(b->with + tile * LANES + c + i);
-    }
-    x += c;
+    way.x = kl_steady(x + c);
+    way.far = b->left.far;
     y += (int64_t)g0 * LANES + row * LANES + c;
     kl_cached_four(span + 4 * t, now);
-    if (has_near)
-        KL_UNROLL
-        for (int k = 0; k < KL_KRON_AHEAD; k++) w[k] = kl_cached_u32(near + (uint64_t)now[0] * ROWS + k * ROWS);
-    if (has_far) f = kl_kron_far(far, narrow, (uint64_t)now[2] * ROWS + row);
+    if (has_near) kl_cached_twos(near + (uint64_t)now[0] * (2 * ROWS), ROWS * 8, w);
+    if (has_far) way.word = kl_kron_far(way.far, narrow, (uint64_t)now[2] * ROWS + row);
     for (; t < ntile; t += step) {
         const int i = t * ROWS + row, is = i < n;
-        double sum[2] = {0.0, 0.0}, d = 0.0;
-        kl_pair v0 = {0.0, 0.0}, v1 = {0.0, 0.0}, old = {0.0, 0.0};
-        uint64_t m = 0, f1 = 0;
-        const uint32_t e0 = kl_kron_first(f, narrow), e1 = kl_kron_second(f, narrow);
+        double sum[2] = {0.0, 0.0};
+        kl_pair old = {0.0, 0.0};
+        uint64_t m = 0;
         kl_cached_four(span + 4 * (t + step < ntile ? t + step : t), next);
+        way.pair = 0;
+        way.count = has_far ? (int)now[3] : 0;
         if (has_far) {
-            v0 = kl_kron_left_from(e0, narrow, x);
-            v1 = kl_kron_left_from(e1, narrow, x);
-            f1 = kl_kron_far(far, narrow, ((uint64_t)now[2] + 1) * ROWS + row);
+            way.at = (uint64_t)now[2] * ROWS + row;
+            way.coef = unit ? 0 : b->left.far_coef + 2 * (uint64_t)now[2] * ROWS + row;
+            kl_kron_left_ask(&way, narrow);
         }
         if (is) {
             old = kl_once_pair(y + (int64_t)t * (ROWS * LANES));
-            if (b->dl) d = kl_cached(b->dl + g0 + i);
             if (b->nbit > 0) m = few || b->nbit <= 32 ? kl_cached_u32((const uint32_t *)b->mask + g0 + i) : kl_cached_u64((const uint64_t *)b->mask + g0 + i);
         }
         if (has_near) {
-            const double *const coef = unit ? 0 : b->left.near_coef + 2 * (uint64_t)now[0] * ROWS + row;
+            const double *const coef = unit ? 0 : b->left.near_coef + (uint64_t)now[0] * (4 * ROWS) + row;
             KL_UNROLL
-            for (int k = 0; k < KL_KRON_AHEAD; k++)
-                if (k < KL_DEVKRON_NEAR_LEAST || k < (int)now[1]) kl_kron_left_near(sum, w[k], at, unit, unit ? 0 : coef + 2 * k * ROWS);
-            for (int k = KL_KRON_AHEAD; k < (int)now[1]; k++)
-                kl_kron_left_near(sum, kl_cached_u32(near + ((uint64_t)now[0] + (uint64_t)k) * ROWS), at, unit, unit ? 0 : coef + 2 * k * ROWS);
-            KL_UNROLL
-            for (int k = 0; k < KL_KRON_AHEAD; k++) w[k] = kl_cached_u32(near + (uint64_t)next[0] * ROWS + k * ROWS);
+            for (int k = 0; k < KL_KRON_AHEAD; k++) {
+                if (k < KL_DEVKRON_NEAR_LEAST || k < (int)now[1]) kl_kron_left_near(sum, w[k], shared, lane, unit, unit ? 0 : coef + 2 * k * ROWS);
+                if (k == FIRST - 1) kl_kron_left_take(sum, &way, unit, narrow);
+            }
+            KL_ROLLED
+            for (int k = KL_KRON_AHEAD; k < (int)now[1]; k += 2) {
+                uint32_t two[2];
+                kl_cached_two(near + ((uint64_t)now[0] + (uint64_t)k / 2) * (2 * ROWS), two);
+                kl_kron_left_near(sum, two[0], shared, lane, unit, unit ? 0 : coef + 2 * k * ROWS);
+                if (k + 1 < (int)now[1]) kl_kron_left_near(sum, two[1], shared, lane, unit, unit ? 0 : coef + (2 * k + 2) * ROWS);
+            }
+            kl_cached_twos(near + (uint64_t)next[0] * (2 * ROWS), ROWS * 8, w);
         }
         if (has_far) {
-            const double *const coef = unit ? 0 : b->left.far_coef + 2 * (uint64_t)now[2] * ROWS + row;
-            f = kl_kron_far(far, narrow, (uint64_t)next[2] * ROWS + row);
-            kl_kron_left_far(sum, e0, v0, unit, coef);
-            kl_kron_left_far(sum, e1, v1, unit, unit ? 0 : coef + ROWS);
-            for (int k = 1; k < (int)now[3]; k++) {
-                const uint32_t a0 = kl_kron_first(f1, narrow), a1 = kl_kron_second(f1, narrow);
-                if (k + 1 < (int)now[3]) f1 = kl_kron_far(far, narrow, ((uint64_t)now[2] + (uint64_t)k + 1) * ROWS + row);
-                v0 = kl_kron_left_from(a0, narrow, x);
-                v1 = kl_kron_left_from(a1, narrow, x);
-                kl_kron_left_far(sum, a0, v0, unit, unit ? 0 : coef + 2 * k * ROWS);
-                kl_kron_left_far(sum, a1, v1, unit, unit ? 0 : coef + (2 * k + 1) * ROWS);
-            }
+            KL_ROLLED
+            while (way.pair < way.count) kl_kron_left_take(sum, &way, unit, narrow);
+            way.word = kl_kron_far(way.far, narrow, (uint64_t)next[2] * ROWS + row);
         }
         KL_UNROLL
         for (int k = 0; k < 4; k++) now[k] = next[k];
         if (!is) continue;
-        double diagonal[2] = {d + dr[0], d + dr[1]};
-        if (few) {
-            diagonal[0] += b->bit_value * kl_bits((uint32_t)m & (uint32_t)with[0]);
-            diagonal[1] += b->bit_value * kl_bits((uint32_t)m & (uint32_t)with[1]);
-        } else {
-            kl_kron_bits(b, tile, g0 + i, c, m, with, table, diagonal);
+        double diagonal[2] = {0.0, 0.0};
+        if (b->any_dr) {
+            const kl_pair dr = kl_shared_pair(once + lane);
+            diagonal[0] = dr.a, diagonal[1] = dr.b;
         }
-        const kl_pair own = kl_shared_pair(at + (uint32_t)i * (LANES * 8));
+        if (b->dl) {
+            const double d = kl_cached(b->dl + g0 + i);
+            diagonal[0] += d, diagonal[1] += d;
+        }
+        kl_kron_bits(b, tile, g0 + i, c, m, few, once + LANES * 8 + (few ? lane / 2 : lane), table, diagonal);
+        const kl_pair own = kl_shared_pair(shared + ((uint32_t)i * (LANES * 8) | lane));
         const kl_pair out = {old.a + diagonal[0] * own.a + b->left.scale * sum[0], old.b + diagonal[1] * own.b + b->left.scale * sum[1]};
         kl_put_once_pair(y + (int64_t)t * (ROWS * LANES), out);
         dot += out.a * own.a;
@@ -201,7 +225,7 @@ KL_DEV void kl_kron_left(const kl_devkron_block *b, int64_t tile, uint32_t group
 {
     enum { LANES = KL_KRON_LANES };
     uint64_t *const bar = (uint64_t *)memory;
-    double *const part = memory + 8, *const s = memory + KL_KRON_HEAD, *const table = memory + table_at;
+    double *const part = memory + 8, *const once = memory + KL_KRON_ONCE, *const s = memory + KL_KRON_HEAD, *const table = memory + table_at;
     const int me = kl_in_block();
     const uint32_t g0 = b->left.group[group];
     const int n = (int)(b->left.group[group + 1] - g0);
@@ -213,14 +237,20 @@ KL_DEV void kl_kron_left(const kl_devkron_block *b, int64_t tile, uint32_t group
         kl_bring(s, x + at + (int64_t)g0 * LANES, n * LANES * 8, bar);
     }
     if (me < 2 * LANES) s[(n + LANES - 1) / LANES * LANES * LANES + me] = 0.0;
+    if (me < LANES) once[me] = kl_cached(b->dr + tile * LANES + me);
+    if (me < LANES && (plain || b->even)) {
+        const uint64_t with = b->nbit > 0 ? kl_cached_u64(b->with + tile * LANES + me) : 0;
+        if (plain) ((uint32_t *)(once + LANES))[me] = (uint32_t)with;
+        else ((uint64_t *)once)[LANES + me] = with;
+    }
     if (!plain && !b->even && b->nbit > 0) kl_kron_tables(b, tile, team, table);
     kl_block_sync();
     kl_barrier_wait(bar, 0);
     const uint32_t shared = kl_shared_address(s);
     double dot;
-    if (plain) dot = kl_kron_left_rows(b, tile, g0, n, team, 1, 1, plain == 2, shared, table, x + at, y + at);
-    else if (b->left.unit) dot = kl_kron_left_rows(b, tile, g0, n, team, 1, 0, b->left.narrow, shared, table, x + at, y + at);
-    else dot = kl_kron_left_rows(b, tile, g0, n, team, 0, 0, b->left.narrow, shared, table, x + at, y + at);
+    if (plain) dot = kl_kron_left_rows(b, tile, g0, n, team, 1, 1, plain == 2, shared, kl_shared_address(once), table, x + at, y + at);
+    else if (b->left.unit) dot = kl_kron_left_rows(b, tile, g0, n, team, 1, 0, b->left.narrow, shared, kl_shared_address(once), table, x + at, y + at);
+    else dot = kl_kron_left_rows(b, tile, g0, n, team, 0, 0, b->left.narrow, shared, kl_shared_address(once), table, x + at, y + at);
     dot = kl_lane_sum(dot, 32);
     if (me % 32 == 0) part[me / 32] = dot;
     kl_block_sync();
@@ -266,11 +296,51 @@ KL_DEV void kl_kron_right_from(double *v, uint32_t e, int narrow, const double *
     }
 }
 
-KL_DEV void kl_kron_right_far(double *acc, uint32_t e, const double *v, int unit, const double *coef)
+/* Far entries of a row, a slot at a time: its values and the word of the next pair are on their way while near pairs are worked on. */
+typedef struct kl_kron_right_way {
+    const double *x, *coef;      /* of the lane's first left state; not unit: of the row's first slot */
+    const char *far;             /* the row's first pair */
+    uint64_t word, next;         /* pairs */
+    uint32_t stride, e;
+    int states, count;           /* left states that are there, of KL_KRON_MINE; pairs */
+    double v[KL_KRON_MINE];
+} kl_kron_right_way;
+
+KL_DEV void kl_kron_right_ask(kl_kron_right_way *way, uint32_t e, int narrow)
 {
-    const double f = unit ? kl_turned(1.0, e) : kl_cached(coef);
+    way->e = e;
+    kl_kron_right_from(way->v, e, narrow, way->x, way->stride, way->states);
+}
+
+KL_DEV void kl_kron_right_add(double *acc, const kl_kron_right_way *way, int slot, int unit)
+{
+    const double f = unit ? kl_turned(1.0, way->e) : kl_cached(way->coef + slot * KL_DEVKRON_RIGHT_ROWS);
     KL_UNROLL
-    for (int i = 0; i < KL_KRON_MINE; i++) acc[i] += f * v[i];
+    for (int i = 0; i < KL_KRON_MINE; i++) acc[i] += f * way->v[i];
+}
+
+KL_DEV void kl_kron_right_begin(kl_kron_right_way *way, int narrow)
+{
+    kl_kron_right_ask(way, kl_kron_first(way->word, narrow), narrow);
+    way->next = kl_kron_far(way->far, narrow, KL_DEVKRON_RIGHT_ROWS);
+}
+
+/* Adds the first entry of pair k, which was asked for, and asks for the second; adds this one and asks for the first of the next pair. */
+KL_DEV void kl_kron_right_first(double *acc, kl_kron_right_way *way, int k, int unit, int narrow)
+{
+    if (k >= way->count) return;
+    kl_kron_right_add(acc, way, 2 * k, unit);
+    kl_kron_right_ask(way, kl_kron_second(way->word, narrow), narrow);
+}
+
+KL_DEV void kl_kron_right_second(double *acc, kl_kron_right_way *way, int k, int unit, int narrow)
+{
+    if (k >= way->count) return;
+    kl_kron_right_add(acc, way, 2 * k + 1, unit);
+    if (k + 1 >= way->count) return;
+    way->word = way->next;
+    kl_kron_right_ask(way, kl_kron_first(way->word, narrow), narrow);
+    if (k + 2 < way->count) way->next = kl_kron_far(way->far, narrow, (uint64_t)(k + 2) * KL_DEVKRON_RIGHT_ROWS);
 }
 
 /* acc[i] += sum over entries (l', va) of a's row l0 + 2 i and (r', vb) of b's row: va vb x(l', r'). Rows of a are the same for a whole strip, so those without an
@@ -312,57 +382,68 @@ KL_DEV void kl_kron_pairs(const kl_devkron_cross *g, int64_t tile, int row, int6
 /* Rows of one group for 8 left states from l0 on. crosses: there may be pairs a (x) b; full: all 8 states are there. */
 KL_DEV void kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, int64_t l0, int team, int unit, int crosses, int narrow, int full, uint32_t shared, const double *x, double *y)
 {
-    enum { ROWS = KL_DEVKRON_RIGHT_ROWS, LANES = KL_KRON_LANES, MINE = KL_KRON_MINE };
+    enum { ROWS = KL_DEVKRON_RIGHT_ROWS, LANES = KL_KRON_LANES, MINE = KL_KRON_MINE, AHEAD = KL_DEVKRON_NEAR_LEAST };
     const int lane = kl_lane_number(), odd = lane / 8 % 2, row = lane / 16 * 8 + lane % 8, ntile = (n + ROWS - 1) / ROWS, step = team / 32;
     const int there = (int)(b->nl - l0 < LANES ? b->nl - l0 : (int64_t)LANES), count = full ? MINE : (there - odd + 1) / 2;
-    const int has_near = b->right.near != 0, has_far = b->right.far != 0;
+    const int has_far = b->right.far != 0;
     const uint32_t *const span = (const uint32_t *)(b->right.span + g0 / ROWS), *const near = b->right.near + row;
-    const void *const far = b->right.far;
     const uint32_t stride = (uint32_t)(b->nl * LANES), at = shared + (uint32_t)odd * (LANES * 8);
-    const double *const from = x + b->off + (l0 + odd) * LANES;
     double *const to = y + b->off + (l0 + odd) * LANES + lane % 8;
-    uint32_t now[4], next[4], w[KL_KRON_AHEAD];
-    uint64_t f = 0;
+    uint32_t now[4], next[4], w[AHEAD];
+    kl_kron_right_way way = {0};
     int t = kl_in_block() / 32;
     if (t >= ntile) return;
+    way.x = kl_steady(x + b->off + (l0 + odd) * LANES);
+    way.stride = stride;
+    way.states = count;
     kl_cached_four(span + 4 * t, now);
-    if (has_near) kl_cached_six(near + (uint64_t)now[0] * ROWS, ROWS * 4, w);
-    if (has_far) f = kl_kron_far(far, narrow, (uint64_t)now[2] * ROWS + row);
+    if (b->right.near) kl_cached_words(near + (uint64_t)now[0] * ROWS, ROWS * 4, w);
+    if (has_far) way.word = kl_kron_far(b->right.far, narrow, (uint64_t)now[2] * ROWS + row);
     for (; t < ntile; t += step) {
-        double acc[MINE], v0[MINE], v1[MINE];
-        uint64_t f1 = 0;
-        uint32_t e0 = kl_kron_first(f, narrow), e1 = kl_kron_second(f, narrow);
+        double acc[MINE];
         kl_cached_four(span + 4 * (t + step < ntile ? t + step : t), next);
         KL_UNROLL
         for (int i = 0; i < MINE; i++) acc[i] = 0.0;
         if (has_far) {
-            kl_kron_right_from(v0, e0, narrow, from, stride, count);
-            kl_kron_right_from(v1, e1, narrow, from, stride, count);
-            f1 = kl_kron_far(far, narrow, ((uint64_t)now[2] + 1) * ROWS + row);
+            way.far = (const char *)b->right.far + ((uint64_t)now[2] * ROWS + row) * (narrow ? 4 : 8);
+            way.coef = unit ? 0 : b->right.far_coef + 2 * (uint64_t)now[2] * ROWS + row;
+            way.count = (int)now[3];
+            kl_kron_right_begin(&way, narrow);
         }
-        if (has_near) {
+        int taken = 0;
+        if (b->right.near) {
             const double *const coef = unit ? 0 : b->right.near_coef + 2 * (uint64_t)now[0] * ROWS + row;
+            const uint32_t *p = near + (uint64_t)now[0] * ROWS;
             KL_UNROLL
-            for (int k = 0; k < KL_KRON_AHEAD; k++)
-                if (k < KL_DEVKRON_NEAR_LEAST || k < (int)now[1]) kl_kron_right_near(acc, w[k], at, unit, unit ? 0 : coef + 2 * k * ROWS);
+            for (int k = 0; k < AHEAD; k++) {
+                kl_kron_right_near(acc, w[k], at, unit, unit ? 0 : coef + 2 * k * ROWS);
+                if ((int)now[1] > AHEAD) w[k] = kl_cached_u32(p + (AHEAD + k) * ROWS);
+                if (has_far && k == 1) kl_kron_right_first(acc, &way, 0, unit, narrow);
+                if (has_far && k == 3) kl_kron_right_second(acc, &way, 0, unit, narrow);
+            }
             KL_ROLLED
-            for (int k = KL_KRON_AHEAD; k < (int)now[1]; k++)
-                kl_kron_right_near(acc, kl_cached_u32(near + ((uint64_t)now[0] + (uint64_t)k) * ROWS), at, unit, unit ? 0 : coef + 2 * k * ROWS);
-            kl_cached_six(near + (uint64_t)next[0] * ROWS, ROWS * 4, w);
+            for (int first = AHEAD; first < (int)now[1]; first += AHEAD) {
+                const int more = first + AHEAD < (int)now[1];
+                p += AHEAD * ROWS;
+                taken++;
+                KL_UNROLL
+                for (int k = 0; k < AHEAD; k++) {
+                    if (first + k < (int)now[1]) kl_kron_right_near(acc, w[k], at, unit, unit ? 0 : coef + 2 * (first + k) * ROWS);
+                    if (more) w[k] = kl_cached_u32(p + (AHEAD + k) * ROWS);
+                    if (has_far && k == 1) kl_kron_right_first(acc, &way, taken, unit, narrow);
+                    if (has_far && k == 3) kl_kron_right_second(acc, &way, taken, unit, narrow);
+                }
+            }
+            taken++;
+            kl_cached_words(near + (uint64_t)next[0] * ROWS, ROWS * 4, w);
         }
         if (has_far) {
-            const double *const coef = unit ? 0 : b->right.far_coef + 2 * (uint64_t)now[2] * ROWS + row;
-            f = kl_kron_far(far, narrow, (uint64_t)next[2] * ROWS + row);
             KL_ROLLED
-            for (int k = 0;;) {
-                kl_kron_right_far(acc, e0, v0, unit, unit ? 0 : coef + 2 * k * ROWS);
-                kl_kron_right_far(acc, e1, v1, unit, unit ? 0 : coef + (2 * k + 1) * ROWS);
-                if (++k >= (int)now[3]) break;
-                e0 = kl_kron_first(f1, narrow), e1 = kl_kron_second(f1, narrow);
-                kl_kron_right_from(v0, e0, narrow, from, stride, count);
-                kl_kron_right_from(v1, e1, narrow, from, stride, count);
-                if (k + 1 < (int)now[3]) f1 = kl_kron_far(far, narrow, ((uint64_t)now[2] + (uint64_t)k + 1) * ROWS + row);
+            for (; taken < (int)now[3]; taken++) {
+                kl_kron_right_first(acc, &way, taken, unit, narrow);
+                kl_kron_right_second(acc, &way, taken, unit, narrow);
             }
+            way.word = kl_kron_far(b->right.far, narrow, (uint64_t)next[2] * ROWS + row);
         }
         KL_UNROLL
         for (int k = 0; k < 4; k++) now[k] = next[k];

@@ -96,14 +96,20 @@ KL_DEV uint64_t kl_cached_u64(const uint64_t *p)
     return r;
 }
 
+KL_DEV void kl_cached_two(const uint32_t *p, uint32_t *to) { KL_PTX("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "l"(p)); }
 KL_DEV void kl_cached_four(const uint32_t *p, uint32_t *to) { KL_PTX("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "l"(p)); }
 
-/* Six words, `step` bytes apart (a constant where this is called): one address for all, which compilers left alone do not find. */
-#define kl_cached_six(p, step, to)                                                                                                                                \
-    KL_PTX("ld.global.nc.u32 %0, [%6]; ld.global.nc.u32 %1, [%6+%7]; ld.global.nc.u32 %2, [%6+%8]; ld.global.nc.u32 %3, [%6+%9]; ld.global.nc.u32 %4, [%6+%10]; " \
-           "ld.global.nc.u32 %5, [%6+%11];"                                                                                                                       \
-           : "=r"((to)[0]), "=r"((to)[1]), "=r"((to)[2]), "=r"((to)[3]), "=r"((to)[4]), "=r"((to)[5])                                                              \
-           : "l"(p), "n"(step), "n"(2 * (step)), "n"(3 * (step)), "n"(4 * (step)), "n"(5 * (step)))
+/* Three times two words, `step` bytes apart (a constant where this is called): one address for all, which compilers left alone do not find. */
+#define kl_cached_twos(p, step, to)                                                                                                                        \
+    KL_PTX("ld.global.nc.v2.u32 {%0, %1}, [%6]; ld.global.nc.v2.u32 {%2, %3}, [%6+%7]; ld.global.nc.v2.u32 {%4, %5}, [%6+%8];"                              \
+           : "=r"((to)[0]), "=r"((to)[1]), "=r"((to)[2]), "=r"((to)[3]), "=r"((to)[4]), "=r"((to)[5])                                                       \
+           : "l"(p), "n"(step), "n"(2 * (step)))
+
+/* Four words, `step` bytes apart (likewise). */
+#define kl_cached_words(p, step, to)                                                                                                                    \
+    KL_PTX("ld.global.nc.u32 %0, [%4]; ld.global.nc.u32 %1, [%4+%5]; ld.global.nc.u32 %2, [%4+%6]; ld.global.nc.u32 %3, [%4+%7];"                       \
+           : "=r"((to)[0]), "=r"((to)[1]), "=r"((to)[2]), "=r"((to)[3])                                                                                 \
+           : "l"(p), "n"(step), "n"(2 * (step)), "n"(3 * (step)))
 
 /* Four numbers, `step` bytes apart (likewise), or 0 where not `is`. */
 #define kl_cached_apart(p, step, is, to)                                                                                                                            \
@@ -131,6 +137,8 @@ KL_DEV kl_pair kl_shared_pair(uint32_t at)
     return r;
 }
 
+KL_DEV void kl_shared_two(uint32_t at, uint32_t *to) { KL_PTX volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(at)); }
+
 /* v with its sign turned where bit 31 of `sign` is set. */
 KL_DEV double kl_turned(double v, uint32_t sign)
 {
@@ -142,11 +150,28 @@ KL_DEV double kl_turned(double v, uint32_t sign)
     return r;
 }
 
+/* 1, or -1 where the lowest bit of w is set: a shift that adds. */
+KL_DEV double kl_sign_of(uint32_t w)
+{
+    double r;
+    const uint32_t high = (w << 31) + 0x3ff00000u;
+    KL_PTX("mov.b64 %0, {%1, %2};" : "=d"(r) : "r"(0), "r"(high));
+    return r;
+}
+
 /* (v & mask), so that what follows is not drawn into it. */
 KL_DEV uint32_t kl_masked(uint32_t v, uint32_t mask)
 {
     uint32_t r;
     KL_PTX volatile("and.b32 %0, %1, %2;" : "=r"(r) : "r"(v), "r"(mask));
+    return r;
+}
+
+/* p, whose making compilers are not to repeat wherever it is used. */
+KL_DEV const double *kl_steady(const double *p)
+{
+    const double *r;
+    KL_PTX volatile("mov.b64 %0, %1;" : "=l"(r) : "l"(p));
     return r;
 }
 
@@ -226,10 +251,15 @@ KL_DEV double kl_cached(const double *p) { return *p; }
 KL_DEV kl_pair kl_cached_pair(const double *p) { return *(const kl_pair *)p; }
 KL_DEV uint32_t kl_cached_u32(const uint32_t *p) { return *p; }
 KL_DEV uint64_t kl_cached_u64(const uint64_t *p) { return *p; }
+KL_DEV void kl_cached_two(const uint32_t *p, uint32_t *to) { to[0] = p[0], to[1] = p[1]; }
 KL_DEV void kl_cached_four(const uint32_t *p, uint32_t *to) { to[0] = p[0], to[1] = p[1], to[2] = p[2], to[3] = p[3]; }
-#define kl_cached_six(p, step, to) \
+#define kl_cached_twos(p, step, to) \
     do { \
-        for (int kl_k = 0; kl_k < 6; kl_k++) (to)[kl_k] = (p)[kl_k * (step) / 4]; \
+        for (int kl_k = 0; kl_k < 6; kl_k++) (to)[kl_k] = (p)[kl_k / 2 * (step) / 4 + kl_k % 2]; \
+    } while (0)
+#define kl_cached_words(p, step, to) \
+    do { \
+        for (int kl_k = 0; kl_k < 4; kl_k++) (to)[kl_k] = (p)[kl_k * (step) / 4]; \
     } while (0)
 #define kl_cached_apart(p, step, is, to) \
     do { \
@@ -244,8 +274,11 @@ KL_DEV kl_pair kl_shared_pair(uint32_t at)
     return r;
 }
 
+KL_DEV void kl_shared_two(uint32_t at, uint32_t *to) { to[0] = at, to[1] = 0; }
+KL_DEV double kl_sign_of(uint32_t w) { return w & 1 ? -1.0 : 1.0; }
 KL_DEV double kl_turned(double v, uint32_t sign) { return sign >> 31 ? -v : v; }
 KL_DEV uint32_t kl_masked(uint32_t v, uint32_t mask) { return v & mask; }
+KL_DEV const double *kl_steady(const double *p) { return p; }
 KL_DEV int kl_bits(uint32_t v) { return (int)v; }
 KL_DEV double kl_lane_below(double v, int by) { return by ? 0.0 : v; }
 KL_DEV void kl_add_to(double *p, double v) { *p += v; }

@@ -23,18 +23,15 @@ static int64_t entry(const kl_devkron_op *o, int right, int64_t row, uint32_t g0
     const int rows = right ? KL_DEVKRON_RIGHT_ROWS : KL_DEVKRON_LEFT_ROWS;
     const kl_devkron_span *const s = &o->span[row / rows];
     const int far = k >= 2 * (int)s->near_count, slot = far ? k - 2 * (int)s->near_count : k;
-    const int64_t pair = (far ? s->far_first : s->near_first) + slot / 2, at = pair * rows + row % rows, coef = (2 * pair + slot % 2) * rows + row % rows;
+    const int64_t pair = (far ? s->far_first : right ? s->near_first : 2 * (int64_t)s->near_first) + slot / 2, coef = (2 * pair + slot % 2) * rows + row % rows;
     if (slot >= 2 * (int)(far ? s->far_count : s->near_count)) return -2;
     if (far) {
         const uint32_t e = kl_devkron_far(o, s->far_first, slot, rows, (int)(row % rows));
         *value = o->unit ? (e >> 31 ? -o->scale : o->scale) : o->far_coef[coef];
         return (e & 0x7fffffff) == KL_DEVKRON_NONE ? -1 : (int64_t)(e & 0x7fffffff);
     }
-    const uint32_t e = o->near[at] >> 16 * (slot % 2) & 0xffff, place = e & 0x7fff, n = (g1 - g0 + LANES - 1) / LANES * LANES;
-    *value = o->unit ? (e >> 15 ? -o->scale : o->scale) : o->near_coef[coef];
-    if (!right) return place >= n ? -1 : (int64_t)(g0 + place);
-    expect_true(place % KL_DEVKRON_PITCH < LANES);
-    const uint32_t local = place / KL_DEVKRON_PITCH * LANES + place % KL_DEVKRON_PITCH;
+    const uint32_t word = o->near[kl_devkron_near_at(s->near_first, slot / 2, right, (int)(row % rows))], local = kl_devkron_near_state(word, slot % 2, right), n = (g1 - g0 + LANES - 1) / LANES * LANES;
+    *value = o->unit ? (kl_devkron_near_minus(word, slot % 2, right) ? -o->scale : o->scale) : o->near_coef[coef];
     return local >= n ? -1 : (int64_t)(g0 + local);
 }
 
@@ -47,8 +44,8 @@ static void check_banks(const kl_devkron_op *o, int right, int64_t nrow)
             for (int first = 0; first < rows; first += meet) {
                 unsigned seen = 0;
                 for (int i = first; i < first + meet; i++) {
-                    const uint32_t w = o->near[((int64_t)o->span[t].near_first + slot / 2) * rows + i];
-                    seen |= 1u << (w >> 16 * (slot % 2) & 0x7fff) % (unsigned)meet;
+                    const uint32_t w = o->near[kl_devkron_near_at(o->span[t].near_first, slot / 2, right, i)];
+                    seen |= 1u << kl_devkron_near_state(w, slot % 2, right) % (unsigned)meet;
                 }
                 expect_true(seen == (1u << meet) - 1);
             }

@@ -159,11 +159,16 @@ KL_DEV double kl_cached(const double *p) { return *p; }
 KL_DEV kl_pair kl_cached_pair(const double *p) { return kl_once_pair(p); }
 KL_DEV uint32_t kl_cached_u32(const uint32_t *p) { return *p; }
 KL_DEV uint64_t kl_cached_u64(const uint64_t *p) { return *p; }
+KL_DEV void kl_cached_two(const uint32_t *p, uint32_t *to) { memcpy(to, p, 2 * sizeof *to); }
 KL_DEV void kl_cached_four(const uint32_t *p, uint32_t *to) { memcpy(to, p, 4 * sizeof *to); }
 
-#define kl_cached_six(p, step, to)                                                      \
+#define kl_cached_twos(p, step, to)                                                     \
     do {                                                                                \
-        for (int at_ = 0; at_ < 6; at_++) (to)[at_] = (p)[at_ * (step) / 4];             \
+        for (int at_ = 0; at_ < 6; at_++) (to)[at_] = (p)[at_ / 2 * (step) / 4 + at_ % 2]; \
+    } while (0)
+#define kl_cached_words(p, step, to)                                                    \
+    do {                                                                                \
+        for (int at_ = 0; at_ < 4; at_++) (to)[at_] = (p)[at_ * (step) / 4];             \
     } while (0)
 #define kl_cached_apart(p, step, is, to)                                                \
     do {                                                                                \
@@ -181,9 +186,12 @@ KL_DEV void *warps_shared(uint32_t at, uint32_t bytes)
 }
 KL_DEV double kl_shared_one(uint32_t at) { return *(double *)warps_shared(at, 8); }
 KL_DEV kl_pair kl_shared_pair(uint32_t at) { return *(kl_pair *)warps_shared(at, 16); }
+KL_DEV void kl_shared_two(uint32_t at, uint32_t *to) { memcpy(to, warps_shared(at, 8), 8); }
 KL_DEV uint32_t kl_shared_address(const void *p) { return (uint32_t)((const char *)p - warps.memory); }
 
+KL_DEV double kl_sign_of(uint32_t w) { return w & 1 ? -1.0 : 1.0; }
 KL_DEV double kl_turned(double v, uint32_t sign) { return sign >> 31 ? -v : v; }
+KL_DEV const double *kl_steady(const double *p) { return p; }
 KL_DEV uint32_t kl_masked(uint32_t v, uint32_t mask) { return v & mask; }
 KL_DEV int kl_bits(uint32_t v) { return __builtin_popcount(v); }
 
