@@ -97,7 +97,7 @@ static void fit(const kl_cuda *self, kl_devkron_opts *o)
 {
     int all = 0;
     cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, self->device);
-    kl_kron_fit(all / LEFT_TEAMS - 1024, all / RIGHT_TEAMS - 1024, o);
+    kl_kron_fit(all / LEFT_TEAMS - 1024, left_team<2>, all / RIGHT_TEAMS - 1024, right_team<2>, o);
 }
 
 static bool may_share(const void *kernel, size_t bytes)

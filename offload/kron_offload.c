@@ -191,7 +191,7 @@ kl_status kl_offload_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err)
 #if KL_OFFLOAD_BARE
     if (self->tensor) {
         kl_devkron_opts o;
-        kl_kron_fit(SHARED_BYTES / LEFT_TEAMS - TAKEN, SHARED_BYTES / RIGHT_TEAMS - TAKEN, &o);
+        kl_kron_fit(SHARED_BYTES / LEFT_TEAMS - TAKEN, LEFT_TEAM, SHARED_BYTES / RIGHT_TEAMS - TAKEN, RIGHT_TEAM, &o);
         return kl_devkron_prepare(k, &o, &self->pool, err);
     }
 #endif

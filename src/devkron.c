@@ -271,40 +271,52 @@ out:
     return st;
 }
 
-/* 1. First rows of the groups, at most `most` rows each, in place[ngroup + 1]. A border is put where the fewest entries of the matrix cross it, within the
-   last quarter of what a group may hold. */
-static kl_status make_groups(const kl_kron_op *o, int64_t nrow, int64_t most, uint32_t **place, int *ngroup, kl_err *err)
+/* 1. First rows of the groups, at most `most` rows each, in place[ngroup + 1]: of all borders at multiples of STEP those that leave the fewest entries far, an
+   operator being as full above its diagonal as below. A team takes `round` rows at once: rows that the last round of a group lacks count as IDLE far entries each, and
+   so does a quarter of a round for the group's beginning. */
+static kl_status make_groups(const kl_kron_op *o, int64_t nrow, int64_t most, int64_t round, uint32_t **place, int *ngroup, kl_err *err)
 {
-    enum { STEP = MOST_ROWS };
+    enum { STEP = MOST_ROWS, IDLE = 4 };
     kl_status st = KL_OK;
-    uint32_t *g = NULL;
-    int64_t *crossing = NULL;
-    const int64_t room = nrow / (most * 3 / 4 / STEP * STEP) + 3;
+    const int64_t nblock = (nrow + STEP - 1) / STEP, wide = most / STEP;
+    int64_t *cost = NULL, *inside = NULL, *with = NULL; /* of the best groups before a block; entries of the rows from a block on that stay there; of a block with one before it */
+    uint32_t *before = NULL, *g = NULL;                  /* where the last group before a block begins */
     int n = 0;
-    KL_TRY(kl_alloc(&g, room, KL_MEM_RECORD, err));
-    if (o && nrow > most) {
-        KL_TRY(kl_alloc(&crossing, nrow + 1, KL_MEM_RECORD, err));
-        for (int64_t i = 0; i < nrow; i++)
-            for (uint32_t q = o->ptr[i]; q < o->ptr[i + 1]; q++) {
-                const int64_t j = o->idx16 ? (int64_t)o->idx16[q] : (int64_t)o->idx32[q];
-                crossing[(i < j ? i : j) + 1]++; /* borders b with min < b <= max */
-                if ((i < j ? j : i) + 1 <= nrow) crossing[(i < j ? j : i) + 1]--;
-            }
-        for (int64_t b = 1; b <= nrow; b++) crossing[b] += crossing[b - 1];
+    KL_TRY(kl_alloc(&cost, nblock + 1, KL_MEM_RECORD, err));
+    KL_TRY(kl_alloc(&inside, nblock + 1, KL_MEM_RECORD, err));
+    KL_TRY(kl_alloc(&before, nblock + 1, KL_MEM_RECORD, err));
+    KL_TRY(kl_alloc(&with, wide, KL_MEM_RECORD, err));
+    for (int64_t b = 0; b < nblock; b++) {
+        const int64_t end = (b + 1) * STEP < nrow ? (b + 1) * STEP : nrow;
+        int64_t more = 0;
+        memset(with, 0, (size_t)wide * sizeof *with);
+        for (uint32_t q = o ? o->ptr[b * STEP] : 0; o && q < o->ptr[end]; q++) {
+            const int64_t k = b - (o->idx16 ? (int64_t)o->idx16[q] : (int64_t)o->idx32[q]) / STEP;
+            if (k >= 0 && k < wide) with[k] += k > 0 ? 2 : 1;
+        }
+        cost[b + 1] = INT64_MAX;
+        for (int64_t a = b; a >= 0 && b - a < wide; a--) {
+            more += with[b - a];
+            inside[a] += more;
+            const int64_t rounds = (end - a * STEP + round - 1) / round, all = o ? (int64_t)o->ptr[end] - o->ptr[a * STEP] : 0;
+            const int64_t c = cost[a] + all - inside[a] + IDLE * (rounds * round + round / 4);
+            if (c <= cost[b + 1]) cost[b + 1] = c, before[b + 1] = (uint32_t)a;
+        }
     }
-    for (int64_t at = 0; nrow - at > most; at = g[n]) {
-        int64_t best = at + most;
-        for (int64_t b = at + most; crossing && b > at + most * 3 / 4; b -= STEP)
-            if (crossing[b] < crossing[best]) best = b;
-        g[++n] = (uint32_t)best;
-    }
-    g[++n] = (uint32_t)nrow;
+    for (int64_t b = nblock; b > 0; b = before[b]) n++;
+    if (n == 0) n = 1;
+    KL_TRY(kl_alloc(&g, n + 1, KL_MEM_RECORD, err));
+    g[n] = (uint32_t)nrow;
+    for (int64_t b = nblock, k = n; b > 0; b = before[b]) g[--k] = before[b] * STEP;
     *ngroup = n;
     *place = g;
     g = NULL;
 out:
+    kl_free(&cost);
+    kl_free(&inside);
+    kl_free(&before);
+    kl_free(&with);
     kl_free(&g);
-    kl_free(&crossing);
     return st;
 }
 
@@ -320,7 +332,7 @@ static void narrow(uint64_t *far, int64_t n)
 }
 
 /* All lists of an operator, NULL being one without entries. most 0: all entries are far. */
-static kl_status pack(arena *a, const kl_kron_op *o, int64_t nrow, int rows, int right, int64_t most, kl_devkron_op *out, kl_err *err)
+static kl_status pack(arena *a, const kl_kron_op *o, int64_t nrow, int rows, int right, int64_t most, int64_t round, kl_devkron_op *out, kl_err *err)
 {
     kl_status st = KL_OK;
     packer p = {.rows = rows, .right = right, .a = a};
@@ -330,7 +342,7 @@ static kl_status pack(arena *a, const kl_kron_op *o, int64_t nrow, int rows, int
     const int64_t ntile = (nrow + rows - 1) / rows;
     *out = (kl_devkron_op){.unit = !o || o->unit, .scale = o && o->unit ? o->scale : 1.0, .ngroup = 1};
     if (most > 0) {
-        KL_TRY(make_groups(o, nrow, most, &group, &out->ngroup, err));
+        KL_TRY(make_groups(o, nrow, most, round, &group, &out->ngroup, err));
         KL_TRY(append(a, group, (out->ngroup + 1) * (int64_t)sizeof *group, &at, err));
         out->group = PLACE(at);
     }
@@ -452,7 +464,7 @@ static kl_status pack_cross(arena *a, const kl_kron *k, const kl_kron_block *b, 
         g->col = PLACE(at);
         KL_TRY(append(a, val, g->most * nl * (int64_t)sizeof *val, &at, err));
         g->val = PLACE(at);
-        KL_TRY(pack(a, b->cross[c].b, b->cross[c].b->nrow, KL_DEVKRON_RIGHT_ROWS, 1, 0, &g->b, err));
+        KL_TRY(pack(a, b->cross[c].b, b->cross[c].b->nrow, KL_DEVKRON_RIGHT_ROWS, 1, 0, 0, &g->b, err));
         kl_free(&col);
         kl_free(&val);
     }
@@ -476,8 +488,8 @@ static kl_status pack_block(arena *a, const kl_kron *k, const kl_kron_block *b, 
     d->nl = b->nl;
     d->nr = b->nr;
     d->ntile = b->ntile;
-    KL_TRY(pack(a, b->a, b->nl, KL_DEVKRON_LEFT_ROWS, 0, o->left_most, &d->left, err));
-    KL_TRY(pack(a, b->b, b->nr, KL_DEVKRON_RIGHT_ROWS, 1, o->right_most, &d->right, err));
+    KL_TRY(pack(a, b->a, b->nl, KL_DEVKRON_LEFT_ROWS, 0, o->left_most, o->left_round, &d->left, err));
+    KL_TRY(pack(a, b->b, b->nr, KL_DEVKRON_RIGHT_ROWS, 1, o->right_most, o->right_round, &d->right, err));
     int64_t zeros = 0;
     while (zeros < b->nl && b->dl[zeros] == 0.0) zeros++;
     if (zeros < b->nl) {

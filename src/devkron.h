@@ -66,6 +66,7 @@ typedef struct kl_devkron_item {
 
 typedef struct kl_devkron_opts {
     int64_t left_most, right_most; /* states of a group; multiples of 32, left_most at most KL_DEVKRON_LEFT_STATES, right_most 3600 */
+    int64_t left_round, right_round; /* rows that a team takes at once */
 } kl_devkron_opts;
 
 typedef struct kl_devkron {

@@ -22,13 +22,15 @@ enum {
 
 /* ---------------------------------------------------------------- sizes, for who launches */
 
-/* Groups as large as so many bytes of shared memory hold. */
-static inline void kl_kron_fit(int64_t left_bytes, int64_t right_bytes, kl_devkron_opts *o)
+/* Groups as large as so many bytes of shared memory hold, and the threads of teams. */
+static inline void kl_kron_fit(int64_t left_bytes, int left_team, int64_t right_bytes, int right_team, kl_devkron_opts *o)
 {
     const int64_t left = left_bytes / 8 - KL_KRON_HEAD, right = right_bytes / 8 - KL_KRON_HEAD;
     o->left_most = (left / KL_KRON_LANES - 2) / 32 * 32;
     o->right_most = (right / KL_DEVKRON_PITCH - 1) * KL_KRON_LANES / 32 * 32;
     if (o->left_most > KL_DEVKRON_LEFT_STATES) o->left_most = KL_DEVKRON_LEFT_STATES;
+    o->left_round = left_team / 32 * KL_DEVKRON_LEFT_ROWS;
+    o->right_round = right_team / 32 * KL_DEVKRON_RIGHT_ROWS;
 }
 
 static inline int kl_kron_table_at(const kl_devkron *p)

@@ -185,7 +185,7 @@ static void drop_sample(const core_job *j, sample *s)
 
 static void on_host(const core_job *j, kl_qn q, kl_halves_form form)
 {
-    static const kl_devkron_opts opts[] = {{64, 64}, {96, 128}, {1760, 1536}};
+    static const kl_devkron_opts opts[] = {{64, 64, 24, 32}, {96, 128, 24, 32}, {1760, 1536, 24, 32}};
     sample s = take_sample(j, q, form);
     double *const y = calloc((size_t)s.n, sizeof *y);
     for (size_t i = 0; i < sizeof opts / sizeof *opts; i++) {
