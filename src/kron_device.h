@@ -477,20 +477,14 @@ KL_DEV void kl_kron_right(const kl_devkron_block *b, int64_t strip, uint32_t gro
     const uint32_t g0 = b->right.group[group];
     const int n = (int)(b->right.group[group + 1] - g0), ntile = (n + LANES - 1) / LANES;
     const int64_t l0 = strip * LANES, stride = b->nl * LANES;
-    if (b->right.near != 0) {
-        if (me == 0) {
-            kl_barrier_init(bar, 1);
-            kl_barrier_ready();
-        }
+    if (b->right.near != 0) { /* by threads: pieces as small as these come slowly as bulk copies */
+        if (me == 0) kl_barrier_init(bar, team);
         for (int i = me; i < TILE; i += team) s[ntile * TILE + i] = 0.0;
         kl_block_sync();
-        if (me < 32) {
-            const int bytes = (int)(b->nl - l0 < LANES ? b->nl - l0 : (int64_t)LANES) * LANES * 8;
-            const double *const from = x + b->off + l0 * LANES + (int64_t)(g0 / LANES) * stride;
-            if (me == 0) kl_barrier_expect(bar, ntile * bytes);
-            kl_warp_sync();
-            for (int t = me; t < ntile; t += 32) kl_bring(s + t * TILE, from + t * stride, bytes, bar);
-        }
+        const int mine = me % 32 * 2, there = (int)(b->nl - l0 < LANES ? b->nl - l0 : (int64_t)LANES) * LANES;
+        const double *const from = x + b->off + l0 * LANES + (int64_t)(g0 / LANES) * stride + mine;
+        for (int t = me / 32; t < ntile && mine < there; t += team / 32) kl_bring_pair(s + t * TILE + mine, from + t * stride);
+        kl_barrier_brought(bar);
         kl_barrier_wait(bar, 0);
     }
     const uint32_t shared = kl_shared_address(s);

@@ -228,6 +228,10 @@ KL_DEV void kl_bring(void *to, const void *from, int bytes, uint64_t *bar)
                     "r"(kl_shared_address(bar))
                     : "memory");
 }
+
+/* 16 bytes of one thread to shared memory, past the first-level cache, and the arrival of a thread when all those that it began are there. */
+KL_DEV void kl_bring_pair(void *to, const void *from) { KL_PTX volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(kl_shared_address(to)), "l"(from) : "memory"); }
+KL_DEV void kl_barrier_brought(uint64_t *bar) { KL_PTX volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(kl_shared_address(bar)) : "memory"); }
 #else /* images for older GPUs: nobody calls these there, since executors look at the GPU first */
 KL_DEV void kl_barrier_ready(void) { KL_PTX volatile("trap;"); }
 KL_DEV void kl_barrier_expect(uint64_t *bar, int bytes) { KL_PTX volatile("trap;" ::"l"(bar), "r"(bytes)); }
@@ -289,6 +293,8 @@ KL_DEV void kl_barrier_arrive(uint64_t *bar) { --*bar; }
 KL_DEV void kl_barrier_expect(uint64_t *bar, int bytes) { *bar += (uint64_t)bytes; }
 KL_DEV void kl_barrier_wait(uint64_t *bar, int phase) { *bar += (uint64_t)phase; }
 KL_DEV void kl_bring(void *to, const void *from, int bytes, uint64_t *bar) { *(char *)to = *(const char *)from, *bar += (uint64_t)bytes; }
+KL_DEV void kl_bring_pair(void *to, const void *from) { *(char *)to = *(const char *)from; }
+KL_DEV void kl_barrier_brought(uint64_t *bar) { --*bar; }
 #endif
 
 #if defined(__CUDACC__) || defined(__clang__)

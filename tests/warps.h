@@ -230,4 +230,11 @@ KL_DEV void kl_bring(void *to, const void *from, int bytes, uint64_t *bar)
     memcpy(to, from, (size_t)bytes);
     warps_count(bar, 0, -bytes);
 }
+KL_DEV void kl_bring_pair(void *to, const void *from)
+{
+    if ((uintptr_t)from % 16 != 0 || (uintptr_t)to % 16 != 0) fail_msg("a copy of 16 bytes that is not aligned");
+    if (warps.memory != NULL && ((char *)to < warps.memory || (char *)to + 16 > warps.memory + warps.bytes)) fail_msg("a copy to %lld", (long long)((char *)to - warps.memory));
+    memcpy(to, from, 16);
+}
+KL_DEV void kl_barrier_brought(uint64_t *bar) { warps_count(bar, 1, 0); }
 #endif
