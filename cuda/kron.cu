@@ -7,32 +7,31 @@
 
 enum {
     LANES = KL_KRON_LANES,
-    LEFT_TEAMS = 2, RIGHT_TEAMS = 4, /* of a multiprocessor */
     VECTOR_TEAM = 384, SUM_TEAM = 1024
 };
 
-/* Threads of a team: what needs more than 64 registers a thread has 80. */
-template <int PLAIN> static constexpr int left_team = PLAIN ? 512 : 384;
-template <int PLAIN> static constexpr int right_team = PLAIN == 2 ? 256 : 192;
+/* Threads of a multiprocessor, all its teams together: what needs more than 64 registers a thread has 80. */
+template <int PLAIN> static constexpr int left_threads = PLAIN ? 1024 : 768;
+template <int PLAIN> static constexpr int right_threads = PLAIN == 2 ? 1024 : 768;
 
 /* PLAIN: as in kl_devkron; what the others have to do costs registers, and so does what is read of a block that is not an argument. The device starts
    teams in order, so that those of a strip run together and find each other's parts of x in the second-level cache. */
-template <int PLAIN> static __global__ void __launch_bounds__(left_team<PLAIN>, LEFT_TEAMS)
+template <int PLAIN> static __global__ void __launch_bounds__(left_threads<PLAIN>, 1)
     left(const __grid_constant__ kl_devkron_block only, const kl_devkron_block *__restrict__ block, const kl_devkron_item *__restrict__ item, int table_at,
          const double *__restrict__ x, double *__restrict__ y, double *partial)
 {
     extern __shared__ __align__(128) double memory[];
     const kl_devkron_item it = item[blockIdx.x];
-    kl_kron_left(PLAIN ? &only : block + it.block, it.strip, it.group, left_team<PLAIN>, PLAIN, memory, table_at, x, y, partial + blockIdx.x);
+    kl_kron_left(PLAIN ? &only : block + it.block, it.strip, it.group, kl_block_size(), PLAIN, memory, table_at, x, y, partial + blockIdx.x);
 }
 
-template <int PLAIN> static __global__ void __launch_bounds__(right_team<PLAIN>, RIGHT_TEAMS)
+template <int PLAIN> static __global__ void __launch_bounds__(right_threads<PLAIN>, 1)
     right(const __grid_constant__ kl_devkron_block only, const kl_devkron_block *__restrict__ block, const kl_devkron_item *__restrict__ item, const double *__restrict__ x,
           double *__restrict__ y)
 {
     extern __shared__ __align__(128) double memory[];
     const kl_devkron_item it = item[blockIdx.x];
-    kl_kron_right(PLAIN ? &only : block + it.block, it.strip, it.group, right_team<PLAIN>, PLAIN, memory, x, y);
+    kl_kron_right(PLAIN ? &only : block + it.block, it.strip, it.group, kl_block_size(), PLAIN, memory, x, y);
 }
 
 static __global__ void __launch_bounds__(SUM_TEAM) sum_up(int64_t n, const double *__restrict__ part, double *result)
@@ -92,12 +91,12 @@ static __global__ void diagonal_tiles(const kl_devkron_block *__restrict__ block
 
 /* ---------------------------------------------------------------- the executor's entries */
 
-/* What a multiprocessor's shared memory gives each of its teams: 1 KB of a team is the system's. */
+/* Of each team's part of a multiprocessor's shared memory 1 KB is the system's. */
 static void fit(const kl_cuda *self, kl_devkron_opts *o)
 {
     int all = 0;
     cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, self->device);
-    kl_kron_fit(all / LEFT_TEAMS - 1024, left_team<2>, all / RIGHT_TEAMS - 1024, right_team<2>, o);
+    kl_kron_fit(all, 1024, left_threads<2>, right_threads<2>, o);
 }
 
 static bool may_share(const void *kernel, size_t bytes)
@@ -132,13 +131,14 @@ extern "C" void kl_cuda_kron_half(const kl_cuda *self, const kl_kron *k, int is_
     const kl_devkron *const p = (const kl_devkron *)k->device;
     const unsigned n = (unsigned)(is_right ? p->nright : p->nleft);
     const size_t bytes = (size_t)(is_right ? kl_kron_right_bytes(p) : kl_kron_left_bytes(p));
+    const int teams = is_right ? kl_kron_right_teams(p->right_room) : kl_kron_left_teams(p->left_room);
     const cudaStream_t st = self->stream;
-    if (is_right && p->plain_right == 2) right<2><<<n, right_team<2>, bytes, st>>>(p->only, p->block, p->right, x, y);
-    else if (is_right && p->plain_right) right<1><<<n, right_team<1>, bytes, st>>>(p->only, p->block, p->right, x, y);
-    else if (is_right) right<0><<<n, right_team<0>, bytes, st>>>(p->only, p->block, p->right, x, y);
-    else if (p->plain_left == 2) left<2><<<n, left_team<2>, bytes, st>>>(p->only, p->block, p->left, kl_kron_table_at(p), x, y, p->partial);
-    else if (p->plain_left) left<1><<<n, left_team<1>, bytes, st>>>(p->only, p->block, p->left, kl_kron_table_at(p), x, y, p->partial);
-    else left<0><<<n, left_team<0>, bytes, st>>>(p->only, p->block, p->left, kl_kron_table_at(p), x, y, p->partial);
+    if (is_right && p->plain_right == 2) right<2><<<n, right_threads<2> / teams, bytes, st>>>(p->only, p->block, p->right, x, y);
+    else if (is_right && p->plain_right) right<1><<<n, right_threads<1> / teams, bytes, st>>>(p->only, p->block, p->right, x, y);
+    else if (is_right) right<0><<<n, right_threads<0> / teams, bytes, st>>>(p->only, p->block, p->right, x, y);
+    else if (p->plain_left == 2) left<2><<<n, left_threads<2> / teams, bytes, st>>>(p->only, p->block, p->left, kl_kron_table_at(p), x, y, p->partial);
+    else if (p->plain_left) left<1><<<n, left_threads<1> / teams, bytes, st>>>(p->only, p->block, p->left, kl_kron_table_at(p), x, y, p->partial);
+    else left<0><<<n, left_threads<0> / teams, bytes, st>>>(p->only, p->block, p->left, kl_kron_table_at(p), x, y, p->partial);
 }
 
 extern "C" kl_status kl_cuda_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr yp, double *xy, kl_err *err)

@@ -107,7 +107,7 @@ static void apply_gathering(const kl_offload *self, const kl_gather *h, const do
 
 #if KL_OFFLOAD_BARE
 
-enum { LEFT_TEAM = 384, RIGHT_TEAM = 192, LEFT_TEAMS = 2, RIGHT_TEAMS = 4, /* threads, and teams of a multiprocessor; 80 registers a thread: see src/meson.build */
+enum { THREADS = 768, /* of all teams of a multiprocessor; 80 registers a thread: see src/meson.build */
        SUM_TEAM = 1024, SHARED_BYTES = 228 << 10, TAKEN = 2048 /* of a team's shared memory, by the system and by the runtime */ };
 
 #ifdef __NVPTX__
@@ -120,16 +120,16 @@ static void apply_right(const kl_devkron *p, const double *x, double *y)
 {
     const kl_devkron_block *const block = p->block;
     const kl_devkron_item *const item = p->right;
-    const int teams = (int)p->nright, bytes = kl_kron_right_bytes(p);
+    const int teams = (int)p->nright, bytes = kl_kron_right_bytes(p), team = THREADS / kl_kron_right_teams(p->right_room);
     if (p->plain_right == 2) {
-        KL_BARE(teams, RIGHT_TEAM, bytes, is_device_ptr(block, item, x, y))
-        kl_kron_right(block, item[kl_block_number()].strip, item[kl_block_number()].group, RIGHT_TEAM, 2, SHARED, x, y);
+        KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y))
+        kl_kron_right(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 2, SHARED, x, y);
     } else if (p->plain_right) {
-        KL_BARE(teams, RIGHT_TEAM, bytes, is_device_ptr(block, item, x, y))
-        kl_kron_right(block, item[kl_block_number()].strip, item[kl_block_number()].group, RIGHT_TEAM, 1, SHARED, x, y);
+        KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y))
+        kl_kron_right(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 1, SHARED, x, y);
     } else {
-        KL_BARE(teams, RIGHT_TEAM, bytes, is_device_ptr(block, item, x, y))
-        kl_kron_right(block + item[kl_block_number()].block, item[kl_block_number()].strip, item[kl_block_number()].group, RIGHT_TEAM, 0, SHARED, x, y);
+        KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y))
+        kl_kron_right(block + item[kl_block_number()].block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 0, SHARED, x, y);
     }
 }
 
@@ -138,16 +138,16 @@ static void apply_left(const kl_devkron *p, const double *x, double *y)
     const kl_devkron_block *const block = p->block;
     const kl_devkron_item *const item = p->left;
     double *const partial = p->partial;
-    const int teams = (int)p->nleft, bytes = kl_kron_left_bytes(p), table_at = kl_kron_table_at(p);
+    const int teams = (int)p->nleft, bytes = kl_kron_left_bytes(p), table_at = kl_kron_table_at(p), team = THREADS / kl_kron_left_teams(p->left_room);
     if (p->plain_left == 2) {
-        KL_BARE(teams, LEFT_TEAM, bytes, is_device_ptr(block, item, x, y, partial) firstprivate(table_at))
-        kl_kron_left(block, item[kl_block_number()].strip, item[kl_block_number()].group, LEFT_TEAM, 2, SHARED, table_at, x, y, partial + kl_block_number());
+        KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y, partial) firstprivate(table_at))
+        kl_kron_left(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 2, SHARED, table_at, x, y, partial + kl_block_number());
     } else if (p->plain_left) {
-        KL_BARE(teams, LEFT_TEAM, bytes, is_device_ptr(block, item, x, y, partial) firstprivate(table_at))
-        kl_kron_left(block, item[kl_block_number()].strip, item[kl_block_number()].group, LEFT_TEAM, 1, SHARED, table_at, x, y, partial + kl_block_number());
+        KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y, partial) firstprivate(table_at))
+        kl_kron_left(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 1, SHARED, table_at, x, y, partial + kl_block_number());
     } else {
-        KL_BARE(teams, LEFT_TEAM, bytes, is_device_ptr(block, item, x, y, partial) firstprivate(table_at))
-        kl_kron_left(block + item[kl_block_number()].block, item[kl_block_number()].strip, item[kl_block_number()].group, LEFT_TEAM, 0, SHARED, table_at, x, y, partial + kl_block_number());
+        KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y, partial) firstprivate(table_at))
+        kl_kron_left(block + item[kl_block_number()].block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 0, SHARED, table_at, x, y, partial + kl_block_number());
     }
 }
 
@@ -191,7 +191,7 @@ kl_status kl_offload_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err)
 #if KL_OFFLOAD_BARE
     if (self->tensor) {
         kl_devkron_opts o;
-        kl_kron_fit(SHARED_BYTES / LEFT_TEAMS - TAKEN, LEFT_TEAM, SHARED_BYTES / RIGHT_TEAMS - TAKEN, RIGHT_TEAM, &o);
+        kl_kron_fit(SHARED_BYTES, TAKEN, THREADS, THREADS, &o);
         return kl_devkron_prepare(k, &o, &self->pool, err);
     }
 #endif

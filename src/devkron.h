@@ -14,7 +14,7 @@ extern "C" {
    rows at a time, of which 8 neighbours meet in an access: in fast memory 8 right states with their left ones take PITCH numbers, as in a vector. */
 enum { KL_DEVKRON_LEFT_ROWS = 8, KL_DEVKRON_RIGHT_ROWS = 16, KL_DEVKRON_PITCH = 64, KL_DEVKRON_NONE = 0x7fffffff, KL_DEVKRON_NARROW_NONE = 0x7fff,
        KL_DEVKRON_NEAR_LEAST = 4, KL_DEVKRON_FAR_LEAST = 1, /* pairs of slots that every tile has, where an operator has any */
-       KL_DEVKRON_LEFT_STATES = 4064, KL_DEVKRON_LEFT_MASK = 0x3ffc0, KL_DEVKRON_LEFT_SHIFT = 12 /* see kl_devkron_op */ };
+       KL_DEVKRON_LEFT_STATES = 4064, KL_DEVKRON_RIGHT_STATES = 3584, KL_DEVKRON_LEFT_MASK = 0x3ffc0, KL_DEVKRON_LEFT_SHIFT = 12 /* see kl_devkron_op */ };
 
 /* Lists of a tile of rows, in pairs of slots; a left operator's near pairs are kept in twos, and near_first counts these. A slot holds one entry of each row at most, as a rule with one distance (column - row) for all rows: hops
    of one bond keep the order of the states that differ elsewhere. */
@@ -64,9 +64,13 @@ typedef struct kl_devkron_item {
     uint32_t block, strip, group, spare;
 } kl_devkron_item;
 
+typedef struct kl_devkron_room {
+    int64_t most, round;         /* states of a group, a multiple of 32, at most KL_DEVKRON_LEFT_STATES or RIGHT_STATES; rows that a team takes at once */
+} kl_devkron_room;
+
+/* Few large teams or many small ones. */
 typedef struct kl_devkron_opts {
-    int64_t left_most, right_most; /* states of a group; multiples of 32, left_most at most KL_DEVKRON_LEFT_STATES, right_most 3600 */
-    int64_t left_round, right_round; /* rows that a team takes at once */
+    kl_devkron_room left[2], right[2]; /* the second has larger groups */
 } kl_devkron_opts;
 
 typedef struct kl_devkron {
@@ -78,6 +82,7 @@ typedef struct kl_devkron {
     double *partial;             /* [nleft] for x . y */
     int64_t nblock, nleft, nright;
     int64_t left_states, right_states; /* of the largest group */
+    int left_room, right_room;   /* which of the options it is */
     int plain_left, plain_right; /* not 0: one block, and all entries of an operator are of one size; left: and a popcount of 32 bits makes the diagonal; right: and there are
                                     no a (x) b; 2: and far entries have 16 bits */
     int tables;                  /* sets of 16 sums of bits that a tile's diagonal needs at most, 0 where popcounts do */

@@ -1,7 +1,7 @@
 /* The two kernels of H v as a sum of Kronecker products on NVIDIA GPUs from sm_90 on, once for CUDA and for bare OpenMP regions: who includes this says what
    KL_DEV is (ptx.h) and launches them, a team an item. `right` writes y = (1 (x) b) x and all pairs a (x) b, `left` adds (a (x) 1) x and the diagonal and takes x . y
-   on the way: five passes over memory in all. A team brings the part of x that belongs to its group of states into shared memory, in bulk, and walks the packed lists
-   of devkron.h; what lies outside the group comes through the caches.
+   on the way: five passes over memory in all. A team brings the part of x that belongs to its group of states into shared memory, for `left` one run of memory, for
+   `right` many short ones, and walks the packed lists of devkron.h; what lies outside the group comes through the caches while near entries are added.
 
    What limits them, and what is done about it: accesses of shared memory and caches are counted in runs of 128 bytes, so lanes lie such that 8 neighbours in a tile
    of x and two left states fill one; latency is hidden by asking for several values before the first is added up, which takes registers, so arguments
@@ -22,15 +22,22 @@ enum {
 
 /* ---------------------------------------------------------------- sizes, for who launches */
 
-/* Groups as large as so many bytes of shared memory hold, and the threads of teams. */
-static inline void kl_kron_fit(int64_t left_bytes, int left_team, int64_t right_bytes, int right_team, kl_devkron_opts *o)
+/* Teams that share a multiprocessor, by what kl_devkron says of rooms. */
+static inline int kl_kron_left_teams(int room) { return room ? 1 : 2; }
+static inline int kl_kron_right_teams(int room) { return room ? 1 : 4; }
+
+/* Groups as large as a multiprocessor's shared memory allows, of whose part for each team `taken' bytes are others'; threads: of all its teams. */
+static inline void kl_kron_fit(int64_t bytes, int64_t taken, int left_threads, int right_threads, kl_devkron_opts *o)
 {
-    const int64_t left = left_bytes / 8 - KL_KRON_HEAD, right = right_bytes / 8 - KL_KRON_HEAD;
-    o->left_most = (left / KL_KRON_LANES - 2) / 32 * 32;
-    o->right_most = (right / KL_DEVKRON_PITCH - 1) * KL_KRON_LANES / 32 * 32;
-    if (o->left_most > KL_DEVKRON_LEFT_STATES) o->left_most = KL_DEVKRON_LEFT_STATES;
-    o->left_round = left_team / 32 * KL_DEVKRON_LEFT_ROWS;
-    o->right_round = right_team / 32 * KL_DEVKRON_RIGHT_ROWS;
+    for (int i = 0; i < 2; i++) {
+        const int64_t left = (bytes / kl_kron_left_teams(i) - taken) / 8 - KL_KRON_HEAD, right = (bytes / kl_kron_right_teams(i) - taken) / 8 - KL_KRON_HEAD;
+        o->left[i].most = (left / KL_KRON_LANES - 2) / 32 * 32;
+        o->right[i].most = (right / KL_DEVKRON_PITCH - 1) * KL_KRON_LANES / 32 * 32;
+        if (o->left[i].most > KL_DEVKRON_LEFT_STATES) o->left[i].most = KL_DEVKRON_LEFT_STATES;
+        if (o->right[i].most > KL_DEVKRON_RIGHT_STATES) o->right[i].most = KL_DEVKRON_RIGHT_STATES;
+        o->left[i].round = left_threads / kl_kron_left_teams(i) / 32 * KL_DEVKRON_LEFT_ROWS;
+        o->right[i].round = right_threads / kl_kron_right_teams(i) / 32 * KL_DEVKRON_RIGHT_ROWS;
+    }
 }
 
 static inline int kl_kron_table_at(const kl_devkron *p)

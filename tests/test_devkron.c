@@ -185,7 +185,7 @@ static void drop_sample(const core_job *j, sample *s)
 
 static void on_host(const core_job *j, kl_qn q, kl_halves_form form)
 {
-    static const kl_devkron_opts opts[] = {{64, 64, 24, 32}, {96, 128, 24, 32}, {1760, 1536, 24, 32}};
+    static const kl_devkron_opts opts[] = {{{{64, 24}, {64, 24}}, {{64, 32}, {64, 32}}}, {{{96, 24}, {160, 24}}, {{128, 32}, {192, 32}}}, {{{1760, 24}, {1760, 24}}, {{1536, 32}, {1536, 32}}}};
     sample s = take_sample(j, q, form);
     double *const y = calloc((size_t)s.n, sizeof *y);
     for (size_t i = 0; i < sizeof opts / sizeof *opts; i++) {
@@ -194,7 +194,7 @@ static void on_host(const core_job *j, kl_qn q, kl_halves_form form)
         kl_pool pool = {.get = get_block, .give = give_block, .put = put_bytes, .most = &most};
         expect_ok(kl_devkron_prepare(s.ed->kron, &opts[i], &pool, &err), err);
         const kl_devkron *const p = s.ed->kron->device;
-        expect_true(p->left_states <= opts[i].left_most && p->right_states <= opts[i].right_most);
+        expect_true(p->left_states <= opts[i].left[p->left_room].most && p->right_states <= opts[i].right[p->right_room].most);
         for (int64_t k = 0; k < s.n; k++) y[k] = kl_halves_unrank(s.ed->space, k, (int[64]){0}) ? NAN : 0.0;
         walk(p, s.x, y);
         for (int64_t k = 0; k < p->nblock; k++) {
