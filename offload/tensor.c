@@ -125,7 +125,7 @@ ALWAYS void load_b(uint32_t b, const int ta, const int tb, int j, int half, doub
     }
 }
 
-/* A piece for a warp of mt x nt fragments: n steps of DEPTH, then tail < DEPTH more. Fragments of the next step are asked for before this one ends. Every lane gives a
+/* A piece for a warp of mt x nt fragments: n steps of DEPTH, then half of one where there is a tail. Fragments of the next step are asked for before this one ends. Every lane gives a
    stage back itself, which costs nothing and is what tools can follow. */
 ALWAYS void steps(double (*acc)[NT][4], uint32_t a0, uint32_t b0, const int ta, const int tb, const int mt, const int nt, int n, int tail, int *stage, uint32_t *phase, uint32_t full)
 {
@@ -173,17 +173,13 @@ ALWAYS void steps(double (*acc)[NT][4], uint32_t a0, uint32_t b0, const int ta, 
     if (tail > 0) {
         const uint32_t at = (uint32_t)st * STAGE;
         UNROLL
-        for (int half = 0; half < DEPTH / 8; half++)
-            if (half * 8 < tail) {
-                UNROLL
-                for (int j = 0; j < nt; j++) load_b(b0 + at, ta, tb, j, half, b[j]);
-                UNROLL
-                for (int i = 0; i < mt; i++) {
-                    load_a(a0 + at, ta, i, half, a[0]);
-                    UNROLL
-                    for (int j = 0; j < nt; j++) multiply(acc[i][j], a[0], b[j]);
-                }
-            }
+        for (int j = 0; j < nt; j++) load_b(b0 + at, ta, tb, j, 0, b[j]);
+        UNROLL
+        for (int i = 0; i < mt; i++) {
+            load_a(a0 + at, ta, i, 0, a[0]);
+            UNROLL
+            for (int j = 0; j < nt; j++) multiply(acc[i][j], a[0], b[j]);
+        }
         arrive(empty + 8 * (uint32_t)st);
         if (++st == STAGES) st = 0, ph ^= 1;
     }
@@ -464,7 +460,7 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nbefore, int *counter, 
         const int ta = (flags & KL_P_TA) != 0, tb = (flags & KL_P_TB) != 0;
         const uint32_t a = ta ? a_turned + (uint32_t)(row0 * DEPTH * 8) : a_plain + (uint32_t)(row0 * 8);
         const uint32_t b = tb ? (ta ? b_turned_apart : b_turned) + (uint32_t)(wn * nt * 64) : (ta ? b_plain_apart : b_plain) + (uint32_t)(wn * nt * 8 * DEPTH * 8);
-        const int n = k / DEPTH, tail = k % DEPTH;
+        const int n = (k + DEPTH / 2 - 1) / DEPTH, tail = k - n * DEPTH; /* what is missing at the end of a stage counts as 0 */
 #define STEPS(TA, TB, M, N) \
     case TA * 32 + TB * 16 + M * 4 + N - 4: steps(acc, a, b, TA, TB, M, N, n, tail, &st, &ph, full); break;
 #define SHAPES(TA, TB)                                                                                                            \
