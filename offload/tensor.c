@@ -1,5 +1,5 @@
 /* Products on NVIDIA's FP64 tensor cores (sm_90 and later) from a bare target region: as many blocks as the device has multiprocessors stay and take
-   tiles from a counter. In a block four warps bring slices of 16 values of k into a ring of four stages (cp.async, mbarriers) while eight warps multiply
+   tiles from a counter. In a block four warps bring slices of 16 values of k into a ring of stages (cp.async, mbarriers) while eight warps multiply
    them with m16n8k8; all pieces of a tile, whatever their transposes and coefficients, run through the same ring without a stop and are summed in registers.
 
    Rows of a tile come in units of 16: warps w and w + 4, which share a scheduler, split them, unevenly if need be. Columns come in units of 32, 8 for each of
@@ -15,9 +15,9 @@
 #include "target.h"
 
 enum {
-    MT = 4, NT = 3, DEPTH = 16, STAGES = 4, CONSUMERS = 8, THREADS = CONSUMERS * 32 + 128, BM = 128, BN = 96,
+    MT = 4, NT = 3, DEPTH = 16, STAGES = 7, CONSUMERS = 8, PRODUCERS = 128 /* threads */, THREADS = CONSUMERS * 32 + PRODUCERS, BM = 128, BN = NT * 32,
     LDA = BM + 2, LDB = BN + 2, LDB_APART = BN + 4, A_SIZE = DEPTH * LDA, B_SIZE = DEPTH * LDB_APART, STAGE = (A_SIZE + B_SIZE) * 8, A_BYTES = A_SIZE * 8,
-    EARLY = 8 /* steps before the end of a tile at which the next one is taken */, INFO = 48, HEADS = 8, SHARED = STAGES * STAGE + HEADS * INFO + 2 * 64 + STAGES * 16,
+    ADDED = B_SIZE >= A_SIZE ? 2 * DEPTH : DEPTH /* columns of a matrix that is added, a stage: B's place is free then */, EARLY = 8 /* steps before the end of a tile at which the next one is taken */, INFO = 48, HEADS = 8, SHARED = STAGES * STAGE + HEADS * INFO + 2 * 64 + STAGES * 16,
 };
 
 const kl_tiling_opts kl_tensor_opts = {.unit_m = 16, .unit_n = 32, .most_m = BM / 16, .most_n = NT, .depth = DEPTH, .nblock = 132, .adds = 1, .levels = 1,
@@ -39,6 +39,7 @@ typedef struct info {
     uint64_t spare[2];
 } info;
 _Static_assert(sizeof(info) == INFO, "the layout of shared memory counts on it");
+_Static_assert(STAGES < HEADS && (int)KL_PIECE_BATCH == 32 / 4, "a piece's head stays until it is done; a lane holds a quarter of a record");
 _Static_assert(STAGE % 128 == 0 && A_BYTES % 128 == 0, "the exchange of halves works on address bits");
 
 typedef struct two {
@@ -57,11 +58,17 @@ ALWAYS void copy16_part(uint32_t to, const double *from, int bytes)
 {
     __asm__ volatile("cp.async.cg.shared.global [%0],[%1],16,%2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
+/* Zeros where not `is`: cheaper than a number of bytes. */
+ALWAYS void copy16_if(uint32_t to, const double *from, int is)
+{
+    __asm__ volatile("{.reg .pred p; setp.eq.s32 p,%2,0; cp.async.cg.shared.global [%0],[%1],16,p;}" ::"r"(to), "l"(from), "r"(is) : "memory");
+}
 ALWAYS void copy8_part(uint32_t to, const double *from, int bytes)
 {
     __asm__ volatile("cp.async.ca.shared.global [%0],[%1],8,%2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 ALWAYS void barrier_init(uint32_t b, int n) { __asm__ volatile("mbarrier.init.shared.b64 [%0],%1;" ::"r"(b), "r"(n) : "memory"); }
+ALWAYS void producers_meet(void) { __asm__ volatile("bar.sync 1,%0;" ::"n"(PRODUCERS) : "memory"); }
 ALWAYS void arrive(uint32_t b) { __asm__ volatile("mbarrier.arrive.shared.b64 _,[%0];" ::"r"(b) : "memory"); }
 ALWAYS void arrive_after_copies(uint32_t b) { __asm__ volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(b) : "memory"); }
 ALWAYS void wait(uint32_t b, uint32_t phase)
@@ -146,6 +153,7 @@ ALWAYS void steps(double (*acc)[NT][4], uint32_t a0, uint32_t b0, const int ta, 
             for (int half = 0; half < DEPTH / 8; half++) {
                 UNROLL
                 for (int i = 0; i < mt - 1; i++) {
+                    if (NT > 3) __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory"); /* else all fragments are loaded at once, and sums have to make room */
                     load_a(a0 + at, ta, i + 1, half, a[(i + 1) % buffers]);
                     UNROLL
                     for (int j = 0; j < nt; j++) multiply(acc[i][j], a[i % buffers], b[j]);
@@ -197,7 +205,7 @@ ALWAYS void pass(int *from, int to, int *st, uint32_t *ph, uint32_t full)
     }
 }
 
-/* A matrix that is added: its columns come as the values of k do, 16 a stage, and a warp takes those blocks of 8 that are its own columns. With ta its rows are rows of the slice.
+/* A matrix that is added: its columns come as the values of k do, ADDED a stage, and a warp takes those blocks of 8 that are its own columns. With ta its rows are rows of the slice.
    Rows that a warp does not have are added to sums that nobody writes. */
 ALWAYS void add(double (*acc)[NT][4], uint32_t a0, const int ta, int nt, int first, int k, int *st, uint32_t *ph, uint32_t full)
 {
@@ -206,8 +214,8 @@ ALWAYS void add(double (*acc)[NT][4], uint32_t a0, const int ta, int nt, int fir
     for (int j = 0; j < NT; j++) {
         if (j >= nt) continue;
         const int col = (first + j) * 8;
-        pass(&stage, at_most(col, k - 1) / DEPTH, st, ph, full);
-        const uint32_t at = a0 + (uint32_t)*st * STAGE, row = ta ? at ^ (uint32_t)(col & 8) * 8 : at + (uint32_t)((col & 8) * LDA * 8);
+        pass(&stage, at_most(col, k - 1) / ADDED, st, ph, full);
+        const uint32_t at = a0 + (uint32_t)*st * STAGE + (uint32_t)(col % ADDED / DEPTH * A_BYTES), row = ta ? at ^ (uint32_t)(col & 8) * 8 : at + (uint32_t)((col & 8) * LDA * 8);
         UNROLL
         for (int i = 0; i < MT; i++) {
             const uint32_t here = row + (uint32_t)(ta ? i * 16 * DEPTH * 8 : i * 128);
@@ -215,7 +223,7 @@ ALWAYS void add(double (*acc)[NT][4], uint32_t a0, const int ta, int nt, int fir
             acc[i][j][0] += u.x, acc[i][j][1] += ta ? u.y : v.x, acc[i][j][2] += ta ? v.x : u.y, acc[i][j][3] += v.y;
         }
     }
-    pass(&stage, (k - 1) / DEPTH, st, ph, full);
+    pass(&stage, (k - 1) / ADDED, st, ph, full);
     arrive(full + 8 * STAGES + 8 * (uint32_t)*st);
     if (++*st == STAGES) *st = 0, *ph ^= 1;
 }
@@ -224,23 +232,34 @@ ALWAYS void add(double (*acc)[NT][4], uint32_t a0, const int ta, int nt, int fir
 ALWAYS void fetch_rows(uint32_t to, const double *from, int ld, int wide, int valid, int k, int p, const int width, int LD)
 {
     if (wide) {
-        const int chunks = width / 2, each = 128 / chunks, c = p % chunks, row = p / chunks, bytes = at_most(valid - 2 * c, 2) * 8;
+        const int chunks = width / 2, across = at_most(chunks, PRODUCERS), each = PRODUCERS / across, row = p / across;
         const int64_t step = (int64_t)each * ld;
-        const uint32_t d = to + (uint32_t)(row * LD + 2 * c) * 8;
-        if (row >= each || bytes <= 0) return;
-        if (bytes == 16 && k >= DEPTH) {
-            UNROLL
-            for (int i = 0; i < DEPTH / each; i++, from += step) copy16(d + (uint32_t)(i * each * LD * 8), from);
-        } else {
-            UNROLL
-            for (int i = 0; i < DEPTH / each; i++, from += step) copy16_part(d + (uint32_t)(i * each * LD * 8), from, row + i * each < k ? bytes : 0);
+        if (row >= each) return;
+        UNROLL
+        for (int q = 0; q < chunks; q += across) {
+            const int c = p % across + q, bytes = c < chunks ? at_most(valid - 2 * c, 2) * 8 : 0;
+            const double *at = from + 2 * q;
+            const uint32_t d = to + (uint32_t)(row * LD + 2 * c) * 8;
+            if (bytes <= 0) continue;
+            if (bytes == 16 && k >= DEPTH) {
+                UNROLL
+                for (int i = 0; i < DEPTH / each; i++, at += step) copy16(d + (uint32_t)(i * each * LD * 8), at);
+            } else if (bytes == 16) {
+                UNROLL
+                for (int i = 0; i < DEPTH / each; i++, at += step) copy16_if(d + (uint32_t)(i * each * LD * 8), at, row + i * each < k);
+            } else {
+                UNROLL
+                for (int i = 0; i < DEPTH / each; i++, at += step) copy16_part(d + (uint32_t)(i * each * LD * 8), at, row + i * each < k ? bytes : 0);
+            }
         }
         return;
     }
-    if (p >= valid) return; /* one row a pass: width is at most 128 */
-    const uint32_t d = to + (uint32_t)p * 8;
-    UNROLL
-    for (int i = 0; i < DEPTH; i++, from += ld) copy8_part(d + (uint32_t)(i * LD * 8), from, i < k ? 8 : 0);
+    for (int c = p; c < valid; c += PRODUCERS, from += PRODUCERS) {
+        const double *at = from;
+        const uint32_t d = to + (uint32_t)c * 8;
+        UNROLL
+        for (int i = 0; i < DEPTH; i++, at += ld) copy8_part(d + (uint32_t)(i * LD * 8), at, i < k ? 8 : 0);
+    }
 }
 
 /* Which chunks of a row of 16 values of k change places: for loads of two numbers halves of odd rows, for loads of one number pairs of chunks by two bits of the row. apart:
@@ -251,31 +270,32 @@ ALWAYS int exchange(int row, const int skip, int apart) { return apart ? (row >>
 ALWAYS void fetch_columns(uint32_t to, const double *from, int ld, int wide, int valid, int k, int p, const int width, const int skip, int apart)
 {
     if (wide) {
+        enum { EACH = PRODUCERS / 8 }; /* rows of a pass; eight rows on, chunks change places as before */
         const int c = p % 8, row = p / 8, bytes = at_most(at_least(k - 2 * c, 0), 2) * 8;
-        const int64_t step = 16LL * ld;
+        const int64_t step = (int64_t)EACH * ld;
         const uint32_t d = to + (uint32_t)(row * DEPTH + 2 * (c ^ exchange(row, skip, apart))) * 8;
         if (bytes == 16) {
             UNROLL
-            for (int i = 0; i < width / 16; i++, from += step)
-                if (row + 16 * i < valid) copy16(d + (uint32_t)(i * 16 * DEPTH * 8), from);
+            for (int i = 0; i < width / EACH; i++, from += step)
+                if (row + EACH * i < valid) copy16(d + (uint32_t)(i * EACH * DEPTH * 8), from);
         } else {
             UNROLL
-            for (int i = 0; i < width / 16; i++, from += step)
-                if (row + 16 * i < valid) copy16_part(d + (uint32_t)(i * 16 * DEPTH * 8), from, bytes);
+            for (int i = 0; i < width / EACH; i++, from += step)
+                if (row + EACH * i < valid) copy16_part(d + (uint32_t)(i * EACH * DEPTH * 8), from, bytes);
         }
         return;
     }
-    const int c = p % DEPTH, row = p / DEPTH, bytes = c < k ? 8 : 0;
-    const int64_t step = 8LL * ld;
-    uint32_t d = to + (uint32_t)(row * DEPTH + 2 * (c / 2 ^ exchange(row, skip, apart)) + c % 2) * 8;
-    for (int i = row; i < valid; i += 8, from += step, d += 8 * DEPTH * 8) copy8_part(d, from, bytes);
+    enum { EACH = PRODUCERS / DEPTH };
+    const int c = p % DEPTH, bytes = c < k ? 8 : 0;
+    const int64_t step = (int64_t)EACH * ld;
+    for (int i = p / DEPTH; i < valid; i += EACH, from += step) copy8_part(to + (uint32_t)(i * DEPTH + 2 * (c / 2 ^ exchange(i, skip, apart)) + c % 2) * 8, from, bytes);
 }
 
 /* Where thread p of the producers begins in an operand. */
 ALWAYS const double *start_rows(const double *q, int ld, int wide, int p, const int width)
 {
-    const int chunks = width / 2;
-    return wide ? q + 2 * (p % chunks) + (int64_t)(p / chunks) * ld : q + p;
+    const int across = at_most(width / 2, PRODUCERS);
+    return wide ? q + 2 * (p % across) + (int64_t)(p / across) * ld : q + p;
 }
 ALWAYS const double *start_columns(const double *q, int ld, int wide, int p)
 {
@@ -303,27 +323,36 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
 {
     typedef int four __attribute__((vector_size(16)));
     const int p = me() - CONSUMERS * 32, first_warp = p < 32, block = (int)__nvvm_read_ptx_sreg_ctaid_x(), blocks = (int)__nvvm_read_ptx_sreg_nctaid_x();
-    int st = 0, cur = 0, soon = -1, nth = 0, fresh = 1;
+    int st = 0, cur = 0, soon = -1, nth = 0, fresh = 1, batch = 0, held = 0; /* the first warp holds so many records, in order, a lane 16 bytes */
+    four look = {0, 0, 0, 0};
     uint32_t ph = 1;
     if (first_warp) { /* blocks <= ntile */
         if (p < 4) {
-            const four look = ((const four *)(piece + block))[p];
+            look = ((const four *)(piece + block))[p];
             if (p == 3) wait_for_first(counter, look[0], nbefore);
             ((four *)rec)[p] = look;
         }
     }
-    __asm__ volatile("bar.sync 1,128;" ::: "memory");
+    producers_meet();
     for (;;) {
         const kl_piece *const r = rec + cur;
         const uint32_t flags = r->flags;
         if (flags & KL_P_END) break;
         const int more = r->next, brief = fresh && more <= 0 && r->k < EARLY * DEPTH;
-        four look = {0, 0, 0, 0};
-        int then = 0, later = 0, asked = 0;
+        int then = 0, later = 0, asked = 0, mine = 0; /* mine: which of the records that are held is the next one */
         if (first_warp) { /* the next record; of brief tiles also the number of the tile after it */
             if (soon < 0 && brief) soon = next_tile(counter, blocks, p);
             then = more > 0 ? more : soon;
-            if (then >= 0) look = ((const four *)(piece + (more > 0 ? then : at_most(then, ntile - 1))))[p & 3];
+            if (more > 0) {
+                if (more < batch || more >= batch + held) { /* those of a tile follow each other but for the first; behind the last of a list there is room */
+                    batch = more, held = KL_PIECE_BATCH;
+                    look = ((const four *)(piece + more))[p];
+                }
+                mine = more - batch;
+            } else {
+                held = 0;
+                if (then >= 0) look = ((const four *)(piece + at_most(then, ntile - 1)))[p & 3];
+            }
             if (brief && p == 0) later = kl_add(counter, 1) + blocks;
         }
         const int rows = (int)(r->mn & 0xffff), cols = (int)(r->mn >> 16), lda = r->lda, ldb = r->ldb, ta = (flags & KL_P_TA) != 0, tb = (flags & KL_P_TB) != 0, product = !(flags & KL_P_ADD);
@@ -332,8 +361,9 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
         const double *pa = (const double *)(uintptr_t)a, *pb = (const double *)(uintptr_t)b;
         pa = ta ? start_columns(pa, lda, even_a, p) : start_rows(pa, lda, even_a, p, BM);
         pb = tb ? start_rows(pb, ldb, even_b, p, BN) : start_columns(pb, ldb, even_b, p);
-        const int64_t step_a = ta ? DEPTH : (int64_t)DEPTH * lda, step_b = tb ? (int64_t)DEPTH * ldb : DEPTH;
-        for (int k = r->k; k > 0; k -= DEPTH, pa += step_a, pb += step_b) {
+        const int each = product ? DEPTH : ADDED;
+        const int64_t step_a = ta ? each : (int64_t)each * lda, step_b = tb ? (int64_t)DEPTH * ldb : DEPTH;
+        for (int k = r->k; k > 0; k -= each, pa += step_a, pb += step_b) {
             wait(empty + 8 * (uint32_t)st, ph);
             const uint32_t slice = ring + (uint32_t)st * STAGE;
             if (first_warp && then < 0 && k <= EARLY * DEPTH) { /* a tile is taken when this one is nearly done, so that nobody sits on work that others could do */
@@ -352,20 +382,22 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
             else fetch_rows(slice, pa, lda, even_a, rows, k, p, BM, LDA);
             if (product && tb) fetch_rows(slice + A_BYTES, pb, ldb, even_b, cols, k, p, BN, ta ? LDB_APART : LDB);
             else if (product) fetch_columns(slice + A_BYTES, pb, ldb, even_b, cols, k, p, BN, 0, ta);
+            else if (k > DEPTH && ta && ADDED > DEPTH) fetch_columns(slice + A_BYTES, pa + DEPTH, lda, even_a, rows, k - DEPTH, p, BM, 1, 1);
+            else if (k > DEPTH && ADDED > DEPTH) fetch_rows(slice + A_BYTES, pa + (int64_t)DEPTH * lda, lda, even_a, rows, k - DEPTH, p, BM, LDA);
             arrive_after_copies(full + 8 * (uint32_t)st);
             if (++st == STAGES) st = 0, ph ^= 1;
         }
         nth = (nth + 1) % HEADS;
         fresh = more <= 0;
         if (first_warp) {
-            if (p < 4) {
-                if (p == 3 && (more > 0 || then < ntile)) wait_for_first(counter, look[0], nbefore);
-                ((four *)(rec + (cur ^ 1)))[p] = look;
+            if (p / 4 == mine) {
+                if (p % 4 == 3 && (more > 0 || then < ntile)) wait_for_first(counter, look[0], nbefore);
+                ((four *)(rec + (cur ^ 1)))[p % 4] = look;
                 if (more <= 0 && then >= ntile && p == 3) rec[cur ^ 1].flags = KL_P_END;
             }
             if (more <= 0) soon = brief ? __nvvm_shfl_sync_idx_i32(~0u, later, 0, 31) : -1;
         }
-        __asm__ volatile("bar.sync 1,128;" ::: "memory");
+        producers_meet();
         cur ^= 1;
     }
     wait(empty + 8 * (uint32_t)st, ph);
@@ -426,7 +458,7 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nbefore, int *counter, 
     kl_piece *const rec = (kl_piece *)(head + HEADS);
     const uint32_t ring = shared_address(shared), full = shared_address(rec + 2), empty = full + 8 * STAGES;
     if (me() < STAGES) {
-        barrier_init(full + 8 * (uint32_t)me(), 129);
+        barrier_init(full + 8 * (uint32_t)me(), PRODUCERS + 1);
         barrier_init(empty + 8 * (uint32_t)me(), 32 * CONSUMERS);
         __asm__ volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
@@ -462,13 +494,12 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nbefore, int *counter, 
         const uint32_t b = tb ? (ta ? b_turned_apart : b_turned) + (uint32_t)(wn * nt * 64) : (ta ? b_plain_apart : b_plain) + (uint32_t)(wn * nt * 8 * DEPTH * 8);
         const int n = (k + DEPTH / 2 - 1) / DEPTH, tail = k - n * DEPTH; /* what is missing at the end of a stage counts as 0 */
 #define STEPS(TA, TB, M, N) \
-    case TA * 32 + TB * 16 + M * 4 + N - 4: steps(acc, a, b, TA, TB, M, N, n, tail, &st, &ph, full); break;
-#define SHAPES(TA, TB)                                                                                                            \
-    STEPS(TA, TB, 1, 1) STEPS(TA, TB, 1, 2) STEPS(TA, TB, 1, 3) STEPS(TA, TB, 2, 1) STEPS(TA, TB, 2, 2) STEPS(TA, TB, 2, 3)       \
-    STEPS(TA, TB, 3, 1) STEPS(TA, TB, 3, 2) STEPS(TA, TB, 3, 3) STEPS(TA, TB, 4, 1) STEPS(TA, TB, 4, 2) STEPS(TA, TB, 4, 3)
+    case TA * 32 + TB * 16 + M * 4 + N - 5: if (N <= NT) steps(acc, a, b, TA, TB, M, N <= NT ? N : 1, n, tail, &st, &ph, full); break;
+#define ROWS_OF(TA, TB, M) STEPS(TA, TB, M, 1) STEPS(TA, TB, M, 2) STEPS(TA, TB, M, 3) STEPS(TA, TB, M, 4)
+#define SHAPES(TA, TB) ROWS_OF(TA, TB, 1) ROWS_OF(TA, TB, 2) ROWS_OF(TA, TB, 3) ROWS_OF(TA, TB, 4)
         if ((flags & KL_P_ADD) && ta) add(acc, a_added + (uint32_t)(row0 * DEPTH * 8), 1, nt, wn * nt, k, &st, &ph, full);
         else if (flags & KL_P_ADD) add(acc, a_plain + (uint32_t)(row0 * 8), 0, nt, wn * nt, k, &st, &ph, full);
-        else switch (mt > 0 ? ta * 32 + tb * 16 + mt * 4 + nt - 4 : -1) {
+        else switch (mt > 0 ? ta * 32 + tb * 16 + mt * 4 + nt - 5 : -1) {
             SHAPES(0, 0) SHAPES(0, 1) SHAPES(1, 0) SHAPES(1, 1)
         default: /* a warp without rows passes the stages on */
             for (int i = (k + DEPTH - 1) / DEPTH; i > 0;) {
@@ -478,6 +509,7 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nbefore, int *counter, 
             }
         }
 #undef SHAPES
+#undef ROWS_OF
 #undef STEPS
         const double factor = h->factor;
         if (factor != 1.0) {

@@ -40,7 +40,7 @@ kl_status kl_devbatch_load(kl_batch *b, void *work, kl_pool *pool, kl_err *err)
     KL_TRY(kl_tiling_write(b, (uint64_t)(uintptr_t)work, &p->plan, err));
     kl_tiling *const q = &p->plan;
     const int64_t pieces = q->npiece * (int64_t)sizeof(kl_piece), cells = q->ncell * (int64_t)sizeof(kl_cell), terms = q->nterm * (int64_t)sizeof(kl_term);
-    const int64_t cell_at = pieces, term_at = (cell_at + cells + 63) / 64 * 64;
+    const int64_t cell_at = pieces + (pieces > 0 ? (KL_PIECE_BATCH - 1) * (int64_t)sizeof(kl_piece) : 0), term_at = (cell_at + cells + 63) / 64 * 64;
     p->list_bytes = term_at + terms;
     if (p->list_bytes > 0) {
         p->list = kl_pool_take(pool, p->list_bytes);

@@ -41,7 +41,7 @@ enum {
     KL_P_OVER = 1 << 15,    /* and this ends the part; the last part is marked by KL_P_FINAL */
     KL_P_FINAL = 1 << 22,
     KL_P_FIRST = 1 << 25,   /* where it ends, a tile of the launch's first level has been written */
-    KL_P_NEXT = 1 << 26,    /* begins when all of these have been */
+    KL_P_NEXT = 1 << 26,    /* this piece, of whichever tile, begins when all of these have been */
     KL_P_ADD = 1 << 23,     /* A itself is added, no product: k are the columns of the tile, b and ldb mean nothing */
     KL_P_A = 16, KL_P_B = 18, KL_P_C = 20, /* two bits each: 0 address, 1 from x, 2 from y */
 };
@@ -61,6 +61,7 @@ typedef struct kl_term {
     uint32_t flags;         /* KL_P_TA, KL_P_A, KL_P_END: no matrix, alpha itself */
 } kl_term;
 
+enum { KL_PIECE_BATCH = 8 }; /* pieces that a kernel may read at a time: so many less one lie behind the last, of no meaning */
 enum { KL_TURNS = 4096, KL_PARTS = 16 }; /* most tiles of a launch that are cut into parts, and most parts of one */
 enum { KL_CELL = 1024 };    /* most elements of a tile */
 
