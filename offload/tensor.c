@@ -3,19 +3,20 @@
    them with m16n8k8; all pieces of a tile, whatever their transposes and coefficients, run through the same ring without a stop and are summed in registers.
 
    Rows of a tile come in units of 16: warps w and w + 4, which share a scheduler, split them, unevenly if need be. Columns come in units of 32, 8 for each of
-   four warps. A warp so owns 1..4 x 1..3 fragments of 16 x 8, and for each piece one of twelve loops is chosen, times four for the transposes.
+   four warps. A warp so owns 1..4 x 1..4 fragments of 16 x 8, and for each piece one of sixteen loops is chosen, times four for the transposes.
 
    Slices in shared memory. [k][m], rows padded by two: a lane's 16-byte load gives rows 2g, 2g+1 at one k. [m][k], when A is transposed: the load gives k = 2t,
    2t+1 of one row, and two registers change places. B likewise. Inside the product k and the rows are thus permuted the same way in A, B and C, which
    does not show. Halves of rows are exchanged so that no two lanes of a load meet in a bank.
 
-   Register budget 168 (65536 / 384 threads), set for this file at its compile step; a kernel of 4 registers means that the compiler emptied it.
+   Register budget 168 (65536 / 384 threads), set for this file at its compile step; producers then give theirs to the others, whose sums alone are 128. ptxas heeds that only in a
+   file compiled as a whole (offload/ptxas.in). A kernel of 4 registers means that the compiler emptied it.
    SPDX-License-Identifier: Apache-2.0 */
 #include "products.h"
 #include "target.h"
 
 enum {
-    MT = 4, NT = 3, DEPTH = 16, STAGES = 7, CONSUMERS = 8, PRODUCERS = 128 /* threads */, THREADS = CONSUMERS * 32 + PRODUCERS, BM = 128, BN = NT * 32,
+    MT = 4, NT = 4, DEPTH = 16, STAGES = 6, CONSUMERS = 8, PRODUCERS = 128 /* threads */, FEW_REGISTERS = 88, MANY_REGISTERS = 208, THREADS = CONSUMERS * 32 + PRODUCERS, BM = 128, BN = NT * 32,
     LDA = BM + 2, LDB = BN + 2, LDB_APART = BN + 4, A_SIZE = DEPTH * LDA, B_SIZE = DEPTH * LDB_APART, STAGE = (A_SIZE + B_SIZE) * 8, A_BYTES = A_SIZE * 8,
     ADDED = B_SIZE >= A_SIZE ? 2 * DEPTH : DEPTH /* columns of a matrix that is added, a stage: B's place is free then */, EARLY = 8 /* steps before the end of a tile at which the next one is taken */, INFO = 48, HEADS = 8, SHARED = STAGES * STAGE + HEADS * INFO + 2 * 64 + STAGES * 16,
 };
@@ -87,6 +88,16 @@ ALWAYS double load1(uint32_t a)
     __asm__ volatile("ld.shared.f64 %0,[%1];" : "=d"(v) : "r"(a));
     return v;
 }
+/* Four warps at once give registers back, or wait for them: of a multiprocessor's quarter one producer's and two consumers'. */
+ALWAYS void registers(const int more)
+{
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    if (more) __asm__ volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(MANY_REGISTERS));
+    else __asm__ volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(FEW_REGISTERS));
+#else
+    (void)more;
+#endif
+}
 ALWAYS void multiply(double *c, const double *a, const double *b)
 {
     __asm__ volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
@@ -153,7 +164,7 @@ ALWAYS void steps(double (*acc)[NT][4], uint32_t a0, uint32_t b0, const int ta, 
             for (int half = 0; half < DEPTH / 8; half++) {
                 UNROLL
                 for (int i = 0; i < mt - 1; i++) {
-                    if (NT > 3) __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory"); /* else all fragments are loaded at once, and sums have to make room */
+                    __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory"); /* else all fragments are loaded at once, and sums have to make room */
                     load_a(a0 + at, ta, i + 1, half, a[(i + 1) % buffers]);
                     UNROLL
                     for (int j = 0; j < nt; j++) multiply(acc[i][j], a[i % buffers], b[j]);
@@ -465,9 +476,11 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nbefore, int *counter, 
     kl_sync();
     const int warp = me() / 32;
     if (warp >= CONSUMERS) {
+        registers(0);
         producer(piece, ntile, nbefore, counter, ring, head, rec, full, empty, x, y);
         return;
     }
+    registers(1);
     const int lane = me() % 32, g = lane / 4, t = lane % 4, wm = warp / 4, wn = warp % 4;
     const uint32_t b_ring = ring + A_BYTES;
     const uint32_t a_plain = ring + (uint32_t)(2 * g + 2 * t * LDA) * 8, a_turned = ring + (uint32_t)(2 * g * DEPTH + 2 * (t / 2 ^ exchange(2 * g, 1, 1)) + t % 2) * 8;
@@ -494,7 +507,7 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nbefore, int *counter, 
         const uint32_t b = tb ? (ta ? b_turned_apart : b_turned) + (uint32_t)(wn * nt * 64) : (ta ? b_plain_apart : b_plain) + (uint32_t)(wn * nt * 8 * DEPTH * 8);
         const int n = (k + DEPTH / 2 - 1) / DEPTH, tail = k - n * DEPTH; /* what is missing at the end of a stage counts as 0 */
 #define STEPS(TA, TB, M, N) \
-    case TA * 32 + TB * 16 + M * 4 + N - 5: if (N <= NT) steps(acc, a, b, TA, TB, M, N <= NT ? N : 1, n, tail, &st, &ph, full); break;
+    case TA * 32 + TB * 16 + M * 4 + N - 5: steps(acc, a, b, TA, TB, M, N, n, tail, &st, &ph, full); break;
 #define ROWS_OF(TA, TB, M) STEPS(TA, TB, M, 1) STEPS(TA, TB, M, 2) STEPS(TA, TB, M, 3) STEPS(TA, TB, M, 4)
 #define SHAPES(TA, TB) ROWS_OF(TA, TB, 1) ROWS_OF(TA, TB, 2) ROWS_OF(TA, TB, 3) ROWS_OF(TA, TB, 4)
         if ((flags & KL_P_ADD) && ta) add(acc, a_added + (uint32_t)(row0 * DEPTH * 8), 1, nt, wn * nt, k, &st, &ph, full);
