@@ -15,6 +15,7 @@ typedef struct dest {
     char in_work, read;
     char keep;           /* what is there counts */
     char zero;           /* what nothing is written to becomes 0 */
+    char strict;         /* of a group whose records keep their order: nothing of it may run before what stands before it */
 } dest;
 
 typedef struct use {
@@ -26,6 +27,7 @@ typedef struct use {
 typedef struct link {
     int64_t use;
     int row, col; /* corner of the rectangle in the record's result */
+    int late;     /* reads what the launch's first level writes */
     double alpha;
 } link;
 
@@ -36,6 +38,7 @@ typedef struct output {
     int64_t slot;
     int ldc, m, n;
     int most_m, most_n;  /* units of a tile */
+    int strict;
     uint32_t flags;
 } output;
 
@@ -227,7 +230,7 @@ static kl_status in_order(planner *s, const kl_batch *b, int group, kl_err *err)
     for (int64_t i = g->first; i < g->last; i++) {
         const kl_rec r = upright(&b->rec[i]);
         if (r.m == 0 || r.n == 0) continue;
-        KL_TRY(new_dest(s, (dest){.base = r.c, .size = extent(r.m, r.n, r.ldc), .group = group, .level = level++, .in_work = r.at_c == KL_AT_WORK, .keep = r.beta}, &to, err));
+        KL_TRY(new_dest(s, (dest){.base = r.c, .size = extent(r.m, r.n, r.ldc), .group = group, .level = level++, .in_work = r.at_c == KL_AT_WORK, .keep = r.beta, .strict = 1}, &to, err));
         if (r.at_c == KL_AT_WORK) s->dest[to].home = region;
         KL_TRY(new_use(s, to, i, -1, -1, err));
         use *const u = &s->use[s->nuse - 1];
@@ -398,7 +401,7 @@ static kl_status write_cell(planner *s, const kl_batch *b, const dest *d, uint64
         from = i; /* what came before is overwritten */
         keep = 0;
     }
-    output o = {.ldc = ld, .m = rows, .n = cols};
+    output o = {.ldc = ld, .m = rows, .n = cols, .strict = d->strict};
     o.c = corner(s, d, work, row + (int64_t)col * ld, &o.flags);
     int any = 0, fill = 0, least = first_round, most = first_round;
     for (int64_t i = from; i < n; i++) {
@@ -423,7 +426,7 @@ static kl_status write_cell(planner *s, const kl_batch *b, const dest *d, uint64
             for (int64_t i = from; i < n; i++) {
                 const kl_rec *const r = &b->rec[s->use[list[i].use].rec];
                 if (is_nothing(r) || round_of(s, list[i].use, first_round) != round || (!join && (r->kind == KL_REC_GEMM) != products)) continue;
-                KL_TRY(add_link(s, (link){list[i].use, row - list[i].row, col - list[i].col, r->alpha}, err));
+                KL_TRY(add_link(s, (link){list[i].use, row - list[i].row, col - list[i].col, 0, r->alpha}, err));
             }
             o.count = s->nlink - o.first;
             if (o.count == 0) continue;
@@ -481,10 +484,10 @@ static kl_status write_odd(planner *s, const kl_batch *b, const dest *d, uint64_
             if (at[i] <= at[k]) at[i] = at[k] + 1;
         }
         if (r.kind == KL_REC_GEMM && (r.k == 0 || r.alpha == 0)) continue;
-        output o = {.ldc = r.ldc, .m = r.m, .n = r.n, .first = s->nlink, .count = 1, .flags = KL_P_BETA};
+        output o = {.ldc = r.ldc, .m = r.m, .n = r.n, .first = s->nlink, .count = 1, .strict = d->strict, .flags = KL_P_BETA};
         o.c = corner(s, d, work, r.c - d->base, &o.flags);
         o.slot = slot_of(round_of(s, odd[i].use, round), level + 1 + at[i], r.kind == KL_REC_GEMM);
-        KL_TRY(add_link(s, (link){odd[i].use, 0, 0, r.alpha}, err));
+        KL_TRY(add_link(s, (link){odd[i].use, 0, 0, 0, r.alpha}, err));
         KL_TRY(emit(s, o, err));
     }
 out:
@@ -810,10 +813,11 @@ out:
     return st;
 }
 
-/* Equal coefficients together: a change of coefficient costs a pass over the accumulators. */
+/* What need not wait comes first. Then equal coefficients together: a change of coefficient costs a pass over the accumulators. */
 static int by_alpha(const void *pa, const void *pb)
 {
     const link *const a = pa, *const b = pb;
+    if (a->late != b->late) return a->late - b->late;
     if (a->alpha != b->alpha) return a->alpha < b->alpha ? -1 : 1;
     return a->use < b->use ? -1 : a->use > b->use;
 }
@@ -827,7 +831,7 @@ static void write_part(const planner *s, const kl_batch *b, const kl_tiling_opts
     uint32_t beta = turn & 255 ? (uint32_t)KL_P_BETA : o->flags & KL_P_BETA; /* a later part adds to the first */
     kl_piece *here = base + head;
     int64_t first = 0;
-    int flushed = 0;
+    int flushed = 0, waited = 0;
     for (int64_t k = 0; k < o->count; k++) {
         const use *const u = &s->use[l[k].use];
         const kl_rec r = upright(&b->rec[u->rec]);
@@ -857,7 +861,8 @@ static void write_part(const planner *s, const kl_batch *b, const kl_tiling_opts
         const int flush = q->apart || ends || !(fabs(ratio) < 1e100 && fabs(ratio) > 1e-100);
         here->factor = flush ? r.alpha : ratio;
         const uint32_t over = !ends ? 0 : (mark & KL_P_PART ? KL_P_OVER | (mark & (uint32_t)KL_P_FINAL) : 0) | (mark & (uint32_t)KL_P_FIRST);
-        here->flags = f | beta | (flush ? KL_P_LAST : 0) | over | (here == base + head ? mark & (uint32_t)KL_P_NEXT : 0);
+        here->flags = f | beta | (flush ? KL_P_LAST : 0) | over;
+        if ((mark & (uint32_t)KL_P_NEXT) && !waited && (o->strict || beta || l[k].late)) here->flags |= (uint32_t)KL_P_NEXT, waited = 1;
         if (ends && beta && !flushed && q->adds && (turn & 255) == 0) { /* what stands there comes in like any matrix that is added */
             kl_piece *const then = base + (*more)++;
             *then = *here;
@@ -915,7 +920,10 @@ static kl_status write_products(planner *s, const kl_batch *b, output *o, int64_
         link *const l = s->link + o[i].first;
         const int64_t nl = o[i].count, steps = steps_of(s, b, &o[i], q->depth);
         int mixed = 0;
-        for (int64_t k = 1; k < nl; k++) mixed |= l[k].alpha != l[0].alpha;
+        for (int64_t k = 0; k < nl; k++) {
+            l[k].late = i >= n && (s->use[l[k].use].da >= 0 || s->use[l[k].use].db >= 0);
+            mixed |= l[k].alpha != l[0].alpha || l[k].late != l[0].late;
+        }
         if (mixed) qsort(l, (size_t)nl, sizeof *l, by_alpha);
         const int once = mixed && far_apart(l, nl);
         tiles_of(q, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);

@@ -54,65 +54,115 @@ static void run_cells(const kl_tiling *p, const kl_launch *l, const memory *m)
             }
 }
 
+enum { MOST = 64 /* rows and columns of a tile */ };
+
+/* A tile on its way: the piece that comes next, NULL before the first, and the sums so far. */
+typedef struct under_way {
+    const kl_piece *piece;
+    double (*acc)[MOST];
+    int done;
+} under_way;
+
 typedef struct progress {
-    int64_t nfirst;
+    int64_t nfirst, nlate; /* tiles of the first level that are written; tiles that had to wait on their way, some pieces being done */
     uint8_t turn[KL_TURNS];
 } progress;
 
-/* One tile, or one part of one. Returns 0, having done nothing, when it would have to wait. */
-static int run_tile(const kl_piece *base, int64_t t, const kl_launch *l, const memory *m, progress *now)
+static void run_piece(const kl_piece *p, const memory *m, double (*acc)[MOST])
 {
-    enum { MOST = 64 };
-    static double acc[MOST][MOST];
-    for (const kl_piece *p = base + t;; p = base + p->next) {
-        if ((p->flags & KL_P_NEXT) && now->nfirst != l->nbefore) return 0;
-        if ((p->flags & KL_P_PART) && now->turn[p->turn >> 8] != (p->turn & 255)) return 0;
-        if (p->next <= 0) break;
-    }
-    for (const kl_piece *p = base + t;; p = base + p->next) {
-        const int rows = (int)(p->mn & 0xffff), cols = (int)(p->mn >> 16);
-        const double *const a = (const double *)(uintptr_t)kl_where(p->a, p->flags, KL_P_A, m->x, m->y), *const b = (const double *)(uintptr_t)kl_where(p->b, p->flags, KL_P_B, m->x, m->y);
-        double *const c = (double *)(uintptr_t)kl_where(p->c, p->flags, KL_P_C, m->x, m->y);
-        expect_true(rows <= MOST && cols <= MOST && rows > 0 && cols > 0);
-        if (p->flags & KL_P_ADD) expect_eq(p->k, cols);
-        for (int j = 0; j < cols; j++)
-            for (int i = 0; i < rows; i++) {
-                if (p == base + t) acc[j][i] = 0.0;
-                if (p->flags & KL_P_ADD) acc[j][i] += a[p->flags & KL_P_TA ? (int64_t)i * p->lda + j : i + (int64_t)j * p->lda];
-                for (int k = 0; !(p->flags & KL_P_ADD) && k < p->k; k++)
-                    acc[j][i] += a[p->flags & KL_P_TA ? k + (int64_t)i * p->lda : i + (int64_t)k * p->lda] * b[p->flags & KL_P_TB ? j + (int64_t)k * p->ldb : k + (int64_t)j * p->ldb];
-                acc[j][i] *= p->factor;
-                if (!(p->flags & KL_P_LAST)) continue;
-                double *const to = c + i + (int64_t)j * p->ldc;
-                *to = acc[j][i] + (p->flags & KL_P_BETA ? *to : 0.0);
-                acc[j][i] = 0.0;
-            }
-        if (p->flags & KL_P_FIRST) now->nfirst++;
-        if (p->flags & KL_P_OVER) now->turn[p->turn >> 8] = p->flags & KL_P_FINAL ? 0 : (uint8_t)((p->turn & 255) + 1);
-        if (p->next <= 0) return 1;
-    }
+    const int rows = (int)(p->mn & 0xffff), cols = (int)(p->mn >> 16);
+    const double *const a = (const double *)(uintptr_t)kl_where(p->a, p->flags, KL_P_A, m->x, m->y), *const b = (const double *)(uintptr_t)kl_where(p->b, p->flags, KL_P_B, m->x, m->y);
+    double *const c = (double *)(uintptr_t)kl_where(p->c, p->flags, KL_P_C, m->x, m->y);
+    expect_true(rows <= MOST && cols <= MOST && rows > 0 && cols > 0);
+    if (p->flags & KL_P_ADD) expect_eq(p->k, cols);
+    for (int j = 0; j < cols; j++)
+        for (int i = 0; i < rows; i++) {
+            if (p->flags & KL_P_ADD) acc[j][i] += a[p->flags & KL_P_TA ? (int64_t)i * p->lda + j : i + (int64_t)j * p->lda];
+            for (int k = 0; !(p->flags & KL_P_ADD) && k < p->k; k++)
+                acc[j][i] += a[p->flags & KL_P_TA ? k + (int64_t)i * p->lda : i + (int64_t)k * p->lda] * b[p->flags & KL_P_TB ? j + (int64_t)k * p->ldb : k + (int64_t)j * p->ldb];
+            acc[j][i] *= p->factor;
+            if (!(p->flags & KL_P_LAST)) continue;
+            double *const to = c + i + (int64_t)j * p->ldc;
+            *to = acc[j][i] + (p->flags & KL_P_BETA ? *to : 0.0);
+            acc[j][i] = 0.0;
+        }
 }
 
-/* The tiles of a launch in an order of chance, as far as they need not wait. */
-static void run_tiles(const kl_tiling *p, const kl_launch *l, const memory *m, uint64_t *seed)
+/* Tile t of a launch, or a part of one, as far as it goes without waiting; a part runs as a whole when its turn has come. */
+static void run_tile(const kl_piece *base, int64_t t, const kl_launch *l, const memory *m, progress *now, under_way *w)
+{
+    const kl_piece *p = w->piece ? w->piece : base + t;
+    if ((p->flags & KL_P_PART) && now->turn[p->turn >> 8] != (p->turn & 255)) return;
+    for (;; p = base + p->next) {
+        if ((p->flags & KL_P_NEXT) && now->nfirst != l->nbefore) {
+            now->nlate += p != base + t && !w->piece;
+            if (p != base + t) w->piece = p;
+            return;
+        }
+        if (!w->acc) w->acc = calloc(MOST, sizeof *w->acc);
+        run_piece(p, m, w->acc);
+        if (p->flags & KL_P_FIRST) now->nfirst++;
+        if (p->flags & KL_P_OVER) now->turn[p->turn >> 8] = p->flags & KL_P_FINAL ? 0 : (uint8_t)((p->turn & 255) + 1);
+        if (p->next <= 0) break;
+    }
+    free(w->acc);
+    w->done = 1;
+}
+
+/* The tiles of a launch in an order of chance, each as far as it need not wait. Returns how many had to on their way. */
+static int64_t run_tiles(const kl_tiling *p, const kl_launch *l, const memory *m, uint64_t *seed)
 {
     static progress now;
-    char *const done = calloc((size_t)l->n + 1, 1);
+    under_way *const tile = calloc((size_t)l->n + 1, sizeof *tile);
     now = (progress){0};
     for (int64_t left = l->n; left > 0;) {
         const int64_t t = lists_below(seed, (int)l->n);
-        if (done[t] || !run_tile(p->piece + l->first, t, l, m, &now)) continue;
-        done[t] = 1;
-        left--;
+        if (tile[t].done) continue;
+        run_tile(p->piece + l->first, t, l, m, &now, &tile[t]);
+        left -= tile[t].done;
     }
     expect_true(l->nbefore == 0 || now.nfirst == l->nbefore);
     for (int i = 0; i < KL_TURNS; i++) expect_eq(now.turn[i], 0); /* ready for the next launch */
-    free(done);
+    free(tile);
+    return now.nlate;
 }
+
+/* The list by its launches beside the list record by record. Returns how many tiles had to wait on their way. */
+static int64_t expect_same(const kl_batch *b, const kl_tiling *p, const double *work, const memory *at, int most, uint64_t *seed)
+{
+    memory m = *at;
+    int64_t late = 0;
+    double *const want = kl_test_guarded(b->ny), *const got = kl_test_guarded(b->ny), *const own = kl_test_guarded(b->nwork);
+    m.y = want;
+    run_records(b, &m, own);
+    m.y = got;
+    for (int64_t i = 0; i < p->nlaunch; i++) {
+        const kl_launch *const l = &p->launch[i];
+        if (l->products) late += run_tiles(p, l, &m, seed);
+        else run_cells(p, l, &m);
+    }
+    for (int64_t i = 0; i < b->ny; i++)
+        if (!isnan(want[i]) || !isnan(got[i])) expect_near(got[i], want[i], 1e-13 * most * (1 + fabs(want[i])));
+    kl_test_guards_hold(got, b->ny);
+    kl_test_guards_hold(work, p->nwork);
+    kl_test_free(want), kl_test_free(got), kl_test_free(own);
+    return late;
+}
+
+static memory memory_of(int64_t room, kl_batch *b, uint64_t *seed)
+{
+    memory m = {.room = room, .x = kl_test_guarded(room), .left = kl_test_guarded(room), .right = kl_test_guarded(room)};
+    for (int64_t i = 0; i < room; i++) m.x[i] = kl_test_uniform(seed), m.left[i] = kl_test_uniform(seed), m.right[i] = kl_test_uniform(seed);
+    b->base[KL_AT_LEFT].addr = (uintptr_t)m.left, b->base[KL_AT_RIGHT].addr = (uintptr_t)m.right;
+    return m;
+}
+
+static void memory_free(memory *m) { kl_test_free(m->x), kl_test_free(m->left), kl_test_free(m->right); }
+
+static const kl_tiling_opts small_blocks = {.unit_m = 8, .unit_n = 4, .most_m = 4, .most_n = 3, .depth = 2, .nblock = 13, .cost_unit = 64, .cost_row = 24, .cost_col = 24, .cost_least = 300, .cost_tile = 100};
 
 static void test_lists(void **state)
 {
-    const kl_tiling_opts plain = {.unit_m = 8, .unit_n = 4, .most_m = 4, .most_n = 3, .depth = 2, .nblock = 13, .cost_unit = 64, .cost_row = 24, .cost_col = 24, .cost_least = 300, .cost_tile = 100};
     int levels = 0, turns = 0, adds = 0;
     (void)state;
     for (int round = 0; round < 240; round++) {
@@ -120,45 +170,77 @@ static void test_lists(void **state)
         kl_err err = {""};
         kl_batch b;
         kl_tiling p;
-        kl_tiling_opts o = plain;
+        kl_tiling_opts o = small_blocks;
         const int most = round % 8 == 0 ? 150 : 1 + round % 50, wild = round % 5 == 0;
         o.adds = round / 2 % 4 > 0, o.parts = round / 2 % 4 > 1, o.levels = round / 2 % 4 > 2, o.whole = round % 7 == 0;
-        memory m = {.room = (int64_t)(most + 3) * (most + 3) + 7};
+        const int64_t room = (int64_t)(most + 3) * (most + 3) + 7;
         kl_test_case("round %d most=%d wild=%d adds=%d parts=%d levels=%d", round, most, wild, o.adds, o.parts, o.levels);
         kl_batch_init(&b);
-        lists_random(&b, m.room, 1 + lists_below(&seed, 6), most, wild, round % 2, &seed);
+        lists_random(&b, room, 1 + lists_below(&seed, 6), most, wild, round % 2, &seed);
         for (int64_t i = 0; i < b.nrec && round % 3 == 0; i++)
             if (fabs(b.rec[i].alpha) > 0.5) b.rec[i].alpha = copysign(0.5, b.rec[i].alpha); /* equal coefficients */
-        m.x = kl_test_guarded(m.room), m.left = kl_test_guarded(m.room), m.right = kl_test_guarded(m.room);
-        for (int64_t i = 0; i < m.room; i++) m.x[i] = kl_test_uniform(&seed), m.left[i] = kl_test_uniform(&seed), m.right[i] = kl_test_uniform(&seed);
-        b.base[KL_AT_LEFT].addr = (uintptr_t)m.left, b.base[KL_AT_RIGHT].addr = (uintptr_t)m.right;
-        double *const want = kl_test_guarded(b.ny), *const got = kl_test_guarded(b.ny), *const own = kl_test_guarded(b.nwork);
-        m.y = want;
-        run_records(&b, &m, own);
-        m.y = got;
+        memory m = memory_of(room, &b, &seed);
         expect_ok(kl_tiling_open(&b, &o, round % 4 ? 1 << 20 : (int64_t)most * most, &p, &err), err);
         double *const work = kl_test_guarded(p.nwork);
         expect_ok(kl_tiling_write(&b, (uint64_t)(uintptr_t)work, &p, &err), err);
-        for (int64_t i = 0; i < p.nlaunch; i++) {
-            const kl_launch *const l = &p.launch[i];
-            if (l->products) run_tiles(&p, l, &m, &seed);
-            else run_cells(&p, l, &m);
-            levels += l->nbefore > 0;
-        }
+        for (int64_t i = 0; i < p.nlaunch; i++) levels += p.launch[i].nbefore > 0;
         for (int64_t i = 0; i < p.npiece; i++) turns += (p.piece[i].flags & KL_P_PART) != 0, adds += (p.piece[i].flags & KL_P_ADD) != 0;
-        for (int64_t i = 0; i < b.ny; i++)
-            if (!isnan(want[i]) || !isnan(got[i])) expect_near(got[i], want[i], 1e-13 * most * (1 + fabs(want[i])));
-        kl_test_guards_hold(got, b.ny);
-        kl_test_guards_hold(work, p.nwork);
+        expect_same(&b, &p, work, &m, most, &seed);
         kl_tiling_clear(&p);
         kl_batch_clear(&b);
-        kl_test_free(m.x), kl_test_free(m.left), kl_test_free(m.right), kl_test_free(want), kl_test_free(got), kl_test_free(own), kl_test_free(work);
+        memory_free(&m), kl_test_free(work);
     }
     expect_true(levels > 10 && turns > 10 && adds > 100); /* all of it was met */
 }
 
+/* y = sum of L x R^T and L x, as in a superblock: two levels in one launch, where what needs no L x comes first. */
+static void test_levels(void **state)
+{
+    int64_t late = 0;
+    (void)state;
+    for (int round = 0; round < 40; round++) {
+        uint64_t seed = 99 + (uint64_t)round;
+        kl_err err = {""};
+        kl_batch b;
+        kl_tiling p;
+        kl_tiling_opts o = small_blocks;
+        const int most = 1 + round;
+        o.adds = round % 4 > 0, o.levels = 1;
+        kl_test_case("round %d", round);
+        kl_batch_init(&b);
+        b.zero = 1;
+        for (int g = 0; g < 4; g++) {
+            const int m = 1 + lists_below(&seed, most), n = 1 + lists_below(&seed, most);
+            expect_ok(kl_batch_open_group(&b, b.ny, (int64_t)m * n, &err), err);
+            for (int i = 0; i < 3; i++) {
+                const int k = 1 + lists_below(&seed, most), both = lists_below(&seed, 3);
+                const double alpha = i == 1 ? -1.5 : 0.5;
+                expect_ok(kl_batch_reserve(&b, 2, &err), err);
+                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .beta = !both, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = both ? KL_AT_WORK : KL_AT_Y, .m = m, .n = n, .k = k, .lda = m, .ldb = k,
+                                              .ldc = m, .a = lists_below(&seed, 9), .b = lists_below(&seed, 9), .c = both ? 0 : b.ny, .alpha = alpha};
+                if (both) *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = m, .n = n, .k = n, .lda = m, .ldb = n,
+                                                        .ldc = m, .b = lists_below(&seed, 9), .c = b.ny, .alpha = 1};
+            }
+            kl_batch_close_group(&b, (int64_t)m * n);
+            b.ny += (int64_t)m * n;
+        }
+        memory m = memory_of((int64_t)(most + 1) * (most + 1) + 9, &b, &seed);
+        b.nx = m.room;
+        expect_ok(kl_batch_close(&b, &err), err);
+        expect_ok(kl_tiling_open(&b, &o, 1 << 20, &p, &err), err);
+        double *const work = kl_test_guarded(p.nwork);
+        expect_ok(kl_tiling_write(&b, (uint64_t)(uintptr_t)work, &p, &err), err);
+        expect_eq(p.nlaunch, 1);
+        late += expect_same(&b, &p, work, &m, most, &seed);
+        kl_tiling_clear(&p);
+        kl_batch_clear(&b);
+        memory_free(&m), kl_test_free(work);
+    }
+    expect_true(late > 10);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lists)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lists), cmocka_unit_test(test_levels)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
