@@ -22,7 +22,7 @@ enum {
 };
 
 const kl_tiling_opts kl_tensor_opts = {.unit_m = 16, .unit_n = 32, .most_m = BM / 16, .most_n = NT, .depth = DEPTH, .nblock = 132, .adds = 1, .levels = 1,
-                                     .cost_unit = 64, .cost_row = 24, .cost_col = 96, .cost_least = 500, .cost_tile = 1000};
+                                     .rate = 15, .cost_unit = 64, .cost_row = 24, .cost_col = 96, .cost_least = 700, .cost_tile = 1000};
 
 #if KL_OFFLOAD_BARE
 #if defined(__NVPTX__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

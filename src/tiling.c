@@ -616,12 +616,13 @@ typedef struct tile {
     int64_t steps, nth;
 } tile;
 
-/* What a tile costs in cycles, roughly: a step of `depth` by its pieces and by its edges, whose slices are loaded, never less than the latency of its loads; and
+/* What a tile costs in cycles, roughly: a step of `depth` by its pieces and by its edges, never less than its slices take to come, nor than the latency of loads; and
    what starting and writing take. */
 static double tile_cost(const kl_tiling_opts *p, int um, int un, int64_t steps)
 {
     const double wave = um * un * p->cost_unit + um * p->cost_row + un * p->cost_col;
-    return (double)steps * (wave > p->cost_least ? wave : p->cost_least) + p->cost_tile + 100.0 * um * un;
+    const double slices = p->rate > 0 ? 8.0 * p->depth * (um * p->unit_m + un * p->unit_n) / p->rate : 0;
+    return (double)steps * fmax(wave, fmax(slices, p->cost_least)) + p->cost_tile + 100.0 * um * un;
 }
 
 /* Of one link: a matrix that is added takes about as long as one step of a product. */
@@ -743,7 +744,7 @@ typedef struct cutting {
    are cut into parts. Which, is found out by going through the motions. */
 static kl_status cut_outputs(const planner *s, const kl_batch *b, const kl_tiling_opts *first, output *o, int64_t n, cutting *cut, kl_err *err)
 {
-    enum { MANY = 32 /* tiles of a block: then the end is all the same */, SIZES = 6, SHARES = 3, TRIES = 6, BRIEF = 560 };
+    enum { MANY = 32 /* tiles of a block: then the end is all the same */, SIZES = 7, SHARES = 3, TRIES = 6, BRIEF = 560 };
     static const double share[SHARES] = {0.15, 0.3, 0.5}; /* of all work that gets the smaller size */
     static const int tries[TRIES] = {2, 3, 4, 6, 8, KL_PARTS}; /* parts of a sum */
     kl_status st = KL_OK;
@@ -761,8 +762,9 @@ static kl_status cut_outputs(const planner *s, const kl_batch *b, const kl_tilin
     qsort(o, (size_t)n, sizeof *o, by_slot); /* dearest first, all being of one slot */
     int nth = 0;
     for (const kl_tiling_opts *p = first->whole || first->apart ? NULL : first; p; p = p->other, nth++) {
-        const int try_m[SIZES] = {p->most_m, p->most_m, (p->most_m + 1) / 2, (p->most_m + 1) / 2, (p->most_m + 3) / 4, (p->most_m + 3) / 4},
-                  try_n[SIZES] = {p->most_n, (p->most_n + 1) / 2, p->most_n, (p->most_n + 1) / 2, (p->most_n + 1) / 2, (p->most_n + 2) / 3};
+        const int large_m = p->most_m, half_m = (large_m + 1) / 2, quarter_m = (large_m + 3) / 4, large_n = p->most_n, half_n = (large_n + 1) / 2;
+        const int try_m[SIZES] = {large_m, large_m, large_m, half_m, half_m, quarter_m, quarter_m},
+                  try_n[SIZES] = {large_n, (3 * large_n + 3) / 4, half_n, large_n, half_n, half_n, (large_n + 2) / 3};
         for (int64_t i = 0; i < n; i++) {
             const int64_t steps = steps_of(s, b, &o[i], p->depth);
             for (int t = 0; t < SIZES; t++) loads_of(p, &o[i], try_m[t], try_n[t], steps, all + KINDS * (t * n + i));

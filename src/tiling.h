@@ -82,6 +82,7 @@ struct kl_tiling_opts {
     int levels;             /* 1: and KL_P_FIRST and KL_P_NEXT: a launch takes two levels */
     int apart;              /* 1: for a library: a piece is a product by itself, with its coefficient, and adds to what is there; a cell is one tile */
     int whole;              /* 1: a tile costs the same however little of it is there */
+    double rate;            /* bytes of slices that a block gets in a cycle while all others load as well; 0: unknown */
     double cost_unit, cost_row, cost_col, cost_least, cost_tile; /* of a step: for each unit, row of units, column of units, but never less; and of a tile; in cycles of a block, roughly */
     int together;           /* sums of so many steps keep the tiles of an output together: what one brings from memory the others find in the cache. Over longer ones tiles of different
                                sizes drift apart, and those of one cost had better begin together, whatever outputs they belong to */
