@@ -4,6 +4,7 @@
 
    Rows of a tile come in units of 16: warps w and w + 4, which share a scheduler, split them, unevenly if need be. Columns come in units of 32, 8 for each of
    four warps. A warp so owns 1..4 x 1..4 fragments of 16 x 8, and for each piece one of sixteen loops is chosen, times four for the transposes.
+   Compiled twice: so, and with three columns of units, for which the registers suffice as they are.
 
    Slices in shared memory. [k][m], rows padded by two: a lane's 16-byte load gives rows 2g, 2g+1 at one k. [m][k], when A is transposed: the load gives k = 2t,
    2t+1 of one row, and two registers change places. B likewise. Inside the product k and the rows are thus permuted the same way in A, B and C, which
@@ -15,14 +16,20 @@
 #include "products.h"
 #include "target.h"
 
+#if KL_TENSOR_COLS == 4
+#define NAME(x) x##_wide
+#else
+#define NAME(x) x
+#endif
+
 enum {
-    MT = 4, NT = 4, DEPTH = 16, STAGES = 6, CONSUMERS = 8, PRODUCERS = 128 /* threads */, FEW_REGISTERS = 88, MANY_REGISTERS = 208, THREADS = CONSUMERS * 32 + PRODUCERS, BM = 128, BN = NT * 32,
+    MT = 4, NT = KL_TENSOR_COLS, DEPTH = 16, STAGES = NT == 4 ? 6 : 7, CONSUMERS = 8, PRODUCERS = 128 /* threads */, FEW_REGISTERS = 88, MANY_REGISTERS = 208, THREADS = CONSUMERS * 32 + PRODUCERS, BM = 128, BN = NT * 32,
     LDA = BM + 2, LDB = BN + 2, LDB_APART = BN + 4, A_SIZE = DEPTH * LDA, B_SIZE = DEPTH * LDB_APART, STAGE = (A_SIZE + B_SIZE) * 8, A_BYTES = A_SIZE * 8,
     ADDED = B_SIZE >= A_SIZE ? 2 * DEPTH : DEPTH /* columns of a matrix that is added, a stage: B's place is free then */, EARLY = 8 /* steps before the end of a tile at which the next one is taken */, INFO = 48, HEADS = 8, SHARED = STAGES * STAGE + HEADS * INFO + 2 * 64 + STAGES * 16,
 };
 
-const kl_tiling_opts kl_tensor_opts = {.unit_m = 16, .unit_n = 32, .most_m = BM / 16, .most_n = NT, .depth = DEPTH, .nblock = 132, .adds = 1, .levels = 1,
-                                     .rate = 15, .cost_unit = 64, .cost_row = 24, .cost_col = 96, .cost_least = 700, .cost_tile = 1000};
+const kl_tiling_opts NAME(kl_tensor_opts) = {.unit_m = 16, .unit_n = 32, .most_m = BM / 16, .most_n = NT, .depth = DEPTH, .nblock = 132, .adds = 1, .levels = 1,
+                                     .rate = 15, .cost_unit = 64, .cost_row = 24, .cost_col = 96, .cost_least = 500, .cost_tile = 1000};
 
 #if KL_OFFLOAD_BARE
 #if defined(__NVPTX__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -91,7 +98,7 @@ ALWAYS double load1(uint32_t a)
 /* Four warps at once give registers back, or wait for them: of a multiprocessor's quarter one producer's and two consumers'. */
 ALWAYS void registers(const int more)
 {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#if KL_TENSOR_COLS == 4 && defined(__CUDA_ARCH_FEAT_SM90_ALL)
     if (more) __asm__ volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(MANY_REGISTERS));
     else __asm__ volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(FEW_REGISTERS));
 #else
@@ -164,7 +171,7 @@ ALWAYS void steps(double (*acc)[NT][4], uint32_t a0, uint32_t b0, const int ta, 
             for (int half = 0; half < DEPTH / 8; half++) {
                 UNROLL
                 for (int i = 0; i < mt - 1; i++) {
-                    __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory"); /* else all fragments are loaded at once, and sums have to make room */
+                    if (NT > 3) __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory"); /* else all fragments are loaded at once, and sums have to make room */
                     load_a(a0 + at, ta, i + 1, half, a[(i + 1) % buffers]);
                     UNROLL
                     for (int j = 0; j < nt; j++) multiply(acc[i][j], a[i % buffers], b[j]);
@@ -507,7 +514,7 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nbefore, int *counter, 
         const uint32_t b = tb ? (ta ? b_turned_apart : b_turned) + (uint32_t)(wn * nt * 64) : (ta ? b_plain_apart : b_plain) + (uint32_t)(wn * nt * 8 * DEPTH * 8);
         const int n = (k + DEPTH / 2 - 1) / DEPTH, tail = k - n * DEPTH; /* what is missing at the end of a stage counts as 0 */
 #define STEPS(TA, TB, M, N) \
-    case TA * 32 + TB * 16 + M * 4 + N - 5: steps(acc, a, b, TA, TB, M, N, n, tail, &st, &ph, full); break;
+    case TA * 32 + TB * 16 + M * 4 + N - 5: if (N <= NT) steps(acc, a, b, TA, TB, M, N <= NT ? N : 1, n, tail, &st, &ph, full); break;
 #define ROWS_OF(TA, TB, M) STEPS(TA, TB, M, 1) STEPS(TA, TB, M, 2) STEPS(TA, TB, M, 3) STEPS(TA, TB, M, 4)
 #define SHAPES(TA, TB) ROWS_OF(TA, TB, 1) ROWS_OF(TA, TB, 2) ROWS_OF(TA, TB, 3) ROWS_OF(TA, TB, 4)
         if ((flags & KL_P_ADD) && ta) add(acc, a_added + (uint32_t)(row0 * DEPTH * 8), 1, nt, wn * nt, k, &st, &ph, full);
@@ -558,7 +565,7 @@ static inline void tensor(const kl_piece *piece, int ntile, int nbefore, int *co
 }
 #endif
 
-void kl_offload_tensor(const kl_offload *self, const kl_piece *piece, int ntile, int nbefore, const double *x, double *y)
+void NAME(kl_offload_tensor)(const kl_offload *self, const kl_piece *piece, int ntile, int nbefore, const double *x, double *y)
 {
     int *const counter = self->counter;
     const int blocks = ntile < self->nsm ? ntile : self->nsm;
@@ -571,7 +578,7 @@ void kl_offload_tensor(const kl_offload *self, const kl_piece *piece, int ntile,
 }
 #else
 /* Images for other devices have no such kernel, and the executor's probe never chooses it. */
-void kl_offload_tensor(const kl_offload *self, const kl_piece *piece, int ntile, int nbefore, const double *x, double *y) 
+void NAME(kl_offload_tensor)(const kl_offload *self, const kl_piece *piece, int ntile, int nbefore, const double *x, double *y) 
 {
     (void)nbefore;
     kl_offload_plain(self, piece, ntile, x, y);
