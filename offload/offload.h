@@ -5,6 +5,7 @@
 #include "exec.h"
 #include "pool.h"
 #include "record.h"
+#include "spdev.h"
 
 enum { KL_OFFLOAD_PART = 1 << 29 /* elements of a launch: indices stay int */, KL_OFFLOAD_WIDEST = 24 /* columns of one pass over V */, KL_SCRATCH = 1 << 21, KL_STEP_BYTES = 1 << 17, KL_COUNTERS = 4 };
 
@@ -60,6 +61,9 @@ void kl_offload_kron_release(kl_exec *ex, kl_kron *k);
 kl_status kl_offload_spmv_prepare(kl_exec *ex, kl_spmv *s, kl_err *err);
 kl_status kl_offload_spmv_apply(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err);
 void kl_offload_spmv_release(kl_exec *ex, kl_spmv *s);
+
+/* packed_offload.c */
+void kl_offload_packed_block(const kl_spdev *d, int nvec, int nv, const double *xs, double *y, int64_t ldy); /* xs: [ncol][nv] */
 
 /* moves_offload.c */
 kl_status kl_offload_moves_fetch(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr x, kl_dptr panel, kl_err *err);

@@ -80,42 +80,70 @@ enum { PACKED_THREADS = 1024, TILE_THREADS = 32 * KL_TILE_WARPS, GATHER = 256 };
 
 static int blocks(int64_t threads, int size) { return (int)((threads + size - 1) / size); }
 
-static inline void warp_body(const kl_spargs *a, int bytes, int lanes, const double *x, double *y)
+/* What kernels read of a matrix, field by field: arguments of a region are constants to it, where a field behind a pointer takes a load and a register, which is 3 to
+   15 per cent of a product. Ways that are seldom taken read theirs by device_args. */
+#define STORED_FIELDS(d)                                                                     \
+    const int64_t nrow = (d)->args.nrow, width = (d)->args.width;                            \
+    const double *const value = (d)->args.value, *const rest_value = (d)->args.rest_value;   \
+    const void *const column = (d)->args.column, *const rest_column = (d)->args.rest_column; \
+    const uint32_t *const length = (d)->args.length;                                         \
+    const int64_t *const start = (d)->args.start, *const end = (d)->args.end
+#define STORED_POINTERS value, column, length, rest_value, rest_column, start, end
+#define STORED {.nrow = nrow, .width = width, .value = value, .column = column, .length = length, .rest_value = rest_value, .rest_column = rest_column, .start = start, .end = end}
+
+static void apply_warp(const kl_spdev *d, const double *x, double *y)
 {
-    if (bytes == 2 && lanes == 32) kl_sp_warp(a, 2, 32, x, y);
-    else if (lanes == 32) kl_sp_warp(a, 4, 32, x, y);
-    else kl_sp_warp(a, bytes, lanes, x, y);
+    STORED_FIELDS(d);
+    const int bytes = d->args.index_bytes, lanes = d->lanes, threads = d->threads, grid = blocks(nrow * lanes, threads);
+    if (bytes == 4 && lanes == 32) {
+        KL_BARE(grid, threads, 0, is_device_ptr(STORED_POINTERS, x, y) firstprivate(nrow, width))
+        {
+            const kl_spargs a = STORED;
+            kl_sp_warp(&a, 4, 32, x, y);
+        }
+    } else if (lanes == 32) {
+        KL_BARE(grid, threads, 0, is_device_ptr(STORED_POINTERS, x, y) firstprivate(nrow, width))
+        {
+            const kl_spargs a = STORED;
+            kl_sp_warp(&a, 2, 32, x, y);
+        }
+    } else {
+        KL_BARE(grid, threads, 0, is_device_ptr(STORED_POINTERS, x, y) firstprivate(nrow, width, bytes, lanes))
+        {
+            const kl_spargs a = STORED;
+            kl_sp_warp(&a, bytes, lanes, x, y);
+        }
+    }
 }
 
-static inline void block_body(const kl_spargs *a, int way, int bytes, int nv, int nvec, const double *xs, double *y, int64_t ldy)
+static void apply_packed(const kl_offload *self, const kl_spdev *d, const double *x, double *y)
 {
-    if (way == KL_SPWAY_THREAD && bytes == 4 && nv == 8) kl_sp_thread_block(a, 4, 8, nvec, xs, y, ldy);
-    else if (way == KL_SPWAY_THREAD) kl_sp_thread_block(a, bytes, nv, nvec, xs, y, ldy);
-    else if (way == KL_SPWAY_PACKED && a->step_bytes == 1 && nv == 8) kl_sp_packed_block(a, 1, 8, nvec, xs, y, ldy);
-    else if (way == KL_SPWAY_PACKED && nv == 8) kl_sp_packed_block(a, 2, 8, nvec, xs, y, ldy);
-    else if (way == KL_SPWAY_PACKED && a->step_bytes == 1) kl_sp_packed_block(a, 1, nv, nvec, xs, y, ldy);
-    else if (way == KL_SPWAY_PACKED) kl_sp_packed_block(a, 2, nv, nvec, xs, y, ldy);
-    else if (bytes == 2) kl_sp_warp_block(a, 2, nv, nvec, xs, y, ldy);
-    else kl_sp_warp_block(a, 4, nv, nvec, xs, y, ldy);
-}
-
-static void apply_block(const kl_spdev *d, int nvec, int nv, const double *x, int64_t ldx, double *y, int64_t ldy)
-{
-    const kl_spargs *const a = (const kl_spargs *)d->device_args.addr;
-    double *const xs = kl_device(d->x);
-    const int64_t ncol = d->args.ncol;
-    const int way = (int)d->way, bytes = d->args.index_bytes, threads = d->threads;
-    const int grid = blocks(ncol * nv, GATHER), rows = blocks(d->args.nrow * (way == KL_SPWAY_THREAD ? nv / 2 : 32), threads);
-    KL_BARE(grid, 256, 0, is_device_ptr(x, xs) firstprivate(ncol, nvec, nv, ldx))
-    kl_sp_gather(ncol, nvec, nv, x, ldx, xs);
-    KL_BARE(rows, threads, 0, is_device_ptr(a, xs, y) firstprivate(way, bytes, nv, nvec, ldy))
-    block_body(a, way, bytes, nv, nvec, xs, y, ldy);
+    const int64_t nrow = d->args.nrow, ncol = d->args.ncol;
+    const int nxblock = d->args.nxblock, nshared = d->args.nshared;
+    const double *const packed = d->args.packed;
+    const void *const step = d->args.step;
+    const uint16_t *const base = d->args.base;
+    const uint32_t *const group = d->args.group;
+    const int grid = self->nsm, nsum = kl_packed_sums(&d->args, grid, PACKED_THREADS / 32), shared = kl_packed_shared_bytes(&d->args, grid, PACKED_THREADS / 32);
+    if (d->args.step_bytes == 1) {
+        KL_BARE(grid, 1024, shared, is_device_ptr(packed, step, base, group, x, y) firstprivate(nrow, ncol, nxblock, nshared, nsum))
+        {
+            const kl_spargs a = {.nrow = nrow, .ncol = ncol, .nxblock = nxblock, .nshared = nshared, .packed = packed, .step = step, .base = base, .group = group};
+            kl_sp_packed(&a, 1, nsum, SHARED, x, y);
+        }
+    } else {
+        KL_BARE(grid, 1024, shared, is_device_ptr(packed, step, base, group, x, y) firstprivate(nrow, ncol, nxblock, nshared, nsum))
+        {
+            const kl_spargs a = {.nrow = nrow, .ncol = ncol, .nxblock = nxblock, .nshared = nshared, .packed = packed, .step = step, .base = base, .group = group};
+            kl_sp_packed(&a, 2, nsum, SHARED, x, y);
+        }
+    }
 }
 
 static void apply_one(const kl_offload *self, const kl_spdev *d, const double *x, double *y)
 {
     const kl_spargs *const a = (const kl_spargs *)d->device_args.addr;
-    const int bytes = d->args.index_bytes, lanes = d->lanes, threads = d->threads, step = d->args.step_bytes;
+    const int bytes = d->args.index_bytes, threads = d->threads;
     if (d->args.symmetric) {
         const int grid = blocks(d->args.nrow * 32, threads);
         KL_BARE(grid, threads, 0, is_device_ptr(a, x, y))
@@ -128,23 +156,51 @@ static void apply_one(const kl_offload *self, const kl_spdev *d, const double *x
         const int grid = blocks(d->args.nrow * 64, threads), shared = threads / 32 * 8;
         KL_BARE(grid, threads, shared, is_device_ptr(a, x, y) firstprivate(bytes))
         kl_sp_warps(a, bytes, SHARED, x, y);
-    } else if (d->way == KL_SPWAY_PACKED && step == 1) {
-        const int grid = self->nsm, nsum = kl_packed_sums(&d->args, grid, PACKED_THREADS / 32), shared = kl_packed_shared_bytes(&d->args, grid, PACKED_THREADS / 32);
-        KL_BARE(grid, 1024, shared, is_device_ptr(a, x, y) firstprivate(nsum))
-        kl_sp_packed(a, 1, nsum, SHARED, x, y);
-    } else if (d->way == KL_SPWAY_PACKED) {
-        const int grid = self->nsm, nsum = kl_packed_sums(&d->args, grid, PACKED_THREADS / 32), shared = kl_packed_shared_bytes(&d->args, grid, PACKED_THREADS / 32);
-        KL_BARE(grid, 1024, shared, is_device_ptr(a, x, y) firstprivate(nsum))
-        kl_sp_packed(a, 2, nsum, SHARED, x, y);
     } else if (d->way == KL_SPWAY_TILES) {
         const int grid = d->args.nrange, shared = kl_tile_shared_bytes(&d->args);
         KL_BARE(grid, TILE_THREADS, shared, is_device_ptr(a, x, y))
         kl_sp_tiles(a, SHARED, x, y);
-    } else {
-        const int grid = blocks(d->args.nrow * lanes, threads);
-        KL_BARE(grid, threads, 0, is_device_ptr(a, x, y) firstprivate(bytes, lanes))
-        warp_body(a, bytes, lanes, x, y);
+    } else if (d->way == KL_SPWAY_PACKED) apply_packed(self, d, x, y);
+    else apply_warp(d, x, y);
+}
+
+/* ---------------------------------------------------------------- blocks of vectors */
+
+#define WARP_BLOCK(BYTES, NV)                                                                                 \
+    {                                                                                                         \
+        KL_BARE(grid, threads, 0, is_device_ptr(STORED_POINTERS, xs, y) firstprivate(nrow, width, nvec, ldy)) \
+        {                                                                                                     \
+            const kl_spargs a = STORED;                                                                       \
+            kl_sp_warp_block(&a, BYTES, NV, nvec, xs, y, ldy);                                                \
+        }                                                                                                     \
     }
+
+static void warp_block(const kl_spdev *d, int nvec, int nv, const double *xs, double *y, int64_t ldy)
+{
+    STORED_FIELDS(d);
+    const int bytes = d->args.index_bytes, threads = d->threads, grid = blocks(nrow * 32, threads);
+    KL_BY_SIZE(WARP_BLOCK, 2, 4, bytes, nv);
+}
+
+static void thread_block(const kl_spdev *d, int nvec, int nv, const double *xs, double *y, int64_t ldy)
+{
+    const kl_spargs *const a = (const kl_spargs *)d->device_args.addr;
+    const int bytes = d->args.index_bytes, threads = d->threads, grid = blocks(d->args.nrow * nv / 2, threads);
+    KL_BARE(grid, threads, 0, is_device_ptr(a, xs, y) firstprivate(bytes, nv, nvec, ldy))
+    if (bytes == 4 && nv == 8) kl_sp_thread_block(a, 4, 8, nvec, xs, y, ldy);
+    else kl_sp_thread_block(a, bytes, nv, nvec, xs, y, ldy);
+}
+
+static void apply_block(const kl_spdev *d, int nvec, int nv, const double *x, int64_t ldx, double *y, int64_t ldy)
+{
+    double *const xs = kl_device(d->x);
+    const int64_t ncol = d->args.ncol;
+    const int grid = blocks(ncol * nv, GATHER);
+    KL_BARE(grid, 256, 0, is_device_ptr(x, xs) firstprivate(ncol, nvec, nv, ldx))
+    kl_sp_gather(ncol, nvec, nv, x, ldx, xs);
+    if (d->way == KL_SPWAY_PACKED) kl_offload_packed_block(d, nvec, nv, xs, y, ldy);
+    else if (d->way == KL_SPWAY_THREAD) thread_block(d, nvec, nv, xs, y, ldy);
+    else warp_block(d, nvec, nv, xs, y, ldy);
 }
 #endif
 

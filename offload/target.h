@@ -53,6 +53,19 @@ enum { KL_BLOCK = 256 }; /* threads of a team in streaming kernels */
     } while (0)
 #endif
 
+/* REGION(BYTES, NV) for widths of an index or step and for numbers of vectors: regions of their own, since what could be any number takes registers. */
+#define KL_BY_SIZE(REGION, NARROW, WIDE, bytes, nv)            \
+    do {                                                       \
+        if (bytes == NARROW && nv == 2) REGION(NARROW, 2)      \
+        else if (bytes == NARROW && nv == 4) REGION(NARROW, 4) \
+        else if (bytes == NARROW && nv == 8) REGION(NARROW, 8) \
+        else if (bytes == NARROW) REGION(NARROW, 16)           \
+        else if (nv == 2) REGION(WIDE, 2)                      \
+        else if (nv == 4) REGION(WIDE, 4)                      \
+        else if (nv == 8) REGION(WIDE, 8)                      \
+        else REGION(WIDE, 16)                                  \
+    } while (0)
+
 typedef double kl_two __attribute__((vector_size(16))); /* moves as one access where the address is a multiple of 16 */
 
 /* What a bare region knows of itself. The host pass compiles these as well and never runs them. */
