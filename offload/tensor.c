@@ -304,9 +304,11 @@ ALWAYS void fetch_columns(uint32_t to, const double *from, int ld, int wide, int
         return;
     }
     enum { EACH = PRODUCERS / DEPTH };
-    const int c = p % DEPTH, bytes = c < k ? 8 : 0;
+    _Static_assert(EACH % 8 == 0, "rows of a thread have their chunks exchanged alike");
+    const int c = p % DEPTH, row = p / DEPTH, bytes = c < k ? 8 : 0;
     const int64_t step = (int64_t)EACH * ld;
-    for (int i = p / DEPTH; i < valid; i += EACH, from += step) copy8_part(to + (uint32_t)(i * DEPTH + 2 * (c / 2 ^ exchange(i, skip, apart)) + c % 2) * 8, from, bytes);
+    uint32_t d = to + (uint32_t)(row * DEPTH + 2 * (c / 2 ^ exchange(row, skip, apart)) + c % 2) * 8;
+    for (int i = row; i < valid; i += EACH, from += step, d += EACH * DEPTH * 8) copy8_part(d, from, bytes);
 }
 
 /* Where thread p of the producers begins in an operand. */
