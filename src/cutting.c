@@ -1,0 +1,198 @@
+/* Sizes of tiles: see cutting.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "cutting.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int kl_cutting_by_slot(const void *pa, const void *pb)
+{
+    const kl_output *const a = pa, *const b = pb;
+    if (a->slot != b->slot) return a->slot < b->slot ? -1 : 1;
+    if (a->cost != b->cost) return a->cost > b->cost ? -1 : 1;
+    return a->first < b->first ? -1 : a->first > b->first;
+}
+
+double kl_cutting_cost(const kl_tiling_opts *p, int um, int un, int64_t steps)
+{
+    const double wave = um * un * p->cost_unit + um * p->cost_row + un * p->cost_col;
+    const double slices = p->rate > 0 ? 8.0 * p->depth * (um * p->unit_m + un * p->unit_n) / p->rate : 0;
+    return (double)steps * fmax(wave, fmax(slices, p->cost_least)) + p->cost_tile + 100.0 * um * un;
+}
+
+int64_t kl_cutting_link_steps(const kl_rec *r, int depth) { return r->kind == KL_REC_GEMM ? (r->k + depth - 1) / depth : 1; }
+
+int64_t kl_cutting_steps(const kl_tiling_maker *s, const kl_batch *b, const kl_output *o, int depth)
+{
+    int64_t steps = 0;
+    for (int64_t i = o->first; i < o->first + o->count; i++) steps += kl_cutting_link_steps(&b->rec[s->use[s->link[i].use].rec], depth);
+    return steps;
+}
+
+typedef struct load {
+    double cost;
+    int64_t n, steps; /* so many tiles of so many steps each */
+} load;
+
+static int by_cost(const void *pa, const void *pb)
+{
+    const load *const a = pa, *const b = pb;
+    return a->cost == b->cost ? 0 : a->cost > b->cost ? -1 : 1;
+}
+
+/* When the last of nblock blocks is done, each taking the next tile as it gets free, dearest first. */
+static double makespan(load *l, int64_t n, int nblock)
+{
+    enum { MOST = 4096 };
+    double heap[MOST]; /* when a block gets free; the earliest first */
+    const int nheap = nblock < MOST ? nblock : MOST;
+    double last = 0;
+    for (int i = 0; i < nheap; i++) heap[i] = 0;
+    qsort(l, (size_t)n, sizeof *l, by_cost);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < l[i].n; k++) {
+            const double end = heap[0] + l[i].cost;
+            int at = 0;
+            for (;;) {
+                int child = 2 * at + 1;
+                if (child >= nheap) break;
+                if (child + 1 < nheap && heap[child + 1] < heap[child]) child++;
+                if (heap[child] >= end) break;
+                heap[at] = heap[child];
+                at = child;
+            }
+            heap[at] = end;
+            if (end > last) last = end;
+        }
+    return last;
+}
+
+/* About that, in one pass: the dearest tile may begin last. */
+static double makespan_about(const load *l, int64_t n, int nblock)
+{
+    double sum = 0, most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += l[i].cost * (double)l[i].n;
+        if (l[i].cost > most) most = l[i].cost;
+    }
+    const double even = sum / nblock + 0.5 * most * (1 - 1.0 / nblock);
+    return even > most ? even : most;
+}
+
+void kl_cutting_tiles(const kl_tiling_opts *p, const kl_output *o, int most_m, int most_n, int *um, int *un, int *tm, int *tn)
+{
+    *um = (o->m + p->unit_m - 1) / p->unit_m, *un = (o->n + p->unit_n - 1) / p->unit_n;
+    *tm = (*um + most_m - 1) / most_m, *tn = (*un + most_n - 1) / most_n;
+}
+
+enum { KINDS = 4 }; /* of tiles of one output: with a row of units more or less, and a column of them */
+
+/* The tiles of an output, the dearest kind first. */
+static void loads_of(const kl_tiling_opts *p, const kl_output *o, int most_m, int most_n, int64_t steps, load l[KINDS])
+{
+    int um, un, tm, tn;
+    kl_cutting_tiles(p, o, most_m, most_n, &um, &un, &tm, &tn);
+    for (int k = 0; k < KINDS; k++) {
+        const int less_m = k & 1, less_n = k >> 1, more_m = um % tm, more_n = un % tn; /* so many have one more */
+        const int64_t n = (int64_t)(less_m ? more_m ? tm - more_m : 0 : more_m ? more_m : tm) * (less_n ? more_n ? tn - more_n : 0 : more_n ? more_n : tn);
+        l[k] = (load){kl_cutting_cost(p, (um + tm - 1) / tm - less_m, (un + tn - 1) / tn - less_n, steps), n, steps};
+    }
+}
+
+static double sum_of(const load *l, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += l[i].cost * (double)l[i].n;
+    return sum;
+}
+
+/* l = one, of which all but the dearest `whole` tiles are cut into parts; a part adds to what those before it wrote, which takes a while. Returns how many there are. */
+static int64_t cut_the_rest(const kl_tiling_opts *p, const load *one, int64_t n, int64_t whole, int parts, load *l)
+{
+    memcpy(l, one, (size_t)n * sizeof *l);
+    qsort(l, (size_t)n, sizeof *l, by_cost);
+    for (int64_t m = 0; m < n; m++) {
+        if (whole > 0 && whole < l[m].n) { /* of these some are left whole */
+            memmove(l + m + 1, l + m, (size_t)(n - m) * sizeof *l);
+            l[m].n = whole;
+            l[m + 1].n -= whole;
+            n++;
+        }
+        whole -= l[m].n;
+        if (whole < 0) l[m] = (load){l[m].cost / parts + 3000 + 100.0 * p->most_m * p->most_n, l[m].n * parts, l[m].steps};
+    }
+    return n;
+}
+
+kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const kl_tiling_opts *first, kl_output *o, int64_t n, kl_cutting *cut, kl_err *err)
+{
+    enum { MANY = 32 /* tiles of a block: then the end is all the same */, SIZES = 7, SHARES = 3, TRIES = 6, BRIEF = 560 };
+    static const double share[SHARES] = {0.15, 0.3, 0.5}; /* of all work that gets the smaller size */
+    static const int tries[TRIES] = {2, 3, 4, 6, 8, KL_PARTS}; /* parts of a sum */
+    kl_status st = KL_OK;
+    load *all = NULL, *l = NULL;
+    double best = INFINITY;
+    int64_t from = n; /* outputs from here on get the small size */
+    int large[2] = {first->most_m, first->most_n}, small[2] = {0, 0};
+    *cut = (kl_cutting){first, 0, 0, 1};
+    KL_TRY(kl_alloc(&all, SIZES * KINDS * n, KL_MEM_RECORD, err));
+    KL_TRY(kl_alloc(&l, KINDS * n + 1, KL_MEM_RECORD, err));
+    for (int64_t i = 0; i < n; i++) {
+        loads_of(first, &o[i], first->most_m, first->most_n, kl_cutting_steps(s, b, &o[i], first->depth), l);
+        o[i].cost = l[0].cost;
+    }
+    qsort(o, (size_t)n, sizeof *o, kl_cutting_by_slot); /* dearest first, all being of one slot */
+    int nth = 0;
+    for (const kl_tiling_opts *p = first->whole || first->apart ? NULL : first; p; p = p->other, nth++) {
+        const int large_m = p->most_m, half_m = (large_m + 1) / 2, quarter_m = (large_m + 3) / 4, large_n = p->most_n, half_n = (large_n + 1) / 2;
+        const int try_m[SIZES] = {large_m, large_m, large_m, half_m, half_m, quarter_m, quarter_m},
+                  try_n[SIZES] = {large_n, (3 * large_n + 3) / 4, half_n, large_n, half_n, half_n, (large_n + 2) / 3};
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t steps = kl_cutting_steps(s, b, &o[i], p->depth);
+            for (int t = 0; t < SIZES; t++) loads_of(p, &o[i], try_m[t], try_n[t], steps, all + KINDS * (t * n + i));
+        }
+        int brief = b->once; /* going through the motions takes some 50 ns a tile and a try, and is worth a tenth of what the device takes */
+        for (int t = 0; t < SIZES; t++) {
+            const load *const one = all + KINDS * t * n;
+            const double work = sum_of(one, KINDS * n);
+            int64_t ntile = 0;
+            double dearest = 0;
+            for (int64_t i = 0; i < KINDS * n; i++) ntile += one[i].n, dearest = one[i].n > 0 && one[i].cost > dearest ? one[i].cost : dearest;
+            const int many = ntile > (int64_t)MANY * p->nblock;
+            if (t == 0) brief |= b->lasting && work < (double)BRIEF * p->nblock * (double)ntile;
+            if (work / p->nblock >= 0.985 * best) continue; /* however well the blocks are filled */
+            for (int u = t; u < (many ? t + 1 : SIZES); u++)
+                for (int q = 0; q < (u == t ? 1 : SHARES); q++) {
+                    int64_t at = u == t ? n : 0;
+                    for (double rest = work; u > t && at < n && rest > share[q] * work; at++) rest -= sum_of(one + KINDS * at, KINDS);
+                    memcpy(l, one, (size_t)(KINDS * at) * sizeof *l);
+                    if (at < n) memcpy(l + KINDS * at, all + KINDS * (u * n + at), (size_t)(KINDS * (n - at)) * sizeof *l);
+                    if (u > t && sum_of(l, KINDS * n) / p->nblock >= 0.985 * best) continue;
+                    const double time = many ? work / p->nblock : brief ? makespan_about(l, KINDS * n, p->nblock) : makespan(l, KINDS * n, p->nblock);
+                    if (time >= 0.985 * best) continue;
+                    best = time, *cut = (kl_cutting){p, nth, 0, 1}, from = at;
+                    large[0] = try_m[t], large[1] = try_n[t], small[0] = try_m[u], small[1] = try_n[u];
+                }
+            /* Few tiles, most blocks without one at the end: cut the sums of the last round's, or of all. */
+            for (int k = 0; t == 0 && p->parts && !brief && ntile <= 8 * (int64_t)p->nblock && best > 1.05 * work / p->nblock && k < 2 * TRIES; k++) {
+                const int parts = tries[k / 2];
+                const int64_t whole = k % 2 ? ntile / p->nblock * p->nblock : 0;
+                if (ntile - whole > KL_TURNS) continue;
+                const int64_t m = cut_the_rest(p, one, KINDS * n, whole, parts, l);
+                const double time = makespan(l, m, p->nblock);
+                if (time >= 0.985 * best || dearest / parts < 8 * p->cost_least) continue; /* eight steps at least */
+                best = time, *cut = (kl_cutting){p, nth, whole, parts}, from = n;
+                large[0] = try_m[t], large[1] = try_n[t];
+            }
+            if (many) break;
+        }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const int *const most = i < from ? large : small;
+        o[i].most_m = most[0], o[i].most_n = most[1];
+    }
+out:
+    kl_free(&all);
+    kl_free(&l);
+    return st;
+}
