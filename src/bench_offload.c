@@ -44,7 +44,7 @@ typedef struct bench {
     const char *only;
     int64_t n;
     int m[8], nm, with_host;
-    double copy, product; /* ceilings: GB/s, TFLOP/s */
+    double copy, read, product; /* ceilings: GB/s, GB/s, TFLOP/s; read: 0 where CUDA is not there to measure it */
 } bench;
 
 typedef kl_status run_fn(void *self, kl_err *err);
@@ -199,7 +199,7 @@ static kl_status stream_line(bench *b, stream *s, const char *name, double bytes
 {
     kl_status st = KL_OK;
     double worst, t;
-    if (!wanted(b, name)) return KL_OK;
+    if (!wanted(b, name) && (s->what != COPY || b->copy > 0)) return KL_OK; /* copies are everybody's ceiling */
     s->waits = !b->plain && s->what != DOT && s->what != DOTS;
     KL_TRY(stream_residual(s, &worst, err));
     if (!(worst < 1e-13)) {
@@ -209,9 +209,26 @@ static kl_status stream_line(bench *b, stream *s, const char *name, double bytes
     KL_TRY(burst(b, stream_run, s, &t, err));
     const double rate = bytes / t * 1e-9;
     if (s->what == COPY && b->copy == 0) b->copy = rate;
-    printf("%-13s n=%-10lld nvec=%-3d | %-7s %9.4f ms %8.1f GB/s %4.0f %% of copy | resid %.0e PASS\n", name, (long long)s->n, s->nvec, s->ex == b->plain ? "plain" : s->ex->name,
-           t * 1e3, rate, 100 * rate / b->copy, worst);
+    const int reads = (s->what == DOT || s->what == DOTS) && b->read > 0;
+    printf("%-13s n=%-10lld nvec=%-3d | %-7s %9.4f ms %8.1f GB/s %4.0f %% of %s | resid %.0e PASS\n", name, (long long)s->n, s->nvec, s->ex == b->plain ? "plain" : s->ex->name,
+           t * 1e3, rate, 100 * rate / (reads ? b->read : b->copy), reads ? "reading" : "copy", worst);
     fflush(stdout);
+out:
+    return st;
+}
+
+/* Reading and no more, by CUDA and the device's clock: what products of vectors cannot beat. */
+static kl_status reading_ceiling(bench *b, int64_t n, kl_dptr v, kl_err *err)
+{
+    enum { COLUMNS = 24 };
+    kl_status st = KL_OK;
+    kl_exec *const ex = b->cuda ? b->cuda : b->ex;
+    double out[COLUMNS];
+    kl_trial t = {.op = KL_OP_DOTS, .way = KL_WAY_READ, .repeat = 5, .n = n, .ldv = n, .nvec = COLUMNS, .v = v, .x = v, .out = out};
+    if (!ex->vt.trial) return KL_OK;
+    KL_TRY(ex->vt.trial(ex, &t, err));
+    b->read = 8e-9 * (COLUMNS + 1) * (double)n / t.seconds;
+    printf("reading       n=%-10lld nvec=%-3d | CUDA    %9.4f ms %8.1f GB/s\n", (long long)n, COLUMNS, t.seconds * 1e3, b->read);
 out:
     return st;
 }
@@ -232,6 +249,7 @@ static kl_status bench_streams(bench *b, kl_err *err)
     const int64_t need = 26 * (tall + 64) > 2 * b->n ? 26 * (tall + 64) : 2 * b->n;
     KL_TRY(b->ex->vt.alloc(b->ex, need + 64, &memory, err));
     KL_TRY(put_random(b->ex, memory, need, err));
+    KL_TRY(reading_ceiling(b, tall, memory, err));
     const int nexec = b->plain ? 2 : 1;
     for (int plain = 0; plain < nexec && wanted(b, "launch"); plain++) { /* what every launch costs, whatever it does */
         stream s = {.ex = plain ? b->plain : b->ex, .n = 16, .nvec = 1, .what = FILL, .y = memory, .waits = !b->plain};
