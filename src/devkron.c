@@ -502,7 +502,7 @@ static kl_status pack_block(arena *a, const kl_kron *k, const kl_kron_block *b, 
     }
     KL_TRY(append(a, b->dr, b->ntile * LANES * (int64_t)sizeof(double), &at, err));
     d->dr = PLACE(at);
-    for (int64_t r = 0; r < b->nr && !d->any_dr; r++) d->any_dr = b->dr[r] != 0.0;
+    for (int64_t r = 0; r < b->ntile * LANES && !d->any_dr; r++) d->any_dr = b->dr[r] != 0.0; /* also beyond the last state, where it keeps vectors 0 */
     KL_TRY(pack_bits(a, b, d, err));
     d->nfeature = b->nfeature;
     if (b->nfeature > 0) {

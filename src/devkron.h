@@ -50,7 +50,7 @@ typedef struct kl_devkron_block {
     kl_devkron_op left, right;
     const double *dl, *dr;       /* dl NULL: 0 */
     const void *mask;            /* [nl], 32 bits each up to nbit = 32, else 64 */
-    int any_dr, spare;           /* any_dr 0: dr is 0 of all states */
+    int any_dr, spare;           /* any_dr 0: dr is 0 everywhere, and the last tile full */
     int nbit, nfeature, ncross, even; /* even: bits[k][r] is 0 or bit_value: popcount(mask[l] & with[r]) of them are added */
     double bit_value;
     const uint64_t *with;        /* even: [8 ntile] */
