@@ -107,7 +107,7 @@ static void apply_gathering(const kl_offload *self, const kl_gather *h, const do
 
 #if KL_OFFLOAD_BARE
 
-enum { THREADS = 768, /* of all teams of a multiprocessor; 80 registers a thread: see src/meson.build */
+enum { THREADS = 1024, /* of all teams of a multiprocessor; 64 registers a thread: see src/meson.build */
        SUM_TEAM = 1024, SHARED_BYTES = 228 << 10, TAKEN = 2048 /* of a team's shared memory, by the system and by the runtime */ };
 
 #ifdef __NVPTX__
