@@ -18,7 +18,4 @@ static __device__ __forceinline__ void kl_bulk_wait(uint64_t *bar, int phase)
                  : "memory");
 }
 
-/* A thread is done with what the barrier stands for. Every thread says so itself: one for its warp would do, but tools that look for races cannot follow that. */
-static __device__ __forceinline__ void kl_bulk_done(uint64_t *bar) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(kl_shared_at(bar)) : "memory"); }
-
 #endif

@@ -109,9 +109,7 @@ void kl_cuda_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, c
 /* fuse.cu */
 void kl_cuda_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots);
 
-/* few.cu: fuse for few vectors and products of one kind; read is for when the stream is done */
-enum { KL_FEW_IN = 6, KL_FEW_OUT = 5 };
-int kl_cuda_few_takes(int64_t n, const kl_fuse *f);
+/* few.cu: fuse for what few.h says; read is for when the stream is done */
 cudaError_t kl_cuda_few_start(const kl_cuda *self, int64_t n, const kl_fuse *f);
 void kl_cuda_few_read(const kl_cuda *self, const kl_fuse *f, double *dots);
 

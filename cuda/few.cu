@@ -3,6 +3,7 @@
    written, and are folded in a fixed order. Anything wider is fuse.cu's.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
+#include "few.h"
 #include "fold.cuh"
 
 enum { THREADS = 256, MOST_IN = KL_FEW_IN, MOST_OUT = KL_FEW_OUT };
@@ -87,18 +88,6 @@ template <int NIN> static cudaError_t choose(const kl_cuda *self, const few *f, 
     case 4: return start<NIN, 4>(self, f);
     default: return start<NIN, 5>(self, f);
     }
-}
-
-extern "C" int kl_cuda_few_takes(int64_t n, const kl_fuse *f)
-{
-    uintptr_t all = 0;
-    if (n < 2 || n % 2 || f->nin < 1 || f->nin > MOST_IN || f->nout > MOST_OUT || f->nout + f->npair == 0) return 0;
-    for (int j = 0; j < f->nin; j++) all |= f->in[j].addr;
-    for (int k = 0; k < f->nout; k++) all |= f->out[k].addr;
-    const int first = f->nout > 0 ? f->nin : 0;
-    for (int q = 0; q < f->npair; q++)
-        if (f->pair[q][0] < first || f->pair[q][1] < first) return 0;
-    return all % 16 == 0;
 }
 
 extern "C" cudaError_t kl_cuda_few_start(const kl_cuda *self, int64_t n, const kl_fuse *from)

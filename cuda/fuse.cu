@@ -4,6 +4,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "tall.h"
 #include "bulk.cuh"
+#include "few.h"
 #include "fold.cuh"
 #include "gram.h"
 
@@ -261,7 +262,7 @@ static cudaError_t fuse(kl_cuda *self, int64_t n, const kl_fuse *f)
 extern "C" void kl_cuda_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots)
 {
     kl_cuda *const self = (kl_cuda *)ex->self;
-    if (kl_cuda_few_takes(n, f)) {
+    if (kl_few_takes(n, f)) {
         const bool good = kl_cuda_few_start(self, n, f) == cudaSuccess && cudaStreamSynchronize(self->stream) == cudaSuccess;
         if (good) kl_cuda_few_read(self, f, dots);
         for (int q = 0; q < f->npair && !good; q++) dots[q] = nan("");

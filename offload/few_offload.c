@@ -6,7 +6,7 @@
 #include "target.h"
 
 #if KL_OFFLOAD_BARE
-enum { MOST_IN = 6, MOST_OUT = 5, MOST_SUM = 21, SHARED = (KL_BLOCK + MOST_IN * MOST_OUT + 2) * 8 /* sums, coefficients, a flag */ };
+enum { MOST_IN = KL_FEW_IN, MOST_OUT = KL_FEW_OUT, MOST_SUM = 21, SHARED = (KL_BLOCK + MOST_IN * MOST_OUT + 2) * 8 /* sums, coefficients, a flag */ };
 
 /* Travels with the launch, which is faster than a copy before it. */
 typedef struct few {
@@ -91,18 +91,6 @@ ALWAYS void pass(const int nin, const int nout, int pairs, const few *f, double 
 }
 #endif
 
-int kl_offload_few_takes(const kl_offload *self, int64_t n, const kl_fuse *f)
-{
-    uint64_t all = 0;
-    if (!self->bare || n < 2 || n % 2 || f->nin < 1 || f->nin > MOST_IN || f->nout > MOST_OUT || f->nout + f->npair == 0) return 0;
-    for (int j = 0; j < f->nin; j++) all |= f->in[j].addr;
-    for (int k = 0; k < f->nout; k++) all |= f->out[k].addr;
-    const int first = f->nout > 0 ? f->nin : 0;
-    for (int q = 0; q < f->npair; q++)
-        if (f->pair[q][0] < first || f->pair[q][1] < first) return 0;
-    return all % 16 == 0;
-}
-
 /* Elements from..from + n - 1; the sums are in self->result then. */
 static void start(const kl_offload *self, int n, int64_t from, const kl_fuse *f)
 {
@@ -144,10 +132,5 @@ void kl_offload_few(const kl_offload *self, int64_t n, const kl_fuse *f, double 
     }
 }
 #else
-int kl_offload_few_takes(const kl_offload *self, int64_t n, const kl_fuse *f)
-{
-    (void)self, (void)n, (void)f;
-    return 0;
-}
 void kl_offload_few(const kl_offload *self, int64_t n, const kl_fuse *f, double *dots) { (void)self, (void)n, (void)f, (void)dots; }
 #endif

@@ -2,10 +2,10 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_FEW_OFFLOAD_H
 #define KL_FEW_OFFLOAD_H
+#include "few.h"
 #include "offload.h"
 
-/* 1 where this is the way to go. */
-int kl_offload_few_takes(const kl_offload *self, int64_t n, const kl_fuse *f);
+/* For bare regions, and what kl_few_takes says. */
 void kl_offload_few(const kl_offload *self, int64_t n, const kl_fuse *f, double *dots);
 
 #endif

@@ -275,7 +275,7 @@ void kl_offload_fuse(kl_exec *ex, int64_t all, const kl_fuse *f, double *dots)
     kl_offload *const self = ex->self;
     uint64_t host[WORDS], *const p = self->step, addresses = 0;
     int words = 0, each = 0;
-    if (kl_offload_few_takes(self, all, f)) {
+    if (self->bare && kl_few_takes(all, f)) {
         kl_offload_few(self, all, f, dots);
         return;
     }
