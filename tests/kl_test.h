@@ -38,6 +38,14 @@ __attribute__((unused)) static int kl_test_rounds(int all)
     return most > 0 && most < few ? most : few;
 }
 
+/* Of a table of `all` cases every so manyth, for such tools alone: as many cases as KL_TEST_ROUNDS allows. */
+__attribute__((unused)) static int kl_test_step(int all)
+{
+    const char *const text = getenv("KL_TEST_ROUNDS");
+    const int most = text ? atoi(text) : 0;
+    return most > 0 && most < all ? (all + most - 1) / most : 1;
+}
+
 /* The case that runs, named in every failure: kl_test_case("n=%d seed=%d", n, seed). */
 static char kl_test_text[256] = "";
 

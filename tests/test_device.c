@@ -654,7 +654,7 @@ static void test_superblock(void **state)
     fixture *const f = *state;
     kl_err err = {""};
     f->host->space = KL_SPACE_DEVICE; /* sectors are cut as a device wants them, that the runs may be compared */
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0, step = kl_test_step(4); k < 4; k += step) {
         core_job j;
         core_open_random(&j, core_model(k < 2 ? "heisenberg" : "hubbard", k < 2 ? "S=1/2" : "F=1/2"), k < 2 ? "ladder:6x2" : "chain:8", NULL, (uint64_t)k + 1);
         double *y[3] = {NULL, NULL, NULL};
@@ -775,7 +775,8 @@ static void test_ed(void **state)
     const int can = ex->vt.kron_apply != NULL;
     kl_exec_close(&ex);
     if (!can) skip();
-    core_every_lattice(core_models, core_nmodel, lattices, kl_test_rounds(600) < 600 ? 300 : 4000, CORE_ONE_ORDER, one_ed);
+    const int step = kl_test_step(4);
+    core_every_lattice(core_models, core_nmodel, lattices + step - 1, step > 1 || kl_test_rounds(600) < 600 ? 300 : 4000, CORE_ONE_ORDER, one_ed);
 }
 
 static int64_t little;
@@ -795,18 +796,20 @@ static void test_ed_states(void **state)
         const char *model, *variant, *lattice, *charge;
     } cases[] = {{"hubbard", "F=1/2", "ladder:3x2", "N_up=3 N_dn=3"}, {"heisenberg", "S=1/2", "ring:12", "Sz=0"}, {"kondo", "S=1/2", "chain:4", "N=4 Sz=0"}};
     if (!f->ex[0]->vt.kron_apply || !f->ex[0]->vt.fuse) skip();
-    for (size_t k = 0; k < 3 * sizeof cases / sizeof *cases; k++) {
-        static const kl_ed_solver solver[] = {KL_ED_LANCZOS, KL_ED_DAVIDSON, KL_ED_LOBPCG};
+    const int all = 3 * (int)(sizeof cases / sizeof *cases), step = kl_test_step(all);
+    for (int k = 0; k < all; k += step) {
+        static const kl_ed_solver solvers[] = {KL_ED_LANCZOS, KL_ED_DAVIDSON, KL_ED_LOBPCG};
+        const kl_ed_solver solver = solvers[(k + k / 3) % 3]; /* another one every third case too */
         core_job j;
         core_open(&j, core_model(cases[k / 3].model, cases[k / 3].variant), cases[k / 3].lattice, NULL, NULL);
         double energy[5];
-        const int runs = solver[k % 3] == KL_ED_DAVIDSON ? 5 : 3;
+        const int runs = solver == KL_ED_DAVIDSON ? 5 : 3;
         for (int w = 0; w < runs; w++) {
             kl_exec *const ex = w == 0 ? f->host : f->ex[(w - 1) % 2];
             int64_t (*const room)(kl_exec *) = ex->vt.room;
             kl_ed *ed = NULL;
             kl_ed_result r = {0};
-            const kl_ed_opts o = {.solver = solver[k % 3], .nstate = k % 3 == 0 ? 1 : 2, .seed = 1};
+            const kl_ed_opts o = {.solver = solver, .nstate = solver == KL_ED_LANCZOS ? 1 : 2, .seed = 1};
             expect_ok(kl_ed_create(j.terms, core_charge(j.model, cases[k / 3].charge), KL_HALVES_AUTO, ex, &ed, &err), err);
             little = 45 * kl_eig_stride(ed->op.n) * (int64_t)sizeof(double) / 8 * 9; /* of about 90 vectors */
             if (w > 2) ex->vt.room = little_room;

@@ -75,24 +75,23 @@ static void compare(const fixture *f, const kl_spmat *m, const kl_spmat *source,
         const kl_status st = kl_spmv_create_way(f->ex[e], m, way, threads, &s, &err);
         if (st == KL_EABSENT && way != KL_SPWAY_AUTO) continue; /* not this device's, or not this format's */
         expect_ok(st, err);
-        for (size_t v = 0; v < sizeof(vectors) / sizeof(*vectors); v++)
-            for (int shift = 0; shift < 2; shift++) {
-                const int nvec = vectors[v];
-                kl_test_case("%s %d: %lld x %lld, %lld non-zeros, %s, way %s, %d threads, %d vectors, shift %d", f->ex[e]->name, e, (long long)m->nrow, (long long)m->ncol,
-                             (long long)m->nnz, kl_spformat_name(m->format), kl_spway_name(way), threads, nvec, shift);
-                product(f->host, host, nvec, 0, x, wanted);
-                product(f->ex[e], s, nvec, shift, x, y);
-                product(f->ex[e], s, nvec, shift, x, again);
-                for (int c = 0; c < nvec; c++)
-                    for (int64_t i = 0; i < ldy; i++) {
-                        if (i >= m->nrow) {
-                            expect_true(isnan(y[i + c * ldy]));
-                            continue;
-                        }
-                        expect_near(y[i + c * ldy], wanted[i + c * ldy], 1e-14 * (1 + size[i] * (m->symmetric ? 20 : 1)));
-                        if (!m->symmetric && way != KL_SPWAY_CUSPARSE && way != KL_SPWAY_CSR5) expect_true(y[i + c * ldy] == again[i + c * ldy]);
+        for (int v = 0, step = kl_test_step(12); v < 12; v += step) {
+            const int nvec = vectors[v / 2], shift = v % 2;
+            kl_test_case("%s %d: %lld x %lld, %lld non-zeros, %s, way %s, %d threads, %d vectors, shift %d", f->ex[e]->name, e, (long long)m->nrow, (long long)m->ncol,
+                         (long long)m->nnz, kl_spformat_name(m->format), kl_spway_name(way), threads, nvec, shift);
+            product(f->host, host, nvec, 0, x, wanted);
+            product(f->ex[e], s, nvec, shift, x, y);
+            product(f->ex[e], s, nvec, shift, x, again);
+            for (int c = 0; c < nvec; c++)
+                for (int64_t i = 0; i < ldy; i++) {
+                    if (i >= m->nrow) {
+                        expect_true(isnan(y[i + c * ldy]));
+                        continue;
                     }
-            }
+                    expect_near(y[i + c * ldy], wanted[i + c * ldy], 1e-14 * (1 + size[i] * (m->symmetric ? 20 : 1)));
+                    if (!m->symmetric && way != KL_SPWAY_CUSPARSE && way != KL_SPWAY_CSR5) expect_true(y[i + c * ldy] == again[i + c * ldy]);
+                }
+        }
         kl_spmv_destroy(&s);
     }
     kl_spmv_destroy(&host);
@@ -109,8 +108,9 @@ static void test_products(void **state)
     const fixture *const f = *state;
     kl_err err;
     uint64_t seed = 3;
-    for (size_t k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
-        kl_spmat *csr = core_sparse(cases[k][0], cases[k][1], cases[k][2], cases[k][3], 23 + k), *m = NULL;
+    const int all = sizeof(cases) / sizeof(*cases), step = kl_test_step(all);
+    for (int k = 0; k < all; k += step) {
+        kl_spmat *csr = core_sparse(cases[k][0], cases[k][1], cases[k][2], cases[k][3], 23 + (uint64_t)k), *m = NULL;
         for (int way = KL_SPWAY_AUTO; way < KL_NSPWAY; way++) compare(f, csr, csr, (kl_spway)way, 0, &seed);
         for (int format = 0; format < KL_NSP && k < 5; format++)
             for (int wide = 0; wide < 2; wide++) {
@@ -183,7 +183,8 @@ static void test_sigma(void **state)
     const fixture *const f = *state;
     kl_err err;
     uint64_t seed = 11;
-    for (size_t k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
+    const int all = sizeof(cases) / sizeof(*cases), step = kl_test_step(all);
+    for (int k = 0; k < all; k += step) {
         kl_fcidump *dump = NULL;
         expect_ok(kl_fcidump_read(kl_test_data(cases[k].file), &dump, &err), err);
         if (!cases[k].symmetry) {
@@ -253,7 +254,8 @@ static void test_molecules(void **state)
     };
     const fixture *const f = *state;
     kl_err err;
-    for (size_t k = 0; k < sizeof(cases) / sizeof(*cases); k++)
+    const int all = sizeof(cases) / sizeof(*cases), step = kl_test_step(all);
+    for (int k = 0; k < all; k += step)
         for (int e = 0; e < f->n; e++) {
             kl_fcidump *dump = NULL;
             kl_ci_result r = {0};
@@ -284,5 +286,6 @@ int main(void)
     kl_exec_close(&ex);
 #endif
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_halves), cmocka_unit_test(test_refusals), cmocka_unit_test(test_sigma), cmocka_unit_test(test_molecules)};
+    cmocka_set_test_filter(getenv("KL_TEST_ONLY"));
     return cmocka_run_group_tests(tests, setup, teardown);
 }
