@@ -16,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { DEFAULT_APPLY = 2000, STALL_STEPS = 40, REFRESH_STEPS = 60, MOST = 3 * KL_MAX_ROOT };
+enum { DEFAULT_APPLY = 2000, REFRESH_STEPS = 60, STALL_STEPS = REFRESH_STEPS /* one refresh at least may help */, MOST = 3 * KL_MAX_ROOT };
 
 /* ORDER of the column groups in memory and in the lists of inputs */
 enum { X, AX, W, AW, P, AP, NGROUP };
