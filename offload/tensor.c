@@ -166,7 +166,6 @@ ALWAYS void steps(double (*acc)[NT][4], uint32_t a0, uint32_t b0, const int ta, 
         for (;;) {
             const uint32_t at = (uint32_t)st * STAGE;
             uint32_t next = at;
-            int more = 1;
             UNROLL
             for (int half = 0; half < DEPTH / 8; half++) {
                 UNROLL
@@ -179,9 +178,9 @@ ALWAYS void steps(double (*acc)[NT][4], uint32_t a0, uint32_t b0, const int ta, 
                 if (half == DEPTH / 8 - 1) {
                     arrive(empty + 8 * (uint32_t)st);
                     if (++st == STAGES) st = 0, ph ^= 1;
-                    more = --n > 0;
+                    if (--n == 0) break;
+                    wait(full + 8 * (uint32_t)st, ph);
                     next = (uint32_t)st * STAGE;
-                    if (more) wait(full + 8 * (uint32_t)st, ph); /* else the loads below read what may be in flight, and nobody uses it */
                 }
                 const int then = (half + 1) % (DEPTH / 8);
                 if (mt > 1) load_a(a0 + next, ta, 0, then, a[0]);
@@ -192,8 +191,10 @@ ALWAYS void steps(double (*acc)[NT][4], uint32_t a0, uint32_t b0, const int ta, 
                 }
                 if (mt == 1) load_a(a0 + next, ta, 0, then, a[0]);
             }
-            if (!more) break;
+            if (n == 0) break;
         }
+        UNROLL
+        for (int j = 0; j < nt; j++) multiply(acc[mt - 1][j], a[(mt - 1) % buffers], b[j]);
         if (tail > 0) wait(full + 8 * (uint32_t)st, ph);
     }
     if (tail > 0) {
