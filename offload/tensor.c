@@ -23,7 +23,7 @@
 #endif
 
 enum {
-    MT = 4, NT = KL_TENSOR_COLS, DEPTH = 16, STAGES = NT == 4 ? 6 : 7, CONSUMERS = 8, PRODUCERS = 128 /* threads */, FEW_REGISTERS = 88, MANY_REGISTERS = 208, THREADS = CONSUMERS * 32 + PRODUCERS, BM = 128, BN = NT * 32,
+    MT = 4, NT = KL_TENSOR_COLS, DEPTH = 16, STAGES = NT == 4 ? 6 : 7, CONSUMERS = 8, PRODUCERS = 128 /* threads */, FEW_REGISTERS = 104, MANY_REGISTERS = 200, THREADS = CONSUMERS * 32 + PRODUCERS, BM = 128, BN = NT * 32,
     LDA = BM + 2, LDB = BN + 2, LDB_APART = BN + 4, A_SIZE = DEPTH * LDA, B_SIZE = DEPTH * LDB_APART, STAGE = (A_SIZE + B_SIZE) * 8, A_BYTES = A_SIZE * 8,
     ADDED = B_SIZE >= A_SIZE ? 2 * DEPTH : DEPTH /* columns of a matrix that is added, a stage: B's place is free then */, EARLY = 8 /* steps before the end of a tile at which the next one is taken */, INFO = 48, HEADS = 8, SHARED = STAGES * STAGE + HEADS * INFO + 2 * 64 + STAGES * 16,
 };
@@ -110,6 +110,13 @@ ALWAYS void multiply(double *c, const double *a, const double *b)
     __asm__ volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
                      : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
                      : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+}
+
+/* In place and unseen by the compiler, which else moves all sums about at the end of every piece. */
+ALWAYS void zero(double *c)
+{
+    __asm__ volatile("mov.f64 %0,0d0000000000000000; mov.f64 %1,0d0000000000000000; mov.f64 %2,0d0000000000000000; mov.f64 %3,0d0000000000000000;"
+                     : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3]));
 }
 
 /* Fragment i of A for the 8 values of k that are one half of DEPTH, and fragment j of B. ta and tb are constants wherever these are used: addresses then need no registers
@@ -477,7 +484,7 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nbefore, int *counter, 
     char *const shared = llvm_omp_target_dynamic_shared_alloc();
     info *const head = (info *)(shared + STAGES * STAGE);
     kl_piece *const rec = (kl_piece *)(head + HEADS);
-    const uint32_t ring = shared_address(shared), full = shared_address(rec + 2), empty = full + 8 * STAGES;
+    const uint32_t ring = shared_address(shared), full = ring + STAGES * STAGE + HEADS * INFO + 2 * 64, empty = full + 8 * STAGES;
     if (me() < STAGES) {
         barrier_init(full + 8 * (uint32_t)me(), PRODUCERS + 1);
         barrier_init(empty + 8 * (uint32_t)me(), 32 * CONSUMERS);
@@ -549,9 +556,7 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nbefore, int *counter, 
             UNROLL
             for (int i = 0; i < MT; i++)
                 UNROLL
-                for (int j = 0; j < NT; j++)
-                    UNROLL
-                    for (int e = 0; e < 4; e++) acc[i][j][e] = 0.0;
+                for (int j = 0; j < NT; j++) zero(acc[i][j]);
         }
         if (late & KL_P_FIRST) { /* each warp by itself */
             __nvvm_membar_gl();
