@@ -288,7 +288,8 @@ out:
 
 /* ---- lists ---- */
 
-static const double MILLISECOND = 4e10; /* flop, on a device that is worth it */
+#define ENOUGH 1e-3 /* seconds of runs in a row, so that launches and returns do not count; MOST_RUNS at most */
+static const double MOST_RUNS = 20;
 
 typedef struct list {
     kl_exec *ex;
@@ -366,7 +367,12 @@ static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, 
             }
             if (!(worst <= 1e-12 * most)) st = kl_fail(err, KL_EBROKEN, "bench: %s by %s differs by %.1e of %.1e", name, plan.kernel, worst, most);
         }
-        if (!b->plain && q->flop < MILLISECOND) l.repeat = q->flop * 20 < MILLISECOND ? 20 : (int)(MILLISECOND / q->flop) + 1;
+        if (st == KL_OK && k >= 0 && !b->plain) {
+            const double t1 = kl_clock();
+            st = list_run(&l, err);
+            const double once = kl_clock() - t1;
+            if (once < ENOUGH) l.repeat = MOST_RUNS * once < ENOUGH ? (int)MOST_RUNS : (int)(ENOUGH / once) + 1;
+        }
         if (st == KL_OK && k >= 0) st = burst(b, list_run, &l, &t, err);
         if (st == KL_OK && k >= 0) st = sustained(b, list_run, &l, &u, err);
         ex->vt.batch_release(ex, q);
