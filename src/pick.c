@@ -14,7 +14,9 @@ enum { SMALL_PART = 16 }; /* of the memory that is left: what a list may take by
 
 typedef struct pick {
     kl_exec ex; /* first: what callers hold */
-    kl_exec *of[2];
+    kl_exec *of[2];      /* the second: NULL until it is opened */
+    kl_pick_later later; /* open: NULL when it has been, or cannot be */
+    double saved;        /* seconds that it would have saved so far */
     kl_dptr mark; /* one number of the first one's */
     kl_pick_time *time;
     int n;
@@ -24,6 +26,7 @@ typedef struct pick {
 typedef struct prepared {
     int which;
     void *inner;
+    const kl_pick_time *better; /* the second one would have been, were it open */
 } prepared;
 
 int kl_pick_which(const kl_pick_time *time, int n, kl_op op, double size, const kl_pick_time **by)
@@ -47,14 +50,36 @@ int kl_pick_ever(const kl_pick_time *time, int n)
     return any;
 }
 
+static void name_both(pick *p)
+{
+    snprintf(p->name, sizeof p->name, "%.12s and %.12s", p->of[0]->name, p->of[1]->name);
+    p->ex.name = p->name;
+}
+
+static int open_second(pick *p)
+{
+    kl_err ignored;
+    if (p->later.open && p->later.open(p->later.self, &p->of[1], &ignored) == KL_OK) name_both(p);
+    p->later.open = NULL;
+    return p->of[1] != NULL;
+}
+
+/* 1: the second one is there; where it is not, this counts towards its opening. */
+static int has_second(pick *p, const kl_pick_time *by)
+{
+    if (p->of[1] || !p->later.open) return p->of[1] != NULL;
+    p->saved += by->seconds[0] - by->seconds[1];
+    return p->saved >= p->later.seconds && open_second(p);
+}
+
 /* Who takes it; the second one may begin at once. */
 static kl_exec *taker(kl_exec *ex, kl_op op, int64_t n)
 {
-    const pick *const p = (const pick *)ex;
+    pick *const p = (pick *)ex;
     const kl_pick_time *by;
     kl_err ignored; /* a device that is lost says so where numbers come back */
     double done;
-    if (!kl_pick_which(p->time, p->n, op, (double)n, &by)) return p->of[0];
+    if (!kl_pick_which(p->time, p->n, op, (double)n, &by) || !has_second(p, by)) return p->of[0];
     if (p->of[0]->vt.download(p->of[0], &done, p->mark, 1, &ignored) != KL_OK) return p->of[0];
     return p->of[1];
 }
@@ -91,8 +116,8 @@ static void pick_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ld
 
 static void pick_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots)
 {
-    kl_exec *const to = taker(ex, KL_OP_FUSE, n);
-    to->vt.fuse(to, n, f, dots);
+    kl_exec *const to = taker(ex, KL_OP_FUSE, n), *const has = to->vt.fuse ? to : ((const pick *)ex)->of[0];
+    has->vt.fuse(has, n, f, dots);
 }
 
 static int takes_list(const kl_exec *ex, const kl_batch *b, const kl_pick_time **by)
@@ -118,21 +143,22 @@ static kl_status prepare_by(const pick *p, const kl_batch *b, int which, prepare
     kl_batch view = *b;
     kl_exec *const to = p->of[which];
     const kl_status st = to->vt.batch_prepare(to, &view, err);
-    if (st == KL_OK) *out = (prepared){which, view.prepared};
+    if (st == KL_OK) *out = (prepared){.which = which, .inner = view.prepared};
     return st;
 }
 
 static kl_status pick_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
 {
     kl_status st = KL_OK;
-    const pick *const p = (const pick *)ex;
+    pick *const p = (pick *)ex;
     const kl_pick_time *by;
     kl_batch_plan plan;
     kl_err ignored;
     prepared *q = NULL;
     KL_TRY(kl_alloc(&q, 1, KL_MEM_RECORD, err));
     p->of[0]->projection = ex->projection;
-    if (takes_list(ex, b, &by) && prepare_by(p, b, 1, q, &ignored) == KL_OK) {
+    const int better = takes_list(ex, b, &by);
+    if (better && p->of[1] && prepare_by(p, b, 1, q, &ignored) == KL_OK) {
         kl_batch view = *b;
         view.prepared = q->inner;
         p->of[1]->vt.batch_explain(p->of[1], &view, &plan);
@@ -142,6 +168,7 @@ static kl_status pick_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
         }
     }
     if (!q->inner) KL_TRY(prepare_by(p, b, 0, q, err));
+    if (better && !p->of[1]) q->better = by;
     b->prepared = q;
     q = NULL;
 out:
@@ -152,10 +179,12 @@ out:
 static kl_status pick_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err)
 {
     kl_status st = KL_OK;
-    const pick *const p = (const pick *)ex;
-    const int which = ((const prepared *)b->prepared)->which;
+    pick *const p = (pick *)ex;
+    const prepared *const q = b->prepared;
+    const int which = q->which;
     const kl_batch view = inside(b);
     double done;
+    if (q->better) has_second(p, q->better); /* for the lists after this one */
     if (which) KL_TRY(p->of[0]->vt.download(p->of[0], &done, p->mark, 1, err));
     else p->of[0]->ahead = ex->ahead;
     st = p->of[which]->vt.batch_apply(p->of[which], &view, x, y, err);
@@ -178,7 +207,7 @@ static void pick_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *pl
 {
     const pick *const p = (const pick *)ex;
     const kl_pick_time *by;
-    const int which = b->prepared ? ((const prepared *)b->prepared)->which : takes_list(ex, b, &by);
+    const int which = b->prepared ? ((const prepared *)b->prepared)->which : takes_list(ex, b, &by) && p->of[1];
     const kl_batch view = inside(b);
     p->of[0]->projection = ex->projection;
     p->of[which]->vt.batch_explain(p->of[which], &view, plan);
@@ -186,17 +215,18 @@ static void pick_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *pl
 
 static kl_status pick_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err *err)
 {
-    const pick *const p = (const pick *)ex;
+    pick *const p = (pick *)ex;
     const kl_pick_time *by;
-    const int which = call->op == KL_OP_BATCH ? takes_list(ex, call->batch, &by) : kl_pick_which(p->time, p->n, call->op, (double)call->n, &by);
+    const int better = call->op == KL_OP_BATCH ? takes_list(ex, call->batch, &by) : kl_pick_which(p->time, p->n, call->op, (double)call->n, &by);
+    const int which = better && (p->of[1] || open_second(p));
     kl_exec *const to = p->of[which];
     p->of[0]->projection = ex->projection;
     c->exec = to->name;
     const kl_status st = to->vt.explain(to, call, c, err);
     const size_t used = strlen(c->why);
     if (st == KL_OK && by)
-        snprintf(c->why + used, sizeof c->why - used, "%sauto: %s %.3g us, %s %.3g us at %lld", used ? "; " : "", p->of[0]->name, by->seconds[0] * 1e6, p->of[1]->name, by->seconds[1] * 1e6,
-                 (long long)by->size);
+        snprintf(c->why + used, sizeof c->why - used, "%sauto: %s %.3g us, %s %.3g us at %lld", used ? "; " : "", p->of[0]->name, by->seconds[0] * 1e6,
+                 p->of[1] ? p->of[1]->name : "the other", by->seconds[1] * 1e6, (long long)by->size);
     return st;
 }
 
@@ -208,7 +238,7 @@ static void pick_close(kl_exec *ex)
     kl_free(&p->time);
 }
 
-kl_status kl_exec_open_pick_take(kl_exec **first, kl_exec **second, const kl_pick_time *time, int n, kl_exec **out, kl_err *err)
+kl_status kl_exec_open_pick_take(kl_exec **first, kl_exec **second, const kl_pick_later *later, const kl_pick_time *time, int n, kl_exec **out, kl_err *err)
 {
     kl_status st = KL_OK;
     pick *p = NULL;
@@ -221,15 +251,15 @@ kl_status kl_exec_open_pick_take(kl_exec **first, kl_exec **second, const kl_pic
     KL_TRY((*first)->vt.alloc(*first, 1, &p->mark, err));
     KL_TRY((*first)->vt.upload(*first, p->mark, &zero, 1, err));
     p->of[0] = *first, p->of[1] = *second;
+    if (later) p->later = *later;
     p->ex = **first;
-    snprintf(p->name, sizeof p->name, "%.12s and %.12s", (*first)->name, (*second)->name);
-    p->ex.name = p->name;
+    if (p->of[1]) name_both(p);
     p->ex.vt.copy = pick_copy;
     p->ex.vt.axpby = pick_axpby;
     p->ex.vt.precondition = pick_precondition;
     p->ex.vt.dots = pick_dots;
     p->ex.vt.combine = pick_combine;
-    if ((*first)->vt.fuse && (*second)->vt.fuse) p->ex.vt.fuse = pick_fuse;
+    if ((*first)->vt.fuse) p->ex.vt.fuse = pick_fuse;
     p->ex.vt.batch_prepare = pick_prepare;
     p->ex.vt.batch_apply = pick_apply;
     p->ex.vt.batch_release = pick_release;

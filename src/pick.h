@@ -17,8 +17,16 @@ int kl_pick_which(const kl_pick_time *time, int n, kl_op op, double size, const 
 /* 1 when any of these sizes is the second one's. */
 int kl_pick_ever(const kl_pick_time *time, int n);
 
-/* Takes both. They see the same memory, which the first one gives out; entries of the second return when they are done, as those of offload do. Lists that want memory of their
-   own beyond a small part of what is left, and those whose operators wait on the host, are the first one's, as is all that is not in the table. */
-kl_status kl_exec_open_pick_take(kl_exec **first, kl_exec **second, const kl_pick_time *time, int n, kl_exec **out, kl_err *err) KL_MUST_CHECK;
+/* How the second one is opened, if it is not open yet: when what it would have saved comes to the seconds that this takes. */
+typedef struct kl_pick_later {
+    kl_status (*open)(void *self, kl_exec **out, kl_err *err);
+    void *self;
+    double seconds;
+} kl_pick_later;
+
+/* Takes both; *second may be NULL, then `later` opens it. They see the same memory, which the first one gives out; entries of the second return when they are done, as those of
+   offload do. Lists that want memory of their own beyond a small part of what is left, and those whose operators wait on the host, are the first one's, as is all that is not in
+   the table. */
+kl_status kl_exec_open_pick_take(kl_exec **first, kl_exec **second, const kl_pick_later *later, const kl_pick_time *time, int n, kl_exec **out, kl_err *err) KL_MUST_CHECK;
 
 #endif

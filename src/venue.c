@@ -68,18 +68,22 @@ static kl_status open_as_measured(kl_venue *p, int which, kl_exec **out, kl_err 
     return KL_OK;
 }
 
-/* Beside the device that sweeps are faster on, the other way to use it, where that is ahead in some operation by itself. CUDA gives out the memory; a limit of it can be kept by
-   one alone. */
+#define OPENING 0.05 /* seconds until target regions can run */
+
+static kl_status open_regions(void *self, kl_exec **out, kl_err *err) { return open_as_measured(self, OFFLOAD, out, err); }
+
+/* Beside the device that sweeps are faster on, the other way to use it, where that is ahead in some operation by itself. CUDA gives out the memory, so it is opened first; a limit
+   of it can be kept by one alone. */
 static void open_beside(kl_venue *p)
 {
     kl_err ignored;
     kl_pick_time time[KL_TUNE_MOST];
-    kl_exec *beside = NULL, *both = NULL;
-    const int other = p->which == CUDA ? OFFLOAD : CUDA, n = kl_tune_times(&p->table, CUDA, OFFLOAD, time);
-    if (p->device_memory > 0 || n == 0 || (p->which == CUDA && !kl_pick_ever(time, n)) || open_as_measured(p, other, &beside, &ignored) != KL_OK) return;
-    kl_exec **const first = other == CUDA ? &beside : &p->device, **const second = other == CUDA ? &p->device : &beside;
-    if (kl_exec_open_pick_take(first, second, time, n, &both, &ignored) == KL_OK) p->device = both;
-    kl_exec_close(&beside);
+    kl_exec *none = NULL, *cuda = NULL, *both = NULL;
+    const kl_pick_later later = {open_regions, p, OPENING};
+    const int n = kl_tune_times(&p->table, CUDA, OFFLOAD, time), by_cuda = p->which == CUDA;
+    if (p->device_memory > 0 || n == 0 || (by_cuda && !kl_pick_ever(time, n)) || (!by_cuda && open_as_measured(p, CUDA, &cuda, &ignored) != KL_OK)) return;
+    if (kl_exec_open_pick_take(by_cuda ? &p->device : &cuda, by_cuda ? &none : &p->device, &later, time, n, &both, &ignored) == KL_OK) p->device = both;
+    kl_exec_close(&cuda);
 }
 
 static void open_device(kl_venue *p)

@@ -618,7 +618,7 @@ static void test_pick(void **state)
     for (int k = 0; k < NOP; k++) /* neighbours never at the same place */
         for (int large = 0; large < 2; large++) time[2 * k + large] = (kl_pick_time){op[k], large ? 10000 : 100, {(k + large) % 2 ? 1e-3 : 1e-6, (k + large) % 2 ? 1e-6 : 1e-3}};
     time[2 * NOP] = (kl_pick_time){KL_OP_BATCH, 4, {1e-3, 1e-6}}, time[2 * NOP + 1] = (kl_pick_time){KL_OP_BATCH, 100, {1e-6, 1e-3}};
-    expect_ok(kl_exec_open_pick_take(&first, &second, time, 2 * NOP + 2, &all, &err), err);
+    expect_ok(kl_exec_open_pick_take(&first, &second, NULL, time, 2 * NOP + 2, &all, &err), err);
     for (int s = 0; s < NSIZE; s++) {
         const int64_t n = sizes[s];
         double got[5], want[5];
