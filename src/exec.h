@@ -175,6 +175,7 @@ struct kl_exec {
     void *self;
     int neigen_time;    /* how many matrices vt.eigen gets, while LAPACK has the others, follows from these times, sizes ascending; all of eigen_least where there are none */
     kl_eigen_time eigen_time[KL_EIGEN_TIMES];
+    double eigen_opening, eigen_saved; /* seconds until vt.eigen can begin with the first matrix ever; and what it would have saved so far */
 };
 
 /* nthread threads of this machine. */

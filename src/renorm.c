@@ -339,6 +339,17 @@ int kl_truncate_share(const kl_exec *ex, const int *dim, int n, double seconds[2
     return best;
 }
 
+/* The same in the course of a run: what opens with the first matrix there takes so long that it has to be saved before. */
+static int share_so_far(kl_exec *ex, const int *dim, int n)
+{
+    double seconds[2], alone = 0;
+    const int there = kl_truncate_share(ex, dim, n, seconds);
+    if (there == 0 || ex->eigen_saved >= ex->eigen_opening) return there;
+    for (int i = 0; i < n; i++) alone += eigen_seconds(ex, dim[i], 0);
+    ex->eigen_saved += fmax(eigen_seconds(ex, dim[0], 0), alone / ex->nthread) - fmax(seconds[0], seconds[1]);
+    return ex->eigen_saved >= ex->eigen_opening ? there : 0;
+}
+
 /* Weights of the sectors that are the executor's; their states stay there, in place of the density matrices. KL_ENOMEM, KL_EABSENT: it had no memory for it,
    or no library. */
 static kl_status diagonalize_there(truncation *t, kl_err *err)
@@ -468,9 +479,8 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
         KL_TRY(kl_alloc(&t.host, lay->n * o->nstate, KL_MEM_WORK, err));
         KL_TRY(ex->vt.download(ex, t.host, psi, lay->n * o->nstate, err));
     } else {
-        double seconds[2];
         for (int i = 0; i < n; i++) dim[i] = size[i].dim;
-        t.nthere = kl_truncate_share(ex, dim, n, seconds); /* only small density matrices come to the host */
+        t.nthere = share_so_far(ex, dim, n); /* only small density matrices come to the host */
         memset(dim, 0, (size_t)n * sizeof *dim);
         KL_TRY(ex->vt.alloc(ex, nrho, &t.rho, err));
         KL_TRY(density(ex, side, lay, mine, other, psi, grown, o->nstate, 0, t.rho, err));

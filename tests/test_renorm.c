@@ -434,6 +434,19 @@ static void test_eigen_there(void **state)
         }
     expect_eq(eigen_calls, 7);
     expect_true(eigen_matrices > 0 && eigen_matrices < 7 * b.e->row->basis.nsec);
+    b.j.ex->vt.eigen = eigen_there, b.j.ex->eigen_least = 0, b.j.ex->neigen_time = 2;
+    eigen_calls = 0;
+    for (int c = 0; c < 60; c++) { /* half of a millisecond saved at most each time: what takes so long to open has to wait */
+        kl_isometry *o = NULL;
+        kl_trunc_info info;
+        b.j.ex->eigen_opening = 1e-3;
+        const double before = b.j.ex->eigen_saved;
+        expect_ok(truncate(&b, KL_LEFT, &wanted[1], &o, &info, &err), err);
+        kl_isometry_destroy(&o);
+        expect_true(before >= 1e-3 ? b.j.ex->eigen_saved == before : b.j.ex->eigen_saved > before);
+        expect_eq(eigen_calls > 0, b.j.ex->eigen_saved >= 1e-3);
+    }
+    expect_true(eigen_calls > 1 && eigen_calls < 60);
     for (int64_t k = 1; k < 40; k++) { /* no memory anywhere in it: refused, nothing left behind */
         kl_isometry *o = NULL;
         kl_trunc_info info;
