@@ -119,7 +119,7 @@ static int64_t cut_the_rest(const kl_tiling_opts *p, const load *one, int64_t n,
             n++;
         }
         whole -= l[m].n;
-        if (whole < 0) l[m] = (load){l[m].cost / parts + 3000 + 100.0 * p->most_m * p->most_n, l[m].n * parts, l[m].steps};
+        if (whole < 0) l[m] = (load){l[m].cost / parts + p->cost_part, l[m].n * parts, l[m].steps};
     }
     return n;
 }

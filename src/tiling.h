@@ -77,7 +77,8 @@ struct kl_tiling_opts {
     int most_m, most_n;     /* units of a tile */
     int depth;              /* k is done in steps of this */
     int nblock;             /* tiles that run at once */
-    int parts;              /* 1: the kernel adds up tiles whose sums are cut into parts, a part a block */
+    int parts;              /* 1: the kernel adds up tiles whose sums are cut into parts, a part a block, */
+    double cost_part;       /* which costs so much each, in the unit of those below */
     int adds;               /* 1: the kernel knows KL_P_ADD: what is added to an output of products, and what stands there, needs no launch of its own */
     int levels;             /* 1: and KL_P_FIRST and KL_P_NEXT: a launch takes two levels */
     int apart;              /* 1: for a library: a piece is a product by itself, with its coefficient, and adds to what is there; a cell is one tile */
