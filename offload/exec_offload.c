@@ -34,7 +34,7 @@ static void *open_driver(int device, int *nsm)
 }
 #endif
 
-/* What a region says of where it runs. A combined directive, as everywhere: one region that is not brings the runtime's allocator into the image, and with it a
+/* What a region says of where it runs. A combined directive: one region that is not, nor made such by the compiler, brings the runtime's allocator into the image, and with it a
    server thread on the host, which makes every launch of the program two to five times as long and streams a third slower. */
 static void probe(int *on_host, int *arch)
 {

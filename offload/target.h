@@ -7,7 +7,7 @@
 
    Facts that the rules here come from (clang 22): -fopenmp-cuda-mode always, or arrays on the stack move to the heap and OpenMPOpt may empty
    a kernel without a word; int indices; no reduction clauses (a third of the bandwidth); host and device pass must capture the same variables in the same order; no region
-   but combined ones, or all of the program's launches become slow (exec_offload.c).
+   but combined ones and what the compiler makes such (KL_TEAMS), or all of the program's launches become slow (exec_offload.c).
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TARGET_H
 #define KL_TARGET_H
@@ -21,6 +21,8 @@ enum { KL_BLOCK = 256 }; /* threads of a team in streaming kernels */
 #define KL_FLAT(NT, ...) KL_PRAGMA(omp target teams distribute parallel for num_teams(NT) thread_limit(256) __VA_ARGS__)
 /* A number of threads that is no constant, or the compiler takes it for its only budget of registers, whatever the file was given. */
 #define KL_FLAT_OF(NT, NTHREAD, ...) KL_PRAGMA(omp target teams distribute parallel for num_teams(NT) thread_limit(NTHREAD) __VA_ARGS__)
+/* Teams whose threads share memory and meet at barriers: what stands in it is that memory and one parallel region. The compiler then makes of it what it makes of a combined directive. */
+#define KL_TEAMS(NT, NTHREAD, ...) KL_PRAGMA(omp target teams num_teams(NT) thread_limit(NTHREAD) __VA_ARGS__)
 #define KL_BARE(NT, NTHREAD, BYTES, ...) \
     KL_PRAGMA(omp target teams ompx_bare num_teams(NT) thread_limit(NTHREAD) ompx_dyn_cgroup_mem(BYTES) __VA_ARGS__)
 
