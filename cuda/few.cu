@@ -6,27 +6,18 @@
 #include "few.h"
 #include "fold.cuh"
 
-enum { THREADS = 256, MOST_IN = KL_FEW_IN, MOST_OUT = KL_FEW_OUT };
+enum { THREADS = 256 };
 
-struct few {
-    int64_t pairs;  /* of rows: a thread takes two at a time */
-    const double *in[MOST_IN];
-    double *out[MOST_OUT];
-    double c[MOST_OUT][MOST_IN];
-    uint32_t used;  /* bit MOST_IN k + j: c[k][j] is not 0; what is not asked for may hold anything */
-};
-
-/* Entry i <= j of a symmetric matrix, by columns. */
-static constexpr __host__ __device__ int entry(int i, int j) { return j * (j + 1) / 2 + i; }
-
-template <int NIN, int NOUT> static __global__ void __launch_bounds__(THREADS, 2) pass(const __grid_constant__ few f, double *part, double *result, int *counter)
+/* pairs: of rows, a thread takes two at a time. */
+template <int NIN, int NOUT>
+static __global__ void __launch_bounds__(THREADS, 2) pass(int64_t pairs, const __grid_constant__ kl_few f, double *part, double *result, int *counter)
 {
     constexpr int N = NOUT ? NOUT : NIN, NSUM = N * (N + 1) / 2;
     __shared__ double warp_sum[THREADS / 32][NSUM], fold[THREADS];
     double s[NSUM];
 #pragma unroll
     for (int q = 0; q < NSUM; q++) s[q] = 0.0;
-    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < f.pairs; i += (int64_t)gridDim.x * THREADS) {
+    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < pairs; i += (int64_t)gridDim.x * THREADS) {
         double2 in[NIN], out[N];
 #pragma unroll
         for (int j = 0; j < NIN; j++) in[j] = ((const double2 *)f.in[j])[i];
@@ -36,7 +27,7 @@ template <int NIN, int NOUT> static __global__ void __launch_bounds__(THREADS, 2
                 out[k] = make_double2(0.0, 0.0);
 #pragma unroll
                 for (int j = 0; j < NIN; j++)
-                    if (f.used >> (MOST_IN * k + j) & 1) {
+                    if (f.used >> (KL_FEW_IN * k + j) & 1) {
                         out[k].x = fma(f.c[k][j], in[j].x, out[k].x);
                         out[k].y = fma(f.c[k][j], in[j].y, out[k].y);
                     }
@@ -46,10 +37,11 @@ template <int NIN, int NOUT> static __global__ void __launch_bounds__(THREADS, 2
 #pragma unroll
             for (int j = 0; j < NIN; j++) out[j] = in[j];
         }
+        int q = 0;
 #pragma unroll
         for (int b = 0; b < N; b++)
 #pragma unroll
-            for (int a = 0; a <= b; a++) s[entry(a, b)] = fma(out[a].y, out[b].y, fma(out[a].x, out[b].x, s[entry(a, b)]));
+            for (int a = 0; a <= b; a++, q++) s[q] = fma(out[a].y, out[b].y, fma(out[a].x, out[b].x, s[q]));
     }
     const int warp = (int)threadIdx.x / 32;
 #pragma unroll
@@ -68,55 +60,37 @@ template <int NIN, int NOUT> static __global__ void __launch_bounds__(THREADS, 2
         part, result, counter, fold);
 }
 
-template <int NIN, int NOUT> static cudaError_t start(const kl_cuda *self, const few *f)
+template <int NIN, int NOUT> static cudaError_t start(const kl_cuda *self, int64_t pairs, const kl_few &f)
 {
     int each = 1;
     const cudaError_t e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, pass<NIN, NOUT>, THREADS, 0);
     if (e != cudaSuccess) return e;
-    const int64_t most = (int64_t)each * self->nsm, want = (f->pairs + THREADS - 1) / THREADS;
-    pass<NIN, NOUT><<<(unsigned)(want < most ? want : most), THREADS, 0, self->stream>>>(*f, self->scratch, self->result, self->counter);
+    const int64_t most = (int64_t)each * self->nsm, want = (pairs + THREADS - 1) / THREADS;
+    pass<NIN, NOUT><<<(unsigned)(want < most ? want : most), THREADS, 0, self->stream>>>(pairs, f, self->scratch, self->result, self->counter);
     return cudaGetLastError();
 }
 
-template <int NIN> static cudaError_t choose(const kl_cuda *self, const few *f, int nout)
+template <int NIN> static cudaError_t choose(const kl_cuda *self, int64_t pairs, const kl_few &f, int nout)
 {
     switch (nout) {
-    case 0: return start<NIN, 0>(self, f);
-    case 1: return start<NIN, 1>(self, f);
-    case 2: return start<NIN, 2>(self, f);
-    case 3: return start<NIN, 3>(self, f);
-    case 4: return start<NIN, 4>(self, f);
-    default: return start<NIN, 5>(self, f);
+    case 0: return start<NIN, 0>(self, pairs, f);
+    case 1: return start<NIN, 1>(self, pairs, f);
+    case 2: return start<NIN, 2>(self, pairs, f);
+    case 3: return start<NIN, 3>(self, pairs, f);
+    case 4: return start<NIN, 4>(self, pairs, f);
+    default: return start<NIN, 5>(self, pairs, f);
     }
 }
 
 extern "C" cudaError_t kl_cuda_few_start(const kl_cuda *self, int64_t n, const kl_fuse *from)
 {
-    few f = {};
-    f.pairs = n / 2;
-    for (int j = 0; j < from->nin; j++) f.in[j] = kl_device(from->in[j]);
-    for (int k = 0; k < from->nout; k++) {
-        f.out[k] = kl_device(from->out[k]);
-        for (int j = 0; j < from->nin; j++) {
-            f.c[k][j] = from->c[k * from->nin + j];
-            f.used |= (uint32_t)(f.c[k][j] != 0.0) << (MOST_IN * k + j);
-        }
-    }
+    const kl_few f = kl_few_at(from, 0);
     switch (from->nin) {
-    case 1: return choose<1>(self, &f, from->nout);
-    case 2: return choose<2>(self, &f, from->nout);
-    case 3: return choose<3>(self, &f, from->nout);
-    case 4: return choose<4>(self, &f, from->nout);
-    case 5: return choose<5>(self, &f, from->nout);
-    default: return choose<6>(self, &f, from->nout);
-    }
-}
-
-extern "C" void kl_cuda_few_read(const kl_cuda *self, const kl_fuse *f, double *dots)
-{
-    const int first = f->nout > 0 ? f->nin : 0;
-    for (int q = 0; q < f->npair; q++) {
-        const int a = f->pair[q][0] - first, b = f->pair[q][1] - first;
-        dots[q] = self->result[a < b ? entry(a, b) : entry(b, a)];
+    case 1: return choose<1>(self, n / 2, f, from->nout);
+    case 2: return choose<2>(self, n / 2, f, from->nout);
+    case 3: return choose<3>(self, n / 2, f, from->nout);
+    case 4: return choose<4>(self, n / 2, f, from->nout);
+    case 5: return choose<5>(self, n / 2, f, from->nout);
+    default: return choose<6>(self, n / 2, f, from->nout);
     }
 }

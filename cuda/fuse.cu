@@ -264,8 +264,7 @@ extern "C" void kl_cuda_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *d
     kl_cuda *const self = (kl_cuda *)ex->self;
     if (kl_few_takes(n, f)) {
         const bool good = kl_cuda_few_start(self, n, f) == cudaSuccess && cudaStreamSynchronize(self->stream) == cudaSuccess;
-        if (good) kl_cuda_few_read(self, f, dots);
-        for (int q = 0; q < f->npair && !good; q++) dots[q] = nan("");
+        for (int q = 0; q < f->npair; q++) dots[q] = good ? kl_few_dot(f, q, self->result) : nan("");
         return;
     }
     const bool good = fuse(self, n, f) == cudaSuccess && cudaStreamSynchronize(self->stream) == cudaSuccess; /* staging is free again */

@@ -6,20 +6,10 @@
 #include "target.h"
 
 #if KL_OFFLOAD_BARE
-enum { MOST_IN = KL_FEW_IN, MOST_OUT = KL_FEW_OUT, MOST_SUM = 21, SHARED = (KL_BLOCK + MOST_IN * MOST_OUT + 2) * 8 /* sums, coefficients, a flag */ };
-
-/* Travels with the launch, which is faster than a copy before it. */
-typedef struct few {
-    const double *in[MOST_IN];
-    double *out[MOST_OUT], c[MOST_OUT][MOST_IN];
-    uint32_t used; /* bit MOST_IN k + j: c[k][j] is not 0; what is not asked for may hold anything */
-} few;
+enum { MOST_IN = KL_FEW_IN, MOST_OUT = KL_FEW_OUT, MOST_SUM = 21, SHARED = (KL_FOLD + MOST_IN * MOST_OUT) * 8 /* sums, coefficients */ };
 
 #define ALWAYS static inline __attribute__((always_inline))
 #define UNROLL _Pragma("clang loop unroll(full)")
-
-/* Entry i <= j of a symmetric matrix, by columns. */
-ALWAYS int entry(int i, int j) { return j * (j + 1) / 2 + i; }
 
 #ifdef __NVPTX__
 typedef __attribute__((address_space(1))) kl_two pair; /* generic accesses are slower */
@@ -32,10 +22,9 @@ ALWAYS double factor(uint32_t at) /* volatile: there are no registers for all of
 }
 
 /* nin and nout are constants where this is used. pairs: of rows, a thread takes two at a time. */
-ALWAYS void pass(const int nin, const int nout, int pairs, const few *f, double *part, int *counter, double *result)
+ALWAYS void pass(const int nin, const int nout, int pairs, const kl_few *f, double *part, int *counter, double *result)
 {
-    double *const shared = llvm_omp_target_dynamic_shared_alloc(), *const c = shared + KL_BLOCK;
-    volatile int *const flag = (volatile int *)(c + MOST_IN * MOST_OUT);
+    double *const c = (double *)llvm_omp_target_dynamic_shared_alloc() + KL_FOLD;
     const int n = nout ? nout : nin, nsum = n * (n + 1) / 2, me = (int)__nvvm_read_ptx_sreg_tid_x();
     const uint32_t used = f->used, coef = (uint32_t)(uintptr_t)(__attribute__((address_space(3))) double *)c;
     double s[MOST_SUM];
@@ -61,31 +50,20 @@ ALWAYS void pass(const int nin, const int nout, int pairs, const few *f, double 
                 if (used >> (MOST_IN * k + j) & 1) out[k] += factor(coef + (uint32_t)(MOST_IN * k + j) * 8) * in[j];
             ((pair *)(uintptr_t)f->out[k])[i] = out[k];
         }
+        int q = 0;
         UNROLL
         for (int b = 0; b < n; b++)
             UNROLL
-            for (int a = 0; a <= b; a++) {
+            for (int a = 0; a <= b; a++, q++) {
                 const kl_two u = nout ? out[a] : in[a], v = nout ? out[b] : in[b];
-                s[entry(a, b)] += u[0] * v[0] + u[1] * v[1];
+                s[q] += u[0] * v[0] + u[1] * v[1];
             }
     }
-    UNROLL
-    for (int q = 0; q < nsum; q++) {
-        for (int by = 16; by > 0; by /= 2) s[q] += kl_shuffle_down(s[q], by);
-        if (me % 32 == 0) shared[me / 32 * nsum + q] = s[q];
-    }
-    kl_sync();
-    if (me < nsum) {
-        double a = 0.0;
-        for (int w = 0; w < KL_BLOCK / 32; w++) a += shared[w * nsum + me];
-        part[(int)__nvvm_read_ptx_sreg_ctaid_x() * nsum + me] = a;
-    }
-    kl_fold_blocks(nsum, part, counter, result, shared, flag);
+    kl_fold(nsum, s, part, counter, result);
 }
-_Static_assert(MOST_SUM * KL_BLOCK / 32 <= KL_BLOCK, "the sums of the warps fit");
 #else
 /* Never run: every pass of the compiler must see a region use the same variables in the same order. */
-ALWAYS void pass(const int nin, const int nout, int pairs, const few *f, double *part, int *counter, double *result)
+ALWAYS void pass(const int nin, const int nout, int pairs, const kl_few *f, double *part, int *counter, double *result)
 {
     (void)nin, (void)nout, (void)pairs, (void)f, (void)part, (void)counter, (void)result;
 }
@@ -96,15 +74,7 @@ static void start(const kl_offload *self, int n, int64_t from, const kl_fuse *f)
 {
     double *const part = self->scratch, *const result = self->result;
     int *const counter = self->counter;
-    few g = {.used = 0};
-    for (int j = 0; j < f->nin; j++) g.in[j] = kl_device(f->in[j]) + from;
-    for (int k = 0; k < f->nout; k++) {
-        g.out[k] = kl_device(f->out[k]) + from;
-        for (int j = 0; j < f->nin; j++) {
-            g.c[k][j] = f->c[k * f->nin + j];
-            g.used |= (uint32_t)(g.c[k][j] != 0.0) << (MOST_IN * k + j);
-        }
-    }
+    const kl_few g = kl_few_at(f, from); /* travels with the launch, which is faster than a copy before it */
     const int pairs = n / 2, most = (pairs + KL_BLOCK - 1) / KL_BLOCK, want = self->nsm * (f->nin <= 2 ? 6 : f->nin <= 4 ? 4 : 2), teams = want < most ? want : most;
 #define FEW(NIN, NOUT)                                                                                             \
     case NIN * 8 + NOUT:                                                                                           \
@@ -121,14 +91,10 @@ static void start(const kl_offload *self, int n, int64_t from, const kl_fuse *f)
 
 void kl_offload_few(const kl_offload *self, int64_t n, const kl_fuse *f, double *dots)
 {
-    const int first = f->nout > 0 ? f->nin : 0;
     for (int q = 0; q < f->npair; q++) dots[q] = 0.0;
     for (int64_t from = 0; from < n; from += KL_OFFLOAD_PART) {
         start(self, n - from < KL_OFFLOAD_PART ? (int)(n - from) : KL_OFFLOAD_PART, from, f);
-        for (int q = 0; q < f->npair; q++) {
-            const int a = f->pair[q][0] - first, b = f->pair[q][1] - first;
-            dots[q] += self->result[a < b ? entry(a, b) : entry(b, a)];
-        }
+        for (int q = 0; q < f->npair; q++) dots[q] += kl_few_dot(f, q, self->result);
     }
 }
 #else

@@ -56,32 +56,6 @@ ALWAYS void dots1(int t, int T, int n, int W, int have, const double *v, int64_t
 }
 
 #if KL_OFFLOAD_BARE
-enum { SHARED = (KL_BLOCK + 2) * 8 }; /* bytes of a block: sums, and a flag behind them */
-
-/* Sums of a block, then of all blocks. */
-ALWAYS void fold(int W, double *s, double *part, double *result, int *counter)
-{
-#ifdef __NVPTX__
-    double *const shared = llvm_omp_target_dynamic_shared_alloc();
-    const int me = (int)__nvvm_read_ptx_sreg_tid_x();
-#pragma clang loop unroll(full)
-    for (int j = 0; j < W; j++) {
-        double a = s[j];
-        for (int by = 16; by > 0; by /= 2) a += kl_shuffle_down(a, by);
-        if (me % 32 == 0) shared[me / 32 * W + j] = a;
-    }
-    kl_sync();
-    if (me < W) {
-        double a = 0.0;
-        for (int w = 0; w < KL_BLOCK / 32; w++) a += shared[w * W + me];
-        part[(int)__nvvm_read_ptx_sreg_ctaid_x() * W + me] = a;
-    }
-    kl_fold_blocks(W, part, counter, result, shared, (volatile int *)(shared + KL_BLOCK));
-#else
-    (void)W, (void)s, (void)part, (void)result, (void)counter;
-#endif
-}
-
 static void dots_bare(const kl_offload *self, int n, int W, int have, const double *v, int64_t ldv, const double *x, int pairs)
 {
     double *const part = self->scratch, *const result = self->result;
@@ -89,21 +63,21 @@ static void dots_bare(const kl_offload *self, int n, int W, int have, const doub
     const int teams = self->nsm * (W <= 2 ? 6 : W <= 4 ? 4 : W <= 8 ? 2 : 1); /* what was fastest; more blocks touch too many pages of memory at once */
 #define DOTS(K)                                                                                                                           \
     case K:                                                                                                                               \
-        KL_BARE(teams, 256, SHARED, is_device_ptr(v, x, part, counter, result) firstprivate(n, have, ldv))                                  \
+        KL_BARE(teams, 256, KL_FOLD * 8, is_device_ptr(v, x, part, counter, result) firstprivate(n, have, ldv))                             \
         {                                                                                                                                 \
             double s[K] = {0};                                                                                                            \
             dots2(kl_thread(), kl_threads(), n, K, have, v, ldv, x, s);                                                                   \
-            fold(K, s, part, result, counter);                                                                                            \
+            kl_fold(K, s, part, counter, result);                                                                                           \
         }                                                                                                                                 \
         break;
     if (pairs) {
         switch (W) { WIDTHS(DOTS) }
     } else {
-        KL_BARE(teams, 256, SHARED, is_device_ptr(v, x, part, counter, result) firstprivate(n, have, ldv))
+        KL_BARE(teams, 256, KL_FOLD * 8, is_device_ptr(v, x, part, counter, result) firstprivate(n, have, ldv))
         {
             double s[4] = {0};
             dots1(kl_thread(), kl_threads(), n, 4, have, v, ldv, x, s);
-            fold(4, s, part, result, counter);
+            kl_fold(4, s, part, counter, result);
         }
     }
 #undef DOTS

@@ -16,7 +16,7 @@
 
 #define KL_PRAGMA(...) _Pragma(#__VA_ARGS__)
 
-enum { KL_BLOCK = 256 }; /* threads of a team in streaming kernels */
+enum { KL_BLOCK = 256 /* threads of a team in streaming kernels */, KL_FOLD = KL_BLOCK + 1 /* doubles of shared memory that adding up their sums takes */ };
 
 #define KL_FLAT(NT, ...) KL_PRAGMA(omp target teams distribute parallel for num_teams(NT) thread_limit(256) __VA_ARGS__)
 /* A number of threads that is no constant, or the compiler takes it for its only budget of registers, whatever the file was given. */
@@ -80,18 +80,16 @@ static inline int kl_threads(void) { return (int)(__nvvm_read_ptx_sreg_nctaid_x(
 static inline void kl_sync(void) { __asm__ volatile("bar.sync 0;" ::: "memory"); }
 static inline int kl_add(int *p, int v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
 extern void *llvm_omp_target_dynamic_shared_alloc(void);
-/* 1 in every thread of the block that is the last to come here, and then what the others wrote before is seen; *counter is 0 again. flag: shared memory. */
+/* 1 in every thread of the block that is the last to come here, and then what the others wrote before is seen; *counter is 0 again. flag: shared memory. One thread waits for
+   memory, not all. */
 static inline int kl_last_block(int *counter, volatile int *flag)
 {
-    __nvvm_membar_gl();
+    const int me = (int)__nvvm_read_ptx_sreg_tid_x();
     kl_sync();
-    if (__nvvm_read_ptx_sreg_tid_x() == 0) *flag = kl_add(counter, 1) == (int)__nvvm_read_ptx_sreg_nctaid_x() - 1;
+    if (me == 0) *flag = __scoped_atomic_fetch_add(counter, 1, __ATOMIC_ACQ_REL, __MEMORY_SCOPE_DEVICE) == (int)__nvvm_read_ptx_sreg_nctaid_x() - 1;
     kl_sync();
     const int last = *flag;
-    if (last) {
-        __nvvm_membar_gl();
-        if (__nvvm_read_ptx_sreg_tid_x() == 0) *counter = 0;
-    }
+    if (last && me == 0) *counter = 0;
     return last;
 }
 /* part[block][n], n <= KL_BLOCK, summed into result by the last of the blocks, of KL_BLOCK threads each, in an order that depends on the launch alone: equal input gives equal bits.
@@ -118,19 +116,57 @@ static inline __attribute__((always_inline)) void kl_fold_blocks(int n, const do
     }
     if (me < n) result[me] = shared[me];
 }
-static inline double kl_shuffle_down(double v, int by)
+/* Of the lane whose number differs in those bits. */
+static inline double kl_shuffle(double v, int bits)
 {
     union {
         double d;
         int i[2];
     } u = {.d = v};
-    u.i[0] = __nvvm_shfl_sync_down_i32(~0u, u.i[0], by, 31);
-    u.i[1] = __nvvm_shfl_sync_down_i32(~0u, u.i[1], by, 31);
+    u.i[0] = __nvvm_shfl_sync_bfly_i32(~0u, u.i[0], bits, 31);
+    u.i[1] = __nvvm_shfl_sync_bfly_i32(~0u, u.i[1], bits, 31);
     return u.d;
+}
+/* One step of kl_warp_sums: lanes `half` apart. Constants are known where this is used, or v would lie in memory. */
+static inline __attribute__((always_inline)) void kl_sum_step(const int P, const int half, double *v)
+{
+    const int upper = (__nvvm_read_ptx_sreg_tid_x() & half) != 0;
+    _Pragma("clang loop unroll(full)")
+    for (int j = 0; j < (half < P ? half : P); j++) {
+        const double low = v[j], high = half < P ? v[j + half] : low, other = kl_shuffle(upper ? low : high, half);
+        v[j] = (upper ? high : low) + other;
+    }
+}
+/* s[n] of all lanes added up: lane j returns number j, j < n <= 32. Each step halves what a lane still carries, so that many take hardly more shuffles than 32 lanes. */
+static inline __attribute__((always_inline)) double kl_warp_sums(const int n, const double *s)
+{
+    const int P = n <= 1 ? 1 : n <= 2 ? 2 : n <= 4 ? 4 : n <= 8 ? 8 : n <= 16 ? 16 : 32;
+    double v[32];
+    _Pragma("clang loop unroll(full)")
+    for (int j = 0; j < P; j++) v[j] = j < n ? s[j] : 0.0;
+    kl_sum_step(P, 16, v), kl_sum_step(P, 8, v), kl_sum_step(P, 4, v), kl_sum_step(P, 2, v), kl_sum_step(P, 1, v);
+    return v[0];
+}
+/* s[n], n <= 32, of all threads of all blocks, KL_BLOCK each, added up into result; n is a constant where this is used. What threads had in the shared memory of the launch,
+   KL_FOLD doubles at its beginning, they no longer need. */
+static inline __attribute__((always_inline)) void kl_fold(const int n, const double *s, double *part, int *counter, double *result)
+{
+    double *const shared = llvm_omp_target_dynamic_shared_alloc();
+    const int me = (int)__nvvm_read_ptx_sreg_tid_x();
+    const double a = kl_warp_sums(n, s);
+    if (me % 32 < n) shared[me / 32 * n + me % 32] = a;
+    kl_sync();
+    if (me < n) {
+        double b = 0.0;
+        for (int w = 0; w < KL_BLOCK / 32; w++) b += shared[w * n + me];
+        part[(int)__nvvm_read_ptx_sreg_ctaid_x() * n + me] = b;
+    }
+    kl_fold_blocks(n, part, counter, result, shared, (volatile int *)(shared + KL_BLOCK));
 }
 #else
 static inline int kl_thread(void) { return 0; }
 static inline int kl_threads(void) { return 1; }
+static inline void kl_fold(const int n, const double *s, double *part, int *counter, double *result) { (void)n, (void)s, (void)part, (void)counter, (void)result; }
 #endif
 
 #endif
