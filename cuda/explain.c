@@ -19,9 +19,9 @@ kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err
     }
     case KL_OP_DOTS:
     case KL_OP_COMBINE: {
-        const int belts = (call->nvec + KL_TALL_WIDEST - 1) / KL_TALL_WIDEST;
+        const int belts = (call->nvec + KL_BELT - 1) / KL_BELT;
         c->nlaunch = belts;
-        snprintf(c->why, sizeof c->why, "%d belt%s of at most %d columns", belts, belts == 1 ? "" : "s", KL_TALL_WIDEST);
+        snprintf(c->why, sizeof c->why, "%d belt%s of at most %d columns", belts, belts == 1 ? "" : "s", KL_BELT);
         return KL_OK;
     }
     case KL_OP_FUSE:

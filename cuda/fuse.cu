@@ -203,7 +203,7 @@ template <int NB> static cudaError_t launch(const kl_cuda *self, const plan *p, 
 static bool is_combine_dots(int64_t n, const kl_fuse *f)
 {
     const int k = f->nin - 1;
-    if (f->nout != 1 || k < 1 || k >= KL_TALL_WIDEST || f->npair != k + 1 || f->out[0].addr != f->in[k].addr) return false;
+    if (f->nout != 1 || k < 1 || k >= KL_BELT || f->npair != k + 1 || f->out[0].addr != f->in[k].addr) return false;
     const int64_t ld = k > 1 ? (int64_t)(f->in[1].addr - f->in[0].addr) / (int64_t)sizeof(double) : 2;
     if (!kl_cuda_even(kl_device(f->in[0]), kl_device(f->out[0]), ld)) return false;
     for (int j = 0; j < k; j++)

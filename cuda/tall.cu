@@ -1,26 +1,12 @@
-/* V^T x and V y for tall V, the two operations that a Davidson step lives on (Alg. 4 of nemes2014): V is cut into belts of at most 32 columns, whose width is a
-   constant of the kernel, so that a thread's sums are registers and every column of a belt is read in one pass over x. Sums are folded in a fixed order.
+/* V^T x and V y for tall V, the two operations that a Davidson step lives on (Alg. 4 of nemes2014): a pass over x reads all columns of a belt (belt.h), with a thread's sums in
+   registers. Sums are folded in a fixed order.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tall.h"
 #include "fold.cuh"
 
-enum { MOST = KL_TALL_WIDEST };
-
-#define WIDTHS(F) \
-    F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19) F(20) F(21) F(22) F(23) F(24) F(25) F(26) F(27) F(28) F(29) \
-    F(30) F(31) F(32)
+enum { MOST = KL_BELT };
 
 /* ---- what stays in the L2 cache ---- */
-
-/* V is read over and over within a solve. Where it is not much larger than the cache, a share of its rows, and of those of x, is asked to stay there and the others to leave
-   first; read in a circle otherwise, nothing would ever be found again. Larger ones only pass through. The stretches of rows that stay are spread among the others, that memory and
-   cache work at the same time, are the same ones for every operation, and few change when V gets one column more. */
-enum { SHARES = 64, STRETCH = 512 };
-static int share_to_keep(const kl_cuda *self, int64_t n, int64_t nvec)
-{
-    const int64_t room = self->l2_bytes / 15 * 8, all = 8 * n * (nvec + 1), share = SHARES * room / (all + 1);
-    return all > 16 * room ? 0 : share < SHARES ? (int)share : SHARES;
-}
 
 struct policies {
     uint64_t stay, leave;
@@ -34,8 +20,7 @@ static __device__ __forceinline__ policies make_policies()
     return p;
 }
 
-/* Multiples of an odd number near 0.618 SHARES lie evenly. */
-static __device__ __forceinline__ uint64_t policy_at(const policies &l2, int64_t pair, int share) { return ((int)(pair / STRETCH) * 39 & (SHARES - 1)) < share ? l2.stay : l2.leave; }
+static __device__ __forceinline__ uint64_t policy_at(const policies &l2, int64_t pair, int share) { return KL_STAYS(pair, share) ? l2.stay : l2.leave; }
 
 /* Of memory that no one writes while the kernel runs. */
 static __device__ __forceinline__ double2 load2(const double *p, uint64_t policy)
@@ -200,7 +185,7 @@ static __global__ void __launch_bounds__(512) read_all(int64_t n, const double *
 
 extern "C" void kl_cuda_read_start(const kl_cuda *self, int64_t n, const double *p)
 {
-    read_all<<<(unsigned)(4 * self->nsm), 512, 0, self->stream>>>(n, p, share_to_keep(self, n, 0), self->scratch);
+    read_all<<<(unsigned)(4 * self->nsm), 512, 0, self->stream>>>(n, p, kl_share_to_keep(self->l2_bytes, n, 0), self->scratch);
 }
 
 extern "C" int kl_cuda_even(const void *a, const void *b, int64_t ld) { return (((uintptr_t)a | (uintptr_t)b) & 15) == 0 && ld % 2 == 0; }
@@ -208,9 +193,9 @@ extern "C" int kl_cuda_even(const void *a, const void *b, int64_t ld) { return (
 extern "C" void kl_cuda_dots_start(const kl_cuda *self, int tree, int belt, int64_t n, int nvec, const double *v, int64_t ldv, const double *x)
 {
     const bool even = kl_cuda_even(v, x, ldv);
-    const int widest = !even ? 8 : belt > 0 && belt < MOST ? belt : MOST, share = share_to_keep(self, n, nvec);
+    const int widest = !even ? 8 : belt > 0 && belt < MOST ? belt : MOST, share = kl_share_to_keep(self->l2_bytes, n, nvec);
     for (int j = 0; j < nvec;) {
-        const int left = nvec - j, belts = (left + widest - 1) / widest, W = (left + belts - 1) / belts; /* belts of nearly one width */
+        const int W = kl_belt(nvec - j, widest);
         const double *const from = v + j * ldv;
         double *const to = self->result + j;
         if (!even) dots_odd<8><<<blocks_for(n, 256, 4 * self->nsm), 256, 0, self->stream>>>(n, W, from, ldv, x, self->scratch, to, self->counter);
@@ -218,7 +203,7 @@ extern "C" void kl_cuda_dots_start(const kl_cuda *self, int tree, int belt, int6
             switch (W) {
 #define BELT(K) \
     case K: tree ? belt_start<K, true>(self, n, share, from, ldv, x, to) : belt_start<K, false>(self, n, share, from, ldv, x, to); break;
-                WIDTHS(BELT)
+                KL_BELTS(BELT)
 #undef BELT
             }
         j += W;
@@ -293,9 +278,9 @@ extern "C" void kl_cuda_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, in
     }
     if (n == 0) return;
     const bool even = kl_cuda_even(kl_device(vp), y, ldv);
-    const int widest = even ? MOST : 8, share = share_to_keep(self, n, nvec);
+    const int widest = even ? MOST : 8, share = kl_share_to_keep(self->l2_bytes, n, nvec);
     for (int j = 0; j < nvec; b = 1.0) {
-        const int left = nvec - j, belts = (left + widest - 1) / widest, W = (left + belts - 1) / belts;
+        const int W = kl_belt(nvec - j, widest);
         const double *const v = kl_device(vp) + j * ldv;
         factors f = {};
         for (int k = 0; k < W; k++) f.c[k] = c[j + k];
@@ -305,7 +290,7 @@ extern "C" void kl_cuda_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, in
             switch (W) {
 #define BELT(K) \
     case K: combine<K><<<blocks, 256, 0, self->stream>>>(n, v, ldv, f, b, share, y); break;
-                WIDTHS(BELT)
+                KL_BELTS(BELT)
 #undef BELT
             }
         j += W;
@@ -359,14 +344,14 @@ static __global__ void __launch_bounds__(256) combine_dots(int64_t n, const doub
 
 extern "C" void kl_cuda_combine_dots_start(const kl_cuda *self, int64_t n, int nvec, const double *v, int64_t ldv, const double *c, double b, double *y)
 {
-    const int share = share_to_keep(self, n, nvec);
+    const int share = kl_share_to_keep(self->l2_bytes, n, nvec);
     const unsigned blocks = blocks_for(n / 2, 256, (nvec >= 16 ? 1 : nvec >= 4 ? 2 : 4) * self->nsm);
     factors f = {};
     for (int j = 0; j < nvec; j++) f.c[j] = c[j];
     switch (nvec) {
 #define BELT(K) \
     case K: combine_dots<(K < MOST ? K : 1)><<<blocks, 256, 0, self->stream>>>(n, v, ldv, f, b, share, y, self->scratch, self->result, self->counter); break;
-        WIDTHS(BELT)
+        KL_BELTS(BELT)
 #undef BELT
     }
 }

@@ -12,9 +12,9 @@
 #if KL_OFFLOAD_BARE
 /* The device is handed to us in a context whose host thread sleeps until a kernel is done, which doubles the time of a short one. A context
    that is there already keeps its flags: so it is made first, one that spins, and stays for the life of the program. Numbers: cuda.h. */
-static void *open_driver(int device, int *nsm)
+static void *open_driver(int device, int *nsm, int *l2_bytes)
 {
-    enum { SPIN = 1, MULTIPROCESSORS = 16 };
+    enum { SPIN = 1, MULTIPROCESSORS = 16, L2_BYTES = 38 };
     void *const lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
     int (*init)(unsigned), (*get)(int *, int), (*attribute)(int *, int, int), (*flags)(int, unsigned), (*retain)(void **, int), (*current)(void *);
     int dev = 0;
@@ -28,6 +28,7 @@ static void *open_driver(int device, int *nsm)
     *(void **)&current = dlsym(lib, "cuCtxSetCurrent");
     if (!init || !get || !attribute || !flags || !retain || !current || init(0) != 0 || get(&dev, device) != 0) return NULL;
     if (attribute(nsm, MULTIPROCESSORS, dev) != 0) *nsm = 0;
+    if (attribute(l2_bytes, L2_BYTES, dev) != 0) *l2_bytes = 0;
     flags(dev, SPIN); /* fails when someone else made the context: then it is theirs to say */
     if (retain(&context, dev) == 0) current(context);
     return lib;
@@ -79,7 +80,7 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     self->pool.most = &(*out)->most_bytes;
     self->nsm = 16;
 #if KL_OFFLOAD_BARE
-    self->driver = open_driver(self->device, &self->nsm);
+    self->driver = open_driver(self->device, &self->nsm, &self->l2_bytes);
 #endif
     const int ndevice = KL_OFFLOAD_ON_HOST ? 0 : omp_get_num_devices();
     if (!KL_OFFLOAD_ON_HOST && ndevice == 0) {
@@ -101,7 +102,7 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     self->bare = KL_OFFLOAD_BARE && self->arch >= 70 && !plain;
     self->tensor = self->bare && self->arch >= 90;
     if (self->nsm <= 0) self->nsm = 64;
-    if (self->nsm > 256) self->nsm = 256; /* partial sums of 24 columns by 256 threads of each: KL_SCRATCH */
+    if (self->nsm > 256) self->nsm = 256; /* partial sums of KL_BELT columns by KL_BLOCK threads of each: KL_SCRATCH */
     self->teams = self->arch ? 8 * self->nsm : 8;
     self->nthread = self->arch ? self->teams * KL_BLOCK : KL_BLOCK;
     static const int zero[KL_COUNTERS];

@@ -1,5 +1,6 @@
 /* Which kernel of the offload executor takes a call, and why: host code, runs nothing.
    SPDX-License-Identifier: Apache-2.0 */
+#include "belt.h"
 #include "devbatch.h"
 #include "offload.h"
 #include <stdio.h>
@@ -21,9 +22,9 @@ kl_status kl_offload_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_
     }
     case KL_OP_DOTS:
     case KL_OP_COMBINE: {
-        const int passes = (call->nvec + KL_OFFLOAD_WIDEST - 1) / KL_OFFLOAD_WIDEST;
+        const int passes = (call->nvec + KL_BELT - 1) / KL_BELT;
         c->nlaunch = passes * (int)parts * (call->op == KL_OP_DOTS && !self->bare ? 2 : 1);
-        snprintf(c->why, sizeof c->why, "%d pass%s over x (%d columns in one)%s", passes, passes == 1 ? "" : "es", (int)KL_OFFLOAD_WIDEST,
+        snprintf(c->why, sizeof c->why, "%d pass%s over x (%d columns in one)%s", passes, passes == 1 ? "" : "es", (int)KL_BELT,
                  call->op == KL_OP_COMBINE ? "" : self->bare ? "; the last block folds the sums" : "; sums of threads by way of memory");
         return KL_OK;
     }

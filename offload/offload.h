@@ -7,7 +7,7 @@
 #include "record.h"
 #include "spdev.h"
 
-enum { KL_OFFLOAD_PART = 1 << 29 /* elements of a launch: indices stay int */, KL_OFFLOAD_WIDEST = 24 /* columns of one pass over V */, KL_SCRATCH = 1 << 21, KL_STEP_BYTES = 1 << 17, KL_COUNTERS = 4 };
+enum { KL_OFFLOAD_PART = 1 << 29 /* elements of a launch: indices stay int */, KL_SCRATCH = (1 << 21) + (1 << 11), KL_STEP_BYTES = 1 << 17, KL_COUNTERS = 4 };
 
 typedef struct kl_offload {
     int device;
@@ -15,6 +15,7 @@ typedef struct kl_offload {
     int arch;          /* sm number on NVIDIA GPUs, 1 on AMD, 0 elsewhere */
     int bare, tensor;  /* bare regions; FP64 tensor cores of at least sm_90 */
     int nsm;
+    int l2_bytes;
     int teams, nthread; /* of streaming kernels: threads of all teams */
     void *driver;      /* handle of the driver library, where there is one */
     kl_pool pool;

@@ -1,83 +1,122 @@
-/* V^T x and V y for tall V, the two operations that a Davidson step lives on: every column is read once, up to 24 of them a pass, with private sums
-   that are folded by hand. Widths come in steps of four; columns that are not there are the last one again, which costs no traffic.
+/* V^T x and V y for tall V, the two operations that a Davidson step lives on: every column is read once, a belt of them a pass (belt.h), with private sums that are folded by hand.
+   Register budget 128: two blocks of KL_BLOCK threads a multiprocessor.
    SPDX-License-Identifier: Apache-2.0 */
+#include "belt.h"
 #include "offload.h"
 #include "target.h"
 
-enum { PART = KL_OFFLOAD_PART, WIDEST = KL_OFFLOAD_WIDEST, FOLD = 64 };
+enum { PART = KL_OFFLOAD_PART, ODD = 4 /* columns of a pass where addresses are not even */, FOLD = 64 };
 
 #define ALWAYS static inline __attribute__((always_inline))
-#define WIDTHS(F) F(1) F(2) F(3) F(4) F(8) F(12) F(16) F(20) F(24)
+#define UNROLL _Pragma("clang loop unroll(full)")
 
-static int width_of(int nvec) { return nvec <= 4 ? nvec : nvec >= WIDEST ? WIDEST : (nvec + 3) / 4 * 4; }
-static int wide(const void *a, const void *b, int64_t ld) { return (((uintptr_t)a | (uintptr_t)b) & 15) == 0 && ld % 2 == 0; }
+/* Kernels of V y, and of V^T x without bare regions, are for every fourth width: columns that are not there are the last one again, which costs no traffic. */
+#define STEPS(F) F(1) F(2) F(3) F(4) F(8) F(12) F(16) F(20) F(24) F(28) F(32)
+static int step(int W) { return W <= 4 ? W : (W + 3) / 4 * 4; }
+_Static_assert(KL_BELT == 32, "the widest step");
+
+static int even(const void *a, const void *b, int64_t ld) { return (((uintptr_t)a | (uintptr_t)b) & 15) == 0 && ld % 2 == 0; }
 
 /* ---- V^T x ---- */
 
-/* s[j] += V_j . x over the pairs of thread t of T, a multiple of KL_BLOCK; W is a constant where this is used, and so the sums are registers. */
-ALWAYS void dots2(int t, int T, int n, int W, int have, const double *v, int64_t ldv, const double *x, double *s)
+/* Pairs of rows that a thread has under way, by columns: four, or what makes at most 16 loads with those of x. */
+#define PAIRS(W) ((W) < 4 ? 4 : (W) < 16 ? 16 / ((W) + 1) : 1)
+
+/* Two numbers that no one writes while the kernel runs, and what the cache is to do with them. */
+typedef struct policies {
+    uint64_t stay, leave;
+} policies;
+#if defined(__NVPTX__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+ALWAYS policies make_policies(void)
 {
-    const kl_two *const u = (const kl_two *)x;
-    int i = t / KL_BLOCK * 2 * KL_BLOCK + t % KL_BLOCK; /* a block takes two pairs a thread at a time, side by side */
-    for (; i + KL_BLOCK < n / 2; i += 2 * T) {
-        const kl_two a = u[i], b = u[i + KL_BLOCK];
-#pragma clang loop unroll(full)
-        for (int j = 0; j < W; j++) {
-            const kl_two *const w = (const kl_two *)(v + (j < have ? j : have - 1) * ldv);
-            const kl_two p = w[i], q = w[i + KL_BLOCK];
-            s[j] += p[0] * a[0];
-            s[j] += p[1] * a[1];
-            s[j] += q[0] * b[0];
-            s[j] += q[1] * b[1];
+    policies p;
+    __asm__("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(p.stay));
+    __asm__("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(p.leave));
+    return p;
+}
+ALWAYS kl_two load(const double *p, uint64_t policy)
+{
+    double a, b;
+    __asm__("ld.global.nc.L2::cache_hint.v2.f64 {%0, %1}, [%2], %3;" : "=d"(a), "=d"(b) : "l"(p), "l"(policy));
+    return (kl_two){a, b};
+}
+#else
+ALWAYS policies make_policies(void) { return (policies){0, 0}; }
+ALWAYS kl_two load(const double *p, uint64_t policy)
+{
+    (void)policy;
+    return *(const kl_two *)p;
+}
+#endif
+
+/* s[j] += V_j . x over the pairs of thread t of T, a multiple of KL_BLOCK: U of them a round, all blocks side by side, and what is left in a last round in equal shares. Rows beyond a
+   block's are its last one again, times 0. W and U are constants where this is used, and so the sums are registers. */
+ALWAYS void dots2(int t, int T, int n, const int W, const int U, int have, const double *v, int64_t ldv, const double *x, int share, double *s)
+{
+    const policies l2 = make_policies();
+    const int blocks = T / KL_BLOCK, pairs = n / 2, whole = pairs / (U * T) * (U * T), rest = ((pairs - whole + blocks - 1) / blocks + 15) / 16 * 16; /* lines of 256 bytes */
+    for (int round = 0; round <= whole; round += U * T) {
+        const int each = round < whole ? U * KL_BLOCK : rest, first = round + t / KL_BLOCK * each, to = first + each < pairs ? first + each : pairs;
+        if (first >= to) break;
+        const double *row[PAIRS(1)];
+        uint64_t policy[PAIRS(1)];
+        kl_two a[PAIRS(1)];
+        UNROLL
+        for (int u = 0; u < U; u++) {
+            const int mine = first + u * KL_BLOCK + t % KL_BLOCK, i = mine < to ? mine : to - 1;
+            policy[u] = KL_STAYS(i, share) ? l2.stay : l2.leave;
+            a[u] = load(x + 2 * (int64_t)i, policy[u]);
+            if (mine >= to) a[u] = (kl_two){0.0, 0.0};
+            row[u] = v + 2 * (int64_t)i;
         }
-    }
-    if (i < n / 2) {
-        const kl_two a = u[i];
-#pragma clang loop unroll(full)
-        for (int j = 0; j < W; j++) {
-            const kl_two p = ((const kl_two *)(v + (j < have ? j : have - 1) * ldv))[i];
-            s[j] += p[0] * a[0];
-            s[j] += p[1] * a[1];
-        }
+        UNROLL
+        for (int j = 0; j < W; j++)
+            UNROLL
+            for (int u = 0; u < U; u++) {
+                const kl_two p = load(row[u] + (j < have ? j : have - 1) * ldv, policy[u]);
+                s[j] += p[0] * a[u][0];
+                s[j] += p[1] * a[u][1];
+            }
     }
     if (t == 0 && n % 2) {
-#pragma clang loop unroll(full)
+        UNROLL
         for (int j = 0; j < W; j++) s[j] += v[(j < have ? j : have - 1) * ldv + n - 1] * x[n - 1];
     }
 }
 
-ALWAYS void dots1(int t, int T, int n, int W, int have, const double *v, int64_t ldv, const double *x, double *s)
+/* Any addresses. */
+ALWAYS void dots1(int t, int T, int n, int have, const double *v, int64_t ldv, const double *x, double *s)
 {
     for (int i = t; i < n; i += T) {
         const double a = x[i];
-#pragma clang loop unroll(full)
-        for (int j = 0; j < W; j++) s[j] += v[(j < have ? j : have - 1) * ldv + i] * a;
+        UNROLL
+        for (int j = 0; j < ODD; j++) s[j] += v[(j < have ? j : have - 1) * ldv + i] * a;
     }
 }
 
 #if KL_OFFLOAD_BARE
-static void dots_bare(const kl_offload *self, int n, int W, int have, const double *v, int64_t ldv, const double *x, int pairs)
+static void dots_bare(const kl_offload *self, int n, int W, const double *v, int64_t ldv, const double *x, int pairs, int share)
 {
     double *const part = self->scratch, *const result = self->result;
     int *const counter = self->counter;
-    const int teams = self->nsm * (W <= 2 ? 6 : W <= 4 ? 4 : W <= 8 ? 2 : 1); /* what was fastest; more blocks touch too many pages of memory at once */
+    const int teams = 2 * self->nsm;
 #define DOTS(K)                                                                                                                           \
     case K:                                                                                                                               \
-        KL_BARE(teams, 256, KL_FOLD * 8, is_device_ptr(v, x, part, counter, result) firstprivate(n, have, ldv))                             \
+        KL_BARE(teams, 256, KL_FOLD * 8, is_device_ptr(v, x, part, counter, result) firstprivate(n, ldv, share))                          \
         {                                                                                                                                 \
             double s[K] = {0};                                                                                                            \
-            dots2(kl_thread(), kl_threads(), n, K, have, v, ldv, x, s);                                                                   \
-            kl_fold(K, s, part, counter, result);                                                                                           \
+            dots2(kl_thread(), kl_threads(), n, K, PAIRS(K), K, v, ldv, x, share, s);                                                     \
+            kl_fold(K, s, part, counter, result);                                                                                         \
         }                                                                                                                                 \
         break;
     if (pairs) {
-        switch (W) { WIDTHS(DOTS) }
+        switch (W) { KL_BELTS(DOTS) }
     } else {
-        KL_BARE(teams, 256, KL_FOLD * 8, is_device_ptr(v, x, part, counter, result) firstprivate(n, have, ldv))
+        KL_BARE(teams, 256, KL_FOLD * 8, is_device_ptr(v, x, part, counter, result) firstprivate(n, W, ldv))
         {
-            double s[4] = {0};
-            dots1(kl_thread(), kl_threads(), n, 4, have, v, ldv, x, s);
-            kl_fold(4, s, part, counter, result);
+            double s[ODD] = {0};
+            dots1(kl_thread(), kl_threads(), n, W, v, ldv, x, s);
+            kl_fold(ODD, s, part, counter, result);
         }
     }
 #undef DOTS
@@ -85,28 +124,28 @@ static void dots_bare(const kl_offload *self, int n, int W, int have, const doub
 #endif
 
 /* Plain OpenMP: sums of every thread to memory, 64 sums of those, and the rest here. */
-static void dots_flat(const kl_offload *self, int n, int W, int have, const double *v, int64_t ldv, const double *x, int pairs, double *sum)
+static void dots_flat(const kl_offload *self, int n, int W, const double *v, int64_t ldv, const double *x, int pairs, int share, double *sum)
 {
-    double *const part = self->scratch, *const folded = part + KL_SCRATCH - FOLD * WIDEST;
+    double *const part = self->scratch, *const folded = part + KL_SCRATCH - FOLD * KL_BELT;
     const int teams = self->arch ? self->nsm : self->teams, nsum = self->arch ? teams * KL_BLOCK : self->nthread; /* fits: KL_SCRATCH */
     const int nfold = FOLD * W;
 #define DOTS(K)                                                                                                                          \
     case K:                                                                                                                              \
-        KL_FLAT(teams, is_device_ptr(v, x, part) firstprivate(n, have, ldv, nsum))                                                       \
+        KL_FLAT(teams, is_device_ptr(v, x, part) firstprivate(n, W, ldv, nsum, share))                                                   \
         for (int t = 0; t < nsum; t++) {                                                                                                 \
             double s[K] = {0};                                                                                                           \
-            dots2(t, nsum, n, K, have, v, ldv, x, s);                                                                                    \
+            dots2(t, nsum, n, K, K <= 20 ? 2 : 1, W, v, ldv, x, share, s);                                                               \
             for (int j = 0; j < K; j++) part[j * nsum + t] = s[j];                                                                       \
         }                                                                                                                                \
         break;
     if (pairs) {
-        switch (W) { WIDTHS(DOTS) }
+        switch (step(W)) { STEPS(DOTS) }
     } else {
-        KL_FLAT(teams, is_device_ptr(v, x, part) firstprivate(n, have, ldv, nsum))
+        KL_FLAT(teams, is_device_ptr(v, x, part) firstprivate(n, W, ldv, nsum))
         for (int t = 0; t < nsum; t++) {
-            double s[4] = {0};
-            dots1(t, nsum, n, 4, have, v, ldv, x, s);
-            for (int j = 0; j < 4; j++) part[j * nsum + t] = s[j];
+            double s[ODD] = {0};
+            dots1(t, nsum, n, W, v, ldv, x, s);
+            for (int j = 0; j < ODD; j++) part[j * nsum + t] = s[j];
         }
     }
 #undef DOTS
@@ -116,7 +155,7 @@ static void dots_flat(const kl_offload *self, int n, int W, int have, const doub
         for (int i = f % FOLD; i < nsum; i += FOLD) a += part[f / FOLD * nsum + i];
         folded[f] = a;
     }
-    double host[FOLD * WIDEST];
+    double host[FOLD * KL_BELT];
     if (kl_offload_get(self, host, folded, nfold * (int64_t)sizeof(double)) != 0) /* the device is lost: no answer may look like one */
         for (int f = 0; f < nfold; f++) host[f] = __builtin_nan("");
     for (int j = 0; j < W; j++) {
@@ -128,24 +167,24 @@ static void dots_flat(const kl_offload *self, int n, int W, int have, const doub
 void kl_offload_dots(kl_exec *ex, int64_t all, int nvec, kl_dptr vp, int64_t ldv, kl_dptr xp, double *out)
 {
     const kl_offload *const self = ex->self;
+    const int share = kl_share_to_keep(self->l2_bytes, all, nvec);
     for (int j = 0; j < nvec; j++) out[j] = 0.0;
     for (int64_t from = 0; from < all; from += PART) {
         const int n = (int)(all - from < PART ? all - from : PART);
         const double *const x = kl_device(xp) + from;
         for (int first = 0; first < nvec;) {
             const double *const v = kl_device(vp) + from + first * ldv;
-            const int pairs = wide(v, x, ldv), left = nvec - first;
-            const int W = pairs ? width_of(left) : 4, have = left < W ? left : W;
-            double flat[WIDEST], *sum = flat;
+            const int pairs = even(v, x, ldv), W = kl_belt(nvec - first, pairs ? KL_BELT : ODD);
+            double flat[KL_BELT], *sum = flat;
 #if KL_OFFLOAD_BARE
             if (self->bare) {
-                dots_bare(self, n, W, have, v, ldv, x, pairs);
+                dots_bare(self, n, W, v, ldv, x, pairs, share);
                 sum = self->result;
             } else
 #endif
-                dots_flat(self, n, W, have, v, ldv, x, pairs, flat);
-            for (int j = 0; j < have; j++) out[first + j] += sum[j];
-            first += have;
+                dots_flat(self, n, W, v, ldv, x, pairs, share, flat);
+            for (int j = 0; j < W; j++) out[first + j] += sum[j];
+            first += W;
         }
     }
 }
@@ -154,53 +193,54 @@ void kl_offload_dots(kl_exec *ex, int64_t all, int nvec, kl_dptr vp, int64_t ldv
 
 /* Coefficients travel as arguments of the kernel: an array would be a copy to the device before each. */
 #define EACH(F) \
-    F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19) F(20) F(21) F(22) F(23)
+    F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19) F(20) F(21) F(22) F(23) F(24) F(25) F(26) F(27) F(28) F(29) \
+    F(30) F(31)
 #define TAKE(k) const double c##k = c[k];
-#define LIST c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c16, c17, c18, c19, c20, c21, c22, c23
+#define LIST c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c16, c17, c18, c19, c20, c21, c22, c23, c24, c25, c26, c27, c28, c29, c30, c31
 
-ALWAYS void combine2(int t, int n, int W, int have, const double *v, int64_t ldv, double b, double *y, const double *c)
+ALWAYS void combine2(int t, int n, const int W, int have, const double *v, int64_t ldv, double b, double *y, const double *c)
 {
     if (t < n / 2) {
         kl_two *const to = (kl_two *)y + t;
         kl_two a = {0.0, 0.0};
         if (b != 0.0) a = b * *to;
-#pragma clang loop unroll(full)
+        UNROLL
         for (int j = 0; j < W; j++) a += c[j] * ((const kl_two *)(v + (j < have ? j : have - 1) * ldv))[t];
         *to = a;
     }
     if (t == 0 && n % 2) {
         double a = b != 0.0 ? b * y[n - 1] : 0.0;
-#pragma clang loop unroll(full)
+        UNROLL
         for (int j = 0; j < W; j++) a += c[j] * v[(j < have ? j : have - 1) * ldv + n - 1];
         y[n - 1] = a;
     }
 }
 
-ALWAYS void combine1(int t, int W, int have, const double *v, int64_t ldv, double b, double *y, const double *c)
+ALWAYS void combine1(int t, int have, const double *v, int64_t ldv, double b, double *y, const double *c)
 {
     double a = b != 0.0 ? b * y[t] : 0.0;
-#pragma clang loop unroll(full)
-    for (int j = 0; j < W; j++) a += c[j] * v[(j < have ? j : have - 1) * ldv + t];
+    UNROLL
+    for (int j = 0; j < ODD; j++) a += c[j] * v[(j < have ? j : have - 1) * ldv + t];
     y[t] = a;
 }
 
-static void combine_part(const kl_offload *self, int n, int W, int have, const double *v, int64_t ldv, const double *c, double b, double *y, int pairs)
+static void combine_part(const kl_offload *self, int n, int W, const double *v, int64_t ldv, const double *c, double b, double *y, int pairs)
 {
     EACH(TAKE)
 #define COMBINE(K)                                                                                                                     \
     case K:                                                                                                                            \
         KL_KERNEL(self, (n + 1) / 2, {                                                                                                 \
-            const double cc[WIDEST] = {LIST};                                                                                          \
-            combine2(t, n, K, have, v, ldv, b, y, cc);                                                                                 \
-        }, is_device_ptr(v, y) firstprivate(n, have, ldv, b, LIST));                                                                   \
+            const double cc[KL_BELT] = {LIST};                                                                                         \
+            combine2(t, n, K, W, v, ldv, b, y, cc);                                                                                    \
+        }, is_device_ptr(v, y) firstprivate(n, W, ldv, b, LIST));                                                                      \
         break;
     if (pairs) {
-        switch (W) { WIDTHS(COMBINE) }
+        switch (step(W)) { STEPS(COMBINE) }
     } else {
         KL_KERNEL(self, n, {
-            const double cc[WIDEST] = {LIST};
-            combine1(t, 4, have, v, ldv, b, y, cc);
-        }, is_device_ptr(v, y) firstprivate(have, ldv, b, LIST));
+            const double cc[KL_BELT] = {LIST};
+            combine1(t, W, v, ldv, b, y, cc);
+        }, is_device_ptr(v, y) firstprivate(W, ldv, b, LIST));
     }
 #undef COMBINE
 }
@@ -219,12 +259,11 @@ void kl_offload_combine(kl_exec *ex, int64_t all, int nvec, kl_dptr vp, int64_t 
         double old = b;
         for (int first = 0; first < nvec; old = 1.0) {
             const double *const v = kl_device(vp) + from + first * ldv;
-            const int pairs = wide(v, y, ldv), left = nvec - first;
-            const int W = pairs ? width_of(left) : 4, have = left < W ? left : W;
-            double factor[WIDEST] = {0};
-            for (int j = 0; j < have; j++) factor[j] = c[first + j];
-            combine_part(self, n, W, have, v, ldv, factor, old, y, pairs);
-            first += have;
+            const int pairs = even(v, y, ldv), W = kl_belt(nvec - first, pairs ? KL_BELT : ODD);
+            double factor[KL_BELT] = {0};
+            for (int j = 0; j < W; j++) factor[j] = c[first + j];
+            combine_part(self, n, W, v, ldv, factor, old, y, pairs);
+            first += W;
         }
     }
 }

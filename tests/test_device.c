@@ -276,27 +276,36 @@ static void test_fuse(void **state)
     }
 }
 
-/* Every width up to beyond the widest belt, at heights that leave tails, fill all blocks and are worth other kernels. */
+/* Every width up to beyond the widest belt, at heights that leave tails, fill all blocks and are worth other kernels; what an operation writes is full of NaN before. */
 static void test_widths(void **state)
 {
     fixture *const f = *state;
-    static const int64_t heights[] = {2, 255, 4099, 70003, 2100001};
-    kl_exec *const ex = f->ex[0];
-    const int rounds = kl_test_rounds(5);
-    for (int h = 0; h < rounds; h++) {
-        const int64_t n = heights[h], ldv = n + n % 2;
-        const int most = n < 100000 ? 40 : 33;
+    enum { MOST = 40 };
+    static const int64_t heights[] = {597, 33, 4099, 0, 1, 2, 31, 255, 70003, 2100001};
+    const int rounds = kl_test_rounds(10);
+    for (int q = 0; q < 2 * rounds; q++) {
+        const int plain = q & 1, large = heights[q / 2] > 100000, most = large ? 33 : MOST;
+        kl_exec *const ex = f->ex[plain];
+        const int64_t n = heights[q / 2], ldv = n + n % 2 + 6;
+        if (plain && large) continue;
         both v = make(ex, most * ldv, 0, 17), x = make(ex, n, 0, 18);
-        double *const want = calloc((size_t)most, sizeof *want);
+        double want[MOST] = {0}, *const sum = calloc((size_t)n + 1, sizeof *sum);
         for (int j = 0; j < most; j++)
             for (int64_t i = 0; i < n; i++) want[j] += v.host[i + j * ldv] * x.host[i];
         for (int nvec = 1; nvec <= most; nvec++) {
-            double out[40];
-            if (n > 100000 && nvec % 4 > 1) continue;
-            kl_test_case("n=%lld nvec=%d", (long long)n, nvec);
+            double out[MOST], c[MOST];
+            for (int j = 0; j < nvec; j++) c[j] = 0.1 * (j % 7) - 0.25, out[j] = NAN;
+            for (int64_t i = 0; i < n; i++) sum[i] += c[nvec - 1] * v.host[i + (nvec - 1) * ldv];
+            if (large && nvec % 4 > 1) continue;
+            kl_test_case("plain=%d n=%lld nvec=%d", plain, (long long)n, nvec);
             ex->vt.dots(ex, n, nvec, v.dev, ldv, x.dev, out);
             for (int j = 0; j < nvec; j++) expect_near(out[j], want[j], 4 * EPS * (double)n);
-            for (kl_way way = KL_WAY_OWN; ex->vt.trial && n < 100000 && way <= KL_WAY_SHARED; way++) { /* each way at every height, in belts too */
+            both y = make(ex, n, 0, 0);
+            ex->vt.combine(ex, n, nvec, v.dev, ldv, c, 0.0, y.dev);
+            fetch(ex, &y);
+            for (int64_t i = 0; i < n; i++) expect_near(y.host[i], sum[i], 4 * EPS * (nvec + 1));
+            drop(ex, &y);
+            for (kl_way way = KL_WAY_OWN; ex->vt.trial && !plain && n > 0 && !large && way <= KL_WAY_SHARED; way++) { /* each way at every height, in belts too */
                 kl_err err = {""};
                 kl_trial t = {.op = KL_OP_DOTS, .way = way, .belt = nvec % 3 ? 0 : 5, .repeat = 1, .n = n, .ldv = ldv, .nvec = nvec, .v = v.dev, .x = x.dev, .out = out};
                 for (int j = 0; j < nvec; j++) out[j] = NAN;
@@ -306,7 +315,7 @@ static void test_widths(void **state)
                 for (int j = 0; j < nvec; j++) expect_near(out[j], want[j], 4 * EPS * (double)n);
             }
         }
-        free(want);
+        free(sum);
         drop(ex, &v), drop(ex, &x);
     }
 }
