@@ -116,12 +116,14 @@ out:
 
 /* ---- streams ---- */
 
+enum { WIDEST = 24 /* columns of V */ };
+
 typedef struct stream {
     kl_exec *ex;
     int what, nvec, waits;
     int64_t n, ldv;
     kl_dptr v, x, y;
-    double out[24], c[24];
+    double out[WIDEST], c[WIDEST];
 } stream;
 
 enum { COPY, FILL, SCALE, AXPY, AXPBY, PRECONDITION, DOT, DOTS, COMBINE };
@@ -220,15 +222,14 @@ out:
 /* Reading and no more, by CUDA and the device's clock: what products of vectors cannot beat. */
 static kl_status reading_ceiling(bench *b, int64_t n, kl_dptr v, kl_err *err)
 {
-    enum { COLUMNS = 24 };
     kl_status st = KL_OK;
     kl_exec *const ex = b->cuda ? b->cuda : b->ex;
-    double out[COLUMNS];
-    kl_trial t = {.op = KL_OP_DOTS, .way = KL_WAY_READ, .repeat = 5, .n = n, .ldv = n, .nvec = COLUMNS, .v = v, .x = v, .out = out};
+    double out[WIDEST];
+    kl_trial t = {.op = KL_OP_DOTS, .way = KL_WAY_READ, .repeat = 5, .n = n, .ldv = n, .nvec = WIDEST, .v = v, .x = v, .out = out};
     if (!ex->vt.trial) return KL_OK;
     KL_TRY(ex->vt.trial(ex, &t, err));
-    b->read = 8e-9 * (COLUMNS + 1) * (double)n / t.seconds;
-    printf("reading       n=%-10lld nvec=%-3d | CUDA    %9.4f ms %8.1f GB/s\n", (long long)n, COLUMNS, t.seconds * 1e3, b->read);
+    b->read = 8e-9 * (WIDEST + 1) * (double)n / t.seconds;
+    printf("reading       n=%-10lld nvec=%-3d | CUDA    %9.4f ms %8.1f GB/s\n", (long long)n, WIDEST, t.seconds * 1e3, b->read);
 out:
     return st;
 }
@@ -239,14 +240,13 @@ static kl_status bench_streams(bench *b, kl_err *err)
         const char *name;
         int what, passes;
     } simple[] = {{"copy", COPY, 2}, {"fill", FILL, 1}, {"y=ax", SCALE, 2}, {"axpy", AXPY, 3}, {"axpby", AXPBY, 3}, {"precondition", PRECONDITION, 3}, {"dot", DOT, 2}};
-    static const int widths[] = {1, 2, 3, 4, 5, 8, 10, 12, 16, 20, 24};
     kl_status st = KL_OK;
     kl_dptr memory = {0};
     int any = wanted(b, "launch") || wanted(b, "V^T x") || wanted(b, "V y");
     for (size_t k = 0; k < sizeof simple / sizeof *simple; k++) any |= wanted(b, simple[k].name);
     if (!any) return KL_OK;
     const int64_t tall = b->n / 10, small = b->n / 400;
-    const int64_t need = 26 * (tall + 64) > 2 * b->n ? 26 * (tall + 64) : 2 * b->n;
+    const int64_t need = (WIDEST + 2) * (tall + 64) > 2 * b->n ? (WIDEST + 2) * (tall + 64) : 2 * b->n;
     KL_TRY(b->ex->vt.alloc(b->ex, need + 64, &memory, err));
     KL_TRY(put_random(b->ex, memory, need, err));
     KL_TRY(reading_ceiling(b, tall, memory, err));
@@ -259,19 +259,18 @@ static kl_status bench_streams(bench *b, kl_err *err)
     }
     for (int plain = 0; plain < nexec; plain++) {
         stream s = {.ex = plain ? b->plain : b->ex, .n = b->n, .nvec = 1, .x = memory, .y = kl_dptr_at(memory, b->n)};
-        for (int j = 0; j < 24; j++) s.c[j] = 0.04 * (j - 11.5);
+        for (int j = 0; j < WIDEST; j++) s.c[j] = 0.04 * (j - 11.5);
         for (size_t k = 0; k < sizeof simple / sizeof *simple; k++) {
             s.what = simple[k].what;
-            if (s.what == FILL || s.what == DOT) KL_TRY(put_random(b->ex, memory, 2 * b->n, err));
+            if ((s.what == FILL || s.what == DOT) && wanted(b, simple[k].name)) KL_TRY(put_random(b->ex, memory, 2 * b->n, err));
             KL_TRY(stream_line(b, &s, simple[k].name, 8.0 * simple[k].passes * (double)s.n, err));
         }
         KL_TRY(put_random(b->ex, memory, need, err));
         for (int size = 0; size < 2; size++)
-            for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) {
-                if (size && widths[k] != 20) continue;
+            for (int nvec = size ? 20 : 1; nvec <= (size ? 20 : WIDEST); nvec++) {
                 s.n = size ? small : tall;
                 s.ldv = (s.n + 15) / 16 * 16;
-                s.nvec = widths[k];
+                s.nvec = nvec;
                 s.v = kl_dptr_at(memory, 2 * s.ldv);
                 s.x = memory;
                 s.y = kl_dptr_at(memory, s.ldv);
