@@ -177,7 +177,6 @@ ALWAYS void steps(double (*acc)[NT][4], uint32_t a0, uint32_t b0, const int ta, 
             for (int half = 0; half < DEPTH / 8; half++) {
                 UNROLL
                 for (int i = 0; i < mt - 1; i++) {
-                    if (NT > 3) __asm__ volatile("bar.warp.sync 0xffffffff;" ::: "memory"); /* else all fragments are loaded at once, and sums have to make room */
                     load_a(a0 + at, ta, i + 1, half, a[(i + 1) % buffers]);
                     UNROLL
                     for (int j = 0; j < nt; j++) multiply(acc[i][j], a[i % buffers], b[j]);
