@@ -178,7 +178,7 @@ void kl_cuda_products(const kl_cuda *self, const kl_piece *piece, int ntile, con
 
 /* small.cu */
 kl_tiling_opts kl_cuda_small_opts(const kl_cuda *self);
-void kl_cuda_small(const kl_cuda *self, const kl_piece *piece, int ntile, const double *x, double *y);
+void kl_cuda_small(const kl_cuda *self, const kl_piece *piece, int ntile, int adds, const double *x, double *y);
 
 /* spmv.c */
 kl_status kl_cuda_spmv_prepare(kl_exec *ex, kl_spmv *s, kl_err *err);

@@ -173,6 +173,39 @@ __device__ __forceinline__ void steps(double (&acc)[MT][NT][4], const uint32_t a
     }
 }
 
+/* Gives stages back unread and waits for the next, up to `to`. */
+__device__ __forceinline__ void pass(int &from, int to, int &st, uint32_t &ph, const uint32_t full)
+{
+    for (; from < to; from++) {
+        arrive(full + 8 * STAGES + 8 * (uint32_t)st);
+        if (++st == STAGES) st = 0, ph ^= 1;
+        wait(full + 8 * (uint32_t)st, ph);
+    }
+}
+
+/* A matrix that is added: its columns come as the values of k do, DEPTH a stage, and a warp takes those blocks of 8 that are its own columns. With TA its rows are rows of the slice.
+   Rows that a warp does not have are added to sums that nobody writes. */
+template <bool TA> __device__ __forceinline__ void add(double (&acc)[MT][NT][4], const uint32_t a, int nt, int first, int k, int &st, uint32_t &ph, const uint32_t full)
+{
+    int stage = 0;
+#pragma unroll
+    for (int j = 0; j < NT; j++) {
+        if (j >= nt) continue;
+        const int col = (first + j) * 8;
+        pass(stage, min(col, k - 1) / DEPTH, st, ph, full);
+        const uint32_t at = a + (uint32_t)st * STAGE, row = TA ? at ^ (uint32_t)(col & 8) * 8 : at + (uint32_t)((col & 8) * LDA * 8);
+#pragma unroll
+        for (int i = 0; i < MT; i++) {
+            const uint32_t here = row + (uint32_t)(TA ? i * 16 * DEPTH * 8 : i * 128);
+            const double2 u = load2(here), v = load2(here + (TA ? DEPTH * 8 : LDA * 8));
+            acc[i][j][0] += u.x, acc[i][j][1] += TA ? u.y : v.x, acc[i][j][2] += TA ? v.x : u.y, acc[i][j][3] += v.y;
+        }
+    }
+    pass(stage, (k - 1) / DEPTH, st, ph, full);
+    arrive(full + 8 * STAGES + 8 * (uint32_t)st);
+    if (++st == STAGES) st = 0, ph ^= 1;
+}
+
 /* A slice whose rows (of WIDTH values, `valid` of them there) are columns of memory: DEPTH rows of LD. */
 template <int WIDTH> __device__ __forceinline__ void fetch_rows(uint32_t to, const int LD, const double *from, int ld, bool wide, int valid, int k, int p)
 {
@@ -243,11 +276,11 @@ __device__ __forceinline__ const double *start_columns(const double *q, int ld, 
     return wide ? q + 2 * (p % 8) + (int64_t)(p / 8) * ld : q + p % DEPTH + (int64_t)(p / DEPTH) * ld;
 }
 
-/* Brings a piece, slice after slice. One loop for each pair of transposes: registers are short. */
+/* Brings a piece, slice after slice; of a matrix that is added there is no B. One loop for each pair of transposes: registers are short. */
 template <bool TA, bool TB> __device__ __forceinline__ void bring(const kl_piece *r, uint64_t a, uint64_t b, uint32_t ring, uint32_t full, int &st, uint32_t &ph, int p)
 {
     constexpr uint32_t empty = 8 * STAGES;
-    const int rows = (int)(r->mn & 0xffff), cols = (int)(r->mn >> 16), lda = r->lda, ldb = r->ldb;
+    const int rows = (int)(r->mn & 0xffff), cols = r->flags & KL_P_ADD ? 0 : (int)(r->mn >> 16), lda = r->lda, ldb = r->ldb;
     const bool wide_a = ((a & 15) | (lda & 1)) == 0, wide_b = ((b & 15) | (ldb & 1)) == 0;
     const double *pa = (const double *)(uintptr_t)a, *pb = (const double *)(uintptr_t)b;
     pa = TA ? start_columns(pa, lda, wide_a, p) : start_rows<BM>(pa, lda, wide_a, p);
@@ -416,6 +449,7 @@ __global__ void __launch_bounds__(THREADS, 1) products(const kl_piece *__restric
     const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4, wm = warp / WN, wn = warp % WN;
     const uint32_t b_ring = ring + A_BYTES;
     const uint32_t a_plain = ring + (uint32_t)(2 * g + 2 * t * LDA) * 8, a_turned = ring + (uint32_t)(2 * g * DEPTH + 2 * (t / 2 ^ exchange<1>(2 * g, true)) + t % 2) * 8;
+    const uint32_t a_added = ring + (uint32_t)(2 * g * DEPTH + 2 * (t ^ exchange<1>(2 * g, true))) * 8; /* one transposed: lanes take k = 2t and 2t + 1 */
     const uint32_t b_plain = b_ring + (uint32_t)(g * DEPTH + 2 * (t ^ exchange<0>(g, false))) * 8, b_turned = b_ring + (uint32_t)(2 * t * LDB + g) * 8;
     const uint32_t b_plain_apart = b_ring + (uint32_t)(g * DEPTH + 2 * (t / 2 ^ exchange<0>(g, true)) + t % 2) * 8, b_turned_apart = b_ring + (uint32_t)(t * LDB_APART + g) * 8;
     double acc[MT][NT][4];
@@ -445,7 +479,10 @@ __global__ void __launch_bounds__(THREADS, 1) products(const kl_piece *__restric
     STEPS(TA, TB, 2, 1) STEPS(TA, TB, 2, 2) STEPS(TA, TB, 2, 3) STEPS(TA, TB, 2, 4)                                             \
     STEPS(TA, TB, 3, 1) STEPS(TA, TB, 3, 2) STEPS(TA, TB, 3, 3) STEPS(TA, TB, 3, 4)                                             \
     STEPS(TA, TB, 4, 1) STEPS(TA, TB, 4, 2) STEPS(TA, TB, 4, 3) STEPS(TA, TB, 4, 4)
-        switch (mt > 0 ? ta * 32 + tb * 16 + mt * 4 + nt - 5 : -1) {
+        if (flags & KL_P_ADD) {
+            if (ta) add<true>(acc, a_added + (uint32_t)(row0 * DEPTH * 8), nt, wn * nt, k, st, ph, full);
+            else add<false>(acc, a_plain + (uint32_t)(row0 * 8), nt, wn * nt, k, st, ph, full);
+        } else switch (mt > 0 ? ta * 32 + tb * 16 + mt * 4 + nt - 5 : -1) {
             SHAPES(0, 0) SHAPES(0, 1) SHAPES(1, 0) SHAPES(1, 1)
         default: /* a warp without rows passes the stages on */
             for (int i = (k + DEPTH - 1) / DEPTH; i > 0;) {
@@ -485,7 +522,8 @@ __global__ void __launch_bounds__(THREADS, 1) products(const kl_piece *__restric
 extern "C" kl_tiling_opts kl_cuda_products_opts(const kl_cuda *self)
 {
     kl_tiling_opts o = {};
-    o.unit_m = 16, o.unit_n = WN * 8, o.most_m = BM / 16, o.most_n = NT, o.depth = DEPTH, o.nblock = self->nsm, o.parts = 1, o.cost_part = 40000 /* measured on one product of 1704: some 20 microseconds, write, wait and all */, o.together = 200;
+    o.unit_m = 16, o.unit_n = WN * 8, o.most_m = BM / 16, o.most_n = NT, o.depth = DEPTH, o.nblock = self->nsm, o.together = 200, o.adds = 1, o.rate = 15;
+    o.parts = 1, o.cost_part = 40000; /* measured on one product of 1704: some 20 microseconds, write, wait and all */
     o.cost_unit = 64, o.cost_row = 24, o.cost_col = 96, o.cost_least = 500, o.cost_tile = 1000;
     return o;
 }

@@ -14,6 +14,7 @@ void kl_cuda_launch_list(const kl_cuda *self, const kl_devbatch *p, const double
     for (int64_t i = 0; i < p->plan.nlaunch; i++) {
         const kl_launch *const l = &p->plan.launch[i];
         if (!l->products) kl_cuda_sums(self, p->cell + l->first, (int)l->n, p->term, x, y);
-        else (l->kind ? kl_cuda_small : kl_cuda_products)(self, p->piece + l->first, (int)l->n, x, y);
+        else if (l->kind) kl_cuda_small(self, p->piece + l->first, (int)l->n, l->adds, x, y);
+        else kl_cuda_products(self, p->piece + l->first, (int)l->n, x, y);
     }
 }

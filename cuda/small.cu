@@ -37,7 +37,7 @@ template <int mt, int nt> __device__ __forceinline__ void add(double (&c)[UNITS]
     }
 }
 
-__global__ void __launch_bounds__(32 * WARPS) small(const kl_piece *__restrict__ piece, int ntile, const double *x, const double *y)
+template <bool ADDS> __global__ void __launch_bounds__(32 * WARPS) small(const kl_piece *__restrict__ piece, int ntile, const double *x, const double *y)
 {
     const int tile = (int)blockIdx.x * WARPS + (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
     if (tile >= ntile) return;
@@ -52,6 +52,15 @@ __global__ void __launch_bounds__(32 * WARPS) small(const kl_piece *__restrict__
         const bool ta = flags & KL_P_TA, tb = flags & KL_P_TB;
         const double *const a = (const double *)(uintptr_t)kl_where(p->a, flags, KL_P_A, x, y), *const b = (const double *)(uintptr_t)kl_where(p->b, flags, KL_P_B, x, y);
         const int64_t below = ta ? lda : 1, under_a = ta ? 1 : lda, right = tb ? 1 : ldb, under_b = tb ? ldb : 1;
+        if (ADDS && (flags & KL_P_ADD)) {
+#pragma unroll
+            for (int i = 0; i < UNITS; i++)
+#pragma unroll
+                for (int j = 0; j < UNITS; j++)
+#pragma unroll
+                    for (int e = 0; e < 2; e++)
+                        if (8 * i + g < m && 8 * j + 2 * t + e < n) c[i][j][e] += a[(8 * i + g) * below + (8 * j + 2 * t + e) * under_a];
+        } else
 #define SHAPE(M, N)                                                                             \
     case M * 4 + N - 5: add<M, N>(c, a, below, under_a, b, right, under_b, m, n, k, g, t); break;
         switch ((m + 7) / 8 * 4 + (n + 7) / 8 - 5) {
@@ -91,7 +100,7 @@ extern "C" kl_tiling_opts kl_cuda_small_opts(const kl_cuda *self)
     return o;
 }
 
-extern "C" void kl_cuda_small(const kl_cuda *self, const kl_piece *piece, int ntile, const double *x, double *y)
+extern "C" void kl_cuda_small(const kl_cuda *self, const kl_piece *piece, int ntile, int adds, const double *x, double *y)
 {
-    if (ntile > 0) small<<<(unsigned)((ntile + WARPS - 1) / WARPS), 32 * WARPS, 0, self->stream>>>(piece, ntile, x, y);
+    if (ntile > 0) (adds ? small<true> : small<false>)<<<(unsigned)((ntile + WARPS - 1) / WARPS), 32 * WARPS, 0, self->stream>>>(piece, ntile, x, y);
 }

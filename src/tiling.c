@@ -236,7 +236,9 @@ static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output
         nturn += parts[i] > 1;
         nfirst += w->level == 0;
     }
-    p->launch[p->nlaunch++] = (kl_launch){.products = 1, .kind = cut[0].kind, .first = p->npiece, .n = t, .nbefore = after > 0 ? nfirst : 0};
+    kl_launch *const launch = &p->launch[p->nlaunch++];
+    *launch = (kl_launch){.products = 1, .kind = cut[0].kind, .first = p->npiece, .n = t, .nbefore = after > 0 ? nfirst : 0};
+    for (int64_t i = 0; i < more; i++) launch->adds |= (base[i].flags & KL_P_ADD) != 0;
     p->npiece += more;
     p->ntile += t;
 out:

@@ -67,6 +67,7 @@ enum { KL_CELL = 1024 };    /* most elements of a tile */
 
 typedef struct kl_launch {
     int products, kind;     /* kind: which of the opts the tiles are made for, 0 being the first */
+    int adds;               /* 1: among its pieces are matrices that are added */
     int64_t first, n;       /* products: pieces, and tiles of them; else: cells */
     int64_t nbefore;        /* of two levels in one launch: tiles of outputs that the first one writes */
 } kl_launch;

@@ -183,7 +183,7 @@ static void test_lists(void **state)
         expect_ok(kl_tiling_open(&b, &o, round % 4 ? 1 << 20 : (int64_t)most * most, &p, &err), err);
         double *const work = kl_test_guarded(p.nwork);
         expect_ok(kl_tiling_write(&b, (uint64_t)(uintptr_t)work, &p, &err), err);
-        for (int64_t i = 0; i < p.nlaunch; i++) levels += p.launch[i].nbefore > 0;
+        for (int64_t i = 0; i < p.nlaunch; i++) levels += p.launch[i].nbefore > 0, expect_true(!p.launch[i].adds || o.adds);
         for (int64_t i = 0; i < p.npiece; i++) turns += (p.piece[i].flags & KL_P_PART) != 0, adds += (p.piece[i].flags & KL_P_ADD) != 0;
         expect_same(&b, &p, work, &m, most, &seed);
         kl_tiling_clear(&p);
