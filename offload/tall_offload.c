@@ -19,8 +19,8 @@ static int even(const void *a, const void *b, int64_t ld) { return (((uintptr_t)
 
 /* ---- V^T x ---- */
 
-/* Pairs of rows that a thread has under way, by columns: four, or what makes at most 16 loads with those of x. */
-#define PAIRS(W) ((W) < 4 ? 4 : (W) < 16 ? 16 / ((W) + 1) : 1)
+/* Pairs of rows that a thread has under way: with those of x some 16 loads, 128 KiB a multiprocessor. */
+#define PAIRS(W) ((W) < 10 ? (16 + (W) / 2) / ((W) + 1) : 1)
 
 /* Two numbers that no one writes while the kernel runs, and what the cache is to do with them. */
 typedef struct policies {

@@ -25,7 +25,7 @@ enum { KL_SHARES = 64, KL_STRETCH = 512 };
 static inline int kl_share_to_keep(int64_t l2_bytes, int64_t n, int64_t nvec)
 {
     const int64_t room = l2_bytes / 15 * 8, all = 8 * n * (nvec + 1), share = KL_SHARES * room / (all + 1);
-    return all > 16 * room ? 0 : share < KL_SHARES ? (int)share : KL_SHARES;
+    return all > 20 * room ? 0 : share < KL_SHARES ? (int)share : KL_SHARES;
 }
 /* 1 where that pair of rows stays. Multiples of an odd number near 0.618 KL_SHARES lie evenly. */
 #define KL_STAYS(PAIR, SHARE) (((int)((PAIR) / KL_STRETCH) * 39 & (KL_SHARES - 1)) < (SHARE))
