@@ -190,8 +190,9 @@ static void test_tall(void **state)
 {
     fixture *const f = *state;
     static const int counts[] = {0, 1, 2, 3, 4, 5, 7, 12, 16, 21, 24, 25, 51};
+    const int all = 2 * 13 * 2, step = kl_test_step(all);
     for (int s = 0; s < NSIZE; s++)
-        for (int q = 0; q < 2 * 13 * 2; q++) {
+        for (int q = s % step; q < all; q += step) {
             kl_exec *const ex = f->ex[q & 1];
             const int shift = q >> 1 & 1, nvec = counts[q / 4];
             const int64_t n = sizes[s], ldv = n + (q % 3 == 0 ? 5 : 6);
