@@ -99,7 +99,7 @@ static kl_status eigen_rows(table *t, const kl_exec *ex, const kl_batch *density
     kl_status st = KL_OK;
     const int n = density->ngroup;
     char shape[80];
-    double seconds[2];
+    double seconds[3];
     int *dim = NULL;
     KL_TRY(kl_alloc(&dim, n, KL_MEM_MISC, err));
     for (int i = 0; i < n; i++) dim[i] = (int)sqrt((double)density->group[i].ny + 0.5);

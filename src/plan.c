@@ -108,7 +108,7 @@ static int descending(const void *pa, const void *pb)
 static kl_status sweep_seconds(kl_exec *ex, const kl_dmrg_plan *p, const kl_basis *row, int npair, double *seconds, kl_err *err)
 {
     kl_status st = KL_OK;
-    double rate, eigen[2] = {0};
+    double rate, eigen[3] = {0};
     int *dim = NULL;
     const double nstep = 2.0 * (p->nsite - 2 > 0 ? p->nsite - 2 : 1);
     if (ex->space == KL_SPACE_HOST || !ex->neigen_time) {

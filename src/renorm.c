@@ -322,17 +322,18 @@ enum { DRIVERS = 2 }; /* threads that the executor wants for itself while it wor
 static int threads_beside(const kl_exec *ex) { return ex->nthread > 2 * DRIVERS ? ex->nthread - DRIVERS : ex->nthread; }
 
 /* So many that both are done soonest. */
-int kl_truncate_share(const kl_exec *ex, const int *dim, int n, double seconds[2])
+int kl_truncate_share(const kl_exec *ex, const int *dim, int n, double seconds[3])
 {
     int most = 0, best = 0;
     double rest = 0, there = 0, least = INFINITY;
-    seconds[0] = seconds[1] = 0;
+    seconds[0] = seconds[1] = seconds[2] = 0;
     if (!ex->vt.eigen) return 0;
     while (most < n && dim[most] >= ex->eigen_least) most++;
     if (ex->neigen_time == 0) return most;
     for (int i = 0; i < n; i++) rest += eigen_seconds(ex, dim[i], 0);
     for (int k = 0; k <= most; k++) {
         const double one = k < n ? eigen_seconds(ex, dim[k], 0) : 0, here = fmax(one, rest / (k > 0 ? threads_beside(ex) : ex->nthread)), time = fmax(here, there);
+        if (k == 0) seconds[2] = time;
         if (time < least) least = time, best = k, seconds[0] = here, seconds[1] = there;
         if (k < n) rest -= one, there += eigen_seconds(ex, dim[k], 1);
     }
@@ -342,11 +343,10 @@ int kl_truncate_share(const kl_exec *ex, const int *dim, int n, double seconds[2
 /* The same in the course of a run: what opens with the first matrix there takes so long that it has to be saved before. */
 static int share_so_far(kl_exec *ex, const int *dim, int n)
 {
-    double seconds[2], alone = 0;
+    double seconds[3];
     const int there = kl_truncate_share(ex, dim, n, seconds);
     if (there == 0 || ex->eigen_saved >= ex->eigen_opening) return there;
-    for (int i = 0; i < n; i++) alone += eigen_seconds(ex, dim[i], 0);
-    ex->eigen_saved += fmax(eigen_seconds(ex, dim[0], 0), alone / ex->nthread) - fmax(seconds[0], seconds[1]);
+    ex->eigen_saved += seconds[2] - fmax(seconds[0], seconds[1]);
     return ex->eigen_saved >= ex->eigen_opening ? there : 0;
 }
 

@@ -28,8 +28,9 @@ typedef struct kl_trunc_info {
 kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_enlarged *row, const kl_enlarged *col, kl_dptr psi,
                       const kl_bigop *grown, const kl_trunc_opts *opts, kl_isometry **out, kl_dptr *data, kl_trunc_info *info, kl_err *err) KL_MUST_CHECK;
 
-/* Of n sectors, largest first, how many the executor diagonalizes while the threads of this machine have the others; seconds: what the two take, where that is known. */
-int kl_truncate_share(const kl_exec *ex, const int *dim, int n, double seconds[2]);
+/* Of n sectors, largest first, how many the executor diagonalizes while the threads of this machine have the others; seconds, where that is known: what these take, what it
+   takes, and what the threads would take with all. */
+int kl_truncate_share(const kl_exec *ex, const int *dim, int n, double seconds[3]);
 
 /* The records of a truncation's density matrices, one after the other, dim(I)^2 numbers each: of `mine`, the basis to be truncated, the average of
    psi psi^T (RIGHT: psi^T psi) over the states; noise: of sum over the operators of `grown` of (L psi)(L psi)^T instead. */

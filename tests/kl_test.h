@@ -30,21 +30,19 @@ enum { KL_TEST_WATCHED = 0 };
 enum { KL_TEST_WATCHED = 0 };
 #endif
 
-/* Rounds of a test that has `all` of them; KL_TEST_ROUNDS allows fewer, for tools that watch from outside. */
-__attribute__((unused)) static int kl_test_rounds(int all)
-{
-    const char *const text = getenv("KL_TEST_ROUNDS");
-    const int most = text ? atoi(text) : 0, few = KL_TEST_WATCHED ? (all + 5) / 6 : all;
-    return most > 0 && most < few ? most : few;
-}
-
-/* Of a table of `all` cases every so manyth, for such tools alone: as many cases as KL_TEST_ROUNDS allows. */
-__attribute__((unused)) static int kl_test_step(int all)
+/* `all`, or what KL_TEST_ROUNDS allows if that is less, for tools that watch from outside. */
+static int kl_test_allowed(int all)
 {
     const char *const text = getenv("KL_TEST_ROUNDS");
     const int most = text ? atoi(text) : 0;
-    return most > 0 && most < all ? (all + most - 1) / most : 1;
+    return most > 0 && most < all ? most : all;
 }
+
+/* Rounds of a test that has `all` of them. */
+__attribute__((unused)) static int kl_test_rounds(int all) { return kl_test_allowed(KL_TEST_WATCHED ? (all + 5) / 6 : all); }
+
+/* Of a table of `all` cases every so manyth, for such tools alone: no more cases than they are allowed. */
+__attribute__((unused)) static int kl_test_step(int all) { return (all + kl_test_allowed(all) - 1) / kl_test_allowed(all); }
 
 /* The case that runs, named in every failure: kl_test_case("n=%d seed=%d", n, seed). */
 static char kl_test_text[256] = "";

@@ -786,7 +786,7 @@ static void test_ed(void **state)
     kl_exec_close(&ex);
     if (!can) skip();
     const int step = kl_test_step(4);
-    core_every_lattice(core_models, core_nmodel, lattices + step - 1, step > 1 || kl_test_rounds(600) < 600 ? 300 : 4000, CORE_ONE_ORDER, one_ed);
+    core_every_lattice(core_models, core_nmodel, lattices + step - 1, kl_test_rounds(600) < 600 ? 300 : 4000, CORE_ONE_ORDER, one_ed);
 }
 
 static int64_t little;
