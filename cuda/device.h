@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum { KL_SCRATCH = 1 << 21, KL_RESULT = 1024 }; /* doubles */
+enum { KL_RESULT = 1024, KL_SCRATCH = 2 * KL_RESULT }; /* doubles */
 enum { KL_STAGING = 96 << 10 };                  /* bytes */
 
 enum { KL_NSOLVER = 2 }; /* matrices that are diagonalized at a time: four are 6 % faster on an H200, but want two threads more beside LAPACK's */
@@ -54,9 +54,10 @@ typedef struct kl_cuda {
     cudaEvent_t done;
     kl_pool pool, far;    /* the device's memory, and the host's that it reaches */
     kl_cuda_loads *loads; /* NULL until a list is streamed in */
-    double *scratch;      /* [KL_SCRATCH] on the device: partial sums */
+    double *scratch;      /* [KL_SCRATCH] on the device: what trials need beside their vectors */
+    struct kl_slot *slot; /* [KL_SLOTS] on the device: see fold_device.h */
     double *result;       /* [KL_RESULT] pinned host memory that the device writes */
-    int *counter;         /* [4] on the device, 0 between kernels */
+    int *counter;         /* [4] on the device, 0 between kernels: of products */
     int *turns;           /* [KL_TURNS] likewise: tiles in parts */
     kl_cublas *blas;      /* NULL until it is wanted */
     kl_cuda_solver solver[KL_NSOLVER];

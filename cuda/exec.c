@@ -1,9 +1,10 @@
 /* The CUDA executor: a complete table on memory of the primary context, which OpenMP offload in the same program uses as well.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
+#include "fold_device.h"
 #include <stdio.h>
 
-enum { INTS = (4 + KL_TURNS) * (int)sizeof(int) };
+enum { INTS = (4 + KL_TURNS) * (int)sizeof(int), SLOTS = KL_SLOTS * (int)sizeof(kl_slot) };
 
 static const int64_t no_limit = 0;
 
@@ -15,6 +16,7 @@ static void cuda_close(kl_exec *ex)
     kl_cuda_blas_close(self);
     kl_cuda_eigen_close(self);
     host->pool_give(&self->pool, self->scratch, KL_SCRATCH * (int64_t)sizeof(double));
+    host->pool_give(&self->pool, self->slot, SLOTS);
     host->pool_give(&self->pool, self->counter, INTS);
     host->pool_give(&self->pool, self->table, KL_STAGING);
     kl_cuda_loads_close(self);
@@ -75,10 +77,12 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
         cudaHostAlloc(&self->staging, KL_STAGING, cudaHostAllocDefault) != cudaSuccess)
         KL_TRY(kl_cuda_check(self, "opening the device", err));
     self->scratch = host->pool_take(&self->pool, KL_SCRATCH * (int64_t)sizeof(double));
+    self->slot = host->pool_take(&self->pool, SLOTS);
     self->counter = host->pool_take(&self->pool, INTS);
     self->turns = self->counter ? self->counter + 4 : NULL;
     self->table = host->pool_take(&self->pool, KL_STAGING);
-    if (!self->scratch || !self->counter || !self->table || cudaMemsetAsync(self->counter, 0, INTS, self->stream) != cudaSuccess) {
+    if (!self->scratch || !self->slot || !self->counter || !self->table || cudaMemsetAsync(self->slot, 0, SLOTS, self->stream) != cudaSuccess ||
+        cudaMemsetAsync(self->counter, 0, INTS, self->stream) != cudaSuccess) {
         st = host->fail(err, KL_ENOMEM, "--exec cuda: device %d gives no memory", self->device);
         goto out;
     }

@@ -10,10 +10,11 @@ enum { THREADS = 256 };
 
 /* pairs: of rows, a thread takes two at a time. */
 template <int NIN, int NOUT>
-static __global__ void __launch_bounds__(THREADS, 2) pass(int64_t pairs, const __grid_constant__ kl_few f, double *part, double *result, int *counter)
+static __global__ void __launch_bounds__(THREADS, 2) pass(int64_t pairs, const __grid_constant__ kl_few f, kl_slot *slot, double *result)
 {
     constexpr int N = NOUT ? NOUT : NIN, NSUM = N * (N + 1) / 2;
     __shared__ double warp_sum[THREADS / 32][NSUM], fold[THREADS];
+    const uint64_t launch = kl_launch_number(slot, NSUM);
     double s[NSUM];
 #pragma unroll
     for (int q = 0; q < NSUM; q++) s[q] = 0.0;
@@ -50,14 +51,10 @@ static __global__ void __launch_bounds__(THREADS, 2) pass(int64_t pairs, const _
         if (threadIdx.x % 32 == 0) warp_sum[warp][q] = s[q];
     }
     __syncthreads();
-    kl_fold_blocks<THREADS>(
-        NSUM,
-        [&](int q) {
-            double a = 0.0;
-            for (int w = 0; w < THREADS / 32; w++) a += warp_sum[w][q];
-            return a;
-        },
-        part, result, counter, fold);
+    double mine = 0.0;
+    if (threadIdx.x < NSUM)
+        for (int w = 0; w < THREADS / 32; w++) mine += warp_sum[w][threadIdx.x];
+    kl_fold_blocks(THREADS, NSUM, mine, launch, slot, result, fold);
 }
 
 template <int NIN, int NOUT> static cudaError_t start(const kl_cuda *self, int64_t pairs, const kl_few &f)
@@ -66,7 +63,7 @@ template <int NIN, int NOUT> static cudaError_t start(const kl_cuda *self, int64
     const cudaError_t e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, pass<NIN, NOUT>, THREADS, 0);
     if (e != cudaSuccess) return e;
     const int64_t most = (int64_t)each * self->nsm, want = (pairs + THREADS - 1) / THREADS;
-    pass<NIN, NOUT><<<(unsigned)(want < most ? want : most), THREADS, 0, self->stream>>>(pairs, f, self->scratch, self->result, self->counter);
+    pass<NIN, NOUT><<<(unsigned)(want < most ? want : most), THREADS, 0, self->stream>>>(pairs, f, self->slot, self->result);
     return cudaGetLastError();
 }
 

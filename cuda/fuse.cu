@@ -121,8 +121,9 @@ static __device__ __forceinline__ void gram(int rows, int slice, int slices, int
 }
 
 /* Shared memory: barriers, coefficients, STAGE tiles of inputs, one of outputs; at the end the sums of the warps. */
-template <int NB> static __global__ void __launch_bounds__(THREADS) fused(const plan *__restrict__ p, int ld, double *part, double *result, int *counter)
+template <int NB> static __global__ void __launch_bounds__(THREADS) fused(const plan *__restrict__ p, int ld, kl_slot *slot, double *result)
 {
+    const uint64_t launch = kl_launch_number(slot, p->npair);
     extern __shared__ __align__(128) double memory[];
     __shared__ __align__(8) uint64_t full[STAGE];
     const int ncoef = (p->nout + GROUP - 1) / GROUP * GROUP * p->nin;
@@ -166,7 +167,7 @@ template <int NB> static __global__ void __launch_bounds__(THREADS) fused(const 
     }
     if (p->npair == 0) return;
 
-    /* The warps of one share of the blocks, in order; then the thread blocks, in order, by the last of them. */
+    /* The warps of one share of the blocks, in order; then the thread blocks, in order, by the first of them. */
     double *const mine = memory;
 #pragma unroll
     for (int b = 0; b < NB; b++) {
@@ -174,16 +175,13 @@ template <int NB> static __global__ void __launch_bounds__(THREADS) fused(const 
         mine[(warp * NB + b) * 64 + 2 * lane + 1] = s[b][1];
     }
     __syncthreads();
-    double *const shared = mine + WARPS * NB * 64;
-    kl_fold_blocks<THREADS>(
-        p->npair,
-        [&](int q) {
-            const int block = p->gram.entry[q][0];
-            double a = 0.0;
-            for (int w = block / NB; w < WARPS; w += p->gram.share) a += mine[(w * NB + block % NB) * 64 + p->gram.entry[q][1]];
-            return a;
-        },
-        part, result, counter, shared);
+    static_assert(KL_FUSE_MOST_PAIR <= THREADS, "a thread a pair");
+    double sum = 0.0;
+    if ((int)threadIdx.x < p->npair) {
+        const short *const e = p->gram.entry[threadIdx.x];
+        for (int w = e[0] / NB; w < WARPS; w += p->gram.share) sum += mine[(w * NB + e[0] % NB) * 64 + e[1]];
+    }
+    kl_fold_blocks(THREADS, p->npair, sum, launch, slot, result, mine + WARPS * NB * 64);
 }
 
 template <int NB> static cudaError_t launch(const kl_cuda *self, const plan *p, const plan *there, int ld, size_t bytes)
@@ -194,7 +192,7 @@ template <int NB> static cudaError_t launch(const kl_cuda *self, const plan *p, 
     if (e != cudaSuccess) return e;
     const int64_t ntile = (p->n + p->rows - 1) / p->rows, most = (int64_t)(each > 2 ? 2 : each) * self->nsm;
     const unsigned blocks = (unsigned)(ntile < 1 ? 1 : ntile < most ? ntile : most);
-    fused<NB><<<blocks, THREADS, bytes, self->stream>>>(there, ld, self->scratch, self->result, self->counter);
+    fused<NB><<<blocks, THREADS, bytes, self->stream>>>(there, ld, self->slot, self->result);
     return cudaGetLastError();
 }
 

@@ -33,11 +33,11 @@ static __device__ __forceinline__ double2 load2(const double *p, uint64_t policy
 /* ---- V^T x ---- */
 
 /* Sums of all threads of a block, by shuffles or by trees in shared memory; then of all blocks. */
-template <int W, int T, bool TREE> static __device__ __forceinline__ void fold(double (&s)[W], double *part, double *result, int *counter)
+template <int W, int T, bool TREE> static __device__ __forceinline__ void fold(double (&s)[W], uint64_t launch, kl_slot *slot, double *result)
 {
     __shared__ double shared[T];
-    __shared__ double sum[W];
     const int me = (int)threadIdx.x;
+    double mine = 0.0; /* thread j: number j of this block */
     if (TREE) {
         for (int j = 0; j < W; j++) {
             double a = 0.0;
@@ -46,7 +46,8 @@ template <int W, int T, bool TREE> static __device__ __forceinline__ void fold(d
                 if (k == j) a = s[k];
             shared[me] = a;
             kl_sum_rows(shared, 1, T);
-            if (me == 0) sum[j] = shared[0];
+            __syncthreads();
+            if (me == j) mine = shared[0];
             __syncthreads();
         }
     } else {
@@ -55,23 +56,21 @@ template <int W, int T, bool TREE> static __device__ __forceinline__ void fold(d
         if (me % 32 < W) warp[me / 32][me % 32] = a;
         __syncthreads();
         if (me < W) {
-            double b = 0.0;
 #pragma unroll
-            for (int w = 0; w < T / 32; w++) b += warp[w][me];
-            sum[me] = b;
+            for (int w = 0; w < T / 32; w++) mine += warp[w][me];
         }
-        __syncthreads();
     }
-    kl_fold_blocks<T>(W, [&](int j) { return sum[j]; }, part, result, counter, shared);
+    kl_fold_blocks(T, W, mine, launch, slot, result, shared);
 }
 
 /* T threads a block and U pairs of rows a thread, at most B blocks a multiprocessor; even addresses. The first `whole` pairs in rounds of all blocks side by side, then `rest` pairs
    a block, at most T * U. */
 template <int W, int T, int U, int B, bool TREE>
 static __global__ void __launch_bounds__(T, B)
-    dots(int64_t n, int64_t whole, int rest, const double *__restrict__ v, int64_t ldv, const double *__restrict__ x, int share, double *part, double *result, int *counter)
+    dots(int64_t n, int64_t whole, int rest, const double *__restrict__ v, int64_t ldv, const double *__restrict__ x, int share, kl_slot *slot, double *result)
 {
     const policies l2 = make_policies();
+    const uint64_t launch = kl_launch_number(slot, W);
     double s[W];
 #pragma unroll
     for (int j = 0; j < W; j++) s[j] = 0.0;
@@ -116,14 +115,14 @@ static __global__ void __launch_bounds__(T, B)
     if (n % 2 && blockIdx.x == 0 && threadIdx.x == 0)
 #pragma unroll
         for (int j = 0; j < W; j++) s[j] += v[j * ldv + n - 1] * x[n - 1];
-    fold<W, T, TREE>(s, part, result, counter);
+    fold<W, T, TREE>(s, launch, slot, result);
 }
 
 /* Any addresses: `have` <= W columns, the last one again where there is none, which costs no traffic. */
 template <int W>
-static __global__ void __launch_bounds__(256) dots_odd(int64_t n, int have, const double *__restrict__ v, int64_t ldv, const double *__restrict__ x, double *part, double *result, int *counter)
+static __global__ void __launch_bounds__(256) dots_odd(int64_t n, int have, const double *__restrict__ v, int64_t ldv, const double *__restrict__ x, kl_slot *slot, double *result)
 {
-    __shared__ double sum[W];
+    const uint64_t launch = kl_launch_number(slot, W);
     __shared__ double shared[256];
     __shared__ double warp[8][W];
     const int me = (int)threadIdx.x;
@@ -138,13 +137,10 @@ static __global__ void __launch_bounds__(256) dots_odd(int64_t n, int have, cons
     const double a = kl_warp_sums<W>(s);
     if (me % 32 < W) warp[me / 32][me % 32] = a;
     __syncthreads();
-    if (me < W) {
-        double b = 0.0;
+    double b = 0.0;
+    if (me < W)
         for (int w = 0; w < 8; w++) b += warp[w][me];
-        sum[me] = b;
-    }
-    __syncthreads();
-    kl_fold_blocks<256>(have, [&](int j) { return sum[j]; }, part, result, counter, shared);
+    kl_fold_blocks(256, have, b, launch, slot, result, shared);
 }
 
 static unsigned blocks_for(int64_t items, int64_t each, int most)
@@ -163,7 +159,7 @@ template <int W, bool TREE> static void belt_start(const kl_cuda *self, int64_t 
     const unsigned blocks = blocks_for(pairs, each, (n < 1000000 ? 1 : B) * self->nsm);
     const int64_t whole = pairs / (each * blocks) * each * blocks;
     const int rest = (int)((pairs - whole + blocks - 1) / blocks + 15) / 16 * 16; /* lines of 256 bytes */
-    dots<W, T, U, B, TREE><<<blocks, T, 0, self->stream>>>(n, whole, rest, v, ldv, x, share, self->scratch, result, self->counter);
+    dots<W, T, U, B, TREE><<<blocks, T, 0, self->stream>>>(n, whole, rest, v, ldv, x, share, self->slot, result);
 }
 
 /* A ceiling: n numbers are read, 16 bytes an access and four under way a thread; what may stay in the cache stays, as above, a share of every stretch. */
@@ -198,7 +194,7 @@ extern "C" void kl_cuda_dots_start(const kl_cuda *self, int tree, int belt, int6
         const int W = kl_belt(nvec - j, widest);
         const double *const from = v + j * ldv;
         double *const to = self->result + j;
-        if (!even) dots_odd<8><<<blocks_for(n, 256, 4 * self->nsm), 256, 0, self->stream>>>(n, W, from, ldv, x, self->scratch, to, self->counter);
+        if (!even) dots_odd<8><<<blocks_for(n, 256, 4 * self->nsm), 256, 0, self->stream>>>(n, W, from, ldv, x, self->slot, to);
         else
             switch (W) {
 #define BELT(K) \
@@ -300,9 +296,10 @@ extern "C" void kl_cuda_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, in
 /* ---- both at once: an orthogonalization pass and the products that the next one begins with ---- */
 
 template <int W>
-static __global__ void __launch_bounds__(256) combine_dots(int64_t n, const double *__restrict__ v, int64_t ldv, factors f, double b, int share, double *y, double *part, double *result, int *counter)
+static __global__ void __launch_bounds__(256) combine_dots(int64_t n, const double *__restrict__ v, int64_t ldv, factors f, double b, int share, double *y, kl_slot *slot, double *result)
 {
     const policies l2 = make_policies();
+    const uint64_t launch = kl_launch_number(slot, W + 1);
     double s[W + 1];
 #pragma unroll
     for (int j = 0; j <= W; j++) s[j] = 0.0;
@@ -339,7 +336,7 @@ static __global__ void __launch_bounds__(256) combine_dots(int64_t n, const doub
         for (int j = 0; j < W; j++) s[j] += v[j * ldv + n - 1] * a;
         s[W] += a * a;
     }
-    fold<W + 1, 256, false>(s, part, result, counter);
+    fold<W + 1, 256, false>(s, launch, slot, result);
 }
 
 extern "C" void kl_cuda_combine_dots_start(const kl_cuda *self, int64_t n, int nvec, const double *v, int64_t ldv, const double *c, double b, double *y)
@@ -350,7 +347,7 @@ extern "C" void kl_cuda_combine_dots_start(const kl_cuda *self, int64_t n, int n
     for (int j = 0; j < nvec; j++) f.c[j] = c[j];
     switch (nvec) {
 #define BELT(K) \
-    case K: combine_dots<(K < MOST ? K : 1)><<<blocks, 256, 0, self->stream>>>(n, v, ldv, f, b, share, y, self->scratch, self->result, self->counter); break;
+    case K: combine_dots<(K < MOST ? K : 1)><<<blocks, 256, 0, self->stream>>>(n, v, ldv, f, b, share, y, self->slot, self->result); break;
         KL_BELTS(BELT)
 #undef BELT
     }

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { SLOTS = KL_SLOTS * (int)sizeof(kl_slot) }; /* bytes */
+
 #if KL_OFFLOAD_BARE
 /* The device is handed to us in a context whose host thread sleeps until a kernel is done, which doubles the time of a short one. A context
    that is there already keeps its flags: so it is made first, one that spins, and stays for the life of the program. Numbers: cuda.h. */
@@ -59,6 +61,7 @@ static void offload_close(kl_exec *ex)
 {
     kl_offload *self = ex->self;
     kl_pool_give(&self->pool, self->scratch, KL_SCRATCH * (int64_t)sizeof(double));
+    kl_pool_give(&self->pool, self->slot, SLOTS);
     kl_pool_give(&self->pool, self->counter, KL_COUNTERS * (int64_t)sizeof(int));
     kl_pool_give(&self->pool, self->step, KL_STEP_BYTES);
     if (self->result) self->unpin(self->result, self->device);
@@ -107,9 +110,10 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     self->nthread = self->arch ? self->teams * KL_BLOCK : KL_BLOCK;
     static const int zero[KL_COUNTERS];
     self->scratch = kl_pool_take(&self->pool, KL_SCRATCH * (int64_t)sizeof(double));
+    self->slot = kl_pool_take(&self->pool, SLOTS);
     self->counter = kl_pool_take(&self->pool, (int64_t)sizeof zero);
     self->step = kl_pool_take(&self->pool, KL_STEP_BYTES);
-    if (!self->scratch || !self->counter || !self->step || kl_offload_put(self, self->counter, zero, (int64_t)sizeof zero) != 0) {
+    if (!self->scratch || !self->slot || !self->counter || !self->step || kl_offload_put(self, self->counter, zero, (int64_t)sizeof zero) != 0) {
         st = kl_fail(err, KL_ENOMEM, "--exec offload: device %d gives no memory", self->device);
         goto out;
     }
@@ -120,6 +124,7 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
         if (pin && self->unpin) self->result = pin(4096, self->device);
         if (!self->result) self->bare = self->tensor = 0;
     }
+    if (self->bare) kl_offload_fill(*out, SLOTS / (int64_t)sizeof(double), 0.0, (kl_dptr){(uintptr_t)self->slot});
     char device[80] = "";
     if (self->arch > 1) snprintf(device, sizeof device, "device %d (sm_%d, %d multiprocessors), ", self->device, self->arch, self->nsm);
     else if (!on_host) snprintf(device, sizeof device, "device %d, ", self->device);

@@ -22,11 +22,12 @@ ALWAYS double factor(uint32_t at) /* volatile: there are no registers for all of
 }
 
 /* nin and nout are constants where this is used. pairs: of rows, a thread takes two at a time. */
-ALWAYS void pass(const int nin, const int nout, int pairs, const kl_few *f, double *part, int *counter, double *result)
+ALWAYS void pass(const int nin, const int nout, int pairs, const kl_few *f, kl_slot *slot, double *result)
 {
     double *const c = (double *)llvm_omp_target_dynamic_shared_alloc() + KL_FOLD;
     const int n = nout ? nout : nin, nsum = n * (n + 1) / 2, me = (int)__nvvm_read_ptx_sreg_tid_x();
     const uint32_t used = f->used, coef = (uint32_t)(uintptr_t)(__attribute__((address_space(3))) double *)c;
+    const uint64_t launch = kl_launch_number(slot, nsum);
     double s[MOST_SUM];
     if (nout > 0) {
         UNROLL
@@ -59,28 +60,28 @@ ALWAYS void pass(const int nin, const int nout, int pairs, const kl_few *f, doub
                 s[q] += u[0] * v[0] + u[1] * v[1];
             }
     }
-    kl_fold(nsum, s, part, counter, result);
+    kl_fold(nsum, s, launch, slot, result);
 }
 #else
 /* Never run: every pass of the compiler must see a region use the same variables in the same order. */
-ALWAYS void pass(const int nin, const int nout, int pairs, const kl_few *f, double *part, int *counter, double *result)
+ALWAYS void pass(const int nin, const int nout, int pairs, const kl_few *f, kl_slot *slot, double *result)
 {
-    (void)nin, (void)nout, (void)pairs, (void)f, (void)part, (void)counter, (void)result;
+    (void)nin, (void)nout, (void)pairs, (void)f, (void)slot, (void)result;
 }
 #endif
 
 /* Elements from..from + n - 1; the sums are in self->result then. */
 static void start(const kl_offload *self, int n, int64_t from, const kl_fuse *f)
 {
-    double *const part = self->scratch, *const result = self->result;
-    int *const counter = self->counter;
+    kl_slot *const slot = self->slot;
+    double *const result = self->result;
     const kl_few g = kl_few_at(f, from); /* travels with the launch, which is faster than a copy before it */
     const int pairs = n / 2, most = (pairs + KL_BLOCK - 1) / KL_BLOCK, want = self->nsm * (f->nin <= 2 ? 6 : f->nin <= 4 ? 4 : 2), teams = want < most ? want : most;
 #define FEW(NIN, NOUT)                                                                                             \
     case NIN * 8 + NOUT:                                                                                           \
-        KL_BARE(teams, 256, SHARED, is_device_ptr(part, counter, result) firstprivate(g, pairs))                   \
+        KL_BARE(teams, 256, SHARED, is_device_ptr(slot, result) firstprivate(g, pairs))                            \
         {                                                                                                          \
-            pass(NIN, NOUT, pairs, &g, part, counter, result);                                                     \
+            pass(NIN, NOUT, pairs, &g, slot, result);                                                              \
         }                                                                                                          \
         break;
 #define OUTPUTS(NIN) FEW(NIN, 0) FEW(NIN, 1) FEW(NIN, 2) FEW(NIN, 3) FEW(NIN, 4) FEW(NIN, 5)

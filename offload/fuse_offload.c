@@ -128,13 +128,13 @@ ALWAYS void gram(const int NB, int have, const int *left, const int *right, uint
         }
 }
 
-/* Shared memory: a flag, addresses of inputs, coefficients, STAGE tiles of inputs, one of outputs; at the end the sums of the warps. NB, the blocks of a warp, is a constant where this is used. */
-ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npair, int log_rows, int wide, const uint64_t *p, double *part, int *counter, double *result)
+/* Shared memory: addresses of inputs, coefficients, STAGE tiles of inputs, one of outputs; at the end the sums of the warps. NB, the blocks of a warp, is a constant where this is used. */
+ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npair, int log_rows, int wide, const uint64_t *p, kl_slot *slot, double *result)
 {
     double *const memory = llvm_omp_target_dynamic_shared_alloc();
-    volatile int *const flag = (volatile int *)memory;
+    const uint64_t launch = kl_launch_number(slot, npair);
     const int rows = 1 << log_rows, ld = rows + PAD, ncoef = nin * padded(nout);
-    const uint32_t inputs = (uint32_t)(uintptr_t)(__attribute__((address_space(3))) double *)memory + 16, c = inputs + MOST * 8, tile = c + (uint32_t)(ncoef + 15) / 16 * 128, size = (uint32_t)(nin * ld) * 8, out = tile + STAGE * size;
+    const uint32_t inputs = (uint32_t)(uintptr_t)(__attribute__((address_space(3))) double *)memory, c = inputs + MOST * 8, tile = c + (uint32_t)(ncoef + 15) / 16 * 128, size = (uint32_t)(nin * ld) * 8, out = tile + STAGE * size;
     const kl_gram *const g = gram_of(p, nin, nout);
     const int me = (int)__nvvm_read_ptx_sreg_tid_x(), blocks = (int)__nvvm_read_ptx_sreg_nctaid_x(), lane = me % 32, warp = me / 32, step = blocks * rows;
     const int share = g->share, first = warp % share * NB, have = g->nblock - first;
@@ -147,8 +147,8 @@ ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npai
         left[b] = b < have ? place(nin, nout, ld, g->block[first + b][0]) : 0;
         right[b] = b < have ? place(nin, nout, ld, g->block[first + b][1]) : 0;
     }
-    for (int e = me; e < ncoef; e += KL_BLOCK) memory[2 + MOST + e] = factors(p, nin, nout)[e];
-    for (int j = me; j < nin; j += KL_BLOCK) ((uint64_t *)memory)[2 + j] = (uint64_t)(uintptr_t)vector(p, j, from);
+    for (int e = me; e < ncoef; e += KL_BLOCK) memory[MOST + e] = factors(p, nin, nout)[e];
+    for (int j = me; j < nin; j += KL_BLOCK) ((uint64_t *)memory)[j] = (uint64_t)(uintptr_t)vector(p, j, from);
     kl_sync();
     int row = (int)__nvvm_read_ptx_sreg_ctaid_x() * rows;
     for (int i = 0; i < STAGE - 1; i++) load(inputs, row + i * step, n, nin, log_rows, ld, wide, tile + (uint32_t)i * size);
@@ -174,38 +174,37 @@ ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npai
     __asm__ volatile("cp.async.wait_all;" ::: "memory");
     kl_sync();
     if (npair == 0) return;
-    double *const mine = memory + 2; /* the warps of one share of the blocks, in order; then the thread blocks, in order, by the last of them */
+    double *const mine = memory; /* the warps of one share of the blocks, in order; then the thread blocks, in order, by the first of them */
 #pragma clang loop unroll(full)
     for (int b = 0; b < NB; b++) *(kl_two *)(mine + (warp * NB + b) * 64 + 2 * lane) = (kl_two){s[b][0] + (two ? u[b % 4][0] : 0.0), s[b][1] + (two ? u[b % 4][1] : 0.0)};
     kl_sync();
+    double sum = 0.0;
     if (me < npair) {
         const int block = g->entry[me][0];
-        double a = 0.0;
-        for (int w = block / NB; w < WARPS; w += share) a += mine[(w * NB + block % NB) * 64 + g->entry[me][1]];
-        part[(int)__nvvm_read_ptx_sreg_ctaid_x() * npair + me] = a;
+        for (int w = block / NB; w < WARPS; w += share) sum += mine[(w * NB + block % NB) * 64 + g->entry[me][1]];
     }
-    kl_fold_blocks(npair, part, counter, result, mine + WARPS * NB * 64, flag);
+    kl_fold_blocks(KL_BLOCK, npair, sum, launch, slot, result, mine + WARPS * NB * 64);
 }
 #else
-ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npair, int log_rows, int wide, const uint64_t *p, double *part, int *counter, double *result)
+ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npair, int log_rows, int wide, const uint64_t *p, kl_slot *slot, double *result)
 {
-    (void)NB, (void)n, (void)from, (void)nin, (void)nout, (void)npair, (void)log_rows, (void)wide, (void)p, (void)part, (void)counter, (void)result;
+    (void)NB, (void)n, (void)from, (void)nin, (void)nout, (void)npair, (void)log_rows, (void)wide, (void)p, (void)slot, (void)result;
 }
 #endif
 #else
 /* Never run: every pass of the compiler must see a region use the same variables in the same order. */
-ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npair, int log_rows, int wide, const uint64_t *p, double *part, int *counter, double *result)
+ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npair, int log_rows, int wide, const uint64_t *p, kl_slot *slot, double *result)
 {
-    (void)NB, (void)n, (void)from, (void)nin, (void)nout, (void)npair, (void)log_rows, (void)wide, (void)p, (void)part, (void)counter, (void)result;
+    (void)NB, (void)n, (void)from, (void)nin, (void)nout, (void)npair, (void)log_rows, (void)wide, (void)p, (void)slot, (void)result;
 }
 #endif
 
 static void fuse_tiles(const kl_offload *self, int n, int64_t from, const kl_fuse *f, int each, int wide, const uint64_t *p)
 {
     enum { ROOM = 200 << 10 /* of a multiprocessor */ };
-    double *const part = self->scratch, *const result = self->result;
-    int *const counter = self->counter;
-    const int nin = f->nin, nout = f->nout, npair = f->npair, fixed = (2 + MOST + (nin * padded(nout) + 15) / 16 * 16) * 8, sums = (2 + WARPS * each * 64 + KL_BLOCK) * 8;
+    kl_slot *const slot = self->slot;
+    double *const result = self->result;
+    const int nin = f->nin, nout = f->nout, npair = f->npair, fixed = (MOST + (nin * padded(nout) + 15) / 16 * 16) * 8, sums = (WARPS * each * 64 + KL_BLOCK) * 8;
     int bytes, log_rows = 9;
     for (;; log_rows--) {
         bytes = fixed + (STAGE * nin + nout) * ((1 << log_rows) + PAD) * 8;
@@ -215,9 +214,9 @@ static void fuse_tiles(const kl_offload *self, int n, int64_t from, const kl_fus
     const int most = (n + (1 << log_rows) - 1) >> log_rows, want = (bytes <= ROOM / 2 ? 2 : 1) * self->nsm, teams = want < most ? want : most;
 #define TILES(NB)                                                                                                                      \
     case NB:                                                                                                                           \
-        KL_BARE(teams, 256, bytes, is_device_ptr(p, part, counter, result) firstprivate(n, from, nin, nout, npair, log_rows, wide))     \
+        KL_BARE(teams, 256, bytes, is_device_ptr(p, slot, result) firstprivate(n, from, nin, nout, npair, log_rows, wide))              \
         {                                                                                                                              \
-            tiles(NB, n, from, nin, nout, npair, log_rows, wide, p, part, counter, result);                                            \
+            tiles(NB, n, from, nin, nout, npair, log_rows, wide, p, slot, result);                                                     \
         }                                                                                                                              \
         break;
     switch (each) { TILES(1) TILES(2) TILES(4) TILES(8) TILES(16) }

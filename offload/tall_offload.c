@@ -97,26 +97,28 @@ ALWAYS void dots1(int t, int T, int n, int have, const double *v, int64_t ldv, c
 #if KL_OFFLOAD_BARE
 static void dots_bare(const kl_offload *self, int n, int W, const double *v, int64_t ldv, const double *x, int pairs, int share)
 {
-    double *const part = self->scratch, *const result = self->result;
-    int *const counter = self->counter;
+    kl_slot *const slot = self->slot;
+    double *const result = self->result;
     const int teams = 2 * self->nsm;
 #define DOTS(K)                                                                                                                           \
     case K:                                                                                                                               \
-        KL_BARE(teams, 256, KL_FOLD * 8, is_device_ptr(v, x, part, counter, result) firstprivate(n, ldv, share))                          \
+        KL_BARE(teams, 256, KL_FOLD * 8, is_device_ptr(v, x, slot, result) firstprivate(n, ldv, share))                                   \
         {                                                                                                                                 \
+            const uint64_t launch = kl_launch_number(slot, K);                                                                            \
             double s[K] = {0};                                                                                                            \
             dots2(kl_thread(), kl_threads(), n, K, PAIRS(K), K, v, ldv, x, share, s);                                                     \
-            kl_fold(K, s, part, counter, result);                                                                                         \
+            kl_fold(K, s, launch, slot, result);                                                                                          \
         }                                                                                                                                 \
         break;
     if (pairs) {
         switch (W) { KL_BELTS(DOTS) }
     } else {
-        KL_BARE(teams, 256, KL_FOLD * 8, is_device_ptr(v, x, part, counter, result) firstprivate(n, W, ldv))
+        KL_BARE(teams, 256, KL_FOLD * 8, is_device_ptr(v, x, slot, result) firstprivate(n, W, ldv))
         {
+            const uint64_t launch = kl_launch_number(slot, ODD);
             double s[ODD] = {0};
             dots1(kl_thread(), kl_threads(), n, W, v, ldv, x, s);
-            kl_fold(ODD, s, part, counter, result);
+            kl_fold(ODD, s, launch, slot, result);
         }
     }
 #undef DOTS

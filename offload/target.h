@@ -13,10 +13,11 @@
 #define KL_TARGET_H
 #include <stdint.h>
 #include "config.h"
+#include "fold_device.h"
 
 #define KL_PRAGMA(...) _Pragma(#__VA_ARGS__)
 
-enum { KL_BLOCK = 256 /* threads of a team in streaming kernels */, KL_FOLD = KL_BLOCK + 1 /* doubles of shared memory that adding up their sums takes */ };
+enum { KL_BLOCK = 256 /* threads of a team in streaming kernels */, KL_FOLD = KL_BLOCK /* doubles of shared memory that adding up their sums takes */ };
 
 #define KL_FLAT(NT, ...) KL_PRAGMA(omp target teams distribute parallel for num_teams(NT) thread_limit(256) __VA_ARGS__)
 /* A number of threads that is no constant, or the compiler takes it for its only budget of registers, whatever the file was given. */
@@ -80,42 +81,6 @@ static inline int kl_threads(void) { return (int)(__nvvm_read_ptx_sreg_nctaid_x(
 static inline void kl_sync(void) { __asm__ volatile("bar.sync 0;" ::: "memory"); }
 static inline int kl_add(int *p, int v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
 extern void *llvm_omp_target_dynamic_shared_alloc(void);
-/* 1 in every thread of the block that is the last to come here, and then what the others wrote before is seen; *counter is 0 again. flag: shared memory. One thread waits for
-   memory, not all. */
-static inline int kl_last_block(int *counter, volatile int *flag)
-{
-    const int me = (int)__nvvm_read_ptx_sreg_tid_x();
-    kl_sync();
-    if (me == 0) *flag = __scoped_atomic_fetch_add(counter, 1, __ATOMIC_ACQ_REL, __MEMORY_SCOPE_DEVICE) == (int)__nvvm_read_ptx_sreg_nctaid_x() - 1;
-    kl_sync();
-    const int last = *flag;
-    if (last && me == 0) *counter = 0;
-    return last;
-}
-/* part[block][n], n <= KL_BLOCK, summed into result by the last of the blocks, of KL_BLOCK threads each, in an order that depends on the launch alone: equal input gives equal bits.
-   All its threads load, several numbers each before the first is added: one after the other is what takes time here. shared: [KL_BLOCK]. */
-static inline __attribute__((always_inline)) void kl_fold_blocks(int n, const double *part, int *counter, double *result, double *shared, volatile int *flag)
-{
-    const int me = (int)__nvvm_read_ptx_sreg_tid_x(), blocks = (int)__nvvm_read_ptx_sreg_nctaid_x();
-    if (n == 0 || !kl_last_block(counter, flag)) return;
-    int wide = 1; /* threads side by side; the others take other blocks */
-    while (wide < n) wide *= 2;
-    const int q = me % wide, groups = KL_BLOCK / wide;
-    double a = 0.0;
-    for (int b = q < n ? me / wide : blocks; b < blocks; b += 8 * groups) {
-        double v[8];
-        _Pragma("clang loop unroll(full)")
-        for (int i = 0; i < 8; i++) v[i] = b + i * groups < blocks ? part[(b + i * groups) * n + q] : 0.0;
-        _Pragma("clang loop unroll(full)")
-        for (int i = 0; i < 8; i++) a += v[i];
-    }
-    shared[me] = a;
-    for (int half = groups / 2; half > 0; half /= 2) {
-        kl_sync();
-        if (me < half * wide) shared[me] += shared[me + half * wide];
-    }
-    if (me < n) result[me] = shared[me];
-}
 /* Of the lane whose number differs in those bits. */
 static inline double kl_shuffle(double v, int bits)
 {
@@ -149,24 +114,22 @@ static inline __attribute__((always_inline)) double kl_warp_sums(const int n, co
 }
 /* s[n], n <= 32, of all threads of all blocks, KL_BLOCK each, added up into result; n is a constant where this is used. What threads had in the shared memory of the launch,
    KL_FOLD doubles at its beginning, they no longer need. */
-static inline __attribute__((always_inline)) void kl_fold(const int n, const double *s, double *part, int *counter, double *result)
+static inline __attribute__((always_inline)) void kl_fold(const int n, const double *s, uint64_t launch, kl_slot *slot, double *result)
 {
     double *const shared = llvm_omp_target_dynamic_shared_alloc();
     const int me = (int)__nvvm_read_ptx_sreg_tid_x();
     const double a = kl_warp_sums(n, s);
+    double b = 0.0;
     if (me % 32 < n) shared[me / 32 * n + me % 32] = a;
     kl_sync();
-    if (me < n) {
-        double b = 0.0;
+    if (me < n)
         for (int w = 0; w < KL_BLOCK / 32; w++) b += shared[w * n + me];
-        part[(int)__nvvm_read_ptx_sreg_ctaid_x() * n + me] = b;
-    }
-    kl_fold_blocks(n, part, counter, result, shared, (volatile int *)(shared + KL_BLOCK));
+    kl_fold_blocks(KL_BLOCK, n, b, launch, slot, result, shared);
 }
 #else
 static inline int kl_thread(void) { return 0; }
 static inline int kl_threads(void) { return 1; }
-static inline void kl_fold(const int n, const double *s, double *part, int *counter, double *result) { (void)n, (void)s, (void)part, (void)counter, (void)result; }
+static inline void kl_fold(const int n, const double *s, uint64_t launch, kl_slot *slot, double *result) { (void)n, (void)s, (void)launch, (void)slot, (void)result; }
 #endif
 
 #endif

@@ -195,6 +195,25 @@ KL_DEV double kl_lane_below(double v, int by) /* of the lane `by` further on */
 
 KL_DEV void kl_add_to(double *p, double v) { KL_PTX volatile("red.global.add.f64 [%0], %1;" ::"l"(p), "d"(v) : "memory"); }
 
+/* Stays where it stands, not where its value is wanted. */
+KL_DEV uint64_t kl_early_u64(const uint64_t *p)
+{
+    uint64_t r;
+    KL_PTX volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(r) : "l"(p));
+    return r;
+}
+
+/* A number and its mark, 16 bytes on a multiple of 16: who looks sees both as one block wrote them, or both as they were before. */
+KL_DEV void kl_put_word(void *p, double v, uint64_t mark)
+{
+    KL_PTX volatile("{ .reg .b64 u; .reg .b128 t; mov.b64 u, %1; mov.b128 t, {u, %2}; st.relaxed.gpu.global.b128 [%0], t; }" ::"l"(p), "d"(v), "l"(mark) : "memory");
+}
+
+KL_DEV void kl_look_word(const void *p, double *v, uint64_t *mark)
+{
+    KL_PTX volatile("{ .reg .b64 u; .reg .b128 t; ld.relaxed.gpu.global.b128 t, [%2]; mov.b128 {u, %1}, t; mov.b64 %0, u; }" : "=d"(*v), "=l"(*mark) : "l"(p) : "memory");
+}
+
 KL_DEV uint32_t kl_shared_address(const void *p)
 {
     uint64_t a;
@@ -286,6 +305,9 @@ KL_DEV const double *kl_steady(const double *p) { return p; }
 KL_DEV int kl_bits(uint32_t v) { return (int)v; }
 KL_DEV double kl_lane_below(double v, int by) { return by ? 0.0 : v; }
 KL_DEV void kl_add_to(double *p, double v) { *p += v; }
+KL_DEV uint64_t kl_early_u64(const uint64_t *p) { return *p; }
+KL_DEV void kl_put_word(void *p, double v, uint64_t mark) { *(double *)p = v, ((uint64_t *)p)[1] = mark; }
+KL_DEV void kl_look_word(const void *p, double *v, uint64_t *mark) { *v = *(const double *)p, *mark = ((const uint64_t *)p)[1]; }
 KL_DEV uint32_t kl_shared_address(const void *p) { return (uint32_t)(uintptr_t)p; }
 KL_DEV void kl_barrier_init(uint64_t *bar, int count) { *bar = (uint64_t)count; }
 KL_DEV void kl_barrier_ready(void) {}
