@@ -161,7 +161,7 @@ kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const k
             const int many = ntile > (int64_t)MANY * p->nblock;
             if (t == 0) brief |= b->lasting && work < (double)BRIEF * p->nblock * (double)ntile;
             if (work / p->nblock >= 0.985 * best) continue; /* however well the blocks are filled */
-            for (int u = t; u < (many ? t + 1 : SIZES); u++)
+            for (int u = t; u < (many || brief ? t + 1 : SIZES); u++) /* brief: two sizes in one list have never paid */
                 for (int q = 0; q < (u == t ? 1 : SHARES); q++) {
                     int64_t at = u == t ? n : 0;
                     for (double rest = work; u > t && at < n && rest > share[q] * work; at++) rest -= sum_of(one + KINDS * at, KINDS);
