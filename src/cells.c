@@ -2,26 +2,26 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "cells.h"
 #include "tiling.h"
-#include <stdlib.h>
+#include <string.h>
 
 typedef struct span {
     int64_t use;
     int row, col, m, n;
 } span;
 
-static int by_int(const void *a, const void *b)
+/* cut[n], sorted, with v among them: uses of an output have few borders that differ. */
+static int with_border(int *cut, int n, int v)
 {
-    const int x = *(const int *)a, y = *(const int *)b;
-    return (x > y) - (x < y);
-}
-
-static int sorted_once(int *cut, int n)
-{
-    int k = 0;
-    qsort(cut, (size_t)n, sizeof *cut, by_int);
-    for (int i = 0; i < n; i++)
-        if (i == 0 || cut[i] != cut[k - 1]) cut[k++] = cut[i];
-    return k;
+    int low = 0, high = n;
+    while (low < high) {
+        const int mid = (low + high) / 2;
+        if (cut[mid] < v) low = mid + 1;
+        else high = mid;
+    }
+    if (low < n && cut[low] == v) return n;
+    memmove(cut + low + 1, cut + low, (size_t)(n - low) * sizeof *cut);
+    cut[low] = v;
+    return n + 1;
 }
 
 static uint64_t corner(const kl_tiling_maker *s, const kl_dest *d, uint64_t work, int64_t element, uint32_t *flags)
@@ -222,20 +222,18 @@ kl_status kl_cells_write(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d
             continue;
         }
         all[ngrid++] = one;
-        row[nrow++] = one.row, row[nrow++] = one.row + one.m;
-        col[ncol++] = one.col, col[ncol++] = one.col + one.n;
+        nrow = with_border(row, with_border(row, nrow, one.row), one.row + one.m);
+        ncol = with_border(col, with_border(col, ncol, one.col), one.col + one.n);
     }
     if (d->zero) {
         if (d->size % ld == 0) {
-            row[nrow++] = 0, row[nrow++] = ld;
-            col[ncol++] = 0, col[ncol++] = (int)(d->size / ld);
+            nrow = with_border(row, with_border(row, nrow, 0), ld);
+            ncol = with_border(col, with_border(col, ncol, 0), (int)(d->size / ld));
         } else {
             KL_TRY(write_zeros(s, d, work, level++, round, err));
             keep = 1;
         }
     }
-    nrow = sorted_once(row, nrow);
-    ncol = sorted_once(col, ncol);
     for (int j = 0; j + 1 < ncol; j++)
         for (int i = 0; i + 1 < nrow; i++) {
             int64_t k = 0;
