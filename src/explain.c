@@ -111,7 +111,11 @@ static kl_status eigen_rows(table *t, const kl_exec *ex, const kl_batch *density
         snprintf(shape, sizeof shape, "%d of %d to %d rows", to - from, dim[from], dim[to - 1]);
         host_work(t, "their eigenvectors", shape, k ? "LAPACK" : "cuSOLVER syevd", "one sector a thread");
         row *const r = &t->row[t->n - 1];
-        if (!k) r->choice.exec = ex->name, snprintf(r->choice.why, sizeof r->choice.why, "the largest, while %d threads have the others", ex->nthread);
+        if (!k) {
+            r->choice.exec = ex->name;
+            const int length = snprintf(r->choice.why, sizeof r->choice.why, "the largest, while %d threads have the others", ex->nthread);
+            if (ex->eigen_opening > 0) snprintf(r->choice.why + length, sizeof r->choice.why - (size_t)length, "; once the %.1f s are saved that it takes to open", ex->eigen_opening);
+        }
         if (there > 0 && ex->neigen_time > 0) snprintf(r->measured, sizeof r->measured, "%.3g ms here, %.3g ms there at once", seconds[0] * 1e3, seconds[1] * 1e3);
         else if (t->tuned && !k) kl_tune_choose(&t->tune, KL_TIMED_EIGEN, dim[0] > 0 ? dim[0] : 1, r->measured, sizeof r->measured);
     }
