@@ -67,17 +67,8 @@ static double makespan(load *l, int64_t n, int nblock)
     return last;
 }
 
-/* About that, in one pass: the dearest tile may begin last. */
-static double makespan_about(const load *l, int64_t n, int nblock)
-{
-    double sum = 0, most = 0;
-    for (int64_t i = 0; i < n; i++) {
-        sum += l[i].cost * (double)l[i].n;
-        if (l[i].cost > most) most = l[i].cost;
-    }
-    const double even = sum / nblock + 0.5 * most * (1 - 1.0 / nblock);
-    return even > most ? even : most;
-}
+/* About that: the dearest tile may begin last. */
+static double makespan_about(double work, double dearest, int nblock) { return fmax(work / nblock + 0.5 * dearest * (1 - 1.0 / nblock), dearest); }
 
 void kl_cutting_tiles(const kl_tiling_opts *p, const kl_output *o, int most_m, int most_n, int *um, int *un, int *tm, int *tn)
 {
@@ -164,11 +155,14 @@ kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const k
             for (int u = t; u < (many || brief ? t + 1 : SIZES); u++) /* brief: two sizes in one list have never paid */
                 for (int q = 0; q < (u == t ? 1 : SHARES); q++) {
                     int64_t at = u == t ? n : 0;
-                    for (double rest = work; u > t && at < n && rest > share[q] * work; at++) rest -= sum_of(one + KINDS * at, KINDS);
-                    memcpy(l, one, (size_t)(KINDS * at) * sizeof *l);
-                    if (at < n) memcpy(l + KINDS * at, all + KINDS * (u * n + at), (size_t)(KINDS * (n - at)) * sizeof *l);
-                    if (u > t && sum_of(l, KINDS * n) / p->nblock >= 0.985 * best) continue;
-                    const double time = many ? work / p->nblock : brief ? makespan_about(l, KINDS * n, p->nblock) : makespan(l, KINDS * n, p->nblock);
+                    double time = many ? work / p->nblock : makespan_about(work, dearest, p->nblock);
+                    if (!many && !brief) {
+                        for (double rest = work; u > t && at < n && rest > share[q] * work; at++) rest -= sum_of(one + KINDS * at, KINDS);
+                        memcpy(l, one, (size_t)(KINDS * at) * sizeof *l);
+                        if (at < n) memcpy(l + KINDS * at, all + KINDS * (u * n + at), (size_t)(KINDS * (n - at)) * sizeof *l);
+                        if (u > t && sum_of(l, KINDS * n) / p->nblock >= 0.985 * best) continue;
+                        time = makespan(l, KINDS * n, p->nblock);
+                    }
                     if (time >= 0.985 * best) continue;
                     best = time, *cut = (kl_cutting){p, nth, 0, 1}, from = at;
                     large[0] = try_m[t], large[1] = try_n[t], small[0] = try_m[u], small[1] = try_n[u];
