@@ -4,6 +4,7 @@
 #define KL_CUDA_DEVICE_H
 #ifdef __CUDACC__
 #define KL_ON_DEVICE __host__ __device__
+#define KL_DEV static __device__ __forceinline__
 #endif
 #include "module.h"
 #include <cublas_v2.h>

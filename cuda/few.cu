@@ -13,7 +13,7 @@ template <int NIN, int NOUT>
 static __global__ void __launch_bounds__(THREADS, 2) pass(int64_t pairs, const __grid_constant__ kl_few f, kl_slot *slot, double *result)
 {
     constexpr int N = NOUT ? NOUT : NIN, NSUM = N * (N + 1) / 2;
-    __shared__ double warp_sum[THREADS / 32][NSUM], fold[THREADS];
+    __shared__ double fold[THREADS];
     const uint64_t launch = kl_launch_number(slot, NSUM);
     double s[NSUM];
 #pragma unroll
@@ -44,17 +44,7 @@ static __global__ void __launch_bounds__(THREADS, 2) pass(int64_t pairs, const _
 #pragma unroll
             for (int a = 0; a <= b; a++, q++) s[q] = fma(out[a].y, out[b].y, fma(out[a].x, out[b].x, s[q]));
     }
-    const int warp = (int)threadIdx.x / 32;
-#pragma unroll
-    for (int q = 0; q < NSUM; q++) {
-        for (int by = 16; by > 0; by /= 2) s[q] += __shfl_down_sync(~0u, s[q], by);
-        if (threadIdx.x % 32 == 0) warp_sum[warp][q] = s[q];
-    }
-    __syncthreads();
-    double mine = 0.0;
-    if (threadIdx.x < NSUM)
-        for (int w = 0; w < THREADS / 32; w++) mine += warp_sum[w][threadIdx.x];
-    kl_fold_blocks(THREADS, NSUM, mine, launch, slot, result, fold);
+    kl_fold_blocks(THREADS, NSUM, kl_block_sums<NSUM, THREADS>(s), launch, slot, result, fold);
 }
 
 template <int NIN, int NOUT> static cudaError_t start(const kl_cuda *self, int64_t pairs, const kl_few &f)

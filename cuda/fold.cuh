@@ -1,8 +1,7 @@
-/* Sums over the threads of a warp, many at a time; then see fold_device.h.
+/* Sums over the threads of a warp or of a block, many at a time; then see fold_device.h.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CUDA_FOLD_CUH
 #define KL_CUDA_FOLD_CUH
-#define KL_DEV static __device__ __forceinline__
 #include "fold_device.h"
 #include <cuda_runtime.h>
 
@@ -33,5 +32,20 @@ template <int W> static __device__ __forceinline__ double kl_warp_sums(double (&
     for (int j = 0; j < P; j++) v[j] = j < W ? s[j] : 0.0;
     kl_sum_step<16, W, P>(v, (int)threadIdx.x % 32);
     return v[0];
+}
+
+/* The same of all T threads of a block: thread j returns value j. */
+template <int W, int T> static __device__ __forceinline__ double kl_block_sums(double (&s)[W])
+{
+    __shared__ double warp[T / 32][W];
+    const int me = (int)threadIdx.x;
+    const double a = kl_warp_sums<W>(s);
+    double b = 0.0;
+    if (me % 32 < W) warp[me / 32][me % 32] = a;
+    __syncthreads();
+    if (me < W)
+#pragma unroll
+        for (int w = 0; w < T / 32; w++) b += warp[w][me];
+    return b;
 }
 #endif

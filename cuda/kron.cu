@@ -1,6 +1,5 @@
 /* H v as a sum of Kronecker products by CUDA: launches of the two kernels in src/kron_device.h, and what else the vectors of such a space need.
    SPDX-License-Identifier: Apache-2.0 */
-#define KL_DEV static __device__ __forceinline__
 #include "device.h"
 #include "kron_device.h"
 #include "random.h"

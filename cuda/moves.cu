@@ -1,6 +1,5 @@
 /* Panels of full configuration interaction by CUDA: launches of the kernels in src/moves.h.
    SPDX-License-Identifier: Apache-2.0 */
-#define KL_DEV static __device__ __forceinline__
 #include "device.h"
 #include "moves.h"
 

@@ -1,6 +1,5 @@
 /* Sparse products by CUDA: launches of the kernels in src/spmv_device.h.
    SPDX-License-Identifier: Apache-2.0 */
-#define KL_DEV static __device__ __forceinline__
 #include "device.h"
 #include "spmv_device.h"
 

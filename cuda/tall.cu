@@ -50,16 +50,7 @@ template <int W, int T, bool TREE> static __device__ __forceinline__ void fold(d
             if (me == j) mine = shared[0];
             __syncthreads();
         }
-    } else {
-        __shared__ double warp[T / 32][W];
-        const double a = kl_warp_sums<W>(s);
-        if (me % 32 < W) warp[me / 32][me % 32] = a;
-        __syncthreads();
-        if (me < W) {
-#pragma unroll
-            for (int w = 0; w < T / 32; w++) mine += warp[w][me];
-        }
-    }
+    } else mine = kl_block_sums<W, T>(s);
     kl_fold_blocks(T, W, mine, launch, slot, result, shared);
 }
 
@@ -124,7 +115,6 @@ static __global__ void __launch_bounds__(256) dots_odd(int64_t n, int have, cons
 {
     const uint64_t launch = kl_launch_number(slot, W);
     __shared__ double shared[256];
-    __shared__ double warp[8][W];
     const int me = (int)threadIdx.x;
     double s[W];
 #pragma unroll
@@ -134,13 +124,7 @@ static __global__ void __launch_bounds__(256) dots_odd(int64_t n, int have, cons
 #pragma unroll
         for (int j = 0; j < W; j++) s[j] += v[i + (j < have ? j : have - 1) * ldv] * a;
     }
-    const double a = kl_warp_sums<W>(s);
-    if (me % 32 < W) warp[me / 32][me % 32] = a;
-    __syncthreads();
-    double b = 0.0;
-    if (me < W)
-        for (int w = 0; w < 8; w++) b += warp[w][me];
-    kl_fold_blocks(256, have, b, launch, slot, result, shared);
+    kl_fold_blocks(256, have, kl_block_sums<W, 256>(s), launch, slot, result, shared);
 }
 
 static unsigned blocks_for(int64_t items, int64_t each, int most)

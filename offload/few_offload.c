@@ -35,7 +35,7 @@ ALWAYS void pass(const int nin, const int nout, int pairs, const kl_few *f, kl_s
             UNROLL
             for (int j = 0; j < nin; j++)
                 if (me == 0) c[MOST_IN * k + j] = f->c[k][j];
-        kl_sync();
+        kl_block_sync();
     }
     UNROLL
     for (int q = 0; q < nsum; q++) s[q] = 0.0;

@@ -149,18 +149,18 @@ ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npai
     }
     for (int e = me; e < ncoef; e += KL_BLOCK) memory[MOST + e] = factors(p, nin, nout)[e];
     for (int j = me; j < nin; j += KL_BLOCK) ((uint64_t *)memory)[j] = (uint64_t)(uintptr_t)vector(p, j, from);
-    kl_sync();
+    kl_block_sync();
     int row = (int)__nvvm_read_ptx_sreg_ctaid_x() * rows;
     for (int i = 0; i < STAGE - 1; i++) load(inputs, row + i * step, n, nin, log_rows, ld, wide, tile + (uint32_t)i * size);
     for (int stage = 0; row < n; row += step) {
         const int ahead = (stage + STAGE - 1) % STAGE, next = row + (STAGE - 1) * step; /* parts of a vector are short enough for int */
         const uint32_t in = tile + (uint32_t)stage * size;
         __asm__ volatile("cp.async.wait_group %0;" ::"n"(STAGE - 2) : "memory");
-        kl_sync(); /* and nobody reads the tile of the round before */
+        kl_block_sync(); /* and nobody reads the tile of the round before */
         load(inputs, next, n, nin, log_rows, ld, wide, tile + (uint32_t)ahead * size);
         if (nout > 0) {
             combine(nin, nout, log_rows, ld, c, in, out);
-            kl_sync();
+            kl_block_sync();
             store(p, from, row, n, nin, nout, log_rows, ld, wide, out);
         }
         const int apart = 8 * (WARPS / share);
@@ -168,16 +168,16 @@ ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npai
             gram(NB, have, left, right, in + (uint32_t)r * 8, out + (uint32_t)r * 8, s);
             if (two && r + apart < rows) gram(NB, have, left, right, in + (uint32_t)(r + apart) * 8, out + (uint32_t)(r + apart) * 8, u);
         }
-        if (nout > 0) kl_sync(); /* outputs are read until here */
+        if (nout > 0) kl_block_sync(); /* outputs are read until here */
         if (++stage == STAGE) stage = 0;
     }
     __asm__ volatile("cp.async.wait_all;" ::: "memory");
-    kl_sync();
+    kl_block_sync();
     if (npair == 0) return;
     double *const mine = memory; /* the warps of one share of the blocks, in order; then the thread blocks, in order, by the first of them */
 #pragma clang loop unroll(full)
     for (int b = 0; b < NB; b++) *(kl_two *)(mine + (warp * NB + b) * 64 + 2 * lane) = (kl_two){s[b][0] + (two ? u[b % 4][0] : 0.0), s[b][1] + (two ? u[b % 4][1] : 0.0)};
-    kl_sync();
+    kl_block_sync();
     double sum = 0.0;
     if (me < npair) {
         const int block = g->entry[me][0];

@@ -78,7 +78,6 @@ static inline int kl_thread(void)
     return (int)(__nvvm_read_ptx_sreg_ctaid_x() * __nvvm_read_ptx_sreg_ntid_x() + __nvvm_read_ptx_sreg_tid_x());
 }
 static inline int kl_threads(void) { return (int)(__nvvm_read_ptx_sreg_nctaid_x() * __nvvm_read_ptx_sreg_ntid_x()); }
-static inline void kl_sync(void) { __asm__ volatile("bar.sync 0;" ::: "memory"); }
 static inline int kl_add(int *p, int v) { return __atomic_fetch_add(p, v, __ATOMIC_RELAXED); }
 extern void *llvm_omp_target_dynamic_shared_alloc(void);
 /* Of the lane whose number differs in those bits. */
@@ -121,7 +120,7 @@ static inline __attribute__((always_inline)) void kl_fold(const int n, const dou
     const double a = kl_warp_sums(n, s);
     double b = 0.0;
     if (me % 32 < n) shared[me / 32 * n + me % 32] = a;
-    kl_sync();
+    kl_block_sync();
     if (me < n)
         for (int w = 0; w < KL_BLOCK / 32; w++) b += shared[w * n + me];
     kl_fold_blocks(KL_BLOCK, n, b, launch, slot, result, shared);

@@ -1,8 +1,13 @@
-/* Address in the memory space of an executor, as a type that host code cannot dereference by mistake.
+/* What host code and kernels have in common: the address in the memory space of an executor, as a type that host code cannot dereference by mistake, and the word for functions of
+   kernels that serve CUDA and OpenMP regions alike.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_DEV_H
 #define KL_DEV_H
 #include <stdint.h>
+
+#ifndef KL_DEV /* cuda/device.h has another */
+#define KL_DEV static inline __attribute__((always_inline))
+#endif
 
 typedef struct kl_dptr {
     uintptr_t addr; /* 0: none. Host executors keep a host address here. */

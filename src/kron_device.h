@@ -1,5 +1,5 @@
-/* The two kernels of H v as a sum of Kronecker products on NVIDIA GPUs from sm_90 on, once for CUDA and for bare OpenMP regions: who includes this says what
-   KL_DEV is (ptx.h) and launches them, a team an item. `right` writes y = (1 (x) b) x and all pairs a (x) b, `left` adds (a (x) 1) x and the diagonal and takes x . y
+/* The two kernels of H v as a sum of Kronecker products on NVIDIA GPUs from sm_90 on, once for CUDA and for bare OpenMP regions, which
+   launch them, a team an item. `right` writes y = (1 (x) b) x and all pairs a (x) b, `left` adds (a (x) 1) x and the diagonal and takes x . y
    on the way: five passes over memory in all. A team brings the part of x that belongs to its group of states into shared memory, for `left` one run of memory, for
    `right` many short ones, and walks the packed lists of devkron.h; what lies outside the group comes through the caches while near entries are added.
 

@@ -1,5 +1,5 @@
 /* V_ab of a full space of determinants, which moves an electron of each spin, as kernels do it for slabs of rows of x (alpha strings): their tables, and
-   the loops of both kernels, once for CUDA and for OpenMP regions. Who includes this for kernels says what KL_DEV is. devsigma.c makes the tables.
+   the loops of both kernels, once for CUDA and for OpenMP regions. devsigma.c makes the tables.
 
    Every orbital pair has a panel for the rows of a slab. Fetched, row i of pair p's panel is the row of x that p moves row i to, with its sign, or zeros.
    Products with the integrals turn panels of alpha's pairs into panels of beta's. Each element of y takes nmove of their numbers as they land.
@@ -7,10 +7,7 @@
 #ifndef KL_MOVES_H
 #define KL_MOVES_H
 #include <stdint.h>
-
-#ifndef KL_DEV
-#define KL_DEV static inline __attribute__((always_inline))
-#endif
+#include "dev.h"
 
 enum { KL_MOVES_LANES = 32, KL_MOVES_ROWS = 4 }; /* threads that share a row of a panel, and rows that share a thread as they land */
 

@@ -1,13 +1,10 @@
-/* What NVIDIA's GPUs do that C has no word for, for kernels whose text serves CUDA and bare OpenMP regions alike: who includes this says what KL_DEV is. Loads
+/* What NVIDIA's GPUs do that C has no word for, for kernels whose text serves CUDA and bare OpenMP regions alike. Loads
    that are used once pass the caches by (.cs), what nobody writes comes through the read-only path (.nc). The host pass compiles these as well and never runs them.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_PTX_H
 #define KL_PTX_H
 #include <stdint.h>
-
-#ifndef KL_DEV
-#define KL_DEV static inline __attribute__((always_inline))
-#endif
+#include "dev.h"
 
 typedef struct kl_pair {
     double a, b;

@@ -1,5 +1,4 @@
-/* What the kernels of sparse products do on NVIDIA GPUs, once for CUDA and for bare OpenMP regions: who includes this says what KL_DEV is (ptx.h) and launches
-   them.
+/* What the kernels of sparse products do on NVIDIA GPUs, once for CUDA and for bare OpenMP regions, which launch them.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_SPMV_DEVICE_H
 #define KL_SPMV_DEVICE_H

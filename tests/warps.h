@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_PTX_H
 #define KL_PTX_H
+#include "dev.h"
 #include "kl_test.h"
 #include <setjmp.h>
 #include <stdint.h>
@@ -10,7 +11,6 @@
 #include <string.h>
 #include <ucontext.h>
 
-#define KL_DEV static inline
 #define KL_UNROLL
 #define KL_ROLLED
 
