@@ -39,7 +39,7 @@ kl_status kl_offload_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_d
         const kl_launch *const l = &p->plan.launch[i];
         if (!l->products) kl_offload_sums(self, p->cell + l->first, (int)l->n, p->term, from, to);
         else if (self->tensor)
-            (p->plan.o.most_n == kl_tensor_opts_wide.most_n ? kl_offload_tensor_wide : kl_offload_tensor)(self, p->piece + l->first, (int)l->n, (int)l->nbefore, from, to);
+            (p->plan.o.most_n == kl_tensor_opts_wide.most_n ? kl_offload_tensor_wide : kl_offload_tensor)(self, l, p->piece + l->first, from, to);
         else kl_offload_plain(self, p->piece + l->first, (int)l->n, from, to);
     }
     return KL_OK;

@@ -12,8 +12,7 @@ extern const kl_tiling_opts kl_plain_opts;
 void kl_offload_plain(const kl_offload *self, const kl_piece *piece, int ntile, const double *x, double *y);
 /* tensor.c, with tiles of 128 x 96 and of 128 x 128 */
 extern const kl_tiling_opts kl_tensor_opts, kl_tensor_opts_wide;
-/* nbefore: outputs' tiles of the first level, where the launch has two */
-void kl_offload_tensor(const kl_offload *self, const kl_piece *piece, int ntile, int nbefore, const double *x, double *y);
-void kl_offload_tensor_wide(const kl_offload *self, const kl_piece *piece, int ntile, int nbefore, const double *x, double *y);
+void kl_offload_tensor(const kl_offload *self, const kl_launch *l, const kl_piece *piece, const double *x, double *y);
+void kl_offload_tensor_wide(const kl_offload *self, const kl_launch *l, const kl_piece *piece, const double *x, double *y);
 
 #endif

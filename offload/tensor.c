@@ -6,6 +6,9 @@
    four warps. A warp so owns 1..4 x 1..4 fragments of 16 x 8, and for each piece one of sixteen loops is chosen, times four for the transposes.
    Compiled twice: so, and with three columns of units, for which the registers suffice as they are.
 
+   Tiles of one unit with short sums wait for memory and for instructions rather than multiply. Those come last in a list and are left to the warps: each does one by itself, what it
+   multiplies coming straight from memory.
+
    Slices in shared memory. [k][m], rows padded by two: a lane's 16-byte load gives rows 2g, 2g+1 at one k. [m][k], when A is transposed: the load gives k = 2t,
    2t+1 of one row, and two registers change places. B likewise. Inside the product k and the rows are thus permuted the same way in A, B and C, which
    does not show. Halves of rows are exchanged so that no two lanes of a load meet in a bank.
@@ -23,13 +26,17 @@
 #endif
 
 enum {
-    MT = 4, NT = KL_TENSOR_COLS, DEPTH = 16, STAGES = NT == 4 ? 6 : 7, CONSUMERS = 8, PRODUCERS = 128 /* threads */, FEW_REGISTERS = 104, MANY_REGISTERS = 200, THREADS = CONSUMERS * 32 + PRODUCERS, BM = 128, BN = NT * 32,
+    MT = 4, NT = KL_TENSOR_COLS, LONE = NT == 4 /* knows lone tiles: with three columns registers would not do for more */, DEPTH = 16, STAGES = NT == 4 ? 6 : 7, CONSUMERS = 8, PRODUCERS = 128 /* threads */, FEW_REGISTERS = 104, MANY_REGISTERS = 200, THREADS = CONSUMERS * 32 + PRODUCERS, BM = 128, BN = NT * 32,
     LDA = BM + 2, LDB = BN + 2, LDB_APART = BN + 4, A_SIZE = DEPTH * LDA, B_SIZE = DEPTH * LDB_APART, STAGE = (A_SIZE + B_SIZE) * 8, A_BYTES = A_SIZE * 8,
-    ADDED = B_SIZE >= A_SIZE ? 2 * DEPTH : DEPTH /* columns of a matrix that is added, a stage: B's place is free then */, EARLY = 8 /* steps before the end of a tile at which the next one is taken */, INFO = 48, HEADS = 8, SHARED = STAGES * STAGE + HEADS * INFO + 2 * 64 + STAGES * 16,
+    ADDED = B_SIZE >= A_SIZE ? 2 * DEPTH : DEPTH /* columns of a matrix that is added, a stage: B's place is free then */, EARLY = 8 /* steps before the end of a tile at which the next one is taken */, INFO = 48, HEADS = 8, LONE_COLS = 32, LIST = 48, SHARED = STAGES * STAGE + HEADS * INFO + LIST + 2 * 64 + STAGES * 16,
 };
 
 const kl_tiling_opts NAME(kl_tensor_opts) = {.unit_m = 16, .unit_n = 32, .most_m = BM / 16, .most_n = NT, .depth = DEPTH, .nblock = 132, .adds = 1, .levels = 1,
+#if KL_TENSOR_COLS == 4
+                                     .rate = 18, .cost_unit = 67, .cost_least = 1050, .cost_piece = 2300, .cost_tile = 1000, .cost_lone = 300, .most_lone = 40};
+#else
                                      .rate = 15, .cost_unit = 64, .cost_row = 24, .cost_col = 96, .cost_least = 500, .cost_tile = 1000};
+#endif
 
 #if KL_OFFLOAD_BARE
 #if defined(__NVPTX__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -48,6 +55,7 @@ typedef struct info {
 } info;
 _Static_assert(sizeof(info) == INFO, "the layout of shared memory counts on it");
 _Static_assert(STAGES < HEADS && (int)KL_PIECE_BATCH == 32 / 4, "a piece's head stays until it is done; a lane holds a quarter of a record");
+_Static_assert(CONSUMERS * KL_PIECE_BATCH * (int)sizeof(kl_piece) <= STAGE, "of a stage that is free every warp gets room for a batch");
 _Static_assert(STAGE % 128 == 0 && A_BYTES % 128 == 0, "the exchange of halves works on address bits");
 
 typedef struct two {
@@ -77,6 +85,7 @@ ALWAYS void copy8_part(uint32_t to, const double *from, int bytes)
 }
 ALWAYS void barrier_init(uint32_t b, int n) { __asm__ volatile("mbarrier.init.shared.b64 [%0],%1;" ::"r"(b), "r"(n) : "memory"); }
 ALWAYS void producers_meet(void) { __asm__ volatile("bar.sync 1,%0;" ::"n"(PRODUCERS) : "memory"); }
+ALWAYS void consumers_meet(void) { __asm__ volatile("bar.sync 2,%0;" ::"n"(32 * CONSUMERS) : "memory"); }
 ALWAYS void arrive(uint32_t b) { __asm__ volatile("mbarrier.arrive.shared.b64 _,[%0];" ::"r"(b) : "memory"); }
 ALWAYS void arrive_after_copies(uint32_t b) { __asm__ volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(b) : "memory"); }
 ALWAYS void wait(uint32_t b, uint32_t phase)
@@ -353,10 +362,11 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
     int st = 0, cur = 0, soon = -1, nth = 0, fresh = 1, batch = 0, held = 0; /* the first warp holds so many records, in order, a lane 16 bytes */
     four look = {0, 0, 0, 0};
     uint32_t ph = 1;
-    if (first_warp) { /* blocks <= ntile */
+    if (first_warp) {
         if (p < 4) {
             look = ((const four *)(piece + block))[p];
-            if (p == 3) wait_for_first(counter, look[0], nbefore);
+            if (p == 3 && block >= ntile) look[0] = KL_P_END;
+            else if (p == 3) wait_for_first(counter, look[0], nbefore);
             ((four *)rec)[p] = look;
         }
     }
@@ -433,27 +443,26 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
         arrive(full + 8 * (uint32_t)st);
     }
     arrive_after_copies(full + 8 * (uint32_t)st);
-    if (p == 0 && kl_add(counter + 1, 1) == blocks - 1) counter[0] = counter[1] = counter[2] = 0; /* the last block readies them for the next launch */
     __asm__ volatile("cp.async.wait_all;" ::: "memory");
 }
 
-ALWAYS void write_tile(double (*acc)[NT][4], volatile const info *h, int mt, int nt, int row0, int col0)
+/* The sums of a lane, fragment i, j being acc[i * across + j]; mt x nt of most_m x across are there. */
+ALWAYS void write_tile(double (*acc)[4], const int most_m, const int across, uint64_t where, int ldc, uint32_t mn, uint32_t flags, int mt, int nt, int row0, int col0)
 {
-    const int m = (int)(h->mn & 0xffff), n = (int)(h->mn >> 16), ldc = h->ldc;
-    const uint32_t flags = h->flags;
-    number *const c = (number *)(uintptr_t)h->c;
+    const int m = (int)(mn & 0xffff), n = (int)(mn >> 16);
+    number *const c = (number *)(uintptr_t)where;
     if ((flags & KL_P_EVEN) && !(flags & KL_P_BETA) && row0 + 16 * mt - 15 < m) { /* no edge in the rows of this thread */
         number *d = c + row0 + (int64_t)col0 * ldc;
         const int64_t seven = 7LL * ldc;
         UNROLL
-        for (int j = 0; j < NT; j++)
+        for (int j = 0; j < across; j++)
             if (j < nt) {
                 UNROLL
                 for (int e = 0; e < 2; e++) {
                     if (col0 + 8 * j + e < n) {
                         UNROLL
-                        for (int i = 0; i < MT; i++)
-                            if (i < mt) *(pair *)(d + 16 * i) = (kl_two){acc[i][j][e], acc[i][j][e + 2]};
+                        for (int i = 0; i < most_m; i++)
+                            if (i < mt) *(pair *)(d + 16 * i) = (kl_two){acc[i * across + j][e], acc[i * across + j][e + 2]};
                     }
                     d += e ? seven : ldc;
                 }
@@ -461,35 +470,187 @@ ALWAYS void write_tile(double (*acc)[NT][4], volatile const info *h, int mt, int
         return;
     }
     UNROLL
-    for (int i = 0; i < MT; i++)
+    for (int i = 0; i < most_m; i++)
         if (i < mt) {
             UNROLL
-            for (int j = 0; j < NT; j++)
+            for (int j = 0; j < across; j++)
                 if (j < nt) {
                     UNROLL
                     for (int e = 0; e < 2; e++) {
                         const int r = row0 + 16 * i, k = col0 + 8 * j + e;
                         if (k >= n) continue;
                         number *const d = c + r + (int64_t)k * ldc;
-                        if (r < m) d[0] = acc[i][j][e] + (flags & KL_P_BETA ? d[0] : 0.0);
-                        if (r + 1 < m) d[1] = acc[i][j][e + 2] + (flags & KL_P_BETA ? d[1] : 0.0);
+                        if (r < m) d[0] = acc[i * across + j][e] + (flags & KL_P_BETA ? d[0] : 0.0);
+                        if (r + 1 < m) d[1] = acc[i * across + j][e + 2] + (flags & KL_P_BETA ? d[1] : 0.0);
                     }
                 }
         }
 }
 
-ALWAYS void tensor(const kl_piece *piece, int ntile, int nbefore, int *counter, const double *x, const double *y)
+/* What a lane brings of one step of a lone tile, in the order in which it is multiplied: for each half of DEPTH four numbers of A, and two of each fragment of B. Of a matrix that is
+   added, its part of the sums, in b. */
+typedef struct share {
+    double a[DEPTH / 8][4], b[LONE_COLS / 8][4], factor;
+    uint32_t flags;
+    int cols, k, ends;
+} share;
+
+/* The launch, in shared memory: in registers it would stand in the way of what comes before. */
+typedef struct list {
+    const kl_piece *piece;
+    const double *x, *y;
+    int *counter;
+    int ntile, nlone;
+} list;
+_Static_assert(sizeof(list) <= LIST, "the layout of shared memory counts on it");
+
+/* Where a warp is in the sum of its tile. */
+typedef struct place {
+    const double *a, *b; /* this lane's numbers of the next step */
+    int32_t at, batch;   /* the piece, and the first of those that are held */
+    int left;            /* of its k */
+} place;
+
+ALWAYS double load_if(const double *p, int is)
+{
+    double v;
+    __asm__ volatile("{.reg .pred p; setp.ne.s32 p,%2,0; mov.f64 %0,0d0000000000000000; @p ld.global.f64 %0,[%1];}" : "=d"(v) : "l"(p), "r"(is) : "memory");
+    return v;
+}
+
+/* Piece w->at from its beginning; rec has room for a batch of them. */
+ALWAYS const kl_piece *turn_to(place *w, const list *all, kl_piece *rec)
+{
+    typedef int four __attribute__((vector_size(16)));
+    const int lane = me() % 32, g = lane / 4, t = lane % 4;
+    if (w->at < w->batch || w->at >= w->batch + (int)KL_PIECE_BATCH) {
+        __nvvm_bar_warp_sync(~0u);
+        ((four *)rec)[lane] = ((const four *)(all->piece + w->at))[lane];
+        __nvvm_bar_warp_sync(~0u);
+        w->batch = w->at;
+    }
+    const kl_piece *const r = rec + (w->at - w->batch);
+    const uint32_t flags = r->flags;
+    const int lda = r->lda, ldb = r->ldb;
+    const double *const a = (const double *)(uintptr_t)kl_where(r->a, flags, KL_P_A, all->x, all->y);
+    w->left = r->k;
+    if (flags & KL_P_ADD) {
+        w->a = a + (flags & KL_P_TA ? (int64_t)(2 * g) * lda + 2 * t : 2 * g + (int64_t)(2 * t) * lda);
+        return r;
+    }
+    w->a = a + (flags & KL_P_TA ? (int64_t)(2 * g) * lda + t : 2 * g + (int64_t)t * lda);
+    w->b = (const double *)(uintptr_t)kl_where(r->b, flags, KL_P_B, all->x, all->y) + (flags & KL_P_TB ? g + (int64_t)t * ldb : (int64_t)g * ldb + t);
+    return r;
+}
+
+/* Asks for the next step, and moves on; at < 0 when it was the tile's last. */
+ALWAYS void bring(share *s, place *w, const list *all, kl_piece *rec)
+{
+    const int lane = me() % 32, g = lane / 4, t = lane % 4;
+    const kl_piece *const r = w->left > 0 ? rec + (w->at - w->batch) : turn_to(w, all, rec);
+    const uint32_t flags = r->flags;
+    const int m = (int)(r->mn & 0xffff), n = (int)(r->mn >> 16), lda = r->lda, ldb = r->ldb, ta = (flags & KL_P_TA) != 0, tb = (flags & KL_P_TB) != 0;
+    const int64_t row = ta ? lda : 1, col = ta ? 1 : lda; /* of A: from a row to the next, from a column to the next */
+    s->flags = flags, s->factor = r->factor, s->cols = (n + 7) / 8, s->k = w->left;
+    if (flags & KL_P_ADD) {
+        UNROLL
+        for (int j = 0; j < LONE_COLS / 8; j++)
+            UNROLL
+            for (int e = 0; e < 4; e++) s->b[j][e] = load_if(w->a + (e / 2) * row + (8 * j + e % 2) * col, 2 * g + e / 2 < m && 8 * j + 2 * t + e % 2 < n);
+        w->left = 0;
+    } else {
+        const int64_t deep = tb ? ldb : 1, wide = tb ? 1 : ldb;
+        UNROLL
+        for (int half = 0; half < DEPTH / 8; half++)
+            UNROLL
+            for (int e = 0; e < 4; e++) s->a[half][e] = load_if(w->a + (e % 2) * row + (8 * half + e / 2 * 4) * col, 2 * g + e % 2 < m && 8 * half + e / 2 * 4 + t < w->left);
+        UNROLL
+        for (int j = 0; j < LONE_COLS / 8; j++)
+            UNROLL
+            for (int q = 0; q < 4; q++) s->b[j][q] = load_if(w->b + 8 * j * wide + 4 * q * deep, 8 * j + g < n && 4 * q + t < w->left);
+        w->a += DEPTH * col, w->b += DEPTH * deep;
+        w->left -= DEPTH;
+    }
+    s->ends = w->left <= 0;
+    if (s->ends) w->at = r->next > 0 ? r->next : -1, w->left = 0;
+}
+
+ALWAYS void use(double (*acc)[4], const share *s)
+{
+    if (s->flags & KL_P_ADD) {
+        UNROLL
+        for (int j = 0; j < LONE_COLS / 8; j++)
+            UNROLL
+            for (int e = 0; e < 4; e++) acc[j][e] += s->b[j][e];
+    } else {
+        UNROLL
+        for (int half = 0; half < DEPTH / 8; half++)
+            if (8 * half < s->k) {
+                UNROLL
+                for (int j = 0; j < LONE_COLS / 8; j++)
+                    if (j < s->cols) multiply(acc[j], s->a[half], s->b[j] + 2 * half);
+            }
+    }
+    if (s->ends && s->factor != 1.0) {
+        UNROLL
+        for (int j = 0; j < LONE_COLS / 8; j++)
+            UNROLL
+            for (int e = 0; e < 4; e++) acc[j][e] *= s->factor;
+    }
+}
+
+/* Lone tiles until all are taken, by whichever warp is free: who reserves one before that keeps it from the others. While a step is multiplied the next one is on its way. Loads are
+   predicated one by one: where paths of loads meet, compilers wait for them. */
+ALWAYS void alone(volatile const list *launch, kl_piece *rec)
+{
+    const list all = {launch->piece, launch->x, launch->y, launch->counter, launch->ntile, launch->nlone};
+    const int lane = me() % 32;
+    for (;;) {
+        int nth = all.nlone;
+        if (lane == 0 && nth > 0) nth = kl_add(all.counter + 3, 1);
+        nth = __nvvm_shfl_sync_idx_i32(~0u, nth, 0, 31);
+        if (nth >= all.nlone) break;
+        double acc[LONE_COLS / 8][4];
+        share s[2];
+        place w = {.at = all.ntile + nth, .batch = -KL_PIECE_BATCH};
+        UNROLL
+        for (int j = 0; j < LONE_COLS / 8; j++) zero(acc[j]);
+        const kl_piece *const r = turn_to(&w, &all, rec);
+        const uint64_t c = kl_where(r->c, r->flags, KL_P_C, all.x, all.y);
+        const int ldc = r->ldc;
+        const uint32_t mn = r->mn, even = ((c & 15) | (ldc & 1)) == 0 ? KL_P_EVEN : 0;
+        bring(&s[0], &w, &all, rec);
+        for (int more = 1; more;) {
+            UNROLL
+            for (int i = 0; i < 2; i++) {
+                if (!more) continue;
+                more = w.at >= 0;
+                if (more) bring(&s[1 - i], &w, &all, rec);
+                use(acc, &s[i]);
+                if (s[i].ends && (s[i].flags & KL_P_LAST)) {
+                    write_tile(acc, 1, LONE_COLS / 8, c, ldc, mn, s[i].flags | even, 1, LONE_COLS / 8, 2 * (lane / 4), 2 * (lane % 4));
+                    UNROLL
+                    for (int j = 0; j < LONE_COLS / 8; j++) zero(acc[j]);
+                }
+            }
+        }
+    }
+}
+
+ALWAYS void tensor(const kl_piece *piece, int ntile, int nlone, int nbefore, int *counter, const double *x, const double *y)
 {
     char *const shared = llvm_omp_target_dynamic_shared_alloc();
     info *const head = (info *)(shared + STAGES * STAGE);
     kl_piece *const rec = (kl_piece *)(head + HEADS);
-    const uint32_t ring = shared_address(shared), full = ring + STAGES * STAGE + HEADS * INFO + 2 * 64, empty = full + 8 * STAGES;
+    list *const launch = (list *)(rec + 2);
+    const uint32_t ring = shared_address(shared), full = ring + STAGES * STAGE + HEADS * INFO + 2 * 64 + LIST, empty = full + 8 * STAGES;
     if (me() < STAGES) {
         barrier_init(full + 8 * (uint32_t)me(), PRODUCERS + 1);
         barrier_init(empty + 8 * (uint32_t)me(), 32 * CONSUMERS);
         __asm__ volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
-    kl_sync();
+    if (me() == 0) *launch = (list){piece, x, y, counter, ntile, nlone};
+    kl_block_sync();
     const int warp = me() / 32;
     if (warp >= CONSUMERS) {
         registers(0);
@@ -551,7 +712,7 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nbefore, int *counter, 
         }
         const uint32_t late = h->flags;
         if (late & KL_P_LAST) {
-            write_tile(acc, h, mt, nt, row0 + 2 * g, wn * 8 * nt + 2 * t);
+            write_tile(acc[0], MT, NT, h->c, h->ldc, h->mn, late, mt, nt, row0 + 2 * g, wn * 8 * nt + 2 * t);
             UNROLL
             for (int i = 0; i < MT; i++)
                 UNROLL
@@ -563,31 +724,33 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nbefore, int *counter, 
             if (me() % 32 == 0) __asm__ volatile("red.release.gpu.global.add.s32 [%0],%1;" ::"l"(counter + 2), "r"(1) : "memory");
         }
     }
+    /* in the stage that said END lies no slice */
+    if (LONE) alone(launch, (kl_piece *)(shared + st * STAGE) + me() / 32 * KL_PIECE_BATCH);
+    consumers_meet();
+    if (me() == 0 && kl_add(counter + 1, 1) == (int)__nvvm_read_ptx_sreg_nctaid_x() - 1) counter[0] = counter[1] = counter[2] = counter[3] = 0; /* the last block readies them for the next launch */
 }
 #else
 /* Never run: every pass of the compiler must see the region use the same variables in the same order, or arguments change places without a word. */
-static inline void tensor(const kl_piece *piece, int ntile, int nbefore, int *counter, const double *x, const double *y)
+static inline void tensor(const kl_piece *piece, int ntile, int nlone, int nbefore, int *counter, const double *x, const double *y)
 {
-    (void)piece, (void)ntile, (void)nbefore, (void)counter, (void)x, (void)y;
+    (void)piece, (void)ntile, (void)nlone, (void)nbefore, (void)counter, (void)x, (void)y;
 }
 #endif
 
-void NAME(kl_offload_tensor)(const kl_offload *self, const kl_piece *piece, int ntile, int nbefore, const double *x, double *y)
+void NAME(kl_offload_tensor)(const kl_offload *self, const kl_launch *l, const kl_piece *piece, const double *x, double *y)
 {
     int *const counter = self->counter;
-    const int blocks = ntile < self->nsm ? ntile : self->nsm;
-    if (ntile == 0) return;
-    const int said = nbefore * CONSUMERS; /* every warp says it */
-    KL_BARE(blocks, THREADS, SHARED, is_device_ptr(piece, counter, x, y) firstprivate(ntile, said))
+    const int n = (int)l->n, nlone = (int)l->nlone, ntile = n - nlone, blocks = n < self->nsm ? n : self->nsm, said = (int)l->nbefore * CONSUMERS /* every warp says it */;
+    if (n == 0) return;
+    KL_BARE(blocks, THREADS, SHARED, is_device_ptr(piece, counter, x, y) firstprivate(ntile, nlone, said))
     {
-        tensor(piece, ntile, said, counter, x, y);
+        tensor(piece, ntile, nlone, said, counter, x, y);
     }
 }
 #else
 /* Images for other devices have no such kernel, and the executor's probe never chooses it. */
-void NAME(kl_offload_tensor)(const kl_offload *self, const kl_piece *piece, int ntile, int nbefore, const double *x, double *y) 
+void NAME(kl_offload_tensor)(const kl_offload *self, const kl_launch *l, const kl_piece *piece, const double *x, double *y)
 {
-    (void)nbefore;
-    kl_offload_plain(self, piece, ntile, x, y);
+    kl_offload_plain(self, piece, (int)l->n, x, y);
 }
 #endif

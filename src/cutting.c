@@ -13,11 +13,11 @@ int kl_cutting_by_slot(const void *pa, const void *pb)
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-double kl_cutting_cost(const kl_tiling_opts *p, int um, int un, int64_t steps)
+double kl_cutting_cost(const kl_tiling_opts *p, int um, int un, int64_t steps, int64_t pieces)
 {
     const double wave = um * un * p->cost_unit + um * p->cost_row + un * p->cost_col;
     const double slices = p->rate > 0 ? 8.0 * p->depth * (um * p->unit_m + un * p->unit_n) / p->rate : 0;
-    return (double)steps * fmax(wave, fmax(slices, p->cost_least)) + p->cost_tile + 100.0 * um * un;
+    return (double)steps * fmax(wave, fmax(slices, p->cost_least)) + (double)(pieces - 1) * p->cost_piece + p->cost_tile + 100.0 * um * un;
 }
 
 int64_t kl_cutting_link_steps(const kl_rec *r, int depth) { return r->kind == KL_REC_GEMM ? (r->k + depth - 1) / depth : 1; }
@@ -86,7 +86,7 @@ static void loads_of(const kl_tiling_opts *p, const kl_output *o, int most_m, in
     for (int k = 0; k < KINDS; k++) {
         const int less_m = k & 1, less_n = k >> 1, more_m = um % tm, more_n = un % tn; /* so many have one more */
         const int64_t n = (int64_t)(less_m ? more_m ? tm - more_m : 0 : more_m ? more_m : tm) * (less_n ? more_n ? tn - more_n : 0 : more_n ? more_n : tn);
-        l[k] = (load){kl_cutting_cost(p, (um + tm - 1) / tm - less_m, (un + tn - 1) / tn - less_n, steps), n, steps};
+        l[k] = (load){kl_cutting_cost(p, (um + tm - 1) / tm - less_m, (un + tn - 1) / tn - less_n, steps, o->count), n, steps};
     }
 }
 
@@ -115,24 +115,39 @@ static int64_t cut_the_rest(const kl_tiling_opts *p, const load *one, int64_t n,
     return n;
 }
 
-kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const kl_tiling_opts *first, kl_output *o, int64_t n, kl_cutting *cut, kl_err *err)
+/* Lone tiles: what they take of a block in all, if that is less than whole blocks would; else 0. */
+static double cost_lone(const kl_tiling_opts *p, const kl_output *o, int64_t steps, const load *l)
+{
+    int um, un, tm, tn;
+    kl_cutting_tiles(p, o, 1, 1, &um, &un, &tm, &tn);
+    const double cost = (double)um * un * (double)steps * p->cost_lone;
+    return steps <= p->most_lone && cost < sum_of(l, KINDS) ? cost : 0;
+}
+
+kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const kl_tiling_opts *first, kl_output *o, int64_t n, int lone, kl_cutting *cut, kl_err *err)
 {
     enum { MANY = 32 /* tiles of a block: then the end is all the same */, SIZES = 7, SHARES = 3, TRIES = 6, BRIEF = 560 };
     static const double share[SHARES] = {0.15, 0.3, 0.5}; /* of all work that gets the smaller size */
     static const int tries[TRIES] = {2, 3, 4, 6, 8, KL_PARTS}; /* parts of a sum */
     kl_status st = KL_OK;
     load *all = NULL, *l = NULL;
-    double best = INFINITY;
-    int64_t from = n; /* outputs from here on get the small size */
+    double best = INFINITY, rest = 0; /* of lone tiles, which fill gaps */
+    int64_t from; /* outputs from here on get the small size */
     int large[2] = {first->most_m, first->most_n}, small[2] = {0, 0};
     *cut = (kl_cutting){first, 0, 0, 1};
     KL_TRY(kl_alloc(&all, SIZES * KINDS * n, KL_MEM_RECORD, err));
     KL_TRY(kl_alloc(&l, KINDS * n + 1, KL_MEM_RECORD, err));
     for (int64_t i = 0; i < n; i++) {
-        loads_of(first, &o[i], first->most_m, first->most_n, kl_cutting_steps(s, b, &o[i], first->depth), l);
-        o[i].cost = l[0].cost;
+        const int64_t steps = kl_cutting_steps(s, b, &o[i], first->depth);
+        loads_of(first, &o[i], first->most_m, first->most_n, steps, l);
+        const double alone = lone && first->cost_lone > 0 ? cost_lone(first, &o[i], steps, l) : 0;
+        o[i].cost = alone > 0 ? 0 : l[0].cost;
+        o[i].lone = alone > 0;
+        rest += alone;
     }
     qsort(o, (size_t)n, sizeof *o, kl_cutting_by_slot); /* dearest first, all being of one slot */
+    for (; n > 0 && o[n - 1].lone; n--) o[n - 1].most_m = o[n - 1].most_n = 1;
+    from = n;
     int nth = 0;
     for (const kl_tiling_opts *p = first->whole || first->apart ? NULL : first; p; p = p->other, nth++) {
         const int large_m = p->most_m, half_m = (large_m + 1) / 2, quarter_m = (large_m + 3) / 4, large_n = p->most_n, half_n = (large_n + 1) / 2;
@@ -151,18 +166,19 @@ kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const k
             for (int64_t i = 0; i < KINDS * n; i++) ntile += one[i].n, dearest = one[i].n > 0 && one[i].cost > dearest ? one[i].cost : dearest;
             const int many = ntile > (int64_t)MANY * p->nblock;
             if (t == 0) brief |= b->lasting && work < (double)BRIEF * p->nblock * (double)ntile;
-            if (work / p->nblock >= 0.985 * best) continue; /* however well the blocks are filled */
+            if ((work + rest) / p->nblock >= 0.985 * best) continue; /* however well the blocks are filled */
             for (int u = t; u < (many || brief ? t + 1 : SIZES); u++) /* brief: two sizes in one list have never paid */
                 for (int q = 0; q < (u == t ? 1 : SHARES); q++) {
                     int64_t at = u == t ? n : 0;
                     double time = many ? work / p->nblock : makespan_about(work, dearest, p->nblock);
                     if (!many && !brief) {
-                        for (double rest = work; u > t && at < n && rest > share[q] * work; at++) rest -= sum_of(one + KINDS * at, KINDS);
+                        for (double left = work; u > t && at < n && left > share[q] * work; at++) left -= sum_of(one + KINDS * at, KINDS);
                         memcpy(l, one, (size_t)(KINDS * at) * sizeof *l);
                         if (at < n) memcpy(l + KINDS * at, all + KINDS * (u * n + at), (size_t)(KINDS * (n - at)) * sizeof *l);
                         if (u > t && sum_of(l, KINDS * n) / p->nblock >= 0.985 * best) continue;
                         time = makespan(l, KINDS * n, p->nblock);
                     }
+                    time = fmax(time, (work + rest) / p->nblock);
                     if (time >= 0.985 * best) continue;
                     best = time, *cut = (kl_cutting){p, nth, 0, 1}, from = at;
                     large[0] = try_m[t], large[1] = try_n[t], small[0] = try_m[u], small[1] = try_n[u];

@@ -38,6 +38,7 @@ typedef struct kl_output {
     int64_t slot;
     int ldc, m, n;
     int most_m, most_n;  /* units of a tile */
+    int lone;            /* its tiles have one unit, and a warp does each */
     int strict;
     uint32_t flags;
 } kl_output;

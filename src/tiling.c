@@ -69,7 +69,7 @@ static uint64_t operand(const kl_tiling_maker *s, const kl_batch *b, int at, int
 typedef struct tile {
     const kl_output *o;
     int row, col, m, n, um, un;
-    int once, level;     /* its sum is not to be cut; of the launch */
+    int once, level, lone; /* its sum is not to be cut; of the launch; a warp does it */
     double cost;
     int64_t steps, nth;
 } tile;
@@ -144,6 +144,7 @@ static int by_level_and_cost(const void *pa, const void *pb)
 {
     const tile *const a = pa, *const b = pb;
     if (a->level != b->level) return a->level - b->level;
+    if (a->lone != b->lone) return a->lone - b->lone;
     if (a->cost != b->cost) return a->cost > b->cost ? -1 : 1;
     return a->nth < b->nth ? -1 : a->nth > b->nth;
 }
@@ -163,12 +164,12 @@ static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output
 {
     kl_status st = KL_OK;
     int um, un, tm, tn;
-    int64_t ntile = 0, npiece = 0, nhead = 0, nturn = 0, nfirst = 0;
+    int64_t ntile = 0, npiece = 0, nhead = 0, nturn = 0, nfirst = 0, nlone = 0;
     tile *list = NULL;
     int *parts = NULL;
     kl_cutting cut[2] = {{0}};
-    KL_TRY(kl_cutting_choose(s, b, &p->o, o, n, &cut[0], err));
-    if (after > 0) KL_TRY(kl_cutting_choose(s, b, &p->o, o + n, after, &cut[1], err));
+    KL_TRY(kl_cutting_choose(s, b, &p->o, o, n, after == 0, &cut[0], err));
+    if (after > 0) KL_TRY(kl_cutting_choose(s, b, &p->o, o + n, after, 0, &cut[1], err));
     for (int64_t i = 0; i < n + after; i++) {
         kl_cutting_tiles(cut[i >= n].p, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
         ntile += (int64_t)tm * tn;
@@ -186,9 +187,9 @@ static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output
             mixed |= l[k].alpha != l[0].alpha || l[k].late != l[0].late;
         }
         if (mixed) qsort(l, (size_t)nl, sizeof *l, by_alpha);
-        const int once = mixed && far_apart(l, nl);
+        const int once = o[i].lone || (mixed && far_apart(l, nl));
         kl_cutting_tiles(q, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
-        const double dearest = kl_cutting_cost(q, (um + tm - 1) / tm, (un + tn - 1) / tn, steps);
+        const double dearest = kl_cutting_cost(q, (um + tm - 1) / tm, (un + tn - 1) / tn, steps, nl);
         int col = 0;
         for (int jt = 0; jt < tn; jt++) {
             const int wn = un / tn + (jt < un % tn);
@@ -197,7 +198,7 @@ static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output
             for (int it = 0; it < tm; it++) {
                 const int wm = um / tm + (it < um % tm);
                 const int rows = wm * q->unit_m < o[i].m - row ? wm * q->unit_m : o[i].m - row;
-                list[ntile] = (tile){&o[i], row, col, rows, cols, wm, wn, once, i >= n, steps > q->together ? kl_cutting_cost(q, wm, wn, steps) : dearest, steps, ntile};
+                list[ntile] = (tile){&o[i], row, col, rows, cols, wm, wn, once, i >= n, o[i].lone, steps > q->together ? kl_cutting_cost(q, wm, wn, steps, nl) : dearest, steps, ntile};
                 ntile++;
                 row += rows;
             }
@@ -235,9 +236,10 @@ static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output
         }
         nturn += parts[i] > 1;
         nfirst += w->level == 0;
+        nlone += w->lone;
     }
     kl_launch *const launch = &p->launch[p->nlaunch++];
-    *launch = (kl_launch){.products = 1, .kind = cut[0].kind, .first = p->npiece, .n = t, .nbefore = after > 0 ? nfirst : 0};
+    *launch = (kl_launch){.products = 1, .kind = cut[0].kind, .first = p->npiece, .n = t, .nlone = nlone, .nbefore = after > 0 ? nfirst : 0};
     for (int64_t i = 0; i < more; i++) launch->adds |= (base[i].flags & KL_P_ADD) != 0;
     p->npiece += more;
     p->ntile += t;

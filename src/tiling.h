@@ -69,6 +69,7 @@ typedef struct kl_launch {
     int products, kind;     /* kind: which of the opts the tiles are made for, 0 being the first */
     int adds;               /* 1: among its pieces are matrices that are added */
     int64_t first, n;       /* products: pieces, and tiles of them; else: cells */
+    int64_t nlone;          /* of the tiles, so many at the end have one unit and a warp each; never where there are two levels */
     int64_t nbefore;        /* of two levels in one launch: tiles of outputs that the first one writes */
 } kl_launch;
 
@@ -82,10 +83,12 @@ struct kl_tiling_opts {
     double cost_part;       /* which costs so much each, in the unit of those below */
     int adds;               /* 1: the kernel knows KL_P_ADD: what is added to an output of products, and what stands there, needs no launch of its own */
     int levels;             /* 1: and KL_P_FIRST and KL_P_NEXT: a launch takes two levels */
+    double cost_lone;       /* of a step of a lone tile, one unit done by one warp, while others of the block do theirs; 0: the kernel has none */
+    int most_lone;          /* steps of one, since nobody helps it */
     int apart;              /* 1: for a library: a piece is a product by itself, with its coefficient, and adds to what is there; a cell is one tile */
     int whole;              /* 1: a tile costs the same however little of it is there */
     double rate;            /* bytes of slices that a block gets in a cycle while all others load as well; 0: unknown */
-    double cost_unit, cost_row, cost_col, cost_least, cost_tile; /* of a step: for each unit, row of units, column of units, but never less; and of a tile; in cycles of a block, roughly */
+    double cost_unit, cost_row, cost_col, cost_least, cost_piece, cost_tile; /* of a step: for each unit, row of units, column of units, but never less; of every piece but the first; and of a tile; in cycles of a block, roughly */
     int together;           /* sums of so many steps keep the tiles of an output together: what one brings from memory the others find in the cache. Over longer ones tiles of different
                                sizes drift apart, and those of one cost had better begin together, whatever outputs they belong to */
     const kl_tiling_opts *other; /* another kind of block: each launch takes the one that is done sooner */

@@ -164,6 +164,7 @@ static const kl_tiling_opts small_blocks = {.unit_m = 8, .unit_n = 4, .most_m = 
 static void test_lists(void **state)
 {
     int levels = 0, turns = 0, adds = 0;
+    int64_t lone = 0;
     (void)state;
     for (int round = 0; round < 240; round++) {
         uint64_t seed = (uint64_t)round;
@@ -173,6 +174,7 @@ static void test_lists(void **state)
         kl_tiling_opts o = small_blocks;
         const int most = round % 8 == 0 ? 150 : 1 + round % 50, wild = round % 5 == 0;
         o.adds = round / 2 % 4 > 0, o.parts = round / 2 % 4 > 1, o.levels = round / 2 % 4 > 2, o.whole = round % 7 == 0;
+        if (round % 3 == 1) o.cost_lone = 60, o.most_lone = 30;
         const int64_t room = (int64_t)(most + 3) * (most + 3) + 7;
         kl_test_case("round %d most=%d wild=%d adds=%d parts=%d levels=%d", round, most, wild, o.adds, o.parts, o.levels);
         kl_batch_init(&b);
@@ -183,14 +185,20 @@ static void test_lists(void **state)
         expect_ok(kl_tiling_open(&b, &o, round % 4 ? 1 << 20 : (int64_t)most * most, &p, &err), err);
         double *const work = kl_test_guarded(p.nwork);
         expect_ok(kl_tiling_write(&b, (uint64_t)(uintptr_t)work, &p, &err), err);
-        for (int64_t i = 0; i < p.nlaunch; i++) levels += p.launch[i].nbefore > 0, expect_true(!p.launch[i].adds || o.adds);
+        for (int64_t i = 0; i < p.nlaunch; i++) {
+            const kl_launch *const l = &p.launch[i];
+            levels += l->nbefore > 0, lone += l->nlone;
+            expect_true(!l->adds || o.adds);
+            expect_true(l->nlone == 0 || (o.cost_lone > 0 && l->nbefore == 0));
+            for (int64_t t = l->n - l->nlone; t < l->n; t++) expect_eq(p.piece[l->first + t].flags & (KL_P_ROWS | KL_P_COLS | KL_P_PART), 1 | 1 << 4);
+        }
         for (int64_t i = 0; i < p.npiece; i++) turns += (p.piece[i].flags & KL_P_PART) != 0, adds += (p.piece[i].flags & KL_P_ADD) != 0;
         expect_same(&b, &p, work, &m, most, &seed);
         kl_tiling_clear(&p);
         kl_batch_clear(&b);
         memory_free(&m), kl_test_free(work);
     }
-    expect_true(levels > 10 && turns > 10 && adds > 100); /* all of it was met */
+    expect_true(levels > 10 && turns > 10 && adds > 100 && lone > 100); /* all of it was met */
 }
 
 /* y = sum of L x R^T and L x, as in a superblock: two levels in one launch, where what needs no L x comes first. */
