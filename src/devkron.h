@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_DEVKRON_H
 #define KL_DEVKRON_H
+#include "dev.h"
 #include "kron.h"
 #include "pool.h"
 
@@ -87,10 +88,6 @@ typedef struct kl_devkron {
                                     no a (x) b; 2: and far entries have 16 bits */
     int tables;                  /* sets of 16 sums of bits that a tile's diagonal needs at most, 0 where popcounts do */
 } kl_devkron;
-
-#ifndef KL_ON_DEVICE
-#define KL_ON_DEVICE /* what a compiler wants to hear before device code calls a function */
-#endif
 
 static KL_ON_DEVICE inline uint64_t kl_devkron_mask(const kl_devkron_block *b, int64_t l)
 {

@@ -3,10 +3,7 @@
 #ifndef KL_RANDOM_H
 #define KL_RANDOM_H
 #include <stdint.h>
-
-#ifndef KL_ON_DEVICE
-#define KL_ON_DEVICE /* what a compiler wants to hear before device code calls a function */
-#endif
+#include "dev.h"
 
 /* The next 64 bits; *state is the seed at first. */
 static KL_ON_DEVICE inline uint64_t kl_random_next(uint64_t *state)

@@ -115,10 +115,6 @@ kl_status kl_tiling_write(const kl_batch *b, uint64_t work, kl_tiling *p, kl_err
 void kl_tiling_forget(kl_tiling *p); /* all but the launches and the figures */
 void kl_tiling_clear(kl_tiling *p);
 
-#ifndef KL_ON_DEVICE
-#define KL_ON_DEVICE /* what a compiler wants to hear before device code calls a function */
-#endif
-
 /* Address of an operand that may count from x or y. */
 static KL_ON_DEVICE inline uint64_t kl_where(uint64_t a, uint32_t flags, int shift, const double *x, const double *y)
 {
