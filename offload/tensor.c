@@ -58,6 +58,7 @@ _Static_assert(STAGES < HEADS && (int)KL_PIECE_BATCH == 32 / 4, "a piece's head 
 _Static_assert(CONSUMERS * KL_PIECE_BATCH * (int)sizeof(kl_piece) <= STAGE, "of a stage that is free every warp gets room for a batch");
 _Static_assert(STAGE % 128 == 0 && A_BYTES % 128 == 0, "the exchange of halves works on address bits");
 
+typedef int four __attribute__((vector_size(16)));
 typedef struct two {
     double x, y;
 } two;
@@ -68,6 +69,7 @@ typedef __attribute__((address_space(1))) kl_two pair;
 ALWAYS uint32_t shared_address(const void *p) { return (uint32_t)(uintptr_t)(__attribute__((address_space(3))) const char *)p; }
 ALWAYS int at_least(int a, int b) { return a > b ? a : b; }
 ALWAYS int at_most(int a, int b) { return a < b ? a : b; }
+ALWAYS int even(uint64_t address, int ld) { return ((address & 15) | (ld & 1)) == 0; } /* lines lie at multiples of 16 bytes */
 ALWAYS int me(void) { return (int)__nvvm_read_ptx_sreg_tid_x(); }
 ALWAYS void copy16(uint32_t to, const double *from) { __asm__ volatile("cp.async.cg.shared.global [%0],[%1],16;" ::"r"(to), "l"(from) : "memory"); }
 ALWAYS void copy16_part(uint32_t to, const double *from, int bytes)
@@ -164,6 +166,21 @@ ALWAYS void load_b(uint32_t b, const int ta, const int tb, int j, int half, doub
         f[0] = v.x;
         f[1] = v.y;
     }
+}
+
+ALWAYS void zero_all(double (*acc)[4], const int n)
+{
+    UNROLL
+    for (int i = 0; i < n; i++) zero(acc[i]);
+}
+
+ALWAYS void scale(double (*acc)[4], const int n, double factor)
+{
+    if (factor == 1.0) return;
+    UNROLL
+    for (int i = 0; i < n; i++)
+        UNROLL
+        for (int e = 0; e < 4; e++) acc[i][e] *= factor;
 }
 
 /* A piece for a warp of mt x nt fragments: n steps of DEPTH, then half of one where there is a tail. Fragments of the next step are asked for before this one ends. Every lane gives a
@@ -357,7 +374,6 @@ ALWAYS int next_tile(int *counter, int blocks, int p)
 ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter, uint32_t ring, info *head, kl_piece *rec, uint32_t full, uint32_t empty,
                      const double *x, const double *y)
 {
-    typedef int four __attribute__((vector_size(16)));
     const int p = me() - CONSUMERS * 32, first_warp = p < 32, block = (int)__nvvm_read_ptx_sreg_ctaid_x(), blocks = (int)__nvvm_read_ptx_sreg_nctaid_x();
     int st = 0, cur = 0, soon = -1, nth = 0, fresh = 1, batch = 0, held = 0; /* the first warp holds so many records, in order, a lane 16 bytes */
     four look = {0, 0, 0, 0};
@@ -394,7 +410,7 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
         }
         const int rows = (int)(r->mn & 0xffff), cols = (int)(r->mn >> 16), lda = r->lda, ldb = r->ldb, ta = (flags & KL_P_TA) != 0, tb = (flags & KL_P_TB) != 0, product = !(flags & KL_P_ADD);
         const uint64_t c = kl_where(r->c, flags, KL_P_C, x, y), a = kl_where(r->a, flags, KL_P_A, x, y), b = kl_where(r->b, flags, KL_P_B, x, y);
-        const int even_a = ((a & 15) | (lda & 1)) == 0, even_b = ((b & 15) | (ldb & 1)) == 0, even_c = ((c & 15) | (r->ldc & 1)) == 0;
+        const int even_a = even(a, lda), even_b = even(b, ldb), even_c = even(c, r->ldc);
         const double *pa = (const double *)(uintptr_t)a, *pb = (const double *)(uintptr_t)b;
         pa = ta ? start_columns(pa, lda, even_a, p) : start_rows(pa, lda, even_a, p, BM);
         pb = tb ? start_rows(pb, ldb, even_b, p, BN) : start_columns(pb, ldb, even_b, p);
@@ -521,7 +537,6 @@ ALWAYS double load_if(const double *p, int is)
 /* Piece w->at from its beginning; rec has room for a batch of them. */
 ALWAYS const kl_piece *turn_to(place *w, const list *all, kl_piece *rec)
 {
-    typedef int four __attribute__((vector_size(16)));
     const int lane = me() % 32, g = lane / 4, t = lane % 4;
     if (w->at < w->batch || w->at >= w->batch + (int)KL_PIECE_BATCH) {
         __nvvm_bar_warp_sync(~0u);
@@ -591,12 +606,7 @@ ALWAYS void use(double (*acc)[4], const share *s)
                     if (j < s->cols) multiply(acc[j], s->a[half], s->b[j] + 2 * half);
             }
     }
-    if (s->ends && s->factor != 1.0) {
-        UNROLL
-        for (int j = 0; j < LONE_COLS / 8; j++)
-            UNROLL
-            for (int e = 0; e < 4; e++) acc[j][e] *= s->factor;
-    }
+    if (s->ends) scale(acc, LONE_COLS / 8, s->factor);
 }
 
 /* Lone tiles until all are taken, by whichever warp is free: who reserves one before that keeps it from the others. While a step is multiplied the next one is on its way. Loads are
@@ -613,12 +623,11 @@ ALWAYS void alone(volatile const list *launch, kl_piece *rec)
         double acc[LONE_COLS / 8][4];
         share s[2];
         place w = {.at = all.ntile + nth, .batch = -KL_PIECE_BATCH};
-        UNROLL
-        for (int j = 0; j < LONE_COLS / 8; j++) zero(acc[j]);
+        zero_all(acc, LONE_COLS / 8);
         const kl_piece *const r = turn_to(&w, &all, rec);
         const uint64_t c = kl_where(r->c, r->flags, KL_P_C, all.x, all.y);
         const int ldc = r->ldc;
-        const uint32_t mn = r->mn, even = ((c & 15) | (ldc & 1)) == 0 ? KL_P_EVEN : 0;
+        const uint32_t mn = r->mn, wide = even(c, ldc) ? KL_P_EVEN : 0;
         bring(&s[0], &w, &all, rec);
         for (int more = 1; more;) {
             UNROLL
@@ -628,9 +637,8 @@ ALWAYS void alone(volatile const list *launch, kl_piece *rec)
                 if (more) bring(&s[1 - i], &w, &all, rec);
                 use(acc, &s[i]);
                 if (s[i].ends && (s[i].flags & KL_P_LAST)) {
-                    write_tile(acc, 1, LONE_COLS / 8, c, ldc, mn, s[i].flags | even, 1, LONE_COLS / 8, 2 * (lane / 4), 2 * (lane % 4));
-                    UNROLL
-                    for (int j = 0; j < LONE_COLS / 8; j++) zero(acc[j]);
+                    write_tile(acc, 1, LONE_COLS / 8, c, ldc, mn, s[i].flags | wide, 1, LONE_COLS / 8, 2 * (lane / 4), 2 * (lane % 4));
+                    zero_all(acc, LONE_COLS / 8);
                 }
             }
         }
@@ -701,22 +709,11 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nlone, int nbefore, int
 #undef SHAPES
 #undef ROWS_OF
 #undef STEPS
-        const double factor = h->factor;
-        if (factor != 1.0) {
-            UNROLL
-            for (int i = 0; i < MT; i++)
-                UNROLL
-                for (int j = 0; j < NT; j++)
-                    UNROLL
-                    for (int e = 0; e < 4; e++) acc[i][j][e] *= factor;
-        }
+        scale(acc[0], MT * NT, h->factor);
         const uint32_t late = h->flags;
         if (late & KL_P_LAST) {
             write_tile(acc[0], MT, NT, h->c, h->ldc, h->mn, late, mt, nt, row0 + 2 * g, wn * 8 * nt + 2 * t);
-            UNROLL
-            for (int i = 0; i < MT; i++)
-                UNROLL
-                for (int j = 0; j < NT; j++) zero(acc[i][j]);
+            zero_all(acc[0], MT * NT);
         }
         if (late & KL_P_FIRST) { /* each warp by itself */
             __nvvm_membar_gl();

@@ -69,7 +69,7 @@ static uint64_t operand(const kl_tiling_maker *s, const kl_batch *b, int at, int
 typedef struct tile {
     const kl_output *o;
     int row, col, m, n, um, un;
-    int once, level, lone; /* its sum is not to be cut; of the launch; a warp does it */
+    int once, level;     /* its sum is not to be cut; of the launch */
     double cost;
     int64_t steps, nth;
 } tile;
@@ -144,7 +144,7 @@ static int by_level_and_cost(const void *pa, const void *pb)
 {
     const tile *const a = pa, *const b = pb;
     if (a->level != b->level) return a->level - b->level;
-    if (a->lone != b->lone) return a->lone - b->lone;
+    if (a->o->lone != b->o->lone) return a->o->lone - b->o->lone;
     if (a->cost != b->cost) return a->cost > b->cost ? -1 : 1;
     return a->nth < b->nth ? -1 : a->nth > b->nth;
 }
@@ -198,7 +198,7 @@ static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output
             for (int it = 0; it < tm; it++) {
                 const int wm = um / tm + (it < um % tm);
                 const int rows = wm * q->unit_m < o[i].m - row ? wm * q->unit_m : o[i].m - row;
-                list[ntile] = (tile){&o[i], row, col, rows, cols, wm, wn, once, i >= n, o[i].lone, steps > q->together ? kl_cutting_cost(q, wm, wn, steps, nl) : dearest, steps, ntile};
+                list[ntile] = (tile){&o[i], row, col, rows, cols, wm, wn, once, i >= n, steps > q->together ? kl_cutting_cost(q, wm, wn, steps, nl) : dearest, steps, ntile};
                 ntile++;
                 row += rows;
             }
@@ -236,7 +236,7 @@ static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output
         }
         nturn += parts[i] > 1;
         nfirst += w->level == 0;
-        nlone += w->lone;
+        nlone += w->o->lone;
     }
     kl_launch *const launch = &p->launch[p->nlaunch++];
     *launch = (kl_launch){.products = 1, .kind = cut[0].kind, .first = p->npiece, .n = t, .nlone = nlone, .nbefore = after > 0 ? nfirst : 0};
