@@ -665,14 +665,15 @@ kl_status kl_bench_offload(int argc, char **argv, kl_err *err)
             *(argv[i][2] == 'o' ? &b.own : &b.shapes) = 1;
             continue;
         }
-        if (!strcmp(argv[i], "--only") && i + 1 < argc) {
+        const int elements = !strcmp(argv[i], "--elements"), only = !strcmp(argv[i], "--only");
+        if (!elements && !only && strcmp(argv[i], "--m")) return kl_fail(err, KL_EINPUT, "bench %s: '%s' is not one of --elements, --m, --host, --only, --shapes, --own, --quick", argv[0], argv[i]);
+        if (i + 1 == argc) return kl_fail(err, KL_EINPUT, "%s: a value is missing", argv[i]);
+        if (only) {
             b.only = argv[++i];
             continue;
         }
-        const int elements = !strcmp(argv[i], "--elements");
-        if (!elements && strcmp(argv[i], "--m")) return kl_fail(err, KL_EINPUT, "bench %s: '%s' is not one of --elements, --m, --host, --only, --shapes, --own, --quick", argv[0], argv[i]);
-        if (i + 1 == argc || !kl_parse_int(argv[i + 1], &value) || value < (elements ? 4000 : 2) || value > (elements ? 4000000000 : 100000))
-            return kl_fail(err, KL_EINPUT, "%s: '%s' is not a whole number from %s", argv[i], i + 1 < argc ? argv[i + 1] : "", elements ? "4000 to 4e9" : "2 to 100000");
+        if (!kl_parse_int(argv[i + 1], &value) || value < (elements ? 4000 : 2) || value > (elements ? 4000000000 : 100000))
+            return kl_fail(err, KL_EINPUT, "%s: '%s' is not a whole number from %s", argv[i], argv[i + 1], elements ? "4000 to 4e9" : "2 to 100000");
         i++;
         if (elements) b.n = value;
         else if (b.nm < 8) b.m[b.nm++] = (int)value;

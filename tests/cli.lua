@@ -219,6 +219,12 @@ do
         status, out = run("bench " .. what .. " --help")
         ok(status == 0 and out:find "Usage: kronlat bench", "bench " .. what .. " --help", out)
     end
+    for what in ("gemv_trans:--width compare:--only hx:--replay offload:--only offload:--m cuda:--elements ci:--rows"):gmatch "%S+" do
+        local option = what:match ":(.*)"
+        local said
+        status, _, said = run("bench " .. what:gsub(":", " "))
+        ok(status == 2 and said:find(option .. ": ", 1, true) and said:find "value is missing", "bench " .. what .. " without its value", said)
+    end
     status, out = run "bench gemv_trans --exec host --height 1000 --width 1 --width 20 --csv tall.csv"
     ok(status == 0 and select(2, (slurp(at "tall.csv") or ""):gsub("\n", "")) == 7, "bench gemv_trans", out)
     shell "rm -rf cache compare.csv again.csv compare.json tall.csv"
