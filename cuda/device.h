@@ -51,6 +51,7 @@ typedef struct kl_cuda {
     const kl_cuda_host *host;
     int device, sm, nsm;  /* sm: 90 for 9.0 */
     int64_t l2_bytes;
+    int back;             /* 1: the next pass over tall V had better begin at its end (belt.h) */
     cudaStream_t stream;  /* all work goes here, in its order; what hands numbers to the host waits for it */
     cudaEvent_t done;
     kl_pool pool, far;    /* the device's memory, and the host's that it reaches */

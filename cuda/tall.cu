@@ -170,7 +170,7 @@ extern "C" void kl_cuda_read_start(const kl_cuda *self, int64_t n, const double 
 
 extern "C" int kl_cuda_even(const void *a, const void *b, int64_t ld) { return (((uintptr_t)a | (uintptr_t)b) & 15) == 0 && ld % 2 == 0; }
 
-extern "C" void kl_cuda_dots_start(const kl_cuda *self, int tree, int belt, int64_t n, int nvec, const double *v, int64_t ldv, const double *x)
+extern "C" void kl_cuda_dots_start(kl_cuda *self, int tree, int belt, int64_t n, int nvec, const double *v, int64_t ldv, const double *x)
 {
     const bool even = kl_cuda_even(v, x, ldv);
     const int widest = !even ? 8 : belt > 0 && belt < MOST ? belt : MOST, share = kl_share_to_keep(self->l2_bytes, n, nvec);
@@ -188,11 +188,12 @@ extern "C" void kl_cuda_dots_start(const kl_cuda *self, int tree, int belt, int6
             }
         j += W;
     }
+    self->back = 1;
 }
 
 extern "C" void kl_cuda_dots(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, int64_t ldv, kl_dptr xp, double *out)
 {
-    const kl_cuda *const self = (const kl_cuda *)ex->self;
+    kl_cuda *const self = (kl_cuda *)ex->self;
     for (int first = 0; first < nvec; first += KL_RESULT) {
         const int most = nvec - first < KL_RESULT ? nvec - first : KL_RESULT;
         kl_cuda_dots_start(self, 0, 0, n, most, kl_device(vp) + first * ldv, ldv, kl_device(xp));
@@ -209,9 +210,9 @@ struct factors {
 
 /* A pair of rows a thread; the first thread takes the last row of an odd length as well. */
 template <int W>
-static __global__ void __launch_bounds__(256) combine(int64_t n, const double *__restrict__ v, int64_t ldv, factors f, double b, int share, double *y)
+static __global__ void __launch_bounds__(256) combine(int64_t n, const double *__restrict__ v, int64_t ldv, factors f, double b, int share, int back, double *y)
 {
-    const int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x;
+    const int64_t i = (int64_t)(back ? gridDim.x - 1 - blockIdx.x : blockIdx.x) * 256 + threadIdx.x;
     if (i < n / 2) {
         const uint64_t policy = policy_at(make_policies(), i, share);
         double2 a = make_double2(0.0, 0.0);
@@ -249,7 +250,7 @@ template <int W> static __global__ void __launch_bounds__(256) combine_odd(int64
 
 extern "C" void kl_cuda_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, int64_t ldv, const double *c, double b, kl_dptr yp)
 {
-    const kl_cuda *const self = (const kl_cuda *)ex->self;
+    kl_cuda *const self = (kl_cuda *)ex->self;
     double *const y = kl_device(yp);
     if (nvec == 0) {
         if (b == 0.0) kl_cuda_fill(ex, n, 0.0, yp);
@@ -265,14 +266,16 @@ extern "C" void kl_cuda_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, in
         factors f = {};
         for (int k = 0; k < W; k++) f.c[k] = c[j + k];
         const unsigned blocks = (unsigned)(((even ? (n + 1) / 2 : n) + 255) / 256);
+        const int back = even && self->back;
         if (!even) combine_odd<8><<<blocks, 256, 0, self->stream>>>(n, W, v, ldv, f, b, y);
         else
             switch (W) {
 #define BELT(K) \
-    case K: combine<K><<<blocks, 256, 0, self->stream>>>(n, v, ldv, f, b, share, y); break;
+    case K: combine<K><<<blocks, 256, 0, self->stream>>>(n, v, ldv, f, b, share, back, y); break;
                 KL_BELTS(BELT)
 #undef BELT
             }
+        self->back = !back;
         j += W;
     }
 }

@@ -4,7 +4,7 @@
 
 static cublasStatus_t once(kl_exec *ex, kl_cublas *b, const kl_trial *t, double *result, const double *factors)
 {
-    const kl_cuda *const self = (const kl_cuda *)ex->self;
+    kl_cuda *const self = (kl_cuda *)ex->self;
     const double *const v = kl_device(t->v), *const x = kl_device(t->x), one = 1.0, zero = 0.0;
     double *const y = kl_device(t->y);
     const int n = (int)t->n;

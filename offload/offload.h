@@ -16,6 +16,7 @@ typedef struct kl_offload {
     int bare, tensor;  /* bare regions; FP64 tensor cores of at least sm_90 */
     int nsm;
     int l2_bytes;
+    int back;          /* 1: the next pass over tall V had better begin at its end (belt.h) */
     int teams, nthread; /* of streaming kernels: threads of all teams */
     void *driver;      /* handle of the driver library, where there is one */
     kl_pool pool;

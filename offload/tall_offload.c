@@ -5,7 +5,7 @@
 #include "offload.h"
 #include "target.h"
 
-enum { PART = KL_OFFLOAD_PART, ODD = 4 /* columns of a pass where addresses are not even */, FOLD = 64 };
+enum { PART = KL_OFFLOAD_PART, NARROW = 3 /* columns of a pass that goes there and back */, ODD = 4 /* columns of a pass where addresses are not even */, FOLD = 64 };
 
 #define ALWAYS static inline __attribute__((always_inline))
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -50,34 +50,45 @@ ALWAYS kl_two load(const double *p, uint64_t policy)
 #endif
 
 /* s[j] += V_j . x over the pairs of thread t of T, a multiple of KL_BLOCK: U of them a round, all blocks side by side, and what is left in a last round in equal shares. Rows beyond a
-   block's are its last one again, times 0. W and U are constants where this is used, and so the sums are registers. */
-ALWAYS void dots2(int t, int T, int n, const int W, const int U, int have, const double *v, int64_t ldv, const double *x, int share, double *s)
+   block's are its last one again, times 0. W and U are constants where this is used, and so the sums are registers.
+   A narrow pass that goes back begins with its last rounds. The first round, the last two and what lies between have sums of their own, which are added up in one order
+   always: bits do not say which way a pass went. */
+ALWAYS void dots2(int t, int T, int n, const int W, const int U, int have, const double *v, int64_t ldv, const double *x, int share, int back, double *s)
 {
     const policies l2 = make_policies();
-    const int blocks = T / KL_BLOCK, pairs = n / 2, whole = pairs / (U * T) * (U * T), rest = ((pairs - whole + blocks - 1) / blocks + 15) / 16 * 16; /* lines of 256 bytes */
-    for (int round = 0; round <= whole; round += U * T) {
-        const int each = round < whole ? U * KL_BLOCK : rest, first = round + t / KL_BLOCK * each, to = first + each < pairs ? first + each : pairs;
-        if (first >= to) break;
-        const double *row[PAIRS(1)];
-        uint64_t policy[PAIRS(1)];
-        kl_two a[PAIRS(1)];
+    const int blocks = T / KL_BLOCK, pairs = n / 2, step = U * T, whole = pairs / step * step, rest = ((pairs - whole + blocks - 1) / blocks + 15) / 16 * 16; /* lines of 256 bytes */
+    const int stretches = W <= NARROW && whole >= 3 * step ? 3 : 1;
+    double before[2][NARROW] = {{0}}; /* sums of the stretches before this one */
+    for (int k = 0; k < stretches; k++) {
+        const int q = back ? stretches - 1 - k : k, from = q == 0 ? 0 : q == 1 ? step : whole - step, till = q == stretches - 1 ? whole + 1 : q == 0 ? step : whole - step;
         UNROLL
-        for (int u = 0; u < U; u++) {
-            const int mine = first + u * KL_BLOCK + t % KL_BLOCK, i = mine < to ? mine : to - 1;
-            policy[u] = KL_STAYS(i, share) ? l2.stay : l2.leave;
-            a[u] = load(x + 2 * (int64_t)i, policy[u]);
-            if (mine >= to) a[u] = (kl_two){0.0, 0.0};
-            row[u] = v + 2 * (int64_t)i;
-        }
-        UNROLL
-        for (int j = 0; j < W; j++)
+        for (int j = 0; j < W && W <= NARROW; j++) before[0][j] = before[1][j], before[1][j] = s[j], s[j] = 0.0;
+        for (int round = from; round < till; round += step) {
+            const int each = round < whole ? U * KL_BLOCK : rest, first = round + t / KL_BLOCK * each, to = first + each < pairs ? first + each : pairs;
+            if (first >= to) break;
+            const double *row[PAIRS(1)];
+            uint64_t policy[PAIRS(1)];
+            kl_two a[PAIRS(1)];
             UNROLL
             for (int u = 0; u < U; u++) {
-                const kl_two p = load(row[u] + (j < have ? j : have - 1) * ldv, policy[u]);
-                s[j] += p[0] * a[u][0];
-                s[j] += p[1] * a[u][1];
+                const int mine = first + u * KL_BLOCK + t % KL_BLOCK, i = mine < to ? mine : to - 1;
+                policy[u] = KL_STAYS(i, share) ? l2.stay : l2.leave;
+                a[u] = load(x + 2 * (int64_t)i, policy[u]);
+                if (mine >= to) a[u] = (kl_two){0.0, 0.0};
+                row[u] = v + 2 * (int64_t)i;
             }
+            UNROLL
+            for (int j = 0; j < W; j++)
+                UNROLL
+                for (int u = 0; u < U; u++) {
+                    const kl_two p = load(row[u] + (j < have ? j : have - 1) * ldv, policy[u]);
+                    s[j] += p[0] * a[u][0];
+                    s[j] += p[1] * a[u][1];
+                }
+        }
     }
+    UNROLL
+    for (int j = 0; j < W && W <= NARROW; j++) s[j] = ((back ? s[j] : before[0][j]) + before[1][j]) + (back ? before[0][j] : s[j]);
     if (t == 0 && n % 2) {
         UNROLL
         for (int j = 0; j < W; j++) s[j] += v[(j < have ? j : have - 1) * ldv + n - 1] * x[n - 1];
@@ -95,18 +106,18 @@ ALWAYS void dots1(int t, int T, int n, int have, const double *v, int64_t ldv, c
 }
 
 #if KL_OFFLOAD_BARE
-static void dots_bare(const kl_offload *self, int n, int W, const double *v, int64_t ldv, const double *x, int pairs, int share)
+static void dots_bare(const kl_offload *self, int n, int W, const double *v, int64_t ldv, const double *x, int pairs, int share, int back)
 {
     kl_slot *const slot = self->slot;
     double *const result = self->result;
     const int teams = 2 * self->nsm;
 #define DOTS(K)                                                                                                                           \
     case K:                                                                                                                               \
-        KL_BARE(teams, 256, KL_FOLD * 8, is_device_ptr(v, x, slot, result) firstprivate(n, ldv, share))                                   \
+        KL_BARE(teams, 256, KL_FOLD * 8, is_device_ptr(v, x, slot, result) firstprivate(n, ldv, share, back))                                   \
         {                                                                                                                                 \
             const uint64_t launch = kl_launch_number(slot, K);                                                                            \
             double s[K] = {0};                                                                                                            \
-            dots2(kl_thread(), kl_threads(), n, K, PAIRS(K), K, v, ldv, x, share, s);                                                     \
+            dots2(kl_thread(), kl_threads(), n, K, PAIRS(K), K, v, ldv, x, share, back, s);                                                     \
             kl_fold(K, s, launch, slot, result);                                                                                          \
         }                                                                                                                                 \
         break;
@@ -126,17 +137,17 @@ static void dots_bare(const kl_offload *self, int n, int W, const double *v, int
 #endif
 
 /* Plain OpenMP: sums of every thread to memory, 64 sums of those, and the rest here. */
-static void dots_flat(const kl_offload *self, int n, int W, const double *v, int64_t ldv, const double *x, int pairs, int share, double *sum)
+static void dots_flat(const kl_offload *self, int n, int W, const double *v, int64_t ldv, const double *x, int pairs, int share, int back, double *sum)
 {
     double *const part = self->scratch, *const folded = part + KL_SCRATCH - FOLD * KL_BELT;
     const int teams = self->arch ? self->nsm : self->teams, nsum = self->arch ? teams * KL_BLOCK : self->nthread; /* fits: KL_SCRATCH */
     const int nfold = FOLD * W;
 #define DOTS(K)                                                                                                                          \
     case K:                                                                                                                              \
-        KL_FLAT(teams, is_device_ptr(v, x, part) firstprivate(n, W, ldv, nsum, share))                                                   \
+        KL_FLAT(teams, is_device_ptr(v, x, part) firstprivate(n, W, ldv, nsum, share, back))                                                   \
         for (int t = 0; t < nsum; t++) {                                                                                                 \
             double s[K] = {0};                                                                                                           \
-            dots2(t, nsum, n, K, K <= 20 ? 2 : 1, W, v, ldv, x, share, s);                                                               \
+            dots2(t, nsum, n, K, K <= 20 ? 2 : 1, W, v, ldv, x, share, back, s);                                                               \
             for (int j = 0; j < K; j++) part[j * nsum + t] = s[j];                                                                       \
         }                                                                                                                                \
         break;
@@ -168,7 +179,7 @@ static void dots_flat(const kl_offload *self, int n, int W, const double *v, int
 
 void kl_offload_dots(kl_exec *ex, int64_t all, int nvec, kl_dptr vp, int64_t ldv, kl_dptr xp, double *out)
 {
-    const kl_offload *const self = ex->self;
+    kl_offload *const self = ex->self;
     const int share = kl_share_to_keep(self->l2_bytes, all, nvec);
     for (int j = 0; j < nvec; j++) out[j] = 0.0;
     for (int64_t from = 0; from < all; from += PART) {
@@ -177,14 +188,16 @@ void kl_offload_dots(kl_exec *ex, int64_t all, int nvec, kl_dptr vp, int64_t ldv
         for (int first = 0; first < nvec;) {
             const double *const v = kl_device(vp) + from + first * ldv;
             const int pairs = even(v, x, ldv), W = kl_belt(nvec - first, pairs ? KL_BELT : ODD);
+            const int back = pairs && W <= NARROW && self->back;
             double flat[KL_BELT], *sum = flat;
+            self->back = !back;
 #if KL_OFFLOAD_BARE
             if (self->bare) {
-                dots_bare(self, n, W, v, ldv, x, pairs, share);
+                dots_bare(self, n, W, v, ldv, x, pairs, share, back);
                 sum = self->result;
             } else
 #endif
-                dots_flat(self, n, W, v, ldv, x, pairs, share, flat);
+                dots_flat(self, n, W, v, ldv, x, pairs, share, back, flat);
             for (int j = 0; j < W; j++) out[first + j] += sum[j];
             first += W;
         }
@@ -226,15 +239,15 @@ ALWAYS void combine1(int t, int have, const double *v, int64_t ldv, double b, do
     y[t] = a;
 }
 
-static void combine_part(const kl_offload *self, int n, int W, const double *v, int64_t ldv, const double *c, double b, double *y, int pairs)
+static void combine_part(const kl_offload *self, int n, int W, int back, const double *v, int64_t ldv, const double *c, double b, double *y, int pairs)
 {
     EACH(TAKE)
 #define COMBINE(K)                                                                                                                     \
     case K:                                                                                                                            \
         KL_KERNEL(self, (n + 1) / 2, {                                                                                                 \
             const double cc[KL_BELT] = {LIST};                                                                                         \
-            combine2(t, n, K, W, v, ldv, b, y, cc);                                                                                    \
-        }, is_device_ptr(v, y) firstprivate(n, W, ldv, b, LIST));                                                                      \
+            combine2(back ? (n + 1) / 2 - 1 - t : t, n, K, W, v, ldv, b, y, cc);                                                                                    \
+        }, is_device_ptr(v, y) firstprivate(n, W, back, ldv, b, LIST));                                                                      \
         break;
     if (pairs) {
         switch (step(W)) { STEPS(COMBINE) }
@@ -249,7 +262,7 @@ static void combine_part(const kl_offload *self, int n, int W, const double *v, 
 
 void kl_offload_combine(kl_exec *ex, int64_t all, int nvec, kl_dptr vp, int64_t ldv, const double *c, double b, kl_dptr yp)
 {
-    const kl_offload *const self = ex->self;
+    kl_offload *const self = ex->self;
     if (nvec == 0) {
         if (b == 0.0) kl_offload_fill(ex, all, 0.0, yp);
         else if (b != 1.0) kl_offload_axpby(ex, all, b, yp, 0.0, yp);
@@ -264,7 +277,9 @@ void kl_offload_combine(kl_exec *ex, int64_t all, int nvec, kl_dptr vp, int64_t 
             const int pairs = even(v, y, ldv), W = kl_belt(nvec - first, pairs ? KL_BELT : ODD);
             double factor[KL_BELT] = {0};
             for (int j = 0; j < W; j++) factor[j] = c[first + j];
-            combine_part(self, n, W, v, ldv, factor, old, y, pairs);
+            const int back = pairs && self->back;
+            combine_part(self, n, W, back, v, ldv, factor, old, y, pairs);
+            self->back = !back;
             first += W;
         }
     }

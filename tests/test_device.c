@@ -228,6 +228,39 @@ static void test_tall(void **state)
         }
 }
 
+/* So long that narrow passes have a beginning, a middle and an end on every device. They take turns in going there and back, and V y does: nobody sees it in the answers. */
+static void test_there_and_back(void **state)
+{
+    fixture *const f = *state;
+    const int64_t n = KL_TEST_CUDA || KL_OFFLOAD_ON_HOST ? 350003 : 3500003, ldv = n + 5;
+    for (int q = 0; q < 2; q++)
+        for (int nvec = 1; nvec <= 3; nvec += 2) {
+            kl_exec *const ex = f->ex[q];
+            kl_test_case("plain=%d nvec=%d", q, nvec);
+            both v = make(ex, nvec * ldv, 0, 7), x = make(ex, n, 0, 8), y = make(ex, n, 0, 0);
+            const double c[3] = {0.5, -1.5, 0.25};
+            double out[4][3], sum[3] = {0};
+            for (int j = 0; j < nvec; j++)
+                for (int64_t i = 0; i < n; i++) sum[j] += v.host[i + j * ldv] * x.host[i];
+            for (int k = 0; k < 4; k++) {
+                ex->vt.dots(ex, n, nvec, v.dev, ldv, x.dev, out[k]);
+                for (int j = 0; j < nvec; j++) {
+                    expect_near(out[k][j], sum[j], 1e-12 * (double)n);
+                    expect_true(memcmp(&out[k][j], &out[0][j], sizeof out[0][j]) == 0);
+                }
+                if (k == 0) continue; /* then in turns with V y */
+                ex->vt.combine(ex, n, nvec, v.dev, ldv, c, 0.0, y.dev);
+                fetch(ex, &y);
+                for (int64_t i = 0; i < n; i++) {
+                    double want = 0.0;
+                    for (int j = 0; j < nvec; j++) want += c[j] * v.host[i + j * ldv];
+                    expect_near(y.host[i], want, 8 * EPS);
+                }
+            }
+            drop(ex, &v), drop(ex, &x), drop(ex, &y);
+        }
+}
+
 /* Fused steps of every size beside the host's; outputs take the place of inputs, and what has coefficient 0 may be NaN. */
 static void test_fuse(void **state)
 {
@@ -850,7 +883,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open),   cmocka_unit_test(test_streams),    cmocka_unit_test(test_tall),   cmocka_unit_test(test_widths),
         cmocka_unit_test(test_combine_dots), cmocka_unit_test(test_eigen), cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_shapes), cmocka_unit_test(test_long), cmocka_unit_test(test_superblock), cmocka_unit_test(test_ground), cmocka_unit_test(test_hybrid), cmocka_unit_test(test_pick), cmocka_unit_test(test_fuse),
+        cmocka_unit_test(test_shapes), cmocka_unit_test(test_long), cmocka_unit_test(test_superblock), cmocka_unit_test(test_ground), cmocka_unit_test(test_hybrid), cmocka_unit_test(test_pick), cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_fuse),
         cmocka_unit_test(test_ed_states),
     };
     const struct CMUnitTest alone[] = {cmocka_unit_test(test_ed)}; /* with executors of its own: all memory must be back after every case */
