@@ -305,8 +305,8 @@ static kl_status residual(solver *s, int root, double *norm, kl_err *err)
     KL_TRY(kl_columns_combine(&s->v.c, s->k, y, 0.0, x, err));
     KL_TRY(lap(s, KL_LINE_RITZ, err));
     KL_TRY(kl_columns_combine(&s->w, s->k, y, 0.0, r, err));
-    ex->vt.axpby(ex, s->n, -s->theta[root], x, 1.0, r);
-    ex->vt.dots(ex, s->n, 1, r, s->ld, r, &square);
+    ex->vt.fuse(ex, s->n, &(kl_fuse){.nin = 2, .nout = 1, .npair = 1, .in = (const kl_dptr[2]){r, x}, .out = &r, .c = (const double[2]){1.0, -s->theta[root]}, .pair = (const int[1][2]){{2, 2}}},
+                &square);
     *norm = sqrt(square);
     KL_TRY(lap(s, KL_LINE_RESIDUAL, err));
 out:
@@ -334,12 +334,11 @@ static kl_status correct(solver *s, int root, double norm, double spread, int pl
     const double floor = fmax(fmax(0.1 * norm, 1e-3 * spread), 1e-300);
     precondition(s, s->theta[root], floor, r, t);
     precondition(s, s->theta[root], floor, x, mx);
-    double xt, xmx;
-    ex->vt.dots(ex, s->n, 1, t, s->ld, x, &xt);
-    ex->vt.dots(ex, s->n, 1, mx, s->ld, x, &xmx);
+    double by_x[2]; /* t . x, M^-1 x . x */
+    ex->vt.fuse(ex, s->n, &(kl_fuse){.nin = 3, .npair = 2, .in = (const kl_dptr[3]){x, t, mx}, .pair = (const int[2][2]){{0, 1}, {0, 2}}}, by_x);
     /* |e| |M^-1 x| far above |t| would leave nothing but M^-1 x: then its direction is as good as any, so no further care is
        taken. */
-    const double e = xt / xmx;
+    const double e = by_x[0] / by_x[1];
     if (isfinite(e)) ex->vt.axpby(ex, s->n, -e, mx, 1.0, t);
     return lap(s, KL_LINE_CORRECT, err);
 }
