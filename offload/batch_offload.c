@@ -18,7 +18,7 @@ kl_status kl_offload_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
 {
     kl_offload *const self = ex->self;
     const kl_tiling_opts o = options_of(self, b);
-    return kl_devbatch_prepare(b, &o, kl_offload_free_bytes(self), &self->pool, err);
+    return kl_devbatch_prepare(b, &o, b->nwork > 0 ? kl_offload_free_bytes(self) : 0 /* nobody asks */, &self->pool, err);
 }
 
 void kl_offload_batch_release(kl_exec *ex, kl_batch *b)

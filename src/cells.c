@@ -4,11 +4,6 @@
 #include "tiling.h"
 #include <string.h>
 
-typedef struct span {
-    int64_t use;
-    int row, col, m, n;
-} span;
-
 /* cut[n], sorted, with v among them: uses of an output have few borders that differ. */
 static int with_border(int *cut, int n, int v)
 {
@@ -64,7 +59,7 @@ static int round_of(const kl_tiling_maker *s, int64_t u, int otherwise)
 static int is_nothing(const kl_rec *r) { return (r->kind == KL_REC_GEMM && (r->k == 0 || r->alpha == 0)) || (r->kind == KL_REC_FILL && r->alpha == 0); }
 
 /* One cell from the spans that cover it, round by round: sums of matrices first, then products. Where the kernel adds matrices itself, they are links like any other. */
-static kl_status write_cell(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d, uint64_t work, const span *list, int64_t n, int row, int col, int rows, int cols,
+static kl_status write_cell(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d, uint64_t work, const kl_span *list, int64_t n, int row, int col, int rows, int cols,
                             int ld, int level, int keep, int early, int first_round, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -142,7 +137,7 @@ static int leading(const kl_tiling_maker *s, const kl_batch *b, const kl_dest *d
 }
 
 /* Diagonals and the like, which fit into no cell: their own rectangles, in as many levels as keep those apart that may meet. */
-static kl_status write_odd(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d, uint64_t work, const span *odd, int64_t n, int level, int round, kl_err *err)
+static kl_status write_odd(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d, uint64_t work, const kl_span *odd, int64_t n, int level, int round, kl_err *err)
 {
     kl_status st = KL_OK;
     int *at = NULL;
@@ -169,11 +164,11 @@ out:
 }
 
 /* Place of a use's record in a dest of this leading dimension; 0: it has none. */
-static int span_of(const kl_tiling_maker *s, const kl_batch *b, const kl_dest *d, int ld, int64_t u, span *out)
+static int span_of(const kl_tiling_maker *s, const kl_batch *b, const kl_dest *d, int ld, int64_t u, kl_span *out)
 {
     const kl_rec r = kl_upright(&b->rec[s->use[u].rec]);
     const int64_t at = r.c - d->base;
-    *out = (span){.use = u, .row = (int)(at % ld), .col = (int)(at / ld), .m = r.m, .n = r.n};
+    *out = (kl_span){.use = u, .row = (int)(at % ld), .col = (int)(at / ld), .m = r.m, .n = r.n};
     return (r.n == 1 || r.ldc == ld) && out->row + r.m <= ld;
 }
 
@@ -183,7 +178,7 @@ int kl_cells_tangled(const kl_tiling_maker *s, const kl_batch *b, int64_t first)
         const kl_dest *const d = &s->dest[i];
         const int ld = leading(s, b, d);
         int odd = 0, fresh = 0;
-        span one;
+        kl_span one;
         for (int64_t u = d->first; u >= 0; u = s->use[u].next) {
             if (!span_of(s, b, d, ld, u, &one)) odd = 1;
             if (!b->rec[s->use[u].rec].beta) fresh = 1;
@@ -196,8 +191,6 @@ int kl_cells_tangled(const kl_tiling_maker *s, const kl_batch *b, int64_t first)
 kl_status kl_cells_write(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d, uint64_t work, kl_err *err)
 {
     kl_status st = KL_OK;
-    span *all = NULL, *odd = NULL, *here = NULL;
-    int *row = NULL, *col = NULL;
     int64_t n = 0, ngrid = 0, nodd = 0;
     int keep = d->keep, level = d->level, round = INT32_MAX;
     if (d->first < 0) return d->zero ? write_zeros(s, d, work, level, 0, err) : KL_OK;
@@ -209,19 +202,23 @@ kl_status kl_cells_write(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d
     }
     if (d->in_work) round = d->round;
     else if (round == INT32_MAX) round = 0;
-    KL_TRY(kl_alloc(&all, n, KL_MEM_RECORD, err));
-    KL_TRY(kl_alloc(&odd, n, KL_MEM_RECORD, err));
-    KL_TRY(kl_alloc(&here, n, KL_MEM_RECORD, err));
-    KL_TRY(kl_alloc(&row, 2 * n + 2, KL_MEM_RECORD, err));
-    KL_TRY(kl_alloc(&col, 2 * n + 2, KL_MEM_RECORD, err));
+    if (n > s->cap_span) {
+        const int64_t room = n + s->cap_span;
+        KL_TRY(kl_realloc(&s->span, 4 * room, KL_MEM_RECORD, err));
+        KL_TRY(kl_realloc(&s->border, 2 * (2 * room + 2), KL_MEM_RECORD, err));
+        s->cap_span = room;
+    }
+    kl_span *const all = s->span, *const odd = all + s->cap_span, *const strip = odd + s->cap_span, *const here = strip + s->cap_span;
+    int *const row = s->border, *const col = row + 2 * s->cap_span + 2;
     int nrow = 0, ncol = 0;
     for (int64_t u = d->first; u >= 0; u = s->use[u].next) {
-        span one;
+        kl_span one;
         if (!span_of(s, b, d, ld, u, &one)) {
             odd[nodd++] = one;
             continue;
         }
         all[ngrid++] = one;
+        if (ngrid > 1 && one.row == all[ngrid - 2].row && one.col == all[ngrid - 2].col && one.m == all[ngrid - 2].m && one.n == all[ngrid - 2].n) continue;
         nrow = with_border(row, with_border(row, nrow, one.row), one.row + one.m);
         ncol = with_border(col, with_border(col, ncol, one.col), one.col + one.n);
     }
@@ -234,22 +231,19 @@ kl_status kl_cells_write(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d
             keep = 1;
         }
     }
-    for (int j = 0; j + 1 < ncol; j++)
+    for (int j = 0; j + 1 < ncol; j++) {
+        int64_t nstrip = 0;
+        for (int64_t q = 0; q < ngrid; q++)
+            if (all[q].col <= col[j] && all[q].col + all[q].n >= col[j + 1]) strip[nstrip++] = all[q];
         for (int i = 0; i + 1 < nrow; i++) {
             int64_t k = 0;
-            for (int64_t q = 0; q < ngrid; q++) {
-                const span *const w = &all[q];
-                if (w->row <= row[i] && w->row + w->m >= row[i + 1] && w->col <= col[j] && w->col + w->n >= col[j + 1]) here[k++] = *w;
-            }
+            for (int64_t q = 0; q < nstrip; q++)
+                if (strip[q].row <= row[i] && strip[q].row + strip[q].m >= row[i + 1]) here[k++] = strip[q];
             if (k == 0 && (!d->zero || keep)) continue;
             KL_TRY(write_cell(s, b, d, work, here, k, row[i], col[j], row[i + 1] - row[i], col[j + 1] - col[j], ld, level, keep, nodd > 0, round, err));
         }
+    }
     if (nodd > 0) KL_TRY(write_odd(s, b, d, work, odd, nodd, level, round, err));
 out:
-    kl_free(&all);
-    kl_free(&odd);
-    kl_free(&here);
-    kl_free(&row);
-    kl_free(&col);
     return st;
 }

@@ -22,16 +22,18 @@ double kl_cutting_cost(const kl_tiling_opts *p, int um, int un, int64_t steps, i
 
 int64_t kl_cutting_link_steps(const kl_rec *r, int depth) { return r->kind == KL_REC_GEMM ? (r->k + depth - 1) / depth : 1; }
 
-int64_t kl_cutting_steps(const kl_tiling_maker *s, const kl_batch *b, const kl_output *o, int depth)
+int64_t kl_cutting_steps(const kl_tiling_maker *s, const kl_batch *b, kl_output *o, int depth)
 {
     int64_t steps = 0;
+    if (o->depth == depth) return o->steps;
     for (int64_t i = o->first; i < o->first + o->count; i++) steps += kl_cutting_link_steps(&b->rec[s->use[s->link[i].use].rec], depth);
-    return steps;
+    o->depth = depth;
+    return o->steps = steps;
 }
 
 typedef struct load {
     double cost;
-    int64_t n, steps; /* so many tiles of so many steps each */
+    int64_t n; /* so many tiles */
 } load;
 
 static int by_cost(const void *pa, const void *pb)
@@ -78,16 +80,73 @@ void kl_cutting_tiles(const kl_tiling_opts *p, const kl_output *o, int most_m, i
 
 enum { KINDS = 4 }; /* of tiles of one output: with a row of units more or less, and a column of them */
 
-/* The tiles of an output, the dearest kind first. */
-static void loads_of(const kl_tiling_opts *p, const kl_output *o, int most_m, int most_n, int64_t steps, load l[KINDS])
+/* The tiles of an output, the dearest kind first; returns what they cost together. */
+static double loads_of(const kl_tiling_opts *p, const kl_output *o, int most_m, int most_n, int64_t steps, load l[KINDS])
 {
     int um, un, tm, tn;
+    double sum = 0;
     kl_cutting_tiles(p, o, most_m, most_n, &um, &un, &tm, &tn);
+    const int more_m = um % tm, more_n = un % tn; /* so many have one more */
     for (int k = 0; k < KINDS; k++) {
-        const int less_m = k & 1, less_n = k >> 1, more_m = um % tm, more_n = un % tn; /* so many have one more */
+        const int less_m = k & 1, less_n = k >> 1;
         const int64_t n = (int64_t)(less_m ? more_m ? tm - more_m : 0 : more_m ? more_m : tm) * (less_n ? more_n ? tn - more_n : 0 : more_n ? more_n : tn);
-        l[k] = (load){kl_cutting_cost(p, (um + tm - 1) / tm - less_m, (un + tn - 1) / tn - less_n, steps, o->count), n, steps};
+        l[k] = (load){n > 0 ? kl_cutting_cost(p, (um + tm - 1) / tm - less_m, (un + tn - 1) / tn - less_n, steps, o->count) : 0, n};
+        sum += l[k].cost * (double)n;
     }
+    return sum;
+}
+
+/* Neighbours in the order of their cost that are alike, as outputs of many sectors are: what one costs, all do. */
+typedef struct alike {
+    int64_t first, n;
+} alike;
+
+enum { SIZES = 7 };
+
+/* An output of each of the alike, for each size: its tiles, and their cost together. */
+typedef struct costs {
+    int64_t n;
+    alike *a;
+    load *l;      /* [SIZES][n][KINDS] */
+    double *work; /* [SIZES][n] */
+} costs;
+
+static kl_status make_costs(const kl_tiling_maker *s, const kl_batch *b, const kl_tiling_opts *p, kl_output *o, int64_t n, const int *try_m, const int *try_n, costs *c, kl_err *err)
+{
+    kl_status st = KL_OK;
+    c->n = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const kl_output *const before = i > 0 ? &o[i - 1] : NULL;
+        const int64_t steps = kl_cutting_steps(s, b, &o[i], p->depth);
+        if (before && before->m == o[i].m && before->n == o[i].n && before->count == o[i].count && before->steps == steps) c->a[c->n - 1].n++;
+        else c->a[c->n++] = (alike){i, 1};
+    }
+    KL_TRY(kl_realloc(&c->l, SIZES * KINDS * c->n, KL_MEM_RECORD, err));
+    KL_TRY(kl_realloc(&c->work, SIZES * c->n, KL_MEM_RECORD, err));
+    for (int t = 0; t < SIZES; t++)
+        for (int64_t g = 0; g < c->n; g++) {
+            const kl_output *const one = &o[c->a[g].first];
+            c->work[t * c->n + g] = loads_of(p, one, try_m[t], try_n[t], one->steps, c->l + KINDS * (t * c->n + g));
+        }
+out:
+    return st;
+}
+
+/* The tiles of all outputs, those from `at` on of size u, the others of size t; returns how many kinds there are. */
+static int64_t gather(const costs *c, int t, int u, int64_t at, load *l)
+{
+    int64_t n = 0;
+    for (int64_t g = 0; g < c->n; g++) {
+        const alike a = c->a[g];
+        const int64_t large = at <= a.first ? 0 : at - a.first < a.n ? at - a.first : a.n;
+        for (int half = 0; half < 2; half++) {
+            const load *const one = c->l + KINDS * ((half ? u : t) * c->n + g);
+            const int64_t times = half ? a.n - large : large;
+            for (int k = 0; k < KINDS && times > 0; k++)
+                if (one[k].n > 0) l[n++] = (load){one[k].cost, one[k].n * times};
+        }
+    }
+    return n;
 }
 
 static double sum_of(const load *l, int64_t n)
@@ -97,10 +156,9 @@ static double sum_of(const load *l, int64_t n)
     return sum;
 }
 
-/* l = one, of which all but the dearest `whole` tiles are cut into parts; a part adds to what those before it wrote, which takes a while. Returns how many there are. */
-static int64_t cut_the_rest(const kl_tiling_opts *p, const load *one, int64_t n, int64_t whole, int parts, load *l)
+/* Of l all but the dearest `whole` tiles are cut into parts, l having room for one more; a part adds to what those before it wrote, which takes a while. Returns how many there are. */
+static int64_t cut_the_rest(const kl_tiling_opts *p, int64_t whole, int parts, load *l, int64_t n)
 {
-    memcpy(l, one, (size_t)n * sizeof *l);
     qsort(l, (size_t)n, sizeof *l, by_cost);
     for (int64_t m = 0; m < n; m++) {
         if (whole > 0 && whole < l[m].n) { /* of these some are left whole */
@@ -110,60 +168,58 @@ static int64_t cut_the_rest(const kl_tiling_opts *p, const load *one, int64_t n,
             n++;
         }
         whole -= l[m].n;
-        if (whole < 0) l[m] = (load){l[m].cost / parts + p->cost_part, l[m].n * parts, l[m].steps};
+        if (whole < 0) l[m] = (load){l[m].cost / parts + p->cost_part, l[m].n * parts};
     }
     return n;
 }
 
 /* Lone tiles: what they take of a block in all, if that is less than whole blocks would; else 0. */
-static double cost_lone(const kl_tiling_opts *p, const kl_output *o, int64_t steps, const load *l)
+static double cost_lone(const kl_tiling_opts *p, const kl_output *o, int64_t steps, double otherwise)
 {
     int um, un, tm, tn;
     kl_cutting_tiles(p, o, 1, 1, &um, &un, &tm, &tn);
     const double cost = (double)um * un * (double)steps * p->cost_lone;
-    return steps <= p->most_lone && cost < sum_of(l, KINDS) ? cost : 0;
+    return steps <= p->most_lone && cost < otherwise ? cost : 0;
 }
 
 kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const kl_tiling_opts *first, kl_output *o, int64_t n, int lone, kl_cutting *cut, kl_err *err)
 {
-    enum { MANY = 32 /* tiles of a block: then the end is all the same */, SIZES = 7, SHARES = 3, TRIES = 6, BRIEF = 560 };
+    enum { MANY = 32 /* tiles of a block: then the end is all the same */, SHARES = 3, TRIES = 6, BRIEF = 560 };
     static const double share[SHARES] = {0.15, 0.3, 0.5}; /* of all work that gets the smaller size */
     static const int tries[TRIES] = {2, 3, 4, 6, 8, KL_PARTS}; /* parts of a sum */
     kl_status st = KL_OK;
-    load *all = NULL, *l = NULL;
+    costs c = {0};
+    load *l = NULL;
     double best = INFINITY, rest = 0; /* of lone tiles, which fill gaps */
     int64_t from; /* outputs from here on get the small size */
     int large[2] = {first->most_m, first->most_n}, small[2] = {0, 0};
     *cut = (kl_cutting){first, 0, 0, 1};
-    KL_TRY(kl_alloc(&all, SIZES * KINDS * n, KL_MEM_RECORD, err));
-    KL_TRY(kl_alloc(&l, KINDS * n + 1, KL_MEM_RECORD, err));
     for (int64_t i = 0; i < n; i++) {
+        load one[KINDS];
         const int64_t steps = kl_cutting_steps(s, b, &o[i], first->depth);
-        loads_of(first, &o[i], first->most_m, first->most_n, steps, l);
-        const double alone = lone && first->cost_lone > 0 ? cost_lone(first, &o[i], steps, l) : 0;
-        o[i].cost = alone > 0 ? 0 : l[0].cost;
+        const double otherwise = loads_of(first, &o[i], first->most_m, first->most_n, steps, one), alone = lone && first->cost_lone > 0 ? cost_lone(first, &o[i], steps, otherwise) : 0;
+        o[i].cost = alone > 0 ? 0 : one[0].cost;
         o[i].lone = alone > 0;
         rest += alone;
     }
     qsort(o, (size_t)n, sizeof *o, kl_cutting_by_slot); /* dearest first, all being of one slot */
     for (; n > 0 && o[n - 1].lone; n--) o[n - 1].most_m = o[n - 1].most_n = 1;
     from = n;
+    KL_TRY(kl_realloc(&c.a, n, KL_MEM_RECORD, err));
     int nth = 0;
     for (const kl_tiling_opts *p = first->whole || first->apart ? NULL : first; p; p = p->other, nth++) {
         const int large_m = p->most_m, half_m = (large_m + 1) / 2, quarter_m = (large_m + 3) / 4, large_n = p->most_n, half_n = (large_n + 1) / 2;
         const int try_m[SIZES] = {large_m, large_m, large_m, half_m, half_m, quarter_m, quarter_m},
                   try_n[SIZES] = {large_n, (3 * large_n + 3) / 4, half_n, large_n, half_n, half_n, (large_n + 2) / 3};
-        for (int64_t i = 0; i < n; i++) {
-            const int64_t steps = kl_cutting_steps(s, b, &o[i], p->depth);
-            for (int t = 0; t < SIZES; t++) loads_of(p, &o[i], try_m[t], try_n[t], steps, all + KINDS * (t * n + i));
-        }
+        KL_TRY(make_costs(s, b, p, o, n, try_m, try_n, &c, err));
+        KL_TRY(kl_realloc(&l, 2 * KINDS * c.n + 1, KL_MEM_RECORD, err));
         int brief = b->once; /* going through the motions takes some 50 ns a tile and a try, and is worth a tenth of what the device takes */
         for (int t = 0; t < SIZES; t++) {
-            const load *const one = all + KINDS * t * n;
-            const double work = sum_of(one, KINDS * n);
+            const int64_t nl = gather(&c, t, t, n, l);
+            const double work = sum_of(l, nl);
             int64_t ntile = 0;
             double dearest = 0;
-            for (int64_t i = 0; i < KINDS * n; i++) ntile += one[i].n, dearest = one[i].n > 0 && one[i].cost > dearest ? one[i].cost : dearest;
+            for (int64_t i = 0; i < nl; i++) ntile += l[i].n, dearest = l[i].cost > dearest ? l[i].cost : dearest;
             const int many = ntile > (int64_t)MANY * p->nblock;
             if (t == 0) brief |= b->lasting && work < (double)BRIEF * p->nblock * (double)ntile;
             if ((work + rest) / p->nblock >= 0.985 * best) continue; /* however well the blocks are filled */
@@ -172,11 +228,12 @@ kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const k
                     int64_t at = u == t ? n : 0;
                     double time = many ? work / p->nblock : makespan_about(work, dearest, p->nblock);
                     if (!many && !brief) {
-                        for (double left = work; u > t && at < n && left > share[q] * work; at++) left -= sum_of(one + KINDS * at, KINDS);
-                        memcpy(l, one, (size_t)(KINDS * at) * sizeof *l);
-                        if (at < n) memcpy(l + KINDS * at, all + KINDS * (u * n + at), (size_t)(KINDS * (n - at)) * sizeof *l);
-                        if (u > t && sum_of(l, KINDS * n) / p->nblock >= 0.985 * best) continue;
-                        time = makespan(l, KINDS * n, p->nblock);
+                        double left = work;
+                        for (int64_t g = 0; g < c.n && at < n && left > share[q] * work; g++)
+                            for (; at < c.a[g].first + c.a[g].n && left > share[q] * work; at++) left -= c.work[t * c.n + g];
+                        const int64_t m = gather(&c, t, u, at, l);
+                        if (u > t && sum_of(l, m) / p->nblock >= 0.985 * best) continue;
+                        time = makespan(l, m, p->nblock);
                     }
                     time = fmax(time, (work + rest) / p->nblock);
                     if (time >= 0.985 * best) continue;
@@ -188,7 +245,7 @@ kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const k
                 const int parts = tries[k / 2];
                 const int64_t whole = k % 2 ? ntile / p->nblock * p->nblock : 0;
                 if (ntile - whole > KL_TURNS) continue;
-                const int64_t m = cut_the_rest(p, one, KINDS * n, whole, parts, l);
+                const int64_t m = cut_the_rest(p, whole, parts, l, gather(&c, t, t, n, l));
                 const double time = makespan(l, m, p->nblock);
                 if (time >= 0.985 * best || dearest / parts < 8 * p->cost_least) continue; /* eight steps at least */
                 best = time, *cut = (kl_cutting){p, nth, whole, parts}, from = n;
@@ -202,7 +259,9 @@ kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const k
         o[i].most_m = most[0], o[i].most_n = most[1];
     }
 out:
-    kl_free(&all);
+    kl_free(&c.a);
+    kl_free(&c.l);
+    kl_free(&c.work);
     kl_free(&l);
     return st;
 }

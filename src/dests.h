@@ -41,7 +41,15 @@ typedef struct kl_output {
     int lone;            /* its tiles have one unit, and a warp does each */
     int strict;
     uint32_t flags;
+    int depth;           /* 0, or the depth that `steps` is for */
+    int64_t steps;       /* of its sum: see kl_cutting_steps */
 } kl_output;
+
+/* Where a use's record lies in its dest. */
+typedef struct kl_span {
+    int64_t use;
+    int row, col, m, n;
+} kl_span;
 
 /* Where in the open group's WORK an intermediate is to be found. */
 typedef struct kl_alive {
@@ -57,6 +65,9 @@ typedef struct kl_tiling_maker {
     int64_t ndest, cap_dest, nuse, cap_use, nlink, cap_link, noutput, cap_output;
     kl_alive *live;
     int64_t nlive, cap_live;
+    kl_span *span;       /* [4][cap_span] and */
+    int *border;         /* [2][2 cap_span + 2]: room that one dest after the other uses */
+    int64_t cap_span;
     int adds;            /* of the opts */
 } kl_tiling_maker;
 

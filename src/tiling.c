@@ -38,6 +38,8 @@ void kl_tiling_forget(kl_tiling *p)
         kl_free(&s->link);
         kl_free(&s->output);
         kl_free(&s->live);
+        kl_free(&s->span);
+        kl_free(&s->border);
         kl_free(&s);
     }
     kl_free(&p->piece);
