@@ -38,11 +38,12 @@ out:
     return st;
 }
 
-static kl_status add_link(kl_tiling_maker *s, kl_link l, kl_err *err)
+/* Row and column: of the output's rectangle in the record's result. */
+static kl_status add_link(kl_tiling_maker *s, int64_t use, int row, int col, double alpha, kl_err *err)
 {
     kl_status st = KL_OK;
     KL_ROOM(s->link, s->nlink, s->cap_link);
-    s->link[s->nlink++] = l;
+    s->link[s->nlink++] = (kl_link){.use = use, .row = row, .col = col, .alpha = alpha};
 out:
     return st;
 }
@@ -94,7 +95,7 @@ static kl_status write_cell(kl_tiling_maker *s, const kl_batch *b, const kl_dest
             for (int64_t i = from; i < n; i++) {
                 const kl_rec *const r = &b->rec[s->use[list[i].use].rec];
                 if (is_nothing(r) || round_of(s, list[i].use, first_round) != round || (!join && (r->kind == KL_REC_GEMM) != products)) continue;
-                KL_TRY(add_link(s, (kl_link){list[i].use, row - list[i].row, col - list[i].col, 0, r->alpha}, err));
+                KL_TRY(add_link(s, list[i].use, row - list[i].row, col - list[i].col, r->alpha, err));
             }
             o.count = s->nlink - o.first;
             if (o.count == 0) continue;
@@ -155,7 +156,7 @@ static kl_status write_odd(kl_tiling_maker *s, const kl_batch *b, const kl_dest 
         kl_output o = {.ldc = r.ldc, .m = r.m, .n = r.n, .first = s->nlink, .count = 1, .strict = d->strict, .flags = KL_P_BETA};
         o.c = corner(s, d, work, r.c - d->base, &o.flags);
         o.slot = slot_of(round_of(s, odd[i].use, round), level + 1 + at[i], r.kind == KL_REC_GEMM);
-        KL_TRY(add_link(s, (kl_link){odd[i].use, 0, 0, 0, r.alpha}, err));
+        KL_TRY(add_link(s, odd[i].use, 0, 0, r.alpha, err));
         KL_TRY(emit(s, o, err));
     }
 out:

@@ -126,7 +126,11 @@ static kl_status make_costs(const kl_tiling_maker *s, const kl_batch *b, const k
     for (int t = 0; t < SIZES; t++)
         for (int64_t g = 0; g < c->n; g++) {
             const kl_output *const one = &o[c->a[g].first];
-            c->work[t * c->n + g] = loads_of(p, one, try_m[t], try_n[t], one->steps, c->l + KINDS * (t * c->n + g));
+            load *const l = c->l + KINDS * (t * c->n + g);
+            if (t > 0 && one->m <= try_m[t] * p->unit_m && one->n <= try_n[t] * p->unit_n) { /* one tile, as of the largest size */
+                memcpy(l, c->l + KINDS * g, KINDS * sizeof *l);
+                c->work[t * c->n + g] = c->work[g];
+            } else c->work[t * c->n + g] = loads_of(p, one, try_m[t], try_n[t], one->steps, l);
         }
 out:
     return st;

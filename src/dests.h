@@ -29,6 +29,8 @@ typedef struct kl_link {
     int row, col; /* corner of the rectangle in the record's result */
     int late;     /* reads what the launch's first level writes */
     double alpha;
+    int64_t steps; /* of its product: known, as what follows is, when tiles are written */
+    double ratio; /* of alpha to the next link's, 0 where that leaves the range */
 } kl_link;
 
 typedef struct kl_output {
@@ -81,10 +83,11 @@ typedef struct kl_tiling_maker {
     } while (0)
 
 /* A row of neighbours is a column, which is how everything here is cut. */
+static inline int kl_is_row(const kl_rec *r) { return r->m == 1 && r->n != 1 && r->ldc == 1; }
 static inline kl_rec kl_upright(const kl_rec *r)
 {
     kl_rec u = *r;
-    if (r->m != 1 || r->n == 1 || r->ldc != 1) return u;
+    if (!kl_is_row(r)) return u;
     u.m = r->n;
     u.n = 1;
     u.ldc = r->n;

@@ -97,32 +97,32 @@ static void write_part(const kl_tiling_maker *s, const kl_batch *b, const kl_til
     int flushed = 0, waited = 0;
     for (int64_t k = 0; k < o->count; k++) {
         const kl_use *const u = &s->use[l[k].use];
-        const kl_rec r = kl_upright(&b->rec[u->rec]);
-        const int64_t steps = kl_cutting_link_steps(&r, q->depth), end = first + steps;
+        const int64_t end = first + l[k].steps;
         if (end <= from || first >= to) {
             first = end;
             continue;
         }
-        const int add = r.kind == KL_REC_ADD, skip = (int)(from > first ? from - first : 0) * q->depth, last = add ? w->n : to < end ? (int)(to - first) * q->depth : r.k, ends = to <= end;
+        kl_rec column;
+        const kl_rec *r = &b->rec[u->rec];
+        if (kl_is_row(r)) column = kl_upright(r), r = &column;
+        const int add = r->kind == KL_REC_ADD, skip = (int)(from > first ? from - first : 0) * q->depth, last = add ? w->n : to < end ? (int)(to - first) * q->depth : r->k, ends = to <= end;
         const int dr = l[k].row + w->row, dc = l[k].col + w->col;
-        uint32_t f = (q->apart ? 0 : (uint32_t)w->um | (uint32_t)w->un << 4) | (o->flags & 3u << KL_P_C) | (r.ta ? KL_P_TA : 0) | (mark & (uint32_t)KL_P_PART);
-        *here = (kl_piece){.ldc = o->ldc, .mn = (uint32_t)w->m | (uint32_t)w->n << 16, .lda = r.lda, .k = last - skip, .turn = turn};
+        uint32_t f = (q->apart ? 0 : (uint32_t)w->um | (uint32_t)w->un << 4) | (o->flags & 3u << KL_P_C) | (r->ta ? KL_P_TA : 0) | (mark & (uint32_t)KL_P_PART);
+        *here = (kl_piece){.ldc = o->ldc, .mn = (uint32_t)w->m | (uint32_t)w->n << 16, .lda = r->lda, .k = last - skip, .turn = turn};
         if (add) {
             f |= KL_P_ADD;
-            here->a = operand(s, b, r.at_a, u->da, r.a + (r.ta ? (int64_t)dr * r.lda + dc : dr + (int64_t)dc * r.lda), work, KL_P_A, &f);
+            here->a = operand(s, b, r->at_a, u->da, r->a + (r->ta ? (int64_t)dr * r->lda + dc : dr + (int64_t)dc * r->lda), work, KL_P_A, &f);
         } else {
-            f |= r.tb ? KL_P_TB : 0;
-            here->ldb = r.ldb;
-            here->a = operand(s, b, r.at_a, u->da, r.a + (r.ta ? (int64_t)dr * r.lda + skip : dr + (int64_t)skip * r.lda), work, KL_P_A, &f);
-            here->b = operand(s, b, r.at_b, u->db, r.b + (r.tb ? dc + (int64_t)skip * r.ldb : (int64_t)dc * r.ldb + skip), work, KL_P_B, &f);
+            f |= r->tb ? KL_P_TB : 0;
+            here->ldb = r->ldb;
+            here->a = operand(s, b, r->at_a, u->da, r->a + (r->ta ? (int64_t)dr * r->lda + skip : dr + (int64_t)skip * r->lda), work, KL_P_A, &f);
+            here->b = operand(s, b, r->at_b, u->db, r->b + (r->tb ? dc + (int64_t)skip * r->ldb : (int64_t)dc * r->ldb + skip), work, KL_P_B, &f);
             p->padded += 2.0 * w->um * q->unit_m * w->un * q->unit_n * here->k;
         }
         here->c = o->c + ((uint64_t)w->row + (uint64_t)w->col * (uint64_t)o->ldc) * sizeof(double);
         /* coefficients: the sum is kept in units of the last one; where the ratio of two leaves the range, it is written in between */
-        const double next = ends ? 1.0 : l[k + 1].alpha;
-        const double ratio = r.alpha / next;
-        const int flush = q->apart || ends || !(fabs(ratio) < 1e100 && fabs(ratio) > 1e-100);
-        here->factor = flush ? r.alpha : ratio;
+        const int flush = q->apart || ends || l[k].ratio == 0;
+        here->factor = flush ? r->alpha : l[k].ratio;
         const uint32_t over = !ends ? 0 : (mark & KL_P_PART ? KL_P_OVER | (mark & (uint32_t)KL_P_FINAL) : 0) | (mark & (uint32_t)KL_P_FIRST);
         here->flags = f | beta | (flush ? KL_P_LAST : 0) | over;
         if ((mark & (uint32_t)KL_P_NEXT) && !waited && (o->strict || beta || l[k].late)) here->flags |= (uint32_t)KL_P_NEXT, waited = 1;
@@ -151,14 +151,18 @@ static int by_level_and_cost(const void *pa, const void *pb)
     return a->nth < b->nth ? -1 : a->nth > b->nth;
 }
 
-/* A coefficient so far from its neighbour that the sum is written in between: then it is not cut into parts, whose blocks may add only at their end. */
-static int far_apart(const kl_link *l, int64_t n)
+/* What all tiles of an output want to know of its links. 1: a coefficient is so far from its neighbour that the sum is written in between, and is not cut into parts, whose
+   blocks may add only at their end. */
+static int prepare_links(const kl_tiling_maker *s, const kl_batch *b, kl_link *l, int64_t n, int depth)
 {
-    for (int64_t k = 1; k < n; k++) {
-        const double ratio = fabs(l[k - 1].alpha / l[k].alpha);
-        if (!(ratio < 1e100 && ratio > 1e-100)) return 1;
+    int far = 0;
+    for (int64_t k = 0; k < n; k++) {
+        const double ratio = k + 1 < n ? l[k].alpha / l[k + 1].alpha : 1.0;
+        l[k].ratio = fabs(ratio) < 1e100 && fabs(ratio) > 1e-100 ? ratio : 0.0;
+        l[k].steps = kl_cutting_link_steps(&b->rec[s->use[l[k].use].rec], depth);
+        far |= l[k].ratio == 0.0;
     }
-    return 0;
+    return far;
 }
 
 /* One launch: outputs [0, n) and, where there are more, [n, n + after), which read what these write. */
@@ -189,7 +193,7 @@ static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output
             mixed |= l[k].alpha != l[0].alpha || l[k].late != l[0].late;
         }
         if (mixed) qsort(l, (size_t)nl, sizeof *l, by_alpha);
-        const int once = o[i].lone || (mixed && far_apart(l, nl));
+        const int far = prepare_links(s, b, l, nl, q->depth), once = o[i].lone || far;
         kl_cutting_tiles(q, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
         const double dearest = kl_cutting_cost(q, (um + tm - 1) / tm, (un + tn - 1) / tn, steps, nl);
         int col = 0;
