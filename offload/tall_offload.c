@@ -19,8 +19,9 @@ static int even(const void *a, const void *b, int64_t ld) { return (((uintptr_t)
 
 /* ---- V^T x ---- */
 
-/* Pairs of rows that a thread has under way: with those of x some 16 loads, 128 KiB a multiprocessor. */
-#define PAIRS(W) ((W) < 10 ? (16 + (W) / 2) / ((W) + 1) : 1)
+/* Pairs of rows that a thread has under way: with those of x some 16 loads, 128 KiB a multiprocessor; 12 with one column, whose rounds then are short enough for the cache. */
+#define PAIRS(W) ((W) == 1 ? 6 : (W) < 10 ? (16 + (W) / 2) / ((W) + 1) : 1)
+enum { MOST_PAIRS = 6 };
 
 /* Two numbers that no one writes while the kernel runs, and what the cache is to do with them. */
 typedef struct policies {
@@ -66,9 +67,9 @@ ALWAYS void dots2(int t, int T, int n, const int W, const int U, int have, const
         for (int round = from; round < till; round += step) {
             const int each = round < whole ? U * KL_BLOCK : rest, first = round + t / KL_BLOCK * each, to = first + each < pairs ? first + each : pairs;
             if (first >= to) break;
-            const double *row[PAIRS(1)];
-            uint64_t policy[PAIRS(1)];
-            kl_two a[PAIRS(1)];
+            const double *row[MOST_PAIRS];
+            uint64_t policy[MOST_PAIRS];
+            kl_two a[MOST_PAIRS];
             UNROLL
             for (int u = 0; u < U; u++) {
                 const int mine = first + u * KL_BLOCK + t % KL_BLOCK, i = mine < to ? mine : to - 1;
