@@ -112,15 +112,15 @@ static void dots_bare(const kl_offload *self, int n, int W, const double *v, int
     kl_slot *const slot = self->slot;
     double *const result = self->result;
     const int teams = 2 * self->nsm;
-#define DOTS(K)                                                                                                                           \
-    case K:                                                                                                                               \
-        KL_BARE(teams, 256, KL_FOLD * 8, is_device_ptr(v, x, slot, result) firstprivate(n, ldv, share, back))                                   \
-        {                                                                                                                                 \
-            const uint64_t launch = kl_launch_number(slot, K);                                                                            \
-            double s[K] = {0};                                                                                                            \
-            dots2(kl_thread(), kl_threads(), n, K, PAIRS(K), K, v, ldv, x, share, back, s);                                                     \
-            kl_fold(K, s, launch, slot, result);                                                                                          \
-        }                                                                                                                                 \
+#define DOTS(K)                                                                                               \
+    case K:                                                                                                   \
+        KL_BARE(teams, 256, KL_FOLD * 8, is_device_ptr(v, x, slot, result) firstprivate(n, ldv, share, back)) \
+        {                                                                                                     \
+            const uint64_t launch = kl_launch_number(slot, K);                                                \
+            double s[K] = {0};                                                                                \
+            dots2(kl_thread(), kl_threads(), n, K, PAIRS(K), K, v, ldv, x, share, back, s);                   \
+            kl_fold(K, s, launch, slot, result);                                                              \
+        }                                                                                                     \
         break;
     if (pairs) {
         switch (W) { KL_BELTS(DOTS) }
@@ -143,14 +143,14 @@ static void dots_flat(const kl_offload *self, int n, int W, const double *v, int
     double *const part = self->scratch, *const folded = part + KL_SCRATCH - FOLD * KL_BELT;
     const int teams = self->arch ? self->nsm : self->teams, nsum = self->arch ? teams * KL_BLOCK : self->nthread; /* fits: KL_SCRATCH */
     const int nfold = FOLD * W;
-#define DOTS(K)                                                                                                                          \
-    case K:                                                                                                                              \
-        KL_FLAT(teams, is_device_ptr(v, x, part) firstprivate(n, W, ldv, nsum, share, back))                                                   \
-        for (int t = 0; t < nsum; t++) {                                                                                                 \
-            double s[K] = {0};                                                                                                           \
-            dots2(t, nsum, n, K, K <= 20 ? 2 : 1, W, v, ldv, x, share, back, s);                                                               \
-            for (int j = 0; j < K; j++) part[j * nsum + t] = s[j];                                                                       \
-        }                                                                                                                                \
+#define DOTS(K)                                                                              \
+    case K:                                                                                  \
+        KL_FLAT(teams, is_device_ptr(v, x, part) firstprivate(n, W, ldv, nsum, share, back)) \
+        for (int t = 0; t < nsum; t++) {                                                     \
+            double s[K] = {0};                                                               \
+            dots2(t, nsum, n, K, K <= 20 ? 2 : 1, W, v, ldv, x, share, back, s);             \
+            for (int j = 0; j < K; j++) part[j * nsum + t] = s[j];                           \
+        }                                                                                    \
         break;
     if (pairs) {
         switch (step(W)) { STEPS(DOTS) }
@@ -243,12 +243,12 @@ ALWAYS void combine1(int t, int have, const double *v, int64_t ldv, double b, do
 static void combine_part(const kl_offload *self, int n, int W, int back, const double *v, int64_t ldv, const double *c, double b, double *y, int pairs)
 {
     EACH(TAKE)
-#define COMBINE(K)                                                                                                                     \
-    case K:                                                                                                                            \
-        KL_KERNEL(self, (n + 1) / 2, {                                                                                                 \
-            const double cc[KL_BELT] = {LIST};                                                                                         \
-            combine2(back ? (n + 1) / 2 - 1 - t : t, n, K, W, v, ldv, b, y, cc);                                                                                    \
-        }, is_device_ptr(v, y) firstprivate(n, W, back, ldv, b, LIST));                                                                      \
+#define COMBINE(K)                                                               \
+    case K:                                                                      \
+        KL_KERNEL(self, (n + 1) / 2, {                                           \
+            const double cc[KL_BELT] = {LIST};                                   \
+            combine2(back ? (n + 1) / 2 - 1 - t : t, n, K, W, v, ldv, b, y, cc); \
+        }, is_device_ptr(v, y) firstprivate(n, W, back, ldv, b, LIST));          \
         break;
     if (pairs) {
         switch (step(W)) { STEPS(COMBINE) }

@@ -20,13 +20,15 @@ double kl_cutting_cost(const kl_tiling_opts *p, int um, int un, int64_t steps, i
     return (double)steps * fmax(wave, fmax(slices, p->cost_least)) + (double)(pieces - 1) * p->cost_piece + p->cost_tile + 100.0 * um * un;
 }
 
-int64_t kl_cutting_link_steps(const kl_rec *r, int depth) { return r->kind == KL_REC_GEMM ? (r->k + depth - 1) / depth : 1; }
-
 int64_t kl_cutting_steps(const kl_tiling_maker *s, const kl_batch *b, kl_output *o, int depth)
 {
     int64_t steps = 0;
     if (o->depth == depth) return o->steps;
-    for (int64_t i = o->first; i < o->first + o->count; i++) steps += kl_cutting_link_steps(&b->rec[s->use[s->link[i].use].rec], depth);
+    for (int64_t i = o->first; i < o->first + o->count; i++) {
+        const kl_rec *const r = &b->rec[s->use[s->link[i].use].rec];
+        s->link[i].steps = r->kind == KL_REC_GEMM ? (r->k + depth - 1) / depth : 1;
+        steps += s->link[i].steps;
+    }
     o->depth = depth;
     return o->steps = steps;
 }

@@ -29,8 +29,8 @@ typedef struct kl_link {
     int row, col; /* corner of the rectangle in the record's result */
     int late;     /* reads what the launch's first level writes */
     double alpha;
-    int64_t steps; /* of its product: known, as what follows is, when tiles are written */
-    double ratio; /* of alpha to the next link's, 0 where that leaves the range */
+    int64_t steps; /* of its product: see kl_cutting_steps */
+    double ratio;  /* of alpha to the next link's, 0 where that leaves the range; known when tiles are written */
 } kl_link;
 
 typedef struct kl_output {

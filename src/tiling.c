@@ -151,15 +151,14 @@ static int by_level_and_cost(const void *pa, const void *pb)
     return a->nth < b->nth ? -1 : a->nth > b->nth;
 }
 
-/* What all tiles of an output want to know of its links. 1: a coefficient is so far from its neighbour that the sum is written in between, and is not cut into parts, whose
-   blocks may add only at their end. */
-static int prepare_links(const kl_tiling_maker *s, const kl_batch *b, kl_link *l, int64_t n, int depth)
+/* Ratios of coefficients, for all tiles of an output. 1: one is so far from its neighbour that the sum is written in between, and is not cut into parts, whose blocks may add
+   only at their end. */
+static int make_ratios(kl_link *l, int64_t n)
 {
     int far = 0;
     for (int64_t k = 0; k < n; k++) {
         const double ratio = k + 1 < n ? l[k].alpha / l[k + 1].alpha : 1.0;
         l[k].ratio = fabs(ratio) < 1e100 && fabs(ratio) > 1e-100 ? ratio : 0.0;
-        l[k].steps = kl_cutting_link_steps(&b->rec[s->use[l[k].use].rec], depth);
         far |= l[k].ratio == 0.0;
     }
     return far;
@@ -193,7 +192,7 @@ static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output
             mixed |= l[k].alpha != l[0].alpha || l[k].late != l[0].late;
         }
         if (mixed) qsort(l, (size_t)nl, sizeof *l, by_alpha);
-        const int far = prepare_links(s, b, l, nl, q->depth), once = o[i].lone || far;
+        const int far = make_ratios(l, nl), once = o[i].lone || far;
         kl_cutting_tiles(q, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
         const double dearest = kl_cutting_cost(q, (um + tm - 1) / tm, (un + tn - 1) / tn, steps, nl);
         int col = 0;
