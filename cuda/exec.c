@@ -87,7 +87,7 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
         goto out;
     }
     snprintf(ex->where, sizeof ex->where, "device %d (sm_%d, %d multiprocessors), module for sm_%s", self->device, self->sm, self->nsm, KL_CUDA_ARCH);
-    static const kl_eigen_time h200[] = {{64, 1.5e-3, 0.9e-3}, {128, 2.5e-3, 1.3e-3}, {256, 11e-3, 1.9e-3}, {512, 67e-3, 3.3e-3}, {1024, 0.48, 8.2e-3}, {2500, 6.7, 35e-3}}; /* and a core beside it */
+    static const kl_eigen_time h200[] = {{64, 0.4e-3, 0.6e-3}, {128, 1.2e-3, 0.9e-3}, {256, 4.7e-3, 1.5e-3}, {512, 22e-3, 3.6e-3}, {1024, 0.15, 8.7e-3}, {2500, 2.2, 35e-3}}; /* and a core beside it */
     ex->eigen_least = 100;
     ex->eigen_opening = 0.2; /* the first matrix takes 0.15 to 0.4 s: cuSOLVER is loaded */
     ex->neigen_time = (int)(sizeof h200 / sizeof *h200);

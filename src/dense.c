@@ -10,6 +10,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dense.h"
 #include "blas.h"
+#include "gemm.h"
 #include "mem.h"
 
 #include <float.h>
@@ -182,6 +183,75 @@ kl_status kl_dense_eig(int n, double *a, int lda, double *w, kl_err *err)
     }
     space_give(&s);
     if (!good) st = kl_fail(err, KL_ENOCONV, "eigenvectors of %d rows: syevd and syev both failed (syev says %d)", n, status);
+out:
+    return st;
+}
+
+/* Reflection j, of rows j + 1 and on, as column j of V with its one and its zeros; and the factors of the panels. */
+static void explicit_reflections(int n, double *a, int lda, const double *tau, double *t)
+{
+    const int P = KL_DENSE_PANEL;
+    for (int first = 0; first < n - 1; first += P) {
+        const int width = n - 1 - first < P ? n - 1 - first : P, rows = n - 1 - first;
+        double *const v = a + first + 1 + (int64_t)first * lda, *const factor = t + (int64_t)first * P;
+        for (int j = 0; j < width; j++) {
+            for (int i = 0; i < j; i++) v[i + (int64_t)j * lda] = 0.0;
+            v[j + (int64_t)j * lda] = 1.0;
+        }
+        LAPACK_dlarft("F", "C", &rows, &width, v, &lda, tau + first, factor, &P);
+        for (int j = 0; j < width; j++)
+            for (int i = j + 1; i < width; i++) factor[i + j * P] = 0.0;
+    }
+}
+
+kl_status kl_dense_eig_start(int n, double *a, int lda, double *w, double *z, double *t, kl_err *err)
+{
+    if (n < 1 || lda < n)
+        return kl_fail(err, KL_EINPUT, "eigenvectors: %d rows with a leading dimension of %d; at least one row, and a leading dimension of at least the rows, are needed", n, lda);
+    if (!finite_lower(n, a, lda)) return refuse_not_finite("eigenvectors", n, n, a, lda, 1, err);
+    kl_status st = KL_OK;
+    const int64_t size = n, nwork_wanted = 1 + 4 * size + size * size, nwork_blocked = BLOCK * size, nwork = nwork_wanted > nwork_blocked ? nwork_wanted : nwork_blocked;
+    if (nwork > INT32_MAX) return kl_fail(err, KL_EINPUT, "eigenvectors: %d rows, more than LAPACK's work space can be counted for", n);
+    space s;
+    KL_TRY(space_take(nwork + 4 * size, 3 + 5 * size, &s, err));
+    double *const beside = s.work + nwork, *const tau = beside + size, *const diagonal = tau + size, *const beside_kept = diagonal + size;
+    const int lwork = (int)nwork, liwork = (int)(3 + 5 * size);
+    int status;
+    LAPACK_dsytrd("L", &n, a, &lda, w, beside, tau, s.work, &lwork, &status);
+    memcpy(diagonal, w, (size_t)n * sizeof *w); /* for the second method */
+    memcpy(beside_kept, beside, (size_t)(n - 1) * sizeof *w);
+    if (status == 0) LAPACK_dstedc("I", &n, w, beside, z, &n, s.work, &lwork, s.iwork, &liwork, &status);
+    int good = status == 0 && finite_columns(n, 1, w, n) && finite_columns(n, n, z, n);
+    if (!good) {
+        memcpy(w, diagonal, (size_t)n * sizeof *w);
+        memcpy(beside, beside_kept, (size_t)(n - 1) * sizeof *w);
+        LAPACK_dsteqr("I", &n, w, beside, z, &n, s.work, &status);
+        good = status == 0 && finite_columns(n, 1, w, n) && finite_columns(n, n, z, n);
+    }
+    if (good) explicit_reflections(n, a, lda, tau, t);
+    space_give(&s);
+    if (!good) st = kl_fail(err, KL_ENOCONV, "eigenvectors of %d rows: stedc and steqr both failed (steqr says %d)", n, status);
+out:
+    return st;
+}
+
+kl_status kl_dense_eig_turn(int n, const double *a, int lda, const double *t, int count, double *z, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int P = KL_DENSE_PANEL;
+    kl_gemm_fn *const gemm = kl_gemm_choose(NULL);
+    space s;
+    if (n < 2 || count < 1) return KL_OK;
+    KL_TRY(space_take(2 * (int64_t)P * count, 0, &s, err));
+    double *const along = s.work, *const turned = along + (int64_t)P * count;
+    for (int first = (n - 2) / P * P; first >= 0; first -= P) { /* Q z: the last reflection comes first */
+        const int width = n - 1 - first < P ? n - 1 - first : P, rows = n - 1 - first;
+        const double *const v = a + first + 1 + (int64_t)first * lda;
+        gemm(1, 0, width, count, rows, 1.0, v, lda, z + first + 1, n, 0.0, along, P);
+        gemm(0, 0, width, count, width, 1.0, t + (int64_t)first * P, P, along, P, 0.0, turned, P);
+        gemm(0, 0, rows, count, width, -1.0, v, lda, turned, P, 1.0, z + first + 1, n);
+    }
+    space_give(&s);
 out:
     return st;
 }

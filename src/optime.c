@@ -107,13 +107,29 @@ out:
     return st;
 }
 
+/* As truncation does it, which keeps a quarter of the vectors or so. */
+static kl_status truncated(int n, double *a, double *w, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int kept = (n + 3) / 4;
+    double *z = NULL, *t = NULL;
+    KL_TRY(kl_realloc(&z, (int64_t)n * n, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&t, (int64_t)KL_DENSE_PANEL * n, KL_MEM_WORK, err));
+    KL_TRY(kl_dense_eig_start(n, a, n, w, z, t, err));
+    KL_TRY(kl_dense_eig_turn(n, a, n, t, kept, z + (int64_t)(n - kept) * n, err));
+out:
+    kl_free(&z);
+    kl_free(&t);
+    return st;
+}
+
 static void one_eigen(void *self, int64_t task, int thread)
 {
     place *const p = self;
     const int n = (int)p->o->size;
     kl_err ignored;
     (void)thread;
-    if (kl_dense_eig(n, (double *)kl_dptr_at(p->in, task * n * n).addr, n, p->sum + task * n, &ignored) != KL_OK) p->sum[task * n] = NAN;
+    if (truncated(n, (double *)kl_dptr_at(p->in, task * n * n).addr, p->sum + task * n, &ignored) != KL_OK) p->sum[task * n] = NAN;
 }
 
 static kl_status make_chain(kl_optime *o, kl_err *err)

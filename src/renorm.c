@@ -17,22 +17,18 @@ typedef struct weight {
 
 static int by_weight(const void *pa, const void *pb)
 {
-    const weight *const a = pa, *const b = pb;
+    const weight *const a = *(const weight *const *)pa, *const b = *(const weight *const *)pb;
     if (a->w != b->w) return a->w > b->w ? -1 : 1;
     if (a->sec != b->sec) return a->sec - b->sec;
     return b->column - a->column;
-}
-
-static int by_place(const void *pa, const void *pb)
-{
-    const weight *const a = pa, *const b = pb;
-    return a->sec != b->sec ? a->sec - b->sec : a->column - b->column;
 }
 
 /* One sector's states, as columns of `vec` (leading dimension rows), and their weights. */
 typedef struct spectrum {
     int rows, n;
     double *vec, *w; /* vec: NULL where the states are with the executor */
+    const double *turn; /* not NULL: what is kept of vec has yet to be turned with these reflections, where the density matrix was, */
+    double *factor;     /* and their factors (kl_dense_eig_turn) */
 } spectrum;
 
 typedef struct keyed {
@@ -143,49 +139,49 @@ static kl_status add_weight(weight **w, int64_t *n, int64_t *cap, weight x, kl_e
 }
 
 /* Sectors with an odd number of the first `keep` states; odd[sector] says which. */
-static int count_odd(const weight *w, int64_t keep, int nsec, char *odd)
+static int count_odd(weight *const *w, int64_t keep, int nsec, char *odd)
 {
     int n = 0;
     memset(odd, 0, (size_t)nsec);
-    for (int64_t i = 0; i < keep; i++) n += (odd[w[i].sec] ^= 1) ? 1 : -1;
+    for (int64_t i = 0; i < keep; i++) n += (odd[w[i]->sec] ^= 1) ? 1 : -1;
     return n;
 }
 
-/* Which of the sorted weights stay. even: sectors of an even number of states, where they are not tiny: a device moves what lies at even places in half the time. The
+/* Which of the weights stay, which come sorted. even: sectors of an even number of states, where they are not tiny: a device moves what lies at even places in half the time. The
    set is made smaller by as many states as then fill the odd sectors up. */
-static int64_t select_states(weight *w, int64_t n, int nsec, const kl_trunc_opts *o, double floor, int even, char *seen)
+static int64_t select_states(weight *const *w, int64_t n, int nsec, const kl_trunc_opts *o, double floor, int even, char *seen)
 {
     enum { EVEN_FROM = 8 }; /* states of a sector on average */
     const int most = o->m > o->nstate ? o->m : o->nstate; /* fewer would not hold so many wavefunctions */
     int64_t keep = n < most ? n : most;
-    while (keep > 1 && w[keep - 1].w < floor) keep--;
+    while (keep > 1 && w[keep - 1]->w < floor) keep--;
     if (o->discard > 0) {
         double tail = 0;
-        for (int64_t i = n - 1; i >= keep; i--) tail += w[i].w;
-        while (keep > o->nstate && keep > o->m_min && tail + w[keep - 1].w <= o->discard) tail += w[--keep].w;
+        for (int64_t i = n - 1; i >= keep; i--) tail += w[i]->w;
+        while (keep > o->nstate && keep > o->m_min && tail + w[keep - 1]->w <= o->discard) tail += w[--keep]->w;
     }
     even = even && keep >= EVEN_FROM * (int64_t)nsec;
     if (even)
-        for (int odd = count_odd(w, keep, nsec, seen); keep > o->nstate && keep + odd > most; odd += (seen[w[keep].sec] ^= 1) ? 1 : -1) keep--;
-    while (keep > 0 && keep < n && w[keep].w > floor && w[keep].w > w[keep - 1].w * (1 - 1e-8)) keep++; /* never cut a multiplet */
-    for (int64_t i = 0; i < keep; i++) w[i].keep = 1;
+        for (int odd = count_odd(w, keep, nsec, seen); keep > o->nstate && keep + odd > most; odd += (seen[w[keep]->sec] ^= 1) ? 1 : -1) keep--;
+    while (keep > 0 && keep < n && w[keep]->w > floor && w[keep]->w > w[keep - 1]->w * (1 - 1e-8)) keep++; /* never cut a multiplet */
+    for (int64_t i = 0; i < keep; i++) w[i]->keep = 1;
     int64_t total = keep;
     if (even) {
         (void)count_odd(w, keep, nsec, seen);
         for (int64_t i = keep; i < n; i++) {
-            if (!seen[w[i].sec] || w[i].w <= floor) continue;
-            seen[w[i].sec] = 0;
-            w[i].keep = 1;
+            if (!seen[w[i]->sec] || w[i]->w <= floor) continue;
+            seen[w[i]->sec] = 0;
+            w[i]->keep = 1;
             total++;
         }
     }
     if (o->noise > 0) { /* until noise ends, sectors it opened keep a state */
         memset(seen, 0, (size_t)nsec);
-        for (int64_t i = 0; i < keep; i++) seen[w[i].sec] = 1;
+        for (int64_t i = 0; i < keep; i++) seen[w[i]->sec] = 1;
         for (int64_t i = keep; i < n && total < keep + 1 + o->m / 4; i++) {
-            if (seen[w[i].sec] || w[i].w <= 0) continue;
-            seen[w[i].sec] = 1;
-            w[i].keep = 1;
+            if (seen[w[i]->sec] || w[i]->w <= 0) continue;
+            seen[w[i]->sec] = 1;
+            w[i]->keep = 1;
             total++;
         }
     }
@@ -238,19 +234,26 @@ out:
     return st;
 }
 
-/* Eigenvectors of sector c's density matrix. */
+/* Eigenvectors of sector c's density matrix, in whose place reflections may come. */
 static kl_status diagonalize(const truncation *t, int c, spectrum *sp, kl_err *err)
 {
+    enum { WORTH_TURNING = 64 }; /* rows from which it pays to wait until it is known which states are kept */
     kl_status st = KL_OK;
     const int n = sp->rows;
-    const double *const rho = t->host + t->off[c];
+    double *const rho = t->host + t->off[c];
     double sum = 0;
     for (int r = 0; r < n; r++) sum += rho[(int64_t)r * (n + 1)];
     if (sum == 0) return KL_OK;
     KL_TRY(kl_alloc(&sp->w, n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&sp->vec, (int64_t)n * n, KL_MEM_WORK, err));
-    memcpy(sp->vec, rho, (size_t)n * (size_t)n * sizeof *rho);
-    KL_TRY(kl_dense_eig(n, sp->vec, n, sp->w, err));
+    KL_TRY(kl_realloc(&sp->vec, (int64_t)n * n, KL_MEM_WORK, err));
+    if (n < WORTH_TURNING) {
+        memcpy(sp->vec, rho, (size_t)n * (size_t)n * sizeof *rho);
+        KL_TRY(kl_dense_eig(n, sp->vec, n, sp->w, err));
+    } else {
+        KL_TRY(kl_realloc(&sp->factor, (int64_t)KL_DENSE_PANEL * n, KL_MEM_WORK, err));
+        KL_TRY(kl_dense_eig_start(n, rho, n, sp->w, sp->vec, sp->factor, err));
+        sp->turn = rho;
+    }
     for (int s = 0; s < n; s++) sp->w[s] = sp->w[s] > 0 ? sp->w[s] : 0;
     sp->n = n;
 out:
@@ -411,29 +414,72 @@ static void one_task(void *self, int64_t task, int thread)
     else t->status_there = diagonalize_there(t, &t->error_there);
 }
 
-/* The kept states, sector by sector: from where they are to where the isometry has them. w is sorted by place. */
+/* Kept columns of one sector that are on their way into the isometry. */
+typedef struct columns {
+    const spectrum *sp;
+    double *to;
+    int count;
+    kl_status status;
+} columns;
+
+static void turn_columns(void *self, int64_t task, int thread)
+{
+    columns *const c = (columns *)self + task;
+    (void)thread;
+    c->status = kl_dense_eig_turn(c->sp->rows, c->sp->turn, c->sp->rows, c->sp->factor, c->count, c->to, NULL);
+}
+
+/* The end of the run of kept columns of one sector that begins with w[i]. */
+static int64_t run_end(const weight *w, int64_t nw, int64_t i)
+{
+    int64_t j = i + 1;
+    while (j < nw && w[j].keep && w[j].sec == w[i].sec && w[j].column == w[j - 1].column + 1) j++;
+    return j;
+}
+
+/* The kept states, sector by sector: from where they are to where the isometry has them. */
 static kl_status gather(const truncation *t, const weight *w, int64_t nw, const kl_isometry *iso, kl_dptr data, kl_err *err)
 {
+    enum { TOGETHER = 48 }; /* columns a thread turns at a time */
     kl_status st = KL_OK;
     double *host = NULL;
-    int64_t at = 0, from = 0; /* numbers of the isometry so far; those behind `from` are still on the host */
+    columns *turn = NULL;
+    int64_t at = 0, from = 0, nturn = 0; /* numbers of the isometry so far; those behind `from` are still on the host */
     KL_TRY(kl_realloc(&host, iso->ndata, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&turn, iso->basis.total, KL_MEM_WORK, err));
     for (int64_t i = 0, j; i < nw; i = j) {
         j = i + 1;
         if (!w[i].keep) continue;
-        while (j < nw && w[j].keep && w[j].sec == w[i].sec && w[j].column == w[j - 1].column + 1) j++;
+        j = run_end(w, nw, i);
         const spectrum *const sp = &t->sp[w[i].sec];
-        const int64_t column = (int64_t)w[i].column * sp->rows, count = (j - i) * sp->rows;
-        if (sp->vec) memcpy(host + at, sp->vec + column, (size_t)count * sizeof *host);
-        else {
+        if (sp->vec) memcpy(host + at, sp->vec + (int64_t)w[i].column * sp->rows, (size_t)((j - i) * sp->rows) * sizeof *host);
+        for (int64_t k = i; sp->turn && k < j; k += TOGETHER)
+            turn[nturn++] = (columns){.sp = sp, .to = host + at + (k - i) * sp->rows, .count = (int)(j - k < TOGETHER ? j - k : TOGETHER)};
+        at += (j - i) * sp->rows;
+    }
+    kl_par_for(t->ex->nthread, nturn, turn_columns, turn);
+    for (int64_t k = 0; k < nturn; k++)
+        if (turn[k].status != KL_OK) {
+            st = kl_fail(err, turn[k].status, "truncation: no memory to turn %d kept states of %d rows", turn[k].count, turn[k].sp->rows);
+            goto out;
+        }
+    at = 0;
+    for (int64_t i = 0, j; i < nw; i = j) {
+        j = i + 1;
+        if (!w[i].keep) continue;
+        j = run_end(w, nw, i);
+        const spectrum *const sp = &t->sp[w[i].sec];
+        const int64_t count = (j - i) * sp->rows;
+        if (!sp->vec) {
             KL_TRY(t->ex->vt.upload(t->ex, kl_dptr_at(data, from), host + from, at - from, err));
-            t->ex->vt.copy(t->ex, count, kl_dptr_at(t->rho, t->off[w[i].sec] + column), kl_dptr_at(data, at));
+            t->ex->vt.copy(t->ex, count, kl_dptr_at(t->rho, t->off[w[i].sec] + (int64_t)w[i].column * sp->rows), kl_dptr_at(data, at));
             from = at + count;
         }
         at += count;
     }
     KL_TRY(t->ex->vt.upload(t->ex, kl_dptr_at(data, from), host + from, at - from, err));
 out:
+    kl_free(&turn);
     kl_free(&host);
     return st;
 }
@@ -448,7 +494,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     const int n = mine->nsec;
     truncation t = {.side = side, .lay = lay, .row = row, .col = col, .mine = e, .svd = o->precise && o->noise == 0, .nstate = o->nstate, .ex = ex};
     int64_t nrho = 0, nw = 0, cap = 0;
-    weight *w = NULL;
+    weight *w = NULL, **sorted = NULL; /* w: sector by sector, as their columns come */
     keyed *size = NULL;
     char *seen = NULL;
     int *sec = NULL, *dim = NULL;
@@ -511,13 +557,15 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
         st = kl_fail(err, KL_EBROKEN, "truncation: the wavefunction has no weight (norm^2 %g)", sum);
         goto out;
     }
-    for (int64_t i = 0; i < nw; i++) w[i].w /= sum;
-    qsort(w, (size_t)nw, sizeof *w, by_weight);
-    info->m = (int)select_states(w, nw, n, o, o->fill ? 0 : t.svd ? 1e-32 : 1e-17, o->even || ex->space == KL_SPACE_DEVICE, seen);
+    KL_TRY(kl_realloc(&sorted, nw, KL_MEM_WORK, err));
+    for (int64_t i = 0; i < nw; i++) w[i].w /= sum, sorted[i] = &w[i];
+    qsort(sorted, (size_t)nw, sizeof *sorted, by_weight);
+    info->m = (int)select_states(sorted, nw, n, o, o->fill ? 0 : t.svd ? 1e-32 : 1e-17, o->even || ex->space == KL_SPACE_DEVICE, seen);
     for (int64_t i = nw - 1; i >= 0; i--) {
-        if (!w[i].keep) info->discarded += w[i].w;
-        if (w[i].w > 0) info->entropy -= w[i].w * log(w[i].w);
-        if (w[i].keep) dim[w[i].sec]++;
+        const weight *const x = sorted[i];
+        if (!x->keep) info->discarded += x->w;
+        if (x->w > 0) info->entropy -= x->w * log(x->w);
+        if (x->keep) dim[x->sec]++;
     }
     int nsec = 0;
     for (int c = 0; c < n; c++)
@@ -525,7 +573,6 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     KL_TRY(kl_enlarged_copy(e, &own, err));
     KL_TRY(kl_isometry_shape_take(&own, nsec, sec, dim, &iso, err));
     KL_TRY(ex->vt.alloc(ex, iso->ndata, data, err));
-    qsort(w, (size_t)nw, sizeof *w, by_place);
     KL_TRY(gather(&t, w, nw, iso, *data, err));
     info->nsec = nsec;
 out:
@@ -533,6 +580,7 @@ out:
     for (int c = 0; t.sp && c < n; c++) {
         kl_free(&t.sp[c].vec);
         kl_free(&t.sp[c].w);
+        kl_free(&t.sp[c].factor);
     }
     kl_free(&t.sp);
     kl_free(&t.off);
@@ -542,6 +590,7 @@ out:
     kl_free(&t.host);
     kl_free(&size);
     kl_free(&w);
+    kl_free(&sorted);
     kl_free(&seen);
     kl_free(&sec);
     kl_free(&dim);

@@ -61,6 +61,69 @@ static void test_eig(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
+/* In two steps: the same eigenvalues, and whichever columns are turned, in pieces and by threads, are eigenvectors; the others are left as they were. */
+static void test_eig_steps(void **state)
+{
+    (void)state;
+    static const int sizes[] = {1, 2, 3, 10, 31, 32, 33, 34, 64, 65, 66, 130, 200};
+    for (size_t si = 0; si < sizeof(sizes) / sizeof(*sizes); si++)
+        for (int kind = 0; kind < 6; kind++) {
+            const int n = sizes[si], lda = n + 3, P = KL_DENSE_PANEL;
+            kl_test_case("n=%d kind=%d", n, kind);
+            uint64_t seed = 7;
+            double *const a = kl_test_guarded((int64_t)lda * n), *const w = kl_test_guarded(n), *const z = kl_test_guarded((int64_t)n * n), *const t = kl_test_guarded((int64_t)P * n);
+            double *const kept = calloc((size_t)n * n, sizeof(double)), *const whole = calloc((size_t)n * n, sizeof(double)), *const want = calloc((size_t)n, sizeof(double));
+            assert_non_null(kept);
+            assert_non_null(whole);
+            assert_non_null(want);
+            const double scale = kind == 4 ? 1e150 : kind == 5 ? 1e-150 : 1.0;
+            for (int j = 0; j < n; j++)
+                for (int i = j; i < n; i++) {
+                    const double r = kl_test_uniform(&seed);
+                    const double v = kind == 1   ? 0.0
+                                     : kind == 2 ? (i == j ? 3.0 : 0.0)
+                                     : kind == 3 ? exp(-0.1 * i) * exp(-0.1 * j) * r /* weights that fall off, as a wavefunction's */
+                                                 : scale * r;
+                    kept[i + j * n] = kept[j + i * n] = whole[i + j * n] = whole[j + i * n] = a[i + j * lda] = v; /* the upper triangle stays NaN */
+                }
+            kl_err err;
+            expect_ok(kl_dense_eig(n, whole, n, want, &err), err);
+            expect_ok(kl_dense_eig_start(n, a, lda, w, z, t, &err), err);
+            const double norm = fmax(scale * 3.0 * sqrt(n), 1e-300);
+            for (int k = 0; k < n; k++) expect_near(w[k], want[k], 20 * EPS * norm);
+            check_columns(n, n, z, n);
+            const int from = n / 3, last = n - (n > 40); /* one at the end stays */
+            memcpy(whole, z, (size_t)n * (size_t)n * sizeof(double));
+            int wrong = 0;
+#pragma omp parallel for num_threads(3) schedule(dynamic, 1) reduction(+ : wrong)
+            for (int k = from; k < last; k += 7) wrong += kl_dense_eig_turn(n, a, lda, t, last - k < 7 ? last - k : 7, z + (int64_t)k * n, NULL) != KL_OK;
+            expect_eq(wrong, 0);
+            expect_ok(kl_dense_eig_turn(n, a, lda, t, 0, z, &err), err);
+            expect_eq(memcmp(z, whole, (size_t)from * (size_t)n * sizeof(double)), 0);
+            expect_eq(memcmp(z + (int64_t)last * n, whole + (int64_t)last * n, (size_t)(n - last) * (size_t)n * sizeof(double)), 0);
+            check_columns(n, last - from, z + (int64_t)from * n, n);
+            for (int k = from; k < last; k++)
+                for (int i = 0; i < n; i++) {
+                    double sum = 0.0;
+                    for (int j = 0; j < n; j++) sum += kept[i + j * n] * z[j + (int64_t)k * n];
+                    expect_near(sum, w[k] * z[i + (int64_t)k * n], 20 * EPS * sqrt(n) * norm);
+                }
+            kl_test_guards_hold(a, (int64_t)lda * n);
+            kl_test_guards_hold(w, n);
+            kl_test_guards_hold(z, (int64_t)n * n);
+            kl_test_guards_hold(t, (int64_t)P * n);
+            kl_test_free(a);
+            kl_test_free(w);
+            kl_test_free(z);
+            kl_test_free(t);
+            free(kept);
+            free(whole);
+            free(want);
+        }
+    kl_dense_release();
+    expect_eq(kl_mem_live_total(), 0);
+}
+
 /* Two rows, against the exact answer where a formula would cancel. */
 /* Any stretch of the spectrum beside that of the full matrix: random, uncoupled, all equal, pairs that nearly coincide, any unit. */
 static void test_tridiagonal(void **state)
@@ -216,7 +279,7 @@ static void test_qr(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    double a[9] = {1, 2, 3, 2, NAN, 4, 3, 4, 5}, w[3], u[9], vt[9];
+    double a[9] = {1, 2, 3, 2, NAN, 4, 3, 4, 5}, w[3], u[9], vt[9], t[3 * KL_DENSE_PANEL];
     kl_err err;
     expect_refused(kl_dense_eig(3, a, 3, w, &err), KL_EINPUT, err, "element (1,1)");
     expect_refused(kl_dense_svd(3, 3, a, 3, w, u, 3, vt, 3, &err), KL_EINPUT, err, "element (1,1)");
@@ -224,12 +287,19 @@ static void test_refusals(void **state)
     a[4] = INFINITY;
     expect_refused(kl_dense_eig(3, a, 3, w, &err), KL_EINPUT, err, "inf");
     expect_refused(kl_dense_eig(3, a, 2, w, &err), KL_EINPUT, err, "leading dimension");
+    expect_refused(kl_dense_eig_start(3, a, 3, w, u, t, &err), KL_EINPUT, err, "inf");
+    expect_refused(kl_dense_eig_start(3, a, 2, w, u, t, &err), KL_EINPUT, err, "leading dimension");
+    expect_refused(kl_dense_eig_start(0, a, 3, w, u, t, &err), KL_EINPUT, err, "at least one row");
     expect_refused(kl_dense_qr(2, 3, a, 3, &err), KL_EINPUT, err, "rows >= columns");
     a[4] = 1.0;
     for (int64_t k = 1; k <= 2; k++) {
         kl_dense_release();
         kl_mem_fail_after(k);
         expect_eq(kl_dense_eig(3, a, 3, w, &err), KL_ENOMEM);
+        kl_mem_fail_after(0);
+        kl_dense_release();
+        kl_mem_fail_after(k);
+        expect_eq(kl_dense_eig_start(3, a, 3, w, u, t, &err), KL_ENOMEM);
         kl_mem_fail_after(0);
     }
     expect_ok(kl_dense_eig(3, a, 3, w, &err), err);
@@ -316,8 +386,8 @@ static void test_product(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_eig),     cmocka_unit_test(test_eig_two), cmocka_unit_test(test_tridiagonal),  cmocka_unit_test(test_svd),
-        cmocka_unit_test(test_qr),      cmocka_unit_test(test_refusals), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_eig),     cmocka_unit_test(test_eig_steps), cmocka_unit_test(test_eig_two), cmocka_unit_test(test_tridiagonal),
+        cmocka_unit_test(test_svd),     cmocka_unit_test(test_qr),        cmocka_unit_test(test_refusals), cmocka_unit_test(test_threads),
         cmocka_unit_test(test_nested),  cmocka_unit_test(test_product),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
