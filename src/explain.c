@@ -109,7 +109,7 @@ static kl_status eigen_rows(table *t, const kl_exec *ex, const kl_batch *density
         const int from = k ? there : 0, to = k ? n : there;
         if (from == to) continue;
         snprintf(shape, sizeof shape, "%d of %d to %d rows", to - from, dim[from], dim[to - 1]);
-        host_work(t, "their eigenvectors", shape, k ? "LAPACK" : "cuSOLVER syevd", "one sector a thread");
+        host_work(t, "their eigenvectors", shape, k ? "LAPACK" : "cuSOLVER syevd", k ? "one sector a thread, then kept states by all" : "one sector a thread");
         row *const r = &t->row[t->n - 1];
         if (!k) {
             r->choice.exec = ex->name;

@@ -384,17 +384,22 @@ out:
     return st;
 }
 
-/* Density matrices of sectors [from, to) in the order of their sizes, to the host. */
+/* Density matrices of sectors [from, to) in the order of their sizes, to the host: neighbours in one copy. */
 static kl_status fetch(truncation *t, int from, int to, int64_t length, kl_err *err)
 {
     kl_status st = KL_OK;
+    const int n = t->mine->basis.nsec;
+    char *wanted = NULL;
+    KL_TRY(kl_alloc(&wanted, n, KL_MEM_WORK, err));
     if (!t->host) KL_TRY(kl_realloc(&t->host, length, KL_MEM_WORK, err));
-    if (from == 0 && to == t->mine->basis.nsec) return t->ex->vt.download(t->ex, t->host, t->rho, length, err);
-    for (int i = from; i < to; i++) {
-        const int c = t->order[i];
-        KL_TRY(t->ex->vt.download(t->ex, t->host + t->off[c], kl_dptr_at(t->rho, t->off[c]), (int64_t)t->mine->basis.dim[c] * t->mine->basis.dim[c], err));
+    for (int i = from; i < to; i++) wanted[t->order[i]] = 1;
+    for (int c = 0, end; c < n; c = end) {
+        for (end = c + 1; end < n && wanted[end] == wanted[c]; end++) continue;
+        const int64_t stop = end < n ? t->off[end] : length;
+        if (wanted[c]) KL_TRY(t->ex->vt.download(t->ex, t->host + t->off[c], kl_dptr_at(t->rho, t->off[c]), stop - t->off[c], err));
     }
 out:
+    kl_free(&wanted);
     return st;
 }
 

@@ -230,6 +230,57 @@ static void test_weights(void **state)
     core_no_memory();
 }
 
+/* Sectors so large that only what is kept of their eigenvectors is made, by several threads: the weight that m states can hold, orthonormal columns, and the states that singular
+   values give. */
+static void test_turned(void **state)
+{
+    kl_err err = {""};
+    bench b;
+    (void)state;
+    bench_open_wide(&b, 200, "heisenberg", "chain:18", "h=normal(0,1)", "Sz=0", 2, 8, 3);
+    for (int side = KL_LEFT; side <= KL_RIGHT; side++) {
+        double *w;
+        const int64_t n = weights(&b, side, &w);
+        for (int m = 1; m < n + 50; m += 1 + m) {
+            kl_isometry *o[2] = {NULL, NULL};
+            kl_trunc_info info[2];
+            for (int precise = 0; precise < 2; precise++) {
+                const kl_trunc_opts t = {.m = m, .nstate = 2, .precise = precise};
+                kl_test_case("side=%d m=%d precise=%d", side, m, precise);
+                expect_ok(truncate(&b, side, &t, &o[precise], &info[precise], &err), err);
+                expect_true(info[precise].matrix_max >= 64);
+                double out = 0;
+                for (int64_t i = n - 1; i >= info[precise].m; i--) out += w[i] > 0 ? w[i] : 0;
+                expect_near(info[precise].discarded, out, 1e-13);
+                expect_near(weight_kept(&b, side, o[precise]), 1 - out, 1e-13);
+            }
+            if (w[info[0].m - 1] > 1e-9) {
+                expect_eq(info[0].m, info[1].m);
+                expect_near(shared(o[0], o[1]), info[0].m, 1e-5);
+            }
+            kl_isometry_destroy(&o[0]);
+            kl_isometry_destroy(&o[1]);
+        }
+        free(w);
+    }
+    for (int64_t k = 1; k < 200; k += 3) { /* no memory anywhere in it, turning included */
+        kl_isometry *o = NULL;
+        kl_trunc_info info;
+        const kl_trunc_opts t = {.m = 100, .nstate = 2};
+        kl_dense_release();
+        const int64_t live = kl_mem_live_total();
+        kl_mem_fail_after(k);
+        const kl_status st = truncate(&b, KL_LEFT, &t, &o, &info, &err);
+        kl_mem_fail_after(0);
+        if (st == KL_OK) kl_isometry_destroy(&o);
+        kl_dense_release();
+        expect_true(st == KL_OK || (st == KL_ENOMEM && o == NULL));
+        expect_eq(kl_mem_live_total(), live);
+    }
+    bench_close(&b);
+    core_no_memory();
+}
+
 /* Weights all equal: whatever m, all stay. */
 static void test_multiplet(void **state)
 {
@@ -464,9 +515,7 @@ static void test_eigen_there(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_weights), cmocka_unit_test(test_multiplet),
-                                       cmocka_unit_test(test_tiny_values), cmocka_unit_test(test_noise),
-                                       cmocka_unit_test(test_even),
-        cmocka_unit_test(test_nothing), cmocka_unit_test(test_eigen_there)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_weights), cmocka_unit_test(test_turned),  cmocka_unit_test(test_multiplet),   cmocka_unit_test(test_tiny_values),
+                                       cmocka_unit_test(test_noise),   cmocka_unit_test(test_even),    cmocka_unit_test(test_nothing),     cmocka_unit_test(test_eigen_there)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
