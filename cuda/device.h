@@ -82,10 +82,6 @@ void *kl_cuda_get_block(void *self, int64_t bytes);
 void kl_cuda_give_block(void *self, void *block);
 int kl_cuda_put(void *self, void *to, const void *from, int64_t bytes);
 int kl_cuda_get(void *self, void *to, const void *from, int64_t bytes);
-/* For the first n numbers of self->result, which a kernel leaves there: expected before it is started, awaited after. They are looked at until they have come, 2 us before the end
-   of the kernel is known here. 0: the device failed. */
-void kl_cuda_expect(const kl_cuda *self, int n);
-int kl_cuda_await(const kl_cuda *self, int n);
 int64_t kl_cuda_room(kl_exec *ex);
 kl_status kl_cuda_alloc(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);
 void kl_cuda_release(kl_exec *ex, kl_dptr *p);

@@ -261,13 +261,10 @@ extern "C" void kl_cuda_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *d
 {
     kl_cuda *const self = (kl_cuda *)ex->self;
     if (kl_few_takes(n, f)) {
-        const int kind = f->nout > 0 ? f->nout : f->nin, made = f->npair > 0 ? kind * (kind + 1) / 2 : 0;
-        kl_cuda_expect(self, made);
-        const bool good = kl_cuda_few_start(self, n, f) == cudaSuccess && kl_cuda_await(self, made);
+        const bool good = kl_cuda_few_start(self, n, f) == cudaSuccess && cudaStreamSynchronize(self->stream) == cudaSuccess;
         for (int q = 0; q < f->npair; q++) dots[q] = good ? kl_few_dot(f, q, self->result) : nan("");
         return;
     }
-    kl_cuda_expect(self, f->npair);
-    const bool good = fuse(self, n, f) == cudaSuccess && (f->npair > 0 ? kl_cuda_await(self, f->npair) : cudaStreamSynchronize(self->stream) == cudaSuccess); /* staging is free again */
+    const bool good = fuse(self, n, f) == cudaSuccess && cudaStreamSynchronize(self->stream) == cudaSuccess; /* staging is free again */
     for (int q = 0; q < f->npair; q++) dots[q] = good ? self->result[q] : nan("");
 }

@@ -50,40 +50,6 @@ int kl_cuda_get(void *ctx, void *to, const void *from, int64_t bytes)
     return cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, self->stream) != cudaSuccess || cudaStreamSynchronize(self->stream) != cudaSuccess;
 }
 
-/* The bits of a number that no sum has: a signalling NaN. Were they a result after all, the end of the stream would tell. */
-static double missing(void)
-{
-    const uint64_t bits = UINT64_C(0x7ff4b0a7f1a7e551);
-    double v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
-
-void kl_cuda_expect(const kl_cuda *self, int n)
-{
-    const double v = missing();
-    for (int j = 0; j < n; j++) memcpy(&self->result[j], &v, sizeof v);
-}
-
-int kl_cuda_await(const kl_cuda *self, int n)
-{
-    enum { LOOKS = 1 << 14 }; /* before the stream is asked, whose answer takes as long as many of them */
-    const double none = missing();
-    for (int j = 0;;) {
-        for (int look = 0; look < LOOKS; look++) {
-            for (; j < n; j++) {
-                const double v = ((const volatile double *)self->result)[j];
-                if (memcmp(&v, &none, sizeof v) == 0) break;
-            }
-            if (j == n) return 1;
-        }
-        const cudaError_t e = cudaStreamQuery(self->stream);
-        if (e == cudaSuccess) return 1;
-        if (e != cudaErrorNotReady) return 0;
-        if (cudaPeekAtLastError() == cudaErrorNotReady) (void)cudaGetLastError(); /* no error of anybody's */
-    }
-}
-
 int64_t kl_cuda_room(kl_exec *ex)
 {
     kl_cuda *const self = ex->self;
