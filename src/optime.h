@@ -13,7 +13,7 @@ typedef enum kl_timed {
     KL_TIMED_FUSE,    /* the ten inner products of a step of LOBPCG: of 6 vectors, in one pass */
     KL_TIMED_SPMV,    /* y = A x, about 60 elements a row; size: rows */
     KL_TIMED_LIST,    /* 64 products size x size x size */
-    KL_TIMED_EIGEN,   /* eigenvectors of 8 density matrices; size: rows */
+    KL_TIMED_EIGEN,   /* 8 density matrices as truncation wants them: by LAPACK a quarter of the eigenvectors, by cuSOLVER all; size: rows */
     KL_TIMED_SWEEP,   /* the first two sweeps of DMRG, Hubbard chain of 20 sites, three products with H a bond; size: states kept */
     KL_NTIMED
 } kl_timed;
