@@ -26,7 +26,7 @@ static const char tune_usage[] =
     "Measures every operation on this machine's host, offload device and CUDA device, and keeps the times where `--exec auto'\n"
     "and `kronlat explain' find them.\n"
     "  --output FILE             the table (tune-table in the cache folder: $KRONLAT_CACHE, $XDG_CACHE_HOME/kronlat or ~/.cache/kronlat)\n"
-    "  --only TEXT               operations whose names contain it\n"
+    "  --only TEXT               operations whose names contain it; what the table has of others stays\n"
     "  --quick                   small sizes alone\n"
     "  --threads N               of the host\n";
 
@@ -57,6 +57,8 @@ static const int64_t tune_sizes[KL_NTIMED][8] = {{1000, 10000, 100000, 1000000, 
                                                 {1000, 10000, 100000, 1000000, 5000000}, {1000, 10000, 100000, 1000000, 10000000}, {1000, 10000, 100000, 1000000},
                                                 {4, 8, 16, 32, 64, 128, 256, 512}, {64, 128, 256, 512, 1024}, {32, 64, 128, 256, 512, 1024}};
 
+static int wanted(const bench *b, kl_timed what) { return !b->only || strstr(kl_timed_name[what], b->only) != NULL; }
+
 static kl_status parse(bench *b, int argc, char **argv, int tuning, kl_err *err)
 {
     for (int i = 1; i < argc; i++) {
@@ -73,6 +75,13 @@ static kl_status parse(bench *b, int argc, char **argv, int tuning, kl_err *err)
         if (at) *at = argv[++i];
         else if (!kl_parse_int(argv[i + 1], &n) || n < 1 || n > 4096) return kl_fail(err, KL_EINPUT, "--threads: '%s' is not a whole number from 1 to 4096", argv[i + 1]);
         else b->nthread = (int)n, i++;
+    }
+    int any = 0;
+    for (int what = 0; what < KL_NTIMED; what++) any |= wanted(b, (kl_timed)what);
+    if (!any) {
+        char names[300] = "";
+        for (int what = 0; what < KL_NTIMED; what++) snprintf(names + strlen(names), sizeof names - strlen(names), "%s'%s'", what ? ", " : "", kl_timed_name[what]);
+        return kl_fail(err, KL_EINPUT, "--only: '%s' is in the name of no operation; there are %s", b->only, names);
     }
     return KL_OK;
 }
@@ -183,7 +192,7 @@ static kl_status read_csv(bench *b, kl_err *err)
         if (bad || what == KL_NTIMED || k != COLUMNS || *at || !(value[0] >= 1)) KL_TRY(kl_fail(err, KL_EINPUT, "--from: %s:%d is no row of a table that bench compare --csv wrote", b->from, number));
         *r = (row){.what = (kl_timed)what, .size = (int64_t)value[0], .seconds = {value[1], value[2], value[3], value[4]}, .ceiling = value[5], .bytes = value[6], .flop = value[7],
                    .residual = value[8]};
-        if (!b->only || strstr(kl_timed_name[what], b->only)) b->nrow++;
+        if (wanted(b, (kl_timed)what)) b->nrow++;
     }
 out:
     fclose(f);
@@ -230,7 +239,7 @@ static kl_status run_all(bench *b, int tuning, kl_err *err)
     for (int what = 0; what < KL_NTIMED; what++) {
         const int64_t *const size = tuning ? tune_sizes[what] : compare_sizes[what];
         const int most = tuning ? 8 : 4;
-        if (b->only && !strstr(kl_timed_name[what], b->only)) continue;
+        if (!wanted(b, (kl_timed)what)) continue;
         for (int i = 0; i < most && size[i] > 0 && (!b->quick || i < (tuning && what != KL_TIMED_SWEEP ? 3 : 1)); i++) {
             KL_TRY(measure(b, (kl_timed)what, size[i], !tuning, err));
             print_row(&b->row[b->nrow - 1]);
@@ -385,11 +394,38 @@ out:
     return st;
 }
 
+/* The table that is there, whose other operations stay; empty where there is none that can be read. One of another machine, or of other threads, has to be made anew as a whole. */
+static kl_status read_others(const bench *b, const kl_tune *t, kl_tune *old, kl_err *err)
+{
+    kl_err none;
+    if (kl_tune_read(b->output, old, &none) != KL_OK) {
+        old->n = old->nlist = 0;
+        return KL_OK;
+    }
+    if (old->nthread != t->nthread)
+        return kl_fail(err, KL_EINPUT, "--only: the table %.300s was measured with %d threads, not %d; allowed: --threads %d, another --output, or all operations", old->path, old->nthread, t->nthread,
+                       old->nthread);
+    for (int i = OFFLOAD; i <= CUDA; i++)
+        if (strcmp(old->where[i], t->where[i]) != 0)
+            return kl_fail(err, KL_EINPUT, "--only: the table %.300s was measured with %s '%.100s', not '%.100s'; allowed: another --output, or all operations", old->path, column_name[i],
+                           old->where[i], t->where[i]);
+    return KL_OK;
+}
+
+static void keep_others(const bench *b, const kl_tune *old, kl_tune *t)
+{
+    for (int i = 0; i < old->n && t->n < KL_TUNE_MOST; i++)
+        if (!wanted(b, old->row[i].what)) t->row[t->n++] = old->row[i];
+    if (wanted(b, KL_TIMED_LIST)) return;
+    t->nlist = old->nlist;
+    memcpy(t->list, old->list, sizeof t->list);
+}
+
 kl_status kl_bench_tune(int argc, char **argv, kl_err *err)
 {
     kl_status st = KL_OK;
     bench *b = NULL;
-    kl_tune *t = NULL;
+    kl_tune *t = NULL, *old = NULL;
     if (argc > 1 && !strcmp(argv[1], "--help")) {
         fputs(tune_usage, stdout);
         return KL_OK;
@@ -399,20 +435,24 @@ kl_status kl_bench_tune(int argc, char **argv, kl_err *err)
     KL_TRY(parse(b, argc, argv, 1, err));
     KL_TRY(kl_tune_probe(t, b->output, err));
     KL_TRY(open_all(b, err));
-    KL_TRY(run_all(b, 1, err));
     t->nthread = b->ex[HOST]->nthread;
     for (int i = OFFLOAD; i <= CUDA; i++)
         if (b->ex[i]) snprintf(t->where[i], sizeof t->where[i], "%s", b->ex[i]->where);
+    KL_TRY(kl_alloc(&old, 1, KL_MEM_MISC, err));
+    if (b->only) KL_TRY(read_others(b, t, old, err));
+    KL_TRY(run_all(b, 1, err));
     for (int i = 0; i < b->nrow && t->n < KL_TUNE_MOST; i++) {
         t->row[t->n] = (kl_tune_row){.what = b->row[i].what, .size = b->row[i].size};
         memcpy(t->row[t->n++].seconds, b->row[i].seconds, sizeof t->row[0].seconds);
     }
-    if (b->ex[CUDA]) KL_TRY(measure_ways(b, t, err));
+    if (b->ex[CUDA] && wanted(b, KL_TIMED_LIST)) KL_TRY(measure_ways(b, t, err));
+    if (b->only) keep_others(b, old, t);
     KL_TRY(kl_tune_write(t, b->output, err));
     printf("written to %s; --exec auto asks it from now on\n", t->path);
 out:
     if (b) close_all(b);
     kl_free(&b);
     kl_free(&t);
+    kl_free(&old);
     return st;
 }

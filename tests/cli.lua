@@ -202,6 +202,15 @@ do
     ok(status == 0 and out:find "written to .*/cache/tune%-table", "tune", out)
     status, out = shell(explain)
     ok(status == 0 and out:find "%-%-exec auto: host: sweep %d+: host .* %(line %d+%)" and out:find "measured: dots %d+: host", "explain by the tune table", out)
+    local before = slurp(at "cache/tune-table")
+    status, out = shell "KRONLAT_CACHE=$PWD/cache $K tune --quick --threads 2 --only eigen"
+    local after = slurp(at "cache/tune-table")
+    local function others(text) return (text:gsub("eigen[^\n]*\n", "")) end
+    ok(status == 0 and others(after) == others(before) and select(2, after:gsub("\neigen", "")) == select(2, before:gsub("\neigen", "")), "tune --only leaves the others", after)
+    status, out = shell "KRONLAT_CACHE=$PWD/cache $K tune --quick --threads 1 --only copy 2>&1"
+    ok(status == 2 and out:find "measured with 2 threads, not 1; allowed: %-%-threads 2" and slurp(at "cache/tune-table") == after, "tune --only with other threads", out)
+    status, out = shell "KRONLAT_CACHE=$PWD/cache $K tune --quick --threads 2 --only nothing 2>&1"
+    ok(status == 2 and out:find "'nothing' is in the name of no operation; there are 'copy'" and slurp(at "cache/tune-table") == after, "tune --only what is not there", out)
     status, out = shell("sed -i s/^list/lost/ cache/tune-table; " .. explain)
     ok(status == 0 and out:find "tune%-table:%d+: 'lost 4 .* is no operation", "a broken tune table", out)
     status, out = shell "KRONLAT_CACHE=$PWD/cache $K tune --quick --output /nowhere/at/all --only copy"
@@ -514,6 +523,7 @@ for _, case in ipairs {
     { "plot job.lua", "no result file" },
     { "plot a.h5 --output /no/such/folder/x.svg", "/no/such/folder" },
     { "tune --output /no/such/folder/table", "/no/such/folder" },
+    { "bench compare --only everything", "'everything' is in the name of no operation" },
     { "measure dimer.h5 --measure Sz", "holds 'ci'" },
     { "dmrg --resume arrays.h5", "holds 'matrix'" },
     { "ci --resume a.h5", "no result of `kronlat ci'" },
