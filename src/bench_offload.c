@@ -42,6 +42,7 @@ typedef struct bench {
     way way[5];                 /* the first gives the answer */
     int nway, quick, own, shapes;
     const char *only;
+    int any; /* of the lines was wanted */
     int64_t n;
     int m[8], nm, with_host;
     double copy, read, product; /* ceilings: GB/s, GB/s, TFLOP/s; read: 0 where CUDA is not there to measure it */
@@ -75,7 +76,12 @@ static kl_status nine(run_fn *f, void *self, double *seconds, kl_err *err)
     return KL_OK;
 }
 
-static int wanted(const bench *b, const char *name) { return !b->only || strstr(name, b->only) != NULL; }
+static int wanted(bench *b, const char *name)
+{
+    const int is = !b->only || strstr(name, b->only) != NULL;
+    b->any |= is;
+    return is;
+}
 
 static kl_status burst(const bench *b, run_fn *f, void *self, double *seconds, kl_err *err)
 {
@@ -696,6 +702,7 @@ kl_status kl_bench_offload(int argc, char **argv, kl_err *err)
     if (!b.shapes) KL_TRY(bench_streams(&b, err));
     KL_TRY(bench_shapes(&b, err));
     if (!b.shapes) KL_TRY(bench_superblocks(&b, err));
+    if (!b.any) st = kl_fail(err, KL_EINPUT, "--only: '%s' is in the name of no line, such as \"V^T x\", \"400 shapes\" or \"hubbard m=2048 l11r\"", b.only);
 out:
     kl_exec_close(&b.cuda);
     kl_exec_close(&b.ex);
