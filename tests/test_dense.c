@@ -18,39 +18,53 @@ static void check_columns(int m, int n, const double *a, int lda)
         }
 }
 
+enum { KINDS = 7 };
+
+/* Kinds of symmetric matrices: random in three units, zero, a multiple of one, nearly diagonal with pairs that nearly coincide, and with weights that fall off as a wavefunction's
+   do. The lower triangle of a[n][lda], whose upper one stays as it was, and all of whole[n][n]; returns their size. */
+static double make_symmetric(int n, int kind, double *a, int lda, double *whole, uint64_t seed)
+{
+    const double scale = kind == 4 ? 1e150 : kind == 5 ? 1e-150 : 1.0;
+    for (int j = 0; j < n; j++)
+        for (int i = j; i < n; i++) {
+            const double r = kl_test_uniform(&seed);
+            const double v = kind == 1   ? 0.0
+                             : kind == 2 ? (i == j ? 3.0 : 0.0)
+                             : kind == 3 ? (i == j ? 1.0 + i % 2 : 1e-9 * r)
+                             : kind == 6 ? exp(-0.1 * i) * exp(-0.1 * j) * r
+                                         : scale * r;
+            whole[i + j * n] = whole[j + i * n] = a[i + j * lda] = v;
+        }
+    return fmax(scale * 3.0 * sqrt(n), 1e-300);
+}
+
+/* Columns [from, to) of v are eigenvectors of whole, of this size, with the values w. */
+static void check_vectors(int n, const double *whole, double norm, const double *w, const double *v, int ldv, int from, int to)
+{
+    for (int k = from; k < to; k++)
+        for (int i = 0; i < n; i++) {
+            double sum = 0.0;
+            for (int j = 0; j < n; j++) sum += whole[i + j * n] * v[j + (int64_t)k * ldv];
+            expect_near(sum, w[k] * v[i + (int64_t)k * ldv], 20 * EPS * sqrt(n) * norm);
+        }
+}
+
 static void test_eig(void **state)
 {
     (void)state;
     static const int sizes[] = {0, 1, 2, 3, 4, 10, 31, 33, 64, 130};
     for (size_t si = 0; si < sizeof(sizes) / sizeof(*sizes); si++)
-        for (int kind = 0; kind < 6; kind++) {
+        for (int kind = 0; kind < KINDS; kind++) {
             const int n = sizes[si], lda = n + 3;
             kl_test_case("n=%d kind=%d", n, kind);
-            uint64_t seed = 5;
             double *const a = kl_test_guarded((int64_t)lda * n), *const w = kl_test_guarded(n);
             double *const kept = calloc((size_t)n * n + 1, sizeof(double));
-            const double scale = kind == 4 ? 1e150 : kind == 5 ? 1e-150 : 1.0;
-            for (int j = 0; j < n; j++)
-                for (int i = j; i < n; i++) {
-                    const double r = kl_test_uniform(&seed);
-                    const double v = kind == 1   ? 0.0
-                                     : kind == 2 ? (i == j ? 3.0 : 0.0)
-                                     : kind == 3 ? (i == j ? 1.0 + i % 2 : 1e-9 * r)
-                                                 : scale * r;
-                    kept[i + j * n] = kept[j + i * n] = a[i + j * lda] = v; /* the upper triangle stays NaN */
-                }
+            const double norm = make_symmetric(n, kind, a, lda, kept, 5); /* the upper triangle stays NaN */
             kl_err err;
             expect_ok(kl_dense_eig(n, a, lda, w, &err), err);
-            const double norm = fmax(scale * 3.0 * sqrt(n), 1e-300);
             check_columns(n, n, a, lda);
-            for (int k = 0; k < n; k++) {
-                if (k > 0) expect_true(w[k] >= w[k - 1]);
-                for (int i = 0; i < n; i++) {
-                    double sum = 0.0;
-                    for (int j = 0; j < n; j++) sum += kept[i + j * n] * a[j + k * lda];
-                    expect_near(sum, w[k] * a[i + k * lda], 20 * EPS * sqrt(n) * norm);
-                }
-            }
+            for (int k = 1; k < n; k++) expect_true(w[k] >= w[k - 1]);
+            check_vectors(n, kept, norm, w, a, lda, 0, n);
             kl_test_guards_hold(a, (int64_t)lda * n);
             kl_test_guards_hold(w, n);
             kl_test_free(a);
@@ -67,29 +81,19 @@ static void test_eig_steps(void **state)
     (void)state;
     static const int sizes[] = {1, 2, 3, 10, 31, 32, 33, 34, 64, 65, 66, 130, 200};
     for (size_t si = 0; si < sizeof(sizes) / sizeof(*sizes); si++)
-        for (int kind = 0; kind < 6; kind++) {
+        for (int kind = 0; kind < KINDS; kind++) {
             const int n = sizes[si], lda = n + 3, P = KL_DENSE_PANEL;
             kl_test_case("n=%d kind=%d", n, kind);
-            uint64_t seed = 7;
             double *const a = kl_test_guarded((int64_t)lda * n), *const w = kl_test_guarded(n), *const z = kl_test_guarded((int64_t)n * n), *const t = kl_test_guarded((int64_t)P * n);
             double *const kept = calloc((size_t)n * n, sizeof(double)), *const whole = calloc((size_t)n * n, sizeof(double)), *const want = calloc((size_t)n, sizeof(double));
             assert_non_null(kept);
             assert_non_null(whole);
             assert_non_null(want);
-            const double scale = kind == 4 ? 1e150 : kind == 5 ? 1e-150 : 1.0;
-            for (int j = 0; j < n; j++)
-                for (int i = j; i < n; i++) {
-                    const double r = kl_test_uniform(&seed);
-                    const double v = kind == 1   ? 0.0
-                                     : kind == 2 ? (i == j ? 3.0 : 0.0)
-                                     : kind == 3 ? exp(-0.1 * i) * exp(-0.1 * j) * r /* weights that fall off, as a wavefunction's */
-                                                 : scale * r;
-                    kept[i + j * n] = kept[j + i * n] = whole[i + j * n] = whole[j + i * n] = a[i + j * lda] = v; /* the upper triangle stays NaN */
-                }
+            const double norm = make_symmetric(n, kind, a, lda, kept, 7);
+            memcpy(whole, kept, (size_t)n * (size_t)n * sizeof(double));
             kl_err err;
             expect_ok(kl_dense_eig(n, whole, n, want, &err), err);
             expect_ok(kl_dense_eig_start(n, a, lda, w, z, t, &err), err);
-            const double norm = fmax(scale * 3.0 * sqrt(n), 1e-300);
             for (int k = 0; k < n; k++) expect_near(w[k], want[k], 20 * EPS * norm);
             check_columns(n, n, z, n);
             const int from = n / 3, last = n - (n > 40); /* one at the end stays */
@@ -102,12 +106,7 @@ static void test_eig_steps(void **state)
             expect_eq(memcmp(z, whole, (size_t)from * (size_t)n * sizeof(double)), 0);
             expect_eq(memcmp(z + (int64_t)last * n, whole + (int64_t)last * n, (size_t)(n - last) * (size_t)n * sizeof(double)), 0);
             check_columns(n, last - from, z + (int64_t)from * n, n);
-            for (int k = from; k < last; k++)
-                for (int i = 0; i < n; i++) {
-                    double sum = 0.0;
-                    for (int j = 0; j < n; j++) sum += kept[i + j * n] * z[j + (int64_t)k * n];
-                    expect_near(sum, w[k] * z[i + (int64_t)k * n], 20 * EPS * sqrt(n) * norm);
-                }
+            check_vectors(n, kept, norm, w, z, n, from, last);
             kl_test_guards_hold(a, (int64_t)lda * n);
             kl_test_guards_hold(w, n);
             kl_test_guards_hold(z, (int64_t)n * n);
@@ -124,7 +123,6 @@ static void test_eig_steps(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
-/* Two rows, against the exact answer where a formula would cancel. */
 /* Any stretch of the spectrum beside that of the full matrix: random, uncoupled, all equal, pairs that nearly coincide, any unit. */
 static void test_tridiagonal(void **state)
 {
@@ -172,6 +170,7 @@ static void test_tridiagonal(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
+/* Two rows, against the exact answer where a formula would cancel. */
 static void test_eig_two(void **state)
 {
     (void)state;
