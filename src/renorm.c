@@ -419,27 +419,23 @@ static void one_task(void *self, int64_t task, int thread)
     else t->status_there = diagonalize_there(t, &t->error_there);
 }
 
-/* Kept columns of one sector that are on their way into the isometry. */
+/* Neighbouring columns of one sector that are kept, and where the isometry has them. */
 typedef struct columns {
     const spectrum *sp;
     double *to;
-    int count;
+    int first, count;
     kl_status status;
 } columns;
 
-static void turn_columns(void *self, int64_t task, int thread)
+/* To their place on the host, unless they are with the executor. */
+static void bring_columns(void *self, int64_t task, int thread)
 {
     columns *const c = (columns *)self + task;
+    const spectrum *const sp = c->sp;
     (void)thread;
-    c->status = kl_dense_eig_turn(c->sp->rows, c->sp->turn, c->sp->rows, c->sp->factor, c->count, c->to, NULL);
-}
-
-/* The end of the run of kept columns of one sector that begins with w[i]. */
-static int64_t run_end(const weight *w, int64_t nw, int64_t i)
-{
-    int64_t j = i + 1;
-    while (j < nw && w[j].keep && w[j].sec == w[i].sec && w[j].column == w[j - 1].column + 1) j++;
-    return j;
+    if (!sp->vec) return;
+    memcpy(c->to, sp->vec + (int64_t)c->first * sp->rows, (size_t)c->count * (size_t)sp->rows * sizeof *c->to);
+    if (sp->turn) c->status = kl_dense_eig_turn(sp->rows, sp->turn, sp->rows, sp->factor, c->count, c->to, NULL);
 }
 
 /* The kept states, sector by sector: from where they are to where the isometry has them. */
@@ -448,43 +444,36 @@ static kl_status gather(const truncation *t, const weight *w, int64_t nw, const 
     enum { TOGETHER = 48 }; /* columns a thread turns at a time */
     kl_status st = KL_OK;
     double *host = NULL;
-    columns *turn = NULL;
-    int64_t at = 0, from = 0, nturn = 0; /* numbers of the isometry so far; those behind `from` are still on the host */
+    columns *run = NULL;
+    int64_t at = 0, from = 0, nrun = 0; /* numbers of the isometry so far; those behind `from` are still on the host */
+    int turning = 0;
     KL_TRY(kl_realloc(&host, iso->ndata, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&turn, iso->basis.total, KL_MEM_WORK, err));
-    for (int64_t i = 0, j; i < nw; i = j) {
-        j = i + 1;
+    KL_TRY(kl_realloc(&run, iso->basis.total, KL_MEM_WORK, err));
+    for (int64_t i = 0; i < nw; i++) {
         if (!w[i].keep) continue;
-        j = run_end(w, nw, i);
         const spectrum *const sp = &t->sp[w[i].sec];
-        if (sp->vec) memcpy(host + at, sp->vec + (int64_t)w[i].column * sp->rows, (size_t)((j - i) * sp->rows) * sizeof *host);
-        for (int64_t k = i; sp->turn && k < j; k += TOGETHER)
-            turn[nturn++] = (columns){.sp = sp, .to = host + at + (k - i) * sp->rows, .count = (int)(j - k < TOGETHER ? j - k : TOGETHER)};
-        at += (j - i) * sp->rows;
+        columns *const last = nrun > 0 ? &run[nrun - 1] : NULL;
+        if (last && last->sp == sp && last->first + last->count == w[i].column && (!sp->vec || last->count < TOGETHER)) last->count++;
+        else run[nrun++] = (columns){.sp = sp, .to = host + at, .first = w[i].column, .count = 1};
+        turning |= sp->turn != NULL;
+        at += sp->rows;
     }
-    kl_par_for(t->ex->nthread, nturn, turn_columns, turn);
-    for (int64_t k = 0; k < nturn; k++)
-        if (turn[k].status != KL_OK) {
-            st = kl_fail(err, turn[k].status, "truncation: no memory to turn %d kept states of %d rows", turn[k].count, turn[k].sp->rows);
+    kl_par_for(turning ? t->ex->nthread : 1, nrun, bring_columns, run);
+    for (int64_t k = 0; k < nrun; k++) {
+        const spectrum *const sp = run[k].sp;
+        const int64_t place = run[k].to - host, count = (int64_t)run[k].count * sp->rows;
+        if (run[k].status != KL_OK) {
+            st = kl_fail(err, run[k].status, "truncation: no memory to turn %d kept states of %d rows", run[k].count, sp->rows);
             goto out;
         }
-    at = 0;
-    for (int64_t i = 0, j; i < nw; i = j) {
-        j = i + 1;
-        if (!w[i].keep) continue;
-        j = run_end(w, nw, i);
-        const spectrum *const sp = &t->sp[w[i].sec];
-        const int64_t count = (j - i) * sp->rows;
-        if (!sp->vec) {
-            KL_TRY(t->ex->vt.upload(t->ex, kl_dptr_at(data, from), host + from, at - from, err));
-            t->ex->vt.copy(t->ex, count, kl_dptr_at(t->rho, t->off[w[i].sec] + (int64_t)w[i].column * sp->rows), kl_dptr_at(data, at));
-            from = at + count;
-        }
-        at += count;
+        if (sp->vec) continue;
+        KL_TRY(t->ex->vt.upload(t->ex, kl_dptr_at(data, from), host + from, place - from, err));
+        t->ex->vt.copy(t->ex, count, kl_dptr_at(t->rho, t->off[sp - t->sp] + (int64_t)run[k].first * sp->rows), kl_dptr_at(data, place));
+        from = place + count;
     }
     KL_TRY(t->ex->vt.upload(t->ex, kl_dptr_at(data, from), host + from, at - from, err));
 out:
-    kl_free(&turn);
+    kl_free(&run);
     kl_free(&host);
     return st;
 }
