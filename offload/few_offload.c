@@ -4,6 +4,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "few_offload.h"
 #include "target.h"
+#include <string.h>
 
 #if KL_OFFLOAD_BARE
 enum { MOST_IN = KL_FEW_IN, MOST_OUT = KL_FEW_OUT, MOST_SUM = 21, SHARED = (KL_FOLD + MOST_IN * MOST_OUT) * 8 /* sums, coefficients */ };
@@ -70,17 +71,34 @@ ALWAYS void pass(const int nin, const int nout, int pairs, const kl_few *f, kl_s
 }
 #endif
 
+/* A step travels as so many arguments, for a structure would be a copy to the device before the launch. */
+enum { WORDS = 42 };
+_Static_assert(sizeof(kl_few) == WORDS * sizeof(uint64_t), "all of it");
+#define EACH(F) \
+    F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19) F(20) F(21) F(22) F(23) F(24) F(25) \
+    F(26) F(27) F(28) F(29) F(30) F(31) F(32) F(33) F(34) F(35) F(36) F(37) F(38) F(39) F(40) F(41)
+#define TAKE(i) const uint64_t w##i = word[i];
+#define LIST \
+    w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14, w15, w16, w17, w18, w19, w20, w21, w22, w23, w24, w25, w26, w27, w28, w29, w30, w31, \
+    w32, w33, w34, w35, w36, w37, w38, w39, w40, w41
+
 /* Elements from..from + n - 1; the sums are in self->result then. */
 static void start(const kl_offload *self, int n, int64_t from, const kl_fuse *f)
 {
     kl_slot *const slot = self->slot;
     double *const result = self->result;
-    const kl_few g = kl_few_at(f, from); /* travels with the launch, which is faster than a copy before it */
+    const kl_few step = kl_few_at(f, from);
+    uint64_t word[WORDS];
+    memcpy(word, &step, sizeof step);
+    EACH(TAKE)
     const int pairs = n / 2, most = (pairs + KL_BLOCK - 1) / KL_BLOCK, want = self->nsm * (f->nin <= 2 ? 6 : f->nin <= 4 ? 4 : 2), teams = want < most ? want : most;
 #define FEW(NIN, NOUT)                                                                                             \
     case NIN * 8 + NOUT:                                                                                           \
-        KL_BARE(teams, 256, SHARED, is_device_ptr(slot, result) firstprivate(g, pairs))                            \
+        KL_BARE(teams, 256, SHARED, is_device_ptr(slot, result) firstprivate(pairs, LIST))                         \
         {                                                                                                          \
+            const uint64_t all[WORDS] = {LIST};                                                                    \
+            kl_few g;                                                                                              \
+            __builtin_memcpy(&g, all, sizeof g);                                                                   \
             pass(NIN, NOUT, pairs, &g, slot, result);                                                              \
         }                                                                                                          \
         break;
