@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-enum { KL_CUDA_ABI = 8 }; /* counts up when anything here or in the tables of exec.h, record.h, tiling.h, spmv.h and kron.h changes its meaning */
+enum { KL_CUDA_ABI = 9 }; /* counts up when anything here or in the tables of exec.h, record.h, tiling.h, spmv.h and kron.h changes its meaning */
 
 /* The program's part: functions of base.h, mem.h, par.h, pool.h, devbatch.h, devkron.h under their names. */
 typedef struct kl_cuda_host {
@@ -56,7 +56,7 @@ typedef struct kl_cuda_host {
 #define KL_CUDA_SYMBOL "kl_cuda_module_table"
 typedef struct kl_cuda_module {
     int abi;
-    size_t host_bytes, exec_bytes, batch_bytes, piece_bytes, kron_bytes;
+    size_t host_bytes, exec_bytes, batch_bytes, piece_bytes, tiling_bytes, launch_bytes, kron_bytes;
     const char *made_for; /* which GPUs, for messages */
     kl_status (*open)(const kl_cuda_host *host, kl_exec *ex, kl_err *err); /* fills vt, where and self */
 } kl_cuda_module;
