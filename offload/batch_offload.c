@@ -9,6 +9,7 @@ static kl_tiling_opts options_of(const kl_offload *self, const kl_batch *b)
 {
     kl_tiling_opts o = !self->tensor ? kl_plain_opts : b->nwork > 0 && b->flop < 1e11 ? kl_tensor_opts : kl_tensor_opts_wide;
     if (self->tensor) o.nblock = self->nsm;
+    if (self->tensor && o.most_n == kl_tensor_opts_wide.most_n && b->flop < 4e9) o.cost_least = 850; /* their tiles are small, and a step of those is shorter (tensor.c, SOLO) */
     return o;
 }
 

@@ -1,6 +1,7 @@
 /* Products on NVIDIA's FP64 tensor cores (sm_90 and later) from a bare target region: as many blocks as the device has multiprocessors stay and take
-   tiles from a counter. In a block four warps bring slices of 16 values of k into a ring of stages (cp.async, mbarriers) while eight warps multiply
-   them with m16n8k8; all pieces of a tile, whatever their transposes and coefficients, run through the same ring without a stop and are summed in registers.
+   tiles from a counter. In a block four warps bring slices of 16 values of k into a ring of stages (cp.async, mbarriers), a stage all together or, where tiles are small,
+   each its own, while eight warps multiply them with m16n8k8; all pieces of a tile, whatever their transposes and coefficients, run through the same ring without a stop
+   and are summed in registers.
 
    Rows of a tile come in units of 16: warps w and w + 4, which share a scheduler, split them, unevenly if need be. Columns come in units of 32, 8 for each of
    four warps. A warp so owns 1..4 x 1..4 fragments of 16 x 8, and for each piece one of sixteen loops is chosen, times four for the transposes.
@@ -28,14 +29,14 @@
 enum {
     MT = 4, NT = KL_TENSOR_COLS, LONE = NT == 4 /* knows lone tiles: with three columns registers would not do for more */, DEPTH = 16, STAGES = NT == 4 ? 6 : 7, CONSUMERS = 8, PRODUCERS = 128 /* threads */, FEW_REGISTERS = 104, MANY_REGISTERS = 200, THREADS = CONSUMERS * 32 + PRODUCERS, BM = 128, BN = NT * 32,
     LDA = BM + 2, LDB = BN + 2, LDB_APART = BN + 4, A_SIZE = DEPTH * LDA, B_SIZE = DEPTH * LDB_APART, STAGE = (A_SIZE + B_SIZE) * 8, A_BYTES = A_SIZE * 8,
-    ADDED = B_SIZE >= A_SIZE ? 2 * DEPTH : DEPTH /* columns of a matrix that is added, a stage: B's place is free then */, EARLY = 8 /* steps before the end of a tile at which the next one is taken */, INFO = 48, HEADS = 8, LONE_COLS = 32, LIST = 48, SHARED = STAGES * STAGE + HEADS * INFO + LIST + 2 * 64 + STAGES * 16,
+    ADDED = B_SIZE >= A_SIZE ? 2 * DEPTH : DEPTH /* columns of a matrix that is added, a stage: B's place is free then */, EARLY = 8 /* steps before the end of a tile at which the next one is taken */, SOLO = 12 /* units: where a step has fewer on average, the warps that load had better fill a stage each */, INFO = 48, HEADS = 8, LONE_COLS = 32, LIST = 48, SHARED = STAGES * STAGE + HEADS * INFO + LIST + 2 * 64 + STAGES * 16,
 };
 
 const kl_tiling_opts NAME(kl_tensor_opts) = {.unit_m = 16, .unit_n = 32, .most_m = BM / 16, .most_n = NT, .depth = DEPTH, .nblock = 132, .adds = 1, .levels = 1,
 #if KL_TENSOR_COLS == 4
-                                     .rate = 18, .cost_unit = 67, .cost_least = 1050, .cost_piece = 2300, .cost_tile = 1000, .cost_lone = 300, .most_lone = 40};
+                                     .rate = 18, .cost_unit = 67, .cost_least = 1000, .cost_piece = 2300, .cost_tile = 1000, .cost_lone = 300, .most_lone = 40};
 #else
-                                     .rate = 15, .cost_unit = 64, .cost_row = 24, .cost_col = 96, .cost_least = 500, .cost_tile = 1000};
+                                     .rate = 25, .cost_unit = 64, .cost_row = 24, .cost_col = 96, .cost_least = 700, .cost_tile = 1000};
 #endif
 
 #if KL_OFFLOAD_BARE
@@ -56,6 +57,7 @@ typedef struct info {
 _Static_assert(sizeof(info) == INFO, "the layout of shared memory counts on it");
 _Static_assert(STAGES < HEADS && (int)KL_PIECE_BATCH == 32 / 4, "a piece's head stays until it is done; a lane holds a quarter of a record");
 _Static_assert(CONSUMERS * KL_PIECE_BATCH * (int)sizeof(kl_piece) <= STAGE, "of a stage that is free every warp gets room for a batch");
+_Static_assert(PRODUCERS / 32 <= STAGES, "a warp's next stage is at most one turn of the ring ahead");
 _Static_assert(STAGE % 128 == 0 && A_BYTES % 128 == 0, "the exchange of halves works on address bits");
 
 typedef int four __attribute__((vector_size(16)));
@@ -280,10 +282,10 @@ ALWAYS void add(double (*acc)[NT][4], uint32_t a0, const int ta, int nt, int fir
 }
 
 /* A slice whose rows (of `width` values, `valid` of them there) are columns of memory: DEPTH rows of LD. */
-ALWAYS void fetch_rows(uint32_t to, const double *from, int ld, int wide, int valid, int k, int p, const int width, int LD)
+ALWAYS void fetch_rows(uint32_t to, const double *from, int ld, int wide, int valid, int k, int p, const int team, const int width, int LD)
 {
     if (wide) {
-        const int chunks = width / 2, across = at_most(chunks, PRODUCERS), each = PRODUCERS / across, row = p / across;
+        const int chunks = width / 2, across = at_most(chunks, team), each = team / across, row = p / across;
         const int64_t step = (int64_t)each * ld;
         if (row >= each) return;
         UNROLL
@@ -305,7 +307,7 @@ ALWAYS void fetch_rows(uint32_t to, const double *from, int ld, int wide, int va
         }
         return;
     }
-    for (int c = p; c < valid; c += PRODUCERS, from += PRODUCERS) {
+    for (int c = p; c < valid; c += team, from += team) {
         const double *at = from;
         const uint32_t d = to + (uint32_t)c * 8;
         UNROLL
@@ -318,36 +320,34 @@ ALWAYS void fetch_rows(uint32_t to, const double *from, int ld, int wide, int va
 ALWAYS int exchange(int row, const int skip, int apart) { return apart ? (row >> skip & 3) << 1 : (row & 1) << 2; }
 
 /* A slice whose rows are rows of DEPTH values of k. */
-ALWAYS void fetch_columns(uint32_t to, const double *from, int ld, int wide, int valid, int k, int p, const int width, const int skip, int apart)
+ALWAYS void fetch_columns(uint32_t to, const double *from, int ld, int wide, int valid, int k, int p, const int team, const int width, const int skip, int apart)
 {
     if (wide) {
-        enum { EACH = PRODUCERS / 8 }; /* rows of a pass; eight rows on, chunks change places as before */
+        const int each = team / 8; /* rows of a pass */
         const int c = p % 8, row = p / 8, bytes = at_most(at_least(k - 2 * c, 0), 2) * 8;
-        const int64_t step = (int64_t)EACH * ld;
+        const int64_t step = (int64_t)each * ld;
         const uint32_t d = to + (uint32_t)(row * DEPTH + 2 * (c ^ exchange(row, skip, apart))) * 8;
+        const uint32_t odd = skip && each == 4 ? d ^ 64 : d; /* four rows on, with skip, chunks change places otherwise; eight rows on as before */
         if (bytes == 16) {
             UNROLL
-            for (int i = 0; i < width / EACH; i++, from += step)
-                if (row + EACH * i < valid) copy16(d + (uint32_t)(i * EACH * DEPTH * 8), from);
+            for (int i = 0; i < width / each; i++, from += step)
+                if (row + each * i < valid) copy16((i % 2 ? odd : d) + (uint32_t)(i * each * DEPTH * 8), from);
         } else {
             UNROLL
-            for (int i = 0; i < width / EACH; i++, from += step)
-                if (row + EACH * i < valid) copy16_part(d + (uint32_t)(i * EACH * DEPTH * 8), from, bytes);
+            for (int i = 0; i < width / each; i++, from += step)
+                if (row + each * i < valid) copy16_part((i % 2 ? odd : d) + (uint32_t)(i * each * DEPTH * 8), from, bytes);
         }
         return;
     }
-    enum { EACH = PRODUCERS / DEPTH };
-    _Static_assert(EACH % 8 == 0, "rows of a thread have their chunks exchanged alike");
-    const int c = p % DEPTH, row = p / DEPTH, bytes = c < k ? 8 : 0;
-    const int64_t step = (int64_t)EACH * ld;
-    uint32_t d = to + (uint32_t)(row * DEPTH + 2 * (c / 2 ^ exchange(row, skip, apart)) + c % 2) * 8;
-    for (int i = row; i < valid; i += EACH, from += step, d += EACH * DEPTH * 8) copy8_part(d, from, bytes);
+    const int each = team / DEPTH, c = p % DEPTH, bytes = c < k ? 8 : 0;
+    const int64_t step = (int64_t)each * ld;
+    for (int i = p / DEPTH; i < valid; i += each, from += step) copy8_part(to + (uint32_t)(i * DEPTH + 2 * (c / 2 ^ exchange(i, skip, apart)) + c % 2) * 8, from, bytes);
 }
 
-/* Where thread p of the producers begins in an operand. */
-ALWAYS const double *start_rows(const double *q, int ld, int wide, int p, const int width)
+/* Where thread p of a team begins in an operand. */
+ALWAYS const double *start_rows(const double *q, int ld, int wide, int p, const int team, const int width)
 {
-    const int across = at_most(width / 2, PRODUCERS);
+    const int across = at_most(width / 2, team);
     return wide ? q + 2 * (p % across) + (int64_t)(p / across) * ld : q + p;
 }
 ALWAYS const double *start_columns(const double *q, int ld, int wide, int p)
@@ -371,20 +371,21 @@ ALWAYS int next_tile(int *counter, int blocks, int p)
     return __nvvm_shfl_sync_idx_i32(~0u, t, 0, 31);
 }
 
+/* team: threads that fill a stage together, all of them or a warp. Of four warps each then fills every fourth stage: what a step costs in waiting and latency, which is what small tiles
+   take, is shared by four; but copies come in bursts, and large tiles are some per cent slower. The first warp also brings records and takes tiles. */
 ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter, uint32_t ring, info *head, kl_piece *rec, uint32_t full, uint32_t empty,
-                     const double *x, const double *y)
+                     const double *x, const double *y, const int team)
 {
-    const int p = me() - CONSUMERS * 32, first_warp = p < 32, block = (int)__nvvm_read_ptx_sreg_ctaid_x(), blocks = (int)__nvvm_read_ptx_sreg_nctaid_x();
-    int st = 0, cur = 0, soon = -1, nth = 0, fresh = 1, batch = 0, held = 0; /* the first warp holds so many records, in order, a lane 16 bytes */
+    const int teams = PRODUCERS / team, thread = me() - CONSUMERS * 32, p = thread % team, mine = thread / team, lane = thread % 32, first_warp = thread < 32;
+    const int block = (int)__nvvm_read_ptx_sreg_ctaid_x(), blocks = (int)__nvvm_read_ptx_sreg_nctaid_x();
+    int st = mine, turn = 0 /* the team of the next stage */, cur = 0, soon = -1, nth = 0, fresh = 1, batch = 0, held = 0; /* the first warp holds so many records, in order, a lane 16 bytes */
     four look = {0, 0, 0, 0};
     uint32_t ph = 1;
-    if (first_warp) {
-        if (p < 4) {
-            look = ((const four *)(piece + block))[p];
-            if (p == 3 && block >= ntile) look[0] = KL_P_END;
-            else if (p == 3) wait_for_first(counter, look[0], nbefore);
-            ((four *)rec)[p] = look;
-        }
+    if (thread < 4) {
+        look = ((const four *)(piece + block))[thread];
+        if (thread == 3 && block >= ntile) look[0] = KL_P_END;
+        else if (thread == 3) wait_for_first(counter, look[0], nbefore);
+        ((four *)rec)[thread] = look;
     }
     producers_meet();
     for (;;) {
@@ -392,73 +393,83 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
         const uint32_t flags = r->flags;
         if (flags & KL_P_END) break;
         const int more = r->next, brief = fresh && more <= 0 && r->k < EARLY * DEPTH;
-        int then = 0, later = 0, asked = 0, mine = 0; /* mine: which of the records that are held is the next one */
+        int then = 0, later = 0, asked = 0, next = 0; /* next: which of the records that are held is the next one */
         if (first_warp) { /* the next record; of brief tiles also the number of the tile after it */
-            if (soon < 0 && brief) soon = next_tile(counter, blocks, p);
+            if (soon < 0 && brief) soon = next_tile(counter, blocks, lane);
             then = more > 0 ? more : soon;
             if (more > 0) {
                 if (more < batch || more >= batch + held) { /* those of a tile follow each other but for the first; behind the last of a list there is room */
                     batch = more, held = KL_PIECE_BATCH;
-                    look = ((const four *)(piece + more))[p];
+                    look = ((const four *)(piece + more))[lane];
                 }
-                mine = more - batch;
+                next = more - batch;
             } else {
                 held = 0;
-                if (then >= 0) look = ((const four *)(piece + at_most(then, ntile - 1)))[p & 3];
+                if (then >= 0) look = ((const four *)(piece + at_most(then, ntile - 1)))[lane & 3];
             }
-            if (brief && p == 0) later = kl_add(counter, 1) + blocks;
+            if (brief && lane == 0) later = kl_add(counter, 1) + blocks;
         }
         const int rows = (int)(r->mn & 0xffff), cols = (int)(r->mn >> 16), lda = r->lda, ldb = r->ldb, ta = (flags & KL_P_TA) != 0, tb = (flags & KL_P_TB) != 0, product = !(flags & KL_P_ADD);
         const uint64_t c = kl_where(r->c, flags, KL_P_C, x, y), a = kl_where(r->a, flags, KL_P_A, x, y), b = kl_where(r->b, flags, KL_P_B, x, y);
         const int even_a = even(a, lda), even_b = even(b, ldb), even_c = even(c, r->ldc);
         const double *pa = (const double *)(uintptr_t)a, *pb = (const double *)(uintptr_t)b;
-        pa = ta ? start_columns(pa, lda, even_a, p) : start_rows(pa, lda, even_a, p, BM);
-        pb = tb ? start_rows(pb, ldb, even_b, p, BN) : start_columns(pb, ldb, even_b, p);
-        const int each = product ? DEPTH : ADDED;
+        pa = ta ? start_columns(pa, lda, even_a, p) : start_rows(pa, lda, even_a, p, team, BM);
+        pb = tb ? start_rows(pb, ldb, even_b, p, team, BN) : start_columns(pb, ldb, even_b, p);
+        const int each = product ? DEPTH : ADDED, before = (mine - turn) & (teams - 1); /* stages of other teams */
         const int64_t step_a = ta ? each : (int64_t)each * lda, step_b = tb ? (int64_t)DEPTH * ldb : DEPTH;
-        for (int k = r->k; k > 0; k -= each, pa += step_a, pb += step_b) {
+        pa += before * step_a, pb += before * step_b;
+        for (int k = r->k - before * each; k > 0; k -= teams * each, pa += teams * step_a, pb += teams * step_b) {
             wait(empty + 8 * (uint32_t)st, ph);
             const uint32_t slice = ring + (uint32_t)st * STAGE;
             if (first_warp && then < 0 && k <= EARLY * DEPTH) { /* a tile is taken when this one is nearly done, so that nobody sits on work that others could do */
-                if (p == 0 && !asked) later = kl_add(counter, 1) + blocks;
+                if (lane == 0 && !asked) later = kl_add(counter, 1) + blocks;
                 asked = 1;
                 if (k <= EARLY / 2 * DEPTH) {
                     then = __nvvm_shfl_sync_idx_i32(~0u, later, 0, 31);
-                    look = ((const four *)(piece + at_most(then, ntile - 1)))[p & 3];
+                    look = ((const four *)(piece + at_most(then, ntile - 1)))[lane & 3];
                 }
             }
             if (p == 0) {
                 if (k == r->k) head[nth] = (info){.c = c, .ldc = r->ldc, .mn = r->mn, .flags = flags | (even_c ? KL_P_EVEN : 0), .k = k, .factor = r->factor};
                 arrive(full + 8 * (uint32_t)st);
             }
-            if (ta) fetch_columns(slice, pa, lda, even_a, rows, k, p, BM, 1, 1);
-            else fetch_rows(slice, pa, lda, even_a, rows, k, p, BM, LDA);
-            if (product && tb) fetch_rows(slice + A_BYTES, pb, ldb, even_b, cols, k, p, BN, ta ? LDB_APART : LDB);
-            else if (product) fetch_columns(slice + A_BYTES, pb, ldb, even_b, cols, k, p, BN, 0, ta);
-            else if (k > DEPTH && ta && ADDED > DEPTH) fetch_columns(slice + A_BYTES, pa + DEPTH, lda, even_a, rows, k - DEPTH, p, BM, 1, 1);
-            else if (k > DEPTH && ADDED > DEPTH) fetch_rows(slice + A_BYTES, pa + (int64_t)DEPTH * lda, lda, even_a, rows, k - DEPTH, p, BM, LDA);
+            if (ta) fetch_columns(slice, pa, lda, even_a, rows, k, p, team, BM, 1, 1);
+            else fetch_rows(slice, pa, lda, even_a, rows, k, p, team, BM, LDA);
+            if (product && tb) fetch_rows(slice + A_BYTES, pb, ldb, even_b, cols, k, p, team, BN, ta ? LDB_APART : LDB);
+            else if (product) fetch_columns(slice + A_BYTES, pb, ldb, even_b, cols, k, p, team, BN, 0, ta);
+            else if (k > DEPTH && ta && ADDED > DEPTH) fetch_columns(slice + A_BYTES, pa + DEPTH, lda, even_a, rows, k - DEPTH, p, team, BM, 1, 1);
+            else if (k > DEPTH && ADDED > DEPTH) fetch_rows(slice + A_BYTES, pa + (int64_t)DEPTH * lda, lda, even_a, rows, k - DEPTH, p, team, BM, LDA);
             arrive_after_copies(full + 8 * (uint32_t)st);
-            if (++st == STAGES) st = 0, ph ^= 1;
+            st += teams;
+            if (st >= STAGES) st -= STAGES, ph ^= 1;
         }
+        turn = (turn + (r->k + each - 1) / each) & (teams - 1);
         nth = (nth + 1) % HEADS;
         fresh = more <= 0;
         if (first_warp) {
-            if (p / 4 == mine) {
-                if (p % 4 == 3 && (more > 0 || then < ntile)) wait_for_first(counter, look[0], nbefore);
-                ((four *)(rec + (cur ^ 1)))[p % 4] = look;
-                if (more <= 0 && then >= ntile && p == 3) rec[cur ^ 1].flags = KL_P_END;
+            if (teams > 1 && then < 0) { /* the last stages were not the first warp's */
+                if (lane == 0 && !asked) later = kl_add(counter, 1) + blocks;
+                then = __nvvm_shfl_sync_idx_i32(~0u, later, 0, 31);
+                look = ((const four *)(piece + at_most(then, ntile - 1)))[lane & 3];
+            }
+            if (lane / 4 == next) {
+                if (lane % 4 == 3 && (more > 0 || then < ntile)) wait_for_first(counter, look[0], nbefore);
+                ((four *)(rec + (cur ^ 1)))[lane % 4] = look;
+                if (more <= 0 && then >= ntile && lane == 3) rec[cur ^ 1].flags = KL_P_END;
             }
             if (more <= 0) soon = brief ? __nvvm_shfl_sync_idx_i32(~0u, later, 0, 31) : -1;
         }
         producers_meet();
         cur ^= 1;
     }
-    wait(empty + 8 * (uint32_t)st, ph);
-    if (p == 0) {
-        head[nth].flags = KL_P_END;
-        arrive(full + 8 * (uint32_t)st);
+    if (mine == turn) {
+        wait(empty + 8 * (uint32_t)st, ph);
+        if (p == 0) {
+            head[nth].flags = KL_P_END;
+            arrive(full + 8 * (uint32_t)st);
+        }
+        arrive_after_copies(full + 8 * (uint32_t)st);
     }
-    arrive_after_copies(full + 8 * (uint32_t)st);
     __asm__ volatile("cp.async.wait_all;" ::: "memory");
 }
 
@@ -645,7 +656,7 @@ ALWAYS void alone(volatile const list *launch, kl_piece *rec)
     }
 }
 
-ALWAYS void tensor(const kl_piece *piece, int ntile, int nlone, int nbefore, int *counter, const double *x, const double *y)
+ALWAYS void tensor(const kl_piece *piece, int ntile, int nlone, int nbefore, int solo, int *counter, const double *x, const double *y)
 {
     char *const shared = llvm_omp_target_dynamic_shared_alloc();
     info *const head = (info *)(shared + STAGES * STAGE);
@@ -653,7 +664,7 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nlone, int nbefore, int
     list *const launch = (list *)(rec + 2);
     const uint32_t ring = shared_address(shared), full = ring + STAGES * STAGE + HEADS * INFO + 2 * 64 + LIST, empty = full + 8 * STAGES;
     if (me() < STAGES) {
-        barrier_init(full + 8 * (uint32_t)me(), PRODUCERS + 1);
+        barrier_init(full + 8 * (uint32_t)me(), (solo ? 32 : PRODUCERS) + 1);
         barrier_init(empty + 8 * (uint32_t)me(), 32 * CONSUMERS);
         __asm__ volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
@@ -662,7 +673,8 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nlone, int nbefore, int
     const int warp = me() / 32;
     if (warp >= CONSUMERS) {
         registers(0);
-        producer(piece, ntile, nbefore, counter, ring, head, rec, full, empty, x, y);
+        if (solo) producer(piece, ntile, nbefore, counter, ring, head, rec, full, empty, x, y, 32);
+        else producer(piece, ntile, nbefore, counter, ring, head, rec, full, empty, x, y, PRODUCERS);
         return;
     }
     registers(1);
@@ -728,20 +740,20 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nlone, int nbefore, int
 }
 #else
 /* Never run: every pass of the compiler must see the region use the same variables in the same order, or arguments change places without a word. */
-static inline void tensor(const kl_piece *piece, int ntile, int nlone, int nbefore, int *counter, const double *x, const double *y)
+static inline void tensor(const kl_piece *piece, int ntile, int nlone, int nbefore, int solo, int *counter, const double *x, const double *y)
 {
-    (void)piece, (void)ntile, (void)nlone, (void)nbefore, (void)counter, (void)x, (void)y;
+    (void)piece, (void)ntile, (void)nlone, (void)nbefore, (void)solo, (void)counter, (void)x, (void)y;
 }
 #endif
 
 void NAME(kl_offload_tensor)(const kl_offload *self, const kl_launch *l, const kl_piece *piece, const double *x, double *y)
 {
     int *const counter = self->counter;
-    const int n = (int)l->n, nlone = (int)l->nlone, ntile = n - nlone, blocks = n < self->nsm ? n : self->nsm, said = (int)l->nbefore * CONSUMERS /* every warp says it */;
+    const int n = (int)l->n, nlone = (int)l->nlone, ntile = n - nlone, blocks = n < self->nsm ? n : self->nsm, said = (int)l->nbefore * CONSUMERS /* every warp says it */, solo = l->units < (double)SOLO;
     if (n == 0) return;
-    KL_BARE(blocks, THREADS, SHARED, is_device_ptr(piece, counter, x, y) firstprivate(ntile, nlone, said))
+    KL_BARE(blocks, THREADS, SHARED, is_device_ptr(piece, counter, x, y) firstprivate(ntile, nlone, said, solo))
     {
-        tensor(piece, ntile, nlone, said, counter, x, y);
+        tensor(piece, ntile, nlone, said, solo, counter, x, y);
     }
 }
 #else

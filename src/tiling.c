@@ -170,6 +170,7 @@ static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output
     kl_status st = KL_OK;
     int um, un, tm, tn;
     int64_t ntile = 0, npiece = 0, nhead = 0, nturn = 0, nfirst = 0, nlone = 0;
+    double units = 0, steps_of_all = 0;
     tile *list = NULL;
     int *parts = NULL;
     kl_cutting cut[2] = {{0}};
@@ -242,9 +243,12 @@ static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output
         nturn += parts[i] > 1;
         nfirst += w->level == 0;
         nlone += w->o->lone;
+        if (w->o->lone) continue;
+        units += (double)w->um * w->un * (double)w->steps;
+        steps_of_all += (double)w->steps;
     }
     kl_launch *const launch = &p->launch[p->nlaunch++];
-    *launch = (kl_launch){.products = 1, .kind = cut[0].kind, .first = p->npiece, .n = t, .nlone = nlone, .nbefore = after > 0 ? nfirst : 0};
+    *launch = (kl_launch){.products = 1, .kind = cut[0].kind, .first = p->npiece, .n = t, .nlone = nlone, .nbefore = after > 0 ? nfirst : 0, .units = steps_of_all > 0 ? units / steps_of_all : 0};
     for (int64_t i = 0; i < more; i++) launch->adds |= (base[i].flags & KL_P_ADD) != 0;
     p->npiece += more;
     p->ntile += t;

@@ -71,6 +71,7 @@ typedef struct kl_launch {
     int64_t first, n;       /* products: pieces, and tiles of them; else: cells */
     int64_t nlone;          /* of the tiles, so many at the end have one unit and a warp each; never where there are two levels */
     int64_t nbefore;        /* of two levels in one launch: tiles of outputs that the first one writes */
+    double units;           /* of a step on average, lone tiles apart */
 } kl_launch;
 
 typedef struct kl_tiling_opts kl_tiling_opts;
