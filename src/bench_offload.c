@@ -45,7 +45,8 @@ typedef struct bench {
     int any; /* of the lines was wanted */
     int64_t n;
     int m[8], nm, with_host;
-    double copy, read, product; /* ceilings: GB/s, GB/s, TFLOP/s; read: 0 where CUDA is not there to measure it */
+    double copy, read, product; /* ceilings: GB/s, GB/s, TFLOP/s; 0: not measured, read also where CUDA is not there to do it */
+    double rate; /* TFLOP/s of the list that was last */
 } bench;
 
 typedef kl_status run_fn(void *self, kl_err *err);
@@ -385,12 +386,14 @@ static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, 
         if (k < 0) continue;
         t /= l.repeat, u /= l.repeat;
         const double rate = q->flop / t * 1e-12;
-        char of[40] = "";
+        char of[40] = "", share[40] = "", lasting[40] = "";
         if (b->way[k].beside) beside = t;
         else if (beside > 0) snprintf(of, sizeof of, ", %.0f %% of CUDA's", 100 * beside / t);
-        if (k == b->nway - 1 && b->product <= 0) b->product = rate;
-        printf("%-30s | %-18s %d launches %9.3f ms %6.2f TFLOP/s (sustained %6.2f) %4.0f %% of %s%s | padded %.3f, %lld tiles, %lld pieces, work %.2f GB, %d rounds, %lld in order, plan %.1f ms | resid %.0e PASS\n",
-               name, plan.kernel, plan.nlaunch, t * 1e3, rate, q->flop / u * 1e-12, b->product > 0 ? 100 * rate / b->product : 0.0, b->plain ? "one product" : "dgemm 4096", of, plan.padded,
+        b->rate = rate;
+        if (!isnan(u)) snprintf(lasting, sizeof lasting, " (sustained %6.2f)", q->flop / u * 1e-12); /* --quick has none */
+        if (b->product > 0) snprintf(share, sizeof share, " %4.0f %% of %s", 100 * rate / b->product, b->plain ? "one product" : "dgemm 4096");
+        printf("%-30s | %-18s %d launches %9.3f ms %6.2f TFLOP/s%s%s%s | padded %.3f, %lld tiles, %lld pieces, work %.2f GB, %d rounds, %lld in order, plan %.1f ms | resid %.0e PASS\n",
+               name, plan.kernel, plan.nlaunch, t * 1e3, rate, lasting, share, of, plan.padded,
                (long long)plan.ntile, (long long)plan.npiece,
                (double)plan.work_bytes * 1e-9, plan.nround, (long long)plan.nsequential, make * 1e3, worst / most);
         fflush(stdout);
@@ -458,7 +461,7 @@ static kl_status dgemm_ceiling(bench *b, kl_err *err)
     alone.only = NULL, alone.with_host = 0, alone.nway = 1; /* the first way: cuBLAS, call by call */
     alone.product = -1;
     const kl_status st = shapes_line(&alone, "ceiling: one 4096, dgemm", 1, one, 0, 0, EVEN, err);
-    b->product = alone.product;
+    b->product = alone.rate;
     return st;
 }
 
@@ -494,6 +497,7 @@ static kl_status bench_shapes(bench *b, kl_err *err)
     KL_TRY(kl_alloc(&shape, MOST, KL_MEM_WORK, err));
     const int(*const shapes)[4] = (const int(*)[4])shape;
     KL_TRY(shapes_line(b, "one 4096 x 4096 x 4096", 1, one, 0, 0, EVEN, err));
+    if (b->plain) b->product = b->rate; /* 0 where --only left it out */
     KL_TRY(shapes_line(b, "one 1704 x 1704 x 1704", 1, one + 1, 0, 0, EVEN, err));
     for (int i = 0; i < 400; i++)
         for (int k = 0; k < 3; k++) {
