@@ -191,6 +191,15 @@ static void test_lists(void **state)
             expect_true(!l->adds || o.adds);
             expect_true(l->nlone == 0 || (o.cost_lone > 0 && l->nbefore == 0));
             for (int64_t t = l->n - l->nlone; t < l->n; t++) expect_eq(p.piece[l->first + t].flags & (KL_P_ROWS | KL_P_COLS | KL_P_PART), 1 | 1 << 4);
+            if (!l->products || o.adds) continue;
+            double units = 0, steps = 0;
+            for (int64_t t = 0; t < l->n - l->nlone; t++)
+                for (const kl_piece *q = &p.piece[l->first + t];; q = &p.piece[l->first + q->next]) {
+                    const int n = (q->k + o.depth - 1) / o.depth, rows = (int)(q->flags & KL_P_ROWS), cols = (int)(q->flags & KL_P_COLS) >> 4;
+                    units += (double)rows * cols * n, steps += n;
+                    if (q->next <= 0) break;
+                }
+            expect_near(l->units, steps > 0 ? units / steps : 0, 1e-12 * l->units);
         }
         for (int64_t i = 0; i < p.npiece; i++) turns += (p.piece[i].flags & KL_P_PART) != 0, adds += (p.piece[i].flags & KL_P_ADD) != 0;
         expect_same(&b, &p, work, &m, most, &seed);
