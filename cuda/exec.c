@@ -139,13 +139,7 @@ out:
 __attribute__((visibility("default"))) extern const kl_cuda_module kl_cuda_module_table;
 const kl_cuda_module kl_cuda_module_table = {
     .abi = KL_CUDA_ABI,
-    .host_bytes = sizeof(kl_cuda_host),
-    .exec_bytes = sizeof(kl_exec),
-    .batch_bytes = sizeof(kl_batch),
-    .piece_bytes = sizeof(kl_piece),
-    .tiling_bytes = sizeof(kl_tiling),
-    .launch_bytes = sizeof(kl_launch),
-    .kron_bytes = sizeof(kl_devkron_block),
+    .bytes = KL_CUDA_SIZES,
     .made_for = KL_CUDA_ARCH,
     .open = cuda_open,
 };

@@ -54,9 +54,10 @@ typedef struct kl_cuda_host {
 
 /* The module's part, under the name KL_CUDA_SYMBOL. Sizes tell apart what an ABI number forgot. */
 #define KL_CUDA_SYMBOL "kl_cuda_module_table"
+#define KL_CUDA_SIZES {sizeof(kl_cuda_host), sizeof(kl_exec), sizeof(kl_batch), sizeof(kl_piece), sizeof(kl_tiling), sizeof(kl_launch), sizeof(kl_devkron_block)}
 typedef struct kl_cuda_module {
     int abi;
-    size_t host_bytes, exec_bytes, batch_bytes, piece_bytes, tiling_bytes, launch_bytes, kron_bytes;
+    size_t bytes[7]; /* KL_CUDA_SIZES */
     const char *made_for; /* which GPUs, for messages */
     kl_status (*open)(const kl_cuda_host *host, kl_exec *ex, kl_err *err); /* fills vt, where and self */
 } kl_cuda_module;

@@ -89,8 +89,9 @@ kl_status kl_exec_open_cuda(kl_exec **out, kl_err *err)
     *out = NULL;
     KL_TRY(find_module(&library, path, err)); /* stays for the life of the program: a GPU's context outlives an executor */
     const kl_cuda_module *const m = dlsym(library, KL_CUDA_SYMBOL);
-    if (!m || m->abi != KL_CUDA_ABI || m->host_bytes != sizeof(kl_cuda_host) || m->exec_bytes != sizeof(kl_exec) || m->batch_bytes != sizeof(kl_batch) ||
-        m->piece_bytes != sizeof(kl_piece) || m->tiling_bytes != sizeof(kl_tiling) || m->launch_bytes != sizeof(kl_launch) || m->kron_bytes != sizeof(kl_devkron_block)) {
+    static const size_t bytes[] = KL_CUDA_SIZES;
+    _Static_assert(sizeof bytes == sizeof m->bytes, "a place for each");
+    if (!m || m->abi != KL_CUDA_ABI || memcmp(m->bytes, bytes, sizeof bytes) != 0) {
         st = kl_fail(err, KL_EABSENT, "--exec cuda: %.400s belongs to another version of the program (its interface is %d, wanted is %d): build both together", path,
                      m ? m->abi : 0, KL_CUDA_ABI);
         goto out;
