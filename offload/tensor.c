@@ -514,14 +514,6 @@ ALWAYS void write_tile(double (*acc)[4], const int most_m, const int across, uin
         }
 }
 
-/* What a lane brings of one step of a lone tile, in the order in which it is multiplied: for each half of DEPTH four numbers of A, and two of each fragment of B. Of a matrix that is
-   added, its part of the sums, in b. */
-typedef struct share {
-    double a[DEPTH / 8][4], b[LONE_COLS / 8][4], factor;
-    uint32_t flags;
-    int cols, k, ends;
-} share;
-
 /* The launch, in shared memory: in registers it would stand in the way of what comes before. */
 typedef struct list {
     const kl_piece *piece;
@@ -531,128 +523,110 @@ typedef struct list {
 } list;
 _Static_assert(sizeof(list) <= LIST, "the layout of shared memory counts on it");
 
-/* Where a warp is in the sum of its tile. */
-typedef struct place {
-    const double *a, *b; /* this lane's numbers of the next step */
-    int32_t at, batch;   /* the piece, and the first of those that are held */
-    int left;            /* of its k */
-} place;
-
-ALWAYS double load_if(const double *p, int is)
+/* Four values of k, 4 apart, where `is`; else what was there, which nobody uses. */
+ALWAYS void load_four(double *v, const double *p, int64_t next, int is)
 {
-    double v;
-    __asm__ volatile("{.reg .pred p; setp.ne.s32 p,%2,0; mov.f64 %0,0d0000000000000000; @p ld.global.f64 %0,[%1];}" : "=d"(v) : "l"(p), "r"(is) : "memory");
-    return v;
+    __asm__ volatile("{.reg .pred p; setp.ne.s32 p,%8,0; @p ld.global.f64 %0,[%4]; @p ld.global.f64 %1,[%5]; @p ld.global.f64 %2,[%6]; @p ld.global.f64 %3,[%7];}"
+                     : "=&d"(v[0]), "=&d"(v[1]), "=&d"(v[2]), "=&d"(v[3])
+                     : "l"(p), "l"(p + next), "l"(p + 2 * next), "l"(p + 3 * next), "r"(is)
+                     : "memory");
+}
+/* Two of them, or 0 behind the end of k. */
+ALWAYS void load_rest(double *v, const double *p, int64_t next, int first, int second)
+{
+    __asm__ volatile("{.reg .pred p,q; setp.ne.s32 p,%4,0; setp.ne.s32 q,%5,0; mov.f64 %0,0d0000000000000000; mov.f64 %1,0d0000000000000000; @p ld.global.f64 %0,[%2]; @q ld.global.f64 %1,[%3];}"
+                     : "=&d"(v[0]), "=&d"(v[1])
+                     : "l"(p), "l"(p + next), "r"(first), "r"(second)
+                     : "memory");
 }
 
-/* Piece w->at from its beginning; rec has room for a batch of them. */
-ALWAYS const kl_piece *turn_to(place *w, const list *all, kl_piece *rec)
+/* A piece of a lone tile. Rows and columns that are not there are read as the last one that is, and added to sums that nobody writes. */
+ALWAYS void lone_piece(double (*acc)[4], const kl_piece *r, const list *all)
 {
+    enum { N = LONE_COLS / 8 };
     const int lane = me() % 32, g = lane / 4, t = lane % 4;
-    if (w->at < w->batch || w->at >= w->batch + (int)KL_PIECE_BATCH) {
-        __nvvm_bar_warp_sync(~0u);
-        ((four *)rec)[lane] = ((const four *)(all->piece + w->at))[lane];
-        __nvvm_bar_warp_sync(~0u);
-        w->batch = w->at;
-    }
-    const kl_piece *const r = rec + (w->at - w->batch);
-    const uint32_t flags = r->flags;
-    const int lda = r->lda, ldb = r->ldb;
-    const double *const a = (const double *)(uintptr_t)kl_where(r->a, flags, KL_P_A, all->x, all->y);
-    w->left = r->k;
-    if (flags & KL_P_ADD) {
-        w->a = a + (flags & KL_P_TA ? (int64_t)(2 * g) * lda + 2 * t : 2 * g + (int64_t)(2 * t) * lda);
-        return r;
-    }
-    w->a = a + (flags & KL_P_TA ? (int64_t)(2 * g) * lda + t : 2 * g + (int64_t)t * lda);
-    w->b = (const double *)(uintptr_t)kl_where(r->b, flags, KL_P_B, all->x, all->y) + (flags & KL_P_TB ? g + (int64_t)t * ldb : (int64_t)g * ldb + t);
-    return r;
-}
-
-/* Asks for the next step, and moves on; at < 0 when it was the tile's last. */
-ALWAYS void bring(share *s, place *w, const list *all, kl_piece *rec)
-{
-    const int lane = me() % 32, g = lane / 4, t = lane % 4;
-    const kl_piece *const r = w->left > 0 ? rec + (w->at - w->batch) : turn_to(w, all, rec);
     const uint32_t flags = r->flags;
     const int m = (int)(r->mn & 0xffff), n = (int)(r->mn >> 16), lda = r->lda, ldb = r->ldb, ta = (flags & KL_P_TA) != 0, tb = (flags & KL_P_TB) != 0;
-    const int64_t row = ta ? lda : 1, col = ta ? 1 : lda; /* of A: from a row to the next, from a column to the next */
-    s->flags = flags, s->factor = r->factor, s->cols = (n + 7) / 8, s->k = w->left;
+    int cols = (n + 7) / 8;
+    const int64_t row = ta ? lda : 1, col = ta ? 1 : lda, deep = tb ? ldb : 1, wide = tb ? 1 : ldb;
+    const double *const base = (const double *)(uintptr_t)kl_where(r->a, flags, KL_P_A, all->x, all->y);
+    const double *a[2], *b[N];
+    UNROLL
+    for (int e = 0; e < 2; e++) a[e] = base + at_most(2 * g + e, m - 1) * row;
     if (flags & KL_P_ADD) {
         UNROLL
-        for (int j = 0; j < LONE_COLS / 8; j++)
+        for (int j = 0; j < N; j++)
             UNROLL
-            for (int e = 0; e < 4; e++) s->b[j][e] = load_if(w->a + (e / 2) * row + (8 * j + e % 2) * col, 2 * g + e / 2 < m && 8 * j + 2 * t + e % 2 < n);
-        w->left = 0;
-    } else {
-        const int64_t deep = tb ? ldb : 1, wide = tb ? 1 : ldb;
-        UNROLL
-        for (int half = 0; half < DEPTH / 8; half++)
-            UNROLL
-            for (int e = 0; e < 4; e++) s->a[half][e] = load_if(w->a + (e % 2) * row + (8 * half + e / 2 * 4) * col, 2 * g + e % 2 < m && 8 * half + e / 2 * 4 + t < w->left);
-        UNROLL
-        for (int j = 0; j < LONE_COLS / 8; j++)
-            UNROLL
-            for (int q = 0; q < 4; q++) s->b[j][q] = load_if(w->b + 8 * j * wide + 4 * q * deep, 8 * j + g < n && 4 * q + t < w->left);
-        w->a += DEPTH * col, w->b += DEPTH * deep;
-        w->left -= DEPTH;
-    }
-    s->ends = w->left <= 0;
-    if (s->ends) w->at = r->next > 0 ? r->next : -1, w->left = 0;
-}
-
-ALWAYS void use(double (*acc)[4], const share *s)
-{
-    if (s->flags & KL_P_ADD) {
-        UNROLL
-        for (int j = 0; j < LONE_COLS / 8; j++)
-            UNROLL
-            for (int e = 0; e < 4; e++) acc[j][e] += s->b[j][e];
-    } else {
-        UNROLL
-        for (int half = 0; half < DEPTH / 8; half++)
-            if (8 * half < s->k) {
-                UNROLL
-                for (int j = 0; j < LONE_COLS / 8; j++)
-                    if (j < s->cols) multiply(acc[j], s->a[half], s->b[j] + 2 * half);
+            for (int e = 0; e < 4; e++) {
+                const number *const from = (const number *)(uintptr_t)(a[e / 2] + at_most(8 * j + 2 * t + e % 2, n - 1) * col);
+                acc[j][e] += *from;
             }
+        scale(acc, N, r->factor);
+        return;
     }
-    if (s->ends) scale(acc, LONE_COLS / 8, s->factor);
+    const double *const second = (const double *)(uintptr_t)kl_where(r->b, flags, KL_P_B, all->x, all->y);
+    UNROLL
+    for (int e = 0; e < 2; e++) a[e] += t * col;
+    UNROLL
+    for (int j = 0; j < N; j++) b[j] = second + at_most(8 * j + g, n - 1) * wide + t * deep;
+    double fa[2][4], fb[N][4];
+    int left = r->k;
+    for (; left >= DEPTH; left -= DEPTH) {
+        __asm__ volatile("" : "+r"(cols)); /* or there will be a loop for every number of them */
+        UNROLL
+        for (int e = 0; e < 2; e++) load_four(fa[e], a[e], 4 * col, 1), a[e] += DEPTH * col;
+        UNROLL
+        for (int j = 0; j < N; j++) load_four(fb[j], b[j], 4 * deep, j < cols), b[j] += DEPTH * deep;
+        UNROLL
+        for (int half = 0; half < DEPTH / 8; half++)
+            UNROLL
+            for (int j = 0; j < N; j++)
+                if (j < cols) multiply(acc[j], (double[]){fa[0][2 * half], fa[1][2 * half], fa[0][2 * half + 1], fa[1][2 * half + 1]}, fb[j] + 2 * half);
+    }
+    for (; left > 0; left -= DEPTH / 2) {
+        __asm__ volatile("" : "+r"(cols));
+        UNROLL
+        for (int e = 0; e < 2; e++) load_rest(fa[e], a[e], 4 * col, t < left, t + 4 < left), a[e] += DEPTH / 2 * col;
+        UNROLL
+        for (int j = 0; j < N; j++) load_rest(fb[j], b[j], 4 * deep, j < cols && t < left, j < cols && t + 4 < left), b[j] += DEPTH / 2 * deep;
+        UNROLL
+        for (int j = 0; j < N; j++)
+            if (j < cols) multiply(acc[j], (double[]){fa[0][0], fa[1][0], fa[0][1], fa[1][1]}, fb[j]);
+    }
+    scale(acc, N, r->factor);
 }
 
-/* Lone tiles until all are taken, by whichever warp is free: who reserves one before that keeps it from the others. While a step is multiplied the next one is on its way. Loads are
-   predicated one by one: where paths of loads meet, compilers wait for them. */
+/* Lone tiles until all are taken, by whichever warp is free: who reserves one before that keeps it from the others. A step takes a warp some 1250 cycles; where all multiprocessors are at it
+   the cache gives no more than one in 300 to each, however it is asked. rec has room for a batch of records. */
 ALWAYS void alone(volatile const list *launch, kl_piece *rec)
 {
+    enum { N = LONE_COLS / 8 };
     const list all = {launch->piece, launch->x, launch->y, launch->counter, launch->ntile, launch->nlone};
     const int lane = me() % 32;
+    double acc[N][4];
+    zero_all(acc, N);
     for (;;) {
         int nth = all.nlone;
         if (lane == 0 && nth > 0) nth = kl_add(all.counter + 3, 1);
         nth = __nvvm_shfl_sync_idx_i32(~0u, nth, 0, 31);
         if (nth >= all.nlone) break;
-        double acc[LONE_COLS / 8][4];
-        share s[2];
-        place w = {.at = all.ntile + nth, .batch = -KL_PIECE_BATCH};
-        zero_all(acc, LONE_COLS / 8);
-        const kl_piece *const r = turn_to(&w, &all, rec);
-        const uint64_t c = kl_where(r->c, r->flags, KL_P_C, all.x, all.y);
-        const int ldc = r->ldc;
-        const uint32_t mn = r->mn, wide = even(c, ldc) ? KL_P_EVEN : 0;
-        bring(&s[0], &w, &all, rec);
-        for (int more = 1; more;) {
-            UNROLL
-            for (int i = 0; i < 2; i++) {
-                if (!more) continue;
-                more = w.at >= 0;
-                if (more) bring(&s[1 - i], &w, &all, rec);
-                use(acc, &s[i]);
-                if (s[i].ends && (s[i].flags & KL_P_LAST)) {
-                    write_tile(acc, 1, LONE_COLS / 8, c, ldc, mn, s[i].flags | wide, 1, LONE_COLS / 8, 2 * (lane / 4), 2 * (lane % 4));
-                    zero_all(acc, LONE_COLS / 8);
-                }
+        int at = all.ntile + nth, batch = -(int)KL_PIECE_BATCH; /* the first of the records that are held */
+        do {
+            if (at < batch || at >= batch + (int)KL_PIECE_BATCH) {
+                __nvvm_bar_warp_sync(~0u);
+                ((four *)rec)[lane] = ((const four *)(all.piece + at))[lane];
+                __nvvm_bar_warp_sync(~0u);
+                batch = at;
             }
-        }
+            const kl_piece *const r = rec + (at - batch);
+            lone_piece(acc, r, &all);
+            if (r->flags & KL_P_LAST) {
+                const uint64_t c = kl_where(r->c, r->flags, KL_P_C, all.x, all.y);
+                write_tile(acc, 1, N, c, r->ldc, r->mn, r->flags | (even(c, r->ldc) ? KL_P_EVEN : 0), 1, N, 2 * (lane / 4), 2 * (lane % 4));
+                zero_all(acc, N);
+            }
+            at = r->next;
+        } while (at > 0);
     }
 }
 
