@@ -8,7 +8,7 @@
 
 #include "mem.h"
 
-enum { KL_H5_MAX_TEXT = 60000, KL_H5_MAX_NAME = 256 };
+enum { KL_H5_MAX_TEXT = 60000, KL_H5_MAX_NAME = 1024 /* of a path in a file: a measurement is named by its request, which may have 400 characters */ };
 
 /* HDF5 prints its own errors by default; a library does not print: not between these two. */
 typedef struct kl_h5_quiet {

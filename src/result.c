@@ -155,6 +155,7 @@ kl_status kl_result_add(kl_result *r, const char *name, const char *note, int ra
     kl_status st = KL_OK;
     kl_measured one = {.rank = rank};
     int64_t n = 1;
+    if (strlen(name) >= KL_H5_MAX_NAME) KL_TRY(kl_fail(err, KL_EINPUT, "measurement %.100s...: the name has %zu characters; less than %d are possible", name, strlen(name), KL_H5_MAX_NAME));
     for (int k = 0; k < rank; k++) {
         one.shape[k] = shape[k];
         if (!kl_mul_size(n, shape[k], &n)) KL_TRY(kl_fail(err, KL_ENOMEM, "measurement %.100s is too large", name));

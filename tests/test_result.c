@@ -117,7 +117,12 @@ static void test_round_trip(void **unused)
     expect_ok(kl_result_add(f.result, "string/a/b", "deep", 3, shape, &cube[0][0][0], &err), err);
     expect_ok(kl_result_add(f.result, "variance", "a number", 0, shape, &cube[0][2][3], &err), err);
     expect_ok(kl_result_add(f.result, "local/Sz", "by site, again", 1, shape, &cube[0][1][0], &err), err);
-    assert_int_equal(f.result->nmeasured, 4);
+    char name[1100] = "state_12/product/"; /* as long as a request may be, and longer than anything could be read */
+    memset(name + strlen(name), 'x', 400);
+    expect_ok(kl_result_add(f.result, name, NULL, 0, shape, &cube[0][2][2], &err), err);
+    memset(name, 'x', sizeof name - 1);
+    expect_refused(kl_result_add(f.result, name, NULL, 0, shape, &cube[0][2][2], &err), KL_EINPUT, err, "1099 characters");
+    assert_int_equal(f.result->nmeasured, 5);
     expect_ok(kl_result_write(path, f.result, f.r.state, &err), err);
     int64_t n1, n2;
     unsigned char *first = slurp(path, &n1);
@@ -163,8 +168,8 @@ static void test_round_trip(void **unused)
     assert_memory_equal(r->dmrg.seconds_part, f.r.res.seconds_part, sizeof r->dmrg.seconds_part);
     assert_int_equal(r->dmrg.stop, f.r.res.stop);
     assert_int_equal(r->dmrg.dim_max, f.r.res.dim_max);
-    assert_int_equal(r->nmeasured, 4);
-    for (int i = 0; i < 4; i++) {
+    assert_int_equal(r->nmeasured, 5);
+    for (int i = 0; i < 5; i++) {
         const kl_measured *m = &r->measured[i];
         if (strcmp(m->name, "local/Sz") == 0) {
             assert_string_equal(m->note, "by site, again");
@@ -173,6 +178,7 @@ static void test_round_trip(void **unused)
             assert_true(m->rank == 3 && m->shape[2] == 4);
             assert_memory_equal(m->data, cube, sizeof cube);
         } else if (strcmp(m->name, "variance") == 0) assert_true(m->rank == 0 && m->data[0] == 12);
+        else if (strncmp(m->name, "state_12/product/xxx", 20) == 0) assert_true(strlen(m->name) == 417 && m->rank == 0 && m->data[0] == 11);
         else assert_true(strcmp(m->name, "two/Sz*Sz") == 0 && m->rank == 2 && m->note == NULL);
     }
     kl_result_destroy(&r);
