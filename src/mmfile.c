@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "mem.h"
+#include "partial.h"
 
 enum { MAX_LINE = 1024 };
 
@@ -204,7 +205,7 @@ kl_status kl_mmfile_write(const char *path, const kl_spmat *m, const char *comme
     char partial[1100];
     int64_t *column = NULL;
     double *value = NULL;
-    if (snprintf(partial, sizeof(partial), "%s.partial", path) >= (int)sizeof(partial)) return kl_fail(err, KL_EINPUT, "the name %.100s... is too long", path);
+    KL_TRY(kl_partial_name(path, partial, sizeof(partial), err));
     KL_TRY(kl_alloc(&column, m->longest, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&value, m->longest, KL_MEM_WORK, err));
     to = fopen(partial, "wb");

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #endif
 #include "plot.h"
+#include "partial.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -224,8 +225,8 @@ kl_status kl_plot_run(kl_plot_fn *script, const void *self, const char *output, 
     int status = 0;
     struct sigaction ignore = {.sa_handler = SIG_IGN}, former;
     if (terminal == NULL) return kl_fail(err, KL_EINPUT, "--output: '%s' ends in no format; allowed: .svg .png .pdf", output);
-    if (snprintf(partial, sizeof(partial), "%s.partial", output) >= (int)sizeof(partial)) return kl_fail(err, KL_EINPUT, "--output: the name is too long");
-
+    const kl_status named = kl_partial_name(output, partial, sizeof(partial), err);
+    if (named != KL_OK) return named;
     to = fopen(partial, "we"); /* gnuplot would not say why it cannot */
     if (to == NULL) return kl_fail(err, KL_EIO, "--output: %.300s cannot be written: %s", output, strerror(errno));
     fclose(to);

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #endif
 #include "sealed.h"
+#include "partial.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -160,9 +161,8 @@ static kl_status cannot(const char *path, const char *why, kl_err *err) { return
 /* The name to write beside path, for what may stand there. */
 static kl_status name_partial(const char *path, char *partial, size_t size, kl_err *err)
 {
-    struct stat info;
-    if (snprintf(partial, size, "%s.partial", path) >= (int)size) return kl_fail(err, KL_EINPUT, "%.80s...: the name of the file is too long", path);
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) return kl_fail(err, KL_EINPUT, "%.300s: is no ordinary file; a result would replace it", path);
+    const kl_status st = kl_partial_name(path, partial, size, err);
+    if (st != KL_OK) return st;
     const int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); /* HDF5 would not say why it cannot */
     if (fd < 0) return cannot(path, strerror(errno), err);
     close(fd);

@@ -5,6 +5,7 @@
 #endif
 #include "tune.h"
 #include "config.h"
+#include "partial.h"
 #include "record.h"
 #include <errno.h>
 #include <math.h>
@@ -46,7 +47,7 @@ static kl_status open_partial(kl_tune *t, const char *path, char partial[1040], 
     kl_status st = KL_OK;
     if (path && snprintf(t->path, sizeof t->path, "%s", path) >= (int)sizeof t->path) KL_TRY(kl_fail(err, KL_EINPUT, "--output: the name is too long"));
     if (!path) KL_TRY(own_path(t->path, sizeof t->path, 1, err));
-    snprintf(partial, 1040, "%s.partial", t->path);
+    KL_TRY(kl_partial_name(t->path, partial, 1040, err));
     *f = fopen(partial, "we");
     if (!*f) KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, strerror(errno)));
 out:

@@ -527,6 +527,8 @@ for _, case in ipairs {
     { "measure dimer.h5 --measure Sz", "holds 'ci'" },
     { "dmrg --resume arrays.h5", "holds 'matrix'" },
     { "ci --resume a.h5", "no result of `kronlat ci'" },
+    { "ci dimer.fcidump --space full --store matrix --matrix .", "ordinary" },
+    { "tune --only copy --output .", "ordinary" },
     { "ci dimer.fcidump --space cas:5,2", "5 electrons in 2 orbitals; allowed: 0 to 4" },
     { "ci dimer.fcidump --space level:63", "allowed: 0 to 62" },
     { "ci dimer.fcidump --frozen 3", "--frozen" },
