@@ -215,16 +215,19 @@ static int level_of(const kl_det_spec *spec, int ref, uint64_t a, uint64_t b)
     return count_bits(a & ~spec->ref[ref][0]) + count_bits(b & ~spec->ref[ref][1]);
 }
 
+/* Levels beyond 63, which only complements in 64 orbitals have, are never asked for. */
+static int has_level(const kl_det_spec *spec, int level) { return level < 64 && (spec->levels >> level & 1); }
+
 static int allowed(const kl_det_spec *spec, int ref, uint64_t a, uint64_t b)
 {
-    return (int)(spec->levels >> level_of(spec, ref, a, b) & 1);
+    return has_level(spec, level_of(spec, ref, a, b));
 }
 
 static int top_level(const kl_det_spec *spec)
 {
     int top = 0;
     for (int k = 0; k < 64; k++)
-        if (spec->levels >> k & 1) top = k;
+        if (has_level(spec, k)) top = k;
     return top;
 }
 
@@ -247,11 +250,25 @@ static kl_status check(const kl_det_spec *spec, kl_err *err)
     return KL_OK;
 }
 
+static double binomial(int n, int k)
+{
+    double c = 1;
+    for (int i = 1; i <= k; i++) c *= (double)(n - k + i) / i;
+    return k > n ? 0 : c;
+}
+
+/* Before they are listed, which takes 8 bytes for each. */
+static kl_status check_number(double n, kl_err *err)
+{
+    return n < INT32_MAX ? KL_OK : kl_fail(err, KL_EINPUT, "%.4g strings of one spin; at most %d are supported", n, INT32_MAX - 1);
+}
+
 static kl_status all_strings(const kl_det_spec *spec, int spin, bag *to, kl_err *err)
 {
     kl_status st = KL_OK;
     const int nelec = spin == 0 ? spec->nalpha : spec->nbeta, top = top_level(spec);
     if (spec->full) {
+        KL_TRY(check_number(binomial(spec->norb, nelec), err));
         uint64_t x = orbitals(nelec);
         do {
             KL_TRY(bag_add(to, x, err));
@@ -259,6 +276,9 @@ static kl_status all_strings(const kl_det_spec *spec, int spin, bag *to, kl_err 
         } while (x != 0);
         goto out;
     }
+    double n = 0; /* of a reference; all of them have the same */
+    for (int k = 0; k <= top && k <= nelec; k++) n += binomial(nelec, k) * binomial(spec->norb - nelec, k);
+    KL_TRY(check_number(n, err));
     for (int r = 0; r < spec->nref; r++)
         for (int k = 0; k <= top && k <= nelec; k++) KL_TRY(excite(to, spec->ref[r][spin], spec->norb, k, err));
 out:
@@ -324,8 +344,8 @@ static kl_status fill_listed(const kl_det_spec *spec, kl_detspace *s, kl_err *er
         int64_t n = s->row_off[ia];
         for (int r = 0; r < spec->nref; r++) {
             const int ka = count_bits(alpha & ~spec->ref[r][0]);
-            for (int kb = 0; kb <= b->nelec && ka + kb < 64; kb++) {
-                if (!(spec->levels >> (ka + kb) & 1)) continue;
+            for (int kb = 0; kb <= b->nelec; kb++) {
+                if (!has_level(spec, ka + kb)) continue;
                 const int64_t from = bucket[r].first[kb * 8 + gb], to = bucket[r].first[kb * 8 + gb + 1];
                 if (n + (to - from) > room) {
                     room = 2 * (n + to - from) + 1024;
@@ -355,7 +375,7 @@ static kl_status fill_listed(const kl_det_spec *spec, kl_detspace *s, kl_err *er
             int least = 2 * KL_DET_MAX_ORB;
             for (int r = 0; r < spec->nref; r++) {
                 const int l = level_of(spec, r, s->a->bits[ia], b->bits[s->row_beta[k]]);
-                if (l < least && (spec->levels >> l & 1)) least = l;
+                if (l < least && has_level(spec, l)) least = l;
             }
             level[k] = (uint8_t)least;
             s->level_count[least]++;
@@ -527,7 +547,7 @@ kl_status kl_detspace_count(const kl_det_spec *spec, int64_t *out, kl_err *err)
         one.nref = 1;
         KL_TRY(kl_det_levels(&one, spec->target, &nlevel, level, NULL, err));
         for (int l = 0; l < nlevel; l++)
-            if (spec->full || (l < 64 && (spec->levels >> l & 1))) all += level[l];
+            if (spec->full || has_level(spec, l)) all += level[l];
     }
     *out = all < 0x1p62 ? (int64_t)all : -1;
 out:

@@ -524,6 +524,27 @@ static void test_table_1(void **state)
         }
 }
 
+/* As many orbitals as there can be, with references that differ in every electron; and strings that nobody could list. */
+static void test_limits(void **state)
+{
+    (void)state;
+    kl_err err = {""};
+    const uint64_t low = UINT32_MAX, ref[2][2][2] = {{{low, low}, {~low, ~low}}, {{~low, ~low}, {low, low}}};
+    for (int k = 0; k < 2; k++) {
+        const kl_det_spec spec = {.norb = 64, .nalpha = 32, .nbeta = 32, .nirrep = 1, .nref = 2, .ref = ref[k], .levels = 3};
+        kl_detspace *space = NULL;
+        expect_ok(kl_detspace_create(&spec, 2, &space, &err), err);
+        expect_eq(space->n, 2 * (1 + 2 * 32 * 32));
+        kl_detspace_destroy(&space);
+    }
+    const kl_det_spec full = {.norb = 40, .nalpha = 20, .nbeta = 20, .nirrep = 1, .full = 1},
+                      listed = {.norb = 64, .nalpha = 32, .nbeta = 32, .nirrep = 1, .nref = 1, .ref = ref[0], .levels = 511};
+    kl_detspace *none = NULL;
+    expect_refused(kl_detspace_create(&full, 2, &none, &err), KL_EINPUT, err, "1.378e+11 strings");
+    expect_refused(kl_detspace_create(&listed, 2, &none, &err), KL_EINPUT, err, "strings of one spin");
+    expect_true(none == NULL);
+}
+
 static void test_threads_and_file(void **state)
 {
     (void)state;
@@ -727,7 +748,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_energies), cmocka_unit_test(test_oracle),     cmocka_unit_test(test_ways),
                                        cmocka_unit_test(test_states),         cmocka_unit_test(test_active),     cmocka_unit_test(test_table_1),
-                                       cmocka_unit_test(test_threads_and_file), cmocka_unit_test(test_allocations),
+                                       cmocka_unit_test(test_threads_and_file), cmocka_unit_test(test_limits), cmocka_unit_test(test_allocations),
                                        cmocka_unit_test(test_plan_counts),    cmocka_unit_test(test_stop_and_go_on)};
     return cmocka_run_group_tests(tests, open_exec, close_exec);
 }
