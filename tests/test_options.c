@@ -63,6 +63,11 @@ static void test_values(void **state)
     assert_int_equal(seen, 1);
     kl_options_destroy(&o);
 
+    o = good("ci f.fcidump --density --matrix m.mtx --output r.h5"); /* what --resume must know: all that is to be found, not where and how it is told */
+    for (n = seen = 0; kl_options_given(o, n, &name, &value, number); n++) seen += strcmp(name, "density") == 0 || strcmp(name, "matrix") == 0;
+    assert_int_equal(seen, 2);
+    kl_options_destroy(&o);
+
     o = good("dmrg m --sites 4 --schedule 64:1e-4*2,256:1e-6:1e-5,512*3");
     assert_int_equal(o->nschedule, 6);
     assert_true(o->schedule_row[1].m == 64 && o->schedule_row[1].noise == 1e-4 && o->schedule_row[1].tol == 0);
