@@ -521,7 +521,7 @@ static void expect_exact(const char *model, const char *variant, const char *lat
         kl_test_case("%s %s %s, run %d", j.name, sets ? sets : "", charge ? charge : "", k);
         core_go(&j, &r);
         expect_near(r.res.energy[0], e, (k == 2 ? 1e-9 : 1e-12) * unit);
-        if (k >= 2) expect_true(r.res.nrow <= 20); /* an energy of 0 is reached too */
+        if (k >= 2) expect_true(r.res.nrow <= 20 && r.res.stop == KL_STOP_CONVERGED); /* an energy of 0 is reached too */
         for (int c = 0; c + 1 < j.terms->nsite; c++) expect_true(r.res.entropy[c] >= -1e-12 && isfinite(r.res.entropy[c]));
         core_drop(&r);
     }
@@ -554,6 +554,17 @@ static void test_edges(void **state)
     expect_exact("bose_hubbard", NULL, "chain:5", "t=1e-6 U=1 mu=normal(0,1)", "N=5");
     expect_exact("j1j2", "S=1/2", "chain:8", "J1=0", NULL); /* two chains that do not meet */
     expect_exact("j1j2", "S=1/2", "ring:8", "J2=0 J1=1", "Sz=1");
+    /* the largest m is reached at once, while there still is noise */
+    core_job j;
+    core_open(&j, core_model("heisenberg", "S=1/2"), "chain:6", NULL, NULL);
+    core_run r = core_auto(1e-9, core_charge(j.model, "Sz=3"), 1, KL_STRATEGY_AUTO);
+    r.opts.m_max = 10;
+    core_go(&j, &r);
+    expect_true(r.res.stop == KL_STOP_CONVERGED && r.res.error_estimate < 1e-9);
+    expect_near(r.res.energy[0], 1.25, 1e-12);
+    core_drop(&r);
+    core_close(&j);
+    core_no_memory();
 }
 
 static void test_scales(void **state)
