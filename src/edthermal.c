@@ -61,11 +61,14 @@ out:
     return st;
 }
 
+static int is_count(double x, double most) { return x >= 0 && x <= most && x == floor(x); }
+
 static kl_status unpack(kl_thermal *t, const kl_keep *from, kl_err *err)
 {
     kl_status st = KL_OK;
     const double *const f = from->number;
-    if (from->nnumber < HEAD || !(f[6] >= 0) || from->nnumber < HEAD + POINT * (int64_t)f[6] || !(f[5] >= (double)BETWEEN && f[5] < t->opts.nsample))
+    if (from->nnumber < HEAD || !is_count(f[0], 0x1p53) || !is_count(f[1], f[0]) || !is_count(f[2], 0x1p53) || !is_count(f[6], (double)(from->nnumber - HEAD) / POINT) ||
+        !(f[5] >= (double)BETWEEN && f[5] < t->opts.nsample))
         return kl_fail(err, KL_EINPUT, "thermodynamics: the %lld numbers kept are not those of a sum over %d samples", (long long)from->nnumber, t->opts.nsample);
     t->n = t->room = (int64_t)f[6];
     KL_TRY(kl_alloc(&t->p, t->room, KL_MEM_MISC, err));

@@ -482,6 +482,13 @@ static void test_thermal_broken_off(void **state)
         kl_thermal_destroy(&sum);
         resumed++;
         between += s.kept.nvector == 0;
+        static const struct { int at; double value; } wrong[] = {{0, -1e5}, {0, 0.5}, {1, 1e18}, {2, NAN}, {5, 3}, {6, 1e300}, {6, -1}};
+        for (unsigned k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+            const double was = s.number[wrong[k].at];
+            s.number[wrong[k].at] = wrong[k].value;
+            expect_refused(kl_thermal_create(j.model, &now, &sum, &err), KL_EINPUT, err, "not those");
+            s.number[wrong[k].at] = was;
+        }
         s.kept.nnumber -= 1; /* damaged */
         if (s.kept.nvector > 0) {
             expect_ok(kl_thermal_create(j.model, &now, &sum, &err), err);
