@@ -368,16 +368,17 @@ static kl_status diagonalize_there(truncation *t, kl_err *err)
         dim[i] = t->mine->basis.dim[t->order[i]];
         off[i] = t->off[t->order[i]];
     }
+    for (int i = 0; i < t->nthere; i++) KL_TRY(kl_alloc(&t->sp[t->order[i]].w, dim[i], KL_MEM_WORK, err)); /* nothing may fail for memory when the density matrices are gone */
     KL_TRY(t->ex->vt.eigen(t->ex, t->nthere, dim, off, t->rho, w, err));
     for (int i = 0; i < t->nthere; at += dim[i++]) {
         spectrum *const sp = &t->sp[t->order[i]];
         sp->rows = dim[i];
         if (sp->rows == 0 || !(w[at + sp->rows - 1] > 0)) continue; /* nothing of the wavefunction is here */
-        KL_TRY(kl_alloc(&sp->w, sp->rows, KL_MEM_WORK, err));
         for (int s = 0; s < sp->rows; s++) sp->w[s] = w[at + s] > 0 ? w[at + s] : 0;
         sp->n = sp->rows;
     }
 out:
+    for (int i = 0; i < t->nthere && st != KL_OK; i++) kl_free(&t->sp[t->order[i]].w);
     kl_free(&w);
     kl_free(&dim);
     kl_free(&off);
