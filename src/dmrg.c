@@ -146,28 +146,48 @@ out:
     return st;
 }
 
-/* 3. Error of the last sweep's energy: what the line through the last sweeps of two different m, E(w) = E0 + slope * w, still leaves to no
-   discarded weight, doubled since the true curve bends down a little, and the change since the sweep before where that had the same m.
+/* What sweeps of one m will still change, when each changes so much less than the one before; the change itself, where it falls fast or nothing is known. */
+static double to_come(const kl_dmrg_row *b, int nrow, int i)
+{
+    const double change = fabs(b->energy[i] - b[-1].energy[i]), before = nrow > 2 && b[-1].m == b->m && b[-2].m == b->m ? fabs(b[-1].energy[i] - b[-2].energy[i]) : 0;
+    const double rate = before > 0 && change < before ? change / before : 0;
+    return rate > 0.5 ? change * fmin(rate / (1 - rate), 20) : change;
+}
+
+/* 3. Error of state i after the last sweep: what the line through the last sweeps of two different m, E(w) = E0 + slope * w, still leaves to no
+   discarded weight, doubled since the true curve bends down a little, and what sweeps still change where the one before had the same m.
    INFINITY when there is nothing to compare with. */
-static double estimate(const kl_dmrg_result *res, double *limit)
+static double estimate_of(const kl_dmrg_result *res, int i, double *limit)
 {
     const kl_dmrg_row *const b = &res->row[res->nrow - 1];
-    *limit = b->energy[0];
+    *limit = b->energy[i];
     int k = res->nrow - 2;
     while (k >= 0 && res->row[k].m == b->m) k--;
     if (res->nrow < 2 || b->noise > 0 || b[-1].noise > 0) return INFINITY;
-    const double change = fabs(b->change);
+    const double change = to_come(b, res->nrow, i);
     if (b->discarded < 1e-14) return change; /* nothing that counts is truncated */
     const kl_dmrg_row *const a = k >= 0 && !(res->row[k].noise > 0) ? &res->row[k] : NULL;
-    if (!a || !(a->discarded > b->discarded) || !(a->energy[0] > b->energy[0])) return change;
-    const double left = (a->energy[0] - b->energy[0]) * b->discarded / (a->discarded - b->discarded);
-    *limit = b->energy[0] - left;
+    if (!a || !(a->discarded > b->discarded) || !(a->energy[i] > b->energy[i])) return change;
+    const double left = (a->energy[i] - b->energy[i]) * b->discarded / (a->discarded - b->discarded);
+    *limit = b->energy[i] - left;
     return 2 * left + (a < b - 1 ? change : 0);
 }
 
+/* Of all states; limit: of the lowest. */
+static double estimate(const kl_dmrg_result *res, double *limit)
+{
+    double other, error = estimate_of(res, 0, limit);
+    for (int i = 1; i < res->nstate; i++) error = fmax(error, estimate_of(res, i, &other));
+    return error;
+}
+
+/* Products a bond: of several states each step takes one for each, and what lies close together takes longer to part. */
+static int products(const kl_dmrg_opts *o, int of_one) { return o->nstate > 1 ? 2 * o->nstate * of_one : of_one; }
+
 int kl_dmrg_max_apply(const kl_dmrg_opts *o)
 {
-    return o->max_apply > 0 ? o->max_apply : o->nsweep ? 30 : 6;
+    const int few = products(o, 6);
+    return o->max_apply > 0 ? o->max_apply : o->nsweep && few < 30 ? 30 : few;
 }
 
 /* The automatic schedule: m grows each sweep; noise in the first third; each sweep's eigensolver as exact as its m deserves. */
@@ -192,7 +212,7 @@ static stage next_stage(const run *r, double accuracy, int m_cap)
     const int first = warm ? r->m_start : M_FIRST, steps = warm || k == 0 ? k : k - 1;
     double m = first * pow(1.6, steps);
     if (steps > 0) m = fmin(m, res->row[k - 1].m * growth_of_m(res, accuracy));
-    stage g = {.m = m < m_cap ? (int)m / 8 * 8 : m_cap, .max_apply = r->o->max_apply || k >= 2 || warm ? kl_dmrg_max_apply(r->o) : 4,
+    stage g = {.m = m < m_cap ? (int)m / 8 * 8 : m_cap, .max_apply = r->o->max_apply || k >= 2 || warm ? kl_dmrg_max_apply(r->o) : products(r->o, 4),
                .tol_rel = k < 2 && !warm ? 0.1 : 0.02};
     if (g.m > m_cap) g.m = m_cap;
     const double final = 0.1 * sqrt(GAP * r->unit * accuracy * scale);
@@ -284,7 +304,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
         const int whole = !r.interrupted || (r.e->centre == 0 && (r.interrupted < 0 || terms->nsite == 2)); /* asked to stop at a sweep's end: that may be all there is to do */
         if (!whole) last = 0;
         else if (o->nsweep) last = k + 1 >= o->nsweep, res->stop = KL_STOP_SCHEDULE;
-        else if (res->error_estimate <= fmax(accuracy * fabs(row->energy[0]), rounding)) res->stop = KL_STOP_CONVERGED, last = 1;
+        else if (res->error_estimate <= fmax(accuracy * fabs(row->energy[0]), rounding) && left_by_solver <= accuracy * fmax(fabs(row->energy[0]), 1e-3 * r.unit)) res->stop = KL_STOP_CONVERGED, last = 1;
         else if (k + 1 >= max_sweep) res->stop = KL_STOP_MAX_SWEEP, last = 1;
         else if (g.m >= m_cap && res->nrow > 1 && row->m == row[-1].m && !(row->noise > 0) && !(row[-1].noise > 0) && fabs(row->change) <= 0.1 * accuracy * fabs(row->energy[0]))
             res->stop = KL_STOP_M_MAX, last = 1;

@@ -698,6 +698,35 @@ static void test_refusals(void **state)
     core_no_memory();
 }
 
+/* What the automatic schedule calls converged is: all states asked for, also where m grows into the full space before the sweeps have settled. */
+static void test_converged(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *variant, *lattice, *sets, *charge;
+        int nstate;
+    } list[] = {{"heisenberg", "S=1/2", "chain:10", NULL, "Sz=0", 2}, {"heisenberg", "S=1/2", "chain:10", NULL, "Sz=0", 4}, {"heisenberg", "S=1/2", "chain:10", NULL, "Sz=0", 8},
+                {"tj", NULL, "ring:8", NULL, "N_up=2 N_dn=2", 1}, {"tj", NULL, "ring:8", "J=0.4", "N_up=3 N_dn=2", 3}, {"j1j2", "S=1/2", "cylinder:3x4", "J1=1/3 J2=2.7", "Sz=0", 1},
+                {"hubbard", "F=1/2", "chain:6", "U=0", "N_up=3 N_dn=3", 1}};
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        core_job j;
+        double w[KL_MAX_ROOT];
+        core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, NULL, list[k].sets);
+        const kl_qn q = core_charge(j.model, list[k].charge);
+        oracle *o = oracle_create(j.model, j.lat, j.par);
+        oracle_energies(o, core_of(q).charge, list[k].nstate, w, NULL);
+        oracle_destroy(&o);
+        core_run r = core_auto(1e-9, q, list[k].nstate, KL_STRATEGY_AUTO);
+        kl_test_case("%s, %d states", j.name, list[k].nstate);
+        core_go(&j, &r);
+        expect_true(r.res.stop == KL_STOP_CONVERGED && r.res.error_estimate <= 1e-9 * fabs(w[0]));
+        for (int i = 0; i < list[k].nstate; i++) expect_near(r.res.energy[i], w[i], 4e-9 * fabs(w[0]));
+        core_drop(&r);
+        core_close(&j);
+    }
+    core_no_memory();
+}
+
 /* Several states where few are kept: more states asked for than a small m can tell apart at the ends of the chain. */
 static void test_many_states(void **state)
 {
@@ -944,7 +973,7 @@ int main(void)
         cmocka_unit_test(test_equal_bits),  cmocka_unit_test(test_warm_start),   cmocka_unit_test(test_wrong_state),
         cmocka_unit_test(test_interrupted), cmocka_unit_test(test_to_the_bit), cmocka_unit_test(test_go_on),        cmocka_unit_test(test_edges),
         cmocka_unit_test(test_scales),      cmocka_unit_test(test_disconnected), cmocka_unit_test(test_little_memory), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_many_states), cmocka_unit_test(test_tiny_m),       cmocka_unit_test(test_discard),
+        cmocka_unit_test(test_converged), cmocka_unit_test(test_many_states), cmocka_unit_test(test_tiny_m),       cmocka_unit_test(test_discard),
         cmocka_unit_test(test_even), cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_growth), cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
