@@ -37,6 +37,7 @@ typedef struct solver {
     int has_waw;                  /* if so */
     double theta[KL_MAX_ROOT], residual[KL_MAX_ROOT];
     double norm_h;
+    double below;                 /* the least element of the diagonal: preconditioners stay below it. Above, where random starts lie, they would lead to states close by instead of down */
     double unit;                  /* W holds residuals in this unit, so that squares of theirs neither vanish nor overflow */
     double *sa, *sb, *y, *work, *lambda, *c; /* small matrices [MOST][MOST], host */
     double *coef, *dots;
@@ -254,6 +255,24 @@ out:
     return st;
 }
 
+static kl_status find_below(solver *s, kl_err *err)
+{
+    enum { PART = 1 << 16 };
+    kl_status st = KL_OK;
+    double *part = NULL;
+    s->below = INFINITY;
+    if (s->h->diagonal.addr == 0) return KL_OK;
+    KL_TRY(kl_alloc(&part, s->n < PART ? s->n : PART, KL_MEM_WORK, err));
+    for (int64_t at = 0; at < s->n; at += PART) {
+        const int64_t k = s->n - at < PART ? s->n - at : PART;
+        KL_TRY(s->ex->vt.download(s->ex, part, kl_dptr_at(s->h->diagonal, at), k, err));
+        for (int64_t i = 0; i < k; i++) s->below = fmin(s->below, part[i]);
+    }
+out:
+    kl_free(&part);
+    return st;
+}
+
 static kl_status iterate(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -318,12 +337,12 @@ static kl_status iterate(solver *s, kl_err *err)
             s->known = 0;
             for (int a = 0; a < s->nact; a++) {
                 const int b = s->act[a];
-                const double floor = fmax(fmax(0.1 * s->residual[b], 1e-3 * s->norm_h), 1e-300);
+                const double floor = fmax(fmax(0.1 * s->residual[b], 1e-3 * s->norm_h), 1e-300), theta = fmin(s->theta[b], s->below);
                 if (s->opts->precond) { /* AW is free until W is multiplied */
                     s->ex->vt.copy(s->ex, s->n, col(s, W, b), col(s, AW, b));
-                    s->opts->precond->apply(s->opts->precond, s->theta[b], floor, col(s, AW, b), col(s, W, b));
+                    s->opts->precond->apply(s->opts->precond, theta, floor, col(s, AW, b), col(s, W, b));
                 } else {
-                    s->ex->vt.precondition(s->ex, s->n, s->h->diagonal, s->theta[b], floor, col(s, W, b), col(s, W, b));
+                    s->ex->vt.precondition(s->ex, s->n, s->h->diagonal, theta, floor, col(s, W, b), col(s, W, b));
                 }
             }
         }
@@ -413,6 +432,7 @@ kl_status kl_lobpcg_solve(const kl_linop *h, const kl_eig_opts *opts, int nwant,
     s.coef = s.dots + npair;
     KL_TRY(s.ex->vt.alloc(s.ex, (int64_t)NGROUP * s.nb * s.ld, &s.memory, err));
     for (int b = 0; b < s.nb; b++) s.ex->vt.copy(s.ex, s.n, kl_dptr_at(x, b * ldx), col(&s, X, b));
+    KL_TRY(find_below(&s, err));
     KL_TRY(iterate(&s, err));
     for (int b = 0; b < s.nb; b++) {
         double norm2;

@@ -256,6 +256,37 @@ static void test_known(void **state)
     core_no_memory();
 }
 
+/* A diagonal far wider than what couples it: random starts lie in its middle, and must not stay there. */
+static void test_wide_diagonal(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *variant, *lattice, *sets, *charge;
+    } list[] = {{"blbq", "S=1", "chain:6", "J=1/3 D=16", "Sz=1"}, {"blbq", "S=1", "chain:6", "J=1/3 D=8", "Sz=1"}, {"ising", NULL, "chain:10", "h=20", "parity=0"},
+                {"bose_hubbard", NULL, "chain:5", "U=100", "N=4"}, {"bose_hubbard", NULL, "chain:5", "U=40", "N=5"}};
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        kl_err err = {""};
+        core_job j;
+        kl_ed *ed = NULL;
+        kl_ed_result all, r;
+        core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, NULL, list[k].sets);
+        expect_ok(kl_ed_create(j.terms, core_charge(j.model, list[k].charge), KL_HALVES_AUTO, j.ex, &ed, &err), err);
+        expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = KL_ED_FULL, .nstate = 4}, NULL, NULL, &all, &err), err);
+        for (int nstate = 1; nstate <= 4; nstate++)
+            for (uint64_t seed = 1; seed <= 4; seed++) {
+                kl_test_case("%s, %d states, seed %d", j.name, nstate, (int)seed);
+                expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = KL_ED_LOBPCG, .nstate = nstate, .accuracy = 1e-11, .seed = seed}, NULL, NULL, &r, &err), err);
+                expect_true(r.stop == KL_ED_CONVERGED || r.stop == KL_ED_STAGNATED);
+                for (int i = 0; i < nstate; i++) expect_near(r.energy[i], all.full[i], 1e-10 * fabs(all.full[all.nfull - 1]));
+                kl_ed_result_clear(&r);
+            }
+        kl_ed_result_clear(&all);
+        kl_ed_destroy(&ed);
+        core_close(&j);
+    }
+    core_no_memory();
+}
+
 /* Two states share the lowest energy: told by guard vectors also where only one is asked for. */
 static void test_multiplet(void **state)
 {
@@ -366,7 +397,7 @@ int main(void)
         cmocka_unit_test(test_matrix_own),
         cmocka_unit_test(test_energies),
         cmocka_unit_test(test_known),
-        cmocka_unit_test(test_multiplet),
+        cmocka_unit_test(test_wide_diagonal), cmocka_unit_test(test_multiplet),
         cmocka_unit_test(test_large),
         cmocka_unit_test(test_refusals),
     };
