@@ -412,6 +412,8 @@ static kl_status interpret(reader *r, kl_err *err)
     if (by_spin) KL_TRY(place_spin_orbitals(r, err));
     else if (f->unrestricted) KL_TRY(place_parts(r, err));
     else KL_TRY(place_spatial(r, err));
+    int bare = isnan(f->core) && f->nelec > 0; /* of what stands at the end of a file nothing is there */
+    for (int64_t i = 0; i < (int64_t)f->norb * f->norb; i++) bare &= isnan(f->h[0][i]) != 0;
     if (isnan(f->core)) f->core = 0;
     for (int s = 0; s < nspin; s++) fill_gaps(f->h[s], (int64_t)f->norb * f->norb);
     for (int s = 0; s < (nspin == 2 ? 3 : 1); s++) fill_gaps(f->eri[s], f->npair * f->npair);
@@ -422,6 +424,7 @@ static kl_status interpret(reader *r, kl_err *err)
     if (!r->have_ms2) f->ms2 = f->nelec % 2;
     if (f->nelec > 0 && ((f->nelec + f->ms2) % 2 != 0 || f->ms2 > f->nelec || f->ms2 < -f->nelec))
         REFUSE(r, 1, "MS2 is %d; %d electrons allow -%d to %d in steps of 2", f->ms2, f->nelec, f->nelec, f->nelec);
+    if (bare) REFUSE(r, r->line, "the file ends with neither one-electron integrals (h i j 0 0) nor a core energy (E 0 0 0 0); is it cut?");
 out:
     return st;
 }

@@ -110,6 +110,7 @@ static void test_refusals(void **state)
         {"&FCI NORB=2,NELEC=2,IUHF=1\n/\n0 0 0 0 0\n0 0 0 0 0\n", "ends in part 3"},
         {"&FCI NORB=2,NELEC=2,IUHF=1\n/\n0 0 0 0 0\n0 0 0 0 0\n0.5 1 1 0 0\n", "one-electron integral in part 3"},
         {"&FCI NORB=4,NELEC=2,UHF=.TRUE.\n/\n0.5 1 2 0 0\n", "mix spins"},
+        {"&FCI NORB=2,NELEC=2\n/\n0.5 1 1 1 1\n0.5 2 2 1 1\n", "t:5: the file ends with neither"},
     };
     kl_err err;
     kl_fcidump *f = NULL;
