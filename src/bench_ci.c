@@ -175,7 +175,7 @@ static kl_status trial_make(bench *b, const kl_spmat *csr, int nvec, trial *t, k
     for (int64_t k = 0; k < csr->ncol * nvec; k++) x[k] = kl_random_at(7, k);
     KL_TRY(b->ex->vt.upload(b->ex, t->x, x, csr->ncol * nvec, err));
     KL_TRY(kl_alloc(&norm, b->nthread, KL_MEM_WORK, err));
-    plain_job job = {.m = csr, .x = x, .y = t->wanted, .norm = norm, .rows = csr->symmetric ? csr->nrow : PLAIN_ROWS};
+    plain_job job = {.m = csr, .x = x, .y = t->wanted, .norm = norm, .rows = csr->symmetric && csr->nrow > 0 ? csr->nrow : PLAIN_ROWS};
     kl_par_for(b->nthread, (csr->nrow + job.rows - 1) / job.rows * nvec, plain_task, &job);
     for (int k = 0; k < b->nthread; k++) t->norm = fmax(t->norm, norm[k]);
 out:
@@ -496,7 +496,7 @@ kl_status kl_bench_ci(int argc, char **argv, kl_err *err)
     enum { MOST_WORDS = 64 };
     static char no_file[] = "none";
     kl_status st = KL_OK;
-    char *words[MOST_WORDS + 2];
+    char *words[MOST_WORDS + 2], *tried[MOST_WORDS + 2];
     int n = 0, have_file = 0, tables = 0;
     int64_t rows = KL_CIMATRIX_SMALL, number = 1;
     bench b = {.seconds = 0.3};
@@ -515,7 +515,6 @@ kl_status kl_bench_ci(int argc, char **argv, kl_err *err)
         const int is_rows = strcmp(argv[i], "--rows") == 0, is_seconds = strcmp(argv[i], "--seconds") == 0, is_number = strcmp(argv[i], "--number") == 0;
         if (!is_rows && !is_seconds && !is_number && !is_exact && !is_beside) {
             if (n == MOST_WORDS) return kl_fail(err, KL_EINPUT, "bench ci: more than %d words", MOST_WORDS);
-            if (i > 0 && argv[i][0] != '-' && (i == 1 || argv[i - 1][0] != '-')) have_file = 1;
             words[n++] = argv[i];
             continue;
         }
@@ -530,13 +529,17 @@ kl_status kl_bench_ci(int argc, char **argv, kl_err *err)
         if (is_seconds && (!kl_parse_double(argv[i], &b.seconds) || !(b.seconds >= 0 && b.seconds <= 3600)))
             return kl_fail(err, KL_EINPUT, "--seconds: '%s' was given; allowed: 0 to 3600", argv[i]);
     }
-    if (!have_file) words[n++] = no_file;
     words[n] = NULL;
-    KL_TRY(kl_options_parse(n, words, &o, err));
+    memcpy(tried, words, sizeof(tried));
+    if (kl_options_parse(n, tried, &o, err) != KL_OK) { /* without a file, most likely: here that is allowed */
+        words[n++] = no_file;
+        words[n] = NULL;
+        KL_TRY(kl_options_parse(n, words, &o, err));
+    } else have_file = o->file != NULL;
     KL_TRY(kl_task_exec(o, &b.ex, err));
     b.nthread = b.ex->nthread;
     KL_TRY(measure_ceiling(&b, err));
-    const size_t length = strlen(o->file);
+    const size_t length = have_file ? strlen(o->file) : 0;
     if (tables) KL_TRY(bench_tables(&b, rows, err));
     else if (!have_file) {
         KL_TRY(kl_cimatrix_create(rows, (int)number, b.nthread, &csr, err));
