@@ -46,6 +46,7 @@ static kl_status open_partial(kl_tune *t, const char *path, char partial[1040], 
 {
     kl_status st = KL_OK;
     if (path && snprintf(t->path, sizeof t->path, "%s", path) >= (int)sizeof t->path) KL_TRY(kl_fail(err, KL_EINPUT, "--output: the name is too long"));
+    if (path && !path[0]) KL_TRY(kl_fail(err, KL_EINPUT, "--output: the name is empty"));
     if (!path) KL_TRY(own_path(t->path, sizeof t->path, 1, err));
     KL_TRY(kl_partial_name(t->path, partial, 1040, err));
     *f = fopen(partial, "we");
@@ -128,7 +129,9 @@ kl_status kl_tune_read(const char *path, kl_tune *t, kl_err *err)
         if (t->n == KL_TUNE_MOST || sscanf(line, "%15s %lld %lf %lf %lf", what, &size, &r.seconds[0], &r.seconds[1], &r.seconds[2]) != 5)
             KL_TRY(kl_fail(err, KL_EABSENT, "%.300s:%d: '%.60s' is no measurement: kronlat tune makes the table anew", t->path, number, line));
         while (k < KL_NTIMED && strcmp(word[k], what) != 0) k++;
-        if (k == KL_NTIMED || size < 1) KL_TRY(kl_fail(err, KL_EABSENT, "%.300s:%d: '%.60s' is no operation with a size: kronlat tune makes the table anew", t->path, number, line));
+        int bad = k == KL_NTIMED || size < 1; /* 0 seconds: not measured there */
+        for (int e = 0; e < KL_TUNE_NEXEC; e++) bad |= !(r.seconds[e] >= 0 && isfinite(r.seconds[e]));
+        if (bad) KL_TRY(kl_fail(err, KL_EABSENT, "%.300s:%d: '%.60s' is no operation with a size and times: kronlat tune makes the table anew", t->path, number, line));
         r.what = (kl_timed)k, r.size = size;
         t->row[t->n++] = r;
     }
@@ -206,7 +209,7 @@ int kl_tune_from(const kl_tune *t, kl_timed what, int64_t *from, char *why, size
         for (; k > 0 && row[k - 1]->size > t->row[i].size; k--) row[k] = row[k - 1];
         row[k] = &t->row[i];
     }
-    if (kl_tune_choose(t, what, n > 0 ? row[n - 1]->size : 1, why, size_why) < 0) return -1;
+    if (kl_tune_choose(t, what, n > 0 ? row[n - 1]->size : 1, why, size_why) < 0 || n == 0) return -1;
     int best = 0; /* of devices */
     for (int e = 1; e < KL_TUNE_NEXEC; e++)
         if (row[n - 1]->seconds[e] > 0 && (best == 0 || row[n - 1]->seconds[e] < row[n - 1]->seconds[best])) best = e;

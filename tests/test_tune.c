@@ -58,6 +58,8 @@ static void test_table(void **state)
         expect_eq(from, beyond[i].from);
     }
     expect_eq(kl_tune_from(&r, KL_TIMED_FUSE, &from, why, sizeof why), -1);
+    kl_tune blind = {.n = 1, .row = {{.what = KL_TIMED_SWEEP, .size = 100, .seconds = {0, 1e-3, 1e-3}}}}; /* what the host had no memory for */
+    expect_eq(kl_tune_from(&blind, KL_TIMED_SWEEP, &from, why, sizeof why), -1);
     kl_exec device = {.name = "cuda"};
     kl_venue_eigen(&r, 2, &device);
     expect_eq(device.neigen_time, 2);
@@ -74,10 +76,14 @@ static void test_table(void **state)
     expect_true(kl_tune_of(&(kl_call){.op = KL_OP_PRECONDITION, .n = 77}, &what, &size) && what == KL_TIMED_AXPY && size == 77);
     expect_true(kl_tune_of(&(kl_call){.op = KL_OP_FUSE, .n = 0}, &what, &size) && what == KL_TIMED_FUSE && size == 1);
     expect_true(!kl_tune_of(&(kl_call){.op = KL_OP_KRON, .n = 5}, &what, &size));
-    FILE *const f = fopen(path, "a");
-    fprintf(f, "nonsense 12\n");
-    fclose(f);
-    expect_eq(kl_tune_read(path, &r, &err), KL_EABSENT);
+    static const char *const wrong[] = {"nonsense 12", "sweep 100 inf 1 1", "sweep 100 1 -1 1", "sweep 100 1 nan 1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        expect_ok(kl_tune_write(&t, path, &err), err);
+        FILE *const f = fopen(path, "a");
+        fprintf(f, "%s\n", wrong[i]);
+        fclose(f);
+        expect_eq(kl_tune_read(path, &r, &err), KL_EABSENT);
+    }
     unlink(path);
     expect_eq(kl_tune_read(path, &r, &err), KL_EABSENT);
 }
