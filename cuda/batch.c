@@ -190,7 +190,11 @@ kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *out, 
         kl_batch joined = {0}, pack = {0};
         if (way == KL_PROJECTION_CONCAT) {
             const kl_status st = self->host->concat(b, &joined, &pack, err);
-            if (st != KL_OK) return st;
+            if (st != KL_OK) {
+                self->host->batch_clear(&joined);
+                self->host->batch_clear(&pack);
+                return st;
+            }
             out->nlaunch = (int)joined.nrec, out->npiece = joined.nrec;
         }
         out->work_bytes = ((way == KL_PROJECTION_CONCAT ? joined.nwork : b->nwork) * lanes_of(way) + pack.ny) * (int64_t)sizeof(double);

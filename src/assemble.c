@@ -100,7 +100,7 @@ kl_status kl_assemble(const kl_batch *b, const double *const base[KL_NAT], kl_sp
         for (; done < q->y; done++) off[done + 1] = n;
         for (; done < q->y + q->ny; done++) {
             for (int64_t k = 0; k < nt; k++) {
-                const int64_t at = done - t[k].c, c = t[k].ldc > 0 ? at / t[k].ldc : 0, r = at - c * t[k].ldc;
+                const int64_t at = done - t[k].c, c = t[k].n > 1 && t[k].ldc > 0 ? at / t[k].ldc : 0 /* of one column ldc means nothing */, r = at - c * t[k].ldc;
                 if (at >= 0 && r < t[k].m && c < t[k].n) add_row(&t[k], base, r, c, row);
             }
             if (n + b->nx > cap) {

@@ -29,6 +29,7 @@ static int is_unit(const kl_batch *b, int64_t i, int64_t last, unit *u)
     if (i + 1 >= last) return 0;
     const kl_rec *const w = &b->rec[i], *const r = &b->rec[i + 1];
     if (w->kind != KL_REC_GEMM || w->at_c != KL_AT_WORK || w->beta || w->k == 0 || w->ldc != w->m) return 0;
+    if (w->at_a == KL_AT_WORK || w->at_b == KL_AT_WORK) return 0; /* units run behind all else, which may have written anew what it reads */
     if (r->kind != KL_REC_GEMM || r->at_c != KL_AT_Y || !r->beta || r->k == 0) return 0;
     const int left_reads = r->at_a == KL_AT_WORK, right_reads = r->at_b == KL_AT_WORK;
     if (left_reads == right_reads) return 0;

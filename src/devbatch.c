@@ -70,7 +70,7 @@ kl_status kl_devbatch_prepare(kl_batch *b, const kl_tiling_opts *o, int64_t has,
 {
     kl_status st = KL_OK;
     void *work = NULL;
-    int64_t bytes = 0;
+    int64_t bytes = 0, before = INT64_MAX;
     for (int64_t budget = work_budget(has);;) {
         KL_TRY(kl_devbatch_open(b, o, budget, err));
         const kl_tiling *const q = &((const kl_devbatch *)b->prepared)->plan;
@@ -78,10 +78,11 @@ kl_status kl_devbatch_prepare(kl_batch *b, const kl_tiling_opts *o, int64_t has,
         if (bytes == 0) break;
         work = kl_pool_take(pool, bytes);
         if (work) break;
-        if (q->nwork <= q->least_work || budget == 0) {
+        if (q->nwork <= q->least_work || budget == 0 || q->nwork >= before) { /* groups that stay together may need more than the largest intermediate */
             st = kl_fail(err, KL_ENOMEM, "the device has no %lld bytes for the intermediates of a product list", (long long)bytes);
             goto out;
         }
+        before = q->nwork;
         budget = q->nwork / 2;
         kl_devbatch_release(b, pool);
     }

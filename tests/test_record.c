@@ -442,6 +442,57 @@ static void test_concat(void **state)
     kl_exec_close(&ex);
 }
 
+/* An intermediate made of another one, whose place is written anew: joined or not, the answer is that of the list. And a column, whose ldc says nothing, in a matrix that is put together. */
+static void test_concat_chain(void **state)
+{
+    enum { N = 4, ALL = N * N };
+    kl_err err = {""};
+    kl_exec *ex;
+    kl_batch b, joined, pack, column;
+    uint64_t seed = 3;
+    double x[ALL], l[ALL], r[ALL], y[ALL], z[ALL], *s;
+    (void)state;
+    expect_ok(kl_exec_open_host(1, &ex, &err), err);
+    for (int i = 0; i < ALL; i++) x[i] = kl_test_uniform(&seed), l[i] = kl_test_uniform(&seed), r[i] = kl_test_uniform(&seed);
+    kl_batch_init(&b);
+    expect_ok(kl_batch_open_group(&b, 0, ALL, &err), err);
+    expect_ok(kl_batch_reserve(&b, 6, &err), err);
+    for (int k = 0; k < 2; k++) {
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = N, .n = N, .k = N, .lda = N, .ldb = N, .ldc = N, .alpha = 1 + k};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_WORK, .at_c = KL_AT_WORK, .m = N, .n = N, .k = N, .lda = N, .ldb = N, .ldc = N, .c = ALL, .alpha = 1};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = N, .n = N, .k = N, .lda = N, .ldb = N, .ldc = N, .a = ALL, .alpha = 1};
+    }
+    kl_batch_close_group(&b, 2 * ALL);
+    b.zero = 1, b.nx = b.ny = ALL;
+    expect_ok(kl_batch_close(&b, &err), err);
+    expect_ok(kl_concat(&b, &joined, &pack, &err), err);
+    s = kl_test_guarded(pack.ny);
+    b.base[KL_AT_LEFT].addr = pack.base[KL_AT_LEFT].addr = joined.base[KL_AT_LEFT].addr = (uintptr_t)l;
+    b.base[KL_AT_RIGHT].addr = pack.base[KL_AT_RIGHT].addr = joined.base[KL_AT_RIGHT].addr = (uintptr_t)r;
+    joined.base[KL_AT_STACK].addr = (uintptr_t)s;
+    expect_ok(kl_batch_run(&b, ex, (kl_dptr){(uintptr_t)x}, (kl_dptr){(uintptr_t)y}, &err), err);
+    expect_ok(kl_batch_run(&pack, ex, (kl_dptr){(uintptr_t)x}, (kl_dptr){(uintptr_t)s}, &err), err);
+    expect_ok(kl_batch_run(&joined, ex, (kl_dptr){(uintptr_t)x}, (kl_dptr){(uintptr_t)z}, &err), err);
+    for (int i = 0; i < ALL; i++) expect_near(z[i], y[i], 1e-13);
+    kl_test_free(s);
+    kl_batch_clear(&b), kl_batch_clear(&joined), kl_batch_clear(&pack);
+
+    kl_spmat *m = NULL;
+    const double *const base[KL_NAT] = {[KL_AT_LEFT] = l};
+    kl_batch_init(&column);
+    expect_ok(kl_batch_open_group(&column, 0, N, &err), err);
+    expect_ok(kl_batch_reserve(&column, 1, &err), err);
+    *kl_batch_push(&column) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = N, .n = 1, .k = N, .lda = N, .ldb = N, .ldc = 1, .alpha = 1};
+    kl_batch_close_group(&column, 0);
+    column.zero = 1, column.nx = column.ny = N;
+    expect_ok(kl_batch_close(&column, &err), err);
+    expect_ok(kl_assemble(&column, base, &m, &err), err);
+    expect_eq(m->nnz, ALL);
+    kl_spmat_destroy(&m);
+    kl_batch_clear(&column);
+    kl_exec_close(&ex);
+}
+
 /* A list in chunks, their operands gathered: the same results from little memory at a time, each chunk within its budget where one piece of work allows it. */
 static void test_chunks(void **state)
 {
@@ -680,7 +731,7 @@ static void test_hybrid(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_large), cmocka_unit_test(test_work), cmocka_unit_test(test_wide), cmocka_unit_test(test_empty),
-                                       cmocka_unit_test(test_no_memory), cmocka_unit_test(test_concat), cmocka_unit_test(test_hybrid), cmocka_unit_test(test_chunks),
+                                       cmocka_unit_test(test_no_memory), cmocka_unit_test(test_concat), cmocka_unit_test(test_hybrid), cmocka_unit_test(test_concat_chain), cmocka_unit_test(test_chunks),
                                        cmocka_unit_test(test_cuts), cmocka_unit_test(test_saved)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
