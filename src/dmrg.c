@@ -19,6 +19,7 @@ const char *const kl_part_name[KL_NPART] = {"operators and records", "eigensolve
                                             "turning the wavefunction", "other"};
 
 enum { M_FIRST = 24, MAX_SWEEP = 100, M_MAX = 4096 };
+#define SLOPE 100.0 /* of the energy in the discarded weight, in units of the couplings, where no second m tells: 20 to 100 as a rule */
 #define GAP 0.05 /* of the local problem, in units of the couplings: residual^2 / gap is the error of an energy */
 
 typedef struct run {
@@ -155,9 +156,10 @@ static double to_come(const kl_dmrg_row *b, int nrow, int i)
 }
 
 /* 3. Error of state i after the last sweep: what the line through the last sweeps of two different m, E(w) = E0 + slope * w, still leaves to no
-   discarded weight, doubled since the true curve bends down a little, and what sweeps still change where the one before had the same m.
+   discarded weight, doubled since the true curve bends down a little, and what sweeps still change where the one before had the same m. Without such a line
+   the discarded weight itself is taken.
    INFINITY when there is nothing to compare with. */
-static double estimate_of(const kl_dmrg_result *res, int i, double *limit)
+static double estimate_of(const kl_dmrg_result *res, double unit, int i, double *limit)
 {
     const kl_dmrg_row *const b = &res->row[res->nrow - 1];
     *limit = b->energy[i];
@@ -167,17 +169,17 @@ static double estimate_of(const kl_dmrg_result *res, int i, double *limit)
     const double change = to_come(b, res->nrow, i);
     if (b->discarded < 1e-14) return change; /* nothing that counts is truncated */
     const kl_dmrg_row *const a = k >= 0 && !(res->row[k].noise > 0) ? &res->row[k] : NULL;
-    if (!a || !(a->discarded > b->discarded) || !(a->energy[i] > b->energy[i])) return change;
+    if (!a || !(a->discarded > b->discarded) || !(a->energy[i] > b->energy[i])) return change + SLOPE * unit * b->discarded;
     const double left = (a->energy[i] - b->energy[i]) * b->discarded / (a->discarded - b->discarded);
     *limit = b->energy[i] - left;
     return 2 * left + (a < b - 1 ? change : 0);
 }
 
 /* Of all states; limit: of the lowest. */
-static double estimate(const kl_dmrg_result *res, double *limit)
+static double estimate(const kl_dmrg_result *res, double unit, double *limit)
 {
-    double other, error = estimate_of(res, 0, limit);
-    for (int i = 1; i < res->nstate; i++) error = fmax(error, estimate_of(res, i, &other));
+    double other, error = estimate_of(res, unit, 0, limit);
+    for (int i = 1; i < res->nstate; i++) error = fmax(error, estimate_of(res, unit, i, &other));
     return error;
 }
 
@@ -209,7 +211,7 @@ static stage next_stage(const run *r, double accuracy, int m_cap)
     const int k = res->nrow;
     const double scale = k ? fmax(fabs(res->row[k - 1].energy[0]), 1e-3 * r->unit) : r->unit;
     const int warm = r->m_start > 0; /* a saved state: begin at its m, and no noise that would undo it */
-    const int first = warm ? r->m_start : M_FIRST, steps = warm || k == 0 ? k : k - 1;
+    const int first = warm && r->m_start > M_FIRST ? (r->m_start + 7) / 8 * 8 : M_FIRST, steps = warm || k == 0 ? k : k - 1;
     double m = first * pow(1.6, steps);
     if (steps > 0) m = fmin(m, res->row[k - 1].m * growth_of_m(res, accuracy));
     stage g = {.m = m < m_cap ? (int)m / 8 * 8 : m_cap, .max_apply = r->o->max_apply || k >= 2 || warm ? kl_dmrg_max_apply(r->o) : products(r->o, 4),
@@ -278,7 +280,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
         KL_TRY(kl_alloc(&res->row, o->ndone, KL_MEM_MISC, err));
         memcpy(res->row, o->done, sizeof *res->row * (size_t)o->ndone);
         res->nrow = r.sweep = o->ndone;
-        res->error_estimate = estimate(res, &res->energy_extrapolated); /* the schedule asks for it */
+        res->error_estimate = estimate(res, r.unit, &res->energy_extrapolated); /* the schedule asks for it */
     }
     if (*state && o->direction) memcpy(r.energy, (*state)->energy, sizeof r.energy);
     if (o->records) KL_TRY(kl_reclist_create(o->records, err));
@@ -298,7 +300,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
             if (o->place) KL_TRY(go_to(&r, o->place(o->placer, g.m), err));
         }
         KL_TRY(sweep(&r, &g, err));
-        res->error_estimate = estimate(res, &res->energy_extrapolated);
+        res->error_estimate = estimate(res, r.unit, &res->energy_extrapolated);
         left_by_solver = g.tol * g.tol / (GAP * r.unit);
         const kl_dmrg_row *const row = &res->row[res->nrow - 1];
         const int whole = !r.interrupted || (r.e->centre == 0 && (r.interrupted < 0 || terms->nsite == 2)); /* asked to stop at a sweep's end: that may be all there is to do */

@@ -287,6 +287,10 @@ do
     local first = files():match "heisenberg%-%S+"
     run "dmrg heisenberg --sites 4 --charge Sz=0"
     ok(status == 0 and first and files():find("heisenberg-chain4-Sz=0-2.h5", 1, true), "a name made up never replaces a file", files())
+    run "dmrg heisenberg --sites 4 --charge Sz=0 -o four.h5"
+    local again, what = energy "dmrg heisenberg --sites 4 --charge Sz=0 --start four.h5 --output none"
+    ok(near(again, -1.6160254037844, 1e-8), "--start from a state of four columns", again, what)
+    os.remove(at "four.h5")
     status, out = run "dmrg hubbard --sites 4 --charge N_up=2 --charge N_dn=2 --sweep-parameter U=0:2:1 -o u.h5 --json"
     local sweep = json(out)
     ok(status == 0 and sweep and #sweep.runs == 3 and near(sweep.runs[1].energies[1], -4.4721359549996, 1e-9) and slurp(at "u.U=2.h5") ~= nil, "--sweep-parameter", out)
@@ -500,6 +504,7 @@ for _, case in ipairs {
     { "dmrg heisenberg --sites 4 --charge Sz=0 --pin Sz@0=x", "'x' is not a number" },
     { "dmrg heisenberg --sites 4 --charge Sz=0 --sweep-parameter K=0:1:1", "\"K\"" },
     { "dmrg heisenberg --sites 4 --charge Sz=0 --sweep-parameter S=1,2", "structural" },
+    { "dmrg heisenberg --sites 40000 --charge Sz=0", "at most 32767" },
     { "dmrg heisenberg --sites 4 --charge Sz=0 --output /no/such/folder/x.h5", "/no/such/folder" },
     { "dmrg heisenberg --sites 4 --charge Sz=0 --output /dev/full", "ordinary" },
     { "dmrg heisenberg --sites 4 --charge scan --start a.h5", "scan" },

@@ -724,6 +724,19 @@ static void test_converged(void **state)
         core_drop(&r);
         core_close(&j);
     }
+    /* one m only, so no line to extrapolate on: the error is told all the same, and not far too large */
+    for (int m = 16; m <= 32; m += 8) {
+        core_job j;
+        core_open(&j, core_model("heisenberg", "S=1/2"), "chain:20", NULL, NULL);
+        core_run r = core_auto(1e-9, core_charge(j.model, "Sz=0"), 1, KL_STRATEGY_AUTO);
+        r.opts.m_max = m;
+        kl_test_case("%s, m=%d", j.name, m);
+        core_go(&j, &r);
+        const double error = r.res.energy[0] + 8.682473334398966;
+        expect_true(r.res.stop == KL_STOP_M_MAX && error > 1e-9 && r.res.error_estimate > 0.5 * error && r.res.error_estimate < 100 * error);
+        core_drop(&r);
+        core_close(&j);
+    }
     core_no_memory();
 }
 
