@@ -29,18 +29,18 @@ kl_status kl_runfile_options(const kl_options *o, const kl_task *t, const char *
     kl_status st = KL_OK;
     int64_t used = 0;
     const char *name, *text;
-    char number[40], charge[64];
+    char number[40], charge[1100]; /* names as long as models have them */
     *out = NULL;
     KL_TRY(add_line(out, &used, "model", o->model, err));
     for (int c = 0; c < t->model->ncharge; c++) {
         const kl_charge *q = &t->model->charge[c];
         const long long num = (long long)t->dmrg.target.v[c] * q->unit_num;
-        if (t->scanning && t->scan[c]) snprintf(charge, sizeof(charge), "%.30s=scan", q->name);
-        else snprintf(charge, sizeof(charge), num % q->unit_den == 0 ? "%.30s=%lld" : "%.30s=%lld/%d", q->name, num % q->unit_den == 0 ? num / q->unit_den : num, q->unit_den);
+        if (t->scanning && t->scan[c]) snprintf(charge, sizeof(charge), "%.1000s=scan", q->name);
+        else snprintf(charge, sizeof(charge), num % q->unit_den == 0 ? "%.1000s=%lld" : "%.1000s=%lld/%d", q->name, num % q->unit_den == 0 ? num / q->unit_den : num, q->unit_den);
         KL_TRY(add_line(out, &used, "charge", charge, err));
     }
     if (swept != NULL) {
-        snprintf(charge, sizeof(charge), "%.30s=%.17g", swept, value);
+        snprintf(charge, sizeof(charge), "%.1000s=%.17g", swept, value);
         KL_TRY(add_line(out, &used, "parameter", charge, err));
     }
     for (int i = 0; kl_options_given(o, i, &name, &text, number); i++) {

@@ -573,6 +573,26 @@ static kl_status place_on_named(const walk *w, kl_err *err)
     return place_term(w, site, -1, d->nslot > 1 ? kl_lattice_distance(lat, site[0], site[1]) : 0.0, err);
 }
 
+/* Charges of any part of the lattice must be numbers of 16 bits. */
+static kl_status check_charges(const kl_terms *t, kl_err *err)
+{
+    for (int c = 0; c < t->model->ncharge; c++) {
+        int64_t sum = 0;
+        for (int p = 0; p < t->nsite && t->model->charge[c].modulus == 0; p++) {
+            int64_t most = 0;
+            for (int s = 0; s < t->type[p]->dim; s++) {
+                const int64_t q = t->type[p]->state_charge[s][c];
+                most = q > most ? q : -q > most ? -q : most;
+            }
+            sum += most;
+        }
+        if (sum > INT16_MAX)
+            return kl_fail(err, KL_EINPUT, "charge %.100s of model %.100s reaches %lld units on %d sites; at most %d are possible", t->model->charge[c].name, t->model->name, (long long)sum, t->nsite,
+                           INT16_MAX);
+    }
+    return KL_OK;
+}
+
 kl_status kl_terms_create(const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_terms **out, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -591,6 +611,7 @@ kl_status kl_terms_create(const kl_model *m, const kl_lattice *lat, const kl_par
         }
         t->type[lat->position[i]] = type;
     }
+    KL_TRY(check_charges(t, err));
     for (int k = 0; k < m->nterm; k++) {
         const walk w = {t, lat, p, k};
         switch (m->term[k].place) {
