@@ -78,7 +78,7 @@ static void open_libraries(lua_State *L)
     static const luaL_Reg library[] = {
         {LUA_GNAME, luaopen_base}, {LUA_TABLIBNAME, luaopen_table}, {LUA_STRLIBNAME, luaopen_string}, {LUA_MATHLIBNAME, luaopen_math}, {LUA_UTF8LIBNAME, luaopen_utf8},
     };
-    static const char *const closed[] = {"dofile", "loadfile", "load", "print", "warn", "collectgarbage"};
+    static const char *const closed[] = {"dofile", "loadfile", "load", "print", "warn", "collectgarbage", "pcall", "xpcall"}; /* the last two would catch the end that is put to loops */
     for (size_t i = 0; i < sizeof(library) / sizeof(library[0]); i++) {
         luaL_requiref(L, library[i].name, library[i].func, 1);
         lua_pop(L, 1);
