@@ -67,7 +67,7 @@ static kl_status unpack(kl_thermal *t, const kl_keep *from, kl_err *err)
 {
     kl_status st = KL_OK;
     const double *const f = from->number;
-    if (from->nnumber < HEAD || !is_count(f[0], 0x1p53) || !is_count(f[1], f[0]) || !is_count(f[2], 0x1p53) || !is_count(f[6], (double)(from->nnumber - HEAD) / POINT) ||
+    if (from->nnumber < HEAD || !is_count(f[0], 0x1p53) || !is_count(f[1], f[0]) || !is_count(f[2], 0x1p53) || !is_count(f[6], (double)((from->nnumber - HEAD) / POINT)) ||
         !(f[5] >= (double)BETWEEN && f[5] < t->opts.nsample))
         return kl_fail(err, KL_EINPUT, "thermodynamics: the %lld numbers kept are not those of a sum over %d samples", (long long)from->nnumber, t->opts.nsample);
     t->n = t->room = (int64_t)f[6];
