@@ -620,11 +620,7 @@ static kl_status sector_solve(sector *s, const kl_ci_opts *o, int nroot, double 
     info->residual = 0;
     for (int k = 0; k < nroot; k++) info->residual = fmax(info->residual, s->stats.residual[k]);
     info->seconds_solve += kl_prof_seconds() - start;
-    if (keeping && (s->stats.stopped || on_due(&w))) { /* between its restarts the solver had no vectors at hand */
-        kl_keep k = {.nvector = nroot};
-        for (int j = 0; j < nroot; j++) k.vector[j] = kl_dptr_at(s->x, j * s->space->n);
-        KL_TRY(on_keep(&w, &k, err));
-    }
+    KL_TRY(kl_eig_keep(&eig, &s->stats, s->x, s->space->n, err)); /* between its restarts the solver had no vectors at hand */
     if (last && !s->stats.stopped && monitor != NULL && monitor->block != NULL) monitor->block(monitor->self, s->irrep, info, 1);
 out:
     return st;

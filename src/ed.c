@@ -312,12 +312,7 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
         o.solver = r->solver == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
         KL_TRY(kl_eig_solve(&h, &o, x, ld, energy, &stats, err));
         r->nvector = (int)(kl_eig_work_doubles(&o, ed->op.n) / ld) + n;
-        if (stats.stopped && opts->keeper) { /* between their restarts these solvers had no vectors at hand */
-            const double number = stats.napply;
-            kl_keep k = {.nnumber = 1, .number = &number, .nvector = n};
-            for (int i = 0; i < n; i++) k.vector[i] = kl_dptr_at(x, i * ld);
-            KL_TRY(opts->keeper->write(opts->keeper->self, &k, err));
-        }
+        if (stats.stopped) KL_TRY(kl_eig_keep(&o, &stats, x, ld, err)); /* between their restarts these solvers had no vectors at hand */
     }
     if (neumann.st != KL_OK) KL_TRY(neumann.st);
     r->nvector += !bare + (neumann.h != NULL);

@@ -58,6 +58,9 @@ typedef struct kl_eig_stats {
 
 #define KL_MAX_ROOT 16
 
+/* Lets the keeper, if there is one, have x[nroot][ldx] when the run is stopped or it is due. */
+kl_status kl_eig_keep(const kl_eig_opts *opts, const kl_eig_stats *stats, kl_dptr x, int64_t ldx, kl_err *err) KL_MUST_CHECK;
+
 /* Solvers call it between steps: asks the monitor, and lets the keeper have x[nroot][ldx] (addr 0: not at hand) when it is due. */
 kl_status kl_eig_watch(const kl_eig_opts *opts, kl_eig_stats *stats, double energy, double residual, kl_dptr x, int64_t ldx, kl_err *err) KL_MUST_CHECK;
 
