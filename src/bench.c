@@ -184,7 +184,7 @@ static kl_status bench_dmrg_one(int argc, char **argv, double exact, const char 
     KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_task_settle(t, err));
     KL_TRY(kl_task_charges(t, err));
-    if (t->scanning) KL_TRY(kl_fail(err, KL_EINPUT, "--charge scan: a benchmark is of one sector; give each charge a value"));
+    KL_TRY(kl_task_one_sector(t, "a benchmark is of", err));
     KL_TRY(kl_task_aim(t, t->target, err));
     printf("dmrg %s%s%s%s %s sites=%d accuracy=%.0e threads=%d\n", t->model->name, *t->model->variant ? "(" : "", t->model->variant,
            *t->model->variant ? ")" : "", t->lat->spec, t->lat->nsite, w.accuracy, t->ex->nthread);
@@ -320,7 +320,7 @@ static kl_status bench_hx(int argc, char **argv, kl_err *err)
     KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_task_exec(o, &t->ex, err));
     KL_TRY(kl_task_charges(t, err));
-    if (t->scanning) KL_TRY(kl_fail(err, KL_EINPUT, "--charge scan: a benchmark is of one sector; give each charge a value"));
+    KL_TRY(kl_task_one_sector(t, "a benchmark is of", err));
     KL_TRY(kl_task_aim(t, t->target, err));
     int n = 0;
     for (int m = 32; n < 63; m *= 2) {

@@ -282,7 +282,7 @@ kl_status kl_edrun_bench(int argc, char **argv, double exact, const char *beside
     KL_TRY(kl_options_check(o, err));
     KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_task_charges(t, err));
-    if (t->scanning) KL_TRY(kl_fail(err, KL_EINPUT, "--charge scan: a benchmark is of one sector; give each charge a value"));
+    KL_TRY(kl_task_one_sector(t, "a benchmark is of", err));
     KL_TRY(kl_task_exec(o, &t->ex, err));
     kl_edrun_opts(t, &opts);
     if (t->terms->nsite > 1024) KL_TRY(kl_fail(err, KL_EINPUT, "bench ed: %d sites; at most 1024", t->terms->nsite));

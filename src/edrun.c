@@ -385,7 +385,7 @@ kl_status kl_edrun_plan(const kl_options *o, kl_err *err)
     char charges[256], bytes[4][32];
     KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_task_charges(t, err));
-    if (t->scanning) KL_TRY(kl_fail(err, KL_EINPUT, "--charge scan: a plan is for one sector; give each charge a value"));
+    KL_TRY(kl_task_one_sector(t, "a plan is for", err));
     kl_edrun_opts(t, &opts);
     const int nthread = kl_task_threads(o);
     KL_TRY(kl_ed_make_plan(t->terms, t->target, kl_edrun_form(o), &opts, nthread, &p, err));

@@ -233,7 +233,7 @@ kl_status kl_explain_command(const kl_options *o, kl_err *err)
     KL_TRY(kl_options_check(o, err));
     KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_task_charges(t, err));
-    if (t->scanning) KL_TRY(kl_fail(err, KL_EINPUT, "--charge scan: operations are explained for one sector; give each charge a value"));
+    KL_TRY(kl_task_one_sector(t, "operations are explained for", err));
     KL_TRY(kl_task_aim(t, t->target, err));
     KL_TRY(kl_task_exec(o, &t->ex, err));
     out.ex = t->ex;

@@ -426,7 +426,7 @@ static kl_status command_plan(const kl_options *o, kl_err *err)
     if (o->method != NULL && strcmp(o->method, "ed") == 0) return kl_edrun_plan(o, err);
     KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_task_charges(t, err));
-    if (t->scanning) KL_TRY(kl_fail(err, KL_EINPUT, "--charge scan: a plan is for one sector; give each charge a value"));
+    KL_TRY(kl_task_one_sector(t, "a plan is for", err));
     KL_TRY(kl_task_aim(t, t->target, err));
     KL_TRY(kl_task_exec(o, &t->ex, err));
     const int widest = kl_options_widest(o);
@@ -491,7 +491,7 @@ static kl_status command_growth(const kl_options *o, kl_err *err)
     KL_TRY(kl_options_check(o, err));
     KL_TRY(kl_task_create(o, (int)o->sites, &t, err));
     KL_TRY(kl_task_charges(t, err));
-    if (t->scanning) KL_TRY(kl_fail(err, KL_EINPUT, "--charge scan: growth is for one sector; give each charge a value"));
+    KL_TRY(kl_task_one_sector(t, "growth is for", err));
     KL_TRY(kl_task_exec(o, &t->ex, err));
     const int n = ((int)o->sites - 2) / 2;
     KL_TRY(kl_alloc(&row, n, KL_MEM_MISC, err));

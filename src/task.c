@@ -393,6 +393,11 @@ kl_status kl_task_charges(kl_task *t, kl_err *err)
     return KL_OK;
 }
 
+kl_status kl_task_one_sector(const kl_task *t, const char *what, kl_err *err)
+{
+    return t->scanning ? kl_fail(err, KL_EINPUT, "--charge scan: %s one sector; give each charge a value", what) : KL_OK;
+}
+
 kl_status kl_task_sectors(const kl_task *t, int64_t *n, kl_qn **sector, kl_err *err)
 {
     kl_status st = KL_OK;

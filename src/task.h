@@ -28,6 +28,8 @@ void kl_task_destroy(kl_task **t);
 
 /* Reads --charge: every charge must be there, in range, and reachable by itself. Fills target, scan and scanning. */
 kl_status kl_task_charges(kl_task *t, kl_err *err) KL_MUST_CHECK;
+/* EINPUT where charges are scanned and `what` ("a plan is for") is of one sector. */
+kl_status kl_task_one_sector(const kl_task *t, const char *what, kl_err *err) KL_MUST_CHECK;
 
 /* Sets dmrg.target, and dmrg.start from --start neel or product:, whose charge must be the target. */
 kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err) KL_MUST_CHECK;
