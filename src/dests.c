@@ -157,11 +157,11 @@ out:
     return st;
 }
 
-void kl_dests_place(kl_tiling_maker *s, int64_t budget, int64_t *nwork, int64_t *least_work, int *nround)
+void kl_dests_place(kl_tiling_maker *s, int64_t budget, int64_t *nwork, int *nround)
 {
     int64_t at = 0;
     int round = 0;
-    *nwork = *least_work = 0;
+    *nwork = 0;
     for (int64_t i = 0; i < s->ndest; i++) {
         kl_dest *const d = &s->dest[i];
         if (!d->in_work || d->read != 2 || d->home != i) continue;
@@ -189,7 +189,6 @@ void kl_dests_place(kl_tiling_maker *s, int64_t budget, int64_t *nwork, int64_t 
             d->round = round;
             at += need;
             if (at > *nwork) *nwork = at;
-            if (need > *least_work) *least_work = need;
         }
     }
     *nround = round + 1;

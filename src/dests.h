@@ -105,6 +105,6 @@ static inline int64_t kl_extent(int m, int n, int ld) { return (int64_t)(n - 1) 
 kl_status kl_dests_find(kl_tiling_maker *s, const kl_batch *b, int group, int *foreseen, kl_err *err) KL_MUST_CHECK;
 kl_status kl_dests_in_order(kl_tiling_maker *s, const kl_batch *b, int group, kl_err *err) KL_MUST_CHECK;
 /* Offsets in WORK, and rounds. Groups that stay in order come first, all in round 0; a group is torn apart only when it is too large by itself. */
-void kl_dests_place(kl_tiling_maker *s, int64_t budget, int64_t *nwork, int64_t *least_work, int *nround);
+void kl_dests_place(kl_tiling_maker *s, int64_t budget, int64_t *nwork, int *nround);
 
 #endif

@@ -78,7 +78,7 @@ kl_status kl_devbatch_prepare(kl_batch *b, const kl_tiling_opts *o, int64_t has,
         if (bytes == 0) break;
         work = kl_pool_take(pool, bytes);
         if (work) break;
-        if (q->nwork <= q->least_work || budget == 0 || q->nwork >= before) { /* groups that stay together may need more than the largest intermediate */
+        if (q->nwork >= before) { /* what is left must lie there together */
             st = kl_fail(err, KL_ENOMEM, "the device has no %lld bytes for the intermediates of a product list", (long long)bytes);
             goto out;
         }

@@ -24,7 +24,7 @@ kl_status kl_tiling_open(const kl_batch *b, const kl_tiling_opts *o, int64_t bud
         p->nsequential++;
         KL_TRY(kl_dests_in_order(s, b, g, err));
     }
-    kl_dests_place(s, budget, &p->nwork, &p->least_work, &p->nround);
+    kl_dests_place(s, budget, &p->nwork, &p->nround);
 out:
     return st;
 }

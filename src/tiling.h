@@ -98,7 +98,6 @@ struct kl_tiling_opts {
 typedef struct kl_tiling {
     kl_tiling_opts o;
     int64_t nwork;          /* doubles of WORK in all */
-    int64_t least_work;     /* of the largest intermediate */
     int nround, nsequential;
     kl_launch *launch;
     kl_piece *piece;
