@@ -58,11 +58,15 @@ local function file_order(model, word, t)
     return names
 end
 
-local MAX_NAME = 60 -- of parameters and charges: what the program and its result files have room for
+local MAX_NAME = 60 -- of parameters, and of flavours in the names of charges: what the program and its result files have room for
+
+local function check_length(name, what, most)
+    if #name > most then refuse("%s '%s...' is %d characters long; at most %d are possible", what, string.sub(name, 1, 20), #name, most) end
+end
 
 local function check_name(model, name, what)
     if not string.find(name, "^%a[%w_]*$") then refuse("%s '%s' must be a name of letters, digits and _", what, name) end
-    if #name > MAX_NAME then refuse("%s '%s...' is %d characters long; at most %d are possible", what, string.sub(name, 1, 20), #name, MAX_NAME) end
+    check_length(name, what, MAX_NAME)
     if not_possible[name] then refuse("%s", not_possible[name]) end
     if model.words[name] ~= nil then refuse("%s cannot be called '%s': that word is part of the model language", what, name) end
     if model.structural[name] ~= nil or model.params[name] then refuse("'%s' is already a parameter", name) end
@@ -191,8 +195,8 @@ local function make_words(model)
         return {expr = algebra.to_ops(v), modulus = math.tointeger(n)}
     end
     local function charge(name, v)
-        if #name > MAX_NAME + 4 then refuse("the charge '%s...' is %d characters long; at most %d are possible", string.sub(name, 1, 20), #name, MAX_NAME + 4) end
         if not string.find(name, "^%a[%w_]*$") then refuse("a charge '%s' must be a name of letters, digits and _", name) end
+        check_length(name, "the charge", MAX_NAME + 4)
         for _, c in ipairs(model.charges) do
             if c.name == name then refuse("the charge %s is given twice", name) end
         end
