@@ -164,12 +164,6 @@ static int lean_step(void *self, int napply, double energy, double residual)
     return s->opts->step ? s->opts->step(s->opts->self, napply, energy, residual) : 0;
 }
 
-/* Largest |H v| that a vector of length 1 can have, about: what rounding is measured by. */
-static double size_of(const kl_ed_result *r, double above)
-{
-    return fmax(fabs(r->energy[0]), above);
-}
-
 static kl_status solve_lean(kl_ed *ed, const kl_ed_opts *opts, kl_dptr x, kl_ed_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -177,11 +171,10 @@ static kl_status solve_lean(kl_ed *ed, const kl_ed_opts *opts, kl_dptr x, kl_ed_
     kl_lean_stats stats;
     kl_lean_opts o = {.max_apply = opts->max_apply, .want_vector = x.addr != 0, .self = &s, .start = lean_start, .step = lean_step, .keeper = opts->keeper};
     o.tol_rel = opts->accuracy;
-    o.tol_vector = x.addr ? 0.1 * sqrt(opts->accuracy) : 0.0;
     KL_TRY(kl_lean_solve(&ed->op, &o, x, &r->energy[0], &stats, err));
     r->nstate = 1;
-    r->residual[0] = stats.residual;
-    r->error[0] = stats.error;
+    r->residual[0] = r->error[0] = stats.residual;
+    r->attainable = KL_EIG_ROUNDING * stats.norm_h;
     r->napply = stats.napply;
     r->nrestart = stats.nrestart;
     r->nvector = stats.nvector;
@@ -265,6 +258,15 @@ out:
     return st;
 }
 
+/* Of n Ritz pairs: residual^2 / gap, where the others show a gap, or the residual. */
+static double error_of(int i, int n, const double *energy, double residual)
+{
+    double gap = INFINITY;
+    for (int j = 0; j < n; j++)
+        if (fabs(energy[j] - energy[i]) > 4 * residual) gap = fmin(gap, fabs(energy[j] - energy[i]));
+    return isfinite(gap) && gap > residual ? fmin(residual, residual * residual / gap) : residual;
+}
+
 /* Davidson, thick-restart Lanczos and LOBPCG with guard vectors beside the states asked for. */
 static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors, int64_t *ldv, kl_ed_result *r, kl_err *err)
 {
@@ -274,6 +276,7 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
     int n = r->nstate + GUARDS;
     if (n > KL_MAX_ROOT) n = KL_MAX_ROOT;
     if (n > ed->space->dim) n = (int)ed->space->dim;
+    if (r->nstate > n) r->nstate = n;
     const int64_t ld = kl_eig_stride(ed->op.n);
     kl_eig_stats stats;
     kl_neumann neumann = {0};
@@ -300,36 +303,39 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
     kl_linop h = ed->op;
     if (bare) h.diagonal = (kl_dptr){0};
     if (!bare && opts->precondition == KL_ED_NEUMANN) KL_TRY(kl_neumann_open(&h, opts->neumann > 0 ? opts->neumann : 2, &neumann, err));
-    /* An energy is wrong by residual^2 / gap at most. */
+    /* Of the energy residual^2 / gap is wrong, and guard vectors show the gap; of what is measured on a state, residual / gap. */
     kl_eig_opts o = {.nroot = n, .max_basis = opts->max_basis, .max_apply = opts->max_apply, .seed = opts->seed, .self = opts->self, .step = opts->step,
                      .keeper = opts->keeper, .precond = neumann.h ? &neumann.precond : NULL,
-                     .tol = fmax(0.02 * sqrt(opts->accuracy) * scale, 64 * DBL_EPSILON * scale)};
-    if (o.tol < opts->accuracy * scale) o.tol = opts->accuracy * scale;
-    if (r->solver == KL_ED_LOBPCG) {
-        KL_TRY(kl_lobpcg_solve(&h, &o, r->nstate, x, ld, energy, &stats, err));
-        r->nvector = kl_lobpcg_columns(n) + n;
-    } else {
-        o.solver = r->solver == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
-        KL_TRY(kl_eig_solve(&h, &o, x, ld, energy, &stats, err));
-        r->nvector = (int)(kl_eig_work_doubles(&o, ed->op.n) / ld) + n;
-        if (stats.stopped) KL_TRY(kl_eig_keep(&o, &stats, x, ld, err)); /* between their restarts these solvers had no vectors at hand */
+                     .tol = fmax(vectors ? opts->accuracy : fmax(opts->accuracy, 0.02 * sqrt(opts->accuracy)), 64 * DBL_EPSILON) * scale, .before = from ? (int)from->number[0] : 0};
+    for (;;) {
+        if (r->solver == KL_ED_LOBPCG) {
+            KL_TRY(kl_lobpcg_solve(&h, &o, r->nstate, x, ld, energy, &stats, err));
+            r->nvector = kl_lobpcg_columns(n) + n;
+        } else {
+            o.solver = r->solver == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
+            KL_TRY(kl_eig_solve(&h, &o, x, ld, energy, &stats, err));
+            r->nvector = (int)(kl_eig_work_doubles(&o, ed->op.n) / ld) + n;
+            if (stats.stopped) KL_TRY(kl_eig_keep(&o, &stats, x, ld, err)); /* between their restarts these solvers had no vectors at hand */
+        }
+        r->nrestart += stats.nrestart;
+        r->seconds_apply += stats.seconds_apply;
+        o.before += stats.napply;
+        double worst = 0.0;
+        for (int i = 0; i < r->nstate; i++) worst = fmax(worst, error_of(i, n, energy, stats.residual[i]));
+        const double wanted = fmax(opts->accuracy * fmax(fabs(energy[0]), 1e-3 * scale), 64 * DBL_EPSILON * scale);
+        if (!stats.converged || stats.stopped || worst <= wanted || o.tol <= wanted) break;
+        o.tol = wanted; /* levels are closer, or the energy is smaller beside |H|, than was to be expected */
+        if (o.max_apply > 0) o.max_apply = o.max_apply > stats.napply ? o.max_apply - stats.napply : 1;
     }
     if (neumann.st != KL_OK) KL_TRY(neumann.st);
     r->nvector += !bare + (neumann.h != NULL);
     r->attainable = KL_EIG_ROUNDING * scale;
-    r->napply = stats.napply + neumann.products + (from ? (int)from->number[0] : 0);
-    r->nrestart = stats.nrestart;
-    r->seconds_apply = stats.seconds_apply;
+    r->napply = o.before + neumann.products;
     r->stop = stats.stopped ? KL_ED_INTERRUPTED : stats.converged ? KL_ED_CONVERGED : stats.stagnated ? KL_ED_STAGNATED : KL_ED_MAX_APPLY;
-    if (r->nstate > n) r->nstate = n;
     for (int i = 0; i < n; i++) {
         r->energy[i] = energy[i];
-        const double res = stats.residual[i];
-        r->residual[i] = res;
-        double gap = INFINITY;
-        for (int j = 0; j < n; j++)
-            if (fabs(energy[j] - energy[i]) > 4 * res) gap = fmin(gap, fabs(energy[j] - energy[i]));
-        error[i] = r->error[i] = isfinite(gap) && gap > res ? fmin(res, res * res / gap) : res;
+        r->residual[i] = stats.residual[i];
+        error[i] = r->error[i] = error_of(i, n, energy, stats.residual[i]);
     }
     find_multiplets(r, n, energy, error, n == ed->space->dim);
     if (vectors) {
@@ -363,7 +369,6 @@ kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_
     if (lean) KL_TRY(solve_lean(ed, &opts, x, r, err));
     else if (r->solver == KL_ED_FULL) KL_TRY(solve_full(ed, vectors ? &x : NULL, vectors ? *ldv : 0, r, err));
     else KL_TRY(solve_block(ed, &opts, vectors, ldv, r, err));
-    if (r->attainable <= 0.0) r->attainable = KL_EIG_ROUNDING * size_of(r, 1.0);
     if (vectors && x.addr) {
         *vectors = x;
         x.addr = 0;

@@ -147,7 +147,7 @@ static void print_states(FILE *to, const kl_result *r, const double *run)
         if (degeneracy[k] > 1) fprintf(to, "  one of %s%.0f that agree", run[OPEN] != 0.0 && k + degeneracy[k] >= d->nstate ? "at least " : "", degeneracy[k]);
         fputc('\n', to);
     }
-    if (degeneracy && degeneracy[0] == 0.0) fprintf(to, "degeneracy   not looked at by one Lanczos vector, and the error holds for a level apart from others; --states 2 tells\n");
+    if (degeneracy && degeneracy[0] == 0.0) fprintf(to, "degeneracy   not looked at by one Lanczos vector; --states 2 tells\n");
     fprintf(to, "attainable   errors below %.0e mean nothing at this size of H\n", run[ATTAINABLE]);
 }
 

@@ -414,7 +414,7 @@ kl_status kl_edrun_plan(const kl_options *o, kl_err *err)
         printf("halves       %s: %.15g and %.15g states\n", p.size.flavours ? "the two flavours" : "sites before and behind a cut", p.size.left, p.size.right);
         printf("memory       %s a vector, %d of them; tables about %s; %s in all\n", kl_report_bytes(p.vector_bytes, bytes[0]), p.nvector,
                kl_report_bytes(p.table_bytes, bytes[1]), kl_report_bytes(p.vector_bytes * p.nvector + p.table_bytes, bytes[2]));
-        printf("time         about %.2g s a product with H on %d thread%s; 40 to 150 products for the lowest energy\n", p.seconds_apply, nthread, nthread == 1 ? "" : "s");
+        printf("time         about %.2g s a product with H on %d thread%s; 40 to 250 products for the lowest energy\n", p.seconds_apply, nthread, nthread == 1 ? "" : "s");
     }
 out:
     kl_task_destroy(&t);

@@ -8,7 +8,7 @@ kl_status kl_eig_keep(const kl_eig_opts *opts, const kl_eig_stats *stats, kl_dpt
 {
     const kl_keeper *const k = opts->keeper;
     if (!k || !(stats->stopped || k->due(k->self))) return KL_OK;
-    const double number = stats->napply;
+    const double number = opts->before + stats->napply;
     kl_keep out = {.nnumber = 1, .number = &number, .nvector = opts->nroot};
     for (int i = 0; i < opts->nroot; i++) out.vector[i] = kl_dptr_at(x, i * ldx);
     return k->write(k->self, &out, err);

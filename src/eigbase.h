@@ -42,6 +42,7 @@ typedef struct kl_eig_opts {
     int lines;         /* Davidson: 1: waits for the device after every line, so that stats->seconds_line tells them apart */
     void *self;        /* of the monitor: */
     int (*step)(void *self, int napply, double energy, double residual); /* lowest root; nonzero: stop; may be NULL */
+    int before;        /* products made before, which the keeper is told together with those made now */
     const kl_keeper *keeper; /* NULL, or gets the start vectors of a run that goes on: LOBPCG's between steps, the others' at restarts */
 } kl_eig_opts;
 

@@ -6,11 +6,10 @@
 #include "linop.h"
 
 typedef struct kl_lean_opts {
-    double tol;        /* wanted error of the energy, absolute, */
-    double tol_rel;    /* or relative to the energy (to a thousandth of the spectrum's width, if that is more): the larger one counts */
-    double tol_vector; /* wanted |H x - E x| of the state as well, in units of the width of the spectrum; 0: what tol brings */
-    int max_apply;     /* products with H; 0: 2000 */
-    int length;        /* steps of one recurrence at most; 0: 300 */
+    double tol;     /* wanted |H x - E x|, absolute, */
+    double tol_rel; /* or relative to the energy (to a thousandth of the spectrum's width, if that is more): the larger one counts */
+    int max_apply;  /* products with H; 0: 2000 */
+    int length;     /* steps of one recurrence at most; 0: 600 */
     int want_vector;
     void *self;
     kl_status (*start)(void *self, kl_dptr v, kl_err *err); /* writes the same vector at every call */
@@ -23,8 +22,7 @@ typedef struct kl_lean_stats {
     int converged, stopped;
     int stagnated;     /* tol is below what rounding leaves */
     double residual;   /* by the recurrence; of the vector itself where there is one */
-    double error;      /* bound of the energy's: residual^2 / gap, or the residual */
-    double above;      /* next Ritz value seen, less the lowest; 0: none */
+    double norm_h;     /* largest |H v| seen */
     double seconds_apply;
 } kl_lean_stats;
 

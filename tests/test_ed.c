@@ -287,6 +287,43 @@ static void test_wide_diagonal(void **state)
     core_no_memory();
 }
 
+/* Levels close to each other, and energies small beside |H|: who says converged is as near as it says; a state that is asked for has a residual as small as the energy's error. */
+static void test_close_levels(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *variant, *lattice, *sets, *charge;
+    } list[] = {{"heisenberg", "S=1/2", "chain:12", "Delta=10", "Sz=0"}, {"heisenberg", "S=1/2", "ring:12", "Delta=30", "Sz=0"}, {"heisenberg", "S=1/2", "ladder:5x2", "Delta=-1", "Sz=1"},
+                {"hubbard", "F=1/2", "ladder:3x2", "U=10000", "N_up=3 N_dn=3"}, {"hubbard", "F=1/2", "ring:5", "U=100", "N_up=2 N_dn=3"}, {"j1j2", "S=1/2", "ring:10", "J2=0.5", "Sz=0"}};
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        kl_err err = {""};
+        core_job j;
+        kl_ed *ed = NULL;
+        kl_ed_result all, r;
+        core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, NULL, list[k].sets);
+        expect_ok(kl_ed_create(j.terms, core_charge(j.model, list[k].charge), KL_HALVES_AUTO, j.ex, &ed, &err), err);
+        expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = KL_ED_FULL, .nstate = 1}, NULL, NULL, &all, &err), err);
+        const double size = fmax(fabs(all.full[0]), fabs(all.full[all.nfull - 1])), wanted = 1e-10 * fmax(fabs(all.full[0]), 1e-3 * size);
+        for (int solver = KL_ED_LANCZOS; solver <= KL_ED_LOBPCG; solver++)
+            for (int vectors = 0; vectors < 2; vectors++) {
+                kl_dptr x = {0};
+                int64_t ld = 0;
+                kl_test_case("%s %s, %s%s", j.name, list[k].sets, kl_ed_solver_name[solver], vectors ? ", with its state" : "");
+                expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = (kl_ed_solver)solver, .nstate = 1, .max_apply = 4000}, vectors ? &x : NULL, &ld, &r, &err), err);
+                expect_true(r.stop == KL_ED_CONVERGED || r.stop == KL_ED_STAGNATED);
+                expect_near(r.energy[0], all.full[0], fmax(r.error[0], 64 * r.attainable));
+                expect_true(r.error[0] <= fmax(wanted, 64 * r.attainable) * 1.01);
+                if (vectors) expect_true(r.residual[0] <= 1e-10 * size * 1.01);
+                if (x.addr) j.ex->vt.release(j.ex, &x);
+                kl_ed_result_clear(&r);
+            }
+        kl_ed_result_clear(&all);
+        kl_ed_destroy(&ed);
+        core_close(&j);
+    }
+    core_no_memory();
+}
+
 /* Two states share the lowest energy: told by guard vectors also where only one is asked for. */
 static void test_multiplet(void **state)
 {
@@ -397,7 +434,7 @@ int main(void)
         cmocka_unit_test(test_matrix_own),
         cmocka_unit_test(test_energies),
         cmocka_unit_test(test_known),
-        cmocka_unit_test(test_wide_diagonal), cmocka_unit_test(test_multiplet),
+        cmocka_unit_test(test_wide_diagonal), cmocka_unit_test(test_close_levels), cmocka_unit_test(test_multiplet),
         cmocka_unit_test(test_large),
         cmocka_unit_test(test_refusals),
     };
