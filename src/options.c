@@ -840,6 +840,41 @@ kl_status kl_options_set(kl_options *o, const char *where, const char *key, cons
 
 /* ---------------------------------------------------------------- as a whole */
 
+/* Is `name` given, with one of the values "a|b" where some are named? */
+static int is_given(const kl_options *o, const char *name, const char *values)
+{
+    const option_row *const row = find_option(name, strlen(name));
+    if (!o->given[row - option_table] || values == NULL) return o->given[row - option_table];
+    const char *const value = *(char *const *)((const char *)o + row->offset);
+    const size_t length = strlen(value);
+    for (const char *v = values; v != NULL; v = strchr(v, '|') ? strchr(v, '|') + 1 : NULL)
+        if (strncmp(v, value, length) == 0 && (v[length] == '\0' || v[length] == '|')) return 1;
+    return 0;
+}
+
+/* Options that only say how another one is done, without that one. */
+static kl_status refuse_idle(const kl_options *o, int is_ed, kl_err *err)
+{
+    static const struct {
+        const char *option, *of, *value, *or_of;
+        int ed_only;
+    } row[] = {
+        {"broadening", "spectral", NULL, NULL, 1},    {"frequencies", "spectral", NULL, NULL, 1},  {"samples", "temperatures", NULL, NULL, 1},
+        {"steps", "spectral", NULL, "temperatures", 1}, {"format", "store", "matrix", NULL, 1},      {"boundary", "store", "matrix", NULL, 1},
+        {"slice", "store", "matrix", NULL, 1},        {"sigma", "store", "matrix", NULL, 1},       {"half", "store", "matrix", NULL, 1},
+        {"memory", "store", "matrix", NULL, 1},       {"boundary", "format", "hybrid", NULL, 0},   {"slice", "format", "sell|sellr", NULL, 0},
+        {"sigma", "format", "sell|sellr", NULL, 0},   {"neumann-order", "precondition", "neumann", NULL, 1}, {"precondition", "solver", "davidson|lobpcg", "states", 1},
+        {"m-min", "discard", NULL, NULL, 0},          {"checkpoint-every", "output", NULL, NULL, 1},
+    };
+    for (size_t k = 0; k < sizeof(row) / sizeof(row[0]); k++) {
+        if ((row[k].ed_only && !is_ed) || !is_given(o, row[k].option, NULL)) continue;
+        if (is_given(o, row[k].of, row[k].value) || (row[k].or_of != NULL && is_given(o, row[k].or_of, NULL))) continue;
+        return kl_fail(err, KL_EINPUT, "--%s has no effect without --%s%s%s%s%s", row[k].option, row[k].of, row[k].value ? " " : "", row[k].value ? row[k].value : "",
+                       row[k].or_of ? " or --" : "", row[k].or_of ? row[k].or_of : "");
+    }
+    return KL_OK;
+}
+
 kl_status kl_options_check(const kl_options *o, kl_err *err)
 {
     for (int i = 0; i < NOPTION && o->command == KL_CMD_CI; i++)
@@ -847,8 +882,9 @@ kl_status kl_options_check(const kl_options *o, kl_err *err)
     if (o->command == KL_CMD_CI && o->file == NULL) return kl_fail(err, KL_EINPUT, "ci: fcidump is missing; it is the file to read");
     if (o->command == KL_CMD_CI && o->resume != NULL && o->output != NULL)
         return kl_fail(err, KL_EINPUT, "--resume and --output exclude each other: a resumed run writes to the file that it goes on from");
+    const int is_ci = o->command == KL_CMD_CI, is_ed = o->command == KL_CMD_ED || (o->command == KL_CMD_PLAN && o->method != NULL && strcmp(o->method, "ed") == 0);
+    if (is_ci && o->resume == NULL) return refuse_idle(o, 0, err); /* what a file brought along was accepted once */
     if (o->command != KL_CMD_DMRG && o->command != KL_CMD_ED && o->command != KL_CMD_PLAN && o->command != KL_CMD_GROWTH) return KL_OK;
-    const int is_ed = o->command == KL_CMD_ED || (o->command == KL_CMD_PLAN && o->method != NULL && strcmp(o->method, "ed") == 0);
     if (!is_ed && o->solver != NULL && strcmp(o->solver, "davidson") != 0 && strcmp(o->solver, "lanczos") != 0)
         return kl_fail(err, KL_EINPUT, "--solver: %s is for `kronlat ed'; allowed here: davidson lanczos", o->solver);
     if (!is_ed && o->form != NULL) return kl_fail(err, KL_EINPUT, "--form: %s was given; the option is for `kronlat ed'", o->form);
@@ -883,6 +919,10 @@ kl_status kl_options_check(const kl_options *o, kl_err *err)
         const option_row *a = find_option(rival[k][0], strlen(rival[k][0])), *b = find_option(rival[k][1], strlen(rival[k][1]));
         if (o->given[a - option_table] && o->given[b - option_table])
             return kl_fail(err, KL_EINPUT, "--%s and --%s exclude each other: %s", a->name, b->name, rival[k][2]);
+    }
+    if (o->resume == NULL) {
+        const kl_status st = refuse_idle(o, is_ed, err);
+        if (st != KL_OK) return st;
     }
     if (o->m_min > 0 && o->m > 0 && o->m_min > o->m) return kl_fail(err, KL_EINPUT, "--m-min: %lld is above --m %lld", (long long)o->m_min, (long long)o->m);
     if (o->basis > 0 && o->basis < o->states + 2)

@@ -161,12 +161,20 @@ static void test_refusals(void **state)
         {"dmrg m --schedule 10*1000000", "count"},
         {"dmrg m --schedule 10:1e-3", "last sweep"},
         {"dmrg m --schedule ,", "--schedule"},
+        {"ed m --broadening 0.1", "--broadening has no effect without --spectral"},
+        {"ed m --steps 10", "--steps has no effect without --spectral or --temperatures"},
+        {"ed m --format ell", "--format has no effect without --store matrix"},
+        {"ed m --store matrix --format ell --slice 4", "--slice has no effect without --format sell|sellr"},
+        {"ed m --precondition none", "--precondition has no effect without --solver davidson|lobpcg or --states"},
+        {"ed m --checkpoint-every 4", "--checkpoint-every has no effect without --output"},
+        {"dmrg m --m 8 --m-min 4", "--m-min has no effect without --discard"},
+        {"ci f --boundary 3", "--boundary has no effect without --format hybrid"},
         {"dmrg m --schedule 10 --m 10", "--schedule and --m exclude each other"},
         {"dmrg m --schedule 10 --accuracy 1e-5", "--schedule and --accuracy"},
         {"dmrg m --resume a.h5 --start b.h5", "--resume and --start"},
         {"dmrg m --resume a.h5 --output b.h5", "--resume and --output"},
         {"dmrg m --infinite --output b.h5", "--infinite and --output"},
-        {"dmrg m --m 10 --m-min 20", "--m-min: 20 is above --m 10"},
+        {"dmrg m --m 10 --m-min 20 --discard 1e-8", "--m-min: 20 is above --m 10"},
         {"dmrg m --states 4 --basis 5", "at least 6"},
         {"dmrg m --sweep-parameter U", "--sweep-parameter: 'U'"},
         {"dmrg m --sweep-parameter U=1,2 --charge scan", "exclude each other"},
@@ -230,7 +238,7 @@ static void test_jobs(void **state)
     (void)state;
     kl_options *o = NULL;
     kl_err err = {""};
-    if (load("local L = 6 return { model = 'hubbard', sites = L, p = { U = 4, h = {1, 0.5} }, charge = { N = L // 2 }, m_min = 3, accuracy = 1e-7, json = true,"
+    if (load("local L = 6 return { model = 'hubbard', sites = L, p = { U = 4, h = {1, 0.5} }, charge = { N = L // 2 }, m_min = 3, discard = 1e-9, accuracy = 1e-7, json = true,"
              " schedule = nil, order = {2,1,0}, verbose = false, ['max-sweeps'] = 4 }",
              "--m 99 --sites 8 -p U=7", &o, &err) != KL_OK) {
         if (strstr(err.text, "built without") != NULL) {
