@@ -20,6 +20,8 @@ const char *const kl_part_name[KL_NPART] = {"operators and records", "eigensolve
 
 enum { M_FIRST = 24, MAX_SWEEP = 100, M_MAX = 4096 };
 #define SLOPE 100.0 /* of the energy in the discarded weight, in units of the couplings, where no second m tells: 20 to 100 as a rule */
+enum { WHOLE = 65536, WHOLE_BLOCK = 256, WHOLE_APPLY = 2000 }; /* states of a sector that is solved as a whole, and of a block for it; products for each state */
+#define ACCURACY 1e-9
 #define GAP 0.05 /* of the local problem, in units of the couplings: residual^2 / gap is the error of an energy */
 
 typedef struct run {
@@ -31,6 +33,8 @@ typedef struct run {
     double constant, unit;       /* unit: of the energies, so that no tolerance depends on what the couplings are measured in */
     double sweep_start, seconds_before, flop_before; /* of the sweep under way: its clock, and what stood in its row before this process */
     int sweep, istep, interrupted; /* interrupted: the direction it was in */
+    double sector;               /* its states, where it is to be solved as a whole; else 0 */
+    int block;                   /* states kept for that */
     int m_start;                 /* states kept in the saved state that a run began from; 0 without one */
     double discarded, entropy;   /* of the last truncation */
     double *entropies;
@@ -66,6 +70,13 @@ out:
     return st;
 }
 
+/* What |H x - E x| falls to in sweep k where the superblock is the sector: it bounds the error, whatever the gap. */
+static double whole_tol(const run *r, int k)
+{
+    const double accuracy = r->o->accuracy > 0 ? fmin(r->o->accuracy, ACCURACY) : ACCURACY, e = k > 0 ? fabs(r->res->row[k - 1].energy[0]) : 0;
+    return fmax(0.1 * accuracy * fmax(e, 1e-3 * r->unit), 64 * 2.220446049250313e-16 * r->unit * r->e->nsite);
+}
+
 /* Optimizes the bond at the centre. */
 static kl_status optimize(run *r, const stage *g, int direction, int nstep, kl_dmrg_row *row, kl_err *err)
 {
@@ -75,7 +86,13 @@ static kl_status optimize(run *r, const stage *g, int direction, int nstep, kl_d
     char title[80];
     snprintf(title, sizeof title, "sweep %d, bond %d, m = %d", r->sweep + 1, e->centre, g->m);
     const int middle = direction > 0 && e->centre == e->nsite / 2 - 1;
-    const kl_solve_opts so = {.tol = g->tol, .tol_rel = g->tol_rel, .max_apply = g->max_apply, .trust_start = r->res->nrow > 0, .records = middle ? r->o->records : NULL, .title = title};
+    kl_solve_opts so = {.tol = g->tol, .tol_rel = g->tol_rel, .max_apply = g->max_apply, .trust_start = r->res->nrow > 0, .records = middle ? r->o->records : NULL, .title = title};
+    if ((double)e->layout.n == r->sector) {
+        so.whole = r->res->nrow == 0 && e->centre == e->nsite / 2 - 1 && (direction < 0 || e->nsite == 2) ? 2 : 1;
+        so.max_apply = WHOLE_APPLY * e->nstate;
+        so.tol = whole_tol(r, r->res->nrow);
+        so.tol_rel = 0;
+    }
     KL_TRY(kl_engine_solve(e, &so, r->energy, &stats, err));
     for (int i = 0; i < e->nstate; i++) {
         r->energy[i] += r->constant;
@@ -102,7 +119,8 @@ static kl_status step(run *r, const stage *g, int direction, int nstep, kl_dmrg_
 {
     kl_status st = KL_OK;
     kl_trunc_info info;
-    const kl_trunc_opts t = {.m = g->m, .m_min = r->o->m_min, .discard = r->o->discard, .noise = g->noise, .nstate = r->e->nstate, .even = r->o->even, .precise = g->precise};
+    const kl_trunc_opts t = {.m = g->m, .m_min = r->o->m_min, .discard = r->o->discard, .noise = g->noise, .nstate = r->e->nstate, .even = r->o->even, .precise = g->precise,
+                             .fill = r->sector > 0 && r->res->nrow == 0 && g->m >= r->block};
     const int c = r->e->centre;
     KL_TRY(kl_engine_move(r->e, direction, &t, &info, err));
     r->discarded = info.discarded;
@@ -172,7 +190,8 @@ static double estimate_of(const kl_dmrg_result *res, double unit, int i, double 
     if (!a || !(a->discarded > b->discarded) || !(a->energy[i] > b->energy[i])) return change + SLOPE * unit * b->discarded;
     const double left = (a->energy[i] - b->energy[i]) * b->discarded / (a->discarded - b->discarded);
     *limit = b->energy[i] - left;
-    return 2 * left + (a < b - 1 ? change : 0);
+    /* What changes by more than the weight that was left out before explains is not truncation: sweeps were not done at that m. */
+    return 2 * left + (a < b - 1 ? change : fmax(0, change - SLOPE * unit * a->discarded));
 }
 
 /* Of all states; limit: of the lowest. */
@@ -211,7 +230,8 @@ static stage next_stage(const run *r, double accuracy, int m_cap)
     const int k = res->nrow;
     const double scale = k ? fmax(fabs(res->row[k - 1].energy[0]), 1e-3 * r->unit) : r->unit;
     const int warm = r->m_start > 0; /* a saved state: begin at its m, and no noise that would undo it */
-    const int first = warm && r->m_start > M_FIRST ? (r->m_start + 7) / 8 * 8 : M_FIRST, steps = warm || k == 0 ? k : k - 1;
+    const int least = r->block > M_FIRST ? r->block : M_FIRST;
+    const int first = warm && r->m_start > least ? (r->m_start + 7) / 8 * 8 : (least + 7) / 8 * 8, steps = warm || k == 0 ? k : k - 1;
     double m = first * pow(1.6, steps);
     if (steps > 0) m = fmin(m, res->row[k - 1].m * growth_of_m(res, accuracy));
     stage g = {.m = m < m_cap ? (int)m / 8 * 8 : m_cap, .max_apply = r->o->max_apply || k >= 2 || warm ? kl_dmrg_max_apply(r->o) : products(r->o, 4),
@@ -244,6 +264,17 @@ static stage given_stage(const run *r, int i)
 
 static stage stage_at(const run *r, int k, double accuracy, int m_cap) { return r->o->nsweep ? given_stage(r, k) : next_stage(r, accuracy, m_cap); }
 
+/* A sector that is small enough is solved as a whole at the middle bond in the first sweep, on its way back, when all states of both blocks are there; and wherever blocks
+   hold all. Sweeps alone may end in an eigenstate that is not the lowest: two sites and what they are coupled to cannot tell. */
+static void set_whole(run *r, int m_cap)
+{
+    double sector, block;
+    kl_engine_size(r->e, &sector, &block);
+    if (sector > WHOLE || block > WHOLE_BLOCK || r->o->max_apply > 0 || (!r->o->nsweep && block > m_cap)) return;
+    r->sector = sector;
+    r->block = (int)block;
+}
+
 /* The state as it is, between two sweeps, on another executor; what was counted stays. */
 static kl_status go_to(run *r, kl_exec *ex, kl_err *err)
 {
@@ -269,7 +300,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
                       kl_err *err)
 {
     kl_status st = KL_OK;
-    const double accuracy = o->accuracy > 0 ? o->accuracy : 1e-9;
+    const double accuracy = o->accuracy > 0 ? o->accuracy : ACCURACY;
     const int m_cap = o->m_max > 0 ? o->m_max : M_MAX, max_sweep = o->max_sweep > 0 ? o->max_sweep : MAX_SWEEP;
     const double t0 = kl_prof_seconds();
     kl_canonical *can = NULL;
@@ -290,9 +321,11 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     if (o->place) ex = o->place(o->placer, g.m);
     KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis, o->seed, &r.e, err));
     r.e->even = o->even;
+    set_whole(&r, m_cap);
+    g = stage_at(&r, o->ndone, accuracy, m_cap);
     KL_TRY(*state ? kl_engine_resume_take(r.e, state, err) : kl_engine_start(r.e, o->nsweep && o->sweep[0].m < M_FIRST ? o->sweep[0].m : M_FIRST, o->start, err));
     int last = 0;
-    double left_by_solver = 0; /* residual^2 / gap of the last sweep */
+    double left_by_solver = 0; /* of the last sweep: residual^2 / gap, or what bounds it without a gap */
     const double rounding = 2.220446049250313e-16 * r.unit * terms->nsite; /* what an energy that vanishes is known to */
     for (int k = o->ndone;; k++) {
         if (k > o->ndone) {
@@ -301,12 +334,12 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
         }
         KL_TRY(sweep(&r, &g, err));
         res->error_estimate = estimate(res, r.unit, &res->energy_extrapolated);
-        left_by_solver = g.tol * g.tol / (GAP * r.unit);
         const kl_dmrg_row *const row = &res->row[res->nrow - 1];
+        left_by_solver = (double)row->dim_max == r.sector ? whole_tol(&r, res->nrow - 1) : g.tol * g.tol / (GAP * r.unit);
         const int whole = !r.interrupted || (r.e->centre == 0 && (r.interrupted < 0 || terms->nsite == 2)); /* asked to stop at a sweep's end: that may be all there is to do */
         if (!whole) last = 0;
         else if (o->nsweep) last = k + 1 >= o->nsweep, res->stop = KL_STOP_SCHEDULE;
-        else if (res->error_estimate <= fmax(accuracy * fabs(row->energy[0]), rounding) && left_by_solver <= accuracy * fmax(fabs(row->energy[0]), 1e-3 * r.unit)) res->stop = KL_STOP_CONVERGED, last = 1;
+        else if (res->error_estimate <= fmax(accuracy * fabs(row->energy[0]), rounding) && left_by_solver <= fmax(accuracy * fmax(fabs(row->energy[0]), 1e-3 * r.unit), 64 * rounding)) res->stop = KL_STOP_CONVERGED, last = 1;
         else if (k + 1 >= max_sweep) res->stop = KL_STOP_MAX_SWEEP, last = 1;
         else if (g.m >= m_cap && res->nrow > 1 && row->m == row[-1].m && !(row->noise > 0) && !(row[-1].noise > 0) && fabs(row->change) <= 0.1 * accuracy * fabs(row->energy[0]))
             res->stop = KL_STOP_M_MAX, last = 1;

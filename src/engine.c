@@ -11,7 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REACH_MOST = 200000 }; /* sectors per cut that are looked at; beyond, the likeliest */
+enum {
+    REACH_MOST = 200000, /* sectors per cut that are looked at; beyond, the likeliest */
+    WHOLE_BASIS = 60     /* vectors of Lanczos where the superblock is the sector */
+};
 
 kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, kl_qn target, int nstate, kl_strategy strategy, kl_solver solver, int max_basis,
                            uint64_t seed, kl_engine **out, kl_err *err)
@@ -473,6 +476,45 @@ static int basis_that_fits(const kl_engine *e, int wanted)
     return basis;
 }
 
+/* Of the sites of `mine`, with what those of `other` can complete. */
+static double completed(const kl_engine *e, const kl_reach *mine, const kl_reach *other)
+{
+    double n = 0;
+    for (int64_t i = 0; i < mine->n; i++)
+        if (kl_reach_find(other, kl_qn_sub(e->terms->model, e->target, mine->q[i])) >= 0) n += round(exp(mine->log_ways[i]));
+    return n;
+}
+
+void kl_engine_size(const kl_engine *e, double *sector, double *block)
+{
+    const int left = e->nsite / 2 - 1, right = left + 2; /* sites of the left block, and where the right one begins */
+    *sector = round(exp(e->reach_left[e->nsite].log_ways[kl_reach_find(&e->reach_left[e->nsite], e->target)]));
+    *block = fmax(completed(e, &e->reach_left[left], &e->reach_right[left]), completed(e, &e->reach_right[right], &e->reach_left[right]));
+}
+
+/* To every wavefunction as much of a random one. */
+static kl_status add_random(kl_engine *e, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t n = e->layout.n;
+    double *host = NULL, square, other;
+    kl_dptr v = {0};
+    KL_TRY(kl_alloc(&host, n, KL_MEM_WORK, err));
+    KL_TRY(e->ex->vt.alloc(e->ex, n, &v, err));
+    for (int i = 0; i < e->nstate; i++) {
+        const kl_dptr x = kl_dptr_at(e->psi, i * n);
+        for (int64_t j = 0; j < n; j++) host[j] = kl_random_at(e->seed + (uint64_t)i, j);
+        KL_TRY(e->ex->vt.upload(e->ex, v, host, n, err));
+        e->ex->vt.dots(e->ex, n, 1, v, n, v, &square);
+        e->ex->vt.dots(e->ex, n, 1, x, n, x, &other);
+        e->ex->vt.axpby(e->ex, n, sqrt(other > 0 ? other / square : 1), v, 1.0, x);
+    }
+out:
+    e->ex->vt.release(e->ex, &v);
+    kl_free(&host);
+    return st;
+}
+
 kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, kl_eig_stats *stats, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -482,12 +524,14 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
     KL_TRY(kl_superblock_create(e->ex, e->row_op, e->col_op, e->target, &s, err));
     if (o->records) KL_TRY(kl_reclist_append(o->records, o->title, &s->batch, err));
     const double t1 = kl_prof_seconds();
-    const kl_eig_opts opts = {.solver = e->solver, .nroot = e->nstate, .max_basis = basis_that_fits(e, kl_engine_basis(e->max_basis, e->nstate, o->max_apply)), .max_apply = o->max_apply, .tol = o->tol,
+    const kl_eig_opts opts = {.solver = o->whole ? KL_SOLVER_LANCZOS : e->solver, .nroot = e->nstate,
+                              .max_basis = basis_that_fits(e, o->whole ? WHOLE_BASIS : kl_engine_basis(e->max_basis, e->nstate, o->max_apply)), .max_apply = o->max_apply, .tol = o->tol,
                               .tol_rel = o->tol_rel, .seed = e->seed, .trust_start = o->trust_start, .lines = o->lines};
     if (e->layout.n < e->nstate) {
         st = kl_fail(err, KL_EINPUT, "%d states are asked for, but the sector has only %lld", e->nstate, (long long)e->layout.n);
         goto out;
     }
+    if (o->whole > 1) KL_TRY(add_random(e, err));
     KL_TRY(kl_eig_solve(&s->op, &opts, e->psi, e->layout.n, energy, stats, err));
     e->seconds[KL_PART_PLAN] += t1 - t0;
     e->seconds[KL_PART_SOLVE] += kl_prof_seconds() - t1;

@@ -68,7 +68,12 @@ typedef struct kl_solve_opts {
     const char *title;   /* its title there */
     int lines;           /* 1: times of Davidson's lines are wanted */
     int trust_start; /* 1: the wavefunction comes from sweeps, no eigenvector that happens to be there */
+    int whole;       /* 1: blocks hold all of their states, and the superblock is the sector: solved by Lanczos, exactly; 2: from random vectors beside the wavefunctions, which may be
+                        eigenvectors, but not the lowest */
 } kl_solve_opts;
+
+/* States of the sector, and those of the larger block at the middle bond if it holds all that the sector needs. */
+void kl_engine_size(const kl_engine *e, double *sector, double *block);
 
 /* Vectors that the eigensolver may keep: `wanted` (0: 20, more for many states), but no more than max_apply products can fill. */
 int kl_engine_basis(int wanted, int nstate, int max_apply);

@@ -529,6 +529,39 @@ static void expect_exact(const char *model, const char *variant, const char *lat
     core_no_memory();
 }
 
+/* Attraction, easy axes and disorder: sweeps find eigenstates that are not the lowest, and levels so close that they look like one. Sectors as small as these are solved as a whole. */
+static void test_hard_sectors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *variant, *lattice, *sets, *charge;
+    } list[] = {{"heisenberg", "S=1/2", "chain:10", "Delta=-4 h=uniform(-1,1)", "Sz=0"}, {"heisenberg", "S=1/2", "ladder:5x2", "J=-1 Delta=3", "Sz=1"},
+                {"heisenberg", "S=1", "chain:6", "J=0 h=uniform(-1,1)", "Sz=0"}, {"extended_hubbard", NULL, "chain:6", "U=-4 V=-2 mu=uniform(-2,2)", "N_up=3 N_dn=3"},
+                {"extended_hubbard", NULL, "ladder:3x2", "U=-4 V=-2 t=0.3 mu=uniform(-5,5)", "N_up=3 N_dn=3"}, {"bose_hubbard", NULL, "chain:5", "t=0.01 V=0.6 mu=uniform(-3,3)", "N=5"},
+                {"blbq", "S=1", "chain:4", "beta=0.3333", "Sz=0"}, {"hubbard", "F=1/2", "chain:6", "U=8 mu=uniform(-8,8)", "N_up=3 N_dn=3"}};
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        core_job j;
+        double e[2];
+        core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, NULL, list[k].sets);
+        const kl_qn target = core_charge(j.model, list[k].charge);
+        oracle *o = oracle_create(j.model, j.lat, j.par);
+        expect_eq(oracle_energies(o, core_of(target).charge, 2, e, NULL), 2);
+        oracle_destroy(&o);
+        for (uint64_t seed = 1; seed <= 8; seed++)
+            for (int nstate = 1; nstate <= 2; nstate++) {
+                core_run r = core_auto(seed % 2 ? 1e-9 : 1e-6, target, nstate, KL_STRATEGY_AUTO);
+                r.opts.seed = seed;
+                kl_test_case("%s %s, %d states, seed %d", j.name, list[k].sets, nstate, (int)seed);
+                core_go(&j, &r);
+                expect_eq(r.res.stop, KL_STOP_CONVERGED);
+                for (int i = 0; i < nstate; i++) expect_near(r.res.energy[i], e[i], fmax(r.res.error_estimate, 1e-12 * fabs(e[0])));
+                core_drop(&r);
+            }
+        core_close(&j);
+    }
+    core_no_memory();
+}
+
 static void test_edges(void **state)
 {
     (void)state;
@@ -984,7 +1017,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_turns),       cmocka_unit_test(test_multiplets),   cmocka_unit_test(test_product_start),
         cmocka_unit_test(test_equal_bits),  cmocka_unit_test(test_warm_start),   cmocka_unit_test(test_wrong_state),
-        cmocka_unit_test(test_interrupted), cmocka_unit_test(test_to_the_bit), cmocka_unit_test(test_go_on),        cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_interrupted), cmocka_unit_test(test_to_the_bit), cmocka_unit_test(test_go_on), cmocka_unit_test(test_hard_sectors), cmocka_unit_test(test_edges),
         cmocka_unit_test(test_scales),      cmocka_unit_test(test_disconnected), cmocka_unit_test(test_little_memory), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_converged), cmocka_unit_test(test_many_states), cmocka_unit_test(test_tiny_m),       cmocka_unit_test(test_discard),
         cmocka_unit_test(test_even), cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_growth), cmocka_unit_test(test_places),
