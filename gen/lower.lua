@@ -468,17 +468,21 @@ local function resolve_coef(st, c, used)
     end)
 end
 
--- A number for every atom of a coefficient, the same on every run: enough to tell different expressions apart.
+-- A number for every atom of a coefficient, the same on every run: enough to tell different expressions apart. Beyond POSITIVE rounds parameters have either sign and another size,
+-- or abs(J) were J.
+local POSITIVE, ROUNDS = 3, 9
 local function probe(round)
     return function(t)
         local name = t.k .. (t.name or "") .. tostring(t.at or "") .. tostring(t.slot or "") .. round
-        return 0.3 + (util.hash({name}) >> 12) / 2.0 ^ 52
+        local share = (util.hash({name}) >> 12) / 2.0 ^ 52
+        return round > POSITIVE and t.k == "par" and 8 * share - 4 or 0.3 + share
     end
 end
 local function same_value(a, b)
-    for round = 1, 3 do
+    for round = 1, ROUNDS do
         local p, q = algebra.coef_value(a, probe(round)), algebra.coef_value(b, probe(round))
-        if not (math.abs(p - q) <= 1e-12 * (math.abs(p) + math.abs(q))) then return false end
+        local known = round <= POSITIVE or (util.is_finite(p) and util.is_finite(q)) -- roots and logarithms have no value there
+        if known and not (math.abs(p - q) <= 1e-12 * (math.abs(p) + math.abs(q))) then return false end
     end
     return true
 end

@@ -160,24 +160,26 @@ kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, 
         KL_TRY(start_vector(ed, to, x, op, coef, odd, v[0], err)); /* 2. */
         ex->vt.dots(ex, to->op.n, 1, v[0], to->op.n, v[0], &norm);
         out->total = norm;
-        f.most = (int)(max < to->space->dim ? max : to->space->dim);
+        f.most = (int)max; /* as many as the sector has states are not all of it: orthogonality is lost on the way */
         KL_TRY(kl_lean_chain(&to->op, v, f.most, opts->keeper, f.alpha, f.beta, &norm, &done, &f, on_step, err)); /* 3. */
         if (!out->stopped && done < max) out->converged = 1;
     } else {
         out->converged = 1;
     }
-    out->nstep = out->npole = done;
+    out->nstep = done;
     KL_TRY(kl_alloc(&out->pole, done, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&out->weight, done, KL_MEM_MISC, err));
     if (done > 0) KL_TRY(diagonalize(&f, done, err));
-    for (int j = 0; j < done; j++) {
-        out->pole[j] = f.d[j];
-        out->weight[j] = out->total * f.s[(int64_t)j * done] * f.s[(int64_t)j * done];
+    for (int j = 0; j < done; j++) { /* copies that lost orthogonality made count as one */
+        const double weight = out->total * f.s[(int64_t)j * done] * f.s[(int64_t)j * done];
+        const int copy = out->npole > 0 && f.d[j] - out->pole[out->npole - 1] <= 1e-10 * (f.d[done - 1] - f.d[0]);
+        if (!copy) out->pole[out->npole++] = f.d[j];
+        out->weight[out->npole - 1] += weight;
     }
     /* Poles with weight, and room for their tails. */
     double from = 0.0, to = 1.0;
     int seen = 0;
-    for (int j = 0; j < done; j++)
+    for (int j = 0; j < out->npole; j++)
         if (out->weight[j] > 1e-6 * out->total) {
             if (!seen) from = out->pole[j];
             to = out->pole[j];

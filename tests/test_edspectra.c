@@ -225,7 +225,7 @@ static void test_preconditioners(void **state)
 /* ---------------------------------------------------------------- spectral functions */
 
 /* The oracle's own: O|0> in the full space, all eigenstates of the sector that it leads to. */
-static void spectral_case(const char *model, const char *variant, const char *lattice, const char *sets, const char *charge, const char *op, int plus_hc, int site, const char *order)
+static void spectral_case(const char *model, const char *variant, const char *lattice, const char *sets, const char *charge, const char *op, int plus_hc, int site, double eta, const char *order)
 {
     kl_err err = {""};
     core_job j;
@@ -265,7 +265,7 @@ static void spectral_case(const char *model, const char *variant, const char *la
     double coef[64] = {0}, omega[60];
     coef[j.lat->position[site]] = 1.0;
     for (int i = 0; i < 60; i++) omega[i] = -2.0 + 0.25 * i;
-    const kl_ed_spectral_opts so_opts = {.broadening = 0.1, .nomega = 60, .omega = omega};
+    const kl_ed_spectral_opts so_opts = {.broadening = eta, .nomega = 60, .omega = omega};
     kl_ed_spectral out;
     expect_ok(kl_ed_spectral_run(ed, j.terms, x, r.energy[0], so, coef, &so_opts, &out, &err), err);
     expect_true(out.converged);
@@ -278,7 +278,7 @@ static void spectral_case(const char *model, const char *variant, const char *la
             double overlap = 0;
             for (int64_t k = 0; k < s->dim; k++) overlap += h[k + n * s->dim] * phi[k];
             const double far = omega[i] - (w[n] - e0);
-            want[i] += overlap * overlap * 0.1 / (far * far + 0.01) / 3.14159265358979323846;
+            want[i] += overlap * overlap * eta / (far * far + eta * eta) / 3.14159265358979323846;
         }
         most = fmax(most, want[i]);
     }
@@ -301,13 +301,14 @@ static void spectral_case(const char *model, const char *variant, const char *la
 static void test_spectral(void **state)
 {
     (void)state;
-    spectral_case("heisenberg", "S=1/2", "chain:10", "J=1 h=normal(0,0.3)", "Sz=0", "Sz", 0, 4, NULL);
-    spectral_case("heisenberg", "S=1/2", "chain:9", "J=1 h=normal(0,0.3)", "Sz=1/2", "Sp", 1, 0, NULL);
-    spectral_case("hubbard", "F=1/2", "square:3x2", "U=4 mu=normal(0,0.3)", "N_up=2 N_dn=3", "cdag_up", 1, 3, NULL);
-    spectral_case("hubbard", "F=1/2", "square:3x2", "U=4 mu=normal(0,0.3)", "N_up=3 N_dn=3", "c_dn", 1, 4, "3,1,0,5,4,2");
-    spectral_case("hubbard", "F=1/2", "square:3x2", "U=4 mu=normal(0,0.3)", "N_up=3 N_dn=2", "n_up", 0, 1, "3,1,0,5,4,2");
-    spectral_case("tj", NULL, "chain:6", "J=0.4", "N_up=2 N_dn=1", "c_up", 1, 2, NULL);
-    spectral_case("kondo", "S=1/2", "chain:4", "J=1.3", "N=3 Sz=1/2", "cdag_dn", 1, 1, NULL);
+    spectral_case("heisenberg", "S=1/2", "chain:10", "J=1 h=normal(0,0.3)", "Sz=0", "Sz", 0, 4, 0.1, NULL);
+    spectral_case("heisenberg", "S=1/2", "chain:8", "J=1 h=normal(0,0.6)", "Sz=0", "Sz", 0, 3, 0.02, NULL); /* more steps than states */
+    spectral_case("heisenberg", "S=1/2", "chain:9", "J=1 h=normal(0,0.3)", "Sz=1/2", "Sp", 1, 0, 0.1, NULL);
+    spectral_case("hubbard", "F=1/2", "square:3x2", "U=4 mu=normal(0,0.3)", "N_up=2 N_dn=3", "cdag_up", 1, 3, 0.1, NULL);
+    spectral_case("hubbard", "F=1/2", "square:3x2", "U=4 mu=normal(0,0.3)", "N_up=3 N_dn=3", "c_dn", 1, 4, 0.1, "3,1,0,5,4,2");
+    spectral_case("hubbard", "F=1/2", "square:3x2", "U=4 mu=normal(0,0.3)", "N_up=3 N_dn=2", "n_up", 0, 1, 0.1, "3,1,0,5,4,2");
+    spectral_case("tj", NULL, "chain:6", "J=0.4", "N_up=2 N_dn=1", "c_up", 1, 2, 0.1, NULL);
+    spectral_case("kondo", "S=1/2", "chain:4", "J=1.3", "N=3 Sz=1/2", "cdag_dn", 1, 1, 0.1, NULL);
     core_no_memory();
 }
 
