@@ -141,6 +141,7 @@ static kl_status open(solver *s, kl_err *err)
     s->coef = s->theta + limit + 1;
     KL_TRY(place_columns(s, err));
     s->v.scratch = s->coef + limit + 1;
+    s->v.h = s->h;
     s->v.random = s->opts->seed;
     if (s->opts->lines) s->v.seconds = &s->stats->seconds_line[KL_LINE_OVERLAP]; /* and KL_LINE_REMOVE behind it */
 out:
@@ -387,7 +388,7 @@ static kl_status iterate(solver *s, kl_err *err)
         const double norm_h = norm_seen(s, &spread), rounding = KL_EIG_ROUNDING * norm_h;
         int room = s->limit - s->k, nritz;
         const int fresh_room = s->limit - kept(s->limit, s->nwant, &nritz);
-        if (s->limit < s->n && room < (s->nwant < fresh_room ? s->nwant : fresh_room)) {
+        if (s->limit < kl_linop_dim(s->h) && room < (s->nwant < fresh_room ? s->nwant : fresh_room)) {
             KL_TRY(restart(s, err));
             KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], s->v.c.dev, s->ld, err));
             room = s->limit - s->k;
@@ -426,7 +427,7 @@ static kl_status iterate(solver *s, kl_err *err)
         stats->converged = open_roots == 0;
         KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], (kl_dptr){0}, 0, err));
         const int exact = worst <= 64.0 * rounding; /* |theta| may be all that is known of |H| yet */
-        const int complete = s->k == s->n;
+        const int complete = s->k == kl_linop_dim(s->h);
 
         if (worst < 0.5 * best) {
             best = worst;
@@ -506,8 +507,8 @@ kl_status kl_davidson_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr 
                 .ld = kl_eig_stride(h->n),
                 .nroot = opts->nroot,
                 .nwant = opts->nroot};
-    s.limit = basis_limit(opts, h->n);
-    s.nspare = spare_columns(opts, h->n);
+    s.limit = basis_limit(opts, kl_linop_dim(h));
+    s.nspare = spare_columns(opts, kl_linop_dim(h));
     KL_TRY(open(&s, err));
     KL_TRY(load_starts(&s, x, ldx, err));
     KL_TRY(iterate(&s, err));

@@ -43,6 +43,8 @@ static kl_status ed_apply_dot(const kl_linop *op, kl_dptr x, kl_dptr y, double *
     return st;
 }
 
+static kl_status ed_random(const kl_linop *op, uint64_t seed, kl_dptr v, kl_err *err) { return kl_ed_random(op->self, seed, v, err); }
+
 kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_exec *ex, kl_ed **out, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -55,7 +57,7 @@ kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form,
     KL_TRY(kl_halves_create(terms, target, form, &ed->space, err));
     KL_TRY(kl_kron_compile(ed->space, terms, 0, terms->nterm, &ed->kron, err));
     KL_TRY(ex->vt.kron_prepare(ex, ed->kron, err));
-    ed->op = (kl_linop){.n = ed->space->n, .ex = ex, .self = ed, .apply = ed_apply, .apply_dot = ed_apply_dot};
+    ed->op = (kl_linop){.n = ed->space->n, .ex = ex, .self = ed, .apply = ed_apply, .apply_dot = ed_apply_dot, .dim = ed->space->dim, .random = ed_random};
     ed->seconds_build = 1e-9 * (double)(kl_prof_clock() - start);
     *out = ed;
     ed = NULL;

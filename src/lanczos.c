@@ -77,7 +77,7 @@ static kl_status open(solver *s, kl_err *err)
     KL_TRY(s->ex->vt.alloc(s->ex, (limit + s->nspare) * s->ld, &s->memory, err));
     s->spare = column(s, s->memory, s->limit);
     s->v =
-        (kl_ortho){.c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->limit, .nplace = 1, .dev = s->memory}, .scratch = s->coef + limit + 1, .random = s->opts->seed};
+        (kl_ortho){.c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->limit, .nplace = 1, .dev = s->memory}, .scratch = s->coef + limit + 1, .h = s->h, .random = s->opts->seed};
 out:
     return st;
 }
@@ -234,7 +234,7 @@ static kl_status iterate(solver *s, kl_err *err)
             best = worst;
             best_step = step;
         }
-        const int complete = s->k == s->n, closed = s->top == s->k, spent = stats->napply >= max_apply;
+        const int complete = s->k == kl_linop_dim(s->h), closed = s->top == s->k, spent = stats->napply >= max_apply;
         const int stuck = !stats->converged && (worst <= rounding || (worst < 1e-12 * norm_h && step - best_step >= KL_EIG_STALL_STEPS));
         /* Closed, or so nearly that the residual fell to nothing all at once. */
         const int suspect = closed || (step == 0 ? worst <= 64.0 * rounding : stats->converged && worst < 1e-6 * previous);
@@ -259,7 +259,7 @@ static kl_status iterate(solver *s, kl_err *err)
 
         /* 5. */
         const int nopen = closed ? 1 : s->top - s->k;
-        if (s->limit < s->n && s->top + (closed ? 1 : 0) + nopen > s->limit) {
+        if (s->limit < kl_linop_dim(s->h) && s->top + (closed ? 1 : 0) + nopen > s->limit) {
             restart(s);
             KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], s->v.c.dev, s->ld, err));
         }
@@ -277,8 +277,8 @@ kl_status kl_lanczos_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x
 {
     kl_status st = KL_OK;
     solver s = {.h = h, .ex = h->ex, .opts = opts, .stats = stats, .n = h->n, .ld = kl_eig_stride(h->n), .nroot = opts->nroot};
-    s.limit = basis_limit(opts, h->n);
-    s.nspare = spare_columns(opts, h->n);
+    s.limit = basis_limit(opts, kl_linop_dim(h));
+    s.nspare = spare_columns(opts, kl_linop_dim(h));
     KL_TRY(open(&s, err));
     for (int j = 0; j < s.nroot; j++) s.ex->vt.copy(s.ex, s.n, kl_dptr_at(x, j * ldx), kl_ortho_at(&s.v, j));
     KL_TRY(begin(&s, err));

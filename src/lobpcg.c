@@ -230,7 +230,7 @@ static kl_status refresh(solver *s, int keep_p, kl_err *err)
     int number[KL_MAX_ROOT];
     kl_dptr v[KL_MAX_ROOT], av[KL_MAX_ROOT];
     double xx[KL_MAX_ROOT];
-    kl_ortho o = {.c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->nb + 1, .nplace = 1, .dev = col(s, X, 0)}, .scratch = s->dots, .random = s->opts->seed + 77};
+    kl_ortho o = {.c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->nb + 1, .nplace = 1, .dev = col(s, X, 0)}, .scratch = s->dots, .h = s->h, .random = s->opts->seed + 77};
     for (int b = 0; b < nb; b++) {
         double left;
         KL_TRY(kl_ortho_last(&o, b, &left, NULL, err));
@@ -329,7 +329,7 @@ static kl_status iterate(solver *s, kl_err *err)
         }
         /* 2., 3. */
         if (step < guard_until && s->nact == 0) {
-            kl_ortho o = {.c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->nb + 1, .nplace = 1, .dev = col(s, W, 0)}, .scratch = s->dots, .random = s->opts->seed + 1000 + (uint64_t)step};
+            kl_ortho o = {.c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->nb + 1, .nplace = 1, .dev = col(s, W, 0)}, .scratch = s->dots, .h = s->h, .random = s->opts->seed + 1000 + (uint64_t)step};
             KL_TRY(kl_ortho_random(&o, 0, err));
             s->act[s->nact++] = 0;
             s->known = 0;

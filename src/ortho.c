@@ -110,6 +110,14 @@ kl_status kl_ortho_random(kl_ortho *o, int k, kl_err *err)
     double *part = NULL;
     const int64_t most = o->c.n < UPLOAD ? o->c.n : UPLOAD;
     const double size = sqrt(3.0 / (double)o->c.n);
+    if (o->h != NULL && o->h->random != NULL) {
+        double square;
+        const kl_dptr v = kl_ortho_at(o, k);
+        KL_TRY(o->h->random(o->h, kl_random_next(&o->random), v, err));
+        o->c.ex->vt.dots(o->c.ex, o->c.n, 1, v, o->c.ld, v, &square);
+        o->c.ex->vt.combine(o->c.ex, o->c.n, 0, v, o->c.ld, NULL, 1.0 / sqrt(square), v);
+        goto out;
+    }
     KL_TRY(kl_realloc(&part, most, KL_MEM_WORK, err));
     for (int64_t from = 0; from < o->c.n; from += most) {
         const int64_t count = o->c.n - from < most ? o->c.n - from : most;

@@ -4,10 +4,12 @@
 #ifndef KL_ORTHO_H
 #define KL_ORTHO_H
 #include "columns.h"
+#include "linop.h"
 
 typedef struct kl_ortho {
     kl_columns c;
     double *scratch;  /* [columns + 1], host */
+    const kl_linop *h; /* NULL, or who knows where states are */
     uint64_t random;  /* state of the random directions */
     double *seconds;  /* NULL, or where kl_ortho_last adds its time up: [0] the first products with V, [1] all the rest */
 } kl_ortho;

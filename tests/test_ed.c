@@ -324,6 +324,47 @@ static void test_close_levels(void **state)
     core_no_memory();
 }
 
+/* As many states as the sector has: vectors are longer than that, and nothing of them may lie between states. */
+static void test_all_states(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *variant, *lattice, *sets, *charge;
+        int dim;
+    } list[] = {{"hubbard", "F=1/2", "chain:2", "mu=-1,-0.3 t=0.5", "N_up=1 N_dn=0", 2}, {"hubbard", "F=1/2", "chain:3", "mu=-1,-0.3,-0.2 t=0", "N_up=1 N_dn=0", 3},
+                {"heisenberg", "S=1/2", "chain:4", "J=-1 h=0.1,0.2,0.4,0.8", "Sz=0", 6}};
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++)
+        for (int solver = KL_ED_LANCZOS; solver <= KL_ED_LOBPCG; solver++) {
+            kl_err err = {""};
+            core_job j;
+            kl_ed *ed = NULL;
+            kl_ed_result all, r;
+            kl_dptr x = {0}, y = {0};
+            int64_t ld = 0;
+            core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, NULL, list[k].sets);
+            kl_test_case("%s %s, %s", j.name, list[k].sets, kl_ed_solver_name[solver]);
+            expect_ok(kl_ed_create(j.terms, core_charge(j.model, list[k].charge), KL_HALVES_AUTO, j.ex, &ed, &err), err);
+            expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = KL_ED_FULL, .nstate = 1}, NULL, NULL, &all, &err), err);
+            expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = (kl_ed_solver)solver, .nstate = list[k].dim}, &x, &ld, &r, &err), err);
+            expect_ok(j.ex->vt.alloc(j.ex, ed->op.n, &y, &err), err);
+            for (int i = 0; i < list[k].dim; i++) {
+                double square;
+                expect_near(r.energy[i], all.full[i], 1e-12);
+                expect_ok(ed->op.apply(&ed->op, 1, kl_dptr_at(x, i * ld), ld, y, ld, &err), err);
+                j.ex->vt.axpby(j.ex, ed->op.n, -r.energy[i], kl_dptr_at(x, i * ld), 1.0, y);
+                j.ex->vt.dots(j.ex, ed->op.n, 1, y, ld, y, &square);
+                expect_true(sqrt(square) < 1e-9);
+            }
+            j.ex->vt.release(j.ex, &x);
+            j.ex->vt.release(j.ex, &y);
+            kl_ed_result_clear(&all);
+            kl_ed_result_clear(&r);
+            kl_ed_destroy(&ed);
+            core_close(&j);
+        }
+    core_no_memory();
+}
+
 /* Two states share the lowest energy: told by guard vectors also where only one is asked for. */
 static void test_multiplet(void **state)
 {
@@ -434,7 +475,7 @@ int main(void)
         cmocka_unit_test(test_matrix_own),
         cmocka_unit_test(test_energies),
         cmocka_unit_test(test_known),
-        cmocka_unit_test(test_wide_diagonal), cmocka_unit_test(test_close_levels), cmocka_unit_test(test_multiplet),
+        cmocka_unit_test(test_wide_diagonal), cmocka_unit_test(test_close_levels), cmocka_unit_test(test_all_states), cmocka_unit_test(test_multiplet),
         cmocka_unit_test(test_large),
         cmocka_unit_test(test_refusals),
     };
