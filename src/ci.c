@@ -3,7 +3,8 @@
    1. Electrons, references (given, or the determinant of lowest energy by descent), inactive, active and deleted orbitals; the inactive
       ones are folded into the integrals.
    2. For each irrep a space, and H on it: stored, or as products only.
-   3. The lowest determinants make a small dense block: its eigenvectors start the solver, its inverse preconditions it.
+   3. The lowest determinants make a small dense block: its eigenvectors, with a random part over the whole space, start the solver, its inverse
+      preconditions it. Roots beside the wanted ones (guards) are followed until nothing of theirs can lie below.
    4. Where states of several irreps are wanted: all irreps to a coarse residual, then only those that can still hold one of the lowest.
    5. States in order of energy, with spin, density matrices, natural occupations and leading determinants.
    SPDX-License-Identifier: Apache-2.0 */
@@ -19,14 +20,17 @@
 #include "dense.h"
 #include "mem.h"
 #include "prof.h"
+#include "random.h"
 #include "sigma.h"
 #include "slater.h"
 #include "spmv.h"
 
-enum { DEFAULT_PSPACE = 120, MAX_GUARD = 4 };
+enum { DEFAULT_PSPACE = 120, MIN_GUARD = 1, MAX_GUARD = 4 }; /* guards: roots beside the wanted ones, which may come down */
 enum { PRODUCTS_PER_ROOT = 20 }; /* about: 15 to 25 are seen */
 static const double coarse_tol = 0.01;  /* hartree: enough to tell irreps apart */
-static const double guard_window = 0.15; /* states of the small block this close above the last wanted one are followed too, at first */
+static const double guard_window = 0.15; /* states of the small block this close above the last wanted one are followed too */
+static const double random_part = 0.1;   /* norm of what is random in a start vector of norm 1: a tenth costs no more than a product or two; a third and thrice of it find the same states */
+static const double random_width = 1.0;  /* hartree: determinants this high above the lowest get half of its share */
 
 /* ---------------------------------------------------------------- spaces by name */
 
@@ -505,25 +509,37 @@ out:
     return st;
 }
 
-static kl_status start_vectors(sector *s, kl_exec *ex, const kl_ci_monitor *monitor, kl_err *err)
+/* Eigenvectors of the small block, and a part of them over the whole space that is random, larger where the diagonal d is low: states that labels do not tell apart
+   (spin, degenerate irreps) are blind to each other, and one that is in no start vector would never be found. */
+static kl_status start_vectors(sector *s, kl_exec *ex, const double *d, uint64_t seed, const kl_ci_monitor *monitor, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t n = s->space->n;
-    double *kept = NULL;
+    const small_block *const b = &s->block;
+    const int keeping = monitor != NULL && monitor->load != NULL;
+    double *x = NULL;
     int nkept = 0;
     KL_TRY(ex->vt.alloc(ex, n * s->nvec, &s->x, err));
-    ex->vt.fill(ex, n * s->nvec, 0.0, s->x);
-    for (int j = 0; j < s->nvec && j < s->block.size; j++)
-        for (int k = 0; k < s->block.nrun; k++)
-            KL_TRY(ex->vt.upload(ex, kl_dptr_at(s->x, j * n + s->block.run[k].at), s->block.vector + (int64_t)j * s->block.size + s->block.run[k].first,
-                                 s->block.run[k].n, err));
-    if (monitor != NULL && monitor->load != NULL) {
-        KL_TRY(kl_alloc(&kept, n * s->nvec, KL_MEM_VECTOR, err));
-        KL_TRY(monitor->load(monitor->self, s->irrep, s->nvec, n, &nkept, kept, err));
-        if (nkept > 0) KL_TRY(ex->vt.upload(ex, s->x, kept, n * nkept, err));
+    KL_TRY(kl_alloc(&x, keeping ? n * s->nvec : n, KL_MEM_VECTOR, err));
+    if (keeping) KL_TRY(monitor->load(monitor->self, s->irrep, s->nvec, n, &nkept, x, err));
+    if (nkept > 0) KL_TRY(ex->vt.upload(ex, s->x, x, n * nkept, err));
+    double lowest = INFINITY;
+    for (int64_t i = 0; i < n; i++) lowest = fmin(lowest, d[i]);
+    uint64_t random = seed + ((uint64_t)s->irrep << 32);
+    for (int j = nkept; j < s->nvec; j++) {
+        double square = 0;
+        memset(x, 0, (size_t)n * sizeof(double));
+        for (int64_t i = 0; i < n && b->size < n; i++) { /* the block may be all: then its eigenvectors are the answer */
+            x[i] = kl_random_uniform(&random) / (d[i] - lowest + random_width);
+            square += x[i] * x[i];
+        }
+        for (int64_t i = 0; i < n && square > 0; i++) x[i] *= random_part / sqrt(square);
+        for (int k = 0; k < b->nrun && j < b->size; k++)
+            for (int i = 0; i < b->run[k].n; i++) x[b->run[k].at + i] += b->vector[b->run[k].first + i + (int64_t)j * b->size];
+        KL_TRY(ex->vt.upload(ex, kl_dptr_at(s->x, j * n), x, n, err));
     }
 out:
-    kl_free(&kept);
+    kl_free(&x);
     return st;
 }
 
@@ -560,13 +576,12 @@ static kl_status sector_make(sector *s, const layout *l, kl_exec *ex, const kl_c
     KL_TRY(ex->vt.alloc(ex, n, &s->op.diagonal, err));
     KL_TRY(ex->vt.upload(ex, s->op.diagonal, d, n, err));
     KL_TRY(block_make(&s->block, l->g, s->space, ex, s->op.diagonal, d, o->pspace > 0 ? o->pspace : DEFAULT_PSPACE + 10 * o->nroot, err));
-    kl_free(&d);
     s->nroot = o->nroot < n ? o->nroot : (int)n;
     s->nvec = s->nroot;
-    while (s->nvec < KL_MAX_ROOT && s->nvec < s->nroot + MAX_GUARD && s->nvec < n && s->nvec < s->block.size &&
-           s->block.energy[s->nvec] < s->block.energy[s->nroot - 1] + guard_window)
+    while (s->nvec < KL_MAX_ROOT && s->nvec < s->nroot + MAX_GUARD && s->nvec < n &&
+           (s->nvec < s->nroot + MIN_GUARD || (s->nvec < s->block.size && s->block.energy[s->nvec] < s->block.energy[s->nroot - 1] + guard_window)))
         s->nvec++;
-    KL_TRY(start_vectors(s, ex, monitor, err));
+    KL_TRY(start_vectors(s, ex, d, o->seed, monitor, err));
     info->seconds_build = kl_prof_seconds() - start;
     if (monitor != NULL && monitor->block != NULL) monitor->block(monitor->self, s->irrep, info, 0);
 out:
@@ -602,8 +617,8 @@ out:
     return st;
 }
 
-/* The lowest nroot vectors of the sector to tol. */
-static kl_status sector_solve(sector *s, const kl_ci_opts *o, int nroot, double tol, int last, const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err)
+/* The lowest nroot vectors of the sector to tol; those above the ceiling, and those beyond what was asked for, only until they are known to stay there. */
+static kl_status sector_solve(sector *s, const kl_ci_opts *o, int nroot, double tol, double ceiling, int last, const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err)
 {
     kl_status st = KL_OK;
     const double start = kl_prof_seconds();
@@ -612,13 +627,14 @@ static kl_status sector_solve(sector *s, const kl_ci_opts *o, int nroot, double 
     const int keeping = monitor != NULL && monitor->save != NULL;
     const int basis = o->max_basis > 0 && o->max_basis < nroot + 2 ? nroot + 2 : o->max_basis;
     const kl_eig_opts eig = {.solver = o->solver, .nroot = nroot, .max_basis = basis, .max_apply = o->max_apply > 0 ? o->max_apply : 1000 + 200 * nroot, .tol = tol,
+                             .nguard = nroot > s->nroot ? nroot - s->nroot : 0, .ceiling = ceiling, .bounded = isfinite(ceiling), .trust_start = s->block.size == s->space->n,
                              .seed = o->seed, .precond = &s->block.precond, .self = &w, .step = monitor != NULL && monitor->step != NULL ? on_step : NULL,
                              .keeper = keeping ? &keeper : NULL};
     KL_TRY(kl_eig_solve(&s->op, &eig, s->x, s->space->n, s->energy, &s->stats, err));
     info->napply += s->stats.napply;
     info->converged = s->stats.converged || s->stats.stagnated;
     info->residual = 0;
-    for (int k = 0; k < nroot; k++) info->residual = fmax(info->residual, s->stats.residual[k]);
+    for (int k = 0; k < nroot && k < s->nroot && (k == 0 || s->energy[k] <= ceiling); k++) info->residual = fmax(info->residual, s->stats.residual[k]);
     info->seconds_solve += kl_prof_seconds() - start;
     KL_TRY(kl_eig_keep(&eig, &s->stats, s->x, s->space->n, err)); /* between its restarts the solver had no vectors at hand */
     if (last && !s->stats.stopped && monitor != NULL && monitor->block != NULL) monitor->block(monitor->self, s->irrep, info, 1);
@@ -796,24 +812,23 @@ kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *opts, co
         wanted[g] = s[g].nvec;
     }
     if (nsector == 0) KL_TRY(kl_fail(err, KL_EINPUT, "no determinant of irrep %d in this space", o.irrep + 1));
-    int guards = 0;
-    for (int g = 0; g < 8; g++) guards += wanted[g] > s[g].nroot;
-    if (nsector > 1 || guards > 0) {
+    double ceiling = INFINITY;
+    if (nsector > 1) {
         for (int g = 0; g < 8; g++)
             if (wanted[g] > 0 && !out->stopped) {
-                KL_TRY(sector_solve(&s[g], &o, wanted[g], fmax(coarse_tol, o.tol), 0, monitor, &out->block[g], err));
+                KL_TRY(sector_solve(&s[g], &o, wanted[g], fmax(coarse_tol, o.tol), INFINITY, 0, monitor, &out->block[g], err));
                 out->stopped = s[g].stats.stopped;
             }
         if (out->stopped) goto out;
         n = collect(s, wanted, list);
-        const double worst = list[(o.nroot < n ? o.nroot : n) - 1].e;
+        if (n >= o.nroot) ceiling = list[o.nroot - 1].e;
         memset(wanted, 0, sizeof(wanted));
         for (int k = 0; k < n; k++) /* roots of a sector come in order: all below a kept one are kept */
-            if (list[k].low <= worst && wanted[list[k].irrep] < list[k].root + 1 && list[k].root < o.nroot) wanted[list[k].irrep] = list[k].root + 1;
+            if (list[k].low <= ceiling && wanted[list[k].irrep] < list[k].root + 1) wanted[list[k].irrep] = list[k].root + 1;
     }
     for (int g = 0; g < 8; g++)
         if (wanted[g] > 0 && !out->stopped) {
-            KL_TRY(sector_solve(&s[g], &o, wanted[g], o.tol, 1, monitor, &out->block[g], err));
+            KL_TRY(sector_solve(&s[g], &o, wanted[g], o.tol, ceiling, 1, monitor, &out->block[g], err));
             out->stopped = s[g].stats.stopped;
         }
     if (out->stopped) goto out;
@@ -884,9 +899,10 @@ kl_status kl_ci_make_plan(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_plan *
         }
         KL_TRY(kl_detspace_count(&spec, &out->ndet[g], err));
         const int nroot = out->ndet[g] >= 0 && o->nroot > out->ndet[g] ? (int)out->ndet[g] : o->nroot;
-        const kl_eig_opts eig = {.solver = o->solver, .nroot = nroot > 0 ? nroot : 1, .max_basis = o->max_basis};
+        const int nvec = nroot < 1 ? 1 : nroot + MIN_GUARD > KL_MAX_ROOT || nroot + MIN_GUARD > out->ndet[g] ? nroot : nroot + MIN_GUARD;
+        const kl_eig_opts eig = {.solver = o->solver, .nroot = nvec, .max_basis = o->max_basis};
         KL_TRY(count_nonzeros(&l, o, &spec, out, g, err));
-        if (out->ndet[g] > 0) out->bytes_vectors[g] = 8 * (kl_eig_work_doubles(&eig, out->ndet[g]) + (nroot + 2) * out->ndet[g]);
+        if (out->ndet[g] > 0) out->bytes_vectors[g] = 8 * (kl_eig_work_doubles(&eig, out->ndet[g]) + (nvec + 2) * out->ndet[g]);
     }
 out:
     layout_clear(&l);

@@ -9,6 +9,9 @@
    6. t = -(M^-1 r) + e M^-1 x with M = diag(H) - theta, kept away from zero, and e such that t is orthogonal to x (Olsen).
    7. t, orthonormal to V, is the next vector of V; a random direction where nothing is left of it. Back to 2.
 
+   Guards (opts->nguard) are roots beside the wanted ones, so that states in the wrong order are noticed: they are improved like these, but
+   only as long as their residual leaves it open whether they belong below.
+
    A start that is an eigenvector to rounding, or a sum of a few, may miss the lowest one, and nothing in steps 2 to 7 would
    notice. Then one root more is followed for a few steps from a random direction (the guard); what comes up below takes over.
    SPDX-License-Identifier: Apache-2.0 */
@@ -20,6 +23,8 @@
 
 #include <math.h>
 #include <string.h>
+
+static const double GUARD_LOOSE = 10.0; /* times the goal: what a guard as low as a wanted root has to reach; its energy is exact to about the square */
 
 typedef struct solver {
     const kl_linop *h;
@@ -344,6 +349,17 @@ static kl_status correct(solver *s, int root, double norm, double spread, int pl
     return lap(s, KL_LINE_CORRECT, err);
 }
 
+/* What a root's residual has to fall to. |r| bounds the distance of an eigenvalue: half of the way down to the wanted ones is enough for what lies above them. */
+static double target(const solver *s, int root, double goal)
+{
+    const kl_eig_opts *const o = s->opts;
+    const int nwanted = s->nroot - o->nguard;
+    double ceiling = o->bounded ? o->ceiling : INFINITY;
+    if (root >= nwanted) ceiling = fmin(ceiling, s->theta[nwanted - 1]);
+    const double enough = root >= nwanted ? GUARD_LOOSE * goal : goal;
+    return fmax(enough, 0.5 * (s->theta[root] - ceiling));
+}
+
 /* Adds a hundredth of a random direction to column k of V: a start vector may lie in a subspace that H does not leave. */
 static kl_status disturb(solver *s, kl_err *err)
 {
@@ -402,7 +418,7 @@ static kl_status iterate(solver *s, kl_err *err)
 
         /* 5., 6.: corrections stand behind V, not yet orthogonal to it. */
         int open_roots = 0, ncandidate = 0, guard_done = s->nwant == s->nroot;
-        double worst = 0.0;
+        double worst = 0.0, worst_open = 0.0;
         for (int root = 0; root < s->nwant && root < s->k; root++) {
             double r;
             KL_TRY(residual(s, root, &r, err));
@@ -419,8 +435,9 @@ static kl_status iterate(solver *s, kl_err *err)
             stats->residual[root] = r;
             if (step == 0) goal[root] = fmax(s->opts->tol, s->opts->tol_rel * r);
             if (root == 0 && step == 0) first0 = r;
-            worst = fmax(worst, r);
-            if (r <= goal[root]) continue;
+            if (root < s->nroot - s->opts->nguard) worst = fmax(worst, r);
+            if (r <= target(s, root, goal[root])) continue;
+            worst_open = fmax(worst_open, r);
             open_roots++;
             if (ncandidate < room) KL_TRY(correct(s, root, r, spread > 0.0 ? spread : r, plain, s->k + ncandidate++, err));
         }
@@ -429,8 +446,9 @@ static kl_status iterate(solver *s, kl_err *err)
         const int exact = worst <= 64.0 * rounding; /* |theta| may be all that is known of |H| yet */
         const int complete = s->k == kl_linop_dim(s->h);
 
-        if (worst < 0.5 * best) {
-            best = worst;
+        const double lagging = open_roots > 0 ? worst_open : worst;
+        if (lagging < 0.5 * best) {
+            best = lagging;
             best_step = step;
         }
         if (!guard_done) { /* what comes up from below starts anew */
@@ -439,7 +457,7 @@ static kl_status iterate(solver *s, kl_err *err)
         }
         /* Where rounding decides, a residual wanders; it is not asked to fall any more. */
         const int stuck =
-            open_roots > 0 && (worst <= rounding || complete || (worst < 1e-12 * norm_h && step - best_step >= KL_EIG_STALL_STEPS));
+            open_roots > 0 && (lagging <= rounding || complete || (lagging < 1e-12 * norm_h && step - best_step >= KL_EIG_STALL_STEPS));
         /* Nothing, or all at once nothing: H does not lead out of V. */
         const int closed = step == 0 ? exact : stats->converged && worst < 1e-6 * previous;
         previous = worst;

@@ -35,6 +35,9 @@ typedef struct kl_eig_opts {
     int max_apply;     /* products with H at most; 0: 1000 */
     double tol;        /* target for |H x - E x| of every root, absolute */
     double tol_rel;    /* stop also when the residual has fallen to tol_rel times the first one; 0: off */
+    int nguard;        /* Davidson: the last so many roots are guards: followed only until nothing of theirs can lie below the others */
+    double ceiling;    /* Davidson, with bounded: the same for any root above it */
+    int bounded;
     uint64_t seed;     /* of random components */
     int trust_start;   /* 0: a start that is an eigenvector to rounding (a product state may be one, of any energy) is checked by up
                           to 30 products from a random direction; 1: it is taken as it is */
@@ -49,7 +52,7 @@ typedef struct kl_eig_opts {
 typedef struct kl_eig_stats {
     int napply, nrestart;
     int nfar;           /* vectors of the basis that stayed on the host, the device having no room for them */
-    int converged;      /* all roots reached tol (or tol_rel) */
+    int converged;      /* all roots reached tol (or tol_rel), and guards are settled */
     int stopped;        /* the monitor said so; the vectors are what there was. Not set where a run ends all the same: it is not to be taken up again */
     int stagnated;      /* tol is below what this arithmetic can reach; the residual is the best there is */
     double residual[16];/* per root */

@@ -308,6 +308,43 @@ static void test_oracle(void **state)
     }
 }
 
+/* States that only hidden symmetries tell apart: spin, and a space group whose irreps have no labels. The lowest need not be in the small block's lowest. */
+static void test_hidden_symmetries(void **state)
+{
+    (void)state;
+    enum { ROOTS = 8 };
+    static const struct {
+        const char *file;
+        int na, nb;
+    } mol[] = {{"hubbard-3x2.fcidump", 2, 3}, {"hubbard-3x2.fcidump", 3, 2}, {"hubbard-3x2.fcidump", 3, 3}, {"h6-octahedron-sto3g.fcidump", 3, 3}, {"h6-octahedron-sto3g.fcidump", 2, 3}};
+    static const int pspace[] = {0, 1, 20};
+    for (size_t m = 0; m < sizeof(mol) / sizeof(*mol); m++) {
+        oracle *o = oracle_read(mol[m].file);
+        kl_fcidump *f = load(mol[m].file);
+        double wanted[ROOTS];
+        oracle_solve(o, mol[m].na, mol[m].nb, ~UINT64_C(0), 0, wanted, ROOTS);
+        for (int nroot = 1; nroot <= ROOTS; nroot++)
+            for (size_t p = 0; p < sizeof(pspace) / sizeof(*pspace); p++) {
+                kl_err err;
+                kl_ci_result r;
+                kl_ci_opts opts = ask("full", nroot);
+                opts.nelec = mol[m].na + mol[m].nb;
+                opts.ms2 = mol[m].na - mol[m].nb;
+                opts.have_ms2 = 1;
+                opts.pspace = pspace[p];
+                opts.seed = (uint64_t)nroot;
+                kl_test_case("%s %d+%d roots %d pspace %d", mol[m].file, mol[m].na, mol[m].nb, nroot, pspace[p]);
+                expect_ok(kl_ci_run(f, ex, &opts, NULL, &r, &err), err);
+                expect_true(r.converged);
+                expect_eq(r.nstate, nroot);
+                for (int k = 0; k < nroot; k++) expect_near(r.state[k].energy, wanted[k], 1e-10);
+                kl_ci_result_clear(&r);
+            }
+        kl_fcidump_destroy(&f);
+        free(o);
+    }
+}
+
 /* One answer by every way of storing H, by no storage, by one irrep at a time and by all labels taken away. */
 static void test_ways(void **state)
 {
@@ -746,7 +783,7 @@ static void test_allocations(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_energies), cmocka_unit_test(test_oracle),     cmocka_unit_test(test_ways),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_energies), cmocka_unit_test(test_oracle),     cmocka_unit_test(test_ways), cmocka_unit_test(test_hidden_symmetries),
                                        cmocka_unit_test(test_states),         cmocka_unit_test(test_active),     cmocka_unit_test(test_table_1),
                                        cmocka_unit_test(test_threads_and_file), cmocka_unit_test(test_limits), cmocka_unit_test(test_allocations),
                                        cmocka_unit_test(test_plan_counts),    cmocka_unit_test(test_stop_and_go_on)};
