@@ -452,6 +452,7 @@ typedef struct sector {
     kl_linop op;
     kl_dptr x;          /* [nvec][n] */
     int nvec, nroot;
+    int unsaved;        /* solved, and not written by a checkpoint since */
     small_block block;
     double energy[KL_MAX_ROOT];
     kl_eig_stats stats;
@@ -590,7 +591,7 @@ out:
 }
 
 typedef struct watching {
-    const sector *s;
+    sector *s, *all; /* the one being solved; [8] */
     const kl_ci_monitor *monitor;
 } watching;
 
@@ -602,27 +603,43 @@ static int on_step(void *self, int napply, double energy, double residual)
 
 static int on_due(void *self) { return ((const watching *)self)->monitor->due(((const watching *)self)->monitor->self); }
 
-static kl_status on_keep(void *self, const kl_keep *k, kl_err *err)
+/* All vectors of the sector: the first ones as the solver has them (k; NULL: it does not run), for the others what an earlier stage left. */
+static kl_status save_sector(sector *s, const kl_ci_monitor *monitor, const kl_keep *k, kl_err *err)
 {
-    const watching *const w = self;
     kl_status st = KL_OK;
-    kl_exec *const ex = w->s->op.ex;
-    const int64_t n = w->s->op.n;
+    kl_exec *const ex = s->op.ex;
+    const int64_t n = s->op.n;
     double *x = NULL;
-    KL_TRY(kl_alloc(&x, n * k->nvector, KL_MEM_VECTOR, err));
-    for (int v = 0; v < k->nvector; v++) KL_TRY(ex->vt.download(ex, x + v * n, k->vector[v], n, err));
-    KL_TRY(w->monitor->save(w->monitor->self, w->s->irrep, k->nvector, n, x, err));
+    KL_TRY(kl_alloc(&x, n * s->nvec, KL_MEM_VECTOR, err));
+    for (int v = 0; v < s->nvec; v++) {
+        const kl_dptr from = k != NULL && v < k->nvector ? k->vector[v] : kl_dptr_at(s->x, v * n);
+        KL_TRY(ex->vt.download(ex, x + v * n, from, n, err));
+    }
+    KL_TRY(monitor->save(monitor->self, s->irrep, s->nvec, n, x, err));
+    s->unsaved = 0;
 out:
     kl_free(&x);
     return st;
 }
 
+/* The vectors at hand, and those of irreps solved since they were written last. */
+static kl_status on_keep(void *self, const kl_keep *k, kl_err *err)
+{
+    const watching *const w = self;
+    kl_status st = KL_OK;
+    KL_TRY(save_sector(w->s, w->monitor, k, err));
+    for (int g = 0; g < 8; g++)
+        if (w->all[g].unsaved) KL_TRY(save_sector(&w->all[g], w->monitor, NULL, err));
+out:
+    return st;
+}
+
 /* The lowest nroot vectors of the sector to tol; those above the ceiling, and those beyond what was asked for, only until they are known to stay there. */
-static kl_status sector_solve(sector *s, const kl_ci_opts *o, int nroot, double tol, double ceiling, int last, const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err)
+static kl_status sector_solve(sector *s, sector *all, const kl_ci_opts *o, int nroot, double tol, double ceiling, int last, const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err)
 {
     kl_status st = KL_OK;
     const double start = kl_prof_seconds();
-    watching w = {s, monitor};
+    watching w = {s, all, monitor};
     const kl_keeper keeper = {.self = &w, .due = on_due, .write = on_keep};
     const int keeping = monitor != NULL && monitor->save != NULL;
     const int basis = o->max_basis > 0 && o->max_basis < nroot + 2 ? nroot + 2 : o->max_basis;
@@ -631,6 +648,7 @@ static kl_status sector_solve(sector *s, const kl_ci_opts *o, int nroot, double 
                              .seed = o->seed, .precond = &s->block.precond, .self = &w, .step = monitor != NULL && monitor->step != NULL ? on_step : NULL,
                              .keeper = keeping ? &keeper : NULL};
     KL_TRY(kl_eig_solve(&s->op, &eig, s->x, s->space->n, s->energy, &s->stats, err));
+    s->unsaved = 1;
     info->napply += s->stats.napply;
     info->converged = s->stats.converged || s->stats.stagnated;
     info->residual = 0;
@@ -816,7 +834,7 @@ kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *opts, co
     if (nsector > 1) {
         for (int g = 0; g < 8; g++)
             if (wanted[g] > 0 && !out->stopped) {
-                KL_TRY(sector_solve(&s[g], &o, wanted[g], fmax(coarse_tol, o.tol), INFINITY, 0, monitor, &out->block[g], err));
+                KL_TRY(sector_solve(&s[g], s, &o, wanted[g], fmax(coarse_tol, o.tol), INFINITY, 0, monitor, &out->block[g], err));
                 out->stopped = s[g].stats.stopped;
             }
         if (out->stopped) goto out;
@@ -828,7 +846,7 @@ kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *opts, co
     }
     for (int g = 0; g < 8; g++)
         if (wanted[g] > 0 && !out->stopped) {
-            KL_TRY(sector_solve(&s[g], &o, wanted[g], o.tol, ceiling, 1, monitor, &out->block[g], err));
+            KL_TRY(sector_solve(&s[g], s, &o, wanted[g], o.tol, ceiling, 1, monitor, &out->block[g], err));
             out->stopped = s[g].stats.stopped;
         }
     if (out->stopped) goto out;
