@@ -98,7 +98,7 @@ static kl_status write_arrays(void *self, int irrep, const kl_spmat *m, kl_err *
 static int on_step(void *self, int irrep, int napply, double energy, double residual)
 {
     const context *const x = self;
-    if (x->live && x->o->verbose) fprintf(stderr, "irrep %d: %d products, %.10f, residual %.1e\n", irrep + 1, napply, energy, residual);
+    if (x->o->verbose) fprintf(stderr, "irrep %d: %d products, %.10f, residual %.1e\n", irrep + 1, napply, energy, residual);
     return x->interrupted != NULL && x->interrupted();
 }
 
@@ -123,6 +123,13 @@ static kl_status bring_back(void *self, int irrep, int most, int64_t n, int *nve
     const context *const x = self;
     *nvec = 0;
     return x->resumed ? kl_cifile_vectors(x->path, irrep, most, n, nvec, v, err) : KL_OK;
+}
+
+/* Tries whether it can be written, before any work. path NULL: it was not asked for. */
+static kl_status probe(const char *option, const char *path, kl_err *err)
+{
+    const kl_status st = path != NULL ? kl_sealed_probe(path, err) : KL_OK;
+    return st == KL_OK ? st : kl_fail(err, st, "%s: %s", option, err->text);
 }
 
 /* The options as lines, for --resume. */
@@ -454,6 +461,8 @@ kl_status kl_cicli_run(kl_options *o, int (*interrupted)(void), int *stopped, kl
     x.path = o->resume != NULL ? o->resume : o->output != NULL && strcmp(o->output, "none") != 0 ? o->output : NULL;
     x.resumed = o->resume != NULL;
     x.boundary = o->boundary;
+    KL_TRY(probe("--matrix", o->matrix, err));
+    KL_TRY(probe("--arrays", o->arrays, err));
     if (x.path != NULL) {
         KL_TRY(kl_sealed_probe(x.path, err));
         monitor.due = is_due;

@@ -233,7 +233,7 @@ static const option_row option_table[] = {
     {"checkpoint-every", 0, "S", G_OUTPUT, RUNS | BIT(ED) | BIT(CI), AS_REAL, AT(checkpoint_every), 0, 1e9, NULL, NULL,
      "seconds between checkpoints inside a sweep, or between products with H (60); there is one at every sweep's end"},
     {"json", 0, NULL, G_OUTPUT, ALL & ~BIT(BENCH) & ~BIT(PLOT), AS_FLAG, AT(json), 0, 0, NULL, NULL, "one JSON document on stdout instead of the report"},
-    {"verbose", 'v', NULL, G_OUTPUT, RUNS | BIT(ED) | BIT(CI), AS_FLAG, AT(verbose), 0, 0, NULL, NULL, "a line for each sweep on stderr, terminal or not"},
+    {"verbose", 'v', NULL, G_OUTPUT, RUNS | BIT(ED) | BIT(CI), AS_FLAG, AT(verbose), 0, 0, NULL, NULL, "a line for each sweep (ci: product) on stderr, terminal or not"},
 
     {"help", 'h', NULL, G_HELP, ALL & ~BIT(BENCH), AS_FLAG, AT(help), 0, 0, NULL, NULL, "this text"},
     {"version", 'V', NULL, G_HELP, ALL & ~BIT(BENCH), AS_FLAG, AT(version), 0, 0, NULL, NULL, "the program's version"},
@@ -568,7 +568,7 @@ static kl_status refuse_name(kl_command command, const char *where, const char *
     for (int i = 0; i < NOPTION; i++)
         if ((option_table[i].commands >> command & 1u) && !(dashes[0] == '\0' && option_table[i].group == G_HELP)) list[n++] = option_table[i].name;
     if (dashes[0] == '\0') {
-        list[n++] = "model";
+        list[n++] = command == KL_CMD_CI ? "fcidump" : "model";
         list[n++] = "command";
     }
     list[n] = NULL;
@@ -879,6 +879,7 @@ kl_status kl_options_check(const kl_options *o, kl_err *err)
 {
     for (int i = 0; i < NOPTION && o->command == KL_CMD_CI; i++)
         if (o->given[i] && !(option_table[i].commands >> o->command & 1u)) return refuse_name(o->command, kl_command_name(o->command), "--", option_table[i].name, err);
+    if (o->command == KL_CMD_CI && o->model != NULL) return kl_fail(err, KL_EINPUT, "ci: model is '%s'; ci has no model, its integrals come from fcidump", o->model);
     if (o->command == KL_CMD_CI && o->file == NULL) return kl_fail(err, KL_EINPUT, "ci: fcidump is missing; it is the file to read");
     if (o->command == KL_CMD_CI && o->resume != NULL && o->output != NULL)
         return kl_fail(err, KL_EINPUT, "--resume and --output exclude each other: a resumed run writes to the file that it goes on from");

@@ -443,6 +443,9 @@ do
     status, out = run "ci dimer.fcidump --space full --plan --json"
     local plan = json(out)
     ok(status == 0 and plan and plan.space_by_irrep[1].nonzeros == 12 and not plan.space_by_irrep[1].nonzeros_sampled, "ci --plan counts non-zeros", out)
+    status, out, err = run "ci dimer.fcidump --space full -v"
+    ok(status == 0 and err:find "irrep 1: %d+ products, %-?%d", "ci -v tells each step, terminal or not", err)
+    spill(at "cimodel.lua", 'return { command = "ci", fcidump = "dimer.fcidump", space = "full", model = "x" }\n')
     spill(at "ci.lua", 'return { command = "ci", fcidump = "dimer.fcidump", space = "full" }\n')
     status, out, err = run "run ci.lua --roots 2 --json"
     if status == 2 and err:find "liblua" then skip("ci: a job file", err)
@@ -533,6 +536,9 @@ for _, case in ipairs {
     { "dmrg --resume arrays.h5", "holds 'matrix'" },
     { "ci --resume a.h5", "no result of `kronlat ci'" },
     { "ci dimer.fcidump --space full --store matrix --matrix .", "ordinary" },
+    { "ci dimer.fcidump --space full --store matrix --matrix nodir/x", "--matrix: nodir/x" },
+    { "ci dimer.fcidump --space full --store matrix --arrays nodir/x", "--arrays: nodir/x" },
+    { "run cimodel.lua", "ci has no model" },
     { "tune --only copy --output .", "ordinary" },
     { "bench dmrg --resume a.h5", "model is missing" },
     { "bench dmrg heisenberg --sites 4 --charge scan", "one sector" },
