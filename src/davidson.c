@@ -349,7 +349,7 @@ static kl_status correct(solver *s, int root, double norm, double spread, int pl
     return lap(s, KL_LINE_CORRECT, err);
 }
 
-/* What a root's residual has to fall to. |r| bounds the distance of an eigenvalue: half of the way down to the wanted ones is enough for what lies above them. */
+/* What a root's residual has to fall to. |r| bounds the distance of an eigenvalue: a quarter of the way down to the wanted ones is enough for what lies above them. */
 static double target(const solver *s, int root, double goal)
 {
     const kl_eig_opts *const o = s->opts;
@@ -357,7 +357,7 @@ static double target(const solver *s, int root, double goal)
     double ceiling = o->bounded ? o->ceiling : INFINITY;
     if (root >= nwanted) ceiling = fmin(ceiling, s->theta[nwanted - 1]);
     const double enough = root >= nwanted ? GUARD_LOOSE * goal : goal;
-    return fmax(enough, 0.5 * (s->theta[root] - ceiling));
+    return fmax(enough, 0.25 * (s->theta[root] - ceiling));
 }
 
 /* Adds a hundredth of a random direction to column k of V: a start vector may lie in a subspace that H does not leave. */

@@ -452,6 +452,8 @@ do
     else
         doc = json(out)
         ok(status == 0 and doc and #doc.states == 2 and near(doc.states[1].energy, exact, 1e-10), "ci: a job file", out, err)
+        status, out, err = run "run cimodel.lua"
+        ok(status == 2 and err:find "ci has no model", "ci: a job refuses model", err)
         status, out, err = run "run ci.lua --m 5"
         ok(status == 2 and err:find("--m", 1, true), "ci: a job takes no option of dmrg", err)
     end
@@ -538,7 +540,6 @@ for _, case in ipairs {
     { "ci dimer.fcidump --space full --store matrix --matrix .", "ordinary" },
     { "ci dimer.fcidump --space full --store matrix --matrix nodir/x", "--matrix: nodir/x" },
     { "ci dimer.fcidump --space full --store matrix --arrays nodir/x", "--arrays: nodir/x" },
-    { "run cimodel.lua", "ci has no model" },
     { "tune --only copy --output .", "ordinary" },
     { "bench dmrg --resume a.h5", "model is missing" },
     { "bench dmrg heisenberg --sites 4 --charge scan", "one sector" },

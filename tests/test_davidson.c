@@ -396,6 +396,36 @@ static void test_stopped(void **state)
         }
 }
 
+/* A wanted root that starts in the wrong state is put right by its guard; guards, and roots above the ceiling, end as soon as they are known to stay above. */
+static void test_guards(void **state)
+{
+    (void)state;
+    enum { N = 120 };
+    fixture f;
+    build(&f, N, DOMINANT, 5, 1);
+    double *const x = malloc(3 * N * sizeof(double));
+    const double ceiling = 0.5 * (f.values[0] + f.values[1]);
+    const kl_eig_opts opts[3] = {{.nroot = 3, .tol = 1e-9, .seed = 1},
+                                 {.nroot = 3, .nguard = 2, .tol = 1e-9, .seed = 1},
+                                 {.nroot = 3, .tol = 1e-9, .seed = 1, .bounded = 1, .ceiling = ceiling}};
+    for (int k = 0; k < 3; k++) {
+        kl_err err;
+        double energy[3];
+        kl_eig_stats stats;
+        kl_test_case("guards %d ceiling %d", opts[k].nguard, opts[k].bounded);
+        random_starts(x, N, N, 3, 3);
+        if (k < 2) memcpy(x, f.vectors + N, N * sizeof(double)); /* the second state */
+        else memcpy(x, f.vectors, N * sizeof(double)), x[7] += 0.01;
+        expect_ok(kl_eig_solve(&f.h, &opts[k], (kl_dptr){(uintptr_t)x}, N, energy, &stats, &err), err);
+        expect_true(stats.converged);
+        expect_near(energy[0], f.values[0], 1e-10);
+        expect_true(stats.residual[0] <= 1e-9);
+        for (int root = 1; root < 3 && k > 0; root++) expect_true(stats.residual[root] <= 0.25 * (energy[root] - (k == 1 ? energy[0] : ceiling)));
+    }
+    free(x);
+    tear(&f);
+}
+
 static void test_failures(void **state)
 {
     (void)state;
@@ -459,7 +489,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spectra),
         cmocka_unit_test(test_split),    cmocka_unit_test(test_orthogonal_start),      cmocka_unit_test(test_converged_start),
-        cmocka_unit_test(test_odd_starts), cmocka_unit_test(test_long_and_reproducible), cmocka_unit_test(test_stopped), cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_odd_starts), cmocka_unit_test(test_long_and_reproducible), cmocka_unit_test(test_stopped), cmocka_unit_test(test_guards), cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
