@@ -20,7 +20,9 @@ const char *const kl_part_name[KL_NPART] = {"operators and records", "eigensolve
 
 enum { M_FIRST = 24, MAX_SWEEP = 100, M_MAX = 4096 };
 #define SLOPE 100.0 /* of the energy in the discarded weight, in units of the couplings, where no second m tells: 20 to 100 as a rule */
-enum { WHOLE = 65536, WHOLE_BLOCK = 256, WHOLE_APPLY = 2000 }; /* states of a sector that is solved as a whole, and of a block for it; products for each state */
+#define WHOLE 65536.0 /* states of a sector that is solved as a whole at most, */
+#define WHOLE_BLOCK 256.0 /* and of a block for it */
+enum { WHOLE_APPLY = 2000 }; /* products for each state of it */
 #define ACCURACY 1e-9
 #define GAP 0.05 /* of the local problem, in units of the couplings: residual^2 / gap is the error of an energy */
 
