@@ -110,11 +110,12 @@ static void start(const kl_offload *self, int n, int64_t from, const kl_fuse *f)
 
 void kl_offload_few(const kl_offload *self, int64_t n, const kl_fuse *f, double *dots)
 {
-    for (int q = 0; q < f->npair; q++) dots[q] = 0.0;
+    double sum[KL_FUSE_MOST_PAIR] = {0.0}; /* the coefficients may stand where the products go */
     for (int64_t from = 0; from < n; from += KL_OFFLOAD_PART) {
         start(self, n - from < KL_OFFLOAD_PART ? (int)(n - from) : KL_OFFLOAD_PART, from, f);
-        for (int q = 0; q < f->npair; q++) dots[q] += kl_few_dot(f, q, self->result);
+        for (int q = 0; q < f->npair; q++) sum[q] += kl_few_dot(f, q, self->result);
     }
+    for (int q = 0; q < f->npair; q++) dots[q] = sum[q];
 }
 #else
 void kl_offload_few(const kl_offload *self, int64_t n, const kl_fuse *f, double *dots) { (void)self, (void)n, (void)f, (void)dots; }

@@ -278,7 +278,6 @@ void kl_offload_fuse(kl_exec *ex, int64_t all, const kl_fuse *f, double *dots)
         kl_offload_few(self, all, f, dots);
         return;
     }
-    for (int q = 0; q < f->npair; q++) dots[q] = 0.0;
     for (int j = 0; j < f->nin; j++) addresses |= host[words++] = f->in[j].addr;
     for (int k = 0; k < f->nout; k++) addresses |= host[words++] = f->out[k].addr;
     double *const c = (double *)(host + words);
@@ -300,6 +299,7 @@ void kl_offload_fuse(kl_exec *ex, int64_t all, const kl_fuse *f, double *dots)
         words += f->npair;
     }
     const int lost = kl_offload_put(self, p, host, words * (int64_t)sizeof *host);
+    for (int q = 0; q < f->npair; q++) dots[q] = 0.0; /* not before: the coefficients may stand there */
     for (int64_t from = 0; from < all; from += PART) {
         const int n = (int)(all - from < PART ? all - from : PART);
         double flat[MOST_PAIR], *sum = flat;

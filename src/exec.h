@@ -21,7 +21,7 @@ enum { KL_FUSE_MOST = 96, KL_FUSE_MOST_OUT = 80, KL_FUSE_MOST_PAIR = 128 };
 typedef struct kl_fuse {
     int nin, nout, npair; /* at most KL_FUSE_MOST, _OUT and _PAIR */
     const kl_dptr *in, *out;
-    const double *c;      /* [nout][nin], host */
+    const double *c;      /* [nout][nin], host; where the products go, if need be */
     const int (*pair)[2]; /* [npair] */
 } kl_fuse;
 
