@@ -202,13 +202,16 @@ kl_status kl_mmfile_write(const char *path, const kl_spmat *m, const char *comme
 {
     kl_status st = KL_OK;
     FILE *to = NULL;
-    char partial[1100];
+    kl_partial partial = {.fd = -1};
+    kl_err why;
     int64_t *column = NULL;
     double *value = NULL;
-    KL_TRY(kl_partial_name(path, partial, sizeof(partial), err));
     KL_TRY(kl_alloc(&column, m->longest, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&value, m->longest, KL_MEM_WORK, err));
-    to = fopen(partial, "wb");
+    st = kl_partial_open(path, &partial, &why);
+    if (st == KL_EIO) KL_TRY(kl_fail(err, st, "%.300s cannot be written: %s", path, why.text));
+    if (st != KL_OK) KL_TRY(kl_fail(err, st, "%s", why.text));
+    to = fopen(partial.name, "wbe");
     if (to == NULL) KL_TRY(kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, strerror(errno)));
     int64_t n = 0; /* ELL without lengths gives no zeros back */
     for (int64_t i = 0; i < m->nrow; i++) n += kl_spmat_row(m, i, column, value);
@@ -222,9 +225,9 @@ kl_status kl_mmfile_write(const char *path, const kl_spmat *m, const char *comme
     if (fflush(to) != 0 || ferror(to) || fsync(fileno(to)) != 0) st = kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, strerror(errno));
     if (fclose(to) != 0 && st == KL_OK) st = kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, strerror(errno));
     to = NULL;
-    if (st == KL_OK && rename(partial, path) != 0) st = kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, strerror(errno));
-    if (st != KL_OK) unlink(partial);
+    if (st == KL_OK && kl_partial_publish(&partial, path, &why) != KL_OK) st = kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, why.text);
 out:
+    kl_partial_drop(&partial);
     kl_free(&column);
     kl_free(&value);
     return st;

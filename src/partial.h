@@ -1,11 +1,21 @@
-/* Files are written beside their names and take them when they are whole: whatever stood there stays until then.
+/* Files are written beside their names and take them when they are whole: whatever stood there stays until then, and of several who write the same name
+   the last wins with a whole file.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_PARTIAL_H
 #define KL_PARTIAL_H
 #include "base.h"
-#include <stddef.h>
 
-/* PATH.partial, in room for `size` characters. EINPUT: the name is too long, or path is no ordinary file (a device, a pipe, a folder), which the new file would replace. */
-kl_status kl_partial_name(const char *path, char *partial, size_t size, kl_err *err) KL_MUST_CHECK;
+typedef struct kl_partial {
+    char name[4096]; /* PATH.partial, or PATH.2.partial and so on where other processes write the same PATH now; to be written by this name */
+    int fd;          /* holds the lock that keeps the name ours; a killed process gives its lock up, so that the next one takes its name over */
+} kl_partial;
+
+/* Makes an empty file. EINPUT: the name is too long, or path is no ordinary file (a device, a pipe, a folder), which the new file would replace. EIO: the
+   place refuses; the message says why without a name. */
+kl_status kl_partial_open(const char *path, kl_partial *p, kl_err *err) KL_MUST_CHECK;
+
+/* The file takes the name path; EIO with the reason alone. Ends what open began. */
+kl_status kl_partial_publish(kl_partial *p, const char *path, kl_err *err) KL_MUST_CHECK;
+void kl_partial_drop(kl_partial *p); /* removes it; accepts one that is ended, or {.fd = -1} */
 
 #endif

@@ -219,32 +219,31 @@ kl_status kl_plot_run(kl_plot_fn *script, const void *self, const char *output, 
 {
     kl_status st = KL_OK;
     const char *terminal = has_ending(output, ".svg") ? "svg" : has_ending(output, ".png") ? "pngcairo" : has_ending(output, ".pdf") ? "pdfcairo" : NULL;
-    char partial[4096], line[256] = "";
+    char line[256] = "";
+    kl_partial partial;
+    kl_err why;
     FILE *complaints = NULL, *to = NULL;
     pid_t pid = 0;
     int status = 0;
     struct sigaction ignore = {.sa_handler = SIG_IGN}, former;
     if (terminal == NULL) return kl_fail(err, KL_EINPUT, "--output: '%s' ends in no format; allowed: .svg .png .pdf", output);
-    const kl_status named = kl_partial_name(output, partial, sizeof(partial), err);
-    if (named != KL_OK) return named;
-    to = fopen(partial, "we"); /* gnuplot would not say why it cannot */
-    if (to == NULL) return kl_fail(err, KL_EIO, "--output: %.300s cannot be written: %s", output, strerror(errno));
-    fclose(to);
-    to = NULL;
+    const kl_status named = kl_partial_open(output, &partial, &why); /* gnuplot would not say why it cannot */
+    if (named == KL_EIO) return kl_fail(err, KL_EIO, "--output: %.300s cannot be written: %s", output, why.text);
+    if (named != KL_OK) return kl_fail(err, named, "%s", why.text);
 
     sigaction(SIGPIPE, &ignore, &former); /* gnuplot may end before it has read all */
     complaints = tmpfile();
     if (complaints == NULL) KL_TRY(kl_fail(err, KL_EIO, "plot: no temporary file: %s", strerror(errno)));
     KL_TRY(start_gnuplot(complaints, &pid, &to, err));
-    script(to, self, terminal, partial);
+    script(to, self, terminal, partial.name);
     fclose(to);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
     rewind(complaints);
     read_reason(complaints, line, sizeof(line));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) KL_TRY(kl_fail(err, KL_EIO, "plot: gnuplot failed: %s", line[0] != '\0' ? line : "no reason given"));
-    if (rename(partial, output) != 0) KL_TRY(kl_fail(err, KL_EIO, "plot: %.300s cannot be written: %s%s%s", output, strerror(errno), line[0] != '\0' ? "; " : "", line));
+    if (kl_partial_publish(&partial, output, &why) != KL_OK) KL_TRY(kl_fail(err, KL_EIO, "plot: %.300s cannot be written: %s%s%s", output, why.text, line[0] != '\0' ? "; " : "", line));
 out:
-    if (st != KL_OK) unlink(partial);
+    kl_partial_drop(&partial); /* unless it was published */
     if (complaints != NULL) fclose(complaints);
     sigaction(SIGPIPE, &former, NULL);
     return st;

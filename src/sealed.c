@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #endif
 #include "sealed.h"
-#include "partial.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -158,22 +157,20 @@ static void sync_folder(const char *path)
 
 static kl_status cannot(const char *path, const char *why, kl_err *err) { return kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path, why); }
 
-/* The name to write beside path, for what may stand there. */
-static kl_status name_partial(const char *path, char *partial, size_t size, kl_err *err)
+/* HDF5 would not say why it cannot. */
+static kl_status open_beside(const char *path, kl_partial *p, kl_err *err)
 {
-    const kl_status st = kl_partial_name(path, partial, size, err);
-    if (st != KL_OK) return st;
-    const int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); /* HDF5 would not say why it cannot */
-    if (fd < 0) return cannot(path, strerror(errno), err);
-    close(fd);
-    return KL_OK;
+    kl_err why;
+    const kl_status st = kl_partial_open(path, p, &why);
+    if (st == KL_EIO) return cannot(path, why.text, err);
+    return st == KL_OK ? st : kl_fail(err, st, "%s", why.text);
 }
 
 kl_status kl_sealed_probe(const char *path, kl_err *err)
 {
-    char partial[sizeof(((kl_sealed *)0)->partial)];
-    const kl_status st = name_partial(path, partial, sizeof(partial), err);
-    if (st == KL_OK) unlink(partial);
+    kl_partial p;
+    const kl_status st = open_beside(path, &p, err);
+    if (st == KL_OK) kl_partial_drop(&p);
     return st;
 }
 
@@ -181,7 +178,7 @@ kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err
 {
     f->out = (kl_h5_out){-1, 0, 0};
     f->path = path;
-    const kl_status st = name_partial(path, f->partial, sizeof(f->partial), err);
+    const kl_status st = open_beside(path, &f->partial, err);
     if (st != KL_OK) return st;
     f->quiet = kl_h5_quiet_begin();
     const hid_t create = H5Pcreate(H5P_FILE_CREATE), access = H5Pcreate(H5P_FILE_ACCESS);
@@ -190,7 +187,7 @@ kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err
     H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
     H5Pset_file_locking(access, 0, 1); /* the name is private until it is renamed, and some network disks cannot lock */
     errno = 0;
-    f->out.file = H5Fcreate(f->partial, H5F_ACC_TRUNC, create, access);
+    f->out.file = H5Fcreate(f->partial.name, H5F_ACC_TRUNC, create, access);
     H5Pclose(create);
     H5Pclose(access);
     const kl_status reserved = kl_h5_ok(&f->out, f->out.file) ? reserve(f->out.file, path, bytes, err) : KL_EIO;
@@ -198,18 +195,18 @@ kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err
 }
 
 /* Seals a file that HDF5 has closed, syncs it and gives it its name. */
-static kl_status publish(const kl_sealed *f, kl_err *err)
+static kl_status publish(kl_sealed *f, kl_err *err)
 {
     kl_status st = KL_OK;
     struct stat whole;
-    const int fd = open(f->partial, O_RDWR | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &whole) != 0 || ftruncate(fd, whole.st_size) != 0) KL_TRY(cannot(f->path, strerror(errno), err)); /* gives back what was reserved beyond the end */
+    kl_err why;
+    const int fd = f->partial.fd;
+    if (fstat(fd, &whole) != 0 || ftruncate(fd, whole.st_size) != 0) KL_TRY(cannot(f->path, strerror(errno), err)); /* gives back what was reserved beyond the end */
     KL_TRY(seal_write(fd, f->path, err));
     if (fsync(fd) != 0) KL_TRY(cannot(f->path, strerror(errno), err));
-    if (rename(f->partial, f->path) != 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be replaced: %s", f->path, strerror(errno)));
+    if (kl_partial_publish(&f->partial, f->path, &why) != KL_OK) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be replaced: %s", f->path, why.text));
     sync_folder(f->path);
 out:
-    if (fd >= 0) close(fd);
     return st;
 }
 
@@ -224,7 +221,7 @@ kl_status kl_sealed_finish(kl_sealed *f, kl_status written, kl_err *err)
     kl_h5_quiet_end(f->quiet);
     if (st == KL_OK && w->failed) st = cannot(f->path, w->error != 0 ? strerror(w->error) : "HDF5 refused", err);
     if (st == KL_OK) st = publish(f, err);
-    if (st != KL_OK) unlink(f->partial);
+    kl_partial_drop(&f->partial); /* unless it was published */
     return st;
 }
 

@@ -4,6 +4,7 @@
 #ifndef KL_SEALED_H
 #define KL_SEALED_H
 #include "h5.h"
+#include "partial.h"
 
 #define KL_SEALED_FORMAT 2 /* raise when a reader of the former format would misread */
 
@@ -11,11 +12,11 @@
 typedef struct kl_sealed {
     kl_h5_out out;    /* to be written through */
     const char *path; /* borrowed */
-    char partial[4096];
+    kl_partial partial;
     kl_h5_quiet quiet;
 } kl_sealed;
 
-/* Opens PATH.partial and asks the disk for so many bytes, an upper bound. EINPUT for what is no ordinary file, EIO for a place that refuses. */
+/* Opens a file beside path (partial.h) and asks the disk for so many bytes, an upper bound. EINPUT for what is no ordinary file, EIO for a place that refuses. */
 kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err *err) KL_MUST_CHECK;
 
 /* Ends what create began. The file takes the place of path if nothing failed, neither in f->out nor elsewhere (`written`, which is then returned); otherwise

@@ -42,36 +42,36 @@ static kl_status own_path(char *path, size_t size, int make, kl_err *err)
 }
 
 /* Opens the file beside the table's own name, t->path. */
-static kl_status open_partial(kl_tune *t, const char *path, char partial[1040], FILE **f, kl_err *err)
+static kl_status open_partial(kl_tune *t, const char *path, kl_partial *partial, kl_err *err)
 {
     kl_status st = KL_OK;
+    kl_err why;
     if (path && snprintf(t->path, sizeof t->path, "%s", path) >= (int)sizeof t->path) KL_TRY(kl_fail(err, KL_EINPUT, "--output: the name is too long"));
     if (path && !path[0]) KL_TRY(kl_fail(err, KL_EINPUT, "--output: the name is empty"));
     if (!path) KL_TRY(own_path(t->path, sizeof t->path, 1, err));
-    KL_TRY(kl_partial_name(t->path, partial, 1040, err));
-    *f = fopen(partial, "we");
-    if (!*f) KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, strerror(errno)));
+    const kl_status opened = kl_partial_open(t->path, partial, &why);
+    if (opened == KL_EIO) KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, why.text));
+    if (opened != KL_OK) KL_TRY(kl_fail(err, opened, "%s", why.text));
 out:
     return st;
 }
 
 kl_status kl_tune_probe(kl_tune *t, const char *path, kl_err *err)
 {
-    char partial[1040];
-    FILE *f = NULL;
-    const kl_status st = open_partial(t, path, partial, &f, err);
-    if (st != KL_OK) return st;
-    fclose(f);
-    unlink(partial);
-    return KL_OK;
+    kl_partial partial;
+    const kl_status st = open_partial(t, path, &partial, err);
+    if (st == KL_OK) kl_partial_drop(&partial);
+    return st;
 }
 
 kl_status kl_tune_write(kl_tune *t, const char *path, kl_err *err)
 {
     kl_status st = KL_OK;
-    char partial[1040] = "";
-    FILE *f = NULL;
-    KL_TRY(open_partial(t, path, partial, &f, err));
+    kl_partial partial = {.fd = -1};
+    kl_err why;
+    KL_TRY(open_partial(t, path, &partial, err));
+    FILE *const f = fopen(partial.name, "we");
+    if (!f) KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, strerror(errno)));
     fprintf(f, "kronlat %s threads %d\n", KL_VERSION, t->nthread);
     for (int e = 1; e < KL_TUNE_NEXEC; e++) fprintf(f, "%s %s\n", kl_tune_exec[e], t->where[e][0] ? t->where[e] : "-");
     for (int i = 0; i < t->n; i++) {
@@ -81,10 +81,10 @@ kl_status kl_tune_write(kl_tune *t, const char *path, kl_err *err)
     }
     for (int i = 0; i < t->nlist; i++) fprintf(f, "projection %s %lld %.6g\n", kl_projection_name[t->list[i].way], (long long)t->list[i].size, t->list[i].seconds);
     const int bad = ferror(f), closed = fclose(f);
-    f = NULL;
-    if (bad || closed != 0 || rename(partial, t->path) != 0) KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, strerror(errno)));
+    if (bad || closed != 0) KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, strerror(errno)));
+    if (kl_partial_publish(&partial, t->path, &why) != KL_OK) KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, why.text));
 out:
-    if (st != KL_OK && partial[0]) unlink(partial);
+    kl_partial_drop(&partial);
     return st;
 }
 

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char folder[64], path[96], other[96];
@@ -618,6 +619,59 @@ static void test_disk(void **unused)
     core_no_memory();
 }
 
+/* A process that is killed while it writes path, once it has begun. */
+static void be_killed_writing(void)
+{
+    int told[2], status;
+    char byte;
+    assert_int_equal(pipe(told), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        kl_partial p;
+        kl_err err;
+        if (kl_partial_open(path, &p, &err) == KL_OK && write(told[1], "x", 1) == 1) pause();
+        _exit(1);
+    }
+    close(told[1]);
+    assert_int_equal(read(told[0], &byte, 1), 1);
+    close(told[0]);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+}
+
+/* Each has a name of its own to write by; what killed ones leave does not pile up. */
+static void test_two_writers(void **unused)
+{
+    (void)unused;
+    fixture f;
+    kl_err err = {""};
+    kl_partial first, second;
+    char partial[128], number2[128];
+    int64_t whole;
+    snprintf(partial, sizeof partial, "%s.partial", path);
+    snprintf(number2, sizeof number2, "%s.2.partial", path);
+    fixture_open(&f, "heisenberg", 4, 1, 1);
+    expect_ok(kl_partial_open(path, &first, &err), err);
+    expect_ok(kl_partial_open(path, &second, &err), err);
+    assert_string_equal(first.name, partial);
+    assert_string_equal(second.name, number2);
+    assert_int_equal(write(first.fd, "first", 5), 5);
+    expect_ok(kl_result_write(path, f.result, f.r.state, &err), err); /* a third */
+    free(slurp(path, &whole));
+    assert_true(whole > 1000);
+    assert_int_equal(size_of(partial), 5);
+    kl_partial_drop(&second);
+    expect_ok(kl_partial_publish(&first, path, &err), err); /* the last one wins */
+    assert_int_equal(size_of(path), 5);
+    for (int k = 0; k < 3; k++) be_killed_writing();
+    assert_int_equal(size_of(partial), 0);
+    assert_int_equal(size_of(number2), -1);
+    expect_ok(kl_result_write(path, f.result, f.r.state, &err), err);
+    assert_int_equal(size_of(partial), -1);
+    fixture_close(&f);
+    core_no_memory();
+}
+
 static void test_no_memory(void **unused)
 {
     (void)unused;
@@ -670,7 +724,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_go_on),       cmocka_unit_test(test_mismatch), cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_impossible), cmocka_unit_test(test_fuzz_sealed), cmocka_unit_test(test_disk),     cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_impossible), cmocka_unit_test(test_fuzz_sealed), cmocka_unit_test(test_disk), cmocka_unit_test(test_two_writers), cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_fingerprint), cmocka_unit_test(test_run_under_way),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
