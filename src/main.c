@@ -41,11 +41,19 @@
 enum { STATUS_OK = 0, STATUS_BAD = 2, STATUS_INTERRUPTED = 130 };
 
 static volatile sig_atomic_t interrupts;
+static char reserved[1024]; /* a name of our own making that nothing may have been written to yet, "" for none */
+
+static void release_name(void)
+{
+    kl_runfile_release(reserved);
+    reserved[0] = '\0';
+}
 
 /* The first signal asks the run to stop at the next bond; another one ends the program there and then. */
 static void on_signal(int number)
 {
     if (++interrupts > 1) {
+        kl_runfile_release(reserved);
         signal(number, SIG_DFL);
         raise(number);
     }
@@ -122,6 +130,15 @@ static kl_status on_checkpoint(void *self, const kl_state *state, const kl_dmrg_
     return KL_OK;
 }
 
+/* What was reserved before and not used is given back. */
+static kl_status reserve_name(run *x, const char *label, kl_err *err)
+{
+    release_name();
+    const kl_status st = kl_runfile_reserve(x->t, label, x->path, sizeof(x->path), err);
+    if (st == KL_OK) snprintf(reserved, sizeof(reserved), "%s", x->path);
+    return st;
+}
+
 /* Where this run's result goes; label tells the runs of a parameter sweep apart: out.h5 -> out.U=0.5.h5. */
 static kl_status choose_path(run *x, const char *label, kl_err *err)
 {
@@ -129,8 +146,10 @@ static kl_status choose_path(run *x, const char *label, kl_err *err)
     x->path[0] = '\0';
     if (o->resume != NULL) snprintf(x->path, sizeof(x->path), "%s", o->resume);
     else if (o->output != NULL && strcmp(o->output, "none") == 0) return KL_OK;
-    else if (o->output == NULL) kl_runfile_name(x->t, x->path, sizeof(x->path));
-    else snprintf(x->path, sizeof(x->path), "%s", o->output);
+    else if (o->output == NULL) {
+        const kl_status st = reserve_name(x, label, err);
+        return st == KL_OK ? kl_sealed_probe(x->path, err) : st;
+    } else snprintf(x->path, sizeof(x->path), "%s", o->output);
     if (label != NULL) {
         char stem[1024];
         snprintf(stem, sizeof(stem), "%s", x->path);
@@ -263,6 +282,7 @@ static kl_status run_scan(run *x, int *status, kl_err *err)
     char path[sizeof(x->path)];
     memcpy(path, x->path, sizeof(path));
     x->path[0] = '\0'; /* no checkpoints of sectors that may not be the one */
+    release_name();
     for (int64_t i = 0; i < n && interrupts == 0; i++) {
         char label[128];
         KL_TRY(kl_task_aim(x->t, sector[i], err));
@@ -276,7 +296,7 @@ static kl_status run_scan(run *x, int *status, kl_err *err)
         if (lowest >= 0 && item[ndone - 1].energy[0] >= item[lowest].energy[0]) continue;
         lowest = ndone - 1;
         if (path[0] == '\0') continue;
-        if (x->o->output == NULL) kl_runfile_name(x->t, x->path, sizeof(x->path));
+        if (x->o->output == NULL) KL_TRY(reserve_name(x, NULL, err));
         else memcpy(x->path, path, sizeof(path));
         KL_TRY(kl_result_write(x->path, x->r, state, err));
         if (lowest > 0 && x->o->output == NULL)
@@ -403,6 +423,7 @@ static kl_status command_dmrg(kl_options *o, int *status, kl_err *err)
     if (o->sweep_parameter != NULL) KL_TRY(run_values(&x, &state, status, err));
     else KL_TRY(run_single(&x, &state, done, status, err));
 out:
+    release_name();
     kl_state_destroy(&state);
     kl_result_destroy(&done);
     kl_result_destroy(&x.r);

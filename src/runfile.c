@@ -5,9 +5,12 @@
 #endif
 #include "runfile.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "mem.h"
 
@@ -54,7 +57,7 @@ out:
     return st;
 }
 
-void kl_runfile_name(const kl_task *t, char *path, size_t size)
+kl_status kl_runfile_reserve(const kl_task *t, const char *label, char *path, size_t size, kl_err *err)
 {
     char charges[256], stem[700];
     kl_qn_print(t->model, t->dmrg.target, charges, sizeof(charges));
@@ -65,9 +68,21 @@ void kl_runfile_name(const kl_task *t, char *path, size_t size)
         if (*c == ' ') *c = ',';
         if (*c == '/' || *c == ':') *c = '_';
     }
+    char number[24] = "";
+    for (int k = 2;; k++) {
+        const int n = snprintf(path, size, "%s%s%s%s.h5", stem, number, label != NULL ? "." : "", label != NULL ? label : "");
+        if (n >= (int)size) return kl_fail(err, KL_EINPUT, "%.80s...: the name of the file is too long; give --output", path);
+        const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0) return close(fd) == 0 ? KL_OK : kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path, strerror(errno));
+        if (errno != EEXIST) return kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path, strerror(errno));
+        snprintf(number, sizeof(number), "-%d", k);
+    }
+}
+
+void kl_runfile_release(const char *path)
+{
     struct stat info;
-    snprintf(path, size, "%s.h5", stem);
-    for (int k = 2; stat(path, &info) == 0; k++) snprintf(path, size, "%s-%d.h5", stem, k);
+    if (path[0] != '\0' && lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 0) unlink(path);
 }
 
 kl_status kl_runfile_adopt(kl_options *o, const kl_result *done, kl_err *err)

@@ -84,6 +84,7 @@ static kl_status seal_check(const char *path, int64_t *size, kl_err *err)
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) KL_TRY(kl_fail(err, KL_EIO, "%.300s: is no ordinary file", path));
     const ssize_t n = pread(fd, block, SEAL_BYTES, 0);
     if (n < 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(errno)));
+    if (info.st_size == 0) KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is empty, no result file; a run under way may have taken the name and not have written yet", path));
     if (sscanf(block, SEAL_TITLE " %d (HDF5 from byte %d on) bytes %lld hash %llx", &format, &skip, &bytes, &hash) != 4)
         KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is no result file of kronlat (%lld bytes)", path, (long long)info.st_size));
     if (format != KL_SEALED_FORMAT)
@@ -115,9 +116,8 @@ static int descriptor_of(hid_t file)
 }
 
 /* Asks the disk for the bytes while the file is still empty: a full disk is found before HDF5 is in the middle of something. */
-static kl_status reserve(hid_t file, const char *final, int64_t bytes, kl_err *err)
+static kl_status reserve(int fd, const char *final, int64_t bytes, kl_err *err)
 {
-    const int fd = descriptor_of(file);
     const double megabytes = 1e-6 * (double)bytes;
     struct rlimit limit;
     struct statvfs disk;
@@ -180,6 +180,11 @@ kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err
     f->path = path;
     const kl_status st = open_beside(path, &f->partial, err);
     if (st != KL_OK) return st;
+    const kl_status room = reserve(f->partial.fd, path, bytes, err); /* where there is none HDF5 cannot even give the file up again, and says so when the program ends */
+    if (room != KL_OK) {
+        kl_partial_drop(&f->partial);
+        return room;
+    }
     f->quiet = kl_h5_quiet_begin();
     const hid_t create = H5Pcreate(H5P_FILE_CREATE), access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_userblock(create, SEAL_BYTES);
@@ -190,7 +195,7 @@ kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err
     f->out.file = H5Fcreate(f->partial.name, H5F_ACC_TRUNC, create, access);
     H5Pclose(create);
     H5Pclose(access);
-    const kl_status reserved = kl_h5_ok(&f->out, f->out.file) ? reserve(f->out.file, path, bytes, err) : KL_EIO;
+    const kl_status reserved = kl_h5_ok(&f->out, f->out.file) ? reserve(f->partial.fd, path, bytes, err) : KL_EIO; /* making it gave the room back */
     return reserved == KL_OK ? KL_OK : kl_sealed_finish(f, f->out.failed ? KL_OK : reserved, err);
 }
 

@@ -469,6 +469,30 @@ local function refused(line, word, raw)
        "refused: " .. line:sub(1, 90), ("status %d, %d lines, files %s"):format(status, lines, files()), err)
 end
 
+do -- names of our own making
+    local status, out, err = shell("for D in 0.5 1 1.5; do $K dmrg heisenberg --sites 12 --charge Sz=0 -p Delta=$D --json >$D.json & done; wait")
+    local seen, n = {}, 0
+    for _, D in ipairs { 0.5, 1, 1.5 } do
+        local doc = json(slurp(at(D .. ".json")) or "")
+        local kept = doc and json(select(2, run("show " .. doc.output .. " --json")) or "")
+        if kept and not seen[doc.output] and kept.parameters.Delta == D and kept.energy == doc.energy then n = n + 1 end
+        if doc then seen[doc.output] = true end
+    end
+    ok(n == 3, "three runs at once without --output leave three files", files(), err)
+    shell "rm -f heisenberg-chain12*.h5 0.5.json 1.json 1.5.json"
+    local before = files()
+    status, out, err = shell("(sleep 0.3; kill -INT $$; sleep 0.02; kill -INT $$) & exec $K dmrg heisenberg --sites 100 --charge Sz=0 --m 2000 --accuracy 1e-12 --checkpoint-every 1000")
+    ok(status >= 130 and files() == before or status == 130 and err:find "go on with", "an interrupted run leaves no empty file", status, err, files())
+    shell "rm -f heisenberg-chain100*"
+    refused("dmrg heisenberg --sites 12 --charge Sz=0 --save-records /no/such/folder/x", "cannot be written")
+    status, out, err = shell "for k in 1 2; do $K dmrg heisenberg --sites 14 --charge Sz=0 --sweep-parameter Delta=1,2; done"
+    ok(status == 0 and files():find("heisenberg-chain14-Sz=0-2.Delta=1.h5", 1, true), "a second sweep of a parameter leaves the first one's files", files(), err)
+    shell "rm -f heisenberg-chain14-*"
+    status, out, err = shell "for k in 1 2 3 4; do $K dmrg heisenberg --sites 12 --charge Sz=0 -p Delta=0.$k -o same.h5 >same.$k & done; wait; $K show same.h5"
+    ok(status == 0 and not files():find "partial", "several runs that write the same --output leave a whole file", out, err, files())
+    shell "rm -f same.*"
+end
+
 for _, case in ipairs {
     { "dmgr", "did you mean `dmrg'" },
     { "help dmgr", "did you mean `dmrg'" },
@@ -582,7 +606,7 @@ do
     spill(at "cut.h5", whole:sub(1, -100) .. "?" .. whole:sub(-98))
     refused("dmrg --resume cut.h5", "checksum")
     spill(at "cut.h5", "")
-    refused("show cut.h5", "no result file")
+    refused("show cut.h5", "is empty, no result file")
     os.remove(at "cut.h5")
     local status, _, err = shell "$K show a.h5 >/dev/full"
     ok(status == 2 and err:find "stdout", "a report into a full disk", err)
@@ -598,6 +622,8 @@ do -- file systems of the tests' own, where a namespace of one's own may mount t
     if mounted then
         local status, out, err = on("size=64k", "$K dmrg heisenberg --sites 24 --charge Sz=0 -o disk/x.h5 >/dev/null")
         ok(status == 2 and err:find "disk/x.h5: cannot be written" and err:find "No space left" and not err:find "partial", "a disk that is full", status, err, out)
+        status, out, err = on("size=64k", "dd if=/dev/zero of=disk/fill bs=1k count=64 2>/dev/null; $K dmrg heisenberg --sites 12 --charge Sz=0 -o disk/x.h5 >/dev/null")
+        ok(status == 2 and err:find "disk/x.h5: cannot be written" and err:find "No space left" and not err:find "HDF5", "a disk without one byte left", status, err, out)
         spill(at "own.lua", "-- H = sum J Sz Sz\nsite(spin(1/2))\nconserve \"Sz\"\nparameters { J = 1 }\nbond(\"nn\", J * Sz(i)*Sz(j))\n")
         status, out, err = on("noexec", "KRONLAT_CACHE=disk $K dmrg ./own.lua --sites 4 --charge Sz=0 --output none")
         ok(status == 2 and err:find "noexec" and select(2, err:gsub("kronlat: ", "")) == 1, "a cache where nothing may be executed", status, err, out)
