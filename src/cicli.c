@@ -17,6 +17,7 @@
 #include "json.h"
 #include "mem.h"
 #include "mmfile.h"
+#include "outputs.h"
 #include "pace.h"
 #include "report.h"
 #include "sealed.h"
@@ -450,6 +451,7 @@ kl_status kl_cicli_run(kl_options *o, int (*interrupted)(void), int *stopped, kl
     }
     KL_TRY(kl_options_check(o, err));
     KL_TRY(ask(o, &ci, err));
+    KL_TRY(kl_outputs_check(o, NULL, err));
     KL_TRY(kl_fcidump_read(o->file, &f, err));
     if (o->plan) {
         ci.nthread = kl_task_threads(o);

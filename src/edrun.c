@@ -14,6 +14,7 @@
 #include "edreport.h"
 #include "json.h"
 #include "mem.h"
+#include "outputs.h"
 #include "runfile.h"
 #include "sealed.h"
 
@@ -360,6 +361,7 @@ kl_status kl_edrun_command(kl_options *o, int (*interrupted)(void), int *stopped
         KL_TRY(kl_runfile_adopt(o, done, err));
     }
     KL_TRY(kl_options_check(o, err));
+    KL_TRY(kl_outputs_check(o, NULL, err));
     KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_edmeasure_check(t, o->measure.n, o->measure.text, err));
     for (int i = 0; i < o->spectral.n; i++) KL_TRY(kl_edprobe_check(t, o->spectral.text[i], err));

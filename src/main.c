@@ -29,6 +29,7 @@
 #include "inventory.h"
 #include "job.h"
 #include "mem.h"
+#include "outputs.h"
 #include "pace.h"
 #include "plot.h"
 #include "report.h"
@@ -158,6 +159,10 @@ static kl_status choose_path(run *x, const char *label, kl_err *err)
         if (snprintf(x->path, sizeof(x->path), "%s.%s.h5", stem, label) >= (int)sizeof(x->path)) return kl_fail(err, KL_EINPUT, "--output: the name is too long");
     }
     if (strlen(x->path) > 1000) return kl_fail(err, KL_EINPUT, "--output: the name is too long");
+    if (label != NULL) {
+        const kl_status st = kl_outputs_check_one(o, x->path, err);
+        if (st != KL_OK) return st;
+    }
     return kl_sealed_probe(x->path, err);
 }
 
@@ -395,6 +400,7 @@ static kl_status command_dmrg(kl_options *o, int *status, kl_err *err)
         KL_TRY(kl_runfile_adopt(o, done, err));
     }
     KL_TRY(kl_options_check(o, err));
+    KL_TRY(kl_outputs_check(o, NULL, err));
     KL_TRY(kl_task_create(o, 0, &x.t, err));
     KL_TRY(check_measure(o, x.t, err));
     KL_TRY(kl_task_charges(x.t, err));
@@ -510,6 +516,7 @@ static kl_status command_growth(const kl_options *o, kl_err *err)
     char charges[256], lattice[64];
     if (o->sites < 4 || o->sites % 2 != 0) return kl_fail(err, KL_EINPUT, "--sites: growth adds two sites at a time and needs an even number from 4 on, not %lld", (long long)o->sites);
     KL_TRY(kl_options_check(o, err));
+    KL_TRY(kl_outputs_check(o, NULL, err));
     KL_TRY(kl_task_create(o, (int)o->sites, &t, err));
     KL_TRY(kl_task_charges(t, err));
     KL_TRY(kl_task_one_sector(t, "growth is for", err));
@@ -592,6 +599,7 @@ static kl_status command_plot(const kl_options *o, kl_err *err)
         const int cut = length > 3 && strcmp(o->file + length - 3, ".h5") == 0 ? 3 : 0;
         snprintf(path, sizeof(path), "%.*s.svg", (int)(length - (size_t)cut), o->file);
     }
+    KL_TRY(kl_outputs_check(o, NULL, err));
     KL_TRY(kl_result_read(o->file, &r, err));
     KL_TRY(kl_plot_result(r, path, err));
     printf("%s\n", path);
@@ -642,6 +650,7 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
         char *job = o->file; /* a job of ci names a file of its own */
         o->file = NULL;
         st = kl_job_load(job, o, err);
+        if (st == KL_OK) st = kl_outputs_check(o, job, err);
         kl_free(&job);
     }
     if (st != KL_OK) return st;

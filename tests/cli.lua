@@ -493,6 +493,32 @@ do -- names of our own making
     shell "rm -f same.*"
 end
 
+do -- what is read is not replaced, and two outputs are two files
+    spill(at "mol.fcidump", slurp(at "dimer.fcidump"))
+    spill(at "mym.lua", "site(spin(1/2))\nconserve \"Sz\"\nparameters { J = 1, h = { 0, per = \"site\" } }\nbond(\"nn\", J * Sz(i)*Sz(j))\nonsite(h * Sz(i))\n")
+    spill(at "fields.txt", "1 2 3 4 5 6\n")
+    spill(at "self.lua", 'return { model = "heisenberg", sites = 6, charge = { Sz = 0 }, output = "self.lua" }\n')
+    shell "ln -s mol.fcidump link.fcidump; ln mol.fcidump hard.fcidump; mkdir sub"
+    local ci = "ci mol.fcidump --space full --store matrix "
+    for _, case in ipairs {
+        { ci .. "--output mol.fcidump", "--output mol.fcidump: would replace the FCIDUMP file that is read, mol.fcidump" },
+        { ci .. "--output ./sub/../mol.fcidump", "FCIDUMP" },
+        { ci .. "--matrix link.fcidump", "--matrix link.fcidump: would replace the FCIDUMP" },
+        { ci .. "--arrays hard.fcidump", "--arrays hard.fcidump: would replace the FCIDUMP" },
+        { ci .. "--matrix same --arrays ./same", "--matrix same writes the same file" },
+        { ci .. "--output a1.h5 --arrays a1.h5", "--output a1.h5 writes the same file" },
+        { ci .. "--matrix same --arrays same-2", "writes the same file, same-2" },
+        { "ed ./mym.lua --sites 6 --charge Sz=0 --output mym.lua", "the model file" },
+        { "ed heisenberg --lattice ring.lua --charge Sz=0 --output ring.lua", "the lattice file" },
+        { "dmrg ./mym.lua --sites 6 --charge Sz=0 -p h=@fields.txt --output fields.txt", "the file of a --parameter" },
+        { "dmrg heisenberg --sites 6 --charge Sz=0 --output d1.h5 --save-records d1.h5", "--output d1.h5 writes the same file" },
+        { "dmrg heisenberg --sites 10 --charge Sz=0 --start a.h5 --output none --save-records a.h5", "the --start file" },
+        { "dmrg heisenberg --sites 10 --charge Sz=0 --measure 'overlap(a.h5)' --output a.h5", "the file of --measure overlap" },
+        { "run self.lua", "the job file" },
+    } do refused(case[1], case[2]) end
+    shell "rm -rf mol.fcidump link.fcidump hard.fcidump mym.lua fields.txt self.lua sub"
+end
+
 for _, case in ipairs {
     { "dmgr", "did you mean `dmrg'" },
     { "help dmgr", "did you mean `dmrg'" },
