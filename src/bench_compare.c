@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char compare_usage[] =
     "Usage: kronlat bench compare [--csv FILE] [--json FILE] [--plot FILE] [--only TEXT] [--quick] [--threads N] [--from FILE]\n"
@@ -394,14 +395,16 @@ out:
     return st;
 }
 
-/* The table that is there, whose other operations stay; empty where there is none that can be read. One of another machine, or of other threads, has to be made anew as a whole. */
+/* The table that is there, whose other operations stay; empty where there is none. One that cannot be read, or is of another machine, or of other threads, has to be made anew as a whole. */
 static kl_status read_others(const bench *b, const kl_tune *t, kl_tune *old, kl_err *err)
 {
-    kl_err none;
-    if (kl_tune_read(b->output, old, &none) != KL_OK) {
+    kl_err why;
+    const kl_status st = kl_tune_read(b->output, old, &why);
+    if (st != KL_OK && (old->path[0] == '\0' || access(old->path, F_OK) != 0)) {
         old->n = old->nlist = 0;
         return KL_OK;
     }
+    if (st != KL_OK) return kl_fail(err, KL_EINPUT, "--only: %s", why.text);
     if (old->nthread != t->nthread)
         return kl_fail(err, KL_EINPUT, "--only: the table %.300s was measured with %d threads, not %d; allowed: --threads %d, another --output, or all operations", old->path, old->nthread, t->nthread,
                        old->nthread);

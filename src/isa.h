@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_ISA_H
 #define KL_ISA_H
+#include "base.h"
 
 enum { KL_ISA_AVX512, KL_ISA_AVX2, KL_ISA_GENERIC, KL_NISA }; /* the widest first */
 
@@ -9,5 +10,8 @@ extern const char *const kl_isa_name[KL_NISA]; /* ORDER KL_ISA */
 
 /* The widest set there is, or the one that $KRONLAT_ISA names where the processor has it. */
 int kl_isa_choose(void);
+
+/* EINPUT: $KRONLAT_ISA names what is not there. For the program's start; kl_isa_choose takes the widest then. */
+kl_status kl_isa_check(kl_err *err) KL_MUST_CHECK;
 
 #endif

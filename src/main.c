@@ -27,6 +27,7 @@
 #include "edrun.h"
 #include "explain.h"
 #include "inventory.h"
+#include "isa.h"
 #include "job.h"
 #include "mem.h"
 #include "outputs.h"
@@ -678,10 +679,15 @@ int main(int argc, char **argv)
     char help[] = "--help", *words[] = {argv[0], argc > 2 ? argv[2] : NULL, help, NULL};
     keep_memory();
     if (argc > 2 && strcmp(argv[1], "help") == 0) argc = 3, argv = words; /* `help COMMAND' is `COMMAND --help' */
+    kl_status st = kl_isa_check(&err);
+    if (st != KL_OK) {
+        kl_report_error(err.text);
+        return STATUS_BAD;
+    }
     if (argc > 1 && strcmp(argv[1], "bench") == 0) return kl_bench_main(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "tune") == 0) return kl_bench_main(argc, argv);
     catch_signals();
-    kl_status st = kl_options_parse(argc - 1, argv + 1, &o, &err);
+    st = kl_options_parse(argc - 1, argv + 1, &o, &err);
     if (st == KL_OK) st = dispatch(o, &status, &err);
     if (st == KL_OK) st = flush_output(&err);
     if (st != KL_OK) {

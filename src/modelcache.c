@@ -270,9 +270,10 @@ kl_status kl_modelcache_gen_dir(char *dir, size_t size, kl_err *err)
                    KL_DATADIR, KL_SOURCE_DIR);
 }
 
-static kl_status refuse_cache(const char *dir, const char *why, kl_err *err)
+/* reason: empty, or "cannot ...: " before what the system says. */
+static kl_status refuse_cache(const char *dir, const char *reason, const char *why, kl_err *err)
 {
-    return kl_fail(err, KL_EIO, "the cache folder of generated models, %.300s, %s; set KRONLAT_CACHE to another folder", dir, why);
+    return kl_fail(err, KL_EIO, "the cache folder of generated models, %.300s, %s%s; set KRONLAT_CACHE to another folder", dir, reason, why);
 }
 
 /* Makes the folder and those above it, and checks that nobody else may put objects into it. */
@@ -289,15 +290,15 @@ static kl_status cache_dir(char *dir, size_t size, kl_err *err)
         if (slash != NULL) *slash = 0;
         const int made = mkdir(dir, 0700), why = errno;
         const int fine = made == 0 || why == EEXIST || (slash != NULL && access(dir, F_OK) == 0);
-        if (!fine) return refuse_cache(dir, strerror(why), err);
+        if (!fine) return refuse_cache(dir, "cannot be made or used: ", strerror(why), err);
         if (slash == NULL) break;
         *slash = '/';
     }
     struct stat info;
-    if (stat(dir, &info) != 0) return refuse_cache(dir, strerror(errno), err);
-    if (!S_ISDIR(info.st_mode)) return refuse_cache(dir, "is not a folder", err);
-    if (info.st_uid != geteuid()) return refuse_cache(dir, "belongs to another user, whose code would run as you", err);
-    if ((info.st_mode & 022) != 0) return refuse_cache(dir, "can be written by other users (chmod 700 mends it)", err);
+    if (stat(dir, &info) != 0) return refuse_cache(dir, "cannot be made or used: ", strerror(errno), err);
+    if (!S_ISDIR(info.st_mode)) return refuse_cache(dir, "", "is not a folder", err);
+    if (info.st_uid != geteuid()) return refuse_cache(dir, "", "belongs to another user, whose code would run as you", err);
+    if ((info.st_mode & 022) != 0) return refuse_cache(dir, "", "can be written by other users (chmod 700 mends it)", err);
     return KL_OK;
 }
 
@@ -419,7 +420,7 @@ static kl_status load_object(const char *path, const char *dir, const kl_model *
     if (handle == NULL) {
         struct statvfs fs;
         const char *why = dlerror();
-        if (statvfs(dir, &fs) == 0 && (fs.f_flag & ST_NOEXEC) != 0) return refuse_cache(dir, "is on a file system mounted noexec", err);
+        if (statvfs(dir, &fs) == 0 && (fs.f_flag & ST_NOEXEC) != 0) return refuse_cache(dir, "", "is on a file system mounted noexec", err);
         return kl_fail(err, KL_EIO, "the generated model %.300s cannot be loaded: %.300s", path, why != NULL ? why : "no reason given");
     }
     const kl_model *m = dlsym(handle, ENTRY);
@@ -525,14 +526,14 @@ static kl_status build_object(const char *gen_dir, const char *source, const cha
     kl_status st = KL_OK;
     char work[PATH_MAX], c_path[PATH_MAX], so_new[PATH_MAX];
     KL_TRY(join(work, sizeof work, dir, "build-XXXXXX", err));
-    if (mkdtemp(work) == NULL) return refuse_cache(dir, strerror(errno), err);
+    if (mkdtemp(work) == NULL) return refuse_cache(dir, "cannot be made or used: ", strerror(errno), err);
     c_path[0] = so_new[0] = 0;
     KL_TRY(join(c_path, sizeof c_path, work, "model.c", err));
     KL_TRY(join(so_new, sizeof so_new, work, "model.so", err));
     KL_TRY(generate(gen_dir, source, structural, c_path, err));
     KL_TRY(compile(gen_dir, source, c_path, so_new, err));
     KL_TRY(seal_object(so_new, err));
-    if (rename(so_new, so_path) != 0) st = refuse_cache(dir, strerror(errno), err);
+    if (rename(so_new, so_path) != 0) st = refuse_cache(dir, "cannot be made or used: ", strerror(errno), err);
 out:
     if (c_path[0] != 0) unlink(c_path);
     if (so_new[0] != 0) unlink(so_new);

@@ -101,8 +101,8 @@ kl_status kl_tune_read(const char *path, kl_tune *t, kl_err *err)
     for (int number = 1; fgets(line, sizeof line, f); number++) {
         line[strcspn(line, "\n")] = '\0';
         if (number == 1) {
-            if (sscanf(line, "kronlat %63s threads %d", version, &t->nthread) != 2 || strcmp(version, KL_VERSION) != 0)
-                KL_TRY(kl_fail(err, KL_EABSENT, "the tune table %.300s belongs to another version of the program: kronlat tune makes it anew", t->path));
+            if (sscanf(line, "kronlat %63s threads %d", version, &t->nthread) != 2 || t->nthread < 1 || strcmp(version, KL_VERSION) != 0)
+                KL_TRY(kl_fail(err, KL_EABSENT, "the tune table %.300s is damaged or belongs to another version of the program: kronlat tune makes it anew", t->path));
             continue;
         }
         if (number <= KL_TUNE_NEXEC) {
@@ -135,6 +135,7 @@ kl_status kl_tune_read(const char *path, kl_tune *t, kl_err *err)
         r.what = (kl_timed)k, r.size = size;
         t->row[t->n++] = r;
     }
+    if (t->nthread < 1) KL_TRY(kl_fail(err, KL_EABSENT, "the tune table %.300s is empty: kronlat tune makes it anew", t->path));
 out:
     if (f) fclose(f);
     return st;

@@ -211,6 +211,11 @@ do
     ok(status == 2 and out:find "measured with 2 threads, not 1; allowed: %-%-threads 2" and slurp(at "cache/tune-table") == after, "tune --only with other threads", out)
     status, out = shell "KRONLAT_CACHE=$PWD/cache $K tune --quick --threads 2 --only nothing 2>&1"
     ok(status == 2 and out:find "'nothing' is in the name of no operation; there are 'copy'" and slurp(at "cache/tune-table") == after, "tune --only what is not there", out)
+    status, out = shell ": >cache/tune-table; KRONLAT_CACHE=$PWD/cache $K tune --quick --threads 1 --only copy 2>&1"
+    ok(status == 2 and out:find "tune%-table is empty" and not out:find "0 threads", "tune --only beside an empty table", out)
+    status, out = shell "echo 'kronlat x threads' >cache/tune-table; KRONLAT_CACHE=$PWD/cache $K explain heisenberg --sites 12 --charge Sz=0 --m 64"
+    ok(status == 0 and out:find "tune%-table is damaged or belongs to another version", "a tune table with a strange first line", out)
+    spill(at "cache/tune-table", after)
     status, out = shell("sed -i s/^list/lost/ cache/tune-table; " .. explain)
     ok(status == 0 and out:find "tune%-table:%d+: 'lost 4 .* is no operation", "a broken tune table", out)
     status, out = shell "KRONLAT_CACHE=$PWD/cache $K tune --quick --output /nowhere/at/all --only copy"
@@ -520,6 +525,9 @@ do -- what is read is not replaced, and two outputs are two files
 end
 
 for _, case in ipairs {
+    { "KRONLAT_ISA=foo $K dmrg heisenberg --sites 4 --charge Sz=0 --output none", "KRONLAT_ISA=foo: no such instruction set; allowed: avx512 avx2 generic", raw = true },
+    { "KRONLAT_ISA=foo $K bench gemm", "KRONLAT_ISA=foo", raw = true },
+    { "echo 'site(spin(1/2))' >o.lua; KRONLAT_CACHE=/dev/null/x $K dmrg ./o.lua --sites 4; s=$?; rm o.lua; (exit $s)", "/dev/null/x, cannot be made or used: Not a directory", raw = true },
     { "dmgr", "did you mean `dmrg'" },
     { "help dmgr", "did you mean `dmrg'" },
     { "dmrg", "MODEL is missing" },
