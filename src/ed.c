@@ -269,6 +269,8 @@ static double error_of(int i, int n, const double *energy, double residual)
     return isfinite(gap) && gap > residual ? fmin(residual, residual * residual / gap) : residual;
 }
 
+#define VECTOR_ACCURACY 1e-10 /* |H x - E x| of states that are measured, in units of |H| */
+
 /* Davidson, thick-restart Lanczos and LOBPCG with guard vectors beside the states asked for. */
 static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors, int64_t *ldv, kl_ed_result *r, kl_err *err)
 {
@@ -308,8 +310,8 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
     /* Of the energy residual^2 / gap is wrong, and guard vectors show the gap; of what is measured on a state, residual / gap. */
     kl_eig_opts o = {.nroot = n, .max_basis = opts->max_basis, .max_apply = opts->max_apply, .seed = opts->seed, .self = opts->self, .step = opts->step,
                      .keeper = opts->keeper, .precond = neumann.h ? &neumann.precond : NULL,
-                     .tol = fmax(vectors ? opts->accuracy : fmax(opts->accuracy, 0.02 * sqrt(opts->accuracy)), 64 * DBL_EPSILON) * scale, .before = from ? (int)from->number[0] : 0};
-    for (;;) {
+                     .tol = fmax(opts->accuracy, vectors ? VECTOR_ACCURACY : 0.02 * sqrt(opts->accuracy)) * scale, .before = from ? (int)from->number[0] : 0};
+    for (int again = 0;; again = 1) {
         if (r->solver == KL_ED_LOBPCG) {
             KL_TRY(kl_lobpcg_solve(&h, &o, r->nstate, x, ld, energy, &stats, err));
             r->nvector = kl_lobpcg_columns(n) + n;
@@ -322,10 +324,11 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
         r->nrestart += stats.nrestart;
         r->seconds_apply += stats.seconds_apply;
         o.before += stats.napply;
+        if (again && !stats.converged && !stats.stopped) stats.stagnated = 1; /* as far as this solver comes; the first tolerance was reached */
         double worst = 0.0;
         for (int i = 0; i < r->nstate; i++) worst = fmax(worst, error_of(i, n, energy, stats.residual[i]));
         const double wanted = fmax(opts->accuracy * fmax(fabs(energy[0]), 1e-3 * scale), 64 * DBL_EPSILON * scale);
-        if (!stats.converged || stats.stopped || worst <= wanted || o.tol <= wanted) break;
+        if (!stats.converged || stats.stopped || again || worst <= wanted || o.tol <= wanted) break;
         o.tol = wanted; /* levels are closer, or the energy is smaller beside |H|, than was to be expected */
         if (o.max_apply > 0) o.max_apply = o.max_apply > stats.napply ? o.max_apply - stats.napply : 1;
     }
