@@ -32,6 +32,7 @@
 #include "mem.h"
 #include "outputs.h"
 #include "pace.h"
+#include "partial.h"
 #include "plot.h"
 #include "report.h"
 #include "request.h"
@@ -56,6 +57,7 @@ static void on_signal(int number)
 {
     if (++interrupts > 1) {
         kl_runfile_release(reserved);
+        kl_partial_abandon();
         signal(number, SIG_DFL);
         raise(number);
     }

@@ -9,6 +9,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static kl_partial *volatile held; /* the open ones, for a signal's handler, which may come at any instruction */
+
+static void hold(kl_partial *p)
+{
+    p->next = held;
+    held = p;
+}
+
+static void let_go(const kl_partial *p)
+{
+    if (held == p) {
+        held = p->next;
+        return;
+    }
+    for (kl_partial *at = held; at != NULL; at = at->next) {
+        if (at->next == p) at->next = p->next;
+    }
+}
+
 /* 1: fd is locked and still what the name stands for; 0: another process has it, or had it a moment ago; -1: no locks on this disk. */
 static int take(int fd, const char *name)
 {
@@ -34,6 +53,7 @@ kl_status kl_partial_open(const char *path, kl_partial *p, kl_err *err)
         if (p->fd < 0) return kl_fail(err, KL_EIO, "%s", strerror(errno));
         const int got = take(p->fd, p->name);
         const int ours = got > 0 || (got < 0 && number[0] != '\0');
+        if (ours) hold(p);
         if (ours && ftruncate(p->fd, 0) == 0) return KL_OK;
         if (ours) KL_TRY(kl_fail(err, KL_EIO, "%s", strerror(errno)));
         if (got < 0) kl_partial_drop(p);
@@ -50,6 +70,7 @@ out:
 
 kl_status kl_partial_publish(kl_partial *p, const char *path, kl_err *err)
 {
+    let_go(p); /* before the name is another's */
     const int bad = rename(p->name, path) != 0, why = errno;
     if (bad) kl_partial_drop(p);
     else close(p->fd);
@@ -61,6 +82,12 @@ void kl_partial_drop(kl_partial *p)
 {
     if (p->fd < 0) return;
     unlink(p->name);
+    let_go(p);
     close(p->fd); /* only now another may have the name */
     p->fd = -1;
+}
+
+void kl_partial_abandon(void)
+{
+    for (const kl_partial *p = held; p != NULL; p = p->next) unlink(p->name);
 }

@@ -6,16 +6,18 @@
 #include "base.h"
 
 typedef struct kl_partial {
-    char name[4096]; /* PATH.partial, or PATH.2.partial and so on where other processes write the same PATH now; to be written by this name */
-    int fd;          /* holds the lock that keeps the name ours; a killed process gives its lock up, so that the next one takes its name over */
+    char name[4096];                  /* PATH.partial, or PATH.2.partial and so on where other processes write the same PATH now; to be written by this name */
+    int fd;                           /* holds the lock that keeps the name ours; a killed process gives its lock up, so that the next one takes its name over */
+    struct kl_partial *volatile next; /* another open one */
 } kl_partial;
 
-/* Makes an empty file. EINPUT: the name is too long, or path is no ordinary file (a device, a pipe, a folder), which the new file would replace. EIO: the
-   place refuses; the message says why without a name. */
+/* Makes an empty file; p must not move until publish or drop. EINPUT: the name is too long, or path is no ordinary file (a device, a pipe, a folder), which
+   the new file would replace. EIO: the place refuses; the message says why without a name. */
 kl_status kl_partial_open(const char *path, kl_partial *p, kl_err *err) KL_MUST_CHECK;
 
 /* The file takes the name path; EIO with the reason alone. Ends what open began. */
 kl_status kl_partial_publish(kl_partial *p, const char *path, kl_err *err) KL_MUST_CHECK;
 void kl_partial_drop(kl_partial *p); /* removes it; accepts one that is ended, or {.fd = -1} */
+void kl_partial_abandon(void);       /* removes all that are open; for the handler of a signal that ends the program */
 
 #endif

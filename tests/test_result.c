@@ -668,6 +668,15 @@ static void test_two_writers(void **unused)
     assert_int_equal(size_of(number2), -1);
     expect_ok(kl_result_write(path, f.result, f.r.state, &err), err);
     assert_int_equal(size_of(partial), -1);
+    expect_ok(kl_partial_open(path, &first, &err), err);
+    expect_ok(kl_partial_open(path, &second, &err), err);
+    kl_partial_drop(&first);
+    expect_ok(kl_partial_open(path, &first, &err), err);
+    kl_partial_abandon();
+    assert_int_equal(size_of(partial), -1);
+    assert_int_equal(size_of(number2), -1);
+    kl_partial_drop(&second);
+    kl_partial_drop(&first);
     fixture_close(&f);
     core_no_memory();
 }
