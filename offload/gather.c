@@ -50,7 +50,7 @@ static int one_weight(const kl_kron_block *b, double *weight, uint64_t *turned)
 {
     const int64_t pitch = b->ntile * LANES;
     *weight = 0.0;
-    for (int64_t r = 0; r < b->nr; r++) {
+    for (int64_t r = 0; r < pitch; r++) {
         turned[r] = 0;
         for (int k = 0; k < b->nbit; k++) {
             const double v = b->bits[k * pitch + r];
@@ -89,7 +89,7 @@ static void fill(const kl_kron *k, tables *t, arena *a, int64_t *nunit)
         to->dr = put(a, b->dr, pitch * 8);
         if (b->nbit > 0) {
             to->mask = put(a, b->mask, b->nl * 8);
-            if (one_weight(b, &to->weight, t->turned)) to->turned = put(a, t->turned, b->nr * 8);
+            if (one_weight(b, &to->weight, t->turned)) to->turned = put(a, t->turned, pitch * 8);
             else to->weight = 0.0, to->bits = put(a, b->bits, b->nbit * pitch * 8);
         }
         to->fl = put(a, b->fl, b->nfeature * b->nl * 8);
@@ -120,7 +120,7 @@ kl_status kl_gather_prepare(kl_kron *k, kl_pool *pool, kl_err *err)
     for (int64_t i = 0; i < k->nblock; i++) {
         nop += 2 + 2 * k->block[i].ncross;
         t.ncross += k->block[i].ncross;
-        if (k->block[i].nr > most) most = k->block[i].nr;
+        if (k->block[i].ntile * LANES > most) most = k->block[i].ntile * LANES;
     }
     KL_TRY(kl_alloc(&h, 1, KL_MEM_MISC, err));
     k->device = h;

@@ -73,12 +73,12 @@ static inline void element(int64_t unit, int e, int nblock, const kl_gather_bloc
     const int64_t chunks = (b->nl + ROWS - 1) / ROWS, tile = (unit - b->unit) / chunks, l = (unit - b->unit) % chunks * ROWS + e / LANES, r = tile * LANES + e % LANES;
     if (l >= b->nl) return;
     const int64_t at = b->off + (tile * b->nl + l) * LANES + e % LANES;
-    if (r >= b->nr) { /* the unused end of the last tile */
-        y[at] = 0.0;
-        return;
-    }
     double s = diagonal(b, l, r) * x[at];
     if (b->a >= 0) s += row_sum(&ops[b->a], l, x + b->off + tile * b->nl * LANES + e % LANES, 0, 0);
+    if (r >= b->nr) { /* the unused end of the last tile; its diagonal lies above all of H (kron.h) */
+        y[at] = s;
+        return;
+    }
     if (b->b >= 0) s += row_sum(&ops[b->b], r, x + b->off + l * LANES, 1, b->nl);
     for (int c = 0; c < b->ncross; c++) {
         const kl_gather_cross *const g = &crosses[b->first_cross + c];
