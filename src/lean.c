@@ -168,7 +168,7 @@ static kl_status run(solver *s, int *closed, kl_err *err)
     *closed = 0;
     while (s->m < s->length) {
         KL_TRY(step(s, s->m, none, 0.0, 0, err));
-        s->m++;
+        s->norm_h = fmax(s->norm_h, fabs(s->alpha[s->m++])); /* the first step has no other */
         const double rounding = 4 * DBL_EPSILON * s->norm_h;
         *closed = s->beta[s->m - 1] <= rounding * sqrt((double)s->m) || s->m >= s->h->n;
         if (s->m < 8 || s->m % 3 == 0 || *closed || s->m == s->length || t->napply >= max_apply) {

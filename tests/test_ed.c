@@ -165,6 +165,31 @@ static void every_solver(const core_job *j, const oracle *o, kl_qn q, uint64_t s
     core_drop(&run);
 }
 
+/* Whatever is found in a sector of one state is exact. */
+static void test_one_state(void **state)
+{
+    kl_err err = {""};
+    (void)state;
+    for (int small = 0; small < 2; small++) {
+        core_job j;
+        core_open(&j, core_model("heisenberg", "S=1/2"), "chain:5", NULL, small ? "J=0.3" : NULL);
+        kl_ed *ed = NULL;
+        expect_ok(kl_ed_create(j.terms, core_charge(j.model, "Sz=5/2"), KL_HALVES_AUTO, j.ex, &ed, &err), err);
+        for (int solver = KL_ED_AUTO; solver <= KL_ED_FULL; solver++) {
+            kl_test_case("%s, solver %s", j.name, kl_ed_solver_name[solver]);
+            const kl_ed_opts opts = {.solver = (kl_ed_solver)solver, .nstate = 1, .accuracy = 1e-11, .seed = 1};
+            kl_ed_result r;
+            expect_ok(kl_ed_run(ed, &opts, NULL, NULL, &r, &err), err);
+            expect_eq(r.stop, KL_ED_CONVERGED);
+            expect_near(r.energy[0], small ? 0.3 : 1.0, 1e-14);
+            kl_ed_result_clear(&r);
+        }
+        kl_ed_destroy(&ed);
+        core_close(&j);
+    }
+    core_no_memory();
+}
+
 static void two_sectors(const core_job *j, uint64_t seed)
 {
     int n;
@@ -473,7 +498,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_matrix_shipped),
         cmocka_unit_test(test_matrix_own),
-        cmocka_unit_test(test_energies),
+        cmocka_unit_test(test_energies), cmocka_unit_test(test_one_state),
         cmocka_unit_test(test_known),
         cmocka_unit_test(test_wide_diagonal), cmocka_unit_test(test_close_levels), cmocka_unit_test(test_all_states), cmocka_unit_test(test_multiplet),
         cmocka_unit_test(test_large),
