@@ -75,7 +75,7 @@ static void compare(const fixture *f, const kl_spmat *m, const kl_spmat *source,
         const kl_status st = kl_spmv_create_way(f->ex[e], m, way, threads, &s, &err);
         if (st == KL_EABSENT && way != KL_SPWAY_AUTO) continue; /* not this device's, or not this format's */
         expect_ok(st, err);
-        for (int v = 0, step = kl_test_step(12); v < 12; v += step) {
+        for (int v = 0, step = KL_TEST_WATCHED ? 5 : kl_test_step(12); v < 12; v += step) {
             const int nvec = vectors[v / 2], shift = v % 2;
             kl_test_case("%s %d: %lld x %lld, %lld non-zeros, %s, way %s, %d threads, %d vectors, shift %d", f->ex[e]->name, e, (long long)m->nrow, (long long)m->ncol,
                          (long long)m->nnz, kl_spformat_name(m->format), kl_spway_name(way), threads, nvec, shift);

