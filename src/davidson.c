@@ -45,6 +45,7 @@ typedef struct solver {
     int ticket;
     double *host;     /* one allocation behind the arrays below, each [limit][limit] or [limit + 1] */
     double *b, *y, *z, *old, *theta, *coef, *small;
+    double below;     /* preconditioners stay below it */
     double clock;     /* at the last lap */
     int kold;         /* rows of old: Ritz vectors of the step before */
 } solver;
@@ -338,8 +339,9 @@ static kl_status correct(solver *s, int root, double norm, double spread, int pl
     /* theta is known to |r| only, so a smaller denominator means nothing; and a thousandth of the spectrum seen is the least
        in any case: below it one component alone would make up t. */
     const double floor = fmax(fmax(0.1 * norm, 1e-3 * spread), 1e-300);
-    precondition(s, s->theta[root], floor, r, t);
-    precondition(s, s->theta[root], floor, x, mx);
+    const double theta = fmin(s->theta[root], s->below);
+    precondition(s, theta, floor, r, t);
+    precondition(s, theta, floor, x, mx);
     double by_x[2]; /* t . x, M^-1 x . x */
     ex->vt.fuse(ex, s->n, &(kl_fuse){.nin = 3, .npair = 2, .in = (const kl_dptr[3]){x, t, mx}, .pair = (const int[2][2]){{0, 1}, {0, 2}}}, by_x);
     /* |e| |M^-1 x| far above |t| would leave nothing but M^-1 x: then its direction is as good as any, so no further care is
@@ -524,10 +526,12 @@ kl_status kl_davidson_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr 
                 .n = h->n,
                 .ld = kl_eig_stride(h->n),
                 .nroot = opts->nroot,
-                .nwant = opts->nroot};
+                .nwant = opts->nroot,
+                .below = INFINITY};
     s.limit = basis_limit(opts, kl_linop_dim(h));
     s.nspare = spare_columns(opts, kl_linop_dim(h));
     KL_TRY(open(&s, err));
+    if (opts->stay_below) KL_TRY(kl_eig_below(h, &s.below, err));
     KL_TRY(load_starts(&s, x, ldx, err));
     KL_TRY(iterate(&s, err));
     for (int root = 0; root < s.nroot; root++) {

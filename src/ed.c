@@ -308,7 +308,7 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
     if (bare) h.diagonal = (kl_dptr){0};
     if (!bare && opts->precondition == KL_ED_NEUMANN) KL_TRY(kl_neumann_open(&h, opts->neumann > 0 ? opts->neumann : 2, &neumann, err));
     /* Of the energy residual^2 / gap is wrong, and guard vectors show the gap; of what is measured on a state, residual / gap. */
-    kl_eig_opts o = {.nroot = n, .max_basis = opts->max_basis, .max_apply = opts->max_apply, .seed = opts->seed, .self = opts->self, .step = opts->step,
+    kl_eig_opts o = {.nroot = n, .max_basis = opts->max_basis, .max_apply = opts->max_apply, .seed = opts->seed, .stay_below = 1, .self = opts->self, .step = opts->step,
                      .keeper = opts->keeper, .precond = neumann.h ? &neumann.precond : NULL,
                      .tol = fmax(opts->accuracy, vectors ? VECTOR_ACCURACY : 0.02 * sqrt(opts->accuracy)) * scale, .before = from ? (int)from->number[0] : 0};
     for (int again = 0;; again = 1) {

@@ -42,6 +42,7 @@ typedef struct kl_eig_opts {
     int trust_start;   /* 0: a start that is an eigenvector to rounding (a product state may be one, of any energy) is checked by up
                           to 30 products from a random direction; 1: it is taken as it is */
     const kl_precond *precond; /* Davidson and LOBPCG; NULL: the diagonal */
+    int stay_below;    /* Davidson: 1: preconditions below the least element of the diagonal, for starts that are far from the answer; LOBPCG always does */
     int lines;         /* Davidson: 1: waits for the device after every line, so that stats->seconds_line tells them apart */
     void *self;        /* of the monitor: */
     int (*step)(void *self, int napply, double energy, double residual); /* lowest root; nonzero: stop; may be NULL */
@@ -78,6 +79,9 @@ enum {
     KL_EIG_GUARD_STEPS = 30,    /* products spent to see whether something lies below a start that was exact */
     KL_EIG_RECHECK_RESTARTS = 8 /* restarts after which a convergence by recurrences is confirmed by fresh products */
 };
+
+/* The least element of H's diagonal, infinite without one. */
+kl_status kl_eig_below(const kl_linop *h, double *below, kl_err *err) KL_MUST_CHECK;
 
 /* Distance of columns, at least n: 64-byte aligned, and no two neighbours at the same place of a cache. */
 static inline int64_t kl_eig_stride(int64_t n)

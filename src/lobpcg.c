@@ -255,24 +255,6 @@ out:
     return st;
 }
 
-static kl_status find_below(solver *s, kl_err *err)
-{
-    enum { PART = 1 << 16 };
-    kl_status st = KL_OK;
-    double *part = NULL;
-    s->below = INFINITY;
-    if (s->h->diagonal.addr == 0) return KL_OK;
-    KL_TRY(kl_alloc(&part, s->n < PART ? s->n : PART, KL_MEM_WORK, err));
-    for (int64_t at = 0; at < s->n; at += PART) {
-        const int64_t k = s->n - at < PART ? s->n - at : PART;
-        KL_TRY(s->ex->vt.download(s->ex, part, kl_dptr_at(s->h->diagonal, at), k, err));
-        for (int64_t i = 0; i < k; i++) s->below = fmin(s->below, part[i]);
-    }
-out:
-    kl_free(&part);
-    return st;
-}
-
 static kl_status iterate(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -432,7 +414,7 @@ kl_status kl_lobpcg_solve(const kl_linop *h, const kl_eig_opts *opts, int nwant,
     s.coef = s.dots + npair;
     KL_TRY(s.ex->vt.alloc(s.ex, (int64_t)NGROUP * s.nb * s.ld, &s.memory, err));
     for (int b = 0; b < s.nb; b++) s.ex->vt.copy(s.ex, s.n, kl_dptr_at(x, b * ldx), col(&s, X, b));
-    KL_TRY(find_below(&s, err));
+    KL_TRY(kl_eig_below(h, &s.below, err));
     KL_TRY(iterate(&s, err));
     for (int b = 0; b < s.nb; b++) {
         double norm2;

@@ -35,9 +35,9 @@ typedef struct fixture {
     double *diagonal, *vectors, *values;
 } fixture;
 
-enum spectrum { RANDOM, DOMINANT, DEGENERATE, PAIRS, CLUSTER, ZERO, SHIFTED, WIDE, NSPECTRUM };
+enum spectrum { RANDOM, DOMINANT, DEGENERATE, PAIRS, CLUSTER, ZERO, SHIFTED, WIDE, ALONE, NSPECTRUM };
 
-/* Q diag(e) Q^T, or a random matrix. */
+/* Q diag(e) Q^T, or a random matrix; of the one called ALONE a third of the rows have a diagonal and nothing else, from below the other eigenvalues up. */
 static void build(fixture *f, int n, enum spectrum kind, uint64_t seed, int with_diagonal)
 {
     kl_err err;
@@ -48,7 +48,12 @@ static void build(fixture *f, int n, enum spectrum kind, uint64_t seed, int with
     f->values = calloc(n, sizeof(double));
     f->diagonal = calloc(n, sizeof(double));
     for (size_t i = 0; i < nn; i++) f->vectors[i] = kl_test_uniform(&seed);
-    if (kind == RANDOM || kind == DOMINANT) {
+    if (kind == ALONE) {
+        const int tied = n - n / 3;
+        for (int i = 0; i < tied; i++)
+            for (int j = 0; j < tied; j++) f->m.a[i + j * n] = f->vectors[i + j * n] + f->vectors[j + i * n];
+        for (int i = tied; i < n; i++) f->m.a[i + i * n] = -2.0 * sqrt(n) + i - tied;
+    } else if (kind == RANDOM || kind == DOMINANT) {
         for (int j = 0; j < n; j++)
             for (int i = 0; i < n; i++)
                 f->m.a[i + j * n] = (kind == DOMINANT ? 0.1 : 1.0) * (f->vectors[i + j * n] + f->vectors[j + i * n]) +
@@ -147,6 +152,7 @@ static void test_spectra(void **state)
                                                   .max_basis = basis ? nroot + 4 : 0,
                                                   .max_apply = 20000,
                                                   .tol = tol,
+                                                  .stay_below = kind == ALONE,
                                                   .seed = 5};
                         expect_ok(kl_eig_solve(&f.h, &opts, (kl_dptr){(uintptr_t)x}, ldx, energy, &stats, &err), err);
                         expect_true(stats.converged || stats.stagnated);
