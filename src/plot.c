@@ -17,7 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_PROFILE = 6, MAX_CURVE = 12 };
+enum { MAX_PROFILE = 12, MAX_CURVE = 12 };
+
+static const double FLAT = 1e-9; /* of values about 1: what lies closer together is drawn as one line, not as its noise */
 
 extern char **environ;
 
@@ -37,25 +39,39 @@ void kl_plot_quote(FILE *to, const char *text)
     fputc('\'', to);
 }
 
-/* steps > 0: x counts so many steps, each of which gets its mark while there is room. */
-static void panel(FILE *to, const char *title, const char *x, int steps, int log_y, const char *data)
+/* x counts from first to last; each number gets its mark while there is room. */
+static void axis_x(FILE *to, const char *x, int first, int last)
+{
+    fprintf(to, "\nset xrange [%g:%g]; set xtics %s\nset xlabel '%s'\n", first - 0.5, last + 0.5, last - first < 20 ? "1" : "autofreq", x);
+}
+
+static void panel(FILE *to, const char *title, const char *x, int first, int last, int log_y, const char *style, const char *data)
 {
     fprintf(to, "set title ");
     kl_plot_quote(to, title);
-    if (steps > 0 && steps <= 20) fprintf(to, "\nset xrange [0.5:%d.5]; set xtics 1", steps);
-    else fprintf(to, "\nset xrange [*:*]; set xtics autofreq");
-    fprintf(to, "\nset xlabel '%s'\n%s\nplot %s using 1:2 with linespoints pointtype 7 pointsize 0.5 notitle\n", x,
-            log_y ? "set logscale y; set format y '%.0e'" : "unset logscale y; set format y '%g'", data);
+    axis_x(to, x, first, last);
+    fprintf(to, "%s\nplot %s using 1:2 with %s pointtype 7 pointsize 0.5 notitle\n", log_y ? "set logscale y; set format y '%.0e'" : "unset logscale y; set format y '%g'", data, style);
 }
 
-/* A profile is a measured list with a value for each site or each cut. */
+static void axis_y(FILE *to, int64_t n, const double *y)
+{
+    double low = INFINITY, high = -INFINITY;
+    for (int64_t k = 0; k < n; k++) low = fmin(low, y[k]), high = fmax(high, y[k]);
+    if (high - low <= FLAT * fmax(1.0, fmax(fabs(low), fabs(high)))) fprintf(to, "set yrange [%.17g:%.17g]\n", low - 1.0, high + 1.0);
+    else fprintf(to, "set yrange [*:*]\n");
+}
+
+static int begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
+
+/* A profile is a measured list with a value for each site, momentum or cut. The entropy of a run of DMRG is drawn without having been asked for. */
 static int is_profile(const kl_result *r, const kl_measured *m)
 {
-    return m->rank == 1 && (m->shape[0] == r->nsite || m->shape[0] == r->nsite - 1) && strncmp(m->name, "ed/", 3) != 0 && strncmp(m->name, "thermal/", 8) != 0;
+    if (r->dmrg.entropy != NULL && strcmp(m->name, "entropy") == 0) return 0;
+    return m->rank == 1 && (m->shape[0] == r->nsite || m->shape[0] == r->nsite - 1) && !begins(m->name, "ed/") && !begins(m->name, "thermal/");
 }
 
 /* A curve of exact diagonalization: A by frequency, or an average by temperature with its error. */
-static int is_curve(const kl_measured *m) { return m->rank == 2 && m->shape[1] == 2 && (strncmp(m->name, "spectral/", 9) == 0 || strncmp(m->name, "thermal/", 8) == 0); }
+static int is_curve(const kl_measured *m) { return m->rank == 2 && m->shape[1] == 2 && (begins(m->name, "spectral/") || begins(m->name, "thermal/")); }
 
 static const kl_measured *find(const kl_result *r, const char *name)
 {
@@ -64,14 +80,14 @@ static const kl_measured *find(const kl_result *r, const char *name)
     return NULL;
 }
 
-/* Blocks $curve0, $curve1, ... of x, y, error; and $levels of number and energy above the lowest. Return how many there are. */
+/* Blocks $curve0, $curve1, ... of x, y, error; and $levels of number and energy above the lowest. Return how many curves and levels there are. */
 static int write_curves(FILE *to, const kl_result *r)
 {
     const kl_measured *const t = find(r, "thermal/temperature");
     int n = 0;
     for (int i = 0; i < r->nmeasured && n < MAX_CURVE; i++) {
         const kl_measured *const m = &r->measured[i];
-        const int thermal = strncmp(m->name, "thermal/", 8) == 0;
+        const int thermal = begins(m->name, "thermal/");
         if (!is_curve(m) || (thermal && (t == NULL || t->rank != 1 || t->shape[0] != m->shape[0]))) continue;
         fprintf(to, "$curve%d << EOD\n", n++);
         for (int64_t k = 0; k < m->shape[0]; k++) {
@@ -92,7 +108,7 @@ static int write_levels(FILE *to, const kl_result *r)
     fprintf(to, "$levels << EOD\n");
     for (int64_t k = 0; k < n; k++) fprintf(to, "%lld %.17g\n", (long long)k, e[k] - e[0]);
     fprintf(to, "EOD\n");
-    return 1;
+    return (int)n;
 }
 
 static void curve_panels(FILE *to, const kl_result *r, int ncurve)
@@ -151,28 +167,31 @@ static void write_script(FILE *to, const void *self, const char *terminal, const
         fprintf(to, "EOD\n");
     }
     const int levels = write_levels(to, r), ncurve = write_curves(to, r);
-    npanel = levels + ncurve + (falling > 0) + (discarding > 0) + (d->entropy != NULL && r->nsite > 1) + nprofile;
+    npanel = (levels > 0) + ncurve + (falling > 0) + (discarding > 0) + (d->entropy != NULL && r->nsite > 1) + nprofile;
     if (npanel == 0) npanel = 1;
 
     const int columns = npanel > 1 ? 2 : 1, rows = (npanel + columns - 1) / columns;
     const int pixels_x = 520 * columns, pixels_y = 360 * rows + 40;
     kl_plot_page(to, terminal, file, pixels_x, pixels_y);
-    snprintf(title, sizeof(title), "%s%s%s%s, %s, %d sites, %s, E = %.12g", r->model, r->variant[0] != '\0' ? "(" : "", r->variant, r->variant[0] != '\0' ? ")" : "", r->lattice,
-             r->nsite, kl_result_print_charges(r, charges, sizeof(charges)), r->finished ? d->energy[0] : best);
+    kl_result_print_charges(r, charges, sizeof(charges));
+    snprintf(title, sizeof(title), "%s%s%s%s, %s, %d sites, %s%sE = %.12g", r->model, r->variant[0] != '\0' ? "(" : "", r->variant, r->variant[0] != '\0' ? ")" : "", r->lattice,
+             r->nsite, charges, charges[0] != '\0' ? ", " : "", r->finished ? d->energy[0] : best);
     fprintf(to, "\nset grid\nset multiplot layout %d,%d title ", rows, columns);
     kl_plot_quote(to, title);
     fputc('\n', to);
-    if (falling > 0) panel(to, "energy above the lowest sweep", "sweep", d->nrow, 1, "$energy");
-    if (discarding > 0) panel(to, "discarded weight", "sweep", d->nrow, 1, "$discarded");
-    if (d->entropy != NULL && r->nsite > 1) panel(to, "entanglement entropy", "position", 0, 0, "$entropy");
-    if (levels) panel(to, "energy above the lowest state", "state", 0, 0, "$levels");
+    if (falling > 0) panel(to, "energy above the lowest sweep", "sweep", 1, d->nrow, 1, "linespoints", "$energy");
+    if (discarding > 0) panel(to, "discarded weight", "sweep", 1, d->nrow, 1, "linespoints", "$discarded");
+    if (d->entropy != NULL && r->nsite > 1) panel(to, "entanglement entropy", "position", 0, r->nsite - 1, 0, "linespoints", "$entropy");
+    if (levels) panel(to, "energy above the lowest state", "state", 0, levels - 1, 0, "points", "$levels");
     curve_panels(to, r, ncurve);
     nprofile = 0;
     for (int i = 0; i < r->nmeasured && nprofile < MAX_PROFILE; i++) {
         char data[32];
         if (!is_profile(r, &r->measured[i])) continue;
         snprintf(data, sizeof(data), "$profile%d", nprofile++);
-        panel(to, r->measured[i].name, "site", 0, 0, data);
+        const kl_measured *const m = &r->measured[i];
+        axis_y(to, m->shape[0], m->data);
+        panel(to, m->name, m->shape[0] < r->nsite ? "position" : strstr(m->name, "structure/") ? "momentum, in units of 2 pi / length" : "site", 0, r->nsite - 1, 0, "linespoints", data);
     }
     if (levels + ncurve + falling + discarding + nprofile == 0 && d->entropy == NULL) fprintf(to, "set yrange [0:1]\nplot [0:1] -1 notitle\n");
     fprintf(to, "unset multiplot\nunset output\n");

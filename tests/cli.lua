@@ -8,13 +8,15 @@ pipe:close()
 local function absolute(path) return path:sub(1, 1) == "/" and path or pwd .. "/" .. path end
 local program = absolute(assert(arg[1], "the program's path is missing"))
 
-local ntest, nfail = 0, 0
+local ntest, failures = 0, {}
 local function ok(good, name, ...)
     ntest = ntest + 1
-    if not good then nfail = nfail + 1 end
     print(("%s %d - %s"):format(good and "ok" or "not ok", ntest, name))
     if not good then
-        for _, text in ipairs { ... } do print("# " .. tostring(text):gsub("\n", "\n# ")) end
+        local report = { ("# %d failed: %s"):format(ntest, name) }
+        for _, text in ipairs { ... } do report[#report + 1] = "# " .. tostring(text):gsub("\n", "\n# ") end
+        failures[#failures + 1] = table.concat(report, "\n")
+        print(failures[#failures])
     end
     return good
 end
@@ -826,4 +828,5 @@ end
 
 os.execute("rm -rf " .. quote(folder) .. " " .. quote(folder .. ".out") .. " " .. quote(folder .. ".err"))
 print("1.." .. ntest)
-os.exit(nfail == 0)
+for _, report in ipairs(failures) do print(report) end -- again, where a log cut short still shows them
+os.exit(#failures == 0)
