@@ -12,6 +12,7 @@
 #include <malloc.h>
 #endif
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,9 +53,15 @@ static void release_name(void)
     reserved[0] = '\0';
 }
 
+static pthread_t writer; /* the thread that makes files */
+
 /* The first signal asks the run to stop at the next bond; another one ends the program there and then. */
 static void on_signal(int number)
 {
+    if (!pthread_equal(pthread_self(), writer)) { /* while it is here no new file appears */
+        pthread_kill(writer, number);
+        return;
+    }
     if (++interrupts > 1) {
         kl_runfile_release(reserved);
         kl_partial_abandon();
@@ -66,6 +73,7 @@ static void on_signal(int number)
 static void catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    writer = pthread_self();
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     action.sa_handler = SIG_IGN;
@@ -137,9 +145,12 @@ static kl_status on_checkpoint(void *self, const kl_state *state, const kl_dmrg_
 /* What was reserved before and not used is given back. */
 static kl_status reserve_name(run *x, const char *label, kl_err *err)
 {
+    sigset_t before;
     release_name();
+    kl_signals_wait(&before);
     const kl_status st = kl_runfile_reserve(x->t, label, x->path, sizeof(x->path), err);
     if (st == KL_OK) snprintf(reserved, sizeof(reserved), "%s", x->path);
+    kl_signals_come(&before);
     return st;
 }
 

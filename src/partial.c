@@ -28,6 +28,17 @@ static void let_go(const kl_partial *p)
     }
 }
 
+void kl_signals_wait(sigset_t *before)
+{
+    sigset_t those;
+    sigemptyset(&those);
+    sigaddset(&those, SIGINT);
+    sigaddset(&those, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &those, before);
+}
+
+void kl_signals_come(const sigset_t *before) { pthread_sigmask(SIG_SETMASK, before, NULL); }
+
 /* 1: fd is locked and still what the name stands for; 0: another process has it, or had it a moment ago; -1: no locks on this disk. */
 static int take(int fd, const char *name)
 {
@@ -39,7 +50,7 @@ static int take(int fd, const char *name)
     return fstat(fd, &mine) == 0 && stat(name, &there) == 0 && mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
 }
 
-kl_status kl_partial_open(const char *path, kl_partial *p, kl_err *err)
+static kl_status open_unseen(const char *path, kl_partial *p, kl_err *err)
 {
     kl_status st = KL_OK;
     enum { MOST = 10000 }; /* who find the name before theirs taken */
@@ -68,10 +79,22 @@ out:
     return st;
 }
 
+kl_status kl_partial_open(const char *path, kl_partial *p, kl_err *err)
+{
+    sigset_t before;
+    kl_signals_wait(&before);
+    const kl_status st = open_unseen(path, p, err);
+    kl_signals_come(&before);
+    return st;
+}
+
 kl_status kl_partial_publish(kl_partial *p, const char *path, kl_err *err)
 {
-    let_go(p); /* before the name is another's */
+    sigset_t before;
+    kl_signals_wait(&before);
     const int bad = rename(p->name, path) != 0, why = errno;
+    if (!bad) let_go(p); /* the name may be another's now */
+    kl_signals_come(&before);
     if (bad) kl_partial_drop(p);
     else close(p->fd);
     p->fd = -1;
@@ -80,9 +103,12 @@ kl_status kl_partial_publish(kl_partial *p, const char *path, kl_err *err)
 
 void kl_partial_drop(kl_partial *p)
 {
+    sigset_t before;
     if (p->fd < 0) return;
+    kl_signals_wait(&before);
     unlink(p->name);
     let_go(p);
+    kl_signals_come(&before);
     close(p->fd); /* only now another may have the name */
     p->fd = -1;
 }

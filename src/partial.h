@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_PARTIAL_H
 #define KL_PARTIAL_H
+#include <signal.h>
 #include "base.h"
 
 typedef struct kl_partial {
@@ -18,6 +19,10 @@ kl_status kl_partial_open(const char *path, kl_partial *p, kl_err *err) KL_MUST_
 /* The file takes the name path; EIO with the reason alone. Ends what open began. */
 kl_status kl_partial_publish(kl_partial *p, const char *path, kl_err *err) KL_MUST_CHECK;
 void kl_partial_drop(kl_partial *p); /* removes it; accepts one that is ended, or {.fd = -1} */
-void kl_partial_abandon(void);       /* removes all that are open; for the handler of a signal that ends the program */
+void kl_partial_abandon(void);       /* removes all that are open; for the handler of a signal that ends the program, which runs in the thread that writes */
+
+/* Between the two no handler of SIGINT or SIGTERM comes in between in this thread: what is made is also noted. */
+void kl_signals_wait(sigset_t *before);
+void kl_signals_come(const sigset_t *before);
 
 #endif
