@@ -24,6 +24,8 @@ const kl_tiling_opts kl_plain_opts = {.unit_m = 8, .unit_n = 8, .most_m = SIDE /
 #define UNROLL _Pragma("clang loop unroll(full)")
 
 ALWAYS int least(int a, int b) { return a < b ? a : b; }
+ALWAYS int rows_of(const kl_piece *p) { return (int)(p->mn & 0xffff); }
+ALWAYS int cols_of(const kl_piece *p) { return (int)(p->mn >> 16); }
 
 /* Where the sums of a thread are: pairs of rows and of columns, each of which one load brings. Of four neighbours two share their rows and two their columns, so that a load serves
    half a warp at once. */
@@ -35,9 +37,13 @@ ALWAYS int part_k(int t, int deep, int i) { return deep ? t % 8 + i % 2 * 8 : (t
 ALWAYS int part_line(int t, int deep, int i) { return deep ? t / 8 + i / 2 * (SHARE / 8) : (t + SHARE * i) % SIDE; }
 _Static_assert(DEPTH == 16, "two times eight");
 
+/* Where only so many rows or columns are there: 1 if a thread's part or sums, which begin at that one, are wanted. On a GPU all threads of a team work as long as one of them does. */
+ALWAYS int wanted(int first, int there) { return EACH == 1 || first < there; }
+
 /* Of these rows (or columns) only so many are there, and so many values of k; others are read twice, for sums that are never written, or to be 0. */
 ALWAYS void fetch_part(int t, const int deep, const double *from, int ld, int there, int left, double *part)
 {
+    if (!wanted(part_line(t, deep, 0), there)) return;
     UNROLL
     for (int i = 0; i < PART; i++) {
         const int line = least(part_line(t, deep, i), there - 1), k = least(part_k(t, deep, i), left - 1);
@@ -49,7 +55,7 @@ ALWAYS void fetch_part(int t, const int deep, const double *from, int ld, int th
 ALWAYS void fetch(int t, const kl_piece *p, int l, const double *x, const double *y, double (*part)[PART])
 {
     if (p->flags & KL_P_ADD) return;
-    const int m = (int)(p->mn & 0xffff), n = (int)(p->mn >> 16), lda = p->lda, ldb = p->ldb, left = p->k - l;
+    const int m = rows_of(p), n = cols_of(p), lda = p->lda, ldb = p->ldb, left = p->k - l;
     const double *const a = (const double *)(uintptr_t)kl_where(p->a, p->flags, KL_P_A, x, y);
     const double *const b = (const double *)(uintptr_t)kl_where(p->b, p->flags, KL_P_B, x, y);
     if (p->flags & KL_P_TA) fetch_part(t, 1, a + l, lda, m, left, part[0]);
@@ -64,9 +70,10 @@ ALWAYS void keep(int t, const kl_piece *p, int l, double (*part)[PART], double *
     if (p->flags & KL_P_ADD) return;
     const int deep_a = (p->flags & KL_P_TA) != 0, deep_b = (p->flags & KL_P_TB) == 0, left = p->k - l;
     UNROLL
-    for (int i = 0; i < PART; i++) slice[part_k(t, deep_a, i) * LINE + part_line(t, deep_a, i)] = part_k(t, deep_a, i) < left ? part[0][i] : 0.0;
+    for (int i = 0; i < PART && wanted(part_line(t, deep_a, 0), rows_of(p)); i++)
+        slice[part_k(t, deep_a, i) * LINE + part_line(t, deep_a, i)] = part_k(t, deep_a, i) < left ? part[0][i] : 0.0;
     UNROLL
-    for (int i = 0; i < PART; i++) slice[(DEPTH + part_k(t, deep_b, i)) * LINE + part_line(t, deep_b, i)] = part[1][i];
+    for (int i = 0; i < PART && wanted(part_line(t, deep_b, 0), cols_of(p)); i++) slice[(DEPTH + part_k(t, deep_b, i)) * LINE + part_line(t, deep_b, i)] = part[1][i];
 }
 
 ALWAYS void multiply(int t, const double *slice, double (*sum)[MY_ROWS])
@@ -90,7 +97,7 @@ ALWAYS void multiply(int t, const double *slice, double (*sum)[MY_ROWS])
 ALWAYS void add_matrix(int t, const kl_piece *p, const double *x, const double *y, double (*sum)[MY_ROWS])
 {
     const double *const a = (const double *)(uintptr_t)kl_where(p->a, p->flags, KL_P_A, x, y);
-    const int m = (int)(p->mn & 0xffff), n = (int)(p->mn >> 16), ta = (p->flags & KL_P_TA) != 0;
+    const int m = rows_of(p), n = cols_of(p), ta = (p->flags & KL_P_TA) != 0;
     const int64_t below = ta ? p->lda : 1, right = ta ? 1 : p->lda;
     UNROLL
     for (int c = 0; c < MY_COLS; c++)
@@ -102,7 +109,7 @@ ALWAYS void add_matrix(int t, const kl_piece *p, const double *x, const double *
 ALWAYS void finish(int t, const kl_piece *p, const double *x, double *y, double (*sum)[MY_ROWS])
 {
     const double f = p->factor;
-    const int m = (int)(p->mn & 0xffff), n = (int)(p->mn >> 16), write = (p->flags & KL_P_LAST) != 0, beta = (p->flags & KL_P_BETA) != 0;
+    const int m = rows_of(p), n = cols_of(p), write = (p->flags & KL_P_LAST) != 0, beta = (p->flags & KL_P_BETA) != 0;
     double *const to = (double *)(uintptr_t)kl_where(p->c, p->flags, KL_P_C, x, y);
     UNROLL
     for (int c = 0; c < MY_COLS; c++)
@@ -134,10 +141,11 @@ ALWAYS void product(int first, const kl_piece *piece, const kl_piece *p, const d
         end = last && p->next <= 0;
 #pragma omp barrier
         for (int e = 0; e < EACH; e++) {
+            const int mine = wanted(row_of(first + e, 0), rows_of(p)) && wanted(col_of(first + e, 0), cols_of(p));
             if (!end) fetch(first + e, next, then, x, y, part);
-            if (p->flags & KL_P_ADD) add_matrix(first + e, p, x, y, sum[e]);
-            else multiply(first + e, slice + turn * SLICE, sum[e]);
-            if (last) finish(first + e, p, x, y, sum[e]);
+            if (mine && p->flags & KL_P_ADD) add_matrix(first + e, p, x, y, sum[e]);
+            else if (mine) multiply(first + e, slice + turn * SLICE, sum[e]);
+            if (mine && last) finish(first + e, p, x, y, sum[e]);
             if (!end) keep(first + e, next, then, part, slice + (1 - turn) * SLICE);
         }
         p = next;
