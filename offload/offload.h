@@ -17,7 +17,7 @@ typedef struct kl_offload {
     int nsm;
     int l2_bytes;
     int back;          /* 1: the next pass over tall V had better begin at its end (belt.h) */
-    int teams, nthread; /* of streaming kernels: threads of all teams */
+    int nthread;       /* that fused steps share their rows among, where regions are not bare */
     void *driver;      /* handle of the driver library, where there is one */
     kl_pool pool;
     double *scratch;   /* [KL_SCRATCH] on the device: partial sums of combined regions */
@@ -27,6 +27,9 @@ typedef struct kl_offload {
     int *counter;      /* [KL_COUNTERS] on the device, 0 between kernels: of tiles of products taken, of blocks that are done, of tiles of a first level that are written, of lone tiles taken */
     void *step;        /* [KL_STEP_BYTES] on the device: a fused step */
 } kl_offload;
+
+/* So many teams on a GPU; on a processor one, of all threads, for its runtime complains of more threads than there are cores. */
+static inline int kl_teams_of(const kl_offload *self, int want) { return self->arch ? want : 1; }
 
 static inline double *kl_device(kl_dptr p) { return (double *)p.addr; }
 

@@ -156,9 +156,9 @@ ALWAYS void product(int first, const kl_piece *piece, const kl_piece *p, const d
 
 void kl_offload_plain(const kl_offload *self, const kl_piece *piece, int ntile, const double *x, double *y)
 {
-    const int threads = self->arch ? SHARE : 1;
+    const int threads = self->arch ? SHARE : 1, cores = least(omp_get_max_threads(), omp_get_num_procs()), teams = self->arch ? ntile : least(ntile, cores);
     if (ntile == 0) return;
-    KL_TEAMS(ntile, threads, is_device_ptr(piece, x, y) firstprivate(threads, ntile))
+    KL_TEAMS(teams, threads, is_device_ptr(piece, x, y) firstprivate(threads, ntile))
     {
         double slice[2 * SLICE] __attribute__((aligned(16)));
 #if defined(__NVPTX__) || defined(__AMDGCN__)

@@ -60,7 +60,7 @@ static void apply_plain(const kl_offload *self, const kl_spdev *d, const double 
 {
     const kl_spargs *const a = (const kl_spargs *)d->device_args.addr;
     const int n = (int)d->args.nrow;
-    const int want = (n + KL_BLOCK - 1) / KL_BLOCK, teams = self->arch || want < self->teams ? want : self->teams;
+    const int teams = kl_teams_of(self, (n + KL_BLOCK - 1) / KL_BLOCK);
     if (n == 0) return;
     KL_FLAT(teams, is_device_ptr(a, x, y) firstprivate(n))
     for (int t = 0; t < n; t++) plain_row(t, a, x, y);

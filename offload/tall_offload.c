@@ -141,8 +141,8 @@ static void dots_bare(const kl_offload *self, int n, int W, const double *v, int
 static void dots_flat(const kl_offload *self, int n, int W, const double *v, int64_t ldv, const double *x, int pairs, int share, int back, double *sum)
 {
     double *const part = self->scratch, *const folded = part + KL_SCRATCH - FOLD * KL_BELT;
-    const int teams = self->arch ? self->nsm : self->teams, nsum = self->arch ? teams * KL_BLOCK : self->nthread; /* fits: KL_SCRATCH */
-    const int nfold = FOLD * W;
+    const int teams = kl_teams_of(self, self->nsm), nsum = teams * KL_BLOCK; /* fits: KL_SCRATCH */
+    const int nfold = FOLD * W, folders = kl_teams_of(self, 8);
 #define DOTS(K)                                                                              \
     case K:                                                                                  \
         KL_FLAT(teams, is_device_ptr(v, x, part) firstprivate(n, W, ldv, nsum, share, back)) \
@@ -163,7 +163,7 @@ static void dots_flat(const kl_offload *self, int n, int W, const double *v, int
         }
     }
 #undef DOTS
-    KL_FLAT(8, is_device_ptr(part, folded) firstprivate(nfold, nsum))
+    KL_FLAT(folders, is_device_ptr(part, folded) firstprivate(nfold, nsum))
     for (int f = 0; f < nfold; f++) {
         double a = 0.0;
         for (int i = f % FOLD; i < nsum; i += FOLD) a += part[f / FOLD * nsum + i];

@@ -47,8 +47,7 @@ enum { KL_BLOCK = 256 /* threads of a team in streaming kernels */, KL_FOLD = KL
 #else
 #define KL_KERNEL(self, COUNT, BODY, ...)                                         \
     do {                                                                          \
-        const int kl_count = (COUNT), kl_most = (self)->teams, kl_want = (kl_count + KL_BLOCK - 1) / KL_BLOCK; \
-        const int kl_teams = (self)->arch || kl_want < kl_most ? kl_want : kl_most; \
+        const int kl_count = (COUNT), kl_teams = kl_teams_of(self, (kl_count + KL_BLOCK - 1) / KL_BLOCK); \
         if (kl_count > 0) {                                                       \
             KL_FLAT(kl_teams, __VA_ARGS__ firstprivate(kl_count))                 \
             for (int t = 0; t < kl_count; t++) BODY;                              \
