@@ -23,6 +23,7 @@ enum { M_FIRST = 24, MAX_SWEEP = 100, M_MAX = 4096 };
 #define WHOLE 65536.0 /* states of a sector that is solved as a whole at most, */
 #define WHOLE_BLOCK 256.0 /* and of a block for it */
 enum { WHOLE_APPLY = 2000 }; /* products for each state of it */
+#define SETTLED 1e-5 /* of the error that truncation leaves: what sweeps at the largest m change less than is not waited for */
 #define ACCURACY 1e-9
 #define GAP 0.05 /* of the local problem, in units of the couplings: residual^2 / gap is the error of an energy */
 
@@ -173,6 +174,16 @@ static double to_come(const kl_dmrg_row *b, int nrow, int i)
     const double change = fabs(b->energy[i] - b[-1].energy[i]), before = nrow > 2 && b[-1].m == b->m && b[-2].m == b->m ? fabs(b[-1].energy[i] - b[-2].energy[i]) : 0;
     const double rate = before > 0 && change < before ? change / before : 0;
     return rate > 0.5 ? change * fmin(rate / (1 - rate), 20) : change;
+}
+
+/* At the largest m: 1 when further sweeps would change less than the wanted accuracy, or next to nothing of what is truncated. */
+static int settled(const kl_dmrg_result *res, double accuracy)
+{
+    const kl_dmrg_row *const b = &res->row[res->nrow - 1];
+    if (res->nrow < 2 || b->m != b[-1].m || b->noise > 0 || b[-1].noise > 0) return 0;
+    double left = 0;
+    for (int i = 0; i < res->nstate; i++) left = fmax(left, to_come(b, res->nrow, i));
+    return fabs(b->change) <= 0.1 * accuracy * fabs(b->energy[0]) || left <= SETTLED * res->error_estimate;
 }
 
 /* 3. Error of state i after the last sweep: what the line through the last sweeps of two different m, E(w) = E0 + slope * w, still leaves to no
@@ -343,8 +354,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
         else if (o->nsweep) last = k + 1 >= o->nsweep, res->stop = KL_STOP_SCHEDULE;
         else if (res->error_estimate <= fmax(accuracy * fabs(row->energy[0]), rounding) && left_by_solver <= fmax(accuracy * fmax(fabs(row->energy[0]), 1e-3 * r.unit), 64 * rounding)) res->stop = KL_STOP_CONVERGED, last = 1;
         else if (k + 1 >= max_sweep) res->stop = KL_STOP_MAX_SWEEP, last = 1;
-        else if (g.m >= m_cap && res->nrow > 1 && row->m == row[-1].m && !(row->noise > 0) && !(row[-1].noise > 0) && fabs(row->change) <= 0.1 * accuracy * fabs(row->energy[0]))
-            res->stop = KL_STOP_M_MAX, last = 1;
+        else if (g.m >= m_cap && settled(res, accuracy)) res->stop = KL_STOP_M_MAX, last = 1;
         if (!last && r.interrupted) res->stop = KL_STOP_INTERRUPTED, res->direction = r.interrupted, last = 1;
         if (last) break;
         KL_TRY(report_state(&r, 0, err)); /* not behind the last sweep: a run that went on from there would make one more */

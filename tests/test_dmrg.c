@@ -773,6 +773,31 @@ static void test_converged(void **state)
     core_no_memory();
 }
 
+/* An m that is far too small: sweeps end when they no longer tell, and 20 more change next to nothing of the error. */
+static void test_settled(void **state)
+{
+    (void)state;
+    kl_dmrg_sweep more[20];
+    for (int k = 0; k < 20; k++) more[k] = (kl_dmrg_sweep){.m = 64, .tol = 1e-8};
+    for (int nstate = 1; nstate <= 2; nstate++) {
+        core_job j;
+        core_open(&j, core_model("hubbard", "F=1/2"), "cylinder:3x4", NULL, "U=8");
+        core_run r = core_auto(1e-9, core_charge(j.model, "N_up=6 N_dn=5"), nstate, KL_STRATEGY_AUTO);
+        r.opts.m_max = 64;
+        kl_test_case("%s, %d states", j.name, nstate);
+        core_go(&j, &r);
+        const double energy = r.res.energy[0], error = r.res.error_estimate;
+        expect_true(r.res.stop == KL_STOP_M_MAX && r.res.nrow < 40 && error > 1e-4);
+        r.opts.nsweep = 20, r.opts.sweep = more;
+        core_go(&j, &r);
+        r.opts.sweep = NULL; /* not from the heap */
+        expect_near(r.res.energy[0], energy, 1e-3 * error);
+        core_drop(&r);
+        core_close(&j);
+    }
+    core_no_memory();
+}
+
 /* Several states where few are kept: more states asked for than a small m can tell apart at the ends of the chain. */
 static void test_many_states(void **state)
 {
@@ -1019,7 +1044,7 @@ int main(void)
         cmocka_unit_test(test_equal_bits),  cmocka_unit_test(test_warm_start),   cmocka_unit_test(test_wrong_state),
         cmocka_unit_test(test_interrupted), cmocka_unit_test(test_to_the_bit), cmocka_unit_test(test_go_on), cmocka_unit_test(test_hard_sectors), cmocka_unit_test(test_edges),
         cmocka_unit_test(test_scales),      cmocka_unit_test(test_disconnected), cmocka_unit_test(test_little_memory), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_converged), cmocka_unit_test(test_many_states), cmocka_unit_test(test_tiny_m),       cmocka_unit_test(test_discard),
+        cmocka_unit_test(test_converged), cmocka_unit_test(test_settled), cmocka_unit_test(test_many_states), cmocka_unit_test(test_tiny_m),       cmocka_unit_test(test_discard),
         cmocka_unit_test(test_even), cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_growth), cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
