@@ -106,7 +106,6 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     self->tensor = self->bare && self->arch >= 90;
     if (self->nsm <= 0) self->nsm = 64;
     if (self->nsm > 256) self->nsm = 256; /* partial sums of KL_BELT columns by KL_BLOCK threads of each: KL_SCRATCH */
-    self->nthread = (self->arch ? 8 * self->nsm : 1) * KL_BLOCK;
     static const int zero[KL_COUNTERS];
     self->scratch = kl_pool_take(&self->pool, KL_SCRATCH * (int64_t)sizeof(double));
     self->slot = kl_pool_take(&self->pool, SLOTS);

@@ -252,7 +252,8 @@ static void fuse_flat(const kl_offload *self, int n, int64_t from, const kl_fuse
 {
     enum { FOLD = 64, THREADS = KL_SCRATCH / MOST_PAIR - FOLD };
     double *const part = self->scratch, *const folded = part + MOST_PAIR * THREADS, host[FOLD * MOST_PAIR];
-    const int nin = f->nin, nout = f->nout, npair = f->npair, all = self->nthread < THREADS ? self->nthread : THREADS, teams = (all + KL_BLOCK - 1) / KL_BLOCK, folders = kl_teams_of(self, 8), nfold = FOLD * npair;
+    const int nin = f->nin, nout = f->nout, npair = f->npair, want = KL_BLOCK * kl_teams_of(self, 8 * self->nsm), all = want < THREADS ? want : THREADS;
+    const int teams = (all + KL_BLOCK - 1) / KL_BLOCK, folders = kl_teams_of(self, 8), nfold = FOLD * npair;
     KL_FLAT(teams, is_device_ptr(p, part) firstprivate(n, from, nin, nout, npair, all))
     for (int t = 0; t < all; t++) rows(t, all, n, from, nin, nout, npair, p, part);
     if (npair == 0) return;

@@ -17,7 +17,6 @@ typedef struct kl_offload {
     int nsm;
     int l2_bytes;
     int back;          /* 1: the next pass over tall V had better begin at its end (belt.h) */
-    int nthread;       /* that fused steps share their rows among, where regions are not bare */
     void *driver;      /* handle of the driver library, where there is one */
     kl_pool pool;
     double *scratch;   /* [KL_SCRATCH] on the device: partial sums of combined regions */

@@ -156,7 +156,7 @@ ALWAYS void product(int first, const kl_piece *piece, const kl_piece *p, const d
 
 void kl_offload_plain(const kl_offload *self, const kl_piece *piece, int ntile, const double *x, double *y)
 {
-    const int threads = self->arch ? SHARE : 1, cores = least(omp_get_max_threads(), omp_get_num_procs()), teams = self->arch ? ntile : least(ntile, cores);
+    const int threads = self->arch ? SHARE : 1, teams = self->arch ? ntile : least(ntile, least(omp_get_max_threads(), omp_get_num_procs()));
     if (ntile == 0) return;
     KL_TEAMS(teams, threads, is_device_ptr(piece, x, y) firstprivate(threads, ntile))
     {

@@ -99,25 +99,23 @@ out:
     return st;
 }
 
-static kl_status sustained(const bench *b, run_fn *f, void *self, double *seconds, kl_err *err)
+/* Among others of the same work, which has gone on for so long. */
+static kl_status lasting(double before, int runs, run_fn *f, void *self, double *seconds, kl_err *err)
 {
     kl_status st = KL_OK;
-    *seconds = NAN;
-    if (b->quick) return KL_OK;
-    for (const double t0 = kl_clock(); kl_clock() - t0 < 0.6;) KL_TRY(f(self, err));
-    KL_TRY(median(NINE, f, self, seconds, err));
+    for (const double t0 = kl_clock(); kl_clock() - t0 < before;) KL_TRY(f(self, err));
+    KL_TRY(median(runs, f, self, seconds, err));
 out:
     return st;
 }
 
-static kl_status steady(run_fn *f, void *self, double *seconds, kl_err *err)
+static kl_status sustained(const bench *b, run_fn *f, void *self, double *seconds, kl_err *err)
 {
-    kl_status st = KL_OK;
-    for (const double t0 = kl_clock(); kl_clock() - t0 < 0.05;) KL_TRY(f(self, err));
-    KL_TRY(median(MANY, f, self, seconds, err));
-out:
-    return st;
+    *seconds = NAN;
+    return b->quick ? KL_OK : lasting(0.6, NINE, f, self, seconds, err);
 }
+
+static kl_status steady(run_fn *f, void *self, double *seconds, kl_err *err) { return lasting(0.05, MANY, f, self, seconds, err); }
 
 /* Numbers in (-1, 1) that no two places share for long. */
 static kl_status put_random(kl_exec *ex, kl_dptr p, int64_t n, kl_err *err)
