@@ -158,7 +158,7 @@ kl_status kl_cuda_library_apply(kl_cuda *self, const kl_devbatch *p, const kl_la
 kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *choice, kl_err *err);
 
 /* sums.cu */
-void kl_cuda_sums(const kl_cuda *self, const kl_cell *cell, int ncell, const kl_term *term, const double *x, double *y);
+void kl_cuda_sums(const kl_cuda *self, const kl_cell *cell, int ncell, const kl_summand *term, const double *x, double *y);
 
 /* one record that is no product: C = alpha op(A) + beta C or alpha + beta C */
 void kl_cuda_sum_record(cudaStream_t stream, const kl_rec *r, const double *a, double *c);

@@ -280,7 +280,7 @@ __device__ __forceinline__ const double *start_columns(const double *q, int ld, 
 template <bool TA, bool TB> __device__ __forceinline__ void bring(const kl_piece *r, uint64_t a, uint64_t b, uint32_t ring, uint32_t full, int &st, uint32_t &ph, int p)
 {
     constexpr uint32_t empty = 8 * STAGES;
-    const int rows = (int)(r->mn & 0xffff), cols = r->flags & KL_P_ADD ? 0 : (int)(r->mn >> 16), lda = r->lda, ldb = r->ldb;
+    const int rows = kl_rows_of(r->mn), cols = r->flags & KL_P_ADD ? 0 : kl_cols_of(r->mn), lda = r->lda, ldb = r->ldb;
     const bool wide_a = ((a & 15) | (lda & 1)) == 0, wide_b = ((b & 15) | (ldb & 1)) == 0;
     const double *pa = (const double *)(uintptr_t)a, *pb = (const double *)(uintptr_t)b;
     pa = TA ? start_columns(pa, lda, wide_a, p) : start_rows<BM>(pa, lda, wide_a, p);
@@ -358,7 +358,7 @@ __device__ __forceinline__ void producer(const kl_piece *__restrict__ piece, int
 
 __device__ __forceinline__ void write_tile(double (&acc)[MT][NT][4], const volatile info *h, int mt, int nt, int row0, int col0)
 {
-    const int m = (int)(h->mn & 0xffff), n = (int)(h->mn >> 16), ldc = h->ldc;
+    const int m = kl_rows_of(h->mn), n = kl_cols_of(h->mn), ldc = h->ldc;
     const uint32_t flags = h->flags;
     const bool beta = flags & KL_P_BETA, even = flags & KL_P_EVEN;
     double *const c = (double *)(uintptr_t)h->c;

@@ -24,7 +24,7 @@ static int is_even(const round_lists *r, int n)
 
 static void put(round_lists *r, int i, const kl_piece *p, const double *x, double *y)
 {
-    r->m[i] = (int)(p->mn & 0xffff), r->n[i] = (int)(p->mn >> 16), r->k[i] = p->k, r->lda[i] = p->lda, r->ldb[i] = p->ldb, r->ldc[i] = p->ldc, r->each[i] = 1;
+    r->m[i] = kl_rows_of(p->mn), r->n[i] = kl_cols_of(p->mn), r->k[i] = p->k, r->lda[i] = p->lda, r->ldb[i] = p->ldb, r->ldc[i] = p->ldc, r->each[i] = 1;
     r->alpha[i] = p->factor, r->beta[i] = p->flags & KL_P_BETA ? 1.0 : 0.0;
     r->ta[i] = p->flags & KL_P_TA ? CUBLAS_OP_T : CUBLAS_OP_N, r->tb[i] = p->flags & KL_P_TB ? CUBLAS_OP_T : CUBLAS_OP_N;
     r->a[i] = (const double *)(uintptr_t)kl_where(p->a, p->flags, KL_P_A, x, y);

@@ -47,7 +47,7 @@ template <bool ADDS> __global__ void __launch_bounds__(32 * WARPS) small(const k
 #pragma unroll
         for (int j = 0; j < UNITS; j++) c[i][j][0] = c[i][j][1] = 0.0;
     for (const kl_piece *p = piece + tile;; p = piece + p->next) {
-        const int m = (int)(p->mn & 0xffff), n = (int)(p->mn >> 16), k = p->k, lda = p->lda, ldb = p->ldb, ldc = p->ldc;
+        const int m = kl_rows_of(p->mn), n = kl_cols_of(p->mn), k = p->k, lda = p->lda, ldb = p->ldb, ldc = p->ldc;
         const uint32_t flags = p->flags;
         const bool ta = flags & KL_P_TA, tb = flags & KL_P_TB;
         const double *const a = (const double *)(uintptr_t)kl_where(p->a, flags, KL_P_A, x, y), *const b = (const double *)(uintptr_t)kl_where(p->b, flags, KL_P_B, x, y);

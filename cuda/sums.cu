@@ -2,16 +2,16 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
-static __global__ void __launch_bounds__(256) sums(const kl_cell *__restrict__ cell, const kl_term *__restrict__ term, const double *x, double *y)
+static __global__ void __launch_bounds__(256) sums(const kl_cell *__restrict__ cell, const kl_summand *__restrict__ term, const double *x, double *y)
 {
     const kl_cell c = cell[blockIdx.x];
     double *const corner = (double *)(uintptr_t)kl_where(c.c, c.flags, KL_P_C, x, y);
-    const kl_term *const first = term + c.first, *const last = first + c.count;
+    const kl_summand *const first = term + c.first, *const last = first + c.count;
     for (int e = (int)threadIdx.x; e < c.m * c.n; e += (int)blockDim.x) {
         const int j = e / c.m, row = c.row + e - j * c.m, col = c.col + j;
         double *const to = corner + row + (int64_t)col * c.ldc;
         double s = c.flags & KL_P_BETA ? *to : 0.0;
-        for (const kl_term *p = first; p < last; p++) {
+        for (const kl_summand *p = first; p < last; p++) {
             if (p->flags & KL_P_END) {
                 s += p->alpha;
                 continue;
@@ -23,7 +23,7 @@ static __global__ void __launch_bounds__(256) sums(const kl_cell *__restrict__ c
     }
 }
 
-extern "C" void kl_cuda_sums(const kl_cuda *self, const kl_cell *cell, int ncell, const kl_term *term, const double *x, double *y)
+extern "C" void kl_cuda_sums(const kl_cuda *self, const kl_cell *cell, int ncell, const kl_summand *term, const double *x, double *y)
 {
     if (ncell > 0) sums<<<(unsigned)ncell, 256, 0, self->stream>>>(cell, term, x, y);
 }

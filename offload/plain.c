@@ -24,8 +24,6 @@ const kl_tiling_opts kl_plain_opts = {.unit_m = 8, .unit_n = 8, .most_m = SIDE /
 #define UNROLL _Pragma("clang loop unroll(full)")
 
 ALWAYS int least(int a, int b) { return a < b ? a : b; }
-ALWAYS int rows_of(const kl_piece *p) { return (int)(p->mn & 0xffff); }
-ALWAYS int cols_of(const kl_piece *p) { return (int)(p->mn >> 16); }
 
 /* Where the sums of a thread are: pairs of rows and of columns, each of which one load brings. Of four neighbours two share their rows and two their columns, so that a load serves
    half a warp at once. */
@@ -55,7 +53,7 @@ ALWAYS void fetch_part(int t, const int deep, const double *from, int ld, int th
 ALWAYS void fetch(int t, const kl_piece *p, int l, const double *x, const double *y, double (*part)[PART])
 {
     if (p->flags & KL_P_ADD) return;
-    const int m = rows_of(p), n = cols_of(p), lda = p->lda, ldb = p->ldb, left = p->k - l;
+    const int m = kl_rows_of(p->mn), n = kl_cols_of(p->mn), lda = p->lda, ldb = p->ldb, left = p->k - l;
     const double *const a = (const double *)(uintptr_t)kl_where(p->a, p->flags, KL_P_A, x, y);
     const double *const b = (const double *)(uintptr_t)kl_where(p->b, p->flags, KL_P_B, x, y);
     if (p->flags & KL_P_TA) fetch_part(t, 1, a + l, lda, m, left, part[0]);
@@ -70,10 +68,10 @@ ALWAYS void keep(int t, const kl_piece *p, int l, double (*part)[PART], double *
     if (p->flags & KL_P_ADD) return;
     const int deep_a = (p->flags & KL_P_TA) != 0, deep_b = (p->flags & KL_P_TB) == 0, left = p->k - l;
     UNROLL
-    for (int i = 0; i < PART && wanted(part_line(t, deep_a, 0), rows_of(p)); i++)
+    for (int i = 0; i < PART && wanted(part_line(t, deep_a, 0), kl_rows_of(p->mn)); i++)
         slice[part_k(t, deep_a, i) * LINE + part_line(t, deep_a, i)] = part_k(t, deep_a, i) < left ? part[0][i] : 0.0;
     UNROLL
-    for (int i = 0; i < PART && wanted(part_line(t, deep_b, 0), cols_of(p)); i++) slice[(DEPTH + part_k(t, deep_b, i)) * LINE + part_line(t, deep_b, i)] = part[1][i];
+    for (int i = 0; i < PART && wanted(part_line(t, deep_b, 0), kl_cols_of(p->mn)); i++) slice[(DEPTH + part_k(t, deep_b, i)) * LINE + part_line(t, deep_b, i)] = part[1][i];
 }
 
 ALWAYS void multiply(int t, const double *slice, double (*sum)[MY_ROWS])
@@ -97,7 +95,7 @@ ALWAYS void multiply(int t, const double *slice, double (*sum)[MY_ROWS])
 ALWAYS void add_matrix(int t, const kl_piece *p, const double *x, const double *y, double (*sum)[MY_ROWS])
 {
     const double *const a = (const double *)(uintptr_t)kl_where(p->a, p->flags, KL_P_A, x, y);
-    const int m = rows_of(p), n = cols_of(p), ta = (p->flags & KL_P_TA) != 0;
+    const int m = kl_rows_of(p->mn), n = kl_cols_of(p->mn), ta = (p->flags & KL_P_TA) != 0;
     const int64_t below = ta ? p->lda : 1, right = ta ? 1 : p->lda;
     UNROLL
     for (int c = 0; c < MY_COLS; c++)
@@ -109,7 +107,7 @@ ALWAYS void add_matrix(int t, const kl_piece *p, const double *x, const double *
 ALWAYS void finish(int t, const kl_piece *p, const double *x, double *y, double (*sum)[MY_ROWS])
 {
     const double f = p->factor;
-    const int m = rows_of(p), n = cols_of(p), write = (p->flags & KL_P_LAST) != 0, beta = (p->flags & KL_P_BETA) != 0;
+    const int m = kl_rows_of(p->mn), n = kl_cols_of(p->mn), write = (p->flags & KL_P_LAST) != 0, beta = (p->flags & KL_P_BETA) != 0;
     double *const to = (double *)(uintptr_t)kl_where(p->c, p->flags, KL_P_C, x, y);
     UNROLL
     for (int c = 0; c < MY_COLS; c++)
@@ -141,7 +139,7 @@ ALWAYS void product(int first, const kl_piece *piece, const kl_piece *p, const d
         end = last && p->next <= 0;
 #pragma omp barrier
         for (int e = 0; e < EACH; e++) {
-            const int mine = wanted(row_of(first + e, 0), rows_of(p)) && wanted(col_of(first + e, 0), cols_of(p));
+            const int mine = wanted(row_of(first + e, 0), kl_rows_of(p->mn)) && wanted(col_of(first + e, 0), kl_cols_of(p->mn));
             if (!end) fetch(first + e, next, then, x, y, part);
             if (mine && p->flags & KL_P_ADD) add_matrix(first + e, p, x, y, sum[e]);
             else if (mine) multiply(first + e, slice + turn * SLICE, sum[e]);

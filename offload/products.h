@@ -6,7 +6,7 @@
 #include "tiling.h"
 
 /* sums.c */
-void kl_offload_sums(const kl_offload *self, const kl_cell *cell, int ncell, const kl_term *term, const double *x, double *y);
+void kl_offload_sums(const kl_offload *self, const kl_cell *cell, int ncell, const kl_summand *term, const double *x, double *y);
 /* plain.c */
 extern const kl_tiling_opts kl_plain_opts;
 void kl_offload_plain(const kl_offload *self, const kl_piece *piece, int ntile, const double *x, double *y);

@@ -3,7 +3,7 @@
 #include "products.h"
 #include "target.h"
 
-static inline void sum(int i, const kl_cell *cell, const kl_term *term, const double *x, double *y)
+static inline void sum(int i, const kl_cell *cell, const kl_summand *term, const double *x, double *y)
 {
     const kl_cell *const c = cell + i / KL_CELL;
     const int e = i % KL_CELL, m = c->m, j = e / m;
@@ -11,8 +11,8 @@ static inline void sum(int i, const kl_cell *cell, const kl_term *term, const do
     const int row = c->row + e - j * m, col = c->col + j;
     double *const to = (double *)(uintptr_t)kl_where(c->c, c->flags, KL_P_C, x, y) + row + (int64_t)col * c->ldc;
     double s = c->flags & KL_P_BETA ? *to : 0.0;
-    const kl_term *const last = term + c->first + c->count;
-    for (const kl_term *p = term + c->first; p < last; p++) {
+    const kl_summand *const last = term + c->first + c->count;
+    for (const kl_summand *p = term + c->first; p < last; p++) {
         if (p->flags & KL_P_END) {
             s += p->alpha;
             continue;
@@ -23,7 +23,7 @@ static inline void sum(int i, const kl_cell *cell, const kl_term *term, const do
     *to = s;
 }
 
-void kl_offload_sums(const kl_offload *self, const kl_cell *cell, int ncell, const kl_term *term, const double *x, double *y)
+void kl_offload_sums(const kl_offload *self, const kl_cell *cell, int ncell, const kl_summand *term, const double *x, double *y)
 {
     const int all = ncell * KL_CELL;
     KL_KERNEL(self, all, sum(t, cell, term, x, y), is_device_ptr(cell, term, x, y));

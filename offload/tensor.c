@@ -409,7 +409,7 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
             }
             if (brief && lane == 0) later = kl_add(counter, 1) + blocks;
         }
-        const int rows = (int)(r->mn & 0xffff), cols = (int)(r->mn >> 16), lda = r->lda, ldb = r->ldb, ta = (flags & KL_P_TA) != 0, tb = (flags & KL_P_TB) != 0, product = !(flags & KL_P_ADD);
+        const int rows = kl_rows_of(r->mn), cols = kl_cols_of(r->mn), lda = r->lda, ldb = r->ldb, ta = (flags & KL_P_TA) != 0, tb = (flags & KL_P_TB) != 0, product = !(flags & KL_P_ADD);
         const uint64_t c = kl_where(r->c, flags, KL_P_C, x, y), a = kl_where(r->a, flags, KL_P_A, x, y), b = kl_where(r->b, flags, KL_P_B, x, y);
         const int even_a = even(a, lda), even_b = even(b, ldb), even_c = even(c, r->ldc);
         const double *pa = (const double *)(uintptr_t)a, *pb = (const double *)(uintptr_t)b;
@@ -476,7 +476,7 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
 /* The sums of a lane, fragment i, j being acc[i * across + j]; mt x nt of most_m x across are there. */
 ALWAYS void write_tile(double (*acc)[4], const int most_m, const int across, uint64_t where, int ldc, uint32_t mn, uint32_t flags, int mt, int nt, int row0, int col0)
 {
-    const int m = (int)(mn & 0xffff), n = (int)(mn >> 16);
+    const int m = kl_rows_of(mn), n = kl_cols_of(mn);
     number *const c = (number *)(uintptr_t)where;
     if ((flags & KL_P_EVEN) && !(flags & KL_P_BETA) && row0 + 16 * mt - 15 < m) { /* no edge in the rows of this thread */
         number *d = c + row0 + (int64_t)col0 * ldc;
@@ -546,7 +546,7 @@ ALWAYS void lone_piece(double (*acc)[4], const kl_piece *r, const list *all)
     enum { N = LONE_COLS / 8 };
     const int lane = me() % 32, g = lane / 4, t = lane % 4;
     const uint32_t flags = r->flags;
-    const int m = (int)(r->mn & 0xffff), n = (int)(r->mn >> 16), lda = r->lda, ldb = r->ldb, ta = (flags & KL_P_TA) != 0, tb = (flags & KL_P_TB) != 0;
+    const int m = kl_rows_of(r->mn), n = kl_cols_of(r->mn), lda = r->lda, ldb = r->ldb, ta = (flags & KL_P_TA) != 0, tb = (flags & KL_P_TB) != 0;
     int cols = (n + 7) / 8;
     const int64_t row = ta ? lda : 1, col = ta ? 1 : lda, deep = tb ? ldb : 1, wide = tb ? 1 : ldb;
     const double *const base = (const double *)(uintptr_t)kl_where(r->a, flags, KL_P_A, all->x, all->y);

@@ -39,7 +39,7 @@ kl_status kl_devbatch_load(kl_batch *b, void *work, kl_pool *pool, kl_err *err)
     char *lists = NULL;
     KL_TRY(kl_tiling_write(b, (uint64_t)(uintptr_t)work, &p->plan, err));
     kl_tiling *const q = &p->plan;
-    const int64_t pieces = q->npiece * (int64_t)sizeof(kl_piece), cells = q->ncell * (int64_t)sizeof(kl_cell), terms = q->nterm * (int64_t)sizeof(kl_term);
+    const int64_t pieces = q->npiece * (int64_t)sizeof(kl_piece), cells = q->ncell * (int64_t)sizeof(kl_cell), terms = q->nterm * (int64_t)sizeof(kl_summand);
     const int64_t cell_at = pieces + (pieces > 0 ? (KL_PIECE_BATCH - 1) * (int64_t)sizeof(kl_piece) : 0), term_at = (cell_at + cells + 63) / 64 * 64;
     p->list_bytes = term_at + terms;
     if (p->list_bytes > 0) {
@@ -58,7 +58,7 @@ kl_status kl_devbatch_load(kl_batch *b, void *work, kl_pool *pool, kl_err *err)
         }
         p->piece = p->list;
         p->cell = (kl_cell *)(void *)((char *)p->list + cell_at);
-        p->term = (kl_term *)(void *)((char *)p->list + term_at);
+        p->term = (kl_summand *)(void *)((char *)p->list + term_at);
     }
     if (!q->o.apart) kl_tiling_forget(q); /* a library is called with what stands here */
 out:
@@ -116,7 +116,7 @@ static void tell(const kl_tiling *p, const char *kernel, kl_batch_plan *out)
                            .npiece = p->npiece,
                            .nsequential = p->nsequential,
                            .work_bytes = p->nwork * (int64_t)sizeof(double),
-                           .list_bytes = p->npiece * (int64_t)sizeof(kl_piece) + p->ncell * (int64_t)sizeof(kl_cell) + p->nterm * (int64_t)sizeof(kl_term),
+                           .list_bytes = p->npiece * (int64_t)sizeof(kl_piece) + p->ncell * (int64_t)sizeof(kl_cell) + p->nterm * (int64_t)sizeof(kl_summand),
                            .share = 1,
                            .padded = p->padded,
                            .kernel = kernel};

@@ -17,7 +17,7 @@ typedef struct kl_devbatch {
     int64_t work_bytes, list_bytes; /* work_bytes 0: not ours */
     kl_piece *piece;   /* in list */
     kl_cell *cell;
-    kl_term *term;
+    kl_summand *term;
 } kl_devbatch;
 
 /* The two halves of preparing, for lists that share memory for their intermediates: afterwards plan.nwork of b->prepared says how many doubles are wanted there, of a budget that

@@ -268,8 +268,8 @@ static kl_status write_sums(kl_tiling_maker *s, const kl_batch *b, const kl_outp
             const kl_use *const u = &s->use[s->link[k].use];
             const kl_rec r = kl_upright(&b->rec[u->rec]);
             KL_ROOM(p->term, p->nterm, *cap_term);
-            kl_term *const to = &p->term[p->nterm++];
-            *to = (kl_term){.alpha = r.alpha, .lda = r.lda, .flags = r.ta ? KL_P_TA : 0};
+            kl_summand *const to = &p->term[p->nterm++];
+            *to = (kl_summand){.alpha = r.alpha, .lda = r.lda, .flags = r.ta ? KL_P_TA : 0};
             if (r.kind == KL_REC_FILL) {
                 to->flags = KL_P_END;
                 continue;

@@ -54,12 +54,12 @@ typedef struct kl_cell {
     uint32_t flags;         /* KL_P_BETA, KL_P_C */
 } kl_cell;
 
-typedef struct kl_term {
+typedef struct kl_summand {
     uint64_t a;
     double alpha;
     int32_t lda;
     uint32_t flags;         /* KL_P_TA, KL_P_A, KL_P_END: no matrix, alpha itself */
-} kl_term;
+} kl_summand;
 
 enum { KL_PIECE_BATCH = 8 }; /* pieces that a kernel may read at a time: so many less one lie behind the last, of no meaning */
 enum { KL_TURNS = 4096, KL_PARTS = 16 }; /* most tiles of a launch that are cut into parts, and most parts of one */
@@ -102,7 +102,7 @@ typedef struct kl_tiling {
     kl_launch *launch;
     kl_piece *piece;
     kl_cell *cell;
-    kl_term *term;
+    kl_summand *term;
     int64_t nlaunch, npiece, ncell, nterm, ntile;
     double padded;
     struct kl_tiling_maker *planner;
@@ -114,6 +114,10 @@ kl_status kl_tiling_open(const kl_batch *b, const kl_tiling_opts *o, int64_t bud
 kl_status kl_tiling_write(const kl_batch *b, uint64_t work, kl_tiling *p, kl_err *err) KL_MUST_CHECK;
 void kl_tiling_forget(kl_tiling *p); /* all but the launches and the figures */
 void kl_tiling_clear(kl_tiling *p);
+
+/* Valid rows and columns, of a piece's mn. */
+static KL_ON_DEVICE inline int kl_rows_of(uint32_t mn) { return (int)(mn & 0xffff); }
+static KL_ON_DEVICE inline int kl_cols_of(uint32_t mn) { return (int)(mn >> 16); }
 
 /* Address of an operand that may count from x or y. */
 static KL_ON_DEVICE inline uint64_t kl_where(uint64_t a, uint32_t flags, int shift, const double *x, const double *y)

@@ -46,7 +46,7 @@ static void run_cells(const kl_tiling *p, const kl_launch *l, const memory *m)
             for (int row = c->row; row < c->row + c->m; row++) {
                 double *const to = (double *)(uintptr_t)kl_where(c->c, c->flags, KL_P_C, m->x, m->y) + row + (int64_t)col * c->ldc;
                 double s = c->flags & KL_P_BETA ? *to : 0.0;
-                for (const kl_term *t = p->term + c->first; t < p->term + c->first + c->count; t++) {
+                for (const kl_summand *t = p->term + c->first; t < p->term + c->first + c->count; t++) {
                     const double *const a = (const double *)(uintptr_t)kl_where(t->a, t->flags, KL_P_A, m->x, m->y);
                     s += t->alpha * (t->flags & KL_P_END ? 1.0 : a[t->flags & KL_P_TA ? (int64_t)row * t->lda + col : row + (int64_t)col * t->lda]);
                 }
@@ -70,7 +70,7 @@ typedef struct progress {
 
 static void run_piece(const kl_piece *p, const memory *m, double (*acc)[MOST])
 {
-    const int rows = (int)(p->mn & 0xffff), cols = (int)(p->mn >> 16);
+    const int rows = kl_rows_of(p->mn), cols = kl_cols_of(p->mn);
     const double *const a = (const double *)(uintptr_t)kl_where(p->a, p->flags, KL_P_A, m->x, m->y), *const b = (const double *)(uintptr_t)kl_where(p->b, p->flags, KL_P_B, m->x, m->y);
     double *const c = (double *)(uintptr_t)kl_where(p->c, p->flags, KL_P_C, m->x, m->y);
     expect_true(rows <= MOST && cols <= MOST && rows > 0 && cols > 0);
