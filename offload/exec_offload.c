@@ -105,7 +105,7 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     self->bare = KL_OFFLOAD_BARE && self->arch >= 70 && !plain;
     self->tensor = self->bare && self->arch >= 90;
     if (self->nsm <= 0) self->nsm = 64;
-    if (self->nsm > 256) self->nsm = 256; /* partial sums of KL_BELT columns by KL_BLOCK threads of each: KL_SCRATCH */
+    if (self->nsm > KL_MOST_SM) self->nsm = KL_MOST_SM; /* partial sums of KL_BELT columns by KL_BLOCK threads of each: KL_SCRATCH */
     static const int zero[KL_COUNTERS];
     self->scratch = kl_pool_take(&self->pool, KL_SCRATCH * (int64_t)sizeof(double));
     self->slot = kl_pool_take(&self->pool, SLOTS);
@@ -119,7 +119,7 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
         void *(*pin)(size_t, int);
         *(void **)&pin = dlsym(RTLD_DEFAULT, "llvm_omp_target_alloc_host");
         *(void **)&self->unpin = dlsym(RTLD_DEFAULT, "llvm_omp_target_free_host");
-        if (pin && self->unpin) self->result = pin(4096, self->device);
+        if (pin && self->unpin) self->result = pin(KL_RESULT * sizeof(double), self->device);
         if (!self->result) self->bare = self->tensor = 0;
     }
     if (self->bare) kl_offload_fill(*out, SLOTS / (int64_t)sizeof(double), 0.0, (kl_dptr){(uintptr_t)self->slot});

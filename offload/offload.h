@@ -7,7 +7,7 @@
 #include "record.h"
 #include "spdev.h"
 
-enum { KL_OFFLOAD_PART = 1 << 29 /* elements of a launch: indices stay int */, KL_SCRATCH = (1 << 21) + (1 << 11), KL_STEP_BYTES = 1 << 17, KL_COUNTERS = 4 };
+enum { KL_OFFLOAD_PART = 1 << 29 /* elements of a launch: indices stay int */, KL_SCRATCH = (1 << 21) + (1 << 11), KL_STEP_BYTES = 1 << 17, KL_COUNTERS = 4, KL_MOST_SM = 256, KL_RESULT = 1536 };
 
 typedef struct kl_offload {
     int device;
@@ -21,7 +21,7 @@ typedef struct kl_offload {
     kl_pool pool;
     double *scratch;   /* [KL_SCRATCH] on the device: partial sums of combined regions */
     struct kl_slot *slot; /* [KL_SLOTS] on the device: those of bare ones (fold_device.h) */
-    double *result;    /* small answers: pinned host memory that the device writes, or NULL */
+    double *result;    /* [KL_RESULT], small answers: pinned host memory that the device writes, or NULL */
     void (*unpin)(void *, int);
     int *counter;      /* [KL_COUNTERS] on the device, 0 between kernels: of tiles of products taken, of blocks that are done, of tiles of a first level that are written, of lone tiles taken */
     void *step;        /* [KL_STEP_BYTES] on the device: a fused step */

@@ -5,7 +5,7 @@
 #include "offload.h"
 #include "target.h"
 
-enum { PART = KL_OFFLOAD_PART, NARROW = 3 /* columns of a pass that goes there and back */, ODD = 4 /* columns of a pass where addresses are not even */, FOLD = 64 };
+enum { PART = KL_OFFLOAD_PART, NARROW = 3 /* columns of a pass that goes there and back, and whose sums the host adds up */, ODD = 4 /* columns of a pass where addresses are not even */, FOLD = 64 };
 
 #define ALWAYS static inline __attribute__((always_inline))
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -19,9 +19,9 @@ static int even(const void *a, const void *b, int64_t ld) { return (((uintptr_t)
 
 /* ---- V^T x ---- */
 
-/* Pairs of rows that a thread has under way: with those of x some 16 loads, 128 KiB a multiprocessor; 12 with one column, whose rounds then are short enough for the cache. */
-#define PAIRS(W) ((W) == 1 ? 6 : (W) < 10 ? (16 + (W) / 2) / ((W) + 1) : 1)
-enum { MOST_PAIRS = 6 };
+/* Pairs of rows that a thread has under way: with those of x some 16 loads, 128 KiB a multiprocessor, and 20 with one column. */
+#define PAIRS(W) ((W) == 1 ? 10 : (W) < 10 ? (16 + (W) / 2) / ((W) + 1) : 1)
+enum { MOST_PAIRS = 10 };
 
 /* Two numbers that no one writes while the kernel runs, and what the cache is to do with them. */
 typedef struct policies {
@@ -107,19 +107,20 @@ ALWAYS void dots1(int t, int T, int n, int have, const double *v, int64_t ldv, c
 }
 
 #if KL_OFFLOAD_BARE
-static void dots_bare(const kl_offload *self, int n, int W, const double *v, int64_t ldv, const double *x, int pairs, int share, int back)
+static void dots_bare(const kl_offload *self, int n, int W, const double *v, int64_t ldv, const double *x, int pairs, int share, int back, double *sum)
 {
     kl_slot *const slot = self->slot;
     double *const result = self->result;
-    const int teams = 2 * self->nsm;
+    const int teams = 2 * self->nsm, parts = pairs && W <= NARROW ? teams : 1;
 #define DOTS(K)                                                                                               \
     case K:                                                                                                   \
         KL_BARE(teams, 256, KL_FOLD * 8, is_device_ptr(v, x, slot, result) firstprivate(n, ldv, share, back)) \
         {                                                                                                     \
-            const uint64_t launch = kl_launch_number(slot, K);                                                \
+            const uint64_t launch = K > NARROW ? kl_launch_number(slot, K) : 0;                               \
             double s[K] = {0};                                                                                \
             dots2(kl_thread(), kl_threads(), n, K, PAIRS(K), K, v, ldv, x, share, back, s);                   \
-            kl_fold(K, s, launch, slot, result);                                                              \
+            if (K > NARROW) kl_fold(K, s, launch, slot, result);                                              \
+            else kl_post(K, s, result);                                                                       \
         }                                                                                                     \
         break;
     if (pairs) {
@@ -134,7 +135,12 @@ static void dots_bare(const kl_offload *self, int n, int W, const double *v, int
         }
     }
 #undef DOTS
+    for (int j = 0; j < W; j++) {
+        sum[j] = 0.0;
+        for (int k = 0; k < parts; k++) sum[j] += result[k * W + j];
+    }
 }
+_Static_assert(2 * KL_MOST_SM * NARROW <= KL_RESULT, "a block's sums each");
 #endif
 
 /* Plain OpenMP: sums of every thread to memory, 64 sums of those, and the rest here. */
@@ -190,15 +196,13 @@ void kl_offload_dots(kl_exec *ex, int64_t all, int nvec, kl_dptr vp, int64_t ldv
             const double *const v = kl_device(vp) + from + first * ldv;
             const int pairs = even(v, x, ldv), W = kl_belt(nvec - first, pairs ? KL_BELT : ODD);
             const int back = pairs && W <= NARROW && self->back;
-            double flat[KL_BELT], *sum = flat;
+            double sum[KL_BELT];
             self->back = !back;
 #if KL_OFFLOAD_BARE
-            if (self->bare) {
-                dots_bare(self, n, W, v, ldv, x, pairs, share, back);
-                sum = self->result;
-            } else
+            if (self->bare) dots_bare(self, n, W, v, ldv, x, pairs, share, back, sum);
+            else
 #endif
-                dots_flat(self, n, W, v, ldv, x, pairs, share, back, flat);
+                dots_flat(self, n, W, v, ldv, x, pairs, share, back, sum);
             for (int j = 0; j < W; j++) out[first + j] += sum[j];
             first += W;
         }

@@ -110,9 +110,9 @@ static inline __attribute__((always_inline)) double kl_warp_sums(const int n, co
     kl_sum_step(P, 16, v), kl_sum_step(P, 8, v), kl_sum_step(P, 4, v), kl_sum_step(P, 2, v), kl_sum_step(P, 1, v);
     return v[0];
 }
-/* s[n], n <= 32, of all threads of all blocks, KL_BLOCK each, added up into result; n is a constant where this is used. What threads had in the shared memory of the launch,
-   KL_FOLD doubles at its beginning, they no longer need. */
-static inline __attribute__((always_inline)) void kl_fold(const int n, const double *s, uint64_t launch, kl_slot *slot, double *result)
+/* s[n], n <= 32, of all threads of a block, KL_BLOCK of them, added up: thread j returns number j, j < n; n is a constant where this is used. What threads had in the shared memory of
+   the launch, KL_FOLD doubles at its beginning, they no longer need. */
+static inline __attribute__((always_inline)) double kl_block_sums(const int n, const double *s)
 {
     double *const shared = llvm_omp_target_dynamic_shared_alloc();
     const int me = (int)__nvvm_read_ptx_sreg_tid_x();
@@ -122,12 +122,25 @@ static inline __attribute__((always_inline)) void kl_fold(const int n, const dou
     kl_block_sync();
     if (me < n)
         for (int w = 0; w < KL_BLOCK / 32; w++) b += shared[w * n + me];
-    kl_fold_blocks(KL_BLOCK, n, b, launch, slot, result, shared);
+    return b;
+}
+/* Those of all blocks into result[n]. */
+static inline __attribute__((always_inline)) void kl_fold(const int n, const double *s, uint64_t launch, kl_slot *slot, double *result)
+{
+    kl_fold_blocks(KL_BLOCK, n, kl_block_sums(n, s), launch, slot, result, llvm_omp_target_dynamic_shared_alloc());
+}
+/* Those of each block into result[block][n], for the host to add up: where they are few, it has done so before a block would have met those of all others. */
+static inline __attribute__((always_inline)) void kl_post(const int n, const double *s, double *result)
+{
+    const int me = (int)__nvvm_read_ptx_sreg_tid_x();
+    const double b = kl_block_sums(n, s);
+    if (me < n) result[(int)__nvvm_read_ptx_sreg_ctaid_x() * n + me] = b;
 }
 #else
 static inline int kl_thread(void) { return 0; }
 static inline int kl_threads(void) { return 1; }
 static inline void kl_fold(const int n, const double *s, uint64_t launch, kl_slot *slot, double *result) { (void)n, (void)s, (void)launch, (void)slot, (void)result; }
+static inline void kl_post(const int n, const double *s, double *result) { (void)n, (void)s, (void)result; }
 #endif
 
 #endif
