@@ -199,6 +199,11 @@ static void find_multiplets(kl_ed_result *r, int n, const double *energy, const 
     }
 }
 
+static kl_status refuse_full(double dim, kl_err *err)
+{
+    return kl_fail(err, KL_EINPUT, "the full spectrum of a sector of %.15g states; at most %d are possible", dim, (int)KL_ED_FULL_MOST);
+}
+
 static kl_status solve_full(kl_ed *ed, kl_dptr *vectors, int64_t ldv, kl_ed_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -206,8 +211,7 @@ static kl_status solve_full(kl_ed *ed, kl_dptr *vectors, int64_t ldv, kl_ed_resu
     int64_t *place = NULL;
     double *a = NULL, *host = NULL;
     kl_dptr x = {0}, y = {0};
-    if (dim > KL_ED_FULL_MOST)
-        KL_TRY(kl_fail(err, KL_EINPUT, "the full spectrum of a sector of %lld states; at most %d are possible", (long long)dim, (int)KL_ED_FULL_MOST));
+    if (dim > KL_ED_FULL_MOST) KL_TRY(refuse_full((double)dim, err));
     KL_TRY(kl_alloc(&place, dim, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&a, dim * dim, KL_MEM_MATRIX, err));
     KL_TRY(kl_alloc(&host, n, KL_MEM_WORK, err));
@@ -446,8 +450,13 @@ kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_halves_form fo
     p->table_bytes = (p->size.left + p->size.right) * (8.0 + 3.0 * (double)terms->nterm / (p->size.flavours ? 4.0 : 2.0));
     const int n = opts->nstate + GUARDS;
     const kl_ed_solver s = opts->solver != KL_ED_AUTO ? opts->solver : p->size.dim <= (double)KL_ED_FULL_AUTO ? KL_ED_FULL : opts->nstate == 1 ? KL_ED_LANCZOS : KL_ED_LOBPCG;
-    if (s == KL_ED_FULL) p->nvector = 2;
-    else if (s == KL_ED_LANCZOS && opts->nstate == 1) p->nvector = opts->want_vectors ? 4 : 3;
+    p->solver = s;
+    if (s == KL_ED_FULL) {
+        const double dim = p->size.dim;
+        if (dim > (double)KL_ED_FULL_MOST) KL_TRY(refuse_full(dim, err));
+        p->nvector = 2;
+        p->table_bytes += 32.0 * dim * dim; /* the matrix, and LAPACK's work of three times that */
+    } else if (s == KL_ED_LANCZOS && opts->nstate == 1) p->nvector = opts->want_vectors ? 4 : 3;
     else if (s == KL_ED_LOBPCG) p->nvector = kl_lobpcg_columns(n) + n + 1;
     else {
         const kl_eig_opts o = {.solver = s == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON, .nroot = n, .max_basis = opts->max_basis};

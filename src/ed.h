@@ -88,11 +88,12 @@ kl_status kl_ed_expect(const kl_ed *ed, const kl_terms *strings, kl_dptr x, doub
 /* What a run would need. */
 typedef struct kl_ed_plan {
     kl_halves_size size;
-    double vector_bytes, table_bytes; /* one vector; the lists of the halves, about */
+    double vector_bytes, table_bytes; /* one vector; the lists of the halves, about, and for all states the matrix */
     int nvector;
+    kl_ed_solver solver;              /* which it would be */
     double seconds_apply;             /* about */
 } kl_ed_plan;
-/* Allocates nothing of the sector's size. EINPUT as kl_ed_create. */
+/* Allocates nothing of the sector's size. EINPUT as kl_ed_create and kl_ed_run. */
 kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_halves_form form, const kl_ed_opts *opts, int nthread, kl_ed_plan *plan, kl_err *err) KL_MUST_CHECK;
 
 #endif

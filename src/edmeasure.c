@@ -124,6 +124,41 @@ out:
     return st;
 }
 
+static int conserves(const kl_model *m, const kl_site_op *a, const kl_site_op *b)
+{
+    for (int c = 0; c < m->ncharge; c++) {
+        const int shift = a->shift[c] + (b ? b->shift[c] : 0), modulus = m->charge[c].modulus;
+        if (modulus > 0 ? shift % modulus != 0 : shift != 0) return 0;
+    }
+    return 1;
+}
+
+/* What changes a charge has no expectation value; together two may. A sum needs one part, or one pair of them on any two sites, that conserves all charges. */
+static kl_status check_charges(const kl_task *t, const char *text, const request *q, kl_err *err)
+{
+    const kl_model *const m = t->model;
+    int changed = -1, shift = 0;
+    for (int i = 0; i < m->ntype; i++)
+        for (int j = 0; j < (q->of[1] ? m->ntype : 1); j++) {
+            const part *const a = &q->of[0][i], *const b = q->of[1] ? &q->of[1][j] : NULL;
+            for (int k = 0; k < a->n; k++)
+                for (int l = 0; l < (b ? b->n : 1); l++) {
+                    const kl_site_op *const x = &m->type[i].op[a->op[k]], *const y = b ? &m->type[j].op[b->op[l]] : NULL;
+                    if (conserves(m, x, y)) return KL_OK;
+                    for (int c = 0; c < m->ncharge && changed < 0; c++) {
+                        shift = x->shift[c] + (y ? y->shift[c] : 0);
+                        const int modulus = m->charge[c].modulus;
+                        if (modulus > 0 ? shift % modulus != 0 : shift != 0) changed = c;
+                    }
+                }
+        }
+    if (changed < 0) return KL_OK; /* it is 0 everywhere */
+    const kl_charge *const q0 = &m->charge[changed];
+    char by[32];
+    snprintf(by, sizeof by, shift * q0->unit_num % q0->unit_den == 0 ? "%d" : "%d/%d", shift * q0->unit_num % q0->unit_den == 0 ? shift * q0->unit_num / q0->unit_den : shift * q0->unit_num, q0->unit_den);
+    return kl_fail(err, KL_EINPUT, "--measure %s: it changes the charge %s by %s, so that its value is 0 in every sector", text, q0->name, by);
+}
+
 static const part *part_at(const kl_task *t, const part *of, int pos) { return &of[t->terms->type[pos] - t->model->type]; }
 
 static kl_status read_request(const kl_task *t, const char *text, request *q, kl_err *err)
@@ -142,7 +177,11 @@ static kl_status read_request(const kl_task *t, const char *text, request *q, kl
             q->kind = (kind)k;
             known = 1;
         }
-    if (open == NULL) known = take_word(text, text + strlen(text), q->a, sizeof q->a);
+    const size_t word_length = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+    const int alone = !known && (open == NULL || open != text + word_length || word_length == 0 || strncmp(text, "expipi(", 7) == 0); /* an operator by itself */
+    if (strlen(text) >= sizeof q->a + sizeof q->b || (alone && strlen(text) >= sizeof q->a))
+        KL_TRY(kl_fail(err, KL_EINPUT, "--measure '%.100s': the text is too long; an operator may have %d characters for ed", text, (int)sizeof q->a - 1));
+    if (alone) known = take_word(text, text + strlen(text), q->a, sizeof q->a);
     else if (!known || close == NULL || close[1] != '\0') known = 0;
     else if (q->kind == LOCAL) known = take_word(open + 1, close, q->a, sizeof q->a);
     else known = comma != NULL && take_word(open + 1, comma, q->a, sizeof q->a) && take_word(comma + 1, close, q->b, sizeof q->b);
@@ -150,19 +189,7 @@ static kl_status read_request(const kl_task *t, const char *text, request *q, kl
     if (q->kind == STRUCTURE && t->lat->kind == KL_LATTICE_FILE) KL_TRY(kl_fail(err, KL_EINPUT, "--measure %s: a lattice from a file has no grid of momenta; measure corr(A,B) and transform it", text));
     KL_TRY(read_operator(t, q->a, NULL, &q->of[0], err));
     if (q->kind != LOCAL) KL_TRY(read_operator(t, q->b, NULL, &q->of[1], err));
-    /* What changes a charge has no expectation value; together the two may. */
-    for (int c = 0; c < t->model->ncharge; c++) {
-        int shift = 0;
-        for (int p = 0; p < t->terms->nsite && shift == 0; p++) {
-            const kl_site_op *const op = t->terms->type[p]->op;
-            const part *const a = part_at(t, q->of[0], p), *const b = q->of[1] ? part_at(t, q->of[1], p) : NULL;
-            for (int i = 0; i < a->n && shift == 0; i++)
-                for (int k = 0; k < (b ? b->n : 1) && shift == 0; k++) shift = op[a->op[i]].shift[c] + (b ? op[b->op[k]].shift[c] : 0);
-        }
-        const int modulus = t->model->charge[c].modulus;
-        if (modulus > 0 ? shift % modulus != 0 : shift != 0)
-            KL_TRY(kl_fail(err, KL_EINPUT, "--measure %s: it changes the charge %s by %d, so that its value is 0 in every sector", text, t->model->charge[c].name, shift));
-    }
+    KL_TRY(check_charges(t, text, q, err));
     if (q->kind != LOCAL) KL_TRY(read_operator(t, q->a, q->b, &q->of[2], err));
 out:
     if (st != KL_OK) request_clear(t->model, q);
@@ -180,7 +207,7 @@ kl_status kl_edmeasure_check(const kl_task *t, int n, char *const *text, kl_err 
     return KL_OK;
 }
 
-/* <x| A_i B_j |x> by DMRG positions; b NULL: A_i alone. NaN where a site's type has no such operator. States are real, so that half of a string and its
+/* <x| A_i B_j |x> by DMRG positions; b NULL: A_i alone. 0 where a site's type has no such operator. States are real, so that half of a string and its
    adjoint has the string's value. */
 static kl_status pair_value(const kl_task *t, const kl_ed *ed, kl_dptr x, int i, const part *a, int j, const part *b, double *value, kl_err *err)
 {
@@ -188,10 +215,9 @@ static kl_status pair_value(const kl_task *t, const kl_ed *ed, kl_dptr x, int i,
     kl_terms e = {.model = t->terms->model, .nsite = t->terms->nsite, .type = t->terms->type};
     const part *const pa = part_at(t, a, i), *const pb = b ? part_at(t, b, j) : NULL;
     double *parts = NULL;
-    *value = (double)NAN;
-    if (pa->op == NULL || (pb && pb->op == NULL)) return KL_OK;
     for (int k = 0; k < pa->n; k++)
         for (int l = 0; l < (pb ? pb->n : 1); l++) {
+            if (!conserves(t->model, &t->terms->type[i]->op[pa->op[k]], pb ? &t->terms->type[j]->op[pb->op[l]] : NULL)) continue;
             const kl_op_at op[2] = {{i, pa->op[k]}, {j, pb ? pb->op[l] : KL_OP_IDENTITY}};
             KL_TRY(kl_terms_add(&e, 0.5 * pa->coef[k] * (pb ? pb->coef[l] : 1.0), pb ? 2 : 1, op, 1, err));
         }

@@ -32,13 +32,16 @@ int kl_edreport_is(const kl_result *r)
     return find(r, "ed/run") != NULL || find(r, "thermal/temperature") != NULL;
 }
 
+/* What the arithmetic can reach is all there is. */
+static int is_converged(int stop) { return stop == KL_ED_CONVERGED || stop == KL_ED_STAGNATED; }
+
 /* ---------------------------------------------------------------- filling */
 
 kl_status kl_edreport_add(kl_result *r, const kl_ed *ed, const kl_ed_result *f, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_dmrg_result d = {.nstate = f->nstate, .error_estimate = fmax(f->error[0], f->attainable), .energy_extrapolated = f->energy[0],
-                        .stop = f->stop == KL_ED_CONVERGED || f->stop == KL_ED_STAGNATED ? KL_STOP_CONVERGED : f->stop == KL_ED_INTERRUPTED ? KL_STOP_INTERRUPTED : KL_STOP_SCHEDULE,
+                        .stop = is_converged((int)f->stop) ? KL_STOP_CONVERGED : f->stop == KL_ED_INTERRUPTED ? KL_STOP_INTERRUPTED : KL_STOP_SCHEDULE,
                         .napply = f->napply, .seconds = f->seconds, .dim_max = f->dim};
     const double run[NRUN] = {[DIM] = (double)f->dim, [LENGTH] = (double)f->n, [FLAVOURS] = ed->space->flavours, [LEFT] = (double)ed->space->left.begin[ed->space->left.nsec],
                               [RIGHT] = (double)ed->space->right.begin[ed->space->right.nsec], [NVECTOR] = f->nvector, [TABLES] = (double)kl_kron_bytes(ed->kron),
@@ -244,7 +247,7 @@ void kl_edreport_table(FILE *to, const char *title, int n, const kl_edreport_ite
             kl_json_int(&j, "dimension", f->dim);
             kl_json_reals(&j, "energies", f->nstate, f->energy);
             kl_json_reals(&j, "error", f->nstate, f->error);
-            kl_json_bool(&j, "converged", f->stop == KL_ED_CONVERGED || f->stop == KL_ED_STAGNATED);
+            kl_json_bool(&j, "converged", is_converged((int)f->stop));
             kl_json_close(&j, '}');
         }
         kl_json_close(&j, ']');
@@ -280,23 +283,25 @@ void kl_edreport_json(FILE *to, const kl_result *r, const kl_run_facts *facts)
     kl_report_json_head(&j, r);
     kl_json_text(&j, "method", "ed");
     kl_json_bool(&j, "finished", r->finished);
-    if (run != NULL) {
+    if (run != NULL && r->finished) {
         kl_json_real(&j, "energy", d->energy[0]);
         kl_json_reals(&j, "energies", d->nstate, d->energy);
         kl_json_real(&j, "attainable", run[ATTAINABLE]);
         kl_json_bool(&j, "open_multiplet", run[OPEN] != 0.0);
-        kl_json_real(&j, "dimension", run[DIM]);
-        kl_json_text(&j, "halves", run[FLAVOURS] != 0.0 ? "flavours" : "sites");
-        kl_json_real(&j, "vector_bytes", 8.0 * run[LENGTH]);
-        kl_json_real(&j, "vectors", run[NVECTOR]);
-        kl_json_real(&j, "table_bytes", run[TABLES]);
-        kl_json_real(&j, "matrix_bytes", run[MATRIX]);
-        kl_json_bool(&j, "converged", (int)run[STOP] == (int)KL_ED_CONVERGED);
+        kl_json_bool(&j, "converged", is_converged((int)run[STOP]));
         kl_json_text(&j, "stop", stop_text((int)run[STOP]));
         kl_json_text(&j, "solver", solver_text(run[SOLVER]));
         kl_json_real(&j, "products", run[NAPPLY]);
         kl_json_real(&j, "seconds", run[SECONDS]);
         kl_json_real(&j, "seconds_products", run[SECONDS_PRODUCTS]);
+        kl_json_real(&j, "vectors", run[NVECTOR]);
+    }
+    if (run != NULL) {
+        kl_json_real(&j, "dimension", run[DIM]);
+        kl_json_text(&j, "halves", run[FLAVOURS] != 0.0 ? "flavours" : "sites");
+        kl_json_real(&j, "vector_bytes", 8.0 * run[LENGTH]);
+        kl_json_real(&j, "table_bytes", run[TABLES]);
+        kl_json_real(&j, "matrix_bytes", run[MATRIX]);
     }
     for (int i = 0; i < r->nmeasured; i++) /* "ed/residual" beside the energies, under its own name */
         if (strncmp(r->measured[i].name, "ed/", 3) == 0 && strcmp(r->measured[i].name, "ed/run") != 0)

@@ -115,6 +115,14 @@ static void print_result(const kl_task *t, const kl_result *r, const char *path,
     else kl_edreport_text(stdout, r, &facts);
 }
 
+/* Where the file cannot be written, the report comes all the same. path: NULL for none. */
+static kl_status write_and_print(const kl_task *t, const kl_result *r, const char *path, const watcher *w, kl_err *err)
+{
+    const kl_status st = path ? kl_result_write(path, r, NULL, err) : KL_OK;
+    print_result(t, r, st == KL_OK ? path : NULL, w);
+    return st;
+}
+
 static void say_interrupted(const char *path)
 {
     char text[1400];
@@ -134,6 +142,13 @@ out:
     return st;
 }
 
+/* What is under way goes on as it was begun. */
+static kl_status refuse_typed(const kl_options *o, const char *const *names, const char *under_way, kl_err *err)
+{
+    const char *const name = kl_options_typed(o, names);
+    return name == NULL ? KL_OK : kl_fail(err, KL_EINPUT, "--resume: %.300s holds %s under way, which --%s cannot change; leave it out", o->resume, under_way, name);
+}
+
 /* The states of a sector, and what is measured on them; a run that goes on may have them already. */
 static kl_status find_states(const kl_task *t, kl_ed *ed, kl_ed_opts *opts, const char *options, watcher *w, kl_edkeep *keep, kl_ed_result *found, kl_dptr *x, int64_t *ld,
                              kl_err *err)
@@ -143,6 +158,7 @@ static kl_status find_states(const kl_task *t, kl_ed *ed, kl_ed_opts *opts, cons
     kl_ed_measured *m = NULL;
     int nmeasured = 0;
     if (keep->stage == KL_EDSTAGE_SPECTRA) {
+        KL_TRY(refuse_typed(o, (const char *const[]){"spectral", "broadening", "frequencies", "measure", NULL}, "spectral functions", err));
         KL_TRY(kl_edkeep_vectors(keep, 0, err));
         KL_TRY(kl_edprobe_states(keep, ed, found, x, ld, err));
         return kl_result_read(keep->path, &keep->r, err);
@@ -198,10 +214,7 @@ static kl_status run_sector(kl_task *t, kl_qn target, int going_on, watcher *w, 
         goto out;
     }
     keep.r->finished = 1;
-    kl_err why;
-    const kl_status written = keep.path ? kl_result_write(keep.path, keep.r, NULL, &why) : KL_OK;
-    print_result(t, keep.r, written == KL_OK ? keep.path : NULL, w); /* before a full disk ends it */
-    if (written != KL_OK) KL_TRY(kl_fail(err, written, "%s", why.text));
+    KL_TRY(write_and_print(t, keep.r, keep.path, w, err));
 out:
     clear_line(w);
     kl_edkeep_close(&keep);
@@ -305,6 +318,7 @@ static kl_status run_thermal(kl_task *t, int going_on, watcher *w, int *stopped,
     if (going_on) {
         KL_TRY(kl_edkeep_read(&keep, err));
         if (keep.stage != KL_EDSTAGE_THERMAL) KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s holds no thermodynamics under way; leave --temperatures out", keep.path));
+        KL_TRY(refuse_typed(o, (const char *const[]){"charge", "samples", NULL}, "thermodynamics", err));
         keep.keeper.from = &keep.from; /* its numbers; the vectors when the sector is there */
     }
     keep.stage = KL_EDSTAGE_THERMAL;
@@ -316,6 +330,8 @@ static kl_status run_thermal(kl_task *t, int going_on, watcher *w, int *stopped,
         keep.n = ed->op.n;
         if (keep.keeper.from) KL_TRY(kl_edkeep_vectors(&keep, ed->op.n, err));
         KL_TRY(make_result(t, ed, &(kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .stop = KL_ED_INTERRUPTED}, options, &keep.r, err));
+        for (int c = t->model->ncharge - 1; c >= 0; c--)
+            if (t->scan[c]) kl_result_drop_charge(keep.r, c);
         KL_TRY(kl_thermal_add(sum, ed, stopped, err));
         kl_edkeep_close(&keep);
         kl_ed_destroy(&ed);
@@ -331,8 +347,7 @@ static kl_status run_thermal(kl_task *t, int going_on, watcher *w, int *stopped,
     kl_result_destroy(&keep.r);
     KL_TRY(kl_result_create(t->model, t->lat, t->params, t->target, t->dmrg.seed, KL_VERSION, o->command_line, options, &keep.r, err));
     KL_TRY(kl_edreport_add_thermal(keep.r, t->model, t->scan, opts.nsample, &facts, ntemperature, row, err));
-    if (keep.path) KL_TRY(kl_result_write(keep.path, keep.r, NULL, err));
-    print_result(t, keep.r, keep.path, w);
+    KL_TRY(write_and_print(t, keep.r, keep.path, w, err));
 out:
     clear_line(w);
     kl_edkeep_close(&keep);
@@ -416,7 +431,8 @@ kl_status kl_edrun_plan(const kl_options *o, kl_err *err)
         printf("halves       %s: %.15g and %.15g states\n", p.size.flavours ? "the two flavours" : "sites before and behind a cut", p.size.left, p.size.right);
         printf("memory       %s a vector, %d of them; tables about %s; %s in all\n", kl_report_bytes(p.vector_bytes, bytes[0]), p.nvector,
                kl_report_bytes(p.table_bytes, bytes[1]), kl_report_bytes(p.vector_bytes * p.nvector + p.table_bytes, bytes[2]));
-        printf("time         about %.2g s a product with H on %d thread%s; 40 to 250 products for the lowest energy\n", p.seconds_apply, nthread, nthread == 1 ? "" : "s");
+        if (p.solver == KL_ED_FULL) printf("time         all states by LAPACK, some %.2g s\n", 3.5e-10 * p.size.dim * p.size.dim * p.size.dim);
+        else printf("time         about %.2g s a product with H on %d thread%s; 40 to 250 products for the lowest energy\n", p.seconds_apply, nthread, nthread == 1 ? "" : "s");
     }
 out:
     kl_task_destroy(&t);

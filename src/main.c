@@ -99,6 +99,8 @@ typedef struct run {
     kl_progress progress;
     char path[1024];          /* result file, "" for none */
     kl_pace pace;             /* of its checkpoints */
+    kl_status unmeasured;     /* KL_OK, or why what --measure asks for is missing: the run itself is kept */
+    kl_err why;
     double started;
 } run;
 
@@ -231,7 +233,7 @@ static kl_status run_once(run *x, kl_state **state, const kl_result *done, const
     KL_TRY(kl_result_set_dmrg(x->r, &found, err));
     x->r->finished = found.stop != KL_STOP_INTERRUPTED;
     x->r->sweep_done = found.nrow - (found.direction != 0); /* the row of a broken sweep stands in the table */
-    if (x->r->finished) KL_TRY(measure(x->o, t, *state, 1, x->r, err));
+    if (x->r->finished) x->unmeasured = measure(x->o, t, *state, 1, x->r, &x->why);
 out:
     kl_progress_end(&x->progress);
     kl_dmrg_result_clear(&found);
@@ -302,7 +304,7 @@ static kl_status run_scan(run *x, int *status, kl_err *err)
     memcpy(path, x->path, sizeof(path));
     x->path[0] = '\0'; /* no checkpoints of sectors that may not be the one */
     release_name();
-    for (int64_t i = 0; i < n && interrupts == 0; i++) {
+    for (int64_t i = 0; i < n && interrupts == 0 && x->unmeasured == KL_OK; i++) {
         char label[128];
         KL_TRY(kl_task_aim(x->t, sector[i], err));
         kl_qn_print(x->t->model, sector[i], label, sizeof(label));
@@ -329,6 +331,7 @@ static kl_status run_scan(run *x, int *status, kl_err *err)
         x->path[0] = '\0';
     }
     print_table(x, "all sectors", ndone, item, 1);
+    if (x->unmeasured != KL_OK) KL_TRY(kl_fail(err, x->unmeasured, "%s", x->why.text));
     if (interrupts > 0 && ndone < n) {
         kl_report_error("interrupted; the sectors above are done");
         *status = STATUS_INTERRUPTED;
@@ -352,7 +355,7 @@ static kl_status run_values(run *x, kl_state **state, int *status, kl_err *err)
     snprintf(name, sizeof(name), "%.*s", (int)kl_split_name(text), text);
     KL_TRY(kl_options_sweep(text, &n, &value, err));
     KL_TRY(kl_alloc(&item, n, KL_MEM_MISC, err));
-    for (int i = 0; i < n && interrupts == 0; i++) {
+    for (int i = 0; i < n && interrupts == 0 && x->unmeasured == KL_OK; i++) {
         snprintf(label, sizeof(label), "%s=%.10g", name, value[i]);
         KL_TRY(kl_task_set(x->t, name, value[i], err));
         KL_TRY(choose_path(x, label, err));
@@ -363,6 +366,7 @@ static kl_status run_values(run *x, kl_state **state, int *status, kl_err *err)
         if (x->r->finished) item[ndone++] = item_of(x, label);
     }
     print_table(x, text, ndone, item, 0);
+    if (x->unmeasured != KL_OK) KL_TRY(kl_fail(err, x->unmeasured, "%s", x->why.text));
     if (interrupts > 0 && ndone < n) {
         if (x->r != NULL && !x->r->finished) tell_interrupted(x, x->path);
         else kl_report_error("interrupted; the values above are done");
@@ -386,6 +390,7 @@ static kl_status run_single(run *x, kl_state **state, const kl_result *done, int
     if (written != KL_OK) x->path[0] = '\0';
     print_result(x); /* before a full disk ends it: the energy is there */
     if (written != KL_OK) KL_TRY(kl_fail(err, written, "%s", why.text));
+    if (x->unmeasured != KL_OK) KL_TRY(kl_fail(err, x->unmeasured, "%s", x->why.text));
     if (!x->r->finished) {
         tell_interrupted(x, path);
         *status = STATUS_INTERRUPTED;
@@ -419,6 +424,8 @@ static kl_status command_dmrg(kl_options *o, int *status, kl_err *err)
     KL_TRY(check_measure(o, x.t, err));
     KL_TRY(kl_task_charges(x.t, err));
     KL_TRY(kl_task_settle(x.t, err));
+    if ((x.t->scanning || o->sweep_parameter != NULL) && o->measure.n > 0 && o->output != NULL && strcmp(o->output, "none") == 0)
+        KL_TRY(kl_fail(err, KL_EINPUT, "--measure: a table of many runs tells energies alone, and with --output none nothing would be left of what is measured; give --output FILE"));
     kl_progress_begin(&x.progress, o->verbose, o->nschedule);
     if (x.t->scanning) {
         if (o->resume != NULL || is_result_file(o->start)) KL_TRY(kl_fail(err, KL_EINPUT, "--charge scan starts every sector afresh; it takes no --resume and no --start FILE"));
@@ -426,6 +433,8 @@ static kl_status command_dmrg(kl_options *o, int *status, kl_err *err)
         goto out;
     }
     KL_TRY(kl_task_aim(x.t, x.t->target, err));
+    for (int i = 0; i < o->measure.n; i++)
+        KL_TRY(kl_request_check_other(&(kl_request_scene){x.t->terms, x.t->lat, x.t->params, x.t->ex}, o->measure.text[i], x.t->target, err));
     if (done != NULL) {
         KL_TRY(kl_result_match(o->resume, done, x.t->model, x.t->lat, x.t->params, x.t->target, 1, err));
         if (done->finished)
@@ -591,8 +600,8 @@ static kl_status command_measure(kl_options *o, kl_err *err)
     KL_TRY(kl_result_read_state(o->file, t->terms, &state, err));
     KL_TRY(kl_task_exec(o, &t->ex, err));
     KL_TRY(measure(o, t, state, 0, r, err));
-    KL_TRY(kl_result_write(o->file, r, state, err));
-    const kl_run_facts facts = {t->ex->name, t->ex->nthread, o->file, kl_clock() - started};
+    st = kl_result_write(o->file, r, state, err);
+    const kl_run_facts facts = {t->ex->name, t->ex->nthread, st == KL_OK ? o->file : NULL, kl_clock() - started};
     if (o->json) kl_report_result_json(stdout, r, &facts);
     else kl_report_result(stdout, r, &facts);
 out:

@@ -43,7 +43,7 @@ static const command_row command_table[KL_NCMD] = { /* ORDER KL_CMD */
      "  kronlat ed hubbard --lattice torus:4x4 -p U=4 --charge N_up=5 --charge N_dn=5\n\n"
      "`kronlat plan --method ed' says size, memory and time before. With one state and no --solver the energy is found by Lanczos with three vectors, its "
      "error told; --measure, --output or --states makes the states themselves. --measure takes here: A (an operator of the model, on every site), "
-     "corr(A,B), connected(A,B) and entropy (of the two halves of the sites in their order).\n\n"
+     "corr(A,B), connected(A,B), structure(A,B) and entropy (of the two halves of the sites in their order).\n\n"
      "Spectral function of an operator at a site or a momentum (in units of 2 pi / length), and thermodynamics of all sectors of N:\n"
      "  kronlat ed hubbard --lattice ring:8 -p U=8 --charge N_up=4 --charge N_dn=4 --spectral cdag_up@0 --spectral 'Sz@q=4,0' --broadening 0.05\n"
      "  kronlat ed heisenberg --sites 16 --charge scan --temperatures 0.1:2:0.1 --samples 30\n\n"
@@ -961,6 +961,13 @@ int kl_options_given(const kl_options *o, int i, const char **name, const char *
         return 1;
     }
     return 0;
+}
+
+const char *kl_options_typed(const kl_options *o, const char *const *names)
+{
+    for (; *names != NULL; names++)
+        if (o->given[find_option(*names, strlen(*names)) - option_table] == FROM_COMMAND_LINE) return *names;
+    return NULL;
 }
 
 kl_status kl_options_values(const char *what, const char *text, int *n, double **value, kl_err *err)

@@ -96,6 +96,9 @@ const char *kl_command_name(kl_command command);
    The value is the option's own text or stands in `number`. For the result file: enough to see, and to repeat, what was asked. */
 int kl_options_given(const kl_options *o, int i, const char **name, const char **value, char number[40]);
 
+/* The first of these option names, NULL behind the last, that stands on the command line; NULL: none does, whatever a job file or a result says. */
+const char *kl_options_typed(const kl_options *o, const char *const *names);
+
 /* "U=0:8:0.5" or "U=0,1,4" -> the values, both ends included. */
 kl_status kl_options_sweep(const char *text, int *n, double **value, kl_err *err) KL_MUST_CHECK;
 

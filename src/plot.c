@@ -137,7 +137,7 @@ static void write_script(FILE *to, const void *self, const char *terminal, const
 {
     const kl_result *const r = self;
     const kl_dmrg_result *d = &r->dmrg;
-    char charges[512], title[1024];
+    char charges[512], title[1024], energy[40] = ""; /* a checkpoint may have none yet */
     int npanel = 0, nprofile = 0;
     double best = INFINITY;
     for (int i = 0; i < d->nrow; i++) best = fmin(best, d->row[i].energy[0]);
@@ -174,8 +174,10 @@ static void write_script(FILE *to, const void *self, const char *terminal, const
     const int pixels_x = 520 * columns, pixels_y = 360 * rows + 40;
     kl_plot_page(to, terminal, file, pixels_x, pixels_y);
     kl_result_print_charges(r, charges, sizeof(charges));
-    snprintf(title, sizeof(title), "%s%s%s%s, %s, %d sites, %s%sE = %.12g", r->model, r->variant[0] != '\0' ? "(" : "", r->variant, r->variant[0] != '\0' ? ")" : "", r->lattice,
-             r->nsite, charges, charges[0] != '\0' ? ", " : "", r->finished ? d->energy[0] : best);
+    const double told = r->finished ? d->energy[0] : best;
+    if (isfinite(told)) snprintf(energy, sizeof(energy), ", E = %.12g", told);
+    snprintf(title, sizeof(title), "%s%s%s%s, %s, %d sites%s%s%s", r->model, r->variant[0] != '\0' ? "(" : "", r->variant, r->variant[0] != '\0' ? ")" : "", r->lattice, r->nsite,
+             charges[0] != '\0' ? ", " : "", charges, energy);
     fprintf(to, "\nset grid\nset multiplot layout %d,%d title ", rows, columns);
     kl_plot_quote(to, title);
     fputc('\n', to);

@@ -522,8 +522,10 @@ static void print_map(FILE *to, const kl_model *m, const kl_dmrg_plan *plan)
         a.v[k] = (int16_t)low[k];
         b.v[k] = (int16_t)high[k];
     }
-    kl_qn_print(m, a, left, sizeof(left));
-    kl_qn_print(m, b, right, sizeof(right));
+    kl_model of_two = *m; /* the others are summed over */
+    if (of_two.ncharge > 2) of_two.ncharge = 2;
+    kl_qn_print(&of_two, a, left, sizeof(left));
+    kl_qn_print(&of_two, b, right, sizeof(right));
     fprintf(to, "\nwork by charge of the left patch, from %s (%s) to %s (%s); %s across%s%s%s\n", left, rows > 1 ? "bottom left" : "left", right,
             rows > 1 ? "top right" : "right", m->charge[0].name, rows > 1 ? ", " : "", rows > 1 ? m->charge[1].name : "", rows > 1 ? " up" : "");
     for (int y = rows - 1; y >= 0; y--) {

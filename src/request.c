@@ -150,7 +150,7 @@ static kl_status read_request(const char *text, const kl_model *model, const kl_
     if (kind == IS_OVERLAP) {
         if (!rest[0]) return refuse(text, "the name of a result file is missing", err);
         snprintf(q->file, sizeof q->file, "%s", rest);
-        FILE *const there = fopen(rest, "rb"); /* told before a run, not after it; what is in it is read then */
+        FILE *const there = fopen(rest, "rb"); /* told before a run, not after it */
         if (!there) return kl_fail(err, KL_EIO, "measure '%.200s': the file cannot be opened: %s", text, strerror(errno));
         fclose(there);
         return KL_OK;
@@ -257,15 +257,38 @@ out:
     return st;
 }
 
-static kl_status overlap_with(const kl_request_scene *scene, const request *q, const kl_measure *m, array *out, kl_err *err)
+/* The state in a file, of the same system and charges. */
+static kl_status read_other(const kl_request_scene *scene, const request *q, kl_qn target, kl_state **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_result *r = NULL;
+    KL_TRY(kl_result_read(q->file, &r, err));
+    KL_TRY(kl_result_match(q->file, r, scene->terms->model, scene->lat, scene->params, target, 0, err));
+    KL_TRY(kl_result_read_state(q->file, scene->terms, out, err));
+out:
+    kl_result_destroy(&r);
+    return st;
+}
+
+kl_status kl_request_check_other(const kl_request_scene *scene, const char *text, kl_qn target, kl_err *err)
+{
+    kl_status st = KL_OK;
+    request q;
+    kl_state *s = NULL;
+    KL_TRY(read_request(text, scene->terms->model, scene->lat, &q, err));
+    if (q.kind == IS_OVERLAP) st = read_other(scene, &q, target, &s, err);
+    clear_request(&q);
+    kl_state_destroy(&s);
+out:
+    return st;
+}
+
+static kl_status overlap_with(const kl_request_scene *scene, const request *q, const kl_measure *m, array *out, kl_err *err)
+{
+    kl_status st = KL_OK;
     kl_state *s = NULL;
     kl_canonical *c = NULL;
-    KL_TRY(kl_result_read(q->file, &r, err));
-    KL_TRY(kl_result_match(q->file, r, scene->terms->model, scene->lat, scene->params, kl_measure_state(m)->target, 0, err));
-    KL_TRY(kl_result_read_state(q->file, scene->terms, &s, err));
+    KL_TRY(read_other(scene, q, kl_measure_state(m)->target, &s, err));
     KL_TRY(make_array(out, 1, s->nstate, 0, 0, err));
     for (int k = 0; k < s->nstate; k++) {
         KL_TRY(kl_canonical_create(s, k, scene->ex->nthread, &c, err));
@@ -275,7 +298,6 @@ static kl_status overlap_with(const kl_request_scene *scene, const request *q, c
 out:
     kl_canonical_destroy(&c);
     kl_state_destroy(&s);
-    kl_result_destroy(&r);
     return st;
 }
 

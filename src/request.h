@@ -35,6 +35,9 @@ int kl_request_cutoff(const kl_result *r, double *weight, int *site);
 /* EINPUT, with what is allowed, for text that asks for nothing that this model and lattice have; EIO for a file to overlap with that is not there. */
 kl_status kl_request_check(const char *text, const kl_model *model, const kl_lattice *lat, kl_err *err) KL_MUST_CHECK;
 
+/* Of a text that passed: what there is to overlap with is read, and has to be a state of this system with these charges. */
+kl_status kl_request_check_other(const kl_request_scene *scene, const char *text, kl_qn target, kl_err *err) KL_MUST_CHECK;
+
 /* Measures all requests on every wavefunction of the state and adds them to the result as "local/Sz", "correlation/Sz,Sz", ..., of excited states
    as "state_1/local/Sz". Where the lowest nmanifold > 1 of them cannot be told apart, the mean over these, which does not depend on the basis that the
    eigensolver happened to choose among them, is added as "manifold/local/Sz". EBROKEN where the charges of the state do not add up. */

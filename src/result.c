@@ -30,6 +30,11 @@ uint64_t kl_lattice_fingerprint(const kl_lattice *lat)
         for (int c = 0; c < bond->nclass; c++)
             for (const char *p = lat->bond_class[bond->cls[c]]; *p != '\0'; p++) h = kl_hash_mix(h, (unsigned char)*p);
     }
+    for (int i = 0; i < lat->nsite && lat->site_class != NULL; i++)
+        if (lat->site_class[i] != NULL) {
+            h = kl_hash_mix(h, (uint64_t)i);
+            for (const char *p = lat->site_class[i]; *p != '\0'; p++) h = kl_hash_mix(h, (unsigned char)*p);
+        }
     return h;
 }
 
@@ -124,6 +129,7 @@ kl_status kl_result_set_rows(kl_result *r, int nrow, const kl_dmrg_row *row, int
     r->dmrg.row = copy;
     r->dmrg.nrow = nrow;
     r->dmrg.nstate = nstate;
+    if (nrow > 0) memcpy(r->dmrg.energy, row[nrow - 1].energy, sizeof(r->dmrg.energy));
     return KL_OK;
 }
 
@@ -214,11 +220,12 @@ kl_status kl_result_match(const char *path, const kl_result *r, const kl_model *
     if (strict && r->lattice_hash != kl_lattice_fingerprint(lat))
         return kl_fail(err, KL_EINPUT, "%.300s: was made on lattice %s, whose bonds differ from those of %s", path, r->lattice, lat->spec);
     for (int c = 0; c < m->ncharge; c++)
-        if (c >= r->ncharge || r->charge[c].value != target.v[c]) {
-            char have[256], want[256];
-            return kl_fail(err, KL_EINPUT, "%.300s: holds a state with %s, not %s", path, kl_result_print_charges(r, have, sizeof(have)),
-                           kl_qn_print(m, target, want, sizeof(want)));
-        }
+        for (int k = 0; k < r->ncharge; k++) /* what is not among them was summed over */
+            if (strcmp(r->charge[k].name, m->charge[c].name) == 0 && r->charge[k].value != target.v[c]) {
+                char have[256], want[256];
+                return kl_fail(err, KL_EINPUT, "%.300s: holds a state with %s, not %s", path, kl_result_print_charges(r, have, sizeof(have)),
+                               kl_qn_print(m, target, want, sizeof(want)));
+            }
     for (int i = 0; i < m->nparam && strict; i++) {
         const kl_result_param *have = NULL;
         for (int k = 0; k < r->nparam; k++)

@@ -327,6 +327,16 @@ static void test_fingerprint(void **unused)
         kl_lattice_destroy(&lat);
     }
     assert_true(print[0] != print[1]);
+    for (int at = 0; at < 2; at++) { /* and so is an impurity elsewhere */
+        kl_lattice *lat = NULL;
+        expect_ok(kl_lattice_create_empty("two.lua", 2, &lat, &err), err);
+        expect_ok(kl_lattice_add_bond(lat, 0, 1, 1.0, (const char *[]){"nn"}, 1, &err), err);
+        lat->site_class[at] = kl_strdup("imp");
+        expect_ok(kl_lattice_finish(lat, &err), err);
+        print[at] = kl_lattice_fingerprint(lat);
+        kl_lattice_destroy(&lat);
+    }
+    assert_true(print[0] != print[1]);
 }
 
 static void test_mismatch(void **unused)
