@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "edreport.h"
@@ -33,7 +34,8 @@ static kl_status probe_read(const kl_task *t, const char *text, probe *p, kl_err
     const char *const at = strrchr(text, '@');
     char word[128];
     kl_qn shift;
-    int odd, m[2] = {0, 0}, used = 0, site;
+    int odd;
+    int64_t m[2] = {0, 0};
     *p = (probe){.npart = 1};
     snprintf(p->name, sizeof(p->name), "%s", text);
     for (char *c = p->name; *c != '\0'; c++)
@@ -43,15 +45,18 @@ static kl_status probe_read(const kl_task *t, const char *text, probe *p, kl_err
     KL_TRY(kl_siteop_create(t->model, word, &p->op, err));
     KL_TRY(kl_ed_spectral_shift(p->op, &shift, &odd, err));
     for (int i = 0; i < 2; i++) KL_TRY(kl_alloc(&p->coef[i], lat->nsite, KL_MEM_MISC, err));
-    if (sscanf(at, "@%d%n", &site, &used) == 1 && at[used] == '\0') {
-        const int i = site < 0 ? site + lat->nsite : site;
-        if (i < 0 || i >= lat->nsite) KL_TRY(kl_fail(err, KL_EINPUT, "--spectral %.100s: site %d; the lattice has sites 0 to %d, -1 being the last", text, site, lat->nsite - 1));
-        if (!p->op->mat[t->terms->type[lat->position[i]] - t->model->type]) KL_TRY(kl_fail(err, KL_EINPUT, "--spectral %.100s: site %d has no such operator", text, site));
+    if (strncmp(at, "@q=", 3) != 0) {
+        const int i = kl_lattice_site(lat, at + 1);
+        if (i < 0) KL_TRY(kl_fail(err, KL_EINPUT, "--spectral %.100s: '%.60s' is no site and no momentum; allowed: @SITE, @q=M, @q=MX,MY; the lattice has sites 0 to %d, -1 being the last", text, at, lat->nsite - 1));
+        if (!p->op->mat[t->terms->type[lat->position[i]] - t->model->type]) KL_TRY(kl_fail(err, KL_EINPUT, "--spectral %.100s: site %s has no such operator", text, at + 1));
         p->coef[0][lat->position[i]] = 1.0;
         return st;
     }
-    const int n = sscanf(at, "@q=%d%n,%d%n", &m[0], &used, &m[1], &used);
-    if (n < 1 || at[used] != '\0') KL_TRY(kl_fail(err, KL_EINPUT, "--spectral %.100s: '%s' is no site and no momentum; allowed: @SITE, @q=M, @q=MX,MY", text, at));
+    const size_t first = strcspn(at + 3, ",");
+    char mx[24];
+    snprintf(mx, sizeof(mx), "%.*s", (int)(first < sizeof(mx) ? first : sizeof(mx) - 1), at + 3);
+    if (first >= sizeof(mx) || !kl_parse_int(mx, &m[0]) || llabs(m[0]) > INT32_MAX || (at[3 + first] == ',' && (!kl_parse_int(at + 4 + first, &m[1]) || llabs(m[1]) > INT32_MAX)))
+        KL_TRY(kl_fail(err, KL_EINPUT, "--spectral %.100s: '%.60s' is no momentum; allowed: @q=M, @q=MX,MY, whole numbers", text, at));
     const int periodic[2] = {lat->kind == KL_LATTICE_RING || (lat->kind == KL_LATTICE_GRID && lat->periodic_x), lat->kind == KL_LATTICE_GRID && lat->periodic_y};
     const int length[2] = {lat->kind == KL_LATTICE_GRID ? lat->lx : lat->nsite, lat->kind == KL_LATTICE_GRID ? lat->ly : 1};
     for (int k = 0; k < 2; k++)
@@ -60,7 +65,7 @@ static kl_status probe_read(const kl_task *t, const char *text, probe *p, kl_err
     double sines = 0.0;
     for (int i = 0; i < lat->nsite; i++) {
         const int x = i / length[1], y = i % length[1];
-        const double phase = 2.0 * 3.14159265358979323846 * ((double)((int64_t)m[0] * x % length[0]) / length[0] + (double)((int64_t)m[1] * y % length[1]) / length[1]);
+        const double phase = 2.0 * 3.14159265358979323846 * ((double)(m[0] * x % length[0]) / length[0] + (double)(m[1] * y % length[1]) / length[1]);
         p->coef[0][lat->position[i]] = cos(phase) / sqrt(lat->nsite);
         p->coef[1][lat->position[i]] = sin(phase) / sqrt(lat->nsite);
         sines = fmax(sines, fabs(sin(phase)));

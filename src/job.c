@@ -222,17 +222,35 @@ static char *copy_field(lua_State *L, job *j, int table, const char *name)
     return copy;
 }
 
-static double real_field(lua_State *L, job *j, int table, const char *name, double missing)
+static double real_field(lua_State *L, job *j, int table, const char *what, lua_Integer nth, const char *name, double missing)
 {
     lua_getfield(L, table, name);
     double x = missing;
     if (!lua_isnil(L, -1)) {
         if (lua_type(L, -1) != LUA_TNUMBER || !isfinite(lua_tonumber(L, -1)))
-            leave(L, j, kl_fail(j->err, KL_EINPUT, "%s: %s is a %s; allowed: a finite number", j->path, name, luaL_typename(L, -1)));
+            leave(L, j, kl_fail(j->err, KL_EINPUT, "%s: %s %lld: %s is %s; allowed: a finite number", j->path, what, (long long)nth, name,
+                                lua_type(L, -1) == LUA_TNUMBER ? "not finite" : luaL_typename(L, -1)));
         x = lua_tonumber(L, -1);
     }
     lua_pop(L, 1);
     return x;
+}
+
+/* No keys of a site or a bond but these: a slip of the pen would be a wish that nobody hears. nlist: how many entries without a key. */
+static void check_keys(lua_State *L, job *j, int table, const char *what, lua_Integer nth, const char *const *known, lua_Integer nlist, const char *allowed)
+{
+    const int top = lua_gettop(L);
+    for (lua_pushnil(L); lua_next(L, table) != 0; lua_settop(L, top + 1)) {
+        if (lua_isinteger(L, top + 1) && lua_tointeger(L, top + 1) >= 1 && lua_tointeger(L, top + 1) <= nlist) continue;
+        const char *const key = lua_type(L, top + 1) == LUA_TSTRING ? lua_tostring(L, top + 1) : NULL;
+        int good = 0;
+        for (int k = 0; key != NULL && known[k] != NULL; k++) good |= strcmp(key, known[k]) == 0;
+        if (good) continue;
+        lua_pushvalue(L, top + 1);
+        const char *const seen = luaL_tolstring(L, -1, NULL);
+        leave(L, j, kl_fail(j->err, KL_EINPUT, "%s: %s %lld: unknown entry '%.60s'; allowed: %s", j->path, what, (long long)nth, seen, allowed));
+    }
+    lua_settop(L, top);
 }
 
 /* A site by number or name, element `at` of the bond on the stack's top. */
@@ -277,20 +295,25 @@ static int read_lattice(lua_State *L)
     kl_status st = kl_lattice_create_empty(j->path, (int)nsite, j->lattice, err);
     if (st != KL_OK) leave(L, j, st);
     kl_lattice *const lat = *j->lattice;
-    int has_xy = 0;
     for (int i = 0; i < lat->nsite && listed; i++) {
         lua_rawgeti(L, 3, i + 1);
         if (lua_type(L, -1) != LUA_TTABLE) leave(L, j, kl_fail(err, KL_EINPUT, "%s: site %d is a %s; allowed: a table { name=, x=, y=, class= }", j->path, i, luaL_typename(L, -1)));
         const int here = lua_gettop(L);
+        check_keys(L, j, here, "site", i, (const char *const[]){"name", "x", "y", "class", NULL}, 0, "name x y class");
         kl_free(&lat->site_name[i]);
         lat->site_name[i] = copy_field(L, j, here, "name");
+        int64_t number;
+        if (lat->site_name[i] != NULL && kl_parse_int(lat->site_name[i], &number))
+            leave(L, j, kl_fail(err, KL_EINPUT, "%s: site %d has the name '%s', which would be taken for a site's number", j->path, i, lat->site_name[i]));
         kl_free(&lat->site_class[i]);
         lat->site_class[i] = copy_field(L, j, here, "class");
+        if (lat->site_class[i] != NULL && kl_is_position_class(lat->site_class[i]))
+            leave(L, j, kl_fail(err, KL_EINPUT, "%s: site %d is of class '%s', which means places on every lattice; take another word", j->path, i, lat->site_class[i]));
         lua_getfield(L, here, "x");
-        has_xy |= !lua_isnil(L, -1);
+        lat->has_xy |= !lua_isnil(L, -1);
         lua_pop(L, 1);
-        lat->xy[i][0] = real_field(L, j, here, "x", lat->xy[i][0]);
-        lat->xy[i][1] = real_field(L, j, here, "y", lat->xy[i][1]);
+        lat->xy[i][0] = real_field(L, j, here, "site", i, "x", lat->xy[i][0]);
+        lat->xy[i][1] = real_field(L, j, here, "site", i, "y", lat->xy[i][1]);
         lua_settop(L, 3);
     }
     lua_getfield(L, 1, "bonds"); /* 4 */
@@ -303,8 +326,9 @@ static int read_lattice(lua_State *L)
         if (lua_type(L, 5) != LUA_TTABLE) leave(L, j, kl_fail(err, KL_EINPUT, "%s: bond %lld is a %s; allowed: { i, j, class }", j->path, (long long)b, luaL_typename(L, 5)));
         const int i = bond_site(L, j, lat, b, 1), k = bond_site(L, j, lat, b, 2);
         if (i == k) leave(L, j, kl_fail(err, KL_EINPUT, "%s: bond %lld joins site %d with itself", j->path, (long long)b, i));
-        const double far = has_xy ? hypot(lat->xy[i][0] - lat->xy[k][0], lat->xy[i][1] - lat->xy[k][1]) : 1.0;
-        const double r = real_field(L, j, 5, "r", far);
+        const double far = lat->has_xy ? hypot(lat->xy[i][0] - lat->xy[k][0], lat->xy[i][1] - lat->xy[k][1]) : 1.0;
+        check_keys(L, j, 5, "bond", b, (const char *const[]){"r", NULL}, 3, "two sites, a class or a list of classes, r=");
+        const double r = real_field(L, j, 5, "bond", b, "r", far);
         lua_rawgeti(L, 5, 3); /* 6: a class or a list of them; stays on the stack while its texts are used */
         if (lua_isnil(L, 6)) cls[ncls++] = "nn";
         else if (lua_type(L, 6) == LUA_TSTRING) cls[ncls++] = lua_tostring(L, 6);

@@ -54,11 +54,30 @@ double kl_lattice_distance(const kl_lattice *lat, int i, int j)
             else hi = mid;
         }
         if (lo < lat->nbond && lat->bond[lo].i == a && lat->bond[lo].j == b) return lat->bond[lo].r;
-        return hypot(lat->xy[i][0] - lat->xy[j][0], lat->xy[i][1] - lat->xy[j][1]);
+        return lat->has_xy ? hypot(lat->xy[i][0] - lat->xy[j][0], lat->xy[i][1] - lat->xy[j][1]) : (double)NAN;
     }
     const int dx = shortest(i / lat->ly - j / lat->ly, lat->lx, lat->periodic_x);
     const int dy = shortest(i % lat->ly - j % lat->ly, lat->ly, lat->periodic_y);
     return dy == 0 ? dx : dx == 0 ? dy : hypot(dx, dy);
+}
+
+int kl_lattice_site(const kl_lattice *lat, const char *text)
+{
+    int64_t i;
+    for (int s = 0; s < lat->nsite; s++)
+        if (lat->site_name[s] != NULL && strcmp(lat->site_name[s], text) == 0) return s;
+    if (!kl_parse_int(text, &i)) return -1;
+    if (i < 0) i += lat->nsite;
+    return i >= 0 && i < lat->nsite ? (int)i : -1;
+}
+
+const char *const kl_position_class[] = {"first", "last", "ends", "even", "odd", NULL};
+
+int kl_is_position_class(const char *name)
+{
+    for (int k = 0; kl_position_class[k] != NULL; k++)
+        if (strcmp(name, kl_position_class[k]) == 0) return 1;
+    return 0;
 }
 
 int kl_lattice_class(const kl_lattice *lat, const char *name)
@@ -230,6 +249,7 @@ kl_status kl_lattice_create(const char *spec, int nsite, int double_bonds, kl_la
     lat->ly = (int)ly;
     lat->periodic_x = kinds[kind].periodic_x;
     lat->periodic_y = kinds[kind].periodic_y;
+    lat->has_xy = 1;
     for (int i = 0; i < lat->nsite; i++) {
         lat->xy[i][0] = i / lat->ly;
         lat->xy[i][1] = i % lat->ly;

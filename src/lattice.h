@@ -24,6 +24,7 @@ typedef struct kl_lattice {
     int lx, ly;            /* length and width; ly = 1 for chains */
     int periodic_x, periodic_y;
     double (*xy)[2];       /* [nsite] */
+    int has_xy;            /* 0: a file that gives no coordinates; they are 0 then */
     char **site_name;      /* [nsite], NULL entries where the lattice names none */
     char **site_class;     /* [nsite], NULL entries likewise */
     int nbond;
@@ -53,8 +54,15 @@ kl_status kl_lattice_finish(kl_lattice *lat, kl_err *err) KL_MUST_CHECK;
 kl_status kl_lattice_reorder(kl_lattice *lat, const char *how, kl_err *err) KL_MUST_CHECK;
 
 /* Distance of two sites, shortest image; Euclidean on grids, |i-j| or the shorter way round on chains and rings; on a lattice
-   from a file the length of their bond where there is one, else by coordinates. */
+   from a file the length of their bond where there is one, else by coordinates; NaN where there are none of these either. */
 double kl_lattice_distance(const kl_lattice *lat, int i, int j);
+
+/* A site as a user knows it: a name of a lattice file, or a number, from the end if negative; -1 if there is none. */
+int kl_lattice_site(const kl_lattice *lat, const char *text);
+
+/* Site classes that every lattice has, NULL behind the last: "first", "last", "ends", "even", "odd". */
+extern const char *const kl_position_class[];
+int kl_is_position_class(const char *name);
 
 /* Index of a bond class or -1. */
 int kl_lattice_class(const kl_lattice *lat, const char *name);

@@ -543,6 +543,12 @@ static kl_status command_growth(const kl_options *o, kl_err *err)
     KL_TRY(kl_task_create(o, (int)o->sites, &t, err));
     KL_TRY(kl_task_charges(t, err));
     KL_TRY(kl_task_one_sector(t, "growth is for", err));
+    for (int i = 0; i < t->model->nparam; i++) {
+        const kl_param_kind kind = t->model->param[i].kind;
+        const kl_result_param list = {.n = kind == KL_PARAM_SCALAR ? 0 : kind == KL_PARAM_SITE ? t->params->nsite : t->params->nbond, .value = t->params->array[i]};
+        if (list.n > 0 && !kl_result_param_even(&list))
+            KL_TRY(kl_fail(err, KL_EINPUT, "--parameter %s: growth begins with 4 sites and takes one value for all of them, no list", t->model->param[i].name));
+    }
     KL_TRY(kl_task_exec(o, &t->ex, err));
     const int n = ((int)o->sites - 2) / 2;
     KL_TRY(kl_alloc(&row, n, KL_MEM_MISC, err));

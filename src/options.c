@@ -928,6 +928,11 @@ kl_status kl_options_check(const kl_options *o, kl_err *err)
     if (o->m_min > 0 && o->m > 0 && o->m_min > o->m) return kl_fail(err, KL_EINPUT, "--m-min: %lld is above --m %lld", (long long)o->m_min, (long long)o->m);
     if (o->basis > 0 && o->basis < o->states + 2)
         return kl_fail(err, KL_EINPUT, "--basis: %lld was given; %lld states need at least %lld", (long long)o->basis, (long long)o->states, (long long)o->states + 2);
+    for (int i = 0; i < o->parameter.n && o->sweep_parameter != NULL; i++) {
+        const size_t name = kl_split_name(o->sweep_parameter);
+        if (kl_split_name(o->parameter.text[i]) == name && memcmp(o->parameter.text[i], o->sweep_parameter, name) == 0)
+            return kl_fail(err, KL_EINPUT, "--parameter %s and --sweep-parameter %s: one of them says what %.*s is, not both", o->parameter.text[i], o->sweep_parameter, (int)name, o->sweep_parameter);
+    }
     for (int i = 0; i < o->charge.n && o->sweep_parameter != NULL; i++) {
         const size_t name = kl_split_name(o->charge.text[i]);
         if (strcmp(o->charge.text[i] + (name > 0 ? name + 1 : 0), "scan") == 0)

@@ -63,7 +63,7 @@ static double draw_normal(uint64_t *state, double mean, double sigma)
 /* 1 when a term's coefficient reads the poisoned array: a NaN reaches every result made from it. */
 static int coef_reads_array(const kl_term_def *term, const double *scalar, const double *const *array, const double *const *poisoned)
 {
-    kl_coef_args args = {.scalar = scalar, .array = array, .bond = 0, .nsite = 2, .r = 1.0, .x = 0.5, .y = 0.5};
+    kl_coef_args args = {.scalar = scalar, .array = array, .bond = 0, .nsite = 2, .r = 1.7, .x = 0.5, .y = 0.3}; /* no 1 anywhere, whose power of NaN is a number */
     for (int s = 0; s < KL_MAX_FACTOR; s++) args.site[s] = s % 2;
     if (!isfinite(term->coef(&args))) return 1;
     args.array = poisoned;
@@ -73,7 +73,7 @@ static int coef_reads_array(const kl_term_def *term, const double *scalar, const
 /* Lists the bonds of the classes whose terms read the bond array k; all bonds when no term does. */
 static kl_status list_bonds(kl_params *p, const kl_lattice *lat, int k, kl_err *err)
 {
-    static const double ones[2] = {1.0, 1.0}, nans[2] = {NAN, NAN};
+    static const double plain_values[2] = {1.3, 1.3}, nans[2] = {NAN, NAN};
     const kl_model *m = p->model;
     kl_status st = KL_OK;
     const double **plain = NULL, **poisoned = NULL;
@@ -85,8 +85,8 @@ static kl_status list_bonds(kl_params *p, const kl_lattice *lat, int k, kl_err *
     KL_TRY(kl_alloc(&scalar, m->nparam, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&used, lat->nbond_class, KL_MEM_MISC, err));
     for (int q = 0; q < m->nparam; q++) {
-        scalar[q] = 0.5;
-        plain[q] = m->param[q].kind == KL_PARAM_SCALAR ? NULL : ones;
+        scalar[q] = 0.37;
+        plain[q] = m->param[q].kind == KL_PARAM_SCALAR ? NULL : plain_values;
         poisoned[q] = q == k ? nans : plain[q];
     }
     for (int t = 0; t < m->nterm; t++) {

@@ -89,16 +89,8 @@ static kl_status read_site(const char *text, char *arg, const kl_lattice *lat, i
     snprintf(name, sizeof name, "%s", at + 1);
     trim(name);
     trim(arg);
-    for (int i = 0; i < lat->nsite; i++)
-        if (lat->site_name[i] && strcmp(lat->site_name[i], name) == 0) {
-            *site = i;
-            return KL_OK;
-        }
-    int64_t x;
-    if (!kl_parse_int(name, &x) || x < 0 || x >= lat->nsite)
-        return kl_fail(err, KL_EINPUT, "measure '%.200s': site '%.60s' is not on lattice %.100s; it has 0 to %d", text, name, lat->spec, lat->nsite - 1);
-    *site = (int)x;
-    return KL_OK;
+    *site = kl_lattice_site(lat, name);
+    return *site >= 0 ? KL_OK : kl_fail(err, KL_EINPUT, "measure '%.200s': site '%.60s' is not on lattice %.100s; it has 0 to %d", text, name, lat->spec, lat->nsite - 1);
 }
 
 static kl_status add_op(const char *text, const kl_model *model, kl_siteop **to, const char *arg, kl_err *err)

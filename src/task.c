@@ -209,19 +209,6 @@ static kl_status set_params(kl_task *t, kl_err *err)
     return KL_OK;
 }
 
-/* A site as the user knows it: a number, from the end if negative, or a name of a lattice file; -1 if there is none. */
-static int find_site(const kl_lattice *lat, const char *text)
-{
-    int64_t i;
-    if (kl_parse_int(text, &i)) {
-        if (i < 0) i += lat->nsite;
-        return i >= 0 && i < lat->nsite ? (int)i : -1;
-    }
-    for (int s = 0; s < lat->nsite; s++)
-        if (lat->site_name[s] != NULL && strcmp(lat->site_name[s], text) == 0) return s;
-    return -1;
-}
-
 /* "Sz@0*Sz@5=-0.5" adds -0.5 Sz(0) Sz(5). */
 static kl_status add_pin(kl_task *t, const char *pin, kl_err *err)
 {
@@ -240,7 +227,7 @@ static kl_status add_pin(kl_task *t, const char *pin, kl_err *err)
         if (site_text == NULL || site_text == word) return kl_fail(err, KL_EINPUT, "--pin: '%s' in '%s' is not OP@SITE, as in Sz@0", word, pin);
         *site_text++ = '\0';
         if (n == KL_MAX_FACTOR) return kl_fail(err, KL_EINPUT, "--pin: '%s' has more than %d operators", pin, KL_MAX_FACTOR);
-        const int site = find_site(t->lat, site_text);
+        const int site = kl_lattice_site(t->lat, site_text);
         if (site < 0) return kl_fail(err, KL_EINPUT, "--pin: there is no site '%s' in '%s'; allowed: 0 to %d", site_text, pin, t->lat->nsite - 1);
         at[n].pos = t->lat->position[site];
         const kl_site_type *type = t->terms->type[at[n].pos];

@@ -23,8 +23,6 @@ int kl_site_op_find(const kl_site_type *type, const char *name)
     return KL_OP_NONE;
 }
 
-static const char *const position_class[] = {"first", "last", "ends", "even", "odd"};
-
 /* 1 when lattice site i belongs to a site class: "first", "last", "ends" (of a grid: its first and last column), "even", "odd" (site 0 is even),
    or a class that a lattice file names; NULL is every site. */
 static int site_is(const kl_lattice *lat, int i, const char *where)
@@ -297,8 +295,8 @@ static kl_status check_string(const kl_terms *t, const kl_term *term, int def, k
         if (shift[q] == 0) continue;
         print_origin(t, def, origin, sizeof origin);
         print_string(t, op, term->nop, text, sizeof text);
-        if (c->unit_num % c->unit_den == 0)
-            return kl_fail(err, KL_EINPUT, "%s: %s changes the conserved %s by %d; every term must conserve it", origin, text, c->name, shift[q] * (c->unit_num / c->unit_den));
+        if (shift[q] * c->unit_num % c->unit_den == 0)
+            return kl_fail(err, KL_EINPUT, "%s: %s changes the conserved %s by %d; every term must conserve it", origin, text, c->name, shift[q] * c->unit_num / c->unit_den);
         return kl_fail(err, KL_EINPUT, "%s: %s changes the conserved %s by %d/%d; every term must conserve it", origin, text, c->name, shift[q] * c->unit_num,
                        c->unit_den);
     }
@@ -427,7 +425,8 @@ static kl_status refuse_coef(const walk *w, const kl_coef_args *a, double c, kl_
         else if (q->kind == KL_PARAM_SITE)
             for (int s = 0; s < d->nslot; s++) append(values, sizeof values, ", %s[%d]=%.15g", q->name, a->site[s], w->p->array[k][a->site[s]]);
     }
-    return kl_fail(err, KL_EINPUT, "%s:%d: the coefficient of \"%.200s\" is %g at %s; it must be finite", m->source, d->line, d->text, c, values);
+    return kl_fail(err, KL_EINPUT, "%s:%d: the coefficient of \"%.200s\" is %g at %s; it must be finite%s", m->source, d->line, d->text, c, values,
+                   w->lat->has_xy ? "" : " (the lattice file gives its sites no x and y)");
 }
 
 static kl_status place_term(const walk *w, const int *site, int bond, double r, kl_err *err)
@@ -438,8 +437,8 @@ static kl_status place_term(const walk *w, const int *site, int bond, double r, 
     kl_op_at factor[KL_MAX_FACTOR];
     kl_coef_args a = {.scalar = w->p->scalar, .array = (const double *const *)w->p->array, .bond = bond, .nsite = w->lat->nsite, .r = r};
     for (int s = 0; s < d->nslot; s++) a.site[s] = site[s];
-    a.x = w->lat->xy[site[0]][0];
-    a.y = w->lat->xy[site[0]][1];
+    a.x = w->lat->has_xy ? w->lat->xy[site[0]][0] : (double)NAN;
+    a.y = w->lat->has_xy ? w->lat->xy[site[0]][1] : (double)NAN;
     string s = {.coef = d->coef(&a)};
     if (!isfinite(s.coef)) return refuse_coef(w, &a, s.coef, err);
     if (s.coef == 0.0) return KL_OK;
@@ -464,25 +463,49 @@ out:
     return st;
 }
 
+/* "first, last, ends, even, odd, imp" */
+static void list_classes(const kl_lattice *lat, char *have, size_t size)
+{
+    for (int k = 0; kl_position_class[k] != NULL; k++) append(have, size, "%s%s", k > 0 ? ", " : "", kl_position_class[k]);
+    for (int i = 0; i < lat->nsite; i++) {
+        int seen = lat->site_class[i] == NULL;
+        for (int k = 0; !seen && k < i; k++) seen = lat->site_class[k] != NULL && strcmp(lat->site_class[k], lat->site_class[i]) == 0;
+        if (!seen) append(have, size, ", %s", lat->site_class[i]);
+    }
+}
+
+/* A site type that no site gets, for no site is of its class or all of them have a type that stands before it, is a slip. A lattice so short that it has no such place is none. */
+static kl_status check_types(const kl_terms *t, const kl_lattice *lat, kl_err *err)
+{
+    const kl_model *const m = t->model;
+    for (int k = 0; k < m->ntype; k++) {
+        const char *const where = m->type[k].where;
+        int used = 0, meant = 0;
+        if (where == NULL) continue;
+        for (int i = 0; i < lat->nsite; i++) used |= t->type[lat->position[i]] == &m->type[k], meant |= site_is(lat, i, where);
+        if (used || (!meant && kl_is_position_class(where))) continue;
+        char have[300] = "";
+        list_classes(lat, have, sizeof have);
+        if (meant) return kl_fail(err, KL_EINPUT, "%s: every site of class \"%s\" on lattice %.100s has a type that stands before this one; put the narrower class first", m->source, where, lat->spec);
+        return kl_fail(err, KL_EINPUT, "%s: a site type is for sites of class \"%s\", which lattice %.100s lacks; it has %s", m->source, where, lat->spec, have);
+    }
+    return KL_OK;
+}
+
 static kl_status place_on_sites(const walk *w, kl_err *err)
 {
     const kl_term_def *d = &w->t->model->term[w->def];
     const kl_lattice *lat = w->lat;
     kl_status st = KL_OK;
-    int known = d->where == NULL;
-    for (size_t k = 0; !known && k < sizeof position_class / sizeof *position_class; k++) known = strcmp(d->where, position_class[k]) == 0;
+    int known = d->where == NULL || kl_is_position_class(d->where);
     for (int i = 0; i < lat->nsite; i++) {
         if (!site_is(lat, i, d->where)) continue;
         known = 1;
         KL_TRY(place_term(w, &i, -1, 0.0, err));
     }
     if (!known) {
-        char have[300] = "first, last, ends, even, odd";
-        for (int i = 0; i < lat->nsite; i++) {
-            int seen = lat->site_class[i] == NULL;
-            for (int k = 0; !seen && k < i; k++) seen = lat->site_class[k] != NULL && strcmp(lat->site_class[k], lat->site_class[i]) == 0;
-            if (!seen) append(have, sizeof have, ", %s", lat->site_class[i]);
-        }
+        char have[300] = "";
+        list_classes(lat, have, sizeof have);
         st = kl_fail(err, KL_EINPUT, "%s:%d: \"%.200s\" is for sites of class \"%s\", which lattice %.100s lacks; it has %s", w->t->model->source, d->line, d->text,
                      d->where, lat->spec, have);
     }
@@ -519,15 +542,24 @@ static kl_status place_on_pairs(const walk *w, kl_err *err)
     const kl_lattice *lat = w->lat;
     const double want = d->distance;
     kl_status st = KL_OK;
+    double almost = 0;
+    int any = 0;
     for (int i = 0; i < lat->nsite; i++) {
         /* On an open chain the distance bounds j, which keeps a long chain linear. */
         const int near = want > 0.0 && lat->kind == KL_LATTICE_CHAIN && want < lat->nsite;
         const int end = near && i + (int)want + 2 < lat->nsite ? i + (int)want + 2 : lat->nsite;
         for (int j = near ? i + (int)fmax(want, 1.0) : i + 1; j < end; j++) {
             const double r = kl_lattice_distance(lat, i, j);
-            if (want <= 0.0 || fabs(r - want) < DISTANCE_TOL) KL_TRY(place_term(w, (const int[2]){i, j}, -1, r, err));
+            if (want > 0.0 && !(fabs(r - want) < DISTANCE_TOL)) {
+                if (fabs(r - want) < 0.01 * want) almost = r;
+                continue;
+            }
+            any = 1;
+            KL_TRY(place_term(w, (const int[2]){i, j}, -1, r, err));
         }
     }
+    if (!any && almost > 0) /* 1.414 for the root of 2; a lattice that has no pair so far apart is just small */
+        st = kl_fail(err, KL_EINPUT, "%s:%d: \"%.200s\" is for pairs at distance %.10g; lattice %.100s has none, but some at %.10g", w->t->model->source, d->line, d->text, want, lat->spec, almost);
 out:
     return st;
 }
@@ -560,15 +592,14 @@ static kl_status place_on_named(const walk *w, kl_err *err)
     int site[KL_MAX_FACTOR];
     for (int s = 0; s < d->nslot; s++) {
         const char *name = d->sites[s];
-        int64_t number = 0;
-        site[s] = -1;
-        for (int i = 0; i < lat->nsite && site[s] < 0; i++)
-            if (lat->site_name[i] != NULL && strcmp(lat->site_name[i], name) == 0) site[s] = i;
-        if (site[s] < 0 && kl_parse_int(name, &number) && number < lat->nsite && number >= -(int64_t)lat->nsite)
-            site[s] = (int)(number < 0 ? lat->nsite + number : number);
+        site[s] = kl_lattice_site(lat, name);
         if (site[s] < 0)
             return kl_fail(err, KL_EINPUT, "%s:%d: \"%.200s\" names site \"%s\", which lattice %.100s lacks; it has 0 to %d, or -1 to -%d from the end",
                            w->t->model->source, d->line, d->text, name, lat->spec, lat->nsite - 1, lat->nsite);
+        for (int k = 0; k < s; k++) /* the order of its factors was settled for sites that differ */
+            if (site[k] == site[s])
+                return kl_fail(err, KL_EINPUT, "%s:%d: \"%.200s\": \"%s\" and \"%s\" are both site %d of lattice %.100s; what acts on one site is written with one index", w->t->model->source, d->line,
+                               d->text, d->sites[k], name, site[s], lat->spec);
     }
     return place_term(w, site, -1, d->nslot > 1 ? kl_lattice_distance(lat, site[0], site[1]) : 0.0, err);
 }
@@ -611,6 +642,7 @@ kl_status kl_terms_create(const kl_model *m, const kl_lattice *lat, const kl_par
         }
         t->type[lat->position[i]] = type;
     }
+    KL_TRY(check_types(t, lat, err));
     KL_TRY(check_charges(t, err));
     for (int k = 0; k < m->nterm; k++) {
         const walk w = {t, lat, p, k};

@@ -377,6 +377,30 @@ do
     ok(status == 0 and out:find "sector +70 states" and out:find "energy 0 +%-3%.651093408937" and out:find "state  3", "show, of exact diagonalization", out)
     local shown = json(select(2, run "show e.h5 --json"))
     ok(shown and shown.method == "ed" and #shown.spectrum == 70 and #shown.energies == 4 and shown.measurements["local/Sz"], "show in JSON, of exact diagonalization")
+    -- what a model and a lattice file say of sites that are not there, or not what they seem
+    local hamiltonian = '-- H = sum_<ij> J S_i.S_j\nsite(spin(1/2))\n%sconserve "Sz"\nparameters { J = 1 }\n%s\n'
+    local two = 'return { sites = { { %s }, {}, {} }, bonds = { { 0, 1 }, { 1, 2%s } } }\n'
+    for _, case in ipairs {
+        { "", 'named({"0", "-3"}, J*S_dot_S(i,j))', "", "both site 0" },
+        { 'site("end", spin(1))', 'bond("nn", J*S_dot_S(i,j))', "", 'class "end", which lattice chain lacks' },
+        { 'site("ends", spin(1)) site("first", spin(3/2))', 'bond("nn", J*S_dot_S(i,j))', "", "stands before this one" },
+        { "", "pairs(1.414, J*S_dot_S(i,j))", "--lattice square:2x2", "but some at 1.414213562" },
+        { "", "pairs(J*exp(-r)*S_dot_S(i,j))", two:format("", ""), "no x and y" },
+        { "", 'onsite(J*(-1)^x*Sz(i))', two:format("", ""), "no x and y" },
+        { "", 'bond("nn", J*S_dot_S(i,j))', two:format('name = "1"', ""), "taken for a site's number" },
+        { "", 'bond("nn", J*S_dot_S(i,j))', two:format('class = "odd"', ""), "take another word" },
+        { "", 'bond("nn", J*S_dot_S(i,j))', two:format('clas = "imp"', ""), "site 0: unknown entry 'clas'" },
+        { "", 'bond("nn", J*S_dot_S(i,j))', two:format("", ', "nn", 2'), "bond 2: unknown entry '4'" },
+        { "", 'bond("nn", J*S_dot_S(i,j))', two:format("", ", R = 2"), "bond 2: unknown entry 'R'" },
+        { "", 'bond("nn", J*S_dot_S(i,j))', two:format("", ", r = 0/0"), "bond 2: r is not finite" },
+    } do
+        local types, term, lattice, word = table.unpack(case)
+        spill(at "slip.lua", hamiltonian:format(types == "" and "" or types .. "\n", term))
+        if lattice:find "^return" then spill(at "three.lua", lattice) lattice = "--lattice three.lua" end
+        local status, out, err = run("ed ./slip.lua " .. (lattice == "" and "--sites 3" or lattice) .. " --charge scan")
+        ok(status == 2 and out == "" and select(2, err:gsub("\n", "")) == 1 and err:find(word, 1, true), "one line: " .. word, status, err)
+    end
+    shell "rm -f slip.lua three.lua"
     spill(at "ends.lua", '-- H = sum_<ij> J S_i.S_j - sum_i h Sz_i\nsite(spin(1))\nsite("ends", spin(1/2))\nconserve "Sz"\nparameters { J = per_bond(1), h = per_site(0) }\nbond("nn", J * S_dot_S(i,j))\nonsite(-h * Sz(i))\n')
     local words = "./ends.lua --sites 5 --charge Sz=0 -p 'h=0.3,-0.1,0.7,0.2,-0.4' --json -o none --measure P --measure 'structure(P,P)' --measure 'connected(Sp,Sm)' --measure 'corr((Sp+Sm)/2,(Sp+Sm)/2)' " ..
                   "--measure 'local(Sz+Sp)' --measure '(Sz*Sz)'"
@@ -647,6 +671,11 @@ for _, case in ipairs {
     { "dmrg heisenberg --sites 8 --charge Sz=0 --spectral Sz@0", "for `kronlat ed'" },
     { "ed heisenberg --sites 8 --charge Sz=0 -o /no/such/folder/x.h5", "/no/such/folder" },
     { "ed heisenberg --sites 8 --charge Sz=0 --measure Sp", "changes the charge Sz by 1," },
+    { "ed heisenberg --sites 8 --charge Sz=0 --spectral Sz@4294967297", "no site and no momentum" },
+    { "ed heisenberg --lattice ring:8 --charge Sz=0 --spectral Sz@q=4294967296", "no momentum" },
+    { "ed heisenberg --sites 8 --charge Sz=0 --pin Sp@0=1", "changes the conserved Sz by 1;" },
+    { "dmrg heisenberg --sites 8 --charge Sz=0 -p J=2 --sweep-parameter J=1,2", "not both" },
+    { "growth heisenberg --sites 8 --charge Sz=0 -p h=1,2,3,4,5,6,7,8", "one value for all of them" },
     { "ed heisenberg --sites 8 --charge Sz=0 --measure 'corr(Sp,Sp)'", "by 2," },
     { "ed heisenberg --sites 8 --charge Sz=0 --measure 'foo(Sz)'", "allowed for ed" },
     { "ed heisenberg --sites 8 --charge Sz=0 --measure '" .. ("Sz+"):rep(30) .. "Sz'", "too long" },

@@ -575,7 +575,7 @@ static void test_requests(void **state)
     static const struct {
         const char *text, *part;
     } wrong[] = {{"Szz", "did you mean 'Sz'"}, {"corr(Sz)", "2 operators"}, {"corr(Sz,Sz,Sz)", "2 operators"}, {"corr", "brackets"}, {"corr(Sz,Sz", "')'"},
-                 {"cor(Sz,Sz)", "no such measurement"}, {"product(Sz)", "its site"}, {"product(Sz@8)", "0 to 7"}, {"product(Sz@-1)", "0 to 7"}, {"product(Sz@x)", "'x'"},
+                 {"cor(Sz,Sz)", "no such measurement"}, {"product(Sz)", "its site"}, {"product(Sz@8)", "0 to 7"}, {"product(Sz@-9)", "0 to 7"}, {"product(Sz@x)", "'x'"},
                  {"product(Sz@0;Sz;Sz)", "only one"}, {"product(Sz@0;Sp)", "conserve"}, {"string(Sz,Sm,Sz)", "conserve"}, {"string(Sz,Sz)", "3 operators"},
                  {"string(Sz,0*Sz,Sz)", "vanish"}, {"entropy()", "alone"}, {"overlap()", "missing"}, {"overlap(no/such.h5)", "cannot be opened"}, {"", "expected"},
                  {"corr(Sz;Sz)", "product"}, {"Sz,Sz", "1 operator"}};
