@@ -307,6 +307,11 @@ static kl_status run_scan(run *x, int *status, kl_err *err)
     for (int64_t i = 0; i < n && interrupts == 0 && x->unmeasured == KL_OK; i++) {
         char label[128];
         KL_TRY(kl_task_aim(x->t, sector[i], err));
+        if (x->o->states > 1) { /* of a small sector all that there are */
+            kl_halves_size size;
+            KL_TRY(kl_halves_measure(x->t->terms, sector[i], KL_HALVES_SITES, &size, err));
+            x->t->dmrg.nstate = size.dim < (double)x->o->states ? (int)size.dim : (int)x->o->states;
+        }
         kl_qn_print(x->t->model, sector[i], label, sizeof(label));
         snprintf(x->progress.prefix, sizeof(x->progress.prefix), "%s (%lld of %lld)  ", label, (long long)i + 1, (long long)n);
         x->progress.have_energy = 0;

@@ -474,7 +474,7 @@ static void list_classes(const kl_lattice *lat, char *have, size_t size)
     }
 }
 
-/* A site type that no site gets, for no site is of its class or all of them have a type that stands before it, is a slip. A lattice so short that it has no such place is none. */
+/* A site type that no site gets, for no site is of its class or all of them have a type that stands before it, is a slip. A lattice so short that it has no such place, or only one for the first and the last, is none. */
 static kl_status check_types(const kl_terms *t, const kl_lattice *lat, kl_err *err)
 {
     const kl_model *const m = t->model;
@@ -483,7 +483,7 @@ static kl_status check_types(const kl_terms *t, const kl_lattice *lat, kl_err *e
         int used = 0, meant = 0;
         if (where == NULL) continue;
         for (int i = 0; i < lat->nsite; i++) used |= t->type[lat->position[i]] == &m->type[k], meant |= site_is(lat, i, where);
-        if (used || (!meant && kl_is_position_class(where))) continue;
+        if (used || (kl_is_position_class(where) && (!meant || lat->nsite <= 2))) continue;
         char have[300] = "";
         list_classes(lat, have, sizeof have);
         if (meant) return kl_fail(err, KL_EINPUT, "%s: every site of class \"%s\" on lattice %.100s has a type that stands before this one; put the narrower class first", m->source, where, lat->spec);

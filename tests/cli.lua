@@ -369,6 +369,13 @@ do
     ok(near(rising, falling, 1e-9) and math.abs(rising - even) > 1e-3, "ed: U by site", rising, falling, even)
     local status, out, err = run "plan ed hubbard --lattice ring:6"
     ok(status == 2 and err:find("plan --method ed hubbard", 1, true), "plan ed MODEL: told how", err)
+    local all, swept = json(select(2, run "ed heisenberg --sites 4 --charge scan --states 5 --solver full --json -o none") or ""), json(select(2, run "dmrg heisenberg --sites 4 --charge scan --states 5 --json -o none") or "")
+    local same = all and swept and #all.runs == 5 and #swept.runs == 5
+    for i = 1, same and 5 or 0 do
+        same = same and #all.runs[i].energies == #swept.runs[i].energies
+        for k, e in ipairs(all.runs[i].energies) do same = same and near(e, swept.runs[i].energies[k], 1e-9) end
+    end
+    ok(same and #all.runs[1].energies == 1 and #all.runs[3].energies == 5, "a scan for five states takes of a small sector those there are, by either way")
     local status, out = run "ed heisenberg --lattice ring:6 --charge Sz=0 --solver full -o none"
     ok(status == 0 and out:find "spectrum     all 20 energies" and select(2, out:gsub("0%.118033988", "")) == 1, "ed: the energies of a small sector are listed", out)
     local status, out = run "ed heisenberg --lattice ring:8 --charge Sz=0 --solver full --states 4 --measure Sz --measure 'corr(Sz,Sz)' --measure entropy -o e.h5"
