@@ -87,6 +87,7 @@ typedef struct layout {
     const kl_fcidump *g;     /* integrals of the active orbitals */
     kl_fcidump *own;         /* g where it was made here */
     uint64_t (*ref)[2];      /* [nref] of the active orbitals */
+    uint64_t odd;            /* bit p: an odd number of core orbitals lies above active orbital p */
 } layout;
 
 static unsigned char *occ_of(const layout *l, int ref, int spin) { return l->occ + ((int64_t)ref * 2 + spin) * l->f->norb; }
@@ -239,6 +240,8 @@ static kl_status choose_orbitals(layout *l, const kl_ci_opts *o, kl_err *err)
     for (int k = 0; k < l->nactive; k++) l->active[k] = list[l->ncore + k].orbital;
     qsort(l->core, (size_t)l->ncore, sizeof(int), by_int);
     qsort(l->active, (size_t)l->nactive, sizeof(int), by_int);
+    for (int p = 0; p < l->nactive; p++)
+        for (int k = 0; k < l->ncore; k++) l->odd ^= (uint64_t)(l->core[k] > l->active[p]) << p;
 out:
     kl_free(&list);
     return st;
@@ -295,6 +298,10 @@ static kl_status occupation_text(const layout *l, uint64_t alpha, uint64_t beta,
     for (int p = 0; p < l->nactive; p++) (*out)[l->active[p]] = "0ud2"[(alpha >> p & 1) + 2 * (beta >> p & 1)];
     return KL_OK;
 }
+
+/* A determinant of the active orbitals becomes one of all orbitals when the core's operators take their places in the order of the orbitals
+   (determinant.h): each passes the active electrons of its spin below it. This is the sign, but for one that all determinants share. */
+static double core_sign(const layout *l, uint64_t alpha, uint64_t beta) { return __builtin_parityll((alpha ^ beta) & l->odd) ? -1.0 : 1.0; }
 
 static kl_det_spec spec_of(const layout *l, const kl_ci_opts *o, int irrep)
 {
@@ -719,13 +726,15 @@ static kl_status describe(const layout *l, kl_exec *ex, const kl_ci_opts *o, con
     KL_TRY(kl_alloc(&c, n, KL_MEM_VECTOR, err));
     KL_TRY(ex->vt.download(ex, c, kl_dptr_at(s->x, root * n), n, err));
     state->nleading = kl_detstate_leading(s->space, c, KL_CI_LEADING, at);
-    const double sign = state->nleading > 0 && c[at[0]] < 0 ? -1.0 : 1.0;
     for (int k = 0; k < state->nleading; k++) {
         int64_t ia, ib;
         kl_detspace_at(s->space, at[k], &ia, &ib);
-        state->leading[k] = sign * c[at[k]];
-        KL_TRY(occupation_text(l, s->space->a->bits[ia], s->space->b->bits[ib], &state->leading_text[k], err));
+        const uint64_t alpha = s->space->a->bits[ia], beta = s->space->b->bits[ib];
+        state->leading[k] = core_sign(l, alpha, beta) * c[at[k]];
+        KL_TRY(occupation_text(l, alpha, beta, &state->leading_text[k], err));
     }
+    if (state->leading[0] < 0) /* the sign of a state is free: the first is positive */
+        for (int k = 0; k < state->nleading; k++) state->leading[k] = -state->leading[k];
     if (!l->f->unrestricted) KL_TRY(kl_detstate_spin(s->space, o->nthread, c, &state->s2, err));
     if (o->density) KL_TRY(density_of(l, s->space, o->nthread, c, state, err));
     if (!s->space->full) {
@@ -893,6 +902,7 @@ out:
 
 kl_status kl_ci_make_plan(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_plan *out, kl_err *err)
 {
+    const int64_t most_vector = INT64_C(1) << 50; /* all vectors of a solver together stay within 64 bits */
     kl_status st = KL_OK;
     layout l = {0};
     *out = (kl_ci_plan){0};
@@ -920,7 +930,8 @@ kl_status kl_ci_make_plan(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_plan *
         const int nvec = nroot < 1 ? 1 : nroot + MIN_GUARD > KL_MAX_ROOT || nroot + MIN_GUARD > out->ndet[g] ? nroot : nroot + MIN_GUARD;
         const kl_eig_opts eig = {.solver = o->solver, .nroot = nvec, .max_basis = o->max_basis};
         KL_TRY(count_nonzeros(&l, o, &spec, out, g, err));
-        if (out->ndet[g] > 0) out->bytes_vectors[g] = 8 * (kl_eig_work_doubles(&eig, out->ndet[g]) + (nvec + 2) * out->ndet[g]);
+        if (out->ndet[g] < 0 || out->ndet[g] > most_vector) out->bytes_vectors[g] = -1;
+        else if (out->ndet[g] > 0) out->bytes_vectors[g] = 8 * (kl_eig_work_doubles(&eig, out->ndet[g]) + (nvec + 2) * out->ndet[g]);
     }
 out:
     layout_clear(&l);

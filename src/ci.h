@@ -44,7 +44,7 @@ typedef struct kl_ci_state {
     double energy, s2, residual;    /* s2: NAN for unrestricted orbitals */
     int irrep;
     int nleading;
-    double leading[KL_CI_LEADING];  /* largest coefficients */
+    double leading[KL_CI_LEADING];  /* largest coefficients, of determinants (determinant.h) of all orbitals of the file; the first is positive */
     char *leading_text[KL_CI_LEADING]; /* their occupations, all orbitals of the file */
     double *density[2];             /* [norb][norb] alpha, beta, all orbitals of the file; NULL if not asked for */
     double *natural;                /* [norb] occupations, descending; NULL for unrestricted orbitals, where the density matrices have no common basis: */
@@ -111,7 +111,7 @@ typedef struct kl_ci_plan {
     int64_t ndet[8];   /* of the asked space, by irrep */
     int64_t nnz[8];    /* of its matrix; -1: too many determinants to look */
     int nnz_sampled[8];/* counted on some of the rows only: about */
-    int64_t bytes_vectors[8];
+    int64_t bytes_vectors[8]; /* -1: far above what any machine has */
 } kl_ci_plan;
 /* Counts determinants, and the non-zeros of their matrix where that is quick; stores neither. */
 kl_status kl_ci_make_plan(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_plan *out, kl_err *err) KL_MUST_CHECK;

@@ -205,6 +205,7 @@ static void print_plan(FILE *to, const kl_options *o, const kl_ci_plan *p)
         double all = 0;
         for (int k = 0; k < p->nlevel; k++) all += p->csf[g][k];
         if (p->ndet[g] < 0) fprintf(to, "%5d %22s %22s", g + 1, "above 4e18", "");
+        else if (p->bytes_vectors[g] < 0) fprintf(to, "%5d %22lld %22s", g + 1, (long long)p->ndet[g], "");
         else fprintf(to, "%5d %22lld %22.4g", g + 1, (long long)p->ndet[g], 1e-9 * (double)p->bytes_vectors[g]);
         if (p->nnz[g] > 0) fprintf(to, " %s%15lld %14.4g", p->nnz_sampled[g] ? "~" : " ", (long long)p->nnz[g], 12e-9 * (double)p->nnz[g]);
         else fprintf(to, " %16s %14s", "-", "-");
@@ -243,8 +244,9 @@ static void print_plan_json(FILE *to, const kl_options *o, const kl_ci_plan *p)
     for (int g = 0; g < p->nirrep; g++) {
         kl_json_open(&j, NULL, '{');
         kl_json_int(&j, "irrep", g + 1);
-        kl_json_int(&j, "determinants", p->ndet[g]);
-        kl_json_int(&j, "solver_bytes", p->bytes_vectors[g]);
+        if (p->ndet[g] < 0) kl_json_text(&j, "determinants", NULL); /* above what 64 bits hold */
+        else kl_json_int(&j, "determinants", p->ndet[g]);
+        if (p->bytes_vectors[g] >= 0) kl_json_int(&j, "solver_bytes", p->bytes_vectors[g]);
         if (p->nnz[g] > 0) kl_json_int(&j, "nonzeros", p->nnz[g]);
         if (p->nnz[g] > 0) kl_json_bool(&j, "nonzeros_sampled", p->nnz_sampled[g]);
         kl_json_close(&j, '}');
@@ -293,7 +295,8 @@ static void print_occupations(FILE *to, int norb, const double *natural, int sta
     fputc('\n', to);
 }
 
-static void print_result(FILE *to, const kl_ci_record *c, const char *output)
+/* peak: bytes; 0 where an earlier run found the result, whose memory no file tells. */
+static void print_result(FILE *to, const kl_ci_record *c, double peak, const char *output)
 {
     const kl_ci_result *const r = &c->r;
     fprintf(to, "%s: %d orbitals (%d inactive, %d active), %d alpha and %d beta electrons, space %s%s\n", c->fcidump, r->norb, r->ninactive, r->nactive, r->nalpha, r->nbeta,
@@ -329,7 +332,10 @@ static void print_result(FILE *to, const kl_ci_record *c, const char *output)
     fputc('\n', to);
     print_blocks(to, r);
     if (!r->converged) fprintf(to, "\nNOT CONVERGED: a residual is above what was asked for\n");
-    fprintf(to, "\n%.2f s, peak memory %.3g MB%s%s\n", r->seconds_all, 1e-6 * (double)kl_mem_total_peak_bytes(), output != NULL ? ", written to " : "", output != NULL ? output : "");
+    fprintf(to, "\n%.2f s", r->seconds_all);
+    if (peak > 0) fprintf(to, ", peak memory %.3g MB", 1e-6 * peak);
+    if (output != NULL) fprintf(to, ", written to %s", output);
+    fputc('\n', to);
 }
 
 static void print_result_json(FILE *to, const kl_ci_record *c, const char *output)
@@ -339,6 +345,11 @@ static void print_result_json(FILE *to, const kl_ci_record *c, const char *outpu
     kl_json_open(&j, NULL, '{');
     kl_json_text(&j, "file", c->fcidump);
     kl_json_text(&j, "space", c->space);
+    kl_json_bool(&j, "finished", c->finished);
+    if (!c->finished) { /* a checkpoint says no more */
+        kl_json_text(&j, "output", output);
+        goto out;
+    }
     kl_json_int(&j, "orbitals", r->norb);
     kl_json_int(&j, "inactive", r->ninactive);
     kl_json_int(&j, "active", r->nactive);
@@ -406,6 +417,7 @@ static void print_result_json(FILE *to, const kl_ci_record *c, const char *outpu
     kl_json_close(&j, ']');
     kl_json_real(&j, "seconds", r->seconds_all);
     kl_json_text(&j, "output", output);
+out:
     kl_json_close(&j, '}');
     kl_json_end(&j);
 }
@@ -419,7 +431,7 @@ kl_status kl_cicli_show(const kl_options *o, kl_err *err)
     if (st != KL_OK) return st;
     if (!c.finished && !o->json) printf("%s: a run under way, space %s; go on with: kronlat ci --resume %s\n", c.fcidump, c.space, o->file);
     else if (o->json) print_result_json(stdout, &c, o->file);
-    else print_result(stdout, &c, NULL);
+    else print_result(stdout, &c, 0, NULL);
     kl_cifile_clear(&c);
     return KL_OK;
 }
@@ -461,7 +473,7 @@ kl_status kl_cicli_run(kl_options *o, int (*interrupted)(void), int *stopped, kl
         goto out;
     }
     x.path = o->resume != NULL ? o->resume : o->output != NULL && strcmp(o->output, "none") != 0 ? o->output : NULL;
-    x.resumed = o->resume != NULL;
+    x.resumed = x.pace.kept = o->resume != NULL;
     x.boundary = o->boundary;
     KL_TRY(probe("--matrix", o->matrix, err));
     KL_TRY(probe("--arrays", o->arrays, err));
@@ -484,6 +496,7 @@ kl_status kl_cicli_run(kl_options *o, int (*interrupted)(void), int *stopped, kl
     if (r.stopped) {
         char text[1400];
         if (x.path == NULL) snprintf(text, sizeof(text), "interrupted; nothing was kept (no --output)");
+        else if (!x.pace.kept) snprintf(text, sizeof(text), "interrupted; nothing was kept (no checkpoint was written)");
         else snprintf(text, sizeof(text), "interrupted; go on with: kronlat ci --resume %.1000s", x.path);
         kl_report_error(text);
         goto out;
@@ -491,7 +504,7 @@ kl_status kl_cicli_run(kl_options *o, int (*interrupted)(void), int *stopped, kl
     x.record.finished = 1;
     const kl_status written = x.path != NULL ? kl_cifile_write(x.path, &x.record, NULL, err) : KL_OK;
     if (o->json) print_result_json(stdout, &x.record, written == KL_OK ? x.path : NULL); /* before a full disk ends it: the energy is there */
-    else print_result(stdout, &x.record, written == KL_OK ? x.path : NULL);
+    else print_result(stdout, &x.record, (double)kl_mem_total_peak_bytes(), written == KL_OK ? x.path : NULL);
     if (!o->json && r.nstate < ci.nroot) printf("%d of the %d states asked for: the space has no more determinants\n", r.nstate, ci.nroot);
     KL_TRY(written);
 out:

@@ -123,11 +123,12 @@ static kl_status write_and_print(const kl_task *t, const kl_result *r, const cha
     return st;
 }
 
-static void say_interrupted(const char *path)
+static void say_interrupted(const kl_edkeep *keep)
 {
     char text[1400];
-    if (path == NULL) snprintf(text, sizeof(text), "interrupted; nothing was kept (no --output)");
-    else snprintf(text, sizeof(text), "interrupted; go on with: kronlat %s --resume %.1000s", kl_command_name(KL_CMD_ED), path);
+    if (keep->path == NULL) snprintf(text, sizeof(text), "interrupted; nothing was kept (no --output)");
+    else if (!keep->pace.kept) snprintf(text, sizeof(text), "interrupted; nothing was kept (no checkpoint was written)");
+    else snprintf(text, sizeof(text), "interrupted; go on with: kronlat %s --resume %.1000s", kl_command_name(KL_CMD_ED), keep->path);
     kl_report_error(text);
 }
 
@@ -194,6 +195,7 @@ static kl_status run_sector(kl_task *t, kl_qn target, int going_on, watcher *w, 
     int64_t ld = 0;
     char *options = NULL;
     kl_edkeep_open(&keep, t->ex, o->resume != NULL ? o->resume : writes(o) ? o->output : NULL, o->checkpoint_every);
+    keep.pace.kept = going_on;
     kl_edrun_opts(t, &opts);
     opts.self = w;
     opts.step = on_step;
@@ -210,7 +212,7 @@ static kl_status run_sector(kl_task *t, kl_qn target, int going_on, watcher *w, 
     }
     clear_line(w);
     if (*stopped) {
-        say_interrupted(keep.path);
+        say_interrupted(&keep);
         goto out;
     }
     keep.r->finished = 1;
@@ -303,6 +305,7 @@ static kl_status run_thermal(kl_task *t, int going_on, watcher *w, int *stopped,
     kl_thermal_opts opts = {.nsample = o->samples > 0 ? (int)o->samples : 20, .nstep = (int)o->steps, .seed = t->dmrg.seed, .self = w, .step = on_sample};
     const kl_ed_opts three = {.solver = KL_ED_LANCZOS, .nstate = 1};
     kl_edkeep_open(&keep, t->ex, o->resume != NULL ? o->resume : writes(o) ? o->output : NULL, o->checkpoint_every);
+    keep.pace.kept = going_on;
     KL_TRY(kl_options_values("--temperatures", o->temperatures, &ntemperature, &temperature, err));
     for (int i = 0; i < ntemperature; i++)
         if (!(temperature[i] > 0.0)) KL_TRY(kl_fail(err, KL_EINPUT, "--temperatures: %g; every temperature has to be above 0", temperature[i]));
@@ -338,7 +341,7 @@ static kl_status run_thermal(kl_task *t, int going_on, watcher *w, int *stopped,
     }
     clear_line(w);
     if (*stopped) {
-        say_interrupted(keep.path);
+        say_interrupted(&keep);
         goto out;
     }
     KL_TRY(kl_alloc(&row, ntemperature, KL_MEM_MISC, err));

@@ -44,6 +44,8 @@ static kl_status refuse(const reader *r, int64_t line, kl_err *err, const char *
     return kl_fail(err, KL_EINPUT, "%.300s:%lld: %s", r->name, (long long)line, text);
 }
 
+static kl_status unreadable(const reader *r, kl_err *err) { return kl_fail(err, KL_EIO, "%.300s cannot be read: %s", r->name, strerror(errno)); }
+
 #define REFUSE(r, at_line, ...)                             \
     do {                                                    \
         char text_[512];                                    \
@@ -142,9 +144,11 @@ static kl_status read_header(reader *r, kl_err *err)
     kl_status st = KL_OK;
     char word[MAX_WORD] = "", key[MAX_WORD] = "", pending[MAX_WORD] = "";
     token t = next_token(r, word);
+    if (t == T_EOF && ferror(r->from)) return unreadable(r, err);
     if (t != T_WORD || (strcmp(word, "&FCI") != 0 && strcmp(word, "$FCI") != 0)) REFUSE(r, r->line, "an FCIDUMP file begins with &FCI; this is none");
     do {
         t = next_token(r, word);
+        if (t == T_EOF && ferror(r->from)) return unreadable(r, err);
         if (t == T_EOF) REFUSE(r, r->line, "the file ends inside the header; &END or / is missing");
         if (t == T_LONG) REFUSE(r, r->line, "a word of the header is longer than %d characters", MAX_WORD - 1);
         if (t == T_EQUALS) {
@@ -256,7 +260,7 @@ static kl_status read_data(reader *r, kl_err *err)
         }
         r->list[r->nentry++] = e;
     }
-    if (ferror(r->from)) st = kl_fail(err, KL_EIO, "%.300s cannot be read: %s", r->name, strerror(errno));
+    if (ferror(r->from)) st = unreadable(r, err);
 out:
     return st;
 }
@@ -460,18 +464,23 @@ static kl_status use_labels(reader *r, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_fcidump *const f = r->f;
-    int usable = r->nlabel > 0, most = 0;
+    int usable = 0, most = 0;
     KL_TRY(kl_alloc(&f->irrep, f->norb, KL_MEM_MISC, err));
     f->nirrep = 1;
+    for (int k = 0; k < r->nlabel; k++) usable |= r->label[k] != 0; /* 0 throughout: the writer knew no point group */
     if (r->nlabel > 0 && r->nlabel != f->norb && r->nlabel != 2 * f->norb) {
         snprintf(f->note, sizeof(f->note), "ORBSYM has %d labels for %d orbitals; the point group is not used", r->nlabel, f->norb);
         usable = 0;
     }
     const int step = r->nlabel == 2 * f->norb && f->norb > 0 ? 2 : 1; /* a label for each spin orbital */
     for (int p = 0; p < f->norb && usable; p++) {
-        const int label = r->label[step * p];
-        if (label < 1 || label > 8 || label != r->label[step * p + step - 1]) {
-            if (label != 0) snprintf(f->note, sizeof(f->note), "ORBSYM has the label %d for orbital %d, which is none of 1 to 8; the point group is not used", label, p + 1);
+        const int label = r->label[step * p], other = r->label[step * p + step - 1];
+        if (label != other) {
+            snprintf(f->note, sizeof(f->note), "ORBSYM has %d labels, one for each spin orbital of %d orbitals, and the two of orbital %d differ, %d and %d; the point group is not used",
+                     r->nlabel, f->norb, p + 1, label, other);
+            usable = 0;
+        } else if (label < 1 || label > 8) {
+            snprintf(f->note, sizeof(f->note), "ORBSYM has the label %d for orbital %d, which is none of 1 to 8; the point group is not used", label, p + 1);
             usable = 0;
         } else {
             f->irrep[p] = label - 1;

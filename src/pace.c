@@ -19,6 +19,7 @@ void kl_pace_done(kl_pace *p, double start, kl_status written, const kl_err *why
         kl_report_note(text);
         p->warned = 1;
     }
+    if (written == KL_OK) p->kept = 1;
     p->last = kl_clock();
     p->cost = p->last - start;
 }

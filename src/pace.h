@@ -8,6 +8,7 @@ typedef struct kl_pace {
     double every;      /* seconds between two, as asked for */
     double last, cost; /* when the last one was written, and how long that took, seconds */
     int warned;        /* a failure is told once */
+    int kept;          /* there is a checkpoint of this run; a run that goes on from one sets it itself */
 } kl_pace;
 
 kl_pace kl_pace_begin(double every);

@@ -487,13 +487,23 @@ do
     status, out = run "show dimer.h5 --json"
     local shown = json(out)
     ok(status == 0 and shown and shown.states[1].energy == doc.states[1].energy and shown.irreps[1].nonzeros == doc.irreps[1].nonzeros, "ci: show says what was found", out)
+    ok(shown and shown.finished and doc.finished, "ci: JSON says that the run has finished", out)
     status, out = run "show dimer.h5"
-    ok(status == 0 and out:find "space full" and out:find "leading determinants", "ci: show", out)
+    ok(status == 0 and out:find "space full" and out:find "leading determinants" and not out:find "peak memory", "ci: show, without a peak memory that is its own", out)
     status, out, err = run "ci --resume dimer.h5"
     ok(status == 2 and err:find "has finished", "ci: a run that has finished does not go on", err)
     status, out = run "ci dimer.fcidump --space full --plan --json"
     local plan = json(out)
     ok(status == 0 and plan and plan.space_by_irrep[1].nonzeros == 12 and not plan.space_by_irrep[1].nonzeros_sampled, "ci --plan counts non-zeros", out)
+    local wide = { "&FCI NORB=64,NELEC=64,MS2=0\n/\n" }
+    for p = 1, 64 do wide[#wide + 1] = ("%g %d %d 0 0\n"):format(0.1 * p - 9, p, p) end
+    spill(at "wide.fcidump", table.concat(wide))
+    status, out = run "ci wide.fcidump --space full --plan --json"
+    ok(status == 0 and json(out) and out:find '"determinants": null\n' and not out:find "solver_bytes", "ci --plan: beyond 64 bits there are no numbers", out)
+    status, out = run "ci wide.fcidump --electrons 32 --space cas:32,32 --plan --json"
+    plan = status == 0 and json(out)
+    ok(plan and plan.space_by_irrep[1].determinants > 1e17 and not plan.space_by_irrep[1].solver_bytes, "ci --plan: no bytes where 64 bits hold the determinants alone", out)
+    os.remove(at "wide.fcidump")
     status, out, err = run "ci dimer.fcidump --space full -v"
     ok(status == 0 and err:find "irrep 1: %d+ products, %-?%d", "ci -v tells each step, terminal or not", err)
     spill(at "cimodel.lua", 'return { command = "ci", fcidump = "dimer.fcidump", space = "full", model = "x" }\n')
@@ -655,6 +665,7 @@ for _, case in ipairs {
     { "ci dimer.fcidump --ms2 1", "in steps of 2" },
     { "ci dimer.fcidump --reference 2", "the file has 2" },
     { "ci a.h5", "begins with &FCI" },
+    { "ci .", "cannot be read: Is a directory" },
     { "run nofile.lua", "nofile.lua" },
     { "run a.h5", "a.h5" },
     { "ed heisenberg --sites 8 --charge Sz=5", "Sz" },
@@ -878,6 +889,9 @@ if ok(whole and whole.converged and near(whole.states[1].energy, -76.11995518792
         else
             if signal == "INT" then
                 ok(status == 130 and err:find "go on with: kronlat ci %-%-resume i.h5" and select(2, err:gsub("\n", "")) == 1, "SIGINT stops it and keeps a checkpoint", status, err)
+                local unfinished = json(select(2, run "show i.h5 --json"))
+                ok(unfinished and unfinished.finished == false and unfinished.space == "full" and not unfinished.states and not unfinished.orbitals,
+                   "JSON of a run under way says so, and no result of nothing")
                 refused("ci --space cisd --resume i.h5", "this run needs 409")
                 refused("ci --resume i.h5 " .. quote((dump:gsub("631g%-fc", "sto3g"))), "are not those that i.h5 was begun with")
             end
@@ -886,6 +900,18 @@ if ok(whole and whole.converged and near(whole.states[1].energy, -76.11995518792
             ok(rest and rest.converged and near(rest.states[1].energy, whole.states[1].energy, 1e-10) and near(rest.states[2].energy, whole.states[2].energy, 1e-10),
                "resumed after SIG" .. signal .. " to the same energies", out, why)
         end
+    end
+end
+
+-- Where no checkpoint could be written, nobody is told to go on with one.
+for _, long in ipairs { "ci " .. quote(dump) .. " --space full --roots 4 --residual 1e-9", "ed heisenberg --sites 20 --charge Sz=0 --states 3" } do
+    os.remove(at "i.h5")
+    local status, _, err = shell(("ulimit -f 4; $K %s --threads 1 --checkpoint-every 0 -o i.h5 & p=$!; sleep %.2f; kill -INT $p; wait $p"):format(long, whole and 0.6 * whole.seconds or 0.7))
+    if status ~= 130 then
+        skip("interrupted on a full disk", "the run was over before the signal")
+    else
+        ok(err:find("interrupted; nothing was kept (no checkpoint was written)", 1, true) and not err:find "go on with:" and not slurp(at "i.h5"),
+           "interrupted on a full disk: " .. long:match "^%a+", status, err)
     end
 end
 

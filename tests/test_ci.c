@@ -517,6 +517,66 @@ static void test_active(void **state)
     kl_fcidump_destroy(&f);
 }
 
+/* Where core orbitals lie among the active ones and see only their density, freezing them changes no state: the same coefficients with the same
+   signs, of two such orbitals with even and odd numbers of electrons below them. */
+static void test_frozen_signs(void **state)
+{
+    (void)state;
+    enum { N = 6 };
+    kl_err err;
+    for (int where = 0; where < 4; where++)
+        for (int ms2 = 0; ms2 < 5; ms2 += 2) {
+            static const int place[][2] = {{0, 1}, {1, 4}, {2, 3}, {3, 5}};
+            const int *const core = place[where];
+            char text[8000];
+            int at = sprintf(text, "&FCI NORB=%d,NELEC=8,MS2=%d\n/\n", N, ms2);
+            kl_test_case("core orbitals %d and %d, MS2 %d", core[0] + 1, core[1] + 1, ms2);
+            uint64_t seed = 7;
+            for (int p = 0; p < N; p++)
+                for (int q = 0; q <= p; q++) {
+                    const int pc = p == core[0] || p == core[1], qc = q == core[0] || q == core[1];
+                    for (int r = 0; r <= p; r++)
+                        for (int s = 0; s <= (r == p ? q : r); s++) {
+                            const int nc = pc + qc + (r == core[0] || r == core[1]) + (s == core[0] || s == core[1]);
+                            seed = seed * 6364136223846793005u + 1442695040888963407u;
+                            const double x = 0.2 * ((double)(seed >> 40) / (1 << 24) - 0.5);
+                            if (nc == 0) at += sprintf(text + at, "%.9f %d %d %d %d\n", x + (p == q && r == s ? 0.5 : 0), p + 1, q + 1, r + 1, s + 1);
+                            else if (p == q && r == s) at += sprintf(text + at, "0.4 %d %d %d %d\n", p + 1, q + 1, r + 1, s + 1);
+                        }
+                    seed = seed * 6364136223846793005u + 1442695040888963407u;
+                    if (p == q) at += sprintf(text + at, "%.9f %d %d 0 0\n", pc ? -30.0 - p : -3.0 + 0.2 * p, p + 1, p + 1);
+                    else if (!pc && !qc) at += sprintf(text + at, "%.9f %d %d 0 0\n", 0.4 * ((double)(seed >> 40) / (1 << 24) - 0.5), p + 1, q + 1);
+                }
+            kl_fcidump *f = NULL;
+            FILE *from = fmemopen(text, (size_t)at, "rb");
+            assert_non_null(from);
+            expect_ok(kl_fcidump_read_stream(from, "t", &f, &err), err);
+            fclose(from);
+            const kl_ci_opts o = ask("full", 1), cas = ask("cas:4,4", 1);
+            kl_ci_opts frozen = o;
+            frozen.frozen = 2;
+            kl_ci_result whole, part;
+            expect_ok(kl_ci_run(f, ex, &o, NULL, &whole, &err), err);
+            for (int k = 0; k < 2; k++) {
+                int shared = 0;
+                expect_ok(kl_ci_run(f, ex, k == 0 ? &frozen : &cas, NULL, &part, &err), err);
+                const kl_ci_state *const a = &whole.state[0], *const b = &part.state[0];
+                expect_near(a->energy, b->energy, 1e-9);
+                expect_true(a->leading[0] > 0 && b->leading[0] > 0);
+                for (int i = 0; i < a->nleading; i++)
+                    for (int j = 0; j < b->nleading; j++)
+                        if (strcmp(a->leading_text[i], b->leading_text[j]) == 0) {
+                            expect_near(a->leading[i], b->leading[j], 1e-5);
+                            shared += fabs(a->leading[i]) > 1e-3;
+                        }
+                expect_true(shared >= (ms2 == 4 ? 1 : 4));
+                kl_ci_result_clear(&part);
+            }
+            kl_ci_result_clear(&whole);
+            kl_fcidump_destroy(&f);
+        }
+}
+
 /* Table 1 of mahmoud2018: singlet configuration state functions of H2O in 6-31G(d) (10 electrons, 19 orbitals), cumulative; and those in
    A1, which the table leaves out. */
 static void test_table_1(void **state)
@@ -875,7 +935,7 @@ static void test_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_energies), cmocka_unit_test(test_oracle),     cmocka_unit_test(test_ways), cmocka_unit_test(test_hidden_symmetries),
-                                       cmocka_unit_test(test_states),         cmocka_unit_test(test_active),     cmocka_unit_test(test_table_1),
+                                       cmocka_unit_test(test_states),         cmocka_unit_test(test_active),     cmocka_unit_test(test_frozen_signs), cmocka_unit_test(test_table_1),
                                        cmocka_unit_test(test_threads_and_file), cmocka_unit_test(test_limits), cmocka_unit_test(test_allocations),
                                        cmocka_unit_test(test_plan_counts),    cmocka_unit_test(test_stop_and_go_on), cmocka_unit_test(test_go_on_with_irreps)};
     return cmocka_run_group_tests(tests, open_exec, close_exec);

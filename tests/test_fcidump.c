@@ -74,6 +74,16 @@ static void test_variants(void **state)
     expect_true(strstr(b->note, "14") != NULL);
     expect_eq(b->nelec, 0);
     kl_fcidump_destroy(&b);
+    static const char *const label[][2] = {{"0,1", "the label 0 for orbital 1,"}, {"1,0", "the label 0 for orbital 2,"}, {"0,0", ""}, {"4*0", ""}, {"2*1,1,2", "the two of orbital 2 differ, 1 and 2"}};
+    for (int k = 0; k < 5; k++) {
+        char file[100];
+        kl_test_case("ORBSYM=%s", label[k][0]);
+        snprintf(file, sizeof(file), "&FCI NORB=2,NELEC=2,ORBSYM=%s\n/\n0.1 1 2 0 0\n", label[k][0]);
+        expect_ok(read_text(file, &b, &err), err);
+        expect_eq(b->nirrep, 1);
+        expect_true(label[k][1][0] != '\0' ? strstr(b->note, label[k][1]) != NULL : b->note[0] == '\0');
+        kl_fcidump_destroy(&b);
+    }
     kl_fcidump_destroy(&a);
     expect_eq(kl_mem_live_total(), 0);
 }
