@@ -148,10 +148,10 @@ end
 -- Walks all atoms; `change` may return another atom, and the rebuilt coefficient is returned.
 local function map_coef(v, change)
     local function map_tree(t)
-        if t.k == "add" or t.k == "pow" then return {k = t.k, a = map_coef(t.a, change), b = map_coef(t.b, change)} end
-        if t.k == "mul" then return {k = "mul", a = map_tree(t.a), b = map_tree(t.b)} end
-        if t.k == "div" then return {k = "div", a = t.a and map_tree(t.a), b = map_tree(t.b)} end
-        if t.k == "fn" then return {k = "fn", name = t.name, a = map_coef(t.a, change)} end
+        if t.k == "add" or t.k == "pow" then return {k = t.k, a = map_coef(t.a, change), b = map_coef(t.b, change), atoms = t.atoms} end
+        if t.k == "mul" then return {k = "mul", a = map_tree(t.a), b = map_tree(t.b), atoms = t.atoms} end
+        if t.k == "div" then return {k = "div", a = t.a and map_tree(t.a), b = map_tree(t.b), atoms = t.atoms} end
+        if t.k == "fn" then return {k = "fn", name = t.name, a = map_coef(t.a, change), atoms = t.atoms} end
         return change(t) or t
     end
     return setmetatable({c = v.c, tree = v.tree and map_tree(v.tree)}, Coef)
@@ -177,9 +177,12 @@ function algebra.coef_value(v, atom)
     return v.tree and v.c * tree(v.tree) or v.c
 end
 
+-- How many atoms a tree has: those of another number are not the same, which is seen without writing them out at every + of a long sum.
+local function atoms(t) return t and (t.atoms or 1) or 0 end
+
 local function same_tree(a, b)
     if a == b then return true end
-    if not a or not b then return false end
+    if not a or not b or atoms(a) ~= atoms(b) then return false end
     return render_tree(a, text_style) == render_tree(b, text_style)
 end
 
@@ -187,18 +190,18 @@ local function add(a, b)
     if a.c == 0 then return b end
     if b.c == 0 then return a end
     if same_tree(a.tree, b.tree) then return coef(a.c + b.c, a.tree) end
-    return coef(1.0, {k = "add", a = a, b = b})
+    return coef(1.0, {k = "add", a = a, b = b, atoms = atoms(a.tree) + atoms(b.tree)})
 end
 local function mul(a, b)
     local tree = a.tree
-    if a.tree and b.tree then tree = {k = "mul", a = a.tree, b = b.tree} elseif b.tree then tree = b.tree end
+    if a.tree and b.tree then tree = {k = "mul", a = a.tree, b = b.tree, atoms = atoms(a.tree) + atoms(b.tree)} elseif b.tree then tree = b.tree end
     return coef(a.c * b.c, tree)
 end
 local function div(a, b)
     if b.c == 0 then refuse("division by zero") end
     local tree = a.tree
     if b.tree then
-        if same_tree(a.tree, b.tree) then tree = nil else tree = {k = "div", a = a.tree, b = b.tree} end
+        if same_tree(a.tree, b.tree) then tree = nil else tree = {k = "div", a = a.tree, b = b.tree, atoms = atoms(a.tree) + atoms(b.tree)} end
     end
     return coef(a.c / b.c, tree)
 end
@@ -206,7 +209,7 @@ local function power(a, b)
     if not a.tree and not b.tree then return coef(a.c ^ b.c) end
     if not b.tree and b.c == 1 then return a end
     if not b.tree and b.c == 0 then return coef(1.0) end
-    return coef(1.0, {k = "pow", a = a, b = b})
+    return coef(1.0, {k = "pow", a = a, b = b, atoms = atoms(a.tree) + atoms(b.tree)})
 end
 algebra.coef_add, algebra.coef_mul = add, mul
 
@@ -231,7 +234,7 @@ function algebra.apply(name, v)
             end
         end)
     end
-    return coef(1.0, {k = "fn", name = name, a = v})
+    return coef(1.0, {k = "fn", name = name, a = v, atoms = atoms(v.tree)})
 end
 
 -- Operators: a list of monomials {coef, factors, hc}; a factor is {op =, flavour =, slot =}, slot nil until it is placed. ---------
@@ -464,22 +467,22 @@ function Ops.__call(v, site, flavour)
     return ops(list)
 end
 
--- Replaces placeholders by flavours: map[placeholder] = "up". Returns the sum and how many were replaced.
+-- Replaces placeholders by flavours: map[placeholder] = "up". Returns the sum and which of them occurred.
 function algebra.substitute(v, map)
-    local list, count = {}, 0
+    local list, seen = {}, {}
     for p, m in ipairs(v.list) do
         local factors = {}
         for q, f in ipairs(m.factors) do
             if f.flavour and map[f.flavour] then
                 factors[q] = {op = f.op .. "_" .. map[f.flavour], slot = f.slot, dagger = f.dagger}
-                count = count + 1
+                seen[f.flavour] = true
             else
                 factors[q] = f
             end
         end
         list[p] = {coef = m.coef, factors = factors, hc = m.hc}
     end
-    return ops(list), count
+    return ops(list), seen
 end
 
 return algebra

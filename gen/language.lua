@@ -275,7 +275,9 @@ local function make_words(model)
             local map = {}
             for p, name in ipairs(names) do map[name] = choice[p] end
             local part, replaced = algebra.substitute(sum, map)
-            if replaced == 0 then refuse("sum over a flavour that does not occur in %s", algebra.ops_text(sum)) end
+            for _, name in ipairs(names) do -- in the sum, not in each product of it: (n(i,s) - 1/2)*(n(i,s2) - 1/2) has some with one of them or none
+                if not replaced[name] then refuse("sum over a flavour that does not occur in %s: %s", algebra.ops_text(sum), name.name) end
+            end
             total = total + part
         end
         return total
@@ -386,13 +388,17 @@ local function run_closed(chunk)
     local strings = getmetatable("")
     local methods = strings.__index
     local steps, floor = 0, nil
+    local function stop(why)
+        debug.sethook() -- or the hook would refuse again while this refusal is on its way
+        refuse("%s", why)
+    end
     collectgarbage()
     floor = collectgarbage("count")
     strings.__index = {}
     debug.sethook(function()
         steps = steps + HOOK_STEPS
-        if steps > MAX_STEPS then refuse("the model runs too long (an endless loop?)") end
-        if collectgarbage("count") > floor + MAX_KIB then refuse("the model needs too much memory") end
+        if steps > MAX_STEPS then stop("the model runs too long (an endless loop?)") end
+        if collectgarbage("count") > floor + MAX_KIB then stop("the model needs too much memory") end
     end, "", HOOK_STEPS)
     local ok, err = pcall(chunk)
     debug.sethook()
@@ -435,6 +441,9 @@ function language.read(text, set)
         end
     end
     local chunk, why = load(text, util.CHUNK, "t", make_environment(model))
+    if not chunk and (type(why) ~= "string" or string.find(why, "C stack overflow", 1, true)) then -- Lua's parser gave up, and knows no line
+        refuse_at(1, "the model is nested too deeply (too many brackets or blocks within each other)")
+    end
     if not chunk then local line, reason = from_lua(why); refuse_at(line, "%s", reason) end
     local ok, err = run_closed(chunk)
     if not ok then

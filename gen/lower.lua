@@ -29,7 +29,7 @@ local function local_matrix(t, expr, line, what)
             local op = t.space.op[f.op]
             if not op and f.needs then refuse_at(line, "%s needs a flavour here, as in %s_%s", f.op, f.op, f.needs) end
             op = op or matrix.new(t.space.dim)
-            product = matrix.multiply(product, f.dagger and matrix.transpose(op) or op)
+            product = matrix.multiply(product, f.dagger and matrix.transpose(op) or op, line)
         end
         total = matrix.add(total, product, m.coef.c)
     end
@@ -222,13 +222,13 @@ local function adjoint(out, t, p)
 end
 
 -- Place and factor of op[a]*op[b]; appended if it is not there.
-local function product(out, t, a, b)
+local function product(out, t, a, b, line)
     if a == IDENTITY then return b, 1 end -- named operators may be multiples of each other: the identity keeps which one it was
     if b == IDENTITY then return a, 1 end
     local key = a * 65536 + b
     local known = t.products[key]
     if not known then
-        local m = matrix.multiply(t.op[a].m, t.op[b].m)
+        local m = matrix.multiply(t.op[a].m, t.op[b].m, line)
         local p, f = find(t, m)
         if not p then
             p, f = append(out, t, t.op[a].name .. "*" .. t.op[b].name, m, false), 1
@@ -306,8 +306,9 @@ local function product_text(out, m)
     return table.concat(parts, "*")
 end
 
--- Sorted by slot with the sign of fermion.lua, same slots multiplied where all types agree. Returns factors (nil: zero) and factor.
-local function canonical(out, factors)
+-- Sorted by slot with the sign of fermion.lua, same slots multiplied where all types agree, on the factor and on that of the adjoint: a term has one
+-- number for all types. Returns factors (nil: zero) and factor.
+local function canonical(out, factors, line)
     local key, odd = {}, {}
     for p, f in ipairs(factors) do key[p], odd[p] = f.slot, f.odd end
     local scale, perm = fermion.sort(key, odd)
@@ -315,18 +316,22 @@ local function canonical(out, factors)
     for p = 1, #factors do
         local f = factors[perm[p]]
         local last = list[#list]
-        local merged, factor, zeros, count = {}, nil, 0, 0
+        local merged, factor, turn, zeros, count = {}, nil, nil, 0, 0
         if last and last.slot == f.slot then
             local same = true
             for t, type_ in ipairs(out.types) do
                 merged[t] = NONE
                 if last.op[t] ~= NONE and f.op[t] ~= NONE then
-                    local q, g = product(out, type_, last.op[t], f.op[t])
+                    local q, g = product(out, type_, last.op[t], f.op[t], line)
                     count = count + 1
                     if q == ZERO then
                         zeros = zeros + 1
                     else
                         same = same and (factor == nil or factor == g)
+                        if #out.types > 1 and same then -- a single type always agrees, and its table keeps its order
+                            local _, h = adjoint(out, type_, q)
+                            same, turn = turn == nil or turn == h, h
+                        end
                         merged[t], factor = q, g
                     end
                 end
@@ -379,6 +384,7 @@ local function adjoint_factors(out, factors, line)
         list[#list + 1] = {slot = f.slot, op = op, odd = f.odd}
         scale = scale * factor
     end
+    if not util.is_finite(scale) then refuse_at(line, "the adjoint of a product has a factor that is too large for a number (beyond 1e308)") end
     return list, scale
 end
 
@@ -490,7 +496,7 @@ end
 local function lower_statement(model, out, st, used)
     local entries, at = {}, {}
     local function add(coef, factors)
-        local list, scale = canonical(out, factors)
+        local list, scale = canonical(out, factors, st.line)
         coef = algebra.coef_mul(algebra.number(scale), coef)
         if not list or coef.c == 0 then return end
         if #list > MAX_FACTOR then refuse_at(st.line, "a product of %d operators; at most %d are possible", #list, MAX_FACTOR) end
@@ -518,15 +524,17 @@ local function lower_statement(model, out, st, used)
     local terms = {}
     for _, e in ipairs(entries) do
         if not e.done and e.coef.c ~= 0 then
-            e.done = true
             local reverse, g = adjoint_factors(out, e.factors, st.line)
-            local list, scale = canonical(out, reverse)
-            e.adjoint_key, e.adjoint_scale = product_key(out, list), g * scale
-            local partner = at[e.adjoint_key]
-            if partner and partner ~= e and not partner.done and same_value(algebra.coef_mul(algebra.number(e.adjoint_scale), e.coef), partner.coef) then
-                partner.done, e.hc = true, true
+            local list, scale = canonical(out, reverse, st.line)
+            if list then -- or the adjoint is zero, and with it the product, which read from the left did not show it
+                e.done = true
+                e.adjoint_key, e.adjoint_scale = product_key(out, list), g * scale
+                local partner = at[e.adjoint_key]
+                if partner and partner ~= e and not partner.done and same_value(algebra.coef_mul(algebra.number(e.adjoint_scale), e.coef), partner.coef) then
+                    partner.done, e.hc = true, true
+                end
+                terms[#terms + 1] = e
             end
-            terms[#terms + 1] = e
         end
     end
     for _, e in ipairs(terms) do
@@ -571,7 +579,7 @@ local function group_matrix(out, terms, chosen, nslot)
             local p = f.op[chosen[f.slot]]
             if p == NONE then possible = false; break end
             local op = out.types[chosen[f.slot]].op[p]
-            m = matrix.multiply(m, fermion.embed(parts, f.slot, op.m, op.odd))
+            m = matrix.multiply(m, fermion.embed(parts, f.slot, op.m, op.odd), e.line)
         end
         if possible then
             local c = algebra.coef_value(e.coef, probe(1))
@@ -729,7 +737,7 @@ local function close_products(out)
                             if op == NONE then
                                 dead = true
                             elseif acc then
-                                acc = product(out, t, acc, op)
+                                acc = product(out, t, acc, op, e.line)
                                 dead = acc == ZERO
                             else
                                 acc = op
@@ -744,7 +752,7 @@ local function close_products(out)
             if op.named then named[#named + 1] = q end
         end
         for _, a in ipairs(named) do
-            for _, b in ipairs(named) do product(out, t, a, b) end
+            for _, b in ipairs(named) do product(out, t, a, b, t.line) end
         end
         local q = 1
         while q <= #t.op do -- adjoints may be appended on the way
@@ -769,7 +777,8 @@ local function close_products(out)
                 elseif b == IDENTITY then
                     row[b] = {a, 1}
                 elseif everything then
-                    local r, f = find(t, matrix.multiply(t.op[a].m, t.op[b].m))
+                    local m, r, f = matrix.finite_product(t.op[a].m, t.op[b].m), nil, nil
+                    if m then r, f = find(t, m) end
                     row[b] = r and {r, f or 0} or {NONE, 0}
                 else
                     row[b] = {NONE, 0}

@@ -1,6 +1,8 @@
 -- Sparse real matrices of one local space, exact where their elements are square roots of small fractions.
 -- Rows and columns count from 0; element (row, col) is kept under the key col * dim + row, so that sorted keys are C's order.
 -- SPDX-License-Identifier: Apache-2.0
+local util = require("util")
+
 local matrix = {}
 
 local function new(dim) return {dim = dim, e = {}} end
@@ -20,17 +22,26 @@ function matrix.elements(m)
 end
 
 -- Values of a spin, boson or fermion operator are square roots of n/64; rounding noise of sqrt(2)*sqrt(2) is taken out here.
-local function snap(v)
+-- What is below `noise` is none.
+local function snap(v, noise)
     local w = v * v * 64
     local n = math.floor(w + 0.5)
-    if n == 0 then return math.abs(v) < 1e-14 and 0 or v end
+    if n == 0 then return math.abs(v) < noise and 0 or v end
     if n < 2 ^ 30 and math.abs(w - n) < 1e-14 * w then
         local root = math.sqrt(n / 64)
         return v < 0 and -root or root
     end
     return v
 end
-matrix.snap = snap
+
+-- What counts as noise where the largest elements are of this size: matrices may be small as a whole. Those of large ones stay, which may differ by
+-- many orders: n^8 of few bosons and of many.
+local function noise_of(size) return 1e-14 * math.min(1, size) end
+local function largest(m)
+    local size = 0
+    for _, v in pairs(m.e) do size = math.max(size, math.abs(v)) end
+    return size
+end
 
 function matrix.identity(dim)
     local m = new(dim)
@@ -60,10 +71,10 @@ end
 
 function matrix.add(a, b, f)
     f = f or 1
-    local s = new(a.dim)
+    local s, noise = new(a.dim), noise_of(math.max(largest(a), math.abs(f) * largest(b)))
     for k, v in pairs(a.e) do s.e[k] = v end
     for k, v in pairs(b.e) do
-        local w = snap((s.e[k] or 0) + f * v)
+        local w = snap((s.e[k] or 0) + f * v, noise)
         s.e[k] = w ~= 0 and w or nil
     end
     return s
@@ -82,7 +93,8 @@ local function columns(m) -- cached: matrices do not change once they are multip
     return m.columns
 end
 
-function matrix.multiply(a, b)
+-- nil where an element is too large for a number.
+function matrix.finite_product(a, b)
     local dim, ac, p = a.dim, columns(a), new(a.dim)
     local e = p.e
     for _, bc in pairs(columns(b)) do
@@ -97,10 +109,19 @@ function matrix.multiply(a, b)
             end
         end
     end
+    local noise = noise_of(largest(a) * largest(b))
     for k, v in pairs(e) do
-        local w = snap(v)
+        if not util.is_finite(v) then return nil end
+        local w = snap(v, noise)
         e[k] = w ~= 0 and w or nil
     end
+    return p
+end
+
+-- `line` is the one to name in a refusal; nil while a model is run.
+function matrix.multiply(a, b, line)
+    local p = matrix.finite_product(a, b)
+    if not p then util.refuse_at(line or util.model_line(), "a product of operators on one site has elements that are too large for a number (beyond 1e308)") end
     return p
 end
 
@@ -125,7 +146,8 @@ function matrix.ratio(a, b)
         if not first or k < first then first = k end
     end
     if not a.e[first] then return nil end
-    local factor = snap(a.e[first] / b.e[first])
+    local factor = snap(a.e[first] / b.e[first], 0)
+    if not util.is_finite(factor) or not util.is_finite(1 / factor) then return nil end -- no number says by how much
     for k, v in pairs(b.e) do
         local w = a.e[k]
         if not w or math.abs(w - factor * v) > 1e-13 * math.abs(factor * v) then return nil end

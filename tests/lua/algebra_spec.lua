@@ -57,6 +57,14 @@ describe("expressions", function()
         assert.are.same({"h(i)*h(j) * Sz(i)*Sz(j)"}, spin_terms('bond("nnn", h(i)*h(j)*Sz(i)*Sz(j))'))
         assert.are.same({"J * Sz(i)*Sz(j)*Sz(k)*Sz(l)*Sz(at(5))"}, spin_terms("run(5, J*Sz(i)*Sz(j)*Sz(k)*Sz(l)*Sz(at(5)))"))
     end)
+    it("sum a product over flavours of which some of its parts have one or none", function()
+        local list = electron_terms("onsite(t*sum_pairs(s, s2, (n(i,s) - 1/2)*(n(i,s2) - 1/2)))")
+        assert.are.same({"t * docc(i)", "-t/2 * n_up(i)", "-t/2 * n_dn(i)", "t/4", "t * n(i)"}, list)
+    end)
+    it("take coefficients of hundreds of terms within the bound on a model's time", function()
+        assert.are.equal(1, #spin_terms("q = 0\nfor d = 1, 1000 do q = q + J^d end\nonsite(q*Sz(i))"))
+        assert.are.same({"2*(J*x + J*y) * Sz(i)"}, spin_terms("onsite((J*x + J*y)*Sz(i) + (J*x + J*y)*Sz(i))"))
+    end)
     it("take helper definitions, loops and powers", function()
         assert.are.same({"J/16"}, spin_terms("q = Sz*Sz\nonsite(J*q(i)^2)"))
         assert.are.equal(3, #spin_terms("for d = 1, 3 do pairs(d, J/d*Sz(i)*Sz(j)) end"))
@@ -165,6 +173,43 @@ onsite(-h * Q(i))
         local t = out.types[1]
         assert.are.equal("X^+", t.op[t.op[t.at.X].adjoint].name)
         assert.are.same({1}, t.op[t.at.X].shift)
+    end)
+    it("multiply on mixed kinds of sites only what has one adjoint on all of them", function()
+        local kinds = '-- H\nsite(spin(1))\nsite("ends", %s)\nconserve "nothing"\nparameters { A = 1 }\n%s\n'
+        -- i Sy S+ is its own adjoint on one kind of site, and not on the other
+        assert.are.same({"A * (iSy*Sp)(i) + hc"}, (terms(string.format(kinds, "spin(1/2)", "onsite(A*(iSy(i)*Sp(i) + hc))"))))
+        local list, out = terms(string.format(kinds, "spin(3/2)", 'bond("nn", A*S_dot_S(i,j)^4)'))
+        assert.is_true(#list > 10)
+        for _, e in ipairs(out.terms) do
+            for _, f in ipairs(e.factors) do
+                local one, two = out.types[1].op[f.op[1]], out.types[2].op[f.op[2]]
+                assert.are.equal(one.adjoint_factor, two.adjoint_factor)
+            end
+        end
+    end)
+    it("drop a product that only its adjoint shows to be zero", function()
+        assert.are.same({"n(i)"}, (terms('-- H\nsite(electron())\nsite("ends", without(electron(), "updn"))\nconserve "nothing"\n'
+            .. "onsite(Sp(i)*cdag_dn(i)*Sp(i)*c_up(i) + hc)\nonsite(n(i))\n")))
+    end)
+    it("keep products of small matrices, and take rounding noise out of them", function()
+        local function small(term)
+            return terms('-- H\nsite(matrices{ states = {"a", "b"}, Y = {{0, 1e-9}, {1e-9, 0}}, D = {{1e-9, 1e-9}, {1e-9, -1e-9}} })\nconserve "nothing"\n'
+                .. "parameters { J = 1 }\n" .. term .. "\n")
+        end
+        local _, out = small("onsite(J*Y(i)*Y(i))")
+        assert.is_true(math.abs(out.terms[1].coef.c / 1e-18 - 1) < 1e-12)
+        _, out = small("onsite(J*D(i)*D(i))") -- 2e-18 times the identity, without elements beside the diagonal
+        assert.are.equal(1, #out.terms)
+        assert.is_true(math.abs(out.terms[1].coef.c / 2e-18 - 1) < 1e-12)
+        _, out = terms('-- H\nsite(matrices{ states = {"a", "b"}, X = {{1e10, 0}, {0, 1e-3}} })\nconserve "nothing"\nonsite(X(i)*X(i))\n')
+        assert.are.equal(2, #matrix.elements(out.types[1].op[out.terms[1].factors[1].op[1]].m)) -- 1e-6 stays beside 1e20
+        -- not Hermitian, which the sum of small matrices still has to tell
+        local refused, _, why = helper.lower('-- H\nsite(matrices{ states = {"a", "b"}, Y = {{0, 1e-9}, {0, 0}} })\nconserve "nothing"\nonsite(1e-9*Y(i))\n')
+        assert.is_nil(refused)
+        assert.is_truthy(string.find(why, "not Hermitian", 1, true), why)
+    end)
+    it("hold products of large matrices as far as the terms need them", function()
+        assert.is_truthy(helper.generate('-- H\nsite(matrices{ states = {"a", "b"}, X = {{1e100, 1}, {1, -1e100}} })\nconserve "nothing"\nonsite(X(i))\n'))
     end)
 end)
 
