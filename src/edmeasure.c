@@ -124,39 +124,33 @@ out:
     return st;
 }
 
-static int conserves(const kl_model *m, const kl_site_op *a, const kl_site_op *b)
+/* By how much A, or A B, changes the charges. */
+static kl_qn shift_of(const kl_model *m, const kl_site_op *a, const kl_site_op *b)
 {
-    for (int c = 0; c < m->ncharge; c++) {
-        const int shift = a->shift[c] + (b ? b->shift[c] : 0), modulus = m->charge[c].modulus;
-        if (modulus > 0 ? shift % modulus != 0 : shift != 0) return 0;
-    }
-    return 1;
+    const kl_qn shift = kl_qn_of(m, a->shift);
+    return b ? kl_qn_add(m, shift, kl_qn_of(m, b->shift)) : shift;
 }
 
 /* What changes a charge has no expectation value; together two may. A sum needs one part, or one pair of them on any two sites, that conserves all charges. */
 static kl_status check_charges(const kl_task *t, const char *text, const request *q, kl_err *err)
 {
     const kl_model *const m = t->model;
-    int changed = -1, shift = 0;
+    kl_qn shift = kl_qn_zero();
     for (int i = 0; i < m->ntype; i++)
         for (int j = 0; j < (q->of[1] ? m->ntype : 1); j++) {
             const part *const a = &q->of[0][i], *const b = q->of[1] ? &q->of[1][j] : NULL;
             for (int k = 0; k < a->n; k++)
                 for (int l = 0; l < (b ? b->n : 1); l++) {
-                    const kl_site_op *const x = &m->type[i].op[a->op[k]], *const y = b ? &m->type[j].op[b->op[l]] : NULL;
-                    if (conserves(m, x, y)) return KL_OK;
-                    for (int c = 0; c < m->ncharge && changed < 0; c++) {
-                        shift = x->shift[c] + (y ? y->shift[c] : 0);
-                        const int modulus = m->charge[c].modulus;
-                        if (modulus > 0 ? shift % modulus != 0 : shift != 0) changed = c;
-                    }
+                    shift = shift_of(m, &m->type[i].op[a->op[k]], b ? &m->type[j].op[b->op[l]] : NULL);
+                    if (kl_qn_cmp(shift, kl_qn_zero()) == 0) return KL_OK;
                 }
         }
-    if (changed < 0) return KL_OK; /* it is 0 everywhere */
-    const kl_charge *const q0 = &m->charge[changed];
+    int c = 0;
+    while (c < m->ncharge && shift.v[c] == 0) c++;
+    if (c == m->ncharge) return KL_OK; /* it is 0 everywhere */
     char by[32];
-    snprintf(by, sizeof by, shift * q0->unit_num % q0->unit_den == 0 ? "%d" : "%d/%d", shift * q0->unit_num % q0->unit_den == 0 ? shift * q0->unit_num / q0->unit_den : shift * q0->unit_num, q0->unit_den);
-    return kl_fail(err, KL_EINPUT, "--measure %s: it changes the charge %s by %s, so that its value is 0 in every sector", text, q0->name, by);
+    return kl_fail(err, KL_EINPUT, "--measure %s: it changes the charge %s by %s, so that its value is 0 in every sector", text, m->charge[c].name,
+                   kl_charge_print(&m->charge[c], shift.v[c], by, sizeof by));
 }
 
 static const part *part_at(const kl_task *t, const part *of, int pos) { return &of[t->terms->type[pos] - t->model->type]; }
@@ -217,7 +211,7 @@ static kl_status pair_value(const kl_task *t, const kl_ed *ed, kl_dptr x, int i,
     double *parts = NULL;
     for (int k = 0; k < pa->n; k++)
         for (int l = 0; l < (pb ? pb->n : 1); l++) {
-            if (!conserves(t->model, &t->terms->type[i]->op[pa->op[k]], pb ? &t->terms->type[j]->op[pb->op[l]] : NULL)) continue;
+            if (kl_qn_cmp(shift_of(t->model, &t->terms->type[i]->op[pa->op[k]], pb ? &t->terms->type[j]->op[pb->op[l]] : NULL), kl_qn_zero()) != 0) continue;
             const kl_op_at op[2] = {{i, pa->op[k]}, {j, pb ? pb->op[l] : KL_OP_IDENTITY}};
             KL_TRY(kl_terms_add(&e, 0.5 * pa->coef[k] * (pb ? pb->coef[l] : 1.0), pb ? 2 : 1, op, 1, err));
         }

@@ -46,16 +46,21 @@ int kl_qn_odd(const kl_model *m, kl_qn a)
     return p & 1;
 }
 
+char *kl_charge_print(const kl_charge *c, int value, char *buf, size_t size)
+{
+    const int num = value * c->unit_num, den = c->unit_den;
+    if (den > 0 && num % den == 0) snprintf(buf, size, "%d", num / den);
+    else snprintf(buf, size, "%d/%d", num, den);
+    return buf;
+}
+
 char *kl_qn_print(const kl_model *m, kl_qn a, char *buf, size_t size)
 {
     size_t at = 0;
     if (size) buf[0] = '\0';
     for (int c = 0; c < m->ncharge && at < size; c++) {
-        const kl_charge *const ch = &m->charge[c];
-        int num = a.v[c] * ch->unit_num, den = ch->unit_den;
-        if (den > 0 && num % den == 0) num /= den, den = 1;
-        const int n = den == 1 ? snprintf(buf + at, size - at, "%s%s=%d", c ? " " : "", ch->name, num)
-                               : snprintf(buf + at, size - at, "%s%s=%d/%d", c ? " " : "", ch->name, num, den);
+        char value[32];
+        const int n = snprintf(buf + at, size - at, "%s%s=%s", c ? " " : "", m->charge[c].name, kl_charge_print(&m->charge[c], a.v[c], value, sizeof value));
         at += n > 0 ? (size_t)n : 0;
     }
     return buf;

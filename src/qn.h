@@ -16,6 +16,9 @@ kl_qn kl_qn_sub(const kl_model *m, kl_qn a, kl_qn b);
 int kl_qn_cmp(kl_qn a, kl_qn b);                 /* lexicographic: <0, 0, >0 */
 int kl_qn_odd(const kl_model *m, kl_qn a);       /* fermion parity, 0 or 1 */
 
+/* "1/2": a stored integer of that charge in the user's unit, into buf; returns buf. */
+char *kl_charge_print(const kl_charge *c, int value, char *buf, size_t size);
+
 /* "Sz=1/2 N=3" into buf, always terminated; returns buf. Values in the user's units. */
 char *kl_qn_print(const kl_model *m, kl_qn a, char *buf, size_t size);
 
