@@ -43,18 +43,6 @@ typedef struct run {
     double *entropies;
 } run;
 
-/* The largest coefficient that joins sites: a strong repulsion on one site says little of the gap. */
-static double unit_of(const kl_terms *t)
-{
-    double joint = 0, all = 0;
-    for (int64_t i = 0; i < t->nterm; i++) {
-        const double c = fabs(t->term[i].coef);
-        all = fmax(all, c);
-        if (t->term[i].nop > 1) joint = fmax(joint, c);
-    }
-    return joint > 0 ? joint : all > 0 ? all : 1;
-}
-
 typedef struct stage { /* one sweep's orders */
     int m;
     double noise, tol, tol_rel;
@@ -319,7 +307,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     kl_canonical *can = NULL;
     run r = {.o = o, .mon = mon, .res = res, .constant = terms->constant};
     *res = (kl_dmrg_result){.nstate = o->nstate};
-    r.unit = unit_of(terms);
+    r.unit = kl_terms_unit(terms);
     if (o->ndone > 0) {
         KL_TRY(kl_alloc(&res->row, o->ndone, KL_MEM_MISC, err));
         memcpy(res->row, o->done, sizeof *res->row * (size_t)o->ndone);

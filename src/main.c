@@ -563,8 +563,8 @@ static kl_status command_growth(const kl_options *o, kl_err *err)
     KL_TRY(kl_dmrg_grow(&opts, t->ex, row, err));
     snprintf(lattice, sizeof(lattice), "chain, grown from 4 to %d sites, m = %d, %s, %d thread%s", opts.nsite, opts.m, t->ex->name, t->ex->nthread, t->ex->nthread == 1 ? "" : "s");
     const kl_report_head head = {t->model, lattice, kl_qn_print(t->model, t->target, charges, sizeof(charges))};
-    if (o->json) kl_report_growth_json(stdout, &head, opts.tol, n, row);
-    else kl_report_growth(stdout, &head, opts.tol, n, row);
+    if (o->json) kl_report_growth_json(stdout, &head, n, row);
+    else kl_report_growth(stdout, &head, n, row);
 out:
     kl_free(&row);
     kl_task_destroy(&t);

@@ -708,7 +708,7 @@ static const char *beside(const paper *p, double x, const char *unit, char out[3
     return out;
 }
 
-void kl_report_growth(FILE *to, const kl_report_head *head, double tol, int n, const kl_growth_row *row)
+void kl_report_growth(FILE *to, const kl_report_head *head, int n, const kl_growth_row *row)
 {
     char a[32];
     print_title(to, head);
@@ -727,7 +727,7 @@ void kl_report_growth(FILE *to, const kl_report_head *head, double tol, int n, c
     const paper *const p = paper_of(head, n, row);
     char c[32];
     fprintf(to, "\nin the form of nemes2014, Table 5%s\n", p ? "; beside it the paper's (Xeon E5 and K20)" : "");
-    fprintf(to, "  residual asked for            %.0e\n", tol);
+    fprintf(to, "  residual asked for            %.0e\n", row[n - 1].tol);
     fprintf(to, "  work                          %-12s%s\n", kl_report_flop(t.flop, a), beside(p, p ? p->flop : 0, " flop", c));
     fprintf(to, "  largest H_SB                  %-12.4g%s\n", (double)t.dim, beside(p, p ? p->dim : 0, "", c));
     fprintf(to, "  largest sector                %-12.4g%s\n", (double)t.sector, beside(p, p ? p->sector : 0, "", c));
@@ -760,7 +760,7 @@ void kl_report_growth(FILE *to, const kl_report_head *head, double tol, int n, c
     fprintf(to, "  %-37s %10.4f s %5.1f %%\n", "terms, bases, all else", t.seconds - lines - known, 100 * (t.seconds - lines - known) / t.seconds);
 }
 
-void kl_report_growth_json(FILE *to, const kl_report_head *head, double tol, int n, const kl_growth_row *row)
+void kl_report_growth_json(FILE *to, const kl_report_head *head, int n, const kl_growth_row *row)
 {
     kl_json j = kl_json_begin(to);
     kl_json_open(&j, NULL, '{');
@@ -768,7 +768,7 @@ void kl_report_growth_json(FILE *to, const kl_report_head *head, double tol, int
     kl_json_text(&j, "model", head->model->name);
     kl_json_text(&j, "variant", head->model->variant);
     kl_json_text(&j, "charges", head->charges);
-    kl_json_real(&j, "residual_asked", tol);
+    kl_json_real(&j, "residual_asked", n > 0 ? row[n - 1].tol : 0);
     kl_json_open(&j, "iterations", '[');
     for (int i = 0; i < n; i++) {
         const kl_growth_row *r = &row[i];

@@ -23,6 +23,27 @@ int kl_site_op_find(const kl_site_type *type, const char *name)
     return KL_OP_NONE;
 }
 
+/* 1 where the largest element lies between 1/2 and 20, as those of spins, electrons and some bosons do: couplings are told for these. */
+static double size_of(const kl_site_op *o)
+{
+    double most = 0;
+    for (int i = 0; i < o->nelem; i++) most = fmax(most, fabs(o->elem[i].value));
+    return most < 0.5 ? most / 0.5 : most > 20 ? most / 20 : 1;
+}
+
+double kl_terms_unit(const kl_terms *t)
+{
+    double joint = 0, all = 0;
+    for (int64_t i = 0; i < t->nterm; i++) {
+        const kl_term *const term = &t->term[i];
+        double c = fabs(term->coef);
+        for (int64_t k = term->first; k < term->first + term->nop; k++) c *= size_of(&t->type[t->op[k].pos]->op[t->op[k].op]);
+        all = fmax(all, c);
+        if (term->nop > 1) joint = fmax(joint, c);
+    }
+    return joint > 0 ? joint : all > 0 ? all : 1;
+}
+
 /* 1 when lattice site i belongs to a site class: "first", "last", "ends" (of a grid: its first and last column), "even", "odd" (site 0 is even),
    or a class that a lattice file names; NULL is every site. */
 static int site_is(const kl_lattice *lat, int i, const char *where)

@@ -251,6 +251,18 @@ do
     status, out = run "dmrg heisenberg --sites 12 --m 32 --charge Sz=0 --infinite --json"
     local growth = json(out)
     ok(status == 0 and growth and #growth.iterations == 5 and growth.table5.dim_max > 0, "--infinite in JSON", out)
+    status, out = run "growth heisenberg --sites 12 --m 32 --charge Sz=0 -p J=1e-10 --json"
+    local small = json(out)
+    ok(status == 0 and small and math.abs(small.iterations[5].energy / growth.iterations[5].energy - 1e-10) < 1e-20, "growth does not depend on the unit of energies", out)
+    for _, size in ipairs { "1e-7", "1e5" } do
+        local _, exact
+        spill(at "units.lua", ('-- H = sum_<ij> J Y_i Y_j + sum_i h Z_i\nsite(matrices{ states = {"a", "b"}, Y = {{0,%s},{%s,0}}, Z = {{1,0},{0,-1}} })\nconserve "nothing"\nparameters { J = 1/%s^2, h = 0.3 }\nbond("nn", J*Y(i)*Y(j))\nonsite(h*Z(i))\n'):format(size, size, size))
+        _, exact = run "ed units.lua --sites 8 -o none --json"
+        status, out = run "dmrg units.lua --sites 8 -o none --json"
+        exact, out = json(exact), json(out)
+        ok(status == 0 and exact and out and math.abs(out.energy - exact.energy) < 1e-9, "dmrg does not depend on the unit of operators: elements " .. size, out and out.energy)
+    end
+    shell "rm -f units.lua"
     status, out = run "models"
     ok(status == 0 and out:find "heisenberg" and out:find "charges Sz", "models", out)
     ok(json(select(2, run "models --json")) ~= nil, "models in JSON")
