@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-enum { KL_CUDA_ABI = 9 }; /* counts up when anything here or in the tables of exec.h, record.h, tiling.h, spmv.h and kron.h changes its meaning */
+enum { KL_CUDA_ABI = 10 }; /* counts up when anything here or in the tables of exec.h, record.h, tiling.h, spmv.h and kron.h changes its meaning */
 
 /* The program's part: functions of base.h, mem.h, par.h, pool.h, devbatch.h, devkron.h under their names. */
 typedef struct kl_cuda_host {

@@ -5,6 +5,7 @@
 #include "offload.h"
 #include "target.h"
 #include <dlfcn.h>
+#include <limits.h>
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -127,6 +128,11 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     if (self->arch > 1) snprintf(device, sizeof device, "device %d (sm_%d, %d multiprocessors), ", self->device, self->arch, self->nsm);
     else if (!on_host) snprintf(device, sizeof device, "device %d, ", self->device);
     snprintf((*out)->where, sizeof (*out)->where, "%simages for %s, %s regions", device, KL_OFFLOAD_IMAGES, self->bare ? "bare" : "combined");
+    static const kl_eigen_time cores[] = {{64, 0.4e-3, 0}, {128, 1.2e-3, 0}, {256, 4.7e-3, 0}, {512, 22e-3, 0}, {1024, 0.15, 0}, {2500, 2.2, 0}}; /* LAPACK beside an H200; tune measures */
+    (*out)->eigen_least = self->bare ? 128 : INT_MAX; /* one thread a row is for tests */
+    (*out)->neigen_time = (int)(sizeof cores / sizeof *cores);
+    memcpy((*out)->eigen_time, cores, sizeof cores);
+    (*out)->reduce_row = 14e-6, (*out)->reduce_byte = 1 / 3.5e12;
     (*out)->vt = (kl_vtable){
         .alloc = kl_offload_alloc,
         .release = kl_offload_release,
@@ -142,6 +148,7 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
         .batch_apply = kl_offload_batch_apply,
         .batch_release = kl_offload_batch_release,
         .fuse = kl_offload_fuse,
+        .tridiagonal = kl_offload_tridiagonal,
         .kron_prepare = kl_offload_kron_prepare,
         .kron_apply = kl_offload_kron_apply,
         .kron_release = kl_offload_kron_release,

@@ -57,6 +57,9 @@ void kl_offload_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv
 /* fuse_offload.c */
 void kl_offload_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots);
 
+/* reduce_offload.c */
+kl_status kl_offload_tridiagonal(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *d, double *e, kl_err *err);
+
 /* kron_offload.c */
 kl_status kl_offload_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err);
 kl_status kl_offload_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy, kl_err *err);

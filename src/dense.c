@@ -204,33 +204,64 @@ static void explicit_reflections(int n, double *a, int lda, const double *tau, d
     }
 }
 
+/* The space has room for stedc, and for n numbers at `copy`. */
+static kl_status tridiagonal(int n, const double *d, const double *e, double *w, double *z, double *copy, const space *s, int lwork, kl_err *err)
+{
+    const int liwork = 3 + 5 * n;
+    int status;
+    memcpy(w, d, (size_t)n * sizeof *w);
+    memcpy(copy, e, (size_t)(n - 1) * sizeof *w);
+    LAPACK_dstedc("I", &n, w, copy, z, &n, s->work, &lwork, s->iwork, &liwork, &status);
+    if (status == 0 && finite_columns(n, 1, w, n) && finite_columns(n, n, z, n)) return KL_OK;
+    memcpy(w, d, (size_t)n * sizeof *w);
+    memcpy(copy, e, (size_t)(n - 1) * sizeof *w);
+    LAPACK_dsteqr("I", &n, w, copy, z, &n, s->work, &status);
+    if (status == 0 && finite_columns(n, 1, w, n) && finite_columns(n, n, z, n)) return KL_OK;
+    return kl_fail(err, KL_ENOCONV, "eigenvectors of %d rows: stedc and steqr both failed (steqr says %d)", n, status);
+}
+
+/* Numbers that stedc wants as work space, or -1 where LAPACK cannot count them. */
+static int64_t work_of(int n)
+{
+    const int64_t size = n, wanted = 1 + 4 * size + size * size, blocked = BLOCK * size, nwork = wanted > blocked ? wanted : blocked;
+    return nwork > INT32_MAX ? -1 : nwork;
+}
+
+static kl_status refuse_rows(int n, kl_err *err) { return kl_fail(err, KL_EINPUT, "eigenvectors: %d rows, more than LAPACK's work space can be counted for", n); }
+
+kl_status kl_dense_eig_tridiagonal(int n, const double *d, const double *e, double *w, double *z, kl_err *err)
+{
+    kl_status st = KL_OK;
+    space s;
+    if (n < 1) return kl_fail(err, KL_EINPUT, "eigenvectors of a tridiagonal matrix of %d rows; at least one is needed", n);
+    if (!finite_columns(n, 1, d, n)) return refuse_not_finite("diagonal of a tridiagonal matrix", n, 1, d, n, 0, err);
+    if (n > 1 && !finite_columns(n - 1, 1, e, n)) return refuse_not_finite("elements beside the diagonal", n - 1, 1, e, n, 0, err);
+    const int64_t nwork = work_of(n);
+    if (nwork < 0) return refuse_rows(n, err);
+    KL_TRY(space_take(nwork + n, 3 + 5 * (int64_t)n, &s, err));
+    st = tridiagonal(n, d, e, w, z, s.work + nwork, &s, (int)nwork, err);
+    space_give(&s);
+out:
+    return st;
+}
+
 kl_status kl_dense_eig_start(int n, double *a, int lda, double *w, double *z, double *t, kl_err *err)
 {
     if (n < 1 || lda < n)
         return kl_fail(err, KL_EINPUT, "eigenvectors: %d rows with a leading dimension of %d; at least one row, and a leading dimension of at least the rows, are needed", n, lda);
     if (!finite_lower(n, a, lda)) return refuse_not_finite("eigenvectors", n, n, a, lda, 1, err);
     kl_status st = KL_OK;
-    const int64_t size = n, nwork_wanted = 1 + 4 * size + size * size, nwork_blocked = BLOCK * size, nwork = nwork_wanted > nwork_blocked ? nwork_wanted : nwork_blocked;
-    if (nwork > INT32_MAX) return kl_fail(err, KL_EINPUT, "eigenvectors: %d rows, more than LAPACK's work space can be counted for", n);
+    const int64_t size = n, nwork = work_of(n);
+    if (nwork < 0) return refuse_rows(n, err);
     space s;
     KL_TRY(space_take(nwork + 4 * size, 3 + 5 * size, &s, err));
-    double *const beside = s.work + nwork, *const tau = beside + size, *const diagonal = tau + size, *const beside_kept = diagonal + size;
-    const int lwork = (int)nwork, liwork = (int)(3 + 5 * size);
+    double *const copy = s.work + nwork, *const tau = copy + size, *const diagonal = tau + size, *const beside = diagonal + size;
+    const int lwork = (int)nwork;
     int status;
-    LAPACK_dsytrd("L", &n, a, &lda, w, beside, tau, s.work, &lwork, &status);
-    memcpy(diagonal, w, (size_t)n * sizeof *w); /* for the second method */
-    memcpy(beside_kept, beside, (size_t)(n - 1) * sizeof *w);
-    if (status == 0) LAPACK_dstedc("I", &n, w, beside, z, &n, s.work, &lwork, s.iwork, &liwork, &status);
-    int good = status == 0 && finite_columns(n, 1, w, n) && finite_columns(n, n, z, n);
-    if (!good) {
-        memcpy(w, diagonal, (size_t)n * sizeof *w);
-        memcpy(beside, beside_kept, (size_t)(n - 1) * sizeof *w);
-        LAPACK_dsteqr("I", &n, w, beside, z, &n, s.work, &status);
-        good = status == 0 && finite_columns(n, 1, w, n) && finite_columns(n, n, z, n);
-    }
-    if (good) explicit_reflections(n, a, lda, tau, t);
+    LAPACK_dsytrd("L", &n, a, &lda, diagonal, beside, tau, s.work, &lwork, &status);
+    st = status == 0 ? tridiagonal(n, diagonal, beside, w, z, copy, &s, lwork, err) : kl_fail(err, KL_ENOCONV, "eigenvectors of %d rows: sytrd failed (%d)", n, status);
+    if (st == KL_OK) explicit_reflections(n, a, lda, tau, t);
     space_give(&s);
-    if (!good) st = kl_fail(err, KL_ENOCONV, "eigenvectors of %d rows: stedc and steqr both failed (steqr says %d)", n, status);
 out:
     return st;
 }

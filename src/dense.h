@@ -20,6 +20,9 @@ enum { KL_DENSE_PANEL = 32 };
 kl_status kl_dense_eig_start(int n, double *a, int lda, double *w, double *z, double *t, kl_err *err) KL_MUST_CHECK;
 kl_status kl_dense_eig_turn(int n, const double *a, int lda, const double *t, int count, double *z, kl_err *err) KL_MUST_CHECK;
 
+/* What start does behind sytrd: eigenvectors z[n][n] and values w[n], ascending, of the tridiagonal matrix with d[n] on its diagonal and e[n - 1] beside it. stedc, on failure steqr. */
+kl_status kl_dense_eig_tridiagonal(int n, const double *d, const double *e, double *w, double *z, kl_err *err) KL_MUST_CHECK;
+
 /* Eigenvalues first .. first + count, ascending, of the symmetric tridiagonal matrix with d[n] on its diagonal and e[n - 1] beside it, into w[count]; their
    vectors into the columns of v[ldv] unless NULL. Bisection and inverse iteration: work of order n for each, every value to rounding. */
 kl_status kl_dense_tridiagonal(int n, const double *d, const double *e, int first, int count, double *w, double *v, int ldv, kl_err *err) KL_MUST_CHECK;

@@ -134,6 +134,10 @@ typedef struct kl_vtable {
     /* NULL, or eigenvectors of nmat symmetric matrices that are worth a device: matrix i has n[i] rows, lies at a + off[i] and becomes its eigenvectors, whose
        values, ascending, stand in w (host) after those of the matrices before. */
     kl_status (*eigen)(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *w, kl_err *err);
+    /* NULL, or, where there is no eigen, the part of it that is worth a device: matrix i, both triangles there, becomes Q of the tridiagonal Q^T A Q, whose diagonal stands in d (host) and
+       whose elements beside it in e after those of the matrices before, n[i] of each, the last of e being 0. Q: its n[i] - 1 reflections 1 - 2 v v^T / v.v in the columns, v below the
+       diagonal, 1 on top or all 0; zeros above. KL_ENOMEM: nothing has been touched. */
+    kl_status (*tridiagonal)(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *d, double *e, kl_err *err);
     kl_status (*kron_prepare)(kl_exec *ex, kl_kron *k, kl_err *err);                            /* upload tables, make work space; once */
     kl_status (*kron_apply)(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy, kl_err *err); /* y = K x; *xy = x . y unless NULL */
     void (*kron_release)(kl_exec *ex, kl_kron *k);
@@ -164,7 +168,7 @@ struct kl_exec {
     const char *name; /* "host", "offload", "cuda" */
     kl_space space;
     int nthread;
-    int eigen_least;    /* rows from which vt.eigen is worth asking */
+    int eigen_least;    /* rows from which vt.eigen or vt.tridiagonal is worth asking */
     int ahead;          /* 1: batch_apply may return before the device is done, though clocks then do not tell where time goes */
     kl_projection projection; /* of lists prepared from now on; where there is only one way it means nothing */
     kl_projection fastest[KL_NSIZE]; /* for AUTO: which way was measured to be fastest for products of 2^k on average; AUTO: not measured */
@@ -175,6 +179,7 @@ struct kl_exec {
     void *self;
     int neigen_time;    /* how many matrices vt.eigen gets, while LAPACK has the others, follows from these times, sizes ascending; all of eigen_least where there are none */
     kl_eigen_time eigen_time[KL_EIGEN_TIMES];
+    double reduce_row, reduce_byte; /* seconds that vt.tridiagonal takes for a row of the largest matrix, and for a byte that it reads or writes */
     double eigen_opening, eigen_saved; /* seconds until vt.eigen can begin with the first matrix ever; and what it would have saved so far */
 };
 

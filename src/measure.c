@@ -604,69 +604,102 @@ out:
 typedef struct surround { /* of the two-site centre (p, p+1) */
     kl_enlarged *row, *col;
     kl_layout lay;
-    double *psi, *y; /* [lay.n]: the wavefunction and H times it */
+    kl_dptr psi, y, rest; /* [lay.n]: the wavefunction, H times it, and what of that lies outside of what A spans */
 } surround;
 
-static void clear_surround(surround *s)
+static void clear_surround(kl_exec *ex, surround *s)
 {
     kl_enlarged_destroy(&s->row);
     kl_enlarged_destroy(&s->col);
     kl_layout_clear(&s->lay);
-    kl_free(&s->psi);
-    kl_free(&s->y);
+    ex->vt.release(ex, &s->psi);
+    ex->vt.release(ex, &s->y);
+    ex->vt.release(ex, &s->rest);
 }
 
-/* psi of sites p, p+1: left isometry, bond and right isometry multiplied. All sectors that any two sites here can make, psi's or not. */
-static kl_status make_centre(const kl_canonical *c, int p, surround *s, kl_err *err)
+static kl_status upload_all(kl_exec *ex, const double *host, int64_t n, kl_dptr *out, kl_err *err)
 {
     kl_status st = KL_OK;
-    double *work = NULL;
-    KL_TRY(kl_enlarged_create(c->model, kl_canonical_left(c, p), c->type[p], NULL, NULL, &s->row, err));
-    KL_TRY(kl_enlarged_create(c->model, kl_canonical_right(c, p + 2), c->type[p + 1], NULL, NULL, &s->col, err));
-    KL_TRY(kl_layout_create(c->model, &s->row->basis, &s->col->basis, c->target, &s->lay, err));
-    KL_TRY(kl_alloc(&s->psi, s->lay.n, KL_MEM_VECTOR, err));
-    KL_TRY(kl_alloc(&s->y, s->lay.n, KL_MEM_VECTOR, err));
-    const kl_isometry *const a = c->left[p], *const b = c->right[p + 1];
-    const kl_layout *const bond = &c->layout[p + 1];
-    for (int k = 0; k < a->basis.nsec; k++) {
-        const int i = kl_basis_find(&s->row->basis, a->basis.q[k]), l = bond->pair[k];
-        if (l < 0) continue;
-        const int rows = s->row->basis.dim[i], cols = s->col->basis.dim[s->lay.pair[i]], da = a->basis.dim[k], db = b->basis.dim[l];
-        KL_TRY(kl_alloc(&work, (int64_t)rows * db, KL_MEM_WORK, err));
-        kl_dgemm('N', 'N', rows, db, da, 1, a->data + a->off[k], rows, c->bond[p + 1] + bond->off[k], da, 0, work, rows);
-        kl_dgemm('N', 'T', rows, cols, db, 1, work, rows, b->data + b->off[l], cols, 0, s->psi + s->lay.off[i], rows);
-        kl_free(&work);
-    }
+    KL_TRY(ex->vt.alloc(ex, n, out, err));
+    KL_TRY(ex->vt.upload(ex, *out, host, n, err));
 out:
-    kl_free(&work);
     return st;
 }
 
-/* variance += |(1 - A A^T) y|^2, A the left isometry of site p; with last also |A^T (y - E psi)|^2, what is left when nothing further right changes. */
-static kl_status add_variance(const kl_canonical *c, int p, surround *s, double energy, int last, double *variance, kl_err *err)
+/* psi of sites p, p+1: left isometry, bond and right isometry multiplied. All sectors that any two sites here can make, psi's or not. */
+static kl_status make_centre(kl_exec *ex, const kl_canonical *c, int p, kl_dptr left, surround *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_isometry *const a = c->left[p], *const b = c->right[p + 1];
+    const kl_layout *const bond = &c->layout[p + 1];
+    kl_dptr middle = {0}, right = {0};
+    kl_batch q;
+    kl_batch_init(&q);
+    KL_TRY(kl_enlarged_create(c->model, kl_canonical_left(c, p), c->type[p], NULL, NULL, &s->row, err));
+    KL_TRY(kl_enlarged_create(c->model, kl_canonical_right(c, p + 2), c->type[p + 1], NULL, NULL, &s->col, err));
+    KL_TRY(kl_layout_create(c->model, &s->row->basis, &s->col->basis, c->target, &s->lay, err));
+    KL_TRY(ex->vt.alloc(ex, s->lay.n, &s->psi, err));
+    KL_TRY(ex->vt.alloc(ex, s->lay.n, &s->y, err));
+    KL_TRY(ex->vt.alloc(ex, s->lay.n, &s->rest, err));
+    KL_TRY(upload_all(ex, c->bond[p + 1], bond->n, &middle, err));
+    KL_TRY(upload_all(ex, b->data, b->ndata, &right, err));
+    for (int i = 0; i < s->row->basis.nsec; i++) {
+        const int j = s->lay.pair[i], k = kl_basis_find(&a->basis, s->row->basis.q[i]), l = k >= 0 ? bond->pair[k] : -1;
+        if (j < 0) continue;
+        const int rows = s->row->basis.dim[i], cols = s->col->basis.dim[j], da = k >= 0 ? a->basis.dim[k] : 0, db = l >= 0 ? b->basis.dim[l] : 0;
+        KL_TRY(kl_batch_open_group(&q, s->lay.off[i], (int64_t)rows * cols, err));
+        KL_TRY(kl_batch_reserve(&q, 2, err));
+        if (l >= 0) {
+            *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = rows, .n = db, .k = da, .lda = rows, .ldb = da, .ldc = rows,
+                                          .a = a->off[k], .b = bond->off[k], .alpha = 1};
+            *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = rows, .n = cols, .k = db, .lda = rows,
+                                          .ldb = cols, .ldc = rows, .b = b->off[l], .c = s->lay.off[i], .alpha = 1};
+        }
+        kl_batch_close_group(&q, (int64_t)rows * db);
+    }
+    q.zero = 1, q.nx = bond->n, q.ny = s->lay.n;
+    q.base[KL_AT_LEFT] = left, q.base[KL_AT_RIGHT] = right;
+    KL_TRY(kl_batch_run(&q, ex, middle, s->psi, err));
+out:
+    kl_batch_clear(&q);
+    ex->vt.release(ex, &middle);
+    ex->vt.release(ex, &right);
+    return st;
+}
+
+/* variance += |(1 - A A^T) y|^2, A the left isometry of site p; with last |y - E psi|^2, since nothing further right changes. */
+static kl_status add_variance(kl_exec *ex, const kl_canonical *c, int p, kl_dptr left, surround *s, double energy, int last, double *variance, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_isometry *const a = c->left[p];
-    double *inner = NULL;
-    for (int i = 0; i < s->row->basis.nsec; i++) {
-        const int j = s->lay.pair[i];
+    double square = 0;
+    kl_batch q;
+    kl_batch_init(&q);
+    ex->vt.axpby(ex, s->lay.n, -energy, s->psi, 1.0, s->y); /* differs from y within the span of A only, and is the smaller one */
+    for (int i = 0; i < s->row->basis.nsec && !last; i++) {
+        const int j = s->lay.pair[i], k = kl_basis_find(&a->basis, s->row->basis.q[i]);
         if (j < 0) continue;
-        const int rows = s->row->basis.dim[i], cols = s->col->basis.dim[j], k = kl_basis_find(&a->basis, s->row->basis.q[i]);
-        double *const y = s->y + s->lay.off[i], *const psi = s->psi + s->lay.off[i];
+        const int rows = s->row->basis.dim[i], cols = s->col->basis.dim[j], n = k >= 0 ? a->basis.dim[k] : 0;
+        const int64_t at = s->lay.off[i];
+        KL_TRY(kl_batch_open_group(&q, at, (int64_t)rows * cols, err));
+        KL_TRY(kl_batch_reserve(&q, 3, err));
+        *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_ADD, .at_a = KL_AT_X, .at_c = KL_AT_Y, .m = rows, .n = cols, .lda = rows, .ldc = rows, .a = at, .c = at, .alpha = 1};
         if (k >= 0) {
-            const int n = a->basis.dim[k];
-            KL_TRY(kl_alloc(&inner, (int64_t)n * cols, KL_MEM_WORK, err));
-            /* y - E psi differs from y within the span of A only, and is the smaller one */
-            for (int64_t r = 0; r < (int64_t)rows * cols; r++) y[r] -= energy * psi[r];
-            kl_dgemm('T', 'N', n, cols, rows, 1, a->data + a->off[k], rows, y, rows, 0, inner, n);
-            kl_dgemm('N', 'N', rows, cols, n, -1, a->data + a->off[k], rows, inner, n, 1, y, rows);
-            for (int64_t r = 0; last && r < (int64_t)n * cols; r++) *variance += inner[r] * inner[r];
-            kl_free(&inner);
+            *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM, .ta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = n, .n = cols, .k = rows, .lda = rows, .ldb = rows,
+                                          .ldc = n, .a = a->off[k], .b = at, .alpha = 1};
+            *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_WORK, .at_c = KL_AT_Y, .m = rows, .n = cols, .k = n, .lda = rows, .ldb = n,
+                                          .ldc = rows, .a = a->off[k], .c = at, .alpha = -1};
         }
-        for (int64_t r = 0; r < (int64_t)rows * cols; r++) *variance += y[r] * y[r];
+        kl_batch_close_group(&q, (int64_t)n * cols);
     }
+    q.nx = q.ny = s->lay.n;
+    q.base[KL_AT_LEFT] = left;
+    if (!last) KL_TRY(kl_batch_run(&q, ex, s->y, s->rest, err));
+    const kl_dptr v = last ? s->y : s->rest;
+    ex->vt.dots(ex, s->lay.n, 1, v, s->lay.n, v, &square);
+    *variance += square;
 out:
-    kl_free(&inner);
+    kl_batch_clear(&q);
     return st;
 }
 
@@ -692,7 +725,7 @@ kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy
     kl_bigop *row = NULL, *col = NULL;
     kl_superblock *h = NULL;
     surround s = {0};
-    kl_dptr data = {0}, x = {0}, y = {0};
+    kl_dptr data = {0};
     double sum = 0, e = 0;
     if (terms->nsite != n) return kl_fail(err, KL_EINPUT, "a state of %d sites cannot be measured with a Hamiltonian of %d", n, terms->nsite);
     for (int p = 0; p < n; p++)
@@ -703,30 +736,23 @@ kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy
     KL_TRY(kl_block_create_edge(ex, mpo, KL_RIGHT, &right[n], err));
     KL_TRY(kl_block_create_edge(ex, mpo, KL_LEFT, &left, err));
     for (int p = n - 1; p >= 2; p--) {
-        KL_TRY(ex->vt.alloc(ex, c->right[p]->ndata, &data, err));
-        KL_TRY(ex->vt.upload(ex, data, c->right[p]->data, c->right[p]->ndata, err));
+        KL_TRY(upload_all(ex, c->right[p]->data, c->right[p]->ndata, &data, err));
         KL_TRY(next_block(ex, right[p + 1], c->right[p], p, data, &right[p], err));
         ex->vt.release(ex, &data);
         if (!variance && p + 1 < n) kl_block_destroy(&right[p + 1]);
     }
     for (int p = 0; p < (variance ? n - 1 : 1); p++) {
-        KL_TRY(make_centre(c, p, &s, err));
+        KL_TRY(make_centre(ex, c, p, m->iso[p], &s, err));
         KL_TRY(kl_bigop_create(left, s.row, p, &row, err));
         KL_TRY(kl_bigop_create(right[p + 2], s.col, p + 1, &col, err));
         KL_TRY(kl_superblock_create(ex, row, col, c->target, &h, err));
-        KL_TRY(ex->vt.alloc(ex, s.lay.n, &x, err));
-        KL_TRY(ex->vt.alloc(ex, s.lay.n, &y, err));
-        KL_TRY(ex->vt.upload(ex, x, s.psi, s.lay.n, err));
-        KL_TRY(h->op.apply(&h->op, 1, x, s.lay.n, y, s.lay.n, err));
-        if (p == 0) ex->vt.dots(ex, s.lay.n, 1, x, s.lay.n, y, &e);
-        KL_TRY(ex->vt.download(ex, s.y, y, s.lay.n, err));
-        ex->vt.release(ex, &x);
-        ex->vt.release(ex, &y);
+        KL_TRY(h->op.apply(&h->op, 1, s.psi, s.lay.n, s.y, s.lay.n, err));
+        if (p == 0) ex->vt.dots(ex, s.lay.n, 1, s.psi, s.lay.n, s.y, &e);
         kl_superblock_destroy(&h);
         kl_bigop_destroy(&row);
         kl_bigop_destroy(&col);
-        if (variance) KL_TRY(add_variance(c, p, &s, e, p == n - 2, &sum, err));
-        clear_surround(&s);
+        if (variance) KL_TRY(add_variance(ex, c, p, m->iso[p], &s, e, p == n - 2, &sum, err));
+        clear_surround(ex, &s);
         if (p == n - 2 || !variance) break;
         KL_TRY(next_block(ex, left, c->left[p], p, m->iso[p], &next, err));
         kl_block_destroy(&left);
@@ -738,15 +764,13 @@ kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy
     if (variance) *variance = sum;
 out:
     ex->vt.release(ex, &data);
-    ex->vt.release(ex, &x);
-    ex->vt.release(ex, &y);
     kl_superblock_destroy(&h);
     kl_bigop_destroy(&row);
     kl_bigop_destroy(&col);
     kl_block_destroy(&left);
     for (int p = 0; right && p <= n; p++) kl_block_destroy(&right[p]);
     kl_free(&right);
-    clear_surround(&s);
+    clear_surround(ex, &s);
     kl_mpo_destroy(&mpo);
     return st;
 }

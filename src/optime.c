@@ -9,6 +9,7 @@
 #include "record.h"
 #include "spmv.h"
 #include "task.h"
+#include "turn.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,6 +133,50 @@ static void one_eigen(void *self, int64_t task, int thread)
     if (truncated(n, (double *)kl_dptr_at(p->in, task * n * n).addr, p->sum + task * n, &ignored) != KL_OK) p->sum[task * n] = NAN;
 }
 
+typedef struct reduced {
+    int n;
+    double *d, *e, *w, *z; /* of all matrices, one after the other */
+    kl_status status[NMATRIX];
+} reduced;
+
+static void one_reduced(void *self, int64_t task, int thread)
+{
+    reduced *const r = self;
+    kl_err ignored;
+    (void)thread;
+    r->status[task] = kl_dense_eig_tridiagonal(r->n, r->d + task * r->n, r->e + task * r->n, r->w + task * r->n, r->z + task * r->n * r->n, &ignored);
+}
+
+/* As truncation does it where the executor makes matrices tridiagonal. */
+static kl_status eigen_reduced(place *p, const int *n, const int64_t *off, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_exec *const ex = p->ex;
+    const int64_t size = p->o->size, kept = (size + 3) / 4, all = NMATRIX * size;
+    int count[NMATRIX];
+    int64_t at[NMATRIX];
+    kl_dptr columns = {0};
+    reduced r = {.n = (int)size, .w = p->sum};
+    KL_TRY(kl_alloc(&r.d, 2 * all, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&r.z, all * size, KL_MEM_WORK, err));
+    KL_TRY(ex->vt.alloc(ex, NMATRIX * kept * size, &columns, err));
+    r.e = r.d + all;
+    KL_TRY(ex->vt.tridiagonal(ex, NMATRIX, n, off, p->in, r.d, r.e, err));
+    kl_par_for(ex->nthread, NMATRIX, one_reduced, &r);
+    for (int i = 0; i < NMATRIX; i++) {
+        if (r.status[i] != KL_OK) st = kl_fail(err, r.status[i], "eigenvectors of tridiagonal matrices of %d rows cannot be found", r.n);
+        if (st != KL_OK) goto out;
+        count[i] = (int)kept, at[i] = i * kept * size;
+        KL_TRY(ex->vt.upload(ex, kl_dptr_at(columns, at[i]), r.z + ((i + 1) * size - kept) * size, kept * size, err));
+    }
+    KL_TRY(kl_turn(ex, NMATRIX, n, off, all * size, p->in, count, at, NMATRIX * kept * size, columns, err));
+out:
+    ex->vt.release(ex, &columns);
+    kl_free(&r.d);
+    kl_free(&r.z);
+    return st;
+}
+
 static kl_status make_chain(kl_optime *o, kl_err *err)
 {
     static char *words[] = {"dmrg", "hubbard", "--sites=20", "-pU=4", "--charge=N_up=10", "--charge=N_dn=10"};
@@ -223,8 +268,9 @@ static kl_status once(place *p, kl_err *err)
             kl_par_for(ex->nthread, NMATRIX, one_eigen, p);
             return KL_OK;
         }
-        if (!ex->vt.eigen) return kl_fail(err, KL_EABSENT, "%s leaves eigenvectors to the host", ex->name);
+        if (!ex->vt.eigen && !ex->vt.tridiagonal) return kl_fail(err, KL_EABSENT, "%s leaves eigenvectors to the host", ex->name);
         for (int i = 0; i < NMATRIX; i++) n[i] = (int)o->size, off[i] = i * o->size * o->size;
+        if (!ex->vt.eigen) return eigen_reduced(p, n, off, err);
         return ex->vt.eigen(ex, NMATRIX, n, off, p->in, p->sum, err);
     }
     }

@@ -5,6 +5,7 @@
 #include "dense.h"
 #include "mem.h"
 #include "par.h"
+#include "turn.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@ typedef struct spectrum {
     double *vec, *w; /* vec: NULL where the states are with the executor */
     const double *turn; /* not NULL: what is kept of vec has yet to be turned with these reflections, where the density matrix was, */
     double *factor;     /* and their factors (kl_dense_eig_turn) */
+    int turn_there;     /* 1: with reflections that the executor has */
 } spectrum;
 
 typedef struct keyed {
@@ -199,6 +201,7 @@ typedef struct truncation {
     int nthere;         /* the executor finds the states of so many, the largest, */
     kl_exec *ex;
     kl_dptr rho;        /* in place of their density matrices, here; */
+    double *reduced;    /* or makes these tridiagonal: their diagonals, then what stands beside them */
     kl_status status_there; /* with what success */
     kl_err error_there;
     spectrum *sp;       /* [sectors] */
@@ -327,18 +330,24 @@ static int threads_beside(const kl_exec *ex) { return ex->nthread > 2 * DRIVERS 
 /* So many that both are done soonest. */
 int kl_truncate_share(const kl_exec *ex, const int *dim, int n, double seconds[3])
 {
+    const double vectors = 0.25; /* of LAPACK's time, where the executor makes matrices tridiagonal: their eigenvectors are still its */
+    const int reduces = !ex->vt.eigen;
     int most = 0, best = 0;
-    double rest = 0, there = 0, least = INFINITY;
+    double rest = 0, there = 0, moved = 0, least = INFINITY;
     seconds[0] = seconds[1] = seconds[2] = 0;
-    if (!ex->vt.eigen) return 0;
+    if (!ex->vt.eigen && !ex->vt.tridiagonal) return 0;
     while (most < n && dim[most] >= ex->eigen_least) most++;
     if (ex->neigen_time == 0) return most;
     for (int i = 0; i < n; i++) rest += eigen_seconds(ex, dim[i], 0);
     for (int k = 0; k <= most; k++) {
-        const double one = k < n ? eigen_seconds(ex, dim[k], 0) : 0, here = fmax(one, rest / (k > 0 ? threads_beside(ex) : ex->nthread)), time = fmax(here, there);
+        const double one = k < n ? eigen_seconds(ex, dim[k], 0) : 0, here = fmax(one, rest / (k > 0 ? threads_beside(ex) : ex->nthread));
+        const double behind = reduces && k > 0 ? vectors * fmax(eigen_seconds(ex, dim[0], 0), moved / ex->nthread) : 0, time = fmax(here, there) + behind;
         if (k == 0) seconds[2] = time;
-        if (time < least) least = time, best = k, seconds[0] = here, seconds[1] = there;
-        if (k < n) rest -= one, there += eigen_seconds(ex, dim[k], 1);
+        if (time < least) least = time, best = k, seconds[0] = here + behind, seconds[1] = there + behind;
+        if (k == n) break;
+        rest -= one, moved += one;
+        if (!reduces) there += eigen_seconds(ex, dim[k], 1);
+        else there += (k == 0 ? ex->reduce_row * dim[0] : 0) + ex->reduce_byte * 16.0 / 3.0 * pow(dim[k], 3); /* each step reads and writes what is left */
     }
     return best;
 }
@@ -361,13 +370,19 @@ static kl_status diagonalize_there(truncation *t, kl_err *err)
     double *w = NULL;
     int *dim = NULL;
     int64_t *off = NULL, at = 0;
-    KL_TRY(kl_alloc(&w, t->mine->basis.total, KL_MEM_WORK, err));
+    const int64_t total = t->mine->basis.total;
     KL_TRY(kl_alloc(&dim, t->nthere, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&off, t->nthere, KL_MEM_WORK, err));
     for (int i = 0; i < t->nthere; i++) {
         dim[i] = t->mine->basis.dim[t->order[i]];
         off[i] = t->off[t->order[i]];
     }
+    if (!t->ex->vt.eigen) {
+        KL_TRY(kl_alloc(&t->reduced, 2 * total, KL_MEM_WORK, err));
+        st = t->ex->vt.tridiagonal(t->ex, t->nthere, dim, off, t->rho, t->reduced, t->reduced + total, err);
+        goto out;
+    }
+    KL_TRY(kl_alloc(&w, total, KL_MEM_WORK, err));
     for (int i = 0; i < t->nthere; i++) KL_TRY(kl_alloc(&t->sp[t->order[i]].w, dim[i], KL_MEM_WORK, err)); /* nothing may fail for memory when the density matrices are gone */
     KL_TRY(t->ex->vt.eigen(t->ex, t->nthere, dim, off, t->rho, w, err));
     for (int i = 0; i < t->nthere; at += dim[i++]) {
@@ -378,11 +393,35 @@ static kl_status diagonalize_there(truncation *t, kl_err *err)
         sp->n = sp->rows;
     }
 out:
+    if (st != KL_OK) kl_free(&t->reduced);
     for (int i = 0; i < t->nthere && st != KL_OK; i++) kl_free(&t->sp[t->order[i]].w);
     kl_free(&w);
     kl_free(&dim);
     kl_free(&off);
     return st;
+}
+
+/* States of the task-th of the matrices that the executor made tridiagonal. */
+static void solve_reduced(void *self, int64_t task, int thread)
+{
+    truncation *const t = self;
+    const int c = t->order[task], n = t->mine->basis.dim[c];
+    spectrum *const sp = &t->sp[c];
+    kl_err *const err = &t->error[c];
+    kl_status st = KL_OK;
+    int64_t at = 0;
+    (void)thread;
+    for (int64_t i = 0; i < task; i++) at += t->mine->basis.dim[t->order[i]];
+    sp->rows = n;
+    if (n == 0) return;
+    KL_TRY(kl_alloc(&sp->w, n, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&sp->vec, (int64_t)n * n, KL_MEM_WORK, err));
+    KL_TRY(kl_dense_eig_tridiagonal(n, t->reduced + at, t->reduced + t->mine->basis.total + at, sp->w, sp->vec, err));
+    if (!(sp->w[n - 1] > 0)) goto out; /* nothing of the wavefunction is here */
+    for (int s = 0; s < n; s++) sp->w[s] = sp->w[s] > 0 ? sp->w[s] : 0;
+    sp->n = n, sp->turn_there = 1;
+out:
+    t->status[c] = st;
 }
 
 /* Density matrices of sectors [from, to) in the order of their sizes, to the host: neighbours in one copy. */
@@ -439,6 +478,34 @@ static void bring_columns(void *self, int64_t task, int thread)
     if (sp->turn) c->status = kl_dense_eig_turn(sp->rows, sp->turn, sp->rows, sp->factor, c->count, c->to, NULL);
 }
 
+/* Of those runs the ones whose reflections the executor has: they begin at `host` as they do at data. */
+static kl_status turn_reduced(const truncation *t, int64_t nrun, const columns *run, const double *host, int64_t ndata, kl_dptr data, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int *n = NULL, *count = NULL, nmat = 0;
+    int64_t *off = NULL, *at = NULL, length = 0;
+    KL_TRY(kl_alloc(&n, t->nthere, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&count, t->nthere, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&off, t->nthere, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&at, t->nthere, KL_MEM_WORK, err));
+    const spectrum *last = NULL;
+    for (int64_t k = 0; k < nrun; k++) {
+        const spectrum *const sp = run[k].sp;
+        if (!sp->turn_there) continue;
+        if (sp != last) n[nmat] = sp->rows, off[nmat] = t->off[sp - t->sp], at[nmat++] = run[k].to - host;
+        count[nmat - 1] += run[k].count;
+        last = sp;
+    }
+    for (int c = 0; c < t->mine->basis.nsec; c++) length += (int64_t)t->mine->basis.dim[c] * t->mine->basis.dim[c];
+    KL_TRY(kl_turn(t->ex, nmat, n, off, length, t->rho, count, at, ndata, data, err));
+out:
+    kl_free(&n);
+    kl_free(&count);
+    kl_free(&off);
+    kl_free(&at);
+    return st;
+}
+
 /* The kept states, sector by sector: from where they are to where the isometry has them. */
 static kl_status gather(const truncation *t, const weight *w, int64_t nw, const kl_isometry *iso, kl_dptr data, kl_err *err)
 {
@@ -473,6 +540,7 @@ static kl_status gather(const truncation *t, const weight *w, int64_t nw, const 
         from = place + count;
     }
     KL_TRY(t->ex->vt.upload(t->ex, kl_dptr_at(data, from), host + from, at - from, err));
+    if (t->reduced) KL_TRY(turn_reduced(t, nrun, run, host, iso->ndata, data, err));
 out:
     kl_free(&run);
     kl_free(&host);
@@ -538,6 +606,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
         st = kl_fail(err, t.status_there, "%s", t.error_there.text);
         goto out;
     }
+    if (t.reduced) kl_par_for(nthread, asked, solve_reduced, &t);
     for (int c = 0; c < n; c++) {
         if (t.status[c] != KL_OK) {
             st = kl_fail(err, t.status[c], "%s", t.error[c].text);
@@ -583,6 +652,7 @@ out:
     kl_free(&t.error);
     kl_free(&t.status);
     kl_free(&t.host);
+    kl_free(&t.reduced);
     kl_free(&size);
     kl_free(&w);
     kl_free(&sorted);

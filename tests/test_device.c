@@ -14,6 +14,7 @@
 #include "pick.h"
 #include "record.h"
 #include "superblock.h"
+#include "turn.h"
 #if !KL_TEST_CUDA
 #include <omp.h>
 #endif
@@ -442,6 +443,76 @@ static void test_eigen(void **state)
         kl_test_free(w);
         kl_test_free(want);
         drop(ex, &a);
+    }
+}
+
+/* The same by way of tridiagonal matrices: LAPACK has these, and their vectors are turned by the reflections that stay there. All columns of some matrices, some of others. */
+static void test_tridiagonal(void **state)
+{
+    fixture *const f = *state;
+    static const int dim[] = {1, 2, 57, 0, 130, 31, 200, 5, 3, 200}, count[] = {1, 2, 57, 0, 40, 31, 200, 0, 3, 7};
+    enum { NMAT = 10 };
+    for (int which = 0; which < 2; which++) {
+        kl_exec *const ex = f->ex[which];
+        kl_err err = {""};
+        int64_t off[NMAT], at[NMAT], total = 0, values = 0, columns = 0;
+        if (!ex->vt.tridiagonal) continue;
+        for (int i = 0; i < NMAT; i++) {
+            off[i] = total, total += (int64_t)dim[i] * dim[i] + 3, values += dim[i];
+            at[i] = columns, columns += (int64_t)dim[i] * count[i];
+        }
+        both a = make(ex, total, 0, 41), z = make(ex, columns, 0, 43);
+        for (int i = 0; i < NMAT; i++)
+            for (int r = 0; r < dim[i]; r++)
+                for (int c = 0; c <= r; c++) {
+                    double *const below = &a.host[off[i] + r + (int64_t)c * dim[i]];
+                    if (i == 9) *below = r == c ? 1.0 / (1 + r % 3) : r == 150 && c < 3 ? 0.3 : 0; /* diagonal but for a row: reflections that are none */
+                    a.host[off[i] + c + (int64_t)r * dim[i]] = *below;
+                }
+        expect_ok(ex->vt.upload(ex, a.dev, a.host, total, &err), err);
+        double *const old = kl_test_guarded(total), *const d = kl_test_guarded(values), *const e = kl_test_guarded(values);
+        double *w[NMAT] = {NULL}, *v[NMAT] = {NULL};
+        memcpy(old, a.host, (size_t)total * sizeof *old);
+        expect_ok(ex->vt.tridiagonal(ex, NMAT, dim, off, a.dev, d, e, &err), err);
+        kl_test_guards_hold(d, values);
+        kl_test_guards_hold(e, values);
+        for (int64_t i = 0, from = 0; i < NMAT; from += dim[i++]) {
+            const int n = dim[i];
+            if (n == 0) continue;
+            w[i] = kl_test_guarded(n), v[i] = kl_test_guarded((int64_t)n * n);
+            expect_near(e[from + n - 1], 0, 0);
+            expect_ok(kl_dense_eig_tridiagonal(n, d + from, e + from, w[i], v[i], &err), err);
+            memcpy(z.host + at[i], v[i] + (int64_t)(n - count[i]) * n, (size_t)(n * count[i]) * sizeof(double));
+        }
+        expect_ok(ex->vt.upload(ex, z.dev, z.host, columns, &err), err);
+        expect_ok(kl_turn(ex, NMAT, dim, off, total, a.dev, count, at, columns, z.dev, &err), err);
+        fetch(ex, &a);
+        fetch(ex, &z);
+        for (int i = 0; i < NMAT; i++) {
+            const int n = dim[i];
+            const double *const m = old + off[i], *const x = z.host + at[i], tol = 50 * EPS * n;
+            kl_test_case("executor %d matrix %d", which, i);
+            for (int c = 0; c < count[i]; c++)
+                for (int r = 0; r < n; r++) {
+                    double left = 0.0, product = 0.0;
+                    for (int k = 0; k < n; k++) left += m[r + (int64_t)k * n] * x[k + (int64_t)c * n], product += r < count[i] ? x[k + (int64_t)r * n] * x[k + (int64_t)c * n] : 0;
+                    expect_near(left, w[i][n - count[i] + c] * x[r + (int64_t)c * n], tol * n);
+                    expect_near(product, r == c, r < count[i] ? tol : 1);
+                }
+            for (int c = 0; c + 1 < n; c++)
+                for (int r = 0; r <= c; r++) expect_near(a.host[off[i] + r + (int64_t)c * n], 0, 0);
+            for (int k = 0; k < 3; k++) expect_true(memcmp(&a.host[off[i] + (int64_t)n * n + k], &old[off[i] + (int64_t)n * n + k], sizeof *old) == 0);
+            kl_test_free(w[i]);
+            kl_test_free(v[i]);
+        }
+        a.host[off[4] + 7] = NAN;
+        expect_ok(ex->vt.upload(ex, a.dev, a.host, total, &err), err);
+        expect_refused(ex->vt.tridiagonal(ex, NMAT, dim, off, a.dev, d, e, &err), KL_EINPUT, err, "130 rows");
+        kl_test_free(old);
+        kl_test_free(d);
+        kl_test_free(e);
+        drop(ex, &a);
+        drop(ex, &z);
     }
 }
 
@@ -884,7 +955,7 @@ int main(void)
 #endif
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open),   cmocka_unit_test(test_streams),    cmocka_unit_test(test_tall),   cmocka_unit_test(test_widths),
-        cmocka_unit_test(test_combine_dots), cmocka_unit_test(test_eigen), cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_combine_dots), cmocka_unit_test(test_eigen), cmocka_unit_test(test_tridiagonal), cmocka_unit_test(test_lists),
         cmocka_unit_test(test_shapes), cmocka_unit_test(test_long), cmocka_unit_test(test_superblock), cmocka_unit_test(test_ground), cmocka_unit_test(test_hybrid), cmocka_unit_test(test_pick), cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_fuse),
         cmocka_unit_test(test_ed_states),
     };

@@ -50,7 +50,7 @@ static void test_open(void **state)
     assert_string_equal(ex->name, "host");
     void *entries[sizeof(ex->vt) / sizeof(void *)];
     memcpy(entries, &ex->vt, sizeof(ex->vt));
-    const size_t free_to_lack[] = {offsetof(kl_vtable, eigen), offsetof(kl_vtable, kron_random), offsetof(kl_vtable, kron_diagonal),
+    const size_t free_to_lack[] = {offsetof(kl_vtable, eigen), offsetof(kl_vtable, tridiagonal), offsetof(kl_vtable, kron_random), offsetof(kl_vtable, kron_diagonal),
                                    offsetof(kl_vtable, kron_contest), /* callers do these on the host */
                                    offsetof(kl_vtable, alloc_far), offsetof(kl_vtable, is_far), offsetof(kl_vtable, copy_beside), offsetof(kl_vtable, join), /* all its memory is near */
                                    offsetof(kl_vtable, moves_fetch), offsetof(kl_vtable, moves_land)}; /* rows come and go in loops of sigma.c */

@@ -230,10 +230,47 @@ static void test_weights(void **state)
     core_no_memory();
 }
 
+/* What a device makes of its matrices, here one reflection after the other. */
+static int reduce_calls;
+
+static kl_status reduce_there(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr all, double *d, double *e, kl_err *err)
+{
+    double *const p = kl_test_guarded(4096);
+    (void)ex, (void)err;
+    reduce_calls++;
+    for (int i = 0; i < nmat; d += n[i], e += n[i++]) {
+        double *const a = (double *)kl_dptr_at(all, off[i]).addr;
+        for (int j = 0, rows = n[i]; j < rows; j++) {
+            double *const v = a + (int64_t)j * rows, squares = 0, pv = 0;
+            d[j] = v[j], e[j] = j + 1 < rows ? v[j + 1] : 0;
+            for (int r = 0; r <= j; r++) v[r] = 0;
+            for (int r = j + 2; r < rows; r++) squares += v[r] * v[r];
+            if (squares == 0) {
+                if (j + 1 < rows) v[j + 1] = 0;
+                continue;
+            }
+            const double alpha = -copysign(sqrt(squares + e[j] * e[j]), e[j]), scale = 1 / (e[j] - alpha), tau = 2 / (1 + squares * scale * scale);
+            for (int r = j + 2; r < rows; r++) v[r] *= scale;
+            v[j + 1] = 1, e[j] = alpha;
+            for (int r = j + 1; r < rows; r++) {
+                p[r] = 0;
+                for (int c = j + 1; c < rows; c++) p[r] += tau * a[r + (int64_t)c * rows] * v[c];
+                pv += p[r] * v[r];
+            }
+            for (int r = j + 1; r < rows; r++) p[r] -= 0.5 * tau * pv * v[r];
+            for (int c = j + 1; c < rows; c++)
+                for (int r = j + 1; r < rows; r++) a[r + (int64_t)c * rows] -= v[r] * p[c] + p[r] * v[c];
+        }
+    }
+    kl_test_free(p);
+    return KL_OK;
+}
+
 /* Sectors so large that only what is kept of their eigenvectors is made, by several threads: the weight that m states can hold, orthonormal columns, and the states that singular
-   values give. */
+   values give; all of it also where an executor makes the matrices tridiagonal. */
 static void test_turned(void **state)
 {
+    enum { WAYS = 4 }; /* density matrices, singular values, and density matrices reduced there: those of 100 rows and more, all */
     kl_err err = {""};
     bench b;
     (void)state;
@@ -242,34 +279,38 @@ static void test_turned(void **state)
         double *w;
         const int64_t n = weights(&b, side, &w);
         for (int m = 1; m < n + 50; m += 1 + m) {
-            kl_isometry *o[2] = {NULL, NULL};
-            kl_trunc_info info[2];
-            for (int precise = 0; precise < 2; precise++) {
-                const kl_trunc_opts t = {.m = m, .nstate = 2, .precise = precise};
-                kl_test_case("side=%d m=%d precise=%d", side, m, precise);
-                expect_ok(truncate(&b, side, &t, &o[precise], &info[precise], &err), err);
-                expect_true(info[precise].matrix_max >= 64);
+            kl_isometry *o[WAYS] = {NULL};
+            kl_trunc_info info[WAYS];
+            for (int way = 0; way < WAYS; way++) {
+                const kl_trunc_opts t = {.m = m, .nstate = 2, .precise = way == 1};
+                const int calls = reduce_calls;
+                b.j.ex->vt.tridiagonal = way < 2 ? NULL : reduce_there;
+                b.j.ex->eigen_least = way == 2 ? 100 : 0;
+                kl_test_case("side=%d m=%d way=%d", side, m, way);
+                expect_ok(truncate(&b, side, &t, &o[way], &info[way], &err), err);
+                expect_true(info[way].matrix_max >= 64);
+                expect_eq(reduce_calls - calls, way > 1);
                 double out = 0;
-                for (int64_t i = n - 1; i >= info[precise].m; i--) out += w[i] > 0 ? w[i] : 0;
-                expect_near(info[precise].discarded, out, 1e-13);
-                expect_near(weight_kept(&b, side, o[precise]), 1 - out, 1e-13);
+                for (int64_t i = n - 1; i >= info[way].m; i--) out += w[i] > 0 ? w[i] : 0;
+                expect_near(info[way].discarded, out, 1e-13);
+                expect_near(weight_kept(&b, side, o[way]), 1 - out, 1e-13);
             }
-            if (w[info[0].m - 1] > 1e-9) {
-                expect_eq(info[0].m, info[1].m);
-                expect_near(shared(o[0], o[1]), info[0].m, 1e-5);
+            for (int way = 1; way < WAYS && w[info[0].m - 1] > 1e-9; way++) {
+                expect_eq(info[0].m, info[way].m);
+                expect_near(shared(o[0], o[way]), info[0].m, 1e-5);
             }
-            kl_isometry_destroy(&o[0]);
-            kl_isometry_destroy(&o[1]);
+            for (int way = 0; way < WAYS; way++) kl_isometry_destroy(&o[way]);
         }
         free(w);
     }
-    for (int64_t k = 1; k < 200; k += 3) { /* no memory anywhere in it, turning included */
+    for (int64_t k = 1; k < 400; k += 3) { /* no memory anywhere in it, turning included, here and there */
+        b.j.ex->vt.tridiagonal = k < 200 ? NULL : reduce_there;
         kl_isometry *o = NULL;
         kl_trunc_info info;
         const kl_trunc_opts t = {.m = 100, .nstate = 2};
         kl_dense_release();
         const int64_t live = kl_mem_live_total();
-        kl_mem_fail_after(k);
+        kl_mem_fail_after(k % 200);
         const kl_status st = truncate(&b, KL_LEFT, &t, &o, &info, &err);
         kl_mem_fail_after(0);
         if (st == KL_OK) kl_isometry_destroy(&o);
