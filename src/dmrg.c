@@ -33,7 +33,8 @@ typedef struct run {
     const kl_dmrg_monitor *mon;
     kl_dmrg_result *res;
     double energy[KL_MAX_ROOT];
-    double constant, unit;       /* unit: of the energies, so that no tolerance depends on what the couplings are measured in */
+    double constant;
+    kl_units unit;               /* of the energies */
     double sweep_start, seconds_before, flop_before; /* of the sweep under way: its clock, and what stood in its row before this process */
     int sweep, istep, interrupted; /* interrupted: the direction it was in */
     double sector;               /* its states, where it is to be solved as a whole; else 0 */
@@ -65,7 +66,7 @@ out:
 static double whole_tol(const run *r, int k)
 {
     const double accuracy = r->o->accuracy > 0 ? fmin(r->o->accuracy, ACCURACY) : ACCURACY, e = k > 0 ? fabs(r->res->row[k - 1].energy[0]) : 0;
-    return fmax(0.1 * accuracy * fmax(e, 1e-3 * r->unit), 64 * 2.220446049250313e-16 * r->unit * r->e->nsite);
+    return fmax(0.1 * accuracy * fmax(e, 1e-3 * r->unit.joint), 64 * 2.220446049250313e-16 * r->unit.all * r->e->nsite);
 }
 
 /* Optimizes the bond at the centre. */
@@ -229,7 +230,7 @@ static stage next_stage(const run *r, double accuracy, int m_cap)
 {
     const kl_dmrg_result *const res = r->res;
     const int k = res->nrow;
-    const double scale = k ? fmax(fabs(res->row[k - 1].energy[0]), 1e-3 * r->unit) : r->unit;
+    const double scale = k ? fmax(fabs(res->row[k - 1].energy[0]), 1e-3 * r->unit.joint) : r->unit.joint;
     const int warm = r->m_start > 0; /* a saved state: begin at its m, and no noise that would undo it */
     const int least = r->block > M_FIRST ? r->block : M_FIRST;
     const int first = warm && r->m_start > least ? (r->m_start + 7) / 8 * 8 : (least + 7) / 8 * 8, steps = warm || k == 0 ? k : k - 1;
@@ -238,9 +239,9 @@ static stage next_stage(const run *r, double accuracy, int m_cap)
     stage g = {.m = m < m_cap ? (int)m / 8 * 8 : m_cap, .max_apply = r->o->max_apply || k >= 2 || warm ? kl_dmrg_max_apply(r->o) : products(r->o, 4),
                .tol_rel = k < 2 && !warm ? 0.1 : 0.02};
     if (g.m > m_cap) g.m = m_cap;
-    const double final = 0.1 * sqrt(GAP * r->unit * accuracy * scale);
+    const double final = 0.1 * sqrt(GAP * r->unit.gap * accuracy * scale);
     const double w = k ? fmax(res->row[k - 1].discarded, 1e-16) : 1e-4;
-    g.tol = fmax(final, 0.02 * sqrt(w * r->unit * scale));
+    g.tol = fmax(final, 0.02 * sqrt(w * r->unit.joint * scale));
     g.noise = warm || k > 1 ? 0 : k == 0 ? 1e-4 : 1e-6;
     g.precise = k >= 2 && res->row[k - 1].discarded < 1e-11;
     return g;
@@ -259,7 +260,7 @@ static int widest(const kl_state *s)
 static stage given_stage(const run *r, int i)
 {
     const kl_dmrg_sweep *const s = &r->o->sweep[i < r->o->nsweep ? i : r->o->nsweep - 1]; /* behind a schedule that is done: its last once more */
-    return (stage){.m = s->m, .noise = s->noise, .tol = s->tol > 0 ? s->tol : 1e-8 * r->unit, .max_apply = kl_dmrg_max_apply(r->o),
+    return (stage){.m = s->m, .noise = s->noise, .tol = s->tol > 0 ? s->tol : 1e-8 * r->unit.gap, .max_apply = kl_dmrg_max_apply(r->o),
                    .precise = s->noise == 0 && r->res->nrow && r->res->row[r->res->nrow - 1].discarded < 1e-11};
 }
 
@@ -307,12 +308,12 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     kl_canonical *can = NULL;
     run r = {.o = o, .mon = mon, .res = res, .constant = terms->constant};
     *res = (kl_dmrg_result){.nstate = o->nstate};
-    r.unit = kl_terms_unit(terms);
+    r.unit = kl_terms_units(terms);
     if (o->ndone > 0) {
         KL_TRY(kl_alloc(&res->row, o->ndone, KL_MEM_MISC, err));
         memcpy(res->row, o->done, sizeof *res->row * (size_t)o->ndone);
         res->nrow = r.sweep = o->ndone;
-        res->error_estimate = estimate(res, r.unit, &res->energy_extrapolated); /* the schedule asks for it */
+        res->error_estimate = estimate(res, r.unit.joint, &res->energy_extrapolated); /* the schedule asks for it */
     }
     if (*state && o->direction) memcpy(r.energy, (*state)->energy, sizeof r.energy);
     if (o->records) KL_TRY(kl_reclist_create(o->records, err));
@@ -327,20 +328,20 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     KL_TRY(*state ? kl_engine_resume_take(r.e, state, err) : kl_engine_start(r.e, o->nsweep && o->sweep[0].m < M_FIRST ? o->sweep[0].m : M_FIRST, o->start, err));
     int last = 0;
     double left_by_solver = 0; /* of the last sweep: residual^2 / gap, or what bounds it without a gap */
-    const double rounding = 2.220446049250313e-16 * r.unit * terms->nsite; /* what an energy that vanishes is known to */
+    const double rounding = 2.220446049250313e-16 * r.unit.all * terms->nsite; /* what an energy that vanishes is known to */
     for (int k = o->ndone;; k++) {
         if (k > o->ndone) {
             g = stage_at(&r, k, accuracy, m_cap);
             if (o->place) KL_TRY(go_to(&r, o->place(o->placer, g.m), err));
         }
         KL_TRY(sweep(&r, &g, err));
-        res->error_estimate = estimate(res, r.unit, &res->energy_extrapolated);
+        res->error_estimate = estimate(res, r.unit.joint, &res->energy_extrapolated);
         const kl_dmrg_row *const row = &res->row[res->nrow - 1];
-        left_by_solver = (double)row->dim_max == r.sector ? whole_tol(&r, res->nrow - 1) : g.tol * g.tol / (GAP * r.unit);
+        left_by_solver = (double)row->dim_max == r.sector ? whole_tol(&r, res->nrow - 1) : g.tol * g.tol / (GAP * r.unit.gap);
         const int whole = !r.interrupted || (r.e->centre == 0 && (r.interrupted < 0 || terms->nsite == 2)); /* asked to stop at a sweep's end: that may be all there is to do */
         if (!whole) last = 0;
         else if (o->nsweep) last = k + 1 >= o->nsweep, res->stop = KL_STOP_SCHEDULE;
-        else if (res->error_estimate <= fmax(accuracy * fabs(row->energy[0]), rounding) && left_by_solver <= fmax(accuracy * fmax(fabs(row->energy[0]), 1e-3 * r.unit), 64 * rounding)) res->stop = KL_STOP_CONVERGED, last = 1;
+        else if (res->error_estimate <= fmax(accuracy * fabs(row->energy[0]), rounding) && left_by_solver <= fmax(accuracy * fmax(fabs(row->energy[0]), 1e-3 * r.unit.joint), 64 * rounding)) res->stop = KL_STOP_CONVERGED, last = 1;
         else if (k + 1 >= max_sweep) res->stop = KL_STOP_MAX_SWEEP, last = 1;
         else if (g.m >= m_cap && settled(res, accuracy)) res->stop = KL_STOP_M_MAX, last = 1;
         if (!last && r.interrupted) res->stop = KL_STOP_INTERRUPTED, res->direction = r.interrupted, last = 1;
@@ -348,7 +349,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
         KL_TRY(report_state(&r, 0, err)); /* not behind the last sweep: a run that went on from there would make one more */
     }
     /* however little the sweeps still change */
-    res->error_estimate = fmax(res->error_estimate, left_by_solver);
+    res->error_estimate = fmax(res->error_estimate, fmax(left_by_solver, 4 * rounding));
     for (int i = 0; i < o->nstate; i++) res->energy[i] = res->row[res->nrow - 1].energy[i];
     memcpy(res->energy_kept, r.energy, sizeof res->energy_kept);
     res->discarded = res->row[res->nrow - 1].discarded;

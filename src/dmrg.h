@@ -119,7 +119,7 @@ typedef struct kl_growth_row {
     int64_t dim, sector_max, matrix_max;
     int nsector;
     int napply;
-    double energy, tol /* residual asked for */, discarded, flop, seconds;
+    double energy, tol, residual /* asked for; reached */, discarded, flop, seconds;
     double seconds_part[KL_NPART]; /* ORDER KL_PART; APPLY lies inside SOLVE */
     double seconds_line[KL_NLINE]; /* ORDER KL_LINE, all inside SOLVE */
     int lean;                      /* 1: l-1-1-r took LR's place, for want of memory */
@@ -128,7 +128,7 @@ typedef struct kl_growth_row {
 typedef struct kl_growth_opts {
     int nsite, m;
     kl_strategy strategy;
-    double tol; /* residual, in units of the couplings (kl_terms_unit) */
+    double tol; /* residual, in units of the couplings (the gap of kl_units) */
     int max_basis;
     const char *records; /* NULL, or a file for the lists of H x, one an iteration */
     uint64_t seed;

@@ -251,7 +251,7 @@ static kl_status solve_full(kl_ed *ed, kl_dptr *vectors, int64_t ldv, kl_ed_resu
     /* Errors of LAPACK's are relative to |H|; the multiplets of all states are known. */
     for (int i = 0; i < r->nstate; i++) {
         int count = 0;
-        for (int64_t j = 0; j < dim; j++) count += fabs(r->full[j] - r->full[i]) <= 64 * r->attainable;
+        for (int64_t j = 0; j < dim; j++) count += fabs(r->full[j] - r->full[i]) <= 4 * r->attainable;
         r->multiplet[i] = count;
         r->residual[i] = r->attainable;
     }
@@ -273,6 +273,7 @@ static double error_of(int i, int n, const double *energy, double residual)
     return isfinite(gap) && gap > residual ? fmin(residual, residual * residual / gap) : residual;
 }
 
+#define STUCK 1000 /* times what is attainable: a solver that comes to a stand there has found no end */
 #define VECTOR_ACCURACY 1e-10 /* |H x - E x| of states that are measured, in units of |H| */
 
 /* Davidson, thick-restart Lanczos and LOBPCG with guard vectors beside the states asked for. */
@@ -315,6 +316,7 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
     kl_eig_opts o = {.nroot = n, .max_basis = opts->max_basis, .max_apply = opts->max_apply, .seed = opts->seed, .stay_below = 1, .self = opts->self, .step = opts->step,
                      .keeper = opts->keeper, .precond = neumann.h ? &neumann.precond : NULL,
                      .tol = fmax(opts->accuracy, vectors ? VECTOR_ACCURACY : 0.02 * sqrt(opts->accuracy)) * scale, .before = from ? (int)from->number[0] : 0};
+    double worst = 0.0, largest = scale; /* error; size of an energy, which says more of |H| in large spaces than a random vector */
     for (int again = 0;; again = 1) {
         if (r->solver == KL_ED_LOBPCG) {
             KL_TRY(kl_lobpcg_solve(&h, &o, r->nstate, x, ld, energy, &stats, err));
@@ -329,22 +331,30 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
         r->seconds_apply += stats.seconds_apply;
         o.before += stats.napply;
         if (again && !stats.converged && !stats.stopped) stats.stagnated = 1; /* as far as this solver comes; the first tolerance was reached */
-        double worst = 0.0;
-        for (int i = 0; i < r->nstate; i++) worst = fmax(worst, error_of(i, n, energy, stats.residual[i]));
+        worst = 0.0;
+        for (int i = 0; i < r->nstate; i++) worst = fmax(worst, error_of(i, n, energy, stats.residual[i])), largest = fmax(largest, fabs(energy[i]));
         const double wanted = fmax(opts->accuracy * fmax(fabs(energy[0]), 1e-3 * scale), 64 * DBL_EPSILON * scale);
+        const int stuck = !stats.converged && !stats.stopped && stats.stagnated && worst > STUCK * KL_EIG_ROUNDING * largest;
+        if (stuck && r->solver == KL_ED_LOBPCG && opts->solver == KL_ED_AUTO) { /* Davidson's method, which goes on from these vectors, has come further */
+            r->solver = KL_ED_DAVIDSON;
+            if (o.max_apply > 0) o.max_apply = o.max_apply > stats.napply ? o.max_apply - stats.napply : 1;
+            again = -1;
+            continue;
+        }
         if (!stats.converged || stats.stopped || again || worst <= wanted || o.tol <= wanted) break;
         o.tol = wanted; /* levels are closer, or the energy is smaller beside |H|, than was to be expected */
         if (o.max_apply > 0) o.max_apply = o.max_apply > stats.napply ? o.max_apply - stats.napply : 1;
     }
     if (neumann.st != KL_OK) KL_TRY(neumann.st);
     r->nvector += !bare + (neumann.h != NULL);
-    r->attainable = KL_EIG_ROUNDING * scale;
+    r->attainable = KL_EIG_ROUNDING * largest;
     r->napply = o.before + neumann.products;
-    r->stop = stats.stopped ? KL_ED_INTERRUPTED : stats.converged ? KL_ED_CONVERGED : stats.stagnated ? KL_ED_STAGNATED : KL_ED_MAX_APPLY;
+    r->stop = stats.stopped ? KL_ED_INTERRUPTED : stats.converged ? KL_ED_CONVERGED : !stats.stagnated ? KL_ED_MAX_APPLY : worst > STUCK * r->attainable ? KL_ED_STUCK : KL_ED_STAGNATED;
     for (int i = 0; i < n; i++) {
         r->energy[i] = energy[i];
         r->residual[i] = stats.residual[i];
-        error[i] = r->error[i] = error_of(i, n, energy, stats.residual[i]);
+        error[i] = error_of(i, n, energy, stats.residual[i]);
+        r->error[i] = fmax(error[i], r->attainable);
     }
     find_multiplets(r, n, energy, error, n == ed->space->dim);
     if (vectors) {

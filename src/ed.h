@@ -41,7 +41,7 @@ kl_status kl_ed_store(kl_ed *ed, const kl_spopts *format, int half, double most,
 /* v[n], device: random, 0 where no state is; the same on every machine and for any number of threads. */
 kl_status kl_ed_random(const kl_ed *ed, uint64_t seed, kl_dptr v, kl_err *err) KL_MUST_CHECK;
 
-typedef enum kl_ed_stop { KL_ED_CONVERGED, KL_ED_STAGNATED, KL_ED_MAX_APPLY, KL_ED_INTERRUPTED } kl_ed_stop;
+typedef enum kl_ed_stop { KL_ED_CONVERGED, KL_ED_STAGNATED, KL_ED_MAX_APPLY, KL_ED_INTERRUPTED, KL_ED_STUCK } kl_ed_stop;
 
 /* ORDER KL_ED_PRECONDITION: kl_ed_precondition_name */
 typedef enum kl_ed_precondition { KL_ED_DIAGONAL, KL_ED_NEUMANN, KL_ED_BARE } kl_ed_precondition;

@@ -54,23 +54,28 @@ static double element_dot(int dim, const kl_site_op *o, const double *mat)
     return sum;
 }
 
-/* mat = sum of coef * op, by least squares over all operators of the type; products that no term of the model needs are not among them. */
+/* mat = sum of coef * op, by least squares over all operators of the type, each over its norm, for they may be measured in any unit; products that no term of the model needs are
+   not among them. */
 static kl_status decompose(const kl_site_type *type, const double *mat, const char *text, part *out, kl_err *err)
 {
     kl_status st = KL_OK;
     const int n = type->nop, dim = type->dim;
     double *gram = NULL, *w = NULL, *full = NULL, size = 0.0, left = 0.0;
     KL_TRY(kl_alloc(&gram, (int64_t)n * n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&w, 3 * n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&w, 4 * n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&full, dim * dim, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&out->op, n, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&out->coef, n, KL_MEM_MISC, err));
-    double *const b = w + n, *const c = b + n;
+    double *const b = w + n, *const c = b + n, *const norm = c + n;
+    for (int k = 0; k < n; k++) {
+        for (int e = 0; e < type->op[k].nelem; e++) norm[k] = hypot(norm[k], type->op[k].elem[e].value);
+        if (norm[k] == 0) norm[k] = 1;
+    }
     for (int k = 0; k < n; k++) {
         memset(full, 0, sizeof(double) * (size_t)(dim * dim));
-        for (int e = 0; e < type->op[k].nelem; e++) full[type->op[k].elem[e].row + type->op[k].elem[e].col * dim] = type->op[k].elem[e].value;
-        for (int l = 0; l < n; l++) gram[l + k * n] = element_dot(dim, &type->op[l], full);
-        b[k] = element_dot(dim, &type->op[k], mat);
+        for (int e = 0; e < type->op[k].nelem; e++) full[type->op[k].elem[e].row + type->op[k].elem[e].col * dim] = type->op[k].elem[e].value / norm[k];
+        for (int l = 0; l < n; l++) gram[l + k * n] = element_dot(dim, &type->op[l], full) / norm[l];
+        b[k] = element_dot(dim, &type->op[k], mat) / norm[k];
     }
     KL_TRY(kl_dense_eig(n, gram, n, w, err));
     for (int j = 0; j < n; j++) {
@@ -79,6 +84,7 @@ static kl_status decompose(const kl_site_type *type, const double *mat, const ch
         for (int k = 0; k < n; k++) along += gram[k + j * n] * b[k];
         for (int k = 0; k < n; k++) c[k] += along / w[j] * gram[k + j * n];
     }
+    for (int k = 0; k < n; k++) c[k] /= norm[k];
     memcpy(full, mat, sizeof(double) * (size_t)(dim * dim));
     for (int k = 0; k < n; k++)
         for (int e = 0; e < type->op[k].nelem; e++) full[type->op[k].elem[e].row + type->op[k].elem[e].col * dim] -= c[k] * type->op[k].elem[e].value;
@@ -86,7 +92,7 @@ static kl_status decompose(const kl_site_type *type, const double *mat, const ch
     if (left > 1e-11 * size)
         KL_TRY(kl_fail(err, KL_EINPUT, "--measure: '%s' is no sum of the operators that the model's tables have; exact diagonalization measures only those", text));
     for (int k = 0; k < n; k++)
-        if (fabs(c[k]) > 1e-13 * size) {
+        if (fabs(c[k]) * norm[k] > 1e-13 * size) {
             out->op[out->n] = k;
             out->coef[out->n++] = c[k];
         }

@@ -129,8 +129,9 @@ out:
 
 static const char *stop_text(int stop)
 {
-    static const char *const text[] = {"converged", "stagnated: this is what the arithmetic can reach", "NOT CONVERGED: --max-products reached", "interrupted"};
-    return stop >= 0 && stop < 4 ? text[stop] : "unknown"; /* ORDER kl_ed_stop */
+    static const char *const text[] = {"converged", "stagnated: this is what the arithmetic can reach", "NOT CONVERGED: --max-products reached", "interrupted",
+                                       "NOT CONVERGED: the solver came to a stand; --solver davidson may go further"};
+    return stop >= 0 && stop < 5 ? text[stop] : "unknown"; /* ORDER kl_ed_stop */
 }
 
 static const char *solver_text(double s)
@@ -263,10 +264,10 @@ void kl_edreport_table(FILE *to, const char *title, int n, const kl_edreport_ite
     for (int i = 0; i < n; i++) {
         const kl_ed_result *const f = &item[i].found;
         const double error = fmax(f->error[0], f->attainable), low = item[lowest].found.energy[0];
-        const int same = i != lowest && f->energy[0] - low <= 1e-10 * fabs(low) + error;
+        const int same = i != lowest && f->energy[0] - low <= error + fmax(item[lowest].found.error[0], item[lowest].found.attainable);
         equal += same;
         fprintf(to, "%-*s %15lld %20.14g %8.0e%s%s\n", width, item[i].label, (long long)f->dim, f->energy[0], error, i == lowest ? "  <- lowest" : same ? "  as low" : "",
-                f->stop == KL_ED_MAX_APPLY ? "  NOT CONVERGED" : "");
+                !is_converged((int)f->stop) && f->stop != KL_ED_INTERRUPTED ? "  NOT CONVERGED" : "");
         for (int k = 1; k < f->nstate; k++) fprintf(to, "%-*s %15s %20.14g %8.0e\n", width, "", "", f->energy[k], fmax(f->error[k], f->attainable));
     }
     if (equal > 0) fprintf(to, "%d other sector%s within the error of the lowest: a manifold, not a state\n", equal, equal == 1 ? " lies" : "s lie");

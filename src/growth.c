@@ -119,9 +119,9 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
         kl_growth_row *const row = &rows[it];
         char title[80];
         snprintf(title, sizeof title, "iteration %d, %d sites", it + 1, n);
-        const kl_solve_opts so = {.tol = o->tol * kl_terms_unit(terms), .max_apply = 10000, .records = o->records, .title = title, .lines = 1};
+        const kl_solve_opts so = {.tol = o->tol * kl_terms_units(terms).gap, .max_apply = 10000, .records = o->records, .title = title, .lines = 1};
         KL_TRY(kl_engine_solve(e, &so, &energy, &stats, err));
-        *row = (kl_growth_row){.nsite = n, .tol = so.tol, .dim = e->layout.n, .sector_max = e->sector_max, .matrix_max = e->matrix_max, .nsector = e->layout.npair,
+        *row = (kl_growth_row){.nsite = n, .tol = so.tol, .residual = stats.residual[0], .dim = e->layout.n, .sector_max = e->sector_max, .matrix_max = e->matrix_max, .nsector = e->layout.npair,
                                .napply = stats.napply, .energy = energy + terms->constant, .flop = e->flop};
         row->dim_all = (double)(e->left_block[l]->basis.total * terms->type[l]->dim) * (double)(e->right_block[l + 2]->basis.total * terms->type[l + 1]->dim);
         /* both bases from the one wavefunction */

@@ -5,6 +5,7 @@
 #endif
 #include "report.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -148,7 +149,7 @@ static void print_sweeps(FILE *to, const kl_dmrg_result *d)
 
 int kl_manifold_size(const kl_dmrg_result *d)
 {
-    const double near = fmax(2 * d->error_estimate, 1e-10 * fmax(1, fabs(d->energy[0])));
+    const double near = fmax(2 * d->error_estimate, 64 * DBL_EPSILON * fabs(d->energy[0]));
     int n = 1;
     while (n < d->nstate && d->energy[n] - d->energy[0] <= near) n++;
     return n;
@@ -180,6 +181,7 @@ static void print_stop(FILE *to, const kl_result *r)
 {
     int converged;
     const char *why = stop_text(r->dmrg.stop, &converged);
+    if (converged && r->dmrg.error_estimate > 0.01 * fabs(r->dmrg.energy[0])) why = "as far as rounding allows, the energy being small beside the terms of H"; /* nobody may want so little */
     if (!r->finished) fprintf(to, "stopped      a checkpoint after %d sweeps; go on from it with --resume\n", r->sweep_done);
     else if (converged) fprintf(to, "stopped      converged: %s\n", why);
     else if (r->dmrg.stop == KL_STOP_SCHEDULE) fprintf(to, "stopped      %s; the error above says what it was enough for\n", why);
@@ -448,7 +450,7 @@ void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *i
     if (!mark_lowest) return;
     int as_low = 0;
     for (int i = 0; i < n; i++)
-        if (i != low && item[i].energy[0] - item[low].energy[0] <= fmax(item[i].error_estimate + item[low].error_estimate, 1e-10 * fabs(item[low].energy[0]))) as_low++;
+        if (i != low && item[i].energy[0] - item[low].energy[0] <= fmax(item[i].error_estimate + item[low].error_estimate, 64 * DBL_EPSILON * fabs(item[low].energy[0]))) as_low++;
     if (as_low > 0) fprintf(to, "%d other sector%s within the error of the lowest: a manifold, not a state\n", as_low, as_low == 1 ? " lies" : "s lie");
 }
 
@@ -727,7 +729,10 @@ void kl_report_growth(FILE *to, const kl_report_head *head, int n, const kl_grow
     const paper *const p = paper_of(head, n, row);
     char c[32];
     fprintf(to, "\nin the form of nemes2014, Table 5%s\n", p ? "; beside it the paper's (Xeon E5 and K20)" : "");
+    double reached = 0;
+    for (int i = 0; i < n; i++) reached = fmax(reached, row[i].residual > row[i].tol ? row[i].residual : 0);
     fprintf(to, "  residual asked for            %.0e\n", row[n - 1].tol);
+    if (reached > 0) fprintf(to, "  residual reached              %.0e at worst: as far as the eigensolver came\n", reached);
     fprintf(to, "  work                          %-12s%s\n", kl_report_flop(t.flop, a), beside(p, p ? p->flop : 0, " flop", c));
     fprintf(to, "  largest H_SB                  %-12.4g%s\n", (double)t.dim, beside(p, p ? p->dim : 0, "", c));
     fprintf(to, "  largest sector                %-12.4g%s\n", (double)t.sector, beside(p, p ? p->sector : 0, "", c));
@@ -782,6 +787,7 @@ void kl_report_growth_json(FILE *to, const kl_report_head *head, int n, const kl
         kl_json_int(&j, "sectors", r->nsector);
         kl_json_int(&j, "products", r->napply);
         kl_json_real(&j, "energy", r->energy);
+        kl_json_real(&j, "residual", r->residual);
         kl_json_real(&j, "discarded", r->discarded);
         kl_json_real(&j, "flop", r->flop);
         kl_json_real(&j, "seconds", r->seconds);

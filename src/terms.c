@@ -31,17 +31,32 @@ static double size_of(const kl_site_op *o)
     return most < 0.5 ? most / 0.5 : most > 20 ? most / 20 : 1;
 }
 
-double kl_terms_unit(const kl_terms *t)
+static int is_diagonal(const kl_site_op *o)
 {
-    double joint = 0, all = 0;
+    for (int i = 0; i < o->nelem; i++)
+        if (o->elem[i].row != o->elem[i].col) return 0;
+    return 1;
+}
+
+kl_units kl_terms_units(const kl_terms *t)
+{
+    double joint = 0, moving = 0, all = 0;
     for (int64_t i = 0; i < t->nterm; i++) {
         const kl_term *const term = &t->term[i];
         double c = fabs(term->coef);
-        for (int64_t k = term->first; k < term->first + term->nop; k++) c *= size_of(&t->type[t->op[k].pos]->op[t->op[k].op]);
+        int moves = 0;
+        for (int64_t k = term->first; k < term->first + term->nop; k++) {
+            const kl_site_op *const o = &t->type[t->op[k].pos]->op[t->op[k].op];
+            c *= size_of(o);
+            moves |= !is_diagonal(o);
+        }
         all = fmax(all, c);
         if (term->nop > 1) joint = fmax(joint, c);
+        if (moves) moving = fmax(moving, c);
     }
-    return joint > 0 ? joint : all > 0 ? all : 1;
+    if (!(all > 0)) all = 1;
+    if (!(joint > 0)) joint = all;
+    return (kl_units){joint, moving > 0 ? fmin(joint, 2 * moving) : joint, all};
 }
 
 /* 1 when lattice site i belongs to a site class: "first", "last", "ends" (of a grid: its first and last column), "even", "odd" (site 0 is even),

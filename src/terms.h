@@ -53,9 +53,14 @@ kl_status kl_terms_merge(kl_terms *t, kl_err *err) KL_MUST_CHECK;
 void kl_terms_destroy(kl_terms **t);
 void kl_terms_clear(kl_terms *t); /* frees all strings; model and sites stay */
 
-/* What energies are measured in, so that no tolerance depends on it: the largest coefficient that joins sites (a strong repulsion on one site says little of the gap), times
-   the sizes of its operators where these are not of order one, as the author's units may have it. Never 0. */
-double kl_terms_unit(const kl_terms *t);
+/* What energies are measured in, so that no tolerance depends on it: coefficients times the sizes of their operators, where these are not of order one, as the author's units may have
+   it. Never 0. */
+typedef struct kl_units {
+    double joint; /* the largest that joins sites, or there is: a strong repulsion on one site says little of what a state far off costs */
+    double gap;   /* no more than that, nor than twice the largest that moves anything: levels may lie as close beside couplings that are all diagonal */
+    double all;   /* the largest: what rounding is a part of */
+} kl_units;
+kl_units kl_terms_units(const kl_terms *t);
 
 /* Index of the named operator on a site type, KL_OP_NONE if it has none. */
 int kl_site_op_find(const kl_site_type *type, const char *name);

@@ -262,7 +262,31 @@ do
         exact, out = json(exact), json(out)
         ok(status == 0 and exact and out and math.abs(out.energy - exact.energy) < 1e-9, "dmrg does not depend on the unit of operators: elements " .. size, out and out.energy)
     end
+    spill(at "units.lua", '-- H = -J sum_<ij> A_i A_j - g sum_i A_i\nsite(matrices{ states = {"a", "b"}, A = {{0,1e14},{1e14,0}} })\nconserve "nothing"\nparameters { J = 1e-28, g = 1e-15 }\nbond("nn", -J*A(i)*A(j))\nonsite(-g*A(i))\n')
+    out = json(select(2, run "ed units.lua --sites 4 -o none --measure A --measure 'corr(A,A)' --json"))
+    ok(out and math.abs(out.measurements["local/A"].value[1] - 1e14) < 1e3 and math.abs(out.measurements["correlation/A,A"].value[1][2] - 1e28) < 1e17, "ed measures operators in large units", out and out.energy)
     shell "rm -f units.lua"
+    -- scales that lie far apart: what is told of the error holds
+    for _, case in ipairs { { "heisenberg --sites 20 --charge Sz=1 -p Delta=1e6", -4250000.9594979 }, { "heisenberg --sites 20 --charge Sz=1 -p Delta=1e4 --accuracy 1e-7", -42500.95998575 },
+                            { "hubbard --sites 8 --charge N_up=4 --charge N_dn=4 -p U=1e8 --solver lanczos", -2.049973e-7 }, { "hubbard --sites 8 --charge N_up=4 --charge N_dn=4 -p U=1e7", -2.049973e-6 } } do
+        status, out = run("dmrg " .. case[1] .. " -o none --json")
+        out = json(out)
+        ok(status == 0 and out and math.abs(out.energy - case[2]) <= out.error_estimate + 1e-14 * math.abs(case[2]), "the error told holds: " .. case[1], out and out.energy, out and out.error_estimate)
+    end
+    status, out = run "growth hubbard --sites 8 --m 260 -p U=1e7 --charge N_up=4 --charge N_dn=4"
+    ok(status == 0 and out:find "residual reached", "growth says what residual was reached", out)
+    out = json(select(2, run "dmrg heisenberg --sites 12 --charge Sz=0 --states 2 -p J=1e-12 -p h=1e-13,0,0,0,0,0,0,0,0,0,0,0 -o none --json"))
+    ok(out and out.manifold == 1, "a manifold does not depend on the unit of energies", out and out.manifold)
+    for _, solver in ipairs { "full", "davidson" } do
+        out = json(select(2, run("ed j1j2 --lattice ring:8 --charge Sz=0 -p h=1e-6,-1e-6,0,0,0,0,0,0 --states 2 -o none --json --solver " .. solver)))
+        ok(out and out.degeneracy[1] == 1 and math.abs(out.energies[2] - out.energies[1] - 5.86e-13) < 2e-14, "levels 6e-13 apart are two: " .. solver, out and out.degeneracy[1])
+    end
+    status, out = run "ed hubbard --sites 8 --charge N_up=4 --charge N_dn=4 -p U=1e5 --states 2 -o none --json"
+    out = json(out)
+    ok(status == 0 and out and out.solver == "davidson" and out.converged and out.degeneracy[1] == 1 and math.abs(out.energies[2] - out.energies[1] - 1.570769e-5) < 1e-9,
+       "where LOBPCG comes to a stand Davidson's method goes on", out and out.energy)
+    status, out = run "ed hubbard --sites 8 --charge N_up=4 --charge N_dn=4 -p U=1e5 --states 2 -o none --solver lobpcg"
+    ok(out:find "NOT CONVERGED: the solver came to a stand", "LOBPCG says that it came to a stand", out)
     status, out = run "models"
     ok(status == 0 and out:find "heisenberg" and out:find "charges Sz", "models", out)
     ok(json(select(2, run "models --json")) ~= nil, "models in JSON")
