@@ -450,13 +450,14 @@ static void test_eigen(void **state)
 static void test_tridiagonal(void **state)
 {
     fixture *const f = *state;
-    static const int dim[] = {1, 2, 57, 0, 130, 31, 200, 5, 3, 200}, count[] = {1, 2, 57, 0, 40, 31, 200, 0, 3, 7};
-    enum { NMAT = 10 };
+    enum { NMAT = 11 };
+    int dim[NMAT] = {1, 2, 57, 0, 130, 31, 200, 5, 3, 200}, count[NMAT] = {1, 2, 57, 0, 40, 31, 200, 0, 3, 7};
     for (int which = 0; which < 2; which++) {
         kl_exec *const ex = f->ex[which];
         kl_err err = {""};
         int64_t off[NMAT], at[NMAT], total = 0, values = 0, columns = 0;
         if (!ex->vt.tridiagonal) continue;
+        dim[10] = strstr(ex->where, "bare") && kl_test_rounds(9) == 9 ? 2200 : 0, count[10] = dim[10] / 500; /* more shared memory than a kernel has unasked */
         for (int i = 0; i < NMAT; i++) {
             off[i] = total, total += (int64_t)dim[i] * dim[i] + 3, values += dim[i];
             at[i] = columns, columns += (int64_t)dim[i] * count[i];
@@ -636,7 +637,8 @@ static void test_shapes(void **state)
 
 /* ---- the program's own lists ---- */
 
-/* Every model that is built in, and both strategies: the ground state on the device beside the host's. The rule for equal: 1e-10 relative. */
+/* Every model that is built in, and both strategies: the ground state on the device beside the host's; of every other model the device gets all density matrices, however small. The
+   rule for equal: 1e-10 relative. */
 static void ground_states(fixture *f, kl_projection how)
 {
     f->ex[0]->projection = f->ex[1]->projection = how;
@@ -658,7 +660,10 @@ static void ground_states(fixture *f, kl_projection how)
         for (int w = 0; w < 3; w++) {
             core_run r = core_auto(1e-11, target, 1, k % 2 ? KL_STRATEGY_L11R : KL_STRATEGY_LR);
             j.ex = run[w];
+            const int least = j.ex->eigen_least, times = j.ex->neigen_time;
+            if (k / 2 % 2) j.ex->eigen_least = 0, j.ex->neigen_time = 0;
             core_go(&j, &r);
+            j.ex->eigen_least = least, j.ex->neigen_time = times;
             energy[w] = r.res.energy[0];
             core_drop(&r);
         }
