@@ -1,6 +1,7 @@
 /* Spectral functions of a list of operators.
-   1. Each word becomes an operator and its coefficients on the sites. 2. For every operator, state of the lowest multiplet and part of a momentum: a curve, added to
-   that of the operator. 3. A checkpoint holds the states, the curve so far, and the recurrence under way; curves that are whole stand in the result beside it.
+   1. Each word becomes an operator and its coefficients on the sites. 2. For every operator, state of the lowest multiplet and part of a momentum: poles, added to
+   those of the operator; when all are there, its curve. 3. A checkpoint holds the states, the poles so far, and the recurrence under way; curves that are whole stand
+   in the result beside it.
    SPDX-License-Identifier: Apache-2.0 */
 #include "edprobe.h"
 
@@ -76,20 +77,12 @@ out:
     return st;
 }
 
-/* from's curve and poles, `share` of them, into sum; the first decides on the frequencies. */
+/* from's poles, `share` of them, into sum. */
 static kl_status gather(kl_ed_spectral *sum, const kl_ed_spectral *from, double share, kl_err *err)
 {
     kl_status st = KL_OK;
-    if (sum->nomega == 0) {
-        KL_TRY(kl_alloc(&sum->omega, from->nomega, KL_MEM_MISC, err));
-        KL_TRY(kl_alloc(&sum->a, from->nomega, KL_MEM_MISC, err));
-        sum->nomega = from->nomega;
-        sum->converged = 1;
-        memcpy(sum->omega, from->omega, sizeof(double) * (size_t)from->nomega);
-    }
     KL_TRY(kl_realloc(&sum->pole, sum->npole + from->npole, KL_MEM_MISC, err));
     KL_TRY(kl_realloc(&sum->weight, sum->npole + from->npole, KL_MEM_MISC, err));
-    for (int i = 0; i < from->nomega; i++) sum->a[i] += share * from->a[i];
     for (int i = 0; i < from->npole; i++) {
         sum->pole[sum->npole] = from->pole[i];
         sum->weight[sum->npole++] = share * from->weight[i];
@@ -123,9 +116,7 @@ typedef struct listing {
 } listing;
 
 /* ORDER of the numbers: place; states, those of the lowest multiplet, whether it is open; energies; then of the sum */
-enum { STATES = 3, MULTIPLET, OPEN, ENERGY, TOTAL = ENERGY + KL_MAX_ROOT, STEPS, CONVERGED, DIM, NOMEGA, NPOLE, HEAD };
-
-static int64_t sum_numbers(const kl_ed_spectral *s) { return 2 * ((int64_t)s->nomega + s->npole); }
+enum { STATES = 3, MULTIPLET, OPEN, ENERGY, TOTAL = ENERGY + KL_MAX_ROOT, STEPS, CONVERGED, DIM, NPOLE, HEAD };
 
 static int due(void *self)
 {
@@ -138,7 +129,7 @@ static kl_status write(void *self, const kl_keep *chain, kl_err *err)
     kl_status st = KL_OK;
     const listing *const l = self;
     const kl_ed_spectral *const s = &l->sum;
-    const int64_t own = HEAD + sum_numbers(s);
+    const int64_t own = HEAD + 2 * (int64_t)s->npole;
     double *number = NULL;
     kl_keep out = {.nnumber = own + chain->nnumber, .nvector = l->found->nstate + chain->nvector};
     KL_TRY(kl_alloc(&number, out.nnumber, KL_MEM_MISC, err));
@@ -151,15 +142,10 @@ static kl_status write(void *self, const kl_keep *chain, kl_err *err)
     number[STEPS] = s->nstep;
     number[CONVERGED] = s->converged;
     number[DIM] = (double)s->dim;
-    number[NOMEGA] = s->nomega;
     number[NPOLE] = s->npole;
     double *to = number + HEAD;
-    const double *const list[4] = {s->omega, s->a, s->pole, s->weight};
-    for (int i = 0; i < 4; i++) {
-        const int n = i < 2 ? s->nomega : s->npole;
-        if (n > 0) memcpy(to, list[i], sizeof(double) * (size_t)n);
-        to += n;
-    }
+    const double *const list[2] = {s->pole, s->weight};
+    for (int i = 0; i < 2 && s->npole > 0; i++, to += s->npole) memcpy(to, list[i], sizeof(double) * (size_t)s->npole);
     memcpy(to, chain->number, sizeof(double) * (size_t)chain->nnumber);
     out.number = number;
     for (int k = 0; k < l->found->nstate; k++) out.vector[k] = kl_dptr_at(l->x, k * l->ldx), out.n[k] = l->ed->op.n;
@@ -202,19 +188,16 @@ static kl_status take_up(listing *l, int nop, kl_keep *chain, kl_err *err)
     const double *const f = k->number;
     kl_ed_spectral *const s = &l->sum;
     const double room = (double)k->nnumber;
-    if (!is_count(f[0], nop - 1) || !is_count(f[1], l->found->nstate - 1) || !is_count(f[2], 1) || !is_count(f[NOMEGA], room) || !is_count(f[NPOLE], room) ||
-        (double)HEAD + 2 * (f[NOMEGA] + f[NPOLE]) > room)
+    if (!is_count(f[0], nop - 1) || !is_count(f[1], l->found->nstate - 1) || !is_count(f[2], 1) || !is_count(f[NPOLE], room) ||
+        (double)HEAD + 2 * f[NPOLE] > room)
         return refuse(keep, err);
     for (int i = 0; i < 3; i++) l->place[i] = (int)f[i];
-    *s = (kl_ed_spectral){.total = f[TOTAL], .nstep = (int)f[STEPS], .converged = (int)f[CONVERGED], .dim = (int64_t)f[DIM], .nomega = (int)f[NOMEGA], .npole = (int)f[NPOLE]};
-    double **const list[4] = {&s->omega, &s->a, &s->pole, &s->weight};
+    *s = (kl_ed_spectral){.total = f[TOTAL], .nstep = (int)f[STEPS], .converged = (int)f[CONVERGED], .dim = (int64_t)f[DIM], .npole = (int)f[NPOLE]};
+    double **const list[2] = {&s->pole, &s->weight};
     const double *from = f + HEAD;
-    for (int i = 0; i < 4; i++) {
-        const int n = i < 2 ? s->nomega : s->npole;
-        if (n == 0) continue;
-        KL_TRY(kl_alloc(list[i], n, KL_MEM_MISC, err));
-        memcpy(*list[i], from, sizeof(double) * (size_t)n);
-        from += n;
+    for (int i = 0; i < 2 && s->npole > 0; i++, from += s->npole) {
+        KL_TRY(kl_alloc(list[i], s->npole, KL_MEM_MISC, err));
+        memcpy(*list[i], from, sizeof(double) * (size_t)s->npole);
     }
     *chain = (kl_keep){.nnumber = k->nnumber - (from - f), .number = from, .nvector = k->nvector - l->found->nstate};
     for (int v = 0; v < chain->nvector; v++) chain->vector[v] = k->vector[l->found->nstate + v], chain->n[v] = k->n[l->found->nstate + v];
@@ -234,7 +217,7 @@ kl_status kl_edprobe_run(const kl_task *t, const kl_ed *ed, const kl_ed_result *
     probe p = {0};
     kl_ed_spectral one = {0};
     double *omega = NULL;
-    listing l = {.opts = opts, .ed = ed, .found = found, .x = x, .ldx = ldx};
+    listing l = {.opts = opts, .ed = ed, .found = found, .x = x, .ldx = ldx, .sum = {.converged = 1}};
     kl_keep chain = {0};
     kl_keeper keeper = {.self = &l, .due = due, .write = write};
     kl_ed_spectral_opts common = {.broadening = o->broadening > 0 ? o->broadening : 0.1, .max_steps = (int)o->steps, .self = opts->self, .step = opts->step,
@@ -242,6 +225,7 @@ kl_status kl_edprobe_run(const kl_task *t, const kl_ed *ed, const kl_ed_result *
     *stopped = 0;
     if (o->spectral.n == 0) return KL_OK;
     if (o->frequencies != NULL) KL_TRY(kl_options_values("--frequencies", o->frequencies, &common.nomega, &omega, err));
+    common.omega = omega;
     if (opts->keep && opts->keep->keeper.from) {
         KL_TRY(take_up(&l, o->spectral.n, &chain, err));
         keeper.from = &chain;
@@ -251,20 +235,18 @@ kl_status kl_edprobe_run(const kl_task *t, const kl_ed *ed, const kl_ed_result *
         const int first[2] = {keeper.from ? l.place[1] : 0, keeper.from ? l.place[2] : 0};
         for (int k = first[0]; k < many; k++)
             for (int c = k == first[0] ? first[1] : 0; c < p.npart; c++) {
-                kl_ed_spectral_opts now = common;
-                now.omega = omega;
-                if (l.sum.nomega > 0) now.nomega = l.sum.nomega, now.omega = l.sum.omega;
                 l.place[0] = i, l.place[1] = k, l.place[2] = c;
-                KL_TRY(kl_ed_spectral_run(ed, t->terms, kl_dptr_at(x, k * ldx), found->energy[k], p.op, p.coef[c], &now, &one, err));
+                KL_TRY(kl_ed_spectral_run(ed, t->terms, kl_dptr_at(x, k * ldx), found->energy[k], p.op, p.coef[c], &common, &one, err));
                 keeper.from = NULL;
                 *stopped = one.stopped;
                 if (*stopped) goto out;
                 KL_TRY(gather(&l.sum, &one, 1.0 / many, err));
                 kl_ed_spectral_clear(&one);
             }
+        KL_TRY(kl_ed_spectral_finish(&l.sum, &common, err));
         KL_TRY(kl_edreport_add_spectral(r, p.name, common.broadening, &l.sum, err));
         kl_ed_spectral_clear(&l.sum);
-        l.sum = (kl_ed_spectral){0};
+        l.sum = (kl_ed_spectral){.converged = 1};
         probe_clear(&p);
     }
 out:

@@ -1,6 +1,6 @@
 /* Spectral functions.
    1. The sector that O leads to, and H on it. 2. O|0>, place by place: each asks where it comes from. 3. Lanczos from there; every ten steps the fraction is
-   evaluated on all frequencies, until it stands still. 4. Poles and weights from the tridiagonal matrix.
+   evaluated on all frequencies, until it stands still. 4. Poles and weights from the tridiagonal matrix. 5. The curve from them, on a window that shows them all.
    Orthogonality is not kept: a Ritz value that comes twice shares its weight, and the fraction does not notice.
    SPDX-License-Identifier: Apache-2.0 */
 #include "edspectral.h"
@@ -11,6 +11,7 @@
 
 #include <complex.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_STEPS = 1000, LOOK_EVERY = 10, GRID = 501, CHUNK = 1 << 14 };
@@ -126,6 +127,63 @@ static kl_chain on_step(void *self, int done)
     return f->out->stopped ? KL_CHAIN_PAUSE : KL_CHAIN_ON;
 }
 
+typedef struct pole {
+    double energy, weight;
+} pole;
+
+static int by_energy(const void *a, const void *b)
+{
+    const pole *const p = a, *const q = b;
+    return p->energy != q->energy ? (p->energy > q->energy) - (p->energy < q->energy) : (p->weight > q->weight) - (p->weight < q->weight);
+}
+
+/* 5. */
+kl_status kl_ed_spectral_finish(kl_ed_spectral *s, const kl_ed_spectral_opts *opts, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const double eta = opts->broadening;
+    const int n = s->npole;
+    pole *all = NULL;
+    KL_TRY(kl_alloc(&all, n, KL_MEM_WORK, err));
+    for (int j = 0; j < n; j++) all[j] = (pole){s->pole[j], s->weight[j]};
+    if (n > 0) qsort(all, (size_t)n, sizeof(*all), by_energy);
+    s->npole = 0;
+    for (int j = 0; j < n; j++) { /* copies that lost orthogonality made, or parts of a sum share, count as one in their middle */
+        const int last = s->npole - 1;
+        if (last >= 0 && all[j].energy - s->pole[last] <= 1e-10 * (all[n - 1].energy - all[0].energy)) {
+            s->weight[last] += all[j].weight;
+            if (s->weight[last] > 0.0) s->pole[last] += (all[j].energy - s->pole[last]) * all[j].weight / s->weight[last];
+            continue;
+        }
+        s->pole[s->npole] = all[j].energy;
+        s->weight[s->npole++] = all[j].weight;
+    }
+    /* Poles with weight, and room for their tails. */
+    double from = 0.0, to = 1.0;
+    int seen = 0;
+    for (int j = 0; j < s->npole; j++)
+        if (s->weight[j] > 1e-6 * s->total) {
+            if (!seen) from = s->pole[j];
+            to = s->pole[j];
+            seen = 1;
+        }
+    from -= 10 * eta;
+    to += 10 * eta;
+    s->nomega = opts->nomega > 0 ? opts->nomega : GRID;
+    KL_TRY(kl_alloc(&s->omega, s->nomega, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&s->a, s->nomega, KL_MEM_MISC, err));
+    for (int i = 0; i < s->nomega; i++) {
+        s->omega[i] = opts->nomega > 0 ? opts->omega[i] : from + (to - from) * i / (GRID - 1);
+        for (int j = 0; j < s->npole; j++) {
+            const double far = s->omega[i] - s->pole[j];
+            s->a[i] += s->weight[j] * eta / (far * far + eta * eta) / 3.14159265358979323846;
+        }
+    }
+out:
+    kl_free(&all);
+    return st;
+}
+
 kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, double e0, const kl_siteop *op, const double *coef,
                              const kl_ed_spectral_opts *opts, kl_ed_spectral *out, kl_err *err)
 {
@@ -170,30 +228,12 @@ kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, 
     KL_TRY(kl_alloc(&out->pole, done, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&out->weight, done, KL_MEM_MISC, err));
     if (done > 0) KL_TRY(diagonalize(&f, done, err));
-    for (int j = 0; j < done; j++) { /* copies that lost orthogonality made count as one */
-        const double weight = out->total * f.s[(int64_t)j * done] * f.s[(int64_t)j * done];
-        const int copy = out->npole > 0 && f.d[j] - out->pole[out->npole - 1] <= 1e-10 * (f.d[done - 1] - f.d[0]);
-        if (!copy) out->pole[out->npole++] = f.d[j];
-        out->weight[out->npole - 1] += weight;
+    for (int j = 0; j < done; j++) {
+        out->pole[j] = f.d[j];
+        out->weight[j] = out->total * f.s[(int64_t)j * done] * f.s[(int64_t)j * done];
     }
-    /* Poles with weight, and room for their tails. */
-    double from = 0.0, to = 1.0;
-    int seen = 0;
-    for (int j = 0; j < out->npole; j++)
-        if (out->weight[j] > 1e-6 * out->total) {
-            if (!seen) from = out->pole[j];
-            to = out->pole[j];
-            seen = 1;
-        }
-    from -= 10 * opts->broadening;
-    to += 10 * opts->broadening;
-    out->nomega = opts->nomega > 0 ? opts->nomega : GRID;
-    KL_TRY(kl_alloc(&out->omega, out->nomega, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&out->a, out->nomega, KL_MEM_MISC, err));
-    for (int i = 0; i < out->nomega; i++) {
-        out->omega[i] = opts->nomega > 0 ? opts->omega[i] : from + (to - from) * i / (GRID - 1);
-        out->a[i] = done > 0 ? value(&f, done, out->omega[i]) : 0.0;
-    }
+    out->npole = done;
+    KL_TRY(kl_ed_spectral_finish(out, opts, err));
 out:
     for (int i = 0; i < 3; i++) ex->vt.release(ex, &v[i]);
     kl_ed_destroy(&other);

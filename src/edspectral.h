@@ -33,6 +33,9 @@ typedef struct kl_ed_spectral {
 kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, double e0, const kl_siteop *op, const double *coef,
                              const kl_ed_spectral_opts *opts, kl_ed_spectral *out, kl_err *err) KL_MUST_CHECK;
 
+/* Orders the poles of a run, or of the sum of some, with equal ones as one, and makes the curve from them; s had none yet. */
+kl_status kl_ed_spectral_finish(kl_ed_spectral *s, const kl_ed_spectral_opts *opts, kl_err *err) KL_MUST_CHECK;
+
 /* The change of the charges by an operator, and whether it is fermionic. */
 kl_status kl_ed_spectral_shift(const kl_siteop *op, kl_qn *shift, int *odd, kl_err *err) KL_MUST_CHECK;
 void kl_ed_spectral_clear(kl_ed_spectral *s);

@@ -470,6 +470,25 @@ do
     e, doc = ed "heisenberg --lattice ring:4 --charge Sz=0 --spectral Sz@q=2 --broadening 0.05 --frequencies 1,5"
     local at_pi = doc.measurements["poles/Sz@q=2"].value
     ok(near(e, -2, 1e-10) and near(at_pi[1][1], 1, 1e-8) and at_pi[1][2] > 0.6, "a spectral function at a momentum", doc)
+    -- A field on every other site: cosine and sine of momentum 1 lead to different states. The curve is of both, on a window that shows both.
+    e, doc = ed "heisenberg --lattice ring:4 -p h=0,-3,0,-3 --charge Sz=1 --spectral Sz@q=1 --broadening 0.02"
+    local poles, seen = doc.measurements["poles/Sz@q=1"].value, doc.measurements["spectral/Sz@q=1"].value
+    local function lorentzians(w)
+        local a = 0
+        for _, p in ipairs(poles) do a = a + p[2] * 0.02 / ((w - p[1]) ^ 2 + 0.02 ^ 2) / math.pi end
+        return a
+    end
+    local off, area = 0, 0
+    for i, point in ipairs(seen) do
+        off = math.max(off, math.abs(point[2] - lorentzians(point[1])))
+        area = area + (i > 1 and (point[1] - seen[i - 1][1]) * (point[2] + seen[i - 1][2]) / 2 or 0)
+    end
+    ok(#poles == 2 and near(poles[1][1], (math.sqrt(13) - 3) / 2, 1e-9) and near(poles[2][1], (math.sqrt(13) + 3) / 2, 1e-9) and seen[1][1] < poles[1][1] and seen[#seen][1] > poles[2][1]
+       and off < 1e-9 and near(area, 0.25, 0.01), "the frequencies of a momentum show all of its weight", off, area, doc)
+    -- Three spins: the lowest energy comes twice with Sz=1/2, and both states lead to the same two energies.
+    e, doc = ed "heisenberg --lattice ring:3 --charge Sz=1/2 --states 2 --spectral Sz@0 --broadening 0.02"
+    poles = doc.measurements["poles/Sz@0"].value
+    ok(#poles == 2 and near(poles[1][1], 0, 1e-9) and near(poles[2][1], 1.5, 1e-9) and near(poles[1][2] + poles[2][2], 0.25, 1e-9), "poles of a multiplet, by energy and equal ones as one", doc)
     -- Two spins: energies -3/4 and three times 1/4.
     status, out = run "ed heisenberg --sites 2 --charge scan --temperatures 0.5,1 --json -o t.h5"
     doc = json(out)
@@ -881,7 +900,7 @@ local function difference(a, b, where) -- the first, or nothing
     end
 end
 for _, case in ipairs {
-    { "spectral functions", "ed hubbard --lattice ladder:6x2 -p U=4 --charge N_up=4 --charge N_dn=4 --spectral cdag_up@0 --spectral cdag_dn@3 --broadening 0.02 --steps 150",
+    { "spectral functions", "ed hubbard --lattice torus:6x2 -p U=4 --charge N_up=4 --charge N_dn=3 --spectral cdag_up@q=1,0 --spectral cdag_dn@3 --broadening 0.02 --steps 100",
       { "--spectral n_up@0", "--broadening 0.3", "--frequencies 0:1:0.5", "--measure n_up" } },
     { "thermodynamics", "ed heisenberg --lattice ring --sites 18 --charge scan --temperatures 0.2:1:0.2 --samples 8 --steps 60", { "--charge Sz=0", "--samples 4" } },
 } do
