@@ -159,7 +159,7 @@ static kl_status find_states(const kl_task *t, kl_ed *ed, kl_ed_opts *opts, cons
     kl_ed_measured *m = NULL;
     int nmeasured = 0;
     if (keep->stage == KL_EDSTAGE_SPECTRA) {
-        KL_TRY(refuse_typed(o, (const char *const[]){"spectral", "broadening", "frequencies", "measure", NULL}, "spectral functions", err));
+        KL_TRY(refuse_typed(o, (const char *const[]){"spectral", "broadening", "frequencies", "measure", "steps", "states", "accuracy", "solver", NULL}, "spectral functions", err));
         KL_TRY(kl_edkeep_vectors(keep, 0, err));
         KL_TRY(kl_edprobe_states(keep, ed, found, x, ld, err));
         return kl_result_read(keep->path, &keep->r, err);
@@ -321,7 +321,7 @@ static kl_status run_thermal(kl_task *t, int going_on, watcher *w, int *stopped,
     if (going_on) {
         KL_TRY(kl_edkeep_read(&keep, err));
         if (keep.stage != KL_EDSTAGE_THERMAL) KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s holds no thermodynamics under way; leave --temperatures out", keep.path));
-        KL_TRY(refuse_typed(o, (const char *const[]){"charge", "samples", NULL}, "thermodynamics", err));
+        KL_TRY(refuse_typed(o, (const char *const[]){"charge", "samples", "steps", "seed", NULL}, "thermodynamics", err));
         keep.keeper.from = &keep.from; /* its numbers; the vectors when the sector is there */
     }
     keep.stage = KL_EDSTAGE_THERMAL;
@@ -377,6 +377,7 @@ kl_status kl_edrun_command(kl_options *o, int (*interrupted)(void), int *stopped
         if (!kl_edreport_is(done)) KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s is not of exact diagonalization; `kronlat dmrg --resume' goes on with it", o->resume));
         if (done->finished) KL_TRY(kl_fail(err, KL_EINPUT, "--resume: the run in %.300s has finished", o->resume));
         KL_TRY(kl_runfile_adopt(o, done, err));
+        KL_TRY(refuse_typed(o, (const char *const[]){"pin", "form", NULL}, "a run", err)); /* another H, or another order of its states */
     }
     KL_TRY(kl_options_check(o, err));
     KL_TRY(kl_outputs_check(o, NULL, err));

@@ -864,7 +864,8 @@ if ok(undisturbed and undisturbed.converged, "a ladder of 12 sites, exact") then
         ok(out:find "so far +%d+ products" and out:find "a checkpoint; go on", "an exact checkpoint says what it is", out)
         refused("ed -p U=5 --resume i.h5", "U=4, not 5")
         refused("ed --states 2 --resume i.h5", "same solver and number of states")
-        refused("ed --form sites --resume i.h5", "this run needs")
+        refused("ed --form sites --resume i.h5", "holds a run under way, which --form cannot change")
+        refused("ed --pin n_up@0=1 --resume i.h5", "which --pin cannot change")
         refused("dmrg --resume i.h5", "kronlat ed --resume")
         local e, docc, products = resume "i.h5"
         ok(e == undisturbed.energy and docc == undisturbed.measurements["local/docc"].value[3] and products == undisturbed.products, "resumed to the same bits", e, docc, products)
@@ -901,8 +902,8 @@ local function difference(a, b, where) -- the first, or nothing
 end
 for _, case in ipairs {
     { "spectral functions", "ed hubbard --lattice torus:6x2 -p U=4 --charge N_up=4 --charge N_dn=3 --spectral cdag_up@q=1,0 --spectral cdag_dn@3 --broadening 0.02 --steps 100",
-      { "--spectral n_up@0", "--broadening 0.3", "--frequencies 0:1:0.5", "--measure n_up" } },
-    { "thermodynamics", "ed heisenberg --lattice ring --sites 18 --charge scan --temperatures 0.2:1:0.2 --samples 8 --steps 60", { "--charge Sz=0", "--samples 4" } },
+      { "--spectral n_up@0", "--broadening 0.3", "--frequencies 0:1:0.5", "--measure n_up", "--steps 90", "--accuracy 1e-5", "--states 2" } },
+    { "thermodynamics", "ed heisenberg --lattice ring --sites 18 --charge scan --temperatures 0.2:1:0.2 --samples 8 --steps 60", { "--charge Sz=0", "--samples 4", "--steps 50", "--seed 2" } },
 } do
     local name, command, fixed = table.unpack(case)
     command = command .. " --checkpoint-every 0.01 --threads 1"
@@ -915,6 +916,7 @@ for _, case in ipairs {
         if state and not state.finished then
             resumed = resumed + 1
             if not state.so_far then -- past the solver
+                for _, words in ipairs(#fixed > 0 and { "--pin Sz@0=1", "--form auto" } or {}) do refused("ed --resume k.h5 " .. words, "a run under way, which " .. words:match "%S+" .. " cannot change") end
                 for _, words in ipairs(fixed) do refused("ed --resume k.h5 " .. words, name .. " under way, which " .. words:match "%S+" .. " cannot change") end
                 fixed = {}
             end
