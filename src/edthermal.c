@@ -208,7 +208,7 @@ static kl_status add_samples(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err
     for (; w.sample < t->opts.nsample; w.sample++) {
         double norm;
         int done;
-        if (!keeper.from) KL_TRY(kl_ed_random(ed, t->opts.seed + (uint64_t)w.sample, v[0], err));
+        if (!keeper.from) KL_TRY(kl_ed_random(ed, kl_hash_mix(kl_hash_mix(KL_HASH_EMPTY, t->opts.seed), (uint64_t)w.sample), v[0], err)); /* no seed's samples are another's */
         KL_TRY(kl_lean_chain(&ed->op, v, (int)m, t->opts.keeper ? &keeper : NULL, host, host + m, &norm, &done, &w, on_step, err));
         keeper.from = NULL;
         if (w.st != KL_OK) KL_TRY(w.st);

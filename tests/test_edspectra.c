@@ -421,6 +421,43 @@ static void test_thermal(void **state)
     core_no_memory();
 }
 
+/* Energy of so many typical states of a ring where every state counts the same, and no sector is small. */
+static kl_thermal_row typical(int nsample, uint64_t seed, double temperature)
+{
+    kl_err err = {""};
+    core_job j;
+    core_open(&j, core_model("heisenberg", "S=1/2"), "ring:8", NULL, NULL);
+    kl_ed *ed = open_ed(&j, "Sz=0");
+    kl_thermal *sum = NULL;
+    kl_thermal_row r;
+    int stopped;
+    const kl_thermal_opts opts = {.nsample = nsample, .full = 1, .seed = seed};
+    expect_ok(kl_thermal_create(j.model, &opts, &sum, &err), err);
+    expect_ok(kl_thermal_add(sum, ed, &stopped, &err), err);
+    expect_ok(kl_thermal_evaluate(sum, temperature, &r, &err), err);
+    kl_thermal_destroy(&sum);
+    kl_ed_destroy(&ed);
+    core_close(&j);
+    return r;
+}
+
+/* At an infinite temperature two samples make the mean of each: no sample of one seed may be one of another. */
+static void test_thermal_seeds(void **state)
+{
+    (void)state;
+    double one[4], two[4];
+    for (int s = 0; s < 4; s++) {
+        kl_test_case("typical states, seed %d", s + 1);
+        one[s] = typical(1, (uint64_t)s + 1, 1e9).energy;
+        two[s] = typical(2, (uint64_t)s + 1, 1e9).energy;
+        expect_true(two[s] == typical(2, (uint64_t)s + 1, 1e9).energy);
+    }
+    for (int s = 0; s < 4; s++)
+        for (int other = 0; other < 4; other++)
+            if (other != s) expect_true(fabs(2 * two[s] - one[s] - one[other]) > 1e-5);
+    core_no_memory();
+}
+
 /* ---------------------------------------------------------------- broken off, and the same bits */
 
 static int stop_when_saved(void *self, int sample, int step)
@@ -572,7 +609,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stored),   cmocka_unit_test(test_broken_off),     cmocka_unit_test(test_foreign_checkpoint), cmocka_unit_test(test_preconditioners),
-        cmocka_unit_test(test_spectral), cmocka_unit_test(test_spectral_edges), cmocka_unit_test(test_thermal),
+        cmocka_unit_test(test_spectral), cmocka_unit_test(test_spectral_edges), cmocka_unit_test(test_thermal), cmocka_unit_test(test_thermal_seeds),
         cmocka_unit_test(test_thermal_broken_off), cmocka_unit_test(test_spectral_broken_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
