@@ -192,7 +192,11 @@ static void print_thermal(FILE *to, const kl_result *r)
     fputc('\n', to);
     for (int64_t i = 0; i < t->shape[0]; i++) {
         fprintf(to, "%11.6g", t->data[i]);
-        for (int c = 0; c < n; c++) fprintf(to, " %17.10g %7.1e", column[c]->data[2 * i], column[c]->data[2 * i + 1]);
+        for (int c = 0; c < n; c++) {
+            char error[16];
+            snprintf(error, sizeof(error), isfinite(column[c]->data[2 * i + 1]) ? "%.1e" : "-", column[c]->data[2 * i + 1]);
+            fprintf(to, " %17.10g %7s", column[c]->data[2 * i], error);
+        }
         fputc('\n', to);
     }
 }

@@ -296,7 +296,10 @@ kl_status kl_thermal_evaluate(const kl_thermal *t, double temperature, kl_therma
         for (int i = 0; i < r; i++) all[k] += sum[i][k] / r;
     }
     to_row(t->model, all, t->facts.lowest, temperature, row);
-    if (r > 1 && t->facts.nfull < t->facts.nsector) {
+    if (r == 1 && t->facts.nfull < t->facts.nsector) {
+        row->energy_error = row->heat_error = row->entropy_error = NAN;
+        for (int c = 0; c < t->model->ncharge; c++) row->chi_error[c] = NAN;
+    } else if (t->facts.nfull < t->facts.nsector) {
         double var[3 + KL_MAX_CHARGE] = {0};
         for (int i = 0; i < r; i++) {
             kl_thermal_row without;

@@ -25,7 +25,7 @@ void kl_thermal_destroy(kl_thermal **t);
 /* Adds the sector of ed. *stopped: the monitor said so, and the sector is not in, though a keeper has what there was of it. */
 kl_status kl_thermal_add(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err) KL_MUST_CHECK;
 
-/* Error bars: jackknife over samples; 0 where every sector was small. */
+/* Error bars: jackknife over samples; 0 where every sector was small, NaN where one sample cannot tell. */
 typedef struct kl_thermal_row {
     double temperature;
     double energy, heat, entropy;            /* <H>, (<H^2> - <H>^2) / T^2, ln Z + <H> / T */

@@ -91,7 +91,7 @@ static int write_curves(FILE *to, const kl_result *r)
         if (!is_curve(m) || (thermal && (t == NULL || t->rank != 1 || t->shape[0] != m->shape[0]))) continue;
         fprintf(to, "$curve%d << EOD\n", n++);
         for (int64_t k = 0; k < m->shape[0]; k++) {
-            if (thermal) fprintf(to, "%.17g %.17g %.17g\n", t->data[k], m->data[2 * k], m->data[2 * k + 1]);
+            if (thermal) fprintf(to, "%.17g %.17g %.17g\n", t->data[k], m->data[2 * k], isfinite(m->data[2 * k + 1]) ? m->data[2 * k + 1] : 0.0);
             else fprintf(to, "%.17g %.17g 0\n", m->data[2 * k], m->data[2 * k + 1]);
         }
         fprintf(to, "EOD\n");

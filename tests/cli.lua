@@ -495,6 +495,11 @@ do
     local z = 1 + 3 * math.exp(-1)
     ok(status == 0 and doc and near(doc.measurements["thermal/energy"].value[2][1], -0.75 + 3 * math.exp(-1) / z, 1e-12)
        and near(doc.measurements["thermal/chi_Sz"].value[2][1], 2 * math.exp(-1) / z, 1e-12) and doc.charges.Sz == nil, "thermodynamics", out)
+    status, out = run "ed heisenberg --sites 12 --charge Sz=0 --temperatures 1 --samples 1 --json -o one.h5" -- null, which json() leaves out
+    doc = json(out)
+    local _, text = run "show one.h5"
+    ok(status == 0 and doc and #doc.measurements["thermal/energy"].value[1] == 1 and text:find "\n +1 +%-2%.%d+ +%- +%d%.%d+ +%- +%d%.%d+ +%-\n", "one sample has no error bars", out, text)
+    os.remove(at "one.h5")
     status, out = run "ed hubbard --sites 2 --charge N_up=scan --charge N_dn=1 --temperatures 1 -o none"
     ok(status == 0 and out:find "charges +N_dn=1\n" and out:find "summed over all N_up", "a sum over sectors tells the charges that are fixed", out)
     status, out = run "show t.h5"

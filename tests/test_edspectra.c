@@ -452,6 +452,10 @@ static void test_thermal_seeds(void **state)
         two[s] = typical(2, (uint64_t)s + 1, 1e9).energy;
         expect_true(two[s] == typical(2, (uint64_t)s + 1, 1e9).energy);
     }
+    kl_thermal_row r = typical(1, 1, 0.5);
+    expect_true(isfinite(r.energy) && isnan(r.energy_error) && isnan(r.heat_error) && isnan(r.entropy_error) && isnan(r.chi_error[0])); /* nobody knows */
+    r = typical(2, 1, 0.5);
+    expect_true(r.energy_error > 0 && r.heat_error > 0 && r.entropy_error > 0 && r.chi_error[0] == 0.0); /* one sector has one charge */
     for (int s = 0; s < 4; s++)
         for (int other = 0; other < 4; other++)
             if (other != s) expect_true(fabs(2 * two[s] - one[s] - one[other]) > 1e-5);
