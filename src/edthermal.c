@@ -261,7 +261,7 @@ static void to_row(const kl_model *m, const double *s, double lowest, double tem
 {
     const double e = s[1] / s[0];
     *r = (kl_thermal_row){.temperature = temperature, .energy = lowest + e};
-    r->heat = fmax(0.0, s[2] / s[0] - e * e) / (temperature * temperature);
+    r->heat = fmax(0.0, s[2] / s[0] - e * e) / temperature / temperature; /* T^2 may underflow */
     r->entropy = log(s[0]) + e / temperature;
     for (int c = 0; c < m->ncharge; c++) {
         const double q = s[3 + 2 * c] / s[0];

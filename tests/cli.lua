@@ -500,6 +500,10 @@ do
     local _, text = run "show one.h5"
     ok(status == 0 and doc and #doc.measurements["thermal/energy"].value[1] == 1 and text:find "\n +1 +%-2%.%d+ +%- +%d%.%d+ +%- +%d%.%d+ +%-\n", "one sample has no error bars", out, text)
     os.remove(at "one.h5")
+    status, out = run "ed heisenberg --sites 6 --charge Sz=0 --temperatures 1e-200,1e200 --json -o none"
+    doc = json(out)
+    local heat = doc and doc.measurements["thermal/heat"].value
+    ok(status == 0 and heat and #heat[1] == 2 and heat[1][1] == 0 and heat[2][1] == 0, "no heat capacity at the ends of all temperatures", out)
     status, out = run "ed hubbard --sites 2 --charge N_up=scan --charge N_dn=1 --temperatures 1 -o none"
     ok(status == 0 and out:find "charges +N_dn=1\n" and out:find "summed over all N_up", "a sum over sectors tells the charges that are fixed", out)
     status, out = run "show t.h5"
