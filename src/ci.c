@@ -107,13 +107,23 @@ static double level(const layout *l, int ref, int spin, int p)
     return e;
 }
 
-/* From the orbitals in their order: moves of one electron, or of a pair, as long as one lowers the energy. */
+/* How large energies are in the units of the file: what an electron has in an orbital by itself, and what a pair has, on average. */
+static double unit_of_energy(const kl_fcidump *f)
+{
+    double sum = 0;
+    for (int spin = 0; spin < 2; spin++)
+        for (int p = 0; p < f->norb; p++) sum += fabs(f->h[spin][p * f->norb + p]) + fabs(eri(f, spin, p, p, p, p));
+    return sum / (2 * f->norb);
+}
+
+/* From the orbitals in their order: moves of one electron, or of a pair, as long as one lowers the energy by more than roundings do. */
 static kl_status find_reference(layout *l, kl_err *err)
 {
     enum { MOST_MOVES = 1000 };
     kl_status st = KL_OK;
     const kl_fcidump *const f = l->f;
     const int n = f->norb;
+    const double unit = unit_of_energy(f);
     double *e[2] = {NULL, NULL};
     for (int spin = 0; spin < 2; spin++) {
         KL_TRY(kl_alloc(&e[spin], n, KL_MEM_WORK, err));
@@ -121,7 +131,7 @@ static kl_status find_reference(layout *l, kl_err *err)
         memset(occ_of(l, 0, spin), 1, (size_t)(spin == 0 ? l->nalpha : l->nbeta));
     }
     for (int move = 0; move < MOST_MOVES; move++) {
-        double best = -1e-8;
+        double best = -1e-8 * unit;
         int best_spin = 0, from = -1, to = -1; /* spin 2: both */
         for (int spin = 0; spin < 2; spin++)
             for (int p = 0; p < n; p++) e[spin][p] = level(l, 0, spin, p);

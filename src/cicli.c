@@ -313,9 +313,11 @@ static void print_result(FILE *to, const kl_ci_record *c, double peak, const cha
         for (int k = 0; k < s->nleading && k < 3; k++) fprintf(to, " %+.4f %s", s->leading[k], s->leading_text[k]);
         fputc('\n', to);
     }
-    for (int i = 1; i < r->nstate; i++)
-        if (r->state[i].energy - r->state[i - 1].energy < 1e-7)
-            fprintf(to, "states %d and %d are closer than 1e-7 hartree: one level, of which any mixture is a state\n", i, i + 1);
+    for (int i = 1; i < r->nstate; i++) {
+        const kl_ci_state *const s = &r->state[i - 1];
+        const double near = s[0].residual + s[1].residual + 1e-9 * fmax(fabs(s[0].energy), fabs(s[1].energy)); /* residuals bound errors; integrals have few digits */
+        if (s[1].energy - s[0].energy < near) fprintf(to, "states %d and %d are closer than %.1e hartree: one level, of which any mixture is a state\n", i, i + 1, near);
+    }
     if (r->nlevel > 0) {
         fprintf(to, "\nweight by excitation level\n");
         for (int i = 0; i < r->nstate; i++) {

@@ -568,6 +568,23 @@ do
     plan = status == 0 and json(out)
     ok(plan and plan.space_by_irrep[1].determinants > 1e17 and not plan.space_by_irrep[1].solver_bytes, "ci --plan: no bytes where 64 bits hold the determinants alone", out)
     os.remove(at "wide.fcidump")
+    local units = {} -- the same molecule in hartree and in units a million times as large: determinants and levels are the same
+    for _, unit in ipairs { 1, 1e-6 } do
+        local lines = {}
+        for line in io.lines(absolute(arg[0]):match "^(.*)/" .. "/data/h6-octahedron-sto3g.fcidump") do
+            local value, at_orbitals = line:match "^%s*(%S+)(%s+%d+%s+%d+%s+%d+%s+%d+)%s*$"
+            lines[#lines + 1] = value and ("%.17g%s"):format(value * unit, at_orbitals) or line
+        end
+        spill(at "h6.fcidump", table.concat(lines, "\n") .. "\n")
+        status, out = run(("ci h6.fcidump --space cisd --roots 2 --residual %g"):format(1e-6 * unit))
+        units[#units + 1] = status == 0 and out:match "reference ([2ud0]+)" .. (out:find "one level" and ", one level" or "") or out
+    end
+    os.remove(at "h6.fcidump")
+    ok(units[1] == "2ud200" and units[2] == "2ud200", "ci: reference and levels follow the units of the integrals", units[1], units[2])
+    spill(at "twofold.fcidump", " &FCI NORB=3,NELEC=1,MS2=1,\n &END\n -1 1 1 0 0\n -1 2 2 0 0\n -0.9999999 3 3 0 0\n")
+    status, out = run "ci twofold.fcidump --space full --roots 3"
+    ok(status == 0 and out:find "states 1 and 2 are closer than 1.0e%-09 hartree: one level" and not out:find "states 2 and 3", "ci: what is one level follows residuals and energies", out)
+    os.remove(at "twofold.fcidump")
     status, out, err = run "ci dimer.fcidump --space full -v"
     ok(status == 0 and err:find "irrep 1: %d+ products, %-?%d", "ci -v tells each step, terminal or not", err)
     spill(at "cimodel.lua", 'return { command = "ci", fcidump = "dimer.fcidump", space = "full", model = "x" }\n')
