@@ -14,6 +14,7 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -236,10 +237,28 @@ static void read_reason(FILE *complaints, char *line, int size)
         if (strspn(next, " \t\n^") < strlen(next)) snprintf(line, (size_t)size, "%.*s", (int)strcspn(next, "\n"), next + strspn(next, " \t"));
 }
 
+/* 1: the file ends as whole ones of its format do; gnuplot does not fail where a disk is full. */
+static int is_whole(int fd, const char *ending)
+{
+    char tail[64] = "";
+    struct stat info;
+    if (fstat(fd, &info) != 0) return 0;
+    const off_t from = info.st_size < (off_t)sizeof(tail) ? 0 : info.st_size - (off_t)sizeof(tail);
+    ssize_t n = pread(fd, tail, sizeof(tail), from);
+    while (n > 0 && (tail[n - 1] == '\n' || tail[n - 1] == '\r')) n--;
+    const ssize_t length = (ssize_t)strlen(ending);
+    return n >= length && memcmp(tail + n - length, ending, (size_t)length) == 0;
+}
+
 kl_status kl_plot_run(kl_plot_fn *script, const void *self, const char *output, kl_err *err)
 {
     kl_status st = KL_OK;
-    const char *terminal = has_ending(output, ".svg") ? "svg" : has_ending(output, ".png") ? "pngcairo" : has_ending(output, ".pdf") ? "pdfcairo" : NULL;
+    static const struct {
+        const char *name, *terminal, *last; /* last: the end of a whole file, but for line breaks */
+    } format[] = {{".svg", "svg", "</svg>"}, {".png", "pngcairo", "IEND\xae\x42\x60\x82"}, {".pdf", "pdfcairo", "%%EOF"}};
+    enum { NFORMAT = sizeof(format) / sizeof(format[0]) };
+    int kind = 0;
+    while (kind < NFORMAT && !has_ending(output, format[kind].name)) kind++;
     char line[256] = "";
     kl_partial partial;
     kl_err why;
@@ -247,7 +266,7 @@ kl_status kl_plot_run(kl_plot_fn *script, const void *self, const char *output, 
     pid_t pid = 0;
     int status = 0;
     struct sigaction ignore = {.sa_handler = SIG_IGN}, former;
-    if (terminal == NULL) return kl_fail(err, KL_EINPUT, "--output: '%s' ends in no format; allowed: .svg .png .pdf", output);
+    if (kind == NFORMAT) return kl_fail(err, KL_EINPUT, "--output: '%s' ends in no format; allowed: .svg .png .pdf", output);
     const kl_status named = kl_partial_open(output, &partial, &why); /* gnuplot would not say why it cannot */
     if (named == KL_EIO) return kl_fail(err, KL_EIO, "--output: %.300s cannot be written: %s", output, why.text);
     if (named != KL_OK) return kl_fail(err, named, "%s", why.text);
@@ -256,12 +275,13 @@ kl_status kl_plot_run(kl_plot_fn *script, const void *self, const char *output, 
     complaints = tmpfile();
     if (complaints == NULL) KL_TRY(kl_fail(err, KL_EIO, "plot: no temporary file: %s", strerror(errno)));
     KL_TRY(start_gnuplot(complaints, &pid, &to, err));
-    script(to, self, terminal, partial.name);
+    script(to, self, format[kind].terminal, partial.name);
     fclose(to);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
     rewind(complaints);
     read_reason(complaints, line, sizeof(line));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) KL_TRY(kl_fail(err, KL_EIO, "plot: gnuplot failed: %s", line[0] != '\0' ? line : "no reason given"));
+    if (!is_whole(partial.fd, format[kind].last)) KL_TRY(kl_fail(err, KL_EIO, "plot: %.300s cannot be written: gnuplot did not finish it: %s", output, line[0] != '\0' ? line : "is the disk full?"));
     if (kl_partial_publish(&partial, output, &why) != KL_OK) KL_TRY(kl_fail(err, KL_EIO, "plot: %.300s cannot be written: %s%s%s", output, why.text, line[0] != '\0' ? "; " : "", line));
 out:
     kl_partial_drop(&partial); /* unless it was published */

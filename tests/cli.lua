@@ -340,6 +340,16 @@ do
     if os.execute "command -v gnuplot >/dev/null" then
         status, out = run "plot a.h5"
         ok(status == 0 and (slurp(at "a.svg") or ""):find "<svg", "plot", out)
+        local failed = {}
+        for _, format in ipairs { "svg", "png", "pdf" } do -- a limit on files is a disk that is full: gnuplot itself does not fail
+            local good = run("plot a.h5 -o part." .. format) == 0 and #slurp(at("part." .. format)) > 4096
+            spill(at("part." .. format), "old")
+            local code, text, why = shell("(trap '' XFSZ; ulimit -f 4; $K plot a.h5 -o part." .. format .. ")")
+            good = good and code == 2 and text == "" and why:find "cannot be written: gnuplot did not finish it" and select(2, why:gsub("\n", "")) == 1 and slurp(at("part." .. format)) == "old"
+            if not good then failed[#failed + 1] = format .. ": " .. code .. " " .. why end
+        end
+        ok(#failed == 0 and not files():find "partial", "a plot that gnuplot cannot finish keeps the old one", table.concat(failed, "\n"), files())
+        shell "rm -f part.*"
         status, out, err = run "plot a.h5 --output x.gif"
         ok(status == 2 and err:find ".svg .png .pdf", "an unknown format", err)
     else
