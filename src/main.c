@@ -594,7 +594,9 @@ static kl_status command_measure(kl_options *o, kl_err *err)
     kl_task *t = NULL;
     kl_state *state = NULL;
     const double started = kl_clock();
+    int held = -1;
     if (o->measure.n == 0) return kl_fail(err, KL_EINPUT, "measure: --measure is missing; `kronlat measure --help' lists what can be measured");
+    held = kl_sealed_hold(o->file); /* or what others measure meanwhile would be lost */
     KL_TRY(kl_result_read(o->file, &r, err));
     o->command = KL_CMD_DMRG;
     const kl_text_list asked = o->measure;
@@ -612,10 +614,13 @@ static kl_status command_measure(kl_options *o, kl_err *err)
     KL_TRY(kl_task_exec(o, &t->ex, err));
     KL_TRY(measure(o, t, state, 0, r, err));
     st = kl_result_write(o->file, r, state, err);
+    if (held >= 0) close(held);
+    held = -1;
     const kl_run_facts facts = {t->ex->name, t->ex->nthread, st == KL_OK ? o->file : NULL, kl_clock() - started};
     if (o->json) kl_report_result_json(stdout, r, &facts);
     else kl_report_result(stdout, r, &facts);
 out:
+    if (held >= 0) close(held);
     kl_state_destroy(&state);
     kl_task_destroy(&t);
     kl_result_destroy(&r);

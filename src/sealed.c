@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -172,6 +173,20 @@ kl_status kl_sealed_probe(const char *path, kl_err *err)
     const kl_status st = open_beside(path, &p, err);
     if (st == KL_OK) kl_partial_drop(&p);
     return st;
+}
+
+int kl_sealed_hold(const char *path)
+{
+    struct stat mine, there;
+    for (;;) {
+        const int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0) return -1;
+        int bad;
+        while ((bad = flock(fd, LOCK_EX)) != 0 && errno == EINTR) continue;
+        if (!bad && fstat(fd, &mine) == 0 && stat(path, &there) == 0 && mine.st_dev == there.st_dev && mine.st_ino == there.st_ino) return fd;
+        close(fd); /* who had it before has put another file in its place: that one is to be locked */
+        if (bad) return -1;
+    }
 }
 
 kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err *err)

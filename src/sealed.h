@@ -30,6 +30,10 @@ void kl_sealed_close(kl_h5_in *in); /* accepts one that was not opened, {0} */
 /* Tries whether path can be written, before hours are spent. */
 kl_status kl_sealed_probe(const char *path, kl_err *err) KL_MUST_CHECK;
 
+/* For who reads a file to replace it by one that holds more: waits until no other process does so, which then waits until the descriptor is closed. -1 where
+   there is no file or no lock on this disk; reading tells the first, and the second is as good as there is. */
+int kl_sealed_hold(const char *path) KL_MUST_CHECK;
+
 /* Writes length and checksum anew: for who changed a file on purpose. */
 kl_status kl_sealed_renew(const char *path, kl_err *err) KL_MUST_CHECK;
 

@@ -331,6 +331,11 @@ do
     run "dmrg heisenberg --sites 4 --charge Sz=0"
     ok(status == 0 and first and files():find("heisenberg-chain4-Sz=0-2.h5", 1, true), "a name made up never replaces a file", files())
     run "dmrg heisenberg --sites 4 --charge Sz=0 -o four.h5"
+    local asked = { "Sz", "entropy", "energy", "populations", "'corr(Sz,Sz)'", "variance" }
+    status, out, err = shell("for m in " .. table.concat(asked, " ") .. "; do $K measure four.h5 --measure $m --threads 1 >/dev/null & done; wait")
+    local inside, kinds = json(select(2, run "show four.h5 --json")), 0
+    for _ in pairs(inside and inside.measurements or {}) do kinds = kinds + 1 end
+    ok(kinds == #asked, "measured by six at once, all is in the file", kinds, err)
     local again, what = energy "dmrg heisenberg --sites 4 --charge Sz=0 --start four.h5 --output none"
     ok(near(again, -1.6160254037844, 1e-8), "--start from a state of four columns", again, what)
     os.remove(at "four.h5")
