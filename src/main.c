@@ -295,6 +295,7 @@ static kl_status run_scan(run *x, int *status, kl_err *err)
     kl_report_item *item = NULL;
     kl_state *state = NULL;
     KL_TRY(kl_task_sectors(x->t, &n, &sector, err));
+    x->t->scanning = 0; /* each run is of one sector, and so says its file */
     KL_TRY(kl_alloc(&item, n, KL_MEM_MISC, err));
     if (x->o->output == NULL || strcmp(x->o->output, "none") != 0) {
         x->t->dmrg.target = sector[0];
@@ -421,6 +422,8 @@ static kl_status command_dmrg(kl_options *o, int *status, kl_err *err)
     if (o->resume != NULL) {
         KL_TRY(kl_result_read(o->resume, &done, err));
         if (kl_edreport_is(done)) KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s is of exact diagonalization: kronlat ed --resume %.300s", o->resume, o->resume));
+        if (done->finished)
+            KL_TRY(kl_fail(err, KL_EINPUT, "--resume: the run in %.300s has finished; to go on from its state with other settings give --start %.300s", o->resume, o->resume));
         KL_TRY(kl_runfile_adopt(o, done, err));
     }
     KL_TRY(kl_options_check(o, err));
@@ -442,8 +445,6 @@ static kl_status command_dmrg(kl_options *o, int *status, kl_err *err)
         KL_TRY(kl_request_check_other(&(kl_request_scene){x.t->terms, x.t->lat, x.t->params, x.t->ex}, o->measure.text[i], x.t->target, err));
     if (done != NULL) {
         KL_TRY(kl_result_match(o->resume, done, x.t->model, x.t->lat, x.t->params, x.t->target, 1, err));
-        if (done->finished)
-            KL_TRY(kl_fail(err, KL_EINPUT, "--resume: the run in %.300s has finished; to go on from its state with other settings give --start %.300s", o->resume, o->resume));
         if (o->nschedule > 0 && done->sweep_done >= o->nschedule) KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s is past the %d sweeps of the schedule", o->resume, o->nschedule));
         KL_TRY(kl_result_read_state(o->resume, x.t->terms, &state, err));
         if (state->nstate != x.t->dmrg.nstate)

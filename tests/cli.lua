@@ -331,6 +331,9 @@ do
     run "dmrg heisenberg --sites 4 --charge Sz=0"
     ok(status == 0 and first and files():find("heisenberg-chain4-Sz=0-2.h5", 1, true), "a name made up never replaces a file", files())
     run "dmrg heisenberg --sites 4 --charge Sz=0 -o four.h5"
+    status, out = run "dmrg hubbard --sites 2 -p U=1 --charge scan -o scan.h5"
+    local scanned = json(select(2, run "measure scan.h5 --measure n_up --json"))
+    ok(status == 0 and scanned and scanned.measurements["local/n_up"] and near(scanned.measurements["local/n_up"].value[1], 0.5, 1e-9), "--charge scan writes a file of one sector", out)
     local asked = { "Sz", "entropy", "energy", "populations", "'corr(Sz,Sz)'", "variance" }
     status, out, err = shell("for m in " .. table.concat(asked, " ") .. "; do $K measure four.h5 --measure $m --threads 1 >/dev/null & done; wait")
     local inside, kinds = json(select(2, run "show four.h5 --json")), 0
@@ -726,6 +729,7 @@ for _, case in ipairs {
     { "dmrg heisenberg --sites 4 --charge scan --start a.h5", "scan" },
     { "dmrg --resume nofile.h5", "nofile.h5" },
     { "dmrg --resume a.h5", "has finished" },
+    { "dmrg --resume scan.h5", "has finished" },
     { "dmrg heisenberg --sites 8 --charge Sz=0 --start a.h5", "10 sites" },
     { "dmrg heisenberg --sites 10 --charge Sz=1 --start a.h5", "Sz=0, not Sz=1" },
     { "dmrg heisenberg --sites 10 -p S=1 --charge Sz=0 --start a.h5", "heisenberg(S=1/2)" },
