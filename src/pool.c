@@ -126,12 +126,13 @@ kl_status kl_pool_alloc(kl_pool *p, int64_t bytes, void **out, kl_err *err)
     }
     *out = kl_pool_take(p, bytes);
     if (!*out && p->far) return kl_fail(err, KL_ENOMEM, "the host has no %lld bytes that a device could read", (long long)bytes);
-    if (!*out && *p->most > 0)
-        return kl_fail(err, KL_ENOMEM, "the device has no %lld bytes free (this program has taken %lld of the %lld that it is allowed)", (long long)bytes,
-                       (long long)(p->live + p->cached), (long long)*p->most);
+    int64_t size;
+    (void)class_of(bytes, &size); /* of nothing too a block */
+    if (!*out && *p->most > 0 && p->live + p->cached + size > *p->most)
+        return kl_fail(err, KL_ENOMEM, "the device memory that this program is allowed is used up: %lld of %lld bytes are taken, %lld more are wanted (--device-memory)", (long long)(p->live + p->cached),
+                       (long long)*p->most, (long long)size);
     if (!*out)
-        return kl_fail(err, KL_ENOMEM, "the device has no %lld bytes free (this program has taken %lld of it)", (long long)bytes,
-                       (long long)kl_mem_device_live_bytes());
+        return kl_fail(err, KL_ENOMEM, "the device has no %lld bytes free (this program has taken %lld of it)", (long long)size, (long long)kl_mem_device_live_bytes());
     p->owned[p->nowned++] = (kl_pool_owned){*out, bytes};
     return KL_OK;
 }

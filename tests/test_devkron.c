@@ -360,6 +360,21 @@ static void test_device(void **state)
     }
 }
 
+/* What a pool says where no more is allowed: in bytes that it takes, also for a block of nothing. */
+static void test_limit(void **state)
+{
+    (void)state;
+    kl_err err = {""};
+    const int64_t most = 1000;
+    kl_pool pool = {.get = get_block, .give = give_block, .put = put_bytes, .most = &most};
+    void *block, *none;
+    expect_ok(kl_pool_alloc(&pool, 400, &block, &err), err);
+    expect_eq(kl_pool_alloc(&pool, 0, &none, &err), KL_ENOMEM);
+    expect_true(strstr(err.text, "512 of 1000 bytes are taken, 512 more are wanted (--device-memory)") != NULL);
+    kl_pool_release(&pool, block);
+    kl_pool_clear(&pool);
+}
+
 static void test_memory(void **state)
 {
     (void)state;
@@ -397,6 +412,7 @@ int main(void)
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_lists_random),
         cmocka_unit_test_setup_teardown(test_device, open_devices, close_devices),
+        cmocka_unit_test(test_limit),
         cmocka_unit_test(test_memory),
     };
     cmocka_set_test_filter(getenv("KL_TEST_ONLY"));
