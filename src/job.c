@@ -131,12 +131,27 @@ static const char *scalar_text(lua_State *L, job *j, int index, const char *what
     return lua_tostring(L, -1);
 }
 
+/* The length of a list. Entries beside those from 1 on would be wishes that nobody hears. */
+static lua_Integer list_length(lua_State *L, job *j, int list, const char *what)
+{
+    const int top = lua_gettop(L);
+    const lua_Integer n = (lua_Integer)lua_rawlen(L, list);
+    for (lua_pushnil(L); lua_next(L, list) != 0; lua_settop(L, top + 1)) {
+        if (lua_isinteger(L, top + 1) && lua_tointeger(L, top + 1) >= 1 && lua_tointeger(L, top + 1) <= n) continue;
+        lua_pushvalue(L, top + 1);
+        const char *const seen = luaL_tolstring(L, -1, NULL);
+        leave(L, j, kl_fail(j->err, KL_EINPUT, "%s: %s has an entry '%.60s' beside its list; a list is numbered from 1 on, without gaps", j->path, what, seen));
+    }
+    lua_settop(L, top);
+    return n;
+}
+
 /* Scalars as they are, lists of scalars as "a,b,c"; on the stack's top. */
 static const char *value_text(lua_State *L, job *j, int index, const char *what)
 {
     index = lua_absindex(L, index);
     if (lua_type(L, index) != LUA_TTABLE) return scalar_text(L, j, index, what);
-    const lua_Integer n = (lua_Integer)lua_rawlen(L, index);
+    const lua_Integer n = list_length(L, j, index, what);
     if (n == 0) leave(L, j, kl_fail(j->err, KL_EINPUT, "%s: %s is an empty list", j->path, what));
     luaL_Buffer b;
     luaL_buffinit(L, &b);
@@ -290,7 +305,7 @@ static int read_lattice(lua_State *L)
 
     lua_getfield(L, 1, "sites"); /* 3 */
     const int listed = lua_type(L, 3) == LUA_TTABLE;
-    const lua_Integer nsite = listed ? (lua_Integer)lua_rawlen(L, 3) : lua_isinteger(L, 3) ? lua_tointeger(L, 3) : -1;
+    const lua_Integer nsite = listed ? list_length(L, j, 3, "sites") : lua_isinteger(L, 3) ? lua_tointeger(L, 3) : -1;
     if (nsite < 1 || nsite > MAX_SITES) leave(L, j, kl_fail(err, KL_EINPUT, "%s: sites must be a list or a number of 1 to %d sites", j->path, (int)MAX_SITES));
     kl_status st = kl_lattice_create_empty(j->path, (int)nsite, j->lattice, err);
     if (st != KL_OK) leave(L, j, st);
@@ -318,9 +333,10 @@ static int read_lattice(lua_State *L)
     }
     lua_getfield(L, 1, "bonds"); /* 4 */
     if (lua_type(L, 4) != LUA_TTABLE) leave(L, j, kl_fail(err, KL_EINPUT, "%s: bonds is a %s; allowed: a list of { i, j, class }", j->path, luaL_typename(L, 4)));
-    const lua_Integer nbond = (lua_Integer)lua_rawlen(L, 4);
+    const lua_Integer nbond = list_length(L, j, 4, "bonds");
     for (lua_Integer b = 1; b <= nbond; b++) {
         const char *cls[KL_MAX_BOND_CLASS];
+        char what[64];
         int ncls = 0;
         lua_rawgeti(L, 4, b); /* 5 */
         if (lua_type(L, 5) != LUA_TTABLE) leave(L, j, kl_fail(err, KL_EINPUT, "%s: bond %lld is a %s; allowed: { i, j, class }", j->path, (long long)b, luaL_typename(L, 5)));
@@ -333,7 +349,9 @@ static int read_lattice(lua_State *L)
         if (lua_isnil(L, 6)) cls[ncls++] = "nn";
         else if (lua_type(L, 6) == LUA_TSTRING) cls[ncls++] = lua_tostring(L, 6);
         else if (lua_type(L, 6) == LUA_TTABLE) {
-            for (lua_Integer c = 1; c <= (lua_Integer)lua_rawlen(L, 6); c++) {
+            snprintf(what, sizeof(what), "bond %lld: its class", (long long)b);
+            const lua_Integer nclass = list_length(L, j, 6, what);
+            for (lua_Integer c = 1; c <= nclass; c++) {
                 if (ncls == KL_MAX_BOND_CLASS) leave(L, j, kl_fail(err, KL_EINPUT, "%s: bond %lld has more than %d classes", j->path, (long long)b, KL_MAX_BOND_CLASS));
                 lua_rawgeti(L, 6, c);
                 if (lua_type(L, -1) != LUA_TSTRING) leave(L, j, kl_fail(err, KL_EINPUT, "%s: bond %lld: a class is a %s; allowed: a text", j->path, (long long)b, luaL_typename(L, -1)));

@@ -263,6 +263,10 @@ static void test_jobs(void **state)
         {"return { model='a', sitess = 1 }", "did you mean sites?"},
         {"return { model='a', sites = 'x' }", "sites: 'x'"},
         {"return { model='a', sites = {} }", "sites is an empty list"},
+        {"return { model='a', p = { h = { [0]=9, 0.1 } } }", "p.h has an entry '0' beside its list"},
+        {"return { model='a', p = { h = { 0.1, x=3 } } }", "p.h has an entry 'x' beside its list"},
+        {"return { model='a', p = { h = { x=3 } } }", "p.h has an entry 'x' beside its list"},
+        {"return { model='a', order = { 1, 0, [4]=2 } }", "order has an entry '4' beside its list"},
         {"return { model='a', sites = function() end }", "sites is a function"},
         {"return { model='a', json = 1 }", "true or false"},
         {"return { model='a', p = 'U' }", "'U' is not NAME=VALUE"},
@@ -318,6 +322,7 @@ static void test_lattice_files(void **state)
     assert_true(lat->bond[2].i == 1 && lat->bond[2].j == 2 && lat->bond[2].reversed);
     kl_lattice_destroy(&lat);
     static const char *const bad[] = {
+        "return { sites = { {}, {}, x = {} }, bonds = { {0,1} } }", "return { sites = 2, bonds = { {0,1}, [0]={0,1} } }", "return { sites = 2, bonds = { {0,1,{'nn',x='far'}} } }",
         "return 5", "return {}", "return { sites = 0, bonds = {} }", "return { sites = 3 }", "return { sites = 2.5, bonds = {} }",
         "return { sites = 3, bonds = { {0,3} } }", "return { sites = 3, bonds = { {0,0} } }", "return { sites = 3, bonds = { {0,1}, {1,0} } }",
         "return { sites = 3, bond = {} }", "return { sites = 3, bonds = { {0,1,7} } }", "return { sites = 3, bonds = { {0,1,{7}} } }", "return { sites = 3, bonds = { 1 } }",
