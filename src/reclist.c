@@ -2,39 +2,45 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "reclist.h"
 #include "mem.h"
+#include "partial.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FIRST_LINE "kronlat records 1"
 static const int64_t MOST = (int64_t)1 << 40; /* of any length or number in a file */
 
-static kl_status open_to(const char *path, const char *mode, FILE **f, kl_err *err)
-{
-    *f = fopen(path, mode);
-    return *f ? KL_OK : kl_fail(err, KL_EIO, "records: '%.300s' cannot be written: %s", path, strerror(errno));
-}
+static kl_status cannot(const char *path, const char *why, kl_err *err) { return kl_fail(err, KL_EIO, "records: '%.300s' cannot be written: %s", path, why); }
 
 static kl_status close_to(const char *path, FILE *f, kl_err *err)
 {
     const int bad = ferror(f);
-    return fclose(f) != 0 || bad ? kl_fail(err, KL_EIO, "records: '%.300s' cannot be written: %s", path, strerror(errno)) : KL_OK;
+    return fclose(f) != 0 || bad ? cannot(path, strerror(errno), err) : KL_OK;
 }
 
 kl_status kl_reclist_create(const char *path, kl_err *err)
 {
-    FILE *f;
-    const kl_status st = open_to(path, "w", &f, err);
-    if (st != KL_OK) return st;
+    kl_partial p;
+    kl_err why;
+    kl_status st = kl_partial_open(path, &p, &why);
+    if (st == KL_EIO) return cannot(path, why.text, err);
+    if (st != KL_OK) return kl_fail(err, st, "records: %s", why.text);
+    FILE *const f = fopen(p.name, "w");
+    if (!f) KL_TRY(cannot(path, strerror(errno), err));
     fprintf(f, FIRST_LINE "\n");
-    return close_to(path, f, err);
+    KL_TRY(close_to(path, f, err));
+    if (kl_partial_publish(&p, path, &why) != KL_OK) KL_TRY(cannot(path, why.text, err));
+out:
+    kl_partial_drop(&p); /* unless it was published */
+    return st;
 }
 
 kl_status kl_reclist_append(const char *path, const char *title, const kl_batch *b, kl_err *err)
 {
-    FILE *f;
-    const kl_status st = open_to(path, "a", &f, err);
-    if (st != KL_OK) return st;
+    FILE *const f = fopen(path, "a");
+    if (!f) return cannot(path, strerror(errno), err);
+    const off_t before = fseeko(f, 0, SEEK_END) == 0 ? ftello(f) : -1;
     fprintf(f, "list %s\n", title);
     fprintf(f, "x %lld y %lld zero %d groups %d\n", (long long)b->nx, (long long)b->ny, b->zero, b->ngroup);
     for (int g = 0; g < b->ngroup; g++) {
@@ -46,7 +52,9 @@ kl_status kl_reclist_append(const char *path, const char *title, const kl_batch 
                     (long long)r->a, (long long)r->b, (long long)r->c, r->alpha);
         }
     }
-    return close_to(path, f, err);
+    const kl_status st = close_to(path, f, err);
+    if (st == KL_OK || (before >= 0 && truncate(path, before) == 0)) return st; /* the lists of before stay, and are whole */
+    return kl_fail(err, KL_EIO, "records: '%.300s' ends in the middle of a list and cannot be written: %s", path, strerror(errno));
 }
 
 typedef struct reader {

@@ -10,7 +10,7 @@ typedef struct kl_reclist {
     int64_t size[KL_NAT];   /* doubles that records read of LEFT, RIGHT and the packs */
 } kl_reclist;
 
-/* An empty file; an older one of that name is replaced. Then a list behind what is there; title: a line. */
+/* An empty file; an older one of that name is replaced. Then a list behind what is there, which stays as it is where the disk is full; title: a line. */
 kl_status kl_reclist_create(const char *path, kl_err *err) KL_MUST_CHECK;
 kl_status kl_reclist_append(const char *path, const char *title, const kl_batch *b, kl_err *err) KL_MUST_CHECK;
 /* All of a file's lists; *out has *n entries. EINPUT names the line that is no such thing, or whose record reaches beyond its operands. */

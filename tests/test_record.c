@@ -12,6 +12,9 @@
 #include "reclist.h"
 #include "record.h"
 #include "spmv.h"
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PLACE = 4000 }; /* doubles at LEFT, RIGHT, PACK and x of small lists */
@@ -622,6 +625,24 @@ static void test_saved(void **state)
         snprintf(title, sizeof title, "list %d", i);
         expect_ok(kl_reclist_append(path, title, &list[i], &err), err);
     }
+    /* a limit on files is a disk that is full: what was there stays, whole */
+    struct stat whole, after;
+    struct rlimit free_to_grow, full;
+    signal(SIGXFSZ, SIG_IGN);
+    stat(path, &whole);
+    getrlimit(RLIMIT_FSIZE, &free_to_grow);
+    full = free_to_grow;
+    full.rlim_cur = (rlim_t)whole.st_size + 100;
+    setrlimit(RLIMIT_FSIZE, &full);
+    const kl_status appended = kl_reclist_append(path, "one more", &list[2], &err);
+    full.rlim_cur = 5;
+    setrlimit(RLIMIT_FSIZE, &full);
+    const kl_status created = kl_reclist_create(path, &(kl_err){""});
+    setrlimit(RLIMIT_FSIZE, &free_to_grow);
+    expect_eq(appended, KL_EIO);
+    expect_true(strstr(err.text, path) != NULL);
+    expect_eq(created, KL_EIO);
+    expect_true(stat(path, &after) == 0 && after.st_size == whole.st_size);
     expect_ok(kl_reclist_read(path, &n, &back, &err), err);
     expect_eq(n, 3);
     for (int i = 0; i < 3; i++) {
