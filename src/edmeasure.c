@@ -184,6 +184,8 @@ static kl_status read_request(const kl_task *t, const char *text, request *q, kl
     if (alone) known = take_word(text, text + strlen(text), q->a, sizeof q->a);
     else if (!known || close == NULL || close[1] != '\0') known = 0;
     else if (q->kind == LOCAL) known = take_word(open + 1, close, q->a, sizeof q->a);
+    else if (comma != NULL && (comma - open > (long)sizeof q->a || close - comma > (long)sizeof q->b))
+        KL_TRY(kl_fail(err, KL_EINPUT, "--measure '%.100s': the text is too long; an operator may have %d characters for ed", text, (int)sizeof q->a - 1));
     else known = comma != NULL && take_word(open + 1, comma, q->a, sizeof q->a) && take_word(comma + 1, close, q->b, sizeof q->b);
     if (!known) KL_TRY(kl_fail(err, KL_EINPUT, "--measure: '%s'; allowed for ed: A, local(A), corr(A,B), connected(A,B), structure(A,B), entropy", text));
     if (q->kind == STRUCTURE && t->lat->kind == KL_LATTICE_FILE) KL_TRY(kl_fail(err, KL_EINPUT, "--measure %s: a lattice from a file has no grid of momenta; measure corr(A,B) and transform it", text));

@@ -41,7 +41,8 @@ static kl_status probe_read(const kl_task *t, const char *text, probe *p, kl_err
     snprintf(p->name, sizeof(p->name), "%s", text);
     for (char *c = p->name; *c != '\0'; c++)
         if (*c == '/') *c = ':';
-    if (!at || at == text || at - text >= (int)sizeof(word)) KL_TRY(kl_fail(err, KL_EINPUT, "--spectral: '%.100s' is not OPERATOR@SITE or OPERATOR@q=MX,MY", text));
+    if (at && at - text >= (int)sizeof(word)) KL_TRY(kl_fail(err, KL_EINPUT, "--spectral '%.100s': the text is too long; an operator may have %d characters", text, (int)sizeof(word) - 1));
+    if (!at || at == text) KL_TRY(kl_fail(err, KL_EINPUT, "--spectral: '%.100s' is not OPERATOR@SITE or OPERATOR@q=MX,MY", text));
     snprintf(word, sizeof(word), "%.*s", (int)(at - text), text);
     KL_TRY(kl_siteop_create(t->model, word, &p->op, err));
     KL_TRY(kl_ed_spectral_shift(p->op, &shift, &odd, err));

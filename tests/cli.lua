@@ -800,6 +800,8 @@ for _, case in ipairs {
     { "ed heisenberg --sites 8 --charge Sz=0 --measure 'corr(Sp,Sp)'", "by 2," },
     { "ed heisenberg --sites 8 --charge Sz=0 --measure 'foo(Sz)'", "allowed for ed" },
     { "ed heisenberg --sites 8 --charge Sz=0 --measure '" .. ("Sz+"):rep(30) .. "Sz'", "too long" },
+    { "ed heisenberg --sites 8 --charge Sz=0 --measure 'corr(Sz," .. ("Sz+"):rep(21) .. "Sz)'", "too long" },
+    { "ed heisenberg --sites 8 --charge Sz=0 --spectral '" .. ("Sz+"):rep(50) .. "Sz@0'", "too long" },
     { "ed heisenberg --sites 16 --charge Sz=0 --solver full", "12870 states; at most 10000" },
     { "plan --method ed heisenberg --sites 16 --charge Sz=0 --solver full", "12870 states; at most 10000" },
     { "dmrg heisenberg --sites 8 --charge Sz=0 --measure 'overlap(e.h5)'", "holds no state" },
