@@ -62,11 +62,14 @@ out:
     return st;
 }
 
+/* What an energy that vanishes is known to. */
+static double rounding_of(const run *r) { return 2.220446049250313e-16 * r->unit.all * r->e->nsite; }
+
 /* What |H x - E x| falls to in sweep k where the superblock is the sector: it bounds the error, whatever the gap. */
 static double whole_tol(const run *r, int k)
 {
     const double accuracy = r->o->accuracy > 0 ? fmin(r->o->accuracy, ACCURACY) : ACCURACY, e = k > 0 ? fabs(r->res->row[k - 1].energy[0]) : 0;
-    return fmax(0.1 * accuracy * fmax(e, 1e-3 * r->unit.joint), 64 * 2.220446049250313e-16 * r->unit.all * r->e->nsite);
+    return fmax(0.1 * accuracy * fmax(e, 1e-3 * r->unit.joint), 64 * rounding_of(r));
 }
 
 /* Optimizes the bond at the centre. */
@@ -328,7 +331,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     KL_TRY(*state ? kl_engine_resume_take(r.e, state, err) : kl_engine_start(r.e, o->nsweep && o->sweep[0].m < M_FIRST ? o->sweep[0].m : M_FIRST, o->start, err));
     int last = 0;
     double left_by_solver = 0; /* of the last sweep: residual^2 / gap, or what bounds it without a gap */
-    const double rounding = 2.220446049250313e-16 * r.unit.all * terms->nsite; /* what an energy that vanishes is known to */
+    const double rounding = rounding_of(&r);
     for (int k = o->ndone;; k++) {
         if (k > o->ndone) {
             g = stage_at(&r, k, accuracy, m_cap);

@@ -337,12 +337,9 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
         const int stuck = !stats.converged && !stats.stopped && stats.stagnated && worst > STUCK * KL_EIG_ROUNDING * largest;
         if (stuck && r->solver == KL_ED_LOBPCG && opts->solver == KL_ED_AUTO) { /* Davidson's method, which goes on from these vectors, has come further */
             r->solver = KL_ED_DAVIDSON;
-            if (o.max_apply > 0) o.max_apply = o.max_apply > stats.napply ? o.max_apply - stats.napply : 1;
             again = -1;
-            continue;
-        }
-        if (!stats.converged || stats.stopped || again || worst <= wanted || o.tol <= wanted) break;
-        o.tol = wanted; /* levels are closer, or the energy is smaller beside |H|, than was to be expected */
+        } else if (!stats.converged || stats.stopped || again || worst <= wanted || o.tol <= wanted) break;
+        else o.tol = wanted; /* levels are closer, or the energy is smaller beside |H|, than was to be expected */
         if (o.max_apply > 0) o.max_apply = o.max_apply > stats.napply ? o.max_apply - stats.napply : 1;
     }
     if (neumann.st != KL_OK) KL_TRY(neumann.st);

@@ -61,6 +61,15 @@ static void add_density(const kl_isometry *iso, const double *centre, double *w)
     }
 }
 
+static kl_status upload_all(kl_exec *ex, const double *host, int64_t n, kl_dptr *out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(ex->vt.alloc(ex, n, out, err));
+    KL_TRY(ex->vt.upload(ex, *out, host, n, err));
+out:
+    return st;
+}
+
 kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_lattice *lat, kl_measure **out, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -89,10 +98,8 @@ kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_
         }
         KL_TRY(kl_alloc(&m->site[p], (int64_t)a->enlarged->d * a->enlarged->d, KL_MEM_STATE, err));
         add_density(a, centre, m->site[p]);
-        KL_TRY(ex->vt.alloc(ex, a->ndata, &m->iso[p], err));
-        KL_TRY(ex->vt.upload(ex, m->iso[p], a->data, a->ndata, err));
-        KL_TRY(ex->vt.alloc(ex, a->ndata, &m->centre[p], err));
-        KL_TRY(ex->vt.upload(ex, m->centre[p], centre, a->ndata, err));
+        KL_TRY(upload_all(ex, a->data, a->ndata, &m->iso[p], err));
+        KL_TRY(upload_all(ex, centre, a->ndata, &m->centre[p], err));
         kl_free(&centre);
     }
 out:
@@ -604,7 +611,7 @@ out:
 typedef struct surround { /* of the two-site centre (p, p+1) */
     kl_enlarged *row, *col;
     kl_layout lay;
-    kl_dptr psi, y, rest; /* [lay.n]: the wavefunction, H times it, and what of that lies outside of what A spans */
+    kl_dptr psi, y; /* [lay.n]: the wavefunction, H times it */
 } surround;
 
 static void clear_surround(kl_exec *ex, surround *s)
@@ -614,16 +621,6 @@ static void clear_surround(kl_exec *ex, surround *s)
     kl_layout_clear(&s->lay);
     ex->vt.release(ex, &s->psi);
     ex->vt.release(ex, &s->y);
-    ex->vt.release(ex, &s->rest);
-}
-
-static kl_status upload_all(kl_exec *ex, const double *host, int64_t n, kl_dptr *out, kl_err *err)
-{
-    kl_status st = KL_OK;
-    KL_TRY(ex->vt.alloc(ex, n, out, err));
-    KL_TRY(ex->vt.upload(ex, *out, host, n, err));
-out:
-    return st;
 }
 
 /* psi of sites p, p+1: left isometry, bond and right isometry multiplied. All sectors that any two sites here can make, psi's or not. */
@@ -640,7 +637,6 @@ static kl_status make_centre(kl_exec *ex, const kl_canonical *c, int p, kl_dptr 
     KL_TRY(kl_layout_create(c->model, &s->row->basis, &s->col->basis, c->target, &s->lay, err));
     KL_TRY(ex->vt.alloc(ex, s->lay.n, &s->psi, err));
     KL_TRY(ex->vt.alloc(ex, s->lay.n, &s->y, err));
-    KL_TRY(ex->vt.alloc(ex, s->lay.n, &s->rest, err));
     KL_TRY(upload_all(ex, c->bond[p + 1], bond->n, &middle, err));
     KL_TRY(upload_all(ex, b->data, b->ndata, &right, err));
     for (int i = 0; i < s->row->basis.nsec; i++) {
@@ -667,7 +663,7 @@ out:
     return st;
 }
 
-/* variance += |(1 - A A^T) y|^2, A the left isometry of site p; with last |y - E psi|^2, since nothing further right changes. */
+/* variance += |(1 - A A^T) y|^2, A the left isometry of site p, in psi's place; with last |y - E psi|^2, since nothing further right changes. */
 static kl_status add_variance(kl_exec *ex, const kl_canonical *c, int p, kl_dptr left, surround *s, double energy, int last, double *variance, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -694,8 +690,8 @@ static kl_status add_variance(kl_exec *ex, const kl_canonical *c, int p, kl_dptr
     }
     q.nx = q.ny = s->lay.n;
     q.base[KL_AT_LEFT] = left;
-    if (!last) KL_TRY(kl_batch_run(&q, ex, s->y, s->rest, err));
-    const kl_dptr v = last ? s->y : s->rest;
+    if (!last) KL_TRY(kl_batch_run(&q, ex, s->y, s->psi, err));
+    const kl_dptr v = last ? s->y : s->psi;
     ex->vt.dots(ex, s->lay.n, 1, v, s->lay.n, v, &square);
     *variance += square;
 out:

@@ -483,7 +483,8 @@ static kl_status turn_reduced(const truncation *t, int64_t nrun, const columns *
 {
     kl_status st = KL_OK;
     int *n = NULL, *count = NULL, nmat = 0;
-    int64_t *off = NULL, *at = NULL, length = 0;
+    int64_t *off = NULL, *at = NULL;
+    const int end = t->mine->basis.nsec - 1, dim = t->mine->basis.dim[end];
     KL_TRY(kl_alloc(&n, t->nthere, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&count, t->nthere, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&off, t->nthere, KL_MEM_WORK, err));
@@ -496,8 +497,7 @@ static kl_status turn_reduced(const truncation *t, int64_t nrun, const columns *
         count[nmat - 1] += run[k].count;
         last = sp;
     }
-    for (int c = 0; c < t->mine->basis.nsec; c++) length += (int64_t)t->mine->basis.dim[c] * t->mine->basis.dim[c];
-    KL_TRY(kl_turn(t->ex, nmat, n, off, length, t->rho, count, at, ndata, data, err));
+    KL_TRY(kl_turn(t->ex, nmat, n, off, t->off[end] + (int64_t)dim * dim, t->rho, count, at, ndata, data, err));
 out:
     kl_free(&n);
     kl_free(&count);

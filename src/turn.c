@@ -23,7 +23,7 @@ static kl_status overlaps(int nmat, const int *n, const int64_t *off, int64_t nv
         }
         kl_batch_close_group(b, 0);
     }
-    b->zero = 1, b->once = 1;
+    b->zero = 1;
     b->nx = nv, b->ny = total;
 out:
     return st;
@@ -63,7 +63,6 @@ static kl_status applied(int nmat, const int *n, const int64_t *off, int64_t nv,
         }
         kl_batch_close_group(b, 2 * half);
     }
-    b->once = 1;
     b->nx = nv, b->ny = nz;
 out:
     return st;
