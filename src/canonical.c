@@ -1,7 +1,8 @@
 /* A matrix product state with its centre at every cut: see canonical.h. Outline:
-   1. the two-site centre is split by singular values into the isometries of its sites and the bond between them;
-   2. the centre walks to the left end, by QR: right isometries everywhere;
-   3. it walks to the right end, by singular values: left isometries onto Schmidt states, bonds and Schmidt values of every cut.
+   1. the two-site centre becomes a bond between the enlarged basis on its left and an isometry of its second site;
+   2. the centre walks to the left end: right isometries everywhere;
+   3. it walks to the right end: left isometries, and the bond of every cut.
+   A step multiplies by records and takes a QR decomposition of each sector's matrix, sector beside sector; where a matrix has fewer rows than columns its basis is kept as it is.
    SPDX-License-Identifier: Apache-2.0 */
 #include "canonical.h"
 #include "blas.h"
@@ -16,12 +17,18 @@
 const kl_basis *kl_canonical_left(const kl_canonical *c, int cut) { return cut == 0 ? &c->edge : &c->left[cut - 1]->basis; }
 const kl_basis *kl_canonical_right(const kl_canonical *c, int cut) { return cut == c->nsite ? &c->edge : &c->right[cut]->basis; }
 
+static void drop_schmidt(kl_canonical *c)
+{
+    for (int p = 0; c->schmidt && p <= c->nsite; p++) kl_free(&c->schmidt[p]);
+    kl_free(&c->schmidt);
+}
+
 void kl_canonical_destroy(kl_canonical **pc)
 {
     kl_canonical *const c = *pc;
     if (!c) return;
+    drop_schmidt(c);
     for (int p = 0; p <= c->nsite; p++) {
-        if (c->schmidt) kl_free(&c->schmidt[p]);
         if (c->layout) kl_layout_clear(&c->layout[p]);
         if (c->bond) kl_free(&c->bond[p]);
         if (p == c->nsite) break;
@@ -30,7 +37,6 @@ void kl_canonical_destroy(kl_canonical **pc)
     }
     kl_free(&c->left);
     kl_free(&c->right);
-    kl_free(&c->schmidt);
     kl_free(&c->layout);
     kl_free(&c->bond);
     kl_free(&c->type);
@@ -63,325 +69,208 @@ static int has_partner(void *self, kl_qn q)
     return kl_basis_find(p->other, kl_qn_sub(p->model, p->target, q)) >= 0;
 }
 
-/* Matrices of a centre by enlarged sector, and what their decompositions leave. */
-typedef struct pieces {
-    int n;          /* sectors kept */
-    int *sec, *dim; /* enlarged sector, states kept */
-    double *u, *v;  /* new isometry: rows x dim; rest: dim x cols (SVD) */
-    double *s;      /* singular values, dim each, one sector behind the other */
-    int64_t nu, nv, ns;
-} pieces;
+/* The matrices of one site, t of lay.n numbers: rows the enlarged basis e of the site, columns the states beyond it. Sectors without weight are no part of the new bases. */
+typedef struct site_matrices {
+    kl_enlarged *e;
+    const kl_basis *beyond;
+    kl_layout lay;
+    int *weight; /* [e->basis.nsec]: 1 where there is any */
+    double *t;
+} site_matrices;
 
-static void clear_pieces(pieces *x)
+static void clear_matrices(site_matrices *x)
 {
-    kl_free(&x->sec);
-    kl_free(&x->dim);
-    kl_free(&x->u);
-    kl_free(&x->v);
-    kl_free(&x->s);
+    kl_enlarged_destroy(&x->e);
+    kl_layout_clear(&x->lay);
+    kl_free(&x->weight);
+    kl_free(&x->t);
 }
 
-/* The decompositions of one centre's matrices, sector beside sector: fill() writes matrix i, rows[i] x cols[i], zeros so far. */
-typedef struct splitting {
-    const int *rows, *cols;
-    void (*fill)(void *self, int i, double *t);
-    void *self;
-    double **u;   /* [sectors]: u, then v, then s of what is larger than TINY; NULL where nothing is */
-    int *dim;     /* [sectors] */
+static kl_status shape_matrices(const kl_canonical *c, site_matrices *x, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_layout_create(c->model, &x->e->basis, x->beyond, c->target, &x->lay, err));
+    KL_TRY(kl_alloc(&x->weight, x->e->basis.nsec, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&x->t, x->lay.n, KL_MEM_WORK, err));
+out:
+    return st;
+}
+
+/* t = q r, sector beside sector. */
+typedef struct decomposition {
+    const kl_layout *from, *to; /* of t; of the bond, which is r, or r^T on the way to the left */
+    const kl_basis *beyond;
+    kl_isometry *q;
+    double *t, *bond;
+    int leftward;
     kl_status *st;
     kl_err *err;
-} splitting;
+} decomposition;
 
-/* t (rows x cols) = u s v of sector i. */
-static void split_one(void *self, int64_t i, int thread)
+static void decompose(void *self, int64_t i, int thread)
 {
-    splitting *const x = self;
-    const int rows = x->rows[i], cols = x->cols[i], k = rows < cols ? rows : cols;
-    kl_status st = KL_OK;
-    kl_err *const err = &x->err[i];
-    double *t = NULL, *work = NULL;
-    int n = 0;
+    const decomposition *const x = self;
+    const int sec = x->q->sec[i], rows = x->q->enlarged->basis.dim[sec], cols = x->beyond->dim[x->from->pair[sec]], k = x->q->basis.dim[i];
+    double *const t = x->t + x->from->off[sec], *const q = x->q->data + x->q->off[i];
+    double *const r = x->bond + x->to->off[x->leftward ? x->to->back[i] : i];
     (void)thread;
-    if (k == 0) return;
-    KL_TRY(kl_alloc(&t, (int64_t)rows * cols, KL_MEM_WORK, err));
-    KL_TRY(kl_realloc(&work, (int64_t)k * (rows + cols + 1), KL_MEM_WORK, err));
-    double *const u = work, *const vt = u + (int64_t)k * rows, *const s = vt + (int64_t)k * cols;
-    x->fill(x->self, (int)i, t);
-    KL_TRY(kl_dense_svd(rows, cols, t, rows, s, u, rows, vt, k, err));
-    while (n < k && s[n] > TINY) n++;
-    if (n == 0) goto out;
-    KL_TRY(kl_realloc(&x->u[i], (int64_t)n * (rows + cols + 1), KL_MEM_WORK, err));
-    double *const to = x->u[i] + (int64_t)n * rows;
-    memcpy(x->u[i], u, (size_t)n * (size_t)rows * sizeof *u);
-    for (int c = 0; c < cols; c++)
-        for (int j = 0; j < n; j++) to[j + (int64_t)c * n] = vt[j + (int64_t)c * k];
-    memcpy(to + (int64_t)n * cols, s, (size_t)n * sizeof *s);
-    x->dim[i] = n;
-out:
-    x->st[i] = st;
-    kl_free(&t);
-    kl_free(&work);
+    if (rows >= cols) {
+        x->st[i] = kl_dense_qr(rows, cols, t, rows, r, k, &x->err[i]);
+        memcpy(q, t, (size_t)rows * (size_t)cols * sizeof *q);
+        for (int a = 0; a < k && x->leftward; a++)
+            for (int b = 0; b < a; b++) r[a + (int64_t)b * k] = r[b + (int64_t)a * k], r[b + (int64_t)a * k] = 0;
+        return;
+    }
+    for (int a = 0; a < k; a++) q[a * ((int64_t)k + 1)] = 1;
+    if (!x->leftward) memcpy(r, t, (size_t)k * (size_t)cols * sizeof *r);
+    for (int a = 0; a < k && x->leftward; a++)
+        for (int b = 0; b < cols; b++) r[b + (int64_t)a * cols] = t[a + (int64_t)b * k];
 }
 
-static kl_status split(int nthread, int nsec, const int *rows, const int *cols, void (*fill)(void *self, int i, double *t), void *self, pieces *out, kl_err *err)
+/* Matrices of site p -> its isometry on the side that the centre comes from, and the bond beyond it. */
+static kl_status leave_site(kl_canonical *c, int nthread, int p, int leftward, site_matrices *x, kl_err *err)
 {
     kl_status st = KL_OK;
-    splitting x = {.rows = rows, .cols = cols, .fill = fill, .self = self};
-    *out = (pieces){0};
-    KL_TRY(kl_alloc(&x.u, nsec, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&x.dim, nsec, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&x.st, nsec, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&x.err, nsec, KL_MEM_WORK, err));
-    kl_par_for(nthread, nsec, split_one, &x);
-    for (int i = 0; i < nsec; i++) {
-        if (x.st[i] != KL_OK) KL_TRY(kl_fail(err, x.st[i], "%s", x.err[i].text));
-        out->nu += (int64_t)x.dim[i] * rows[i], out->nv += (int64_t)x.dim[i] * cols[i], out->ns += x.dim[i];
+    kl_isometry **const to = leftward ? &c->right[p] : &c->left[p];
+    const int cut = leftward ? p : p + 1, n = x->e->basis.nsec;
+    int *sec = NULL, *dim = NULL, kept = 0;
+    decomposition d = {.from = &x->lay, .to = &c->layout[cut], .beyond = x->beyond, .t = x->t, .leftward = leftward};
+    KL_TRY(kl_alloc(&sec, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
+    for (int k = 0; k < n; k++) {
+        if (!x->weight[k]) continue;
+        const int rows = x->e->basis.dim[k], cols = x->beyond->dim[x->lay.pair[k]];
+        sec[kept] = k, dim[kept++] = rows < cols ? rows : cols;
     }
-    KL_TRY(kl_alloc(&out->sec, nsec, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&out->dim, nsec, KL_MEM_WORK, err));
-    KL_TRY(kl_realloc(&out->u, out->nu, KL_MEM_WORK, err));
-    KL_TRY(kl_realloc(&out->v, out->nv, KL_MEM_WORK, err));
-    KL_TRY(kl_realloc(&out->s, out->ns, KL_MEM_WORK, err));
-    int64_t nu = 0, nv = 0, ns = 0;
-    for (int i = 0; i < nsec; i++) {
-        const int64_t n = x.dim[i], part_u = n * rows[i], part_v = n * cols[i];
-        if (n == 0) continue;
-        out->sec[out->n] = i;
-        out->dim[out->n++] = (int)n;
-        memcpy(out->u + nu, x.u[i], (size_t)part_u * sizeof(double));
-        memcpy(out->v + nv, x.u[i] + part_u, (size_t)part_v * sizeof(double));
-        memcpy(out->s + ns, x.u[i] + part_u + part_v, (size_t)n * sizeof(double));
-        nu += part_u, nv += part_v, ns += n;
-    }
-out:
-    for (int i = 0; x.u && i < nsec; i++) kl_free(&x.u[i]);
-    kl_free(&x.u);
-    kl_free(&x.dim);
-    kl_free(&x.st);
-    kl_free(&x.err);
-    return st;
-}
-
-static kl_status set_bond(kl_canonical *c, int cut, kl_err *err)
-{
-    kl_status st = KL_OK;
+    KL_TRY(kl_alloc(&d.st, kept, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&d.err, kept, KL_MEM_WORK, err));
+    kl_isometry_destroy(to);
+    KL_TRY(kl_isometry_create_take(&x->e, kept, sec, dim, to, err));
+    d.q = *to;
     kl_layout_clear(&c->layout[cut]);
     kl_free(&c->bond[cut]);
-    KL_TRY(kl_layout_create(c->model, kl_canonical_left(c, cut), kl_canonical_right(c, cut), c->target, &c->layout[cut], err));
+    KL_TRY(kl_layout_create(c->model, leftward ? x->beyond : &d.q->basis, leftward ? &d.q->basis : x->beyond, c->target, &c->layout[cut], err));
     KL_TRY(kl_alloc(&c->bond[cut], c->layout[cut].n, KL_MEM_STATE, err));
+    d.bond = c->bond[cut];
+    kl_par_for(nthread, kept, decompose, &d);
+    for (int k = 0; k < kept; k++)
+        if (d.st[k] != KL_OK) KL_TRY(kl_fail(err, d.st[k], "%s", d.err[k].text));
 out:
+    kl_free(&sec);
+    kl_free(&dim);
+    kl_free(&d.st);
+    kl_free(&d.err);
     return st;
 }
 
-typedef struct centre {
-    const kl_state *s;
-    const double *psi;
-    double norm;
-} centre;
-
-static void fill_centre(void *self, int i, double *t)
-{
-    const centre *const c = self;
-    const int64_t n = (int64_t)c->s->row->basis.dim[i] * c->s->col->basis.dim[c->s->pair[i]];
-    for (int64_t k = 0; k < n; k++) t[k] = c->psi[c->s->psi_off[i] + k] / c->norm;
-}
-
-/* 1. psi of the state's centre -> left and right isometry of its two sites, bond between them. */
-static kl_status open_centre(kl_canonical *c, const kl_state *s, const double *psi, int nthread, kl_err *err)
+/* 1. psi of the state's centre -> right isometry of its second site, bond between it and the enlarged left basis. */
+static kl_status open_centre(kl_canonical *c, int nthread, const kl_state *s, const double *psi, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_basis *const row = &s->row->basis, *const col = &s->col->basis;
-    const int at = s->centre, n = row->nsec;
+    site_matrices x = {.beyond = row};
     double norm = 0;
-    pieces x = {0};
-    kl_enlarged *e = NULL;
-    int *csec = NULL, *cdim = NULL, *from = NULL, *width = NULL;
     for (int64_t i = 0; i < s->npsi; i++) norm += psi[i] * psi[i];
     if (!(norm > 0) || !isfinite(norm)) return kl_fail(err, KL_EINPUT, "the state to be measured has norm^2 %g; it must be positive and finite", norm);
-    KL_TRY(kl_alloc(&width, n, KL_MEM_WORK, err));
-    for (int i = 0; i < n; i++) width[i] = s->pair[i] < 0 ? 0 : col->dim[s->pair[i]];
-    KL_TRY(split(nthread, n, row->dim, width, fill_centre, &(centre){s, psi, sqrt(norm)}, &x, err));
-    KL_TRY(kl_enlarged_copy(s->row, &e, err));
-    KL_TRY(kl_isometry_create_take(&e, x.n, x.sec, x.dim, &c->left[at], err));
-    memcpy(c->left[at]->data, x.u, (size_t)x.nu * sizeof(double));
-    /* the right isometry has its sectors in rising charge, that is in another order than the rows' */
-    KL_TRY(kl_alloc(&csec, x.n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&cdim, x.n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&from, col->nsec, KL_MEM_WORK, err));
-    for (int j = 0; j < col->nsec; j++) from[j] = -1;
-    for (int k = 0; k < x.n; k++) from[s->pair[x.sec[k]]] = k;
-    int m = 0;
-    for (int j = 0; j < col->nsec; j++)
-        if (from[j] >= 0) csec[m] = j, cdim[m++] = x.dim[from[j]];
-    KL_TRY(kl_enlarged_copy(s->col, &e, err));
-    KL_TRY(kl_isometry_create_take(&e, m, csec, cdim, &c->right[at + 1], err));
-    int64_t v = 0, sv = 0;
-    KL_TRY(set_bond(c, at + 1, err));
-    for (int k = 0; k < x.n; k++) {
-        const int j = s->pair[x.sec[k]], q = col->dim[j], d = x.dim[k];
-        const int to = kl_basis_find(&c->right[at + 1]->basis, col->q[j]);
-        double *const b = c->right[at + 1]->data + c->right[at + 1]->off[to], *const bond = c->bond[at + 1] + c->layout[at + 1].off[k];
-        for (int i = 0; i < d; i++) {
-            for (int r = 0; r < q; r++) b[r + (int64_t)i * q] = x.v[v + i + (int64_t)r * d];
-            bond[i * (d + 1)] = x.s[sv + i];
-        }
-        v += (int64_t)d * q, sv += d;
+    norm = sqrt(norm);
+    KL_TRY(kl_enlarged_copy(s->col, &x.e, err));
+    KL_TRY(shape_matrices(c, &x, err));
+    for (int i = 0; i < row->nsec; i++) {
+        const int j = s->pair[i];
+        if (j < 0) continue;
+        const int rows = row->dim[i], cols = col->dim[j];
+        const double *const from = psi + s->psi_off[i];
+        double *const to = x.t + x.lay.off[j];
+        for (int a = 0; a < rows; a++)
+            for (int b = 0; b < cols; b++) {
+                to[b + (int64_t)a * cols] = from[a + (int64_t)b * rows] / norm;
+                if (to[b + (int64_t)a * cols] != 0) x.weight[j] = 1;
+            }
     }
+    KL_TRY(leave_site(c, nthread, s->centre + 1, 1, &x, err));
 out:
-    clear_pieces(&x);
-    kl_free(&width);
-    kl_free(&csec);
-    kl_free(&cdim);
-    kl_free(&from);
-    kl_enlarged_destroy(&e);
+    clear_matrices(&x);
     return st;
 }
 
-/* 2. Bond at cut p+1 and the left isometry a of site p -> right isometry of site p, bond at cut p. */
-static kl_status step_left(kl_canonical *c, int p, const kl_isometry *a, const kl_basis *a_block, kl_err *err)
+/* All states of an enlarged basis, as they are. */
+static kl_status keep_all(const kl_enlarged *from, kl_isometry **out, kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_layout *const lay = &c->layout[p + 1];
-    const double *const bond = c->bond[p + 1];
-    partner other = {c->model, a_block, c->target};
     kl_enlarged *e = NULL;
-    kl_isometry *b = NULL;
-    int *sec = NULL, *dim = NULL;
-    double *t = NULL, **held = NULL;
-    int nheld = 0;
-    KL_TRY(kl_enlarged_create(c->model, kl_canonical_right(c, p + 1), c->type[p], has_partner, &other, &e, err));
-    const int n = e->basis.nsec, d = e->d;
-    KL_TRY(kl_alloc(&sec, n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&held, n, KL_MEM_WORK, err));
-    for (int k = 0; k < n; k++) {
-        const int l = kl_basis_find(a_block, kl_qn_sub(c->model, c->target, e->basis.q[k]));
-        const int rows = e->basis.dim[k], cols = a_block->dim[l];
-        int any = 0;
-        KL_TRY(kl_alloc(&t, (int64_t)rows * cols, KL_MEM_WORK, err));
-        for (int s = 0; s < d; s++) {
-            const int j = e->part_sec[k * d + s];
-            if (j < 0 || lay->back[j] < 0) continue;
-            const int i = lay->back[j], big = a->sec[i], mid = a->basis.dim[i];
-            if (a->enlarged->part_sec[big * d + s] != l) continue;
-            kl_dgemm('T', 'T', e->block.dim[j], cols, mid, 1, bond + lay->off[i], mid, a->data + a->off[i] + a->enlarged->part_off[big * d + s],
-                     a->enlarged->basis.dim[big], 0, t + e->part_off[k * d + s], rows);
-            any = 1;
-        }
-        if (!any) {
-            kl_free(&t);
-            continue;
-        }
-        sec[nheld] = k;
-        dim[nheld] = rows < cols ? rows : cols;
-        held[nheld++] = t;
-        t = NULL;
-    }
-    KL_TRY(kl_isometry_create_take(&e, nheld, sec, dim, &b, err));
-    c->right[p] = b;
-    kl_layout_clear(&c->layout[p]);
-    kl_free(&c->bond[p]);
-    KL_TRY(kl_layout_create(c->model, a_block, &b->basis, c->target, &c->layout[p], err));
-    KL_TRY(kl_alloc(&c->bond[p], c->layout[p].n, KL_MEM_STATE, err));
-    for (int k = 0; k < nheld; k++) {
-        const int rows = b->enlarged->basis.dim[b->sec[k]], l = c->layout[p].back[k], cols = a_block->dim[l];
-        double *const q = b->data + b->off[k];
-        if (rows >= cols) {
-            memcpy(q, held[k], (size_t)rows * (size_t)cols * sizeof *q);
-            KL_TRY(kl_dense_qr(rows, cols, q, rows, err));
-        } else
-            for (int i = 0; i < rows; i++) q[i * ((int64_t)rows + 1)] = 1;
-        kl_dgemm('T', 'N', cols, dim[k], rows, 1, held[k], rows, q, rows, 0, c->bond[p] + c->layout[p].off[l], cols);
-    }
+    int *sec = NULL;
+    KL_TRY(kl_alloc(&sec, from->basis.nsec, KL_MEM_WORK, err));
+    for (int k = 0; k < from->basis.nsec; k++) sec[k] = k;
+    KL_TRY(kl_enlarged_copy(from, &e, err));
+    KL_TRY(kl_isometry_create_take(&e, from->basis.nsec, sec, NULL, out, err));
+    for (int k = 0; k < from->basis.nsec; k++)
+        for (int i = 0; i < from->basis.dim[k]; i++) (*out)->data[(*out)->off[k] + i * ((int64_t)from->basis.dim[k] + 1)] = 1;
 out:
     kl_enlarged_destroy(&e);
     kl_free(&sec);
-    kl_free(&dim);
-    kl_free(&t);
-    for (int k = 0; k < nheld; k++) kl_free(&held[k]);
-    kl_free(&held);
     return st;
 }
 
-typedef struct rightward {
-    const kl_canonical *c;
-    int p;
-    const kl_enlarged *e;
-    const int *pair; /* [sectors] the sector beyond that completes each */
-} rightward;
-
-static void fill_right(void *self, int i, double *t)
-{
-    const rightward *const x = self;
-    const kl_canonical *const c = x->c;
-    const kl_enlarged *const e = x->e;
-    const kl_layout *const lay = &c->layout[x->p];
-    const kl_isometry *const b = c->right[x->p];
-    const int d = e->d, rows = e->basis.dim[i], j = x->pair[i], cols = kl_canonical_right(c, x->p + 1)->dim[j];
-    for (int s = 0; s < d; s++) {
-        const int l = e->part_sec[i * d + s];
-        if (l < 0 || lay->pair[l] < 0) continue;
-        const int r = lay->pair[l], big = b->sec[r];
-        if (b->enlarged->part_sec[big * d + s] != j) continue;
-        kl_dgemm('N', 'T', e->block.dim[l], cols, b->basis.dim[r], 1, c->bond[x->p] + lay->off[l], e->block.dim[l],
-                 b->data + b->off[r] + b->enlarged->part_off[big * d + s], b->enlarged->basis.dim[big], 0, t + e->part_off[i * d + s], rows);
-    }
-}
-
-/* 3. Bond at cut p and the right isometry of site p -> left isometry of site p, Schmidt values and bond at cut p+1. */
-static kl_status step_right(kl_canonical *c, int p, int nthread, kl_err *err)
+/* 2. and 3. The bond on one side of site p and the site's isometry `from` of the other -> isometry of this side, bond beyond the site, whose states on the other side are `beyond`. */
+static kl_status step(kl_canonical *c, kl_exec *ex, int p, int leftward, const kl_isometry *from, const kl_basis *beyond, kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_basis *const next = kl_canonical_right(c, p + 1);
-    partner other = {c->model, next, c->target};
-    kl_enlarged *e = NULL;
-    pieces x = {0};
-    int *pair = NULL, *width = NULL;
-    KL_TRY(kl_enlarged_create(c->model, kl_canonical_left(c, p), c->type[p], has_partner, &other, &e, err));
-    const int n = e->basis.nsec;
-    KL_TRY(kl_alloc(&pair, n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&width, n, KL_MEM_WORK, err));
-    for (int i = 0; i < n; i++) {
-        pair[i] = kl_basis_find(next, kl_qn_sub(c->model, c->target, e->basis.q[i]));
-        width[i] = next->dim[pair[i]];
+    const int here = leftward ? p + 1 : p;
+    const kl_layout *const bond = &c->layout[here];
+    partner other = {c->model, beyond, c->target};
+    site_matrices x = {.beyond = beyond};
+    kl_dptr left = {0}, arg = {0}, t = {0};
+    kl_batch b;
+    kl_batch_init(&b);
+    KL_TRY(kl_enlarged_create(c->model, leftward ? kl_canonical_right(c, here) : kl_canonical_left(c, here), c->type[p], has_partner, &other, &x.e, err));
+    KL_TRY(shape_matrices(c, &x, err));
+    const kl_enlarged *const e = x.e;
+    const int d = e->d;
+    for (int k = 0; k < e->basis.nsec; k++) {
+        const int rows = e->basis.dim[k], l = x.lay.pair[k], cols = beyond->dim[l];
+        KL_TRY(kl_batch_reserve(&b, d, err));
+        for (int s = 0; s < d; s++) {
+            const int j = e->part_sec[k * d + s], i = j < 0 ? -1 : leftward ? bond->back[j] : bond->pair[j];
+            if (i < 0) continue;
+            const int big = from->sec[i], rank = from->basis.dim[i], dim = e->block.dim[j];
+            if (from->enlarged->part_sec[big * d + s] != l) continue;
+            if (!x.weight[k]) KL_TRY(kl_batch_open_group(&b, x.lay.off[k], (int64_t)rows * cols, err));
+            x.weight[k] = 1;
+            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)leftward, .tb = 1, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_LEFT, .at_c = KL_AT_Y, .m = dim, .n = cols, .k = rank,
+                                          .lda = leftward ? rank : dim, .ldb = from->enlarged->basis.dim[big], .ldc = rows, .a = bond->off[leftward ? i : j],
+                                          .b = from->off[i] + from->enlarged->part_off[big * d + s], .c = x.lay.off[k] + e->part_off[k * d + s], .alpha = 1};
+        }
+        if (x.weight[k]) kl_batch_close_group(&b, 0);
     }
-    KL_TRY(split(nthread, n, e->basis.dim, width, fill_right, &(rightward){c, p, e, pair}, &x, err));
-    kl_isometry_destroy(&c->left[p]);
-    KL_TRY(kl_isometry_create_take(&e, x.n, x.sec, x.dim, &c->left[p], err));
-    memcpy(c->left[p]->data, x.u, (size_t)x.nu * sizeof(double));
-    kl_free(&c->schmidt[p + 1]);
-    KL_TRY(kl_alloc(&c->schmidt[p + 1], x.ns, KL_MEM_STATE, err));
-    memcpy(c->schmidt[p + 1], x.s, (size_t)x.ns * sizeof(double));
-    KL_TRY(set_bond(c, p + 1, err));
-    int64_t v = 0, s = 0;
-    for (int k = 0; k < x.n; k++) {
-        const int cols = next->dim[c->layout[p + 1].pair[k]], m = x.dim[k];
-        double *const to = c->bond[p + 1] + c->layout[p + 1].off[k];
-        for (int j = 0; j < cols; j++)
-            for (int i = 0; i < m; i++) to[i + (int64_t)j * m] = x.s[s + i] * x.v[v + i + (int64_t)j * m];
-        v += (int64_t)m * cols, s += m;
-    }
+    b.zero = 1, b.nx = bond->n, b.ny = x.lay.n;
+    KL_TRY(kl_exec_copy_in(ex, c->bond[here], bond->n, &arg, err));
+    KL_TRY(kl_exec_copy_in(ex, from->data, from->ndata, &left, err));
+    KL_TRY(ex->vt.alloc(ex, x.lay.n, &t, err));
+    b.base[KL_AT_LEFT] = left;
+    KL_TRY(kl_batch_run(&b, ex, arg, t, err));
+    KL_TRY(ex->vt.download(ex, x.t, t, x.lay.n, err));
+    KL_TRY(leave_site(c, ex->nthread, p, leftward, &x, err));
 out:
-    clear_pieces(&x);
-    kl_free(&pair);
-    kl_free(&width);
-    kl_enlarged_destroy(&e);
+    kl_batch_clear(&b);
+    ex->vt.release(ex, &left);
+    ex->vt.release(ex, &arg);
+    ex->vt.release(ex, &t);
+    clear_matrices(&x);
     return st;
 }
 
-kl_status kl_canonical_create(const kl_state *s, int which, int nthread, kl_canonical **out, kl_err *err)
+kl_status kl_canonical_create(kl_exec *ex, const kl_state *s, int which, kl_canonical **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_canonical *c = NULL;
     kl_isometry *first = NULL;
-    const int n = s->nsite;
+    const int n = s->nsite, at = s->centre;
     KL_TRY(kl_alloc(&c, 1, KL_MEM_STATE, err));
     c->model = s->model;
     c->nsite = n;
     c->target = s->target;
     KL_TRY(kl_alloc(&c->left, n, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&c->right, n, KL_MEM_STATE, err));
-    KL_TRY(kl_alloc(&c->schmidt, n + 1, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&c->layout, n + 1, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&c->bond, n + 1, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&c->type, n, KL_MEM_STATE, err));
@@ -391,19 +280,77 @@ kl_status kl_canonical_create(const kl_state *s, int which, int nthread, kl_cano
         st = kl_fail(err, KL_EINPUT, "wavefunction %d is to be measured; the state has 0 to %d", which, s->nstate - 1);
         goto out;
     }
-    for (int p = s->centre + 2; p < n; p++) KL_TRY(copy_isometry(s->right[p], &c->right[p], err));
-    KL_TRY(open_centre(c, s, s->psi + which * s->npsi, nthread, err));
-    first = c->left[s->centre];
-    c->left[s->centre] = NULL;
-    for (int p = s->centre; p >= 0; p--)
-        KL_TRY(step_left(c, p, p == s->centre ? first : s->left[p], p == 0 ? &c->edge : &s->left[p - 1]->basis, err));
-    KL_TRY(kl_alloc(&c->schmidt[0], 1, KL_MEM_STATE, err));
-    c->schmidt[0][0] = 1;
-    for (int p = 0; p < n; p++) KL_TRY(step_right(c, p, nthread, err));
+    for (int p = at + 2; p < n; p++) KL_TRY(copy_isometry(s->right[p], &c->right[p], err));
+    KL_TRY(open_centre(c, ex->nthread, s, s->psi + which * s->npsi, err));
+    KL_TRY(keep_all(s->row, &first, err));
+    for (int p = at; p >= 0; p--) KL_TRY(step(c, ex, p, 1, p == at ? first : s->left[p], p == 0 ? &c->edge : &s->left[p - 1]->basis, err));
+    for (int p = 0; p < n; p++) KL_TRY(step(c, ex, p, 0, c->right[p], kl_canonical_right(c, p + 1), err));
 out:
     kl_isometry_destroy(&first);
     if (st != KL_OK) kl_canonical_destroy(&c);
     *out = c;
+    return st;
+}
+
+/* Singular values of one sector of one bond. */
+typedef struct singular {
+    kl_canonical *c;
+    int *cut, *sec; /* [tasks] */
+    int64_t *to;    /* [tasks] place in schmidt[cut] */
+    kl_status *st;
+    kl_err *err;
+} singular;
+
+static void values_of(void *self, int64_t task, int thread)
+{
+    const singular *const x = self;
+    kl_canonical *const c = x->c;
+    const int cut = x->cut[task], sec = x->sec[task], rows = kl_canonical_left(c, cut)->dim[sec], cols = kl_canonical_right(c, cut)->dim[c->layout[cut].pair[sec]];
+    const int64_t n = (int64_t)rows * cols;
+    double *const s = c->schmidt[cut] + x->to[task], *a = NULL;
+    kl_status st = KL_OK;
+    kl_err *const err = &x->err[task];
+    (void)thread;
+    KL_TRY(kl_realloc(&a, n, KL_MEM_WORK, err));
+    memcpy(a, c->bond[cut] + c->layout[cut].off[sec], (size_t)n * sizeof *a);
+    KL_TRY(kl_dense_svd(rows, cols, a, rows, s, NULL, 1, NULL, 1, err));
+    for (int i = 0; i < rows && i < cols; i++)
+        if (s[i] < TINY) s[i] = 0;
+out:
+    x->st[task] = st;
+    kl_free(&a);
+}
+
+kl_status kl_canonical_schmidt(kl_canonical *c, int nthread, kl_err *err)
+{
+    kl_status st = KL_OK;
+    singular x = {.c = c};
+    int64_t ntask = 0, most = 0;
+    if (c->schmidt) return KL_OK;
+    for (int cut = 0; cut <= c->nsite; cut++) most += c->layout[cut].npair;
+    KL_TRY(kl_alloc(&x.cut, most, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&x.sec, most, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&x.to, most, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&x.st, most, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&x.err, most, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&c->schmidt, c->nsite + 1, KL_MEM_STATE, err));
+    for (int cut = 0; cut <= c->nsite; cut++) {
+        const kl_basis *const b = kl_canonical_left(c, cut);
+        KL_TRY(kl_alloc(&c->schmidt[cut], b->total, KL_MEM_STATE, err));
+        int64_t at = 0;
+        for (int k = 0; k < b->nsec; at += b->dim[k++])
+            if (c->layout[cut].pair[k] >= 0) x.cut[ntask] = cut, x.sec[ntask] = k, x.to[ntask++] = at;
+    }
+    kl_par_for(nthread, ntask, values_of, &x);
+    for (int64_t i = 0; i < ntask; i++)
+        if (x.st[i] != KL_OK) KL_TRY(kl_fail(err, x.st[i], "%s", x.err[i].text));
+out:
+    if (st != KL_OK) drop_schmidt(c);
+    kl_free(&x.cut);
+    kl_free(&x.sec);
+    kl_free(&x.to);
+    kl_free(&x.st);
+    kl_free(&x.err);
     return st;
 }
 

@@ -320,15 +320,15 @@ static void svd_vector(int length, const double *a, int stride, double *s, doubl
     double sum = 0.0;
     for (int64_t i = 0; i < length && largest > 0.0; i++) sum += (a[i * stride] / largest) * (a[i * stride] / largest);
     *s = largest * sqrt(sum);
-    for (int64_t i = 0; i < length; i++)
+    for (int64_t i = 0; i < length && direction; i++)
         direction[i * direction_stride] = largest > 0.0 ? a[i * stride] / largest / sqrt(sum) : (i == 0 ? 1.0 : 0.0);
-    *one = 1.0;
+    if (one) *one = 1.0;
 }
 
 kl_status kl_dense_svd(int m, int n, double *a, int lda, double *s, double *u, int ldu, double *vt, int ldvt, kl_err *err)
 {
     const int k = m < n ? m : n;
-    if (m < 0 || n < 0 || lda < (m > 1 ? m : 1) || ldu < (m > 1 ? m : 1) || ldvt < (k > 1 ? k : 1))
+    if (m < 0 || n < 0 || lda < (m > 1 ? m : 1) || ldu < (u && m > 1 ? m : 1) || ldvt < (vt && k > 1 ? k : 1))
         return kl_fail(err, KL_EINPUT,
                        "singular values: %d x %d with leading dimensions %d, %d, %d; at least %d, %d, %d are needed", m, n, lda,
                        ldu, ldvt, m, m, k);
@@ -354,13 +354,14 @@ kl_status kl_dense_svd(int m, int n, double *a, int lda, double *s, double *u, i
     double *const copy = sp.work + nwork;
     for (int64_t j = 0; j < n; j++) memcpy(copy + j * m, a + j * lda, (size_t)m * sizeof(double));
     const int lwork = (int)nwork;
+    const char *const job = u ? "S" : "N";
     int status;
-    LAPACK_dgesdd("S", &m, &n, a, &lda, s, u, &ldu, vt, &ldvt, sp.work, &lwork, sp.iwork, &status);
-    int good = status == 0 && finite_columns(k, 1, s, k) && finite_columns(m, k, u, ldu) && finite_columns(k, n, vt, ldvt);
+    LAPACK_dgesdd(job, &m, &n, a, &lda, s, u, &ldu, vt, &ldvt, sp.work, &lwork, sp.iwork, &status);
+    int good = status == 0 && finite_columns(k, 1, s, k) && (!u || (finite_columns(m, k, u, ldu) && finite_columns(k, n, vt, ldvt)));
     if (!good) {
         for (int64_t j = 0; j < n; j++) memcpy(a + j * lda, copy + j * m, (size_t)m * sizeof(double));
-        LAPACK_dgesvd("S", "S", &m, &n, a, &lda, s, u, &ldu, vt, &ldvt, sp.work, &lwork, &status);
-        good = status == 0 && finite_columns(k, 1, s, k) && finite_columns(m, k, u, ldu) && finite_columns(k, n, vt, ldvt);
+        LAPACK_dgesvd(job, job, &m, &n, a, &lda, s, u, &ldu, vt, &ldvt, sp.work, &lwork, &status);
+        good = status == 0 && finite_columns(k, 1, s, k) && (!u || (finite_columns(m, k, u, ldu) && finite_columns(k, n, vt, ldvt)));
     }
     space_give(&sp);
     if (!good)
@@ -369,13 +370,13 @@ out:
     return st;
 }
 
-kl_status kl_dense_qr(int m, int n, double *a, int lda, kl_err *err)
+kl_status kl_dense_qr(int m, int n, double *a, int lda, double *r, int ldr, kl_err *err)
 {
-    if (m < n || n < 0 || lda < (m > 1 ? m : 1))
+    if (m < n || n < 0 || lda < (m > 1 ? m : 1) || ldr < (r && n > 1 ? n : 0))
         return kl_fail(err, KL_EINPUT,
-                       "orthonormal columns: %d x %d with a leading dimension of %d; rows >= columns and leading dimension >= "
-                       "rows are needed",
-                       m, n, lda);
+                       "orthonormal columns: %d x %d with leading dimensions of %d and %d; rows >= columns and leading dimensions >= "
+                       "rows and columns are needed",
+                       m, n, lda, ldr);
     if (n == 0) return KL_OK;
     if (!finite_columns(m, n, a, lda)) return refuse_not_finite("orthonormal columns", m, n, a, lda, 0, err);
     kl_status st = KL_OK;
@@ -388,6 +389,10 @@ kl_status kl_dense_qr(int m, int n, double *a, int lda, kl_err *err)
     const int lwork = (int)nwork;
     int status;
     LAPACK_dgeqrf(&m, &n, a, &lda, tau, s.work, &lwork, &status);
+    for (int64_t j = 0; j < n && r && status == 0; j++) {
+        memcpy(r + j * ldr, a + j * lda, (size_t)(j + 1) * sizeof *r);
+        memset(r + j * ldr + j + 1, 0, (size_t)(n - j - 1) * sizeof *r);
+    }
     if (status == 0) LAPACK_dorgqr(&m, &n, &n, a, &lda, tau, s.work, &lwork, &status);
     const int good = status == 0 && finite_columns(m, n, a, lda);
     space_give(&s);

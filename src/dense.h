@@ -27,13 +27,14 @@ kl_status kl_dense_eig_tridiagonal(int n, const double *d, const double *e, doub
    vectors into the columns of v[ldv] unless NULL. Bisection and inverse iteration: work of order n for each, every value to rounding. */
 kl_status kl_dense_tridiagonal(int n, const double *d, const double *e, int first, int count, double *w, double *v, int ldv, kl_err *err) KL_MUST_CHECK;
 
-/* a (m x n, destroyed) = u (m x k) diag(s) vt (k x n), k = min(m,n), s descending. gesdd, on failure gesvd. */
+/* a (m x n, destroyed) = u (m x k) diag(s) vt (k x n), k = min(m,n), s descending; u and vt NULL: the values alone, in a
+   fraction of the time. gesdd, on failure gesvd. */
 kl_status kl_dense_svd(int m, int n, double *a, int lda, double *s, double *u, int ldu, double *vt, int ldvt,
                        kl_err *err) KL_MUST_CHECK;
 
 /* Orthonormalizes the columns of a (m x n, m >= n) in place by Householder QR; dependent columns become some orthonormal
-   directions. */
-kl_status kl_dense_qr(int m, int n, double *a, int lda, kl_err *err) KL_MUST_CHECK;
+   directions. r (n x n), unless NULL: the upper triangle that a was these columns times, zeros below it. */
+kl_status kl_dense_qr(int m, int n, double *a, int lda, double *r, int ldr, kl_err *err) KL_MUST_CHECK;
 
 /* Gives the pool of work space back; idle spaces only, so it is safe at any time. kl_exec_close does it too. */
 void kl_dense_release(void);

@@ -367,7 +367,10 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     memcpy(res->seconds_part, r.e->seconds, sizeof res->seconds_part);
     KL_TRY(kl_engine_state(r.e, r.energy, state, err));
     if (o->nstate > 1 || terms->nsite == 2 || o->direction) { /* truncations see the average of the states, two sites see none, half a sweep sees half */
-        KL_TRY(kl_canonical_create(*state, 0, r.e->ex->nthread, &can, err));
+        ex = r.e->ex;
+        kl_engine_destroy(&r.e);
+        KL_TRY(kl_canonical_create(ex, *state, 0, &can, err));
+        KL_TRY(kl_canonical_schmidt(can, ex->nthread, err));
         for (int cut = 1; cut < terms->nsite; cut++) res->entropy[cut - 1] = kl_canonical_entropy(can, cut);
     }
     res->seconds = kl_prof_seconds() - t0;

@@ -254,7 +254,7 @@ static kl_status entropy(const kl_task *t, const kl_ed *ed, kl_dptr x, double *v
 {
     kl_status st = KL_OK;
     kl_halves *cut = NULL;
-    double *from = NULL, *to = NULL, *s = NULL, *u = NULL, *vt = NULL;
+    double *from = NULL, *to = NULL, *s = NULL;
     int *state = NULL;
     KL_TRY(kl_halves_create(t->terms, ed->space->target, KL_HALVES_SITES, &cut, err));
     KL_TRY(kl_alloc(&from, ed->op.n, KL_MEM_WORK, err));
@@ -262,15 +262,12 @@ static kl_status entropy(const kl_task *t, const kl_ed *ed, kl_dptr x, double *v
     KL_TRY(t->ex->vt.download(t->ex, from, x, ed->op.n, err));
     double norm2 = 0.0;
     *value = 0.0;
-    int64_t largest = 0, least = 0;
+    int64_t largest = 0;
     for (int b = 0; b < cut->nblock; b++) {
         const int64_t nl = cut->left.begin[b + 1] - cut->left.begin[b], nr = cut->right.begin[cut->right_sec[b] + 1] - cut->right.begin[cut->right_sec[b]];
         if (nl * nr > largest) largest = nl * nr;
-        const int64_t k = nl < nr ? nl : nr;
-        if (k * (nl + nr) > least) least = k * (nl + nr);
     }
     KL_TRY(kl_alloc(&to, largest, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&u, least + 1, KL_MEM_WORK, err));
     for (int b = 0; b < cut->nblock; b++) {
         const int64_t nl = cut->left.begin[b + 1] - cut->left.begin[b], nr = cut->right.begin[cut->right_sec[b] + 1] - cut->right.begin[cut->right_sec[b]];
         const int64_t k = nl < nr ? nl : nr, width = (nr + KL_KRON_LANES - 1) / KL_KRON_LANES * KL_KRON_LANES;
@@ -281,8 +278,7 @@ static kl_status entropy(const kl_task *t, const kl_ed *ed, kl_dptr x, double *v
             to[at / KL_KRON_LANES % nl + (at / KL_KRON_LANES / nl * KL_KRON_LANES + at % KL_KRON_LANES) * nl] = sign * from[q];
         }
         KL_TRY(kl_alloc(&s, k, KL_MEM_WORK, err));
-        vt = u + nl * k;
-        KL_TRY(kl_dense_svd((int)nl, (int)nr, to, (int)nl, s, u, (int)nl, vt, (int)k, err));
+        KL_TRY(kl_dense_svd((int)nl, (int)nr, to, (int)nl, s, NULL, 1, NULL, 1, err));
         for (int64_t i = 0; i < k; i++) {
             norm2 += s[i] * s[i];
             if (s[i] > 0.0) *value -= s[i] * s[i] * log(s[i] * s[i]);
@@ -295,7 +291,6 @@ out:
     kl_free(&from);
     kl_free(&to);
     kl_free(&s);
-    kl_free(&u);
     kl_free(&state);
     return st;
 }

@@ -248,7 +248,7 @@ static kl_status random_isometry(kl_engine *e, int p, int m, const int *start, c
             memset(a, 0, (size_t)rows * sizeof *a);
             a[iso->enlarged->part_off[iso->sec[k] * iso->enlarged->d + start[p]]] = 1;
         }
-        KL_TRY(kl_dense_qr(rows, iso->basis.dim[k], a, rows, err));
+        KL_TRY(kl_dense_qr(rows, iso->basis.dim[k], a, rows, NULL, 0, err));
     }
     KL_TRY(kl_engine_set_isometry_take(e, KL_RIGHT, p, &iso, &(kl_dptr){0}, err));
 out:

@@ -37,6 +37,15 @@ kl_projection kl_exec_fastest(const kl_exec *ex, const kl_batch *b)
 
 int kl_exec_is_far(kl_exec *ex, kl_dptr p) { return ex->vt.alloc_far && p.addr != 0 && ex->vt.is_far(ex, p); }
 
+kl_status kl_exec_copy_in(kl_exec *ex, const double *host, int64_t n, kl_dptr *out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(ex->vt.alloc(ex, n, out, err));
+    KL_TRY(ex->vt.upload(ex, *out, host, n, err));
+out:
+    return st;
+}
+
 kl_status kl_exec_alloc_operators(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err)
 {
     kl_err none;

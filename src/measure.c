@@ -1,5 +1,5 @@
 /* Expectation values by growing operators of the left block over the isometries of a canonical state: see measure.h. Outline of <A_i B_j>:
-   1. L_i, the operator A_i in the Schmidt states of cut j, grows by one site at a time, all i < j side by side as one list of records;
+   1. L_i, the operator A_i in the left states of cut j, grows by one site at a time, all i < j side by side as one list of records;
    2. at site j the centre tensor T turns B_j into its dual X = sum T B_j T^T over the site and all that is right of it;
    3. <A_i B_j> is the scalar product of L_i and X, one call for all i.
    So N sites take N(N+1)/2 growth steps of one operator, and nothing is computed per pair but a scalar product.
@@ -16,7 +16,8 @@ struct kl_measure {
     kl_exec *ex;
     const kl_lattice *lat;  /* borrowed */
     kl_canonical *can;
-    kl_dptr *iso, *centre;  /* [nsite] on the executor: left isometries; the same with columns times Schmidt values */
+    kl_dptr *iso, *centre;  /* [nsite] on the executor: left isometries; the same times the bond beyond, */
+    int64_t **at;           /* [nsite][sectors of the isometry]: one matrix behind the other */
     double **site;          /* [nsite]: density matrix of each site, dim x dim; between states of unlike charge 0 */
 };
 
@@ -27,20 +28,26 @@ void kl_measure_destroy(kl_measure **pm)
     for (int p = 0; m->can && p < m->can->nsite; p++) {
         if (m->iso) m->ex->vt.release(m->ex, &m->iso[p]);
         if (m->centre) m->ex->vt.release(m->ex, &m->centre[p]);
+        if (m->at) kl_free(&m->at[p]);
         if (m->site) kl_free(&m->site[p]);
     }
     kl_free(&m->iso);
     kl_free(&m->centre);
+    kl_free(&m->at);
     kl_free(&m->site);
     kl_canonical_destroy(&m->can);
     kl_free(pm);
 }
 
-const kl_canonical *kl_measure_state(const kl_measure *m) { return m->can; }
+kl_canonical *kl_measure_state(const kl_measure *m) { return m->can; }
 
-/* w += centre tensors of equal rest, multiplied: w[t + s*d] = sum T_(l,t) T_(l,s). */
-static void add_density(const kl_isometry *iso, const double *centre, double *w)
+/* States beyond site p that go with sector k of its left isometry. */
+static int beyond(const kl_canonical *c, int p, int k) { return kl_canonical_right(c, p + 1)->dim[c->layout[p + 1].pair[k]]; }
+
+/* w[t + s*d] = sum T_(l,t) T_(l,s) of the centre tensor T of site p. */
+static void add_density(const kl_measure *m, int p, const double *centre, double *w)
 {
+    const kl_isometry *const iso = m->can->left[p];
     const kl_enlarged *const e = iso->enlarged;
     const int d = e->d;
     for (int k = 0; k < iso->basis.nsec; k++) {
@@ -50,8 +57,8 @@ static void add_density(const kl_isometry *iso, const double *centre, double *w)
                 const int l = e->part_sec[big * d + s];
                 if (l < 0 || e->part_sec[big * d + t] != l) continue;
                 double sum = 0;
-                for (int c = 0; c < iso->basis.dim[k]; c++) {
-                    const double *const x = centre + iso->off[k] + (int64_t)c * rows;
+                for (int c = 0; c < beyond(m->can, p, k); c++) {
+                    const double *const x = centre + m->at[p][k] + (int64_t)c * rows;
                     const double *const a = x + e->part_off[big * d + s], *const b = x + e->part_off[big * d + t];
                     for (int i = 0; i < e->block.dim[l]; i++) sum += a[i] * b[i];
                 }
@@ -61,12 +68,42 @@ static void add_density(const kl_isometry *iso, const double *centre, double *w)
     }
 }
 
-static kl_status upload_all(kl_exec *ex, const double *host, int64_t n, kl_dptr *out, kl_err *err)
+/* Left isometry and centre tensor of site p on the executor, the density matrix of the site. */
+static kl_status open_site(kl_measure *m, int p, kl_err *err)
 {
     kl_status st = KL_OK;
-    KL_TRY(ex->vt.alloc(ex, n, out, err));
-    KL_TRY(ex->vt.upload(ex, *out, host, n, err));
+    kl_exec *const ex = m->ex;
+    const kl_isometry *const a = m->can->left[p];
+    const kl_layout *const lay = &m->can->layout[p + 1];
+    double *host = NULL;
+    kl_dptr bond = {0};
+    kl_batch b;
+    kl_batch_init(&b);
+    KL_TRY(kl_alloc(&m->at[p], a->basis.nsec, KL_MEM_STATE, err));
+    for (int k = 0; k < a->basis.nsec; k++) {
+        const int rows = a->enlarged->basis.dim[a->sec[k]], cols = beyond(m->can, p, k), rank = a->basis.dim[k];
+        m->at[p][k] = b.ny;
+        KL_TRY(kl_batch_open_group(&b, b.ny, (int64_t)rows * cols, err));
+        KL_TRY(kl_batch_reserve(&b, 1, err));
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = rows, .n = cols, .k = rank, .lda = rows, .ldb = rank, .ldc = rows,
+                                      .a = a->off[k], .b = lay->off[k], .c = b.ny, .alpha = 1};
+        kl_batch_close_group(&b, 0);
+        b.ny += (int64_t)rows * cols;
+    }
+    b.nx = lay->n;
+    KL_TRY(kl_alloc(&m->site[p], (int64_t)a->enlarged->d * a->enlarged->d, KL_MEM_STATE, err));
+    KL_TRY(kl_exec_copy_in(ex, a->data, a->ndata, &m->iso[p], err));
+    KL_TRY(kl_exec_copy_in(ex, m->can->bond[p + 1], lay->n, &bond, err));
+    KL_TRY(ex->vt.alloc(ex, b.ny, &m->centre[p], err));
+    b.base[KL_AT_LEFT] = m->iso[p];
+    KL_TRY(kl_batch_run(&b, ex, bond, m->centre[p], err));
+    KL_TRY(kl_realloc(&host, b.ny, KL_MEM_WORK, err));
+    KL_TRY(ex->vt.download(ex, host, m->centre[p], b.ny, err));
+    add_density(m, p, host, m->site[p]);
 out:
+    kl_batch_clear(&b);
+    ex->vt.release(ex, &bond);
+    kl_free(&host);
     return st;
 }
 
@@ -74,7 +111,6 @@ kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_
 {
     kl_status st = KL_OK;
     kl_measure *m = NULL;
-    double *centre = NULL;
     const int n = s->nsite;
     KL_TRY(kl_alloc(&m, 1, KL_MEM_STATE, err));
     m->ex = ex;
@@ -83,27 +119,13 @@ kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_
         st = kl_fail(err, KL_EINPUT, "a state of %d sites cannot be measured on lattice %.100s of %d", n, lat->spec, lat->nsite);
         goto out;
     }
-    KL_TRY(kl_canonical_create(s, which, ex->nthread, &m->can, err));
+    KL_TRY(kl_canonical_create(ex, s, which, &m->can, err));
     KL_TRY(kl_alloc(&m->iso, n, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&m->centre, n, KL_MEM_STATE, err));
+    KL_TRY(kl_alloc(&m->at, n, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&m->site, n, KL_MEM_STATE, err));
-    for (int p = 0; p < n; p++) {
-        const kl_isometry *const a = m->can->left[p];
-        const double *schmidt = m->can->schmidt[p + 1];
-        KL_TRY(kl_alloc(&centre, a->ndata, KL_MEM_WORK, err));
-        for (int k = 0; k < a->basis.nsec; k++) {
-            const int rows = a->enlarged->basis.dim[a->sec[k]];
-            for (int c = 0; c < a->basis.dim[k]; c++, schmidt++)
-                for (int i = 0; i < rows; i++) centre[a->off[k] + i + (int64_t)c * rows] = *schmidt * a->data[a->off[k] + i + (int64_t)c * rows];
-        }
-        KL_TRY(kl_alloc(&m->site[p], (int64_t)a->enlarged->d * a->enlarged->d, KL_MEM_STATE, err));
-        add_density(a, centre, m->site[p]);
-        KL_TRY(upload_all(ex, a->data, a->ndata, &m->iso[p], err));
-        KL_TRY(upload_all(ex, centre, a->ndata, &m->centre[p], err));
-        kl_free(&centre);
-    }
+    for (int p = 0; p < n; p++) KL_TRY(open_site(m, p, err));
 out:
-    kl_free(&centre);
     if (st != KL_OK) kl_measure_destroy(&m);
     *out = m;
     return st;
@@ -369,10 +391,10 @@ static kl_status close_pairs(const kl_measure *m, int p, const carried *in, cons
             const kl_elem *const el = &x->elem[t][r];
             const int big = e->home[i * d + el->col];
             if (big < 0 || kept[big] < 0 || e->part_sec[big * d + el->row] != j) continue;
-            const int64_t at = a->off[kept[big]];
+            const int64_t at = m->at[p][kept[big]];
             const int rows = e->basis.dim[big];
             *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = dj, .n = di,
-                                          .k = a->basis.dim[kept[big]], .lda = rows, .ldb = rows, .ldc = dj, .a = at + e->part_off[big * d + el->row],
+                                          .k = beyond(m->can, p, kept[big]), .lda = rows, .ldb = rows, .ldc = dj, .a = at + e->part_off[big * d + el->row],
                                           .b = at + e->part_off[big * d + el->col], .c = in->sh.off[i],
                                           .alpha = el->value * kl_phase_record(x->odd, kl_qn_odd(model, e->block.q[i]))};
         }
@@ -637,8 +659,8 @@ static kl_status make_centre(kl_exec *ex, const kl_canonical *c, int p, kl_dptr 
     KL_TRY(kl_layout_create(c->model, &s->row->basis, &s->col->basis, c->target, &s->lay, err));
     KL_TRY(ex->vt.alloc(ex, s->lay.n, &s->psi, err));
     KL_TRY(ex->vt.alloc(ex, s->lay.n, &s->y, err));
-    KL_TRY(upload_all(ex, c->bond[p + 1], bond->n, &middle, err));
-    KL_TRY(upload_all(ex, b->data, b->ndata, &right, err));
+    KL_TRY(kl_exec_copy_in(ex, c->bond[p + 1], bond->n, &middle, err));
+    KL_TRY(kl_exec_copy_in(ex, b->data, b->ndata, &right, err));
     for (int i = 0; i < s->row->basis.nsec; i++) {
         const int j = s->lay.pair[i], k = kl_basis_find(&a->basis, s->row->basis.q[i]), l = k >= 0 ? bond->pair[k] : -1;
         if (j < 0) continue;
@@ -732,7 +754,7 @@ kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy
     KL_TRY(kl_block_create_edge(ex, mpo, KL_RIGHT, &right[n], err));
     KL_TRY(kl_block_create_edge(ex, mpo, KL_LEFT, &left, err));
     for (int p = n - 1; p >= 2; p--) {
-        KL_TRY(upload_all(ex, c->right[p]->data, c->right[p]->ndata, &data, err));
+        KL_TRY(kl_exec_copy_in(ex, c->right[p]->data, c->right[p]->ndata, &data, err));
         KL_TRY(next_block(ex, right[p + 1], c->right[p], p, data, &right[p], err));
         ex->vt.release(ex, &data);
         if (!variance && p + 1 < n) kl_block_destroy(&right[p + 1]);

@@ -14,7 +14,7 @@ typedef struct kl_measure kl_measure; /* one wavefunction, ready to be measured 
 kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_lattice *lat, kl_measure **out, kl_err *err) KL_MUST_CHECK;
 void kl_measure_destroy(kl_measure **m);
 /* What it reads: lives as long as m. */
-const kl_canonical *kl_measure_state(const kl_measure *m);
+kl_canonical *kl_measure_state(const kl_measure *m);
 
 /* value[nsite] = <A_i>; 0 on sites whose type lacks a name in A. */
 kl_status kl_measure_local(const kl_measure *m, const kl_siteop *a, double *value, kl_err *err) KL_MUST_CHECK;

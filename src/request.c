@@ -222,8 +222,11 @@ static kl_status spectrum_of(const kl_canonical *c, array *weights, array *charg
 {
     kl_status st = KL_OK;
     int64_t most = 1;
-    for (int cut = 1; cut < c->nsite; cut++)
-        if (kl_canonical_left(c, cut)->total > most) most = kl_canonical_left(c, cut)->total;
+    for (int cut = 1; cut < c->nsite; cut++) {
+        int64_t n = 0;
+        for (int64_t k = 0; k < kl_canonical_left(c, cut)->total; k++) n += c->schmidt[cut][k] > 0;
+        if (n > most) most = n;
+    }
     const int ncharge = c->model->ncharge;
     KL_TRY(make_array(weights, 2, c->nsite - 1, most, 0, err));
     KL_TRY(make_array(charges, 3, c->nsite - 1, most, ncharge ? ncharge : 1, err));
@@ -234,6 +237,7 @@ static kl_status spectrum_of(const kl_canonical *c, array *weights, array *charg
         const double *s = c->schmidt[cut];
         for (int i = 0; i < b->nsec; i++)
             for (int k = 0; k < b->dim[i]; k++, s++) { /* insertion: sectors come sorted in themselves */
+                if (*s == 0) continue;
                 int64_t at = n++;
                 const double x = *s * *s;
                 for (; at > 0 && w[at - 1] < x; at--) {
@@ -283,7 +287,7 @@ static kl_status overlap_with(const kl_request_scene *scene, const request *q, c
     KL_TRY(read_other(scene, q, kl_measure_state(m)->target, &s, err));
     KL_TRY(make_array(out, 1, s->nstate, 0, 0, err));
     for (int k = 0; k < s->nstate; k++) {
-        KL_TRY(kl_canonical_create(s, k, scene->ex->nthread, &c, err));
+        KL_TRY(kl_canonical_create(scene->ex, s, k, &c, err));
         KL_TRY(kl_canonical_overlap(kl_measure_state(m), c, &out->data[k], err));
         kl_canonical_destroy(&c);
     }
@@ -331,9 +335,13 @@ static kl_status carry_out(const kl_request_scene *scene, const request *q, kl_m
     }
     case IS_ENTROPY:
         KL_TRY(make_array(out, 1, n - 1, 0, 0, err));
+        KL_TRY(kl_canonical_schmidt(kl_measure_state(m), scene->ex->nthread, err));
         for (int cut = 1; cut < n; cut++) out->data[cut - 1] = kl_canonical_entropy(kl_measure_state(m), cut);
         break;
-    case IS_SPECTRUM: KL_TRY(spectrum_of(kl_measure_state(m), out, extra, err)); break;
+    case IS_SPECTRUM:
+        KL_TRY(kl_canonical_schmidt(kl_measure_state(m), scene->ex->nthread, err));
+        KL_TRY(spectrum_of(kl_measure_state(m), out, extra, err));
+        break;
     case IS_ENERGY: case IS_VARIANCE: {
         double e, v;
         KL_TRY(make_array(out, 0, 0, 0, 0, err));

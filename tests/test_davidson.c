@@ -59,7 +59,7 @@ static void build(fixture *f, int n, enum spectrum kind, uint64_t seed, int with
                 f->m.a[i + j * n] = (kind == DOMINANT ? 0.1 : 1.0) * (f->vectors[i + j * n] + f->vectors[j + i * n]) +
                                     (kind == DOMINANT && i == j ? 0.3 * i : 0.0);
     } else {
-        expect_ok(kl_dense_qr(n, n, f->vectors, n, &err), err);
+        expect_ok(kl_dense_qr(n, n, f->vectors, n, NULL, 0, &err), err);
         for (int k = 0; k < n; k++) {
             const double e = kind == DEGENERATE ? (k < 4 ? -1.0 : k)
                              : kind == PAIRS    ? k / 2

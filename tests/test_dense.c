@@ -199,7 +199,7 @@ static void test_svd(void **state)
             uint64_t seed = 9;
             double *const a = kl_test_guarded((int64_t)lda * n), *const u = kl_test_guarded((int64_t)ldu * k),
                           *const vt = kl_test_guarded((int64_t)ldvt * n);
-            double *const s = kl_test_guarded(k), *const kept = calloc((size_t)m * n + 1, sizeof(double));
+            double *const s = kl_test_guarded(k), *const alone = kl_test_guarded(k), *const kept = calloc((size_t)m * n + 1, sizeof(double));
             for (int j = 0; j < n; j++)
                 for (int i = 0; i < m; i++) {
                     const double r = kl_test_uniform(&seed);
@@ -233,10 +233,16 @@ static void test_svd(void **state)
             kl_test_guards_hold(u, (int64_t)ldu * k);
             kl_test_guards_hold(vt, (int64_t)ldvt * n);
             kl_test_guards_hold(s, k);
+            for (int j = 0; j < n; j++) memcpy(a + j * lda, kept + j * m, (size_t)m * sizeof *a);
+            expect_ok(kl_dense_svd(m, n, a, lda, alone, NULL, 1, NULL, 1, &err), err);
+            for (int i = 0; i < k; i++) expect_near(alone[i], s[i], 20 * EPS * sqrt((double)m * n + 10.0));
+            kl_test_guards_hold(a, (int64_t)lda * n);
+            kl_test_guards_hold(alone, k);
             kl_test_free(a);
             kl_test_free(u);
             kl_test_free(vt);
             kl_test_free(s);
+            kl_test_free(alone);
             free(kept);
         }
     kl_dense_release();
@@ -249,28 +255,40 @@ static void test_qr(void **state)
     static const int shapes[][2] = {{3, 0}, {1, 1}, {7, 7}, {33, 5}, {200, 40}};
     for (size_t si = 0; si < sizeof(shapes) / sizeof(*shapes); si++)
         for (int dependent = 0; dependent < 2; dependent++) {
-            const int m = shapes[si][0], n = shapes[si][1], lda = m + 1;
+            const int m = shapes[si][0], n = shapes[si][1], lda = m + 1, ldr = n + 2;
             kl_test_case("m=%d n=%d dependent=%d", m, n, dependent);
             uint64_t seed = 2;
             double *const a = kl_test_guarded((int64_t)lda * n);
-            double *const first = calloc(m, sizeof(double));
+            double *const r = kl_test_guarded((int64_t)ldr * n), *const kept = calloc((size_t)m * n + 1, sizeof(double));
             for (int j = 0; j < n; j++)
                 for (int i = 0; i < m; i++) a[i + j * lda] = dependent && j > 0 ? a[i] : kl_test_uniform(&seed);
-            for (int i = 0; i < m && n > 0; i++) first[i] = a[i];
+            for (int j = 0; j < n; j++) memcpy(kept + j * m, a + j * lda, (size_t)m * sizeof *a);
             kl_err err;
-            expect_ok(kl_dense_qr(m, n, a, lda, &err), err);
+            expect_ok(kl_dense_qr(m, n, a, lda, r, ldr, &err), err);
             check_columns(m, n, a, lda);
+            for (int j = 0; j < n; j++)
+                for (int i = 0; i < m; i++) {
+                    double sum = 0.0;
+                    for (int l = 0; l < n; l++) sum += a[i + l * lda] * r[l + j * ldr];
+                    expect_near(sum, kept[i + j * m], 20 * EPS * sqrt((double)m * n + 10.0));
+                    if (i < n && i > j) expect_true(r[i + j * ldr] == 0.0);
+                }
             if (n > 0) { /* the first column keeps its direction */
                 double dot = 0.0, square = 0.0;
                 for (int i = 0; i < m; i++) {
-                    dot += first[i] * a[i];
-                    square += first[i] * first[i];
+                    dot += kept[i] * a[i];
+                    square += kept[i] * kept[i];
                 }
                 expect_near(fabs(dot), sqrt(square), 1e-13);
             }
             kl_test_guards_hold(a, (int64_t)lda * n);
+            kl_test_guards_hold(r, (int64_t)ldr * n);
+            for (int j = 0; j < n; j++) memcpy(a + j * lda, kept + j * m, (size_t)m * sizeof *a);
+            expect_ok(kl_dense_qr(m, n, a, lda, NULL, 0, &err), err);
+            check_columns(m, n, a, lda);
             kl_test_free(a);
-            free(first);
+            kl_test_free(r);
+            free(kept);
         }
     kl_dense_release();
 }
@@ -282,14 +300,15 @@ static void test_refusals(void **state)
     kl_err err;
     expect_refused(kl_dense_eig(3, a, 3, w, &err), KL_EINPUT, err, "element (1,1)");
     expect_refused(kl_dense_svd(3, 3, a, 3, w, u, 3, vt, 3, &err), KL_EINPUT, err, "element (1,1)");
-    expect_refused(kl_dense_qr(3, 3, a, 3, &err), KL_EINPUT, err, "finite");
+    expect_refused(kl_dense_qr(3, 3, a, 3, NULL, 0, &err), KL_EINPUT, err, "finite");
     a[4] = INFINITY;
     expect_refused(kl_dense_eig(3, a, 3, w, &err), KL_EINPUT, err, "inf");
     expect_refused(kl_dense_eig(3, a, 2, w, &err), KL_EINPUT, err, "leading dimension");
     expect_refused(kl_dense_eig_start(3, a, 3, w, u, t, &err), KL_EINPUT, err, "inf");
     expect_refused(kl_dense_eig_start(3, a, 2, w, u, t, &err), KL_EINPUT, err, "leading dimension");
     expect_refused(kl_dense_eig_start(0, a, 3, w, u, t, &err), KL_EINPUT, err, "at least one row");
-    expect_refused(kl_dense_qr(2, 3, a, 3, &err), KL_EINPUT, err, "rows >= columns");
+    expect_refused(kl_dense_qr(2, 3, a, 3, NULL, 0, &err), KL_EINPUT, err, "rows >= columns");
+    expect_refused(kl_dense_qr(3, 3, a, 3, w, 2, &err), KL_EINPUT, err, "3 and 2");
     a[4] = 1.0;
     for (int64_t k = 1; k <= 2; k++) {
         kl_dense_release();

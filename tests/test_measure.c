@@ -48,6 +48,7 @@ static kl_measure *open_measure(const core_job *j, const kl_state *s, int which)
 {
     kl_measure *m = NULL;
     expect_ok(kl_measure_create(j->ex, s, which, j->lat, &m, &err), err);
+    expect_ok(kl_canonical_schmidt(kl_measure_state(m), 2, &err), err);
     return m;
 }
 
@@ -610,6 +611,7 @@ static void test_no_memory(void **state)
         if (st == KL_OK) st = kl_measure_pairs(m, a, NULL, b, 0, v, &err);
         if (st == KL_OK) st = kl_measure_product(m, 2, (const int[]){2, 0}, (const kl_siteop *const[]){a, b}, NULL, &x, &err);
         if (st == KL_OK) st = kl_measure_populations(m, &d, &pop, &err);
+        if (st == KL_OK) st = kl_canonical_schmidt(kl_measure_state(m), 2, &err);
         if (st == KL_OK) st = kl_canonical_overlap(kl_measure_state(m), kl_measure_state(m), &x, &err);
         if (st == KL_OK) st = kl_measure_energy(m, j.terms, &x, &y, &err);
         kl_mem_fail_after(0);
