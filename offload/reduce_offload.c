@@ -24,7 +24,7 @@ typedef struct vectors {
     double *next_v, *next_p, *d, *e;
 } vectors;
 
-enum { COLUMNS = 4 /* a warp has at a time */, BLOCK_COLUMNS = KL_BLOCK / 32 * COLUMNS, TOLD = 2, MOST_ROWS = 8192 /* three vectors in shared memory */ };
+enum { COLUMNS = 4 /* a warp has at a time */, BLOCK_COLUMNS = KL_BLOCK / 32 * COLUMNS, TOLD = 2, STRIPS = 4 /* of 32 rows in flight */, MOST_ROWS = 8192 /* three vectors in shared memory */ };
 
 /* tau, and what w = tau p - share v takes of v. */
 static inline double factors(double pv, double vv, double *share)
@@ -95,6 +95,27 @@ static inline __attribute__((always_inline)) void add_up(const int count, double
     for (int k = 0; k < count; k++) s[k] = told[k];
 }
 
+/* Rows q, q + 32, ... of a warp's columns: all is read before anything is written, which would hold the next reads up. */
+static inline __attribute__((always_inline)) void update(const int strips, int q, double *const *own, const double *vs, const double *ws, const double *us, const double *vc, const double *wc,
+                                                         double *sum)
+{
+    double x[STRIPS][COLUMNS];
+    _Pragma("clang loop unroll(full)")
+    for (int s = 0; s < strips; s++)
+        _Pragma("clang loop unroll(full)")
+        for (int k = 0; k < COLUMNS; k++) x[s][k] = own[k][q + 32 * s];
+    _Pragma("clang loop unroll(full)")
+    for (int s = 0; s < strips; s++) {
+        const double vq = vs[q + 32 * s], wq = ws[q + 32 * s], uq = us[q + 32 * s];
+        _Pragma("clang loop unroll(full)")
+        for (int k = 0; k < COLUMNS; k++) {
+            const double now = x[s][k] - vq * wc[k] - wq * vc[k];
+            own[k][q + 32 * s] = now;
+            sum[k] += now * uq;
+        }
+    }
+}
+
 /* A block's columns of a matrix. */
 static inline __attribute__((always_inline)) void columns(int j, const matrix *all, const int *owner, double *elements, const double *v, const double *p, double *next_v, double *next_p, double *d,
                                                           double *e)
@@ -134,27 +155,17 @@ static inline __attribute__((always_inline)) void columns(int j, const matrix *a
     for (int q = me; part == 0 && j > 0 && q < j; q += KL_BLOCK) column[q - j - n] = 0.0;
     kl_block_sync();
     for (int c = 1 + (part * (KL_BLOCK / 32) + me / 32) * COLUMNS; c < rows; c += m.blocks * BLOCK_COLUMNS) {
-        double sum[COLUMNS], vc[COLUMNS], wc[COLUMNS];
+        double sum[COLUMNS], vc[COLUMNS], wc[COLUMNS], *own[COLUMNS];
         _Pragma("clang loop unroll(full)")
-        for (int k = 0; k < COLUMNS; k++) {
+        for (int k = 0; k < COLUMNS; k++) { /* those beyond the last are the first once more */
             const int here = c + k < rows ? c + k : c;
-            sum[k] = 0.0, vc[k] = vs[here], wc[k] = ws[here];
+            sum[k] = 0.0, vc[k] = vs[here], wc[k] = ws[here], own[k] = column + (int64_t)here * n;
         }
-        double *const first = column + (int64_t)c * n;
-        _Pragma("clang loop unroll_count(2)")
-        for (int q = 1 + lane; q < rows; q += 32) {
-            const double vq = vs[q], wq = ws[q], uq = us[q];
-            _Pragma("clang loop unroll(full)")
-            for (int k = 0; k < COLUMNS; k++)
-                if (c + k < rows) {
-                    double *const x = first + q + (int64_t)k * n;
-                    const double now = *x - vq * wc[k] - wq * vc[k];
-                    *x = now;
-                    sum[k] += now * uq;
-                }
-        }
-        const double own = kl_warp_sums(COLUMNS, sum);
-        if (lane < COLUMNS && c + lane < rows) next_p[c + lane] = own;
+        int q = 1 + lane;
+        for (; q + 32 * (STRIPS - 1) < rows; q += 32 * STRIPS) update(STRIPS, q, own, vs, ws, us, vc, wc, sum);
+        for (; q < rows; q += 32) update(1, q, own, vs, ws, us, vc, wc, sum);
+        const double product = kl_warp_sums(COLUMNS, sum);
+        if (lane < COLUMNS && c + lane < rows) next_p[c + lane] = product;
     }
 }
 #else
