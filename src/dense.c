@@ -187,6 +187,8 @@ out:
     return st;
 }
 
+static kl_status refuse_rows(int n, kl_err *err) { return kl_fail(err, KL_EINPUT, "eigenvectors: %d rows, more than LAPACK's work space can be counted for", n); }
+
 /* Reflection j, of rows j + 1 and on, as column j of V with its one and its zeros; and the factors of the panels. */
 static void explicit_reflections(int n, double *a, int lda, const double *tau, double *t)
 {
@@ -204,63 +206,49 @@ static void explicit_reflections(int n, double *a, int lda, const double *tau, d
     }
 }
 
-/* The space has room for stedc, and for n numbers at `copy`. */
-static kl_status tridiagonal(int n, const double *d, const double *e, double *w, double *z, double *copy, const space *s, int lwork, kl_err *err)
-{
-    const int liwork = 3 + 5 * n;
-    int status;
-    memcpy(w, d, (size_t)n * sizeof *w);
-    memcpy(copy, e, (size_t)(n - 1) * sizeof *w);
-    LAPACK_dstedc("I", &n, w, copy, z, &n, s->work, &lwork, s->iwork, &liwork, &status);
-    if (status == 0 && finite_columns(n, 1, w, n) && finite_columns(n, n, z, n)) return KL_OK;
-    memcpy(w, d, (size_t)n * sizeof *w);
-    memcpy(copy, e, (size_t)(n - 1) * sizeof *w);
-    LAPACK_dsteqr("I", &n, w, copy, z, &n, s->work, &status);
-    if (status == 0 && finite_columns(n, 1, w, n) && finite_columns(n, n, z, n)) return KL_OK;
-    return kl_fail(err, KL_ENOCONV, "eigenvectors of %d rows: stedc and steqr both failed (steqr says %d)", n, status);
-}
-
-/* Numbers that stedc wants as work space, or -1 where LAPACK cannot count them. */
-static int64_t work_of(int n)
-{
-    const int64_t size = n, wanted = 1 + 4 * size + size * size, blocked = BLOCK * size, nwork = wanted > blocked ? wanted : blocked;
-    return nwork > INT32_MAX ? -1 : nwork;
-}
-
-static kl_status refuse_rows(int n, kl_err *err) { return kl_fail(err, KL_EINPUT, "eigenvectors: %d rows, more than LAPACK's work space can be counted for", n); }
-
-kl_status kl_dense_eig_tridiagonal(int n, const double *d, const double *e, double *w, double *z, kl_err *err)
+kl_status kl_dense_eig_tridiagonal(int n, const double *d, const double *e, double *w, double *z, int ldz, kl_err *err)
 {
     kl_status st = KL_OK;
     space s;
-    if (n < 1) return kl_fail(err, KL_EINPUT, "eigenvectors of a tridiagonal matrix of %d rows; at least one is needed", n);
+    if (n < 1 || ldz < n)
+        return kl_fail(err, KL_EINPUT, "eigenvectors of a tridiagonal matrix of %d rows with a leading dimension of %d; at least one row, and a leading dimension of at least the rows, are needed", n, ldz);
     if (!finite_columns(n, 1, d, n)) return refuse_not_finite("diagonal of a tridiagonal matrix", n, 1, d, n, 0, err);
     if (n > 1 && !finite_columns(n - 1, 1, e, n)) return refuse_not_finite("elements beside the diagonal", n - 1, 1, e, n, 0, err);
-    const int64_t nwork = work_of(n);
-    if (nwork < 0) return refuse_rows(n, err);
-    KL_TRY(space_take(nwork + n, 3 + 5 * (int64_t)n, &s, err));
-    st = tridiagonal(n, d, e, w, z, s.work + nwork, &s, (int)nwork, err);
+    const int64_t size = n, nwork = 1 + 4 * size + size * size, niwork = 3 + 5 * size;
+    if (nwork > INT32_MAX) return refuse_rows(n, err);
+    KL_TRY(space_take(nwork + size, niwork, &s, err));
+    double *const copy = s.work + nwork;
+    const int lwork = (int)nwork, liwork = (int)niwork;
+    int good = 0, status = 0;
+    for (int method = 0; method < 2 && !good; method++) {
+        memcpy(w, d, (size_t)n * sizeof *w);
+        memcpy(copy, e, (size_t)(n - 1) * sizeof *w);
+        if (method == 0) LAPACK_dstedc("I", &n, w, copy, z, &ldz, s.work, &lwork, s.iwork, &liwork, &status);
+        else LAPACK_dsteqr("I", &n, w, copy, z, &ldz, s.work, &status);
+        good = status == 0 && finite_columns(n, 1, w, n) && finite_columns(n, n, z, ldz);
+    }
     space_give(&s);
+    if (!good) st = kl_fail(err, KL_ENOCONV, "eigenvectors of %d rows: stedc and steqr both failed (steqr says %d)", n, status);
 out:
     return st;
 }
 
-kl_status kl_dense_eig_start(int n, double *a, int lda, double *w, double *z, double *t, kl_err *err)
+kl_status kl_dense_eig_reduce(int n, double *a, int lda, double *d, double *e, double *t, kl_err *err)
 {
     if (n < 1 || lda < n)
         return kl_fail(err, KL_EINPUT, "eigenvectors: %d rows with a leading dimension of %d; at least one row, and a leading dimension of at least the rows, are needed", n, lda);
     if (!finite_lower(n, a, lda)) return refuse_not_finite("eigenvectors", n, n, a, lda, 1, err);
     kl_status st = KL_OK;
-    const int64_t size = n, nwork = work_of(n);
-    if (nwork < 0) return refuse_rows(n, err);
+    const int64_t size = n, nwork = BLOCK * size;
+    if (nwork > INT32_MAX) return refuse_rows(n, err);
     space s;
-    KL_TRY(space_take(nwork + 4 * size, 3 + 5 * size, &s, err));
-    double *const copy = s.work + nwork, *const tau = copy + size, *const diagonal = tau + size, *const beside = diagonal + size;
+    KL_TRY(space_take(nwork + size, 0, &s, err));
+    double *const tau = s.work + nwork;
     const int lwork = (int)nwork;
     int status;
-    LAPACK_dsytrd("L", &n, a, &lda, diagonal, beside, tau, s.work, &lwork, &status);
-    st = status == 0 ? tridiagonal(n, diagonal, beside, w, z, copy, &s, lwork, err) : kl_fail(err, KL_ENOCONV, "eigenvectors of %d rows: sytrd failed (%d)", n, status);
-    if (st == KL_OK) explicit_reflections(n, a, lda, tau, t);
+    LAPACK_dsytrd("L", &n, a, &lda, d, e, tau, s.work, &lwork, &status);
+    if (status == 0) explicit_reflections(n, a, lda, tau, t);
+    else st = kl_fail(err, KL_ENOCONV, "eigenvectors of %d rows: sytrd failed (%d)", n, status);
     space_give(&s);
 out:
     return st;

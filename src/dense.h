@@ -11,17 +11,16 @@
 /* a[n][lda] symmetric (lower triangle read) -> eigenvectors in its columns, w[n] ascending. syevd, on failure syev. */
 kl_status kl_dense_eig(int n, double *a, int lda, double *w, kl_err *err) KL_MUST_CHECK;
 
-/* The same in two steps, where only some of the vectors are wanted and which ones is known when many matrices have been looked at: a quarter to a third of the work is
-   saved then, and the second step can be shared out.
-   start: a[n][lda], n >= 1, becomes Q of the tridiagonal matrix Q^T a Q: its n - 1 reflections in the columns, KL_DENSE_PANEL at a time as I - V T V^T (Schreiber and
-   Van Loan, SIAM J. Sci. Stat. Comput. 10, 53 (1989)), the factors T in t[KL_DENSE_PANEL * n]; z[n][n]: that matrix' eigenvectors, w[n] ascending. sytrd and stedc, on failure steqr.
-   turn: any `count` columns of z become eigenvectors of the matrix, Q z. a and t are only read: threads may turn columns of one matrix at a time. */
+/* The same in steps, where only some of the vectors are wanted and which ones is known when many matrices have been looked at: a third of the work and more is saved then.
+   reduce: a[n][lda], n >= 1, becomes Q of the tridiagonal matrix Q^T a Q, which has d[n] on its diagonal and e[n - 1] beside it: its n - 1 reflections in the columns, KL_DENSE_PANEL at a time
+   as I - V T V^T (Schreiber and Van Loan, SIAM J. Sci. Stat. Comput. 10, 53 (1989)), the factors T in t[KL_DENSE_PANEL * n]. sytrd. kl_divide (divide.h) finds that matrix' vectors.
+   turn: any `count` of them, z[count][n], become eigenvectors of the matrix, Q z. a and t are only read: threads may turn vectors of one matrix at a time. */
 enum { KL_DENSE_PANEL = 32 };
-kl_status kl_dense_eig_start(int n, double *a, int lda, double *w, double *z, double *t, kl_err *err) KL_MUST_CHECK;
+kl_status kl_dense_eig_reduce(int n, double *a, int lda, double *d, double *e, double *t, kl_err *err) KL_MUST_CHECK;
 kl_status kl_dense_eig_turn(int n, const double *a, int lda, const double *t, int count, double *z, kl_err *err) KL_MUST_CHECK;
 
-/* What start does behind sytrd: eigenvectors z[n][n] and values w[n], ascending, of the tridiagonal matrix with d[n] on its diagonal and e[n - 1] beside it. stedc, on failure steqr. */
-kl_status kl_dense_eig_tridiagonal(int n, const double *d, const double *e, double *w, double *z, kl_err *err) KL_MUST_CHECK;
+/* Eigenvectors z[n][ldz] and values w[n], ascending, of the tridiagonal matrix with d[n] on its diagonal and e[n - 1] beside it, on one thread. stedc, on failure steqr. */
+kl_status kl_dense_eig_tridiagonal(int n, const double *d, const double *e, double *w, double *z, int ldz, kl_err *err) KL_MUST_CHECK;
 
 /* Eigenvalues first .. first + count, ascending, of the symmetric tridiagonal matrix with d[n] on its diagonal and e[n - 1] beside it, into w[count]; their
    vectors into the columns of v[ldv] unless NULL. Bisection and inverse iteration: work of order n for each, every value to rounding. */

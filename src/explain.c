@@ -109,8 +109,8 @@ static kl_status eigen_rows(table *t, const kl_exec *ex, const kl_batch *density
         const int from = k ? there : 0, to = k ? n : there;
         if (from == to) continue;
         snprintf(shape, sizeof shape, "%d of %d to %d rows", to - from, dim[from], dim[to - 1]);
-        host_work(t, "their eigenvectors", shape, k ? "LAPACK" : ex->vt.eigen ? "cuSOLVER syevd" : "reflections, LAPACK's stedc",
-                  k ? "one sector a thread, then kept states by all" : ex->vt.eigen ? "one sector a thread" : "all tridiagonal side by side, a launch a row; a sector a thread; kept states turned there");
+        host_work(t, "their eigenvectors", shape, k ? "LAPACK" : ex->vt.eigen ? "cuSOLVER syevd" : "reflections, then divide and conquer",
+                  k ? "one sector a thread; vectors of large ones, and kept states, by all" : ex->vt.eigen ? "one sector a thread" : "all tridiagonal side by side, a launch a row; their vectors by all threads; kept states turned there");
         row *const r = &t->row[t->n - 1];
         if (!k) {
             r->choice.exec = ex->name;

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "optime.h"
 #include "dense.h"
+#include "divide.h"
 #include "mem.h"
 #include "par.h"
 #include "prof.h"
@@ -108,72 +109,81 @@ out:
     return st;
 }
 
-/* As truncation does it, which keeps a quarter of the vectors or so. */
-static kl_status truncated(int n, double *a, double *w, kl_err *err)
-{
-    kl_status st = KL_OK;
-    const int kept = (n + 3) / 4;
-    double *z = NULL, *t = NULL;
-    KL_TRY(kl_realloc(&z, (int64_t)n * n, KL_MEM_WORK, err));
-    KL_TRY(kl_realloc(&t, (int64_t)KL_DENSE_PANEL * n, KL_MEM_WORK, err));
-    KL_TRY(kl_dense_eig_start(n, a, n, w, z, t, err));
-    KL_TRY(kl_dense_eig_turn(n, a, n, t, kept, z + (int64_t)(n - kept) * n, err));
-out:
-    kl_free(&z);
-    kl_free(&t);
-    return st;
-}
-
-static void one_eigen(void *self, int64_t task, int thread)
-{
-    place *const p = self;
-    const int n = (int)p->o->size;
-    kl_err ignored;
-    (void)thread;
-    if (truncated(n, (double *)kl_dptr_at(p->in, task * n * n).addr, p->sum + task * n, &ignored) != KL_OK) p->sum[task * n] = NAN;
-}
-
+/* Matrices on the way to their kept vectors. */
 typedef struct reduced {
-    int n;
-    double *d, *e, *w, *z; /* of all matrices, one after the other */
-    kl_status status[NMATRIX];
+    int n, kept, each, here; /* each: tasks that its kept vectors are; here: by LAPACK, else by the executor */
+    double *a, *factor, *d, *e, *z; /* of all matrices, one after the other */
+    kl_divided divided[NMATRIX];
+    kl_status *status; /* of the tasks */
 } reduced;
 
-static void one_reduced(void *self, int64_t task, int thread)
+static void reduce_one(void *self, int64_t task, int thread)
 {
     reduced *const r = self;
-    kl_err ignored;
+    const int64_t n = r->n;
     (void)thread;
-    r->status[task] = kl_dense_eig_tridiagonal(r->n, r->d + task * r->n, r->e + task * r->n, r->w + task * r->n, r->z + task * r->n * r->n, &ignored);
+    double *const d = r->d + task * n, *const e = r->e + task * n;
+    r->status[task] = kl_dense_eig_reduce(r->n, r->a + task * n * n, r->n, d, e, r->factor + task * KL_DENSE_PANEL * n, NULL);
+    if (r->status[task] == KL_OK && n <= KL_DIVIDE_WHOLE) r->status[task] = kl_divide(1, 1, &r->n, &(const double *){d}, &(const double *){e}, &r->divided[task], NULL);
 }
 
-/* As truncation does it where the executor makes matrices tridiagonal. */
-static kl_status eigen_reduced(place *p, const int *n, const int64_t *off, kl_err *err)
+enum { TOGETHER = 48 }; /* columns of a task */
+
+static void make_columns(void *self, int64_t task, int thread)
+{
+    reduced *const r = self;
+    const int64_t n = r->n, matrix = task / r->each, from = task % r->each * TOGETHER;
+    const int count = (int)(r->kept - from < TOGETHER ? r->kept - from : TOGETHER);
+    double *const z = r->z + (matrix * r->kept + from) * n;
+    (void)thread;
+    kl_divided_columns(&r->divided[matrix], (int)(n - r->kept + from), count, z);
+    if (r->here) r->status[task] = kl_dense_eig_turn(r->n, r->a + matrix * n * n, r->n, r->factor + matrix * KL_DENSE_PANEL * n, count, z, NULL);
+}
+
+static kl_status all_well(const reduced *r, kl_err *err)
+{
+    for (int i = 0; i < NMATRIX * r->each; i++)
+        if (r->status[i] != KL_OK) return kl_fail(err, r->status[i], "eigenvectors of matrices of %d rows cannot be found", r->n);
+    return KL_OK;
+}
+
+/* As truncation does it, which keeps a quarter of the vectors or so. */
+static kl_status truncated(place *p, const int *n, const int64_t *off, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = p->ex;
     const int64_t size = p->o->size, kept = (size + 3) / 4, all = NMATRIX * size;
+    const double *d[NMATRIX], *e[NMATRIX];
     int count[NMATRIX];
     int64_t at[NMATRIX];
     kl_dptr columns = {0};
-    reduced r = {.n = (int)size, .w = p->sum};
-    KL_TRY(kl_alloc(&r.d, 2 * all, KL_MEM_WORK, err));
-    KL_TRY(kl_realloc(&r.z, all * size, KL_MEM_WORK, err));
-    KL_TRY(ex->vt.alloc(ex, NMATRIX * kept * size, &columns, err));
+    reduced r = {.n = (int)size, .kept = (int)kept, .each = (int)((kept + TOGETHER - 1) / TOGETHER), .here = ex->space == KL_SPACE_HOST};
+    KL_TRY(kl_alloc(&r.status, NMATRIX * r.each, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&r.d, 2 * all, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&r.z, all * kept, KL_MEM_WORK, err));
     r.e = r.d + all;
-    KL_TRY(ex->vt.tridiagonal(ex, NMATRIX, n, off, p->in, r.d, r.e, err));
-    kl_par_for(ex->nthread, NMATRIX, one_reduced, &r);
-    for (int i = 0; i < NMATRIX; i++) {
-        if (r.status[i] != KL_OK) st = kl_fail(err, r.status[i], "eigenvectors of tridiagonal matrices of %d rows cannot be found", r.n);
-        if (st != KL_OK) goto out;
-        count[i] = (int)kept, at[i] = i * kept * size;
-        KL_TRY(ex->vt.upload(ex, kl_dptr_at(columns, at[i]), r.z + ((i + 1) * size - kept) * size, kept * size, err));
-    }
-    KL_TRY(kl_turn(ex, NMATRIX, n, off, all * size, p->in, count, at, NMATRIX * kept * size, columns, err));
+    if (r.here) {
+        r.a = (double *)p->in.addr;
+        KL_TRY(kl_realloc(&r.factor, KL_DENSE_PANEL * all, KL_MEM_WORK, err));
+        kl_par_for(ex->nthread, NMATRIX, reduce_one, &r);
+        KL_TRY(all_well(&r, err));
+    } else KL_TRY(ex->vt.tridiagonal(ex, NMATRIX, n, off, p->in, r.d, r.e, err));
+    for (int i = 0; i < NMATRIX; i++) d[i] = r.d + i * size, e[i] = r.e + i * size, count[i] = (int)kept, at[i] = i * kept * size;
+    if (!r.here || size > KL_DIVIDE_WHOLE) KL_TRY(kl_divide(ex->nthread, NMATRIX, n, d, e, r.divided, err));
+    for (int i = 0; i < NMATRIX; i++) memcpy(p->sum + i * size, r.divided[i].w, (size_t)size * sizeof *p->sum);
+    kl_par_for(ex->nthread, NMATRIX * r.each, make_columns, &r);
+    KL_TRY(all_well(&r, err));
+    if (r.here) goto out;
+    KL_TRY(ex->vt.alloc(ex, all * kept, &columns, err));
+    KL_TRY(ex->vt.upload(ex, columns, r.z, all * kept, err));
+    KL_TRY(kl_turn(ex, NMATRIX, n, off, all * size, p->in, count, at, all * kept, columns, err));
 out:
     ex->vt.release(ex, &columns);
+    for (int i = 0; i < NMATRIX; i++) kl_divided_clear(&r.divided[i]);
+    kl_free(&r.status);
     kl_free(&r.d);
     kl_free(&r.z);
+    kl_free(&r.factor);
     return st;
 }
 
@@ -264,14 +274,9 @@ static kl_status once(place *p, kl_err *err)
     default: {
         int n[NMATRIX];
         int64_t off[NMATRIX];
-        if (ex->space == KL_SPACE_HOST) {
-            kl_par_for(ex->nthread, NMATRIX, one_eigen, p);
-            return KL_OK;
-        }
-        if (!ex->vt.eigen && !ex->vt.tridiagonal) return kl_fail(err, KL_EABSENT, "%s leaves eigenvectors to the host", ex->name);
+        if (ex->space == KL_SPACE_DEVICE && !ex->vt.eigen && !ex->vt.tridiagonal) return kl_fail(err, KL_EABSENT, "%s leaves eigenvectors to the host", ex->name);
         for (int i = 0; i < NMATRIX; i++) n[i] = (int)o->size, off[i] = i * o->size * o->size;
-        if (!ex->vt.eigen) return eigen_reduced(p, n, off, err);
-        return ex->vt.eigen(ex, NMATRIX, n, off, p->in, p->sum, err);
+        return ex->vt.eigen ? ex->vt.eigen(ex, NMATRIX, n, off, p->in, p->sum, err) : truncated(p, n, off, err);
     }
     }
     double last; /* what was only asked for is done when this is here */

@@ -262,8 +262,8 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     for (int k = c + 1; k < n; k++) blocks += s[1].bytes[k];
     const kl_eig_opts eig = {.solver = o->solver, .nroot = o->nstate, .max_basis = kl_engine_basis(o->max_basis, o->nstate, kl_dmrg_max_apply(o))};
     const int64_t vectors = 8 * (lay.n * (2 * o->nstate + 1) + kl_eig_work_doubles(&eig, lay.n)); /* psi, psi of the next centre, diagonal */
-    int64_t density = 0; /* on the executor, and the copy that LAPACK works in */
-    for (int i = 0; i < row->basis.nsec; i++) density += 16 * (int64_t)row->basis.dim[i] * row->basis.dim[i];
+    int64_t density = 0; /* the matrices, on the executor or here, their vectors, and what these are made of */
+    for (int i = 0; i < row->basis.nsec; i++) density += 24 * (int64_t)row->basis.dim[i] * row->basis.dim[i];
     plan->memory_bytes = blocks + density + vectors + 8 * (l->npack + r->npack) + batch.nrec * (int64_t)sizeof(kl_rec) + 8 * batch.nwork * ex->nthread;
     KL_TRY(sweep_seconds(ex, plan, &row->basis, lay.npair, &plan->seconds_sweep, err));
     KL_TRY(kl_alloc(&plan->pair, lay.npair, KL_MEM_MISC, err));

@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "renorm.h"
 #include "dense.h"
+#include "divide.h"
 #include "mem.h"
 #include "par.h"
 #include "turn.h"
@@ -24,13 +25,13 @@ static int by_weight(const void *pa, const void *pb)
     return b->column - a->column;
 }
 
-/* One sector's states, as columns of `vec` (leading dimension rows), and their weights. */
+/* One sector's states and their weights. */
 typedef struct spectrum {
     int rows, n;
-    double *vec, *w; /* vec: NULL where the states are with the executor */
-    const double *turn; /* not NULL: what is kept of vec has yet to be turned with these reflections, where the density matrix was, */
-    double *factor;     /* and their factors (kl_dense_eig_turn) */
-    int turn_there;     /* 1: with reflections that the executor has */
+    double *vec, *w;    /* vec: the states as columns of rows numbers; NULL where they are with the executor, or */
+    kl_divided reduced; /* made of these, if its n is not 0, when they are kept */
+    const double *turn; /* not NULL: what is kept has yet to be turned with these reflections, where the density matrix was, */
+    double *factor;     /* and their factors (kl_dense_eig_turn); NULL beside `reduced`: with the executor's */
 } spectrum;
 
 typedef struct keyed {
@@ -201,7 +202,8 @@ typedef struct truncation {
     int nthere;         /* the executor finds the states of so many, the largest, */
     kl_exec *ex;
     kl_dptr rho;        /* in place of their density matrices, here; */
-    double *reduced;    /* or makes these tridiagonal: their diagonals, then what stands beside them */
+    int64_t *at;        /* [sectors] in `order`: rows of the sectors before */
+    double *diagonal, *beside; /* of the tridiagonal matrices, from there on, that the executor makes of theirs, or LAPACK of large ones here */
     kl_status status_there; /* with what success */
     kl_err error_there;
     spectrum *sp;       /* [sectors] */
@@ -237,25 +239,31 @@ out:
     return st;
 }
 
-/* Eigenvectors of sector c's density matrix, in whose place reflections may come. */
-static kl_status diagonalize(const truncation *t, int c, spectrum *sp, kl_err *err)
+/* Eigenvectors of the nth sector's density matrix; a larger one becomes tridiagonal, and reflections come into its place. */
+static kl_status diagonalize(const truncation *t, int nth, spectrum *sp, kl_err *err)
 {
     enum { WORTH_TURNING = 64 }; /* rows from which it pays to wait until it is known which states are kept */
     kl_status st = KL_OK;
-    const int n = sp->rows;
-    double *const rho = t->host + t->off[c];
+    const int c = t->order[nth], n = sp->rows;
+    double *const rho = t->host + t->off[c], *const d = t->diagonal + t->at[nth], *const e = t->beside + t->at[nth];
     double sum = 0;
     for (int r = 0; r < n; r++) sum += rho[(int64_t)r * (n + 1)];
     if (sum == 0) return KL_OK;
+    if (n >= WORTH_TURNING) {
+        KL_TRY(kl_realloc(&sp->factor, (int64_t)KL_DENSE_PANEL * n, KL_MEM_WORK, err));
+        KL_TRY(kl_dense_eig_reduce(n, rho, n, d, e, sp->factor, err));
+        sp->turn = rho;
+    }
+    if (n > KL_DIVIDE_WHOLE) {
+        sp->reduced.n = n; /* its vectors are shared out */
+        goto out;
+    }
     KL_TRY(kl_alloc(&sp->w, n, KL_MEM_WORK, err));
     KL_TRY(kl_realloc(&sp->vec, (int64_t)n * n, KL_MEM_WORK, err));
-    if (n < WORTH_TURNING) {
+    if (sp->turn) KL_TRY(kl_dense_eig_tridiagonal(n, d, e, sp->w, sp->vec, n, err));
+    else {
         memcpy(sp->vec, rho, (size_t)n * (size_t)n * sizeof *rho);
         KL_TRY(kl_dense_eig(n, sp->vec, n, sp->w, err));
-    } else {
-        KL_TRY(kl_realloc(&sp->factor, (int64_t)KL_DENSE_PANEL * n, KL_MEM_WORK, err));
-        KL_TRY(kl_dense_eig_start(n, rho, n, sp->w, sp->vec, sp->factor, err));
-        sp->turn = rho;
     }
     for (int s = 0; s < n; s++) sp->w[s] = sp->w[s] > 0 ? sp->w[s] : 0;
     sp->n = n;
@@ -330,7 +338,7 @@ static int threads_beside(const kl_exec *ex) { return ex->nthread > 2 * DRIVERS 
 /* So many that both are done soonest. */
 int kl_truncate_share(const kl_exec *ex, const int *dim, int n, double seconds[3])
 {
-    const double vectors = 0.25; /* of LAPACK's time, where the executor makes matrices tridiagonal: their eigenvectors are still its */
+    const double vectors = 0.25; /* of LAPACK's time: the part behind tridiagonal matrices, whoever made them, which all threads share */
     const int reduces = !ex->vt.eigen;
     int most = 0, best = 0;
     double rest = 0, there = 0, moved = 0, least = INFINITY;
@@ -340,8 +348,8 @@ int kl_truncate_share(const kl_exec *ex, const int *dim, int n, double seconds[3
     if (ex->neigen_time == 0) return most;
     for (int i = 0; i < n; i++) rest += eigen_seconds(ex, dim[i], 0);
     for (int k = 0; k <= most; k++) {
-        const double one = k < n ? eigen_seconds(ex, dim[k], 0) : 0, here = fmax(one, rest / (k > 0 ? threads_beside(ex) : ex->nthread));
-        const double behind = reduces && k > 0 ? vectors * fmax(eigen_seconds(ex, dim[0], 0), moved / ex->nthread) : 0, time = fmax(here, there) + behind;
+        const double one = k < n ? eigen_seconds(ex, dim[k], 0) : 0, here = (1 - vectors) * fmax(one, rest / (k > 0 ? threads_beside(ex) : ex->nthread));
+        const double behind = vectors * (rest + (reduces ? moved : 0)) / ex->nthread, time = fmax(here, there) + behind;
         if (k == 0) seconds[2] = time;
         if (time < least) least = time, best = k, seconds[0] = here + behind, seconds[1] = there + behind;
         if (k == n) break;
@@ -378,8 +386,8 @@ static kl_status diagonalize_there(truncation *t, kl_err *err)
         off[i] = t->off[t->order[i]];
     }
     if (!t->ex->vt.eigen) {
-        KL_TRY(kl_alloc(&t->reduced, 2 * total, KL_MEM_WORK, err));
-        st = t->ex->vt.tridiagonal(t->ex, t->nthere, dim, off, t->rho, t->reduced, t->reduced + total, err);
+        KL_TRY(t->ex->vt.tridiagonal(t->ex, t->nthere, dim, off, t->rho, t->diagonal, t->beside, err));
+        for (int i = 0; i < t->nthere; i++) t->sp[t->order[i]].rows = t->sp[t->order[i]].reduced.n = dim[i];
         goto out;
     }
     KL_TRY(kl_alloc(&w, total, KL_MEM_WORK, err));
@@ -393,7 +401,6 @@ static kl_status diagonalize_there(truncation *t, kl_err *err)
         sp->n = sp->rows;
     }
 out:
-    if (st != KL_OK) kl_free(&t->reduced);
     for (int i = 0; i < t->nthere && st != KL_OK; i++) kl_free(&t->sp[t->order[i]].w);
     kl_free(&w);
     kl_free(&dim);
@@ -401,27 +408,40 @@ out:
     return st;
 }
 
-/* States of the task-th of the matrices that the executor made tridiagonal. */
-static void solve_reduced(void *self, int64_t task, int thread)
+/* Weights of all the matrices that became tridiagonal. */
+static kl_status solve_reduced(truncation *t, int nthread, kl_err *err)
 {
-    truncation *const t = self;
-    const int c = t->order[task], n = t->mine->basis.dim[c];
-    spectrum *const sp = &t->sp[c];
-    kl_err *const err = &t->error[c];
     kl_status st = KL_OK;
-    int64_t at = 0;
-    (void)thread;
-    for (int64_t i = 0; i < task; i++) at += t->mine->basis.dim[t->order[i]];
-    sp->rows = n;
-    if (n == 0) return;
-    KL_TRY(kl_alloc(&sp->w, n, KL_MEM_WORK, err));
-    KL_TRY(kl_realloc(&sp->vec, (int64_t)n * n, KL_MEM_WORK, err));
-    KL_TRY(kl_dense_eig_tridiagonal(n, t->reduced + at, t->reduced + t->mine->basis.total + at, sp->w, sp->vec, err));
-    if (!(sp->w[n - 1] > 0)) goto out; /* nothing of the wavefunction is here */
-    for (int s = 0; s < n; s++) sp->w[s] = sp->w[s] > 0 ? sp->w[s] : 0;
-    sp->n = n, sp->turn_there = 1;
+    const int nsec = t->mine->basis.nsec;
+    kl_divided *divided = NULL;
+    const double **d = NULL, **e = NULL;
+    int *n = NULL, *sec = NULL, count = 0;
+    KL_TRY(kl_alloc(&divided, nsec, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&d, nsec, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&e, nsec, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&n, nsec, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&sec, nsec, KL_MEM_WORK, err));
+    for (int i = 0; i < nsec; i++) {
+        if (t->sp[t->order[i]].reduced.n == 0) continue;
+        n[count] = t->sp[t->order[i]].reduced.n, sec[count] = t->order[i];
+        d[count] = t->diagonal + t->at[i], e[count++] = t->beside + t->at[i];
+    }
+    KL_TRY(kl_divide(nthread, count, n, d, e, divided, err));
+    for (int i = 0; i < count; i++) t->sp[sec[i]].reduced = divided[i];
+    for (int i = 0; i < count; i++) {
+        spectrum *const sp = &t->sp[sec[i]];
+        if (!(sp->reduced.w[n[i] - 1] > 0)) continue; /* nothing of the wavefunction is here */
+        KL_TRY(kl_alloc(&sp->w, n[i], KL_MEM_WORK, err));
+        for (int s = 0; s < n[i]; s++) sp->w[s] = sp->reduced.w[s] > 0 ? sp->reduced.w[s] : 0;
+        sp->n = n[i];
+    }
 out:
-    t->status[c] = st;
+    kl_free(&divided);
+    kl_free(&d);
+    kl_free(&e);
+    kl_free(&n);
+    kl_free(&sec);
+    return st;
 }
 
 /* Density matrices of sectors [from, to) in the order of their sizes, to the host: neighbours in one copy. */
@@ -443,10 +463,11 @@ out:
     return st;
 }
 
-static void one_sector(truncation *t, int c)
+static void one_sector(truncation *t, int nth)
 {
+    const int c = t->order[nth];
     t->sp[c].rows = t->mine->basis.dim[c];
-    t->status[c] = t->svd ? decompose(t, c, &t->sp[c], &t->error[c]) : diagonalize(t, c, &t->sp[c], &t->error[c]);
+    t->status[c] = t->svd ? decompose(t, c, &t->sp[c], &t->error[c]) : diagonalize(t, nth, &t->sp[c], &t->error[c]);
 }
 
 /* Task 0 is all that the executor does, while other threads take the sectors that are left. */
@@ -454,8 +475,8 @@ static void one_task(void *self, int64_t task, int thread)
 {
     truncation *const t = self;
     (void)thread;
-    if (t->nthere == 0) one_sector(t, t->order[task]);
-    else if (task > 0) one_sector(t, t->order[t->nthere + task - 1]);
+    if (t->nthere == 0) one_sector(t, (int)task);
+    else if (task > 0) one_sector(t, t->nthere + (int)task - 1);
     else t->status_there = diagonalize_there(t, &t->error_there);
 }
 
@@ -467,18 +488,21 @@ typedef struct columns {
     kl_status status;
 } columns;
 
+static int there(const spectrum *sp) { return !sp->vec && sp->reduced.n == 0; }
+
 /* To their place on the host, unless they are with the executor. */
 static void bring_columns(void *self, int64_t task, int thread)
 {
     columns *const c = (columns *)self + task;
     const spectrum *const sp = c->sp;
     (void)thread;
-    if (!sp->vec) return;
-    memcpy(c->to, sp->vec + (int64_t)c->first * sp->rows, (size_t)c->count * (size_t)sp->rows * sizeof *c->to);
+    if (there(sp)) return;
+    if (sp->vec) memcpy(c->to, sp->vec + (int64_t)c->first * sp->rows, (size_t)c->count * (size_t)sp->rows * sizeof *c->to);
+    else kl_divided_columns(&sp->reduced, c->first, c->count, c->to);
     if (sp->turn) c->status = kl_dense_eig_turn(sp->rows, sp->turn, sp->rows, sp->factor, c->count, c->to, NULL);
 }
 
-/* Of those runs the ones whose reflections the executor has: they begin at `host` as they do at data. */
+/* Of these runs the ones whose reflections the executor has: they begin at `host` as they do at data. */
 static kl_status turn_reduced(const truncation *t, int64_t nrun, const columns *run, const double *host, int64_t ndata, kl_dptr data, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -492,7 +516,7 @@ static kl_status turn_reduced(const truncation *t, int64_t nrun, const columns *
     const spectrum *last = NULL;
     for (int64_t k = 0; k < nrun; k++) {
         const spectrum *const sp = run[k].sp;
-        if (!sp->turn_there) continue;
+        if (sp->reduced.n == 0 || sp->turn) continue;
         if (sp != last) n[nmat] = sp->rows, off[nmat] = t->off[sp - t->sp], at[nmat++] = run[k].to - host;
         count[nmat - 1] += run[k].count;
         last = sp;
@@ -514,19 +538,19 @@ static kl_status gather(const truncation *t, const weight *w, int64_t nw, const 
     double *host = NULL;
     columns *run = NULL;
     int64_t at = 0, from = 0, nrun = 0; /* numbers of the isometry so far; those behind `from` are still on the host */
-    int turning = 0;
+    int making = 0, turning = 0; /* columns here; with reflections that the executor has */
     KL_TRY(kl_realloc(&host, iso->ndata, KL_MEM_WORK, err));
     KL_TRY(kl_realloc(&run, iso->basis.total, KL_MEM_WORK, err));
     for (int64_t i = 0; i < nw; i++) {
         if (!w[i].keep) continue;
         const spectrum *const sp = &t->sp[w[i].sec];
         columns *const last = nrun > 0 ? &run[nrun - 1] : NULL;
-        if (last && last->sp == sp && last->first + last->count == w[i].column && (!sp->vec || last->count < TOGETHER)) last->count++;
+        if (last && last->sp == sp && last->first + last->count == w[i].column && (there(sp) || last->count < TOGETHER)) last->count++;
         else run[nrun++] = (columns){.sp = sp, .to = host + at, .first = w[i].column, .count = 1};
-        turning |= sp->turn != NULL;
+        making |= sp->turn || sp->reduced.n > 0, turning |= sp->reduced.n > 0 && !sp->turn;
         at += sp->rows;
     }
-    kl_par_for(turning ? t->ex->nthread : 1, nrun, bring_columns, run);
+    kl_par_for(making ? t->ex->nthread : 1, nrun, bring_columns, run);
     for (int64_t k = 0; k < nrun; k++) {
         const spectrum *const sp = run[k].sp;
         const int64_t place = run[k].to - host, count = (int64_t)run[k].count * sp->rows;
@@ -534,13 +558,13 @@ static kl_status gather(const truncation *t, const weight *w, int64_t nw, const 
             st = kl_fail(err, run[k].status, "truncation: no memory to turn %d kept states of %d rows", run[k].count, sp->rows);
             goto out;
         }
-        if (sp->vec) continue;
+        if (!there(sp)) continue;
         KL_TRY(t->ex->vt.upload(t->ex, kl_dptr_at(data, from), host + from, place - from, err));
         t->ex->vt.copy(t->ex, count, kl_dptr_at(t->rho, t->off[sp - t->sp] + (int64_t)run[k].first * sp->rows), kl_dptr_at(data, place));
         from = place + count;
     }
     KL_TRY(t->ex->vt.upload(t->ex, kl_dptr_at(data, from), host + from, at - from, err));
-    if (t->reduced) KL_TRY(turn_reduced(t, nrun, run, host, iso->ndata, data, err));
+    if (turning) KL_TRY(turn_reduced(t, nrun, run, host, iso->ndata, data, err));
 out:
     kl_free(&run);
     kl_free(&host);
@@ -570,6 +594,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     KL_TRY(kl_alloc(&t.sp, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&t.off, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&t.order, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&t.at, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&t.error, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&t.status, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&size, n, KL_MEM_WORK, err));
@@ -582,12 +607,17 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
         nrho += (int64_t)mine->dim[c] * mine->dim[c];
     }
     qsort(size, (size_t)n, sizeof *size, by_size);
-    for (int c = 0; c < n; c++) t.order[c] = size[c].sec;
+    for (int c = 0; c < n; c++) {
+        t.order[c] = size[c].sec;
+        t.at[c] = c > 0 ? t.at[c - 1] + size[c - 1].dim : 0;
+    }
     info->matrix_max = n ? size[0].dim : 0;
     if (t.svd) {
         KL_TRY(kl_alloc(&t.host, lay->n * o->nstate, KL_MEM_WORK, err));
         KL_TRY(ex->vt.download(ex, t.host, psi, lay->n * o->nstate, err));
     } else {
+        KL_TRY(kl_alloc(&t.diagonal, mine->total, KL_MEM_WORK, err));
+        KL_TRY(kl_alloc(&t.beside, mine->total, KL_MEM_WORK, err));
         for (int i = 0; i < n; i++) dim[i] = size[i].dim;
         t.nthere = share_so_far(ex, dim, n); /* only small density matrices come to the host */
         memset(dim, 0, (size_t)n * sizeof *dim);
@@ -595,6 +625,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
         KL_TRY(density(ex, side, lay, mine, other, psi, grown, o->nstate, 0, t.rho, err));
         if (o->noise > 0) KL_TRY(add_noise(&t, psi, grown, o->noise, nrho, err));
         KL_TRY(fetch(&t, t.nthere, n, nrho, err));
+        if (t.nthere == 0) ex->vt.release(ex, &t.rho);
     }
     const int nthread = info->matrix_max < WORTH_THREADS ? 1 : ex->nthread, asked = t.nthere;
     kl_par_for(asked > 0 ? threads_beside(ex) : nthread, n - asked + (asked > 0), one_task, &t);
@@ -606,12 +637,13 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
         st = kl_fail(err, t.status_there, "%s", t.error_there.text);
         goto out;
     }
-    if (t.reduced) kl_par_for(nthread, asked, solve_reduced, &t);
     for (int c = 0; c < n; c++) {
-        if (t.status[c] != KL_OK) {
-            st = kl_fail(err, t.status[c], "%s", t.error[c].text);
-            goto out;
-        }
+        if (t.status[c] == KL_OK) continue;
+        st = kl_fail(err, t.status[c], "%s", t.error[c].text);
+        goto out;
+    }
+    KL_TRY(solve_reduced(&t, nthread, err));
+    for (int c = 0; c < n; c++) {
         for (int s = 0; s < t.sp[c].n; s++) {
             KL_TRY(add_weight(&w, &nw, &cap, (weight){.w = t.sp[c].w[s], .sec = c, .column = s}, err));
             sum += t.sp[c].w[s];
@@ -645,6 +677,7 @@ out:
         kl_free(&t.sp[c].vec);
         kl_free(&t.sp[c].w);
         kl_free(&t.sp[c].factor);
+        kl_divided_clear(&t.sp[c].reduced);
     }
     kl_free(&t.sp);
     kl_free(&t.off);
@@ -652,7 +685,9 @@ out:
     kl_free(&t.error);
     kl_free(&t.status);
     kl_free(&t.host);
-    kl_free(&t.reduced);
+    kl_free(&t.at);
+    kl_free(&t.diagonal);
+    kl_free(&t.beside);
     kl_free(&size);
     kl_free(&w);
     kl_free(&sorted);

@@ -1,5 +1,5 @@
-/* Eigenvectors of matrices that an executor has made tridiagonal (vt.tridiagonal): those of the tridiagonal ones, which LAPACK finds, are turned where the reflections are, by operation
-   records.
+/* Eigenvectors of matrices that an executor has made tridiagonal (vt.tridiagonal): those of the tridiagonal ones, which kl_divide finds, are turned where the reflections are, by
+   operation records.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TURN_H
 #define KL_TURN_H

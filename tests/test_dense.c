@@ -85,6 +85,7 @@ static void test_eig_steps(void **state)
             const int n = sizes[si], lda = n + 3, P = KL_DENSE_PANEL;
             kl_test_case("n=%d kind=%d", n, kind);
             double *const a = kl_test_guarded((int64_t)lda * n), *const w = kl_test_guarded(n), *const z = kl_test_guarded((int64_t)n * n), *const t = kl_test_guarded((int64_t)P * n);
+            double *const d = kl_test_guarded(n), *const e = kl_test_guarded(n);
             double *const kept = calloc((size_t)n * n, sizeof(double)), *const whole = calloc((size_t)n * n, sizeof(double)), *const want = calloc((size_t)n, sizeof(double));
             assert_non_null(kept);
             assert_non_null(whole);
@@ -93,7 +94,8 @@ static void test_eig_steps(void **state)
             memcpy(whole, kept, (size_t)n * (size_t)n * sizeof(double));
             kl_err err;
             expect_ok(kl_dense_eig(n, whole, n, want, &err), err);
-            expect_ok(kl_dense_eig_start(n, a, lda, w, z, t, &err), err);
+            expect_ok(kl_dense_eig_reduce(n, a, lda, d, e, t, &err), err);
+            expect_ok(kl_dense_eig_tridiagonal(n, d, e, w, z, n, &err), err);
             for (int k = 0; k < n; k++) expect_near(w[k], want[k], 20 * EPS * norm);
             check_columns(n, n, z, n);
             const int from = n / 3, last = n - (n > 40); /* one at the end stays */
@@ -111,6 +113,10 @@ static void test_eig_steps(void **state)
             kl_test_guards_hold(w, n);
             kl_test_guards_hold(z, (int64_t)n * n);
             kl_test_guards_hold(t, (int64_t)P * n);
+            kl_test_guards_hold(d, n);
+            kl_test_guards_hold(e, n);
+            kl_test_free(d);
+            kl_test_free(e);
             kl_test_free(a);
             kl_test_free(w);
             kl_test_free(z);
@@ -304,9 +310,10 @@ static void test_refusals(void **state)
     a[4] = INFINITY;
     expect_refused(kl_dense_eig(3, a, 3, w, &err), KL_EINPUT, err, "inf");
     expect_refused(kl_dense_eig(3, a, 2, w, &err), KL_EINPUT, err, "leading dimension");
-    expect_refused(kl_dense_eig_start(3, a, 3, w, u, t, &err), KL_EINPUT, err, "inf");
-    expect_refused(kl_dense_eig_start(3, a, 2, w, u, t, &err), KL_EINPUT, err, "leading dimension");
-    expect_refused(kl_dense_eig_start(0, a, 3, w, u, t, &err), KL_EINPUT, err, "at least one row");
+    expect_refused(kl_dense_eig_reduce(3, a, 3, w, u, t, &err), KL_EINPUT, err, "inf");
+    expect_refused(kl_dense_eig_reduce(3, a, 2, w, u, t, &err), KL_EINPUT, err, "leading dimension");
+    expect_refused(kl_dense_eig_reduce(0, a, 3, w, u, t, &err), KL_EINPUT, err, "at least one row");
+    expect_refused(kl_dense_eig_tridiagonal(3, a + 5, a + 2, w, vt, 2, &err), KL_EINPUT, err, "leading dimension");
     expect_refused(kl_dense_qr(2, 3, a, 3, NULL, 0, &err), KL_EINPUT, err, "rows >= columns");
     expect_refused(kl_dense_qr(3, 3, a, 3, w, 2, &err), KL_EINPUT, err, "3 and 2");
     a[4] = 1.0;
@@ -317,7 +324,8 @@ static void test_refusals(void **state)
         kl_mem_fail_after(0);
         kl_dense_release();
         kl_mem_fail_after(k);
-        expect_eq(kl_dense_eig_start(3, a, 3, w, u, t, &err), KL_ENOMEM);
+        if (k == 1) expect_eq(kl_dense_eig_reduce(3, a, 3, w, u, t, &err), KL_ENOMEM);
+        else expect_eq(kl_dense_eig_tridiagonal(3, a, u, w, vt, 3, &err), KL_ENOMEM);
         kl_mem_fail_after(0);
     }
     expect_ok(kl_dense_eig(3, a, 3, w, &err), err);

@@ -482,7 +482,7 @@ static void test_tridiagonal(void **state)
             if (n == 0) continue;
             w[i] = kl_test_guarded(n), v[i] = kl_test_guarded((int64_t)n * n);
             expect_near(e[from + n - 1], 0, 0);
-            expect_ok(kl_dense_eig_tridiagonal(n, d + from, e + from, w[i], v[i], &err), err);
+            expect_ok(kl_dense_eig_tridiagonal(n, d + from, e + from, w[i], v[i], n, &err), err);
             memcpy(z.host + at[i], v[i] + (int64_t)(n - count[i]) * n, (size_t)(n * count[i]) * sizeof(double));
         }
         expect_ok(ex->vt.upload(ex, z.dev, z.host, columns, &err), err);
