@@ -393,8 +393,8 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
         const uint32_t flags = r->flags;
         if (flags & KL_P_END) break;
         const int more = r->next, brief = fresh && more <= 0 && r->k < EARLY * DEPTH;
-        int then = 0, later = 0, asked = 0, next = 0; /* next: which of the records that are held is the next one */
-        if (first_warp) { /* the next record; of brief tiles also the number of the tile after it */
+        int then = 0, later = 0, asked = 0, next = 0, twice = 0; /* next: which of the records that are held is the next one */
+        if (first_warp) { /* the next record; of brief tiles also the number of the tile after it, but never two of the second level, whose first ones are the longest */
             if (soon < 0 && brief) soon = next_tile(counter, blocks, lane);
             then = more > 0 ? more : soon;
             if (more > 0) {
@@ -407,7 +407,8 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
                 held = 0;
                 if (then >= 0) look = ((const four *)(piece + at_most(then, ntile - 1)))[lane & 3];
             }
-            if (brief && lane == 0) later = kl_add(counter, 1) + blocks;
+            twice = brief && (nbefore == 0 || then < nbefore / CONSUMERS);
+            if (twice && lane == 0) later = kl_add(counter, 1) + blocks;
         }
         const int rows = kl_rows_of(r->mn), cols = kl_cols_of(r->mn), lda = r->lda, ldb = r->ldb, ta = (flags & KL_P_TA) != 0, tb = (flags & KL_P_TB) != 0, product = !(flags & KL_P_ADD);
         const uint64_t c = kl_where(r->c, flags, KL_P_C, x, y), a = kl_where(r->a, flags, KL_P_A, x, y), b = kl_where(r->b, flags, KL_P_B, x, y);
@@ -457,7 +458,7 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
                 ((four *)(rec + (cur ^ 1)))[lane % 4] = look;
                 if (more <= 0 && then >= ntile && lane == 3) rec[cur ^ 1].flags = KL_P_END;
             }
-            if (more <= 0) soon = brief ? __nvvm_shfl_sync_idx_i32(~0u, later, 0, 31) : -1;
+            if (more <= 0) soon = twice ? __nvvm_shfl_sync_idx_i32(~0u, later, 0, 31) : -1;
         }
         producers_meet();
         cur ^= 1;
