@@ -114,7 +114,7 @@ static kl_status step(run *r, const stage *g, int direction, int nstep, kl_dmrg_
 {
     kl_status st = KL_OK;
     kl_trunc_info info;
-    const kl_trunc_opts t = {.m = g->m, .m_min = r->o->m_min, .discard = r->o->discard, .noise = g->noise, .nstate = r->e->nstate, .even = r->o->even, .precise = g->precise,
+    const kl_trunc_opts t = {.m = g->m, .m_min = r->o->m_min, .discard = r->o->discard, .noise = g->noise, .nstate = r->e->nstate, .full = r->o->full, .precise = g->precise,
                              .fill = r->sector > 0 && r->res->nrow == 0 && g->m >= r->block};
     const int c = r->e->centre;
     KL_TRY(kl_engine_move(r->e, direction, &t, &info, err));
@@ -289,7 +289,7 @@ static kl_status go_to(run *r, kl_exec *ex, kl_err *err)
     if (ex == from->ex) return KL_OK;
     KL_TRY(kl_engine_state(from, r->energy, &s, err));
     KL_TRY(kl_engine_create(from->terms, ex, from->target, from->nstate, from->strategy, from->solver, from->max_basis, from->seed, &e, err));
-    e->even = from->even;
+    e->full = from->full;
     KL_TRY(kl_engine_resume_take(e, &s, err));
     kl_engine_count_on(e, from);
     kl_engine_destroy(&r->e);
@@ -325,7 +325,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     stage g = stage_at(&r, o->ndone, accuracy, m_cap);
     if (o->place) ex = o->place(o->placer, g.m);
     KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis, o->seed, &r.e, err));
-    r.e->even = o->even;
+    r.e->full = o->full;
     set_whole(&r, m_cap);
     g = stage_at(&r, o->ndone, accuracy, m_cap);
     KL_TRY(*state ? kl_engine_resume_take(r.e, state, err) : kl_engine_start(r.e, o->nsweep && o->sweep[0].m < M_FIRST ? o->sweep[0].m : M_FIRST, o->start, err));

@@ -39,7 +39,7 @@ typedef struct kl_dmrg_opts {
     const kl_dmrg_row *done; /* and these rows [ndone] open the result's; */
     int direction;           /* +1, -1: the checkpoint lies in the middle of a sweep on its way there or back, of which done[ndone] is the row so far;
                                 what follows is then what would have followed, to the bit */
-    int even;                /* 1: sectors of even dimension, as devices keep them: then runs here and there differ by rounding alone */
+    int full;                /* 1: sectors filled up as devices keep them: then runs here and there differ by rounding alone */
     void *placer;            /* of the next: */
     kl_exec *(*place)(void *placer, int m); /* NULL: all of it on the executor given. Else asked before a sweep of m states where it should run; when that is not
                                 where the last one ran, the state moves there and its operators are made anew */

@@ -7,6 +7,7 @@
 #include "prof.h"
 #include "random.h"
 #include "reclist.h"
+#include "renorm.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,7 +191,6 @@ out:
    make it and to complete it, to a power that makes the distribution as narrow as that of the few sites which m states can resolve. */
 kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *basis, int *dim, kl_err *err)
 {
-    enum { EVEN_FROM = 8 };
     kl_status st = KL_OK;
     const kl_reach *const mine = side == KL_RIGHT ? &e->reach_right[cut] : &e->reach_left[cut];
     const kl_reach *const other = side == KL_RIGHT ? &e->reach_left[cut] : &e->reach_right[cut];
@@ -206,16 +206,22 @@ kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, cons
         if (share[c] > top) top = share[c];
     }
     for (int c = 0; c < n; c++) sum += share[c] = exp(share[c] - top);
-    for (int c = 0; c < n; c++) {
-        int k = (int)ceil(m * share[c] / sum - 0.05);
-        if (k < 1 && share[c] == 1.0) k = 1;
-        if ((e->even || e->ex->space == KL_SPACE_DEVICE) && m >= EVEN_FROM * n) k = (k + 1) / 2 * 2; /* as kl_truncate does */
-        dim[c] = k < basis->dim[c] ? k : basis->dim[c];
-        total += dim[c];
-    }
-    for (int c = 0, full = 0; total < e->nstate && full < n; c = (c + 1) % n) { /* room for so many wavefunctions */
-        full = dim[c] < basis->dim[c] ? 0 : full + 1;
-        if (!full) dim[c]++, total++;
+    const int full = (e->full || e->ex->space == KL_SPACE_DEVICE) && m >= KL_FULL_FROM * n;
+    double scale = 1;
+    do { /* as kl_truncate does */
+        total = 0;
+        for (int c = 0; c < n; c++) {
+            int k = (int)ceil(m * scale * share[c] / sum - 0.05);
+            if (k < 1 && share[c] == 1.0) k = 1;
+            if (full) k = kl_sector_full(k);
+            dim[c] = k < basis->dim[c] ? k : basis->dim[c];
+            total += dim[c];
+        }
+        scale *= 0.995;
+    } while (full && total > m + m / KL_MORE && scale > 0.5);
+    for (int c = 0, met = 0; total < e->nstate && met < n; c = (c + 1) % n) { /* room for so many wavefunctions */
+        met = dim[c] < basis->dim[c] ? 0 : met + 1;
+        if (!met) dim[c]++, total++;
     }
 out:
     kl_free(&share);

@@ -50,7 +50,7 @@ typedef struct kl_options {
     double residual, memory, device_memory;
     kl_text_list reference;
     int half, density, plan;
-    int infinite, even_sectors;
+    int infinite, full_sectors;
     char *sweep_parameter;
 
     char *exec, *projection, *hybrid, *save_records;

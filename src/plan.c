@@ -232,7 +232,7 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     dry.vt.batch_release = dry_batch_release;
     *plan = (kl_dmrg_plan){.m = m, .nsite = n};
     KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis, o->seed, &e, err));
-    e->even = o->even;
+    e->full = o->full;
     for (int i = 0; i < 2; i++) {
         KL_TRY(kl_alloc(&s[i].block, n + 1, KL_MEM_MISC, err));
         KL_TRY(kl_alloc(&s[i].bytes, n + 1, KL_MEM_MISC, err));

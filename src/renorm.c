@@ -141,52 +141,63 @@ static kl_status add_weight(weight **w, int64_t *n, int64_t *cap, weight x, kl_e
     return KL_OK;
 }
 
-/* Sectors with an odd number of the first `keep` states; odd[sector] says which. */
-static int count_odd(weight *const *w, int64_t keep, int nsec, char *odd)
+int kl_sector_full(int dim)
 {
-    int n = 0;
-    memset(odd, 0, (size_t)nsec);
-    for (int64_t i = 0; i < keep; i++) n += (odd[w[i]->sec] ^= 1) ? 1 : -1;
-    return n;
+    const int unit = dim <= 24 ? 2 : dim <= 48 ? 8 : dim <= 112 ? 16 : 32; /* a third at most, a sixth where sectors are large */
+    return (dim + unit - 1) / unit * unit;
 }
 
-/* Which of the weights stay, which come sorted. even: sectors of an even number of states, where they are not tiny: a device moves what lies at even places in half the time. The
-   set is made smaller by as many states as then fill the odd sectors up. */
-static int64_t select_states(weight *const *w, int64_t n, int nsec, const kl_trunc_opts *o, double floor, int even, char *seen)
+/* States that a sector with `have` of its `there` states lacks; even: of an even number. */
+static int lacking(int have, int there, int even)
 {
-    enum { EVEN_FROM = 8 }; /* states of a sector on average */
+    const int full = even ? have + have % 2 : kl_sector_full(have);
+    return (full < there ? full : there) - have;
+}
+
+/* Which of the weights stay, which come sorted; returns how many. full: sectors are filled up, see kl_sector_full; to even numbers alone where it is not m that decides, or no more than m are
+   wanted. The set that is filled up is made smaller until all of it is no more than allowed. have, there: room for a number a sector. */
+static int64_t select_states(weight *const *w, int64_t n, int nsec, const kl_trunc_opts *o, double floor, int full, int *have, int *there)
+{
     const int most = o->m > o->nstate ? o->m : o->nstate; /* fewer would not hold so many wavefunctions */
-    int64_t keep = n < most ? n : most;
+    const int even = o->fill || o->discard > 0;
+    const int64_t most_full = most + (even ? 0 : most / KL_MORE);
+    int64_t keep = n < most ? n : most, lack = 0;
     while (keep > 1 && w[keep - 1]->w < floor) keep--;
     if (o->discard > 0) {
         double tail = 0;
         for (int64_t i = n - 1; i >= keep; i--) tail += w[i]->w;
         while (keep > o->nstate && keep > o->m_min && tail + w[keep - 1]->w <= o->discard) tail += w[--keep]->w;
     }
-    even = even && keep >= EVEN_FROM * (int64_t)nsec;
-    if (even)
-        for (int odd = count_odd(w, keep, nsec, seen); keep > o->nstate && keep + odd > most; odd += (seen[w[keep]->sec] ^= 1) ? 1 : -1) keep--;
-    while (keep > 0 && keep < n && w[keep]->w > floor && w[keep]->w > w[keep - 1]->w * (1 - 1e-8)) keep++; /* never cut a multiplet */
+    memset(have, 0, (size_t)nsec * sizeof *have);
+    memset(there, 0, (size_t)nsec * sizeof *there);
+    for (int64_t i = 0; i < n; i++) {
+        have[w[i]->sec] += i < keep;
+        there[w[i]->sec] += i < keep || w[i]->w > floor;
+    }
+    full = full && keep >= KL_FULL_FROM * (int64_t)nsec;
+    for (int c = 0; full && c < nsec; c++) lack += lacking(have[c], there[c], even);
+    while (full && keep > o->nstate && keep + lack > most_full) {
+        const int c = w[--keep]->sec;
+        lack -= lacking(have[c], there[c], even);
+        have[c]--;
+        lack += lacking(have[c], there[c], even);
+    }
+    while (keep > 0 && keep < n && w[keep]->w > floor && w[keep]->w > w[keep - 1]->w * (1 - 1e-8)) have[w[keep++]->sec]++; /* never cut a multiplet */
     for (int64_t i = 0; i < keep; i++) w[i]->keep = 1;
     int64_t total = keep;
-    if (even) {
-        (void)count_odd(w, keep, nsec, seen);
-        for (int64_t i = keep; i < n; i++) {
-            if (!seen[w[i]->sec] || w[i]->w <= floor) continue;
-            seen[w[i]->sec] = 0;
-            w[i]->keep = 1;
-            total++;
-        }
+    for (int c = 0; full && c < nsec; c++) there[c] = lacking(have[c], there[c], even); /* from here on those that are still to be added */
+    for (int64_t i = keep; full && i < n; i++) {
+        if (there[w[i]->sec] == 0) continue;
+        there[w[i]->sec]--;
+        have[w[i]->sec]++;
+        w[i]->keep = 1;
+        total++;
     }
-    if (o->noise > 0) { /* until noise ends, sectors it opened keep a state */
-        memset(seen, 0, (size_t)nsec);
-        for (int64_t i = 0; i < keep; i++) seen[w[i]->sec] = 1;
-        for (int64_t i = keep; i < n && total < keep + 1 + o->m / 4; i++) {
-            if (seen[w[i]->sec] || w[i]->w <= 0) continue;
-            seen[w[i]->sec] = 1;
-            w[i]->keep = 1;
-            total++;
-        }
+    for (int64_t i = keep; o->noise > 0 && i < n && total < keep + 1 + o->m / 4; i++) { /* until noise ends, sectors it opened keep a state */
+        if (have[w[i]->sec] > 0 || w[i]->w <= 0) continue;
+        have[w[i]->sec] = 1;
+        w[i]->keep = 1;
+        total++;
     }
     return total;
 }
@@ -583,7 +594,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     int64_t nrho = 0, nw = 0, cap = 0;
     weight *w = NULL, **sorted = NULL; /* w: sector by sector, as their columns come */
     keyed *size = NULL;
-    char *seen = NULL;
+    int *have = NULL;
     int *sec = NULL, *dim = NULL;
     kl_enlarged *own = NULL;
     kl_isometry *iso = NULL;
@@ -598,7 +609,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     KL_TRY(kl_alloc(&t.error, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&t.status, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&size, n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&seen, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&have, 2 * (int64_t)n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&sec, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
     for (int c = 0; c < n; c++) {
@@ -656,7 +667,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     KL_TRY(kl_realloc(&sorted, nw, KL_MEM_WORK, err));
     for (int64_t i = 0; i < nw; i++) w[i].w /= sum, sorted[i] = &w[i];
     qsort(sorted, (size_t)nw, sizeof *sorted, by_weight);
-    info->m = (int)select_states(sorted, nw, n, o, o->fill ? 0 : t.svd ? 1e-32 : 1e-17, o->even || ex->space == KL_SPACE_DEVICE, seen);
+    info->m = (int)select_states(sorted, nw, n, o, o->fill ? 0 : t.svd ? 1e-32 : 1e-17, o->full || ex->space == KL_SPACE_DEVICE, have, have + n);
     for (int64_t i = nw - 1; i >= 0; i--) {
         const weight *const x = sorted[i];
         if (!x->keep) info->discarded += x->w;
@@ -691,7 +702,7 @@ out:
     kl_free(&size);
     kl_free(&w);
     kl_free(&sorted);
-    kl_free(&seen);
+    kl_free(&have);
     kl_free(&sec);
     kl_free(&dim);
     kl_enlarged_destroy(&own);

@@ -5,14 +5,20 @@
 #include "state.h"
 #include "superblock.h"
 
+/* Devices move what lies at even places in half the time and multiply in tiles of 16 rows and 32 columns, of which a sector of 246 states leaves as much unused as 10 more would take. So they
+   keep so many states of a sector that would have `dim`, where sectors have KL_FULL_FROM on average. All in all that may be a part of 1 / KL_MORE more than was asked for (opts.fill and
+   opts.discard: even numbers alone, and never more). */
+enum { KL_FULL_FROM = 8, KL_MORE = 16 };
+int kl_sector_full(int dim);
+
 typedef struct kl_trunc_opts {
-    int m;             /* states kept at most; a cluster of weights equal to 1e-8 may overshoot it, and nstate are kept in any case */
+    int m;             /* states kept at most; a cluster of weights equal to 1e-8 may overshoot it, so may what fills sectors up, and nstate are kept in any case */
     int m_min;         /* at least, where there are so many with weight */
     double discard;    /* keep no more than leaves this weight out; 0: m alone decides */
     double noise;      /* share of the weight given to the states that H leads to (subspace expansion) */
     int nstate;        /* wavefunctions, averaged with equal weight */
     int fill;          /* 1: keep m states even where their weight is rounding noise, as fixed-m runs of the literature do */
-    int even;          /* 1: sectors of even dimension where they are not tiny, as a device keeps them in any case */
+    int full;          /* 1: sectors are filled up as a device does in any case: see kl_sector_full */
     int precise;       /* 1: singular values of the wavefunction, exact to 1e-16 of the largest; 0: density matrix, exact to 1e-8 of it, faster */
 } kl_trunc_opts;
 

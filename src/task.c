@@ -520,7 +520,7 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     d->seed = seed_of(o);
     d->max_basis = (int)o->basis;
     d->max_apply = (int)o->max_products;
-    d->even = o->even_sectors;
+    d->full = o->full_sectors;
     d->records = o->save_records;
     if (o->nschedule > 0) {
         st = kl_alloc(&t->sweep, o->nschedule, KL_MEM_MISC, err);

@@ -244,8 +244,8 @@ do
     status, out = run "bench gemv_trans --exec host --height 1000 --width 1 --width 20 --csv tall.csv"
     ok(status == 0 and select(2, (slurp(at "tall.csv") or ""):gsub("\n", "")) == 7, "bench gemv_trans", out)
     shell "rm -rf cache compare.csv again.csv compare.json tall.csv"
-    status, out = run "dmrg heisenberg --sites 20 --charge Sz=0 --schedule 20:0:1e-4,90:0:1e-6 --even-sectors -o none"
-    ok(status == 0 and out:find "%-8%.68", "--even-sectors", out)
+    status, out = run "dmrg heisenberg --sites 20 --charge Sz=0 --schedule 20:0:1e-4,90:0:1e-6 --full-sectors -o none"
+    ok(status == 0 and out:find "%-8%.68", "--full-sectors", out)
     status, out = run "growth heisenberg --sites 12 --m 32 --charge Sz=0"
     ok(status == 0 and out:find "largest H_SB" and out:find "%-5%.142090", "growth, in the form of Table 5", out)
     status, out = run "dmrg heisenberg --sites 12 --m 32 --charge Sz=0 --infinite --json"

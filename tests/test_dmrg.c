@@ -647,8 +647,8 @@ static void test_little_memory(void **state)
 }
 
 
-/* Sectors of even dimension when asked for: what a device keeps, to the bit; else not. */
-static void test_even(void **state)
+/* Sectors filled up when asked for: what a device keeps, to the bit; else not. */
+static void test_full(void **state)
 {
     (void)state;
     core_job j;
@@ -657,7 +657,7 @@ static void test_even(void **state)
     core_open(&j, core_model("heisenberg", "S=1/2"), "chain:16", NULL, NULL);
     for (int k = 0; k < 3; k++) { /* as it comes, asked for, a device's */
         core_run r = core_exact(76, core_charge(j.model, "Sz=0"), 1, KL_STRATEGY_L11R);
-        r.opts.even = k == 1;
+        r.opts.full = k == 1;
         j.ex->space = k == 2 ? KL_SPACE_DEVICE : KL_SPACE_HOST; /* which it is not, but says so */
         core_go(&j, &r);
         energy[k] = r.res.energy[0];
@@ -1045,7 +1045,7 @@ int main(void)
         cmocka_unit_test(test_interrupted), cmocka_unit_test(test_to_the_bit), cmocka_unit_test(test_go_on), cmocka_unit_test(test_hard_sectors), cmocka_unit_test(test_edges),
         cmocka_unit_test(test_scales),      cmocka_unit_test(test_disconnected), cmocka_unit_test(test_little_memory), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_converged), cmocka_unit_test(test_settled), cmocka_unit_test(test_many_states), cmocka_unit_test(test_tiny_m),       cmocka_unit_test(test_discard),
-        cmocka_unit_test(test_even), cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_growth), cmocka_unit_test(test_places),
+        cmocka_unit_test(test_full), cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_growth), cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

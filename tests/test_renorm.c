@@ -422,37 +422,105 @@ static void test_noise(void **state)
     core_no_memory();
 }
 
-/* For a device: sectors of an even number of states, no more in all than asked for, and the weight of a set that is smaller by one state a sector at most. */
-static void test_even(void **state)
+typedef struct found {
+    double w;
+    int sec;
+} found;
+
+static int falling(const void *pa, const void *pb)
 {
-    kl_err err = {""};
-    bench b;
-    int neven = 0;
-    (void)state;
-    bench_open_wide(&b, 80, "heisenberg", "chain:14", NULL, NULL, 1, 6, 1);
-    b.j.ex->space = KL_SPACE_DEVICE;
-    for (int m = 60; m < 90; m++)
-        for (int side = KL_LEFT; side <= KL_RIGHT; side++) {
-            kl_isometry *o = NULL, *p = NULL;
-            kl_trunc_info info;
-            kl_trunc_opts t = {.m = m, .nstate = 1};
-            const kl_basis *const whole = side == KL_LEFT ? &b.e->row->basis : &b.e->col->basis;
-            expect_ok(truncate(&b, side, &t, &o, &info, &err), err);
-            kl_test_case("m=%d side=%d: %lld of %lld states in %d of %d sectors", m, side, (long long)o->basis.total, (long long)whole->total, o->basis.nsec, whole->nsec);
-            const int even = o->basis.total >= 8 * whole->nsec && m < whole->total;
-            neven += even;
-            expect_true(o->basis.total <= m);
-            for (int c = 0; even && c < o->basis.nsec; c++) expect_true(o->basis.dim[c] % 2 == 0 || o->basis.dim[c] == whole->dim[kl_basis_find(whole, o->basis.q[c])]);
-            t.m = m - whole->nsec;
-            b.j.ex->space = KL_SPACE_HOST;
-            expect_ok(truncate(&b, side, &t, &p, &info, &err), err);
-            b.j.ex->space = KL_SPACE_DEVICE;
-            expect_true(weight_kept(&b, side, o) >= weight_kept(&b, side, p));
-            kl_isometry_destroy(&o);
-            kl_isometry_destroy(&p);
+    const double a = ((const found *)pa)->w, b = ((const found *)pb)->w;
+    return (a < b) - (a > b);
+}
+
+/* What is wanted of every sector: the largest set of weights, of m at most, that is no more than allowed when its sectors are filled up: m, and even numbers do, where that is fixed. Returns how many
+   that are. */
+static int64_t fill_up(const found *all, int64_t n, const kl_basis *whole, int m, int fixed, int *want)
+{
+    for (int64_t keep = n < m ? n : m;; keep--) {
+        int64_t total = 0;
+        memset(want, 0, (size_t)whole->nsec * sizeof *want);
+        for (int64_t i = 0; i < keep; i++) want[all[i].sec]++;
+        for (int c = 0; c < whole->nsec; c++) {
+            int there = 0;
+            for (int64_t i = 0; i < n; i++) there += all[i].sec == c;
+            const int full = fixed ? want[c] + want[c] % 2 : kl_sector_full(want[c]);
+            total += want[c] = full < there ? full : there;
         }
-    expect_true(neven >= 8);
-    bench_close(&b);
+        if (total <= m + (fixed ? 0 : m / 16) || keep == 1) return total;
+    }
+}
+
+/* For a device: sectors filled up, little more in all than asked for; even ones, and never more, where the number is fixed or a weight decides. */
+static void test_full(void **state)
+{
+    static const struct {
+        int wide, sites, centre, from, to, step;
+    } sizes[] = {{80, 14, 6, 60, 90, 1}, {320, 20, 9, 90, 600, 51}};
+    kl_err err = {""};
+    (void)state;
+    for (int dim = 0; dim < 3000; dim++) {
+        const int full = kl_sector_full(dim);
+        kl_test_case("dim=%d", dim);
+        expect_true(full >= dim && full % 2 == 0 && kl_sector_full(full) == full && 3 * (full - dim) <= dim + 3);
+        expect_true(dim < 113 || (full % 32 == 0 && full < dim + 32));
+    }
+    for (int t = 0; t < 2; t++) {
+        bench b;
+        int nfull = 0, nmore = 0;
+        char chain[16];
+        snprintf(chain, sizeof chain, "chain:%d", sizes[t].sites);
+        bench_open_wide(&b, sizes[t].wide, "heisenberg", chain, NULL, NULL, 1, sizes[t].centre, 1);
+        b.j.ex->space = KL_SPACE_DEVICE; /* which it is not, but says so */
+        for (int side = KL_LEFT; side <= KL_RIGHT; side++) {
+            const kl_basis *const whole = side == KL_LEFT ? &b.e->row->basis : &b.e->col->basis;
+            found *const all = calloc((size_t)whole->total, sizeof *all);
+            int *const want = calloc((size_t)whole->nsec, sizeof *want);
+            int64_t n = 0;
+            for (int c = 0; c < whole->nsec; c++) {
+                int dim;
+                double *const rho = density(&b, side, c, &dim), *const w = calloc((size_t)dim, sizeof *w);
+                expect_ok(kl_dense_eig(dim, rho, dim, w, &err), err);
+                for (int i = 0; i < dim; i++)
+                    if (w[i] > 1e-15) all[n++] = (found){w[i], c};
+                free(rho);
+                free(w);
+            }
+            qsort(all, (size_t)n, sizeof *all, falling);
+            for (int m = sizes[t].from; m < sizes[t].to; m += sizes[t].step)
+                for (int fixed = 0; fixed < 3; fixed++) { /* 2: a discarded weight that nothing is left out for */
+                    kl_isometry *o = NULL;
+                    kl_trunc_info info;
+                    const kl_trunc_opts opts = {.m = m, .nstate = 1, .fill = fixed == 1, .discard = fixed == 2 ? 1e-300 : 0};
+                    expect_ok(truncate(&b, side, &opts, &o, &info, &err), err);
+                    kl_test_case("m=%d side=%d fixed=%d: %lld of %lld states in %d of %d sectors", m, side, fixed, (long long)o->basis.total, (long long)whole->total, o->basis.nsec, whole->nsec);
+                    expect_eq(info.m, o->basis.total);
+                    if (m < 8 * whole->nsec || n < m) { /* as they come */
+                        expect_true(o->basis.total == m || n < m);
+                        kl_isometry_destroy(&o);
+                        continue;
+                    }
+                    nfull++, nmore += o->basis.total > m;
+                    const int64_t total = fill_up(all, n, whole, m, fixed, want);
+                    if (fixed == 1) expect_true(o->basis.total <= m && o->basis.total >= total); /* and weights of rounding alone fill up, too */
+                    else expect_eq(o->basis.total, total);
+                    for (int c = 0; c < o->basis.nsec && fixed != 1; c++) expect_eq(o->basis.dim[c], want[kl_basis_find(whole, o->basis.q[c])]);
+                    kl_isometry_destroy(&o);
+                }
+            for (int m = sizes[t].from; m < sizes[t].to; m += sizes[t].step) { /* of a basis that is made up, likewise */
+                int total = 0;
+                if (m < 8 * whole->nsec) continue;
+                expect_ok(kl_engine_share(b.e, side, sizes[t].centre + 1, m, whole, want, &err), err);
+                kl_test_case("m=%d side=%d: a basis that is made up", m, side);
+                for (int c = 0; c < whole->nsec; total += want[c++]) expect_true(want[c] == whole->dim[c] || kl_sector_full(want[c]) == want[c]);
+                expect_true(total <= m + m / 16);
+            }
+            free(all);
+            free(want);
+        }
+        expect_true(nfull >= 16 && nmore >= 8);
+        bench_close(&b);
+    }
     core_no_memory();
 }
 
@@ -557,6 +625,6 @@ static void test_eigen_there(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_weights), cmocka_unit_test(test_turned),  cmocka_unit_test(test_multiplet),   cmocka_unit_test(test_tiny_values),
-                                       cmocka_unit_test(test_noise),   cmocka_unit_test(test_even),    cmocka_unit_test(test_nothing),     cmocka_unit_test(test_eigen_there)};
+                                       cmocka_unit_test(test_noise),   cmocka_unit_test(test_full),    cmocka_unit_test(test_nothing),     cmocka_unit_test(test_eigen_there)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
