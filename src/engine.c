@@ -206,19 +206,20 @@ kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, cons
         if (share[c] > top) top = share[c];
     }
     for (int c = 0; c < n; c++) sum += share[c] = exp(share[c] - top);
-    const int full = (e->full || e->ex->space == KL_SPACE_DEVICE) && m >= KL_FULL_FROM * n;
+    const int full = (e->full || e->ex->space == KL_SPACE_DEVICE) && m >= KL_FULL_FROM * n; /* as kl_truncate does */
     double scale = 1;
-    do { /* as kl_truncate does */
+    do {
         total = 0;
         for (int c = 0; c < n; c++) {
             int k = (int)ceil(m * scale * share[c] / sum - 0.05);
             if (k < 1 && share[c] == 1.0) k = 1;
-            if (full) k = kl_sector_full(k);
+            if (full) k = kl_sector_even(k, basis->dim[c]);
             dim[c] = k < basis->dim[c] ? k : basis->dim[c];
             total += dim[c];
         }
         scale *= 0.995;
-    } while (full && total > m + m / KL_MORE && scale > 0.5);
+    } while (full && total > m && scale > 0.5);
+    if (full) kl_sectors_fill(n, dim, basis->dim, m / KL_MORE);
     for (int c = 0, met = 0; total < e->nstate && met < n; c = (c + 1) % n) { /* room for so many wavefunctions */
         met = dim[c] < basis->dim[c] ? 0 : met + 1;
         if (!met) dim[c]++, total++;

@@ -320,7 +320,7 @@ static kl_status compare(const kl_optime *o, place *p, double *residual, kl_err 
         most = fmax(most, fabs(o->want[i]));
     }
     *residual = worst / (most + (o->nsum && o->what < KL_TIMED_EIGEN ? sqrt((double)o->size) : 0)); /* sums of n products may cancel */
-    const double most_off = o->what == KL_TIMED_SWEEP ? 1e-2 : 1e-11; /* from a random start two sweeps are hardly enough, and devices keep even sectors */
+    const double most_off = o->what == KL_TIMED_SWEEP ? 1e-2 : 1e-11; /* from a random start two sweeps are hardly enough, and devices fill sectors up */
     if (!(*residual < most_off)) st = kl_fail(err, KL_EBROKEN, "%s of size %lld on %s differs from the host by %.1e", kl_timed_name[o->what], (long long)o->size, p->ex->name, *residual);
 out:
     kl_free(&got);

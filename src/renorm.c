@@ -141,26 +141,32 @@ static kl_status add_weight(weight **w, int64_t *n, int64_t *cap, weight x, kl_e
     return KL_OK;
 }
 
-int kl_sector_full(int dim)
+static int unit_of(int dim) { return dim <= 24 ? 2 : dim <= 48 ? 8 : dim <= 112 ? 16 : 32; }
+
+static int rounded(int dim, int unit, int there)
 {
-    const int unit = dim <= 24 ? 2 : dim <= 48 ? 8 : dim <= 112 ? 16 : 32; /* a third at most, a sixth where sectors are large */
-    return (dim + unit - 1) / unit * unit;
+    const int up = (dim + unit - 1) / unit * unit;
+    return up < there ? up : there;
 }
 
-/* States that a sector with `have` of its `there` states lacks; even: of an even number. */
-static int lacking(int have, int there, int even)
+int kl_sector_even(int dim, int there) { return rounded(dim, 2, there); }
+
+void kl_sectors_fill(int nsec, int *dim, const int *there, int64_t more)
 {
-    const int full = even ? have + have % 2 : kl_sector_full(have);
-    return (full < there ? full : there) - have;
+    for (int unit = 32; unit > 2; unit /= 2)
+        for (int c = 0; c < nsec; c++) {
+            const int full = rounded(dim[c], unit, there[c]);
+            if (unit_of(dim[c]) != unit || full - dim[c] > more) continue;
+            more -= full - dim[c];
+            dim[c] = full;
+        }
 }
 
-/* Which of the weights stay, which come sorted; returns how many. full: sectors are filled up, see kl_sector_full; to even numbers alone where it is not m that decides, or no more than m are
-   wanted. The set that is filled up is made smaller until all of it is no more than allowed. have, there: room for a number a sector. */
-static int64_t select_states(weight *const *w, int64_t n, int nsec, const kl_trunc_opts *o, double floor, int full, int *have, int *there)
+/* Which of the weights stay, which come sorted; returns how many. even, full: sectors as kl_trunc_opts.full says. The set that even ones are made of is made smaller until these are no more than
+   was asked for. have, there, want: room for a number a sector. */
+static int64_t select_states(weight *const *w, int64_t n, int nsec, const kl_trunc_opts *o, double floor, int even, int full, int *have, int *there, int *want)
 {
     const int most = o->m > o->nstate ? o->m : o->nstate; /* fewer would not hold so many wavefunctions */
-    const int even = o->fill || o->discard > 0;
-    const int64_t most_full = most + (even ? 0 : most / KL_MORE);
     int64_t keep = n < most ? n : most, lack = 0;
     while (keep > 1 && w[keep - 1]->w < floor) keep--;
     if (o->discard > 0) {
@@ -174,21 +180,21 @@ static int64_t select_states(weight *const *w, int64_t n, int nsec, const kl_tru
         have[w[i]->sec] += i < keep;
         there[w[i]->sec] += i < keep || w[i]->w > floor;
     }
-    full = full && keep >= KL_FULL_FROM * (int64_t)nsec;
-    for (int c = 0; full && c < nsec; c++) lack += lacking(have[c], there[c], even);
-    while (full && keep > o->nstate && keep + lack > most_full) {
+    even = even && keep >= KL_FULL_FROM * (int64_t)nsec;
+    for (int c = 0; even && c < nsec; c++) lack += kl_sector_even(have[c], there[c]) - have[c];
+    while (even && keep > o->nstate && keep > o->m_min && keep + lack > most) {
         const int c = w[--keep]->sec;
-        lack -= lacking(have[c], there[c], even);
+        lack -= kl_sector_even(have[c], there[c]) - have[c];
         have[c]--;
-        lack += lacking(have[c], there[c], even);
+        lack += kl_sector_even(have[c], there[c]) - have[c];
     }
     while (keep > 0 && keep < n && w[keep]->w > floor && w[keep]->w > w[keep - 1]->w * (1 - 1e-8)) have[w[keep++]->sec]++; /* never cut a multiplet */
     for (int64_t i = 0; i < keep; i++) w[i]->keep = 1;
+    for (int c = 0; c < nsec; c++) want[c] = even ? kl_sector_even(have[c], there[c]) : have[c];
+    if (even && full) kl_sectors_fill(nsec, want, there, most / KL_MORE);
     int64_t total = keep;
-    for (int c = 0; full && c < nsec; c++) there[c] = lacking(have[c], there[c], even); /* from here on those that are still to be added */
-    for (int64_t i = keep; full && i < n; i++) {
-        if (there[w[i]->sec] == 0) continue;
-        there[w[i]->sec]--;
+    for (int64_t i = keep; even && i < n; i++) {
+        if (have[w[i]->sec] == want[w[i]->sec]) continue;
         have[w[i]->sec]++;
         w[i]->keep = 1;
         total++;
@@ -609,7 +615,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     KL_TRY(kl_alloc(&t.error, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&t.status, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&size, n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&have, 2 * (int64_t)n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&have, 3 * (int64_t)n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&sec, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
     for (int c = 0; c < n; c++) {
@@ -667,7 +673,8 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     KL_TRY(kl_realloc(&sorted, nw, KL_MEM_WORK, err));
     for (int64_t i = 0; i < nw; i++) w[i].w /= sum, sorted[i] = &w[i];
     qsort(sorted, (size_t)nw, sizeof *sorted, by_weight);
-    info->m = (int)select_states(sorted, nw, n, o, o->fill ? 0 : t.svd ? 1e-32 : 1e-17, o->full || ex->space == KL_SPACE_DEVICE, have, have + n);
+    info->m = (int)select_states(sorted, nw, n, o, o->fill ? 0 : t.svd ? 1e-32 : 1e-17, o->full || ex->space == KL_SPACE_DEVICE,
+                                 !o->fill && o->discard == 0, have, have + n, have + 2 * n);
     for (int64_t i = nw - 1; i >= 0; i--) {
         const weight *const x = sorted[i];
         if (!x->keep) info->discarded += x->w;

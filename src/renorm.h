@@ -6,19 +6,21 @@
 #include "superblock.h"
 
 /* Devices move what lies at even places in half the time and multiply in tiles of 16 rows and 32 columns, of which a sector of 246 states leaves as much unused as 10 more would take. So they
-   keep so many states of a sector that would have `dim`, where sectors have KL_FULL_FROM on average. All in all that may be a part of 1 / KL_MORE more than was asked for (opts.fill and
-   opts.discard: even numbers alone, and never more). */
+   keep sectors of even dimension, where they have KL_FULL_FROM states on average, and no more states in all than were asked for; and then, sectors of many states first, so many more as make
+   these full: multiples of 8, 16 or 32, by size, as far as a part of 1 / KL_MORE of what was asked for goes. */
 enum { KL_FULL_FROM = 8, KL_MORE = 16 };
-int kl_sector_full(int dim);
+int kl_sector_even(int dim, int there); /* of a sector that has no more than so many states */
+void kl_sectors_fill(int nsec, int *dim, const int *there, int64_t more); /* dim[nsec], there[nsec]; at most so many more states */
 
 typedef struct kl_trunc_opts {
-    int m;             /* states kept at most; a cluster of weights equal to 1e-8 may overshoot it, so may what fills sectors up, and nstate are kept in any case */
+    int m;             /* states kept at most; a cluster of weights equal to 1e-8 may overshoot it, so may what fills sectors up, and nstate are kept
+                          in any case */
     int m_min;         /* at least, where there are so many with weight */
     double discard;    /* keep no more than leaves this weight out; 0: m alone decides */
     double noise;      /* share of the weight given to the states that H leads to (subspace expansion) */
     int nstate;        /* wavefunctions, averaged with equal weight */
     int fill;          /* 1: keep m states even where their weight is rounding noise, as fixed-m runs of the literature do */
-    int full;          /* 1: sectors are filled up as a device does in any case: see kl_sector_full */
+    int full;          /* 1: sectors even and filled up as a device does in any case: see kl_sectors_fill. fill, discard: even alone */
     int precise;       /* 1: singular values of the wavefunction, exact to 1e-16 of the largest; 0: density matrix, exact to 1e-8 of it, faster */
 } kl_trunc_opts;
 

@@ -433,21 +433,44 @@ static int falling(const void *pa, const void *pb)
     return (a < b) - (a > b);
 }
 
-/* What is wanted of every sector: the largest set of weights, of m at most, that is no more than allowed when its sectors are filled up: m, and even numbers do, where that is fixed. Returns how many
-   that are. */
-static int64_t fill_up(const found *all, int64_t n, const kl_basis *whole, int m, int fixed, int *want)
+/* What is wanted of every sector: the largest set of weights that makes no more than m states when its sectors are made even; and a sixteenth more, in whole tiles, unless the number is fixed.
+   Returns how many that are. */
+static int64_t fill_up(const found *all, int64_t n, const kl_basis *whole, int m, int fixed, int *want, int *there)
 {
-    for (int64_t keep = n < m ? n : m;; keep--) {
-        int64_t total = 0;
+    int64_t total = m + 1, keep = n < m ? n : m;
+    memset(there, 0, (size_t)whole->nsec * sizeof *there);
+    for (int64_t i = 0; i < n; i++) there[all[i].sec]++;
+    for (; total > m; keep--) {
         memset(want, 0, (size_t)whole->nsec * sizeof *want);
-        for (int64_t i = 0; i < keep; i++) want[all[i].sec]++;
+        for (int64_t i = total = 0; i < keep; i++) want[all[i].sec]++;
+        for (int c = 0; c < whole->nsec; c++) total += want[c] += want[c] % 2 && want[c] < there[c];
+    }
+    int more = fixed ? 0 : m / 16;
+    static const int unit[] = {32, 16, 8}, above[] = {112, 48, 24}, below[] = {1 << 30, 112, 48};
+    for (int u = 0; u < 3; u++)
         for (int c = 0; c < whole->nsec; c++) {
-            int there = 0;
-            for (int64_t i = 0; i < n; i++) there += all[i].sec == c;
-            const int full = fixed ? want[c] + want[c] % 2 : kl_sector_full(want[c]);
-            total += want[c] = full < there ? full : there;
+            if (want[c] <= above[u] || want[c] > below[u]) continue;
+            int lack = 0;
+            while ((want[c] + lack) % unit[u] && want[c] + lack < there[c]) lack++;
+            if (lack > more) continue;
+            want[c] += lack, more -= lack, total += lack;
         }
-        if (total <= m + (fixed ? 0 : m / 16) || keep == 1) return total;
+    return total;
+}
+
+/* Whole tiles, sectors of many states first, as far as what may be added goes, and no more than there are. */
+static void test_fill(void **state)
+{
+    enum { N = 9 };
+    static const int dim[N] = {10, 246, 38, 130, 113, 96, 60, 24, 300}, there[N] = {99, 999, 999, 999, 999, 96, 62, 99, 310};
+    static const int want[3][N] = {{10, 256, 40, 160, 128, 96, 62, 24, 310}, {10, 256, 40, 130, 113, 96, 62, 24, 300}, {10, 246, 38, 130, 113, 96, 60, 24, 300}};
+    static const int64_t more[3] = {1000, 14, 0};
+    (void)state;
+    for (int t = 0; t < 3; t++) {
+        int got[N];
+        memcpy(got, dim, sizeof got);
+        kl_sectors_fill(N, got, there, more[t]);
+        for (int c = 0; c < N; c++) kl_test_case("more=%d sector %d", (int)more[t], c), expect_eq(got[c], want[t][c]);
     }
 }
 
@@ -459,15 +482,9 @@ static void test_full(void **state)
     } sizes[] = {{80, 14, 6, 60, 90, 1}, {320, 20, 9, 90, 600, 51}};
     kl_err err = {""};
     (void)state;
-    for (int dim = 0; dim < 3000; dim++) {
-        const int full = kl_sector_full(dim);
-        kl_test_case("dim=%d", dim);
-        expect_true(full >= dim && full % 2 == 0 && kl_sector_full(full) == full && 3 * (full - dim) <= dim + 3);
-        expect_true(dim < 113 || (full % 32 == 0 && full < dim + 32));
-    }
     for (int t = 0; t < 2; t++) {
         bench b;
-        int nfull = 0, nmore = 0;
+        int nfull = 0, nmore = 0, nmade = 0;
         char chain[16];
         snprintf(chain, sizeof chain, "chain:%d", sizes[t].sites);
         bench_open_wide(&b, sizes[t].wide, "heisenberg", chain, NULL, NULL, 1, sizes[t].centre, 1);
@@ -475,7 +492,7 @@ static void test_full(void **state)
         for (int side = KL_LEFT; side <= KL_RIGHT; side++) {
             const kl_basis *const whole = side == KL_LEFT ? &b.e->row->basis : &b.e->col->basis;
             found *const all = calloc((size_t)whole->total, sizeof *all);
-            int *const want = calloc((size_t)whole->nsec, sizeof *want);
+            int *const want = calloc(2 * (size_t)whole->nsec, sizeof *want);
             int64_t n = 0;
             for (int c = 0; c < whole->nsec; c++) {
                 int dim;
@@ -501,7 +518,8 @@ static void test_full(void **state)
                         continue;
                     }
                     nfull++, nmore += o->basis.total > m;
-                    const int64_t total = fill_up(all, n, whole, m, fixed, want);
+                    const int64_t total = fill_up(all, n, whole, m, fixed, want, want + whole->nsec);
+                    expect_true(total <= m + m / 16 && total + whole->nsec >= m);
                     if (fixed == 1) expect_true(o->basis.total <= m && o->basis.total >= total); /* and weights of rounding alone fill up, too */
                     else expect_eq(o->basis.total, total);
                     for (int c = 0; c < o->basis.nsec && fixed != 1; c++) expect_eq(o->basis.dim[c], want[kl_basis_find(whole, o->basis.q[c])]);
@@ -512,13 +530,14 @@ static void test_full(void **state)
                 if (m < 8 * whole->nsec) continue;
                 expect_ok(kl_engine_share(b.e, side, sizes[t].centre + 1, m, whole, want, &err), err);
                 kl_test_case("m=%d side=%d: a basis that is made up", m, side);
-                for (int c = 0; c < whole->nsec; total += want[c++]) expect_true(want[c] == whole->dim[c] || kl_sector_full(want[c]) == want[c]);
+                for (int c = 0; c < whole->nsec; total += want[c++]) expect_true(want[c] == whole->dim[c] || want[c] % 2 == 0);
                 expect_true(total <= m + m / 16);
+                for (int c = 0; c < whole->nsec; c++) nmade += want[c] > 24 && want[c] < whole->dim[c] && want[c] % 8 == 0;
             }
             free(all);
             free(want);
         }
-        expect_true(nfull >= 16 && nmore >= 8);
+        expect_true(nfull >= 16 && nmore >= 8 && (t == 0 || nmade >= 16));
         bench_close(&b);
     }
     core_no_memory();
@@ -625,6 +644,6 @@ static void test_eigen_there(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_weights), cmocka_unit_test(test_turned),  cmocka_unit_test(test_multiplet),   cmocka_unit_test(test_tiny_values),
-                                       cmocka_unit_test(test_noise),   cmocka_unit_test(test_full),    cmocka_unit_test(test_nothing),     cmocka_unit_test(test_eigen_there)};
+                                       cmocka_unit_test(test_noise),   cmocka_unit_test(test_fill), cmocka_unit_test(test_full),    cmocka_unit_test(test_nothing),     cmocka_unit_test(test_eigen_there)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
