@@ -16,7 +16,6 @@
 
 #include <math.h>
 #include <omp.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -121,27 +120,13 @@ static int threads_for(const kl_exec *ex, int64_t n)
 
 /* ---- the table ---- */
 
-/* The largest block given back lately waits here for the next solver: thousands of solves a run would otherwise fault in the
-   pages of their bases each time. */
-typedef struct host {
-    _Atomic(double *) idle;
-} host;
-
-enum { IDLE_BYTES = 1 << 28 }; /* above, a solve is long enough not to care, and the memory is wanted elsewhere */
-
 static kl_status host_alloc(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err)
 {
     kl_status st = KL_OK;
-    host *const self = ex->self;
+    double *p = NULL;
+    (void)ex;
     *out = (kl_dptr){0};
-    double *p = atomic_exchange(&self->idle, NULL);
-    const int64_t have = kl_mem_block_bytes(p) / (int64_t)sizeof(double);
-    if (p == NULL || have < n || have / 8 > n) { /* a large block is not for a single vector */
-        double *expected = NULL;
-        if (have < n || !atomic_compare_exchange_strong(&self->idle, &expected, p)) kl_free(&p); /* too small: not kept beside what is larger */
-        p = NULL;
-        KL_TRY(kl_realloc(&p, n, KL_MEM_VECTOR, err)); /* realloc from nothing: no pass over memory that is written next anyway */
-    }
+    KL_TRY(kl_realloc(&p, n, KL_MEM_VECTOR, err)); /* realloc from nothing: no pass over memory that is written next anyway */
     out->addr = (uintptr_t)p;
 out:
     return st;
@@ -149,21 +134,9 @@ out:
 
 static void host_release(kl_exec *ex, kl_dptr *p)
 {
-    host *const self = ex->self;
     double *memory = at(*p);
+    (void)ex;
     p->addr = 0;
-    const int64_t bytes = kl_mem_block_bytes(memory);
-    if (bytes > 0 && bytes <= IDLE_BYTES) {
-        double *other = atomic_exchange(&self->idle, NULL);
-        if (kl_mem_block_bytes(other) > bytes) {
-            double *const smaller = memory;
-            memory = other;
-            other = smaller;
-        }
-        kl_free(&other);
-        double *expected = NULL;
-        if (atomic_compare_exchange_strong(&self->idle, &expected, memory)) return;
-    }
     kl_free(&memory);
 }
 
@@ -359,23 +332,17 @@ static kl_status host_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl
 
 static void host_close(kl_exec *ex)
 {
-    host *self = ex->self;
-    double *idle = atomic_exchange(&self->idle, NULL);
-    kl_free(&idle);
-    kl_free(&self);
+    (void)ex;
     kl_dense_release();
 }
 
 kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
 {
     kl_status st = KL_OK;
-    host *self = NULL;
     *out = NULL;
     if (nthread < 0) return kl_fail(err, KL_EINPUT, "%d threads; 0 (what OpenMP says) or more are allowed", nthread);
     kl_blas_init();
-    KL_TRY(kl_alloc(&self, 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(out, 1, KL_MEM_MISC, err));
-    (*out)->self = self;
     (*out)->name = "host";
     (*out)->space = KL_SPACE_HOST;
     (*out)->nthread = nthread > 0 ? nthread : omp_get_max_threads();
@@ -407,8 +374,6 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
         .spmv_release = kl_host_spmv_release,
         .close = host_close,
     };
-    return st;
 out:
-    kl_free(&self);
     return st;
 }

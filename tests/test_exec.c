@@ -63,14 +63,12 @@ static void test_open(void **state)
     expect_true(ex == NULL);
     kl_exec_close(&ex);
     expect_refused(kl_exec_open_host(-2, &ex, &err), KL_EINPUT, err, "-2 threads");
-    for (int64_t k = 1; k <= 2; k++) {
-        const int64_t live = kl_mem_live_total();
-        kl_mem_fail_after(k);
-        expect_eq(kl_exec_open_host(1, &ex, &err), KL_ENOMEM);
-        kl_mem_fail_after(0);
-        expect_true(ex == NULL);
-        expect_eq(kl_mem_live_total(), live);
-    }
+    const int64_t live = kl_mem_live_total();
+    kl_mem_fail_after(1);
+    expect_eq(kl_exec_open_host(1, &ex, &err), KL_ENOMEM);
+    kl_mem_fail_after(0);
+    expect_true(ex == NULL);
+    expect_eq(kl_mem_live_total(), live);
 }
 
 static void test_alloc(void **state)
@@ -98,17 +96,13 @@ static void test_alloc(void **state)
         kl_test_free(from);
         kl_test_free(to);
     }
-    /* The block kept for the next solve is handed out again, but not for something much smaller. */
     kl_dptr p, q;
+    const int64_t live = kl_mem_live_total(); /* nothing is kept for the next */
     expect_ok(ex->vt.alloc(ex, 1 << 20, &p, &err), err);
-    const uintptr_t large = p.addr;
-    ex->vt.release(ex, &p);
     expect_ok(ex->vt.alloc(ex, 10, &q, &err), err);
-    expect_true(q.addr != large);
-    expect_ok(ex->vt.alloc(ex, 1 << 19, &p, &err), err);
-    expect_true(p.addr == large);
-    ex->vt.release(ex, &q);
     ex->vt.release(ex, &p);
+    ex->vt.release(ex, &q);
+    expect_eq(kl_mem_live_total(), live);
     p = (kl_dptr){7};
     expect_refused(ex->vt.alloc(ex, INT64_MAX / 16, &p, &err), KL_ENOMEM, err, "vectors");
     expect_true(p.addr == 0);
