@@ -160,26 +160,33 @@ out:
     return st;
 }
 
-/* What sweeps of one m will still change, when each changes so much less than the one before; the change itself, where it falls fast or nothing is known. */
+/* 1 for two sweeps that differ in nothing but the order in time: of one m, or of one discarded weight, which then decided (--discard) and not m. */
+static int alike(const kl_dmrg_row *a, const kl_dmrg_row *b)
+{
+    const double most = 1.2; /* m grows by a tenth at least, and what is left out falls as a power of it */
+    return a->m == b->m || (a->discarded < most * b->discarded && b->discarded < most * a->discarded);
+}
+
+/* What alike sweeps will still change, when each changes so much less than the one before; the change itself, where it falls fast or nothing is known. */
 static double to_come(const kl_dmrg_row *b, int nrow, int i)
 {
-    const double change = fabs(b->energy[i] - b[-1].energy[i]), before = nrow > 2 && b[-1].m == b->m && b[-2].m == b->m ? fabs(b[-1].energy[i] - b[-2].energy[i]) : 0;
+    const double change = fabs(b->energy[i] - b[-1].energy[i]), before = nrow > 2 && alike(b - 1, b) && alike(b - 2, b) ? fabs(b[-1].energy[i] - b[-2].energy[i]) : 0;
     const double rate = before > 0 && change < before ? change / before : 0;
     return rate > 0.5 ? change * fmin(rate / (1 - rate), 20) : change;
 }
 
-/* At the largest m: 1 when further sweeps would change less than the wanted accuracy, or next to nothing of what is truncated. */
+/* At the largest m, or where m does not decide: 1 when further sweeps would change less than the wanted accuracy, or next to nothing of what is truncated. */
 static int settled(const kl_dmrg_result *res, double accuracy)
 {
     const kl_dmrg_row *const b = &res->row[res->nrow - 1];
-    if (res->nrow < 2 || b->m != b[-1].m || b->noise > 0 || b[-1].noise > 0) return 0;
+    if (res->nrow < 2 || !alike(b - 1, b) || b->noise > 0 || b[-1].noise > 0) return 0;
     double left = 0;
     for (int i = 0; i < res->nstate; i++) left = fmax(left, to_come(b, res->nrow, i));
     return fabs(b->change) <= 0.1 * accuracy * fabs(b->energy[0]) || left <= SETTLED * res->error_estimate;
 }
 
-/* 3. Error of state i after the last sweep: what the line through the last sweeps of two different m, E(w) = E0 + slope * w, still leaves to no
-   discarded weight, doubled since the true curve bends down a little, and what sweeps still change where the one before had the same m. Without such a line
+/* 3. Error of state i after the last sweep: what the line through the last sweeps that are not alike, E(w) = E0 + slope * w, still leaves to no
+   discarded weight, doubled since the true curve bends down a little, and what sweeps still change where the one before was alike. Without such a line
    the discarded weight itself is taken.
    INFINITY when there is nothing to compare with. */
 static double estimate_of(const kl_dmrg_result *res, double unit, int i, double *limit)
@@ -187,13 +194,14 @@ static double estimate_of(const kl_dmrg_result *res, double unit, int i, double 
     const kl_dmrg_row *const b = &res->row[res->nrow - 1];
     *limit = b->energy[i];
     int k = res->nrow - 2;
-    while (k >= 0 && res->row[k].m == b->m) k--;
+    while (k >= 0 && alike(&res->row[k], b)) k--;
     if (res->nrow < 2 || b->noise > 0 || b[-1].noise > 0) return INFINITY;
     const double change = to_come(b, res->nrow, i);
     if (b->discarded < 1e-14) return change; /* nothing that counts is truncated */
     const kl_dmrg_row *const a = k >= 0 && !(res->row[k].noise > 0) ? &res->row[k] : NULL;
     if (!a || !(a->discarded > b->discarded) || !(a->energy[i] > b->energy[i])) return change + SLOPE * unit * b->discarded;
-    const double left = (a->energy[i] - b->energy[i]) * b->discarded / (a->discarded - b->discarded);
+    const int by_weight = b->m != b[-1].m && alike(b - 1, b); /* then all bonds leave that much out, not those in the middle alone */
+    const double left = (by_weight ? 2 : 1) * (a->energy[i] - b->energy[i]) * b->discarded / (a->discarded - b->discarded);
     *limit = b->energy[i] - left;
     /* What changes by more than the weight that was left out before explains is not truncation: sweeps were not done at that m. */
     return 2 * left + (a < b - 1 ? change : fmax(0, change - SLOPE * unit * a->discarded));
@@ -347,6 +355,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
         else if (res->error_estimate <= fmax(accuracy * fabs(row->energy[0]), rounding) && left_by_solver <= fmax(accuracy * fmax(fabs(row->energy[0]), 1e-3 * r.unit.joint), 64 * rounding)) res->stop = KL_STOP_CONVERGED, last = 1;
         else if (k + 1 >= max_sweep) res->stop = KL_STOP_MAX_SWEEP, last = 1;
         else if (g.m >= m_cap && settled(res, accuracy)) res->stop = KL_STOP_M_MAX, last = 1;
+        else if (o->discard > 0 && row->m_reached < g.m && settled(res, accuracy)) res->stop = KL_STOP_DISCARD, last = 1;
         if (!last && r.interrupted) res->stop = KL_STOP_INTERRUPTED, res->direction = r.interrupted, last = 1;
         if (last) break;
         KL_TRY(report_state(&r, 0, err)); /* not behind the last sweep: a run that went on from there would make one more */

@@ -69,7 +69,7 @@ struct kl_dmrg_row { /* one sweep, as reported */
     double flop;
 };
 
-typedef enum kl_dmrg_stop { KL_STOP_CONVERGED, KL_STOP_SCHEDULE, KL_STOP_MAX_SWEEP, KL_STOP_M_MAX, KL_STOP_INTERRUPTED } kl_dmrg_stop;
+typedef enum kl_dmrg_stop { KL_STOP_CONVERGED, KL_STOP_SCHEDULE, KL_STOP_MAX_SWEEP, KL_STOP_M_MAX, KL_STOP_INTERRUPTED, KL_STOP_DISCARD } kl_dmrg_stop;
 
 /* ORDER KL_PART */
 enum { KL_PART_PLAN, KL_PART_SOLVE, KL_PART_APPLY, KL_PART_TRUNCATE, KL_PART_GROW, KL_PART_TRANSFORM, KL_PART_OTHER, KL_NPART };

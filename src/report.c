@@ -97,6 +97,7 @@ static const char *stop_text(kl_dmrg_stop stop, int *converged)
     case KL_STOP_SCHEDULE: return "the schedule is done";
     case KL_STOP_MAX_SWEEP: return "the largest number of sweeps is done";
     case KL_STOP_M_MAX: return "the largest m is reached";
+    case KL_STOP_DISCARD: return "what --discard leaves out keeps m where it is";
     case KL_STOP_INTERRUPTED: return "interrupted";
     }
     return "unknown";
@@ -287,6 +288,7 @@ static const char *stop_word(kl_dmrg_stop stop)
     case KL_STOP_SCHEDULE: return "schedule";
     case KL_STOP_MAX_SWEEP: return "max_sweeps";
     case KL_STOP_M_MAX: return "m_max";
+    case KL_STOP_DISCARD: return "discard";
     case KL_STOP_INTERRUPTED: return "interrupted";
     }
     return "unknown";

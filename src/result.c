@@ -455,7 +455,7 @@ static kl_status get_dmrg(const kl_h5_in *in, int nsite, kl_dmrg_result *d, kl_e
     int stop;
     KL_TRY(kl_h5_get_group(in, in->file, "result", &group, err));
     KL_TRY(kl_h5_get_small(in, group, "nstate", 0, KL_MAX_ROOT, &d->nstate, err));
-    KL_TRY(kl_h5_get_small(in, group, "stop", 0, KL_STOP_INTERRUPTED, &stop, err));
+    KL_TRY(kl_h5_get_small(in, group, "stop", 0, KL_STOP_DISCARD, &stop, err));
     d->stop = (kl_dmrg_stop)stop;
     KL_TRY(kl_h5_get_small(in, group, "direction", -1, 1, &d->direction, err));
     KL_TRY(kl_h5_get_real(in, group, "error_estimate", &d->error_estimate, err));

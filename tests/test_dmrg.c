@@ -773,6 +773,37 @@ static void test_converged(void **state)
     core_no_memory();
 }
 
+/* Where a discarded weight decides, m grows in name only: two sweeps of it are no line, and the error is that of what is left out. A weight that is small enough converges. */
+static void test_by_weight(void **state)
+{
+    static const struct {
+        const char *model, *variant, *lattice, *sets, *charge;
+        double energy, accuracy, discard;
+        int converges;
+    } list[] = {
+        {"hubbard", "F=1/2", "chain:16", "U=4", "N_up=8 N_dn=8", -8.818767454811657, 1e-9, 3e-10, 0},
+        {"heisenberg", "S=1/2", "chain:32", NULL, "Sz=0", -13.997315618224327, 1e-9, 1e-9, 0},
+        {"heisenberg", "S=1/2", "chain:32", NULL, "Sz=0", -13.997315618224327, 1e-9, 1e-7, 0},
+        {"heisenberg", "S=1/2", "chain:32", NULL, "Sz=0", -13.997315618224327, 1e-6, 1e-9, 1},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        core_job j;
+        core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, NULL, list[k].sets);
+        core_run r = core_auto(list[k].accuracy, core_charge(j.model, list[k].charge), 1, KL_STRATEGY_AUTO);
+        r.opts.discard = list[k].discard;
+        kl_test_case("%s, discard=%g", j.name, list[k].discard);
+        core_go(&j, &r);
+        const double error = r.res.energy[0] - list[k].energy;
+        expect_eq(r.res.stop, list[k].converges ? KL_STOP_CONVERGED : KL_STOP_DISCARD);
+        expect_true(error > 0 && r.res.error_estimate > 0.7 * error && r.res.nrow < 20);
+        if (!list[k].converges) expect_true(r.res.error_estimate < 30 * error && error > list[k].accuracy);
+        core_drop(&r);
+        core_close(&j);
+    }
+    core_no_memory();
+}
+
 /* An m that is far too small: sweeps end when they no longer tell, and 20 more change next to nothing of the error. */
 static void test_settled(void **state)
 {
@@ -1044,7 +1075,7 @@ int main(void)
         cmocka_unit_test(test_equal_bits),  cmocka_unit_test(test_warm_start),   cmocka_unit_test(test_wrong_state),
         cmocka_unit_test(test_interrupted), cmocka_unit_test(test_to_the_bit), cmocka_unit_test(test_go_on), cmocka_unit_test(test_hard_sectors), cmocka_unit_test(test_edges),
         cmocka_unit_test(test_scales),      cmocka_unit_test(test_disconnected), cmocka_unit_test(test_little_memory), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_converged), cmocka_unit_test(test_settled), cmocka_unit_test(test_many_states), cmocka_unit_test(test_tiny_m),       cmocka_unit_test(test_discard),
+        cmocka_unit_test(test_converged), cmocka_unit_test(test_settled),   cmocka_unit_test(test_by_weight), cmocka_unit_test(test_many_states), cmocka_unit_test(test_tiny_m),       cmocka_unit_test(test_discard),
         cmocka_unit_test(test_full), cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_growth), cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
