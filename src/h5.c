@@ -3,6 +3,7 @@
 #include "h5.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,16 +71,37 @@ void kl_h5_put_long_text(kl_h5_out *w, hid_t at, const char *name, const char *t
     H5Tclose(type);
 }
 
-hid_t kl_h5_put_group(kl_h5_out *w, hid_t at, const char *name)
+/* One group, without the time of day: the same run writes the same bytes. */
+static hid_t create_group(hid_t at, const char *name)
 {
-    if (w->failed) return -1;
-    const hid_t link = H5Pcreate(H5P_LINK_CREATE);
-    H5Pset_create_intermediate_group(link, 1);
     const hid_t create = H5Pcreate(H5P_GROUP_CREATE);
     H5Pset_obj_track_times(create, 0);
-    const hid_t group = H5Gcreate2(at, name, link, create, H5P_DEFAULT);
+    const hid_t group = H5Gcreate2(at, name, H5P_DEFAULT, create, H5P_DEFAULT);
     H5Pclose(create);
-    H5Pclose(link);
+    return group;
+}
+
+/* The groups on the way to a name, where they are missing: those that the library makes by itself have the time of day. */
+static void create_way(kl_h5_out *w, hid_t at, const char *name)
+{
+    for (const char *end = strchr(name, '/'); end != NULL && !w->failed; end = strchr(end + 1, '/')) {
+        char part[2 * KL_H5_MAX_NAME];
+        if (end - name >= (ptrdiff_t)sizeof part) {
+            w->failed = 1, w->error = ENAMETOOLONG;
+            return;
+        }
+        snprintf(part, sizeof part, "%.*s", (int)(end - name), name);
+        if (H5Lexists(at, part, H5P_DEFAULT) > 0) continue;
+        const hid_t group = create_group(at, part);
+        if (kl_h5_ok(w, group)) H5Gclose(group);
+    }
+}
+
+hid_t kl_h5_put_group(kl_h5_out *w, hid_t at, const char *name)
+{
+    create_way(w, at, name);
+    if (w->failed) return -1;
+    const hid_t group = create_group(at, name);
     return kl_h5_ok(w, group) ? group : -1;
 }
 
@@ -91,13 +113,12 @@ void kl_h5_end_group(hid_t group)
 void kl_h5_put_array(kl_h5_out *w, hid_t at, const char *name, hid_t on_disk, hid_t in_memory, int rank, const hsize_t *shape, const void *value,
                      const char *note)
 {
+    create_way(w, at, name);
     if (w->failed) return;
-    const hid_t link = H5Pcreate(H5P_LINK_CREATE);
-    H5Pset_create_intermediate_group(link, 1);
     const hid_t space = rank == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(rank, shape, NULL);
     const hid_t create = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_obj_track_times(create, 0); /* the same run writes the same bytes */
-    const hid_t set = H5Dcreate2(at, name, on_disk, space, link, create, H5P_DEFAULT);
+    H5Pset_obj_track_times(create, 0);
+    const hid_t set = H5Dcreate2(at, name, on_disk, space, H5P_DEFAULT, create, H5P_DEFAULT);
     if (kl_h5_ok(w, set)) {
         if (value != NULL) kl_h5_ok(w, H5Dwrite(set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, value));
         if (note != NULL) kl_h5_put_text(w, set, "note", note);
@@ -105,7 +126,6 @@ void kl_h5_put_array(kl_h5_out *w, hid_t at, const char *name, hid_t on_disk, hi
     }
     H5Sclose(space);
     H5Pclose(create);
-    H5Pclose(link);
 }
 
 void kl_h5_put_ints(kl_h5_out *w, hid_t at, const char *name, int64_t n, const int64_t *value)

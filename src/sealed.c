@@ -203,6 +203,7 @@ kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err
     f->quiet = kl_h5_quiet_begin();
     const hid_t create = H5Pcreate(H5P_FILE_CREATE), access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_userblock(create, SEAL_BYTES);
+    H5Pset_obj_track_times(create, 0); /* of the root group: the same run writes the same bytes, whenever it does */
     H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST);
     H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
     H5Pset_file_locking(access, 0, 1); /* the name is private until it is renamed, and some network disks cannot lock */
