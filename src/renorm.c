@@ -153,7 +153,7 @@ int kl_sector_even(int dim, int there) { return rounded(dim, 2, there); }
 
 void kl_sectors_fill(int nsec, int *dim, const int *there, int64_t more)
 {
-    for (int unit = 32; unit > 2; unit /= 2)
+    for (int unit = 32; unit >= 8; unit /= 2) /* below, even is all */
         for (int c = 0; c < nsec; c++) {
             const int full = rounded(dim[c], unit, there[c]);
             if (unit_of(dim[c]) != unit || full - dim[c] > more) continue;
