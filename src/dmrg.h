@@ -18,6 +18,22 @@ typedef struct kl_dmrg_sweep {
 
 typedef struct kl_dmrg_row kl_dmrg_row;
 
+/* States beyond the wanted ones that a run carries at first, or looks for at its end: without them a sweep can settle in a mixture of nearly
+   degenerate states, of which neither residual nor variance nor change tells anything. */
+enum { KL_NGUARD = 2 };
+
+/* What a run that goes on waits for. ORDER kl_dmrg_wait_text */
+typedef enum kl_dmrg_wait {
+    KL_WAIT_NOTHING,
+    KL_WAIT_SWEEPS,     /* noise is on, or there are too few sweeps to compare */
+    KL_WAIT_TRUNCATION, /* m is too small */
+    KL_WAIT_CHANGE,     /* sweeps change the energy by more than truncation explains */
+    KL_WAIT_SOLVER,     /* residuals are too large for the gap to the next state */
+    KL_WAIT_KEPT,       /* the state kept lies above the energy told */
+    KL_WAIT_GUARD       /* states that lie close are not told apart yet */
+} kl_dmrg_wait;
+extern const char *const kl_dmrg_wait_text[];
+
 typedef struct kl_dmrg_opts {
     kl_strategy strategy;
     kl_solver solver;
@@ -67,6 +83,13 @@ struct kl_dmrg_row { /* one sweep, as reported */
     int64_t napply;
     int64_t dim_max;
     double flop;
+    int held;                    /* wavefunctions carried, guards included; 0: not known (files of version 0.1.0) */
+    int m_start;                 /* states of the saved state that the run began from; 0: it began afresh */
+    double residual;             /* largest |H x - E x| of the wanted states that the eigensolver reached on the way back; NAN: not known */
+    double kept;                 /* largest <H> - energy of the wanted states at the end of the sweep; NAN: not known */
+    double gap[KL_NGUARD];       /* from the highest wanted state to each guard, at the middle bond on the way back; NAN: not looked at */
+    int probed;                  /* 1: the gaps come from a probe after the sweep */
+    int wait;                    /* kl_dmrg_wait after this sweep */
 };
 
 typedef enum kl_dmrg_stop { KL_STOP_CONVERGED, KL_STOP_SCHEDULE, KL_STOP_MAX_SWEEP, KL_STOP_M_MAX, KL_STOP_INTERRUPTED, KL_STOP_DISCARD } kl_dmrg_stop;
@@ -79,7 +102,10 @@ typedef struct kl_dmrg_result {
     int nstate;
     double energy[KL_MAX_ROOT];      /* lowest of the last sweep, near its middle bond; the constant of the terms included */
     double energy_kept[KL_MAX_ROOT]; /* <H> of the states returned: from the middle to the end of the sweep they were truncated at every bond */
-    double error_estimate;           /* absolute, from the extrapolation in the discarded weight */
+    double error_estimate;           /* absolute: of truncation, of sweeps not done, of residuals, and of states not told apart; see kl_outlook */
+    double gap;                      /* to the next state above the wanted ones, roughly; INFINITY: not known */
+    double unresolved;               /* states not told apart from the wanted ones lie within this; 0: there are none */
+    kl_dmrg_wait wait;               /* what kept the accuracy from being reached */
     double energy_extrapolated;
     double discarded;                /* of the last sweep */
     kl_dmrg_stop stop;

@@ -40,7 +40,7 @@ static int is_converged(int stop) { return stop == KL_ED_CONVERGED || stop == KL
 kl_status kl_edreport_add(kl_result *r, const kl_ed *ed, const kl_ed_result *f, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_dmrg_result d = {.nstate = f->nstate, .error_estimate = fmax(f->error[0], f->attainable), .energy_extrapolated = f->energy[0],
+    kl_dmrg_result d = {.nstate = f->nstate, .gap = INFINITY, .error_estimate = fmax(f->error[0], f->attainable), .energy_extrapolated = f->energy[0],
                         .stop = is_converged((int)f->stop) ? KL_STOP_CONVERGED : f->stop == KL_ED_INTERRUPTED ? KL_STOP_INTERRUPTED : KL_STOP_SCHEDULE,
                         .napply = f->napply, .seconds = f->seconds, .dim_max = f->dim};
     const double run[NRUN] = {[DIM] = (double)f->dim, [LENGTH] = (double)f->n, [FLAVOURS] = ed->space->flavours, [LEFT] = (double)ed->space->left.begin[ed->space->left.nsec],
@@ -115,7 +115,7 @@ kl_status kl_edreport_add_thermal(kl_result *r, const kl_model *m, const int sca
         snprintf(name, sizeof(name), "thermal/chi_%.60s", m->charge[c].name);
         KL_TRY(kl_result_add(r, name, "(<Q^2> - <Q>^2) / T of the charge, and its error", 2, shape, v, err));
     }
-    const kl_dmrg_result d = {.nstate = 1, .energy = {facts->lowest}, .energy_kept = {facts->lowest}, .energy_extrapolated = facts->lowest, .stop = KL_STOP_CONVERGED, .napply = facts->napply};
+    const kl_dmrg_result d = {.nstate = 1, .gap = INFINITY, .energy = {facts->lowest}, .energy_kept = {facts->lowest}, .energy_extrapolated = facts->lowest, .stop = KL_STOP_CONVERGED, .napply = facts->napply};
     KL_TRY(kl_result_set_dmrg(r, &d, err));
     for (int c = r->ncharge - 1; c >= 0; c--)
         if (scan[c]) kl_result_drop_charge(r, c);

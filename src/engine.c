@@ -346,6 +346,23 @@ out:
     return st;
 }
 
+kl_status kl_engine_hold(kl_engine *e, int nstate, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_dptr psi = {0};
+    const int64_t n = e->layout.n;
+    if (nstate > e->nstate) {
+        KL_TRY(e->ex->vt.alloc(e->ex, n * nstate, &psi, err));
+        e->ex->vt.copy(e->ex, n * e->nstate, e->psi, psi);
+        e->ex->vt.fill(e->ex, n * (nstate - e->nstate), 0.0, kl_dptr_at(psi, n * e->nstate));
+        e->ex->vt.release(e->ex, &e->psi);
+        e->psi = psi;
+    }
+    e->nstate = nstate;
+out:
+    return st;
+}
+
 void kl_engine_count_on(kl_engine *e, const kl_engine *from)
 {
     for (int i = 0; i < KL_NPART; i++) e->seconds[i] += from->seconds[i];

@@ -44,6 +44,8 @@ void kl_engine_destroy(kl_engine **e);
 kl_status kl_engine_start(kl_engine *e, int m, const int *start, kl_err *err) KL_MUST_CHECK;
 /* Takes the tensors of a state over (the state is destroyed) and rebuilds the operators. */
 kl_status kl_engine_resume_take(kl_engine *e, kl_state **state, kl_err *err) KL_MUST_CHECK;
+/* Carries nstate wavefunctions from here on: the first of those there are, and zeros, in whose place the eigensolver begins at random. */
+kl_status kl_engine_hold(kl_engine *e, int nstate, kl_err *err) KL_MUST_CHECK;
 /* Adds what `from` has counted: times, flops, the largest sizes. */
 void kl_engine_count_on(kl_engine *e, const kl_engine *from);
 /* Gives a copy of everything as a state. */

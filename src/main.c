@@ -447,7 +447,7 @@ static kl_status command_dmrg(kl_options *o, int *status, kl_err *err)
         KL_TRY(kl_result_match(o->resume, done, x.t->model, x.t->lat, x.t->params, x.t->target, 1, err));
         if (o->nschedule > 0 && done->sweep_done >= o->nschedule) KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s is past the %d sweeps of the schedule", o->resume, o->nschedule));
         KL_TRY(kl_result_read_state(o->resume, x.t->terms, &state, err));
-        if (state->nstate != x.t->dmrg.nstate)
+        if (state->nstate < x.t->dmrg.nstate)
             KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s holds %d states, --states asks for %d", o->resume, state->nstate, x.t->dmrg.nstate));
     } else if (is_result_file(o->start)) {
         KL_TRY(kl_result_read(o->start, &done, err));

@@ -156,6 +156,15 @@ int kl_manifold_size(const kl_dmrg_result *d)
     return n;
 }
 
+/* What is known of the states that were not asked for. */
+static void print_next(FILE *to, const kl_dmrg_result *d, const char *of)
+{
+    if (d->unresolved > 0)
+        fprintf(to, "%s; another lies within %.1e and is not told apart: what is kept may be a mixture; --states %d tells\n", of, d->unresolved, d->nstate + 1);
+    else if (isfinite(d->gap)) fprintf(to, "%s; the next one of this sector lies about %.2g above\n", of, d->gap);
+    else fprintf(to, "%s; whether another lies as low, --states %d tells\n", of, d->nstate + 1);
+}
+
 static void print_energies(FILE *to, const kl_dmrg_result *d)
 {
     char e[40];
@@ -168,11 +177,12 @@ static void print_energies(FILE *to, const kl_dmrg_result *d)
         fprintf(to, "kept state   %s  %.1e %s: the energy of a sweep is its lowest, near the middle; the state is that of its end\n", energy_text(d->energy_kept[0], fabs(above), e),
                 fabs(above), above > 0 ? "above" : "below");
     if (d->nstate == 1) {
-        fprintf(to, "states       1; whether another lies as low, --states 2 tells\n");
+        print_next(to, d, "states       1");
         return;
     }
     for (int k = 1; k < d->nstate; k++)
         fprintf(to, "state %-6d %s  %.6e above the lowest\n", k, energy_text(d->energy[k], d->error_estimate, e), d->energy[k] - d->energy[0]);
+    if (isfinite(d->gap) || d->unresolved > 0) print_next(to, d, "beyond");
     const int n = kl_manifold_size(d);
     if (n == d->nstate) fprintf(to, "manifold     all %d states lie within the error of each other, and there may be more: ask for more states\n", n);
     else if (n > 1) fprintf(to, "manifold     the lowest %d states lie within the error of each other: a manifold, not a state\n", n);
@@ -186,7 +196,8 @@ static void print_stop(FILE *to, const kl_result *r)
     if (!r->finished) fprintf(to, "stopped      a checkpoint after %d sweeps; go on from it with --resume\n", r->sweep_done);
     else if (converged) fprintf(to, "stopped      converged: %s\n", why);
     else if (r->dmrg.stop == KL_STOP_SCHEDULE) fprintf(to, "stopped      %s; the error above says what it was enough for\n", why);
-    else fprintf(to, "stopped      NOT CONVERGED: %s\n", why);
+    else if (r->dmrg.wait == KL_WAIT_NOTHING) fprintf(to, "stopped      NOT CONVERGED: %s\n", why);
+    else fprintf(to, "stopped      NOT CONVERGED: %s; the accuracy waits for %s\n", why, kl_dmrg_wait_text[r->dmrg.wait]);
 }
 
 static void print_costs(FILE *to, const kl_dmrg_result *d, const kl_run_facts *facts)
@@ -382,6 +393,9 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
         kl_json_real(&j, "discarded", d->discarded);
         kl_json_bool(&j, "converged", converged);
         kl_json_text(&j, "stop", stop_word(d->stop));
+        kl_json_text(&j, "waits_for", kl_dmrg_wait_text[d->wait]);
+        kl_json_real(&j, "gap", d->gap);
+        kl_json_real(&j, "unresolved", d->unresolved);
         kl_json_int(&j, "manifold", kl_manifold_size(d));
         kl_json_int(&j, "products", d->napply);
         kl_json_real(&j, "flop", d->flop);
@@ -415,6 +429,11 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
         kl_json_int(&j, "dim_max", row->dim_max);
         kl_json_real(&j, "flop", row->flop);
         kl_json_real(&j, "seconds", row->seconds);
+        kl_json_int(&j, "states_carried", row->held);
+        kl_json_real(&j, "residual", row->residual);
+        kl_json_real(&j, "kept_above", row->kept);
+        kl_json_reals(&j, "gaps", KL_NGUARD, row->gap);
+        kl_json_text(&j, "waits_for", kl_dmrg_wait_text[row->wait]);
         kl_json_close(&j, '}');
     }
     kl_json_close(&j, ']');
@@ -858,8 +877,8 @@ void kl_progress_sweep(kl_progress *p, const kl_dmrg_row *row, int nrow)
     p->have_energy = 1;
     if (!p->verbose) return;
     clear_line();
-    fprintf(stderr, "%ssweep %d  m %d  noise %.0e  E %.14f  change %.2e  discarded %.2e  %.2f s\n", p->prefix, p->sweep_before + nrow, row->m_reached, row->noise,
-            row->energy[0], row->change, row->discarded, row->seconds);
+    fprintf(stderr, "%ssweep %d  m %d  noise %.0e  E %.14f  change %.2e  discarded %.2e  %.2f s  waits for %s\n", p->prefix, p->sweep_before + nrow, row->m_reached,
+            row->noise, row->energy[0], row->change, row->discarded, row->seconds, kl_dmrg_wait_text[row->wait]);
 }
 
 void kl_progress_end(kl_progress *p)

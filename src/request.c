@@ -253,6 +253,9 @@ out:
     return st;
 }
 
+/* Of the wavefunctions of a state those that the run was asked for; a checkpoint holds its guards behind them. */
+static int wanted_states(const kl_result *r, const kl_state *s) { return r->dmrg.nstate > 0 && r->dmrg.nstate < s->nstate ? r->dmrg.nstate : s->nstate; }
+
 /* The state in a file, of the same system and charges. */
 static kl_status read_other(const kl_request_scene *scene, const request *q, kl_qn target, kl_state **out, kl_err *err)
 {
@@ -261,6 +264,7 @@ static kl_status read_other(const kl_request_scene *scene, const request *q, kl_
     KL_TRY(kl_result_read(q->file, &r, err));
     KL_TRY(kl_result_match(q->file, r, scene->terms->model, scene->lat, scene->params, target, 0, err));
     KL_TRY(kl_result_read_state(q->file, scene->terms, out, err));
+    (*out)->nstate = wanted_states(r, *out);
 out:
     kl_result_destroy(&r);
     return st;
@@ -462,9 +466,9 @@ kl_status kl_request_run(const kl_request_scene *scene, int n, const char *const
     kl_status st = KL_OK;
     kl_measure *m[MOST] = {NULL};
     request q = {.nop = 0};
-    const int nmean = nmanifold < s->nstate ? nmanifold : s->nstate;
+    const int nstate = wanted_states(r, s), nmean = nmanifold < nstate ? nmanifold : nstate;
     if (!n) return KL_OK;
-    for (int k = 0; k < s->nstate; k++) {
+    for (int k = 0; k < nstate; k++) {
         double error;
         KL_TRY(kl_measure_create(scene->ex, s, k, scene->lat, &m[k], err));
         KL_TRY(kl_measure_charge_error(m[k], &error, err));
@@ -476,7 +480,7 @@ kl_status kl_request_run(const kl_request_scene *scene, int n, const char *const
     }
     for (int i = 0; i < n; i++) {
         KL_TRY(read_request(text[i], scene->terms->model, scene->lat, &q, err));
-        KL_TRY(run_one(scene, &q, s->nstate, nmean, m, r, err));
+        KL_TRY(run_one(scene, &q, nstate, nmean, m, r, err));
         clear_request(&q);
     }
 out:

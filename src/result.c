@@ -3,6 +3,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "result.h"
 
+#include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -251,6 +253,8 @@ kl_status kl_result_match(const char *path, const kl_result *r, const kl_model *
 typedef struct sweep_record { /* as in kl_dmrg_row, of fixed width */
     int64_t m, m_reached, napply, dim_max;
     double noise, change, discarded, seconds, flop;
+    int64_t held, m_start, probed, wait; /* held: 0 in files of version 0.1.0, which have none of these */
+    double residual, kept, gap[KL_NGUARD];
     double energy[KL_MAX_ROOT];
 } sweep_record;
 
@@ -266,8 +270,13 @@ static hid_t sweep_type(int nstate, int in_memory)
         {"products", offsetof(sweep_record, napply), 1}, {"dim_max", offsetof(sweep_record, dim_max), 1},
         {"noise", offsetof(sweep_record, noise), 0},   {"change", offsetof(sweep_record, change), 0},
         {"discarded", offsetof(sweep_record, discarded), 0}, {"seconds", offsetof(sweep_record, seconds), 0},
-        {"flop", offsetof(sweep_record, flop), 0},
+        {"flop", offsetof(sweep_record, flop), 0},     {"held", offsetof(sweep_record, held), 1},
+        {"m_start", offsetof(sweep_record, m_start), 1}, {"probed", offsetof(sweep_record, probed), 1},
+        {"wait", offsetof(sweep_record, wait), 1},     {"residual", offsetof(sweep_record, residual), 0},
+        {"kept", offsetof(sweep_record, kept), 0},     {"gap_1", offsetof(sweep_record, gap[0]), 0},
+        {"gap_2", offsetof(sweep_record, gap[1]), 0},
     };
+    static_assert(KL_NGUARD == 2, "the gaps' names are written out");
     enum { NFIELD = sizeof(field) / sizeof(field[0]) };
     const hsize_t n = (hsize_t)nstate;
     const hid_t energies = H5Tarray_create2(in_memory ? H5T_NATIVE_DOUBLE : H5T_IEEE_F64LE, 1, &n);
@@ -288,7 +297,10 @@ static kl_status put_sweeps(kl_h5_out *w, const kl_dmrg_result *d, kl_err *err)
     if (st != KL_OK) return st;
     for (int i = 0; i < d->nrow; i++) {
         const kl_dmrg_row *r = &d->row[i];
-        record[i] = (sweep_record){r->m, r->m_reached, r->napply, r->dim_max, r->noise, r->change, r->discarded, r->seconds, r->flop, {0}};
+        record[i] = (sweep_record){.m = r->m, .m_reached = r->m_reached, .napply = r->napply, .dim_max = r->dim_max, .noise = r->noise,
+                                   .change = r->change, .discarded = r->discarded, .seconds = r->seconds, .flop = r->flop, .held = r->held,
+                                   .m_start = r->m_start, .probed = r->probed, .wait = r->wait, .residual = r->residual, .kept = r->kept};
+        memcpy(record[i].gap, r->gap, sizeof(r->gap));
         memcpy(record[i].energy, r->energy, sizeof(r->energy));
     }
     const hsize_t n = (hsize_t)d->nrow;
@@ -362,6 +374,9 @@ static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state
     kl_h5_put_int(w, group, "direction", d->direction);
     kl_h5_put_real(w, group, "error_estimate", d->error_estimate);
     kl_h5_put_real(w, group, "energy_extrapolated", d->energy_extrapolated);
+    kl_h5_put_real(w, group, "gap", d->gap);
+    kl_h5_put_real(w, group, "unresolved", d->unresolved);
+    kl_h5_put_int(w, group, "wait", d->wait);
     kl_h5_put_real(w, group, "discarded", d->discarded);
     kl_h5_put_int(w, group, "products", d->napply);
     kl_h5_put_real(w, group, "flop", d->flop);
@@ -428,7 +443,9 @@ static kl_status get_sweeps(const kl_h5_in *in, kl_dmrg_result *d, kl_err *err)
     KL_TRY(kl_alloc(&d->row, n, KL_MEM_MISC, err));
     for (int64_t i = 0; i < n; i++) {
         const sweep_record *r = &record[i];
-        if (r->m < 0 || r->m > INT32_MAX || r->m_reached < 0 || r->m_reached > INT32_MAX) KL_TRY(kl_h5_bad(in, "sweeps", "holds an impossible m", err));
+        if (r->m < 0 || r->m > INT32_MAX || r->m_reached < 0 || r->m_reached > INT32_MAX || r->m_start < 0 || r->m_start > INT32_MAX)
+            KL_TRY(kl_h5_bad(in, "sweeps", "holds an impossible m", err));
+        if (r->held < 0 || r->held > KL_MAX_ROOT || r->wait < 0 || r->wait > KL_WAIT_GUARD) KL_TRY(kl_h5_bad(in, "sweeps", "holds an impossible row", err));
         kl_dmrg_row *to = &d->row[i];
         to->m = (int)r->m;
         to->m_reached = (int)r->m_reached;
@@ -440,6 +457,13 @@ static kl_status get_sweeps(const kl_h5_in *in, kl_dmrg_result *d, kl_err *err)
         to->napply = r->napply;
         to->dim_max = r->dim_max;
         to->flop = r->flop;
+        to->held = (int)r->held;
+        to->m_start = (int)r->m_start;
+        to->probed = r->probed != 0;
+        to->wait = (int)r->wait;
+        to->residual = r->held ? r->residual : NAN;
+        to->kept = r->held ? r->kept : NAN;
+        for (int k = 0; k < KL_NGUARD; k++) to->gap[k] = r->held ? r->gap[k] : NAN;
     }
     d->nrow = (int)n;
 out:
@@ -460,6 +484,14 @@ static kl_status get_dmrg(const kl_h5_in *in, int nsite, kl_dmrg_result *d, kl_e
     KL_TRY(kl_h5_get_small(in, group, "direction", -1, 1, &d->direction, err));
     KL_TRY(kl_h5_get_real(in, group, "error_estimate", &d->error_estimate, err));
     KL_TRY(kl_h5_get_real(in, group, "energy_extrapolated", &d->energy_extrapolated, err));
+    d->gap = INFINITY; /* version 0.1.0 knew of none */
+    if (H5Aexists(group, "gap") > 0) {
+        int wait;
+        KL_TRY(kl_h5_get_real(in, group, "gap", &d->gap, err));
+        KL_TRY(kl_h5_get_real(in, group, "unresolved", &d->unresolved, err));
+        KL_TRY(kl_h5_get_small(in, group, "wait", 0, KL_WAIT_GUARD, &wait, err));
+        d->wait = (kl_dmrg_wait)wait;
+    }
     KL_TRY(kl_h5_get_real(in, group, "discarded", &d->discarded, err));
     KL_TRY(kl_h5_get_int(in, group, "products", 0, INT64_MAX, &d->napply, err));
     KL_TRY(kl_h5_get_real(in, group, "flop", &d->flop, err));
