@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 const char *const kl_isa_name[KL_NISA] = {"avx512", "avx2", "generic"}; /* ORDER KL_ISA */
 
@@ -43,4 +46,15 @@ kl_status kl_isa_check(kl_err *err)
         if (can[i]) snprintf(allowed + n, sizeof allowed - n, " %s", kl_isa_name[i]);
     }
     return kl_fail(err, KL_EINPUT, "KRONLAT_ISA=%.60s: %s; allowed:%s", wish, known ? "this processor has no such instructions" : "no such instruction set", allowed);
+}
+
+void kl_isa_flush_denormals(void)
+{
+#if defined(__x86_64__)
+    _mm_setcsr(_mm_getcsr() | 0x8040); /* results that underflow, operands that are denormal */
+#elif defined(__aarch64__)
+    uint64_t control;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(control));
+    __asm__ volatile("msr fpcr, %0" : : "r"(control | (uint64_t)1 << 24));
+#endif
 }

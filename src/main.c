@@ -717,6 +717,7 @@ int main(int argc, char **argv)
     int status = STATUS_OK;
     char help[] = "--help", *words[] = {argv[0], argc > 2 ? argv[2] : NULL, help, NULL};
     keep_memory();
+    kl_isa_flush_denormals();
     if (argc > 2 && strcmp(argv[1], "help") == 0) argc = 3, argv = words; /* `help COMMAND' is `COMMAND --help' */
     kl_status st = kl_isa_check(&err);
     if (st != KL_OK) {

@@ -1,0 +1,105 @@
+/* Error bars of hard ground states hold; the quick part of bars.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "bars.h"
+
+static void test_bars_hold(void **state)
+{
+    (void)state;
+    for (int k = 0; k < NBARS; k += KL_TEST_WATCHED ? 5 : 1)
+        if (bars[k].quick) bars_check(&bars[k], 1e-8, 1 + (uint64_t)k % 3);
+}
+
+/* A sector that is solved as a whole at the middle bond: "converged" is said of the state that is kept, whose energy those sweeps do not show. */
+static void test_kept_state(void **state)
+{
+    static const struct {
+        const char *model, *variant, *lattice, *order, *sets, *charge;
+        double energy, accuracy;
+        uint64_t seed;
+    } list[] = {
+        {"kondo", "S=1/2", "chain:4", "0,3,1,2", "J=1.5", "N=4", -5.943568145445, 1e-11, 1},
+        {"hubbard", "F=1/2", "chain:6", "3,1,0,5,4,2", "U=4", "N_up=3 N_dn=3", -3.092565319505, 1e-9, 1},
+        {"hubbard", "F=1/2", "chain:6", "3,1,0,5,4,2", "U=4", "N_up=3 N_dn=3", -3.092565319505, 1e-11, 1},
+        {"kondo", "S=1/2", "chain:6", NULL, "J=0.4", "N=5 Sz=1/2", -6.7409867657415, 1e-9, 2},
+        {"kondo", "S=1/2", "chain:6", NULL, "J=0.4", "N=5 Sz=1/2", -6.7409867657415, 1e-7, 2},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof list / sizeof *list; k += KL_TEST_WATCHED ? 2 : 1) {
+        core_job j;
+        core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, list[k].order, list[k].sets);
+        core_run r = core_auto(list[k].accuracy, core_charge(j.model, list[k].charge), 1, KL_STRATEGY_AUTO);
+        r.opts.seed = list[k].seed;
+        core_go(&j, &r);
+        kl_test_case("%s to %g", j.name, list[k].accuracy);
+        const double wanted = list[k].accuracy * fabs(list[k].energy);
+        expect_eq(r.res.stop, KL_STOP_CONVERGED);
+        expect_near(r.res.energy[0], list[k].energy, wanted + 1e-11);
+        expect_near(r.res.energy_kept[0], list[k].energy, 2 * wanted + 1e-11);
+        core_drop(&r);
+        core_close(&j);
+    }
+    core_no_memory();
+}
+
+/* A schedule of one's own ends in a mixture of two states; the probe at its end sees the other one, and the bar spans both. */
+static void test_schedule_of_ones_own(void **state)
+{
+    static const struct {
+        const char *lattice;
+        double energy, gap;
+    } list[] = {{"chain:40", -54.85176339098, 9.6e-4}, {"chain:64", -88.48667423515, 1.8e-5}};
+    (void)state;
+    for (size_t k = 0; k < sizeof list / sizeof *list && !(KL_TEST_WATCHED && k); k++) {
+        kl_dmrg_sweep sweep[] = {{24, 1e-4, 1e-6}, {48, 1e-6, 1e-6}, {64, 0, 1e-8}, {64, 0, 1e-8}};
+        core_job j;
+        core_open(&j, core_model("heisenberg", "S=1"), list[k].lattice, NULL, NULL);
+        core_run r = {.opts = {.nstate = 1, .nsweep = 4, .sweep = sweep, .seed = 1}};
+        core_go(&j, &r);
+        kl_test_case("%s by a schedule", j.name);
+        const double off = fabs(r.res.energy[0] - list[k].energy);
+        expect_true(off <= r.res.error_estimate);
+        expect_true(r.res.unresolved >= list[k].gap && r.res.error_estimate >= r.res.unresolved);
+        expect_eq(r.res.wait == KL_WAIT_NOTHING, 0);
+        expect_eq(r.state->nstate, 1);
+        r.opts.sweep = NULL; /* not from the heap */
+        core_drop(&r);
+        core_close(&j);
+    }
+    core_no_memory();
+}
+
+/* From a saved state the automatic schedule carries no guards at first; the probe sees the second state, and the run goes on with both. */
+static void test_from_a_mixture(void **state)
+{
+    (void)state;
+    kl_dmrg_sweep sweep[] = {{24, 1e-4, 1e-6}, {48, 1e-6, 1e-6}, {96, 0, 1e-8}};
+    core_job j;
+    core_open(&j, core_model("heisenberg", "S=1"), "chain:64", NULL, NULL);
+    core_run r = {.opts = {.nstate = 1, .nsweep = 3, .sweep = sweep, .seed = 2}};
+    core_go(&j, &r);
+    expect_true(r.res.energy[0] > -88.48667423515 + 1e-6);
+    r.opts.nsweep = 0, r.opts.sweep = NULL, r.opts.accuracy = 1e-8;
+    kl_err err = {""};
+    kl_dmrg_result_clear(&r.res);
+    expect_ok(kl_dmrg_run(j.terms, j.ex, &r.opts, NULL, &r.state, &r.res, &err), err);
+    kl_test_case("from a mixture");
+    expect_eq(r.res.stop, KL_STOP_CONVERGED);
+    expect_true(fabs(r.res.energy[0] + 88.48667423515) <= r.res.error_estimate);
+    int carried = 0;
+    for (int i = 0; i < r.res.nrow; i++) carried |= r.res.row[i].held > 1;
+    expect_true(carried && r.res.row[0].held == 1);
+    core_drop(&r);
+    core_close(&j);
+    core_no_memory();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bars_hold),
+        cmocka_unit_test(test_kept_state),
+        cmocka_unit_test(test_schedule_of_ones_own),
+        cmocka_unit_test(test_from_a_mixture),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
