@@ -338,6 +338,7 @@ static void sum_up(run *r)
     res->energy_extrapolated = now.limit;
     res->gap = now.gap;
     res->unresolved = now.unresolved;
+    res->distance = now.distance;
     res->wait = now.wait;
     for (int i = 0; i < r->o->nstate; i++) res->energy[i] = last->energy[i];
     memcpy(res->energy_kept, r->energy, sizeof *res->energy_kept * (size_t)r->o->nstate);

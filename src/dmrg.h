@@ -105,6 +105,8 @@ typedef struct kl_dmrg_result {
     double error_estimate;           /* absolute: of truncation, of sweeps not done, of residuals, and of states not told apart; see kl_outlook */
     double gap;                      /* to the next state above the wanted ones, roughly; INFINITY: not known */
     double unresolved;               /* states not told apart from the wanted ones lie within this; 0: there are none */
+    double distance;                 /* of the state returned from the exact one, roughly: values measured on it are good to twice that times the
+                                        operator's norm at worst; 1: it may be a mixture; 0: not known */
     kl_dmrg_wait wait;               /* what kept the accuracy from being reached */
     double energy_extrapolated;
     double discarded;                /* of the last sweep */

@@ -176,6 +176,8 @@ static void print_energies(FILE *to, const kl_dmrg_result *d)
     if (fabs(above) > 1e-14 * scale)
         fprintf(to, "kept state   %s  %.1e %s: the energy of a sweep is its lowest, near the middle; the state is that of its end\n", energy_text(d->energy_kept[0], fabs(above), e),
                 fabs(above), above > 0 ? "above" : "below");
+    if (d->distance > 0 && d->distance < 1)
+        fprintf(to, "state        within about %.0e of the exact one: what is measured on it is good to twice that times the operator's norm at worst\n", d->distance);
     if (d->nstate == 1) {
         print_next(to, d, "states       1");
         return;
@@ -396,6 +398,7 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
         kl_json_text(&j, "waits_for", kl_dmrg_wait_text[d->wait]);
         kl_json_real(&j, "gap", d->gap);
         kl_json_real(&j, "unresolved", d->unresolved);
+        kl_json_real(&j, "state_distance", d->distance);
         kl_json_int(&j, "manifold", kl_manifold_size(d));
         kl_json_int(&j, "products", d->napply);
         kl_json_real(&j, "flop", d->flop);

@@ -376,6 +376,7 @@ static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state
     kl_h5_put_real(w, group, "energy_extrapolated", d->energy_extrapolated);
     kl_h5_put_real(w, group, "gap", d->gap);
     kl_h5_put_real(w, group, "unresolved", d->unresolved);
+    kl_h5_put_real(w, group, "distance", d->distance);
     kl_h5_put_int(w, group, "wait", d->wait);
     kl_h5_put_real(w, group, "discarded", d->discarded);
     kl_h5_put_int(w, group, "products", d->napply);
@@ -489,6 +490,7 @@ static kl_status get_dmrg(const kl_h5_in *in, int nsite, kl_dmrg_result *d, kl_e
         int wait;
         KL_TRY(kl_h5_get_real(in, group, "gap", &d->gap, err));
         KL_TRY(kl_h5_get_real(in, group, "unresolved", &d->unresolved, err));
+        KL_TRY(kl_h5_get_real(in, group, "distance", &d->distance, err));
         KL_TRY(kl_h5_get_small(in, group, "wait", 0, KL_WAIT_GUARD, &wait, err));
         d->wait = (kl_dmrg_wait)wait;
     }

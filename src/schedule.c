@@ -32,6 +32,7 @@ enum {
 #define IGNORED 0.2   /* of the wanted accuracy: states closer than that are not told apart, their distance goes into the error bar */
 #define PARTED 0.3    /* of its gap: what the energy is uncertain by when a guard may go */
 #define FALLING 0.7   /* of the gap one sweep before: a gap that falls so fast is not known yet */
+#define EXACT_KEPT 0.02 /* of the wanted accuracy: what the kept state may cost where the energy is exact; measured values are off by ten times as much */
 #define NEAR 3e-3     /* in units of the couplings: a probe that finds a state closer cannot tell how close it is */
 
 /* ---- the options, with their defaults ---- */
@@ -197,7 +198,7 @@ static kl_dmrg_wait waits_for(const kl_schedule *s, const kl_outlook *o)
     if (!(o->truncation < INFINITY)) return KL_WAIT_SWEEPS;
     if (o->truncation > o->wanted) return o->truncation - o->change <= 0.5 * o->wanted ? KL_WAIT_CHANGE : KL_WAIT_TRUNCATION;
     if (o->solver > exact) return KL_WAIT_SOLVER;
-    if (o->kept > exact) return KL_WAIT_KEPT;
+    if (o->kept > fmax(o->kept_wanted, 64 * rounding_of(s))) return KL_WAIT_KEPT;
     return o->unresolved > exact ? KL_WAIT_GUARD : KL_WAIT_NOTHING;
 }
 
@@ -219,7 +220,10 @@ kl_outlook kl_schedule_outlook(const kl_schedule *s, const kl_dmrg_result *res)
     const double residual = exact ? exact->residual : b->residual;
     o.solver = !(residual > 0) ? 0 : exact ? residual : residual * residual / divisor(s, o.gap);
     o.kept = b->kept > 0 ? b->kept : 0;
+    o.kept_wanted = exact ? EXACT_KEPT * o.wanted : o.wanted;
     o.bar = fmax(fmax(o.truncation, o.solver), fmax(o.unresolved, 4 * rounding_of(s)));
+    /* Of the state's energy above the lowest, no less than gap * distance^2 comes from other states. */
+    o.distance = o.unresolved > 0 ? 1 : fmin(1, sqrt((o.kept + (exact ? 0 : o.bar)) / divisor(s, o.gap)) + (exact ? residual / divisor(s, o.gap) : 0));
     o.wait = waits_for(s, &o);
     return o;
 }
@@ -258,7 +262,7 @@ static double growth_of_m(const kl_schedule *s, const kl_dmrg_result *res, const
     const double most = 1.75, least = 1.1; /* most: the 1.6 of the schedule, and what rounding down to a multiple of 8 took */
     const kl_dmrg_row *const b = &res->row[res->nrow - 1], *a = b;
     while (a > res->row && a->m >= b->m) a--;
-    const double error = fmax(now->truncation, now->kept);
+    const double error = fmax(now->truncation, now->kept * now->wanted / now->kept_wanted);
     if (res->nrow < 3 || !(error < INFINITY) || a->noise > 0 || a->m >= b->m || held_of(s, a) != held_of(s, b)) return most;
     if (!(a->discarded > b->discarded) || !(b->discarded > 0)) return most;
     const double power = log(a->discarded / b->discarded) / log((double)b->m / a->m);
@@ -274,7 +278,7 @@ static int next_m(const kl_schedule *s, const kl_dmrg_result *res, const kl_outl
     const int steps = warm || k == 0 ? k : k - 1;
     if (k > 0 && again(s, res, now)) return res->row[k - 1].m < m_cap ? res->row[k - 1].m : m_cap;
     double m = first * pow(1.6, steps);
-    if (steps > 0) m = fmin(m, res->row[k - 1].m * growth_of_m(s, res, now));
+    if (steps > 0) m = fmin(m, fmax(res->row[k - 1].m * growth_of_m(s, res, now), res->row[k - 1].m + 8)); /* what is rounded down still grows */
     return m < m_cap ? (int)m / 8 * 8 : m_cap;
 }
 
@@ -282,16 +286,21 @@ static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const
 {
     const int k = res->nrow, warm = s->m_start > 0; /* a saved state: begin at its m, and no noise that would undo it */
     const double scale = k ? scale_of(s, res->row[k - 1].energy[0]) : s->unit.joint, wanted = accuracy_of(s) * scale;
-    const int held = held_next(s, res, now);
+    const int held = held_next(s, res, now), last_noise = s->whole ? 0 : 1; /* what is known exactly needs none */
     double ignored;
     const double g = k ? divisor(s, gap_beyond(s, res, held, wanted, INFINITY, &ignored)) : GAP * s->unit.gap;
     const double w = k ? fmax(res->row[k - 1].discarded, 1e-16) : 1e-4;
     kl_stage next = {.m = next_m(s, res, now), .held = held, .m_min = s->opts->m_min, .discard = s->opts->discard,
-                     .noise = warm || k > 1 ? 0 : k == 0 ? 1e-4 : 1e-6,
+                     .noise = warm || k > last_noise ? 0 : k == 0 ? 1e-4 : 1e-6,
                      .tol = fmax(0.1 * sqrt(g * wanted), 0.02 * sqrt(w * s->unit.joint * scale)),
                      .tol_rel = k < 2 && !warm ? 0.1 : 0.02,
-                     .precise = k >= 2 && (s->whole || res->row[k - 1].discarded < 1e-11)};
+                     .precise = k > last_noise && (s->whole || res->row[k - 1].discarded < 1e-11)};
     double more = fmin(6, sqrt(GAP * s->unit.gap / g)); /* what lies close takes longer to part */
+    if (k > last_noise && s->whole) { /* the energy is exact already: the state is what these sweeps are for */
+        next.tol = 0.01 * sqrt(g * wanted);
+        next.tol_rel = 0;
+        more = 4;
+    }
     if (k > 0 && again(s, res, now)) {
         more *= 2 << (repeats(s, res) < 2 ? repeats(s, res) : 2);
         next.tol_rel = 1e-3;

@@ -34,6 +34,8 @@ typedef struct kl_outlook {
     double change;       /* the part of it that is change, not truncation */
     double solver;       /* error left by the eigensolver: residual^2 / gap, or the residual itself where the sector is solved as a whole */
     double kept;         /* <H> of the state at the end of the sweep, above the energy told */
+    double kept_wanted;  /* what that may be: the wanted accuracy, and less where a sector is solved as a whole, whose values are meant to be exact */
+    double distance;     /* norm of the difference between that state and the exact one, by its energy and the gap; 1: it may be a mixture */
     double gap;          /* from the highest wanted state to the lowest one not held that counts; INFINITY: no guard was looked at */
     double unresolved;   /* gap of states that are not told apart from the wanted ones: they lie within this; 0: there are none */
     double bar;          /* error bar of the energy: the largest of the above that bound it */
