@@ -118,13 +118,11 @@ static void put_all(kl_h5_out *w, const kl_ci_record *c)
     kl_h5_end_group(group);
 }
 
-/* The file to look into, without asking for its seal; -1 if HDF5 knows none there. */
-static hid_t peek(const char *path) { return H5Fis_hdf5(path) > 0 ? H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT) : -1; }
-
-/* Vectors of other irreps come over from the file as it was. */
+/* Vectors of other irreps come over from the file as it was; none do from one that is damaged. */
 static void put_vectors(kl_h5_out *w, const char *path, const kl_ci_vectors *v)
 {
-    const kl_h5_in old = {.path = path, .file = peek(path)};
+    kl_h5_in old;
+    const int have = kl_sealed_open(path, &old, NULL) == KL_OK;
     const hid_t group = kl_h5_put_group(w, w->file, "vectors");
     for (int g = 0; g < 8; g++) {
         char name[16], whole[32];
@@ -133,12 +131,12 @@ static void put_vectors(kl_h5_out *w, const char *path, const kl_ci_vectors *v)
         if (g == v->irrep) {
             const hsize_t shape[2] = {(hsize_t)v->nvec, (hsize_t)v->n};
             kl_h5_put_array(w, group, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, shape, v->x, NULL);
-        } else if (!w->failed && old.file >= 0 && kl_h5_has(&old, whole)) {
+        } else if (!w->failed && have && kl_h5_has(&old, whole)) {
             kl_h5_ok(w, H5Ocopy(old.file, whole, group, name, H5P_DEFAULT, H5P_DEFAULT));
         }
     }
     kl_h5_end_group(group);
-    if (old.file >= 0) H5Fclose(old.file);
+    kl_sealed_close(&old);
 }
 
 /* Enough for what put_all and put_vectors write, where path may hold vectors that come over. */
@@ -250,11 +248,9 @@ static int is_ci(const kl_h5_in *in)
 
 int kl_cifile_is(const char *path)
 {
-    const kl_h5_quiet q = kl_h5_quiet_begin();
-    const kl_h5_in in = {.path = path, .file = peek(path), .bytes = KL_H5_MAX_TEXT};
-    const int is = in.file >= 0 && is_ci(&in);
-    if (in.file >= 0) H5Fclose(in.file);
-    kl_h5_quiet_end(q);
+    kl_h5_in in;
+    const int is = kl_sealed_open(path, &in, NULL) == KL_OK && is_ci(&in);
+    kl_sealed_close(&in);
     return is;
 }
 
