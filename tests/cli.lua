@@ -689,7 +689,16 @@ do -- what is read is not replaced, and two outputs are two files
     shell "rm -rf mol.fcidump link.fcidump hard.fcidump mym.lua fields.txt self.lua sub"
 end
 
+do
+    local status, out = run "dmrg heisenberg --sites 4 --charge Sz=2 -p J=0 --output none"
+    ok(status == 0 and out:find "energy +%-?0%.0" and not out:find "relative", "no relative error of an energy that is 0", out)
+    status, out = run "ed heisenberg --sites 4 --charge scan --states 2 --output none"
+    ok(status == 0, "a scan takes what small sectors have", out)
+end
+
 for _, case in ipairs {
+    { "ed heisenberg --sites 4 --charge Sz=2 --states 2 --output none", "--states: 2 states are asked for, but the sector Sz=2 has only 1" },
+    { "ed blbq --sites 3 -p J=1e308 --charge scan --output none", "must be finite" }, -- what was begun for the spectrum is given back
     { "KRONLAT_ISA=foo $K dmrg heisenberg --sites 4 --charge Sz=0 --output none", "KRONLAT_ISA=foo: no such instruction set; allowed: avx512 avx2 generic", raw = true },
     { "KRONLAT_ISA=foo $K bench gemm", "KRONLAT_ISA=foo", raw = true },
     { "echo 'site(spin(1/2))' >o.lua; KRONLAT_CACHE=/dev/null/x $K dmrg ./o.lua --sites 4; s=$?; rm o.lua; (exit $s)", "/dev/null/x, cannot be made or used: Not a directory", raw = true },
