@@ -192,7 +192,7 @@ int kl_sealed_hold(const char *path)
 
 kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err *err)
 {
-    f->out = (kl_h5_out){-1, 0, 0};
+    f->out = (kl_h5_out){.file = -1};
     f->path = path;
     const kl_status st = open_beside(path, &f->partial, err);
     if (st != KL_OK) return st;
@@ -201,7 +201,12 @@ kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err
         kl_partial_drop(&f->partial);
         return room;
     }
-    f->quiet = kl_h5_quiet_begin();
+    const kl_status begun = kl_h5_begin(&f->quiet, err);
+    if (begun != KL_OK) {
+        kl_partial_drop(&f->partial);
+        return begun;
+    }
+    f->out.failures = kl_h5_failures();
     const hid_t create = H5Pcreate(H5P_FILE_CREATE), access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_userblock(create, SEAL_BYTES);
     H5Pset_obj_track_times(create, 0); /* of the root group: the same run writes the same bytes, whenever it does */
@@ -237,10 +242,11 @@ kl_status kl_sealed_finish(kl_sealed *f, kl_status written, kl_err *err)
     kl_status st = written;
     kl_h5_out *const w = &f->out;
     if (st == KL_OK && !w->failed) kl_h5_ok(w, H5Fflush(w->file, H5F_SCOPE_LOCAL));
+    if (st == KL_OK && kl_h5_failures() != w->failures) kl_h5_ok(w, -1); /* of a call whose answer nobody looked at */
     if (w->file >= 0 && (st != KL_OK || w->failed)) abandon(w->file);
     else if (w->file >= 0) kl_h5_ok(w, H5Fclose(w->file));
     w->file = -1;
-    kl_h5_quiet_end(f->quiet);
+    kl_h5_end(f->quiet);
     if (st == KL_OK && w->failed) st = cannot(f->path, w->error != 0 ? strerror(w->error) : "HDF5 refused", err);
     if (st == KL_OK) st = publish(f, err);
     kl_partial_drop(&f->partial); /* unless it was published */
@@ -254,16 +260,17 @@ kl_status kl_sealed_open(const char *path, kl_h5_in *in, kl_err *err)
     const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe is told, not waited for */
     if (fd < 0) return kl_fail(err, KL_EIO, "%.300s: cannot be opened: %s", path, strerror(errno));
     kl_status st = seal_check(fd, path, &in->bytes, err);
+    if (st == KL_OK) st = kl_h5_begin(&in->quiet, err);
     if (st == KL_OK) {
-        in->quiet = kl_h5_quiet_begin();
+        in->failures = kl_h5_failures();
         const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
         H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
         H5Pset_file_locking(access, 0, 1); /* files are replaced, never changed in place */
         in->file = H5Fopen(name_descriptor(fd, name), H5F_ACC_RDONLY, access);
         H5Pclose(access);
         if (in->file < 0) {
-            kl_h5_quiet_end(in->quiet);
-            st = kl_fail(err, KL_EINPUT, "%.300s: HDF5 cannot read it", path);
+            kl_h5_end(in->quiet);
+            st = kl_h5_bad(in, "HDF5", "cannot read it", err);
         }
     }
     close(fd);
@@ -274,6 +281,6 @@ void kl_sealed_close(kl_h5_in *in)
 {
     if (in->file <= 0) return;
     H5Fclose(in->file);
-    kl_h5_quiet_end(in->quiet);
+    kl_h5_end(in->quiet);
     in->file = -1;
 }

@@ -15,7 +15,7 @@ local layer_of = {
     [4] = "devbatch devkron devsigma belt gram few exec exec_absent exec_cuda exec_host hybrid pick moves sigma spmv spmv_tmpl batch_host fuse_host kron kron_host kron_kernel kron_tmpl cells cutting dests tiling spdev ptx fold_device spmv_device kron_device spmv_host",
     [5] = "columns davidson eig eigbase lanczos lean linop lobpcg ortho keep neumann",
     [6] = "block canonical ci cifile dmrg ed engine flavour coo growth halves measure mpo plan reclist renorm request result state superblock edspectral edthermal kronmat kronsum spfile strands ways h5 sealed statefile turn",
-    [7] = "bench beside bench_hx bench_offload bench_ci bench_compare bench_tall cicli bench_ed edkeep edmeasure edprobe edrun explain inventory job json main optime options outputs pace plot report task tune venue runfile edreport",
+    [7] = "bench beside bench_hx bench_offload bench_ci bench_compare bench_tall cicli bench_ed edkeep edmeasure edprobe edrun explain inventory job json lastwords main optime options outputs pace plot report task tune venue runfile edreport",
 }
 
 -- What a layer may not see although it lies below: executors and solvers run anything, so they see no model and no lattice.
