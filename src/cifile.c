@@ -182,6 +182,7 @@ static kl_status get_state(const kl_h5_in *in, kl_ci_result *r, int i, kl_err *e
     KL_TRY(kl_h5_get_list(in, group, "leading_coefficients", H5T_NATIVE_DOUBLE, n, s->leading, err));
     for (s->nleading = 0; s->nleading < n; s->nleading++) {
         words[s->nleading][WORDS - 1] = '\0';
+        kl_h5_make_plain(words[s->nleading]);
         s->leading_text[s->nleading] = kl_strdup(words[s->nleading]);
         if (s->leading_text[s->nleading] == NULL) KL_TRY(kl_fail(err, KL_ENOMEM, "no memory for the states in %.300s", in->path));
     }

@@ -278,6 +278,22 @@ kl_status kl_h5_get_real(const kl_h5_in *in, hid_t at, const char *name, double 
 }
 
 /* Of an attribute, or of a scalar data set (is_set). */
+/* Whether a terminal takes what stands here for an order: control characters of ASCII and, in UTF-8, of ISO 8859. */
+static int is_control(const char *text)
+{
+    const unsigned char *const c = (const unsigned char *)text;
+    return (c[0] < 0x20 && c[0] != '\n' && c[0] != '\t') || c[0] == 0x7f || (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0);
+}
+
+void kl_h5_make_plain(char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (!is_control(text)) continue;
+        if ((unsigned char)*text == 0xc2) *text++ = '?';
+        *text = '?';
+    }
+}
+
 static kl_status get_text(const kl_h5_in *in, hid_t at, const char *name, int is_set, char **text, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -296,6 +312,7 @@ static kl_status get_text(const kl_h5_in *in, hid_t at, const char *name, int is
     if ((is_set ? H5Dread(it, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, *text) : H5Aread(it, in_memory, *text)) < 0)
         KL_TRY(kl_h5_bad(in, name, "cannot be read", err));
     (*text)[size] = '\0';
+    kl_h5_make_plain(*text);
 out:
     if (in_memory >= 0) H5Tclose(in_memory);
     if (space >= 0) H5Sclose(space);
@@ -406,7 +423,10 @@ kl_status kl_h5_get_part(const kl_h5_in *in, hid_t set, const char *name, int64_
 kl_status kl_h5_link_name(const kl_h5_in *in, hid_t group, int64_t i, char name[KL_H5_MAX_NAME], kl_err *err)
 {
     const ssize_t length = H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, (hsize_t)i, name, KL_H5_MAX_NAME, H5P_DEFAULT);
-    return length > 0 && length < KL_H5_MAX_NAME ? KL_OK : kl_h5_bad(in, "a name", "cannot be read", err);
+    if (length <= 0 || length >= KL_H5_MAX_NAME) return kl_h5_bad(in, "a name", "cannot be read", err);
+    for (const char *c = name; *c != '\0'; c++)
+        if (is_control(c)) return kl_h5_bad(in, "a name", "holds a control character", err);
+    return KL_OK;
 }
 
 kl_status kl_h5_link_count(const kl_h5_in *in, hid_t group, int64_t *n, kl_err *err)

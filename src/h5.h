@@ -49,6 +49,9 @@ hid_t kl_h5_put_group(kl_h5_out *w, hid_t at, const char *name); /* -1 on failur
 void kl_h5_end_group(hid_t group);                               /* accepts -1 */
 hid_t kl_h5_text_type(size_t size);                              /* of size bytes with the final 0, in UTF-8 */
 
+/* Texts of a stranger's file reach a terminal: control characters but tabs and line breaks become '?'. For texts that get_text has not read. */
+void kl_h5_make_plain(char *text);
+
 /* A file being read. Everything below answers EINPUT, "PATH: is damaged: NAME why", for what is not as it was asked for. */
 typedef struct kl_h5_in {
     const char *path;

@@ -299,11 +299,33 @@ static void test_seal(void **unused)
     expect_refused(kl_sealed_open("pipe.h5", &in, &err), KL_EIO, err, "ordinary");
 }
 
+/* What a terminal would obey is not printed. */
+static void test_texts(void **unused)
+{
+    (void)unused;
+    kl_err err = {""};
+    kl_sealed f;
+    kl_h5_in in;
+    char *text = NULL, name[KL_H5_MAX_NAME];
+    const double one = 1.0;
+    expect_ok(kl_sealed_create("texts.h5", 1 << 16, &f, &err), err);
+    kl_h5_put_text(&f.out, f.out.file, "model", "a\033[2Jb\tc\nd\177\xc2\x9b" "e caf\xc3\xa9");
+    kl_h5_put_reals(&f.out, f.out.file, "x\033[2J", 1, &one, NULL);
+    expect_ok(kl_sealed_finish(&f, KL_OK, &err), err);
+    expect_ok(kl_sealed_open("texts.h5", &in, &err), err);
+    expect_ok(kl_h5_get_text(&in, in.file, "model", &text, &err), err);
+    assert_string_equal(text, "a?[2Jb\tc\nd???e caf\xc3\xa9");
+    expect_refused(kl_h5_link_name(&in, in.file, 0, name, &err), KL_EINPUT, err, "control character");
+    kl_free(&text);
+    kl_sealed_close(&in);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names_in_the_way), cmocka_unit_test(test_output_links),  cmocka_unit_test(test_foreign_names), cmocka_unit_test(test_folders),
         cmocka_unit_test(test_quote),            cmocka_unit_test(test_hostile_plots), cmocka_unit_test(test_seal),
+        cmocka_unit_test(test_texts),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }
