@@ -44,6 +44,12 @@ local places = {
       find = { word "cudaStream_t", call "cudaMalloc", word "__global__", word "__device__" } },
     { what = "reads numbers by the locale of the process", only = { "base.c" }, why = "use kl_parse_double",
       find = { call "strtod", call "strtof", call "strtold", call "atof", call "setlocale", call "uselocale" } },
+    { what = "opens an HDF5 file", only = { "sealed.c" }, why = "kl_sealed_open and kl_sealed_create look at the seal first and pass descriptors",
+      find = { call "H5Fopen", call "H5Fcreate", call "H5Fis_hdf5", call "H5Fis_accessible" } },
+    { what = "starts a program", only = { "plot.c", "bench.c", "beside.c", "modelcache.c" }, why = "what a program is told may be a stranger's text",
+      find = { call "system", call "popen", call "posix_spawn", call "posix_spawnp", call "execv", call "execvp", call "execve", call "execl", call "execlp" } },
+    { what = "has threads of OpenMP", only = { "offload", "cuda" }, why = "they spin where they wait; kl_par_for has threads that sleep",
+      find = { "#%s*pragma%s+omp%s+parallel", "#%s*pragma%s+omp%s+for" } },
     { what = "uses OpenMP", only = { 0, 4, 5, "offload", "cuda" }, why = "algorithms go through the executor",
       find = { "#%s*pragma%s+omp", call "omp_[%w_]+" } },
 }
