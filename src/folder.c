@@ -26,22 +26,27 @@ typedef struct walk {
 static kl_status no_way(const walk *w, const char *name, kl_err *err)
 {
     const int why = errno;
-    return kl_fail(err, why == ENOENT ? KL_EABSENT : KL_EIO, "the folder %.300s cannot be opened: %.200s: %s", w->path, name, strerror(why));
+    return kl_fail(err, why == ENOENT ? KL_EABSENT : KL_EIO, "the folder %.300s cannot be opened: %.200s: %s",
+                   w->path, name, strerror(why));
 }
 
 /* Whose it is decides who can exchange it. */
 static kl_status check_owner(const walk *w, const struct stat *info, const char *name, kl_err *err)
 {
     if (info->st_uid == 0 || info->st_uid == geteuid()) return KL_OK;
-    return kl_fail(err, KL_EINPUT, "the folder %.300s is not used: '%.200s' on the way belongs to user %ld; allowed are root and this user, %ld", w->path,
-                   name, (long)info->st_uid, (long)geteuid());
+    return kl_fail(err, KL_EINPUT,
+                   "the folder %.300s is not used: '%.200s' on the way belongs to user %ld; allowed are root "
+                   "and this user, %ld",
+                   w->path, name, (long)info->st_uid, (long)geteuid());
 }
 
 /* Of the folder reached; one that has the bit `but` may be written by all. */
 static kl_status check_mode(const walk *w, mode_t but, kl_err *err)
 {
     if ((w->mode & S_IWOTH) == 0 || (w->mode & but) != 0) return KL_OK;
-    return kl_fail(err, KL_EINPUT, "the folder %.300s is not used: all users can write '%.200s' (mode %03o); take that right away (chmod o-w), or name another folder",
+    return kl_fail(err, KL_EINPUT,
+                   "the folder %.300s is not used: all users can write '%.200s' (mode %03o); take that right "
+                   "away (chmod o-w), or name another folder",
                    w->path, w->name, (unsigned)(w->mode & 07777));
 }
 
@@ -130,7 +135,8 @@ kl_status kl_folder_open_own(const char *path, int make, int *fd, kl_err *err)
     *fd = -1;
     if (path[0] != '/' && getcwd(here, sizeof here) == NULL) KL_TRY(no_way(&w, ".", err));
     errno = ENAMETOOLONG;
-    if (snprintf(w.way, sizeof w.way, "%s/%s", here, path) >= (int)sizeof w.way) KL_TRY(no_way(&w, path, err));
+    if (snprintf(w.way, sizeof w.way, "%s/%s", here, path) >= (int)sizeof w.way)
+        KL_TRY(no_way(&w, path, err));
     KL_TRY(enter_root(&w, err));
     while (next_name(&w, name)) KL_TRY(step(&w, name, make, err));
     KL_TRY(check_mode(&w, 0, err));

@@ -1,4 +1,5 @@
-/* Last words: see lastwords.h. What runs here has a full heap and maybe a full stack: it allocates nothing and has a stack of its own.
+/* Last words: see lastwords.h. What runs here has a full heap and maybe a full stack: it allocates nothing
+   and has a stack of its own.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -20,7 +21,8 @@ static struct sigaction former[NDEADLY]; /* a sanitizer's report, or none */
 
 static void end_inside_hdf5(void)
 {
-    static const char line[] = "kronlat: HDF5 ended the program, which it does where memory runs out; files are as they were\n";
+    static const char line[] =
+        "kronlat: HDF5 ended the program, which it does where memory runs out; files are as they were\n";
     kl_partial_abandon();
     (void)!write(to, line, sizeof line - 1);
     _exit(status_of_end);
@@ -44,7 +46,7 @@ void kl_lastwords_prepare(int status)
     static char stack[1 << 16];
     const stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
     struct sigaction action = {.sa_handler = on_crash, .sa_flags = SA_ONSTACK | SA_NODEFER};
-    const int copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); /* while HDF5 starts, stderr leads nowhere */
+    const int copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); /* see start in h5.c */
     if (copy >= 0) to = copy;
     status_of_end = status;
     if (sigaltstack(&own, NULL) == 0)

@@ -1,6 +1,7 @@
 /* A pool of threads: see par.h. Knows nothing of what they do.
-   1. The caller puts up a job and opens the gate; 2. it wakes who sleeps; 3. workers pass the gate and take tasks, as the caller does; 4. when no task is
-   left the caller closes the gate and waits for those inside alone.
+   1. The caller puts up a job and opens the gate; 2. it wakes who sleeps; 3. workers pass the gate and take
+   tasks, as the caller does; 4. when no task is left the caller closes the gate and waits for those inside
+   alone.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* sched_getaffinity */
@@ -30,13 +31,13 @@ typedef struct part {
 } part;
 
 static struct pool {
-    atomic_flag busy;         /* a caller has a job here */
-    _Atomic int gate;         /* workers inside; CLOSED: no more may come */
-    _Atomic int round;        /* counts jobs: workers sleep on it */
+    atomic_flag busy;  /* a caller has a job here */
+    _Atomic int gate;  /* workers inside; CLOSED: no more may come */
+    _Atomic int round; /* counts jobs: workers sleep on it */
     _Atomic int nasleep;
-    int nworker;              /* threads made so far; the caller is thread 0 */
+    int nworker; /* threads made so far; the caller is thread 0 */
     _Atomic int spins;
-    kl_par_fn *fn;            /* the job, written while the gate is closed and nobody is inside */
+    kl_par_fn *fn; /* the job, written while the gate is closed and nobody is inside */
     void *self;
     int64_t ntask;
     int nthread, npart;
@@ -112,7 +113,8 @@ static void *worker(void *number)
     return NULL;
 }
 
-/* Makes threads up to nthread, the caller counted; as many as there is memory for. They leave signals to the others. */
+/* Makes threads up to nthread, the caller counted; as many as there is memory for. They leave signals to the
+   others. */
 static void make_workers(int nthread)
 {
     sigset_t all, before;
@@ -122,7 +124,9 @@ static void make_workers(int nthread)
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (pool.nworker + 1 < nthread && pthread_create(&id, &detached, worker, (void *)(intptr_t)(pool.nworker + 1)) == 0) pool.nworker++;
+    while (pool.nworker + 1 < nthread &&
+           pthread_create(&id, &detached, worker, (void *)(intptr_t)(pool.nworker + 1)) == 0)
+        pool.nworker++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&detached);
     pool.spins = pool.nworker < kl_par_cpus() ? SPINS : 0;
@@ -143,11 +147,11 @@ static void run(int nthread, int npart, int64_t ntask, kl_par_fn *fn, void *self
     pool.nthread = nthread;
     pool.npart = npart < nthread ? npart : nthread;
     for (int p = 0; p < pool.npart; p++) pool.part[p].next = ntask * p / pool.npart;
-    pool.gate = 0;                        /* 1. */
-    pool.round++;                         /* 2. */
+    pool.gate = 0; /* 1. */
+    pool.round++;  /* 2. */
     if (pool.nasleep > 0) wake(&pool.round);
-    work(0);                              /* 3. */
-    int seen = pool.gate |= CLOSED;       /* 4. */
+    work(0);                        /* 3. */
+    int seen = pool.gate |= CLOSED; /* 4. */
     while (seen != CLOSED) {
         wait_while(&pool.gate, seen, pool.spins);
         seen = pool.gate;
@@ -156,7 +160,10 @@ static void run(int nthread, int npart, int64_t ntask, kl_par_fn *fn, void *self
 }
 
 void kl_par_for(int nthread, int64_t ntask, kl_par_fn *fn, void *self) { run(nthread, 1, ntask, fn, self); }
-void kl_par_split(int nthread, int64_t ntask, kl_par_fn *fn, void *self) { run(nthread, MAX_THREADS, ntask, fn, self); }
+void kl_par_split(int nthread, int64_t ntask, kl_par_fn *fn, void *self)
+{
+    run(nthread, MAX_THREADS, ntask, fn, self);
+}
 
 /* Processors' worth of time that a cgroup allows, rounded up; 0: no limit, or no such file. */
 static int quota_of(const char *folder)

@@ -11,7 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static kl_partial *volatile held; /* the open ones, for a signal's handler, which may come at any instruction */
+/* The open ones, for a signal's handler, which may come at any instruction. */
+static kl_partial *volatile held;
 
 static void hold(kl_partial *p)
 {
@@ -41,7 +42,8 @@ void kl_signals_wait(sigset_t *before)
 
 void kl_signals_come(const sigset_t *before) { pthread_sigmask(SIG_SETMASK, before, NULL); }
 
-/* Opens the folder that path, which counts from the folder `from`, lies in; leaf: what stands behind the last slash. */
+/* Opens the folder that path, which counts from the folder `from`, lies in; leaf: what stands behind the last
+   slash. */
 static kl_status open_folder(int from, const char *path, int *folder, char leaf[KL_PARTIAL_LEAF], kl_err *err)
 {
     char before[4096];
@@ -55,9 +57,11 @@ static kl_status open_folder(int from, const char *path, int *folder, char leaf[
     return *folder >= 0 ? KL_OK : kl_fail(err, KL_EIO, "%s", strerror(errno));
 }
 
-/* What a name stands for. text[size]: where a link points. EINPUT for a link of another user, who could point it at any file of ours; the link is
-   opened itself, so that nobody exchanges it between the question and the answer. */
-static kl_status look(int folder, const char *leaf, mode_t *mode, char *text, size_t size, const char *path, kl_err *err)
+/* What a name stands for. text[size]: where a link points. EINPUT for a link of another user, who could point
+   it at any file of ours; the link is opened itself, so that nobody exchanges it between the question and the
+   answer. */
+static kl_status look(int folder, const char *leaf, mode_t *mode, char *text, size_t size, const char *path,
+                      kl_err *err)
 {
     kl_status st = KL_OK;
     struct stat info;
@@ -70,10 +74,13 @@ static kl_status look(int folder, const char *leaf, mode_t *mode, char *text, si
     *mode = info.st_mode;
     if (!S_ISLNK(info.st_mode)) goto out;
     if (info.st_uid != geteuid())
-        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is a link of user %ld, and this is user %ld; only own links are followed", path, (long)info.st_uid, (long)geteuid()));
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "%.300s: is a link of user %ld, and this is user %ld; only own links are followed",
+                       path, (long)info.st_uid, (long)geteuid()));
     const ssize_t n = readlinkat(fd, "", text, size);
     if (n < 0) KL_TRY(kl_fail(err, KL_EIO, "%s", strerror(errno)));
-    if ((size_t)n >= size) KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: the link points at a name that is too long", path));
+    if ((size_t)n >= size)
+        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: the link points at a name that is too long", path));
     text[n] = '\0';
 out:
     close(fd);
@@ -92,7 +99,8 @@ static kl_status find_target(int from, const char *path, kl_partial *p, kl_err *
         const int folder = p->folder;
         KL_TRY(look(folder, p->target, &mode, text, sizeof text, path, err));
         if (mode != 0 && !S_ISLNK(mode) && !S_ISREG(mode))
-            KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is no ordinary file; what is written would replace it", path));
+            KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is no ordinary file; what is written would replace it",
+                           path));
         if (!S_ISLNK(mode)) return KL_OK;
         p->folder = -1;
         st = open_folder(folder, text, &p->folder, p->target, err);
@@ -113,7 +121,8 @@ static int is_leftover(int fd)
     return fstat(fd, &mine) == 0 && S_ISREG(mine.st_mode) && mine.st_uid == geteuid() && mine.st_nlink == 1;
 }
 
-/* 1: fd is locked and still what the name stands for; 0: another process has it, or had it a moment ago; -1: no locks on this disk. */
+/* 1: fd is locked and still what the name stands for; 0: another process has it, or had it a moment ago; -1:
+   no locks on this disk. */
 static int lock(const kl_partial *p)
 {
     struct stat mine, there;
@@ -121,12 +130,13 @@ static int lock(const kl_partial *p)
         if (errno == EWOULDBLOCK) return 0;
         if (errno != EINTR) return -1;
     }
-    return fstat(p->fd, &mine) == 0 && fstatat(p->folder, p->name, &there, AT_SYMLINK_NOFOLLOW) == 0 && mine.st_dev == there.st_dev &&
-           mine.st_ino == there.st_ino;
+    return fstat(p->fd, &mine) == 0 && fstatat(p->folder, p->name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+           mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
 }
 
-/* Makes p->name, or takes over what a killed process left of it. 1: it is ours; 0: it is taken, or a link, or another user's; -1: the place refuses,
-   says errno. Without locks a left-over cannot be told from a file that is being written, so that only what is new is ours. */
+/* Makes p->name, or takes over what a killed process left of it. 1: it is ours; 0: it is taken, or a link, or
+   another user's; -1: the place refuses, says errno. Without locks a left-over cannot be told from a file
+   that is being written, so that only what is new is ours. */
 static int take(kl_partial *p)
 {
     p->fd = openat(p->folder, p->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -178,7 +188,10 @@ kl_status kl_partial_open_at(int folder, const char *path, kl_partial *p, kl_err
     return st;
 }
 
-kl_status kl_partial_open(const char *path, kl_partial *p, kl_err *err) { return kl_partial_open_at(AT_FDCWD, path, p, err); }
+kl_status kl_partial_open(const char *path, kl_partial *p, kl_err *err)
+{
+    return kl_partial_open_at(AT_FDCWD, path, p, err);
+}
 
 FILE *kl_partial_stream(const kl_partial *p)
 {
@@ -188,7 +201,8 @@ FILE *kl_partial_stream(const kl_partial *p)
     return f;
 }
 
-/* The renamed entry itself must reach the disk, or a power cut brings the old one back. Some file systems cannot; the file itself is safe by then. */
+/* The renamed entry itself must reach the disk, or a power cut brings the old one back. Some file systems
+   cannot; the file itself is safe by then. */
 static void sync_folder(int folder)
 {
     const int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,5 +1,6 @@
-/* To be loaded before a program (LD_PRELOAD): its k-th allocation fails, those of its libraries counted too. KL_FAIL_AT is k, counted from 1; with
-   KL_FAIL_ON set all after it fail as well. KL_FAIL_COUNT names a file that is told how many allocations were asked for. glibc.
+/* To be loaded before a program (LD_PRELOAD): its k-th allocation fails, those of its libraries counted too.
+   KL_FAIL_AT is k, counted from 1; with KL_FAIL_ON set all after it fail as well. KL_FAIL_COUNT names a file
+   that is told how many allocations were asked for. glibc.
    SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +32,10 @@ static int fails(void)
 void *malloc(size_t size) { return fails() ? NULL : __libc_malloc(size); }
 void *calloc(size_t n, size_t size) { return fails() ? NULL : __libc_calloc(n, size); }
 void *realloc(void *old, size_t size) { return fails() ? NULL : __libc_realloc(old, size); }
-void *aligned_alloc(size_t alignment, size_t size) { return fails() ? NULL : __libc_memalign(alignment, size); }
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    return fails() ? NULL : __libc_memalign(alignment, size);
+}
 void *memalign(size_t alignment, size_t size) { return fails() ? NULL : __libc_memalign(alignment, size); }
 
 int posix_memalign(void **out, size_t alignment, size_t size)

@@ -1,5 +1,6 @@
-/* Files and folders that strangers have touched: links and names in the way of what is written, folders that others can change, texts in result files
-   that mean something to gnuplot or to a shell, and seals with one bit changed.
+/* Files and folders that strangers have touched: links and names in the way of what is written, folders that
+   others can change, texts in result files that mean something to gnuplot or to a shell, and seals with one
+   bit changed.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -81,7 +82,9 @@ static void test_names_in_the_way(void **unused)
     assert_int_equal(mkdir("folder.partial", 0700), 0);
     assert_int_equal(mkfifo("pipe.partial", 0600), 0);
     spill("left.partial", "what a killed process left");
-    for (const char *const *name = (const char *const[]){"soft", "gone", "hard", "folder", "pipe", "left", NULL}; *name != NULL; name++) {
+    for (const char *const *name =
+             (const char *const[]){"soft", "gone", "hard", "folder", "pipe", "left", NULL};
+         *name != NULL; name++) {
         kl_test_case("%s", *name);
         expect_ok(replace(*name, &err), err);
         assert_string_equal(slurp(*name), "new");
@@ -203,9 +206,32 @@ static void test_quote(void **unused)
     }
 }
 
-static const char *const hostile[] = {"|touch CANARY", "<touch CANARY", "`touch CANARY`", "$(touch CANARY)", "'\nsystem('touch CANARY')\n'", "\"\n!touch CANARY\n\"",
-                                      "\\", "\\\"", "''", "'", "\"", "@x", "#", "\n", "\r\n!touch CANARY\n", "$energy", "EOD\n", "{/Symbol a}", "%s%n", "\xff\xfe", "\033[2J", "caf\xc3\xa9",
-                                      "</text><script>alert(1)</script>", "&amp;", "`touch CANARY>&2`", "'.system(\"touch CANARY\").'"};
+static const char *const hostile[] = {"|touch CANARY",
+                                      "<touch CANARY",
+                                      "`touch CANARY`",
+                                      "$(touch CANARY)",
+                                      "'\nsystem('touch CANARY')\n'",
+                                      "\"\n!touch CANARY\n\"",
+                                      "\\",
+                                      "\\\"",
+                                      "''",
+                                      "'",
+                                      "\"",
+                                      "@x",
+                                      "#",
+                                      "\n",
+                                      "\r\n!touch CANARY\n",
+                                      "$energy",
+                                      "EOD\n",
+                                      "{/Symbol a}",
+                                      "%s%n",
+                                      "\xff\xfe",
+                                      "\033[2J",
+                                      "caf\xc3\xa9",
+                                      "</text><script>alert(1)</script>",
+                                      "&amp;",
+                                      "`touch CANARY>&2`",
+                                      "'.system(\"touch CANARY\").'"};
 enum { NHOSTILE = sizeof hostile / sizeof hostile[0] };
 
 static char *any_text(uint64_t *random)
@@ -225,7 +251,8 @@ static kl_result *hostile_result(uint64_t *random)
     kl_err err = {""};
     kl_result *r = NULL;
     expect_ok(kl_alloc(&r, 1, KL_MEM_MISC, &err), err);
-    char **const text[] = {&r->program, &r->command_line, &r->options, &r->model, &r->variant, &r->formula, &r->lattice};
+    char **const text[] = {&r->program, &r->command_line, &r->options, &r->model,
+                           &r->variant, &r->formula,      &r->lattice};
     for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) *text[i] = any_text(random);
     r->nsite = NSITE;
     expect_ok(kl_alloc(&r->charge, 1, KL_MEM_MISC, &err), err);
@@ -289,7 +316,8 @@ static void test_seal(void **unused)
         assert_int_equal(pread(fd, &was, 1, bit / 8), 1);
         now = (unsigned char)(was ^ 1 << bit % 8);
         assert_int_equal(pwrite(fd, &now, 1, bit / 8), 1);
-        if (kl_sealed_open("sealed.h5", &in, &err) != KL_EINPUT) fail_msg("bit %d of the seal is not seen", bit);
+        if (kl_sealed_open("sealed.h5", &in, &err) != KL_EINPUT)
+            fail_msg("bit %d of the seal is not seen", bit);
         assert_int_equal(pwrite(fd, &was, 1, bit / 8), 1);
     }
     close(fd);
@@ -309,7 +337,9 @@ static void test_texts(void **unused)
     char *text = NULL, name[KL_H5_MAX_NAME];
     const double one = 1.0;
     expect_ok(kl_sealed_create("texts.h5", 1 << 16, &f, &err), err);
-    kl_h5_put_text(&f.out, f.out.file, "model", "a\033[2Jb\tc\nd\177\xc2\x9b" "e caf\xc3\xa9");
+    kl_h5_put_text(&f.out, f.out.file, "model",
+                   "a\033[2Jb\tc\nd\177\xc2\x9b"
+                   "e caf\xc3\xa9");
     kl_h5_put_reals(&f.out, f.out.file, "x\033[2J", 1, &one, NULL);
     expect_ok(kl_sealed_finish(&f, KL_OK, &err), err);
     expect_ok(kl_sealed_open("texts.h5", &in, &err), err);
@@ -323,8 +353,13 @@ static void test_texts(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names_in_the_way), cmocka_unit_test(test_output_links),  cmocka_unit_test(test_foreign_names), cmocka_unit_test(test_folders),
-        cmocka_unit_test(test_quote),            cmocka_unit_test(test_hostile_plots), cmocka_unit_test(test_seal),
+        cmocka_unit_test(test_names_in_the_way),
+        cmocka_unit_test(test_output_links),
+        cmocka_unit_test(test_foreign_names),
+        cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_quote),
+        cmocka_unit_test(test_hostile_plots),
+        cmocka_unit_test(test_seal),
         cmocka_unit_test(test_texts),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);

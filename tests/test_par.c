@@ -1,4 +1,5 @@
-/* The pool of threads: every task once, parts and order, tasks that ask for threads themselves, two callers at once, and a busy machine.
+/* The pool of threads: every task once, parts and order, tasks that ask for threads themselves, two callers
+   at once, and a busy machine.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -33,7 +34,8 @@ static void check_counts(count *c, int64_t ntask, int wanted)
 {
     expect_eq(c->stray, 0);
     for (int64_t i = 0; i < ntask; i++)
-        if (c->done[i] != wanted) fail_msg("task %lld of %lld was done %d times", (long long)i, (long long)ntask, c->done[i]);
+        if (c->done[i] != wanted)
+            fail_msg("task %lld of %lld was done %d times", (long long)i, (long long)ntask, c->done[i]);
 }
 
 static void test_every_task(void **state)
@@ -137,14 +139,16 @@ static double time_jobs(int nthread)
     return best;
 }
 
-/* With every processor busy two threads are not much slower than one: nobody spins, and nobody waits for a thread that has no processor. */
+/* With every processor busy two threads are not much slower than one: nobody spins, and nobody waits for a
+   thread that has no processor. */
 static void test_busy_machine(void **state)
 {
     (void)state;
     enum { MOST_HOGS = 64 };
     pid_t hog[MOST_HOGS];
     const int n = kl_par_cpus();
-    if (n > MOST_HOGS || KL_TEST_WATCHED || getenv("KL_TEST_ROUNDS") != NULL) skip(); /* no times under tools that watch */
+    if (n > MOST_HOGS || KL_TEST_WATCHED || getenv("KL_TEST_ROUNDS") != NULL)
+        skip(); /* no times under tools that watch */
     for (int i = 0; i < n; i++) {
         hog[i] = fork();
         if (hog[i] == 0)
@@ -163,7 +167,10 @@ static void test_busy_machine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_task), cmocka_unit_test(test_within_and_beside), cmocka_unit_test(test_fork), cmocka_unit_test(test_busy_machine),
+        cmocka_unit_test(test_every_task),
+        cmocka_unit_test(test_within_and_beside),
+        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_busy_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
