@@ -7,7 +7,7 @@
 #include "gemm.h"
 #include "mem.h"
 #include "record.h"
-#include <omp.h>
+#include "par.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -145,20 +145,46 @@ static int share(const kl_rec *r, int part, int parts)
     return at < r->n ? (int)at : r->n;
 }
 
-/* One large group by all threads of the team: each takes columns of every record, and waits, since the next may read or add to them. */
-static void run_group_by_team(const kl_batch *b, const prepared *p, const kl_group *g, double *const base[KL_NAT])
+typedef struct batch_job {
+    const kl_batch *b;
+    const prepared *p;
+    double *base[KL_NAT]; /* WORK: of thread 0 */
+    const kl_group *group;
+    const kl_rec *rec;
+} batch_job;
+
+static void zero_task(void *self, int64_t part, int thread)
 {
-    const int t = omp_get_thread_num(), team = omp_get_num_threads();
-    if (b->zero) {
-        const int64_t from = g->ny * t / team, to = g->ny * (t + 1) / team;
-        memset(base[KL_AT_Y] + g->y + from, 0, (size_t)(to - from) * sizeof(double));
-#pragma omp barrier
-    }
-    for (const kl_rec *r = b->rec + g->first; r < b->rec + g->last; r++) {
-        const int from = share(r, t, team), to = share(r, t + 1, team);
-        if (to > from) run_columns(p, r, base, from, to - from);
-#pragma omp barrier
-    }
+    const batch_job *const j = self;
+    const int parts = j->p->nthread;
+    const int64_t from = j->group->ny * part / parts, to = j->group->ny * (part + 1) / parts;
+    (void)thread;
+    memset(j->base[KL_AT_Y] + j->group->y + from, 0, (size_t)(to - from) * sizeof(double));
+}
+
+static void columns_task(void *self, int64_t part, int thread)
+{
+    const batch_job *const j = self;
+    const int parts = j->p->nthread, from = share(j->rec, (int)part, parts), to = share(j->rec, (int)part + 1, parts);
+    (void)thread;
+    if (to > from) run_columns(j->p, j->rec, j->base, from, to - from);
+}
+
+/* One large group by all threads: each takes columns of a record, and all are waited for, since the next record may read or add to them. */
+static void run_wide_group(batch_job *j, const kl_group *g)
+{
+    j->group = g;
+    if (j->b->zero) kl_par_split(j->p->nthread, j->p->nthread, zero_task, j);
+    for (j->rec = j->b->rec + g->first; j->rec < j->b->rec + g->last; j->rec++) kl_par_split(j->p->nthread, j->p->nthread, columns_task, j);
+}
+
+static void group_task(void *self, int64_t place, int thread)
+{
+    const batch_job *const j = self;
+    double *base[KL_NAT];
+    memcpy(base, j->base, sizeof base);
+    base[KL_AT_WORK] += j->p->nwork * thread;
+    run_group(j->b, j->p, &j->b->group[j->b->order[j->p->nwide + place]], base);
 }
 
 kl_status kl_host_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err)
@@ -166,21 +192,16 @@ kl_status kl_host_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr
     (void)ex;
     (void)err;
     const prepared *const p = b->prepared;
-    double *base[KL_NAT];
-    for (int i = 0; i < KL_NAT; i++) base[i] = (double *)b->base[i].addr;
-    base[KL_AT_X] = (double *)x.addr;
-    base[KL_AT_Y] = (double *)y.addr;
-    base[KL_AT_WORK] = p->work;
+    batch_job job = {.b = b, .p = p};
+    for (int i = 0; i < KL_NAT; i++) job.base[i] = (double *)b->base[i].addr;
+    job.base[KL_AT_X] = (double *)x.addr;
+    job.base[KL_AT_Y] = (double *)y.addr;
+    job.base[KL_AT_WORK] = p->work;
     if (p->nthread <= 1) {
-        for (int g = 0; g < b->ngroup; g++) run_group(b, p, &b->group[g], base);
+        for (int g = 0; g < b->ngroup; g++) run_group(b, p, &b->group[g], job.base);
         return KL_OK;
     }
-#pragma omp parallel num_threads(p->nthread) firstprivate(base)
-    {
-        for (int g = 0; g < p->nwide; g++) run_group_by_team(b, p, &b->group[b->order[g]], base);
-        base[KL_AT_WORK] = p->work + p->nwork * omp_get_thread_num();
-#pragma omp for schedule(dynamic, 1)
-        for (int g = p->nwide; g < b->ngroup; g++) run_group(b, p, &b->group[b->order[g]], base);
-    }
+    for (int g = 0; g < p->nwide; g++) run_wide_group(&job, &b->group[b->order[g]]);
+    kl_par_for(p->nthread, b->ngroup - p->nwide, group_task, &job);
     return KL_OK;
 }

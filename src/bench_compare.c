@@ -296,7 +296,7 @@ static kl_status write_json(const bench *b, kl_err *err)
 }
 
 /* A panel an operation: time over size, both logarithmic, a line for each that has points. */
-static void write_script(FILE *to, const void *self, const char *terminal, const char *file)
+static void write_script(FILE *to, const void *self, const char *terminal)
 {
     const bench *const b = self;
     int npanel = 0;
@@ -316,8 +316,8 @@ static void write_script(FILE *to, const void *self, const char *terminal, const
             fprintf(to, "EOD\n");
         }
     const int columns = npanel > 2 ? 4 : npanel > 0 ? npanel : 1, rows = (npanel + columns - 1) / columns;
-    kl_plot_page(to, terminal, file, 360 * columns, 320 * (rows > 0 ? rows : 1) + 40);
-    fprintf(to, "\nset grid\nset logscale xy\nset format xy '10^{%%L}'\nset termoption enhanced\nset key top left samplen 2\nset xlabel 'size'\nset ylabel 'microseconds'\nset multiplot layout %d,%d\n",
+    kl_plot_page(to, terminal, 360 * columns, 320 * (rows > 0 ? rows : 1) + 40);
+    fprintf(to, "set grid\nset logscale xy\nset format xy '10^{%%L}'\nset termoption enhanced\nset key top left samplen 2\nset xlabel 'size'\nset ylabel 'microseconds'\nset multiplot layout %d,%d\n",
             rows > 0 ? rows : 1, columns);
     for (int what = 0; what < KL_NTIMED; what++) {
         int drawn = 0;

@@ -6,6 +6,7 @@
 #include "mem.h"
 #include "sealed.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -118,13 +119,15 @@ static void put_all(kl_h5_out *w, const kl_ci_record *c)
     kl_h5_end_group(group);
 }
 
-/* The file to look into, without asking for its seal; -1 if HDF5 knows none there. */
-static hid_t peek(const char *path) { return H5Fis_hdf5(path) > 0 ? H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT) : -1; }
-
-/* Vectors of other irreps come over from the file as it was. */
+/* Vectors of other irreps come over from the file as it was; none do from one that is damaged. */
 static void put_vectors(kl_h5_out *w, const char *path, const kl_ci_vectors *v)
 {
-    const kl_h5_in old = {.path = path, .file = peek(path)};
+    kl_h5_in old;
+    const int before = kl_h5_failures();
+    const kl_status have = kl_sealed_open(path, &old, NULL);
+    errno = ENOMEM;
+    if (have == KL_ENOMEM) kl_h5_ok(w, -1);
+    else w->failures += kl_h5_failures() - before; /* an old file that is damaged does not spoil the new one */
     const hid_t group = kl_h5_put_group(w, w->file, "vectors");
     for (int g = 0; g < 8; g++) {
         char name[16], whole[32];
@@ -133,12 +136,12 @@ static void put_vectors(kl_h5_out *w, const char *path, const kl_ci_vectors *v)
         if (g == v->irrep) {
             const hsize_t shape[2] = {(hsize_t)v->nvec, (hsize_t)v->n};
             kl_h5_put_array(w, group, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, shape, v->x, NULL);
-        } else if (!w->failed && old.file >= 0 && kl_h5_has(&old, whole)) {
+        } else if (!w->failed && have == KL_OK && kl_h5_has(&old, whole)) {
             kl_h5_ok(w, H5Ocopy(old.file, whole, group, name, H5P_DEFAULT, H5P_DEFAULT));
         }
     }
     kl_h5_end_group(group);
-    if (old.file >= 0) H5Fclose(old.file);
+    kl_sealed_close(&old);
 }
 
 /* Enough for what put_all and put_vectors write, where path may hold vectors that come over. */
@@ -179,6 +182,7 @@ static kl_status get_state(const kl_h5_in *in, kl_ci_result *r, int i, kl_err *e
     KL_TRY(kl_h5_get_list(in, group, "leading_coefficients", H5T_NATIVE_DOUBLE, n, s->leading, err));
     for (s->nleading = 0; s->nleading < n; s->nleading++) {
         words[s->nleading][WORDS - 1] = '\0';
+        kl_h5_make_plain(words[s->nleading]);
         s->leading_text[s->nleading] = kl_strdup(words[s->nleading]);
         if (s->leading_text[s->nleading] == NULL) KL_TRY(kl_fail(err, KL_ENOMEM, "no memory for the states in %.300s", in->path));
     }
@@ -250,11 +254,9 @@ static int is_ci(const kl_h5_in *in)
 
 int kl_cifile_is(const char *path)
 {
-    const kl_h5_quiet q = kl_h5_quiet_begin();
-    const kl_h5_in in = {.path = path, .file = peek(path), .bytes = KL_H5_MAX_TEXT};
-    const int is = in.file >= 0 && is_ci(&in);
-    if (in.file >= 0) H5Fclose(in.file);
-    kl_h5_quiet_end(q);
+    kl_h5_in in;
+    const int is = kl_sealed_open(path, &in, NULL) == KL_OK && is_ci(&in);
+    kl_sealed_close(&in);
     return is;
 }
 
@@ -293,6 +295,7 @@ kl_status kl_cifile_read(const char *path, kl_ci_record *out, kl_err *err)
     KL_TRY(kl_h5_get_small(&in, in.file, "finished", 0, 1, &out->finished, err));
     for (int k = 0; k < NSIZE; k++) KL_TRY(kl_h5_get_small(&in, in.file, sizes[k].name, 0, sizes[k].most, (int *)((char *)r + sizes[k].offset), err));
     if (out->finished) KL_TRY(get_states(&in, r, err));
+    KL_TRY(kl_h5_check(&in, err));
 out:
     kl_sealed_close(&in);
     kl_free(&text);
@@ -311,7 +314,9 @@ kl_status kl_cifile_vectors(const char *path, int irrep, int most, int64_t n, in
     *nvec = 0;
     KL_TRY(open_ci(path, &in, err));
     snprintf(name, sizeof(name), "vectors/%d", irrep + 1);
-    if (!kl_h5_has(&in, name)) goto out;
+    const int there = kl_h5_has(&in, name);
+    KL_TRY(kl_h5_check(&in, err));
+    if (!there) goto out;
     KL_TRY(kl_h5_open_array(&in, in.file, name, H5T_FLOAT, &set, &rank, have, &count, err));
     if (rank != 2) KL_TRY(kl_h5_bad(&in, name, "holds no vectors", err));
     if (have[1] != n)

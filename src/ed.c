@@ -391,6 +391,7 @@ kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_
     }
     r->seconds = 1e-9 * (double)(kl_prof_clock() - start);
 out:
+    if (st != KL_OK) kl_ed_result_clear(r);
     ed->ex->vt.release(ed->ex, &x);
     return st;
 }

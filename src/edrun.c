@@ -90,6 +90,20 @@ static kl_status check_memory(const kl_task *t, kl_qn target, const kl_ed_opts *
                    kl_report_bytes(kl_mem_machine_bytes(), c));
 }
 
+/* Asked for by name: a scan takes all that a small sector has. */
+static kl_status check_states(const kl_task *t, kl_qn target, kl_err *err)
+{
+    kl_ed_opts opts;
+    kl_ed_plan p;
+    char charges[256];
+    kl_edrun_opts(t, &opts);
+    const kl_status st = kl_ed_make_plan(t->terms, target, kl_edrun_form(t->o), &opts, t->ex->nthread, &p, err);
+    if (st != KL_OK || (double)opts.nstate <= p.size.dim) return st;
+    kl_qn_print(t->model, target, charges, sizeof charges);
+    return kl_fail(err, KL_EINPUT, "--states: %d states are asked for, but the sector%s%s has only %.15g", opts.nstate, charges[0] != '\0' ? " " : "", charges,
+                   p.size.dim);
+}
+
 static kl_status make_ed(const kl_task *t, kl_qn target, const kl_ed_opts *opts, kl_ed **ed, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -390,7 +404,10 @@ kl_status kl_edrun_command(kl_options *o, int (*interrupted)(void), int *stopped
     if (done) KL_TRY(kl_result_match(o->resume, done, t->model, t->lat, t->params, t->target, 1, err));
     if (o->temperatures != NULL) KL_TRY(run_thermal(t, done != NULL, &w, stopped, err));
     else if (t->scanning) KL_TRY(run_scan(t, &w, stopped, err));
-    else KL_TRY(run_sector(t, t->target, done != NULL, &w, stopped, err));
+    else {
+        if (done == NULL) KL_TRY(check_states(t, t->target, err));
+        KL_TRY(run_sector(t, t->target, done != NULL, &w, stopped, err));
+    }
 out:
     kl_task_destroy(&t);
     kl_result_destroy(&done);

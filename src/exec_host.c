@@ -13,9 +13,9 @@
 #include "dense.h"
 #include "mem.h"
 #include "prof.h"
+#include "par.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -115,8 +115,43 @@ static int chunks(int64_t n, int64_t *rows)
 
 static int threads_for(const kl_exec *ex, int64_t n)
 {
-    return n < PARALLEL || omp_in_parallel() ? 1 : ex->nthread;
+    return n < PARALLEL || kl_par_is_inside() ? 1 : ex->nthread;
 }
+
+/* A loop over vectors: rows [from, to) are chunk number `chunk`. */
+typedef void chunk_fn(const void *self, int chunk, int64_t from, int64_t to);
+
+typedef struct chunk_job {
+    chunk_fn *fn;
+    const void *self;
+    int64_t n, rows;
+} chunk_job;
+
+static void chunk_task(void *self, int64_t chunk, int thread)
+{
+    const chunk_job *const j = self;
+    const int64_t from = chunk * j->rows;
+    (void)thread;
+    j->fn(j->self, (int)chunk, from, from + j->rows < j->n ? from + j->rows : j->n);
+}
+
+/* Returns how many chunks there are. */
+static int for_chunks(const kl_exec *ex, int64_t n, chunk_fn *fn, const void *self)
+{
+    chunk_job job = {fn, self, n, 0};
+    const int nchunk = chunks(n, &job.rows);
+    kl_par_split(threads_for(ex, n), nchunk, chunk_task, &job);
+    return nchunk;
+}
+
+/* What the loops of the table need, by the names of kl_exec's functions. */
+typedef struct operands {
+    double a, b;
+    const double *x, *v, *c;
+    double *y, (*sum)[GROUP];
+    int64_t ldv;
+    int nvec;
+} operands;
 
 /* ---- the table ---- */
 
@@ -156,44 +191,36 @@ static kl_status host_download(kl_exec *ex, double *dst, kl_dptr src, int64_t n,
     return KL_OK;
 }
 
-static void host_copy(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst)
+static void copy_chunk(const void *self, int chunk, int64_t from, int64_t to)
 {
-    const double *const x = at(src);
-    double *const y = at(dst);
-    int64_t rows;
-    const int nchunk = chunks(n, &rows);
-#pragma omp parallel for schedule(static) num_threads(threads_for(ex, n)) if (threads_for(ex, n) > 1)
-    for (int chunk = 0; chunk < nchunk; chunk++) {
-        const int64_t from = chunk * rows, to = from + rows < n ? from + rows : n;
-        memmove(y + from, x + from, (size_t)(to - from) * sizeof(double));
-    }
+    const operands *const o = self;
+    (void)chunk;
+    memmove(o->y + from, o->x + from, (size_t)(to - from) * sizeof(double));
 }
 
-static void host_fill(kl_exec *ex, int64_t n, double a, kl_dptr yp)
+static void host_copy(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst) { for_chunks(ex, n, copy_chunk, &(operands){.x = at(src), .y = at(dst)}); }
+
+static void fill_chunk(const void *self, int chunk, int64_t from, int64_t to)
 {
-    double *const y = at(yp);
-    int64_t rows;
-    const int nchunk = chunks(n, &rows);
-#pragma omp parallel for schedule(static) num_threads(threads_for(ex, n)) if (threads_for(ex, n) > 1)
-    for (int chunk = 0; chunk < nchunk; chunk++) {
-        const int64_t from = chunk * rows, to = from + rows < n ? from + rows : n;
-        for (int64_t i = from; i < to; i++) y[i] = a;
-    }
+    const operands *const o = self;
+    (void)chunk;
+    for (int64_t i = from; i < to; i++) o->y[i] = o->a;
+}
+
+static void host_fill(kl_exec *ex, int64_t n, double a, kl_dptr yp) { for_chunks(ex, n, fill_chunk, &(operands){.a = a, .y = at(yp)}); }
+
+static void axpby_chunk(const void *self, int chunk, int64_t from, int64_t to)
+{
+    const operands *const o = self;
+    (void)chunk;
+    if (o->b == 0.0) set1(to - from, o->a, o->x + from, o->y + from);
+    else if (o->b == 1.0) add1(to - from, o->a, o->x + from, o->y + from);
+    else axpby1(to - from, o->a, o->x + from, o->b, o->y + from);
 }
 
 static void host_axpby(kl_exec *ex, int64_t n, double a, kl_dptr xp, double b, kl_dptr yp)
 {
-    const double *const x = at(xp);
-    double *const y = at(yp);
-    int64_t rows;
-    const int nchunk = chunks(n, &rows);
-#pragma omp parallel for schedule(static) num_threads(threads_for(ex, n)) if (threads_for(ex, n) > 1)
-    for (int chunk = 0; chunk < nchunk; chunk++) {
-        const int64_t from = chunk * rows, to = from + rows < n ? from + rows : n;
-        if (b == 0.0) set1(to - from, a, x + from, y + from);
-        else if (b == 1.0) add1(to - from, a, x + from, y + from);
-        else axpby1(to - from, a, x + from, b, y + from);
-    }
+    for_chunks(ex, n, axpby_chunk, &(operands){.a = a, .b = b, .x = at(xp), .y = at(yp)});
 }
 
 /* sum[ncol] += V[from..to) . x[from..to), ncol <= GROUP. */
@@ -207,21 +234,19 @@ static void dots_chunk(int64_t from, int64_t to, int ncol, const double *v, int6
     }
 }
 
+static void dots_task(const void *self, int chunk, int64_t from, int64_t to)
+{
+    const operands *const o = self;
+    for (int j = 0; j < o->nvec; j++) o->sum[chunk][j] = 0.0;
+    dots_chunk(from, to, o->nvec, o->v, o->ldv, o->x, o->sum[chunk]);
+}
+
 static void host_dots(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, int64_t ldv, kl_dptr xp, double *out)
 {
-    const double *const x = at(xp);
-    int64_t rows;
-    const int nchunk = chunks(n, &rows);
     double sum[MAX_CHUNK][GROUP];
     for (int first = 0; first < nvec; first += GROUP) {
         const int ncol = nvec - first < GROUP ? nvec - first : GROUP;
-        const double *const v = at(vp) + first * ldv;
-#pragma omp parallel for schedule(static) num_threads(threads_for(ex, n)) if (threads_for(ex, n) > 1)
-        for (int chunk = 0; chunk < nchunk; chunk++) {
-            for (int j = 0; j < ncol; j++) sum[chunk][j] = 0.0;
-            const int64_t from = chunk * rows, to = from + rows < n ? from + rows : n;
-            dots_chunk(from, to, ncol, v, ldv, x, sum[chunk]);
-        }
+        const int nchunk = for_chunks(ex, n, dots_task, &(operands){.x = at(xp), .v = at(vp) + first * ldv, .ldv = ldv, .nvec = ncol, .sum = sum});
         for (int j = 0; j < ncol; j++) {
             double all = 0.0;
             for (int chunk = 0; chunk < nchunk; chunk++) all += sum[chunk][j];
@@ -248,30 +273,29 @@ static void combine_chunk(int64_t from, int64_t to, int nvec, const double *v, i
     }
 }
 
+static void combine_task(const void *self, int chunk, int64_t from, int64_t to)
+{
+    const operands *const o = self;
+    (void)chunk;
+    combine_chunk(from, to, o->nvec, o->v, o->ldv, o->c, o->b, o->y);
+}
+
 static void host_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, int64_t ldv, const double *c, double b, kl_dptr yp)
 {
-    const double *const v = at(vp);
-    double *const y = at(yp);
-    int64_t rows;
-    const int nchunk = chunks(n, &rows);
-#pragma omp parallel for schedule(static) num_threads(threads_for(ex, n)) if (threads_for(ex, n) > 1)
-    for (int chunk = 0; chunk < nchunk; chunk++) {
-        const int64_t from = chunk * rows, to = from + rows < n ? from + rows : n;
-        combine_chunk(from, to, nvec, v, ldv, c, b, y);
-    }
+    for_chunks(ex, n, combine_task, &(operands){.b = b, .v = at(vp), .c = c, .y = at(yp), .ldv = ldv, .nvec = nvec});
+}
+
+/* d: o->v; theta: o->a; floor: o->b. */
+static void precondition_chunk(const void *self, int chunk, int64_t from, int64_t to)
+{
+    const operands *const o = self;
+    (void)chunk;
+    divide1(to - from, o->v + from, o->a, o->b, o->x + from, o->y + from);
 }
 
 static void host_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta, double floor, kl_dptr rp, kl_dptr tp)
 {
-    const double *const d = at(diag), *const r = at(rp);
-    double *const t = at(tp);
-    int64_t rows;
-    const int nchunk = chunks(n, &rows);
-#pragma omp parallel for schedule(static) num_threads(threads_for(ex, n)) if (threads_for(ex, n) > 1)
-    for (int chunk = 0; chunk < nchunk; chunk++) {
-        const int64_t from = chunk * rows, to = from + rows < n ? from + rows : n;
-        divide1(to - from, d + from, theta, floor, r + from, t + from);
-    }
+    for_chunks(ex, n, precondition_chunk, &(operands){.a = theta, .b = floor, .x = at(rp), .v = at(diag), .y = at(tp)});
 }
 
 static void host_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan)
@@ -345,7 +369,7 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
     KL_TRY(kl_alloc(out, 1, KL_MEM_MISC, err));
     (*out)->name = "host";
     (*out)->space = KL_SPACE_HOST;
-    (*out)->nthread = nthread > 0 ? nthread : omp_get_max_threads();
+    (*out)->nthread = nthread > 0 ? nthread : kl_par_cpus();
     snprintf((*out)->where, sizeof (*out)->where, "%d thread%s of this machine", (*out)->nthread, (*out)->nthread == 1 ? "" : "s");
     (*out)->vt = (kl_vtable){
         .alloc = host_alloc,

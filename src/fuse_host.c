@@ -3,8 +3,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "fuse_host.h"
 #include "clones.h"
+#include "par.h"
 
-#include <omp.h>
 #include <string.h>
 
 enum {
@@ -66,17 +66,29 @@ static void chunk(const kl_fuse *f, int64_t from, int64_t to, double *sum)
     }
 }
 
+typedef struct fuse_job {
+    const kl_fuse *f;
+    int64_t n, rows;
+    double sum[MAX_CHUNK][KL_FUSE_MOST_PAIR];
+} fuse_job;
+
+static void chunk_task(void *self, int64_t c, int thread)
+{
+    fuse_job *const j = self;
+    (void)thread;
+    chunk(j->f, c * j->rows, (c + 1) * j->rows < j->n ? (c + 1) * j->rows : j->n, j->sum[c]);
+}
+
 void kl_host_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots)
 {
     int64_t rows = (n + MAX_CHUNK - 1) / MAX_CHUNK;
     if (rows < MIN_CHUNK_ROWS) rows = MIN_CHUNK_ROWS;
     rows = (rows + PIECE - 1) / PIECE * PIECE;
-    const int nchunk = (int)((n + rows - 1) / rows), nthread = n < PARALLEL || omp_in_parallel() ? 1 : ex->nthread;
-    double sum[MAX_CHUNK][KL_FUSE_MOST_PAIR];
-#pragma omp parallel for schedule(static) num_threads(nthread) if (nthread > 1)
-    for (int c = 0; c < nchunk; c++) chunk(f, c * rows, (c + 1) * rows < n ? (c + 1) * rows : n, sum[c]);
+    const int nchunk = (int)((n + rows - 1) / rows), nthread = n < PARALLEL ? 1 : ex->nthread;
+    fuse_job job = {.f = f, .n = n, .rows = rows};
+    kl_par_split(nthread, nchunk, chunk_task, &job);
     for (int p = 0; p < f->npair; p++) {
         dots[p] = 0.0;
-        for (int c = 0; c < nchunk; c++) dots[p] += sum[c][p];
+        for (int c = 0; c < nchunk; c++) dots[p] += job.sum[c][p];
     }
 }

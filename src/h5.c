@@ -1,21 +1,82 @@
 /* HDF5 primitives: see h5.h. Knows no result, no model and no file name's meaning.
    SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "h5.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-kl_h5_quiet kl_h5_quiet_begin(void)
+static volatile sig_atomic_t nopen; /* files between begin and end, for a handler of signals */
+
+int kl_h5_is_busy(void) { return nopen > 0; }
+
+static int nfailure;  /* calls of HDF5 that failed */
+static int no_memory; /* one of them for want of memory */
+
+int kl_h5_failures(void) { return nfailure; }
+
+static herr_t look_at(unsigned n, const H5E_error2_t *e, void *none)
 {
-    kl_h5_quiet q = {NULL, NULL};
-    H5Eget_auto2(H5E_DEFAULT, &q.print, &q.data);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    return q;
+    (void)n;
+    (void)none;
+    if (e->maj_num == H5E_RESOURCE || e->min_num == H5E_NOSPACE || e->min_num == H5E_CANTALLOC) no_memory = 1;
+    return 0;
 }
 
-void kl_h5_quiet_end(kl_h5_quiet q) { H5Eset_auto2(H5E_DEFAULT, q.print, q.data); }
+/* What HDF5 calls where it would print: it prints nothing, and no failure gets lost. */
+static herr_t on_failure(hid_t stack, void *none)
+{
+    static int looking; /* a look may fail, too */
+    (void)none;
+    nfailure++;
+    if (looking) return 0;
+    looking = 1;
+    H5Ewalk2(stack, H5E_WALK_DOWNWARD, look_at, NULL);
+    looking = 0;
+    return 0;
+}
+
+static int exchange(kl_h5_quiet *q) { return H5Eget_auto2(H5E_DEFAULT, &q->print, &q->data) >= 0 && H5Eset_auto2(H5E_DEFAULT, on_failure, NULL) >= 0; }
+
+/* HDF5 prints what fails while it starts, before it can be told not to: meanwhile stderr leads nowhere. */
+static int start(void)
+{
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC), was = nowhere < 0 ? -1 : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (was >= 0) (void)dup2(nowhere, STDERR_FILENO);
+    kl_h5_quiet q;
+    const int good = H5open() >= 0 && exchange(&q) && H5Eset_auto2(H5E_DEFAULT, q.print, q.data) >= 0;
+    if (was >= 0) (void)dup2(was, STDERR_FILENO);
+    if (was >= 0) close(was);
+    if (nowhere >= 0) close(nowhere);
+    return good;
+}
+
+kl_status kl_h5_begin(kl_h5_quiet *q, kl_err *err)
+{
+    static enum { NOT_YET, STARTED, FAILED } state; /* what has half started is not asked again */
+    *q = (kl_h5_quiet){NULL, NULL};
+    if (nopen++ == 0) no_memory = 0;
+    if (state == NOT_YET) {
+        H5dont_atexit(); /* we close what we open; HDF5 itself, where memory has failed it, ends in a crash or in text */
+        state = start() ? STARTED : FAILED;
+    }
+    if (state == STARTED && exchange(q)) return KL_OK;
+    nopen--;
+    return kl_fail(err, KL_ENOMEM, "HDF5 cannot start: is there no memory?");
+}
+
+void kl_h5_end(kl_h5_quiet q)
+{
+    H5Eset_auto2(H5E_DEFAULT, q.print, q.data);
+    nopen--;
+}
 
 int kl_h5_ok(kl_h5_out *w, int64_t code)
 {
@@ -166,7 +227,13 @@ void kl_h5_put_part(kl_h5_out *w, hid_t set, int64_t first, int64_t n, const dou
 
 kl_status kl_h5_bad(const kl_h5_in *in, const char *what, const char *why, kl_err *err)
 {
+    if (no_memory) return kl_fail(err, KL_ENOMEM, "%.300s: HDF5 has no memory to read %s", in->path, what);
     return kl_fail(err, KL_EINPUT, "%.300s: is damaged: %s %s", in->path, what, why);
+}
+
+kl_status kl_h5_check(const kl_h5_in *in, kl_err *err)
+{
+    return nfailure == in->failures ? KL_OK : kl_h5_bad(in, "HDF5", "cannot read a part of it", err);
 }
 
 kl_status kl_h5_get_attribute(const kl_h5_in *in, hid_t at, const char *name, hid_t in_memory, int64_t n, void *value, kl_err *err)
@@ -211,6 +278,22 @@ kl_status kl_h5_get_real(const kl_h5_in *in, hid_t at, const char *name, double 
 }
 
 /* Of an attribute, or of a scalar data set (is_set). */
+/* Whether a terminal takes what stands here for an order: control characters of ASCII and, in UTF-8, of ISO 8859. */
+static int is_control(const char *text)
+{
+    const unsigned char *const c = (const unsigned char *)text;
+    return (c[0] < 0x20 && c[0] != '\n' && c[0] != '\t') || c[0] == 0x7f || (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0);
+}
+
+void kl_h5_make_plain(char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (!is_control(text)) continue;
+        if ((unsigned char)*text == 0xc2) *text++ = '?';
+        *text = '?';
+    }
+}
+
 static kl_status get_text(const kl_h5_in *in, hid_t at, const char *name, int is_set, char **text, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -229,6 +312,7 @@ static kl_status get_text(const kl_h5_in *in, hid_t at, const char *name, int is
     if ((is_set ? H5Dread(it, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, *text) : H5Aread(it, in_memory, *text)) < 0)
         KL_TRY(kl_h5_bad(in, name, "cannot be read", err));
     (*text)[size] = '\0';
+    kl_h5_make_plain(*text);
 out:
     if (in_memory >= 0) H5Tclose(in_memory);
     if (space >= 0) H5Sclose(space);
@@ -339,7 +423,10 @@ kl_status kl_h5_get_part(const kl_h5_in *in, hid_t set, const char *name, int64_
 kl_status kl_h5_link_name(const kl_h5_in *in, hid_t group, int64_t i, char name[KL_H5_MAX_NAME], kl_err *err)
 {
     const ssize_t length = H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, (hsize_t)i, name, KL_H5_MAX_NAME, H5P_DEFAULT);
-    return length > 0 && length < KL_H5_MAX_NAME ? KL_OK : kl_h5_bad(in, "a name", "cannot be read", err);
+    if (length <= 0 || length >= KL_H5_MAX_NAME) return kl_h5_bad(in, "a name", "cannot be read", err);
+    for (const char *c = name; *c != '\0'; c++)
+        if (is_control(c)) return kl_h5_bad(in, "a name", "holds a control character", err);
+    return KL_OK;
 }
 
 kl_status kl_h5_link_count(const kl_h5_in *in, hid_t group, int64_t *n, kl_err *err)

@@ -15,14 +15,17 @@ typedef struct kl_h5_quiet {
     H5E_auto2_t print;
     void *data;
 } kl_h5_quiet;
-kl_h5_quiet kl_h5_quiet_begin(void);
-void kl_h5_quiet_end(kl_h5_quiet q);
+kl_status kl_h5_begin(kl_h5_quiet *q, kl_err *err) KL_MUST_CHECK; /* ENOMEM: HDF5 cannot start */
+void kl_h5_end(kl_h5_quiet q);
+int kl_h5_is_busy(void);  /* between the two; may be asked in a handler of signals */
+int kl_h5_failures(void); /* how many calls have failed so far */
 
 /* A file being written: after the first failure later calls do nothing; who closes the file makes one message of it. */
 typedef struct kl_h5_out {
     hid_t file;
     int failed;
     int error; /* errno at that moment */
+    int failures; /* of HDF5 before this file (kl_h5_failures) */
 } kl_h5_out;
 
 int kl_h5_ok(kl_h5_out *w, int64_t code); /* whether code, of HDF5, is no failure; remembers one */
@@ -46,13 +49,20 @@ hid_t kl_h5_put_group(kl_h5_out *w, hid_t at, const char *name); /* -1 on failur
 void kl_h5_end_group(hid_t group);                               /* accepts -1 */
 hid_t kl_h5_text_type(size_t size);                              /* of size bytes with the final 0, in UTF-8 */
 
+/* Texts of a stranger's file reach a terminal: control characters but tabs and line breaks become '?'. For texts that get_text has not read. */
+void kl_h5_make_plain(char *text);
+
 /* A file being read. Everything below answers EINPUT, "PATH: is damaged: NAME why", for what is not as it was asked for. */
 typedef struct kl_h5_in {
     const char *path;
     hid_t file;
     int64_t bytes; /* of the file: no data set in it is larger */
     kl_h5_quiet quiet;
+    int failures; /* of HDF5 before this file */
 } kl_h5_in;
+
+/* Whether every call of HDF5 since the file was opened succeeded: what asks whether a part is there takes a failure for a no. For the end of reading. */
+kl_status kl_h5_check(const kl_h5_in *in, kl_err *err) KL_MUST_CHECK;
 
 kl_status kl_h5_bad(const kl_h5_in *in, const char *name, const char *why, kl_err *err);
 

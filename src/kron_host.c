@@ -5,8 +5,8 @@
 #include "isa.h"
 #include "kron_kernel.h"
 #include "mem.h"
+#include "par.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,12 +88,39 @@ static void share(double before, double one, int64_t n, double all, int t, int n
     *to = t + 1 == nt ? n : (int64_t)b + ((double)(int64_t)b < b);
 }
 
-static int take(int *next)
+typedef struct kron_job {
+    const kl_kron *k;
+    const host_kron *h;
+    const double *x;
+    double *y;
+    int stream, npiece;
+} kron_job;
+
+static void right_task(void *self, int64_t piece, int thread)
 {
-    int piece;
-#pragma omp atomic capture
-    piece = (*next)++;
-    return piece;
+    const kron_job *const j = self;
+    const host_kron *const h = j->h;
+    double *const z = h->work + 2 * thread * h->buffer, *const acc = z + h->buffer;
+    int64_t from, to;
+    for (int64_t i = 0; i < j->k->nblock; i++) {
+        const kl_kron_block *const b = &j->k->block[i];
+        share(h->before_right[i], b->cost_right, (b->nl + LANES - 1) / LANES, h->before_right[j->k->nblock], (int)piece, j->npiece, &from, &to);
+        if (from < to) h->kernel->right(j->k, b, from * LANES, to * LANES < b->nl ? to * LANES : b->nl, j->x, j->y, z, acc, j->stream);
+    }
+}
+
+static void left_task(void *self, int64_t piece, int thread)
+{
+    const kron_job *const j = self;
+    const host_kron *const h = j->h;
+    int64_t from, to;
+    (void)thread;
+    for (int64_t i = 0; i < j->k->nblock; i++) {
+        const kl_kron_block *const b = &j->k->block[i];
+        share(h->before_left[i], b->cost_left, b->ntile, h->before_left[j->k->nblock], (int)piece, j->npiece, &from, &to);
+        double *const dot = h->dot + b->first_tile;
+        for (; from < to; from++) dot[from] = h->kernel->left(b, from, j->x, j->y);
+    }
 }
 
 kl_status kl_host_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr yp, double *xy, kl_err *err)
@@ -101,30 +128,12 @@ kl_status kl_host_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr 
     (void)ex;
     (void)err;
     const host_kron *const h = k->device;
-    const double *const x = (const double *)xp.addr;
-    double *const y = (double *)yp.addr;
-    const int stream = k->n >= STREAM_FROM && yp.addr % (LANES * sizeof(double)) == 0;
-    const int nthread = omp_in_parallel() ? 1 : h->nthread, npiece = nthread > 1 ? PIECES * nthread : 1;
-    int next[2] = {0, 0}; /* pieces are taken by whoever is free: another program's turn on a core holds up one of them, not half of the product */
-#pragma omp parallel num_threads(nthread) if (nthread > 1)
-    {
-        double *const z = h->work + 2 * omp_get_thread_num() * h->buffer, *const acc = z + h->buffer;
-        int64_t from, to;
-        for (int piece = take(&next[0]); piece < npiece; piece = take(&next[0]))
-            for (int64_t i = 0; i < k->nblock; i++) {
-                const kl_kron_block *const b = &k->block[i];
-                share(h->before_right[i], b->cost_right, (b->nl + LANES - 1) / LANES, h->before_right[k->nblock], piece, npiece, &from, &to);
-                if (from < to) h->kernel->right(k, b, from * LANES, to * LANES < b->nl ? to * LANES : b->nl, x, y, z, acc, stream);
-            }
-#pragma omp barrier
-        for (int piece = take(&next[1]); piece < npiece; piece = take(&next[1]))
-            for (int64_t i = 0; i < k->nblock; i++) {
-                const kl_kron_block *const b = &k->block[i];
-                share(h->before_left[i], b->cost_left, b->ntile, h->before_left[k->nblock], piece, npiece, &from, &to);
-                double *const dot = h->dot + b->first_tile;
-                for (; from < to; from++) dot[from] = h->kernel->left(b, from, x, y);
-            }
-    }
+    const int nthread = kl_par_is_inside() ? 1 : h->nthread;
+    /* pieces are taken by whoever is free: another program's turn on a core holds up one of them, not half of the product */
+    kron_job job = {.k = k, .h = h, .x = (const double *)xp.addr, .y = (double *)yp.addr, .npiece = nthread > 1 ? PIECES * nthread : 1};
+    job.stream = k->n >= STREAM_FROM && yp.addr % (LANES * sizeof(double)) == 0;
+    kl_par_for(nthread, job.npiece, right_task, &job);
+    kl_par_for(nthread, job.npiece, left_task, &job);
     if (xy) {
         *xy = 0.0;
         for (int64_t i = 0; i < k->ntile_all; i++) *xy += h->dot[i];

@@ -30,6 +30,7 @@
 #include "inventory.h"
 #include "isa.h"
 #include "job.h"
+#include "lastwords.h"
 #include "mem.h"
 #include "outputs.h"
 #include "pace.h"
@@ -718,6 +719,7 @@ int main(int argc, char **argv)
     char help[] = "--help", *words[] = {argv[0], argc > 2 ? argv[2] : NULL, help, NULL};
     keep_memory();
     kl_isa_flush_denormals();
+    kl_lastwords_prepare(STATUS_BAD);
     if (argc > 2 && strcmp(argv[1], "help") == 0) argc = 3, argv = words; /* `help COMMAND' is `COMMAND --help' */
     kl_status st = kl_isa_check(&err);
     if (st != KL_OK) {

@@ -211,7 +211,7 @@ kl_status kl_mmfile_write(const char *path, const kl_spmat *m, const char *comme
     st = kl_partial_open(path, &partial, &why);
     if (st == KL_EIO) KL_TRY(kl_fail(err, st, "%.300s cannot be written: %s", path, why.text));
     if (st != KL_OK) KL_TRY(kl_fail(err, st, "%s", why.text));
-    to = fopen(partial.name, "wbe");
+    to = kl_partial_stream(&partial);
     if (to == NULL) KL_TRY(kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, strerror(errno)));
     int64_t n = 0; /* ELL without lengths gives no zeros back */
     for (int64_t i = 0; i < m->nrow; i++) n += kl_spmat_row(m, i, column, value);
@@ -225,7 +225,7 @@ kl_status kl_mmfile_write(const char *path, const kl_spmat *m, const char *comme
     if (fflush(to) != 0 || ferror(to) || fsync(fileno(to)) != 0) st = kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, strerror(errno));
     if (fclose(to) != 0 && st == KL_OK) st = kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, strerror(errno));
     to = NULL;
-    if (st == KL_OK && kl_partial_publish(&partial, path, &why) != KL_OK) st = kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, why.text);
+    if (st == KL_OK && kl_partial_publish(&partial, &why) != KL_OK) st = kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, why.text);
 out:
     kl_partial_drop(&partial);
     kl_free(&column);

@@ -1,27 +1,45 @@
-/* Files are written beside their names and take them when they are whole: whatever stood there stays until then, and of several who write the same name
-   the last wins with a whole file.
+/* Files are written beside their names and take them when they are whole. What stood there stays until then,
+   and of several processes that write the same name the last one wins with a whole file. No link of another
+   user is followed, and no file is emptied that is not our own left-over.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_PARTIAL_H
 #define KL_PARTIAL_H
-#include <signal.h>
 #include "base.h"
+#include <signal.h>
+#include <stdio.h>
+
+enum { KL_PARTIAL_LEAF = 256 }; /* NAME_MAX of Linux, with its 0 */
 
 typedef struct kl_partial {
-    char name[4096];                  /* PATH.partial, or PATH.2.partial and so on where other processes write the same PATH now; to be written by this name */
-    int fd;                           /* holds the lock that keeps the name ours; a killed process gives its lock up, so that the next one takes its name over */
+    int fd;                           /* open for reading and writing; its lock keeps the name ours */
+    int folder;                       /* both names are in it */
+    char target[KL_PARTIAL_LEAF];     /* what will be replaced */
+    char name[KL_PARTIAL_LEAF + 24];  /* TARGET.partial; TARGET.2.partial and so on where that is taken */
     struct kl_partial *volatile next; /* another open one */
 } kl_partial;
 
-/* Makes an empty file; p must not move until publish or drop. EINPUT: the name is too long, or path is no ordinary file (a device, a pipe, a folder), which
-   the new file would replace. EIO: the place refuses; the message says why without a name. */
+/* Makes an empty file; p must not move until publish or drop. A symbolic link at path stays: the file it
+   points at is replaced. _at: path counts from an open folder.
+   EINPUT: the name is too long, or path is a link of another user or no ordinary file (a device, a pipe, a
+   folder), which the new file would replace.
+   EIO: the place refuses; the message says why without a name. */
 kl_status kl_partial_open(const char *path, kl_partial *p, kl_err *err) KL_MUST_CHECK;
+kl_status kl_partial_open_at(int folder, const char *path, kl_partial *p, kl_err *err) KL_MUST_CHECK;
 
-/* The file takes the name path; EIO with the reason alone. Ends what open began. */
-kl_status kl_partial_publish(kl_partial *p, const char *path, kl_err *err) KL_MUST_CHECK;
+/* A stream that writes the file through its descriptor; it is closed apart. NULL with errno: no memory or no
+   descriptors. */
+FILE *kl_partial_stream(const kl_partial *p) KL_MUST_CHECK;
+
+/* The file takes its name, and the new entry is asked to reach the disk; EIO with the reason alone. Ends what
+   open began. */
+kl_status kl_partial_publish(kl_partial *p, kl_err *err) KL_MUST_CHECK;
+
 void kl_partial_drop(kl_partial *p); /* removes it; accepts one that is ended, or {.fd = -1} */
-void kl_partial_abandon(void);       /* removes all that are open; for the handler of a signal that ends the program, which runs in the thread that writes */
 
-/* Between the two no handler of SIGINT or SIGTERM comes in between in this thread: what is made is also noted. */
+/* Removes all that are open: for the handler of a signal that ends the program, in the thread that writes. */
+void kl_partial_abandon(void);
+
+/* Between the two no handler of SIGINT or SIGTERM comes in this thread: what is made is also noted. */
 void kl_signals_wait(sigset_t *before);
 void kl_signals_come(const sigset_t *before);
 

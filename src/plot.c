@@ -30,14 +30,30 @@ static int has_ending(const char *text, const char *ending)
     return n > k && strcmp(text + n - k, ending) == 0;
 }
 
+/* How many bytes of text are one character of UTF-8; 0: none. */
+static int utf8_length(const unsigned char *text)
+{
+    const int n = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : text[0] < 0xf5 ? 4 : 0;
+    for (int k = 1; k < n; k++)
+        if ((text[k] & 0xc0) != 0x80) return 0;
+    return n;
+}
+
 void kl_plot_quote(FILE *to, const char *text)
 {
-    fputc('\'', to);
-    for (; *text != '\0'; text++) {
-        if (*text == '\'') fputc('\'', to);
-        fputc(*text == '\n' ? ' ' : *text, to);
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 .,:;+-=()/_";
+    const unsigned char *at = (const unsigned char *)text;
+    fputc('"', to);
+    while (*at != '\0') {
+        const int n = utf8_length(at);
+        if (n == 0) fputc('?', to);
+        else if (*at < 0x20 || *at == 0x7f) fputc(' ', to);
+        else if (n == 1 && strchr(plain, *at) != NULL) fputc(*at, to);
+        else
+            for (int k = 0; k < n; k++) fprintf(to, "\\%03o", at[k]);
+        at += n > 0 ? n : 1;
     }
-    fputc('\'', to);
+    fputc('"', to);
 }
 
 /* x counts from first to last; each number gets its mark while there is room. */
@@ -58,7 +74,8 @@ static void axis_y(FILE *to, int64_t n, const double *y)
 {
     double low = INFINITY, high = -INFINITY;
     for (int64_t k = 0; k < n; k++) low = fmin(low, y[k]), high = fmax(high, y[k]);
-    if (high - low <= FLAT * fmax(1.0, fmax(fabs(low), fabs(high)))) fprintf(to, "set yrange [%.17g:%.17g]\n", low - 1.0, high + 1.0);
+    if (isinf(low) || isinf(high)) fprintf(to, "set yrange [-1:1]\n"); /* not one number to draw */
+    else if (high - low <= FLAT * fmax(1.0, fmax(fabs(low), fabs(high)))) fprintf(to, "set yrange [%.17g:%.17g]\n", low - 1.0, high + 1.0);
     else fprintf(to, "set yrange [*:*]\n");
 }
 
@@ -126,15 +143,14 @@ static void curve_panels(FILE *to, const kl_result *r, int ncurve)
     }
 }
 
-void kl_plot_page(FILE *to, const char *terminal, const char *file, int pixels_x, int pixels_y)
+void kl_plot_page(FILE *to, const char *terminal, int pixels_x, int pixels_y)
 {
+    fprintf(to, "set encoding utf8\n");
     if (strcmp(terminal, "pdfcairo") == 0) fprintf(to, "set terminal pdfcairo noenhanced size %gin,%gin\n", pixels_x / 100.0, pixels_y / 100.0);
     else fprintf(to, "set terminal %s noenhanced size %d,%d background 'white'\n", terminal, pixels_x, pixels_y);
-    fprintf(to, "set output ");
-    kl_plot_quote(to, file);
 }
 
-static void write_script(FILE *to, const void *self, const char *terminal, const char *file)
+static void write_script(FILE *to, const void *self, const char *terminal)
 {
     const kl_result *const r = self;
     const kl_dmrg_result *d = &r->dmrg;
@@ -173,13 +189,13 @@ static void write_script(FILE *to, const void *self, const char *terminal, const
 
     const int columns = npanel > 1 ? 2 : 1, rows = (npanel + columns - 1) / columns;
     const int pixels_x = 520 * columns, pixels_y = 360 * rows + 40;
-    kl_plot_page(to, terminal, file, pixels_x, pixels_y);
+    kl_plot_page(to, terminal, pixels_x, pixels_y);
     kl_result_print_charges(r, charges, sizeof(charges));
     const double told = r->finished ? d->energy[0] : best;
     if (isfinite(told)) snprintf(energy, sizeof(energy), ", E = %.12g", told);
     snprintf(title, sizeof(title), "%s%s%s%s, %s, %d sites%s%s%s", r->model, r->variant[0] != '\0' ? "(" : "", r->variant, r->variant[0] != '\0' ? ")" : "", r->lattice, r->nsite,
              charges[0] != '\0' ? ", " : "", charges, energy);
-    fprintf(to, "\nset grid\nset multiplot layout %d,%d title ", rows, columns);
+    fprintf(to, "set grid\nset multiplot layout %d,%d title ", rows, columns);
     kl_plot_quote(to, title);
     fputc('\n', to);
     if (falling > 0) panel(to, "energy above the lowest sweep", "sweep", 1, d->nrow, 1, "linespoints", "$energy");
@@ -200,16 +216,17 @@ static void write_script(FILE *to, const void *self, const char *terminal, const
     fprintf(to, "unset multiplot\nunset output\n");
 }
 
-/* Starts gnuplot reading from *to, its complaints going to a file that nobody else sees. */
-static kl_status start_gnuplot(FILE *complaints, pid_t *pid, FILE **to, kl_err *err)
+/* Starts gnuplot reading from *to. What it draws goes to the descriptor `page`, so that it opens no file and no name reaches it; its complaints go to a
+   file that nobody else sees. The user's own start-up file is left out (-d). */
+static kl_status start_gnuplot(int page, FILE *complaints, pid_t *pid, FILE **to, kl_err *err)
 {
     int ends[2];
-    char *const words[] = {"gnuplot", "-", NULL};
+    char *const words[] = {"gnuplot", "-d", "-", NULL};
     posix_spawn_file_actions_t actions;
     if (pipe2(ends, O_CLOEXEC) != 0) return kl_fail(err, KL_EIO, "plot: no pipe to gnuplot: %s", strerror(errno));
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, fileno(complaints), STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, page, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, fileno(complaints), STDERR_FILENO);
     const int code = posix_spawnp(pid, words[0], &actions, NULL, words, environ);
     posix_spawn_file_actions_destroy(&actions);
@@ -274,15 +291,15 @@ kl_status kl_plot_run(kl_plot_fn *script, const void *self, const char *output, 
     sigaction(SIGPIPE, &ignore, &former); /* gnuplot may end before it has read all */
     complaints = tmpfile();
     if (complaints == NULL) KL_TRY(kl_fail(err, KL_EIO, "plot: no temporary file: %s", strerror(errno)));
-    KL_TRY(start_gnuplot(complaints, &pid, &to, err));
-    script(to, self, format[kind].terminal, partial.name);
+    KL_TRY(start_gnuplot(partial.fd, complaints, &pid, &to, err));
+    script(to, self, format[kind].terminal);
     fclose(to);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
     rewind(complaints);
     read_reason(complaints, line, sizeof(line));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) KL_TRY(kl_fail(err, KL_EIO, "plot: gnuplot failed: %s", line[0] != '\0' ? line : "no reason given"));
     if (!is_whole(partial.fd, format[kind].last)) KL_TRY(kl_fail(err, KL_EIO, "plot: %.300s cannot be written: gnuplot did not finish it: %s", output, line[0] != '\0' ? line : "is the disk full?"));
-    if (kl_partial_publish(&partial, output, &why) != KL_OK) KL_TRY(kl_fail(err, KL_EIO, "plot: %.300s cannot be written: %s%s%s", output, why.text, line[0] != '\0' ? "; " : "", line));
+    if (kl_partial_publish(&partial, &why) != KL_OK) KL_TRY(kl_fail(err, KL_EIO, "plot: %.300s cannot be written: %s%s%s", output, why.text, line[0] != '\0' ? "; " : "", line));
 out:
     kl_partial_drop(&partial); /* unless it was published */
     if (complaints != NULL) fclose(complaints);

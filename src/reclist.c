@@ -26,11 +26,11 @@ kl_status kl_reclist_create(const char *path, kl_err *err)
     kl_status st = kl_partial_open(path, &p, &why);
     if (st == KL_EIO) return cannot(path, why.text, err);
     if (st != KL_OK) return kl_fail(err, st, "records: %s", why.text);
-    FILE *const f = fopen(p.name, "w");
+    FILE *const f = kl_partial_stream(&p);
     if (!f) KL_TRY(cannot(path, strerror(errno), err));
     fprintf(f, FIRST_LINE "\n");
     KL_TRY(close_to(path, f, err));
-    if (kl_partial_publish(&p, path, &why) != KL_OK) KL_TRY(cannot(path, why.text, err));
+    if (kl_partial_publish(&p, &why) != KL_OK) KL_TRY(cannot(path, why.text, err));
 out:
     kl_partial_drop(&p); /* unless it was published */
     return st;

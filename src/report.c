@@ -169,7 +169,9 @@ static void print_energies(FILE *to, const kl_dmrg_result *d)
 {
     char e[40];
     const double scale = d->energy[0] != 0 ? fabs(d->energy[0]) : 1;
-    fprintf(to, "\nenergy       %s  +- %.1e  (relative %.1e)\n", energy_text(d->energy[0], d->error_estimate, e), d->error_estimate, d->error_estimate / scale);
+    fprintf(to, "\nenergy       %s  +- %.1e", energy_text(d->energy[0], d->error_estimate, e), d->error_estimate);
+    if (d->error_estimate < fabs(d->energy[0])) fprintf(to, "  (relative %.1e)", d->error_estimate / fabs(d->energy[0])); /* of 0 nothing is a part */
+    fprintf(to, "\n");
     fprintf(to, "extrapolated %s  to no discarded weight; %.1e was discarded in the last sweep\n", energy_text(d->energy_extrapolated, d->error_estimate, e),
             d->discarded);
     const double above = d->energy_kept[0] - d->energy[0];

@@ -671,6 +671,7 @@ kl_status kl_result_read(const char *path, kl_result **out, kl_err *err)
     if (!r->finished && r->dmrg.nrow != r->sweep_done + (r->dmrg.direction != 0)) KL_TRY(kl_h5_bad(&in, "sweeps", "has another number of rows than sweeps were made", err));
     KL_TRY(kl_h5_get_group(&in, in.file, "measurements", &group, err));
     KL_TRY(get_measured(&in, group, "", 0, r, err));
+    KL_TRY(kl_h5_check(&in, err));
     *out = r;
     r = NULL;
 out:
@@ -687,6 +688,8 @@ kl_status kl_result_read_state(const char *path, const kl_terms *terms, kl_state
     *out = NULL;
     kl_status st = kl_sealed_open(path, &in, err);
     if (st == KL_OK) st = kl_statefile_get(&in, terms, out, err);
+    if (st == KL_OK) st = kl_h5_check(&in, err);
+    if (st != KL_OK) kl_state_destroy(out);
     kl_sealed_close(&in);
     return st;
 }
@@ -697,6 +700,8 @@ kl_status kl_result_read_run(const char *path, kl_result_run *run, kl_err *err)
     run->number = NULL;
     kl_status st = kl_sealed_open(path, &in, err);
     if (st == KL_OK) st = kl_statefile_get_run(&in, run, err);
+    if (st == KL_OK) st = kl_h5_check(&in, err);
+    if (st != KL_OK) kl_free(&run->number);
     kl_sealed_close(&in);
     return st;
 }

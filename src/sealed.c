@@ -58,30 +58,35 @@ out:
     return st;
 }
 
+/* The seal says all of its block: any other byte in it is damage. */
+static void seal_print(const seal *s, char block[SEAL_BYTES])
+{
+    memset(block, 0, SEAL_BYTES);
+    snprintf(block, SEAL_BYTES, SEAL_TITLE " %d (HDF5 from byte %d on)\nbytes %lld\nhash %016llx\n", KL_SEALED_FORMAT, (int)SEAL_BYTES, (long long)s->bytes,
+             (unsigned long long)s->hash);
+}
+
 static kl_status seal_write(int fd, const char *path, kl_err *err)
 {
     seal s;
-    char block[SEAL_BYTES] = {0};
+    char block[SEAL_BYTES];
     kl_status st = seal_measure(fd, path, &s, err);
     if (st != KL_OK) return st;
-    snprintf(block, sizeof(block), SEAL_TITLE " %d (HDF5 from byte %d on)\nbytes %lld\nhash %016llx\n", KL_SEALED_FORMAT, (int)SEAL_BYTES, (long long)s.bytes,
-             (unsigned long long)s.hash);
+    seal_print(&s, block);
     const ssize_t n = pwrite(fd, block, sizeof(block), 0);
     return n == (ssize_t)sizeof(block) ? KL_OK : kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path, n < 0 ? strerror(errno) : "the disk is full");
 }
 
 /* *size: of the file. */
-static kl_status seal_check(const char *path, int64_t *size, kl_err *err)
+static kl_status seal_check(int fd, const char *path, int64_t *size, kl_err *err)
 {
     kl_status st = KL_OK;
-    char block[SEAL_BYTES + 1] = {0};
+    char block[SEAL_BYTES + 1] = {0}, wanted[SEAL_BYTES];
     struct stat info;
     seal have;
     int format = 0, skip = 0;
     long long bytes = 0;
     unsigned long long hash = 0;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return kl_fail(err, KL_EIO, "%.300s: cannot be opened: %s", path, strerror(errno));
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) KL_TRY(kl_fail(err, KL_EIO, "%.300s: is no ordinary file", path));
     const ssize_t n = pread(fd, block, SEAL_BYTES, 0);
     if (n < 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(errno)));
@@ -94,9 +99,10 @@ static kl_status seal_check(const char *path, int64_t *size, kl_err *err)
         KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is cut short or grown: %lld bytes, %lld when it was written", path, (long long)info.st_size, bytes));
     KL_TRY(seal_measure(fd, path, &have, err));
     *size = info.st_size;
-    if (have.hash != hash || have.bytes != bytes) KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: was changed or damaged after it was written (checksum)", path));
+    seal_print(&have, wanted);
+    if (have.bytes != bytes || memcmp(block, wanted, SEAL_BYTES) != 0)
+        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: was changed or damaged after it was written (checksum)", path));
 out:
-    close(fd);
     return st;
 }
 
@@ -107,6 +113,15 @@ kl_status kl_sealed_renew(const char *path, kl_err *err)
     const kl_status st = seal_write(fd, path, err);
     close(fd);
     return st;
+}
+
+enum { DESCRIPTOR_NAME = 32 };
+
+/* HDF5 opens files by names: this one is the file that is open here already, whoever has exchanged its own name meanwhile. */
+static const char *name_descriptor(int fd, char name[DESCRIPTOR_NAME])
+{
+    snprintf(name, DESCRIPTOR_NAME, "/proc/self/fd/%d", fd);
+    return name;
 }
 
 /* The descriptor that HDF5 writes to, -1 if it does not tell. */
@@ -140,20 +155,6 @@ static void abandon(hid_t file)
     if (fd >= 0 && sink >= 0) (void)dup3(sink, fd, O_CLOEXEC);
     if (sink >= 0) close(sink);
     H5Fclose(file);
-}
-
-/* The renamed entry itself must reach the disk, or a power cut brings the old one back. */
-static void sync_folder(const char *path)
-{
-    char folder[4096];
-    snprintf(folder, sizeof(folder), "%s", path);
-    char *slash = strrchr(folder, '/');
-    if (slash == NULL) snprintf(folder, sizeof(folder), ".");
-    else slash[slash == folder] = '\0';
-    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return;
-    (void)fsync(fd); /* some file systems cannot; the file itself is safe by then */
-    close(fd);
 }
 
 static kl_status cannot(const char *path, const char *why, kl_err *err) { return kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path, why); }
@@ -191,7 +192,7 @@ int kl_sealed_hold(const char *path)
 
 kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err *err)
 {
-    f->out = (kl_h5_out){-1, 0, 0};
+    f->out = (kl_h5_out){.file = -1};
     f->path = path;
     const kl_status st = open_beside(path, &f->partial, err);
     if (st != KL_OK) return st;
@@ -200,15 +201,21 @@ kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err
         kl_partial_drop(&f->partial);
         return room;
     }
-    f->quiet = kl_h5_quiet_begin();
+    const kl_status begun = kl_h5_begin(&f->quiet, err);
+    if (begun != KL_OK) {
+        kl_partial_drop(&f->partial);
+        return begun;
+    }
+    f->out.failures = kl_h5_failures();
     const hid_t create = H5Pcreate(H5P_FILE_CREATE), access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_userblock(create, SEAL_BYTES);
     H5Pset_obj_track_times(create, 0); /* of the root group: the same run writes the same bytes, whenever it does */
     H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST);
     H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
     H5Pset_file_locking(access, 0, 1); /* the name is private until it is renamed, and some network disks cannot lock */
+    char name[DESCRIPTOR_NAME];
     errno = 0;
-    f->out.file = H5Fcreate(f->partial.name, H5F_ACC_TRUNC, create, access);
+    f->out.file = H5Fcreate(name_descriptor(f->partial.fd, name), H5F_ACC_TRUNC, create, access);
     H5Pclose(create);
     H5Pclose(access);
     const kl_status reserved = kl_h5_ok(&f->out, f->out.file) ? reserve(f->partial.fd, path, bytes, err) : KL_EIO; /* making it gave the room back */
@@ -225,8 +232,7 @@ static kl_status publish(kl_sealed *f, kl_err *err)
     if (fstat(fd, &whole) != 0 || ftruncate(fd, whole.st_size) != 0) KL_TRY(cannot(f->path, strerror(errno), err)); /* gives back what was reserved beyond the end */
     KL_TRY(seal_write(fd, f->path, err));
     if (fsync(fd) != 0) KL_TRY(cannot(f->path, strerror(errno), err));
-    if (kl_partial_publish(&f->partial, f->path, &why) != KL_OK) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be replaced: %s", f->path, why.text));
-    sync_folder(f->path);
+    if (kl_partial_publish(&f->partial, &why) != KL_OK) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be replaced: %s", f->path, why.text));
 out:
     return st;
 }
@@ -236,10 +242,11 @@ kl_status kl_sealed_finish(kl_sealed *f, kl_status written, kl_err *err)
     kl_status st = written;
     kl_h5_out *const w = &f->out;
     if (st == KL_OK && !w->failed) kl_h5_ok(w, H5Fflush(w->file, H5F_SCOPE_LOCAL));
+    if (st == KL_OK && kl_h5_failures() != w->failures) kl_h5_ok(w, -1); /* of a call whose answer nobody looked at */
     if (w->file >= 0 && (st != KL_OK || w->failed)) abandon(w->file);
     else if (w->file >= 0) kl_h5_ok(w, H5Fclose(w->file));
     w->file = -1;
-    kl_h5_quiet_end(f->quiet);
+    kl_h5_end(f->quiet);
     if (st == KL_OK && w->failed) st = cannot(f->path, w->error != 0 ? strerror(w->error) : "HDF5 refused", err);
     if (st == KL_OK) st = publish(f, err);
     kl_partial_drop(&f->partial); /* unless it was published */
@@ -248,24 +255,32 @@ kl_status kl_sealed_finish(kl_sealed *f, kl_status written, kl_err *err)
 
 kl_status kl_sealed_open(const char *path, kl_h5_in *in, kl_err *err)
 {
+    char name[DESCRIPTOR_NAME];
     *in = (kl_h5_in){.path = path, .file = -1};
-    kl_status st = seal_check(path, &in->bytes, err);
-    if (st != KL_OK) return st;
-    in->quiet = kl_h5_quiet_begin();
-    const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
-    H5Pset_file_locking(access, 0, 1); /* files are replaced, never changed in place */
-    in->file = H5Fopen(path, H5F_ACC_RDONLY, access);
-    H5Pclose(access);
-    if (in->file >= 0) return KL_OK;
-    kl_h5_quiet_end(in->quiet);
-    return kl_fail(err, KL_EINPUT, "%.300s: HDF5 cannot read it", path);
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe is told, not waited for */
+    if (fd < 0) return kl_fail(err, KL_EIO, "%.300s: cannot be opened: %s", path, strerror(errno));
+    kl_status st = seal_check(fd, path, &in->bytes, err);
+    if (st == KL_OK) st = kl_h5_begin(&in->quiet, err);
+    if (st == KL_OK) {
+        in->failures = kl_h5_failures();
+        const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+        H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
+        H5Pset_file_locking(access, 0, 1); /* files are replaced, never changed in place */
+        in->file = H5Fopen(name_descriptor(fd, name), H5F_ACC_RDONLY, access);
+        H5Pclose(access);
+        if (in->file < 0) {
+            kl_h5_end(in->quiet);
+            st = kl_h5_bad(in, "HDF5", "cannot read it", err);
+        }
+    }
+    close(fd);
+    return st;
 }
 
 void kl_sealed_close(kl_h5_in *in)
 {
     if (in->file <= 0) return;
     H5Fclose(in->file);
-    kl_h5_quiet_end(in->quiet);
+    kl_h5_end(in->quiet);
     in->file = -1;
 }

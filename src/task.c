@@ -4,9 +4,9 @@
 #define _GNU_SOURCE
 #endif
 #include "task.h"
+#include "par.h"
 #include "venue.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,9 +22,7 @@ static uint64_t seed_of(const kl_options *o) { return o->seed > 0 ? (uint64_t)o-
 
 int kl_task_threads(const kl_options *o)
 {
-    if (o->threads > 0) return (int)o->threads;
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
+    return o->threads > 0 ? (int)o->threads : kl_par_cpus();
 }
 
 /* Of --exec auto, for what is not asked anew sweep by sweep: where a sweep of so many states runs. */

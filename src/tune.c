@@ -5,14 +5,15 @@
 #endif
 #include "tune.h"
 #include "config.h"
+#include "folder.h"
 #include "partial.h"
 #include "record.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 const char *const kl_tune_exec[KL_TUNE_NEXEC] = {"host", "offload", "cuda"};
@@ -23,37 +24,53 @@ static const char *const word[KL_NTIMED] = {"copy", "axpy", "dots", "combine", "
 /* The operation that is timed; KL_NOP: none alone. ORDER KL_TIMED */
 static const kl_op timed_op[KL_NTIMED] = {KL_OP_COPY, KL_OP_AXPBY, KL_OP_DOTS, KL_OP_COMBINE, KL_OP_FUSE, KL_NOP, KL_OP_BATCH, KL_NOP, KL_NOP};
 
-/* The folder of the cache; `make`: it and those above it are made. */
-static kl_status own_path(char *path, size_t size, int make, kl_err *err)
+#define TABLE "tune-table"
+
+/* The table's own name and its folder, opened; `make`: it and those above it are made. */
+static kl_status own_path(char *path, size_t size, int make, int *folder, kl_err *err)
 {
     const char *const named = getenv("KRONLAT_CACHE"), *const xdg = getenv("XDG_CACHE_HOME"), *const home = getenv("HOME");
-    const int n = named && *named ? snprintf(path, size, "%s/tune-table", named)
-                  : xdg && *xdg == '/' ? snprintf(path, size, "%s/kronlat/tune-table", xdg)
-                  : home && *home ? snprintf(path, size, "%s/.cache/kronlat/tune-table", home) : -1;
+    const int n = named && *named ? snprintf(path, size, "%s", named)
+                  : xdg && *xdg == '/' ? snprintf(path, size, "%s/kronlat", xdg)
+                  : home && *home ? snprintf(path, size, "%s/.cache/kronlat", home) : -1;
     if (n < 0) return kl_fail(err, KL_EABSENT, "there is no folder for the tune table: none of KRONLAT_CACHE, XDG_CACHE_HOME and HOME is set");
-    if ((size_t)n + 16 >= size) return kl_fail(err, KL_EINPUT, "the path of the tune table, %.200s..., is too long", path);
-    for (char *slash = strchr(path + 1, '/'); make && slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        const int made = mkdir(path, 0700), why = errno;
-        if (made != 0 && why != EEXIST && access(path, F_OK) != 0) return kl_fail(err, KL_EIO, "the folder %.300s for the tune table cannot be made: %s", path, strerror(why));
-        *slash = '/';
-    }
-    return KL_OK;
+    if ((size_t)n + 32 >= size) return kl_fail(err, KL_EINPUT, "the path of the tune table, %.200s..., is too long", path);
+    const kl_status st = kl_folder_open_own(path, make, folder, err);
+    snprintf(path + n, size - (size_t)n, "/" TABLE);
+    return st;
 }
 
 /* Opens the file beside the table's own name, t->path. */
 static kl_status open_partial(kl_tune *t, const char *path, kl_partial *partial, kl_err *err)
 {
     kl_status st = KL_OK;
+    int folder = -1;
     kl_err why;
     if (path && snprintf(t->path, sizeof t->path, "%s", path) >= (int)sizeof t->path) KL_TRY(kl_fail(err, KL_EINPUT, "--output: the name is too long"));
     if (path && !path[0]) KL_TRY(kl_fail(err, KL_EINPUT, "--output: the name is empty"));
-    if (!path) KL_TRY(own_path(t->path, sizeof t->path, 1, err));
-    const kl_status opened = kl_partial_open(t->path, partial, &why);
+    if (!path) KL_TRY(own_path(t->path, sizeof t->path, 1, &folder, err));
+    const kl_status opened = path ? kl_partial_open(t->path, partial, &why) : kl_partial_open_at(folder, TABLE, partial, &why);
     if (opened == KL_EIO) KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, why.text));
     if (opened != KL_OK) KL_TRY(kl_fail(err, opened, "%s", why.text));
 out:
+    if (folder >= 0) close(folder);
     return st;
+}
+
+/* EABSENT, with the reason, where there is none to be read. */
+static kl_status open_table(kl_tune *t, const char *path, FILE **f, kl_err *err)
+{
+    kl_err why = {{0}};
+    int folder = -1;
+    *f = NULL;
+    if (path) snprintf(t->path, sizeof t->path, "%s", path);
+    const kl_status st = path ? KL_OK : own_path(t->path, sizeof t->path, 0, &folder, &why);
+    if (st != KL_OK && st != KL_EABSENT) return kl_fail(err, KL_EABSENT, "%s", why.text);
+    const int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : folder >= 0 ? openat(folder, TABLE, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd >= 0) *f = fdopen(fd, "r");
+    if (fd >= 0 && !*f) close(fd);
+    if (folder >= 0) close(folder);
+    return *f ? KL_OK : kl_fail(err, KL_EABSENT, "no tune table (%.300s): kronlat tune makes it", t->path);
 }
 
 kl_status kl_tune_probe(kl_tune *t, const char *path, kl_err *err)
@@ -70,7 +87,7 @@ kl_status kl_tune_write(kl_tune *t, const char *path, kl_err *err)
     kl_partial partial = {.fd = -1};
     kl_err why;
     KL_TRY(open_partial(t, path, &partial, err));
-    FILE *const f = fopen(partial.name, "we");
+    FILE *const f = kl_partial_stream(&partial);
     if (!f) KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, strerror(errno)));
     fprintf(f, "kronlat %s threads %d\n", KL_VERSION, t->nthread);
     for (int e = 1; e < KL_TUNE_NEXEC; e++) fprintf(f, "%s %s\n", kl_tune_exec[e], t->where[e][0] ? t->where[e] : "-");
@@ -82,7 +99,7 @@ kl_status kl_tune_write(kl_tune *t, const char *path, kl_err *err)
     for (int i = 0; i < t->nlist; i++) fprintf(f, "projection %s %lld %.6g\n", kl_projection_name[t->list[i].way], (long long)t->list[i].size, t->list[i].seconds);
     const int bad = ferror(f), closed = fclose(f);
     if (bad || closed != 0) KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, strerror(errno)));
-    if (kl_partial_publish(&partial, t->path, &why) != KL_OK) KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, why.text));
+    if (kl_partial_publish(&partial, &why) != KL_OK) KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, why.text));
 out:
     kl_partial_drop(&partial);
     return st;
@@ -94,10 +111,7 @@ kl_status kl_tune_read(const char *path, kl_tune *t, kl_err *err)
     FILE *f = NULL;
     char line[512], version[64];
     *t = (kl_tune){.n = 0};
-    if (path) snprintf(t->path, sizeof t->path, "%s", path);
-    else KL_TRY(own_path(t->path, sizeof t->path, 0, err));
-    f = fopen(t->path, "re");
-    if (!f) KL_TRY(kl_fail(err, KL_EABSENT, "no tune table (%.300s): kronlat tune makes it", t->path));
+    KL_TRY(open_table(t, path, &f, err));
     for (int number = 1; fgets(line, sizeof line, f); number++) {
         line[strcspn(line, "\n")] = '\0';
         if (number == 1) {

@@ -358,6 +358,15 @@ do
         end
         ok(#failed == 0 and not files():find "partial", "a plot that gnuplot cannot finish keeps the old one", table.concat(failed, "\n"), files())
         shell "rm -f part.*"
+        for _, name in ipairs { "|touch CANARY #.svg", "<touch CANARY #.svg", "`touch CANARY`.svg", "$(touch CANARY).svg", "'; system('touch CANARY') #.svg",
+                                "\n!touch CANARY\n.svg", "\"\\.png", "@x.pdf" } do
+            local code, _, why = run("plot a.h5 --output " .. quote(name))
+            local by_name = name:gsub("%.%w+$", "")
+            local second, _, too = shell("cp a.h5 " .. quote(by_name .. ".h5") .. " && $K plot " .. quote(by_name .. ".h5"))
+            ok(code == 0 and second == 0 and #(slurp(at(name)) or "") > 1000 and #(slurp(at(by_name .. ".svg")) or "") > 1000 and not slurp(at "CANARY"),
+               "a plot named " .. name:gsub("\n", " "):gsub("#", "."), why, too)
+            for _, ending in ipairs { name:match "%.%w+$", ".svg", ".h5" } do os.remove(at(by_name .. ending)) end
+        end
         status, out, err = run "plot a.h5 --output x.gif"
         ok(status == 2 and err:find ".svg .png .pdf", "an unknown format", err)
     else
@@ -680,7 +689,16 @@ do -- what is read is not replaced, and two outputs are two files
     shell "rm -rf mol.fcidump link.fcidump hard.fcidump mym.lua fields.txt self.lua sub"
 end
 
+do
+    local status, out = run "dmrg heisenberg --sites 4 --charge Sz=2 -p J=0 --output none"
+    ok(status == 0 and out:find "energy +%-?0%.0" and not out:find "relative", "no relative error of an energy that is 0", out)
+    status, out = run "ed heisenberg --sites 4 --charge scan --states 2 --output none"
+    ok(status == 0, "a scan takes what small sectors have", out)
+end
+
 for _, case in ipairs {
+    { "ed heisenberg --sites 4 --charge Sz=2 --states 2 --output none", "--states: 2 states are asked for, but the sector Sz=2 has only 1" },
+    { "ed blbq --sites 3 -p J=1e308 --charge scan --output none", "must be finite" }, -- what was begun for the spectrum is given back
     { "KRONLAT_ISA=foo $K dmrg heisenberg --sites 4 --charge Sz=0 --output none", "KRONLAT_ISA=foo: no such instruction set; allowed: avx512 avx2 generic", raw = true },
     { "KRONLAT_ISA=foo $K bench gemm", "KRONLAT_ISA=foo", raw = true },
     { "echo 'site(spin(1/2))' >o.lua; KRONLAT_CACHE=/dev/null/x $K dmrg ./o.lua --sites 4; s=$?; rm o.lua; (exit $s)", "/dev/null/x, cannot be made or used: Not a directory", raw = true },
@@ -815,6 +833,11 @@ do
     refused("dmrg heisenberg --sites 10 --charge Sz=0 --start cut.h5", "cut short")
     spill(at "cut.h5", whole:sub(1, -100) .. "?" .. whole:sub(-98))
     refused("dmrg --resume cut.h5", "checksum")
+    for _, place in ipairs { 40, 300, 510, 513, 600, 2000 } do -- in the seal, in its empty part, in HDF5's own first bytes
+        spill(at "cut.h5", whole:sub(1, place - 1) .. string.char(whole:byte(place) ~ 4) .. whole:sub(place + 1))
+        refused("show cut.h5", "cut.h5: ")
+        refused("ci --resume cut.h5", "cut.h5: ")
+    end
     spill(at "cut.h5", "")
     refused("show cut.h5", "is empty, no result file")
     os.remove(at "cut.h5")
@@ -822,6 +845,24 @@ do
     ok(status == 2 and err:find "stdout", "a report into a full disk", err)
     status, _, err = shell "ulimit -f 4; $K dmrg heisenberg --sites 10 --charge Sz=0 -o a.h5"
     ok(status == 2 and err:find "a.h5: cannot be written" and slurp(at "a.h5") == whole and not files():find "partial", "a full disk leaves the old file", err, files())
+end
+
+do -- links: what they point at is not written by a name beside, and is what an output of that name replaces
+    spill(at "victim", "precious")
+    shell "ln -s victim x.h5.partial; ln victim y.h5.partial; ln -s victim z.svg.partial; mkdir far; ln -s far/x.h5 x.h5"
+    local ed = "ed heisenberg --sites 4 --charge Sz=0 -o "
+    local status, out, err = shell("$K " .. ed .. "x.h5 && $K " .. ed .. "y.h5 && test -h x.h5 -a -h x.h5.partial")
+    ok(status == 0 and slurp(at "victim") == "precious" and run "show far/x.h5" == 0 and run "show x.h5" == 0 and run "show y.h5" == 0, "links in the way of an output", out, err)
+    if shell "ln -s victim bait.h5 && chown -h 12345 bait.h5" == 0 then
+        refused(ed .. "bait.h5", "bait.h5: is a link of user 12345")
+        ok(slurp(at "victim") == "precious", "a link of another user is not followed")
+    else
+        skip("a link of another user", "only root can make one")
+    end
+    shell "rm -rf victim x.h5* y.h5* z.svg* far bait.h5; mkdir -m 777 common"
+    status, out, err = shell "chmod 777 common; KRONLAT_CACHE=$PWD/common/cache $K tune --quick --threads 1 --only copy"
+    ok(status == 2 and err:find "all users can write 'common'" and select(2, err:gsub("\n", "")) == 1 and not slurp(at "common/cache"), "a tune table where all can write", err)
+    shell "rm -r common"
 end
 
 do -- file systems of the tests' own, where a namespace of one's own may mount them

@@ -8,14 +8,14 @@
 -- dense and gemm are arithmetic without physics, so that every layer may call them; lattice, params and terms are layer 1 because coefficients of the
 -- generated tables are functions of a lattice's sites and a user's parameters, and because they know no sectors.
 local layer_of = {
-    [0] = "base clones config dense dev divide blas gemm gemm_tmpl isa mem par partial pool prof random",
+    [0] = "base clones config dense dev divide folder blas gemm gemm_tmpl isa mem par partial pool prof random",
     [1] = "fcidump lattice model modelcache params phase siteop terms",
     [2] = "cimatrix determinant detstate mmfile qn sector slater spmat",
     [3] = "assemble batch chunk concat record",
     [4] = "devbatch devkron devsigma belt gram few exec exec_absent exec_cuda exec_host hybrid pick moves sigma spmv spmv_tmpl batch_host fuse_host kron kron_host kron_kernel kron_tmpl cells cutting dests tiling spdev ptx fold_device spmv_device kron_device spmv_host",
     [5] = "columns davidson eig eigbase lanczos lean linop lobpcg ortho keep neumann",
     [6] = "block canonical ci cifile dmrg ed engine flavour coo growth halves measure mpo plan reclist renorm request result schedule state superblock edspectral edthermal kronmat kronsum spfile strands ways h5 sealed statefile turn",
-    [7] = "bench beside bench_hx bench_offload bench_ci bench_compare bench_tall cicli bench_ed edkeep edmeasure edprobe edrun explain inventory job json main optime options outputs pace plot report task tune venue runfile edreport",
+    [7] = "bench beside bench_hx bench_offload bench_ci bench_compare bench_tall cicli bench_ed edkeep edmeasure edprobe edrun explain inventory job json lastwords main optime options outputs pace plot report task tune venue runfile edreport",
 }
 
 -- What a layer may not see although it lies below: executors and solvers run anything, so they see no model and no lattice.
@@ -44,6 +44,12 @@ local places = {
       find = { word "cudaStream_t", call "cudaMalloc", word "__global__", word "__device__" } },
     { what = "reads numbers by the locale of the process", only = { "base.c" }, why = "use kl_parse_double",
       find = { call "strtod", call "strtof", call "strtold", call "atof", call "setlocale", call "uselocale" } },
+    { what = "opens an HDF5 file", only = { "sealed.c" }, why = "kl_sealed_open and kl_sealed_create look at the seal first and pass descriptors",
+      find = { call "H5Fopen", call "H5Fcreate", call "H5Fis_hdf5", call "H5Fis_accessible" } },
+    { what = "starts a program", only = { "plot.c", "bench.c", "beside.c", "modelcache.c" }, why = "what a program is told may be a stranger's text",
+      find = { call "system", call "popen", call "posix_spawn", call "posix_spawnp", call "execv", call "execvp", call "execve", call "execl", call "execlp" } },
+    { what = "has threads of OpenMP", only = { "offload", "cuda" }, why = "they spin where they wait; kl_par_for has threads that sleep",
+      find = { "#%s*pragma%s+omp%s+parallel", "#%s*pragma%s+omp%s+for" } },
     { what = "uses OpenMP", only = { 0, 4, 5, "offload", "cuda" }, why = "algorithms go through the executor",
       find = { "#%s*pragma%s+omp", call "omp_[%w_]+" } },
 }
