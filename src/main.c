@@ -726,6 +726,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "bench") == 0) return kl_bench_main(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "tune") == 0) return kl_bench_main(argc, argv);
     catch_signals();
+    kl_on_interrupt(was_interrupted);
     st = kl_options_parse(argc - 1, argv + 1, &o, &err);
     if (st == KL_OK) st = dispatch(o, &status, &err);
     if (st == KL_OK) st = flush_output(&err);
