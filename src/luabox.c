@@ -118,9 +118,11 @@ static kl_status tell_limit(const kl_luabox *b, kl_err *err)
     switch (b->over) {
     case ASKED_TO_STOP: return kl_fail(err, KL_EINPUT, "%.300s%s: interrupted", path, where);
     case TOO_LONG:
-        return kl_fail(err, KL_EINPUT, "%.300s%s: takes more than %.3g s of processor time (an endless loop?); allowed: %.3g s", path, where, b->limits.seconds,
+        return kl_fail(err, KL_EINPUT, "%.300s%s: takes more than the %.3g s of processor time that a file may take (an endless loop?)", path, where,
                        b->limits.seconds);
-    case STRING_TOO_BIG: return kl_fail(err, KL_EINPUT, "%.300s: makes a text of more than %lld MB, which is what one text may have", path, (long long)(b->limits.string_bytes >> 20));
+    case STRING_TOO_BIG:
+        return kl_fail(err, KL_EINPUT, "%.300s: makes a text of more than %lld MB; allowed: %lld MB for one text", path,
+                       (long long)(b->limits.string_bytes >> 20), (long long)(b->limits.string_bytes >> 20));
     default: return kl_fail(err, KL_EINPUT, "%.300s: needs too much memory; allowed: %lld MB", path, (long long)(b->limits.bytes >> 20));
     }
 }

@@ -66,6 +66,7 @@ static int letter_matches(int c, int letter)
     case 'u': is = isupper(c); break;
     case 'w': is = isalnum(c); break;
     case 'x': is = isxdigit(c); break;
+    case 'z': is = c == 0; break; /* of Lua 5.1 */
     default: return letter == c;
     }
     return isupper(letter) ? !is : is != 0;
@@ -173,9 +174,9 @@ static const char *match_capture(matcher *m, const char *s, int digit)
 {
     const int c = digit - '1';
     if (c < 0 || c >= m->ncapture || m->capture[c].length == OPEN_CAPTURE) luaL_error(m->L, "invalid capture index %%%d", c + 1);
-    const ptrdiff_t n = m->capture[c].length == POSITION_CAPTURE ? 0 : m->capture[c].length;
+    const ptrdiff_t n = m->capture[c].length;
     step(m);
-    return m->text_end - s >= n && memcmp(m->capture[c].from, s, (size_t)n) == 0 ? s + n : NULL;
+    return n != POSITION_CAPTURE && m->text_end - s >= n && memcmp(m->capture[c].from, s, (size_t)n) == 0 ? s + n : NULL;
 }
 
 /* %f[set]: between a character outside of the set and one inside. */
