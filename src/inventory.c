@@ -13,6 +13,7 @@
 
 #include "blas.h"
 #include "gemm.h"
+#include "infile.h"
 #include "json.h"
 #include "mem.h"
 #include "modelcache.h"
@@ -26,8 +27,8 @@ static int compare_names(const void *a, const void *b) { return strcmp(*(char *c
 static void first_line(const char *path, char *line, int size)
 {
     line[0] = '\0';
-    FILE *f = fopen(path, "re");
-    if (f == NULL) return;
+    FILE *f;
+    if (kl_infile_open(path, &f, NULL) != KL_OK) return;
     if (fgets(line, size, f) == NULL) line[0] = '\0';
     fclose(f);
     line[strcspn(line, "\r\n")] = '\0';

@@ -23,7 +23,6 @@ kl_status kl_job_lattice(const char *path, kl_lattice **out, kl_err *err)
 
 #else
 
-#include <errno.h>
 #include <lauxlib.h>
 #include <lua.h>
 #include <math.h>
@@ -31,6 +30,7 @@ kl_status kl_job_lattice(const char *path, kl_lattice **out, kl_err *err)
 #include <stdlib.h>
 #include <string.h>
 
+#include "infile.h"
 #include "luabox.h"
 #include "mem.h"
 
@@ -323,29 +323,6 @@ static int read_lattice(lua_State *L)
 
 /* ---------------------------------------------------------------- a file */
 
-static kl_status slurp(const char *path, char **text, int64_t *length, kl_err *err)
-{
-    kl_status st = KL_OK;
-    FILE *f = fopen(path, "re");
-    if (f == NULL) return kl_fail(err, KL_EIO, "%s: cannot be opened: %s", path, strerror(errno));
-    int64_t have = 0, room = 0;
-    for (;;) {
-        if (have == room) {
-            room = room == 0 ? 65536 : 2 * room;
-            if (room > MAX_FILE) KL_TRY(kl_fail(err, KL_EINPUT, "%s: is longer than %d MB", path, MAX_FILE >> 20));
-            KL_TRY(kl_realloc(text, room, KL_MEM_MISC, err));
-        }
-        const size_t n = fread(*text + have, 1, (size_t)(room - have), f);
-        if (n == 0) break;
-        have += (int64_t)n;
-    }
-    if (ferror(f)) KL_TRY(kl_fail(err, KL_EIO, "%s: cannot be read: %s", path, strerror(errno)));
-    *length = have;
-out:
-    fclose(f);
-    return st;
-}
-
 /* Runs the file, argument 1, and hands its value to the reader, under one protection. */
 static int run_file(lua_State *L)
 {
@@ -366,7 +343,7 @@ static kl_status read_file(job *j)
     int64_t length = 0;
     kl_err why;
     snprintf(chunk, sizeof(chunk), "@%s", j->path);
-    KL_TRY(slurp(j->path, &text, &length, j->err));
+    KL_TRY(kl_infile_read(j->path, MAX_FILE, &text, &length, j->err));
     KL_TRY(kl_luabox_create(&(kl_luabox_limits){.path = j->path, .seconds = 5.0}, &box, j->err));
     lua_State *const L = kl_luabox_state(box);
     lua_pushcfunction(L, run_file);

@@ -8,7 +8,7 @@
 -- dense and gemm are arithmetic without physics, so that every layer may call them; lattice, params and terms are layer 1 because coefficients of the
 -- generated tables are functions of a lattice's sites and a user's parameters, and because they know no sectors.
 local layer_of = {
-    [0] = "base clones config dense dev divide blas gemm gemm_tmpl isa luabox luapattern luawords mem par partial pool prof random",
+    [0] = "base clones config dense dev divide blas gemm gemm_tmpl infile isa luabox luapattern luawords mem par partial pool prof random",
     [1] = "fcidump lattice model modelcache params phase siteop terms",
     [2] = "cimatrix determinant detstate mmfile qn sector slater spmat",
     [3] = "assemble batch chunk concat record",
