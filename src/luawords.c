@@ -36,6 +36,22 @@ static int words_pcall(lua_State *L)
     return 2;
 }
 
+/* xpcall(f, handler, ...). */
+static int words_xpcall(lua_State *L)
+{
+    const int n = lua_gettop(L);
+    luaL_checktype(L, 2, LUA_TFUNCTION);
+    lua_pushboolean(L, 1);
+    lua_pushvalue(L, 1);
+    lua_rotate(L, 3, 2); /* f, handler, true, f, arguments */
+    const int code = lua_pcall(L, n - 2, LUA_MULTRET, 2);
+    if (code == LUA_OK) return lua_gettop(L) - 2;
+    kl_luabox_rethrow(L, code);
+    lua_pushboolean(L, 0);
+    lua_insert(L, -2);
+    return 2;
+}
+
 static int words_rep(lua_State *L)
 {
     size_t length, between;
@@ -114,7 +130,7 @@ static const word base_words[] = {
     {"rawget", NULL}, {"rawlen", NULL}, {"rawset", NULL}, {"select", NULL}, {"tonumber", NULL}, {"tostring", NULL},     {"type", NULL},
     {NULL, NULL},
 };
-static const word own_code_words[] = {{"getmetatable", NULL}, {"setmetatable", NULL}, {"load", words_load}, {NULL, NULL}};
+static const word own_code_words[] = {{"getmetatable", NULL}, {"setmetatable", NULL}, {"load", words_load}, {"xpcall", words_xpcall}, {NULL, NULL}};
 static const word string_words[] = {
     {"byte", NULL},
     {"char", NULL},
