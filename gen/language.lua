@@ -435,10 +435,10 @@ end
 -- Runs a chunk without the methods of strings, which lead to Lua's library. In the program strings have none.
 local function run_closed(text, chunk)
     local strings = getmetatable("")
-    if not strings then return pcall(util.bounded, text, chunk) end
+    if not strings then return pcall(util.bounded, text, util.SHORT_STEPS, chunk) end
     local methods = strings.__index
     strings.__index = {}
-    local ok, err = pcall(util.bounded, text, chunk)
+    local ok, err = pcall(util.bounded, text, util.SHORT_STEPS, chunk)
     strings.__index = methods
     return ok, err
 end

@@ -11,7 +11,7 @@ local space = require("space")
 local lower = {}
 local refuse_at = util.refuse_at
 
-local MAX_CHARGE, MAX_FACTOR, MAX_TERMS, MAX_OPS, MAX_RECORDS = 8, 8, 100000, 2000, 1 << 21
+local MAX_CHARGE, MAX_FACTOR, MAX_TERMS, MAX_OPS, MAX_RECORDS = 8, 8, 100000, 2000, 1 << 20
 local IDENTITY = 1      -- places count from 1 here; emit.lua subtracts
 local NONE, ZERO = "none", "zero"
 
@@ -812,6 +812,6 @@ local function lower_model(model)
 end
 
 -- Model as written (language.read) -> tables.
-function lower.model(model) return util.bounded(model.text, lower_model, model) end
+function lower.model(model) return util.bounded(model.text, util.LONG_STEPS, lower_model, model) end
 
 return lower
