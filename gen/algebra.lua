@@ -7,7 +7,7 @@ local algebra = {}
 local refuse = util.refuse
 local SLOT_NAMES = {"i", "j", "k", "l"}
 local MAX_MONOMIALS = 4096
-local MAX_SIZE = 10000      -- parts of a coefficient when it is written out; a shared part counts as often as it is used
+local MAX_SIZE = 4096      -- parts of a coefficient when it is written out; a shared part counts as often as it is used
 local MAX_TEXT = 200        -- bytes of an expression in a message
 
 function algebra.slot_name(slot) return SLOT_NAMES[slot] or string.format("at(%d)", slot) end
