@@ -1,4 +1,5 @@
-/* One target of a fuzzer, with libFuzzer's entry: fuzz_main.c drives it for some seconds, libFuzzer (clang -fsanitize=fuzzer) for longer.
+/* One target of a fuzzer, with libFuzzer's entry: fuzz_main.c drives it for some seconds, libFuzzer (clang
+   -fsanitize=fuzzer) for longer.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_FUZZ_H
 #define KL_FUZZ_H

@@ -1,5 +1,5 @@
-/* A small fuzzer for where libFuzzer is not: runs the files as they are, then mutations of them for some seconds. Prints the seed; the input that ended
-   the program is in the file last-input.
+/* A small fuzzer for where libFuzzer is not: runs the files as they are, then mutations of them for some
+   seconds. Prints the seed; the input that ended the program is in the file last-input.
    SPDX-License-Identifier: Apache-2.0
    Use: fuzz_TARGET SECONDS SEED FILE... */
 #include <stdio.h>
@@ -27,9 +27,63 @@ static uint64_t draw(uint64_t n)
 }
 
 static const char *const words[] = {
-    "os.execute('touch CANARY')", "io.open('CANARY', 'w')", "load", "require", "setmetatable", "__gc", "__index", "pcall", "error", "string.rep", "('x'):rep(1e9)", "string.find", "table.concat", "table.move", "{}",
-    "function() end", "while true do end", "for i = 1, 9 do", "end", "return", "nil", "1e309", "0/0", "-1", "1 << 62", "\"", "'", "[[", "]]", "--", "\n", "\0", "\x1b[2J", "sites", "bonds", "name", "class",
-    "nn", "model", "p", "charge", "measure", "output", "={", "}", ",", "=", "..", "(", ")", "_ENV", "_G", "goto a", "::a::", "%", "\\0", "\xff",
+    "os.execute('touch CANARY')",
+    "io.open('CANARY', 'w')",
+    "load",
+    "require",
+    "setmetatable",
+    "__gc",
+    "__index",
+    "pcall",
+    "error",
+    "string.rep",
+    "('x'):rep(1e9)",
+    "string.find",
+    "table.concat",
+    "table.move",
+    "{}",
+    "function() end",
+    "while true do end",
+    "for i = 1, 9 do",
+    "end",
+    "return",
+    "nil",
+    "1e309",
+    "0/0",
+    "-1",
+    "1 << 62",
+    "\"",
+    "'",
+    "[[",
+    "]]",
+    "--",
+    "\n",
+    "\0",
+    "\x1b[2J",
+    "sites",
+    "bonds",
+    "name",
+    "class",
+    "nn",
+    "model",
+    "p",
+    "charge",
+    "measure",
+    "output",
+    "={",
+    "}",
+    ",",
+    "=",
+    "..",
+    "(",
+    ")",
+    "_ENV",
+    "_G",
+    "goto a",
+    "::a::",
+    "%",
+    "\\0",
+    "\xff",
 };
 
 static size_t insert(uint8_t *to, size_t size, size_t at, const uint8_t *from, size_t n)
@@ -50,14 +104,19 @@ static size_t mutate(uint8_t *to)
         const int other = (int)draw((uint64_t)nfile);
         const size_t from = corpus[other].size > 0 ? draw(corpus[other].size) : 0, length = draw(40);
         switch (draw(5)) {
-        case 0: if (size > 0) to[at] = (uint8_t)draw(256); break;
+        case 0:
+            if (size > 0) to[at] = (uint8_t)draw(256);
+            break;
         case 1: /* a piece less */
             if (size - at > length) {
                 memmove(to + at, to + at + length, size - at - length);
                 size -= length;
             }
             break;
-        case 2: size = insert(to, size, at, corpus[other].data + from, length < corpus[other].size - from ? length : corpus[other].size - from); break;
+        case 2:
+            size = insert(to, size, at, corpus[other].data + from,
+                          length < corpus[other].size - from ? length : corpus[other].size - from);
+            break;
         default: {
             const char *const w = words[draw(sizeof words / sizeof *words)];
             size = insert(to, size, at, (const uint8_t *)w, strlen(w));
