@@ -125,26 +125,6 @@ local text_style = {
 }
 function algebra.coef_text(v, least) return render_coef(v, text_style, least or 0) end
 
-local c_functions = {exp = "exp", log = "log", sqrt = "sqrt", abs = "fabs", sin = "sin", cos = "cos", tanh = "tanh"}
--- C expression; `index` maps parameter names to their place in the table.
-function algebra.coef_c(v, index)
-    return render_coef(v, {
-        c = true, times = " * ", over = " / ", number = util.c_number, fn = c_functions,
-        atom = function(t)
-            if t.k == "par" then
-                if t.kind == "scalar" then return string.format("a->scalar[%d]", index[t.name]) end
-                if t.at == "bond" then return string.format("a->array[%d][a->bond]", index[t.name]) end
-                return string.format("a->array[%d][a->site[%d]]", index[t.name], t.at - 1)
-            elseif t.k == "site" then
-                return string.format("(double)a->site[%d]", t.slot - 1)
-            elseif t.k == "N" then
-                return "(double)a->nsite"
-            end
-            return "a->" .. t.k
-        end,
-    }, 0)
-end
-
 -- Walks all atoms; `change` may return another atom, and the rebuilt coefficient is returned.
 local function map_coef(v, change)
     local function map_tree(t)

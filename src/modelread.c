@@ -1,0 +1,230 @@
+/* Finds a model by name or file, and runs the generator on those that are not built in.
+   1. a built-in variant that fits is taken; 2. else the text is that of a shipped model or of the user's file; 3. the generator's modules, which
+   the program carries as texts, make tables of it in a box of Lua; 4. these are copied into memory and checked.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "modelread.h"
+#include "luabox.h"
+#include "mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <lauxlib.h>
+#include <lua.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_FILE = 1 << 20, MAX_BYTES = 1 << 28 };
+
+/* ---- the generator in its box ---- */
+
+typedef struct job {
+    const char *path, *source, *text;
+    int64_t size;
+    const char *const *structural;
+    kl_tables **out;
+    kl_status st;
+    kl_err *err;
+} job;
+
+/* require(name) of the generator's modules; the upvalue is the table of those that are there already. */
+static int require_module(lua_State *L)
+{
+    const char *name = luaL_checkstring(L, 1);
+    const kl_embedded *m = kl_embedded_modules;
+    if (lua_getfield(L, lua_upvalueindex(1), name) != LUA_TNIL) return 1;
+    while (m->name != NULL && strcmp(m->name, name) != 0) m++;
+    if (m->name == NULL) return luaL_error(L, "the generator has no module %s", name);
+    if (luaL_loadbufferx(L, m->text, (size_t)m->size, lua_pushfstring(L, "=gen/%s.lua", name), "t") != LUA_OK) return lua_error(L);
+    lua_call(L, 0, 1);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, lua_upvalueindex(1), name);
+    return 1;
+}
+
+static void push_module_field(lua_State *L, const char *module, const char *field)
+{
+    lua_getglobal(L, "require");
+    lua_pushstring(L, module);
+    lua_call(L, 1, 1);
+    lua_getfield(L, -1, field);
+    lua_remove(L, -2);
+}
+
+/* {S = "1/2", ...}; kl_modelread_find has seen that each is NAME=VALUE. */
+static void push_settings(lua_State *L, const job *j)
+{
+    lua_newtable(L);
+    for (int s = 0; j->structural != NULL && j->structural[s] != NULL; s++) {
+        const char *equals = strchr(j->structural[s], '=');
+        lua_pushlstring(L, j->structural[s], (size_t)(equals - j->structural[s]));
+        lua_pushstring(L, equals + 1);
+        lua_settable(L, -3);
+    }
+}
+
+/* util.attempt(tables.of, source, text, settings, hash): tables, or nil, line and reason. */
+static int generate(lua_State *L)
+{
+    job *const j = lua_touserdata(L, 1);
+    lua_newtable(L);
+    lua_pushcclosure(L, require_module, 1);
+    lua_setglobal(L, "require");
+    push_module_field(L, "util", "attempt");
+    push_module_field(L, "tables", "of");
+    lua_pushstring(L, j->source);
+    lua_pushlstring(L, j->text, (size_t)j->size);
+    push_settings(L, j);
+    lua_pushinteger(L, (lua_Integer)kl_embedded_hash);
+    lua_call(L, 5, 3);
+    if (lua_isnil(L, -3)) j->st = kl_fail(j->err, KL_EINPUT, "%.400s:%d: %.600s", j->path, (int)luaL_checkinteger(L, -2), luaL_checkstring(L, -1));
+    else j->st = kl_tables_create(L, -3, j->out, j->err);
+    return 0;
+}
+
+kl_status kl_modelread_text(const char *path, const char *text, int64_t size, const char *const *structural, kl_tables **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_luabox *box = NULL;
+    const char *slash = strrchr(path, '/');
+    job j = {.path = path, .source = slash != NULL ? slash + 1 : path, .text = text, .size = size, .structural = structural, .out = out, .err = err};
+    const kl_luabox_limits limits = {.path = path, .chunk = "@MODEL", .bytes = MAX_BYTES, .own_code = 1}; /* chunk: util.CHUNK */
+    *out = NULL;
+    KL_TRY(kl_luabox_create(&limits, &box, err));
+    lua_State *const L = kl_luabox_state(box);
+    lua_pushcfunction(L, generate);
+    lua_pushlightuserdata(L, &j);
+    KL_TRY(kl_luabox_call(box, 1, 0, err));
+    st = j.st;
+out:
+    kl_luabox_destroy(&box);
+    if (st != KL_OK) kl_tables_destroy(out);
+    return st;
+}
+
+/* ---- built-in and shipped models ---- */
+
+/* Does "S=1/2,F=1" hold the setting "S=0.5"? */
+static int variant_has(const char *variant, const char *setting)
+{
+    const size_t name = strcspn(setting, "=");
+    for (const char *v = variant; *v != 0;) {
+        char value[64];
+        v += strspn(v, ", ;");
+        const size_t n = strcspn(v, ",;"), key = strcspn(v, "=");
+        if (key == name && key < n && strncmp(v, setting, name) == 0 && n - key - 1 < sizeof value && setting[name] == '=') {
+            double a = 0.0, b = 1.0;
+            memcpy(value, v + key + 1, n - key - 1);
+            value[n - key - 1] = 0;
+            if (strcmp(value, setting + name + 1) == 0) return 1;
+            return kl_parse_double(value, &a) && kl_parse_double(setting + name + 1, &b) && a == b;
+        }
+        v += n;
+    }
+    return 0;
+}
+
+static const kl_model *find_builtin(const char *name, const char *const *structural)
+{
+    for (int k = 0; k < kl_models_nbuiltin; k++) {
+        const kl_model *m = kl_models_builtin[k];
+        int fits = strcmp(m->name, name) == 0;
+        for (int s = 0; fits && structural != NULL && structural[s] != NULL; s++) fits = variant_has(m->variant, structural[s]);
+        if (fits) return m;
+    }
+    return NULL;
+}
+
+const kl_embedded *kl_modelread_shipped(const char *name)
+{
+    for (const kl_embedded *m = kl_embedded_models; m->name != NULL; m++)
+        if (strcmp(m->name, name) == 0) return m;
+    return NULL;
+}
+
+/* "the model hubard is unknown (did you mean hubbard?); there are ..." */
+static kl_status unknown_model(const char *what, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char all[700] = "";
+    const char **name = NULL;
+    int n = 0, nshipped = 0;
+    size_t used = 0;
+    while (kl_embedded_models[nshipped].name != NULL) nshipped++;
+    KL_TRY(kl_alloc(&name, nshipped + kl_models_nbuiltin + 1, KL_MEM_MISC, err));
+    for (; n < nshipped; n++) name[n] = kl_embedded_models[n].name;
+    for (int k = 0; k < kl_models_nbuiltin; k++) {
+        int seen = 0;
+        for (int j = 0; j < n; j++) seen |= strcmp(name[j], kl_models_builtin[k]->name) == 0;
+        if (!seen) name[n++] = kl_models_builtin[k]->name;
+    }
+    for (int k = 0; k < n && used < sizeof all; k++) used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", k > 0 ? ", " : "", name[k]);
+    const char *near = kl_closest(what, name);
+    st = kl_fail(err, KL_EINPUT, "the model \"%.100s\" is unknown%s%s%s; there are %s, and any file such as ./mine.lua", what, near ? " (did you mean " : "",
+                 near ? near : "", near ? "?)" : "", n > 0 ? all : "none");
+out:
+    kl_free(&name);
+    return st;
+}
+
+/* ---- files ---- */
+
+static kl_status read_file(const char *path, char **out, int64_t *size, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char *text = NULL;
+    struct stat info;
+    int64_t n = 0;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* or a pipe would wait for its writer */
+    if (fd < 0) return kl_fail(err, KL_EINPUT, "the model file %.400s cannot be read: %s", path, strerror(errno));
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > MAX_FILE)
+        KL_TRY(kl_fail(err, KL_EINPUT, "the model file %.400s is not a file of at most %d bytes", path, MAX_FILE));
+    KL_TRY(kl_alloc(&text, (int64_t)info.st_size + 1, KL_MEM_MISC, err));
+    while (n < info.st_size) {
+        const ssize_t got = read(fd, text + n, (size_t)(info.st_size - n));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) KL_TRY(kl_fail(err, KL_EIO, "the model file %.400s cannot be read: %s", path, strerror(errno)));
+        if (got == 0) break;
+        n += got;
+    }
+    *out = text;
+    *size = n;
+    text = NULL;
+out:
+    kl_free(&text);
+    close(fd);
+    return st;
+}
+
+static int is_path(const char *what)
+{
+    const size_t n = strlen(what);
+    return strchr(what, '/') != NULL || (n >= 4 && strcmp(what + n - 4, ".lua") == 0);
+}
+
+kl_status kl_modelread_find(const char *what, const char *const *structural, kl_tables **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char *text = NULL, path[128];
+    int64_t size = 0;
+    *out = NULL;
+    for (int s = 0; structural != NULL && structural[s] != NULL; s++) {
+        const char *equals = strchr(structural[s], '=');
+        if (equals == NULL || equals == structural[s] || equals[1] == 0)
+            return kl_fail(err, KL_EINPUT, "structural parameter \"%.100s\": NAME=VALUE is expected, such as S=1", structural[s]);
+    }
+    if (is_path(what)) {
+        KL_TRY(read_file(what, &text, &size, err));
+        KL_TRY(kl_modelread_text(what, text, size, structural, out, err));
+        goto out;
+    }
+    const kl_model *builtin = find_builtin(what, structural);
+    if (builtin != NULL) return kl_tables_borrow(builtin, out, err);
+    const kl_embedded *shipped = kl_modelread_shipped(what);
+    if (shipped == NULL) return unknown_model(what, err);
+    snprintf(path, sizeof path, "models/%.100s.lua", shipped->name);
+    KL_TRY(kl_modelread_text(path, shipped->text, shipped->size, structural, out, err));
+out:
+    kl_free(&text);
+    return st;
+}

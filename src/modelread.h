@@ -1,0 +1,21 @@
+/* Finds a model by name or file, and makes its tables where they are not built in: by the generator, in a box of Lua inside the program.
+   Nothing is compiled, loaded or kept on disk.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_MODELREAD_H
+#define KL_MODELREAD_H
+#include "embedded.h"
+#include "tables.h"
+
+/* what: the name of a model ("hubbard") or the path of a model file (it holds a '/' or ends in ".lua").
+   structural: "S=1", "F=3/2", ... ending in NULL; NULL for none.
+   A name takes the first built-in model that agrees with every structural parameter asked for (those not asked for keep the values of the build's
+   -Dmodels, in its order); for another variant and for a shipped model that is not built in the generator reads the text that the program carries. */
+kl_status kl_modelread_find(const char *what, const char *const *structural, kl_tables **out, kl_err *err) KL_MUST_CHECK;
+
+/* The same by the generator, built in or not. path: the file as messages name it; source of the tables is what follows its last '/'. */
+kl_status kl_modelread_text(const char *path, const char *text, int64_t size, const char *const *structural, kl_tables **out, kl_err *err) KL_MUST_CHECK;
+
+/* A shipped model by name, NULL where there is none. */
+const kl_embedded *kl_modelread_shipped(const char *name);
+
+#endif
