@@ -7,20 +7,22 @@ local algebra = {}
 local refuse = util.refuse
 local SLOT_NAMES = {"i", "j", "k", "l"}
 local MAX_MONOMIALS = 4096
+local MAX_SIZE = 10000      -- parts of a coefficient when it is written out; a shared part counts as often as it is used
+local MAX_TEXT = 200        -- bytes of an expression in a message
 
 function algebra.slot_name(slot) return SLOT_NAMES[slot] or string.format("at(%d)", slot) end
 
 -- Coefficients: a number times a tree (nil for a plain number), so that constants gather in front. -------------------------------
-local Coef = {}
+local Coef = {opaque = true} -- opaque: a model holds it through a proxy (language.lua)
 Coef.__name = "coefficient"
 
-local Ops = {}   -- sums of operator products, below
+local Ops = {opaque = true} -- sums of operator products, below
 Ops.__name = "operator"
-local Slot = {}  -- i, j, k, l
+local Slot = {opaque = true} -- i, j, k, l
 Slot.__name = "site"
-local Flavour = {} -- s, s2
+local Flavour = {opaque = true} -- s, s2
 Flavour.__name = "flavour"
-local hc = setmetatable({}, {__name = "hc"})
+local hc = setmetatable({}, {__name = "hc", opaque = true})
 algebra.hc = hc
 
 local function is(v, class) return getmetatable(v) == class end
@@ -32,6 +34,7 @@ function algebra.is_flavour(v) return is(v, Flavour) end
 local function coef(c, tree)
     if not util.is_finite(c) then refuse("a coefficient is not a finite number here (division by zero, or the root of a negative number; complex numbers are not possible)") end
     if c == 0 then tree = nil end
+    if tree and (tree.size or 1) > MAX_SIZE then refuse("a coefficient has more than %d parts when it is written out", MAX_SIZE) end
     return setmetatable({c = c, tree = tree}, Coef)
 end
 function algebra.number(v) return coef(v + 0.0) end
@@ -128,10 +131,10 @@ function algebra.coef_text(v, least) return render_coef(v, text_style, least or 
 -- Walks all atoms; `change` may return another atom, and the rebuilt coefficient is returned.
 local function map_coef(v, change)
     local function map_tree(t)
-        if t.k == "add" or t.k == "pow" then return {k = t.k, a = map_coef(t.a, change), b = map_coef(t.b, change), atoms = t.atoms} end
-        if t.k == "mul" then return {k = "mul", a = map_tree(t.a), b = map_tree(t.b), atoms = t.atoms} end
-        if t.k == "div" then return {k = "div", a = t.a and map_tree(t.a), b = map_tree(t.b), atoms = t.atoms} end
-        if t.k == "fn" then return {k = "fn", name = t.name, a = map_coef(t.a, change), atoms = t.atoms} end
+        if t.k == "add" or t.k == "pow" then return {k = t.k, a = map_coef(t.a, change), b = map_coef(t.b, change), size = t.size} end
+        if t.k == "mul" then return {k = "mul", a = map_tree(t.a), b = map_tree(t.b), size = t.size} end
+        if t.k == "div" then return {k = "div", a = t.a and map_tree(t.a), b = map_tree(t.b), size = t.size} end
+        if t.k == "fn" then return {k = "fn", name = t.name, a = map_coef(t.a, change), size = t.size} end
         return change(t) or t
     end
     return setmetatable({c = v.c, tree = v.tree and map_tree(v.tree)}, Coef)
@@ -157,12 +160,12 @@ function algebra.coef_value(v, atom)
     return v.tree and v.c * tree(v.tree) or v.c
 end
 
--- How many atoms a tree has: those of another number are not the same, which is seen without writing them out at every + of a long sum.
-local function atoms(t) return t and (t.atoms or 1) or 0 end
+-- How many parts a tree has: those of another number are not the same, which is seen without writing them out at every + of a long sum.
+local function size(t) return t and (t.size or 1) or 0 end
 
 local function same_tree(a, b)
     if a == b then return true end
-    if not a or not b or atoms(a) ~= atoms(b) then return false end
+    if not a or not b or size(a) ~= size(b) then return false end
     return render_tree(a, text_style) == render_tree(b, text_style)
 end
 
@@ -170,18 +173,18 @@ local function add(a, b)
     if a.c == 0 then return b end
     if b.c == 0 then return a end
     if same_tree(a.tree, b.tree) then return coef(a.c + b.c, a.tree) end
-    return coef(1.0, {k = "add", a = a, b = b, atoms = atoms(a.tree) + atoms(b.tree)})
+    return coef(1.0, {k = "add", a = a, b = b, size = 1 + size(a.tree) + size(b.tree)})
 end
 local function mul(a, b)
     local tree = a.tree
-    if a.tree and b.tree then tree = {k = "mul", a = a.tree, b = b.tree, atoms = atoms(a.tree) + atoms(b.tree)} elseif b.tree then tree = b.tree end
+    if a.tree and b.tree then tree = {k = "mul", a = a.tree, b = b.tree, size = 1 + size(a.tree) + size(b.tree)} elseif b.tree then tree = b.tree end
     return coef(a.c * b.c, tree)
 end
 local function div(a, b)
     if b.c == 0 then refuse("division by zero") end
     local tree = a.tree
     if b.tree then
-        if same_tree(a.tree, b.tree) then tree = nil else tree = {k = "div", a = a.tree, b = b.tree, atoms = atoms(a.tree) + atoms(b.tree)} end
+        if same_tree(a.tree, b.tree) then tree = nil else tree = {k = "div", a = a.tree, b = b.tree, size = 1 + size(a.tree) + size(b.tree)} end
     end
     return coef(a.c / b.c, tree)
 end
@@ -189,7 +192,7 @@ local function power(a, b)
     if not a.tree and not b.tree then return coef(a.c ^ b.c) end
     if not b.tree and b.c == 1 then return a end
     if not b.tree and b.c == 0 then return coef(1.0) end
-    return coef(1.0, {k = "pow", a = a, b = b, atoms = atoms(a.tree) + atoms(b.tree)})
+    return coef(1.0, {k = "pow", a = a, b = b, size = 1 + size(a.tree) + size(b.tree)})
 end
 algebra.coef_add, algebra.coef_mul = add, mul
 
@@ -214,22 +217,24 @@ function algebra.apply(name, v)
             end
         end)
     end
-    return coef(1.0, {k = "fn", name = name, a = v, atoms = atoms(v.tree)})
+    return coef(1.0, {k = "fn", name = name, a = v, size = 1 + size(v.tree)})
 end
 
 -- Operators: a list of monomials {coef, factors, hc}; a factor is {op =, flavour =, slot =}, slot nil until it is placed. ---------
 
+local function short(text) return #text > MAX_TEXT and string.sub(text, 1, MAX_TEXT) .. "..." or text end
+
 function algebra.describe(v)
     local mt = getmetatable(v)
     if v == nil then return "nothing" end
-    if mt == Coef then return "the coefficient " .. algebra.coef_text(v) end
-    if mt == Ops then return "the operator " .. algebra.ops_text(v) end
+    if mt == Coef then return "the coefficient " .. short(algebra.coef_text(v)) end
+    if mt == Ops then return "the operator " .. short(algebra.ops_text(v)) end
     if mt == Slot then return "the site " .. algebra.slot_name(v.slot) end
     if mt == Flavour then return "the flavour " .. v.name end
     if v == hc then return "hc" end
     if type(v) == "string" then return string.format("the text \"%s\"", string.sub(v, 1, 60)) end
     if type(v) == "number" then return "the number " .. (util.is_finite(v) and util.number(v) or tostring(v)) end
-    return "a " .. type(v)
+    return "a " .. (type(v) == "table" and mt and mt.__name or type(v))
 end
 
 local function ops(list)

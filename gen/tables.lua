@@ -167,10 +167,10 @@ end
 -- Modules whose text may change the tables: part of every hash.
 tables.modules = {"util", "matrix", "fermion", "algebra", "space", "language", "lower", "tables"}
 
--- The tables of a model's text, or a refusal. source: the file's name without its folder; set: {name = text} of structural parameters;
--- generator: util.hash of the texts of tables.modules.
-function tables.of(source, text, set, generator)
-    local model = language.read(text, set)
+-- The tables of a model's text, or a refusal. source: the file's name without its folder; set: {name = text} of structural parameters, and of others
+-- where `others` is true; generator: util.hash of the texts of tables.modules.
+function tables.of(source, text, set, generator, others)
+    local model = language.read(text, set, others)
     local out, variant = lower.model(model), language.variant(model)
     return of_model(out, {
         name = string.gsub(source, "%.lua$", ""), source = source, variant = variant, formula = model.formula,

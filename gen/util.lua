@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local util = {}
 
+local MAX_REASON = 900 -- bytes of a refusal, which is one line
 util.CHUNK = "@MODEL" -- chunk name of every model text; messages get the real path when they leave
 
 -- Line of the model file that is being run, found on the call stack; nil outside of it.
@@ -17,7 +18,9 @@ end
 
 -- Leaves with a reason for the user. The line is the one given, or the one of the model that is being run.
 function util.refuse_at(line, fmt, ...)
-    error({refusal = true, line = line or 1, text = string.format(fmt, ...)}, 0)
+    local text = string.format(fmt, ...)
+    if #text > MAX_REASON then text = string.sub(text, 1, MAX_REASON) .. "..." end
+    error({refusal = true, line = line or 1, text = text}, 0)
 end
 function util.refuse(fmt, ...) util.refuse_at(util.model_line(), fmt, ...) end
 
@@ -38,6 +41,40 @@ function util.sorted_keys(t)
     table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
     return keys
 end
+
+util.limits = {seconds = 10, kib = 512 * 1024} -- of a model that the generator's command reads: processor time, memory
+local HOOK_STEPS = 10       -- instructions between two looks at the memory: a text can double at most this often in between
+local CLOCK_EVERY = 1000    -- looks at the memory between two looks at the time
+
+-- Lua does not know the line of a stack that is full.
+local function with_line(e)
+    if type(e) ~= "string" or not string.find(e, "stack overflow", 1, true) or string.find(e, "^MODEL:") then return e end
+    return string.format("MODEL:%d: %s", util.model_line() or 1, e)
+end
+
+-- The action's results, which is given bounded time and memory. Inside the program its box bounds all that runs (src/luabox.c), and there are no hooks.
+function util.bounded(action, ...)
+    local hooked = debug.sethook and not debug.gethook()
+    local function stop(why)
+        debug.sethook() -- or the hook would refuse again while this refusal is on its way
+        util.refuse("%s", why)
+    end
+    if hooked then
+        local started, floor, count = os.clock(), collectgarbage("count"), 0
+        debug.sethook(function()
+            count = count + 1
+            if count % CLOCK_EVERY == 0 and os.clock() > started + util.limits.seconds then stop("the model runs too long (an endless loop?)") end
+            if collectgarbage("count") > floor + util.limits.kib then stop("the model needs too much memory") end
+        end, "", HOOK_STEPS)
+    end
+    local results = table.pack(xpcall(action, with_line, ...))
+    if hooked then debug.sethook() end
+    if not results[1] then error(results[2], 0) end
+    return table.unpack(results, 2, results.n)
+end
+
+-- A table that a model made: it has no metatable. What the language hands out has one.
+function util.is_plain(v) return type(v) == "table" and getmetatable(v) == nil end
 
 local function edit_distance(a, b)
     local row = {}

@@ -119,7 +119,12 @@ static void put_all(kl_h5_out *w, const kl_ci_record *c)
 }
 
 /* The file to look into, without asking for its seal; -1 if HDF5 knows none there. */
-static hid_t peek(const char *path) { return H5Fis_hdf5(path) > 0 ? H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT) : -1; }
+static hid_t peek(const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return -1; /* HDF5 waits for the writer of a pipe */
+    return H5Fis_hdf5(path) > 0 ? H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT) : -1;
+}
 
 /* Vectors of other irreps come over from the file as it was. */
 static void put_vectors(kl_h5_out *w, const char *path, const kl_ci_vectors *v)

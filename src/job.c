@@ -5,75 +5,28 @@
 #endif
 #include "job.h"
 
-#include <errno.h>
 #include <lauxlib.h>
 #include <lua.h>
-#include <lualib.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "infile.h"
+#include "luabox.h"
 #include "mem.h"
 
-enum { MAX_FILE = 1 << 24, MAX_MEMORY = 1 << 28, HOOK_EVERY = 1000000, MAX_HOOKS = 500 };
+enum { MAX_FILE = 1 << 24 };
 
 /* One file being read. What Lua raises (no memory, wrong type) unwinds to read_file; what this program refuses is kept in st and err. */
 typedef struct job {
     const char *path;
-    char *text;     /* of the file */
-    int64_t length;
     lua_CFunction read; /* (value, job): what is made of the value that the file returns */
-    int64_t live;   /* bytes that Lua holds */
-    int hooks;
     kl_options *o;
     kl_lattice **lattice;
     kl_status st;
     kl_err *err;
 } job;
-
-static void *limited_alloc(void *self, void *ptr, size_t old, size_t wanted)
-{
-    job *const j = self;
-    if (ptr == NULL) old = 0; /* Lua then passes a type there */
-    if (wanted == 0) {
-        kl_free(&ptr);
-        j->live -= (int64_t)old;
-        return NULL;
-    }
-    if (j->live - (int64_t)old + (int64_t)wanted > MAX_MEMORY) return NULL;
-    if (kl_realloc_bytes(&ptr, (int64_t)wanted, 1, KL_MEM_MISC, NULL) != KL_OK) return NULL;
-    j->live += (int64_t)wanted - (int64_t)old;
-    return ptr;
-}
-
-static void count_hook(lua_State *L, lua_Debug *where)
-{
-    (void)where;
-    job *j;
-    memcpy(&j, lua_getextraspace(L), sizeof(j));
-    if (++j->hooks > MAX_HOOKS) luaL_error(L, "ran more than %d million steps", MAX_HOOKS);
-}
-
-static void open_libraries(lua_State *L)
-{
-    static const luaL_Reg library[] = {
-        {LUA_GNAME, luaopen_base}, {LUA_TABLIBNAME, luaopen_table}, {LUA_STRLIBNAME, luaopen_string}, {LUA_MATHLIBNAME, luaopen_math}, {LUA_UTF8LIBNAME, luaopen_utf8},
-    };
-    static const char *const closed[] = {"dofile", "loadfile", "load", "print", "warn", "collectgarbage", "pcall", "xpcall"}; /* the last two would catch the end that is put to loops */
-    for (size_t i = 0; i < sizeof(library) / sizeof(library[0]); i++) {
-        luaL_requiref(L, library[i].name, library[i].func, 1);
-        lua_pop(L, 1);
-    }
-    for (size_t i = 0; i < sizeof(closed) / sizeof(closed[0]); i++) {
-        lua_pushnil(L);
-        lua_setglobal(L, closed[i]);
-    }
-    lua_getglobal(L, LUA_STRLIBNAME);
-    lua_pushnil(L);
-    lua_setfield(L, -2, "dump");
-    lua_pop(L, 1);
-}
 
 /* Leaves the Lua side at once; read_file finds the status. */
 static _Noreturn void leave(lua_State *L, job *j, kl_status st)
@@ -352,41 +305,14 @@ static int read_lattice(lua_State *L)
 
 /* ---------------------------------------------------------------- a file */
 
-static kl_status slurp(const char *path, char **text, int64_t *length, kl_err *err)
+/* Runs the file, argument 1, and hands its value to the reader, under one protection. */
+static int run_file(lua_State *L)
 {
-    kl_status st = KL_OK;
-    FILE *f = fopen(path, "re");
-    if (f == NULL) return kl_fail(err, KL_EIO, "%s: cannot be opened: %s", path, strerror(errno));
-    int64_t have = 0, room = 0;
-    for (;;) {
-        if (have == room) {
-            room = room == 0 ? 65536 : 2 * room;
-            if (room > MAX_FILE) KL_TRY(kl_fail(err, KL_EINPUT, "%s: is longer than %d MB", path, MAX_FILE >> 20));
-            KL_TRY(kl_realloc(text, room, KL_MEM_MISC, err));
-        }
-        const size_t n = fread(*text + have, 1, (size_t)(room - have), f);
-        if (n == 0) break;
-        have += (int64_t)n;
-    }
-    if (ferror(f)) KL_TRY(kl_fail(err, KL_EIO, "%s: cannot be read: %s", path, strerror(errno)));
-    *length = have;
-out:
-    fclose(f);
-    return st;
-}
-
-/* Opens the libraries, runs the file and hands its value to the reader, all under one protection. */
-static int run_protected(lua_State *L)
-{
-    job *const j = lua_touserdata(L, 1);
-    open_libraries(L);
-    lua_sethook(L, count_hook, LUA_MASKCOUNT, HOOK_EVERY);
-    const char *name = lua_pushfstring(L, "@%s", j->path);
-    if (luaL_loadbufferx(L, j->text, (size_t)j->length, name, "t") != LUA_OK) lua_error(L);
+    job *const j = lua_touserdata(L, 2);
     lua_pushcfunction(L, j->read);
-    lua_insert(L, -2);
+    lua_pushvalue(L, 1);
     lua_call(L, 0, 1);
-    lua_pushlightuserdata(L, j);
+    lua_pushvalue(L, 2);
     lua_call(L, 2, 0);
     return 0;
 }
@@ -394,23 +320,23 @@ static int run_protected(lua_State *L)
 static kl_status read_file(job *j)
 {
     kl_status st = KL_OK;
-    lua_State *L = NULL;
-    KL_TRY(slurp(j->path, &j->text, &j->length, j->err));
-    L = lua_newstate(limited_alloc, j);
-    if (L == NULL) KL_TRY(kl_fail(j->err, KL_ENOMEM, "%s: no memory for Lua", j->path));
-    memcpy(lua_getextraspace(L), &j, sizeof(j));
-    lua_pushcfunction(L, run_protected);
+    kl_luabox *box = NULL;
+    char *text = NULL, chunk[1024];
+    int64_t length = 0;
+    kl_err why;
+    snprintf(chunk, sizeof(chunk), "@%s", j->path);
+    KL_TRY(kl_infile_read(j->path, MAX_FILE, &text, &length, j->err));
+    KL_TRY(kl_luabox_create(&(kl_luabox_limits){.path = j->path, .seconds = 5.0}, &box, j->err));
+    lua_State *const L = kl_luabox_state(box);
+    lua_pushcfunction(L, run_file);
+    KL_TRY(kl_luabox_load(box, text, length, chunk, j->err));
     lua_pushlightuserdata(L, j);
-    const int code = lua_pcall(L, 1, 0, 0);
+    st = kl_luabox_call(box, 2, 0, &why);
     if (j->st != KL_OK) KL_TRY(j->st);
-    if (code == LUA_ERRMEM) KL_TRY(kl_fail(j->err, KL_EINPUT, "%s: needs more than %d MB", j->path, MAX_MEMORY >> 20));
-    if (code != LUA_OK) {
-        const char *why = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "an error without a message";
-        KL_TRY(kl_fail(j->err, KL_EINPUT, "%s%s%s", strstr(why, j->path) != NULL ? "" : j->path, strstr(why, j->path) != NULL ? "" : ": ", why));
-    }
+    if (st != KL_OK) KL_TRY(kl_fail(j->err, st, "%s", why.text));
 out:
-    if (L != NULL) lua_close(L);
-    kl_free(&j->text);
+    kl_luabox_destroy(&box);
+    kl_free(&text);
     return st;
 }
 

@@ -598,6 +598,7 @@ static kl_status command_measure(kl_options *o, kl_err *err)
     int held = -1;
     if (o->measure.n == 0) return kl_fail(err, KL_EINPUT, "measure: --measure is missing; `kronlat measure --help' lists what can be measured");
     held = kl_sealed_hold(o->file); /* or what others measure meanwhile would be lost */
+    if (interrupts > 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: interrupted while another program had the file", o->file));
     KL_TRY(kl_result_read(o->file, &r, err));
     o->command = KL_CMD_DMRG;
     const kl_text_list asked = o->measure;
@@ -726,13 +727,14 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "bench") == 0) return kl_bench_main(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "tune") == 0) return kl_bench_main(argc, argv);
     catch_signals();
+    kl_on_interrupt(was_interrupted);
     st = kl_options_parse(argc - 1, argv + 1, &o, &err);
     if (st == KL_OK) st = dispatch(o, &status, &err);
     if (st == KL_OK) st = flush_output(&err);
     if (st != KL_OK) {
         fflush(stdout);
         kl_report_error(err.text);
-        status = STATUS_BAD;
+        status = interrupts > 0 ? STATUS_INTERRUPTED : STATUS_BAD;
     }
     kl_options_destroy(&o);
     return status;

@@ -3,25 +3,22 @@
    the program carries as texts, make tables of it in a box of Lua; 4. these are copied into memory and checked.
    SPDX-License-Identifier: Apache-2.0 */
 #include "modelread.h"
+#include "infile.h"
 #include "luabox.h"
 #include "mem.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <lauxlib.h>
 #include <lua.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum { MAX_FILE = 1 << 20, MAX_BYTES = 1 << 28 };
+enum { MAX_FILE = 1 << 22 };
 
 /* ---- the generator in its box ---- */
 
 typedef struct job {
     const char *path, *source, *text;
     int64_t size;
-    const char *const *structural;
+    const char *const *setting;
     kl_tables **out;
     kl_status st;
     kl_err *err;
@@ -51,19 +48,19 @@ static void push_module_field(lua_State *L, const char *module, const char *fiel
     lua_remove(L, -2);
 }
 
-/* {S = "1/2", ...}; kl_modelread_find has seen that each is NAME=VALUE. */
-static void push_settings(lua_State *L, const job *j)
+/* {S = "1/2", ...} */
+static void push_settings(lua_State *L, const char *const *setting)
 {
     lua_newtable(L);
-    for (int s = 0; j->structural != NULL && j->structural[s] != NULL; s++) {
-        const char *equals = strchr(j->structural[s], '=');
-        lua_pushlstring(L, j->structural[s], (size_t)(equals - j->structural[s]));
-        lua_pushstring(L, equals + 1);
+    for (; setting != NULL && *setting != NULL; setting++) {
+        const size_t name = strcspn(*setting, "=");
+        lua_pushlstring(L, *setting, name);
+        lua_pushstring(L, *setting + name + ((*setting)[name] == '='));
         lua_settable(L, -3);
     }
 }
 
-/* util.attempt(tables.of, source, text, settings, hash): tables, or nil, line and reason. */
+/* util.attempt(tables.of, source, text, settings, hash, true): tables, or nil, line and reason. */
 static int generate(lua_State *L)
 {
     job *const j = lua_touserdata(L, 1);
@@ -74,21 +71,22 @@ static int generate(lua_State *L)
     push_module_field(L, "tables", "of");
     lua_pushstring(L, j->source);
     lua_pushlstring(L, j->text, (size_t)j->size);
-    push_settings(L, j);
+    push_settings(L, j->setting);
     lua_pushinteger(L, (lua_Integer)kl_embedded_hash);
-    lua_call(L, 5, 3);
+    lua_pushboolean(L, 1);
+    lua_call(L, 6, 3);
     if (lua_isnil(L, -3)) j->st = kl_fail(j->err, KL_EINPUT, "%.400s:%d: %.600s", j->path, (int)luaL_checkinteger(L, -2), luaL_checkstring(L, -1));
     else j->st = kl_tables_create(L, -3, j->out, j->err);
     return 0;
 }
 
-kl_status kl_modelread_text(const char *path, const char *text, int64_t size, const char *const *structural, kl_tables **out, kl_err *err)
+kl_status kl_modelread_text(const char *path, const char *text, int64_t size, const char *const *setting, kl_tables **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_luabox *box = NULL;
     const char *slash = strrchr(path, '/');
-    job j = {.path = path, .source = slash != NULL ? slash + 1 : path, .text = text, .size = size, .structural = structural, .out = out, .err = err};
-    const kl_luabox_limits limits = {.path = path, .chunk = "@MODEL", .bytes = MAX_BYTES, .own_code = 1}; /* chunk: util.CHUNK */
+    job j = {.path = path, .source = slash != NULL ? slash + 1 : path, .text = text, .size = size, .setting = setting, .out = out, .err = err};
+    const kl_luabox_limits limits = {.path = path, .chunk = "@MODEL", .own_code = 1}; /* chunk: util.CHUNK */
     *out = NULL;
     KL_TRY(kl_luabox_create(&limits, &box, err));
     lua_State *const L = kl_luabox_state(box);
@@ -104,32 +102,32 @@ out:
 
 /* ---- built-in and shipped models ---- */
 
-/* Does "S=1/2,F=1" hold the setting "S=0.5"? */
-static int variant_has(const char *variant, const char *setting)
+/* Has "S=1/2,F=1" another value for the name of the setting "S=1"? */
+static int variant_differs(const char *variant, const char *setting)
 {
     const size_t name = strcspn(setting, "=");
     for (const char *v = variant; *v != 0;) {
         char value[64];
         v += strspn(v, ", ;");
         const size_t n = strcspn(v, ",;"), key = strcspn(v, "=");
-        if (key == name && key < n && strncmp(v, setting, name) == 0 && n - key - 1 < sizeof value && setting[name] == '=') {
+        if (key == name && key < n && strncmp(v, setting, name) == 0 && n - key - 1 < sizeof value) {
             double a = 0.0, b = 1.0;
             memcpy(value, v + key + 1, n - key - 1);
             value[n - key - 1] = 0;
-            if (strcmp(value, setting + name + 1) == 0) return 1;
-            return kl_parse_double(value, &a) && kl_parse_double(setting + name + 1, &b) && a == b;
+            if (strcmp(value, setting + name + 1) == 0) return 0;
+            return !kl_parse_double(value, &a) || !kl_parse_double(setting + name + 1, &b) || a != b;
         }
         v += n;
     }
     return 0;
 }
 
-static const kl_model *find_builtin(const char *name, const char *const *structural)
+static const kl_model *find_builtin(const char *name, const char *const *setting)
 {
     for (int k = 0; k < kl_models_nbuiltin; k++) {
         const kl_model *m = kl_models_builtin[k];
         int fits = strcmp(m->name, name) == 0;
-        for (int s = 0; fits && structural != NULL && structural[s] != NULL; s++) fits = variant_has(m->variant, structural[s]);
+        for (int s = 0; fits && setting != NULL && setting[s] != NULL; s++) fits = !variant_differs(m->variant, setting[s]);
         if (fits) return m;
     }
     return NULL;
@@ -167,63 +165,31 @@ out:
     return st;
 }
 
-/* ---- files ---- */
-
-static kl_status read_file(const char *path, char **out, int64_t *size, kl_err *err)
-{
-    kl_status st = KL_OK;
-    char *text = NULL;
-    struct stat info;
-    int64_t n = 0;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* or a pipe would wait for its writer */
-    if (fd < 0) return kl_fail(err, KL_EINPUT, "the model file %.400s cannot be read: %s", path, strerror(errno));
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > MAX_FILE)
-        KL_TRY(kl_fail(err, KL_EINPUT, "the model file %.400s is not a file of at most %d bytes", path, MAX_FILE));
-    KL_TRY(kl_alloc(&text, (int64_t)info.st_size + 1, KL_MEM_MISC, err));
-    while (n < info.st_size) {
-        const ssize_t got = read(fd, text + n, (size_t)(info.st_size - n));
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) KL_TRY(kl_fail(err, KL_EIO, "the model file %.400s cannot be read: %s", path, strerror(errno)));
-        if (got == 0) break;
-        n += got;
-    }
-    *out = text;
-    *size = n;
-    text = NULL;
-out:
-    kl_free(&text);
-    close(fd);
-    return st;
-}
-
 static int is_path(const char *what)
 {
     const size_t n = strlen(what);
     return strchr(what, '/') != NULL || (n >= 4 && strcmp(what + n - 4, ".lua") == 0);
 }
 
-kl_status kl_modelread_find(const char *what, const char *const *structural, kl_tables **out, kl_err *err)
+kl_status kl_modelread_find(const char *what, const char *const *setting, kl_tables **out, kl_err *err)
 {
     kl_status st = KL_OK;
     char *text = NULL, path[128];
     int64_t size = 0;
     *out = NULL;
-    for (int s = 0; structural != NULL && structural[s] != NULL; s++) {
-        const char *equals = strchr(structural[s], '=');
-        if (equals == NULL || equals == structural[s] || equals[1] == 0)
-            return kl_fail(err, KL_EINPUT, "structural parameter \"%.100s\": NAME=VALUE is expected, such as S=1", structural[s]);
-    }
+    for (int s = 0; setting != NULL && setting[s] != NULL; s++)
+        if (setting[s][strcspn(setting[s], "=")] == 0) return kl_fail(err, KL_EINPUT, "parameter \"%.100s\": NAME=VALUE is expected, such as S=1", setting[s]);
     if (is_path(what)) {
-        KL_TRY(read_file(what, &text, &size, err));
-        KL_TRY(kl_modelread_text(what, text, size, structural, out, err));
+        KL_TRY(kl_infile_read(what, MAX_FILE, &text, &size, err));
+        KL_TRY(kl_modelread_text(what, text, size, setting, out, err));
         goto out;
     }
-    const kl_model *builtin = find_builtin(what, structural);
+    const kl_model *builtin = find_builtin(what, setting);
     if (builtin != NULL) return kl_tables_borrow(builtin, out, err);
     const kl_embedded *shipped = kl_modelread_shipped(what);
     if (shipped == NULL) return unknown_model(what, err);
     snprintf(path, sizeof path, "models/%.100s.lua", shipped->name);
-    KL_TRY(kl_modelread_text(path, shipped->text, shipped->size, structural, out, err));
+    KL_TRY(kl_modelread_text(path, shipped->text, shipped->size, setting, out, err));
 out:
     kl_free(&text);
     return st;

@@ -1,14 +1,16 @@
 /* Run-time numbers of a model: scalars and per-site or per-bond arrays, from the text that a user writes.
    SPDX-License-Identifier: Apache-2.0 */
 #include "params.h"
+#include "infile.h"
 #include "mem.h"
 #include "random.h"
 #include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MAX_FILE = 1 << 28 }; /* bytes of a file of numbers */
 
 static uint64_t start_random(uint64_t seed, const char *name)
 {
@@ -248,32 +250,13 @@ static kl_status parse_list(const kl_params *p, int k, const char *file, const c
 
 static kl_status read_text(const char *name, const char *path, char **out, kl_err *err)
 {
-    kl_status st = KL_OK;
-    char *text = NULL;
-    int64_t n = 0, room = 0;
-    FILE *f = fopen(path, "rb");
-    if (f == NULL) return kl_fail(err, KL_EINPUT, "parameter %s=@%.300s: cannot open the file: %s", name, path, strerror(errno));
-    do {
-        room = 2 * room + 65536;
-        KL_TRY(kl_realloc(&text, room, KL_MEM_MISC, err));
-        errno = 0;
-        n += (int64_t)fread(text + n, 1, (size_t)(room - 1 - n), f);
-        if (ferror(f)) {
-            st = kl_fail(err, KL_EIO, "parameter %s=@%.300s: cannot read the file: %s", name, path, strerror(errno));
-            goto out;
-        }
-    } while (n == room - 1);
-    text[n] = 0;
-    if (memchr(text, 0, (size_t)n) != NULL) {
-        st = kl_fail(err, KL_EINPUT, "parameter %s=@%.300s: the file is not text (it has a zero byte)", name, path);
-        goto out;
-    }
-    *out = text;
-    text = NULL;
-out:
-    fclose(f);
-    kl_free(&text);
-    return st;
+    int64_t n = 0;
+    kl_err why;
+    kl_status st = kl_infile_read(path, MAX_FILE, out, &n, &why);
+    if (st != KL_OK) return kl_fail(err, st, "parameter %s: %s", name, why.text);
+    if (memchr(*out, 0, (size_t)n) == NULL) return KL_OK;
+    kl_free(out);
+    return kl_fail(err, KL_EINPUT, "parameter %s=@%.300s: the file is not text (it has a zero byte)", name, path);
 }
 
 static kl_status set_array(kl_params *p, int k, const char *text, uint64_t seed, kl_err *err)

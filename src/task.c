@@ -114,26 +114,15 @@ static int is_structural(const kl_model *m, const char *name)
     return 0;
 }
 
-/* The default variant says which parameters are structural; those that were given then choose another. */
 kl_status kl_task_model(const kl_options *o, kl_tables **out, kl_err *err)
 {
     kl_status st = KL_OK;
-    const char **structural = NULL;
-    int n = 0;
-    KL_TRY(kl_modelread_find(o->model, NULL, out, err));
-    KL_TRY(kl_alloc(&structural, o->parameter.n + 1, KL_MEM_MISC, err));
-    for (int i = 0; i < o->parameter.n; i++) {
-        char name[128];
-        const size_t length = kl_split_name(o->parameter.text[i]);
-        snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1), o->parameter.text[i]);
-        if (is_structural((*out)->model, name)) structural[n++] = o->parameter.text[i];
-    }
-    if (n == 0) goto out;
-    kl_tables_destroy(out);
-    KL_TRY(kl_modelread_find(o->model, structural, out, err));
+    const char **setting = NULL;
+    KL_TRY(kl_alloc(&setting, o->parameter.n + 1, KL_MEM_MISC, err));
+    for (int i = 0; i < o->parameter.n; i++) setting[i] = o->parameter.text[i];
+    KL_TRY(kl_modelread_find(o->model, setting, out, err));
 out:
-    if (st != KL_OK) kl_tables_destroy(out);
-    kl_free(&structural);
+    kl_free(&setting);
     return st;
 }
 

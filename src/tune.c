@@ -5,6 +5,7 @@
 #endif
 #include "tune.h"
 #include "config.h"
+#include "infile.h"
 #include "partial.h"
 #include "record.h"
 #include <errno.h>
@@ -96,8 +97,7 @@ kl_status kl_tune_read(const char *path, kl_tune *t, kl_err *err)
     *t = (kl_tune){.n = 0};
     if (path) snprintf(t->path, sizeof t->path, "%s", path);
     else KL_TRY(own_path(t->path, sizeof t->path, 0, err));
-    f = fopen(t->path, "re");
-    if (!f) KL_TRY(kl_fail(err, KL_EABSENT, "no tune table (%.300s): kronlat tune makes it", t->path));
+    if (kl_infile_open(t->path, &f, NULL) != KL_OK) KL_TRY(kl_fail(err, KL_EABSENT, "no tune table (%.300s): kronlat tune makes it", t->path));
     for (int number = 1; fgets(line, sizeof line, f); number++) {
         line[strcspn(line, "\n")] = '\0';
         if (number == 1) {

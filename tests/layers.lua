@@ -8,8 +8,8 @@
 -- dense and gemm are arithmetic without physics, so that every layer may call them; lattice, params and terms are layer 1 because coefficients of the
 -- generated tables are functions of a lattice's sites and a user's parameters, and because they know no sectors.
 local layer_of = {
-    [0] = "base clones config dense dev divide blas gemm gemm_tmpl isa mem par partial pool prof random",
-    [1] = "coef embedded fcidump lattice luabox model modelread params phase siteop tables terms",
+    [0] = "base clones config dense dev divide blas gemm gemm_tmpl infile isa luabox luapattern luawords mem par partial pool prof random",
+    [1] = "coef embedded fcidump lattice model modelread params phase siteop tables terms",
     [2] = "cimatrix determinant detstate mmfile qn sector slater spmat",
     [3] = "assemble batch chunk concat record",
     [4] = "devbatch devkron devsigma belt gram few exec exec_absent exec_cuda exec_host hybrid pick moves sigma spmv spmv_tmpl batch_host fuse_host kron kron_host kron_kernel kron_tmpl cells cutting dests tiling spdev ptx fold_device spmv_device kron_device spmv_host",
@@ -49,7 +49,8 @@ local places = {
 }
 -- Library headers and who may include them.
 local system_headers = {
-    { find = "^lua", only = { 1, 7 } }, { find = "^lauxlib%.h$", only = { 1, 7 } }, { find = "^lualib%.h$", only = { 1, 7 } },
+    { find = "^lua%.h$", only = { 1, 7, "luabox.c", "luapattern.c", "luawords.c" } }, { find = "^lauxlib%.h$", only = { 1, 7, "luabox.c", "luapattern.c", "luawords.c" } },
+    { find = "^lualib%.h$", only = { "luawords.c" } },
     { find = "^hdf5", only = { 6, 7 } }, { find = "^omp%.h$", only = { 0, 4, 5, "offload", "cuda" } },
     { find = "^cuda", only = { "cuda" } }, { find = "^cublas", only = { "cuda" } }, { find = "^cusparse", only = { "cuda" } },
     { find = "^cblas", only = { 0, 4 } }, { find = "^blis", only = { 0, 4 } }, { find = "^libxsmm", only = { "bench.c" } }, { find = "^lapack", only = { 0 } },

@@ -4,7 +4,6 @@
 #include "core.h"
 #include "kl_test.h"
 #include "modelread.h"
-#include <sys/stat.h>
 #include <unistd.h>
 
 static char root[] = "/tmp/kronlat_model_XXXXXX", mine[64];
@@ -206,10 +205,10 @@ static void test_writers(void **state)
 
 static void test_builtin(void **state)
 {
-    static const char *const s[][2] = {{NULL, NULL}, {"S=0.5", NULL}, {"S=1", NULL}};
-    static const char *const variant[] = {"S=1/2", "S=1/2", "S=1"};
+    static const char *const s[][3] = {{NULL}, {"S=0.5", NULL}, {"S=1", NULL}, {"J=2", "S=1", NULL}, {"Q=1", NULL}};
+    static const char *const variant[] = {"S=1/2", "S=1/2", "S=1", "S=1", "S=1/2"}; /* what is not structural is left to kl_params_set */
     (void)state;
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 5; k++) {
         kl_tables *t = find("heisenberg", s[k]);
         assert_string_equal(t->model->variant, variant[k]);
         assert_null(t->own);
@@ -221,7 +220,7 @@ static void test_builtin(void **state)
 static void test_made(void **state)
 {
     (void)state;
-    kl_tables *t = find("heisenberg", (const char *[]){"S=3/2", NULL});
+    kl_tables *t = find("heisenberg", (const char *[]){"J=1", "S=3/2", "h=@nothing", NULL});
     assert_non_null(t->own);
     assert_string_equal(t->model->variant, "S=3/2");
     assert_string_equal(t->model->name, "heisenberg");
@@ -280,14 +279,9 @@ static void test_refusals(void **state)
     (void)state;
     refuse("hiesenberg", NULL, (const char *[]){"\"hiesenberg\"", "did you mean heisenberg?", "hubbard", NULL});
     refuse("/nowhere/x.lua", NULL, (const char *[]){"/nowhere/x.lua", "No such file", NULL});
-    refuse(root, NULL, (const char *[]){root, "not a file", NULL});
-    refuse("/dev/zero", NULL, (const char *[]){"/dev/zero", "not a file", NULL});
-    snprintf(at, sizeof at, "%s/pipe", root);
-    assert_int_equal(mkfifo(at, 0600), 0);
-    refuse(at, NULL, (const char *[]){at, "not a file", NULL});
-    unlink(at);
-    refuse("heisenberg", (const char *[]){"S", NULL}, (const char *[]){"\"S\"", "NAME=VALUE", NULL});
-    refuse("heisenberg", (const char *[]){"Q=1", NULL}, (const char *[]){"heisenberg.lua:", "Q", NULL});
+    refuse(root, NULL, (const char *[]){root, "Is a directory", NULL});
+    refuse("/dev/zero", NULL, (const char *[]){"/dev/zero", "no ordinary file", NULL});
+    refuse("heisenberg", (const char *[]){"J=2", "S", NULL}, (const char *[]){"\"S\"", "NAME=VALUE", NULL});
     refuse("heisenberg", (const char *[]){"S=0.3", NULL}, (const char *[]){"heisenberg.lua:", NULL});
     write_file(mine, "-- H\nsite(spin(1/2))\nconserve \"Sz\"\nbond(\"nn\", Sp(i)*Sp(j))\n");
     snprintf(at, sizeof at, "%s:4: ", mine);
@@ -302,14 +296,13 @@ static void test_refusals(void **state)
 /* What a stranger's model may try. */
 static void test_hostile(void **state)
 {
-    char path[512], injected[600];
+    char path[512];
     (void)state;
     snprintf(path, sizeof path, "%s", kl_test_data("hostile/inject_c.lua"));
-    refuse(path, NULL, (const char *[]){"inject_c.lua:", NULL});
-    snprintf(injected, sizeof injected, "%s", "INJECTED");
-    assert_int_equal(access(injected, F_OK), -1);
+    refuse(path, NULL, (const char *[]){"inject_c.lua:6: ", "has no parts", NULL});
+    assert_int_equal(access("INJECTED", F_OK), -1);
     snprintf(path, sizeof path, "%s", kl_test_data("hostile/model_oob_slot.lua"));
-    refuse(path, NULL, (const char *[]){"model_oob_slot.lua:", NULL});
+    refuse(path, NULL, (const char *[]){"model_oob_slot.lua:6: ", "has no parts", NULL});
 }
 
 /* One allocation fails at a time, of the program or of Lua: the model is made, or refused with nothing left behind. */

@@ -771,7 +771,7 @@ static void test_params(void **state)
     write_file(path, "1 2\n");
     expect_set(p, "eps", at, (const char *[]){path, "2 numbers", "expected 5", NULL});
     remove(path);
-    expect_set(p, "eps", at, (const char *[]){path, "cannot open", NULL});
+    expect_set(p, "eps", at, (const char *[]){path, "cannot be opened", NULL});
     kl_params_destroy(&p);
     kl_lattice_destroy(&lat);
     core_no_memory();
