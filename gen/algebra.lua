@@ -53,58 +53,59 @@ local function to_coef(v)
 end
 algebra.to_coef = to_coef
 
--- Text with precedence: 1 sum, 2 product, 3 power, 4 atom. `style` says how atoms, numbers and powers are written.
+-- Text with precedence: 1 sum, 2 product, 3 power, 4 atom. ------------------------------------------------------------------------
 local render_coef
 
-local function render_tree(t, style)
+local function atom_text(t)
+    if t.k == "par" then return type(t.at) == "number" and string.format("%s(%s)", t.name, algebra.slot_name(t.at)) or t.name end
+    return t.k == "site" and algebra.slot_name(t.slot) or t.k
+end
+
+local function render_tree(t)
     if t.k == "add" then
-        local left, right = render_coef(t.a, style, 1), nil
-        if t.b.c < 0 then
-            right = render_coef(coef(-t.b.c, t.b.tree), style, 2)
-            return left .. " - " .. right, 1
-        end
-        return left .. " + " .. render_coef(t.b, style, 1), 1
+        local left = render_coef(t.a, 1)
+        if t.b.c < 0 then return left .. " - " .. render_coef(coef(-t.b.c, t.b.tree), 2), 1 end
+        return left .. " + " .. render_coef(t.b, 1), 1
     elseif t.k == "mul" then
-        local a, pa = render_tree(t.a, style)
-        local b, pb = render_tree(t.b, style)
+        local a, pa = render_tree(t.a)
+        local b, pb = render_tree(t.b)
         if pa < 2 then a = "(" .. a .. ")" end
         if pb < 2 or (pb == 2 and t.b.k == "div") then b = "(" .. b .. ")" end
-        return a .. style.times .. b, 2
+        return a .. "*" .. b, 2
     elseif t.k == "div" then
-        local a, b, pa, pb = "1", nil, 4, nil
-        if style.c then a = "1.0" end
-        if t.a then a, pa = render_tree(t.a, style) end
-        b, pb = render_tree(t.b, style)
+        local a, pa = "1", 4
+        if t.a then a, pa = render_tree(t.a) end
+        local b, pb = render_tree(t.b)
         if pa < 2 then a = "(" .. a .. ")" end
         if pb < 3 then b = "(" .. b .. ")" end
-        return a .. style.over .. b, 2
+        return a .. "/" .. b, 2
     elseif t.k == "pow" then
-        if style.c then return string.format("pow(%s, %s)", render_coef(t.a, style, 0), render_coef(t.b, style, 0)), 4 end
-        return render_coef(t.a, style, 4) .. "^" .. render_coef(t.b, style, 4), 3
+        return render_coef(t.a, 4) .. "^" .. render_coef(t.b, 4), 3
     elseif t.k == "fn" then
-        return string.format("%s(%s)", style.c and style.fn[t.name] or t.name, render_coef(t.a, style, 0)), 4
+        return string.format("%s(%s)", t.name, render_coef(t.a, 0)), 4
     end
-    return style.atom(t), 4
+    return atom_text(t), 4
 end
 
 -- Text of c * tree, in brackets where it binds less than `least`.
-function render_coef(v, style, least)
+function render_coef(v, least)
     local text, p
     if not v.tree then
-        text, p = style.number(v.c), v.c < 0 and 1 or (string.find(style.number(v.c), "/", 1, true) and 2 or 4)
+        text = util.fraction(v.c)
+        p = v.c < 0 and 1 or (string.find(text, "/", 1, true) and 2 or 4)
     elseif v.c == 1 then
-        text, p = render_tree(v.tree, style)
+        text, p = render_tree(v.tree)
     else
-        text, p = render_tree(v.tree, style)
+        text, p = render_tree(v.tree)
         if p < 2 then text = "(" .. text .. ")" end
         local size = math.abs(v.c)
         if size ~= 1 then
             local inverse = 1 / size
-            if not style.c and inverse == math.floor(inverse) then
+            if inverse == math.floor(inverse) then
                 text = text .. "/" .. util.number(inverse)
             else
-                if v.tree.k == "div" and not style.c and p == 2 then text = "(" .. text .. ")" end
-                text = style.number(size) .. style.times .. text
+                if v.tree.k == "div" and p == 2 then text = "(" .. text .. ")" end
+                text = util.fraction(size) .. "*" .. text
             end
         end
         p = 2
@@ -114,19 +115,7 @@ function render_coef(v, style, least)
     return text
 end
 
-local text_style = {
-    times = "*", over = "/", number = util.fraction,
-    atom = function(t)
-        if t.k == "par" then
-            if type(t.at) == "number" then return string.format("%s(%s)", t.name, algebra.slot_name(t.at)) end
-            return t.name
-        elseif t.k == "site" then
-            return algebra.slot_name(t.slot)
-        end
-        return t.k
-    end,
-}
-function algebra.coef_text(v, least) return render_coef(v, text_style, least or 0) end
+function algebra.coef_text(v, least) return render_coef(v, least or 0) end
 
 -- Walks all atoms; `change` may return another atom, and the rebuilt coefficient is returned.
 local function map_coef(v, change)
@@ -166,7 +155,7 @@ local function size(t) return t and (t.size or 1) or 0 end
 local function same_tree(a, b)
     if a == b then return true end
     if not a or not b or size(a) ~= size(b) then return false end
-    return render_tree(a, text_style) == render_tree(b, text_style)
+    return render_tree(a) == render_tree(b)
 end
 
 local function add(a, b)
