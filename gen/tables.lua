@@ -109,12 +109,19 @@ local function split_rows(e)
     return rows
 end
 
--- A key of the values of some records under these names.
-local function key_of(list, names)
-    local parts = {}
-    for _, record in ipairs(list) do
-        for _, name in ipairs(names) do parts[#parts + 1] = string.format(math.type(record[name]) == "float" and "%a" or "%s", record[name]) end
+-- Keys by which equal lists are found.
+local function split_key(rows)
+    local parts, n = {}, 0
+    for p = 1, #rows do
+        local s = rows[p]
+        parts[n + 1], parts[n + 2], parts[n + 3], parts[n + 4] = s.kept, s.sign, s.left_minus, s.right_minus
+        n = n + 4
     end
+    return table.concat(parts, " ")
+end
+local function coef_key(steps)
+    local parts = {}
+    for p, s in ipairs(steps) do parts[p] = string.format("%s %d %d %a", s.op, s.a, s.b, s.value) end
     return table.concat(parts, " ")
 end
 
@@ -137,8 +144,8 @@ local function add_terms(v, out)
         v.terms[p] = {
             place = st.place, where = st.where, distance = (st.distance or 0) + 0.0, nslot = st.nslot, factors = factors,
             sites = st.sites and add_sites(table.concat(st.sites, "\0"), function() return {line = st.line, names = st.sites} end) or -1,
-            split = add_split(key_of(rows, {"kept", "sign", "left_minus", "right_minus"}), function() return rows end),
-            coef = add_coef(key_of(steps, {"op", "a", "b", "value"}), function() return {text = algebra.coef_text(e.coef), steps = steps} end),
+            split = add_split(split_key(rows), function() return rows end),
+            coef = add_coef(coef_key(steps), function() return {text = algebra.coef_text(e.coef), steps = steps} end),
             plus_hc = e.hc and 1 or 0, line = st.line, text = e.text,
         }
     end

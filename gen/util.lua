@@ -177,11 +177,10 @@ end
 
 -- FNV-1a, 64 bits; pieces are separated so that moving text between them changes the hash. `before`: the hash of pieces before these.
 function util.hash(pieces, before)
-    local h = before or 0xcbf29ce484222325
-    local function add(byte) h = (h ~ byte) * 0x100000001b3 end
+    local h, byte = before or 0xcbf29ce484222325, string.byte
     for _, piece in ipairs(pieces) do
-        for p = 1, #piece do add(string.byte(piece, p)) end
-        add(256)
+        for p = 1, #piece do h = (h ~ byte(piece, p)) * 0x100000001b3 end
+        h = (h ~ 256) * 0x100000001b3
     end
     return h
 end
