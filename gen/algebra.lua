@@ -32,7 +32,7 @@ function algebra.is_slot(v) return is(v, Slot) end
 function algebra.is_flavour(v) return is(v, Flavour) end
 
 local function coef(c, tree)
-    if not util.is_finite(c) then refuse("a coefficient is not a finite number here (division by zero, or the root of a negative number; complex numbers are not possible)") end
+    if c - c ~= 0 then refuse("a coefficient is not a finite number here (division by zero, or the root of a negative number; complex numbers are not possible)") end
     if c == 0 then tree = nil end
     if tree and (tree.size or 1) > MAX_SIZE then refuse("a coefficient has more than %d parts when it is written out", MAX_SIZE) end
     return setmetatable({c = c, tree = tree}, Coef)

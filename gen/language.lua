@@ -433,12 +433,12 @@ local function make_environment(model)
 end
 
 -- Runs a chunk without the methods of strings, which lead to Lua's library. In the program strings have none.
-local function run_closed(chunk)
+local function run_closed(text, chunk)
     local strings = getmetatable("")
-    if not strings then return pcall(util.bounded, chunk) end
+    if not strings then return pcall(util.bounded, text, util.SHORT_STEPS, chunk) end
     local methods = strings.__index
     strings.__index = {}
-    local ok, err = pcall(util.bounded, chunk)
+    local ok, err = pcall(util.bounded, text, util.SHORT_STEPS, chunk)
     strings.__index = methods
     return ok, err
 end
@@ -483,7 +483,7 @@ function language.read(text, set, others)
         refuse_at(1, "the model is nested too deeply (too many brackets or blocks within each other)")
     end
     if not chunk then local line, reason = from_lua(why); refuse_at(line, "%s", reason) end
-    local ok, err = run_closed(chunk)
+    local ok, err = run_closed(text, chunk)
     if not ok then
         if type(err) == "table" and err.refusal then error(err, 0) end
         if type(err) == "string" and (string.find(err, "^MODEL:") or string.find(err, "stack overflow", 1, true)

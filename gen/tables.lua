@@ -110,11 +110,12 @@ local function split_rows(e)
 end
 
 -- Keys by which equal lists are found.
-local function split_key(rows)
+local function split_key(e)
     local parts, n = {}, 0
-    for p = 1, #rows do
-        local s = rows[p]
-        parts[n + 1], parts[n + 2], parts[n + 3], parts[n + 4] = s.kept, s.sign, s.left_minus, s.right_minus
+    for mask = 0, #e.split do
+        local s = e.split[mask]
+        local signs = s.signs
+        parts[n + 1], parts[n + 2], parts[n + 3], parts[n + 4] = s.kept, signs.sign, signs.left_minus, signs.right_minus
         n = n + 4
     end
     return table.concat(parts, " ")
@@ -135,7 +136,7 @@ local function add_terms(v, out)
     v.splits, add_split = shared()
     for p, e in ipairs(out.terms) do
         local st = e.st
-        local steps, rows, factors = coef_steps(e.coef, index, st.line), split_rows(e), {}
+        local steps, factors = coef_steps(e.coef, index, st.line), {}
         for f, factor in ipairs(e.factors) do
             local list = {}
             for t, op in ipairs(factor.op) do list[t] = op == lower.NONE and NO_OP or op - 1 end
@@ -144,7 +145,7 @@ local function add_terms(v, out)
         v.terms[p] = {
             place = st.place, where = st.where, distance = (st.distance or 0) + 0.0, nslot = st.nslot, factors = factors,
             sites = st.sites and add_sites(table.concat(st.sites, "\0"), function() return {line = st.line, names = st.sites} end) or -1,
-            split = add_split(split_key(rows), function() return rows end),
+            split = add_split(split_key(e), function() return split_rows(e) end),
             coef = add_coef(coef_key(steps), function() return {text = algebra.coef_text(e.coef), steps = steps} end),
             plus_hc = e.hc and 1 or 0, line = st.line, text = e.text,
         }

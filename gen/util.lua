@@ -42,9 +42,9 @@ function util.sorted_keys(t)
     return keys
 end
 
-util.limits = {seconds = 10, kib = 512 * 1024} -- of a model that the generator's command reads: processor time, memory
-local HOOK_STEPS = 10       -- instructions between two looks at the memory: a text can double at most this often in between
-local CLOCK_EVERY = 1000    -- looks at the memory between two looks at the time
+util.limits = {seconds = 10, seconds_per_byte = 2e-5, kib = 512 * 1024} -- of a model that the generator's command reads; a molecule's list of terms is long
+util.SHORT_STEPS, util.LONG_STEPS = 10, 1000 -- instructions between two looks: of a model's text, whose strings can double in three; of the generator
+local CLOCK_STEPS = 10000   -- between two looks at the time
 
 -- Lua does not know the line of a stack that is full.
 local function with_line(e)
@@ -52,20 +52,21 @@ local function with_line(e)
     return string.format("MODEL:%d: %s", util.model_line() or 1, e)
 end
 
--- The action's results, which is given bounded time and memory. Inside the program its box bounds all that runs (src/luabox.c), and there are no hooks.
-function util.bounded(action, ...)
+-- The action's results, which is given bounded memory, and time by the length of the model's text. Inside the program its box bounds all that runs (src/luabox.c), and there are no hooks.
+function util.bounded(text, steps, action, ...)
     local hooked = debug.sethook and not debug.gethook()
     local function stop(why)
         debug.sethook() -- or the hook would refuse again while this refusal is on its way
         util.refuse("%s", why)
     end
     if hooked then
-        local started, floor, count = os.clock(), collectgarbage("count"), 0
+        local stop_at = os.clock() + util.limits.seconds + util.limits.seconds_per_byte * #text
+        local floor, count = collectgarbage("count"), 0
         debug.sethook(function()
-            count = count + 1
-            if count % CLOCK_EVERY == 0 and os.clock() > started + util.limits.seconds then stop("the model runs too long (an endless loop?)") end
+            count = count + steps
+            if count % CLOCK_STEPS == 0 and os.clock() > stop_at then stop("the model runs too long (an endless loop?)") end
             if collectgarbage("count") > floor + util.limits.kib then stop("the model needs too much memory") end
-        end, "", HOOK_STEPS)
+        end, "", steps)
     end
     local results = table.pack(xpcall(action, with_line, ...))
     if hooked then debug.sethook() end

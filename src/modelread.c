@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_FILE = 1 << 22 };
+enum { MAX_FILE = 1 << 24 };
 
 /* ---- the generator in its box ---- */
 
@@ -86,7 +86,13 @@ kl_status kl_modelread_text(const char *path, const char *text, int64_t size, co
     kl_luabox *box = NULL;
     const char *slash = strrchr(path, '/');
     job j = {.path = path, .source = slash != NULL ? slash + 1 : path, .text = text, .size = size, .setting = setting, .out = out, .err = err};
-    const kl_luabox_limits limits = {.path = path, .chunk = "@MODEL", .own_code = 1}; /* chunk: util.CHUNK */
+    const kl_luabox_limits limits = {
+        .path = path,
+        .chunk = "@MODEL", /* util.CHUNK */
+        .bytes = INT64_C(512) << 20,
+        .seconds = 10.0 + 2e-5 * (double)size, /* a molecule's list of terms is long */
+        .own_code = 1,
+    };
     *out = NULL;
     KL_TRY(kl_luabox_create(&limits, &box, err));
     lua_State *const L = kl_luabox_state(box);

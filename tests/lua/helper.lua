@@ -9,8 +9,6 @@ package.path = helper.root .. "gen/?.lua;" .. package.path
 
 local util, language, lower, tables, emit = require("util"), require("language"), require("lower"), require("tables"), require("emit")
 
-util.limits.seconds = 3 -- the specs' own models need far less
-
 helper.models = {
     "blbq", "bose_hubbard", "extended_hubbard", "heisenberg", "holstein", "hubbard", "ising", "j1j2", "kondo", "longrange", "pairing", "tj",
 }
