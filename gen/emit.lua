@@ -1,4 +1,5 @@
--- Writes the tables of a model (tables.lua) as C through the templates. Holds no physics, and no text of a model reaches the C but as a checked atom.
+-- Writes the tables of a model (tables.lua) as C through the templates. Holds no physics, and no text of a
+-- model reaches the C but as a checked atom.
 -- SPDX-License-Identifier: Apache-2.0
 local template = require("pl.template")
 local util = require("util")
@@ -8,9 +9,9 @@ local lower = require("lower")
 local emit = {}
 local WIDTH = 110
 
--- Atoms --------------------------------------------------------------------------------------------------------------------------
+-- Atoms -------------------------------------------------------------------------------------------
 
--- A piece of C. Only the functions of this section make them, out of checked values and of the texts of this file.
+-- A piece of C. Only the functions of this section make them, of checked values and of this file's own texts.
 local Atom = {__tostring = function(a) return a.text end}
 local function atom(text) return setmetatable({text = text}, Atom) end
 local function is_atom(v) return getmetatable(v) == Atom end
@@ -92,13 +93,14 @@ local function render(template_text, env)
     return out
 end
 
--- A model ------------------------------------------------------------------------------------------------------------------------
+-- A model -----------------------------------------------------------------------------------------
 
 local function charges_of(v, shift)
     local parts = {}
     for c, charge in ipairs(v.charges) do
         local sign = shift[c] > 0 and charge.modulus == 0 and "+" or ""
-        if shift[c] ~= 0 then parts[#parts + 1] = string.format("%s %s%s", charge.name, sign, lower.charge_text(charge, shift[c])) end
+        local move = string.format("%s %s%s", charge.name, sign, lower.charge_text(charge, shift[c]))
+        if shift[c] ~= 0 then parts[#parts + 1] = move end
     end
     return table.concat(parts, ", ")
 end
@@ -107,25 +109,31 @@ end
 local function facts(v, x, adjoint)
     local moves = charges_of(v, x.shift)
     if x.adjoint_factor ~= 1 then adjoint = util.number(x.adjoint_factor) .. " " .. adjoint end
-    return string.format("%s%s%s, adjoint %s", x.name, moves ~= "" and ", " .. moves or "", x.odd == 1 and ", fermionic" or "", adjoint)
+    if moves ~= "" then moves = ", " .. moves end
+    return string.format("%s%s%s, adjoint %s", x.name, moves, x.odd == 1 and ", fermionic" or "", adjoint)
 end
 
 local function charge_view(charge)
     local unit = charge.den == 1 and tostring(charge.num) or string.format("%d/%d", charge.num, charge.den)
+    local group = charge.modulus == 0 and "U(1)" or "Z" .. charge.modulus
+    local parity = charge.odd == 1 and ", counts for fermion parity" or ""
+    local added = charge.added == 1 and ", added by the generator" or ""
     return {
-        init = fill("%s, %s, %s, %s, %s", text(charge.name), int(charge.modulus), int(charge.num), int(charge.den), int(charge.odd)),
-        meaning = note(string.format("%s: %s, unit %s%s%s", charge.name, charge.modulus == 0 and "U(1)" or "Z" .. charge.modulus, unit,
-            charge.odd == 1 and ", counts for fermion parity" or "", charge.added == 1 and ", added by the generator" or "")),
+        init = fill("%s, %s, %s, %s, %s", text(charge.name), int(charge.modulus), int(charge.num),
+            int(charge.den), int(charge.odd)),
+        meaning = note(string.format("%s: %s, unit %s%s%s", charge.name, group, unit, parity, added)),
     }
 end
 
 local function operator_view(v, t, index, p)
     local op = t.ops[p]
-    local elements = map(op.elements, function(el) return fill("{%s, %s, %s}", int(el.row), int(el.col), real(el.value)) end)
+    local elements = map(op.elements, function(el)
+        return fill("{%s, %s, %s}", int(el.row), int(el.col), real(el.value))
+    end)
     return {
         index = p - 1, name = note(op.name), elements = wrap(elements),
-        init = fill("%s, {%s}, %s, %s, %s, %s, %s, type%s_elem_%s", text(op.name), ints(op.shift), int(op.odd), int(op.adjoint), real(op.adjoint_factor),
-            int(op.named), int(#elements), int(index), int(p - 1)),
+        init = fill("%s, {%s}, %s, %s, %s, %s, %s, type%s_elem_%s", text(op.name), ints(op.shift),
+            int(op.odd), int(op.adjoint), real(op.adjoint_factor), int(op.named), int(#elements), int(index), int(p - 1)),
         meaning = note(string.format("%d: %s", p - 1, facts(v, op, t.ops[op.adjoint + 1].name))),
     }
 end
@@ -135,33 +143,41 @@ local function product_view(t, p)
     for b = 1, #t.ops do
         local at = (p - 1) * #t.ops + b
         local op = t.product_op[at]
-        row[b] = op == -2 and name("NONE") or op == -1 and name("ZERO") or fill("{%s, %s}", int(op), real(t.product_factor[at]))
+        row[b] = op == -2 and name("NONE") or op == -1 and name("ZERO")
+            or fill("{%s, %s}", int(op), real(t.product_factor[at]))
     end
     return {meaning = note(t.ops[p].name .. " * ..."), init = fill("%s,", wrap(row))}
 end
 
 local function type_view(v, index)
     local t = v.types[index + 1]
-    local place = t.where and "on sites \"" .. t.where .. "\"" or (#v.types > 1 and "on all other sites" or "on every site")
-    local view = {index = index, charge_rows = {}, ops = {}, product_rows = {}, states = wrap(map(t.states, text))}
+    local place = #v.types > 1 and "on all other sites" or "on every site"
+    if t.where then place = "on sites \"" .. t.where .. "\"" end
+    local view = {index = index, charge_rows = {}, ops = {}, product_rows = {}}
+    view.states = wrap(map(t.states, text))
     view.meaning = note(string.format("%s, %d states, %s", t.name, #t.states, place))
     for s, state in ipairs(t.states) do
         local parts = {}
-        for c, charge in ipairs(v.charges) do parts[c] = charge.name .. "=" .. lower.charge_text(charge, t.charges[s][c]) end
-        view.charge_rows[s] = {init = ints(t.charges[s]), meaning = note(state .. (#parts > 0 and ": " .. table.concat(parts, " ") or ""))}
+        for c, charge in ipairs(v.charges) do
+            parts[c] = charge.name .. "=" .. lower.charge_text(charge, t.charges[s][c])
+        end
+        local values = #parts > 0 and ": " .. table.concat(parts, " ") or ""
+        view.charge_rows[s] = {init = ints(t.charges[s]), meaning = note(state .. values)}
     end
     for p = 1, #t.ops do
         view.ops[p] = operator_view(v, t, index, p)
         view.product_rows[p] = product_view(t, p)
     end
     local i = int(index)
-    view.init = fill("%s, %s, %s, type%s_state, type%s_charge, %s, type%s_op, type%s_product", text(t.name), text_or_null(t.where), int(#t.states), i, i,
-        int(#t.ops), i, i)
+    view.init = fill("%s, %s, %s, type%s_state, type%s_charge, %s, type%s_op, type%s_product", text(t.name),
+        text_or_null(t.where), int(#t.states), i, i, int(#t.ops), i, i)
     return view
 end
 
 local function coef_view(coef, index)
-    local steps = map(coef.steps, function(s) return fill("{%s, %s, %s, %s}", name("KL_COEF_" .. s.op), int(s.a), int(s.b), real(s.value)) end)
+    local steps = map(coef.steps, function(s)
+        return fill("{%s, %s, %s, %s}", name("KL_COEF_" .. s.op), int(s.a), int(s.b), real(s.value))
+    end)
     return {index = index, steps = wrap(steps), meaning = note(coef.text)}
 end
 
@@ -188,7 +204,9 @@ end
 local place_text = {
     SITE = function(term) return term.where and "sites of class " .. term.where or "every site" end,
     BOND = function(term) return "bonds of class " .. term.where end,
-    PAIR = function(term) return term.distance > 0 and "pairs at distance " .. util.number(term.distance) or "all pairs" end,
+    PAIR = function(term)
+        return term.distance > 0 and "pairs at distance " .. util.number(term.distance) or "all pairs"
+    end,
     RUN = function(term) return string.format("%d consecutive sites", term.nslot) end,
     NAMED = function(_, sites) return "sites " .. table.concat(sites, ", ") end,
 }
@@ -196,12 +214,17 @@ local place_text = {
 local function term_view(v, index)
     local term = v.terms[index + 1]
     local sites = v.site_lists[term.sites + 1]
-    local factors = map(term.factors, function(f) return fill("{%s, ops_%s}", int(f.slot), int(f.operators)) end)
+    local factors = map(term.factors, function(f)
+        return fill("{%s, ops_%s}", int(f.slot), int(f.operators))
+    end)
+    local site_list = sites and fill("sites_%s", int(term.sites)) or name("NULL")
     return {
-        index = index, factors = wrap(factors), meaning = note(term.text), place = note(place_text[term.place](term, sites and sites.names)),
-        init = fill("%s, %s, %s, %s, %s, %s, factor_%s, split_%s, {%s, coef_%s}, %s, %s, %s", name("KL_PLACE_" .. term.place), text_or_null(term.where),
-            real(term.distance), int(term.nslot), sites and fill("sites_%s", int(term.sites)) or name("NULL"), int(#factors), int(index), int(term.split),
-            int(#v.coefs[term.coef + 1].steps), int(term.coef), int(term.plus_hc), int(term.line), text(term.text)),
+        index = index, factors = wrap(factors), meaning = note(term.text),
+        place = note(place_text[term.place](term, sites and sites.names)),
+        init = fill("%s, %s, %s, %s, %s, %s, factor_%s, split_%s, {%s, coef_%s}, %s, %s, %s",
+            name("KL_PLACE_" .. term.place), text_or_null(term.where), real(term.distance), int(term.nslot),
+            site_list, int(#factors), int(index), int(term.split), int(#v.coefs[term.coef + 1].steps), int(term.coef),
+            int(term.plus_hc), int(term.line), text(term.text)),
     }
 end
 
@@ -211,9 +234,10 @@ local function hash_of(hash) return atom(string.format("%016x", hash)) end
 function emit.model(v, symbol, template_text)
     local env = {
         symbol = name(symbol), hash = hash_of(v.hash), source = note(v.source), formula = note(v.formula),
-        has_variant = v.variant ~= "", variant = note(v.variant), c_name = text(v.name), c_variant = text(v.variant), c_formula = text(v.formula),
-        c_source = text(v.source), charges = map(v.charges, charge_view), params = {}, types = {}, coefs = {}, operators = {}, site_lists = {}, terms = {},
-        kept = {}, splits = {},
+        has_variant = v.variant ~= "", variant = note(v.variant), c_name = text(v.name),
+        c_variant = text(v.variant), c_formula = text(v.formula), c_source = text(v.source),
+        charges = map(v.charges, charge_view), params = {}, types = {}, coefs = {}, operators = {},
+        site_lists = {}, terms = {}, kept = {}, splits = {},
     }
     for p, param in ipairs(v.params) do
         local kind = param.kind == "SCALAR" and "" or ", per " .. string.lower(param.kind)
@@ -224,26 +248,29 @@ function emit.model(v, symbol, template_text)
     end
     for p, k in ipairs(v.kept) do
         env.kept[p] = {
-            init = fill("%s, {%s}, %s, %s, %s", text(k.name), ints(k.shift), int(k.odd), int(k.adjoint), real(k.adjoint_factor)),
+            init = fill("%s, {%s}, %s, %s, %s", text(k.name), ints(k.shift), int(k.odd), int(k.adjoint),
+                real(k.adjoint_factor)),
             meaning = note(string.format("%d: %s", p - 1, facts(v, k, v.kept[k.adjoint + 1].name))),
         }
     end
     for p = 1, #v.types do env.types[p] = type_view(v, p - 1) end
     for p, coef in ipairs(v.coefs) do env.coefs[p] = coef_view(coef, p - 1) end
     for p, list in ipairs(v.operators) do env.operators[p] = operators_view(v, list, p - 1) end
-    for p, list in ipairs(v.site_lists) do env.site_lists[p] = {index = p - 1, init = wrap(map(list.names, text)), line = list.line} end
+    for p, list in ipairs(v.site_lists) do
+        env.site_lists[p] = {index = p - 1, init = wrap(map(list.names, text)), line = list.line}
+    end
     for p, rows in ipairs(v.splits) do env.splits[p] = split_view(v, rows, p - 1) end
     for p = 1, #v.terms do env.terms[p] = term_view(v, p - 1) end
     return render(template_text, env)
 end
 
--- Other files --------------------------------------------------------------------------------------------------------------------
+-- Other files -------------------------------------------------------------------------------------
 
 function emit.registry(symbols, template_text, hash)
     return render(template_text, {symbols = map(symbols, name), hash = hash_of(hash)})
 end
 
--- Texts for the program: lists of {name, text} of the generator's modules and of models. hash: of the modules' texts.
+-- Texts for the program: lists of {name, text} of the generator's modules and of models; hash of the modules.
 function emit.embedded(modules, models, hash, template_text)
     local files = {}
     local function view(file)
@@ -254,7 +281,8 @@ function emit.embedded(modules, models, hash, template_text)
         files[index + 1] = {index = index, lines = lines, meaning = note(file.name)}
         return {init = fill("%s, file_%s, %s", text(file.name), int(index), int(#file.text))}
     end
-    local env = {modules = map(modules, view), models = map(models, view), files = files, hash = hash_of(hash)}
+    local env = {modules = map(modules, view), models = map(models, view)}
+    env.files, env.hash = files, hash_of(hash)
     return render(template_text, env)
 end
 

@@ -1,4 +1,5 @@
--- Command line of the generator: a model description becomes one C file. Reads nothing but the model, the templates and its own files.
+-- Command line of the generator: a model description becomes one C file. Reads nothing but the model, the
+-- templates and its own files.
 --   gen.lua --model FILE [--set NAME=VALUE]... [--symbol NAME] --out OUT.c [--dep OUT.d]
 --   gen.lua --model FILE [--set NAME=VALUE]... --describe
 --   gen.lua --registry OUT.c [--dep OUT.d] SYMBOL...
@@ -34,13 +35,15 @@ end
 
 -- A make rule that names every file read.
 local function write_dep(path, target)
-    local function escape(name) return (string.gsub(name, "[ #$\\]", {[" "] = "\\ ", ["#"] = "\\#", ["$"] = "$$", ["\\"] = "\\\\"})) end
+    local marks = {[" "] = "\\ ", ["#"] = "\\#", ["$"] = "$$", ["\\"] = "\\\\"}
+    local function escape(name) return (string.gsub(name, "[ #$\\]", marks)) end
     local parts = {}
     for p, name in ipairs(read_files) do parts[p] = escape(name) end
     write(path, escape(target) .. ": " .. table.concat(parts, " \\\n  ") .. "\n")
 end
 
--- {name, text} of the modules that make tables. Their text is part of every hash: another generator may make other tables.
+-- {name, text} of the modules that make tables. Their text is part of every hash: another generator may make
+-- other tables.
 local function module_files()
     local files = {}
     for p, name in ipairs(tables.modules) do files[p] = {name = name, text = read(here .. name .. ".lua")} end
@@ -61,8 +64,10 @@ end
 
 local function parse(words)
     local opt = {set = {}, rest = {}}
-    local takes_value = {["--model"] = "model", ["--out"] = "out", ["--dep"] = "dep", ["--symbol"] = "symbol", ["--registry"] = "registry", ["--phase"] = "phase",
-        ["--embed"] = "embed"}
+    local takes_value = {
+        ["--model"] = "model", ["--out"] = "out", ["--dep"] = "dep", ["--symbol"] = "symbol",
+        ["--registry"] = "registry", ["--phase"] = "phase", ["--embed"] = "embed",
+    }
     local p = 1
     while p <= #words do
         local word = words[p]
@@ -85,8 +90,9 @@ local function parse(words)
         elseif (opt.registry or opt.embed) and not string.find(word, "^%-") then
             opt.rest[#opt.rest + 1] = word
         else
-            usage(string.format("unknown option '%s'%s", word,
-                util.hint(word, {"--model", "--set", "--symbol", "--out", "--dep", "--describe", "--registry", "--phase", "--embed"}, "options")))
+            local options = util.sorted_keys(takes_value)
+            table.move({"--set", "--describe"}, 1, 2, #options + 1, options)
+            usage(string.format("unknown option '%s'%s", word, util.hint(word, options, "options")))
         end
         p = p + 1
     end
@@ -107,20 +113,24 @@ end
 local words = {SITE = "onsite", BOND = "bond", PAIR = "pairs", RUN = "run", NAMED = "named"}
 local function describe(v)
     local lines = {"name " .. v.name, "formula " .. v.formula, "variant " .. v.variant}
-    for setting in string.gmatch(v.variant, "[^,]+") do lines[#lines + 1] = "structural " .. string.gsub(setting, "=", " ") end
-    for _, p in ipairs(v.params) do lines[#lines + 1] = string.format("parameter %s %s %s", p.name, string.lower(p.kind), util.number(p.value)) end
+    local function add(format, ...) lines[#lines + 1] = string.format(format, ...) end
+    for key, value in string.gmatch(v.variant, "([^,=]+)=([^,]+)") do add("structural %s %s", key, value) end
+    for _, p in ipairs(v.params) do
+        add("parameter %s %s %s", p.name, string.lower(p.kind), util.number(p.value))
+    end
     for _, c in ipairs(v.charges) do
-        lines[#lines + 1] = string.format("charge %s %s unit %s", c.name, c.modulus == 0 and "U1" or "Z" .. c.modulus, util.fraction(c.num / c.den))
+        local group = c.modulus == 0 and "U1" or "Z" .. c.modulus
+        add("charge %s %s unit %s", c.name, group, util.fraction(c.num / c.den))
     end
     for _, t in ipairs(v.types) do
         local named = {}
         for _, op in ipairs(t.ops) do
             if op.named == 1 then named[#named + 1] = op.name end
         end
-        lines[#lines + 1] = string.format("site %s states %d at %s", string.gsub(t.name, "%s", ""), #t.states, t.where or "all")
-        lines[#lines + 1] = "operators " .. table.concat(named, " ")
+        add("site %s states %d at %s", string.gsub(t.name, "%s", ""), #t.states, t.where or "all")
+        add("operators %s", table.concat(named, " "))
     end
-    for _, term in ipairs(v.terms) do lines[#lines + 1] = string.format("term %d %s %s", term.line, words[term.place], term.text) end
+    for _, term in ipairs(v.terms) do add("term %d %s %s", term.line, words[term.place], term.text) end
     return table.concat(lines, "\n") .. "\n"
 end
 
@@ -141,8 +151,11 @@ end
 
 local function write_embedded(opt)
     local models, modules = {}, module_files()
-    for p, path in ipairs(opt.rest) do models[p] = {name = string.match(path, "([^/]-)%.lua$") or path, text = read(path)} end
-    write(opt.embed, guarded("gen.lua", emit.embedded, modules, models, hash_of(modules), writer_text("embedded.c.tpl")))
+    for p, path in ipairs(opt.rest) do
+        models[p] = {name = string.match(path, "([^/]-)%.lua$") or path, text = read(path)}
+    end
+    local template_text = writer_text("embedded.c.tpl")
+    write(opt.embed, guarded("gen.lua", emit.embedded, modules, models, hash_of(modules), template_text))
     return opt.embed
 end
 
@@ -150,8 +163,8 @@ local function write_model(opt)
     if not opt.out and not opt.describe then usage("--out or --describe is needed") end
     local symbol = opt.symbol or "kl_model_entry"
     check_symbol(symbol)
-    local text = read(opt.model)
-    local v = guarded(opt.model, tables.of, string.match(opt.model, "([^/]+)$"), text, opt.set, hash_of(module_files()))
+    local text, source = read(opt.model), string.match(opt.model, "([^/]+)$")
+    local v = guarded(opt.model, tables.of, source, text, opt.set, hash_of(module_files()))
     if opt.describe then
         io.stdout:write(describe(v))
         return nil
@@ -162,7 +175,8 @@ end
 
 local function main(words)
     local opt = parse(words)
-    local make = opt.phase and write_phase or opt.registry and write_registry or opt.embed and write_embedded or opt.model and write_model
+    local make = opt.phase and write_phase or opt.registry and write_registry or opt.embed and write_embedded
+        or opt.model and write_model
     if not make then usage("--model, --registry, --phase or --embed is needed") end
     local target = make(opt)
     if opt.dep and target then write_dep(opt.dep, target) end

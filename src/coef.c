@@ -6,7 +6,6 @@
 
 typedef enum operand { NONE, STEP, SLOT, PARAM } operand;
 
-/* ORDER KL_COEF */
 static const struct {
     const char *name;
     operand a, b;
@@ -35,15 +34,20 @@ static int in_range(operand what, int v, int nstep, int nslot, int nparam)
 
 const char *kl_coef_fault(const kl_coef *c, const kl_param_def *param, int nparam, int nslot, int has_bond)
 {
-    if (c->step == NULL || c->nstep < 1 || c->nstep > KL_MAX_STEP) return "a coefficient with too many steps or none";
+    if (c->step == NULL || c->nstep < 1 || c->nstep > KL_MAX_STEP)
+        return "a coefficient with too many steps or none";
     for (int k = 0; k < c->nstep; k++) {
         const kl_coef_step *s = &c->step[k];
         if ((int)s->op < 0 || s->op >= KL_COEF_NKIND) return "a coefficient with an unknown operation";
-        if (!in_range(kind[s->op].a, s->a, k, nslot, nparam) || !in_range(kind[s->op].b, s->b, k, nslot, nparam))
+        if (!in_range(kind[s->op].a, s->a, k, nslot, nparam) ||
+            !in_range(kind[s->op].b, s->b, k, nslot, nparam))
             return "a coefficient with a parameter, site or step that is not there";
-        if (s->op == KL_COEF_NUMBER && !isfinite(s->value)) return "a coefficient with a number that is not finite";
-        if (s->op == KL_COEF_AT_BOND && !has_bond) return "a coefficient with a parameter per bond where there is no bond";
-        if ((s->op == KL_COEF_SCALAR && param[s->a].kind != KL_PARAM_SCALAR) || (s->op == KL_COEF_AT_SITE && param[s->a].kind != KL_PARAM_SITE) ||
+        if (s->op == KL_COEF_NUMBER && !isfinite(s->value))
+            return "a coefficient with a number that is not finite";
+        if (s->op == KL_COEF_AT_BOND && !has_bond)
+            return "a coefficient with a parameter per bond where there is no bond";
+        if ((s->op == KL_COEF_SCALAR && param[s->a].kind != KL_PARAM_SCALAR) ||
+            (s->op == KL_COEF_AT_SITE && param[s->a].kind != KL_PARAM_SITE) ||
             (s->op == KL_COEF_AT_BOND && param[s->a].kind != KL_PARAM_BOND))
             return "a coefficient with a parameter of another kind";
     }

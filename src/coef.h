@@ -1,4 +1,5 @@
-/* Coefficients of terms as programs: what a model's text says as an expression in its parameters, checked once and evaluated at every place of a term. Data alone: no text of a model becomes code.
+/* Coefficients of terms as programs: what a model's text says as an expression in its parameters, checked
+   once and evaluated at every place of a term. Data alone: no text of a model becomes code.
    Does not know what the rest of a model's tables say.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_COEF_H
@@ -16,7 +17,7 @@ typedef struct kl_param_def {
     double value; /* default; arrays start constant */
 } kl_param_def;
 
-/* Where a term sits, handed to its coefficient. Sites are the lattice's numbers, in the order of the term's slots. */
+/* Where a term sits, handed to its coefficient. Sites are numbers of the lattice, in the order of the slots. */
 typedef struct kl_coef_args {
     const double *scalar;       /* [nparam], scalars only */
     const double *const *array; /* [nparam] -> [sites] or [bonds]; NULL for scalars */
@@ -27,7 +28,7 @@ typedef struct kl_coef_args {
     double x, y;                /* coordinates of slot 0 */
 } kl_coef_args;
 
-/* What a step can be: name, and what its operands a and b are. gen/tables.lua writes these names. ORDER KL_COEF: coef.c. */
+/* What a step can be: its name, which gen/tables.lua writes, and what its operands a and b are. */
 #define KL_COEF_OPS(X)                                         \
     X(NUMBER, NONE, NONE)     /* value */                      \
     X(SCALAR, PARAM, NONE)    /* a: a scalar parameter */      \
@@ -69,8 +70,8 @@ typedef struct kl_coef {
     const kl_coef_step *step; /* [nstep]; the last one is the coefficient */
 } kl_coef;
 
-/* NULL, or what is wrong with the program of a term with nslot sites (has_bond: that sits on bonds): kl_coef_eval reads nothing outside its arguments
-   where nothing is wrong. param[nparam] */
+/* NULL, or what is wrong with the program of a term with nslot sites (has_bond: that sits on bonds).
+   Where nothing is wrong kl_coef_eval reads nothing outside its arguments. param[nparam] */
 const char *kl_coef_fault(const kl_coef *c, const kl_param_def *param, int nparam, int nslot, int has_bond);
 
 /* The coefficient of a program without a fault. Deterministic: yes. */

@@ -1,6 +1,8 @@
 /* Finds a model by name or file, and runs the generator on those that are not built in.
-   1. a built-in variant that fits is taken; 2. else the text is that of a shipped model or of the user's file; 3. the generator's modules, which
-   the program carries as texts, make tables of it in a box of Lua; 4. these are copied into memory and checked.
+   1. A built-in variant that fits is taken.
+   2. Else the text is that of a shipped model or of the user's file.
+   3. The generator's modules, which the program carries as texts, make tables of it in a box of Lua.
+   4. These are copied into memory and checked.
    SPDX-License-Identifier: Apache-2.0 */
 #include "modelread.h"
 #include "infile.h"
@@ -32,7 +34,8 @@ static int require_module(lua_State *L)
     if (lua_getfield(L, lua_upvalueindex(1), name) != LUA_TNIL) return 1;
     while (m->name != NULL && strcmp(m->name, name) != 0) m++;
     if (m->name == NULL) return luaL_error(L, "the generator has no module %s", name);
-    if (luaL_loadbufferx(L, m->text, (size_t)m->size, lua_pushfstring(L, "=gen/%s.lua", name), "t") != LUA_OK) return lua_error(L);
+    if (luaL_loadbufferx(L, m->text, (size_t)m->size, lua_pushfstring(L, "=gen/%s.lua", name), "t") != LUA_OK)
+        return lua_error(L);
     lua_call(L, 0, 1);
     lua_pushvalue(L, -1);
     lua_setfield(L, lua_upvalueindex(1), name);
@@ -75,17 +78,27 @@ static int generate(lua_State *L)
     lua_pushinteger(L, (lua_Integer)kl_embedded_hash);
     lua_pushboolean(L, 1);
     lua_call(L, 6, 3);
-    if (lua_isnil(L, -3)) j->st = kl_fail(j->err, KL_EINPUT, "%.400s:%d: %.600s", j->path, (int)luaL_checkinteger(L, -2), luaL_checkstring(L, -1));
-    else j->st = kl_tables_create(L, -3, j->out, j->err);
+    if (lua_isnil(L, -3))
+        j->st = kl_fail(j->err, KL_EINPUT, "%.400s:%d: %.600s", j->path, (int)luaL_checkinteger(L, -2),
+                        luaL_checkstring(L, -1));
+    else
+        j->st = kl_tables_create(L, -3, j->out, j->err);
     return 0;
 }
 
-kl_status kl_modelread_text(const char *path, const char *text, int64_t size, const char *const *setting, kl_tables **out, kl_err *err)
+kl_status kl_modelread_text(const char *path, const char *text, int64_t size, const char *const *setting,
+                            kl_tables **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_luabox *box = NULL;
     const char *slash = strrchr(path, '/');
-    job j = {.path = path, .source = slash != NULL ? slash + 1 : path, .text = text, .size = size, .setting = setting, .out = out, .err = err};
+    job j = {.path = path,
+             .source = slash != NULL ? slash + 1 : path,
+             .text = text,
+             .size = size,
+             .setting = setting,
+             .out = out,
+             .err = err};
     const kl_luabox_limits limits = {
         .path = path,
         .chunk = "@MODEL", /* util.CHUNK */
@@ -133,7 +146,8 @@ static const kl_model *find_builtin(const char *name, const char *const *setting
     for (int k = 0; k < kl_models_nbuiltin; k++) {
         const kl_model *m = kl_models_builtin[k];
         int fits = strcmp(m->name, name) == 0;
-        for (int s = 0; fits && setting != NULL && setting[s] != NULL; s++) fits = !variant_differs(m->variant, setting[s]);
+        for (int s = 0; fits && setting != NULL && setting[s] != NULL; s++)
+            fits = !variant_differs(m->variant, setting[s]);
         if (fits) return m;
     }
     return NULL;
@@ -162,10 +176,12 @@ static kl_status unknown_model(const char *what, kl_err *err)
         for (int j = 0; j < n; j++) seen |= strcmp(name[j], kl_models_builtin[k]->name) == 0;
         if (!seen) name[n++] = kl_models_builtin[k]->name;
     }
-    for (int k = 0; k < n && used < sizeof all; k++) used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", k > 0 ? ", " : "", name[k]);
+    for (int k = 0; k < n && used < sizeof all; k++)
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", k > 0 ? ", " : "", name[k]);
     const char *near = kl_closest(what, name);
-    st = kl_fail(err, KL_EINPUT, "the model \"%.100s\" is unknown%s%s%s; there are %s, and any file such as ./mine.lua", what, near ? " (did you mean " : "",
-                 near ? near : "", near ? "?)" : "", n > 0 ? all : "none");
+    st = kl_fail(err, KL_EINPUT,
+                 "the model \"%.100s\" is unknown%s%s%s; there are %s, and any file such as ./mine.lua", what,
+                 near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", n > 0 ? all : "none");
 out:
     kl_free(&name);
     return st;
@@ -184,7 +200,9 @@ kl_status kl_modelread_find(const char *what, const char *const *setting, kl_tab
     int64_t size = 0;
     *out = NULL;
     for (int s = 0; setting != NULL && setting[s] != NULL; s++)
-        if (setting[s][strcspn(setting[s], "=")] == 0) return kl_fail(err, KL_EINPUT, "parameter \"%.100s\": NAME=VALUE is expected, such as S=1", setting[s]);
+        if (setting[s][strcspn(setting[s], "=")] == 0)
+            return kl_fail(err, KL_EINPUT, "parameter \"%.100s\": NAME=VALUE is expected, such as S=1",
+                           setting[s]);
     if (is_path(what)) {
         KL_TRY(kl_infile_read(what, MAX_FILE, &text, &size, err));
         KL_TRY(kl_modelread_text(what, text, size, setting, out, err));

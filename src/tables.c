@@ -1,5 +1,6 @@
-/* Makes the tables of a model in memory from the generator's tables, a Lua value (gen/tables.lua says what is in it).
-   The memory is one list of blocks, so that tables of a thousand small arrays have one owner. Reads data alone: no function of the value is called.
+/* Makes the tables of a model in memory from the generator's tables, a Lua value (gen/tables.lua says what is
+   in it). The memory is one list of blocks, so that tables of a thousand small arrays have one owner. Reads
+   data alone: no function of the value is called.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tables.h"
 #include "mem.h"
@@ -29,12 +30,12 @@ typedef struct reader {
 /* Lists of the generator's tables that terms refer to by place. */
 typedef struct pools {
     int ncoef, noperators, nsites, nsplit;
-    kl_coef *coef;          /* [ncoef] */
-    const int **operators;  /* [noperators][ntype] */
+    kl_coef *coef;             /* [ncoef] */
+    const int **operators;     /* [noperators][ntype] */
     const char *const **sites; /* [nsites] */
-    int *site_count;        /* [nsites] */
-    const kl_split **split; /* [nsplit] */
-    int *split_count;       /* [nsplit] */
+    int *site_count;           /* [nsites] */
+    const kl_split **split;    /* [nsplit] */
+    int *split_count;          /* [nsplit] */
 } pools;
 
 static _Noreturn void leave(reader *r, kl_status st)
@@ -55,7 +56,8 @@ static _Noreturn void fault(reader *r, const char *field, const char *why)
 static void *take(reader *r, int64_t n, size_t size)
 {
     int64_t bytes;
-    if (!kl_mul_size(n, (int64_t)size, &bytes) || bytes > INT64_MAX - ALIGN) fault(r, "a list", "is too long");
+    if (!kl_mul_size(n, (int64_t)size, &bytes) || bytes > INT64_MAX - ALIGN)
+        fault(r, "a list", "is too long");
     bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
     if (r->own == NULL || r->own->size - r->own->used < bytes) {
         block *b = NULL;
@@ -220,7 +222,8 @@ static int named(reader *r, const char *field, const char *const *names)
 static void read_shift(reader *r, int *shift)
 {
     open(r, "shift");
-    if (read_ints(r, "shift", KL_MAX_CHARGE, shift) != r->m->ncharge) fault(r, "shift", "has not one number for each charge");
+    if (read_ints(r, "shift", KL_MAX_CHARGE, shift) != r->m->ncharge)
+        fault(r, "shift", "has not one number for each charge");
     close(r);
 }
 
@@ -232,7 +235,8 @@ static void read_charges(reader *r)
     kl_charge *charge = take(r, n, sizeof *charge);
     for (int q = 0; q < n; q++) {
         open_record(r, "charges", q);
-        charge[q] = (kl_charge){text(r, "name"), whole(r, "modulus"), whole(r, "num"), whole(r, "den"), whole(r, "odd")};
+        charge[q] = (kl_charge){text(r, "name"), whole(r, "modulus"), whole(r, "num"), whole(r, "den"),
+                                whole(r, "odd")};
         close(r);
     }
     close(r);
@@ -305,7 +309,8 @@ static void read_type(reader *r, kl_site_type *t)
     int(*charge)[KL_MAX_CHARGE] = take(r, t->dim, sizeof *charge);
     for (int s = 0; s < t->dim; s++) {
         open_item(r, s);
-        if (read_ints(r, "charges", KL_MAX_CHARGE, charge[s]) != r->m->ncharge) fault(r, "charges", "has not one number for each charge");
+        if (read_ints(r, "charges", KL_MAX_CHARGE, charge[s]) != r->m->ncharge)
+            fault(r, "charges", "has not one number for each charge");
         close(r);
     }
     close(r);
@@ -389,7 +394,8 @@ static void read_pools(reader *r, pools *p)
     for (int i = 0; i < p->noperators; i++) {
         int *list = take(r, r->m->ntype, sizeof *list);
         open_item(r, i);
-        if (read_ints(r, "operators", r->m->ntype, list) != r->m->ntype) fault(r, "operators", "has not one number for each site type");
+        if (read_ints(r, "operators", r->m->ntype, list) != r->m->ntype)
+            fault(r, "operators", "has not one number for each site type");
         close(r);
         p->operators[i] = list;
     }
@@ -414,7 +420,8 @@ static void read_pools(reader *r, pools *p)
         kl_split *row = take(r, n, sizeof *row);
         for (int k = 0; k < n; k++) {
             open_record(r, "splits", k);
-            row[k] = (kl_split){whole(r, "kept"), whole(r, "sign"), (unsigned)whole(r, "left_minus"), (unsigned)whole(r, "right_minus")};
+            row[k] = (kl_split){whole(r, "kept"), whole(r, "sign"), (unsigned)whole(r, "left_minus"),
+                                (unsigned)whole(r, "right_minus")};
             close(r);
         }
         close(r);

@@ -62,6 +62,27 @@ int main(void)
     end)
 end)
 
+describe("steps of a coefficient", function()
+    local function steps(lines, expression)
+        local v = assert(helper.tables(helper.spins(lines .. "\nrun(2, (" .. expression .. ")*Sz(i)*Sz(j))")))
+        for _, term in ipairs(v.terms) do
+            if term.place == "RUN" then return v.coefs[term.coef + 1].steps end
+        end
+    end
+    it("are one for parts that are equal", function()
+        local list = {}
+        for p, s in ipairs(steps("", "(J + r)/(r + J) + (J + r)*2")) do list[p] = s.op end
+        assert.are.equal("SCALAR R ADD ADD DIV NUMBER MUL ADD", table.concat(list, " "))
+    end)
+    it("do not grow with the text of a power by squares", function()
+        assert.are.equal(3 + 10, #steps("local c = J + r for n = 1, 10 do c = c*c end", "c"))
+    end)
+    it("have their limit", function()
+        local line, why = select(2, helper.tables(helper.spins("local c = J for n = 1, 4100 do c = c + n*r^n end\nrun(2, c*Sz(i)*Sz(j))")))
+        assert.is_truthy(line and string.find(why, "parts", 1, true), why)
+    end)
+end)
+
 describe("the writer of C", function()
     local function tables() return assert(helper.tables(helper.spins('onsite(J^2*Sz(i))\nnamed({"0"}, Sz(i))'))) end
     local template = assert(util.read(helper.root .. "templates/model.c.tpl"))
