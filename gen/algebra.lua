@@ -7,7 +7,7 @@ local algebra = {}
 local refuse = util.refuse
 local SLOT_NAMES = {"i", "j", "k", "l"}
 local MAX_MONOMIALS = 4096
-local MAX_SIZE = 10000      -- parts of a coefficient when it is written out; a shared part counts as often as it is used
+local MAX_SIZE = 4096       -- parts of a coefficient when it is written out; a shared part counts as often as it is used
 local MAX_TEXT = 200        -- bytes of an expression in a message
 
 function algebra.slot_name(slot) return SLOT_NAMES[slot] or string.format("at(%d)", slot) end
@@ -120,11 +120,17 @@ function algebra.coef_text(v, least) return render_coef(v, least or 0) end
 -- Walks all atoms; `change` may return another atom, and the rebuilt coefficient is returned.
 local function map_coef(v, change)
     local function map_tree(t)
-        if t.k == "add" or t.k == "pow" then return {k = t.k, a = map_coef(t.a, change), b = map_coef(t.b, change), size = t.size} end
-        if t.k == "mul" then return {k = "mul", a = map_tree(t.a), b = map_tree(t.b), size = t.size} end
-        if t.k == "div" then return {k = "div", a = t.a and map_tree(t.a), b = map_tree(t.b), size = t.size} end
-        if t.k == "fn" then return {k = "fn", name = t.name, a = map_coef(t.a, change), size = t.size} end
-        return change(t) or t
+        local copy = {k = t.k, size = t.size, bare = t.bare}
+        if t.k == "add" or t.k == "pow" then
+            copy.a, copy.b = map_coef(t.a, change), map_coef(t.b, change)
+        elseif t.k == "mul" or t.k == "div" then
+            copy.a, copy.b = t.a and map_tree(t.a), map_tree(t.b)
+        elseif t.k == "fn" then
+            copy.name, copy.a = t.name, map_coef(t.a, change)
+        else
+            return change(t) or t
+        end
+        return copy
     end
     return setmetatable({c = v.c, tree = v.tree and map_tree(v.tree)}, Coef)
 end
@@ -151,6 +157,13 @@ end
 
 -- How many parts a tree has: those of another number are not the same, which is seen without writing them out at every + of a long sum.
 local function size(t) return t and (t.size or 1) or 0 end
+-- A site that stands in the tree as a letter, not as number(i).
+local function bare(t) return t and (t.bare or (t.k == "site" and not t.explicit and t.slot or nil)) end
+-- A part made of the trees a and b, either of which may be nil, with what is known of all of it.
+local function part(t, a, b)
+    t.size, t.bare = 1 + size(a) + size(b), bare(a) or bare(b)
+    return t
+end
 
 local function same_tree(a, b)
     if a == b then return true end
@@ -162,18 +175,18 @@ local function add(a, b)
     if a.c == 0 then return b end
     if b.c == 0 then return a end
     if same_tree(a.tree, b.tree) then return coef(a.c + b.c, a.tree) end
-    return coef(1.0, {k = "add", a = a, b = b, size = 1 + size(a.tree) + size(b.tree)})
+    return coef(1.0, part({k = "add", a = a, b = b}, a.tree, b.tree))
 end
 local function mul(a, b)
     local tree = a.tree
-    if a.tree and b.tree then tree = {k = "mul", a = a.tree, b = b.tree, size = 1 + size(a.tree) + size(b.tree)} elseif b.tree then tree = b.tree end
+    if a.tree and b.tree then tree = part({k = "mul", a = a.tree, b = b.tree}, a.tree, b.tree) elseif b.tree then tree = b.tree end
     return coef(a.c * b.c, tree)
 end
 local function div(a, b)
     if b.c == 0 then refuse("division by zero") end
     local tree = a.tree
     if b.tree then
-        if same_tree(a.tree, b.tree) then tree = nil else tree = {k = "div", a = a.tree, b = b.tree, size = 1 + size(a.tree) + size(b.tree)} end
+        tree = not same_tree(a.tree, b.tree) and part({k = "div", a = a.tree, b = b.tree}, a.tree, b.tree) or nil
     end
     return coef(a.c / b.c, tree)
 end
@@ -181,7 +194,7 @@ local function power(a, b)
     if not a.tree and not b.tree then return coef(a.c ^ b.c) end
     if not b.tree and b.c == 1 then return a end
     if not b.tree and b.c == 0 then return coef(1.0) end
-    return coef(1.0, {k = "pow", a = a, b = b, size = 1 + size(a.tree) + size(b.tree)})
+    return coef(1.0, part({k = "pow", a = a, b = b}, a.tree, b.tree))
 end
 algebra.coef_add, algebra.coef_mul = add, mul
 
@@ -197,16 +210,12 @@ function algebra.apply(name, v)
     end
     if not is(v, Coef) then refuse("%s() needs a number or a parameter, got %s", name, algebra.describe(v)) end
     if not v.tree then return algebra.apply(name, v.c) end
-    if name == "exp" then
-        map_coef(v, function(t)
-            if t.k == "site" and not t.explicit then
-                refuse("in exp() '%s' is the number of a site, not the imaginary unit (phases, flux and twist are not possible: "
-                    .. "use a real gauge, flux pi as a sign of one hopping); write exp(... number(%s)) if the number is meant",
-                    algebra.slot_name(t.slot), algebra.slot_name(t.slot))
-            end
-        end)
+    if name == "exp" and bare(v.tree) then
+        local slot = algebra.slot_name(bare(v.tree))
+        refuse("in exp() '%s' is the number of a site, not the imaginary unit (phases, flux and twist are not possible: "
+            .. "use a real gauge, flux pi as a sign of one hopping); write exp(... number(%s)) if the number is meant", slot, slot)
     end
-    return coef(1.0, {k = "fn", name = name, a = v, size = 1 + size(v.tree)})
+    return coef(1.0, part({k = "fn", name = name, a = v}, v.tree))
 end
 
 -- Operators: a list of monomials {coef, factors, hc}; a factor is {op =, flavour =, slot =}, slot nil until it is placed. ---------
