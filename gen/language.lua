@@ -455,8 +455,9 @@ local function from_lua(message)
     return tonumber(line) or 1, text
 end
 
--- text: the file; set: {name = text} of structural parameters. Returns the model as written, or raises a refusal.
-function language.read(text, set)
+-- text: the file; set: {name = text} of structural parameters; others: true where it may name other parameters too.
+-- Returns the model as written, or raises a refusal.
+function language.read(text, set, others)
     text = string.gsub(text, "\r\n", "\n")
     text = string.gsub(text, "^\xEF\xBB\xBF", "")
     local model = {
@@ -494,7 +495,7 @@ function language.read(text, set)
     end
 
     for _, name in ipairs(util.sorted_keys(model.set)) do
-        if model.structural[name] == nil then
+        if model.structural[name] == nil and not others then
             if model.params[name] then
                 refuse_at(model.params[name].line, "%s is a run-time parameter, not a structural one", name)
             end

@@ -24,6 +24,16 @@ function util.refuse_at(line, fmt, ...)
 end
 function util.refuse(fmt, ...) util.refuse_at(util.model_line(), fmt, ...) end
 
+-- What the action returns; or nil, line and reason of its refusal. A user gets no traceback: any other error is a refusal too.
+function util.attempt(action, ...)
+    local ok, result = xpcall(action, function(e)
+        if type(e) == "table" and e.refusal then return e end
+        return {text = "internal error of the generator: " .. tostring(e), line = util.model_line() or 1}
+    end, ...)
+    if ok then return result end
+    return nil, result.line, (string.gsub(result.text, "%s+", " "))
+end
+
 -- Names of a table in sorted order: the only way in which the generator walks a table with names.
 function util.sorted_keys(t)
     local keys = {}
@@ -153,6 +163,7 @@ function util.c_string(s)
     local body = string.gsub(s, '[%c"\\?]', function(ch)
         if ch == '"' or ch == "\\" then return "\\" .. ch end
         if ch == "?" then return "\\?" end
+        if ch == "\n" then return "\\n" end
         return string.format("\\%03o", string.byte(ch))
     end)
     return '"' .. body .. '"'
@@ -165,13 +176,12 @@ function util.c_comment(s)
     return (string.gsub(s, "/%*", "/ *"))
 end
 
--- FNV-1a, 64 bits; pieces are separated so that moving text between them changes the hash.
-function util.hash(pieces)
-    local h = 0xcbf29ce484222325
-    local function add(byte) h = (h ~ byte) * 0x100000001b3 end
+-- FNV-1a, 64 bits; pieces are separated so that moving text between them changes the hash. `before`: the hash of pieces before these.
+function util.hash(pieces, before)
+    local h, byte = before or 0xcbf29ce484222325, string.byte
     for _, piece in ipairs(pieces) do
-        for p = 1, #piece do add(string.byte(piece, p)) end
-        add(256)
+        for p = 1, #piece do h = (h ~ byte(piece, p)) * 0x100000001b3 end
+        h = (h ~ 256) * 0x100000001b3
     end
     return h
 end

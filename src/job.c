@@ -5,24 +5,6 @@
 #endif
 #include "job.h"
 
-#include "config.h"
-
-#if !KL_HAVE_LIBLUA
-
-kl_status kl_job_load(const char *path, kl_options *o, kl_err *err)
-{
-    (void)o;
-    return kl_fail(err, KL_EABSENT, "%s: job files need liblua, which this program was built without (meson option -Dlua=enabled)", path);
-}
-
-kl_status kl_job_lattice(const char *path, kl_lattice **out, kl_err *err)
-{
-    *out = NULL;
-    return kl_fail(err, KL_EABSENT, "%s: lattice files need liblua, which this program was built without (meson option -Dlua=enabled)", path);
-}
-
-#else
-
 #include <lauxlib.h>
 #include <lua.h>
 #include <math.h>
@@ -419,5 +401,3 @@ kl_status kl_job_lattice(const char *path, kl_lattice **out, kl_err *err)
     if (st != KL_OK) kl_lattice_destroy(out);
     return st;
 }
-
-#endif

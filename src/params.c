@@ -62,39 +62,18 @@ static double draw_normal(uint64_t *state, double mean, double sigma)
     }
 }
 
-/* 1 when a term's coefficient reads the poisoned array: a NaN reaches every result made from it. */
-static int coef_reads_array(const kl_term_def *term, const double *scalar, const double *const *array, const double *const *poisoned)
-{
-    kl_coef_args args = {.scalar = scalar, .array = array, .bond = 0, .nsite = 2, .r = 1.7, .x = 0.5, .y = 0.3}; /* no 1 anywhere, whose power of NaN is a number */
-    for (int s = 0; s < KL_MAX_FACTOR; s++) args.site[s] = s % 2;
-    if (!isfinite(term->coef(&args))) return 1;
-    args.array = poisoned;
-    return isnan(term->coef(&args));
-}
-
 /* Lists the bonds of the classes whose terms read the bond array k; all bonds when no term does. */
 static kl_status list_bonds(kl_params *p, const kl_lattice *lat, int k, kl_err *err)
 {
-    static const double plain_values[2] = {1.3, 1.3}, nans[2] = {NAN, NAN};
     const kl_model *m = p->model;
     kl_status st = KL_OK;
-    const double **plain = NULL, **poisoned = NULL;
-    double *scalar = NULL;
     char *used = NULL;
     int any = 0;
-    KL_TRY(kl_alloc(&plain, m->nparam, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&poisoned, m->nparam, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&scalar, m->nparam, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&used, lat->nbond_class, KL_MEM_MISC, err));
-    for (int q = 0; q < m->nparam; q++) {
-        scalar[q] = 0.37;
-        plain[q] = m->param[q].kind == KL_PARAM_SCALAR ? NULL : plain_values;
-        poisoned[q] = q == k ? nans : plain[q];
-    }
     for (int t = 0; t < m->nterm; t++) {
         const kl_term_def *term = &m->term[t];
         const int c = term->place == KL_PLACE_BOND ? kl_lattice_class(lat, term->where) : -1;
-        if (c >= 0 && coef_reads_array(term, scalar, plain, poisoned)) any = used[c] = 1;
+        if (c >= 0 && kl_coef_reads(&term->coef, k)) any = used[c] = 1;
     }
     KL_TRY(kl_alloc(&p->entry[k], lat->nbond, KL_MEM_MISC, err));
     for (int b = 0; b < lat->nbond; b++) {
@@ -103,9 +82,6 @@ static kl_status list_bonds(kl_params *p, const kl_lattice *lat, int k, kl_err *
         if (take) p->entry[k][p->nentry[k]++] = b;
     }
 out:
-    kl_free(&plain);
-    kl_free(&poisoned);
-    kl_free(&scalar);
     kl_free(&used);
     return st;
 }
