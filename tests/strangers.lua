@@ -29,7 +29,7 @@ end
 
 -- Runs a shell line in the folder with $K as the program: status, stdout and stderr together.
 local function shell(line)
-    local _, how, code = os.execute(("cd %s && export K=%s { %s ; } >%s.out 2>&1 </dev/null"):format(quote(folder), quote(program), line, folder))
+    local _, how, code = os.execute(("cd %s && export K=%s && { %s ; } >%s.out 2>&1 </dev/null"):format(quote(folder), quote(program), line, folder))
     return how == "exit" and code or 128 + code, slurp(folder .. ".out")
 end
 
