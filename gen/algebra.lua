@@ -7,20 +7,22 @@ local algebra = {}
 local refuse = util.refuse
 local SLOT_NAMES = {"i", "j", "k", "l"}
 local MAX_MONOMIALS = 4096
+local MAX_SIZE = 4096       -- parts of a coefficient when it is written out; a shared part counts as often as it is used
+local MAX_TEXT = 200        -- bytes of an expression in a message
 
 function algebra.slot_name(slot) return SLOT_NAMES[slot] or string.format("at(%d)", slot) end
 
 -- Coefficients: a number times a tree (nil for a plain number), so that constants gather in front. -------------------------------
-local Coef = {}
+local Coef = {opaque = true} -- opaque: a model holds it through a proxy (language.lua)
 Coef.__name = "coefficient"
 
-local Ops = {}   -- sums of operator products, below
+local Ops = {opaque = true} -- sums of operator products, below
 Ops.__name = "operator"
-local Slot = {}  -- i, j, k, l
+local Slot = {opaque = true} -- i, j, k, l
 Slot.__name = "site"
-local Flavour = {} -- s, s2
+local Flavour = {opaque = true} -- s, s2
 Flavour.__name = "flavour"
-local hc = setmetatable({}, {__name = "hc"})
+local hc = setmetatable({}, {__name = "hc", opaque = true})
 algebra.hc = hc
 
 local function is(v, class) return getmetatable(v) == class end
@@ -30,8 +32,9 @@ function algebra.is_slot(v) return is(v, Slot) end
 function algebra.is_flavour(v) return is(v, Flavour) end
 
 local function coef(c, tree)
-    if not util.is_finite(c) then refuse("a coefficient is not a finite number here (division by zero, or the root of a negative number; complex numbers are not possible)") end
+    if c - c ~= 0 then refuse("a coefficient is not a finite number here (division by zero, or the root of a negative number; complex numbers are not possible)") end
     if c == 0 then tree = nil end
+    if tree and (tree.size or 1) > MAX_SIZE then refuse("a coefficient has more than %d parts when it is written out", MAX_SIZE) end
     return setmetatable({c = c, tree = tree}, Coef)
 end
 function algebra.number(v) return coef(v + 0.0) end
@@ -50,58 +53,59 @@ local function to_coef(v)
 end
 algebra.to_coef = to_coef
 
--- Text with precedence: 1 sum, 2 product, 3 power, 4 atom. `style` says how atoms, numbers and powers are written.
+-- Text with precedence: 1 sum, 2 product, 3 power, 4 atom. ------------------------------------------------------------------------
 local render_coef
 
-local function render_tree(t, style)
+local function atom_text(t)
+    if t.k == "par" then return type(t.at) == "number" and string.format("%s(%s)", t.name, algebra.slot_name(t.at)) or t.name end
+    return t.k == "site" and algebra.slot_name(t.slot) or t.k
+end
+
+local function render_tree(t)
     if t.k == "add" then
-        local left, right = render_coef(t.a, style, 1), nil
-        if t.b.c < 0 then
-            right = render_coef(coef(-t.b.c, t.b.tree), style, 2)
-            return left .. " - " .. right, 1
-        end
-        return left .. " + " .. render_coef(t.b, style, 1), 1
+        local left = render_coef(t.a, 1)
+        if t.b.c < 0 then return left .. " - " .. render_coef(coef(-t.b.c, t.b.tree), 2), 1 end
+        return left .. " + " .. render_coef(t.b, 1), 1
     elseif t.k == "mul" then
-        local a, pa = render_tree(t.a, style)
-        local b, pb = render_tree(t.b, style)
+        local a, pa = render_tree(t.a)
+        local b, pb = render_tree(t.b)
         if pa < 2 then a = "(" .. a .. ")" end
         if pb < 2 or (pb == 2 and t.b.k == "div") then b = "(" .. b .. ")" end
-        return a .. style.times .. b, 2
+        return a .. "*" .. b, 2
     elseif t.k == "div" then
-        local a, b, pa, pb = "1", nil, 4, nil
-        if style.c then a = "1.0" end
-        if t.a then a, pa = render_tree(t.a, style) end
-        b, pb = render_tree(t.b, style)
+        local a, pa = "1", 4
+        if t.a then a, pa = render_tree(t.a) end
+        local b, pb = render_tree(t.b)
         if pa < 2 then a = "(" .. a .. ")" end
         if pb < 3 then b = "(" .. b .. ")" end
-        return a .. style.over .. b, 2
+        return a .. "/" .. b, 2
     elseif t.k == "pow" then
-        if style.c then return string.format("pow(%s, %s)", render_coef(t.a, style, 0), render_coef(t.b, style, 0)), 4 end
-        return render_coef(t.a, style, 4) .. "^" .. render_coef(t.b, style, 4), 3
+        return render_coef(t.a, 4) .. "^" .. render_coef(t.b, 4), 3
     elseif t.k == "fn" then
-        return string.format("%s(%s)", style.c and style.fn[t.name] or t.name, render_coef(t.a, style, 0)), 4
+        return string.format("%s(%s)", t.name, render_coef(t.a, 0)), 4
     end
-    return style.atom(t), 4
+    return atom_text(t), 4
 end
 
 -- Text of c * tree, in brackets where it binds less than `least`.
-function render_coef(v, style, least)
+function render_coef(v, least)
     local text, p
     if not v.tree then
-        text, p = style.number(v.c), v.c < 0 and 1 or (string.find(style.number(v.c), "/", 1, true) and 2 or 4)
+        text = util.fraction(v.c)
+        p = v.c < 0 and 1 or (string.find(text, "/", 1, true) and 2 or 4)
     elseif v.c == 1 then
-        text, p = render_tree(v.tree, style)
+        text, p = render_tree(v.tree)
     else
-        text, p = render_tree(v.tree, style)
+        text, p = render_tree(v.tree)
         if p < 2 then text = "(" .. text .. ")" end
         local size = math.abs(v.c)
         if size ~= 1 then
             local inverse = 1 / size
-            if not style.c and inverse == math.floor(inverse) then
+            if inverse == math.floor(inverse) then
                 text = text .. "/" .. util.number(inverse)
             else
-                if v.tree.k == "div" and not style.c and p == 2 then text = "(" .. text .. ")" end
-                text = style.number(size) .. style.times .. text
+                if v.tree.k == "div" and p == 2 then text = "(" .. text .. ")" end
+                text = util.fraction(size) .. "*" .. text
             end
         end
         p = 2
@@ -111,48 +115,22 @@ function render_coef(v, style, least)
     return text
 end
 
-local text_style = {
-    times = "*", over = "/", number = util.fraction,
-    atom = function(t)
-        if t.k == "par" then
-            if type(t.at) == "number" then return string.format("%s(%s)", t.name, algebra.slot_name(t.at)) end
-            return t.name
-        elseif t.k == "site" then
-            return algebra.slot_name(t.slot)
-        end
-        return t.k
-    end,
-}
-function algebra.coef_text(v, least) return render_coef(v, text_style, least or 0) end
-
-local c_functions = {exp = "exp", log = "log", sqrt = "sqrt", abs = "fabs", sin = "sin", cos = "cos", tanh = "tanh"}
--- C expression; `index` maps parameter names to their place in the table.
-function algebra.coef_c(v, index)
-    return render_coef(v, {
-        c = true, times = " * ", over = " / ", number = util.c_number, fn = c_functions,
-        atom = function(t)
-            if t.k == "par" then
-                if t.kind == "scalar" then return string.format("a->scalar[%d]", index[t.name]) end
-                if t.at == "bond" then return string.format("a->array[%d][a->bond]", index[t.name]) end
-                return string.format("a->array[%d][a->site[%d]]", index[t.name], t.at - 1)
-            elseif t.k == "site" then
-                return string.format("(double)a->site[%d]", t.slot - 1)
-            elseif t.k == "N" then
-                return "(double)a->nsite"
-            end
-            return "a->" .. t.k
-        end,
-    }, 0)
-end
+function algebra.coef_text(v, least) return render_coef(v, least or 0) end
 
 -- Walks all atoms; `change` may return another atom, and the rebuilt coefficient is returned.
 local function map_coef(v, change)
     local function map_tree(t)
-        if t.k == "add" or t.k == "pow" then return {k = t.k, a = map_coef(t.a, change), b = map_coef(t.b, change), atoms = t.atoms} end
-        if t.k == "mul" then return {k = "mul", a = map_tree(t.a), b = map_tree(t.b), atoms = t.atoms} end
-        if t.k == "div" then return {k = "div", a = t.a and map_tree(t.a), b = map_tree(t.b), atoms = t.atoms} end
-        if t.k == "fn" then return {k = "fn", name = t.name, a = map_coef(t.a, change), atoms = t.atoms} end
-        return change(t) or t
+        local copy = {k = t.k, size = t.size, bare = t.bare}
+        if t.k == "add" or t.k == "pow" then
+            copy.a, copy.b = map_coef(t.a, change), map_coef(t.b, change)
+        elseif t.k == "mul" or t.k == "div" then
+            copy.a, copy.b = t.a and map_tree(t.a), map_tree(t.b)
+        elseif t.k == "fn" then
+            copy.name, copy.a = t.name, map_coef(t.a, change)
+        else
+            return change(t) or t
+        end
+        return copy
     end
     return setmetatable({c = v.c, tree = v.tree and map_tree(v.tree)}, Coef)
 end
@@ -177,31 +155,38 @@ function algebra.coef_value(v, atom)
     return v.tree and v.c * tree(v.tree) or v.c
 end
 
--- How many atoms a tree has: those of another number are not the same, which is seen without writing them out at every + of a long sum.
-local function atoms(t) return t and (t.atoms or 1) or 0 end
+-- How many parts a tree has: those of another number are not the same, which is seen without writing them out at every + of a long sum.
+local function size(t) return t and (t.size or 1) or 0 end
+-- A site that stands in the tree as a letter, not as number(i).
+local function bare(t) return t and (t.bare or (t.k == "site" and not t.explicit and t.slot or nil)) end
+-- A part made of the trees a and b, either of which may be nil, with what is known of all of it.
+local function part(t, a, b)
+    t.size, t.bare = 1 + size(a) + size(b), bare(a) or bare(b)
+    return t
+end
 
 local function same_tree(a, b)
     if a == b then return true end
-    if not a or not b or atoms(a) ~= atoms(b) then return false end
-    return render_tree(a, text_style) == render_tree(b, text_style)
+    if not a or not b or size(a) ~= size(b) then return false end
+    return render_tree(a) == render_tree(b)
 end
 
 local function add(a, b)
     if a.c == 0 then return b end
     if b.c == 0 then return a end
     if same_tree(a.tree, b.tree) then return coef(a.c + b.c, a.tree) end
-    return coef(1.0, {k = "add", a = a, b = b, atoms = atoms(a.tree) + atoms(b.tree)})
+    return coef(1.0, part({k = "add", a = a, b = b}, a.tree, b.tree))
 end
 local function mul(a, b)
     local tree = a.tree
-    if a.tree and b.tree then tree = {k = "mul", a = a.tree, b = b.tree, atoms = atoms(a.tree) + atoms(b.tree)} elseif b.tree then tree = b.tree end
+    if a.tree and b.tree then tree = part({k = "mul", a = a.tree, b = b.tree}, a.tree, b.tree) elseif b.tree then tree = b.tree end
     return coef(a.c * b.c, tree)
 end
 local function div(a, b)
     if b.c == 0 then refuse("division by zero") end
     local tree = a.tree
     if b.tree then
-        if same_tree(a.tree, b.tree) then tree = nil else tree = {k = "div", a = a.tree, b = b.tree, atoms = atoms(a.tree) + atoms(b.tree)} end
+        tree = not same_tree(a.tree, b.tree) and part({k = "div", a = a.tree, b = b.tree}, a.tree, b.tree) or nil
     end
     return coef(a.c / b.c, tree)
 end
@@ -209,7 +194,7 @@ local function power(a, b)
     if not a.tree and not b.tree then return coef(a.c ^ b.c) end
     if not b.tree and b.c == 1 then return a end
     if not b.tree and b.c == 0 then return coef(1.0) end
-    return coef(1.0, {k = "pow", a = a, b = b, atoms = atoms(a.tree) + atoms(b.tree)})
+    return coef(1.0, part({k = "pow", a = a, b = b}, a.tree, b.tree))
 end
 algebra.coef_add, algebra.coef_mul = add, mul
 
@@ -225,31 +210,29 @@ function algebra.apply(name, v)
     end
     if not is(v, Coef) then refuse("%s() needs a number or a parameter, got %s", name, algebra.describe(v)) end
     if not v.tree then return algebra.apply(name, v.c) end
-    if name == "exp" then
-        map_coef(v, function(t)
-            if t.k == "site" and not t.explicit then
-                refuse("in exp() '%s' is the number of a site, not the imaginary unit (phases, flux and twist are not possible: "
-                    .. "use a real gauge, flux pi as a sign of one hopping); write exp(... number(%s)) if the number is meant",
-                    algebra.slot_name(t.slot), algebra.slot_name(t.slot))
-            end
-        end)
+    if name == "exp" and bare(v.tree) then
+        local slot = algebra.slot_name(bare(v.tree))
+        refuse("in exp() '%s' is the number of a site, not the imaginary unit (phases, flux and twist are not possible: "
+            .. "use a real gauge, flux pi as a sign of one hopping); write exp(... number(%s)) if the number is meant", slot, slot)
     end
-    return coef(1.0, {k = "fn", name = name, a = v, atoms = atoms(v.tree)})
+    return coef(1.0, part({k = "fn", name = name, a = v}, v.tree))
 end
 
 -- Operators: a list of monomials {coef, factors, hc}; a factor is {op =, flavour =, slot =}, slot nil until it is placed. ---------
 
+local function short(text) return #text > MAX_TEXT and string.sub(text, 1, MAX_TEXT) .. "..." or text end
+
 function algebra.describe(v)
     local mt = getmetatable(v)
     if v == nil then return "nothing" end
-    if mt == Coef then return "the coefficient " .. algebra.coef_text(v) end
-    if mt == Ops then return "the operator " .. algebra.ops_text(v) end
+    if mt == Coef then return "the coefficient " .. short(algebra.coef_text(v)) end
+    if mt == Ops then return "the operator " .. short(algebra.ops_text(v)) end
     if mt == Slot then return "the site " .. algebra.slot_name(v.slot) end
     if mt == Flavour then return "the flavour " .. v.name end
     if v == hc then return "hc" end
     if type(v) == "string" then return string.format("the text \"%s\"", string.sub(v, 1, 60)) end
     if type(v) == "number" then return "the number " .. (util.is_finite(v) and util.number(v) or tostring(v)) end
-    return "a " .. type(v)
+    return "a " .. (type(v) == "table" and mt and mt.__name or type(v))
 end
 
 local function ops(list)

@@ -1,8 +1,10 @@
--- Command line of the generator: a model description becomes one C file. Reads nothing but the model, the templates and its own files.
+-- Command line of the generator: a model description becomes one C file. Reads nothing but the model, the
+-- templates and its own files.
 --   gen.lua --model FILE [--set NAME=VALUE]... [--symbol NAME] --out OUT.c [--dep OUT.d]
 --   gen.lua --model FILE [--set NAME=VALUE]... --describe
 --   gen.lua --registry OUT.c [--dep OUT.d] SYMBOL...
 --   gen.lua --phase OUT.h [--dep OUT.d]
+--   gen.lua --embed OUT.c [--dep OUT.d] MODEL.lua...
 -- Exit status 0, or 2 with one line "file:line: reason" on stderr.
 -- SPDX-License-Identifier: Apache-2.0
 local here = string.match(arg and arg[0] or "gen/gen.lua", "^(.*/)") or "./"
@@ -10,9 +12,7 @@ local above, last = string.match(here, "^(.*/)([^/]+)/$")
 local root = above and last ~= "." and last ~= ".." and above or here .. "../"
 package.path = here .. "?.lua;" .. package.path
 
-local MODULES = {"util", "matrix", "fermion", "algebra", "space", "language", "lower", "emit"}
-for _, name in ipairs(MODULES) do require(name) end
-local util, language, lower, emit = require("util"), require("language"), require("lower"), require("emit")
+local util, tables, emit = require("util"), require("tables"), require("emit")
 
 local function stop(file, line, text)
     text = string.gsub(text, "%s+", " ")
@@ -35,24 +35,39 @@ end
 
 -- A make rule that names every file read.
 local function write_dep(path, target)
-    local function escape(name) return (string.gsub(name, "[ #$\\]", {[" "] = "\\ ", ["#"] = "\\#", ["$"] = "$$", ["\\"] = "\\\\"})) end
+    local marks = {[" "] = "\\ ", ["#"] = "\\#", ["$"] = "$$", ["\\"] = "\\\\"}
+    local function escape(name) return (string.gsub(name, "[ #$\\]", marks)) end
     local parts = {}
     for p, name in ipairs(read_files) do parts[p] = escape(name) end
     write(path, escape(target) .. ": " .. table.concat(parts, " \\\n  ") .. "\n")
 end
 
--- The generator's own text is part of every hash: another generator may make other tables.
-local function generator_text(template_name)
+-- {name, text} of the modules that make tables. Their text is part of every hash: another generator may make
+-- other tables.
+local function module_files()
+    local files = {}
+    for p, name in ipairs(tables.modules) do files[p] = {name = name, text = read(here .. name .. ".lua")} end
+    return files
+end
+local function hash_of(files)
     local pieces = {}
-    for _, name in ipairs(MODULES) do pieces[#pieces + 1] = read(here .. name .. ".lua") end
-    pieces[#pieces + 1] = read(arg[0])
-    pieces[#pieces + 1] = read(root .. "templates/" .. template_name)
-    return pieces, pieces[#pieces]
+    for p, file in ipairs(files) do pieces[p] = file.text end
+    return util.hash(pieces)
+end
+
+-- The template, and what else decides what the C looks like is named in the rule.
+local function writer_text(template_name)
+    read(here .. "emit.lua")
+    read(arg[0])
+    return read(root .. "templates/" .. template_name)
 end
 
 local function parse(words)
-    local opt = {set = {}, symbols = {}}
-    local takes_value = {["--model"] = "model", ["--out"] = "out", ["--dep"] = "dep", ["--symbol"] = "symbol", ["--registry"] = "registry", ["--phase"] = "phase"}
+    local opt = {set = {}, rest = {}}
+    local takes_value = {
+        ["--model"] = "model", ["--out"] = "out", ["--dep"] = "dep", ["--symbol"] = "symbol",
+        ["--registry"] = "registry", ["--phase"] = "phase", ["--embed"] = "embed",
+    }
     local p = 1
     while p <= #words do
         local word = words[p]
@@ -72,11 +87,12 @@ local function parse(words)
             end
         elseif word == "--describe" then
             opt.describe = true
-        elseif opt.registry and not string.find(word, "^%-") then
-            opt.symbols[#opt.symbols + 1] = word
+        elseif (opt.registry or opt.embed) and not string.find(word, "^%-") then
+            opt.rest[#opt.rest + 1] = word
         else
-            usage(string.format("unknown option '%s'%s", word,
-                util.hint(word, {"--model", "--set", "--symbol", "--out", "--dep", "--describe", "--registry", "--phase"}, "options")))
+            local options = util.sorted_keys(takes_value)
+            table.move({"--set", "--describe"}, 1, 2, #options + 1, options)
+            usage(string.format("unknown option '%s'%s", word, util.hint(word, options, "options")))
         end
         p = p + 1
     end
@@ -87,75 +103,83 @@ local function check_symbol(symbol)
     if not string.find(symbol, "^[%a_][%w_]*$") then usage(string.format("'%s' is not a C name", symbol)) end
 end
 
--- Everything a refusal can come from runs in here, so that its line reaches the user and a traceback never does.
-local function guarded(file, action)
-    local ok, err = xpcall(action, function(e)
-        if type(e) == "table" and e.refusal then return e end
-        return {text = "internal error of the generator: " .. tostring(e), line = util.model_line() or 1}
-    end)
-    if not ok then stop(file, err.line, err.text) end
+-- Runs the action; a refusal ends the program.
+local function guarded(file, action, ...)
+    local result, line, why = util.attempt(action, ...)
+    if result == nil then stop(file, line, why) end
+    return result
 end
 
-local function describe(model, out, name)
-    local lines = {"name " .. name, "formula " .. model.formula, "variant " .. language.variant(model)}
-    for _, s in ipairs(model.structural_order) do lines[#lines + 1] = string.format("structural %s %s", s, util.fraction(model.structural[s])) end
-    for _, p in ipairs(out.params) do lines[#lines + 1] = string.format("parameter %s %s %s", p.name, p.kind, util.number(p.value)) end
-    for _, c in ipairs(out.charges) do
-        lines[#lines + 1] = string.format("charge %s %s unit %s", c.name, c.modulus == 0 and "U1" or "Z" .. c.modulus, util.fraction(c.num / c.den))
+local words = {SITE = "onsite", BOND = "bond", PAIR = "pairs", RUN = "run", NAMED = "named"}
+local function describe(v)
+    local lines = {"name " .. v.name, "formula " .. v.formula, "variant " .. v.variant}
+    local function add(format, ...) lines[#lines + 1] = string.format(format, ...) end
+    for key, value in string.gmatch(v.variant, "([^,=]+)=([^,]+)") do add("structural %s %s", key, value) end
+    for _, p in ipairs(v.params) do
+        add("parameter %s %s %s", p.name, string.lower(p.kind), util.number(p.value))
     end
-    for _, t in ipairs(out.types) do
+    for _, c in ipairs(v.charges) do
+        local group = c.modulus == 0 and "U1" or "Z" .. c.modulus
+        add("charge %s %s unit %s", c.name, group, util.fraction(c.num / c.den))
+    end
+    for _, t in ipairs(v.types) do
         local named = {}
-        for _, op in ipairs(t.op) do
-            if op.named then named[#named + 1] = op.name end
+        for _, op in ipairs(t.ops) do
+            if op.named == 1 then named[#named + 1] = op.name end
         end
-        lines[#lines + 1] = string.format("site %s states %d at %s", string.gsub(t.name, "%s", ""), t.dim, t.where or "all")
-        lines[#lines + 1] = "operators " .. table.concat(named, " ")
+        add("site %s states %d at %s", string.gsub(t.name, "%s", ""), #t.states, t.where or "all")
+        add("operators %s", table.concat(named, " "))
     end
-    for _, e in ipairs(out.terms) do lines[#lines + 1] = string.format("term %d %s %s", e.line, e.st.word, e.text) end
+    for _, term in ipairs(v.terms) do add("term %d %s %s", term.line, words[term.place], term.text) end
     return table.concat(lines, "\n") .. "\n"
+end
+
+local function write_phase(opt)
+    local template_text = writer_text("phase.h.tpl")
+    local hash = util.hash({read(here .. "fermion.lua"), template_text})
+    write(opt.phase, guarded("gen.lua", emit.phase, template_text, hash))
+    return opt.phase
+end
+
+local function write_registry(opt)
+    for _, s in ipairs(opt.rest) do check_symbol(s) end
+    local template_text = writer_text("registry.c.tpl")
+    local hash = util.hash(opt.rest, util.hash({template_text}))
+    write(opt.registry, guarded("gen.lua", emit.registry, opt.rest, template_text, hash))
+    return opt.registry
+end
+
+local function write_embedded(opt)
+    local models, modules = {}, module_files()
+    for p, path in ipairs(opt.rest) do
+        models[p] = {name = string.match(path, "([^/]-)%.lua$") or path, text = read(path)}
+    end
+    local template_text = writer_text("embedded.c.tpl")
+    write(opt.embed, guarded("gen.lua", emit.embedded, modules, models, hash_of(modules), template_text))
+    return opt.embed
+end
+
+local function write_model(opt)
+    if not opt.out and not opt.describe then usage("--out or --describe is needed") end
+    local symbol = opt.symbol or "kl_model_entry"
+    check_symbol(symbol)
+    local text, source = read(opt.model), string.match(opt.model, "([^/]+)$")
+    local v = guarded(opt.model, tables.of, source, text, opt.set, hash_of(module_files()))
+    if opt.describe then
+        io.stdout:write(describe(v))
+        return nil
+    end
+    write(opt.out, guarded(opt.model, emit.model, v, symbol, writer_text("model.c.tpl")))
+    return opt.out
 end
 
 local function main(words)
     local opt = parse(words)
-    if opt.phase then
-        local pieces, template_text = generator_text("phase.h.tpl")
-        guarded("gen.lua", function() write(opt.phase, emit.phase(template_text, util.hash(pieces))) end)
-        if opt.dep then write_dep(opt.dep, opt.phase) end
-        return
-    end
-    if opt.registry then
-        local pieces, template_text = generator_text("registry.c.tpl")
-        for _, s in ipairs(opt.symbols) do
-            check_symbol(s)
-            pieces[#pieces + 1] = s
-        end
-        guarded("gen.lua", function() write(opt.registry, emit.registry(opt.symbols, template_text, util.hash(pieces))) end)
-        if opt.dep then write_dep(opt.dep, opt.registry) end
-        return
-    end
-    if not opt.model then usage("--model, --registry or --phase is needed") end
-    if not opt.out and not opt.describe then usage("--out or --describe is needed") end
-    local symbol = opt.symbol or "kl_model_entry"
-    check_symbol(symbol)
-    local text = read(opt.model)
-    local source = string.match(opt.model, "([^/]+)$")
-    local name = string.gsub(source, "%.lua$", "")
-    local pieces, template_text = generator_text("model.c.tpl")
-    guarded(opt.model, function()
-        local model = language.read(text, opt.set)
-        local out = lower.model(model)
-        if opt.describe then
-            io.stdout:write(describe(model, out, name))
-            return
-        end
-        local variant = language.variant(model)
-        table.move({source, text, variant}, 1, 3, #pieces + 1, pieces)
-        local c = emit.model(out, {
-            name = name, source = source, variant = variant, formula = model.formula, symbol = symbol, hash = util.hash(pieces), template = template_text,
-        })
-        write(opt.out, c)
-    end)
-    if opt.dep and opt.out then write_dep(opt.dep, opt.out) end
+    local make = opt.phase and write_phase or opt.registry and write_registry or opt.embed and write_embedded
+        or opt.model and write_model
+    if not make then usage("--model, --registry, --phase or --embed is needed") end
+    local target = make(opt)
+    if opt.dep and target then write_dep(opt.dep, target) end
 end
 
 main(arg)

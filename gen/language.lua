@@ -8,11 +8,9 @@ local space = require("space")
 local language = {}
 local refuse, refuse_at = util.refuse, util.refuse_at
 
-local MAX_STEPS = 3000000   -- VM instructions of a model file
-local HOOK_STEPS = 10       -- between two looks at the memory: text can double at most this often in between
-local MAX_KIB = 128 * 1024
 local MAX_SLOTS = 8
-local MAX_STATEMENTS = 1000
+local MAX_STATEMENTS = 100000
+local MAX_DEPTH = 4         -- of lists within lists that are handed to a word
 
 -- Asked for often, and not possible: each says why and what to do instead.
 local REAL_ONLY = "kronlat computes with real numbers only"
@@ -129,7 +127,7 @@ local function make_words(model)
 
     -- Structure.
     function w.structural(t)
-        if type(t) ~= "table" then refuse("structural needs { name = value, ... }") end
+        if not util.is_plain(t) then refuse("structural needs { name = value, ... }") end
         if model.structural_line then refuse("structural is given twice") end
         if #model.types > 0 then refuse("structural must come before site(...)") end
         model.structural_line = util.model_line()
@@ -151,7 +149,7 @@ local function make_words(model)
 
     w.spin, w.pauli, w.electron, w.fermion, w.boson = space.spin, space.pauli, space.electron, space.fermion, space.boson
     w.product, w.without = space.product, space.without
-    function w.matrices(t) return space.matrices(t, type(t) == "table" and file_order(model, "matrices", t) or {}) end
+    function w.matrices(t) return space.matrices(t, util.is_plain(t) and file_order(model, "matrices", t) or {}) end
 
     function w.site(where, what)
         if what == nil then where, what = nil, where end
@@ -189,10 +187,11 @@ local function make_words(model)
     end
 
     -- Charges.
+    local Modulus = {__name = "modulus", opaque = true}
     function w.mod(v, n)
         if not algebra.to_ops(v) then refuse("mod(Q, n) needs a diagonal operator first, got %s", algebra.describe(v)) end
         if not util.is_integer(n) or n < 2 or n > 64 then refuse("mod(Q, n) needs a whole number n from 2 to 64") end
-        return {expr = algebra.to_ops(v), modulus = math.tointeger(n)}
+        return setmetatable({expr = algebra.to_ops(v), modulus = math.tointeger(n)}, Modulus)
     end
     local function charge(name, v)
         if not string.find(name, "^%a[%w_]*$") then refuse("a charge '%s' must be a name of letters, digits and _", name) end
@@ -201,7 +200,7 @@ local function make_words(model)
             if c.name == name then refuse("the charge %s is given twice", name) end
         end
         local modulus = 0
-        if type(v) == "table" and rawget(v, "modulus") then v, modulus = v.expr, v.modulus end
+        if getmetatable(v) == Modulus then v, modulus = v.expr, v.modulus end
         local expr = algebra.is_ops(v) and v
         if not expr then refuse("the charge %s must be a diagonal operator such as n or Sz, or mod(n, 2), got %s", name, algebra.describe(v)) end
         model.charges[#model.charges + 1] = {name = name, expr = expr, modulus = modulus, line = util.model_line()}
@@ -226,7 +225,7 @@ local function make_words(model)
         model.conserved = true
         model.conserve_line = util.model_line()
         if first == "nothing" and select("#", ...) == 0 then return end
-        if type(first) == "table" and not getmetatable(first) then
+        if util.is_plain(first) then
             if select("#", ...) > 0 then refuse("conserve takes one list") end
             for _, name in ipairs(first) do
                 if type(name) ~= "string" then refuse("conserve { ... } needs names in quotes or NAME = operator") end
@@ -243,7 +242,7 @@ local function make_words(model)
     end
 
     -- Run-time parameters.
-    local Array = {}
+    local Array = {__name = "array", opaque = true}
     local function array(kind)
         return function(v)
             if type(v) ~= "number" or not util.is_finite(v) then refuse("per_%s(...) needs a number as default", kind) end
@@ -252,7 +251,7 @@ local function make_words(model)
     end
     w.per_site, w.per_bond = array("site"), array("bond")
     function w.parameters(t)
-        if type(t) ~= "table" or getmetatable(t) or #t > 0 then refuse("parameters needs { name = default, ... }") end
+        if not util.is_plain(t) or #t > 0 then refuse("parameters needs { name = default, ... }") end
         for _, name in ipairs(file_order(model, "parameters", t)) do
             local v, kind = t[name], "scalar"
             check_name(model, name, "a parameter")
@@ -327,7 +326,7 @@ local function make_words(model)
         statement(model, "run", {place = "RUN", nslot = math.tointeger(length)}, expr)
     end
     function w.named(sites, expr)
-        if type(sites) ~= "table" or getmetatable(sites) or #sites == 0 then refuse("named(sites, ...) needs a list of sites such as {\"0\", \"-1\"}, got %s", algebra.describe(sites)) end
+        if not util.is_plain(sites) or #sites == 0 then refuse("named(sites, ...) needs a list of sites such as {\"0\", \"-1\"}, got %s", algebra.describe(sites)) end
         if #sites > MAX_SLOTS then refuse("named(...) takes at most %d sites, got %d", MAX_SLOTS, #sites) end
         local list = {}
         for p, v in ipairs(sites) do
@@ -343,9 +342,59 @@ local function make_words(model)
     return w
 end
 
+-- The border between a model and the generator: what a model holds of the language is an empty table that stands for a value in here. Nothing can be
+-- read from or written into it; it can be added, multiplied, called and handed to words.
+local inside = setmetatable({}, {__mode = "k"}) -- proxy -> value
+local proxy = {__name = "expression", __metatable = false}
+
+local function hand_out(v)
+    local class = type(v) == "table" and getmetatable(v)
+    if not class or not class.opaque then return v end
+    local out = setmetatable({}, proxy)
+    inside[out] = v
+    return out
+end
+
+-- The value for what a model hands in; tables of its own are copied, with what they hold.
+local function take_in(v, depth)
+    if type(v) ~= "table" then return v end
+    if inside[v] then return inside[v] end
+    if not util.is_plain(v) then refuse("_ENV is no value") end
+    if depth == MAX_DEPTH then refuse("lists within lists, more than %d deep", MAX_DEPTH) end
+    local copy = {}
+    for key, value in next, v do
+        if type(key) ~= "string" and type(key) ~= "number" then refuse("a list has an entry whose key is a %s; allowed: names and numbers", type(key)) end
+        copy[key] = take_in(value, depth + 1)
+    end
+    return copy
+end
+
+local function guard(f)
+    return function(...)
+        local given = table.pack(...)
+        for p = 1, given.n do given[p] = take_in(given[p], 0) end
+        return hand_out(f(table.unpack(given, 1, given.n)))
+    end
+end
+
+local function class_of(v) return type(v) == "table" and getmetatable(v) or nil end
+for _, event in ipairs({"__add", "__sub", "__mul", "__div", "__pow", "__unm", "__mod", "__idiv", "__concat", "__lt", "__le", "__call"}) do
+    proxy[event] = guard(function(a, b, ...)
+        local handler = class_of(a) and class_of(a)[event]
+        if not handler and event ~= "__call" then handler = class_of(b) and class_of(b)[event] end
+        if not handler then refuse("%s cannot be used in this way", algebra.describe(class_of(a) and a or b)) end
+        return handler(a, b, ...)
+    end)
+end
+function proxy.__index(v, name)
+    refuse("%s has no parts%s", algebra.describe(inside[v]), type(name) == "string" and string.format(", and none called '%s'", string.sub(name, 1, 60)) or "")
+end
+function proxy.__newindex(v) refuse("%s cannot be changed", algebra.describe(inside[v])) end
+function proxy.__len(v) refuse("%s has no length", algebra.describe(inside[v])) end
+
 local function make_environment(model)
-    local words = model.words
-    local env = {}
+    local words = {}
+    for name, v in pairs(model.words) do words[name] = type(v) == "function" and guard(v) or hand_out(v) end
     local function candidates()
         local seen, list = {}, {}
         for _, t in ipairs({words, model.structural, model.params, model.operators, model.globals}) do
@@ -356,7 +405,7 @@ local function make_environment(model)
         table.sort(list)
         return list
     end
-    return setmetatable(env, {
+    return setmetatable({}, {
         __index = function(_, name)
             if type(name) ~= "string" then refuse("a name is expected") end
             if words[name] ~= nil then return words[name] end
@@ -365,9 +414,9 @@ local function make_environment(model)
                 return model.structural[name]
             end
             local p = model.params[name]
-            if p then return algebra.parameter(name, p.kind) end
+            if p then return hand_out(algebra.parameter(name, p.kind)) end
             local op = find_operator(model, name)
-            if op then return op end
+            if op then return hand_out(op) end
             if model.globals[name] ~= nil then return model.globals[name] end
             if not_possible[name] then refuse("%s", not_possible[name]) end
             local near = util.closest(name, candidates())
@@ -383,25 +432,13 @@ local function make_environment(model)
     })
 end
 
--- Runs a chunk with bounded steps and memory and without the methods of strings.
-local function run_closed(chunk)
+-- Runs a chunk without the methods of strings, which lead to Lua's library. In the program strings have none.
+local function run_closed(text, chunk)
     local strings = getmetatable("")
+    if not strings then return pcall(util.bounded, text, util.SHORT_STEPS, chunk) end
     local methods = strings.__index
-    local steps, floor = 0, nil
-    local function stop(why)
-        debug.sethook() -- or the hook would refuse again while this refusal is on its way
-        refuse("%s", why)
-    end
-    collectgarbage()
-    floor = collectgarbage("count")
     strings.__index = {}
-    debug.sethook(function()
-        steps = steps + HOOK_STEPS
-        if steps > MAX_STEPS then stop("the model runs too long (an endless loop?)") end
-        if collectgarbage("count") > floor + MAX_KIB then stop("the model needs too much memory") end
-    end, "", HOOK_STEPS)
-    local ok, err = pcall(chunk)
-    debug.sethook()
+    local ok, err = pcall(util.bounded, text, util.SHORT_STEPS, chunk)
     strings.__index = methods
     return ok, err
 end
@@ -418,8 +455,9 @@ local function from_lua(message)
     return tonumber(line) or 1, text
 end
 
--- text: the file; set: {name = text} of structural parameters. Returns the model as written, or raises a refusal.
-function language.read(text, set)
+-- text: the file; set: {name = text} of structural parameters; others: true where it may name other parameters too.
+-- Returns the model as written, or raises a refusal.
+function language.read(text, set, others)
     text = string.gsub(text, "\r\n", "\n")
     text = string.gsub(text, "^\xEF\xBB\xBF", "")
     local model = {
@@ -445,7 +483,7 @@ function language.read(text, set)
         refuse_at(1, "the model is nested too deeply (too many brackets or blocks within each other)")
     end
     if not chunk then local line, reason = from_lua(why); refuse_at(line, "%s", reason) end
-    local ok, err = run_closed(chunk)
+    local ok, err = run_closed(text, chunk)
     if not ok then
         if type(err) == "table" and err.refusal then error(err, 0) end
         if type(err) == "string" and (string.find(err, "^MODEL:") or string.find(err, "stack overflow", 1, true)
@@ -457,7 +495,7 @@ function language.read(text, set)
     end
 
     for _, name in ipairs(util.sorted_keys(model.set)) do
-        if model.structural[name] == nil then
+        if model.structural[name] == nil and not others then
             if model.params[name] then
                 refuse_at(model.params[name].line, "%s is a run-time parameter, not a structural one", name)
             end

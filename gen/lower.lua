@@ -11,7 +11,7 @@ local space = require("space")
 local lower = {}
 local refuse_at = util.refuse_at
 
-local MAX_CHARGE, MAX_FACTOR, MAX_TERMS, MAX_OPS, MAX_RECORDS = 8, 8, 20000, 2000, 1 << 18
+local MAX_CHARGE, MAX_FACTOR, MAX_TERMS, MAX_OPS, MAX_RECORDS = 8, 8, 100000, 2000, 1 << 20
 local IDENTITY = 1      -- places count from 1 here; emit.lua subtracts
 local NONE, ZERO = "none", "zero"
 
@@ -701,6 +701,7 @@ end
 -- What kl_split tells, for every term: e.split[mask] for each set of factors on the left of a cut.
 local function lower_records(out)
     local signs, total = {}, 0
+    local rows = {} -- rows[signs][kept]: splits that are alike are one table, of which a molecule would have millions
     out.kept, out.kept_at = {}, {}
     keep(out, {})
     for _, e in ipairs(out.terms) do
@@ -716,7 +717,10 @@ local function lower_records(out)
             for f, factor in ipairs(e.factors) do
                 if mask & (1 << (f - 1)) ~= 0 then factors[#factors + 1] = factor end
             end
-            e.split[mask] = {kept = keep(out, factors, e.line), signs = signs[pattern][mask]}
+            local kept, row = keep(out, factors, e.line), signs[pattern][mask]
+            rows[row] = rows[row] or {}
+            rows[row][kept] = rows[row][kept] or {kept = kept, signs = row}
+            e.split[mask] = rows[row][kept]
         end
     end
 end
@@ -791,8 +795,7 @@ end
 
 lower.NONE, lower.ZERO = NONE, ZERO
 
--- Model as written (language.read) -> tables.
-function lower.model(model)
+local function lower_model(model)
     local out = {types = {}, charges = {}, terms = {}, params = {}}
     lower_types(model, out)
     local used = {}
@@ -807,5 +810,8 @@ function lower.model(model)
     close_products(out)
     return out
 end
+
+-- Model as written (language.read) -> tables.
+function lower.model(model) return util.bounded(model.text, util.LONG_STEPS, lower_model, model) end
 
 return lower

@@ -39,7 +39,9 @@ end
 local function noise_of(size) return 1e-14 * math.min(1, size) end
 local function largest(m)
     local size = 0
-    for _, v in pairs(m.e) do size = math.max(size, math.abs(v)) end
+    for _, v in pairs(m.e) do
+        if v > size then size = v elseif -v > size then size = -v end
+    end
     return size
 end
 
@@ -80,40 +82,43 @@ function matrix.add(a, b, f)
     return s
 end
 
-local function columns(m) -- cached: matrices do not change once they are multiplied
+-- Columns that are not empty as lists row, value, row, value, ...; cached, with the largest element: matrices do not change once they are multiplied.
+local function columns(m)
     if not m.columns then
         local c = {}
         for _, el in ipairs(matrix.elements(m)) do
             local list = c[el[2]]
             if not list then list = {}; c[el[2]] = list end
-            list[#list + 1] = el
+            list[#list + 1], list[#list + 2] = el[1], el[3]
         end
-        m.columns = c
+        m.columns, m.largest = c, largest(m)
     end
     return m.columns
 end
 
--- nil where an element is too large for a number.
+-- nil where an element is too large for a number. Loops count: this is where the generator spends its time.
 function matrix.finite_product(a, b)
-    local dim, ac, p = a.dim, columns(a), new(a.dim)
+    local dim, ac, bc, p = a.dim, columns(a), columns(b), new(a.dim)
     local e = p.e
-    for _, bc in pairs(columns(b)) do
-        for _, be in ipairs(bc) do
-            local list = ac[be[1]]
+    for col, from in pairs(bc) do
+        local base = col * dim
+        for q = 1, #from, 2 do
+            local list, factor = ac[from[q]], from[q + 1]
             if list then
-                local base = be[2] * dim
-                for _, ae in ipairs(list) do
-                    local k = base + ae[1]
-                    e[k] = (e[k] or 0) + ae[3] * be[3]
+                for r = 1, #list, 2 do
+                    local k = base + list[r]
+                    e[k] = (e[k] or 0) + list[r + 1] * factor
                 end
             end
         end
     end
-    local noise = noise_of(largest(a) * largest(b))
+    local noise = noise_of(a.largest * b.largest)
     for k, v in pairs(e) do
-        if not util.is_finite(v) then return nil end
-        local w = snap(v, noise)
-        e[k] = w ~= 0 and w or nil
+        if v ~= 1 and v ~= -1 then
+            if v - v ~= 0 then return nil end -- not finite
+            local w = snap(v, noise)
+            e[k] = w ~= 0 and w or nil
+        end
     end
     return p
 end

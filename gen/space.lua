@@ -9,7 +9,7 @@ local space = {}
 local refuse = util.refuse
 local MAX_DIM = 256
 
-local Space = {}
+local Space = {opaque = true}
 Space.__name = "local space"
 function space.is(v) return getmetatable(v) == Space end
 

@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local util = {}
 
+local MAX_REASON = 900 -- bytes of a refusal, which is one line
 util.CHUNK = "@MODEL" -- chunk name of every model text; messages get the real path when they leave
 
 -- Line of the model file that is being run, found on the call stack; nil outside of it.
@@ -17,9 +18,21 @@ end
 
 -- Leaves with a reason for the user. The line is the one given, or the one of the model that is being run.
 function util.refuse_at(line, fmt, ...)
-    error({refusal = true, line = line or 1, text = string.format(fmt, ...)}, 0)
+    local text = string.format(fmt, ...)
+    if #text > MAX_REASON then text = string.sub(text, 1, MAX_REASON) .. "..." end
+    error({refusal = true, line = line or 1, text = text}, 0)
 end
 function util.refuse(fmt, ...) util.refuse_at(util.model_line(), fmt, ...) end
+
+-- What the action returns; or nil, line and reason of its refusal. A user gets no traceback: any other error is a refusal too.
+function util.attempt(action, ...)
+    local ok, result = xpcall(action, function(e)
+        if type(e) == "table" and e.refusal then return e end
+        return {text = "internal error of the generator: " .. tostring(e), line = util.model_line() or 1}
+    end, ...)
+    if ok then return result end
+    return nil, result.line, (string.gsub(result.text, "%s+", " "))
+end
 
 -- Names of a table in sorted order: the only way in which the generator walks a table with names.
 function util.sorted_keys(t)
@@ -28,6 +41,41 @@ function util.sorted_keys(t)
     table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
     return keys
 end
+
+util.limits = {seconds = 10, seconds_per_byte = 2e-5, kib = 512 * 1024} -- of a model that the generator's command reads; a molecule's list of terms is long
+util.SHORT_STEPS, util.LONG_STEPS = 10, 1000 -- instructions between two looks: of a model's text, whose strings can double in three; of the generator
+local CLOCK_STEPS = 10000   -- between two looks at the time
+
+-- Lua does not know the line of a stack that is full.
+local function with_line(e)
+    if type(e) ~= "string" or not string.find(e, "stack overflow", 1, true) or string.find(e, "^MODEL:") then return e end
+    return string.format("MODEL:%d: %s", util.model_line() or 1, e)
+end
+
+-- The action's results, which is given bounded memory, and time by the length of the model's text. Inside the program its box bounds all that runs (src/luabox.c), and there are no hooks.
+function util.bounded(text, steps, action, ...)
+    local hooked = debug.sethook and not debug.gethook()
+    local function stop(why)
+        debug.sethook() -- or the hook would refuse again while this refusal is on its way
+        util.refuse("%s", why)
+    end
+    if hooked then
+        local stop_at = os.clock() + util.limits.seconds + util.limits.seconds_per_byte * #text
+        local floor, count = collectgarbage("count"), 0
+        debug.sethook(function()
+            count = count + steps
+            if count % CLOCK_STEPS == 0 and os.clock() > stop_at then stop("the model runs too long (an endless loop?)") end
+            if collectgarbage("count") > floor + util.limits.kib then stop("the model needs too much memory") end
+        end, "", steps)
+    end
+    local results = table.pack(xpcall(action, with_line, ...))
+    if hooked then debug.sethook() end
+    if not results[1] then error(results[2], 0) end
+    return table.unpack(results, 2, results.n)
+end
+
+-- A table that a model made: it has no metatable. What the language hands out has one.
+function util.is_plain(v) return type(v) == "table" and getmetatable(v) == nil end
 
 local function edit_distance(a, b)
     local row = {}
@@ -115,6 +163,7 @@ function util.c_string(s)
     local body = string.gsub(s, '[%c"\\?]', function(ch)
         if ch == '"' or ch == "\\" then return "\\" .. ch end
         if ch == "?" then return "\\?" end
+        if ch == "\n" then return "\\n" end
         return string.format("\\%03o", string.byte(ch))
     end)
     return '"' .. body .. '"'
@@ -127,13 +176,12 @@ function util.c_comment(s)
     return (string.gsub(s, "/%*", "/ *"))
 end
 
--- FNV-1a, 64 bits; pieces are separated so that moving text between them changes the hash.
-function util.hash(pieces)
-    local h = 0xcbf29ce484222325
-    local function add(byte) h = (h ~ byte) * 0x100000001b3 end
+-- FNV-1a, 64 bits; pieces are separated so that moving text between them changes the hash. `before`: the hash of pieces before these.
+function util.hash(pieces, before)
+    local h, byte = before or 0xcbf29ce484222325, string.byte
     for _, piece in ipairs(pieces) do
-        for p = 1, #piece do add(string.byte(piece, p)) end
-        add(256)
+        for p = 1, #piece do h = (h ~ byte(piece, p)) * 0x100000001b3 end
+        h = (h ~ 256) * 0x100000001b3
     end
     return h
 end

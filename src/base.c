@@ -125,6 +125,12 @@ static int read_number(const char *p, char **end, locale_t c, double *out)
     return 1;
 }
 
+static int (*asked_to_stop)(void);
+
+void kl_on_interrupt(int (*asked)(void)) { asked_to_stop = asked; }
+
+int kl_interrupted(void) { return asked_to_stop != NULL && asked_to_stop(); }
+
 int kl_parse_double(const char *text, double *out)
 {
     const locale_t c = c_locale();

@@ -59,6 +59,11 @@ static inline uint64_t kl_hash_mix(uint64_t h, uint64_t word)
 /* Candidate nearest to `word` by edit distance, NULL when none is near: for "did you mean". list ends in NULL. */
 const char *kl_closest(const char *word, const char *const *list);
 
+/* Long waits of the library (files, Lua) ask whether the program was told to stop. The program says how, once, at its start: the library
+   catches no signals. Without that, 0. */
+void kl_on_interrupt(int (*asked)(void));
+int kl_interrupted(void);
+
 /* Reads all of text as a number in the C locale, whatever the process set; accepts "1/2". Returns 1 on success. */
 int kl_parse_double(const char *text, double *out);
 int kl_parse_int(const char *text, int64_t *out);

@@ -3,6 +3,7 @@
    sizes and writes them down for `--exec auto`.
    SPDX-License-Identifier: Apache-2.0 */
 #include "bench_compare.h"
+#include "infile.h"
 #include "json.h"
 #include "mem.h"
 #include "optime.h"
@@ -172,8 +173,10 @@ static kl_status read_csv(bench *b, kl_err *err)
     enum { COLUMNS = 9 }; /* behind the name: size, four times, ceiling, bytes, flop, residual */
     kl_status st = KL_OK;
     char line[512];
-    FILE *const f = fopen(b->from, "r");
-    if (!f) return kl_fail(err, KL_EIO, "--from: '%s' cannot be read", b->from);
+    FILE *f;
+    kl_err why;
+    st = kl_infile_open(b->from, &f, &why);
+    if (st != KL_OK) return kl_fail(err, st, "--from: %s", why.text);
     for (int number = 1; fgets(line, sizeof line, f); number++) {
         row *const r = &b->row[b->nrow];
         double value[COLUMNS] = {0};

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "infile.h"
 #include "mem.h"
 
 enum { MAX_LABEL = 2 * KL_FCIDUMP_MAX_ORB, MAX_WORD = 96, MAX_LINE = 1024 };
@@ -531,9 +532,10 @@ out:
 kl_status kl_fcidump_read(const char *path, kl_fcidump **out, kl_err *err)
 {
     *out = NULL;
-    FILE *from = fopen(path, "rb");
-    if (from == NULL) return kl_fail(err, KL_EIO, "%.300s cannot be read: %s", path, strerror(errno));
-    const kl_status st = kl_fcidump_read_stream(from, path, out, err);
+    FILE *from;
+    kl_status st = kl_infile_open(path, &from, err);
+    if (st != KL_OK) return st;
+    st = kl_fcidump_read_stream(from, path, out, err);
     fclose(from);
     return st;
 }

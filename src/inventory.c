@@ -5,63 +5,31 @@
 #endif
 #include "inventory.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "blas.h"
+#include "embedded.h"
 #include "gemm.h"
 #include "json.h"
 #include "mem.h"
-#include "modelcache.h"
 #include "task.h"
 
 /* ---------------------------------------------------------------- models */
 
-static int compare_names(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-/* Line 1 of a model file without its comment mark. */
-static void first_line(const char *path, char *line, int size)
+/* Line 1 of a shipped model without its comment mark. */
+static void first_line(const char *text, char *line, size_t size)
 {
-    line[0] = '\0';
-    FILE *f = fopen(path, "re");
-    if (f == NULL) return;
-    if (fgets(line, size, f) == NULL) line[0] = '\0';
-    fclose(f);
-    line[strcspn(line, "\r\n")] = '\0';
-    const size_t mark = strspn(line, "- ");
-    memmove(line, line + mark, strlen(line + mark) + 1);
+    text += strspn(text, "- ");
+    snprintf(line, size, "%.*s", (int)strcspn(text, "\r\n"), text);
 }
 
-/* Model files beside the generator that no built-in model comes from. */
-static kl_status other_models(int *n, char ***name, char *folder, size_t size, kl_err *err)
+static int is_builtin(const char *name)
 {
-    kl_status st = KL_OK;
-    *n = 0;
-    if (kl_modelcache_gen_dir(folder, size, NULL) != KL_OK) return KL_OK; /* no generator here: the built-in ones are all there is */
-    char *slash = strrchr(folder, '/');
-    if (slash == NULL || (size_t)(slash - folder) + 8 >= size) return KL_OK;
-    memcpy(slash, "/models", 8);
-    DIR *d = opendir(folder);
-    if (d == NULL) return KL_OK;
-    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
-        const size_t length = strlen(e->d_name);
-        if (length <= 4 || strcmp(e->d_name + length - 4, ".lua") != 0 || strncmp(e->d_name, "site_", 5) == 0) continue;
-        int known = 0;
-        for (int i = 0; i < kl_models_nbuiltin; i++)
-            known |= strlen(kl_models_builtin[i]->name) == length - 4 && strncmp(e->d_name, kl_models_builtin[i]->name, length - 4) == 0;
-        if (known) continue;
-        KL_TRY(kl_realloc(name, *n + 1, KL_MEM_MISC, err));
-        (*name)[*n] = kl_strdup(e->d_name);
-        if ((*name)[*n] == NULL) KL_TRY(kl_fail(err, KL_ENOMEM, "no memory for a list of models"));
-        (*name)[(*n)++][length - 4] = '\0';
-    }
-    if (*n > 0) qsort(*name, (size_t)*n, sizeof(**name), compare_names);
-out:
-    closedir(d);
-    return st;
+    int known = 0;
+    for (int i = 0; i < kl_models_nbuiltin; i++) known |= strcmp(kl_models_builtin[i]->name, name) == 0;
+    return known;
 }
 
 static void charge_names(const kl_model *m, char *buf, size_t size)
@@ -74,12 +42,9 @@ static void charge_names(const kl_model *m, char *buf, size_t size)
     }
 }
 
-static kl_status list_models(const kl_options *o, kl_err *err)
+static void list_models(const kl_options *o)
 {
-    kl_status st = KL_OK;
-    int n = 0;
-    char **name = NULL, folder[1024] = "", charges[256], path[1400], line[256];
-    KL_TRY(other_models(&n, &name, folder, sizeof(folder), err));
+    char charges[256], line[256];
     kl_json j = kl_json_begin(stdout);
     if (o->json) kl_json_open(&j, NULL, '[');
     for (int i = 0; i < kl_models_nbuiltin; i++) {
@@ -98,17 +63,17 @@ static kl_status list_models(const kl_options *o, kl_err *err)
             printf("%-24s %s%s%s\n", line, m->formula, charges[0] != '\0' ? "   charges " : "", charges);
         }
     }
-    for (int i = 0; i < n; i++) {
-        snprintf(path, sizeof(path), "%s/%s.lua", folder, name[i]);
-        first_line(path, line, sizeof(line));
+    for (const kl_embedded *m = kl_embedded_models; m->name != NULL; m++) {
+        if (is_builtin(m->name)) continue;
+        first_line(m->text, line, sizeof(line));
         if (o->json) {
             kl_json_open(&j, NULL, '{');
-            kl_json_text(&j, "name", name[i]);
+            kl_json_text(&j, "name", m->name);
             kl_json_text(&j, "formula", line);
             kl_json_bool(&j, "built_in", 0);
             kl_json_close(&j, '}');
         } else {
-            printf("%-24s %s   (compiled when first used)\n", name[i], line);
+            printf("%-24s %s\n", m->name, line);
         }
     }
     if (o->json) {
@@ -117,10 +82,6 @@ static kl_status list_models(const kl_options *o, kl_err *err)
     } else {
         printf("\n`kronlat models NAME' shows one; a file of your own goes by its path: kronlat dmrg ./mine.lua\n");
     }
-out:
-    for (int i = 0; i < n; i++) kl_free(&name[i]);
-    kl_free(&name);
-    return st;
 }
 
 enum { MOST_CUTS = 6, MOST_KEPT = 16 }; /* in the short form; --json has all */
@@ -272,13 +233,18 @@ static void show_model_json(const kl_model *m)
 
 kl_status kl_inventory_models(const kl_options *o, kl_err *err)
 {
-    const kl_model *m = NULL;
-    if (o->model == NULL) return list_models(o, err);
-    const kl_status st = kl_task_model(o, &m, err);
-    if (st != KL_OK) return st;
-    if (o->json) show_model_json(m);
-    else show_model(m);
-    return KL_OK;
+    kl_status st = KL_OK;
+    kl_tables *tables = NULL;
+    if (o->model == NULL) {
+        list_models(o);
+        return KL_OK;
+    }
+    KL_TRY(kl_task_model(o, &tables, err));
+    if (o->json) show_model_json(tables->model);
+    else show_model(tables->model);
+out:
+    kl_tables_destroy(&tables);
+    return st;
 }
 
 /* ---------------------------------------------------------------- devices */

@@ -5,93 +5,28 @@
 #endif
 #include "job.h"
 
-#include "config.h"
-
-#if !KL_HAVE_LIBLUA
-
-kl_status kl_job_load(const char *path, kl_options *o, kl_err *err)
-{
-    (void)o;
-    return kl_fail(err, KL_EABSENT, "%s: job files need liblua, which this program was built without (meson option -Dlua=enabled)", path);
-}
-
-kl_status kl_job_lattice(const char *path, kl_lattice **out, kl_err *err)
-{
-    *out = NULL;
-    return kl_fail(err, KL_EABSENT, "%s: lattice files need liblua, which this program was built without (meson option -Dlua=enabled)", path);
-}
-
-#else
-
-#include <errno.h>
 #include <lauxlib.h>
 #include <lua.h>
-#include <lualib.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "infile.h"
+#include "luabox.h"
 #include "mem.h"
 
-enum { MAX_FILE = 1 << 24, MAX_MEMORY = 1 << 28, HOOK_EVERY = 1000000, MAX_HOOKS = 500 };
+enum { MAX_FILE = 1 << 24, MAX_WISHES = 10000 /* entries of one list of options, each of which is compared with the others */ };
 
 /* One file being read. What Lua raises (no memory, wrong type) unwinds to read_file; what this program refuses is kept in st and err. */
 typedef struct job {
     const char *path;
-    char *text;     /* of the file */
-    int64_t length;
     lua_CFunction read; /* (value, job): what is made of the value that the file returns */
-    int64_t live;   /* bytes that Lua holds */
-    int hooks;
     kl_options *o;
     kl_lattice **lattice;
     kl_status st;
     kl_err *err;
 } job;
-
-static void *limited_alloc(void *self, void *ptr, size_t old, size_t wanted)
-{
-    job *const j = self;
-    if (ptr == NULL) old = 0; /* Lua then passes a type there */
-    if (wanted == 0) {
-        kl_free(&ptr);
-        j->live -= (int64_t)old;
-        return NULL;
-    }
-    if (j->live - (int64_t)old + (int64_t)wanted > MAX_MEMORY) return NULL;
-    if (kl_realloc_bytes(&ptr, (int64_t)wanted, 1, KL_MEM_MISC, NULL) != KL_OK) return NULL;
-    j->live += (int64_t)wanted - (int64_t)old;
-    return ptr;
-}
-
-static void count_hook(lua_State *L, lua_Debug *where)
-{
-    (void)where;
-    job *j;
-    memcpy(&j, lua_getextraspace(L), sizeof(j));
-    if (++j->hooks > MAX_HOOKS) luaL_error(L, "ran more than %d million steps", MAX_HOOKS);
-}
-
-static void open_libraries(lua_State *L)
-{
-    static const luaL_Reg library[] = {
-        {LUA_GNAME, luaopen_base}, {LUA_TABLIBNAME, luaopen_table}, {LUA_STRLIBNAME, luaopen_string}, {LUA_MATHLIBNAME, luaopen_math}, {LUA_UTF8LIBNAME, luaopen_utf8},
-    };
-    static const char *const closed[] = {"dofile", "loadfile", "load", "print", "warn", "collectgarbage", "pcall", "xpcall"}; /* the last two would catch the end that is put to loops */
-    for (size_t i = 0; i < sizeof(library) / sizeof(library[0]); i++) {
-        luaL_requiref(L, library[i].name, library[i].func, 1);
-        lua_pop(L, 1);
-    }
-    for (size_t i = 0; i < sizeof(closed) / sizeof(closed[0]); i++) {
-        lua_pushnil(L);
-        lua_setglobal(L, closed[i]);
-    }
-    lua_getglobal(L, LUA_STRLIBNAME);
-    lua_pushnil(L);
-    lua_setfield(L, -2, "dump");
-    lua_pop(L, 1);
-}
 
 /* Leaves the Lua side at once; read_file finds the status. */
 static _Noreturn void leave(lua_State *L, job *j, kl_status st)
@@ -183,8 +118,11 @@ static void set_list(lua_State *L, job *j, const char *key, int index)
         lua_pop(L, 1);
         return;
     }
+    int n = 0;
     for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
         char what[128];
+        kl_luabox_watch(L);
+        if (++n > MAX_WISHES) leave(L, j, kl_fail(j->err, KL_EINPUT, "%s: %s has more than %d entries", j->path, key, (int)MAX_WISHES));
         if (lua_type(L, -2) == LUA_TSTRING) {
             const char *name = lua_tostring(L, -2);
             snprintf(what, sizeof(what), "%.40s.%.60s", key, name);
@@ -268,8 +206,8 @@ static void check_keys(lua_State *L, job *j, int table, const char *what, lua_In
     lua_settop(L, top);
 }
 
-/* A site by number or name, element `at` of the bond on the stack's top. */
-static int bond_site(lua_State *L, job *j, const kl_lattice *lat, lua_Integer bond, int at)
+/* A site by number or name, element `at` of the bond on the stack's top. names: table of the sites' numbers by their names. */
+static int bond_site(lua_State *L, job *j, const kl_lattice *lat, int names, lua_Integer bond, int at)
 {
     lua_rawgeti(L, -1, at);
     int site = -1;
@@ -277,8 +215,10 @@ static int bond_site(lua_State *L, job *j, const kl_lattice *lat, lua_Integer bo
         const lua_Integer i = lua_tointeger(L, -1);
         if (i >= 0 && i < lat->nsite) site = (int)i;
     } else if (lua_type(L, -1) == LUA_TSTRING) {
-        for (int i = 0; i < lat->nsite && site < 0; i++)
-            if (lat->site_name[i] != NULL && strcmp(lat->site_name[i], lua_tostring(L, -1)) == 0) site = i;
+        lua_pushvalue(L, -1);
+        lua_rawget(L, names);
+        if (lua_isinteger(L, -1)) site = (int)lua_tointeger(L, -1);
+        lua_pop(L, 1);
     }
     if (site < 0) {
         const char *seen = luaL_tolstring(L, -1, NULL);
@@ -288,9 +228,81 @@ static int bond_site(lua_State *L, job *j, const kl_lattice *lat, lua_Integer bo
     return site;
 }
 
+/* Names go into messages and reports, on terminals. */
+static void check_name(lua_State *L, job *j, const char *what, lua_Integer nth, const char *name)
+{
+    for (const char *c = name; c != NULL && *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 127) leave(L, j, kl_fail(j->err, KL_EINPUT, "%s: %s %lld: a name or class holds a control character", j->path, what, (long long)nth));
+}
+
+/* Site i, the table at index `here`. */
+static void read_site(lua_State *L, job *j, kl_lattice *lat, int here, int i)
+{
+    kl_err *const err = j->err;
+    if (lua_type(L, here) != LUA_TTABLE) leave(L, j, kl_fail(err, KL_EINPUT, "%s: site %d is a %s; allowed: a table { name=, x=, y=, class= }", j->path, i, luaL_typename(L, here)));
+    check_keys(L, j, here, "site", i, (const char *const[]){"name", "x", "y", "class", NULL}, 0, "name x y class");
+    kl_free(&lat->site_name[i]);
+    lat->site_name[i] = copy_field(L, j, here, "name");
+    check_name(L, j, "site", i, lat->site_name[i]);
+    int64_t number;
+    if (lat->site_name[i] != NULL && kl_parse_int(lat->site_name[i], &number))
+        leave(L, j, kl_fail(err, KL_EINPUT, "%s: site %d has the name '%s', which would be taken for a site's number", j->path, i, lat->site_name[i]));
+    kl_free(&lat->site_class[i]);
+    lat->site_class[i] = copy_field(L, j, here, "class");
+    check_name(L, j, "site", i, lat->site_class[i]);
+    if (lat->site_class[i] != NULL && kl_is_position_class(lat->site_class[i]))
+        leave(L, j, kl_fail(err, KL_EINPUT, "%s: site %d is of class '%s', which means places on every lattice; take another word", j->path, i, lat->site_class[i]));
+    lua_getfield(L, here, "x");
+    lat->has_xy |= !lua_isnil(L, -1);
+    lua_pop(L, 1);
+    lat->xy[i][0] = real_field(L, j, here, "site", i, "x", lat->xy[i][0]);
+    lat->xy[i][1] = real_field(L, j, here, "site", i, "y", lat->xy[i][1]);
+}
+
+/* Fills cls with the classes of bond b, the table at index `here`; their texts live as long as it. */
+static int read_classes(lua_State *L, job *j, int here, lua_Integer b, const char *cls[KL_MAX_BOND_CLASS])
+{
+    kl_err *const err = j->err;
+    int ncls = 0;
+    lua_rawgeti(L, here, 3);
+    const int at = lua_gettop(L);
+    if (lua_isnil(L, at)) cls[ncls++] = "nn";
+    else if (lua_type(L, at) == LUA_TSTRING) cls[ncls++] = lua_tostring(L, at);
+    else if (lua_type(L, at) == LUA_TTABLE) {
+        char what[64];
+        snprintf(what, sizeof(what), "bond %lld: its class", (long long)b);
+        const lua_Integer nclass = list_length(L, j, at, what);
+        for (lua_Integer c = 1; c <= nclass; c++) {
+            if (ncls == KL_MAX_BOND_CLASS) leave(L, j, kl_fail(err, KL_EINPUT, "%s: bond %lld has more than %d classes", j->path, (long long)b, KL_MAX_BOND_CLASS));
+            lua_rawgeti(L, at, c);
+            if (lua_type(L, -1) != LUA_TSTRING) leave(L, j, kl_fail(err, KL_EINPUT, "%s: bond %lld: a class is a %s; allowed: a text", j->path, (long long)b, luaL_typename(L, -1)));
+            cls[ncls++] = lua_tostring(L, -1);
+            lua_pop(L, 1);
+        }
+    } else leave(L, j, kl_fail(err, KL_EINPUT, "%s: bond %lld: its class is a %s; allowed: a text or a list of texts", j->path, (long long)b, luaL_typename(L, at)));
+    for (int c = 0; c < ncls; c++) check_name(L, j, "bond", b, cls[c]);
+    return ncls;
+}
+
+/* Bond b, the table on the stack's top. names: as for bond_site. */
+static void read_bond(lua_State *L, job *j, kl_lattice *lat, int names, lua_Integer b)
+{
+    const int here = lua_gettop(L);
+    const char *cls[KL_MAX_BOND_CLASS];
+    if (lua_type(L, here) != LUA_TTABLE) leave(L, j, kl_fail(j->err, KL_EINPUT, "%s: bond %lld is a %s; allowed: { i, j, class }", j->path, (long long)b, luaL_typename(L, here)));
+    const int i = bond_site(L, j, lat, names, b, 1), k = bond_site(L, j, lat, names, b, 2);
+    if (i == k) leave(L, j, kl_fail(j->err, KL_EINPUT, "%s: bond %lld joins site %d with itself", j->path, (long long)b, i));
+    const double far = lat->has_xy ? hypot(lat->xy[i][0] - lat->xy[k][0], lat->xy[i][1] - lat->xy[k][1]) : 1.0;
+    check_keys(L, j, here, "bond", b, (const char *const[]){"r", NULL}, 3, "two sites, a class or a list of classes, r=");
+    const double r = real_field(L, j, here, "bond", b, "r", far);
+    const int ncls = read_classes(L, j, here, b, cls);
+    const kl_status st = kl_lattice_add_bond(lat, i, k, r, cls, ncls, j->err);
+    if (st != KL_OK) leave(L, j, kl_fail(j->err, st, "%s: bond %lld: %s", j->path, (long long)b, j->err != NULL ? j->err->text : ""));
+}
+
 static int read_lattice(lua_State *L)
 {
-    enum { MAX_SITES = 1000000 };
+    enum { MAX_SITES = 1000000, SITES = 3, NAMES = 4, BONDS = 5 };
     job *const j = lua_touserdata(L, 2);
     kl_err *const err = j->err;
     if (lua_type(L, 1) != LUA_TTABLE) leave(L, j, kl_fail(err, KL_EINPUT, "%s: must return a table with sites and bonds; it returned a %s", j->path, luaL_typename(L, 1)));
@@ -303,65 +315,31 @@ static int read_lattice(lua_State *L)
     }
     lua_settop(L, 2);
 
-    lua_getfield(L, 1, "sites"); /* 3 */
-    const int listed = lua_type(L, 3) == LUA_TTABLE;
-    const lua_Integer nsite = listed ? list_length(L, j, 3, "sites") : lua_isinteger(L, 3) ? lua_tointeger(L, 3) : -1;
+    lua_getfield(L, 1, "sites");
+    lua_newtable(L);
+    const int listed = lua_type(L, SITES) == LUA_TTABLE;
+    const lua_Integer nsite = listed ? list_length(L, j, SITES, "sites") : lua_isinteger(L, SITES) ? lua_tointeger(L, SITES) : -1;
     if (nsite < 1 || nsite > MAX_SITES) leave(L, j, kl_fail(err, KL_EINPUT, "%s: sites must be a list or a number of 1 to %d sites", j->path, (int)MAX_SITES));
     kl_status st = kl_lattice_create_empty(j->path, (int)nsite, j->lattice, err);
     if (st != KL_OK) leave(L, j, st);
     kl_lattice *const lat = *j->lattice;
     for (int i = 0; i < lat->nsite && listed; i++) {
-        lua_rawgeti(L, 3, i + 1);
-        if (lua_type(L, -1) != LUA_TTABLE) leave(L, j, kl_fail(err, KL_EINPUT, "%s: site %d is a %s; allowed: a table { name=, x=, y=, class= }", j->path, i, luaL_typename(L, -1)));
-        const int here = lua_gettop(L);
-        check_keys(L, j, here, "site", i, (const char *const[]){"name", "x", "y", "class", NULL}, 0, "name x y class");
-        kl_free(&lat->site_name[i]);
-        lat->site_name[i] = copy_field(L, j, here, "name");
-        int64_t number;
-        if (lat->site_name[i] != NULL && kl_parse_int(lat->site_name[i], &number))
-            leave(L, j, kl_fail(err, KL_EINPUT, "%s: site %d has the name '%s', which would be taken for a site's number", j->path, i, lat->site_name[i]));
-        kl_free(&lat->site_class[i]);
-        lat->site_class[i] = copy_field(L, j, here, "class");
-        if (lat->site_class[i] != NULL && kl_is_position_class(lat->site_class[i]))
-            leave(L, j, kl_fail(err, KL_EINPUT, "%s: site %d is of class '%s', which means places on every lattice; take another word", j->path, i, lat->site_class[i]));
-        lua_getfield(L, here, "x");
-        lat->has_xy |= !lua_isnil(L, -1);
-        lua_pop(L, 1);
-        lat->xy[i][0] = real_field(L, j, here, "site", i, "x", lat->xy[i][0]);
-        lat->xy[i][1] = real_field(L, j, here, "site", i, "y", lat->xy[i][1]);
-        lua_settop(L, 3);
+        kl_luabox_watch(L);
+        lua_rawgeti(L, SITES, i + 1);
+        read_site(L, j, lat, lua_gettop(L), i);
+        lua_settop(L, NAMES);
+        if (lat->site_name[i] == NULL) continue;
+        lua_pushinteger(L, i);
+        lua_setfield(L, NAMES, lat->site_name[i]);
     }
-    lua_getfield(L, 1, "bonds"); /* 4 */
-    if (lua_type(L, 4) != LUA_TTABLE) leave(L, j, kl_fail(err, KL_EINPUT, "%s: bonds is a %s; allowed: a list of { i, j, class }", j->path, luaL_typename(L, 4)));
-    const lua_Integer nbond = list_length(L, j, 4, "bonds");
+    lua_getfield(L, 1, "bonds");
+    if (lua_type(L, BONDS) != LUA_TTABLE) leave(L, j, kl_fail(err, KL_EINPUT, "%s: bonds is a %s; allowed: a list of { i, j, class }", j->path, luaL_typename(L, BONDS)));
+    const lua_Integer nbond = list_length(L, j, BONDS, "bonds");
     for (lua_Integer b = 1; b <= nbond; b++) {
-        const char *cls[KL_MAX_BOND_CLASS];
-        char what[64];
-        int ncls = 0;
-        lua_rawgeti(L, 4, b); /* 5 */
-        if (lua_type(L, 5) != LUA_TTABLE) leave(L, j, kl_fail(err, KL_EINPUT, "%s: bond %lld is a %s; allowed: { i, j, class }", j->path, (long long)b, luaL_typename(L, 5)));
-        const int i = bond_site(L, j, lat, b, 1), k = bond_site(L, j, lat, b, 2);
-        if (i == k) leave(L, j, kl_fail(err, KL_EINPUT, "%s: bond %lld joins site %d with itself", j->path, (long long)b, i));
-        const double far = lat->has_xy ? hypot(lat->xy[i][0] - lat->xy[k][0], lat->xy[i][1] - lat->xy[k][1]) : 1.0;
-        check_keys(L, j, 5, "bond", b, (const char *const[]){"r", NULL}, 3, "two sites, a class or a list of classes, r=");
-        const double r = real_field(L, j, 5, "bond", b, "r", far);
-        lua_rawgeti(L, 5, 3); /* 6: a class or a list of them; stays on the stack while its texts are used */
-        if (lua_isnil(L, 6)) cls[ncls++] = "nn";
-        else if (lua_type(L, 6) == LUA_TSTRING) cls[ncls++] = lua_tostring(L, 6);
-        else if (lua_type(L, 6) == LUA_TTABLE) {
-            snprintf(what, sizeof(what), "bond %lld: its class", (long long)b);
-            const lua_Integer nclass = list_length(L, j, 6, what);
-            for (lua_Integer c = 1; c <= nclass; c++) {
-                if (ncls == KL_MAX_BOND_CLASS) leave(L, j, kl_fail(err, KL_EINPUT, "%s: bond %lld has more than %d classes", j->path, (long long)b, KL_MAX_BOND_CLASS));
-                lua_rawgeti(L, 6, c);
-                if (lua_type(L, -1) != LUA_TSTRING) leave(L, j, kl_fail(err, KL_EINPUT, "%s: bond %lld: a class is a %s; allowed: a text", j->path, (long long)b, luaL_typename(L, -1)));
-                cls[ncls++] = lua_tostring(L, -1);
-                lua_pop(L, 1);
-            }
-        } else leave(L, j, kl_fail(err, KL_EINPUT, "%s: bond %lld: its class is a %s; allowed: a text or a list of texts", j->path, (long long)b, luaL_typename(L, 6)));
-        st = kl_lattice_add_bond(lat, i, k, r, cls, ncls, err);
-        if (st != KL_OK) leave(L, j, kl_fail(err, st, "%s: bond %lld: %s", j->path, (long long)b, err != NULL ? err->text : ""));
-        lua_settop(L, 4);
+        kl_luabox_watch(L);
+        lua_rawgeti(L, BONDS, b);
+        read_bond(L, j, lat, NAMES, b);
+        lua_settop(L, BONDS);
     }
     st = kl_lattice_finish(lat, err);
     if (st != KL_OK) leave(L, j, kl_fail(err, st, "%s: %s", j->path, err != NULL ? err->text : ""));
@@ -370,41 +348,14 @@ static int read_lattice(lua_State *L)
 
 /* ---------------------------------------------------------------- a file */
 
-static kl_status slurp(const char *path, char **text, int64_t *length, kl_err *err)
+/* Runs the file, argument 1, and hands its value to the reader, under one protection. */
+static int run_file(lua_State *L)
 {
-    kl_status st = KL_OK;
-    FILE *f = fopen(path, "re");
-    if (f == NULL) return kl_fail(err, KL_EIO, "%s: cannot be opened: %s", path, strerror(errno));
-    int64_t have = 0, room = 0;
-    for (;;) {
-        if (have == room) {
-            room = room == 0 ? 65536 : 2 * room;
-            if (room > MAX_FILE) KL_TRY(kl_fail(err, KL_EINPUT, "%s: is longer than %d MB", path, MAX_FILE >> 20));
-            KL_TRY(kl_realloc(text, room, KL_MEM_MISC, err));
-        }
-        const size_t n = fread(*text + have, 1, (size_t)(room - have), f);
-        if (n == 0) break;
-        have += (int64_t)n;
-    }
-    if (ferror(f)) KL_TRY(kl_fail(err, KL_EIO, "%s: cannot be read: %s", path, strerror(errno)));
-    *length = have;
-out:
-    fclose(f);
-    return st;
-}
-
-/* Opens the libraries, runs the file and hands its value to the reader, all under one protection. */
-static int run_protected(lua_State *L)
-{
-    job *const j = lua_touserdata(L, 1);
-    open_libraries(L);
-    lua_sethook(L, count_hook, LUA_MASKCOUNT, HOOK_EVERY);
-    const char *name = lua_pushfstring(L, "@%s", j->path);
-    if (luaL_loadbufferx(L, j->text, (size_t)j->length, name, "t") != LUA_OK) lua_error(L);
+    job *const j = lua_touserdata(L, 2);
     lua_pushcfunction(L, j->read);
-    lua_insert(L, -2);
+    lua_pushvalue(L, 1);
     lua_call(L, 0, 1);
-    lua_pushlightuserdata(L, j);
+    lua_pushvalue(L, 2);
     lua_call(L, 2, 0);
     return 0;
 }
@@ -412,23 +363,23 @@ static int run_protected(lua_State *L)
 static kl_status read_file(job *j)
 {
     kl_status st = KL_OK;
-    lua_State *L = NULL;
-    KL_TRY(slurp(j->path, &j->text, &j->length, j->err));
-    L = lua_newstate(limited_alloc, j);
-    if (L == NULL) KL_TRY(kl_fail(j->err, KL_ENOMEM, "%s: no memory for Lua", j->path));
-    memcpy(lua_getextraspace(L), &j, sizeof(j));
-    lua_pushcfunction(L, run_protected);
+    kl_luabox *box = NULL;
+    char *text = NULL, chunk[1024];
+    int64_t length = 0;
+    kl_err why;
+    snprintf(chunk, sizeof(chunk), "@%s", j->path);
+    KL_TRY(kl_infile_read(j->path, MAX_FILE, &text, &length, j->err));
+    KL_TRY(kl_luabox_create(&(kl_luabox_limits){.path = j->path, .seconds = 5.0}, &box, j->err));
+    lua_State *const L = kl_luabox_state(box);
+    lua_pushcfunction(L, run_file);
+    KL_TRY(kl_luabox_load(box, text, length, chunk, j->err));
     lua_pushlightuserdata(L, j);
-    const int code = lua_pcall(L, 1, 0, 0);
+    st = kl_luabox_call(box, 2, 0, &why);
     if (j->st != KL_OK) KL_TRY(j->st);
-    if (code == LUA_ERRMEM) KL_TRY(kl_fail(j->err, KL_EINPUT, "%s: needs more than %d MB", j->path, MAX_MEMORY >> 20));
-    if (code != LUA_OK) {
-        const char *why = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "an error without a message";
-        KL_TRY(kl_fail(j->err, KL_EINPUT, "%s%s%s", strstr(why, j->path) != NULL ? "" : j->path, strstr(why, j->path) != NULL ? "" : ": ", why));
-    }
+    if (st != KL_OK) KL_TRY(kl_fail(j->err, st, "%s", why.text));
 out:
-    if (L != NULL) lua_close(L);
-    kl_free(&j->text);
+    kl_luabox_destroy(&box);
+    kl_free(&text);
     return st;
 }
 
@@ -450,5 +401,3 @@ kl_status kl_job_lattice(const char *path, kl_lattice **out, kl_err *err)
     if (st != KL_OK) kl_lattice_destroy(out);
     return st;
 }
-
-#endif

@@ -481,7 +481,7 @@ static kl_status command_plan(const kl_options *o, kl_err *err)
     memset(plan, 0, sizeof(plan));
     KL_TRY(kl_options_check(o, err));
     if (o->method != NULL && strcmp(o->method, "ed") == 0) return kl_edrun_plan(o, err);
-    KL_TRY(kl_task_create(o, 0, &t, err));
+    KL_TRY(kl_task_create(o, (int)o->sites, &t, err));
     KL_TRY(kl_task_charges(t, err));
     KL_TRY(kl_task_one_sector(t, "a plan is for", err));
     KL_TRY(kl_task_aim(t, t->target, err));
@@ -502,9 +502,8 @@ out:
 }
 
 typedef struct growth {
-    const kl_options *o;
-    const kl_model *model;
-    kl_qn target;          /* of the full length */
+    const kl_task *whole;  /* of the full length */
+    kl_qn target;
     int nsite;
 } growth;
 
@@ -516,13 +515,14 @@ static kl_status growth_terms(void *self, int nsite, kl_terms **out, kl_qn *targ
     kl_task *t = NULL;
     kl_qn *sector = NULL;
     int64_t n = 0;
-    KL_TRY(kl_task_create(g->o, nsite, &t, err));
+    const kl_model *const m = g->whole->model;
+    KL_TRY(kl_task_chain(g->whole, nsite, &t, err));
     KL_TRY(kl_dmrg_sectors(t->terms, &sector, &n, err));
     double best = INFINITY;
     for (int64_t i = 0; i < n; i++) {
         double far = 0;
-        for (int c = 0; c < g->model->ncharge; c++) {
-            const double wanted = g->model->charge[c].modulus > 0 ? g->target.v[c] : (double)g->target.v[c] * nsite / g->nsite;
+        for (int c = 0; c < m->ncharge; c++) {
+            const double wanted = m->charge[c].modulus > 0 ? g->target.v[c] : (double)g->target.v[c] * nsite / g->nsite;
             far += (sector[i].v[c] - wanted) * (sector[i].v[c] - wanted);
         }
         if (far < best) {
@@ -547,7 +547,7 @@ static kl_status command_growth(const kl_options *o, kl_err *err)
     if (o->sites < 4 || o->sites % 2 != 0) return kl_fail(err, KL_EINPUT, "--sites: growth adds two sites at a time and needs an even number from 4 on, not %lld", (long long)o->sites);
     KL_TRY(kl_options_check(o, err));
     KL_TRY(kl_outputs_check(o, NULL, err));
-    KL_TRY(kl_task_create(o, (int)o->sites, &t, err));
+    KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_task_charges(t, err));
     KL_TRY(kl_task_one_sector(t, "growth is for", err));
     for (int i = 0; i < t->model->nparam; i++) {
@@ -559,7 +559,7 @@ static kl_status command_growth(const kl_options *o, kl_err *err)
     KL_TRY(kl_task_exec(o, &t->ex, err));
     const int n = ((int)o->sites - 2) / 2;
     KL_TRY(kl_alloc(&row, n, KL_MEM_MISC, err));
-    growth g = {o, t->model, t->target, (int)o->sites};
+    growth g = {t, t->target, (int)o->sites};
     const kl_growth_opts opts = {.nsite = (int)o->sites, .m = o->m > 0 ? (int)o->m : 256, .strategy = t->dmrg.strategy, .tol = 1e-8,
                                  .max_basis = o->basis > 0 ? (int)o->basis : 20, .records = o->save_records, .seed = t->dmrg.seed, .self = &g, .make_terms = growth_terms};
     KL_TRY(kl_dmrg_grow(&opts, t->ex, row, err));
@@ -599,6 +599,7 @@ static kl_status command_measure(kl_options *o, kl_err *err)
     int held = -1;
     if (o->measure.n == 0) return kl_fail(err, KL_EINPUT, "measure: --measure is missing; `kronlat measure --help' lists what can be measured");
     held = kl_sealed_hold(o->file); /* or what others measure meanwhile would be lost */
+    if (interrupts > 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: interrupted while another program had the file", o->file));
     KL_TRY(kl_result_read(o->file, &r, err));
     o->command = KL_CMD_DMRG;
     const kl_text_list asked = o->measure;
@@ -729,13 +730,14 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "bench") == 0) return kl_bench_main(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "tune") == 0) return kl_bench_main(argc, argv);
     catch_signals();
+    kl_on_interrupt(was_interrupted);
     st = kl_options_parse(argc - 1, argv + 1, &o, &err);
     if (st == KL_OK) st = dispatch(o, &status, &err);
     if (st == KL_OK) st = flush_output(&err);
     if (st != KL_OK) {
         fflush(stdout);
         kl_report_error(err.text);
-        status = STATUS_BAD;
+        status = interrupts > 0 ? STATUS_INTERRUPTED : STATUS_BAD;
     }
     kl_options_destroy(&o);
     return status;

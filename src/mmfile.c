@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "infile.h"
 #include "mem.h"
 #include "partial.h"
 
@@ -191,9 +192,10 @@ out:
 kl_status kl_mmfile_read(const char *path, kl_spmat **out, kl_err *err)
 {
     *out = NULL;
-    FILE *from = fopen(path, "rb");
-    if (from == NULL) return kl_fail(err, KL_EIO, "%.300s cannot be read: %s", path, strerror(errno));
-    const kl_status st = kl_mmfile_read_stream(from, path, out, err);
+    FILE *from;
+    kl_status st = kl_infile_open(path, &from, err);
+    if (st != KL_OK) return st;
+    st = kl_mmfile_read_stream(from, path, out, err);
     fclose(from);
     return st;
 }

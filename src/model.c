@@ -1,5 +1,5 @@
-/* Checks, once at load, what the generator promised about a model's tables: nothing after it needs to doubt them, a model loaded from a
-   shared object included. Does not know lattices or numbers.
+/* Checks, once at load, what the generator promised about a model's tables: nothing after it needs to doubt them, whoever wrote the model's file.
+   Does not know lattices or numbers.
    SPDX-License-Identifier: Apache-2.0 */
 #include "model.h"
 #include "mem.h"
@@ -15,8 +15,6 @@
 static kl_status check_header(const kl_model *m, kl_err *err)
 {
     if (m == NULL) return kl_fail(err, KL_EINPUT, "there is no model to check");
-    if (m->abi != KL_MODEL_ABI)
-        return kl_fail(err, KL_EINPUT, "model tables have version %d; this program reads %d (generate them again)", m->abi, KL_MODEL_ABI);
     if (m->name == NULL || m->variant == NULL || m->formula == NULL || m->source == NULL)
         return kl_fail(err, KL_EINPUT, "model %s: its name, variant, formula or source is missing", m->name ? m->name : "(unnamed)");
     if (m->ncharge < 0 || m->ncharge > KL_MAX_CHARGE)
@@ -271,7 +269,7 @@ static kl_status check_term(const kl_model *m, int k, kl_err *err)
 {
     const kl_term_def *d = &m->term[k];
     const char *bad = NULL;
-    if (d->coef == NULL || d->text == NULL || d->factor == NULL || d->split == NULL) bad = "a missing coefficient, text, factor table or symbolic records";
+    if (d->text == NULL || d->factor == NULL || d->split == NULL) bad = "a missing text, factor table or symbolic records";
     else if (d->nslot < 1 || d->nslot > KL_MAX_FACTOR || d->nfactor < 1 || d->nfactor > KL_MAX_FACTOR) bad = "too many or too few slots or factors";
     else if (d->place < KL_PLACE_SITE || d->place > KL_PLACE_NAMED) bad = "an unknown placement";
     else if (d->place == KL_PLACE_SITE && d->nslot != 1) bad = "a site placement without exactly one slot";
@@ -288,6 +286,7 @@ static kl_status check_term(const kl_model *m, int k, kl_err *err)
             if (op != KL_OP_NONE && (op < 0 || op >= m->type[t].nop)) bad = "a factor that is no operator of its site type";
         }
     }
+    if (bad == NULL) bad = kl_coef_fault(&d->coef, m->param, m->nparam, d->nslot, d->place == KL_PLACE_BOND);
     if (bad == NULL) bad = check_split(m, d);
     if (bad == NULL) return KL_OK;
     return kl_fail(err, KL_EINPUT, "model %s: term[%d] (%s:%d) has %s", m->name, k, m->source, d->line, bad);

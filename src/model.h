@@ -3,11 +3,9 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_MODEL_H
 #define KL_MODEL_H
-#include "base.h"
+#include "coef.h"
 
-#define KL_MODEL_ABI 2      /* raise when a type below changes: cached models are keyed by it */
 #define KL_MAX_CHARGE 8     /* charges of a model, an added parity included */
-#define KL_MAX_FACTOR 8     /* operators in one term */
 #define KL_OP_IDENTITY 0    /* op[0] of every site type */
 #define KL_OP_ZERO (-1)     /* a product that vanishes */
 #define KL_OP_NONE (-2)     /* a product that no term or measurement can need */
@@ -54,25 +52,6 @@ typedef struct kl_site_type {
     const kl_site_product *product;   /* [nop][nop]: op[a] * op[b] as matrices on one site */
 } kl_site_type;
 
-typedef enum kl_param_kind { KL_PARAM_SCALAR, KL_PARAM_SITE, KL_PARAM_BOND } kl_param_kind;
-
-typedef struct kl_param_def {
-    const char *name;
-    kl_param_kind kind;
-    double value; /* default; arrays start constant */
-} kl_param_def;
-
-/* Where a term sits, handed to its coefficient. Sites are the lattice's numbers, in the order of the term's slots. */
-typedef struct kl_coef_args {
-    const double *scalar;       /* [nparam], scalars only */
-    const double *const *array; /* [nparam] -> [sites] or [bonds]; NULL for scalars */
-    int site[KL_MAX_FACTOR];
-    int bond;                   /* -1 where there is none */
-    int nsite;                  /* of the lattice */
-    double r;                   /* distance of slots 0 and 1; 0 for one site */
-    double x, y;                /* coordinates of slot 0 */
-} kl_coef_args;
-
 typedef enum kl_place {
     KL_PLACE_SITE,  /* once per site (of class `where`, if not NULL); slot 0 */
     KL_PLACE_BOND,  /* once per bond of class `where`; slots 0 and 1 along the bond: site[0] < site[1] in the lattice's numbering, but last to first
@@ -116,14 +95,13 @@ typedef struct kl_term_def {
     int nfactor;
     const kl_factor *factor;  /* the product in the order it is written: factor[0] acts last */
     const kl_split *split;    /* [1 << nfactor] */
-    double (*coef)(const kl_coef_args *);
+    kl_coef coef;
     int plus_hc;              /* 1: add the Hermitian adjoint */
     int line;                 /* of the model file */
     const char *text;         /* "-t * cdag_up(i)*c_up(j) + hc", for messages and `kronlat models` */
 } kl_term_def;
 
 typedef struct kl_model {
-    int abi;             /* KL_MODEL_ABI */
     const char *name;    /* "heisenberg" */
     const char *variant; /* structural parameters in the file's order, "S=1/2"; "" when it has none */
     const char *formula; /* line 1 of the file without its comment mark */
@@ -145,7 +123,8 @@ typedef struct kl_model {
    hold is made: products that come at run time. */
 kl_kept kl_kept_join(const kl_model *m, const kl_site_op *o, const kl_kept *rest);
 
-/* Checks what the generator promised (abi, adjoints, shifts, sorted elements, products, symbolic records); the message names the table row. */
+/* Checks what the generator promised (adjoints, shifts, sorted elements, products, symbolic records, coefficients); the message
+   names the table row. */
 kl_status kl_model_check(const kl_model *m, kl_err *err) KL_MUST_CHECK;
 
 /* Models compiled into this program: kl_models_builtin[kl_models_nbuiltin] (written by the generator). */

@@ -1,14 +1,16 @@
 /* Run-time numbers of a model: scalars and per-site or per-bond arrays, from the text that a user writes.
    SPDX-License-Identifier: Apache-2.0 */
 #include "params.h"
+#include "infile.h"
 #include "mem.h"
 #include "random.h"
 #include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MAX_FILE = 1 << 28 }; /* bytes of a file of numbers */
 
 static uint64_t start_random(uint64_t seed, const char *name)
 {
@@ -60,39 +62,18 @@ static double draw_normal(uint64_t *state, double mean, double sigma)
     }
 }
 
-/* 1 when a term's coefficient reads the poisoned array: a NaN reaches every result made from it. */
-static int coef_reads_array(const kl_term_def *term, const double *scalar, const double *const *array, const double *const *poisoned)
-{
-    kl_coef_args args = {.scalar = scalar, .array = array, .bond = 0, .nsite = 2, .r = 1.7, .x = 0.5, .y = 0.3}; /* no 1 anywhere, whose power of NaN is a number */
-    for (int s = 0; s < KL_MAX_FACTOR; s++) args.site[s] = s % 2;
-    if (!isfinite(term->coef(&args))) return 1;
-    args.array = poisoned;
-    return isnan(term->coef(&args));
-}
-
 /* Lists the bonds of the classes whose terms read the bond array k; all bonds when no term does. */
 static kl_status list_bonds(kl_params *p, const kl_lattice *lat, int k, kl_err *err)
 {
-    static const double plain_values[2] = {1.3, 1.3}, nans[2] = {NAN, NAN};
     const kl_model *m = p->model;
     kl_status st = KL_OK;
-    const double **plain = NULL, **poisoned = NULL;
-    double *scalar = NULL;
     char *used = NULL;
     int any = 0;
-    KL_TRY(kl_alloc(&plain, m->nparam, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&poisoned, m->nparam, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&scalar, m->nparam, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&used, lat->nbond_class, KL_MEM_MISC, err));
-    for (int q = 0; q < m->nparam; q++) {
-        scalar[q] = 0.37;
-        plain[q] = m->param[q].kind == KL_PARAM_SCALAR ? NULL : plain_values;
-        poisoned[q] = q == k ? nans : plain[q];
-    }
     for (int t = 0; t < m->nterm; t++) {
         const kl_term_def *term = &m->term[t];
         const int c = term->place == KL_PLACE_BOND ? kl_lattice_class(lat, term->where) : -1;
-        if (c >= 0 && coef_reads_array(term, scalar, plain, poisoned)) any = used[c] = 1;
+        if (c >= 0 && kl_coef_reads(&term->coef, k)) any = used[c] = 1;
     }
     KL_TRY(kl_alloc(&p->entry[k], lat->nbond, KL_MEM_MISC, err));
     for (int b = 0; b < lat->nbond; b++) {
@@ -101,9 +82,6 @@ static kl_status list_bonds(kl_params *p, const kl_lattice *lat, int k, kl_err *
         if (take) p->entry[k][p->nentry[k]++] = b;
     }
 out:
-    kl_free(&plain);
-    kl_free(&poisoned);
-    kl_free(&scalar);
     kl_free(&used);
     return st;
 }
@@ -272,32 +250,13 @@ static kl_status parse_list(const kl_params *p, int k, const char *file, const c
 
 static kl_status read_text(const char *name, const char *path, char **out, kl_err *err)
 {
-    kl_status st = KL_OK;
-    char *text = NULL;
-    int64_t n = 0, room = 0;
-    FILE *f = fopen(path, "rb");
-    if (f == NULL) return kl_fail(err, KL_EINPUT, "parameter %s=@%.300s: cannot open the file: %s", name, path, strerror(errno));
-    do {
-        room = 2 * room + 65536;
-        KL_TRY(kl_realloc(&text, room, KL_MEM_MISC, err));
-        errno = 0;
-        n += (int64_t)fread(text + n, 1, (size_t)(room - 1 - n), f);
-        if (ferror(f)) {
-            st = kl_fail(err, KL_EIO, "parameter %s=@%.300s: cannot read the file: %s", name, path, strerror(errno));
-            goto out;
-        }
-    } while (n == room - 1);
-    text[n] = 0;
-    if (memchr(text, 0, (size_t)n) != NULL) {
-        st = kl_fail(err, KL_EINPUT, "parameter %s=@%.300s: the file is not text (it has a zero byte)", name, path);
-        goto out;
-    }
-    *out = text;
-    text = NULL;
-out:
-    fclose(f);
-    kl_free(&text);
-    return st;
+    int64_t n = 0;
+    kl_err why;
+    kl_status st = kl_infile_read(path, MAX_FILE, out, &n, &why);
+    if (st != KL_OK) return kl_fail(err, st, "parameter %s: %s", name, why.text);
+    if (memchr(*out, 0, (size_t)n) == NULL) return KL_OK;
+    kl_free(out);
+    return kl_fail(err, KL_EINPUT, "parameter %s=@%.300s: the file is not text (it has a zero byte)", name, path);
 }
 
 static kl_status set_array(kl_params *p, int k, const char *text, uint64_t seed, kl_err *err)

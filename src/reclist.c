@@ -1,6 +1,7 @@
 /* See reclist.h. The first line names the format; then, for each list, a line `list TITLE`, a line of sizes, and for each group a line of its own and one a record.
    SPDX-License-Identifier: Apache-2.0 */
 #include "reclist.h"
+#include "infile.h"
 #include "mem.h"
 #include "partial.h"
 #include <errno.h>
@@ -148,10 +149,12 @@ out:
 kl_status kl_reclist_read(const char *path, int *n, kl_reclist **out, kl_err *err)
 {
     kl_status st = KL_OK;
-    reader in = {.f = fopen(path, "r"), .path = path};
+    reader in = {.path = path};
+    kl_err why;
     *n = 0;
     *out = NULL;
-    if (!in.f) return kl_fail(err, KL_EIO, "records: '%.300s' cannot be read: %s", path, strerror(errno));
+    st = kl_infile_open(path, &in.f, &why);
+    if (st != KL_OK) return kl_fail(err, st, "records: %s", why.text);
     if (!next_line(&in) || strcmp(in.text, FIRST_LINE) != 0) KL_TRY(wrong(&in, "a file of records ('" FIRST_LINE "')", err));
     while (next_line(&in)) {
         if (strncmp(in.text, "list ", 5) != 0) KL_TRY(wrong(&in, "'list TITLE'", err));

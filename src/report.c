@@ -29,17 +29,18 @@ static void clear_line(void)
     line_drawn = 0;
 }
 
-void kl_report_error(const char *text)
+/* One line. Names of strangers may be in it, and a terminal would obey control characters. */
+static void put_line(const char *opening, const char *text)
 {
     clear_line();
-    fprintf(stderr, "kronlat: %s\n", text);
+    fputs(opening, stderr);
+    for (const char *c = text; *c != '\0'; c++) fputc((unsigned char)*c < ' ' || *c == 127 ? ' ' : *c, stderr);
+    fputc('\n', stderr);
 }
 
-void kl_report_note(const char *text)
-{
-    clear_line();
-    fprintf(stderr, "kronlat: note: %s\n", text);
-}
+void kl_report_error(const char *text) { put_line("kronlat: ", text); }
+
+void kl_report_note(const char *text) { put_line("kronlat: note: ", text); }
 
 /* ---------------------------------------------------------------- numbers for people */
 

@@ -1,10 +1,12 @@
 /* Measurements as a user asks for them: see request.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "request.h"
+#include "infile.h"
 #include "mem.h"
-#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_ARG = 32, MAX_TEXT = 400 };
 
@@ -142,9 +144,11 @@ static kl_status read_request(const char *text, const kl_model *model, const kl_
     if (kind == IS_OVERLAP) {
         if (!rest[0]) return refuse(text, "the name of a result file is missing", err);
         snprintf(q->file, sizeof q->file, "%s", rest);
-        FILE *const there = fopen(rest, "rb"); /* told before a run, not after it */
-        if (!there) return kl_fail(err, KL_EIO, "measure '%.200s': the file cannot be opened: %s", text, strerror(errno));
-        fclose(there);
+        int there;
+        kl_err why;
+        st = kl_infile_descriptor(rest, O_RDONLY, &there, &why); /* told before a run, not after it */
+        if (st != KL_OK) return kl_fail(err, st, "measure '%.200s': %s", text, why.text);
+        close(there);
         return KL_OK;
     }
     int narg = 0, last = 0;

@@ -5,6 +5,8 @@
 #endif
 #include "sealed.h"
 
+#include "infile.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { SEAL_BYTES = 512 };
@@ -87,7 +90,7 @@ static kl_status seal_check(int fd, const char *path, int64_t *size, kl_err *err
     int format = 0, skip = 0;
     long long bytes = 0;
     unsigned long long hash = 0;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) KL_TRY(kl_fail(err, KL_EIO, "%.300s: is no ordinary file", path));
+    if (fstat(fd, &info) != 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(errno)));
     const ssize_t n = pread(fd, block, SEAL_BYTES, 0);
     if (n < 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(errno)));
     if (info.st_size == 0) KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is empty, no result file; a run under way may have taken the name and not have written yet", path));
@@ -108,9 +111,10 @@ out:
 
 kl_status kl_sealed_renew(const char *path, kl_err *err)
 {
-    const int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0) return kl_fail(err, KL_EIO, "%.300s: cannot be opened: %s", path, strerror(errno));
-    const kl_status st = seal_write(fd, path, err);
+    int fd;
+    kl_status st = kl_infile_descriptor(path, O_RDWR, &fd, err);
+    if (st != KL_OK) return st;
+    st = seal_write(fd, path, err);
     close(fd);
     return st;
 }
@@ -180,10 +184,10 @@ int kl_sealed_hold(const char *path)
 {
     struct stat mine, there;
     for (;;) {
-        const int fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0) return -1;
-        int bad;
-        while ((bad = flock(fd, LOCK_EX)) != 0 && errno == EINTR) continue;
+        int fd, bad;
+        if (kl_infile_descriptor(path, O_RDONLY, &fd, NULL) != KL_OK) return -1;
+        while ((bad = flock(fd, LOCK_EX | LOCK_NB)) != 0 && (errno == EINTR || errno == EWOULDBLOCK) && !kl_interrupted())
+            nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL); /* a lock that is waited for would outlast a request to stop */
         if (!bad && fstat(fd, &mine) == 0 && stat(path, &there) == 0 && mine.st_dev == there.st_dev && mine.st_ino == there.st_ino) return fd;
         close(fd); /* who had it before has put another file in its place: that one is to be locked */
         if (bad) return -1;
@@ -257,9 +261,10 @@ kl_status kl_sealed_open(const char *path, kl_h5_in *in, kl_err *err)
 {
     char name[DESCRIPTOR_NAME];
     *in = (kl_h5_in){.path = path, .file = -1};
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe is told, not waited for */
-    if (fd < 0) return kl_fail(err, KL_EIO, "%.300s: cannot be opened: %s", path, strerror(errno));
-    kl_status st = seal_check(fd, path, &in->bytes, err);
+    int fd;
+    kl_status st = kl_infile_descriptor(path, O_RDONLY, &fd, err);
+    if (st != KL_OK) return st;
+    st = seal_check(fd, path, &in->bytes, err);
     if (st == KL_OK) st = kl_h5_begin(&in->quiet, err);
     if (st == KL_OK) {
         in->failures = kl_h5_failures();

@@ -14,7 +14,7 @@
 #include "hybrid.h"
 #include "job.h"
 #include "mem.h"
-#include "modelcache.h"
+#include "modelread.h"
 
 enum { MAX_SCAN = 10000 };
 
@@ -112,23 +112,15 @@ static int is_structural(const kl_model *m, const char *name)
     return 0;
 }
 
-/* The default variant says which parameters are structural; those that were given then choose another. */
-kl_status kl_task_model(const kl_options *o, const kl_model **out, kl_err *err)
+kl_status kl_task_model(const kl_options *o, kl_tables **out, kl_err *err)
 {
     kl_status st = KL_OK;
-    const char **structural = NULL;
-    int n = 0;
-    KL_TRY(kl_model_find(o->model, NULL, NULL, out, NULL, err));
-    KL_TRY(kl_alloc(&structural, o->parameter.n + 1, KL_MEM_MISC, err));
-    for (int i = 0; i < o->parameter.n; i++) {
-        char name[128];
-        const size_t length = kl_split_name(o->parameter.text[i]);
-        snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1), o->parameter.text[i]);
-        if (is_structural(*out, name)) structural[n++] = o->parameter.text[i];
-    }
-    if (n > 0) KL_TRY(kl_model_find(o->model, structural, NULL, out, NULL, err));
+    const char **setting = NULL;
+    KL_TRY(kl_alloc(&setting, o->parameter.n + 1, KL_MEM_MISC, err));
+    for (int i = 0; i < o->parameter.n; i++) setting[i] = o->parameter.text[i];
+    KL_TRY(kl_modelread_find(o->model, setting, out, err));
 out:
-    kl_free(&structural);
+    kl_free(&setting);
     return st;
 }
 
@@ -530,14 +522,16 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     return st;
 }
 
-kl_status kl_task_create(const kl_options *o, int nsite_only, kl_task **out, kl_err *err)
+/* model: NULL where the options name it. */
+static kl_status create(const kl_options *o, const kl_model *model, int nsite_only, kl_task **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_task *t = NULL;
     *out = NULL;
     KL_TRY(kl_alloc(&t, 1, KL_MEM_MISC, err));
     t->o = o;
-    KL_TRY(kl_task_model(o, &t->model, err));
+    if (model == NULL) KL_TRY(kl_task_model(o, &t->tables, err));
+    t->model = model != NULL ? model : t->tables->model;
     KL_TRY(make_lattice(o, nsite_only, &t->lat, err));
     KL_TRY(kl_params_create(t->model, t->lat, &t->params, err));
     KL_TRY(set_params(t, err));
@@ -550,6 +544,10 @@ out:
     return st;
 }
 
+kl_status kl_task_create(const kl_options *o, int nsite_only, kl_task **out, kl_err *err) { return create(o, NULL, nsite_only, out, err); }
+
+kl_status kl_task_chain(const kl_task *whole, int nsite, kl_task **out, kl_err *err) { return create(whole->o, whole->model, nsite, out, err); }
+
 void kl_task_destroy(kl_task **task)
 {
     kl_task *t = *task;
@@ -561,5 +559,6 @@ void kl_task_destroy(kl_task **task)
     kl_exec_close(&t->ex);
     kl_free(&t->sweep);
     kl_free(&t->start);
+    kl_tables_destroy(&t->tables);
     kl_free(task);
 }

@@ -5,10 +5,12 @@
 #define KL_TASK_H
 #include "options.h"
 #include "result.h"
+#include "tables.h"
 
 typedef struct kl_task {
     const kl_options *o;     /* borrowed */
-    const kl_model *model;   /* lives as long as the program */
+    kl_tables *tables;       /* own the model; NULL in a task that borrows it */
+    const kl_model *model;
     kl_lattice *lat;
     kl_params *params;
     kl_terms *terms;
@@ -26,6 +28,9 @@ typedef struct kl_task {
 kl_status kl_task_create(const kl_options *o, int nsite_only, kl_task **out, kl_err *err) KL_MUST_CHECK;
 void kl_task_destroy(kl_task **t);
 
+/* The same as `whole` on a chain of nsite sites, for growth, which makes terms at every length. Borrows the model of `whole`. */
+kl_status kl_task_chain(const kl_task *whole, int nsite, kl_task **out, kl_err *err) KL_MUST_CHECK;
+
 /* Reads --charge: every charge must be there, in range, and reachable by itself. Fills target, scan and scanning. */
 kl_status kl_task_charges(kl_task *t, kl_err *err) KL_MUST_CHECK;
 /* EINPUT where charges are scanned and `what` ("a plan is for") is of one sector. */
@@ -40,8 +45,8 @@ kl_status kl_task_sectors(const kl_task *t, int64_t *n, kl_qn **sector, kl_err *
 /* Another value of one parameter: params and terms anew. */
 kl_status kl_task_set(kl_task *t, const char *name, double value, kl_err *err) KL_MUST_CHECK;
 
-/* The parts of kl_task_create, for growth, which makes terms at every length. */
-kl_status kl_task_model(const kl_options *o, const kl_model **out, kl_err *err) KL_MUST_CHECK;
+/* The parts of kl_task_create. */
+kl_status kl_task_model(const kl_options *o, kl_tables **out, kl_err *err) KL_MUST_CHECK;
 kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err) KL_MUST_CHECK;
 
 /* Opens t->ex for runs of DMRG: under --exec auto every sweep goes where it is faster. */

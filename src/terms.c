@@ -475,7 +475,7 @@ static kl_status place_term(const walk *w, const int *site, int bond, double r, 
     for (int s = 0; s < d->nslot; s++) a.site[s] = site[s];
     a.x = w->lat->has_xy ? w->lat->xy[site[0]][0] : (double)NAN;
     a.y = w->lat->has_xy ? w->lat->xy[site[0]][1] : (double)NAN;
-    string s = {.coef = d->coef(&a)};
+    string s = {.coef = kl_coef_eval(&d->coef, &a)};
     if (!isfinite(s.coef)) return refuse_coef(w, &a, s.coef, err);
     if (s.coef == 0.0) return KL_OK;
     for (int f = 0; f < d->nfactor; f++) {

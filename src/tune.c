@@ -6,6 +6,7 @@
 #include "tune.h"
 #include "config.h"
 #include "folder.h"
+#include "infile.h"
 #include "partial.h"
 #include "record.h"
 #include <errno.h>
@@ -66,7 +67,8 @@ static kl_status open_table(kl_tune *t, const char *path, FILE **f, kl_err *err)
     if (path) snprintf(t->path, sizeof t->path, "%s", path);
     const kl_status st = path ? KL_OK : own_path(t->path, sizeof t->path, 0, &folder, &why);
     if (st != KL_OK && st != KL_EABSENT) return kl_fail(err, KL_EABSENT, "%s", why.text);
-    const int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : folder >= 0 ? openat(folder, TABLE, O_RDONLY | O_CLOEXEC) : -1;
+    if (path && kl_infile_open(path, f, NULL) != KL_OK) *f = NULL;
+    const int fd = folder >= 0 ? openat(folder, TABLE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
     if (fd >= 0) *f = fdopen(fd, "r");
     if (fd >= 0 && !*f) close(fd);
     if (folder >= 0) close(folder);

@@ -8,8 +8,8 @@
 -- dense and gemm are arithmetic without physics, so that every layer may call them; lattice, params and terms are layer 1 because coefficients of the
 -- generated tables are functions of a lattice's sites and a user's parameters, and because they know no sectors.
 local layer_of = {
-    [0] = "base clones config dense dev divide folder blas gemm gemm_tmpl isa mem par partial pool prof random",
-    [1] = "fcidump lattice model modelcache params phase siteop terms",
+    [0] = "base clones config dense dev divide folder blas gemm gemm_tmpl infile isa luabox luapattern luawords mem par partial pool prof random",
+    [1] = "coef embedded fcidump lattice model modelread params phase siteop tables terms",
     [2] = "cimatrix determinant detstate mmfile qn sector slater spmat",
     [3] = "assemble batch chunk concat record",
     [4] = "devbatch devkron devsigma belt gram few exec exec_absent exec_cuda exec_host hybrid pick moves sigma spmv spmv_tmpl batch_host fuse_host kron kron_host kron_kernel kron_tmpl cells cutting dests tiling spdev ptx fold_device spmv_device kron_device spmv_host",
@@ -20,8 +20,8 @@ local layer_of = {
 
 -- What a layer may not see although it lies below: executors and solvers run anything, so they see no model and no lattice.
 local blind = {
-    [4] = "lattice model modelcache params phase terms",
-    [5] = "lattice model modelcache params phase terms sector",
+    [4] = "lattice coef embedded model modelread params phase tables terms",
+    [5] = "lattice coef embedded model modelread params phase tables terms sector",
 }
 
 -- Folders beside src/: each is a layer 4 of its own; exec.c and the loader of the CUDA module see them.
@@ -46,7 +46,7 @@ local places = {
       find = { call "strtod", call "strtof", call "strtold", call "atof", call "setlocale", call "uselocale" } },
     { what = "opens an HDF5 file", only = { "sealed.c" }, why = "kl_sealed_open and kl_sealed_create look at the seal first and pass descriptors",
       find = { call "H5Fopen", call "H5Fcreate", call "H5Fis_hdf5", call "H5Fis_accessible" } },
-    { what = "starts a program", only = { "plot.c", "bench.c", "beside.c", "modelcache.c" }, why = "what a program is told may be a stranger's text",
+    { what = "starts a program", only = { "plot.c", "bench.c", "beside.c" }, why = "what a program is told may be a stranger's text",
       find = { call "system", call "popen", call "posix_spawn", call "posix_spawnp", call "execv", call "execvp", call "execve", call "execl", call "execlp" } },
     { what = "has threads of OpenMP", only = { "offload", "cuda" }, why = "they spin where they wait; kl_par_for has threads that sleep",
       find = { "#%s*pragma%s+omp%s+parallel", "#%s*pragma%s+omp%s+for" } },
@@ -55,7 +55,8 @@ local places = {
 }
 -- Library headers and who may include them.
 local system_headers = {
-    { find = "^lua", only = { 7 } }, { find = "^lauxlib%.h$", only = { 7 } }, { find = "^lualib%.h$", only = { 7 } },
+    { find = "^lua%.h$", only = { 1, 7, "luabox.c", "luapattern.c", "luawords.c" } }, { find = "^lauxlib%.h$", only = { 1, 7, "luabox.c", "luapattern.c", "luawords.c" } },
+    { find = "^lualib%.h$", only = { "luawords.c" } },
     { find = "^hdf5", only = { 6, 7 } }, { find = "^omp%.h$", only = { 0, 4, 5, "offload", "cuda" } },
     { find = "^cuda", only = { "cuda" } }, { find = "^cublas", only = { "cuda" } }, { find = "^cusparse", only = { "cuda" } },
     { find = "^cblas", only = { 0, 4 } }, { find = "^blis", only = { 0, 4 } }, { find = "^libxsmm", only = { "bench.c" } }, { find = "^lapack", only = { 0 } },

@@ -69,7 +69,7 @@ static void place(oracle *o, const kl_params *p, const kl_term_def *d, const int
     a.x = o->lattice->xy[site[0]][0];
     a.y = o->lattice->xy[site[0]][1];
     oracle_string *s = new_string(o);
-    s->coef = d->coef(&a);
+    s->coef = kl_coef_eval(&d->coef, &a);
     s->plus_hc = d->plus_hc;
     s->nfactor = d->nfactor;
     for (int f = 0; f < d->nfactor; f++) {

@@ -3,8 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "kl_test.h"
-#include "modelcache.h"
-#include <dirent.h>
+#include "modelread.h"
 
 /* ---- a model made by hand: spinful electrons with whatever terms a test needs ---- */
 
@@ -113,7 +112,7 @@ static void make_hand(void)
             p->op = find_op(ab, &p->factor);
         }
     }
-    hand = (kl_model){KL_MODEL_ABI, "hand", "", "H", "hand.lua", 0, 2, hand_charges, 7, hand_param, 1, hand_type, 0, hand_kept, 0, hand_term};
+    hand = (kl_model){"hand", "", "H", "hand.lua", 0, 2, hand_charges, 7, hand_param, 1, hand_type, 0, hand_kept, 0, hand_term};
 }
 
 /* The kept operator of a string, made with its adjoint if it is new. (A B C ...)^+ is ... C^+ B^+ A^+: every pair of odd ones changes places. */
@@ -166,7 +165,7 @@ static int op_named(const char *name)
 }
 
 /* words: "A_up.0 a_up.1", the operator and its slot. */
-static void add_term(kl_place place, const char *where, int nslot, double (*coef)(const kl_coef_args *), const char *words, int plus_hc)
+static void add_term(kl_place place, const char *where, int nslot, kl_coef coef, const char *words, int plus_hc)
 {
     kl_term_def *d = &hand_term[hand.nterm];
     *d = (kl_term_def){.place = place, .where = where, .nslot = nslot, .factor = hand_factor[hand.nterm], .coef = coef, .plus_hc = plus_hc, .line = 10 + hand.nterm,
@@ -185,15 +184,23 @@ static void add_term(kl_place place, const char *where, int nslot, double (*coef
     assert_true(++hand.nterm <= HAND_TERMS);
 }
 
-static double minus_t(const kl_coef_args *a) { return -a->scalar[0]; }
-static double get_u(const kl_coef_args *a) { return a->scalar[1]; }
-static double get_w(const kl_coef_args *a) { return a->scalar[2]; }
-static double minus_w(const kl_coef_args *a) { return -a->scalar[2]; }
-static double get_eps(const kl_coef_args *a) { return a->array[3][a->site[0]]; }
-static double get_v(const kl_coef_args *a) { return a->array[4][a->bond]; }
-static double get_x(const kl_coef_args *a) { return a->array[5][a->bond] / a->r; }
-static double decay(const kl_coef_args *a) { return 0.3 * pow(a->r, -a->scalar[6]); }
-static double infinite(const kl_coef_args *a) { return 1.0 / (a->r - a->scalar[6]); }
+/* Coefficients by hand. The parameters are those of hand_param, by place. */
+enum { T, U, W, EPS, V, X, ALPHA };
+#define NUMBER(v) {KL_COEF_NUMBER, 0, 0, v}
+#define SCALAR(p) {KL_COEF_SCALAR, p, 0, 0.0}
+#define MUL(a, b) {KL_COEF_MUL, a, b, 0.0}
+#define COEF(...) {sizeof((const kl_coef_step[]){__VA_ARGS__}) / sizeof(kl_coef_step), (const kl_coef_step[]){__VA_ARGS__}}
+static const kl_coef minus_t = COEF(NUMBER(-1.0), SCALAR(T), MUL(0, 1));
+static const kl_coef get_u = COEF(SCALAR(U));
+static const kl_coef get_w = COEF(SCALAR(W));
+static const kl_coef minus_w = COEF(NUMBER(-1.0), SCALAR(W), MUL(0, 1));
+static const kl_coef get_eps = COEF({KL_COEF_AT_SITE, EPS, 0, 0.0});
+static const kl_coef get_v = COEF({KL_COEF_AT_BOND, V, 0, 0.0});
+static const kl_coef get_x = COEF({KL_COEF_AT_BOND, X, 0, 0.0}, {KL_COEF_R, 0, 0, 0.0}, {KL_COEF_DIV, 0, 1, 0.0}); /* X / r */
+static const kl_coef decay = COEF({KL_COEF_R, 0, 0, 0.0}, SCALAR(ALPHA), NUMBER(-1.0), MUL(2, 1), {KL_COEF_POW, 0, 3, 0.0}, NUMBER(0.3), MUL(5, 4)); /* 0.3 r^-alpha */
+static const kl_coef infinite = COEF(NUMBER(1.0), {KL_COEF_R, 0, 0, 0.0}, SCALAR(ALPHA), NUMBER(-1.0), MUL(3, 2), {KL_COEF_ADD, 1, 4, 0.0},
+                                     {KL_COEF_DIV, 0, 5, 0.0}); /* 1 / (r - alpha) */
+static const kl_coef hand_pairing = COEF(NUMBER(0.8), SCALAR(W), MUL(0, 1));
 
 /* ---- helpers ---- */
 
@@ -329,6 +336,47 @@ static void hubbard_terms(const char *bonds)
 
 /* ---- tests ---- */
 
+/* Programs that would read outside of what a term has, one at a time: term 0 is on a bond, term 2 on a site. */
+static void check_wrong_coefs(void)
+{
+    const struct {
+        int term;
+        kl_coef coef;
+        const char *word;
+    } wrong[] = {
+        {0, {0, NULL}, "too many steps or none"},
+        {0, {0, (const kl_coef_step[]){SCALAR(T)}}, "too many steps or none"},
+        {0, {KL_MAX_STEP + 1, (const kl_coef_step[]){SCALAR(T)}}, "too many steps or none"},
+        {0, COEF({KL_COEF_NKIND, 0, 0, 0.0}), "unknown operation"},
+        {0, COEF({(kl_coef_op)-1, 0, 0, 0.0}), "unknown operation"},
+        {0, COEF(SCALAR(7)), "not there"},
+        {0, COEF(SCALAR(-1)), "not there"},
+        {0, COEF(SCALAR(EPS)), "another kind"},
+        {0, COEF({KL_COEF_AT_SITE, T, 0, 0.0}), "another kind"},
+        {0, COEF({KL_COEF_AT_SITE, V, 0, 0.0}), "another kind"},
+        {0, COEF({KL_COEF_AT_BOND, EPS, 0, 0.0}), "another kind"},
+        {0, COEF({KL_COEF_AT_SITE, EPS, 2, 0.0}), "not there"},
+        {0, COEF({KL_COEF_AT_SITE, EPS, -1, 0.0}), "not there"},
+        {0, COEF({KL_COEF_SITE, -100000000, 0, 0.0}), "not there"},
+        {0, COEF({KL_COEF_SITE, 2, 0, 0.0}), "not there"},
+        {2, COEF({KL_COEF_SITE, 1, 0, 0.0}), "not there"},
+        {2, COEF({KL_COEF_AT_BOND, V, 0, 0.0}), "no bond"},
+        {0, COEF(SCALAR(T), {KL_COEF_ADD, 0, 1, 0.0}), "not there"},
+        {0, COEF(SCALAR(T), {KL_COEF_ADD, -1, 0, 0.0}), "not there"},
+        {0, COEF({KL_COEF_EXP, 0, 0, 0.0}), "not there"},
+        {0, COEF(NUMBER(NAN)), "not finite"},
+        {0, COEF(NUMBER(INFINITY)), "not finite"},
+    };
+    kl_err err = {""};
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+        const kl_coef right = hand_term[wrong[k].term].coef;
+        hand_term[wrong[k].term].coef = wrong[k].coef;
+        core_refused(kl_model_check(&hand, &err), &err, (const char *[]){"hand.lua:1", wrong[k].word, NULL});
+        hand_term[wrong[k].term].coef = right;
+    }
+    assert_int_equal(kl_model_check(&hand, &err), KL_OK);
+}
+
 static void test_model_check(void **state)
 {
     kl_err err = {""};
@@ -339,9 +387,6 @@ static void test_model_check(void **state)
     if (kl_model_check(&hand, &err) != KL_OK) fail_msg("%s", err.text);
     assert_int_equal(kl_model_check(NULL, &err), KL_EINPUT);
 
-    hand.abi = KL_MODEL_ABI + 1;
-    core_refused(kl_model_check(&hand, &err), &err, (const char *[]){"version", NULL});
-    hand.abi = KL_MODEL_ABI;
     hand_op[1].shift[0] = 1;
     core_refused(kl_model_check(&hand, &err), &err, (const char *[]){"op[1] a_up", "N_up", NULL});
     hand_op[1].shift[0] = -1;
@@ -406,6 +451,7 @@ static void test_model_check(void **state)
     core_refused(kl_model_check(&hand, &err), &err, (const char *[]){"term[0]", "symbolic records", NULL});
     hand_term[0].split = hand_split[0];
     assert_int_equal(kl_model_check(&hand, &err), KL_OK);
+    check_wrong_coefs();
     core_no_memory();
 }
 
@@ -493,8 +539,6 @@ static void test_orders(void **state)
     }
 }
 
-static double hand_pairing(const kl_coef_args *a) { return 0.8 * a->scalar[2]; }
-
 /* Translated by one site, a ring or torus has the same energy, also with terms that know the direction of a bond. */
 static void test_translation(void **state)
 {
@@ -510,11 +554,9 @@ static void test_translation(void **state)
         expect_near(energy(&hand, "ring:4", "column", here, (int[]){q, 2}), energy(&hand, "ring:4", "column", there, (int[]){q, 2}), 1e-12);
 
     /* Kitaev ring: e_k = sqrt((2 t cos k + mu)^2 + (2 Delta sin k)^2), E = sum_k [-(2 t cos k + mu) - e_k] / 2 of either parity; k = 0 is not paired. */
-    const kl_model *kitaev = NULL;
-    char gen[1024], path[1100];
-    if (kl_modelcache_gen_dir(gen, sizeof gen, &err) != KL_OK) fail_msg("%s", err.text);
-    snprintf(path, sizeof path, "%s/../models/pairing.lua", gen);
-    if (kl_model_find(path, NULL, gen, &kitaev, NULL, &err) != KL_OK) fail_msg("%s", err.text);
+    const kl_embedded *const pairing = kl_modelread_shipped("pairing");
+    kl_tables *kitaev = NULL;
+    if (kl_modelread_text("pairing.lua", pairing->text, pairing->size, NULL, &kitaev, &err) != KL_OK) fail_msg("%s", err.text);
     const double t = 1.0, mu = 0.4, delta = 0.6;
     double even = -(2.0 * t + mu), odd = 0.0; /* N = 5: k = 0 is filled in the odd sector */
     for (int k = 1; k <= 2; k++) {
@@ -522,7 +564,8 @@ static void test_translation(void **state)
         odd += xi - sqrt(xi * xi + pow(2.0 * delta * sin(2.0 * M_PI * k / 5.0), 2));
     }
     odd += even;
-    expect_near(energy(kitaev, "ring:5", "column", (const char *[]){"t=1", "mu=0.4", "Delta=0.6", "V=0", NULL}, (int[]){1}), odd, 1e-12); /* Kitaev ring of 5 */
+    expect_near(energy(kitaev->model, "ring:5", "column", (const char *[]){"t=1", "mu=0.4", "Delta=0.6", "V=0", NULL}, (int[]){1}), odd, 1e-12); /* Kitaev ring of 5 */
+    kl_tables_destroy(&kitaev);
 }
 
 static void test_double_bonds(void **state)
@@ -666,7 +709,6 @@ static void write_file(const char *path, const char *text)
 
 static void test_params(void **state)
 {
-    enum { EPS = 3, V = 4, X = 5 };
     kl_lattice *lat = NULL;
     kl_params *p = NULL;
     kl_err err;
@@ -729,7 +771,7 @@ static void test_params(void **state)
     write_file(path, "1 2\n");
     expect_set(p, "eps", at, (const char *[]){path, "2 numbers", "expected 5", NULL});
     remove(path);
-    expect_set(p, "eps", at, (const char *[]){path, "cannot open", NULL});
+    expect_set(p, "eps", at, (const char *[]){path, "cannot be opened", NULL});
     kl_params_destroy(&p);
     kl_lattice_destroy(&lat);
     core_no_memory();
@@ -738,7 +780,7 @@ static void test_params(void **state)
 /* Moments of the generator, and its first numbers, which no machine may change. */
 static void test_random(void **state)
 {
-    enum { N = 20000, EPS = 3 };
+    enum { N = 20000 };
     kl_lattice *lat = NULL;
     kl_params *p = NULL;
     kl_err err;
@@ -839,21 +881,15 @@ static void test_every_model(void **state)
 {
     static const char *const lattices[] = {"chain:N", "ring:N", "ladder:2x2", "torus:2x2", "torus:2x2 doubled", "cylinder:2x2"};
     static const char *const small[] = {"n_max=2", NULL};
-    char gen[1024], models[1100], path[1400];
     kl_err err = {""};
     int nmodel = 0, nrun = 0;
     (void)state;
-    if (kl_modelcache_gen_dir(gen, sizeof gen, &err) != KL_OK) fail_msg("%s", err.text);
-    snprintf(models, sizeof models, "%s/../models", gen);
-    DIR *d = opendir(models);
-    assert_non_null(d);
-    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
-        const kl_model *m = NULL;
-        const size_t len = strlen(e->d_name);
-        const char *const *structural = strstr(e->d_name, "holstein") != NULL || strstr(e->d_name, "bose") != NULL ? small : NULL;
-        if (len < 5 || strcmp(e->d_name + len - 4, ".lua") != 0) continue;
-        snprintf(path, sizeof path, "%s/%s", models, e->d_name);
-        if (kl_model_find(path, structural, gen, &m, NULL, &err) != KL_OK) fail_msg("%s", err.text);
+    for (const kl_embedded *e = kl_embedded_models; e->name != NULL; e++) {
+        kl_tables *tables = NULL;
+        const char *const *structural = strstr(e->name, "holstein") != NULL || strstr(e->name, "bose") != NULL ? small : NULL;
+        const char *const path = e->name;
+        if (kl_modelread_text(path, e->text, e->size, structural, &tables, &err) != KL_OK) fail_msg("%s", err.text);
+        const kl_model *const m = tables->model;
         nmodel++;
         int dim = 1, n = 0;
         for (int t = 0; t < m->ntype; t++) dim = m->type[t].dim > dim ? m->type[t].dim : dim;
@@ -887,33 +923,11 @@ static void test_every_model(void **state)
             }
             drop(&s);
         }
+        kl_tables_destroy(&tables);
     }
-    closedir(d);
     print_message("%d models, %d lattices\n", nmodel, nrun);
     assert_true(nmodel > 0 && nrun >= 2 * nmodel);
     core_no_memory();
-}
-
-/* Models that are not built in are compiled into a cache of this test's own. */
-static char cache[] = "/tmp/kronlat_terms_XXXXXX";
-
-static int make_cache(void **state)
-{
-    (void)state;
-    return mkdtemp(cache) == NULL || setenv("KRONLAT_CACHE", cache, 1) != 0;
-}
-
-static int remove_cache(void **state)
-{
-    char path[512];
-    DIR *d = opendir(cache);
-    (void)state;
-    for (struct dirent *e = d != NULL ? readdir(d) : NULL; e != NULL; e = readdir(d)) {
-        snprintf(path, sizeof path, "%s/%.250s", cache, e->d_name);
-        if (e->d_name[0] != '.') remove(path);
-    }
-    if (d != NULL) closedir(d);
-    return remove(cache);
 }
 
 int main(void)
@@ -924,5 +938,5 @@ int main(void)
         cmocka_unit_test(test_refusals),    cmocka_unit_test(test_params),       cmocka_unit_test(test_random),     cmocka_unit_test(test_many),
         cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_oracle),       cmocka_unit_test(test_every_model), cmocka_unit_test(test_translation),
     };
-    return cmocka_run_group_tests(tests, make_cache, remove_cache);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

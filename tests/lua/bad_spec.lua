@@ -35,7 +35,7 @@ end)
 describe("bad command line", function()
     local model = helper.model_path("heisenberg")
     local cases = {
-        {"", "--model, --registry or --phase is needed"},
+        {"", "--model, --registry, --phase or --embed is needed"},
         {"--model " .. model, "--out or --describe is needed"},
         {"--model", "--model needs a value"},
         {"--mdel x", "unknown option '--mdel'; did you mean '--model'?"},

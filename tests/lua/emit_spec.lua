@@ -1,7 +1,7 @@
 -- The C file: coefficients against their values here, the same bytes on every run, depfile, registry, golden output.
 -- SPDX-License-Identifier: Apache-2.0
 local helper = dofile((string.match(debug.getinfo(1, "S").source, "^@(.*/)") or "./") .. "helper.lua")
-local util, algebra = require("util"), require("algebra")
+local util, algebra, emit = require("util"), require("algebra"), require("emit")
 
 -- The hash in the banner and in the table changes with the generator's own text; all else in a golden file may not.
 local function masked(text)
@@ -33,12 +33,12 @@ int main(void)
     const double scalar[] = {1.7, 0.6, 0, 0}, h[] = {0.1, 0.2, 0.3, -0.4, 0.5, 0.6}, b[] = {7, 8, 9};
     const double *const array[] = {NULL, NULL, h, b};
     const kl_coef_args a = {scalar, array, {3, 5}, 2, 6, 2.5, 1.25, -0.5};
-    for (int k = 0; k < kl_model_entry.nterm; k++) printf("%.17g\n", kl_model_entry.term[k].coef(&a));
+    for (int k = 0; k < kl_model_entry.nterm; k++) printf("%.17g\n", kl_coef_eval(&kl_model_entry.term[k].coef, &a));
     return 0;
 }
 ]])
         f:close()
-        local rc, _, err = helper.run(string.format("%s -std=gnu11 -Wall -Wextra -Wconversion -Wno-sign-conversion -Werror -I %ssrc %s/m.c -lm -o %s/m", cc, helper.root, folder, folder))
+        local rc, _, err = helper.run(string.format("%s -std=gnu11 -Wall -Wextra -Wconversion -Wno-sign-conversion -Werror -I %ssrc %s/m.c %ssrc/coef.c -lm -o %s/m", cc, helper.root, folder, helper.root, folder))
         assert.are.equal("", err)
         assert.are.equal(0, rc)
         local _, got = helper.run(folder .. "/m")
@@ -59,6 +59,66 @@ int main(void)
             assert.is_true(math.abs(plain - want) <= 4e-15 * math.abs(plain), expressions[p])
         end
         assert.are.equal(#expressions, p)
+    end)
+end)
+
+describe("steps of a coefficient", function()
+    local function steps(lines, expression)
+        local v = assert(helper.tables(helper.spins(lines .. "\nrun(2, (" .. expression .. ")*Sz(i)*Sz(j))")))
+        for _, term in ipairs(v.terms) do
+            if term.place == "RUN" then return v.coefs[term.coef + 1].steps end
+        end
+    end
+    it("are one for parts that are equal", function()
+        local list = {}
+        for p, s in ipairs(steps("", "(J + r)/(r + J) + (J + r)*2")) do list[p] = s.op end
+        assert.are.equal("SCALAR R ADD ADD DIV NUMBER MUL ADD", table.concat(list, " "))
+    end)
+    it("do not grow with the text of a power by squares", function()
+        assert.are.equal(3 + 10, #steps("local c = J + r for n = 1, 10 do c = c*c end", "c"))
+    end)
+    it("have their limit", function()
+        local line, why = select(2, helper.tables(helper.spins("local c = J for n = 1, 4100 do c = c + n*r^n end\nrun(2, c*Sz(i)*Sz(j))")))
+        assert.is_truthy(line and string.find(why, "parts", 1, true), why)
+    end)
+end)
+
+describe("the writer of C", function()
+    local function tables() return assert(helper.tables(helper.spins('onsite(J^2*Sz(i))\nnamed({"0"}, Sz(i))'))) end
+    local template = assert(util.read(helper.root .. "templates/model.c.tpl"))
+    it("takes nothing but names, numbers and texts where they belong", function()
+        assert.is_truthy(emit.model(tables(), "kl_m", template))
+        local evil = "0}; int evil = {1"
+        local faults = {
+            function(v) v.coefs[1].steps[1].op = "MUL}; int x = {0" end, function(v) v.coefs[1].steps[1].a = evil end, function(v) v.coefs[1].steps[1].b = 0.0 end,
+            function(v) v.coefs[1].steps[1].value = evil end, function(v) v.coefs[1].steps[1].value = 1 / 0 end, function(v) v.terms[1].line = evil end,
+            function(v) v.terms[1].plus_hc = evil end, function(v) v.terms[1].nslot = evil end, function(v) v.terms[1].place = evil end,
+            function(v) v.types[1].ops[2].elements[1].row = evil end, function(v) v.types[1].ops[2].shift[1] = evil end,
+            function(v) v.types[1].product_op[8] = evil end, function(v) v.types[1].charges[1][1] = evil end, function(v) v.params[1].kind = evil end,
+            function(v) v.params[1].value = evil end, function(v) v.kept[2].odd = evil end, function(v) v.charges[1].modulus = evil end,
+            function(v) v.splits[1][1].sign = evil end, function(v) v.site_lists[1].line = evil end, function(v) v.hash = evil end, function(v) v.name = {} end,
+        }
+        for p, spoil in ipairs(faults) do
+            local v = tables()
+            spoil(v)
+            assert.is_false((pcall(emit.model, v, "kl_m", template)), "fault " .. p)
+        end
+        assert.is_false((pcall(emit.model, tables(), "kl_m; int x", template)))
+    end)
+    it("keeps texts within their quotes and comments", function()
+        local v = tables()
+        for _, field in ipairs({"name", "variant", "formula", "source"}) do v[field] = '*/ "); #include "x" /* \\ \n@ if $(x)' end
+        v.terms[1].text, v.coefs[1].text, v.types[1].states[1] = v.name, v.name, v.name
+        local cc = helper.cc()
+        if not cc then pending("no C compiler") return end
+        local folder = helper.folder()
+        finally(function() helper.remove(folder) end)
+        local f = assert(io.open(folder .. "/m.c", "w"))
+        f:write((emit.model(v, "kl_m", template)))
+        f:close()
+        local rc, _, err = helper.run(string.format("%s -std=gnu11 -Wall -Wextra -Werror -I %ssrc -fsyntax-only %s/m.c", cc, helper.root, folder))
+        assert.are.equal("", err)
+        assert.are.equal(0, rc)
     end)
 end)
 

@@ -7,7 +7,7 @@ helper.here = here
 helper.root = here .. "../../"
 package.path = helper.root .. "gen/?.lua;" .. package.path
 
-local util, language, lower, emit = require("util"), require("language"), require("lower"), require("emit")
+local util, language, lower, tables, emit = require("util"), require("language"), require("lower"), require("tables"), require("emit")
 
 helper.models = {
     "blbq", "bose_hubbard", "extended_hubbard", "heisenberg", "holstein", "hubbard", "ising", "j1j2", "kondo", "longrange", "pairing", "tj",
@@ -24,12 +24,14 @@ function helper.lower(text, set)
     error(out, 0)
 end
 
+-- The tables of a model text, or nil, line, text of its refusal.
+function helper.tables(text, set) return util.attempt(tables.of, "m.lua", text, set, 1) end
+
 -- The same up to the C text.
 function helper.generate(text, set, symbol)
-    local out, line, why = helper.lower(text, set)
-    if not out then return nil, line, why end
-    local template = assert(util.read(helper.root .. "templates/model.c.tpl"))
-    return emit.model(out, {name = "m", source = "m.lua", variant = "", formula = "H", symbol = symbol or "kl_model_entry", hash = 1, template = template})
+    local v, line, why = helper.tables(text, set)
+    if not v then return nil, line, why end
+    return emit.model(v, symbol or "kl_model_entry", assert(util.read(helper.root .. "templates/model.c.tpl")))
 end
 
 -- Short model around some lines: spins 1/2 with parameters J and h.

@@ -206,9 +206,9 @@ describe("symbolic records", function()
         for p = 1, 8 do product[p] = string.format("X(at(%d))", p) end
         local text = '-- H\nsite(spin(1/2))\nconserve "nothing"\nX = Sp + Sm\nfor d = 1, %d do run(8, d * ' .. table.concat(product, "*") .. ") end\n"
         assert.is_truthy(helper.lower(string.format(text, 1)))
-        local out, line, why = helper.lower(string.format(text, 20))
+        local out, line, why = helper.lower(string.format(text, 40))
         assert.is_nil(out)
         assert.are.equal(5, line)
-        assert.is_truthy(string.find(why, "cut in more than 262144 ways", 1, true), why)
+        assert.is_truthy(string.find(why, "cut in more than 1048576 ways", 1, true), why)
     end)
 end)

@@ -1,2 +1,2 @@
--- H = 0; expect 2: the model runs too long
+-- H = 0; expect 2: endless recursion
 local function f() return f() + 1 end f()
