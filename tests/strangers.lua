@@ -29,7 +29,7 @@ end
 
 -- Runs a shell line in the folder with $K as the program: status, stdout and stderr together.
 local function shell(line)
-    local _, how, code = os.execute(("cd %s && export K=%s { %s ; } >%s.out 2>&1 </dev/null"):format(quote(folder), quote(program), line, folder))
+    local _, how, code = os.execute(("cd %s && export K=%s && { %s ; } >%s.out 2>&1 </dev/null"):format(quote(folder), quote(program), line, folder))
     return how == "exit" and code or 128 + code, slurp(folder .. ".out")
 end
 
@@ -187,6 +187,6 @@ ok(status == 130 and said:find("loop.lua:1: interrupted", 1, true), "one INT end
 status, said = shell "{ echo 0 0.5 0 0 >pipe & } ; $K ed heisenberg --sites 4 --charge Sz=0 -o none -p h=@pipe"
 ok(status == 0, "numbers may come through a pipe", said)
 
-os.execute(("rm -rf %s %s.out %s.cache"):format(folder, folder, folder))
+os.execute(("rm -rf %s %s.out"):format(folder, folder))
 print("1.." .. ntest)
 os.exit(nfail == 0)
