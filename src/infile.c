@@ -1,4 +1,5 @@
-/* A stream over a descriptor that is opened without waiting and read after poll, which no restarted call outlasts: see infile.h.
+/* A stream over a descriptor that is opened without waiting and read after poll, which no restarted call
+   outlasts: see infile.h.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* fopencookie */
@@ -20,7 +21,8 @@ typedef struct source {
     int fd;
 } source;
 
-/* A signal may come between the question and poll, hence a wait that ends by itself. A pipe that nobody has opened for writing yet is waited for. */
+/* A signal may come between the question and poll, hence a wait that ends by itself. A pipe that nobody has
+   opened for writing yet is waited for. */
 static ssize_t read_some(void *self, char *to, size_t n)
 {
     const source *const s = self;
@@ -49,18 +51,26 @@ static kl_status open_checked(const char *path, int flags, int pipes, int *fd, k
 {
     struct stat info;
     *fd = open(path, flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (*fd < 0) return kl_fail(err, errno == ENOENT ? KL_EINPUT : KL_EIO, "%.300s: cannot be opened: %s", path, strerror(errno));
+    if (*fd < 0)
+        return kl_fail(err, errno == ENOENT ? KL_EINPUT : KL_EIO, "%.300s: cannot be opened: %s", path,
+                       strerror(errno));
     const char *wrong = NULL;
-    if (fstat(*fd, &info) != 0) wrong = "cannot be looked at";
-    else if (S_ISDIR(info.st_mode)) wrong = "cannot be read: Is a directory";
-    else if (!S_ISREG(info.st_mode) && !(pipes && S_ISFIFO(info.st_mode))) wrong = "is no ordinary file";
+    if (fstat(*fd, &info) != 0)
+        wrong = "cannot be looked at";
+    else if (pipes && S_ISDIR(info.st_mode))
+        wrong = "cannot be read: Is a directory";
+    else if (!S_ISREG(info.st_mode) && !(pipes && S_ISFIFO(info.st_mode)))
+        wrong = "is no ordinary file";
     if (wrong == NULL) return KL_OK;
     close(*fd);
     *fd = -1;
     return kl_fail(err, KL_EINPUT, "%.300s: %s; allowed: a file%s", path, wrong, pipes ? " or a pipe" : "");
 }
 
-kl_status kl_infile_descriptor(const char *path, int flags, int *fd, kl_err *err) { return open_checked(path, flags, 0, fd, err); }
+kl_status kl_infile_descriptor(const char *path, int flags, int *fd, kl_err *err)
+{
+    return open_checked(path, flags, 0, fd, err);
+}
 
 kl_status kl_infile_open(const char *path, FILE **out, kl_err *err)
 {
@@ -96,7 +106,8 @@ kl_status kl_infile_read(const char *path, int64_t most, char **text, int64_t *n
         }
         got = fread(*text + have, 1, STREAM_BYTES - 1, f);
         have += (int64_t)got;
-        if (have > most) KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is longer than %.4g MB", path, 1e-6 * (double)most));
+        if (have > most)
+            KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is longer than %.4g MB", path, 1e-6 * (double)most));
     } while (got > 0);
     if (ferror(f)) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(errno)));
     (*text)[have] = '\0';

@@ -1,4 +1,5 @@
-/* The limits of a box and what is said when one is passed. The library functions that a box offers are in luawords.c.
+/* The limits of a box and what is said when one is passed. The library functions that a box offers are in
+   luawords.c.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -14,7 +15,11 @@
 #include "luawords.h"
 #include "mem.h"
 
-enum { HOOK_EVERY = 100, PIECE = 256, BLOCK_COST = 64 /* of mem.c and the allocator below it, for each block */ };
+enum {
+    HOOK_EVERY = 100,
+    PIECE = 256,
+    BLOCK_COST = 64 /* of mem.c and the allocator below it, for each block */
+};
 
 typedef enum passed { NONE, TOO_LONG, TOO_BIG, STRING_TOO_BIG, ASKED_TO_STOP } passed;
 
@@ -22,11 +27,11 @@ struct kl_luabox {
     kl_luabox_limits limits;
     char own_chunk[1024];
     lua_State *L;
-    int64_t live;         /* bytes that Lua holds, with the cost of blocks */
-    passed refused;       /* why the allocator refused last; Lua may do without after a collection */
-    passed over;          /* the limit that ends the call */
-    int line;             /* of the stranger's text where it was passed, 0: unknown */
-    double used;          /* seconds of the calls before this one */
+    int64_t live;   /* bytes that Lua holds, with the cost of blocks */
+    passed refused; /* why the allocator refused last; Lua may do without after a collection */
+    passed over;    /* the limit that ends the call */
+    int line;       /* of the stranger's text where it was passed, 0: unknown */
+    double used;    /* seconds of the calls before this one */
     double started;
     struct timespec seen; /* the last look at the clock */
 };
@@ -41,7 +46,8 @@ static kl_luabox *box_of(lua_State *L)
 static void *counted_alloc(void *self, void *ptr, size_t old, size_t wanted)
 {
     kl_luabox *const b = self;
-    const int is_string = ptr == NULL && old == LUA_TSTRING; /* without a block, old is the type of the object */
+    const int is_string =
+        ptr == NULL && old == LUA_TSTRING; /* without a block, old is the type of the object */
     const int64_t before = ptr != NULL ? (int64_t)old + BLOCK_COST : 0;
     if (wanted == 0) {
         kl_free(&ptr);
@@ -53,7 +59,8 @@ static void *counted_alloc(void *self, void *ptr, size_t old, size_t wanted)
         return NULL;
     }
     b->refused = TOO_BIG;
-    const int64_t live = wanted > (size_t)b->limits.bytes ? INT64_MAX : b->live - before + (int64_t)wanted + BLOCK_COST;
+    const int64_t live =
+        wanted > (size_t)b->limits.bytes ? INT64_MAX : b->live - before + (int64_t)wanted + BLOCK_COST;
     if (live > b->limits.bytes && (ptr == NULL || wanted > old)) return NULL; /* Lua counts on shrinking */
     if (kl_realloc_bytes(&ptr, (int64_t)wanted, 1, KL_MEM_MISC, NULL) != KL_OK) return NULL;
     b->live = live;
@@ -72,7 +79,8 @@ static int line_of(lua_State *L, const char *chunk)
 {
     lua_Debug at;
     for (int level = 0; lua_getstack(L, level, &at); level++)
-        if (lua_getinfo(L, "Sl", &at) && at.currentline > 0 && strcmp(at.source, chunk) == 0) return at.currentline;
+        if (lua_getinfo(L, "Sl", &at) && at.currentline > 0 && strcmp(at.source, chunk) == 0)
+            return at.currentline;
     return 0;
 }
 
@@ -81,12 +89,16 @@ void kl_luabox_watch(lua_State *L)
     kl_luabox *const b = box_of(L);
     if (b->over == NONE) {
         struct timespec now = {0};
-        clock_gettime(CLOCK_MONOTONIC_COARSE, &now); /* moves every few milliseconds and asks no kernel, which the other clock does */
+        clock_gettime(CLOCK_MONOTONIC_COARSE,
+                      &now); /* moves every few milliseconds and asks no kernel, which the other clock does */
         if (now.tv_sec == b->seen.tv_sec && now.tv_nsec == b->seen.tv_nsec) return;
         b->seen = now;
-        if (kl_interrupted()) b->over = ASKED_TO_STOP;
-        else if (b->used + processor_seconds() - b->started > b->limits.seconds) b->over = TOO_LONG;
-        else return;
+        if (kl_interrupted())
+            b->over = ASKED_TO_STOP;
+        else if (b->used + processor_seconds() - b->started > b->limits.seconds)
+            b->over = TOO_LONG;
+        else
+            return;
         b->line = line_of(L, b->limits.chunk);
     }
     lua_pushnil(L);
@@ -100,7 +112,10 @@ void kl_luabox_rethrow(lua_State *L, int code)
     if (b->over != NONE) kl_luabox_watch(L);
 }
 
-int64_t kl_luabox_string_bytes(lua_State *L) { return box_of(L)->limits.string_bytes; }
+int64_t kl_luabox_string_bytes(lua_State *L)
+{
+    return box_of(L)->limits.string_bytes;
+}
 
 static void count_hook(lua_State *L, lua_Debug *where)
 {
@@ -118,12 +133,17 @@ static kl_status tell_limit(const kl_luabox *b, kl_err *err)
     switch (b->over) {
     case ASKED_TO_STOP: return kl_fail(err, KL_EINPUT, "%.300s%s: interrupted", path, where);
     case TOO_LONG:
-        return kl_fail(err, KL_EINPUT, "%.300s%s: takes more than the %.3g s of processor time that a file may take (an endless loop?)", path, where,
-                       b->limits.seconds);
+        return kl_fail(
+            err, KL_EINPUT,
+            "%.300s%s: takes more than the %.3g s of processor time that a file may take (an endless loop?)",
+            path, where, b->limits.seconds);
     case STRING_TOO_BIG:
-        return kl_fail(err, KL_EINPUT, "%.300s: makes a text of more than %lld MB; allowed: %lld MB for one text", path,
+        return kl_fail(err, KL_EINPUT,
+                       "%.300s: makes a text of more than %lld MB; allowed: %lld MB for one text", path,
                        (long long)(b->limits.string_bytes >> 20), (long long)(b->limits.string_bytes >> 20));
-    default: return kl_fail(err, KL_EINPUT, "%.300s: needs too much memory; allowed: %lld MB", path, (long long)(b->limits.bytes >> 20));
+    default:
+        return kl_fail(err, KL_EINPUT, "%.300s: needs too much memory; allowed: %lld MB", path,
+                       (long long)(b->limits.bytes >> 20));
     }
 }
 
@@ -131,12 +151,15 @@ static kl_status tell_limit(const kl_luabox *b, kl_err *err)
 static kl_status tell_error(kl_luabox *b, kl_err *err)
 {
     char text[sizeof(err->text)];
-    const char *const why = lua_type(b->L, -1) == LUA_TSTRING ? lua_tostring(b->L, -1) : "an error without a message";
+    const char *const why =
+        lua_type(b->L, -1) == LUA_TSTRING ? lua_tostring(b->L, -1) : "an error without a message";
     snprintf(text, sizeof(text), "%s", why);
     for (char *c = text; *c != '\0'; c++)
         if ((unsigned char)*c < ' ' || *c == 127) *c = ' ';
-    const int has_path = strstr(text, b->limits.path) != NULL || strncmp(text, "...", 3) == 0; /* Lua cuts a long path */
-    return kl_fail(err, KL_EINPUT, "%.300s%s%.700s", has_path ? "" : b->limits.path, has_path ? "" : ": ", text);
+    const int has_path =
+        strstr(text, b->limits.path) != NULL || strncmp(text, "...", 3) == 0; /* Lua cuts a long path */
+    return kl_fail(err, KL_EINPUT, "%.300s%s%.700s", has_path ? "" : b->limits.path, has_path ? "" : ": ",
+                   text);
 }
 
 static kl_status finish(kl_luabox *b, int code, kl_err *err)
@@ -161,7 +184,8 @@ typedef struct pieces {
     size_t left;
 } pieces;
 
-/* The compiler walks the list of an expression's jumps at each `or`: a long one takes quadratic time, and no instruction is run meanwhile. */
+/* The compiler walks the list of an expression's jumps at each `or`: a long one takes quadratic time, and no
+   instruction is run meanwhile. */
 static const char *next_piece(lua_State *L, void *self, size_t *size)
 {
     pieces *const p = self;
@@ -228,4 +252,7 @@ void kl_luabox_destroy(kl_luabox **box)
     kl_free(box);
 }
 
-lua_State *kl_luabox_state(kl_luabox *b) { return b->L; }
+lua_State *kl_luabox_state(kl_luabox *b)
+{
+    return b->L;
+}

@@ -1,5 +1,6 @@
-/* Lua's patterns (reference manual 6.4.1) by a matcher that looks at the time: backtracking is exponential in the number of quantifiers, and Lua's
-   own runs to its end in C, where no hook is called. The functions are those of Lua's string library, with its messages.
+/* Lua's patterns (reference manual 6.4.1) by a matcher that looks at the time: backtracking is exponential in
+   the number of quantifiers, and Lua's own runs to its end in C, where no hook is called. The functions are
+   those of Lua's string library, with its messages.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memmem */
@@ -173,10 +174,13 @@ static const char *end_capture(matcher *m, const char *s, const char *p)
 static const char *match_capture(matcher *m, const char *s, int digit)
 {
     const int c = digit - '1';
-    if (c < 0 || c >= m->ncapture || m->capture[c].length == OPEN_CAPTURE) luaL_error(m->L, "invalid capture index %%%d", c + 1);
+    if (c < 0 || c >= m->ncapture || m->capture[c].length == OPEN_CAPTURE)
+        luaL_error(m->L, "invalid capture index %%%d", c + 1);
     const ptrdiff_t n = m->capture[c].length;
     step(m);
-    return n != POSITION_CAPTURE && m->text_end - s >= n && memcmp(m->capture[c].from, s, (size_t)n) == 0 ? s + n : NULL;
+    return n != POSITION_CAPTURE && m->text_end - s >= n && memcmp(m->capture[c].from, s, (size_t)n) == 0
+               ? s + n
+               : NULL;
 }
 
 /* %f[set]: between a character outside of the set and one inside. */
@@ -187,7 +191,8 @@ static int at_frontier(matcher *m, const char *s, const char *set, const char *e
     return !set_matches(m, before, set, end - 1) && set_matches(m, after, set, end - 1);
 }
 
-/* Where the match of the pattern from p on ends that begins at s, or NULL. Loops over what has one way to go on, calls itself for choices. */
+/* Where the match of the pattern from p on ends that begins at s, or NULL. Loops over what has one way to go
+   on, calls itself for choices. */
 static const char *match_from(matcher *m, const char *s, const char *p)
 {
     while (p < m->pattern_end) {
@@ -332,8 +337,14 @@ static int find(lua_State *L, int wants_place)
     return 1;
 }
 
-int kl_luapattern_find(lua_State *L) { return find(L, 1); }
-int kl_luapattern_match(lua_State *L) { return find(L, 0); }
+int kl_luapattern_find(lua_State *L)
+{
+    return find(L, 1);
+}
+int kl_luapattern_match(lua_State *L)
+{
+    return find(L, 0);
+}
 
 /* Upvalues: text, pattern, offset to go on at, end of the last match (-1: none). */
 static int next_match(lua_State *L)
@@ -380,8 +391,10 @@ static void add_text(matcher *m, luaL_Buffer *b, const char *s, const char *e)
             continue;
         }
         i++; /* a zero stands behind the text's end */
-        if (text[i] == '%') luaL_addchar(b, '%');
-        else if (text[i] == '0') luaL_addlstring(b, s, (size_t)(e - s));
+        if (text[i] == '%')
+            luaL_addchar(b, '%');
+        else if (text[i] == '0')
+            luaL_addlstring(b, s, (size_t)(e - s));
         else if (isdigit((unsigned char)text[i])) {
             push_capture(m, text[i] - '1', s, e);
             luaL_tolstring(m->L, -1, NULL); /* positions are numbers */
@@ -421,7 +434,9 @@ int kl_luapattern_gsub(lua_State *L)
     const char *p;
     matcher m = begin(L, 1, 2, &p);
     const int type = lua_type(L, 3);
-    luaL_argexpected(L, type == LUA_TNUMBER || type == LUA_TSTRING || type == LUA_TFUNCTION || type == LUA_TTABLE, 3, "string/function/table");
+    luaL_argexpected(
+        L, type == LUA_TNUMBER || type == LUA_TSTRING || type == LUA_TFUNCTION || type == LUA_TTABLE, 3,
+        "string/function/table");
     const lua_Integer most = luaL_optinteger(L, 4, m.text_end - m.text + 1);
     const int anchored = p < m.pattern_end && *p == '^';
     const char *s = m.text, *last = NULL;

@@ -1,6 +1,7 @@
-/* What a stranger's text finds in a box: Lua's own functions where their work is linear in what they are given, with a look at the time before each,
-   and functions of our own where it is not. Offers no coroutines (their hooks would be others), no metatables (finalizers, weak tables whose
-   collection is quadratic), no files and no other programs.
+/* What a stranger's text finds in a box: Lua's own functions where their work is linear in what they are
+   given, with a look at the time before each, and functions of our own where it is not. Offers no coroutines
+   (their hooks would be others), no metatables (finalizers, weak tables whose collection is quadratic), no
+   files and no other programs.
    SPDX-License-Identifier: Apache-2.0 */
 #include "luawords.h"
 
@@ -63,7 +64,8 @@ static int words_rep(lua_State *L)
         lua_pushliteral(L, "");
         return 1;
     }
-    if ((int64_t)(length + between) > most / n) return luaL_error(L, "string.rep: a text would have more than %I bytes", (LUAI_UACINT)most);
+    if ((int64_t)(length + between) > most / n)
+        return luaL_error(L, "string.rep: a text would have more than %I bytes", (LUAI_UACINT)most);
     return watched(L);
 }
 
@@ -98,7 +100,8 @@ static int words_sort(lua_State *L)
     return watched(L);
 }
 
-/* load(text, chunk, mode, environment) for our own code: text only, no function that gives pieces, no compiled chunks. */
+/* load(text, chunk, mode, environment) for our own code: text only, no function that gives pieces, no
+   compiled chunks. */
 static int words_load(lua_State *L)
 {
     size_t n;
@@ -126,11 +129,15 @@ typedef struct word {
 } word;
 
 static const word base_words[] = {
-    {"assert", NULL}, {"error", NULL}, {"ipairs", NULL}, {"next", NULL},   {"pairs", NULL},    {"pcall", words_pcall}, {"rawequal", NULL},
-    {"rawget", NULL}, {"rawlen", NULL}, {"rawset", NULL}, {"select", NULL}, {"tonumber", NULL}, {"tostring", NULL},     {"type", NULL},
-    {NULL, NULL},
+    {"assert", NULL},       {"error", NULL},    {"ipairs", NULL},   {"next", NULL},   {"pairs", NULL},
+    {"pcall", words_pcall}, {"rawequal", NULL}, {"rawget", NULL},   {"rawlen", NULL}, {"rawset", NULL},
+    {"select", NULL},       {"tonumber", NULL}, {"tostring", NULL}, {"type", NULL},   {NULL, NULL},
 };
-static const word own_code_words[] = {{"getmetatable", NULL}, {"setmetatable", NULL}, {"load", words_load}, {"xpcall", words_xpcall}, {NULL, NULL}};
+static const word own_code_words[] = {{"getmetatable", NULL},
+                                      {"setmetatable", NULL},
+                                      {"load", words_load},
+                                      {"xpcall", words_xpcall},
+                                      {NULL, NULL}};
 static const word string_words[] = {
     {"byte", NULL},
     {"char", NULL},
@@ -148,9 +155,11 @@ static const word string_words[] = {
     {NULL, NULL},
 };
 static const word table_words[] = {
-    {"concat", NULL}, {"insert", NULL}, {"move", words_move}, {"pack", NULL}, {"remove", NULL}, {"sort", words_sort}, {"unpack", NULL}, {NULL, NULL},
+    {"concat", NULL}, {"insert", NULL},     {"move", words_move}, {"pack", NULL},
+    {"remove", NULL}, {"sort", words_sort}, {"unpack", NULL},     {NULL, NULL},
 };
-static const word utf8_words[] = {{"char", NULL}, {"codepoint", NULL}, {"codes", NULL}, {"len", NULL}, {"offset", NULL}, {NULL, NULL}};
+static const word utf8_words[] = {{"char", NULL}, {"codepoint", NULL}, {"codes", NULL},
+                                  {"len", NULL},  {"offset", NULL},    {NULL, NULL}};
 static const word debug_words[] = {{"getinfo", NULL}, {"traceback", NULL}, {NULL, NULL}};
 
 /* Puts the words into the table at index `into`; the one at `from` holds Lua's own. */
@@ -178,7 +187,8 @@ static void open_library(lua_State *L, int globals, const char *name, lua_CFunct
     lua_pop(L, 1);
 }
 
-/* Methods of strings, ("x"):rep(2), come from the metatable that all strings share; it must not hold Lua's own functions. */
+/* Methods of strings, ("x"):rep(2), come from the metatable that all strings share; it must not hold Lua's
+   own functions. */
 static void close_strings(lua_State *L, int globals, int methods)
 {
     lua_pushliteral(L, "");

@@ -1,4 +1,5 @@
-/* The library functions of a box (luabox.h). Each takes milliseconds at most or looks at the time while it works.
+/* The library functions of a box (luabox.h). Each takes milliseconds at most or looks at the time while it
+   works.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_LUAWORDS_H
 #define KL_LUAWORDS_H
