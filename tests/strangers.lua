@@ -187,6 +187,6 @@ ok(status == 130 and said:find("loop.lua:1: interrupted", 1, true), "one INT end
 status, said = shell "{ echo 0 0.5 0 0 >pipe & } ; $K ed heisenberg --sites 4 --charge Sz=0 -o none -p h=@pipe"
 ok(status == 0, "numbers may come through a pipe", said)
 
-os.execute(("rm -rf %s %s.out %s.cache"):format(folder, folder, folder))
+os.execute(("rm -rf %s %s.out"):format(folder, folder))
 print("1.." .. ntest)
 os.exit(nfail == 0)
