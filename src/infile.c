@@ -52,7 +52,7 @@ static kl_status open_checked(const char *path, int flags, int pipes, int *fd, k
     struct stat info;
     *fd = open(path, flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (*fd < 0)
-        return kl_fail(err, errno == ENOENT ? KL_EINPUT : KL_EIO, "%.300s: cannot be opened: %s", path,
+        return kl_fail(err, KL_EIO, "%.300s: cannot be opened: %s", path,
                        strerror(errno));
     const char *wrong = NULL;
     if (fstat(*fd, &info) != 0)
@@ -64,7 +64,7 @@ static kl_status open_checked(const char *path, int flags, int pipes, int *fd, k
     if (wrong == NULL) return KL_OK;
     close(*fd);
     *fd = -1;
-    return kl_fail(err, KL_EINPUT, "%.300s: %s; allowed: a file%s", path, wrong, pipes ? " or a pipe" : "");
+    return kl_fail(err, KL_EIO, "%.300s: %s; allowed: a file%s", path, wrong, pipes ? " or a pipe" : "");
 }
 
 kl_status kl_infile_descriptor(const char *path, int flags, int *fd, kl_err *err)

@@ -8,7 +8,7 @@
 #include "base.h"
 
 /* For fclose. A read that a request to stop ends fails with EINTR. Folders and devices, which may have no
-   end, are EINPUT. */
+   end, are EIO, as is what cannot be opened. */
 kl_status kl_infile_open(const char *path, FILE **out, kl_err *err) KL_MUST_CHECK;
 
 /* All of a file of at most `most` bytes, with a zero behind it; *text is for kl_free. EINPUT for a longer

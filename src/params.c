@@ -253,7 +253,7 @@ static kl_status read_text(const char *name, const char *path, char **out, kl_er
     int64_t n = 0;
     kl_err why;
     kl_status st = kl_infile_read(path, MAX_FILE, out, &n, &why);
-    if (st != KL_OK) return kl_fail(err, st, "parameter %s: %s", name, why.text);
+    if (st != KL_OK) return kl_fail(err, st == KL_ENOMEM ? st : KL_EINPUT, "parameter %s: %s", name, why.text);
     if (memchr(*out, 0, (size_t)n) == NULL) return KL_OK;
     kl_free(out);
     return kl_fail(err, KL_EINPUT, "parameter %s=@%.300s: the file is not text (it has a zero byte)", name, path);

@@ -10,9 +10,10 @@ extern const kl_model kl_model_strange, kl_model_majorana, kl_model_free_spins, 
 const kl_model *const core_models[] = {
     &kl_model_strange,          &kl_model_majorana,        &kl_model_free_spins,          &kl_model_free_spins_1,
     &kl_model_test_hubbard_3_2, &kl_model_test_hubbard_1,  &kl_model_test_heisenberg_3_2, &kl_model_test_holstein_1,
-    &kl_model_test_kondo_1,     &kl_model_test_longrange_1, &kl_model_potts,             &kl_model_plain_ising,
-    &kl_model_coupled_chains,   &kl_model_test_heisenberg_2};
+    &kl_model_test_kondo_1,     &kl_model_test_longrange_1};
 const int core_nmodel = (int)(sizeof core_models / sizeof *core_models);
+/* Found by name alone: for single cases, not for every lattice. */
+static const kl_model *const special[] = {&kl_model_potts, &kl_model_plain_ising, &kl_model_coupled_chains, &kl_model_test_heisenberg_2};
 
 const kl_model *core_model(const char *name, const char *variant)
 {
@@ -21,6 +22,8 @@ const kl_model *core_model(const char *name, const char *variant)
             return kl_models_builtin[k];
     for (int k = 0; k < core_nmodel; k++)
         if (!strcmp(core_models[k]->name, name) && (!variant || !strcmp(core_models[k]->variant, variant))) return core_models[k];
+    for (size_t k = 0; k < sizeof special / sizeof *special; k++)
+        if (!strcmp(special[k]->name, name) && (!variant || !strcmp(special[k]->variant, variant))) return special[k];
     fail_msg("model %s(%s) is not there", name, variant ? variant : "");
     return NULL;
 }
