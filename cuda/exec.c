@@ -1,7 +1,7 @@
 /* The CUDA executor: a complete table on memory of the primary context, which OpenMP offload in the same program uses as well.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
-#include "fold_device.h"
+#include "device/fold_device.h"
 #include <stdio.h>
 
 enum { INTS = (4 + KL_TURNS) * (int)sizeof(int), SLOTS = KL_SLOTS * (int)sizeof(kl_slot) };

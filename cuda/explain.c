@@ -1,7 +1,7 @@
 /* Which kernel of the CUDA executor takes a call, and why: runs nothing.
    SPDX-License-Identifier: Apache-2.0 */
-#include "tall.h"
-#include "few.h"
+#include "kernels/tall.h"
+#include "exec/few.h"
 #include <stdio.h>
 
 kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err *err)

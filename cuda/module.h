@@ -3,13 +3,13 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CUDA_MODULE_H
 #define KL_CUDA_MODULE_H
-#include "chunk.h"
-#include "concat.h"
-#include "devbatch.h"
-#include "devkron.h"
-#include "mem.h"
-#include "par.h"
-#include "spdev.h"
+#include "record/chunk.h"
+#include "record/concat.h"
+#include "device/devbatch.h"
+#include "device/devkron.h"
+#include "base/mem.h"
+#include "base/par.h"
+#include "device/spdev.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,5 +1,5 @@
 -- The tables of a model as plain data: texts, whole numbers and real numbers in lists and records, as
--- src/model.h has them. Two writers take them: emit.lua writes them as C, src/tables.c puts them into memory.
+-- src/model/model.h has them. Two writers take them: emit.lua writes them as C, src/model/tables.c puts them into memory.
 -- There are no functions, no expressions and no matrices in them; indices count from 0, as in C.
 -- SPDX-License-Identifier: Apache-2.0
 local util = require("util")
@@ -11,12 +11,12 @@ local lower = require("lower")
 local tables = {}
 local refuse_at = util.refuse_at
 
-local MAX_STEPS = 4096            -- KL_MAX_STEP of src/coef.h
-local NO_OP, ZERO_OP = -2, -1     -- KL_OP_NONE and KL_OP_ZERO of src/model.h
+local MAX_STEPS = 4096            -- KL_MAX_STEP of src/model/coef.h
+local NO_OP, ZERO_OP = -2, -1     -- KL_OP_NONE and KL_OP_ZERO of src/model/model.h
 
 -- Coefficients ------------------------------------------------------------------------------------
 
-local operation = { -- of leaves and functions; the names are those of KL_COEF_OPS in src/coef.h
+local operation = { -- of leaves and functions; the names are those of KL_COEF_OPS in src/model/coef.h
     add = "ADD", mul = "MUL", div = "DIV", pow = "POW", N = "NSITE", r = "R", x = "X", y = "Y",
     exp = "EXP", log = "LOG", sqrt = "SQRT", abs = "ABS", sin = "SIN", cos = "COS", tanh = "TANH",
 }

@@ -52,7 +52,7 @@ local function with_line(e)
     return string.format("MODEL:%d: %s", util.model_line() or 1, e)
 end
 
--- The action's results, which is given bounded memory, and time by the length of the model's text. Inside the program its box bounds all that runs (src/luabox.c), and there are no hooks.
+-- The action's results, which is given bounded memory, and time by the length of the model's text. Inside the program its box bounds all that runs (src/lua/luabox.c), and there are no hooks.
 function util.bounded(text, steps, action, ...)
     local hooked = debug.sethook and not debug.gethook()
     local function stop(why)

@@ -1,7 +1,7 @@
 /* Tables of Kronecker sums as threads that gather want them: see gather.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "gather.h"
-#include "mem.h"
+#include "base/mem.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,8 +3,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_GATHER_H
 #define KL_GATHER_H
-#include "kron.h"
-#include "pool.h"
+#include "exec/kron.h"
+#include "base/pool.h"
 
 #ifdef __cplusplus
 extern "C" {

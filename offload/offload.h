@@ -2,10 +2,10 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_OFFLOAD_H
 #define KL_OFFLOAD_H
-#include "exec.h"
-#include "pool.h"
-#include "record.h"
-#include "spdev.h"
+#include "exec/exec.h"
+#include "base/pool.h"
+#include "record/record.h"
+#include "device/spdev.h"
 
 enum { KL_OFFLOAD_PART = 1 << 29 /* elements of a launch: indices stay int */, KL_SCRATCH = (1 << 21) + (1 << 11), KL_STEP_BYTES = 1 << 17, KL_COUNTERS = 4, KL_MOST_SM = 256, KL_RESULT = 1536 };
 

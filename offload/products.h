@@ -3,7 +3,7 @@
 #ifndef KL_PRODUCTS_H
 #define KL_PRODUCTS_H
 #include "offload.h"
-#include "tiling.h"
+#include "device/tiling.h"
 
 /* sums.c */
 void kl_offload_sums(const kl_offload *self, const kl_cell *cell, int ncell, const kl_summand *term, const double *x, double *y);

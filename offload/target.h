@@ -13,7 +13,7 @@
 #define KL_TARGET_H
 #include <stdint.h>
 #include "config.h"
-#include "fold_device.h"
+#include "device/fold_device.h"
 
 #define KL_PRAGMA(...) _Pragma(#__VA_ARGS__)
 

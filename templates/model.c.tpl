@@ -4,7 +4,7 @@
 /* Structural parameters: $(variant) */
 @ end
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model.h"
+#include "model/model.h"
 
 #define NONE {KL_OP_NONE, 0.0}
 #define ZERO {KL_OP_ZERO, 0.0}

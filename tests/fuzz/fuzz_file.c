@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mem.h"
+#include "base/mem.h"
 
 const char *kl_fuzz_file(const uint8_t *data, size_t size)
 {

@@ -1,6 +1,6 @@
 /* Lattice files. SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
-#include "job.h"
+#include "cli/job.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

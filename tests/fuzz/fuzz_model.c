@@ -1,6 +1,6 @@
 /* Model files. SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
-#include "modelread.h"
+#include "model/modelread.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -2,7 +2,7 @@
 /* H = sum_<ij> J [ (S+_i S-_j + S-_i S+_j)/2 + Delta Sz_i Sz_j ] - sum_i h_i Sz_i */
 /* Structural parameters: S=1/2 */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model.h"
+#include "model/model.h"
 
 #define NONE {KL_OP_NONE, 0.0}
 #define ZERO {KL_OP_ZERO, 0.0}

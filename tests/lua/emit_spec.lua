@@ -38,7 +38,7 @@ int main(void)
 }
 ]])
         f:close()
-        local rc, _, err = helper.run(string.format("%s -std=gnu11 -Wall -Wextra -Wconversion -Wno-sign-conversion -Werror -I %ssrc %s/m.c %ssrc/coef.c -lm -o %s/m", cc, helper.root, folder, helper.root, folder))
+        local rc, _, err = helper.run(string.format("%s -std=gnu11 -Wall -Wextra -Wconversion -Wno-sign-conversion -Werror -I %ssrc %s/m.c %ssrc/model/coef.c -lm -o %s/m", cc, helper.root, folder, helper.root, folder))
         assert.are.equal("", err)
         assert.are.equal(0, rc)
         local _, got = helper.run(folder .. "/m")

@@ -130,7 +130,7 @@ describe("random model texts", function()
             externs[#externs + 1] = "extern const kl_model model_" .. p .. ";"
             list[#list + 1] = "&model_" .. p
         end
-        write("main.c", '#include "model.h"\n#include <stdio.h>\n' .. table.concat(externs, "\n") .. "\nstatic const kl_model *const list[] = {" .. table.concat(list, ", ") .. [[};
+        write("main.c", '#include "model/model.h"\n#include <stdio.h>\n' .. table.concat(externs, "\n") .. "\nstatic const kl_model *const list[] = {" .. table.concat(list, ", ") .. [[};
 int main(void)
 {
     for (int k = 0; k < (int)(sizeof list / sizeof *list); k++) {
@@ -143,7 +143,7 @@ int main(void)
         assert.are.equal(0, (helper.gen("--phase " .. folder .. "/phase.h")))
         local _, root = helper.run("cd " .. helper.quote(helper.root) .. " && pwd")
         root = helper.quote((string.gsub(root, "%s+$", "")))
-        local sources = string.gsub("model.c coef.c mem.c base.c", "%S+", root .. "/src/%0")
+        local sources = string.gsub("model/model.c model/coef.c base/mem.c base/base.c", "%S+", root .. "/src/%0")
         local rc, _, err = helper.run(string.format("cd %s && %s -std=gnu11 -O1 -I %s/src -I . *.c %s -lm -o check", helper.quote(folder), cc, root, sources))
         assert.are.equal(0, rc, err)
         local _, said = helper.run(helper.quote(folder .. "/check"))

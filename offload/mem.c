@@ -1,0 +1,97 @@
+/* Device memory of the offload executor: what its pool takes from omp_target_alloc, and copies.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+#include "base/mem.h"
+#include "offload.h"
+#include <dlfcn.h>
+#include <omp.h>
+#include <string.h>
+
+/* The device's own memory. A build whose regions run in the program has no offload runtime to ask: there it is the host's, each block its own, so that a
+   sanitizer sees an overrun. */
+#if KL_OFFLOAD_ON_HOST
+static void *get_block(int64_t bytes, int device)
+{
+    void *p = NULL;
+    (void)device;
+    return kl_realloc_bytes(&p, bytes, 1, KL_MEM_VECTOR, NULL) == KL_OK ? p : NULL;
+}
+
+static void give_block(void *block, int device)
+{
+    (void)device;
+    kl_free_ptr(&block);
+}
+
+static int copy_block(void *to, const void *from, int64_t bytes, int to_device, int from_device)
+{
+    (void)to_device, (void)from_device;
+    memcpy(to, from, (size_t)bytes);
+    return 0;
+}
+#else
+static void *get_block(int64_t bytes, int device) { return omp_target_alloc((size_t)bytes, device); }
+static void give_block(void *block, int device) { omp_target_free(block, device); }
+static int copy_block(void *to, const void *from, int64_t bytes, int to_device, int from_device)
+{
+    return omp_target_memcpy(to, from, (size_t)bytes, 0, 0, to_device, from_device);
+}
+#endif
+
+void *kl_offload_get_block(void *self, int64_t bytes) { return get_block(bytes, ((kl_offload *)self)->device); }
+void kl_offload_give_block(void *self, void *block) { give_block(block, ((kl_offload *)self)->device); }
+
+int64_t kl_offload_free_bytes(const kl_offload *self)
+{
+    int (*info)(size_t *, size_t *);
+    size_t nfree = 0, total = 0;
+    int64_t has = -1;
+    if (self->driver) *(void **)&info = dlsym(self->driver, "cuMemGetInfo_v2");
+    if (self->driver && info && info(&nfree, &total) == 0) has = (int64_t)nfree + self->pool.cached;
+    const int64_t may = kl_pool_room(&self->pool);
+    return has < 0 ? (may < INT64_MAX ? may : -1) : may < has ? may : has;
+}
+
+int64_t kl_offload_room(kl_exec *ex)
+{
+    const int64_t has = kl_offload_free_bytes(ex->self);
+    return has < 0 ? INT64_MAX : has;
+}
+
+int kl_offload_put(void *self, void *to, const void *from, int64_t bytes)
+{
+    return bytes == 0 ? 0 : copy_block(to, from, bytes, ((kl_offload *)self)->device, omp_get_initial_device());
+}
+
+int kl_offload_get(const kl_offload *self, void *to, const void *from, int64_t bytes)
+{
+    return bytes == 0 ? 0 : copy_block(to, from, bytes, omp_get_initial_device(), self->device);
+}
+
+kl_status kl_offload_alloc(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err)
+{
+    kl_offload *const self = ex->self;
+    void *block;
+    const kl_status st = kl_pool_alloc(&self->pool, n * (int64_t)sizeof(double), &block, err);
+    out->addr = (uintptr_t)block;
+    return st;
+}
+
+void kl_offload_release(kl_exec *ex, kl_dptr *p)
+{
+    kl_offload *const self = ex->self;
+    kl_pool_release(&self->pool, kl_device(*p));
+    p->addr = 0;
+}
+
+kl_status kl_offload_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err)
+{
+    if (kl_offload_put(ex->self, kl_device(dst), src, n * (int64_t)sizeof(double)) == 0) return KL_OK;
+    return kl_fail(err, KL_EBROKEN, "%lld bytes could not be copied to the device", (long long)(n * (int64_t)sizeof(double)));
+}
+
+kl_status kl_offload_download(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err)
+{
+    if (kl_offload_get(ex->self, dst, kl_device(src), n * (int64_t)sizeof(double)) == 0) return KL_OK;
+    return kl_fail(err, KL_EBROKEN, "%lld bytes could not be copied from the device", (long long)(n * (int64_t)sizeof(double)));
+}

@@ -1,0 +1,169 @@
+/* The small product kernel, compiled once per instruction set: C tiles of up to 3 vectors x 8 (or 4) columns held in registers, A read by
+   vectors straight from its columns (a transposed A goes through a packed panel), B broadcast. Rows past the edge are masked, not padded.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "base/gemm.h"
+#include <stddef.h>
+
+#define PASTE_(a, b) a##b
+#define PASTE(a, b) PASTE_(a, b)
+
+#if defined(KL_ISA_avx512)
+#include <immintrin.h>
+#define KL_ISA avx512
+#define W 8  /* doubles in a vector */
+#define NR 8 /* columns of a tile: 24 accumulators of 32 registers */
+typedef __m512d vec;
+typedef __mmask8 mask;
+static inline mask mask_of(int rows) { return (mask)(rows >= W ? 0xff : (1 << rows) - 1); }
+static inline vec load(const double *p) { return _mm512_loadu_pd(p); }
+static inline vec load_tail(const double *p, mask k) { return _mm512_maskz_loadu_pd(k, p); }
+static inline void store(double *p, vec x) { _mm512_storeu_pd(p, x); }
+static inline void store_tail(double *p, mask k, vec x) { _mm512_mask_storeu_pd(p, k, x); }
+static inline vec splat(double x) { return _mm512_set1_pd(x); }
+static inline vec fma_(vec a, vec b, vec c) { return _mm512_fmadd_pd(a, b, c); }
+static inline vec mul(vec a, vec b) { return _mm512_mul_pd(a, b); }
+#elif defined(KL_ISA_avx2)
+#include <immintrin.h>
+#define KL_ISA avx2
+#define W 4
+#define NR 4
+typedef __m256d vec;
+typedef __m256i mask;
+static inline mask mask_of(int rows)
+{
+    return _mm256_set_epi64x(rows > 3 ? -1 : 0, rows > 2 ? -1 : 0, rows > 1 ? -1 : 0, rows > 0 ? -1 : 0);
+}
+static inline vec load(const double *p) { return _mm256_loadu_pd(p); }
+static inline vec load_tail(const double *p, mask k) { return _mm256_maskload_pd(p, k); }
+static inline void store(double *p, vec x) { _mm256_storeu_pd(p, x); }
+static inline void store_tail(double *p, mask k, vec x) { _mm256_maskstore_pd(p, k, x); }
+static inline vec splat(double x) { return _mm256_set1_pd(x); }
+static inline vec fma_(vec a, vec b, vec c) { return _mm256_fmadd_pd(a, b, c); }
+static inline vec mul(vec a, vec b) { return _mm256_mul_pd(a, b); }
+#else
+#define KL_ISA generic
+#define W 2
+#define NR 4
+typedef double vec __attribute__((vector_size(16)));
+typedef int mask; /* rows in the vector, 1 or 2 */
+static inline mask mask_of(int rows) { return rows >= W ? W : rows; }
+static inline vec load(const double *p) { return (vec){p[0], p[1]}; }
+static inline vec load_tail(const double *p, mask k) { return (vec){p[0], k > 1 ? p[1] : 0.0}; }
+static inline void store(double *p, vec x) { p[0] = x[0]; p[1] = x[1]; }
+static inline void store_tail(double *p, mask k, vec x) { p[0] = x[0]; if (k > 1) p[1] = x[1]; }
+static inline vec splat(double x) { return (vec){x, x}; }
+static inline vec fma_(vec a, vec b, vec c) { return a * b + c; }
+static inline vec mul(vec a, vec b) { return a * b; }
+#endif
+
+/* Tiles live in registers only when these loops vanish; gcc needs to be told. */
+#define UNROLL _Pragma("GCC unroll 8")
+
+#define V 3        /* vectors in a tile's column */
+#define MR (V * W) /* rows of a full tile */
+#define KC 256     /* depth of a packed panel of a transposed A: MR x KC stays in L1/L2 */
+
+/* One tile: nv vectors (the last one masked) x nr columns, nv and nr constants after inlining. b(p, j) at b[p*sp + j*sj]. */
+static inline __attribute__((always_inline)) void tile(const int nv, const int nr, const int k, const double alpha, const double *a,
+                                                       const ptrdiff_t lda, const double *b, const ptrdiff_t sp, const ptrdiff_t sj,
+                                                       const int read_c, double *c, const ptrdiff_t ldc, const mask last)
+{
+    vec acc[V][NR];
+    UNROLL
+    for (int j = 0; j < nr; j++) {
+        UNROLL
+        for (int v = 0; v < nv; v++) acc[v][j] = splat(0.0);
+    }
+    for (int p = 0; p < k; p++, a += lda, b += sp) {
+        vec av[V];
+        UNROLL
+        for (int v = 0; v < nv - 1; v++) av[v] = load(a + v * W);
+        av[nv - 1] = load_tail(a + (nv - 1) * W, last);
+        UNROLL
+        for (int j = 0; j < nr; j++) {
+            const vec bj = splat(b[j * sj]);
+            UNROLL
+            for (int v = 0; v < nv; v++) acc[v][j] = fma_(av[v], bj, acc[v][j]);
+        }
+    }
+    const vec al = splat(alpha);
+    UNROLL
+    for (int j = 0; j < nr; j++) {
+        double *cj = c + j * ldc;
+        UNROLL
+        for (int v = 0; v < nv - 1; v++) store(cj + v * W, read_c ? fma_(al, acc[v][j], load(cj + v * W)) : mul(al, acc[v][j]));
+        double *ct = cj + (nv - 1) * W;
+        store_tail(ct, last, read_c ? fma_(al, acc[nv - 1][j], load_tail(ct, last)) : mul(al, acc[nv - 1][j]));
+    }
+}
+
+typedef void tile_fn(int k, double alpha, const double *a, ptrdiff_t lda, const double *b, ptrdiff_t sp, ptrdiff_t sj, int read_c, double *c,
+                     ptrdiff_t ldc, mask last);
+
+/* b(p, j) has unit stride in p (plain B) or in j (transposed B): two bodies, so that addresses are constants plus one register. */
+#define TILE(nv, nr)                                                                                                                        \
+    static void tile_##nv##_##nr(int k, double alpha, const double *a, ptrdiff_t lda, const double *b, ptrdiff_t sp, ptrdiff_t sj,           \
+                                 int read_c, double *c, ptrdiff_t ldc, mask last)                                                           \
+    {                                                                                                                                       \
+        if (sj == 1) tile(nv, nr, k, alpha, a, lda, b, sp, 1, read_c, c, ldc, last);                                                        \
+        else tile(nv, nr, k, alpha, a, lda, b, 1, sj, read_c, c, ldc, last);                                                                \
+    }
+#define TILES(nr) TILE(1, nr) TILE(2, nr) TILE(3, nr)
+TILES(1) TILES(2) TILES(3) TILES(4)
+#if NR == 8
+TILES(5) TILES(6) TILES(7) TILES(8)
+#endif
+#define ROW(nv) tile_##nv##_1, tile_##nv##_2, tile_##nv##_3, tile_##nv##_4
+#define ROW8(nv) tile_##nv##_5, tile_##nv##_6, tile_##nv##_7, tile_##nv##_8
+static tile_fn *const tile_of[V][NR] = {
+#if NR == 8
+    {ROW(1), ROW8(1)}, {ROW(2), ROW8(2)}, {ROW(3), ROW8(3)},
+#else
+    {ROW(1)}, {ROW(2)}, {ROW(3)},
+#endif
+};
+
+void PASTE(kl_gemm_, KL_ISA)(int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda, const double *b, int ldb,
+                             double beta, double *c, int ldc)
+{
+    if (m <= 0 || n <= 0) return;
+    if (beta != 1.0 && (beta != 0.0 || k <= 0)) {
+        for (int j = 0; j < n; j++)
+            for (int i = 0; i < m; i++) c[i + (ptrdiff_t)j * ldc] = beta == 0.0 ? 0.0 : beta * c[i + (ptrdiff_t)j * ldc];
+    }
+    const int read_first = beta != 0.0;
+    const ptrdiff_t sp = tb ? ldb : 1, sj = tb ? 1 : ldb;
+    if (!ta && m <= MR && n <= NR) { /* one tile: the smallest sectors are many */
+        const int nv = (m + W - 1) / W;
+        tile_of[nv - 1][n - 1](k, alpha, a, lda, b, sp, sj, read_first, c, ldc, mask_of(m - (nv - 1) * W));
+        return;
+    }
+    /* Tiles of even size: 4 vectors go as 2 + 2, 9 columns as 5 + 4. */
+    const int nvec = (m + W - 1) / W, nti = (nvec + V - 1) / V, ntj = (n + NR - 1) / NR;
+    const int vec_each = nvec / nti, vec_more = nvec % nti, col_each = n / ntj, col_more = n % ntj;
+    double panel[MR * KC] __attribute__((aligned(64)));
+    for (int ti = 0, v0 = 0, nv; ti < nti; ti++, v0 += nv) {
+        nv = vec_each + (ti < vec_more);
+        const int i0 = v0 * W, rows = m - i0 < nv * W ? m - i0 : nv * W;
+        const mask last = mask_of(rows - (nv - 1) * W);
+        const int depth = ta ? KC : k;
+        for (int p0 = 0; p0 < k; p0 += depth) {
+            const int kp = k - p0 < depth ? k - p0 : depth;
+            const double *ap = a + i0;
+            ptrdiff_t ld = lda;
+            if (ta) {
+                for (int r = 0; r < rows; r++) {
+                    const double *src = a + p0 + (ptrdiff_t)(i0 + r) * lda;
+                    for (int p = 0; p < kp; p++) panel[p * MR + r] = src[p];
+                }
+                ap = panel;
+                ld = MR;
+            }
+            for (int tj = 0, j0 = 0, nr; tj < ntj; tj++, j0 += nr) {
+                nr = col_each + (tj < col_more);
+                tile_of[nv - 1][nr - 1](kp, alpha, ap, ld, b + p0 * sp + j0 * sj, sp, sj, read_first || p0 > 0, c + i0 + (ptrdiff_t)j0 * ldc, ldc,
+                                        last);
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+/* A pool of threads: see par.h. Knows nothing of what they do.
+   1. The caller puts up a job and opens the gate; 2. it wakes who sleeps; 3. workers pass the gate and take
+   tasks, as the caller does; 4. when no task is left the caller closes the gate and waits for those inside
+   alone.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* sched_getaffinity */
+#endif
+#include "base/par.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    MAX_THREADS = 1024,
+    SPINS = 1000, /* looks before a thread sleeps: about what waking it costs */
+    CLOSED = 1 << 30
+};
+
+typedef struct part {
+    _Alignas(64) _Atomic int64_t next; /* its first task that nobody has taken */
+} part;
+
+static struct pool {
+    atomic_flag busy;  /* a caller has a job here */
+    _Atomic int gate;  /* workers inside; CLOSED: no more may come */
+    _Atomic int round; /* counts jobs: workers sleep on it */
+    _Atomic int nasleep;
+    int nworker; /* threads made so far; the caller is thread 0 */
+    _Atomic int spins;
+    kl_par_fn *fn; /* the job, written while the gate is closed and nobody is inside */
+    void *self;
+    int64_t ntask;
+    int nthread, npart;
+    part part[MAX_THREADS];
+} pool = {.busy = ATOMIC_FLAG_INIT, .gate = CLOSED};
+
+static _Thread_local int inside;
+
+int kl_par_is_inside(void) { return inside; }
+
+static void look_again(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Back when *word is another than `old`, or at any time. */
+static void wait_while(_Atomic int *word, int old, int spins)
+{
+    for (int i = 0; i < spins; i++) {
+        if (*word != old) return;
+        look_again();
+    }
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+}
+
+static void wake(_Atomic int *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); }
+
+/* The next task for a thread, of its own part first; -1: all are taken. */
+static int64_t take(int thread)
+{
+    for (int k = 0; k < pool.npart; k++) {
+        const int p = (thread + k) % pool.npart;
+        const int64_t end = pool.ntask * (p + 1) / pool.npart;
+        if (pool.part[p].next >= end) continue;
+        const int64_t task = pool.part[p].next++;
+        if (task < end) return task;
+    }
+    return -1;
+}
+
+static void work(int thread)
+{
+    inside = 1;
+    for (int64_t task = take(thread); task >= 0; task = take(thread)) pool.fn(pool.self, task, thread);
+    inside = 0;
+}
+
+static int enter(void)
+{
+    int seen = pool.gate;
+    while (!(seen & CLOSED))
+        if (atomic_compare_exchange_weak(&pool.gate, &seen, seen + 1)) return 1;
+    return 0;
+}
+
+static void *worker(void *number)
+{
+    const int thread = (int)(intptr_t)number;
+    int round = 0;
+    for (;;) {
+        pool.nasleep++;
+        while (pool.round == round) wait_while(&pool.round, round, pool.spins);
+        pool.nasleep--;
+        round = pool.round;
+        if (!enter()) continue;
+        if (thread < pool.nthread) work(thread);
+        if (--pool.gate == CLOSED) wake(&pool.gate);
+    }
+    return NULL;
+}
+
+/* Makes threads up to nthread, the caller counted; as many as there is memory for. They leave signals to the
+   others. */
+static void make_workers(int nthread)
+{
+    sigset_t all, before;
+    pthread_attr_t detached;
+    pthread_t id;
+    if (pool.nworker + 1 >= nthread || pthread_attr_init(&detached) != 0) return;
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (pool.nworker + 1 < nthread &&
+           pthread_create(&id, &detached, worker, (void *)(intptr_t)(pool.nworker + 1)) == 0)
+        pool.nworker++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&detached);
+    pool.spins = pool.nworker < kl_par_cpus() ? SPINS : 0;
+}
+
+static void run(int nthread, int npart, int64_t ntask, kl_par_fn *fn, void *self)
+{
+    if (nthread > MAX_THREADS) nthread = MAX_THREADS;
+    if (nthread > ntask) nthread = (int)ntask;
+    if (nthread <= 1 || inside || atomic_flag_test_and_set(&pool.busy)) {
+        for (int64_t task = 0; task < ntask; task++) fn(self, task, 0);
+        return;
+    }
+    make_workers(nthread);
+    pool.fn = fn;
+    pool.self = self;
+    pool.ntask = ntask;
+    pool.nthread = nthread;
+    pool.npart = npart < nthread ? npart : nthread;
+    for (int p = 0; p < pool.npart; p++) pool.part[p].next = ntask * p / pool.npart;
+    pool.gate = 0; /* 1. */
+    pool.round++;  /* 2. */
+    if (pool.nasleep > 0) wake(&pool.round);
+    work(0);                        /* 3. */
+    int seen = pool.gate |= CLOSED; /* 4. */
+    while (seen != CLOSED) {
+        wait_while(&pool.gate, seen, pool.spins);
+        seen = pool.gate;
+    }
+    atomic_flag_clear(&pool.busy);
+}
+
+void kl_par_for(int nthread, int64_t ntask, kl_par_fn *fn, void *self) { run(nthread, 1, ntask, fn, self); }
+void kl_par_split(int nthread, int64_t ntask, kl_par_fn *fn, void *self)
+{
+    run(nthread, MAX_THREADS, ntask, fn, self);
+}
+
+/* Processors' worth of time that a cgroup allows, rounded up; 0: no limit, or no such file. */
+static int quota_of(const char *folder)
+{
+    char path[4200], quota[32];
+    long period = 0;
+    snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", folder);
+    FILE *const f = fopen(path, "re");
+    if (f == NULL) return 0;
+    const int n = fscanf(f, "%31s %ld", quota, &period);
+    fclose(f);
+    const long us = n == 2 ? atol(quota) : 0; /* "max" is 0 */
+    return us > 0 && period > 0 ? (int)((us + period - 1) / period) : 0;
+}
+
+int kl_par_cpus(void)
+{
+    cpu_set_t set;
+    char line[4096], *end;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    FILE *const f = fopen("/proc/self/cgroup", "re");
+    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+        if (strncmp(line, "0::", 3) != 0) continue; /* version 2, the only one that new systems have */
+        line[strcspn(line, "\n")] = '\0';
+        do { /* a limit on any folder above holds, too */
+            const int quota = quota_of(line + 3);
+            if (quota > 0 && quota < n) n = quota;
+            end = strrchr(line + 3, '/');
+            if (end != NULL) *end = '\0';
+        } while (end != NULL);
+    }
+    if (f != NULL) fclose(f);
+    return n > 0 ? n : 1;
+}

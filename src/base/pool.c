@@ -1,0 +1,156 @@
+/* Device memory kept for the next who wants as much: see pool.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "base/pool.h"
+#include "base/mem.h"
+#include <string.h>
+
+enum { LEAST = 512, HEADROOM = 1 << 30 };
+
+/* Class of a size and the bytes of its blocks. */
+static int class_of(int64_t bytes, int64_t *size)
+{
+    int64_t step = LEAST / 8, base = LEAST;
+    int octave = 0;
+    while (bytes > 2 * base && octave < KL_POOL_NCLASS / 8 - 1) base *= 2, step *= 2, octave++;
+    const int part = bytes <= base ? 0 : (int)((bytes - base + step - 1) / step);
+    *size = base + part * step;
+    return part == 8 ? 8 * (octave + 1) : 8 * octave + part; /* twice the base is the next octave's first */
+}
+
+static int64_t size_of_class(int c)
+{
+    const int64_t base = (int64_t)LEAST << (c / 8);
+    return base + c % 8 * (base / 8);
+}
+
+static void count(const kl_pool *p, int64_t change)
+{
+    if (p->far) kl_mem_count(KL_MEM_BLOCK, change);
+    else kl_mem_device_count(change);
+}
+
+static int push(kl_pool_list *l, void *block)
+{
+    if (l->n == l->cap) {
+        const int64_t cap = 2 * l->cap + 16;
+        if (kl_realloc(&l->block, cap, KL_MEM_MISC, NULL) != KL_OK) return 0;
+        l->cap = cap;
+    }
+    l->block[l->n++] = block;
+    return 1;
+}
+
+/* The lists go back to the device. */
+static void trim(kl_pool *p)
+{
+    for (int c = 0; c < KL_POOL_NCLASS; c++) {
+        kl_pool_list *const l = &p->list[c];
+        while (l->n > 0) {
+            p->give(p->ctx, l->block[--l->n]);
+            count(p, -size_of_class(c));
+        }
+    }
+    p->cached = 0;
+}
+
+void kl_pool_clear(kl_pool *p)
+{
+    trim(p);
+    for (int c = 0; c < KL_POOL_NCLASS; c++) kl_free(&p->list[c].block);
+    kl_free(&p->owned);
+}
+
+int64_t kl_pool_room(const kl_pool *p)
+{
+    if (*p->most <= 0) return INT64_MAX;
+    return *p->most > p->live ? *p->most - p->live : 0;
+}
+
+/* A block from the device, within what the user allows. */
+static void *fresh(kl_pool *p, int64_t size)
+{
+    if (*p->most > 0 && p->live + p->cached + size > *p->most) return NULL;
+    void *const block = p->get(p->ctx, size);
+    if (block) count(p, size);
+    return block;
+}
+
+void *kl_pool_take(kl_pool *p, int64_t bytes)
+{
+    int64_t size;
+    const int c = class_of(bytes, &size);
+    if (p->single) size = bytes;
+    kl_pool_list *const l = &p->list[c];
+    void *block = NULL;
+    if (l->n > 0) {
+        block = l->block[--l->n];
+        p->cached -= size;
+    } else {
+        block = fresh(p, size);
+        if (!block && p->cached > 0) {
+            trim(p);
+            block = fresh(p, size);
+        }
+    }
+    if (block) p->live += size;
+    return block;
+}
+
+void kl_pool_give(kl_pool *p, void *block, int64_t bytes)
+{
+    int64_t size;
+    const int c = class_of(bytes, &size);
+    if (!block) return;
+    if (p->single) size = bytes;
+    p->live -= size;
+    if (!p->single) {
+        if (p->cached + size > p->live + HEADROOM) trim(p);
+        if (p->cached + size <= p->live + HEADROOM && push(&p->list[c], block)) {
+            p->cached += size;
+            return;
+        }
+    }
+    p->give(p->ctx, block);
+    count(p, -size);
+}
+
+/* There are some hundred blocks at most, and the latest go first. */
+kl_status kl_pool_alloc(kl_pool *p, int64_t bytes, void **out, kl_err *err)
+{
+    *out = NULL;
+    if (p->nowned == p->cap_owned) {
+        const int64_t cap = 2 * p->cap_owned + 64;
+        const kl_status st = kl_realloc(&p->owned, cap, KL_MEM_MISC, err);
+        if (st != KL_OK) return st;
+        p->cap_owned = cap;
+    }
+    *out = kl_pool_take(p, bytes);
+    if (!*out && p->far) return kl_fail(err, KL_ENOMEM, "the host has no %lld bytes that a device could read", (long long)bytes);
+    int64_t size;
+    (void)class_of(bytes, &size); /* of nothing too a block */
+    if (!*out && *p->most > 0 && p->live + p->cached + size > *p->most)
+        return kl_fail(err, KL_ENOMEM, "the device memory that this program is allowed is used up: %lld of %lld bytes are taken, %lld more are wanted (--device-memory)", (long long)(p->live + p->cached),
+                       (long long)*p->most, (long long)size);
+    if (!*out)
+        return kl_fail(err, KL_ENOMEM, "the device has no %lld bytes free (this program has taken %lld of it)", (long long)size, (long long)kl_mem_device_live_bytes());
+    p->owned[p->nowned++] = (kl_pool_owned){*out, bytes};
+    return KL_OK;
+}
+
+int kl_pool_has(const kl_pool *p, const void *address)
+{
+    for (int64_t i = 0; i < p->nowned; i++)
+        if ((const char *)address >= (const char *)p->owned[i].block && (const char *)address < (const char *)p->owned[i].block + p->owned[i].bytes) return 1;
+    return 0;
+}
+
+void kl_pool_release(kl_pool *p, void *block)
+{
+    if (!block) return;
+    int64_t i = p->nowned - 1;
+    while (i >= 0 && p->owned[i].block != block) i--;
+    if (i < 0) return;
+    const int64_t bytes = p->owned[i].bytes;
+    memmove(&p->owned[i], &p->owned[i + 1], (size_t)(--p->nowned - i) * sizeof *p->owned);
+    kl_pool_give(p, block, bytes);
+}

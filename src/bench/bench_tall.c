@@ -1,0 +1,217 @@
+/* `kronlat bench gemv_trans`: V^T x (nemes2014, Alg. 4) for every width and height, with sums by shuffles and by trees in shared memory, with belts of several widths,
+   beside gemv and gemm of the vendor's library and of the host's BLAS. Every way is checked against the host's loops before its time is printed; the ceiling is the time
+   to read as many bytes, in the same minute.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "bench/bench_tall.h"
+#include "exec/exec.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "cli/report.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "Usage: kronlat bench gemv_trans [--exec host|cuda] [--height N ...] [--width W ...] [--belt W ...] [--csv FILE]\n"
+    "  --exec WHERE   whose kernels (cuda); the host's loops and BLAS are measured in any case, up to 2000000 rows\n"
+    "  --height N     rows of V, repeatable (100000, 500000, 2000000, 5000000 and 20000000)\n"
+    "  --width W      columns, repeatable (1 to 32)\n"
+    "  --belt W       columns of a pass, repeatable, for widths beyond it (8 and 16)\n"
+    "  --csv FILE     all measurements, one a line\n";
+
+enum { MOST_HEIGHT = 16, MOST_WIDTH = 64, MOST_BELT = 8, WIDEST = 256, REPEAT = 9, ROUNDS = 3 };
+
+typedef struct bench {
+    kl_exec *ex, *host;
+    int64_t height[MOST_HEIGHT], width[MOST_WIDTH], belt[MOST_BELT];
+    int nheight, nwidth, nbelt;
+    kl_dptr v, x;          /* on ex */
+    double *hv, *hx;       /* the same on the host */
+    double want[WIDEST], got[WIDEST];
+    FILE *csv;
+    double memory; /* bytes a second of reading what no cache holds; 0: not known */
+} bench;
+
+static int by_time(const void *pa, const void *pb)
+{
+    const double a = *(const double *)pa, b = *(const double *)pb;
+    return (a > b) - (a < b);
+}
+
+/* The median of some rounds; < 0: that way is not here. */
+static kl_status measure(bench *b, int on_host, kl_way way, int belt, int64_t n, int64_t ldv, int nvec, double *seconds, double *worst, kl_err *err)
+{
+    kl_exec *const ex = on_host ? b->host : b->ex;
+    double t[ROUNDS];
+    kl_trial trial = {.op = KL_OP_DOTS, .way = way, .belt = belt, .repeat = on_host ? 1 : n < 1000000 ? 4 * REPEAT : REPEAT, .n = n, .ldv = ldv, .nvec = nvec,
+                      .v = on_host ? (kl_dptr){(uintptr_t)b->hv} : b->v, .x = on_host ? (kl_dptr){(uintptr_t)b->hx} : b->x, .out = b->got};
+    *seconds = -1;
+    *worst = 0;
+    for (int r = 0; r < ROUNDS; r++) {
+        for (int j = 0; j < nvec; j++) b->got[j] = NAN;
+        kl_err why;
+        const kl_status st = ex->vt.trial(ex, &trial, &why);
+        if (st == KL_EABSENT) return KL_OK;
+        if (st != KL_OK) return kl_fail(err, st, "%s", why.text);
+        t[r] = trial.seconds;
+    }
+    for (int j = 0; way != KL_WAY_READ && j < nvec; j++) {
+        const double off = fabs(b->got[j] - b->want[j]) / (double)n;
+        if (!(off <= *worst)) *worst = off;
+    }
+    if (!(*worst < 1e-13)) return kl_fail(err, KL_EBROKEN, "bench gemv_trans: n = %lld, width %d by %s is off by %.1e", (long long)n, nvec, kl_way_name[way], *worst);
+    qsort(t, ROUNDS, sizeof *t, by_time);
+    *seconds = t[ROUNDS / 2];
+    return KL_OK;
+}
+
+static void line(const bench *b, const char *exec, const char *way, int belt, int64_t n, int nvec, double t, double ceiling, double library, double worst)
+{
+    const double rate = 8e-9 * (double)n * (nvec + 1) / t;
+    printf("n=%-9lld width %2d | %-5s %-8s", (long long)n, nvec, exec, way);
+    if (belt) printf(" belts of %-3d", belt);
+    else printf("             ");
+    printf(" %9.2f us %8.1f GB/s", t * 1e6, rate);
+    if (b->memory > 0 && ceiling > 0) printf(" %5.1f %% of memory's", 1e11 * rate / b->memory);
+    if (ceiling > 0) printf(" %5.1f %% of reading", 100 * ceiling / t);
+    if (library > 0) printf(", %.2f x the library", library / t);
+    printf(" | resid %.0e PASS\n", worst);
+    if (b->csv) fprintf(b->csv, "%lld,%d,%s,%s,%d,%.9g,%.6g,%.6g,%.6g,%.3g\n", (long long)n, nvec, exec, way, belt, t, rate, ceiling > 0 ? ceiling / t : 0.0, library > 0 ? library / t : 0.0, worst);
+}
+
+static kl_status one_width(bench *b, int64_t n, int64_t ldv, int nvec, kl_err *err)
+{
+    enum { HOST_MOST = 2000000 };
+    static const kl_way ways[] = {KL_WAY_OWN, KL_WAY_SHARED}, libraries[] = {KL_WAY_LIBRARY, KL_WAY_GEMM};
+    kl_status st = KL_OK;
+    double t, worst, ceiling = -1, library = INFINITY;
+    b->host->vt.dots(b->host, n, nvec, (kl_dptr){(uintptr_t)b->hv}, ldv, (kl_dptr){(uintptr_t)b->hx}, b->want);
+    if (b->ex != b->host) {
+        KL_TRY(measure(b, 0, KL_WAY_READ, 0, n, ldv, nvec, &ceiling, &worst, err));
+        for (int i = 0; i < 2; i++) {
+            KL_TRY(measure(b, 0, libraries[i], 0, n, ldv, nvec, &t, &worst, err));
+            if (t > 0) line(b, b->ex->name, kl_way_name[libraries[i]], 0, n, nvec, t, ceiling, 0, worst);
+            if (t > 0 && t < library) library = t;
+        }
+        for (int i = 0; i < 2; i++) {
+            KL_TRY(measure(b, 0, ways[i], 0, n, ldv, nvec, &t, &worst, err));
+            if (t > 0) line(b, b->ex->name, kl_way_name[ways[i]], 0, n, nvec, t, ceiling, isfinite(library) ? library : 0, worst);
+        }
+        for (int i = 0; i < b->nbelt; i++) {
+            if (b->belt[i] >= nvec) continue;
+            KL_TRY(measure(b, 0, KL_WAY_OWN, (int)b->belt[i], n, ldv, nvec, &t, &worst, err));
+            if (t > 0) line(b, b->ex->name, "own", (int)b->belt[i], n, nvec, t, ceiling, isfinite(library) ? library : 0, worst);
+        }
+    }
+    for (int i = 0; i < 3 && n <= HOST_MOST; i++) {
+        const kl_way way = i == 0 ? KL_WAY_OWN : libraries[i - 1];
+        KL_TRY(measure(b, 1, way, 0, n, ldv, nvec, &t, &worst, err));
+        if (t > 0) line(b, "host", kl_way_name[way], 0, n, nvec, t, 0, 0, worst);
+    }
+out:
+    return st;
+}
+
+static kl_status sweep(bench *b, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int64_t tallest = 0, widest = 0;
+    for (int i = 0; i < b->nheight; i++) tallest = b->height[i] > tallest ? b->height[i] : tallest;
+    for (int i = 0; i < b->nwidth; i++) widest = b->width[i] > widest ? b->width[i] : widest;
+    const int64_t room = (tallest + 64) * (widest + 1);
+    KL_TRY(kl_realloc(&b->hv, room, KL_MEM_VECTOR, err));
+    KL_TRY(kl_realloc(&b->hx, tallest, KL_MEM_VECTOR, err));
+    uint64_t seed = 11;
+    for (int64_t i = 0; i < room; i++) b->hv[i] = kl_random_uniform(&seed);
+    for (int64_t i = 0; i < tallest; i++) b->hx[i] = kl_random_uniform(&seed);
+    if (b->ex != b->host) {
+        KL_TRY(b->ex->vt.alloc(b->ex, room, &b->v, err));
+        KL_TRY(b->ex->vt.alloc(b->ex, tallest, &b->x, err));
+        KL_TRY(b->ex->vt.upload(b->ex, b->v, b->hv, room, err));
+        KL_TRY(b->ex->vt.upload(b->ex, b->x, b->hx, tallest, err));
+    }
+    if (b->ex != b->host) { /* the largest array there is, at least twenty times what a cache holds */
+        enum { LEAST = 1 << 27 };
+        double t, worst;
+        const int64_t n = tallest * (widest + 1);
+        if (n >= LEAST) KL_TRY(measure(b, 0, KL_WAY_READ, 0, n / 2, n / 2, 1, &t, &worst, err));
+        if (n >= LEAST && t > 0) b->memory = 8.0 * (double)(n / 2 * 2) / t;
+        if (b->memory > 0) printf("memory is read at %.1f GB/s; the ceiling \"reading\" is as many bytes as each line moves, a part of them from the cache where it holds one\n", 1e-9 * b->memory);
+    }
+    if (b->csv) fprintf(b->csv, "rows,width,exec,way,belt,seconds,gb_per_s,of_reading,of_library,residual\n");
+    for (int i = 0; i < b->nheight; i++)
+        for (int k = 0; k < b->nwidth; k++) {
+            const int64_t lines = (b->height[i] + 7) / 8; /* the stride of the eigensolvers' vectors */
+            KL_TRY(one_width(b, b->height[i], 8 * (lines + (lines % 2 == 0)), (int)b->width[k], err));
+            fflush(stdout);
+        }
+out:
+    return st;
+}
+
+static kl_status parse(bench *b, int argc, char **argv, const char **exec, const char **csv, kl_err *err)
+{
+    for (int i = 1; i < argc; i++) {
+        int64_t value = 0;
+        const int height = !strcmp(argv[i], "--height"), width = !strcmp(argv[i], "--width"), belt = !strcmp(argv[i], "--belt");
+        const int name = !strcmp(argv[i], "--exec") || !strcmp(argv[i], "--csv");
+        if (!height && !width && !belt && !name) return kl_fail(err, KL_EINPUT, "bench gemv_trans: '%s' is not one of --exec, --height, --width, --belt, --csv", argv[i]);
+        if (i + 1 == argc) return kl_fail(err, KL_EINPUT, "%s: a value is missing", argv[i]);
+        if (name) {
+            if (!strcmp(argv[i], "--exec")) *exec = argv[i + 1];
+            else *csv = argv[i + 1];
+            i++;
+            continue;
+        }
+        const int64_t most = height ? 100000000 : width ? WIDEST : 32;
+        if (!kl_parse_int(argv[i + 1], &value) || value < 1 || value > most)
+            return kl_fail(err, KL_EINPUT, "%s: '%s' is not a whole number from 1 to %lld", argv[i], argv[i + 1], (long long)most);
+        if ((height ? b->nheight : width ? b->nwidth : b->nbelt) == (height ? (int)MOST_HEIGHT : width ? (int)MOST_WIDTH : (int)MOST_BELT))
+            return kl_fail(err, KL_EINPUT, "%s: at most %d values", argv[i], height ? (int)MOST_HEIGHT : width ? (int)MOST_WIDTH : (int)MOST_BELT);
+        if (height) b->height[b->nheight++] = value;
+        else if (width) b->width[b->nwidth++] = value;
+        else b->belt[b->nbelt++] = value;
+        i++;
+    }
+    return KL_OK;
+}
+
+kl_status kl_bench_tall(int argc, char **argv, kl_err *err)
+{
+    static const int64_t heights[] = {100000, 500000, 2000000, 5000000, 20000000};
+    kl_status st = KL_OK;
+    const char *exec = "cuda", *csv = NULL;
+    bench b = {0};
+    if (argc > 1 && !strcmp(argv[1], "--help")) {
+        fputs(usage, stdout);
+        return KL_OK;
+    }
+    KL_TRY(parse(&b, argc, argv, &exec, &csv, err));
+    for (int i = 0; b.nheight == 0 && i < 5; i++) b.height[i] = heights[i];
+    if (b.nheight == 0) b.nheight = 5;
+    for (int i = 0; b.nwidth == 0 && i < 32; i++) b.width[i] = i + 1;
+    if (b.nwidth == 0) b.nwidth = 32;
+    if (b.nbelt == 0) b.belt[b.nbelt++] = 8, b.belt[b.nbelt++] = 16;
+    KL_TRY(kl_exec_open_host(0, &b.host, err));
+    if (!strcmp(exec, "cuda")) KL_TRY(kl_exec_open_cuda(&b.ex, err));
+    else if (!strcmp(exec, "host")) b.ex = b.host;
+    else KL_TRY(kl_fail(err, KL_EINPUT, "--exec: '%s' is not one of host, cuda", exec));
+    if (csv) {
+        b.csv = fopen(csv, "w");
+        if (!b.csv) KL_TRY(kl_fail(err, KL_EIO, "--csv: '%s' cannot be written", csv));
+    }
+    printf("V^T x, %s; host: %s\n", b.ex->where, b.host->where);
+    KL_TRY(sweep(&b, err));
+out:
+    if (b.csv && fclose(b.csv) != 0 && st == KL_OK) st = kl_fail(err, KL_EIO, "--csv: '%s' cannot be written", csv);
+    if (b.ex && b.ex != b.host) {
+        b.ex->vt.release(b.ex, &b.v);
+        b.ex->vt.release(b.ex, &b.x);
+        kl_exec_close(&b.ex);
+    }
+    kl_exec_close(&b.host);
+    kl_free(&b.hv);
+    kl_free(&b.hx);
+    return st;
+}

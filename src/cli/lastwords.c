@@ -1,0 +1,55 @@
+/* Last words: see lastwords.h. What runs here has a full heap and maybe a full stack: it allocates nothing
+   and has a stack of its own.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "cli/lastwords.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "io/h5.h"
+#include "base/partial.h"
+
+static int status_of_end, to = STDERR_FILENO;
+static const int deadly[] = {SIGSEGV, SIGABRT}; /* SIGABRT: free() finds what HDF5 has freed twice */
+enum { NDEADLY = sizeof deadly / sizeof deadly[0] };
+static struct sigaction former[NDEADLY]; /* a sanitizer's report, or none */
+
+static void end_inside_hdf5(void)
+{
+    static const char line[] =
+        "kronlat: HDF5 ended the program, which it does where memory runs out; files are as they were\n";
+    kl_partial_abandon();
+    (void)!write(to, line, sizeof line - 1);
+    _exit(status_of_end);
+}
+
+static void on_crash(int number)
+{
+    if (kl_h5_is_busy()) end_inside_hdf5();
+    for (int i = 0; i < NDEADLY; i++)
+        if (deadly[i] == number) sigaction(number, &former[i], NULL);
+    if (number == SIGABRT) raise(number); /* of the others the instruction comes again */
+}
+
+static void on_exit_of_program(void)
+{
+    if (kl_h5_is_busy()) end_inside_hdf5();
+}
+
+void kl_lastwords_prepare(int status)
+{
+    static char stack[1 << 16];
+    const stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
+    struct sigaction action = {.sa_handler = on_crash, .sa_flags = SA_ONSTACK | SA_NODEFER};
+    const int copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); /* see start in h5.c */
+    if (copy >= 0) to = copy;
+    status_of_end = status;
+    if (sigaltstack(&own, NULL) == 0)
+        for (int i = 0; i < NDEADLY; i++) sigaction(deadly[i], &action, &former[i]);
+    (void)atexit(on_exit_of_program);
+}

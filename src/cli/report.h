@@ -1,0 +1,84 @@
+/* All that the program prints: reports as text and as JSON, the progress line, and the one line of an error.
+   Computes nothing that a result does not hold.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_REPORT_H
+#define KL_REPORT_H
+#include <stdio.h>
+
+#include "cli/json.h"
+#include "io/result.h"
+
+/* What a run knows beside its result; for `show` there is none. */
+typedef struct kl_run_facts {
+    const char *exec;     /* "host" */
+    int nthread;
+    const char *output;   /* NULL: no file */
+    double seconds;       /* of the whole program so far */
+} kl_run_facts;
+
+/* "kronlat: TEXT" on stderr, below a progress line if there is one. */
+void kl_report_error(const char *text);
+void kl_report_note(const char *text); /* the same for what is worth knowing and no failure */
+
+/* "1.25 GB", "3.2 Tflop" */
+const char *kl_report_bytes(double bytes, char buf[32]);
+const char *kl_report_flop(double flop, char buf[32]);
+
+/* The finished run, or what a file holds. facts may be NULL. */
+void kl_report_result(FILE *to, const kl_result *r, const kl_run_facts *facts);
+void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *facts);
+
+/* The parts of these that reports of other methods share. */
+void kl_report_head_of(FILE *to, const kl_result *r, const kl_run_facts *facts);
+void kl_report_measured(FILE *to, const kl_measured *m, int nsite);
+void kl_report_json_head(kl_json *j, const kl_result *r);
+void kl_report_json_measured(kl_json *j, const kl_result *r, const char *without); /* without: names that begin so are left out; NULL: none are */
+void kl_report_json_facts(kl_json *j, const kl_run_facts *facts);
+
+/* Many runs of one model: a table with a row for each value of a parameter or each sector. */
+typedef struct kl_report_item {
+    char label[128];   /* "U=0.5", "N_up=2 N_dn=2" */
+    int nstate;
+    double energy[KL_MAX_ROOT], error_estimate, discarded;
+    int m;
+    kl_dmrg_stop stop;
+    char output[512];  /* "" for none */
+} kl_report_item;
+void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *item, int mark_lowest);
+void kl_report_table_json(FILE *to, const char *title, int n, const kl_report_item *item, int mark_lowest);
+
+typedef struct kl_report_head { /* what plans and growth are about */
+    const kl_model *model;
+    const char *lattice, *charges;
+} kl_report_head;
+void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan); /* map and histogram of the last */
+void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan);
+/* The ways to run the list of H x, and what each takes of the device's memory; nothing where there is one way. */
+void kl_report_ways(FILE *to, const kl_dmrg_plan *plan);
+void kl_report_ways_json(kl_json *j, const kl_dmrg_plan *plan);
+/* A line for each iteration, then the form of nemes2014, Table 5. */
+void kl_report_growth(FILE *to, const kl_report_head *head, int n, const kl_growth_row *row);
+void kl_report_growth_json(FILE *to, const kl_report_head *head, int n, const kl_growth_row *row);
+
+/* The progress line: on stderr, only where that is a terminal. */
+typedef struct kl_progress {
+    int live;           /* the line is drawn */
+    int verbose;        /* a line for each sweep, terminal or not */
+    int nsweep;         /* known number of sweeps, 0: not known */
+    int sweep_before;   /* done before this run (resumed) */
+    double last, sweep_start, previous_energy;
+    int sweep, have_energy;
+    char prefix[160];   /* "U=0.5  " */
+} kl_progress;
+void kl_progress_begin(kl_progress *p, int verbose, int nsweep);
+void kl_progress_step(kl_progress *p, const kl_dmrg_step *s);
+void kl_progress_sweep(kl_progress *p, const kl_dmrg_row *row, int nrow);
+void kl_progress_end(kl_progress *p); /* clears the line */
+
+/* How many of the lowest energies cannot be told apart: at least 1. */
+int kl_manifold_size(const kl_dmrg_result *d);
+
+/* Seconds of a clock that only goes forward. */
+double kl_clock(void);
+
+#endif

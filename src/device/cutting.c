@@ -1,0 +1,273 @@
+/* Sizes of tiles: see cutting.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "device/cutting.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int kl_cutting_by_slot(const void *pa, const void *pb)
+{
+    const kl_output *const a = pa, *const b = pb;
+    if (a->slot != b->slot) return a->slot < b->slot ? -1 : 1;
+    if (a->cost != b->cost) return a->cost > b->cost ? -1 : 1;
+    return a->first < b->first ? -1 : a->first > b->first;
+}
+
+double kl_cutting_cost(const kl_tiling_opts *p, int um, int un, int64_t steps, int64_t pieces)
+{
+    const double wave = um * un * p->cost_unit + um * p->cost_row + un * p->cost_col;
+    const double slices = p->rate > 0 ? 8.0 * p->depth * (um * p->unit_m + un * p->unit_n) / p->rate : 0;
+    return (double)steps * fmax(wave, fmax(slices, p->cost_least)) + (double)(pieces - 1) * p->cost_piece + p->cost_tile + 100.0 * um * un;
+}
+
+int64_t kl_cutting_steps(const kl_tiling_maker *s, const kl_batch *b, kl_output *o, int depth)
+{
+    int64_t steps = 0;
+    if (o->depth == depth) return o->steps;
+    for (int64_t i = o->first; i < o->first + o->count; i++) {
+        const kl_rec *const r = &b->rec[s->use[s->link[i].use].rec];
+        s->link[i].steps = r->kind == KL_REC_GEMM ? (r->k + depth - 1) / depth : 1;
+        steps += s->link[i].steps;
+    }
+    o->depth = depth;
+    return o->steps = steps;
+}
+
+typedef struct load {
+    double cost;
+    int64_t n; /* so many tiles */
+} load;
+
+static int by_cost(const void *pa, const void *pb)
+{
+    const load *const a = pa, *const b = pb;
+    return a->cost == b->cost ? 0 : a->cost > b->cost ? -1 : 1;
+}
+
+/* When the last of nblock blocks is done, each taking the next tile as it gets free, dearest first. */
+static double makespan(load *l, int64_t n, int nblock)
+{
+    enum { MOST = 4096 };
+    double heap[MOST]; /* when a block gets free; the earliest first */
+    const int nheap = nblock < MOST ? nblock : MOST;
+    double last = 0;
+    for (int i = 0; i < nheap; i++) heap[i] = 0;
+    qsort(l, (size_t)n, sizeof *l, by_cost);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < l[i].n; k++) {
+            const double end = heap[0] + l[i].cost;
+            int at = 0;
+            for (;;) {
+                int child = 2 * at + 1;
+                if (child >= nheap) break;
+                if (child + 1 < nheap && heap[child + 1] < heap[child]) child++;
+                if (heap[child] >= end) break;
+                heap[at] = heap[child];
+                at = child;
+            }
+            heap[at] = end;
+            if (end > last) last = end;
+        }
+    return last;
+}
+
+/* About that: the dearest tile may begin last. */
+static double makespan_about(double work, double dearest, int nblock) { return fmax(work / nblock + 0.5 * dearest * (1 - 1.0 / nblock), dearest); }
+
+void kl_cutting_tiles(const kl_tiling_opts *p, const kl_output *o, int most_m, int most_n, int *um, int *un, int *tm, int *tn)
+{
+    *um = (o->m + p->unit_m - 1) / p->unit_m, *un = (o->n + p->unit_n - 1) / p->unit_n;
+    *tm = (*um + most_m - 1) / most_m, *tn = (*un + most_n - 1) / most_n;
+}
+
+enum { KINDS = 4 }; /* of tiles of one output: with a row of units more or less, and a column of them */
+
+/* The tiles of an output, the dearest kind first; returns what they cost together. */
+static double loads_of(const kl_tiling_opts *p, const kl_output *o, int most_m, int most_n, int64_t steps, load l[KINDS])
+{
+    int um, un, tm, tn;
+    double sum = 0;
+    kl_cutting_tiles(p, o, most_m, most_n, &um, &un, &tm, &tn);
+    const int more_m = um % tm, more_n = un % tn; /* so many have one more */
+    for (int k = 0; k < KINDS; k++) {
+        const int less_m = k & 1, less_n = k >> 1;
+        const int64_t n = (int64_t)(less_m ? more_m ? tm - more_m : 0 : more_m ? more_m : tm) * (less_n ? more_n ? tn - more_n : 0 : more_n ? more_n : tn);
+        l[k] = (load){n > 0 ? kl_cutting_cost(p, (um + tm - 1) / tm - less_m, (un + tn - 1) / tn - less_n, steps, o->count) : 0, n};
+        sum += l[k].cost * (double)n;
+    }
+    return sum;
+}
+
+/* Neighbours in the order of their cost that are alike, as outputs of many sectors are: what one costs, all do. */
+typedef struct alike {
+    int64_t first, n;
+} alike;
+
+enum { SIZES = 7 };
+
+/* An output of each of the alike, for each size: its tiles, and their cost together. */
+typedef struct costs {
+    int64_t n;
+    alike *a;
+    load *l;      /* [SIZES][n][KINDS] */
+    double *work; /* [SIZES][n] */
+} costs;
+
+static kl_status make_costs(const kl_tiling_maker *s, const kl_batch *b, const kl_tiling_opts *p, kl_output *o, int64_t n, const int *try_m, const int *try_n, costs *c, kl_err *err)
+{
+    kl_status st = KL_OK;
+    c->n = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const kl_output *const before = i > 0 ? &o[i - 1] : NULL;
+        const int64_t steps = kl_cutting_steps(s, b, &o[i], p->depth);
+        if (before && before->m == o[i].m && before->n == o[i].n && before->count == o[i].count && before->steps == steps) c->a[c->n - 1].n++;
+        else c->a[c->n++] = (alike){i, 1};
+    }
+    KL_TRY(kl_realloc(&c->l, SIZES * KINDS * c->n, KL_MEM_RECORD, err));
+    KL_TRY(kl_realloc(&c->work, SIZES * c->n, KL_MEM_RECORD, err));
+    for (int t = 0; t < SIZES; t++)
+        for (int64_t g = 0; g < c->n; g++) {
+            const kl_output *const one = &o[c->a[g].first];
+            load *const l = c->l + KINDS * (t * c->n + g);
+            if (t > 0 && one->m <= try_m[t] * p->unit_m && one->n <= try_n[t] * p->unit_n) { /* one tile, as of the largest size */
+                memcpy(l, c->l + KINDS * g, KINDS * sizeof *l);
+                c->work[t * c->n + g] = c->work[g];
+            } else c->work[t * c->n + g] = loads_of(p, one, try_m[t], try_n[t], one->steps, l);
+        }
+out:
+    return st;
+}
+
+/* The tiles of all outputs, those from `at` on of size u, the others of size t; returns how many kinds there are. */
+static int64_t gather(const costs *c, int t, int u, int64_t at, load *l)
+{
+    int64_t n = 0;
+    for (int64_t g = 0; g < c->n; g++) {
+        const alike a = c->a[g];
+        const int64_t large = at <= a.first ? 0 : at - a.first < a.n ? at - a.first : a.n;
+        for (int half = 0; half < 2; half++) {
+            const load *const one = c->l + KINDS * ((half ? u : t) * c->n + g);
+            const int64_t times = half ? a.n - large : large;
+            for (int k = 0; k < KINDS && times > 0; k++)
+                if (one[k].n > 0) l[n++] = (load){one[k].cost, one[k].n * times};
+        }
+    }
+    return n;
+}
+
+static double sum_of(const load *l, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += l[i].cost * (double)l[i].n;
+    return sum;
+}
+
+/* Of l all but the dearest `whole` tiles are cut into parts, l having room for one more; a part adds to what those before it wrote, which takes a while. Returns how many there are. */
+static int64_t cut_the_rest(const kl_tiling_opts *p, int64_t whole, int parts, load *l, int64_t n)
+{
+    qsort(l, (size_t)n, sizeof *l, by_cost);
+    for (int64_t m = 0; m < n; m++) {
+        if (whole > 0 && whole < l[m].n) { /* of these some are left whole */
+            memmove(l + m + 1, l + m, (size_t)(n - m) * sizeof *l);
+            l[m].n = whole;
+            l[m + 1].n -= whole;
+            n++;
+        }
+        whole -= l[m].n;
+        if (whole < 0) l[m] = (load){l[m].cost / parts + p->cost_part, l[m].n * parts};
+    }
+    return n;
+}
+
+/* Lone tiles: what they take of a block in all, if that is less than whole blocks would; else 0. */
+static double cost_lone(const kl_tiling_opts *p, const kl_output *o, int64_t steps, double otherwise)
+{
+    int um, un, tm, tn;
+    kl_cutting_tiles(p, o, 1, 1, &um, &un, &tm, &tn);
+    const double cost = (double)um * un * (double)steps * p->cost_lone;
+    return steps <= p->most_lone && cost < otherwise ? cost : 0;
+}
+
+kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const kl_tiling_opts *first, kl_output *o, int64_t n, int lone, kl_cutting *cut, kl_err *err)
+{
+    enum { MANY = 32 /* tiles of a block: then the end is all the same */, SHARES = 3, TRIES = 6, BRIEF = 560 };
+    static const double share[SHARES] = {0.15, 0.3, 0.5}; /* of all work that gets the smaller size */
+    static const int tries[TRIES] = {2, 3, 4, 6, 8, KL_PARTS}; /* parts of a sum */
+    kl_status st = KL_OK;
+    costs c = {0};
+    load *l = NULL;
+    double best = INFINITY, rest = 0; /* of lone tiles, which fill gaps */
+    int64_t from; /* outputs from here on get the small size */
+    int large[2] = {first->most_m, first->most_n}, small[2] = {0, 0};
+    *cut = (kl_cutting){first, 0, 0, 1};
+    for (int64_t i = 0; i < n; i++) {
+        load one[KINDS];
+        const int64_t steps = kl_cutting_steps(s, b, &o[i], first->depth);
+        const double otherwise = loads_of(first, &o[i], first->most_m, first->most_n, steps, one), alone = lone && first->cost_lone > 0 ? cost_lone(first, &o[i], steps, otherwise) : 0;
+        o[i].cost = alone > 0 ? 0 : one[0].cost;
+        o[i].lone = alone > 0;
+        rest += alone;
+    }
+    qsort(o, (size_t)n, sizeof *o, kl_cutting_by_slot); /* dearest first, all being of one slot */
+    for (; n > 0 && o[n - 1].lone; n--) o[n - 1].most_m = o[n - 1].most_n = 1;
+    from = n;
+    KL_TRY(kl_realloc(&c.a, n, KL_MEM_RECORD, err));
+    int nth = 0;
+    for (const kl_tiling_opts *p = first->whole || first->apart ? NULL : first; p; p = p->other, nth++) {
+        const int large_m = p->most_m, half_m = (large_m + 1) / 2, quarter_m = (large_m + 3) / 4, large_n = p->most_n, half_n = (large_n + 1) / 2;
+        const int try_m[SIZES] = {large_m, large_m, large_m, half_m, half_m, quarter_m, quarter_m},
+                  try_n[SIZES] = {large_n, (3 * large_n + 3) / 4, half_n, large_n, half_n, half_n, (large_n + 2) / 3};
+        KL_TRY(make_costs(s, b, p, o, n, try_m, try_n, &c, err));
+        KL_TRY(kl_realloc(&l, 2 * KINDS * c.n + 1, KL_MEM_RECORD, err));
+        int brief = b->once; /* going through the motions takes some 50 ns a tile and a try, and is worth a tenth of what the device takes */
+        for (int t = 0; t < SIZES; t++) {
+            const int64_t nl = gather(&c, t, t, n, l);
+            const double work = sum_of(l, nl);
+            int64_t ntile = 0;
+            double dearest = 0;
+            for (int64_t i = 0; i < nl; i++) ntile += l[i].n, dearest = l[i].cost > dearest ? l[i].cost : dearest;
+            const int many = ntile > (int64_t)MANY * p->nblock;
+            if (t == 0) brief |= b->lasting && work < (double)BRIEF * p->nblock * (double)ntile;
+            if ((work + rest) / p->nblock >= 0.985 * best) continue; /* however well the blocks are filled */
+            for (int u = t; u < (many || brief ? t + 1 : SIZES); u++) /* brief: two sizes in one list have never paid */
+                for (int q = 0; q < (u == t ? 1 : SHARES); q++) {
+                    int64_t at = u == t ? n : 0;
+                    double time = many ? work / p->nblock : makespan_about(work, dearest, p->nblock);
+                    if (!many && !brief) {
+                        double left = work;
+                        for (int64_t g = 0; g < c.n && at < n && left > share[q] * work; g++)
+                            for (; at < c.a[g].first + c.a[g].n && left > share[q] * work; at++) left -= c.work[t * c.n + g];
+                        const int64_t m = gather(&c, t, u, at, l);
+                        if (u > t && sum_of(l, m) / p->nblock >= 0.985 * best) continue;
+                        time = makespan(l, m, p->nblock);
+                    }
+                    time = fmax(time, (work + rest) / p->nblock);
+                    if (time >= 0.985 * best) continue;
+                    best = time, *cut = (kl_cutting){p, nth, 0, 1}, from = at;
+                    large[0] = try_m[t], large[1] = try_n[t], small[0] = try_m[u], small[1] = try_n[u];
+                }
+            /* Few tiles, most blocks without one at the end: cut the sums of the last round's, or of all. */
+            for (int k = 0; t == 0 && p->parts && !brief && ntile <= 8 * (int64_t)p->nblock && best > 1.05 * work / p->nblock && k < 2 * TRIES; k++) {
+                const int parts = tries[k / 2];
+                const int64_t whole = k % 2 ? ntile / p->nblock * p->nblock : 0;
+                if (ntile - whole > KL_TURNS) continue;
+                const int64_t m = cut_the_rest(p, whole, parts, l, gather(&c, t, t, n, l));
+                const double time = makespan(l, m, p->nblock);
+                if (time >= 0.985 * best || dearest / parts < 8 * p->cost_least) continue; /* eight steps at least */
+                best = time, *cut = (kl_cutting){p, nth, whole, parts}, from = n;
+                large[0] = try_m[t], large[1] = try_n[t];
+            }
+            if (many) break;
+        }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const int *const most = i < from ? large : small;
+        o[i].most_m = most[0], o[i].most_n = most[1];
+    }
+out:
+    kl_free(&c.a);
+    kl_free(&c.l);
+    kl_free(&c.work);
+    kl_free(&l);
+    return st;
+}

@@ -1,0 +1,106 @@
+/* Finds and opens the CUDA module. Whatever stands in the way (not built, made for another program, no driver, no GPU) is one line.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "config.h"
+#include "cuda/module.h"
+#include "exec/exec.h"
+#include "base/mem.h"
+#include "device/spdev.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MODULE "libkronlat-cuda.so"
+enum { LONGEST = 4096 };
+
+static const kl_cuda_host services = {
+    .fail = kl_fail,
+    .alloc_bytes = kl_alloc_bytes,
+    .realloc_bytes = kl_realloc_bytes,
+    .free_ptr = kl_free_ptr,
+    .par_for = kl_par_for,
+    .pool_take = kl_pool_take,
+    .pool_give = kl_pool_give,
+    .pool_alloc = kl_pool_alloc,
+    .pool_release = kl_pool_release,
+    .pool_has = kl_pool_has,
+    .pool_room = kl_pool_room,
+    .pool_clear = kl_pool_clear,
+    .projection_of = kl_exec_fastest,
+    .concat = kl_concat,
+    .batch_clear = kl_batch_clear,
+    .chunks_create = kl_chunks_create,
+    .chunks_clear = kl_chunks_clear,
+    .devbatch_open = kl_devbatch_open,
+    .devbatch_load = kl_devbatch_load,
+    .devbatch_prepare = kl_devbatch_prepare,
+    .devbatch_release = kl_devbatch_release,
+    .devbatch_check = kl_devbatch_check,
+    .devbatch_dry = kl_devbatch_dry,
+    .devbatch_choice = kl_devbatch_choice,
+    .devbatch_transfer = kl_devbatch_transfer,
+    .spdev_prepare = kl_spdev_prepare,
+    .spdev_release = kl_spdev_release,
+    .spdev_ready = kl_spdev_ready,
+    .devbatch_explain = kl_devbatch_explain,
+    .devkron_prepare = kl_devkron_prepare,
+    .devkron_release = kl_devkron_release,
+};
+
+/* The folder of the program, without a slash at its end; "" when the system does not say. */
+static void own_folder(char *out)
+{
+    const ssize_t n = readlink("/proc/self/exe", out, LONGEST - 1);
+    out[n > 0 ? n : 0] = '\0';
+    char *const slash = strrchr(out, '/');
+    if (slash) *slash = '\0';
+}
+
+/* $KRONLAT_CUDA names the file; else it lies beside the program, above it (a build's tests), or where libraries are installed. */
+static kl_status find_module(void **out, char *path, kl_err *err)
+{
+    const char *const named = getenv("KRONLAT_CUDA");
+    char own[LONGEST];
+    *out = NULL;
+    own_folder(own);
+    for (int place = named && *named ? 0 : 1; place < 4; place++) {
+        const int n = place == 0   ? snprintf(path, LONGEST, "%s", named)
+                      : place == 1 ? snprintf(path, LONGEST, "%s/" MODULE, own)
+                      : place == 2 ? snprintf(path, LONGEST, "%s/../" MODULE, own)
+                                   : snprintf(path, LONGEST, "%s/" MODULE, KL_LIBDIR);
+        if (n < 0 || n >= LONGEST || (place > 0 && access(path, F_OK) != 0)) continue;
+        *out = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (*out) return KL_OK;
+        return kl_fail(err, KL_EABSENT, "--exec cuda: %.300s cannot be loaded: %.400s", path, dlerror());
+    }
+    return kl_fail(err, KL_EABSENT, "--exec cuda is not built into this program: " MODULE " is neither in %.300s nor in %.200s, and KRONLAT_CUDA names none (meson option -Dcuda=enabled)",
+                   own, KL_LIBDIR);
+}
+
+kl_status kl_exec_open_cuda(kl_exec **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    void *library;
+    char path[LONGEST];
+    *out = NULL;
+    KL_TRY(find_module(&library, path, err)); /* stays for the life of the program: a GPU's context outlives an executor */
+    const kl_cuda_module *const m = dlsym(library, KL_CUDA_SYMBOL);
+    static const size_t bytes[] = KL_CUDA_SIZES;
+    _Static_assert(sizeof bytes == sizeof m->bytes, "a place for each");
+    if (!m || m->abi != KL_CUDA_ABI || memcmp(m->bytes, bytes, sizeof bytes) != 0) {
+        st = kl_fail(err, KL_EABSENT, "--exec cuda: %.400s belongs to another version of the program (its interface is %d, wanted is %d): build both together", path,
+                     m ? m->abi : 0, KL_CUDA_ABI);
+        goto out;
+    }
+    KL_TRY(kl_alloc(out, 1, KL_MEM_MISC, err));
+    **out = (kl_exec){.name = "cuda", .space = KL_SPACE_DEVICE, .nthread = 1};
+    KL_TRY(m->open(&services, *out, err));
+    return KL_OK;
+out:
+    kl_free(out);
+    return st;
+}

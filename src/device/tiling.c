@@ -1,0 +1,335 @@
+/* Launches from records: see tiling.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "device/tiling.h"
+#include "device/cells.h"
+#include "device/cutting.h"
+#include <math.h>
+#include <stdlib.h>
+
+kl_status kl_tiling_open(const kl_batch *b, const kl_tiling_opts *o, int64_t budget, kl_tiling *p, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_tiling_maker *s = NULL;
+    *p = (kl_tiling){.o = *o};
+    KL_TRY(kl_alloc(&s, 1, KL_MEM_RECORD, err));
+    p->planner = s;
+    s->adds = o->adds;
+    for (int g = 0; g < b->ngroup; g++) {
+        const int64_t ndest = s->ndest, nuse = s->nuse;
+        int foreseen;
+        KL_TRY(kl_dests_find(s, b, g, &foreseen, err));
+        if (foreseen && !kl_cells_tangled(s, b, ndest)) continue;
+        s->ndest = ndest;
+        s->nuse = nuse;
+        p->nsequential++;
+        KL_TRY(kl_dests_in_order(s, b, g, err));
+    }
+    kl_dests_place(s, budget, &p->nwork, &p->nround);
+out:
+    return st;
+}
+
+void kl_tiling_forget(kl_tiling *p)
+{
+    kl_tiling_maker *s = p->planner;
+    if (s) {
+        kl_free(&s->dest);
+        kl_free(&s->use);
+        kl_free(&s->link);
+        kl_free(&s->output);
+        kl_free(&s->live);
+        kl_free(&s->span);
+        kl_free(&s->border);
+        kl_free(&s);
+    }
+    kl_free(&p->piece);
+    kl_free(&p->cell);
+    kl_free(&p->term);
+    p->planner = NULL;
+}
+
+void kl_tiling_clear(kl_tiling *p)
+{
+    kl_tiling_forget(p);
+    kl_free(&p->launch);
+}
+
+/* Address of an operand from an element of it on. */
+static uint64_t operand(const kl_tiling_maker *s, const kl_batch *b, int at, int from, int64_t element, uint64_t work, int shift, uint32_t *flags)
+{
+    switch (at) {
+    case KL_AT_X: *flags |= 1u << shift; return (uint64_t)element * sizeof(double);
+    case KL_AT_Y: *flags |= 2u << shift; return (uint64_t)element * sizeof(double);
+    case KL_AT_WORK: {
+        const kl_dest *const d = &s->dest[from], *const h = &s->dest[d->home];
+        return work + (uint64_t)(h->work + element - h->base) * sizeof(double);
+    }
+    default: return (uint64_t)b->base[at].addr + (uint64_t)element * sizeof(double);
+    }
+}
+
+typedef struct tile {
+    const kl_output *o;
+    int row, col, m, n, um, un;
+    int once, level;     /* its sum is not to be cut; of the launch */
+    double cost;
+    int64_t steps, nth;
+} tile;
+
+/* What need not wait comes first. Then equal coefficients together: a change of coefficient costs a pass over the accumulators. */
+static int by_alpha(const void *pa, const void *pb)
+{
+    const kl_link *const a = pa, *const b = pb;
+    if (a->late != b->late) return a->late - b->late;
+    if (a->alpha != b->alpha) return a->alpha < b->alpha ? -1 : 1;
+    return a->use < b->use ? -1 : a->use > b->use;
+}
+
+/* Steps [from, to) of a tile's sum as a chain of pieces: its head at base[head], the others from base[*more] on. */
+static void write_part(const kl_tiling_maker *s, const kl_batch *b, const kl_tiling_opts *q, const tile *w, uint64_t work, int64_t from, int64_t to, uint32_t turn, uint32_t mark, kl_piece *base,
+                       int64_t head, int64_t *more, kl_tiling *p)
+{
+    const kl_output *const o = w->o;
+    const kl_link *const l = s->link + o->first;
+    uint32_t beta = turn & 255 ? (uint32_t)KL_P_BETA : o->flags & KL_P_BETA; /* a later part adds to the first */
+    kl_piece *here = base + head;
+    int64_t first = 0;
+    int flushed = 0, waited = 0;
+    for (int64_t k = 0; k < o->count; k++) {
+        const kl_use *const u = &s->use[l[k].use];
+        const int64_t end = first + l[k].steps;
+        if (end <= from || first >= to) {
+            first = end;
+            continue;
+        }
+        kl_rec column;
+        const kl_rec *r = &b->rec[u->rec];
+        if (kl_is_row(r)) column = kl_upright(r), r = &column;
+        const int add = r->kind == KL_REC_ADD, skip = (int)(from > first ? from - first : 0) * q->depth, last = add ? w->n : to < end ? (int)(to - first) * q->depth : r->k, ends = to <= end;
+        const int dr = l[k].row + w->row, dc = l[k].col + w->col;
+        uint32_t f = (q->apart ? 0 : (uint32_t)w->um | (uint32_t)w->un << 4) | (o->flags & 3u << KL_P_C) | (r->ta ? KL_P_TA : 0) | (mark & (uint32_t)KL_P_PART);
+        *here = (kl_piece){.ldc = o->ldc, .mn = (uint32_t)w->m | (uint32_t)w->n << 16, .lda = r->lda, .k = last - skip, .turn = turn};
+        if (add) {
+            f |= KL_P_ADD;
+            here->a = operand(s, b, r->at_a, u->da, r->a + (r->ta ? (int64_t)dr * r->lda + dc : dr + (int64_t)dc * r->lda), work, KL_P_A, &f);
+        } else {
+            f |= r->tb ? KL_P_TB : 0;
+            here->ldb = r->ldb;
+            here->a = operand(s, b, r->at_a, u->da, r->a + (r->ta ? (int64_t)dr * r->lda + skip : dr + (int64_t)skip * r->lda), work, KL_P_A, &f);
+            here->b = operand(s, b, r->at_b, u->db, r->b + (r->tb ? dc + (int64_t)skip * r->ldb : (int64_t)dc * r->ldb + skip), work, KL_P_B, &f);
+            p->padded += 2.0 * w->um * q->unit_m * w->un * q->unit_n * here->k;
+        }
+        here->c = o->c + ((uint64_t)w->row + (uint64_t)w->col * (uint64_t)o->ldc) * sizeof(double);
+        /* coefficients: the sum is kept in units of the last one; where the ratio of two leaves the range, it is written in between */
+        const int flush = q->apart || ends || l[k].ratio == 0;
+        here->factor = flush ? r->alpha : l[k].ratio;
+        const uint32_t over = !ends ? 0 : (mark & KL_P_PART ? KL_P_OVER | (mark & (uint32_t)KL_P_FINAL) : 0) | (mark & (uint32_t)KL_P_FIRST);
+        here->flags = f | beta | (flush ? KL_P_LAST : 0) | over;
+        if ((mark & (uint32_t)KL_P_NEXT) && !waited && (o->strict || beta || l[k].late)) here->flags |= (uint32_t)KL_P_NEXT, waited = 1;
+        if (ends && beta && !flushed && q->adds && (turn & 255) == 0) { /* what stands there comes in like any matrix that is added */
+            kl_piece *const then = base + (*more)++;
+            *then = *here;
+            then->a = then->c, then->lda = then->ldc, then->k = w->n, then->factor = 1, then->next = 0;
+            then->flags = (here->flags & ~((uint32_t)KL_P_TA | KL_P_TB | KL_P_BETA | KL_P_NEXT | 3u << KL_P_A | 3u << KL_P_B)) | (uint32_t)KL_P_ADD | (here->flags >> KL_P_C & 3u) << KL_P_A;
+            here->flags &= ~((uint32_t)KL_P_LAST | KL_P_BETA | KL_P_OVER | KL_P_FINAL | KL_P_FIRST);
+            here->next = (int32_t)(then - base);
+        }
+        if (flush) beta = KL_P_BETA, flushed = 1;
+        first = end;
+        if (ends) return;
+        here->next = (int32_t)*more;
+        here = base + (*more)++;
+    }
+}
+
+static int by_level_and_cost(const void *pa, const void *pb)
+{
+    const tile *const a = pa, *const b = pb;
+    if (a->level != b->level) return a->level - b->level;
+    if (a->o->lone != b->o->lone) return a->o->lone - b->o->lone;
+    if (a->cost != b->cost) return a->cost > b->cost ? -1 : 1;
+    return a->nth < b->nth ? -1 : a->nth > b->nth;
+}
+
+/* Ratios of coefficients, for all tiles of an output. 1: one is so far from its neighbour that the sum is written in between, and is not cut into parts, whose blocks may add
+   only at their end. */
+static int make_ratios(kl_link *l, int64_t n)
+{
+    int far = 0;
+    for (int64_t k = 0; k < n; k++) {
+        const double ratio = k + 1 < n ? l[k].alpha / l[k + 1].alpha : 1.0;
+        l[k].ratio = fabs(ratio) < 1e100 && fabs(ratio) > 1e-100 ? ratio : 0.0;
+        far |= l[k].ratio == 0.0;
+    }
+    return far;
+}
+
+/* One launch: outputs [0, n) and, where there are more, [n, n + after), which read what these write. */
+static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output *o, int64_t n, int64_t after, uint64_t work, int64_t *cap, kl_tiling *p, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int um, un, tm, tn;
+    int64_t ntile = 0, npiece = 0, nhead = 0, nturn = 0, nfirst = 0, nlone = 0;
+    double units = 0, steps_of_all = 0;
+    tile *list = NULL;
+    int *parts = NULL;
+    kl_cutting cut[2] = {{0}};
+    KL_TRY(kl_cutting_choose(s, b, &p->o, o, n, after == 0, &cut[0], err));
+    if (after > 0) KL_TRY(kl_cutting_choose(s, b, &p->o, o + n, after, 0, &cut[1], err));
+    for (int64_t i = 0; i < n + after; i++) {
+        kl_cutting_tiles(cut[i >= n].p, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
+        ntile += (int64_t)tm * tn;
+    }
+    KL_TRY(kl_alloc(&list, ntile, KL_MEM_RECORD, err));
+    ntile = 0;
+    for (int64_t i = 0; i < n + after; i++) {
+        const kl_cutting *const c = &cut[i >= n];
+        const kl_tiling_opts *const q = c->p;
+        kl_link *const l = s->link + o[i].first;
+        const int64_t nl = o[i].count, steps = kl_cutting_steps(s, b, &o[i], q->depth);
+        int mixed = 0;
+        for (int64_t k = 0; k < nl; k++) {
+            l[k].late = i >= n && (s->use[l[k].use].da >= 0 || s->use[l[k].use].db >= 0);
+            mixed |= l[k].alpha != l[0].alpha || l[k].late != l[0].late;
+        }
+        if (mixed) qsort(l, (size_t)nl, sizeof *l, by_alpha);
+        const int far = make_ratios(l, nl), once = o[i].lone || far;
+        kl_cutting_tiles(q, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
+        const double dearest = kl_cutting_cost(q, (um + tm - 1) / tm, (un + tn - 1) / tn, steps, nl);
+        int col = 0;
+        for (int jt = 0; jt < tn; jt++) {
+            const int wn = un / tn + (jt < un % tn);
+            const int cols = wn * q->unit_n < o[i].n - col ? wn * q->unit_n : o[i].n - col;
+            int row = 0;
+            for (int it = 0; it < tm; it++) {
+                const int wm = um / tm + (it < um % tm);
+                const int rows = wm * q->unit_m < o[i].m - row ? wm * q->unit_m : o[i].m - row;
+                list[ntile] = (tile){&o[i], row, col, rows, cols, wm, wn, once, i >= n, steps > q->together ? kl_cutting_cost(q, wm, wn, steps, nl) : dearest, steps, ntile};
+                ntile++;
+                row += rows;
+            }
+            col += cols;
+        }
+    }
+    if (ntile > 0) qsort(list, (size_t)ntile, sizeof *list, by_level_and_cost);
+    KL_TRY(kl_alloc(&parts, ntile, KL_MEM_RECORD, err));
+    for (int64_t i = 0, first = 0; i < ntile; i++) {
+        const tile *const w = &list[i];
+        const kl_cutting *const c = &cut[w->level];
+        if (i > 0 && w->level != list[i - 1].level) first = i;
+        parts[i] = w->once || i - first < c->whole ? 1 : w->steps < c->parts ? (int)w->steps : c->parts;
+        nhead += parts[i];
+        npiece += w->o->count + 2 * parts[i]; /* a part may begin inside a product, and what stands there is one more */
+    }
+    if (npiece > INT32_MAX) {
+        st = kl_fail(err, KL_ENOMEM, "plan: %lld pieces in one launch; at most %d are possible", (long long)npiece, INT32_MAX);
+        goto out;
+    }
+    if (p->npiece + npiece > *cap) {
+        *cap = p->npiece + npiece;
+        KL_TRY(kl_realloc(&p->piece, *cap, KL_MEM_RECORD, err));
+    }
+    kl_piece *const base = p->piece + p->npiece;
+    int64_t t = 0, more = nhead;
+    for (int64_t i = 0; i < ntile; i++) {
+        const tile *const w = &list[i];
+        for (int q = 0; q < parts[i]; q++) {
+            uint32_t mark = parts[i] > 1 ? (uint32_t)KL_P_PART : 0;
+            if (q + 1 == parts[i]) mark |= (uint32_t)KL_P_FINAL | (after > 0 && w->level == 0 ? (uint32_t)KL_P_FIRST : 0);
+            if (w->level == 1) mark |= (uint32_t)KL_P_NEXT;
+            write_part(s, b, cut[w->level].p, w, work, w->steps * q / parts[i], w->steps * (q + 1) / parts[i], parts[i] > 1 ? (uint32_t)(nturn << 8 | q) : 0, mark, base, t++,
+                       &more, p);
+        }
+        nturn += parts[i] > 1;
+        nfirst += w->level == 0;
+        nlone += w->o->lone;
+        if (w->o->lone) continue;
+        units += (double)w->um * w->un * (double)w->steps;
+        steps_of_all += (double)w->steps;
+    }
+    kl_launch *const launch = &p->launch[p->nlaunch++];
+    *launch = (kl_launch){.products = 1, .kind = cut[0].kind, .first = p->npiece, .n = t, .nlone = nlone, .nbefore = after > 0 ? nfirst : 0, .units = steps_of_all > 0 ? units / steps_of_all : 0};
+    for (int64_t i = 0; i < more; i++) launch->adds |= (base[i].flags & KL_P_ADD) != 0;
+    p->npiece += more;
+    p->ntile += t;
+out:
+    kl_free(&list);
+    kl_free(&parts);
+    return st;
+}
+
+static kl_status write_sums(kl_tiling_maker *s, const kl_batch *b, const kl_output *o, int64_t n, uint64_t work, int64_t *cap_cell, int64_t *cap_term, kl_tiling *p, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t first = p->ncell;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t term = p->nterm;
+        for (int64_t k = o[i].first; k < o[i].first + o[i].count; k++) {
+            const kl_use *const u = &s->use[s->link[k].use];
+            const kl_rec r = kl_upright(&b->rec[u->rec]);
+            KL_ROOM(p->term, p->nterm, *cap_term);
+            kl_summand *const to = &p->term[p->nterm++];
+            *to = (kl_summand){.alpha = r.alpha, .lda = r.lda, .flags = r.ta ? KL_P_TA : 0};
+            if (r.kind == KL_REC_FILL) {
+                to->flags = KL_P_END;
+                continue;
+            }
+            const int dr = s->link[k].row, dc = s->link[k].col;
+            to->a = operand(s, b, r.at_a, u->da, r.a + (r.ta ? (int64_t)dr * r.lda + dc : dr + (int64_t)dc * r.lda), work, KL_P_A, &to->flags);
+        }
+        const int tall = o[i].m < 128 ? o[i].m : o[i].n == 1 ? KL_CELL : 128, wide = tall > 0 ? KL_CELL / tall : 1;
+        for (int col = 0; col < o[i].n; col += wide)
+            for (int row = 0; row < o[i].m; row += tall) {
+                KL_ROOM(p->cell, p->ncell, *cap_cell);
+                p->cell[p->ncell++] = (kl_cell){.c = o[i].c, .ldc = o[i].ldc, .row = row, .col = col, .m = o[i].m - row < tall ? o[i].m - row : tall,
+                                                .n = o[i].n - col < wide ? o[i].n - col : wide, .first = (int32_t)term, .count = (int32_t)o[i].count,
+                                                .flags = o[i].flags};
+            }
+    }
+    if (p->ncell > INT32_MAX / KL_CELL || p->nterm > INT32_MAX) {
+        st = kl_fail(err, KL_ENOMEM, "plan: %lld cells and %lld terms in one list; at most %d cells are possible", (long long)p->ncell, (long long)p->nterm,
+                     INT32_MAX / KL_CELL);
+        goto out;
+    }
+    p->launch[p->nlaunch++] = (kl_launch){.first = first, .n = p->ncell - first};
+out:
+    return st;
+}
+
+static int64_t end_of_slot(const kl_tiling_maker *s, int64_t i)
+{
+    int64_t j = i;
+    while (j < s->noutput && s->output[j].slot == s->output[i].slot) j++;
+    return j;
+}
+
+/* Outputs [i, j) of one slot: is there a product among them, or only matrices that are added? */
+static int is_product_slot(const kl_tiling_maker *s, const kl_batch *b, int64_t i, int64_t j)
+{
+    for (int64_t k = i; k < j && (s->output[k].slot & 1); k++)
+        for (int64_t q = s->output[k].first; q < s->output[k].first + s->output[k].count; q++)
+            if (b->rec[s->use[s->link[q].use].rec].kind == KL_REC_GEMM) return 1;
+    return 0;
+}
+
+kl_status kl_tiling_write(const kl_batch *b, uint64_t work, kl_tiling *p, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_tiling_maker *const s = p->planner;
+    int64_t cap_piece = 0, cap_cell = 0, cap_term = 0, nslot = 0;
+    for (int64_t i = 0; i < s->ndest; i++) KL_TRY(kl_cells_write(s, b, &s->dest[i], work, err));
+    for (int64_t i = 0; i < s->noutput; i++) s->output[i].cost = 0;
+    if (s->noutput > 0) qsort(s->output, (size_t)s->noutput, sizeof *s->output, kl_cutting_by_slot);
+    for (int64_t i = 0; i < s->noutput; i++) nslot += i == 0 || s->output[i].slot != s->output[i - 1].slot;
+    KL_TRY(kl_alloc(&p->launch, nslot, KL_MEM_RECORD, err));
+    for (int64_t i = 0, j, k; i < s->noutput; i = k) {
+        j = k = end_of_slot(s, i);
+        if (is_product_slot(s, b, i, j)) {
+            if (p->o.levels && j < s->noutput && s->output[i].slot >> 40 == s->output[j].slot >> 40 && is_product_slot(s, b, j, end_of_slot(s, j))) k = end_of_slot(s, j);
+            KL_TRY(write_products(s, b, s->output + i, j - i, k - j, work, &cap_piece, p, err));
+        } else KL_TRY(write_sums(s, b, s->output + i, j - i, work, &cap_cell, &cap_term, p, err));
+    }
+    if (b->flop > 0) p->padded /= b->flop;
+out:
+    return st;
+}

@@ -1,0 +1,433 @@
+/* A matrix product state with its centre at every cut: see canonical.h. Outline:
+   1. the two-site centre becomes a bond between the enlarged basis on its left and an isometry of its second site;
+   2. the centre walks to the left end: right isometries everywhere;
+   3. it walks to the right end: left isometries, and the bond of every cut.
+   A step multiplies by records and takes a QR decomposition of each sector's matrix, sector beside sector; where a matrix has fewer rows than columns its basis is kept as it is.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/canonical.h"
+#include "base/blas.h"
+#include "base/dense.h"
+#include "base/mem.h"
+#include "base/par.h"
+#include <math.h>
+#include <string.h>
+
+#define TINY 1e-15 /* of a norm of 1: below, a Schmidt value is rounding */
+
+const kl_basis *kl_canonical_left(const kl_canonical *c, int cut) { return cut == 0 ? &c->edge : &c->left[cut - 1]->basis; }
+const kl_basis *kl_canonical_right(const kl_canonical *c, int cut) { return cut == c->nsite ? &c->edge : &c->right[cut]->basis; }
+
+static void drop_schmidt(kl_canonical *c)
+{
+    for (int p = 0; c->schmidt && p <= c->nsite; p++) kl_free(&c->schmidt[p]);
+    kl_free(&c->schmidt);
+}
+
+void kl_canonical_destroy(kl_canonical **pc)
+{
+    kl_canonical *const c = *pc;
+    if (!c) return;
+    drop_schmidt(c);
+    for (int p = 0; p <= c->nsite; p++) {
+        if (c->layout) kl_layout_clear(&c->layout[p]);
+        if (c->bond) kl_free(&c->bond[p]);
+        if (p == c->nsite) break;
+        if (c->left) kl_isometry_destroy(&c->left[p]);
+        if (c->right) kl_isometry_destroy(&c->right[p]);
+    }
+    kl_free(&c->left);
+    kl_free(&c->right);
+    kl_free(&c->layout);
+    kl_free(&c->bond);
+    kl_free(&c->type);
+    kl_basis_clear(&c->edge);
+    kl_free(pc);
+}
+
+static kl_status copy_isometry(const kl_isometry *from, kl_isometry **to, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_enlarged *e = NULL;
+    KL_TRY(kl_enlarged_copy(from->enlarged, &e, err));
+    KL_TRY(kl_isometry_create_take(&e, from->basis.nsec, from->sec, from->basis.dim, to, err));
+    memcpy((*to)->data, from->data, (size_t)from->ndata * sizeof(double));
+out:
+    kl_enlarged_destroy(&e);
+    return st;
+}
+
+/* Sectors that the other side of a cut completes to the target. */
+typedef struct partner {
+    const kl_model *model;
+    const kl_basis *other;
+    kl_qn target;
+} partner;
+
+static int has_partner(void *self, kl_qn q)
+{
+    const partner *const p = self;
+    return kl_basis_find(p->other, kl_qn_sub(p->model, p->target, q)) >= 0;
+}
+
+/* The matrices of one site, t of lay.n numbers: rows the enlarged basis e of the site, columns the states beyond it. Sectors without weight are no part of the new bases. */
+typedef struct site_matrices {
+    kl_enlarged *e;
+    const kl_basis *beyond;
+    kl_layout lay;
+    int *weight; /* [e->basis.nsec]: 1 where there is any */
+    double *t;
+} site_matrices;
+
+static void clear_matrices(site_matrices *x)
+{
+    kl_enlarged_destroy(&x->e);
+    kl_layout_clear(&x->lay);
+    kl_free(&x->weight);
+    kl_free(&x->t);
+}
+
+static kl_status shape_matrices(const kl_canonical *c, site_matrices *x, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_layout_create(c->model, &x->e->basis, x->beyond, c->target, &x->lay, err));
+    KL_TRY(kl_alloc(&x->weight, x->e->basis.nsec, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&x->t, x->lay.n, KL_MEM_WORK, err));
+out:
+    return st;
+}
+
+/* t = q r, sector beside sector. */
+typedef struct decomposition {
+    const kl_layout *from, *to; /* of t; of the bond, which is r, or r^T on the way to the left */
+    const kl_basis *beyond;
+    kl_isometry *q;
+    double *t, *bond;
+    int leftward;
+    kl_status *st;
+    kl_err *err;
+} decomposition;
+
+static void decompose(void *self, int64_t i, int thread)
+{
+    const decomposition *const x = self;
+    const int sec = x->q->sec[i], rows = x->q->enlarged->basis.dim[sec], cols = x->beyond->dim[x->from->pair[sec]], k = x->q->basis.dim[i];
+    double *const t = x->t + x->from->off[sec], *const q = x->q->data + x->q->off[i];
+    double *const r = x->bond + x->to->off[x->leftward ? x->to->back[i] : i];
+    (void)thread;
+    if (rows >= cols) {
+        x->st[i] = kl_dense_qr(rows, cols, t, rows, r, k, &x->err[i]);
+        memcpy(q, t, (size_t)rows * (size_t)cols * sizeof *q);
+        for (int a = 0; a < k && x->leftward; a++)
+            for (int b = 0; b < a; b++) r[a + (int64_t)b * k] = r[b + (int64_t)a * k], r[b + (int64_t)a * k] = 0;
+        return;
+    }
+    for (int a = 0; a < k; a++) q[a * ((int64_t)k + 1)] = 1;
+    if (!x->leftward) memcpy(r, t, (size_t)k * (size_t)cols * sizeof *r);
+    for (int a = 0; a < k && x->leftward; a++)
+        for (int b = 0; b < cols; b++) r[b + (int64_t)a * cols] = t[a + (int64_t)b * k];
+}
+
+/* Matrices of site p -> its isometry on the side that the centre comes from, and the bond beyond it. */
+static kl_status leave_site(kl_canonical *c, int nthread, int p, int leftward, site_matrices *x, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_isometry **const to = leftward ? &c->right[p] : &c->left[p];
+    const int cut = leftward ? p : p + 1, n = x->e->basis.nsec;
+    int *sec = NULL, *dim = NULL, kept = 0;
+    decomposition d = {.from = &x->lay, .to = &c->layout[cut], .beyond = x->beyond, .t = x->t, .leftward = leftward};
+    KL_TRY(kl_alloc(&sec, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
+    for (int k = 0; k < n; k++) {
+        if (!x->weight[k]) continue;
+        const int rows = x->e->basis.dim[k], cols = x->beyond->dim[x->lay.pair[k]];
+        sec[kept] = k, dim[kept++] = rows < cols ? rows : cols;
+    }
+    KL_TRY(kl_alloc(&d.st, kept, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&d.err, kept, KL_MEM_WORK, err));
+    kl_isometry_destroy(to);
+    KL_TRY(kl_isometry_create_take(&x->e, kept, sec, dim, to, err));
+    d.q = *to;
+    kl_layout_clear(&c->layout[cut]);
+    kl_free(&c->bond[cut]);
+    KL_TRY(kl_layout_create(c->model, leftward ? x->beyond : &d.q->basis, leftward ? &d.q->basis : x->beyond, c->target, &c->layout[cut], err));
+    KL_TRY(kl_alloc(&c->bond[cut], c->layout[cut].n, KL_MEM_STATE, err));
+    d.bond = c->bond[cut];
+    kl_par_for(nthread, kept, decompose, &d);
+    for (int k = 0; k < kept; k++)
+        if (d.st[k] != KL_OK) KL_TRY(kl_fail(err, d.st[k], "%s", d.err[k].text));
+out:
+    kl_free(&sec);
+    kl_free(&dim);
+    kl_free(&d.st);
+    kl_free(&d.err);
+    return st;
+}
+
+/* 1. psi of the state's centre -> right isometry of its second site, bond between it and the enlarged left basis. */
+static kl_status open_centre(kl_canonical *c, int nthread, const kl_state *s, const double *psi, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_basis *const row = &s->row->basis, *const col = &s->col->basis;
+    site_matrices x = {.beyond = row};
+    double norm = 0;
+    for (int64_t i = 0; i < s->npsi; i++) norm += psi[i] * psi[i];
+    if (!(norm > 0) || !isfinite(norm)) return kl_fail(err, KL_EINPUT, "the state to be measured has norm^2 %g; it must be positive and finite", norm);
+    norm = sqrt(norm);
+    KL_TRY(kl_enlarged_copy(s->col, &x.e, err));
+    KL_TRY(shape_matrices(c, &x, err));
+    for (int i = 0; i < row->nsec; i++) {
+        const int j = s->pair[i];
+        if (j < 0) continue;
+        const int rows = row->dim[i], cols = col->dim[j];
+        const double *const from = psi + s->psi_off[i];
+        double *const to = x.t + x.lay.off[j];
+        for (int a = 0; a < rows; a++)
+            for (int b = 0; b < cols; b++) {
+                to[b + (int64_t)a * cols] = from[a + (int64_t)b * rows] / norm;
+                if (to[b + (int64_t)a * cols] != 0) x.weight[j] = 1;
+            }
+    }
+    KL_TRY(leave_site(c, nthread, s->centre + 1, 1, &x, err));
+out:
+    clear_matrices(&x);
+    return st;
+}
+
+/* All states of an enlarged basis, as they are. */
+static kl_status keep_all(const kl_enlarged *from, kl_isometry **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_enlarged *e = NULL;
+    int *sec = NULL;
+    KL_TRY(kl_alloc(&sec, from->basis.nsec, KL_MEM_WORK, err));
+    for (int k = 0; k < from->basis.nsec; k++) sec[k] = k;
+    KL_TRY(kl_enlarged_copy(from, &e, err));
+    KL_TRY(kl_isometry_create_take(&e, from->basis.nsec, sec, NULL, out, err));
+    for (int k = 0; k < from->basis.nsec; k++)
+        for (int i = 0; i < from->basis.dim[k]; i++) (*out)->data[(*out)->off[k] + i * ((int64_t)from->basis.dim[k] + 1)] = 1;
+out:
+    kl_enlarged_destroy(&e);
+    kl_free(&sec);
+    return st;
+}
+
+/* 2. and 3. The bond on one side of site p and the site's isometry `from` of the other -> isometry of this side, bond beyond the site, whose states on the other side are `beyond`. */
+static kl_status step(kl_canonical *c, kl_exec *ex, int p, int leftward, const kl_isometry *from, const kl_basis *beyond, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int here = leftward ? p + 1 : p;
+    const kl_layout *const bond = &c->layout[here];
+    partner other = {c->model, beyond, c->target};
+    site_matrices x = {.beyond = beyond};
+    kl_dptr left = {0}, arg = {0}, t = {0};
+    kl_batch b;
+    kl_batch_init(&b);
+    KL_TRY(kl_enlarged_create(c->model, leftward ? kl_canonical_right(c, here) : kl_canonical_left(c, here), c->type[p], has_partner, &other, &x.e, err));
+    KL_TRY(shape_matrices(c, &x, err));
+    const kl_enlarged *const e = x.e;
+    const int d = e->d;
+    for (int k = 0; k < e->basis.nsec; k++) {
+        const int rows = e->basis.dim[k], l = x.lay.pair[k], cols = beyond->dim[l];
+        KL_TRY(kl_batch_reserve(&b, d, err));
+        for (int s = 0; s < d; s++) {
+            const int j = e->part_sec[k * d + s], i = j < 0 ? -1 : leftward ? bond->back[j] : bond->pair[j];
+            if (i < 0) continue;
+            const int big = from->sec[i], rank = from->basis.dim[i], dim = e->block.dim[j];
+            if (from->enlarged->part_sec[big * d + s] != l) continue;
+            if (!x.weight[k]) KL_TRY(kl_batch_open_group(&b, x.lay.off[k], (int64_t)rows * cols, err));
+            x.weight[k] = 1;
+            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)leftward, .tb = 1, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_LEFT, .at_c = KL_AT_Y, .m = dim, .n = cols, .k = rank,
+                                          .lda = leftward ? rank : dim, .ldb = from->enlarged->basis.dim[big], .ldc = rows, .a = bond->off[leftward ? i : j],
+                                          .b = from->off[i] + from->enlarged->part_off[big * d + s], .c = x.lay.off[k] + e->part_off[k * d + s], .alpha = 1};
+        }
+        if (x.weight[k]) kl_batch_close_group(&b, 0);
+    }
+    b.zero = 1, b.nx = bond->n, b.ny = x.lay.n;
+    KL_TRY(kl_exec_copy_in(ex, c->bond[here], bond->n, &arg, err));
+    KL_TRY(kl_exec_copy_in(ex, from->data, from->ndata, &left, err));
+    KL_TRY(ex->vt.alloc(ex, x.lay.n, &t, err));
+    b.base[KL_AT_LEFT] = left;
+    KL_TRY(kl_batch_run(&b, ex, arg, t, err));
+    KL_TRY(ex->vt.download(ex, x.t, t, x.lay.n, err));
+    KL_TRY(leave_site(c, ex->nthread, p, leftward, &x, err));
+out:
+    kl_batch_clear(&b);
+    ex->vt.release(ex, &left);
+    ex->vt.release(ex, &arg);
+    ex->vt.release(ex, &t);
+    clear_matrices(&x);
+    return st;
+}
+
+kl_status kl_canonical_create(kl_exec *ex, const kl_state *s, int which, kl_canonical **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_canonical *c = NULL;
+    kl_isometry *first = NULL;
+    const int n = s->nsite, at = s->centre;
+    KL_TRY(kl_alloc(&c, 1, KL_MEM_STATE, err));
+    c->model = s->model;
+    c->nsite = n;
+    c->target = s->target;
+    KL_TRY(kl_alloc(&c->left, n, KL_MEM_STATE, err));
+    KL_TRY(kl_alloc(&c->right, n, KL_MEM_STATE, err));
+    KL_TRY(kl_alloc(&c->layout, n + 1, KL_MEM_STATE, err));
+    KL_TRY(kl_alloc(&c->bond, n + 1, KL_MEM_STATE, err));
+    KL_TRY(kl_alloc(&c->type, n, KL_MEM_STATE, err));
+    memcpy(c->type, s->type, (size_t)n * sizeof *c->type);
+    KL_TRY(kl_basis_copy(&s->edge, &c->edge, err));
+    if (which < 0 || which >= s->nstate || !s->psi) {
+        st = kl_fail(err, KL_EINPUT, "wavefunction %d is to be measured; the state has 0 to %d", which, s->nstate - 1);
+        goto out;
+    }
+    for (int p = at + 2; p < n; p++) KL_TRY(copy_isometry(s->right[p], &c->right[p], err));
+    KL_TRY(open_centre(c, ex->nthread, s, s->psi + which * s->npsi, err));
+    KL_TRY(keep_all(s->row, &first, err));
+    for (int p = at; p >= 0; p--) KL_TRY(step(c, ex, p, 1, p == at ? first : s->left[p], p == 0 ? &c->edge : &s->left[p - 1]->basis, err));
+    for (int p = 0; p < n; p++) KL_TRY(step(c, ex, p, 0, c->right[p], kl_canonical_right(c, p + 1), err));
+out:
+    kl_isometry_destroy(&first);
+    if (st != KL_OK) kl_canonical_destroy(&c);
+    *out = c;
+    return st;
+}
+
+/* Singular values of one sector of one bond. */
+typedef struct singular {
+    kl_canonical *c;
+    int *cut, *sec; /* [tasks] */
+    int64_t *to;    /* [tasks] place in schmidt[cut] */
+    kl_status *st;
+    kl_err *err;
+} singular;
+
+static void values_of(void *self, int64_t task, int thread)
+{
+    const singular *const x = self;
+    kl_canonical *const c = x->c;
+    const int cut = x->cut[task], sec = x->sec[task], rows = kl_canonical_left(c, cut)->dim[sec], cols = kl_canonical_right(c, cut)->dim[c->layout[cut].pair[sec]];
+    const int64_t n = (int64_t)rows * cols;
+    double *const s = c->schmidt[cut] + x->to[task], *a = NULL;
+    kl_status st = KL_OK;
+    kl_err *const err = &x->err[task];
+    (void)thread;
+    KL_TRY(kl_realloc(&a, n, KL_MEM_WORK, err));
+    memcpy(a, c->bond[cut] + c->layout[cut].off[sec], (size_t)n * sizeof *a);
+    KL_TRY(kl_dense_svd(rows, cols, a, rows, s, NULL, 1, NULL, 1, err));
+    for (int i = 0; i < rows && i < cols; i++)
+        if (s[i] < TINY) s[i] = 0;
+out:
+    x->st[task] = st;
+    kl_free(&a);
+}
+
+kl_status kl_canonical_schmidt(kl_canonical *c, int nthread, kl_err *err)
+{
+    kl_status st = KL_OK;
+    singular x = {.c = c};
+    int64_t ntask = 0, most = 0;
+    if (c->schmidt) return KL_OK;
+    for (int cut = 0; cut <= c->nsite; cut++) most += c->layout[cut].npair;
+    KL_TRY(kl_alloc(&x.cut, most, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&x.sec, most, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&x.to, most, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&x.st, most, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&x.err, most, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&c->schmidt, c->nsite + 1, KL_MEM_STATE, err));
+    for (int cut = 0; cut <= c->nsite; cut++) {
+        const kl_basis *const b = kl_canonical_left(c, cut);
+        KL_TRY(kl_alloc(&c->schmidt[cut], b->total, KL_MEM_STATE, err));
+        int64_t at = 0;
+        for (int k = 0; k < b->nsec; at += b->dim[k++])
+            if (c->layout[cut].pair[k] >= 0) x.cut[ntask] = cut, x.sec[ntask] = k, x.to[ntask++] = at;
+    }
+    kl_par_for(nthread, ntask, values_of, &x);
+    for (int64_t i = 0; i < ntask; i++)
+        if (x.st[i] != KL_OK) KL_TRY(kl_fail(err, x.st[i], "%s", x.err[i].text));
+out:
+    if (st != KL_OK) drop_schmidt(c);
+    kl_free(&x.cut);
+    kl_free(&x.sec);
+    kl_free(&x.to);
+    kl_free(&x.st);
+    kl_free(&x.err);
+    return st;
+}
+
+double kl_canonical_entropy(const kl_canonical *c, int cut)
+{
+    const int64_t n = kl_canonical_left(c, cut)->total;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double w = c->schmidt[cut][i] * c->schmidt[cut][i];
+        if (w > 0) sum -= w * log(w);
+    }
+    return sum > 0 ? sum : 0;
+}
+
+static kl_status check_sites(const kl_canonical *a, const kl_canonical *b, kl_err *err)
+{
+    if (a->nsite != b->nsite) return kl_fail(err, KL_EINPUT, "overlap of states of %d and %d sites; they must have the same sites", a->nsite, b->nsite);
+    if (a->model->ncharge != b->model->ncharge)
+        return kl_fail(err, KL_EINPUT, "overlap of states with %d and %d charges; they must have the same", a->model->ncharge, b->model->ncharge);
+    for (int p = 0; p < a->nsite; p++) {
+        int differ = a->type[p]->dim != b->type[p]->dim;
+        for (int s = 0; !differ && s < a->type[p]->dim; s++)
+            differ = kl_qn_cmp(kl_qn_of(a->model, a->type[p]->state_charge[s]), kl_qn_of(b->model, b->type[p]->state_charge[s])) != 0;
+        if (differ)
+            return kl_fail(err, KL_EINPUT, "overlap of states whose sites differ at position %d: %s and %s", p, a->type[p]->name, b->type[p]->name);
+    }
+    return KL_OK;
+}
+
+kl_status kl_canonical_overlap(const kl_canonical *a, const kl_canonical *b, double *out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double **now = NULL, **next = NULL, *work = NULL;
+    int nnow = 1, nnext = 0;
+    *out = 0;
+    KL_TRY(check_sites(a, b, err));
+    if (kl_qn_cmp(a->target, b->target)) return KL_OK;
+    KL_TRY(kl_alloc(&now, 1, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&now[0], 1, KL_MEM_WORK, err));
+    now[0][0] = 1;
+    /* now[i] = <a's states | b's states> of a's sector i; NULL where b has no such sector */
+    for (int p = 0; p < a->nsite; p++) {
+        const kl_isometry *const x = a->left[p], *const y = b->left[p];
+        const int d = a->type[p]->dim;
+        int64_t wide = 1;
+        for (int k = 0; k < y->basis.nsec; k++) {
+            const int64_t w = kl_canonical_left(a, p)->total * y->basis.dim[k];
+            if (w > wide) wide = w;
+        }
+        KL_TRY(kl_alloc(&work, wide, KL_MEM_WORK, err));
+        nnext = x->basis.nsec;
+        KL_TRY(kl_alloc(&next, nnext, KL_MEM_WORK, err));
+        for (int k = 0; k < nnext; k++) {
+            const int l = kl_basis_find(&y->basis, x->basis.q[k]);
+            if (l < 0) continue;
+            const int xk = x->sec[k], yl = y->sec[l], m = x->basis.dim[k], n = y->basis.dim[l];
+            KL_TRY(kl_alloc(&next[k], (int64_t)m * n, KL_MEM_WORK, err));
+            for (int s = 0; s < d; s++) {
+                const int i = x->enlarged->part_sec[xk * d + s], j = y->enlarged->part_sec[yl * d + s];
+                if (i < 0 || j < 0 || !now[i]) continue;
+                const int di = x->enlarged->block.dim[i], dj = y->enlarged->block.dim[j];
+                kl_dgemm('N', 'N', di, n, dj, 1, now[i], di, y->data + y->off[l] + y->enlarged->part_off[yl * d + s], y->enlarged->basis.dim[yl], 0, work, di);
+                kl_dgemm('T', 'N', m, n, di, 1, x->data + x->off[k] + x->enlarged->part_off[xk * d + s], x->enlarged->basis.dim[xk], work, di, 1, next[k], m);
+            }
+        }
+        kl_free(&work);
+        for (int k = 0; k < nnow; k++) kl_free(&now[k]);
+        kl_free(&now);
+        now = next, nnow = nnext;
+        next = NULL, nnext = 0;
+    }
+    if (now[0]) *out = now[0][0] * a->bond[a->nsite][0] * b->bond[b->nsite][0];
+out:
+    for (int k = 0; now && k < nnow; k++) kl_free(&now[k]);
+    for (int k = 0; next && k < nnext; k++) kl_free(&next[k]);
+    kl_free(&now);
+    kl_free(&next);
+    kl_free(&work);
+    return st;
+}

@@ -1,0 +1,39 @@
+/* A matrix product state with its centre at every cut: left isometries, right isometries, and the matrix between the two. What measurements, entropies and overlaps read. Host memory, one
+   wavefunction of a state, normalized.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_CANONICAL_H
+#define KL_CANONICAL_H
+#include "dmrg/state.h"
+#include "dmrg/superblock.h"
+
+typedef struct kl_canonical {
+    const kl_model *model;
+    int nsite;
+    const kl_site_type **type; /* [nsite] */
+    kl_qn target;
+    kl_basis edge;             /* of the empty block */
+    kl_isometry **left;        /* [nsite]: columns of left[p] some orthonormal states of sites 0..p */
+    kl_isometry **right;       /* [nsite]: columns of right[p] some of sites p..nsite-1 */
+    kl_layout *layout;         /* [nsite+1]: of bond: rows the left states of the cut, columns the right ones */
+    double **bond;             /* [nsite+1]: psi = sum bond[a][b] |a>|b>; +-1 at cut nsite */
+    double **schmidt;          /* NULL before kl_canonical_schmidt; [nsite+1]: as many values as left states, sector by sector, falling within one; those below 1e-15 are 0 */
+} kl_canonical;
+
+/* Wavefunction `which` of the state: products by the executor, decompositions by its threads. No truncation. */
+kl_status kl_canonical_create(kl_exec *ex, const kl_state *s, int which, kl_canonical **out, kl_err *err) KL_MUST_CHECK;
+void kl_canonical_destroy(kl_canonical **c);
+
+/* The Schmidt values of every cut, by so many threads, unless they are there. */
+kl_status kl_canonical_schmidt(kl_canonical *c, int nthread, kl_err *err) KL_MUST_CHECK;
+
+/* Basis of sites 0..cut-1, of sites cut..nsite-1. */
+const kl_basis *kl_canonical_left(const kl_canonical *c, int cut);
+const kl_basis *kl_canonical_right(const kl_canonical *c, int cut);
+
+/* -sum w ln w of the squared Schmidt values, which must be there. */
+double kl_canonical_entropy(const kl_canonical *c, int cut);
+
+/* <a|b>; 0 when their charges differ. EINPUT when the sites do. The bases may be anything. */
+kl_status kl_canonical_overlap(const kl_canonical *a, const kl_canonical *b, double *out, kl_err *err) KL_MUST_CHECK;
+
+#endif

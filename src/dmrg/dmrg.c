@@ -1,0 +1,418 @@
+/* Finite-lattice sweeps: schedule, noise, tolerances, stopping. See dmrg.h. Outline of a run:
+   1. start: random or product state, or a saved one;
+   2. a sweep goes there and back, optimizing each bond once on either way; schedule.h says with how many states, and when to end;
+   3. where no sweep has carried guards, a probe at the end looks for states that the run may have missed;
+   4. the state is told to the caller after every sweep and when a checkpoint is due.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/dmrg.h"
+#include "dmrg/canonical.h"
+#include "dmrg/engine.h"
+#include "base/mem.h"
+#include "base/prof.h"
+#include "record/reclist.h"
+#include "dmrg/schedule.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const kl_part_name[KL_NPART] = {"operators and records", "eigensolver", "of it products with H", "truncation", "growth of blocks",
+                                            "turning the wavefunction", "other"};
+
+enum {
+    START_M = 24,      /* states of a start that is made up */
+    WHOLE_APPLY = 2000 /* products for each state of a sector that is solved as a whole */
+};
+#define WHOLE 65536.0        /* states of such a sector at most, */
+#define WHOLE_BLOCK 256.0    /* and of a block for it */
+#define WHOLE_ACCURACY 1e-9  /* relative, of its energy, at least */
+
+typedef struct run {
+    kl_engine *e;
+    const kl_dmrg_opts *o;
+    const kl_dmrg_monitor *mon;
+    kl_dmrg_result *res;
+    kl_schedule plan;            /* what the sweeps that are made ask for */
+    double energy[KL_MAX_ROOT];
+    double constant;
+    kl_exec *where;              /* of the last sweep of its own */
+    kl_exec *cpu;                /* opened for a probe; NULL: none was needed */
+    int probing;                 /* 1: these sweeps look for states that the run missed, and are not its own */
+    double sweep_start, seconds_before, flop_before; /* of the sweep under way: its clock, and what stood in its row before this process */
+    int sweep, istep, interrupted; /* interrupted: the direction it was in */
+    double discarded, entropy;   /* of the last truncation */
+    double *entropies;
+} run;
+
+static kl_status report_state(run *r, int direction, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_state *s = NULL;
+    if (!r->mon || !r->mon->checkpoint) return KL_OK;
+    KL_TRY(kl_engine_state(r->e, r->energy, &s, err));
+    KL_TRY(r->mon->checkpoint(r->mon->self, s, r->res->row, r->res->nrow + (direction != 0), direction, err));
+out:
+    kl_state_destroy(&s);
+    return st;
+}
+
+/* What |H x - E x| falls to in sweep k where the superblock is the sector: it bounds the error, whatever the gap. */
+static double whole_tol(const run *r, int k)
+{
+    const double accuracy = r->o->accuracy > 0 ? fmin(r->o->accuracy, WHOLE_ACCURACY) : WHOLE_ACCURACY;
+    const double e = k > 0 ? fabs(r->res->row[k - 1].energy[0]) : 0, unit = r->plan.unit.joint;
+    return fmax(0.1 * accuracy * fmax(e, 1e-3 * unit), 64 * 2.220446049250313e-16 * r->plan.unit.all * r->e->nsite);
+}
+
+/* What one optimized bond adds to the row of its sweep. */
+static void note_bond(const run *r, int direction, int whole, const kl_eig_stats *stats, kl_dmrg_row *row)
+{
+    const kl_engine *const e = r->e;
+    const int back = direction < 0 || e->nsite == 2, wanted = r->o->nstate;
+    for (int i = 0; i < e->nstate; i++)
+        if (r->energy[i] < row->energy[i]) row->energy[i] = r->energy[i];
+    row->napply += stats->napply;
+    if (whole && !((double)row->dim_max == r->plan.sector)) row->residual = 0; /* the bonds that hold the whole sector say how good the energy is */
+    if (e->layout.n > row->dim_max) row->dim_max = e->layout.n;
+    if (back && (whole || !(r->plan.whole && (double)row->dim_max == r->plan.sector)))
+        for (int i = 0; i < wanted; i++) row->residual = fmax(row->residual, stats->residual[i]);
+    if (back && e->centre == (e->nsite == 2 ? 0 : e->nsite / 2 - 1))
+        for (int i = 0; i < KL_NGUARD; i++) row->gap[i] = wanted + i < e->nstate ? r->energy[wanted + i] - r->energy[wanted - 1] : NAN;
+}
+
+/* Optimizes the bond at the centre. */
+static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, kl_dmrg_row *row, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_eig_stats stats;
+    kl_engine *const e = r->e;
+    char title[80];
+    snprintf(title, sizeof title, "sweep %d, bond %d, m = %d", r->sweep + 1, e->centre, g->m);
+    const int middle = direction > 0 && e->centre == e->nsite / 2 - 1 && !r->probing;
+    const int fresh = r->res->nrow == 0, whole = r->plan.whole && (double)e->layout.n == r->plan.sector;
+    kl_solve_opts so = {.tol = g->tol, .tol_rel = g->tol_rel, .max_apply = g->max_apply, .trust_start = !fresh,
+                        .records = middle ? r->o->records : NULL, .title = title};
+    if (whole) {
+        so.whole = fresh && e->centre == e->nsite / 2 - 1 && (direction < 0 || e->nsite == 2) ? 2 : 1;
+        so.max_apply = WHOLE_APPLY * e->nstate;
+        so.tol = whole_tol(r, r->res->nrow);
+        so.tol_rel = 0;
+    }
+    if (e->layout.n < e->nstate && e->nstate > r->o->nstate) /* a bond near an end may have no room for all guards */
+        KL_TRY(kl_engine_hold(e, e->layout.n > r->o->nstate ? (int)e->layout.n : r->o->nstate, err));
+    KL_TRY(kl_engine_solve(e, &so, r->energy, &stats, err));
+    for (int i = 0; i < e->nstate; i++) r->energy[i] += r->constant;
+    note_bond(r, direction, whole, &stats, row);
+    row->held = e->nstate;
+    if (r->probing) goto out;
+    r->istep++;
+    if (r->mon && r->mon->step) {
+        const kl_dmrg_step s = {.sweep = r->sweep, .direction = direction, .bond = e->centre, .m = g->m, .nstep = nstep, .istep = r->istep,
+                                .dim = e->layout.n, .napply = stats.napply, .energy = r->energy[0], .discarded = r->discarded,
+                                .entropy = r->entropy, .residual = stats.residual[0]};
+        r->mon->step(r->mon->self, &s);
+    }
+    row->seconds = r->seconds_before + kl_prof_seconds() - r->sweep_start;
+    row->flop = r->flop_before + e->flop;
+    if (r->mon && r->mon->due && r->mon->due(r->mon->self)) KL_TRY(report_state(r, direction, err));
+out:
+    if (st == KL_OK && r->mon && r->mon->interrupted && r->mon->interrupted(r->mon->self)) r->interrupted = direction;
+    return st;
+}
+
+static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dmrg_row *row, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_trunc_info info;
+    const int fill = r->plan.whole && r->res->nrow == 0 && g->m >= r->plan.block;
+    const kl_trunc_opts t = {.m = g->m, .m_min = g->m_min, .discard = g->discard, .noise = g->noise, .nstate = r->e->nstate, .full = r->o->full,
+                             .precise = g->precise, .fill = fill};
+    const int c = r->e->centre;
+    KL_TRY(kl_engine_move(r->e, direction, &t, &info, err));
+    if (!r->probing) {
+        r->discarded = info.discarded;
+        r->entropy = info.entropy;
+        r->entropies[c] = info.entropy;
+    }
+    if (info.discarded > row->discarded) row->discarded = info.discarded;
+    if (info.m > row->m_reached) row->m_reached = info.m;
+    KL_TRY(optimize(r, g, direction, nstep, row, err));
+out:
+    return st;
+}
+
+/* There and back again over all bonds, from wherever the centre is. */
+static kl_status go_over(run *r, const kl_stage *g, int to_right, int nstep, kl_dmrg_row *row, kl_err *err)
+{
+    kl_status st = KL_OK;
+    while (r->e->centre < r->e->nsite - 2 && !r->interrupted && to_right) KL_TRY(step(r, g, 1, nstep, row, err));
+    while (r->e->centre > 0 && !r->interrupted) KL_TRY(step(r, g, -1, nstep, row, err));
+out:
+    return st;
+}
+
+static kl_dmrg_row new_row(const run *r, const kl_stage *g)
+{
+    kl_dmrg_row row = {.m = g->m, .noise = g->noise, .held = r->e->nstate, .m_start = r->plan.m_start, .kept = NAN};
+    for (int i = 0; i < KL_MAX_ROOT; i++) row.energy[i] = INFINITY;
+    for (int i = 0; i < KL_NGUARD; i++) row.gap[i] = NAN;
+    return row;
+}
+
+/* 2. One sweep. */
+static kl_status sweep(run *r, const kl_stage *g, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_engine *const e = r->e;
+    kl_dmrg_result *const res = r->res;
+    const int n = e->nsite, fresh = res->nrow == 0, under_way = r->o->direction != 0 && res->nrow == r->o->ndone, nstep = 2 * (n - 2) + 1;
+    KL_TRY(kl_realloc(&res->row, res->nrow + 1, KL_MEM_MISC, err));
+    kl_dmrg_row *const row = &res->row[res->nrow];
+    *row = under_way ? r->o->done[res->nrow] : new_row(r, g);
+    r->sweep_start = kl_prof_seconds();
+    r->seconds_before = row->seconds;
+    r->flop_before = row->flop - e->flop;
+    r->istep = !under_way ? 0 : r->o->direction > 0 ? e->centre : 2 * (n - 2) - e->centre;
+    if (!under_way && (fresh || n == 2)) KL_TRY(optimize(r, g, 1, nstep, row, err));
+    KL_TRY(go_over(r, g, !(under_way && r->o->direction < 0), nstep, row, err));
+    for (int i = 0; i < e->nstate; i++)
+        if (!(row->energy[i] < INFINITY)) row->energy[i] = r->energy[i];
+    for (int i = 0; i < r->o->nstate; i++) row->kept = fmax(row->kept, r->energy[i] - row->energy[i]);
+    if (n == 2 || row->m_reached == 0) row->m_reached = 1;
+    row->change = res->nrow ? row->energy[0] - res->row[res->nrow - 1].energy[0] : NAN;
+    res->nrow++;
+    r->sweep++;
+    row->wait = (int)kl_schedule_outlook(&r->plan, res).wait;
+    if (r->mon && r->mon->sweep) r->mon->sweep(r->mon->self, res->row, res->nrow);
+out:
+    return st;
+}
+
+static int widest(const kl_state *s)
+{
+    int64_t m = 1;
+    for (int p = 0; p < s->nsite; p++) {
+        if (s->left[p] && s->left[p]->basis.total > m) m = s->left[p]->basis.total;
+        if (s->right[p] && s->right[p]->basis.total > m) m = s->right[p]->basis.total;
+    }
+    return (int)m;
+}
+
+/* A sector that is small enough is solved as a whole at the middle bond in the first sweep, on its way back, when all states of both blocks are there; and wherever blocks
+   hold all. Sweeps alone may end in an eigenstate that is not the lowest: two sites and what they are coupled to cannot tell. */
+static void set_whole(run *r)
+{
+    double sector, block;
+    kl_engine_size(r->e, &sector, &block);
+    r->plan.sector = sector;
+    if (sector > WHOLE || block > WHOLE_BLOCK || r->o->max_apply > 0) return;
+    if (!r->o->nsweep && r->o->m_max > 0 && block > r->o->m_max) return;
+    r->plan.whole = 1;
+    r->plan.block = (int)block;
+}
+
+/* The state as it is, between two sweeps, on another executor; what was counted stays. */
+static kl_status go_to(run *r, kl_exec *ex, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_engine *const from = r->e, *e = NULL;
+    kl_state *s = NULL;
+    if (ex == from->ex) return KL_OK;
+    KL_TRY(kl_engine_state(from, r->energy, &s, err));
+    KL_TRY(kl_engine_create(from->terms, ex, from->target, from->nstate, from->strategy, from->solver, from->max_basis, from->seed, &e, err));
+    e->full = from->full;
+    KL_TRY(kl_engine_resume_take(e, &s, err));
+    kl_engine_count_on(e, from);
+    kl_engine_destroy(&r->e);
+    r->e = e;
+    e = NULL;
+out:
+    kl_state_destroy(&s);
+    kl_engine_destroy(&e);
+    return st;
+}
+
+/* The engine made anew from a state, which is taken over. */
+static kl_status begin_again(run *r, kl_state **s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_engine *const from = r->e, *e = NULL;
+    KL_TRY(kl_engine_create(from->terms, r->where, from->target, (*s)->nstate, from->strategy, from->solver, from->max_basis, from->seed, &e, err));
+    e->full = from->full;
+    kl_engine_count_on(e, from);
+    kl_engine_destroy(&r->e);
+    r->e = e;
+    e = NULL;
+    KL_TRY(kl_engine_resume_take(r->e, s, err));
+out:
+    kl_engine_destroy(&e);
+    return st;
+}
+
+/* Where a sweep of few states is fast: launches alone would take a device longer. The old place, if there is no memory for another. */
+static kl_exec *fast_for_few(run *r, int m)
+{
+    kl_err ignored;
+    if (r->o->place) return r->o->place(r->o->placer, m);
+    if (r->e->ex->space != KL_SPACE_DEVICE) return r->e->ex;
+    if (!r->cpu && kl_exec_open_host(r->e->ex->nthread, &r->cpu, &ignored) != KL_OK) return r->e->ex;
+    return r->cpu;
+}
+
+/* A few cheap sweeps with guards, from the state at the end of a run: the gaps go into the last row. A state that lies close to the wanted ones has
+   then support in the basis, which it may have lost before; sweeps of one state alone cannot tell. The state itself is spoilt. */
+static kl_status probe(run *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_dmrg_row *const last = &r->res->row[r->res->nrow - 1];
+    double energy[KL_MAX_ROOT];
+    memcpy(energy, r->energy, sizeof energy);
+    r->probing = 1;
+    for (int k = 0; k < KL_PROBE_SWEEPS && !r->interrupted; k++) {
+        const kl_stage g = kl_schedule_probe(&r->plan, k);
+        kl_dmrg_row row = new_row(r, &g);
+        if (k == 1) KL_TRY(go_to(r, fast_for_few(r, g.m), err));
+        KL_TRY(kl_engine_hold(r->e, g.held, err));
+        KL_TRY(go_over(r, &g, 1, 0, &row, err));
+        if (!r->interrupted && k == KL_PROBE_SWEEPS - 1) {
+            memcpy(last->gap, row.gap, sizeof last->gap);
+            last->probed = 1;
+        }
+    }
+    r->interrupted = 0; /* what the run found stands */
+    memcpy(r->energy, energy, sizeof energy);
+out:
+    r->probing = 0;
+    return st;
+}
+
+/* 3. The state at the end of the sweeps, when nothing asks for another; *ends: 0 where what a probe saw asks for more. */
+static kl_status finish(run *r, kl_state **state, int *ends, kl_err *err)
+{
+    kl_status st = KL_OK;
+    r->where = r->e->ex;
+    KL_TRY(kl_engine_state(r->e, r->energy, state, err));
+    if (r->res->stop == KL_STOP_INTERRUPTED || !kl_schedule_unguarded(&r->plan, r->res)) goto out;
+    KL_TRY(probe(r, err));
+    if (!kl_schedule_ends(&r->plan, r->res, &r->res->stop)) {
+        *ends = 0;
+        KL_TRY(begin_again(r, state, err));
+    }
+out:
+    return st;
+}
+
+/* 2. Sweeps until the schedule ends or somebody asks to stop; then *state holds what was found. */
+static kl_status sweeps(run *r, kl_stage g, kl_state **state, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_dmrg_result *const res = r->res;
+    for (int ends = 0; !ends; ) {
+        if (r->o->direction == 0 || res->nrow > r->o->ndone) {
+            g = kl_schedule_stage(&r->plan, res);
+            if (r->o->place && res->nrow > r->o->ndone) KL_TRY(go_to(r, r->o->place(r->o->placer, g.m), err));
+            KL_TRY(kl_engine_hold(r->e, g.held, err));
+        }
+        KL_TRY(sweep(r, &g, err));
+        /* asked to stop at a sweep's end: that may be all there is to do */
+        const int complete = !r->interrupted || (r->e->centre == 0 && (r->interrupted < 0 || r->e->nsite == 2));
+        ends = complete && kl_schedule_ends(&r->plan, res, &res->stop);
+        if (!ends && r->interrupted) {
+            res->stop = KL_STOP_INTERRUPTED;
+            res->direction = r->interrupted;
+            ends = 1;
+        }
+        if (ends) KL_TRY(finish(r, state, &ends, err));
+        if (!ends) KL_TRY(report_state(r, 0, err)); /* not behind the last sweep: a run that went on from there would make one more */
+    }
+out:
+    return st;
+}
+
+/* Everything that the result says besides the rows. */
+static void sum_up(run *r)
+{
+    kl_dmrg_result *const res = r->res;
+    const kl_dmrg_row *const last = &res->row[res->nrow - 1];
+    const kl_outlook now = kl_schedule_outlook(&r->plan, res);
+    res->error_estimate = now.bar;
+    res->energy_extrapolated = now.limit;
+    res->gap = now.gap;
+    res->unresolved = now.unresolved;
+    res->distance = now.distance;
+    res->wait = now.wait;
+    for (int i = 0; i < r->o->nstate; i++) res->energy[i] = last->energy[i];
+    memcpy(res->energy_kept, r->energy, sizeof *res->energy_kept * (size_t)r->o->nstate);
+    res->discarded = last->discarded;
+    res->entropy = r->entropies;
+    r->entropies = NULL;
+    res->napply = r->e->napply;
+    res->flop = r->e->flop;
+    res->dim_max = r->e->dim_max;
+    res->sector_max = r->e->sector_max;
+    res->matrix_max = r->e->matrix_max;
+    res->sector_mean = r->e->nsector_count ? (double)r->e->nsector_sum / (double)r->e->nsector_count : 0;
+    memcpy(res->seconds_part, r->e->seconds, sizeof res->seconds_part);
+}
+
+kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o, const kl_dmrg_monitor *mon, kl_state **state, kl_dmrg_result *res,
+                      kl_err *err)
+{
+    kl_status st = KL_OK;
+    const double t0 = kl_prof_seconds();
+    kl_canonical *can = NULL;
+    run r = {.o = o, .mon = mon, .res = res, .constant = terms->constant, .plan = {.opts = o, .unit = kl_terms_units(terms), .nsite = terms->nsite}};
+    *res = (kl_dmrg_result){.nstate = o->nstate};
+    if (o->ndone > 0 || o->direction) {
+        const int rows = o->ndone + (o->direction != 0);
+        KL_TRY(kl_alloc(&res->row, rows, KL_MEM_MISC, err));
+        memcpy(res->row, o->done, sizeof *res->row * (size_t)rows);
+        res->nrow = r.sweep = o->ndone;
+        r.plan.m_start = res->row[0].m_start;
+    } else if (*state) r.plan.m_start = widest(*state);
+    if (*state && o->direction) memcpy(r.energy, (*state)->energy, sizeof r.energy);
+    if (o->records) KL_TRY(kl_reclist_create(o->records, err));
+    KL_TRY(kl_alloc(&r.entropies, terms->nsite, KL_MEM_MISC, err));
+    kl_stage g = kl_schedule_stage(&r.plan, res);
+    if (o->place) ex = o->place(o->placer, g.m);
+    KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis, o->seed, &r.e, err));
+    set_whole(&r);
+    g = kl_schedule_stage(&r.plan, res);
+    r.e->full = o->full;
+    r.e->nstate = o->direction && o->done[o->ndone].held ? o->done[o->ndone].held : g.held;
+    KL_TRY(*state ? kl_engine_resume_take(r.e, state, err) : kl_engine_start(r.e, o->nsweep && g.m < START_M ? g.m : START_M, o->start, err));
+    KL_TRY(sweeps(&r, g, state, err));
+    sum_up(&r);
+    if (res->row[res->nrow - 1].held > 1 || terms->nsite == 2 || o->direction) {
+        /* truncations see the average of the states, two sites see none, half a sweep sees half */
+        kl_engine_destroy(&r.e);
+        KL_TRY(kl_canonical_create(r.where, *state, 0, &can, err));
+        KL_TRY(kl_canonical_schmidt(can, r.where->nthread, err));
+        for (int cut = 1; cut < terms->nsite; cut++) res->entropy[cut - 1] = kl_canonical_entropy(can, cut);
+    }
+    if (res->stop != KL_STOP_INTERRUPTED) (*state)->nstate = o->nstate; /* guards have served */
+    res->seconds = kl_prof_seconds() - t0;
+out:
+    kl_canonical_destroy(&can);
+    kl_free(&r.entropies);
+    kl_engine_destroy(&r.e);
+    kl_exec_close(&r.cpu);
+    if (st != KL_OK) kl_dmrg_result_clear(res);
+    return st;
+}
+
+void kl_dmrg_result_clear(kl_dmrg_result *r)
+{
+    kl_free(&r->row);
+    kl_free(&r->entropy);
+}
+
+kl_status kl_dmrg_sectors(const kl_terms *terms, kl_qn **out, int64_t *n, kl_err *err)
+{
+    kl_reach r;
+    const kl_status st = kl_reach_create(terms->model, terms->type, 0, terms->nsite, 0, &r, err);
+    if (st != KL_OK) return st;
+    kl_free(&r.log_ways);
+    *out = r.q;
+    *n = r.n;
+    return KL_OK;
+}

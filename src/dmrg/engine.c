@@ -1,0 +1,647 @@
+/* The moving parts of DMRG: see engine.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/engine.h"
+#include "solve/davidson.h"
+#include "base/dense.h"
+#include "base/mem.h"
+#include "base/prof.h"
+#include "base/random.h"
+#include "record/reclist.h"
+#include "dmrg/renorm.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    REACH_MOST = 200000, /* sectors per cut that are looked at; beyond, the likeliest */
+    WHOLE_BASIS = 60     /* vectors of Lanczos where the superblock is the sector */
+};
+
+kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, kl_qn target, int nstate, kl_strategy strategy, kl_solver solver, int max_basis,
+                           uint64_t seed, kl_engine **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_engine *e = NULL;
+    const int n = terms->nsite;
+    KL_TRY(kl_alloc(&e, 1, KL_MEM_MISC, err));
+    *e = (kl_engine){.ex = ex, .terms = terms, .nsite = n, .nstate = nstate, .target = target, .strategy = strategy, .solver = solver,
+                     .max_basis = max_basis, .seed = seed, .centre = -1};
+    if (n < 2) {
+        st = kl_fail(err, KL_EINPUT, "DMRG works on two sites at a time: the lattice has %d", n);
+        goto out;
+    }
+    if (nstate < 1 || nstate > KL_MAX_ROOT) {
+        st = kl_fail(err, KL_EINPUT, "%d states are asked for; 1 to %d are allowed", nstate, KL_MAX_ROOT);
+        goto out;
+    }
+    KL_TRY(kl_alloc(&e->reach_left, n + 1, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&e->reach_right, n + 1, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&e->left, n, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&e->right, n, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&e->left_data, n, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&e->right_data, n, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&e->left_block, n + 1, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&e->right_block, n + 1, KL_MEM_MISC, err));
+    KL_TRY(kl_reach_create(terms->model, terms->type, 0, 0, 0, &e->reach_left[0], err));
+    for (int p = 0; p < n; p++)
+        KL_TRY(kl_reach_extend(terms->model, &e->reach_left[p], terms->type[p], REACH_MOST, &e->reach_left[p + 1], err));
+    if (kl_reach_find(&e->reach_left[n], target) < 0) {
+        char q[128];
+        st = kl_fail(err, KL_EINPUT, "no state of these %d sites has %s", n, kl_qn_print(terms->model, target, q, sizeof q));
+        goto out;
+    }
+    KL_TRY(kl_reach_create(terms->model, terms->type, n, n, 0, &e->reach_right[n], err));
+    for (int p = n - 1; p >= 0; p--)
+        KL_TRY(kl_reach_extend(terms->model, &e->reach_right[p + 1], terms->type[p], REACH_MOST, &e->reach_right[p], err));
+    KL_TRY(kl_mpo_create(terms, &e->mpo, err));
+    KL_TRY(kl_block_create_edge(ex, e->mpo, KL_LEFT, &e->left_block[0], err));
+    KL_TRY(kl_block_create_edge(ex, e->mpo, KL_RIGHT, &e->right_block[n], err));
+out:
+    if (st != KL_OK) kl_engine_destroy(&e);
+    *out = e;
+    return st;
+}
+
+static void drop_centre(kl_engine *e)
+{
+    kl_bigop_destroy(&e->row_op);
+    kl_bigop_destroy(&e->col_op);
+    kl_layout_clear(&e->layout);
+    kl_enlarged_destroy(&e->row);
+    kl_enlarged_destroy(&e->col);
+    e->ex->vt.release(e->ex, &e->psi);
+}
+
+void kl_engine_destroy(kl_engine **pe)
+{
+    kl_engine *const e = *pe;
+    if (!e) return;
+    drop_centre(e);
+    for (int p = 0; p <= e->nsite; p++) {
+        if (e->reach_left) kl_reach_clear(&e->reach_left[p]);
+        if (e->reach_right) kl_reach_clear(&e->reach_right[p]);
+        if (e->left_block) kl_block_destroy(&e->left_block[p]);
+        if (e->right_block) kl_block_destroy(&e->right_block[p]);
+        if (p == e->nsite) break;
+        if (e->left) kl_isometry_destroy(&e->left[p]);
+        if (e->right) kl_isometry_destroy(&e->right[p]);
+        if (e->left_data) e->ex->vt.release(e->ex, &e->left_data[p]);
+        if (e->right_data) e->ex->vt.release(e->ex, &e->right_data[p]);
+    }
+    kl_free(&e->reach_left);
+    kl_free(&e->reach_right);
+    kl_free(&e->left_block);
+    kl_free(&e->right_block);
+    kl_free(&e->left);
+    kl_free(&e->right);
+    kl_free(&e->left_data);
+    kl_free(&e->right_data);
+    kl_mpo_destroy(&e->mpo);
+    kl_free(pe);
+}
+
+/* Charges that the other side of cut `cut` can complete to the target. */
+typedef struct completion {
+    const kl_model *model;
+    const kl_reach *other;
+    kl_qn target;
+} completion;
+
+static int can_complete(void *self, kl_qn q)
+{
+    const completion *const c = self;
+    return kl_reach_find(c->other, kl_qn_sub(c->model, c->target, q)) >= 0;
+}
+
+/* Left: block 0..pos-1 (x) site pos; right: site pos (x) block pos+1.. */
+kl_status kl_engine_enlarge(const kl_engine *e, kl_side side, int pos, const kl_basis *block, kl_enlarged **out, kl_err *err)
+{
+    completion c = {e->terms->model, side == KL_LEFT ? &e->reach_right[pos + 1] : &e->reach_left[pos], e->target};
+    return kl_enlarged_create(e->terms->model, block, e->terms->type[pos], can_complete, &c, out, err);
+}
+
+kl_status kl_engine_set_isometry_take(kl_engine *e, kl_side side, int pos, kl_isometry **iso, kl_dptr *data, kl_err *err)
+{
+    kl_isometry **const slot = side == KL_LEFT ? &e->left[pos] : &e->right[pos];
+    kl_dptr *const to = side == KL_LEFT ? &e->left_data[pos] : &e->right_data[pos];
+    kl_status st = KL_OK;
+    kl_isometry_destroy(slot);
+    e->ex->vt.release(e->ex, to);
+    *slot = *iso;
+    *iso = NULL;
+    if (data->addr) {
+        *to = *data;
+        data->addr = 0;
+        goto out;
+    }
+    KL_TRY(kl_exec_alloc_operators(e->ex, (*slot)->ndata, to, err));
+    KL_TRY(e->ex->vt.upload(e->ex, *to, (*slot)->data, (*slot)->ndata, err));
+    kl_free(&(*slot)->data);
+out:
+    return st;
+}
+
+/* Block beyond position pos from the one before it and the isometry there. */
+static kl_status grow(kl_engine *e, kl_side side, int pos, const kl_bigop *grown, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_block **const slot = side == KL_LEFT ? &e->left_block[pos + 1] : &e->right_block[pos];
+    kl_block_destroy(slot);
+    KL_TRY(side == KL_LEFT ? kl_block_grow(e->ex, grown, e->left[pos], e->left_data[pos], slot, err)
+                           : kl_block_grow(e->ex, grown, e->right[pos], e->right_data[pos], slot, err));
+out:
+    return st;
+}
+
+kl_status kl_engine_rebuild(kl_engine *e, kl_side side, int pos, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_bigop *g = NULL;
+    const kl_block *const from = side == KL_LEFT ? e->left_block[pos] : e->right_block[pos + 1];
+    const kl_isometry *const iso = side == KL_LEFT ? e->left[pos] : e->right[pos];
+    KL_TRY(kl_bigop_create(from, iso->enlarged, pos, &g, err));
+    KL_TRY(grow(e, side, pos, g, err));
+out:
+    kl_bigop_destroy(&g);
+    return st;
+}
+
+kl_status kl_engine_open(kl_engine *e, int c, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *host = NULL;
+    uint64_t rng = e->seed * 7919u + (uint64_t)c;
+    drop_centre(e);
+    KL_TRY(kl_engine_enlarge(e, KL_LEFT, c, &e->left_block[c]->basis, &e->row, err));
+    KL_TRY(kl_engine_enlarge(e, KL_RIGHT, c + 1, &e->right_block[c + 2]->basis, &e->col, err));
+    KL_TRY(kl_layout_create(e->terms->model, &e->row->basis, &e->col->basis, e->target, &e->layout, err));
+    e->centre = c;
+    if (e->layout.n > e->dim_max) e->dim_max = e->layout.n;
+    const int64_t len = e->layout.n * e->nstate;
+    KL_TRY(kl_alloc(&host, len, KL_MEM_WORK, err));
+    for (int64_t i = 0; i < len; i++) host[i] = kl_random_uniform(&rng);
+    KL_TRY(e->ex->vt.alloc(e->ex, len, &e->psi, err));
+    KL_TRY(e->ex->vt.upload(e->ex, e->psi, host, len, err));
+out:
+    kl_free(&host);
+    return st;
+}
+
+/* Of about m states of a block beyond cut p, how many fall into each sector of its basis: the weight of a sector is the number of ways to
+   make it and to complete it, to a power that makes the distribution as narrow as that of the few sites which m states can resolve. */
+kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *basis, int *dim, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_reach *const mine = side == KL_RIGHT ? &e->reach_right[cut] : &e->reach_left[cut];
+    const kl_reach *const other = side == KL_RIGHT ? &e->reach_left[cut] : &e->reach_right[cut];
+    const int n = basis->nsec, near = cut < e->nsite - cut ? cut : e->nsite - cut;
+    const int d = e->terms->type[cut < e->nsite ? cut : cut - 1]->dim;
+    const double resolved = log((double)m) / log(d > 1 ? d : 2.0) + 2.0, power = near > resolved ? near / resolved : 1.0;
+    double *share = NULL, top = -INFINITY, sum = 0;
+    int total = 0;
+    KL_TRY(kl_alloc(&share, n, KL_MEM_WORK, err));
+    for (int c = 0; c < n; c++) {
+        const int64_t a = kl_reach_find(mine, basis->q[c]), b = kl_reach_find(other, kl_qn_sub(e->terms->model, e->target, basis->q[c]));
+        share[c] = a < 0 || b < 0 ? -INFINITY : power * (mine->log_ways[a] + other->log_ways[b]);
+        if (share[c] > top) top = share[c];
+    }
+    for (int c = 0; c < n; c++) sum += share[c] = exp(share[c] - top);
+    const int full = (e->full || e->ex->space == KL_SPACE_DEVICE) && m >= KL_FULL_FROM * n; /* as kl_truncate does */
+    double scale = 1;
+    do {
+        total = 0;
+        for (int c = 0; c < n; c++) {
+            int k = (int)ceil(m * scale * share[c] / sum - 0.05);
+            if (k < 1 && share[c] == 1.0) k = 1;
+            if (full) k = kl_sector_even(k, basis->dim[c]);
+            dim[c] = k < basis->dim[c] ? k : basis->dim[c];
+            total += dim[c];
+        }
+        scale *= 0.995;
+    } while (full && total > m && scale > 0.5);
+    if (full) kl_sectors_fill(n, dim, basis->dim, m / KL_MORE);
+    for (int c = 0, met = 0; total < e->nstate && met < n; c = (c + 1) % n) { /* room for so many wavefunctions */
+        met = dim[c] < basis->dim[c] ? 0 : met + 1;
+        if (!met) dim[c]++, total++;
+    }
+out:
+    kl_free(&share);
+    return st;
+}
+
+/* Random right isometry at position p over the block beyond it. */
+static kl_status random_isometry(kl_engine *e, int p, int m, const int *start, const kl_qn *product, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_enlarged *en = NULL;
+    kl_isometry *iso = NULL;
+    int *sec = NULL, *dim = NULL, nsec = 0;
+    uint64_t rng = e->seed * 1000003u + (uint64_t)p;
+    KL_TRY(kl_engine_enlarge(e, KL_RIGHT, p, &e->right_block[p + 1]->basis, &en, err));
+    const int n = en->basis.nsec;
+    KL_TRY(kl_alloc(&sec, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
+    KL_TRY(kl_engine_share(e, KL_RIGHT, p, m, &en->basis, dim, err));
+    for (int c = 0; c < n; c++) {
+        if (product && !kl_qn_cmp(product[p], en->basis.q[c]) && dim[c] < 1) dim[c] = 1;
+        if (dim[c] > 0) sec[nsec] = c, dim[nsec] = dim[c], nsec++;
+    }
+    KL_TRY(kl_isometry_create_take(&en, nsec, sec, dim, &iso, err));
+    for (int k = 0; k < nsec; k++) {
+        const int rows = iso->enlarged->basis.dim[iso->sec[k]];
+        double *const a = iso->data + iso->off[k];
+        for (int64_t i = 0; i < (int64_t)rows * iso->basis.dim[k]; i++) a[i] = kl_random_uniform(&rng);
+        if (product && !kl_qn_cmp(product[p], iso->basis.q[k])) { /* column 0 is the product state: column 0 of the block (x) start[p] */
+            memset(a, 0, (size_t)rows * sizeof *a);
+            a[iso->enlarged->part_off[iso->sec[k] * iso->enlarged->d + start[p]]] = 1;
+        }
+        KL_TRY(kl_dense_qr(rows, iso->basis.dim[k], a, rows, NULL, 0, err));
+    }
+    KL_TRY(kl_engine_set_isometry_take(e, KL_RIGHT, p, &iso, &(kl_dptr){0}, err));
+out:
+    kl_enlarged_destroy(&en);
+    kl_isometry_destroy(&iso);
+    kl_free(&sec);
+    kl_free(&dim);
+    return st;
+}
+
+kl_status kl_engine_start(kl_engine *e, int m, const int *start, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_model *const model = e->terms->model;
+    const int n = e->nsite;
+    kl_qn *product = NULL; /* charges of sites p.. of the product */
+    double *host = NULL;
+    if (start) {
+        KL_TRY(kl_alloc(&product, n + 1, KL_MEM_WORK, err));
+        for (int p = n - 1; p >= 0; p--)
+            product[p] = kl_qn_add(model, product[p + 1], kl_qn_of(model, e->terms->type[p]->state_charge[start[p]]));
+        if (kl_qn_cmp(product[0], e->target)) {
+            char a[128], b[128];
+            st = kl_fail(err, KL_EINPUT, "the start state has %s, but %s is asked for", kl_qn_print(model, product[0], a, sizeof a),
+                         kl_qn_print(model, e->target, b, sizeof b));
+            goto out;
+        }
+    }
+    for (int p = n - 1; p > 1; p--) {
+        KL_TRY(random_isometry(e, p, m, start, product, err));
+        KL_TRY(kl_engine_rebuild(e, KL_RIGHT, p, err));
+    }
+    KL_TRY(kl_engine_open(e, 0, err));
+    if (start) {
+        const int64_t len = e->layout.n * e->nstate;
+        KL_TRY(kl_alloc(&host, len, KL_MEM_WORK, err));
+        KL_TRY(e->ex->vt.download(e->ex, host, e->psi, len, err));
+        for (int64_t i = 0; i < e->layout.n; i++) host[i] *= 1e-3;
+        const int i = kl_basis_find(&e->row->basis, kl_qn_of(model, e->terms->type[0]->state_charge[start[0]])), j = e->layout.pair[i];
+        const int r = e->row->part_off[i * e->row->d + start[0]], c = e->col->part_off[j * e->col->d + start[1]];
+        host[e->layout.off[i] + r + (int64_t)c * e->row->basis.dim[i]] = 1;
+        KL_TRY(e->ex->vt.upload(e->ex, e->psi, host, len, err));
+    }
+out:
+    kl_free(&product);
+    kl_free(&host);
+    return st;
+}
+
+kl_status kl_engine_resume_take(kl_engine *e, kl_state **ps, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_state *const s = *ps;
+    if (s->nsite != e->nsite || kl_qn_cmp(s->target, e->target) || s->nstate < 1) {
+        char a[128], b[128];
+        st = kl_fail(err, KL_EINPUT, "the saved state has %d sites and %s, this run %d and %s", s->nsite, kl_qn_print(s->model, s->target, a, sizeof a),
+                     e->nsite, kl_qn_print(e->terms->model, e->target, b, sizeof b));
+        goto out;
+    }
+    for (int p = 0; p < e->nsite; p++)
+        if (s->type[p] != e->terms->type[p]) {
+            st = kl_fail(err, KL_EINPUT, "the saved state has a site \"%s\" of model %s at position %d, this run \"%s\" of %s", s->type[p]->name, s->model->name, p,
+                         e->terms->type[p]->name, e->terms->model->name);
+            goto out;
+        }
+    for (int p = 0; p < s->centre; p++) {
+        KL_TRY(kl_engine_set_isometry_take(e, KL_LEFT, p, &s->left[p], &(kl_dptr){0}, err));
+        KL_TRY(kl_engine_rebuild(e, KL_LEFT, p, err));
+    }
+    for (int p = s->nsite - 1; p > s->centre + 1; p--) {
+        KL_TRY(kl_engine_set_isometry_take(e, KL_RIGHT, p, &s->right[p], &(kl_dptr){0}, err));
+        KL_TRY(kl_engine_rebuild(e, KL_RIGHT, p, err));
+    }
+    drop_centre(e);
+    e->row = s->row, e->col = s->col;
+    s->row = s->col = NULL;
+    KL_TRY(kl_layout_create(e->terms->model, &e->row->basis, &e->col->basis, e->target, &e->layout, err));
+    if (e->layout.n != s->npsi) {
+        st = kl_fail(err, KL_EBROKEN, "the saved wavefunction has %lld numbers, its bases make %lld", (long long)s->npsi, (long long)e->layout.n);
+        goto out;
+    }
+    e->centre = s->centre;
+    KL_TRY(e->ex->vt.alloc(e->ex, e->layout.n * e->nstate, &e->psi, err));
+    e->ex->vt.fill(e->ex, e->layout.n * e->nstate, 0.0, e->psi); /* more states than were saved: the solver starts those at random */
+    KL_TRY(e->ex->vt.upload(e->ex, e->psi, s->psi, e->layout.n * (s->nstate < e->nstate ? s->nstate : e->nstate), err));
+out:
+    kl_state_destroy(ps);
+    return st;
+}
+
+kl_status kl_engine_hold(kl_engine *e, int nstate, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_dptr psi = {0};
+    const int64_t n = e->layout.n;
+    if (nstate > e->nstate) {
+        KL_TRY(e->ex->vt.alloc(e->ex, n * nstate, &psi, err));
+        e->ex->vt.copy(e->ex, n * e->nstate, e->psi, psi);
+        e->ex->vt.fill(e->ex, n * (nstate - e->nstate), 0.0, kl_dptr_at(psi, n * e->nstate));
+        e->ex->vt.release(e->ex, &e->psi);
+        e->psi = psi;
+    }
+    e->nstate = nstate;
+out:
+    return st;
+}
+
+void kl_engine_count_on(kl_engine *e, const kl_engine *from)
+{
+    for (int i = 0; i < KL_NPART; i++) e->seconds[i] += from->seconds[i];
+    e->flop += from->flop;
+    e->napply += from->napply;
+    e->nsector_sum += from->nsector_sum;
+    e->nsector_count += from->nsector_count;
+    if (from->dim_max > e->dim_max) e->dim_max = from->dim_max;
+    if (from->sector_max > e->sector_max) e->sector_max = from->sector_max;
+    if (from->matrix_max > e->matrix_max) e->matrix_max = from->matrix_max;
+}
+
+static kl_status copy_isometry(kl_exec *ex, const kl_isometry *from, kl_dptr data, kl_isometry **to, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_enlarged *en = NULL;
+    KL_TRY(kl_enlarged_copy(from->enlarged, &en, err));
+    KL_TRY(kl_isometry_create_take(&en, from->basis.nsec, from->sec, from->basis.dim, to, err));
+    KL_TRY(ex->vt.download(ex, (*to)->data, data, from->ndata, err));
+out:
+    kl_enlarged_destroy(&en);
+    return st;
+}
+
+kl_status kl_engine_state(const kl_engine *e, const double *energy, kl_state **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_state *s = NULL;
+    KL_TRY(kl_state_create(e->terms, e->target, &s, err));
+    s->centre = e->centre;
+    s->nstate = e->nstate;
+    for (int p = 0; p < e->centre; p++) KL_TRY(copy_isometry(e->ex, e->left[p], e->left_data[p], &s->left[p], err));
+    for (int p = e->nsite - 1; p > e->centre + 1; p--) KL_TRY(copy_isometry(e->ex, e->right[p], e->right_data[p], &s->right[p], err));
+    KL_TRY(kl_enlarged_copy(e->row, &s->row, err));
+    KL_TRY(kl_enlarged_copy(e->col, &s->col, err));
+    s->npsi = e->layout.n;
+    KL_TRY(kl_alloc(&s->pair, e->layout.nsec, KL_MEM_STATE, err));
+    KL_TRY(kl_alloc(&s->psi_off, e->layout.nsec, KL_MEM_STATE, err));
+    memcpy(s->pair, e->layout.pair, (size_t)e->layout.nsec * sizeof *s->pair);
+    memcpy(s->psi_off, e->layout.off, (size_t)e->layout.nsec * sizeof *s->psi_off);
+    KL_TRY(kl_alloc(&s->psi, s->npsi * s->nstate, KL_MEM_STATE, err));
+    KL_TRY(e->ex->vt.download(e->ex, s->psi, e->psi, s->npsi * s->nstate, err));
+    for (int i = 0; i < e->nstate; i++) s->energy[i] = energy[i];
+out:
+    if (st != KL_OK) kl_state_destroy(&s);
+    *out = s;
+    return st;
+}
+
+/* ---- where the device has little memory ---- */
+
+/* Bytes of the vectors of a solve: its diagonal, and columns of a basis; memory of pools comes in steps of an eighth. */
+static int64_t vector_bytes(int64_t n, int ncolumn) { return 9 * (n + 16) * (int64_t)(ncolumn + 1); }
+
+/* Of these, what an eigensolver wants on the device in any case. */
+int64_t kl_engine_least_bytes(int64_t n, int nstate)
+{
+    return vector_bytes(n, kl_davidson_least_columns(&(kl_eig_opts){.nroot = nstate, .max_basis = kl_engine_basis(0, nstate, 0)}, n));
+}
+
+int kl_engine_lr_fits(kl_exec *ex, int64_t dense_doubles, int64_t n, int nstate)
+{
+    return !ex->vt.alloc_far || ex->projection == KL_PROJECTION_NOSTORAGE || ex->vt.room(ex) >= 9 * dense_doubles + kl_engine_least_bytes(n, nstate);
+}
+
+/* Moves a block's operators; 1: they moved. */
+static int move_block(kl_engine *e, kl_block *b, int far) { return b && b->ndata > 0 && kl_exec_move_operators(e->ex, far, b->ndata, &b->data); }
+
+/* What is not used at this centre goes to the host, the farthest first, until the device has `bytes` to give. */
+static void make_room(kl_engine *e, int64_t bytes)
+{
+    const int c = e->centre;
+    if (!e->ex->vt.alloc_far) return;
+    for (int far = e->nsite; far > 0 && e->ex->vt.room(e->ex) < bytes; far--)
+        for (int side = 0; side < 2 && e->ex->vt.room(e->ex) < bytes; side++) {
+            const int p = side ? c + 1 + far : c - far; /* a site; its block lies beyond it, as seen from the centre */
+            if (p < 0 || p >= e->nsite) continue;
+            kl_dptr *const data = side ? &e->right_data[p] : &e->left_data[p];
+            const kl_isometry *const iso = side ? e->right[p] : e->left[p];
+            if (far > 1) move_block(e, side ? e->right_block[p] : e->left_block[p + 1], 1);
+            if (iso) kl_exec_move_operators(e->ex, 1, iso->ndata, data);
+        }
+}
+
+/* Operators of the centre on the device, if it has room for them beside the least that an eigensolver wants there; else on the host, from where lists stream them. */
+static void settle_centre(kl_engine *e)
+{
+    kl_exec *const ex = e->ex;
+    kl_block *const block[2] = {e->left_block[e->centre], e->right_block[e->centre + 2]};
+    if (!ex->vt.alloc_far || ex->projection == KL_PROJECTION_NOSTORAGE) return;
+    const kl_eig_opts all = {.nroot = e->nstate, .max_basis = kl_engine_basis(e->max_basis, e->nstate, 0)};
+    const int64_t need = kl_engine_least_bytes(e->layout.n, e->nstate);
+    make_room(e, vector_bytes(e->layout.n, kl_davidson_columns(&all, e->layout.n)));
+    for (int i = 0; i < 2; i++) {
+        const int64_t bytes = block[i]->ndata * (int64_t)sizeof(double), room = ex->vt.room(ex);
+        if (kl_exec_is_far(ex, block[i]->data)) {
+            if (room - bytes / 8 * 9 >= need) move_block(e, block[i], 0);
+        } else if (room < need) move_block(e, block[i], 1);
+    }
+}
+
+/* Enlarged operators of the centre, in the form that the strategy asks for; LR's take several times the memory, and where the device has not got that, l-1-1-r's serve. */
+static kl_status make_operators(kl_engine *e, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (e->row_op) return KL_OK;
+    settle_centre(e);
+    KL_TRY(kl_bigop_create(e->left_block[e->centre], e->row, e->centre, &e->row_op, err));
+    KL_TRY(kl_bigop_create(e->right_block[e->centre + 2], e->col, e->centre + 1, &e->col_op, err));
+    if (e->strategy == KL_STRATEGY_LR) {
+        if (!kl_engine_lr_fits(e->ex, kl_bigop_dense_doubles(e->row_op) + kl_bigop_dense_doubles(e->col_op), e->layout.n, e->nstate)) {
+            e->nlean++;
+            goto out;
+        }
+        KL_TRY(kl_bigop_make_dense(e->row_op, err));
+        KL_TRY(kl_bigop_make_dense(e->col_op, err));
+    }
+out:
+    return st;
+}
+
+int kl_engine_basis(int wanted, int nstate, int max_apply)
+{
+    const int most = wanted > 0 ? wanted : 2 * nstate + 8 > 20 ? 2 * nstate + 8 : 20, filled = max_apply > 0 ? max_apply + 2 * nstate : most, least = nstate + 2;
+    const int basis = filled < most ? filled : most;
+    return basis > least ? basis : least;
+}
+
+/* A basis of fewer vectors, each with its product with H, where the executor's memory holds no more. */
+static int basis_that_fits(const kl_engine *e, int wanted)
+{
+    const double room = e->ex->vt.room ? (double)e->ex->vt.room(e->ex) : INFINITY, one = 9.0 * (double)(e->layout.n + 16); /* an eighth for pools that round up */
+    int basis = wanted;
+    while (basis > e->nstate + 2 && one * kl_davidson_columns(&(kl_eig_opts){.nroot = e->nstate, .max_basis = basis}, e->layout.n) > room) basis--;
+    return basis;
+}
+
+/* Of the sites of `mine`, with what those of `other` can complete. */
+static double completed(const kl_engine *e, const kl_reach *mine, const kl_reach *other)
+{
+    double n = 0;
+    for (int64_t i = 0; i < mine->n; i++)
+        if (kl_reach_find(other, kl_qn_sub(e->terms->model, e->target, mine->q[i])) >= 0) n += round(exp(mine->log_ways[i]));
+    return n;
+}
+
+void kl_engine_size(const kl_engine *e, double *sector, double *block)
+{
+    const int left = e->nsite / 2 - 1, right = left + 2; /* sites of the left block, and where the right one begins */
+    *sector = round(exp(e->reach_left[e->nsite].log_ways[kl_reach_find(&e->reach_left[e->nsite], e->target)]));
+    *block = fmax(completed(e, &e->reach_left[left], &e->reach_right[left]), completed(e, &e->reach_right[right], &e->reach_left[right]));
+}
+
+/* To every wavefunction as much of a random one. */
+static kl_status add_random(kl_engine *e, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t n = e->layout.n;
+    double *host = NULL, square, other;
+    kl_dptr v = {0};
+    KL_TRY(kl_alloc(&host, n, KL_MEM_WORK, err));
+    KL_TRY(e->ex->vt.alloc(e->ex, n, &v, err));
+    for (int i = 0; i < e->nstate; i++) {
+        const kl_dptr x = kl_dptr_at(e->psi, i * n);
+        for (int64_t j = 0; j < n; j++) host[j] = kl_random_at(e->seed + (uint64_t)i, j);
+        KL_TRY(e->ex->vt.upload(e->ex, v, host, n, err));
+        e->ex->vt.dots(e->ex, n, 1, v, n, v, &square);
+        e->ex->vt.dots(e->ex, n, 1, x, n, x, &other);
+        e->ex->vt.axpby(e->ex, n, sqrt(other > 0 ? other / square : 1), v, 1.0, x);
+    }
+out:
+    e->ex->vt.release(e->ex, &v);
+    kl_free(&host);
+    return st;
+}
+
+kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, kl_eig_stats *stats, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_superblock *s = NULL;
+    const double t0 = kl_prof_seconds();
+    KL_TRY(make_operators(e, err));
+    KL_TRY(kl_superblock_create(e->ex, e->row_op, e->col_op, e->target, &s, err));
+    if (o->records) KL_TRY(kl_reclist_append(o->records, o->title, &s->batch, err));
+    const double t1 = kl_prof_seconds();
+    const kl_eig_opts opts = {.solver = o->whole ? KL_SOLVER_LANCZOS : e->solver, .nroot = e->nstate,
+                              .max_basis = basis_that_fits(e, o->whole ? WHOLE_BASIS : kl_engine_basis(e->max_basis, e->nstate, o->max_apply)), .max_apply = o->max_apply, .tol = o->tol,
+                              .tol_rel = o->tol_rel, .seed = e->seed, .trust_start = o->trust_start, .lines = o->lines};
+    if (e->layout.n < e->nstate) {
+        st = kl_fail(err, KL_EINPUT, "%d states are asked for, but the sector has only %lld", e->nstate, (long long)e->layout.n);
+        goto out;
+    }
+    if (o->whole > 1) KL_TRY(add_random(e, err));
+    KL_TRY(kl_eig_solve(&s->op, &opts, e->psi, e->layout.n, energy, stats, err));
+    e->seconds[KL_PART_PLAN] += t1 - t0;
+    e->seconds[KL_PART_SOLVE] += kl_prof_seconds() - t1;
+    e->seconds[KL_PART_APPLY] += stats->seconds_apply;
+    for (int i = 0; i < KL_NLINE; i++) e->seconds_line[i] += stats->seconds_line[i];
+    e->napply += stats->napply;
+    e->flop += stats->napply * s->batch.flop;
+    for (int i = 0; i < e->layout.nsec; i++) {
+        const int64_t side = e->row->basis.dim[i];
+        if (side > e->matrix_max) e->matrix_max = side;
+        if (e->layout.pair[i] >= 0 && side * e->col->basis.dim[e->layout.pair[i]] > e->sector_max)
+            e->sector_max = side * e->col->basis.dim[e->layout.pair[i]];
+    }
+    e->nsector_sum += e->row->basis.nsec;
+    e->nsector_count++;
+out:
+    kl_superblock_destroy(&s);
+    return st;
+}
+
+kl_status kl_engine_energy(kl_engine *e, double *energy, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_superblock *s = NULL;
+    kl_dptr y = {0};
+    KL_TRY(make_operators(e, err));
+    KL_TRY(kl_superblock_create(e->ex, e->row_op, e->col_op, e->target, &s, err));
+    KL_TRY(e->ex->vt.alloc(e->ex, e->layout.n, &y, err));
+    for (int i = 0; i < e->nstate; i++) {
+        double xx, xy;
+        const kl_dptr x = kl_dptr_at(e->psi, i * e->layout.n);
+        KL_TRY(s->op.apply(&s->op, 1, x, e->layout.n, y, e->layout.n, err));
+        e->ex->vt.dots(e->ex, e->layout.n, 1, x, e->layout.n, x, &xx);
+        e->ex->vt.dots(e->ex, e->layout.n, 1, x, e->layout.n, y, &xy);
+        energy[i] = xy / xx;
+    }
+out:
+    kl_superblock_destroy(&s);
+    e->ex->vt.release(e->ex, &y);
+    return st;
+}
+
+kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl_trunc_info *info, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int c = e->centre, right = direction > 0;
+    const kl_side side = right ? KL_LEFT : KL_RIGHT;
+    const int pos = right ? c : c + 1, open = right ? c + 2 : c - 1; /* site absorbed, site whose isometry is opened */
+    kl_isometry *iso = NULL;
+    kl_enlarged *row = NULL, *col = NULL;
+    kl_layout lay = {0};
+    kl_dptr psi = {0}, data = {0};
+    double t = kl_prof_seconds(), u;
+    KL_TRY(make_operators(e, err));
+    const kl_bigop *const grown = right ? e->row_op : e->col_op;
+    KL_TRY(kl_truncate(e->ex, side, &e->layout, e->row, e->col, e->psi, grown, o, &iso, &data, info, err));
+    KL_TRY(kl_engine_set_isometry_take(e, side, pos, &iso, &data, err));
+    e->seconds[KL_PART_TRUNCATE] += (u = kl_prof_seconds()) - t, t = u;
+    KL_TRY(grow(e, side, pos, grown, err));
+    e->seconds[KL_PART_GROW] += (u = kl_prof_seconds()) - t, t = u;
+    const int to = c + direction;
+    const kl_isometry *const opened = right ? e->right[open] : e->left[open];
+    make_room(e, 9 * (opened->ndata + e->layout.n * e->nstate)); /* the isometry that is opened comes back, and the state is turned */
+    kl_exec_move_operators(e->ex, 0, opened->ndata, right ? &e->right_data[open] : &e->left_data[open]);
+    KL_TRY(kl_engine_enlarge(e, KL_LEFT, to, &e->left_block[to]->basis, &row, err));
+    KL_TRY(kl_engine_enlarge(e, KL_RIGHT, to + 1, &e->right_block[to + 2]->basis, &col, err));
+    KL_TRY(kl_layout_create(e->terms->model, &row->basis, &col->basis, e->target, &lay, err));
+    KL_TRY(e->ex->vt.alloc(e->ex, lay.n * e->nstate, &psi, err));
+    KL_TRY(kl_wave_turn(e->ex, direction, e->nstate, &e->layout, e->row, e->col, right ? e->left[pos] : e->right[pos],
+                        right ? e->left_data[pos] : e->right_data[pos], right ? e->right[open] : e->left[open],
+                        right ? e->right_data[open] : e->left_data[open], row, col, &lay, e->psi, psi, err));
+    drop_centre(e);
+    e->row = row, e->col = col, e->layout = lay, e->psi = psi, e->centre = to;
+    row = col = NULL, lay = (kl_layout){0}, psi.addr = 0;
+    if (e->layout.n > e->dim_max) e->dim_max = e->layout.n;
+    /* the block that was opened is no more */
+    kl_block_destroy(right ? &e->right_block[open] : &e->left_block[open + 1]);
+    kl_isometry_destroy(right ? &e->right[open] : &e->left[open]);
+    e->ex->vt.release(e->ex, right ? &e->right_data[open] : &e->left_data[open]);
+    e->seconds[KL_PART_TRANSFORM] += kl_prof_seconds() - t;
+out:
+    kl_isometry_destroy(&iso);
+    kl_enlarged_destroy(&row);
+    kl_enlarged_destroy(&col);
+    kl_layout_clear(&lay);
+    e->ex->vt.release(e->ex, &psi);
+    e->ex->vt.release(e->ex, &data);
+    return st;
+}

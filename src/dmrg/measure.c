@@ -1,0 +1,794 @@
+/* Expectation values by growing operators of the left block over the isometries of a canonical state: see measure.h. Outline of <A_i B_j>:
+   1. L_i, the operator A_i in the left states of cut j, grows by one site at a time, all i < j side by side as one list of records;
+   2. at site j the centre tensor T turns B_j into its dual X = sum T B_j T^T over the site and all that is right of it;
+   3. <A_i B_j> is the scalar product of L_i and X, one call for all i.
+   So N sites take N(N+1)/2 growth steps of one operator, and nothing is computed per pair but a scalar product.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/measure.h"
+#include "base/blas.h"
+#include "base/mem.h"
+#include "phase.h"
+#include "dmrg/renorm.h"
+#include <math.h>
+#include <string.h>
+
+struct kl_measure {
+    kl_exec *ex;
+    const kl_lattice *lat;  /* borrowed */
+    kl_canonical *can;
+    kl_dptr *iso, *centre;  /* [nsite] on the executor: left isometries; the same times the bond beyond, */
+    int64_t **at;           /* [nsite][sectors of the isometry]: one matrix behind the other */
+    double **site;          /* [nsite]: density matrix of each site, dim x dim; between states of unlike charge 0 */
+};
+
+void kl_measure_destroy(kl_measure **pm)
+{
+    kl_measure *const m = *pm;
+    if (!m) return;
+    for (int p = 0; m->can && p < m->can->nsite; p++) {
+        if (m->iso) m->ex->vt.release(m->ex, &m->iso[p]);
+        if (m->centre) m->ex->vt.release(m->ex, &m->centre[p]);
+        if (m->at) kl_free(&m->at[p]);
+        if (m->site) kl_free(&m->site[p]);
+    }
+    kl_free(&m->iso);
+    kl_free(&m->centre);
+    kl_free(&m->at);
+    kl_free(&m->site);
+    kl_canonical_destroy(&m->can);
+    kl_free(pm);
+}
+
+kl_canonical *kl_measure_state(const kl_measure *m) { return m->can; }
+
+/* States beyond site p that go with sector k of its left isometry. */
+static int beyond(const kl_canonical *c, int p, int k) { return kl_canonical_right(c, p + 1)->dim[c->layout[p + 1].pair[k]]; }
+
+/* w[t + s*d] = sum T_(l,t) T_(l,s) of the centre tensor T of site p. */
+static void add_density(const kl_measure *m, int p, const double *centre, double *w)
+{
+    const kl_isometry *const iso = m->can->left[p];
+    const kl_enlarged *const e = iso->enlarged;
+    const int d = e->d;
+    for (int k = 0; k < iso->basis.nsec; k++) {
+        const int big = iso->sec[k], rows = e->basis.dim[big];
+        for (int s = 0; s < d; s++)
+            for (int t = 0; t <= s; t++) {
+                const int l = e->part_sec[big * d + s];
+                if (l < 0 || e->part_sec[big * d + t] != l) continue;
+                double sum = 0;
+                for (int c = 0; c < beyond(m->can, p, k); c++) {
+                    const double *const x = centre + m->at[p][k] + (int64_t)c * rows;
+                    const double *const a = x + e->part_off[big * d + s], *const b = x + e->part_off[big * d + t];
+                    for (int i = 0; i < e->block.dim[l]; i++) sum += a[i] * b[i];
+                }
+                w[t + s * d] += sum;
+                if (t != s) w[s + t * d] += sum;
+            }
+    }
+}
+
+/* Left isometry and centre tensor of site p on the executor, the density matrix of the site. */
+static kl_status open_site(kl_measure *m, int p, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_exec *const ex = m->ex;
+    const kl_isometry *const a = m->can->left[p];
+    const kl_layout *const lay = &m->can->layout[p + 1];
+    double *host = NULL;
+    kl_dptr bond = {0};
+    kl_batch b;
+    kl_batch_init(&b);
+    KL_TRY(kl_alloc(&m->at[p], a->basis.nsec, KL_MEM_STATE, err));
+    for (int k = 0; k < a->basis.nsec; k++) {
+        const int rows = a->enlarged->basis.dim[a->sec[k]], cols = beyond(m->can, p, k), rank = a->basis.dim[k];
+        m->at[p][k] = b.ny;
+        KL_TRY(kl_batch_open_group(&b, b.ny, (int64_t)rows * cols, err));
+        KL_TRY(kl_batch_reserve(&b, 1, err));
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = rows, .n = cols, .k = rank, .lda = rows, .ldb = rank, .ldc = rows,
+                                      .a = a->off[k], .b = lay->off[k], .c = b.ny, .alpha = 1};
+        kl_batch_close_group(&b, 0);
+        b.ny += (int64_t)rows * cols;
+    }
+    b.nx = lay->n;
+    KL_TRY(kl_alloc(&m->site[p], (int64_t)a->enlarged->d * a->enlarged->d, KL_MEM_STATE, err));
+    KL_TRY(kl_exec_copy_in(ex, a->data, a->ndata, &m->iso[p], err));
+    KL_TRY(kl_exec_copy_in(ex, m->can->bond[p + 1], lay->n, &bond, err));
+    KL_TRY(ex->vt.alloc(ex, b.ny, &m->centre[p], err));
+    b.base[KL_AT_LEFT] = m->iso[p];
+    KL_TRY(kl_batch_run(&b, ex, bond, m->centre[p], err));
+    KL_TRY(kl_realloc(&host, b.ny, KL_MEM_WORK, err));
+    KL_TRY(ex->vt.download(ex, host, m->centre[p], b.ny, err));
+    add_density(m, p, host, m->site[p]);
+out:
+    kl_batch_clear(&b);
+    ex->vt.release(ex, &bond);
+    kl_free(&host);
+    return st;
+}
+
+kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_lattice *lat, kl_measure **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_measure *m = NULL;
+    const int n = s->nsite;
+    KL_TRY(kl_alloc(&m, 1, KL_MEM_STATE, err));
+    m->ex = ex;
+    m->lat = lat;
+    if (lat->nsite != n) {
+        st = kl_fail(err, KL_EINPUT, "a state of %d sites cannot be measured on lattice %.100s of %d", n, lat->spec, lat->nsite);
+        goto out;
+    }
+    KL_TRY(kl_canonical_create(ex, s, which, &m->can, err));
+    KL_TRY(kl_alloc(&m->iso, n, KL_MEM_STATE, err));
+    KL_TRY(kl_alloc(&m->centre, n, KL_MEM_STATE, err));
+    KL_TRY(kl_alloc(&m->at, n, KL_MEM_STATE, err));
+    KL_TRY(kl_alloc(&m->site, n, KL_MEM_STATE, err));
+    for (int p = 0; p < n; p++) KL_TRY(open_site(m, p, err));
+out:
+    if (st != KL_OK) kl_measure_destroy(&m);
+    *out = m;
+    return st;
+}
+
+static int type_at(const kl_measure *m, int p) { return (int)(m->can->type[p] - m->can->model->type); }
+
+/* sum_ts a[t][s] w[t][s]; 0 for a NULL. */
+static double traced(const kl_measure *m, int p, const double *a)
+{
+    const int d = m->can->type[p]->dim;
+    double sum = 0;
+    for (int i = 0; a && i < d * d; i++) sum += a[i] * m->site[p][i];
+    return sum;
+}
+
+kl_status kl_measure_local(const kl_measure *m, const kl_siteop *a, double *value, kl_err *err)
+{
+    (void)err;
+    for (int p = 0; p < m->can->nsite; p++) value[m->lat->order[p]] = traced(m, p, a->mat[type_at(m, p)]);
+    return KL_OK;
+}
+
+kl_status kl_measure_populations(const kl_measure *m, int *d, double **value, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = m->can->nsite;
+    *d = 0;
+    for (int p = 0; p < n; p++)
+        if (m->can->type[p]->dim > *d) *d = m->can->type[p]->dim;
+    KL_TRY(kl_alloc(value, (int64_t)n * *d, KL_MEM_MISC, err));
+    for (int p = 0; p < n; p++)
+        for (int s = 0; s < m->can->type[p]->dim; s++) (*value)[m->lat->order[p] * *d + s] = m->site[p][s * (m->can->type[p]->dim + 1)];
+out:
+    return st;
+}
+
+kl_status kl_measure_charge_error(const kl_measure *m, double *error, kl_err *err)
+{
+    (void)err;
+    const kl_model *const model = m->can->model;
+    *error = 0;
+    for (int c = 0; c < model->ncharge; c++) {
+        if (model->charge[c].modulus) continue; /* sums modulo n are no sums of densities */
+        double sum = -m->can->target.v[c];
+        for (int p = 0; p < m->can->nsite; p++)
+            for (int s = 0; s < m->can->type[p]->dim; s++)
+                sum += m->can->type[p]->state_charge[s][c] * m->site[p][s * (m->can->type[p]->dim + 1)];
+        *error = fmax(*error, fabs(sum));
+    }
+    return KL_OK;
+}
+
+/* ---- parts of site operators with one charge shift each ---- */
+
+typedef struct part {
+    kl_qn shift;
+    int odd;
+    int *n;         /* [ntype] */
+    kl_elem **elem; /* [ntype][n] */
+} part;
+
+typedef struct parts {
+    int ntype, n;
+    part *list;
+} parts;
+
+static void clear_parts(parts *x)
+{
+    for (int k = 0; k < x->n; k++) {
+        for (int t = 0; x->list[k].elem && t < x->ntype; t++) kl_free(&x->list[k].elem[t]);
+        kl_free(&x->list[k].elem);
+        kl_free(&x->list[k].n);
+    }
+    kl_free(&x->list);
+    x->n = 0;
+}
+
+static kl_status add_element(const kl_model *model, parts *x, int t, int row, int col, double value, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_site_type *const type = &model->type[t];
+    const kl_qn shift = kl_qn_sub(model, kl_qn_of(model, type->state_charge[row]), kl_qn_of(model, type->state_charge[col]));
+    int k = 0;
+    while (k < x->n && kl_qn_cmp(x->list[k].shift, shift)) k++;
+    if (k == x->n) {
+        KL_TRY(kl_realloc(&x->list, x->n + 1, KL_MEM_WORK, err));
+        x->list[x->n++] = (part){.shift = shift, .odd = kl_qn_odd(model, shift)};
+        KL_TRY(kl_alloc(&x->list[k].n, model->ntype, KL_MEM_WORK, err));
+        KL_TRY(kl_alloc(&x->list[k].elem, model->ntype, KL_MEM_WORK, err));
+    }
+    part *const p = &x->list[k];
+    KL_TRY(kl_realloc(&p->elem[t], p->n[t] + 1, KL_MEM_WORK, err));
+    p->elem[t][p->n[t]++] = (kl_elem){row, col, value};
+out:
+    return st;
+}
+
+static kl_status add_matrix(const kl_model *model, parts *x, int t, const double *a, kl_err *err)
+{
+    const int d = model->type[t].dim;
+    x->ntype = model->ntype;
+    for (int c = 0; c < d; c++)
+        for (int r = 0; r < d; r++)
+            if (a[r + c * d] != 0) {
+                const kl_status st = add_element(model, x, t, r, c, a[r + c * d], err);
+                if (st != KL_OK) return st;
+            }
+    return KL_OK;
+}
+
+static kl_status make_parts(const kl_siteop *a, parts *x, kl_err *err)
+{
+    for (int t = 0; t < a->model->ntype; t++)
+        if (a->mat[t]) {
+            const kl_status st = add_matrix(a->model, x, t, a->mat[t], err);
+            if (st != KL_OK) return st;
+        }
+    return KL_OK;
+}
+
+/* What stands on the sites between: one part without a shift, the identity for NULL. */
+static kl_status make_between(const kl_measure *m, const kl_siteop *s, parts *x, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_model *const model = m->can->model;
+    for (int t = 0; !s && t < model->ntype; t++) {
+        x->ntype = model->ntype;
+        for (int i = 0; i < model->type[t].dim; i++) KL_TRY(add_element(model, x, t, i, i, 1, err));
+    }
+    if (!s) return KL_OK;
+    if (!kl_siteop_conserves(s))
+        return kl_fail(err, KL_EINPUT, "operator '%.200s' is to stand between others: it must conserve every charge and not vanish on any site type", s->text);
+    KL_TRY(make_parts(s, x, err));
+out:
+    return st;
+}
+
+/* ---- operators of the left block of one cut, all with one shift ---- */
+
+typedef struct shape {
+    kl_qn shift;
+    int nsec;
+    int *dst;     /* [nsec]: sector i goes to, -1: none */
+    int64_t *off; /* [nsec] of dim[dst] x dim[i] */
+    int64_t len;
+} shape;
+
+typedef struct carried {
+    shape sh;
+    int n;        /* operators, one behind the other, sh.len each */
+    kl_dptr data;
+} carried;
+
+static void clear_shape(shape *s)
+{
+    kl_free(&s->dst);
+    kl_free(&s->off);
+}
+
+static void drop_carried(const kl_measure *m, carried *c)
+{
+    clear_shape(&c->sh);
+    m->ex->vt.release(m->ex, &c->data);
+    c->n = 0;
+}
+
+static kl_status make_shape(const kl_model *model, const kl_basis *b, kl_qn shift, shape *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    *s = (shape){.shift = shift, .nsec = b->nsec};
+    KL_TRY(kl_alloc(&s->dst, b->nsec, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&s->off, b->nsec, KL_MEM_WORK, err));
+    for (int i = 0; i < b->nsec; i++) {
+        s->dst[i] = kl_basis_find(b, kl_qn_add(model, b->q[i], shift));
+        s->off[i] = s->len;
+        if (s->dst[i] >= 0) s->len += (int64_t)b->dim[s->dst[i]] * b->dim[i];
+    }
+out:
+    return st;
+}
+
+/* Operators of cut p+1: those of `in` times `on` at site p, then (one more, if not NULL) 1 times `fresh` at site p. */
+static kl_status grow(const kl_measure *m, int p, const carried *in, const part *on, const part *fresh, carried *out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_model *const model = m->can->model;
+    const kl_isometry *const a = m->can->left[p];
+    const kl_enlarged *const e = a->enlarged;
+    const int t = type_at(m, p), d = e->d;
+    const kl_qn shift = in->n ? kl_qn_add(model, in->sh.shift, on->shift) : fresh ? fresh->shift : kl_qn_zero();
+    kl_batch b;
+    kl_batch_init(&b);
+    *out = (carried){.n = in->n + (fresh != NULL)};
+    KL_TRY(make_shape(model, &a->basis, shift, &out->sh, err));
+    KL_TRY(m->ex->vt.alloc(m->ex, out->n * out->sh.len, &out->data, err));
+    for (int o = 0; o < out->n && out->sh.len; o++) {
+        const int new = o == in->n;
+        const part *const x = new ? fresh : on;
+        for (int k = 0; k < a->basis.nsec; k++) {
+            const int k2 = out->sh.dst[k];
+            if (k2 < 0) continue;
+            const int big = a->sec[k], big2 = a->sec[k2], dim = a->basis.dim[k], dim2 = a->basis.dim[k2];
+            const int64_t y = o * out->sh.len + out->sh.off[k];
+            int64_t nwork = 0;
+            KL_TRY(kl_batch_open_group(&b, y, (int64_t)dim * dim2, err));
+            KL_TRY(kl_batch_reserve(&b, 2 * x->n[t], err));
+            for (int r = 0; r < x->n[t]; r++) {
+                const kl_elem *const el = &x->elem[t][r];
+                const int i = e->part_sec[big * d + el->col];
+                if (i < 0) continue;
+                const int j = new ? i : in->sh.dst[i];
+                if (j < 0 || e->part_sec[big2 * d + el->row] != j) continue;
+                const int di = e->block.dim[i], dj = e->block.dim[j];
+                const double coef = el->value * kl_phase_record(x->odd, kl_qn_odd(model, e->block.q[i]));
+                const int64_t right = a->off[k] + e->part_off[big * d + el->col], left = a->off[k2] + e->part_off[big2 * d + el->row];
+                if (!new) {
+                    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_X, .at_b = KL_AT_LEFT, .at_c = KL_AT_WORK, .m = dj, .n = dim, .k = di,
+                                                  .lda = dj, .ldb = e->basis.dim[big], .ldc = dj, .a = o * in->sh.len + in->sh.off[i], .b = right, .alpha = 1};
+                    if ((int64_t)dj * dim > nwork) nwork = (int64_t)dj * dim;
+                }
+                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .ta = 1, .beta = 1, .at_a = KL_AT_LEFT, .at_b = new ? KL_AT_LEFT : KL_AT_WORK,
+                                              .at_c = KL_AT_Y, .m = dim2, .n = dim, .k = dj, .lda = e->basis.dim[big2], .ldb = new ? e->basis.dim[big] : dj,
+                                              .ldc = dim2, .a = left, .b = new ? right : 0, .c = y, .alpha = coef};
+            }
+            kl_batch_close_group(&b, nwork);
+        }
+    }
+    b.zero = 1;
+    b.base[KL_AT_LEFT] = m->iso[p];
+    if (b.ngroup) KL_TRY(kl_batch_run(&b, m->ex, in->n ? in->data : m->iso[p], out->data, err));
+out:
+    kl_batch_clear(&b);
+    if (st != KL_OK) drop_carried(m, out);
+    return st;
+}
+
+/* value[o] = <in[o] times x at site p>, in's operators being those of cut p. */
+static kl_status close_pairs(const kl_measure *m, int p, const carried *in, const part *x, double *value, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_model *const model = m->can->model;
+    const kl_isometry *const a = m->can->left[p];
+    const kl_enlarged *const e = a->enlarged;
+    const int t = type_at(m, p), d = e->d;
+    kl_dptr dual = {0};
+    int *kept = NULL;
+    kl_batch b;
+    kl_batch_init(&b);
+    for (int o = 0; o < in->n; o++) value[o] = 0;
+    if (!in->sh.len || !x->n[t]) return KL_OK;
+    KL_TRY(kl_alloc(&kept, e->basis.nsec, KL_MEM_WORK, err));
+    for (int k = 0; k < e->basis.nsec; k++) kept[k] = -1;
+    for (int k = 0; k < a->basis.nsec; k++) kept[a->sec[k]] = k;
+    KL_TRY(m->ex->vt.alloc(m->ex, in->sh.len, &dual, err));
+    for (int i = 0; i < in->sh.nsec; i++) {
+        const int j = in->sh.dst[i];
+        if (j < 0) continue;
+        const int di = e->block.dim[i], dj = e->block.dim[j];
+        KL_TRY(kl_batch_open_group(&b, in->sh.off[i], (int64_t)di * dj, err));
+        KL_TRY(kl_batch_reserve(&b, x->n[t], err));
+        for (int r = 0; r < x->n[t]; r++) {
+            const kl_elem *const el = &x->elem[t][r];
+            const int big = e->home[i * d + el->col];
+            if (big < 0 || kept[big] < 0 || e->part_sec[big * d + el->row] != j) continue;
+            const int64_t at = m->at[p][kept[big]];
+            const int rows = e->basis.dim[big];
+            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = dj, .n = di,
+                                          .k = beyond(m->can, p, kept[big]), .lda = rows, .ldb = rows, .ldc = dj, .a = at + e->part_off[big * d + el->row],
+                                          .b = at + e->part_off[big * d + el->col], .c = in->sh.off[i],
+                                          .alpha = el->value * kl_phase_record(x->odd, kl_qn_odd(model, e->block.q[i]))};
+        }
+        kl_batch_close_group(&b, 0);
+    }
+    b.zero = 1;
+    KL_TRY(kl_batch_run(&b, m->ex, m->centre[p], dual, err));
+    m->ex->vt.dots(m->ex, in->sh.len, in->n, in->data, in->sh.len, dual, value);
+out:
+    kl_batch_clear(&b);
+    m->ex->vt.release(m->ex, &dual);
+    kl_free(&kept);
+    return st;
+}
+
+/* For all positions p < q: u = <A_p between B_q>; value[p][q] += upper * u, value[q][p] += lower * u. */
+static kl_status pass(const kl_measure *m, const part *a, const part *between, const part *b, double upper, double lower, double *value, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = m->can->nsite;
+    double *u = NULL;
+    int *at = NULL; /* position of each operator carried */
+    carried now = {0}, next = {0};
+    KL_TRY(kl_alloc(&u, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&at, n, KL_MEM_WORK, err));
+    for (int q = 0; q < n; q++) {
+        if (now.n) {
+            KL_TRY(close_pairs(m, q, &now, b, u, err));
+            for (int o = 0; o < now.n; o++) {
+                value[at[o] * (int64_t)n + q] += upper * u[o];
+                value[q * (int64_t)n + at[o]] += lower * u[o];
+            }
+        }
+        const int fresh = a->n[type_at(m, q)] > 0;
+        if (q == n - 1 || (!now.n && !fresh)) continue;
+        if (fresh) at[now.n] = q;
+        KL_TRY(grow(m, q, &now, between, fresh ? a : NULL, &next, err));
+        drop_carried(m, &now);
+        now = next;
+        next = (carried){0};
+    }
+out:
+    drop_carried(m, &now);
+    kl_free(&u);
+    kl_free(&at);
+    return st;
+}
+
+/* <A_p B_p> for A B as matrices. */
+static double same_site(const kl_measure *m, int p, const double *a, const double *b)
+{
+    const int d = m->can->type[p]->dim;
+    double sum = 0;
+    if (!a || !b) return 0;
+    for (int c = 0; c < d; c++)
+        for (int k = 0; k < d; k++)
+            if (b[k + c * d] != 0)
+                for (int r = 0; r < d; r++) sum += a[r + k * d] * b[k + c * d] * m->site[p][r + c * d];
+    return sum;
+}
+
+kl_status kl_measure_pairs(kl_measure *m, const kl_siteop *a, const kl_siteop *between, const kl_siteop *b, int connected, double *value, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_model *const model = m->can->model;
+    const int n = m->can->nsite;
+    parts pa = {0}, pb = {0}, ps = {0};
+    double *v = NULL;
+    KL_TRY(kl_alloc(&v, (int64_t)n * n, KL_MEM_WORK, err));
+    KL_TRY(make_parts(a, &pa, err));
+    KL_TRY(make_parts(b, &pb, err));
+    KL_TRY(make_between(m, between, &ps, err));
+    /* <A_q B_p>, q > p, is <B_p A_q> with the sign of exchange, and also <A_p B_q> where B is the adjoint of A: then one pass does both */
+    const int equal = kl_siteop_equal(a, b), adjoint = kl_siteop_adjoint(a, b) && (!between || kl_siteop_adjoint(between, between));
+    for (int i = 0; i < pa.n; i++)
+        for (int j = 0; j < pb.n; j++) {
+            const part *const x = &pa.list[i], *const y = &pb.list[j];
+            if (kl_qn_cmp(kl_qn_add(model, x->shift, y->shift), kl_qn_zero())) continue;
+            const double sign = kl_phase_exchange(x->odd, y->odd);
+            KL_TRY(pass(m, x, ps.list, y, 1, adjoint ? 1 : equal ? sign : 0, v, err));
+            if (!adjoint && !equal) KL_TRY(pass(m, y, ps.list, x, 0, sign, v, err));
+        }
+    for (int p = 0; p < n; p++) v[p * (int64_t)(n + 1)] = same_site(m, p, a->mat[type_at(m, p)], b->mat[type_at(m, p)]);
+    for (int p = 0; p < n; p++)
+        for (int q = 0; q < n; q++) {
+            const double product = connected ? traced(m, p, a->mat[type_at(m, p)]) * traced(m, q, b->mat[type_at(m, q)]) : 0;
+            value[m->lat->order[p] * (int64_t)n + m->lat->order[q]] = v[p * (int64_t)n + q] - product;
+        }
+out:
+    clear_parts(&pa);
+    clear_parts(&pb);
+    clear_parts(&ps);
+    kl_free(&v);
+    return st;
+}
+
+/* ---- products on a list of sites ---- */
+
+/* One choice of parts, sorted: value += sign * <...>. pos[n] rises, equal positions stand together. */
+static kl_status add_sorted(const kl_measure *m, int n, const int *pos, const part *const *x, const part *between, double sign, double *value, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_model *const model = m->can->model;
+    carried now = {0}, next = {0};
+    parts one = {0};
+    double *a = NULL, *ab = NULL;
+    int k = 0;
+    for (int p = pos[0]; p <= pos[n - 1]; p++) {
+        const int t = type_at(m, p), d = m->can->type[p]->dim;
+        const part *here = between;
+        if (pos[k] == p) { /* the product of all that stands on this site, as one operator */
+            KL_TRY(kl_alloc(&a, (int64_t)d * d, KL_MEM_WORK, err));
+            KL_TRY(kl_alloc(&ab, (int64_t)d * d, KL_MEM_WORK, err));
+            for (int i = 0; i < d; i++) a[i * (d + 1)] = 1;
+            for (; k < n && pos[k] == p; k++) {
+                memset(ab, 0, (size_t)(d * d) * sizeof *ab);
+                for (int r = 0; r < x[k]->n[t]; r++) {
+                    const kl_elem *const el = &x[k]->elem[t][r];
+                    for (int i = 0; i < d; i++) ab[i + el->col * d] += a[i + el->row * d] * el->value;
+                }
+                memcpy(a, ab, (size_t)(d * d) * sizeof *a);
+            }
+            if (k == n && p == pos[0]) {
+                *value += sign * traced(m, p, a);
+                goto out;
+            }
+            clear_parts(&one);
+            KL_TRY(add_matrix(model, &one, t, a, err));
+            kl_free(&a);
+            kl_free(&ab);
+            if (!one.n) goto out; /* the product vanishes */
+            here = one.list;
+        }
+        if (p == pos[n - 1]) {
+            double u;
+            KL_TRY(close_pairs(m, p, &now, here, &u, err));
+            *value += sign * u;
+            break;
+        }
+        KL_TRY(grow(m, p, &now, here, now.n ? NULL : here, &next, err));
+        drop_carried(m, &now);
+        now = next;
+        next = (carried){0};
+    }
+out:
+    drop_carried(m, &now);
+    clear_parts(&one);
+    kl_free(&a);
+    kl_free(&ab);
+    return st;
+}
+
+kl_status kl_measure_product(kl_measure *m, int n, const int *site, const kl_siteop *const *op, const kl_siteop *between, double *value, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_model *const model = m->can->model;
+    parts *all = NULL, ps = {0};
+    int *choice = NULL, *key = NULL, *odd = NULL, *perm = NULL;
+    const part **x = NULL;
+    *value = 0;
+    if (n < 1) return kl_fail(err, KL_EINPUT, "a product of %d operators is to be measured; 1 at least", n);
+    for (int k = 0; k < n; k++)
+        if (site[k] < 0 || site[k] >= m->can->nsite)
+            return kl_fail(err, KL_EINPUT, "a product has an operator on site %d; allowed are 0 to %d", site[k], m->can->nsite - 1);
+    KL_TRY(kl_alloc(&all, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&choice, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&key, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&odd, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&perm, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&x, n, KL_MEM_WORK, err));
+    for (int k = 0; k < n; k++) {
+        KL_TRY(make_parts(op[k], &all[k], err));
+        if (!all[k].n) goto out;
+    }
+    KL_TRY(make_between(m, between, &ps, err));
+    for (int k = 0; k >= 0;) {
+        kl_qn sum = kl_qn_zero();
+        for (k = 0; k < n; k++) {
+            const part *const p = &all[k].list[choice[k]];
+            sum = kl_qn_add(model, sum, p->shift);
+            key[k] = m->lat->position[site[k]];
+            odd[k] = p->odd;
+        }
+        if (!kl_qn_cmp(sum, kl_qn_zero())) {
+            const double sign = kl_phase_sort(n, key, odd, perm);
+            for (k = 0; k < n; k++) x[k] = &all[perm[k]].list[choice[perm[k]]];
+            KL_TRY(add_sorted(m, n, key, x, ps.list, sign, value, err));
+        }
+        for (k = n - 1; k >= 0 && ++choice[k] == all[k].n; k--) choice[k] = 0;
+    }
+out:
+    for (int k = 0; all && k < n; k++) clear_parts(&all[k]);
+    clear_parts(&ps);
+    kl_free(&all);
+    kl_free(&choice);
+    kl_free(&key);
+    kl_free(&odd);
+    kl_free(&perm);
+    kl_free(&x);
+    return st;
+}
+
+/* ---- structure factor ---- */
+
+void kl_structure_factor(const kl_lattice *lat, const double *pair, int nk, const double (*k)[2], double *value)
+{
+    const int n = lat->nsite;
+    for (int a = 0; a < nk; a++) {
+        double sum = 0;
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < n; j++)
+                sum += pair[i * (int64_t)n + j] * cos(k[a][0] * (lat->xy[i][0] - lat->xy[j][0]) + k[a][1] * (lat->xy[i][1] - lat->xy[j][1]));
+        value[a] = sum / n;
+    }
+}
+
+kl_status kl_structure_momenta(const kl_lattice *lat, int *nk, double (**k)[2], kl_err *err)
+{
+    kl_status st = KL_OK;
+    *nk = 0;
+    if (lat->kind == KL_LATTICE_FILE)
+        return kl_fail(err, KL_EINPUT, "lattice %.100s comes from a file and has no grid of momenta; measure corr(A,B) and transform it", lat->spec);
+    const int n = lat->lx * lat->ly;
+    KL_TRY(kl_alloc(k, n, KL_MEM_MISC, err));
+    for (int i = 0; i < n; i++) {
+        (*k)[i][0] = 2 * M_PI * (i / lat->ly) / lat->lx;
+        (*k)[i][1] = 2 * M_PI * (i % lat->ly) / lat->ly;
+    }
+    *nk = n;
+out:
+    return st;
+}
+
+/* ---- energy and variance ---- */
+
+typedef struct surround { /* of the two-site centre (p, p+1) */
+    kl_enlarged *row, *col;
+    kl_layout lay;
+    kl_dptr psi, y; /* [lay.n]: the wavefunction, H times it */
+} surround;
+
+static void clear_surround(kl_exec *ex, surround *s)
+{
+    kl_enlarged_destroy(&s->row);
+    kl_enlarged_destroy(&s->col);
+    kl_layout_clear(&s->lay);
+    ex->vt.release(ex, &s->psi);
+    ex->vt.release(ex, &s->y);
+}
+
+/* psi of sites p, p+1: left isometry, bond and right isometry multiplied. All sectors that any two sites here can make, psi's or not. */
+static kl_status make_centre(kl_exec *ex, const kl_canonical *c, int p, kl_dptr left, surround *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_isometry *const a = c->left[p], *const b = c->right[p + 1];
+    const kl_layout *const bond = &c->layout[p + 1];
+    kl_dptr middle = {0}, right = {0};
+    kl_batch q;
+    kl_batch_init(&q);
+    KL_TRY(kl_enlarged_create(c->model, kl_canonical_left(c, p), c->type[p], NULL, NULL, &s->row, err));
+    KL_TRY(kl_enlarged_create(c->model, kl_canonical_right(c, p + 2), c->type[p + 1], NULL, NULL, &s->col, err));
+    KL_TRY(kl_layout_create(c->model, &s->row->basis, &s->col->basis, c->target, &s->lay, err));
+    KL_TRY(ex->vt.alloc(ex, s->lay.n, &s->psi, err));
+    KL_TRY(ex->vt.alloc(ex, s->lay.n, &s->y, err));
+    KL_TRY(kl_exec_copy_in(ex, c->bond[p + 1], bond->n, &middle, err));
+    KL_TRY(kl_exec_copy_in(ex, b->data, b->ndata, &right, err));
+    for (int i = 0; i < s->row->basis.nsec; i++) {
+        const int j = s->lay.pair[i], k = kl_basis_find(&a->basis, s->row->basis.q[i]), l = k >= 0 ? bond->pair[k] : -1;
+        if (j < 0) continue;
+        const int rows = s->row->basis.dim[i], cols = s->col->basis.dim[j], da = k >= 0 ? a->basis.dim[k] : 0, db = l >= 0 ? b->basis.dim[l] : 0;
+        KL_TRY(kl_batch_open_group(&q, s->lay.off[i], (int64_t)rows * cols, err));
+        KL_TRY(kl_batch_reserve(&q, 2, err));
+        if (l >= 0) {
+            *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = rows, .n = db, .k = da, .lda = rows, .ldb = da, .ldc = rows,
+                                          .a = a->off[k], .b = bond->off[k], .alpha = 1};
+            *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = rows, .n = cols, .k = db, .lda = rows,
+                                          .ldb = cols, .ldc = rows, .b = b->off[l], .c = s->lay.off[i], .alpha = 1};
+        }
+        kl_batch_close_group(&q, (int64_t)rows * db);
+    }
+    q.zero = 1, q.nx = bond->n, q.ny = s->lay.n;
+    q.base[KL_AT_LEFT] = left, q.base[KL_AT_RIGHT] = right;
+    KL_TRY(kl_batch_run(&q, ex, middle, s->psi, err));
+out:
+    kl_batch_clear(&q);
+    ex->vt.release(ex, &middle);
+    ex->vt.release(ex, &right);
+    return st;
+}
+
+/* variance += |(1 - A A^T) y|^2, A the left isometry of site p, in psi's place; with last |y - E psi|^2, since nothing further right changes. */
+static kl_status add_variance(kl_exec *ex, const kl_canonical *c, int p, kl_dptr left, surround *s, double energy, int last, double *variance, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_isometry *const a = c->left[p];
+    double square = 0;
+    kl_batch q;
+    kl_batch_init(&q);
+    ex->vt.axpby(ex, s->lay.n, -energy, s->psi, 1.0, s->y); /* differs from y within the span of A only, and is the smaller one */
+    for (int i = 0; i < s->row->basis.nsec && !last; i++) {
+        const int j = s->lay.pair[i], k = kl_basis_find(&a->basis, s->row->basis.q[i]);
+        if (j < 0) continue;
+        const int rows = s->row->basis.dim[i], cols = s->col->basis.dim[j], n = k >= 0 ? a->basis.dim[k] : 0;
+        const int64_t at = s->lay.off[i];
+        KL_TRY(kl_batch_open_group(&q, at, (int64_t)rows * cols, err));
+        KL_TRY(kl_batch_reserve(&q, 3, err));
+        *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_ADD, .at_a = KL_AT_X, .at_c = KL_AT_Y, .m = rows, .n = cols, .lda = rows, .ldc = rows, .a = at, .c = at, .alpha = 1};
+        if (k >= 0) {
+            *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM, .ta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = n, .n = cols, .k = rows, .lda = rows, .ldb = rows,
+                                          .ldc = n, .a = a->off[k], .b = at, .alpha = 1};
+            *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_WORK, .at_c = KL_AT_Y, .m = rows, .n = cols, .k = n, .lda = rows, .ldb = n,
+                                          .ldc = rows, .a = a->off[k], .c = at, .alpha = -1};
+        }
+        kl_batch_close_group(&q, (int64_t)n * cols);
+    }
+    q.nx = q.ny = s->lay.n;
+    q.base[KL_AT_LEFT] = left;
+    if (!last) KL_TRY(kl_batch_run(&q, ex, s->y, s->psi, err));
+    const kl_dptr v = last ? s->y : s->psi;
+    ex->vt.dots(ex, s->lay.n, 1, v, s->lay.n, v, &square);
+    *variance += square;
+out:
+    kl_batch_clear(&q);
+    return st;
+}
+
+static kl_status next_block(kl_exec *ex, const kl_block *from, const kl_isometry *iso, int pos, kl_dptr data, kl_block **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_bigop *g = NULL;
+    KL_TRY(kl_bigop_create(from, iso->enlarged, pos, &g, err));
+    KL_TRY(kl_block_grow(ex, g, iso, data, out, err));
+out:
+    kl_bigop_destroy(&g);
+    return st;
+}
+
+kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy, double *variance, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_exec *const ex = m->ex;
+    const kl_canonical *const c = m->can;
+    const int n = c->nsite;
+    kl_mpo *mpo = NULL;
+    kl_block **right = NULL, *left = NULL, *next = NULL;
+    kl_bigop *row = NULL, *col = NULL;
+    kl_superblock *h = NULL;
+    surround s = {0};
+    kl_dptr data = {0};
+    double sum = 0, e = 0;
+    if (terms->nsite != n) return kl_fail(err, KL_EINPUT, "a state of %d sites cannot be measured with a Hamiltonian of %d", n, terms->nsite);
+    for (int p = 0; p < n; p++)
+        if (terms->type[p]->dim != c->type[p]->dim || strcmp(terms->type[p]->name, c->type[p]->name) != 0)
+            return kl_fail(err, KL_EINPUT, "position %d is a site of type %s in the state and %s in the Hamiltonian", p, c->type[p]->name, terms->type[p]->name);
+    KL_TRY(kl_mpo_create(terms, &mpo, err));
+    KL_TRY(kl_alloc(&right, n + 1, KL_MEM_BLOCK, err));
+    KL_TRY(kl_block_create_edge(ex, mpo, KL_RIGHT, &right[n], err));
+    KL_TRY(kl_block_create_edge(ex, mpo, KL_LEFT, &left, err));
+    for (int p = n - 1; p >= 2; p--) {
+        KL_TRY(kl_exec_copy_in(ex, c->right[p]->data, c->right[p]->ndata, &data, err));
+        KL_TRY(next_block(ex, right[p + 1], c->right[p], p, data, &right[p], err));
+        ex->vt.release(ex, &data);
+        if (!variance && p + 1 < n) kl_block_destroy(&right[p + 1]);
+    }
+    for (int p = 0; p < (variance ? n - 1 : 1); p++) {
+        KL_TRY(make_centre(ex, c, p, m->iso[p], &s, err));
+        KL_TRY(kl_bigop_create(left, s.row, p, &row, err));
+        KL_TRY(kl_bigop_create(right[p + 2], s.col, p + 1, &col, err));
+        KL_TRY(kl_superblock_create(ex, row, col, c->target, &h, err));
+        KL_TRY(h->op.apply(&h->op, 1, s.psi, s.lay.n, s.y, s.lay.n, err));
+        if (p == 0) ex->vt.dots(ex, s.lay.n, 1, s.psi, s.lay.n, s.y, &e);
+        kl_superblock_destroy(&h);
+        kl_bigop_destroy(&row);
+        kl_bigop_destroy(&col);
+        if (variance) KL_TRY(add_variance(ex, c, p, m->iso[p], &s, e, p == n - 2, &sum, err));
+        clear_surround(ex, &s);
+        if (p == n - 2 || !variance) break;
+        KL_TRY(next_block(ex, left, c->left[p], p, m->iso[p], &next, err));
+        kl_block_destroy(&left);
+        left = next;
+        next = NULL;
+        kl_block_destroy(&right[p + 2]);
+    }
+    *energy = e + terms->constant;
+    if (variance) *variance = sum;
+out:
+    ex->vt.release(ex, &data);
+    kl_superblock_destroy(&h);
+    kl_bigop_destroy(&row);
+    kl_bigop_destroy(&col);
+    kl_block_destroy(&left);
+    for (int p = 0; right && p <= n; p++) kl_block_destroy(&right[p]);
+    kl_free(&right);
+    clear_surround(ex, &s);
+    kl_mpo_destroy(&mpo);
+    return st;
+}

@@ -1,0 +1,124 @@
+/* Matrix product states: making and freeing.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/state.h"
+#include "base/mem.h"
+#include <string.h>
+
+kl_status kl_isometry_shape_take(kl_enlarged **e, int nsec, const int *sec, const int *dim, kl_isometry **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_isometry *o = NULL;
+    KL_TRY(kl_alloc(&o, 1, KL_MEM_STATE, err));
+    o->enlarged = *e;
+    *e = NULL;
+    KL_TRY(kl_alloc(&o->basis.q, nsec, KL_MEM_STATE, err));
+    KL_TRY(kl_alloc(&o->basis.dim, nsec, KL_MEM_STATE, err));
+    KL_TRY(kl_alloc(&o->sec, nsec, KL_MEM_STATE, err));
+    KL_TRY(kl_alloc(&o->off, nsec, KL_MEM_STATE, err));
+    o->basis.nsec = nsec;
+    for (int i = 0; i < nsec; i++) {
+        o->sec[i] = sec[i];
+        o->basis.q[i] = o->enlarged->basis.q[sec[i]];
+        o->basis.dim[i] = dim ? dim[i] : o->enlarged->basis.dim[sec[i]];
+        o->basis.total += o->basis.dim[i];
+        o->off[i] = o->ndata;
+        o->ndata += (int64_t)o->basis.dim[i] * o->enlarged->basis.dim[sec[i]];
+    }
+out:
+    if (st != KL_OK) kl_isometry_destroy(&o);
+    *out = o;
+    return st;
+}
+
+kl_status kl_isometry_create_take(kl_enlarged **e, int nsec, const int *sec, const int *dim, kl_isometry **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_isometry_shape_take(e, nsec, sec, dim, out, err));
+    KL_TRY(kl_alloc(&(*out)->data, (*out)->ndata, KL_MEM_STATE, err));
+out:
+    if (st != KL_OK) kl_isometry_destroy(out);
+    return st;
+}
+
+void kl_isometry_destroy(kl_isometry **po)
+{
+    kl_isometry *const o = *po;
+    if (!o) return;
+    kl_enlarged_destroy(&o->enlarged);
+    kl_basis_clear(&o->basis);
+    kl_free(&o->sec);
+    kl_free(&o->off);
+    kl_free(&o->data);
+    kl_free(po);
+}
+
+static kl_status copy_ints(int **to, const int *from, int64_t n, kl_err *err)
+{
+    const kl_status st = kl_alloc(to, n, KL_MEM_MISC, err);
+    if (st == KL_OK && n) memcpy(*to, from, (size_t)n * sizeof **to);
+    return st;
+}
+
+kl_status kl_enlarged_copy(const kl_enlarged *from, kl_enlarged **to, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_enlarged *e = NULL;
+    const int64_t n = (int64_t)from->basis.nsec * from->d;
+    KL_TRY(kl_alloc(&e, 1, KL_MEM_MISC, err));
+    e->site = from->site;
+    e->d = from->d;
+    KL_TRY(kl_basis_copy(&from->block, &e->block, err));
+    KL_TRY(kl_basis_copy(&from->basis, &e->basis, err));
+    KL_TRY(copy_ints(&e->part_sec, from->part_sec, n, err));
+    KL_TRY(copy_ints(&e->part_off, from->part_off, n, err));
+    KL_TRY(copy_ints(&e->home, from->home, (int64_t)from->block.nsec * from->d, err));
+out:
+    if (st != KL_OK) kl_enlarged_destroy(&e);
+    *to = e;
+    return st;
+}
+
+kl_status kl_state_create(const kl_terms *terms, kl_qn target, kl_state **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_state *s = NULL;
+    const int n = terms->nsite;
+    KL_TRY(kl_alloc(&s, 1, KL_MEM_STATE, err));
+    s->model = terms->model;
+    s->nsite = n;
+    s->target = target;
+    KL_TRY(kl_alloc(&s->type, n, KL_MEM_STATE, err));
+    memcpy(s->type, terms->type, (size_t)n * sizeof *s->type);
+    KL_TRY(kl_alloc(&s->left, n, KL_MEM_STATE, err));
+    KL_TRY(kl_alloc(&s->right, n, KL_MEM_STATE, err));
+    KL_TRY(kl_alloc(&s->edge.q, 1, KL_MEM_STATE, err));
+    KL_TRY(kl_alloc(&s->edge.dim, 1, KL_MEM_STATE, err));
+    s->edge.nsec = 1;
+    s->edge.q[0] = kl_qn_zero();
+    s->edge.dim[0] = 1;
+    s->edge.total = 1;
+out:
+    if (st != KL_OK) kl_state_destroy(&s);
+    *out = s;
+    return st;
+}
+
+void kl_state_destroy(kl_state **ps)
+{
+    kl_state *const s = *ps;
+    if (!s) return;
+    for (int p = 0; p < s->nsite; p++) {
+        if (s->left) kl_isometry_destroy(&s->left[p]);
+        if (s->right) kl_isometry_destroy(&s->right[p]);
+    }
+    kl_free(&s->left);
+    kl_free(&s->right);
+    kl_free(&s->type);
+    kl_basis_clear(&s->edge);
+    kl_enlarged_destroy(&s->row);
+    kl_enlarged_destroy(&s->col);
+    kl_free(&s->pair);
+    kl_free(&s->psi_off);
+    kl_free(&s->psi);
+    kl_free(ps);
+}

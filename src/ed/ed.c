@@ -1,0 +1,477 @@
+/* Exact diagonalization.
+   1. basis and H on two halves; 2. a solver on kl_linop; 3. multiplets, told by guard vectors beside the states asked for.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "ed/ed.h"
+#include "base/dense.h"
+#include "ed/kronmat.h"
+#include "ed/kronsum.h"
+#include "solve/lean.h"
+#include "solve/lobpcg.h"
+#include "base/mem.h"
+#include "solve/neumann.h"
+#include "base/prof.h"
+#include "base/random.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum { LANES = KL_KRON_LANES, GUARDS = 2 };
+
+const char *const kl_ed_solver_name[] = {"auto", "lanczos", "davidson", "lobpcg", "full"}; /* ORDER KL_ED */
+const char *const kl_ed_precondition_name[] = {"diagonal", "neumann", "none"};              /* ORDER KL_ED_PRECONDITION */
+
+/* ---------------------------------------------------------------- H */
+
+static kl_status ed_apply(const kl_linop *op, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_ed *const ed = op->self;
+    if (ed->spmv) return kl_spmv_apply(ed->spmv, nvec, x, ldx, y, ldy, err);
+    double xy; /* of the last vector: a device is done when it is there, so that the caller's clock tells the truth */
+    for (int i = 0; i < nvec; i++) KL_TRY(ed->ex->vt.kron_apply(ed->ex, ed->kron, kl_dptr_at(x, i * ldx), kl_dptr_at(y, i * ldy), i + 1 == nvec ? &xy : NULL, err));
+out:
+    return st;
+}
+
+static kl_status ed_apply_dot(const kl_linop *op, kl_dptr x, kl_dptr y, double *xy, kl_err *err)
+{
+    const kl_ed *const ed = op->self;
+    if (!ed->spmv) return ed->ex->vt.kron_apply(ed->ex, ed->kron, x, y, xy, err);
+    const kl_status st = kl_spmv_apply(ed->spmv, 1, x, ed->op.n, y, ed->op.n, err);
+    if (st == KL_OK) ed->ex->vt.dots(ed->ex, ed->op.n, 1, x, ed->op.n, y, xy);
+    return st;
+}
+
+static kl_status ed_random(const kl_linop *op, uint64_t seed, kl_dptr v, kl_err *err) { return kl_ed_random(op->self, seed, v, err); }
+
+kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_exec *ex, kl_ed **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_ed *ed = NULL;
+    const int64_t start = kl_prof_clock();
+    *out = NULL;
+    if (!ex->vt.kron_apply || !ex->vt.fuse) return kl_fail(err, KL_EABSENT, "the executor %s cannot do exact diagonalization yet; allowed: --exec host", ex->name);
+    KL_TRY(kl_alloc(&ed, 1, KL_MEM_MISC, err));
+    ed->ex = ex;
+    KL_TRY(kl_halves_create(terms, target, form, &ed->space, err));
+    KL_TRY(kl_kron_compile(ed->space, terms, 0, terms->nterm, &ed->kron, err));
+    KL_TRY(ex->vt.kron_prepare(ex, ed->kron, err));
+    ed->op = (kl_linop){.n = ed->space->n, .ex = ex, .self = ed, .apply = ed_apply, .apply_dot = ed_apply_dot, .dim = ed->space->dim, .random = ed_random};
+    ed->seconds_build = 1e-9 * (double)(kl_prof_clock() - start);
+    *out = ed;
+    ed = NULL;
+out:
+    kl_ed_destroy(&ed);
+    return st;
+}
+
+kl_status kl_ed_store(kl_ed *ed, const kl_spopts *format, int half, double most, kl_err *err)
+{
+    enum { ABOUT = 100 }; /* products of a Lanczos run */
+    kl_status st = KL_OK;
+    kl_spmat *csr = NULL, *part = NULL;
+    const int64_t start = kl_prof_clock();
+    kl_spmv_destroy(&ed->spmv);
+    kl_spmat_destroy(&ed->matrix);
+    KL_TRY(kl_kron_matrix(ed->kron, ed->ex->nthread, most, &csr, err));
+    if (half) {
+        KL_TRY(kl_spmat_half(csr, &part, err));
+        kl_spmat_destroy(&csr);
+        csr = part;
+        part = NULL;
+    }
+    kl_spopts opts = *format;
+    opts.nthread = ed->ex->nthread;
+    if (format->format != KL_SP_CSR) KL_TRY(kl_spmat_convert(csr, &opts, &ed->matrix, err));
+    else {
+        ed->matrix = csr;
+        csr = NULL;
+    }
+    KL_TRY(kl_spmv_create(ed->ex, ed->matrix, ABOUT, &ed->spmv, err));
+    ed->seconds_build += 1e-9 * (double)(kl_prof_clock() - start);
+out:
+    kl_spmat_destroy(&csr);
+    return st;
+}
+
+void kl_ed_destroy(kl_ed **p)
+{
+    kl_ed *ed = *p;
+    if (!ed) return;
+    kl_spmv_destroy(&ed->spmv);
+    kl_spmat_destroy(&ed->matrix);
+    if (ed->op.diagonal.addr) ed->ex->vt.release(ed->ex, &ed->op.diagonal);
+    if (ed->kron) ed->ex->vt.kron_release(ed->ex, ed->kron);
+    kl_kron_destroy(&ed->kron);
+    kl_halves_destroy(&ed->space);
+    kl_free(p);
+}
+
+static kl_status make_diagonal(kl_ed *ed, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *d = NULL;
+    if (ed->op.diagonal.addr) return KL_OK;
+    KL_TRY(ed->ex->vt.alloc(ed->ex, ed->op.n, &ed->op.diagonal, err));
+    if (ed->ex->vt.kron_diagonal) return ed->ex->vt.kron_diagonal(ed->ex, ed->kron, ed->op.diagonal, err);
+    KL_TRY(kl_alloc(&d, ed->op.n, KL_MEM_WORK, err));
+    kl_kron_diagonal(ed->kron, d);
+    KL_TRY(ed->ex->vt.upload(ed->ex, ed->op.diagonal, d, ed->op.n, err));
+out:
+    kl_free(&d);
+    return st;
+}
+
+/* Tile by tile, so that no second vector is needed on the host. */
+kl_status kl_ed_random(const kl_ed *ed, uint64_t seed, kl_dptr v, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *part = NULL;
+    int64_t most = 0;
+    if (ed->ex->vt.kron_random) return ed->ex->vt.kron_random(ed->ex, ed->kron, seed, v, err);
+    for (int64_t i = 0; i < ed->kron->nblock; i++)
+        if (ed->kron->block[i].nl > most) most = ed->kron->block[i].nl;
+    KL_TRY(kl_alloc(&part, most * LANES, KL_MEM_WORK, err));
+    for (int64_t i = 0; i < ed->kron->nblock; i++) {
+        const kl_kron_block *const b = &ed->kron->block[i];
+        for (int64_t t = 0; t < b->ntile; t++) {
+            const int64_t at = b->off + t * b->nl * LANES, used = b->nr - t * LANES < LANES ? b->nr - t * LANES : LANES;
+            for (int64_t l = 0; l < b->nl; l++)
+                for (int64_t k = 0; k < LANES; k++) part[l * LANES + k] = k < used ? kl_random_at(seed, at + l * LANES + k) : 0.0;
+            KL_TRY(ed->ex->vt.upload(ed->ex, kl_dptr_at(v, at), part, b->nl * LANES, err));
+        }
+    }
+out:
+    kl_free(&part);
+    return st;
+}
+
+/* ---------------------------------------------------------------- solvers */
+
+typedef struct starter {
+    const kl_ed *ed;
+    const kl_ed_opts *opts;
+} starter;
+
+static kl_status lean_start(void *self, kl_dptr v, kl_err *err)
+{
+    const starter *const s = self;
+    return kl_ed_random(s->ed, s->opts->seed, v, err);
+}
+
+static int lean_step(void *self, int napply, double energy, double residual)
+{
+    const starter *const s = self;
+    return s->opts->step ? s->opts->step(s->opts->self, napply, energy, residual) : 0;
+}
+
+static kl_status solve_lean(kl_ed *ed, const kl_ed_opts *opts, kl_dptr x, kl_ed_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    starter s = {ed, opts};
+    kl_lean_stats stats;
+    kl_lean_opts o = {.max_apply = opts->max_apply, .want_vector = x.addr != 0, .self = &s, .start = lean_start, .step = lean_step, .keeper = opts->keeper};
+    o.tol_rel = opts->accuracy;
+    KL_TRY(kl_lean_solve(&ed->op, &o, x, &r->energy[0], &stats, err));
+    r->nstate = 1;
+    r->residual[0] = r->error[0] = stats.residual;
+    r->attainable = KL_EIG_ROUNDING * stats.norm_h;
+    r->napply = stats.napply;
+    r->nrestart = stats.nrestart;
+    r->nvector = stats.nvector;
+    r->seconds_apply = stats.seconds_apply;
+    r->stop = stats.stopped ? KL_ED_INTERRUPTED : stats.converged ? KL_ED_CONVERGED : stats.stagnated ? KL_ED_STAGNATED : KL_ED_MAX_APPLY;
+out:
+    return st;
+}
+
+/* States that share an energy to what is known of it; n looked at, of which the first `asked` are told. Converged to rounding they still differ by some of it:
+   each Ritz value is a sum over the basis of a solver. */
+static void find_multiplets(kl_ed_result *r, int n, const double *energy, const double *error, int whole)
+{
+    for (int i = 0; i < n;) {
+        int j = i + 1;
+        while (j < n && energy[j] - energy[i] <= 2 * (error[i] + error[j]) + 16 * r->attainable) j++;
+        for (int k = i; k < j && k < KL_MAX_ROOT; k++) r->multiplet[k] = j - i;
+        if (i < r->nstate) r->open_multiplet = j == n && !whole;
+        i = j;
+    }
+}
+
+static kl_status refuse_full(double dim, kl_err *err)
+{
+    return kl_fail(err, KL_EINPUT, "the full spectrum of a sector of %.15g states; at most %d are possible", dim, (int)KL_ED_FULL_MOST);
+}
+
+static kl_status solve_full(kl_ed *ed, kl_dptr *vectors, int64_t ldv, kl_ed_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t n = ed->op.n, dim = ed->space->dim;
+    int64_t *place = NULL;
+    double *a = NULL, *host = NULL;
+    kl_dptr x = {0}, y = {0};
+    if (dim > KL_ED_FULL_MOST) KL_TRY(refuse_full((double)dim, err));
+    KL_TRY(kl_alloc(&place, dim, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&a, dim * dim, KL_MEM_MATRIX, err));
+    KL_TRY(kl_alloc(&host, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&r->full, dim, KL_MEM_MISC, err));
+    KL_TRY(ed->ex->vt.alloc(ed->ex, n, &x, err));
+    KL_TRY(ed->ex->vt.alloc(ed->ex, n, &y, err));
+    int64_t k = 0;
+    for (int64_t i = 0; i < ed->kron->nblock; i++) {
+        const kl_kron_block *const b = &ed->kron->block[i];
+        for (int64_t t = 0; t < b->ntile; t++)
+            for (int64_t l = 0; l < b->nl; l++)
+                for (int64_t q = 0; q < LANES && t * LANES + q < b->nr; q++) place[k++] = b->off + (t * b->nl + l) * LANES + q;
+    }
+    for (int64_t c = 0; c < dim; c++) {
+        host[place[c]] = 1.0;
+        KL_TRY(ed->ex->vt.upload(ed->ex, x, host, n, err));
+        host[place[c]] = 0.0;
+        KL_TRY(ed_apply(&ed->op, 1, x, n, y, n, err));
+        KL_TRY(ed->ex->vt.download(ed->ex, host, y, n, err));
+        for (int64_t row = 0; row < dim; row++) a[row + c * dim] = host[place[row]];
+        memset(host, 0, (size_t)n * sizeof(double));
+    }
+    r->napply = (int)dim;
+    KL_TRY(kl_dense_eig((int)dim, a, (int)dim, r->full, err));
+    r->nfull = (int)dim;
+    r->nvector = 2;
+    if (r->nstate > dim) r->nstate = (int)dim;
+    r->attainable = 16 * DBL_EPSILON * fmax(fabs(r->full[0]), fabs(r->full[dim - 1]));
+    for (int i = 0; i < r->nstate; i++) {
+        r->energy[i] = r->full[i];
+        r->error[i] = r->attainable;
+        if (vectors) {
+            for (int64_t row = 0; row < dim; row++) host[place[row]] = a[row + i * dim];
+            KL_TRY(ed->ex->vt.upload(ed->ex, kl_dptr_at(*vectors, i * ldv), host, n, err));
+        }
+    }
+    /* Errors of LAPACK's are relative to |H|; the multiplets of all states are known. */
+    for (int i = 0; i < r->nstate; i++) {
+        int count = 0;
+        for (int64_t j = 0; j < dim; j++) count += fabs(r->full[j] - r->full[i]) <= 4 * r->attainable;
+        r->multiplet[i] = count;
+        r->residual[i] = r->attainable;
+    }
+out:
+    ed->ex->vt.release(ed->ex, &x);
+    ed->ex->vt.release(ed->ex, &y);
+    kl_free(&place);
+    kl_free(&a);
+    kl_free(&host);
+    return st;
+}
+
+/* Of n Ritz pairs: residual^2 / gap, where the others show a gap, or the residual. */
+static double error_of(int i, int n, const double *energy, double residual)
+{
+    double gap = INFINITY;
+    for (int j = 0; j < n; j++)
+        if (fabs(energy[j] - energy[i]) > 4 * residual) gap = fmin(gap, fabs(energy[j] - energy[i]));
+    return isfinite(gap) && gap > residual ? fmin(residual, residual * residual / gap) : residual;
+}
+
+#define STUCK 1000 /* times what is attainable: a solver that comes to a stand there has found no end */
+#define VECTOR_ACCURACY 1e-10 /* |H x - E x| of states that are measured, in units of |H| */
+
+/* Davidson, thick-restart Lanczos and LOBPCG with guard vectors beside the states asked for. */
+static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors, int64_t *ldv, kl_ed_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_dptr x = {0};
+    double energy[KL_MAX_ROOT], error[KL_MAX_ROOT];
+    int n = r->nstate + GUARDS;
+    if (n > KL_MAX_ROOT) n = KL_MAX_ROOT;
+    if (n > ed->space->dim) n = (int)ed->space->dim;
+    if (r->nstate > n) r->nstate = n;
+    const int64_t ld = kl_eig_stride(ed->op.n);
+    kl_eig_stats stats;
+    kl_neumann neumann = {0};
+    const int bare = r->solver == KL_ED_LANCZOS || opts->precondition == KL_ED_BARE;
+    const kl_keep *const from = opts->keeper ? opts->keeper->from : NULL;
+    if (from && (from->nvector != n || from->nnumber != 1))
+        KL_TRY(kl_fail(err, KL_EINPUT, "%d vectors are kept, and this run works on %d; go on with the same solver and number of states", from->nvector, n));
+    if (!bare) KL_TRY(make_diagonal(ed, err));
+    KL_TRY(ed->ex->vt.alloc(ed->ex, n * ld, &x, err));
+    for (int i = 0; i < n; i++) KL_TRY(kl_ed_random(ed, opts->seed + (uint64_t)i, kl_dptr_at(x, i * ld), err));
+    double scale = 1.0;
+    {
+        double e, square;
+        KL_TRY(ed_apply_dot(&ed->op, x, kl_dptr_at(x, (n - 1) * ld), &e, err)); /* |H| as one product shows it */
+        ed->ex->vt.dots(ed->ex, ed->op.n, 1, kl_dptr_at(x, (n - 1) * ld), ld, kl_dptr_at(x, (n - 1) * ld), &square);
+        double one;
+        ed->ex->vt.dots(ed->ex, ed->op.n, 1, x, ld, x, &one);
+        scale = sqrt(square / one);
+        KL_TRY(kl_ed_random(ed, opts->seed + (uint64_t)n - 1, kl_dptr_at(x, (n - 1) * ld), err));
+        if (n == 1) KL_TRY(kl_ed_random(ed, opts->seed, x, err));
+    }
+    if (!(scale > 0.0)) scale = 1.0;
+    for (int i = 0; from && i < n; i++) ed->ex->vt.copy(ed->ex, ed->op.n, from->vector[i], kl_dptr_at(x, i * ld));
+    kl_linop h = ed->op;
+    if (bare) h.diagonal = (kl_dptr){0};
+    if (!bare && opts->precondition == KL_ED_NEUMANN) KL_TRY(kl_neumann_open(&h, opts->neumann > 0 ? opts->neumann : 2, &neumann, err));
+    /* Of the energy residual^2 / gap is wrong, and guard vectors show the gap; of what is measured on a state, residual / gap. */
+    kl_eig_opts o = {.nroot = n, .max_basis = opts->max_basis, .max_apply = opts->max_apply, .seed = opts->seed, .stay_below = 1, .self = opts->self, .step = opts->step,
+                     .keeper = opts->keeper, .precond = neumann.h ? &neumann.precond : NULL,
+                     .tol = fmax(opts->accuracy, vectors ? VECTOR_ACCURACY : 0.02 * sqrt(opts->accuracy)) * scale, .before = from ? (int)from->number[0] : 0};
+    double worst = 0.0, largest = scale; /* error; size of an energy, which says more of |H| in large spaces than a random vector */
+    for (int again = 0;; again = 1) {
+        if (r->solver == KL_ED_LOBPCG) {
+            KL_TRY(kl_lobpcg_solve(&h, &o, r->nstate, x, ld, energy, &stats, err));
+            r->nvector = kl_lobpcg_columns(n) + n;
+        } else {
+            o.solver = r->solver == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
+            KL_TRY(kl_eig_solve(&h, &o, x, ld, energy, &stats, err));
+            r->nvector = (int)(kl_eig_work_doubles(&o, ed->op.n) / ld) + n;
+            if (stats.stopped) KL_TRY(kl_eig_keep(&o, &stats, x, ld, err)); /* between their restarts these solvers had no vectors at hand */
+        }
+        r->nrestart += stats.nrestart;
+        r->seconds_apply += stats.seconds_apply;
+        o.before += stats.napply;
+        if (again && !stats.converged && !stats.stopped) stats.stagnated = 1; /* as far as this solver comes; the first tolerance was reached */
+        worst = 0.0;
+        for (int i = 0; i < r->nstate; i++) worst = fmax(worst, error_of(i, n, energy, stats.residual[i])), largest = fmax(largest, fabs(energy[i]));
+        const double wanted = fmax(opts->accuracy * fmax(fabs(energy[0]), 1e-3 * scale), 64 * DBL_EPSILON * scale);
+        const int stuck = !stats.converged && !stats.stopped && stats.stagnated && worst > STUCK * KL_EIG_ROUNDING * largest;
+        if (stuck && r->solver == KL_ED_LOBPCG && opts->solver == KL_ED_AUTO) { /* Davidson's method, which goes on from these vectors, has come further */
+            r->solver = KL_ED_DAVIDSON;
+            again = -1;
+        } else if (!stats.converged || stats.stopped || again || worst <= wanted || o.tol <= wanted) break;
+        else o.tol = wanted; /* levels are closer, or the energy is smaller beside |H|, than was to be expected */
+        if (o.max_apply > 0) o.max_apply = o.max_apply > stats.napply ? o.max_apply - stats.napply : 1;
+    }
+    if (neumann.st != KL_OK) KL_TRY(neumann.st);
+    r->nvector += !bare + (neumann.h != NULL);
+    r->attainable = KL_EIG_ROUNDING * largest;
+    r->napply = o.before + neumann.products;
+    r->stop = stats.stopped ? KL_ED_INTERRUPTED : stats.converged ? KL_ED_CONVERGED : !stats.stagnated ? KL_ED_MAX_APPLY : worst > STUCK * r->attainable ? KL_ED_STUCK : KL_ED_STAGNATED;
+    for (int i = 0; i < n; i++) {
+        r->energy[i] = energy[i];
+        r->residual[i] = stats.residual[i];
+        error[i] = error_of(i, n, energy, stats.residual[i]);
+        r->error[i] = fmax(error[i], r->attainable);
+    }
+    find_multiplets(r, n, energy, error, n == ed->space->dim);
+    if (vectors) {
+        *vectors = x;
+        *ldv = ld;
+        x.addr = 0;
+    }
+out:
+    if (neumann.h) kl_neumann_close(&neumann);
+    ed->ex->vt.release(ed->ex, &x);
+    return st;
+}
+
+kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_t *ldv, kl_ed_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_ed_opts opts = *given;
+    kl_dptr x = {0};
+    const int64_t start = kl_prof_clock();
+    *r = (kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .nstate = opts.nstate, .solver = opts.solver};
+    if (vectors) vectors->addr = 0;
+    if (opts.nstate < 1 || opts.nstate > KL_MAX_ROOT) KL_TRY(kl_fail(err, KL_EINPUT, "%d states; 1 to %d are allowed", opts.nstate, KL_MAX_ROOT));
+    if (opts.accuracy <= 0.0) opts.accuracy = 1e-10;
+    if (r->solver == KL_ED_AUTO) r->solver = ed->space->dim <= KL_ED_FULL_AUTO ? KL_ED_FULL : opts.nstate == 1 ? KL_ED_LANCZOS : KL_ED_LOBPCG;
+    if (r->nstate > ed->space->dim) r->nstate = (int)ed->space->dim;
+    const int lean = r->solver == KL_ED_LANCZOS && r->nstate == 1;
+    if (vectors && (lean || r->solver == KL_ED_FULL)) {
+        *ldv = kl_eig_stride(ed->op.n);
+        KL_TRY(ed->ex->vt.alloc(ed->ex, r->nstate * *ldv, &x, err));
+    }
+    if (lean) KL_TRY(solve_lean(ed, &opts, x, r, err));
+    else if (r->solver == KL_ED_FULL) KL_TRY(solve_full(ed, vectors ? &x : NULL, vectors ? *ldv : 0, r, err));
+    else KL_TRY(solve_block(ed, &opts, vectors, ldv, r, err));
+    if (vectors && x.addr) {
+        *vectors = x;
+        x.addr = 0;
+    }
+    r->seconds = 1e-9 * (double)(kl_prof_clock() - start);
+out:
+    if (st != KL_OK) kl_ed_result_clear(r);
+    ed->ex->vt.release(ed->ex, &x);
+    return st;
+}
+
+void kl_ed_result_clear(kl_ed_result *r)
+{
+    kl_free(&r->full);
+    r->nfull = 0;
+}
+
+/* ---------------------------------------------------------------- measurements */
+
+kl_status kl_ed_expect(const kl_ed *ed, const kl_terms *strings, kl_dptr x, double *value, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_kron *k = NULL;
+    kl_dptr y = {0};
+    double square;
+    KL_TRY(ed->ex->vt.alloc(ed->ex, ed->op.n, &y, err));
+    ed->ex->vt.dots(ed->ex, ed->op.n, 1, x, ed->op.n, x, &square);
+    for (int64_t t = 0; t < strings->nterm; t++) {
+        KL_TRY(kl_kron_compile(ed->space, strings, t, t + 1, &k, err));
+        KL_TRY(ed->ex->vt.kron_prepare(ed->ex, k, err));
+        KL_TRY(ed->ex->vt.kron_apply(ed->ex, k, x, y, &value[t], err));
+        ed->ex->vt.kron_release(ed->ex, k);
+        kl_kron_destroy(&k);
+        value[t] /= square;
+    }
+out:
+    if (k) ed->ex->vt.kron_release(ed->ex, k);
+    kl_kron_destroy(&k);
+    ed->ex->vt.release(ed->ex, &y);
+    return st;
+}
+
+/* ---------------------------------------------------------------- plans */
+
+/* Strings that reach over the cut and move something there: each is a gather of its own for every state. */
+static int64_t crossing(const kl_terms *t, int cut)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < t->nterm; i++) {
+        const kl_op_at *const op = t->op + t->term[i].first;
+        const int k = t->term[i].nop;
+        int moves = 0;
+        if (k < 2 || op[0].pos >= cut || op[k - 1].pos < cut) continue;
+        for (int f = 0; f < k && !moves; f++) {
+            const kl_site_op *const o = &t->type[op[f].pos]->op[op[f].op];
+            for (int e = 0; e < o->nelem; e++) moves |= o->elem[e].row != o->elem[e].col;
+        }
+        n += moves;
+    }
+    return n;
+}
+
+kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_halves_form form, const kl_ed_opts *opts, int nthread, kl_ed_plan *p, kl_err *err)
+{
+    /* Seconds a state on one thread of a machine of 2023; `kronlat bench ed' measures this one. Groups of crossing strings share gathers, hence the root. */
+    const double flavours = 3.9e-9, sites = 4e-9, gather = 1.4e-9;
+    kl_status st = KL_OK;
+    *p = (kl_ed_plan){0};
+    KL_TRY(kl_halves_measure(terms, target, form, &p->size, err));
+    p->vector_bytes = 8.0 * p->size.n;
+    p->table_bytes = (p->size.left + p->size.right) * (8.0 + 3.0 * (double)terms->nterm / (p->size.flavours ? 4.0 : 2.0));
+    const int n = opts->nstate + GUARDS;
+    const kl_ed_solver s = opts->solver != KL_ED_AUTO ? opts->solver : p->size.dim <= (double)KL_ED_FULL_AUTO ? KL_ED_FULL : opts->nstate == 1 ? KL_ED_LANCZOS : KL_ED_LOBPCG;
+    p->solver = s;
+    if (s == KL_ED_FULL) {
+        const double dim = p->size.dim;
+        if (dim > (double)KL_ED_FULL_MOST) KL_TRY(refuse_full(dim, err));
+        p->nvector = 2;
+        p->table_bytes += 32.0 * dim * dim; /* the matrix, and LAPACK's work of three times that */
+    } else if (s == KL_ED_LANCZOS && opts->nstate == 1) p->nvector = opts->want_vectors ? 4 : 3;
+    else if (s == KL_ED_LOBPCG) p->nvector = kl_lobpcg_columns(n) + n + 1;
+    else {
+        const kl_eig_opts o = {.solver = s == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON, .nroot = n, .max_basis = opts->max_basis};
+        const int64_t big = INT64_C(1) << 30;
+        p->nvector = (int)((double)kl_eig_work_doubles(&o, big) / (double)big + 0.5) + n + 1;
+    }
+    p->seconds_apply = p->size.n * (p->size.flavours ? flavours : sites + gather * sqrt((double)crossing(terms, p->size.cut))) / nthread;
+out:
+    return st;
+}

@@ -1,0 +1,99 @@
+/* Exact diagonalization: the lowest states of a term list in one charge sector, without truncation. Prints nothing; tells its steps to a monitor.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_ED_H
+#define KL_ED_H
+#include "solve/eig.h"
+#include "ed/halves.h"
+#include "exec/spmv.h"
+
+/* ORDER KL_ED: kl_ed_solver_name */
+typedef enum kl_ed_solver {
+    KL_ED_AUTO,     /* one state: LANCZOS; more: LOBPCG; a sector of up to KL_ED_FULL_AUTO states: FULL */
+    KL_ED_LANCZOS,  /* one state: three vectors, without the state itself; more: thick restart */
+    KL_ED_DAVIDSON,
+    KL_ED_LOBPCG,
+    KL_ED_FULL,     /* all states, by LAPACK */
+} kl_ed_solver;
+extern const char *const kl_ed_solver_name[];
+
+enum { KL_ED_FULL_MOST = 10000 /* states of a sector that LAPACK takes */, KL_ED_FULL_AUTO = 400 };
+
+typedef struct kl_ed kl_ed;
+
+/* H on its basis, ready to be applied: vectors live on ex. */
+struct kl_ed {
+    kl_exec *ex;
+    kl_halves *space;
+    kl_kron *kron;
+    kl_linop op;
+    kl_spmat *matrix;      /* NULL: nothing is stored */
+    kl_spmv *spmv;
+    double seconds_build;
+};
+/* target: of the sector. EINPUT: an empty sector, or a form that the model does not have; ENOMEM where its tables do not fit. Borrows terms and ex. */
+kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_exec *ex, kl_ed **out, kl_err *err) KL_MUST_CHECK;
+void kl_ed_destroy(kl_ed **ed);
+
+/* From now on H is multiplied as a stored matrix in one of the formats of spmat.h (half: one half of it, where the format can). most: bytes that it may take,
+   0: no limit; ENOMEM beyond. */
+kl_status kl_ed_store(kl_ed *ed, const kl_spopts *format, int half, double most, kl_err *err) KL_MUST_CHECK;
+
+/* v[n], device: random, 0 where no state is; the same on every machine and for any number of threads. */
+kl_status kl_ed_random(const kl_ed *ed, uint64_t seed, kl_dptr v, kl_err *err) KL_MUST_CHECK;
+
+typedef enum kl_ed_stop { KL_ED_CONVERGED, KL_ED_STAGNATED, KL_ED_MAX_APPLY, KL_ED_INTERRUPTED, KL_ED_STUCK } kl_ed_stop;
+
+/* ORDER KL_ED_PRECONDITION: kl_ed_precondition_name */
+typedef enum kl_ed_precondition { KL_ED_DIAGONAL, KL_ED_NEUMANN, KL_ED_BARE } kl_ed_precondition;
+extern const char *const kl_ed_precondition_name[];
+
+typedef struct kl_ed_opts {
+    kl_ed_solver solver;
+    kl_ed_precondition precondition; /* DAVIDSON and LOBPCG */
+    int neumann;         /* order of the expansion; 0: 2 */
+    int nstate;          /* 1 .. KL_MAX_ROOT */
+    double accuracy;     /* wanted relative error of the energies; 0: 1e-10 */
+    int max_basis, max_apply; /* 0: the solver's */
+    uint64_t seed;
+    int want_vectors;
+    void *self;          /* of the monitor: */
+    int (*step)(void *self, int napply, double energy, double residual); /* nonzero: stop; may be NULL */
+    const kl_keeper *keeper; /* NULL, or keeps what kl_ed_run goes on from; not asked by FULL */
+} kl_ed_opts;
+
+typedef struct kl_ed_result {
+    kl_ed_solver solver;
+    int nstate;                     /* found: fewer than asked for in a small sector */
+    double energy[KL_MAX_ROOT];     /* the constant of the terms included; ascending */
+    double residual[KL_MAX_ROOT];   /* |H x - E x|; by recurrences where no vector was wanted */
+    double error[KL_MAX_ROOT];      /* bound of the energy's error: the residual, or residual^2 / gap */
+    int multiplet[KL_MAX_ROOT];     /* states that share this energy as far as is known; 0: not known (one state by LANCZOS) */
+    int open_multiplet;             /* 1: the last multiplet may go on beyond the states looked at */
+    double attainable;              /* no error below this means anything */
+    int64_t dim, n;
+    int napply, nrestart, nvector;  /* nvector: vectors of length n held at most */
+    kl_ed_stop stop;
+    double seconds, seconds_apply;
+    int nfull;                      /* FULL: all energies */
+    double *full;                   /* [nfull] */
+} kl_ed_result;
+
+/* vectors: NULL, or [nstate] on return the states, device, at *vectors + k * *ldv; to be released by the caller. */
+kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors, int64_t *ldv, kl_ed_result *result, kl_err *err) KL_MUST_CHECK;
+void kl_ed_result_clear(kl_ed_result *r);
+
+/* <x| coef * string |x> / <x|x> for strings of a term list, value[nterm]; x device. */
+kl_status kl_ed_expect(const kl_ed *ed, const kl_terms *strings, kl_dptr x, double *value, kl_err *err) KL_MUST_CHECK;
+
+/* What a run would need. */
+typedef struct kl_ed_plan {
+    kl_halves_size size;
+    double vector_bytes, table_bytes; /* one vector; the lists of the halves, about, and for all states the matrix */
+    int nvector;
+    kl_ed_solver solver;              /* which it would be */
+    double seconds_apply;             /* about */
+} kl_ed_plan;
+/* Allocates nothing of the sector's size. EINPUT as kl_ed_create and kl_ed_run. */
+kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_halves_form form, const kl_ed_opts *opts, int nthread, kl_ed_plan *plan, kl_err *err) KL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,322 @@
+/* Thermodynamics from typical states.
+   1. In each sector `nsample` random vectors |r>; Lanczos from each gives energies e_j and weights w_j = dim |<r|j>|^2, so that the sum of w_j f(e_j), averaged
+   over r, estimates the trace of f(H): exactly in its moments up to twice the number of steps, with an error of sqrt(dim) over the samples. 2. A sector of
+   few states by all its energies. 3. Sums over sectors at a temperature; every sum is taken once with all samples and once without each of them.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "ed/edthermal.h"
+#include "base/dense.h"
+#include "solve/lean.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { STEPS = 100, EXACT = -1, BETWEEN = -1, LOOK_EVERY = 10 };
+
+typedef struct point {
+    double energy, weight;
+    int sample; /* EXACT: in every estimate */
+    kl_qn q;
+} point;
+
+struct kl_thermal {
+    const kl_model *model;
+    kl_thermal_opts opts;
+    int64_t n, room;
+    point *p;
+    kl_thermal_facts facts;
+    int sample;    /* to go on with in the next sector; BETWEEN: none */
+    kl_keep chain; /* and its recurrence */
+};
+
+/* ---------------------------------------------------------------- what is kept */
+
+/* ORDER: sectors that are in, those by all energies, products, states, lowest energy, sample under way, points; then the points; then the recurrence. */
+enum { HEAD = 7, POINT = 3 + KL_MAX_CHARGE };
+
+static kl_status pack(const kl_thermal *t, int64_t nsector, double dim, int sample, const kl_keep *chain, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *number = NULL;
+    kl_keep out = {.nnumber = HEAD + POINT * t->n};
+    if (chain) {
+        out = *chain;
+        out.nnumber += HEAD + POINT * t->n;
+    }
+    KL_TRY(kl_alloc(&number, out.nnumber, KL_MEM_MISC, err));
+    const double head[HEAD] = {(double)nsector, (double)t->facts.nfull, (double)t->facts.napply, dim, t->facts.lowest, sample, (double)t->n};
+    memcpy(number, head, sizeof(head));
+    for (int64_t i = 0; i < t->n; i++) {
+        double *const to = number + HEAD + POINT * i;
+        to[0] = t->p[i].energy;
+        to[1] = t->p[i].weight;
+        to[2] = t->p[i].sample;
+        for (int c = 0; c < KL_MAX_CHARGE; c++) to[3 + c] = t->p[i].q.v[c];
+    }
+    if (chain) memcpy(number + HEAD + POINT * t->n, chain->number, (size_t)chain->nnumber * sizeof(double));
+    out.number = number;
+    st = t->opts.keeper->write(t->opts.keeper->self, &out, err);
+out:
+    kl_free(&number);
+    return st;
+}
+
+static int is_count(double x, double most) { return x >= 0 && x <= most && x == floor(x); }
+
+static kl_status unpack(kl_thermal *t, const kl_keep *from, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const double *const f = from->number;
+    if (from->nnumber < HEAD || !is_count(f[0], 0x1p53) || !is_count(f[1], f[0]) || !is_count(f[2], 0x1p53) || !is_count(f[6], (double)((from->nnumber - HEAD) / POINT)) ||
+        !(f[5] >= (double)BETWEEN && f[5] < t->opts.nsample))
+        return kl_fail(err, KL_EINPUT, "thermodynamics: the %lld numbers kept are not those of a sum over %d samples", (long long)from->nnumber, t->opts.nsample);
+    t->n = t->room = (int64_t)f[6];
+    KL_TRY(kl_alloc(&t->p, t->room, KL_MEM_MISC, err));
+    t->facts = (kl_thermal_facts){.nsector = (int64_t)f[0], .nfull = (int64_t)f[1], .napply = (int64_t)f[2], .dim = f[3], .lowest = f[4]};
+    t->sample = (int)f[5];
+    for (int64_t i = 0; i < t->n; i++) {
+        const double *const p = f + HEAD + POINT * i;
+        t->p[i] = (point){.energy = p[0], .weight = p[1], .sample = (int)p[2]};
+        if (!(p[2] >= (double)EXACT && p[2] < t->opts.nsample)) KL_TRY(kl_fail(err, KL_EINPUT, "thermodynamics: a kept energy is of sample %g of %d", p[2], t->opts.nsample));
+        for (int c = 0; c < KL_MAX_CHARGE; c++) t->p[i].q.v[c] = (int16_t)p[3 + c];
+    }
+    t->chain = (kl_keep){.nnumber = from->nnumber - HEAD - POINT * t->n, .number = f + HEAD + POINT * t->n};
+out:
+    return st;
+}
+
+kl_status kl_thermal_create(const kl_model *m, const kl_thermal_opts *opts, kl_thermal **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    *out = NULL;
+    if (opts->nsample < 1) return kl_fail(err, KL_EINPUT, "%d samples; at least 1 is needed, 2 for error bars", opts->nsample);
+    KL_TRY(kl_alloc(out, 1, KL_MEM_MISC, err));
+    (*out)->model = m;
+    (*out)->opts = *opts;
+    (*out)->facts.lowest = INFINITY;
+    (*out)->sample = BETWEEN;
+    if (opts->nstep == 0) (*out)->opts.nstep = STEPS;
+    if (opts->full == 0) (*out)->opts.full = KL_ED_FULL_AUTO;
+    if (opts->keeper && opts->keeper->from) KL_TRY(unpack(*out, opts->keeper->from, err));
+out:
+    if (st != KL_OK) kl_thermal_destroy(out);
+    return st;
+}
+
+void kl_thermal_destroy(kl_thermal **t)
+{
+    if (*t) kl_free(&(*t)->p);
+    kl_free(t);
+}
+
+kl_thermal_facts kl_thermal_about(const kl_thermal *t) { return t->facts; }
+
+static kl_status push(kl_thermal *t, double energy, double weight, int sample, kl_qn q, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (t->n == t->room) {
+        t->room = t->room ? 2 * t->room : 1024;
+        KL_TRY(kl_realloc(&t->p, t->room, KL_MEM_MISC, err));
+    }
+    t->p[t->n++] = (point){energy, weight, sample, q};
+    t->facts.lowest = fmin(t->facts.lowest, energy);
+out:
+    return st;
+}
+
+/* 2. */
+static kl_status add_full(kl_thermal *t, kl_ed *ed, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_ed_result r = {0};
+    const kl_ed_opts opts = {.solver = KL_ED_FULL, .nstate = 1};
+    KL_TRY(kl_ed_run(ed, &opts, NULL, NULL, &r, err));
+    for (int i = 0; i < r.nfull; i++) KL_TRY(push(t, r.full[i], 1.0, EXACT, ed->space->target, err));
+    t->facts.napply += r.napply;
+    t->facts.nfull++;
+out:
+    kl_ed_result_clear(&r);
+    return st;
+}
+
+typedef struct watch {
+    kl_thermal *t;
+    const double *alpha, *beta;
+    int m, sample, stopped;
+    kl_status st;
+    kl_err *err;
+} watch;
+
+static kl_status extremes(const watch *s, int m, double *lowest, double *highest)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_dense_tridiagonal(m, s->alpha, s->beta, 0, 1, lowest, NULL, 0, s->err));
+    KL_TRY(kl_dense_tridiagonal(m, s->alpha, s->beta, m - 1, 1, highest, NULL, 0, s->err));
+out:
+    return st;
+}
+
+static kl_chain on_step(void *self, int done)
+{
+    watch *const s = self;
+    const kl_thermal_opts *const o = &s->t->opts;
+    if (done >= s->m) return KL_CHAIN_ENOUGH;
+    if (done % LOOK_EVERY == 0 && done > LOOK_EVERY) { /* does the lowest energy stand still? Then nothing is left for further steps to tell at any temperature */
+        double now, before, top;
+        s->st = extremes(s, done - LOOK_EVERY, &before, &top);
+        if (s->st == KL_OK) s->st = extremes(s, done, &now, &top);
+        if (s->st != KL_OK || before - now < 1e-13 * (top - now)) return KL_CHAIN_ENOUGH;
+    }
+    s->stopped = o->step && o->step(o->self, s->sample, done);
+    return s->stopped ? KL_CHAIN_PAUSE : KL_CHAIN_ON;
+}
+
+static int keep_due(void *self)
+{
+    const watch *const s = self;
+    return s->t->opts.keeper->due(s->t->opts.keeper->self);
+}
+
+static kl_status keep_write(void *self, const kl_keep *chain, kl_err *err)
+{
+    const watch *const s = self;
+    const kl_thermal *const t = s->t;
+    return pack(t, t->facts.nsector, t->facts.dim, s->sample, chain, err);
+}
+
+/* 1. Sector after sector is counted when all its samples are in: a part of them would count like all. */
+static kl_status add_samples(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_exec *const ex = ed->ex;
+    kl_dptr v[3] = {{0}};
+    double *host = NULL;
+    const int64_t dim = ed->space->dim, before = t->n;
+    const int64_t m = t->opts.nstep < dim ? t->opts.nstep : dim;
+    KL_TRY(kl_alloc(&host, 3 * m + m * m, KL_MEM_WORK, err));
+    double *const energy = host + 2 * m, *const a = host + 3 * m;
+    watch w = {.t = t, .m = (int)m, .alpha = host, .beta = host + m, .err = err};
+    kl_keeper keeper = {.self = &w, .due = keep_due, .write = keep_write};
+    if (t->sample != BETWEEN) {
+        w.sample = t->sample;
+        memcpy(t->chain.vector, t->opts.keeper->from->vector, sizeof(t->chain.vector));
+        t->chain.nvector = t->opts.keeper->from->nvector;
+        keeper.from = &t->chain;
+        t->sample = BETWEEN;
+    }
+    for (int i = 0; i < 3; i++) KL_TRY(ex->vt.alloc(ex, ed->op.n, &v[i], err));
+    for (; w.sample < t->opts.nsample; w.sample++) {
+        double norm;
+        int done;
+        if (!keeper.from) KL_TRY(kl_ed_random(ed, kl_hash_mix(kl_hash_mix(KL_HASH_EMPTY, t->opts.seed), (uint64_t)w.sample), v[0], err)); /* no seed's samples are another's */
+        KL_TRY(kl_lean_chain(&ed->op, v, (int)m, t->opts.keeper ? &keeper : NULL, host, host + m, &norm, &done, &w, on_step, err));
+        keeper.from = NULL;
+        if (w.st != KL_OK) KL_TRY(w.st);
+        if (w.stopped) {
+            *stopped = 1;
+            t->n = before;
+            goto out;
+        }
+        t->facts.napply += done;
+        memset(a, 0, (size_t)done * (size_t)done * sizeof(double));
+        for (int64_t j = 0; j < done; j++) {
+            a[j + j * done] = w.alpha[j];
+            if (j + 1 < done) a[j + 1 + j * done] = w.beta[j];
+        }
+        KL_TRY(kl_dense_eig(done, a, done, energy, err));
+        for (int64_t j = 0; j < done; j++) KL_TRY(push(t, energy[j], (double)dim * a[j * done] * a[j * done], w.sample, ed->space->target, err));
+    }
+out:
+    for (int i = 0; i < 3; i++) ex->vt.release(ex, &v[i]);
+    kl_free(&host);
+    return st;
+}
+
+kl_status kl_thermal_add(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_keeper *const k = t->opts.keeper;
+    *stopped = 0;
+    if (ed->space->dim <= t->opts.full) KL_TRY(add_full(t, ed, err));
+    else KL_TRY(add_samples(t, ed, stopped, err));
+    if (*stopped) return KL_OK;
+    t->facts.nsector++;
+    t->facts.dim += (double)ed->space->dim;
+    if (k && k->due(k->self)) KL_TRY(pack(t, t->facts.nsector, t->facts.dim, BETWEEN, NULL, err));
+out:
+    return st;
+}
+
+/* ---------------------------------------------------------------- 3. sums */
+
+enum { NSUM = 3 + 2 * KL_MAX_CHARGE }; /* Z, E, E^2, and Q, Q^2 of each charge */
+
+static double charge_of(const kl_model *m, kl_qn q, int c)
+{
+    return m->charge[c].modulus > 0 ? 0.0 : (double)q.v[c] * m->charge[c].unit_num / m->charge[c].unit_den;
+}
+
+/* Energies are counted from `lowest`. */
+static void to_row(const kl_model *m, const double *s, double lowest, double temperature, kl_thermal_row *r)
+{
+    const double e = s[1] / s[0];
+    *r = (kl_thermal_row){.temperature = temperature, .energy = lowest + e};
+    r->heat = fmax(0.0, s[2] / s[0] - e * e) / temperature / temperature; /* T^2 may underflow */
+    r->entropy = log(s[0]) + e / temperature;
+    for (int c = 0; c < m->ncharge; c++) {
+        const double q = s[3 + 2 * c] / s[0];
+        r->chi[c] = fmax(0.0, s[4 + 2 * c] / s[0] - q * q) / temperature;
+    }
+}
+
+kl_status kl_thermal_evaluate(const kl_thermal *t, double temperature, kl_thermal_row *row, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int r = t->opts.nsample;
+    double (*sum)[NSUM] = NULL; /* [r + 1]: of each sample, and of what is exact */
+    if (!(temperature > 0.0)) return kl_fail(err, KL_EINPUT, "a temperature of %g; it has to be above 0", temperature);
+    if (t->n == 0) return kl_fail(err, KL_EINPUT, "thermodynamics of no sector at all");
+    KL_TRY(kl_alloc(&sum, r + 1, KL_MEM_WORK, err));
+    for (int64_t i = 0; i < t->n; i++) {
+        const point *const p = &t->p[i];
+        double *const s = sum[p->sample == EXACT ? r : p->sample];
+        const double e = p->energy - t->facts.lowest, w = p->weight * exp(-e / temperature);
+        s[0] += w;
+        s[1] += w * e;
+        s[2] += w * e * e;
+        for (int c = 0; c < t->model->ncharge; c++) {
+            const double q = charge_of(t->model, p->q, c);
+            s[3 + 2 * c] += w * q;
+            s[4 + 2 * c] += w * q * q;
+        }
+    }
+    double all[NSUM];
+    for (int k = 0; k < NSUM; k++) {
+        all[k] = sum[r][k];
+        for (int i = 0; i < r; i++) all[k] += sum[i][k] / r;
+    }
+    to_row(t->model, all, t->facts.lowest, temperature, row);
+    if (r == 1 && t->facts.nfull < t->facts.nsector) {
+        row->energy_error = row->heat_error = row->entropy_error = NAN;
+        for (int c = 0; c < t->model->ncharge; c++) row->chi_error[c] = NAN;
+    } else if (t->facts.nfull < t->facts.nsector) {
+        double var[3 + KL_MAX_CHARGE] = {0};
+        for (int i = 0; i < r; i++) {
+            kl_thermal_row without;
+            double part[NSUM];
+            for (int k = 0; k < NSUM; k++) part[k] = sum[r][k] + ((all[k] - sum[r][k]) * r - sum[i][k]) / (r - 1);
+            to_row(t->model, part, t->facts.lowest, temperature, &without);
+            const double d[3] = {without.energy - row->energy, without.heat - row->heat, without.entropy - row->entropy};
+            for (int k = 0; k < 3; k++) var[k] += d[k] * d[k];
+            for (int c = 0; c < t->model->ncharge; c++) var[3 + c] += (without.chi[c] - row->chi[c]) * (without.chi[c] - row->chi[c]);
+        }
+        const double scale = (double)(r - 1) / r;
+        row->energy_error = sqrt(scale * var[0]);
+        row->heat_error = sqrt(scale * var[1]);
+        row->entropy_error = sqrt(scale * var[2]);
+        for (int c = 0; c < t->model->ncharge; c++) row->chi_error[c] = sqrt(scale * var[3 + c]);
+    }
+out:
+    kl_free(&sum);
+    return st;
+}

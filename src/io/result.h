@@ -1,0 +1,108 @@
+/* Results and checkpoints, one sealed HDF5 file (sealed.h) for both: what was asked, energies by sweep, measurements, and what to go on from.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_RESULT_H
+#define KL_RESULT_H
+#include "dmrg/dmrg.h"
+#include "solve/keep.h"
+
+/* One measured array: <Sz> by site, a two-point matrix, entropies. name is a path below /measurements without leading slash ("local/Sz"). */
+typedef struct kl_measured {
+    char *name;
+    char *note;       /* what it is, a line; may be NULL */
+    int rank;         /* 0..3 */
+    int64_t shape[3];
+    double *data;
+} kl_measured;
+
+typedef struct kl_result_charge {
+    char *name;
+    int modulus, unit_num, unit_den; /* as in kl_charge */
+    int value;                       /* stored integer of the state */
+} kl_result_charge;
+
+typedef struct kl_result_param {
+    char *name;
+    int is_array;
+    int64_t n;
+    double *value; /* [n], n = 1 for scalars */
+} kl_result_param;
+
+/* 1: there are values, and all are the same. */
+int kl_result_param_even(const kl_result_param *p);
+
+/* All that a file holds but the state. */
+typedef struct kl_result {
+    char *program;       /* version that wrote it */
+    char *command_line;
+    char *options;       /* "name=value" lines */
+    char *model, *variant, *formula;
+    uint64_t model_hash;
+    char *lattice;       /* spec */
+    uint64_t lattice_hash;
+    int nsite;
+    int *order;          /* [nsite] lattice number by position */
+    double (*xy)[2];     /* [nsite] by lattice number */
+    int ncharge;
+    kl_result_charge *charge;
+    int nparam;
+    kl_result_param *param;
+    uint64_t seed;
+    int finished;        /* 0: a checkpoint of a run under way */
+    int sweep_done;      /* position in the schedule */
+    kl_dmrg_result dmrg; /* a checkpoint has its rows only */
+    int nmeasured;
+    kl_measured *measured;
+} kl_result;
+
+/* Empty but for who and what: copies names, numbers and order. */
+kl_status kl_result_create(const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_qn target, uint64_t seed, const char *program,
+                           const char *command_line, const char *options, kl_result **out, kl_err *err) KL_MUST_CHECK;
+void kl_result_destroy(kl_result **r);
+
+/* A charge that has no one value, results being sums over sectors. */
+void kl_result_drop_charge(kl_result *r, int c);
+
+/* Sets r->dmrg to a copy. */
+kl_status kl_result_set_dmrg(kl_result *r, const kl_dmrg_result *from, kl_err *err) KL_MUST_CHECK;
+kl_status kl_result_set_rows(kl_result *r, int nrow, const kl_dmrg_row *row, int nstate, kl_err *err) KL_MUST_CHECK;
+
+/* Adds a copy; a former one of that name is replaced. */
+kl_status kl_result_add(kl_result *r, const char *name, const char *note, int rank, const int64_t *shape, const double *data, kl_err *err) KL_MUST_CHECK;
+
+/* Replaces path as a whole. On failure (EIO: full disk, no permission) an older file is as it was. state may be NULL. */
+kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *state, kl_err *err) KL_MUST_CHECK;
+
+/* EIO or EINPUT with one line for files that are foreign, cut short, changed, of another format or of impossible shape. */
+kl_status kl_result_read(const char *path, kl_result **out, kl_err *err) KL_MUST_CHECK;
+
+/* A run of exact diagonalization under way: the numbers and vectors that are kept (keep.h), the vectors handed over in parts. */
+typedef struct kl_result_run {
+    int stage;        /* what keeps them, 0 to 9: the caller's to tell */
+    int64_t nnumber;
+    double *number;   /* read: to be freed by the caller */
+    int nvector;      /* at most KL_KEEP_VECTORS */
+    int64_t n[KL_KEEP_VECTORS]; /* length of each */
+    void *self;       /* writing: fills to[count] from places first.. of a vector; reading: takes them */
+    kl_status (*part)(void *self, int vector, int64_t first, int64_t count, double *host, kl_err *err);
+} kl_result_run;
+
+/* As kl_result_write, with such a run in the place of a state. */
+kl_status kl_result_write_run(const char *path, const kl_result *r, const kl_result_run *run, kl_err *err) KL_MUST_CHECK;
+
+/* Numbers and sizes; then, if part is not NULL, the vectors. EINPUT: a file without one, or numbers that are not finite. */
+kl_status kl_result_read_run(const char *path, kl_result_run *run, kl_err *err) KL_MUST_CHECK;
+
+/* The state, for use with these terms, whose model it borrows. Checks that every tensor is an isometry and every number finite. */
+kl_status kl_result_read_state(const char *path, const kl_terms *terms, kl_state **out, kl_err *err) KL_MUST_CHECK;
+
+/* Whether the state in r fits: the same model, sites and order, and charge. strict also asks for equal parameters (to resume, not to start from). */
+kl_status kl_result_match(const char *path, const kl_result *r, const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_qn target, int strict,
+                          kl_err *err) KL_MUST_CHECK;
+
+/* 64-bit fingerprint of sites, classed bonds and order. */
+uint64_t kl_lattice_fingerprint(const kl_lattice *lat);
+
+/* "Sz=1/2 N=3" of the file's own charges; returns buf. */
+char *kl_result_print_charges(const kl_result *r, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,291 @@
+/* Sealed files: see sealed.h. Knows nothing of what they hold.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "io/sealed.h"
+
+#include "base/infile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SEAL_BYTES = 512 };
+#define SEAL_TITLE "kronlat result"
+
+/* ---------------------------------------------------------------- the seal: length and checksum in the user block */
+
+typedef struct seal {
+    int64_t bytes; /* of the whole file */
+    uint64_t hash; /* of all behind the seal */
+} seal;
+
+/* Reads fd from offset SEAL_BYTES to its end. */
+static kl_status seal_measure(int fd, const char *path, seal *out, kl_err *err)
+{
+    enum { CHUNK = 1 << 13 }; /* words */
+    kl_status st = KL_OK;
+    uint64_t *buffer = NULL;
+    int64_t at = SEAL_BYTES;
+    uint64_t hash = KL_HASH_EMPTY;
+    KL_TRY(kl_alloc(&buffer, CHUNK, KL_MEM_MISC, err));
+    for (;;) {
+        size_t have = 0;
+        while (have < CHUNK * sizeof(uint64_t)) {
+            const ssize_t n = pread(fd, (char *)buffer + have, CHUNK * sizeof(uint64_t) - have, at + (int64_t)have);
+            if (n < 0 && errno == EINTR) continue;
+            if (n < 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(errno)));
+            if (n == 0) break;
+            have += (size_t)n;
+        }
+        if (have == 0) break;
+        const size_t padded = (have + 7) / 8;
+        memset((char *)buffer + have, 0, padded * 8 - have);
+        for (size_t i = 0; i < padded; i++) hash = kl_hash_mix(hash, buffer[i]);
+        at += (int64_t)have;
+        if (have < CHUNK * sizeof(uint64_t)) break;
+    }
+    out->bytes = at;
+    out->hash = kl_hash_mix(hash, (uint64_t)at);
+out:
+    kl_free(&buffer);
+    return st;
+}
+
+/* The seal says all of its block: any other byte in it is damage. */
+static void seal_print(const seal *s, char block[SEAL_BYTES])
+{
+    memset(block, 0, SEAL_BYTES);
+    snprintf(block, SEAL_BYTES, SEAL_TITLE " %d (HDF5 from byte %d on)\nbytes %lld\nhash %016llx\n", KL_SEALED_FORMAT, (int)SEAL_BYTES, (long long)s->bytes,
+             (unsigned long long)s->hash);
+}
+
+static kl_status seal_write(int fd, const char *path, kl_err *err)
+{
+    seal s;
+    char block[SEAL_BYTES];
+    kl_status st = seal_measure(fd, path, &s, err);
+    if (st != KL_OK) return st;
+    seal_print(&s, block);
+    const ssize_t n = pwrite(fd, block, sizeof(block), 0);
+    return n == (ssize_t)sizeof(block) ? KL_OK : kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path, n < 0 ? strerror(errno) : "the disk is full");
+}
+
+/* *size: of the file. */
+static kl_status seal_check(int fd, const char *path, int64_t *size, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char block[SEAL_BYTES + 1] = {0}, wanted[SEAL_BYTES];
+    struct stat info;
+    seal have;
+    int format = 0, skip = 0;
+    long long bytes = 0;
+    unsigned long long hash = 0;
+    if (fstat(fd, &info) != 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(errno)));
+    const ssize_t n = pread(fd, block, SEAL_BYTES, 0);
+    if (n < 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(errno)));
+    if (info.st_size == 0) KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is empty, no result file; a run under way may have taken the name and not have written yet", path));
+    if (sscanf(block, SEAL_TITLE " %d (HDF5 from byte %d on) bytes %lld hash %llx", &format, &skip, &bytes, &hash) != 4)
+        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is no result file of kronlat (%lld bytes)", path, (long long)info.st_size));
+    if (format != KL_SEALED_FORMAT)
+        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: has format %d; this program reads format %d", path, format, KL_SEALED_FORMAT));
+    if (bytes != (long long)info.st_size)
+        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is cut short or grown: %lld bytes, %lld when it was written", path, (long long)info.st_size, bytes));
+    KL_TRY(seal_measure(fd, path, &have, err));
+    *size = info.st_size;
+    seal_print(&have, wanted);
+    if (have.bytes != bytes || memcmp(block, wanted, SEAL_BYTES) != 0)
+        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: was changed or damaged after it was written (checksum)", path));
+out:
+    return st;
+}
+
+kl_status kl_sealed_renew(const char *path, kl_err *err)
+{
+    int fd;
+    kl_status st = kl_infile_descriptor(path, O_RDWR, &fd, err);
+    if (st != KL_OK) return st;
+    st = seal_write(fd, path, err);
+    close(fd);
+    return st;
+}
+
+enum { DESCRIPTOR_NAME = 32 };
+
+/* HDF5 opens files by names: this one is the file that is open here already, whoever has exchanged its own name meanwhile. */
+static const char *name_descriptor(int fd, char name[DESCRIPTOR_NAME])
+{
+    snprintf(name, DESCRIPTOR_NAME, "/proc/self/fd/%d", fd);
+    return name;
+}
+
+/* The descriptor that HDF5 writes to, -1 if it does not tell. */
+static int descriptor_of(hid_t file)
+{
+    void *handle = NULL;
+    return H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) >= 0 && handle != NULL ? *(const int *)handle : -1;
+}
+
+/* Asks the disk for the bytes while the file is still empty: a full disk is found before HDF5 is in the middle of something. */
+static kl_status reserve(int fd, const char *final, int64_t bytes, kl_err *err)
+{
+    const double megabytes = 1e-6 * (double)bytes;
+    struct rlimit limit;
+    struct statvfs disk;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && (uint64_t)bytes > limit.rlim_cur)
+        return kl_fail(err, KL_EIO, "%.300s: cannot be written (%.1f MB): %s", final, megabytes, strerror(EFBIG));
+    if (fd < 0 || fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, bytes) == 0) return KL_OK;
+    if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR)
+        return kl_fail(err, KL_EIO, "%.300s: cannot be written (%.1f MB): %s", final, megabytes, strerror(errno));
+    if (fstatvfs(fd, &disk) == 0 && (double)disk.f_bavail * (double)disk.f_frsize < (double)bytes)
+        return kl_fail(err, KL_EIO, "%.300s: cannot be written (%.1f MB): %s", final, megabytes, strerror(ENOSPC));
+    return KL_OK;
+}
+
+/* After a failed write HDF5 keeps what it could not flush, tries again when it closes, and may crash when it cannot: what is left goes to a
+   file in memory that nobody reads. */
+static void abandon(hid_t file)
+{
+    const int fd = descriptor_of(file), sink = memfd_create("kronlat-abandoned", MFD_CLOEXEC);
+    if (fd >= 0 && sink >= 0) (void)dup3(sink, fd, O_CLOEXEC);
+    if (sink >= 0) close(sink);
+    H5Fclose(file);
+}
+
+static kl_status cannot(const char *path, const char *why, kl_err *err) { return kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path, why); }
+
+/* HDF5 would not say why it cannot. */
+static kl_status open_beside(const char *path, kl_partial *p, kl_err *err)
+{
+    kl_err why;
+    const kl_status st = kl_partial_open(path, p, &why);
+    if (st == KL_EIO) return cannot(path, why.text, err);
+    return st == KL_OK ? st : kl_fail(err, st, "%s", why.text);
+}
+
+kl_status kl_sealed_probe(const char *path, kl_err *err)
+{
+    kl_partial p;
+    const kl_status st = open_beside(path, &p, err);
+    if (st == KL_OK) kl_partial_drop(&p);
+    return st;
+}
+
+int kl_sealed_hold(const char *path)
+{
+    struct stat mine, there;
+    for (;;) {
+        int fd, bad;
+        if (kl_infile_descriptor(path, O_RDONLY, &fd, NULL) != KL_OK) return -1;
+        while ((bad = flock(fd, LOCK_EX | LOCK_NB)) != 0 && (errno == EINTR || errno == EWOULDBLOCK) && !kl_interrupted())
+            nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL); /* a lock that is waited for would outlast a request to stop */
+        if (!bad && fstat(fd, &mine) == 0 && stat(path, &there) == 0 && mine.st_dev == there.st_dev && mine.st_ino == there.st_ino) return fd;
+        close(fd); /* who had it before has put another file in its place: that one is to be locked */
+        if (bad) return -1;
+    }
+}
+
+kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err *err)
+{
+    f->out = (kl_h5_out){.file = -1};
+    f->path = path;
+    const kl_status st = open_beside(path, &f->partial, err);
+    if (st != KL_OK) return st;
+    const kl_status room = reserve(f->partial.fd, path, bytes, err); /* where there is none HDF5 cannot even give the file up again, and says so when the program ends */
+    if (room != KL_OK) {
+        kl_partial_drop(&f->partial);
+        return room;
+    }
+    const kl_status begun = kl_h5_begin(&f->quiet, err);
+    if (begun != KL_OK) {
+        kl_partial_drop(&f->partial);
+        return begun;
+    }
+    f->out.failures = kl_h5_failures();
+    const hid_t create = H5Pcreate(H5P_FILE_CREATE), access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_userblock(create, SEAL_BYTES);
+    H5Pset_obj_track_times(create, 0); /* of the root group: the same run writes the same bytes, whenever it does */
+    H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST);
+    H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
+    H5Pset_file_locking(access, 0, 1); /* the name is private until it is renamed, and some network disks cannot lock */
+    char name[DESCRIPTOR_NAME];
+    errno = 0;
+    f->out.file = H5Fcreate(name_descriptor(f->partial.fd, name), H5F_ACC_TRUNC, create, access);
+    H5Pclose(create);
+    H5Pclose(access);
+    const kl_status reserved = kl_h5_ok(&f->out, f->out.file) ? reserve(f->partial.fd, path, bytes, err) : KL_EIO; /* making it gave the room back */
+    return reserved == KL_OK ? KL_OK : kl_sealed_finish(f, f->out.failed ? KL_OK : reserved, err);
+}
+
+/* Seals a file that HDF5 has closed, syncs it and gives it its name. */
+static kl_status publish(kl_sealed *f, kl_err *err)
+{
+    kl_status st = KL_OK;
+    struct stat whole;
+    kl_err why;
+    const int fd = f->partial.fd;
+    if (fstat(fd, &whole) != 0 || ftruncate(fd, whole.st_size) != 0) KL_TRY(cannot(f->path, strerror(errno), err)); /* gives back what was reserved beyond the end */
+    KL_TRY(seal_write(fd, f->path, err));
+    if (fsync(fd) != 0) KL_TRY(cannot(f->path, strerror(errno), err));
+    if (kl_partial_publish(&f->partial, &why) != KL_OK) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be replaced: %s", f->path, why.text));
+out:
+    return st;
+}
+
+kl_status kl_sealed_finish(kl_sealed *f, kl_status written, kl_err *err)
+{
+    kl_status st = written;
+    kl_h5_out *const w = &f->out;
+    if (st == KL_OK && !w->failed) kl_h5_ok(w, H5Fflush(w->file, H5F_SCOPE_LOCAL));
+    if (st == KL_OK && kl_h5_failures() != w->failures) kl_h5_ok(w, -1); /* of a call whose answer nobody looked at */
+    if (w->file >= 0 && (st != KL_OK || w->failed)) abandon(w->file);
+    else if (w->file >= 0) kl_h5_ok(w, H5Fclose(w->file));
+    w->file = -1;
+    kl_h5_end(f->quiet);
+    if (st == KL_OK && w->failed) st = cannot(f->path, w->error != 0 ? strerror(w->error) : "HDF5 refused", err);
+    if (st == KL_OK) st = publish(f, err);
+    kl_partial_drop(&f->partial); /* unless it was published */
+    return st;
+}
+
+kl_status kl_sealed_open(const char *path, kl_h5_in *in, kl_err *err)
+{
+    char name[DESCRIPTOR_NAME];
+    *in = (kl_h5_in){.path = path, .file = -1};
+    int fd;
+    kl_status st = kl_infile_descriptor(path, O_RDONLY, &fd, err);
+    if (st != KL_OK) return st;
+    st = seal_check(fd, path, &in->bytes, err);
+    if (st == KL_OK) st = kl_h5_begin(&in->quiet, err);
+    if (st == KL_OK) {
+        in->failures = kl_h5_failures();
+        const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+        H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
+        H5Pset_file_locking(access, 0, 1); /* files are replaced, never changed in place */
+        in->file = H5Fopen(name_descriptor(fd, name), H5F_ACC_RDONLY, access);
+        H5Pclose(access);
+        if (in->file < 0) {
+            kl_h5_end(in->quiet);
+            st = kl_h5_bad(in, "HDF5", "cannot read it", err);
+        }
+    }
+    close(fd);
+    return st;
+}
+
+void kl_sealed_close(kl_h5_in *in)
+{
+    if (in->file <= 0) return;
+    H5Fclose(in->file);
+    kl_h5_end(in->quiet);
+    in->file = -1;
+}

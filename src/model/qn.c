@@ -1,0 +1,92 @@
+/* Tuples of conserved charges.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "model/qn.h"
+#include <stdio.h>
+#include <string.h>
+
+static int reduce(const kl_charge *c, int v)
+{
+    if (c->modulus == 0) return v;
+    v %= c->modulus;
+    return v < 0 ? v + c->modulus : v;
+}
+
+kl_qn kl_qn_zero(void) { return (kl_qn){{0}}; }
+
+kl_qn kl_qn_of(const kl_model *m, const int charge[KL_MAX_CHARGE])
+{
+    kl_qn a = {{0}};
+    for (int c = 0; c < m->ncharge; c++) a.v[c] = (int16_t)reduce(&m->charge[c], charge[c]);
+    return a;
+}
+
+kl_qn kl_qn_add(const kl_model *m, kl_qn a, kl_qn b)
+{
+    for (int c = 0; c < m->ncharge; c++) a.v[c] = (int16_t)reduce(&m->charge[c], a.v[c] + b.v[c]);
+    return a;
+}
+
+kl_qn kl_qn_sub(const kl_model *m, kl_qn a, kl_qn b)
+{
+    for (int c = 0; c < m->ncharge; c++) a.v[c] = (int16_t)reduce(&m->charge[c], a.v[c] - b.v[c]);
+    return a;
+}
+
+int kl_qn_cmp(kl_qn a, kl_qn b)
+{
+    for (int c = 0; c < KL_MAX_CHARGE; c++)
+        if (a.v[c] != b.v[c]) return a.v[c] < b.v[c] ? -1 : 1;
+    return 0;
+}
+
+int kl_qn_odd(const kl_model *m, kl_qn a)
+{
+    int p = 0;
+    for (int c = 0; c < m->ncharge; c++) p += m->charge[c].odd * a.v[c];
+    return p & 1;
+}
+
+char *kl_charge_print(const kl_charge *c, int value, char *buf, size_t size)
+{
+    const int num = value * c->unit_num, den = c->unit_den;
+    if (den > 0 && num % den == 0) snprintf(buf, size, "%d", num / den);
+    else snprintf(buf, size, "%d/%d", num, den);
+    return buf;
+}
+
+char *kl_qn_print(const kl_model *m, kl_qn a, char *buf, size_t size)
+{
+    size_t at = 0;
+    if (size) buf[0] = '\0';
+    for (int c = 0; c < m->ncharge && at < size; c++) {
+        char value[32];
+        const int n = snprintf(buf + at, size - at, "%s%s=%s", c ? " " : "", m->charge[c].name, kl_charge_print(&m->charge[c], a.v[c], value, sizeof value));
+        at += n > 0 ? (size_t)n : 0;
+    }
+    return buf;
+}
+
+kl_status kl_qn_set(const kl_model *m, kl_qn *a, const char *name, const char *text, kl_err *err)
+{
+    int c = 0;
+    while (c < m->ncharge && strcmp(m->charge[c].name, name)) c++;
+    if (c == m->ncharge) {
+        char list[256] = "";
+        for (int i = 0; i < m->ncharge; i++) {
+            const size_t at = strlen(list);
+            snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", m->charge[i].name);
+        }
+        return kl_fail(err, KL_EINPUT, "charge '%s' is not one of model %s: it has %s", name, m->name, m->ncharge ? list : "none");
+    }
+    const kl_charge *const ch = &m->charge[c];
+    double x;
+    if (!kl_parse_double(text, &x)) return kl_fail(err, KL_EINPUT, "charge %s=%s is not a number", name, text);
+    const double stored = x * ch->unit_den / ch->unit_num;
+    const double near = (double)(int)(stored + (stored < 0 ? -0.5 : 0.5));
+    if (!(stored > -32000 && stored < 32000) || stored - near > 1e-9 || near - stored > 1e-9)
+        return kl_fail(err, KL_EINPUT, "charge %s=%s is not a multiple of %d/%d within +-32000 units", name, text, ch->unit_num, ch->unit_den);
+    if (ch->modulus && (near < 0 || near >= ch->modulus))
+        return kl_fail(err, KL_EINPUT, "charge %s=%s is outside 0..%d (it counts modulo %d)", name, text, ch->modulus - 1, ch->modulus);
+    a->v[c] = (int16_t)near;
+    return KL_OK;
+}

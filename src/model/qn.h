@@ -1,0 +1,28 @@
+/* Tuples of conserved charges: add, subtract, compare, print. Values are the model's integers (2*Sz, N_up, ...).
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_QN_H
+#define KL_QN_H
+#include "model/model.h"
+
+typedef struct kl_qn {
+    int16_t v[KL_MAX_CHARGE]; /* unused entries are 0 */
+} kl_qn;
+
+/* Sums and differences charge by charge; those of Z_n are reduced to 0..n-1. */
+kl_qn kl_qn_zero(void);
+kl_qn kl_qn_of(const kl_model *m, const int charge[KL_MAX_CHARGE]);
+kl_qn kl_qn_add(const kl_model *m, kl_qn a, kl_qn b);
+kl_qn kl_qn_sub(const kl_model *m, kl_qn a, kl_qn b);
+int kl_qn_cmp(kl_qn a, kl_qn b);                 /* lexicographic: <0, 0, >0 */
+int kl_qn_odd(const kl_model *m, kl_qn a);       /* fermion parity, 0 or 1 */
+
+/* "1/2": a stored integer of that charge in the user's unit, into buf; returns buf. */
+char *kl_charge_print(const kl_charge *c, int value, char *buf, size_t size);
+
+/* "Sz=1/2 N=3" into buf, always terminated; returns buf. Values in the user's units. */
+char *kl_qn_print(const kl_model *m, kl_qn a, char *buf, size_t size);
+
+/* name "Sz", text "1/2" -> stored integer in *index-th charge. EINPUT lists the charges and the unit. */
+kl_status kl_qn_set(const kl_model *m, kl_qn *a, const char *name, const char *text, kl_err *err) KL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,109 @@
+/* Lists of operation records.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "record/record.h"
+#include "base/mem.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void kl_batch_init(kl_batch *b) { *b = (kl_batch){0}; }
+
+void kl_batch_clear(kl_batch *b)
+{
+    kl_free(&b->rec);
+    kl_free(&b->group);
+    kl_free(&b->order);
+    kl_batch_init(b);
+}
+
+void kl_batch_reset(kl_batch *b)
+{
+    b->nrec = 0;
+    b->ngroup = 0;
+    b->nwork = 0;
+    b->flop = b->bytes = 0;
+}
+
+kl_status kl_batch_reserve(kl_batch *b, int64_t n, kl_err *err)
+{
+    if (b->nrec + n <= b->cap_rec) return KL_OK;
+    const int64_t cap = b->nrec + n > 2 * b->cap_rec ? b->nrec + n + 64 : 2 * b->cap_rec;
+    const kl_status st = kl_realloc(&b->rec, cap, KL_MEM_RECORD, err);
+    if (st == KL_OK) b->cap_rec = cap;
+    return st;
+}
+
+kl_status kl_batch_open_group(kl_batch *b, int64_t y, int64_t ny, kl_err *err)
+{
+    if (b->ngroup == b->cap_group) {
+        const int cap = 2 * b->cap_group + 16;
+        const kl_status st = kl_realloc(&b->group, cap, KL_MEM_RECORD, err);
+        if (st != KL_OK) return st;
+        b->cap_group = cap;
+    }
+    b->group[b->ngroup++] = (kl_group){.first = b->nrec, .last = b->nrec, .y = y, .ny = ny};
+    return KL_OK;
+}
+
+double kl_rec_flop(const kl_rec *r)
+{
+    return r->kind == KL_REC_GEMM ? 2.0 * r->m * r->n * r->k : 2.0 * r->m * r->n;
+}
+
+static double bytes_of(const kl_rec *r)
+{
+    const double mn = (double)r->m * r->n;
+    const double in = r->kind == KL_REC_GEMM ? (double)r->m * r->k + (double)r->k * r->n : mn;
+    return 8.0 * (in + (r->beta ? 2 : 1) * mn);
+}
+
+double kl_batch_mean_size(const kl_batch *b)
+{
+    double sum = 0, all = 0;
+    for (int64_t i = 0; i < b->nrec; i++) {
+        const kl_rec *const r = &b->rec[i];
+        if (r->kind != KL_REC_GEMM) continue;
+        sum += kl_rec_flop(r) * cbrt((double)r->m * r->n * r->k);
+        all += kl_rec_flop(r);
+    }
+    return all > 0 ? sum / all : 0;
+}
+
+void kl_batch_close_group(kl_batch *b, int64_t nwork)
+{
+    kl_group *const g = &b->group[b->ngroup - 1];
+    g->last = b->nrec;
+    g->nwork = nwork;
+    for (int64_t i = g->first; i < g->last; i++) {
+        g->flop += kl_rec_flop(&b->rec[i]);
+        b->bytes += bytes_of(&b->rec[i]);
+    }
+    b->flop += g->flop;
+    if (nwork > b->nwork) b->nwork = nwork;
+}
+
+typedef struct keyed {
+    double flop;
+    int group;
+} keyed;
+
+static int by_flop(const void *pa, const void *pb)
+{
+    const keyed *const a = pa, *const b = pb;
+    if (a->flop != b->flop) return a->flop > b->flop ? -1 : 1;
+    return a->group - b->group;
+}
+
+kl_status kl_batch_close(kl_batch *b, kl_err *err)
+{
+    kl_status st = KL_OK;
+    keyed *k = NULL;
+    KL_TRY(kl_realloc(&b->order, b->ngroup, KL_MEM_RECORD, err));
+    KL_TRY(kl_alloc(&k, b->ngroup, KL_MEM_RECORD, err));
+    for (int i = 0; i < b->ngroup; i++) k[i] = (keyed){b->group[i].flop, i};
+    qsort(k, (size_t)b->ngroup, sizeof *k, by_flop);
+    for (int i = 0; i < b->ngroup; i++) b->order[i] = k[i].group;
+out:
+    kl_free(&k);
+    return st;
+}

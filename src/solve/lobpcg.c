@@ -1,0 +1,433 @@
+/* Locally optimal block preconditioned conjugate gradients with fused vector work.
+   1. X orthonormal, AX = H X, Rayleigh-Ritz. 2. W = AX - X theta, preconditioned where H has a diagonal, or by what the caller brought. 3. AW = H W for the columns that have not converged
+   (soft locking: the others stay in the basis). 4. All inner products of S = [X W P] and AS. 5. Rayleigh-Ritz on S: columns scaled to length 1
+   (Fig. 3's S_B with the norm of x put right), directions of S_B that are rounding only left out, so that no factorization can fail; the result is checked.
+   6. One pass: X, AX, P, AP and W anew, with their inner products: those of the next 4. but for W . AW, since x . Aw = w . Ax. So 4. is a pass of its own only for a
+   preconditioned W, a wide block, and after 7. 7. X and AX are made afresh when x has drifted from orthonormality, when theta rises, and before convergence is
+   believed. 8. When nothing moves any more P is dropped once; then the stop says stagnated.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "solve/lobpcg.h"
+#include "base/dense.h"
+#include "base/mem.h"
+#include "solve/ortho.h"
+#include "base/prof.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum { DEFAULT_APPLY = 2000, REFRESH_STEPS = 60, STALL_STEPS = REFRESH_STEPS /* one refresh at least may help */, MOST = 3 * KL_MAX_ROOT };
+
+/* ORDER of the column groups in memory and in the lists of inputs */
+enum { X, AX, W, AW, P, AP, NGROUP };
+
+typedef struct solver {
+    const kl_linop *h;
+    kl_exec *ex;
+    const kl_eig_opts *opts;
+    kl_eig_stats *stats;
+    int nb, nwant;
+    int64_t n, ld;
+    kl_dptr memory;
+    int nact, act[KL_MAX_ROOT];   /* columns of W in use */
+    int np, pcol[KL_MAX_ROOT];    /* columns of P in use */
+    int known;                    /* 6. left all products of X, W and P in these two, [MOST][MOST], but for those of W and AW: */
+    double *kb, *ka;              /* of S and S, and of S and AS; column b of group X, W, P is number b, nb + b, 2 nb + b */
+    double waw;                   /* the only W . AW, taken with the product, */
+    int has_waw;                  /* if so */
+    double theta[KL_MAX_ROOT], residual[KL_MAX_ROOT];
+    double norm_h;
+    double below;                 /* the least element of the diagonal: preconditioners stay below it. Above, where random starts lie, they would lead to states close by instead of down */
+    double unit;                  /* W holds residuals in this unit, so that squares of theirs neither vanish nor overflow */
+    double *sa, *sb, *y, *work, *lambda, *c; /* small matrices [MOST][MOST], host */
+    double *coef, *dots;
+    int (*pair)[2];
+    double *host;
+} solver;
+
+int kl_lobpcg_columns(int nroot) { return NGROUP * nroot; }
+
+static kl_dptr col(const solver *s, int group, int j)
+{
+    return kl_dptr_at(s->memory, ((int64_t)group * s->nb + j) * s->ld);
+}
+
+/* wanted: also waw, where that comes on the way. */
+static kl_status apply(solver *s, int from, int to, int j, int wanted, kl_err *err)
+{
+    const int64_t t = kl_prof_clock();
+    s->has_waw = wanted && s->h->apply_dot;
+    const kl_status st = s->has_waw ? s->h->apply_dot(s->h, col(s, from, j), col(s, to, j), &s->waw, err)
+                                    : s->h->apply(s->h, 1, col(s, from, j), s->ld, col(s, to, j), s->ld, err);
+    s->stats->napply++;
+    s->stats->seconds_apply += 1e-9 * (double)(kl_prof_clock() - t);
+    return st;
+}
+
+static void fuse(const solver *s, int nin, const kl_dptr *in, int nout, const kl_dptr *out, const double *c, int npair, const int (*pair)[2], double *dots)
+{
+    for (int first = 0; first < npair || (first == 0 && nout > 0); first += KL_FUSE_MOST_PAIR) {
+        const int now = npair - first < KL_FUSE_MOST_PAIR ? npair - first : KL_FUSE_MOST_PAIR;
+        const kl_fuse f = {.nin = nin, .nout = nout, .npair = now, .in = in, .out = out, .c = c, .pair = pair + first};
+        s->ex->vt.fuse(s->ex, s->n, &f, dots + first);
+    }
+}
+
+/* A list of pairs under construction. */
+static int push_pair(solver *s, int np, int a, int b)
+{
+    s->pair[np][0] = a;
+    s->pair[np][1] = b;
+    return np + 1;
+}
+
+/* 4. sb = S^T S, sa = S^T AS for k columns given by their numbers and addresses, column-major, leading dimension k. */
+static void gram(solver *s, int k, const int *number, const kl_dptr *v, const kl_dptr *av)
+{
+    kl_dptr in[2 * MOST];
+    int np = 0, nin = 0, place[MOST];
+    /* What is read: everything, or the columns of W. */
+    for (int i = 0; i < k; i++) {
+        const int is_w = number[i] / s->nb == 1;
+        place[i] = -1;
+        if (s->known && (!is_w || s->has_waw)) continue;
+        place[i] = nin;
+        in[nin++] = v[i];
+        in[nin++] = av[i];
+    }
+    for (int j = 0; j < k; j++)
+        for (int i = 0; i <= j; i++) {
+            if (place[i] < 0 || place[j] < 0) continue;
+            if (!s->known) np = push_pair(s, np, place[i], place[j]);
+            np = push_pair(s, np, place[i], place[j] + 1);
+        }
+    if (np > 0) fuse(s, nin, in, 0, NULL, NULL, np, (const int(*)[2])s->pair, s->dots);
+    np = 0;
+    for (int j = 0; j < k; j++)
+        for (int i = 0; i <= j; i++) {
+            const int at = number[i] + number[j] * MOST, read = place[i] >= 0 && place[j] >= 0;
+            const double b = s->known ? s->kb[at] : s->dots[np++];
+            const double a = read ? s->dots[np++] : number[i] == number[j] && number[i] / s->nb == 1 ? s->waw : s->ka[at];
+            s->sb[i + j * k] = s->sb[j + i * k] = b;
+            s->sa[i + j * k] = s->sa[j + i * k] = a;
+        }
+}
+
+/* 5. Lowest nb Ritz pairs of the k columns: theta and c[k][nb]. *rank: independent directions found. */
+static kl_status rayleigh_ritz(solver *s, int k, int *rank, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double scale[MOST];
+    for (int i = 0; i < k; i++) {
+        const double square = s->sb[i + i * k];
+        if (!isfinite(square) || !isfinite(s->sa[i + i * k])) {
+            st = kl_fail(err, KL_ENOCONV, "after %d products with H an inner product is %g; H or a vector holds values that are not finite", s->stats->napply, square);
+            goto out;
+        }
+        scale[i] = square > 0.0 ? 1.0 / sqrt(square) : 0.0;
+    }
+    for (int j = 0; j < k; j++)
+        for (int i = 0; i < k; i++) {
+            s->y[i + j * k] = s->sb[i + j * k] * scale[i] * scale[j];
+            s->sa[i + j * k] *= scale[i] * scale[j];
+            s->norm_h = fmax(s->norm_h, fabs(s->sa[i + j * k]));
+        }
+    KL_TRY(kl_dense_eig(k, s->y, k, s->lambda, err));
+    int first = 0;
+    while (first < k && s->lambda[first] <= 1e-12 * s->lambda[k - 1]) first++;
+    const int r = k - first;
+    *rank = r;
+    for (int j = 0; j < r; j++)
+        for (int i = 0; i < k; i++) s->y[i + (first + j) * k] /= sqrt(s->lambda[first + j]);
+    const double *const y = s->y + first * k;
+    for (int j = 0; j < r; j++)
+        for (int i = 0; i < k; i++) { /* work = sa y */
+            double sum = 0.0;
+            for (int l = 0; l < k; l++) sum += s->sa[i + l * k] * y[l + j * k];
+            s->work[i + j * k] = sum;
+        }
+    for (int j = 0; j < r; j++)
+        for (int i = 0; i < r; i++) {
+            double sum = 0.0;
+            for (int l = 0; l < k; l++) sum += y[l + i * k] * s->work[l + j * k];
+            s->sb[i + j * r] = sum;
+        }
+    for (int j = 0; j < r; j++)
+        for (int i = 0; i < j; i++) s->sb[i + j * r] = s->sb[j + i * r] = 0.5 * (s->sb[i + j * r] + s->sb[j + i * r]);
+    KL_TRY(kl_dense_eig(r, s->sb, r, s->lambda, err));
+    for (int b = 0; b < s->nb && b < r; b++) {
+        s->theta[b] = s->lambda[b];
+        for (int i = 0; i < k; i++) {
+            double sum = 0.0;
+            for (int l = 0; l < r; l++) sum += y[i + l * k] * s->sb[l + b * r];
+            s->c[i + b * k] = sum * scale[i];
+        }
+    }
+out:
+    return st;
+}
+
+/* 6. From the columns S and AS with X first: X, AX, W for all, P, AP for the columns `with_p`. xx: lengths of the new x, squared. */
+static void update(solver *s, int k, const kl_dptr *v, const kl_dptr *av, int with_p, double *xx)
+{
+    const int nb = s->nb, nin = 2 * k;
+    kl_dptr in[2 * MOST], out[5 * KL_MAX_ROOT];
+    int number[MOST], at[MOST], image[MOST], n = 0; /* of the new columns: their numbers, where they and their images are among the outputs; -1: to come */
+    memcpy(in, v, (size_t)k * sizeof *in);
+    memcpy(in + k, av, (size_t)k * sizeof *in);
+    int nout = 0;
+    memset(s->coef, 0, (size_t)(5 * nb * nin) * sizeof(double));
+    for (int b = 0; b < nb; b++) {
+        double *const cx = s->coef + (int64_t)nout * nin, *const cax = cx + nin, *const cw = cax + nin;
+        out[nout] = col(s, X, b);
+        out[nout + 1] = col(s, AX, b);
+        out[nout + 2] = col(s, W, b);
+        number[n] = b, at[n] = nin + nout, image[n++] = nin + nout + 1;
+        number[n] = nb + b, at[n] = nin + nout + 2, image[n++] = -1;
+        for (int i = 0; i < k; i++) {
+            const double c = s->c[i + b * k];
+            cx[i] = cax[k + i] = c;
+            cw[k + i] = c / s->unit;
+            cw[i] = -s->theta[b] / s->unit * c;
+        }
+        nout += 3;
+        if (with_p && s->residual[b] > 0.0) { /* the part of the step that is not x */
+            double *const cp = s->coef + (int64_t)nout * nin, *const cap = cp + nin;
+            out[nout] = col(s, P, b);
+            out[nout + 1] = col(s, AP, b);
+            for (int i = nb; i < k; i++) cp[i] = cap[k + i] = s->c[i + b * k];
+            number[n] = 2 * nb + b, at[n] = nin + nout, image[n++] = nin + nout + 1;
+            nout += 2;
+        }
+    }
+    /* Lengths of X and W, or all products: with the image of the one or of the other, H being symmetric. */
+    int np = 0;
+    s->known = n * (n + 1) <= KL_FUSE_MOST_PAIR;
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i <= j; i++) {
+            if (s->known ? 1 : i == j && number[i] < 2 * nb) np = push_pair(s, np, at[i], at[j]);
+            if (s->known && (image[i] >= 0 || image[j] >= 0)) np = push_pair(s, np, image[j] >= 0 ? at[i] : image[i], image[j] >= 0 ? image[j] : at[j]);
+        }
+    fuse(s, nin, in, nout, out, s->coef, np, (const int(*)[2])s->pair, s->dots);
+    np = 0;
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i <= j; i++) {
+            const int one = number[i] + number[j] * MOST, other = number[j] + number[i] * MOST;
+            if (s->known ? 1 : i == j && number[i] < 2 * nb) s->kb[one] = s->kb[other] = s->dots[np++];
+            if (s->known && (image[i] >= 0 || image[j] >= 0)) s->ka[one] = s->ka[other] = s->dots[np++];
+        }
+    for (int b = 0; b < nb; b++) {
+        s->residual[b] = sqrt(s->kb[(nb + b) * (MOST + 1)]) * s->unit;
+        xx[b] = s->kb[b * (MOST + 1)];
+    }
+}
+
+/* 1., 7. X as it stands -> orthonormal Ritz vectors with fresh products. */
+static kl_status refresh(solver *s, int keep_p, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int nb = s->nb;
+    int number[KL_MAX_ROOT];
+    kl_dptr v[KL_MAX_ROOT], av[KL_MAX_ROOT];
+    double xx[KL_MAX_ROOT];
+    kl_ortho o = {.c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->nb + 1, .nplace = 1, .dev = col(s, X, 0)}, .scratch = s->dots, .h = s->h, .random = s->opts->seed + 77};
+    for (int b = 0; b < nb; b++) {
+        double left;
+        KL_TRY(kl_ortho_last(&o, b, &left, NULL, err));
+        if (left == 0.0) KL_TRY(kl_ortho_fresh(&o, b, err));
+    }
+    for (int b = 0; b < nb; b++) {
+        KL_TRY(apply(s, X, AX, b, 0, err));
+        number[b] = b;
+        v[b] = col(s, X, b);
+        av[b] = col(s, AX, b);
+    }
+    s->known = 0;
+    gram(s, nb, number, v, av);
+    int rank;
+    KL_TRY(rayleigh_ritz(s, nb, &rank, err));
+    if (rank < nb) KL_TRY(kl_fail(err, KL_ENOCONV, "LOBPCG: %d orthonormal vectors have only %d directions; H is not what it was a moment ago", nb, rank));
+    if (s->unit == 0.0) s->unit = s->norm_h > 0.0 ? ldexp(1.0, ilogb(s->norm_h)) : 1.0;
+    update(s, nb, v, av, 0, xx);
+    if (!keep_p) s->np = 0;
+    if (s->np > 0) s->known = 0;
+out:
+    return st;
+}
+
+static kl_status iterate(solver *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int nb = s->nb;
+    const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : DEFAULT_APPLY;
+    kl_eig_stats *const stats = s->stats;
+    double best = INFINITY, last_theta = INFINITY;
+    int best_step = 0, fresh = 1, since_refresh = 0, dropped = 0, guard_until = -1;
+    KL_TRY(refresh(s, 0, err));
+    for (int step = 0;; step++) {
+        double worst = 0.0;
+        s->nact = 0;
+        const double rounding = KL_EIG_ROUNDING * s->norm_h;
+        for (int b = 0; b < nb; b++) {
+            stats->residual[b] = s->residual[b];
+            if (!isfinite(s->residual[b])) KL_TRY(kl_fail(err, KL_ENOCONV, "the residual of root %d is %g after %d products with H", b, s->residual[b], stats->napply));
+            if (b < s->nwant) worst = fmax(worst, s->residual[b]);
+            if (s->residual[b] > fmax(s->opts->tol, rounding)) s->act[s->nact++] = b; /* guards that have converged rest as well */
+        }
+        if (worst < 0.7 * best) {
+            best = worst;
+            best_step = step;
+        }
+        stats->converged = worst <= s->opts->tol;
+        KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], s->residual[0], col(s, X, 0), s->ld, err));
+        const int exact = worst <= rounding, stuck = exact || step - best_step >= STALL_STEPS;
+        if (step == 0 && (stats->converged || exact) && !s->opts->trust_start) {
+            /* A start that is an eigenvector, of any energy, has nothing to move it: random directions beside it see what lies below. */
+            guard_until = KL_EIG_GUARD_STEPS;
+        }
+        const int spent = stats->napply + (s->nact > 0 ? s->nact : 1) > max_apply;
+        const int settled = (stats->converged || stuck || spent) && step >= guard_until;
+        if (settled) {
+            if (!fresh && !spent) { /* 7. believed only of fresh products */
+                KL_TRY(refresh(s, 1, err));
+                fresh = 1;
+                since_refresh = 0;
+                last_theta = INFINITY;
+                step--;
+                continue;
+            }
+            if (stats->converged || exact || spent || dropped) {
+                stats->stagnated = !stats->converged && !spent;
+                stats->stopped = 0;
+                break;
+            }
+        }
+        if (stats->stopped) break;
+        if (settled) {
+            dropped = 1; /* 8. */
+            s->np = 0;
+            best = INFINITY;
+            best_step = step;
+        }
+        /* 2., 3. */
+        if (step < guard_until && s->nact == 0) {
+            kl_ortho o = {.c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->nb + 1, .nplace = 1, .dev = col(s, W, 0)}, .scratch = s->dots, .h = s->h, .random = s->opts->seed + 1000 + (uint64_t)step};
+            KL_TRY(kl_ortho_random(&o, 0, err));
+            s->act[s->nact++] = 0;
+            s->known = 0;
+        } else if (s->h->diagonal.addr != 0) {
+            s->known = 0;
+            for (int a = 0; a < s->nact; a++) {
+                const int b = s->act[a];
+                const double floor = fmax(fmax(0.1 * s->residual[b], 1e-3 * s->norm_h), 1e-300), theta = fmin(s->theta[b], s->below);
+                if (s->opts->precond) { /* AW is free until W is multiplied */
+                    s->ex->vt.copy(s->ex, s->n, col(s, W, b), col(s, AW, b));
+                    s->opts->precond->apply(s->opts->precond, theta, floor, col(s, AW, b), col(s, W, b));
+                } else {
+                    s->ex->vt.precondition(s->ex, s->n, s->h->diagonal, theta, floor, col(s, W, b), col(s, W, b));
+                }
+            }
+        }
+        if (s->nact == 0) break; /* every column is exact, and so is the answer */
+        kl_dptr v[MOST], av[MOST];
+        int number[MOST], k = 0;
+        for (int b = 0; b < nb; b++, k++) number[k] = b, v[k] = col(s, X, b), av[k] = col(s, AX, b);
+        for (int a = 0; a < s->nact; a++, k++) {
+            KL_TRY(apply(s, W, AW, s->act[a], s->known && s->nact == 1, err));
+            number[k] = nb + s->act[a];
+            v[k] = col(s, W, s->act[a]);
+            av[k] = col(s, AW, s->act[a]);
+        }
+        for (int a = 0; a < s->np; a++) {
+            int active = 0;
+            for (int i = 0; i < s->nact; i++) active |= s->act[i] == s->pcol[a];
+            if (!active) continue;
+            number[k] = 2 * nb + s->pcol[a];
+            v[k] = col(s, P, s->pcol[a]);
+            av[k++] = col(s, AP, s->pcol[a]);
+        }
+        gram(s, k, number, v, av); /* 4. */
+        int rank;
+        KL_TRY(rayleigh_ritz(s, k, &rank, err)); /* 5. */
+        double xx[KL_MAX_ROOT], drift = 0.0;
+        if (rank < nb) { /* X itself has lost a direction: nothing was overwritten yet */
+            KL_TRY(refresh(s, 0, err));
+            fresh = 1;
+            since_refresh = 0;
+            last_theta = INFINITY;
+            continue;
+        }
+        /* P lives on for the columns that moved. */
+        double keep[KL_MAX_ROOT];
+        memcpy(keep, s->residual, sizeof(keep));
+        for (int b = 0; b < nb; b++) s->residual[b] = 0.0;
+        for (int a = 0; a < s->nact; a++) s->residual[s->act[a]] = keep[s->act[a]] > 0.0 ? keep[s->act[a]] : 1.0;
+        s->np = 0;
+        for (int b = 0; b < nb; b++)
+            if (s->residual[b] > 0.0) s->pcol[s->np++] = b;
+        update(s, k, v, av, 1, xx); /* 6. */
+        fresh = 0;
+        double sum = 0.0;
+        for (int b = 0; b < nb; b++) {
+            drift = fmax(drift, fabs(xx[b] - 1.0));
+            sum += s->theta[b];
+        }
+        /* 7. */
+        since_refresh++;
+        const int risen = sum > last_theta + 1e-10 * s->norm_h * nb;
+        last_theta = sum;
+        if (!(drift < 1e-9) || risen || since_refresh >= REFRESH_STEPS) {
+            KL_TRY(refresh(s, drift < 1e-9 && !risen, err));
+            fresh = 1;
+            since_refresh = 0;
+            last_theta = INFINITY;
+            stats->nrestart++;
+        }
+    }
+out:
+    return st;
+}
+
+kl_status kl_lobpcg_solve(const kl_linop *h, const kl_eig_opts *opts, int nwant, kl_dptr x, int64_t ldx, double *energy, kl_eig_stats *stats, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t start = kl_prof_clock();
+    solver s = {.h = h, .ex = h->ex, .opts = opts, .stats = stats, .nb = opts->nroot, .nwant = nwant, .n = h->n, .ld = kl_eig_stride(h->n)};
+    *stats = (kl_eig_stats){0};
+    if (h->n < 1) return kl_fail(err, KL_EINPUT, "LOBPCG: a matrix of %lld rows; at least 1 is needed", (long long)h->n);
+    if (opts->nroot < 1 || opts->nroot > KL_MAX_ROOT || opts->nroot > h->n || nwant < 1 || nwant > opts->nroot)
+        return kl_fail(err, KL_EINPUT, "LOBPCG: %d of %d vectors for a matrix of %lld rows; 1 to %lld are allowed", nwant, opts->nroot, (long long)h->n,
+                       (long long)(h->n < KL_MAX_ROOT ? h->n : KL_MAX_ROOT));
+    if (!(opts->tol >= 0.0)) return kl_fail(err, KL_EINPUT, "LOBPCG: a tolerance of %g; 0 or more is allowed", opts->tol);
+    const int64_t square = (int64_t)MOST * MOST, npair = (int64_t)MOST * (MOST + 1), ncoef = (int64_t)5 * KL_MAX_ROOT * 2 * MOST;
+    KL_TRY(kl_alloc(&s.host, 7 * square + MOST + npair + ncoef, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&s.pair, npair, KL_MEM_WORK, err));
+    s.sa = s.host;
+    s.sb = s.sa + square;
+    s.y = s.sb + square;
+    s.work = s.y + square;
+    s.c = s.work + square;
+    s.kb = s.c + square;
+    s.ka = s.kb + square;
+    s.lambda = s.ka + square;
+    s.dots = s.lambda + MOST;
+    s.coef = s.dots + npair;
+    KL_TRY(s.ex->vt.alloc(s.ex, (int64_t)NGROUP * s.nb * s.ld, &s.memory, err));
+    for (int b = 0; b < s.nb; b++) s.ex->vt.copy(s.ex, s.n, kl_dptr_at(x, b * ldx), col(&s, X, b));
+    KL_TRY(kl_eig_below(h, &s.below, err));
+    KL_TRY(iterate(&s, err));
+    for (int b = 0; b < s.nb; b++) {
+        double norm2;
+        const kl_dptr to = kl_dptr_at(x, b * ldx);
+        s.ex->vt.copy(s.ex, s.n, col(&s, X, b), to);
+        s.ex->vt.dots(s.ex, s.n, 1, to, ldx, to, &norm2);
+        s.ex->vt.combine(s.ex, s.n, 0, to, ldx, NULL, 1.0 / sqrt(norm2), to);
+        energy[b] = s.theta[b];
+    }
+out:
+    if (s.memory.addr) s.ex->vt.release(s.ex, &s.memory);
+    kl_free(&s.pair);
+    kl_free(&s.host);
+    stats->seconds_all = 1e-9 * (double)(kl_prof_clock() - start);
+    return st;
+}

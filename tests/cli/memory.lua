@@ -1,0 +1,107 @@
+-- The k-th allocation of a command fails, those inside HDF5 counted too: it ends well, or with one line and status 2; it prints nothing of HDF5's, and
+-- leaves the files as they were or whole. Where a library ends the program in its own words that is counted: BLIS does, and glibc where HDF5 has spoiled
+-- the heap.
+-- SPDX-License-Identifier: Apache-2.0
+-- Use: lua5.4 tests/cli/memory.lua KRONLAT FAILING_MALLOC.so FCIDUMP [all|HOW MANY]: of each command's k, a sample as it stands. Prints TAP, exits 1 on a failure.
+
+local program, shim, fcidump = arg[1], arg[2], arg[3]
+local sample = arg[4] == "all" and math.huge or tonumber(arg[4] or 16)
+
+local function capture(line)
+    local pipe = assert(io.popen(line))
+    local text = pipe:read("a")
+    pipe:close()
+    return text
+end
+local function absolute(path) return path:sub(1, 1) == "/" and path or capture("pwd"):gsub("\n", "/") .. path end
+program, shim, fcidump = absolute(program), absolute(shim), absolute(fcidump)
+local folder = capture("mktemp -d"):gsub("\n", "")
+local function at(name) return folder .. "/" .. name end
+local function slurp(name)
+    local f = io.open(at(name), "rb")
+    local text = f and f:read("a")
+    if f then f:close() end
+    return text
+end
+local function spill(name, text)
+    local f = assert(io.open(at(name), "wb"))
+    f:write(text)
+    f:close()
+end
+
+-- One thread: how often several ask for memory is not the same each time.
+local function run(line, k)
+    local given = k and ("LD_PRELOAD=%s KL_FAIL_AT=%d KL_FAIL_COUNT=n"):format(shim, k) or ""
+    local _, how, code = os.execute(("cd %s && OMP_NUM_THREADS=1 %s %s %s >out 2>err </dev/null"):format(folder, given, program, line))
+    return how == "exit" and code or 128 + code, slurp "out", slurp "err"
+end
+
+local function is_theirs(err)
+    for _, words in ipairs { "libblis: malloc%(%) returned NULL", "^corrupted ", "^double free or corruption", "^free%(%): ", "^malloc%(%): ", "^malloc_consolidate%(%): " } do
+        if err:find(words) then return true end
+    end
+end
+
+-- What is wrong with the outcome, nil if nothing. file: what the command writes, with the text it had before.
+local function fault(case, status, out, err, before)
+    local lines = select(2, err:gsub("\n", ""))
+    if status == 0 then
+        if err ~= "" then return "status 0 and a text" end
+        if case.same and out ~= case.reference then return "another report" end
+    elseif status ~= 2 or lines ~= 1 or not err:find "^kronlat: " then
+        return ("status %d, %d lines"):format(status, lines)
+    end
+    if slurp(case.file .. ".partial") then return case.file .. ".partial is left" end
+    local now = slurp(case.file)
+    if status == 0 and case.whole and run("show " .. case.file) ~= 0 then return case.file .. " cannot be read" end
+    if status ~= 0 and now ~= before and run("show " .. case.file) ~= 0 then return case.file .. " was spoiled" end
+end
+
+local cases = {
+    { line = "show a.h5", file = "a.h5", same = true },
+    { line = "plot a.h5 -o a.svg", file = "a.svg", gnuplot = true },
+    { line = "measure a.h5 --measure Sz", file = "a.h5", whole = true },
+    { line = "dmrg heisenberg --sites 6 --charge Sz=0 --m 8 -o b.h5", file = "b.h5", whole = true },
+    { line = "ed heisenberg --sites 6 --charge Sz=0 -o c.h5", file = "c.h5", whole = true },
+    { line = "ci " .. fcidump .. " --space cisd -o d.h5", file = "d.h5", whole = true },
+}
+
+assert(run "dmrg heisenberg --sites 6 --charge Sz=0 --m 8 -o a.h5" == 0, slurp "err")
+local have_gnuplot = os.execute "command -v gnuplot >/dev/null"
+local bad = 0
+for number, case in ipairs(cases) do
+    local name = case.line:gsub("/[^ ]*/", "")
+    if case.gnuplot and not have_gnuplot then
+        print(("ok %d - %s # SKIP no gnuplot"):format(number, name))
+    else
+        local before = slurp(case.file)
+        local status, out, err = run(case.line, 0)
+        assert(status == 0, err)
+        case.reference = out
+        local n, ntried, ntheirs, ntold, faults = tonumber(slurp "n"), 0, 0, 0, {}
+        before = before or slurp(case.file)
+        local step = math.max(1, sample < n and n // math.floor(sample) or 1)
+        for k = step > 1 and 1 + n % step or 1, n, step do
+            if slurp(case.file) ~= before then spill(case.file, before) end
+            status, out, err = run(case.line, k)
+            ntried = ntried + 1
+            local why = fault(case, status, out, err, before)
+            if is_theirs(err) then
+                ntheirs = ntheirs + 1
+                os.remove(at(case.file .. ".partial"))
+            elseif why then
+                faults[#faults + 1] = ("# k = %d: %s: %s"):format(k, why, err:sub(1, 300):gsub("\n", "\n#   "))
+            elseif status ~= 0 then
+                ntold = ntold + 1
+            end
+        end
+        spill(case.file, before)
+        if #faults > 0 then bad = bad + 1 end
+        print(("%s %d - %s"):format(#faults == 0 and "ok" or "not ok", number, name))
+        print(("# %d of %d allocations failed: %d told in a line, %d ended by BLIS or glibc, %d bad"):format(ntried, n, ntold, ntheirs, #faults))
+        for i = 1, math.min(#faults, 20) do print(faults[i]) end
+    end
+end
+print("1.." .. #cases)
+os.execute("rm -rf " .. folder)
+os.exit(bad == 0)

@@ -1,0 +1,176 @@
+/* The pool of threads: every task once, parts and order, tasks that ask for threads themselves, two callers
+   at once, and a busy machine.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "kl_test.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/par.h"
+
+enum { MOST = 2000 };
+
+typedef struct count {
+    _Atomic int done[MOST];
+    int nthread;
+    _Atomic int stray; /* tasks on a thread that was not asked for */
+} count;
+
+static void count_task(void *self, int64_t task, int thread)
+{
+    count *const c = self;
+    if (thread < 0 || thread >= c->nthread) c->stray++;
+    c->done[task]++;
+}
+
+static void check_counts(count *c, int64_t ntask, int wanted)
+{
+    expect_eq(c->stray, 0);
+    for (int64_t i = 0; i < ntask; i++)
+        if (c->done[i] != wanted)
+            fail_msg("task %lld of %lld was done %d times", (long long)i, (long long)ntask, c->done[i]);
+}
+
+static void test_every_task(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {0, 1, 2, 3, 31, 33, 597, MOST};
+    static const int threads[] = {0, 1, 2, 3, 8, 2, 5000};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
+            static count c;
+            kl_test_case("%lld tasks, %d threads", (long long)sizes[s], threads[t]);
+            memset(&c, 0, sizeof c);
+            c.nthread = threads[t] > 1 ? threads[t] : 1;
+            if (c.nthread > 64 && sizes[s] > 64) continue; /* no thousand threads for a test */
+            for (int round = 0; round < 50; round++) {
+                kl_par_for(threads[t], sizes[s], count_task, &c);
+                kl_par_split(threads[t], sizes[s], count_task, &c);
+            }
+            check_counts(&c, sizes[s], 100);
+        }
+    expect_true(!kl_par_is_inside());
+}
+
+static void nested_task(void *self, int64_t task, int thread)
+{
+    count inner = {.nthread = 1};
+    count *const c = self;
+    (void)thread;
+    expect_true(kl_par_is_inside());
+    kl_par_for(4, 20, count_task, &inner);
+    for (int i = 0; i < 20; i++) c->stray += inner.done[i] != 1;
+    c->stray += inner.stray;
+    c->done[task]++;
+}
+
+static void *other_caller(void *self)
+{
+    for (int round = 0; round < 200; round++) kl_par_for(3, 100, count_task, self);
+    return NULL;
+}
+
+/* A task's own tasks run where it does; of two callers at once one has the threads. */
+static void test_within_and_beside(void **state)
+{
+    (void)state;
+    static count c, a, b;
+    pthread_t other;
+    c.nthread = 1;
+    kl_par_for(4, 40, nested_task, &c);
+    check_counts(&c, 40, 1);
+    a.nthread = b.nthread = 3;
+    assert_int_equal(pthread_create(&other, NULL, other_caller, &a), 0);
+    other_caller(&b);
+    pthread_join(other, NULL);
+    check_counts(&a, 100, 200);
+    check_counts(&b, 100, 200);
+}
+
+/* After a fork the threads are gone: the child does its tasks alone. */
+static void test_fork(void **state)
+{
+    (void)state;
+    int status = -1;
+    static count c;
+    c.nthread = 4;
+    kl_par_for(4, 100, count_task, &c);
+    const pid_t child = fork();
+    if (child == 0) {
+        kl_par_for(4, 100, count_task, &c);
+        _exit(c.done[99] == 2 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static double clock_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Some 50 us. */
+static void short_task(void *self, int64_t task, int thread)
+{
+    double *const sum = self;
+    (void)thread;
+    double x = 1.0;
+    for (int i = 0; i < 10000; i++) x = x * 0.999999 + 1e-9;
+    sum[task] = x;
+}
+
+static double time_jobs(int nthread)
+{
+    double sum[8], best = INFINITY;
+    for (int round = 0; round < 3; round++) {
+        const double start = clock_now();
+        for (int job = 0; job < 1000; job++) kl_par_for(nthread, 8, short_task, sum);
+        best = fmin(best, clock_now() - start);
+    }
+    return best;
+}
+
+/* With every processor busy two threads are not much slower than one: nobody spins, and nobody waits for a
+   thread that has no processor. */
+static void test_busy_machine(void **state)
+{
+    (void)state;
+    enum { MOST_HOGS = 64 };
+    pid_t hog[MOST_HOGS];
+    const int n = kl_par_cpus();
+    if (n > MOST_HOGS || KL_TEST_WATCHED || getenv("KL_TEST_ROUNDS") != NULL)
+        skip(); /* no times under tools that watch */
+    for (int i = 0; i < n; i++) {
+        hog[i] = fork();
+        if (hog[i] == 0)
+            for (;;) continue;
+        assert_true(hog[i] > 0);
+    }
+    const double one = time_jobs(1), two = time_jobs(2);
+    for (int i = 0; i < n; i++) {
+        kill(hog[i], SIGKILL);
+        waitpid(hog[i], NULL, 0);
+    }
+    print_message("# one thread %.3f s, two %.3f s beside %d busy ones\n", one, two, n);
+    expect_true(two < 2.0 * one); /* 1.3 is the aim; other tests run beside this one */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_task),
+        cmocka_unit_test(test_within_and_beside),
+        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_busy_machine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

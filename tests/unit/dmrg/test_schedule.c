@@ -1,0 +1,226 @@
+/* What the automatic schedule makes of the sweeps so far, from rows written by hand.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/schedule.h"
+#include "kl_test.h"
+
+enum { MOST = 16 };
+
+/* A run of one state with unit couplings on 20 sites, E near -10, wanted to 1e-8: 1e-7. */
+typedef struct scene {
+    kl_dmrg_opts opts;
+    kl_schedule plan;
+    kl_dmrg_result res;
+    kl_dmrg_row row[MOST];
+} scene;
+
+static void begin(scene *s)
+{
+    *s = (scene){.opts = {.nstate = 1, .accuracy = 1e-8}, .plan = {.unit = {1, 1, 1}, .nsite = 20, .sector = 1e6}, .res = {.nstate = 1}};
+    s->plan.opts = &s->opts;
+    s->res.row = s->row;
+}
+
+/* The next row: of that m, energy and discarded weight, and gaps of the guards if there are any. */
+static kl_dmrg_row *add(scene *s, int m, int held, double energy, double discarded, double gap1, double gap2)
+{
+    kl_dmrg_row *const row = &s->row[s->res.nrow];
+    *row = (kl_dmrg_row){.m = m, .m_reached = m, .held = held, .discarded = discarded, .residual = 1e-6, .gap = {gap1, gap2}, .dim_max = 1000};
+    row->noise = s->res.nrow == 0 ? 1e-4 : s->res.nrow == 1 ? 1e-6 : 0;
+    row->energy[0] = energy;
+    row->change = s->res.nrow ? energy - row[-1].energy[0] : NAN;
+    s->res.nrow++;
+    return row;
+}
+
+/* The first four sweeps, with guards at these gaps. */
+static void open_with(scene *s, double gap1, double gap2)
+{
+    begin(s);
+    add(s, 24, 3, -9.9, 1e-4, gap1, gap2);
+    add(s, 24, 3, -9.99, 1e-5, gap1, gap2);
+    add(s, 32, 3, -9.999, 1e-6, gap1, gap2);
+    add(s, 56, 3, -9.99990, 1e-7, gap1, gap2);
+}
+
+static void test_guards(void **state)
+{
+    kl_dmrg_stop stop;
+    scene s;
+    (void)state;
+    begin(&s);
+    expect_eq(kl_schedule_stage(&s.plan, &s.res).held, 3);
+    expect_eq(kl_schedule_stage(&s.plan, &s.res).m, 24);
+    expect_true(kl_schedule_stage(&s.plan, &s.res).noise > 0);
+    s.plan.sector = 2; /* no more than there are */
+    expect_eq(kl_schedule_stage(&s.plan, &s.res).held, 2);
+    open_with(&s, 0.4, 0.5); /* ordinary gaps: the guards have served */
+    expect_eq(kl_schedule_stage(&s.plan, &s.res).held, 1);
+    expect_eq(kl_schedule_ends(&s.plan, &s.res, &stop), 0);
+    open_with(&s, 1e-4, 0.5); /* one that the energy is not known well enough for */
+    expect_eq(kl_schedule_stage(&s.plan, &s.res).held, 2);
+    open_with(&s, 1e-4, 2e-4);
+    expect_eq(kl_schedule_stage(&s.plan, &s.res).held, 3);
+    open_with(&s, 1e-9, 0.5); /* closer than the accuracy asks: ignored, and in the bar */
+    expect_eq(kl_schedule_stage(&s.plan, &s.res).held, 1);
+    open_with(&s, 0.4, 0.5);
+    s.row[3].gap[0] = 0.2; /* a gap that falls by half is not known yet */
+    expect_eq(kl_schedule_stage(&s.plan, &s.res).held, 2);
+    open_with(&s, 1e-4, 0.5);
+    s.opts.m_max = 56; /* no more states to come: guards give back what they took, after two sweeps there */
+    expect_eq(kl_schedule_stage(&s.plan, &s.res).held, 2);
+    add(&s, 56, 2, -9.99991, 1e-7, 1e-4, NAN);
+    expect_eq(kl_schedule_stage(&s.plan, &s.res).held, 1);
+    expect_eq(kl_schedule_ends(&s.plan, &s.res, &stop), 0);
+    add(&s, 56, 1, -9.99999, 1e-8, NAN, NAN);
+    add(&s, 56, 1, -9.99999, 1e-8, NAN, NAN);
+    expect_eq(kl_schedule_ends(&s.plan, &s.res, &stop), 1);
+    expect_eq(stop, KL_STOP_M_MAX);
+}
+
+static void test_gap(void **state)
+{
+    scene s;
+    (void)state;
+    open_with(&s, 1e-3, 0.5);
+    add(&s, 96, 1, -10, 1e-12, NAN, NAN)->residual = 1e-5;
+    add(&s, 152, 1, -10 - 1e-10, 1e-13, NAN, NAN)->residual = 1e-5;
+    kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+    expect_near(o.wanted, 1e-7, 1e-12);
+    expect_near(o.gap, 1e-3, 1e-15);
+    expect_near(o.solver, 1e-7, 1e-12); /* residual^2 / gap */
+    expect_true(o.truncation < 1e-9);
+    expect_true(o.bar >= 1e-7 - 1e-12);
+    open_with(&s, 1e-9, 0.5);
+    add(&s, 96, 1, -10, 1e-12, NAN, NAN);
+    add(&s, 152, 1, -10, 1e-13, NAN, NAN);
+    o = kl_schedule_outlook(&s.plan, &s.res);
+    expect_near(o.unresolved, 1e-9, 1e-20); /* not told apart, and no divisor of residuals */
+    expect_true(o.bar >= 1e-9);
+    expect_near(o.gap, 0.5, 1e-15);
+    expect_eq(o.wait, KL_WAIT_NOTHING);
+    /* the tolerance follows the gap */
+    open_with(&s, 1e-4, 0.5);
+    s.row[3].change = -1e-9, s.row[3].discarded = 1e-16, s.row[2].discarded = 1e-15, s.row[2].energy[0] = s.row[3].energy[0] + 1e-12;
+    const kl_stage near = kl_schedule_stage(&s.plan, &s.res);
+    open_with(&s, 0.4, 0.5);
+    s.row[3].change = -1e-9, s.row[3].discarded = 1e-16, s.row[2].discarded = 1e-15, s.row[2].energy[0] = s.row[3].energy[0] + 1e-12;
+    const kl_stage far = kl_schedule_stage(&s.plan, &s.res);
+    expect_eq(near.held, 1);
+    expect_true(near.tol < 0.1 * far.tol && near.max_apply == 6 * far.max_apply);
+}
+
+/* What is missing decides what the next sweep does. */
+static void test_waits(void **state)
+{
+    kl_dmrg_stop stop;
+    scene s;
+    (void)state;
+    begin(&s);
+    add(&s, 24, 3, -9.9, 1e-4, 0.4, 0.5);
+    add(&s, 24, 3, -9.99, 1e-5, 0.4, 0.5);
+    add(&s, 32, 3, -9.999, 1e-6, 0.4, 0.5);
+    expect_eq(kl_schedule_outlook(&s.plan, &s.res).wait, KL_WAIT_SWEEPS); /* noise in the sweep before */
+    add(&s, 56, 3, -9.99990, 1e-7, 0.4, 0.5);
+    expect_eq(kl_schedule_outlook(&s.plan, &s.res).wait, KL_WAIT_TRUNCATION);
+    add(&s, 88, 1, -9.99998, 1e-8, NAN, NAN);
+    add(&s, 136, 1, -10.0, 1e-9, NAN, NAN);
+    expect_eq(kl_schedule_outlook(&s.plan, &s.res).wait, KL_WAIT_TRUNCATION);
+    const kl_stage grown = kl_schedule_stage(&s.plan, &s.res);
+    expect_true(grown.m > 136 && grown.m <= 1.75 * 136);
+    /* next to nothing is discarded, and the energy moves: the same m with more products */
+    add(&s, 200, 1, -10.0 - 1e-6, 1e-13, NAN, NAN);
+    add(&s, 200, 1, -10.0 - 2e-6, 1e-13, NAN, NAN);
+    expect_eq(kl_schedule_outlook(&s.plan, &s.res).wait, KL_WAIT_CHANGE);
+    const kl_stage again = kl_schedule_stage(&s.plan, &s.res);
+    expect_eq(again.m, 200);
+    expect_true(again.max_apply > grown.max_apply && again.tol_rel < grown.tol_rel);
+    /* residuals */
+    add(&s, 200, 1, -10.0 - 2e-6, 1e-13, NAN, NAN)->residual = 1e-3;
+    expect_eq(kl_schedule_outlook(&s.plan, &s.res).wait, KL_WAIT_SOLVER);
+    expect_true(kl_schedule_outlook(&s.plan, &s.res).bar >= 1e-6 / 0.05);
+    expect_eq(kl_schedule_ends(&s.plan, &s.res, &stop), 0);
+    /* the state kept */
+    kl_dmrg_row *const last = add(&s, 200, 1, -10.0 - 2e-6, 1e-13, NAN, NAN);
+    last->kept = 1e-5;
+    expect_eq(kl_schedule_outlook(&s.plan, &s.res).wait, KL_WAIT_KEPT);
+    expect_eq(kl_schedule_ends(&s.plan, &s.res, &stop), 0);
+    last->kept = 1e-9;
+    expect_eq(kl_schedule_outlook(&s.plan, &s.res).wait, KL_WAIT_NOTHING);
+    expect_eq(kl_schedule_ends(&s.plan, &s.res, &stop), 1);
+    expect_eq(stop, KL_STOP_CONVERGED);
+    expect_eq(kl_schedule_unguarded(&s.plan, &s.res), 0);
+}
+
+/* Sweeps that carried unlike numbers of states make no line, and two energies equal to rounding none that is flat. */
+static void test_lines(void **state)
+{
+    scene s;
+    (void)state;
+    open_with(&s, 0.4, 0.5);
+    add(&s, 96, 1, -9.999901, 1e-8, NAN, NAN);
+    kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+    expect_near(o.truncation, 1e-6 + 100 * 1e-8, 1e-9);
+    begin(&s);
+    for (int k = 0; k < 4; k++) add(&s, 24 + 8 * k, 1, -10, 1e-3, NAN, NAN);
+    add(&s, 96, 1, -10 - 1e-15, 1e-6, NAN, NAN);
+    o = kl_schedule_outlook(&s.plan, &s.res);
+    expect_true(o.truncation >= 0.05 * 1e-6);
+}
+
+/* A probe that saw a state close by: the bar spans it; an automatic run goes on with both. */
+static void test_probe(void **state)
+{
+    kl_dmrg_sweep sweep[3] = {{24, 0, 1e-8}, {32, 0, 1e-8}, {48, 0, 1e-8}};
+    kl_dmrg_stop stop;
+    scene s;
+    (void)state;
+    for (int given = 0; given < 2; given++) {
+        begin(&s);
+        if (given) s.opts.nsweep = 3, s.opts.sweep = sweep;
+        else s.plan.m_start = 48;
+        for (int k = 0; k < 3; k++) add(&s, given ? sweep[k].m : 48, 1, -10, 1e-13, NAN, NAN)->noise = 0;
+        expect_eq(kl_schedule_ends(&s.plan, &s.res, &stop), 1);
+        expect_eq(stop, given ? KL_STOP_SCHEDULE : KL_STOP_CONVERGED);
+        expect_eq(kl_schedule_unguarded(&s.plan, &s.res), 1);
+        s.row[2].gap[0] = 1e-3, s.row[2].gap[1] = 0.4, s.row[2].probed = 1;
+        expect_eq(kl_schedule_unguarded(&s.plan, &s.res), 0);
+        const kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+        expect_near(o.unresolved, 1e-3, 1e-18);
+        expect_true(o.bar >= 1e-3 && o.wait == KL_WAIT_GUARD);
+        expect_eq(kl_schedule_ends(&s.plan, &s.res, &stop), given);
+        if (!given) expect_eq(kl_schedule_stage(&s.plan, &s.res).held, 2);
+        s.row[2].gap[0] = 0.3; /* and an ordinary gap ends the run */
+        expect_eq(kl_schedule_ends(&s.plan, &s.res, &stop), 1);
+        expect_near(kl_schedule_outlook(&s.plan, &s.res).gap, 0.3, 1e-15);
+    }
+}
+
+/* A sector that was solved as a whole: what lies above its energy is the error, whatever m. */
+static void test_whole(void **state)
+{
+    scene s;
+    (void)state;
+    begin(&s);
+    s.plan.whole = 1, s.plan.block = 64, s.plan.sector = 5000;
+    expect_eq(kl_schedule_stage(&s.plan, &s.res).m, 64);
+    expect_eq(kl_schedule_stage(&s.plan, &s.res).held, 1);
+    add(&s, 64, 1, -10, 1e-6, NAN, NAN)->dim_max = 5000;
+    add(&s, 64, 1, -10, 1e-6, NAN, NAN)->residual = 1e-3;
+    add(&s, 96, 1, -10 + 1e-5, 1e-8, NAN, NAN);
+    add(&s, 96, 1, -10 + 1e-5, 1e-8, NAN, NAN);
+    const kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+    expect_near(o.truncation, 1e-5, 1e-12);
+    expect_near(o.solver, 1e-6, 1e-15); /* of the sweep that knew it */
+    expect_eq(o.wait, KL_WAIT_TRUNCATION);
+    expect_true(kl_schedule_stage(&s.plan, &s.res).precise);
+    expect_eq(kl_schedule_unguarded(&s.plan, &s.res), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_guards), cmocka_unit_test(test_gap),   cmocka_unit_test(test_waits), cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_probe),  cmocka_unit_test(test_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

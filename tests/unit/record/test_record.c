@@ -1,0 +1,758 @@
+/* Lists of operation records on the host against plain loops: random groups of products, sums and fills, operands in every place, one and two threads
+   with equal bits, products large enough for BLAS, and lists without anything in them.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "record/assemble.h"
+#include "exec/batch_host.h"
+#include "record/chunk.h"
+#include "core.h"
+#include "exec/exec.h"
+#include "exec/hybrid.h"
+#include "kl_test.h"
+#include "record/concat.h"
+#include "record/reclist.h"
+#include "record/record.h"
+#include "exec/spmv.h"
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PLACE = 4000 }; /* doubles at LEFT, RIGHT, PACK and x of small lists */
+
+typedef struct arena {
+    int64_t nx, ny, nwork, nplace;
+    double *x, *left, *right, *pack;
+} arena;
+
+static double *filled(int64_t n, uint64_t *seed)
+{
+    double *const p = kl_test_guarded(n);
+    for (int64_t i = 0; i < n; i++) p[i] = kl_test_uniform(seed);
+    return p;
+}
+
+static arena arena_open(int64_t nplace, uint64_t *seed)
+{
+    return (arena){.nx = nplace,
+                   .nplace = nplace,
+                   .x = filled(nplace, seed),
+                   .left = filled(nplace, seed),
+                   .right = filled(nplace, seed),
+                   .pack = filled(nplace, seed)};
+}
+
+static void arena_close(arena *a)
+{
+    kl_test_guards_hold(a->x, a->nx), kl_test_guards_hold(a->left, a->nplace), kl_test_guards_hold(a->right, a->nplace),
+        kl_test_guards_hold(a->pack, a->nplace);
+    kl_test_free(a->x), kl_test_free(a->left), kl_test_free(a->right), kl_test_free(a->pack);
+}
+
+static int below(uint64_t *seed, int n) { return (int)(kl_test_bits(seed) % (uint64_t)n); }
+
+/* A place to read rows x cols from: x, LEFT, RIGHT, PACK or what the group has put into WORK (all of it). */
+static void operand(uint64_t *seed, const arena *a, int rows, int cols, int64_t nwork, uint8_t *at, int64_t *off, int32_t *ld)
+{
+    static const uint8_t places[] = {KL_AT_X, KL_AT_LEFT, KL_AT_RIGHT, KL_AT_LEFT_PACK, KL_AT_WORK};
+    const int most = nwork >= (int64_t)rows * cols ? 5 : 4;
+    *at = places[below(seed, most)];
+    const int64_t room = *at == KL_AT_WORK ? nwork : a->nplace;
+    *ld = rows + below(seed, 4);
+    if ((int64_t)*ld * cols > room) *ld = rows;
+    *off = room > (int64_t)*ld * cols ? (int64_t)(kl_test_bits(seed) % (uint64_t)(room - (int64_t)*ld * cols)) : 0;
+}
+
+/* Groups of random records; every group first writes all of its WORK, and all of its segment unless the list zeroes it. */
+static void make(kl_batch *b, const arena *a, int ngroup, int most, int zero, uint64_t *seed)
+{
+    kl_err err = {""};
+    int64_t y = 0;
+    b->zero = zero;
+    for (int g = 0; g < ngroup; g++) {
+        const int rows = 1 + below(seed, most), cols = 1 + below(seed, most), nrec = below(seed, 12);
+        const int64_t nwork = (int64_t)(1 + below(seed, most)) * (1 + below(seed, most));
+        expect_ok(kl_batch_open_group(b, y, (int64_t)rows * cols, &err), err);
+        expect_ok(kl_batch_reserve(b, nrec + 2, &err), err);
+        *kl_batch_push(b) = (kl_rec){
+            .kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = (int)nwork, .n = 1, .ldc = (int)nwork, .alpha = kl_test_uniform(seed)};
+        if (!zero)
+            *kl_batch_push(b) = (kl_rec){
+                .kind = KL_REC_FILL, .at_c = KL_AT_Y, .m = rows, .n = cols, .ldc = rows, .c = y, .alpha = kl_test_uniform(seed)};
+        for (int r = 0; r < nrec; r++) {
+            kl_rec x = {.kind = (uint8_t)below(seed, 3),
+                        .ta = (uint8_t)below(seed, 2),
+                        .tb = (uint8_t)below(seed, 2),
+                        .alpha = kl_test_uniform(seed)};
+            const int to_work = below(seed, 3) == 0;
+            if (to_work) { /* a column of WORK */
+                x.at_c = KL_AT_WORK, x.m = 1 + below(seed, nwork < most ? (int)nwork : most), x.n = 1, x.ldc = x.m,
+                x.beta = (uint8_t)below(seed, 2);
+            } else { /* part of the segment */
+                x.at_c = KL_AT_Y, x.m = 1 + below(seed, rows), x.n = 1 + below(seed, cols), x.ldc = rows,
+                x.beta = (uint8_t)below(seed, 2);
+                x.c = y + below(seed, rows - x.m + 1) + (int64_t)below(seed, cols - x.n + 1) * rows;
+            }
+            x.k = x.kind == KL_REC_GEMM ? below(seed, 20) : 0;
+            const int64_t readable = to_work ? 0 : nwork; /* C may not overlap A or B */
+            if (x.kind == KL_REC_GEMM) {
+                operand(seed, a, x.ta ? x.k : x.m, x.ta ? x.m : x.k, readable, &x.at_a, &x.a, &x.lda);
+                operand(seed, a, x.tb ? x.n : x.k, x.tb ? x.k : x.n, readable, &x.at_b, &x.b, &x.ldb);
+                if (x.lda < 1) x.lda = 1;
+                if (x.ldb < 1) x.ldb = 1;
+            } else if (x.kind == KL_REC_ADD)
+                operand(seed, a, x.ta ? x.n : x.m, x.ta ? x.m : x.n, readable, &x.at_a, &x.a, &x.lda);
+            if (x.kind == KL_REC_FILL && !to_work && below(seed, 2)) { /* a diagonal */
+                x.n = x.m < x.n ? x.m : x.n, x.m = 1, x.ldc = rows + 1;
+            }
+            *kl_batch_push(b) = x;
+        }
+        kl_batch_close_group(b, nwork);
+        y += (int64_t)rows * cols;
+        if (below(seed, 5) == 0) y += 3; /* a hole, to be left alone */
+    }
+    b->nx = a->nx, b->ny = y;
+    expect_ok(kl_batch_close(b, &err), err);
+}
+
+/* The records one by one, element by element; size[] follows with magnitudes, for the bound of rounding. */
+static void run_plain(const kl_batch *b, const arena *a, double *y, double *size)
+{
+    double *const work = calloc((size_t)b->nwork + 1, sizeof *work), *const mag = calloc((size_t)b->nwork + 1, sizeof *mag);
+    double *const base[KL_NAT] = {
+        [KL_AT_X] = a->x,           [KL_AT_Y] = y, [KL_AT_WORK] = work, [KL_AT_LEFT] = a->left, [KL_AT_RIGHT] = a->right,
+        [KL_AT_LEFT_PACK] = a->pack};
+    for (int g = 0; g < b->ngroup; g++) {
+        for (int64_t i = b->group[g].y; b->zero && i < b->group[g].y + b->group[g].ny; i++) y[i] = size[i] = 0;
+        for (int64_t q = b->group[g].first; q < b->group[g].last; q++) {
+            const kl_rec *const r = &b->rec[q];
+            for (int j = 0; j < r->n; j++)
+                for (int i = 0; i < r->m; i++) {
+                    double sum = 0, big = 0;
+                    for (int p = 0; p < (r->kind == KL_REC_GEMM ? r->k : 1); p++) {
+                        double t = 1, u = 1;
+                        if (r->kind != KL_REC_FILL) {
+                            const int64_t at = r->kind == KL_REC_GEMM
+                                                   ? (r->ta ? p + (int64_t)i * r->lda : i + (int64_t)p * r->lda)
+                                                   : (r->ta ? j + (int64_t)i * r->lda : i + (int64_t)j * r->lda);
+                            t = base[r->at_a][r->a + at];
+                            u = r->at_a == KL_AT_WORK ? mag[r->a + at] : fabs(t);
+                        }
+                        if (r->kind == KL_REC_GEMM) {
+                            const int64_t at = r->tb ? j + (int64_t)p * r->ldb : p + (int64_t)j * r->ldb;
+                            t *= base[r->at_b][r->b + at];
+                            u *= r->at_b == KL_AT_WORK ? mag[r->b + at] : fabs(base[r->at_b][r->b + at]);
+                        }
+                        sum += t, big += u;
+                    }
+                    const int64_t at = r->c + i + (int64_t)j * r->ldc;
+                    double *const c = base[r->at_c] + at, *const m = (r->at_c == KL_AT_Y ? size : mag) + at;
+                    *c = r->alpha * sum + (r->beta ? *c : 0);
+                    *m = fabs(r->alpha) * big + (r->beta ? *m : 0);
+                }
+        }
+    }
+    free(work);
+    free(mag);
+}
+
+/* On nthread threads; y full of NaN before. */
+static double *run_host(kl_batch *b, const arena *a, int nthread)
+{
+    kl_err err = {""};
+    kl_exec *ex = NULL;
+    double *const y = kl_test_guarded(b->ny);
+    expect_ok(kl_exec_open_host(nthread, &ex, &err), err);
+    b->base[KL_AT_LEFT].addr = (uintptr_t)a->left, b->base[KL_AT_RIGHT].addr = (uintptr_t)a->right,
+    b->base[KL_AT_LEFT_PACK].addr = (uintptr_t)a->pack;
+    expect_ok(ex->vt.batch_prepare(ex, b, &err), err);
+    for (int twice = 0; twice < 2; twice++) /* WORK of the first run must not matter to the second */
+        expect_ok(ex->vt.batch_apply(ex, b, (kl_dptr){(uintptr_t)a->x}, (kl_dptr){(uintptr_t)y}, &err), err);
+    ex->vt.batch_release(ex, b);
+    expect_true(b->prepared == NULL);
+    kl_exec_close(&ex);
+    kl_test_guards_hold(y, b->ny);
+    return y;
+}
+
+static void check(kl_batch *b, const arena *a)
+{
+    double *const one = run_host(b, a, 1), *const two = run_host(b, a, 2), *const three = run_host(b, a, 3),
+                  *const want = kl_test_guarded(b->ny), *const size = calloc((size_t)b->ny + 1, sizeof *size);
+    run_plain(b, a, want, size);
+    expect_eq(memcmp(one, two, (size_t)b->ny * sizeof *one), 0);
+    expect_eq(memcmp(one, three, (size_t)b->ny * sizeof *one), 0);
+    for (int64_t i = 0; i < b->ny; i++) {
+        if (isnan(want[i]) && isnan(one[i])) continue; /* a hole between the segments */
+        expect_near(one[i], want[i], 2.3e-16 * 2000 * size[i]);
+    }
+    kl_test_free(one), kl_test_free(two), kl_test_free(three), kl_test_free(want);
+    free(size);
+}
+
+static void test_random(void **state)
+{
+    (void)state;
+    for (int round = 0; round < kl_test_rounds(400); round++) {
+        uint64_t seed = (uint64_t)round;
+        arena a = arena_open(PLACE, &seed);
+        kl_batch b;
+        kl_batch_init(&b);
+        kl_test_case("round %d", round);
+        make(&b, &a, 1 + below(&seed, 60), 1 + below(&seed, 40), round % 2, &seed);
+        double flop = 0;
+        for (int64_t i = 0; i < b.nrec; i++) flop += kl_rec_flop(&b.rec[i]);
+        expect_near(b.flop, flop, 1e-9 * flop);
+        for (int g = 1; g < b.ngroup; g++) expect_true(b.group[b.order[g - 1]].flop >= b.group[b.order[g]].flop);
+        check(&b, &a);
+        kl_batch_reset(&b); /* the lists are used again */
+        make(&b, &a, 5, 10, 1, &seed);
+        check(&b, &a);
+        kl_batch_clear(&b);
+        arena_close(&a);
+    }
+    expect_eq(kl_mem_live_total(), 0);
+}
+
+/* Large products, on BLAS's side of the threshold and on either side of it. */
+static void test_large(void **state)
+{
+    static const int shape[][3] = {{64, 64, 384},   {63, 64, 384},  {64, 63, 384}, {64, 64, 383},
+                                   {200, 150, 597}, {597, 64, 400}, {1, 1, 597}};
+    kl_err err = {""};
+    (void)state;
+    for (size_t k = 0; k < 4 * sizeof shape / sizeof *shape; k += KL_TEST_WATCHED ? 5 : 1) {
+        uint64_t seed = k;
+        arena a = arena_open(600 * 700, &seed);
+        kl_batch b;
+        kl_batch_init(&b);
+        b.zero = 1;
+        const int *const s = shape[k / 4], ta = k & 1, tb = k >> 1 & 1;
+        for (int g = 0; g < 4; g++) {
+            const int64_t y = (int64_t)g * s[0] * s[1];
+            expect_ok(kl_batch_open_group(&b, y, (int64_t)s[0] * s[1], &err), err);
+            expect_ok(kl_batch_reserve(&b, 2, &err), err);
+            for (int r = 0; r < 2; r++)
+                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                              .ta = (uint8_t)ta,
+                                              .tb = (uint8_t)(r ^ tb),
+                                              .beta = 1,
+                                              .at_a = KL_AT_LEFT,
+                                              .at_b = KL_AT_X,
+                                              .at_c = KL_AT_Y,
+                                              .m = s[0],
+                                              .n = s[1],
+                                              .k = s[2],
+                                              .lda = (ta ? s[2] : s[0]) + 2,
+                                              .ldb = (r ^ tb ? s[1] : s[2]) + 1,
+                                              .ldc = s[0],
+                                              .a = 3 * g,
+                                              .b = 5 * g,
+                                              .c = y,
+                                              .alpha = 0.5 + r};
+            kl_batch_close_group(&b, 0);
+        }
+        b.nx = a.nx, b.ny = 4 * (int64_t)s[0] * s[1];
+        expect_ok(kl_batch_close(&b, &err), err);
+        kl_test_case("m=%d n=%d k=%d ta=%d tb=%d", s[0], s[1], s[2], ta, tb);
+        check(&b, &a);
+        kl_batch_clear(&b);
+        arena_close(&a);
+    }
+    expect_eq(kl_mem_live_total(), 0);
+}
+
+/* Every thread has intermediates of its own: long groups that write and read them over and over. */
+static void test_work(void **state)
+{
+    enum { LENGTH = 20000, GROUPS = 32, TIMES = KL_TEST_WATCHED ? 6 : 40 };
+    kl_err err = {""};
+    kl_batch b;
+    uint64_t seed = 1;
+    arena a = arena_open(8, &seed);
+    (void)state;
+    kl_batch_init(&b);
+    for (int g = 0; g < GROUPS; g++) {
+        const int64_t y = (int64_t)g * LENGTH;
+        expect_ok(kl_batch_open_group(&b, y, LENGTH, &err), err);
+        expect_ok(kl_batch_reserve(&b, 2 * TIMES, &err), err);
+        for (int k = 0; k < TIMES; k++) {
+            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = LENGTH, .n = 1, .ldc = LENGTH, .alpha = g + 1};
+            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD, .beta = 1, .at_a = KL_AT_WORK, .at_c = KL_AT_Y, .m = LENGTH, .n = 1, .lda = LENGTH,
+                                          .ldc = LENGTH, .c = y, .alpha = 1};
+        }
+        kl_batch_close_group(&b, LENGTH);
+    }
+    b.zero = 1;
+    b.ny = (int64_t)GROUPS * LENGTH;
+    expect_ok(kl_batch_close(&b, &err), err);
+    for (int nthread = 1; nthread <= 4; nthread++) {
+        double *const y = run_host(&b, &a, nthread);
+        kl_test_case("%d threads", nthread);
+        for (int64_t i = 0; i < b.ny; i++) expect_eq(y[i], TIMES * (i / LENGTH + 1));
+        kl_test_free(y);
+    }
+    kl_batch_clear(&b);
+    arena_close(&a);
+    expect_eq(kl_mem_live_total(), 0);
+}
+
+/* Groups so large that all threads work inside of one: intermediates that the next record reads, sums on one place, deep products, a small group behind. */
+static void test_wide(void **state)
+{
+    enum { M = 150, K = 400, N = 300 };
+    kl_err err = {""};
+    kl_batch b;
+    uint64_t seed = 5;
+    arena a = arena_open(K * N, &seed);
+    (void)state;
+    kl_batch_init(&b);
+    for (int g = 0; g < 2; g++) {
+        const int64_t y = (int64_t)g * M * N;
+        expect_ok(kl_batch_open_group(&b, y, M * N, &err), err);
+        expect_ok(kl_batch_reserve(&b, 8, &err), err);
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .ta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = M, .n = N, .k = 200, .lda = 200, .ldb = 200, .ldc = M, .alpha = 0.5};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = M, .n = 130, .k = N, .lda = M, .ldb = 130, .ldc = M, .c = y + 17 * M, .alpha = -1};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = M, .n = N, .k = K, .lda = M, .ldb = K, .ldc = M, .c = y, .alpha = 2};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD, .ta = 1, .beta = 1, .at_a = KL_AT_LEFT_PACK, .at_c = KL_AT_Y, .m = M, .n = 77, .lda = 77, .ldc = M, .c = y + 5 * M, .alpha = 3};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_FILL, .beta = 1, .at_c = KL_AT_Y, .m = 1, .n = M, .ldc = M + 1, .c = y, .alpha = 0.25};
+        kl_batch_close_group(&b, M * N);
+    }
+    expect_ok(kl_batch_open_group(&b, 2 * M * N, 12, &err), err);
+    expect_ok(kl_batch_reserve(&b, 1, &err), err);
+    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = 3, .n = 4, .k = 9, .lda = 3, .ldb = 9, .ldc = 3, .c = 2 * M * N, .alpha = 1};
+    kl_batch_close_group(&b, 0);
+    b.zero = 1;
+    b.ny = 2 * M * N + 12;
+    expect_ok(kl_batch_close(&b, &err), err);
+    kl_test_case("wide groups");
+    check(&b, &a);
+    kl_batch_clear(&b);
+    arena_close(&a);
+    expect_eq(kl_mem_live_total(), 0);
+}
+
+static void test_empty(void **state)
+{
+    kl_err err = {""};
+    kl_exec *ex = NULL;
+    kl_batch b;
+    double y[4] = {NAN, NAN, NAN, NAN};
+    (void)state;
+    kl_batch_init(&b);
+    expect_ok(kl_exec_open_host(2, &ex, &err), err);
+    expect_ok(kl_batch_run(&b, ex, (kl_dptr){0}, (kl_dptr){(uintptr_t)y}, &err), err);
+    expect_true(isnan(y[0]));
+    b.zero = 1;
+    expect_ok(kl_batch_open_group(&b, 1, 2, &err), err); /* nothing but its zeros */
+    kl_batch_close_group(&b, 0);
+    expect_ok(kl_batch_run(&b, ex, (kl_dptr){0}, (kl_dptr){(uintptr_t)y}, &err), err);
+    expect_true(isnan(y[0]) && y[1] == 0 && y[2] == 0 && isnan(y[3]));
+    kl_batch_clear(&b);
+    kl_exec_close(&ex);
+    expect_eq(kl_mem_live_total(), 0);
+}
+
+static void test_no_memory(void **state)
+{
+    kl_err err = {""};
+    (void)state;
+    for (int64_t k = 1;; k++) {
+        uint64_t seed = 5;
+        kl_exec *ex = NULL;
+        kl_batch b;
+        arena a = arena_open(PLACE, &seed);
+        double *const y = kl_test_guarded(4 * 100);
+        kl_status st = KL_OK;
+        kl_batch_init(&b);
+        kl_mem_fail_after(k);
+        KL_TRY(kl_exec_open_host(2, &ex, &err));
+        for (int g = 0; g < 40; g++) {
+            KL_TRY(kl_batch_open_group(&b, 10 * g, 10, &err));
+            KL_TRY(kl_batch_reserve(&b, 3, &err));
+            for (int r = 0; r < 3; r++)
+                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = 1, .n = 1, .ldc = 1};
+            kl_batch_close_group(&b, 1);
+        }
+        KL_TRY(kl_batch_run(&b, ex, (kl_dptr){(uintptr_t)a.x}, (kl_dptr){(uintptr_t)y}, &err));
+    out:
+        kl_mem_fail_after(0);
+        kl_batch_clear(&b);
+        kl_exec_close(&ex);
+        kl_test_free(y);
+        arena_close(&a);
+        expect_eq(kl_mem_live_total(), 0);
+        if (st == KL_OK) break;
+        expect_eq(st, KL_ENOMEM);
+    }
+}
+
+/* Lists as superblocks make them, and some that have no such form: the joined list does the same, with fewer and longer products. */
+static void test_concat(void **state)
+{
+    kl_err err = {""};
+    kl_exec *ex;
+    (void)state;
+    expect_ok(kl_exec_open_host(1, &ex, &err), err);
+    for (int round = 0; round < 200; round++) {
+        uint64_t seed = (uint64_t)round + 1;
+        enum { ROOM = 1600 };
+        kl_batch b, joined, pack;
+        kl_batch_init(&b);
+        kl_test_case("round %d", round);
+        int64_t ny = 0;
+        int joins = 0;
+        const int ngroup = 1 + below(&seed, 5);
+        for (int g = 0; g < ngroup; g++) {
+            const int m = 1 + below(&seed, 12), n = 1 + below(&seed, 12), nrec = below(&seed, 6);
+            int right = 0, left = 0;
+            expect_ok(kl_batch_open_group(&b, ny, (int64_t)m * n, &err), err);
+            expect_ok(kl_batch_reserve(&b, 3 * nrec, &err), err);
+            for (int r = 0; r < nrec; r++) {
+                const int k = 1 + below(&seed, 12), j = 1 + below(&seed, 12), kind = below(&seed, 4), ta = below(&seed, 2), tb = below(&seed, 2);
+                kl_rec w = {.kind = KL_REC_GEMM, .ta = (uint8_t)ta, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .alpha = kl_test_uniform(&seed), .k = j};
+                kl_rec u = {.kind = KL_REC_GEMM, .beta = 1, .at_c = KL_AT_Y, .c = ny, .m = m, .n = n, .ldc = m, .k = k, .alpha = kl_test_uniform(&seed)};
+                w.m = kind == 1 ? k : m, w.n = kind == 1 ? n : k, w.ldc = w.m, w.lda = ta ? j : w.m, w.ldb = j;
+                if (kind == 1) u.at_a = KL_AT_RIGHT, u.ta = (uint8_t)tb, u.lda = tb ? k : m, u.at_b = KL_AT_WORK, u.ldb = k, left++;
+                else u.at_a = KL_AT_WORK, u.lda = m, u.at_b = KL_AT_RIGHT, u.tb = (uint8_t)tb, u.ldb = tb ? n : k, right += kind != 2;
+                *kl_batch_push(&b) = w;
+                *kl_batch_push(&b) = u;
+                if (kind == 2) *kl_batch_push(&b) = u; /* two readers: stays as it is */
+            }
+            joins += (right > 1 ? right - 1 : 0) + (left > 1 ? left - 1 : 0);
+            kl_batch_close_group(&b, 144);
+            ny += (int64_t)m * n;
+        }
+        b.zero = 1, b.nx = ROOM, b.ny = ny;
+        expect_ok(kl_batch_close(&b, &err), err);
+        expect_ok(kl_concat(&b, &joined, &pack, &err), err);
+        expect_eq(joined.nrec, b.nrec - joins);
+        expect_near(joined.flop, b.flop, 1e-9 * b.flop);
+        double *const x = kl_test_guarded(ROOM), *const l = kl_test_guarded(ROOM), *const r = kl_test_guarded(ROOM), *const s = kl_test_guarded(pack.ny), *const y = kl_test_guarded(ny),
+                     *const z = kl_test_guarded(ny);
+        for (int i = 0; i < ROOM; i++) x[i] = kl_test_uniform(&seed), l[i] = kl_test_uniform(&seed), r[i] = kl_test_uniform(&seed);
+        b.base[KL_AT_LEFT].addr = pack.base[KL_AT_LEFT].addr = joined.base[KL_AT_LEFT].addr = (uintptr_t)l;
+        b.base[KL_AT_RIGHT].addr = pack.base[KL_AT_RIGHT].addr = joined.base[KL_AT_RIGHT].addr = (uintptr_t)r;
+        joined.base[KL_AT_STACK].addr = (uintptr_t)s;
+        const kl_dptr px = {(uintptr_t)x};
+        expect_ok(kl_batch_run(&b, ex, px, (kl_dptr){(uintptr_t)y}, &err), err);
+        expect_ok(kl_batch_run(&pack, ex, px, (kl_dptr){(uintptr_t)s}, &err), err);
+        expect_ok(kl_batch_run(&joined, ex, px, (kl_dptr){(uintptr_t)z}, &err), err);
+        for (int64_t i = 0; i < ny; i++) expect_near(z[i], y[i], 1e-12 * (1 + fabs(y[i])));
+        kl_test_guards_hold(s, pack.ny), kl_test_guards_hold(z, ny);
+        kl_test_free(x), kl_test_free(l), kl_test_free(r), kl_test_free(s), kl_test_free(y), kl_test_free(z);
+        kl_batch_clear(&b), kl_batch_clear(&joined), kl_batch_clear(&pack);
+    }
+    kl_exec_close(&ex);
+}
+
+/* An intermediate made of another one, whose place is written anew: joined or not, the answer is that of the list. And a column, whose ldc says nothing, in a matrix that is put together. */
+static void test_concat_chain(void **state)
+{
+    enum { N = 4, ALL = N * N };
+    kl_err err = {""};
+    kl_exec *ex;
+    kl_batch b, joined, pack, column;
+    uint64_t seed = 3;
+    double x[ALL], l[ALL], r[ALL], y[ALL], z[ALL], *s;
+    (void)state;
+    expect_ok(kl_exec_open_host(1, &ex, &err), err);
+    for (int i = 0; i < ALL; i++) x[i] = kl_test_uniform(&seed), l[i] = kl_test_uniform(&seed), r[i] = kl_test_uniform(&seed);
+    kl_batch_init(&b);
+    expect_ok(kl_batch_open_group(&b, 0, ALL, &err), err);
+    expect_ok(kl_batch_reserve(&b, 6, &err), err);
+    for (int k = 0; k < 2; k++) {
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = N, .n = N, .k = N, .lda = N, .ldb = N, .ldc = N, .alpha = 1 + k};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_WORK, .at_c = KL_AT_WORK, .m = N, .n = N, .k = N, .lda = N, .ldb = N, .ldc = N, .c = ALL, .alpha = 1};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = N, .n = N, .k = N, .lda = N, .ldb = N, .ldc = N, .a = ALL, .alpha = 1};
+    }
+    kl_batch_close_group(&b, 2 * ALL);
+    b.zero = 1, b.nx = b.ny = ALL;
+    expect_ok(kl_batch_close(&b, &err), err);
+    expect_ok(kl_concat(&b, &joined, &pack, &err), err);
+    s = kl_test_guarded(pack.ny);
+    b.base[KL_AT_LEFT].addr = pack.base[KL_AT_LEFT].addr = joined.base[KL_AT_LEFT].addr = (uintptr_t)l;
+    b.base[KL_AT_RIGHT].addr = pack.base[KL_AT_RIGHT].addr = joined.base[KL_AT_RIGHT].addr = (uintptr_t)r;
+    joined.base[KL_AT_STACK].addr = (uintptr_t)s;
+    expect_ok(kl_batch_run(&b, ex, (kl_dptr){(uintptr_t)x}, (kl_dptr){(uintptr_t)y}, &err), err);
+    expect_ok(kl_batch_run(&pack, ex, (kl_dptr){(uintptr_t)x}, (kl_dptr){(uintptr_t)s}, &err), err);
+    expect_ok(kl_batch_run(&joined, ex, (kl_dptr){(uintptr_t)x}, (kl_dptr){(uintptr_t)z}, &err), err);
+    for (int i = 0; i < ALL; i++) expect_near(z[i], y[i], 1e-13);
+    kl_test_free(s);
+    kl_batch_clear(&b), kl_batch_clear(&joined), kl_batch_clear(&pack);
+
+    kl_spmat *m = NULL;
+    const double *const base[KL_NAT] = {[KL_AT_LEFT] = l};
+    kl_batch_init(&column);
+    expect_ok(kl_batch_open_group(&column, 0, N, &err), err);
+    expect_ok(kl_batch_reserve(&column, 1, &err), err);
+    *kl_batch_push(&column) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = N, .n = 1, .k = N, .lda = N, .ldb = N, .ldc = 1, .alpha = 1};
+    kl_batch_close_group(&column, 0);
+    column.zero = 1, column.nx = column.ny = N;
+    expect_ok(kl_batch_close(&column, &err), err);
+    expect_ok(kl_assemble(&column, base, &m, &err), err);
+    expect_eq(m->nnz, ALL);
+    kl_spmat_destroy(&m);
+    kl_batch_clear(&column);
+    kl_exec_close(&ex);
+}
+
+/* A list in chunks, their operands gathered: the same results from little memory at a time, each chunk within its budget where one piece of work allows it. */
+static void test_chunks(void **state)
+{
+    static const char operators[KL_NAT] = {[KL_AT_LEFT] = 1, [KL_AT_RIGHT] = 1, [KL_AT_LEFT_PACK] = 1};
+    kl_err err = {""};
+    kl_exec *ex;
+    int many = 0;
+    (void)state;
+    expect_ok(kl_exec_open_host(1, &ex, &err), err);
+    for (int round = 0; round < 200; round++) {
+        uint64_t seed = (uint64_t)round + 7;
+        arena a = arena_open(PLACE, &seed);
+        kl_batch b;
+        kl_chunks c;
+        kl_batch_init(&b);
+        make(&b, &a, 1 + below(&seed, 12), 1 + below(&seed, 30), round % 4 != 0, &seed);
+        const int64_t budget = round % 3 == 0 ? 1 : 1 + below(&seed, 4000);
+        kl_test_case("round %d budget %lld", round, (long long)budget);
+        double *const want = kl_test_guarded(b.ny), *const size = calloc((size_t)b.ny + 1, sizeof *size), *const y = kl_test_guarded(b.ny);
+        run_plain(&b, &a, want, size);
+        expect_ok(kl_chunks_create(&b, operators, budget, &c, &err), err);
+        for (int g = 0; g < b.ngroup && b.zero; g++)
+            for (int64_t i = b.group[g].y; i < b.group[g].y + b.group[g].ny; i++) y[i] = 0;
+        int64_t nrec = 0, moved = 0, most = 0;
+        for (int k = 0; k < c.nchunk; k++) {
+            kl_batch *const q = &c.chunk[k].list;
+            const kl_gather *const need = &c.chunk[k].need;
+            double *const buffer = kl_test_guarded(need->n);
+            const double *const from[KL_NAT] = {[KL_AT_LEFT] = a.left, [KL_AT_RIGHT] = a.right, [KL_AT_LEFT_PACK] = a.pack};
+            for (int64_t i = 0; i < need->ncopy; i++) {
+                expect_true(i == 0 || need->copy[i].to >= need->copy[i - 1].to + need->copy[i - 1].n);
+                expect_eq(need->copy[i].to % 2, need->copy[i].from % 2);
+                memcpy(buffer + need->copy[i].to, from[need->copy[i].at] + need->copy[i].from, (size_t)need->copy[i].n * sizeof(double));
+                moved += need->copy[i].n;
+            }
+            q->base[KL_AT_STACK].addr = (uintptr_t)buffer;
+            most = need->n > most ? need->n : most;
+            for (int64_t i = 0; i < q->nrec; i++) expect_true(!operators[q->rec[i].at_a] || q->rec[i].kind == KL_REC_FILL || q->rec[i].m * q->rec[i].n == 0 || (q->rec[i].kind == KL_REC_GEMM && q->rec[i].k == 0));
+            expect_ok(ex->vt.batch_prepare(ex, q, &err), err);
+            expect_ok(ex->vt.batch_apply(ex, q, (kl_dptr){(uintptr_t)a.x}, (kl_dptr){(uintptr_t)y}, &err), err);
+            ex->vt.batch_release(ex, q);
+            kl_test_guards_hold(buffer, need->n);
+            kl_test_free(buffer);
+            nrec += q->nrec;
+        }
+        expect_eq(nrec, b.nrec);
+        expect_eq(c.moved, moved);
+        expect_eq(c.most, most);
+        many += c.nchunk > 2;
+        for (int64_t i = 0; i < b.ny; i++) expect_true((isnan(want[i]) && isnan(y[i])) || fabs(y[i] - want[i]) <= 2.3e-16 * 2000 * size[i]);
+        kl_test_guards_hold(y, b.ny);
+        kl_test_free(want), kl_test_free(y);
+        free(size);
+        kl_chunks_clear(&c);
+        kl_batch_clear(&b);
+        arena_close(&a);
+    }
+    expect_true(many > 50);
+    kl_exec_close(&ex);
+    expect_eq(kl_mem_live_total(), 0);
+}
+
+/* Records of an output may be cut before an intermediate is made anew, and nowhere between that and its last reader. */
+static void test_cuts(void **state)
+{
+    kl_err err = {""};
+    kl_batch b;
+    char may[8];
+    (void)state;
+    kl_batch_init(&b);
+    b.zero = 1;
+    expect_ok(kl_batch_open_group(&b, 0, 4, &err), err);
+    expect_ok(kl_batch_reserve(&b, 7, &err), err);
+    const kl_rec make = {.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = 2, .n = 2, .k = 2, .lda = 2, .ldb = 2, .ldc = 2, .alpha = 1};
+    const kl_rec use = {.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = 2, .n = 2, .k = 2, .lda = 2, .ldb = 2, .ldc = 2, .alpha = 1};
+    const kl_rec plain = {.kind = KL_REC_ADD, .beta = 1, .at_a = KL_AT_X, .at_c = KL_AT_Y, .m = 2, .n = 2, .lda = 2, .ldc = 2, .alpha = 1};
+    const kl_rec all[7] = {make, use, use, plain, make, plain, use};
+    for (int i = 0; i < 7; i++) *kl_batch_push(&b) = all[i];
+    kl_batch_close_group(&b, 4);
+    kl_group_cuts(&b, &b.group[0], may);
+    expect_eq(memcmp(may, "\1\0\0\1\1\0\0\1", 8), 0);
+    b.zero = 0;
+    kl_group_cuts(&b, &b.group[0], may);
+    expect_eq(memcmp(may, "\1\0\0\0\0\0\0\1", 8), 0);
+    kl_batch_clear(&b);
+}
+
+/* Groups as superblocks make them: intermediates with one reader, products and sums that add to y; 2 doubles of y are left alone behind each. */
+static void make_superblock(kl_batch *b, int64_t room, int ngroup, uint64_t *seed)
+{
+    kl_err err = {""};
+    int64_t ny = 0;
+    for (int g = 0; g < ngroup; g++) {
+        const int m = 1 + below(seed, 15), n = 1 + below(seed, 15), nrec = 1 + below(seed, 6);
+        expect_ok(kl_batch_open_group(b, ny, (int64_t)m * n, &err), err);
+        expect_ok(kl_batch_reserve(b, 3 * nrec, &err), err);
+        for (int q = 0; q < nrec; q++) {
+            const int k = 1 + below(seed, 15), j = 1 + below(seed, 15);
+            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = m, .n = k, .k = j, .lda = m, .ldb = j, .ldc = m, .alpha = 0.5};
+            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = m, .n = n, .k = k, .lda = m, .ldb = k, .ldc = m,
+                                          .c = ny, .alpha = 1.5};
+            if (q % 3 == 2) *kl_batch_push(b) = (kl_rec){.kind = KL_REC_ADD, .beta = 1, .at_a = KL_AT_X, .at_c = KL_AT_Y, .m = m, .n = n, .lda = m, .ldc = m, .c = ny, .alpha = -1};
+        }
+        kl_batch_close_group(b, 225);
+        ny += (int64_t)m * n + 2;
+    }
+    b->zero = 1, b->nx = room, b->ny = ny;
+    expect_ok(kl_batch_close(b, &err), err);
+}
+
+/* Lists written and read again, and assembled: the same records, the same product; what is no such file is refused with its line. */
+static void test_saved(void **state)
+{
+    kl_err err = {""};
+    char path[] = "/tmp/kronlat-records-XXXXXX";
+    kl_reclist *back = NULL;
+    kl_batch list[3];
+    uint64_t seed = 5;
+    int n = 0;
+    (void)state;
+    close(mkstemp(path));
+    expect_ok(kl_reclist_create(path, &err), err);
+    for (int i = 0; i < 3; i++) {
+        char title[32];
+        kl_batch_init(&list[i]);
+        make_superblock(&list[i], 400, 1 + 2 * i, &seed);
+        snprintf(title, sizeof title, "list %d", i);
+        expect_ok(kl_reclist_append(path, title, &list[i], &err), err);
+    }
+    /* a limit on files is a disk that is full: what was there stays, whole */
+    struct stat whole, after;
+    struct rlimit free_to_grow, full;
+    signal(SIGXFSZ, SIG_IGN);
+    stat(path, &whole);
+    getrlimit(RLIMIT_FSIZE, &free_to_grow);
+    full = free_to_grow;
+    full.rlim_cur = (rlim_t)whole.st_size + 100;
+    setrlimit(RLIMIT_FSIZE, &full);
+    const kl_status appended = kl_reclist_append(path, "one more", &list[2], &err);
+    full.rlim_cur = 5;
+    setrlimit(RLIMIT_FSIZE, &full);
+    const kl_status created = kl_reclist_create(path, &(kl_err){""});
+    setrlimit(RLIMIT_FSIZE, &free_to_grow);
+    expect_eq(appended, KL_EIO);
+    expect_true(strstr(err.text, path) != NULL);
+    expect_eq(created, KL_EIO);
+    expect_true(stat(path, &after) == 0 && after.st_size == whole.st_size);
+    expect_ok(kl_reclist_read(path, &n, &back, &err), err);
+    expect_eq(n, 3);
+    for (int i = 0; i < 3; i++) {
+        kl_batch *const b = &back[i].list;
+        kl_spmat *m = NULL;
+        kl_exec *ex = NULL;
+        expect_eq(b->nrec, list[i].nrec);
+        expect_eq(b->ngroup, list[i].ngroup);
+        expect_eq(memcmp(b->rec, list[i].rec, (size_t)b->nrec * sizeof *b->rec), 0);
+        expect_true(back[i].size[KL_AT_LEFT] > 0 && back[i].size[KL_AT_LEFT] <= 225 && back[i].size[KL_AT_RIGHT_PACK] == 0);
+        expect_near(b->flop, list[i].flop, 0);
+        double *const x = filled(400, &seed), *const l = filled(225, &seed), *const r = filled(225, &seed), *const y = kl_test_guarded(b->ny), *const z = kl_test_guarded(b->ny);
+        const double *const base[KL_NAT] = {[KL_AT_LEFT] = l, [KL_AT_RIGHT] = r};
+        b->base[KL_AT_LEFT].addr = (uintptr_t)l, b->base[KL_AT_RIGHT].addr = (uintptr_t)r;
+        expect_ok(kl_assemble(b, base, &m, &err), err);
+        expect_true((double)m->nnz <= kl_assemble_elements(b));
+        expect_ok(kl_exec_open_host(1, &ex, &err), err);
+        kl_spmv *s = NULL;
+        expect_ok(kl_spmv_create(ex, m, KL_SPMV_MANY, &s, &err), err);
+        expect_ok(kl_spmv_apply(s, 1, (kl_dptr){(uintptr_t)x}, 400, (kl_dptr){(uintptr_t)z}, b->ny, &err), err);
+        kl_spmv_destroy(&s);
+        expect_ok(kl_batch_run(b, ex, (kl_dptr){(uintptr_t)x}, (kl_dptr){(uintptr_t)y}, &err), err);
+        for (int64_t k = 0; k < b->ny; k++) expect_true((isnan(y[k]) && z[k] == 0) || fabs(y[k] - z[k]) <= 1e-12 * (1 + fabs(y[k])));
+        kl_test_free(x), kl_test_free(l), kl_test_free(r), kl_test_free(y), kl_test_free(z);
+        kl_spmat_destroy(&m);
+        kl_exec_close(&ex);
+    }
+    kl_reclist_destroy(n, &back);
+    /* one byte changed, anywhere: read as something else, or refused; never beyond its operands */
+    FILE *f = fopen(path, "r+");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    const long size = ftell(f);
+    for (int round = 0; round < 300; round++) {
+        static const char some[] = "0123456789 -.enanx\n";
+        const long at = (long)(kl_test_bits(&seed) % (uint64_t)size);
+        fseek(f, at, SEEK_SET);
+        const int was = fgetc(f);
+        fseek(f, at, SEEK_SET);
+        fputc(some[below(&seed, (int)sizeof some - 1)], f);
+        fflush(f);
+        const kl_status st = kl_reclist_read(path, &n, &back, &err);
+        expect_true(st == KL_OK || st == KL_EINPUT || st == KL_ENOMEM);
+        if (st == KL_EINPUT) expect_true(strstr(err.text, path) != NULL);
+        if (st == KL_OK) kl_reclist_destroy(n, &back);
+        fseek(f, at, SEEK_SET);
+        fputc(was, f);
+        fflush(f);
+    }
+    fclose(f);
+    remove(path);
+    expect_refused(kl_reclist_read(path, &n, &back, &err), KL_EIO, err, path);
+    for (int i = 0; i < 3; i++) kl_batch_clear(&list[i]);
+    expect_eq(kl_mem_live_total(), 0);
+}
+
+/* The host beside a "device" that is the host as well: every share from none to all, outputs that are cut, and lists that stay with the device. */
+static void test_hybrid(void **state)
+{
+    static const char *const steps[] = {"0:1e-6", "0:0.3", "0:1", "0:0.1,2:2.5,5:40", "0:1e6"};
+    kl_err err = {""};
+    kl_exec *ex;
+    (void)state;
+    expect_ok(kl_exec_open_host(1, &ex, &err), err);
+    for (int w = 0; w < 5; w++) {
+        kl_exec *device, *both;
+        expect_ok(w % 2 ? core_open_small(INT64_MAX, &device, &err) : kl_exec_open_host(1, &device, &err), err);
+        expect_ok(kl_exec_open_hybrid_take(&device, 2, steps[w], &both, &err), err);
+        expect_true(device == NULL);
+        for (int round = 0; round < 60; round++) {
+            enum { ROOM = 400 };
+            uint64_t seed = (uint64_t)(100 * w + round + 1);
+            kl_batch b;
+            kl_batch_init(&b);
+            kl_test_case("%s round %d", steps[w], round);
+            const int ngroup = 1 + below(&seed, 6);
+            double *const x = kl_test_guarded(ROOM), *const l = kl_test_guarded(ROOM), *const r = kl_test_guarded(ROOM);
+            for (int i = 0; i < ROOM; i++) x[i] = kl_test_uniform(&seed), l[i] = kl_test_uniform(&seed), r[i] = kl_test_uniform(&seed);
+            make_superblock(&b, ROOM, ngroup, &seed);
+            const int64_t ny = b.ny;
+            b.lasting = round % 5 != 0;
+            b.base[KL_AT_LEFT].addr = (uintptr_t)l, b.base[KL_AT_RIGHT].addr = (uintptr_t)r;
+            double *const y = kl_test_guarded(ny), *const z = kl_test_guarded(ny);
+            kl_exec *const run[2] = {ex, both};
+            for (int e = 0; e < 2; e++) {
+                expect_ok(run[e]->vt.batch_prepare(run[e], &b, &err), err);
+                for (int twice = 0; twice < 2; twice++)
+                    expect_ok(run[e]->vt.batch_apply(run[e], &b, (kl_dptr){(uintptr_t)x}, (kl_dptr){(uintptr_t)(e ? z : y)}, &err), err);
+                run[e]->vt.batch_release(run[e], &b);
+            }
+            for (int64_t i = 0; i < ny; i++) expect_true((isnan(y[i]) && isnan(z[i])) || fabs(z[i] - y[i]) <= 1e-12 * (1 + fabs(y[i])));
+            kl_test_guards_hold(z, ny);
+            kl_test_free(x), kl_test_free(l), kl_test_free(r), kl_test_free(y), kl_test_free(z);
+            kl_batch_clear(&b);
+        }
+        kl_exec_close(&both);
+    }
+    kl_exec *device, *both;
+    expect_ok(kl_exec_open_host(1, &device, &err), err);
+    expect_refused(kl_exec_open_hybrid_take(&device, 1, "100:3,50:2", &both, &err), KL_EINPUT, err, "50:2");
+    expect_refused(kl_exec_open_hybrid_take(&device, 1, "", &both, &err), KL_EINPUT, err, "nothing");
+    expect_ok(kl_exec_open_hybrid_take(&device, 1, "auto", &both, &err), err);
+    kl_exec_close(&both);
+    kl_exec_close(&ex);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_large), cmocka_unit_test(test_work), cmocka_unit_test(test_wide), cmocka_unit_test(test_empty),
+                                       cmocka_unit_test(test_no_memory), cmocka_unit_test(test_concat), cmocka_unit_test(test_hybrid), cmocka_unit_test(test_concat_chain), cmocka_unit_test(test_chunks),
+                                       cmocka_unit_test(test_cuts), cmocka_unit_test(test_saved)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
