@@ -4,7 +4,7 @@
    (Fig. 3's S_B with the norm of x put right), directions of S_B that are rounding only left out, so that no factorization can fail; the result is checked.
    6. One pass: X, AX, P, AP and W anew, with their inner products: those of the next 4. but for W . AW, since x . Aw = w . Ax. So 4. is a pass of its own only for a
    preconditioned W, a wide block, and after 7. 7. X and AX are made afresh when x has drifted from orthonormality, when theta rises, and before convergence is
-   believed. 8. When nothing moves any more P is dropped once; then the stop says stagnated.
+   believed. 8. When nothing moves any more P is dropped once; then W is random for a step, some times; then the stop says stagnated.
    SPDX-License-Identifier: Apache-2.0 */
 #include "solve/lobpcg.h"
 #include "base/dense.h"
@@ -16,7 +16,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { DEFAULT_APPLY = 2000, REFRESH_STEPS = 60, STALL_STEPS = REFRESH_STEPS /* one refresh at least may help */, MOST = 3 * KL_MAX_ROOT };
+enum {
+    DEFAULT_APPLY = 2000,
+    REFRESH_STEPS = 60,
+    STALL_STEPS = REFRESH_STEPS, /* one refresh at least may help */
+    SHAKES = 4,                  /* steps with random directions, where residuals stand still far from rounding */
+    MOST = 3 * KL_MAX_ROOT
+};
+static const double FAR = 1e3; /* from rounding: residuals that stand still above so many times that are not what arithmetic allows */
 
 /* ORDER of the column groups in memory and in the lists of inputs */
 enum { X, AX, W, AW, P, AP, NGROUP };
@@ -255,6 +262,15 @@ out:
     return st;
 }
 
+/* Column b of W, of random numbers. */
+static kl_status random_direction(solver *s, int b, uint64_t number, kl_err *err)
+{
+    kl_ortho o = {.c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = 1, .nplace = 1, .dev = col(s, W, b)}, .scratch = s->dots, .h = s->h,
+                  .random = s->opts->seed + 1000 + number + 7919 * (uint64_t)b};
+    s->known = 0;
+    return kl_ortho_random(&o, 0, err);
+}
+
 static kl_status iterate(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -262,7 +278,7 @@ static kl_status iterate(solver *s, kl_err *err)
     const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : DEFAULT_APPLY;
     kl_eig_stats *const stats = s->stats;
     double best = INFINITY, last_theta = INFINITY;
-    int best_step = 0, fresh = 1, since_refresh = 0, dropped = 0, guard_until = -1;
+    int best_step = 0, fresh = 1, since_refresh = 0, dropped = 0, shaken = 0, guard_until = -1;
     KL_TRY(refresh(s, 0, err));
     for (int step = 0;; step++) {
         double worst = 0.0;
@@ -296,25 +312,27 @@ static kl_status iterate(solver *s, kl_err *err)
                 step--;
                 continue;
             }
-            if (stats->converged || exact || spent || dropped) {
+            if (stats->converged || exact || spent || (dropped && (shaken == SHAKES || worst <= FAR * rounding))) {
                 stats->stagnated = !stats->converged && !spent;
                 stats->stopped = 0;
                 break;
             }
         }
         if (stats->stopped) break;
-        if (settled) {
-            dropped = 1; /* 8. */
+        const int shake = settled && dropped;
+        if (settled) { /* 8. */
+            shaken += dropped;
+            dropped = 1;
             s->np = 0;
             best = INFINITY;
             best_step = step;
         }
         /* 2., 3. */
-        if (step < guard_until && s->nact == 0) {
-            kl_ortho o = {.c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->nb + 1, .nplace = 1, .dev = col(s, W, 0)}, .scratch = s->dots, .h = s->h, .random = s->opts->seed + 1000 + (uint64_t)step};
-            KL_TRY(kl_ortho_random(&o, 0, err));
+        if (shake) {
+            for (int a = 0; a < s->nact; a++) KL_TRY(random_direction(s, s->act[a], (uint64_t)step, err));
+        } else if (step < guard_until && s->nact == 0) {
             s->act[s->nact++] = 0;
-            s->known = 0;
+            KL_TRY(random_direction(s, 0, (uint64_t)step, err));
         } else if (s->h->diagonal.addr != 0) {
             s->known = 0;
             for (int a = 0; a < s->nact; a++) {

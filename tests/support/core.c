@@ -112,10 +112,19 @@ static void random_order(int nsite, uint64_t seed, char *text, size_t size)
     for (int i = 0; i < nsite; i++) n += (size_t)snprintf(text + n, size - n, i ? ",%d" : "%d", p[i]);
 }
 
+/* A seed that is a model's own. */
+static uint64_t seed_of(const kl_model *m)
+{
+    uint64_t seed = 0xcbf29ce484222325u;
+    for (const char *c = m->name; *c; c++) seed = (seed ^ (unsigned char)*c) * 0x100000001b3u;
+    for (const char *c = m->variant; *c; c++) seed = (seed ^ (unsigned char)*c) * 0x100000001b3u;
+    return seed;
+}
+
 void core_every_lattice(const kl_model *const *models, int nmodel, const char *const *lattices, int64_t most, core_orders orders, core_check *check)
 {
     for (int k = 0; k < nmodel; k++) {
-        uint64_t seed = models[k]->hash + 1;
+        uint64_t seed = seed_of(models[k]); /* not its hash, which every comment in the generator changes */
         for (int l = 0; lattices[l] != NULL; l++) {
             if (!states_of(models[k], lattices[l], most)) continue;
             const char *const colon = strchr(lattices[l], ':') + 1, *const x = strchr(colon, 'x');
