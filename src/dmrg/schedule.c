@@ -33,7 +33,7 @@ enum {
 #define PARTED 0.3    /* of its gap: what the energy is uncertain by when a guard may go */
 #define FALLING 0.7   /* of the gap one sweep before: a gap that falls so fast is not known yet */
 #define EXACT_KEPT 0.02 /* of the wanted accuracy: what the kept state may cost where the energy is exact; measured values are off by ten times as much */
-#define NEAR 3e-3     /* in units of the couplings: a probe that finds a state closer cannot tell how close it is */
+#define NEAR 3e-3     /* in units of the couplings: sweeps of one state may settle in a mixture with one that is closer, and a probe cannot tell how close */
 
 /* ---- the options, with their defaults ---- */
 
@@ -89,7 +89,7 @@ static double gap_beyond(const kl_schedule *s, const kl_dmrg_result *res, int he
         if (g < IGNORED * wanted || suspicious(s, row, i)) *unresolved = fmax(*unresolved, g);
         else {
             gap = fmin(gap, g);
-            if (uncertain < INFINITY && not_parted(g, uncertain)) *unresolved = fmax(*unresolved, g);
+            if (g < NEAR * s->unit.gap && uncertain < INFINITY && not_parted(g, uncertain)) *unresolved = fmax(*unresolved, g);
         }
     }
     const int last = held - s->opts->nstate - 1; /* none was let go: the highest guard bounds those beyond it */
