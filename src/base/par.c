@@ -18,11 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
     MAX_THREADS = 1024,
-    SPINS = 1000, /* looks before a thread sleeps: about what waking it costs */
+    SPINS = 1000,        /* looks before a thread offers its processor to others: about what waking it would cost */
+    PATIENCE_US = 2000,  /* how long it goes on offering it before it sleeps: jobs of one solver come closer together */
+    CONTENDED_US = 50,   /* an offer that takes so long was taken: others need the processor */
     CLOSED = 1 << 30
 };
 
@@ -57,12 +60,30 @@ static void look_again(void)
 #endif
 }
 
-/* Back when *word is another than `old`, or at any time. */
+static int64_t microseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* Back when *word is another than `old`, or at any time. Where processors are free, a thread that sleeps too soon makes all others wait for its
+   waking; where they are not, one that looks on takes time from those that work. An offer of the processor tells which it is. */
 static void wait_while(_Atomic int *word, int old, int spins)
 {
     for (int i = 0; i < spins; i++) {
         if (*word != old) return;
         look_again();
+    }
+    if (spins > 0) {
+        const int64_t begin = microseconds();
+        for (int64_t before = begin, now; before < begin + PATIENCE_US; before = now) {
+            if (*word != old) return;
+            sched_yield();
+            now = microseconds();
+            if (now - before > CONTENDED_US) break;
+        }
+        if (*word != old) return;
     }
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
 }

@@ -221,7 +221,7 @@ kl_outlook kl_schedule_outlook(const kl_schedule *s, const kl_dmrg_result *res)
     o.solver = !(residual > 0) ? 0 : exact ? residual : residual * residual / divisor(s, o.gap);
     o.kept = b->kept > 0 ? b->kept : 0;
     o.kept_wanted = exact ? EXACT_KEPT * o.wanted : o.wanted;
-    o.bar = fmax(fmax(o.truncation, o.solver), fmax(o.unresolved, 4 * rounding_of(s)));
+    o.bar = fmax(fmax(o.truncation, o.solver) + o.unresolved, 4 * rounding_of(s)); /* a state not told apart is known no better itself */
     /* Of the state's energy above the lowest, no less than gap * distance^2 comes from other states. */
     o.distance = o.unresolved > 0 ? 1 : fmin(1, sqrt((o.kept + (exact ? 0 : o.bar)) / divisor(s, o.gap)) + (exact ? residual / divisor(s, o.gap) : 0));
     o.wait = waits_for(s, &o);
