@@ -76,6 +76,16 @@ const char *kl_report_flop(double flop, char buf[32])
     return buf;
 }
 
+/* Numbers that point notation can hold: beyond, digits are lost or there are too many. */
+static int fits_point(double e) { return e == 0 || (fabs(e) >= 1e-4 && fabs(e) < 1e12); }
+
+/* An energy with all of its digits, for a column 23 wide. */
+static const char *column_text(double e, char buf[40])
+{
+    snprintf(buf, 40, fits_point(e) ? "%.14f" : "%.15e", e);
+    return buf;
+}
+
 /* An energy to one digit beyond its error, 15 significant ones at most. */
 static const char *energy_text(double e, double error, char buf[40])
 {
@@ -84,6 +94,11 @@ static const char *energy_text(double e, double error, char buf[40])
     if (error > 0 && isfinite(error)) {
         const int useful = (int)ceil(-log10(error)) + 1;
         if (useful < digits) digits = useful;
+    }
+    if (!fits_point(e)) {
+        const double beyond = error > 0 ? log10(fabs(e)) - log10(error) + 1 : 14;
+        snprintf(buf, 40, "%.*e", beyond < 1 ? 1 : beyond < 14 ? (int)beyond : 14, e);
+        return buf;
     }
     snprintf(buf, 40, "%.*f", digits < 1 ? 1 : digits, e);
     return buf;
@@ -141,10 +156,10 @@ static void print_sweeps(FILE *to, const kl_dmrg_result *d)
     fprintf(to, "\nsweep      m    noise %23s     change  discarded  products   largest H  seconds\n", "energy");
     for (int i = 0; i < d->nrow; i++) {
         const kl_dmrg_row *r = &d->row[i];
-        char noise[16], change[16];
+        char noise[16], change[16], energy[40];
         snprintf(noise, sizeof(noise), r->noise > 0 ? "%.0e" : "-", r->noise);
         snprintf(change, sizeof(change), isfinite(r->change) ? "%.2e" : "-", r->change);
-        fprintf(to, "%5d %6d %8s %23.14f %10s %10.2e %9lld %11lld %8.2f\n", i + 1, r->m_reached, noise, r->energy[0], change, r->discarded, (long long)r->napply,
+        fprintf(to, "%5d %6d %8s %23s %10s %10.2e %9lld %11lld %8.2f\n", i + 1, r->m_reached, noise, column_text(r->energy[0], energy), change, r->discarded, (long long)r->napply,
                 (long long)r->dim_max, r->seconds);
     }
 }
@@ -470,9 +485,10 @@ void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *i
         int converged;
         stop_text(item[i].stop, &converged);
         const int done = converged || item[i].stop == KL_STOP_SCHEDULE;
-        fprintf(to, "%-*s %23.14f %10.1e %10.1e %6d%s%s%s%s\n", width, item[i].label, item[i].energy[0], item[i].error_estimate, item[i].discarded, item[i].m,
+        char energy[40];
+        fprintf(to, "%-*s %23s %10.1e %10.1e %6d%s%s%s%s\n", width, item[i].label, column_text(item[i].energy[0], energy), item[i].error_estimate, item[i].discarded, item[i].m,
                 mark_lowest && i == low ? "  <- lowest" : "", done ? "" : "  NOT CONVERGED", item[i].output[0] != '\0' ? "  " : "", item[i].output);
-        for (int k = 1; k < item[i].nstate; k++) fprintf(to, "%-*s %23.14f\n", width, "", item[i].energy[k]);
+        for (int k = 1; k < item[i].nstate; k++) fprintf(to, "%-*s %23s\n", width, "", column_text(item[i].energy[k], energy));
     }
     if (!mark_lowest) return;
     int as_low = 0;
@@ -871,7 +887,7 @@ void kl_progress_step(kl_progress *p, const kl_dmrg_step *s)
     }
     if (p->have_energy) snprintf(change, sizeof(change), "  change %.1e", s->energy - p->previous_energy);
     if (p->nsweep > 0) snprintf(total, sizeof(total), "/%d", p->nsweep + p->sweep_before);
-    fprintf(stderr, "\r%ssweep %d%s %s site %d  m %d  E %.10f%s  discarded %.1e%s\033[K", p->prefix, p->sweep_before + s->sweep + 1, total,
+    fprintf(stderr, "\r%ssweep %d%s %s site %d  m %d  E %.11g%s  discarded %.1e%s\033[K", p->prefix, p->sweep_before + s->sweep + 1, total,
             s->direction > 0 ? "->" : "<-", s->bond, s->m, s->energy, change, s->discarded, left);
     fflush(stderr);
     line_drawn = 1;
@@ -883,7 +899,7 @@ void kl_progress_sweep(kl_progress *p, const kl_dmrg_row *row, int nrow)
     p->have_energy = 1;
     if (!p->verbose) return;
     clear_line();
-    fprintf(stderr, "%ssweep %d  m %d  noise %.0e  E %.14f  change %.2e  discarded %.2e  %.2f s  waits for %s\n", p->prefix, p->sweep_before + nrow, row->m_reached,
+    fprintf(stderr, "%ssweep %d  m %d  noise %.0e  E %.15g  change %.2e  discarded %.2e  %.2f s  waits for %s\n", p->prefix, p->sweep_before + nrow, row->m_reached,
             row->noise, row->energy[0], row->change, row->discarded, row->seconds, kl_dmrg_wait_text[row->wait]);
 }
 

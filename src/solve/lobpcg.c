@@ -23,7 +23,7 @@ enum {
     SHAKES = 4,                  /* steps with random directions, where residuals stand still far from rounding */
     MOST = 3 * KL_MAX_ROOT
 };
-static const double FAR = 1e3; /* from rounding: residuals that stand still above so many times that are not what arithmetic allows */
+static const double FAR = 1e6; /* times rounding: residuals that stand still above that are held by the directions at hand, not by arithmetic */
 
 /* ORDER of the column groups in memory and in the lists of inputs */
 enum { X, AX, W, AW, P, AP, NGROUP };
