@@ -278,6 +278,12 @@ do
     ok(status == 0 and out:find "residual reached", "growth says what residual was reached", out)
     out = json(select(2, run "dmrg heisenberg --sites 12 --charge Sz=0 --states 2 -p J=1e-12 -p h=1e-13,0,0,0,0,0,0,0,0,0,0,0 -o none --json"))
     ok(out and out.manifold == 1, "a manifold does not depend on the unit of energies", out and out.manifold)
+    for _, unit in ipairs { "1e-20", "1e36", "1e38", "1e100" } do
+        status, out = run("dmrg heisenberg --sites 8 --charge Sz=0 --m 20 -o none -p J=" .. unit)
+        local text = out:match "\nenergy +(%S+)"
+        ok(status == 0 and text and math.abs(tonumber(text) / tonumber(unit) + 3.374932598688) < 1e-10 and out:find("1 +20 +1e%-04 +%-3%.37493259868789%d*e"),
+           "energies in any unit keep their digits: " .. unit, out)
+    end
     for _, solver in ipairs { "full", "davidson" } do
         out = json(select(2, run("ed j1j2 --lattice ring:8 --charge Sz=0 -p h=1e-6,-1e-6,0,0,0,0,0,0 --states 2 -o none --json --solver " .. solver)))
         ok(out and out.degeneracy[1] == 1 and math.abs(out.energies[2] - out.energies[1] - 5.86e-13) < 2e-14, "levels 6e-13 apart are two: " .. solver, out and out.degeneracy[1])
