@@ -135,7 +135,7 @@ static const option_row option_table[] = {
      "chain of N sites (with --lattice ring: a ring)"},
     {"lattice", 0, "SPEC", G_SYSTEM, SETS, AS_TEXT, AT(lattice), 0, 0, NULL, check_not_empty,
      "chain, ring, chain:N, ring:N, ladder:LxW, square:LxW, cylinder:LxW, torus:LxW (length x width or circumference), or a Lua file that lists "
-     "sites and bonds (models/README.md shows one)"},
+     "sites and bonds (docs/models.md shows one)"},
     {"double-bonds", 0, NULL, G_SYSTEM, SETS, AS_FLAG, AT(double_bonds), 0, 0, NULL, NULL,
      "a bond that closes a circumference of 2 counts twice"},
     {"order", 0, "HOW", G_SYSTEM, SETS, AS_TEXT, AT(order), 0, 0, NULL, check_order,

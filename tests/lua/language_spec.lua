@@ -1,10 +1,10 @@
--- models/README.md is true: its examples are accepted, and it has every word of the language.
+-- docs/models.md is true: its examples are accepted, and it has every word of the language.
 -- SPDX-License-Identifier: Apache-2.0
 local helper = dofile((string.match(debug.getinfo(1, "S").source, "^@(.*/)") or "./") .. "helper.lua")
 local util, language = require("util"), require("language")
 
-describe("models/README.md", function()
-    local text = util.read(helper.root .. "models/README.md")
+describe("docs/models.md", function()
+    local text = util.read(helper.root .. "docs/models.md")
     local count = 0
     for example in string.gmatch(text, "```lua\n(.-)```") do
         count = count + 1
