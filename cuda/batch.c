@@ -1,9 +1,10 @@
-/* Record lists on the CUDA executor, by the projection that it was told to take. Only a long list is waited for, so that clocks tell where time goes: what is asked of the device
-   next comes after it anyway.
+/* Record lists on the CUDA executor, by the projection that it was told to take. Only a long list is waited
+   for, so that clocks tell where time goes: what is asked of the device next comes after it anyway.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
-/* What stands in a batch: `inner` is a kl_devbatch, or what streams.c or storage.c made; for concat of the list `joined`, whose stacked operands lie in `stack`. */
+/* What stands in a batch: `inner` is a kl_devbatch, or what streams.c or storage.c made; for concat of the
+   list `joined`, whose stacked operands lie in `stack`. */
 typedef struct prepared {
     kl_projection way;
     void *inner;
@@ -12,9 +13,18 @@ typedef struct prepared {
     int64_t stack_bytes;
 } prepared;
 
-static const char *const kernel[KL_NPROJECTION] = {"", "CUDA tensor cores", "cuBLAS, 4 streams", "cuBLAS, joined products", "cuBLAS, one stream", "cuBLAS, grouped or strided batches", "operators from the host, CUDA tensor cores"};
+static const char *const kernel[KL_NPROJECTION] = {"",
+                                                   "CUDA tensor cores",
+                                                   "cuBLAS, 4 streams",
+                                                   "cuBLAS, joined products",
+                                                   "cuBLAS, one stream",
+                                                   "cuBLAS, grouped or strided batches",
+                                                   "operators from the host, CUDA tensor cores"};
 
-static int by_streams(kl_projection way) { return way == KL_PROJECTION_4STREAMS || way == KL_PROJECTION_NOSTREAMS || way == KL_PROJECTION_CONCAT; }
+static int by_streams(kl_projection way)
+{
+    return way == KL_PROJECTION_4STREAMS || way == KL_PROJECTION_NOSTREAMS || way == KL_PROJECTION_CONCAT;
+}
 static int lanes_of(kl_projection way) { return way == KL_PROJECTION_NOSTREAMS ? 1 : KL_NLANE; }
 
 /* 1: operators of the list lie on the host. */
@@ -25,7 +35,8 @@ static int far_operators(kl_exec *ex, const kl_batch *b)
     return 0;
 }
 
-/* The first to be tried: what was asked for; what the tune table has seen to be fastest for products of this size; our kernel. Operators on the host leave no choice. */
+/* The first to be tried: what was asked for; what the tune table has seen to be fastest for products of this
+   size; our kernel. Operators on the host leave no choice. */
 static kl_projection chosen(kl_exec *ex, const kl_batch *b)
 {
     if (far_operators(ex, b)) return KL_PROJECTION_NOSTORAGE;
@@ -37,7 +48,9 @@ static kl_projection chosen(kl_exec *ex, const kl_batch *b)
 /* What wants less memory, where auto finds that there is not enough: AUTO, nothing. */
 static kl_projection smaller(kl_projection way)
 {
-    return way == KL_PROJECTION_GROUPED ? KL_PROJECTION_NOSTREAMS : way == KL_PROJECTION_NOSTREAMS || way == KL_PROJECTION_NOSTORAGE ? KL_PROJECTION_AUTO : KL_PROJECTION_GROUPED;
+    return way == KL_PROJECTION_GROUPED                                       ? KL_PROJECTION_NOSTREAMS
+           : way == KL_PROJECTION_NOSTREAMS || way == KL_PROJECTION_NOSTORAGE ? KL_PROJECTION_AUTO
+                                                                              : KL_PROJECTION_GROUPED;
 }
 
 /* The batch with `inner` for its prepared part. */
@@ -58,7 +71,14 @@ static void take_apart(kl_cuda *self, prepared *p)
 
 static void options_of(const kl_cuda *self, kl_projection way, kl_tiling_opts o[2])
 {
-    if (way == KL_PROJECTION_LIBRARY) o[0] = (kl_tiling_opts){.unit_m = 1, .unit_n = 1, .most_m = 65535, .most_n = 65535, .depth = 16, .nblock = self->nsm, .apart = 1};
+    if (way == KL_PROJECTION_LIBRARY)
+        o[0] = (kl_tiling_opts){.unit_m = 1,
+                                .unit_n = 1,
+                                .most_m = 65535,
+                                .most_n = 65535,
+                                .depth = 16,
+                                .nblock = self->nsm,
+                                .apart = 1};
     else kl_cuda_list_opts(self, o);
 }
 
@@ -75,14 +95,19 @@ static kl_status join(kl_exec *ex, const kl_batch *b, prepared *p, kl_err *err)
     if (p->stack_bytes == 0) goto out;
     p->stack = host->pool_take(&self->pool, p->stack_bytes);
     if (!p->stack) {
-        st = host->fail(err, KL_ENOMEM, "the device has no %lld bytes for the stacked operands of --projection concat; allowed: grouped 4streams nostreams", (long long)p->stack_bytes);
+        st = host->fail(err, KL_ENOMEM,
+                        "the device has no %lld bytes for the stacked operands of --projection concat; "
+                        "allowed: grouped 4streams nostreams",
+                        (long long)p->stack_bytes);
         goto out;
     }
     p->joined.base[KL_AT_STACK].addr = (uintptr_t)p->stack;
     options_of(self, KL_PROJECTION_GROUPED, o);
     KL_TRY(host->devbatch_prepare(&pack, o, kl_cuda_room(ex), &self->pool, err));
     const kl_devbatch *const q = pack.prepared;
-    for (int64_t i = 0; i < q->plan.nlaunch; i++) kl_cuda_sums(self, q->cell + q->plan.launch[i].first, (int)q->plan.launch[i].n, q->term, NULL, p->stack);
+    for (int64_t i = 0; i < q->plan.nlaunch; i++)
+        kl_cuda_sums(self, q->cell + q->plan.launch[i].first, (int)q->plan.launch[i].n, q->term, NULL,
+                     p->stack);
     host->devbatch_release(&pack, &self->pool);
 out:
     host->batch_clear(&pack);
@@ -120,7 +145,8 @@ kl_status kl_cuda_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
     kl_projection way = chosen(ex, b);
     for (;;) {
         const kl_status st = prepare(ex, b, way, err);
-        if (st != KL_ENOMEM || ex->projection != KL_PROJECTION_AUTO || smaller(way) == KL_PROJECTION_AUTO) return st;
+        if (st != KL_ENOMEM || ex->projection != KL_PROJECTION_AUTO || smaller(way) == KL_PROJECTION_AUTO)
+            return st;
         way = smaller(way);
     }
 }
@@ -145,14 +171,16 @@ kl_status kl_cuda_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr
     const kl_batch view = inside(b);
     kl_status st = KL_OK;
     if (by_streams(way->way)) KL_TRY(kl_cuda_streams_apply(self, &view, kl_device(x), kl_device(y), err));
-    else if (way->way == KL_PROJECTION_NOSTORAGE) KL_TRY(kl_cuda_storage_apply(ex, &view, kl_device(x), kl_device(y), err));
+    else if (way->way == KL_PROJECTION_NOSTORAGE)
+        KL_TRY(kl_cuda_storage_apply(ex, &view, kl_device(x), kl_device(y), err));
     else {
         KL_TRY(self->host->devbatch_check(&view, err));
         const kl_devbatch *const p = way->inner;
         if (way->way == KL_PROJECTION_GROUPED) kl_cuda_launch_list(self, p, kl_device(x), kl_device(y));
         for (int64_t i = 0; i < p->plan.nlaunch && way->way == KL_PROJECTION_LIBRARY; i++) {
             const kl_launch *const l = &p->plan.launch[i];
-            if (!l->products) kl_cuda_sums(self, p->cell + l->first, (int)l->n, p->term, kl_device(x), kl_device(y));
+            if (!l->products)
+                kl_cuda_sums(self, p->cell + l->first, (int)l->n, p->term, kl_device(x), kl_device(y));
             else KL_TRY(kl_cuda_library_apply(self, p, l, kl_device(x), kl_device(y), err));
         }
     }
@@ -181,7 +209,12 @@ kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *out, 
     const kl_cuda *const self = ex->self;
     const kl_projection way = chosen(ex, b);
     kl_tiling_opts o[2];
-    *out = (kl_batch_plan){.kernel = kernel[way], .nlaunch = (int)b->nrec, .nround = 1, .npiece = b->nrec, .padded = 1, .share = 1};
+    *out = (kl_batch_plan){.kernel = kernel[way],
+                           .nlaunch = (int)b->nrec,
+                           .nround = 1,
+                           .npiece = b->nrec,
+                           .padded = 1,
+                           .share = 1};
     if (way == KL_PROJECTION_NOSTORAGE) {
         out->nlaunch = 0, out->npiece = 0;
         return kl_cuda_storage_dry(ex, b, out, err);
@@ -197,7 +230,9 @@ kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *out, 
             }
             out->nlaunch = (int)joined.nrec, out->npiece = joined.nrec;
         }
-        out->work_bytes = ((way == KL_PROJECTION_CONCAT ? joined.nwork : b->nwork) * lanes_of(way) + pack.ny) * (int64_t)sizeof(double);
+        out->work_bytes =
+            ((way == KL_PROJECTION_CONCAT ? joined.nwork : b->nwork) * lanes_of(way) + pack.ny) *
+            (int64_t)sizeof(double);
         self->host->batch_clear(&joined);
         self->host->batch_clear(&pack);
         return KL_OK;
@@ -209,7 +244,11 @@ kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *out, 
 const char *kl_cuda_batch_reason(kl_exec *ex, const kl_batch *b)
 {
     if (far_operators(ex, b)) return "operators wait on the host, for the device has no room";
-    if (ex->projection == KL_PROJECTION_NOSTORAGE) return "operators come in chunk by chunk beside the products";
-    if (ex->projection != KL_PROJECTION_AUTO) return ex->projection == KL_PROJECTION_GROUPED ? "m16n8k16, sums in registers" : "asked for";
-    return ((const kl_cuda *)ex->self)->host->projection_of(ex, b) == KL_PROJECTION_AUTO ? "auto: m16n8k16, sums in registers" : "auto: fastest for products of this size, by the tune table";
+    if (ex->projection == KL_PROJECTION_NOSTORAGE)
+        return "operators come in chunk by chunk beside the products";
+    if (ex->projection != KL_PROJECTION_AUTO)
+        return ex->projection == KL_PROJECTION_GROUPED ? "m16n8k16, sums in registers" : "asked for";
+    return ((const kl_cuda *)ex->self)->host->projection_of(ex, b) == KL_PROJECTION_AUTO
+               ? "auto: m16n8k16, sums in registers"
+               : "auto: fastest for products of this size, by the tune table";
 }

@@ -1,4 +1,5 @@
-/* cuBLAS, opened when the first call wants it: four handles, each on a stream of its own, the first on the executor's.
+/* cuBLAS, opened when the first call wants it: four handles, each on a stream of its own, the first on the
+   executor's.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -42,8 +43,10 @@ kl_status kl_cuda_blas(kl_cuda *self, kl_cublas **out, kl_err *err)
     *(void **)&b->dcopy = dlsym(library, "cublasDcopy_v2");
     *(void **)&b->strided = dlsym(library, "cublasDgemmStridedBatched");
     *(void **)&b->grouped = dlsym(library, "cublasDgemmGroupedBatched");
-    if (!create || !set_stream || !b->destroy || !b->dgemm || !b->dgemv || !b->daxpy || !b->dcopy || !b->strided || !b->grouped) {
-        st = host->fail(err, KL_EABSENT, "--exec cuda: this cuBLAS has no grouped products; 12.4 or later is wanted");
+    if (!create || !set_stream || !b->destroy || !b->dgemm || !b->dgemv || !b->daxpy || !b->dcopy ||
+        !b->strided || !b->grouped) {
+        st = host->fail(err, KL_EABSENT,
+                        "--exec cuda: this cuBLAS has no grouped products; 12.4 or later is wanted");
         goto out;
     }
     int good = cudaEventCreateWithFlags(&b->here, cudaEventDisableTiming) == cudaSuccess;
@@ -51,7 +54,8 @@ kl_status kl_cuda_blas(kl_cuda *self, kl_cublas **out, kl_err *err)
         b->lane[i] = self->stream;
         if (i > 0) good = cudaStreamCreateWithFlags(&b->lane[i], cudaStreamNonBlocking) == cudaSuccess;
         good = good && cudaEventCreateWithFlags(&b->there[i], cudaEventDisableTiming) == cudaSuccess;
-        good = good && create(&b->handle[i]) == CUBLAS_STATUS_SUCCESS && set_stream(b->handle[i], b->lane[i]) == CUBLAS_STATUS_SUCCESS;
+        good = good && create(&b->handle[i]) == CUBLAS_STATUS_SUCCESS &&
+               set_stream(b->handle[i], b->lane[i]) == CUBLAS_STATUS_SUCCESS;
     }
     if (!good) st = host->fail(err, KL_ENOMEM, "--exec cuda: cuBLAS cannot be started");
 out:

@@ -17,7 +17,9 @@ extern "C" {
 enum { KL_RESULT = 1024, KL_SCRATCH = 2 * KL_RESULT }; /* doubles */
 enum { KL_STAGING = 96 << 10 };                  /* bytes */
 
-enum { KL_NSOLVER = 2 }; /* matrices that are diagonalized at a time: four are 6 % faster on an H200, but want two threads more beside LAPACK's */
+/* matrices that are diagonalized at a time: four are 6 % faster on an H200, but want two threads more beside
+   LAPACK's */
+enum { KL_NSOLVER = 2 };
 typedef struct kl_cuda_solver {
     void *handle; /* of cuSOLVER */
     cudaStream_t stream;
@@ -52,29 +54,33 @@ typedef struct kl_cuda {
     int device, sm, nsm;  /* sm: 90 for 9.0 */
     int64_t l2_bytes;
     int back;             /* 1: the next pass over tall V had better begin at its end (belt.h) */
-    cudaStream_t stream;  /* all work goes here, in its order; what hands numbers to the host waits for it */
+    cudaStream_t stream; /* all work goes here, in its order; what hands numbers to the host waits for it */
     cudaEvent_t done;
-    kl_pool pool, far;    /* the device's memory, and the host's that it reaches */
+    kl_pool pool, far; /* the device's memory, and the host's that it reaches */
     kl_cuda_loads *loads; /* NULL until a list is streamed in */
-    double *scratch;      /* [KL_SCRATCH] on the device: what trials need beside their vectors */
+    double *scratch; /* [KL_SCRATCH] on the device: what trials need beside their vectors */
     struct kl_slot *slot; /* [KL_SLOTS] on the device: see fold_device.h */
-    double *result;       /* [KL_RESULT] pinned host memory that the device writes */
-    int *counter;         /* [4] on the device, 0 between kernels: of products */
-    int *turns;           /* [KL_TURNS] likewise: tiles in parts */
-    kl_cublas *blas;      /* NULL until it is wanted */
+    double *result; /* [KL_RESULT] pinned host memory that the device writes */
+    int *counter; /* [4] on the device, 0 between kernels: of products */
+    int *turns; /* [KL_TURNS] likewise: tiles in parts */
+    kl_cublas *blas; /* NULL until it is wanted */
     kl_cuda_solver solver[KL_NSOLVER];
-    void *staging, *table; /* [KL_STAGING] bytes of pinned memory, and on the device: what a kernel reads more of than fits its arguments */
-    int64_t nfree;        /* bytes that were free when the pool last took or gave some; -1: to be asked for */
+    /* [KL_STAGING] bytes of pinned memory, and on the device: what a kernel reads more of than fits its
+       arguments */
+    void *staging, *table;
+    int64_t nfree; /* bytes that were free when the pool last took or gave some; -1: to be asked for */
 } kl_cuda;
 
 static inline double *kl_device(kl_dptr p) { return (double *)p.addr; }
 
-/* What went wrong on the device since the last look, as a status: launches and copies cannot say it themselves. */
+/* What went wrong on the device since the last look, as a status: launches and copies cannot say it
+   themselves. */
 static inline kl_status kl_cuda_check(const kl_cuda *self, const char *what, kl_err *err)
 {
     const cudaError_t e = cudaGetLastError();
     if (e == cudaSuccess) return KL_OK;
-    return self->host->fail(err, e == cudaErrorMemoryAllocation ? KL_ENOMEM : KL_EBROKEN, "--exec cuda: %s: %s", what, cudaGetErrorString(e));
+    return self->host->fail(err, e == cudaErrorMemoryAllocation ? KL_ENOMEM : KL_EBROKEN,
+                            "--exec cuda: %s: %s", what, cudaGetErrorString(e));
 }
 
 /* mem.c */
@@ -91,7 +97,8 @@ kl_status kl_cuda_alloc_far(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);
 int kl_cuda_is_far(kl_exec *ex, kl_dptr p);
 kl_status kl_cuda_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err);
 kl_status kl_cuda_download(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err);
-kl_status kl_cuda_send(kl_exec *ex, kl_spdev *d, const void *from, int64_t bytes, void *out, kl_err *err); /* to a new array of d; *out: its address */
+/* to a new array of d; *out: its address */
+kl_status kl_cuda_send(kl_exec *ex, kl_spdev *d, const void *from, int64_t bytes, void *out, kl_err *err);
 
 /* loads.c */
 kl_status kl_cuda_loads_open(kl_cuda *self, kl_err *err);
@@ -103,11 +110,13 @@ void kl_cuda_join(kl_exec *ex, int ticket, int host);
 void kl_cuda_copy(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst);
 void kl_cuda_fill(kl_exec *ex, int64_t n, double a, kl_dptr y);
 void kl_cuda_axpby(kl_exec *ex, int64_t n, double a, kl_dptr x, double b, kl_dptr y);
-void kl_cuda_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta, double floor, kl_dptr r, kl_dptr t);
+void kl_cuda_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta, double floor, kl_dptr r,
+                          kl_dptr t);
 
 /* tall.cu */
 void kl_cuda_dots(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, kl_dptr x, double *out);
-void kl_cuda_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, const double *c, double b, kl_dptr y);
+void kl_cuda_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, const double *c, double b,
+                     kl_dptr y);
 
 /* fuse.cu */
 void kl_cuda_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots);
@@ -120,7 +129,8 @@ kl_status kl_cuda_trial(kl_exec *ex, kl_trial *t, kl_err *err);
 
 /* eigen.c */
 void kl_cuda_eigen_close(kl_cuda *self);
-kl_status kl_cuda_eigen(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *w, kl_err *err);
+kl_status kl_cuda_eigen(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *w,
+                        kl_err *err);
 
 /* batch.c */
 kl_status kl_cuda_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err);
@@ -128,7 +138,8 @@ kl_status kl_cuda_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr
 void kl_cuda_batch_release(kl_exec *ex, kl_batch *b);
 void kl_cuda_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);
 const char *kl_cuda_batch_reason(kl_exec *ex, const kl_batch *b); /* why it goes this way */
-kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan, kl_err *err); /* what preparing it would come to */
+/* what preparing it would come to */
+kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan, kl_err *err);
 
 /* grouped.c: the tiles that our kernels take, and the launches of a list that was prepared for them */
 void kl_cuda_list_opts(const kl_cuda *self, kl_tiling_opts o[2]);
@@ -152,13 +163,15 @@ void kl_cuda_streams_release(kl_cuda *self, kl_batch *b);
 void kl_cuda_streams_explain(const kl_batch *b, kl_batch_plan *plan);
 
 /* library.c: a prepared list whose pieces stand apart, by grouped and strided-batched calls */
-kl_status kl_cuda_library_apply(kl_cuda *self, const kl_devbatch *p, const kl_launch *l, const double *x, double *y, kl_err *err);
+kl_status kl_cuda_library_apply(kl_cuda *self, const kl_devbatch *p, const kl_launch *l, const double *x,
+                                double *y, kl_err *err);
 
 /* explain.c */
 kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *choice, kl_err *err);
 
 /* sums.cu */
-void kl_cuda_sums(const kl_cuda *self, const kl_cell *cell, int ncell, const kl_summand *term, const double *x, double *y);
+void kl_cuda_sums(const kl_cuda *self, const kl_cell *cell, int ncell, const kl_summand *term,
+                  const double *x, double *y);
 
 /* one record that is no product: C = alpha op(A) + beta C or alpha + beta C */
 void kl_cuda_sum_record(cudaStream_t stream, const kl_rec *r, const double *a, double *c);
@@ -169,7 +182,8 @@ kl_status kl_cuda_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y
 void kl_cuda_kron_release(kl_exec *ex, kl_kron *k);
 kl_status kl_cuda_kron_random(kl_exec *ex, const kl_kron *k, uint64_t seed, kl_dptr v, kl_err *err);
 kl_status kl_cuda_kron_diagonal(kl_exec *ex, const kl_kron *k, kl_dptr d, kl_err *err);
-void kl_cuda_kron_half(const kl_cuda *self, const kl_kron *k, int right, const double *x, double *y); /* one of the two kernels of an apply, right first */
+/* one of the two kernels of an apply, right first */
+void kl_cuda_kron_half(const kl_cuda *self, const kl_kron *k, int right, const double *x, double *y);
 
 /* contest.cu */
 kl_status kl_cuda_kron_contest(kl_exec *ex, const kl_kron *k, kl_kron_contest *out, kl_err *err);
@@ -181,25 +195,33 @@ void kl_cuda_products(const kl_cuda *self, const kl_piece *piece, int ntile, con
 
 /* small.cu */
 kl_tiling_opts kl_cuda_small_opts(const kl_cuda *self);
-void kl_cuda_small(const kl_cuda *self, const kl_piece *piece, int ntile, int adds, const double *x, double *y);
+void kl_cuda_small(const kl_cuda *self, const kl_piece *piece, int ntile, int adds, const double *x,
+                   double *y);
 
 /* spmv.c */
 kl_status kl_cuda_spmv_prepare(kl_exec *ex, kl_spmv *s, kl_err *err);
-kl_status kl_cuda_spmv_apply(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err);
+kl_status kl_cuda_spmv_apply(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y,
+                             int64_t ldy, kl_err *err);
 void kl_cuda_spmv_release(kl_exec *ex, kl_spmv *s);
 
 /* spmv.cu: y = A x for 1 to 16 vectors, and [nrow][nv] to columns of y. */
-void kl_cuda_spmv(const kl_cuda *self, const kl_spdev *d, int nvec, int nv, const double *x, int64_t ldx, double *y, int64_t ldy);
-void kl_cuda_spmv_gather(const kl_cuda *self, int64_t ncol, int nvec, int nv, const double *x, int64_t ldx, double *xs);
-void kl_cuda_spmv_scatter(const kl_cuda *self, int64_t nrow, int nvec, int nv, const double *ys, double *y, int64_t ldy);
+void kl_cuda_spmv(const kl_cuda *self, const kl_spdev *d, int nvec, int nv, const double *x, int64_t ldx,
+                  double *y, int64_t ldy);
+void kl_cuda_spmv_gather(const kl_cuda *self, int64_t ncol, int nvec, int nv, const double *x, int64_t ldx,
+                         double *xs);
+void kl_cuda_spmv_scatter(const kl_cuda *self, int64_t nrow, int nvec, int nv, const double *ys, double *y,
+                          int64_t ldy);
 
 /* moves.cu */
-kl_status kl_cuda_moves_fetch(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr x, kl_dptr panel, kl_err *err);
-kl_status kl_cuda_moves_land(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr panel, kl_dptr y, kl_err *err);
+kl_status kl_cuda_moves_fetch(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr x,
+                              kl_dptr panel, kl_err *err);
+kl_status kl_cuda_moves_land(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr panel,
+                             kl_dptr y, kl_err *err);
 
 /* Yardsticks, behind d->library: cusparse.c, csr5.cu. CSR5 takes a vector at a time. */
 kl_status kl_cuda_cusparse_prepare(kl_exec *ex, const kl_spmat *m, kl_spdev *d, kl_err *err);
-kl_status kl_cuda_cusparse_apply(kl_exec *ex, kl_spdev *d, int nvec, int nv, const double *x, int64_t ldx, double *y, int64_t ldy, kl_err *err);
+kl_status kl_cuda_cusparse_apply(kl_exec *ex, kl_spdev *d, int nvec, int nv, const double *x, int64_t ldx,
+                                 double *y, int64_t ldy, kl_err *err);
 void kl_cuda_cusparse_release(kl_exec *ex, kl_spdev *d);
 kl_status kl_cuda_csr5_prepare(kl_exec *ex, const kl_spmat *m, kl_spdev *d, kl_err *err);
 void kl_cuda_csr5(const kl_cuda *self, const kl_spdev *d, const double *x, double *y);

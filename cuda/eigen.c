@@ -1,5 +1,5 @@
-/* Eigenvectors of symmetric matrices by cuSOLVER, several at a time: a matrix of a thousand rows leaves most of the device idle. The library is looked up at
-   run time; without it truncation stays on the host.
+/* Eigenvectors of symmetric matrices by cuSOLVER, several at a time: a matrix of a thousand rows leaves most
+   of the device idle. The library is looked up at run time; without it truncation stays on the host.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 #include <dlfcn.h>
@@ -57,7 +57,8 @@ static void *work(void *arg)
     for (int k; !w->failed && (k = atomic_fetch_add(&j->next, 1)) < j->nmat;) {
         const int i = j->order[k];
         if (j->n[i] == 0) continue;
-        w->failed = j->api->syevd(w->handle, VECTORS, LOWER, j->n[i], j->a + j->off[i], j->n[i], j->values + j->place[i], w->work, j->nwork, j->info + i);
+        w->failed = j->api->syevd(w->handle, VECTORS, LOWER, j->n[i], j->a + j->off[i], j->n[i],
+                                  j->values + j->place[i], w->work, j->nwork, j->info + i);
     }
     const int last = cudaStreamSynchronize(w->stream);
     if (!w->failed) w->failed = last;
@@ -90,7 +91,10 @@ static kl_status run(kl_cuda *self, job *j, int nworker, kl_err *err)
     worker w[KL_NSOLVER] = {{0}};
     int failed = 0;
     for (int i = 0; i < nworker; i++) {
-        w[i] = (worker){.job = j, .handle = self->solver[i].handle, .stream = self->solver[i].stream, .work = self->solver[i].work};
+        w[i] = (worker){.job = j,
+                        .handle = self->solver[i].handle,
+                        .stream = self->solver[i].stream,
+                        .work = self->solver[i].work};
         cudaStreamWaitEvent(w[i].stream, self->done, 0);
         w[i].started = i > 0 && pthread_create(&w[i].thread, NULL, work, &w[i]) == 0;
     }
@@ -101,10 +105,15 @@ static kl_status run(kl_cuda *self, job *j, int nworker, kl_err *err)
     }
     if (!failed) return KL_OK;
     const kl_status st = kl_cuda_check(self, "eigenvectors", err);
-    return st != KL_OK ? st : self->host->fail(err, KL_EBROKEN, "--exec cuda: cuSOLVER failed with status %d on a matrix of at most %d rows", failed, j->n[j->order[0]]);
+    return st != KL_OK ? st
+                       : self->host->fail(
+                             err, KL_EBROKEN,
+                             "--exec cuda: cuSOLVER failed with status %d on a matrix of at most %d rows",
+                             failed, j->n[j->order[0]]);
 }
 
-kl_status kl_cuda_eigen(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *w, kl_err *err)
+kl_status kl_cuda_eigen(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *w,
+                        kl_err *err)
 {
     kl_status st = KL_OK;
     kl_cuda *const self = ex->self;
@@ -117,7 +126,8 @@ kl_status kl_cuda_eigen(kl_exec *ex, int nmat, const int *n, const int64_t *off,
     if (nmat == 0) return KL_OK;
     cudaSetDevice(self->device); /* whatever thread this is */
     if (!find_solver(&api) || !open_worker(self, &api, 0))
-        return host->fail(err, KL_EABSENT, "--exec cuda: cuSOLVER (libcusolver.so.12) cannot be used for eigenvectors");
+        return host->fail(err, KL_EABSENT,
+                          "--exec cuda: cuSOLVER (libcusolver.so.12) cannot be used for eigenvectors");
     KL_TRY(host->alloc_bytes((void **)&order, nmat, sizeof *order, KL_MEM_WORK, err));
     KL_TRY(host->alloc_bytes((void **)&info, nmat, sizeof *info, KL_MEM_WORK, err));
     KL_TRY(host->alloc_bytes((void **)&place, nmat, sizeof *place, KL_MEM_WORK, err));
@@ -133,35 +143,45 @@ kl_status kl_cuda_eigen(kl_exec *ex, int nmat, const int *n, const int64_t *off,
         double square;
         kl_cuda_dots(ex, (int64_t)n[i] * n[i], 1, kl_dptr_at(a, off[i]), 0, kl_dptr_at(a, off[i]), &square);
         if (!isfinite(square)) {
-            st = host->fail(err, KL_EINPUT, "eigenvectors: a matrix of %d rows has the squared norm %g; every element must be finite", n[i], square);
+            st = host->fail(
+                err, KL_EINPUT,
+                "eigenvectors: a matrix of %d rows has the squared norm %g; every element must be finite",
+                n[i], square);
             goto out;
         }
     }
     const int largest = n[order[0]];
     if (api.size(self->solver[0].handle, VECTORS, LOWER, largest, j.a, largest, j.a, &j.nwork) != 0) {
-        st = host->fail(err, KL_EBROKEN, "--exec cuda: cuSOLVER knows no work space for a matrix of %d rows", largest);
+        st = host->fail(err, KL_EBROKEN, "--exec cuda: cuSOLVER knows no work space for a matrix of %d rows",
+                        largest);
         goto out;
     }
     KL_TRY(host->pool_alloc(&self->pool, total * (int64_t)sizeof(double), &values, err));
     KL_TRY(host->pool_alloc(&self->pool, nmat * (int64_t)sizeof(int), &infos, err));
     j.values = values, j.info = infos;
-    while (nworker < KL_NSOLVER && nworker < nmat && open_worker(self, &api, nworker)) { /* as many as there is memory for */
+    /* as many as there is memory for */
+    while (nworker < KL_NSOLVER && nworker < nmat && open_worker(self, &api, nworker)) {
         void *space;
-        if (host->pool_alloc(&self->pool, (int64_t)j.nwork * (int64_t)sizeof(double), &space, nworker ? NULL : err) != KL_OK) break;
+        if (host->pool_alloc(&self->pool, (int64_t)j.nwork * (int64_t)sizeof(double), &space,
+                             nworker ? NULL : err) != KL_OK)
+            break;
         self->solver[nworker++].work = space;
     }
     if (nworker == 0) {
         st = KL_ENOMEM;
         goto out;
     }
-    if (cudaMemsetAsync(infos, 0, (size_t)nmat * sizeof(int), self->stream) != cudaSuccess || cudaEventRecord(self->done, self->stream) != cudaSuccess)
+    if (cudaMemsetAsync(infos, 0, (size_t)nmat * sizeof(int), self->stream) != cudaSuccess ||
+        cudaEventRecord(self->done, self->stream) != cudaSuccess)
         KL_TRY(kl_cuda_check(self, "eigenvectors", err));
     KL_TRY(run(self, &j, nworker, err));
-    if (kl_cuda_get(self, w, values, total * (int64_t)sizeof(double)) != 0 || kl_cuda_get(self, info, infos, nmat * (int64_t)sizeof(int)) != 0)
+    if (kl_cuda_get(self, w, values, total * (int64_t)sizeof(double)) != 0 ||
+        kl_cuda_get(self, info, infos, nmat * (int64_t)sizeof(int)) != 0)
         KL_TRY(kl_cuda_check(self, "eigenvectors", err));
     for (int i = 0; i < nmat; i++)
         if (info[i] != 0) {
-            st = host->fail(err, KL_ENOCONV, "eigenvectors of %d rows: cuSOLVER's syevd failed (%d)", n[i], info[i]);
+            st = host->fail(err, KL_ENOCONV, "eigenvectors of %d rows: cuSOLVER's syevd failed (%d)", n[i],
+                            info[i]);
             goto out;
         }
 out:

@@ -1,4 +1,5 @@
-/* The CUDA executor: a complete table on memory of the primary context, which OpenMP offload in the same program uses as well.
+/* The CUDA executor: a complete table on memory of the primary context, which OpenMP offload in the same
+   program uses as well.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 #include "device/fold_device.h"
@@ -29,16 +30,20 @@ static void cuda_close(kl_exec *ex)
     host->free_ptr((void **)&self);
 }
 
-/* The first GPU that is visible, in a context that spins: one that sleeps doubles the time of a short kernel. The context stays for the life of the
-   program: nobody here resets a device. */
+/* The first GPU that is visible, in a context that spins: one that sleeps doubles the time of a short kernel.
+   The context stays for the life of the program: nobody here resets a device. */
 static kl_status find_device(kl_cuda *self, kl_err *err)
 {
     const kl_cuda_host *const host = self->host;
     int n = 0;
     cudaError_t e = cudaGetDeviceCount(&n);
-    if (e == cudaErrorInsufficientDriver || e == cudaErrorNoDevice || e == cudaErrorInitializationError || (e == cudaSuccess && n == 0)) {
+    if (e == cudaErrorInsufficientDriver || e == cudaErrorNoDevice || e == cudaErrorInitializationError ||
+        (e == cudaSuccess && n == 0)) {
         cudaGetLastError();
-        return host->fail(err, KL_EABSENT, "--exec cuda: %s; allowed: host auto", e == cudaErrorInsufficientDriver ? "there is no NVIDIA driver, or it is older than CUDA wants" : "there is no NVIDIA GPU");
+        return host->fail(err, KL_EABSENT, "--exec cuda: %s; allowed: host auto",
+                          e == cudaErrorInsufficientDriver
+                              ? "there is no NVIDIA driver, or it is older than CUDA wants"
+                              : "there is no NVIDIA GPU");
     }
     if (e == cudaSuccess) e = cudaSetDeviceFlags(cudaDeviceScheduleSpin);
     if (e == cudaSuccess) e = cudaSetDevice(self->device);
@@ -46,7 +51,8 @@ static kl_status find_device(kl_cuda *self, kl_err *err)
     int major = 0, minor = 0;
     if (e == cudaSuccess) e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, self->device);
     if (e == cudaSuccess) e = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, self->device);
-    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&self->nsm, cudaDevAttrMultiProcessorCount, self->device);
+    if (e == cudaSuccess)
+        e = cudaDeviceGetAttribute(&self->nsm, cudaDevAttrMultiProcessorCount, self->device);
     int l2 = 0;
     if (e == cudaSuccess) e = cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, self->device);
     self->l2_bytes = l2;
@@ -54,9 +60,14 @@ static kl_status find_device(kl_cuda *self, kl_err *err)
     if (e == cudaSuccess) e = kl_cuda_products_init(self);
     if (e == cudaErrorNoKernelImageForDevice || e == cudaErrorInvalidDeviceFunction) {
         cudaGetLastError();
-        return host->fail(err, KL_EABSENT, "--exec cuda: the GPU is an sm_%d; the module was made for sm_%s (meson option -Dnvcc_arch)", self->sm, KL_CUDA_ARCH);
+        return host->fail(
+            err, KL_EABSENT,
+            "--exec cuda: the GPU is an sm_%d; the module was made for sm_%s (meson option -Dnvcc_arch)",
+            self->sm, KL_CUDA_ARCH);
     }
-    if (e != cudaSuccess) return host->fail(err, KL_EABSENT, "--exec cuda: device %d of %d cannot be used: %s", self->device, n, cudaGetErrorString(e));
+    if (e != cudaSuccess)
+        return host->fail(err, KL_EABSENT, "--exec cuda: device %d of %d cannot be used: %s", self->device, n,
+                          cudaGetErrorString(e));
     return KL_OK;
 }
 
@@ -68,12 +79,20 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
     ex->self = self;
     self->host = host;
     self->nfree = -1;
-    self->pool.ctx = self, self->pool.get = kl_cuda_get_block, self->pool.give = kl_cuda_give_block, self->pool.put = kl_cuda_put;
+    self->pool.ctx = self, self->pool.get = kl_cuda_get_block, self->pool.give = kl_cuda_give_block,
+    self->pool.put = kl_cuda_put;
     self->pool.most = &ex->most_bytes;
-    self->far = (kl_pool){.ctx = self, .get = kl_cuda_get_far, .give = kl_cuda_give_far, .put = kl_cuda_put, .most = &no_limit, .far = 1};
+    self->far = (kl_pool){.ctx = self,
+                          .get = kl_cuda_get_far,
+                          .give = kl_cuda_give_far,
+                          .put = kl_cuda_put,
+                          .most = &no_limit,
+                          .far = 1};
     KL_TRY(find_device(self, err));
-    if (cudaStreamCreateWithFlags(&self->stream, cudaStreamNonBlocking) != cudaSuccess || cudaEventCreateWithFlags(&self->done, cudaEventDisableTiming) != cudaSuccess ||
-        cudaHostAlloc((void **)&self->result, KL_RESULT * sizeof(double), cudaHostAllocMapped) != cudaSuccess ||
+    if (cudaStreamCreateWithFlags(&self->stream, cudaStreamNonBlocking) != cudaSuccess ||
+        cudaEventCreateWithFlags(&self->done, cudaEventDisableTiming) != cudaSuccess ||
+        cudaHostAlloc((void **)&self->result, KL_RESULT * sizeof(double), cudaHostAllocMapped) !=
+            cudaSuccess ||
         cudaHostAlloc(&self->staging, KL_STAGING, cudaHostAllocDefault) != cudaSuccess)
         KL_TRY(kl_cuda_check(self, "opening the device", err));
     self->scratch = host->pool_take(&self->pool, KL_SCRATCH * (int64_t)sizeof(double));
@@ -81,13 +100,17 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
     self->counter = host->pool_take(&self->pool, INTS);
     self->turns = self->counter ? self->counter + 4 : NULL;
     self->table = host->pool_take(&self->pool, KL_STAGING);
-    if (!self->scratch || !self->slot || !self->counter || !self->table || cudaMemsetAsync(self->slot, 0, SLOTS, self->stream) != cudaSuccess ||
+    if (!self->scratch || !self->slot || !self->counter || !self->table ||
+        cudaMemsetAsync(self->slot, 0, SLOTS, self->stream) != cudaSuccess ||
         cudaMemsetAsync(self->counter, 0, INTS, self->stream) != cudaSuccess) {
         st = host->fail(err, KL_ENOMEM, "--exec cuda: device %d gives no memory", self->device);
         goto out;
     }
-    snprintf(ex->where, sizeof ex->where, "device %d (sm_%d, %d multiprocessors), module for sm_%s", self->device, self->sm, self->nsm, KL_CUDA_ARCH);
-    static const kl_eigen_time h200[] = {{64, 0.4e-3, 0.6e-3}, {128, 1.2e-3, 0.9e-3}, {256, 4.7e-3, 1.5e-3}, {512, 22e-3, 3.6e-3}, {1024, 0.15, 8.7e-3}, {2500, 2.2, 35e-3}}; /* and a core beside it */
+    snprintf(ex->where, sizeof ex->where, "device %d (sm_%d, %d multiprocessors), module for sm_%s",
+             self->device, self->sm, self->nsm, KL_CUDA_ARCH);
+    /* and a core beside it */
+    static const kl_eigen_time h200[] = {{64, 0.4e-3, 0.6e-3}, {128, 1.2e-3, 0.9e-3}, {256, 4.7e-3, 1.5e-3},
+                                         {512, 22e-3, 3.6e-3}, {1024, 0.15, 8.7e-3},  {2500, 2.2, 35e-3}};
     ex->eigen_least = 100;
     ex->eigen_opening = 0.2; /* the first matrix takes 0.15 to 0.4 s: cuSOLVER is loaded */
     ex->neigen_time = (int)(sizeof h200 / sizeof *h200);

@@ -21,16 +21,18 @@ kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err
     case KL_OP_COMBINE: {
         const int belts = (call->nvec + KL_BELT - 1) / KL_BELT;
         c->nlaunch = belts;
-        snprintf(c->why, sizeof c->why, "%d belt%s of at most %d columns", belts, belts == 1 ? "" : "s", KL_BELT);
+        snprintf(c->why, sizeof c->why, "%d belt%s of at most %d columns", belts, belts == 1 ? "" : "s",
+                 KL_BELT);
         return KL_OK;
     }
     case KL_OP_FUSE:
-        snprintf(c->why, sizeof c->why, call->nvec <= KL_FEW_IN && call->nout <= KL_FEW_OUT ? "few vectors: all in registers" : "tiles of all vectors in shared memory, products by tensor cores");
+        snprintf(c->why, sizeof c->why,
+                 call->nvec <= KL_FEW_IN && call->nout <= KL_FEW_OUT
+                     ? "few vectors: all in registers"
+                     : "tiles of all vectors in shared memory, products by tensor cores");
         return KL_OK;
     case KL_OP_UPLOAD:
-    case KL_OP_DOWNLOAD:
-        self->host->devbatch_transfer(c);
-        return KL_OK;
+    case KL_OP_DOWNLOAD: self->host->devbatch_transfer(c); return KL_OK;
     default: snprintf(c->why, sizeof c->why, "two elements an access where addresses are even"); return KL_OK;
     }
 }

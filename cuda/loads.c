@@ -1,4 +1,5 @@
-/* Copies beside the products: streams of their own for operators that come in, and for what others ask for, each with a ticket.
+/* Copies beside the products: streams of their own for operators that come in, and for what others ask for,
+   each with a ticket.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
@@ -8,11 +9,14 @@ kl_status kl_cuda_loads_open(kl_cuda *self, kl_err *err)
     if (self->loads) return KL_OK;
     KL_TRY(self->host->alloc_bytes((void **)&self->loads, 1, sizeof *self->loads, KL_MEM_MISC, err));
     kl_cuda_loads *const l = self->loads;
-    int good = cudaStreamCreateWithFlags(&l->stream, cudaStreamNonBlocking) == cudaSuccess && cudaStreamCreateWithFlags(&l->beside, cudaStreamNonBlocking) == cudaSuccess &&
+    int good = cudaStreamCreateWithFlags(&l->stream, cudaStreamNonBlocking) == cudaSuccess &&
+               cudaStreamCreateWithFlags(&l->beside, cudaStreamNonBlocking) == cudaSuccess &&
                cudaEventCreateWithFlags(&l->here, cudaEventDisableTiming) == cudaSuccess;
     for (int i = 0; i < 2 && good; i++)
-        good = cudaEventCreateWithFlags(&l->loaded[i], cudaEventDisableTiming) == cudaSuccess && cudaEventCreateWithFlags(&l->used[i], cudaEventDisableTiming) == cudaSuccess;
-    for (int i = 0; i < KL_NTICKET && good; i++) good = cudaEventCreateWithFlags(&l->ticket[i], cudaEventDisableTiming) == cudaSuccess;
+        good = cudaEventCreateWithFlags(&l->loaded[i], cudaEventDisableTiming) == cudaSuccess &&
+               cudaEventCreateWithFlags(&l->used[i], cudaEventDisableTiming) == cudaSuccess;
+    for (int i = 0; i < KL_NTICKET && good; i++)
+        good = cudaEventCreateWithFlags(&l->ticket[i], cudaEventDisableTiming) == cudaSuccess;
     if (!good) {
         kl_cuda_loads_close(self);
         st = self->host->fail(err, KL_ENOMEM, "--exec cuda: no stream for operators");
@@ -47,7 +51,9 @@ int kl_cuda_copy_beside(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int af
         cudaEventRecord(l->here, self->stream);
         cudaStreamWaitEvent(l->beside, l->here, 0);
     }
-    if (n > 0) cudaMemcpyAsync(kl_device(dst), kl_device(src), (size_t)n * sizeof(double), cudaMemcpyDefault, l->beside);
+    if (n > 0)
+        cudaMemcpyAsync(kl_device(dst), kl_device(src), (size_t)n * sizeof(double), cudaMemcpyDefault,
+                        l->beside);
     cudaEventRecord(l->ticket[ticket], l->beside);
     return ticket;
 }

@@ -1,4 +1,5 @@
-/* Device memory of the CUDA module: what its pool takes, and copies. A copy from or to the host is over when the call returns.
+/* Device memory of the CUDA module: what its pool takes, and copies. A copy from or to the host is over when
+   the call returns.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
@@ -40,14 +41,16 @@ int kl_cuda_put(void *ctx, void *to, const void *from, int64_t bytes)
 {
     const kl_cuda *const self = ctx;
     if (bytes == 0) return 0;
-    return cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, self->stream) != cudaSuccess || cudaStreamSynchronize(self->stream) != cudaSuccess;
+    return cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, self->stream) != cudaSuccess ||
+           cudaStreamSynchronize(self->stream) != cudaSuccess;
 }
 
 int kl_cuda_get(void *ctx, void *to, const void *from, int64_t bytes)
 {
     const kl_cuda *const self = ctx;
     if (bytes == 0) return 0;
-    return cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, self->stream) != cudaSuccess || cudaStreamSynchronize(self->stream) != cudaSuccess;
+    return cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, self->stream) != cudaSuccess ||
+           cudaStreamSynchronize(self->stream) != cudaSuccess;
 }
 
 int64_t kl_cuda_room(kl_exec *ex)
@@ -115,19 +118,24 @@ static void copy_piece(void *ctx, int64_t task, int thread)
     memcpy(c->to + at, c->from + at, (size_t)(rest < PIECE ? rest : PIECE));
 }
 
-/* By all threads into two pieces of pinned memory in turn, while the other one is on its way. 1: there is none, or a copy failed. */
+/* By all threads into two pieces of pinned memory in turn, while the other one is on its way. 1: there is
+   none, or a copy failed. */
 static int put_staged(kl_exec *ex, char *to, const char *from, int64_t bytes)
 {
     kl_cuda *const self = ex->self;
     char *pinned = NULL;
     cudaEvent_t sent[2] = {NULL, NULL};
     int bad = cudaHostAlloc((void **)&pinned, 2 * STAGED, cudaHostAllocDefault) != cudaSuccess;
-    for (int k = 0; k < 2 && !bad; k++) bad = cudaEventCreateWithFlags(&sent[k], cudaEventDisableTiming) != cudaSuccess;
+    for (int k = 0; k < 2 && !bad; k++)
+        bad = cudaEventCreateWithFlags(&sent[k], cudaEventDisableTiming) != cudaSuccess;
     for (int64_t at = 0, k = 0; at < bytes && !bad; at += STAGED, k = 1 - k) {
         staged c = {pinned + k * STAGED, from + at, bytes - at < STAGED ? bytes - at : STAGED};
         bad = at >= 2 * STAGED && cudaEventSynchronize(sent[k]) != cudaSuccess;
         self->host->par_for(ex->nthread, (c.bytes + PIECE - 1) / PIECE, copy_piece, &c);
-        bad = bad || cudaMemcpyAsync(to + at, c.to, (size_t)c.bytes, cudaMemcpyHostToDevice, self->stream) != cudaSuccess || cudaEventRecord(sent[k], self->stream) != cudaSuccess;
+        bad = bad ||
+              cudaMemcpyAsync(to + at, c.to, (size_t)c.bytes, cudaMemcpyHostToDevice, self->stream) !=
+                  cudaSuccess ||
+              cudaEventRecord(sent[k], self->stream) != cudaSuccess;
     }
     bad = cudaStreamSynchronize(self->stream) != cudaSuccess || bad;
     for (int k = 0; k < 2; k++)
@@ -141,7 +149,9 @@ kl_status kl_cuda_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t n,
 {
     kl_cuda *const self = ex->self;
     const int64_t bytes = n * (int64_t)sizeof(double);
-    if (bytes >= STAGED_FROM && ex->nthread > 1 && put_staged(ex, (char *)kl_device(dst), (const char *)src, bytes) == 0) return KL_OK;
+    if (bytes >= STAGED_FROM && ex->nthread > 1 &&
+        put_staged(ex, (char *)kl_device(dst), (const char *)src, bytes) == 0)
+        return KL_OK;
     if (kl_cuda_put(self, kl_device(dst), src, bytes) == 0) return KL_OK;
     return kl_cuda_check(self, "copying to the device", err);
 }
@@ -163,5 +173,6 @@ kl_status kl_cuda_send(kl_exec *ex, kl_spdev *d, const void *from, int64_t bytes
     d->bytes += bytes;
     *(void **)out = (void *)p->addr;
     if (kl_cuda_put(self, (void *)p->addr, from, bytes) == 0) return KL_OK;
-    return self->host->fail(err, KL_EBROKEN, "%lld bytes could not be copied to the device", (long long)bytes);
+    return self->host->fail(err, KL_EBROKEN, "%lld bytes could not be copied to the device",
+                            (long long)bytes);
 }

@@ -1,5 +1,6 @@
-/* What the program and its CUDA module know of each other. The module is a library of its own, opened when `--exec cuda` is asked for, so that one program
-   runs with and without CUDA; it calls nothing of the program but what this table hands it.
+/* What the program and its CUDA module know of each other. The module is a library of its own, opened when
+   `--exec cuda` is asked for, so that one program runs with and without CUDA; it calls nothing of the program
+   but what this table hands it.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CUDA_MODULE_H
 #define KL_CUDA_MODULE_H
@@ -15,7 +16,9 @@
 extern "C" {
 #endif
 
-enum { KL_CUDA_ABI = 10 }; /* counts up when anything here or in the tables of exec.h, record.h, tiling.h, spmv.h and kron.h changes its meaning */
+/* counts up when anything here or in the tables of exec.h, record.h, tiling.h, spmv.h and kron.h changes its
+   meaning */
+enum { KL_CUDA_ABI = 10 };
 
 /* The program's part: functions of base.h, mem.h, par.h, pool.h, devbatch.h, devkron.h under their names. */
 typedef struct kl_cuda_host {
@@ -34,14 +37,17 @@ typedef struct kl_cuda_host {
     kl_projection (*projection_of)(const kl_exec *ex, const kl_batch *b);
     kl_status (*concat)(const kl_batch *in, kl_batch *out, kl_batch *pack, kl_err *err);
     void (*batch_clear)(kl_batch *b);
-    kl_status (*chunks_create)(const kl_batch *b, const char which[KL_NAT], int64_t budget, kl_chunks *out, kl_err *err);
+    kl_status (*chunks_create)(const kl_batch *b, const char which[KL_NAT], int64_t budget, kl_chunks *out,
+                               kl_err *err);
     void (*chunks_clear)(kl_chunks *c);
     kl_status (*devbatch_open)(kl_batch *b, const kl_tiling_opts *o, int64_t budget, kl_err *err);
     kl_status (*devbatch_load)(kl_batch *b, void *work, kl_pool *pool, kl_err *err);
-    kl_status (*devbatch_prepare)(kl_batch *b, const kl_tiling_opts *o, int64_t has, kl_pool *pool, kl_err *err);
+    kl_status (*devbatch_prepare)(kl_batch *b, const kl_tiling_opts *o, int64_t has, kl_pool *pool,
+                                  kl_err *err);
     void (*devbatch_release)(kl_batch *b, kl_pool *pool);
     kl_status (*devbatch_check)(const kl_batch *b, kl_err *err);
-    kl_status (*devbatch_dry)(const kl_batch *b, const kl_tiling_opts *o, int64_t has, const char *kernel, kl_batch_plan *out, kl_err *err);
+    kl_status (*devbatch_dry)(const kl_batch *b, const kl_tiling_opts *o, int64_t has, const char *kernel,
+                              kl_batch_plan *out, kl_err *err);
     void (*devbatch_choice)(const kl_batch_plan *plan, const char *lead, kl_choice *c);
     void (*devbatch_transfer)(kl_choice *c);
     kl_status (*spdev_prepare)(kl_exec *ex, const kl_spmachine *machine, kl_spmv *s, kl_err *err);
@@ -54,7 +60,9 @@ typedef struct kl_cuda_host {
 
 /* The module's part, under the name KL_CUDA_SYMBOL. Sizes tell apart what an ABI number forgot. */
 #define KL_CUDA_SYMBOL "kl_cuda_module_table"
-#define KL_CUDA_SIZES {sizeof(kl_cuda_host), sizeof(kl_exec), sizeof(kl_batch), sizeof(kl_piece), sizeof(kl_tiling), sizeof(kl_launch), sizeof(kl_devkron_block)}
+#define KL_CUDA_SIZES                                                                    \
+    {sizeof(kl_cuda_host), sizeof(kl_exec),   sizeof(kl_batch),        sizeof(kl_piece), \
+     sizeof(kl_tiling),    sizeof(kl_launch), sizeof(kl_devkron_block)}
 typedef struct kl_cuda_module {
     int abi;
     size_t bytes[7]; /* KL_CUDA_SIZES */

@@ -25,14 +25,16 @@ void kl_cuda_spmv_release(kl_exec *ex, kl_spmv *s)
     self->host->spdev_release(ex, s);
 }
 
-kl_status kl_cuda_spmv_apply(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err)
+kl_status kl_cuda_spmv_apply(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y,
+                             int64_t ldy, kl_err *err)
 {
     kl_cuda *const self = ex->self;
     kl_spdev *d;
     int nv;
     kl_status st = self->host->spdev_ready(ex, s, nvec, &d, &nv, err);
     if (st != KL_OK) return st;
-    if (d->way == KL_SPWAY_CUSPARSE) st = kl_cuda_cusparse_apply(ex, d, nvec, nv, kl_device(x), ldx, kl_device(y), ldy, err);
+    if (d->way == KL_SPWAY_CUSPARSE)
+        st = kl_cuda_cusparse_apply(ex, d, nvec, nv, kl_device(x), ldx, kl_device(y), ldy, err);
     else if (d->way == KL_SPWAY_CSR5)
         for (int v = 0; v < nvec; v++) kl_cuda_csr5(self, d, kl_device(x) + v * ldx, kl_device(y) + v * ldy);
     else kl_cuda_spmv(self, d, nvec, nv, kl_device(x), ldx, kl_device(y), ldy);

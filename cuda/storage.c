@@ -1,6 +1,8 @@
-/* Lists whose operators stay on the host (nemes2014's third strategy, NoStreamAndStorage): chunk by chunk they come into one of two buffers by copies on a stream of their own, while
-   the chunk before is multiplied out of the other by our grouped kernel. The paper sorts records by the input that they wait for (Alg. 6); here vectors are on the device and
-   operators are what is waited for, so that pieces of work are sorted by these (chunk.h). The first two chunks of the next apply begin to come in when this one ends, beside what a
+/* Lists whose operators stay on the host (nemes2014's third strategy, NoStreamAndStorage): chunk by chunk
+   they come into one of two buffers by copies on a stream of their own, while the chunk before is multiplied
+   out of the other by our grouped kernel. The paper sorts records by the input that they wait for (Alg. 6);
+   here vectors are on the device and operators are what is waited for, so that pieces of work are sorted by
+   these (chunk.h). The first two chunks of the next apply begin to come in when this one ends, beside what a
    solver does with vectors; those of the first apply when the list is prepared, beside the diagonal of H.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
@@ -20,9 +22,11 @@ typedef struct storage {
 } storage;
 
 /* Operators, wherever they are. */
-static const char operators[KL_NAT] = {[KL_AT_LEFT] = 1, [KL_AT_RIGHT] = 1, [KL_AT_LEFT_PACK] = 1, [KL_AT_RIGHT_PACK] = 1};
+static const char operators[KL_NAT] = {
+    [KL_AT_LEFT] = 1, [KL_AT_RIGHT] = 1, [KL_AT_LEFT_PACK] = 1, [KL_AT_RIGHT_PACK] = 1};
 
-/* Doubles of one buffer: long enough that a copy is worth its start, a small part of what the device can give. */
+/* Doubles of one buffer: long enough that a copy is worth its start, a small part of what the device can
+   give. */
 static int64_t buffer_budget(kl_exec *ex)
 {
     enum { MOST = 256 << 20 };
@@ -35,7 +39,8 @@ static void load(kl_cuda *self, const kl_batch *b, const storage *s, int i)
     const kl_gather *const need = &s->c.chunk[i].need;
     for (int64_t k = 0; k < need->ncopy; k++) {
         const kl_copy *const c = &need->copy[k];
-        cudaMemcpyAsync(s->buffer[i % 2] + c->to, kl_device(b->base[c->at]) + c->from, (size_t)c->n * sizeof(double), cudaMemcpyDefault, self->loads->stream);
+        cudaMemcpyAsync(s->buffer[i % 2] + c->to, kl_device(b->base[c->at]) + c->from,
+                        (size_t)c->n * sizeof(double), cudaMemcpyDefault, self->loads->stream);
     }
     cudaEventRecord(self->loads->loaded[i % 2], self->loads->stream);
 }
@@ -51,7 +56,8 @@ static void load_first(kl_cuda *self, const kl_batch *b, storage *s)
 static void take_apart(kl_cuda *self, storage *s)
 {
     const kl_cuda_host *const host = self->host;
-    if (self->loads && s->ahead > 0) cudaStreamSynchronize(self->loads->stream); /* nobody may get a buffer that is being written */
+    /* nobody may get a buffer that is being written */
+    if (self->loads && s->ahead > 0) cudaStreamSynchronize(self->loads->stream);
     for (int i = 0; i < s->c.nchunk; i++) host->devbatch_release(&s->c.chunk[i].list, &self->pool);
     host->chunks_clear(&s->c);
     host->pool_give(&self->pool, s->buffer[0], s->buffer_bytes);
@@ -84,13 +90,16 @@ kl_status kl_cuda_storage_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
     KL_TRY(kl_cuda_loads_open(self, err));
     KL_TRY(host->alloc_bytes((void **)&s, 1, sizeof *s, KL_MEM_RECORD, err));
     KL_TRY(segments(self, b, s, err));
-    for (int64_t budget = buffer_budget(ex);; budget /= 2) { /* smaller ones where the device has no such two */
+    /* smaller ones where the device has no such two */
+    for (int64_t budget = buffer_budget(ex);; budget /= 2) {
         KL_TRY(host->chunks_create(b, operators, budget, &s->c, err));
         each = (s->c.most + 31) / 32 * 32;
         s->buffer_bytes = (s->c.nchunk > 1 ? 2 : 1) * each * (int64_t)sizeof(double);
         if (s->buffer_bytes > 0) s->buffer[0] = host->pool_take(&self->pool, s->buffer_bytes);
         if (s->buffer[0] || s->buffer_bytes == 0) break;
-        if (budget <= 1) KL_TRY(host->fail(err, KL_ENOMEM, "the device has no %lld bytes for two buffers of operators", (long long)s->buffer_bytes));
+        if (budget <= 1)
+            KL_TRY(host->fail(err, KL_ENOMEM, "the device has no %lld bytes for two buffers of operators",
+                              (long long)s->buffer_bytes));
         host->chunks_clear(&s->c);
     }
     s->buffer[1] = s->c.nchunk > 1 ? s->buffer[0] + each : NULL;
@@ -106,8 +115,11 @@ kl_status kl_cuda_storage_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
     }
     s->work_bytes = nwork * (int64_t)sizeof(double);
     if (nwork > 0 && !(s->work = host->pool_take(&self->pool, s->work_bytes)))
-        KL_TRY(host->fail(err, KL_ENOMEM, "the device has no %lld bytes for the intermediates of a product list", (long long)s->work_bytes));
-    for (int i = 0; i < s->c.nchunk; i++) KL_TRY(host->devbatch_load(&s->c.chunk[i].list, s->work, &self->pool, err));
+        KL_TRY(host->fail(err, KL_ENOMEM,
+                          "the device has no %lld bytes for the intermediates of a product list",
+                          (long long)s->work_bytes));
+    for (int i = 0; i < s->c.nchunk; i++)
+        KL_TRY(host->devbatch_load(&s->c.chunk[i].list, s->work, &self->pool, err));
     if (b->lasting) load_first(self, b, s);
     b->prepared = s;
     s = NULL;
@@ -128,7 +140,8 @@ kl_status kl_cuda_storage_apply(kl_exec *ex, const kl_batch *b, const double *x,
     const kl_cuda_loads *const l = self->loads;
     storage *const s = b->prepared;
     kl_status st = KL_OK;
-    for (int i = 0; i < s->nzero; i++) cudaMemsetAsync(y + s->zero[i].at, 0, (size_t)s->zero[i].n * sizeof(double), self->stream);
+    for (int i = 0; i < s->nzero; i++)
+        cudaMemsetAsync(y + s->zero[i].at, 0, (size_t)s->zero[i].n * sizeof(double), self->stream);
     if (s->ahead == 0) load_first(self, b, s);
     for (int i = 0; i < s->c.nchunk; i++) {
         const kl_batch *const list = &s->c.chunk[i].list;
@@ -183,7 +196,8 @@ kl_status kl_cuda_storage_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *out
     out->moved_bytes = c.nchunk > 2 ? c.moved * (int64_t)sizeof(double) : 0;
     for (int i = 0; i < c.nchunk; i++) {
         KL_TRY(host->devbatch_dry(&c.chunk[i].list, o, kl_cuda_room(ex), out->kernel, &one, err));
-        out->nlaunch += one.nlaunch, out->ntile += one.ntile, out->npiece += one.npiece, out->nsequential += one.nsequential, out->list_bytes += one.list_bytes;
+        out->nlaunch += one.nlaunch, out->ntile += one.ntile, out->npiece += one.npiece,
+            out->nsequential += one.nsequential, out->list_bytes += one.list_bytes;
         if (one.work_bytes > out->work_bytes) out->work_bytes = one.work_bytes;
     }
     out->work_bytes += (c.nchunk > 1 ? 2 : 1) * c.most * (int64_t)sizeof(double);

@@ -1,6 +1,8 @@
-/* The strategies of nemes2014 by library calls. 4Streams: four outputs are worked on at a time, each on a stream with a WORK of its own; their calls are issued breadth
-   first (Alg. 6, 7), so that no stream's next call stands in the way of another's. NoStreams: the same with one. Vectors are on the device for the whole
-   solve, so that nothing is left of the paper's transfers of X, and records need no order by their inputs; outputs come largest first.
+/* The strategies of nemes2014 by library calls. 4Streams: four outputs are worked on at a time, each on a
+   stream with a WORK of its own; their calls are issued breadth first (Alg. 6, 7), so that no stream's next
+   call stands in the way of another's. NoStreams: the same with one. Vectors are on the device for the whole
+   solve, so that nothing is left of the paper's transfers of X, and records need no order by their inputs;
+   outputs come largest first.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
@@ -26,7 +28,9 @@ kl_status kl_cuda_streams_prepare(kl_cuda *self, kl_batch *b, int nlane, kl_err 
     if (p->work_bytes > 0) {
         p->work = host->pool_take(&self->pool, p->work_bytes);
         if (!p->work) {
-            st = host->fail(err, KL_ENOMEM, "the device has no %lld bytes for the intermediates of %d streams", (long long)p->work_bytes, nlane);
+            st =
+                host->fail(err, KL_ENOMEM, "the device has no %lld bytes for the intermediates of %d streams",
+                           (long long)p->work_bytes, nlane);
             host->free_ptr((void **)&p);
             goto out;
         }
@@ -65,8 +69,9 @@ static int call(kl_cublas *blas, int lane, const kl_rec *r, const double *a, con
         return 1;
     }
     if (r->k == 0 && r->beta) return 1;
-    return blas->dgemm(blas->handle[lane], r->ta ? CUBLAS_OP_T : CUBLAS_OP_N, r->tb ? CUBLAS_OP_T : CUBLAS_OP_N, r->m, r->n, r->k, &r->alpha, a, r->lda, b, r->ldb, &beta, c,
-                       r->ldc) == CUBLAS_STATUS_SUCCESS;
+    return blas->dgemm(blas->handle[lane], r->ta ? CUBLAS_OP_T : CUBLAS_OP_N,
+                       r->tb ? CUBLAS_OP_T : CUBLAS_OP_N, r->m, r->n, r->k, &r->alpha, a, r->lda, b, r->ldb,
+                       &beta, c, r->ldc) == CUBLAS_STATUS_SUCCESS;
 }
 
 kl_status kl_cuda_streams_apply(kl_cuda *self, const kl_batch *b, const double *x, double *y, kl_err *err)
@@ -86,13 +91,15 @@ kl_status kl_cuda_streams_apply(kl_cuda *self, const kl_batch *b, const double *
             if (own[i].next == own[i].last && taken < b->ngroup) {
                 const kl_group *const g = &b->group[b->order[taken++]];
                 own[i].next = g->first, own[i].last = g->last;
-                if (b->zero && g->ny > 0) cudaMemsetAsync(y + g->y, 0, (size_t)g->ny * sizeof(double), blas->lane[i]);
+                if (b->zero && g->ny > 0)
+                    cudaMemsetAsync(y + g->y, 0, (size_t)g->ny * sizeof(double), blas->lane[i]);
                 busy = 1;
             }
             if (own[i].next == own[i].last) continue;
             busy = 1;
             for (int k = 0; k < KL_NAT; k++) base[k] = kl_device(b->base[k]);
-            base[KL_AT_X] = (double *)(uintptr_t)x, base[KL_AT_Y] = y, base[KL_AT_WORK] = (double *)p->work + i * p->nwork;
+            base[KL_AT_X] = (double *)(uintptr_t)x, base[KL_AT_Y] = y,
+            base[KL_AT_WORK] = (double *)p->work + i * p->nwork;
             const kl_rec *const r = &b->rec[own[i].next++];
             good = call(blas, i, r, base[r->at_a] + r->a, base[r->at_b] + r->b, base[r->at_c] + r->c);
         }

@@ -1,5 +1,5 @@
-/* The offload executor: OpenMP target regions on the default device behind the usual table. Opening it proves that regions run there: a program that
-   was asked for a GPU and lands on the host says so and stops.
+/* The offload executor: OpenMP target regions on the default device behind the usual table. Opening it proves
+   that regions run there: a program that was asked for a GPU and lands on the host says so and stops.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/mem.h"
 #include "offload.h"
@@ -13,13 +13,15 @@
 enum { SLOTS = KL_SLOTS * (int)sizeof(kl_slot) }; /* bytes */
 
 #if KL_OFFLOAD_BARE
-/* The device is handed to us in a context whose host thread sleeps until a kernel is done, which doubles the time of a short one. A context
-   that is there already keeps its flags: so it is made first, one that spins, and stays for the life of the program. Numbers: cuda.h. */
+/* The device is handed to us in a context whose host thread sleeps until a kernel is done, which doubles the
+   time of a short one. A context that is there already keeps its flags: so it is made first, one that spins,
+   and stays for the life of the program. Numbers: cuda.h. */
 static void *open_driver(int device, int *nsm, int *l2_bytes)
 {
     enum { SPIN = 1, MULTIPROCESSORS = 16, L2_BYTES = 38 };
     void *const lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-    int (*init)(unsigned), (*get)(int *, int), (*attribute)(int *, int, int), (*flags)(int, unsigned), (*retain)(void **, int), (*current)(void *);
+    int (*init)(unsigned), (*get)(int *, int), (*attribute)(int *, int, int), (*flags)(int, unsigned),
+        (*retain)(void **, int), (*current)(void *);
     int dev = 0;
     void *context = NULL;
     if (!lib) return NULL;
@@ -29,7 +31,9 @@ static void *open_driver(int device, int *nsm, int *l2_bytes)
     *(void **)&flags = dlsym(lib, "cuDevicePrimaryCtxSetFlags_v2");
     *(void **)&retain = dlsym(lib, "cuDevicePrimaryCtxRetain");
     *(void **)&current = dlsym(lib, "cuCtxSetCurrent");
-    if (!init || !get || !attribute || !flags || !retain || !current || init(0) != 0 || get(&dev, device) != 0) return NULL;
+    if (!init || !get || !attribute || !flags || !retain || !current || init(0) != 0 ||
+        get(&dev, device) != 0)
+        return NULL;
     if (attribute(nsm, MULTIPROCESSORS, dev) != 0) *nsm = 0;
     if (attribute(l2_bytes, L2_BYTES, dev) != 0) *l2_bytes = 0;
     flags(dev, SPIN); /* fails when someone else made the context: then it is theirs to say */
@@ -38,8 +42,9 @@ static void *open_driver(int device, int *nsm, int *l2_bytes)
 }
 #endif
 
-/* What a region says of where it runs. A combined directive: one region that is not, nor made such by the compiler, brings the runtime's allocator into the image, and with it a
-   server thread on the host, which makes every launch of the program two to five times as long and streams a third slower. */
+/* What a region says of where it runs. A combined directive: one region that is not, nor made such by the
+   compiler, brings the runtime's allocator into the image, and with it a server thread on the host, which
+   makes every launch of the program two to five times as long and streams a third slower. */
 static void probe(int *on_host, int *arch)
 {
     int seen[2] = {-1, -1};
@@ -78,9 +83,12 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     *out = NULL;
     KL_TRY(kl_alloc(&self, 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(out, 1, KL_MEM_MISC, err));
-    *(*out) = (kl_exec){.name = "offload", .space = KL_SPACE_DEVICE, .nthread = omp_get_max_threads(), .self = self}; /* threads: of what LAPACK does here */
+    /* threads: of what LAPACK does here */
+    *(*out) = (kl_exec){
+        .name = "offload", .space = KL_SPACE_DEVICE, .nthread = omp_get_max_threads(), .self = self};
     self->device = KL_OFFLOAD_ON_HOST ? omp_get_initial_device() : omp_get_default_device();
-    self->pool.ctx = self, self->pool.get = kl_offload_get_block, self->pool.give = kl_offload_give_block, self->pool.put = kl_offload_put;
+    self->pool.ctx = self, self->pool.get = kl_offload_get_block, self->pool.give = kl_offload_give_block,
+    self->pool.put = kl_offload_put;
     self->pool.most = &(*out)->most_bytes;
     self->nsm = 16;
 #if KL_OFFLOAD_BARE
@@ -88,17 +96,22 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
 #endif
     const int ndevice = KL_OFFLOAD_ON_HOST ? 0 : omp_get_num_devices();
     if (!KL_OFFLOAD_ON_HOST && ndevice == 0) {
-        st = kl_fail(err, KL_EABSENT, "--exec offload: OpenMP sees no device; this program has images for %s", KL_OFFLOAD_IMAGES);
+        st = kl_fail(err, KL_EABSENT, "--exec offload: OpenMP sees no device; this program has images for %s",
+                     KL_OFFLOAD_IMAGES);
         goto out;
     }
     if (!KL_OFFLOAD_ON_HOST && self->device >= ndevice) {
-        st = kl_fail(err, KL_EABSENT, "--exec offload: device %d is asked for (OMP_DEFAULT_DEVICE); OpenMP sees %d", self->device, ndevice);
+        st = kl_fail(err, KL_EABSENT,
+                     "--exec offload: device %d is asked for (OMP_DEFAULT_DEVICE); OpenMP sees %d",
+                     self->device, ndevice);
         goto out;
     }
     probe(&on_host, &self->arch);
     if (on_host != KL_OFFLOAD_ON_HOST) {
-        st = kl_fail(err, KL_EABSENT, "--exec offload: regions run on the host, not on device %d of %d; this program has images for %s", self->device,
-                     ndevice, KL_OFFLOAD_IMAGES);
+        st = kl_fail(
+            err, KL_EABSENT,
+            "--exec offload: regions run on the host, not on device %d of %d; this program has images for %s",
+            self->device, ndevice, KL_OFFLOAD_IMAGES);
         goto out;
     }
     self->on_host = on_host;
@@ -106,13 +119,15 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     self->bare = KL_OFFLOAD_BARE && self->arch >= 70 && !plain;
     self->tensor = self->bare && self->arch >= 90;
     if (self->nsm <= 0) self->nsm = 64;
-    if (self->nsm > KL_MOST_SM) self->nsm = KL_MOST_SM; /* partial sums of KL_BELT columns by KL_BLOCK threads of each: KL_SCRATCH */
+    /* partial sums of KL_BELT columns by KL_BLOCK threads of each: KL_SCRATCH */
+    if (self->nsm > KL_MOST_SM) self->nsm = KL_MOST_SM;
     static const int zero[KL_COUNTERS];
     self->scratch = kl_pool_take(&self->pool, KL_SCRATCH * (int64_t)sizeof(double));
     self->slot = kl_pool_take(&self->pool, SLOTS);
     self->counter = kl_pool_take(&self->pool, (int64_t)sizeof zero);
     self->step = kl_pool_take(&self->pool, KL_STEP_BYTES);
-    if (!self->scratch || !self->slot || !self->counter || !self->step || kl_offload_put(self, self->counter, zero, (int64_t)sizeof zero) != 0) {
+    if (!self->scratch || !self->slot || !self->counter || !self->step ||
+        kl_offload_put(self, self->counter, zero, (int64_t)sizeof zero) != 0) {
         st = kl_fail(err, KL_ENOMEM, "--exec offload: device %d gives no memory", self->device);
         goto out;
     }
@@ -123,12 +138,18 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
         if (pin && self->unpin) self->result = pin(KL_RESULT * sizeof(double), self->device);
         if (!self->result) self->bare = self->tensor = 0;
     }
-    if (self->bare) kl_offload_fill(*out, SLOTS / (int64_t)sizeof(double), 0.0, (kl_dptr){(uintptr_t)self->slot});
+    if (self->bare)
+        kl_offload_fill(*out, SLOTS / (int64_t)sizeof(double), 0.0, (kl_dptr){(uintptr_t)self->slot});
     char device[80] = "";
-    if (self->arch > 1) snprintf(device, sizeof device, "device %d (sm_%d, %d multiprocessors), ", self->device, self->arch, self->nsm);
+    if (self->arch > 1)
+        snprintf(device, sizeof device, "device %d (sm_%d, %d multiprocessors), ", self->device, self->arch,
+                 self->nsm);
     else if (!on_host) snprintf(device, sizeof device, "device %d, ", self->device);
-    snprintf((*out)->where, sizeof (*out)->where, "%simages for %s, %s regions", device, KL_OFFLOAD_IMAGES, self->bare ? "bare" : "combined");
-    static const kl_eigen_time cores[] = {{64, 0.4e-3, 0}, {128, 1.2e-3, 0}, {256, 4.7e-3, 0}, {512, 22e-3, 0}, {1024, 0.15, 0}, {2500, 2.2, 0}}; /* LAPACK beside an H200; tune measures */
+    snprintf((*out)->where, sizeof(*out)->where, "%simages for %s, %s regions", device, KL_OFFLOAD_IMAGES,
+             self->bare ? "bare" : "combined");
+    /* LAPACK beside an H200; tune measures */
+    static const kl_eigen_time cores[] = {{64, 0.4e-3, 0}, {128, 1.2e-3, 0}, {256, 4.7e-3, 0},
+                                          {512, 22e-3, 0}, {1024, 0.15, 0},  {2500, 2.2, 0}};
     (*out)->eigen_least = self->bare ? 128 : INT_MAX; /* one thread a row is for tests */
     (*out)->neigen_time = (int)(sizeof cores / sizeof *cores);
     memcpy((*out)->eigen_time, cores, sizeof cores);

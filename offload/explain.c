@@ -17,23 +17,30 @@ kl_status kl_offload_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_
     case KL_OP_BATCH: {
         const kl_status st = kl_offload_batch_dry(ex, call->batch, &plan, err);
         if (st != KL_OK) return st;
-        kl_devbatch_choice(&plan, self->tensor ? "FP64 tensor cores from sm_90 on" : self->bare ? "no FP64 tensor cores of sm_90 here" : "what every target has", c);
+        kl_devbatch_choice(&plan,
+                           self->tensor ? "FP64 tensor cores from sm_90 on"
+                           : self->bare ? "no FP64 tensor cores of sm_90 here"
+                                        : "what every target has",
+                           c);
         return KL_OK;
     }
     case KL_OP_DOTS:
     case KL_OP_COMBINE: {
         const int passes = (call->nvec + KL_BELT - 1) / KL_BELT;
         c->nlaunch = passes * (int)parts * (call->op == KL_OP_DOTS && !self->bare ? 2 : 1);
-        snprintf(c->why, sizeof c->why, "%d pass%s over x (%d columns in one)%s", passes, passes == 1 ? "" : "es", (int)KL_BELT,
-                 call->op == KL_OP_COMBINE ? "" : self->bare ? "; the last block folds the sums" : "; sums of threads by way of memory");
+        snprintf(c->why, sizeof c->why, "%d pass%s over x (%d columns in one)%s", passes,
+                 passes == 1 ? "" : "es", (int)KL_BELT,
+                 call->op == KL_OP_COMBINE ? ""
+                 : self->bare              ? "; the last block folds the sums"
+                                           : "; sums of threads by way of memory");
         return KL_OK;
     }
     case KL_OP_UPLOAD:
-    case KL_OP_DOWNLOAD:
-        kl_devbatch_transfer(c);
-        return KL_OK;
+    case KL_OP_DOWNLOAD: kl_devbatch_transfer(c); return KL_OK;
     default:
-        snprintf(c->why, sizeof c->why, "%s", self->bare ? "two elements an access where addresses are even" : "no bare regions on this device");
+        snprintf(c->why, sizeof c->why, "%s",
+                 self->bare ? "two elements an access where addresses are even"
+                            : "no bare regions on this device");
         return KL_OK;
     }
 }

@@ -35,13 +35,15 @@ typedef struct tables {
 
 static int by_address(const void *pa, const void *pb)
 {
-    const uintptr_t a = (uintptr_t)*(const kl_kron_op *const *)pa, b = (uintptr_t)*(const kl_kron_op *const *)pb;
+    const uintptr_t a = (uintptr_t)*(const kl_kron_op *const *)pa,
+                    b = (uintptr_t)*(const kl_kron_op *const *)pb;
     return (a > b) - (a < b);
 }
 
 static int32_t place_of(const tables *t, const kl_kron_op *o)
 {
-    const kl_kron_op **const found = o ? bsearch(&o, t->op, (size_t)t->nop, sizeof(*t->op), by_address) : NULL;
+    const kl_kron_op **const found =
+        o ? bsearch(&o, t->op, (size_t)t->nop, sizeof(*t->op), by_address) : NULL;
     return found ? (int32_t)(found - t->op) : -1;
 }
 
@@ -73,18 +75,26 @@ static void fill(const kl_kron *k, tables *t, arena *a, int64_t *nunit)
     for (int64_t i = 0; i < t->nop; i++) {
         const kl_kron_op *const o = t->op[i];
         t->to[i] = (kl_gather_op){.ptr = put(a, o->ptr, (o->nrow + 1) * (int64_t)sizeof *o->ptr),
-                        .minus = put(a, o->minus, o->nrow * (int64_t)sizeof *o->minus),
-                        .idx16 = put(a, o->idx16, o->nnz * (int64_t)sizeof *o->idx16),
-                        .idx32 = put(a, o->idx32, o->nnz * (int64_t)sizeof *o->idx32),
-                        .coef = o->unit ? 0 : put(a, o->coef, o->nnz * (int64_t)sizeof *o->coef),
-                        .scale = o->scale};
+                                  .minus = put(a, o->minus, o->nrow * (int64_t)sizeof *o->minus),
+                                  .idx16 = put(a, o->idx16, o->nnz * (int64_t)sizeof *o->idx16),
+                                  .idx32 = put(a, o->idx32, o->nnz * (int64_t)sizeof *o->idx32),
+                                  .coef = o->unit ? 0 : put(a, o->coef, o->nnz * (int64_t)sizeof *o->coef),
+                                  .scale = o->scale};
     }
     for (int64_t i = 0; i < k->nblock; i++) {
         const kl_kron_block *const b = &k->block[i];
         const int64_t pitch = b->ntile * LANES;
         kl_gather_block *const to = &t->block[i];
-        *to = (kl_gather_block){.off = b->off, .nl = b->nl, .nr = b->nr, .unit = unit, .a = place_of(t, b->a), .b = place_of(t, b->b), .nbit = b->nbit, .nfeature = b->nfeature,
-                      .first_cross = (int32_t)ncross, .ncross = (int32_t)b->ncross};
+        *to = (kl_gather_block){.off = b->off,
+                                .nl = b->nl,
+                                .nr = b->nr,
+                                .unit = unit,
+                                .a = place_of(t, b->a),
+                                .b = place_of(t, b->b),
+                                .nbit = b->nbit,
+                                .nfeature = b->nfeature,
+                                .first_cross = (int32_t)ncross,
+                                .ncross = (int32_t)b->ncross};
         to->dl = put(a, b->dl, b->nl * 8);
         to->dr = put(a, b->dr, pitch * 8);
         if (b->nbit > 0) {
@@ -95,7 +105,9 @@ static void fill(const kl_kron *k, tables *t, arena *a, int64_t *nunit)
         to->fl = put(a, b->fl, b->nfeature * b->nl * 8);
         to->fr = put(a, b->fr, b->nfeature * pitch * 8);
         for (int64_t c = 0; c < b->ncross; c++)
-            t->cross[ncross++] = (kl_gather_cross){.a = place_of(t, b->cross[c].a), .b = place_of(t, b->cross[c].b), .source = (int32_t)b->cross[c].source};
+            t->cross[ncross++] = (kl_gather_cross){.a = place_of(t, b->cross[c].a),
+                                                   .b = place_of(t, b->cross[c].b),
+                                                   .source = (int32_t)b->cross[c].source};
         unit += b->ntile * ((b->nl + KL_GATHER_ROWS - 1) / KL_GATHER_ROWS);
     }
     *nunit = unit;
@@ -124,7 +136,9 @@ kl_status kl_gather_prepare(kl_kron *k, kl_pool *pool, kl_err *err)
     }
     KL_TRY(kl_alloc(&h, 1, KL_MEM_MISC, err));
     k->device = h;
-    if (nop > INT32_MAX) KL_TRY(kl_fail(err, KL_ENOMEM, "%lld operators in one sum of products; at most %d are possible", (long long)nop, INT32_MAX));
+    if (nop > INT32_MAX)
+        KL_TRY(kl_fail(err, KL_ENOMEM, "%lld operators in one sum of products; at most %d are possible",
+                       (long long)nop, INT32_MAX));
     KL_TRY(kl_alloc(&t.op, nop, KL_MEM_MISC, err));
     for (int64_t i = 0; i < k->nblock; i++) {
         const kl_kron_block *const b = &k->block[i];
@@ -143,7 +157,9 @@ kl_status kl_gather_prepare(kl_kron *k, kl_pool *pool, kl_err *err)
     fill(k, &t, &a, &h->nunit);
     h->bytes = a.used;
     h->memory = kl_pool_take(pool, h->bytes);
-    if (!h->memory) KL_TRY(kl_fail(err, KL_ENOMEM, "the device has no %lld bytes for the tables of H", (long long)h->bytes));
+    if (!h->memory)
+        KL_TRY(
+            kl_fail(err, KL_ENOMEM, "the device has no %lld bytes for the tables of H", (long long)h->bytes));
     KL_TRY(kl_alloc(&a.host, h->bytes, KL_MEM_MISC, err));
     a.device = (uint64_t)(uintptr_t)h->memory;
     a.used = 0;
@@ -152,7 +168,9 @@ kl_status kl_gather_prepare(kl_kron *k, kl_pool *pool, kl_err *err)
     if (t.nop > 0) memcpy(a.host + (t.at_op - a.device), t.to, (size_t)t.nop * sizeof *t.to);
     if (t.ncross > 0) memcpy(a.host + (t.at_cross - a.device), t.cross, (size_t)t.ncross * sizeof *t.cross);
     if (k->nblock > 0) memcpy(a.host + (t.at_block - a.device), t.block, (size_t)k->nblock * sizeof *t.block);
-    if (pool->put(pool->ctx, h->memory, a.host, h->bytes) != 0) KL_TRY(kl_fail(err, KL_EBROKEN, "%lld bytes of tables could not be copied to the device", (long long)h->bytes));
+    if (pool->put(pool->ctx, h->memory, a.host, h->bytes) != 0)
+        KL_TRY(kl_fail(err, KL_EBROKEN, "%lld bytes of tables could not be copied to the device",
+                       (long long)h->bytes));
     h->nblock = (int)k->nblock;
     h->op = (const kl_gather_op *)(uintptr_t)t.at_op;
     h->cross = (const kl_gather_cross *)(uintptr_t)t.at_cross;

@@ -1,5 +1,6 @@
-/* The tables of a sum of Kronecker products on a device as they are, for kernels in which a thread gathers what its row names: plain structs in one run of
-   memory. Kernels with fast memory of their own have better lists (devkron.h).
+/* The tables of a sum of Kronecker products on a device as they are, for kernels in which a thread gathers
+   what its row names: plain structs in one run of memory. Kernels with fast memory of their own have better
+   lists (devkron.h).
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_GATHER_H
 #define KL_GATHER_H

@@ -1,6 +1,8 @@
-/* Sums of Kronecker products on an offload device. On NVIDIA GPUs from sm_90 on bare regions around the two kernels of kron_device.h. On any other one launch, a thread
-   for each element of y, which gathers what its row of each operator names: a team works on 32 left states of one tile of 8 right ones, so what a left
-   operator gathers are runs of 64 bytes and what a right one gathers lies in tiles that its neighbours read too.
+/* Sums of Kronecker products on an offload device. On NVIDIA GPUs from sm_90 on bare regions around the two
+   kernels of kron_device.h. On any other one launch, a thread for each element of y, which gathers what its
+   row of each operator names: a team works on 32 left states of one tile of 8 right ones, so what a left
+   operator gathers are runs of 64 bytes and what a right one gathers lies in tiles that its neighbours read
+   too.
    SPDX-License-Identifier: Apache-2.0 */
 #include "gather.h"
 #include "device/kron_device.h"
@@ -9,13 +11,18 @@
 
 /* ---------------------------------------------------------------- any target */
 
-enum { LANES = KL_KRON_LANES, ROWS = KL_GATHER_ROWS, MOST_UNITS = 1 << 22 /* of a launch: indices stay int */ };
+enum {
+    LANES = KL_KRON_LANES,
+    ROWS = KL_GATHER_ROWS,
+    MOST_UNITS = 1 << 22 /* of a launch: indices stay int */
+};
 
-_Static_assert(ROWS * LANES == KL_BLOCK, "a unit is a team");
+_Static_assert(ROWS *LANES == KL_BLOCK, "a unit is a team");
 
 static inline int64_t column(const kl_gather_op *o, uint32_t p)
 {
-    return o->idx16 ? (int64_t)((const uint16_t *)(uintptr_t)o->idx16)[p] : (int64_t)((const uint32_t *)(uintptr_t)o->idx32)[p];
+    return o->idx16 ? (int64_t)((const uint16_t *)(uintptr_t)o->idx16)[p]
+                    : (int64_t)((const uint32_t *)(uintptr_t)o->idx32)[p];
 }
 
 static inline double factor(const kl_gather_op *o, int64_t row, uint32_t p)
@@ -25,7 +32,10 @@ static inline double factor(const kl_gather_op *o, int64_t row, uint32_t p)
 }
 
 /* Element c of a column of x: one run of memory for left states, tiles of nl for right ones (turned). */
-static inline double of_column(const double *from, int64_t c, int turned, int64_t nl) { return from[turned ? c / LANES * nl * LANES + c % LANES : c * LANES]; }
+static inline double of_column(const double *from, int64_t c, int turned, int64_t nl)
+{
+    return from[turned ? c / LANES * nl * LANES + c % LANES : c * LANES];
+}
 
 /* Row `row` of an operator times a column of x. */
 static inline double row_sum(const kl_gather_op *o, int64_t row, const double *from, int turned, int64_t nl)
@@ -51,26 +61,34 @@ static inline double diagonal(const kl_gather_block *b, int64_t l, int64_t r)
     const int64_t pitch = (b->nr + LANES - 1) / LANES * LANES;
     double d = ((const double *)(uintptr_t)b->dl)[l] + ((const double *)(uintptr_t)b->dr)[r];
     if (b->weight != 0.0) {
-        d += b->weight * __builtin_popcountll(((const uint64_t *)(uintptr_t)b->mask)[l] & ((const uint64_t *)(uintptr_t)b->turned)[r]);
+        d += b->weight * __builtin_popcountll(((const uint64_t *)(uintptr_t)b->mask)[l] &
+                                              ((const uint64_t *)(uintptr_t)b->turned)[r]);
     } else if (b->nbit > 0) {
         const double *const bits = (const double *)(uintptr_t)b->bits;
-        for (uint64_t m = ((const uint64_t *)(uintptr_t)b->mask)[l]; m; m &= m - 1) d += bits[__builtin_ctzll(m) * pitch + r];
+        for (uint64_t m = ((const uint64_t *)(uintptr_t)b->mask)[l]; m; m &= m - 1)
+            d += bits[__builtin_ctzll(m) * pitch + r];
     }
-    for (int f = 0; f < b->nfeature; f++) d += ((const double *)(uintptr_t)b->fl)[l * b->nfeature + f] * ((const double *)(uintptr_t)b->fr)[f * pitch + r];
+    for (int f = 0; f < b->nfeature; f++)
+        d += ((const double *)(uintptr_t)b->fl)[l * b->nfeature + f] *
+             ((const double *)(uintptr_t)b->fr)[f * pitch + r];
     return d;
 }
 
 /* Element e of a unit. */
-static inline void element(int64_t unit, int e, int nblock, const kl_gather_block *list, const kl_gather_op *ops, const kl_gather_cross *crosses, const double *x, double *y)
+static inline void element(int64_t unit, int e, int nblock, const kl_gather_block *list,
+                           const kl_gather_op *ops, const kl_gather_cross *crosses, const double *x,
+                           double *y)
 {
-    int low = 0, high = nblock; /* blocks without units share a number with the next: the last one that begins here is meant */
+    /* blocks without units share a number with the next: the last one that begins here is meant */
+    int low = 0, high = nblock;
     while (high - low > 1) {
         const int middle = (low + high) / 2;
         if (list[middle].unit <= unit) low = middle;
         else high = middle;
     }
     const kl_gather_block *const b = &list[low];
-    const int64_t chunks = (b->nl + ROWS - 1) / ROWS, tile = (unit - b->unit) / chunks, l = (unit - b->unit) % chunks * ROWS + e / LANES, r = tile * LANES + e % LANES;
+    const int64_t chunks = (b->nl + ROWS - 1) / ROWS, tile = (unit - b->unit) / chunks,
+                  l = (unit - b->unit) % chunks * ROWS + e / LANES, r = tile * LANES + e % LANES;
     if (l >= b->nl) return;
     const int64_t at = b->off + (tile * b->nl + l) * LANES + e % LANES;
     double s = diagonal(b, l, r) * x[at];
@@ -99,7 +117,8 @@ static void apply_gathering(const kl_offload *self, const kl_gather *h, const do
     const kl_gather_cross *const crosses = h->cross;
     for (int64_t first = 0; first < h->nunit; first += MOST_UNITS) {
         const int n = (int)(h->nunit - first < MOST_UNITS ? h->nunit - first : MOST_UNITS) * KL_BLOCK;
-        KL_KERNEL(self, n, element(first + t / KL_BLOCK, t % KL_BLOCK, nblock, list, ops, crosses, x, y), is_device_ptr(list, ops, crosses, x, y) firstprivate(first, nblock));
+        KL_KERNEL(self, n, element(first + t / KL_BLOCK, t % KL_BLOCK, nblock, list, ops, crosses, x, y),
+                  is_device_ptr(list, ops, crosses, x, y) firstprivate(first, nblock));
     }
 }
 
@@ -107,8 +126,12 @@ static void apply_gathering(const kl_offload *self, const kl_gather *h, const do
 
 #if KL_OFFLOAD_BARE
 
-enum { THREADS = 1024, /* of all teams of a multiprocessor; 64 registers a thread: see src/meson.build */
-       SUM_TEAM = 1024, SHARED_BYTES = 228 << 10, TAKEN = 2048 /* of a team's shared memory, by the system and by the runtime */ };
+enum {
+    THREADS = 1024, /* of all teams of a multiprocessor; 64 registers a thread: see src/meson.build */
+    SUM_TEAM = 1024,
+    SHARED_BYTES = 228 << 10,
+    TAKEN = 2048 /* of a team's shared memory, by the system and by the runtime */
+};
 
 #ifdef __NVPTX__
 #define SHARED ((double *)llvm_omp_target_dynamic_shared_alloc())
@@ -120,16 +143,20 @@ static void apply_right(const kl_devkron *p, const double *x, double *y)
 {
     const kl_devkron_block *const block = p->block;
     const kl_devkron_item *const item = p->right;
-    const int teams = (int)p->nright, bytes = kl_kron_right_bytes(p), team = THREADS / kl_kron_right_teams(p->right_room);
+    const int teams = (int)p->nright, bytes = kl_kron_right_bytes(p),
+              team = THREADS / kl_kron_right_teams(p->right_room);
     if (p->plain_right == 2) {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y))
-        kl_kron_right(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 2, SHARED, x, y);
+        kl_kron_right(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 2,
+                      SHARED, x, y);
     } else if (p->plain_right) {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y))
-        kl_kron_right(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 1, SHARED, x, y);
+        kl_kron_right(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 1,
+                      SHARED, x, y);
     } else {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y))
-        kl_kron_right(block + item[kl_block_number()].block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 0, SHARED, x, y);
+        kl_kron_right(block + item[kl_block_number()].block, item[kl_block_number()].strip,
+                      item[kl_block_number()].group, kl_block_size(), 0, SHARED, x, y);
     }
 }
 
@@ -138,16 +165,21 @@ static void apply_left(const kl_devkron *p, const double *x, double *y)
     const kl_devkron_block *const block = p->block;
     const kl_devkron_item *const item = p->left;
     double *const partial = p->partial;
-    const int teams = (int)p->nleft, bytes = kl_kron_left_bytes(p), table_at = kl_kron_table_at(p), team = THREADS / kl_kron_left_teams(p->left_room);
+    const int teams = (int)p->nleft, bytes = kl_kron_left_bytes(p), table_at = kl_kron_table_at(p),
+              team = THREADS / kl_kron_left_teams(p->left_room);
     if (p->plain_left == 2) {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y, partial) firstprivate(table_at))
-        kl_kron_left(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 2, SHARED, table_at, x, y, partial + kl_block_number());
+        kl_kron_left(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 2,
+                     SHARED, table_at, x, y, partial + kl_block_number());
     } else if (p->plain_left) {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y, partial) firstprivate(table_at))
-        kl_kron_left(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 1, SHARED, table_at, x, y, partial + kl_block_number());
+        kl_kron_left(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 1,
+                     SHARED, table_at, x, y, partial + kl_block_number());
     } else {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y, partial) firstprivate(table_at))
-        kl_kron_left(block + item[kl_block_number()].block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 0, SHARED, table_at, x, y, partial + kl_block_number());
+        kl_kron_left(block + item[kl_block_number()].block, item[kl_block_number()].strip,
+                     item[kl_block_number()].group, kl_block_size(), 0, SHARED, table_at, x, y,
+                     partial + kl_block_number());
     }
 }
 
@@ -167,14 +199,17 @@ static void apply_packed(const kl_offload *self, const kl_devkron *p, const doub
 
 /* ---------------------------------------------------------------- the table */
 
-kl_status kl_offload_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr yp, double *xy, kl_err *err)
+kl_status kl_offload_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr yp, double *xy,
+                                kl_err *err)
 {
     const kl_offload *const self = ex->self;
     const double *const x = kl_device(xp);
     double *const y = kl_device(yp);
 #if KL_OFFLOAD_BARE
     if (self->tensor) {
-        if ((xp.addr | yp.addr) % 16 != 0) return kl_fail(err, KL_EINPUT, "--exec offload: vectors of a product with H must begin at multiples of 16 bytes");
+        if ((xp.addr | yp.addr) % 16 != 0)
+            return kl_fail(err, KL_EINPUT,
+                           "--exec offload: vectors of a product with H must begin at multiples of 16 bytes");
         apply_packed(self, k->device, x, y, xy);
         return KL_OK;
     }

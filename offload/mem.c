@@ -7,8 +7,8 @@
 #include <omp.h>
 #include <string.h>
 
-/* The device's own memory. A build whose regions run in the program has no offload runtime to ask: there it is the host's, each block its own, so that a
-   sanitizer sees an overrun. */
+/* The device's own memory. A build whose regions run in the program has no offload runtime to ask: there it
+   is the host's, each block its own, so that a sanitizer sees an overrun. */
 #if KL_OFFLOAD_ON_HOST
 static void *get_block(int64_t bytes, int device)
 {
@@ -38,7 +38,10 @@ static int copy_block(void *to, const void *from, int64_t bytes, int to_device, 
 }
 #endif
 
-void *kl_offload_get_block(void *self, int64_t bytes) { return get_block(bytes, ((kl_offload *)self)->device); }
+void *kl_offload_get_block(void *self, int64_t bytes)
+{
+    return get_block(bytes, ((kl_offload *)self)->device);
+}
 void kl_offload_give_block(void *self, void *block) { give_block(block, ((kl_offload *)self)->device); }
 
 int64_t kl_offload_free_bytes(const kl_offload *self)
@@ -60,7 +63,8 @@ int64_t kl_offload_room(kl_exec *ex)
 
 int kl_offload_put(void *self, void *to, const void *from, int64_t bytes)
 {
-    return bytes == 0 ? 0 : copy_block(to, from, bytes, ((kl_offload *)self)->device, omp_get_initial_device());
+    return bytes == 0 ? 0
+                      : copy_block(to, from, bytes, ((kl_offload *)self)->device, omp_get_initial_device());
 }
 
 int kl_offload_get(const kl_offload *self, void *to, const void *from, int64_t bytes)
@@ -87,11 +91,13 @@ void kl_offload_release(kl_exec *ex, kl_dptr *p)
 kl_status kl_offload_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err)
 {
     if (kl_offload_put(ex->self, kl_device(dst), src, n * (int64_t)sizeof(double)) == 0) return KL_OK;
-    return kl_fail(err, KL_EBROKEN, "%lld bytes could not be copied to the device", (long long)(n * (int64_t)sizeof(double)));
+    return kl_fail(err, KL_EBROKEN, "%lld bytes could not be copied to the device",
+                   (long long)(n * (int64_t)sizeof(double)));
 }
 
 kl_status kl_offload_download(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err)
 {
     if (kl_offload_get(ex->self, dst, kl_device(src), n * (int64_t)sizeof(double)) == 0) return KL_OK;
-    return kl_fail(err, KL_EBROKEN, "%lld bytes could not be copied from the device", (long long)(n * (int64_t)sizeof(double)));
+    return kl_fail(err, KL_EBROKEN, "%lld bytes could not be copied from the device",
+                   (long long)(n * (int64_t)sizeof(double)));
 }

@@ -7,7 +7,14 @@
 #include "record/record.h"
 #include "device/spdev.h"
 
-enum { KL_OFFLOAD_PART = 1 << 29 /* elements of a launch: indices stay int */, KL_SCRATCH = (1 << 21) + (1 << 11), KL_STEP_BYTES = 1 << 17, KL_COUNTERS = 4, KL_MOST_SM = 256, KL_RESULT = 1536 };
+enum {
+    KL_OFFLOAD_PART = 1 << 29 /* elements of a launch: indices stay int */,
+    KL_SCRATCH = (1 << 21) + (1 << 11),
+    KL_STEP_BYTES = 1 << 17,
+    KL_COUNTERS = 4,
+    KL_MOST_SM = 256,
+    KL_RESULT = 1536
+};
 
 typedef struct kl_offload {
     int device;
@@ -23,11 +30,14 @@ typedef struct kl_offload {
     struct kl_slot *slot; /* [KL_SLOTS] on the device: those of bare ones (fold_device.h) */
     double *result;    /* [KL_RESULT], small answers: pinned host memory that the device writes, or NULL */
     void (*unpin)(void *, int);
-    int *counter;      /* [KL_COUNTERS] on the device, 0 between kernels: of tiles of products taken, of blocks that are done, of tiles of a first level that are written, of lone tiles taken */
+    /* [KL_COUNTERS] on the device, 0 between kernels: of tiles of products taken, of blocks that are done, of
+       tiles of a first level that are written, of lone tiles taken */
+    int *counter;
     void *step;        /* [KL_STEP_BYTES] on the device: a fused step */
 } kl_offload;
 
-/* So many teams on a GPU; on a processor one, of all threads, for its runtime complains of more threads than there are cores. */
+/* So many teams on a GPU; on a processor one, of all threads, for its runtime complains of more threads than
+   there are cores. */
 static inline int kl_teams_of(const kl_offload *self, int want) { return self->arch ? want : 1; }
 
 static inline double *kl_device(kl_dptr p) { return (double *)p.addr; }
@@ -48,17 +58,20 @@ kl_status kl_offload_download(kl_exec *ex, double *dst, kl_dptr src, int64_t n, 
 void kl_offload_copy(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst);
 void kl_offload_fill(kl_exec *ex, int64_t n, double a, kl_dptr y);
 void kl_offload_axpby(kl_exec *ex, int64_t n, double a, kl_dptr x, double b, kl_dptr y);
-void kl_offload_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta, double floor, kl_dptr r, kl_dptr t);
+void kl_offload_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta, double floor, kl_dptr r,
+                             kl_dptr t);
 
 /* tall_offload.c */
 void kl_offload_dots(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, kl_dptr x, double *out);
-void kl_offload_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, const double *c, double b, kl_dptr y);
+void kl_offload_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, const double *c, double b,
+                        kl_dptr y);
 
 /* fuse_offload.c */
 void kl_offload_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots);
 
 /* reduce_offload.c */
-kl_status kl_offload_tridiagonal(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *d, double *e, kl_err *err);
+kl_status kl_offload_tridiagonal(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a,
+                                 double *d, double *e, kl_err *err);
 
 /* kron_offload.c */
 kl_status kl_offload_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err);
@@ -67,22 +80,27 @@ void kl_offload_kron_release(kl_exec *ex, kl_kron *k);
 
 /* spmv_offload.c */
 kl_status kl_offload_spmv_prepare(kl_exec *ex, kl_spmv *s, kl_err *err);
-kl_status kl_offload_spmv_apply(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err);
+kl_status kl_offload_spmv_apply(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y,
+                                int64_t ldy, kl_err *err);
 void kl_offload_spmv_release(kl_exec *ex, kl_spmv *s);
 
 /* packed_offload.c */
-void kl_offload_packed_block(const kl_spdev *d, int nvec, int nv, const double *xs, double *y, int64_t ldy); /* xs: [ncol][nv] */
+/* xs: [ncol][nv] */
+void kl_offload_packed_block(const kl_spdev *d, int nvec, int nv, const double *xs, double *y, int64_t ldy);
 
 /* moves_offload.c */
-kl_status kl_offload_moves_fetch(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr x, kl_dptr panel, kl_err *err);
-kl_status kl_offload_moves_land(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr panel, kl_dptr y, kl_err *err);
+kl_status kl_offload_moves_fetch(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr x,
+                                 kl_dptr panel, kl_err *err);
+kl_status kl_offload_moves_land(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr panel,
+                                kl_dptr y, kl_err *err);
 
 /* batch_offload.c */
 kl_status kl_offload_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err);
 kl_status kl_offload_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err);
 void kl_offload_batch_release(kl_exec *ex, kl_batch *b);
 void kl_offload_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);
-kl_status kl_offload_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan, kl_err *err); /* what preparing it would come to */
+/* what preparing it would come to */
+kl_status kl_offload_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan, kl_err *err);
 
 /* explain_offload.c */
 kl_status kl_offload_explain(kl_exec *ex, const kl_call *call, kl_choice *choice, kl_err *err);

@@ -1,4 +1,5 @@
-/* Sparse products on an offload device: bare regions around the kernels of spmv_device.h on NVIDIA GPUs, and a thread a row in plain OpenMP on any other.
+/* Sparse products on an offload device: bare regions around the kernels of spmv_device.h on NVIDIA GPUs, and
+   a thread a row in plain OpenMP on any other.
    SPDX-License-Identifier: Apache-2.0 */
 #include "offload.h"
 #include "device/spdev.h"
@@ -22,7 +23,8 @@ static inline void add_atomically(double *p, double v)
 }
 
 /* Places [from, ...) of a row, `step` apart; the mirrored half of a symmetric matrix goes to y. */
-static inline double plain_run(const kl_spargs *a, const double *value, const void *column, int64_t from, int64_t n, int64_t step, int64_t row, const double *x, double *y)
+static inline double plain_run(const kl_spargs *a, const double *value, const void *column, int64_t from,
+                               int64_t n, int64_t step, int64_t row, const double *x, double *y)
 {
     double s = 0.0;
     for (int64_t j = 0, k = from; j < n; j++, k += step) {
@@ -39,7 +41,8 @@ static inline void plain_row(int t, const kl_spargs *a, const double *x, double 
     double s = 0.0;
     if (a->start) { /* CSR, and both parts of the hybrid */
         const int64_t end = a->end ? a->end[row] : a->start[row + 1];
-        if (a->width) s = plain_run(a, a->value, a->column, row * a->width, kl_sp_width(a, row), 1, row, x, y);
+        if (a->width)
+            s = plain_run(a, a->value, a->column, row * a->width, kl_sp_width(a, row), 1, row, x, y);
         s += plain_run(a, a->rest_value, a->rest_column, a->start[row], end - a->start[row], 1, row, x, y);
     } else {
         int64_t place = t, step = a->nrow, width = a->width;
@@ -70,7 +73,8 @@ static void apply_plain(const kl_offload *self, const kl_spdev *d, const double 
 
 #if KL_OFFLOAD_BARE
 
-enum { PACKED_THREADS = 1024, TILE_THREADS = 32 * KL_TILE_WARPS, GATHER = 256 }; /* 64 registers a thread: see src/meson.build */
+/* 64 registers a thread: see src/meson.build */
+enum { PACKED_THREADS = 1024, TILE_THREADS = 32 * KL_TILE_WARPS, GATHER = 256 };
 
 #ifdef __NVPTX__
 #define SHARED ((double *)llvm_omp_target_dynamic_shared_alloc())
@@ -80,8 +84,9 @@ enum { PACKED_THREADS = 1024, TILE_THREADS = 32 * KL_TILE_WARPS, GATHER = 256 };
 
 static int blocks(int64_t threads, int size) { return (int)((threads + size - 1) / size); }
 
-/* What kernels read of a matrix, field by field: arguments of a region are constants to it, where a field behind a pointer takes a load and a register, which is 3 to
-   15 per cent of a product. Ways that are seldom taken read theirs by device_args. */
+/* What kernels read of a matrix, field by field: arguments of a region are constants to it, where a field
+   behind a pointer takes a load and a register, which is 3 to 15 per cent of a product. Ways that are seldom
+   taken read theirs by device_args. */
 #define STORED_FIELDS(d)                                                                     \
     const int64_t nrow = (d)->args.nrow, width = (d)->args.width;                            \
     const double *const value = (d)->args.value, *const rest_value = (d)->args.rest_value;   \
@@ -89,12 +94,22 @@ static int blocks(int64_t threads, int size) { return (int)((threads + size - 1)
     const uint32_t *const length = (d)->args.length;                                         \
     const int64_t *const start = (d)->args.start, *const end = (d)->args.end
 #define STORED_POINTERS value, column, length, rest_value, rest_column, start, end
-#define STORED {.nrow = nrow, .width = width, .value = value, .column = column, .length = length, .rest_value = rest_value, .rest_column = rest_column, .start = start, .end = end}
+#define STORED                   \
+    {.nrow = nrow,               \
+     .width = width,             \
+     .value = value,             \
+     .column = column,           \
+     .length = length,           \
+     .rest_value = rest_value,   \
+     .rest_column = rest_column, \
+     .start = start,             \
+     .end = end}
 
 static void apply_warp(const kl_spdev *d, const double *x, double *y)
 {
     STORED_FIELDS(d);
-    const int bytes = d->args.index_bytes, lanes = d->lanes, threads = d->threads, grid = blocks(nrow * lanes, threads);
+    const int bytes = d->args.index_bytes, lanes = d->lanes, threads = d->threads,
+              grid = blocks(nrow * lanes, threads);
     if (bytes == 4 && lanes == 32) {
         KL_BARE(grid, threads, 0, is_device_ptr(STORED_POINTERS, x, y) firstprivate(nrow, width))
         {
@@ -108,7 +123,8 @@ static void apply_warp(const kl_spdev *d, const double *x, double *y)
             kl_sp_warp(&a, 2, 32, x, y);
         }
     } else {
-        KL_BARE(grid, threads, 0, is_device_ptr(STORED_POINTERS, x, y) firstprivate(nrow, width, bytes, lanes))
+        KL_BARE(grid, threads, 0,
+                is_device_ptr(STORED_POINTERS, x, y) firstprivate(nrow, width, bytes, lanes))
         {
             const kl_spargs a = STORED;
             kl_sp_warp(&a, bytes, lanes, x, y);
@@ -124,17 +140,36 @@ static void apply_packed(const kl_offload *self, const kl_spdev *d, const double
     const void *const step = d->args.step;
     const uint16_t *const base = d->args.base;
     const uint32_t *const group = d->args.group;
-    const int grid = self->nsm, nsum = kl_packed_sums(&d->args, grid, PACKED_THREADS / 32), shared = kl_packed_shared_bytes(&d->args, grid, PACKED_THREADS / 32);
+    const int grid = self->nsm, nsum = kl_packed_sums(&d->args, grid, PACKED_THREADS / 32),
+              shared = kl_packed_shared_bytes(&d->args, grid, PACKED_THREADS / 32);
     if (d->args.step_bytes == 1) {
-        KL_BARE(grid, 1024, shared, is_device_ptr(packed, step, base, group, x, y) firstprivate(nrow, ncol, nxblock, nshared, nsum))
+        KL_BARE(grid, 1024, shared,
+                is_device_ptr(packed, step, base, group, x, y)
+                    firstprivate(nrow, ncol, nxblock, nshared, nsum))
         {
-            const kl_spargs a = {.nrow = nrow, .ncol = ncol, .nxblock = nxblock, .nshared = nshared, .packed = packed, .step = step, .base = base, .group = group};
+            const kl_spargs a = {.nrow = nrow,
+                                 .ncol = ncol,
+                                 .nxblock = nxblock,
+                                 .nshared = nshared,
+                                 .packed = packed,
+                                 .step = step,
+                                 .base = base,
+                                 .group = group};
             kl_sp_packed(&a, 1, nsum, SHARED, x, y);
         }
     } else {
-        KL_BARE(grid, 1024, shared, is_device_ptr(packed, step, base, group, x, y) firstprivate(nrow, ncol, nxblock, nshared, nsum))
+        KL_BARE(grid, 1024, shared,
+                is_device_ptr(packed, step, base, group, x, y)
+                    firstprivate(nrow, ncol, nxblock, nshared, nsum))
         {
-            const kl_spargs a = {.nrow = nrow, .ncol = ncol, .nxblock = nxblock, .nshared = nshared, .packed = packed, .step = step, .base = base, .group = group};
+            const kl_spargs a = {.nrow = nrow,
+                                 .ncol = ncol,
+                                 .nxblock = nxblock,
+                                 .nshared = nshared,
+                                 .packed = packed,
+                                 .step = step,
+                                 .base = base,
+                                 .group = group};
             kl_sp_packed(&a, 2, nsum, SHARED, x, y);
         }
     }
@@ -166,13 +201,11 @@ static void apply_one(const kl_offload *self, const kl_spdev *d, const double *x
 
 /* ---------------------------------------------------------------- blocks of vectors */
 
-#define WARP_BLOCK(BYTES, NV)                                                                                 \
-    {                                                                                                         \
-        KL_BARE(grid, threads, 0, is_device_ptr(STORED_POINTERS, xs, y) firstprivate(nrow, width, nvec, ldy)) \
-        {                                                                                                     \
-            const kl_spargs a = STORED;                                                                       \
-            kl_sp_warp_block(&a, BYTES, NV, nvec, xs, y, ldy);                                                \
-        }                                                                                                     \
+#define WARP_BLOCK(BYTES, NV)                                                                               \
+    {KL_BARE(grid, threads, 0, is_device_ptr(STORED_POINTERS, xs, y) firstprivate(nrow, width, nvec, ldy)){ \
+        const kl_spargs a = STORED;                                                                         \
+    kl_sp_warp_block(&a, BYTES, NV, nvec, xs, y, ldy);                                                      \
+    }                                                                                                       \
     }
 
 static void warp_block(const kl_spdev *d, int nvec, int nv, const double *xs, double *y, int64_t ldy)
@@ -185,13 +218,15 @@ static void warp_block(const kl_spdev *d, int nvec, int nv, const double *xs, do
 static void thread_block(const kl_spdev *d, int nvec, int nv, const double *xs, double *y, int64_t ldy)
 {
     const kl_spargs *const a = (const kl_spargs *)d->device_args.addr;
-    const int bytes = d->args.index_bytes, threads = d->threads, grid = blocks(d->args.nrow * nv / 2, threads);
+    const int bytes = d->args.index_bytes, threads = d->threads,
+              grid = blocks(d->args.nrow * nv / 2, threads);
     KL_BARE(grid, threads, 0, is_device_ptr(a, xs, y) firstprivate(bytes, nv, nvec, ldy))
     if (bytes == 4 && nv == 8) kl_sp_thread_block(a, 4, 8, nvec, xs, y, ldy);
     else kl_sp_thread_block(a, bytes, nv, nvec, xs, y, ldy);
 }
 
-static void apply_block(const kl_spdev *d, int nvec, int nv, const double *x, int64_t ldx, double *y, int64_t ldy)
+static void apply_block(const kl_spdev *d, int nvec, int nv, const double *x, int64_t ldx, double *y,
+                        int64_t ldy)
 {
     double *const xs = kl_device(d->x);
     const int64_t ncol = d->args.ncol;
@@ -208,17 +243,23 @@ static void apply_block(const kl_spdev *d, int nvec, int nv, const double *x, in
 
 kl_status kl_offload_spmv_prepare(kl_exec *ex, kl_spmv *s, kl_err *err)
 {
-    enum { SHARED_BYTES = 227 << 10 }; /* from sm_90 on, where bulk copies are; older GPUs take the ways that need neither */
+    /* from sm_90 on, where bulk copies are; older GPUs take the ways that need neither */
+    enum { SHARED_BYTES = 227 << 10 };
     const kl_offload *const self = ex->self;
     const kl_spmachine machine = {.warps = self->tensor, .nblock = self->nsm, .shared_bytes = SHARED_BYTES};
-    if (s->m->nrow > INT_MAX) return kl_fail(err, KL_EABSENT, "--exec offload: a matrix of %lld rows; 2^31 - 1 are supported", (long long)s->m->nrow);
-    if (s->way >= KL_SPWAY_CUSPARSE) return kl_fail(err, KL_EABSENT, "--exec offload: way %s belongs to --exec cuda", kl_spway_name(s->way));
+    if (s->m->nrow > INT_MAX)
+        return kl_fail(err, KL_EABSENT, "--exec offload: a matrix of %lld rows; 2^31 - 1 are supported",
+                       (long long)s->m->nrow);
+    if (s->way >= KL_SPWAY_CUSPARSE)
+        return kl_fail(err, KL_EABSENT, "--exec offload: way %s belongs to --exec cuda",
+                       kl_spway_name(s->way));
     return kl_spdev_prepare(ex, &machine, s, err);
 }
 
 void kl_offload_spmv_release(kl_exec *ex, kl_spmv *s) { kl_spdev_release(ex, s); }
 
-kl_status kl_offload_spmv_apply(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr xp, int64_t ldx, kl_dptr yp, int64_t ldy, kl_err *err)
+kl_status kl_offload_spmv_apply(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr xp, int64_t ldx, kl_dptr yp,
+                                int64_t ldy, kl_err *err)
 {
     const kl_offload *const self = ex->self;
     const double *const x = kl_device(xp);

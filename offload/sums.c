@@ -1,4 +1,5 @@
-/* Sums of matrices, transposes, diagonals and constants, and zeros: every element of every cell of a launch is a thread of its own.
+/* Sums of matrices, transposes, diagonals and constants, and zeros: every element of every cell of a launch
+   is a thread of its own.
    SPDX-License-Identifier: Apache-2.0 */
 #include "products.h"
 #include "target.h"
@@ -9,7 +10,8 @@ static inline void sum(int i, const kl_cell *cell, const kl_summand *term, const
     const int e = i % KL_CELL, m = c->m, j = e / m;
     if (j >= c->n) return;
     const int row = c->row + e - j * m, col = c->col + j;
-    double *const to = (double *)(uintptr_t)kl_where(c->c, c->flags, KL_P_C, x, y) + row + (int64_t)col * c->ldc;
+    double *const to =
+        (double *)(uintptr_t)kl_where(c->c, c->flags, KL_P_C, x, y) + row + (int64_t)col * c->ldc;
     double s = c->flags & KL_P_BETA ? *to : 0.0;
     const kl_summand *const last = term + c->first + c->count;
     for (const kl_summand *p = term + c->first; p < last; p++) {
@@ -23,7 +25,8 @@ static inline void sum(int i, const kl_cell *cell, const kl_summand *term, const
     *to = s;
 }
 
-void kl_offload_sums(const kl_offload *self, const kl_cell *cell, int ncell, const kl_summand *term, const double *x, double *y)
+void kl_offload_sums(const kl_offload *self, const kl_cell *cell, int ncell, const kl_summand *term,
+                     const double *x, double *y)
 {
     const int all = ncell * KL_CELL;
     KL_KERNEL(self, all, sum(t, cell, term, x, y), is_device_ptr(cell, term, x, y));

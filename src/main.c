@@ -1,7 +1,7 @@
-/* The commands of kronlat. Ties options, tasks, DMRG, result files and reports together; computes and prints nothing itself.
-   Exit status: 0 when a run ended, converged or not (the report says which); 2 for bad input, no memory or no disk, with one line on stderr;
-   130 when interrupted. A checkpoint that cannot be written is told once and does not end a run; a final result that cannot be does, after the
-   report was printed.
+/* The commands of kronlat. Ties options, tasks, DMRG, result files and reports together; computes and prints
+   nothing itself. Exit status: 0 when a run ended, converged or not (the report says which); 2 for bad input,
+   no memory or no disk, with one line on stderr; 130 when interrupted. A checkpoint that cannot be written is
+   told once and does not end a run; a final result that cannot be does, after the report was printed.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -46,7 +46,8 @@
 enum { STATUS_OK = 0, STATUS_BAD = 2, STATUS_INTERRUPTED = 130 };
 
 static volatile sig_atomic_t interrupts;
-static char reserved[1024]; /* a name of our own making that nothing may have been written to yet, "" for none */
+/* a name of our own making that nothing may have been written to yet, "" for none */
+static char reserved[1024];
 
 static void release_name(void)
 {
@@ -81,7 +82,8 @@ static void catch_signals(void)
     sigaction(SIGXFSZ, &action, NULL); /* a file size limit is an error of write, told like a full disk */
 }
 
-/* Matrices of truncation and lists come and go by the hundred each bond. Kept by the allocator they need no new pages each time, a twentieth of a run; vectors go back to the system. */
+/* Matrices of truncation and lists come and go by the hundred each bond. Kept by the allocator they need no
+   new pages each time, a twentieth of a run; vectors go back to the system. */
 static void keep_memory(void)
 {
 #ifdef __GLIBC__
@@ -129,8 +131,10 @@ static void on_sweep(void *self, const kl_dmrg_row *row, int nrow)
     kl_progress_sweep(&x->progress, &row[nrow - 1], nrow);
 }
 
-/* Sweep ends come thick in small runs: those within a second of the last file are left out, and lose no more than that second. */
-static kl_status on_checkpoint(void *self, const kl_state *state, const kl_dmrg_row *row, int nrow, int direction, kl_err *err)
+/* Sweep ends come thick in small runs: those within a second of the last file are left out, and lose no more
+   than that second. */
+static kl_status on_checkpoint(void *self, const kl_state *state, const kl_dmrg_row *row, int nrow,
+                               int direction, kl_err *err)
 {
     run *x = self;
     (void)err;
@@ -173,7 +177,8 @@ static kl_status choose_path(run *x, const char *label, kl_err *err)
         snprintf(stem, sizeof(stem), "%s", x->path);
         const size_t length = strlen(stem);
         if (length > 3 && strcmp(stem + length - 3, ".h5") == 0) stem[length - 3] = '\0';
-        if (snprintf(x->path, sizeof(x->path), "%s.%s.h5", stem, label) >= (int)sizeof(x->path)) return kl_fail(err, KL_EINPUT, "--output: the name is too long");
+        if (snprintf(x->path, sizeof(x->path), "%s.%s.h5", stem, label) >= (int)sizeof(x->path))
+            return kl_fail(err, KL_EINPUT, "--output: the name is too long");
     }
     if (strlen(x->path) > 1000) return kl_fail(err, KL_EINPUT, "--output: the name is too long");
     if (label != NULL) {
@@ -183,7 +188,8 @@ static kl_status choose_path(run *x, const char *label, kl_err *err)
     return kl_sealed_probe(x->path, err);
 }
 
-/* All --measure against model and lattice, before hours are spent. Files to overlap with must be there already. */
+/* All --measure against model and lattice, before hours are spent. Files to overlap with must be there
+   already. */
 static kl_status check_measure(const kl_options *o, const kl_task *t, kl_err *err)
 {
     for (int i = 0; i < o->measure.n; i++) {
@@ -193,8 +199,10 @@ static kl_status check_measure(const kl_options *o, const kl_task *t, kl_err *er
     return KL_OK;
 }
 
-/* What --measure asks for, on the state found or read, and behind a run what is told in any case; adds to the result. */
-static kl_status measure(const kl_options *o, const kl_task *t, const kl_state *state, int after_run, kl_result *r, kl_err *err)
+/* What --measure asks for, on the state found or read, and behind a run what is told in any case; adds to the
+   result. */
+static kl_status measure(const kl_options *o, const kl_task *t, const kl_state *state, int after_run,
+                         kl_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
     const char **text = NULL, *standard[KL_REQUEST_STANDARD];
@@ -214,18 +222,25 @@ out:
     return st;
 }
 
-/* Energies of one run; *state in: the start or NULL, out: what was found. done: the finished part of a resumed run, or NULL. */
-static kl_status run_once(run *x, kl_state **state, const kl_result *done, const char *swept, double value, kl_err *err)
+/* Energies of one run; *state in: the start or NULL, out: what was found. done: the finished part of a
+   resumed run, or NULL. */
+static kl_status run_once(run *x, kl_state **state, const kl_result *done, const char *swept, double value,
+                          kl_err *err)
 {
     kl_status st = KL_OK;
     char *text = NULL;
     kl_dmrg_result found = {0};
     kl_task *const t = x->t;
-    const kl_dmrg_monitor monitor = {x, on_step, on_sweep, asked_to_stop, x->path[0] != '\0' ? on_checkpoint : NULL,
+    const kl_dmrg_monitor monitor = {x,
+                                     on_step,
+                                     on_sweep,
+                                     asked_to_stop,
+                                     x->path[0] != '\0' ? on_checkpoint : NULL,
                                      x->path[0] != '\0' ? checkpoint_due : NULL};
     kl_result_destroy(&x->r);
     KL_TRY(kl_runfile_options(x->o, t, swept, value, &text, err));
-    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->dmrg.target, t->dmrg.seed, KL_VERSION, x->o->command_line, text, &x->r, err));
+    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->dmrg.target, t->dmrg.seed, KL_VERSION,
+                            x->o->command_line, text, &x->r, err));
     t->dmrg.ndone = done != NULL ? done->sweep_done : 0;
     t->dmrg.direction = done != NULL ? done->dmrg.direction : 0;
     t->dmrg.done = done != NULL ? done->dmrg.row : NULL;
@@ -233,7 +248,8 @@ static kl_status run_once(run *x, kl_state **state, const kl_result *done, const
     KL_TRY(kl_dmrg_run(t->terms, t->ex, &t->dmrg, &monitor, state, &found, err));
     KL_TRY(kl_result_set_dmrg(x->r, &found, err));
     x->r->finished = found.stop != KL_STOP_INTERRUPTED;
-    x->r->sweep_done = found.nrow - (found.direction != 0); /* the row of a broken sweep stands in the table */
+    /* the row of a broken sweep stands in the table */
+    x->r->sweep_done = found.nrow - (found.direction != 0);
     if (x->r->finished) x->unmeasured = measure(x->o, t, *state, 1, x->r, &x->why);
 out:
     kl_progress_end(&x->progress);
@@ -244,7 +260,8 @@ out:
 
 static void facts_of(const run *x, kl_run_facts *facts)
 {
-    *facts = (kl_run_facts){x->t->venue ? kl_venue_name(x->t->venue) : x->t->ex->name, x->t->ex->nthread, x->path[0] != '\0' ? x->path : NULL, kl_clock() - x->started};
+    *facts = (kl_run_facts){x->t->venue ? kl_venue_name(x->t->venue) : x->t->ex->name, x->t->ex->nthread,
+                            x->path[0] != '\0' ? x->path : NULL, kl_clock() - x->started};
 }
 
 static void print_result(const run *x)
@@ -260,7 +277,9 @@ static void tell_interrupted(const run *x, const char *written)
 {
     char text[1400];
     if (written[0] == '\0') snprintf(text, sizeof(text), "interrupted; nothing was kept (--output none)");
-    else snprintf(text, sizeof(text), "interrupted; go on with: kronlat %s --resume %s", kl_command_name(KL_CMD_DMRG), written);
+    else
+        snprintf(text, sizeof(text), "interrupted; go on with: kronlat %s --resume %s",
+                 kl_command_name(KL_CMD_DMRG), written);
     kl_report_error(text);
     (void)x;
 }
@@ -268,7 +287,10 @@ static void tell_interrupted(const run *x, const char *written)
 static kl_report_item item_of(const run *x, const char *label)
 {
     const kl_dmrg_result *d = &x->r->dmrg;
-    kl_report_item item = {.nstate = d->nstate, .error_estimate = d->error_estimate, .discarded = d->discarded, .m = d->nrow > 0 ? d->row[d->nrow - 1].m_reached : 0,
+    kl_report_item item = {.nstate = d->nstate,
+                           .error_estimate = d->error_estimate,
+                           .discarded = d->discarded,
+                           .m = d->nrow > 0 ? d->row[d->nrow - 1].m_reached : 0,
                            .stop = d->stop};
     snprintf(item.label, sizeof(item.label), "%s", label);
     snprintf(item.output, sizeof(item.output), "%.500s", x->path);
@@ -279,7 +301,8 @@ static kl_report_item item_of(const run *x, const char *label)
 static void print_table(const run *x, const char *what, int n, const kl_report_item *item, int mark_lowest)
 {
     char title[512];
-    snprintf(title, sizeof(title), "%s%s%s%s, %s, %s", x->t->model->name, x->t->model->variant[0] != '\0' ? "(" : "", x->t->model->variant,
+    snprintf(title, sizeof(title), "%s%s%s%s, %s, %s", x->t->model->name,
+             x->t->model->variant[0] != '\0' ? "(" : "", x->t->model->variant,
              x->t->model->variant[0] != '\0' ? ")" : "", x->t->lat->spec, what);
     if (x->o->json) kl_report_table_json(stdout, title, n, item, mark_lowest);
     else kl_report_table(stdout, title, n, item, mark_lowest);
@@ -315,7 +338,8 @@ static kl_status run_scan(run *x, int *status, kl_err *err)
             x->t->dmrg.nstate = size.dim < (double)x->o->states ? (int)size.dim : (int)x->o->states;
         }
         kl_qn_print(x->t->model, sector[i], label, sizeof(label));
-        snprintf(x->progress.prefix, sizeof(x->progress.prefix), "%s (%lld of %lld)  ", label, (long long)i + 1, (long long)n);
+        snprintf(x->progress.prefix, sizeof(x->progress.prefix), "%s (%lld of %lld)  ", label,
+                 (long long)i + 1, (long long)n);
         x->progress.have_energy = 0;
         kl_state_destroy(&state);
         KL_TRY(run_once(x, &state, NULL, NULL, 0, err));
@@ -406,7 +430,10 @@ out:
     return st;
 }
 
-static int is_result_file(const char *start) { return start != NULL && strcmp(start, "neel") != 0 && strncmp(start, "product:", 8) != 0; }
+static int is_result_file(const char *start)
+{
+    return start != NULL && strcmp(start, "neel") != 0 && strncmp(start, "product:", 8) != 0;
+}
 
 static kl_status command_growth(const kl_options *o, kl_err *err);
 
@@ -422,9 +449,15 @@ static kl_status command_dmrg(kl_options *o, int *status, kl_err *err)
     }
     if (o->resume != NULL) {
         KL_TRY(kl_result_read(o->resume, &done, err));
-        if (kl_edreport_is(done)) KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s is of exact diagonalization: kronlat ed --resume %.300s", o->resume, o->resume));
+        if (kl_edreport_is(done))
+            KL_TRY(kl_fail(err, KL_EINPUT,
+                           "--resume: %.300s is of exact diagonalization: kronlat ed --resume %.300s",
+                           o->resume, o->resume));
         if (done->finished)
-            KL_TRY(kl_fail(err, KL_EINPUT, "--resume: the run in %.300s has finished; to go on from its state with other settings give --start %.300s", o->resume, o->resume));
+            KL_TRY(kl_fail(err, KL_EINPUT,
+                           "--resume: the run in %.300s has finished; to go on from its state with other "
+                           "settings give --start %.300s",
+                           o->resume, o->resume));
         KL_TRY(kl_runfile_adopt(o, done, err));
     }
     KL_TRY(kl_options_check(o, err));
@@ -433,23 +466,33 @@ static kl_status command_dmrg(kl_options *o, int *status, kl_err *err)
     KL_TRY(check_measure(o, x.t, err));
     KL_TRY(kl_task_charges(x.t, err));
     KL_TRY(kl_task_settle(x.t, err));
-    if ((x.t->scanning || o->sweep_parameter != NULL) && o->measure.n > 0 && o->output != NULL && strcmp(o->output, "none") == 0)
-        KL_TRY(kl_fail(err, KL_EINPUT, "--measure: a table of many runs tells energies alone, and with --output none nothing would be left of what is measured; give --output FILE"));
+    if ((x.t->scanning || o->sweep_parameter != NULL) && o->measure.n > 0 && o->output != NULL &&
+        strcmp(o->output, "none") == 0)
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "--measure: a table of many runs tells energies alone, and with --output none nothing "
+                       "would be left of what is measured; give --output FILE"));
     kl_progress_begin(&x.progress, o->verbose, o->nschedule);
     if (x.t->scanning) {
-        if (o->resume != NULL || is_result_file(o->start)) KL_TRY(kl_fail(err, KL_EINPUT, "--charge scan starts every sector afresh; it takes no --resume and no --start FILE"));
+        if (o->resume != NULL || is_result_file(o->start))
+            KL_TRY(kl_fail(
+                err, KL_EINPUT,
+                "--charge scan starts every sector afresh; it takes no --resume and no --start FILE"));
         KL_TRY(run_scan(&x, status, err));
         goto out;
     }
     KL_TRY(kl_task_aim(x.t, x.t->target, err));
     for (int i = 0; i < o->measure.n; i++)
-        KL_TRY(kl_request_check_other(&(kl_request_scene){x.t->terms, x.t->lat, x.t->params, x.t->ex}, o->measure.text[i], x.t->target, err));
+        KL_TRY(kl_request_check_other(&(kl_request_scene){x.t->terms, x.t->lat, x.t->params, x.t->ex},
+                                      o->measure.text[i], x.t->target, err));
     if (done != NULL) {
         KL_TRY(kl_result_match(o->resume, done, x.t->model, x.t->lat, x.t->params, x.t->target, 1, err));
-        if (o->nschedule > 0 && done->sweep_done >= o->nschedule) KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s is past the %d sweeps of the schedule", o->resume, o->nschedule));
+        if (o->nschedule > 0 && done->sweep_done >= o->nschedule)
+            KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s is past the %d sweeps of the schedule",
+                           o->resume, o->nschedule));
         KL_TRY(kl_result_read_state(o->resume, x.t->terms, &state, err));
         if (state->nstate < x.t->dmrg.nstate)
-            KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s holds %d states, --states asks for %d", o->resume, state->nstate, x.t->dmrg.nstate));
+            KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s holds %d states, --states asks for %d",
+                           o->resume, state->nstate, x.t->dmrg.nstate));
     } else if (is_result_file(o->start)) {
         KL_TRY(kl_result_read(o->start, &done, err));
         KL_TRY(kl_result_match(o->start, done, x.t->model, x.t->lat, x.t->params, x.t->target, 0, err));
@@ -492,7 +535,8 @@ static kl_status command_plan(const kl_options *o, kl_err *err)
         n = i + 1;
     }
     snprintf(lattice, sizeof(lattice), "%.200s, %d sites", t->lat->spec, t->lat->nsite);
-    const kl_report_head head = {t->model, lattice, kl_qn_print(t->model, t->target, charges, sizeof(charges))};
+    const kl_report_head head = {t->model, lattice,
+                                 kl_qn_print(t->model, t->target, charges, sizeof(charges))};
     if (o->json) kl_report_plan_json(stdout, &head, n, plan);
     else kl_report_plan(stdout, &head, n, plan);
 out:
@@ -522,7 +566,8 @@ static kl_status growth_terms(void *self, int nsite, kl_terms **out, kl_qn *targ
     for (int64_t i = 0; i < n; i++) {
         double far = 0;
         for (int c = 0; c < m->ncharge; c++) {
-            const double wanted = m->charge[c].modulus > 0 ? g->target.v[c] : (double)g->target.v[c] * nsite / g->nsite;
+            const double wanted =
+                m->charge[c].modulus > 0 ? g->target.v[c] : (double)g->target.v[c] * nsite / g->nsite;
             far += (sector[i].v[c] - wanted) * (sector[i].v[c] - wanted);
         }
         if (far < best) {
@@ -544,7 +589,11 @@ static kl_status command_growth(const kl_options *o, kl_err *err)
     kl_task *t = NULL;
     kl_growth_row *row = NULL;
     char charges[256], lattice[64];
-    if (o->sites < 4 || o->sites % 2 != 0) return kl_fail(err, KL_EINPUT, "--sites: growth adds two sites at a time and needs an even number from 4 on, not %lld", (long long)o->sites);
+    if (o->sites < 4 || o->sites % 2 != 0)
+        return kl_fail(
+            err, KL_EINPUT,
+            "--sites: growth adds two sites at a time and needs an even number from 4 on, not %lld",
+            (long long)o->sites);
     KL_TRY(kl_options_check(o, err));
     KL_TRY(kl_outputs_check(o, NULL, err));
     KL_TRY(kl_task_create(o, 0, &t, err));
@@ -552,19 +601,34 @@ static kl_status command_growth(const kl_options *o, kl_err *err)
     KL_TRY(kl_task_one_sector(t, "growth is for", err));
     for (int i = 0; i < t->model->nparam; i++) {
         const kl_param_kind kind = t->model->param[i].kind;
-        const kl_result_param list = {.n = kind == KL_PARAM_SCALAR ? 0 : kind == KL_PARAM_SITE ? t->params->nsite : t->params->nbond, .value = t->params->array[i]};
+        const kl_result_param list = {.n = kind == KL_PARAM_SCALAR ? 0
+                                           : kind == KL_PARAM_SITE ? t->params->nsite
+                                                                   : t->params->nbond,
+                                      .value = t->params->array[i]};
         if (list.n > 0 && !kl_result_param_even(&list))
-            KL_TRY(kl_fail(err, KL_EINPUT, "--parameter %s: growth begins with 4 sites and takes one value for all of them, no list", t->model->param[i].name));
+            KL_TRY(kl_fail(
+                err, KL_EINPUT,
+                "--parameter %s: growth begins with 4 sites and takes one value for all of them, no list",
+                t->model->param[i].name));
     }
     KL_TRY(kl_task_exec(o, &t->ex, err));
     const int n = ((int)o->sites - 2) / 2;
     KL_TRY(kl_alloc(&row, n, KL_MEM_MISC, err));
     growth g = {t, t->target, (int)o->sites};
-    const kl_growth_opts opts = {.nsite = (int)o->sites, .m = o->m > 0 ? (int)o->m : 256, .strategy = t->dmrg.strategy, .tol = 1e-8,
-                                 .max_basis = o->basis > 0 ? (int)o->basis : 20, .records = o->save_records, .seed = t->dmrg.seed, .self = &g, .make_terms = growth_terms};
+    const kl_growth_opts opts = {.nsite = (int)o->sites,
+                                 .m = o->m > 0 ? (int)o->m : 256,
+                                 .strategy = t->dmrg.strategy,
+                                 .tol = 1e-8,
+                                 .max_basis = o->basis > 0 ? (int)o->basis : 20,
+                                 .records = o->save_records,
+                                 .seed = t->dmrg.seed,
+                                 .self = &g,
+                                 .make_terms = growth_terms};
     KL_TRY(kl_dmrg_grow(&opts, t->ex, row, err));
-    snprintf(lattice, sizeof(lattice), "chain, grown from 4 to %d sites, m = %d, %s, %d thread%s", opts.nsite, opts.m, t->ex->name, t->ex->nthread, t->ex->nthread == 1 ? "" : "s");
-    const kl_report_head head = {t->model, lattice, kl_qn_print(t->model, t->target, charges, sizeof(charges))};
+    snprintf(lattice, sizeof(lattice), "chain, grown from 4 to %d sites, m = %d, %s, %d thread%s", opts.nsite,
+             opts.m, t->ex->name, t->ex->nthread, t->ex->nthread == 1 ? "" : "s");
+    const kl_report_head head = {t->model, lattice,
+                                 kl_qn_print(t->model, t->target, charges, sizeof(charges))};
     if (o->json) kl_report_growth_json(stdout, &head, n, row);
     else kl_report_growth(stdout, &head, n, row);
 out:
@@ -597,9 +661,12 @@ static kl_status command_measure(kl_options *o, kl_err *err)
     kl_state *state = NULL;
     const double started = kl_clock();
     int held = -1;
-    if (o->measure.n == 0) return kl_fail(err, KL_EINPUT, "measure: --measure is missing; `kronlat measure --help' lists what can be measured");
+    if (o->measure.n == 0)
+        return kl_fail(err, KL_EINPUT,
+                       "measure: --measure is missing; `kronlat measure --help' lists what can be measured");
     held = kl_sealed_hold(o->file); /* or what others measure meanwhile would be lost */
-    if (interrupts > 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: interrupted while another program had the file", o->file));
+    if (interrupts > 0)
+        KL_TRY(kl_fail(err, KL_EIO, "%.300s: interrupted while another program had the file", o->file));
     KL_TRY(kl_result_read(o->file, &r, err));
     o->command = KL_CMD_DMRG;
     const kl_text_list asked = o->measure;
@@ -619,7 +686,8 @@ static kl_status command_measure(kl_options *o, kl_err *err)
     st = kl_result_write(o->file, r, state, err);
     if (held >= 0) close(held);
     held = -1;
-    const kl_run_facts facts = {t->ex->name, t->ex->nthread, st == KL_OK ? o->file : NULL, kl_clock() - started};
+    const kl_run_facts facts = {t->ex->name, t->ex->nthread, st == KL_OK ? o->file : NULL,
+                                kl_clock() - started};
     if (o->json) kl_report_result_json(stdout, r, &facts);
     else kl_report_result(stdout, r, &facts);
 out:
@@ -708,7 +776,8 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
     case KL_CMD_MEASURE: return command_measure(o, err);
     case KL_CMD_SHOW: return command_show(o, err);
     case KL_CMD_PLOT: return command_plot(o, err);
-    default: return kl_fail(err, KL_EABSENT, "%s is not built into this program", kl_command_name(o->command));
+    default:
+        return kl_fail(err, KL_EABSENT, "%s is not built into this program", kl_command_name(o->command));
     }
 }
 
@@ -721,7 +790,8 @@ int main(int argc, char **argv)
     keep_memory();
     kl_isa_flush_denormals();
     kl_lastwords_prepare(STATUS_BAD);
-    if (argc > 2 && strcmp(argv[1], "help") == 0) argc = 3, argv = words; /* `help COMMAND' is `COMMAND --help' */
+    /* `help COMMAND' is `COMMAND --help' */
+    if (argc > 2 && strcmp(argv[1], "help") == 0) argc = 3, argv = words;
     kl_status st = kl_isa_check(&err);
     if (st != KL_OK) {
         kl_report_error(err.text);

@@ -1,5 +1,6 @@
-/* What others do for H v of a Hubbard model, to be timed beside our own: the conventional kernels of yamada2020, Fig. 1, and cuSPARSE, both on V as a plain
-   column-major matrix with one entry stored for every diagonal element; and their LOBPCG, Fig. 3, by cuBLAS calls as in Fig. 5. cuSPARSE and cuBLAS are opened
+/* What others do for H v of a Hubbard model, to be timed beside our own: the conventional kernels of
+   yamada2020, Fig. 1, and cuSPARSE, both on V as a plain column-major matrix with one entry stored for every
+   diagonal element; and their LOBPCG, Fig. 3, by cuBLAS calls as in Fig. 5. cuSPARSE and cuBLAS are opened
    when they are asked for: nothing else here needs them.
    SPDX-License-Identifier: Apache-2.0 */
 #include "../device.h"
@@ -16,11 +17,26 @@ enum { LANES = KL_KRON_LANES, SIDE = 32, TEAM = 256, ROUNDS = 7, GROUPS = 3 };
 
 /* ---------------------------------------------------------------- libraries */
 
-#define CALLS(X)                                                                                                                                            \
-    X(sparse, cusparseCreate) X(sparse, cusparseDestroy) X(sparse, cusparseSetStream) X(sparse, cusparseCreateCsr) X(sparse, cusparseDestroySpMat)          \
-    X(sparse, cusparseCreateDnMat) X(sparse, cusparseDestroyDnMat) X(sparse, cusparseSpMM_bufferSize) X(sparse, cusparseSpMM)                               \
-    X(blas, cublasCreate_v2) X(blas, cublasDestroy_v2) X(blas, cublasSetStream_v2) X(blas, cublasDdot_v2) X(blas, cublasDaxpy_v2) X(blas, cublasDscal_v2)   \
-    X(blas, cublasDcopy_v2) X(blas, cublasDnrm2_v2)
+/* clang-format off */
+#define CALLS(X) \
+    X(sparse, cusparseCreate) \
+    X(sparse, cusparseDestroy) \
+    X(sparse, cusparseSetStream) \
+    X(sparse, cusparseCreateCsr) \
+    X(sparse, cusparseDestroySpMat) \
+    X(sparse, cusparseCreateDnMat) \
+    X(sparse, cusparseDestroyDnMat) \
+    X(sparse, cusparseSpMM_bufferSize) \
+    X(sparse, cusparseSpMM) \
+    X(blas, cublasCreate_v2) \
+    X(blas, cublasDestroy_v2) \
+    X(blas, cublasSetStream_v2) \
+    X(blas, cublasDdot_v2) \
+    X(blas, cublasDaxpy_v2) \
+    X(blas, cublasDscal_v2) \
+    X(blas, cublasDcopy_v2) \
+    X(blas, cublasDnrm2_v2)
+/* clang-format on */
 
 struct libraries {
     void *sparse, *blas;
@@ -38,12 +54,13 @@ static void *open_one(const char *const *names)
 
 static bool open_libraries(libraries *l)
 {
-    static const char *const sparse[] = {"libcusparse.so", "libcusparse.so.13", "libcusparse.so.12", nullptr}, *const blas[] = {"libcublas.so", "libcublas.so.13", "libcublas.so.12", nullptr};
+    static const char *const sparse[] = {"libcusparse.so", "libcusparse.so.13", "libcusparse.so.12", nullptr},
+                             *const blas[] = {"libcublas.so", "libcublas.so.13", "libcublas.so.12", nullptr};
     memset(l, 0, sizeof *l);
     l->sparse = open_one(sparse);
     l->blas = open_one(blas);
     if (!l->sparse || !l->blas) return false;
-#define FIND(lib, call)                                      \
+#define FIND(lib, call)                                \
     l->call = (decltype(l->call))dlsym(l->lib, #call); \
     if (!l->call) return false;
     CALLS(FIND)
@@ -65,14 +82,16 @@ struct csr {
     double *val;
 };
 
-static __global__ void times_diagonal(int64_t n, const double *__restrict__ d, const double *__restrict__ v, double *__restrict__ w)
+static __global__ void times_diagonal(int64_t n, const double *__restrict__ d, const double *__restrict__ v,
+                                      double *__restrict__ w)
 {
     const int64_t i = (int64_t)blockIdx.x * TEAM + threadIdx.x;
     if (i < n) w[i] = d[i] * v[i];
 }
 
 /* out[j + i nc] = (add ? out : 0) + in[i + j nr] for a column-major nr x nc matrix `in' */
-template <int ADD> static __global__ void transpose(int nr, int nc, const double *__restrict__ in, double *__restrict__ out)
+template <int ADD>
+static __global__ void transpose(int nr, int nc, const double *__restrict__ in, double *__restrict__ out)
 {
     __shared__ double t[SIDE][SIDE + 1];
     const int i0 = (int)blockIdx.x * SIDE, j0 = (int)blockIdx.y * SIDE, x = (int)threadIdx.x;
@@ -87,15 +106,18 @@ template <int ADD> static __global__ void transpose(int nr, int nc, const double
 }
 
 /* Fig. 1 (a): W += A V from the transposed copy R, through a square of shared memory. */
-static __global__ void conventional_left(int nl, int nr, csr a, const double *__restrict__ r, double *__restrict__ w)
+static __global__ void conventional_left(int nl, int nr, csr a, const double *__restrict__ r,
+                                         double *__restrict__ w)
 {
     __shared__ double t[SIDE][SIDE + 1];
-    const int i0 = (int)blockIdx.x * SIDE, j0 = (int)blockIdx.y * SIDE, x = (int)threadIdx.x, y = (int)threadIdx.y;
+    const int i0 = (int)blockIdx.x * SIDE, j0 = (int)blockIdx.y * SIDE, x = (int)threadIdx.x,
+              y = (int)threadIdx.y;
     if (i0 + x < nl && j0 + y < nr) t[x][y] = w[i0 + x + (int64_t)(j0 + y) * nl];
     __syncthreads();
     if (i0 + y < nl && j0 + x < nr) {
         double s = t[y][x];
-        for (int k = a.ptr[i0 + y]; k < a.ptr[i0 + y + 1]; k++) s += a.val[k] * r[j0 + x + (int64_t)a.col[k] * nr];
+        for (int k = a.ptr[i0 + y]; k < a.ptr[i0 + y + 1]; k++)
+            s += a.val[k] * r[j0 + x + (int64_t)a.col[k] * nr];
         t[y][x] = s;
     }
     __syncthreads();
@@ -113,18 +135,22 @@ static __global__ void conventional_right(int nl, csr b, const double *__restric
 }
 
 /* From our tiles to a plain matrix. */
-static __global__ void unpack(int64_t nl, int64_t nr, const double *__restrict__ tiles, double *__restrict__ plain)
+static __global__ void unpack(int64_t nl, int64_t nr, const double *__restrict__ tiles,
+                              double *__restrict__ plain)
 {
     const int64_t at = (int64_t)blockIdx.x * TEAM + threadIdx.x, i = at % nl, j = at / nl;
     if (j < nr) plain[at] = tiles[(j / LANES * nl + i) * LANES + j % LANES];
 }
 
-/* Largest |a - b| and |b|; bits of doubles that are not negative compare as integers do, and NaN is above all. */
-static __global__ void compare(int64_t n, const double *__restrict__ a, const double *__restrict__ b, unsigned long long *most)
+/* Largest |a - b| and |b|; bits of doubles that are not negative compare as integers do, and NaN is above
+   all. */
+static __global__ void compare(int64_t n, const double *__restrict__ a, const double *__restrict__ b,
+                               unsigned long long *most)
 {
     unsigned long long d = 0, s = 0;
     for (int64_t i = (int64_t)blockIdx.x * TEAM + threadIdx.x; i < n; i += (int64_t)gridDim.x * TEAM) {
-        const unsigned long long e = (unsigned long long)__double_as_longlong(fabs(a[i] - b[i])), f = (unsigned long long)__double_as_longlong(fabs(b[i]));
+        const unsigned long long e = (unsigned long long)__double_as_longlong(fabs(a[i] - b[i])),
+                                 f = (unsigned long long)__double_as_longlong(fabs(b[i]));
         d = e > d ? e : d;
         s = f > s ? f : s;
     }
@@ -193,23 +219,31 @@ out:
 
 static unsigned blocks_of(int64_t n) { return (unsigned)((n + TEAM - 1) / TEAM); }
 
-/* Row-major dense matrices: cuSPARSE is several times slower on column-major ones (spmm with the sparse matrix on the rows). */
+/* Row-major dense matrices: cuSPARSE is several times slower on column-major ones (spmm with the sparse
+   matrix on the rows). */
 static bool spmm(contest *c, int which, const double *x, double *y, double beta)
 {
     cusparseDnMatDescr_t dx, dy;
     const int64_t rows = which ? c->nr : c->nl, cols = which ? c->nl : c->nr;
     const double one = 1.0;
-    if (c->lib.cusparseCreateDnMat(&dx, rows, cols, cols, (void *)x, CUDA_R_64F, CUSPARSE_ORDER_ROW) != CUSPARSE_STATUS_SUCCESS) return false;
-    bool good = c->lib.cusparseCreateDnMat(&dy, rows, cols, cols, y, CUDA_R_64F, CUSPARSE_ORDER_ROW) == CUSPARSE_STATUS_SUCCESS;
+    if (c->lib.cusparseCreateDnMat(&dx, rows, cols, cols, (void *)x, CUDA_R_64F, CUSPARSE_ORDER_ROW) !=
+        CUSPARSE_STATUS_SUCCESS)
+        return false;
+    bool good = c->lib.cusparseCreateDnMat(&dy, rows, cols, cols, y, CUDA_R_64F, CUSPARSE_ORDER_ROW) ==
+                CUSPARSE_STATUS_SUCCESS;
     if (good && !c->buffer[which]) {
         size_t bytes = 0;
         kl_err err;
-        good = c->lib.cusparseSpMM_bufferSize(c->sparse, CUSPARSE_OPERATION_NON_TRANSPOSE, CUSPARSE_OPERATION_NON_TRANSPOSE, &one, which ? c->sb : c->sa, dx, &beta, dy, CUDA_R_64F,
-                                              CUSPARSE_SPMM_ALG_DEFAULT, &bytes) == CUSPARSE_STATUS_SUCCESS &&
+        good = c->lib.cusparseSpMM_bufferSize(c->sparse, CUSPARSE_OPERATION_NON_TRANSPOSE,
+                                              CUSPARSE_OPERATION_NON_TRANSPOSE, &one, which ? c->sb : c->sa,
+                                              dx, &beta, dy, CUDA_R_64F, CUSPARSE_SPMM_ALG_DEFAULT,
+                                              &bytes) == CUSPARSE_STATUS_SUCCESS &&
                get(c, (int64_t)bytes + 8, &c->buffer[which], &err) == KL_OK;
     }
-    good = good && c->lib.cusparseSpMM(c->sparse, CUSPARSE_OPERATION_NON_TRANSPOSE, CUSPARSE_OPERATION_NON_TRANSPOSE, &one, which ? c->sb : c->sa, dx, &beta, dy, CUDA_R_64F,
-                                       CUSPARSE_SPMM_ALG_DEFAULT, c->buffer[which]) == CUSPARSE_STATUS_SUCCESS;
+    good = good &&
+           c->lib.cusparseSpMM(c->sparse, CUSPARSE_OPERATION_NON_TRANSPOSE, CUSPARSE_OPERATION_NON_TRANSPOSE,
+                               &one, which ? c->sb : c->sa, dx, &beta, dy, CUDA_R_64F,
+                               CUSPARSE_SPMM_ALG_DEFAULT, c->buffer[which]) == CUSPARSE_STATUS_SUCCESS;
     c->lib.cusparseDestroyDnMat(dx);
     c->lib.cusparseDestroyDnMat(dy);
     return good;
@@ -219,12 +253,14 @@ static bool spmm(contest *c, int which, const double *x, double *y, double beta)
 static bool part(contest *c, int how, int what, const double *v, double *w)
 {
     const cudaStream_t s = c->self->stream;
-    const dim3 square((unsigned)(c->nl + SIDE - 1) / SIDE, (unsigned)(c->nr + SIDE - 1) / SIDE), back((unsigned)(c->nr + SIDE - 1) / SIDE, (unsigned)(c->nl + SIDE - 1) / SIDE), strip(SIDE, 8);
+    const dim3 square((unsigned)(c->nl + SIDE - 1) / SIDE, (unsigned)(c->nr + SIDE - 1) / SIDE),
+        back((unsigned)(c->nr + SIDE - 1) / SIDE, (unsigned)(c->nl + SIDE - 1) / SIDE), strip(SIDE, 8);
     switch (what) {
     case 0: times_diagonal<<<blocks_of(c->n), TEAM, 0, s>>>(c->n, c->d, v, w); return true;
     case 1:
         if (how == CUSPARSE) return spmm(c, 1, v, w, 1.0);
-        conventional_right<<<dim3((unsigned)(c->nl + SIDE - 1) / SIDE, (unsigned)(c->nr + 7) / 8), strip, 0, s>>>(c->nl, c->b, v, w);
+        conventional_right<<<dim3((unsigned)(c->nl + SIDE - 1) / SIDE, (unsigned)(c->nr + 7) / 8), strip, 0,
+                             s>>>(c->nl, c->b, v, w);
         return true;
     case 2:
         if (how == CUSPARSE) return spmm(c, 0, c->r, c->t, 0.0);
@@ -241,7 +277,9 @@ static bool apply(contest *c, int how, const double *v, double *w)
 {
     static const int order[] = {0, 3, 1, 2, 4};
     kl_err err;
-    if (how == OURS) return kl_cuda_kron_apply(c->ex, c->k, kl_dptr{(uintptr_t)v}, kl_dptr{(uintptr_t)w}, nullptr, &err) == KL_OK;
+    if (how == OURS)
+        return kl_cuda_kron_apply(c->ex, c->k, kl_dptr{(uintptr_t)v}, kl_dptr{(uintptr_t)w}, nullptr, &err) ==
+               KL_OK;
     bool good = true;
     for (int i = 0; i < 5; i++) good = good && part(c, how, order[i], v, w);
     return good;
@@ -264,7 +302,9 @@ static double clock_of(contest *c, int how, int what)
         if (what >= 0 && how == OURS) kl_cuda_kron_half(c->self, c->k, what == 1, c->v[0], c->v[1]);
         else good = what >= 0 ? part(c, how, what, c->v[0], c->v[1]) : apply(c, how, c->v[0], c->v[1]);
         cudaEventRecord(c->to, c->self->stream);
-        if (cudaEventSynchronize(c->to) != cudaSuccess || cudaEventElapsedTime(&t, c->from, c->to) != cudaSuccess || !good) t = NAN;
+        if (cudaEventSynchronize(c->to) != cudaSuccess ||
+            cudaEventElapsedTime(&t, c->from, c->to) != cudaSuccess || !good)
+            t = NAN;
         ms[i] = t;
     }
     qsort(ms + 1, ROUNDS, sizeof *ms, by_size);
@@ -273,7 +313,8 @@ static double clock_of(contest *c, int how, int what)
 
 /* ---------------------------------------------------------------- LOBPCG by cuBLAS */
 
-/* Lowest pair of the 3 x 3 (or 2 x 2) problem A v = mu B v: B's factor, then Jacobi rotations. 0: B is not positive. */
+/* Lowest pair of the 3 x 3 (or 2 x 2) problem A v = mu B v: B's factor, then Jacobi rotations. 0: B is not
+   positive. */
 static int small_eigen(int n, double a[3][3], double b[3][3], double *mu, double v[3])
 {
     double l[3][3] = {}, m[3][3], q[3][3] = {};
@@ -302,7 +343,9 @@ static int small_eigen(int n, double a[3][3], double b[3][3], double *mu, double
         for (int i = 0; i < n; i++)
             for (int j = i + 1; j < n; j++) {
                 if (m[i][j] == 0.0) continue;
-                const double theta = (m[j][j] - m[i][i]) / (2 * m[i][j]), t = (theta >= 0 ? 1 : -1) / (fabs(theta) + sqrt(1 + theta * theta)), cs = 1 / sqrt(1 + t * t), sn = t * cs;
+                const double theta = (m[j][j] - m[i][i]) / (2 * m[i][j]),
+                             t = (theta >= 0 ? 1 : -1) / (fabs(theta) + sqrt(1 + theta * theta)),
+                             cs = 1 / sqrt(1 + t * t), sn = t * cs;
                 for (int k = 0; k < n; k++) {
                     const double x = m[k][i], y = m[k][j];
                     m[k][i] = cs * x - sn * y, m[k][j] = sn * x + cs * y;
@@ -328,7 +371,8 @@ static int small_eigen(int n, double a[3][3], double b[3][3], double *mu, double
     return 1;
 }
 
-/* Fig. 3 with one call of cuBLAS for every vector operation of Fig. 5; ten inner products a step. Seconds of `steps' steps, NaN when something failed. */
+/* Fig. 3 with one call of cuBLAS for every vector operation of Fig. 5; ten inner products a step. Seconds of
+   `steps' steps, NaN when something failed. */
 static double lobpcg(contest *c, int how, int64_t n, int steps, double *energy)
 {
     enum { x, X, w, W, p, P };
@@ -342,9 +386,15 @@ static double lobpcg(contest *c, int how, int64_t n, int steps, double *energy)
         good = good && l->cublasDdot_v2(c->blas, length, v[i], 1, v[j], 1, &s) == CUBLAS_STATUS_SUCCESS;
         return s;
     };
-    auto scale = [&](int i, double f) { good = good && l->cublasDscal_v2(c->blas, length, &f, v[i], 1) == CUBLAS_STATUS_SUCCESS; };
-    auto add = [&](int to, double f, int from) { good = good && l->cublasDaxpy_v2(c->blas, length, &f, v[from], 1, v[to], 1) == CUBLAS_STATUS_SUCCESS; };
-    auto copy = [&](int to, int from) { good = good && l->cublasDcopy_v2(c->blas, length, v[from], 1, v[to], 1) == CUBLAS_STATUS_SUCCESS; };
+    auto scale = [&](int i, double f) {
+        good = good && l->cublasDscal_v2(c->blas, length, &f, v[i], 1) == CUBLAS_STATUS_SUCCESS;
+    };
+    auto add = [&](int to, double f, int from) {
+        good = good && l->cublasDaxpy_v2(c->blas, length, &f, v[from], 1, v[to], 1) == CUBLAS_STATUS_SUCCESS;
+    };
+    auto copy = [&](int to, int from) {
+        good = good && l->cublasDcopy_v2(c->blas, length, v[from], 1, v[to], 1) == CUBLAS_STATUS_SUCCESS;
+    };
     auto length_of = [&](int i) {
         double s = NAN;
         good = good && l->cublasDnrm2_v2(c->blas, length, v[i], 1, &s) == CUBLAS_STATUS_SUCCESS;
@@ -384,7 +434,9 @@ static double lobpcg(contest *c, int how, int64_t n, int steps, double *energy)
     }
     cudaEventRecord(c->to, c->self->stream);
     float ms = NAN;
-    if (cudaEventSynchronize(c->to) != cudaSuccess || cudaEventElapsedTime(&ms, c->from, c->to) != cudaSuccess || !good) return NAN;
+    if (cudaEventSynchronize(c->to) != cudaSuccess ||
+        cudaEventElapsedTime(&ms, c->from, c->to) != cudaSuccess || !good)
+        return NAN;
     *energy = mu;
     return 1e-3 * ms;
 }
@@ -397,22 +449,33 @@ static kl_status prepare(contest *c, kl_err *err)
     const kl_kron_block *const b = c->k->block;
     kl_status st;
     if (c->k->nblock != 1 || b->ncross != 0 || b->nl * b->nr > INT32_MAX)
-        return host->fail(err, KL_EINPUT, "the tables of yamada2020 are for H = D + A (x) 1 + 1 (x) B with fewer than 2^31 states: a Hubbard model in its product form");
-    if (!open_libraries(&c->lib)) return host->fail(err, KL_EABSENT, "cuSPARSE and cuBLAS cannot be opened: %.300s", dlerror());
+        return host->fail(err, KL_EINPUT,
+                          "the tables of yamada2020 are for H = D + A (x) 1 + 1 (x) B with fewer than 2^31 "
+                          "states: a Hubbard model in its product form");
+    if (!open_libraries(&c->lib))
+        return host->fail(err, KL_EABSENT, "cuSPARSE and cuBLAS cannot be opened: %.300s", dlerror());
     c->nl = (int)b->nl;
     c->nr = (int)b->nr;
     c->n = b->nl * b->nr;
     c->room = c->k->n;
-    if ((st = put_csr(c, b->a, b->nl, &c->a, err)) != KL_OK || (st = put_csr(c, b->b, b->nr, &c->b, err)) != KL_OK) return st;
-    double **const vectors[] = {&c->d, &c->r, &c->t, &c->v[0], &c->v[1], &c->v[2], &c->v[3], &c->v[4], &c->v[5]};
+    if ((st = put_csr(c, b->a, b->nl, &c->a, err)) != KL_OK ||
+        (st = put_csr(c, b->b, b->nr, &c->b, err)) != KL_OK)
+        return st;
+    double **const vectors[] = {&c->d,    &c->r,    &c->t,    &c->v[0], &c->v[1],
+                                &c->v[2], &c->v[3], &c->v[4], &c->v[5]};
     for (double **v : vectors)
         if ((st = get(c, c->room * (int64_t)sizeof(double), v, err)) != KL_OK) return st;
-    if (cudaEventCreate(&c->from) != cudaSuccess || cudaEventCreate(&c->to) != cudaSuccess) return kl_cuda_check(c->self, "events", err);
+    if (cudaEventCreate(&c->from) != cudaSuccess || cudaEventCreate(&c->to) != cudaSuccess)
+        return kl_cuda_check(c->self, "events", err);
     const cusparseIndexType_t i32 = CUSPARSE_INDEX_32I;
-    if (c->lib.cusparseCreate(&c->sparse) != CUSPARSE_STATUS_SUCCESS || c->lib.cusparseSetStream(c->sparse, c->self->stream) != CUSPARSE_STATUS_SUCCESS ||
-        c->lib.cusparseCreateCsr(&c->sa, c->nl, c->nl, c->a.nnz, c->a.ptr, c->a.col, c->a.val, i32, i32, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_64F) != CUSPARSE_STATUS_SUCCESS ||
-        c->lib.cusparseCreateCsr(&c->sb, c->nr, c->nr, c->b.nnz, c->b.ptr, c->b.col, c->b.val, i32, i32, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_64F) != CUSPARSE_STATUS_SUCCESS ||
-        c->lib.cublasCreate_v2(&c->blas) != CUBLAS_STATUS_SUCCESS || c->lib.cublasSetStream_v2(c->blas, c->self->stream) != CUBLAS_STATUS_SUCCESS)
+    if (c->lib.cusparseCreate(&c->sparse) != CUSPARSE_STATUS_SUCCESS ||
+        c->lib.cusparseSetStream(c->sparse, c->self->stream) != CUSPARSE_STATUS_SUCCESS ||
+        c->lib.cusparseCreateCsr(&c->sa, c->nl, c->nl, c->a.nnz, c->a.ptr, c->a.col, c->a.val, i32, i32,
+                                 CUSPARSE_INDEX_BASE_ZERO, CUDA_R_64F) != CUSPARSE_STATUS_SUCCESS ||
+        c->lib.cusparseCreateCsr(&c->sb, c->nr, c->nr, c->b.nnz, c->b.ptr, c->b.col, c->b.val, i32, i32,
+                                 CUSPARSE_INDEX_BASE_ZERO, CUDA_R_64F) != CUSPARSE_STATUS_SUCCESS ||
+        c->lib.cublasCreate_v2(&c->blas) != CUBLAS_STATUS_SUCCESS ||
+        c->lib.cublasSetStream_v2(c->blas, c->self->stream) != CUBLAS_STATUS_SUCCESS)
         return host->fail(err, KL_EABSENT, "cuSPARSE or cuBLAS refused to start");
     return KL_OK;
 }
@@ -427,7 +490,9 @@ static void finish(contest *c)
     if (c->blas) c->lib.cublasDestroy_v2(c->blas);
     if (c->from) cudaEventDestroy(c->from);
     if (c->to) cudaEventDestroy(c->to);
-    void *const blocks[] = {c->a.ptr, c->a.col, c->a.val, c->b.ptr, c->b.col, c->b.val, c->d, c->r, c->t, c->buffer[0], c->buffer[1], c->v[0], c->v[1], c->v[2], c->v[3], c->v[4], c->v[5]};
+    void *const blocks[] = {c->a.ptr, c->a.col, c->a.val, c->b.ptr,     c->b.col,     c->b.val,
+                            c->d,     c->r,     c->t,     c->buffer[0], c->buffer[1], c->v[0],
+                            c->v[1],  c->v[2],  c->v[3],  c->v[4],      c->v[5]};
     for (void *p : blocks) host->pool_release(&c->self->pool, p);
     close_libraries(&c->lib);
 }
@@ -437,7 +502,8 @@ static kl_status start(contest *c, bool plain, kl_err *err)
 {
     double *const tiles = plain ? c->v[5] : c->v[0];
     const kl_status st = kl_cuda_kron_random(c->ex, c->k, 11, kl_dptr{(uintptr_t)tiles}, err);
-    if (st == KL_OK && plain) unpack<<<blocks_of(c->n), TEAM, 0, c->self->stream>>>(c->nl, c->nr, tiles, c->v[0]);
+    if (st == KL_OK && plain)
+        unpack<<<blocks_of(c->n), TEAM, 0, c->self->stream>>>(c->nl, c->nr, tiles, c->v[0]);
     return st;
 }
 

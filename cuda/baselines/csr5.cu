@@ -1,11 +1,13 @@
-/* CSR5 as a yardstick: Liu and Vinter, ICS 2015. Tiles of 32 lanes times `sigma` non-zeros, turned round so that lanes read side by side; bits that say where
-   rows begin; sums that cross lanes by a scan; what a tile leaves for the row before it is added by a second kernel. Rows without non-zeros stay 0.
+/* CSR5 as a yardstick: Liu and Vinter, ICS 2015. Tiles of 32 lanes times `sigma` non-zeros, turned round so
+   that lanes read side by side; bits that say where rows begin; sums that cross lanes by a scan; what a tile
+   leaves for the row before it is added by a second kernel. Rows without non-zeros stay 0.
    SPDX-License-Identifier: Apache-2.0 */
 #include "../device.h"
 
 enum { LANES = 32 };
 
-/* What a tile knows: of each lane which of its non-zeros begin a row, how many rows begin in lanes before, how many lanes behind begin none. */
+/* What a tile knows: of each lane which of its non-zeros begin a row, how many rows begin in lanes before,
+   how many lanes behind begin none. */
 struct tile {
     uint32_t bits[LANES];
     uint32_t rows[LANES]; /* before | after << 16 */
@@ -16,13 +18,15 @@ struct csr5 {
     int sigma;
     double *value, *carry;          /* [nnz]; [ntile + 1] */
     uint32_t *column, *first;       /* [nnz]; [ntile + 1] row that a tile begins in */
-    uint32_t *begun;                /* rows that begin, in order: those without non-zeros are not among them */
+    /* rows that begin, in order: those without non-zeros are not among them */
+    uint32_t *begun;
     uint32_t *begun_first;          /* [ntile] where a tile's begin in that list */
     tile *about;                    /* [ntile] */
     uint32_t *start;                /* [nrow + 1] */
 };
 
-namespace {
+namespace
+{
 
 __device__ double scan(double v, int lane)
 {
@@ -33,7 +37,8 @@ __device__ double scan(double v, int lane)
     return v;
 }
 
-template <int sigma> __global__ void __launch_bounds__(256) tiles(csr5 m, const double *__restrict__ x, double *__restrict__ y)
+template <int sigma>
+__global__ void __launch_bounds__(256) tiles(csr5 m, const double *__restrict__ x, double *__restrict__ y)
 {
     const int64_t t = ((int64_t)blockIdx.x * 256 + threadIdx.x) / LANES;
     const int lane = threadIdx.x % LANES;
@@ -56,7 +61,7 @@ template <int sigma> __global__ void __launch_bounds__(256) tiles(csr5 m, const 
     }
     if (!begun) head = sum;
     const double before = scan(head, lane);           /* heads of lanes up to this one */
-    const int until = lane + 1 + (int)(rows >> 16);   /* the lane whose head is the last of this lane's row */
+    const int until = lane + 1 + (int)(rows >> 16); /* the lane whose head is the last of this lane's row */
     const double ahead = __shfl_sync(~0u, before, until < LANES ? until : LANES - 1);
     if (begun) y[*row] = sum + (ahead - before);
     const uint32_t any = __ballot_sync(~0u, begun);
@@ -69,7 +74,8 @@ __global__ void finish(csr5 m, const double *__restrict__ x, double *__restrict_
 {
     const int64_t t = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (t > m.ntile) return;
-    if (t > 0 && t < m.ntile && m.first[t - 1] == m.first[t]) return; /* the first tile of a run adds for all */
+    /* the first tile of a run adds for all */
+    if (t > 0 && t < m.ntile && m.first[t - 1] == m.first[t]) return;
     if (t < m.ntile) {
         double sum = 0.0;
         for (int64_t k = t; k < m.ntile && m.first[k] == m.first[t]; k++) sum += m.carry[k];
@@ -101,7 +107,10 @@ extern "C" void kl_cuda_csr5(const kl_cuda *self, const kl_spdev *d, const doubl
 }
 
 /* The paper's choice for double precision on NVIDIA GPUs, to the next power of two. */
-static int choose_sigma(int64_t mean) { return mean > 256 ? 4 : mean > 16 ? 32 : mean > 8 ? 16 : mean > 4 ? 8 : 4; }
+static int choose_sigma(int64_t mean)
+{
+    return mean > 256 ? 4 : mean > 16 ? 32 : mean > 8 ? 16 : mean > 4 ? 8 : 4;
+}
 
 extern "C" kl_status kl_cuda_csr5_prepare(kl_exec *ex, const kl_spmat *m, kl_spdev *d, kl_err *err)
 {
@@ -113,10 +122,12 @@ extern "C" kl_status kl_cuda_csr5_prepare(kl_exec *ex, const kl_spmat *m, kl_spd
     tile *about = NULL;
     csr5 *c = NULL;
     int64_t ntile = 0, size = 0, row = 0, nbegun = 0;
-    if (m->nnz >= INT32_MAX || m->ncol > INT32_MAX) return host->fail(err, KL_EABSENT, "way csr5 has 32-bit indices; this matrix has %lld non-zeros", (long long)m->nnz);
-#define TRY(call)              \
-    do {                       \
-        st = (call);           \
+    if (m->nnz >= INT32_MAX || m->ncol > INT32_MAX)
+        return host->fail(err, KL_EABSENT, "way csr5 has 32-bit indices; this matrix has %lld non-zeros",
+                          (long long)m->nnz);
+#define TRY(call)                  \
+    do {                           \
+        st = (call);               \
         if (st != KL_OK) goto out; \
     } while (0)
 #define NEW(p, n) TRY(host->alloc_bytes((void **)&p, (n), sizeof(*p), KL_MEM_WORK, err))
@@ -138,7 +149,8 @@ extern "C" kl_status kl_cuda_csr5_prepare(kl_exec *ex, const kl_spmat *m, kl_spd
     NEW(zero, ntile + 1);
     for (int64_t i = 0; i <= m->nrow; i++) start[i] = (uint32_t)kl_sp_offset(m, m->start, i);
     for (int64_t k = 0; k < m->nnz; k++) {
-        const int64_t t = k / size, within = k % size, at = k < c->tail ? t * size + within % c->sigma * LANES + within / c->sigma : k;
+        const int64_t t = k / size, within = k % size,
+                      at = k < c->tail ? t * size + within % c->sigma * LANES + within / c->sigma : k;
         column[at] = (uint32_t)kl_sp_column(m, m->rest_column, k);
         value[at] = m->rest_value[k];
     }

@@ -1,5 +1,5 @@
-/* cuSPARSE as a yardstick: CSR with 32-bit indices, the algorithm that is fastest for this matrix, found by timing all of them. Blocks of vectors are laid
-   side by side first, which its products like better.
+/* cuSPARSE as a yardstick: CSR with 32-bit indices, the algorithm that is fastest for this matrix, found by
+   timing all of them. Blocks of vectors are laid side by side first, which its products like better.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -9,13 +9,28 @@
 #include <dlfcn.h>
 
 enum { ROUNDS = 3, NALG = 3 };
-static const cusparseSpMVAlg_t spmv_alg[NALG] = {CUSPARSE_SPMV_ALG_DEFAULT, CUSPARSE_SPMV_CSR_ALG1, CUSPARSE_SPMV_CSR_ALG2};
-static const cusparseSpMMAlg_t spmm_alg[NALG] = {CUSPARSE_SPMM_CSR_ALG1, CUSPARSE_SPMM_CSR_ALG2, CUSPARSE_SPMM_CSR_ALG3};
+static const cusparseSpMVAlg_t spmv_alg[NALG] = {CUSPARSE_SPMV_ALG_DEFAULT, CUSPARSE_SPMV_CSR_ALG1,
+                                                 CUSPARSE_SPMV_CSR_ALG2};
+static const cusparseSpMMAlg_t spmm_alg[NALG] = {CUSPARSE_SPMM_CSR_ALG1, CUSPARSE_SPMM_CSR_ALG2,
+                                                 CUSPARSE_SPMM_CSR_ALG3};
 
 /* X(name): what is called of the library, by its own names. */
-#define CALLS(X)                                                                                                                             \
-    X(cusparseCreate) X(cusparseDestroy) X(cusparseSetStream) X(cusparseCreateCsr) X(cusparseDestroySpMat) X(cusparseCreateDnVec) X(cusparseDestroyDnVec) \
-    X(cusparseCreateDnMat) X(cusparseDestroyDnMat) X(cusparseSpMV_bufferSize) X(cusparseSpMV) X(cusparseSpMM_bufferSize) X(cusparseSpMM)
+/* clang-format off */
+#define CALLS(X) \
+    X(cusparseCreate) \
+    X(cusparseDestroy) \
+    X(cusparseSetStream) \
+    X(cusparseCreateCsr) \
+    X(cusparseDestroySpMat) \
+    X(cusparseCreateDnVec) \
+    X(cusparseDestroyDnVec) \
+    X(cusparseCreateDnMat) \
+    X(cusparseDestroyDnMat) \
+    X(cusparseSpMV_bufferSize) \
+    X(cusparseSpMV) \
+    X(cusparseSpMM_bufferSize) \
+    X(cusparseSpMM)
+/* clang-format on */
 
 typedef struct library {
 #define X(name) __typeof__(&name) name;
@@ -41,13 +56,16 @@ static kl_status load(kl_exec *ex, kl_spdev *d, kl_err *err)
     const kl_status st = self->host->alloc_bytes(&d->library, 1, sizeof(library), KL_MEM_MISC, err);
     if (st != KL_OK) return st;
     library *const l = d->library;
-#define X(name)                             \
+#define X(name)                            \
     *(void **)&l->name = dlsym(so, #name); \
     good = good && l->name;
     CALLS(X)
 #undef X
-    if (good && l->cusparseCreate(&l->handle) == CUSPARSE_STATUS_SUCCESS && l->cusparseSetStream(l->handle, self->stream) == CUSPARSE_STATUS_SUCCESS) return KL_OK;
-    return self->host->fail(err, KL_EABSENT, "--exec cuda: this cuSPARSE cannot be used; 12 or later is wanted");
+    if (good && l->cusparseCreate(&l->handle) == CUSPARSE_STATUS_SUCCESS &&
+        l->cusparseSetStream(l->handle, self->stream) == CUSPARSE_STATUS_SUCCESS)
+        return KL_OK;
+    return self->host->fail(err, KL_EABSENT,
+                            "--exec cuda: this cuSPARSE cannot be used; 12 or later is wanted");
 }
 
 kl_status kl_cuda_cusparse_prepare(kl_exec *ex, const kl_spmat *m, kl_spdev *d, kl_err *err)
@@ -57,7 +75,9 @@ kl_status kl_cuda_cusparse_prepare(kl_exec *ex, const kl_spmat *m, kl_spdev *d, 
     kl_status st = KL_OK;
     int32_t *start = NULL, *column = NULL;
     void *on_start, *on_column, *on_value;
-    if (m->nnz > INT32_MAX || m->ncol > INT32_MAX) return host->fail(err, KL_EABSENT, "way cusparse has 32-bit indices; this matrix has %lld non-zeros", (long long)m->nnz);
+    if (m->nnz > INT32_MAX || m->ncol > INT32_MAX)
+        return host->fail(err, KL_EABSENT, "way cusparse has 32-bit indices; this matrix has %lld non-zeros",
+                          (long long)m->nnz);
     KL_TRY(load(ex, d, err));
     library *const l = d->library;
     l->nrow = m->nrow;
@@ -71,9 +91,12 @@ kl_status kl_cuda_cusparse_prepare(kl_exec *ex, const kl_spmat *m, kl_spdev *d, 
     KL_TRY(kl_cuda_send(ex, d, start, 4 * (m->nrow + 1), &on_start, err));
     KL_TRY(kl_cuda_send(ex, d, column, 4 * m->nnz, &on_column, err));
     KL_TRY(kl_cuda_send(ex, d, m->rest_value, 8 * m->nnz, &on_value, err));
-    if (l->cusparseCreateCsr(&l->matrix, m->nrow, m->ncol, m->nnz, on_start, on_column, on_value, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO,
+    if (l->cusparseCreateCsr(&l->matrix, m->nrow, m->ncol, m->nnz, on_start, on_column, on_value,
+                             CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO,
                              CUDA_R_64F) != CUSPARSE_STATUS_SUCCESS)
-        st = host->fail(err, KL_EBROKEN, "--exec cuda: cuSPARSE takes no matrix of %lld rows and %lld non-zeros", (long long)m->nrow, (long long)m->nnz);
+        st = host->fail(err, KL_EBROKEN,
+                        "--exec cuda: cuSPARSE takes no matrix of %lld rows and %lld non-zeros",
+                        (long long)m->nrow, (long long)m->nnz);
 out:
     host->free_ptr((void **)&start);
     host->free_ptr((void **)&column);
@@ -102,9 +125,10 @@ static cusparseStatus_t multiply(library *l, const operands *o, int alg)
 {
     void *const buffer = (void *)l->buffer.addr;
     if (o->nv == 1)
-        return l->cusparseSpMV(l->handle, CUSPARSE_OPERATION_NON_TRANSPOSE, &one, l->matrix, o->x, &zero, o->y, CUDA_R_64F, spmv_alg[alg], buffer);
-    return l->cusparseSpMM(l->handle, CUSPARSE_OPERATION_NON_TRANSPOSE, CUSPARSE_OPERATION_NON_TRANSPOSE, &one, l->matrix, o->xs, &zero, o->ys, CUDA_R_64F, spmm_alg[alg],
-                           buffer);
+        return l->cusparseSpMV(l->handle, CUSPARSE_OPERATION_NON_TRANSPOSE, &one, l->matrix, o->x, &zero,
+                               o->y, CUDA_R_64F, spmv_alg[alg], buffer);
+    return l->cusparseSpMM(l->handle, CUSPARSE_OPERATION_NON_TRANSPOSE, CUSPARSE_OPERATION_NON_TRANSPOSE,
+                           &one, l->matrix, o->xs, &zero, o->ys, CUDA_R_64F, spmm_alg[alg], buffer);
 }
 
 static kl_status room(kl_exec *ex, library *l, const operands *o, int alg, kl_err *err)
@@ -112,10 +136,13 @@ static kl_status room(kl_exec *ex, library *l, const operands *o, int alg, kl_er
     kl_cuda *const self = ex->self;
     size_t bytes = 0;
     const cusparseStatus_t s =
-        o->nv == 1 ? l->cusparseSpMV_bufferSize(l->handle, CUSPARSE_OPERATION_NON_TRANSPOSE, &one, l->matrix, o->x, &zero, o->y, CUDA_R_64F, spmv_alg[alg], &bytes)
-                   : l->cusparseSpMM_bufferSize(l->handle, CUSPARSE_OPERATION_NON_TRANSPOSE, CUSPARSE_OPERATION_NON_TRANSPOSE, &one, l->matrix, o->xs, &zero, o->ys, CUDA_R_64F,
-                                                spmm_alg[alg], &bytes);
-    if (s != CUSPARSE_STATUS_SUCCESS) return self->host->fail(err, KL_EBROKEN, "--exec cuda: cuSPARSE refuses an algorithm (%d)", (int)s);
+        o->nv == 1 ? l->cusparseSpMV_bufferSize(l->handle, CUSPARSE_OPERATION_NON_TRANSPOSE, &one, l->matrix,
+                                                o->x, &zero, o->y, CUDA_R_64F, spmv_alg[alg], &bytes)
+                   : l->cusparseSpMM_bufferSize(l->handle, CUSPARSE_OPERATION_NON_TRANSPOSE,
+                                                CUSPARSE_OPERATION_NON_TRANSPOSE, &one, l->matrix, o->xs,
+                                                &zero, o->ys, CUDA_R_64F, spmm_alg[alg], &bytes);
+    if (s != CUSPARSE_STATUS_SUCCESS)
+        return self->host->fail(err, KL_EBROKEN, "--exec cuda: cuSPARSE refuses an algorithm (%d)", (int)s);
     if (bytes <= l->buffer_bytes && l->buffer.addr) return KL_OK;
     cudaStreamSynchronize(self->stream);
     ex->vt.release(ex, &l->buffer);
@@ -130,7 +157,8 @@ static kl_status find_best(kl_exec *ex, library *l, const operands *o, int *best
     kl_status st = KL_OK;
     cudaEvent_t from = NULL, to = NULL;
     float least = 0;
-    if (cudaEventCreate(&from) != cudaSuccess || cudaEventCreate(&to) != cudaSuccess) KL_TRY(kl_cuda_check(self, "an event", err));
+    if (cudaEventCreate(&from) != cudaSuccess || cudaEventCreate(&to) != cudaSuccess)
+        KL_TRY(kl_cuda_check(self, "an event", err));
     for (int alg = 0; alg < NALG; alg++) {
         float ms = 0;
         KL_TRY(room(ex, l, o, alg, err));
@@ -146,14 +174,17 @@ static kl_status find_best(kl_exec *ex, library *l, const operands *o, int *best
             least = ms;
         }
     }
-    if (*best < 0) st = self->host->fail(err, KL_EBROKEN, "--exec cuda: no algorithm of cuSPARSE multiplies this matrix");
+    if (*best < 0)
+        st =
+            self->host->fail(err, KL_EBROKEN, "--exec cuda: no algorithm of cuSPARSE multiplies this matrix");
 out:
     if (from) cudaEventDestroy(from);
     if (to) cudaEventDestroy(to);
     return st;
 }
 
-kl_status kl_cuda_cusparse_apply(kl_exec *ex, kl_spdev *d, int nvec, int nv, const double *x, int64_t ldx, double *y, int64_t ldy, kl_err *err)
+kl_status kl_cuda_cusparse_apply(kl_exec *ex, kl_spdev *d, int nvec, int nv, const double *x, int64_t ldx,
+                                 double *y, int64_t ldy, kl_err *err)
 {
     kl_cuda *const self = ex->self;
     library *const l = d->library;
@@ -171,14 +202,17 @@ kl_status kl_cuda_cusparse_apply(kl_exec *ex, kl_spdev *d, int nvec, int nv, con
         }
         kl_cuda_spmv_gather(self, l->ncol, nvec, nv, x, ldx, xs);
         s = l->cusparseCreateDnMat(&o.xs, l->ncol, nv, nv, xs, CUDA_R_64F, CUSPARSE_ORDER_ROW);
-        if (s == CUSPARSE_STATUS_SUCCESS) s = l->cusparseCreateDnMat(&o.ys, l->nrow, nv, nv, kl_device(l->ys), CUDA_R_64F, CUSPARSE_ORDER_ROW);
+        if (s == CUSPARSE_STATUS_SUCCESS)
+            s = l->cusparseCreateDnMat(&o.ys, l->nrow, nv, nv, kl_device(l->ys), CUDA_R_64F,
+                                       CUSPARSE_ORDER_ROW);
     } else {
         s = l->cusparseCreateDnVec(&o.x, l->ncol, (void *)(uintptr_t)x, CUDA_R_64F);
         if (s == CUSPARSE_STATUS_SUCCESS) s = l->cusparseCreateDnVec(&o.y, l->nrow, y, CUDA_R_64F);
     }
     if (s == CUSPARSE_STATUS_SUCCESS && *alg < 0) KL_TRY(find_best(ex, l, &o, alg, err));
     if (s == CUSPARSE_STATUS_SUCCESS) s = multiply(l, &o, *alg);
-    if (s != CUSPARSE_STATUS_SUCCESS) st = self->host->fail(err, KL_EBROKEN, "--exec cuda: cuSPARSE fails (%d)", (int)s);
+    if (s != CUSPARSE_STATUS_SUCCESS)
+        st = self->host->fail(err, KL_EBROKEN, "--exec cuda: cuSPARSE fails (%d)", (int)s);
     else if (nv > 1) kl_cuda_spmv_scatter(self, l->nrow, nvec, nv, kl_device(l->ys), y, ldy);
 out:
     if (o.x) l->cusparseDestroyDnVec(o.x);

@@ -5,7 +5,10 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
-static __device__ __forceinline__ unsigned kl_shared_at(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
+static __device__ __forceinline__ unsigned kl_shared_at(const void *p)
+{
+    return (unsigned)__cvta_generic_to_shared(p);
+}
 
 static __device__ __forceinline__ void kl_bulk_wait(uint64_t *bar, int phase)
 {

@@ -1,5 +1,6 @@
-/* Linear combinations and inner products of a few vectors in one pass over memory, all in registers: the steps of LOBPCG and of Lanczos with one vector. What a
-   thread reads of the inputs is combined, stored and multiplied before it reads on; the products are those of all outputs, or of all inputs where nothing is
+/* Linear combinations and inner products of a few vectors in one pass over memory, all in registers: the
+   steps of LOBPCG and of Lanczos with one vector. What a thread reads of the inputs is combined, stored and
+   multiplied before it reads on; the products are those of all outputs, or of all inputs where nothing is
    written, and are folded in a fixed order. Anything wider is fuse.cu's.
    SPDX-License-Identifier: Apache-2.0 */
 #include "../device.h"
@@ -10,7 +11,8 @@ enum { THREADS = 256 };
 
 /* pairs: of rows, a thread takes two at a time. */
 template <int NIN, int NOUT>
-static __global__ void __launch_bounds__(THREADS, 2) pass(int64_t pairs, const __grid_constant__ kl_few f, kl_slot *slot, double *result)
+static __global__ void __launch_bounds__(THREADS, 2)
+    pass(int64_t pairs, const __grid_constant__ kl_few f, kl_slot *slot, double *result)
 {
     constexpr int N = NOUT ? NOUT : NIN, NSUM = N * (N + 1) / 2;
     __shared__ double fold[THREADS];
@@ -18,7 +20,8 @@ static __global__ void __launch_bounds__(THREADS, 2) pass(int64_t pairs, const _
     double s[NSUM];
 #pragma unroll
     for (int q = 0; q < NSUM; q++) s[q] = 0.0;
-    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < pairs; i += (int64_t)gridDim.x * THREADS) {
+    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < pairs;
+         i += (int64_t)gridDim.x * THREADS) {
         double2 in[NIN], out[N];
 #pragma unroll
         for (int j = 0; j < NIN; j++) in[j] = ((const double2 *)f.in[j])[i];
@@ -47,17 +50,20 @@ static __global__ void __launch_bounds__(THREADS, 2) pass(int64_t pairs, const _
     kl_fold_blocks(THREADS, NSUM, kl_block_sums<NSUM, THREADS>(s), launch, slot, result, fold);
 }
 
-template <int NIN, int NOUT> static cudaError_t start(const kl_cuda *self, int64_t pairs, const kl_few &f)
+template <int NIN, int NOUT>
+static cudaError_t start(const kl_cuda *self, int64_t pairs, const kl_few &f)
 {
     int each = 1;
     const cudaError_t e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, pass<NIN, NOUT>, THREADS, 0);
     if (e != cudaSuccess) return e;
     const int64_t most = (int64_t)each * self->nsm, want = (pairs + THREADS - 1) / THREADS;
-    pass<NIN, NOUT><<<(unsigned)(want < most ? want : most), THREADS, 0, self->stream>>>(pairs, f, self->slot, self->result);
+    pass<NIN, NOUT><<<(unsigned)(want < most ? want : most), THREADS, 0, self->stream>>>(pairs, f, self->slot,
+                                                                                         self->result);
     return cudaGetLastError();
 }
 
-template <int NIN> static cudaError_t choose(const kl_cuda *self, int64_t pairs, const kl_few &f, int nout)
+template <int NIN>
+static cudaError_t choose(const kl_cuda *self, int64_t pairs, const kl_few &f, int nout)
 {
     switch (nout) {
     case 0: return start<NIN, 0>(self, pairs, f);

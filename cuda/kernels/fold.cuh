@@ -5,8 +5,10 @@
 #include "device/fold_device.h"
 #include <cuda_runtime.h>
 
-/* One step of kl_warp_sums: lanes HALF apart. Recursion, because a loop that is not unrolled would put v in memory. */
-template <int HALF, int W, int P> static __device__ __forceinline__ void kl_sum_step(double (&v)[P], int lane)
+/* One step of kl_warp_sums: lanes HALF apart. Recursion, because a loop that is not unrolled would put v in
+   memory. */
+template <int HALF, int W, int P>
+static __device__ __forceinline__ void kl_sum_step(double (&v)[P], int lane)
 {
     if constexpr (HALF >= P) {
 #pragma unroll
@@ -22,9 +24,10 @@ template <int HALF, int W, int P> static __device__ __forceinline__ void kl_sum_
     if constexpr (HALF > 1) kl_sum_step<HALF / 2, W, P>(v, lane);
 }
 
-/* s[j] of all lanes added up: lane j returns value j, j < W <= 32. Each step halves the values that a lane still carries, so that W of them take hardly more
-   shuffles than 32 lanes. */
-template <int W> static __device__ __forceinline__ double kl_warp_sums(double (&s)[W])
+/* s[j] of all lanes added up: lane j returns value j, j < W <= 32. Each step halves the values that a lane
+   still carries, so that W of them take hardly more shuffles than 32 lanes. */
+template <int W>
+static __device__ __forceinline__ double kl_warp_sums(double (&s)[W])
 {
     constexpr int P = W <= 1 ? 1 : W <= 2 ? 2 : W <= 4 ? 4 : W <= 8 ? 8 : W <= 16 ? 16 : 32;
     double v[P];
@@ -35,7 +38,8 @@ template <int W> static __device__ __forceinline__ double kl_warp_sums(double (&
 }
 
 /* The same of all T threads of a block: thread j returns value j. */
-template <int W, int T> static __device__ __forceinline__ double kl_block_sums(double (&s)[W])
+template <int W, int T>
+static __device__ __forceinline__ double kl_block_sums(double (&s)[W])
 {
     __shared__ double warp[T / 32][W];
     const int me = (int)threadIdx.x;

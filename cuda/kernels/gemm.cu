@@ -1,31 +1,43 @@
-/* All products of a launch on FP64 tensor cores (sm_90a): blocks stay, as many as the GPU holds, and take tiles from a counter. In a block four warps bring slices of
-   16 values of k into a ring of stages (cp.async, mbarriers) while the others multiply them with m16n8k16; the pieces of a tile, whatever their
-   transposes and coefficients, run through the same ring without a stop and are summed in registers, and so do the pieces of the next tile.
+/* All products of a launch on FP64 tensor cores (sm_90a): blocks stay, as many as the GPU holds, and take
+   tiles from a counter. In a block four warps bring slices of 16 values of k into a ring of stages (cp.async,
+   mbarriers) while the others multiply them with m16n8k16; the pieces of a tile, whatever their transposes
+   and coefficients, run through the same ring without a stop and are summed in registers, and so do the
+   pieces of the next tile.
 
-   A block is alone on its multiprocessor: 128 x 128, eight consumer warps with 64 x 32 each in 128 registers of sums a thread. Rows of a tile come in units of 16, which the two rows
-   of warps share, unevenly if need be: warps w and w + 4 sit on one scheduler, so nothing is lost.
-   Columns come in units of 8 for each of the four warps of a row. A warp so owns 1..MT x 1..NT fragments of 16 x 8; for each piece one of these shapes is chosen, times four for the
-   transposes, each its own loop.
+   A block is alone on its multiprocessor: 128 x 128, eight consumer warps with 64 x 32 each in 128 registers
+   of sums a thread. Rows of a tile come in units of 16, which the two rows of warps share, unevenly if need
+   be: warps w and w + 4 sit on one scheduler, so nothing is lost. Columns come in units of 8 for each of the
+   four warps of a row. A warp so owns 1..MT x 1..NT fragments of 16 x 8; for each piece one of these shapes
+   is chosen, times four for the transposes, each its own loop.
 
-   Slices in shared memory. [k][m], rows padded by two: a lane's 16-byte load gives rows 2g, 2g+1 at k = 2t, and then at 2t + 1. [n][k]: a load gives k = 2t, 2t+1 of one column.
-   Inside the product k and the rows are thus permuted the same way in A, B and C, which does not show. [m][k], when A is transposed: there such loads would bring registers
-   that do not belong together, so lanes take k = t and t + 4 one by one, of B too. 16-byte chunks of rows of 16 values change places by the row's number (`exchange`), so that no
-   two lanes of a load meet in a bank.
+   Slices in shared memory. [k][m], rows padded by two: a lane's 16-byte load gives rows 2g, 2g+1 at k = 2t,
+   and then at 2t + 1. [n][k]: a load gives k = 2t, 2t+1 of one column. Inside the product k and the rows are
+   thus permuted the same way in A, B and C, which does not show. [m][k], when A is transposed: there such
+   loads would bring registers that do not belong together, so lanes take k = t and t + 4 one by one, of B
+   too. 16-byte chunks of rows of 16 values change places by the row's number (`exchange`), so that no two
+   lanes of a load meet in a bank.
 
-   A tile whose sum over k is cut into parts, where there are too few tiles for all blocks, is added up in the order of the parts: equal input gives equal bits.
+   A tile whose sum over k is cut into parts, where there are too few tiles for all blocks, is added up in the
+   order of the parts: equal input gives equal bits.
    SPDX-License-Identifier: Apache-2.0 */
 #include "../device.h"
 
-namespace {
+namespace
+{
 
-/* WM x WN consumer warps of MT x NT fragments. 168 registers a thread at the start, of which the producers give most to the consumers (setmaxnreg). */
-constexpr int DEPTH = 16, HEADS = 8, INFO = 48, WM = 2, WN = 4, MT = 4, NT = 4, STAGES = 4, FEW_REGISTERS = 40, MANY_REGISTERS = 232;
+/* WM x WN consumer warps of MT x NT fragments. 168 registers a thread at the start, of which the producers
+   give most to the consumers (setmaxnreg). */
+constexpr int DEPTH = 16, HEADS = 8, INFO = 48, WM = 2, WN = 4, MT = 4, NT = 4, STAGES = 4,
+              FEW_REGISTERS = 40, MANY_REGISTERS = 232;
 constexpr int CONSUMERS = WM * WN, THREADS = 32 * CONSUMERS + 128, BM = WM * MT * 16, BN = WN * NT * 8;
-constexpr int LDA = BM + 2, LDB = BN + 2, LDB_APART = BN + 4, A_SIZE = DEPTH * LDA, B_SIZE = DEPTH * LDB_APART, STAGE = (A_SIZE + B_SIZE) * 8, A_BYTES = A_SIZE * 8;
+constexpr int LDA = BM + 2, LDB = BN + 2, LDB_APART = BN + 4, A_SIZE = DEPTH * LDA,
+              B_SIZE = DEPTH * LDB_APART, STAGE = (A_SIZE + B_SIZE) * 8, A_BYTES = A_SIZE * 8;
 constexpr int SHARED = STAGES * STAGE + HEADS * INFO + 2 * (int)sizeof(kl_piece) + STAGES * 16;
-static_assert(STAGES < HEADS && STAGE % 128 == 0 && A_BYTES % 128 == 0, "the exchange of chunks works on address bits");
+static_assert(STAGES < HEADS && STAGE % 128 == 0 && A_BYTES % 128 == 0,
+              "the exchange of chunks works on address bits");
 
-/* What a consumer must know of a piece. Read again when the piece is done, for registers are short; fewer than HEADS pieces have begun by then. */
+/* What a consumer must know of a piece. Read again when the piece is done, for registers are short; fewer
+   than HEADS pieces have begun by then. */
 struct info {
     uint64_t c;
     int32_t ldc;
@@ -36,7 +48,10 @@ struct info {
 };
 static_assert(sizeof(info) == INFO, "the layout of shared memory counts on it");
 
-__device__ __forceinline__ void copy16(uint32_t to, const double *from) { asm volatile("cp.async.cg.shared.global [%0],[%1],16;" ::"r"(to), "l"(from) : "memory"); }
+__device__ __forceinline__ void copy16(uint32_t to, const double *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0],[%1],16;" ::"r"(to), "l"(from) : "memory");
+}
 __device__ __forceinline__ void copy16_part(uint32_t to, const double *from, int bytes)
 {
     asm volatile("cp.async.cg.shared.global [%0],[%1],16,%2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
@@ -45,12 +60,23 @@ __device__ __forceinline__ void copy8_part(uint32_t to, const double *from, int 
 {
     asm volatile("cp.async.ca.shared.global [%0],[%1],8,%2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
-__device__ __forceinline__ void barrier_init(uint32_t b, int n) { asm volatile("mbarrier.init.shared.b64 [%0],%1;" ::"r"(b), "r"(n) : "memory"); }
-__device__ __forceinline__ void arrive(uint32_t b) { asm volatile("mbarrier.arrive.shared.b64 _,[%0];" ::"r"(b) : "memory"); }
-__device__ __forceinline__ void arrive_after_copies(uint32_t b) { asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(b) : "memory"); }
+__device__ __forceinline__ void barrier_init(uint32_t b, int n)
+{
+    asm volatile("mbarrier.init.shared.b64 [%0],%1;" ::"r"(b), "r"(n) : "memory");
+}
+__device__ __forceinline__ void arrive(uint32_t b)
+{
+    asm volatile("mbarrier.arrive.shared.b64 _,[%0];" ::"r"(b) : "memory");
+}
+__device__ __forceinline__ void arrive_after_copies(uint32_t b)
+{
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(b) : "memory");
+}
 __device__ __forceinline__ void wait(uint32_t b, uint32_t phase)
 {
-    asm volatile("{.reg .pred p; W: mbarrier.try_wait.parity.shared.b64 p,[%0],%1; @!p bra W;}" ::"r"(b), "r"(phase) : "memory");
+    asm volatile("{.reg .pred p; W: mbarrier.try_wait.parity.shared.b64 p,[%0],%1; @!p bra W;}" ::"r"(b),
+                 "r"(phase)
+                 : "memory");
 }
 __device__ __forceinline__ double2 load2(uint32_t a)
 {
@@ -66,20 +92,25 @@ __device__ __forceinline__ double load1(uint32_t a)
 }
 __device__ __forceinline__ void multiply16(double (&c)[4], const double *a, const double *b)
 {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0,%1,%2,%3},{%4,%5,%6,%7,%8,%9,%10,%11},{%12,%13,%14,%15},{%0,%1,%2,%3};"
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 "
+                 "{%0,%1,%2,%3},{%4,%5,%6,%7,%8,%9,%10,%11},{%12,%13,%14,%15},{%0,%1,%2,%3};"
                  : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
-                 : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
+                 : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]),
+                   "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
 }
 __device__ __forceinline__ void multiply8(double (&c)[4], const double *a, const double *b)
 {
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
-                 : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
-                 : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+        : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
 }
 
-/* Fragment i of A for the 8 values of k that are one half of DEPTH, and fragment j of B. Registers come in the order in which the product wants them: what one load brings side
-   by side must stand side by side there, or every step moves registers about. */
-template <bool TA> __device__ __forceinline__ void load_a(uint32_t a, int i, int half, double *f)
+/* Fragment i of A for the 8 values of k that are one half of DEPTH, and fragment j of B. Registers come in
+   the order in which the product wants them: what one load brings side by side must stand side by side there,
+   or every step moves registers about. */
+template <bool TA>
+__device__ __forceinline__ void load_a(uint32_t a, int i, int half, double *f)
 {
     if (TA) { /* [m][k]: lane t takes k = t and t + 4, one number a load */
         const uint32_t at = a + (uint32_t)(i * 16 * DEPTH * 8);
@@ -95,9 +126,11 @@ template <bool TA> __device__ __forceinline__ void load_a(uint32_t a, int i, int
         f[0] = u.x, f[1] = u.y, f[2] = v.x, f[3] = v.y;
     }
 }
-template <bool TA, bool TB> __device__ __forceinline__ void load_b(uint32_t b, int j, int half, double *f)
+template <bool TA, bool TB>
+__device__ __forceinline__ void load_b(uint32_t b, int j, int half, double *f)
 {
-    constexpr int LD = TA ? LDB_APART : LDB, NEXT = TA ? 4 : 1; /* rows between the two values of k of a lane */
+    /* rows between the two values of k of a lane */
+    constexpr int LD = TA ? LDB_APART : LDB, NEXT = TA ? 4 : 1;
     if (TB) {
         const uint32_t at = b + (uint32_t)(half * 8 * LD * 8 + j * 64);
         f[0] = load1(at);
@@ -113,10 +146,12 @@ template <bool TA, bool TB> __device__ __forceinline__ void load_b(uint32_t b, i
     }
 }
 
-/* A piece for a warp of mt x nt fragments: n steps of DEPTH, then tail < DEPTH more. Fragments of the next step are asked for before this one ends. Every lane
-   gives a stage back itself, which costs nothing and is what tools can follow. */
+/* A piece for a warp of mt x nt fragments: n steps of DEPTH, then tail < DEPTH more. Fragments of the next
+   step are asked for before this one ends. Every lane gives a stage back itself, which costs nothing and is
+   what tools can follow. */
 template <bool TA, bool TB, int mt, int nt>
-__device__ __forceinline__ void steps(double (&acc)[MT][NT][4], const uint32_t a, const uint32_t b, int n, const int tail, int &st, uint32_t &ph, const uint32_t full)
+__device__ __forceinline__ void steps(double (&acc)[MT][NT][4], const uint32_t a, const uint32_t b, int n,
+                                      const int tail, int &st, uint32_t &ph, const uint32_t full)
 {
     constexpr uint32_t empty = 8 * STAGES;
     constexpr int buffers = mt % 2 == 0 ? 2 : mt; /* the first of the next stage must not be in use */
@@ -125,13 +160,16 @@ __device__ __forceinline__ void steps(double (&acc)[MT][NT][4], const uint32_t a
         const uint32_t first = (uint32_t)st * STAGE;
         load_a<TA>(a + first, 0, 0, af[0]), load_a<TA>(a + first, 0, 1, af[0] + 4);
 #pragma unroll
-        for (int j = 0; j < nt; j++) load_b<TA, TB>(b + first, j, 0, bf[j]), load_b<TA, TB>(b + first, j, 1, bf[j] + 2);
+        for (int j = 0; j < nt; j++)
+            load_b<TA, TB>(b + first, j, 0, bf[j]), load_b<TA, TB>(b + first, j, 1, bf[j] + 2);
         for (;;) {
             const uint32_t here = (uint32_t)st * STAGE;
 #pragma unroll
             for (int i = 0; i < mt - 1; i++) {
-                if (i > 0) asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); /* else all fragments of A are loaded at once, and sums have to make room */
-                load_a<TA>(a + here, i + 1, 0, af[(i + 1) % buffers]), load_a<TA>(a + here, i + 1, 1, af[(i + 1) % buffers] + 4);
+                /* else all fragments of A are loaded at once, and sums have to make room */
+                if (i > 0) asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+                load_a<TA>(a + here, i + 1, 0, af[(i + 1) % buffers]),
+                    load_a<TA>(a + here, i + 1, 1, af[(i + 1) % buffers] + 4);
 #pragma unroll
                 for (int j = 0; j < nt; j++) multiply16(acc[i][j], af[i % buffers], bf[j]);
             }
@@ -183,9 +221,12 @@ __device__ __forceinline__ void pass(int &from, int to, int &st, uint32_t &ph, c
     }
 }
 
-/* A matrix that is added: its columns come as the values of k do, DEPTH a stage, and a warp takes those blocks of 8 that are its own columns. With TA its rows are rows of the slice.
-   Rows that a warp does not have are added to sums that nobody writes. */
-template <bool TA> __device__ __forceinline__ void add(double (&acc)[MT][NT][4], const uint32_t a, int nt, int first, int k, int &st, uint32_t &ph, const uint32_t full)
+/* A matrix that is added: its columns come as the values of k do, DEPTH a stage, and a warp takes those
+   blocks of 8 that are its own columns. With TA its rows are rows of the slice. Rows that a warp does not
+   have are added to sums that nobody writes. */
+template <bool TA>
+__device__ __forceinline__ void add(double (&acc)[MT][NT][4], const uint32_t a, int nt, int first, int k,
+                                    int &st, uint32_t &ph, const uint32_t full)
 {
     int stage = 0;
 #pragma unroll
@@ -193,12 +234,14 @@ template <bool TA> __device__ __forceinline__ void add(double (&acc)[MT][NT][4],
         if (j >= nt) continue;
         const int col = (first + j) * 8;
         pass(stage, min(col, k - 1) / DEPTH, st, ph, full);
-        const uint32_t at = a + (uint32_t)st * STAGE, row = TA ? at ^ (uint32_t)(col & 8) * 8 : at + (uint32_t)((col & 8) * LDA * 8);
+        const uint32_t at = a + (uint32_t)st * STAGE,
+                       row = TA ? at ^ (uint32_t)(col & 8) * 8 : at + (uint32_t)((col & 8) * LDA * 8);
 #pragma unroll
         for (int i = 0; i < MT; i++) {
             const uint32_t here = row + (uint32_t)(TA ? i * 16 * DEPTH * 8 : i * 128);
             const double2 u = load2(here), v = load2(here + (TA ? DEPTH * 8 : LDA * 8));
-            acc[i][j][0] += u.x, acc[i][j][1] += TA ? u.y : v.x, acc[i][j][2] += TA ? v.x : u.y, acc[i][j][3] += v.y;
+            acc[i][j][0] += u.x, acc[i][j][1] += TA ? u.y : v.x, acc[i][j][2] += TA ? v.x : u.y,
+                acc[i][j][3] += v.y;
         }
     }
     pass(stage, (k - 1) / DEPTH, st, ph, full);
@@ -207,7 +250,9 @@ template <bool TA> __device__ __forceinline__ void add(double (&acc)[MT][NT][4],
 }
 
 /* A slice whose rows (of WIDTH values, `valid` of them there) are columns of memory: DEPTH rows of LD. */
-template <int WIDTH> __device__ __forceinline__ void fetch_rows(uint32_t to, const int LD, const double *from, int ld, bool wide, int valid, int k, int p)
+template <int WIDTH>
+__device__ __forceinline__ void fetch_rows(uint32_t to, const int LD, const double *from, int ld, bool wide,
+                                           int valid, int k, int p)
 {
     if (wide) {
         constexpr int chunks = WIDTH / 2, each = 128 / chunks > DEPTH ? DEPTH : 128 / chunks;
@@ -218,7 +263,8 @@ template <int WIDTH> __device__ __forceinline__ void fetch_rows(uint32_t to, con
         if (row >= each || bytes <= 0) return;
         if (bytes == 16 && k >= DEPTH) {
 #pragma unroll
-            for (int i = 0; i < DEPTH / each; i++, from += step) copy16(d + (uint32_t)(i * each * LD * 8), from);
+            for (int i = 0; i < DEPTH / each; i++, from += step)
+                copy16(d + (uint32_t)(i * each * LD * 8), from);
         } else {
 #pragma unroll
             for (int i = 0; i < DEPTH / each; i++, from += step)
@@ -233,15 +279,23 @@ template <int WIDTH> __device__ __forceinline__ void fetch_rows(uint32_t to, con
     asm volatile("" : "+l"(step));
     const uint32_t d = to + (uint32_t)(row * LD + c) * 8;
 #pragma unroll
-    for (int i = 0; i < DEPTH / each; i++, from += step) copy8_part(d + (uint32_t)(i * each * LD * 8), from, row + i * each < k ? 8 : 0);
+    for (int i = 0; i < DEPTH / each; i++, from += step)
+        copy8_part(d + (uint32_t)(i * each * LD * 8), from, row + i * each < k ? 8 : 0);
 }
 
-/* Which chunks of a row of 16 values of k change places: for loads of two numbers halves of odd rows, for loads of one number pairs of chunks by two bits of the row. apart: lanes
-   take one number at a time; SKIP: rows of a lane are that many bits apart. */
-template <int SKIP> __device__ __forceinline__ int exchange(int row, bool apart) { return apart ? (row >> SKIP & 3) << 1 : (row & 1) << 2; }
+/* Which chunks of a row of 16 values of k change places: for loads of two numbers halves of odd rows, for
+   loads of one number pairs of chunks by two bits of the row. apart: lanes take one number at a time; SKIP:
+   rows of a lane are that many bits apart. */
+template <int SKIP>
+__device__ __forceinline__ int exchange(int row, bool apart)
+{
+    return apart ? (row >> SKIP & 3) << 1 : (row & 1) << 2;
+}
 
 /* A slice whose rows are rows of DEPTH values of k. */
-template <int WIDTH, int SKIP> __device__ __forceinline__ void fetch_columns(uint32_t to, const double *from, int ld, bool wide, int valid, int k, int p, bool apart)
+template <int WIDTH, int SKIP>
+__device__ __forceinline__ void fetch_columns(uint32_t to, const double *from, int ld, bool wide, int valid,
+                                              int k, int p, bool apart)
 {
     if (wide) {
         const int c = p % 8, row = p / 8, bytes = min(max(k - 2 * c, 0), 2) * 8;
@@ -266,21 +320,27 @@ template <int WIDTH, int SKIP> __device__ __forceinline__ void fetch_columns(uin
 }
 
 /* Where thread p of the producers begins in an operand. */
-template <int WIDTH> __device__ __forceinline__ const double *start_rows(const double *q, int ld, bool wide, int p)
+template <int WIDTH>
+__device__ __forceinline__ const double *start_rows(const double *q, int ld, bool wide, int p)
 {
     constexpr int chunks = WIDTH / 2;
-    return wide ? q + 2 * (p % chunks) + (int64_t)(p / chunks) * ld : q + p % WIDTH + (int64_t)(p / WIDTH) * ld;
+    return wide ? q + 2 * (p % chunks) + (int64_t)(p / chunks) * ld
+                : q + p % WIDTH + (int64_t)(p / WIDTH) * ld;
 }
 __device__ __forceinline__ const double *start_columns(const double *q, int ld, bool wide, int p)
 {
     return wide ? q + 2 * (p % 8) + (int64_t)(p / 8) * ld : q + p % DEPTH + (int64_t)(p / DEPTH) * ld;
 }
 
-/* Brings a piece, slice after slice; of a matrix that is added there is no B. One loop for each pair of transposes: registers are short. */
-template <bool TA, bool TB> __device__ __forceinline__ void bring(const kl_piece *r, uint64_t a, uint64_t b, uint32_t ring, uint32_t full, int &st, uint32_t &ph, int p)
+/* Brings a piece, slice after slice; of a matrix that is added there is no B. One loop for each pair of
+   transposes: registers are short. */
+template <bool TA, bool TB>
+__device__ __forceinline__ void bring(const kl_piece *r, uint64_t a, uint64_t b, uint32_t ring, uint32_t full,
+                                      int &st, uint32_t &ph, int p)
 {
     constexpr uint32_t empty = 8 * STAGES;
-    const int rows = kl_rows_of(r->mn), cols = r->flags & KL_P_ADD ? 0 : kl_cols_of(r->mn), lda = r->lda, ldb = r->ldb;
+    const int rows = kl_rows_of(r->mn), cols = r->flags & KL_P_ADD ? 0 : kl_cols_of(r->mn), lda = r->lda,
+              ldb = r->ldb;
     const bool wide_a = ((a & 15) | (lda & 1)) == 0, wide_b = ((b & 15) | (ldb & 1)) == 0;
     const double *pa = (const double *)(uintptr_t)a, *pb = (const double *)(uintptr_t)b;
     pa = TA ? start_columns(pa, lda, wide_a, p) : start_rows<BM>(pa, lda, wide_a, p);
@@ -299,8 +359,9 @@ template <bool TA, bool TB> __device__ __forceinline__ void bring(const kl_piece
     }
 }
 
-__device__ __forceinline__ void producer(const kl_piece *__restrict__ piece, int ntile, int *counter, uint32_t ring, info *head, kl_piece *rec, uint32_t full, uint32_t empty,
-                                         const double *x, const double *y)
+__device__ __forceinline__ void producer(const kl_piece *__restrict__ piece, int ntile, int *counter,
+                                         uint32_t ring, info *head, kl_piece *rec, uint32_t full,
+                                         uint32_t empty, const double *x, const double *y)
 {
     const int p = (int)threadIdx.x - CONSUMERS * 32;
     const bool first_warp = p < 32;
@@ -318,16 +379,27 @@ __device__ __forceinline__ void producer(const kl_piece *__restrict__ piece, int
         if (flags & KL_P_END) break;
         const int more = r->next;
         int later;
-        if (first_warp) { /* the next record, and the tile after it: asked for here, waited for when the piece is done, and in no register meanwhile but one */
-            if (p < 4) copy16((uint32_t)__cvta_generic_to_shared(rec + (cur ^ 1)) + 16u * (uint32_t)p, (const double *)(piece + (more > 0 ? more : min(soon, ntile - 1))) + 2 * p);
+        /* the next record, and the tile after it: asked for here, waited for when the piece is done, and in
+           no register meanwhile but one */
+        if (first_warp) {
+            if (p < 4)
+                copy16((uint32_t)__cvta_generic_to_shared(rec + (cur ^ 1)) + 16u * (uint32_t)p,
+                       (const double *)(piece + (more > 0 ? more : min(soon, ntile - 1))) + 2 * p);
             asm volatile("cp.async.commit_group;" ::: "memory");
-            if (more <= 0 && p == 0) asm volatile("atom.global.inc.u32 %0,[%1],0x7fffffff;" : "=r"(later) : "l"(counter) : "memory"); /* add would be made a sum over the warp */
+            /* add would be made a sum over the warp */
+            if (more <= 0 && p == 0)
+                asm volatile("atom.global.inc.u32 %0,[%1],0x7fffffff;"
+                             : "=r"(later)
+                             : "l"(counter)
+                             : "memory");
         }
         const uint64_t a = kl_where(r->a, flags, KL_P_A, x, y), b = kl_where(r->b, flags, KL_P_B, x, y);
         if (p == 0) {
             info *const h = head + nth;
             const uint64_t c = kl_where(r->c, flags, KL_P_C, x, y);
-            h->c = c, h->ldc = r->ldc, h->mn = r->mn, h->flags = flags | (((c & 15) | (r->ldc & 1)) == 0 ? KL_P_EVEN : 0), h->k = r->k, h->factor = r->factor, h->turn = r->turn;
+            h->c = c, h->ldc = r->ldc, h->mn = r->mn,
+            h->flags = flags | (((c & 15) | (r->ldc & 1)) == 0 ? KL_P_EVEN : 0), h->k = r->k,
+            h->factor = r->factor, h->turn = r->turn;
         }
         switch (flags & (KL_P_TA | KL_P_TB)) {
         case 0: bring<false, false>(r, a, b, ring, full, st, ph, p); break;
@@ -352,11 +424,13 @@ __device__ __forceinline__ void producer(const kl_piece *__restrict__ piece, int
         arrive(full + 8 * (uint32_t)st);
     }
     arrive_after_copies(full + 8 * (uint32_t)st);
-    if (p == 0 && atomicAdd(counter + 1, 1) == (int)gridDim.x - 1) counter[0] = counter[1] = 0; /* the last block readies them for the next launch */
+    /* the last block readies them for the next launch */
+    if (p == 0 && atomicAdd(counter + 1, 1) == (int)gridDim.x - 1) counter[0] = counter[1] = 0;
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-__device__ __forceinline__ void write_tile(double (&acc)[MT][NT][4], const volatile info *h, int mt, int nt, int row0, int col0)
+__device__ __forceinline__ void write_tile(double (&acc)[MT][NT][4], const volatile info *h, int mt, int nt,
+                                           int row0, int col0)
 {
     const int m = kl_rows_of(h->mn), n = kl_cols_of(h->mn), ldc = h->ldc;
     const uint32_t flags = h->flags;
@@ -373,7 +447,8 @@ __device__ __forceinline__ void write_tile(double (&acc)[MT][NT][4], const volat
                     if (col0 + 8 * j + e < n) {
 #pragma unroll
                         for (int i = 0; i < MT; i++)
-                            if (i < mt) *(double2 *)(d + 16 * i) = make_double2(acc[i][j][e], acc[i][j][e + 2]);
+                            if (i < mt)
+                                *(double2 *)(d + 16 * i) = make_double2(acc[i][j][e], acc[i][j][e + 2]);
                     }
                     d += e ? seven : (int64_t)ldc;
                 }
@@ -394,7 +469,8 @@ __device__ __forceinline__ void write_tile(double (&acc)[MT][NT][4], const volat
                         double2 v = make_double2(acc[i][j][e], acc[i][j][e + 2]);
                         if (even && r + 1 < m) {
                             if (beta) {
-                                const double2 o = __ldcg((const double2 *)d); /* another block may have written it in this launch */
+                                /* another block may have written it in this launch */
+                                const double2 o = __ldcg((const double2 *)d);
                                 v.x += o.x, v.y += o.y;
                             }
                             *(double2 *)d = v;
@@ -407,15 +483,23 @@ __device__ __forceinline__ void write_tile(double (&acc)[MT][NT][4], const volat
         }
 }
 
-__device__ __forceinline__ void consumers_meet() { asm volatile("bar.sync 2,%0;" ::"n"(32 * CONSUMERS) : "memory"); }
+__device__ __forceinline__ void consumers_meet()
+{
+    asm volatile("bar.sync 2,%0;" ::"n"(32 * CONSUMERS) : "memory");
+}
 
-/* A tile in parts: its number counts up from 0 as they are written, and the last sets it back. Parts come in their order because a block that waits does so for one whose tile
-   has an earlier place in the list, which is taken already. */
+/* A tile in parts: its number counts up from 0 as they are written, and the last sets it back. Parts come in
+   their order because a block that waits does so for one whose tile has an earlier place in the list, which
+   is taken already. */
 __device__ __forceinline__ void wait_for_turn(const int *turns, uint32_t turn)
 {
     if (threadIdx.x == 0) {
         int now;
-        do asm volatile("ld.acquire.gpu.global.s32 %0,[%1];" : "=r"(now) : "l"(turns + (turn >> 8)) : "memory");
+        do
+            asm volatile("ld.acquire.gpu.global.s32 %0,[%1];"
+                         : "=r"(now)
+                         : "l"(turns + (turn >> 8))
+                         : "memory");
         while (now != (int)(turn & 255));
     }
     consumers_meet();
@@ -424,15 +508,21 @@ __device__ __forceinline__ void pass_turn(int *turns, uint32_t turn, bool last)
 {
     __threadfence();
     consumers_meet();
-    if (threadIdx.x == 0) asm volatile("st.release.gpu.global.s32 [%0],%1;" ::"l"(turns + (turn >> 8)), "r"(last ? 0 : (int)(turn & 255) + 1) : "memory");
+    if (threadIdx.x == 0)
+        asm volatile("st.release.gpu.global.s32 [%0],%1;" ::"l"(turns + (turn >> 8)),
+                     "r"(last ? 0 : (int)(turn & 255) + 1)
+                     : "memory");
 }
 
-__global__ void __launch_bounds__(THREADS, 1) products(const kl_piece *__restrict__ piece, int ntile, int *counter, int *turns, const double *x, const double *y)
+__global__ void __launch_bounds__(THREADS, 1)
+    products(const kl_piece *__restrict__ piece, int ntile, int *counter, int *turns, const double *x,
+             const double *y)
 {
     extern __shared__ __align__(128) char shared[];
     info *const head = (info *)(shared + STAGES * STAGE);
     kl_piece *const rec = (kl_piece *)(head + HEADS);
-    const uint32_t ring = (uint32_t)__cvta_generic_to_shared(shared), full = (uint32_t)__cvta_generic_to_shared(rec + 2), empty = full + 8 * STAGES;
+    const uint32_t ring = (uint32_t)__cvta_generic_to_shared(shared),
+                   full = (uint32_t)__cvta_generic_to_shared(rec + 2), empty = full + 8 * STAGES;
     if (threadIdx.x < STAGES) {
         barrier_init(full + 8 * threadIdx.x, 129);
         barrier_init(empty + 8 * threadIdx.x, 32 * CONSUMERS);
@@ -448,10 +538,16 @@ __global__ void __launch_bounds__(THREADS, 1) products(const kl_piece *__restric
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(MANY_REGISTERS));
     const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4, wm = warp / WN, wn = warp % WN;
     const uint32_t b_ring = ring + A_BYTES;
-    const uint32_t a_plain = ring + (uint32_t)(2 * g + 2 * t * LDA) * 8, a_turned = ring + (uint32_t)(2 * g * DEPTH + 2 * (t / 2 ^ exchange<1>(2 * g, true)) + t % 2) * 8;
-    const uint32_t a_added = ring + (uint32_t)(2 * g * DEPTH + 2 * (t ^ exchange<1>(2 * g, true))) * 8; /* one transposed: lanes take k = 2t and 2t + 1 */
-    const uint32_t b_plain = b_ring + (uint32_t)(g * DEPTH + 2 * (t ^ exchange<0>(g, false))) * 8, b_turned = b_ring + (uint32_t)(2 * t * LDB + g) * 8;
-    const uint32_t b_plain_apart = b_ring + (uint32_t)(g * DEPTH + 2 * (t / 2 ^ exchange<0>(g, true)) + t % 2) * 8, b_turned_apart = b_ring + (uint32_t)(t * LDB_APART + g) * 8;
+    const uint32_t a_plain = ring + (uint32_t)(2 * g + 2 * t * LDA) * 8,
+                   a_turned =
+                       ring + (uint32_t)(2 * g * DEPTH + 2 * (t / 2 ^ exchange<1>(2 * g, true)) + t % 2) * 8;
+    /* one transposed: lanes take k = 2t and 2t + 1 */
+    const uint32_t a_added = ring + (uint32_t)(2 * g * DEPTH + 2 * (t ^ exchange<1>(2 * g, true))) * 8;
+    const uint32_t b_plain = b_ring + (uint32_t)(g * DEPTH + 2 * (t ^ exchange<0>(g, false))) * 8,
+                   b_turned = b_ring + (uint32_t)(2 * t * LDB + g) * 8;
+    const uint32_t b_plain_apart =
+                       b_ring + (uint32_t)(g * DEPTH + 2 * (t / 2 ^ exchange<0>(g, true)) + t % 2) * 8,
+                   b_turned_apart = b_ring + (uint32_t)(t * LDB_APART + g) * 8;
     double acc[MT][NT][4];
 #pragma unroll
     for (int i = 0; i < MT; i++)
@@ -466,31 +562,36 @@ __global__ void __launch_bounds__(THREADS, 1) products(const kl_piece *__restric
         wait(full + 8 * (uint32_t)st, ph);
         const uint32_t flags = h->flags;
         if (flags & KL_P_END) break;
-        const int k = h->k, all = (int)(flags & KL_P_ROWS), nt = (int)(flags & KL_P_COLS) >> 4, mt = wm ? all / 2 : (all + 1) / 2, row0 = wm ? 16 * ((all + 1) / 2) : 0;
+        const int k = h->k, all = (int)(flags & KL_P_ROWS), nt = (int)(flags & KL_P_COLS) >> 4,
+                  mt = wm ? all / 2 : (all + 1) / 2, row0 = wm ? 16 * ((all + 1) / 2) : 0;
         const bool ta = flags & KL_P_TA, tb = flags & KL_P_TB;
         const uint32_t a = ta ? a_turned + (uint32_t)(row0 * DEPTH * 8) : a_plain + (uint32_t)(row0 * 8);
-        const uint32_t b = tb ? (ta ? b_turned_apart : b_turned) + (uint32_t)(wn * nt * 64) : (ta ? b_plain_apart : b_plain) + (uint32_t)(wn * nt * 8 * DEPTH * 8);
-#define STEPS(TA, TB, M, N)                                                                                                     \
-    case TA * 32 + TB * 16 + M * 4 + N - 5:                                                                                     \
-        steps<TA, TB, M, N>(acc, a, b, k / DEPTH, k % DEPTH, st, ph, full);          \
+        const uint32_t b = tb ? (ta ? b_turned_apart : b_turned) + (uint32_t)(wn * nt * 64)
+                              : (ta ? b_plain_apart : b_plain) + (uint32_t)(wn * nt * 8 * DEPTH * 8);
+#define STEPS(TA, TB, M, N)                                                 \
+    case TA * 32 + TB * 16 + M * 4 + N - 5:                                 \
+        steps<TA, TB, M, N>(acc, a, b, k / DEPTH, k % DEPTH, st, ph, full); \
         break;
-#define SHAPES(TA, TB)                                                                                                          \
-    STEPS(TA, TB, 1, 1) STEPS(TA, TB, 1, 2) STEPS(TA, TB, 1, 3) STEPS(TA, TB, 1, 4)                                             \
-    STEPS(TA, TB, 2, 1) STEPS(TA, TB, 2, 2) STEPS(TA, TB, 2, 3) STEPS(TA, TB, 2, 4)                                             \
-    STEPS(TA, TB, 3, 1) STEPS(TA, TB, 3, 2) STEPS(TA, TB, 3, 3) STEPS(TA, TB, 3, 4)                                             \
-    STEPS(TA, TB, 4, 1) STEPS(TA, TB, 4, 2) STEPS(TA, TB, 4, 3) STEPS(TA, TB, 4, 4)
+#define SHAPES(TA, TB)                                                                                      \
+    STEPS(TA, TB, 1, 1)                                                                                     \
+    STEPS(TA, TB, 1, 2)                                                                                     \
+    STEPS(TA, TB, 1, 3) STEPS(TA, TB, 1, 4) STEPS(TA, TB, 2, 1) STEPS(TA, TB, 2, 2) STEPS(TA, TB, 2, 3)     \
+        STEPS(TA, TB, 2, 4) STEPS(TA, TB, 3, 1) STEPS(TA, TB, 3, 2) STEPS(TA, TB, 3, 3) STEPS(TA, TB, 3, 4) \
+            STEPS(TA, TB, 4, 1) STEPS(TA, TB, 4, 2) STEPS(TA, TB, 4, 3) STEPS(TA, TB, 4, 4)
         if (flags & KL_P_ADD) {
             if (ta) add<true>(acc, a_added + (uint32_t)(row0 * DEPTH * 8), nt, wn * nt, k, st, ph, full);
             else add<false>(acc, a_plain + (uint32_t)(row0 * 8), nt, wn * nt, k, st, ph, full);
         } else switch (mt > 0 ? ta * 32 + tb * 16 + mt * 4 + nt - 5 : -1) {
-            SHAPES(0, 0) SHAPES(0, 1) SHAPES(1, 0) SHAPES(1, 1)
-        default: /* a warp without rows passes the stages on */
-            for (int i = (k + DEPTH - 1) / DEPTH; i > 0;) {
-                arrive(empty + 8 * (uint32_t)st);
-                if (++st == STAGES) st = 0, ph ^= 1;
-                if (--i > 0) wait(full + 8 * (uint32_t)st, ph);
+                SHAPES(0, 0)
+                SHAPES(0, 1)
+                SHAPES(1, 0) SHAPES(1, 1) default : /* a warp without rows passes the stages on */
+                                                    for (int i = (k + DEPTH - 1) / DEPTH; i > 0;)
+                {
+                    arrive(empty + 8 * (uint32_t)st);
+                    if (++st == STAGES) st = 0, ph ^= 1;
+                    if (--i > 0) wait(full + 8 * (uint32_t)st, ph);
+                }
             }
-        }
 #undef SHAPES
 #undef STEPS
         const double factor = h->factor;
@@ -522,8 +623,10 @@ __global__ void __launch_bounds__(THREADS, 1) products(const kl_piece *__restric
 extern "C" kl_tiling_opts kl_cuda_products_opts(const kl_cuda *self)
 {
     kl_tiling_opts o = {};
-    o.unit_m = 16, o.unit_n = WN * 8, o.most_m = BM / 16, o.most_n = NT, o.depth = DEPTH, o.nblock = self->nsm, o.together = 200, o.adds = 1, o.rate = 15;
-    o.parts = 1, o.cost_part = 40000; /* measured on one product of 1704: some 20 microseconds, write, wait and all */
+    o.unit_m = 16, o.unit_n = WN * 8, o.most_m = BM / 16, o.most_n = NT, o.depth = DEPTH,
+    o.nblock = self->nsm, o.together = 200, o.adds = 1, o.rate = 15;
+    /* measured on one product of 1704: some 20 microseconds, write, wait and all */
+    o.parts = 1, o.cost_part = 40000;
     o.cost_unit = 64, o.cost_row = 24, o.cost_col = 96, o.cost_least = 500, o.cost_tile = 1000;
     return o;
 }
@@ -534,7 +637,10 @@ extern "C" cudaError_t kl_cuda_products_init(const kl_cuda *self)
     return cudaFuncSetAttribute(products, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED);
 }
 
-extern "C" void kl_cuda_products(const kl_cuda *self, const kl_piece *piece, int ntile, const double *x, double *y)
+extern "C" void kl_cuda_products(const kl_cuda *self, const kl_piece *piece, int ntile, const double *x,
+                                 double *y)
 {
-    if (ntile > 0) products<<<(unsigned)(ntile < self->nsm ? ntile : self->nsm), THREADS, SHARED, self->stream>>>(piece, ntile, self->counter, self->turns, x, y);
+    if (ntile > 0)
+        products<<<(unsigned)(ntile < self->nsm ? ntile : self->nsm), THREADS, SHARED, self->stream>>>(
+            piece, ntile, self->counter, self->turns, x, y);
 }

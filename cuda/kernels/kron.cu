@@ -1,39 +1,45 @@
-/* H v as a sum of Kronecker products by CUDA: launches of the two kernels in src/device/kron_device.h, and what else the vectors of such a space need.
+/* H v as a sum of Kronecker products by CUDA: launches of the two kernels in src/device/kron_device.h, and
+   what else the vectors of such a space need.
    SPDX-License-Identifier: Apache-2.0 */
 #include "../device.h"
 #include "device/kron_device.h"
 #include "base/random.h"
 
-enum {
-    LANES = KL_KRON_LANES,
-    VECTOR_TEAM = 384, SUM_TEAM = 1024
-};
+enum { LANES = KL_KRON_LANES, VECTOR_TEAM = 384, SUM_TEAM = 1024 };
 
 /* Threads of a multiprocessor, all its teams together: what needs more than 64 registers a thread has 80. */
-template <int PLAIN> static constexpr int left_threads = PLAIN ? 1024 : 768;
-template <int PLAIN> static constexpr int right_threads = PLAIN == 2 ? 1024 : 768;
+template <int PLAIN>
+static constexpr int left_threads = PLAIN ? 1024 : 768;
+template <int PLAIN>
+static constexpr int right_threads = PLAIN == 2 ? 1024 : 768;
 
-/* PLAIN: as in kl_devkron; what the others have to do costs registers, and so does what is read of a block that is not an argument. The device starts
-   teams in order, so that those of a strip run together and find each other's parts of x in the second-level cache. */
-template <int PLAIN> static __global__ void __launch_bounds__(left_threads<PLAIN>, 1)
-    left(const __grid_constant__ kl_devkron_block only, const kl_devkron_block *__restrict__ block, const kl_devkron_item *__restrict__ item, int table_at,
-         const double *__restrict__ x, double *__restrict__ y, double *partial)
+/* PLAIN: as in kl_devkron; what the others have to do costs registers, and so does what is read of a block
+   that is not an argument. The device starts teams in order, so that those of a strip run together and find
+   each other's parts of x in the second-level cache. */
+template <int PLAIN>
+static __global__ void __launch_bounds__(left_threads<PLAIN>, 1)
+    left(const __grid_constant__ kl_devkron_block only, const kl_devkron_block *__restrict__ block,
+         const kl_devkron_item *__restrict__ item, int table_at, const double *__restrict__ x,
+         double *__restrict__ y, double *partial)
 {
     extern __shared__ __align__(128) double memory[];
     const kl_devkron_item it = item[blockIdx.x];
-    kl_kron_left(PLAIN ? &only : block + it.block, it.strip, it.group, kl_block_size(), PLAIN, memory, table_at, x, y, partial + blockIdx.x);
+    kl_kron_left(PLAIN ? &only : block + it.block, it.strip, it.group, kl_block_size(), PLAIN, memory,
+                 table_at, x, y, partial + blockIdx.x);
 }
 
-template <int PLAIN> static __global__ void __launch_bounds__(right_threads<PLAIN>, 1)
-    right(const __grid_constant__ kl_devkron_block only, const kl_devkron_block *__restrict__ block, const kl_devkron_item *__restrict__ item, const double *__restrict__ x,
-          double *__restrict__ y)
+template <int PLAIN>
+static __global__ void __launch_bounds__(right_threads<PLAIN>, 1)
+    right(const __grid_constant__ kl_devkron_block only, const kl_devkron_block *__restrict__ block,
+          const kl_devkron_item *__restrict__ item, const double *__restrict__ x, double *__restrict__ y)
 {
     extern __shared__ __align__(128) double memory[];
     const kl_devkron_item it = item[blockIdx.x];
     kl_kron_right(PLAIN ? &only : block + it.block, it.strip, it.group, kl_block_size(), PLAIN, memory, x, y);
 }
 
-static __global__ void __launch_bounds__(SUM_TEAM) sum_up(int64_t n, const double *__restrict__ part, double *result)
+static __global__ void __launch_bounds__(SUM_TEAM)
+    sum_up(int64_t n, const double *__restrict__ part, double *result)
 {
     __shared__ double mine[SUM_TEAM / 32];
     kl_kron_sum(n, SUM_TEAM, part, mine, result);
@@ -42,7 +48,9 @@ static __global__ void __launch_bounds__(SUM_TEAM) sum_up(int64_t n, const doubl
 /* ---------------------------------------------------------------- vectors of a space */
 
 /* One team a part of a tile, as in `left'. */
-static __global__ void random_tiles(const kl_devkron_block *__restrict__ block, const kl_devkron_item *__restrict__ item, uint64_t seed, double *__restrict__ v)
+static __global__ void random_tiles(const kl_devkron_block *__restrict__ block,
+                                    const kl_devkron_item *__restrict__ item, uint64_t seed,
+                                    double *__restrict__ v)
 {
     const kl_devkron_item it = item[blockIdx.x];
     const kl_devkron_block *const b = block + it.block;
@@ -58,7 +66,9 @@ static __device__ double entry_at(const kl_devkron_op *o, int64_t row, int64_t c
     double a = 0.0;
     for (int k = 0; k < 2 * (int)span.far_count; k++) {
         const uint32_t e = kl_devkron_far(o, span.far_first, k, ROWS, (int)(row % ROWS));
-        if ((e & 0x7fffffffu) == (uint32_t)col) a += o->unit ? kl_turned(o->scale, e) : o->far_coef[(2 * (int64_t)span.far_first + k) * ROWS + row % ROWS];
+        if ((e & 0x7fffffffu) == (uint32_t)col)
+            a += o->unit ? kl_turned(o->scale, e)
+                         : o->far_coef[(2 * (int64_t)span.far_first + k) * ROWS + row % ROWS];
     }
     return a;
 }
@@ -74,12 +84,14 @@ static __device__ double diagonal_at(const kl_devkron_block *b, int64_t l, int64
     for (int c = 0; c < b->ncross && r < b->nr; c++) {
         const kl_devkron_cross *const g = b->cross + c;
         for (int m = 0; m < g->most && g->off == b->off; m++)
-            if (g->col[m * nl8 + l] == (uint32_t)l && g->val[m * nl8 + l] != 0.0) d += g->val[m * nl8 + l] * entry_at(&g->b, r, r);
+            if (g->col[m * nl8 + l] == (uint32_t)l && g->val[m * nl8 + l] != 0.0)
+                d += g->val[m * nl8 + l] * entry_at(&g->b, r, r);
     }
     return d;
 }
 
-static __global__ void diagonal_tiles(const kl_devkron_block *__restrict__ block, const kl_devkron_item *__restrict__ item, double *__restrict__ d)
+static __global__ void diagonal_tiles(const kl_devkron_block *__restrict__ block,
+                                      const kl_devkron_item *__restrict__ item, double *__restrict__ d)
 {
     const kl_devkron_item it = item[blockIdx.x];
     const kl_devkron_block *const b = block + it.block;
@@ -100,8 +112,10 @@ static void fit(const kl_cuda *self, kl_devkron_opts *o)
 
 static bool may_share(const void *kernel, size_t bytes)
 {
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes) == cudaSuccess &&
-           cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared) == cudaSuccess;
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes) ==
+               cudaSuccess &&
+           cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                cudaSharedmemCarveoutMaxShared) == cudaSuccess;
 }
 
 extern "C" kl_status kl_cuda_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err)
@@ -112,8 +126,15 @@ extern "C" kl_status kl_cuda_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err)
     const kl_status st = self->host->devkron_prepare(k, &o, &self->pool, err);
     if (st != KL_OK) return st;
     const kl_devkron *const p = (const kl_devkron *)k->device;
-    if (may_share(p->plain_left == 2 ? (const void *)left<2> : p->plain_left ? (const void *)left<1> : (const void *)left<0>, (size_t)kl_kron_left_bytes(p)) &&
-        may_share(p->plain_right == 2 ? (const void *)right<2> : p->plain_right ? (const void *)right<1> : (const void *)right<0>, (size_t)kl_kron_right_bytes(p))) return KL_OK;
+    if (may_share(p->plain_left == 2 ? (const void *)left<2>
+                  : p->plain_left    ? (const void *)left<1>
+                                     : (const void *)left<0>,
+                  (size_t)kl_kron_left_bytes(p)) &&
+        may_share(p->plain_right == 2 ? (const void *)right<2>
+                  : p->plain_right    ? (const void *)right<1>
+                                      : (const void *)right<0>,
+                  (size_t)kl_kron_right_bytes(p)))
+        return KL_OK;
     self->host->devkron_release(k, &self->pool);
     return kl_cuda_check(self, "shared memory for products with H", err);
 }
@@ -125,28 +146,41 @@ extern "C" void kl_cuda_kron_release(kl_exec *ex, kl_kron *k)
     self->host->devkron_release(k, &self->pool);
 }
 
-extern "C" void kl_cuda_kron_half(const kl_cuda *self, const kl_kron *k, int is_right, const double *x, double *y)
+extern "C" void kl_cuda_kron_half(const kl_cuda *self, const kl_kron *k, int is_right, const double *x,
+                                  double *y)
 {
     const kl_devkron *const p = (const kl_devkron *)k->device;
     const unsigned n = (unsigned)(is_right ? p->nright : p->nleft);
     const size_t bytes = (size_t)(is_right ? kl_kron_right_bytes(p) : kl_kron_left_bytes(p));
     const int teams = is_right ? kl_kron_right_teams(p->right_room) : kl_kron_left_teams(p->left_room);
     const cudaStream_t st = self->stream;
-    if (is_right && p->plain_right == 2) right<2><<<n, right_threads<2> / teams, bytes, st>>>(p->only, p->block, p->right, x, y);
-    else if (is_right && p->plain_right) right<1><<<n, right_threads<1> / teams, bytes, st>>>(p->only, p->block, p->right, x, y);
-    else if (is_right) right<0><<<n, right_threads<0> / teams, bytes, st>>>(p->only, p->block, p->right, x, y);
-    else if (p->plain_left == 2) left<2><<<n, left_threads<2> / teams, bytes, st>>>(p->only, p->block, p->left, kl_kron_table_at(p), x, y, p->partial);
-    else if (p->plain_left) left<1><<<n, left_threads<1> / teams, bytes, st>>>(p->only, p->block, p->left, kl_kron_table_at(p), x, y, p->partial);
-    else left<0><<<n, left_threads<0> / teams, bytes, st>>>(p->only, p->block, p->left, kl_kron_table_at(p), x, y, p->partial);
+    if (is_right && p->plain_right == 2)
+        right<2><<<n, right_threads<2> / teams, bytes, st>>>(p->only, p->block, p->right, x, y);
+    else if (is_right && p->plain_right)
+        right<1><<<n, right_threads<1> / teams, bytes, st>>>(p->only, p->block, p->right, x, y);
+    else if (is_right)
+        right<0><<<n, right_threads<0> / teams, bytes, st>>>(p->only, p->block, p->right, x, y);
+    else if (p->plain_left == 2)
+        left<2><<<n, left_threads<2> / teams, bytes, st>>>(p->only, p->block, p->left, kl_kron_table_at(p), x,
+                                                           y, p->partial);
+    else if (p->plain_left)
+        left<1><<<n, left_threads<1> / teams, bytes, st>>>(p->only, p->block, p->left, kl_kron_table_at(p), x,
+                                                           y, p->partial);
+    else
+        left<0><<<n, left_threads<0> / teams, bytes, st>>>(p->only, p->block, p->left, kl_kron_table_at(p), x,
+                                                           y, p->partial);
 }
 
-extern "C" kl_status kl_cuda_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr yp, double *xy, kl_err *err)
+extern "C" kl_status kl_cuda_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr yp, double *xy,
+                                        kl_err *err)
 {
     kl_cuda *const self = (kl_cuda *)ex->self;
     const kl_devkron *const p = (const kl_devkron *)k->device;
     const double *const x = kl_device(xp);
     double *const y = kl_device(yp);
-    if ((xp.addr | yp.addr) % 16 != 0) return self->host->fail(err, KL_EINPUT, "--exec cuda: vectors of a product with H must begin at multiples of 16 bytes");
+    if ((xp.addr | yp.addr) % 16 != 0)
+        return self->host->fail(
+            err, KL_EINPUT, "--exec cuda: vectors of a product with H must begin at multiples of 16 bytes");
     kl_cuda_kron_half(self, k, 1, x, y);
     kl_cuda_kron_half(self, k, 0, x, y);
     if (xy) {

@@ -1,8 +1,10 @@
-/* Sums of matrices, transposes, diagonals and constants, and zeros: a block a cell, a thread an element at a time.
+/* Sums of matrices, transposes, diagonals and constants, and zeros: a block a cell, a thread an element at a
+   time.
    SPDX-License-Identifier: Apache-2.0 */
 #include "../device.h"
 
-static __global__ void __launch_bounds__(256) sums(const kl_cell *__restrict__ cell, const kl_summand *__restrict__ term, const double *x, double *y)
+static __global__ void __launch_bounds__(256)
+    sums(const kl_cell *__restrict__ cell, const kl_summand *__restrict__ term, const double *x, double *y)
 {
     const kl_cell c = cell[blockIdx.x];
     double *const corner = (double *)(uintptr_t)kl_where(c.c, c.flags, KL_P_C, x, y);
@@ -23,7 +25,8 @@ static __global__ void __launch_bounds__(256) sums(const kl_cell *__restrict__ c
     }
 }
 
-extern "C" void kl_cuda_sums(const kl_cuda *self, const kl_cell *cell, int ncell, const kl_summand *term, const double *x, double *y)
+extern "C" void kl_cuda_sums(const kl_cuda *self, const kl_cell *cell, int ncell, const kl_summand *term,
+                             const double *x, double *y)
 {
     if (ncell > 0) sums<<<(unsigned)ncell, 256, 0, self->stream>>>(cell, term, x, y);
 }
@@ -34,7 +37,8 @@ static __global__ void __launch_bounds__(256) sum_record(kl_rec r, const double 
     if (e >= (int64_t)r.m * r.n) return;
     const int64_t col = e / r.m, row = e - col * r.m;
     double *const to = c + row + col * r.ldc;
-    const double v = r.kind == KL_REC_FILL ? r.alpha : r.alpha * a[r.ta ? row * r.lda + col : row + col * r.lda];
+    const double v =
+        r.kind == KL_REC_FILL ? r.alpha : r.alpha * a[r.ta ? row * r.lda + col : row + col * r.lda];
     *to = r.beta ? v + *to : v;
 }
 

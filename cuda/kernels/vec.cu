@@ -2,10 +2,15 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "../device.h"
 
-static bool wide(const void *a, const void *b, const void *c) { return (((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) & 15) == 0; }
+static bool wide(const void *a, const void *b, const void *c)
+{
+    return (((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) & 15) == 0;
+}
 
-/* f(x, y, z) of every element; z is written. P: pairs. A thread a pair, and the first thread also the last element of an odd length. */
-template <bool P, class F> static __global__ void __launch_bounds__(256) each(int64_t n, F f)
+/* f(x, y, z) of every element; z is written. P: pairs. A thread a pair, and the first thread also the last
+   element of an odd length. */
+template <bool P, class F>
+static __global__ void __launch_bounds__(256) each(int64_t n, F f)
 {
     const int64_t t = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (!P) {
@@ -16,7 +21,8 @@ template <bool P, class F> static __global__ void __launch_bounds__(256) each(in
     if (t == 0 && n % 2) f.one(n - 1);
 }
 
-template <class F> static void launch(const kl_cuda *self, int64_t n, bool pairs, F f)
+template <class F>
+static void launch(const kl_cuda *self, int64_t n, bool pairs, F f)
 {
     if (n == 0) return;
     const int64_t threads = pairs ? (n + 1) / 2 : n;
@@ -75,7 +81,9 @@ struct divide_op {
 extern "C" void kl_cuda_copy(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst)
 {
     const kl_cuda *const self = (const kl_cuda *)ex->self;
-    if (n > 0 && src.addr != dst.addr) cudaMemcpyAsync(kl_device(dst), kl_device(src), (size_t)n * sizeof(double), cudaMemcpyDeviceToDevice, self->stream);
+    if (n > 0 && src.addr != dst.addr)
+        cudaMemcpyAsync(kl_device(dst), kl_device(src), (size_t)n * sizeof(double), cudaMemcpyDeviceToDevice,
+                        self->stream);
 }
 
 extern "C" void kl_cuda_fill(kl_exec *ex, int64_t n, double a, kl_dptr y)
@@ -92,7 +100,8 @@ extern "C" void kl_cuda_axpby(kl_exec *ex, int64_t n, double a, kl_dptr xp, doub
     else launch(self, n, wide(x, y, y), axpby_op{a, b, x, y});
 }
 
-extern "C" void kl_cuda_precondition(kl_exec *ex, int64_t n, kl_dptr dp, double theta, double floor, kl_dptr rp, kl_dptr tp)
+extern "C" void kl_cuda_precondition(kl_exec *ex, int64_t n, kl_dptr dp, double theta, double floor,
+                                     kl_dptr rp, kl_dptr tp)
 {
     const double *const d = kl_device(dp), *const r = kl_device(rp);
     double *const t = kl_device(tp);

@@ -1,4 +1,5 @@
-/* Error messages, checked sizes, "did you mean" and numbers read in the C locale. Allocates nothing but the C locale, once.
+/* Error messages, checked sizes, "did you mean" and numbers read in the C locale. Allocates nothing but the C
+   locale, once.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -71,8 +72,8 @@ static int edit_distance(const char *a, const char *b)
             int best = last[j - 1] + (ca != cb);
             if (last[j] + 1 < best) best = last[j] + 1;
             if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
-            if (i > 1 && j > 1 && ca == tolower((unsigned char)b[j - 2]) && cb == tolower((unsigned char)a[i - 2]) &&
-                before[j - 2] + 1 < best)
+            if (i > 1 && j > 1 && ca == tolower((unsigned char)b[j - 2]) &&
+                cb == tolower((unsigned char)a[i - 2]) && before[j - 2] + 1 < best)
                 best = before[j - 2] + 1;
             now[j] = best;
         }

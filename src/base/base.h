@@ -9,10 +9,12 @@
 extern "C" {
 #endif
 
-/* 0: done. Positive: nothing was changed, mend the cause and call again. Negative: the object may only be destroyed. */
+/* 0: done. Positive: nothing was changed, mend the cause and call again. Negative: the object may only be
+   destroyed. */
 typedef enum kl_status {
     KL_OK = 0,
-    KL_EINPUT = 1,   /* the user's input is wrong; the message says what, the value seen, what is allowed and where */
+    /* the user's input is wrong; the message says what, the value seen, what is allowed and where */
+    KL_EINPUT = 1,
     KL_ENOMEM = 2,   /* an allocation failed */
     KL_EIO = 3,      /* a file could not be read or written */
     KL_ENOCONV = 4,  /* an iteration stopped above its tolerance */
@@ -32,14 +34,16 @@ typedef struct kl_err {
 #define KL_PRINTF(fmt, args)
 #endif
 
-/* Writes the message (err may be NULL) and returns st, so that `return kl_fail(err, KL_EINPUT, "...")` reads well. */
+/* Writes the message (err may be NULL) and returns st, so that `return kl_fail(err, KL_EINPUT, "...")` reads
+   well. */
 kl_status kl_fail(kl_err *err, kl_status st, const char *fmt, ...) KL_PRINTF(3, 4);
 
-/* Runs a call; on failure leaves through the label `out` with its status in `st`. Hides the goto and nothing else. */
-#define KL_TRY(call)                  \
-    do {                              \
-        st = (call);                  \
-        if (st != KL_OK) goto out;    \
+/* Runs a call; on failure leaves through the label `out` with its status in `st`. Hides the goto and nothing
+   else. */
+#define KL_TRY(call)               \
+    do {                           \
+        st = (call);               \
+        if (st != KL_OK) goto out; \
     } while (0)
 
 /* *out = a * b, or 0 when it does not fit; a, b >= 0. */
@@ -56,15 +60,17 @@ static inline uint64_t kl_hash_mix(uint64_t h, uint64_t word)
     return h ^ (h >> 29);
 }
 
-/* Candidate nearest to `word` by edit distance, NULL when none is near: for "did you mean". list ends in NULL. */
+/* Candidate nearest to `word` by edit distance, NULL when none is near: for "did you mean". list ends in
+   NULL. */
 const char *kl_closest(const char *word, const char *const *list);
 
-/* Long waits of the library (files, Lua) ask whether the program was told to stop. The program says how, once, at its start: the library
-   catches no signals. Without that, 0. */
+/* Long waits of the library (files, Lua) ask whether the program was told to stop. The program says how,
+   once, at its start: the library catches no signals. Without that, 0. */
 void kl_on_interrupt(int (*asked)(void));
 int kl_interrupted(void);
 
-/* Reads all of text as a number in the C locale, whatever the process set; accepts "1/2". Returns 1 on success. */
+/* Reads all of text as a number in the C locale, whatever the process set; accepts "1/2". Returns 1 on
+   success. */
 int kl_parse_double(const char *text, double *out);
 int kl_parse_int(const char *text, int64_t *out);
 

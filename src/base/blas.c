@@ -1,5 +1,5 @@
-/* Steers and names the BLAS. It is linked by Fortran symbols only, so that any BLAS can stand in for BLIS; what only one
-   library has (its version, its thread count) is looked up by name at run time.
+/* Steers and names the BLAS. It is linked by Fortran symbols only, so that any BLAS can stand in for BLIS;
+   what only one library has (its version, its thread count) is looked up by name at run time.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -19,16 +19,17 @@
 #endif
 #include <lapack.h>
 
-void dgemv_(const char *trans, const int *m, const int *n, const double *alpha, const double *a, const int *lda, const double *x, const int *incx, const double *beta,
-            double *y, const int *incy);
-void dgemm_(const char *transa, const char *transb, const int *m, const int *n, const int *k, const double *alpha,
-            const double *a, const int *lda, const double *b, const int *ldb, const double *beta, double *c, const int *ldc);
+void dgemv_(const char *trans, const int *m, const int *n, const double *alpha, const double *a,
+            const int *lda, const double *x, const int *incx, const double *beta, double *y, const int *incy);
+void dgemm_(const char *transa, const char *transb, const int *m, const int *n, const int *k,
+            const double *alpha, const double *a, const int *lda, const double *b, const int *ldb,
+            const double *beta, double *c, const int *ldc);
 
 static kl_blas_info info;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* A function of this name in whatever is loaded, or NULL. ISO C has no cast from data to function pointers, POSIX has this
-   copy. */
+/* A function of this name in whatever is loaded, or NULL. ISO C has no cast from data to function pointers,
+   POSIX has this copy. */
 static void lookup(const char *name, void *function)
 {
     void *const address = dlsym(RTLD_DEFAULT, name);
@@ -43,9 +44,9 @@ static void path_of(const void *address, char *path, size_t size)
 }
 
 #if defined(__x86_64__)
-/* BLIS 0.9 knows Intel by features and AMD up to family 25 (zen 3 and 4, where its zen3 choice is also the fastest measured:
-   18.6 GFLOP/s against 3.3 of skx at n = 16, equal from 256 on). Younger AMD and other makers get 'generic': 21 instead of 120
-   GFLOP/s on family 26. */
+/* BLIS 0.9 knows Intel by features and AMD up to family 25 (zen 3 and 4, where its zen3 choice is also the
+   fastest measured: 18.6 GFLOP/s against 3.3 of skx at n = 16, equal from 256 on). Younger AMD and other
+   makers get 'generic': 21 instead of 120 GFLOP/s on family 26. */
 static int blis_knows_cpu(void)
 {
     unsigned a, b, c, d;
@@ -70,17 +71,16 @@ static void steer_blis(void)
     const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (!avx512 && !avx2) return;
     if (setenv("BLIS_ARCH_TYPE", avx512 ? "0" : "3", 0) != 0) return;
-    snprintf(info.steered, sizeof(info.steered), "BLIS_ARCH_TYPE=%s set: this BLIS does not know the CPU, which has %s",
-             avx512 ? "0" : "3", avx512 ? "AVX-512" : "AVX2");
+    snprintf(info.steered, sizeof(info.steered),
+             "BLIS_ARCH_TYPE=%s set: this BLIS does not know the CPU, which has %s", avx512 ? "0" : "3",
+             avx512 ? "AVX-512" : "AVX2");
 }
 #else
-static void steer_blis(void)
-{
-}
+static void steer_blis(void) {}
 #endif
 
-/* Threads are ours to place (a threaded BLAS inside an OpenMP region has hung); whichever library is behind the symbols is
-   told so. */
+/* Threads are ours to place (a threaded BLAS inside an OpenMP region has hung); whichever library is behind
+   the symbols is told so. */
 static void pin_threads(void)
 {
     static const char *const by_int[] = {"openblas_set_num_threads", "MKL_Set_Num_Threads"};
@@ -111,18 +111,17 @@ static void init(void)
     if (version != NULL) snprintf(info.blas_version, sizeof(info.blas_version), "BLIS %s", version());
     char *(*openblas)(void);
     lookup("openblas_get_config", &openblas);
-    if (version == NULL && openblas != NULL) snprintf(info.blas_version, sizeof(info.blas_version), "%s", openblas());
+    if (version == NULL && openblas != NULL)
+        snprintf(info.blas_version, sizeof(info.blas_version), "%s", openblas());
     int (*arch)(void);
     char *(*arch_name)(int);
     lookup("bli_arch_query_id", &arch);
     lookup("bli_arch_string", &arch_name);
-    if (arch != NULL && arch_name != NULL) snprintf(info.kernel, sizeof(info.kernel), "%s", arch_name(arch()));
+    if (arch != NULL && arch_name != NULL)
+        snprintf(info.kernel, sizeof(info.kernel), "%s", arch_name(arch()));
 }
 
-void kl_blas_init(void)
-{
-    pthread_once(&once, init);
-}
+void kl_blas_init(void) { pthread_once(&once, init); }
 
 const kl_blas_info *kl_blas_about(void)
 {
@@ -137,9 +136,11 @@ typedef struct listing {
 
 static int list_library(struct dl_phdr_info *lib, size_t size, void *self)
 {
-    static const char *const part[] = {"blas", "blis", "lapack", "flame", "mkl", "armpl", "libgomp", "libomp", "libiomp"};
+    static const char *const part[] = {"blas",  "blis",    "lapack", "flame",  "mkl",
+                                       "armpl", "libgomp", "libomp", "libiomp"};
     listing *const list = self;
-    const char *const slash = strrchr(lib->dlpi_name, '/'), *const name = slash != NULL ? slash + 1 : lib->dlpi_name;
+    const char *const slash = strrchr(lib->dlpi_name, '/'), *const name =
+                                                                slash != NULL ? slash + 1 : lib->dlpi_name;
     (void)size;
     for (size_t k = 0; k < sizeof part / sizeof *part; k++) {
         if (strstr(name, part[k]) == NULL) continue;
@@ -158,14 +159,15 @@ int kl_blas_loaded(int most, char (*path)[512])
     return list.n;
 }
 
-void kl_dgemm(char trans_a, char trans_b, int m, int n, int k, double alpha, const double *a, int lda, const double *b, int ldb,
-              double beta, double *c, int ldc)
+void kl_dgemm(char trans_a, char trans_b, int m, int n, int k, double alpha, const double *a, int lda,
+              const double *b, int ldb, double beta, double *c, int ldc)
 {
     kl_blas_init();
     dgemm_(&trans_a, &trans_b, &m, &n, &k, &alpha, a, &lda, b, &ldb, &beta, c, &ldc);
 }
 
-void kl_dgemv(char trans, int m, int n, double alpha, const double *a, int lda, const double *x, double beta, double *y)
+void kl_dgemv(char trans, int m, int n, double alpha, const double *a, int lda, const double *x, double beta,
+              double *y)
 {
     const int one = 1;
     kl_blas_init();

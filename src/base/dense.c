@@ -1,6 +1,6 @@
-/* Eigenvectors, singular vectors and orthonormal columns of small matrices. Thousands of calls a second on 5 to 100 rows are
-   the usual case: Fortran LAPACK with work space from a pool, its size by formula and not by a query, closed forms for one and
-   two rows.
+/* Eigenvectors, singular vectors and orthonormal columns of small matrices. Thousands of calls a second on 5
+   to 100 rows are the usual case: Fortran LAPACK with work space from a pool, its size by formula and not by
+   a query, closed forms for one and two rows.
 
    Eigenvectors, microseconds on one core (EPYC 9004, LAPACK 3.11 over BLIS 0.9):
      n        4     6    10    20    40    80    160     320
@@ -100,13 +100,16 @@ static int finite_columns(int m, int n, const double *a, int lda)
 }
 
 /* Names the first bad element; only of the lower triangle when `lower` is set. */
-static kl_status refuse_not_finite(const char *what, int m, int n, const double *a, int lda, int lower, kl_err *err)
+static kl_status refuse_not_finite(const char *what, int m, int n, const double *a, int lda, int lower,
+                                   kl_err *err)
 {
     for (int64_t j = 0; j < n; j++)
         for (int64_t i = lower ? j : 0; i < m; i++)
             if (!isfinite(a[i + j * lda]))
-                return kl_fail(err, KL_EINPUT, "%s: element (%lld,%lld) of a %d x %d matrix is %g; every element must be finite",
-                               what, (long long)i, (long long)j, m, n, a[i + j * lda]);
+                return kl_fail(
+                    err, KL_EINPUT,
+                    "%s: element (%lld,%lld) of a %d x %d matrix is %g; every element must be finite", what,
+                    (long long)i, (long long)j, m, n, a[i + j * lda]);
     return KL_OK;
 }
 
@@ -123,7 +126,8 @@ static int finite_lower(int n, const double *a, int lda)
     return sum == 0.0;
 }
 
-/* One Jacobi rotation is exact for two rows, and accurate where the formula with the square root of a sum cancels. */
+/* One Jacobi rotation is exact for two rows, and accurate where the formula with the square root of a sum
+   cancels. */
 static void eig_two(double *a, int lda, double *w)
 {
     const double p = a[0], q = a[1], r = a[lda + 1];
@@ -146,8 +150,9 @@ static void eig_two(double *a, int lda, double *w)
 kl_status kl_dense_eig(int n, double *a, int lda, double *w, kl_err *err)
 {
     if (n < 0 || lda < (n > 1 ? n : 1))
-        return kl_fail(err, KL_EINPUT, "eigenvectors: %d rows with a leading dimension of %d; it must be at least the rows", n,
-                       lda);
+        return kl_fail(err, KL_EINPUT,
+                       "eigenvectors: %d rows with a leading dimension of %d; it must be at least the rows",
+                       n, lda);
     if (n == 0) return KL_OK;
     if (!finite_lower(n, a, lda)) return refuse_not_finite("eigenvectors", n, n, a, lda, 1, err);
     if (n == 1) {
@@ -165,31 +170,41 @@ kl_status kl_dense_eig(int n, double *a, int lda, double *w, kl_err *err)
     const int64_t nwork = nwork_wanted > nwork_blocked ? nwork_wanted : nwork_blocked;
     const int64_t niwork = 3 + 5 * size;
     if (nwork > INT32_MAX)
-        return kl_fail(err, KL_EINPUT, "eigenvectors: %d rows, more than the 32766 that LAPACK's work space can be counted for",
-                       n);
+        return kl_fail(
+            err, KL_EINPUT,
+            "eigenvectors: %d rows, more than the 32766 that LAPACK's work space can be counted for", n);
     space s;
     KL_TRY(space_take(nwork + size * size, niwork, &s, err));
     /* A copy of the triangle, for the second method. */
     double *const copy = s.work + nwork;
-    for (int64_t j = 0; j < n; j++) memcpy(copy + j * size + j, a + j * lda + j, (size_t)(size - j) * sizeof(double));
+    for (int64_t j = 0; j < n; j++)
+        memcpy(copy + j * size + j, a + j * lda + j, (size_t)(size - j) * sizeof(double));
     const int lwork = (int)nwork, liwork = (int)niwork;
     int status;
     LAPACK_dsyevd("V", "L", &n, a, &lda, w, s.work, &lwork, s.iwork, &liwork, &status);
     int good = status == 0 && finite_columns(n, 1, w, n) && finite_columns(n, n, a, lda);
     if (!good) {
-        for (int64_t j = 0; j < n; j++) memcpy(a + j * lda + j, copy + j * size + j, (size_t)(size - j) * sizeof(double));
+        for (int64_t j = 0; j < n; j++)
+            memcpy(a + j * lda + j, copy + j * size + j, (size_t)(size - j) * sizeof(double));
         LAPACK_dsyev("V", "L", &n, a, &lda, w, s.work, &lwork, &status);
         good = status == 0 && finite_columns(n, 1, w, n) && finite_columns(n, n, a, lda);
     }
     space_give(&s);
-    if (!good) st = kl_fail(err, KL_ENOCONV, "eigenvectors of %d rows: syevd and syev both failed (syev says %d)", n, status);
+    if (!good)
+        st = kl_fail(err, KL_ENOCONV, "eigenvectors of %d rows: syevd and syev both failed (syev says %d)", n,
+                     status);
 out:
     return st;
 }
 
-static kl_status refuse_rows(int n, kl_err *err) { return kl_fail(err, KL_EINPUT, "eigenvectors: %d rows, more than LAPACK's work space can be counted for", n); }
+static kl_status refuse_rows(int n, kl_err *err)
+{
+    return kl_fail(err, KL_EINPUT, "eigenvectors: %d rows, more than LAPACK's work space can be counted for",
+                   n);
+}
 
-/* Reflection j, of rows j + 1 and on, as column j of V with its one and its zeros; and the factors of the panels. */
+/* Reflection j, of rows j + 1 and on, as column j of V with its one and its zeros; and the factors of the
+   panels. */
 static void explicit_reflections(int n, double *a, int lda, const double *tau, double *t)
 {
     const int P = KL_DENSE_PANEL;
@@ -206,14 +221,20 @@ static void explicit_reflections(int n, double *a, int lda, const double *tau, d
     }
 }
 
-kl_status kl_dense_eig_tridiagonal(int n, const double *d, const double *e, double *w, double *z, int ldz, kl_err *err)
+kl_status kl_dense_eig_tridiagonal(int n, const double *d, const double *e, double *w, double *z, int ldz,
+                                   kl_err *err)
 {
     kl_status st = KL_OK;
     space s;
     if (n < 1 || ldz < n)
-        return kl_fail(err, KL_EINPUT, "eigenvectors of a tridiagonal matrix of %d rows with a leading dimension of %d; at least one row, and a leading dimension of at least the rows, are needed", n, ldz);
-    if (!finite_columns(n, 1, d, n)) return refuse_not_finite("diagonal of a tridiagonal matrix", n, 1, d, n, 0, err);
-    if (n > 1 && !finite_columns(n - 1, 1, e, n)) return refuse_not_finite("elements beside the diagonal", n - 1, 1, e, n, 0, err);
+        return kl_fail(err, KL_EINPUT,
+                       "eigenvectors of a tridiagonal matrix of %d rows with a leading dimension of %d; at "
+                       "least one row, and a leading dimension of at least the rows, are needed",
+                       n, ldz);
+    if (!finite_columns(n, 1, d, n))
+        return refuse_not_finite("diagonal of a tridiagonal matrix", n, 1, d, n, 0, err);
+    if (n > 1 && !finite_columns(n - 1, 1, e, n))
+        return refuse_not_finite("elements beside the diagonal", n - 1, 1, e, n, 0, err);
     const int64_t size = n, nwork = 1 + 4 * size + size * size, niwork = 3 + 5 * size;
     if (nwork > INT32_MAX) return refuse_rows(n, err);
     KL_TRY(space_take(nwork + size, niwork, &s, err));
@@ -228,7 +249,9 @@ kl_status kl_dense_eig_tridiagonal(int n, const double *d, const double *e, doub
         good = status == 0 && finite_columns(n, 1, w, n) && finite_columns(n, n, z, ldz);
     }
     space_give(&s);
-    if (!good) st = kl_fail(err, KL_ENOCONV, "eigenvectors of %d rows: stedc and steqr both failed (steqr says %d)", n, status);
+    if (!good)
+        st = kl_fail(err, KL_ENOCONV, "eigenvectors of %d rows: stedc and steqr both failed (steqr says %d)",
+                     n, status);
 out:
     return st;
 }
@@ -236,7 +259,10 @@ out:
 kl_status kl_dense_eig_reduce(int n, double *a, int lda, double *d, double *e, double *t, kl_err *err)
 {
     if (n < 1 || lda < n)
-        return kl_fail(err, KL_EINPUT, "eigenvectors: %d rows with a leading dimension of %d; at least one row, and a leading dimension of at least the rows, are needed", n, lda);
+        return kl_fail(err, KL_EINPUT,
+                       "eigenvectors: %d rows with a leading dimension of %d; at least one row, and a "
+                       "leading dimension of at least the rows, are needed",
+                       n, lda);
     if (!finite_lower(n, a, lda)) return refuse_not_finite("eigenvectors", n, n, a, lda, 1, err);
     kl_status st = KL_OK;
     const int64_t size = n, nwork = BLOCK * size;
@@ -254,7 +280,8 @@ out:
     return st;
 }
 
-kl_status kl_dense_eig_turn(int n, const double *a, int lda, const double *t, int count, double *z, kl_err *err)
+kl_status kl_dense_eig_turn(int n, const double *a, int lda, const double *t, int count, double *z,
+                            kl_err *err)
 {
     kl_status st = KL_OK;
     const int P = KL_DENSE_PANEL;
@@ -275,51 +302,66 @@ out:
     return st;
 }
 
-kl_status kl_dense_tridiagonal(int n, const double *d, const double *e, int first, int count, double *w, double *v, int ldv, kl_err *err)
+kl_status kl_dense_tridiagonal(int n, const double *d, const double *e, int first, int count, double *w,
+                               double *v, int ldv, kl_err *err)
 {
     if (n < 1 || first < 0 || count < 1 || first + count > n || (v && ldv < n))
-        return kl_fail(err, KL_EINPUT, "eigenvalues %d to %d of a tridiagonal matrix of %d rows, vectors %d apart; they have to be among its rows", first, first + count - 1, n, ldv);
-    if (!finite_columns(n, 1, d, n)) return refuse_not_finite("diagonal of a tridiagonal matrix", n, 1, d, n, 0, err);
-    if (n > 1 && !finite_columns(n - 1, 1, e, n)) return refuse_not_finite("elements beside the diagonal", n - 1, 1, e, n, 0, err);
+        return kl_fail(err, KL_EINPUT,
+                       "eigenvalues %d to %d of a tridiagonal matrix of %d rows, vectors %d apart; they have "
+                       "to be among its rows",
+                       first, first + count - 1, n, ldv);
+    if (!finite_columns(n, 1, d, n))
+        return refuse_not_finite("diagonal of a tridiagonal matrix", n, 1, d, n, 0, err);
+    if (n > 1 && !finite_columns(n - 1, 1, e, n))
+        return refuse_not_finite("elements beside the diagonal", n - 1, 1, e, n, 0, err);
     kl_status st = KL_OK;
     space s;
     KL_TRY(space_take(8 * (int64_t)n, 6 * (int64_t)n, &s, err));
-    double *const copy = s.work, *const value = copy + 2 * n; /* stevx scales its input; and it writes n values, whatever their count */
+    /* stevx scales its input; and it writes n values, whatever their count */
+    double *const copy = s.work, *const value = copy + 2 * n;
     memcpy(copy, d, (size_t)n * sizeof(double));
     if (n > 1) memcpy(copy + n, e, (size_t)(n - 1) * sizeof(double));
     const double none = 0.0, finest = 2.0 * DBL_MIN;
     const int low = first + 1, high = first + count, wide = v ? ldv : 1;
     int found = 0, status;
-    LAPACK_dstevx(v ? "V" : "N", "I", &n, copy, copy + n, &none, &none, &low, &high, &finest, &found, value, v, &wide, s.work + 3 * n, s.iwork, s.iwork + 5 * n, &status);
-    const int good = status == 0 && found == count && finite_columns(count, 1, value, count) && (!v || finite_columns(n, count, v, ldv));
+    LAPACK_dstevx(v ? "V" : "N", "I", &n, copy, copy + n, &none, &none, &low, &high, &finest, &found, value,
+                  v, &wide, s.work + 3 * n, s.iwork, s.iwork + 5 * n, &status);
+    const int good = status == 0 && found == count && finite_columns(count, 1, value, count) &&
+                     (!v || finite_columns(n, count, v, ldv));
     if (good) memcpy(w, value, (size_t)count * sizeof(double));
     space_give(&s);
-    if (!good) st = kl_fail(err, KL_ENOCONV, "eigenvalues of a tridiagonal matrix of %d rows: stevx failed (%d)", n, status);
+    if (!good)
+        st = kl_fail(err, KL_ENOCONV, "eigenvalues of a tridiagonal matrix of %d rows: stevx failed (%d)", n,
+                     status);
 out:
     return st;
 }
 
 /* One column or one row: its norm and its direction. */
-static void svd_vector(int length, const double *a, int stride, double *s, double *direction, int64_t direction_stride,
-                       double *one)
+static void svd_vector(int length, const double *a, int stride, double *s, double *direction,
+                       int64_t direction_stride, double *one)
 {
     double largest = 0.0;
     for (int64_t i = 0; i < length; i++) largest = fmax(largest, fabs(a[i * stride]));
     double sum = 0.0;
-    for (int64_t i = 0; i < length && largest > 0.0; i++) sum += (a[i * stride] / largest) * (a[i * stride] / largest);
+    for (int64_t i = 0; i < length && largest > 0.0; i++)
+        sum += (a[i * stride] / largest) * (a[i * stride] / largest);
     *s = largest * sqrt(sum);
     for (int64_t i = 0; i < length && direction; i++)
-        direction[i * direction_stride] = largest > 0.0 ? a[i * stride] / largest / sqrt(sum) : (i == 0 ? 1.0 : 0.0);
+        direction[i * direction_stride] =
+            largest > 0.0 ? a[i * stride] / largest / sqrt(sum) : (i == 0 ? 1.0 : 0.0);
     if (one) *one = 1.0;
 }
 
-kl_status kl_dense_svd(int m, int n, double *a, int lda, double *s, double *u, int ldu, double *vt, int ldvt, kl_err *err)
+kl_status kl_dense_svd(int m, int n, double *a, int lda, double *s, double *u, int ldu, double *vt, int ldvt,
+                       kl_err *err)
 {
     const int k = m < n ? m : n;
     if (m < 0 || n < 0 || lda < (m > 1 ? m : 1) || ldu < (u && m > 1 ? m : 1) || ldvt < (vt && k > 1 ? k : 1))
-        return kl_fail(err, KL_EINPUT,
-                       "singular values: %d x %d with leading dimensions %d, %d, %d; at least %d, %d, %d are needed", m, n, lda,
-                       ldu, ldvt, m, m, k);
+        return kl_fail(
+            err, KL_EINPUT,
+            "singular values: %d x %d with leading dimensions %d, %d, %d; at least %d, %d, %d are needed", m,
+            n, lda, ldu, ldvt, m, m, k);
     if (k == 0) return KL_OK;
     if (!finite_columns(m, n, a, lda)) return refuse_not_finite("singular values", m, n, a, lda, 0, err);
     if (n == 1) {
@@ -332,11 +374,13 @@ kl_status kl_dense_svd(int m, int n, double *a, int lda, double *s, double *u, i
     }
     kl_status st = KL_OK;
     const int64_t size = k;
-    /* The least that gesdd takes for 'S' is 4 k^2 + 7 k; panels of (m + n) BLOCK let it run blocked, and gesvd too. */
+    /* The least that gesdd takes for 'S' is 4 k^2 + 7 k; panels of (m + n) BLOCK let it run blocked, and
+       gesvd too. */
     const int64_t nwork = 4 * size * size + 7 * size + BLOCK * ((int64_t)m + n) + size * BLOCK;
     const int64_t niwork = 8 * size;
     if (nwork > INT32_MAX)
-        return kl_fail(err, KL_EINPUT, "singular values: %d x %d, more than LAPACK's work space can be counted for", m, n);
+        return kl_fail(err, KL_EINPUT,
+                       "singular values: %d x %d, more than LAPACK's work space can be counted for", m, n);
     space sp;
     KL_TRY(space_take(nwork + (int64_t)m * n, niwork, &sp, err));
     double *const copy = sp.work + nwork;
@@ -345,15 +389,18 @@ kl_status kl_dense_svd(int m, int n, double *a, int lda, double *s, double *u, i
     const char *const job = u ? "S" : "N";
     int status;
     LAPACK_dgesdd(job, &m, &n, a, &lda, s, u, &ldu, vt, &ldvt, sp.work, &lwork, sp.iwork, &status);
-    int good = status == 0 && finite_columns(k, 1, s, k) && (!u || (finite_columns(m, k, u, ldu) && finite_columns(k, n, vt, ldvt)));
+    int good = status == 0 && finite_columns(k, 1, s, k) &&
+               (!u || (finite_columns(m, k, u, ldu) && finite_columns(k, n, vt, ldvt)));
     if (!good) {
         for (int64_t j = 0; j < n; j++) memcpy(a + j * lda, copy + j * m, (size_t)m * sizeof(double));
         LAPACK_dgesvd(job, job, &m, &n, a, &lda, s, u, &ldu, vt, &ldvt, sp.work, &lwork, &status);
-        good = status == 0 && finite_columns(k, 1, s, k) && (!u || (finite_columns(m, k, u, ldu) && finite_columns(k, n, vt, ldvt)));
+        good = status == 0 && finite_columns(k, 1, s, k) &&
+               (!u || (finite_columns(m, k, u, ldu) && finite_columns(k, n, vt, ldvt)));
     }
     space_give(&sp);
     if (!good)
-        st = kl_fail(err, KL_ENOCONV, "singular values of %d x %d: gesdd and gesvd both failed (gesvd says %d)", m, n, status);
+        st = kl_fail(err, KL_ENOCONV,
+                     "singular values of %d x %d: gesdd and gesvd both failed (gesvd says %d)", m, n, status);
 out:
     return st;
 }
@@ -362,7 +409,8 @@ kl_status kl_dense_qr(int m, int n, double *a, int lda, double *r, int ldr, kl_e
 {
     if (m < n || n < 0 || lda < (m > 1 ? m : 1) || ldr < (r && n > 1 ? n : 0))
         return kl_fail(err, KL_EINPUT,
-                       "orthonormal columns: %d x %d with leading dimensions of %d and %d; rows >= columns and leading dimensions >= "
+                       "orthonormal columns: %d x %d with leading dimensions of %d and %d; rows >= columns "
+                       "and leading dimensions >= "
                        "rows and columns are needed",
                        m, n, lda, ldr);
     if (n == 0) return KL_OK;
@@ -370,7 +418,9 @@ kl_status kl_dense_qr(int m, int n, double *a, int lda, double *r, int ldr, kl_e
     kl_status st = KL_OK;
     const int64_t nwork = (int64_t)BLOCK * n;
     if (nwork > INT32_MAX)
-        return kl_fail(err, KL_EINPUT, "orthonormal columns: %d columns, more than LAPACK's work space can be counted for", n);
+        return kl_fail(err, KL_EINPUT,
+                       "orthonormal columns: %d columns, more than LAPACK's work space can be counted for",
+                       n);
     space s;
     KL_TRY(space_take(nwork + n, 0, &s, err));
     double *const tau = s.work + nwork;
@@ -384,7 +434,9 @@ kl_status kl_dense_qr(int m, int n, double *a, int lda, double *r, int ldr, kl_e
     if (status == 0) LAPACK_dorgqr(&m, &n, &n, a, &lda, tau, s.work, &lwork, &status);
     const int good = status == 0 && finite_columns(m, n, a, lda);
     space_give(&s);
-    if (!good) st = kl_fail(err, KL_ENOCONV, "orthonormal columns of %d x %d: geqrf or orgqr failed (%d)", m, n, status);
+    if (!good)
+        st = kl_fail(err, KL_ENOCONV, "orthonormal columns of %d x %d: geqrf or orgqr failed (%d)", m, n,
+                     status);
 out:
     return st;
 }

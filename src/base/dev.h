@@ -1,5 +1,6 @@
-/* What host code and kernels have in common: the address in the memory space of an executor, as a type that host code cannot dereference by mistake, and the words for
-   functions of kernels that serve CUDA and OpenMP regions alike.
+/* What host code and kernels have in common: the address in the memory space of an executor, as a type that
+   host code cannot dereference by mistake, and the words for functions of kernels that serve CUDA and OpenMP
+   regions alike.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_DEV_H
 #define KL_DEV_H

@@ -1,4 +1,5 @@
-/* Divide and conquer on all threads: see divide.h. The steps are those of LAPACK's dlaed1, dlaed2 and dlaed3, cut into pieces; the roots of the secular equation stay LAPACK's dlaed4.
+/* Divide and conquer on all threads: see divide.h. The steps are those of LAPACK's dlaed1, dlaed2 and dlaed3,
+   cut into pieces; the roots of the secular equation stay LAPACK's dlaed4.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/divide.h"
 #include "base/blas.h"
@@ -9,8 +10,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Of LAPACK, though not among what lapack.h declares: root i of 1 + rho sum_j z_j^2 / (d_j - x), and how far it is from every d_j, in delta. */
-void dlaed4_(const int *n, const int *i, const double *d, const double *z, double *delta, const double *rho, double *dlam, int *info);
+/* Of LAPACK, though not among what lapack.h declares: root i of 1 + rho sum_j z_j^2 / (d_j - x), and how far
+   it is from every d_j, in delta. */
+void dlaed4_(const int *n, const int *i, const double *d, const double *z, double *delta, const double *rho,
+             double *dlam, int *info);
 
 enum {
     COLUMNS = 64, /* of a task */
@@ -31,15 +34,18 @@ typedef struct rotation {
 typedef struct matrix {
     kl_divided *out;
     const double *d, *e;
-    double scale;      /* what its elements are divided by */
-    int depth;         /* how often it is halved */
-    kl_status status;  /* KL_ENOCONV: it is left to the method for whole matrices */
-    double *value, *z, *pole, *weight; /* [n] each: values so far; of the node whose rows these are: the change of rank one, and poles and weights of the secular equation */
-    int *sorted;       /* [n] columns of the node by ascending values */
-    int *source, *nth; /* [n] each: by kinds, column in front of the join, and which of the poles is its own */
-    int *scratch;      /* [3 n] */
-    rotation *turn;    /* [n] */
-    kl_status result;  /* where it is a task */
+    double scale; /* what its elements are divided by */
+    int depth; /* how often it is halved */
+    kl_status status; /* KL_ENOCONV: it is left to the method for whole matrices */
+    /* [n] each: values so far; of the node whose rows these are: the change of rank one, and poles and
+       weights of the secular equation */
+    double *value, *z, *pole, *weight;
+    int *sorted; /* [n] columns of the node by ascending values */
+    /* [n] each: by kinds, column in front of the join, and which of the poles is its own */
+    int *source, *nth;
+    int *scratch; /* [3 n] */
+    rotation *turn; /* [n] */
+    kl_status result; /* where it is a task */
     kl_err error;
 } matrix;
 
@@ -61,7 +67,8 @@ typedef struct piece {
 
 static int row_of(const matrix *m, int depth, int nth) { return (int)((int64_t)m->out->n * nth >> depth); }
 
-/* Where a node's vectors stand, column by column, ld its matrix' rows; and what they are made of, between two joins. */
+/* Where a node's vectors stand, column by column, ld its matrix' rows; and what they are made of, between two
+   joins. */
 static double *block_of(const node *a) { return a->of->out->z + a->row + (int64_t)a->row * a->of->out->n; }
 static double *packed_of(const node *a) { return a->of->out->packed + (int64_t)a->row * a->of->out->n; }
 
@@ -104,19 +111,23 @@ static void put_aside(int n, const double *d, int x, int at, int *place)
     place[at] = x;
 }
 
-/* Task: the secular equation of a node, without what is an eigenvector as it stands, or becomes one by a rotation that changes no other number: dlaed2, but columns stay where they are. */
+/* Task: the secular equation of a node, without what is an eigenvector as it stands, or becomes one by a
+   rotation that changes no other number: dlaed2, but columns stay where they are. */
 static void start_joining(void *self, int64_t task, int thread)
 {
     node *const a = (node *)self + task;
     matrix *const m = a->of;
     const int row = a->row, n = a->n, half = a->half, ld = m->out->n;
     const double *const q = block_of(a), coupling = m->e[row + half - 1] / m->scale;
-    double *const d = m->value + row, *const z = m->z + row, *const pole = m->pole + row, *const weight = m->weight + row, most_d = 0, most_z = 0;
-    int *const sorted = m->sorted + row, *const order = m->scratch + 3 * row, *const place = order + n, *const type = place + n, k = 0, rest = n, last = -1;
+    double *const d = m->value + row, *const z = m->z + row, *const pole = m->pole + row,
+                  *const weight = m->weight + row, most_d = 0, most_z = 0;
+    int *const sorted = m->sorted + row, *const order = m->scratch + 3 * row, *const place = order + n,
+               *const type = place + n, k = 0, rest = n, last = -1;
     (void)thread;
     if (a->status != KL_OK) return;
     for (int i = 0; i < n; i++) {
-        z[i] = sqrt(0.5) * q[(i < half ? half - 1 : half) + (int64_t)i * ld] * (i >= half && coupling < 0 ? -1 : 1);
+        z[i] = sqrt(0.5) * q[(i < half ? half - 1 : half) + (int64_t)i * ld] *
+               (i >= half && coupling < 0 ? -1 : 1);
         most_d = fmax(most_d, fabs(d[i])), most_z = fmax(most_z, fabs(z[i]));
         type[i] = i < half ? UPPER : LOWER;
         if (i >= half) sorted[i] += half;
@@ -135,7 +146,8 @@ static void start_joining(void *self, int64_t task, int thread)
             put_aside(n, d, now, --rest, place);
             continue;
         }
-        const double length = last < 0 ? 0 : hypot(z[last], z[now]), c = last < 0 ? 0 : z[now] / length, s = last < 0 ? 0 : -z[last] / length;
+        const double length = last < 0 ? 0 : hypot(z[last], z[now]), c = last < 0 ? 0 : z[now] / length,
+                     s = last < 0 ? 0 : -z[last] / length;
         if (last >= 0 && fabs((d[now] - d[last]) * c * s) <= small) {
             const double before = d[last];
             z[now] = length;
@@ -161,15 +173,20 @@ static void start_joining(void *self, int64_t task, int thread)
     memcpy(d + k, z + k, (size_t)(n - k) * sizeof *d); /* falling; roots come in front of them */
 }
 
-/* Rows [from, to) of one half: turned; columns that are joined packed, by kinds; those that are done behind the place of the others. */
+/* Rows [from, to) of one half: turned; columns that are joined packed, by kinds; those that are done behind
+   the place of the others. */
 static void move(const node *a, int lower, int from, int to)
 {
     const matrix *const m = a->of;
-    const int n = a->n, half = a->half, ld = m->out->n, *const source = m->source + a->row, *const count = a->count;
-    const int skip = lower ? half : 0, height = lower ? n - half : half, first = lower ? count[UPPER] : 0, past = lower ? a->k : count[UPPER] + count[BOTH];
+    const int n = a->n, half = a->half,
+              ld = m->out->n, *const source = m->source + a->row, *const count = a->count;
+    const int skip = lower ? half : 0, height = lower ? n - half : half, first = lower ? count[UPPER] : 0,
+              past = lower ? a->k : count[UPPER] + count[BOTH];
     const size_t bytes = from < to ? (size_t)(to - from) * sizeof(double) : 0;
-    double *const q = block_of(a) + from, *const upper = packed_of(a), *const below = upper + (int64_t)half * (count[UPPER] + count[BOTH]),
-                  *const behind = below + (int64_t)(n - half) * (count[BOTH] + count[LOWER]) + from, *const packed = (lower ? below : upper) + from - skip;
+    double *const q = block_of(a) + from, *const upper = packed_of(a),
+                  *const below = upper + (int64_t)half * (count[UPPER] + count[BOTH]),
+                  *const behind = below + (int64_t)(n - half) * (count[BOTH] + count[LOWER]) + from,
+                  *const packed = (lower ? below : upper) + from - skip;
     for (int i = 0; i < a->nturn; i++) {
         const rotation *const t = &m->turn[a->row + i];
         double *const x = q + (int64_t)t->x * ld, *const y = q + (int64_t)t->y * ld, c = t->c, s = t->s;
@@ -180,8 +197,10 @@ static void move(const node *a, int lower, int from, int to)
             x[r] = turned;
         }
     }
-    for (int i = first; i < past; i++) memcpy(packed + (int64_t)(i - first) * height, q + (int64_t)source[i] * ld, bytes);
-    for (int i = a->k; i < n; i++) memcpy(behind + (int64_t)(i - a->k) * n, q + (int64_t)source[i] * ld, bytes);
+    for (int i = first; i < past; i++)
+        memcpy(packed + (int64_t)(i - first) * height, q + (int64_t)source[i] * ld, bytes);
+    for (int i = a->k; i < n; i++)
+        memcpy(behind + (int64_t)(i - a->k) * n, q + (int64_t)source[i] * ld, bytes);
     for (int i = a->k; i < n; i++) memcpy(q + (int64_t)i * ld, behind + (int64_t)(i - a->k) * n, bytes);
 }
 
@@ -206,12 +225,14 @@ static void find_roots(void *self, int64_t task, int thread)
     for (int j = p->first; j < p->first + p->count; j++) {
         const int nth = j + 1;
         int info;
-        dlaed4_(&a->k, &nth, m->pole + row, m->weight + row, block_of(a) + (int64_t)j * m->out->n, &a->rho, m->value + row + j, &info);
+        dlaed4_(&a->k, &nth, m->pole + row, m->weight + row, block_of(a) + (int64_t)j * m->out->n, &a->rho,
+                m->value + row + j, &info);
         if (info != 0) p->status = KL_ENOCONV;
     }
 }
 
-/* Task: the change of rank one whose roots these are to all digits, so that vectors from it are orthogonal (Gu and Eisenstat's formula), row by row. */
+/* Task: the change of rank one whose roots these are to all digits, so that vectors from it are orthogonal
+   (Gu and Eisenstat's formula), row by row. */
 static void refine_weights(void *self, int64_t task, int thread)
 {
     piece *const p = (piece *)self + task;
@@ -232,14 +253,17 @@ static void refine_weights(void *self, int64_t task, int thread)
 }
 
 /* The last product of columns [first, first + count) of a block, s having what they are made of. */
-static void multiply(int ld, int n, int half, const int *count, const double *packed, const double *s, int lds, int columns, double *to)
+static void multiply(int ld, int n, int half, const int *count, const double *packed, const double *s,
+                     int lds, int columns, double *to)
 {
     const int upper = count[0] + count[1], lower = count[1] + count[2];
     kl_dgemm('N', 'N', half, columns, upper, 1.0, packed, half, s, lds, 0.0, to, ld);
-    kl_dgemm('N', 'N', n - half, columns, lower, 1.0, packed + (int64_t)half * upper, n - half, s + count[0], lds, 0.0, to + half, ld);
+    kl_dgemm('N', 'N', n - half, columns, lower, 1.0, packed + (int64_t)half * upper, n - half, s + count[0],
+             lds, 0.0, to + half, ld);
 }
 
-/* Task: vectors of the changed diagonal matrix, in the order of the packed columns; and of the block itself, unless it is the last. */
+/* Task: vectors of the changed diagonal matrix, in the order of the packed columns; and of the block itself,
+   unless it is the last. */
 static void make_vectors(void *self, int64_t task, int thread)
 {
     piece *const p = (piece *)self + task;
@@ -253,7 +277,8 @@ static void make_vectors(void *self, int64_t task, int thread)
     if (p->status != KL_OK) return;
     double *const one = s + (int64_t)k * p->count;
     for (int j = 0; j < p->count; j++) {
-        double *const column = q + (int64_t)j * ld, *const to = a->last ? column : s + (int64_t)j * k, sum = 0;
+        double *const column = q + (int64_t)j * ld, *const to = a->last ? column : s + (int64_t)j * k,
+                      sum = 0;
         if (k > 2)
             for (int i = 0; i < k; i++) one[i] = z[i] / column[i], sum += one[i] * one[i];
         else
@@ -277,7 +302,8 @@ static kl_status in_pieces(int nthread, int nnode, node *all, int rows, kl_par_f
     if (st != KL_OK) return st;
     count = 0;
     for (int i = 0; i < nnode; i++)
-        for (int k = 0, end = !rows || all[i].k == 0 ? all[i].k : all[i].n; k < end && all[i].status == KL_OK; k += most)
+        for (int k = 0, end = !rows || all[i].k == 0 ? all[i].k : all[i].n; k < end && all[i].status == KL_OK;
+             k += most)
             p[count++] = (piece){.of = &all[i], .first = k, .count = end - k < most ? end - k : most};
     kl_par_for(nthread, count, task, p);
     for (int64_t i = 0; i < count; i++)
@@ -318,13 +344,18 @@ static int nodes(int nmat, matrix *m, int height, node *all)
         for (int k = 0; depth >= 0 && m[i].status == KL_OK && k < 1 << depth; k++, count++) {
             if (!all) continue;
             const int row = row_of(&m[i], depth, k);
-            all[count] = (node){.of = &m[i], .row = row, .n = row_of(&m[i], depth, k + 1) - row, .half = row_of(&m[i], depth + 1, 2 * k + 1) - row, .last = depth == 0};
+            all[count] = (node){.of = &m[i],
+                                .row = row,
+                                .n = row_of(&m[i], depth, k + 1) - row,
+                                .half = row_of(&m[i], depth + 1, 2 * k + 1) - row,
+                                .last = depth == 0};
         }
     }
     return count;
 }
 
-/* All leaves, then what joins them, from the lowest halves up. A matrix where an iteration fails is left out from there on. */
+/* All leaves, then what joins them, from the lowest halves up. A matrix where an iteration fails is left out
+   from there on. */
 static kl_status work_up(int nthread, int nmat, matrix *m, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -340,7 +371,8 @@ static kl_status work_up(int nthread, int nmat, matrix *m, kl_err *err)
             const node *const a = &all[i];
             if (a->status != KL_OK) a->of->status = a->status;
             if (a->status == KL_OK || a->status == KL_ENOCONV) continue;
-            st = a->error.text[0] ? kl_fail(err, a->status, "%s", a->error.text) : kl_fail(err, a->status, "eigenvectors: no memory to join %d rows", a->n);
+            st = a->error.text[0] ? kl_fail(err, a->status, "%s", a->error.text)
+                                  : kl_fail(err, a->status, "eigenvectors: no memory to join %d rows", a->n);
             goto out;
         }
     }
@@ -379,7 +411,8 @@ static kl_status solve(int nthread, int nmat, matrix *m, kl_err *err)
     for (int i = 0; i < nmat; i++) {
         kl_divided *const o = m[i].out;
         if (o->joined == 0) kl_free(&o->packed);
-        for (int k = 0; k < o->n && m[i].status == KL_OK; k++) o->order[k] = m[i].sorted[k], o->w[k] = m[i].value[o->order[k]] * m[i].scale;
+        for (int k = 0; k < o->n && m[i].status == KL_OK; k++)
+            o->order[k] = m[i].sorted[k], o->w[k] = m[i].value[o->order[k]] * m[i].scale;
         if (m[i].status == KL_OK) continue;
         for (int k = 0; k < o->n; k++) o->order[k] = k;
         KL_TRY(kl_dense_eig_tridiagonal(o->n, m[i].d, m[i].e, o->w, o->z, o->n, err));
@@ -396,7 +429,8 @@ static void solve_one(void *self, int64_t task, int thread)
     m->result = solve(1, 1, m, &m->error);
 }
 
-kl_status kl_divide(int nthread, int nmat, const int *n, const double *const *d, const double *const *e, kl_divided *out, kl_err *err)
+kl_status kl_divide(int nthread, int nmat, const int *n, const double *const *d, const double *const *e,
+                    kl_divided *out, kl_err *err)
 {
     const double share = 0.25; /* of a thread's work: a matrix that is more of it is shared out */
     kl_status st = KL_OK;
@@ -411,7 +445,10 @@ kl_status kl_divide(int nthread, int nmat, const int *n, const double *const *d,
     }
     for (int i = 0; i < nmat; i++) {
         if (n[i] >= 1 && isfinite(largest_of(n[i], d[i], e[i]))) continue;
-        st = kl_fail(err, KL_EINPUT, "eigenvectors of a tridiagonal matrix of %d rows; at least one is needed, and every element must be finite", n[i]);
+        st = kl_fail(err, KL_EINPUT,
+                     "eigenvectors of a tridiagonal matrix of %d rows; at least one is needed, and every "
+                     "element must be finite",
+                     n[i]);
         goto out;
     }
     KL_TRY(kl_alloc(&m, nmat, KL_MEM_WORK, err));
@@ -424,8 +461,18 @@ kl_status kl_divide(int nthread, int nmat, const int *n, const double *const *d,
             double *const own = numbers + 4 * at;
             int *const index = integers + 6 * at, size = n[i];
             if ((nthread <= 1 || pow(size, 3) <= share * work / nthread) != small) continue;
-            m[count++] = (matrix){.out = &out[i], .d = d[i], .e = e[i], .value = own, .z = own + size, .pole = own + 2 * size, .weight = own + 3 * size,
-                                  .sorted = index, .source = index + size, .nth = index + 2 * size, .scratch = index + 3 * size, .turn = turn + at};
+            m[count++] = (matrix){.out = &out[i],
+                                  .d = d[i],
+                                  .e = e[i],
+                                  .value = own,
+                                  .z = own + size,
+                                  .pole = own + 2 * size,
+                                  .weight = own + 3 * size,
+                                  .sorted = index,
+                                  .source = index + size,
+                                  .nth = index + 2 * size,
+                                  .scratch = index + 3 * size,
+                                  .turn = turn + at};
             at += size;
         }
         if (!small) shared = count;
@@ -450,7 +497,8 @@ void kl_divided_columns(const kl_divided *m, int first, int count, double *z)
 {
     const int n = m->n;
     int from = 0, made = 0;
-    for (int s = first; s < first + count; s++) /* joined columns come in the order of their values, so they are neighbours */
+    /* joined columns come in the order of their values, so they are neighbours */
+    for (int s = first; s < first + count; s++)
         if (m->order[s] < m->joined) from = made == 0 ? m->order[s] : from, made++;
     if (made > 0) multiply(n, n, m->half, m->count, m->packed, m->z + (int64_t)from * n, n, made, z);
     for (int s = count - 1; s >= 0; s--) {

@@ -8,11 +8,11 @@ kl_gemm_fn *kl_gemm_choose(const char **name)
 {
     static kl_gemm_fn *const fns[KL_NISA] = { /* ORDER KL_ISA */
 #if defined(__x86_64__)
-        kl_gemm_avx512, kl_gemm_avx2,
+                                             kl_gemm_avx512, kl_gemm_avx2,
 #else
-        NULL, NULL,
+                                             NULL, NULL,
 #endif
-        kl_gemm_generic};
+                                             kl_gemm_generic};
     const int pick = kl_isa_choose();
     if (name) *name = kl_isa_name[pick];
     return fns[pick];

@@ -1,5 +1,6 @@
-/* The small product kernel, compiled once per instruction set: C tiles of up to 3 vectors x 8 (or 4) columns held in registers, A read by
-   vectors straight from its columns (a transposed A goes through a packed panel), B broadcast. Rows past the edge are masked, not padded.
+/* The small product kernel, compiled once per instruction set: C tiles of up to 3 vectors x 8 (or 4) columns
+   held in registers, A read by vectors straight from its columns (a transposed A goes through a packed
+   panel), B broadcast. Rows past the edge are masked, not padded.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/gemm.h"
 #include <stddef.h>
@@ -49,8 +50,16 @@ typedef int mask; /* rows in the vector, 1 or 2 */
 static inline mask mask_of(int rows) { return rows >= W ? W : rows; }
 static inline vec load(const double *p) { return (vec){p[0], p[1]}; }
 static inline vec load_tail(const double *p, mask k) { return (vec){p[0], k > 1 ? p[1] : 0.0}; }
-static inline void store(double *p, vec x) { p[0] = x[0]; p[1] = x[1]; }
-static inline void store_tail(double *p, mask k, vec x) { p[0] = x[0]; if (k > 1) p[1] = x[1]; }
+static inline void store(double *p, vec x)
+{
+    p[0] = x[0];
+    p[1] = x[1];
+}
+static inline void store_tail(double *p, mask k, vec x)
+{
+    p[0] = x[0];
+    if (k > 1) p[1] = x[1];
+}
 static inline vec splat(double x) { return (vec){x, x}; }
 static inline vec fma_(vec a, vec b, vec c) { return a * b + c; }
 static inline vec mul(vec a, vec b) { return a * b; }
@@ -63,10 +72,12 @@ static inline vec mul(vec a, vec b) { return a * b; }
 #define MR (V * W) /* rows of a full tile */
 #define KC 256     /* depth of a packed panel of a transposed A: MR x KC stays in L1/L2 */
 
-/* One tile: nv vectors (the last one masked) x nr columns, nv and nr constants after inlining. b(p, j) at b[p*sp + j*sj]. */
-static inline __attribute__((always_inline)) void tile(const int nv, const int nr, const int k, const double alpha, const double *a,
-                                                       const ptrdiff_t lda, const double *b, const ptrdiff_t sp, const ptrdiff_t sj,
-                                                       const int read_c, double *c, const ptrdiff_t ldc, const mask last)
+/* One tile: nv vectors (the last one masked) x nr columns, nv and nr constants after inlining. b(p, j) at
+   b[p*sp + j*sj]. */
+static inline __attribute__((always_inline)) void
+tile(const int nv, const int nr, const int k, const double alpha, const double *a, const ptrdiff_t lda,
+     const double *b, const ptrdiff_t sp, const ptrdiff_t sj, const int read_c, double *c,
+     const ptrdiff_t ldc, const mask last)
 {
     vec acc[V][NR];
     UNROLL
@@ -91,24 +102,29 @@ static inline __attribute__((always_inline)) void tile(const int nv, const int n
     for (int j = 0; j < nr; j++) {
         double *cj = c + j * ldc;
         UNROLL
-        for (int v = 0; v < nv - 1; v++) store(cj + v * W, read_c ? fma_(al, acc[v][j], load(cj + v * W)) : mul(al, acc[v][j]));
+        for (int v = 0; v < nv - 1; v++)
+            store(cj + v * W, read_c ? fma_(al, acc[v][j], load(cj + v * W)) : mul(al, acc[v][j]));
         double *ct = cj + (nv - 1) * W;
-        store_tail(ct, last, read_c ? fma_(al, acc[nv - 1][j], load_tail(ct, last)) : mul(al, acc[nv - 1][j]));
+        store_tail(ct, last,
+                   read_c ? fma_(al, acc[nv - 1][j], load_tail(ct, last)) : mul(al, acc[nv - 1][j]));
     }
 }
 
-typedef void tile_fn(int k, double alpha, const double *a, ptrdiff_t lda, const double *b, ptrdiff_t sp, ptrdiff_t sj, int read_c, double *c,
-                     ptrdiff_t ldc, mask last);
+typedef void tile_fn(int k, double alpha, const double *a, ptrdiff_t lda, const double *b, ptrdiff_t sp,
+                     ptrdiff_t sj, int read_c, double *c, ptrdiff_t ldc, mask last);
 
-/* b(p, j) has unit stride in p (plain B) or in j (transposed B): two bodies, so that addresses are constants plus one register. */
-#define TILE(nv, nr)                                                                                                                        \
-    static void tile_##nv##_##nr(int k, double alpha, const double *a, ptrdiff_t lda, const double *b, ptrdiff_t sp, ptrdiff_t sj,           \
-                                 int read_c, double *c, ptrdiff_t ldc, mask last)                                                           \
-    {                                                                                                                                       \
-        if (sj == 1) tile(nv, nr, k, alpha, a, lda, b, sp, 1, read_c, c, ldc, last);                                                        \
-        else tile(nv, nr, k, alpha, a, lda, b, 1, sj, read_c, c, ldc, last);                                                                \
+/* b(p, j) has unit stride in p (plain B) or in j (transposed B): two bodies, so that addresses are constants
+   plus one register. */
+#define TILE(nv, nr)                                                                                   \
+    static void tile_##nv##_##nr(int k, double alpha, const double *a, ptrdiff_t lda, const double *b, \
+                                 ptrdiff_t sp, ptrdiff_t sj, int read_c, double *c, ptrdiff_t ldc,     \
+                                 mask last)                                                            \
+    {                                                                                                  \
+        if (sj == 1) tile(nv, nr, k, alpha, a, lda, b, sp, 1, read_c, c, ldc, last);                   \
+        else tile(nv, nr, k, alpha, a, lda, b, 1, sj, read_c, c, ldc, last);                           \
     }
 #define TILES(nr) TILE(1, nr) TILE(2, nr) TILE(3, nr)
+/* clang-format off */
 TILES(1) TILES(2) TILES(3) TILES(4)
 #if NR == 8
 TILES(5) TILES(6) TILES(7) TILES(8)
@@ -122,14 +138,16 @@ static tile_fn *const tile_of[V][NR] = {
     {ROW(1)}, {ROW(2)}, {ROW(3)},
 #endif
 };
+/* clang-format on */
 
-void PASTE(kl_gemm_, KL_ISA)(int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda, const double *b, int ldb,
-                             double beta, double *c, int ldc)
+void PASTE(kl_gemm_, KL_ISA)(int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda,
+                             const double *b, int ldb, double beta, double *c, int ldc)
 {
     if (m <= 0 || n <= 0) return;
     if (beta != 1.0 && (beta != 0.0 || k <= 0)) {
         for (int j = 0; j < n; j++)
-            for (int i = 0; i < m; i++) c[i + (ptrdiff_t)j * ldc] = beta == 0.0 ? 0.0 : beta * c[i + (ptrdiff_t)j * ldc];
+            for (int i = 0; i < m; i++)
+                c[i + (ptrdiff_t)j * ldc] = beta == 0.0 ? 0.0 : beta * c[i + (ptrdiff_t)j * ldc];
     }
     const int read_first = beta != 0.0;
     const ptrdiff_t sp = tb ? ldb : 1, sj = tb ? 1 : ldb;
@@ -161,8 +179,8 @@ void PASTE(kl_gemm_, KL_ISA)(int ta, int tb, int m, int n, int k, double alpha, 
             }
             for (int tj = 0, j0 = 0, nr; tj < ntj; tj++, j0 += nr) {
                 nr = col_each + (tj < col_more);
-                tile_of[nv - 1][nr - 1](kp, alpha, ap, ld, b + p0 * sp + j0 * sj, sp, sj, read_first || p0 > 0, c + i0 + (ptrdiff_t)j0 * ldc, ldc,
-                                        last);
+                tile_of[nv - 1][nr - 1](kp, alpha, ap, ld, b + p0 * sp + j0 * sj, sp, sj,
+                                        read_first || p0 > 0, c + i0 + (ptrdiff_t)j0 * ldc, ldc, last);
             }
         }
     }

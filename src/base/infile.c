@@ -51,16 +51,11 @@ static kl_status open_checked(const char *path, int flags, int pipes, int *fd, k
 {
     struct stat info;
     *fd = open(path, flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (*fd < 0)
-        return kl_fail(err, KL_EIO, "%.300s: cannot be opened: %s", path,
-                       strerror(errno));
+    if (*fd < 0) return kl_fail(err, KL_EIO, "%.300s: cannot be opened: %s", path, strerror(errno));
     const char *wrong = NULL;
-    if (fstat(*fd, &info) != 0)
-        wrong = "cannot be looked at";
-    else if (pipes && S_ISDIR(info.st_mode))
-        wrong = "cannot be read: Is a directory";
-    else if (!S_ISREG(info.st_mode) && !(pipes && S_ISFIFO(info.st_mode)))
-        wrong = "is no ordinary file";
+    if (fstat(*fd, &info) != 0) wrong = "cannot be looked at";
+    else if (pipes && S_ISDIR(info.st_mode)) wrong = "cannot be read: Is a directory";
+    else if (!S_ISREG(info.st_mode) && !(pipes && S_ISFIFO(info.st_mode))) wrong = "is no ordinary file";
     if (wrong == NULL) return KL_OK;
     close(*fd);
     *fd = -1;

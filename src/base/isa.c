@@ -16,7 +16,8 @@ static void find(int can[KL_NISA])
     can[KL_ISA_GENERIC] = 1;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    can[KL_ISA_AVX512] = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    can[KL_ISA_AVX512] = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                         __builtin_cpu_supports("avx512vl");
     can[KL_ISA_AVX2] = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #endif
 }
@@ -45,7 +46,8 @@ kl_status kl_isa_check(kl_err *err)
         known |= !strcmp(wish, kl_isa_name[i]);
         if (can[i]) snprintf(allowed + n, sizeof allowed - n, " %s", kl_isa_name[i]);
     }
-    return kl_fail(err, KL_EINPUT, "KRONLAT_ISA=%.60s: %s; allowed:%s", wish, known ? "this processor has no such instructions" : "no such instruction set", allowed);
+    return kl_fail(err, KL_EINPUT, "KRONLAT_ISA=%.60s: %s; allowed:%s", wish,
+                   known ? "this processor has no such instructions" : "no such instruction set", allowed);
 }
 
 void kl_isa_flush_denormals(void)

@@ -1,4 +1,5 @@
-/* Which of a kernel's versions this processor runs: told once, for every kernel that is compiled per instruction set.
+/* Which of a kernel's versions this processor runs: told once, for every kernel that is compiled per
+   instruction set.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_ISA_H
 #define KL_ISA_H
@@ -11,11 +12,12 @@ extern const char *const kl_isa_name[KL_NISA]; /* ORDER KL_ISA */
 /* The widest set there is, or the one that $KRONLAT_ISA names where the processor has it. */
 int kl_isa_choose(void);
 
-/* EINPUT: $KRONLAT_ISA names what is not there. For the program's start; kl_isa_choose takes the widest then. */
+/* EINPUT: $KRONLAT_ISA names what is not there. For the program's start; kl_isa_choose takes the widest
+   then. */
 kl_status kl_isa_check(kl_err *err) KL_MUST_CHECK;
 
-/* From now on numbers below 2.2e-308 are 0 in this thread, and in those that it starts. A wavefunction's parts that die out would otherwise be
-   worked on at a tenth of the speed. For the program's start. */
+/* From now on numbers below 2.2e-308 are 0 in this thread, and in those that it starts. A wavefunction's
+   parts that die out would otherwise be worked on at a tenth of the speed. For the program's start. */
 void kl_isa_flush_denormals(void);
 
 #endif

@@ -1,5 +1,6 @@
-/* Checked, counted, 64-byte aligned allocation. Many small blocks a second are the usual case, so it is malloc plus a header
-   and a few relaxed atomic additions (17 ns for a pair of calls); it is no allocator of its own.
+/* Checked, counted, 64-byte aligned allocation. Many small blocks a second are the usual case, so it is
+   malloc plus a header and a few relaxed atomic additions (17 ns for a pair of calls); it is no allocator of
+   its own.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE
@@ -33,7 +34,8 @@ enum {
     HEADER = 32,
     EXTRA = HEADER + ALIGN - 16, /* malloc aligns to 16: header and alignment never need more */
     MAGIC = 0x6b6c6d31,
-    /* Below: malloc and memset, for calloc bypasses glibc's thread cache. Above: calloc, whose pages are zero already. */
+    /* Below: malloc and memset, for calloc bypasses glibc's thread cache. Above: calloc, whose pages are zero
+       already. */
     SMALL_BYTES = 1 << 16,
     HUGE_PAGE = 1 << 21,
     HUGE_FROM = 1 << 23
@@ -53,7 +55,8 @@ _Static_assert(_Alignof(max_align_t) >= 16, "EXTRA counts on malloc aligning to 
 static const int64_t MOST_BYTES = (int64_t)1 << 47; /* all that processors of today address */
 
 /* ORDER KL_MEM */
-static const char *const kind_names[] = {"misc", "blocks", "states", "vectors", "records", "work", "matrices"};
+static const char *const kind_names[] = {"misc",    "blocks", "states",  "vectors",
+                                         "records", "work",   "matrices"};
 _Static_assert(sizeof(kind_names) / sizeof(*kind_names) == KL_MEM_NKIND, "one name for each kind");
 
 typedef struct counter {
@@ -68,8 +71,8 @@ static void count(counter *c, int64_t change)
     const int64_t live = atomic_fetch_add_explicit(&c->live, change, memory_order_relaxed) + change;
     if (change <= 0) return;
     int64_t peak = atomic_load_explicit(&c->peak, memory_order_relaxed);
-    while (live > peak &&
-           !atomic_compare_exchange_weak_explicit(&c->peak, &peak, live, memory_order_relaxed, memory_order_relaxed)) {}
+    while (live > peak && !atomic_compare_exchange_weak_explicit(&c->peak, &peak, live, memory_order_relaxed,
+                                                                 memory_order_relaxed)) {}
 }
 
 static void count_host(kl_mem_kind kind, int64_t change)
@@ -86,10 +89,7 @@ static int injected(void)
 }
 
 /* The aligned address in raw; writes nothing. */
-static char *user_of(void *raw)
-{
-    return (char *)(((uintptr_t)raw + HEADER + ALIGN - 1) / ALIGN * ALIGN);
-}
+static char *user_of(void *raw) { return (char *)(((uintptr_t)raw + HEADER + ALIGN - 1) / ALIGN * ALIGN); }
 
 static header *header_of(void *user)
 {
@@ -124,16 +124,16 @@ static void *load_ptr(void **ptr)
     return p;
 }
 
-static void store_ptr(void **ptr, void *p)
-{
-    memcpy((void *)ptr, &p, sizeof(p));
-}
+static void store_ptr(void **ptr, void *p) { memcpy((void *)ptr, &p, sizeof(p)); }
 
 static kl_status no_memory(int64_t n, size_t size, kl_mem_kind kind, kl_err *err)
 {
     const double gib = (double)n * (double)size / (1024.0 * 1024.0 * 1024.0);
-    return kl_fail(err, KL_ENOMEM, "out of memory: %lld elements of %zu bytes (%.3g GiB) asked for %s, %.3g GiB in use by all",
-                   (long long)n, size, gib, kl_mem_kind_name(kind), (double)kl_mem_live_total() / (1024.0 * 1024.0 * 1024.0));
+    return kl_fail(
+        err, KL_ENOMEM,
+        "out of memory: %lld elements of %zu bytes (%.3g GiB) asked for %s, %.3g GiB in use by all",
+        (long long)n, size, gib, kl_mem_kind_name(kind),
+        (double)kl_mem_live_total() / (1024.0 * 1024.0 * 1024.0));
 }
 
 /* n * size, or -1 when no machine has that much. */
@@ -144,7 +144,8 @@ static int64_t checked_bytes(int64_t n, size_t size)
     return bytes;
 }
 
-/* Pages of 2 MiB where the system gives them on request: vectors are met at strides beyond a small page, and each such step would miss the TLB. */
+/* Pages of 2 MiB where the system gives them on request: vectors are met at strides beyond a small page, and
+   each such step would miss the TLB. */
 static void ask_huge(char *raw, int64_t bytes)
 {
 #ifdef MADV_HUGEPAGE
@@ -194,9 +195,11 @@ kl_status kl_realloc_bytes(void **ptr, int64_t n, size_t size, kl_mem_kind kind,
         watch_slack(h, 1);
         return no_memory(n, size, kind, err);
     }
-    /* The block may have landed with another remainder modulo 64; what was copied then sits a few bytes off. */
+    /* The block may have landed with another remainder modulo 64; what was copied then sits a few bytes
+       off. */
     char *const now = user_of(raw);
-    if (now - (char *)raw != offset) memmove(now, (char *)raw + offset, (size_t)(old.bytes < bytes ? old.bytes : bytes));
+    if (now - (char *)raw != offset)
+        memmove(now, (char *)raw + offset, (size_t)(old.bytes < bytes ? old.bytes : bytes));
     put_header(raw, bytes, kind);
     count_host((kl_mem_kind)old.kind, -old.bytes);
     count_host(kind, bytes);
@@ -246,44 +249,24 @@ int64_t kl_mem_peak_bytes(kl_mem_kind kind)
     return atomic_load_explicit(&by_kind[kind].peak, memory_order_relaxed);
 }
 
-int64_t kl_mem_total_peak_bytes(void)
-{
-    return atomic_load_explicit(&total.peak, memory_order_relaxed);
-}
+int64_t kl_mem_total_peak_bytes(void) { return atomic_load_explicit(&total.peak, memory_order_relaxed); }
 
-int64_t kl_mem_live_total(void)
-{
-    return atomic_load_explicit(&total.live, memory_order_relaxed);
-}
+int64_t kl_mem_live_total(void) { return atomic_load_explicit(&total.live, memory_order_relaxed); }
 
-double kl_mem_machine_bytes(void)
-{
-    return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-}
+double kl_mem_machine_bytes(void) { return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE); }
 
-void kl_mem_count(kl_mem_kind kind, int64_t change)
-{
-    count_host(kind, change);
-}
+void kl_mem_count(kl_mem_kind kind, int64_t change) { count_host(kind, change); }
 
-void kl_mem_device_count(int64_t change)
-{
-    count(&device, change);
-}
+void kl_mem_device_count(int64_t change) { count(&device, change); }
 
-int64_t kl_mem_device_live_bytes(void)
-{
-    return atomic_load_explicit(&device.live, memory_order_relaxed);
-}
+int64_t kl_mem_device_live_bytes(void) { return atomic_load_explicit(&device.live, memory_order_relaxed); }
 
-int64_t kl_mem_device_peak_bytes(void)
-{
-    return atomic_load_explicit(&device.peak, memory_order_relaxed);
-}
+int64_t kl_mem_device_peak_bytes(void) { return atomic_load_explicit(&device.peak, memory_order_relaxed); }
 
 static void reset_peak(counter *c)
 {
-    atomic_store_explicit(&c->peak, atomic_load_explicit(&c->live, memory_order_relaxed), memory_order_relaxed);
+    atomic_store_explicit(&c->peak, atomic_load_explicit(&c->live, memory_order_relaxed),
+                          memory_order_relaxed);
 }
 
 void kl_mem_reset_peaks(void)

@@ -1,4 +1,5 @@
-/* Every allocation of the library: by kind, checked, counted. Device memory is counted here too, apart from the host's.
+/* Every allocation of the library: by kind, checked, counted. Device memory is counted here too, apart from
+   the host's.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_MEM_H
 #define KL_MEM_H

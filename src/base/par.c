@@ -23,8 +23,10 @@
 
 enum {
     MAX_THREADS = 1024,
-    SPINS = 1000,        /* looks before a thread offers its processor to others: about what waking it would cost */
-    PATIENCE_US = 2000,  /* how long it goes on offering it before it sleeps: jobs of one solver come closer together */
+    /* looks before a thread offers its processor to others: about what waking it would cost */
+    SPINS = 1000,
+    /* how long it goes on offering it before it sleeps: jobs of one solver come closer together */
+    PATIENCE_US = 2000,
     CONTENDED_US = 50,   /* an offer that takes so long was taken: others need the processor */
     CLOSED = 1 << 30
 };
@@ -67,8 +69,9 @@ static int64_t microseconds(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* Back when *word is another than `old`, or at any time. Where processors are free, a thread that sleeps too soon makes all others wait for its
-   waking; where they are not, one that looks on takes time from those that work. An offer of the processor tells which it is. */
+/* Back when *word is another than `old`, or at any time. Where processors are free, a thread that sleeps too
+   soon makes all others wait for its waking; where they are not, one that looks on takes time from those that
+   work. An offer of the processor tells which it is. */
 static void wait_while(_Atomic int *word, int old, int spins)
 {
     for (int i = 0; i < spins; i++) {

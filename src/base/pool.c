@@ -125,14 +125,20 @@ kl_status kl_pool_alloc(kl_pool *p, int64_t bytes, void **out, kl_err *err)
         p->cap_owned = cap;
     }
     *out = kl_pool_take(p, bytes);
-    if (!*out && p->far) return kl_fail(err, KL_ENOMEM, "the host has no %lld bytes that a device could read", (long long)bytes);
+    if (!*out && p->far)
+        return kl_fail(err, KL_ENOMEM, "the host has no %lld bytes that a device could read",
+                       (long long)bytes);
     int64_t size;
     (void)class_of(bytes, &size); /* of nothing too a block */
     if (!*out && *p->most > 0 && p->live + p->cached + size > *p->most)
-        return kl_fail(err, KL_ENOMEM, "the device memory that this program is allowed is used up: %lld of %lld bytes are taken, %lld more are wanted (--device-memory)", (long long)(p->live + p->cached),
-                       (long long)*p->most, (long long)size);
+        return kl_fail(err, KL_ENOMEM,
+                       "the device memory that this program is allowed is used up: %lld of %lld bytes are "
+                       "taken, %lld more are wanted (--device-memory)",
+                       (long long)(p->live + p->cached), (long long)*p->most, (long long)size);
     if (!*out)
-        return kl_fail(err, KL_ENOMEM, "the device has no %lld bytes free (this program has taken %lld of it)", (long long)size, (long long)kl_mem_device_live_bytes());
+        return kl_fail(err, KL_ENOMEM,
+                       "the device has no %lld bytes free (this program has taken %lld of it)",
+                       (long long)size, (long long)kl_mem_device_live_bytes());
     p->owned[p->nowned++] = (kl_pool_owned){*out, bytes};
     return KL_OK;
 }
@@ -140,7 +146,9 @@ kl_status kl_pool_alloc(kl_pool *p, int64_t bytes, void **out, kl_err *err)
 int kl_pool_has(const kl_pool *p, const void *address)
 {
     for (int64_t i = 0; i < p->nowned; i++)
-        if ((const char *)address >= (const char *)p->owned[i].block && (const char *)address < (const char *)p->owned[i].block + p->owned[i].bytes) return 1;
+        if ((const char *)address >= (const char *)p->owned[i].block &&
+            (const char *)address < (const char *)p->owned[i].block + p->owned[i].bytes)
+            return 1;
     return 0;
 }
 

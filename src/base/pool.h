@@ -1,5 +1,6 @@
-/* Device memory kept for the next who wants as much: sizes come in eight steps an octave, so that the blocks of one DMRG step serve the next; what is given
-   back waits in a list of its size, up to as much as is in use. Where memory comes from is the executor's.
+/* Device memory kept for the next who wants as much: sizes come in eight steps an octave, so that the blocks
+   of one DMRG step serve the next; what is given back waits in a list of its size, up to as much as is in
+   use. Where memory comes from is the executor's.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_POOL_H
 #define KL_POOL_H
@@ -26,7 +27,8 @@ typedef struct kl_pool {
     void *ctx;
     void *(*get)(void *ctx, int64_t bytes); /* NULL: no memory */
     void (*give)(void *ctx, void *block);
-    int (*put)(void *ctx, void *to, const void *from, int64_t bytes); /* from the host to the device; 0: done */
+    /* from the host to the device; 0: done */
+    int (*put)(void *ctx, void *to, const void *from, int64_t bytes);
     int far;          /* 1: memory of the host: it counts as such */
     int single;       /* every block its own, none kept: a sanitizer then sees an overrun */
     const int64_t *most; /* bytes that may be taken from the device in all; 0: what it has */
@@ -38,12 +40,14 @@ typedef struct kl_pool {
 } kl_pool;
 
 void *kl_pool_take(kl_pool *p, int64_t bytes);             /* NULL: no memory */
-void kl_pool_give(kl_pool *p, void *block, int64_t bytes); /* bytes as they were asked for; NULL is accepted */
+/* bytes as they were asked for; NULL is accepted */
+void kl_pool_give(kl_pool *p, void *block, int64_t bytes);
 /* The same for callers that give back an address alone. */
 kl_status kl_pool_alloc(kl_pool *p, int64_t bytes, void **out, kl_err *err) KL_MUST_CHECK;
 void kl_pool_release(kl_pool *p, void *block);
 int kl_pool_has(const kl_pool *p, const void *address); /* 1: in a block that alloc gave out */
-int64_t kl_pool_room(const kl_pool *p); /* bytes that it may still give out; INT64_MAX: as many as there are */
+/* bytes that it may still give out; INT64_MAX: as many as there are */
+int64_t kl_pool_room(const kl_pool *p);
 void kl_pool_clear(kl_pool *p); /* at the end, when all was given back */
 
 #ifdef __cplusplus

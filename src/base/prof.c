@@ -14,10 +14,7 @@ int64_t kl_prof_clock(void)
     return (int64_t)t.tv_sec * 1000000000 + (int64_t)t.tv_nsec;
 }
 
-double kl_prof_seconds(void)
-{
-    return 1e-9 * (double)kl_prof_clock();
-}
+double kl_prof_seconds(void) { return 1e-9 * (double)kl_prof_clock(); }
 
 double kl_prof_cpu_seconds(void)
 {

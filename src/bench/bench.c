@@ -1,5 +1,6 @@
-/* `kronlat bench`: the same operation by every path, each checked against one answer before its time is printed. One line a measurement:
-   what and shape, time, rate, share of the dgemm rate measured in the same run, residual.
+/* `kronlat bench`: the same operation by every path, each checked against one answer before its time is
+   printed. One line a measurement: what and shape, time, rate, share of the dgemm rate measured in the same
+   run, residual.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -31,22 +32,34 @@
 static const char usage[] =
     "Usage: kronlat bench WHAT [OPTIONS]\n"
     "  gemm                      small dense products: our kernel and the BLAS, n = 4 to 512\n"
-    "  dmrg [MODEL ...]          CPU seconds to a wanted accuracy by the default schedule. Without a model: Heisenberg N=100 to 1e-10 and\n"
-    "                            Hubbard L=100, U=8 to 1e-8 and 1e-10. With one: the options of `kronlat dmrg`, and\n"
+    "  dmrg [MODEL ...]          CPU seconds to a wanted accuracy by the default schedule. Without a model: "
+    "Heisenberg N=100 to 1e-10 and\n"
+    "                            Hubbard L=100, U=8 to 1e-8 and 1e-10. With one: the options of `kronlat "
+    "dmrg`, and\n"
     "    --exact E               the energy to compare with\n"
-    "    --beside COMMAND        runs COMMAND in the same minute (no model: one for each case, in order) and reads lines with\n"
+    "    --beside COMMAND        runs COMMAND in the same minute (no model: one for each case, in order) and "
+    "reads lines with\n"
     "                            'rel.err X ... cpu S' from it\n"
-    "  ed MODEL ...              the options of `kronlat ed': products with H by each instruction set, and the lowest energy from nothing\n"
+    "  ed MODEL ...              the options of `kronlat ed': products with H by each instruction set, and "
+    "the lowest energy from nothing\n"
     "    --exact E               the energy to compare with\n"
-    "    --beside COMMAND        runs COMMAND in the same minute and reads 'H v ... R M states/s' and 'E ...' from it\n"
-    "  ci [FILE ...]             sparse formats and configuration interaction; `kronlat bench ci --help' tells more\n"
-    "  hx MODEL ...              one H x at the middle bond, strategies lr and l11r, 1 and --threads threads; m from --m\n"
-    "  hx --replay FILE          the lists that --save-records wrote: processor, device with every projection, both, and the assembled CSR matrix; add --help\n"
-    "  offload [OPTIONS]         every operation on the offload device, beside ceilings of the same run; --help says more\n"
+    "    --beside COMMAND        runs COMMAND in the same minute and reads 'H v ... R M states/s' and 'E "
+    "...' from it\n"
+    "  ci [FILE ...]             sparse formats and configuration interaction; `kronlat bench ci --help' "
+    "tells more\n"
+    "  hx MODEL ...              one H x at the middle bond, strategies lr and l11r, 1 and --threads "
+    "threads; m from --m\n"
+    "  hx --replay FILE          the lists that --save-records wrote: processor, device with every "
+    "projection, both, and the assembled CSR matrix; add --help\n"
+    "  offload [OPTIONS]         every operation on the offload device, beside ceilings of the same run; "
+    "--help says more\n"
     "  cuda [OPTIONS]            the same by CUDA, and lists by every projection and by cuBLAS\n"
-    "  compare [OPTIONS]         each operation and size: host, offload, cuda, NVIDIA's library, ceiling; CSV, JSON, plot; --help says more\n"
-    "  gemv_trans [OPTIONS]      V^T x for all widths and heights, kernels and libraries side by side; --help says more\n"
-    "Example: kronlat bench dmrg hubbard --sites 100 -p U=8 --charge N_up=50 --charge N_dn=50 --accuracy 1e-8 --exact -32.545776173090661\n";
+    "  compare [OPTIONS]         each operation and size: host, offload, cuda, NVIDIA's library, ceiling; "
+    "CSV, JSON, plot; --help says more\n"
+    "  gemv_trans [OPTIONS]      V^T x for all widths and heights, kernels and libraries side by side; "
+    "--help says more\n"
+    "Example: kronlat bench dmrg hubbard --sites 100 -p U=8 --charge N_up=50 --charge N_dn=50 --accuracy "
+    "1e-8 --exact -32.545776173090661\n";
 
 /* ---------------------------------------------------------------- gemm */
 
@@ -72,7 +85,8 @@ static double rate(int n, int blas, kl_gemm_fn *gemm, const double *a, const dou
 }
 
 #ifdef KL_HAVE_XSMM
-/* libxsmm makes a kernel per shape: its rate once made, and what making one costs (alpha = 1 and a plain first factor are all it serves). */
+/* libxsmm makes a kernel per shape: its rate once made, and what making one costs (alpha = 1 and a plain
+   first factor are all it serves). */
 static void print_xsmm(int n, const double *a, const double *b, double *c)
 {
     const double one = 1, zero = 0;
@@ -117,7 +131,8 @@ static kl_status bench_gemm(kl_err *err)
         gemm(0, 1, n, n, n, 1.0, a, n, b, n, 0.0, c, n);
         kl_dgemm('N', 'T', n, n, n, 1.0, a, n, b, n, 0.0, d, n);
         for (int i = 0; i < n * n; i++) worst = fmax(worst, fabs(c[i] - d[i]));
-        const double limit = 4 * 2.3e-16 * n, ours = rate(n, 0, gemm, a, b, c), theirs = rate(n, 1, gemm, a, b, d);
+        const double limit = 4 * 2.3e-16 * n, ours = rate(n, 0, gemm, a, b, c),
+                     theirs = rate(n, 1, gemm, a, b, d);
         if (!(worst < limit * 4)) {
             st = kl_fail(err, KL_EBROKEN, "gemm n=%d: the two answers differ by %.1e", n, worst);
             goto out;
@@ -151,7 +166,8 @@ static void on_sweep(void *self, const kl_dmrg_row *rows, int nrow)
     fflush(stdout);
 }
 
-/* Runs a command and looks for the first line whose 'rel.err' is small enough; its 'cpu' goes out, -1 when there is none. */
+/* Runs a command and looks for the first line whose 'rel.err' is small enough; its 'cpu' goes out, -1 when
+   there is none. */
 static kl_status beside(const char *command, double accuracy, double *seconds, kl_err *err)
 {
     char line[1024];
@@ -164,8 +180,9 @@ static kl_status beside(const char *command, double accuracy, double *seconds, k
         if (!c) continue;
         char num[2][40];
         double rel, cpu;
-        if (sscanf(e + 7, " %39s", num[0]) == 1 && sscanf(c + 3, " %39s", num[1]) == 1 && kl_parse_double(num[0], &rel) &&
-            kl_parse_double(num[1], &cpu) && fabs(rel) <= accuracy && *seconds < 0)
+        if (sscanf(e + 7, " %39s", num[0]) == 1 && sscanf(c + 3, " %39s", num[1]) == 1 &&
+            kl_parse_double(num[0], &rel) && kl_parse_double(num[1], &cpu) && fabs(rel) <= accuracy &&
+            *seconds < 0)
             *seconds = cpu;
     }
     return pclose(f) == 0 ? KL_OK : kl_fail(err, KL_EIO, "bench: '%s' failed", command);
@@ -180,27 +197,37 @@ static kl_status bench_dmrg_one(int argc, char **argv, double exact, const char 
     kl_dmrg_result res = {0};
     KL_TRY(kl_options_parse(argc, argv, &o, err));
     KL_TRY(kl_options_check(o, err));
-    watch w = {.exact = exact, .accuracy = o->accuracy > 0 ? o->accuracy : 1e-9, .reached = -1, .cpu0 = kl_prof_cpu_seconds()};
+    watch w = {.exact = exact,
+               .accuracy = o->accuracy > 0 ? o->accuracy : 1e-9,
+               .reached = -1,
+               .cpu0 = kl_prof_cpu_seconds()};
     KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_task_settle(t, err));
     KL_TRY(kl_task_charges(t, err));
     KL_TRY(kl_task_one_sector(t, "a benchmark is of", err));
     KL_TRY(kl_task_aim(t, t->target, err));
-    printf("dmrg %s%s%s%s %s sites=%d accuracy=%.0e threads=%d\n", t->model->name, *t->model->variant ? "(" : "", t->model->variant,
-           *t->model->variant ? ")" : "", t->lat->spec, t->lat->nsite, w.accuracy, t->ex->nthread);
+    printf("dmrg %s%s%s%s %s sites=%d accuracy=%.0e threads=%d\n", t->model->name,
+           *t->model->variant ? "(" : "", t->model->variant, *t->model->variant ? ")" : "", t->lat->spec,
+           t->lat->nsite, w.accuracy, t->ex->nthread);
     const kl_dmrg_monitor mon = {.self = &w, .sweep = on_sweep};
     KL_TRY(kl_dmrg_run(t->terms, t->ex, &t->dmrg, &mon, &state, &res, err));
     const double all = kl_prof_cpu_seconds() - w.cpu0;
     double theirs = -1;
     if (command) KL_TRY(beside(command, w.accuracy, &theirs, err));
     if (exact != 0 && w.reached < 0)
-        KL_TRY(kl_fail(err, KL_EBROKEN, "bench dmrg: the energy is %.12f, %.1e from %.12f; wanted was %.0e", res.energy[0], fabs((res.energy[0] - exact) / exact), exact, w.accuracy));
+        KL_TRY(kl_fail(err, KL_EBROKEN, "bench dmrg: the energy is %.12f, %.1e from %.12f; wanted was %.0e",
+                       res.energy[0], fabs((res.energy[0] - exact) / exact), exact, w.accuracy));
     if (exact != 0)
-        printf("  kronlat: accuracy reached after %.2f CPU s, stopped by itself after %.2f | rel.err %.1e, own estimate %.1e | PASS\n", w.reached, all,
-               (res.energy[0] - exact) / fabs(exact), res.error_estimate / fabs(res.energy[0]));
+        printf("  kronlat: accuracy reached after %.2f CPU s, stopped by itself after %.2f | rel.err %.1e, "
+               "own estimate %.1e | PASS\n",
+               w.reached, all, (res.energy[0] - exact) / fabs(exact),
+               res.error_estimate / fabs(res.energy[0]));
     else
-        printf("  kronlat: stopped by itself after %.2f CPU s | own estimate %.1e\n", all, res.error_estimate / fabs(res.energy[0]));
-    if (theirs > 0 && exact != 0) printf("  beside: %.2f CPU s | ratio kronlat / beside %.3f (to its own stop %.3f)\n", theirs, w.reached / theirs, all / theirs);
+        printf("  kronlat: stopped by itself after %.2f CPU s | own estimate %.1e\n", all,
+               res.error_estimate / fabs(res.energy[0]));
+    if (theirs > 0 && exact != 0)
+        printf("  beside: %.2f CPU s | ratio kronlat / beside %.3f (to its own stop %.3f)\n", theirs,
+               w.reached / theirs, all / theirs);
 out:
     kl_state_destroy(&state);
     kl_dmrg_result_clear(&res);
@@ -241,8 +268,10 @@ static double measured_dgemm(void)
     return best;
 }
 
-/* One H x by a strategy and a number of threads; y[lay->n] of the first call is what later ones are compared with. */
-static kl_status hx_once(const kl_task *t, kl_state **state, kl_strategy strategy, int nthread, double ceiling, double **y0, double *base, kl_err *err)
+/* One H x by a strategy and a number of threads; y[lay->n] of the first call is what later ones are compared
+   with. */
+static kl_status hx_once(const kl_task *t, kl_state **state, kl_strategy strategy, int nthread,
+                         double ceiling, double **y0, double *base, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *ex = NULL;
@@ -281,16 +310,20 @@ static kl_status hx_once(const kl_task *t, kl_state **state, kl_strategy strateg
         *y0 = host;
         host = NULL;
     }
-    for (int64_t i = 0; host && i < n; i++) worst = fmax(worst, fabs(host[i] - (*y0)[i])), size = fmax(size, fabs((*y0)[i]));
+    for (int64_t i = 0; host && i < n; i++)
+        worst = fmax(worst, fabs(host[i] - (*y0)[i])), size = fmax(size, fabs((*y0)[i]));
     const double resid = host ? worst / size : 0;
     if (!(resid < 1e-12)) {
-        st = kl_fail(err, KL_EBROKEN, "bench hx: %s on %d threads differs from the first answer by %.1e", strategy == KL_STRATEGY_LR ? "lr" : "l11r", nthread, resid);
+        st = kl_fail(err, KL_EBROKEN, "bench hx: %s on %d threads differs from the first answer by %.1e",
+                     strategy == KL_STRATEGY_LR ? "lr" : "l11r", nthread, resid);
         goto out;
     }
     if (*base <= 0) *base = best;
-    printf("hx %s m=%lld dim=%lld records=%lld | host %-4s threads=%d %9.3f ms %7.2f GFLOP/s (%3.0f %% of dgemm x threads) | %.2f x the first line | resid %.0e PASS\n",
-           t->model->name, (long long)t->o->m, (long long)n, (long long)s->batch.nrec, strategy == KL_STRATEGY_LR ? "lr" : "l11r", nthread, best * 1e3,
-           s->batch.flop / best * 1e-9, 100 * s->batch.flop / best * 1e-9 / (ceiling * nthread), *base / best, resid);
+    printf("hx %s m=%lld dim=%lld records=%lld | host %-4s threads=%d %9.3f ms %7.2f GFLOP/s (%3.0f %% of "
+           "dgemm x threads) | %.2f x the first line | resid %.0e PASS\n",
+           t->model->name, (long long)t->o->m, (long long)n, (long long)s->batch.nrec,
+           strategy == KL_STRATEGY_LR ? "lr" : "l11r", nthread, best * 1e3, s->batch.flop / best * 1e-9,
+           100 * s->batch.flop / best * 1e-9 / (ceiling * nthread), *base / best, resid);
 out:
     if (ex) {
         ex->vt.release(ex, &x);
@@ -340,7 +373,8 @@ static kl_status bench_hx(int argc, char **argv, kl_err *err)
     const int many = t->ex->nthread;
     for (int s = 0; s < 2; s++)
         for (int k = 0; k < (many > 1 ? 2 : 1); k++)
-            KL_TRY(hx_once(t, &state, s ? KL_STRATEGY_LR : KL_STRATEGY_L11R, k ? many : 1, ceiling, &y0, &base, err));
+            KL_TRY(hx_once(t, &state, s ? KL_STRATEGY_LR : KL_STRATEGY_L11R, k ? many : 1, ceiling, &y0,
+                           &base, err));
 out:
     kl_free(&y0);
     kl_state_destroy(&state);
@@ -356,13 +390,19 @@ static const struct {
     const char *words[12];
     double exact; /* Bethe ansatz, open chain */
 } cases[] = {
-    {{"dmrg", "heisenberg", "--sites=100", "--charge=Sz=0", "--accuracy=1e-10", "--threads=1"}, -44.127739893296235},
-    {{"dmrg", "hubbard", "--sites=100", "-pU=8", "--charge=N_up=50", "--charge=N_dn=50", "--accuracy=1e-8", "--threads=1"}, -32.545776173090661},
-    {{"dmrg", "hubbard", "--sites=100", "-pU=8", "--charge=N_up=50", "--charge=N_dn=50", "--accuracy=1e-10", "--threads=1"}, -32.545776173090661},
+    {{"dmrg", "heisenberg", "--sites=100", "--charge=Sz=0", "--accuracy=1e-10", "--threads=1"},
+     -44.127739893296235},
+    {{"dmrg", "hubbard", "--sites=100", "-pU=8", "--charge=N_up=50", "--charge=N_dn=50", "--accuracy=1e-8",
+      "--threads=1"},
+     -32.545776173090661},
+    {{"dmrg", "hubbard", "--sites=100", "-pU=8", "--charge=N_up=50", "--charge=N_dn=50", "--accuracy=1e-10",
+      "--threads=1"},
+     -32.545776173090661},
 };
 
 /* Takes our own options out of argv: --exact E, --beside COMMAND (repeatable). */
-static kl_status own_options(int *argc, char **argv, double *exact, int *nbeside, const char **command, int most, kl_err *err)
+static kl_status own_options(int *argc, char **argv, double *exact, int *nbeside, const char **command,
+                             int most, kl_err *err)
 {
     int kept = 0;
     for (int i = 0; i < *argc; i++) {
@@ -373,7 +413,8 @@ static kl_status own_options(int *argc, char **argv, double *exact, int *nbeside
         }
         if (++i == *argc) return kl_fail(err, KL_EINPUT, "%s: a value is missing", argv[i - 1]);
         if (is_exact && (!kl_parse_double(argv[i], exact) || !isfinite(*exact) || *exact == 0))
-            return kl_fail(err, KL_EINPUT, "--exact: '%s' is not an energy to compare with (a number, not 0)", argv[i]);
+            return kl_fail(err, KL_EINPUT, "--exact: '%s' is not an energy to compare with (a number, not 0)",
+                           argv[i]);
         if (is_beside) {
             if (*nbeside == most) return kl_fail(err, KL_EINPUT, "--beside: at most %d commands", most);
             command[(*nbeside)++] = argv[i];
@@ -400,7 +441,8 @@ static kl_status run(int argc, char **argv, kl_err *err)
     if (!strcmp(what, "compare")) return kl_bench_compare(argc - 1, argv + 1, err);
     if (!strcmp(what, "gemv_trans")) return kl_bench_tall(argc - 1, argv + 1, err);
     if (!strcmp(what, "gemm") && argc == 2) return bench_gemm(err);
-    if (!strcmp(what, "gemm") && strcmp(argv[2], "--help")) return kl_fail(err, KL_EINPUT, "bench gemm takes no arguments; seen '%s'", argv[2]);
+    if (!strcmp(what, "gemm") && strcmp(argv[2], "--help"))
+        return kl_fail(err, KL_EINPUT, "bench gemm takes no arguments; seen '%s'", argv[2]);
     argv++, argc--;
     if (!strcmp(what, "hx"))
         for (int i = 1; i < argc; i++)
@@ -419,7 +461,10 @@ static kl_status run(int argc, char **argv, kl_err *err)
         return bench_hx(argc, argv, err);
     }
     if (!strcmp(what, "ed")) return kl_edrun_bench(argc, argv, exact, command[0], err);
-    if (strcmp(what, "dmrg")) return kl_fail(err, KL_EINPUT, "bench: '%s' is not one of gemm, gemv_trans, compare, dmrg, hx, offload, cuda, ed, ci", what);
+    if (strcmp(what, "dmrg"))
+        return kl_fail(err, KL_EINPUT,
+                       "bench: '%s' is not one of gemm, gemv_trans, compare, dmrg, hx, offload, cuda, ed, ci",
+                       what);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *words[12];
         int n = 0;

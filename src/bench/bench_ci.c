@@ -1,5 +1,6 @@
-/* Sparse formats on a matrix with the statistics of mahmoud2018, on a Matrix Market file, or on the matrix of a molecule. A line for each format
-   and number of vectors: residual against plain sums over rows, time, GB/s, and the share of the copy rate measured in the same run.
+/* Sparse formats on a matrix with the statistics of mahmoud2018, on a Matrix Market file, or on the matrix of
+   a molecule. A line for each format and number of vectors: residual against plain sums over rows, time,
+   GB/s, and the share of the copy rate measured in the same run.
    SPDX-License-Identifier: Apache-2.0 */
 #include "bench/bench_ci.h"
 
@@ -20,27 +21,33 @@
 #include "exec/spmv.h"
 #include "cli/task.h"
 
-static const char usage[] =
-    "Usage: kronlat bench ci [FCIDUMP | MATRIX.mtx] [OPTIONS]\n"
-    "Without a file: a matrix with the statistics of mahmoud2018, Tables 3 to 5 (655 non-zeros a row in the left tenth, about 295 in the rest).\n"
-    "  --rows N          of that matrix (32768); from 262145 on 60 and about 27 non-zeros a row; 1048576 takes 12 GB\n"
-    "  --number K        which of the paper's ten of that size (1)\n"
-    "  --tables          all ten: their statistics, memory of every format beside its formula, and the paper's comparison of speed on a device\n"
-    "  --exec WHERE      auto, host, offload or cuda; on a device all ways that it knows, with cuSPARSE's best algorithm and CSR5 beside (cuda)\n"
-    "  --threads N       threads (as many as cores)\n"
-    "  --seconds S       time spent on one line (0.3)\n"
-    "With an FCIDUMP file the options of `kronlat ci' that choose a space (--space, --irrep, --frozen, --half, ...) hold: building, products in every\n"
-    "format (of a matrix above 2 GB: as it is), without a matrix where the space is full, and the whole run, less the time of the products shown.\n"
-    "  --exact E         energy that the run must find, to 1e-10\n"
-    "  --beside COMMAND  runs COMMAND in the same minute and reads 'E ENERGY ... cpu SECONDS s' from it (no cpu: all its CPU seconds)\n";
+static const char usage[] = "Usage: kronlat bench ci [FCIDUMP | MATRIX.mtx] [OPTIONS]\n"
+                            "Without a file: a matrix with the statistics of mahmoud2018, Tables 3 to 5 (655 "
+                            "non-zeros a row in the left tenth, about 295 in the rest).\n"
+                            "  --rows N          of that matrix (32768); from 262145 on 60 and about 27 "
+                            "non-zeros a row; 1048576 takes 12 GB\n"
+                            "  --number K        which of the paper's ten of that size (1)\n"
+                            "  --tables          all ten: their statistics, memory of every format beside "
+                            "its formula, and the paper's comparison of speed on a device\n"
+                            "  --exec WHERE      auto, host, offload or cuda; on a device all ways that it "
+                            "knows, with cuSPARSE's best algorithm and CSR5 beside (cuda)\n"
+                            "  --threads N       threads (as many as cores)\n"
+                            "  --seconds S       time spent on one line (0.3)\n"
+                            "With an FCIDUMP file the options of `kronlat ci' that choose a space (--space, "
+                            "--irrep, --frozen, --half, ...) hold: building, products in every\n"
+                            "format (of a matrix above 2 GB: as it is), without a matrix where the space is "
+                            "full, and the whole run, less the time of the products shown.\n"
+                            "  --exact E         energy that the run must find, to 1e-10\n"
+                            "  --beside COMMAND  runs COMMAND in the same minute and reads 'E ENERGY ... cpu "
+                            "SECONDS s' from it (no cpu: all its CPU seconds)\n";
 
 typedef struct bench {
     kl_exec *ex;
     int nthread;
-    double seconds;   /* for one line */
-    double ceiling;   /* GB/s: a device's copy rate, the host's reading rate */
+    double seconds; /* for one line */
+    double ceiling; /* GB/s: a device's copy rate, the host's reading rate */
     const char *ceiling_name;
-    double exact;     /* energy; 0: not known */
+    double exact; /* energy; 0: not known */
     const char *beside;
     double yardstick[KL_SPMV_MAX_VEC + 1]; /* ms of cuSPARSE, by number of vectors; 0: not measured */
 } bench;
@@ -62,7 +69,10 @@ static void copy_task(void *self, int64_t task, int thread)
 }
 
 /* Seconds; of one thread of the host CPU seconds, which other programs on the machine do not lengthen. */
-static double now(const bench *b) { return b->ex->space == KL_SPACE_HOST && b->nthread == 1 ? kl_prof_cpu_seconds() : kl_clock(); }
+static double now(const bench *b)
+{
+    return b->ex->space == KL_SPACE_HOST && b->nthread == 1 ? kl_prof_cpu_seconds() : kl_clock();
+}
 
 /* The executor has done all it was asked for when a number of it is here. */
 static kl_status wait(kl_exec *ex, kl_dptr p, kl_err *err)
@@ -98,7 +108,8 @@ static kl_status measure_ceiling(bench *b, kl_err *err)
     }
     b->ceiling = device ? copy : read;
     b->ceiling_name = device ? "copy" : "reading";
-    printf("%s, %s, %d thread%s: copy %.4g GB/s (read and written), reading %.4g GB/s%s\n", ex->name, ex->where, b->nthread, b->nthread == 1 ? "" : "s", copy, read,
+    printf("%s, %s, %d thread%s: copy %.4g GB/s (read and written), reading %.4g GB/s%s\n", ex->name,
+           ex->where, b->nthread, b->nthread == 1 ? "" : "s", copy, read,
            !device && b->nthread == 1 ? "; times are CPU times" : "");
 out:
     ex->vt.release(ex, &x);
@@ -109,8 +120,8 @@ out:
 
 enum { MOST_VECTORS = 16 };
 
-/* What every format must give, by long sums over the rows of the CSR matrix: a vector a task, or some of its rows where nothing is mirrored; norm: largest
-   sum |a x| of a row that a thread met. */
+/* What every format must give, by long sums over the rows of the CSR matrix: a vector a task, or some of its
+   rows where nothing is mirrored; norm: largest sum |a x| of a row that a thread met. */
 enum { PLAIN_ROWS = 16384 };
 
 typedef struct plain_job {
@@ -124,7 +135,8 @@ static void plain_task(void *self, int64_t task, int thread)
 {
     plain_job *const j = self;
     const kl_spmat *const m = j->m;
-    const int64_t pieces = (m->nrow + j->rows - 1) / j->rows, v = task / pieces, from = task % pieces * j->rows, to = from + j->rows < m->nrow ? from + j->rows : m->nrow;
+    const int64_t pieces = (m->nrow + j->rows - 1) / j->rows, v = task / pieces,
+                  from = task % pieces * j->rows, to = from + j->rows < m->nrow ? from + j->rows : m->nrow;
     const double *const x = j->x + v * m->ncol;
     double *const y = j->y + v * m->nrow;
     memset(y + from, 0, (size_t)(to - from) * sizeof(double));
@@ -175,7 +187,11 @@ static kl_status trial_make(bench *b, const kl_spmat *csr, int nvec, trial *t, k
     for (int64_t k = 0; k < csr->ncol * nvec; k++) x[k] = kl_random_at(7, k);
     KL_TRY(b->ex->vt.upload(b->ex, t->x, x, csr->ncol * nvec, err));
     KL_TRY(kl_alloc(&norm, b->nthread, KL_MEM_WORK, err));
-    plain_job job = {.m = csr, .x = x, .y = t->wanted, .norm = norm, .rows = csr->symmetric && csr->nrow > 0 ? csr->nrow : PLAIN_ROWS};
+    plain_job job = {.m = csr,
+                     .x = x,
+                     .y = t->wanted,
+                     .norm = norm,
+                     .rows = csr->symmetric && csr->nrow > 0 ? csr->nrow : PLAIN_ROWS};
     kl_par_for(b->nthread, (csr->nrow + job.rows - 1) / job.rows * nvec, plain_task, &job);
     for (int k = 0; k < b->nthread; k++) t->norm = fmax(t->norm, norm[k]);
 out:
@@ -186,7 +202,8 @@ out:
 }
 
 /* Checks one product, then times many. *ms: of one, the best of several rounds. */
-static kl_status one_way(const bench *b, const trial *t, kl_spmv *s, int nvec, double *ms, double *worst, kl_err *err)
+static kl_status one_way(const bench *b, const trial *t, kl_spmv *s, int nvec, double *ms, double *worst,
+                         kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_spmat *const m = s->m;
@@ -203,8 +220,9 @@ static kl_status one_way(const bench *b, const trial *t, kl_spmv *s, int nvec, d
     *worst /= t->norm;
     const double limit = 8 * 2.3e-16 * sqrt((double)m->longest + 1);
     if (!(*worst <= limit))
-        return kl_fail(err, KL_EBROKEN, "%s, way %s, with %d vectors: residual %.1e is above %.1e; no time is told", kl_spformat_name(m->format), kl_spway_name(s->way), nvec,
-                       *worst, limit);
+        return kl_fail(err, KL_EBROKEN,
+                       "%s, way %s, with %d vectors: residual %.1e is above %.1e; no time is told",
+                       kl_spformat_name(m->format), kl_spway_name(s->way), nvec, *worst, limit);
     const double begin = kl_clock();
     do {
         const double start = now(b);
@@ -228,47 +246,62 @@ static kl_status one_line(bench *b, const trial *t, kl_spmv *s, kl_spway asked, 
     if (asked == KL_SPWAY_CUSPARSE) b->yardstick[nvec] = ms;
     if (b->ex->space == KL_SPACE_DEVICE) snprintf(how, sizeof(how), " %-8s", kl_spway_name(asked));
     if (s->threads > 0) snprintf(how, sizeof(how), " %-8s %4d threads", kl_spway_name(asked), s->threads);
-    if (b->yardstick[nvec] > 0 && ms > 0) snprintf(beside, sizeof(beside), "  %5.2f x cuSPARSE", b->yardstick[nvec] / ms);
+    if (b->yardstick[nvec] > 0 && ms > 0)
+        snprintf(beside, sizeof(beside), "  %5.2f x cuSPARSE", b->yardstick[nvec] / ms);
     if (ms > 0)
-        snprintf(speed, sizeof(speed), "%9.4f ms  %7.2f GB/s (%3.0f %% of %s)  %7.2f GFLOP/s%s", ms, 1e-6 * bytes / ms, 100e-6 * bytes / ms / b->ceiling, b->ceiling_name, 2e-6 * nnz * nvec / ms,
+        snprintf(speed, sizeof(speed), "%9.4f ms  %7.2f GB/s (%3.0f %% of %s)  %7.2f GFLOP/s%s", ms,
+                 1e-6 * bytes / ms, 100e-6 * bytes / ms / b->ceiling, b->ceiling_name, 2e-6 * nnz * nvec / ms,
                  beside);
     else snprintf(speed, sizeof(speed), "too short for the clock");
-    printf("resid %.0e PASS | %-6s%s u%d%s nvec=%-2d | %s | %9.2f MB, formula %9.2f\n", worst, kl_spformat_name(m->format), m->symmetric ? " half" : "", 8 * m->index_bytes, how, nvec, speed,
+    printf("resid %.0e PASS | %-6s%s u%d%s nvec=%-2d | %s | %9.2f MB, formula %9.2f\n", worst,
+           kl_spformat_name(m->format), m->symmetric ? " half" : "", 8 * m->index_bytes, how, nvec, speed,
            1e-6 * (double)kl_spmat_measured_bytes(m), 1e-6 * (double)kl_spmat_formula_bytes(m));
     fflush(stdout);
     return KL_OK;
 }
 
-/* One way, prepared once, with 1, 2, 4, ... up to `most` vectors; few: 1 and 8 alone. A way that is not for this matrix says nothing. */
-static kl_status lines(bench *b, const trial *t, const kl_spmat *m, kl_spway way, int threads, int most, int few, kl_err *err)
+/* One way, prepared once, with 1, 2, 4, ... up to `most` vectors; few: 1 and 8 alone. A way that is not for
+   this matrix says nothing. */
+static kl_status lines(bench *b, const trial *t, const kl_spmat *m, kl_spway way, int threads, int most,
+                       int few, kl_err *err)
 {
     kl_spmv *s = NULL;
     kl_status st = kl_spmv_create_way(b->ex, m, way, threads, &s, err);
     if (st == KL_EABSENT) return KL_OK;
     if (st == KL_OK && b->ex->space == KL_SPACE_DEVICE && threads == 0)
-        printf("way %s%s%s: laid out and there in %.3f s\n", kl_spway_name(way), s->way != way ? ", which is " : "", s->way != way ? kl_spway_name(s->way) : "", s->seconds);
+        printf("way %s%s%s: laid out and there in %.3f s\n", kl_spway_name(way),
+               s->way != way ? ", which is " : "", s->way != way ? kl_spway_name(s->way) : "", s->seconds);
     for (int nvec = 1; st == KL_OK && nvec <= most; nvec *= 2)
         if (!few || nvec == 1 || nvec == 8) st = one_line(b, t, s, way, nvec, err);
     kl_spmv_destroy(&s);
     return st;
 }
 
-/* CSR by every way of the device, the yardsticks first, and the hybrid with the paper's blocks of threads; of a large matrix what a run takes and what is
-   fastest, beside the library. */
+/* CSR by every way of the device, the yardsticks first, and the hybrid with the paper's blocks of threads; of
+   a large matrix what a run takes and what is fastest, beside the library. */
 static kl_status bench_ways(bench *b, const trial *t, kl_err *err)
 {
-    static const kl_spway all[] = {KL_SPWAY_CUSPARSE, KL_SPWAY_CSR5, KL_SPWAY_WARP, KL_SPWAY_PACKED, KL_SPWAY_TILES, KL_SPWAY_AUTO}, some[] = {KL_SPWAY_CUSPARSE, KL_SPWAY_WARP, KL_SPWAY_AUTO};
+    static const kl_spway all[] = {KL_SPWAY_CUSPARSE, KL_SPWAY_CSR5,  KL_SPWAY_WARP,
+                                   KL_SPWAY_PACKED,   KL_SPWAY_TILES, KL_SPWAY_AUTO},
+                          some[] = {KL_SPWAY_CUSPARSE, KL_SPWAY_WARP, KL_SPWAY_AUTO};
     static const int threads[] = {32, 64, 128, 256, 512};
     kl_status st = KL_OK;
     kl_spmat *m = NULL;
     const int large = is_large(t->csr);
     const kl_spway *const way = large ? some : all;
     for (size_t k = 0; k < (large ? sizeof(some) : sizeof(all)) / sizeof(*all); k++)
-        KL_TRY(lines(b, t, t->csr, way[k], 0, way[k] == KL_SPWAY_CSR5 || (large && way[k] == KL_SPWAY_AUTO) ? 1 : t->nvec, 0, err));
+        KL_TRY(lines(b, t, t->csr, way[k], 0,
+                     way[k] == KL_SPWAY_CSR5 || (large && way[k] == KL_SPWAY_AUTO) ? 1 : t->nvec, 0, err));
     if (t->csr->symmetric || large) goto out;
-    KL_TRY(kl_spmat_convert(t->csr, &(kl_spopts){.format = KL_SP_HYBRID, .boundary = t->csr->nrow == KL_CIMATRIX_SMALL ? KL_CIMATRIX_BOUNDARY : 0, .nthread = b->nthread}, &m, err));
+    KL_TRY(kl_spmat_convert(
+        t->csr,
+        &(kl_spopts){.format = KL_SP_HYBRID,
+                     .boundary = t->csr->nrow == KL_CIMATRIX_SMALL ? KL_CIMATRIX_BOUNDARY : 0,
+                     .nthread = b->nthread},
+        &m, err));
     for (int k = KL_SPWAY_WARP; k <= KL_SPWAY_WARPS; k++)
-        for (size_t i = k == KL_SPWAY_WARPS; i < sizeof(threads) / sizeof(*threads); i++) KL_TRY(lines(b, t, m, (kl_spway)k, threads[i], 1, 0, err));
+        for (size_t i = k == KL_SPWAY_WARPS; i < sizeof(threads) / sizeof(*threads); i++)
+            KL_TRY(lines(b, t, m, (kl_spway)k, threads[i], 1, 0, err));
 out:
     kl_spmat_destroy(&m);
     return st;
@@ -283,20 +316,27 @@ static kl_status bench_matrix(bench *b, const char *name, const kl_spmat *csr, k
     kl_spmat_facts facts;
     const int device = b->ex->space == KL_SPACE_DEVICE;
     kl_spmat_look(csr, 0, &facts);
-    printf("%s: %lld rows, %lld non-zeros%s, longest row %lld (row %lld), sparsity %.6f; BOUNDARY %lld: %lld left (sparsity %.6f), %lld right (%.6f)\n", name,
-           (long long)csr->nrow, (long long)csr->nnz, csr->symmetric ? " in one half" : "", (long long)csr->longest, (long long)csr->longest_row, facts.sparsity,
-           (long long)facts.boundary, (long long)facts.nnz_reference, facts.sparsity_reference, (long long)facts.nnz_expansion, facts.sparsity_expansion);
+    printf("%s: %lld rows, %lld non-zeros%s, longest row %lld (row %lld), sparsity %.6f; BOUNDARY %lld: %lld "
+           "left (sparsity %.6f), %lld right (%.6f)\n",
+           name, (long long)csr->nrow, (long long)csr->nnz, csr->symmetric ? " in one half" : "",
+           (long long)csr->longest, (long long)csr->longest_row, facts.sparsity, (long long)facts.boundary,
+           (long long)facts.nnz_reference, facts.sparsity_reference, (long long)facts.nnz_expansion,
+           facts.sparsity_expansion);
     KL_TRY(trial_make(b, csr, is_large(csr) ? 4 : MOST_VECTORS, &t, err));
     if (device) KL_TRY(bench_ways(b, &t, err));
     for (int format = 0; format < KL_NSP; format++)
         for (int narrow = 0; narrow < (csr->ncol <= 65536 ? 2 : 1); narrow++) {
             if (csr->symmetric && format != KL_SP_CSR && format != KL_SP_HYBRID) continue;
             if (is_large(csr) && (format != KL_SP_CSR || device)) continue;
-            if (device && (format == KL_SP_CSR || (narrow == 0 && csr->ncol <= 65536))) continue; /* shown already; on devices the narrow columns only */
-            const kl_spopts opts = {.format = (kl_spformat)format, .index_bytes = narrow ? 2 : 4, .nthread = b->nthread};
-            const double places = format == KL_SP_ELL || format == KL_SP_ELLR ? (double)csr->nrow * (double)csr->longest : 0;
+            /* shown already; on devices the narrow columns only */
+            if (device && (format == KL_SP_CSR || (narrow == 0 && csr->ncol <= 65536))) continue;
+            const kl_spopts opts = {
+                .format = (kl_spformat)format, .index_bytes = narrow ? 2 : 4, .nthread = b->nthread};
+            const double places =
+                format == KL_SP_ELL || format == KL_SP_ELLR ? (double)csr->nrow * (double)csr->longest : 0;
             if (places > 4 * (double)csr->nnz + 1e6) {
-                printf("%-6s would take %.0f MB for its padding: left out\n", kl_spformat_name((kl_spformat)format), 12e-6 * places);
+                printf("%-6s would take %.0f MB for its padding: left out\n",
+                       kl_spformat_name((kl_spformat)format), 12e-6 * places);
                 continue;
             }
             if (!is_large(csr)) KL_TRY(kl_spmat_convert(csr, &opts, &m, err));
@@ -311,7 +351,8 @@ out:
 
 /* ---------------------------------------------------------------- the paper's tables */
 
-/* A row of Tables 3 to 5: what is made beside what is printed, and megabytes (MiB, as there) by format, each equal to its formula. */
+/* A row of Tables 3 to 5: what is made beside what is printed, and megabytes (MiB, as there) by format, each
+   equal to its formula. */
 static kl_status table_memory(int number, const kl_spmat *csr, int nthread, kl_err *err)
 {
     static const kl_spformat formats[] = {KL_SP_CSR, KL_SP_ELL, KL_SP_SELL, KL_SP_HYBRID};
@@ -322,16 +363,29 @@ static kl_status table_memory(int number, const kl_spmat *csr, int nthread, kl_e
     kl_spmat_look(csr, KL_CIMATRIX_BOUNDARY, &f);
     kl_cimatrix_printed(number, &expansion, &longest, &row);
     const int same = f.nnz_expansion == expansion && f.longest == longest && f.longest_row + 1 == row;
-    printf("%2d | %lld %lld %lld, longest %lld in row %lld: %s | %.6f %.6f %.6f | MiB", number, (long long)f.nnz_reference, (long long)f.nnz_expansion, (long long)f.nnz,
-           (long long)f.longest, (long long)f.longest_row + 1, csr->nrow != KL_CIMATRIX_SMALL ? "times only are printed" : same ? "as printed" : "NOT as printed", f.sparsity_reference,
-           f.sparsity_expansion, f.sparsity);
+    printf("%2d | %lld %lld %lld, longest %lld in row %lld: %s | %.6f %.6f %.6f | MiB", number,
+           (long long)f.nnz_reference, (long long)f.nnz_expansion, (long long)f.nnz, (long long)f.longest,
+           (long long)f.longest_row + 1,
+           csr->nrow != KL_CIMATRIX_SMALL ? "times only are printed"
+           : same                         ? "as printed"
+                                          : "NOT as printed",
+           f.sparsity_reference, f.sparsity_expansion, f.sparsity);
     for (size_t k = 0; k < sizeof(formats) / sizeof(*formats); k++) {
-        KL_TRY(kl_spmat_convert(csr, &(kl_spopts){.format = formats[k], .index_bytes = 4, .boundary = formats[k] == KL_SP_HYBRID ? (csr->nrow == KL_CIMATRIX_SMALL ? KL_CIMATRIX_BOUNDARY : 60) : 0,
-                                              .nthread = nthread}, &m, err));
+        KL_TRY(kl_spmat_convert(
+            csr,
+            &(kl_spopts){.format = formats[k],
+                         .index_bytes = 4,
+                         .boundary = formats[k] == KL_SP_HYBRID
+                                         ? (csr->nrow == KL_CIMATRIX_SMALL ? KL_CIMATRIX_BOUNDARY : 60)
+                                         : 0,
+                         .nthread = nthread},
+            &m, err));
         const int64_t bytes = kl_spmat_measured_bytes(m);
         printf(" %s %.2f", kl_spformat_name(formats[k]), (double)bytes / 1048576);
-        if (bytes != kl_spmat_formula_bytes(m)) KL_TRY(kl_fail(err, KL_EBROKEN, "%s takes %lld bytes; its formula says %lld", kl_spformat_name(formats[k]), (long long)bytes,
-                                                               (long long)kl_spmat_formula_bytes(m)));
+        if (bytes != kl_spmat_formula_bytes(m))
+            KL_TRY(kl_fail(err, KL_EBROKEN, "%s takes %lld bytes; its formula says %lld",
+                           kl_spformat_name(formats[k]), (long long)bytes,
+                           (long long)kl_spmat_formula_bytes(m)));
         kl_spmat_destroy(&m);
     }
     printf(" = formula\n");
@@ -340,7 +394,8 @@ out:
     return st;
 }
 
-/* A row of Tables 9 and 10 in ms: cuSPARSE, CSR5, Alg. 7 with blocks of 32 threads, section 4.2, and what is taken here. */
+/* A row of Tables 9 and 10 in ms: cuSPARSE, CSR5, Alg. 7 with blocks of 32 threads, section 4.2, and what is
+   taken here. */
 static kl_status table_speed(bench *b, int number, const kl_spmat *csr, double sum[5], kl_err *err)
 {
     kl_status st = KL_OK;
@@ -349,12 +404,22 @@ static kl_status table_speed(bench *b, int number, const kl_spmat *csr, double s
     trial t = {0};
     double ms[5], worst, most = 0;
     KL_TRY(trial_make(b, csr, 1, &t, err));
-    KL_TRY(kl_spmat_convert(csr, &(kl_spopts){.format = KL_SP_HYBRID, .index_bytes = 4, .boundary = csr->nrow == KL_CIMATRIX_SMALL ? KL_CIMATRIX_BOUNDARY : 60, .nthread = b->nthread}, &m, err));
+    KL_TRY(
+        kl_spmat_convert(csr,
+                         &(kl_spopts){.format = KL_SP_HYBRID,
+                                      .index_bytes = 4,
+                                      .boundary = csr->nrow == KL_CIMATRIX_SMALL ? KL_CIMATRIX_BOUNDARY : 60,
+                                      .nthread = b->nthread},
+                         &m, err));
     const struct {
         const kl_spmat *m;
         kl_spway way;
         int threads;
-    } column[5] = {{csr, KL_SPWAY_CUSPARSE, 0}, {csr, KL_SPWAY_CSR5, 0}, {m, KL_SPWAY_WARP, 32}, {m, KL_SPWAY_WARPS, 64}, {csr, KL_SPWAY_AUTO, 0}};
+    } column[5] = {{csr, KL_SPWAY_CUSPARSE, 0},
+                   {csr, KL_SPWAY_CSR5, 0},
+                   {m, KL_SPWAY_WARP, 32},
+                   {m, KL_SPWAY_WARPS, 64},
+                   {csr, KL_SPWAY_AUTO, 0}};
     for (int k = 0; k < 5; k++) {
         ms[k] = -1; /* where the executor does not know this way */
         st = kl_spmv_create_way(b->ex, column[k].m, column[k].way, column[k].threads, &s, err);
@@ -384,15 +449,22 @@ static kl_status bench_tables(bench *b, int64_t rows, kl_err *err)
     kl_spmat *csr = NULL;
     double sum[5] = {0};
     const int device = b->ex->space == KL_SPACE_DEVICE;
-    printf("mahmoud2018, Tables 3 to 5: non-zeros left, right, in all, longest row | sparsity left, right, in all | memory\n");
-    if (device) printf("and Table %s, ms: cuSPARSE, CSR5, one warp a row (32 threads a block), two warps a row (64), this program's choice\n", rows == KL_CIMATRIX_SMALL ? "9" : "10");
+    printf("mahmoud2018, Tables 3 to 5: non-zeros left, right, in all, longest row | sparsity left, right, "
+           "in all | memory\n");
+    if (device)
+        printf("and Table %s, ms: cuSPARSE, CSR5, one warp a row (32 threads a block), two warps a row (64), "
+               "this program's choice\n",
+               rows == KL_CIMATRIX_SMALL ? "9" : "10");
     for (int number = 1; number <= KL_CIMATRIX_COUNT; number++) {
         KL_TRY(kl_cimatrix_create(rows, number, b->nthread, &csr, err));
-        if (number == 1 || rows == KL_CIMATRIX_SMALL) KL_TRY(table_memory(number, csr, b->nthread, err)); /* of the others times only are printed */
+        /* of the others times only are printed */
+        if (number == 1 || rows == KL_CIMATRIX_SMALL) KL_TRY(table_memory(number, csr, b->nthread, err));
         if (device) KL_TRY(table_speed(b, number, csr, sum, err));
         kl_spmat_destroy(&csr);
     }
-    if (device) printf("mean                 | %9.4f %9.4f %9.4f %9.4f %9.4f\n", sum[0] / 10, sum[1] / 10, sum[2] / 10, sum[3] / 10, sum[4] / 10);
+    if (device)
+        printf("mean                 | %9.4f %9.4f %9.4f %9.4f %9.4f\n", sum[0] / 10, sum[1] / 10,
+               sum[2] / 10, sum[3] / 10, sum[4] / 10);
 out:
     kl_spmat_destroy(&csr);
     return st;
@@ -419,7 +491,8 @@ static kl_status on_matrix(void *self, int irrep, const kl_spmat *csr, kl_err *e
 }
 
 /* A whole run, its energy beside what is known and what another program finds. */
-static kl_status one_run(molecule *m, const char *how, const kl_fcidump *f, const kl_ci_opts *ci, const kl_ci_monitor *monitor, kl_err *err)
+static kl_status one_run(molecule *m, const char *how, const kl_fcidump *f, const kl_ci_opts *ci,
+                         const kl_ci_monitor *monitor, kl_err *err)
 {
     kl_status st = KL_OK;
     bench *const b = m->b;
@@ -441,26 +514,32 @@ static kl_status one_run(molecule *m, const char *how, const kl_fcidump *f, cons
         bring += r.block[g].seconds_bring;
         flop += (double)r.block[g].flops * r.block[g].napply;
     }
-    printf("resid %.0e %s | %s: %lld determinants, E %.12f | build %.3f s (determinants %.3f", r.state[0].residual, r.converged ? "PASS" : "NOT CONVERGED", how, (long long)n,
-           r.state[0].energy, build - m->seconds, list);
+    printf("resid %.0e %s | %s: %lld determinants, E %.12f | build %.3f s (determinants %.3f",
+           r.state[0].residual, r.converged ? "PASS" : "NOT CONVERGED", how, (long long)n, r.state[0].energy,
+           build - m->seconds, list);
     if (flop == 0) printf(", matrix %.3f, layout and upload %.3f", matrix, bring);
     printf("), solve %.3f s (%d products", solve, products);
     if (flop > 0) printf(", %.4g GFLOP in all", 1e-9 * flop);
-    printf("), all %.3f s, CPU %.2f s, %d thread%s\n", r.seconds_all - m->seconds, cpu, b->nthread, b->nthread == 1 ? "" : "s");
+    printf("), all %.3f s, CPU %.2f s, %d thread%s\n", r.seconds_all - m->seconds, cpu, b->nthread,
+           b->nthread == 1 ? "" : "s");
     for (int g = 0; g < r.nirrep; g++)
         if (r.block[g].way != KL_SPWAY_AUTO)
-            printf("  irrep %d: products by way %s; another layout pays from %lld products on (0: none)\n", g + 1, kl_spway_name(r.block[g].way), (long long)r.block[g].way_pays);
+            printf("  irrep %d: products by way %s; another layout pays from %lld products on (0: none)\n",
+                   g + 1, kl_spway_name(r.block[g].way), (long long)r.block[g].way_pays);
     fflush(stdout);
     if (b->exact != 0) {
         const double off = fabs(r.state[0].energy - b->exact);
-        if (!(off <= 1e-10)) KL_TRY(kl_fail(err, KL_EBROKEN, "bench ci: the energy is %.12f, %.1e away from %.12f", r.state[0].energy, off, b->exact));
+        if (!(off <= 1e-10))
+            KL_TRY(kl_fail(err, KL_EBROKEN, "bench ci: the energy is %.12f, %.1e away from %.12f",
+                           r.state[0].energy, off, b->exact));
         printf("  %.1e from %.12f: PASS\n", off, b->exact);
     }
     if (b->beside != NULL) {
         double rate, energy, theirs;
         KL_TRY(kl_beside_run(b->beside, &rate, &energy, &theirs, err));
         if (energy != 0 && theirs > 0)
-            printf("  energies differ by %.1e; CPU time %.2f s, beside %.2f s, ratio %.3f\n", fabs(energy - r.state[0].energy), cpu, theirs, cpu / theirs);
+            printf("  energies differ by %.1e; CPU time %.2f s, beside %.2f s, ratio %.3f\n",
+                   fabs(energy - r.state[0].energy), cpu, theirs, cpu / theirs);
     }
 out:
     kl_ci_result_clear(&r);
@@ -473,9 +552,18 @@ static kl_status bench_molecule(bench *b, const kl_options *o, kl_err *err)
     kl_fcidump *f = NULL;
     molecule m = {.b = b};
     const kl_ci_monitor monitor = {.self = &m, .matrix = on_matrix};
-    kl_ci_opts ci = {.irrep = o->irrep != NULL && strcmp(o->irrep, "all") != 0 ? o->irrep[0] - '1' : -1, .nroot = o->roots > 0 ? (int)o->roots : 1,
-                     .frozen = (int)o->frozen, .nelec = (int)o->electrons, .have_ms2 = o->ms2 != KL_NO_MS2, .ms2 = o->ms2 != KL_NO_MS2 ? (int)o->ms2 : 0,
-                     .half = o->half, .tol = o->residual, .seed = 1, .nthread = b->nthread, .pspace = (int)o->pspace, .max_basis = (int)o->basis};
+    kl_ci_opts ci = {.irrep = o->irrep != NULL && strcmp(o->irrep, "all") != 0 ? o->irrep[0] - '1' : -1,
+                     .nroot = o->roots > 0 ? (int)o->roots : 1,
+                     .frozen = (int)o->frozen,
+                     .nelec = (int)o->electrons,
+                     .have_ms2 = o->ms2 != KL_NO_MS2,
+                     .ms2 = o->ms2 != KL_NO_MS2 ? (int)o->ms2 : 0,
+                     .half = o->half,
+                     .tol = o->residual,
+                     .seed = 1,
+                     .nthread = b->nthread,
+                     .pspace = (int)o->pspace,
+                     .max_basis = (int)o->basis};
     KL_TRY(kl_ci_parse_space(o->space != NULL ? o->space : "cisd", &ci, err));
     KL_TRY(kl_fcidump_read(o->file, &f, err));
     snprintf(m.name, sizeof(m.name), "%.150s %.100s", o->file, o->space != NULL ? o->space : "cisd");
@@ -515,7 +603,8 @@ kl_status kl_bench_ci(int argc, char **argv, kl_err *err)
             continue;
         }
         const int is_exact = strcmp(argv[i], "--exact") == 0, is_beside = strcmp(argv[i], "--beside") == 0;
-        const int is_rows = strcmp(argv[i], "--rows") == 0, is_seconds = strcmp(argv[i], "--seconds") == 0, is_number = strcmp(argv[i], "--number") == 0;
+        const int is_rows = strcmp(argv[i], "--rows") == 0, is_seconds = strcmp(argv[i], "--seconds") == 0,
+                  is_number = strcmp(argv[i], "--number") == 0;
         if (!is_rows && !is_seconds && !is_number && !is_exact && !is_beside) {
             if (n == MOST_WORDS) return kl_fail(err, KL_EINPUT, "bench ci: more than %d words", MOST_WORDS);
             words[n++] = argv[i];
@@ -526,15 +615,18 @@ kl_status kl_bench_ci(int argc, char **argv, kl_err *err)
             return kl_fail(err, KL_EINPUT, "--rows: '%s' was given; allowed: 16384 to 16777216", argv[i]);
         if (is_beside) b.beside = argv[i];
         if (is_exact && (!kl_parse_double(argv[i], &b.exact) || !isfinite(b.exact) || b.exact == 0))
-            return kl_fail(err, KL_EINPUT, "--exact: '%s' is not an energy to compare with (a number, not 0)", argv[i]);
+            return kl_fail(err, KL_EINPUT, "--exact: '%s' is not an energy to compare with (a number, not 0)",
+                           argv[i]);
         if (is_number && (!kl_parse_int(argv[i], &number) || number < 1 || number > KL_CIMATRIX_COUNT))
-            return kl_fail(err, KL_EINPUT, "--number: '%s' was given; allowed: 1 to %d", argv[i], (int)KL_CIMATRIX_COUNT);
+            return kl_fail(err, KL_EINPUT, "--number: '%s' was given; allowed: 1 to %d", argv[i],
+                           (int)KL_CIMATRIX_COUNT);
         if (is_seconds && (!kl_parse_double(argv[i], &b.seconds) || !(b.seconds >= 0 && b.seconds <= 3600)))
             return kl_fail(err, KL_EINPUT, "--seconds: '%s' was given; allowed: 0 to 3600", argv[i]);
     }
     words[n] = NULL;
     memcpy(tried, words, sizeof(tried));
-    if (kl_options_parse(n, tried, &o, err) != KL_OK) { /* without a file, most likely: here that is allowed */
+    /* without a file, most likely: here that is allowed */
+    if (kl_options_parse(n, tried, &o, err) != KL_OK) {
         words[n++] = no_file;
         words[n] = NULL;
         KL_TRY(kl_options_parse(n, words, &o, err));

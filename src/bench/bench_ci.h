@@ -1,4 +1,5 @@
-/* `kronlat bench ci`: sparse products in every format, and configuration interaction by matrix and without, each time behind a checked answer.
+/* `kronlat bench ci`: sparse products in every format, and configuration interaction by matrix and without,
+   each time behind a checked answer.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_BENCH_CI_H
 #define KL_BENCH_CI_H

@@ -1,6 +1,7 @@
-/* `kronlat bench compare`: each operation at each size on the host, by offload, by CUDA and by NVIDIA's libraries, beside what the device's memory or one large product
-   allow, measured in the same run. No time stands there without a residual against the host's answer. `kronlat tune` takes the same measurements at more
-   sizes and writes them down for `--exec auto`.
+/* `kronlat bench compare`: each operation at each size on the host, by offload, by CUDA and by NVIDIA's
+   libraries, beside what the device's memory or one large product allow, measured in the same run. No time
+   stands there without a residual against the host's answer. `kronlat tune` takes the same measurements at
+   more sizes and writes them down for `--exec auto`.
    SPDX-License-Identifier: Apache-2.0 */
 #include "bench/bench_compare.h"
 #include "base/infile.h"
@@ -17,17 +18,21 @@
 #include <unistd.h>
 
 static const char compare_usage[] =
-    "Usage: kronlat bench compare [--csv FILE] [--json FILE] [--plot FILE] [--only TEXT] [--quick] [--threads N] [--from FILE]\n"
+    "Usage: kronlat bench compare [--csv FILE] [--json FILE] [--plot FILE] [--only TEXT] [--quick] "
+    "[--threads N] [--from FILE]\n"
     "  --csv FILE, --json FILE   the table in these forms\n"
     "  --plot FILE               times over sizes, by gnuplot: .svg, .png or .pdf\n"
     "  --only TEXT               operations whose names contain it\n"
     "  --quick                   small sizes alone\n"
-    "  --from FILE               nothing is measured: the table of an earlier run, as --csv wrote it, maybe on another machine\n";
+    "  --from FILE               nothing is measured: the table of an earlier run, as --csv wrote it, maybe "
+    "on another machine\n";
 static const char tune_usage[] =
     "Usage: kronlat tune [--output FILE] [--only TEXT] [--quick] [--threads N]\n"
-    "Measures every operation on this machine's host, offload device and CUDA device, and keeps the times where `--exec auto'\n"
+    "Measures every operation on this machine's host, offload device and CUDA device, and keeps the times "
+    "where `--exec auto'\n"
     "and `kronlat explain' find them.\n"
-    "  --output FILE             the table (tune-table in the cache folder: $KRONLAT_CACHE, $XDG_CACHE_HOME/kronlat or ~/.cache/kronlat)\n"
+    "  --output FILE             the table (tune-table in the cache folder: $KRONLAT_CACHE, "
+    "$XDG_CACHE_HOME/kronlat or ~/.cache/kronlat)\n"
     "  --only TEXT               operations whose names contain it; what the table has of others stays\n"
     "  --quick                   small sizes alone\n"
     "  --threads N               of the host\n";
@@ -53,13 +58,29 @@ typedef struct bench {
     double read, copy, product; /* ceilings: bytes and flop a second; 0: no device */
 } bench;
 
-static const int64_t compare_sizes[KL_NTIMED][4] = {{100000, 10000000, 100000000}, {100000, 10000000, 100000000}, {100000, 500000, 5000000, 20000000}, {100000, 500000, 5000000, 20000000},
-                                                   {100000, 5000000, 50000000}, {32768, 1048576}, {16, 64, 256, 512}, {128, 512, 1024}, {64, 256}};
-static const int64_t tune_sizes[KL_NTIMED][8] = {{1000, 10000, 100000, 1000000, 10000000}, {1000, 10000, 100000, 1000000, 10000000}, {1000, 10000, 100000, 1000000, 5000000},
-                                                {1000, 10000, 100000, 1000000, 5000000}, {1000, 10000, 100000, 1000000, 10000000}, {1000, 10000, 100000, 1000000},
-                                                {4, 8, 16, 32, 64, 128, 256, 512}, {64, 128, 256, 512, 1024}, {32, 64, 128, 256, 512, 1024}};
+static const int64_t compare_sizes[KL_NTIMED][4] = {{100000, 10000000, 100000000},
+                                                    {100000, 10000000, 100000000},
+                                                    {100000, 500000, 5000000, 20000000},
+                                                    {100000, 500000, 5000000, 20000000},
+                                                    {100000, 5000000, 50000000},
+                                                    {32768, 1048576},
+                                                    {16, 64, 256, 512},
+                                                    {128, 512, 1024},
+                                                    {64, 256}};
+static const int64_t tune_sizes[KL_NTIMED][8] = {{1000, 10000, 100000, 1000000, 10000000},
+                                                 {1000, 10000, 100000, 1000000, 10000000},
+                                                 {1000, 10000, 100000, 1000000, 5000000},
+                                                 {1000, 10000, 100000, 1000000, 5000000},
+                                                 {1000, 10000, 100000, 1000000, 10000000},
+                                                 {1000, 10000, 100000, 1000000},
+                                                 {4, 8, 16, 32, 64, 128, 256, 512},
+                                                 {64, 128, 256, 512, 1024},
+                                                 {32, 64, 128, 256, 512, 1024}};
 
-static int wanted(const bench *b, kl_timed what) { return !b->only || strstr(kl_timed_name[what], b->only) != NULL; }
+static int wanted(const bench *b, kl_timed what)
+{
+    return !b->only || strstr(kl_timed_name[what], b->only) != NULL;
+}
 
 static kl_status parse(bench *b, int argc, char **argv, int tuning, kl_err *err)
 {
@@ -69,21 +90,33 @@ static kl_status parse(bench *b, int argc, char **argv, int tuning, kl_err *err)
             b->quick = 1;
             continue;
         }
-        const char **const at = !strcmp(argv[i], "--only") ? &b->only : tuning && !strcmp(argv[i], "--output") ? &b->output : !tuning && !strcmp(argv[i], "--csv") ? &b->csv
-                              : !tuning && !strcmp(argv[i], "--json") ? &b->json : !tuning && !strcmp(argv[i], "--plot") ? &b->plot : !tuning && !strcmp(argv[i], "--from") ? &b->from : NULL;
+        const char **const at = !strcmp(argv[i], "--only")               ? &b->only
+                                : tuning && !strcmp(argv[i], "--output") ? &b->output
+                                : !tuning && !strcmp(argv[i], "--csv")   ? &b->csv
+                                : !tuning && !strcmp(argv[i], "--json")  ? &b->json
+                                : !tuning && !strcmp(argv[i], "--plot")  ? &b->plot
+                                : !tuning && !strcmp(argv[i], "--from")  ? &b->from
+                                                                         : NULL;
         if (!at && strcmp(argv[i], "--threads"))
-            return kl_fail(err, KL_EINPUT, "%s: '%s' is not one of %s--only, --quick, --threads", tuning ? "tune" : "bench compare", argv[i], tuning ? "--output, " : "--csv, --json, --plot, --from, ");
+            return kl_fail(err, KL_EINPUT, "%s: '%s' is not one of %s--only, --quick, --threads",
+                           tuning ? "tune" : "bench compare", argv[i],
+                           tuning ? "--output, " : "--csv, --json, --plot, --from, ");
         if (i + 1 == argc) return kl_fail(err, KL_EINPUT, "%s: a value is missing", argv[i]);
         if (at) *at = argv[++i];
-        else if (!kl_parse_int(argv[i + 1], &n) || n < 1 || n > 4096) return kl_fail(err, KL_EINPUT, "--threads: '%s' is not a whole number from 1 to 4096", argv[i + 1]);
+        else if (!kl_parse_int(argv[i + 1], &n) || n < 1 || n > 4096)
+            return kl_fail(err, KL_EINPUT, "--threads: '%s' is not a whole number from 1 to 4096",
+                           argv[i + 1]);
         else b->nthread = (int)n, i++;
     }
     int any = 0;
     for (int what = 0; what < KL_NTIMED; what++) any |= wanted(b, (kl_timed)what);
     if (!any) {
         char names[300] = "";
-        for (int what = 0; what < KL_NTIMED; what++) snprintf(names + strlen(names), sizeof names - strlen(names), "%s'%s'", what ? ", " : "", kl_timed_name[what]);
-        return kl_fail(err, KL_EINPUT, "--only: '%s' is in the name of no operation; there are %s", b->only, names);
+        for (int what = 0; what < KL_NTIMED; what++)
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s'%s'", what ? ", " : "",
+                     kl_timed_name[what]);
+        return kl_fail(err, KL_EINPUT, "--only: '%s' is in the name of no operation; there are %s", b->only,
+                       names);
     }
     return KL_OK;
 }
@@ -93,8 +126,10 @@ static kl_status open_all(bench *b, kl_err *err)
     kl_status st = KL_OK;
     kl_err why;
     KL_TRY(kl_exec_open_host(b->nthread, &b->ex[HOST], err));
-    if (kl_exec_open_offload(0, &b->ex[OFFLOAD], &why) != KL_OK) snprintf(b->absent[OFFLOAD], sizeof b->absent[OFFLOAD], "%.199s", why.text);
-    if (kl_exec_open_cuda(&b->ex[CUDA], &why) != KL_OK) snprintf(b->absent[CUDA], sizeof b->absent[CUDA], "%.199s", why.text);
+    if (kl_exec_open_offload(0, &b->ex[OFFLOAD], &why) != KL_OK)
+        snprintf(b->absent[OFFLOAD], sizeof b->absent[OFFLOAD], "%.199s", why.text);
+    if (kl_exec_open_cuda(&b->ex[CUDA], &why) != KL_OK)
+        snprintf(b->absent[CUDA], sizeof b->absent[CUDA], "%.199s", why.text);
     for (int i = OFFLOAD; i <= CUDA; i++)
         if (b->ex[i]) b->ex[i]->nthread = b->ex[HOST]->nthread;
 out:
@@ -113,15 +148,19 @@ static kl_status measure_ceilings(bench *b, kl_err *err)
     kl_exec *const ex = b->ex[CUDA];
     kl_dptr v = {0};
     double out[32];
-    const int64_t n = b->quick ? 1000000 : 12500000; /* 3.2 GB in all, as much as the largest V^T x reads, which else comes out above its ceiling: a launch has a beginning and an end */
+    /* 3.2 GB in all, as much as the largest V^T x reads, which else comes out above its ceiling: a launch has
+       a beginning and an end */
+    const int64_t n = b->quick ? 1000000 : 12500000;
     if (!ex || !ex->vt.trial) return KL_OK;
-    kl_trial t = {.op = KL_OP_DOTS, .way = KL_WAY_READ, .repeat = 5, .n = n, .ldv = n, .nvec = 31, .out = out};
+    kl_trial t = {
+        .op = KL_OP_DOTS, .way = KL_WAY_READ, .repeat = 5, .n = n, .ldv = n, .nvec = 31, .out = out};
     KL_TRY(ex->vt.alloc(ex, 32 * n, &v, err));
     ex->vt.fill(ex, 32 * n, 1.0, v);
     t.v = t.x = v;
     KL_TRY(ex->vt.trial(ex, &t, err));
     b->read = 256.0 * (double)n / t.seconds;
-    t = (kl_trial){.op = KL_OP_COPY, .way = KL_WAY_OWN, .repeat = 5, .n = 16 * n, .x = v, .y = kl_dptr_at(v, 16 * n)};
+    t = (kl_trial){
+        .op = KL_OP_COPY, .way = KL_WAY_OWN, .repeat = 5, .n = 16 * n, .x = v, .y = kl_dptr_at(v, 16 * n)};
     KL_TRY(ex->vt.trial(ex, &t, err));
     b->copy = 256.0 * (double)n / t.seconds;
     ex->vt.release(ex, &v);
@@ -193,8 +232,16 @@ static kl_status read_csv(bench *b, kl_err *err)
             *next = kept;
             at = next;
         }
-        if (bad || what == KL_NTIMED || k != COLUMNS || *at || !(value[0] >= 1)) KL_TRY(kl_fail(err, KL_EINPUT, "--from: %s:%d is no row of a table that bench compare --csv wrote", b->from, number));
-        *r = (row){.what = (kl_timed)what, .size = (int64_t)value[0], .seconds = {value[1], value[2], value[3], value[4]}, .ceiling = value[5], .bytes = value[6], .flop = value[7],
+        if (bad || what == KL_NTIMED || k != COLUMNS || *at || !(value[0] >= 1))
+            KL_TRY(kl_fail(err, KL_EINPUT,
+                           "--from: %s:%d is no row of a table that bench compare --csv wrote", b->from,
+                           number));
+        *r = (row){.what = (kl_timed)what,
+                   .size = (int64_t)value[0],
+                   .seconds = {value[1], value[2], value[3], value[4]},
+                   .ceiling = value[5],
+                   .bytes = value[6],
+                   .flop = value[7],
                    .residual = value[8]};
         if (wanted(b, (kl_timed)what)) b->nrow++;
     }
@@ -222,14 +269,16 @@ static void print_row(const row *r)
 
 static void print_head(void)
 {
-    printf("microseconds, until the result is there; vectors by the library: by the device's clock\n%-26s %10s %11s %11s %11s %11s %11s %7s\n", "operation", "size", "host", "offload", "cuda",
-           "library", "ceiling", "of it");
+    printf("microseconds, until the result is there; vectors by the library: by the device's clock\n%-26s "
+           "%10s %11s %11s %11s %11s %11s %7s\n",
+           "operation", "size", "host", "offload", "cuda", "library", "ceiling", "of it");
 }
 
 /* What is larger would take longer and say nothing new: the host has lost, or is alone. */
 static int known(const row *r)
 {
-    const int lost = (r->seconds[OFFLOAD] > 0 && r->seconds[OFFLOAD] < r->seconds[HOST]) || (r->seconds[CUDA] > 0 && r->seconds[CUDA] < r->seconds[HOST]);
+    const int lost = (r->seconds[OFFLOAD] > 0 && r->seconds[OFFLOAD] < r->seconds[HOST]) ||
+                     (r->seconds[CUDA] > 0 && r->seconds[CUDA] < r->seconds[HOST]);
     return r->seconds[HOST] > ENOUGH || (r->what == KL_TIMED_SWEEP && lost);
 }
 
@@ -237,14 +286,18 @@ static kl_status run_all(bench *b, int tuning, kl_err *err)
 {
     kl_status st = KL_OK;
     printf("host: %s\n", b->ex[HOST]->where);
-    for (int i = OFFLOAD; i <= CUDA; i++) printf("%s: %s\n", column_name[i], b->ex[i] ? b->ex[i]->where : b->absent[i]);
-    if (b->read > 0) printf("ceilings: read %.0f GB/s, copy %.0f GB/s, products %.1f TFLOP/s\n", b->read * 1e-9, b->copy * 1e-9, b->product * 1e-12);
+    for (int i = OFFLOAD; i <= CUDA; i++)
+        printf("%s: %s\n", column_name[i], b->ex[i] ? b->ex[i]->where : b->absent[i]);
+    if (b->read > 0)
+        printf("ceilings: read %.0f GB/s, copy %.0f GB/s, products %.1f TFLOP/s\n", b->read * 1e-9,
+               b->copy * 1e-9, b->product * 1e-12);
     print_head();
     for (int what = 0; what < KL_NTIMED; what++) {
         const int64_t *const size = tuning ? tune_sizes[what] : compare_sizes[what];
         const int most = tuning ? 8 : 4;
         if (!wanted(b, (kl_timed)what)) continue;
-        for (int i = 0; i < most && size[i] > 0 && (!b->quick || i < (tuning && what != KL_TIMED_SWEEP ? 3 : 1)); i++) {
+        for (int i = 0;
+             i < most && size[i] > 0 && (!b->quick || i < (tuning && what != KL_TIMED_SWEEP ? 3 : 1)); i++) {
             KL_TRY(measure(b, (kl_timed)what, size[i], !tuning, err));
             print_row(&b->row[b->nrow - 1]);
             if (tuning && known(&b->row[b->nrow - 1])) break;
@@ -262,7 +315,8 @@ static kl_status write_csv(const bench *b, kl_err *err)
     for (int i = 0; i < b->nrow; i++) {
         const row *const r = &b->row[i];
         fprintf(f, "\"%s\",%lld", kl_timed_name[r->what], (long long)r->size);
-        for (int c = 0; c < NCOLUMN; c++) r->seconds[c] > 0 ? fprintf(f, ",%.9g", r->seconds[c]) : fprintf(f, ",");
+        for (int c = 0; c < NCOLUMN; c++)
+            r->seconds[c] > 0 ? fprintf(f, ",%.9g", r->seconds[c]) : fprintf(f, ",");
         r->ceiling > 0 ? fprintf(f, ",%.9g", r->ceiling) : fprintf(f, ",");
         fprintf(f, ",%.9g,%.9g,%.3g\n", r->bytes, r->flop, r->residual);
     }
@@ -285,7 +339,8 @@ static kl_status write_json(const bench *b, kl_err *err)
         kl_json_open(&j, NULL, '{');
         kl_json_text(&j, "operation", kl_timed_name[r->what]);
         kl_json_int(&j, "size", r->size);
-        for (int c = 0; c < NCOLUMN; c++) kl_json_real(&j, column_name[c], r->seconds[c] > 0 ? r->seconds[c] : NAN);
+        for (int c = 0; c < NCOLUMN; c++)
+            kl_json_real(&j, column_name[c], r->seconds[c] > 0 ? r->seconds[c] : NAN);
         kl_json_real(&j, "ceiling", r->ceiling > 0 ? r->ceiling : NAN);
         kl_json_real(&j, "bytes", r->bytes);
         kl_json_real(&j, "flop", r->flop);
@@ -314,19 +369,24 @@ static void write_script(FILE *to, const void *self, const char *terminal)
             fprintf(to, "$d%d_%d << EOD\n", c, what);
             for (int i = 0; i < b->nrow; i++) {
                 const double t = c < NCOLUMN ? b->row[i].seconds[c] : b->row[i].ceiling;
-                if (b->row[i].what == (kl_timed)what && t > 0) fprintf(to, "%lld %.9g\n", (long long)b->row[i].size, t * 1e6);
+                if (b->row[i].what == (kl_timed)what && t > 0)
+                    fprintf(to, "%lld %.9g\n", (long long)b->row[i].size, t * 1e6);
             }
             fprintf(to, "EOD\n");
         }
     const int columns = npanel > 2 ? 4 : npanel > 0 ? npanel : 1, rows = (npanel + columns - 1) / columns;
     kl_plot_page(to, terminal, 360 * columns, 320 * (rows > 0 ? rows : 1) + 40);
-    fprintf(to, "set grid\nset logscale xy\nset format xy '10^{%%L}'\nset termoption enhanced\nset key top left samplen 2\nset xlabel 'size'\nset ylabel 'microseconds'\nset multiplot layout %d,%d\n",
+    fprintf(to,
+            "set grid\nset logscale xy\nset format xy '10^{%%L}'\nset termoption enhanced\nset key top left "
+            "samplen 2\nset xlabel 'size'\nset ylabel 'microseconds'\nset multiplot layout %d,%d\n",
             rows > 0 ? rows : 1, columns);
     for (int what = 0; what < KL_NTIMED; what++) {
         int drawn = 0;
         for (int c = 0; c <= NCOLUMN; c++) {
             int points = 0;
-            for (int i = 0; i < b->nrow; i++) points += b->row[i].what == (kl_timed)what && (c < NCOLUMN ? b->row[i].seconds[c] : b->row[i].ceiling) > 0;
+            for (int i = 0; i < b->nrow; i++)
+                points += b->row[i].what == (kl_timed)what &&
+                          (c < NCOLUMN ? b->row[i].seconds[c] : b->row[i].ceiling) > 0;
             if (!points) continue;
             if (!drawn) {
                 fprintf(to, "set title ");
@@ -334,7 +394,8 @@ static void write_script(FILE *to, const void *self, const char *terminal)
                 fprintf(to, "\nplot ");
             } else fprintf(to, ", ");
             drawn = 1;
-            fprintf(to, "$d%d_%d using 1:2 with linespoints pointtype %d linewidth 1.5 title '%s'", c, what, c + 4, c < NCOLUMN ? column_name[c] : "ceiling");
+            fprintf(to, "$d%d_%d using 1:2 with linespoints pointtype %d linewidth 1.5 title '%s'", c, what,
+                    c + 4, c < NCOLUMN ? column_name[c] : "ceiling");
         }
         if (drawn) fprintf(to, "\n");
     }
@@ -374,7 +435,8 @@ out:
 static kl_status measure_ways(const bench *b, kl_tune *t, kl_err *err)
 {
     static const int64_t size[] = {8, 32, 128, 512};
-    static const kl_projection way[] = {KL_PROJECTION_GROUPED, KL_PROJECTION_4STREAMS, KL_PROJECTION_NOSTREAMS, KL_PROJECTION_LIBRARY};
+    static const kl_projection way[] = {KL_PROJECTION_GROUPED, KL_PROJECTION_4STREAMS,
+                                        KL_PROJECTION_NOSTREAMS, KL_PROJECTION_LIBRARY};
     kl_status st = KL_OK;
     kl_exec *const ex = b->ex[CUDA];
     const kl_projection asked = ex->projection;
@@ -398,7 +460,8 @@ out:
     return st;
 }
 
-/* The table that is there, whose other operations stay; empty where there is none. One that cannot be read, or is of another machine, or of other threads, has to be made anew as a whole. */
+/* The table that is there, whose other operations stay; empty where there is none. One that cannot be read,
+   or is of another machine, or of other threads, has to be made anew as a whole. */
 static kl_status read_others(const bench *b, const kl_tune *t, kl_tune *old, kl_err *err)
 {
     kl_err why;
@@ -409,12 +472,16 @@ static kl_status read_others(const bench *b, const kl_tune *t, kl_tune *old, kl_
     }
     if (st != KL_OK) return kl_fail(err, KL_EINPUT, "--only: %s", why.text);
     if (old->nthread != t->nthread)
-        return kl_fail(err, KL_EINPUT, "--only: the table %.300s was measured with %d threads, not %d; allowed: --threads %d, another --output, or all operations", old->path, old->nthread, t->nthread,
-                       old->nthread);
+        return kl_fail(err, KL_EINPUT,
+                       "--only: the table %.300s was measured with %d threads, not %d; allowed: --threads "
+                       "%d, another --output, or all operations",
+                       old->path, old->nthread, t->nthread, old->nthread);
     for (int i = OFFLOAD; i <= CUDA; i++)
         if (strcmp(old->where[i], t->where[i]) != 0)
-            return kl_fail(err, KL_EINPUT, "--only: the table %.300s was measured with %s '%.100s', not '%.100s'; allowed: another --output, or all operations", old->path, column_name[i],
-                           old->where[i], t->where[i]);
+            return kl_fail(err, KL_EINPUT,
+                           "--only: the table %.300s was measured with %s '%.100s', not '%.100s'; allowed: "
+                           "another --output, or all operations",
+                           old->path, column_name[i], old->where[i], t->where[i]);
     return KL_OK;
 }
 

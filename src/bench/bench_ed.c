@@ -1,5 +1,5 @@
-/* `kronlat bench ed': products with H a second, each kernel checked against another and against a sum made element by element; and the time from nothing to
-   the lowest energy.
+/* `kronlat bench ed': products with H a second, each kernel checked against another and against a sum made
+   element by element; and the time from nothing to the lowest energy.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/edrun.h"
 
@@ -16,7 +16,8 @@
 #include "cli/report.h"
 
 /* (H v)_i for a few places from the diagonal and one column each: H e_i . v, H being symmetric. */
-static kl_status spot_check(const kl_ed *ed, kl_dptr x, kl_dptr y, kl_dptr e, kl_dptr he, double *worst, kl_err *err)
+static kl_status spot_check(const kl_ed *ed, kl_dptr x, kl_dptr y, kl_dptr e, kl_dptr he, double *worst,
+                            kl_err *err)
 {
     enum { SPOTS = 4 };
     kl_status st = KL_OK;
@@ -40,12 +41,14 @@ out:
     return st;
 }
 
-/* States a second, by the clock and by the CPU time of all threads: where others use the machine as well, the latter says more. */
+/* States a second, by the clock and by the CPU time of all threads: where others use the machine as well, the
+   latter says more. */
 typedef struct speed {
     double wall, cpu;
 } speed;
 
-static kl_status one_kernel(const kl_ed *ed, const char *isa, int nthread, double seconds, const speed *base, speed *rate, kl_err *err)
+static kl_status one_kernel(const kl_ed *ed, const char *isa, int nthread, double seconds, const speed *base,
+                            speed *rate, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *ex = NULL;
@@ -70,13 +73,16 @@ static kl_status one_kernel(const kl_ed *ed, const char *isa, int nthread, doubl
         all += t;
     }
     KL_TRY(spot_check(&part, v[0], v[1], v[2], v[3], &worst, err));
-    if (!(worst < 1e-13)) KL_TRY(kl_fail(err, KL_EBROKEN, "bench ed: (H v)_i and (H e_i) . v differ by %.1e", worst));
+    if (!(worst < 1e-13))
+        KL_TRY(kl_fail(err, KL_EBROKEN, "bench ed: (H v)_i and (H e_i) . v differ by %.1e", worst));
     rate->wall = (double)ed->space->dim / best;
     rate->cpu = (double)ed->space->dim * nthread / cpu;
-    printf("H v  dim=%lld  %s %-7s threads=%d  %9.3f ms  %7.1f million states/s", (long long)ed->space->dim, ed->space->flavours ? "flavours" : "sites",
-           isa ? isa : "best", nthread, best * 1e3, rate->wall * 1e-6);
+    printf("H v  dim=%lld  %s %-7s threads=%d  %9.3f ms  %7.1f million states/s", (long long)ed->space->dim,
+           ed->space->flavours ? "flavours" : "sites", isa ? isa : "best", nthread, best * 1e3,
+           rate->wall * 1e-6);
     printf(" (%.1f by CPU time)", 1e-6 * rate->cpu);
-    if (base) printf("  %.2f x the first line (%.2f by CPU time)", rate->wall / base->wall, rate->cpu / base->cpu);
+    if (base)
+        printf("  %.2f x the first line (%.2f by CPU time)", rate->wall / base->wall, rate->cpu / base->cpu);
     printf("  resid %.0e PASS\n", worst);
     fflush(stdout);
 out:
@@ -101,7 +107,8 @@ static double median(int n, double *t)
 }
 
 /* |H v by ed's executor - H v by the host| / |H v|, v random. */
-static kl_status beside_host(const kl_ed *ed, int nthread, kl_dptr x, kl_dptr y, double *residual, kl_err *err)
+static kl_status beside_host(const kl_ed *ed, int nthread, kl_dptr x, kl_dptr y, double *residual,
+                             kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = ed->ex, *host = NULL;
@@ -122,7 +129,9 @@ static kl_status beside_host(const kl_ed *ed, int nthread, kl_dptr x, kl_dptr y,
     host->vt.axpby(host, n, -1.0, hx, 1.0, hy);
     host->vt.dots(host, n, 1, hy, n, hy, &off);
     *residual = fmax(sqrt(off / size), fabs(dot - host_dot) / sqrt(size * (double)n));
-    if (!(*residual < 1e-13)) KL_TRY(kl_fail(err, KL_EBROKEN, "bench ed: H v by %s and by the host differ by %.1e of |H v|", ex->name, *residual));
+    if (!(*residual < 1e-13))
+        KL_TRY(kl_fail(err, KL_EBROKEN, "bench ed: H v by %s and by the host differ by %.1e of |H v|",
+                       ex->name, *residual));
 out:
     if (k.device) host->vt.kron_release(host, &k);
     if (host) {
@@ -136,7 +145,10 @@ out:
 /* Tables 1 and 3 of yamada2020, on this machine. */
 static void print_contest(const kl_kron_contest *c, double ours_fused)
 {
-    static const char *const method[] = {"conventional", "cuSPARSE", "ours"}, *const part[] = {"D v", "V A_dn^T", "A_up V", "transpose", "transpose, add"};
+    static const char *const method[] = {"conventional", "cuSPARSE", "ours"}, *const part[] = {
+                                                                                  "D v", "V A_dn^T", "A_up V",
+                                                                                  "transpose",
+                                                                                  "transpose, add"};
     printf("%-22s%14s%14s%14s   ms\n", "yamada2020, Table 1", method[0], method[1], method[2]);
     for (int p = 0; p < 5; p++) {
         printf("  %-20s", part[p]);
@@ -146,11 +158,14 @@ static void print_contest(const kl_kron_contest *c, double ours_fused)
         }
         printf("\n");
     }
-    printf("  %-20s%14.3f%14.3f%14.3f   resid %.0e %.0e\n", "H v", c->total[0], c->total[1], c->total[2], c->worst[0], c->worst[1]);
+    printf("  %-20s%14.3f%14.3f%14.3f   resid %.0e %.0e\n", "H v", c->total[0], c->total[1], c->total[2],
+           c->worst[0], c->worst[1]);
     if (c->steps == 0) return;
     printf("yamada2020, Table 3: LOBPCG, %d steps\n", c->steps);
-    for (int m = 0; m < 3; m++) printf("  %-12s + cuBLAS  %8.3f s   E %.12f\n", method[m], c->seconds[m], c->energy[m]);
-    printf("  %-12s + ours    %8.3f s   %.2f x cuSPARSE + cuBLAS\n", method[2], ours_fused, c->seconds[1] / ours_fused);
+    for (int m = 0; m < 3; m++)
+        printf("  %-12s + cuBLAS  %8.3f s   E %.12f\n", method[m], c->seconds[m], c->energy[m]);
+    printf("  %-12s + ours    %8.3f s   %.2f x cuSPARSE + cuBLAS\n", method[2], ours_fused,
+           c->seconds[1] / ours_fused);
 }
 
 /* LOBPCG's steps by the clock, from the first one's begin on. */
@@ -170,8 +185,8 @@ static int on_step(void *self, int napply, double energy, double residual)
     return s->made++ == s->most;
 }
 
-/* The two passes of a step of LOBPCG with one vector: inner products of x, w, p and their images, and five of them anew with all inner products of these, which have
-   to be those that the first pass foretells. */
+/* The two passes of a step of LOBPCG with one vector: inner products of x, w, p and their images, and five of
+   them anew with all inner products of these, which have to be those that the first pass foretells. */
 static kl_status fused_steps(const kl_ed *ed, double copy_ms, kl_err *err)
 {
     enum { IN = 6, OUT = 5, PAIRS = IN * (IN + 1) / 2, NEW = OUT * (OUT + 1) / 2, ROUNDS = 9 };
@@ -189,8 +204,9 @@ static kl_status fused_steps(const kl_ed *ed, double copy_ms, kl_err *err)
         for (int i = 0; i <= j; i++, k++) made[k][0] = IN + i, made[k][1] = IN + j;
     for (int i = 0; i < OUT; i++)
         for (int j = 0; j < IN; j++) c[i][j] = 0.3 * cos(1.0 + 5.0 * i + 3.0 * j);
-    const kl_fuse inner = {.nin = IN, .npair = PAIRS, .in = v, .pair = (const int(*)[2])old};
-    const kl_fuse update = {.nin = IN, .nout = OUT, .npair = NEW, .in = v, .out = v, .c = c[0], .pair = (const int(*)[2])made};
+    const kl_fuse inner = {.nin = IN, .npair = PAIRS, .in = v, .pair = (const int (*)[2])old};
+    const kl_fuse update = {
+        .nin = IN, .nout = OUT, .npair = NEW, .in = v, .out = v, .c = c[0], .pair = (const int (*)[2])made};
     for (int r = 0; r < ROUNDS; r++) {
         double t0 = kl_clock();
         ex->vt.fuse(ex, n, &inner, dots);
@@ -203,15 +219,21 @@ static kl_status fused_steps(const kl_ed *ed, double copy_ms, kl_err *err)
             const double *const a = c[made[k][0] - IN], *const b = c[made[k][1] - IN];
             double want = 0.0, size = 1e-300;
             for (int i = 0; i < IN; i++)
-                for (int j = 0; j < IN; j++) want += a[i] * g[i][j] * b[j], size += fabs(a[i] * g[i][j] * b[j]);
+                for (int j = 0; j < IN; j++)
+                    want += a[i] * g[i][j] * b[j], size += fabs(a[i] * g[i][j] * b[j]);
             worst = fmax(worst, fabs(dots[k] - want) / size);
             if (!isfinite(dots[k])) worst = INFINITY;
         }
     }
-    if (!(worst < 1e-11)) KL_TRY(kl_fail(err, KL_EBROKEN, "bench ed: inner products of a fused update by %s are %.1e away from those of what went in", ex->name, worst));
+    if (!(worst < 1e-11))
+        KL_TRY(kl_fail(
+            err, KL_EBROKEN,
+            "bench ed: inner products of a fused update by %s are %.1e away from those of what went in",
+            ex->name, worst));
     const double t[2] = {median(ROUNDS, ms[0]), median(ROUNDS, ms[1])}, rate = 2.0 / copy_ms;
-    printf("LOBPCG's passes: inner products of 6 vectors %8.3f ms (%.0f %% of copy), 5 of 6 vectors anew with theirs %8.3f ms (%.0f %%)  resid %.0e PASS\n", t[0], 100 * IN / t[0] / rate,
-           t[1], 100 * (IN + OUT) / t[1] / rate, worst);
+    printf("LOBPCG's passes: inner products of 6 vectors %8.3f ms (%.0f %% of copy), 5 of 6 vectors anew "
+           "with theirs %8.3f ms (%.0f %%)  resid %.0e PASS\n",
+           t[0], 100 * IN / t[0] / rate, t[1], 100 * (IN + OUT) / t[1] / rate, worst);
     fflush(stdout);
 out:
     for (int j = 0; j < IN; j++) ex->vt.release(ex, &v[j]);
@@ -243,13 +265,21 @@ static kl_status on_device(kl_ed *ed, int nthread, kl_err *err)
         ms[i] = 1e3 * (kl_clock() - t0);
     }
     const double each = median(ROUNDS, ms), ceiling = median(ROUNDS, copy), gb = 8e-9 * (double)n;
-    printf("H v  dim=%lld  %s %s  %8.3f ms  %7.2f billion states/s  %5.0f GB/s in five passes (%.0f %% of copy, %.0f GB/s)  resid %.0e PASS\n", (long long)ed->space->dim,
-           ed->space->flavours ? "flavours" : "sites", ex->name, each, 1e-6 * (double)ed->space->dim / each, 5e3 * gb / each, 100 * 2.5 * ceiling / each, 2e3 * gb / ceiling, residual);
+    printf("H v  dim=%lld  %s %s  %8.3f ms  %7.2f billion states/s  %5.0f GB/s in five passes (%.0f %% of "
+           "copy, %.0f GB/s)  resid %.0e PASS\n",
+           (long long)ed->space->dim, ed->space->flavours ? "flavours" : "sites", ex->name, each,
+           1e-6 * (double)ed->space->dim / each, 5e3 * gb / each, 100 * 2.5 * ceiling / each,
+           2e3 * gb / ceiling, residual);
     fflush(stdout);
     KL_TRY(fused_steps(ed, ceiling, err));
     if (ex->vt.kron_contest && ed->space->flavours) {
         steps count = {.most = STEPS};
-        const kl_eig_opts o = {.nroot = 1, .max_apply = 2 * STEPS, .tol = 0.0, .trust_start = 1, .self = &count, .step = on_step};
+        const kl_eig_opts o = {.nroot = 1,
+                               .max_apply = 2 * STEPS,
+                               .tol = 0.0,
+                               .trust_start = 1,
+                               .self = &count,
+                               .step = on_step};
         kl_eig_stats stats;
         double energy;
         ex->vt.release(ex, &y);
@@ -258,7 +288,8 @@ static kl_status on_device(kl_ed *ed, int nthread, kl_err *err)
         ex->vt.release(ex, &x);
         KL_TRY(ex->vt.kron_contest(ex, ed->kron, &c, err));
         print_contest(&c, count.end - count.begin);
-        printf("  (ours: %d steps with %d products, %.3f s of them in these; E %.12f)\n", count.made - 1, stats.napply, stats.seconds_apply, count.energy);
+        printf("  (ours: %d steps with %d products, %.3f s of them in these; E %.12f)\n", count.made - 1,
+               stats.napply, stats.seconds_apply, count.energy);
     }
 out:
     ex->vt.release(ex, &x);
@@ -285,7 +316,8 @@ kl_status kl_edrun_bench(int argc, char **argv, double exact, const char *beside
     KL_TRY(kl_task_one_sector(t, "a benchmark is of", err));
     KL_TRY(kl_task_exec(o, &t->ex, err));
     kl_edrun_opts(t, &opts);
-    if (t->terms->nsite > 1024) KL_TRY(kl_fail(err, KL_EINPUT, "bench ed: %d sites; at most 1024", t->terms->nsite));
+    if (t->terms->nsite > 1024)
+        KL_TRY(kl_fail(err, KL_EINPUT, "bench ed: %d sites; at most 1024", t->terms->nsite));
     KL_TRY(kl_ed_create(t->terms, t->target, kl_edrun_form(o), t->ex, &ed, err));
     if (t->ex->space == KL_SPACE_DEVICE) {
         KL_TRY(on_device(ed, kl_task_threads(o), err));
@@ -298,21 +330,27 @@ kl_status kl_edrun_bench(int argc, char **argv, double exact, const char *beside
     const double t0 = kl_clock(), c0 = kl_prof_cpu_seconds();
     KL_TRY(kl_ed_create(t->terms, t->target, kl_edrun_form(o), t->ex, &ed, err));
     KL_TRY(kl_ed_run(ed, &opts, NULL, NULL, &r, err));
-    printf("E0   %.13f  +- %.0e  residual %.0e  %s, %d products, %.2f s (CPU %.2f) from nothing (%.2f s in products, %.2f s making lists), %d vectors of %.3g GB, %d threads\n",
-           r.energy[0], fmax(r.error[0], r.attainable), r.residual[0], kl_ed_solver_name[r.solver], r.napply, kl_clock() - t0, kl_prof_cpu_seconds() - c0, r.seconds_apply, ed->seconds_build,
-           r.nvector, 8e-9 * (double)r.n, t->ex->nthread);
+    printf("E0   %.13f  +- %.0e  residual %.0e  %s, %d products, %.2f s (CPU %.2f) from nothing (%.2f s in "
+           "products, %.2f s making lists), %d vectors of %.3g GB, %d threads\n",
+           r.energy[0], fmax(r.error[0], r.attainable), r.residual[0], kl_ed_solver_name[r.solver], r.napply,
+           kl_clock() - t0, kl_prof_cpu_seconds() - c0, r.seconds_apply, ed->seconds_build, r.nvector,
+           8e-9 * (double)r.n, t->ex->nthread);
     const double ours = kl_prof_cpu_seconds() - c0;
     if (exact != 0.0) {
         const double off = fabs(r.energy[0] - exact) / fabs(exact);
         printf("     relative error %.1e of %.15g: %s\n", off, exact, off <= opts.accuracy ? "PASS" : "FAIL");
-        if (!(off <= opts.accuracy)) KL_TRY(kl_fail(err, KL_EBROKEN, "bench ed: the energy is %.15g, %.1e away from %.15g", r.energy[0], off, exact));
+        if (!(off <= opts.accuracy))
+            KL_TRY(kl_fail(err, KL_EBROKEN, "bench ed: the energy is %.15g, %.1e away from %.15g",
+                           r.energy[0], off, exact));
     }
     if (beside) {
         double their_rate, their_energy, cpu;
         KL_TRY(kl_beside_run(beside, &their_rate, &their_energy, &cpu, err));
-        if (their_rate > 0.0 && base.wall > 0.0) printf("     H v: %.2f x the rate beside\n", 1e-6 * base.wall / their_rate);
+        if (their_rate > 0.0 && base.wall > 0.0)
+            printf("     H v: %.2f x the rate beside\n", 1e-6 * base.wall / their_rate);
         if (their_energy != 0.0)
-            printf("     E0: energies differ by %.1e; CPU time %.2f s, beside %.2f s, ratio %.4f\n", fabs(their_energy - r.energy[0]), ours, cpu, ours / cpu);
+            printf("     E0: energies differ by %.1e; CPU time %.2f s, beside %.2f s, ratio %.4f\n",
+                   fabs(their_energy - r.energy[0]), ours, cpu, ours / cpu);
     }
 out:
     kl_ed_result_clear(&r);

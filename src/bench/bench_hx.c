@@ -1,6 +1,8 @@
-/* `kronlat bench hx --replay FILE`: the record lists of a run (--save-records) again, with random operands: by the processor alone, by a device alone with every projection, by both
-   together, and beside the same matrix assembled as CSR. Time to prepare, of the first call and of later ones, memory, and the device's share of the work: an iteration a list, as in
-   Figs. 14 to 19 of nemes2014. Every result is checked against the processor's before its time is printed.
+/* `kronlat bench hx --replay FILE`: the record lists of a run (--save-records) again, with random operands:
+   by the processor alone, by a device alone with every projection, by both together, and beside the same
+   matrix assembled as CSR. Time to prepare, of the first call and of later ones, memory, and the device's
+   share of the work: an iteration a list, as in Figs. 14 to 19 of nemes2014. Every result is checked against
+   the processor's before its time is printed.
    SPDX-License-Identifier: Apache-2.0 */
 #include "bench/bench_hx.h"
 #include "record/assemble.h"
@@ -59,8 +61,10 @@ typedef struct result {
 static void tell(bench *b, const result *r)
 {
     char a[32], c[32];
-    printf("  %-9s %-16s prepare %9.3f ms  first %9.3f ms  later %9.3f ms  %9.1f GFLOP/s  device's share %5.1f %%  memory %9s", r->name, r->how, 1e3 * r->prepare, 1e3 * r->first, 1e3 * r->later,
-           1e-9 * r->flop / r->later, 100 * r->share, kl_report_bytes(r->memory, a));
+    printf("  %-9s %-16s prepare %9.3f ms  first %9.3f ms  later %9.3f ms  %9.1f GFLOP/s  device's share "
+           "%5.1f %%  memory %9s",
+           r->name, r->how, 1e3 * r->prepare, 1e3 * r->first, 1e3 * r->later, 1e-9 * r->flop / r->later,
+           100 * r->share, kl_report_bytes(r->memory, a));
     if (r->moved > 0) printf(", %s over the bus", kl_report_bytes(r->moved, c));
     printf(" | resid %.0e PASS\n", r->residual);
     fflush(stdout);
@@ -95,7 +99,10 @@ static kl_status check(const bench *b, const double *y, const char *what, double
         most = fmax(most, fabs(b->want[i]));
     }
     *residual = worst / most;
-    return *residual < 1e-11 ? KL_OK : kl_fail(err, KL_EBROKEN, "bench hx: %s by %s differs from the processor by %.1e", b->list->title, what, *residual);
+    return *residual < 1e-11
+               ? KL_OK
+               : kl_fail(err, KL_EBROKEN, "bench hx: %s by %s differs from the processor by %.1e",
+                         b->list->title, what, *residual);
 }
 
 /* A list on an executor, its operands there. Missing memory is an answer: later 0. */
@@ -173,7 +180,11 @@ static kl_status run_csr(bench *b, kl_exec *ex, const kl_spmat *m, double assemb
     kl_spmv *s = NULL;
     kl_dptr x = {0}, y = {0};
     double *got = NULL, t[LATER], last;
-    result r = {.name = ex->name, .how = "csr", .flop = 2.0 * (double)m->nnz, .share = ex != b->host, .memory = (double)kl_spmv_bytes(m, 0)};
+    result r = {.name = ex->name,
+                .how = "csr",
+                .flop = 2.0 * (double)m->nnz,
+                .share = ex != b->host,
+                .memory = (double)kl_spmv_bytes(m, 0)};
     KL_TRY(ex->vt.alloc(ex, list->nx, &x, err));
     KL_TRY(ex->vt.alloc(ex, list->ny + 1, &y, err));
     KL_TRY(ex->vt.upload(ex, x, b->operand[KL_AT_X], list->nx, err));
@@ -244,7 +255,8 @@ static kl_status replay(bench *b, const kl_reclist *l, kl_err *err)
             KL_TRY(ex->vt.upload(ex, b->place[p].operand[k], b->operand[k], n, err));
         }
     }
-    printf("%s: n = %lld, %lld records in %d groups, mean size %.0f, %s an H x\n", l->title, (long long)l->list.nx, (long long)l->list.nrec, l->list.ngroup, kl_batch_mean_size(&l->list),
+    printf("%s: n = %lld, %lld records in %d groups, mean size %.0f, %s an H x\n", l->title,
+           (long long)l->list.nx, (long long)l->list.nrec, l->list.ngroup, kl_batch_mean_size(&l->list),
            kl_report_flop(l->list.flop, a));
     if (b->json_to) {
         kl_json_open(&b->json, NULL, '{');
@@ -264,8 +276,10 @@ static kl_status replay(bench *b, const kl_reclist *l, kl_err *err)
         for (int w = 0; w < b->nway; w++) {
             const int way = b->way[w];
             char how[40];
-            if (choice ? p > 0 && way != KL_PROJECTION_GROUPED && way != KL_PROJECTION_NOSTORAGE : w > 0) continue;
-            snprintf(how, sizeof how, "%s%s%.20s", choice ? kl_projection_name[way] : "regions", p ? " " : "", p ? b->hybrid[p - 1] : "");
+            if (choice ? p > 0 && way != KL_PROJECTION_GROUPED && way != KL_PROJECTION_NOSTORAGE : w > 0)
+                continue;
+            snprintf(how, sizeof how, "%s%s%.20s", choice ? kl_projection_name[way] : "regions", p ? " " : "",
+                     p ? b->hybrid[p - 1] : "");
             if (choice) ex->projection = (kl_projection)way;
             KL_TRY(run_list(b, &b->place[p], p ? "both" : ex->name, how, err));
         }
@@ -278,7 +292,8 @@ out:
     }
     for (int k = 0; k < KL_NAT; k++) {
         kl_free(&b->operand[k]);
-        for (int p = 0; p < b->nplace; p++) b->place[p].ex->vt.release(b->place[p].ex, &b->place[p].operand[k]);
+        for (int p = 0; p < b->nplace; p++)
+            b->place[p].ex->vt.release(b->place[p].ex, &b->place[p].operand[k]);
     }
     kl_free(&b->want);
     return st;
@@ -288,10 +303,15 @@ static kl_status parse(bench *b, int argc, char **argv, kl_err *err)
 {
     for (int i = 1; i < argc; i++) {
         const char *const w = argv[i];
-        static const char *const known[] = {"--replay", "--exec", "--threads", "--hybrid", "--projection", "--csr", "--only", "--json"};
+        static const char *const known[] = {"--replay",     "--exec", "--threads", "--hybrid",
+                                            "--projection", "--csr",  "--only",    "--json"};
         int k = 0;
         while (k < 8 && strcmp(known[k], w) != 0) k++;
-        if (k == 8) return kl_fail(err, KL_EINPUT, "bench hx --replay: '%.60s' is not one of --replay --exec --threads --hybrid --projection --csr --only --json", w);
+        if (k == 8)
+            return kl_fail(err, KL_EINPUT,
+                           "bench hx --replay: '%.60s' is not one of --replay --exec --threads --hybrid "
+                           "--projection --csr --only --json",
+                           w);
         if (++i == argc) return kl_fail(err, KL_EINPUT, "%s: a value is missing", w);
         const char *const v = argv[i];
         int64_t n = 0;
@@ -300,30 +320,41 @@ static kl_status parse(bench *b, int argc, char **argv, kl_err *err)
         case 0: b->file = v; break;
         case 1: b->exec = v; break;
         case 2:
-            if (!kl_parse_int(v, &n) || n < 1 || n > 4096) return kl_fail(err, KL_EINPUT, "--threads: '%.40s' was given; allowed: an integer from 1 to 4096", v);
+            if (!kl_parse_int(v, &n) || n < 1 || n > 4096)
+                return kl_fail(err, KL_EINPUT,
+                               "--threads: '%.40s' was given; allowed: an integer from 1 to 4096", v);
             b->nthread = (int)n;
             break;
         case 3:
-            if (b->nhybrid == MOST_HYBRID) return kl_fail(err, KL_EINPUT, "--hybrid: at most %d times", MOST_HYBRID);
+            if (b->nhybrid == MOST_HYBRID)
+                return kl_fail(err, KL_EINPUT, "--hybrid: at most %d times", MOST_HYBRID);
             b->hybrid[b->nhybrid++] = v;
             break;
         case 4:
             while (p < KL_NPROJECTION && strcmp(kl_projection_name[p], v) != 0) p++;
-            if (p == KL_NPROJECTION || b->nway == KL_NPROJECTION) return kl_fail(err, KL_EINPUT, "--projection: '%.40s' was given; allowed: grouped 4streams concat nostreams library nostorage", v);
+            if (p == KL_NPROJECTION || b->nway == KL_NPROJECTION)
+                return kl_fail(err, KL_EINPUT,
+                               "--projection: '%.40s' was given; allowed: grouped 4streams concat nostreams "
+                               "library nostorage",
+                               v);
             b->way[b->nway++] = p;
             break;
         case 5:
-            if (!kl_parse_double(v, &b->csr_bytes) || !(b->csr_bytes >= 0 && b->csr_bytes <= 1e6)) return kl_fail(err, KL_EINPUT, "--csr: '%.40s' was given; allowed: 0 to 1e6 GB", v);
+            if (!kl_parse_double(v, &b->csr_bytes) || !(b->csr_bytes >= 0 && b->csr_bytes <= 1e6))
+                return kl_fail(err, KL_EINPUT, "--csr: '%.40s' was given; allowed: 0 to 1e6 GB", v);
             b->csr_bytes *= 1e9;
             break;
         case 6:
-            if (!kl_parse_int(v, &b->only) || b->only < 1) return kl_fail(err, KL_EINPUT, "--only: '%.40s' was given; allowed: the number of a list, from 1", v);
+            if (!kl_parse_int(v, &b->only) || b->only < 1)
+                return kl_fail(err, KL_EINPUT,
+                               "--only: '%.40s' was given; allowed: the number of a list, from 1", v);
             break;
         default: b->json_file = v;
         }
     }
     if (!b->file) return kl_fail(err, KL_EINPUT, "bench hx --replay: a file is missing");
-    if (b->exec && strcmp(b->exec, "cuda") != 0 && strcmp(b->exec, "offload") != 0) return kl_fail(err, KL_EINPUT, "--exec: '%.40s' was given; allowed: cuda offload", b->exec);
+    if (b->exec && strcmp(b->exec, "cuda") != 0 && strcmp(b->exec, "offload") != 0)
+        return kl_fail(err, KL_EINPUT, "--exec: '%.40s' was given; allowed: cuda offload", b->exec);
     return KL_OK;
 }
 
@@ -341,13 +372,17 @@ kl_status kl_bench_replay(int argc, char **argv, kl_err *err)
     KL_TRY(parse(&b, argc, argv, err));
     if (b.nthread == 0) b.nthread = kl_task_threads(&(kl_options){.threads = 0});
     KL_TRY(kl_reclist_read(b.file, &n, &list, err));
-    if (b.only > n) KL_TRY(kl_fail(err, KL_EINPUT, "--only: %lld was given; the file has %d lists", (long long)b.only, n));
+    if (b.only > n)
+        KL_TRY(
+            kl_fail(err, KL_EINPUT, "--only: %lld was given; the file has %d lists", (long long)b.only, n));
     KL_TRY(kl_exec_open_host(b.nthread, &b.host, err));
     if (b.exec && b.nhybrid == 0) b.hybrid[b.nhybrid++] = "auto";
     for (int p = 0; b.exec && p <= b.nhybrid; p++) {
         kl_exec *device = NULL;
-        KL_TRY(!strcmp(b.exec, "cuda") ? kl_exec_open_cuda(&device, err) : kl_exec_open_offload(0, &device, err));
-        st = p == 0 ? KL_OK : kl_exec_open_hybrid_take(&device, b.nthread, b.hybrid[p - 1], &b.place[p].ex, err);
+        KL_TRY(!strcmp(b.exec, "cuda") ? kl_exec_open_cuda(&device, err)
+                                       : kl_exec_open_offload(0, &device, err));
+        st = p == 0 ? KL_OK
+                    : kl_exec_open_hybrid_take(&device, b.nthread, b.hybrid[p - 1], &b.place[p].ex, err);
         if (p == 0) b.place[p].ex = device, device = NULL;
         kl_exec_close(&device);
         if (st != KL_OK) goto out;
@@ -363,7 +398,8 @@ kl_status kl_bench_replay(int argc, char **argv, kl_err *err)
         kl_json_text(&b.json, "device", b.nplace ? b.place[0].ex->where : NULL);
         kl_json_open(&b.json, "lists", '[');
     }
-    printf("host: %s, %d thread%s; device: %s\n", b.host->where, b.nthread, b.nthread == 1 ? "" : "s", b.nplace ? b.place[0].ex->where : "none (--exec)");
+    printf("host: %s, %d thread%s; device: %s\n", b.host->where, b.nthread, b.nthread == 1 ? "" : "s",
+           b.nplace ? b.place[0].ex->where : "none (--exec)");
     for (int i = 0; i < n; i++)
         if (b.only == 0 || b.only == i + 1) KL_TRY(replay(&b, &list[i], err));
     if (b.json_to) {
@@ -372,7 +408,8 @@ kl_status kl_bench_replay(int argc, char **argv, kl_err *err)
         kl_json_end(&b.json);
     }
 out:
-    if (b.json_to && fclose(b.json_to) != 0 && st == KL_OK) st = kl_fail(err, KL_EIO, "--json: '%.200s' cannot be written", b.json_file);
+    if (b.json_to && fclose(b.json_to) != 0 && st == KL_OK)
+        st = kl_fail(err, KL_EIO, "--json: '%.200s' cannot be written", b.json_file);
     kl_reclist_destroy(n, &list);
     for (int p = 0; p < b.nplace; p++) kl_exec_close(&b.place[p].ex);
     kl_exec_close(&b.host);

@@ -1,8 +1,11 @@
-/* `kronlat bench offload` and `kronlat bench cuda`: every operation of a device's executor on vectors and lists of the sizes that matter, each checked before it is timed. Rates stand beside ceilings
-   of the same run: for streams the copy, for products one large product. Streams are timed as a solver has them, one after the other: the median of 99 after 0.05 s of the same
-   work, for after a rest the host's part of a launch takes 3 microseconds more. Products heat up the card, which then slows down: "burst" is the median of nine after 0.3 s of rest,
-   "sustained" the median of nine after 0.6 s of the same work. Lists too short for the host's clock run several times in each of the nine, a millisecond in all: more would be
-   lasting load, which slows the card down within a tenth of a second.
+/* `kronlat bench offload` and `kronlat bench cuda`: every operation of a device's executor on vectors and
+   lists of the sizes that matter, each checked before it is timed. Rates stand beside ceilings of the same
+   run: for streams the copy, for products one large product. Streams are timed as a solver has them, one
+   after the other: the median of 99 after 0.05 s of the same work, for after a rest the host's part of a
+   launch takes 3 microseconds more. Products heat up the card, which then slows down: "burst" is the median
+   of nine after 0.3 s of rest, "sustained" the median of nine after 0.6 s of the same work. Lists too short
+   for the host's clock run several times in each of the nine, a millisecond in all: more would be lasting
+   load, which slows the card down within a tenth of a second.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -20,16 +23,19 @@
 #include <string.h>
 #include <time.h>
 
-static const char usage[] =
-    "Usage: kronlat bench offload|cuda [--elements N] [--m M ...] [--host] [--only TEXT] [--shapes] [--own] [--quick]\n"
-    "  lists by offload stand beside the same lists by the CUDA module's kernel, where there is one; those by CUDA beside one large dgemm\n"
-    "  --elements N   length of the vectors of the streaming operations (200000000)\n"
-    "  --m M          states of the superblocks, repeatable (2048 and 4096)\n"
-    "  --only TEXT    lines whose names contain it: \"dot\", \"V^T x\", \"400 shapes\", \"hubbard\", \"m=2048\", \"heisenberg m=4096 l11r\"\n"
-    "  --shapes       products of given shapes alone\n"
-    "  --own          lists by our best kernel only, and by CUDA's\n"
-    "  --quick        of products burst rates only, after less rest\n"
-    "  --host         lists on the host too, all threads, as the answer to compare with (else the plain OpenMP kernels, or cuBLAS product by product)\n";
+static const char usage[] = "Usage: kronlat bench offload|cuda [--elements N] [--m M ...] [--host] [--only "
+                            "TEXT] [--shapes] [--own] [--quick]\n"
+                            "  lists by offload stand beside the same lists by the CUDA module's kernel, "
+                            "where there is one; those by CUDA beside one large dgemm\n"
+                            "  --elements N   length of the vectors of the streaming operations (200000000)\n"
+                            "  --m M          states of the superblocks, repeatable (2048 and 4096)\n"
+                            "  --only TEXT    lines whose names contain it: \"dot\", \"V^T x\", \"400 "
+                            "shapes\", \"hubbard\", \"m=2048\", \"heisenberg m=4096 l11r\"\n"
+                            "  --shapes       products of given shapes alone\n"
+                            "  --own          lists by our best kernel only, and by CUDA's\n"
+                            "  --quick        of products burst rates only, after less rest\n"
+                            "  --host         lists on the host too, all threads, as the answer to compare "
+                            "with (else the plain OpenMP kernels, or cuBLAS product by product)\n";
 
 /* One way to run a list. */
 typedef struct way {
@@ -39,14 +45,16 @@ typedef struct way {
 } way;
 
 typedef struct bench {
-    kl_exec *ex, *plain, *host, *cuda; /* plain: NULL for CUDA; cuda: beside offload, where the module is here and the device is the same */
+    /* plain: NULL for CUDA; cuda: beside offload, where the module is here and the device is the same */
+    kl_exec *ex, *plain, *host, *cuda;
     way way[5];                 /* the first gives the answer */
     int nway, quick, own, shapes;
     const char *only;
     int any; /* of the lines was wanted */
     int64_t n;
     int m[8], nm, with_host;
-    double copy, read, product; /* ceilings: GB/s, GB/s, TFLOP/s; 0: not measured, read also where CUDA is not there to do it */
+    /* ceilings: GB/s, GB/s, TFLOP/s; 0: not measured, read also where CUDA is not there to do it */
+    double copy, read, product;
     double rate; /* TFLOP/s of the list that was last */
 } bench;
 
@@ -115,7 +123,10 @@ static kl_status sustained(const bench *b, run_fn *f, void *self, double *second
     return b->quick ? KL_OK : lasting(0.6, NINE, f, self, seconds, err);
 }
 
-static kl_status steady(run_fn *f, void *self, double *seconds, kl_err *err) { return lasting(0.05, MANY, f, self, seconds, err); }
+static kl_status steady(run_fn *f, void *self, double *seconds, kl_err *err)
+{
+    return lasting(0.05, MANY, f, self, seconds, err);
+}
 
 /* Numbers in (-1, 1) that no two places share for long. */
 static kl_status put_random(kl_exec *ex, kl_dptr p, int64_t n, kl_err *err)
@@ -126,7 +137,8 @@ static kl_status put_random(kl_exec *ex, kl_dptr p, int64_t n, kl_err *err)
     uint64_t seed = 1;
     KL_TRY(kl_alloc(&host, CHUNK, KL_MEM_WORK, err));
     for (int i = 0; i < CHUNK; i++) host[i] = kl_random_uniform(&seed);
-    for (int64_t at = 0; at < n; at += CHUNK) KL_TRY(ex->vt.upload(ex, kl_dptr_at(p, at), host, n - at < CHUNK ? n - at : CHUNK, err));
+    for (int64_t at = 0; at < n; at += CHUNK)
+        KL_TRY(ex->vt.upload(ex, kl_dptr_at(p, at), host, n - at < CHUNK ? n - at : CHUNK, err));
 out:
     kl_free(&host);
     return st;
@@ -162,7 +174,8 @@ static kl_status stream_run(void *self, kl_err *err)
     case DOTS: vt->dots(s->ex, s->n, s->nvec, s->v, s->ldv, s->x, s->out); break;
     default: vt->combine(s->ex, s->n, s->nvec, s->v, s->ldv, s->c, 0.0, s->y);
     }
-    return s->waits ? vt->download(s->ex, &last, s->y, 1, err) : KL_OK; /* what was only asked for is done then */
+    /* what was only asked for is done then */
+    return s->waits ? vt->download(s->ex, &last, s->y, 1, err) : KL_OK;
 }
 
 /* y after the operation against the host's, on the first and last 100000 numbers. */
@@ -183,7 +196,8 @@ static kl_status stream_residual(stream *s, double *worst, kl_err *err)
         part.x = kl_dptr_at(s->x, from), part.y = kl_dptr_at(s->y, from), part.v = kl_dptr_at(s->v, from);
         KL_TRY(s->ex->vt.download(s->ex, x, part.x, n, err));
         KL_TRY(s->ex->vt.download(s->ex, y, part.y, n, err));
-        for (int j = 0; j < nvec && s->v.addr; j++) KL_TRY(s->ex->vt.download(s->ex, v + (int64_t)j * n, kl_dptr_at(part.v, j * s->ldv), n, err));
+        for (int j = 0; j < nvec && s->v.addr; j++)
+            KL_TRY(s->ex->vt.download(s->ex, v + (int64_t)j * n, kl_dptr_at(part.v, j * s->ldv), n, err));
         KL_TRY(stream_run(&part, err));
         KL_TRY(s->ex->vt.download(s->ex, got, part.y, n, err));
         for (int j = 0; j < nvec && (s->what == DOT || s->what == DOTS); j++) {
@@ -219,7 +233,8 @@ static kl_status stream_line(bench *b, stream *s, const char *name, double bytes
 {
     kl_status st = KL_OK;
     double worst, t;
-    if (!wanted(b, name) && (s->what != COPY || b->copy > 0)) return KL_OK; /* copies are everybody's ceiling */
+    /* copies are everybody's ceiling */
+    if (!wanted(b, name) && (s->what != COPY || b->copy > 0)) return KL_OK;
     s->waits = !b->plain && s->what != DOT && s->what != DOTS;
     KL_TRY(stream_residual(s, &worst, err));
     if (!(worst < 1e-13)) {
@@ -230,8 +245,9 @@ static kl_status stream_line(bench *b, stream *s, const char *name, double bytes
     const double rate = bytes / t * 1e-9;
     if (s->what == COPY && b->copy == 0) b->copy = rate;
     const int reads = (s->what == DOT || s->what == DOTS) && b->read > 0;
-    printf("%-13s n=%-10lld nvec=%-3d | %-7s %9.4f ms %8.1f GB/s %4.0f %% of %s | resid %.0e PASS\n", name, (long long)s->n, s->nvec, s->ex == b->plain ? "plain" : s->ex->name,
-           t * 1e3, rate, 100 * rate / (reads ? b->read : b->copy), reads ? "reading" : "copy", worst);
+    printf("%-13s n=%-10lld nvec=%-3d | %-7s %9.4f ms %8.1f GB/s %4.0f %% of %s | resid %.0e PASS\n", name,
+           (long long)s->n, s->nvec, s->ex == b->plain ? "plain" : s->ex->name, t * 1e3, rate,
+           100 * rate / (reads ? b->read : b->copy), reads ? "reading" : "copy", worst);
     fflush(stdout);
 out:
     return st;
@@ -243,11 +259,20 @@ static kl_status reading_ceiling(bench *b, int64_t n, kl_dptr v, kl_err *err)
     kl_status st = KL_OK;
     kl_exec *const ex = b->cuda ? b->cuda : b->ex;
     double out[WIDEST];
-    kl_trial t = {.op = KL_OP_DOTS, .way = KL_WAY_READ, .repeat = 5, .n = n, .ldv = n, .nvec = WIDEST, .v = v, .x = v, .out = out};
+    kl_trial t = {.op = KL_OP_DOTS,
+                  .way = KL_WAY_READ,
+                  .repeat = 5,
+                  .n = n,
+                  .ldv = n,
+                  .nvec = WIDEST,
+                  .v = v,
+                  .x = v,
+                  .out = out};
     if (!ex->vt.trial) return KL_OK;
     KL_TRY(ex->vt.trial(ex, &t, err));
     b->read = 8e-9 * (WIDEST + 1) * (double)n / t.seconds;
-    printf("reading       n=%-10lld nvec=%-3d | CUDA    %9.4f ms %8.1f GB/s\n", (long long)n, WIDEST, t.seconds * 1e3, b->read);
+    printf("reading       n=%-10lld nvec=%-3d | CUDA    %9.4f ms %8.1f GB/s\n", (long long)n, WIDEST,
+           t.seconds * 1e3, b->read);
 out:
     return st;
 }
@@ -257,7 +282,9 @@ static kl_status bench_streams(bench *b, kl_err *err)
     static const struct {
         const char *name;
         int what, passes;
-    } simple[] = {{"copy", COPY, 2}, {"fill", FILL, 1}, {"y=ax", SCALE, 2}, {"axpy", AXPY, 3}, {"axpby", AXPBY, 3}, {"precondition", PRECONDITION, 3}, {"dot", DOT, 2}};
+    } simple[] = {{"copy", COPY, 2}, {"fill", FILL, 1},   {"y=ax", SCALE, 2},
+                  {"axpy", AXPY, 3}, {"axpby", AXPBY, 3}, {"precondition", PRECONDITION, 3},
+                  {"dot", DOT, 2}};
     kl_status st = KL_OK;
     kl_dptr memory = {0};
     int any = wanted(b, "launch") || wanted(b, "V^T x") || wanted(b, "V y");
@@ -269,18 +296,27 @@ static kl_status bench_streams(bench *b, kl_err *err)
     KL_TRY(put_random(b->ex, memory, need, err));
     KL_TRY(reading_ceiling(b, tall, memory, err));
     const int nexec = b->plain ? 2 : 1;
-    for (int plain = 0; plain < nexec && wanted(b, "launch"); plain++) { /* what every launch costs, whatever it does */
-        stream s = {.ex = plain ? b->plain : b->ex, .n = 16, .nvec = 1, .what = FILL, .y = memory, .waits = !b->plain};
+    /* what every launch costs, whatever it does */
+    for (int plain = 0; plain < nexec && wanted(b, "launch"); plain++) {
+        stream s = {.ex = plain ? b->plain : b->ex,
+                    .n = 16,
+                    .nvec = 1,
+                    .what = FILL,
+                    .y = memory,
+                    .waits = !b->plain};
         double t;
         KL_TRY(steady(stream_run, &s, &t, err));
-        printf("launch        n=16                  | %-7s %9.4f ms\n", plain ? "plain" : b->ex->name, t * 1e3);
+        printf("launch        n=16                  | %-7s %9.4f ms\n", plain ? "plain" : b->ex->name,
+               t * 1e3);
     }
     for (int plain = 0; plain < nexec; plain++) {
-        stream s = {.ex = plain ? b->plain : b->ex, .n = b->n, .nvec = 1, .x = memory, .y = kl_dptr_at(memory, b->n)};
+        stream s = {
+            .ex = plain ? b->plain : b->ex, .n = b->n, .nvec = 1, .x = memory, .y = kl_dptr_at(memory, b->n)};
         for (int j = 0; j < WIDEST; j++) s.c[j] = 0.04 * (j - 11.5);
         for (size_t k = 0; k < sizeof simple / sizeof *simple; k++) {
             s.what = simple[k].what;
-            if ((s.what == FILL || s.what == DOT) && wanted(b, simple[k].name)) KL_TRY(put_random(b->ex, memory, 2 * b->n, err));
+            if ((s.what == FILL || s.what == DOT) && wanted(b, simple[k].name))
+                KL_TRY(put_random(b->ex, memory, 2 * b->n, err));
             KL_TRY(stream_line(b, &s, simple[k].name, 8.0 * simple[k].passes * (double)s.n, err));
         }
         KL_TRY(put_random(b->ex, memory, need, err));
@@ -305,7 +341,8 @@ out:
 
 /* ---- lists ---- */
 
-#define ENOUGH 1e-3 /* seconds of runs in a row, so that launches and returns do not count; MOST_RUNS at most */
+/* seconds of runs in a row, so that launches and returns do not count; MOST_RUNS at most */
+#define ENOUGH 1e-3
 static const double MOST_RUNS = 20;
 
 typedef struct list {
@@ -329,8 +366,10 @@ static kl_status list_run(void *self, kl_err *err)
 
 static kl_status dgemm_ceiling(bench *b, kl_err *err);
 
-/* A list on the device by both kernels, and on the host where that was asked for; the last answer is what the others are compared with. x, y and bases are on the device. */
-static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, kl_dptr y, const int64_t *size, kl_err *err)
+/* A list on the device by both kernels, and on the host where that was asked for; the last answer is what the
+   others are compared with. x, y and bases are on the device. */
+static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, kl_dptr y,
+                            const int64_t *size, kl_err *err)
 {
     kl_status st = KL_OK;
     double *want = NULL, *got = NULL, *copy[KL_NAT] = {NULL};
@@ -358,7 +397,8 @@ static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, 
         b->host->vt.batch_release(b->host, q);
         memcpy(q->base, kept, sizeof kept);
         KL_TRY(st);
-        printf("%-30s | host, %d threads   %10.3f ms %7.2f TFLOP/s\n", name, b->host->nthread, t * 1e3, q->flop / t * 1e-12);
+        printf("%-30s | host, %d threads   %10.3f ms %7.2f TFLOP/s\n", name, b->host->nthread, t * 1e3,
+               q->flop / t * 1e-12);
     }
     for (int k = b->with_host ? 0 : -1; k < b->nway; k++) { /* -1: the answer */
         const int w = k < 0 ? 0 : k;
@@ -382,13 +422,16 @@ static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, 
                 worst = fmax(worst, off);
                 most = fmax(most, fabs(want[i]));
             }
-            if (!(worst <= 1e-12 * most)) st = kl_fail(err, KL_EBROKEN, "bench: %s by %s differs by %.1e of %.1e", name, plan.kernel, worst, most);
+            if (!(worst <= 1e-12 * most))
+                st = kl_fail(err, KL_EBROKEN, "bench: %s by %s differs by %.1e of %.1e", name, plan.kernel,
+                             worst, most);
         }
         if (st == KL_OK && k >= 0 && !b->plain) {
             const double t1 = kl_clock();
             st = list_run(&l, err);
             const double once = kl_clock() - t1;
-            if (once < ENOUGH) l.repeat = MOST_RUNS * once < ENOUGH ? (int)MOST_RUNS : (int)(ENOUGH / once) + 1;
+            if (once < ENOUGH)
+                l.repeat = MOST_RUNS * once < ENOUGH ? (int)MOST_RUNS : (int)(ENOUGH / once) + 1;
         }
         if (st == KL_OK && k >= 0) st = burst(b, list_run, &l, &t, err);
         if (st == KL_OK && k >= 0) st = sustained(b, list_run, &l, &u, err);
@@ -401,12 +444,16 @@ static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, 
         if (b->way[k].beside) beside = t;
         else if (beside > 0) snprintf(of, sizeof of, ", %.0f %% of CUDA's", 100 * beside / t);
         b->rate = rate;
-        if (!isnan(u)) snprintf(lasting, sizeof lasting, " (sustained %6.2f)", q->flop / u * 1e-12); /* --quick has none */
-        if (b->product > 0) snprintf(share, sizeof share, " %4.0f %% of %s", 100 * rate / b->product, b->plain ? "one product" : "dgemm 4096");
-        printf("%-30s | %-18s %d launches %9.3f ms %6.2f TFLOP/s%s%s%s | padded %.3f, %lld tiles, %lld pieces, work %.2f GB, %d rounds, %lld in order, plan %.1f ms | resid %.0e PASS\n",
+        /* --quick has none */
+        if (!isnan(u)) snprintf(lasting, sizeof lasting, " (sustained %6.2f)", q->flop / u * 1e-12);
+        if (b->product > 0)
+            snprintf(share, sizeof share, " %4.0f %% of %s", 100 * rate / b->product,
+                     b->plain ? "one product" : "dgemm 4096");
+        printf("%-30s | %-18s %d launches %9.3f ms %6.2f TFLOP/s%s%s%s | padded %.3f, %lld tiles, %lld "
+               "pieces, work %.2f GB, %d rounds, %lld in order, plan %.1f ms | resid %.0e PASS\n",
                name, plan.kernel, plan.nlaunch, t * 1e3, rate, lasting, share, of, plan.padded,
-               (long long)plan.ntile, (long long)plan.npiece,
-               (double)plan.work_bytes * 1e-9, plan.nround, (long long)plan.nsequential, make * 1e3, worst / most);
+               (long long)plan.ntile, (long long)plan.npiece, (double)plan.work_bytes * 1e-9, plan.nround,
+               (long long)plan.nsequential, make * 1e3, worst / most);
         fflush(stdout);
     }
 out:
@@ -416,10 +463,13 @@ out:
     return st;
 }
 
-typedef enum operands { PACKED, EVEN, EVEN_FACTORS } operands; /* EVEN: leading dimensions and places are even; FACTORS: each product has its own */
+/* EVEN: leading dimensions and places are even; FACTORS: each product has its own */
+typedef enum operands { PACKED, EVEN, EVEN_FACTORS } operands;
 
-/* Products of given shapes (m, n, k; the fourth number: 1 adds to the output before), operands after each other in LEFT and x. */
-static kl_status shapes_line(bench *b, const char *name, int n, const int (*shape)[4], int ta, int tb, operands how, kl_err *err)
+/* Products of given shapes (m, n, k; the fourth number: 1 adds to the output before), operands after each
+   other in LEFT and x. */
+static kl_status shapes_line(bench *b, const char *name, int n, const int (*shape)[4], int ta, int tb,
+                             operands how, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_batch q;
@@ -431,11 +481,27 @@ static kl_status shapes_line(bench *b, const char *name, int n, const int (*shap
     if (!wanted(b, name)) return KL_OK;
     for (int i = 0; i < n; i++) {
         const int m = shape[i][0], c = shape[i][1], k = shape[i][2];
-        const int lda = (ta ? k : m) + (even && (ta ? k : m) % 2), ldb = (tb ? c : k) + (even && (tb ? c : k) % 2), ldc = m + (even && m % 2);
+        const int lda = (ta ? k : m) + (even && (ta ? k : m) % 2),
+                  ldb = (tb ? c : k) + (even && (tb ? c : k) % 2), ldc = m + (even && m % 2);
         if (!shape[i][3]) KL_TRY(kl_batch_open_group(&q, ny, (int64_t)ldc * c, err));
         KL_TRY(kl_batch_reserve(&q, 1, err));
-        *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)ta, .tb = (uint8_t)tb, .beta = shape[i][3] != 0, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = m, .n = c, .k = k,
-                                      .lda = lda, .ldb = ldb, .ldc = ldc, .a = nl, .b = nx, .c = ny, .alpha = how == EVEN_FACTORS ? kl_random_uniform(&seed) : 1};
+        *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM,
+                                      .ta = (uint8_t)ta,
+                                      .tb = (uint8_t)tb,
+                                      .beta = shape[i][3] != 0,
+                                      .at_a = KL_AT_LEFT,
+                                      .at_b = KL_AT_X,
+                                      .at_c = KL_AT_Y,
+                                      .m = m,
+                                      .n = c,
+                                      .k = k,
+                                      .lda = lda,
+                                      .ldb = ldb,
+                                      .ldc = ldc,
+                                      .a = nl,
+                                      .b = nx,
+                                      .c = ny,
+                                      .alpha = how == EVEN_FACTORS ? kl_random_uniform(&seed) : 1};
         nl += (int64_t)lda * (ta ? m : k), nx += (int64_t)ldb * (tb ? k : c);
         if (even) nl = (nl + 15) / 16 * 16, nx = (nx + 15) / 16 * 16;
         if (i + 1 < n && shape[i + 1][3]) continue;
@@ -492,7 +558,14 @@ static int like_dmrg(int (*shape)[4])
         const int records = 4 + (int)(6 * unit(&s)), j = i + (int)(5 * unit(&s)) - 2;
         for (int r = 0; r < records; r++, n++) {
             const int k = i + (int)(7 * unit(&s)) - 3;
-            shape[n][0] = size[i], shape[n][1] = size[j < 0 ? 0 : j > 49 ? 49 : j], shape[n][2] = size[k < 0 ? 0 : k > 49 ? 49 : k], shape[n][3] = r > 0;
+            shape[n][0] = size[i],
+            shape[n][1] = size[j < 0    ? 0
+                               : j > 49 ? 49
+                                        : j],
+            shape[n][2] = size[k < 0    ? 0
+                               : k > 49 ? 49
+                                        : k],
+            shape[n][3] = r > 0;
         }
     }
     return n;
@@ -502,11 +575,11 @@ static kl_status bench_shapes(bench *b, kl_err *err)
 {
     enum { MOST = 8000 };
     kl_status st = KL_OK;
-    int(*shape)[4] = NULL;
+    int (*shape)[4] = NULL;
     const int one[2][4] = {{4096, 4096, 4096, 0}, {1704, 1704, 1704, 0}};
     uint64_t s = 7;
     KL_TRY(kl_alloc(&shape, MOST, KL_MEM_WORK, err));
-    const int(*const shapes)[4] = (const int(*)[4])shape;
+    const int (*const shapes)[4] = (const int (*)[4])shape;
     KL_TRY(shapes_line(b, "one 4096 x 4096 x 4096", 1, one, 0, 0, EVEN, err));
     if (b->plain) b->product = b->rate; /* 0 where --only left it out */
     KL_TRY(shapes_line(b, "one 1704 x 1704 x 1704", 1, one + 1, 0, 0, EVEN, err));
@@ -516,7 +589,8 @@ static kl_status bench_shapes(bench *b, kl_err *err)
             shape[i][k] = (int)(20 + 1080 * u * u);
         }
     for (int t = 0; t < 4; t++) {
-        static const char *const names[] = {"400 shapes 20..1100, NN", "400 shapes 20..1100, TN", "400 shapes 20..1100, NT", "400 shapes 20..1100, TT"};
+        static const char *const names[] = {"400 shapes 20..1100, NN", "400 shapes 20..1100, TN",
+                                            "400 shapes 20..1100, NT", "400 shapes 20..1100, TT"};
         KL_TRY(shapes_line(b, names[t], 400, shapes, t & 1, t >> 1, EVEN, err));
     }
     KL_TRY(shapes_line(b, "400 shapes, factors, TT", 400, shapes, 1, 1, EVEN_FACTORS, err));
@@ -541,7 +615,8 @@ out:
 
 /* ---- superblocks: the shapes of m states at the middle of a chain, numbers at random ---- */
 
-static kl_status side_block(kl_engine *e, kl_exec *ex, kl_side side, int m, int last, kl_block **out, kl_err *err)
+static kl_status side_block(kl_engine *e, kl_exec *ex, kl_side side, int m, int last, kl_block **out,
+                            kl_err *err)
 {
     kl_status st = KL_OK;
     kl_enlarged *en = NULL;
@@ -588,7 +663,8 @@ static kl_status superblock_line(bench *b, const kl_task *t, kl_strategy strateg
     kl_dptr x = {0}, y = {0};
     char name[80];
     kl_batch_init(&q);
-    const int length = snprintf(name, sizeof name, "%s m=%d %s", t->model->name, m, strategy == KL_STRATEGY_LR ? "lr" : "l11r");
+    const int length = snprintf(name, sizeof name, "%s m=%d %s", t->model->name, m,
+                                strategy == KL_STRATEGY_LR ? "lr" : "l11r");
     if (!wanted(b, name)) return KL_OK;
     KL_TRY(kl_engine_create(t->terms, ex, t->target, 1, strategy, KL_SOLVER_DAVIDSON, 0, 1, &e, err));
     const int c = t->terms->nsite / 2 - 1;
@@ -630,8 +706,9 @@ out:
 
 static kl_status bench_superblocks(bench *b, kl_err *err)
 {
-    static const char *const words[2][8] = {{"dmrg", "heisenberg", "--sites=64", "--charge=Sz=0"},
-                                            {"dmrg", "hubbard", "--sites=32", "-pU=4", "--charge=N_up=16", "--charge=N_dn=16"}};
+    static const char *const words[2][8] = {
+        {"dmrg", "heisenberg", "--sites=64", "--charge=Sz=0"},
+        {"dmrg", "hubbard", "--sites=32", "-pU=4", "--charge=N_up=16", "--charge=N_dn=16"}};
     kl_status st = KL_OK;
     kl_options *o = NULL;
     kl_task *t = NULL;
@@ -644,7 +721,8 @@ static kl_status bench_superblocks(bench *b, kl_err *err)
         KL_TRY(kl_task_charges(t, err));
         KL_TRY(kl_task_aim(t, t->target, err));
         for (int i = 0; i < b->nm; i++)
-            for (int s = 0; s < 2; s++) KL_TRY(superblock_line(b, t, s ? KL_STRATEGY_L11R : KL_STRATEGY_LR, b->m[i], err));
+            for (int s = 0; s < 2; s++)
+                KL_TRY(superblock_line(b, t, s ? KL_STRATEGY_L11R : KL_STRATEGY_LR, b->m[i], err));
         kl_task_destroy(&t);
         kl_options_destroy(&o);
     }
@@ -654,12 +732,14 @@ out:
     return st;
 }
 
-/* The CUDA module beside offload, if it drives the same GPU: both are then in the device's one context and take each other's addresses. */
+/* The CUDA module beside offload, if it drives the same GPU: both are then in the device's one context and
+   take each other's addresses. */
 static void open_beside(bench *b)
 {
     kl_err absent;
     int ours = -1, theirs = -2;
-    if (sscanf(b->ex->where, "device %d (sm_", &ours) != 1 || kl_exec_open_cuda(&b->cuda, &absent) != KL_OK) return;
+    if (sscanf(b->ex->where, "device %d (sm_", &ours) != 1 || kl_exec_open_cuda(&b->cuda, &absent) != KL_OK)
+        return;
     if (sscanf(b->cuda->where, "device %d (sm_", &theirs) != 1 || ours != theirs) kl_exec_close(&b->cuda);
 }
 
@@ -687,14 +767,20 @@ kl_status kl_bench_offload(int argc, char **argv, kl_err *err)
             continue;
         }
         const int elements = !strcmp(argv[i], "--elements"), only = !strcmp(argv[i], "--only");
-        if (!elements && !only && strcmp(argv[i], "--m")) return kl_fail(err, KL_EINPUT, "bench %s: '%s' is not one of --elements, --m, --host, --only, --shapes, --own, --quick", argv[0], argv[i]);
+        if (!elements && !only && strcmp(argv[i], "--m"))
+            return kl_fail(
+                err, KL_EINPUT,
+                "bench %s: '%s' is not one of --elements, --m, --host, --only, --shapes, --own, --quick",
+                argv[0], argv[i]);
         if (i + 1 == argc) return kl_fail(err, KL_EINPUT, "%s: a value is missing", argv[i]);
         if (only) {
             b.only = argv[++i];
             continue;
         }
-        if (!kl_parse_int(argv[i + 1], &value) || value < (elements ? 4000 : 2) || value > (elements ? 4000000000 : 100000))
-            return kl_fail(err, KL_EINPUT, "%s: '%s' is not a whole number from %s", argv[i], argv[i + 1], elements ? "4000 to 4e9" : "2 to 100000");
+        if (!kl_parse_int(argv[i + 1], &value) || value < (elements ? 4000 : 2) ||
+            value > (elements ? 4000000000 : 100000))
+            return kl_fail(err, KL_EINPUT, "%s: '%s' is not a whole number from %s", argv[i], argv[i + 1],
+                           elements ? "4000 to 4e9" : "2 to 100000");
         i++;
         if (elements) b.n = value;
         else if (b.nm < 8) b.m[b.nm++] = (int)value;
@@ -703,7 +789,9 @@ kl_status kl_bench_offload(int argc, char **argv, kl_err *err)
     if (b.nm == 0) b.m[b.nm++] = 2048, b.m[b.nm++] = 4096;
     if (cuda) {
         KL_TRY(kl_exec_open_cuda(&b.ex, err));
-        static const kl_projection ways[] = {KL_PROJECTION_NOSTREAMS, KL_PROJECTION_4STREAMS, KL_PROJECTION_CONCAT, KL_PROJECTION_LIBRARY, KL_PROJECTION_GROUPED};
+        static const kl_projection ways[] = {KL_PROJECTION_NOSTREAMS, KL_PROJECTION_4STREAMS,
+                                             KL_PROJECTION_CONCAT, KL_PROJECTION_LIBRARY,
+                                             KL_PROJECTION_GROUPED};
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) b.way[b.nway++] = (way){b.ex, ways[i], 0};
     } else {
         KL_TRY(kl_exec_open_offload(0, &b.ex, err));
@@ -717,7 +805,11 @@ kl_status kl_bench_offload(int argc, char **argv, kl_err *err)
     if (!b.shapes) KL_TRY(bench_streams(&b, err));
     KL_TRY(bench_shapes(&b, err));
     if (!b.shapes) KL_TRY(bench_superblocks(&b, err));
-    if (!b.any) st = kl_fail(err, KL_EINPUT, "--only: '%s' is in the name of no line, such as \"V^T x\", \"400 shapes\" or \"hubbard m=2048 l11r\"", b.only);
+    if (!b.any)
+        st = kl_fail(err, KL_EINPUT,
+                     "--only: '%s' is in the name of no line, such as \"V^T x\", \"400 shapes\" or \"hubbard "
+                     "m=2048 l11r\"",
+                     b.only);
 out:
     kl_exec_close(&b.cuda);
     kl_exec_close(&b.ex);

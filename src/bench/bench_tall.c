@@ -1,6 +1,7 @@
-/* `kronlat bench gemv_trans`: V^T x (nemes2014, Alg. 4) for every width and height, with sums by shuffles and by trees in shared memory, with belts of several widths,
-   beside gemv and gemm of the vendor's library and of the host's BLAS. Every way is checked against the host's loops before its time is printed; the ceiling is the time
-   to read as many bytes, in the same minute.
+/* `kronlat bench gemv_trans`: V^T x (nemes2014, Alg. 4) for every width and height, with sums by shuffles and
+   by trees in shared memory, with belts of several widths, beside gemv and gemm of the vendor's library and
+   of the host's BLAS. Every way is checked against the host's loops before its time is printed; the ceiling
+   is the time to read as many bytes, in the same minute.
    SPDX-License-Identifier: Apache-2.0 */
 #include "bench/bench_tall.h"
 #include "exec/exec.h"
@@ -13,8 +14,10 @@
 #include <string.h>
 
 static const char usage[] =
-    "Usage: kronlat bench gemv_trans [--exec host|cuda] [--height N ...] [--width W ...] [--belt W ...] [--csv FILE]\n"
-    "  --exec WHERE   whose kernels (cuda); the host's loops and BLAS are measured in any case, up to 2000000 rows\n"
+    "Usage: kronlat bench gemv_trans [--exec host|cuda] [--height N ...] [--width W ...] [--belt W ...] "
+    "[--csv FILE]\n"
+    "  --exec WHERE   whose kernels (cuda); the host's loops and BLAS are measured in any case, up to "
+    "2000000 rows\n"
     "  --height N     rows of V, repeatable (100000, 500000, 2000000, 5000000 and 20000000)\n"
     "  --width W      columns, repeatable (1 to 32)\n"
     "  --belt W       columns of a pass, repeatable, for widths beyond it (8 and 16)\n"
@@ -26,8 +29,8 @@ typedef struct bench {
     kl_exec *ex, *host;
     int64_t height[MOST_HEIGHT], width[MOST_WIDTH], belt[MOST_BELT];
     int nheight, nwidth, nbelt;
-    kl_dptr v, x;          /* on ex */
-    double *hv, *hx;       /* the same on the host */
+    kl_dptr v, x; /* on ex */
+    double *hv, *hx; /* the same on the host */
     double want[WIDEST], got[WIDEST];
     FILE *csv;
     double memory; /* bytes a second of reading what no cache holds; 0: not known */
@@ -40,12 +43,23 @@ static int by_time(const void *pa, const void *pb)
 }
 
 /* The median of some rounds; < 0: that way is not here. */
-static kl_status measure(bench *b, int on_host, kl_way way, int belt, int64_t n, int64_t ldv, int nvec, double *seconds, double *worst, kl_err *err)
+static kl_status measure(bench *b, int on_host, kl_way way, int belt, int64_t n, int64_t ldv, int nvec,
+                         double *seconds, double *worst, kl_err *err)
 {
     kl_exec *const ex = on_host ? b->host : b->ex;
     double t[ROUNDS];
-    kl_trial trial = {.op = KL_OP_DOTS, .way = way, .belt = belt, .repeat = on_host ? 1 : n < 1000000 ? 4 * REPEAT : REPEAT, .n = n, .ldv = ldv, .nvec = nvec,
-                      .v = on_host ? (kl_dptr){(uintptr_t)b->hv} : b->v, .x = on_host ? (kl_dptr){(uintptr_t)b->hx} : b->x, .out = b->got};
+    kl_trial trial = {.op = KL_OP_DOTS,
+                      .way = way,
+                      .belt = belt,
+                      .repeat = on_host       ? 1
+                                : n < 1000000 ? 4 * REPEAT
+                                              : REPEAT,
+                      .n = n,
+                      .ldv = ldv,
+                      .nvec = nvec,
+                      .v = on_host ? (kl_dptr){(uintptr_t)b->hv} : b->v,
+                      .x = on_host ? (kl_dptr){(uintptr_t)b->hx} : b->x,
+                      .out = b->got};
     *seconds = -1;
     *worst = 0;
     for (int r = 0; r < ROUNDS; r++) {
@@ -60,13 +74,16 @@ static kl_status measure(bench *b, int on_host, kl_way way, int belt, int64_t n,
         const double off = fabs(b->got[j] - b->want[j]) / (double)n;
         if (!(off <= *worst)) *worst = off;
     }
-    if (!(*worst < 1e-13)) return kl_fail(err, KL_EBROKEN, "bench gemv_trans: n = %lld, width %d by %s is off by %.1e", (long long)n, nvec, kl_way_name[way], *worst);
+    if (!(*worst < 1e-13))
+        return kl_fail(err, KL_EBROKEN, "bench gemv_trans: n = %lld, width %d by %s is off by %.1e",
+                       (long long)n, nvec, kl_way_name[way], *worst);
     qsort(t, ROUNDS, sizeof *t, by_time);
     *seconds = t[ROUNDS / 2];
     return KL_OK;
 }
 
-static void line(const bench *b, const char *exec, const char *way, int belt, int64_t n, int nvec, double t, double ceiling, double library, double worst)
+static void line(const bench *b, const char *exec, const char *way, int belt, int64_t n, int nvec, double t,
+                 double ceiling, double library, double worst)
 {
     const double rate = 8e-9 * (double)n * (nvec + 1) / t;
     printf("n=%-9lld width %2d | %-5s %-8s", (long long)n, nvec, exec, way);
@@ -77,7 +94,9 @@ static void line(const bench *b, const char *exec, const char *way, int belt, in
     if (ceiling > 0) printf(" %5.1f %% of reading", 100 * ceiling / t);
     if (library > 0) printf(", %.2f x the library", library / t);
     printf(" | resid %.0e PASS\n", worst);
-    if (b->csv) fprintf(b->csv, "%lld,%d,%s,%s,%d,%.9g,%.6g,%.6g,%.6g,%.3g\n", (long long)n, nvec, exec, way, belt, t, rate, ceiling > 0 ? ceiling / t : 0.0, library > 0 ? library / t : 0.0, worst);
+    if (b->csv)
+        fprintf(b->csv, "%lld,%d,%s,%s,%d,%.9g,%.6g,%.6g,%.6g,%.3g\n", (long long)n, nvec, exec, way, belt, t,
+                rate, ceiling > 0 ? ceiling / t : 0.0, library > 0 ? library / t : 0.0, worst);
 }
 
 static kl_status one_width(bench *b, int64_t n, int64_t ldv, int nvec, kl_err *err)
@@ -86,7 +105,8 @@ static kl_status one_width(bench *b, int64_t n, int64_t ldv, int nvec, kl_err *e
     static const kl_way ways[] = {KL_WAY_OWN, KL_WAY_SHARED}, libraries[] = {KL_WAY_LIBRARY, KL_WAY_GEMM};
     kl_status st = KL_OK;
     double t, worst, ceiling = -1, library = INFINITY;
-    b->host->vt.dots(b->host, n, nvec, (kl_dptr){(uintptr_t)b->hv}, ldv, (kl_dptr){(uintptr_t)b->hx}, b->want);
+    b->host->vt.dots(b->host, n, nvec, (kl_dptr){(uintptr_t)b->hv}, ldv, (kl_dptr){(uintptr_t)b->hx},
+                     b->want);
     if (b->ex != b->host) {
         KL_TRY(measure(b, 0, KL_WAY_READ, 0, n, ldv, nvec, &ceiling, &worst, err));
         for (int i = 0; i < 2; i++) {
@@ -96,12 +116,16 @@ static kl_status one_width(bench *b, int64_t n, int64_t ldv, int nvec, kl_err *e
         }
         for (int i = 0; i < 2; i++) {
             KL_TRY(measure(b, 0, ways[i], 0, n, ldv, nvec, &t, &worst, err));
-            if (t > 0) line(b, b->ex->name, kl_way_name[ways[i]], 0, n, nvec, t, ceiling, isfinite(library) ? library : 0, worst);
+            if (t > 0)
+                line(b, b->ex->name, kl_way_name[ways[i]], 0, n, nvec, t, ceiling,
+                     isfinite(library) ? library : 0, worst);
         }
         for (int i = 0; i < b->nbelt; i++) {
             if (b->belt[i] >= nvec) continue;
             KL_TRY(measure(b, 0, KL_WAY_OWN, (int)b->belt[i], n, ldv, nvec, &t, &worst, err));
-            if (t > 0) line(b, b->ex->name, "own", (int)b->belt[i], n, nvec, t, ceiling, isfinite(library) ? library : 0, worst);
+            if (t > 0)
+                line(b, b->ex->name, "own", (int)b->belt[i], n, nvec, t, ceiling,
+                     isfinite(library) ? library : 0, worst);
         }
     }
     for (int i = 0; i < 3 && n <= HOST_MOST; i++) {
@@ -137,7 +161,10 @@ static kl_status sweep(bench *b, kl_err *err)
         const int64_t n = tallest * (widest + 1);
         if (n >= LEAST) KL_TRY(measure(b, 0, KL_WAY_READ, 0, n / 2, n / 2, 1, &t, &worst, err));
         if (n >= LEAST && t > 0) b->memory = 8.0 * (double)(n / 2 * 2) / t;
-        if (b->memory > 0) printf("memory is read at %.1f GB/s; the ceiling \"reading\" is as many bytes as each line moves, a part of them from the cache where it holds one\n", 1e-9 * b->memory);
+        if (b->memory > 0)
+            printf("memory is read at %.1f GB/s; the ceiling \"reading\" is as many bytes as each line "
+                   "moves, a part of them from the cache where it holds one\n",
+                   1e-9 * b->memory);
     }
     if (b->csv) fprintf(b->csv, "rows,width,exec,way,belt,seconds,gb_per_s,of_reading,of_library,residual\n");
     for (int i = 0; i < b->nheight; i++)
@@ -154,9 +181,13 @@ static kl_status parse(bench *b, int argc, char **argv, const char **exec, const
 {
     for (int i = 1; i < argc; i++) {
         int64_t value = 0;
-        const int height = !strcmp(argv[i], "--height"), width = !strcmp(argv[i], "--width"), belt = !strcmp(argv[i], "--belt");
+        const int height = !strcmp(argv[i], "--height"), width = !strcmp(argv[i], "--width"),
+                  belt = !strcmp(argv[i], "--belt");
         const int name = !strcmp(argv[i], "--exec") || !strcmp(argv[i], "--csv");
-        if (!height && !width && !belt && !name) return kl_fail(err, KL_EINPUT, "bench gemv_trans: '%s' is not one of --exec, --height, --width, --belt, --csv", argv[i]);
+        if (!height && !width && !belt && !name)
+            return kl_fail(err, KL_EINPUT,
+                           "bench gemv_trans: '%s' is not one of --exec, --height, --width, --belt, --csv",
+                           argv[i]);
         if (i + 1 == argc) return kl_fail(err, KL_EINPUT, "%s: a value is missing", argv[i]);
         if (name) {
             if (!strcmp(argv[i], "--exec")) *exec = argv[i + 1];
@@ -166,9 +197,17 @@ static kl_status parse(bench *b, int argc, char **argv, const char **exec, const
         }
         const int64_t most = height ? 100000000 : width ? WIDEST : 32;
         if (!kl_parse_int(argv[i + 1], &value) || value < 1 || value > most)
-            return kl_fail(err, KL_EINPUT, "%s: '%s' is not a whole number from 1 to %lld", argv[i], argv[i + 1], (long long)most);
-        if ((height ? b->nheight : width ? b->nwidth : b->nbelt) == (height ? (int)MOST_HEIGHT : width ? (int)MOST_WIDTH : (int)MOST_BELT))
-            return kl_fail(err, KL_EINPUT, "%s: at most %d values", argv[i], height ? (int)MOST_HEIGHT : width ? (int)MOST_WIDTH : (int)MOST_BELT);
+            return kl_fail(err, KL_EINPUT, "%s: '%s' is not a whole number from 1 to %lld", argv[i],
+                           argv[i + 1], (long long)most);
+        if ((height  ? b->nheight
+             : width ? b->nwidth
+                     : b->nbelt) == (height  ? (int)MOST_HEIGHT
+                                     : width ? (int)MOST_WIDTH
+                                             : (int)MOST_BELT))
+            return kl_fail(err, KL_EINPUT, "%s: at most %d values", argv[i],
+                           height  ? (int)MOST_HEIGHT
+                           : width ? (int)MOST_WIDTH
+                                   : (int)MOST_BELT);
         if (height) b->height[b->nheight++] = value;
         else if (width) b->width[b->nwidth++] = value;
         else b->belt[b->nbelt++] = value;
@@ -204,7 +243,8 @@ kl_status kl_bench_tall(int argc, char **argv, kl_err *err)
     printf("V^T x, %s; host: %s\n", b.ex->where, b.host->where);
     KL_TRY(sweep(&b, err));
 out:
-    if (b.csv && fclose(b.csv) != 0 && st == KL_OK) st = kl_fail(err, KL_EIO, "--csv: '%s' cannot be written", csv);
+    if (b.csv && fclose(b.csv) != 0 && st == KL_OK)
+        st = kl_fail(err, KL_EIO, "--csv: '%s' cannot be written", csv);
     if (b.ex && b.ex != b.host) {
         b.ex->vt.release(b.ex, &b.v);
         b.ex->vt.release(b.ex, &b.x);

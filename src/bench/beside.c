@@ -33,8 +33,10 @@ kl_status kl_beside_run(const char *command, double *rate, double *energy, doubl
     }
     const int status = pclose(f);
     getrusage(RUSAGE_CHILDREN, &after);
-    *cpu = (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_stime.tv_sec) +
-           1e-6 * (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec - before.ru_stime.tv_usec);
+    *cpu = (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec -
+                    before.ru_stime.tv_sec) +
+           1e-6 * (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec -
+                           before.ru_stime.tv_usec);
     if (own > 0.0) *cpu = own;
     return status == 0 ? KL_OK : kl_fail(err, KL_EIO, "bench: '%s' ended with status %d", command, status);
 }

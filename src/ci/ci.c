@@ -1,11 +1,15 @@
 /* Configuration interaction.
 
-   1. Electrons, references (given, or the determinant of lowest energy by descent), inactive, active and deleted orbitals; the inactive
+   1. Electrons, references (given, or the determinant of lowest energy by descent), inactive, active and
+      deleted orbitals; the inactive
       ones are folded into the integrals.
    2. For each irrep a space, and H on it: stored, or as products only.
-   3. The lowest determinants make a small dense block: its eigenvectors, with a random part over the whole space, start the solver, its inverse
-      preconditions it. Roots beside the wanted ones (guards) are followed until nothing of theirs can lie below.
-   4. Where states of several irreps are wanted: all irreps to a coarse residual, then only those that can still hold one of the lowest.
+   3. The lowest determinants make a small dense block: its eigenvectors, with a random part over the whole
+      space, start the solver, its inverse
+      preconditions it. Roots beside the wanted ones (guards) are followed until nothing of theirs can lie
+      below.
+   4. Where states of several irreps are wanted: all irreps to a coarse residual, then only those that can
+      still hold one of the lowest.
    5. States in order of energy, with spin, density matrices, natural occupations and leading determinants.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
@@ -25,12 +29,17 @@
 #include "ci/slater.h"
 #include "exec/spmv.h"
 
-enum { DEFAULT_PSPACE = 120, MIN_GUARD = 1, MAX_GUARD = 4 }; /* guards: roots beside the wanted ones, which may come down */
+/* guards: roots beside the wanted ones, which may come down */
+enum { DEFAULT_PSPACE = 120, MIN_GUARD = 1, MAX_GUARD = 4 };
 enum { PRODUCTS_PER_ROOT = 20 }; /* about: 15 to 25 are seen */
 static const double coarse_tol = 0.01;  /* hartree: enough to tell irreps apart */
-static const double guard_window = 0.15; /* states of the small block this close above the last wanted one are followed too */
-static const double random_part = 0.1;   /* norm of what is random in a start vector of norm 1: a tenth costs no more than a product or two; a third and thrice of it find the same states */
-static const double random_width = 1.0;  /* hartree: determinants this high above the lowest get half of its share */
+/* states of the small block this close above the last wanted one are followed too */
+static const double guard_window = 0.15;
+/* norm of what is random in a start vector of norm 1: a tenth costs no more than a product or two; a third
+   and thrice of it find the same states */
+static const double random_part = 0.1;
+/* hartree: determinants this high above the lowest get half of its share */
+static const double random_width = 1.0;
 
 /* ---------------------------------------------------------------- spaces by name */
 
@@ -56,7 +65,8 @@ kl_status kl_ci_parse_space(const char *text, kl_ci_opts *o, kl_err *err)
         return KL_OK;
     }
     if (strncmp(text, "level:", 6) == 0 && kl_parse_int(text + 6, &a)) {
-        if (a < 0 || a > 62) return kl_fail(err, KL_EINPUT, "'%s': the level is %lld; allowed: 0 to 62", text, (long long)a);
+        if (a < 0 || a > 62)
+            return kl_fail(err, KL_EINPUT, "'%s': the level is %lld; allowed: 0 to 62", text, (long long)a);
         o->levels = (UINT64_C(2) << a) - 1;
         return KL_OK;
     }
@@ -64,15 +74,21 @@ kl_status kl_ci_parse_space(const char *text, kl_ci_opts *o, kl_err *err)
     if (strncmp(text, "cas:", 4) == 0 && comma != NULL && strlen(text) < sizeof(word)) {
         *comma = '\0';
         if (kl_parse_int(word + 4, &a) && kl_parse_int(comma + 1, &b)) {
-            if (b < 1 || b > KL_DET_MAX_ORB) return kl_fail(err, KL_EINPUT, "'%s': %lld active orbitals; allowed: 1 to %d", text, (long long)b, KL_DET_MAX_ORB);
-            if (a < 0 || a > 2 * b) return kl_fail(err, KL_EINPUT, "'%s': %lld electrons in %lld orbitals; allowed: 0 to %lld", text, (long long)a, (long long)b, (long long)(2 * b));
+            if (b < 1 || b > KL_DET_MAX_ORB)
+                return kl_fail(err, KL_EINPUT, "'%s': %lld active orbitals; allowed: 1 to %d", text,
+                               (long long)b, KL_DET_MAX_ORB);
+            if (a < 0 || a > 2 * b)
+                return kl_fail(err, KL_EINPUT, "'%s': %lld electrons in %lld orbitals; allowed: 0 to %lld",
+                               text, (long long)a, (long long)b, (long long)(2 * b));
             o->full = 1;
             o->cas_nelec = (int)a;
             o->cas_norb = (int)b;
             return KL_OK;
         }
     }
-    return kl_fail(err, KL_EINPUT, "'%s' is no space; allowed: cis cid cisd cisdt cisdtq level:N full cas:ELECTRONS,ORBITALS", text);
+    return kl_fail(err, KL_EINPUT,
+                   "'%s' is no space; allowed: cis cid cisd cisdt cisdtq level:N full cas:ELECTRONS,ORBITALS",
+                   text);
 }
 
 /* ---------------------------------------------------------------- 1. orbitals */
@@ -90,9 +106,15 @@ typedef struct layout {
     uint64_t odd;            /* bit p: an odd number of core orbitals lies above active orbital p */
 } layout;
 
-static unsigned char *occ_of(const layout *l, int ref, int spin) { return l->occ + ((int64_t)ref * 2 + spin) * l->f->norb; }
+static unsigned char *occ_of(const layout *l, int ref, int spin)
+{
+    return l->occ + ((int64_t)ref * 2 + spin) * l->f->norb;
+}
 
-static double eri(const kl_fcidump *f, int kind, int p, int q, int r, int s) { return f->eri[kind][kl_pair(p, q) * f->npair + kl_pair(r, s)]; }
+static double eri(const kl_fcidump *f, int kind, int p, int q, int r, int s)
+{
+    return f->eri[kind][kl_pair(p, q) * f->npair + kl_pair(r, s)];
+}
 
 /* Energy of an electron of this spin in orbital p, in the field of a determinant. */
 static double level(const layout *l, int ref, int spin, int p)
@@ -107,16 +129,19 @@ static double level(const layout *l, int ref, int spin, int p)
     return e;
 }
 
-/* How large energies are in the units of the file: what an electron has in an orbital by itself, and what a pair has, on average. */
+/* How large energies are in the units of the file: what an electron has in an orbital by itself, and what a
+   pair has, on average. */
 static double unit_of_energy(const kl_fcidump *f)
 {
     double sum = 0;
     for (int spin = 0; spin < 2; spin++)
-        for (int p = 0; p < f->norb; p++) sum += fabs(f->h[spin][p * f->norb + p]) + fabs(eri(f, spin, p, p, p, p));
+        for (int p = 0; p < f->norb; p++)
+            sum += fabs(f->h[spin][p * f->norb + p]) + fabs(eri(f, spin, p, p, p, p));
     return sum / (2 * f->norb);
 }
 
-/* From the orbitals in their order: moves of one electron, or of a pair, as long as one lowers the energy by more than roundings do. */
+/* From the orbitals in their order: moves of one electron, or of a pair, as long as one lowers the energy by
+   more than roundings do. */
 static kl_status find_reference(layout *l, kl_err *err)
 {
     enum { MOST_MOVES = 1000 };
@@ -142,7 +167,8 @@ static kl_status find_reference(layout *l, kl_err *err)
                 for (int spin = 0; spin < 2; spin++) {
                     can[spin] = occ_of(l, 0, spin)[i] && !occ_of(l, 0, spin)[a];
                     if (!can[spin]) continue;
-                    change[spin] = e[spin][a] - e[spin][i] - (eri(f, spin, a, a, i, i) - eri(f, spin, a, i, i, a));
+                    change[spin] =
+                        e[spin][a] - e[spin][i] - (eri(f, spin, a, a, i, i) - eri(f, spin, a, i, i, a));
                     if (change[spin] < best) {
                         best = change[spin];
                         best_spin = spin;
@@ -151,7 +177,8 @@ static kl_status find_reference(layout *l, kl_err *err)
                     }
                 }
                 if (!can[0] || !can[1]) continue;
-                const double both = change[0] + change[1] + eri(f, 2, a, a, a, a) - eri(f, 2, a, a, i, i) - eri(f, 2, i, i, a, a) + eri(f, 2, i, i, i, i);
+                const double both = change[0] + change[1] + eri(f, 2, a, a, a, a) - eri(f, 2, a, a, i, i) -
+                                    eri(f, 2, i, i, a, a) + eri(f, 2, i, i, i, i);
                 if (both < best) {
                     best = both;
                     best_spin = 2;
@@ -177,18 +204,22 @@ static kl_status read_reference(layout *l, int r, const char *text, kl_err *err)
     const int n = l->f->norb;
     int count[2] = {0, 0};
     if ((int)strlen(text) != n)
-        return kl_fail(err, KL_EINPUT, "reference '%.80s' names %d orbitals; the file has %d (2, u, d or 0 for each)", text, (int)strlen(text), n);
+        return kl_fail(err, KL_EINPUT,
+                       "reference '%.80s' names %d orbitals; the file has %d (2, u, d or 0 for each)", text,
+                       (int)strlen(text), n);
     for (int p = 0; p < n; p++) {
         const char c = text[p];
-        if (strchr("2ud0", c) == NULL) return kl_fail(err, KL_EINPUT, "reference '%.80s': '%c' is not one of 2 u d 0", text, c);
+        if (strchr("2ud0", c) == NULL)
+            return kl_fail(err, KL_EINPUT, "reference '%.80s': '%c' is not one of 2 u d 0", text, c);
         occ_of(l, r, 0)[p] = c == '2' || c == 'u';
         occ_of(l, r, 1)[p] = c == '2' || c == 'd';
         count[0] += c == '2' || c == 'u';
         count[1] += c == '2' || c == 'd';
     }
     if (count[0] != l->nalpha || count[1] != l->nbeta)
-        return kl_fail(err, KL_EINPUT, "reference '%.80s' has %d alpha and %d beta electrons; the run is for %d and %d", text, count[0], count[1], l->nalpha,
-                       l->nbeta);
+        return kl_fail(err, KL_EINPUT,
+                       "reference '%.80s' has %d alpha and %d beta electrons; the run is for %d and %d", text,
+                       count[0], count[1], l->nalpha, l->nbeta);
     return KL_OK;
 }
 
@@ -220,7 +251,11 @@ static kl_status choose_orbitals(layout *l, const kl_ci_opts *o, kl_err *err)
             if (k < lowest) lowest = k;
             if (k > highest) highest = k;
         }
-        list[p] = (rank){p, lowest == 2 ? 0 : highest == 0 ? 2 : 1, 0.5 * (level(l, 0, 0, p) + level(l, 0, 1, p))};
+        list[p] = (rank){p,
+                         lowest == 2    ? 0
+                         : highest == 0 ? 2
+                                        : 1,
+                         0.5 * (level(l, 0, 0, p) + level(l, 0, 1, p))};
     }
     qsort(list, (size_t)n, sizeof(*list), by_rank);
     int ndouble = 0;
@@ -229,21 +264,35 @@ static kl_status choose_orbitals(layout *l, const kl_ci_opts *o, kl_err *err)
     l->nactive = n - o->frozen;
     if (o->cas_norb > 0) {
         const int inactive = l->nalpha + l->nbeta - o->cas_nelec;
-        if (o->frozen > 0) KL_TRY(kl_fail(err, KL_EINPUT, "frozen orbitals and an active space exclude each other: cas says which are inactive"));
+        if (o->frozen > 0)
+            KL_TRY(kl_fail(
+                err, KL_EINPUT,
+                "frozen orbitals and an active space exclude each other: cas says which are inactive"));
         if (inactive < 0 || inactive % 2 != 0)
-            KL_TRY(kl_fail(err, KL_EINPUT, "cas:%d,%d: %d electrons leave %d for doubly occupied orbitals; an even number from 0 on is needed", o->cas_nelec,
-                           o->cas_norb, l->nalpha + l->nbeta, inactive));
+            KL_TRY(kl_fail(err, KL_EINPUT,
+                           "cas:%d,%d: %d electrons leave %d for doubly occupied orbitals; an even number "
+                           "from 0 on is needed",
+                           o->cas_nelec, o->cas_norb, l->nalpha + l->nbeta, inactive));
         l->ncore = inactive / 2;
         l->nactive = o->cas_norb;
     }
     if (l->ncore < 0 || l->ncore > ndouble)
-        KL_TRY(kl_fail(err, KL_EINPUT, "%d orbitals are to be inactive (--frozen, or what cas leaves over); the reference has %d that are doubly occupied", l->ncore, ndouble));
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "%d orbitals are to be inactive (--frozen, or what cas leaves over); the reference "
+                       "has %d that are doubly occupied",
+                       l->ncore, ndouble));
     if (l->nactive < 1 || l->ncore + l->nactive > n)
-        KL_TRY(kl_fail(err, KL_EINPUT, "%d inactive and %d active orbitals; the file has %d in all", l->ncore, l->nactive, n));
+        KL_TRY(kl_fail(err, KL_EINPUT, "%d inactive and %d active orbitals; the file has %d in all", l->ncore,
+                       l->nactive, n));
     for (int k = l->ncore + l->nactive; k < n; k++)
-        if (list[k].kind != 2) KL_TRY(kl_fail(err, KL_EINPUT, "cas:%d,%d leaves out orbital %d, which the reference occupies", o->cas_nelec, o->cas_norb, list[k].orbital + 1));
+        if (list[k].kind != 2)
+            KL_TRY(kl_fail(err, KL_EINPUT, "cas:%d,%d leaves out orbital %d, which the reference occupies",
+                           o->cas_nelec, o->cas_norb, list[k].orbital + 1));
     if (l->nactive > KL_DET_MAX_ORB)
-        KL_TRY(kl_fail(err, KL_EINPUT, "%d active orbitals; at most %d are supported (freeze some, or choose an active space)", l->nactive, KL_DET_MAX_ORB));
+        KL_TRY(
+            kl_fail(err, KL_EINPUT,
+                    "%d active orbitals; at most %d are supported (freeze some, or choose an active space)",
+                    l->nactive, KL_DET_MAX_ORB));
     KL_TRY(kl_alloc(&l->core, l->ncore, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&l->active, l->nactive, KL_MEM_MISC, err));
     for (int k = 0; k < l->ncore; k++) l->core[k] = list[k].orbital;
@@ -270,16 +319,25 @@ static kl_status layout_make(const kl_fcidump *f, const kl_ci_opts *o, layout *l
 {
     kl_status st = KL_OK;
     *l = (layout){.f = f};
-    const int nelec = o->nelec > 0 ? o->nelec : f->nelec, ms2 = o->have_ms2 ? o->ms2 : o->nelec > 0 && (o->nelec + f->ms2) % 2 != 0 ? nelec % 2 : f->ms2;
-    if (nelec < 1) KL_TRY(kl_fail(err, KL_EINPUT, "the file does not say how many electrons there are (NELEC); give --electrons"));
+    const int nelec = o->nelec > 0 ? o->nelec : f->nelec, ms2 = o->have_ms2 ? o->ms2
+                                                                : o->nelec > 0 && (o->nelec + f->ms2) % 2 != 0
+                                                                    ? nelec % 2
+                                                                    : f->ms2;
+    if (nelec < 1)
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "the file does not say how many electrons there are (NELEC); give --electrons"));
     if ((nelec + ms2) % 2 != 0 || ms2 > nelec || ms2 < -nelec)
-        KL_TRY(kl_fail(err, KL_EINPUT, "%d electrons cannot have 2 Sz = %d; allowed: %d to %d in steps of 2", nelec, ms2, -nelec, nelec));
+        KL_TRY(kl_fail(err, KL_EINPUT, "%d electrons cannot have 2 Sz = %d; allowed: %d to %d in steps of 2",
+                       nelec, ms2, -nelec, nelec));
     l->nalpha = (nelec + ms2) / 2;
     l->nbeta = (nelec - ms2) / 2;
     if (l->nalpha > f->norb || l->nbeta > f->norb)
-        KL_TRY(kl_fail(err, KL_EINPUT, "%d alpha and %d beta electrons do not fit into %d orbitals", l->nalpha, l->nbeta, f->norb));
-    if (o->irrep >= f->nirrep) KL_TRY(kl_fail(err, KL_EINPUT, "irrep %d; this file's labels make 1 to %d", o->irrep + 1, f->nirrep));
-    if (o->nref > KL_DET_MAX_REF) KL_TRY(kl_fail(err, KL_EINPUT, "%d references; at most %d are supported", o->nref, KL_DET_MAX_REF));
+        KL_TRY(kl_fail(err, KL_EINPUT, "%d alpha and %d beta electrons do not fit into %d orbitals",
+                       l->nalpha, l->nbeta, f->norb));
+    if (o->irrep >= f->nirrep)
+        KL_TRY(kl_fail(err, KL_EINPUT, "irrep %d; this file's labels make 1 to %d", o->irrep + 1, f->nirrep));
+    if (o->nref > KL_DET_MAX_REF)
+        KL_TRY(kl_fail(err, KL_EINPUT, "%d references; at most %d are supported", o->nref, KL_DET_MAX_REF));
     l->nref = o->nref > 0 ? o->nref : 1;
     KL_TRY(kl_alloc(&l->occ, 2 * (int64_t)l->nref * f->norb, KL_MEM_MISC, err));
     if (o->nref == 0) KL_TRY(find_reference(l, err));
@@ -293,7 +351,8 @@ static kl_status layout_make(const kl_fcidump *f, const kl_ci_opts *o, layout *l
     KL_TRY(kl_alloc(&l->ref, l->nref, KL_MEM_MISC, err));
     for (int r = 0; r < l->nref; r++)
         for (int spin = 0; spin < 2; spin++)
-            for (int p = 0; p < l->nactive; p++) l->ref[r][spin] |= (uint64_t)occ_of(l, r, spin)[l->active[p]] << p;
+            for (int p = 0; p < l->nactive; p++)
+                l->ref[r][spin] |= (uint64_t)occ_of(l, r, spin)[l->active[p]] << p;
 out:
     return st;
 }
@@ -305,18 +364,31 @@ static kl_status occupation_text(const layout *l, uint64_t alpha, uint64_t beta,
     if (st != KL_OK) return st;
     memset(*out, '0', (size_t)l->f->norb);
     for (int k = 0; k < l->ncore; k++) (*out)[l->core[k]] = '2';
-    for (int p = 0; p < l->nactive; p++) (*out)[l->active[p]] = "0ud2"[(alpha >> p & 1) + 2 * (beta >> p & 1)];
+    for (int p = 0; p < l->nactive; p++)
+        (*out)[l->active[p]] = "0ud2"[(alpha >> p & 1) + 2 * (beta >> p & 1)];
     return KL_OK;
 }
 
-/* A determinant of the active orbitals becomes one of all orbitals when the core's operators take their places in the order of the orbitals
-   (determinant.h): each passes the active electrons of its spin below it. This is the sign, but for one that all determinants share. */
-static double core_sign(const layout *l, uint64_t alpha, uint64_t beta) { return __builtin_parityll((alpha ^ beta) & l->odd) ? -1.0 : 1.0; }
+/* A determinant of the active orbitals becomes one of all orbitals when the core's operators take their
+   places in the order of the orbitals (determinant.h): each passes the active electrons of its spin below it.
+   This is the sign, but for one that all determinants share. */
+static double core_sign(const layout *l, uint64_t alpha, uint64_t beta)
+{
+    return __builtin_parityll((alpha ^ beta) & l->odd) ? -1.0 : 1.0;
+}
 
 static kl_det_spec spec_of(const layout *l, const kl_ci_opts *o, int irrep)
 {
-    return (kl_det_spec){.norb = l->nactive, .nalpha = l->nalpha - l->ncore, .nbeta = l->nbeta - l->ncore, .nirrep = l->g->nirrep, .irrep = l->g->irrep,
-                         .target = irrep, .full = o->full, .levels = o->levels, .nref = l->nref, .ref = (const uint64_t(*)[2])l->ref};
+    return (kl_det_spec){.norb = l->nactive,
+                         .nalpha = l->nalpha - l->ncore,
+                         .nbeta = l->nbeta - l->ncore,
+                         .nirrep = l->g->nirrep,
+                         .irrep = l->g->irrep,
+                         .target = irrep,
+                         .full = o->full,
+                         .levels = o->levels,
+                         .nref = l->nref,
+                         .ref = (const uint64_t (*)[2])l->ref};
 }
 
 /* ---------------------------------------------------------------- 3. the small block */
@@ -344,7 +416,9 @@ static void block_apply(const kl_precond *p, double theta, double floor, kl_dptr
     kl_err ignored;
     b->ex->vt.precondition(b->ex, b->n, b->diagonal, theta, floor, r, t);
     for (int k = 0; k < b->nrun; k++)
-        if (b->ex->vt.download(b->ex, b->in + b->run[k].first, kl_dptr_at(r, b->run[k].at), b->run[k].n, &ignored) != KL_OK) return;
+        if (b->ex->vt.download(b->ex, b->in + b->run[k].first, kl_dptr_at(r, b->run[k].at), b->run[k].n,
+                               &ignored) != KL_OK)
+            return;
     for (int j = 0; j < b->size; j++) {
         double sum = 0;
         for (int i = 0; i < b->size; i++) sum += b->vector[i + j * b->size] * b->in[i];
@@ -355,7 +429,9 @@ static void block_apply(const kl_precond *p, double theta, double floor, kl_dptr
     for (int j = 0; j < b->size; j++)
         for (int i = 0; i < b->size; i++) b->in[i] += b->vector[i + j * b->size] * b->mid[j];
     for (int k = 0; k < b->nrun; k++)
-        if (b->ex->vt.upload(b->ex, kl_dptr_at(t, b->run[k].at), b->in + b->run[k].first, b->run[k].n, &ignored) != KL_OK) return;
+        if (b->ex->vt.upload(b->ex, kl_dptr_at(t, b->run[k].at), b->in + b->run[k].first, b->run[k].n,
+                             &ignored) != KL_OK)
+            return;
 }
 
 typedef struct low_det {
@@ -389,7 +465,8 @@ static kl_status lowest_dets(int64_t n, const double *d, int want, low_det **out
         if (have == room && x.e >= heap[0].e) continue;
         int k;
         if (have < room) {
-            for (k = have++; k > 0 && by_energy(&heap[(k - 1) / 2], &x) < 0; k = (k - 1) / 2) heap[k] = heap[(k - 1) / 2];
+            for (k = have++; k > 0 && by_energy(&heap[(k - 1) / 2], &x) < 0; k = (k - 1) / 2)
+                heap[k] = heap[(k - 1) / 2];
         } else {
             for (k = 0;;) {
                 int child = 2 * k + 1;
@@ -417,7 +494,8 @@ out:
     return st;
 }
 
-static kl_status block_make(small_block *b, const kl_fcidump *g, const kl_detspace *s, kl_exec *ex, kl_dptr diagonal, const double *d, int want, kl_err *err)
+static kl_status block_make(small_block *b, const kl_fcidump *g, const kl_detspace *s, kl_exec *ex,
+                            kl_dptr diagonal, const double *d, int want, kl_err *err)
 {
     kl_status st = KL_OK;
     low_det *low = NULL;
@@ -439,9 +517,11 @@ static kl_status block_make(small_block *b, const kl_fcidump *g, const kl_detspa
         kl_detspace_at(s, low[i].at, &ia, &ib);
         bits[i][0] = s->a->bits[ia];
         bits[i][1] = s->b->bits[ib];
-        if (b->nrun > 0 && low[i].at == b->run[b->nrun - 1].at + b->run[b->nrun - 1].n) b->run[b->nrun - 1].n++;
+        if (b->nrun > 0 && low[i].at == b->run[b->nrun - 1].at + b->run[b->nrun - 1].n)
+            b->run[b->nrun - 1].n++;
         else b->run[b->nrun++] = (run_of){low[i].at, i, 1};
-        for (int j = 0; j <= i; j++) b->vector[i + j * n] = kl_slater_element(g, bits[i][0], bits[i][1], bits[j][0], bits[j][1]);
+        for (int j = 0; j <= i; j++)
+            b->vector[i + j * n] = kl_slater_element(g, bits[i][0], bits[i][1], bits[j][0], bits[j][1]);
     }
     KL_TRY(kl_dense_eig(n, b->vector, n, b->energy, err));
 out:
@@ -475,7 +555,8 @@ typedef struct sector {
     kl_eig_stats stats;
 } sector;
 
-static kl_status sector_apply(const kl_linop *h, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err)
+static kl_status sector_apply(const kl_linop *h, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy,
+                              kl_err *err)
 {
     sector *const s = h->self;
     if (s->sigma != NULL) return kl_sigma_apply(s->sigma, nvec, x, ldx, y, ldy, err);
@@ -500,7 +581,8 @@ static int64_t memory_allowed(const kl_ci_opts *o)
     return (int64_t)(0.5 * kl_mem_machine_bytes());
 }
 
-static kl_status store_matrix(sector *s, const kl_ci_opts *o, const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err)
+static kl_status store_matrix(sector *s, const kl_ci_opts *o, const kl_ci_monitor *monitor, kl_ci_block *info,
+                              kl_err *err)
 {
     kl_status st = KL_OK;
     kl_spmat *csr = NULL;
@@ -511,7 +593,8 @@ static kl_status store_matrix(sector *s, const kl_ci_opts *o, const kl_ci_monito
     KL_TRY(kl_slater_matrix(s->h, o->half, &csr, err));
     info->seconds_matrix = kl_prof_seconds() - start;
     kl_spmat_look(csr, o->format.boundary, &info->facts);
-    if (monitor != NULL && monitor->matrix != NULL) KL_TRY(monitor->matrix(monitor->self, s->irrep, csr, err));
+    if (monitor != NULL && monitor->matrix != NULL)
+        KL_TRY(monitor->matrix(monitor->self, s->irrep, csr, err));
     start = kl_prof_seconds();
     if (o->format.format == KL_SP_CSR && o->format.index_bytes == 0) {
         s->matrix = csr;
@@ -521,15 +604,18 @@ static kl_status store_matrix(sector *s, const kl_ci_opts *o, const kl_ci_monito
     info->nnz = s->matrix->nnz;
     info->matrix_bytes = kl_spmat_measured_bytes(s->matrix);
     info->formula_bytes = kl_spmat_formula_bytes(s->matrix);
-    if (monitor != NULL && monitor->stored != NULL) KL_TRY(monitor->stored(monitor->self, s->irrep, s->matrix, err));
+    if (monitor != NULL && monitor->stored != NULL)
+        KL_TRY(monitor->stored(monitor->self, s->irrep, s->matrix, err));
 out:
     kl_spmat_destroy(&csr);
     return st;
 }
 
-/* Eigenvectors of the small block, and a part of them over the whole space that is random, larger where the diagonal d is low: states that labels do not tell apart
-   (spin, degenerate irreps) are blind to each other, and one that is in no start vector would never be found. */
-static kl_status start_vectors(sector *s, kl_exec *ex, const double *d, uint64_t seed, const kl_ci_monitor *monitor, kl_err *err)
+/* Eigenvectors of the small block, and a part of them over the whole space that is random, larger where the
+   diagonal d is low: states that labels do not tell apart (spin, degenerate irreps) are blind to each other,
+   and one that is in no start vector would never be found. */
+static kl_status start_vectors(sector *s, kl_exec *ex, const double *d, uint64_t seed,
+                               const kl_ci_monitor *monitor, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t n = s->space->n;
@@ -547,13 +633,15 @@ static kl_status start_vectors(sector *s, kl_exec *ex, const double *d, uint64_t
     for (int j = nkept; j < s->nvec; j++) {
         double square = 0;
         memset(x, 0, (size_t)n * sizeof(double));
-        for (int64_t i = 0; i < n && b->size < n; i++) { /* the block may be all: then its eigenvectors are the answer */
+        /* the block may be all: then its eigenvectors are the answer */
+        for (int64_t i = 0; i < n && b->size < n; i++) {
             x[i] = kl_random_uniform(&random) / (d[i] - lowest + random_width);
             square += x[i] * x[i];
         }
         for (int64_t i = 0; i < n && square > 0; i++) x[i] *= random_part / sqrt(square);
         for (int k = 0; k < b->nrun && j < b->size; k++)
-            for (int i = 0; i < b->run[k].n; i++) x[b->run[k].at + i] += b->vector[b->run[k].first + i + (int64_t)j * b->size];
+            for (int i = 0; i < b->run[k].n; i++)
+                x[b->run[k].at + i] += b->vector[b->run[k].first + i + (int64_t)j * b->size];
         KL_TRY(ex->vt.upload(ex, kl_dptr_at(s->x, j * n), x, n, err));
     }
 out:
@@ -562,9 +650,13 @@ out:
 }
 
 /* Full spaces need no matrix. */
-static int is_direct(const kl_ci_opts *o) { return o->store == KL_CI_DIRECT || (o->store == KL_CI_AUTO && o->full); }
+static int is_direct(const kl_ci_opts *o)
+{
+    return o->store == KL_CI_DIRECT || (o->store == KL_CI_AUTO && o->full);
+}
 
-static kl_status sector_make(sector *s, const layout *l, kl_exec *ex, const kl_ci_opts *o, const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err)
+static kl_status sector_make(sector *s, const layout *l, kl_exec *ex, const kl_ci_opts *o,
+                             const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err)
 {
     kl_status st = KL_OK;
     const double start = kl_prof_seconds();
@@ -593,11 +685,14 @@ static kl_status sector_make(sector *s, const layout *l, kl_exec *ex, const kl_c
     kl_slater_diagonal(s->h, d);
     KL_TRY(ex->vt.alloc(ex, n, &s->op.diagonal, err));
     KL_TRY(ex->vt.upload(ex, s->op.diagonal, d, n, err));
-    KL_TRY(block_make(&s->block, l->g, s->space, ex, s->op.diagonal, d, o->pspace > 0 ? o->pspace : DEFAULT_PSPACE + 10 * o->nroot, err));
+    KL_TRY(block_make(&s->block, l->g, s->space, ex, s->op.diagonal, d,
+                      o->pspace > 0 ? o->pspace : DEFAULT_PSPACE + 10 * o->nroot, err));
     s->nroot = o->nroot < n ? o->nroot : (int)n;
     s->nvec = s->nroot;
     while (s->nvec < KL_MAX_ROOT && s->nvec < s->nroot + MAX_GUARD && s->nvec < n &&
-           (s->nvec < s->nroot + MIN_GUARD || (s->nvec < s->block.size && s->block.energy[s->nvec] < s->block.energy[s->nroot - 1] + guard_window)))
+           (s->nvec < s->nroot + MIN_GUARD ||
+            (s->nvec < s->block.size &&
+             s->block.energy[s->nvec] < s->block.energy[s->nroot - 1] + guard_window)))
         s->nvec++;
     KL_TRY(start_vectors(s, ex, d, o->seed, monitor, err));
     info->seconds_build = kl_prof_seconds() - start;
@@ -618,9 +713,13 @@ static int on_step(void *self, int napply, double energy, double residual)
     return w->monitor->step(w->monitor->self, w->s->irrep, napply, energy, residual);
 }
 
-static int on_due(void *self) { return ((const watching *)self)->monitor->due(((const watching *)self)->monitor->self); }
+static int on_due(void *self)
+{
+    return ((const watching *)self)->monitor->due(((const watching *)self)->monitor->self);
+}
 
-/* All vectors of the sector: the first ones as the solver has them (k; NULL: it does not run), for the others what an earlier stage left. */
+/* All vectors of the sector: the first ones as the solver has them (k; NULL: it does not run), for the others
+   what an earlier stage left. */
 static kl_status save_sector(sector *s, const kl_ci_monitor *monitor, const kl_keep *k, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -651,8 +750,11 @@ out:
     return st;
 }
 
-/* The lowest nroot vectors of the sector to tol; those above the ceiling, and those beyond what was asked for, only until they are known to stay there. */
-static kl_status sector_solve(sector *s, sector *all, const kl_ci_opts *o, int nroot, double tol, double ceiling, int last, const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err)
+/* The lowest nroot vectors of the sector to tol; those above the ceiling, and those beyond what was asked
+   for, only until they are known to stay there. */
+static kl_status sector_solve(sector *s, sector *all, const kl_ci_opts *o, int nroot, double tol,
+                              double ceiling, int last, const kl_ci_monitor *monitor, kl_ci_block *info,
+                              kl_err *err)
 {
     kl_status st = KL_OK;
     const double start = kl_prof_seconds();
@@ -660,19 +762,32 @@ static kl_status sector_solve(sector *s, sector *all, const kl_ci_opts *o, int n
     const kl_keeper keeper = {.self = &w, .due = on_due, .write = on_keep};
     const int keeping = monitor != NULL && monitor->save != NULL;
     const int basis = o->max_basis > 0 && o->max_basis < nroot + 2 ? nroot + 2 : o->max_basis;
-    const kl_eig_opts eig = {.solver = o->solver, .nroot = nroot, .max_basis = basis, .max_apply = o->max_apply > 0 ? o->max_apply : 1000 + 200 * nroot, .tol = tol,
-                             .nguard = nroot > s->nroot ? nroot - s->nroot : 0, .ceiling = ceiling, .bounded = isfinite(ceiling), .trust_start = s->block.size == s->space->n,
-                             .seed = o->seed, .precond = &s->block.precond, .self = &w, .step = monitor != NULL && monitor->step != NULL ? on_step : NULL,
+    const kl_eig_opts eig = {.solver = o->solver,
+                             .nroot = nroot,
+                             .max_basis = basis,
+                             .max_apply = o->max_apply > 0 ? o->max_apply : 1000 + 200 * nroot,
+                             .tol = tol,
+                             .nguard = nroot > s->nroot ? nroot - s->nroot : 0,
+                             .ceiling = ceiling,
+                             .bounded = isfinite(ceiling),
+                             .trust_start = s->block.size == s->space->n,
+                             .seed = o->seed,
+                             .precond = &s->block.precond,
+                             .self = &w,
+                             .step = monitor != NULL && monitor->step != NULL ? on_step : NULL,
                              .keeper = keeping ? &keeper : NULL};
     KL_TRY(kl_eig_solve(&s->op, &eig, s->x, s->space->n, s->energy, &s->stats, err));
     s->unsaved = 1;
     info->napply += s->stats.napply;
     info->converged = s->stats.converged || s->stats.stagnated;
     info->residual = 0;
-    for (int k = 0; k < nroot && k < s->nroot && (k == 0 || s->energy[k] <= ceiling); k++) info->residual = fmax(info->residual, s->stats.residual[k]);
+    for (int k = 0; k < nroot && k < s->nroot && (k == 0 || s->energy[k] <= ceiling); k++)
+        info->residual = fmax(info->residual, s->stats.residual[k]);
     info->seconds_solve += kl_prof_seconds() - start;
-    KL_TRY(kl_eig_keep(&eig, &s->stats, s->x, s->space->n, err)); /* between its restarts the solver had no vectors at hand */
-    if (last && !s->stats.stopped && monitor != NULL && monitor->block != NULL) monitor->block(monitor->self, s->irrep, info, 1);
+    /* between its restarts the solver had no vectors at hand */
+    KL_TRY(kl_eig_keep(&eig, &s->stats, s->x, s->space->n, err));
+    if (last && !s->stats.stopped && monitor != NULL && monitor->block != NULL)
+        monitor->block(monitor->self, s->irrep, info, 1);
 out:
     return st;
 }
@@ -694,7 +809,8 @@ out:
     return st;
 }
 
-static kl_status density_of(const layout *l, const kl_detspace *space, int nthread, const double *c, kl_ci_state *state, kl_err *err)
+static kl_status density_of(const layout *l, const kl_detspace *space, int nthread, const double *c,
+                            kl_ci_state *state, kl_err *err)
 {
     kl_status st = KL_OK;
     const int n = l->f->norb, na = l->nactive;
@@ -707,7 +823,8 @@ static kl_status density_of(const layout *l, const kl_detspace *space, int nthre
     for (int spin = 0; spin < 2; spin++) {
         for (int k = 0; k < l->ncore; k++) state->density[spin][l->core[k] * (n + 1)] = 1.0;
         for (int p = 0; p < na; p++)
-            for (int q = 0; q < na; q++) state->density[spin][l->active[p] * n + l->active[q]] = gamma[spin][p * na + q];
+            for (int q = 0; q < na; q++)
+                state->density[spin][l->active[p] * n + l->active[q]] = gamma[spin][p * na + q];
     }
     KL_TRY(kl_alloc(&sum, (int64_t)n * n, KL_MEM_WORK, err));
     for (int spin = 0; spin < 2 && l->f->unrestricted; spin++) {
@@ -723,7 +840,8 @@ out:
     return st;
 }
 
-static kl_status describe(const layout *l, kl_exec *ex, const kl_ci_opts *o, const sector *s, int root, kl_ci_state *state, kl_err *err)
+static kl_status describe(const layout *l, kl_exec *ex, const kl_ci_opts *o, const sector *s, int root,
+                          kl_ci_state *state, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t n = s->space->n;
@@ -751,7 +869,8 @@ static kl_status describe(const layout *l, kl_exec *ex, const kl_ci_opts *o, con
         KL_TRY(kl_alloc(&state->level_weight, 2 * KL_DET_MAX_ORB + 1, KL_MEM_MISC, err));
         int64_t i = 0;
         for (int k = 0; k < s->space->nlevel; k++)
-            for (const int64_t to = i + s->space->level_count[k]; i < to; i++) state->level_weight[k] += c[i] * c[i];
+            for (const int64_t to = i + s->space->level_count[k]; i < to; i++)
+                state->level_weight[k] += c[i] * c[i];
     }
 out:
     kl_free(&c);
@@ -793,17 +912,21 @@ static int collect(const sector *s, const int *nroot, candidate *list)
 {
     int n = 0;
     for (int g = 0; g < 8; g++)
-        for (int k = 0; k < nroot[g]; k++) list[n++] = (candidate){s[g].energy[k], s[g].energy[k] - s[g].stats.residual[k], g, k};
+        for (int k = 0; k < nroot[g]; k++)
+            list[n++] = (candidate){s[g].energy[k], s[g].energy[k] - s[g].stats.residual[k], g, k};
     qsort(list, (size_t)n, sizeof(*list), by_value);
     return n;
 }
 
 static kl_status check_opts(const kl_ci_opts *o, kl_err *err)
 {
-    if (o->nroot < 1 || o->nroot > KL_MAX_ROOT) return kl_fail(err, KL_EINPUT, "%d roots; allowed: 1 to %d", o->nroot, KL_MAX_ROOT);
+    if (o->nroot < 1 || o->nroot > KL_MAX_ROOT)
+        return kl_fail(err, KL_EINPUT, "%d roots; allowed: 1 to %d", o->nroot, KL_MAX_ROOT);
     if (!o->full && o->levels == 0) return kl_fail(err, KL_EINPUT, "no space was chosen");
     if (!o->full && o->store == KL_CI_DIRECT)
-        return kl_fail(err, KL_EINPUT, "products without a matrix are for full spaces (full, cas); a truncated space stores its matrix");
+        return kl_fail(
+            err, KL_EINPUT,
+            "products without a matrix are for full spaces (full, cas); a truncated space stores its matrix");
     return KL_OK;
 }
 
@@ -813,7 +936,8 @@ static kl_status fill_facts(const layout *l, char **reference, double *energy, k
     return occupation_text(l, l->ref[0][0], l->ref[0][1], reference, err);
 }
 
-kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *opts, const kl_ci_monitor *monitor, kl_ci_result *out, kl_err *err)
+kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *opts, const kl_ci_monitor *monitor,
+                    kl_ci_result *out, kl_err *err)
 {
     kl_status st = KL_OK;
     const double start = kl_prof_seconds();
@@ -848,12 +972,14 @@ kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *opts, co
         if (s[g].space->nlevel > out->nlevel) out->nlevel = s[g].space->nlevel;
         wanted[g] = s[g].nvec;
     }
-    if (nsector == 0) KL_TRY(kl_fail(err, KL_EINPUT, "no determinant of irrep %d in this space", o.irrep + 1));
+    if (nsector == 0)
+        KL_TRY(kl_fail(err, KL_EINPUT, "no determinant of irrep %d in this space", o.irrep + 1));
     double ceiling = INFINITY;
     if (nsector > 1) {
         for (int g = 0; g < 8; g++)
             if (wanted[g] > 0 && !out->stopped) {
-                KL_TRY(sector_solve(&s[g], s, &o, wanted[g], fmax(coarse_tol, o.tol), INFINITY, 0, monitor, &out->block[g], err));
+                KL_TRY(sector_solve(&s[g], s, &o, wanted[g], fmax(coarse_tol, o.tol), INFINITY, 0, monitor,
+                                    &out->block[g], err));
                 out->stopped = s[g].stats.stopped;
             }
         if (out->stopped) goto out;
@@ -861,7 +987,8 @@ kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *opts, co
         if (n >= o.nroot) ceiling = list[o.nroot - 1].e;
         memset(wanted, 0, sizeof(wanted));
         for (int k = 0; k < n; k++) /* roots of a sector come in order: all below a kept one are kept */
-            if (list[k].low <= ceiling && wanted[list[k].irrep] < list[k].root + 1) wanted[list[k].irrep] = list[k].root + 1;
+            if (list[k].low <= ceiling && wanted[list[k].irrep] < list[k].root + 1)
+                wanted[list[k].irrep] = list[k].root + 1;
     }
     for (int g = 0; g < 8; g++)
         if (wanted[g] > 0 && !out->stopped) {
@@ -889,7 +1016,8 @@ out:
 /* ---------------------------------------------------------------- plans */
 
 /* On all rows of a small space, on some of a larger one. */
-static kl_status count_nonzeros(const layout *l, const kl_ci_opts *o, const kl_det_spec *spec, kl_ci_plan *out, int g, kl_err *err)
+static kl_status count_nonzeros(const layout *l, const kl_ci_opts *o, const kl_det_spec *spec,
+                                kl_ci_plan *out, int g, kl_err *err)
 {
     enum { ALL = 100000, MOST = 20000000 };
     kl_status st = KL_OK;
@@ -937,11 +1065,15 @@ kl_status kl_ci_make_plan(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_plan *
         }
         KL_TRY(kl_detspace_count(&spec, &out->ndet[g], err));
         const int nroot = out->ndet[g] >= 0 && o->nroot > out->ndet[g] ? (int)out->ndet[g] : o->nroot;
-        const int nvec = nroot < 1 ? 1 : nroot + MIN_GUARD > KL_MAX_ROOT || nroot + MIN_GUARD > out->ndet[g] ? nroot : nroot + MIN_GUARD;
+        const int nvec = nroot < 1 ? 1
+                         : nroot + MIN_GUARD > KL_MAX_ROOT || nroot + MIN_GUARD > out->ndet[g]
+                             ? nroot
+                             : nroot + MIN_GUARD;
         const kl_eig_opts eig = {.solver = o->solver, .nroot = nvec, .max_basis = o->max_basis};
         KL_TRY(count_nonzeros(&l, o, &spec, out, g, err));
         if (out->ndet[g] < 0 || out->ndet[g] > most_vector) out->bytes_vectors[g] = -1;
-        else if (out->ndet[g] > 0) out->bytes_vectors[g] = 8 * (kl_eig_work_doubles(&eig, out->ndet[g]) + (nvec + 2) * out->ndet[g]);
+        else if (out->ndet[g] > 0)
+            out->bytes_vectors[g] = 8 * (kl_eig_work_doubles(&eig, out->ndet[g]) + (nvec + 2) * out->ndet[g]);
     }
 out:
     layout_clear(&l);

@@ -1,5 +1,5 @@
-/* Configuration interaction: from integrals to energies, states and what they say. One irrep at a time; the matrix stored in one of the
-   formats, or, for full spaces, not at all.
+/* Configuration interaction: from integrals to energies, states and what they say. One irrep at a time; the
+   matrix stored in one of the formats, or, for full spaces, not at all.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CI_H
 #define KL_CI_H
@@ -20,7 +20,8 @@ typedef struct kl_ci_opts {
     int irrep;              /* from 0; -1: the lowest states of all */
     int nroot;
     int nref;
-    const char *const *ref; /* occupations by orbital of the file: 2 u d 0 ("2222ud00"); none: the lowest by energy */
+    /* occupations by orbital of the file: 2 u d 0 ("2222ud00"); none: the lowest by energy */
+    const char *const *ref;
 
     kl_ci_store store;
     int half;               /* store half of the symmetric matrix */
@@ -44,10 +45,15 @@ typedef struct kl_ci_state {
     double energy, s2, residual;    /* s2: NAN for unrestricted orbitals */
     int irrep;
     int nleading;
-    double leading[KL_CI_LEADING];  /* largest coefficients, of determinants (determinant.h) of all orbitals of the file; the first is positive */
+    /* largest coefficients, of determinants (determinant.h) of all orbitals of the file; the first is
+       positive */
+    double leading[KL_CI_LEADING];
     char *leading_text[KL_CI_LEADING]; /* their occupations, all orbitals of the file */
-    double *density[2];             /* [norb][norb] alpha, beta, all orbitals of the file; NULL if not asked for */
-    double *natural;                /* [norb] occupations, descending; NULL for unrestricted orbitals, where the density matrices have no common basis: */
+    /* [norb][norb] alpha, beta, all orbitals of the file; NULL if not asked for */
+    double *density[2];
+    /* [norb] occupations, descending; NULL for unrestricted orbitals, where the density matrices have no
+       common basis: */
+    double *natural;
     double *natural_spin[2];        /* [norb] those of each spin */
     double *level_weight;           /* [nlevel] of a listed space, else NULL */
 } kl_ci_state;
@@ -59,7 +65,8 @@ typedef struct kl_ci_block {        /* one irrep */
     kl_spmat_facts facts;
     int napply, converged;
     double seconds_build, seconds_solve;
-    double seconds_list, seconds_matrix, seconds_bring; /* of build: determinants and elements of strings; matrix in its format; layout and upload */
+    /* of build: determinants and elements of strings; matrix in its format; layout and upload */
+    double seconds_list, seconds_matrix, seconds_bring;
     double residual;
     kl_spway way;                   /* of products with the matrix on a device */
     int64_t way_pays;               /* products from which on another layout would be made; 0: none */
@@ -84,20 +91,22 @@ typedef struct kl_ci_result {
 typedef struct kl_ci_monitor {
     void *self;
     void (*block)(void *self, int irrep, const kl_ci_block *b, int done); /* done 0: built; 1: solved */
-    /* A matrix as it is built (CSR, whole or half), before it is used: to write it out; stored: as it will be used. Any failure ends the run. */
+    /* A matrix as it is built (CSR, whole or half), before it is used: to write it out; stored: as it will be
+       used. Any failure ends the run. */
     kl_status (*matrix)(void *self, int irrep, const kl_spmat *csr, kl_err *err);
     kl_status (*stored)(void *self, int irrep, const kl_spmat *m, kl_err *err);
     /* Between steps of the solver; nonzero: stop. */
     int (*step)(void *self, int irrep, int napply, double energy, double residual);
-    /* Where the run keeps itself: due is asked between steps, save gets the start vectors of a run that goes on (host, [nvec][n]); load brings them
-       back, *nvec 0 where there are none. All three or none. */
+    /* Where the run keeps itself: due is asked between steps, save gets the start vectors of a run that goes
+       on (host, [nvec][n]); load brings them back, *nvec 0 where there are none. All three or none. */
     int (*due)(void *self);
     kl_status (*save)(void *self, int irrep, int nvec, int64_t n, const double *x, kl_err *err);
     kl_status (*load)(void *self, int irrep, int most, int64_t n, int *nvec, double *x, kl_err *err);
 } kl_ci_monitor;
 
 /* The file's integrals are not changed. monitor may be NULL, and each of its calls. */
-kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *o, const kl_ci_monitor *monitor, kl_ci_result *out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *o, const kl_ci_monitor *monitor,
+                    kl_ci_result *out, kl_err *err) KL_MUST_CHECK;
 void kl_ci_result_clear(kl_ci_result *r);
 
 /* What a run would need. */
@@ -107,14 +116,16 @@ typedef struct kl_ci_plan {
     char *reference;
     char note[256];
     int nlevel, closed_shell;
-    double det[9][2 * KL_DET_MAX_ORB + 1], csf[9][2 * KL_DET_MAX_ORB + 1]; /* by irrep, [8]: all; exactly k outside of the reference */
-    int64_t ndet[8];   /* of the asked space, by irrep */
-    int64_t nnz[8];    /* of its matrix; -1: too many determinants to look */
-    int nnz_sampled[8];/* counted on some of the rows only: about */
+    /* by irrep, [8]: all; exactly k outside of the reference */
+    double det[9][2 * KL_DET_MAX_ORB + 1], csf[9][2 * KL_DET_MAX_ORB + 1];
+    int64_t ndet[8]; /* of the asked space, by irrep */
+    int64_t nnz[8]; /* of its matrix; -1: too many determinants to look */
+    int nnz_sampled[8]; /* counted on some of the rows only: about */
     int64_t bytes_vectors[8]; /* -1: far above what any machine has */
 } kl_ci_plan;
 /* Counts determinants, and the non-zeros of their matrix where that is quick; stores neither. */
-kl_status kl_ci_make_plan(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_plan *out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_ci_make_plan(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_plan *out,
+                          kl_err *err) KL_MUST_CHECK;
 void kl_ci_plan_clear(kl_ci_plan *p);
 
 #endif

@@ -12,8 +12,9 @@
 static const struct {
     int64_t expansion, longest, longest_row;
 } printed[KL_CIMATRIX_COUNT] = {
-    {9678327, 1074, 5314},  {9673031, 1069, 6144},  {9666827, 1078, 22358}, {9670529, 1068, 21549}, {9669733, 1060, 4233},
-    {9673530, 1069, 28394}, {9666857, 1079, 21836}, {9670234, 1077, 20148}, {9661419, 1067, 12787}, {9670316, 1064, 25678},
+    {9678327, 1074, 5314},  {9673031, 1069, 6144},  {9666827, 1078, 22358}, {9670529, 1068, 21549},
+    {9669733, 1060, 4233},  {9673530, 1069, 28394}, {9666857, 1079, 21836}, {9670234, 1077, 20148},
+    {9661419, 1067, 12787}, {9670316, 1064, 25678},
 };
 
 void kl_cimatrix_printed(int number, int64_t *expansion, int64_t *longest, int64_t *longest_row)
@@ -35,7 +36,10 @@ typedef struct filling {
 
 enum { ROWS = 64 };
 
-static uint64_t below(uint64_t *state, uint64_t n) { return (uint64_t)(((unsigned __int128)kl_random_next(state) * n) >> 64); }
+static uint64_t below(uint64_t *state, uint64_t n)
+{
+    return (uint64_t)(((unsigned __int128)kl_random_next(state) * n) >> 64);
+}
 
 /* `count` distinct columns of [low, high), ascending. */
 static void choose(uint64_t *state, uint64_t *bits, int64_t low, int64_t high, int64_t count, uint32_t *out)
@@ -49,7 +53,8 @@ static void choose(uint64_t *state, uint64_t *bits, int64_t low, int64_t high, i
             bits[c / 64] |= bit;
         }
         for (int64_t w = 0; w < (width + 63) / 64; w++)
-            for (uint64_t rest = bits[w]; rest != 0; rest &= rest - 1) *out++ = (uint32_t)(low + 64 * w + __builtin_ctzll(rest));
+            for (uint64_t rest = bits[w]; rest != 0; rest &= rest - 1)
+                *out++ = (uint32_t)(low + 64 * w + __builtin_ctzll(rest));
         return;
     }
     for (int64_t have = 0; have < count;) {
@@ -75,7 +80,8 @@ static void fill_task(void *self, int64_t task, int thread)
     }
 }
 
-/* Lengths right of the reference space: a bell; for the printed matrices moved by ones until sum and longest row are the table's. */
+/* Lengths right of the reference space: a bell; for the printed matrices moved by ones until sum and longest
+   row are the table's. */
 static void choose_lengths(uint64_t seed, int64_t nrow, int number, int large, int64_t *length)
 {
     uint64_t state = seed;
@@ -93,7 +99,8 @@ static void choose_lengths(uint64_t seed, int64_t nrow, int number, int large, i
     sum += most - length[row];
     length[row] = most;
     while (sum != printed[number - 1].expansion) {
-        const int64_t i = (int64_t)below(&state, (uint64_t)nrow), step = sum < printed[number - 1].expansion ? 1 : -1;
+        const int64_t i = (int64_t)below(&state, (uint64_t)nrow),
+                      step = sum < printed[number - 1].expansion ? 1 : -1;
         if (i == row || length[i] + step >= most || length[i] + step < 1) continue;
         length[i] += step;
         sum += step;
@@ -107,10 +114,14 @@ kl_status kl_cimatrix_create(int64_t nrow, int number, int nthread, kl_spmat **o
     uint32_t *column = NULL;
     double *value = NULL;
     const int large = nrow > 262144;
-    filling f = {.nrow = nrow, .left = nrow / 10, .nleft = large ? 60 : KL_CIMATRIX_BOUNDARY, .seed = UINT64_C(20180824) + (uint64_t)number};
+    filling f = {.nrow = nrow,
+                 .left = nrow / 10,
+                 .nleft = large ? 60 : KL_CIMATRIX_BOUNDARY,
+                 .seed = UINT64_C(20180824) + (uint64_t)number};
     *out = NULL;
     if (number < 1 || number > KL_CIMATRIX_COUNT || nrow < 16384 || nrow > INT32_MAX)
-        return kl_fail(err, KL_EINPUT, "matrix %d of %lld rows; there are 1 to %d, of 16384 rows or more", number, (long long)nrow, KL_CIMATRIX_COUNT);
+        return kl_fail(err, KL_EINPUT, "matrix %d of %lld rows; there are 1 to %d, of 16384 rows or more",
+                       number, (long long)nrow, KL_CIMATRIX_COUNT);
     KL_TRY(kl_alloc(&off, nrow + 1, KL_MEM_MATRIX, err));
     choose_lengths(f.seed * 3, nrow, number, large, off + 1);
     for (int64_t i = 0; i < nrow; i++) off[i + 1] += off[i] + f.nleft;

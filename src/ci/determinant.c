@@ -86,7 +86,10 @@ static int by_bits(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-static uint64_t place_of(const kl_strings *s, uint64_t bits) { return kl_hash_mix(bits >> 31, bits) & s->mask; }
+static uint64_t place_of(const kl_strings *s, uint64_t bits)
+{
+    return kl_hash_mix(bits >> 31, bits) & s->mask;
+}
 
 int64_t kl_strings_find(const kl_strings *s, uint64_t bits)
 {
@@ -147,7 +150,8 @@ static void list_moves(void *self, int64_t task, int thread)
                 const int64_t to = kl_strings_find(s, (from & ~(UINT64_C(1) << p)) | (UINT64_C(1) << q));
                 if (to < 0) continue;
                 if (job->count == NULL)
-                    s->move[k] = (kl_move){(int32_t)to, (int16_t)kl_pair(p, q), (int8_t)p, (int8_t)q, kl_phase_hop(from, q, p)};
+                    s->move[k] = (kl_move){(int32_t)to, (int16_t)kl_pair(p, q), (int8_t)p, (int8_t)q,
+                                           kl_phase_hop(from, q, p)};
                 k++;
             }
         if (job->count != NULL) job->count[i] = k;
@@ -156,7 +160,8 @@ static void list_moves(void *self, int64_t task, int thread)
 }
 
 /* Takes the bag's strings, any order, repeats allowed. */
-static kl_status strings_create(const kl_det_spec *spec, int nelec, bag *from, int nthread, kl_strings **out, kl_err *err)
+static kl_status strings_create(const kl_det_spec *spec, int nelec, bag *from, int nthread, kl_strings **out,
+                                kl_err *err)
 {
     kl_status st = KL_OK;
     kl_strings *s = NULL;
@@ -169,7 +174,9 @@ static kl_status strings_create(const kl_det_spec *spec, int nelec, bag *from, i
     if (from->n > 1) qsort(from->bits, (size_t)from->n, sizeof(uint64_t), by_bits);
     for (int64_t i = 0; i < from->n; i++)
         if (i == 0 || from->bits[i] != from->bits[i - 1]) from->bits[unique++] = from->bits[i];
-    if (unique > INT32_MAX - 1) KL_TRY(kl_fail(err, KL_EINPUT, "%lld strings of one spin; at most %d are supported", (long long)unique, INT32_MAX - 1));
+    if (unique > INT32_MAX - 1)
+        KL_TRY(kl_fail(err, KL_EINPUT, "%lld strings of one spin; at most %d are supported",
+                       (long long)unique, INT32_MAX - 1));
     s->n = unique;
     KL_TRY(kl_alloc(&s->bits, s->n, KL_MEM_MATRIX, err));
     KL_TRY(kl_alloc(&s->irrep, s->n, KL_MEM_MATRIX, err));
@@ -234,17 +241,21 @@ static int top_level(const kl_det_spec *spec)
 static kl_status check(const kl_det_spec *spec, kl_err *err)
 {
     if (spec->norb < 1 || spec->norb > KL_DET_MAX_ORB)
-        return kl_fail(err, KL_EINPUT, "%d active orbitals; 1 to %d are supported (freeze some)", spec->norb, KL_DET_MAX_ORB);
+        return kl_fail(err, KL_EINPUT, "%d active orbitals; 1 to %d are supported (freeze some)", spec->norb,
+                       KL_DET_MAX_ORB);
     if (spec->nalpha < 0 || spec->nalpha > spec->norb || spec->nbeta < 0 || spec->nbeta > spec->norb)
-        return kl_fail(err, KL_EINPUT, "%d alpha and %d beta electrons in %d orbitals; 0 to %d of each are possible", spec->nalpha, spec->nbeta, spec->norb,
-                       spec->norb);
+        return kl_fail(err, KL_EINPUT,
+                       "%d alpha and %d beta electrons in %d orbitals; 0 to %d of each are possible",
+                       spec->nalpha, spec->nbeta, spec->norb, spec->norb);
     if (spec->target < 0 || spec->target >= spec->nirrep)
-        return kl_fail(err, KL_EINPUT, "irrep %d; the point group has 1 to %d", spec->target + 1, spec->nirrep);
+        return kl_fail(err, KL_EINPUT, "irrep %d; the point group has 1 to %d", spec->target + 1,
+                       spec->nirrep);
     for (int r = 0; r < spec->nref; r++)
         if (count_bits(spec->ref[r][0]) != spec->nalpha || count_bits(spec->ref[r][1]) != spec->nbeta ||
             ((spec->ref[r][0] | spec->ref[r][1]) & ~orbitals(spec->norb)) != 0)
-            return kl_fail(err, KL_EINPUT, "reference %d has %d alpha and %d beta electrons; the run is for %d and %d", r + 1, count_bits(spec->ref[r][0]),
-                           count_bits(spec->ref[r][1]), spec->nalpha, spec->nbeta);
+            return kl_fail(
+                err, KL_EINPUT, "reference %d has %d alpha and %d beta electrons; the run is for %d and %d",
+                r + 1, count_bits(spec->ref[r][0]), count_bits(spec->ref[r][1]), spec->nalpha, spec->nbeta);
     if (!spec->full && (spec->nref < 1 || spec->nref > KL_DET_MAX_REF || spec->levels == 0))
         return kl_fail(err, KL_EINPUT, "%d references; 1 to %d are supported", spec->nref, KL_DET_MAX_REF);
     return KL_OK;
@@ -260,7 +271,9 @@ static double binomial(int n, int k)
 /* Before they are listed, which takes 8 bytes for each. */
 static kl_status check_number(double n, kl_err *err)
 {
-    return n < INT32_MAX ? KL_OK : kl_fail(err, KL_EINPUT, "%.4g strings of one spin; at most %d are supported", n, INT32_MAX - 1);
+    return n < INT32_MAX ? KL_OK
+                         : kl_fail(err, KL_EINPUT, "%.4g strings of one spin; at most %d are supported", n,
+                                   INT32_MAX - 1);
 }
 
 static kl_status all_strings(const kl_det_spec *spec, int spin, bag *to, kl_err *err)
@@ -280,7 +293,8 @@ static kl_status all_strings(const kl_det_spec *spec, int spin, bag *to, kl_err 
     for (int k = 0; k <= top && k <= nelec; k++) n += binomial(nelec, k) * binomial(spec->norb - nelec, k);
     KL_TRY(check_number(n, err));
     for (int r = 0; r < spec->nref; r++)
-        for (int k = 0; k <= top && k <= nelec; k++) KL_TRY(excite(to, spec->ref[r][spin], spec->norb, k, err));
+        for (int k = 0; k <= top && k <= nelec; k++)
+            KL_TRY(excite(to, spec->ref[r][spin], spec->norb, k, err));
 out:
     return st;
 }
@@ -306,7 +320,8 @@ typedef struct buckets {
     int32_t *list;
 } buckets;
 
-static kl_status make_buckets(const kl_det_spec *spec, const kl_strings *b, int ref, buckets *out, kl_err *err)
+static kl_status make_buckets(const kl_det_spec *spec, const kl_strings *b, int ref, buckets *out,
+                              kl_err *err)
 {
     kl_status st = KL_OK;
     const int n = (b->nelec + 1) * 8;
@@ -314,9 +329,11 @@ static kl_status make_buckets(const kl_det_spec *spec, const kl_strings *b, int 
     KL_TRY(kl_alloc(&out->first, n + 1, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&out->list, b->n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&fill, n + 1, KL_MEM_WORK, err));
-    for (int64_t i = 0; i < b->n; i++) out->first[count_bits(b->bits[i] & ~spec->ref[ref][1]) * 8 + b->irrep[i] + 1]++;
+    for (int64_t i = 0; i < b->n; i++)
+        out->first[count_bits(b->bits[i] & ~spec->ref[ref][1]) * 8 + b->irrep[i] + 1]++;
     for (int k = 0; k < n; k++) fill[k + 1] = out->first[k + 1] += out->first[k];
-    for (int64_t i = 0; i < b->n; i++) out->list[fill[count_bits(b->bits[i] & ~spec->ref[ref][1]) * 8 + b->irrep[i]]++] = (int32_t)i;
+    for (int64_t i = 0; i < b->n; i++)
+        out->list[fill[count_bits(b->bits[i] & ~spec->ref[ref][1]) * 8 + b->irrep[i]]++] = (int32_t)i;
 out:
     kl_free(&fill);
     return st;
@@ -359,10 +376,14 @@ static kl_status fill_listed(const kl_det_spec *spec, kl_detspace *s, kl_err *er
                 }
             }
         }
-        if (n - s->row_off[ia] > 1) qsort(s->row_beta + s->row_off[ia], (size_t)(n - s->row_off[ia]), sizeof(int32_t), by_index);
+        if (n - s->row_off[ia] > 1)
+            qsort(s->row_beta + s->row_off[ia], (size_t)(n - s->row_off[ia]), sizeof(int32_t), by_index);
         s->row_off[ia + 1] = n;
         if (n > INT32_MAX - 1)
-            KL_TRY(kl_fail(err, KL_EINPUT, "more than %d determinants in a listed space; a lower level or an active space is needed", INT32_MAX - 1));
+            KL_TRY(kl_fail(
+                err, KL_EINPUT,
+                "more than %d determinants in a listed space; a lower level or an active space is needed",
+                INT32_MAX - 1));
     }
     s->n = s->row_off[s->a->n];
     KL_TRY(kl_realloc(&s->row_beta, s->n, KL_MEM_MATRIX, err));
@@ -465,7 +486,9 @@ int64_t kl_detspace_find(const kl_detspace *s, uint64_t alpha, uint64_t beta)
     const int64_t ia = kl_strings_find(s->a, alpha), ib = kl_strings_find(s->b, beta);
     if (ia < 0 || ib < 0) return -1;
     int64_t low = s->row_off[ia], high = s->row_off[ia + 1];
-    if (s->full) return ib >= s->row_first[ia] && ib - s->row_first[ia] < high - low ? low + ib - s->row_first[ia] : -1;
+    if (s->full)
+        return ib >= s->row_first[ia] && ib - s->row_first[ia] < high - low ? low + ib - s->row_first[ia]
+                                                                            : -1;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
         if (s->row_beta[middle] == ib) return s->row_pos[middle];
@@ -492,7 +515,8 @@ static kl_status string_ways(const kl_det_spec *spec, uint64_t ref, huge **out, 
         const int outside = !(ref >> p & 1), g = spec->irrep != NULL ? spec->irrep[p] : 0;
         for (int n = p; n >= 0; n--)
             for (int k = n; k >= 0; k--)
-                for (int i = 0; i < 8; i++) w[((n + 1) * NE + k + outside) * 8 + (i ^ g)] += w[(n * NE + k) * 8 + i];
+                for (int i = 0; i < 8; i++)
+                    w[((n + 1) * NE + k + outside) * 8 + (i ^ g)] += w[(n * NE + k) * 8 + i];
     }
     *out = w;
 out:
@@ -508,11 +532,12 @@ static void combine(const huge *a, const huge *b, int na, int nb, int target, hu
         for (int kb = 0; kb <= nb; kb++)
             for (int i = 0; i < 8; i++)
                 for (int j = 0; j < 8; j++)
-                    if (target < 0 || (i ^ j) == target) level[ka + kb] += a[(na * NE + ka) * 8 + i] * b[(nb * NE + kb) * 8 + j];
+                    if (target < 0 || (i ^ j) == target)
+                        level[ka + kb] += a[(na * NE + ka) * 8 + i] * b[(nb * NE + kb) * 8 + j];
 }
 
-kl_status kl_det_levels(const kl_det_spec *spec, int target, int *nlevel, double count[2 * KL_DET_MAX_ORB + 1],
-                        double csf[2 * KL_DET_MAX_ORB + 1], kl_err *err)
+kl_status kl_det_levels(const kl_det_spec *spec, int target, int *nlevel,
+                        double count[2 * KL_DET_MAX_ORB + 1], double csf[2 * KL_DET_MAX_ORB + 1], kl_err *err)
 {
     kl_status st = KL_OK;
     huge *a = NULL, *b = NULL, low[2 * NE], high[2 * NE];

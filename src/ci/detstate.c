@@ -1,4 +1,5 @@
-/* Expectation values, row by row of a space; rows are summed in blocks of fixed size, so that threads change no bit.
+/* Expectation values, row by row of a space; rows are summed in blocks of fixed size, so that threads change
+   no bit.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ci/detstate.h"
 
@@ -14,7 +15,10 @@ enum { MAX_BLOCK = 128 };
 static inline int low_bit(uint64_t x) { return __builtin_ctzll(x); }
 static inline uint64_t bit(int p) { return UINT64_C(1) << p; }
 
-static int64_t beta_of(const kl_detspace *s, int64_t ia, int64_t k) { return s->full ? s->row_first[ia] + (k - s->row_off[ia]) : s->row_beta[k]; }
+static int64_t beta_of(const kl_detspace *s, int64_t ia, int64_t k)
+{
+    return s->full ? s->row_first[ia] + (k - s->row_off[ia]) : s->row_beta[k];
+}
 static int64_t position_of(const kl_detspace *s, int64_t k) { return s->full ? k : s->row_pos[k]; }
 
 typedef struct job {
@@ -29,7 +33,8 @@ typedef struct job {
 static void spread(const job *j, int64_t ia, double *t, int on)
 {
     const kl_detspace *const s = j->s;
-    for (int64_t k = s->row_off[ia]; k < s->row_off[ia + 1]; k++) t[beta_of(s, ia, k)] = on ? j->c[position_of(s, k)] : 0.0;
+    for (int64_t k = s->row_off[ia]; k < s->row_off[ia + 1]; k++)
+        t[beta_of(s, ia, k)] = on ? j->c[position_of(s, k)] : 0.0;
 }
 
 /* sum of <E_pq^alpha E_qp^beta> over all p and q. */
@@ -50,7 +55,8 @@ static double exchange(const job *j, int64_t ia, double *t)
             const uint64_t beta = s->b->bits[beta_of(s, ia, k)];
             if (!(beta & bit(u->q)) || (beta & bit(u->p))) continue;
             const int64_t to = kl_strings_find(s->b, (beta & ~bit(u->q)) | bit(u->p));
-            if (to >= 0 && t[to] != 0.0) sum += j->c[position_of(s, k)] * t[to] * (u->sign * kl_phase_hop(beta, u->p, u->q));
+            if (to >= 0 && t[to] != 0.0)
+                sum += j->c[position_of(s, k)] * t[to] * (u->sign * kl_phase_hop(beta, u->p, u->q));
         }
         spread(j, u->to, t, 0);
     }
@@ -80,7 +86,8 @@ static void densities(const job *j, int64_t ia, double *t, double *alpha, double
         if (s->row_off[u->to + 1] == s->row_off[u->to]) continue;
         double sum = 0;
         spread(j, u->to, t, 1);
-        for (int64_t k = s->row_off[ia]; k < s->row_off[ia + 1]; k++) sum += j->c[position_of(s, k)] * t[beta_of(s, ia, k)];
+        for (int64_t k = s->row_off[ia]; k < s->row_off[ia + 1]; k++)
+            sum += j->c[position_of(s, k)] * t[beta_of(s, ia, k)];
         spread(j, u->to, t, 0);
         alpha[u->p * n + u->q] += u->sign * sum;
     }
@@ -99,11 +106,16 @@ static void block_task(void *self, int64_t task, int thread)
 }
 
 /* out[width] */
-static kl_status run(const kl_detspace *s, int nthread, const double *c, int spin_only, int64_t width, double *out, kl_err *err)
+static kl_status run(const kl_detspace *s, int nthread, const double *c, int spin_only, int64_t width,
+                     double *out, kl_err *err)
 {
     kl_status st = KL_OK;
     if (nthread < 1) nthread = 1;
-    job j = {.s = s, .c = c, .rows = (s->a->n + MAX_BLOCK - 1) / MAX_BLOCK, .width = width, .spin_only = spin_only};
+    job j = {.s = s,
+             .c = c,
+             .rows = (s->a->n + MAX_BLOCK - 1) / MAX_BLOCK,
+             .width = width,
+             .spin_only = spin_only};
     if (j.rows < 1) j.rows = 1;
     const int64_t nblock = (s->a->n + j.rows - 1) / j.rows;
     KL_TRY(kl_alloc(&j.sum, nblock * width, KL_MEM_WORK, err));
@@ -129,7 +141,8 @@ kl_status kl_detstate_spin(const kl_detspace *s, int nthread, const double *c, d
     return st;
 }
 
-kl_status kl_detstate_density(const kl_detspace *s, int nthread, const double *c, double *alpha, double *beta, kl_err *err)
+kl_status kl_detstate_density(const kl_detspace *s, int nthread, const double *c, double *alpha, double *beta,
+                              kl_err *err)
 {
     kl_status st = KL_OK;
     double *both = NULL;

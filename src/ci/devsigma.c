@@ -1,9 +1,12 @@
 /* y = H x with H = T_alpha + T_beta + V_ab, x a matrix X[ia][ib] of blocks by irrep, on a device.
 
-   1. Y = X T_alpha + T_beta X, block by block, as one list of dense products. T of an irrep has as many elements as a block of a vector that has as many
+   1. Y = X T_alpha + T_beta X, block by block, as one list of dense products. T of an irrep has as many
+      elements as a block of a vector that has as many
       alpha as beta strings, so that it is kept dense whatever its zeros: tensor cores are that much faster.
-   2. V_ab: the rows of one irrep, slab by slab. All rows of X that a pair of alpha orbitals leads to are fetched into the pair's panel; one product for each
-      irrep of pairs with the integrals (pq|rs) makes panels of beta's pairs, of all rows of the slab at once; these land where beta's moves lead.
+   2. V_ab: the rows of one irrep, slab by slab. All rows of X that a pair of alpha orbitals leads to are
+      fetched into the pair's panel; one product for each
+      irrep of pairs with the integrals (pq|rs) makes panels of beta's pairs, of all rows of the slab at once;
+      these land where beta's moves lead.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ci/devsigma.h"
 
@@ -67,7 +70,10 @@ static int64_t rows_of(const kl_strings *x, int g) { return x->first[g + 1] - x-
 /* ---------------------------------------------------------------- 1. one spin */
 
 /* As many electrons of each spin in the same orbitals: both have the same T, half of the core in each. */
-static int same_spins(const kl_devsigma *s) { return !s->h->f->unrestricted && s->h->s->nalpha == s->h->s->nbeta; }
+static int same_spins(const kl_devsigma *s)
+{
+    return !s->h->f->unrestricted && s->h->s->nalpha == s->h->s->nbeta;
+}
 
 static kl_status make_one(kl_devsigma *s, kl_err *err)
 {
@@ -85,8 +91,10 @@ static kl_status make_one(kl_devsigma *s, kl_err *err)
         }
     const int64_t room = s->ex->vt.room(s->ex);
     if (longest > INT32_MAX || n > room / 8)
-        return kl_fail(err, KL_ENOMEM, "executor %s: H of each spin alone takes %.3g MB (%lld strings in one irrep); there is room for %.3g MB (--exec host keeps it sparse)", s->ex->name,
-                       8e-6 * (double)n, (long long)longest, 1e-6 * (double)room);
+        return kl_fail(err, KL_ENOMEM,
+                       "executor %s: H of each spin alone takes %.3g MB (%lld strings in one irrep); there "
+                       "is room for %.3g MB (--exec host keeps it sparse)",
+                       s->ex->name, 8e-6 * (double)n, (long long)longest, 1e-6 * (double)room);
     KL_TRY(take(s, n, &all, err));
     KL_TRY(kl_alloc(&t, longest * longest, KL_MEM_WORK, err));
     for (int spin = same_spins(s); spin < 2; spin++)
@@ -98,15 +106,41 @@ static kl_status make_one(kl_devsigma *s, kl_err *err)
             KL_TRY(s->ex->vt.upload(s->ex, kl_dptr_at(all, at[spin][g]), t, k * k, err));
         }
     for (int g = 0; g < s->nirrep; g++) {
-        const int64_t na = rows_of(d->a, g), nb = rows_of(d->b, g ^ d->target), off = d->row_off[d->a->first[g]];
+        const int64_t na = rows_of(d->a, g), nb = rows_of(d->b, g ^ d->target),
+                      off = d->row_off[d->a->first[g]];
         if (na == 0 || nb == 0) continue;
         KL_TRY(kl_batch_open_group(&s->one, off, na * nb, err));
         KL_TRY(kl_batch_reserve(&s->one, 2, err));
         /* columns of a record's matrix are rows of X */
-        *kl_batch_push(&s->one) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_X, .at_b = KL_AT_LEFT, .at_c = KL_AT_Y, .m = (int32_t)nb, .n = (int32_t)na, .k = (int32_t)na,
-                                           .lda = (int32_t)nb, .ldb = (int32_t)na, .ldc = (int32_t)nb, .a = off, .b = at[0][g], .c = off, .alpha = 1.0};
-        *kl_batch_push(&s->one) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = (int32_t)nb, .n = (int32_t)na, .k = (int32_t)nb,
-                                           .lda = (int32_t)nb, .ldb = (int32_t)nb, .ldc = (int32_t)nb, .a = at[1][g ^ d->target], .b = off, .c = off, .alpha = 1.0};
+        *kl_batch_push(&s->one) = (kl_rec){.kind = KL_REC_GEMM,
+                                           .at_a = KL_AT_X,
+                                           .at_b = KL_AT_LEFT,
+                                           .at_c = KL_AT_Y,
+                                           .m = (int32_t)nb,
+                                           .n = (int32_t)na,
+                                           .k = (int32_t)na,
+                                           .lda = (int32_t)nb,
+                                           .ldb = (int32_t)na,
+                                           .ldc = (int32_t)nb,
+                                           .a = off,
+                                           .b = at[0][g],
+                                           .c = off,
+                                           .alpha = 1.0};
+        *kl_batch_push(&s->one) = (kl_rec){.kind = KL_REC_GEMM,
+                                           .beta = 1,
+                                           .at_a = KL_AT_LEFT,
+                                           .at_b = KL_AT_X,
+                                           .at_c = KL_AT_Y,
+                                           .m = (int32_t)nb,
+                                           .n = (int32_t)na,
+                                           .k = (int32_t)nb,
+                                           .lda = (int32_t)nb,
+                                           .ldb = (int32_t)nb,
+                                           .ldc = (int32_t)nb,
+                                           .a = at[1][g ^ d->target],
+                                           .b = off,
+                                           .c = off,
+                                           .alpha = 1.0};
         kl_batch_close_group(&s->one, 0);
     }
     s->one.nx = s->one.ny = d->n;
@@ -121,7 +155,10 @@ out:
 
 /* ---------------------------------------------------------------- 2. both spins */
 
-static int64_t pair_of(const kl_devsigma *s, const int *first, int64_t pq) { return first[s->pairs.irrep[pq]] + s->pairs.local[pq]; }
+static int64_t pair_of(const kl_devsigma *s, const int *first, int64_t pq)
+{
+    return first[s->pairs.irrep[pq]] + s->pairs.local[pq];
+}
 
 /* from: alpha's moves, by row and pair. */
 static kl_status send_moves(kl_devsigma *s, int g, const int *first, kl_moves *m, kl_err *err)
@@ -134,7 +171,8 @@ static kl_status send_moves(kl_devsigma *s, int g, const int *first, kl_moves *m
     for (int64_t i = 0; i < m->nrow; i++) {
         const int64_t ia = a->first[g] + i;
         int32_t *const row = from + i * m->npair;
-        for (uint64_t o = a->bits[ia]; o != 0; o &= o - 1) row[pair_of(s, first, kl_pair(low_bit(o), low_bit(o)))] = (int32_t)(ia + 1);
+        for (uint64_t o = a->bits[ia]; o != 0; o &= o - 1)
+            row[pair_of(s, first, kl_pair(low_bit(o), low_bit(o)))] = (int32_t)(ia + 1);
         for (int64_t k = a->move_off[ia]; k < a->move_off[ia + 1]; k++) {
             const int32_t to = a->move[k].to + 1;
             row[pair_of(s, first, a->move[k].pair)] = a->move[k].sign < 0 ? -to : to;
@@ -147,9 +185,10 @@ out:
     return st;
 }
 
-/* land: beta's moves, by string, from the lowest orbital and to the lowest one first: all strings have as many, and neighbours then take theirs from the same panel,
-   side by side. */
-static kl_status send_landings(kl_devsigma *s, int gb, const int *first, const int64_t *panel, const int32_t *length, kl_moves *m, kl_err *err)
+/* land: beta's moves, by string, from the lowest orbital and to the lowest one first: all strings have as
+   many, and neighbours then take theirs from the same panel, side by side. */
+static kl_status send_landings(kl_devsigma *s, int gb, const int *first, const int64_t *panel,
+                               const int32_t *length, kl_moves *m, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_strings *const b = s->h->s->b;
@@ -167,8 +206,11 @@ static kl_status send_landings(kl_devsigma *s, int gb, const int *first, const i
         for (int64_t j = b->move_off[ib]; j < b->move_off[ib + 1]; j++) {
             const kl_move *const v = &b->move[j];
             const int64_t p = pair_of(s, first, v->pair);
-            const int hole = __builtin_popcountll(x & ((UINT64_C(1) << v->p) - 1)), place = __builtin_popcountll(~x & ((UINT64_C(1) << v->q) - 1));
-            to[(hole * (b->norb - b->nelec) + place) * m->nb] = (kl_landing){(int32_t)(panel[p] + v->to - b->first[b->irrep[v->to]]), v->sign < 0 ? -length[p] : length[p]};
+            const int hole = __builtin_popcountll(x & ((UINT64_C(1) << v->p) - 1)),
+                      place = __builtin_popcountll(~x & ((UINT64_C(1) << v->q) - 1));
+            to[(hole * (b->norb - b->nelec) + place) * m->nb] =
+                (kl_landing){(int32_t)(panel[p] + v->to - b->first[b->irrep[v->to]]),
+                             v->sign < 0 ? -length[p] : length[p]};
         }
     }
     KL_TRY(send(s, land, (int64_t)sizeof(*land) * m->nmove * m->nb, &at, err));
@@ -179,7 +221,8 @@ out:
 }
 
 /* Tables and products for the rows of irrep g. v: where the integrals of an irrep of pairs are. */
-static kl_status make_both(kl_devsigma *s, int g, int64_t slab, kl_dptr integrals, const int64_t *v, const int64_t *row_off, kl_err *err)
+static kl_status make_both(kl_devsigma *s, int g, int64_t slab, kl_dptr integrals, const int64_t *v,
+                           const int64_t *row_off, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_detspace *const d = s->h->s;
@@ -190,8 +233,12 @@ static kl_status make_both(kl_devsigma *s, int g, int64_t slab, kl_dptr integral
     int64_t *panel = NULL, at = 0, width = 0;
     int32_t *length = NULL;
     uintptr_t there;
-    *m = (kl_moves){.nrow = rows_of(d->a, g), .off = d->row_off[d->a->first[g]], .npair = (int32_t)s->h->f->npair, .nb = (int32_t)rows_of(d->b, gb),
-                    .nmove = d->nbeta * (d->norb - d->nbeta + 1), .row_off = row_off};
+    *m = (kl_moves){.nrow = rows_of(d->a, g),
+                    .off = d->row_off[d->a->first[g]],
+                    .npair = (int32_t)s->h->f->npair,
+                    .nb = (int32_t)rows_of(d->b, gb),
+                    .nmove = d->nbeta * (d->norb - d->nbeta + 1),
+                    .row_off = row_off};
     if (m->nrow == 0 || m->nb == 0 || d->nalpha == 0 || d->nbeta == 0) return KL_OK;
     for (int x = 0; x < s->nirrep; x++) {
         first[x + 1] = first[x] + s->pairs.n[x];
@@ -202,7 +249,11 @@ static kl_status make_both(kl_devsigma *s, int g, int64_t slab, kl_dptr integral
     if (most > MOST_UNITS / m->npair) most = MOST_UNITS / m->npair;
     if (most < 1) most = 1;
     const int64_t nslab = (m->nrow + most - 1) / most, rows = (m->nrow + nslab - 1) / nslab;
-    if (width > INT32_MAX / rows) return kl_fail(err, KL_EINPUT, "executor %s: a row has %d strings and %d orbital pairs: more than its tables can count", s->ex->name, m->nb, m->npair);
+    if (width > INT32_MAX / rows)
+        return kl_fail(
+            err, KL_EINPUT,
+            "executor %s: a row has %d strings and %d orbital pairs: more than its tables can count",
+            s->ex->name, m->nb, m->npair);
     s->slab[g] = rows;
     KL_TRY(kl_alloc(&panel, m->npair, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&length, m->npair, KL_MEM_WORK, err));
@@ -215,8 +266,21 @@ static kl_status make_both(kl_devsigma *s, int g, int64_t slab, kl_dptr integral
         if (n > 0 && np > 0) {
             KL_TRY(kl_batch_open_group(list, at, np * rows * n, err));
             KL_TRY(kl_batch_reserve(list, 1, err));
-            *kl_batch_push(list) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .at_a = KL_AT_X, .at_b = KL_AT_LEFT, .at_c = KL_AT_Y, .m = (int32_t)(rows * n), .n = (int32_t)np, .k = (int32_t)np,
-                                            .lda = (int32_t)(rows * n), .ldb = (int32_t)np, .ldc = (int32_t)(rows * n), .a = at, .b = v[x], .c = at, .alpha = 1.0};
+            *kl_batch_push(list) = (kl_rec){.kind = KL_REC_GEMM,
+                                            .tb = 1,
+                                            .at_a = KL_AT_X,
+                                            .at_b = KL_AT_LEFT,
+                                            .at_c = KL_AT_Y,
+                                            .m = (int32_t)(rows * n),
+                                            .n = (int32_t)np,
+                                            .k = (int32_t)np,
+                                            .lda = (int32_t)(rows * n),
+                                            .ldb = (int32_t)np,
+                                            .ldc = (int32_t)(rows * n),
+                                            .a = at,
+                                            .b = v[x],
+                                            .c = at,
+                                            .alpha = 1.0};
             kl_batch_close_group(list, 0);
         }
         at += np * rows * n;
@@ -262,7 +326,9 @@ kl_status kl_devsigma_create(kl_exec *ex, const kl_slater *h, int64_t slab, kl_d
     }
     KL_TRY(take(s, n, &integrals, err));
     for (int x = 0; x < s->nirrep; x++)
-        if (s->pairs.n[x] > 0) KL_TRY(ex->vt.upload(ex, kl_dptr_at(integrals, v[x]), s->pairs.v[x], (int64_t)s->pairs.n[x] * s->pairs.n[x], err));
+        if (s->pairs.n[x] > 0)
+            KL_TRY(ex->vt.upload(ex, kl_dptr_at(integrals, v[x]), s->pairs.v[x],
+                                 (int64_t)s->pairs.n[x] * s->pairs.n[x], err));
     KL_TRY(send(s, h->s->row_off, 8 * h->s->a->n, &row_off, err));
     for (int g = 0; g < s->nirrep; g++) {
         KL_TRY(make_both(s, g, slab > 0 ? slab : SLAB_DOUBLES, integrals, v, (const int64_t *)row_off, err));
@@ -300,7 +366,8 @@ int64_t kl_devsigma_flops(const kl_devsigma *s)
     return (int64_t)flop;
 }
 
-kl_status kl_devsigma_apply(kl_devsigma *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err)
+kl_status kl_devsigma_apply(kl_devsigma *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy,
+                            kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = s->ex;

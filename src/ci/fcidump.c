@@ -2,7 +2,8 @@
 
    1. The namelist: &FCI KEY = values, ... up to &END or /, over any lines.
    2. All data lines, as they stand.
-   3. What the indices mean is decided by the whole: six parts ended by zero lines, spin orbitals, or spatial orbitals.
+   3. What the indices mean is decided by the whole: six parts ended by zero lines, spin orbitals, or spatial
+      orbitals.
    4. Integrals go to their places; one that is given twice must be given alike.
    5. Labels of the point group are used if every integral agrees with them.
    SPDX-License-Identifier: Apache-2.0 */
@@ -18,7 +19,8 @@
 
 enum { MAX_LABEL = 2 * KL_FCIDUMP_MAX_ORB, MAX_WORD = 96, MAX_LINE = 1024 };
 
-/* Labels are believed while no integral that they forbid is larger; smaller ones are rounding of the writer and become 0. */
+/* Labels are believed while no integral that they forbid is larger; smaller ones are rounding of the writer
+   and become 0. */
 static const double forbidden_noise = 1e-10;
 /* Two values of one integral that differ by more are a contradiction, not two roundings. */
 static const double repeat_noise = 1e-7;
@@ -45,14 +47,17 @@ static kl_status refuse(const reader *r, int64_t line, kl_err *err, const char *
     return kl_fail(err, KL_EINPUT, "%.300s:%lld: %s", r->name, (long long)line, text);
 }
 
-static kl_status unreadable(const reader *r, kl_err *err) { return kl_fail(err, KL_EIO, "%.300s cannot be read: %s", r->name, strerror(errno)); }
+static kl_status unreadable(const reader *r, kl_err *err)
+{
+    return kl_fail(err, KL_EIO, "%.300s cannot be read: %s", r->name, strerror(errno));
+}
 
-#define REFUSE(r, at_line, ...)                             \
-    do {                                                    \
-        char text_[512];                                    \
-        snprintf(text_, sizeof(text_), __VA_ARGS__);        \
-        st = refuse((r), (at_line), err, text_);            \
-        goto out;                                           \
+#define REFUSE(r, at_line, ...)                      \
+    do {                                             \
+        char text_[512];                             \
+        snprintf(text_, sizeof(text_), __VA_ARGS__); \
+        st = refuse((r), (at_line), err, text_);     \
+        goto out;                                    \
     } while (0)
 
 /* ---------------------------------------------------------------- 1. the namelist */
@@ -108,29 +113,36 @@ static kl_status take_value(reader *r, const char *key, const char *text, kl_err
         return KL_OK;
     }
     const int is_norb = strcmp(key, "NORB") == 0, is_label = strcmp(key, "ORBSYM") == 0;
-    if (!is_norb && !is_label && strcmp(key, "NELEC") != 0 && strcmp(key, "MS2") != 0 && strcmp(key, "ISYM") != 0 && strcmp(key, "IUHF") != 0)
+    if (!is_norb && !is_label && strcmp(key, "NELEC") != 0 && strcmp(key, "MS2") != 0 &&
+        strcmp(key, "ISYM") != 0 && strcmp(key, "IUHF") != 0)
         return KL_OK; /* other programs' own */
     char *star = strchr(number, '*');
     const char *digits = number;
     if (star != NULL) {
         *star = '\0';
         digits = star + 1;
-        if (!kl_parse_int(number, &count) || count < 0 || count > MAX_LABEL) REFUSE(r, r->line, "%s: '%s' is no repeated value", key, text);
+        if (!kl_parse_int(number, &count) || count < 0 || count > MAX_LABEL)
+            REFUSE(r, r->line, "%s: '%s' is no repeated value", key, text);
     }
     if (!kl_parse_int(digits, &value)) REFUSE(r, r->line, "%s is '%s'; an integer is needed", key, text);
     if (is_norb) {
-        if (value < 1 || value > 2 * KL_FCIDUMP_MAX_ORB) REFUSE(r, r->line, "NORB is %lld; allowed: 1 to %d", (long long)value, KL_FCIDUMP_MAX_ORB);
+        if (value < 1 || value > 2 * KL_FCIDUMP_MAX_ORB)
+            REFUSE(r, r->line, "NORB is %lld; allowed: 1 to %d", (long long)value, KL_FCIDUMP_MAX_ORB);
         r->header_norb = (int)value;
         r->have_norb = 1;
     } else if (is_label) {
-        if (value < -8 || value > 1000000) REFUSE(r, r->line, "ORBSYM holds %lld; labels are 1 to 8", (long long)value);
-        if (r->nlabel + count > MAX_LABEL) REFUSE(r, r->line, "ORBSYM has more than %d labels", (int)MAX_LABEL);
+        if (value < -8 || value > 1000000)
+            REFUSE(r, r->line, "ORBSYM holds %lld; labels are 1 to 8", (long long)value);
+        if (r->nlabel + count > MAX_LABEL)
+            REFUSE(r, r->line, "ORBSYM has more than %d labels", (int)MAX_LABEL);
         for (int64_t i = 0; i < count; i++) r->label[r->nlabel++] = (int)value;
     } else if (strcmp(key, "NELEC") == 0) {
-        if (value < 0 || value > 2 * KL_FCIDUMP_MAX_ORB) REFUSE(r, r->line, "NELEC is %lld; allowed: 0 (not said) to 2 NORB", (long long)value);
+        if (value < 0 || value > 2 * KL_FCIDUMP_MAX_ORB)
+            REFUSE(r, r->line, "NELEC is %lld; allowed: 0 (not said) to 2 NORB", (long long)value);
         r->f->nelec = (int)value;
     } else if (strcmp(key, "MS2") == 0) {
-        if (value < -2 * KL_FCIDUMP_MAX_ORB || value > 2 * KL_FCIDUMP_MAX_ORB) REFUSE(r, r->line, "MS2 is %lld; allowed: -NELEC to NELEC", (long long)value);
+        if (value < -2 * KL_FCIDUMP_MAX_ORB || value > 2 * KL_FCIDUMP_MAX_ORB)
+            REFUSE(r, r->line, "MS2 is %lld; allowed: -NELEC to NELEC", (long long)value);
         r->f->ms2 = (int)value;
         r->have_ms2 = 1;
     } else if (strcmp(key, "ISYM") != 0) { /* ISYM: the irrep that somebody wanted; --irrep says it here */
@@ -146,12 +158,14 @@ static kl_status read_header(reader *r, kl_err *err)
     char word[MAX_WORD] = "", key[MAX_WORD] = "", pending[MAX_WORD] = "";
     token t = next_token(r, word);
     if (t == T_EOF && ferror(r->from)) return unreadable(r, err);
-    if (t != T_WORD || (strcmp(word, "&FCI") != 0 && strcmp(word, "$FCI") != 0)) REFUSE(r, r->line, "an FCIDUMP file begins with &FCI; this is none");
+    if (t != T_WORD || (strcmp(word, "&FCI") != 0 && strcmp(word, "$FCI") != 0))
+        REFUSE(r, r->line, "an FCIDUMP file begins with &FCI; this is none");
     do {
         t = next_token(r, word);
         if (t == T_EOF && ferror(r->from)) return unreadable(r, err);
         if (t == T_EOF) REFUSE(r, r->line, "the file ends inside the header; &END or / is missing");
-        if (t == T_LONG) REFUSE(r, r->line, "a word of the header is longer than %d characters", MAX_WORD - 1);
+        if (t == T_LONG)
+            REFUSE(r, r->line, "a word of the header is longer than %d characters", MAX_WORD - 1);
         if (t == T_EQUALS) {
             if (pending[0] == '\0') REFUSE(r, r->line, "'=' without a name before it");
             memcpy(key, pending, sizeof(key));
@@ -229,31 +243,41 @@ static kl_status read_data(reader *r, kl_err *err)
     const int64_t first = r->line;
     while (fgets(line, sizeof(line), r->from) != NULL) {
         const int64_t here = r->line++;
-        if (strlen(line) == sizeof(line) - 1 && line[sizeof(line) - 2] != '\n') REFUSE(r, here, "the line is longer than %d characters", MAX_LINE - 2);
+        if (strlen(line) == sizeof(line) - 1 && line[sizeof(line) - 2] != '\n')
+            REFUSE(r, here, "the line is longer than %d characters", MAX_LINE - 2);
         char *rest = line, *word = cut_word(&rest);
         if (word == NULL) continue;
-        if (here == first) REFUSE(r, here, "'%.40s' behind the end of the header; data begin on a new line", word);
+        if (here == first)
+            REFUSE(r, here, "'%.40s' behind the end of the header; data begin on a new line", word);
         entry e = {.line = here < INT32_MAX ? (int32_t)here : INT32_MAX};
         int complex_part = 0;
         char shown[48];
         snprintf(shown, sizeof(shown), "%.40s", word);
-        if (!parse_value(word, &e.value, &complex_part)) REFUSE(r, here, "'%s' is not a finite number", shown);
-        if (complex_part) REFUSE(r, here, "the integral is complex; only real ones are supported (choose real orbitals)");
+        if (!parse_value(word, &e.value, &complex_part))
+            REFUSE(r, here, "'%s' is not a finite number", shown);
+        if (complex_part)
+            REFUSE(r, here, "the integral is complex; only real ones are supported (choose real orbitals)");
         for (int k = 0; k < 4; k++) {
             int64_t index = 0;
             word = cut_word(&rest);
             if (word == NULL) REFUSE(r, here, "%d of 4 indices; a line is 'value i j k l'", k);
-            if (!kl_parse_int(word, &index)) REFUSE(r, here, "index %d is '%.40s'; an integer is needed", k + 1, word);
-            if (index < 0 || index > 2 * KL_FCIDUMP_MAX_ORB || (index > r->header_norb && !r->f->unrestricted) || index > 2 * (int64_t)r->header_norb)
-                REFUSE(r, here, "index %d is %lld; allowed: 0 to NORB = %d", k + 1, (long long)index, r->header_norb);
+            if (!kl_parse_int(word, &index))
+                REFUSE(r, here, "index %d is '%.40s'; an integer is needed", k + 1, word);
+            if (index < 0 || index > 2 * KL_FCIDUMP_MAX_ORB ||
+                (index > r->header_norb && !r->f->unrestricted) || index > 2 * (int64_t)r->header_norb)
+                REFUSE(r, here, "index %d is %lld; allowed: 0 to NORB = %d", k + 1, (long long)index,
+                       r->header_norb);
             e.at[k] = (int16_t)index;
         }
         if ((word = cut_word(&rest)) != NULL) REFUSE(r, here, "'%.40s' behind the four indices", word);
-        const int two = e.at[0] > 0 && e.at[1] > 0, orbital_energy = e.at[0] > 0 && e.at[1] == 0 && e.at[2] == 0 && e.at[3] == 0;
+        const int two = e.at[0] > 0 && e.at[1] > 0,
+                  orbital_energy = e.at[0] > 0 && e.at[1] == 0 && e.at[2] == 0 && e.at[3] == 0;
         const int none = e.at[0] == 0 && e.at[1] == 0 && e.at[2] == 0 && e.at[3] == 0;
         if (!none && !orbital_energy && !(two && (e.at[2] > 0) == (e.at[3] > 0)))
-            REFUSE(r, here, "indices %d %d %d %d name no integral: i j k l, i j 0 0, i 0 0 0 (orbital energy) and 0 0 0 0 (core) do", e.at[0], e.at[1],
-                   e.at[2], e.at[3]);
+            REFUSE(r, here,
+                   "indices %d %d %d %d name no integral: i j k l, i j 0 0, i 0 0 0 (orbital energy) and 0 0 "
+                   "0 0 (core) do",
+                   e.at[0], e.at[1], e.at[2], e.at[3]);
         if (orbital_energy) continue;
         if (r->nentry == r->room) {
             r->room = r->room > 0 ? 2 * r->room : 1024;
@@ -273,19 +297,23 @@ static kl_status put(const reader *r, const entry *e, double *place, double *mir
 {
     kl_status st = KL_OK;
     if (!isnan(*place) && fabs(*place - e->value) > repeat_noise)
-        REFUSE(r, e->line, "integral %d %d %d %d is %.12g here and %.12g on an earlier line (perhaps in another order of its indices)", e->at[0], e->at[1],
-               e->at[2], e->at[3], e->value, *place);
+        REFUSE(r, e->line,
+               "integral %d %d %d %d is %.12g here and %.12g on an earlier line (perhaps in another order of "
+               "its indices)",
+               e->at[0], e->at[1], e->at[2], e->at[3], e->value, *place);
     if (isnan(*place)) *place = *mirror = e->value;
 out:
     return st;
 }
 
-static kl_status put_two(const reader *r, const entry *e, int bra_spin, int ket_spin, const int at[4], kl_err *err)
+static kl_status put_two(const reader *r, const entry *e, int bra_spin, int ket_spin, const int at[4],
+                         kl_err *err)
 {
     kl_fcidump *const f = r->f;
     const int64_t bra = kl_pair(at[0], at[1]), ket = kl_pair(at[2], at[3]);
     if (bra_spin != ket_spin) {
-        double *const place = bra_spin == 0 ? &f->eri[2][bra * f->npair + ket] : &f->eri[2][ket * f->npair + bra];
+        double *const place =
+            bra_spin == 0 ? &f->eri[2][bra * f->npair + ket] : &f->eri[2][ket * f->npair + bra];
         return put(r, e, place, place, err);
     }
     double *const m = f->eri[bra_spin];
@@ -302,8 +330,10 @@ static kl_status put_core(const reader *r, const entry *e, kl_err *err)
 {
     kl_status st = KL_OK;
     if (!isnan(r->f->core) && fabs(r->f->core - e->value) > repeat_noise)
-        REFUSE(r, e->line, "the core energy is %.12g here and %.12g on an earlier line (six parts ended by zero lines need IUHF=1 in the header)", e->value,
-               r->f->core);
+        REFUSE(r, e->line,
+               "the core energy is %.12g here and %.12g on an earlier line (six parts ended by zero lines "
+               "need IUHF=1 in the header)",
+               e->value, r->f->core);
     r->f->core = e->value;
 out:
     return st;
@@ -318,20 +348,25 @@ static kl_status place_parts(const reader *r, kl_err *err)
         const entry *const e = &r->list[i];
         const int at[4] = {e->at[0] - 1, e->at[1] - 1, e->at[2] - 1, e->at[3] - 1};
         for (int k = 0; k < 4; k++)
-            if (at[k] >= r->f->norb) REFUSE(r, e->line, "index %d is %d; allowed: 0 to NORB = %d", k + 1, at[k] + 1, r->f->norb);
+            if (at[k] >= r->f->norb)
+                REFUSE(r, e->line, "index %d is %d; allowed: 0 to NORB = %d", k + 1, at[k] + 1, r->f->norb);
         if (at[0] < 0) {
             if (part == 5) KL_TRY(put_core(r, e, err));
-            else if (e->value != 0) REFUSE(r, e->line, "a value of %.12g ends part %s of an unrestricted file; 0 is expected", e->value, part_name[part]);
+            else if (e->value != 0)
+                REFUSE(r, e->line, "a value of %.12g ends part %s of an unrestricted file; 0 is expected",
+                       e->value, part_name[part]);
             else part++;
             continue;
         }
         if (part == 5 || (part < 3) != (at[2] >= 0))
-            REFUSE(r, e->line, "a %s integral in part %d (%s) of an unrestricted file", at[2] >= 0 ? "two-electron" : "one-electron", part + 1,
-                   part_name[part]);
+            REFUSE(r, e->line, "a %s integral in part %d (%s) of an unrestricted file",
+                   at[2] >= 0 ? "two-electron" : "one-electron", part + 1, part_name[part]);
         if (part < 3) KL_TRY(put_two(r, e, part == 1, part >= 1, at, err));
         else KL_TRY(put_one(r, e, part - 3, at[0], at[1], err));
     }
-    if (part < 5) REFUSE(r, r->line - 1, "the file ends in part %d (%s) of the six of an unrestricted file", part + 1, part_name[part]);
+    if (part < 5)
+        REFUSE(r, r->line - 1, "the file ends in part %d (%s) of the six of an unrestricted file", part + 1,
+               part_name[part]);
 out:
     return st;
 }
@@ -352,8 +387,9 @@ static kl_status place_spin_orbitals(const reader *r, kl_err *err)
         }
         if (spin[0] != spin[1] || spin[2] != spin[3]) {
             if (fabs(e->value) <= forbidden_noise) continue;
-            REFUSE(r, e->line, "indices %d %d %d %d mix spins (odd: alpha, even: beta), which no spin-free integral does", e->at[0], e->at[1], e->at[2],
-                   e->at[3]);
+            REFUSE(r, e->line,
+                   "indices %d %d %d %d mix spins (odd: alpha, even: beta), which no spin-free integral does",
+                   e->at[0], e->at[1], e->at[2], e->at[3]);
         }
         if (at[2] < 0) KL_TRY(put_one(r, e, spin[0], at[0], at[1], err));
         else KL_TRY(put_two(r, e, spin[0], spin[2], at, err));
@@ -379,7 +415,9 @@ out:
 static kl_status make_array(double **a, int64_t rows, int64_t columns, kl_err *err)
 {
     int64_t n = 0;
-    if (!kl_mul_size(rows, columns, &n)) return kl_fail(err, KL_ENOMEM, "integrals: %lld x %lld do not fit", (long long)rows, (long long)columns);
+    if (!kl_mul_size(rows, columns, &n))
+        return kl_fail(err, KL_ENOMEM, "integrals: %lld x %lld do not fit", (long long)rows,
+                       (long long)columns);
     const kl_status st = kl_alloc(a, n, KL_MEM_MATRIX, err);
     for (int64_t i = 0; st == KL_OK && i < n; i++) (*a)[i] = NAN;
     return st;
@@ -404,11 +442,15 @@ static kl_status interpret(reader *r, kl_err *err)
     const int by_spin = f->unrestricted && nzero <= 1;
     f->norb = r->header_norb;
     if (by_spin && most <= r->header_norb) { /* NORB counts spin orbitals */
-        if (f->norb % 2 != 0) REFUSE(r, 1, "NORB is %d; unrestricted files by spin orbitals have an even number", f->norb);
+        if (f->norb % 2 != 0)
+            REFUSE(r, 1, "NORB is %d; unrestricted files by spin orbitals have an even number", f->norb);
         f->norb /= 2;
     }
-    if (f->norb > KL_FCIDUMP_MAX_ORB) REFUSE(r, 1, "NORB is %d; allowed: 1 to %d", r->header_norb, KL_FCIDUMP_MAX_ORB);
-    if (f->nelec > 2 * f->norb) REFUSE(r, 1, "NELEC is %d, but %d orbitals hold at most %d electrons", f->nelec, f->norb, 2 * f->norb);
+    if (f->norb > KL_FCIDUMP_MAX_ORB)
+        REFUSE(r, 1, "NORB is %d; allowed: 1 to %d", r->header_norb, KL_FCIDUMP_MAX_ORB);
+    if (f->nelec > 2 * f->norb)
+        REFUSE(r, 1, "NELEC is %d, but %d orbitals hold at most %d electrons", f->nelec, f->norb,
+               2 * f->norb);
     f->npair = (int64_t)f->norb * (f->norb + 1) / 2;
     const int nspin = f->unrestricted ? 2 : 1;
     for (int s = 0; s < nspin; s++) KL_TRY(make_array(&f->h[s], f->norb, f->norb, err));
@@ -428,8 +470,12 @@ static kl_status interpret(reader *r, kl_err *err)
     }
     if (!r->have_ms2) f->ms2 = f->nelec % 2;
     if (f->nelec > 0 && ((f->nelec + f->ms2) % 2 != 0 || f->ms2 > f->nelec || f->ms2 < -f->nelec))
-        REFUSE(r, 1, "MS2 is %d; %d electrons allow -%d to %d in steps of 2", f->ms2, f->nelec, f->nelec, f->nelec);
-    if (bare) REFUSE(r, r->line, "the file ends with neither one-electron integrals (h i j 0 0) nor a core energy (E 0 0 0 0); is it cut?");
+        REFUSE(r, 1, "MS2 is %d; %d electrons allow -%d to %d in steps of 2", f->ms2, f->nelec, f->nelec,
+               f->nelec);
+    if (bare)
+        REFUSE(r, r->line,
+               "the file ends with neither one-electron integrals (h i j 0 0) nor a core energy (E 0 0 0 0); "
+               "is it cut?");
 out:
     return st;
 }
@@ -468,20 +514,27 @@ static kl_status use_labels(reader *r, kl_err *err)
     int usable = 0, most = 0;
     KL_TRY(kl_alloc(&f->irrep, f->norb, KL_MEM_MISC, err));
     f->nirrep = 1;
-    for (int k = 0; k < r->nlabel; k++) usable |= r->label[k] != 0; /* 0 throughout: the writer knew no point group */
+    /* 0 throughout: the writer knew no point group */
+    for (int k = 0; k < r->nlabel; k++) usable |= r->label[k] != 0;
     if (r->nlabel > 0 && r->nlabel != f->norb && r->nlabel != 2 * f->norb) {
-        snprintf(f->note, sizeof(f->note), "ORBSYM has %d labels for %d orbitals; the point group is not used", r->nlabel, f->norb);
+        snprintf(f->note, sizeof(f->note),
+                 "ORBSYM has %d labels for %d orbitals; the point group is not used", r->nlabel, f->norb);
         usable = 0;
     }
     const int step = r->nlabel == 2 * f->norb && f->norb > 0 ? 2 : 1; /* a label for each spin orbital */
     for (int p = 0; p < f->norb && usable; p++) {
         const int label = r->label[step * p], other = r->label[step * p + step - 1];
         if (label != other) {
-            snprintf(f->note, sizeof(f->note), "ORBSYM has %d labels, one for each spin orbital of %d orbitals, and the two of orbital %d differ, %d and %d; the point group is not used",
+            snprintf(f->note, sizeof(f->note),
+                     "ORBSYM has %d labels, one for each spin orbital of %d orbitals, and the two of orbital "
+                     "%d differ, %d and %d; the point group is not used",
                      r->nlabel, f->norb, p + 1, label, other);
             usable = 0;
         } else if (label < 1 || label > 8) {
-            snprintf(f->note, sizeof(f->note), "ORBSYM has the label %d for orbital %d, which is none of 1 to 8; the point group is not used", label, p + 1);
+            snprintf(f->note, sizeof(f->note),
+                     "ORBSYM has the label %d for orbital %d, which is none of 1 to 8; the point group is "
+                     "not used",
+                     label, p + 1);
             usable = 0;
         } else {
             f->irrep[p] = label - 1;
@@ -491,7 +544,9 @@ static kl_status use_labels(reader *r, kl_err *err)
     if (usable && most > 0) {
         const double largest = forbidden(f, f->irrep, 1);
         if (largest > forbidden_noise) {
-            snprintf(f->note, sizeof(f->note), "ORBSYM forbids an integral of %.3g that the file gives; the point group is not used", largest);
+            snprintf(f->note, sizeof(f->note),
+                     "ORBSYM forbids an integral of %.3g that the file gives; the point group is not used",
+                     largest);
             usable = 0;
         } else forbidden(f, f->irrep, 0);
     }
@@ -554,25 +609,33 @@ static double core_field(const kl_fcidump *f, int spin, int p, int q, int ncore,
     return e;
 }
 
-kl_status kl_fcidump_fold(const kl_fcidump *f, int ncore, const int *core, int nactive, const int *active, kl_fcidump **out, kl_err *err)
+kl_status kl_fcidump_fold(const kl_fcidump *f, int ncore, const int *core, int nactive, const int *active,
+                          kl_fcidump **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_fcidump *g = NULL;
     *out = NULL;
     KL_TRY(kl_alloc(&g, 1, KL_MEM_MISC, err));
-    *g = (kl_fcidump){.norb = nactive, .nelec = f->nelec > 2 * ncore ? f->nelec - 2 * ncore : 0, .ms2 = f->ms2,
-                      .unrestricted = f->unrestricted, .nirrep = f->nirrep, .npair = (int64_t)nactive * (nactive + 1) / 2, .core = f->core};
+    *g = (kl_fcidump){.norb = nactive,
+                      .nelec = f->nelec > 2 * ncore ? f->nelec - 2 * ncore : 0,
+                      .ms2 = f->ms2,
+                      .unrestricted = f->unrestricted,
+                      .nirrep = f->nirrep,
+                      .npair = (int64_t)nactive * (nactive + 1) / 2,
+                      .core = f->core};
     KL_TRY(kl_alloc(&g->irrep, nactive, KL_MEM_MISC, err));
     for (int p = 0; p < nactive; p++) g->irrep[p] = f->irrep[active[p]];
     for (int s = 0; s < (f->unrestricted ? 2 : 1); s++) {
         KL_TRY(kl_alloc(&g->h[s], (int64_t)nactive * nactive, KL_MEM_MATRIX, err));
         for (int p = 0; p < nactive; p++)
             for (int q = 0; q < nactive; q++)
-                g->h[s][p * nactive + q] = f->h[s][active[p] * f->norb + active[q]] + core_field(f, s, active[p], active[q], ncore, core);
+                g->h[s][p * nactive + q] = f->h[s][active[p] * f->norb + active[q]] +
+                                           core_field(f, s, active[p], active[q], ncore, core);
     }
     for (int s = 0; s < 2; s++)
         for (int i = 0; i < ncore; i++)
-            g->core += f->h[s][core[i] * f->norb + core[i]] + 0.5 * core_field(f, s, core[i], core[i], ncore, core);
+            g->core +=
+                f->h[s][core[i] * f->norb + core[i]] + 0.5 * core_field(f, s, core[i], core[i], ncore, core);
     for (int s = 0; s < (f->unrestricted ? 3 : 1); s++) {
         KL_TRY(kl_alloc(&g->eri[s], g->npair * g->npair, KL_MEM_MATRIX, err));
         for (int p = 0; p < nactive; p++)
@@ -621,10 +684,13 @@ uint64_t kl_fcidump_hash(const kl_fcidump *f)
 {
     uint64_t hash = KL_HASH_EMPTY;
     const int whole[] = {f->norb, f->nelec, f->ms2, f->unrestricted, f->nirrep};
-    for (size_t k = 0; k < sizeof(whole) / sizeof(*whole); k++) hash = kl_hash_mix(hash, (uint64_t)(uint32_t)whole[k]);
+    for (size_t k = 0; k < sizeof(whole) / sizeof(*whole); k++)
+        hash = kl_hash_mix(hash, (uint64_t)(uint32_t)whole[k]);
     for (int p = 0; p < f->norb; p++) hash = kl_hash_mix(hash, (uint64_t)f->irrep[p]);
     hash = mix_reals(hash, &f->core, 1);
-    for (int spin = 0; spin < (f->unrestricted ? 2 : 1); spin++) hash = mix_reals(hash, f->h[spin], (int64_t)f->norb * f->norb);
-    for (int kind = 0; kind < (f->unrestricted ? 3 : 1); kind++) hash = mix_reals(hash, f->eri[kind], f->npair * f->npair);
+    for (int spin = 0; spin < (f->unrestricted ? 2 : 1); spin++)
+        hash = mix_reals(hash, f->h[spin], (int64_t)f->norb * f->norb);
+    for (int kind = 0; kind < (f->unrestricted ? 3 : 1); kind++)
+        hash = mix_reals(hash, f->eri[kind], f->npair * f->npair);
     return hash;
 }

@@ -1,6 +1,7 @@
-/* Integrals of a molecule from an FCIDUMP file (Knowles and Handy, Comput. Phys. Commun. 54 (1989) 75), in the variants that programs
-   write: restricted, unrestricted in six parts, unrestricted by spin orbitals. Knows no determinants.
-   H = core + sum h_pq c+_p c_q + 1/2 sum (pq|rs) c+_p c+_r c_s c_q, hartree, real orbitals.
+/* Integrals of a molecule from an FCIDUMP file (Knowles and Handy, Comput. Phys. Commun. 54 (1989) 75), in
+   the variants that programs write: restricted, unrestricted in six parts, unrestricted by spin orbitals.
+   Knows no determinants. H = core + sum h_pq c+_p c_q + 1/2 sum (pq|rs) c+_p c+_r c_s c_q, hartree, real
+   orbitals.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_FCIDUMP_H
 #define KL_FCIDUMP_H
@@ -32,8 +33,10 @@ static inline int64_t kl_pair(int p, int q)
 /* EINPUT: "FILE:LINE: what". */
 kl_status kl_fcidump_read(const char *path, kl_fcidump **out, kl_err *err) KL_MUST_CHECK;
 kl_status kl_fcidump_read_stream(FILE *from, const char *name, kl_fcidump **out, kl_err *err) KL_MUST_CHECK;
-/* The integrals of a list of active orbitals (order kept) with the listed core orbitals doubly occupied: folded into h and core. */
-kl_status kl_fcidump_fold(const kl_fcidump *f, int ncore, const int *core, int nactive, const int *active, kl_fcidump **out, kl_err *err) KL_MUST_CHECK;
+/* The integrals of a list of active orbitals (order kept) with the listed core orbitals doubly occupied:
+   folded into h and core. */
+kl_status kl_fcidump_fold(const kl_fcidump *f, int ncore, const int *core, int nactive, const int *active,
+                          kl_fcidump **out, kl_err *err) KL_MUST_CHECK;
 void kl_fcidump_destroy(kl_fcidump **f);
 
 /* Of all numbers, so that a run that goes on can see whether they are still the same. */

@@ -1,8 +1,11 @@
 /* y = H x with H = T_alpha + T_beta + V_ab and x a matrix X[ia][ib] of blocks by irrep.
 
-   1. Y = T_alpha X + X T_beta, block by block: as dense products where T is not thin, else row by row over its non-zeros.
-   2. V_ab, one row ia of Y at a time, and one irrep of orbital pairs at a time: the rows of X that a move of alpha leads to stand side by
-      side; a product with the integrals (pq|rs) turns them into one vector for each pair rs; these are added where the move rs of beta
+   1. Y = T_alpha X + X T_beta, block by block: as dense products where T is not thin, else row by row over
+      its non-zeros.
+   2. V_ab, one row ia of Y at a time, and one irrep of orbital pairs at a time: the rows of X that a move of
+      alpha leads to stand side by
+      side; a product with the integrals (pq|rs) turns them into one vector for each pair rs; these are added
+      where the move rs of beta
       leads. A row of Y belongs to one thread.
    This is how the host does it; devsigma.c does the same for many rows at a time.
    SPDX-License-Identifier: Apache-2.0 */
@@ -26,7 +29,8 @@ enum {
     BLAS_FROM = 96          /* products of that many columns go to the BLAS */
 };
 
-/* T below this share of non-zeros is multiplied as a sparse matrix: a dense product is 6 to 8 times faster an element. */
+/* T below this share of non-zeros is multiplied as a sparse matrix: a dense product is 6 to 8 times faster an
+   element. */
 static const double thin = 0.12;
 enum { DENSE_MOST = 8192 };
 
@@ -47,12 +51,15 @@ struct kl_sigma {
     int nirrep;
     part t[2][8];
     kl_slater_pairs pairs;
-    kl_devsigma *device;    /* where vectors live on a device all is done there, and nothing else of this is used */
-    int64_t *list_off[8][8];/* beta irrep of the row, irrep of the pair: [2 npair + 1] into list: plus, minus, plus, ... */
+    /* where vectors live on a device all is done there, and nothing else of this is used */
+    kl_devsigma *device;
+    /* beta irrep of the row, irrep of the pair: [2 npair + 1] into list: plus, minus, plus, ... */
+    int64_t *list_off[8][8];
     target *list[8][8];
     int nwork;              /* threads that have work space */
     double **work;          /* [nwork] */
-    int64_t work_x, work_v, work_y; /* where its parts begin, in doubles; work_y + CACHE_DOUBLES.. is the end */
+    /* where its parts begin, in doubles; work_y + CACHE_DOUBLES.. is the end */
+    int64_t work_x, work_v, work_y;
     int64_t flops;
 };
 
@@ -60,7 +67,10 @@ static inline int low_bit(uint64_t x) { return __builtin_ctzll(x); }
 
 /* ---------------------------------------------------------------- set up */
 
-static const kl_strings *strings_of(const kl_sigma *s, int spin) { return spin == 0 ? s->h->s->a : s->h->s->b; }
+static const kl_strings *strings_of(const kl_sigma *s, int spin)
+{
+    return spin == 0 ? s->h->s->a : s->h->s->b;
+}
 
 static kl_status make_part(kl_sigma *s, int spin, int g, kl_err *err)
 {
@@ -102,7 +112,8 @@ static kl_status make_part(kl_sigma *s, int spin, int g, kl_err *err)
         }
         off[i + 1] = k;
     }
-    KL_TRY(kl_spmat_take_csr(n, n, 0, &off, &column, &value, &t->thin, err)); /* columns in no order: the loops used here do not mind */
+    /* columns in no order: the loops used here do not mind */
+    KL_TRY(kl_spmat_take_csr(n, n, 0, &off, &column, &value, &t->thin, err));
 out:
     kl_free(&off);
     kl_free(&column);
@@ -110,7 +121,8 @@ out:
     return st;
 }
 
-/* For every irrep gk of a row's beta strings and every irrep x of pairs: where each pair's vector, over strings of gk ^ x, is added. */
+/* For every irrep gk of a row's beta strings and every irrep x of pairs: where each pair's vector, over
+   strings of gk ^ x, is added. */
 static kl_status make_lists(kl_sigma *s, int gk, int x, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -170,16 +182,20 @@ static void count_flops(kl_sigma *s)
 {
     const kl_detspace *const d = s->h->s;
     for (int g = 0; g < s->nirrep; g++) {
-        const int64_t na = d->a->first[g + 1] - d->a->first[g], nb = d->b->first[(g ^ d->target) + 1] - d->b->first[g ^ d->target];
+        const int64_t na = d->a->first[g + 1] - d->a->first[g],
+                      nb = d->b->first[(g ^ d->target) + 1] - d->b->first[g ^ d->target];
         const part *const ta = &s->t[0][g], *const tb = &s->t[1][g ^ d->target];
-        s->flops += 2 * nb * (ta->thin != NULL ? ta->thin->nnz : na * na) + 2 * na * (tb->thin != NULL ? tb->thin->nnz : nb * nb);
+        s->flops += 2 * nb * (ta->thin != NULL ? ta->thin->nnz : na * na) +
+                    2 * na * (tb->thin != NULL ? tb->thin->nnz : nb * nb);
     }
     for (int64_t ia = 0; ia < d->a->n; ia++) {
         const int gk = d->a->irrep[ia] ^ d->target;
         if (d->row_off[ia + 1] == d->row_off[ia]) continue;
         int64_t m[8] = {d->nalpha};
-        for (int64_t k = d->a->move_off[ia]; k < d->a->move_off[ia + 1]; k++) m[s->pairs.irrep[d->a->move[k].pair]]++;
-        for (int x = 0; x < s->nirrep; x++) s->flops += 2 * m[x] * s->pairs.n[x] * (d->b->first[(gk ^ x) + 1] - d->b->first[gk ^ x]);
+        for (int64_t k = d->a->move_off[ia]; k < d->a->move_off[ia + 1]; k++)
+            m[s->pairs.irrep[d->a->move[k].pair]]++;
+        for (int x = 0; x < s->nirrep; x++)
+            s->flops += 2 * m[x] * s->pairs.n[x] * (d->b->first[(gk ^ x) + 1] - d->b->first[gk ^ x]);
     }
 }
 
@@ -188,7 +204,8 @@ kl_status kl_sigma_create(kl_exec *ex, const kl_slater *h, kl_sigma **out, kl_er
     kl_status st = KL_OK;
     kl_sigma *s = NULL;
     *out = NULL;
-    if (!h->s->full) return kl_fail(err, KL_EINPUT, "products without a matrix need a full space; this one is a list");
+    if (!h->s->full)
+        return kl_fail(err, KL_EINPUT, "products without a matrix need a full space; this one is a list");
     KL_TRY(kl_alloc(&s, 1, KL_MEM_MISC, err));
     s->ex = ex;
     s->h = h;
@@ -245,7 +262,8 @@ typedef struct product {
     double *y;
 } product;
 
-static void multiply(const kl_sigma *s, int m, int n, int k, const double *a, const double *b, double beta, double *c)
+static void multiply(const kl_sigma *s, int m, int n, int k, const double *a, const double *b, double beta,
+                     double *c)
 {
     if (n >= BLAS_FROM && k >= BLAS_FROM) kl_dgemm('N', 'N', m, n, k, 1.0, a, m, b, k, beta, c, m);
     else s->gemm(0, 0, m, n, k, 1.0, a, m, b, k, beta, c, m);
@@ -266,12 +284,16 @@ static void one_spin(const product *p, int g, int64_t from, int64_t to, double *
     const int64_t first = d->a->first[g], nb = tb->n, rows = to - from;
     const double *const block = p->x + d->row_off[first], *const x = block + from * nb;
     double *const y = p->y + d->row_off[first] + from * nb;
-    if (ta->dense != NULL) multiply(s, (int)nb, (int)rows, (int)ta->n, block, ta->dense + from * ta->n, 0.0, y); /* T is symmetric */
+    /* T is symmetric */
+    if (ta->dense != NULL)
+        multiply(s, (int)nb, (int)rows, (int)ta->n, block, ta->dense + from * ta->n, 0.0, y);
     else {
         memset(y, 0, (size_t)(rows * nb) * sizeof(double));
         for (int64_t i = 0; i < rows; i++)
-            for (int64_t k = kl_sp_offset(ta->thin, ta->thin->start, from + i); k < kl_sp_offset(ta->thin, ta->thin->start, from + i + 1); k++)
-                add_scaled(nb, ta->thin->rest_value[k], block + kl_sp_column(ta->thin, ta->thin->rest_column, k) * nb, y + i * nb);
+            for (int64_t k = kl_sp_offset(ta->thin, ta->thin->start, from + i);
+                 k < kl_sp_offset(ta->thin, ta->thin->start, from + i + 1); k++)
+                add_scaled(nb, ta->thin->rest_value[k],
+                           block + kl_sp_column(ta->thin, ta->thin->rest_column, k) * nb, y + i * nb);
     }
     if (tb->dense != NULL) {
         multiply(s, (int)nb, (int)rows, (int)nb, tb->dense, x, 1.0, y);
@@ -306,7 +328,8 @@ static void both_spins(const product *p, int64_t ia, double *work)
     const kl_detspace *const d = s->h->s;
     const kl_strings *const a = d->a;
     const int gk = a->irrep[ia] ^ d->target;
-    double *const y = p->y + d->row_off[ia], *const side = work + s->work_x, *const v = work + s->work_v, *const made = work + s->work_y;
+    double *const y = p->y + d->row_off[ia], *const side = work + s->work_x, *const v = work + s->work_v,
+                  *const made = work + s->work_y;
     if (d->row_off[ia + 1] == d->row_off[ia]) return;
     for (int xi = 0; xi < s->nirrep; xi++) {
         const int64_t nj = d->b->first[(gk ^ xi) + 1] - d->b->first[gk ^ xi];
@@ -319,7 +342,8 @@ static void both_spins(const product *p, int64_t ia, double *work)
             row_v[m] = s->pairs.v[0] + (int64_t)s->pairs.local[kl_pair(low_bit(o), low_bit(o))] * np;
             sign[m] = 1;
         }
-        /* The occupations themselves all act on the row of ia: their integrals are summed, and one row stands for them. */
+        /* The occupations themselves all act on the row of ia: their integrals are summed, and one row stands
+           for them. */
         const int ndiag = m;
         m = ndiag > 0;
         if (m > 0) memcpy(side, p->x + d->row_off[ia], (size_t)nj * sizeof(double));
@@ -348,7 +372,8 @@ static void both_spins(const product *p, int64_t ia, double *work)
         const target *const list = s->list[gk][xi];
         for (int first = 0; first < np; first += chunk) {
             const int n = np - first < chunk ? np - first : chunk;
-            s->gemm(0, 0, (int)nj, n, k_all, 1.0, side, (int)nj, v + (int64_t)first * k_all, k_all, 0.0, made, (int)nj);
+            s->gemm(0, 0, (int)nj, n, k_all, 1.0, side, (int)nj, v + (int64_t)first * k_all, k_all, 0.0, made,
+                    (int)nj);
             for (int rs = first; rs < first + n; rs++) {
                 const double *const from = made + (int64_t)(rs - first) * nj;
                 add_list(list + off[2 * rs], off[2 * rs + 1] - off[2 * rs], from, y);

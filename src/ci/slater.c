@@ -1,9 +1,10 @@
 /* Slater-Condon rules, string by string.
 
-   A row of H for the determinant (ia, ib): T_alpha connects (ja, ib), T_beta (ia, jb), and V_ab = sum (pq|rs) E_pq^alpha E_rs^beta a move of
-   each. So for every pair (ia, ja) that a move, a double excitation or nothing connects, the row of ja is spread over a table by beta
-   string once, and serves all determinants in the row of ia. Moves are listed by the string that they make, hence by its irrep: only those
-   that the target allows are looked at.
+   A row of H for the determinant (ia, ib): T_alpha connects (ja, ib), T_beta (ia, jb), and V_ab = sum (pq|rs)
+   E_pq^alpha E_rs^beta a move of each. So for every pair (ia, ja) that a move, a double excitation or nothing
+   connects, the row of ja is spread over a table by beta string once, and serves all determinants in the row
+   of ia. Moves are listed by the string that they make, hence by its irrep: only those that the target allows
+   are looked at.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ci/slater.h"
 
@@ -56,7 +57,8 @@ static double string_single(const kl_fcidump *f, int spin, uint64_t x, int p, in
 static double string_double(const kl_fcidump *f, int spin, uint64_t x, int p1, int p2, int q1, int q2)
 {
     const uint64_t middle = (x & ~bit(p1)) | bit(q1);
-    return (two(f, spin, q1, p1, q2, p2) - two(f, spin, q1, p2, q2, p1)) * kl_phase_hop(x, q1, p1) * kl_phase_hop(middle, q2, p2);
+    return (two(f, spin, q1, p1, q2, p2) - two(f, spin, q1, p2, q2, p1)) * kl_phase_hop(x, q1, p1) *
+           kl_phase_hop(middle, q2, p2);
 }
 
 double kl_slater_element(const kl_fcidump *f, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
@@ -67,7 +69,8 @@ double kl_slater_element(const kl_fcidump *f, uint64_t a, uint64_t b, uint64_t c
     if (na + nb == 0) {
         double e = f->core + string_diagonal(f, 0, c) + string_diagonal(f, 1, d);
         for (uint64_t o = c; o != 0; o &= o - 1)
-            for (uint64_t m = d; m != 0; m &= m - 1) e += two(f, 2, low_bit(o), low_bit(o), low_bit(m), low_bit(m));
+            for (uint64_t m = d; m != 0; m &= m - 1)
+                e += two(f, 2, low_bit(o), low_bit(o), low_bit(m), low_bit(m));
         return e;
     }
     if (na == 1 && nb == 1) {
@@ -75,7 +78,9 @@ double kl_slater_element(const kl_fcidump *f, uint64_t a, uint64_t b, uint64_t c
         return two(f, 2, q, p, s, r) * kl_phase_hop(c, q, p) * kl_phase_hop(d, s, r);
     }
     const int spin = nb > 0, p = low_bit(from[spin]), q = low_bit(to[spin]);
-    if (na + nb == 2) return string_double(f, spin, ket[spin], p, low_bit(from[spin] & (from[spin] - 1)), q, low_bit(to[spin] & (to[spin] - 1)));
+    if (na + nb == 2)
+        return string_double(f, spin, ket[spin], p, low_bit(from[spin] & (from[spin] - 1)), q,
+                             low_bit(to[spin] & (to[spin] - 1)));
     double e = 0;
     for (uint64_t o = ket[1 - spin]; o != 0; o &= o - 1) {
         const int k = low_bit(o);
@@ -116,7 +121,8 @@ static void string_task(void *self, int64_t task, int thread)
         const uint64_t x = s->bits[i];
         if (job->count == NULL) {
             h->diag[spin][i] = string_diagonal(f, spin, x);
-            for (int64_t k = s->move_off[i]; k < s->move_off[i + 1]; k++) h->single[spin][k] = string_single(f, spin, x, s->move[k].p, s->move[k].q);
+            for (int64_t k = s->move_off[i]; k < s->move_off[i + 1]; k++)
+                h->single[spin][k] = string_single(f, spin, x, s->move[k].p, s->move[k].q);
         }
         int64_t n = 0;
         for (uint64_t o1 = x; o1 != 0; o1 &= o1 - 1)
@@ -147,14 +153,16 @@ static void string_task(void *self, int64_t task, int thread)
     }
 }
 
-kl_status kl_slater_create(const kl_fcidump *f, const kl_detspace *s, int nthread, kl_slater **out, kl_err *err)
+kl_status kl_slater_create(const kl_fcidump *f, const kl_detspace *s, int nthread, kl_slater **out,
+                           kl_err *err)
 {
     kl_status st = KL_OK;
     kl_slater *h = NULL;
     int64_t *count = NULL;
     target **sorted = NULL;
     *out = NULL;
-    if (f->norb != s->norb) return kl_fail(err, KL_EINPUT, "integrals of %d orbitals for strings of %d", f->norb, s->norb);
+    if (f->norb != s->norb)
+        return kl_fail(err, KL_EINPUT, "integrals of %d orbitals for strings of %d", f->norb, s->norb);
     KL_TRY(kl_alloc(&h, 1, KL_MEM_MISC, err));
     h->f = f;
     h->s = s;
@@ -227,7 +235,8 @@ static void diagonal_task(void *self, int64_t ia, int thread)
     double repulsion[KL_DET_MAX_ORB] = {0};
     (void)thread;
     for (int r = 0; r < s->norb; r++)
-        for (uint64_t o = s->a->bits[ia]; o != 0; o &= o - 1) repulsion[r] += two(h->f, 2, low_bit(o), low_bit(o), r, r);
+        for (uint64_t o = s->a->bits[ia]; o != 0; o &= o - 1)
+            repulsion[r] += two(h->f, 2, low_bit(o), low_bit(o), r, r);
     for (int64_t k = s->row_off[ia]; k < s->row_off[ia + 1]; k++) {
         const int64_t ib = beta_of(s, ia, k);
         double e = h->f->core + h->diag[0][ia] + h->diag[1][ib];
@@ -249,11 +258,13 @@ typedef struct matrix_job {
     const kl_slater *h;
     int lower, nlevel;
     uint64_t *key;         /* [n] by row of alpha string */
-    int64_t *place;        /* [n][nlevel] by position: non-zeros of a row in columns of a level; then where the next one goes */
+    /* [n][nlevel] by position: non-zeros of a row in columns of a level; then where the next one goes */
+    int64_t *place;
     const double *diag;    /* [n] by position */
     uint32_t *column;      /* NULL: count only */
     double *value;
-    uint64_t **table;      /* [nthread][2][beta strings] keys of the determinants of ia, of ja; 0: not there */
+    /* [nthread][2][beta strings] keys of the determinants of ia, of ja; 0: not there */
+    uint64_t **table;
     struct rows *task;     /* [ntask] */
     int64_t ntask;
 } matrix_job;
@@ -274,7 +285,8 @@ static inline void put(const matrix_job *job, int64_t row, uint64_t key, double 
 
 static inline void emit(const matrix_job *job, int64_t row, uint64_t key, double value)
 {
-    if (key != 0 && fabs(value) >= too_small && !(job->lower && position(key) > row)) put(job, row, key, value);
+    if (key != 0 && fabs(value) >= too_small && !(job->lower && position(key) > row))
+        put(job, row, key, value);
 }
 
 /* All elements <ia ib| H |ia jb>; columns of each row by string. */
@@ -287,14 +299,17 @@ static void same_alpha(const matrix_job *job, const rows *r, const uint64_t *t)
     const int64_t npair = (int64_t)s->norb * (s->norb + 1) / 2;
     for (int64_t rs = 0; rs < npair; rs++) {
         repulsion[rs] = 0;
-        for (uint64_t o = s->a->bits[r->ia]; o != 0; o &= o - 1) repulsion[rs] += h->f->eri[2][kl_pair(low_bit(o), low_bit(o)) * npair + rs];
+        for (uint64_t o = s->a->bits[r->ia]; o != 0; o &= o - 1)
+            repulsion[rs] += h->f->eri[2][kl_pair(low_bit(o), low_bit(o)) * npair + rs];
     }
     for (int64_t k = r->from; k < r->to; k++) {
         const int64_t ib = beta_of(s, r->ia, k), row = position(job->key[k]);
-        const int64_t *const moves = b->move_to + b->nirrep * ib + b->irrep[ib], *const pairs = h->two_off[1] + ib;
+        const int64_t *const moves = b->move_to + b->nirrep * ib + b->irrep[ib], *const pairs =
+                                                                                     h->two_off[1] + ib;
         int64_t m = moves[0], d = pairs[0];
         for (int own = 0; m < moves[1] || d < pairs[1] || !own;) {
-            const int64_t single = m < moves[1] ? b->move[m].to : INT64_MAX, pair = d < pairs[1] ? h->two_to[1][d] : INT64_MAX;
+            const int64_t single = m < moves[1] ? b->move[m].to : INT64_MAX,
+                          pair = d < pairs[1] ? h->two_to[1][d] : INT64_MAX;
             if (!own && ib < single && ib < pair) {
                 put(job, row, job->key[k], job->diag != NULL ? job->diag[row] : 0.0);
                 own = 1;
@@ -346,7 +361,8 @@ static void moved_pair(const matrix_job *job, const rows *r, int64_t ja, double 
     }
 }
 
-/* Alpha strings that ia is connected with come in their order, and so do beta strings: within a level the columns of a row are met as they shall lie. */
+/* Alpha strings that ia is connected with come in their order, and so do beta strings: within a level the
+   columns of a row are met as they shall lie. */
 static void row_task(void *self, int64_t task, int thread)
 {
     const matrix_job *const job = self;
@@ -358,7 +374,8 @@ static void row_task(void *self, int64_t task, int thread)
     spread(job, r->ia, own, 1);
     int64_t m = moves[0], d = pairs[0];
     for (int met = 0; m < moves[1] || d < pairs[1] || !met;) {
-        const int64_t single = m < moves[1] ? a->move[m].to : INT64_MAX, pair = d < pairs[1] ? h->two_to[0][d] : INT64_MAX;
+        const int64_t single = m < moves[1] ? a->move[m].to : INT64_MAX,
+                      pair = d < pairs[1] ? h->two_to[0][d] : INT64_MAX;
         if (!met && r->ia < single && r->ia < pair) {
             same_alpha(job, r, own);
             met = 1;
@@ -376,7 +393,8 @@ static void make_keys(const kl_detspace *s, uint64_t *key)
     for (int64_t k = 0; k < s->n; k++) {
         uint64_t level = 0;
         const int64_t at = position_of(s, k);
-        for (int64_t before = 0; !s->full && at >= before + s->level_count[level]; level++) before += s->level_count[level];
+        for (int64_t before = 0; !s->full && at >= before + s->level_count[level]; level++)
+            before += s->level_count[level];
         key[k] = level << 48 | (uint64_t)(at + 1);
     }
 }
@@ -395,11 +413,13 @@ static kl_status make_tasks(const kl_detspace *s, int every, matrix_job *job, kl
 {
     kl_status st = KL_OK;
     int64_t room = 0;
-    for (int64_t ia = 0; ia < s->a->n; ia += every) room += (s->row_off[ia + 1] - s->row_off[ia] + MOST_ROWS - 1) / MOST_ROWS;
+    for (int64_t ia = 0; ia < s->a->n; ia += every)
+        room += (s->row_off[ia + 1] - s->row_off[ia] + MOST_ROWS - 1) / MOST_ROWS;
     KL_TRY(kl_alloc(&job->task, room, KL_MEM_WORK, err));
     for (int64_t ia = 0; ia < s->a->n; ia += every)
         for (int64_t from = s->row_off[ia]; from < s->row_off[ia + 1]; from += MOST_ROWS)
-            job->task[job->ntask++] = (rows){ia, from, from + MOST_ROWS < s->row_off[ia + 1] ? from + MOST_ROWS : s->row_off[ia + 1]};
+            job->task[job->ntask++] = (rows){
+                ia, from, from + MOST_ROWS < s->row_off[ia + 1] ? from + MOST_ROWS : s->row_off[ia + 1]};
 out:
     return st;
 }
@@ -408,7 +428,9 @@ static kl_status count_rows(const kl_slater *h, int lower, int every, matrix_job
 {
     kl_status st = KL_OK;
     *job = (matrix_job){.h = h, .lower = lower, .nlevel = h->s->full ? 1 : h->s->nlevel};
-    if (h->s->n > (int64_t)UINT32_MAX) return kl_fail(err, KL_EINPUT, "a stored matrix of %lld rows; at most 2^32 are supported", (long long)h->s->n);
+    if (h->s->n > (int64_t)UINT32_MAX)
+        return kl_fail(err, KL_EINPUT, "a stored matrix of %lld rows; at most 2^32 are supported",
+                       (long long)h->s->n);
     KL_TRY(kl_alloc(&job->key, h->s->n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&job->place, h->s->n * job->nlevel, KL_MEM_WORK, err));
     make_keys(h->s, job->key);
@@ -456,10 +478,14 @@ kl_status kl_slater_matrix(const kl_slater *h, int lower, kl_spmat **out, kl_err
         }
     }
     if (h->most_nnz > 0 && off[n] > h->most_nnz)
-        KL_TRY(kl_fail(err, KL_ENOMEM, "the matrix of %lld determinants has %.4g million non-zeros, %.3g GB; %.3g GB are allowed (--memory)", (long long)n,
-                       1e-6 * (double)off[n], 12e-9 * (double)off[n], 12e-9 * (double)h->most_nnz));
+        KL_TRY(kl_fail(err, KL_ENOMEM,
+                       "the matrix of %lld determinants has %.4g million non-zeros, %.3g GB; %.3g GB are "
+                       "allowed (--memory)",
+                       (long long)n, 1e-6 * (double)off[n], 12e-9 * (double)off[n],
+                       12e-9 * (double)h->most_nnz));
     job.diag = diag;
-    KL_TRY(kl_realloc(&job.column, off[n], KL_MEM_MATRIX, err)); /* from nothing: not cleared, every element is written */
+    /* from nothing: not cleared, every element is written */
+    KL_TRY(kl_realloc(&job.column, off[n], KL_MEM_MATRIX, err));
     KL_TRY(kl_realloc(&job.value, off[n], KL_MEM_MATRIX, err));
     kl_par_for(h->nthread, job.ntask, row_task, &job);
     KL_TRY(kl_spmat_take_csr(n, n, lower, &off, &job.column, &job.value, out, err));
@@ -485,7 +511,8 @@ void kl_slater_spin_block(const kl_slater *h, int spin, int irrep, double *t)
         row[i] = h->diag[spin][first + i] + core;
         for (int64_t m = x->move_off[first + i]; m < x->move_off[first + i + 1]; m++)
             if (x->irrep[x->move[m].to] == irrep) row[x->move[m].to - first] = h->single[spin][m];
-        for (int64_t m = h->two_off[spin][first + i]; m < h->two_off[spin][first + i + 1]; m++) row[h->two_to[spin][m] - first] = h->two[spin][m];
+        for (int64_t m = h->two_off[spin][first + i]; m < h->two_off[spin][first + i + 1]; m++)
+            row[h->two_to[spin][m] - first] = h->two[spin][m];
     }
 }
 
@@ -502,11 +529,14 @@ kl_status kl_slater_pairs_make(const kl_fcidump *f, kl_slater_pairs *out, kl_err
             out->irrep[pq] = (uint8_t)x;
             out->local[pq] = (int16_t)out->n[x]++;
         }
-    for (int x = 0; x < f->nirrep; x++) KL_TRY(kl_alloc(&out->v[x], (int64_t)out->n[x] * out->n[x], KL_MEM_MATRIX, err));
+    for (int x = 0; x < f->nirrep; x++)
+        KL_TRY(kl_alloc(&out->v[x], (int64_t)out->n[x] * out->n[x], KL_MEM_MATRIX, err));
     for (int64_t pq = 0; pq < f->npair; pq++)
         for (int64_t rs = 0; rs < f->npair; rs++) {
             const int x = out->irrep[pq];
-            if (out->irrep[rs] == x) out->v[x][(int64_t)out->local[pq] * out->n[x] + out->local[rs]] = f->eri[2][pq * f->npair + rs];
+            if (out->irrep[rs] == x)
+                out->v[x][(int64_t)out->local[pq] * out->n[x] + out->local[rs]] =
+                    f->eri[2][pq * f->npair + rs];
         }
 out:
     return st;

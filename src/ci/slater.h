@@ -1,5 +1,5 @@
-/* Matrix elements between determinants by the Slater-Condon rules, and H as a sparse matrix in a space of determinants: only pairs
-   that H connects are ever looked at. Knows no solvers.
+/* Matrix elements between determinants by the Slater-Condon rules, and H as a sparse matrix in a space of
+   determinants: only pairs that H connects are ever looked at. Knows no solvers.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_SLATER_H
 #define KL_SLATER_H
@@ -21,7 +21,8 @@ typedef struct kl_slater {
 } kl_slater;
 
 /* Tables of T for both spins; no matrix yet. */
-kl_status kl_slater_create(const kl_fcidump *f, const kl_detspace *s, int nthread, kl_slater **out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_slater_create(const kl_fcidump *f, const kl_detspace *s, int nthread, kl_slater **out,
+                           kl_err *err) KL_MUST_CHECK;
 void kl_slater_destroy(kl_slater **s);
 
 /* d[s->n] by position, core included. */
@@ -30,7 +31,8 @@ void kl_slater_diagonal(const kl_slater *h, double *d);
 /* <A B| H |C D>, any two determinants; core included on the diagonal. */
 double kl_slater_element(const kl_fcidump *f, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 
-/* H as CSR; lower: the columns up to the diagonal only, marked symmetric. Elements below 1e-14 are left out, the diagonal never. */
+/* H as CSR; lower: the columns up to the diagonal only, marked symmetric. Elements below 1e-14 are left out,
+   the diagonal never. */
 kl_status kl_slater_matrix(const kl_slater *h, int lower, kl_spmat **out, kl_err *err) KL_MUST_CHECK;
 
 /* T of one spin between the strings of one irrep, t[n][n], symmetric; core on alpha's diagonal. */
@@ -46,7 +48,8 @@ typedef struct kl_slater_pairs {
 kl_status kl_slater_pairs_make(const kl_fcidump *f, kl_slater_pairs *out, kl_err *err) KL_MUST_CHECK;
 void kl_slater_pairs_clear(kl_slater_pairs *p);
 
-/* Non-zeros that kl_slater_matrix would store: exactly, or, from one in `every` of the rows of alpha strings, about. */
+/* Non-zeros that kl_slater_matrix would store: exactly, or, from one in `every` of the rows of alpha strings,
+   about. */
 kl_status kl_slater_count(const kl_slater *h, int lower, int every, int64_t *nnz, kl_err *err) KL_MUST_CHECK;
 
 #endif

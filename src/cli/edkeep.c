@@ -36,12 +36,19 @@ static kl_status write(void *self, const kl_keep *kept, kl_err *err)
     (void)err;
     kl_err why;
     part_of p = {k->ex, kept->vector};
-    kl_result_run run = {.stage = k->stage, .nnumber = kept->nnumber, .number = (double *)(uintptr_t)kept->number, .nvector = kept->nvector, .self = &p, .part = take_part};
+    kl_result_run run = {.stage = k->stage,
+                         .nnumber = kept->nnumber,
+                         .number = (double *)(uintptr_t)kept->number,
+                         .nvector = kept->nvector,
+                         .self = &p,
+                         .part = take_part};
     for (int v = 0; v < kept->nvector; v++) run.n[v] = kept->n[v] > 0 ? kept->n[v] : k->n;
     const double start = kl_clock();
     const int64_t three = 3;
     k->r->finished = 0;
-    if (k->seen && kl_result_add(k->r, "ed/so_far", "products with H, lowest energy, its residual", 1, &three, k->seen, &why) != KL_OK) return KL_OK;
+    if (k->seen && kl_result_add(k->r, "ed/so_far", "products with H, lowest energy, its residual", 1, &three,
+                                 k->seen, &why) != KL_OK)
+        return KL_OK;
     kl_pace_done(&k->pace, start, kl_result_write_run(k->path, k->r, &run, &why), &why);
     return KL_OK;
 }
@@ -80,7 +87,9 @@ kl_status kl_edkeep_vectors(kl_edkeep *k, int64_t n, kl_err *err)
     kl_result_run run = {.self = &p, .part = put_part};
     for (int v = 0; v < k->from.nvector; v++) {
         if (n > 0 && k->from.n[v] != n)
-            KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s holds a vector of %lld numbers; this run needs %lld", k->path, (long long)k->from.n[v], (long long)n));
+            KL_TRY(kl_fail(err, KL_EINPUT,
+                           "--resume: %.300s holds a vector of %lld numbers; this run needs %lld", k->path,
+                           (long long)k->from.n[v], (long long)n));
         KL_TRY(k->ex->vt.alloc(k->ex, k->from.n[v], &k->from.vector[v], err));
     }
     KL_TRY(kl_result_read_run(k->path, &run, err));

@@ -1,4 +1,5 @@
-/* Checkpoints of exact diagonalization: whatever is under way keeps its numbers and vectors in the result file of the run.
+/* Checkpoints of exact diagonalization: whatever is under way keeps its numbers and vectors in the result
+   file of the run.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_EDKEEP_H
 #define KL_EDKEEP_H
@@ -27,7 +28,8 @@ typedef struct kl_edkeep {
 void kl_edkeep_open(kl_edkeep *k, kl_exec *ex, const char *path, double every);
 void kl_edkeep_close(kl_edkeep *k);
 
-/* Stage, numbers and lengths of what the file keeps; then its vectors, which have to be n long (0: any), onto the executor: keeper.from is there. */
+/* Stage, numbers and lengths of what the file keeps; then its vectors, which have to be n long (0: any), onto
+   the executor: keeper.from is there. */
 kl_status kl_edkeep_read(kl_edkeep *k, kl_err *err) KL_MUST_CHECK;
 kl_status kl_edkeep_vectors(kl_edkeep *k, int64_t n, kl_err *err) KL_MUST_CHECK;
 

@@ -9,9 +9,30 @@
 #include "base/mem.h"
 
 /* ORDER of "ed/run", a list of numbers */
-enum { DIM, LENGTH, FLAVOURS, LEFT, RIGHT, NVECTOR, TABLES, MATRIX, SOLVER, NAPPLY, NRESTART, ATTAINABLE, OPEN, STOP, SECONDS, SECONDS_PRODUCTS, SECONDS_BUILD, NRUN };
-static const char run_note[] = "states, length of a vector, halves are flavours, states of the halves, vectors held, bytes of tables, bytes of a stored matrix, solver, products, "
-                               "restarts, attainable error, open multiplet, stop, seconds: all, in products, making ready";
+enum {
+    DIM,
+    LENGTH,
+    FLAVOURS,
+    LEFT,
+    RIGHT,
+    NVECTOR,
+    TABLES,
+    MATRIX,
+    SOLVER,
+    NAPPLY,
+    NRESTART,
+    ATTAINABLE,
+    OPEN,
+    STOP,
+    SECONDS,
+    SECONDS_PRODUCTS,
+    SECONDS_BUILD,
+    NRUN
+};
+static const char run_note[] =
+    "states, length of a vector, halves are flavours, states of the halves, vectors held, bytes of tables, "
+    "bytes of a stored matrix, solver, products, "
+    "restarts, attainable error, open multiplet, stop, seconds: all, in products, making ready";
 
 static const kl_measured *find(const kl_result *r, const char *name)
 {
@@ -40,14 +61,33 @@ static int is_converged(int stop) { return stop == KL_ED_CONVERGED || stop == KL
 kl_status kl_edreport_add(kl_result *r, const kl_ed *ed, const kl_ed_result *f, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_dmrg_result d = {.nstate = f->nstate, .gap = INFINITY, .error_estimate = fmax(f->error[0], f->attainable), .energy_extrapolated = f->energy[0],
-                        .stop = is_converged((int)f->stop) ? KL_STOP_CONVERGED : f->stop == KL_ED_INTERRUPTED ? KL_STOP_INTERRUPTED : KL_STOP_SCHEDULE,
-                        .napply = f->napply, .seconds = f->seconds, .dim_max = f->dim};
-    const double run[NRUN] = {[DIM] = (double)f->dim, [LENGTH] = (double)f->n, [FLAVOURS] = ed->space->flavours, [LEFT] = (double)ed->space->left.begin[ed->space->left.nsec],
-                              [RIGHT] = (double)ed->space->right.begin[ed->space->right.nsec], [NVECTOR] = f->nvector, [TABLES] = (double)kl_kron_bytes(ed->kron),
-                              [MATRIX] = ed->matrix ? (double)kl_spmat_measured_bytes(ed->matrix) : 0.0, [SOLVER] = f->solver, [NAPPLY] = f->napply,
-                              [NRESTART] = f->nrestart, [ATTAINABLE] = f->attainable, [OPEN] = f->open_multiplet, [STOP] = f->stop, [SECONDS] = f->seconds,
-                              [SECONDS_PRODUCTS] = f->seconds_apply, [SECONDS_BUILD] = ed->seconds_build};
+    kl_dmrg_result d = {.nstate = f->nstate,
+                        .gap = INFINITY,
+                        .error_estimate = fmax(f->error[0], f->attainable),
+                        .energy_extrapolated = f->energy[0],
+                        .stop = is_converged((int)f->stop)     ? KL_STOP_CONVERGED
+                                : f->stop == KL_ED_INTERRUPTED ? KL_STOP_INTERRUPTED
+                                                               : KL_STOP_SCHEDULE,
+                        .napply = f->napply,
+                        .seconds = f->seconds,
+                        .dim_max = f->dim};
+    const double run[NRUN] = {[DIM] = (double)f->dim,
+                              [LENGTH] = (double)f->n,
+                              [FLAVOURS] = ed->space->flavours,
+                              [LEFT] = (double)ed->space->left.begin[ed->space->left.nsec],
+                              [RIGHT] = (double)ed->space->right.begin[ed->space->right.nsec],
+                              [NVECTOR] = f->nvector,
+                              [TABLES] = (double)kl_kron_bytes(ed->kron),
+                              [MATRIX] = ed->matrix ? (double)kl_spmat_measured_bytes(ed->matrix) : 0.0,
+                              [SOLVER] = f->solver,
+                              [NAPPLY] = f->napply,
+                              [NRESTART] = f->nrestart,
+                              [ATTAINABLE] = f->attainable,
+                              [OPEN] = f->open_multiplet,
+                              [STOP] = f->stop,
+                              [SECONDS] = f->seconds,
+                              [SECONDS_PRODUCTS] = f->seconds_apply,
+                              [SECONDS_BUILD] = ed->seconds_build};
     double degeneracy[KL_MAX_ROOT];
     const int64_t n = f->nstate, all = f->nfull, nrun = NRUN;
     memcpy(d.energy, f->energy, sizeof(double) * (size_t)f->nstate);
@@ -58,13 +98,15 @@ kl_status kl_edreport_add(kl_result *r, const kl_ed *ed, const kl_ed_result *f, 
     KL_TRY(kl_result_add(r, "ed/run", run_note, 1, &nrun, run, err));
     KL_TRY(kl_result_add(r, "ed/residual", "|H x - E x| of each state", 1, &n, f->residual, err));
     KL_TRY(kl_result_add(r, "ed/error", "bound of each energy's error", 1, &n, f->error, err));
-    KL_TRY(kl_result_add(r, "ed/degeneracy", "states that share the energy; 0: not looked at", 1, &n, degeneracy, err));
+    KL_TRY(kl_result_add(r, "ed/degeneracy", "states that share the energy; 0: not looked at", 1, &n,
+                         degeneracy, err));
     if (all > 0) KL_TRY(kl_result_add(r, "ed/spectrum", "all energies of the sector", 1, &all, f->full, err));
 out:
     return st;
 }
 
-kl_status kl_edreport_add_spectral(kl_result *r, const char *name, double broadening, const kl_ed_spectral *s, kl_err *err)
+kl_status kl_edreport_add_spectral(kl_result *r, const char *name, double broadening, const kl_ed_spectral *s,
+                                   kl_err *err)
 {
     kl_status st = KL_OK;
     double *pair = NULL;
@@ -74,8 +116,8 @@ kl_status kl_edreport_add_spectral(kl_result *r, const char *name, double broade
     int64_t shape[2] = {s->nomega, 2};
     for (int i = 0; i < s->nomega; i++) pair[2 * i] = s->omega[i], pair[2 * i + 1] = s->a[i];
     snprintf(path, sizeof(path), "spectral/%.150s", name);
-    snprintf(note, sizeof(note), "frequency and A, broadening %.6g, total weight %.12g, %d levels, %s", broadening, s->total, s->nstep,
-             s->converged ? "converged" : "NOT CONVERGED: more --steps");
+    snprintf(note, sizeof(note), "frequency and A, broadening %.6g, total weight %.12g, %d levels, %s",
+             broadening, s->total, s->nstep, s->converged ? "converged" : "NOT CONVERGED: more --steps");
     KL_TRY(kl_result_add(r, path, note, 2, shape, pair, err));
     int64_t kept = 0;
     for (int i = 0; i < s->npole; i++)
@@ -88,8 +130,9 @@ out:
     return st;
 }
 
-kl_status kl_edreport_add_thermal(kl_result *r, const kl_model *m, const int scan[KL_MAX_CHARGE], int nsample, const kl_thermal_facts *facts, int n,
-                                  const kl_thermal_row *row, kl_err *err)
+kl_status kl_edreport_add_thermal(kl_result *r, const kl_model *m, const int scan[KL_MAX_CHARGE], int nsample,
+                                  const kl_thermal_facts *facts, int n, const kl_thermal_row *row,
+                                  kl_err *err)
 {
     kl_status st = KL_OK;
     double *v = NULL;
@@ -99,9 +142,14 @@ kl_status kl_edreport_add_thermal(kl_result *r, const kl_model *m, const int sca
     KL_TRY(kl_alloc(&v, 2 * n, KL_MEM_MISC, err));
     for (int i = 0; i < n; i++) v[i] = row[i].temperature;
     for (int c = 0; c < m->ncharge && used + 40 < sizeof(summed); c++)
-        if (scan[c]) used += (size_t)snprintf(summed + used, sizeof(summed) - used, "%s%.30s", used > 0 ? ", " : ", summed over all ", m->charge[c].name);
-    snprintf(note, sizeof(note), "%lld%s (%lld by all energies), %.15g states, %d samples, %lld products with H, lowest energy %.12g", (long long)facts->nsector, summed,
-             (long long)facts->nfull, facts->dim, nsample, (long long)facts->napply, facts->lowest);
+        if (scan[c])
+            used += (size_t)snprintf(summed + used, sizeof(summed) - used, "%s%.30s",
+                                     used > 0 ? ", " : ", summed over all ", m->charge[c].name);
+    snprintf(
+        note, sizeof(note),
+        "%lld%s (%lld by all energies), %.15g states, %d samples, %lld products with H, lowest energy %.12g",
+        (long long)facts->nsector, summed, (long long)facts->nfull, facts->dim, nsample,
+        (long long)facts->napply, facts->lowest);
     KL_TRY(kl_result_add(r, "thermal/temperature", note, 1, shape, v, err));
     for (int i = 0; i < n; i++) v[2 * i] = row[i].energy, v[2 * i + 1] = row[i].energy_error;
     KL_TRY(kl_result_add(r, "thermal/energy", "<H> and its error", 2, shape, v, err));
@@ -115,7 +163,13 @@ kl_status kl_edreport_add_thermal(kl_result *r, const kl_model *m, const int sca
         snprintf(name, sizeof(name), "thermal/chi_%.60s", m->charge[c].name);
         KL_TRY(kl_result_add(r, name, "(<Q^2> - <Q>^2) / T of the charge, and its error", 2, shape, v, err));
     }
-    const kl_dmrg_result d = {.nstate = 1, .gap = INFINITY, .energy = {facts->lowest}, .energy_kept = {facts->lowest}, .energy_extrapolated = facts->lowest, .stop = KL_STOP_CONVERGED, .napply = facts->napply};
+    const kl_dmrg_result d = {.nstate = 1,
+                              .gap = INFINITY,
+                              .energy = {facts->lowest},
+                              .energy_kept = {facts->lowest},
+                              .energy_extrapolated = facts->lowest,
+                              .stop = KL_STOP_CONVERGED,
+                              .napply = facts->napply};
     KL_TRY(kl_result_set_dmrg(r, &d, err));
     for (int c = r->ncharge - 1; c >= 0; c--)
         if (scan[c]) kl_result_drop_charge(r, c);
@@ -129,8 +183,10 @@ out:
 
 static const char *stop_text(int stop)
 {
-    static const char *const text[] = {"converged", "stagnated: this is what the arithmetic can reach", "NOT CONVERGED: --max-products reached", "interrupted",
-                                       "NOT CONVERGED: the solver came to a stand; --solver davidson may go further"};
+    static const char *const text[] = {
+        "converged", "stagnated: this is what the arithmetic can reach",
+        "NOT CONVERGED: --max-products reached", "interrupted",
+        "NOT CONVERGED: the solver came to a stand; --solver davidson may go further"};
     return stop >= 0 && stop < 5 ? text[stop] : "unknown"; /* ORDER kl_ed_stop */
 }
 
@@ -142,16 +198,20 @@ static const char *solver_text(double s)
 static void print_states(FILE *to, const kl_result *r, const double *run)
 {
     const kl_dmrg_result *const d = &r->dmrg;
-    const double *const residual = list_of(r, "ed/residual", d->nstate), *const error = list_of(r, "ed/error", d->nstate),
-                 *const degeneracy = list_of(r, "ed/degeneracy", d->nstate);
+    const double *const residual = list_of(r, "ed/residual", d->nstate),
+                        *const error = list_of(r, "ed/error", d->nstate),
+                        *const degeneracy = list_of(r, "ed/degeneracy", d->nstate);
     for (int k = 0; k < d->nstate && residual && error && degeneracy; k++) {
         fprintf(to, "%s%-*d %.14g", k == 0 ? "energy " : "state  ", 5, k, d->energy[k]);
         if (k > 0) fprintf(to, "  %.6e above the lowest", d->energy[k] - d->energy[0]);
         fprintf(to, "  +- %.0e  residual %.1e", fmax(error[k], run[ATTAINABLE]), residual[k]);
-        if (degeneracy[k] > 1) fprintf(to, "  one of %s%.0f that agree", run[OPEN] != 0.0 && k + degeneracy[k] >= d->nstate ? "at least " : "", degeneracy[k]);
+        if (degeneracy[k] > 1)
+            fprintf(to, "  one of %s%.0f that agree",
+                    run[OPEN] != 0.0 && k + degeneracy[k] >= d->nstate ? "at least " : "", degeneracy[k]);
         fputc('\n', to);
     }
-    if (degeneracy && degeneracy[0] == 0.0) fprintf(to, "degeneracy   not looked at by one Lanczos vector; --states 2 tells\n");
+    if (degeneracy && degeneracy[0] == 0.0)
+        fprintf(to, "degeneracy   not looked at by one Lanczos vector; --states 2 tells\n");
     fprintf(to, "attainable   errors below %.0e mean nothing at this size of H\n", run[ATTAINABLE]);
 }
 
@@ -160,8 +220,12 @@ static void print_spectrum(FILE *to, const kl_measured *m, double attainable)
 {
     enum { FEW = 70, LINE = 5 };
     const int64_t n = m->shape[0];
-    fprintf(to, "spectrum     all %lld energies, from %.12g to %.12g%s\n", (long long)n, m->data[0], m->data[n - 1], n > FEW ? "; each is in --json and the result file" : "");
-    for (int64_t i = 0; n <= FEW && i < n; i++) fprintf(to, "%s%17.12g%s", i % LINE == 0 ? "          " : "  ", fabs(m->data[i]) < attainable ? 0.0 : m->data[i], i % LINE == LINE - 1 || i + 1 == n ? "\n" : "");
+    fprintf(to, "spectrum     all %lld energies, from %.12g to %.12g%s\n", (long long)n, m->data[0],
+            m->data[n - 1], n > FEW ? "; each is in --json and the result file" : "");
+    for (int64_t i = 0; n <= FEW && i < n; i++)
+        fprintf(to, "%s%17.12g%s", i % LINE == 0 ? "          " : "  ",
+                fabs(m->data[i]) < attainable ? 0.0 : m->data[i],
+                i % LINE == LINE - 1 || i + 1 == n ? "\n" : "");
 }
 
 /* Curves: every row of a short one, some of a long one. */
@@ -170,8 +234,11 @@ static void print_curve(FILE *to, const kl_measured *m)
     enum { SHORT = 64 };
     const int64_t n = m->shape[0], every = n <= SHORT ? 1 : (n + SHORT - 1) / SHORT;
     fprintf(to, "\n%s: %s\n", m->name, m->note != NULL ? m->note : "");
-    for (int64_t i = 0; i < n; i += every) fprintf(to, "  %14.8g %16.9e\n", m->data[2 * i], m->data[2 * i + 1]);
-    if (every > 1) fprintf(to, "  (one of every %lld of %lld; all are in --json and the result file)\n", (long long)every, (long long)n);
+    for (int64_t i = 0; i < n; i += every)
+        fprintf(to, "  %14.8g %16.9e\n", m->data[2 * i], m->data[2 * i + 1]);
+    if (every > 1)
+        fprintf(to, "  (one of every %lld of %lld; all are in --json and the result file)\n",
+                (long long)every, (long long)n);
 }
 
 static int is_pairs(const kl_measured *m, const char *prefix)
@@ -186,7 +253,8 @@ static void print_thermal(FILE *to, const kl_result *r)
     const kl_measured *column[3 + KL_MAX_CHARGE];
     int n = 0;
     for (int i = 0; i < r->nmeasured && n < 3 + KL_MAX_CHARGE; i++)
-        if (is_pairs(&r->measured[i], "thermal/") && r->measured[i].shape[0] == t->shape[0]) column[n++] = &r->measured[i];
+        if (is_pairs(&r->measured[i], "thermal/") && r->measured[i].shape[0] == t->shape[0])
+            column[n++] = &r->measured[i];
     fprintf(to, "sectors      %s\n\n%11s", t->note != NULL ? t->note : "", "T");
     for (int c = 0; c < n; c++) fprintf(to, " %17s     +-  ", column[c]->name + strlen("thermal/"));
     fputc('\n', to);
@@ -194,7 +262,8 @@ static void print_thermal(FILE *to, const kl_result *r)
         fprintf(to, "%11.6g", t->data[i]);
         for (int c = 0; c < n; c++) {
             char error[16];
-            snprintf(error, sizeof(error), isfinite(column[c]->data[2 * i + 1]) ? "%.1e" : "-", column[c]->data[2 * i + 1]);
+            snprintf(error, sizeof(error), isfinite(column[c]->data[2 * i + 1]) ? "%.1e" : "-",
+                     column[c]->data[2 * i + 1]);
             fprintf(to, " %17.10g %7s", column[c]->data[2 * i], error);
         }
         fputc('\n', to);
@@ -208,33 +277,46 @@ void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
     kl_report_head_of(to, r, facts);
     print_thermal(to, r);
     if (run != NULL) {
-        fprintf(to, "sector       %.15g states, halves are %s (%.15g and %.15g states); %s a vector, tables %s", run[DIM], run[FLAVOURS] != 0.0 ? "the two flavours" : "sites",
-                run[LEFT], run[RIGHT], kl_report_bytes(8.0 * run[LENGTH], a), kl_report_bytes(run[TABLES], b));
+        fprintf(to,
+                "sector       %.15g states, halves are %s (%.15g and %.15g states); %s a vector, tables %s",
+                run[DIM], run[FLAVOURS] != 0.0 ? "the two flavours" : "sites", run[LEFT], run[RIGHT],
+                kl_report_bytes(8.0 * run[LENGTH], a), kl_report_bytes(run[TABLES], b));
         if (run[MATRIX] > 0.0) fprintf(to, ", stored matrix %s", kl_report_bytes(run[MATRIX], a));
         if (r->finished) fprintf(to, "; %.0f vectors held\n", run[NVECTOR]);
         else fputc('\n', to);
     }
     const double *const so_far = list_of(r, "ed/so_far", 3);
-    if (so_far != NULL) fprintf(to, "so far       %.0f products with H, energy %.14g, residual %.1e\n", so_far[0], so_far[1], so_far[2]);
+    if (so_far != NULL)
+        fprintf(to, "so far       %.0f products with H, energy %.14g, residual %.1e\n", so_far[0], so_far[1],
+                so_far[2]);
     if (run != NULL && !r->finished) fprintf(to, "stop         a checkpoint; go on from it with --resume\n");
     if (run != NULL && r->finished) {
         print_states(to, r, run);
         const kl_measured *const all = find(r, "ed/spectrum");
         if (all != NULL && all->shape[0] > 0) print_spectrum(to, all, run[ATTAINABLE]);
         fprintf(to, "stop         %s\n", stop_text((int)run[STOP]));
-        if ((int)run[SOLVER] == KL_ED_FULL) fprintf(to, "work         all states by LAPACK, %.3g s; made ready in %.2g s\n", run[SECONDS], run[SECONDS_BUILD]);
-        else fprintf(to, "work         %s, %.0f products with H, %.3g s (%.3g s in them: %.3g million states a second), %.0f restarts; made ready in %.2g s\n", solver_text(run[SOLVER]),
-                run[NAPPLY], run[SECONDS], run[SECONDS_PRODUCTS], run[SECONDS_PRODUCTS] > 0 ? 1e-6 * run[NAPPLY] * run[DIM] / run[SECONDS_PRODUCTS] : 0.0, run[NRESTART],
-                run[SECONDS_BUILD]);
+        if ((int)run[SOLVER] == KL_ED_FULL)
+            fprintf(to, "work         all states by LAPACK, %.3g s; made ready in %.2g s\n", run[SECONDS],
+                    run[SECONDS_BUILD]);
+        else
+            fprintf(to,
+                    "work         %s, %.0f products with H, %.3g s (%.3g s in them: %.3g million states a "
+                    "second), %.0f restarts; made ready in %.2g s\n",
+                    solver_text(run[SOLVER]), run[NAPPLY], run[SECONDS], run[SECONDS_PRODUCTS],
+                    run[SECONDS_PRODUCTS] > 0 ? 1e-6 * run[NAPPLY] * run[DIM] / run[SECONDS_PRODUCTS] : 0.0,
+                    run[NRESTART], run[SECONDS_BUILD]);
     }
     if (facts != NULL)
-        fprintf(to, "machine      %s, %d thread%s; memory peak %s; %.3g s in all\n", facts->exec, facts->nthread, facts->nthread == 1 ? "" : "s",
+        fprintf(to, "machine      %s, %d thread%s; memory peak %s; %.3g s in all\n", facts->exec,
+                facts->nthread, facts->nthread == 1 ? "" : "s",
                 kl_report_bytes((double)kl_mem_total_peak_bytes(), a), facts->seconds);
     if (facts != NULL && facts->output != NULL) fprintf(to, "result       %s\n", facts->output);
     for (int i = 0; i < r->nmeasured; i++) {
         const kl_measured *const m = &r->measured[i];
         if (is_pairs(m, "spectral/")) print_curve(to, m);
-        else if (strncmp(m->name, "ed/", 3) != 0 && strncmp(m->name, "thermal/", 8) != 0 && strncmp(m->name, "poles/", 6) != 0) kl_report_measured(to, m, r->nsite);
+        else if (strncmp(m->name, "ed/", 3) != 0 && strncmp(m->name, "thermal/", 8) != 0 &&
+                 strncmp(m->name, "poles/", 6) != 0)
+            kl_report_measured(to, m, r->nsite);
     }
 }
 
@@ -268,13 +350,22 @@ void kl_edreport_table(FILE *to, const char *title, int n, const kl_edreport_ite
     for (int i = 0; i < n; i++) {
         const kl_ed_result *const f = &item[i].found;
         const double error = fmax(f->error[0], f->attainable), low = item[lowest].found.energy[0];
-        const int same = i != lowest && f->energy[0] - low <= error + fmax(item[lowest].found.error[0], item[lowest].found.attainable);
+        const int same = i != lowest && f->energy[0] - low <= error + fmax(item[lowest].found.error[0],
+                                                                           item[lowest].found.attainable);
         equal += same;
-        fprintf(to, "%-*s %15lld %20.14g %8.0e%s%s\n", width, item[i].label, (long long)f->dim, f->energy[0], error, i == lowest ? "  <- lowest" : same ? "  as low" : "",
+        fprintf(to, "%-*s %15lld %20.14g %8.0e%s%s\n", width, item[i].label, (long long)f->dim, f->energy[0],
+                error,
+                i == lowest ? "  <- lowest"
+                : same      ? "  as low"
+                            : "",
                 !is_converged((int)f->stop) && f->stop != KL_ED_INTERRUPTED ? "  NOT CONVERGED" : "");
-        for (int k = 1; k < f->nstate; k++) fprintf(to, "%-*s %15s %20.14g %8.0e\n", width, "", "", f->energy[k], fmax(f->error[k], f->attainable));
+        for (int k = 1; k < f->nstate; k++)
+            fprintf(to, "%-*s %15s %20.14g %8.0e\n", width, "", "", f->energy[k],
+                    fmax(f->error[k], f->attainable));
     }
-    if (equal > 0) fprintf(to, "%d other sector%s within the error of the lowest: a manifold, not a state\n", equal, equal == 1 ? " lies" : "s lie");
+    if (equal > 0)
+        fprintf(to, "%d other sector%s within the error of the lowest: a manifold, not a state\n", equal,
+                equal == 1 ? " lies" : "s lie");
 }
 
 /* ---------------------------------------------------------------- JSON */

@@ -1,4 +1,5 @@
-/* Results of exact diagonalization in a result file, and how they are printed: the same from a run and from `kronlat show'.
+/* Results of exact diagonalization in a result file, and how they are printed: the same from a run and from
+   `kronlat show'.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_EDREPORT_H
 #define KL_EDREPORT_H
@@ -8,12 +9,15 @@
 #include "cli/report.h"
 
 /* Energies, residuals, errors and what the run was. */
-kl_status kl_edreport_add(kl_result *r, const kl_ed *ed, const kl_ed_result *found, kl_err *err) KL_MUST_CHECK;
+kl_status kl_edreport_add(kl_result *r, const kl_ed *ed, const kl_ed_result *found,
+                          kl_err *err) KL_MUST_CHECK;
 /* A curve under the name of its operator; several states of a multiplet are averaged by the caller. */
-kl_status kl_edreport_add_spectral(kl_result *r, const char *name, double broadening, const kl_ed_spectral *s, kl_err *err) KL_MUST_CHECK;
+kl_status kl_edreport_add_spectral(kl_result *r, const char *name, double broadening, const kl_ed_spectral *s,
+                                   kl_err *err) KL_MUST_CHECK;
 /* Rows by temperature; chi of the charges that are in scan[]. */
-kl_status kl_edreport_add_thermal(kl_result *r, const kl_model *m, const int scan[KL_MAX_CHARGE], int nsample, const kl_thermal_facts *facts, int n,
-                                  const kl_thermal_row *row, kl_err *err) KL_MUST_CHECK;
+kl_status kl_edreport_add_thermal(kl_result *r, const kl_model *m, const int scan[KL_MAX_CHARGE], int nsample,
+                                  const kl_thermal_facts *facts, int n, const kl_thermal_row *row,
+                                  kl_err *err) KL_MUST_CHECK;
 
 /* 1: r is of exact diagonalization. */
 int kl_edreport_is(const kl_result *r);
@@ -26,6 +30,7 @@ typedef struct kl_edreport_item {
     char label[128];
     kl_ed_result found;
 } kl_edreport_item;
-void kl_edreport_table(FILE *to, const char *title, int n, const kl_edreport_item *item, int lowest, int json);
+void kl_edreport_table(FILE *to, const char *title, int n, const kl_edreport_item *item, int lowest,
+                       int json);
 
 #endif

@@ -20,20 +20,26 @@
 
 kl_halves_form kl_edrun_form(const kl_options *o)
 {
-    return o->form == NULL || strcmp(o->form, "auto") == 0 ? KL_HALVES_AUTO : strcmp(o->form, "sites") == 0 ? KL_HALVES_SITES : KL_HALVES_FLAVOURS;
+    return o->form == NULL || strcmp(o->form, "auto") == 0 ? KL_HALVES_AUTO
+           : strcmp(o->form, "sites") == 0                 ? KL_HALVES_SITES
+                                                           : KL_HALVES_FLAVOURS;
 }
 
 void kl_edrun_opts(const kl_task *t, kl_ed_opts *out)
 {
     const kl_options *const o = t->o;
-    *out = (kl_ed_opts){.nstate = o->states > 0 ? (int)o->states : 1, .accuracy = o->accuracy > 0 ? o->accuracy : 1e-10, .max_basis = (int)o->basis,
-                        .max_apply = o->max_products > 0 ? (int)o->max_products : 2000, .seed = t->dmrg.seed,
+    *out = (kl_ed_opts){.nstate = o->states > 0 ? (int)o->states : 1,
+                        .accuracy = o->accuracy > 0 ? o->accuracy : 1e-10,
+                        .max_basis = (int)o->basis,
+                        .max_apply = o->max_products > 0 ? (int)o->max_products : 2000,
+                        .seed = t->dmrg.seed,
                         .want_vectors = o->measure.n > 0 || o->spectral.n > 0};
     for (int s = KL_ED_LANCZOS; s <= KL_ED_FULL; s++)
         if (o->solver != NULL && strcmp(o->solver, kl_ed_solver_name[s]) == 0) out->solver = (kl_ed_solver)s;
     out->neumann = (int)o->neumann_order;
     for (int p = KL_ED_DIAGONAL; p <= KL_ED_BARE; p++)
-        if (o->precondition != NULL && strcmp(o->precondition, kl_ed_precondition_name[p]) == 0) out->precondition = (kl_ed_precondition)p;
+        if (o->precondition != NULL && strcmp(o->precondition, kl_ed_precondition_name[p]) == 0)
+            out->precondition = (kl_ed_precondition)p;
 }
 
 /* ---------------------------------------------------------------- progress */
@@ -54,8 +60,10 @@ static int on_step(void *self, int napply, double energy, double residual)
     w->seen[1] = energy;
     w->seen[2] = residual;
     if ((w->live && now - w->last > 0.2) || w->verbose) {
-        fprintf(stderr, w->verbose ? "product %d  E %.12f  residual %.1e  %.1f s\n" : "\rproduct %d  E %.12f  residual %.1e  %.1f s   ", napply, energy, residual,
-                now - w->started);
+        fprintf(stderr,
+                w->verbose ? "product %d  E %.12f  residual %.1e  %.1f s\n"
+                           : "\rproduct %d  E %.12f  residual %.1e  %.1f s   ",
+                napply, energy, residual, now - w->started);
         w->drawn = w->live && !w->verbose;
         w->last = now;
     }
@@ -82,11 +90,15 @@ static kl_status check_memory(const kl_task *t, kl_qn target, const kl_ed_opts *
 {
     kl_ed_plan p;
     char a[32], b[32], c[32], charges[256];
-    const kl_status st = kl_ed_make_plan(t->terms, target, kl_edrun_form(t->o), opts, t->ex->nthread, &p, err);
+    const kl_status st =
+        kl_ed_make_plan(t->terms, target, kl_edrun_form(t->o), opts, t->ex->nthread, &p, err);
     const double need = p.vector_bytes * p.nvector + p.table_bytes;
     if (st != KL_OK || t->ex->space != KL_SPACE_HOST || need <= kl_mem_machine_bytes()) return st;
-    return kl_fail(err, KL_ENOMEM, "the sector %s of %s has %.15g states: %d vectors of %s need %s, and this machine has %s; no symmetry of the lattice is used to make sectors smaller",
-                   kl_qn_print(t->model, target, charges, sizeof charges), t->lat->spec, p.size.dim, p.nvector, kl_report_bytes(p.vector_bytes, a), kl_report_bytes(need, b),
+    return kl_fail(err, KL_ENOMEM,
+                   "the sector %s of %s has %.15g states: %d vectors of %s need %s, and this machine has %s; "
+                   "no symmetry of the lattice is used to make sectors smaller",
+                   kl_qn_print(t->model, target, charges, sizeof charges), t->lat->spec, p.size.dim,
+                   p.nvector, kl_report_bytes(p.vector_bytes, a), kl_report_bytes(need, b),
                    kl_report_bytes(kl_mem_machine_bytes(), c));
 }
 
@@ -97,11 +109,12 @@ static kl_status check_states(const kl_task *t, kl_qn target, kl_err *err)
     kl_ed_plan p;
     char charges[256];
     kl_edrun_opts(t, &opts);
-    const kl_status st = kl_ed_make_plan(t->terms, target, kl_edrun_form(t->o), &opts, t->ex->nthread, &p, err);
+    const kl_status st =
+        kl_ed_make_plan(t->terms, target, kl_edrun_form(t->o), &opts, t->ex->nthread, &p, err);
     if (st != KL_OK || (double)opts.nstate <= p.size.dim) return st;
     kl_qn_print(t->model, target, charges, sizeof charges);
-    return kl_fail(err, KL_EINPUT, "--states: %d states are asked for, but the sector%s%s has only %.15g", opts.nstate, charges[0] != '\0' ? " " : "", charges,
-                   p.size.dim);
+    return kl_fail(err, KL_EINPUT, "--states: %d states are asked for, but the sector%s%s has only %.15g",
+                   opts.nstate, charges[0] != '\0' ? " " : "", charges, p.size.dim);
 }
 
 static kl_status make_ed(const kl_task *t, kl_qn target, const kl_ed_opts *opts, kl_ed **ed, kl_err *err)
@@ -111,9 +124,11 @@ static kl_status make_ed(const kl_task *t, kl_qn target, const kl_ed_opts *opts,
     KL_TRY(check_memory(t, target, opts, err));
     KL_TRY(kl_ed_create(t->terms, target, kl_edrun_form(o), t->ex, ed, err));
     if (o->store != NULL && strcmp(o->store, "matrix") == 0) {
-        kl_spopts format = {.format = KL_SP_CSR, .boundary = o->boundary, .height = o->slice, .sigma = o->sigma};
+        kl_spopts format = {
+            .format = KL_SP_CSR, .boundary = o->boundary, .height = o->slice, .sigma = o->sigma};
         if (o->format != NULL) (void)kl_spformat_parse(o->format, &format.format);
-        KL_TRY(kl_ed_store(*ed, &format, o->half, o->memory > 0 ? 1e9 * o->memory : 0.5 * kl_mem_machine_bytes(), err));
+        KL_TRY(kl_ed_store(*ed, &format, o->half,
+                           o->memory > 0 ? 1e9 * o->memory : 0.5 * kl_mem_machine_bytes(), err));
     }
 out:
     if (st != KL_OK) kl_ed_destroy(ed);
@@ -130,7 +145,8 @@ static void print_result(const kl_task *t, const kl_result *r, const char *path,
 }
 
 /* Where the file cannot be written, the report comes all the same. path: NULL for none. */
-static kl_status write_and_print(const kl_task *t, const kl_result *r, const char *path, const watcher *w, kl_err *err)
+static kl_status write_and_print(const kl_task *t, const kl_result *r, const char *path, const watcher *w,
+                                 kl_err *err)
 {
     const kl_status st = path ? kl_result_write(path, r, NULL, err) : KL_OK;
     print_result(t, r, st == KL_OK ? path : NULL, w);
@@ -141,45 +157,60 @@ static void say_interrupted(const kl_edkeep *keep)
 {
     char text[1400];
     if (keep->path == NULL) snprintf(text, sizeof(text), "interrupted; nothing was kept (no --output)");
-    else if (!keep->pace.kept) snprintf(text, sizeof(text), "interrupted; nothing was kept (no checkpoint was written)");
-    else snprintf(text, sizeof(text), "interrupted; go on with: kronlat %s --resume %.1000s", kl_command_name(KL_CMD_ED), keep->path);
+    else if (!keep->pace.kept)
+        snprintf(text, sizeof(text), "interrupted; nothing was kept (no checkpoint was written)");
+    else
+        snprintf(text, sizeof(text), "interrupted; go on with: kronlat %s --resume %.1000s",
+                 kl_command_name(KL_CMD_ED), keep->path);
     kl_report_error(text);
 }
 
 /* r anew, for the sector of ed; options: of the command line. */
-static kl_status make_result(const kl_task *t, const kl_ed *ed, const kl_ed_result *found, const char *options, kl_result **r, kl_err *err)
+static kl_status make_result(const kl_task *t, const kl_ed *ed, const kl_ed_result *found,
+                             const char *options, kl_result **r, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_result_destroy(r);
-    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->dmrg.target, t->dmrg.seed, KL_VERSION, t->o->command_line, options, r, err));
+    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->dmrg.target, t->dmrg.seed, KL_VERSION,
+                            t->o->command_line, options, r, err));
     KL_TRY(kl_edreport_add(*r, ed, found, err));
 out:
     return st;
 }
 
 /* What is under way goes on as it was begun. */
-static kl_status refuse_typed(const kl_options *o, const char *const *names, const char *under_way, kl_err *err)
+static kl_status refuse_typed(const kl_options *o, const char *const *names, const char *under_way,
+                              kl_err *err)
 {
     const char *const name = kl_options_typed(o, names);
-    return name == NULL ? KL_OK : kl_fail(err, KL_EINPUT, "--resume: %.300s holds %s under way, which --%s cannot change; leave it out", o->resume, under_way, name);
+    return name == NULL
+               ? KL_OK
+               : kl_fail(err, KL_EINPUT,
+                         "--resume: %.300s holds %s under way, which --%s cannot change; leave it out",
+                         o->resume, under_way, name);
 }
 
 /* The states of a sector, and what is measured on them; a run that goes on may have them already. */
-static kl_status find_states(const kl_task *t, kl_ed *ed, kl_ed_opts *opts, const char *options, watcher *w, kl_edkeep *keep, kl_ed_result *found, kl_dptr *x, int64_t *ld,
-                             kl_err *err)
+static kl_status find_states(const kl_task *t, kl_ed *ed, kl_ed_opts *opts, const char *options, watcher *w,
+                             kl_edkeep *keep, kl_ed_result *found, kl_dptr *x, int64_t *ld, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_options *const o = t->o;
     kl_ed_measured *m = NULL;
     int nmeasured = 0;
     if (keep->stage == KL_EDSTAGE_SPECTRA) {
-        KL_TRY(refuse_typed(o, (const char *const[]){"spectral", "broadening", "frequencies", "measure", "steps", "states", "accuracy", "solver", NULL}, "spectral functions", err));
+        KL_TRY(refuse_typed(o,
+                            (const char *const[]){"spectral", "broadening", "frequencies", "measure", "steps",
+                                                  "states", "accuracy", "solver", NULL},
+                            "spectral functions", err));
         KL_TRY(kl_edkeep_vectors(keep, 0, err));
         KL_TRY(kl_edprobe_states(keep, ed, found, x, ld, err));
         return kl_result_read(keep->path, &keep->r, err);
     }
     if (keep->number) KL_TRY(kl_edkeep_vectors(keep, ed->op.n, err));
-    KL_TRY(make_result(t, ed, &(kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .stop = KL_ED_INTERRUPTED}, options, &keep->r, err));
+    KL_TRY(make_result(t, ed,
+                       &(kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .stop = KL_ED_INTERRUPTED},
+                       options, &keep->r, err));
     keep->seen = w->seen;
     if (keep->path) opts->keeper = &keep->keeper;
     KL_TRY(kl_ed_run(ed, opts, opts->want_vectors ? x : NULL, ld, found, err));
@@ -190,7 +221,8 @@ static kl_status find_states(const kl_task *t, kl_ed *ed, kl_ed_opts *opts, cons
     clear_line(w);
     KL_TRY(make_result(t, ed, found, options, &keep->r, err)); /* without what a checkpoint said */
     KL_TRY(kl_edmeasure_run(t, ed, found, *x, *ld, o->measure.n, o->measure.text, &m, &nmeasured, err));
-    for (int i = 0; i < nmeasured; i++) KL_TRY(kl_result_add(keep->r, m[i].name, m[i].note, m[i].rank, m[i].shape, m[i].value, err));
+    for (int i = 0; i < nmeasured; i++)
+        KL_TRY(kl_result_add(keep->r, m[i].name, m[i].note, m[i].rank, m[i].shape, m[i].value, err));
 out:
     kl_edmeasure_free(&m, nmeasured);
     return st;
@@ -208,7 +240,11 @@ static kl_status run_sector(kl_task *t, kl_qn target, int going_on, watcher *w, 
     kl_dptr x = {0};
     int64_t ld = 0;
     char *options = NULL;
-    kl_edkeep_open(&keep, t->ex, o->resume != NULL ? o->resume : writes(o) ? o->output : NULL, o->checkpoint_every);
+    kl_edkeep_open(&keep, t->ex,
+                   o->resume != NULL ? o->resume
+                   : writes(o)       ? o->output
+                                     : NULL,
+                   o->checkpoint_every);
     keep.pace.kept = going_on;
     kl_edrun_opts(t, &opts);
     opts.self = w;
@@ -276,7 +312,8 @@ static kl_status run_scan(kl_task *t, watcher *w, int *stopped, kl_err *err)
         ndone++;
     }
     clear_line(w);
-    snprintf(title, sizeof(title), "%s%s%s%s, %s, all sectors, exact", t->model->name, *t->model->variant ? "(" : "", t->model->variant, *t->model->variant ? ")" : "", t->lat->spec);
+    snprintf(title, sizeof(title), "%s%s%s%s, %s, all sectors, exact", t->model->name,
+             *t->model->variant ? "(" : "", t->model->variant, *t->model->variant ? ")" : "", t->lat->spec);
     if (*stopped) kl_report_error("interrupted; the sectors told are done");
     const int more = !*stopped && (o->measure.n > 0 || o->spectral.n > 0 || writes(o));
     if (!(more && o->json)) kl_edreport_table(stdout, title, ndone, item, lowest, o->json);
@@ -316,13 +353,23 @@ static kl_status run_thermal(kl_task *t, int going_on, watcher *w, int *stopped,
     int64_t n = 0;
     int ntemperature = 0;
     kl_edkeep keep;
-    kl_thermal_opts opts = {.nsample = o->samples > 0 ? (int)o->samples : 20, .nstep = (int)o->steps, .seed = t->dmrg.seed, .self = w, .step = on_sample};
+    kl_thermal_opts opts = {.nsample = o->samples > 0 ? (int)o->samples : 20,
+                            .nstep = (int)o->steps,
+                            .seed = t->dmrg.seed,
+                            .self = w,
+                            .step = on_sample};
     const kl_ed_opts three = {.solver = KL_ED_LANCZOS, .nstate = 1};
-    kl_edkeep_open(&keep, t->ex, o->resume != NULL ? o->resume : writes(o) ? o->output : NULL, o->checkpoint_every);
+    kl_edkeep_open(&keep, t->ex,
+                   o->resume != NULL ? o->resume
+                   : writes(o)       ? o->output
+                                     : NULL,
+                   o->checkpoint_every);
     keep.pace.kept = going_on;
     KL_TRY(kl_options_values("--temperatures", o->temperatures, &ntemperature, &temperature, err));
     for (int i = 0; i < ntemperature; i++)
-        if (!(temperature[i] > 0.0)) KL_TRY(kl_fail(err, KL_EINPUT, "--temperatures: %g; every temperature has to be above 0", temperature[i]));
+        if (!(temperature[i] > 0.0))
+            KL_TRY(kl_fail(err, KL_EINPUT, "--temperatures: %g; every temperature has to be above 0",
+                           temperature[i]));
     if (t->scanning) KL_TRY(kl_task_sectors(t, &n, &sector, err));
     else {
         KL_TRY(kl_alloc(&sector, 1, KL_MEM_MISC, err));
@@ -334,8 +381,12 @@ static kl_status run_thermal(kl_task *t, int going_on, watcher *w, int *stopped,
     KL_TRY(kl_runfile_options(o, t, NULL, 0, &options, err));
     if (going_on) {
         KL_TRY(kl_edkeep_read(&keep, err));
-        if (keep.stage != KL_EDSTAGE_THERMAL) KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s holds no thermodynamics under way; leave --temperatures out", keep.path));
-        KL_TRY(refuse_typed(o, (const char *const[]){"charge", "samples", "steps", "seed", NULL}, "thermodynamics", err));
+        if (keep.stage != KL_EDSTAGE_THERMAL)
+            KL_TRY(kl_fail(err, KL_EINPUT,
+                           "--resume: %.300s holds no thermodynamics under way; leave --temperatures out",
+                           keep.path));
+        KL_TRY(refuse_typed(o, (const char *const[]){"charge", "samples", "steps", "seed", NULL},
+                            "thermodynamics", err));
         keep.keeper.from = &keep.from; /* its numbers; the vectors when the sector is there */
     }
     keep.stage = KL_EDSTAGE_THERMAL;
@@ -346,7 +397,9 @@ static kl_status run_thermal(kl_task *t, int going_on, watcher *w, int *stopped,
         KL_TRY(make_ed(t, sector[i], &three, &ed, err));
         keep.n = ed->op.n;
         if (keep.keeper.from) KL_TRY(kl_edkeep_vectors(&keep, ed->op.n, err));
-        KL_TRY(make_result(t, ed, &(kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .stop = KL_ED_INTERRUPTED}, options, &keep.r, err));
+        KL_TRY(make_result(t, ed,
+                           &(kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .stop = KL_ED_INTERRUPTED},
+                           options, &keep.r, err));
         for (int c = t->model->ncharge - 1; c >= 0; c--)
             if (t->scan[c]) kl_result_drop_charge(keep.r, c);
         KL_TRY(kl_thermal_add(sum, ed, stopped, err));
@@ -362,7 +415,8 @@ static kl_status run_thermal(kl_task *t, int going_on, watcher *w, int *stopped,
     for (int i = 0; i < ntemperature; i++) KL_TRY(kl_thermal_evaluate(sum, temperature[i], &row[i], err));
     const kl_thermal_facts facts = kl_thermal_about(sum);
     kl_result_destroy(&keep.r);
-    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->target, t->dmrg.seed, KL_VERSION, o->command_line, options, &keep.r, err));
+    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->target, t->dmrg.seed, KL_VERSION, o->command_line,
+                            options, &keep.r, err));
     KL_TRY(kl_edreport_add_thermal(keep.r, t->model, t->scan, opts.nsample, &facts, ntemperature, row, err));
     KL_TRY(write_and_print(t, keep.r, keep.path, w, err));
 out:
@@ -388,10 +442,16 @@ kl_status kl_edrun_command(kl_options *o, int (*interrupted)(void), int *stopped
     watcher w = {.interrupted = interrupted, .live = isatty(2), .verbose = o->verbose, .started = kl_clock()};
     if (o->resume != NULL) {
         KL_TRY(kl_result_read(o->resume, &done, err));
-        if (!kl_edreport_is(done)) KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s is not of exact diagonalization; `kronlat dmrg --resume' goes on with it", o->resume));
-        if (done->finished) KL_TRY(kl_fail(err, KL_EINPUT, "--resume: the run in %.300s has finished", o->resume));
+        if (!kl_edreport_is(done))
+            KL_TRY(kl_fail(
+                err, KL_EINPUT,
+                "--resume: %.300s is not of exact diagonalization; `kronlat dmrg --resume' goes on with it",
+                o->resume));
+        if (done->finished)
+            KL_TRY(kl_fail(err, KL_EINPUT, "--resume: the run in %.300s has finished", o->resume));
         KL_TRY(kl_runfile_adopt(o, done, err));
-        KL_TRY(refuse_typed(o, (const char *const[]){"pin", "form", NULL}, "a run", err)); /* another H, or another order of its states */
+        /* another H, or another order of its states */
+        KL_TRY(refuse_typed(o, (const char *const[]){"pin", "form", NULL}, "a run", err));
     }
     KL_TRY(kl_options_check(o, err));
     KL_TRY(kl_outputs_check(o, NULL, err));
@@ -447,13 +507,22 @@ kl_status kl_edrun_plan(const kl_options *o, kl_err *err)
         kl_json_close(&j, '}');
         kl_json_end(&j);
     } else {
-        printf("%s, %s, %d sites, %s: exact diagonalization\n", t->model->name, t->lat->spec, t->lat->nsite, charges);
+        printf("%s, %s, %d sites, %s: exact diagonalization\n", t->model->name, t->lat->spec, t->lat->nsite,
+               charges);
         printf("states       %.15g\n", p.size.dim);
-        printf("halves       %s: %.15g and %.15g states\n", p.size.flavours ? "the two flavours" : "sites before and behind a cut", p.size.left, p.size.right);
-        printf("memory       %s a vector, %d of them; tables about %s; %s in all\n", kl_report_bytes(p.vector_bytes, bytes[0]), p.nvector,
-               kl_report_bytes(p.table_bytes, bytes[1]), kl_report_bytes(p.vector_bytes * p.nvector + p.table_bytes, bytes[2]));
-        if (p.solver == KL_ED_FULL) printf("time         all states by LAPACK, some %.2g s\n", 3.5e-10 * p.size.dim * p.size.dim * p.size.dim);
-        else printf("time         about %.2g s a product with H on %d thread%s; 40 to 250 products for the lowest energy\n", p.seconds_apply, nthread, nthread == 1 ? "" : "s");
+        printf("halves       %s: %.15g and %.15g states\n",
+               p.size.flavours ? "the two flavours" : "sites before and behind a cut", p.size.left,
+               p.size.right);
+        printf("memory       %s a vector, %d of them; tables about %s; %s in all\n",
+               kl_report_bytes(p.vector_bytes, bytes[0]), p.nvector, kl_report_bytes(p.table_bytes, bytes[1]),
+               kl_report_bytes(p.vector_bytes * p.nvector + p.table_bytes, bytes[2]));
+        if (p.solver == KL_ED_FULL)
+            printf("time         all states by LAPACK, some %.2g s\n",
+                   3.5e-10 * p.size.dim * p.size.dim * p.size.dim);
+        else
+            printf("time         about %.2g s a product with H on %d thread%s; 40 to 250 products for the "
+                   "lowest energy\n",
+                   p.seconds_apply, nthread, nthread == 1 ? "" : "s");
     }
 out:
     kl_task_destroy(&t);

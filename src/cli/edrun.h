@@ -6,11 +6,13 @@
 #include "cli/options.h"
 #include "cli/task.h"
 
-/* interrupted: asked at every step. *stopped: 1 when it said yes. --resume takes over the options of its file. */
+/* interrupted: asked at every step. *stopped: 1 when it said yes. --resume takes over the options of its
+   file. */
 kl_status kl_edrun_command(kl_options *o, int (*interrupted)(void), int *stopped, kl_err *err) KL_MUST_CHECK;
 kl_status kl_edrun_plan(const kl_options *o, kl_err *err) KL_MUST_CHECK;
 
-/* argv[0] is "ed". exact: 0, or the energy to compare with; beside: NULL, or a command that does the same by another program. */
+/* argv[0] is "ed". exact: 0, or the energy to compare with; beside: NULL, or a command that does the same by
+   another program. */
 kl_status kl_edrun_bench(int argc, char **argv, double exact, const char *beside, kl_err *err) KL_MUST_CHECK;
 
 /* What --form and the options of the solver say. */

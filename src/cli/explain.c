@@ -29,7 +29,9 @@ typedef struct table {
     int n;
     row row[MOST];
     kl_dmrg_plan plan; /* of DMRG: the ways to run its list */
-    double bytes[4]; /* predicted: operators and tables, vectors, lists and intermediates, what the executor could still give (0: not known) */
+    /* predicted: operators and tables, vectors, lists and intermediates, what the executor could still give
+       (0: not known) */
+    double bytes[4];
 } table;
 
 /* The tune table's line of the same operation at the nearest size: of a list its mean product. */
@@ -37,7 +39,8 @@ static void measured(const table *t, row *r, const kl_call *call)
 {
     int64_t size;
     kl_timed what;
-    if (t->tuned && kl_tune_of(call, &what, &size)) kl_tune_choose(&t->tune, what, size, r->measured, sizeof r->measured);
+    if (t->tuned && kl_tune_of(call, &what, &size))
+        kl_tune_choose(&t->tune, what, size, r->measured, sizeof r->measured);
 }
 
 static kl_status ask(table *t, const char *name, const char *shape, const kl_call *call, kl_err *err)
@@ -67,7 +70,8 @@ static kl_status vector_rows(table *t, int64_t n, int width, kl_err *err)
     for (int i = 0; i < 3; i++) KL_TRY(ask(t, NULL, shape, &(kl_call){.op = plain[i], .n = n}, err));
     for (int i = 0; i < 2; i++) {
         snprintf(shape, sizeof shape, "n = %lld, width 1 to %d", (long long)n, width);
-        KL_TRY(ask(t, NULL, shape, &(kl_call){.op = i ? KL_OP_COMBINE : KL_OP_DOTS, .n = n, .nvec = width}, err));
+        KL_TRY(ask(t, NULL, shape, &(kl_call){.op = i ? KL_OP_COMBINE : KL_OP_DOTS, .n = n, .nvec = width},
+                   err));
     }
 out:
     return st;
@@ -109,23 +113,37 @@ static kl_status eigen_rows(table *t, const kl_exec *ex, const kl_batch *density
         const int from = k ? there : 0, to = k ? n : there;
         if (from == to) continue;
         snprintf(shape, sizeof shape, "%d of %d to %d rows", to - from, dim[from], dim[to - 1]);
-        host_work(t, "their eigenvectors", shape, k ? "LAPACK" : ex->vt.eigen ? "cuSOLVER syevd" : "reflections, then divide and conquer",
-                  k ? "one sector a thread; vectors of large ones, and kept states, by all" : ex->vt.eigen ? "one sector a thread" : "all tridiagonal side by side, a launch a row; their vectors by all threads; kept states turned there");
+        host_work(t, "their eigenvectors", shape,
+                  k              ? "LAPACK"
+                  : ex->vt.eigen ? "cuSOLVER syevd"
+                                 : "reflections, then divide and conquer",
+                  k              ? "one sector a thread; vectors of large ones, and kept states, by all"
+                  : ex->vt.eigen ? "one sector a thread"
+                                 : "all tridiagonal side by side, a launch a row; their vectors by all "
+                                   "threads; kept states turned there");
         row *const r = &t->row[t->n - 1];
         if (!k) {
             r->choice.exec = ex->name;
-            const int length = snprintf(r->choice.why, sizeof r->choice.why, "the largest, while %d threads have the others", ex->nthread);
-            if (ex->eigen_opening > 0) snprintf(r->choice.why + length, sizeof r->choice.why - (size_t)length, "; once the %.1f s are saved that it takes to open", ex->eigen_opening);
+            const int length = snprintf(r->choice.why, sizeof r->choice.why,
+                                        "the largest, while %d threads have the others", ex->nthread);
+            if (ex->eigen_opening > 0)
+                snprintf(r->choice.why + length, sizeof r->choice.why - (size_t)length,
+                         "; once the %.1f s are saved that it takes to open", ex->eigen_opening);
         }
-        if (there > 0 && ex->neigen_time > 0) snprintf(r->measured, sizeof r->measured, "%.3g ms here, %.3g ms there at once", seconds[0] * 1e3, seconds[1] * 1e3);
-        else if (t->tuned && !k) kl_tune_choose(&t->tune, KL_TIMED_EIGEN, dim[0] > 0 ? dim[0] : 1, r->measured, sizeof r->measured);
+        if (there > 0 && ex->neigen_time > 0)
+            snprintf(r->measured, sizeof r->measured, "%.3g ms here, %.3g ms there at once", seconds[0] * 1e3,
+                     seconds[1] * 1e3);
+        else if (t->tuned && !k)
+            kl_tune_choose(&t->tune, KL_TIMED_EIGEN, dim[0] > 0 ? dim[0] : 1, r->measured,
+                           sizeof r->measured);
     }
 out:
     kl_free(&dim);
     return st;
 }
 
-static kl_status explain_dmrg(const kl_options *o, const kl_task *t, table *out, char *what, size_t size, kl_err *err)
+static kl_status explain_dmrg(const kl_options *o, const kl_task *t, table *out, char *what, size_t size,
+                              kl_err *err)
 {
     kl_status st = KL_OK;
     kl_dmrg_plan p = {0};
@@ -141,14 +159,16 @@ static kl_status explain_dmrg(const kl_options *o, const kl_task *t, table *out,
     out->bytes[0] = 8.0 * (double)p.operator_doubles;
     out->bytes[1] = 8.0 * (double)(p.solver_doubles + 3 * p.dim);
     for (int i = 0; i < out->n; i++)
-        if ((double)out->row[i].choice.memory_bytes > out->bytes[2]) out->bytes[2] = (double)out->row[i].choice.memory_bytes;
+        if ((double)out->row[i].choice.memory_bytes > out->bytes[2])
+            out->bytes[2] = (double)out->row[i].choice.memory_bytes;
     out->plan = p, p = (kl_dmrg_plan){0};
 out:
     kl_dmrg_plan_clear(&p);
     return st;
 }
 
-static kl_status explain_ed(const kl_options *o, const kl_task *t, table *out, char *what, size_t size, kl_err *err)
+static kl_status explain_ed(const kl_options *o, const kl_task *t, table *out, char *what, size_t size,
+                            kl_err *err)
 {
     kl_status st = KL_OK;
     kl_ed_opts opts;
@@ -157,10 +177,12 @@ static kl_status explain_ed(const kl_options *o, const kl_task *t, table *out, c
     kl_edrun_opts(t, &opts);
     KL_TRY(kl_ed_make_plan(t->terms, t->target, kl_edrun_form(o), &opts, t->ex->nthread, &p, err));
     const int64_t n = (int64_t)p.size.n;
-    snprintf(what, size, "exact diagonalization, halves are %s", p.size.flavours ? "the two flavours" : "sites");
+    snprintf(what, size, "exact diagonalization, halves are %s",
+             p.size.flavours ? "the two flavours" : "sites");
     snprintf(shape, sizeof shape, "n = %lld", (long long)n);
     KL_TRY(ask(out, "y = H x", shape, &(kl_call){.op = KL_OP_KRON, .n = n}, err));
-    KL_TRY(ask(out, NULL, "Lanczos: 3 in, 1 out, 1 product", &(kl_call){.op = KL_OP_FUSE, .n = n, .nvec = 3, .nout = 1}, err));
+    KL_TRY(ask(out, NULL, "Lanczos: 3 in, 1 out, 1 product",
+               &(kl_call){.op = KL_OP_FUSE, .n = n, .nvec = 3, .nout = 1}, err));
     KL_TRY(vector_rows(out, n, p.nvector, err));
     out->bytes[0] = p.table_bytes;
     out->bytes[1] = p.vector_bytes * p.nvector;
@@ -171,18 +193,21 @@ out:
 static void print_text(const table *t)
 {
     char a[32], b[32];
-    printf("\n%-24s %-34s %-8s %-21s %8s %10s %10s  %s\n", "operation", "shape", "on", "kernel", "launches", "moves", "flop", "why");
+    printf("\n%-24s %-34s %-8s %-21s %8s %10s %10s  %s\n", "operation", "shape", "on", "kernel", "launches",
+           "moves", "flop", "why");
     for (int i = 0; i < t->n; i++) {
         const kl_choice *const c = &t->row[i].choice;
-        printf("%-24s %-34s %-8s %-21s %8d %10s %10s  %s\n", t->row[i].name, t->row[i].shape, c->exec, c->kernel, c->nlaunch,
-               c->bytes > 0 ? kl_report_bytes(c->bytes, a) : "-", c->flop > 0 ? kl_report_flop(c->flop, b) : "-", c->why);
+        printf("%-24s %-34s %-8s %-21s %8d %10s %10s  %s\n", t->row[i].name, t->row[i].shape, c->exec,
+               c->kernel, c->nlaunch, c->bytes > 0 ? kl_report_bytes(c->bytes, a) : "-",
+               c->flop > 0 ? kl_report_flop(c->flop, b) : "-", c->why);
         if (t->row[i].measured[0]) printf("%-24s measured: %s\n", "", t->row[i].measured);
     }
     printf("\nmemory       %s of operators or tables, ", kl_report_bytes(t->bytes[0], a));
     printf("%s of vectors, ", kl_report_bytes(t->bytes[1], a));
     printf("%s of lists and intermediates", kl_report_bytes(t->bytes[2], a));
     if (t->bytes[3] > 0) printf("; the device has %s free", kl_report_bytes(t->bytes[3], a));
-    if (t->bytes[3] > 0 && t->bytes[0] + t->bytes[1] + t->bytes[2] > t->bytes[3]) printf(": a part of the eigensolver's basis stays on the host");
+    if (t->bytes[3] > 0 && t->bytes[0] + t->bytes[1] + t->bytes[2] > t->bytes[3])
+        printf(": a part of the eigensolver's basis stays on the host");
     printf("\n");
     kl_report_ways(stdout, &t->plan);
 }
@@ -239,16 +264,19 @@ kl_status kl_explain_command(const kl_options *o, kl_err *err)
     KL_TRY(kl_task_exec(o, &t->ex, err));
     out.ex = t->ex;
     kl_err none;
-    out.tuned = kl_tune_read(NULL, &out.tune, &none) == KL_OK; /* of this device, or of no device where there is none */
-    for (int e = 1; e < KL_TUNE_NEXEC && out.tuned; e++) out.tuned = strcmp(t->ex->name, kl_tune_exec[e]) != 0 || strcmp(t->ex->where, out.tune.where[e]) == 0;
+    /* of this device, or of no device where there is none */
+    out.tuned = kl_tune_read(NULL, &out.tune, &none) == KL_OK;
+    for (int e = 1; e < KL_TUNE_NEXEC && out.tuned; e++)
+        out.tuned = strcmp(t->ex->name, kl_tune_exec[e]) != 0 || strcmp(t->ex->where, out.tune.where[e]) == 0;
     const int64_t room = t->ex->vt.room(t->ex);
     if (room < INT64_MAX) out.bytes[3] = (double)room;
-    if (o->method != NULL && strcmp(o->method, "ed") == 0) KL_TRY(explain_ed(o, t, &out, what, sizeof what, err));
+    if (o->method != NULL && strcmp(o->method, "ed") == 0)
+        KL_TRY(explain_ed(o, t, &out, what, sizeof what, err));
     else KL_TRY(explain_dmrg(o, t, &out, what, sizeof what, err));
     if (o->json) print_json(t, what, &out);
     else {
-        printf("%s, %s, %d sites, %s: %s\n--exec %s: %s\n", t->model->name, t->lat->spec, t->lat->nsite, kl_qn_print(t->model, t->target, charges, sizeof charges), what, t->ex->name,
-               t->ex->where);
+        printf("%s, %s, %d sites, %s: %s\n--exec %s: %s\n", t->model->name, t->lat->spec, t->lat->nsite,
+               kl_qn_print(t->model, t->target, charges, sizeof charges), what, t->ex->name, t->ex->where);
         if (t->ex->chosen[0]) printf("--exec auto: %s\n", t->ex->chosen);
         print_text(&out);
     }

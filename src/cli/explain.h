@@ -4,7 +4,8 @@
 #define KL_EXPLAIN_H
 #include "cli/options.h"
 
-/* Sets up the run that the options ask for, takes its lists apart and prints, text or JSON; solves nothing. */
+/* Sets up the run that the options ask for, takes its lists apart and prints, text or JSON; solves
+   nothing. */
 kl_status kl_explain_command(const kl_options *o, kl_err *err) KL_MUST_CHECK;
 
 #endif

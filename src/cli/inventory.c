@@ -1,4 +1,5 @@
-/* What is there to compute, and with what: the models, one model in detail, and the machine. Reads the tables; runs nothing.
+/* What is there to compute, and with what: the models, one model in detail, and the machine. Reads the
+   tables; runs nothing.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -38,7 +39,8 @@ static void charge_names(const kl_model *m, char *buf, size_t size)
     buf[0] = '\0';
     for (int c = 0; c < m->ncharge && used < size; c++) {
         used += (size_t)snprintf(buf + used, size - used, "%s%s", c > 0 ? ", " : "", m->charge[c].name);
-        if (m->charge[c].modulus > 0 && used < size) used += (size_t)snprintf(buf + used, size - used, " (Z%d)", m->charge[c].modulus);
+        if (m->charge[c].modulus > 0 && used < size)
+            used += (size_t)snprintf(buf + used, size - used, " (Z%d)", m->charge[c].modulus);
     }
 }
 
@@ -59,7 +61,8 @@ static void list_models(const kl_options *o)
             kl_json_bool(&j, "built_in", 1);
             kl_json_close(&j, '}');
         } else {
-            snprintf(line, sizeof(line), "%s%s%s%s", m->name, m->variant[0] != '\0' ? "(" : "", m->variant, m->variant[0] != '\0' ? ")" : "");
+            snprintf(line, sizeof(line), "%s%s%s%s", m->name, m->variant[0] != '\0' ? "(" : "", m->variant,
+                     m->variant[0] != '\0' ? ")" : "");
             printf("%-24s %s%s%s\n", line, m->formula, charges[0] != '\0' ? "   charges " : "", charges);
         }
     }
@@ -80,7 +83,8 @@ static void list_models(const kl_options *o)
         kl_json_close(&j, ']');
         kl_json_end(&j);
     } else {
-        printf("\n`kronlat models NAME' shows one; a file of your own goes by its path: kronlat dmrg ./mine.lua\n");
+        printf("\n`kronlat models NAME' shows one; a file of your own goes by its path: kronlat dmrg "
+               "./mine.lua\n");
     }
 }
 
@@ -96,7 +100,8 @@ static void show_cuts(const kl_model *m, int term)
         if (m->term[t].split == d->split) return;
     for (int mask = 1; mask < all && mask <= MOST_CUTS; mask++) {
         const kl_split *s = &d->split[mask];
-        printf("%s%s%s | %s", mask > 1 ? ",  " : "        ", s->sign < 0 ? "- " : "", m->kept[s->kept].name, m->kept[d->split[all - mask].kept].name);
+        printf("%s%s%s | %s", mask > 1 ? ",  " : "        ", s->sign < 0 ? "- " : "", m->kept[s->kept].name,
+               m->kept[d->split[all - mask].kept].name);
     }
     if (all - 1 > MOST_CUTS) printf(",  ... (%d cuts)", all - 1);
     printf("\n");
@@ -121,7 +126,9 @@ static void show_kept(const kl_model *m)
     for (int i = 1; i < m->nkept; i++) {
         const kl_kept *k = &m->kept[i];
         if (!is_kept(m, i) || ++n > MOST_KEPT) continue;
-        printf("  %s: %s%s%sadjoint ", k->name, kl_qn_print(m, kl_qn_of(m, k->shift), charges, sizeof charges), m->ncharge > 0 ? ", " : "", k->odd ? "fermionic, " : "");
+        printf("  %s: %s%s%sadjoint ", k->name,
+               kl_qn_print(m, kl_qn_of(m, k->shift), charges, sizeof charges), m->ncharge > 0 ? ", " : "",
+               k->odd ? "fermionic, " : "");
         if (k->adjoint_factor != 1.0) printf("%g ", k->adjoint_factor);
         printf("%s\n", m->kept[k->adjoint].name);
     }
@@ -132,7 +139,8 @@ static void show_kept(const kl_model *m)
 static void show_model(const kl_model *m)
 {
     static const char *const kind[] = {"", " (an array, by site)", " (an array, by bond)"};
-    printf("%s%s%s%s   %s\n", m->name, m->variant[0] != '\0' ? "(" : "", m->variant, m->variant[0] != '\0' ? ")" : "", m->formula);
+    printf("%s%s%s%s   %s\n", m->name, m->variant[0] != '\0' ? "(" : "", m->variant,
+           m->variant[0] != '\0' ? ")" : "", m->formula);
     printf("\ncharges\n");
     for (int c = 0; c < m->ncharge; c++) {
         const kl_charge *q = &m->charge[c];
@@ -143,18 +151,22 @@ static void show_model(const kl_model *m)
     }
     if (m->ncharge == 0) printf("  none\n");
     printf("\nparameters (-p NAME=VALUE)\n");
-    for (int i = 0; i < m->nparam; i++) printf("  %s = %.10g%s\n", m->param[i].name, m->param[i].value, kind[m->param[i].kind]);
-    if (m->variant[0] != '\0') printf("  %s: structural, chooses another variant of the tables\n", m->variant);
+    for (int i = 0; i < m->nparam; i++)
+        printf("  %s = %.10g%s\n", m->param[i].name, m->param[i].value, kind[m->param[i].kind]);
+    if (m->variant[0] != '\0')
+        printf("  %s: structural, chooses another variant of the tables\n", m->variant);
     for (int k = 0; k < m->ntype; k++) {
         const kl_site_type *type = &m->type[k];
-        printf("\nsite %s%s%s, %d states (for --start product:):", type->name, type->where != NULL ? ", " : "", type->where != NULL ? type->where : "", type->dim);
+        printf("\nsite %s%s%s, %d states (for --start product:):", type->name,
+               type->where != NULL ? ", " : "", type->where != NULL ? type->where : "", type->dim);
         for (int s = 0; s < type->dim; s++) printf(" %s", type->state_name[s]);
         printf("\n  operators:");
         for (int a = 0; a < type->nop; a++)
             if (type->op[a].named) printf(" %s", type->op[a].name);
         printf("\n");
     }
-    printf("\nterms (line of %s), and what a left | a right block keeps where a cut splits them\n", m->source);
+    printf("\nterms (line of %s), and what a left | a right block keeps where a cut splits them\n",
+           m->source);
     for (int i = 0; i < m->nterm; i++) {
         printf("  %4d  %s\n", m->term[i].line, m->term[i].text);
         show_cuts(m, i);
@@ -298,13 +310,16 @@ kl_status kl_inventory_devices(const kl_options *o, kl_err *err)
         kl_json_end(&j);
         return KL_OK;
     }
-    printf("host      %s, %d cores for this process, %.1f GB of memory\n", processor, kl_task_threads(o), 1e-9 * memory);
+    printf("host      %s, %d cores for this process, %.1f GB of memory\n", processor, kl_task_threads(o),
+           1e-9 * memory);
     printf("kernels   %s (small products)\n", kernels);
-    printf("BLAS      %s%s%s%s%s\n", about->blas_path, about->blas_version[0] ? ", " : "", about->blas_version, about->kernel[0] ? ", kernels " : "", about->kernel);
+    printf("BLAS      %s%s%s%s%s\n", about->blas_path, about->blas_version[0] ? ", " : "",
+           about->blas_version, about->kernel[0] ? ", kernels " : "", about->kernel);
     if (about->steered[0]) printf("          %s\n", about->steered);
     printf("LAPACK    %s\nOpenMP    %s\n", about->lapack_path, about->openmp_path);
     for (int i = 0; i < nloaded && i < MOST; i++)
-        if (strcmp(loaded[i], about->blas_path) && strcmp(loaded[i], about->lapack_path) && strcmp(loaded[i], about->openmp_path))
+        if (strcmp(loaded[i], about->blas_path) && strcmp(loaded[i], about->lapack_path) &&
+            strcmp(loaded[i], about->openmp_path))
             printf("loaded    %s, which is not called\n", loaded[i]);
     printf("--exec    host\n");
     return KL_OK;

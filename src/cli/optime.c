@@ -15,12 +15,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const kl_timed_name[KL_NTIMED] = {"copy", "axpy", "V^T x, 20 columns", "V y, 20 columns", "10 products of 6 vectors", "sparse A x", "64 products", "8 eigenproblems", "2 sweeps of DMRG"}; /* ORDER KL_TIMED */
+/* ORDER KL_TIMED */
+const char *const kl_timed_name[KL_NTIMED] = {
+    "copy",       "axpy",        "V^T x, 20 columns", "V y, 20 columns", "10 products of 6 vectors",
+    "sparse A x", "64 products", "8 eigenproblems",   "2 sweeps of DMRG"};
 
-enum { WIDTH = 20, FUSED = 6, FUSED_PAIRS = 10, NPRODUCT = 64, NMATRIX = 8, ROW = 60, RUNS = 7, LONG_RUNS = 3 };
+enum {
+    WIDTH = 20,
+    FUSED = 6,
+    FUSED_PAIRS = 10,
+    NPRODUCT = 64,
+    NMATRIX = 8,
+    ROW = 60,
+    RUNS = 7,
+    LONG_RUNS = 3
+};
 #define LONG 0.1 /* seconds: of what takes longer, fewer runs will do */
 
-static const int fused_pair[FUSED_PAIRS][2] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}, {1, 1}, {1, 2}, {1, 4}, {2, 2}, {2, 5}, {0, 5}};
+static const int fused_pair[FUSED_PAIRS][2] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}, {1, 1},
+                                               {1, 2}, {1, 4}, {2, 2}, {2, 5}, {0, 5}};
 
 struct kl_optime {
     kl_exec *host;
@@ -75,7 +88,8 @@ static kl_status make_matrix(kl_optime *o, uint64_t *seed, kl_err *err)
     KL_TRY(kl_alloc(&value, n * each, KL_MEM_MATRIX, err));
     for (int64_t i = 0; i < n; i++) {
         off[i] = i * each;
-        for (int64_t k = 0; k < each; k++) { /* one in each of `each` stretches of the row: ascending, anywhere */
+        /* one in each of `each` stretches of the row: ascending, anywhere */
+        for (int64_t k = 0; k < each; k++) {
             column[i * each + k] = (uint32_t)(k * step + (int64_t)(kl_random_next(seed) % (uint64_t)step));
             value[i * each + k] = kl_random_uniform(seed);
         }
@@ -98,8 +112,21 @@ static kl_status make_list(const kl_optime *o, kl_batch *b, kl_err *err)
     for (int i = 0; i < NPRODUCT; i++) {
         KL_TRY(kl_batch_open_group(b, i * each, each, err));
         KL_TRY(kl_batch_reserve(b, 1, err));
-        *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = s, .n = s, .k = s, .lda = (int)ld, .ldb = (int)ld,
-                                     .ldc = (int)ld, .a = i * each, .b = i * each, .c = i * each, .alpha = 1};
+        *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                     .beta = 1,
+                                     .at_a = KL_AT_LEFT,
+                                     .at_b = KL_AT_X,
+                                     .at_c = KL_AT_Y,
+                                     .m = s,
+                                     .n = s,
+                                     .k = s,
+                                     .lda = (int)ld,
+                                     .ldb = (int)ld,
+                                     .ldc = (int)ld,
+                                     .a = i * each,
+                                     .b = i * each,
+                                     .c = i * each,
+                                     .alpha = 1};
         kl_batch_close_group(b, 0);
     }
     b->zero = 1;
@@ -111,7 +138,8 @@ out:
 
 /* Matrices on the way to their kept vectors. */
 typedef struct reduced {
-    int n, kept, each, here; /* each: tasks that its kept vectors are; here: by LAPACK, else by the executor */
+    /* each: tasks that its kept vectors are; here: by LAPACK, else by the executor */
+    int n, kept, each, here;
     double *a, *factor, *d, *e, *z; /* of all matrices, one after the other */
     kl_divided divided[NMATRIX];
     kl_status *status; /* of the tasks */
@@ -123,8 +151,11 @@ static void reduce_one(void *self, int64_t task, int thread)
     const int64_t n = r->n;
     (void)thread;
     double *const d = r->d + task * n, *const e = r->e + task * n;
-    r->status[task] = kl_dense_eig_reduce(r->n, r->a + task * n * n, r->n, d, e, r->factor + task * KL_DENSE_PANEL * n, NULL);
-    if (r->status[task] == KL_OK && n <= KL_DIVIDE_WHOLE) r->status[task] = kl_divide(1, 1, &r->n, &(const double *){d}, &(const double *){e}, &r->divided[task], NULL);
+    r->status[task] = kl_dense_eig_reduce(r->n, r->a + task * n * n, r->n, d, e,
+                                          r->factor + task * KL_DENSE_PANEL * n, NULL);
+    if (r->status[task] == KL_OK && n <= KL_DIVIDE_WHOLE)
+        r->status[task] =
+            kl_divide(1, 1, &r->n, &(const double *){d}, &(const double *){e}, &r->divided[task], NULL);
 }
 
 enum { TOGETHER = 48 }; /* columns of a task */
@@ -137,13 +168,16 @@ static void make_columns(void *self, int64_t task, int thread)
     double *const z = r->z + (matrix * r->kept + from) * n;
     (void)thread;
     kl_divided_columns(&r->divided[matrix], (int)(n - r->kept + from), count, z);
-    if (r->here) r->status[task] = kl_dense_eig_turn(r->n, r->a + matrix * n * n, r->n, r->factor + matrix * KL_DENSE_PANEL * n, count, z, NULL);
+    if (r->here)
+        r->status[task] = kl_dense_eig_turn(r->n, r->a + matrix * n * n, r->n,
+                                            r->factor + matrix * KL_DENSE_PANEL * n, count, z, NULL);
 }
 
 static kl_status all_well(const reduced *r, kl_err *err)
 {
     for (int i = 0; i < NMATRIX * r->each; i++)
-        if (r->status[i] != KL_OK) return kl_fail(err, r->status[i], "eigenvectors of matrices of %d rows cannot be found", r->n);
+        if (r->status[i] != KL_OK)
+            return kl_fail(err, r->status[i], "eigenvectors of matrices of %d rows cannot be found", r->n);
     return KL_OK;
 }
 
@@ -157,7 +191,10 @@ static kl_status truncated(place *p, const int *n, const int64_t *off, kl_err *e
     int count[NMATRIX];
     int64_t at[NMATRIX];
     kl_dptr columns = {0};
-    reduced r = {.n = (int)size, .kept = (int)kept, .each = (int)((kept + TOGETHER - 1) / TOGETHER), .here = ex->space == KL_SPACE_HOST};
+    reduced r = {.n = (int)size,
+                 .kept = (int)kept,
+                 .each = (int)((kept + TOGETHER - 1) / TOGETHER),
+                 .here = ex->space == KL_SPACE_HOST};
     KL_TRY(kl_alloc(&r.status, NMATRIX * r.each, KL_MEM_WORK, err));
     KL_TRY(kl_realloc(&r.d, 2 * all, KL_MEM_WORK, err));
     KL_TRY(kl_realloc(&r.z, all * kept, KL_MEM_WORK, err));
@@ -168,9 +205,11 @@ static kl_status truncated(place *p, const int *n, const int64_t *off, kl_err *e
         kl_par_for(ex->nthread, NMATRIX, reduce_one, &r);
         KL_TRY(all_well(&r, err));
     } else KL_TRY(ex->vt.tridiagonal(ex, NMATRIX, n, off, p->in, r.d, r.e, err));
-    for (int i = 0; i < NMATRIX; i++) d[i] = r.d + i * size, e[i] = r.e + i * size, count[i] = (int)kept, at[i] = i * kept * size;
+    for (int i = 0; i < NMATRIX; i++)
+        d[i] = r.d + i * size, e[i] = r.e + i * size, count[i] = (int)kept, at[i] = i * kept * size;
     if (!r.here || size > KL_DIVIDE_WHOLE) KL_TRY(kl_divide(ex->nthread, NMATRIX, n, d, e, r.divided, err));
-    for (int i = 0; i < NMATRIX; i++) memcpy(p->sum + i * size, r.divided[i].w, (size_t)size * sizeof *p->sum);
+    for (int i = 0; i < NMATRIX; i++)
+        memcpy(p->sum + i * size, r.divided[i].w, (size_t)size * sizeof *p->sum);
     kl_par_for(ex->nthread, NMATRIX * r.each, make_columns, &r);
     KL_TRY(all_well(&r, err));
     if (r.here) goto out;
@@ -228,7 +267,8 @@ static kl_status open_place(place *p, kl_err *err)
     ex->vt.fill(ex, o->nout + 1, 0.0, p->out);
     if (o->what == KL_TIMED_SPMV) {
         if (!ex->vt.spmv_apply) KL_TRY(kl_fail(err, KL_EABSENT, "%s has no sparse products", ex->name));
-        KL_TRY(kl_spmv_create_way(ex, o->matrix, p->library ? KL_SPWAY_CUSPARSE : KL_SPWAY_AUTO, 0, &p->spmv, err));
+        KL_TRY(kl_spmv_create_way(ex, o->matrix, p->library ? KL_SPWAY_CUSPARSE : KL_SPWAY_AUTO, 0, &p->spmv,
+                                  err));
     }
     if (o->what == KL_TIMED_LIST) {
         KL_TRY(make_list(o, &p->list, err));
@@ -259,13 +299,16 @@ static kl_status once(place *p, kl_err *err)
     switch (o->what) {
     case KL_TIMED_COPY: ex->vt.copy(ex, o->size, p->in, p->out); break;
     case KL_TIMED_AXPY: ex->vt.axpby(ex, o->size, 0.5, p->in, 1.0, p->out); break;
-    case KL_TIMED_DOTS: ex->vt.dots(ex, o->size, WIDTH, p->in, o->ld, kl_dptr_at(p->in, WIDTH * o->ld), p->sum); return KL_OK;
+    case KL_TIMED_DOTS:
+        ex->vt.dots(ex, o->size, WIDTH, p->in, o->ld, kl_dptr_at(p->in, WIDTH * o->ld), p->sum);
+        return KL_OK;
     case KL_TIMED_COMBINE: ex->vt.combine(ex, o->size, WIDTH, p->in, o->ld, o->factor, 0.0, p->out); break;
     case KL_TIMED_FUSE: {
         kl_dptr in[FUSED];
         if (!ex->vt.fuse) return kl_fail(err, KL_EABSENT, "%s has no fused steps", ex->name);
         for (int j = 0; j < FUSED; j++) in[j] = kl_dptr_at(p->in, j * o->ld);
-        ex->vt.fuse(ex, o->size, &(kl_fuse){.nin = FUSED, .npair = FUSED_PAIRS, .in = in, .pair = fused_pair}, p->sum);
+        ex->vt.fuse(ex, o->size, &(kl_fuse){.nin = FUSED, .npair = FUSED_PAIRS, .in = in, .pair = fused_pair},
+                    p->sum);
         return KL_OK;
     }
     case KL_TIMED_SPMV: st = kl_spmv_apply(p->spmv, 1, p->in, o->size, p->out, o->size, err); break;
@@ -274,9 +317,11 @@ static kl_status once(place *p, kl_err *err)
     default: {
         int n[NMATRIX];
         int64_t off[NMATRIX];
-        if (ex->space == KL_SPACE_DEVICE && !ex->vt.eigen && !ex->vt.tridiagonal) return kl_fail(err, KL_EABSENT, "%s leaves eigenvectors to the host", ex->name);
+        if (ex->space == KL_SPACE_DEVICE && !ex->vt.eigen && !ex->vt.tridiagonal)
+            return kl_fail(err, KL_EABSENT, "%s leaves eigenvectors to the host", ex->name);
         for (int i = 0; i < NMATRIX; i++) n[i] = (int)o->size, off[i] = i * o->size * o->size;
-        return ex->vt.eigen ? ex->vt.eigen(ex, NMATRIX, n, off, p->in, p->sum, err) : truncated(p, n, off, err);
+        return ex->vt.eigen ? ex->vt.eigen(ex, NMATRIX, n, off, p->in, p->sum, err)
+                            : truncated(p, n, off, err);
     }
     }
     double last; /* what was only asked for is done when this is here */
@@ -295,8 +340,17 @@ static kl_status trial(place *p, double *seconds, kl_err *err)
     static const kl_op op[] = {KL_OP_COPY, KL_OP_AXPBY, KL_OP_DOTS, KL_OP_COMBINE};
     const kl_optime *const o = p->o;
     const double half = 0.5;
-    kl_trial t = {.op = op[o->what], .way = KL_WAY_LIBRARY, .repeat = RUNS, .n = o->size, .ldv = o->ld, .nvec = WIDTH, .v = p->in, .c = o->what == KL_TIMED_AXPY ? &half : o->factor,
-                  .x = o->what == KL_TIMED_DOTS ? kl_dptr_at(p->in, WIDTH * o->ld) : p->in, .y = p->out, .out = p->sum};
+    kl_trial t = {.op = op[o->what],
+                  .way = KL_WAY_LIBRARY,
+                  .repeat = RUNS,
+                  .n = o->size,
+                  .ldv = o->ld,
+                  .nvec = WIDTH,
+                  .v = p->in,
+                  .c = o->what == KL_TIMED_AXPY ? &half : o->factor,
+                  .x = o->what == KL_TIMED_DOTS ? kl_dptr_at(p->in, WIDTH * o->ld) : p->in,
+                  .y = p->out,
+                  .out = p->sum};
     if (!p->ex->vt.trial) return kl_fail(err, KL_EABSENT, "%s has no library beside it", p->ex->name);
     kl_status st = p->ex->vt.trial(p->ex, &t, err);
     *seconds = t.seconds;
@@ -319,15 +373,20 @@ static kl_status compare(const kl_optime *o, place *p, double *residual, kl_err 
         if (!(off <= worst)) worst = off;
         most = fmax(most, fabs(o->want[i]));
     }
-    *residual = worst / (most + (o->nsum && o->what < KL_TIMED_EIGEN ? sqrt((double)o->size) : 0)); /* sums of n products may cancel */
-    const double most_off = o->what == KL_TIMED_SWEEP ? 1e-2 : 1e-11; /* from a random start two sweeps are hardly enough, and devices fill sectors up */
-    if (!(*residual < most_off)) st = kl_fail(err, KL_EBROKEN, "%s of size %lld on %s differs from the host by %.1e", kl_timed_name[o->what], (long long)o->size, p->ex->name, *residual);
+    /* sums of n products may cancel */
+    *residual = worst / (most + (o->nsum && o->what < KL_TIMED_EIGEN ? sqrt((double)o->size) : 0));
+    /* from a random start two sweeps are hardly enough, and devices fill sectors up */
+    const double most_off = o->what == KL_TIMED_SWEEP ? 1e-2 : 1e-11;
+    if (!(*residual < most_off))
+        st = kl_fail(err, KL_EBROKEN, "%s of size %lld on %s differs from the host by %.1e",
+                     kl_timed_name[o->what], (long long)o->size, p->ex->name, *residual);
 out:
     kl_free(&got);
     return st;
 }
 
-kl_status kl_optime_run(kl_optime *o, kl_exec *ex, int library, double *seconds, double *residual, kl_err *err)
+kl_status kl_optime_run(kl_optime *o, kl_exec *ex, int library, double *seconds, double *residual,
+                        kl_err *err)
 {
     kl_status st = KL_OK;
     double t[RUNS];
@@ -349,7 +408,8 @@ kl_status kl_optime_run(kl_optime *o, kl_exec *ex, int library, double *seconds,
     const int nrun = o->what == KL_TIMED_SWEEP ? 1 : about > LONG ? LONG_RUNS : RUNS;
     KL_TRY(compare(o, p, residual, err));
     for (int r = 0; r < nrun; r++) {
-        if (o->what == KL_TIMED_EIGEN) KL_TRY(ex->vt.upload(ex, p->in, o->in, o->nin, err)); /* they are where the matrices were */
+        /* they are where the matrices were */
+        if (o->what == KL_TIMED_EIGEN) KL_TRY(ex->vt.upload(ex, p->in, o->in, o->nin, err));
         const int64_t start = kl_prof_clock();
         KL_TRY(once(p, err));
         t[r] = 1e-9 * (double)(kl_prof_clock() - start);
@@ -362,11 +422,13 @@ out:
     return st;
 }
 
-/* Of size rows, with weights that fall off as a wavefunction's do: a product of a random matrix with itself, columns scaled. */
+/* Of size rows, with weights that fall off as a wavefunction's do: a product of a random matrix with itself,
+   columns scaled. */
 static void density(double *a, double *work, int n, uint64_t *seed)
 {
     for (int64_t j = 0; j < n; j++)
-        for (int64_t i = 0; i < n; i++) work[i + j * n] = kl_random_uniform(seed) * exp(-20.0 * (double)j / n);
+        for (int64_t i = 0; i < n; i++)
+            work[i + j * n] = kl_random_uniform(seed) * exp(-20.0 * (double)j / n);
     for (int64_t j = 0; j < n; j++)
         for (int64_t i = j; i < n; i++) { /* a band of its columns is enough to mix, and cheap */
             double sum = 0;
@@ -390,11 +452,23 @@ kl_status kl_optime_create(kl_exec *host, kl_timed what, int64_t size, kl_optime
     switch (what) {
     case KL_TIMED_COPY: o->nin = o->nout = size, o->bytes = 16 * n; break;
     case KL_TIMED_AXPY: o->nin = o->nout = size, o->bytes = 24 * n, o->flop = 2 * n; break;
-    case KL_TIMED_DOTS: o->nin = (WIDTH + 1) * o->ld, o->nsum = WIDTH, o->bytes = 8 * n * (double)(WIDTH + 1), o->flop = 2 * n * (double)WIDTH; break;
-    case KL_TIMED_COMBINE: o->nin = WIDTH * o->ld, o->nout = size, o->bytes = 8 * n * (double)(WIDTH + 1), o->flop = 2 * n * (double)WIDTH; break;
-    case KL_TIMED_FUSE: o->nin = FUSED * o->ld, o->nsum = FUSED_PAIRS, o->bytes = 8 * n * (double)FUSED, o->flop = 2 * n * (double)FUSED_PAIRS; break;
+    case KL_TIMED_DOTS:
+        o->nin = (WIDTH + 1) * o->ld, o->nsum = WIDTH, o->bytes = 8 * n * (double)(WIDTH + 1),
+        o->flop = 2 * n * (double)WIDTH;
+        break;
+    case KL_TIMED_COMBINE:
+        o->nin = WIDTH * o->ld, o->nout = size, o->bytes = 8 * n * (double)(WIDTH + 1),
+        o->flop = 2 * n * (double)WIDTH;
+        break;
+    case KL_TIMED_FUSE:
+        o->nin = FUSED * o->ld, o->nsum = FUSED_PAIRS, o->bytes = 8 * n * (double)FUSED,
+        o->flop = 2 * n * (double)FUSED_PAIRS;
+        break;
     case KL_TIMED_SPMV: o->nin = o->nout = size; break;
-    case KL_TIMED_LIST: o->nin = 2 * NPRODUCT * square, o->nout = NPRODUCT * square, o->flop = 2 * n * n * n * (double)NPRODUCT; break;
+    case KL_TIMED_LIST:
+        o->nin = 2 * NPRODUCT * square, o->nout = NPRODUCT * square,
+        o->flop = 2 * n * n * n * (double)NPRODUCT;
+        break;
     case KL_TIMED_SWEEP: o->nsum = 1; break;
     default: o->nin = NMATRIX * size * size, o->nsum = (int)(NMATRIX * size);
     }
@@ -407,7 +481,8 @@ kl_status kl_optime_create(kl_exec *host, kl_timed what, int64_t size, kl_optime
     if (what == KL_TIMED_EIGEN) {
         KL_TRY(kl_realloc(&work, size * size, KL_MEM_WORK, err));
         density(o->in, work, (int)size, &seed);
-        for (int i = 1; i < NMATRIX; i++) memcpy(o->in + i * size * size, o->in, (size_t)(size * size) * sizeof *o->in);
+        for (int i = 1; i < NMATRIX; i++)
+            memcpy(o->in + i * size * size, o->in, (size_t)(size * size) * sizeof *o->in);
     } else
         for (int64_t i = 0; i < o->nin; i++) o->in[i] = kl_random_uniform(&seed);
     if (what == KL_TIMED_SWEEP) KL_TRY(make_chain(o, err));

@@ -1,4 +1,5 @@
-/* See outputs.h. Two names are one file where device and inode are the same, or, before there is a file, where folder and last part are.
+/* See outputs.h. Two names are one file where device and inode are the same, or, before there is a file,
+   where folder and last part are.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -24,7 +25,9 @@ static int resolve(const char *path, char out[PATH_MAX])
 {
     char folder[PATH_MAX], real[PATH_MAX];
     const char *const slash = strrchr(path, '/'), *const last = slash != NULL ? slash + 1 : path;
-    if (snprintf(folder, sizeof folder, "%.*s", slash == NULL ? 1 : (int)(slash - path) + 1, slash == NULL ? "." : path) >= (int)sizeof folder) return 0;
+    if (snprintf(folder, sizeof folder, "%.*s", slash == NULL ? 1 : (int)(slash - path) + 1,
+                 slash == NULL ? "." : path) >= (int)sizeof folder)
+        return 0;
     return realpath(folder, real) != NULL && snprintf(out, PATH_MAX, "%s/%s", real, last) < PATH_MAX;
 }
 
@@ -46,8 +49,12 @@ static int ends_with(const char *text, const char *end)
 static kl_status against(const output *w, const char *what, const char *input, kl_err *err)
 {
     if (input == NULL || !same_file(w->path, input)) return KL_OK;
-    if (strcmp(w->path, w->named) != 0) return kl_fail(err, KL_EINPUT, "%s %.200s: writes %.200s, which would replace %s that is read; give another name", w->option, w->named, w->path, what);
-    return kl_fail(err, KL_EINPUT, "%s %.200s: would replace %s that is read, %.200s; give another name", w->option, w->named, what, input);
+    if (strcmp(w->path, w->named) != 0)
+        return kl_fail(err, KL_EINPUT,
+                       "%s %.200s: writes %.200s, which would replace %s that is read; give another name",
+                       w->option, w->named, w->path, what);
+    return kl_fail(err, KL_EINPUT, "%s %.200s: would replace %s that is read, %.200s; give another name",
+                   w->option, w->named, what, input);
 }
 
 static kl_status against_inputs(const kl_options *o, const char *job, const output *w, kl_err *err)
@@ -57,9 +64,13 @@ static kl_status against_inputs(const kl_options *o, const char *job, const outp
     KL_TRY(against(w, "the job file", job, err));
     if (o->command == KL_CMD_CI) KL_TRY(against(w, "the FCIDUMP file", o->file, err));
     if (o->command == KL_CMD_PLOT) KL_TRY(against(w, "the result file", o->file, err));
-    if (o->model != NULL && (strchr(o->model, '/') != NULL || ends_with(o->model, ".lua"))) KL_TRY(against(w, "the model file", o->model, err));
-    if (o->lattice != NULL && ends_with(o->lattice, ".lua")) KL_TRY(against(w, "the lattice file", o->lattice, err));
-    if (!w->is_result && o->start != NULL && strcmp(o->start, "neel") != 0 && strncmp(o->start, "product:", 8) != 0) KL_TRY(against(w, "the --start file", o->start, err));
+    if (o->model != NULL && (strchr(o->model, '/') != NULL || ends_with(o->model, ".lua")))
+        KL_TRY(against(w, "the model file", o->model, err));
+    if (o->lattice != NULL && ends_with(o->lattice, ".lua"))
+        KL_TRY(against(w, "the lattice file", o->lattice, err));
+    if (!w->is_result && o->start != NULL && strcmp(o->start, "neel") != 0 &&
+        strncmp(o->start, "product:", 8) != 0)
+        KL_TRY(against(w, "the --start file", o->start, err));
     for (int i = 0; i < o->parameter.n; i++) {
         const char *const value = o->parameter.text[i] + kl_split_name(o->parameter.text[i]);
         if (strncmp(value, "=@", 2) == 0) KL_TRY(against(w, "the file of a --parameter", value + 2, err));
@@ -88,9 +99,11 @@ kl_status kl_outputs_check(const kl_options *o, const char *job, kl_err *err)
     int n = 0;
     if (o->plan) return KL_OK; /* writes nothing */
     if (o->resume != NULL) add(list, &n, "--resume", o->resume, 1, 1);
-    else if (o->output != NULL && strcmp(o->output, "none") != 0 && o->sweep_parameter == NULL) add(list, &n, "--output", o->output, 1, 1);
+    else if (o->output != NULL && strcmp(o->output, "none") != 0 && o->sweep_parameter == NULL)
+        add(list, &n, "--output", o->output, 1, 1);
     if (o->save_records != NULL) add(list, &n, "--save-records", o->save_records, 1, 0);
-    for (int k = 1; k <= MOST_IRREP && o->command == KL_CMD_CI; k++) { /* one for each irrep, the later ones with a number */
+    /* one for each irrep, the later ones with a number */
+    for (int k = 1; k <= MOST_IRREP && o->command == KL_CMD_CI; k++) {
         if (o->matrix != NULL) add(list, &n, "--matrix", o->matrix, k, 0);
         if (o->arrays != NULL) add(list, &n, "--arrays", o->arrays, k, 0);
     }
@@ -98,8 +111,9 @@ kl_status kl_outputs_check(const kl_options *o, const char *job, kl_err *err)
         KL_TRY(against_inputs(o, job, &list[i], err));
         for (int k = 0; k < i; k++)
             if (same_file(list[i].path, list[k].path))
-                KL_TRY(kl_fail(err, KL_EINPUT, "%s %.200s: %s %.200s writes the same file, %.200s; give another name", list[i].option, list[i].named, list[k].option, list[k].named,
-                               list[i].path));
+                KL_TRY(kl_fail(err, KL_EINPUT,
+                               "%s %.200s: %s %.200s writes the same file, %.200s; give another name",
+                               list[i].option, list[i].named, list[k].option, list[k].named, list[i].path));
     }
 out:
     return st;
@@ -111,6 +125,8 @@ kl_status kl_outputs_check_one(const kl_options *o, const char *path, kl_err *er
     int n = 0;
     add(list, &n, "--output", path, 1, 1);
     if (o->save_records != NULL && same_file(path, o->save_records))
-        return kl_fail(err, KL_EINPUT, "--output %.200s: --save-records %.200s writes the same file; give another name", path, o->save_records);
+        return kl_fail(err, KL_EINPUT,
+                       "--output %.200s: --save-records %.200s writes the same file; give another name", path,
+                       o->save_records);
     return against_inputs(o, NULL, &list[0], err);
 }

@@ -1,14 +1,15 @@
-/* The pace of checkpoints: when one is due, and that a disk which refuses one does not end the run. Writes no file itself.
+/* The pace of checkpoints: when one is due, and that a disk which refuses one does not end the run. Writes no
+   file itself.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_PACE_H
 #define KL_PACE_H
 #include "base/base.h"
 
 typedef struct kl_pace {
-    double every;      /* seconds between two, as asked for */
+    double every; /* seconds between two, as asked for */
     double last, cost; /* when the last one was written, and how long that took, seconds */
-    int warned;        /* a failure is told once */
-    int kept;          /* there is a checkpoint of this run; a run that goes on from one sets it itself */
+    int warned; /* a failure is told once */
+    int kept; /* there is a checkpoint of this run; a run that goes on from one sets it itself */
 } kl_pace;
 
 kl_pace kl_pace_begin(double every);

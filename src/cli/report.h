@@ -32,7 +32,8 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
 void kl_report_head_of(FILE *to, const kl_result *r, const kl_run_facts *facts);
 void kl_report_measured(FILE *to, const kl_measured *m, int nsite);
 void kl_report_json_head(kl_json *j, const kl_result *r);
-void kl_report_json_measured(kl_json *j, const kl_result *r, const char *without); /* without: names that begin so are left out; NULL: none are */
+/* without: names that begin so are left out; NULL: none are */
+void kl_report_json_measured(kl_json *j, const kl_result *r, const char *without);
 void kl_report_json_facts(kl_json *j, const kl_run_facts *facts);
 
 /* Many runs of one model: a table with a row for each value of a parameter or each sector. */
@@ -51,9 +52,11 @@ typedef struct kl_report_head { /* what plans and growth are about */
     const kl_model *model;
     const char *lattice, *charges;
 } kl_report_head;
-void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan); /* map and histogram of the last */
+/* map and histogram of the last */
+void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan);
 void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan);
-/* The ways to run the list of H x, and what each takes of the device's memory; nothing where there is one way. */
+/* The ways to run the list of H x, and what each takes of the device's memory; nothing where there is one
+   way. */
 void kl_report_ways(FILE *to, const kl_dmrg_plan *plan);
 void kl_report_ways_json(kl_json *j, const kl_dmrg_plan *plan);
 /* A line for each iteration, then the form of nemes2014, Table 5. */

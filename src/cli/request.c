@@ -12,7 +12,18 @@ enum { MAX_ARG = 32, MAX_TEXT = 400 };
 
 /* ORDER REQUEST: kinds[] */
 typedef enum request_kind {
-    IS_LOCAL, IS_CORR, IS_CONNECTED, IS_STRING, IS_STRUCTURE, IS_PRODUCT, IS_OVERLAP, IS_POPULATIONS, IS_ENTROPY, IS_SPECTRUM, IS_ENERGY, IS_VARIANCE,
+    IS_LOCAL,
+    IS_CORR,
+    IS_CONNECTED,
+    IS_STRING,
+    IS_STRUCTURE,
+    IS_PRODUCT,
+    IS_OVERLAP,
+    IS_POPULATIONS,
+    IS_ENTROPY,
+    IS_SPECTRUM,
+    IS_ENERGY,
+    IS_VARIANCE,
     NREQUEST
 } request_kind;
 
@@ -25,7 +36,8 @@ static const struct {
     {"corr", "correlation", "<A_i B_j>, row i, column j", 2, 1},
     {"connected", "connected", "<A_i B_j> - <A_i><B_j>, row i, column j", 2, 1},
     {"string", "string", "<A_i S ... S B_j> with S on the sites between, row i, column j", 3, 1},
-    {"structure", "structure", "1/N sum_ij cos(k (r_i-r_j)) <A_i B_j> at the momenta 2 pi (x/length, y/width)", 2, 1},
+    {"structure", "structure",
+     "1/N sum_ij cos(k (r_i-r_j)) <A_i B_j> at the momenta 2 pi (x/length, y/width)", 2, 1},
     {"product", "product", "expectation value of the product in the order written", -1, 1},
     {"overlap", "overlap", "<this state|states of the file>", 1, 0},
     {"populations", "populations", "probability of each state, by site", 0, 1},
@@ -56,7 +68,8 @@ static void clear_request(request *q)
 static kl_status refuse(const char *text, const char *why, kl_err *err)
 {
     return kl_fail(err, KL_EINPUT,
-                   "measure '%.200s': %s; allowed: an operator, corr(A,B), connected(A,B), string(A,S,B), structure(A,B), product(A@SITE,...), "
+                   "measure '%.200s': %s; allowed: an operator, corr(A,B), connected(A,B), string(A,S,B), "
+                   "structure(A,B), product(A@SITE,...), "
                    "populations, entropy, spectrum, energy, variance, overlap(RESULT.h5)",
                    text, why);
 }
@@ -92,7 +105,10 @@ static kl_status read_site(const char *text, char *arg, const kl_lattice *lat, i
     trim(name);
     trim(arg);
     *site = kl_lattice_site(lat, name);
-    return *site >= 0 ? KL_OK : kl_fail(err, KL_EINPUT, "measure '%.200s': site '%.60s' is not on lattice %.100s; it has 0 to %d", text, name, lat->spec, lat->nsite - 1);
+    return *site >= 0 ? KL_OK
+                      : kl_fail(err, KL_EINPUT,
+                                "measure '%.200s': site '%.60s' is not on lattice %.100s; it has 0 to %d",
+                                text, name, lat->spec, lat->nsite - 1);
 }
 
 static kl_status add_op(const char *text, const kl_model *model, kl_siteop **to, const char *arg, kl_err *err)
@@ -102,15 +118,19 @@ static kl_status add_op(const char *text, const kl_model *model, kl_siteop **to,
     return st == KL_OK ? st : kl_fail(err, st, "measure '%.200s': %.700s", text, why.text);
 }
 
-static kl_status add_between(request *q, const char *text, const kl_model *model, const char *arg, kl_err *err)
+static kl_status add_between(request *q, const char *text, const kl_model *model, const char *arg,
+                             kl_err *err)
 {
     const kl_status st = add_op(text, model, &q->between, arg, err);
     if (st != KL_OK || kl_siteop_conserves(q->between)) return st;
-    return kl_fail(err, KL_EINPUT, "measure '%.200s': '%.100s' is to stand between others: it must conserve every charge and not vanish on any site type",
+    return kl_fail(err, KL_EINPUT,
+                   "measure '%.200s': '%.100s' is to stand between others: it must conserve every charge and "
+                   "not vanish on any site type",
                    text, arg);
 }
 
-static kl_status read_request(const char *text, const kl_model *model, const kl_lattice *lat, request *q, kl_err *err)
+static kl_status read_request(const char *text, const kl_model *model, const kl_lattice *lat, request *q,
+                              kl_err *err)
 {
     kl_status st = KL_OK;
     char word[32], rest[MAX_TEXT], arg[MAX_TEXT];
@@ -132,12 +152,12 @@ static kl_status read_request(const char *text, const kl_model *model, const kl_
         if (rest[length - 1] != ')') return refuse(text, "')' is missing at the end", err);
         memmove(rest, rest + n + 1, length - n - 2);
         rest[length - n - 2] = '\0';
-    } else if (kind < NREQUEST)
-        return refuse(text, "its arguments in brackets are missing", err);
-    else if (rest[n] == '(' && strspn(rest, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == n && n > 0 && strcmp(word, "expipi") != 0)
+    } else if (kind < NREQUEST) return refuse(text, "its arguments in brackets are missing", err);
+    else if (rest[n] == '(' &&
+             strspn(rest, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == n && n > 0 &&
+             strcmp(word, "expipi") != 0)
         return refuse(text, "there is no such measurement", err);
-    else
-        kind = IS_LOCAL; /* an operator by itself */
+    else kind = IS_LOCAL; /* an operator by itself */
     q->kind = (request_kind)kind;
     trim(rest);
     snprintf(q->text, sizeof q->text, "%s", rest);
@@ -179,7 +199,8 @@ static kl_status read_request(const char *text, const kl_model *model, const kl_
     }
     if (kinds[kind].narg > 0 && narg != kinds[kind].narg) {
         char why[64];
-        snprintf(why, sizeof why, "%s takes %d operator%s", kinds[kind].word, kinds[kind].narg, kinds[kind].narg > 1 ? "s" : "");
+        snprintf(why, sizeof why, "%s takes %d operator%s", kinds[kind].word, kinds[kind].narg,
+                 kinds[kind].narg > 1 ? "s" : "");
         KL_TRY(refuse(text, why, err));
     }
     if (kind == IS_STRUCTURE && lat->kind == KL_LATTICE_FILE)
@@ -236,7 +257,9 @@ static kl_status spectrum_of(const kl_canonical *c, array *weights, array *charg
     KL_TRY(make_array(charges, 3, c->nsite - 1, most, ncharge ? ncharge : 1, err));
     for (int cut = 1; cut < c->nsite; cut++) {
         const kl_basis *const b = kl_canonical_left(c, cut);
-        double *const w = weights->data + (cut - 1) * most, *const q = charges->data + (cut - 1) * most * (ncharge ? ncharge : 1);
+        double *const w = weights->data + (cut - 1) * most, *const q =
+                                                                charges->data +
+                                                                (cut - 1) * most * (ncharge ? ncharge : 1);
         int64_t n = 0;
         const double *s = c->schmidt[cut];
         for (int i = 0; i < b->nsec; i++)
@@ -250,18 +273,24 @@ static kl_status spectrum_of(const kl_canonical *c, array *weights, array *charg
                 }
                 w[at] = x;
                 for (int k2 = 0; k2 < ncharge; k2++)
-                    q[at * ncharge + k2] = (double)b->q[i].v[k2] * c->model->charge[k2].unit_num / c->model->charge[k2].unit_den;
+                    q[at * ncharge + k2] =
+                        (double)b->q[i].v[k2] * c->model->charge[k2].unit_num / c->model->charge[k2].unit_den;
             }
     }
 out:
     return st;
 }
 
-/* Of the wavefunctions of a state those that the run was asked for; a checkpoint holds its guards behind them. */
-static int wanted_states(const kl_result *r, const kl_state *s) { return r->dmrg.nstate > 0 && r->dmrg.nstate < s->nstate ? r->dmrg.nstate : s->nstate; }
+/* Of the wavefunctions of a state those that the run was asked for; a checkpoint holds its guards behind
+   them. */
+static int wanted_states(const kl_result *r, const kl_state *s)
+{
+    return r->dmrg.nstate > 0 && r->dmrg.nstate < s->nstate ? r->dmrg.nstate : s->nstate;
+}
 
 /* The state in a file, of the same system and charges. */
-static kl_status read_other(const kl_request_scene *scene, const request *q, kl_qn target, kl_state **out, kl_err *err)
+static kl_status read_other(const kl_request_scene *scene, const request *q, kl_qn target, kl_state **out,
+                            kl_err *err)
 {
     kl_status st = KL_OK;
     kl_result *r = NULL;
@@ -287,7 +316,8 @@ out:
     return st;
 }
 
-static kl_status overlap_with(const kl_request_scene *scene, const request *q, const kl_measure *m, array *out, kl_err *err)
+static kl_status overlap_with(const kl_request_scene *scene, const request *q, const kl_measure *m,
+                              array *out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_state *s = NULL;
@@ -306,7 +336,8 @@ out:
 }
 
 /* The numbers of one request on one wavefunction; *extra: charges of a spectrum. */
-static kl_status carry_out(const kl_request_scene *scene, const request *q, kl_measure *m, array *out, array *extra, kl_err *err)
+static kl_status carry_out(const kl_request_scene *scene, const request *q, kl_measure *m, array *out,
+                           array *extra, kl_err *err)
 {
     kl_status st = KL_OK;
     const int n = scene->lat->nsite;
@@ -316,7 +347,9 @@ static kl_status carry_out(const kl_request_scene *scene, const request *q, kl_m
         KL_TRY(make_array(out, 1, n, 0, 0, err));
         KL_TRY(kl_measure_local(m, q->op[0], out->data, err));
         break;
-    case IS_CORR: case IS_CONNECTED: case IS_STRING:
+    case IS_CORR:
+    case IS_CONNECTED:
+    case IS_STRING:
         KL_TRY(make_array(out, 2, n, n, 0, err));
         KL_TRY(kl_measure_pairs(m, q->op[0], q->between, q->op[1], q->kind == IS_CONNECTED, out->data, err));
         break;
@@ -332,7 +365,8 @@ static kl_status carry_out(const kl_request_scene *scene, const request *q, kl_m
     }
     case IS_PRODUCT:
         KL_TRY(make_array(out, 0, 0, 0, 0, err));
-        KL_TRY(kl_measure_product(m, q->nop, q->site, (const kl_siteop *const *)q->op, q->between, out->data, err));
+        KL_TRY(kl_measure_product(m, q->nop, q->site, (const kl_siteop *const *)q->op, q->between, out->data,
+                                  err));
         break;
     case IS_POPULATIONS: {
         int d;
@@ -350,7 +384,8 @@ static kl_status carry_out(const kl_request_scene *scene, const request *q, kl_m
         KL_TRY(kl_canonical_schmidt(kl_measure_state(m), scene->ex->nthread, err));
         KL_TRY(spectrum_of(kl_measure_state(m), out, extra, err));
         break;
-    case IS_ENERGY: case IS_VARIANCE: {
+    case IS_ENERGY:
+    case IS_VARIANCE: {
         double e, v;
         KL_TRY(make_array(out, 0, 0, 0, 0, err));
         KL_TRY(kl_measure_energy(m, scene->terms, &e, q->kind == IS_VARIANCE ? &v : NULL, err));
@@ -366,8 +401,10 @@ out:
     return st;
 }
 
-/* Means over a manifold are those of its density matrix; <A><B> of a connected correlation is taken apart for that. */
-static kl_status manifold_mean(const kl_request_scene *scene, const request *q, int nmean, kl_measure *const *m, array *mean, kl_err *err)
+/* Means over a manifold are those of its density matrix; <A><B> of a connected correlation is taken apart for
+   that. */
+static kl_status manifold_mean(const kl_request_scene *scene, const request *q, int nmean,
+                               kl_measure *const *m, array *mean, kl_err *err)
 {
     kl_status st = KL_OK;
     request plain = *q; /* shares what q owns */
@@ -401,7 +438,8 @@ out:
     return st;
 }
 
-static kl_status run_one(const kl_request_scene *scene, const request *q, int nstate, int nmean, kl_measure *const *m, kl_result *r, kl_err *err)
+static kl_status run_one(const kl_request_scene *scene, const request *q, int nstate, int nmean,
+                         kl_measure *const *m, kl_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
     array out = {0}, extra = {0};
@@ -413,7 +451,8 @@ static kl_status run_one(const kl_request_scene *scene, const request *q, int ns
         KL_TRY(kl_result_add(r, name, kinds[q->kind].note, out.rank, out.shape, out.data, err));
         if (extra.data) {
             make_name(q, prefix, "/charges", name, sizeof name);
-            KL_TRY(kl_result_add(r, name, "charges of the left part, in the order of the weights", extra.rank, extra.shape, extra.data, err));
+            KL_TRY(kl_result_add(r, name, "charges of the left part, in the order of the weights", extra.rank,
+                                 extra.shape, extra.data, err));
         }
         kl_free(&out.data);
         kl_free(&extra.data);
@@ -429,7 +468,10 @@ out:
     return st;
 }
 
-static int is_top(const char *name) { return strncmp(name, "top", 3) == 0 && (name[3] == '\0' || name[3] == '_'); }
+static int is_top(const char *name)
+{
+    return strncmp(name, "top", 3) == 0 && (name[3] == '\0' || name[3] == '_');
+}
 
 int kl_request_standard(const kl_model *model, const char **text)
 {
@@ -464,7 +506,8 @@ int kl_request_cutoff(const kl_result *r, double *weight, int *site)
     return found;
 }
 
-kl_status kl_request_run(const kl_request_scene *scene, int n, const char *const *text, const kl_state *s, int nmanifold, kl_result *r, kl_err *err)
+kl_status kl_request_run(const kl_request_scene *scene, int n, const char *const *text, const kl_state *s,
+                         int nmanifold, kl_result *r, kl_err *err)
 {
     enum { MOST = sizeof s->energy / sizeof *s->energy };
     kl_status st = KL_OK;
@@ -478,7 +521,8 @@ kl_status kl_request_run(const kl_request_scene *scene, int n, const char *const
         KL_TRY(kl_measure_charge_error(m[k], &error, err));
         if (!(error < 1e-9 * s->nsite)) {
             char charges[128];
-            KL_TRY(kl_fail(err, KL_EBROKEN, "the charges of state %d add up to %s only within %g; its tensors are damaged", k,
+            KL_TRY(kl_fail(err, KL_EBROKEN,
+                           "the charges of state %d add up to %s only within %g; its tensors are damaged", k,
                            kl_qn_print(s->model, s->target, charges, sizeof charges), error));
         }
     }

@@ -20,10 +20,7 @@ enum { MAX_SCAN = 10000 };
 
 static uint64_t seed_of(const kl_options *o) { return o->seed > 0 ? (uint64_t)o->seed : 1; }
 
-int kl_task_threads(const kl_options *o)
-{
-    return o->threads > 0 ? (int)o->threads : kl_par_cpus();
-}
+int kl_task_threads(const kl_options *o) { return o->threads > 0 ? (int)o->threads : kl_par_cpus(); }
 
 /* Of --exec auto, for what is not asked anew sweep by sweep: where a sweep of so many states runs. */
 static kl_status choose_exec(const kl_options *o, kl_exec **host, kl_exec **out, kl_err *err)
@@ -32,14 +29,16 @@ static kl_status choose_exec(const kl_options *o, kl_exec **host, kl_exec **out,
     kl_venue *p = NULL;
     const int widest = kl_options_widest(o);
     if (o->command == KL_CMD_ED || o->command == KL_CMD_CI || (o->method && !strcmp(o->method, "ed"))) {
-        snprintf((*host)->chosen, sizeof (*host)->chosen, "host: the tune table is for DMRG; --exec cuda and --exec offload are there to be asked for");
+        snprintf(
+            (*host)->chosen, sizeof(*host)->chosen,
+            "host: the tune table is for DMRG; --exec cuda and --exec offload are there to be asked for");
         goto out;
     }
     KL_TRY(kl_venue_create(o, *host, &p, err));
     if (o->command != KL_CMD_DMRG || o->infinite) *out = kl_venue_at(p, widest > 0 ? widest : 1024);
     if (*out == p->device) p->device = NULL; /* the caller's now */
     else *out = NULL;
-    snprintf((*host)->chosen, sizeof (*host)->chosen, "%.199s", p->why);
+    snprintf((*host)->chosen, sizeof(*host)->chosen, "%.199s", p->why);
 out:
     kl_venue_destroy(&p);
     if (!*out) *out = *host, *host = NULL;
@@ -59,9 +58,16 @@ static kl_status measured_ways(kl_exec *device, kl_err *err)
 
 kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err)
 {
-    const int offload = o->exec != NULL && strcmp(o->exec, "offload") == 0, cuda = o->exec != NULL && strcmp(o->exec, "cuda") == 0;
-    if (!cuda && o->projection) return kl_fail(err, KL_EINPUT, "--projection %s: it says how CUDA runs lists; allowed: with --exec cuda", o->projection);
-    if (!offload && !cuda && o->hybrid) return kl_fail(err, KL_EINPUT, "--hybrid %s: there is no device to share with; allowed: with --exec cuda or offload", o->hybrid);
+    const int offload = o->exec != NULL && strcmp(o->exec, "offload") == 0,
+              cuda = o->exec != NULL && strcmp(o->exec, "cuda") == 0;
+    if (!cuda && o->projection)
+        return kl_fail(err, KL_EINPUT,
+                       "--projection %s: it says how CUDA runs lists; allowed: with --exec cuda",
+                       o->projection);
+    if (!offload && !cuda && o->hybrid)
+        return kl_fail(err, KL_EINPUT,
+                       "--hybrid %s: there is no device to share with; allowed: with --exec cuda or offload",
+                       o->hybrid);
     kl_status st = KL_OK;
     kl_exec *device = NULL, *host = NULL;
     *out = NULL;
@@ -100,7 +106,8 @@ out:
 
 /* ---------------------------------------------------------------- model */
 
-/* 1 when a name given by --parameter chose the tables of the model (its variant), so that it is no run-time parameter. */
+/* 1 when a name given by --parameter chose the tables of the model (its variant), so that it is no run-time
+   parameter. */
 static int is_structural(const kl_model *m, const char *name)
 {
     const size_t length = strlen(name);
@@ -133,15 +140,23 @@ static kl_status make_lattice(const kl_options *o, int nsite_only, kl_lattice **
     const size_t length = spec == NULL ? 0 : strlen(spec);
     if (nsite_only > 0) return kl_lattice_create("chain", nsite_only, 0, out, err);
     if (length > 4 && strcmp(spec + length - 4, ".lua") == 0) {
-        if (o->sites > 0) return kl_fail(err, KL_EINPUT, "--sites: %lld was given, but a lattice file (%s) lists its own sites", (long long)o->sites, spec);
-        if (o->double_bonds) return kl_fail(err, KL_EINPUT, "--double-bonds: a lattice file (%s) lists its own bonds", spec);
+        if (o->sites > 0)
+            return kl_fail(err, KL_EINPUT,
+                           "--sites: %lld was given, but a lattice file (%s) lists its own sites",
+                           (long long)o->sites, spec);
+        if (o->double_bonds)
+            return kl_fail(err, KL_EINPUT, "--double-bonds: a lattice file (%s) lists its own bonds", spec);
         KL_TRY(kl_job_lattice(spec, out, err));
     } else if (spec == NULL && o->sites == 0) {
-        return kl_fail(err, KL_EINPUT, "--sites or --lattice is missing; allowed: --sites N, --lattice ring (with --sites), ladder:LxW, square:LxW, cylinder:LxW, torus:LxW, FILE.lua");
+        return kl_fail(err, KL_EINPUT,
+                       "--sites or --lattice is missing; allowed: --sites N, --lattice ring (with --sites), "
+                       "ladder:LxW, square:LxW, cylinder:LxW, torus:LxW, FILE.lua");
     } else {
         KL_TRY(kl_lattice_create(spec != NULL ? spec : "chain", (int)o->sites, o->double_bonds, out, err));
     }
-    if ((*out)->nsite < 2) KL_TRY(kl_fail(err, KL_EINPUT, "lattice %s has %d site; at least 2 are needed", (*out)->spec, (*out)->nsite));
+    if ((*out)->nsite < 2)
+        KL_TRY(kl_fail(err, KL_EINPUT, "lattice %s has %d site; at least 2 are needed", (*out)->spec,
+                       (*out)->nsite));
     if (o->order != NULL) KL_TRY(kl_lattice_reorder(*out, o->order, err));
 out:
     if (st != KL_OK) kl_lattice_destroy(out);
@@ -151,7 +166,8 @@ out:
 static const kl_param_def *find_param(const kl_model *m, const char *name, size_t length)
 {
     for (int i = 0; i < m->nparam; i++)
-        if (strlen(m->param[i].name) == length && memcmp(m->param[i].name, name, length) == 0) return &m->param[i];
+        if (strlen(m->param[i].name) == length && memcmp(m->param[i].name, name, length) == 0)
+            return &m->param[i];
     return NULL;
 }
 
@@ -175,11 +191,13 @@ static kl_status refuse_param(const kl_model *m, const char *name, kl_err *err)
     }
     candidate[n] = NULL;
     const char *near = kl_closest(name, candidate);
-    return kl_fail(err, KL_EINPUT, "--parameter: model %s has no parameter '%s'%s%s%s; allowed: %s", m->name, name, near != NULL ? ", did you mean '" : "",
-                   near != NULL ? near : "", near != NULL ? "'?" : "", list);
+    return kl_fail(err, KL_EINPUT, "--parameter: model %s has no parameter '%s'%s%s%s; allowed: %s", m->name,
+                   name, near != NULL ? ", did you mean '" : "", near != NULL ? near : "",
+                   near != NULL ? "'?" : "", list);
 }
 
-/* Structural parameters chose the tables already; of the rest scalars come first, so that uniform(-W,W) finds its W. */
+/* Structural parameters chose the tables already; of the rest scalars come first, so that uniform(-W,W) finds
+   its W. */
 static kl_status set_params(kl_task *t, kl_err *err)
 {
     const kl_options *o = t->o;
@@ -188,7 +206,8 @@ static kl_status set_params(kl_task *t, kl_err *err)
             char name[128];
             const char *text = o->parameter.text[i];
             const size_t length = kl_split_name(text);
-            snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1), text);
+            snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1),
+                     text);
             if (is_structural(t->model, name)) continue;
             const kl_param_def *def = find_param(t->model, text, length);
             if (def == NULL) return refuse_param(t->model, name, err);
@@ -210,15 +229,20 @@ static kl_status add_pin(kl_task *t, const char *pin, kl_err *err)
     if (length >= sizeof(text)) return kl_fail(err, KL_EINPUT, "--pin: '%.60s...' is too long", pin);
     memcpy(text, pin, length);
     text[length] = '\0';
-    if (!kl_parse_double(pin + length + 1, &value)) return kl_fail(err, KL_EINPUT, "--pin %s: '%s' is not a number", text, pin + length + 1);
+    if (!kl_parse_double(pin + length + 1, &value))
+        return kl_fail(err, KL_EINPUT, "--pin %s: '%s' is not a number", text, pin + length + 1);
     char *next = text;
     for (char *word = strsep(&next, "*"); word != NULL; word = strsep(&next, "*")) {
         char *site_text = strchr(word, '@');
-        if (site_text == NULL || site_text == word) return kl_fail(err, KL_EINPUT, "--pin: '%s' in '%s' is not OP@SITE, as in Sz@0", word, pin);
+        if (site_text == NULL || site_text == word)
+            return kl_fail(err, KL_EINPUT, "--pin: '%s' in '%s' is not OP@SITE, as in Sz@0", word, pin);
         *site_text++ = '\0';
-        if (n == KL_MAX_FACTOR) return kl_fail(err, KL_EINPUT, "--pin: '%s' has more than %d operators", pin, KL_MAX_FACTOR);
+        if (n == KL_MAX_FACTOR)
+            return kl_fail(err, KL_EINPUT, "--pin: '%s' has more than %d operators", pin, KL_MAX_FACTOR);
         const int site = kl_lattice_site(t->lat, site_text);
-        if (site < 0) return kl_fail(err, KL_EINPUT, "--pin: there is no site '%s' in '%s'; allowed: 0 to %d", site_text, pin, t->lat->nsite - 1);
+        if (site < 0)
+            return kl_fail(err, KL_EINPUT, "--pin: there is no site '%s' in '%s'; allowed: 0 to %d",
+                           site_text, pin, t->lat->nsite - 1);
         at[n].pos = t->lat->position[site];
         const kl_site_type *type = t->terms->type[at[n].pos];
         at[n].op = kl_site_op_find(type, word);
@@ -226,8 +250,10 @@ static kl_status add_pin(kl_task *t, const char *pin, kl_err *err)
             char list[256] = "";
             size_t used = 0;
             for (int k = 0; k < type->nop && used < sizeof(list); k++)
-                if (type->op[k].named) used += (size_t)snprintf(list + used, sizeof(list) - used, " %s", type->op[k].name);
-            return kl_fail(err, KL_EINPUT, "--pin: site %s has no operator '%s' in '%s'; allowed:%s", site_text, word, pin, list);
+                if (type->op[k].named)
+                    used += (size_t)snprintf(list + used, sizeof(list) - used, " %s", type->op[k].name);
+            return kl_fail(err, KL_EINPUT, "--pin: site %s has no operator '%s' in '%s'; allowed:%s",
+                           site_text, word, pin, list);
         }
         n++;
     }
@@ -255,7 +281,10 @@ kl_status kl_task_set(kl_task *t, const char *name, double value, kl_err *err)
     const kl_param_def *def = find_param(t->model, name, strlen(name));
     snprintf(text, sizeof(text), "%.17g", value);
     if (def == NULL && is_structural(t->model, name))
-        return kl_fail(err, KL_EINPUT, "--sweep-parameter: %s is structural: it chooses the local space, so no state can be carried over", name);
+        return kl_fail(err, KL_EINPUT,
+                       "--sweep-parameter: %s is structural: it chooses the local space, so no state can be "
+                       "carried over",
+                       name);
     kl_status st = kl_params_set(t->params, name, text, seed_of(t->o), err);
     if (st != KL_OK) return kl_fail(err, st, "--sweep-parameter: %s", err != NULL ? err->text : "");
     return make_terms(t, err);
@@ -323,12 +352,18 @@ static kl_status refuse_missing(const kl_task *t, const int *given, kl_err *err)
         const charge_range r = range_of(t->terms, c);
         const int64_t middle = r.low + (r.high - r.low) / r.step / 2 * r.step;
         const size_t at = strlen(missing), in = strlen(allowed), ex = strlen(example);
-        if (!given[c]) snprintf(missing + at, sizeof(missing) - at, "%s%s", at > 0 ? ", " : "", m->charge[c].name);
-        if (!given[c]) snprintf(allowed + in, sizeof(allowed) - in, "%s%s", in > 0 ? "; " : "", range_text(&m->charge[c], r, one));
-        snprintf(example + ex, sizeof(example) - ex, " --charge %s=%s", m->charge[c].name, value_text(&m->charge[c], middle, value));
+        if (!given[c])
+            snprintf(missing + at, sizeof(missing) - at, "%s%s", at > 0 ? ", " : "", m->charge[c].name);
+        if (!given[c])
+            snprintf(allowed + in, sizeof(allowed) - in, "%s%s", in > 0 ? "; " : "",
+                     range_text(&m->charge[c], r, one));
+        snprintf(example + ex, sizeof(example) - ex, " --charge %s=%s", m->charge[c].name,
+                 value_text(&m->charge[c], middle, value));
     }
-    return kl_fail(err, KL_EINPUT, "--charge: %s of model %s is not given; allowed on %d sites: %s; for example%s, or --charge scan to try all", missing, m->name,
-                   t->terms->nsite, allowed, example);
+    return kl_fail(err, KL_EINPUT,
+                   "--charge: %s of model %s is not given; allowed on %d sites: %s; for example%s, or "
+                   "--charge scan to try all",
+                   missing, m->name, t->terms->nsite, allowed, example);
 }
 
 kl_status kl_task_charges(kl_task *t, kl_err *err)
@@ -358,7 +393,8 @@ kl_status kl_task_charges(kl_task *t, kl_err *err)
         const int v = t->target.v[c];
         if (v < r.low || v > r.high || (v - r.low) % r.step != 0) {
             char allowed[128];
-            return kl_fail(err, KL_EINPUT, "--charge: %s cannot be had on %d sites; allowed: %s", text, t->terms->nsite, range_text(&m->charge[c], r, allowed));
+            return kl_fail(err, KL_EINPUT, "--charge: %s cannot be had on %d sites; allowed: %s", text,
+                           t->terms->nsite, range_text(&m->charge[c], r, allowed));
         }
         given[c] = 1;
     }
@@ -372,7 +408,9 @@ kl_status kl_task_charges(kl_task *t, kl_err *err)
 
 kl_status kl_task_one_sector(const kl_task *t, const char *what, kl_err *err)
 {
-    return t->scanning ? kl_fail(err, KL_EINPUT, "--charge scan: %s one sector; give each charge a value", what) : KL_OK;
+    return t->scanning
+               ? kl_fail(err, KL_EINPUT, "--charge scan: %s one sector; give each charge a value", what)
+               : KL_OK;
 }
 
 kl_status kl_task_sectors(const kl_task *t, int64_t *n, kl_qn **sector, kl_err *err)
@@ -382,11 +420,16 @@ kl_status kl_task_sectors(const kl_task *t, int64_t *n, kl_qn **sector, kl_err *
     KL_TRY(kl_dmrg_sectors(t->terms, sector, &all, err));
     for (int64_t i = 0; i < all; i++) {
         int fits = 1;
-        for (int c = 0; c < t->model->ncharge && fits; c++) fits = t->scan[c] || (*sector)[i].v[c] == t->target.v[c];
+        for (int c = 0; c < t->model->ncharge && fits; c++)
+            fits = t->scan[c] || (*sector)[i].v[c] == t->target.v[c];
         if (fits) (*sector)[kept++] = (*sector)[i];
     }
     if (kept == 0) KL_TRY(kl_fail(err, KL_EINPUT, "--charge: no state has these charges together"));
-    if (kept > MAX_SCAN) KL_TRY(kl_fail(err, KL_EINPUT, "--charge scan: %lld sectors are more than %d; fix some charges by --charge NAME=VALUE", (long long)kept, (int)MAX_SCAN));
+    if (kept > MAX_SCAN)
+        KL_TRY(
+            kl_fail(err, KL_EINPUT,
+                    "--charge scan: %lld sectors are more than %d; fix some charges by --charge NAME=VALUE",
+                    (long long)kept, (int)MAX_SCAN));
     *n = kept;
 out:
     if (st != KL_OK) kl_free(sector);
@@ -398,17 +441,21 @@ out:
 static kl_qn start_charge(const kl_task *t)
 {
     kl_qn sum = kl_qn_zero();
-    for (int p = 0; p < t->terms->nsite; p++) sum = kl_qn_add(t->model, sum, kl_qn_of(t->model, t->terms->type[p]->state_charge[t->start[p]]));
+    for (int p = 0; p < t->terms->nsite; p++)
+        sum = kl_qn_add(t->model, sum, kl_qn_of(t->model, t->terms->type[p]->state_charge[t->start[p]]));
     return sum;
 }
 
-/* Two states that take turns along the positions and together have the target; of several pairs the one that differs most. */
+/* Two states that take turns along the positions and together have the target; of several pairs the one that
+   differs most. */
 static kl_status neel_start(kl_task *t, kl_err *err)
 {
     const kl_site_type *type = t->terms->type[0];
     int best = -1, best_a = 0, best_b = 0;
     for (int p = 1; p < t->terms->nsite; p++)
-        if (t->terms->type[p]->dim != type->dim) return kl_fail(err, KL_EINPUT, "--start: neel needs sites of one kind; give product:STATE,STATE,...");
+        if (t->terms->type[p]->dim != type->dim)
+            return kl_fail(err, KL_EINPUT,
+                           "--start: neel needs sites of one kind; give product:STATE,STATE,...");
     for (int a = 0; a < type->dim; a++)
         for (int b = 0; b < type->dim; b++) {
             int differ = 0;
@@ -426,7 +473,9 @@ static kl_status neel_start(kl_task *t, kl_err *err)
         }
     if (best < 0) {
         char want[256];
-        return kl_fail(err, KL_EINPUT, "--start: no two states taking turns have %s; give product:STATE,STATE,...", kl_qn_print(t->model, t->dmrg.target, want, sizeof(want)));
+        return kl_fail(err, KL_EINPUT,
+                       "--start: no two states taking turns have %s; give product:STATE,STATE,...",
+                       kl_qn_print(t->model, t->dmrg.target, want, sizeof(want)));
     }
     for (int p = 0; p < t->terms->nsite; p++) t->start[p] = p % 2 == 0 ? best_a : best_b;
     return KL_OK;
@@ -446,10 +495,14 @@ static kl_status product_start(kl_task *t, const char *list, kl_err *err)
             char *star = strchr(word, '*');
             if (star != NULL) {
                 *star++ = '\0';
-                if (!kl_parse_int(star, &count) || count < 1) return kl_fail(err, KL_EINPUT, "--start: '%s*%s': allowed: STATE*COUNT with a count from 1 on", word, star);
+                if (!kl_parse_int(star, &count) || count < 1)
+                    return kl_fail(err, KL_EINPUT,
+                                   "--start: '%s*%s': allowed: STATE*COUNT with a count from 1 on", word,
+                                   star);
             }
             for (int64_t k = 0; k < count; k++, site++) {
-                if (site == n) return kl_fail(err, KL_EINPUT, "--start: product: lists more than the %d sites", n);
+                if (site == n)
+                    return kl_fail(err, KL_EINPUT, "--start: product: lists more than the %d sites", n);
                 const int pos = t->lat->position[site];
                 const kl_site_type *type = t->terms->type[pos];
                 int s = 0;
@@ -460,7 +513,8 @@ static kl_status product_start(kl_task *t, const char *list, kl_err *err)
                         const size_t at = strlen(allowed);
                         snprintf(allowed + at, sizeof(allowed) - at, " %s", type->state_name[i]);
                     }
-                    return kl_fail(err, KL_EINPUT, "--start: site %d has no state '%s'; allowed:%s", site, word, allowed);
+                    return kl_fail(err, KL_EINPUT, "--start: site %d has no state '%s'; allowed:%s", site,
+                                   word, allowed);
                 }
                 t->start[pos] = s;
             }
@@ -472,7 +526,8 @@ static kl_status product_start(kl_task *t, const char *list, kl_err *err)
     const kl_qn sum = start_charge(t);
     if (kl_qn_cmp(sum, t->dmrg.target) != 0) {
         char have[256], want[256];
-        return kl_fail(err, KL_EINPUT, "--start: the product state has %s, but the run is for %s", kl_qn_print(t->model, sum, have, sizeof(have)),
+        return kl_fail(err, KL_EINPUT, "--start: the product state has %s, but the run is for %s",
+                       kl_qn_print(t->model, sum, have, sizeof(have)),
                        kl_qn_print(t->model, t->dmrg.target, want, sizeof(want)));
     }
     return KL_OK;
@@ -483,7 +538,8 @@ kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err)
     const char *start = t->o->start;
     t->dmrg.target = target;
     t->dmrg.start = NULL;
-    const int neel = start != NULL && strcmp(start, "neel") == 0, product = start != NULL && strncmp(start, "product:", 8) == 0;
+    const int neel = start != NULL && strcmp(start, "neel") == 0,
+              product = start != NULL && strncmp(start, "product:", 8) == 0;
     if (!neel && !product) return KL_OK;
     kl_status st = KL_OK;
     if (t->start == NULL) st = kl_alloc(&t->start, t->terms->nsite, KL_MEM_MISC, err);
@@ -499,8 +555,11 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     const kl_options *o = t->o;
     kl_dmrg_opts *d = &t->dmrg;
     kl_status st = KL_OK;
-    d->strategy = o->strategy == NULL || strcmp(o->strategy, "auto") == 0 ? KL_STRATEGY_AUTO : strcmp(o->strategy, "lr") == 0 ? KL_STRATEGY_LR : KL_STRATEGY_L11R;
-    d->solver = o->solver != NULL && strcmp(o->solver, "lanczos") == 0 ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
+    d->strategy = o->strategy == NULL || strcmp(o->strategy, "auto") == 0 ? KL_STRATEGY_AUTO
+                  : strcmp(o->strategy, "lr") == 0                        ? KL_STRATEGY_LR
+                                                                          : KL_STRATEGY_L11R;
+    d->solver =
+        o->solver != NULL && strcmp(o->solver, "lanczos") == 0 ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
     d->nstate = o->states > 0 ? (int)o->states : 1;
     d->accuracy = o->accuracy;
     d->m_max = (int)o->m;
@@ -515,7 +574,9 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     if (o->nschedule > 0) {
         st = kl_alloc(&t->sweep, o->nschedule, KL_MEM_MISC, err);
         if (st != KL_OK) return st;
-        for (int i = 0; i < o->nschedule; i++) t->sweep[i] = (kl_dmrg_sweep){o->schedule_row[i].m, o->schedule_row[i].noise, o->schedule_row[i].tol};
+        for (int i = 0; i < o->nschedule; i++)
+            t->sweep[i] =
+                (kl_dmrg_sweep){o->schedule_row[i].m, o->schedule_row[i].noise, o->schedule_row[i].tol};
         d->sweep = t->sweep;
         d->nsweep = o->nschedule;
     }
@@ -523,7 +584,8 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
 }
 
 /* model: NULL where the options name it. */
-static kl_status create(const kl_options *o, const kl_model *model, int nsite_only, kl_task **out, kl_err *err)
+static kl_status create(const kl_options *o, const kl_model *model, int nsite_only, kl_task **out,
+                        kl_err *err)
 {
     kl_status st = KL_OK;
     kl_task *t = NULL;
@@ -544,9 +606,15 @@ out:
     return st;
 }
 
-kl_status kl_task_create(const kl_options *o, int nsite_only, kl_task **out, kl_err *err) { return create(o, NULL, nsite_only, out, err); }
+kl_status kl_task_create(const kl_options *o, int nsite_only, kl_task **out, kl_err *err)
+{
+    return create(o, NULL, nsite_only, out, err);
+}
 
-kl_status kl_task_chain(const kl_task *whole, int nsite, kl_task **out, kl_err *err) { return create(whole->o, whole->model, nsite, out, err); }
+kl_status kl_task_chain(const kl_task *whole, int nsite, kl_task **out, kl_err *err)
+{
+    return create(whole->o, whole->model, nsite, out, err);
+}
 
 void kl_task_destroy(kl_task **task)
 {

@@ -1,5 +1,5 @@
-/* From options to the objects of a run: model, lattice, parameters, terms, charges, executor and the options of DMRG.
-   All checks that need the model are here; prints nothing.
+/* From options to the objects of a run: model, lattice, parameters, terms, charges, executor and the options
+   of DMRG. All checks that need the model are here; prints nothing.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TASK_H
 #define KL_TASK_H
@@ -24,14 +24,17 @@ typedef struct kl_task {
     int scanning;
 } kl_task;
 
-/* nsite_only > 0: a chain of that length, whatever the options say (growth). Charges and start are left to kl_task_charges. */
+/* nsite_only > 0: a chain of that length, whatever the options say (growth). Charges and start are left to
+   kl_task_charges. */
 kl_status kl_task_create(const kl_options *o, int nsite_only, kl_task **out, kl_err *err) KL_MUST_CHECK;
 void kl_task_destroy(kl_task **t);
 
-/* The same as `whole` on a chain of nsite sites, for growth, which makes terms at every length. Borrows the model of `whole`. */
+/* The same as `whole` on a chain of nsite sites, for growth, which makes terms at every length. Borrows the
+   model of `whole`. */
 kl_status kl_task_chain(const kl_task *whole, int nsite, kl_task **out, kl_err *err) KL_MUST_CHECK;
 
-/* Reads --charge: every charge must be there, in range, and reachable by itself. Fills target, scan and scanning. */
+/* Reads --charge: every charge must be there, in range, and reachable by itself. Fills target, scan and
+   scanning. */
 kl_status kl_task_charges(kl_task *t, kl_err *err) KL_MUST_CHECK;
 /* EINPUT where charges are scanned and `what` ("a plan is for") is of one sector. */
 kl_status kl_task_one_sector(const kl_task *t, const char *what, kl_err *err) KL_MUST_CHECK;

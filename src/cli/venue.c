@@ -22,7 +22,9 @@ kl_status kl_venue_create(const kl_options *o, kl_exec *host, kl_venue **out, kl
         return KL_OK;
     }
     p->which = kl_tune_from(&p->table, KL_TIMED_SWEEP, &p->from, line, sizeof line);
-    if (p->which > 0) snprintf(p->why, sizeof p->why, "host below m = %lld, %s from there on: %s", (long long)p->from, kl_tune_exec[p->which], line);
+    if (p->which > 0)
+        snprintf(p->why, sizeof p->why, "host below m = %lld, %s from there on: %s", (long long)p->from,
+                 kl_tune_exec[p->which], line);
     else snprintf(p->why, sizeof p->why, "host: %s", line);
     if (p->which < 0) p->which = 0;
     return KL_OK;
@@ -36,14 +38,17 @@ void kl_venue_destroy(kl_venue **p)
 
 void kl_venue_eigen(const kl_tune *t, int which, kl_exec *device)
 {
-    const double matrices = 8, busy = t->nthread < matrices ? t->nthread : matrices; /* that KL_TIMED_EIGEN has at a time */
+    /* that KL_TIMED_EIGEN has at a time */
+    const double matrices = 8, busy = t->nthread < matrices ? t->nthread : matrices;
     int n = 0;
     for (int i = 0; i < t->n && n < KL_EIGEN_TIMES; i++) {
         const kl_tune_row *const r = &t->row[i];
         if (r->what != KL_TIMED_EIGEN || !(r->seconds[0] > 0) || !(r->seconds[which] > 0)) continue;
         int k = n++;
-        for (; k > 0 && device->eigen_time[k - 1].n > r->size; k--) device->eigen_time[k] = device->eigen_time[k - 1];
-        device->eigen_time[k] = (kl_eigen_time){(int)r->size, r->seconds[0] * busy / matrices, r->seconds[which] / matrices};
+        for (; k > 0 && device->eigen_time[k - 1].n > r->size; k--)
+            device->eigen_time[k] = device->eigen_time[k - 1];
+        device->eigen_time[k] =
+            (kl_eigen_time){(int)r->size, r->seconds[0] * busy / matrices, r->seconds[which] / matrices};
     }
     if (n > 0) device->neigen_time = n;
 }
@@ -70,10 +75,13 @@ static kl_status open_as_measured(kl_venue *p, int which, kl_exec **out, kl_err 
 
 #define OPENING 0.05 /* seconds until target regions can run */
 
-static kl_status open_regions(void *self, kl_exec **out, kl_err *err) { return open_as_measured(self, OFFLOAD, out, err); }
+static kl_status open_regions(void *self, kl_exec **out, kl_err *err)
+{
+    return open_as_measured(self, OFFLOAD, out, err);
+}
 
-/* Beside the device that sweeps are faster on, the other way to use it, where that is ahead in some operation by itself. CUDA gives out the memory, so it is opened first; a limit
-   of it can be kept by one alone. */
+/* Beside the device that sweeps are faster on, the other way to use it, where that is ahead in some operation
+   by itself. CUDA gives out the memory, so it is opened first; a limit of it can be kept by one alone. */
 static void open_beside(kl_venue *p)
 {
     kl_err ignored;
@@ -81,8 +89,12 @@ static void open_beside(kl_venue *p)
     kl_exec *none = NULL, *cuda = NULL, *both = NULL;
     const kl_pick_later later = {open_regions, p, OPENING};
     const int n = kl_tune_times(&p->table, CUDA, OFFLOAD, time), by_cuda = p->which == CUDA;
-    if (p->device_memory > 0 || n == 0 || (by_cuda && !kl_pick_ever(time, n)) || (!by_cuda && open_as_measured(p, CUDA, &cuda, &ignored) != KL_OK)) return;
-    if (kl_exec_open_pick_take(by_cuda ? &p->device : &cuda, by_cuda ? &none : &p->device, &later, time, n, &both, &ignored) == KL_OK) p->device = both;
+    if (p->device_memory > 0 || n == 0 || (by_cuda && !kl_pick_ever(time, n)) ||
+        (!by_cuda && open_as_measured(p, CUDA, &cuda, &ignored) != KL_OK))
+        return;
+    if (kl_exec_open_pick_take(by_cuda ? &p->device : &cuda, by_cuda ? &none : &p->device, &later, time, n,
+                               &both, &ignored) == KL_OK)
+        p->device = both;
     kl_exec_close(&cuda);
 }
 
@@ -93,7 +105,9 @@ static void open_device(kl_venue *p)
         open_beside(p);
         return;
     }
-    snprintf(p->why, sizeof p->why, "host: the tune table says %s, but it was measured on '%.60s' and here is %.100s", kl_tune_exec[p->which], p->table.where[p->which], reason.text);
+    snprintf(p->why, sizeof p->why,
+             "host: the tune table says %s, but it was measured on '%.60s' and here is %.100s",
+             kl_tune_exec[p->which], p->table.where[p->which], reason.text);
     p->refused = 1; /* another machine's table, or a device that is not free */
 }
 

@@ -1,5 +1,6 @@
-/* Where --exec auto runs: small problems on the host, large ones on the device that the tune table says is faster from some size on. DMRG asks before every sweep,
-   so that a run begins on the host and moves when it keeps enough states; a device that no sweep asks for is never opened.
+/* Where --exec auto runs: small problems on the host, large ones on the device that the tune table says is
+   faster from some size on. DMRG asks before every sweep, so that a run begins on the host and moves when it
+   keeps enough states; a device that no sweep asks for is never opened.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_VENUE_H
 #define KL_VENUE_H

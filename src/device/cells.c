@@ -19,7 +19,8 @@ static int with_border(int *cut, int n, int v)
     return n + 1;
 }
 
-static uint64_t corner(const kl_tiling_maker *s, const kl_dest *d, uint64_t work, int64_t element, uint32_t *flags)
+static uint64_t corner(const kl_tiling_maker *s, const kl_dest *d, uint64_t work, int64_t element,
+                       uint32_t *flags)
 {
     if (!d->in_work) {
         *flags |= 2u << KL_P_C;
@@ -49,7 +50,10 @@ out:
 }
 
 /* Launches come in the order of their slots. */
-static int64_t slot_of(int round, int level, int products) { return (int64_t)round << 40 | (int64_t)level << 1 | products; }
+static int64_t slot_of(int round, int level, int products)
+{
+    return (int64_t)round << 40 | (int64_t)level << 1 | products;
+}
 
 static int round_of(const kl_tiling_maker *s, int64_t u, int otherwise)
 {
@@ -57,11 +61,17 @@ static int round_of(const kl_tiling_maker *s, int64_t u, int otherwise)
     return w->da >= 0 ? s->dest[w->da].round : w->db >= 0 ? s->dest[w->db].round : otherwise;
 }
 
-static int is_nothing(const kl_rec *r) { return (r->kind == KL_REC_GEMM && (r->k == 0 || r->alpha == 0)) || (r->kind == KL_REC_FILL && r->alpha == 0); }
+static int is_nothing(const kl_rec *r)
+{
+    return (r->kind == KL_REC_GEMM && (r->k == 0 || r->alpha == 0)) ||
+           (r->kind == KL_REC_FILL && r->alpha == 0);
+}
 
-/* One cell from the spans that cover it, round by round: sums of matrices first, then products. Where the kernel adds matrices itself, they are links like any other. */
-static kl_status write_cell(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d, uint64_t work, const kl_span *list, int64_t n, int row, int col, int rows, int cols,
-                            int ld, int level, int keep, int early, int first_round, kl_err *err)
+/* One cell from the spans that cover it, round by round: sums of matrices first, then products. Where the
+   kernel adds matrices itself, they are links like any other. */
+static kl_status write_cell(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d, uint64_t work,
+                            const kl_span *list, int64_t n, int row, int col, int rows, int cols, int ld,
+                            int level, int keep, int early, int first_round, kl_err *err)
 {
     kl_status st = KL_OK;
     int64_t from = 0;
@@ -94,7 +104,9 @@ static kl_status write_cell(kl_tiling_maker *s, const kl_batch *b, const kl_dest
             o.first = s->nlink;
             for (int64_t i = from; i < n; i++) {
                 const kl_rec *const r = &b->rec[s->use[list[i].use].rec];
-                if (is_nothing(r) || round_of(s, list[i].use, first_round) != round || (!join && (r->kind == KL_REC_GEMM) != products)) continue;
+                if (is_nothing(r) || round_of(s, list[i].use, first_round) != round ||
+                    (!join && (r->kind == KL_REC_GEMM) != products))
+                    continue;
                 KL_TRY(add_link(s, list[i].use, row - list[i].row, col - list[i].col, r->alpha, err));
             }
             o.count = s->nlink - o.first;
@@ -109,14 +121,20 @@ out:
 }
 
 /* Zeros, as columns of a length that suits. */
-static kl_status write_zeros(kl_tiling_maker *s, const kl_dest *d, uint64_t work, int level, int round, kl_err *err)
+static kl_status write_zeros(kl_tiling_maker *s, const kl_dest *d, uint64_t work, int level, int round,
+                             kl_err *err)
 {
     kl_status st = KL_OK;
     enum { COLUMN = 1 << 14 };
     for (int64_t at = 0; at < d->size;) {
         const int64_t left = d->size - at;
-        kl_output o = {.ldc = COLUMN, .m = left < COLUMN ? (int)left : COLUMN, .n = left < COLUMN ? 1 : left / COLUMN > 4096 ? 4096 : (int)(left / COLUMN),
-                    .first = s->nlink, .slot = slot_of(round, level, 0)};
+        kl_output o = {.ldc = COLUMN,
+                       .m = left < COLUMN ? (int)left : COLUMN,
+                       .n = left < COLUMN          ? 1
+                            : left / COLUMN > 4096 ? 4096
+                                                   : (int)(left / COLUMN),
+                       .first = s->nlink,
+                       .slot = slot_of(round, level, 0)};
         o.c = corner(s, d, work, at, &o.flags);
         KL_TRY(emit(s, o, err));
         at += (int64_t)o.m * o.n;
@@ -137,8 +155,10 @@ static int leading(const kl_tiling_maker *s, const kl_batch *b, const kl_dest *d
     return ld > 0 ? ld : d->size < INT32_MAX ? (int)d->size : INT32_MAX;
 }
 
-/* Diagonals and the like, which fit into no cell: their own rectangles, in as many levels as keep those apart that may meet. */
-static kl_status write_odd(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d, uint64_t work, const kl_span *odd, int64_t n, int level, int round, kl_err *err)
+/* Diagonals and the like, which fit into no cell: their own rectangles, in as many levels as keep those apart
+   that may meet. */
+static kl_status write_odd(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d, uint64_t work,
+                           const kl_span *odd, int64_t n, int level, int round, kl_err *err)
 {
     kl_status st = KL_OK;
     int *at = NULL;
@@ -153,7 +173,13 @@ static kl_status write_odd(kl_tiling_maker *s, const kl_batch *b, const kl_dest 
             if (at[i] <= at[k]) at[i] = at[k] + 1;
         }
         if (r.kind == KL_REC_GEMM && (r.k == 0 || r.alpha == 0)) continue;
-        kl_output o = {.ldc = r.ldc, .m = r.m, .n = r.n, .first = s->nlink, .count = 1, .strict = d->strict, .flags = KL_P_BETA};
+        kl_output o = {.ldc = r.ldc,
+                       .m = r.m,
+                       .n = r.n,
+                       .first = s->nlink,
+                       .count = 1,
+                       .strict = d->strict,
+                       .flags = KL_P_BETA};
         o.c = corner(s, d, work, r.c - d->base, &o.flags);
         o.slot = slot_of(round_of(s, odd[i].use, round), level + 1 + at[i], r.kind == KL_REC_GEMM);
         KL_TRY(add_link(s, odd[i].use, 0, 0, r.alpha, err));
@@ -165,7 +191,8 @@ out:
 }
 
 /* Place of a use's record in a dest of this leading dimension; 0: it has none. */
-static int span_of(const kl_tiling_maker *s, const kl_batch *b, const kl_dest *d, int ld, int64_t u, kl_span *out)
+static int span_of(const kl_tiling_maker *s, const kl_batch *b, const kl_dest *d, int ld, int64_t u,
+                   kl_span *out)
 {
     const kl_rec r = kl_upright(&b->rec[s->use[u].rec]);
     const int64_t at = r.c - d->base;
@@ -209,7 +236,8 @@ kl_status kl_cells_write(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d
         KL_TRY(kl_realloc(&s->border, 2 * (2 * room + 2), KL_MEM_RECORD, err));
         s->cap_span = room;
     }
-    kl_span *const all = s->span, *const odd = all + s->cap_span, *const strip = odd + s->cap_span, *const here = strip + s->cap_span;
+    kl_span *const all = s->span, *const odd = all + s->cap_span, *const strip = odd + s->cap_span,
+                   *const here = strip + s->cap_span;
     int *const row = s->border, *const col = row + 2 * s->cap_span + 2;
     int nrow = 0, ncol = 0;
     for (int64_t u = d->first; u >= 0; u = s->use[u].next) {
@@ -219,7 +247,9 @@ kl_status kl_cells_write(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d
             continue;
         }
         all[ngrid++] = one;
-        if (ngrid > 1 && one.row == all[ngrid - 2].row && one.col == all[ngrid - 2].col && one.m == all[ngrid - 2].m && one.n == all[ngrid - 2].n) continue;
+        if (ngrid > 1 && one.row == all[ngrid - 2].row && one.col == all[ngrid - 2].col &&
+            one.m == all[ngrid - 2].m && one.n == all[ngrid - 2].n)
+            continue;
         nrow = with_border(row, with_border(row, nrow, one.row), one.row + one.m);
         ncol = with_border(col, with_border(col, ncol, one.col), one.col + one.n);
     }
@@ -241,7 +271,8 @@ kl_status kl_cells_write(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d
             for (int64_t q = 0; q < nstrip; q++)
                 if (strip[q].row <= row[i] && strip[q].row + strip[q].m >= row[i + 1]) here[k++] = strip[q];
             if (k == 0 && (!d->zero || keep)) continue;
-            KL_TRY(write_cell(s, b, d, work, here, k, row[i], col[j], row[i + 1] - row[i], col[j + 1] - col[j], ld, level, keep, nodd > 0, round, err));
+            KL_TRY(write_cell(s, b, d, work, here, k, row[i], col[j], row[i + 1] - row[i],
+                              col[j + 1] - col[j], ld, level, keep, nodd > 0, round, err));
         }
     }
     if (nodd > 0) KL_TRY(write_odd(s, b, d, work, odd, nodd, level, round, err));

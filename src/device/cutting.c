@@ -17,7 +17,8 @@ double kl_cutting_cost(const kl_tiling_opts *p, int um, int un, int64_t steps, i
 {
     const double wave = um * un * p->cost_unit + um * p->cost_row + un * p->cost_col;
     const double slices = p->rate > 0 ? 8.0 * p->depth * (um * p->unit_m + un * p->unit_n) / p->rate : 0;
-    return (double)steps * fmax(wave, fmax(slices, p->cost_least)) + (double)(pieces - 1) * p->cost_piece + p->cost_tile + 100.0 * um * un;
+    return (double)steps * fmax(wave, fmax(slices, p->cost_least)) + (double)(pieces - 1) * p->cost_piece +
+           p->cost_tile + 100.0 * um * un;
 }
 
 int64_t kl_cutting_steps(const kl_tiling_maker *s, const kl_batch *b, kl_output *o, int depth)
@@ -72,9 +73,13 @@ static double makespan(load *l, int64_t n, int nblock)
 }
 
 /* About that: the dearest tile may begin last. */
-static double makespan_about(double work, double dearest, int nblock) { return fmax(work / nblock + 0.5 * dearest * (1 - 1.0 / nblock), dearest); }
+static double makespan_about(double work, double dearest, int nblock)
+{
+    return fmax(work / nblock + 0.5 * dearest * (1 - 1.0 / nblock), dearest);
+}
 
-void kl_cutting_tiles(const kl_tiling_opts *p, const kl_output *o, int most_m, int most_n, int *um, int *un, int *tm, int *tn)
+void kl_cutting_tiles(const kl_tiling_opts *p, const kl_output *o, int most_m, int most_n, int *um, int *un,
+                      int *tm, int *tn)
 {
     *um = (o->m + p->unit_m - 1) / p->unit_m, *un = (o->n + p->unit_n - 1) / p->unit_n;
     *tm = (*um + most_m - 1) / most_m, *tn = (*un + most_n - 1) / most_n;
@@ -83,7 +88,8 @@ void kl_cutting_tiles(const kl_tiling_opts *p, const kl_output *o, int most_m, i
 enum { KINDS = 4 }; /* of tiles of one output: with a row of units more or less, and a column of them */
 
 /* The tiles of an output, the dearest kind first; returns what they cost together. */
-static double loads_of(const kl_tiling_opts *p, const kl_output *o, int most_m, int most_n, int64_t steps, load l[KINDS])
+static double loads_of(const kl_tiling_opts *p, const kl_output *o, int most_m, int most_n, int64_t steps,
+                       load l[KINDS])
 {
     int um, un, tm, tn;
     double sum = 0;
@@ -91,14 +97,23 @@ static double loads_of(const kl_tiling_opts *p, const kl_output *o, int most_m, 
     const int more_m = um % tm, more_n = un % tn; /* so many have one more */
     for (int k = 0; k < KINDS; k++) {
         const int less_m = k & 1, less_n = k >> 1;
-        const int64_t n = (int64_t)(less_m ? more_m ? tm - more_m : 0 : more_m ? more_m : tm) * (less_n ? more_n ? tn - more_n : 0 : more_n ? more_n : tn);
-        l[k] = (load){n > 0 ? kl_cutting_cost(p, (um + tm - 1) / tm - less_m, (un + tn - 1) / tn - less_n, steps, o->count) : 0, n};
+        const int64_t n = (int64_t)(less_m   ? more_m ? tm - more_m : 0
+                                    : more_m ? more_m
+                                             : tm) *
+                          (less_n   ? more_n ? tn - more_n : 0
+                           : more_n ? more_n
+                                    : tn);
+        l[k] = (load){n > 0 ? kl_cutting_cost(p, (um + tm - 1) / tm - less_m, (un + tn - 1) / tn - less_n,
+                                              steps, o->count)
+                            : 0,
+                      n};
         sum += l[k].cost * (double)n;
     }
     return sum;
 }
 
-/* Neighbours in the order of their cost that are alike, as outputs of many sectors are: what one costs, all do. */
+/* Neighbours in the order of their cost that are alike, as outputs of many sectors are: what one costs, all
+   do. */
 typedef struct alike {
     int64_t first, n;
 } alike;
@@ -113,14 +128,18 @@ typedef struct costs {
     double *work; /* [SIZES][n] */
 } costs;
 
-static kl_status make_costs(const kl_tiling_maker *s, const kl_batch *b, const kl_tiling_opts *p, kl_output *o, int64_t n, const int *try_m, const int *try_n, costs *c, kl_err *err)
+static kl_status make_costs(const kl_tiling_maker *s, const kl_batch *b, const kl_tiling_opts *p,
+                            kl_output *o, int64_t n, const int *try_m, const int *try_n, costs *c,
+                            kl_err *err)
 {
     kl_status st = KL_OK;
     c->n = 0;
     for (int64_t i = 0; i < n; i++) {
         const kl_output *const before = i > 0 ? &o[i - 1] : NULL;
         const int64_t steps = kl_cutting_steps(s, b, &o[i], p->depth);
-        if (before && before->m == o[i].m && before->n == o[i].n && before->count == o[i].count && before->steps == steps) c->a[c->n - 1].n++;
+        if (before && before->m == o[i].m && before->n == o[i].n && before->count == o[i].count &&
+            before->steps == steps)
+            c->a[c->n - 1].n++;
         else c->a[c->n++] = (alike){i, 1};
     }
     KL_TRY(kl_realloc(&c->l, SIZES * KINDS * c->n, KL_MEM_RECORD, err));
@@ -129,7 +148,8 @@ static kl_status make_costs(const kl_tiling_maker *s, const kl_batch *b, const k
         for (int64_t g = 0; g < c->n; g++) {
             const kl_output *const one = &o[c->a[g].first];
             load *const l = c->l + KINDS * (t * c->n + g);
-            if (t > 0 && one->m <= try_m[t] * p->unit_m && one->n <= try_n[t] * p->unit_n) { /* one tile, as of the largest size */
+            /* one tile, as of the largest size */
+            if (t > 0 && one->m <= try_m[t] * p->unit_m && one->n <= try_n[t] * p->unit_n) {
                 memcpy(l, c->l + KINDS * g, KINDS * sizeof *l);
                 c->work[t * c->n + g] = c->work[g];
             } else c->work[t * c->n + g] = loads_of(p, one, try_m[t], try_n[t], one->steps, l);
@@ -138,7 +158,8 @@ out:
     return st;
 }
 
-/* The tiles of all outputs, those from `at` on of size u, the others of size t; returns how many kinds there are. */
+/* The tiles of all outputs, those from `at` on of size u, the others of size t; returns how many kinds there
+   are. */
 static int64_t gather(const costs *c, int t, int u, int64_t at, load *l)
 {
     int64_t n = 0;
@@ -162,7 +183,8 @@ static double sum_of(const load *l, int64_t n)
     return sum;
 }
 
-/* Of l all but the dearest `whole` tiles are cut into parts, l having room for one more; a part adds to what those before it wrote, which takes a while. Returns how many there are. */
+/* Of l all but the dearest `whole` tiles are cut into parts, l having room for one more; a part adds to what
+   those before it wrote, which takes a while. Returns how many there are. */
 static int64_t cut_the_rest(const kl_tiling_opts *p, int64_t whole, int parts, load *l, int64_t n)
 {
     qsort(l, (size_t)n, sizeof *l, by_cost);
@@ -188,9 +210,15 @@ static double cost_lone(const kl_tiling_opts *p, const kl_output *o, int64_t ste
     return steps <= p->most_lone && cost < otherwise ? cost : 0;
 }
 
-kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const kl_tiling_opts *first, kl_output *o, int64_t n, int lone, kl_cutting *cut, kl_err *err)
+kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const kl_tiling_opts *first,
+                            kl_output *o, int64_t n, int lone, kl_cutting *cut, kl_err *err)
 {
-    enum { MANY = 32 /* tiles of a block: then the end is all the same */, SHARES = 3, TRIES = 6, BRIEF = 560 };
+    enum {
+        MANY = 32 /* tiles of a block: then the end is all the same */,
+        SHARES = 3,
+        TRIES = 6,
+        BRIEF = 560
+    };
     static const double share[SHARES] = {0.15, 0.3, 0.5}; /* of all work that gets the smaller size */
     static const int tries[TRIES] = {2, 3, 4, 6, 8, KL_PARTS}; /* parts of a sum */
     kl_status st = KL_OK;
@@ -203,7 +231,8 @@ kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const k
     for (int64_t i = 0; i < n; i++) {
         load one[KINDS];
         const int64_t steps = kl_cutting_steps(s, b, &o[i], first->depth);
-        const double otherwise = loads_of(first, &o[i], first->most_m, first->most_n, steps, one), alone = lone && first->cost_lone > 0 ? cost_lone(first, &o[i], steps, otherwise) : 0;
+        const double otherwise = loads_of(first, &o[i], first->most_m, first->most_n, steps, one),
+                     alone = lone && first->cost_lone > 0 ? cost_lone(first, &o[i], steps, otherwise) : 0;
         o[i].cost = alone > 0 ? 0 : one[0].cost;
         o[i].lone = alone > 0;
         rest += alone;
@@ -214,29 +243,36 @@ kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const k
     KL_TRY(kl_realloc(&c.a, n, KL_MEM_RECORD, err));
     int nth = 0;
     for (const kl_tiling_opts *p = first->whole || first->apart ? NULL : first; p; p = p->other, nth++) {
-        const int large_m = p->most_m, half_m = (large_m + 1) / 2, quarter_m = (large_m + 3) / 4, large_n = p->most_n, half_n = (large_n + 1) / 2;
+        const int large_m = p->most_m, half_m = (large_m + 1) / 2, quarter_m = (large_m + 3) / 4,
+                  large_n = p->most_n, half_n = (large_n + 1) / 2;
         const int try_m[SIZES] = {large_m, large_m, large_m, half_m, half_m, quarter_m, quarter_m},
-                  try_n[SIZES] = {large_n, (3 * large_n + 3) / 4, half_n, large_n, half_n, half_n, (large_n + 2) / 3};
+                  try_n[SIZES] = {large_n, (3 * large_n + 3) / 4, half_n, large_n, half_n,
+                                  half_n,  (large_n + 2) / 3};
         KL_TRY(make_costs(s, b, p, o, n, try_m, try_n, &c, err));
         KL_TRY(kl_realloc(&l, 2 * KINDS * c.n + 1, KL_MEM_RECORD, err));
-        int brief = b->once; /* going through the motions takes some 50 ns a tile and a try, and is worth a tenth of what the device takes */
+        /* going through the motions takes some 50 ns a tile and a try, and is worth a tenth of what the
+           device takes */
+        int brief = b->once;
         for (int t = 0; t < SIZES; t++) {
             const int64_t nl = gather(&c, t, t, n, l);
             const double work = sum_of(l, nl);
             int64_t ntile = 0;
             double dearest = 0;
-            for (int64_t i = 0; i < nl; i++) ntile += l[i].n, dearest = l[i].cost > dearest ? l[i].cost : dearest;
+            for (int64_t i = 0; i < nl; i++)
+                ntile += l[i].n, dearest = l[i].cost > dearest ? l[i].cost : dearest;
             const int many = ntile > (int64_t)MANY * p->nblock;
             if (t == 0) brief |= b->lasting && work < (double)BRIEF * p->nblock * (double)ntile;
             if ((work + rest) / p->nblock >= 0.985 * best) continue; /* however well the blocks are filled */
-            for (int u = t; u < (many || brief ? t + 1 : SIZES); u++) /* brief: two sizes in one list have never paid */
+            /* brief: two sizes in one list have never paid */
+            for (int u = t; u < (many || brief ? t + 1 : SIZES); u++)
                 for (int q = 0; q < (u == t ? 1 : SHARES); q++) {
                     int64_t at = u == t ? n : 0;
                     double time = many ? work / p->nblock : makespan_about(work, dearest, p->nblock);
                     if (!many && !brief) {
                         double left = work;
                         for (int64_t g = 0; g < c.n && at < n && left > share[q] * work; g++)
-                            for (; at < c.a[g].first + c.a[g].n && left > share[q] * work; at++) left -= c.work[t * c.n + g];
+                            for (; at < c.a[g].first + c.a[g].n && left > share[q] * work; at++)
+                                left -= c.work[t * c.n + g];
                         const int64_t m = gather(&c, t, u, at, l);
                         if (u > t && sum_of(l, m) / p->nblock >= 0.985 * best) continue;
                         time = makespan(l, m, p->nblock);
@@ -247,13 +283,16 @@ kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const k
                     large[0] = try_m[t], large[1] = try_n[t], small[0] = try_m[u], small[1] = try_n[u];
                 }
             /* Few tiles, most blocks without one at the end: cut the sums of the last round's, or of all. */
-            for (int k = 0; t == 0 && p->parts && !brief && ntile <= 8 * (int64_t)p->nblock && best > 1.05 * work / p->nblock && k < 2 * TRIES; k++) {
+            for (int k = 0; t == 0 && p->parts && !brief && ntile <= 8 * (int64_t)p->nblock &&
+                            best > 1.05 * work / p->nblock && k < 2 * TRIES;
+                 k++) {
                 const int parts = tries[k / 2];
                 const int64_t whole = k % 2 ? ntile / p->nblock * p->nblock : 0;
                 if (ntile - whole > KL_TURNS) continue;
                 const int64_t m = cut_the_rest(p, whole, parts, l, gather(&c, t, t, n, l));
                 const double time = makespan(l, m, p->nblock);
-                if (time >= 0.985 * best || dearest / parts < 8 * p->cost_least) continue; /* eight steps at least */
+                /* eight steps at least */
+                if (time >= 0.985 * best || dearest / parts < 8 * p->cost_least) continue;
                 best = time, *cut = (kl_cutting){p, nth, whole, parts}, from = n;
                 large[0] = try_m[t], large[1] = try_n[t];
             }

@@ -45,7 +45,8 @@ out:
 }
 
 /* Where record r of a group goes: *to; 0 when that is not foreseen. */
-static kl_status target(kl_tiling_maker *s, const kl_batch *b, int group, int64_t first_dest, const kl_rec *r, int *to, int *foreseen, kl_err *err)
+static kl_status target(kl_tiling_maker *s, const kl_batch *b, int group, int64_t first_dest, const kl_rec *r,
+                        int *to, int *foreseen, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t from = r->c, end = r->c + kl_extent(r->m, r->n, r->ldc);
@@ -57,7 +58,8 @@ static kl_status target(kl_tiling_maker *s, const kl_batch *b, int group, int64_
         if (*to >= 0 && !s->dest[*to].read && !(whole && !r->beta)) goto out; /* one more part of it */
         if (r->beta) *foreseen = 0;
         if (!*foreseen) goto out;
-        for (int64_t i = s->nlive - 1; i >= 0; i--) { /* what was there is over; what stands beside it stays */
+        /* what was there is over; what stands beside it stays */
+        for (int64_t i = s->nlive - 1; i >= 0; i--) {
             const kl_alive w = s->live[i];
             if (end <= w.from || from >= w.to) continue;
             s->live[i] = s->live[--s->nlive];
@@ -68,7 +70,8 @@ static kl_status target(kl_tiling_maker *s, const kl_batch *b, int group, int64_
                 s->live[s->nlive++] = rest;
             }
         }
-        KL_TRY(new_dest(s, (kl_dest){.base = from, .size = end - from, .group = group, .in_work = 1}, to, err));
+        KL_TRY(
+            new_dest(s, (kl_dest){.base = from, .size = end - from, .group = group, .in_work = 1}, to, err));
         KL_ROOM(s->live, s->nlive, s->cap_live);
         s->live[s->nlive++] = (kl_alive){from, end, *to};
         goto out;
@@ -91,11 +94,14 @@ static kl_status target(kl_tiling_maker *s, const kl_batch *b, int group, int64_
             goto out;
         }
         if (other.ldc != r->ldc) *foreseen = 0;
-        const int64_t gap = from - d->base, row = ((gap % r->ldc) + r->ldc) % r->ldc, col = (gap - row) / r->ldc;
+        const int64_t gap = from - d->base, row = ((gap % r->ldc) + r->ldc) % r->ldc,
+                      col = (gap - row) / r->ldc;
         const int below = row >= other.m && row + r->m <= r->ldc, beside = col >= other.n || col + r->n <= 0;
         if (!below && !beside) *foreseen = 0;
     }
-    if (*foreseen) KL_TRY(new_dest(s, (kl_dest){.base = from, .size = end - from, .group = group, .keep = r->beta}, to, err));
+    if (*foreseen)
+        KL_TRY(new_dest(s, (kl_dest){.base = from, .size = end - from, .group = group, .keep = r->beta}, to,
+                        err));
 out:
     return st;
 }
@@ -108,7 +114,10 @@ kl_status kl_dests_find(kl_tiling_maker *s, const kl_batch *b, int group, int *f
     int to;
     *foreseen = 1;
     s->nlive = 0;
-    if (g->ny > 0) KL_TRY(new_dest(s, (kl_dest){.base = g->y, .size = g->ny, .group = group, .keep = !b->zero, .zero = b->zero != 0}, &to, err));
+    if (g->ny > 0)
+        KL_TRY(new_dest(
+            s, (kl_dest){.base = g->y, .size = g->ny, .group = group, .keep = !b->zero, .zero = b->zero != 0},
+            &to, err));
     for (int64_t i = g->first; i < g->last && *foreseen; i++) {
         const kl_rec r = kl_upright(&b->rec[i]);
         if (r.m == 0 || r.n == 0) continue;
@@ -145,11 +154,20 @@ kl_status kl_dests_in_order(kl_tiling_maker *s, const kl_batch *b, int group, kl
     for (int64_t i = g->first; i < g->last; i++) {
         const kl_rec r = kl_upright(&b->rec[i]);
         if (r.m == 0 || r.n == 0) continue;
-        KL_TRY(new_dest(s, (kl_dest){.base = r.c, .size = kl_extent(r.m, r.n, r.ldc), .group = group, .level = level++, .in_work = r.at_c == KL_AT_WORK, .keep = r.beta, .strict = 1}, &to, err));
+        KL_TRY(new_dest(s,
+                        (kl_dest){.base = r.c,
+                                  .size = kl_extent(r.m, r.n, r.ldc),
+                                  .group = group,
+                                  .level = level++,
+                                  .in_work = r.at_c == KL_AT_WORK,
+                                  .keep = r.beta,
+                                  .strict = 1},
+                        &to, err));
         if (r.at_c == KL_AT_WORK) s->dest[to].home = region;
         KL_TRY(new_use(s, to, i, -1, -1, err));
         kl_use *const u = &s->use[s->nuse - 1];
-        if (r.kind != KL_REC_FILL && r.at_a == KL_AT_WORK) u->da = region; /* after new_use: order is by level here */
+        /* after new_use: order is by level here */
+        if (r.kind != KL_REC_FILL && r.at_a == KL_AT_WORK) u->da = region;
         if (r.kind == KL_REC_GEMM && r.at_b == KL_AT_WORK) u->db = region;
     }
     s->dest[region].read = 2; /* marks the group: it stays in round 0 */
@@ -176,7 +194,8 @@ void kl_dests_place(kl_tiling_maker *s, int64_t budget, int64_t *nwork, int *nro
             const kl_dest *const d = &s->dest[j];
             if (d->in_work && d->read == 2) whole = 0;
             if (d->in_work) size += (d->size + 15) / 16 * 16;
-            for (int64_t u = d->first; u >= 0; u = s->use[u].next) two |= s->use[u].da >= 0 && s->use[u].db >= 0 && s->use[u].da != s->use[u].db;
+            for (int64_t u = d->first; u >= 0; u = s->use[u].next)
+                two |= s->use[u].da >= 0 && s->use[u].db >= 0 && s->use[u].da != s->use[u].db;
         }
         if (!whole) continue;
         if (at > 0 && at + size > budget) at = 0, round++;

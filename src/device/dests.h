@@ -1,5 +1,6 @@
-/* What a list writes: segments of y and intermediates, the uses that records make of them, and where intermediates lie in WORK, round by round. What cells.c
-   makes of them stands here too; all of it is tiling.c's own.
+/* What a list writes: segments of y and intermediates, the uses that records make of them, and where
+   intermediates lie in WORK, round by round. What cells.c makes of them stands here too; all of it is
+   tiling.c's own.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_DESTS_H
 #define KL_DESTS_H
@@ -15,7 +16,8 @@ typedef struct kl_dest {
     char in_work, read;
     char keep;           /* what is there counts */
     char zero;           /* what nothing is written to becomes 0 */
-    char strict;         /* of a group whose records keep their order: nothing of it may run before what stands before it */
+    /* of a group whose records keep their order: nothing of it may run before what stands before it */
+    char strict;
 } kl_dest;
 
 typedef struct kl_use {
@@ -30,7 +32,8 @@ typedef struct kl_link {
     int late;     /* reads what the launch's first level writes */
     double alpha;
     int64_t steps; /* of its product: see kl_cutting_steps */
-    double ratio;  /* of alpha to the next link's, 0 where that leaves the range; known when tiles are written */
+    /* of alpha to the next link's, 0 where that leaves the range; known when tiles are written */
+    double ratio;
 } kl_link;
 
 typedef struct kl_output {
@@ -73,13 +76,13 @@ typedef struct kl_tiling_maker {
     int adds;            /* of the opts */
 } kl_tiling_maker;
 
-#define KL_ROOM(array, n, cap)                                                                    \
-    do {                                                                                       \
-        if ((n) == (cap)) {                                                                    \
-            const int64_t room_ = 2 * (int64_t)(cap) + 64;                                     \
-            KL_TRY(kl_realloc(&(array), room_, KL_MEM_RECORD, err));                           \
-            (cap) = (__typeof__(cap))room_;                                                    \
-        }                                                                                      \
+#define KL_ROOM(array, n, cap)                                       \
+    do {                                                             \
+        if ((n) == (cap)) {                                          \
+            const int64_t room_ = 2 * (int64_t)(cap) + 64;           \
+            KL_TRY(kl_realloc(&(array), room_, KL_MEM_RECORD, err)); \
+            (cap) = (__typeof__(cap))room_;                          \
+        }                                                            \
     } while (0)
 
 /* A row of neighbours is a column, which is how everything here is cut. */
@@ -101,10 +104,13 @@ static inline kl_rec kl_upright(const kl_rec *r)
 
 static inline int64_t kl_extent(int m, int n, int ld) { return (int64_t)(n - 1) * ld + m; }
 
-/* The dests of a group: uses as records name them, or, where there is something unforeseen, records one after the other, WORK as the group has it. */
-kl_status kl_dests_find(kl_tiling_maker *s, const kl_batch *b, int group, int *foreseen, kl_err *err) KL_MUST_CHECK;
+/* The dests of a group: uses as records name them, or, where there is something unforeseen, records one after
+   the other, WORK as the group has it. */
+kl_status kl_dests_find(kl_tiling_maker *s, const kl_batch *b, int group, int *foreseen,
+                        kl_err *err) KL_MUST_CHECK;
 kl_status kl_dests_in_order(kl_tiling_maker *s, const kl_batch *b, int group, kl_err *err) KL_MUST_CHECK;
-/* Offsets in WORK, and rounds. Groups that stay in order come first, all in round 0; a group is torn apart only when it is too large by itself. */
+/* Offsets in WORK, and rounds. Groups that stay in order come first, all in round 0; a group is torn apart
+   only when it is too large by itself. */
 void kl_dests_place(kl_tiling_maker *s, int64_t budget, int64_t *nwork, int *nround);
 
 #endif

@@ -16,7 +16,10 @@ static void take_apart(kl_devbatch *p, kl_pool *pool)
 }
 
 /* Doubles of intermediates: a quarter of what is free. */
-static int64_t work_budget(int64_t has) { return has < 0 ? UNKNOWN_MEMORY : has / 4 / (int64_t)sizeof(double); }
+static int64_t work_budget(int64_t has)
+{
+    return has < 0 ? UNKNOWN_MEMORY : has / 4 / (int64_t)sizeof(double);
+}
 
 kl_status kl_devbatch_open(kl_batch *b, const kl_tiling_opts *o, int64_t budget, kl_err *err)
 {
@@ -39,13 +42,16 @@ kl_status kl_devbatch_load(kl_batch *b, void *work, kl_pool *pool, kl_err *err)
     char *lists = NULL;
     KL_TRY(kl_tiling_write(b, (uint64_t)(uintptr_t)work, &p->plan, err));
     kl_tiling *const q = &p->plan;
-    const int64_t pieces = q->npiece * (int64_t)sizeof(kl_piece), cells = q->ncell * (int64_t)sizeof(kl_cell), terms = q->nterm * (int64_t)sizeof(kl_summand);
-    const int64_t cell_at = pieces + (pieces > 0 ? (KL_PIECE_BATCH - 1) * (int64_t)sizeof(kl_piece) : 0), term_at = (cell_at + cells + 63) / 64 * 64;
+    const int64_t pieces = q->npiece * (int64_t)sizeof(kl_piece), cells = q->ncell * (int64_t)sizeof(kl_cell),
+                  terms = q->nterm * (int64_t)sizeof(kl_summand);
+    const int64_t cell_at = pieces + (pieces > 0 ? (KL_PIECE_BATCH - 1) * (int64_t)sizeof(kl_piece) : 0),
+                  term_at = (cell_at + cells + 63) / 64 * 64;
     p->list_bytes = term_at + terms;
     if (p->list_bytes > 0) {
         p->list = kl_pool_take(pool, p->list_bytes);
         if (!p->list) {
-            st = kl_fail(err, KL_ENOMEM, "the device has no %lld bytes for a product list", (long long)p->list_bytes);
+            st = kl_fail(err, KL_ENOMEM, "the device has no %lld bytes for a product list",
+                         (long long)p->list_bytes);
             goto out;
         }
         KL_TRY(kl_alloc(&lists, p->list_bytes, KL_MEM_RECORD, err));
@@ -53,7 +59,8 @@ kl_status kl_devbatch_load(kl_batch *b, void *work, kl_pool *pool, kl_err *err)
         if (cells > 0) memcpy(lists + cell_at, q->cell, (size_t)cells);
         if (terms > 0) memcpy(lists + term_at, q->term, (size_t)terms);
         if (pool->put(pool->ctx, p->list, lists, p->list_bytes) != 0) {
-            st = kl_fail(err, KL_EBROKEN, "a product list of %lld bytes could not be copied to the device", (long long)p->list_bytes);
+            st = kl_fail(err, KL_EBROKEN, "a product list of %lld bytes could not be copied to the device",
+                         (long long)p->list_bytes);
             goto out;
         }
         p->piece = p->list;
@@ -79,7 +86,9 @@ kl_status kl_devbatch_prepare(kl_batch *b, const kl_tiling_opts *o, int64_t has,
         work = kl_pool_take(pool, bytes);
         if (work) break;
         if (q->nwork >= before) { /* what is left must lie there together */
-            st = kl_fail(err, KL_ENOMEM, "the device has no %lld bytes for the intermediates of a product list", (long long)bytes);
+            st = kl_fail(err, KL_ENOMEM,
+                         "the device has no %lld bytes for the intermediates of a product list",
+                         (long long)bytes);
             goto out;
         }
         before = q->nwork;
@@ -104,7 +113,8 @@ kl_status kl_devbatch_check(const kl_batch *b, kl_err *err)
 {
     const kl_devbatch *const p = b->prepared;
     for (int i = KL_AT_LEFT; i < KL_NAT; i++)
-        if (b->base[i].addr != p->base[i].addr) return kl_fail(err, KL_EINPUT, "operands of a list moved after it was prepared (place %d)", i);
+        if (b->base[i].addr != p->base[i].addr)
+            return kl_fail(err, KL_EINPUT, "operands of a list moved after it was prepared (place %d)", i);
     return KL_OK;
 }
 
@@ -116,7 +126,9 @@ static void tell(const kl_tiling *p, const char *kernel, kl_batch_plan *out)
                            .npiece = p->npiece,
                            .nsequential = p->nsequential,
                            .work_bytes = p->nwork * (int64_t)sizeof(double),
-                           .list_bytes = p->npiece * (int64_t)sizeof(kl_piece) + p->ncell * (int64_t)sizeof(kl_cell) + p->nterm * (int64_t)sizeof(kl_summand),
+                           .list_bytes = p->npiece * (int64_t)sizeof(kl_piece) +
+                                         p->ncell * (int64_t)sizeof(kl_cell) +
+                                         p->nterm * (int64_t)sizeof(kl_summand),
                            .share = 1,
                            .padded = p->padded,
                            .kernel = kernel};
@@ -129,7 +141,8 @@ void kl_devbatch_explain(const kl_batch *b, const char *kernel, kl_batch_plan *o
     tell(p ? &p->plan : &none, kernel, out);
 }
 
-kl_status kl_devbatch_dry(const kl_batch *b, const kl_tiling_opts *o, int64_t has, const char *kernel, kl_batch_plan *out, kl_err *err)
+kl_status kl_devbatch_dry(const kl_batch *b, const kl_tiling_opts *o, int64_t has, const char *kernel,
+                          kl_batch_plan *out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_tiling p = {0};
@@ -147,16 +160,21 @@ void kl_devbatch_choice(const kl_batch_plan *plan, const char *lead, kl_choice *
     c->nlaunch = plan->nlaunch;
     c->memory_bytes = plan->work_bytes + plan->list_bytes;
     c->moved_bytes = plan->moved_bytes;
-    const int used = snprintf(c->why, sizeof c->why, "%s; %lld tiles, %.0f %% of their work is padding, %d %s%s, %lld groups in order", lead, (long long)plan->ntile,
-                              plan->padded > 0 ? 100 * (plan->padded - 1) / plan->padded : 0.0, plan->nround, plan->moved_bytes > 0 ? "chunk" : "round", plan->nround == 1 ? "" : "s",
-                              (long long)plan->nsequential);
+    const int used =
+        snprintf(c->why, sizeof c->why,
+                 "%s; %lld tiles, %.0f %% of their work is padding, %d %s%s, %lld groups in order", lead,
+                 (long long)plan->ntile, plan->padded > 0 ? 100 * (plan->padded - 1) / plan->padded : 0.0,
+                 plan->nround, plan->moved_bytes > 0 ? "chunk" : "round", plan->nround == 1 ? "" : "s",
+                 (long long)plan->nsequential);
     if (plan->moved_bytes > 0 && used > 0 && (size_t)used < sizeof c->why)
-        snprintf(c->why + used, sizeof c->why - (size_t)used, ", %.3g GB of operators from the host each time", 1e-9 * (double)plan->moved_bytes);
+        snprintf(c->why + used, sizeof c->why - (size_t)used,
+                 ", %.3g GB of operators from the host each time", 1e-9 * (double)plan->moved_bytes);
 }
 
 void kl_devbatch_transfer(kl_choice *c)
 {
     c->kernel = "memcpy";
     c->nlaunch = 0;
-    snprintf(c->why, sizeof c->why, "vectors and operators stay on the device; small matrices and what is truncated travel");
+    snprintf(c->why, sizeof c->why,
+             "vectors and operators stay on the device; small matrices and what is truncated travel");
 }

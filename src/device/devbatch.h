@@ -1,4 +1,5 @@
-/* A record list made ready for a device: its tiles, memory for its intermediates, the tables over there. Who launches what is the executor's.
+/* A record list made ready for a device: its tiles, memory for its intermediates, the tables over there. Who
+   launches what is the executor's.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_DEVBATCH_H
 #define KL_DEVBATCH_H
@@ -20,21 +21,25 @@ typedef struct kl_devbatch {
     kl_summand *term;
 } kl_devbatch;
 
-/* The two halves of preparing, for lists that share memory for their intermediates: afterwards plan.nwork of b->prepared says how many doubles are wanted there, of a budget that
-   only a single intermediate may exceed; then the rest. work is the caller's. */
+/* The two halves of preparing, for lists that share memory for their intermediates: afterwards plan.nwork of
+   b->prepared says how many doubles are wanted there, of a budget that only a single intermediate may exceed;
+   then the rest. work is the caller's. */
 kl_status kl_devbatch_open(kl_batch *b, const kl_tiling_opts *o, int64_t budget, kl_err *err) KL_MUST_CHECK;
 kl_status kl_devbatch_load(kl_batch *b, void *work, kl_pool *pool, kl_err *err) KL_MUST_CHECK;
-/* Both. b->prepared becomes a kl_devbatch. has: bytes that the device can give out, a quarter of which intermediates may take (a solver's basis comes after
-   them); -1: not known. */
-kl_status kl_devbatch_prepare(kl_batch *b, const kl_tiling_opts *o, int64_t has, kl_pool *pool, kl_err *err) KL_MUST_CHECK;
+/* Both. b->prepared becomes a kl_devbatch. has: bytes that the device can give out, a quarter of which
+   intermediates may take (a solver's basis comes after them); -1: not known. */
+kl_status kl_devbatch_prepare(kl_batch *b, const kl_tiling_opts *o, int64_t has, kl_pool *pool,
+                              kl_err *err) KL_MUST_CHECK;
 void kl_devbatch_release(kl_batch *b, kl_pool *pool);
 /* Operands are where they were. */
 kl_status kl_devbatch_check(const kl_batch *b, kl_err *err) KL_MUST_CHECK;
 void kl_devbatch_explain(const kl_batch *b, const char *kernel, kl_batch_plan *out);
 /* What preparing it would come to. */
-kl_status kl_devbatch_dry(const kl_batch *b, const kl_tiling_opts *o, int64_t has, const char *kernel, kl_batch_plan *out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_devbatch_dry(const kl_batch *b, const kl_tiling_opts *o, int64_t has, const char *kernel,
+                          kl_batch_plan *out, kl_err *err) KL_MUST_CHECK;
 
-/* The answer of vt.explain for a list that comes to this, `lead` being what is special to the executor; and for uploads and downloads. */
+/* The answer of vt.explain for a list that comes to this, `lead` being what is special to the executor; and
+   for uploads and downloads. */
 void kl_devbatch_choice(const kl_batch_plan *plan, const char *lead, kl_choice *c);
 void kl_devbatch_transfer(kl_choice *c);
 

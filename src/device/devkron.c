@@ -1,14 +1,21 @@
 /* Packed lists of a sum of Kronecker products.
-   1. The rows of an operator are cut into groups that fit fast memory, where few entries cross a border. 2. In a tile of rows far entries are gathered by their
-   distance (column - row), the commonest first, and distances share a slot when no row has both; near ones are put into as few slots as allow that no bank of fast
-   memory is wanted twice. 3. All arrays go to the device as one block of memory, addresses inside it put in beforehand.
+   1. The rows of an operator are cut into groups that fit fast memory, where few entries cross a border. 2.
+      In a tile of rows far entries are gathered by their
+   distance (column - row), the commonest first, and distances share a slot when no row has both; near ones
+   are put into as few slots as allow that no bank of fast memory is wanted twice. 3. All arrays go to the
+   device as one block of memory, addresses inside it put in beforehand.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device/devkron.h"
 #include "base/mem.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = KL_KRON_LANES, MOST_ROWS = 32, ALIGN = 256, AHEAD = 2048 /* bytes that may be read behind any array */ };
+enum {
+    LANES = KL_KRON_LANES,
+    MOST_ROWS = 32,
+    ALIGN = 256,
+    AHEAD = 2048 /* bytes that may be read behind any array */
+};
 
 /* ---------------------------------------------------------------- one block of memory */
 
@@ -80,9 +87,9 @@ typedef struct packer {
     run *r;
     uint32_t *used;    /* [room] rows of a slot, */
     uint32_t *bank;    /* and banks of their entries */
-    int *at[2];        /* [MOST_ROWS][room] entry of a slot that a row has, and that wants a bank; -1: none */
-    int *path;         /* [room] */
-    uint32_t *near;    /* as in kl_devkron_op */
+    int *at[2]; /* [MOST_ROWS][room] entry of a slot that a row has, and that wants a bank; -1: none */
+    int *path; /* [room] */
+    uint32_t *near; /* as in kl_devkron_op */
     uint64_t *far;
     double *coef[2];
     int64_t npair[2], cap[2];
@@ -104,7 +111,8 @@ static void packer_clear(packer *p)
     kl_free(&p->far);
 }
 
-/* Banks by number: rows that meet in one access of fast memory, 8 neighbours with two numbers of 8 bytes each (right) or 2 with 64 bytes, have as many. */
+/* Banks by number: rows that meet in one access of fast memory, 8 neighbours with two numbers of 8 bytes each
+   (right) or 2 with 64 bytes, have as many. */
 static uint32_t bank_of(const packer *p, uint32_t row, uint32_t local)
 {
     const uint32_t meet = p->right ? LANES : 2;
@@ -136,9 +144,11 @@ static int far_slots(packer *p, entry *e, int n)
     return slots;
 }
 
-/* 2. Slots of n near entries of a tile in the group from g0: no row has two entries in one, and no two of its entries want one bank. That is a colouring of the edges
-   of a bipartite graph, rows and banks, so that as many slots are enough as the busiest of them has entries (Koenig): an entry whose row and bank have
-   different slots free swaps these two along the path that begins at its bank, and that cannot come back to its row. Returns the number of slots. */
+/* 2. Slots of n near entries of a tile in the group from g0: no row has two entries in one, and no two of its
+   entries want one bank. That is a colouring of the edges of a bipartite graph, rows and banks, so that as
+   many slots are enough as the busiest of them has entries (Koenig): an entry whose row and bank have
+   different slots free swaps these two along the path that begins at its bank, and that cannot come back to
+   its row. Returns the number of slots. */
 static int near_slots(packer *p, entry *e, int n, uint32_t g0)
 {
     int degree[2][MOST_ROWS] = {{0}}, slots = 0;
@@ -155,7 +165,8 @@ static int near_slots(packer *p, entry *e, int n, uint32_t g0)
         int slot[2] = {0, 0}, length = 0;
         for (int side = 0; side < 2; side++)
             while (p->at[side][(int)node[side] * slots + slot[side]] >= 0) slot[side]++;
-        for (int side = 1, at = (int)node[1], turn = 0, k; (k = p->at[side][at * slots + slot[turn]]) >= 0 && slot[0] != slot[1]; turn = !turn) {
+        for (int side = 1, at = (int)node[1], turn = 0, k;
+             (k = p->at[side][at * slots + slot[turn]]) >= 0 && slot[0] != slot[1]; turn = !turn) {
             p->path[length++] = k;
             side = !side;
             at = (int)(side ? bank_of(p, e[k].row, e[k].col - g0) : e[k].row);
@@ -196,11 +207,15 @@ out:
 /* What a word of a near pair says of an entry, `local` being its state's number in the group. */
 static uint32_t near_bits(const packer *p, int slot, uint32_t local, int minus)
 {
-    if (p->right) return (local / LANES * KL_DEVKRON_PITCH + local % LANES) << 16 * (slot % 2) | (uint32_t)minus << (16 * (slot % 2) + 15);
-    return local * (LANES * 8) << (slot % 2 ? KL_DEVKRON_LEFT_SHIFT : 0) | (uint32_t)minus << (slot % 2 ? 31 : 0);
+    if (p->right)
+        return (local / LANES * KL_DEVKRON_PITCH + local % LANES) << 16 * (slot % 2) |
+               (uint32_t)minus << (16 * (slot % 2) + 15);
+    return local * (LANES * 8) << (slot % 2 ? KL_DEVKRON_LEFT_SHIFT : 0) | (uint32_t)minus
+                                                                               << (slot % 2 ? 31 : 0);
 }
 
-/* A state that holds 0 for a row without an entry, in a bank that nobody else wants; taken: the slot's banks so far. */
+/* A state that holds 0 for a row without an entry, in a bank that nobody else wants; taken: the slot's banks
+   so far. */
 static uint32_t zero_state(const packer *p, int64_t states, uint32_t row, uint32_t *taken)
 {
     const uint32_t end = (uint32_t)((states + LANES - 1) / LANES * LANES), meet = p->right ? LANES : 2;
@@ -211,7 +226,8 @@ static uint32_t zero_state(const packer *p, int64_t states, uint32_t row, uint32
 }
 
 /* The lists of rows [row, row + rows) of o, which lie in the group [g0, g1). */
-static kl_status pack_tile(packer *p, const kl_kron_op *o, int64_t row, int64_t g0, int64_t g1, kl_devkron_span *span, kl_err *err)
+static kl_status pack_tile(packer *p, const kl_kron_op *o, int64_t row, int64_t g0, int64_t g1,
+                           kl_devkron_span *span, kl_err *err)
 {
     kl_status st = KL_OK;
     int n[2] = {0, 0};
@@ -230,13 +246,19 @@ static kl_status pack_tile(packer *p, const kl_kron_op *o, int64_t row, int64_t 
         for (uint32_t q = o->ptr[i]; q < o->ptr[i + 1]; q++) {
             const int64_t j = o->idx16 ? (int64_t)o->idx16[q] : (int64_t)o->idx32[q];
             const int far = j < g0 || j >= g1;
-            p->e[far][n[far]++] = (entry){j - i, (uint32_t)(i - row), (uint32_t)j, o->unit && q >= o->minus[i], 0, o->unit ? 1.0 : o->coef[q]};
+            p->e[far][n[far]++] =
+                (entry){j - i, (uint32_t)(i - row),       (uint32_t)j, o->unit && q >= o->minus[i],
+                        0,     o->unit ? 1.0 : o->coef[q]};
         }
-    uint32_t *const first[2] = {&span->near_first, &span->far_first}, *const count[2] = {&span->near_count, &span->far_count};
+    uint32_t *const first[2] = {&span->near_first, &span->far_first}, *const count[2] = {&span->near_count,
+                                                                                         &span->far_count};
     for (int f = 0; f < 2; f++) {
         const int slots = f ? far_slots(p, p->e[f], n[f]) : near_slots(p, p->e[f], n[f], (uint32_t)g0);
-        const int64_t least = f ? KL_DEVKRON_FAR_LEAST : KL_DEVKRON_NEAR_LEAST, pairs = (slots + 1) / 2 > least ? (slots + 1) / 2 : least;
-        const int64_t two = !f && !p->right ? 2 : 1, room = (pairs + two - 1) / two * two, at = p->npair[f] * p->rows; /* a left operator's near pairs come in twos */
+        const int64_t least = f ? KL_DEVKRON_FAR_LEAST : KL_DEVKRON_NEAR_LEAST,
+                      pairs = (slots + 1) / 2 > least ? (slots + 1) / 2 : least;
+        /* a left operator's near pairs come in twos */
+        const int64_t two = !f && !p->right ? 2 : 1, room = (pairs + two - 1) / two * two,
+                      at = p->npair[f] * p->rows;
         KL_TRY(grow(p, f, room, o->unit, err));
         *first[f] = (uint32_t)(p->npair[f] / two);
         *count[f] = (uint32_t)pairs;
@@ -244,14 +266,17 @@ static kl_status pack_tile(packer *p, const kl_kron_op *o, int64_t row, int64_t 
         p->npair[f] += room;
         if (!o->unit) memset(p->coef[f] + 2 * at, 0, (size_t)(2 * room * p->rows) * sizeof(double));
         if (f) {
-            for (int64_t i = 0; i < room * p->rows; i++) p->far[at + i] = (uint64_t)KL_DEVKRON_NONE << 32 | KL_DEVKRON_NONE;
+            for (int64_t i = 0; i < room * p->rows; i++)
+                p->far[at + i] = (uint64_t)KL_DEVKRON_NONE << 32 | KL_DEVKRON_NONE;
         } else {
             memset(p->near + at, 0, (size_t)(room * p->rows) * sizeof *p->near);
             for (int slot = 0; slot < 2 * room; slot++) {
                 const uint32_t rows = slot < slots ? p->used[slot] : 0;
                 uint32_t taken = rows ? p->bank[slot] : 0;
                 for (int i = 0; i < p->rows; i++)
-                    if (!(rows >> i & 1)) p->near[kl_devkron_near_at(*first[f], slot / 2, p->right, i)] |= near_bits(p, slot, zero_state(p, g1 - g0, (uint32_t)i, &taken), 0);
+                    if (!(rows >> i & 1))
+                        p->near[kl_devkron_near_at(*first[f], slot / 2, p->right, i)] |=
+                            near_bits(p, slot, zero_state(p, g1 - g0, (uint32_t)i, &taken), 0);
             }
         }
         for (int i = 0; i < n[f]; i++) {
@@ -262,7 +287,8 @@ static kl_status pack_tile(packer *p, const kl_kron_op *o, int64_t row, int64_t 
                 const int64_t to = at + slot / 2 * p->rows + e->row;
                 p->far[to] = (p->far[to] & ~(UINT64_C(0xffffffff) << 32 * shift)) | v << 32 * shift;
             } else {
-                p->near[kl_devkron_near_at(*first[f], slot / 2, p->right, (int)e->row)] |= near_bits(p, slot, e->col - (uint32_t)g0, e->minus);
+                p->near[kl_devkron_near_at(*first[f], slot / 2, p->right, (int)e->row)] |=
+                    near_bits(p, slot, e->col - (uint32_t)g0, e->minus);
             }
             if (!o->unit) p->coef[f][2 * at + slot * p->rows + e->row] = e->coef;
         }
@@ -271,16 +297,20 @@ out:
     return st;
 }
 
-/* 1. First rows of the groups, at most `most` rows each, in place[ngroup + 1]: of all borders at multiples of STEP those that leave the fewest entries far, an
-   operator being as full above its diagonal as below. A team takes `round` rows at once: rows that the last round of a group lacks count as IDLE far entries each, and
+/* 1. First rows of the groups, at most `most` rows each, in place[ngroup + 1]: of all borders at multiples of
+   STEP those that leave the fewest entries far, an operator being as full above its diagonal as below. A team
+   takes `round` rows at once: rows that the last round of a group lacks count as IDLE far entries each, and
    so does a quarter of a round for the group's beginning. *far: their entries. */
-static kl_status make_groups(const kl_kron_op *o, int64_t nrow, const kl_devkron_room *room, uint32_t **place, int *ngroup, int64_t *far, kl_err *err)
+static kl_status make_groups(const kl_kron_op *o, int64_t nrow, const kl_devkron_room *room, uint32_t **place,
+                             int *ngroup, int64_t *far, kl_err *err)
 {
     enum { STEP = MOST_ROWS, IDLE = 4 };
     kl_status st = KL_OK;
     const int64_t nblock = (nrow + STEP - 1) / STEP, wide = room->most / STEP, round = room->round;
-    int64_t *cost = NULL, *inside = NULL, *with = NULL; /* of the best groups before a block; entries of the rows from a block on that stay there; of a block with one before it */
-    uint32_t *before = NULL, *g = NULL;                  /* where the last group before a block begins */
+    /* of the best groups before a block; entries of the rows from a block on that stay there; of a block with
+       one before it */
+    int64_t *cost = NULL, *inside = NULL, *with = NULL;
+    uint32_t *before = NULL, *g = NULL; /* where the last group before a block begins */
     int n = 0;
     KL_TRY(kl_alloc(&cost, nblock + 1, KL_MEM_RECORD, err));
     KL_TRY(kl_alloc(&inside, nblock + 1, KL_MEM_RECORD, err));
@@ -298,7 +328,8 @@ static kl_status make_groups(const kl_kron_op *o, int64_t nrow, const kl_devkron
         for (int64_t a = b; a >= 0 && b - a < wide; a--) {
             more += with[b - a];
             inside[a] += more;
-            const int64_t rounds = (end - a * STEP + round - 1) / round, all = o ? (int64_t)o->ptr[end] - o->ptr[a * STEP] : 0;
+            const int64_t rounds = (end - a * STEP + round - 1) / round,
+                          all = o ? (int64_t)o->ptr[end] - o->ptr[a * STEP] : 0;
             const int64_t c = cost[a] + all - inside[a] + IDLE * (rounds * round + round / 4);
             if (c <= cost[b + 1]) cost[b + 1] = c, before[b + 1] = (uint32_t)a;
         }
@@ -330,13 +361,15 @@ static void narrow(uint64_t *far, int64_t n)
     uint32_t *const to = (uint32_t *)(void *)far;
     for (int64_t i = 0; i < n; i++) {
         const uint32_t e[2] = {(uint32_t)far[i], (uint32_t)(far[i] >> 32)};
-        const uint32_t pair = (e[0] & KL_DEVKRON_NARROW_NONE) | e[0] >> 31 << 15 | (e[1] & KL_DEVKRON_NARROW_NONE) << 16 | e[1] >> 31 << 31;
+        const uint32_t pair = (e[0] & KL_DEVKRON_NARROW_NONE) | e[0] >> 31 << 15 |
+                              (e[1] & KL_DEVKRON_NARROW_NONE) << 16 | e[1] >> 31 << 31;
         memcpy(&to[i], &pair, sizeof pair);
     }
 }
 
 /* All lists of an operator, NULL being one without entries. room NULL: all entries are far. */
-static kl_status pack(arena *a, const kl_kron_op *o, int64_t nrow, int rows, int right, const kl_devkron_room *room, kl_devkron_op *out, kl_err *err)
+static kl_status pack(arena *a, const kl_kron_op *o, int64_t nrow, int rows, int right,
+                      const kl_devkron_room *room, kl_devkron_op *out, kl_err *err)
 {
     kl_status st = KL_OK;
     packer p = {.rows = rows, .right = right, .a = a};
@@ -353,10 +386,13 @@ static kl_status pack(arena *a, const kl_kron_op *o, int64_t nrow, int rows, int
     KL_TRY(kl_alloc(&span, ntile, KL_MEM_RECORD, err));
     for (int k = 0; o && k < out->ngroup; k++) {
         const int64_t g0 = group ? group[k] : 0, g1 = group ? group[k + 1] : nrow;
-        for (int64_t row = g0; row < g1; row += rows) KL_TRY(pack_tile(&p, o, row, room ? g0 : 0, room ? g1 : 0, &span[row / rows], err));
+        for (int64_t row = g0; row < g1; row += rows)
+            KL_TRY(pack_tile(&p, o, row, room ? g0 : 0, room ? g1 : 0, &span[row / rows], err));
     }
     if (p.npair[0] > UINT32_MAX || p.npair[1] > UINT32_MAX)
-        KL_TRY(kl_fail(err, KL_EINPUT, "a matrix of one half has %lld pairs of list places; at most 2^32 are possible", (long long)(p.npair[0] > p.npair[1] ? p.npair[0] : p.npair[1])));
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "a matrix of one half has %lld pairs of list places; at most 2^32 are possible",
+                       (long long)(p.npair[0] > p.npair[1] ? p.npair[0] : p.npair[1])));
     for (int64_t t = 0; t < ntile; t++) {
         if (!p.any[0]) span[t].near_first = span[t].near_count = 0;
         if (!p.any[1]) span[t].far_first = span[t].far_count = 0;
@@ -370,7 +406,8 @@ static kl_status pack(arena *a, const kl_kron_op *o, int64_t nrow, int rows, int
     if (p.any[1]) {
         out->narrow = o->ncol <= KL_DEVKRON_NARROW_NONE;
         if (out->narrow) narrow(p.far, p.npair[1] * rows);
-        KL_TRY(append(a, p.far, p.npair[1] * rows * (int64_t)(out->narrow ? sizeof(uint32_t) : sizeof *p.far), &at, err));
+        KL_TRY(append(a, p.far, p.npair[1] * rows * (int64_t)(out->narrow ? sizeof(uint32_t) : sizeof *p.far),
+                      &at, err));
         out->far = PLACE(at);
     }
     if (!out->unit) {
@@ -438,7 +475,8 @@ out:
     return st;
 }
 
-static kl_status pack_cross(arena *a, const kl_kron *k, const kl_kron_block *b, kl_devkron_block *d, kl_err *err)
+static kl_status pack_cross(arena *a, const kl_kron *k, const kl_kron_block *b, kl_devkron_block *d,
+                            kl_err *err)
 {
     kl_status st = KL_OK;
     kl_devkron_cross *all = NULL;
@@ -482,12 +520,14 @@ out:
     return st;
 }
 
-static kl_status pack_block(arena *a, const kl_kron *k, const kl_kron_block *b, const kl_devkron_room *left, const kl_devkron_room *right, kl_devkron_block *d, kl_err *err)
+static kl_status pack_block(arena *a, const kl_kron *k, const kl_kron_block *b, const kl_devkron_room *left,
+                            const kl_devkron_room *right, kl_devkron_block *d, kl_err *err)
 {
     kl_status st = KL_OK;
     int64_t at;
     if (b->nl >= INT64_C(1) << 29 || b->nr >= INT64_C(1) << 29)
-        KL_TRY(kl_fail(err, KL_EINPUT, "a half has %lld states of one charge; a device takes fewer than 2^29", (long long)(b->nl > b->nr ? b->nl : b->nr)));
+        KL_TRY(kl_fail(err, KL_EINPUT, "a half has %lld states of one charge; a device takes fewer than 2^29",
+                       (long long)(b->nl > b->nr ? b->nl : b->nr)));
     d->off = b->off;
     d->nl = b->nl;
     d->nr = b->nr;
@@ -502,7 +542,8 @@ static kl_status pack_block(arena *a, const kl_kron *k, const kl_kron_block *b, 
     }
     KL_TRY(append(a, b->dr, b->ntile * LANES * (int64_t)sizeof(double), &at, err));
     d->dr = PLACE(at);
-    for (int64_t r = 0; r < b->ntile * LANES && !d->any_dr; r++) d->any_dr = b->dr[r] != 0.0; /* also beyond the last state, where it keeps vectors 0 */
+    /* also beyond the last state, where it keeps vectors 0 */
+    for (int64_t r = 0; r < b->ntile * LANES && !d->any_dr; r++) d->any_dr = b->dr[r] != 0.0;
     KL_TRY(pack_bits(a, b, d, err));
     d->nfeature = b->nfeature;
     if (b->nfeature > 0) {
@@ -519,12 +560,15 @@ out:
 /* ---------------------------------------------------------------- the whole */
 
 /* Work of a strip stays together, so that far entries find their source in the second-level cache. */
-static kl_status list_items(arena *a, const kl_kron *k, const kl_devkron_block *d, int right, int64_t *place, int64_t *count, int64_t *states, kl_err *err)
+static kl_status list_items(arena *a, const kl_kron *k, const kl_devkron_block *d, int right, int64_t *place,
+                            int64_t *count, int64_t *states, kl_err *err)
 {
     kl_status st = KL_OK;
     int64_t n = 0;
-    for (int64_t i = 0; i < k->nblock; i++) n += right ? (d[i].nl + LANES - 1) / LANES * d[i].right.ngroup : d[i].ntile * d[i].left.ngroup;
-    if (n > INT32_MAX) KL_TRY(kl_fail(err, KL_EINPUT, "a product has %lld parts; a device takes 2^31", (long long)n));
+    for (int64_t i = 0; i < k->nblock; i++)
+        n += right ? (d[i].nl + LANES - 1) / LANES * d[i].right.ngroup : d[i].ntile * d[i].left.ngroup;
+    if (n > INT32_MAX)
+        KL_TRY(kl_fail(err, KL_EINPUT, "a product has %lld parts; a device takes 2^31", (long long)n));
     KL_TRY(reserve(a, n * (int64_t)sizeof(kl_devkron_item), place, err));
     kl_devkron_item *item = (kl_devkron_item *)(void *)(a->byte + *place);
     *count = n;
@@ -536,7 +580,8 @@ static kl_status list_items(arena *a, const kl_kron *k, const kl_devkron_block *
         for (int g = 0; g < o->ngroup; g++)
             if ((int64_t)group[g + 1] - group[g] > *states) *states = (int64_t)group[g + 1] - group[g];
         for (int64_t s = 0; s < nstrip; s++)
-            for (int g = 0; g < o->ngroup; g++) *item++ = (kl_devkron_item){(uint32_t)i, (uint32_t)s, (uint32_t)g, 0};
+            for (int g = 0; g < o->ngroup; g++)
+                *item++ = (kl_devkron_item){(uint32_t)i, (uint32_t)s, (uint32_t)g, 0};
     }
 out:
     return st;
@@ -544,7 +589,8 @@ out:
 
 static void move_block(kl_devkron_block *d, char *byte, void *base)
 {
-    kl_devkron_cross *const g = d->ncross > 0 ? (kl_devkron_cross *)(void *)(byte + (uintptr_t)d->cross - 1) : NULL;
+    kl_devkron_cross *const g =
+        d->ncross > 0 ? (kl_devkron_cross *)(void *)(byte + (uintptr_t)d->cross - 1) : NULL;
     for (int c = 0; c < d->ncross; c++) {
         MOVE(g[c].col, base);
         MOVE(g[c].val, base);
@@ -575,10 +621,14 @@ static kl_devkron_opts fit(const kl_devkron_opts *o)
     return out;
 }
 
-/* Many small teams hide each other's waiting, large ones have fewer far entries: these where more than `most' a row would be far otherwise. */
-static kl_status choose_room(const kl_kron *k, int right, const kl_devkron_room *room, int *which, kl_err *err)
+/* Many small teams hide each other's waiting, large ones have fewer far entries: these where more than `most'
+   a row would be far otherwise. */
+static kl_status choose_room(const kl_kron *k, int right, const kl_devkron_room *room, int *which,
+                             kl_err *err)
 {
-    const double most = 5.0; /* of 17 on a torus of 4 x 4, where it is 6.6 and 5.4, large teams win 17 and 2 %; of 13 on an open one, 3.8 and 3.1, they lose 5 and 1 % */
+    /* of 17 on a torus of 4 x 4, where it is 6.6 and 5.4, large teams win 17 and 2 %; of 13 on an open one,
+       3.8 and 3.1, they lose 5 and 1 % */
+    const double most = 5.0;
     kl_status st = KL_OK;
     double all = 0.0, rows = 0.0;
     for (int64_t i = 0; i < k->nblock; i++) {
@@ -613,8 +663,10 @@ kl_status kl_devkron_prepare(kl_kron *k, const kl_devkron_opts *o, kl_pool *pool
     p->nblock = k->nblock;
     p->plain_left = p->plain_right = 1;
     for (int64_t i = 0; i < k->nblock; i++) {
-        KL_TRY(pack_block(&a, k, &k->block[i], &fitted.left[p->left_room], &fitted.right[p->right_room], &d[i], err));
-        p->plain_left &= k->nblock == 1 && d[i].left.unit && (d[i].nbit == 0 || (d[i].even && d[i].nbit <= 32)) && d[i].nfeature == 0;
+        KL_TRY(pack_block(&a, k, &k->block[i], &fitted.left[p->left_room], &fitted.right[p->right_room],
+                          &d[i], err));
+        p->plain_left &= k->nblock == 1 && d[i].left.unit &&
+                         (d[i].nbit == 0 || (d[i].even && d[i].nbit <= 32)) && d[i].nfeature == 0;
         p->plain_right &= k->nblock == 1 && d[i].right.unit && d[i].ncross == 0;
         if (p->plain_left && (!d[i].left.far || d[i].left.narrow)) p->plain_left = 2;
         if (p->plain_right && (!d[i].right.far || d[i].right.narrow)) p->plain_right = 2;
@@ -626,11 +678,15 @@ kl_status kl_devkron_prepare(kl_kron *k, const kl_devkron_opts *o, kl_pool *pool
     KL_TRY(reserve(&a, p->nleft * (int64_t)sizeof(double), &partial, err));
     p->list_bytes = a.n;
     p->list = kl_pool_take(pool, p->list_bytes);
-    if (!p->list) KL_TRY(kl_fail(err, KL_ENOMEM, "the device has no %lld bytes for the lists of a product with H", (long long)p->list_bytes));
+    if (!p->list)
+        KL_TRY(kl_fail(err, KL_ENOMEM, "the device has no %lld bytes for the lists of a product with H",
+                       (long long)p->list_bytes));
     for (int64_t i = 0; i < k->nblock; i++) move_block(&d[i], a.byte, p->list);
     if (k->nblock == 1) p->only = d[0];
     memcpy(a.byte + block, d, (size_t)k->nblock * sizeof *d);
-    if (pool->put(pool->ctx, p->list, a.byte, a.n) != 0) KL_TRY(kl_fail(err, KL_EBROKEN, "lists of %lld bytes could not be copied to the device", (long long)a.n));
+    if (pool->put(pool->ctx, p->list, a.byte, a.n) != 0)
+        KL_TRY(kl_fail(err, KL_EBROKEN, "lists of %lld bytes could not be copied to the device",
+                       (long long)a.n));
     p->block = (const kl_devkron_block *)(void *)((char *)p->list + block);
     p->left = (const kl_devkron_item *)(void *)((char *)p->list + left);
     p->right = (const kl_devkron_item *)(void *)((char *)p->list + right);

@@ -8,6 +8,8 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
 {
     (void)plain;
     *out = NULL;
-    return kl_fail(err, KL_EABSENT, "--exec: offload is not built into this program (meson option -Doffload=nvptx, amdgcn or host); allowed: host auto");
+    return kl_fail(err, KL_EABSENT,
+                   "--exec: offload is not built into this program (meson option -Doffload=nvptx, amdgcn or "
+                   "host); allowed: host auto");
 }
 #endif

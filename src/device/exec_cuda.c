@@ -1,4 +1,5 @@
-/* Finds and opens the CUDA module. Whatever stands in the way (not built, made for another program, no driver, no GPU) is one line.
+/* Finds and opens the CUDA module. Whatever stands in the way (not built, made for another program, no
+   driver, no GPU) is one line.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -60,7 +61,8 @@ static void own_folder(char *out)
     if (slash) *slash = '\0';
 }
 
-/* $KRONLAT_CUDA names the file; else it lies beside the program, above it (a build's tests), or where libraries are installed. */
+/* $KRONLAT_CUDA names the file; else it lies beside the program, above it (a build's tests), or where
+   libraries are installed. */
 static kl_status find_module(void **out, char *path, kl_err *err)
 {
     const char *const named = getenv("KRONLAT_CUDA");
@@ -77,8 +79,11 @@ static kl_status find_module(void **out, char *path, kl_err *err)
         if (*out) return KL_OK;
         return kl_fail(err, KL_EABSENT, "--exec cuda: %.300s cannot be loaded: %.400s", path, dlerror());
     }
-    return kl_fail(err, KL_EABSENT, "--exec cuda is not built into this program: " MODULE " is neither in %.300s nor in %.200s, and KRONLAT_CUDA names none (meson option -Dcuda=enabled)",
-                   own, KL_LIBDIR);
+    return kl_fail(
+        err, KL_EABSENT,
+        "--exec cuda is not built into this program: " MODULE
+        " is neither in %.300s nor in %.200s, and KRONLAT_CUDA names none (meson option -Dcuda=enabled)",
+        own, KL_LIBDIR);
 }
 
 kl_status kl_exec_open_cuda(kl_exec **out, kl_err *err)
@@ -87,13 +92,16 @@ kl_status kl_exec_open_cuda(kl_exec **out, kl_err *err)
     void *library;
     char path[LONGEST];
     *out = NULL;
-    KL_TRY(find_module(&library, path, err)); /* stays for the life of the program: a GPU's context outlives an executor */
+    /* stays for the life of the program: a GPU's context outlives an executor */
+    KL_TRY(find_module(&library, path, err));
     const kl_cuda_module *const m = dlsym(library, KL_CUDA_SYMBOL);
     static const size_t bytes[] = KL_CUDA_SIZES;
     _Static_assert(sizeof bytes == sizeof m->bytes, "a place for each");
     if (!m || m->abi != KL_CUDA_ABI || memcmp(m->bytes, bytes, sizeof bytes) != 0) {
-        st = kl_fail(err, KL_EABSENT, "--exec cuda: %.400s belongs to another version of the program (its interface is %d, wanted is %d): build both together", path,
-                     m ? m->abi : 0, KL_CUDA_ABI);
+        st = kl_fail(err, KL_EABSENT,
+                     "--exec cuda: %.400s belongs to another version of the program (its interface is %d, "
+                     "wanted is %d): build both together",
+                     path, m ? m->abi : 0, KL_CUDA_ABI);
         goto out;
     }
     KL_TRY(kl_alloc(out, 1, KL_MEM_MISC, err));

@@ -1,11 +1,15 @@
-/* The two kernels of H v as a sum of Kronecker products on NVIDIA GPUs from sm_90 on, once for CUDA and for bare OpenMP regions, which
-   launch them, a team an item. `right` writes y = (1 (x) b) x and all pairs a (x) b, `left` adds (a (x) 1) x and the diagonal and takes x . y
-   on the way: five passes over memory in all. A team brings the part of x that belongs to its group of states into shared memory, for `left` one run of memory, for
-   `right` many short ones, and walks the packed lists of devkron.h; what lies outside the group comes through the caches while near entries are added.
+/* The two kernels of H v as a sum of Kronecker products on NVIDIA GPUs from sm_90 on, once for CUDA and for
+   bare OpenMP regions, which launch them, a team an item. `right` writes y = (1 (x) b) x and all pairs a (x)
+   b, `left` adds (a (x) 1) x and the diagonal and takes x . y on the way: five passes over memory in all. A
+   team brings the part of x that belongs to its group of states into shared memory, for `left` one run of
+   memory, for `right` many short ones, and walks the packed lists of devkron.h; what lies outside the group
+   comes through the caches while near entries are added.
 
-   What limits them, and what is done about it: accesses of shared memory and caches are counted in runs of 128 bytes, so lanes lie such that 8 neighbours in a tile
-   of x and two left states fill one; latency is hidden by asking for several values before the first is added up, which takes registers, so arguments
-   that are the same for all come as they do: `unit', `few' and the like are constants where these functions are called.
+   What limits them, and what is done about it: accesses of shared memory and caches are counted in runs of
+   128 bytes, so lanes lie such that 8 neighbours in a tile of x and two left states fill one; latency is
+   hidden by asking for several values before the first is added up, which takes registers, so arguments that
+   are the same for all come as they do: `unit', `few' and the like are constants where these functions are
+   called.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_KRON_DEVICE_H
 #define KL_KRON_DEVICE_H
@@ -13,11 +17,15 @@
 #include "device/ptx.h"
 
 enum {
-    KL_KRON_HEAD = 64,                   /* numbers at the beginning of shared memory: a barrier, from 8 on a sum of each of up to 32 warps, and */
-    KL_KRON_ONCE = 40,                   /* for `left' what 8 right states have of the diagonal: dr and the bits they have */
+    /* numbers at the beginning of shared memory: a barrier, from 8 on a sum of each of up to 32 warps, and */
+    KL_KRON_HEAD = 64,
+    /* for `left' what 8 right states have of the diagonal: dr and the bits they have */
+    KL_KRON_ONCE = 40,
     KL_KRON_TABLE = 16 * KL_KRON_LANES,  /* numbers of a table of sums of bits */
-    KL_KRON_AHEAD = 6,                   /* pairs of near slots that `left' reads ahead, see kl_cached_twos; devkron.c leaves room behind the last one */
-    KL_KRON_MINE = KL_KRON_LANES / 2     /* left states of a lane of `right', see kl_cached_apart */
+    /* pairs of near slots that `left' reads ahead, see kl_cached_twos; devkron.c leaves room behind the last
+       one */
+    KL_KRON_AHEAD = 6,
+    KL_KRON_MINE = KL_KRON_LANES / 2 /* left states of a lane of `right', see kl_cached_apart */
 };
 
 /* ---------------------------------------------------------------- sizes, for who launches */
@@ -26,11 +34,14 @@ enum {
 static inline int kl_kron_left_teams(int room) { return room ? 1 : 2; }
 static inline int kl_kron_right_teams(int room) { return room ? 1 : 4; }
 
-/* Groups as large as a multiprocessor's shared memory allows, of whose part for each team `taken' bytes are others'; threads: of all its teams. */
-static inline void kl_kron_fit(int64_t bytes, int64_t taken, int left_threads, int right_threads, kl_devkron_opts *o)
+/* Groups as large as a multiprocessor's shared memory allows, of whose part for each team `taken' bytes are
+   others'; threads: of all its teams. */
+static inline void kl_kron_fit(int64_t bytes, int64_t taken, int left_threads, int right_threads,
+                               kl_devkron_opts *o)
 {
     for (int i = 0; i < 2; i++) {
-        const int64_t left = (bytes / kl_kron_left_teams(i) - taken) / 8 - KL_KRON_HEAD, right = (bytes / kl_kron_right_teams(i) - taken) / 8 - KL_KRON_HEAD;
+        const int64_t left = (bytes / kl_kron_left_teams(i) - taken) / 8 - KL_KRON_HEAD,
+                      right = (bytes / kl_kron_right_teams(i) - taken) / 8 - KL_KRON_HEAD;
         o->left[i].most = (left / KL_KRON_LANES - 2) / 32 * 32;
         o->right[i].most = (right / KL_DEVKRON_PITCH - 1) * KL_KRON_LANES / 32 * 32;
         if (o->left[i].most > KL_DEVKRON_LEFT_STATES) o->left[i].most = KL_DEVKRON_LEFT_STATES;
@@ -42,31 +53,50 @@ static inline void kl_kron_fit(int64_t bytes, int64_t taken, int left_threads, i
 
 static inline int kl_kron_table_at(const kl_devkron *p)
 {
-    return KL_KRON_HEAD + (int)((p->left_states + KL_KRON_LANES - 1) / KL_KRON_LANES * KL_KRON_LANES + 2) * KL_KRON_LANES;
+    return KL_KRON_HEAD +
+           (int)((p->left_states + KL_KRON_LANES - 1) / KL_KRON_LANES * KL_KRON_LANES + 2) * KL_KRON_LANES;
 }
 
-static inline int kl_kron_left_bytes(const kl_devkron *p) { return 8 * (kl_kron_table_at(p) + p->tables * KL_KRON_TABLE); }
+static inline int kl_kron_left_bytes(const kl_devkron *p)
+{
+    return 8 * (kl_kron_table_at(p) + p->tables * KL_KRON_TABLE);
+}
 
 static inline int kl_kron_right_bytes(const kl_devkron *p)
 {
-    return 8 * (KL_KRON_HEAD + ((int)((p->right_states + KL_KRON_LANES - 1) / KL_KRON_LANES) + 1) * KL_DEVKRON_PITCH);
+    return 8 * (KL_KRON_HEAD +
+                ((int)((p->right_states + KL_KRON_LANES - 1) / KL_KRON_LANES) + 1) * KL_DEVKRON_PITCH);
 }
 
 /* ---------------------------------------------------------------- far entries */
 
 /* A pair as it lies in the list, and its entries: a column, in bit 31 a sign. */
-KL_DEV uint64_t kl_kron_far(const void *far, int narrow, uint64_t at) { return narrow ? kl_cached_u32((const uint32_t *)far + at) : kl_cached_u64((const uint64_t *)far + at); }
-KL_DEV uint32_t kl_kron_first(uint64_t pair, int narrow) { return narrow ? ((uint32_t)pair & 0x7fffu) | ((uint32_t)pair << 16 & 0x80000000u) : (uint32_t)pair; }
-KL_DEV uint32_t kl_kron_second(uint64_t pair, int narrow) { return narrow ? ((uint32_t)pair >> 16 & 0x7fffu) | ((uint32_t)pair & 0x80000000u) : (uint32_t)(pair >> 32); }
+KL_DEV uint64_t kl_kron_far(const void *far, int narrow, uint64_t at)
+{
+    return narrow ? kl_cached_u32((const uint32_t *)far + at) : kl_cached_u64((const uint64_t *)far + at);
+}
+KL_DEV uint32_t kl_kron_first(uint64_t pair, int narrow)
+{
+    return narrow ? ((uint32_t)pair & 0x7fffu) | ((uint32_t)pair << 16 & 0x80000000u) : (uint32_t)pair;
+}
+KL_DEV uint32_t kl_kron_second(uint64_t pair, int narrow)
+{
+    return narrow ? ((uint32_t)pair >> 16 & 0x7fffu) | ((uint32_t)pair & 0x80000000u)
+                  : (uint32_t)(pair >> 32);
+}
 KL_DEV uint32_t kl_kron_none(int narrow) { return narrow ? KL_DEVKRON_NARROW_NONE : KL_DEVKRON_NONE; }
 
 /* ---------------------------------------------------------------- (a (x) 1) x, the diagonal, x . y */
 
-/* Both entries of a near pair; shared: the group's first row; lane: the lane's two right states in a row, in bytes. coef: of the pair's first slot, where not unit. */
-KL_DEV void kl_kron_left_near(double *sum, uint32_t w, uint32_t shared, uint32_t lane, int unit, const double *coef)
+/* Both entries of a near pair; shared: the group's first row; lane: the lane's two right states in a row, in
+   bytes. coef: of the pair's first slot, where not unit. */
+KL_DEV void kl_kron_left_near(double *sum, uint32_t w, uint32_t shared, uint32_t lane, int unit,
+                              const double *coef)
 {
-    const kl_pair v0 = kl_shared_pair(shared + ((w & KL_DEVKRON_LEFT_MASK) | lane)), v1 = kl_shared_pair(shared + ((w >> KL_DEVKRON_LEFT_SHIFT & KL_DEVKRON_LEFT_MASK) | lane));
-    const double f0 = unit ? kl_sign_of(w) : kl_cached(coef), f1 = unit ? kl_turned(1.0, w) : kl_cached(coef + KL_DEVKRON_LEFT_ROWS);
+    const kl_pair v0 = kl_shared_pair(shared + ((w & KL_DEVKRON_LEFT_MASK) | lane)),
+                  v1 = kl_shared_pair(shared + ((w >> KL_DEVKRON_LEFT_SHIFT & KL_DEVKRON_LEFT_MASK) | lane));
+    const double f0 = unit ? kl_sign_of(w) : kl_cached(coef),
+                 f1 = unit ? kl_turned(1.0, w) : kl_cached(coef + KL_DEVKRON_LEFT_ROWS);
     sum[0] += f0 * v0.a, sum[1] += f0 * v0.b;
     sum[0] += f1 * v1.a, sum[1] += f1 * v1.b;
 }
@@ -79,12 +109,13 @@ KL_DEV kl_pair kl_kron_left_from(uint32_t e, int narrow, const double *x)
     return v;
 }
 
-/* Far pairs of a row: the values of one are on their way, the word of the next one too, while near pairs are worked on. */
+/* Far pairs of a row: the values of one are on their way, the word of the next one too, while near pairs are
+   worked on. */
 typedef struct kl_kron_left_way {
-    const double *x;             /* of the lane */
+    const double *x; /* of the lane */
     const void *far;
-    const double *coef;          /* not unit: of the row's first slot */
-    uint64_t at, word;           /* of the next pair: place in the list, where it is known, and content */
+    const double *coef; /* not unit: of the row's first slot */
+    uint64_t at, word; /* of the next pair: place in the list, where it is known, and content */
     int pair, count;
     uint32_t e[2];
     kl_pair v[2];
@@ -106,7 +137,8 @@ KL_DEV void kl_kron_left_take(double *sum, kl_kron_left_way *way, int unit, int 
     if (way->pair >= way->count) return;
     KL_UNROLL
     for (int i = 0; i < 2; i++) {
-        const double f = unit ? kl_sign_of(way->e[i] >> 31) : kl_cached(way->coef + (2 * way->pair + i) * KL_DEVKRON_LEFT_ROWS);
+        const double f = unit ? kl_sign_of(way->e[i] >> 31)
+                              : kl_cached(way->coef + (2 * way->pair + i) * KL_DEVKRON_LEFT_ROWS);
         sum[0] += f * way->v[i].a, sum[1] += f * way->v[i].b;
     }
     if (++way->pair < way->count) kl_kron_left_ask(way, narrow);
@@ -125,8 +157,10 @@ KL_DEV void kl_kron_tables(const kl_devkron_block *b, int64_t tile, int team, do
     }
 }
 
-/* The diagonal beyond dl + dr for one left state of the group's block and a lane's two right ones, whose bits are `with' in fast memory. */
-KL_DEV void kl_kron_bits(const kl_devkron_block *b, int64_t tile, int64_t l, int c, uint64_t m, int few, uint32_t with, const double *table, double *d)
+/* The diagonal beyond dl + dr for one left state of the group's block and a lane's two right ones, whose bits
+   are `with' in fast memory. */
+KL_DEV void kl_kron_bits(const kl_devkron_block *b, int64_t tile, int64_t l, int c, uint64_t m, int few,
+                         uint32_t with, const double *table, double *d)
 {
     if (few) {
         uint32_t bits[2];
@@ -145,19 +179,26 @@ KL_DEV void kl_kron_bits(const kl_devkron_block *b, int64_t tile, int64_t l, int
         for (int i = 0; i < 2; i++) d[i] += table[g * KL_KRON_TABLE + (int)(m & 15) * KL_KRON_LANES + c + i];
     for (int k = 0; k < b->nfeature; k++) {
         const double f = kl_cached(b->fl + l * b->nfeature + k);
-        for (int i = 0; i < 2; i++) d[i] += f * kl_cached(b->fr + (k * b->ntile + tile) * KL_KRON_LANES + c + i);
+        for (int i = 0; i < 2; i++)
+            d[i] += f * kl_cached(b->fr + (k * b->ntile + tile) * KL_KRON_LANES + c + i);
     }
 }
 
-/* Rows of one group on one tile: four lanes a row, two right states a lane; neighbouring warps have neighbouring rows, whose far entries are neighbours too.
-   Words of the next rows are on their way while these are worked on, and values of far entries while near ones are. once: what the tile's right states have of the
-   diagonal, in fast memory (bits of each in 32 bits, where few). few: a popcount of 32 bits makes the rest. Returns the lane's part of x . y. */
-KL_DEV double kl_kron_left_rows(const kl_devkron_block *b, int64_t tile, uint32_t g0, int n, int team, int unit, int few, int narrow, uint32_t shared, uint32_t once, const double *table, const double *x, double *y)
+/* Rows of one group on one tile: four lanes a row, two right states a lane; neighbouring warps have
+   neighbouring rows, whose far entries are neighbours too. Words of the next rows are on their way while
+   these are worked on, and values of far entries while near ones are. once: what the tile's right states have
+   of the diagonal, in fast memory (bits of each in 32 bits, where few). few: a popcount of 32 bits makes the
+   rest. Returns the lane's part of x . y. */
+KL_DEV double kl_kron_left_rows(const kl_devkron_block *b, int64_t tile, uint32_t g0, int n, int team,
+                                int unit, int few, int narrow, uint32_t shared, uint32_t once,
+                                const double *table, const double *x, double *y)
 {
     enum { ROWS = KL_DEVKRON_LEFT_ROWS, LANES = KL_KRON_LANES, FIRST = KL_KRON_AHEAD / 2 };
-    const int row = kl_lane_number() / 4, c = kl_lane_number() % 4 * 2, ntile = (n + ROWS - 1) / ROWS, step = team / 32;
+    const int row = kl_lane_number() / 4, c = kl_lane_number() % 4 * 2, ntile = (n + ROWS - 1) / ROWS,
+              step = team / 32;
     const int has_near = b->left.near != 0, has_far = b->left.far != 0;
-    const uint32_t *const span = (const uint32_t *)(b->left.span + g0 / ROWS), *const near = b->left.near + 2 * row, lane = (uint32_t)c * 8;
+    const uint32_t *const span = (const uint32_t *)(b->left.span + g0 / ROWS),
+                          *const near = b->left.near + 2 * row, lane = (uint32_t)c * 8;
     kl_kron_left_way way = {0};
     double dot = 0.0;
     uint32_t now[4], next[4], w[KL_KRON_AHEAD];
@@ -184,13 +225,16 @@ KL_DEV double kl_kron_left_rows(const kl_devkron_block *b, int64_t tile, uint32_
         }
         if (is) {
             old = kl_once_pair(y + (int64_t)t * (ROWS * LANES));
-            if (b->nbit > 0) m = few || b->nbit <= 32 ? kl_cached_u32((const uint32_t *)b->mask + g0 + i) : kl_cached_u64((const uint64_t *)b->mask + g0 + i);
+            if (b->nbit > 0)
+                m = few || b->nbit <= 32 ? kl_cached_u32((const uint32_t *)b->mask + g0 + i)
+                                         : kl_cached_u64((const uint64_t *)b->mask + g0 + i);
         }
         if (has_near) {
             const double *const coef = unit ? 0 : b->left.near_coef + (uint64_t)now[0] * (4 * ROWS) + row;
             KL_UNROLL
             for (int k = 0; k < KL_KRON_AHEAD; k++) {
-                if (k < KL_DEVKRON_NEAR_LEAST || k < (int)now[1]) kl_kron_left_near(sum, w[k], shared, lane, unit, unit ? 0 : coef + 2 * k * ROWS);
+                if (k < KL_DEVKRON_NEAR_LEAST || k < (int)now[1])
+                    kl_kron_left_near(sum, w[k], shared, lane, unit, unit ? 0 : coef + 2 * k * ROWS);
                 if (k == FIRST - 1) kl_kron_left_take(sum, &way, unit, narrow);
             }
             KL_ROLLED
@@ -198,7 +242,8 @@ KL_DEV double kl_kron_left_rows(const kl_devkron_block *b, int64_t tile, uint32_
                 uint32_t two[2];
                 kl_cached_two(near + ((uint64_t)now[0] + (uint64_t)k / 2) * (2 * ROWS), two);
                 kl_kron_left_near(sum, two[0], shared, lane, unit, unit ? 0 : coef + 2 * k * ROWS);
-                if (k + 1 < (int)now[1]) kl_kron_left_near(sum, two[1], shared, lane, unit, unit ? 0 : coef + (2 * k + 2) * ROWS);
+                if (k + 1 < (int)now[1])
+                    kl_kron_left_near(sum, two[1], shared, lane, unit, unit ? 0 : coef + (2 * k + 2) * ROWS);
             }
             kl_cached_twos(near + (uint64_t)next[0] * (2 * ROWS), ROWS * 8, w);
         }
@@ -221,7 +266,8 @@ KL_DEV double kl_kron_left_rows(const kl_devkron_block *b, int64_t tile, uint32_
         }
         kl_kron_bits(b, tile, g0 + i, c, m, few, once + LANES * 8 + (few ? lane / 2 : lane), table, diagonal);
         const kl_pair own = kl_shared_pair(shared + ((uint32_t)i * (LANES * 8) | lane));
-        const kl_pair out = {old.a + diagonal[0] * own.a + b->left.scale * sum[0], old.b + diagonal[1] * own.b + b->left.scale * sum[1]};
+        const kl_pair out = {old.a + diagonal[0] * own.a + b->left.scale * sum[0],
+                             old.b + diagonal[1] * own.b + b->left.scale * sum[1]};
         kl_put_once_pair(y + (int64_t)t * (ROWS * LANES), out);
         dot += out.a * own.a;
         dot += out.b * own.b;
@@ -229,12 +275,15 @@ KL_DEV double kl_kron_left_rows(const kl_devkron_block *b, int64_t tile, uint32_
     return dot;
 }
 
-/* memory: KL_KRON_HEAD numbers, the group's states and two that hold 0, and from table_at on the tables of bits. plain: as in kl_devkron. *partial: the item's part of x . y. */
-KL_DEV void kl_kron_left(const kl_devkron_block *b, int64_t tile, uint32_t group, int team, int plain, double *memory, int table_at, const double *x, double *y, double *partial)
+/* memory: KL_KRON_HEAD numbers, the group's states and two that hold 0, and from table_at on the tables of
+   bits. plain: as in kl_devkron. *partial: the item's part of x . y. */
+KL_DEV void kl_kron_left(const kl_devkron_block *b, int64_t tile, uint32_t group, int team, int plain,
+                         double *memory, int table_at, const double *x, double *y, double *partial)
 {
     enum { LANES = KL_KRON_LANES };
     uint64_t *const bar = (uint64_t *)memory;
-    double *const part = memory + 8, *const once = memory + KL_KRON_ONCE, *const s = memory + KL_KRON_HEAD, *const table = memory + table_at;
+    double *const part = memory + 8, *const once = memory + KL_KRON_ONCE, *const s = memory + KL_KRON_HEAD,
+                  *const table = memory + table_at;
     const int me = kl_in_block();
     const uint32_t g0 = b->left.group[group];
     const int n = (int)(b->left.group[group + 1] - g0);
@@ -257,9 +306,15 @@ KL_DEV void kl_kron_left(const kl_devkron_block *b, int64_t tile, uint32_t group
     kl_barrier_wait(bar, 0);
     const uint32_t shared = kl_shared_address(s);
     double dot;
-    if (plain) dot = kl_kron_left_rows(b, tile, g0, n, team, 1, 1, plain == 2, shared, kl_shared_address(once), table, x + at, y + at);
-    else if (b->left.unit) dot = kl_kron_left_rows(b, tile, g0, n, team, 1, 0, b->left.narrow, shared, kl_shared_address(once), table, x + at, y + at);
-    else dot = kl_kron_left_rows(b, tile, g0, n, team, 0, 0, b->left.narrow, shared, kl_shared_address(once), table, x + at, y + at);
+    if (plain)
+        dot = kl_kron_left_rows(b, tile, g0, n, team, 1, 1, plain == 2, shared, kl_shared_address(once),
+                                table, x + at, y + at);
+    else if (b->left.unit)
+        dot = kl_kron_left_rows(b, tile, g0, n, team, 1, 0, b->left.narrow, shared, kl_shared_address(once),
+                                table, x + at, y + at);
+    else
+        dot = kl_kron_left_rows(b, tile, g0, n, team, 0, 0, b->left.narrow, shared, kl_shared_address(once),
+                                table, x + at, y + at);
     dot = kl_lane_sum(dot, 32);
     if (me % 32 == 0) part[me / 32] = dot;
     kl_block_sync();
@@ -270,8 +325,8 @@ KL_DEV void kl_kron_left(const kl_devkron_block *b, int64_t tile, uint32_t group
 
 /* ---------------------------------------------------------------- (1 (x) b) x and pairs */
 
-/* A lane of `right' has one of 16 rows, 8 neighbours side by side, and every other one of 8 left states. Both entries of a near pair; at: the lane's first left
-   state of the group's first row. */
+/* A lane of `right' has one of 16 rows, 8 neighbours side by side, and every other one of 8 left states. Both
+   entries of a near pair; at: the lane's first left state of the group's first row. */
 KL_DEV void kl_kron_right_near(double *acc, uint32_t w, uint32_t at, int unit, const double *coef)
 {
     enum { STEP = 2 * KL_KRON_LANES * 8 };
@@ -281,7 +336,8 @@ KL_DEV void kl_kron_right_near(double *acc, uint32_t w, uint32_t at, int unit, c
     for (int i = 0; i < KL_KRON_MINE; i++) v0[i] = kl_shared_one(a0 + STEP * i);
     KL_UNROLL
     for (int i = 0; i < KL_KRON_MINE; i++) v1[i] = kl_shared_one(a1 + STEP * i);
-    const double f0 = unit ? kl_turned(1.0, w << 16) : kl_cached(coef), f1 = unit ? kl_turned(1.0, w) : kl_cached(coef + KL_DEVKRON_RIGHT_ROWS);
+    const double f0 = unit ? kl_turned(1.0, w << 16) : kl_cached(coef),
+                 f1 = unit ? kl_turned(1.0, w) : kl_cached(coef + KL_DEVKRON_RIGHT_ROWS);
     KL_UNROLL
     for (int i = 0; i < KL_KRON_MINE; i++) acc[i] += f0 * v0[i];
     KL_UNROLL
@@ -305,13 +361,14 @@ KL_DEV void kl_kron_right_from(double *v, uint32_t e, int narrow, const double *
     }
 }
 
-/* Far entries of a row, a slot at a time: its values and the word of the next pair are on their way while near pairs are worked on. */
+/* Far entries of a row, a slot at a time: its values and the word of the next pair are on their way while
+   near pairs are worked on. */
 typedef struct kl_kron_right_way {
-    const double *x, *coef;      /* of the lane's first left state; not unit: of the row's first slot */
-    const char *far;             /* the row's first pair */
-    uint64_t word, next;         /* pairs */
+    const double *x, *coef; /* of the lane's first left state; not unit: of the row's first slot */
+    const char *far; /* the row's first pair */
+    uint64_t word, next; /* pairs */
     uint32_t stride, e;
-    int states, count;           /* left states that are there, of KL_KRON_MINE; pairs */
+    int states, count; /* left states that are there, of KL_KRON_MINE; pairs */
     double v[KL_KRON_MINE];
 } kl_kron_right_way;
 
@@ -334,7 +391,8 @@ KL_DEV void kl_kron_right_begin(kl_kron_right_way *way, int narrow)
     way->next = kl_kron_far(way->far, narrow, KL_DEVKRON_RIGHT_ROWS);
 }
 
-/* Adds the first entry of pair k, which was asked for, and asks for the second; adds this one and asks for the first of the next pair. */
+/* Adds the first entry of pair k, which was asked for, and asks for the second; adds this one and asks for
+   the first of the next pair. */
 KL_DEV void kl_kron_right_first(double *acc, kl_kron_right_way *way, int k, int unit, int narrow)
 {
     if (k >= way->count) return;
@@ -349,18 +407,21 @@ KL_DEV void kl_kron_right_second(double *acc, kl_kron_right_way *way, int k, int
     if (k + 1 >= way->count) return;
     way->word = way->next;
     kl_kron_right_ask(way, kl_kron_first(way->word, narrow), narrow);
-    if (k + 2 < way->count) way->next = kl_kron_far(way->far, narrow, (uint64_t)(k + 2) * KL_DEVKRON_RIGHT_ROWS);
+    if (k + 2 < way->count)
+        way->next = kl_kron_far(way->far, narrow, (uint64_t)(k + 2) * KL_DEVKRON_RIGHT_ROWS);
 }
 
-/* acc[i] += sum over entries (l', va) of a's row l0 + 2 i and (r', vb) of b's row: va vb x(l', r'). Rows of a are the same for a whole strip, so those without an
-   entry cost nothing. */
-KL_DEV void kl_kron_pairs(const kl_devkron_cross *g, int64_t tile, int row, int64_t l0, int64_t nl8, const double *x, double *acc)
+/* acc[i] += sum over entries (l', va) of a's row l0 + 2 i and (r', vb) of b's row: va vb x(l', r'). Rows of a
+   are the same for a whole strip, so those without an entry cost nothing. */
+KL_DEV void kl_kron_pairs(const kl_devkron_cross *g, int64_t tile, int row, int64_t l0, int64_t nl8,
+                          const double *x, double *acc)
 {
     enum { ROWS = KL_DEVKRON_RIGHT_ROWS, LANES = KL_KRON_LANES, MINE = KL_KRON_MINE };
     const kl_devkron_op *const o = &g->b;
     const kl_devkron_span span = o->span[tile];
     const int narrow = o->narrow;
-    const double *const coef = o->unit ? 0 : o->far_coef + 2 * (int64_t)span.far_first * ROWS + row, *const xs = x + g->off;
+    const double *const coef = o->unit ? 0 : o->far_coef + 2 * (int64_t)span.far_first * ROWS + row,
+                        *const xs = x + g->off;
     for (int m = 0; m < g->most; m++) {
         uint32_t col[MINE];
         double val[MINE];
@@ -373,10 +434,12 @@ KL_DEV void kl_kron_pairs(const kl_devkron_cross *g, int64_t tile, int row, int6
         }
         if (!any) continue;
         for (int k = 0; k < (int)span.far_count; k++) {
-            const uint64_t f = kl_kron_far(o->far, narrow, ((uint64_t)span.far_first + (uint64_t)k) * ROWS + row);
+            const uint64_t f =
+                kl_kron_far(o->far, narrow, ((uint64_t)span.far_first + (uint64_t)k) * ROWS + row);
             KL_UNROLL
             for (int h = 0; h < 2; h++) {
-                const uint32_t e = h ? kl_kron_second(f, narrow) : kl_kron_first(f, narrow), j = e & 0x7fffffffu;
+                const uint32_t e = h ? kl_kron_second(f, narrow) : kl_kron_first(f, narrow),
+                               j = e & 0x7fffffffu;
                 if (j == kl_kron_none(narrow)) continue;
                 const double vb = o->unit ? kl_turned(1.0, e) : kl_cached(coef + (2 * k + h) * ROWS);
                 const double *const from = xs + (int64_t)(j / LANES) * g->nl * LANES + j % LANES;
@@ -388,14 +451,24 @@ KL_DEV void kl_kron_pairs(const kl_devkron_cross *g, int64_t tile, int row, int6
     }
 }
 
-/* Rows of one group for 8 left states from l0 on. crosses: there may be pairs a (x) b; full: all 8 states are there. */
-KL_DEV void kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, int64_t l0, int team, int unit, int crosses, int narrow, int full, uint32_t shared, const double *x, double *y)
+/* Rows of one group for 8 left states from l0 on. crosses: there may be pairs a (x) b; full: all 8 states are
+   there. */
+KL_DEV void kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, int64_t l0, int team, int unit,
+                               int crosses, int narrow, int full, uint32_t shared, const double *x, double *y)
 {
-    enum { ROWS = KL_DEVKRON_RIGHT_ROWS, LANES = KL_KRON_LANES, MINE = KL_KRON_MINE, AHEAD = KL_DEVKRON_NEAR_LEAST };
-    const int lane = kl_lane_number(), odd = lane / 8 % 2, row = lane / 16 * 8 + lane % 8, ntile = (n + ROWS - 1) / ROWS, step = team / 32;
-    const int there = (int)(b->nl - l0 < LANES ? b->nl - l0 : (int64_t)LANES), count = full ? MINE : (there - odd + 1) / 2;
+    enum {
+        ROWS = KL_DEVKRON_RIGHT_ROWS,
+        LANES = KL_KRON_LANES,
+        MINE = KL_KRON_MINE,
+        AHEAD = KL_DEVKRON_NEAR_LEAST
+    };
+    const int lane = kl_lane_number(), odd = lane / 8 % 2, row = lane / 16 * 8 + lane % 8,
+              ntile = (n + ROWS - 1) / ROWS, step = team / 32;
+    const int there = (int)(b->nl - l0 < LANES ? b->nl - l0 : (int64_t)LANES),
+              count = full ? MINE : (there - odd + 1) / 2;
     const int has_far = b->right.far != 0;
-    const uint32_t *const span = (const uint32_t *)(b->right.span + g0 / ROWS), *const near = b->right.near + row;
+    const uint32_t *const span = (const uint32_t *)(b->right.span + g0 / ROWS), *const near =
+                                                                                    b->right.near + row;
     const uint32_t stride = (uint32_t)(b->nl * LANES), at = shared + (uint32_t)odd * (LANES * 8);
     double *const to = y + b->off + (l0 + odd) * LANES + lane % 8;
     uint32_t now[4], next[4], w[AHEAD];
@@ -437,7 +510,8 @@ KL_DEV void kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, in
                 taken++;
                 KL_UNROLL
                 for (int k = 0; k < AHEAD; k++) {
-                    if (first + k < (int)now[1]) kl_kron_right_near(acc, w[k], at, unit, unit ? 0 : coef + 2 * (first + k) * ROWS);
+                    if (first + k < (int)now[1])
+                        kl_kron_right_near(acc, w[k], at, unit, unit ? 0 : coef + 2 * (first + k) * ROWS);
                     if (more) w[k] = kl_cached_u32(p + (AHEAD + k) * ROWS);
                     if (has_far && k == 1) kl_kron_right_first(acc, &way, taken, unit, narrow);
                     if (has_far && k == 3) kl_kron_right_second(acc, &way, taken, unit, narrow);
@@ -456,11 +530,12 @@ KL_DEV void kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, in
         }
         KL_UNROLL
         for (int k = 0; k < 4; k++) now[k] = next[k];
-        if (unit)
-            KL_UNROLL
-            for (int i = 0; i < MINE; i++) acc[i] *= b->right.scale;
+        if (unit) KL_UNROLL
+        for (int i = 0; i < MINE; i++) acc[i] *= b->right.scale;
         if (crosses)
-            for (int k = 0; k < b->ncross; k++) kl_kron_pairs(b->cross + k, g0 / ROWS + t, row, l0 + odd, (b->nl + LANES - 1) / LANES * LANES, x, acc);
+            for (int k = 0; k < b->ncross; k++)
+                kl_kron_pairs(b->cross + k, g0 / ROWS + t, row, l0 + odd, (b->nl + LANES - 1) / LANES * LANES,
+                              x, acc);
         const uint32_t to_tile = g0 / LANES + (uint32_t)(t * (ROWS / LANES) + lane / 16);
         if (to_tile >= (uint32_t)b->ntile) continue;
         double *const p = to + (uint64_t)to_tile * stride;
@@ -474,8 +549,10 @@ KL_DEV void kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, in
     }
 }
 
-/* memory: KL_KRON_HEAD numbers, the group's tiles of 8 states with 8 left states each, and one that holds 0. plain: as in kl_devkron. */
-KL_DEV void kl_kron_right(const kl_devkron_block *b, int64_t strip, uint32_t group, int team, int plain, double *memory, const double *x, double *y)
+/* memory: KL_KRON_HEAD numbers, the group's tiles of 8 states with 8 left states each, and one that holds 0.
+   plain: as in kl_devkron. */
+KL_DEV void kl_kron_right(const kl_devkron_block *b, int64_t strip, uint32_t group, int team, int plain,
+                          double *memory, const double *x, double *y)
 {
     enum { LANES = KL_KRON_LANES, TILE = KL_DEVKRON_PITCH };
     uint64_t *const bar = (uint64_t *)memory;
@@ -490,7 +567,8 @@ KL_DEV void kl_kron_right(const kl_devkron_block *b, int64_t strip, uint32_t gro
         kl_block_sync();
         const int mine = me % 32 * 2, there = (int)(b->nl - l0 < LANES ? b->nl - l0 : (int64_t)LANES) * LANES;
         const double *const from = x + b->off + l0 * LANES + (int64_t)(g0 / LANES) * stride + mine;
-        for (int t = me / 32; t < ntile && mine < there; t += team / 32) kl_bring_pair(s + t * TILE + mine, from + t * stride);
+        for (int t = me / 32; t < ntile && mine < there; t += team / 32)
+            kl_bring_pair(s + t * TILE + mine, from + t * stride);
         kl_barrier_brought(bar);
         kl_barrier_wait(bar, 0);
     }

@@ -1,5 +1,6 @@
-/* What NVIDIA's GPUs do that C has no word for, for kernels whose text serves CUDA and bare OpenMP regions alike. Loads
-   that are used once pass the caches by (.cs), what nobody writes comes through the read-only path (.nc). The host pass compiles these as well and never runs them.
+/* What NVIDIA's GPUs do that C has no word for, for kernels whose text serves CUDA and bare OpenMP regions
+   alike. Loads that are used once pass the caches by (.cs), what nobody writes comes through the read-only
+   path (.nc). The host pass compiles these as well and never runs them.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_PTX_H
 #define KL_PTX_H
@@ -12,12 +13,12 @@ typedef struct kl_pair {
 
 #if defined(__CUDA_ARCH__) || defined(__NVPTX__)
 #define KL_PTX __asm__
-#define KL_REGISTER(name, what)                            \
-    KL_DEV int name(void)                                  \
-    {                                                      \
-        int r;                                             \
-        KL_PTX("mov.u32 %0, " what ";" : "=r"(r));         \
-        return r;                                          \
+#define KL_REGISTER(name, what)                    \
+    KL_DEV int name(void)                          \
+    {                                              \
+        int r;                                     \
+        KL_PTX("mov.u32 %0, " what ";" : "=r"(r)); \
+        return r;                                  \
     }
 KL_REGISTER(kl_in_block, "%%tid.x")
 KL_REGISTER(kl_block_size, "%%ntid.x")
@@ -25,8 +26,8 @@ KL_REGISTER(kl_block_number, "%%ctaid.x")
 KL_REGISTER(kl_block_count, "%%nctaid.x")
 #undef KL_REGISTER
 
-KL_DEV void kl_block_sync(void) { KL_PTX volatile("bar.sync 0;" ::: "memory"); }
-KL_DEV void kl_warp_sync(void) { KL_PTX volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+KL_DEV void kl_block_sync(void) { KL_PTX volatile("bar.sync 0;" :: : "memory"); }
+KL_DEV void kl_warp_sync(void) { KL_PTX volatile("bar.warp.sync 0xffffffff;" :: : "memory"); }
 
 KL_DEV double kl_once(const double *p)
 {
@@ -63,7 +64,10 @@ KL_DEV uint64_t kl_once_u64(const void *p)
     return r;
 }
 
-KL_DEV void kl_once_two_u64(const void *p, uint64_t *a, uint64_t *b) { KL_PTX("ld.global.cs.v2.u64 {%0, %1}, [%2];" : "=l"(*a), "=l"(*b) : "l"(p)); }
+KL_DEV void kl_once_two_u64(const void *p, uint64_t *a, uint64_t *b)
+{
+    KL_PTX("ld.global.cs.v2.u64 {%0, %1}, [%2];" : "=l"(*a), "=l"(*b) : "l"(p));
+}
 
 KL_DEV double kl_cached(const double *p)
 {
@@ -93,33 +97,52 @@ KL_DEV uint64_t kl_cached_u64(const uint64_t *p)
     return r;
 }
 
-KL_DEV void kl_cached_two(const uint32_t *p, uint32_t *to) { KL_PTX("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "l"(p)); }
-KL_DEV void kl_cached_four(const uint32_t *p, uint32_t *to) { KL_PTX("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "l"(p)); }
+KL_DEV void kl_cached_two(const uint32_t *p, uint32_t *to)
+{
+    KL_PTX("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "l"(p));
+}
+KL_DEV void kl_cached_four(const uint32_t *p, uint32_t *to)
+{
+    KL_PTX("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]),
+           "=r"(to[3]) : "l"(p));
+}
 
-/* Three times two words, `step` bytes apart (a constant where this is called): one address for all, which compilers left alone do not find. */
-#define kl_cached_twos(p, step, to)                                                                                                                        \
-    KL_PTX("ld.global.nc.v2.u32 {%0, %1}, [%6]; ld.global.nc.v2.u32 {%2, %3}, [%6+%7]; ld.global.nc.v2.u32 {%4, %5}, [%6+%8];"                              \
-           : "=r"((to)[0]), "=r"((to)[1]), "=r"((to)[2]), "=r"((to)[3]), "=r"((to)[4]), "=r"((to)[5])                                                       \
-           : "l"(p), "n"(step), "n"(2 * (step)))
+/* Three times two words, `step` bytes apart (a constant where this is called): one address for all, which
+   compilers left alone do not find. */
+#define kl_cached_twos(p, step, to)                                                                          \
+    KL_PTX("ld.global.nc.v2.u32 {%0, %1}, [%6]; ld.global.nc.v2.u32 {%2, %3}, [%6+%7]; ld.global.nc.v2.u32 " \
+           "{%4, %5}, [%6+%8];" : "=r"((to)[0]),                                                             \
+           "=r"((to)[1]), "=r"((to)[2]), "=r"((to)[3]), "=r"((to)[4]), "=r"((to)[5]) : "l"(p), "n"(step),    \
+           "n"(2 * (step)))
 
 /* Four words, `step` bytes apart (likewise). */
-#define kl_cached_words(p, step, to)                                                                                                                    \
-    KL_PTX("ld.global.nc.u32 %0, [%4]; ld.global.nc.u32 %1, [%4+%5]; ld.global.nc.u32 %2, [%4+%6]; ld.global.nc.u32 %3, [%4+%7];"                       \
-           : "=r"((to)[0]), "=r"((to)[1]), "=r"((to)[2]), "=r"((to)[3])                                                                                 \
-           : "l"(p), "n"(step), "n"(2 * (step)), "n"(3 * (step)))
+#define kl_cached_words(p, step, to)                                                                 \
+    KL_PTX("ld.global.nc.u32 %0, [%4]; ld.global.nc.u32 %1, [%4+%5]; ld.global.nc.u32 %2, [%4+%6]; " \
+           "ld.global.nc.u32 %3, [%4+%7];" : "=r"((to)[0]),                                          \
+           "=r"((to)[1]), "=r"((to)[2]), "=r"((to)[3]) : "l"(p), "n"(step), "n"(2 * (step)),         \
+           "n"(3 * (step)))
 
 /* Four numbers, `step` bytes apart (likewise), or 0 where not `is`. */
-#define kl_cached_apart(p, step, is, to)                                                                                                                            \
-    KL_PTX("{ .reg .pred q; setp.ne.s32 q, %5, 0; mov.f64 %0, 0d0000000000000000; mov.f64 %1, 0d0000000000000000; mov.f64 %2, 0d0000000000000000; "              \
-           "mov.f64 %3, 0d0000000000000000; @q ld.global.nc.f64 %0, [%4]; @q ld.global.nc.f64 %1, [%4+%6]; @q ld.global.nc.f64 %2, [%4+%7]; "                   \
-           "@q ld.global.nc.f64 %3, [%4+%8]; }"                                                                                                                     \
-           : "=&d"((to)[0]), "=&d"((to)[1]), "=&d"((to)[2]), "=&d"((to)[3])                                                                                         \
-           : "l"(p), "r"(is), "n"(step), "n"(2 * (step)), "n"(3 * (step)))
+#define kl_cached_apart(p, step, is, to)                                                                     \
+    KL_PTX("{ .reg .pred q; setp.ne.s32 q, %5, 0; mov.f64 %0, 0d0000000000000000; mov.f64 %1, "              \
+           "0d0000000000000000; mov.f64 %2, 0d0000000000000000; "                                            \
+           "mov.f64 %3, 0d0000000000000000; @q ld.global.nc.f64 %0, [%4]; @q ld.global.nc.f64 %1, [%4+%6]; " \
+           "@q ld.global.nc.f64 %2, [%4+%7]; "                                                               \
+           "@q ld.global.nc.f64 %3, [%4+%8]; }" : "=&d"((to)[0]),                                            \
+           "=&d"((to)[1]), "=&d"((to)[2]), "=&d"((to)[3]) : "l"(p), "r"(is), "n"(step), "n"(2 * (step)),     \
+           "n"(3 * (step)))
 
-KL_DEV void kl_put_once(double *p, double v) { KL_PTX volatile("st.global.cs.f64 [%0], %1;" ::"l"(p), "d"(v) : "memory"); }
-KL_DEV void kl_put_once_pair(double *p, kl_pair v) { KL_PTX volatile("st.global.cs.v2.f64 [%0], {%1, %2};" ::"l"(p), "d"(v.a), "d"(v.b) : "memory"); }
+KL_DEV void kl_put_once(double *p, double v)
+{
+    KL_PTX volatile("st.global.cs.f64 [%0], %1;" ::"l"(p), "d"(v) : "memory");
+}
+KL_DEV void kl_put_once_pair(double *p, kl_pair v)
+{
+    KL_PTX volatile("st.global.cs.v2.f64 [%0], {%1, %2};" ::"l"(p), "d"(v.a), "d"(v.b) : "memory");
+}
 
-/* From shared memory, by its own addresses: what compilers make of array indices is twice as many instructions. */
+/* From shared memory, by its own addresses: what compilers make of array indices is twice as many
+   instructions. */
 KL_DEV double kl_shared_one(uint32_t at)
 {
     double r;
@@ -134,7 +157,10 @@ KL_DEV kl_pair kl_shared_pair(uint32_t at)
     return r;
 }
 
-KL_DEV void kl_shared_two(uint32_t at, uint32_t *to) { KL_PTX volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(at)); }
+KL_DEV void kl_shared_two(uint32_t at, uint32_t *to)
+{
+    KL_PTX volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(at));
+}
 
 /* v with its sign turned where bit 31 of `sign` is set. */
 KL_DEV double kl_turned(double v, uint32_t sign)
@@ -190,7 +216,10 @@ KL_DEV double kl_lane_below(double v, int by) /* of the lane `by` further on */
     return r;
 }
 
-KL_DEV void kl_add_to(double *p, double v) { KL_PTX volatile("red.global.add.f64 [%0], %1;" ::"l"(p), "d"(v) : "memory"); }
+KL_DEV void kl_add_to(double *p, double v)
+{
+    KL_PTX volatile("red.global.add.f64 [%0], %1;" ::"l"(p), "d"(v) : "memory");
+}
 
 /* Stays where it stands, not where its value is wanted. */
 KL_DEV uint64_t kl_early_u64(const uint64_t *p)
@@ -200,15 +229,20 @@ KL_DEV uint64_t kl_early_u64(const uint64_t *p)
     return r;
 }
 
-/* A number and its mark, 16 bytes on a multiple of 16: who looks sees both as one block wrote them, or both as they were before. */
+/* A number and its mark, 16 bytes on a multiple of 16: who looks sees both as one block wrote them, or both
+   as they were before. */
 KL_DEV void kl_put_word(void *p, double v, uint64_t mark)
 {
-    KL_PTX volatile("{ .reg .b64 u; .reg .b128 t; mov.b64 u, %1; mov.b128 t, {u, %2}; st.relaxed.gpu.global.b128 [%0], t; }" ::"l"(p), "d"(v), "l"(mark) : "memory");
+    KL_PTX volatile("{ .reg .b64 u; .reg .b128 t; mov.b64 u, %1; mov.b128 t, {u, %2}; "
+                    "st.relaxed.gpu.global.b128 [%0], t; }" ::"l"(p),
+                    "d"(v), "l"(mark) : "memory");
 }
 
 KL_DEV void kl_look_word(const void *p, double *v, uint64_t *mark)
 {
-    KL_PTX volatile("{ .reg .b64 u; .reg .b128 t; ld.relaxed.gpu.global.b128 t, [%2]; mov.b128 {u, %1}, t; mov.b64 %0, u; }" : "=d"(*v), "=l"(*mark) : "l"(p) : "memory");
+    KL_PTX volatile("{ .reg .b64 u; .reg .b128 t; ld.relaxed.gpu.global.b128 t, [%2]; mov.b128 {u, %1}, t; "
+                    "mov.b64 %0, u; }" : "=d"(*v),
+                    "=l"(*mark) : "l"(p) : "memory");
 }
 
 KL_DEV uint32_t kl_shared_address(const void *p)
@@ -218,41 +252,65 @@ KL_DEV uint32_t kl_shared_address(const void *p)
     return (uint32_t)a;
 }
 
-KL_DEV void kl_barrier_init(uint64_t *bar, int count) { KL_PTX volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(kl_shared_address(bar)), "r"(count) : "memory"); }
-KL_DEV void kl_barrier_arrive(uint64_t *bar) { KL_PTX volatile("{ .reg .b64 t; mbarrier.arrive.shared.b64 t, [%0]; }" ::"r"(kl_shared_address(bar)) : "memory"); }
+KL_DEV void kl_barrier_init(uint64_t *bar, int count)
+{
+    KL_PTX volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(kl_shared_address(bar)),
+                    "r"(count) : "memory");
+}
+KL_DEV void kl_barrier_arrive(uint64_t *bar)
+{
+    KL_PTX volatile(
+        "{ .reg .b64 t; mbarrier.arrive.shared.b64 t, [%0]; }" ::"r"(kl_shared_address(bar)) : "memory");
+}
 #if __CUDA_ARCH__ >= 900
-KL_DEV void kl_barrier_ready(void) { KL_PTX volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); } /* bulk copies see those begun before */
+/* bulk copies see those begun before */
+KL_DEV void kl_barrier_ready(void) { KL_PTX volatile("fence.mbarrier_init.release.cluster;" :: : "memory"); }
 KL_DEV void kl_barrier_expect(uint64_t *bar, int bytes)
 {
-    KL_PTX volatile("{ .reg .b64 t; mbarrier.arrive.expect_tx.shared.b64 t, [%0], %1; }" ::"r"(kl_shared_address(bar)), "r"(bytes) : "memory");
+    KL_PTX volatile(
+        "{ .reg .b64 t; mbarrier.arrive.expect_tx.shared.b64 t, [%0], %1; }" ::"r"(kl_shared_address(bar)),
+        "r"(bytes) : "memory");
 }
 
 KL_DEV void kl_barrier_wait(uint64_t *bar, int phase)
 {
     int done = 0;
     while (!done)
-        KL_PTX volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
-                        : "=r"(done)
-                        : "r"(kl_shared_address(bar)), "r"(phase)
-                        : "memory");
+        KL_PTX volatile(
+            "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }" : "=r"(
+                done) : "r"(kl_shared_address(bar)),
+            "r"(phase) : "memory");
 }
 
 /* A run of memory, both ends on 16 bytes, to shared memory; the barrier is told. */
 KL_DEV void kl_bring(void *to, const void *from, int bytes, uint64_t *bar)
 {
-    KL_PTX volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(kl_shared_address(to)), "l"(from), "r"(bytes),
-                    "r"(kl_shared_address(bar))
-                    : "memory");
+    KL_PTX volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+            kl_shared_address(to)),
+        "l"(from), "r"(bytes), "r"(kl_shared_address(bar)) : "memory");
 }
 
-/* 16 bytes of one thread to shared memory, past the first-level cache, and the arrival of a thread when all those that it began are there. */
-KL_DEV void kl_bring_pair(void *to, const void *from) { KL_PTX volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(kl_shared_address(to)), "l"(from) : "memory"); }
-KL_DEV void kl_barrier_brought(uint64_t *bar) { KL_PTX volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(kl_shared_address(bar)) : "memory"); }
+/* 16 bytes of one thread to shared memory, past the first-level cache, and the arrival of a thread when all
+   those that it began are there. */
+KL_DEV void kl_bring_pair(void *to, const void *from)
+{
+    KL_PTX volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(kl_shared_address(to)),
+                    "l"(from) : "memory");
+}
+KL_DEV void kl_barrier_brought(uint64_t *bar)
+{
+    KL_PTX volatile(
+        "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(kl_shared_address(bar)) : "memory");
+}
 #else /* images for older GPUs: nobody calls these there, since executors look at the GPU first */
 KL_DEV void kl_barrier_ready(void) { KL_PTX volatile("trap;"); }
 KL_DEV void kl_barrier_expect(uint64_t *bar, int bytes) { KL_PTX volatile("trap;" ::"l"(bar), "r"(bytes)); }
 KL_DEV void kl_barrier_wait(uint64_t *bar, int phase) { KL_PTX volatile("trap;" ::"l"(bar), "r"(phase)); }
-KL_DEV void kl_bring(void *to, const void *from, int bytes, uint64_t *bar) { KL_PTX volatile("trap;" ::"l"(to), "l"(from), "r"(bytes), "l"(bar) : "memory"); }
+KL_DEV void kl_bring(void *to, const void *from, int bytes, uint64_t *bar)
+{
+    KL_PTX volatile("trap;" ::"l"(to), "l"(from), "r"(bytes), "l"(bar) : "memory");
+}
 #endif
 #else
 KL_DEV int kl_in_block(void) { return 0; }
@@ -266,23 +324,29 @@ KL_DEV kl_pair kl_once_pair(const double *p) { return *(const kl_pair *)p; }
 KL_DEV uint32_t kl_once_u32(const uint32_t *p) { return *p; }
 KL_DEV uint32_t kl_once_u16(const uint16_t *p) { return *p; }
 KL_DEV uint64_t kl_once_u64(const void *p) { return *(const uint64_t *)p; }
-KL_DEV void kl_once_two_u64(const void *p, uint64_t *a, uint64_t *b) { *a = ((const uint64_t *)p)[0], *b = ((const uint64_t *)p)[1]; }
+KL_DEV void kl_once_two_u64(const void *p, uint64_t *a, uint64_t *b)
+{
+    *a = ((const uint64_t *)p)[0], *b = ((const uint64_t *)p)[1];
+}
 KL_DEV double kl_cached(const double *p) { return *p; }
 KL_DEV kl_pair kl_cached_pair(const double *p) { return *(const kl_pair *)p; }
 KL_DEV uint32_t kl_cached_u32(const uint32_t *p) { return *p; }
 KL_DEV uint64_t kl_cached_u64(const uint64_t *p) { return *p; }
 KL_DEV void kl_cached_two(const uint32_t *p, uint32_t *to) { to[0] = p[0], to[1] = p[1]; }
-KL_DEV void kl_cached_four(const uint32_t *p, uint32_t *to) { to[0] = p[0], to[1] = p[1], to[2] = p[2], to[3] = p[3]; }
-#define kl_cached_twos(p, step, to) \
-    do { \
+KL_DEV void kl_cached_four(const uint32_t *p, uint32_t *to)
+{
+    to[0] = p[0], to[1] = p[1], to[2] = p[2], to[3] = p[3];
+}
+#define kl_cached_twos(p, step, to)                                                              \
+    do {                                                                                         \
         for (int kl_k = 0; kl_k < 6; kl_k++) (to)[kl_k] = (p)[kl_k / 2 * (step) / 4 + kl_k % 2]; \
     } while (0)
-#define kl_cached_words(p, step, to) \
-    do { \
+#define kl_cached_words(p, step, to)                                              \
+    do {                                                                          \
         for (int kl_k = 0; kl_k < 4; kl_k++) (to)[kl_k] = (p)[kl_k * (step) / 4]; \
     } while (0)
-#define kl_cached_apart(p, step, is, to) \
-    do { \
+#define kl_cached_apart(p, step, is, to)                                                       \
+    do {                                                                                       \
         for (int kl_k = 0; kl_k < 4; kl_k++) (to)[kl_k] = (is) ? (p)[kl_k * (step) / 8] : 0.0; \
     } while (0)
 KL_DEV void kl_put_once(double *p, double v) { *p = v; }
@@ -304,14 +368,20 @@ KL_DEV double kl_lane_below(double v, int by) { return by ? 0.0 : v; }
 KL_DEV void kl_add_to(double *p, double v) { *p += v; }
 KL_DEV uint64_t kl_early_u64(const uint64_t *p) { return *p; }
 KL_DEV void kl_put_word(void *p, double v, uint64_t mark) { *(double *)p = v, ((uint64_t *)p)[1] = mark; }
-KL_DEV void kl_look_word(const void *p, double *v, uint64_t *mark) { *v = *(const double *)p, *mark = ((const uint64_t *)p)[1]; }
+KL_DEV void kl_look_word(const void *p, double *v, uint64_t *mark)
+{
+    *v = *(const double *)p, *mark = ((const uint64_t *)p)[1];
+}
 KL_DEV uint32_t kl_shared_address(const void *p) { return (uint32_t)(uintptr_t)p; }
 KL_DEV void kl_barrier_init(uint64_t *bar, int count) { *bar = (uint64_t)count; }
 KL_DEV void kl_barrier_ready(void) {}
 KL_DEV void kl_barrier_arrive(uint64_t *bar) { --*bar; }
 KL_DEV void kl_barrier_expect(uint64_t *bar, int bytes) { *bar += (uint64_t)bytes; }
 KL_DEV void kl_barrier_wait(uint64_t *bar, int phase) { *bar += (uint64_t)phase; }
-KL_DEV void kl_bring(void *to, const void *from, int bytes, uint64_t *bar) { *(char *)to = *(const char *)from, *bar += (uint64_t)bytes; }
+KL_DEV void kl_bring(void *to, const void *from, int bytes, uint64_t *bar)
+{
+    *(char *)to = *(const char *)from, *bar += (uint64_t)bytes;
+}
 KL_DEV void kl_bring_pair(void *to, const void *from) { *(char *)to = *(const char *)from; }
 KL_DEV void kl_barrier_brought(uint64_t *bar) { --*bar; }
 #endif

@@ -10,18 +10,23 @@
 enum {
     GROUP = 8,
     MANY = 256,      /* rows at least this long keep a warp busy */
-    NEIGHBOURS = 512 /* threads of a block where a warp takes a row: a block's rows follow each other and have much the same columns, so that more of x comes from
-                        the first cache (N2 with seven-fold excitations 2.7 ms, with 128 threads 3.7; elsewhere the same) */
+    /* threads of a block where a warp takes a row: a block's rows follow each other and have much the same
+       columns, so that more of x comes from the first cache (N2 with seven-fold excitations 2.7 ms, with 128
+       threads 3.7; elsewhere the same) */
+    NEIGHBOURS = 512
 };
 
 /* ---------------------------------------------------------------- choice */
 
-/* Figures of one H200 and 16 cores: what a non-zero takes less by another layout than by a warp a row, and what laying it out takes of one core, in picoseconds.
-   Short rows go by TILES (0.353 instead of 0.735 ms for 91 million non-zeros), long ones of a short x by PACKED (0.078 instead of 0.098 ms for 31 million); long
+/* Figures of one H200 and 16 cores: what a non-zero takes less by another layout than by a warp a row, and
+   what laying it out takes of one core, in picoseconds. Short rows go by TILES (0.353 instead of 0.735 ms for
+   91 million non-zeros), long ones of a short x by PACKED (0.078 instead of 0.098 ms for 31 million); long
    rows of a long x come as fast by a warp each (N2 with seven-fold excitations: 2.6 ms, TILES 2.7). */
-kl_spway kl_spway_choose(const kl_spmachine *machine, const kl_spmat *m, int64_t products, int nthread, int64_t *pays)
+kl_spway kl_spway_choose(const kl_spmachine *machine, const kl_spmat *m, int64_t products, int nthread,
+                         int64_t *pays)
 {
-    const int is_long = m->nnz >= MANY * m->nrow, is_short_x = m->ncol <= KL_PACKED_COLUMNS * KL_PACKED_BLOCKS;
+    const int is_long = m->nnz >= MANY * m->nrow,
+              is_short_x = m->ncol <= KL_PACKED_COLUMNS * KL_PACKED_BLOCKS;
     const double gain = is_long ? 0.6 : 4.2, lay_out = is_long ? 28000 : 50000;
     *pays = 0;
     if (machine->warps == 0) return KL_SPWAY_THREAD;
@@ -56,7 +61,8 @@ out:
     return st;
 }
 
-static kl_status send_offsets(kl_exec *ex, kl_spdev *d, const kl_spmat *m, const void *array, int64_t n, const int64_t **to, kl_err *err)
+static kl_status send_offsets(kl_exec *ex, kl_spdev *d, const kl_spmat *m, const void *array, int64_t n,
+                              const int64_t **to, kl_err *err)
 {
     kl_status st = KL_OK;
     int64_t *wide = NULL;
@@ -82,7 +88,8 @@ static kl_status send_stored(kl_exec *ex, kl_spdev *d, const kl_spmat *m, kl_err
     if (m->length != NULL) KL_TRY(send(ex, d, m->length, 4 * m->nrow, (const void **)&a->length, err));
     if (m->order != NULL) KL_TRY(send(ex, d, m->order, 4 * m->nrow, (const void **)&a->order, err));
     if (m->slice_off != NULL) KL_TRY(send_offsets(ex, d, m, m->slice_off, m->nslice + 1, &a->slice_off, err));
-    if (m->start != NULL) KL_TRY(send_offsets(ex, d, m, m->start, m->nrow + (m->end == NULL), &a->start, err));
+    if (m->start != NULL)
+        KL_TRY(send_offsets(ex, d, m, m->start, m->nrow + (m->end == NULL), &a->start, err));
     if (m->end != NULL) KL_TRY(send_offsets(ex, d, m, m->end, m->nrow, &a->end, err));
 out:
     return st;
@@ -93,8 +100,8 @@ out:
 typedef struct packing {
     const kl_spmat *m;
     int step_bytes, nblock;
-    int64_t width;    /* columns of a block */
-    uint32_t *group;  /* [nblock * nrow + 1]: counts, then offsets */
+    int64_t width; /* columns of a block */
+    uint32_t *group; /* [nblock * nrow + 1]: counts, then offsets */
     double *value;
     void *step;
     uint16_t *base;
@@ -102,7 +109,8 @@ typedef struct packing {
 
 enum { PACK_ROWS = 512 };
 
-static int64_t first_from(const kl_spmat *m, int64_t i, int64_t column) /* place of row i's first non-zero in this column or behind it */
+/* place of row i's first non-zero in this column or behind it */
+static int64_t first_from(const kl_spmat *m, int64_t i, int64_t column)
 {
     int64_t low = kl_sp_offset(m, m->start, i), high = kl_sp_offset(m, m->start, i + 1);
     while (low < high) {
@@ -119,7 +127,8 @@ static uint32_t pack_run(const packing *p, int64_t run)
     const kl_spmat *const m = p->m;
     const int64_t i = run % m->nrow, block = run / m->nrow, longest = p->step_bytes == 1 ? 255 : 65535;
     const int64_t from = block > 0 ? first_from(m, i, block * p->width) : kl_sp_offset(m, m->start, i);
-    const int64_t to = block + 1 < p->nblock ? first_from(m, i, (block + 1) * p->width) : kl_sp_offset(m, m->start, i + 1);
+    const int64_t to =
+        block + 1 < p->nblock ? first_from(m, i, (block + 1) * p->width) : kl_sp_offset(m, m->start, i + 1);
     const int write = p->value != NULL;
     const int64_t first = write ? p->group[run] : 0, n = write ? p->group[run + 1] - p->group[run] : 0;
     int64_t g = -1, at = 0; /* the group begun last, and the column that it has come to */
@@ -160,7 +169,8 @@ static void pack_task(void *self, int64_t task, int thread)
 {
     const packing *const p = self;
     (void)thread;
-    for (int64_t run = task * PACK_ROWS; run < (task + 1) * PACK_ROWS && run < p->nblock * p->m->nrow; run++) {
+    for (int64_t run = task * PACK_ROWS; run < (task + 1) * PACK_ROWS && run < p->nblock * p->m->nrow;
+         run++) {
         const uint32_t n = pack_run(p, run);
         if (p->value == NULL) p->group[run + 1] = n;
     }
@@ -175,22 +185,29 @@ static int64_t count_groups(packing *p, int nthread, int step_bytes)
     return n;
 }
 
-static kl_status make_packed(kl_exec *ex, const kl_spmachine *machine, kl_spdev *d, const kl_spmat *m, kl_err *err)
+static kl_status make_packed(kl_exec *ex, const kl_spmachine *machine, kl_spdev *d, const kl_spmat *m,
+                             kl_err *err)
 {
     enum { KEEP = 4096 };
     kl_status st = KL_OK;
     packing p = {.m = m, .nblock = 1};
-    if (m->nrow > INT32_MAX) return kl_fail(err, KL_EABSENT, "way packed holds 2^31 rows; this matrix has %lld", (long long)m->nrow);
-    if (m->ncol <= KL_PACKED_COLUMNS * KL_PACKED_BLOCKS && m->nrow <= (int64_t)KL_PACKED_ROWS * machine->nblock)
+    if (m->nrow > INT32_MAX)
+        return kl_fail(err, KL_EABSENT, "way packed holds 2^31 rows; this matrix has %lld",
+                       (long long)m->nrow);
+    if (m->ncol <= KL_PACKED_COLUMNS * KL_PACKED_BLOCKS &&
+        m->nrow <= (int64_t)KL_PACKED_ROWS * machine->nblock)
         p.nblock = (int)((m->ncol + KL_PACKED_COLUMNS - 1) / KL_PACKED_COLUMNS);
     if (p.nblock < 1) p.nblock = 1;
     p.width = ((m->ncol + p.nblock - 1) / p.nblock + 1) / 2 * 2;
     const int64_t nrun = p.nblock * m->nrow, ntask = (nrun + PACK_ROWS - 1) / PACK_ROWS;
     KL_TRY(kl_alloc(&p.group, nrun + 1, KL_MEM_MATRIX, err));
-    const int64_t narrow = m->ncol <= 1 << 24 ? count_groups(&p, ex->nthread, 1) : INT64_MAX / 74, wide = count_groups(&p, ex->nthread, 2);
+    const int64_t narrow = m->ncol <= 1 << 24 ? count_groups(&p, ex->nthread, 1) : INT64_MAX / 74,
+                  wide = count_groups(&p, ex->nthread, 2);
     int64_t n = wide;
     if (narrow * 74 <= wide * 82) n = count_groups(&p, ex->nthread, 1);
-    if (n > UINT32_MAX) KL_TRY(kl_fail(err, KL_EINPUT, "%lld groups of non-zeros; way packed has room for %u", (long long)n, UINT32_MAX));
+    if (n > UINT32_MAX)
+        KL_TRY(kl_fail(err, KL_EINPUT, "%lld groups of non-zeros; way packed has room for %u", (long long)n,
+                       UINT32_MAX));
     for (int64_t run = 0; run < nrun; run++) p.group[run + 1] += p.group[run];
     KL_TRY(kl_alloc(&p.value, n * GROUP, KL_MEM_MATRIX, err));
     KL_TRY(kl_alloc_bytes(&p.step, n * GROUP, (size_t)p.step_bytes, KL_MEM_MATRIX, err));
@@ -215,34 +232,34 @@ out:
 /* ---------------------------------------------------------------- TILES */
 
 typedef struct part {
-    uint32_t nstep, nslice;       /* of one range */
+    uint32_t nstep, nslice; /* of one range */
     uint32_t first_step, first_slice;
 } part;
 
 typedef struct tiling {
     const kl_spmat *m;
     int nrange, ndense, nworker;
-    int64_t width;                /* columns of a dense block */
+    int64_t width; /* columns of a dense block */
     uint32_t *range;
-    part *part;                   /* [nrange][ndense + 1] */
+    part *part; /* [nrange][ndense + 1] */
     kl_spshare *share, *rest;
-    double *value[2];             /* dense, far */
+    double *value[2]; /* dense, far */
     uint16_t *dense_column;
     uint32_t *far_column;
     uint16_t *row[2];
-    struct scratch *scratch;      /* [nthread] */
+    struct scratch *scratch; /* [nthread] */
     int writing;
 } tiling;
 
 typedef struct scratch {
-    int64_t at[KL_TILE_ROWS];     /* next non-zero of a row */
+    int64_t at[KL_TILE_ROWS]; /* next non-zero of a row */
     uint32_t count[KL_TILE_ROWS]; /* in this part */
     uint16_t order[KL_TILE_ROWS];
     uint32_t bound[KL_TILE_ROWS / 32 + 2]; /* steps up to the end of a slice */
     uint32_t place[KL_TILE_ROWS / 32 + 1], from[KL_TILE_ROWS / 32 + 1];
     uint16_t owner[KL_TILE_ROWS / 32 + 1];
-    uint32_t *bucket;             /* [longest + 2] */
-    uint32_t *load, *have;        /* [shares of a part] */
+    uint32_t *bucket; /* [longest + 2] */
+    uint32_t *load, *have; /* [shares of a part] */
 } scratch;
 
 /* Longest first, rows of one length in their order. */
@@ -259,8 +276,9 @@ static void sort_by_count(scratch *w, int nrow, int64_t longest)
     for (int r = 0; r < nrow; r++) w->order[w->bucket[w->count[r]]++] = (uint16_t)r;
 }
 
-/* Deals the slices out to n shares, the widest first, each to the share that has least; bound: where slices end when they lie as sorted. Afterwards
-   place[s] is the slice's number where it lies, from[s] its first step. */
+/* Deals the slices out to n shares, the widest first, each to the share that has least; bound: where slices
+   end when they lie as sorted. Afterwards place[s] is the slice's number where it lies, from[s] its first
+   step. */
 static void deal(scratch *w, const part *p, int n, kl_spshare *out)
 {
     for (int k = 0; k < n; k++) w->load[k] = w->have[k] = 0;
@@ -274,7 +292,8 @@ static void deal(scratch *w, const part *p, int n, kl_spshare *out)
     }
     uint32_t slice = 0, step = 0;
     for (int k = 0; k < n; k++) {
-        out[k] = (kl_spshare){p->first_step + step, p->first_step + step + w->load[k], p->first_slice + slice, 0};
+        out[k] =
+            (kl_spshare){p->first_step + step, p->first_step + step + w->load[k], p->first_slice + slice, 0};
         step += w->load[k];
         slice += w->have[k];
         w->load[k] = out[k].from;
@@ -325,7 +344,8 @@ static void tile_task(void *self, int64_t range, int thread)
             w->bound[nslice++] = nstep;
         }
         if (t->writing) {
-            kl_spshare *const out = far ? t->rest + range * (t->ndense > 0 ? t->ndense : 1) * t->nworker : t->share + (range * t->ndense + b) * t->nworker;
+            kl_spshare *const out = far ? t->rest + range * (t->ndense > 0 ? t->ndense : 1) * t->nworker
+                                        : t->share + (range * t->ndense + b) * t->nworker;
             deal(w, p, far ? (t->ndense > 0 ? t->ndense : 1) * t->nworker : t->nworker, out);
             for (uint32_t s = 0; s < nslice; s++) {
                 const uint32_t wide = w->bound[s] - (s > 0 ? w->bound[s - 1] : 0);
@@ -387,19 +407,23 @@ static kl_status dense_columns(const kl_spmat *m, int nrange, int64_t *out, kl_e
     KL_TRY(kl_alloc(&count, nstrip, KL_MEM_WORK, err));
     for (int64_t k = 0; k < m->nnz; k++) count[kl_sp_column(m, m->rest_column, k) / STRIP]++;
     int64_t s = 0;
-    while (s < nstrip && count[s] >= (int64_t)nrange * STRIP) s++; /* a gather moves 32 bytes, bringing an element 8 for each range: even at nrange / 4 */
+    /* a gather moves 32 bytes, bringing an element 8 for each range: even at nrange / 4 */
+    while (s < nstrip && count[s] >= (int64_t)nrange * STRIP) s++;
     *out = s * STRIP < m->ncol ? s * STRIP : m->ncol;
 out:
     kl_free(&count);
     return st;
 }
 
-static kl_status make_tiles(kl_exec *ex, const kl_spmachine *machine, kl_spdev *d, const kl_spmat *m, kl_err *err)
+static kl_status make_tiles(kl_exec *ex, const kl_spmachine *machine, kl_spdev *d, const kl_spmat *m,
+                            kl_err *err)
 {
     kl_status st = KL_OK;
     tiling t = {.m = m, .nworker = KL_TILE_WARPS - 1};
     int64_t dense = 0, nstep[2] = {0, 0}, nslice[2] = {0, 0}, most_rows = 0;
-    if (m->ncol > INT32_MAX) return kl_fail(err, KL_EABSENT, "way tiles holds columns below 2^31; this matrix has %lld", (long long)m->ncol);
+    if (m->ncol > INT32_MAX)
+        return kl_fail(err, KL_EABSENT, "way tiles holds columns below 2^31; this matrix has %lld",
+                       (long long)m->ncol);
     KL_TRY(cut_ranges(&t, machine->nblock, err));
     KL_TRY(dense_columns(m, t.nrange, &dense, err));
     t.ndense = (int)((dense + KL_TILE_COLUMNS - 1) / KL_TILE_COLUMNS);
@@ -421,10 +445,13 @@ static kl_status make_tiles(kl_exec *ex, const kl_spmachine *machine, kl_spdev *
         nstep[far] = (nstep[far] + p->nstep + 3) / 4 * 4; /* parts begin with a quad of their own */
         nslice[far] += p->nslice;
     }
-    if (nstep[0] > UINT32_MAX || nstep[1] > UINT32_MAX) KL_TRY(kl_fail(err, KL_EINPUT, "way tiles: %lld steps; 2^32 are supported", (long long)(nstep[0] + nstep[1])));
+    if (nstep[0] > UINT32_MAX || nstep[1] > UINT32_MAX)
+        KL_TRY(kl_fail(err, KL_EINPUT, "way tiles: %lld steps; 2^32 are supported",
+                       (long long)(nstep[0] + nstep[1])));
     for (int far = 0; far < 2; far++) {
         KL_TRY(kl_alloc(&t.value[far], nstep[far] * 32, KL_MEM_MATRIX, err));
-        KL_TRY(kl_alloc(&t.row[far], (nslice[far] + 2) * 32, KL_MEM_MATRIX, err)); /* kernels read a slice ahead */
+        /* kernels read a slice ahead */
+        KL_TRY(kl_alloc(&t.row[far], (nslice[far] + 2) * 32, KL_MEM_MATRIX, err));
     }
     KL_TRY(kl_alloc(&t.dense_column, nstep[0] * 32, KL_MEM_MATRIX, err));
     KL_TRY(kl_alloc(&t.far_column, nstep[1] * 32, KL_MEM_MATRIX, err));
@@ -433,7 +460,8 @@ static kl_status make_tiles(kl_exec *ex, const kl_spmachine *machine, kl_spdev *
     t.writing = 1;
     kl_par_for(nthread, t.nrange, tile_task, &t);
     for (int k = 0; k < t.nrange; k++)
-        if ((int64_t)t.range[k + 1] - t.range[k] > most_rows) most_rows = (int64_t)t.range[k + 1] - t.range[k];
+        if ((int64_t)t.range[k + 1] - t.range[k] > most_rows)
+            most_rows = (int64_t)t.range[k + 1] - t.range[k];
     kl_spargs *const a = &d->args;
     a->nrange = t.nrange;
     a->ndense = t.ndense;
@@ -441,8 +469,10 @@ static kl_status make_tiles(kl_exec *ex, const kl_spmachine *machine, kl_spdev *
     a->most_rows = (int)((most_rows + 1) / 2 * 2);
     a->nworker = t.nworker;
     KL_TRY(send(ex, d, t.range, 4 * (t.nrange + 1), (const void **)&a->range, err));
-    KL_TRY(send(ex, d, t.share, (int64_t)sizeof(*t.share) * t.nrange * t.ndense * t.nworker, (const void **)&a->share, err));
-    KL_TRY(send(ex, d, t.rest, (int64_t)sizeof(*t.rest) * t.nrange * nrest * t.nworker, (const void **)&a->rest, err));
+    KL_TRY(send(ex, d, t.share, (int64_t)sizeof(*t.share) * t.nrange * t.ndense * t.nworker,
+                (const void **)&a->share, err));
+    KL_TRY(send(ex, d, t.rest, (int64_t)sizeof(*t.rest) * t.nrange * nrest * t.nworker,
+                (const void **)&a->rest, err));
     KL_TRY(send(ex, d, t.value[0], nstep[0] * 256, (const void **)&a->dense_value, err));
     KL_TRY(send(ex, d, t.value[1], nstep[1] * 256, (const void **)&a->far_value, err));
     KL_TRY(send(ex, d, t.dense_column, nstep[0] * 64, (const void **)&a->dense_column, err));
@@ -482,14 +512,16 @@ static void clear(kl_exec *ex, kl_spdev **spdev)
     kl_free(spdev);
 }
 
-static kl_status make(kl_exec *ex, const kl_spmachine *machine, const kl_spmat *m, kl_spway way, int threads, kl_spdev **out, kl_err *err)
+static kl_status make(kl_exec *ex, const kl_spmachine *machine, const kl_spmat *m, kl_spway way, int threads,
+                      kl_spdev **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_spdev *d = NULL;
     KL_TRY(kl_alloc(&d, 1, KL_MEM_MISC, err));
     d->way = way;
     d->threads = threads > 0 ? threads : way == KL_SPWAY_WARP ? NEIGHBOURS : 128;
-    d->args = (kl_spargs){.nrow = m->nrow, .ncol = m->ncol, .index_bytes = m->index_bytes, .symmetric = m->symmetric};
+    d->args = (kl_spargs){
+        .nrow = m->nrow, .ncol = m->ncol, .index_bytes = m->index_bytes, .symmetric = m->symmetric};
     const int64_t mean = m->nrow > 0 ? m->nnz / m->nrow : 0;
     d->lanes = m->format == KL_SP_HYBRID || mean >= 48 ? 32 : mean >= 24 ? 16 : mean >= 8 ? 8 : 4;
     if (way == KL_SPWAY_PACKED) KL_TRY(make_packed(ex, machine, d, m, err));
@@ -507,16 +539,17 @@ out:
 kl_status kl_spdev_prepare(kl_exec *ex, const kl_spmachine *machine, kl_spmv *s, kl_err *err)
 {
     const kl_spmat *const m = s->m;
-    const kl_spway way = s->way == KL_SPWAY_AUTO ? kl_spway_choose(machine, m, s->products, ex->nthread, &s->pays) : s->way;
+    const kl_spway way =
+        s->way == KL_SPWAY_AUTO ? kl_spway_choose(machine, m, s->products, ex->nthread, &s->pays) : s->way;
     const int rows = m->format == KL_SP_CSR || m->format == KL_SP_HYBRID;
-    const int known = way == KL_SPWAY_THREAD ? !rows || machine->warps == 0
-                      : machine->warps == 0  ? 0
-                      : way == KL_SPWAY_WARP ? rows
+    const int known = way == KL_SPWAY_THREAD  ? !rows || machine->warps == 0
+                      : machine->warps == 0   ? 0
+                      : way == KL_SPWAY_WARP  ? rows
                       : way == KL_SPWAY_WARPS ? m->format == KL_SP_HYBRID && !m->symmetric
                                               : m->format == KL_SP_CSR && !m->symmetric;
     if (!known)
-        return kl_fail(err, KL_EABSENT, "executor %s: no way '%s' for a matrix in format %s%s", ex->name, kl_spway_name(way), kl_spformat_name(m->format),
-                       m->symmetric ? " (one half)" : "");
+        return kl_fail(err, KL_EABSENT, "executor %s: no way '%s' for a matrix in format %s%s", ex->name,
+                       kl_spway_name(way), kl_spformat_name(m->format), m->symmetric ? " (one half)" : "");
     s->way = way;
     return make(ex, machine, m, way, s->threads, (kl_spdev **)&s->plan, err);
 }
@@ -529,10 +562,12 @@ kl_status kl_spdev_ready(kl_exec *ex, kl_spmv *s, int nvec, kl_spdev **out, int 
     kl_spdev *d = s->plan;
     kl_spmat *sliced = NULL;
     *nv = nvec == 1 ? 1 : nvec == 2 ? 2 : nvec <= 4 ? 4 : nvec <= 8 ? 8 : 16;
-    if (*nv > 1 && d->way == KL_SPWAY_TILES) { /* rows are short: vectors side by side want a few threads a row, and are read through the caches */
+    /* rows are short: vectors side by side want a few threads a row, and are read through the caches */
+    if (*nv > 1 && d->way == KL_SPWAY_TILES) {
         if (d->block == NULL) {
             static const kl_spmachine machine = {.warps = 1};
-            KL_TRY(kl_spmat_convert(s->m, &(kl_spopts){.format = KL_SP_SELLR, .nthread = ex->nthread}, &sliced, err));
+            KL_TRY(kl_spmat_convert(s->m, &(kl_spopts){.format = KL_SP_SELLR, .nthread = ex->nthread},
+                                    &sliced, err));
             KL_TRY(make(ex, &machine, sliced, KL_SPWAY_THREAD, s->threads, &d->block, err));
         }
         d = d->block;

@@ -1,26 +1,32 @@
-/* What the kernels of sparse products do on NVIDIA GPUs, once for CUDA and for bare OpenMP regions, which launch them.
+/* What the kernels of sparse products do on NVIDIA GPUs, once for CUDA and for bare OpenMP regions, which
+   launch them.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_SPMV_DEVICE_H
 #define KL_SPMV_DEVICE_H
 #include "device/ptx.h"
 #include "device/spdev.h"
 
-enum { KL_AHEAD = 4 }; /* loads that a lane asks for before it uses the first: written out where it is clang's, which unrolls no such loop that has assembler in it */
+/* loads that a lane asks for before it uses the first: written out where it is clang's, which unrolls no such
+   loop that has assembler in it */
+enum { KL_AHEAD = 4 };
 
 KL_DEV int64_t kl_column_once(const void *column, int64_t k, int index_bytes)
 {
-    return index_bytes == 2 ? (int64_t)kl_once_u16((const uint16_t *)column + k) : (int64_t)kl_once_u32((const uint32_t *)column + k);
+    return index_bytes == 2 ? (int64_t)kl_once_u16((const uint16_t *)column + k)
+                            : (int64_t)kl_once_u32((const uint32_t *)column + k);
 }
 
 /* ---------------------------------------------------------------- a warp, or a part of one, a row */
 
 /* This lane's share of places [from, to) times x. */
-KL_DEV double kl_sp_run(const double *value, const void *column, int index_bytes, int64_t from, int64_t to, int lane, int64_t lanes, const double *x)
+KL_DEV double kl_sp_run(const double *value, const void *column, int index_bytes, int64_t from, int64_t to,
+                        int lane, int64_t lanes, const double *x)
 {
     double s = 0.0;
 #ifdef __CUDACC__
 #pragma unroll 4
-    for (int64_t k = from + lane; k < to; k += lanes) s += kl_once(value + k) * kl_cached(x + kl_column_once(column, k, index_bytes));
+    for (int64_t k = from + lane; k < to; k += lanes)
+        s += kl_once(value + k) * kl_cached(x + kl_column_once(column, k, index_bytes));
 #else
     for (int64_t k = from + lane; k < to; k += KL_AHEAD * lanes) {
         double v[KL_AHEAD];
@@ -39,15 +45,21 @@ KL_DEV double kl_sp_run(const double *value, const void *column, int index_bytes
 }
 
 /* The same where places of a row lie `step` apart, for one thread. */
-KL_DEV double kl_sp_column_run(const kl_spargs *a, int index_bytes, int64_t place, int64_t step, int64_t n, const double *x)
+KL_DEV double kl_sp_column_run(const kl_spargs *a, int index_bytes, int64_t place, int64_t step, int64_t n,
+                               const double *x)
 {
-    return kl_sp_run(a->value + place, index_bytes == 2 ? (const void *)((const uint16_t *)a->column + place) : (const void *)((const uint32_t *)a->column + place), index_bytes, 0,
-                     n * step, 0, step, x);
+    return kl_sp_run(a->value + place,
+                     index_bytes == 2 ? (const void *)((const uint16_t *)a->column + place)
+                                      : (const void *)((const uint32_t *)a->column + place),
+                     index_bytes, 0, n * step, 0, step, x);
 }
 
 KL_DEV int64_t kl_sp_end(const kl_spargs *a, int64_t row) { return a->end ? a->end[row] : a->start[row + 1]; }
 
-KL_DEV int64_t kl_sp_width(const kl_spargs *a, int64_t row) { return a->length && (int64_t)a->length[row] < a->width ? (int64_t)a->length[row] : a->width; }
+KL_DEV int64_t kl_sp_width(const kl_spargs *a, int64_t row)
+{
+    return a->length && (int64_t)a->length[row] < a->width ? (int64_t)a->length[row] : a->width;
+}
 
 /* CSR and hybrid (Alg. 7). index_bytes and lanes are constants where this is used. */
 KL_DEV void kl_sp_warp(const kl_spargs *a, int index_bytes, int lanes, const double *x, double *y)
@@ -56,21 +68,29 @@ KL_DEV void kl_sp_warp(const kl_spargs *a, int index_bytes, int lanes, const dou
     const int lane = kl_lane_number() % lanes;
     double s = 0.0;
     if (row < a->nrow) {
-        if (a->width) s = kl_sp_run(a->value, a->column, index_bytes, row * a->width, row * a->width + kl_sp_width(a, row), lane, lanes, x);
-        s += kl_sp_run(a->rest_value, a->rest_column, index_bytes, a->start[row], kl_sp_end(a, row), lane, lanes, x);
+        if (a->width)
+            s = kl_sp_run(a->value, a->column, index_bytes, row * a->width,
+                          row * a->width + kl_sp_width(a, row), lane, lanes, x);
+        s += kl_sp_run(a->rest_value, a->rest_column, index_bytes, a->start[row], kl_sp_end(a, row), lane,
+                       lanes, x);
     }
     s = kl_lane_sum(s, lanes);
     if (lane == 0 && row < a->nrow) y[row] = s;
 }
 
-/* Hybrid, section 4.2: even warps take the regular part, odd ones the rest; sums of the block's rows meet in `meet` [warps]. */
+/* Hybrid, section 4.2: even warps take the regular part, odd ones the rest; sums of the block's rows meet in
+   `meet` [warps]. */
 KL_DEV void kl_sp_warps(const kl_spargs *a, int index_bytes, double *meet, const double *x, double *y)
 {
     const int64_t row = kl_thread_number() / 64;
     const int lane = kl_lane_number(), warp = kl_in_block() / 32;
     double s = 0.0;
-    if (row < a->nrow && warp % 2 == 0) s = kl_sp_run(a->value, a->column, index_bytes, row * a->width, row * a->width + kl_sp_width(a, row), lane, 32, x);
-    else if (row < a->nrow) s = kl_sp_run(a->rest_value, a->rest_column, index_bytes, a->start[row], kl_sp_end(a, row), lane, 32, x);
+    if (row < a->nrow && warp % 2 == 0)
+        s = kl_sp_run(a->value, a->column, index_bytes, row * a->width, row * a->width + kl_sp_width(a, row),
+                      lane, 32, x);
+    else if (row < a->nrow)
+        s = kl_sp_run(a->rest_value, a->rest_column, index_bytes, a->start[row], kl_sp_end(a, row), lane, 32,
+                      x);
     s = kl_lane_sum(s, 32);
     if (lane == 0) meet[warp] = s;
     kl_block_sync();
@@ -78,7 +98,8 @@ KL_DEV void kl_sp_warps(const kl_spargs *a, int index_bytes, double *meet, const
 }
 
 /* One half of a symmetric matrix: y += both halves; y is 0 before. */
-KL_DEV double kl_sp_run_both(const double *value, const void *column, int index_bytes, int64_t from, int64_t to, int lane, int64_t row, const double *x, double own, double *y)
+KL_DEV double kl_sp_run_both(const double *value, const void *column, int index_bytes, int64_t from,
+                             int64_t to, int lane, int64_t row, const double *x, double own, double *y)
 {
     double s = 0.0;
     for (int64_t k = from + lane; k < to; k += 32) {
@@ -97,8 +118,11 @@ KL_DEV void kl_sp_half(const kl_spargs *a, const double *x, double *y)
     if (row >= a->nrow) return;
     const double own = kl_cached(x + row);
     double s = 0.0;
-    if (a->width) s = kl_sp_run_both(a->value, a->column, a->index_bytes, row * a->width, row * a->width + kl_sp_width(a, row), lane, row, x, own, y);
-    s += kl_sp_run_both(a->rest_value, a->rest_column, a->index_bytes, a->start[row], kl_sp_end(a, row), lane, row, x, own, y);
+    if (a->width)
+        s = kl_sp_run_both(a->value, a->column, a->index_bytes, row * a->width,
+                           row * a->width + kl_sp_width(a, row), lane, row, x, own, y);
+    s += kl_sp_run_both(a->rest_value, a->rest_column, a->index_bytes, a->start[row], kl_sp_end(a, row), lane,
+                        row, x, own, y);
     s = kl_lane_sum(s, 32);
     if (lane == 0) kl_add_to(y + row, s);
 }
@@ -137,7 +161,8 @@ typedef struct kl_packed_at {
     int row, nwarp;          /* row that is called for */
     uint32_t first, n, g;    /* its groups, and the next one of this lane, from its first */
     uint32_t next_first, next_end; /* of the row after, read ahead */
-    int slot, part, low;     /* of the sum of the row that is worked on; block of x by count, and its first column */
+    /* of the sum of the row that is worked on; block of x by count, and its first column */
+    int slot, part, low;
     double sum;
 } kl_packed_at;
 
@@ -161,7 +186,8 @@ KL_DEV void kl_packed_call(const kl_spargs *a, int step_bytes, const kl_packed_a
     }
 }
 
-KL_DEV double kl_packed_use(const kl_spargs *a, int step_bytes, const kl_packed_at *t, const kl_pack *p, const double *x, const double *xs)
+KL_DEV double kl_packed_use(const kl_spargs *a, int step_bytes, const kl_packed_at *t, const kl_pack *p,
+                            const double *x, const double *xs)
 {
     const uint32_t nshared = (uint32_t)a->nshared;
     double s = 0.0;
@@ -170,7 +196,8 @@ KL_DEV double kl_packed_use(const kl_spargs *a, int step_bytes, const kl_packed_
         uint32_t c = p[k].base << (8 * step_bytes);
         KL_UNROLL
         for (int j = 0; j < 8; j++) {
-            c += step_bytes == 1 ? (uint32_t)(p[k].step[0] >> (8 * j)) & 0xff : (uint32_t)(p[k].step[j / 4] >> (16 * (j % 4))) & 0xffff;
+            c += step_bytes == 1 ? (uint32_t)(p[k].step[0] >> (8 * j)) & 0xff
+                                 : (uint32_t)(p[k].step[j / 4] >> (16 * (j % 4))) & 0xffff;
             const double v = j % 2 ? p[k].v[j / 2].b : p[k].v[j / 2].a;
             const uint32_t at = c - (uint32_t)t->low;
             s += v * (at < nshared ? xs[at] : kl_cached(x + c));
@@ -203,9 +230,11 @@ KL_DEV void kl_packed_begin(const kl_spargs *a, const uint32_t *group, kl_packed
     kl_packed_next(a, group, t, lane);
 }
 
-/* Calls for the groups after these, then works on these. sum: one for each row of this block of threads, where there are several blocks of x. */
-KL_DEV void kl_packed_step(const kl_spargs *a, int step_bytes, const uint32_t *group, kl_packed_at *t, kl_pack *call, const kl_pack *use, const double *x, const double *xs,
-                           double *sum, double *y, int lane)
+/* Calls for the groups after these, then works on these. sum: one for each row of this block of threads,
+   where there are several blocks of x. */
+KL_DEV void kl_packed_step(const kl_spargs *a, int step_bytes, const uint32_t *group, kl_packed_at *t,
+                           kl_pack *call, const kl_pack *use, const double *x, const double *xs, double *sum,
+                           double *y, int lane)
 {
     const int row = t->row;
     t->g += 32 * KL_PACKS;
@@ -228,7 +257,8 @@ KL_DEV void kl_packed_step(const kl_spargs *a, int step_bytes, const uint32_t *g
     }
 }
 
-/* n elements of x from `low` on, by one thread, to a place of n + 2; where x has an odd address the element before comes first. */
+/* n elements of x from `low` on, by one thread, to a place of n + 2; where x has an odd address the element
+   before comes first. */
 KL_DEV void kl_bring_block(double *to, const double *x, int64_t low, int n, int odd, uint64_t *bar)
 {
     const int all = n + odd, even = all / 2 * 2;
@@ -239,14 +269,25 @@ KL_DEV void kl_bring_block(double *to, const double *x, int64_t low, int n, int 
 
 KL_DEV int kl_odd_address(const double *x) { return (int)((uintptr_t)x / 8 % 2); }
 
-KL_DEV int kl_block_columns(const kl_spargs *a, int64_t low, int width) { return (int)(a->ncol - low < width ? a->ncol - low : width); }
+KL_DEV int kl_block_columns(const kl_spargs *a, int64_t low, int width)
+{
+    return (int)(a->ncol - low < width ? a->ncol - low : width);
+}
 
 /* Sums [rows of a block of threads], a block of x, a barrier. */
-static inline int kl_packed_sums(const kl_spargs *a, int nblock, int nwarp) { return a->nxblock > 1 ? (int)((a->nrow / nwarp / nblock + 2) * nwarp + 1) / 2 * 2 : 0; }
-static inline int kl_packed_shared_bytes(const kl_spargs *a, int nblock, int nwarp) { return 8 * (kl_packed_sums(a, nblock, nwarp) + a->nshared + 2) + 16; }
+static inline int kl_packed_sums(const kl_spargs *a, int nblock, int nwarp)
+{
+    return a->nxblock > 1 ? (int)((a->nrow / nwarp / nblock + 2) * nwarp + 1) / 2 * 2 : 0;
+}
+static inline int kl_packed_shared_bytes(const kl_spargs *a, int nblock, int nwarp)
+{
+    return 8 * (kl_packed_sums(a, nblock, nwarp) + a->nshared + 2) + 16;
+}
 
-/* Each block of threads begins with another block of x, so that not all of them wait for memory at the same time. */
-KL_DEV void kl_sp_packed(const kl_spargs *a, int step_bytes, int nsum, double *shared, const double *x, double *y)
+/* Each block of threads begins with another block of x, so that not all of them wait for memory at the same
+   time. */
+KL_DEV void kl_sp_packed(const kl_spargs *a, int step_bytes, int nsum, double *shared, const double *x,
+                         double *y)
 {
     double *const sum = shared, *const block = sum + nsum, *const xs = block + kl_odd_address(x);
     uint64_t *const full = (uint64_t *)(block + a->nshared + 2);
@@ -260,7 +301,8 @@ KL_DEV void kl_sp_packed(const kl_spargs *a, int step_bytes, int nsum, double *s
         const int b = (t.part + kl_block_number()) % nx;
         const uint32_t *const group = a->group + (int64_t)b * a->nrow;
         t.low = b * a->nshared;
-        if (kl_in_block() == 0) kl_bring_block(block, x, t.low, kl_block_columns(a, t.low, a->nshared), kl_odd_address(x), full);
+        if (kl_in_block() == 0)
+            kl_bring_block(block, x, t.low, kl_block_columns(a, t.low, a->nshared), kl_odd_address(x), full);
         kl_packed_begin(a, group, &t, lane);
         kl_packed_call(a, step_bytes, &t, p); /* on its way while x comes */
         kl_barrier_wait(full, t.part % 2);
@@ -275,7 +317,8 @@ KL_DEV void kl_sp_packed(const kl_spargs *a, int step_bytes, int nsum, double *s
 
 /* ---------------------------------------------------------------- TILES */
 
-/* Steps of a warp under way: two are 2.5 per cent faster than one, and more registers than target regions have. */
+/* Steps of a warp under way: two are 2.5 per cent faster than one, and more registers than target regions
+   have. */
 #ifdef __CUDACC__
 enum { KL_QUADS = 2 };
 #else
@@ -287,7 +330,8 @@ typedef struct kl_quads {
     uint64_t c[KL_QUADS][2];
 } kl_quads;
 
-KL_DEV void kl_quads_call(const double *value, const void *column, int index_bytes, uint32_t quad, uint32_t end, int lane, kl_quads *to)
+KL_DEV void kl_quads_call(const double *value, const void *column, int index_bytes, uint32_t quad,
+                          uint32_t end, int lane, kl_quads *to)
 {
     KL_UNROLL
     for (int k = 0; k < KL_QUADS; k++) {
@@ -297,8 +341,11 @@ KL_DEV void kl_quads_call(const double *value, const void *column, int index_byt
         const double *const v = value + (int64_t)(quad + k) * 128 + 2 * lane;
         to->v[k][0] = kl_once_pair(v);
         to->v[k][1] = kl_once_pair(v + 64);
-        if (index_bytes == 2) to->c[k][0] = kl_once_u64((const char *)column + (int64_t)(quad + k) * 256 + 8 * lane);
-        else kl_once_two_u64((const char *)column + (int64_t)(quad + k) * 512 + 16 * lane, &to->c[k][0], &to->c[k][1]);
+        if (index_bytes == 2)
+            to->c[k][0] = kl_once_u64((const char *)column + (int64_t)(quad + k) * 256 + 8 * lane);
+        else
+            kl_once_two_u64((const char *)column + (int64_t)(quad + k) * 512 + 16 * lane, &to->c[k][0],
+                            &to->c[k][1]);
     }
 }
 
@@ -308,33 +355,36 @@ typedef struct kl_tile_at {
     double sum;
 } kl_tile_at;
 
-KL_DEV void kl_quads_use(const kl_quads *q, int index_bytes, uint32_t quad, kl_tile_at *t, const uint16_t *row_of, const double *x, double *out, int lane)
+KL_DEV void kl_quads_use(const kl_quads *q, int index_bytes, uint32_t quad, kl_tile_at *t,
+                         const uint16_t *row_of, const double *x, double *out, int lane)
 {
     KL_UNROLL
-    for (int k = 0; k < KL_QUADS; k++)
-        KL_UNROLL
-        for (int j = 0; j < 4; j++) {
-            const uint32_t step = 4 * (quad + k) + j;
-            const uint32_t word = index_bytes == 2 ? (uint32_t)(q->c[k][0] >> (16 * j)) & 0xffff : (uint32_t)(q->c[k][j / 2] >> (32 * (j % 2)));
-            const uint32_t mark = index_bytes == 2 ? 0x8000 : 0x80000000;
-            if (step < t->from || step >= t->to) continue;
-            const uint32_t c = word & ~mark;
-            const double v = j % 2 ? q->v[k][j / 2].b : q->v[k][j / 2].a;
-            t->sum += v * (index_bytes == 2 ? x[c] : kl_cached(x + c));
-            if (!(word & mark)) continue;
-            if (t->row != KL_TILE_NO_ROW) {
-                if (index_bytes == 2) out[t->row] += t->sum;
-                else out[t->row] = t->sum;
-            }
-            t->sum = 0.0;
-            t->row = t->next_row;
-            t->slice++;
-            t->next_row = row_of[32 * (int64_t)(t->slice + 1) + lane];
+    for (int k = 0; k < KL_QUADS; k++) KL_UNROLL
+    for (int j = 0; j < 4; j++) {
+        const uint32_t step = 4 * (quad + k) + j;
+        const uint32_t word = index_bytes == 2 ? (uint32_t)(q->c[k][0] >> (16 * j)) & 0xffff
+                                               : (uint32_t)(q->c[k][j / 2] >> (32 * (j % 2)));
+        const uint32_t mark = index_bytes == 2 ? 0x8000 : 0x80000000;
+        if (step < t->from || step >= t->to) continue;
+        const uint32_t c = word & ~mark;
+        const double v = j % 2 ? q->v[k][j / 2].b : q->v[k][j / 2].a;
+        t->sum += v * (index_bytes == 2 ? x[c] : kl_cached(x + c));
+        if (!(word & mark)) continue;
+        if (t->row != KL_TILE_NO_ROW) {
+            if (index_bytes == 2) out[t->row] += t->sum;
+            else out[t->row] = t->sum;
         }
+        t->sum = 0.0;
+        t->row = t->next_row;
+        t->slice++;
+        t->next_row = row_of[32 * (int64_t)(t->slice + 1) + lane];
+    }
 }
 
-/* One share: 16-bit columns add to sums in shared memory, 32-bit ones are those of the last part and write y. */
-KL_DEV void kl_tile_share(const kl_spshare *share, int index_bytes, const double *value, const void *column, const uint16_t *row_of, const double *x, double *out, int lane)
+/* One share: 16-bit columns add to sums in shared memory, 32-bit ones are those of the last part and write
+   y. */
+KL_DEV void kl_tile_share(const kl_spshare *share, int index_bytes, const double *value, const void *column,
+                          const uint16_t *row_of, const double *x, double *out, int lane)
 {
     kl_tile_at t = {share->from, share->to, share->slice, 0, 0, 0.0};
     if (t.from == t.to) return;
@@ -356,11 +406,16 @@ KL_DEV void kl_tile_share(const kl_spshare *share, int index_bytes, const double
     }
 }
 
-/* Bytes of shared memory, and where things lie in it: sums [most_rows], a block of x (one element more, for odd addresses), two barriers. */
-static inline int kl_tile_shared_bytes(const kl_spargs *a) { return 8 * (a->most_rows + a->dense_width + 2) + 16; }
+/* Bytes of shared memory, and where things lie in it: sums [most_rows], a block of x (one element more, for
+   odd addresses), two barriers. */
+static inline int kl_tile_shared_bytes(const kl_spargs *a)
+{
+    return 8 * (a->most_rows + a->dense_width + 2) + 16;
+}
 
-/* The last warp brings block after block of x; the others work on it, and between two blocks on a piece of the last part, so that nobody waits. Every other
-   range begins with such a piece: memory and the second cache, which the two kinds of work ask for most, are then busy at the same time. */
+/* The last warp brings block after block of x; the others work on it, and between two blocks on a piece of
+   the last part, so that nobody waits. Every other range begins with such a piece: memory and the second
+   cache, which the two kinds of work ask for most, are then busy at the same time. */
 KL_DEV void kl_sp_tiles(const kl_spargs *a, double *shared, const double *x, double *y)
 {
     double *const sum = shared, *const block = sum + a->most_rows;
@@ -387,11 +442,13 @@ KL_DEV void kl_sp_tiles(const kl_spargs *a, double *shared, const double *x, dou
             const int b = piece / 2;
             if ((piece + range) % 2 == 0 && b < ndense) {
                 kl_barrier_wait(full, b % 2);
-                kl_tile_share(a->share + ((int64_t)range * ndense + b) * a->nworker + warp, 2, a->dense_value, a->dense_column, a->dense_row, block + odd, sum, lane);
+                kl_tile_share(a->share + ((int64_t)range * ndense + b) * a->nworker + warp, 2, a->dense_value,
+                              a->dense_column, a->dense_row, block + odd, sum, lane);
                 kl_warp_sync();
                 if (lane == 0) kl_barrier_arrive(empty);
             } else {
-                kl_tile_share(a->rest + ((int64_t)range * nrest + b) * a->nworker + warp, 4, a->far_value, a->far_column, a->far_row, x, y + first, lane);
+                kl_tile_share(a->rest + ((int64_t)range * nrest + b) * a->nworker + warp, 4, a->far_value,
+                              a->far_column, a->far_row, x, y + first, lane);
             }
         }
     }
@@ -410,7 +467,8 @@ KL_DEV void kl_sp_gather(int64_t ncol, int nvec, int nv, const double *x, int64_
 }
 
 /* Two vectors a lane, v and v + 1; places from + at, and every `step` on. */
-KL_DEV kl_pair kl_block_run(const double *value, const void *column, int index_bytes, int nv, int64_t from, int64_t to, int64_t at, int64_t step, int v, const double *xs)
+KL_DEV kl_pair kl_block_run(const double *value, const void *column, int index_bytes, int nv, int64_t from,
+                            int64_t to, int64_t at, int64_t step, int v, const double *xs)
 {
     kl_pair s = {0.0, 0.0};
     for (int64_t k = from + at; k < to; k += KL_AHEAD * step) {
@@ -445,20 +503,26 @@ KL_DEV void kl_block_store(kl_pair s, int nv, int nvec, int lane, double *y, int
     if (v + 1 < nvec) y[row + (v + 1) * ldy] = s.b;
 }
 
-KL_DEV void kl_sp_warp_block(const kl_spargs *a, int index_bytes, int nv, int nvec, const double *xs, double *y, int64_t ldy)
+KL_DEV void kl_sp_warp_block(const kl_spargs *a, int index_bytes, int nv, int nvec, const double *xs,
+                             double *y, int64_t ldy)
 {
     const int64_t row = kl_thread_number() / 32;
-    const int lane = kl_lane_number(), per = nv / 2, at = lane / per, v = 2 * (lane % per); /* `per` lanes for each non-zero, 32 / per non-zeros at a time */
+    /* `per` lanes for each non-zero, 32 / per non-zeros at a time */
+    const int lane = kl_lane_number(), per = nv / 2, at = lane / per, v = 2 * (lane % per);
     if (row >= a->nrow) return;
     kl_pair s = {0.0, 0.0};
-    if (a->width) s = kl_block_run(a->value, a->column, index_bytes, nv, row * a->width, row * a->width + kl_sp_width(a, row), at, 32 / per, v, xs);
-    const kl_pair r = kl_block_run(a->rest_value, a->rest_column, index_bytes, nv, a->start[row], kl_sp_end(a, row), at, 32 / per, v, xs);
+    if (a->width)
+        s = kl_block_run(a->value, a->column, index_bytes, nv, row * a->width,
+                         row * a->width + kl_sp_width(a, row), at, 32 / per, v, xs);
+    const kl_pair r = kl_block_run(a->rest_value, a->rest_column, index_bytes, nv, a->start[row],
+                                   kl_sp_end(a, row), at, 32 / per, v, xs);
     s.a += r.a;
     s.b += r.b;
     kl_block_store(s, nv, nvec, lane, y, ldy, row);
 }
 
-KL_DEV void kl_sp_packed_block(const kl_spargs *a, int step_bytes, int nv, int nvec, const double *xs, double *y, int64_t ldy)
+KL_DEV void kl_sp_packed_block(const kl_spargs *a, int step_bytes, int nv, int nvec, const double *xs,
+                               double *y, int64_t ldy)
 {
     const int64_t row = kl_thread_number() / 32;
     const int lane = kl_lane_number(), per = nv / 2, v = 2 * (lane % per);
@@ -478,7 +542,8 @@ KL_DEV void kl_sp_packed_block(const kl_spargs *a, int step_bytes, int nv, int n
             uint32_t c = kl_once_u16(a->base + first + g) << (8 * step_bytes);
             KL_UNROLL
             for (int j = 0; j < 8; j++) {
-                c += step_bytes == 1 ? (uint32_t)(step[0] >> (8 * j)) & 0xff : (uint32_t)(step[j / 4] >> (16 * (j % 4))) & 0xffff;
+                c += step_bytes == 1 ? (uint32_t)(step[0] >> (8 * j)) & 0xff
+                                     : (uint32_t)(step[j / 4] >> (16 * (j % 4))) & 0xffff;
                 const kl_pair xv = kl_cached_pair(xs + (int64_t)c * nv + v);
                 const double f = j % 2 ? w[j / 2].b : w[j / 2].a;
                 s.a += f * xv.a;
@@ -490,7 +555,8 @@ KL_DEV void kl_sp_packed_block(const kl_spargs *a, int step_bytes, int nv, int n
 }
 
 /* ELL and sliced ELL: a thread for two vectors of a row. */
-KL_DEV void kl_sp_thread_block(const kl_spargs *a, int index_bytes, int nv, int nvec, const double *xs, double *y, int64_t ldy)
+KL_DEV void kl_sp_thread_block(const kl_spargs *a, int index_bytes, int nv, int nvec, const double *xs,
+                               double *y, int64_t ldy)
 {
     const int per = nv / 2;
     const int64_t k = kl_thread_number() / per;
@@ -506,7 +572,8 @@ KL_DEV void kl_sp_thread_block(const kl_spargs *a, int index_bytes, int nv, int 
         step = a->height;
     }
     if (a->length) width = (int64_t)a->length[row];
-    const kl_pair s = kl_block_run(a->value, a->column, index_bytes, nv, place, place + width * step, 0, step, v, xs);
+    const kl_pair s =
+        kl_block_run(a->value, a->column, index_bytes, nv, place, place + width * step, 0, step, v, xs);
     if (v < nvec) y[row + v * ldy] = s.a;
     if (v + 1 < nvec) y[row + (v + 1) * ldy] = s.b;
 }

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-kl_status kl_tiling_open(const kl_batch *b, const kl_tiling_opts *o, int64_t budget, kl_tiling *p, kl_err *err)
+kl_status kl_tiling_open(const kl_batch *b, const kl_tiling_opts *o, int64_t budget, kl_tiling *p,
+                         kl_err *err)
 {
     kl_status st = KL_OK;
     kl_tiling_maker *s = NULL;
@@ -55,7 +56,8 @@ void kl_tiling_clear(kl_tiling *p)
 }
 
 /* Address of an operand from an element of it on. */
-static uint64_t operand(const kl_tiling_maker *s, const kl_batch *b, int at, int from, int64_t element, uint64_t work, int shift, uint32_t *flags)
+static uint64_t operand(const kl_tiling_maker *s, const kl_batch *b, int at, int from, int64_t element,
+                        uint64_t work, int shift, uint32_t *flags)
 {
     switch (at) {
     case KL_AT_X: *flags |= 1u << shift; return (uint64_t)element * sizeof(double);
@@ -76,7 +78,8 @@ typedef struct tile {
     int64_t steps, nth;
 } tile;
 
-/* What need not wait comes first. Then equal coefficients together: a change of coefficient costs a pass over the accumulators. */
+/* What need not wait comes first. Then equal coefficients together: a change of coefficient costs a pass over
+   the accumulators. */
 static int by_alpha(const void *pa, const void *pb)
 {
     const kl_link *const a = pa, *const b = pb;
@@ -85,13 +88,16 @@ static int by_alpha(const void *pa, const void *pb)
     return a->use < b->use ? -1 : a->use > b->use;
 }
 
-/* Steps [from, to) of a tile's sum as a chain of pieces: its head at base[head], the others from base[*more] on. */
-static void write_part(const kl_tiling_maker *s, const kl_batch *b, const kl_tiling_opts *q, const tile *w, uint64_t work, int64_t from, int64_t to, uint32_t turn, uint32_t mark, kl_piece *base,
+/* Steps [from, to) of a tile's sum as a chain of pieces: its head at base[head], the others from base[*more]
+   on. */
+static void write_part(const kl_tiling_maker *s, const kl_batch *b, const kl_tiling_opts *q, const tile *w,
+                       uint64_t work, int64_t from, int64_t to, uint32_t turn, uint32_t mark, kl_piece *base,
                        int64_t head, int64_t *more, kl_tiling *p)
 {
     const kl_output *const o = w->o;
     const kl_link *const l = s->link + o->first;
-    uint32_t beta = turn & 255 ? (uint32_t)KL_P_BETA : o->flags & KL_P_BETA; /* a later part adds to the first */
+    /* a later part adds to the first */
+    uint32_t beta = turn & 255 ? (uint32_t)KL_P_BETA : o->flags & KL_P_BETA;
     kl_piece *here = base + head;
     int64_t first = 0;
     int flushed = 0, waited = 0;
@@ -105,32 +111,54 @@ static void write_part(const kl_tiling_maker *s, const kl_batch *b, const kl_til
         kl_rec column;
         const kl_rec *r = &b->rec[u->rec];
         if (kl_is_row(r)) column = kl_upright(r), r = &column;
-        const int add = r->kind == KL_REC_ADD, skip = (int)(from > first ? from - first : 0) * q->depth, last = add ? w->n : to < end ? (int)(to - first) * q->depth : r->k, ends = to <= end;
+        const int add = r->kind == KL_REC_ADD, skip = (int)(from > first ? from - first : 0) * q->depth,
+                  last = add        ? w->n
+                         : to < end ? (int)(to - first) * q->depth
+                                    : r->k,
+                  ends = to <= end;
         const int dr = l[k].row + w->row, dc = l[k].col + w->col;
-        uint32_t f = (q->apart ? 0 : (uint32_t)w->um | (uint32_t)w->un << 4) | (o->flags & 3u << KL_P_C) | (r->ta ? KL_P_TA : 0) | (mark & (uint32_t)KL_P_PART);
-        *here = (kl_piece){.ldc = o->ldc, .mn = (uint32_t)w->m | (uint32_t)w->n << 16, .lda = r->lda, .k = last - skip, .turn = turn};
+        uint32_t f = (q->apart ? 0 : (uint32_t)w->um | (uint32_t)w->un << 4) | (o->flags & 3u << KL_P_C) |
+                     (r->ta ? KL_P_TA : 0) | (mark & (uint32_t)KL_P_PART);
+        *here = (kl_piece){.ldc = o->ldc,
+                           .mn = (uint32_t)w->m | (uint32_t)w->n << 16,
+                           .lda = r->lda,
+                           .k = last - skip,
+                           .turn = turn};
         if (add) {
             f |= KL_P_ADD;
-            here->a = operand(s, b, r->at_a, u->da, r->a + (r->ta ? (int64_t)dr * r->lda + dc : dr + (int64_t)dc * r->lda), work, KL_P_A, &f);
+            here->a = operand(s, b, r->at_a, u->da,
+                              r->a + (r->ta ? (int64_t)dr * r->lda + dc : dr + (int64_t)dc * r->lda), work,
+                              KL_P_A, &f);
         } else {
             f |= r->tb ? KL_P_TB : 0;
             here->ldb = r->ldb;
-            here->a = operand(s, b, r->at_a, u->da, r->a + (r->ta ? (int64_t)dr * r->lda + skip : dr + (int64_t)skip * r->lda), work, KL_P_A, &f);
-            here->b = operand(s, b, r->at_b, u->db, r->b + (r->tb ? dc + (int64_t)skip * r->ldb : (int64_t)dc * r->ldb + skip), work, KL_P_B, &f);
+            here->a = operand(s, b, r->at_a, u->da,
+                              r->a + (r->ta ? (int64_t)dr * r->lda + skip : dr + (int64_t)skip * r->lda),
+                              work, KL_P_A, &f);
+            here->b = operand(s, b, r->at_b, u->db,
+                              r->b + (r->tb ? dc + (int64_t)skip * r->ldb : (int64_t)dc * r->ldb + skip),
+                              work, KL_P_B, &f);
             p->padded += 2.0 * w->um * q->unit_m * w->un * q->unit_n * here->k;
         }
         here->c = o->c + ((uint64_t)w->row + (uint64_t)w->col * (uint64_t)o->ldc) * sizeof(double);
-        /* coefficients: the sum is kept in units of the last one; where the ratio of two leaves the range, it is written in between */
+        /* coefficients: the sum is kept in units of the last one; where the ratio of two leaves the range, it
+           is written in between */
         const int flush = q->apart || ends || l[k].ratio == 0;
         here->factor = flush ? r->alpha : l[k].ratio;
-        const uint32_t over = !ends ? 0 : (mark & KL_P_PART ? KL_P_OVER | (mark & (uint32_t)KL_P_FINAL) : 0) | (mark & (uint32_t)KL_P_FIRST);
+        const uint32_t over = !ends ? 0
+                                    : (mark & KL_P_PART ? KL_P_OVER | (mark & (uint32_t)KL_P_FINAL) : 0) |
+                                          (mark & (uint32_t)KL_P_FIRST);
         here->flags = f | beta | (flush ? KL_P_LAST : 0) | over;
-        if ((mark & (uint32_t)KL_P_NEXT) && !waited && (o->strict || beta || l[k].late)) here->flags |= (uint32_t)KL_P_NEXT, waited = 1;
-        if (ends && beta && !flushed && q->adds && (turn & 255) == 0) { /* what stands there comes in like any matrix that is added */
+        if ((mark & (uint32_t)KL_P_NEXT) && !waited && (o->strict || beta || l[k].late))
+            here->flags |= (uint32_t)KL_P_NEXT, waited = 1;
+        /* what stands there comes in like any matrix that is added */
+        if (ends && beta && !flushed && q->adds && (turn & 255) == 0) {
             kl_piece *const then = base + (*more)++;
             *then = *here;
             then->a = then->c, then->lda = then->ldc, then->k = w->n, then->factor = 1, then->next = 0;
-            then->flags = (here->flags & ~((uint32_t)KL_P_TA | KL_P_TB | KL_P_BETA | KL_P_NEXT | 3u << KL_P_A | 3u << KL_P_B)) | (uint32_t)KL_P_ADD | (here->flags >> KL_P_C & 3u) << KL_P_A;
+            then->flags = (here->flags & ~((uint32_t)KL_P_TA | KL_P_TB | KL_P_BETA | KL_P_NEXT |
+                                           3u << KL_P_A | 3u << KL_P_B)) |
+                          (uint32_t)KL_P_ADD | (here->flags >> KL_P_C & 3u) << KL_P_A;
             here->flags &= ~((uint32_t)KL_P_LAST | KL_P_BETA | KL_P_OVER | KL_P_FINAL | KL_P_FIRST);
             here->next = (int32_t)(then - base);
         }
@@ -151,8 +179,8 @@ static int by_level_and_cost(const void *pa, const void *pb)
     return a->nth < b->nth ? -1 : a->nth > b->nth;
 }
 
-/* Ratios of coefficients, for all tiles of an output. 1: one is so far from its neighbour that the sum is written in between, and is not cut into parts, whose blocks may add
-   only at their end. */
+/* Ratios of coefficients, for all tiles of an output. 1: one is so far from its neighbour that the sum is
+   written in between, and is not cut into parts, whose blocks may add only at their end. */
 static int make_ratios(kl_link *l, int64_t n)
 {
     int far = 0;
@@ -165,7 +193,8 @@ static int make_ratios(kl_link *l, int64_t n)
 }
 
 /* One launch: outputs [0, n) and, where there are more, [n, n + after), which read what these write. */
-static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output *o, int64_t n, int64_t after, uint64_t work, int64_t *cap, kl_tiling *p, kl_err *err)
+static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output *o, int64_t n, int64_t after,
+                                uint64_t work, int64_t *cap, kl_tiling *p, kl_err *err)
 {
     kl_status st = KL_OK;
     int um, un, tm, tn;
@@ -204,7 +233,13 @@ static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output
             for (int it = 0; it < tm; it++) {
                 const int wm = um / tm + (it < um % tm);
                 const int rows = wm * q->unit_m < o[i].m - row ? wm * q->unit_m : o[i].m - row;
-                list[ntile] = (tile){&o[i], row, col, rows, cols, wm, wn, once, i >= n, steps > q->together ? kl_cutting_cost(q, wm, wn, steps, nl) : dearest, steps, ntile};
+                list[ntile] =
+                    (tile){&o[i],  row,
+                           col,    rows,
+                           cols,   wm,
+                           wn,     once,
+                           i >= n, steps > q->together ? kl_cutting_cost(q, wm, wn, steps, nl) : dearest,
+                           steps,  ntile};
                 ntile++;
                 row += rows;
             }
@@ -219,10 +254,12 @@ static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output
         if (i > 0 && w->level != list[i - 1].level) first = i;
         parts[i] = w->once || i - first < c->whole ? 1 : w->steps < c->parts ? (int)w->steps : c->parts;
         nhead += parts[i];
-        npiece += w->o->count + 2 * parts[i]; /* a part may begin inside a product, and what stands there is one more */
+        /* a part may begin inside a product, and what stands there is one more */
+        npiece += w->o->count + 2 * parts[i];
     }
     if (npiece > INT32_MAX) {
-        st = kl_fail(err, KL_ENOMEM, "plan: %lld pieces in one launch; at most %d are possible", (long long)npiece, INT32_MAX);
+        st = kl_fail(err, KL_ENOMEM, "plan: %lld pieces in one launch; at most %d are possible",
+                     (long long)npiece, INT32_MAX);
         goto out;
     }
     if (p->npiece + npiece > *cap) {
@@ -235,10 +272,11 @@ static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output
         const tile *const w = &list[i];
         for (int q = 0; q < parts[i]; q++) {
             uint32_t mark = parts[i] > 1 ? (uint32_t)KL_P_PART : 0;
-            if (q + 1 == parts[i]) mark |= (uint32_t)KL_P_FINAL | (after > 0 && w->level == 0 ? (uint32_t)KL_P_FIRST : 0);
+            if (q + 1 == parts[i])
+                mark |= (uint32_t)KL_P_FINAL | (after > 0 && w->level == 0 ? (uint32_t)KL_P_FIRST : 0);
             if (w->level == 1) mark |= (uint32_t)KL_P_NEXT;
-            write_part(s, b, cut[w->level].p, w, work, w->steps * q / parts[i], w->steps * (q + 1) / parts[i], parts[i] > 1 ? (uint32_t)(nturn << 8 | q) : 0, mark, base, t++,
-                       &more, p);
+            write_part(s, b, cut[w->level].p, w, work, w->steps * q / parts[i], w->steps * (q + 1) / parts[i],
+                       parts[i] > 1 ? (uint32_t)(nturn << 8 | q) : 0, mark, base, t++, &more, p);
         }
         nturn += parts[i] > 1;
         nfirst += w->level == 0;
@@ -248,7 +286,13 @@ static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output
         steps_of_all += (double)w->steps;
     }
     kl_launch *const launch = &p->launch[p->nlaunch++];
-    *launch = (kl_launch){.products = 1, .kind = cut[0].kind, .first = p->npiece, .n = t, .nlone = nlone, .nbefore = after > 0 ? nfirst : 0, .units = steps_of_all > 0 ? units / steps_of_all : 0};
+    *launch = (kl_launch){.products = 1,
+                          .kind = cut[0].kind,
+                          .first = p->npiece,
+                          .n = t,
+                          .nlone = nlone,
+                          .nbefore = after > 0 ? nfirst : 0,
+                          .units = steps_of_all > 0 ? units / steps_of_all : 0};
     for (int64_t i = 0; i < more; i++) launch->adds |= (base[i].flags & KL_P_ADD) != 0;
     p->npiece += more;
     p->ntile += t;
@@ -258,7 +302,8 @@ out:
     return st;
 }
 
-static kl_status write_sums(kl_tiling_maker *s, const kl_batch *b, const kl_output *o, int64_t n, uint64_t work, int64_t *cap_cell, int64_t *cap_term, kl_tiling *p, kl_err *err)
+static kl_status write_sums(kl_tiling_maker *s, const kl_batch *b, const kl_output *o, int64_t n,
+                            uint64_t work, int64_t *cap_cell, int64_t *cap_term, kl_tiling *p, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t first = p->ncell;
@@ -275,20 +320,32 @@ static kl_status write_sums(kl_tiling_maker *s, const kl_batch *b, const kl_outp
                 continue;
             }
             const int dr = s->link[k].row, dc = s->link[k].col;
-            to->a = operand(s, b, r.at_a, u->da, r.a + (r.ta ? (int64_t)dr * r.lda + dc : dr + (int64_t)dc * r.lda), work, KL_P_A, &to->flags);
+            to->a = operand(s, b, r.at_a, u->da,
+                            r.a + (r.ta ? (int64_t)dr * r.lda + dc : dr + (int64_t)dc * r.lda), work, KL_P_A,
+                            &to->flags);
         }
-        const int tall = o[i].m < 128 ? o[i].m : o[i].n == 1 ? KL_CELL : 128, wide = tall > 0 ? KL_CELL / tall : 1;
+        const int tall = o[i].m < 128  ? o[i].m
+                         : o[i].n == 1 ? KL_CELL
+                                       : 128,
+                  wide = tall > 0 ? KL_CELL / tall : 1;
         for (int col = 0; col < o[i].n; col += wide)
             for (int row = 0; row < o[i].m; row += tall) {
                 KL_ROOM(p->cell, p->ncell, *cap_cell);
-                p->cell[p->ncell++] = (kl_cell){.c = o[i].c, .ldc = o[i].ldc, .row = row, .col = col, .m = o[i].m - row < tall ? o[i].m - row : tall,
-                                                .n = o[i].n - col < wide ? o[i].n - col : wide, .first = (int32_t)term, .count = (int32_t)o[i].count,
+                p->cell[p->ncell++] = (kl_cell){.c = o[i].c,
+                                                .ldc = o[i].ldc,
+                                                .row = row,
+                                                .col = col,
+                                                .m = o[i].m - row < tall ? o[i].m - row : tall,
+                                                .n = o[i].n - col < wide ? o[i].n - col : wide,
+                                                .first = (int32_t)term,
+                                                .count = (int32_t)o[i].count,
                                                 .flags = o[i].flags};
             }
     }
     if (p->ncell > INT32_MAX / KL_CELL || p->nterm > INT32_MAX) {
-        st = kl_fail(err, KL_ENOMEM, "plan: %lld cells and %lld terms in one list; at most %d cells are possible", (long long)p->ncell, (long long)p->nterm,
-                     INT32_MAX / KL_CELL);
+        st = kl_fail(err, KL_ENOMEM,
+                     "plan: %lld cells and %lld terms in one list; at most %d cells are possible",
+                     (long long)p->ncell, (long long)p->nterm, INT32_MAX / KL_CELL);
         goto out;
     }
     p->launch[p->nlaunch++] = (kl_launch){.first = first, .n = p->ncell - first};
@@ -325,7 +382,9 @@ kl_status kl_tiling_write(const kl_batch *b, uint64_t work, kl_tiling *p, kl_err
     for (int64_t i = 0, j, k; i < s->noutput; i = k) {
         j = k = end_of_slot(s, i);
         if (is_product_slot(s, b, i, j)) {
-            if (p->o.levels && j < s->noutput && s->output[i].slot >> 40 == s->output[j].slot >> 40 && is_product_slot(s, b, j, end_of_slot(s, j))) k = end_of_slot(s, j);
+            if (p->o.levels && j < s->noutput && s->output[i].slot >> 40 == s->output[j].slot >> 40 &&
+                is_product_slot(s, b, j, end_of_slot(s, j)))
+                k = end_of_slot(s, j);
             KL_TRY(write_products(s, b, s->output + i, j - i, k - j, work, &cap_piece, p, err));
         } else KL_TRY(write_sums(s, b, s->output + i, j - i, work, &cap_cell, &cap_term, p, err));
     }

@@ -1,9 +1,11 @@
 /* From a record list to a few launches: host code, no target regions.
 
-   Every place that is written becomes a `dest`: a segment of y, or one intermediate in WORK, which gets memory of its own because groups run side by
-   side. A dest is cut into cells such that each record covers a cell wholly or not at all; all records of a cell are one chain, summed in registers and
-   written once. Cells that depend on nothing run in the first launch, those that read these in the next, and so on; where intermediates do not fit
-   into memory together, the same again in rounds. Groups that do anything unforeseen (read y, write what was read) keep the order of their records.
+   Every place that is written becomes a `dest`: a segment of y, or one intermediate in WORK, which gets
+   memory of its own because groups run side by side. A dest is cut into cells such that each record covers a
+   cell wholly or not at all; all records of a cell are one chain, summed in registers and written once. Cells
+   that depend on nothing run in the first launch, those that read these in the next, and so on; where
+   intermediates do not fit into memory together, the same again in rounds. Groups that do anything unforeseen
+   (read y, write what was read) keep the order of their records.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TILING_H
 #define KL_TILING_H
@@ -13,7 +15,8 @@
 extern "C" {
 #endif
 
-/* A stretch of one output tile's sum over k. Tile t of a launch begins with piece t; next > 0 names the following one. ORDER: tensor.c reads 16-byte words */
+/* A stretch of one output tile's sum over k. Tile t of a launch begins with piece t; next > 0 names the
+   following one. ORDER: tensor.c reads 16-byte words */
 typedef struct kl_piece {
     uint64_t a, b, c;       /* addresses, or bytes from x or y as KL_P_A and the like say */
     int32_t ldc;
@@ -42,8 +45,11 @@ enum {
     KL_P_FINAL = 1 << 22,
     KL_P_FIRST = 1 << 25,   /* where it ends, a tile of the launch's first level has been written */
     KL_P_NEXT = 1 << 26,    /* this piece, of whichever tile, begins when all of these have been */
-    KL_P_ADD = 1 << 23,     /* A itself is added, no product: k are the columns of the tile, b and ldb mean nothing */
-    KL_P_A = 16, KL_P_B = 18, KL_P_C = 20, /* two bits each: 0 address, 1 from x, 2 from y */
+    /* A itself is added, no product: k are the columns of the tile, b and ldb mean nothing */
+    KL_P_ADD = 1 << 23,
+    KL_P_A = 16,
+    KL_P_B = 18,
+    KL_P_C = 20, /* two bits each: 0 address, 1 from x, 2 from y */
 };
 
 /* Sums of matrices, element by element: a tile of one cell and the terms behind it. */
@@ -61,43 +67,57 @@ typedef struct kl_summand {
     uint32_t flags;         /* KL_P_TA, KL_P_A, KL_P_END: no matrix, alpha itself */
 } kl_summand;
 
-enum { KL_PIECE_BATCH = 8 }; /* pieces that a kernel may read at a time: so many less one lie behind the last, of no meaning */
-enum { KL_TURNS = 4096, KL_PARTS = 16 }; /* most tiles of a launch that are cut into parts, and most parts of one */
+/* pieces that a kernel may read at a time: so many less one lie behind the last, of no meaning */
+enum { KL_PIECE_BATCH = 8 };
+/* most tiles of a launch that are cut into parts, and most parts of one */
+enum { KL_TURNS = 4096, KL_PARTS = 16 };
 enum { KL_CELL = 1024 };    /* most elements of a tile */
 
 typedef struct kl_launch {
     int products, kind;     /* kind: which of the opts the tiles are made for, 0 being the first */
     int adds;               /* 1: among its pieces are matrices that are added */
     int64_t first, n;       /* products: pieces, and tiles of them; else: cells */
-    int64_t nlone;          /* of the tiles, so many at the end have one unit and a warp each; never where there are two levels */
-    int64_t nbefore;        /* of two levels in one launch: tiles of outputs that the first one writes */
-    double units;           /* of a step on average, lone tiles apart */
+    /* of the tiles, so many at the end have one unit and a warp each; never where there are two levels */
+    int64_t nlone;
+    int64_t nbefore; /* of two levels in one launch: tiles of outputs that the first one writes */
+    double units; /* of a step on average, lone tiles apart */
 } kl_launch;
 
 typedef struct kl_tiling_opts kl_tiling_opts;
 struct kl_tiling_opts {
-    int unit_m, unit_n;     /* tiles are multiples of this */
-    int most_m, most_n;     /* units of a tile */
-    int depth;              /* k is done in steps of this */
-    int nblock;             /* tiles that run at once */
-    int parts;              /* 1: the kernel adds up tiles whose sums are cut into parts, a part a block, */
-    double cost_part;       /* which costs so much each, in the unit of those below */
-    int adds;               /* 1: the kernel knows KL_P_ADD: what is added to an output of products, and what stands there, needs no launch of its own */
-    int levels;             /* 1: and KL_P_FIRST and KL_P_NEXT: a launch takes two levels */
-    double cost_lone;       /* of a step of a lone tile, one unit done by one warp, while others of the block do theirs; 0: the kernel has none */
-    int most_lone;          /* steps of one, since nobody helps it */
-    int apart;              /* 1: for a library: a piece is a product by itself, with its coefficient, and adds to what is there; a cell is one tile */
-    int whole;              /* 1: a tile costs the same however little of it is there */
-    double rate;            /* bytes of slices that a block gets in a cycle while all others load as well; 0: unknown */
-    double cost_unit, cost_row, cost_col, cost_least, cost_piece, cost_tile; /* of a step: for each unit, row of units, column of units, but never less; of every piece but the first; and of a tile; in cycles of a block, roughly */
-    int together;           /* sums of so many steps keep the tiles of an output together: what one brings from memory the others find in the cache. Over longer ones tiles of different
-                               sizes drift apart, and those of one cost had better begin together, whatever outputs they belong to */
+    int unit_m, unit_n; /* tiles are multiples of this */
+    int most_m, most_n; /* units of a tile */
+    int depth; /* k is done in steps of this */
+    int nblock; /* tiles that run at once */
+    int parts; /* 1: the kernel adds up tiles whose sums are cut into parts, a part a block, */
+    double cost_part; /* which costs so much each, in the unit of those below */
+    /* 1: the kernel knows KL_P_ADD: what is added to an output of products, and what stands there, needs no
+       launch of its own */
+    int adds;
+    int levels; /* 1: and KL_P_FIRST and KL_P_NEXT: a launch takes two levels */
+    /* of a step of a lone tile, one unit done by one warp, while others of the block do theirs; 0: the kernel
+       has none */
+    double cost_lone;
+    int most_lone; /* steps of one, since nobody helps it */
+    /* 1: for a library: a piece is a product by itself, with its coefficient, and adds to what is there; a
+       cell is one tile */
+    int apart;
+    int whole; /* 1: a tile costs the same however little of it is there */
+    /* bytes of slices that a block gets in a cycle while all others load as well; 0: unknown */
+    double rate;
+    /* of a step: for each unit, row of units, column of units, but never less; of every piece but the first;
+       and of a tile; in cycles of a block, roughly */
+    double cost_unit, cost_row, cost_col, cost_least, cost_piece, cost_tile;
+    /* sums of so many steps keep the tiles of an output together: what one brings from memory the others find
+       in the cache. Over longer ones tiles of different sizes drift apart, and those of one cost had better
+       begin together, whatever outputs they belong to */
+    int together;
     const kl_tiling_opts *other; /* another kind of block: each launch takes the one that is done sooner */
 };
 
 typedef struct kl_tiling {
     kl_tiling_opts o;
-    int64_t nwork;          /* doubles of WORK in all */
+    int64_t nwork; /* doubles of WORK in all */
     int nround, nsequential;
     kl_launch *launch;
     kl_piece *piece;
@@ -108,8 +128,10 @@ typedef struct kl_tiling {
     struct kl_tiling_maker *planner;
 } kl_tiling;
 
-/* Finds intermediates and their order; afterwards nwork says what memory is wanted when rounds take `budget` doubles (a single one may need more). */
-kl_status kl_tiling_open(const kl_batch *b, const kl_tiling_opts *o, int64_t budget, kl_tiling *p, kl_err *err) KL_MUST_CHECK;
+/* Finds intermediates and their order; afterwards nwork says what memory is wanted when rounds take `budget`
+   doubles (a single one may need more). */
+kl_status kl_tiling_open(const kl_batch *b, const kl_tiling_opts *o, int64_t budget, kl_tiling *p,
+                         kl_err *err) KL_MUST_CHECK;
 /* Writes the launches, WORK being at this address. */
 kl_status kl_tiling_write(const kl_batch *b, uint64_t work, kl_tiling *p, kl_err *err) KL_MUST_CHECK;
 void kl_tiling_forget(kl_tiling *p); /* all but the launches and the figures */
@@ -120,7 +142,8 @@ static KL_ON_DEVICE inline int kl_rows_of(uint32_t mn) { return (int)(mn & 0xfff
 static KL_ON_DEVICE inline int kl_cols_of(uint32_t mn) { return (int)(mn >> 16); }
 
 /* Address of an operand that may count from x or y. */
-static KL_ON_DEVICE inline uint64_t kl_where(uint64_t a, uint32_t flags, int shift, const double *x, const double *y)
+static KL_ON_DEVICE inline uint64_t kl_where(uint64_t a, uint32_t flags, int shift, const double *x,
+                                             const double *y)
 {
     const uint32_t from = flags >> shift & 3u;
     return a + (from == 1 ? (uint64_t)(uintptr_t)x : from == 2 ? (uint64_t)(uintptr_t)y : 0);

@@ -30,7 +30,8 @@ static void connect(const kl_mpo *m, kl_side side, int cut, const kl_basis *basi
 /* Matrices begin at even places, where a GPU can load two numbers at once. */
 static int64_t even(int64_t n) { return n + n % 2; }
 
-kl_status kl_block_create(kl_exec *ex, const kl_mpo *mpo, kl_side side, int cut, const kl_basis *basis, kl_block **out, kl_err *err)
+kl_status kl_block_create(kl_exec *ex, const kl_mpo *mpo, kl_side side, int cut, const kl_basis *basis,
+                          kl_block **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_block *b = NULL;
@@ -95,16 +96,34 @@ static kl_status add_part(kl_bigop *g, int64_t from, kl_part x, kl_err *err)
     return KL_OK;
 }
 
-typedef enum repack_unit { PLACES, WHOLE } repack_unit; /* sums are made for parts on one place, or for all of an operator's sector */
+/* sums are made for parts on one place, or for all of an operator's sector */
+typedef enum repack_unit { PLACES, WHOLE } repack_unit;
 
 static int same_place(const kl_part *a, const kl_part *b) { return a->row == b->row && a->col == b->col; }
 
 static kl_rec sum_record(const kl_bigop *g, const kl_part *p, int64_t to, int ld)
 {
     if (p->off < 0)
-        return (kl_rec){.kind = KL_REC_FILL, .beta = 1, .at_c = KL_AT_Y, .m = 1, .n = p->nrow, .ldc = ld + 1, .c = to, .alpha = p->coef};
-    return (kl_rec){.kind = KL_REC_ADD, .ta = p->dag, .beta = 1, .at_a = (uint8_t)kl_bigop_at(g, p), .at_c = KL_AT_Y, .m = p->nrow, .n = p->ncol,
-                    .lda = p->ld, .ldc = ld, .a = p->off, .c = to, .alpha = p->coef};
+        return (kl_rec){.kind = KL_REC_FILL,
+                        .beta = 1,
+                        .at_c = KL_AT_Y,
+                        .m = 1,
+                        .n = p->nrow,
+                        .ldc = ld + 1,
+                        .c = to,
+                        .alpha = p->coef};
+    return (kl_rec){.kind = KL_REC_ADD,
+                    .ta = p->dag,
+                    .beta = 1,
+                    .at_a = (uint8_t)kl_bigop_at(g, p),
+                    .at_c = KL_AT_Y,
+                    .m = p->nrow,
+                    .n = p->ncol,
+                    .lda = p->ld,
+                    .ldc = ld,
+                    .a = p->off,
+                    .c = to,
+                    .alpha = p->coef};
 }
 
 /* Replaces parts by sums of them in a new pack. */
@@ -136,21 +155,33 @@ static kl_status repack(kl_bigop *g, repack_unit unit, kl_err *err)
                     before += j < i;
                 }
                 if (before) continue;
-                if (identity || (unit == PLACES && same == 1)) { /* stays as it is; the identity is never multiplied */
-                    part[npart++] = unit == PLACES ? *p : (kl_part){.nrow = basis->dim[c], .ncol = basis->dim[c], .off = -1, .coef = 1};
+                /* stays as it is; the identity is never multiplied */
+                if (identity || (unit == PLACES && same == 1)) {
+                    part[npart++] =
+                        unit == PLACES
+                            ? *p
+                            : (kl_part){.nrow = basis->dim[c], .ncol = basis->dim[c], .off = -1, .coef = 1};
                     continue;
                 }
-                const int rows = unit == PLACES ? p->nrow : basis->dim[g->dst[at]], cols = unit == PLACES ? p->ncol : basis->dim[c];
+                const int rows = unit == PLACES ? p->nrow : basis->dim[g->dst[at]],
+                          cols = unit == PLACES ? p->ncol : basis->dim[c];
                 KL_TRY(kl_batch_open_group(&batch, npack, (int64_t)rows * cols, err));
                 KL_TRY(kl_batch_reserve(&batch, same, err));
                 for (int64_t j = i; j < to; j++) {
                     const kl_part *const q = &g->part[j];
                     if (unit == PLACES && !same_place(p, q)) continue;
-                    *kl_batch_push(&batch) = sum_record(g, q, npack + (unit == PLACES ? 0 : q->row + (int64_t)q->col * rows), rows);
+                    *kl_batch_push(&batch) = sum_record(
+                        g, q, npack + (unit == PLACES ? 0 : q->row + (int64_t)q->col * rows), rows);
                 }
                 kl_batch_close_group(&batch, 0);
-                part[npart++] = (kl_part){.row = unit == PLACES ? p->row : 0, .nrow = rows, .col = unit == PLACES ? p->col : 0, .ncol = cols, .ld = rows,
-                                          .packed = 1, .off = npack, .coef = 1};
+                part[npart++] = (kl_part){.row = unit == PLACES ? p->row : 0,
+                                          .nrow = rows,
+                                          .col = unit == PLACES ? p->col : 0,
+                                          .ncol = cols,
+                                          .ld = rows,
+                                          .packed = 1,
+                                          .off = npack,
+                                          .coef = 1};
                 npack += even((int64_t)rows * cols);
             }
         }
@@ -204,12 +235,21 @@ kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, 
                     const int s = o->elem[k].col, t = o->elem[k].row;
                     const int i = e->part_sec[c * d + s];
                     if (i < 0) continue;
-                    const int j = identity ? i : w->dag ? block->src[w->in * nb + i] : block->dst[w->in * nb + i];
+                    const int j = identity ? i
+                                  : w->dag ? block->src[w->in * nb + i]
+                                           : block->dst[w->in * nb + i];
                     if (j < 0 || e->home[j * d + t] != to) continue;
-                    const int sign = right ? kl_phase_record(in->odd, kl_qn_odd(m->model, kl_qn_of(m->model, e->site->state_charge[s])))
-                                           : kl_phase_record(o->odd, kl_qn_odd(m->model, block->basis.q[i]));
-                    const kl_part x = {.row = e->part_off[to * d + t], .nrow = block->basis.dim[j], .col = e->part_off[c * d + s],
-                                       .ncol = block->basis.dim[i], .ld = w->dag ? block->basis.dim[i] : block->basis.dim[j], .dag = (uint8_t)w->dag,
+                    const int sign =
+                        right
+                            ? kl_phase_record(
+                                  in->odd, kl_qn_odd(m->model, kl_qn_of(m->model, e->site->state_charge[s])))
+                            : kl_phase_record(o->odd, kl_qn_odd(m->model, block->basis.q[i]));
+                    const kl_part x = {.row = e->part_off[to * d + t],
+                                       .nrow = block->basis.dim[j],
+                                       .col = e->part_off[c * d + s],
+                                       .ncol = block->basis.dim[i],
+                                       .ld = w->dag ? block->basis.dim[i] : block->basis.dim[j],
+                                       .dag = (uint8_t)w->dag,
                                        .off = identity ? -1 : block->off[w->in * nb + (w->dag ? j : i)],
                                        .coef = w->coef * o->elem[k].value * sign};
                     KL_TRY(add_part(g, from, x, err));

@@ -1,5 +1,5 @@
-/* Operators of a block of sites, and of a block with one more site beside it in factored form. They are lists of dense pieces between
-   sectors; what the operators mean is the matter of mpo.h.
+/* Operators of a block of sites, and of a block with one more site beside it in factored form. They are lists
+   of dense pieces between sectors; what the operators mean is the matter of mpo.h.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_BLOCK_H
 #define KL_BLOCK_H
@@ -10,15 +10,16 @@
 
 typedef enum kl_side { KL_LEFT, KL_RIGHT } kl_side; /* block (x) site, or site (x) block */
 
-/* The operators of one cut, on the block to one side of it. Operator b maps sector i to sector dst[b*nsec + i] (-1: to none) by the matrix
-   dim[dst] x dim[i] at off[b*nsec + i] of data, column-major, packed. Identities hold no data (off -1). */
+/* The operators of one cut, on the block to one side of it. Operator b maps sector i to sector dst[b*nsec +
+   i] (-1: to none) by the matrix dim[dst] x dim[i] at off[b*nsec + i] of data, column-major, packed.
+   Identities hold no data (off -1). */
 typedef struct kl_block {
     kl_side side;
     int cut;
-    const kl_mpo *mpo;  /* borrowed */
+    const kl_mpo *mpo; /* borrowed */
     kl_basis basis;
     int nop;
-    int *dst, *src;     /* [nop * nsec]; src: dst[b][src[b][i]] == i, or -1 */
+    int *dst, *src; /* [nop * nsec]; src: dst[b][src[b][i]] == i, or -1 */
     int64_t *off;
     int64_t ndata;
     kl_exec *ex;
@@ -33,13 +34,16 @@ static inline int kl_block_identity(const kl_block *b, int op)
 }
 
 /* Structure with room for data, contents undefined; basis is copied. */
-kl_status kl_block_create(kl_exec *ex, const kl_mpo *mpo, kl_side side, int cut, const kl_basis *basis, kl_block **out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_block_create(kl_exec *ex, const kl_mpo *mpo, kl_side side, int cut, const kl_basis *basis,
+                          kl_block **out, kl_err *err) KL_MUST_CHECK;
 /* The block of no sites. */
-kl_status kl_block_create_edge(kl_exec *ex, const kl_mpo *mpo, kl_side side, kl_block **out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_block_create_edge(kl_exec *ex, const kl_mpo *mpo, kl_side side, kl_block **out,
+                               kl_err *err) KL_MUST_CHECK;
 void kl_block_destroy(kl_block **b);
 
-/* A piece of an operator of the enlarged block: rows [row, row+nrow) of the target sector from columns [col, col+ncol) of the source one,
-   coef * (matrix at off of the block's data or of the pack, its transpose if dag), or coef * identity where off is -1. */
+/* A piece of an operator of the enlarged block: rows [row, row+nrow) of the target sector from columns [col,
+   col+ncol) of the source one, coef * (matrix at off of the block's data or of the pack, its transpose if
+   dag), or coef * identity where off is -1. */
 typedef struct kl_part {
     int row, nrow, col, ncol;
     int ld;
@@ -48,23 +52,25 @@ typedef struct kl_part {
     double coef;
 } kl_part;
 
-/* All operators of the cut beyond the site, in four-factor form: (block operator) x (element of a site operator). Where several records fall on
-   the same place (many block operators with one site operator, as in long-range models; a constant beside an operator) their sum is packed once,
-   so that no product is made twice. */
+/* All operators of the cut beyond the site, in four-factor form: (block operator) x (element of a site
+   operator). Where several records fall on the same place (many block operators with one site operator, as in
+   long-range models; a constant beside an operator) their sum is packed once, so that no product is made
+   twice. */
 typedef struct kl_bigop {
-    const kl_block *block;       /* borrowed */
+    const kl_block *block; /* borrowed */
     const kl_enlarged *enlarged; /* borrowed */
-    int cut, nop;                /* the cut beyond the site */
-    kl_dptr pack;                /* matrices made for this */
+    int cut, nop; /* the cut beyond the site */
+    kl_dptr pack; /* matrices made for this */
     int64_t npack;
-    int *dst, *src;              /* [nop * nsec], sectors of the enlarged basis */
-    int64_t *first;              /* [nop * nsec + 1]: parts of (operator, source sector) */
+    int *dst, *src; /* [nop * nsec], sectors of the enlarged basis */
+    int64_t *first; /* [nop * nsec + 1]: parts of (operator, source sector) */
     int64_t npart, cap_part;
     kl_part *part;
 } kl_bigop;
 
 /* pos: position of the site. */
-kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, kl_bigop **out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, kl_bigop **out,
+                          kl_err *err) KL_MUST_CHECK;
 /* LR strategy: multiplies the factors out, one dense matrix per operator and source sector. */
 kl_status kl_bigop_make_dense(kl_bigop *g, kl_err *err) KL_MUST_CHECK;
 /* Doubles that the pack has then. */
@@ -73,7 +79,8 @@ void kl_bigop_destroy(kl_bigop **g);
 /* Where the matrix of a part lies, for a record; and the addresses of these places, for a batch. */
 static inline kl_at kl_bigop_at(const kl_bigop *g, const kl_part *p)
 {
-    return g->block->side == KL_LEFT ? (p->packed ? KL_AT_LEFT_PACK : KL_AT_LEFT) : (p->packed ? KL_AT_RIGHT_PACK : KL_AT_RIGHT);
+    return g->block->side == KL_LEFT ? (p->packed ? KL_AT_LEFT_PACK : KL_AT_LEFT)
+                                     : (p->packed ? KL_AT_RIGHT_PACK : KL_AT_RIGHT);
 }
 void kl_bigop_bases(const kl_bigop *g, kl_batch *b);
 /* 1 when operator op beyond the site is the identity. */

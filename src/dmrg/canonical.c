@@ -1,8 +1,10 @@
 /* A matrix product state with its centre at every cut: see canonical.h. Outline:
-   1. the two-site centre becomes a bond between the enlarged basis on its left and an isometry of its second site;
+   1. the two-site centre becomes a bond between the enlarged basis on its left and an isometry of its second
+      site;
    2. the centre walks to the left end: right isometries everywhere;
    3. it walks to the right end: left isometries, and the bond of every cut.
-   A step multiplies by records and takes a QR decomposition of each sector's matrix, sector beside sector; where a matrix has fewer rows than columns its basis is kept as it is.
+   A step multiplies by records and takes a QR decomposition of each sector's matrix, sector beside sector;
+   where a matrix has fewer rows than columns its basis is kept as it is.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/canonical.h"
 #include "base/blas.h"
@@ -14,8 +16,14 @@
 
 #define TINY 1e-15 /* of a norm of 1: below, a Schmidt value is rounding */
 
-const kl_basis *kl_canonical_left(const kl_canonical *c, int cut) { return cut == 0 ? &c->edge : &c->left[cut - 1]->basis; }
-const kl_basis *kl_canonical_right(const kl_canonical *c, int cut) { return cut == c->nsite ? &c->edge : &c->right[cut]->basis; }
+const kl_basis *kl_canonical_left(const kl_canonical *c, int cut)
+{
+    return cut == 0 ? &c->edge : &c->left[cut - 1]->basis;
+}
+const kl_basis *kl_canonical_right(const kl_canonical *c, int cut)
+{
+    return cut == c->nsite ? &c->edge : &c->right[cut]->basis;
+}
 
 static void drop_schmidt(kl_canonical *c)
 {
@@ -69,7 +77,8 @@ static int has_partner(void *self, kl_qn q)
     return kl_basis_find(p->other, kl_qn_sub(p->model, p->target, q)) >= 0;
 }
 
-/* The matrices of one site, t of lay.n numbers: rows the enlarged basis e of the site, columns the states beyond it. Sectors without weight are no part of the new bases. */
+/* The matrices of one site, t of lay.n numbers: rows the enlarged basis e of the site, columns the states
+   beyond it. Sectors without weight are no part of the new bases. */
 typedef struct site_matrices {
     kl_enlarged *e;
     const kl_basis *beyond;
@@ -110,7 +119,8 @@ typedef struct decomposition {
 static void decompose(void *self, int64_t i, int thread)
 {
     const decomposition *const x = self;
-    const int sec = x->q->sec[i], rows = x->q->enlarged->basis.dim[sec], cols = x->beyond->dim[x->from->pair[sec]], k = x->q->basis.dim[i];
+    const int sec = x->q->sec[i], rows = x->q->enlarged->basis.dim[sec],
+              cols = x->beyond->dim[x->from->pair[sec]], k = x->q->basis.dim[i];
     double *const t = x->t + x->from->off[sec], *const q = x->q->data + x->q->off[i];
     double *const r = x->bond + x->to->off[x->leftward ? x->to->back[i] : i];
     (void)thread;
@@ -118,7 +128,8 @@ static void decompose(void *self, int64_t i, int thread)
         x->st[i] = kl_dense_qr(rows, cols, t, rows, r, k, &x->err[i]);
         memcpy(q, t, (size_t)rows * (size_t)cols * sizeof *q);
         for (int a = 0; a < k && x->leftward; a++)
-            for (int b = 0; b < a; b++) r[a + (int64_t)b * k] = r[b + (int64_t)a * k], r[b + (int64_t)a * k] = 0;
+            for (int b = 0; b < a; b++)
+                r[a + (int64_t)b * k] = r[b + (int64_t)a * k], r[b + (int64_t)a * k] = 0;
         return;
     }
     for (int a = 0; a < k; a++) q[a * ((int64_t)k + 1)] = 1;
@@ -134,7 +145,8 @@ static kl_status leave_site(kl_canonical *c, int nthread, int p, int leftward, s
     kl_isometry **const to = leftward ? &c->right[p] : &c->left[p];
     const int cut = leftward ? p : p + 1, n = x->e->basis.nsec;
     int *sec = NULL, *dim = NULL, kept = 0;
-    decomposition d = {.from = &x->lay, .to = &c->layout[cut], .beyond = x->beyond, .t = x->t, .leftward = leftward};
+    decomposition d = {
+        .from = &x->lay, .to = &c->layout[cut], .beyond = x->beyond, .t = x->t, .leftward = leftward};
     KL_TRY(kl_alloc(&sec, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
     for (int k = 0; k < n; k++) {
@@ -149,7 +161,8 @@ static kl_status leave_site(kl_canonical *c, int nthread, int p, int leftward, s
     d.q = *to;
     kl_layout_clear(&c->layout[cut]);
     kl_free(&c->bond[cut]);
-    KL_TRY(kl_layout_create(c->model, leftward ? x->beyond : &d.q->basis, leftward ? &d.q->basis : x->beyond, c->target, &c->layout[cut], err));
+    KL_TRY(kl_layout_create(c->model, leftward ? x->beyond : &d.q->basis, leftward ? &d.q->basis : x->beyond,
+                            c->target, &c->layout[cut], err));
     KL_TRY(kl_alloc(&c->bond[cut], c->layout[cut].n, KL_MEM_STATE, err));
     d.bond = c->bond[cut];
     kl_par_for(nthread, kept, decompose, &d);
@@ -163,7 +176,8 @@ out:
     return st;
 }
 
-/* 1. psi of the state's centre -> right isometry of its second site, bond between it and the enlarged left basis. */
+/* 1. psi of the state's centre -> right isometry of its second site, bond between it and the enlarged left
+   basis. */
 static kl_status open_centre(kl_canonical *c, int nthread, const kl_state *s, const double *psi, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -171,7 +185,9 @@ static kl_status open_centre(kl_canonical *c, int nthread, const kl_state *s, co
     site_matrices x = {.beyond = row};
     double norm = 0;
     for (int64_t i = 0; i < s->npsi; i++) norm += psi[i] * psi[i];
-    if (!(norm > 0) || !isfinite(norm)) return kl_fail(err, KL_EINPUT, "the state to be measured has norm^2 %g; it must be positive and finite", norm);
+    if (!(norm > 0) || !isfinite(norm))
+        return kl_fail(err, KL_EINPUT,
+                       "the state to be measured has norm^2 %g; it must be positive and finite", norm);
     norm = sqrt(norm);
     KL_TRY(kl_enlarged_copy(s->col, &x.e, err));
     KL_TRY(shape_matrices(c, &x, err));
@@ -204,15 +220,18 @@ static kl_status keep_all(const kl_enlarged *from, kl_isometry **out, kl_err *er
     KL_TRY(kl_enlarged_copy(from, &e, err));
     KL_TRY(kl_isometry_create_take(&e, from->basis.nsec, sec, NULL, out, err));
     for (int k = 0; k < from->basis.nsec; k++)
-        for (int i = 0; i < from->basis.dim[k]; i++) (*out)->data[(*out)->off[k] + i * ((int64_t)from->basis.dim[k] + 1)] = 1;
+        for (int i = 0; i < from->basis.dim[k]; i++)
+            (*out)->data[(*out)->off[k] + i * ((int64_t)from->basis.dim[k] + 1)] = 1;
 out:
     kl_enlarged_destroy(&e);
     kl_free(&sec);
     return st;
 }
 
-/* 2. and 3. The bond on one side of site p and the site's isometry `from` of the other -> isometry of this side, bond beyond the site, whose states on the other side are `beyond`. */
-static kl_status step(kl_canonical *c, kl_exec *ex, int p, int leftward, const kl_isometry *from, const kl_basis *beyond, kl_err *err)
+/* 2. and 3. The bond on one side of site p and the site's isometry `from` of the other -> isometry of this
+   side, bond beyond the site, whose states on the other side are `beyond`. */
+static kl_status step(kl_canonical *c, kl_exec *ex, int p, int leftward, const kl_isometry *from,
+                      const kl_basis *beyond, kl_err *err)
 {
     kl_status st = KL_OK;
     const int here = leftward ? p + 1 : p;
@@ -222,7 +241,8 @@ static kl_status step(kl_canonical *c, kl_exec *ex, int p, int leftward, const k
     kl_dptr left = {0}, arg = {0}, t = {0};
     kl_batch b;
     kl_batch_init(&b);
-    KL_TRY(kl_enlarged_create(c->model, leftward ? kl_canonical_right(c, here) : kl_canonical_left(c, here), c->type[p], has_partner, &other, &x.e, err));
+    KL_TRY(kl_enlarged_create(c->model, leftward ? kl_canonical_right(c, here) : kl_canonical_left(c, here),
+                              c->type[p], has_partner, &other, &x.e, err));
     KL_TRY(shape_matrices(c, &x, err));
     const kl_enlarged *const e = x.e;
     const int d = e->d;
@@ -236,9 +256,23 @@ static kl_status step(kl_canonical *c, kl_exec *ex, int p, int leftward, const k
             if (from->enlarged->part_sec[big * d + s] != l) continue;
             if (!x.weight[k]) KL_TRY(kl_batch_open_group(&b, x.lay.off[k], (int64_t)rows * cols, err));
             x.weight[k] = 1;
-            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)leftward, .tb = 1, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_LEFT, .at_c = KL_AT_Y, .m = dim, .n = cols, .k = rank,
-                                          .lda = leftward ? rank : dim, .ldb = from->enlarged->basis.dim[big], .ldc = rows, .a = bond->off[leftward ? i : j],
-                                          .b = from->off[i] + from->enlarged->part_off[big * d + s], .c = x.lay.off[k] + e->part_off[k * d + s], .alpha = 1};
+            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                          .ta = (uint8_t)leftward,
+                                          .tb = 1,
+                                          .beta = 1,
+                                          .at_a = KL_AT_X,
+                                          .at_b = KL_AT_LEFT,
+                                          .at_c = KL_AT_Y,
+                                          .m = dim,
+                                          .n = cols,
+                                          .k = rank,
+                                          .lda = leftward ? rank : dim,
+                                          .ldb = from->enlarged->basis.dim[big],
+                                          .ldc = rows,
+                                          .a = bond->off[leftward ? i : j],
+                                          .b = from->off[i] + from->enlarged->part_off[big * d + s],
+                                          .c = x.lay.off[k] + e->part_off[k * d + s],
+                                          .alpha = 1};
         }
         if (x.weight[k]) kl_batch_close_group(&b, 0);
     }
@@ -277,13 +311,16 @@ kl_status kl_canonical_create(kl_exec *ex, const kl_state *s, int which, kl_cano
     memcpy(c->type, s->type, (size_t)n * sizeof *c->type);
     KL_TRY(kl_basis_copy(&s->edge, &c->edge, err));
     if (which < 0 || which >= s->nstate || !s->psi) {
-        st = kl_fail(err, KL_EINPUT, "wavefunction %d is to be measured; the state has 0 to %d", which, s->nstate - 1);
+        st = kl_fail(err, KL_EINPUT, "wavefunction %d is to be measured; the state has 0 to %d", which,
+                     s->nstate - 1);
         goto out;
     }
     for (int p = at + 2; p < n; p++) KL_TRY(copy_isometry(s->right[p], &c->right[p], err));
     KL_TRY(open_centre(c, ex->nthread, s, s->psi + which * s->npsi, err));
     KL_TRY(keep_all(s->row, &first, err));
-    for (int p = at; p >= 0; p--) KL_TRY(step(c, ex, p, 1, p == at ? first : s->left[p], p == 0 ? &c->edge : &s->left[p - 1]->basis, err));
+    for (int p = at; p >= 0; p--)
+        KL_TRY(
+            step(c, ex, p, 1, p == at ? first : s->left[p], p == 0 ? &c->edge : &s->left[p - 1]->basis, err));
     for (int p = 0; p < n; p++) KL_TRY(step(c, ex, p, 0, c->right[p], kl_canonical_right(c, p + 1), err));
 out:
     kl_isometry_destroy(&first);
@@ -305,7 +342,8 @@ static void values_of(void *self, int64_t task, int thread)
 {
     const singular *const x = self;
     kl_canonical *const c = x->c;
-    const int cut = x->cut[task], sec = x->sec[task], rows = kl_canonical_left(c, cut)->dim[sec], cols = kl_canonical_right(c, cut)->dim[c->layout[cut].pair[sec]];
+    const int cut = x->cut[task], sec = x->sec[task], rows = kl_canonical_left(c, cut)->dim[sec],
+              cols = kl_canonical_right(c, cut)->dim[c->layout[cut].pair[sec]];
     const int64_t n = (int64_t)rows * cols;
     double *const s = c->schmidt[cut] + x->to[task], *a = NULL;
     kl_status st = KL_OK;
@@ -367,15 +405,20 @@ double kl_canonical_entropy(const kl_canonical *c, int cut)
 
 static kl_status check_sites(const kl_canonical *a, const kl_canonical *b, kl_err *err)
 {
-    if (a->nsite != b->nsite) return kl_fail(err, KL_EINPUT, "overlap of states of %d and %d sites; they must have the same sites", a->nsite, b->nsite);
+    if (a->nsite != b->nsite)
+        return kl_fail(err, KL_EINPUT, "overlap of states of %d and %d sites; they must have the same sites",
+                       a->nsite, b->nsite);
     if (a->model->ncharge != b->model->ncharge)
-        return kl_fail(err, KL_EINPUT, "overlap of states with %d and %d charges; they must have the same", a->model->ncharge, b->model->ncharge);
+        return kl_fail(err, KL_EINPUT, "overlap of states with %d and %d charges; they must have the same",
+                       a->model->ncharge, b->model->ncharge);
     for (int p = 0; p < a->nsite; p++) {
         int differ = a->type[p]->dim != b->type[p]->dim;
         for (int s = 0; !differ && s < a->type[p]->dim; s++)
-            differ = kl_qn_cmp(kl_qn_of(a->model, a->type[p]->state_charge[s]), kl_qn_of(b->model, b->type[p]->state_charge[s])) != 0;
+            differ = kl_qn_cmp(kl_qn_of(a->model, a->type[p]->state_charge[s]),
+                               kl_qn_of(b->model, b->type[p]->state_charge[s])) != 0;
         if (differ)
-            return kl_fail(err, KL_EINPUT, "overlap of states whose sites differ at position %d: %s and %s", p, a->type[p]->name, b->type[p]->name);
+            return kl_fail(err, KL_EINPUT, "overlap of states whose sites differ at position %d: %s and %s",
+                           p, a->type[p]->name, b->type[p]->name);
     }
     return KL_OK;
 }
@@ -412,8 +455,11 @@ kl_status kl_canonical_overlap(const kl_canonical *a, const kl_canonical *b, dou
                 const int i = x->enlarged->part_sec[xk * d + s], j = y->enlarged->part_sec[yl * d + s];
                 if (i < 0 || j < 0 || !now[i]) continue;
                 const int di = x->enlarged->block.dim[i], dj = y->enlarged->block.dim[j];
-                kl_dgemm('N', 'N', di, n, dj, 1, now[i], di, y->data + y->off[l] + y->enlarged->part_off[yl * d + s], y->enlarged->basis.dim[yl], 0, work, di);
-                kl_dgemm('T', 'N', m, n, di, 1, x->data + x->off[k] + x->enlarged->part_off[xk * d + s], x->enlarged->basis.dim[xk], work, di, 1, next[k], m);
+                kl_dgemm('N', 'N', di, n, dj, 1, now[i], di,
+                         y->data + y->off[l] + y->enlarged->part_off[yl * d + s], y->enlarged->basis.dim[yl],
+                         0, work, di);
+                kl_dgemm('T', 'N', m, n, di, 1, x->data + x->off[k] + x->enlarged->part_off[xk * d + s],
+                         x->enlarged->basis.dim[xk], work, di, 1, next[k], m);
             }
         }
         kl_free(&work);

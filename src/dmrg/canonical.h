@@ -1,5 +1,6 @@
-/* A matrix product state with its centre at every cut: left isometries, right isometries, and the matrix between the two. What measurements, entropies and overlaps read. Host memory, one
-   wavefunction of a state, normalized.
+/* A matrix product state with its centre at every cut: left isometries, right isometries, and the matrix
+   between the two. What measurements, entropies and overlaps read. Host memory, one wavefunction of a state,
+   normalized.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CANONICAL_H
 #define KL_CANONICAL_H
@@ -14,13 +15,18 @@ typedef struct kl_canonical {
     kl_basis edge;             /* of the empty block */
     kl_isometry **left;        /* [nsite]: columns of left[p] some orthonormal states of sites 0..p */
     kl_isometry **right;       /* [nsite]: columns of right[p] some of sites p..nsite-1 */
-    kl_layout *layout;         /* [nsite+1]: of bond: rows the left states of the cut, columns the right ones */
+    /* [nsite+1]: of bond: rows the left states of the cut, columns the right ones */
+    kl_layout *layout;
     double **bond;             /* [nsite+1]: psi = sum bond[a][b] |a>|b>; +-1 at cut nsite */
-    double **schmidt;          /* NULL before kl_canonical_schmidt; [nsite+1]: as many values as left states, sector by sector, falling within one; those below 1e-15 are 0 */
+    /* NULL before kl_canonical_schmidt; [nsite+1]: as many values as left states, sector by sector, falling
+       within one; those below 1e-15 are 0 */
+    double **schmidt;
 } kl_canonical;
 
-/* Wavefunction `which` of the state: products by the executor, decompositions by its threads. No truncation. */
-kl_status kl_canonical_create(kl_exec *ex, const kl_state *s, int which, kl_canonical **out, kl_err *err) KL_MUST_CHECK;
+/* Wavefunction `which` of the state: products by the executor, decompositions by its threads. No
+   truncation. */
+kl_status kl_canonical_create(kl_exec *ex, const kl_state *s, int which, kl_canonical **out,
+                              kl_err *err) KL_MUST_CHECK;
 void kl_canonical_destroy(kl_canonical **c);
 
 /* The Schmidt values of every cut, by so many threads, unless they are there. */
@@ -34,6 +40,7 @@ const kl_basis *kl_canonical_right(const kl_canonical *c, int cut);
 double kl_canonical_entropy(const kl_canonical *c, int cut);
 
 /* <a|b>; 0 when their charges differ. EINPUT when the sites do. The bases may be anything. */
-kl_status kl_canonical_overlap(const kl_canonical *a, const kl_canonical *b, double *out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_canonical_overlap(const kl_canonical *a, const kl_canonical *b, double *out,
+                               kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -1,6 +1,7 @@
 /* Finite-lattice sweeps: schedule, noise, tolerances, stopping. See dmrg.h. Outline of a run:
    1. start: random or product state, or a saved one;
-   2. a sweep goes there and back, optimizing each bond once on either way; schedule.h says with how many states, and when to end;
+   2. a sweep goes there and back, optimizing each bond once on either way; schedule.h says with how many
+      states, and when to end;
    3. where no sweep has carried guards, a probe at the end looks for states that the run may have missed;
    4. the state is told to the caller after every sweep and when a checkpoint is due.
    SPDX-License-Identifier: Apache-2.0 */
@@ -15,8 +16,9 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const kl_part_name[KL_NPART] = {"operators and records", "eigensolver", "of it products with H", "truncation", "growth of blocks",
-                                            "turning the wavefunction", "other"};
+const char *const kl_part_name[KL_NPART] = {
+    "operators and records",    "eigensolver", "of it products with H", "truncation", "growth of blocks",
+    "turning the wavefunction", "other"};
 
 enum {
     START_M = 24,      /* states of a start that is made up */
@@ -36,8 +38,10 @@ typedef struct run {
     double constant;
     kl_exec *where;              /* of the last sweep of its own */
     kl_exec *cpu;                /* opened for a probe; NULL: none was needed */
-    int probing;                 /* 1: these sweeps look for states that the run missed, and are not its own */
-    double sweep_start, seconds_before, flop_before; /* of the sweep under way: its clock, and what stood in its row before this process */
+    /* 1: these sweeps look for states that the run missed, and are not its own */
+    int probing;
+    /* of the sweep under way: its clock, and what stood in its row before this process */
+    double sweep_start, seconds_before, flop_before;
     int sweep, istep, interrupted; /* interrupted: the direction it was in */
     double discarded, entropy;   /* of the last truncation */
     double *entropies;
@@ -55,12 +59,14 @@ out:
     return st;
 }
 
-/* What |H x - E x| falls to in sweep k where the superblock is the sector: it bounds the error, whatever the gap. */
+/* What |H x - E x| falls to in sweep k where the superblock is the sector: it bounds the error, whatever the
+   gap. */
 static double whole_tol(const run *r, int k)
 {
     const double accuracy = r->o->accuracy > 0 ? fmin(r->o->accuracy, WHOLE_ACCURACY) : WHOLE_ACCURACY;
     const double e = k > 0 ? fabs(r->res->row[k - 1].energy[0]) : 0, unit = r->plan.unit.joint;
-    return fmax(0.1 * accuracy * fmax(e, 1e-3 * unit), 64 * 2.220446049250313e-16 * r->plan.unit.all * r->e->nsite);
+    return fmax(0.1 * accuracy * fmax(e, 1e-3 * unit),
+                64 * 2.220446049250313e-16 * r->plan.unit.all * r->e->nsite);
 }
 
 /* What one optimized bond adds to the row of its sweep. */
@@ -71,12 +77,14 @@ static void note_bond(const run *r, int direction, int whole, const kl_eig_stats
     for (int i = 0; i < e->nstate; i++)
         if (r->energy[i] < row->energy[i]) row->energy[i] = r->energy[i];
     row->napply += stats->napply;
-    if (whole && !((double)row->dim_max == r->plan.sector)) row->residual = 0; /* the bonds that hold the whole sector say how good the energy is */
+    /* the bonds that hold the whole sector say how good the energy is */
+    if (whole && !((double)row->dim_max == r->plan.sector)) row->residual = 0;
     if (e->layout.n > row->dim_max) row->dim_max = e->layout.n;
     if (back && (whole || !(r->plan.whole && (double)row->dim_max == r->plan.sector)))
         for (int i = 0; i < wanted; i++) row->residual = fmax(row->residual, stats->residual[i]);
     if (back && e->centre == (e->nsite == 2 ? 0 : e->nsite / 2 - 1))
-        for (int i = 0; i < KL_NGUARD; i++) row->gap[i] = wanted + i < e->nstate ? r->energy[wanted + i] - r->energy[wanted - 1] : NAN;
+        for (int i = 0; i < KL_NGUARD; i++)
+            row->gap[i] = wanted + i < e->nstate ? r->energy[wanted + i] - r->energy[wanted - 1] : NAN;
 }
 
 /* Optimizes the bond at the centre. */
@@ -89,15 +97,20 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
     snprintf(title, sizeof title, "sweep %d, bond %d, m = %d", r->sweep + 1, e->centre, g->m);
     const int middle = direction > 0 && e->centre == e->nsite / 2 - 1 && !r->probing;
     const int fresh = r->res->nrow == 0, whole = r->plan.whole && (double)e->layout.n == r->plan.sector;
-    kl_solve_opts so = {.tol = g->tol, .tol_rel = g->tol_rel, .max_apply = g->max_apply, .trust_start = !fresh,
-                        .records = middle ? r->o->records : NULL, .title = title};
+    kl_solve_opts so = {.tol = g->tol,
+                        .tol_rel = g->tol_rel,
+                        .max_apply = g->max_apply,
+                        .trust_start = !fresh,
+                        .records = middle ? r->o->records : NULL,
+                        .title = title};
     if (whole) {
         so.whole = fresh && e->centre == e->nsite / 2 - 1 && (direction < 0 || e->nsite == 2) ? 2 : 1;
         so.max_apply = WHOLE_APPLY * e->nstate;
         so.tol = whole_tol(r, r->res->nrow);
         so.tol_rel = 0;
     }
-    if (e->layout.n < e->nstate && e->nstate > r->o->nstate) /* a bond near an end may have no room for all guards */
+    /* a bond near an end may have no room for all guards */
+    if (e->layout.n < e->nstate && e->nstate > r->o->nstate)
         KL_TRY(kl_engine_hold(e, e->layout.n > r->o->nstate ? (int)e->layout.n : r->o->nstate, err));
     KL_TRY(kl_engine_solve(e, &so, r->energy, &stats, err));
     for (int i = 0; i < e->nstate; i++) r->energy[i] += r->constant;
@@ -106,16 +119,26 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
     if (r->probing) goto out;
     r->istep++;
     if (r->mon && r->mon->step) {
-        const kl_dmrg_step s = {.sweep = r->sweep, .direction = direction, .bond = e->centre, .m = g->m, .nstep = nstep, .istep = r->istep,
-                                .dim = e->layout.n, .napply = stats.napply, .energy = r->energy[0], .discarded = r->discarded,
-                                .entropy = r->entropy, .residual = stats.residual[0]};
+        const kl_dmrg_step s = {.sweep = r->sweep,
+                                .direction = direction,
+                                .bond = e->centre,
+                                .m = g->m,
+                                .nstep = nstep,
+                                .istep = r->istep,
+                                .dim = e->layout.n,
+                                .napply = stats.napply,
+                                .energy = r->energy[0],
+                                .discarded = r->discarded,
+                                .entropy = r->entropy,
+                                .residual = stats.residual[0]};
         r->mon->step(r->mon->self, &s);
     }
     row->seconds = r->seconds_before + kl_prof_seconds() - r->sweep_start;
     row->flop = r->flop_before + e->flop;
     if (r->mon && r->mon->due && r->mon->due(r->mon->self)) KL_TRY(report_state(r, direction, err));
 out:
-    if (st == KL_OK && r->mon && r->mon->interrupted && r->mon->interrupted(r->mon->self)) r->interrupted = direction;
+    if (st == KL_OK && r->mon && r->mon->interrupted && r->mon->interrupted(r->mon->self))
+        r->interrupted = direction;
     return st;
 }
 
@@ -124,8 +147,14 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
     kl_status st = KL_OK;
     kl_trunc_info info;
     const int fill = r->plan.whole && r->res->nrow == 0 && g->m >= r->plan.block;
-    const kl_trunc_opts t = {.m = g->m, .m_min = g->m_min, .discard = g->discard, .noise = g->noise, .nstate = r->e->nstate, .full = r->o->full,
-                             .precise = g->precise, .fill = fill};
+    const kl_trunc_opts t = {.m = g->m,
+                             .m_min = g->m_min,
+                             .discard = g->discard,
+                             .noise = g->noise,
+                             .nstate = r->e->nstate,
+                             .full = r->o->full,
+                             .precise = g->precise,
+                             .fill = fill};
     const int c = r->e->centre;
     KL_TRY(kl_engine_move(r->e, direction, &t, &info, err));
     if (!r->probing) {
@@ -144,7 +173,8 @@ out:
 static kl_status go_over(run *r, const kl_stage *g, int to_right, int nstep, kl_dmrg_row *row, kl_err *err)
 {
     kl_status st = KL_OK;
-    while (r->e->centre < r->e->nsite - 2 && !r->interrupted && to_right) KL_TRY(step(r, g, 1, nstep, row, err));
+    while (r->e->centre < r->e->nsite - 2 && !r->interrupted && to_right)
+        KL_TRY(step(r, g, 1, nstep, row, err));
     while (r->e->centre > 0 && !r->interrupted) KL_TRY(step(r, g, -1, nstep, row, err));
 out:
     return st;
@@ -152,7 +182,8 @@ out:
 
 static kl_dmrg_row new_row(const run *r, const kl_stage *g)
 {
-    kl_dmrg_row row = {.m = g->m, .noise = g->noise, .held = r->e->nstate, .m_start = r->plan.m_start, .kept = NAN};
+    kl_dmrg_row row = {
+        .m = g->m, .noise = g->noise, .held = r->e->nstate, .m_start = r->plan.m_start, .kept = NAN};
     for (int i = 0; i < KL_MAX_ROOT; i++) row.energy[i] = INFINITY;
     for (int i = 0; i < KL_NGUARD; i++) row.gap[i] = NAN;
     return row;
@@ -164,7 +195,8 @@ static kl_status sweep(run *r, const kl_stage *g, kl_err *err)
     kl_status st = KL_OK;
     kl_engine *const e = r->e;
     kl_dmrg_result *const res = r->res;
-    const int n = e->nsite, fresh = res->nrow == 0, under_way = r->o->direction != 0 && res->nrow == r->o->ndone, nstep = 2 * (n - 2) + 1;
+    const int n = e->nsite, fresh = res->nrow == 0,
+              under_way = r->o->direction != 0 && res->nrow == r->o->ndone, nstep = 2 * (n - 2) + 1;
     KL_TRY(kl_realloc(&res->row, res->nrow + 1, KL_MEM_MISC, err));
     kl_dmrg_row *const row = &res->row[res->nrow];
     *row = under_way ? r->o->done[res->nrow] : new_row(r, g);
@@ -197,8 +229,9 @@ static int widest(const kl_state *s)
     return (int)m;
 }
 
-/* A sector that is small enough is solved as a whole at the middle bond in the first sweep, on its way back, when all states of both blocks are there; and wherever blocks
-   hold all. Sweeps alone may end in an eigenstate that is not the lowest: two sites and what they are coupled to cannot tell. */
+/* A sector that is small enough is solved as a whole at the middle bond in the first sweep, on its way back,
+   when all states of both blocks are there; and wherever blocks hold all. Sweeps alone may end in an
+   eigenstate that is not the lowest: two sites and what they are coupled to cannot tell. */
 static void set_whole(run *r)
 {
     double sector, block;
@@ -218,7 +251,8 @@ static kl_status go_to(run *r, kl_exec *ex, kl_err *err)
     kl_state *s = NULL;
     if (ex == from->ex) return KL_OK;
     KL_TRY(kl_engine_state(from, r->energy, &s, err));
-    KL_TRY(kl_engine_create(from->terms, ex, from->target, from->nstate, from->strategy, from->solver, from->max_basis, from->seed, &e, err));
+    KL_TRY(kl_engine_create(from->terms, ex, from->target, from->nstate, from->strategy, from->solver,
+                            from->max_basis, from->seed, &e, err));
     e->full = from->full;
     KL_TRY(kl_engine_resume_take(e, &s, err));
     kl_engine_count_on(e, from);
@@ -236,7 +270,8 @@ static kl_status begin_again(run *r, kl_state **s, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_engine *const from = r->e, *e = NULL;
-    KL_TRY(kl_engine_create(from->terms, r->where, from->target, (*s)->nstate, from->strategy, from->solver, from->max_basis, from->seed, &e, err));
+    KL_TRY(kl_engine_create(from->terms, r->where, from->target, (*s)->nstate, from->strategy, from->solver,
+                            from->max_basis, from->seed, &e, err));
     e->full = from->full;
     kl_engine_count_on(e, from);
     kl_engine_destroy(&r->e);
@@ -248,7 +283,8 @@ out:
     return st;
 }
 
-/* Where a sweep of few states is fast: launches alone would take a device longer. The old place, if there is no memory for another. */
+/* Where a sweep of few states is fast: launches alone would take a device longer. The old place, if there is
+   no memory for another. */
 static kl_exec *fast_for_few(run *r, int m)
 {
     kl_err ignored;
@@ -258,8 +294,9 @@ static kl_exec *fast_for_few(run *r, int m)
     return r->cpu;
 }
 
-/* A few cheap sweeps with guards, from the state at the end of a run: the gaps go into the last row. A state that lies close to the wanted ones has
-   then support in the basis, which it may have lost before; sweeps of one state alone cannot tell. The state itself is spoilt. */
+/* A few cheap sweeps with guards, from the state at the end of a run: the gaps go into the last row. A state
+   that lies close to the wanted ones has then support in the basis, which it may have lost before; sweeps of
+   one state alone cannot tell. The state itself is spoilt. */
 static kl_status probe(run *r, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -285,7 +322,8 @@ out:
     return st;
 }
 
-/* 3. The state at the end of the sweeps, when nothing asks for another; *ends: 0 where what a probe saw asks for more. */
+/* 3. The state at the end of the sweeps, when nothing asks for another; *ends: 0 where what a probe saw asks
+   for more. */
 static kl_status finish(run *r, kl_state **state, int *ends, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -293,7 +331,8 @@ static kl_status finish(run *r, kl_state **state, int *ends, kl_err *err)
     KL_TRY(kl_engine_state(r->e, r->energy, state, err));
     if (r->res->stop == KL_STOP_INTERRUPTED || !kl_schedule_unguarded(&r->plan, r->res)) goto out;
     st = probe(r, err);
-    if (st == KL_ENOMEM) { /* it carries more states than the run did; what was found stands, its gap unknown */
+    /* it carries more states than the run did; what was found stands, its gap unknown */
+    if (st == KL_ENOMEM) {
         st = KL_OK;
         goto out;
     }
@@ -311,7 +350,7 @@ static kl_status sweeps(run *r, kl_stage g, kl_state **state, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_dmrg_result *const res = r->res;
-    for (int ends = 0; !ends; ) {
+    for (int ends = 0; !ends;) {
         if (r->o->direction == 0 || res->nrow > r->o->ndone) {
             g = kl_schedule_stage(&r->plan, res);
             if (r->o->place && res->nrow > r->o->ndone) KL_TRY(go_to(r, r->o->place(r->o->placer, g.m), err));
@@ -319,7 +358,8 @@ static kl_status sweeps(run *r, kl_stage g, kl_state **state, kl_err *err)
         }
         KL_TRY(sweep(r, &g, err));
         /* asked to stop at a sweep's end: that may be all there is to do */
-        const int complete = !r->interrupted || (r->e->centre == 0 && (r->interrupted < 0 || r->e->nsite == 2));
+        const int complete =
+            !r->interrupted || (r->e->centre == 0 && (r->interrupted < 0 || r->e->nsite == 2));
         ends = complete && kl_schedule_ends(&r->plan, res, &res->stop);
         if (!ends && r->interrupted) {
             res->stop = KL_STOP_INTERRUPTED;
@@ -327,7 +367,8 @@ static kl_status sweeps(run *r, kl_stage g, kl_state **state, kl_err *err)
             ends = 1;
         }
         if (ends) KL_TRY(finish(r, state, &ends, err));
-        if (!ends) KL_TRY(report_state(r, 0, err)); /* not behind the last sweep: a run that went on from there would make one more */
+        /* not behind the last sweep: a run that went on from there would make one more */
+        if (!ends) KL_TRY(report_state(r, 0, err));
     }
 out:
     return st;
@@ -359,13 +400,17 @@ static void sum_up(run *r)
     memcpy(res->seconds_part, r->e->seconds, sizeof res->seconds_part);
 }
 
-kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o, const kl_dmrg_monitor *mon, kl_state **state, kl_dmrg_result *res,
-                      kl_err *err)
+kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o, const kl_dmrg_monitor *mon,
+                      kl_state **state, kl_dmrg_result *res, kl_err *err)
 {
     kl_status st = KL_OK;
     const double t0 = kl_prof_seconds();
     kl_canonical *can = NULL;
-    run r = {.o = o, .mon = mon, .res = res, .constant = terms->constant, .plan = {.opts = o, .unit = kl_terms_units(terms), .nsite = terms->nsite}};
+    run r = {.o = o,
+             .mon = mon,
+             .res = res,
+             .constant = terms->constant,
+             .plan = {.opts = o, .unit = kl_terms_units(terms), .nsite = terms->nsite}};
     *res = (kl_dmrg_result){.nstate = o->nstate};
     if (o->ndone > 0 || o->direction) {
         const int rows = o->ndone + (o->direction != 0);
@@ -379,12 +424,14 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     KL_TRY(kl_alloc(&r.entropies, terms->nsite, KL_MEM_MISC, err));
     kl_stage g = kl_schedule_stage(&r.plan, res);
     if (o->place) ex = o->place(o->placer, g.m);
-    KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis, o->seed, &r.e, err));
+    KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis, o->seed,
+                            &r.e, err));
     set_whole(&r);
     g = kl_schedule_stage(&r.plan, res);
     r.e->full = o->full;
     r.e->nstate = o->direction && o->done[o->ndone].held ? o->done[o->ndone].held : g.held;
-    KL_TRY(*state ? kl_engine_resume_take(r.e, state, err) : kl_engine_start(r.e, o->nsweep && g.m < START_M ? g.m : START_M, o->start, err));
+    KL_TRY(*state ? kl_engine_resume_take(r.e, state, err)
+                  : kl_engine_start(r.e, o->nsweep && g.m < START_M ? g.m : START_M, o->start, err));
     KL_TRY(sweeps(&r, g, state, err));
     sum_up(&r);
     if (res->row[res->nrow - 1].held > 1 || terms->nsite == 2 || o->direction) {

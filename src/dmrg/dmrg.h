@@ -1,5 +1,6 @@
 /* Density matrix renormalization group: ground and low excited states of a term list in one charge sector.
-   Infinite-lattice growth and finite-lattice sweeps, two sites at a time. Prints nothing; tells its steps to a monitor.
+   Infinite-lattice growth and finite-lattice sweeps, two sites at a time. Prints nothing; tells its steps to
+   a monitor.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_DMRG_H
 #define KL_DMRG_H
@@ -18,8 +19,9 @@ typedef struct kl_dmrg_sweep {
 
 typedef struct kl_dmrg_row kl_dmrg_row;
 
-/* States beyond the wanted ones that a run carries at first, or looks for at its end: without them a sweep can settle in a mixture of nearly
-   degenerate states, of which neither residual nor variance nor change tells anything. */
+/* States beyond the wanted ones that a run carries at first, or looks for at its end: without them a sweep
+   can settle in a mixture of nearly degenerate states, of which neither residual nor variance nor change
+   tells anything. */
 enum { KL_NGUARD = 2 };
 
 /* What a run that goes on waits for. ORDER kl_dmrg_wait_text */
@@ -39,36 +41,42 @@ typedef struct kl_dmrg_opts {
     kl_solver solver;
     int nstate;              /* 1..KL_MAX_ROOT, state-averaged */
     kl_qn target;
-    double accuracy;         /* wanted relative error of the energy; schedule follows from it when nsweep is 0. 0: 1e-9 */
+    /* wanted relative error of the energy; schedule follows from it when nsweep is 0. 0: 1e-9 */
+    double accuracy;
     int nsweep;              /* entries of `sweep`; 0: automatic */
     kl_dmrg_sweep *sweep;
     int m_max;               /* cap of the automatic schedule; 0: 4096 */
     int m_min;               /* states kept at least where the discarded weight would allow fewer */
-    double discard;          /* truncate to this weight instead of to m alone (dynamic block state selection); 0: off */
+    /* truncate to this weight instead of to m alone (dynamic block state selection); 0: off */
+    double discard;
     int max_sweep;           /* of the automatic schedule; 0: 100 */
     const int *start;        /* [nsite] state of each position for a product start; NULL: chosen */
     uint64_t seed;
     int max_basis;           /* Davidson; 0: 20 */
     int max_apply;           /* products with H per step at most; 0: automatic */
     const char *records;     /* NULL, or a file for the lists of H x at the middle bond, one a sweep */
-    int ndone;               /* sweeps already made, when going on from a checkpoint: the schedule goes on behind them, */
+    /* sweeps already made, when going on from a checkpoint: the schedule goes on behind them, */
+    int ndone;
     const kl_dmrg_row *done; /* and these rows [ndone] open the result's; */
-    int direction;           /* +1, -1: the checkpoint lies in the middle of a sweep on its way there or back, of which done[ndone] is the row so far;
-                                what follows is then what would have followed, to the bit */
-    int full;                /* 1: sectors filled up as devices keep them: then runs here and there differ by rounding alone */
-    void *placer;            /* of the next: */
-    kl_exec *(*place)(void *placer, int m); /* NULL: all of it on the executor given. Else asked before a sweep of m states where it should run; when that is not
-                                where the last one ran, the state moves there and its operators are made anew */
+    /* +1, -1: the checkpoint lies in the middle of a sweep on its way there or back, of which done[ndone] is
+       the row so far; what follows is then what would have followed, to the bit */
+    int direction;
+    /* 1: sectors filled up as devices keep them: then runs here and there differ by rounding alone */
+    int full;
+    void *placer; /* of the next: */
+    /* NULL: all of it on the executor given. Else asked before a sweep of m states where it should run; when
+       that is not where the last one ran, the state moves there and its operators are made anew */
+    kl_exec *(*place)(void *placer, int m);
 } kl_dmrg_opts;
 
 typedef struct kl_dmrg_step { /* one optimized bond */
-    int sweep, direction;    /* direction +1: left to right, -1 back */
-    int bond;                /* between positions bond and bond + 1 */
-    int m;                   /* states kept */
-    int nstep, istep;        /* steps in this sweep and number of this one */
-    int64_t dim;             /* size of H_SB */
+    int sweep, direction; /* direction +1: left to right, -1 back */
+    int bond; /* between positions bond and bond + 1 */
+    int m; /* states kept */
+    int nstep, istep; /* steps in this sweep and number of this one */
+    int64_t dim; /* size of H_SB */
     int napply;
-    double energy;           /* lowest */
+    double energy; /* lowest */
     double discarded, entropy;
     double residual;
 } kl_dmrg_step;
@@ -76,71 +84,106 @@ typedef struct kl_dmrg_step { /* one optimized bond */
 struct kl_dmrg_row { /* one sweep, as reported */
     int m, m_reached;
     double noise;
-    double energy[KL_MAX_ROOT];  /* lowest of the sweep, at the middle bond */
+    double energy[KL_MAX_ROOT]; /* lowest of the sweep, at the middle bond */
     double change;
-    double discarded;            /* largest of the sweep */
+    double discarded; /* largest of the sweep */
     double seconds;
     int64_t napply;
     int64_t dim_max;
     double flop;
-    int held;                    /* wavefunctions carried, guards included; 0: not known (files of version 0.1.0) */
-    int m_start;                 /* states of the saved state that the run began from; 0: it began afresh */
-    double residual;             /* largest |H x - E x| of the wanted states that the eigensolver reached on the way back; NAN: not known */
-    double kept;                 /* largest <H> - energy of the wanted states at the end of the sweep; NAN: not known */
-    double gap[KL_NGUARD];       /* from the highest wanted state to each guard, at the middle bond on the way back; NAN: not looked at */
-    int probed;                  /* 1: the gaps come from a probe after the sweep */
-    int wait;                    /* kl_dmrg_wait after this sweep */
+    /* wavefunctions carried, guards included; 0: not known (files of version 0.1.0) */
+    int held;
+    int m_start; /* states of the saved state that the run began from; 0: it began afresh */
+    /* largest |H x - E x| of the wanted states that the eigensolver reached on the way back; NAN: not
+       known */
+    double residual;
+    /* largest <H> - energy of the wanted states at the end of the sweep; NAN: not known */
+    double kept;
+    /* from the highest wanted state to each guard, at the middle bond on the way back; NAN: not looked at */
+    double gap[KL_NGUARD];
+    int probed; /* 1: the gaps come from a probe after the sweep */
+    int wait; /* kl_dmrg_wait after this sweep */
 };
 
-typedef enum kl_dmrg_stop { KL_STOP_CONVERGED, KL_STOP_SCHEDULE, KL_STOP_MAX_SWEEP, KL_STOP_M_MAX, KL_STOP_INTERRUPTED, KL_STOP_DISCARD } kl_dmrg_stop;
+typedef enum kl_dmrg_stop {
+    KL_STOP_CONVERGED,
+    KL_STOP_SCHEDULE,
+    KL_STOP_MAX_SWEEP,
+    KL_STOP_M_MAX,
+    KL_STOP_INTERRUPTED,
+    KL_STOP_DISCARD
+} kl_dmrg_stop;
 
 /* ORDER KL_PART */
-enum { KL_PART_PLAN, KL_PART_SOLVE, KL_PART_APPLY, KL_PART_TRUNCATE, KL_PART_GROW, KL_PART_TRANSFORM, KL_PART_OTHER, KL_NPART };
+enum {
+    KL_PART_PLAN,
+    KL_PART_SOLVE,
+    KL_PART_APPLY,
+    KL_PART_TRUNCATE,
+    KL_PART_GROW,
+    KL_PART_TRANSFORM,
+    KL_PART_OTHER,
+    KL_NPART
+};
 extern const char *const kl_part_name[KL_NPART];
 
 typedef struct kl_dmrg_result {
     int nstate;
-    double energy[KL_MAX_ROOT];      /* lowest of the last sweep, near its middle bond; the constant of the terms included */
-    double energy_kept[KL_MAX_ROOT]; /* <H> of the states returned: from the middle to the end of the sweep they were truncated at every bond */
-    double error_estimate;           /* absolute: of truncation, of sweeps not done, of residuals, and of states not told apart; see kl_outlook */
-    double gap;                      /* to the next state above the wanted ones, roughly; INFINITY: not known */
-    double unresolved;               /* states not told apart from the wanted ones lie within this; 0: there are none */
-    double distance;                 /* of the state returned from the exact one, roughly: values measured on it are good to twice that times the
-                                        operator's norm at worst; 1: it may be a mixture; 0: not known */
-    kl_dmrg_wait wait;               /* what kept the accuracy from being reached */
+    /* lowest of the last sweep, near its middle bond; the constant of the terms included */
+    double energy[KL_MAX_ROOT];
+    /* <H> of the states returned: from the middle to the end of the sweep they were truncated at every
+       bond */
+    double energy_kept[KL_MAX_ROOT];
+    /* absolute: of truncation, of sweeps not done, of residuals, and of states not told apart; see
+       kl_outlook */
+    double error_estimate;
+    /* to the next state above the wanted ones, roughly; INFINITY: not known */
+    double gap;
+    /* states not told apart from the wanted ones lie within this; 0: there are none */
+    double unresolved;
+    /* of the state returned from the exact one, roughly: values measured on it are good to twice that times
+       the operator's norm at worst; 1: it may be a mixture; 0: not known */
+    double distance;
+    kl_dmrg_wait wait; /* what kept the accuracy from being reached */
     double energy_extrapolated;
-    double discarded;                /* of the last sweep */
+    double discarded; /* of the last sweep */
     kl_dmrg_stop stop;
-    int direction;                   /* of the sweep that was interrupted, whose row is the last one; 0: none was */
+    /* of the sweep that was interrupted, whose row is the last one; 0: none was */
+    int direction;
     int nrow;
-    kl_dmrg_row *row;                /* [nrow] */
-    double *entropy;                 /* [nsite-1] of the lowest state, by cut */
+    kl_dmrg_row *row; /* [nrow] */
+    double *entropy; /* [nsite-1] of the lowest state, by cut */
     int64_t napply;
     double flop, seconds;
     /* the largest met, for reports in the form of nemes2014 Table 5 */
     int64_t dim_max, sector_max, matrix_max;
-    double sector_mean;              /* average number of sectors of an enlarged block */
-    double seconds_part[KL_NPART];   /* ORDER KL_PART */
+    double sector_mean; /* average number of sectors of an enlarged block */
+    double seconds_part[KL_NPART]; /* ORDER KL_PART */
 } kl_dmrg_result;
 
 typedef struct kl_dmrg_monitor {
     void *self;
-    void (*step)(void *self, const kl_dmrg_step *s);             /* after each bond; may be NULL */
+    void (*step)(void *self, const kl_dmrg_step *s); /* after each bond; may be NULL */
     void (*sweep)(void *self, const kl_dmrg_row *row, int nrow); /* after each sweep; may be NULL */
-    int (*interrupted)(void *self);                              /* asked at each bond; nonzero: stop there, keeping the state; may be NULL */
-    /* At sweep ends but the last (direction 0) and when `due` says so (direction +1 or -1: row[nrow - 1] belongs to a sweep under way); may be NULL. */
-    kl_status (*checkpoint)(void *self, const kl_state *state, const kl_dmrg_row *row, int nrow, int direction, kl_err *err);
+    /* asked at each bond; nonzero: stop there, keeping the state; may be NULL */
+    int (*interrupted)(void *self);
+    /* At sweep ends but the last (direction 0) and when `due` says so (direction +1 or -1: row[nrow - 1]
+       belongs to a sweep under way); may be NULL. */
+    kl_status (*checkpoint)(void *self, const kl_state *state, const kl_dmrg_row *row, int nrow,
+                            int direction, kl_err *err);
     int (*due)(void *self);
 } kl_dmrg_monitor;
 
-/* Finds the lowest nstate states of terms in sector opts->target. *state: NULL to begin from opts->start or from scratch, else a state to go on
-   from (same sites and charges; other m or parameters welcome); on return the state found. EINPUT when the sector is empty. */
-kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *opts, const kl_dmrg_monitor *monitor, kl_state **state,
-                      kl_dmrg_result *result, kl_err *err) KL_MUST_CHECK;
+/* Finds the lowest nstate states of terms in sector opts->target. *state: NULL to begin from opts->start or
+   from scratch, else a state to go on from (same sites and charges; other m or parameters welcome); on return
+   the state found. EINPUT when the sector is empty. */
+kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *opts,
+                      const kl_dmrg_monitor *monitor, kl_state **state, kl_dmrg_result *result,
+                      kl_err *err) KL_MUST_CHECK;
 void kl_dmrg_result_clear(kl_dmrg_result *r);
 
-/* Infinite-lattice algorithm on its own, as in nemes2014: from 4 sites to nsite by two sites a step, m states, random start vectors. make_terms gives
-   the terms for a length. rows: one per iteration. */
+/* Infinite-lattice algorithm on its own, as in nemes2014: from 4 sites to nsite by two sites a step, m
+   states, random start vectors. make_terms gives the terms for a length. rows: one per iteration. */
 typedef struct kl_growth_row {
     double dim_all; /* of the superblock without charges: (states of a block x states of a site)^2 */
     int nsite, m;
@@ -150,7 +193,7 @@ typedef struct kl_growth_row {
     double energy, tol, residual /* asked for; reached */, discarded, flop, seconds;
     double seconds_part[KL_NPART]; /* ORDER KL_PART; APPLY lies inside SOLVE */
     double seconds_line[KL_NLINE]; /* ORDER KL_LINE, all inside SOLVE */
-    int lean;                      /* 1: l-1-1-r took LR's place, for want of memory */
+    int lean; /* 1: l-1-1-r took LR's place, for want of memory */
     int64_t memory_bytes, device_bytes;
 } kl_growth_row;
 typedef struct kl_growth_opts {
@@ -164,42 +207,58 @@ typedef struct kl_growth_opts {
     kl_status (*make_terms)(void *self, int nsite, kl_terms **out, kl_qn *target, kl_err *err);
     void (*each)(void *self, const kl_growth_row *row); /* after every iteration; may be NULL */
 } kl_growth_opts;
-kl_status kl_dmrg_grow(const kl_growth_opts *opts, kl_exec *ex, kl_growth_row *rows /* [(nsite-2)/2] */, kl_err *err) KL_MUST_CHECK;
+kl_status kl_dmrg_grow(const kl_growth_opts *opts, kl_exec *ex, kl_growth_row *rows /* [(nsite-2)/2] */,
+                       kl_err *err) KL_MUST_CHECK;
 
 /* Products with H per bond at most in the last sweeps of a run. */
 int kl_dmrg_max_apply(const kl_dmrg_opts *o);
 
-/* What a run would need, before it runs: sectors and record counts at the middle bond for m states, memory and flops. */
+/* What a run would need, before it runs: sectors and record counts at the middle bond for m states, memory
+   and flops. */
 typedef struct kl_dmrg_plan {
     int m;
     int nsite;
-    int64_t dim;                 /* of H_SB at the middle bond */
-    int nsector;                 /* sector pairs of the wavefunction there */
+    int64_t dim; /* of H_SB at the middle bond */
+    int nsector; /* sector pairs of the wavefunction there */
     int64_t nrecord;
-    int bond_op_max, bond_op_mid;/* operators kept at a cut: largest, middle */
-    double flop_apply;           /* one H x */
+    int bond_op_max, bond_op_mid; /* operators kept at a cut: largest, middle */
+    double flop_apply; /* one H x */
     int64_t memory_bytes;
-    double seconds_sweep;        /* estimate from a measured rate */
+    double seconds_sweep; /* estimate from a measured rate */
     int npair;
-    int64_t solver_doubles;      /* of that memory: the eigensolver's vectors, */
-    int max_basis;               /* its basis, */
-    int64_t operator_doubles;    /* the blocks and isometries */
-    int matrix_max;              /* rows of the largest density matrix */
-    int64_t centre_doubles;      /* the operators that one H x reads, */
-    int64_t dense_doubles;       /* and those of LR, made or not */
-    int lean;                    /* 1: LR is asked for, and l-1-1-r taken, for the device has no room for these */
-    int64_t least_bytes;         /* of vectors that must be on the device */
-    int64_t room_bytes;          /* what the device can give out; 0: not known */
-    int nway;                    /* ways to run the list there are to choose from */
-    struct kl_dmrg_way { const char *name; int64_t operator_bytes, list_bytes, moved_bytes, total_bytes; int fits, taken; } way[KL_NPROJECTION];
-    kl_batch apply, density;     /* the lists of H x and of a truncation's density matrices at the middle bond, closed, without operands */
-    struct kl_dmrg_pair { kl_qn left, right; int64_t rows, cols; double flop; } *pair; /* [npair] work per patch pair */
+    int64_t solver_doubles; /* of that memory: the eigensolver's vectors, */
+    int max_basis; /* its basis, */
+    int64_t operator_doubles; /* the blocks and isometries */
+    int matrix_max; /* rows of the largest density matrix */
+    int64_t centre_doubles; /* the operators that one H x reads, */
+    int64_t dense_doubles; /* and those of LR, made or not */
+    /* 1: LR is asked for, and l-1-1-r taken, for the device has no room for these */
+    int lean;
+    int64_t least_bytes; /* of vectors that must be on the device */
+    int64_t room_bytes; /* what the device can give out; 0: not known */
+    int nway; /* ways to run the list there are to choose from */
+    struct kl_dmrg_way {
+        const char *name;
+        int64_t operator_bytes, list_bytes, moved_bytes, total_bytes;
+        int fits, taken;
+    } way[KL_NPROJECTION];
+    /* the lists of H x and of a truncation's density matrices at the middle bond, closed, without operands */
+    kl_batch apply, density;
+    /* [npair] work per patch pair */
+    struct kl_dmrg_pair {
+        kl_qn left, right;
+        int64_t rows, cols;
+        double flop;
+    } *pair;
 } kl_dmrg_plan;
-/* For m states and the strategy and solver of opts; times a small product on ex, allocates no operators. EINPUT: an empty sector. */
-kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *opts, int m, kl_dmrg_plan *plan, kl_err *err) KL_MUST_CHECK;
+/* For m states and the strategy and solver of opts; times a small product on ex, allocates no operators.
+   EINPUT: an empty sector. */
+kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *opts, int m,
+                            kl_dmrg_plan *plan, kl_err *err) KL_MUST_CHECK;
 void kl_dmrg_plan_clear(kl_dmrg_plan *plan);
 
-/* Every charge sector that the sites can make, ascending; for error messages and --charge scan. *out has n entries. */
+/* Every charge sector that the sites can make, ascending; for error messages and --charge scan. *out has n
+   entries. */
 kl_status kl_dmrg_sectors(const kl_terms *terms, kl_qn **out, int64_t *n, kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -17,15 +17,23 @@ enum {
     WHOLE_BASIS = 60     /* vectors of Lanczos where the superblock is the sector */
 };
 
-kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, kl_qn target, int nstate, kl_strategy strategy, kl_solver solver, int max_basis,
-                           uint64_t seed, kl_engine **out, kl_err *err)
+kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, kl_qn target, int nstate, kl_strategy strategy,
+                           kl_solver solver, int max_basis, uint64_t seed, kl_engine **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_engine *e = NULL;
     const int n = terms->nsite;
     KL_TRY(kl_alloc(&e, 1, KL_MEM_MISC, err));
-    *e = (kl_engine){.ex = ex, .terms = terms, .nsite = n, .nstate = nstate, .target = target, .strategy = strategy, .solver = solver,
-                     .max_basis = max_basis, .seed = seed, .centre = -1};
+    *e = (kl_engine){.ex = ex,
+                     .terms = terms,
+                     .nsite = n,
+                     .nstate = nstate,
+                     .target = target,
+                     .strategy = strategy,
+                     .solver = solver,
+                     .max_basis = max_basis,
+                     .seed = seed,
+                     .centre = -1};
     if (n < 2) {
         st = kl_fail(err, KL_EINPUT, "DMRG works on two sites at a time: the lattice has %d", n);
         goto out;
@@ -44,15 +52,18 @@ kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, kl_qn target, int
     KL_TRY(kl_alloc(&e->right_block, n + 1, KL_MEM_MISC, err));
     KL_TRY(kl_reach_create(terms->model, terms->type, 0, 0, 0, &e->reach_left[0], err));
     for (int p = 0; p < n; p++)
-        KL_TRY(kl_reach_extend(terms->model, &e->reach_left[p], terms->type[p], REACH_MOST, &e->reach_left[p + 1], err));
+        KL_TRY(kl_reach_extend(terms->model, &e->reach_left[p], terms->type[p], REACH_MOST,
+                               &e->reach_left[p + 1], err));
     if (kl_reach_find(&e->reach_left[n], target) < 0) {
         char q[128];
-        st = kl_fail(err, KL_EINPUT, "no state of these %d sites has %s", n, kl_qn_print(terms->model, target, q, sizeof q));
+        st = kl_fail(err, KL_EINPUT, "no state of these %d sites has %s", n,
+                     kl_qn_print(terms->model, target, q, sizeof q));
         goto out;
     }
     KL_TRY(kl_reach_create(terms->model, terms->type, n, n, 0, &e->reach_right[n], err));
     for (int p = n - 1; p >= 0; p--)
-        KL_TRY(kl_reach_extend(terms->model, &e->reach_right[p + 1], terms->type[p], REACH_MOST, &e->reach_right[p], err));
+        KL_TRY(kl_reach_extend(terms->model, &e->reach_right[p + 1], terms->type[p], REACH_MOST,
+                               &e->reach_right[p], err));
     KL_TRY(kl_mpo_create(terms, &e->mpo, err));
     KL_TRY(kl_block_create_edge(ex, e->mpo, KL_LEFT, &e->left_block[0], err));
     KL_TRY(kl_block_create_edge(ex, e->mpo, KL_RIGHT, &e->right_block[n], err));
@@ -114,13 +125,16 @@ static int can_complete(void *self, kl_qn q)
 }
 
 /* Left: block 0..pos-1 (x) site pos; right: site pos (x) block pos+1.. */
-kl_status kl_engine_enlarge(const kl_engine *e, kl_side side, int pos, const kl_basis *block, kl_enlarged **out, kl_err *err)
+kl_status kl_engine_enlarge(const kl_engine *e, kl_side side, int pos, const kl_basis *block,
+                            kl_enlarged **out, kl_err *err)
 {
-    completion c = {e->terms->model, side == KL_LEFT ? &e->reach_right[pos + 1] : &e->reach_left[pos], e->target};
+    completion c = {e->terms->model, side == KL_LEFT ? &e->reach_right[pos + 1] : &e->reach_left[pos],
+                    e->target};
     return kl_enlarged_create(e->terms->model, block, e->terms->type[pos], can_complete, &c, out, err);
 }
 
-kl_status kl_engine_set_isometry_take(kl_engine *e, kl_side side, int pos, kl_isometry **iso, kl_dptr *data, kl_err *err)
+kl_status kl_engine_set_isometry_take(kl_engine *e, kl_side side, int pos, kl_isometry **iso, kl_dptr *data,
+                                      kl_err *err)
 {
     kl_isometry **const slot = side == KL_LEFT ? &e->left[pos] : &e->right[pos];
     kl_dptr *const to = side == KL_LEFT ? &e->left_data[pos] : &e->right_data[pos];
@@ -187,26 +201,31 @@ out:
     return st;
 }
 
-/* Of about m states of a block beyond cut p, how many fall into each sector of its basis: the weight of a sector is the number of ways to
-   make it and to complete it, to a power that makes the distribution as narrow as that of the few sites which m states can resolve. */
-kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *basis, int *dim, kl_err *err)
+/* Of about m states of a block beyond cut p, how many fall into each sector of its basis: the weight of a
+   sector is the number of ways to make it and to complete it, to a power that makes the distribution as
+   narrow as that of the few sites which m states can resolve. */
+kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *basis, int *dim,
+                          kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_reach *const mine = side == KL_RIGHT ? &e->reach_right[cut] : &e->reach_left[cut];
     const kl_reach *const other = side == KL_RIGHT ? &e->reach_left[cut] : &e->reach_right[cut];
     const int n = basis->nsec, near = cut < e->nsite - cut ? cut : e->nsite - cut;
     const int d = e->terms->type[cut < e->nsite ? cut : cut - 1]->dim;
-    const double resolved = log((double)m) / log(d > 1 ? d : 2.0) + 2.0, power = near > resolved ? near / resolved : 1.0;
+    const double resolved = log((double)m) / log(d > 1 ? d : 2.0) + 2.0,
+                 power = near > resolved ? near / resolved : 1.0;
     double *share = NULL, top = -INFINITY, sum = 0;
     int total = 0;
     KL_TRY(kl_alloc(&share, n, KL_MEM_WORK, err));
     for (int c = 0; c < n; c++) {
-        const int64_t a = kl_reach_find(mine, basis->q[c]), b = kl_reach_find(other, kl_qn_sub(e->terms->model, e->target, basis->q[c]));
+        const int64_t a = kl_reach_find(mine, basis->q[c]),
+                      b = kl_reach_find(other, kl_qn_sub(e->terms->model, e->target, basis->q[c]));
         share[c] = a < 0 || b < 0 ? -INFINITY : power * (mine->log_ways[a] + other->log_ways[b]);
         if (share[c] > top) top = share[c];
     }
     for (int c = 0; c < n; c++) sum += share[c] = exp(share[c] - top);
-    const int full = (e->full || e->ex->space == KL_SPACE_DEVICE) && m >= KL_FULL_FROM * n; /* as kl_truncate does */
+    /* as kl_truncate does */
+    const int full = (e->full || e->ex->space == KL_SPACE_DEVICE) && m >= KL_FULL_FROM * n;
     double scale = 1;
     do {
         total = 0;
@@ -220,7 +239,8 @@ kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, cons
         scale *= 0.995;
     } while (full && total > m && scale > 0.5);
     if (full) kl_sectors_fill(n, dim, basis->dim, m / KL_MORE);
-    for (int c = 0, met = 0; total < e->nstate && met < n; c = (c + 1) % n) { /* room for so many wavefunctions */
+    /* room for so many wavefunctions */
+    for (int c = 0, met = 0; total < e->nstate && met < n; c = (c + 1) % n) {
         met = dim[c] < basis->dim[c] ? 0 : met + 1;
         if (!met) dim[c]++, total++;
     }
@@ -230,7 +250,8 @@ out:
 }
 
 /* Random right isometry at position p over the block beyond it. */
-static kl_status random_isometry(kl_engine *e, int p, int m, const int *start, const kl_qn *product, kl_err *err)
+static kl_status random_isometry(kl_engine *e, int p, int m, const int *start, const kl_qn *product,
+                                 kl_err *err)
 {
     kl_status st = KL_OK;
     kl_enlarged *en = NULL;
@@ -251,7 +272,8 @@ static kl_status random_isometry(kl_engine *e, int p, int m, const int *start, c
         const int rows = iso->enlarged->basis.dim[iso->sec[k]];
         double *const a = iso->data + iso->off[k];
         for (int64_t i = 0; i < (int64_t)rows * iso->basis.dim[k]; i++) a[i] = kl_random_uniform(&rng);
-        if (product && !kl_qn_cmp(product[p], iso->basis.q[k])) { /* column 0 is the product state: column 0 of the block (x) start[p] */
+        /* column 0 is the product state: column 0 of the block (x) start[p] */
+        if (product && !kl_qn_cmp(product[p], iso->basis.q[k])) {
             memset(a, 0, (size_t)rows * sizeof *a);
             a[iso->enlarged->part_off[iso->sec[k] * iso->enlarged->d + start[p]]] = 1;
         }
@@ -276,10 +298,12 @@ kl_status kl_engine_start(kl_engine *e, int m, const int *start, kl_err *err)
     if (start) {
         KL_TRY(kl_alloc(&product, n + 1, KL_MEM_WORK, err));
         for (int p = n - 1; p >= 0; p--)
-            product[p] = kl_qn_add(model, product[p + 1], kl_qn_of(model, e->terms->type[p]->state_charge[start[p]]));
+            product[p] =
+                kl_qn_add(model, product[p + 1], kl_qn_of(model, e->terms->type[p]->state_charge[start[p]]));
         if (kl_qn_cmp(product[0], e->target)) {
             char a[128], b[128];
-            st = kl_fail(err, KL_EINPUT, "the start state has %s, but %s is asked for", kl_qn_print(model, product[0], a, sizeof a),
+            st = kl_fail(err, KL_EINPUT, "the start state has %s, but %s is asked for",
+                         kl_qn_print(model, product[0], a, sizeof a),
                          kl_qn_print(model, e->target, b, sizeof b));
             goto out;
         }
@@ -294,8 +318,11 @@ kl_status kl_engine_start(kl_engine *e, int m, const int *start, kl_err *err)
         KL_TRY(kl_alloc(&host, len, KL_MEM_WORK, err));
         KL_TRY(e->ex->vt.download(e->ex, host, e->psi, len, err));
         for (int64_t i = 0; i < e->layout.n; i++) host[i] *= 1e-3;
-        const int i = kl_basis_find(&e->row->basis, kl_qn_of(model, e->terms->type[0]->state_charge[start[0]])), j = e->layout.pair[i];
-        const int r = e->row->part_off[i * e->row->d + start[0]], c = e->col->part_off[j * e->col->d + start[1]];
+        const int i = kl_basis_find(&e->row->basis,
+                                    kl_qn_of(model, e->terms->type[0]->state_charge[start[0]])),
+                  j = e->layout.pair[i];
+        const int r = e->row->part_off[i * e->row->d + start[0]],
+                  c = e->col->part_off[j * e->col->d + start[1]];
         host[e->layout.off[i] + r + (int64_t)c * e->row->basis.dim[i]] = 1;
         KL_TRY(e->ex->vt.upload(e->ex, e->psi, host, len, err));
     }
@@ -311,14 +338,17 @@ kl_status kl_engine_resume_take(kl_engine *e, kl_state **ps, kl_err *err)
     kl_state *const s = *ps;
     if (s->nsite != e->nsite || kl_qn_cmp(s->target, e->target) || s->nstate < 1) {
         char a[128], b[128];
-        st = kl_fail(err, KL_EINPUT, "the saved state has %d sites and %s, this run %d and %s", s->nsite, kl_qn_print(s->model, s->target, a, sizeof a),
-                     e->nsite, kl_qn_print(e->terms->model, e->target, b, sizeof b));
+        st = kl_fail(err, KL_EINPUT, "the saved state has %d sites and %s, this run %d and %s", s->nsite,
+                     kl_qn_print(s->model, s->target, a, sizeof a), e->nsite,
+                     kl_qn_print(e->terms->model, e->target, b, sizeof b));
         goto out;
     }
     for (int p = 0; p < e->nsite; p++)
         if (s->type[p] != e->terms->type[p]) {
-            st = kl_fail(err, KL_EINPUT, "the saved state has a site \"%s\" of model %s at position %d, this run \"%s\" of %s", s->type[p]->name, s->model->name, p,
-                         e->terms->type[p]->name, e->terms->model->name);
+            st =
+                kl_fail(err, KL_EINPUT,
+                        "the saved state has a site \"%s\" of model %s at position %d, this run \"%s\" of %s",
+                        s->type[p]->name, s->model->name, p, e->terms->type[p]->name, e->terms->model->name);
             goto out;
         }
     for (int p = 0; p < s->centre; p++) {
@@ -334,13 +364,16 @@ kl_status kl_engine_resume_take(kl_engine *e, kl_state **ps, kl_err *err)
     s->row = s->col = NULL;
     KL_TRY(kl_layout_create(e->terms->model, &e->row->basis, &e->col->basis, e->target, &e->layout, err));
     if (e->layout.n != s->npsi) {
-        st = kl_fail(err, KL_EBROKEN, "the saved wavefunction has %lld numbers, its bases make %lld", (long long)s->npsi, (long long)e->layout.n);
+        st = kl_fail(err, KL_EBROKEN, "the saved wavefunction has %lld numbers, its bases make %lld",
+                     (long long)s->npsi, (long long)e->layout.n);
         goto out;
     }
     e->centre = s->centre;
     KL_TRY(e->ex->vt.alloc(e->ex, e->layout.n * e->nstate, &e->psi, err));
-    e->ex->vt.fill(e->ex, e->layout.n * e->nstate, 0.0, e->psi); /* more states than were saved: the solver starts those at random */
-    KL_TRY(e->ex->vt.upload(e->ex, e->psi, s->psi, e->layout.n * (s->nstate < e->nstate ? s->nstate : e->nstate), err));
+    /* more states than were saved: the solver starts those at random */
+    e->ex->vt.fill(e->ex, e->layout.n * e->nstate, 0.0, e->psi);
+    KL_TRY(e->ex->vt.upload(e->ex, e->psi, s->psi,
+                            e->layout.n * (s->nstate < e->nstate ? s->nstate : e->nstate), err));
 out:
     kl_state_destroy(ps);
     return st;
@@ -375,7 +408,8 @@ void kl_engine_count_on(kl_engine *e, const kl_engine *from)
     if (from->matrix_max > e->matrix_max) e->matrix_max = from->matrix_max;
 }
 
-static kl_status copy_isometry(kl_exec *ex, const kl_isometry *from, kl_dptr data, kl_isometry **to, kl_err *err)
+static kl_status copy_isometry(kl_exec *ex, const kl_isometry *from, kl_dptr data, kl_isometry **to,
+                               kl_err *err)
 {
     kl_status st = KL_OK;
     kl_enlarged *en = NULL;
@@ -394,8 +428,10 @@ kl_status kl_engine_state(const kl_engine *e, const double *energy, kl_state **o
     KL_TRY(kl_state_create(e->terms, e->target, &s, err));
     s->centre = e->centre;
     s->nstate = e->nstate;
-    for (int p = 0; p < e->centre; p++) KL_TRY(copy_isometry(e->ex, e->left[p], e->left_data[p], &s->left[p], err));
-    for (int p = e->nsite - 1; p > e->centre + 1; p--) KL_TRY(copy_isometry(e->ex, e->right[p], e->right_data[p], &s->right[p], err));
+    for (int p = 0; p < e->centre; p++)
+        KL_TRY(copy_isometry(e->ex, e->left[p], e->left_data[p], &s->left[p], err));
+    for (int p = e->nsite - 1; p > e->centre + 1; p--)
+        KL_TRY(copy_isometry(e->ex, e->right[p], e->right_data[p], &s->right[p], err));
     KL_TRY(kl_enlarged_copy(e->row, &s->row, err));
     KL_TRY(kl_enlarged_copy(e->col, &s->col, err));
     s->npsi = e->layout.n;
@@ -414,31 +450,40 @@ out:
 
 /* ---- where the device has little memory ---- */
 
-/* Bytes of the vectors of a solve: its diagonal, and columns of a basis; memory of pools comes in steps of an eighth. */
+/* Bytes of the vectors of a solve: its diagonal, and columns of a basis; memory of pools comes in steps of an
+   eighth. */
 static int64_t vector_bytes(int64_t n, int ncolumn) { return 9 * (n + 16) * (int64_t)(ncolumn + 1); }
 
 /* Of these, what an eigensolver wants on the device in any case. */
 int64_t kl_engine_least_bytes(int64_t n, int nstate)
 {
-    return vector_bytes(n, kl_davidson_least_columns(&(kl_eig_opts){.nroot = nstate, .max_basis = kl_engine_basis(0, nstate, 0)}, n));
+    return vector_bytes(n,
+                        kl_davidson_least_columns(
+                            &(kl_eig_opts){.nroot = nstate, .max_basis = kl_engine_basis(0, nstate, 0)}, n));
 }
 
 int kl_engine_lr_fits(kl_exec *ex, int64_t dense_doubles, int64_t n, int nstate)
 {
-    return !ex->vt.alloc_far || ex->projection == KL_PROJECTION_NOSTORAGE || ex->vt.room(ex) >= 9 * dense_doubles + kl_engine_least_bytes(n, nstate);
+    return !ex->vt.alloc_far || ex->projection == KL_PROJECTION_NOSTORAGE ||
+           ex->vt.room(ex) >= 9 * dense_doubles + kl_engine_least_bytes(n, nstate);
 }
 
 /* Moves a block's operators; 1: they moved. */
-static int move_block(kl_engine *e, kl_block *b, int far) { return b && b->ndata > 0 && kl_exec_move_operators(e->ex, far, b->ndata, &b->data); }
+static int move_block(kl_engine *e, kl_block *b, int far)
+{
+    return b && b->ndata > 0 && kl_exec_move_operators(e->ex, far, b->ndata, &b->data);
+}
 
-/* What is not used at this centre goes to the host, the farthest first, until the device has `bytes` to give. */
+/* What is not used at this centre goes to the host, the farthest first, until the device has `bytes` to
+   give. */
 static void make_room(kl_engine *e, int64_t bytes)
 {
     const int c = e->centre;
     if (!e->ex->vt.alloc_far) return;
     for (int far = e->nsite; far > 0 && e->ex->vt.room(e->ex) < bytes; far--)
         for (int side = 0; side < 2 && e->ex->vt.room(e->ex) < bytes; side++) {
-            const int p = side ? c + 1 + far : c - far; /* a site; its block lies beyond it, as seen from the centre */
+            /* a site; its block lies beyond it, as seen from the centre */
+            const int p = side ? c + 1 + far : c - far;
             if (p < 0 || p >= e->nsite) continue;
             kl_dptr *const data = side ? &e->right_data[p] : &e->left_data[p];
             const kl_isometry *const iso = side ? e->right[p] : e->left[p];
@@ -447,7 +492,8 @@ static void make_room(kl_engine *e, int64_t bytes)
         }
 }
 
-/* Operators of the centre on the device, if it has room for them beside the least that an eigensolver wants there; else on the host, from where lists stream them. */
+/* Operators of the centre on the device, if it has room for them beside the least that an eigensolver wants
+   there; else on the host, from where lists stream them. */
 static void settle_centre(kl_engine *e)
 {
     kl_exec *const ex = e->ex;
@@ -464,7 +510,8 @@ static void settle_centre(kl_engine *e)
     }
 }
 
-/* Enlarged operators of the centre, in the form that the strategy asks for; LR's take several times the memory, and where the device has not got that, l-1-1-r's serve. */
+/* Enlarged operators of the centre, in the form that the strategy asks for; LR's take several times the
+   memory, and where the device has not got that, l-1-1-r's serve. */
 static kl_status make_operators(kl_engine *e, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -473,7 +520,8 @@ static kl_status make_operators(kl_engine *e, kl_err *err)
     KL_TRY(kl_bigop_create(e->left_block[e->centre], e->row, e->centre, &e->row_op, err));
     KL_TRY(kl_bigop_create(e->right_block[e->centre + 2], e->col, e->centre + 1, &e->col_op, err));
     if (e->strategy == KL_STRATEGY_LR) {
-        if (!kl_engine_lr_fits(e->ex, kl_bigop_dense_doubles(e->row_op) + kl_bigop_dense_doubles(e->col_op), e->layout.n, e->nstate)) {
+        if (!kl_engine_lr_fits(e->ex, kl_bigop_dense_doubles(e->row_op) + kl_bigop_dense_doubles(e->col_op),
+                               e->layout.n, e->nstate)) {
             e->nlean++;
             goto out;
         }
@@ -486,7 +534,10 @@ out:
 
 int kl_engine_basis(int wanted, int nstate, int max_apply)
 {
-    const int most = wanted > 0 ? wanted : 2 * nstate + 8 > 20 ? 2 * nstate + 8 : 20, filled = max_apply > 0 ? max_apply + 2 * nstate : most, least = nstate + 2;
+    const int most = wanted > 0            ? wanted
+                     : 2 * nstate + 8 > 20 ? 2 * nstate + 8
+                                           : 20,
+              filled = max_apply > 0 ? max_apply + 2 * nstate : most, least = nstate + 2;
     const int basis = filled < most ? filled : most;
     return basis > least ? basis : least;
 }
@@ -494,9 +545,14 @@ int kl_engine_basis(int wanted, int nstate, int max_apply)
 /* A basis of fewer vectors, each with its product with H, where the executor's memory holds no more. */
 static int basis_that_fits(const kl_engine *e, int wanted)
 {
-    const double room = e->ex->vt.room ? (double)e->ex->vt.room(e->ex) : INFINITY, one = 9.0 * (double)(e->layout.n + 16); /* an eighth for pools that round up */
+    /* an eighth for pools that round up */
+    const double room = e->ex->vt.room ? (double)e->ex->vt.room(e->ex) : INFINITY,
+                 one = 9.0 * (double)(e->layout.n + 16);
     int basis = wanted;
-    while (basis > e->nstate + 2 && one * kl_davidson_columns(&(kl_eig_opts){.nroot = e->nstate, .max_basis = basis}, e->layout.n) > room) basis--;
+    while (basis > e->nstate + 2 &&
+           one * kl_davidson_columns(&(kl_eig_opts){.nroot = e->nstate, .max_basis = basis}, e->layout.n) >
+               room)
+        basis--;
     return basis;
 }
 
@@ -505,15 +561,19 @@ static double completed(const kl_engine *e, const kl_reach *mine, const kl_reach
 {
     double n = 0;
     for (int64_t i = 0; i < mine->n; i++)
-        if (kl_reach_find(other, kl_qn_sub(e->terms->model, e->target, mine->q[i])) >= 0) n += round(exp(mine->log_ways[i]));
+        if (kl_reach_find(other, kl_qn_sub(e->terms->model, e->target, mine->q[i])) >= 0)
+            n += round(exp(mine->log_ways[i]));
     return n;
 }
 
 void kl_engine_size(const kl_engine *e, double *sector, double *block)
 {
-    const int left = e->nsite / 2 - 1, right = left + 2; /* sites of the left block, and where the right one begins */
-    *sector = round(exp(e->reach_left[e->nsite].log_ways[kl_reach_find(&e->reach_left[e->nsite], e->target)]));
-    *block = fmax(completed(e, &e->reach_left[left], &e->reach_right[left]), completed(e, &e->reach_right[right], &e->reach_left[right]));
+    /* sites of the left block, and where the right one begins */
+    const int left = e->nsite / 2 - 1, right = left + 2;
+    *sector =
+        round(exp(e->reach_left[e->nsite].log_ways[kl_reach_find(&e->reach_left[e->nsite], e->target)]));
+    *block = fmax(completed(e, &e->reach_left[left], &e->reach_right[left]),
+                  completed(e, &e->reach_right[right], &e->reach_left[right]));
 }
 
 /* To every wavefunction as much of a random one. */
@@ -539,7 +599,8 @@ out:
     return st;
 }
 
-kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, kl_eig_stats *stats, kl_err *err)
+kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, kl_eig_stats *stats,
+                          kl_err *err)
 {
     kl_status st = KL_OK;
     kl_superblock *s = NULL;
@@ -548,11 +609,20 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
     KL_TRY(kl_superblock_create(e->ex, e->row_op, e->col_op, e->target, &s, err));
     if (o->records) KL_TRY(kl_reclist_append(o->records, o->title, &s->batch, err));
     const double t1 = kl_prof_seconds();
-    const kl_eig_opts opts = {.solver = o->whole ? KL_SOLVER_LANCZOS : e->solver, .nroot = e->nstate,
-                              .max_basis = basis_that_fits(e, o->whole ? WHOLE_BASIS : kl_engine_basis(e->max_basis, e->nstate, o->max_apply)), .max_apply = o->max_apply, .tol = o->tol,
-                              .tol_rel = o->tol_rel, .seed = e->seed, .trust_start = o->trust_start, .lines = o->lines};
+    const kl_eig_opts opts = {
+        .solver = o->whole ? KL_SOLVER_LANCZOS : e->solver,
+        .nroot = e->nstate,
+        .max_basis = basis_that_fits(e, o->whole ? WHOLE_BASIS
+                                                 : kl_engine_basis(e->max_basis, e->nstate, o->max_apply)),
+        .max_apply = o->max_apply,
+        .tol = o->tol,
+        .tol_rel = o->tol_rel,
+        .seed = e->seed,
+        .trust_start = o->trust_start,
+        .lines = o->lines};
     if (e->layout.n < e->nstate) {
-        st = kl_fail(err, KL_EINPUT, "%d states are asked for, but the sector has only %lld", e->nstate, (long long)e->layout.n);
+        st = kl_fail(err, KL_EINPUT, "%d states are asked for, but the sector has only %lld", e->nstate,
+                     (long long)e->layout.n);
         goto out;
     }
     if (o->whole > 1) KL_TRY(add_random(e, err));
@@ -598,12 +668,14 @@ out:
     return st;
 }
 
-kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl_trunc_info *info, kl_err *err)
+kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl_trunc_info *info,
+                         kl_err *err)
 {
     kl_status st = KL_OK;
     const int c = e->centre, right = direction > 0;
     const kl_side side = right ? KL_LEFT : KL_RIGHT;
-    const int pos = right ? c : c + 1, open = right ? c + 2 : c - 1; /* site absorbed, site whose isometry is opened */
+    /* site absorbed, site whose isometry is opened */
+    const int pos = right ? c : c + 1, open = right ? c + 2 : c - 1;
     kl_isometry *iso = NULL;
     kl_enlarged *row = NULL, *col = NULL;
     kl_layout lay = {0};
@@ -618,14 +690,16 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     e->seconds[KL_PART_GROW] += (u = kl_prof_seconds()) - t, t = u;
     const int to = c + direction;
     const kl_isometry *const opened = right ? e->right[open] : e->left[open];
-    make_room(e, 9 * (opened->ndata + e->layout.n * e->nstate)); /* the isometry that is opened comes back, and the state is turned */
+    /* the isometry that is opened comes back, and the state is turned */
+    make_room(e, 9 * (opened->ndata + e->layout.n * e->nstate));
     kl_exec_move_operators(e->ex, 0, opened->ndata, right ? &e->right_data[open] : &e->left_data[open]);
     KL_TRY(kl_engine_enlarge(e, KL_LEFT, to, &e->left_block[to]->basis, &row, err));
     KL_TRY(kl_engine_enlarge(e, KL_RIGHT, to + 1, &e->right_block[to + 2]->basis, &col, err));
     KL_TRY(kl_layout_create(e->terms->model, &row->basis, &col->basis, e->target, &lay, err));
     KL_TRY(e->ex->vt.alloc(e->ex, lay.n * e->nstate, &psi, err));
-    KL_TRY(kl_wave_turn(e->ex, direction, e->nstate, &e->layout, e->row, e->col, right ? e->left[pos] : e->right[pos],
-                        right ? e->left_data[pos] : e->right_data[pos], right ? e->right[open] : e->left[open],
+    KL_TRY(kl_wave_turn(e->ex, direction, e->nstate, &e->layout, e->row, e->col,
+                        right ? e->left[pos] : e->right[pos], right ? e->left_data[pos] : e->right_data[pos],
+                        right ? e->right[open] : e->left[open],
                         right ? e->right_data[open] : e->left_data[open], row, col, &lay, e->psi, psi, err));
     drop_centre(e);
     e->row = row, e->col = col, e->layout = lay, e->psi = psi, e->centre = to;

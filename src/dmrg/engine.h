@@ -1,5 +1,5 @@
-/* The moving parts of DMRG: blocks of every length on both sides, the wavefunction at a two-site centre, one bond optimized, one step to the
-   next. Schedules and stopping are the matter of dmrg.c and growth.c.
+/* The moving parts of DMRG: blocks of every length on both sides, the wavefunction at a two-site centre, one
+   bond optimized, one step to the next. Schedules and stopping are the matter of dmrg.c and growth.c.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_ENGINE_H
 #define KL_ENGINE_H
@@ -34,30 +34,40 @@ typedef struct kl_engine {
     int64_t napply, dim_max, sector_max, matrix_max, nsector_sum, nsector_count;
 } kl_engine;
 
-/* Operators of every cut but no tensors: start or resume gives them. terms and ex are borrowed. EINPUT: an empty sector. */
-kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, kl_qn target, int nstate, kl_strategy strategy, kl_solver solver, int max_basis,
-                           uint64_t seed, kl_engine **out, kl_err *err) KL_MUST_CHECK;
+/* Operators of every cut but no tensors: start or resume gives them. terms and ex are borrowed. EINPUT: an
+   empty sector. */
+kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, kl_qn target, int nstate, kl_strategy strategy,
+                           kl_solver solver, int max_basis, uint64_t seed, kl_engine **out,
+                           kl_err *err) KL_MUST_CHECK;
 void kl_engine_destroy(kl_engine **e);
 
-/* Random isometries of about m states right of position 1 whose sectors can all be completed, and a random wavefunction at centre 0.
-   start: NULL, or the state of each position: the wavefunction is then that product and the isometries hold it exactly. */
+/* Random isometries of about m states right of position 1 whose sectors can all be completed, and a random
+   wavefunction at centre 0. start: NULL, or the state of each position: the wavefunction is then that product
+   and the isometries hold it exactly. */
 kl_status kl_engine_start(kl_engine *e, int m, const int *start, kl_err *err) KL_MUST_CHECK;
 /* Takes the tensors of a state over (the state is destroyed) and rebuilds the operators. */
 kl_status kl_engine_resume_take(kl_engine *e, kl_state **state, kl_err *err) KL_MUST_CHECK;
-/* Carries nstate wavefunctions from here on: the first of those there are, and zeros, in whose place the eigensolver begins at random. */
+/* Carries nstate wavefunctions from here on: the first of those there are, and zeros, in whose place the
+   eigensolver begins at random. */
 kl_status kl_engine_hold(kl_engine *e, int nstate, kl_err *err) KL_MUST_CHECK;
 /* Adds what `from` has counted: times, flops, the largest sizes. */
 void kl_engine_count_on(kl_engine *e, const kl_engine *from);
 /* Gives a copy of everything as a state. */
-kl_status kl_engine_state(const kl_engine *e, const double *energy, kl_state **out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_engine_state(const kl_engine *e, const double *energy, kl_state **out,
+                          kl_err *err) KL_MUST_CHECK;
 
 /* Pieces that the infinite-lattice algorithm and plans put together in their own way. */
-/* Left: block 0..pos-1 (x) site pos; right: site pos (x) block pos+1..; sectors that the other side cannot complete are left out. */
-kl_status kl_engine_enlarge(const kl_engine *e, kl_side side, int pos, const kl_basis *block, kl_enlarged **out, kl_err *err) KL_MUST_CHECK;
-/* dim[basis->nsec]: about m states of a block of that basis at a cut, shared among its sectors by the ways that both sides have of completing them. */
-kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *basis, int *dim, kl_err *err) KL_MUST_CHECK;
+/* Left: block 0..pos-1 (x) site pos; right: site pos (x) block pos+1..; sectors that the other side cannot
+   complete are left out. */
+kl_status kl_engine_enlarge(const kl_engine *e, kl_side side, int pos, const kl_basis *block,
+                            kl_enlarged **out, kl_err *err) KL_MUST_CHECK;
+/* dim[basis->nsec]: about m states of a block of that basis at a cut, shared among its sectors by the ways
+   that both sides have of completing them. */
+kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *basis, int *dim,
+                          kl_err *err) KL_MUST_CHECK;
 /* Its matrices come from *data, on the executor, or, where that is nothing, from its own. */
-kl_status kl_engine_set_isometry_take(kl_engine *e, kl_side side, int pos, kl_isometry **iso, kl_dptr *data, kl_err *err) KL_MUST_CHECK;
+kl_status kl_engine_set_isometry_take(kl_engine *e, kl_side side, int pos, kl_isometry **iso, kl_dptr *data,
+                                      kl_err *err) KL_MUST_CHECK;
 /* The block beyond position pos from the block before it and the isometry there. */
 kl_status kl_engine_rebuild(kl_engine *e, kl_side side, int pos, kl_err *err) KL_MUST_CHECK;
 /* Centre c over the blocks that are there, with a random wavefunction. */
@@ -70,14 +80,17 @@ typedef struct kl_solve_opts {
     const char *title;   /* its title there */
     int lines;           /* 1: times of Davidson's lines are wanted */
     int trust_start; /* 1: the wavefunction comes from sweeps, no eigenvector that happens to be there */
-    int whole;       /* 1: blocks hold all of their states, and the superblock is the sector: solved by Lanczos, exactly; 2: from random vectors beside the wavefunctions, which may be
-                        eigenvectors, but not the lowest */
+    /* 1: blocks hold all of their states, and the superblock is the sector: solved by Lanczos, exactly; 2:
+       from random vectors beside the wavefunctions, which may be eigenvectors, but not the lowest */
+    int whole;
 } kl_solve_opts;
 
-/* States of the sector, and those of the larger block at the middle bond if it holds all that the sector needs. */
+/* States of the sector, and those of the larger block at the middle bond if it holds all that the sector
+   needs. */
 void kl_engine_size(const kl_engine *e, double *sector, double *block);
 
-/* Vectors that the eigensolver may keep: `wanted` (0: 20, more for many states), but no more than max_apply products can fill. */
+/* Vectors that the eigensolver may keep: `wanted` (0: 20, more for many states), but no more than max_apply
+   products can fill. */
 int kl_engine_basis(int wanted, int nstate, int max_apply);
 
 /* Bytes of vectors of length n that an eigensolver wants on the device in any case. */
@@ -85,11 +98,14 @@ int64_t kl_engine_least_bytes(int64_t n, int nstate);
 /* 1: dense operators of LR leave it that much; where not, a centre takes l-1-1-r's. */
 int kl_engine_lr_fits(kl_exec *ex, int64_t dense_doubles, int64_t n, int nstate);
 
-/* Lowest states of H at the centre, from the wavefunction that is there. energy[nstate] without the terms' constant. */
-kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, kl_eig_stats *stats, kl_err *err) KL_MUST_CHECK;
+/* Lowest states of H at the centre, from the wavefunction that is there. energy[nstate] without the terms'
+   constant. */
+kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, kl_eig_stats *stats,
+                          kl_err *err) KL_MUST_CHECK;
 
 /* Truncates and moves the centre by direction (+1 or -1). */
-kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl_trunc_info *info, kl_err *err) KL_MUST_CHECK;
+kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl_trunc_info *info,
+                         kl_err *err) KL_MUST_CHECK;
 
 /* <psi|H|psi> of each state at the centre, after a start or resume. */
 kl_status kl_engine_energy(kl_engine *e, double *energy, kl_err *err) KL_MUST_CHECK;

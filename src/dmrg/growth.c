@@ -1,4 +1,5 @@
-/* Infinite-lattice algorithm on its own, as in nemes2014: both blocks grow by one site each step, random start vectors.
+/* Infinite-lattice algorithm on its own, as in nemes2014: both blocks grow by one site each step, random
+   start vectors.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/engine.h"
 #include "base/mem.h"
@@ -14,7 +15,8 @@ static kl_status copy_take(kl_engine *from, kl_side side, int pos, kl_engine *to
     return kl_engine_set_isometry_take(to, side, pos_to, slot, data, err);
 }
 
-/* The same operators, grown in the same way, in the nsite sites of one side: a block of one list then serves the other. */
+/* The same operators, grown in the same way, in the nsite sites of one side: a block of one list then serves
+   the other. */
 static int same_side(const kl_mpo *a, const kl_mpo *b, kl_side side, int nsite)
 {
     for (int i = 0; i < nsite; i++) {
@@ -23,10 +25,11 @@ static int same_side(const kl_mpo *a, const kl_mpo *b, kl_side side, int nsite)
         if (a->type[pa] != b->type[pb] || a->nop[ca] != b->nop[cb]) return 0;
         for (int k = 0; k < a->nop[ca]; k++) {
             const kl_cut_op *const x = &a->op[ca][k], *const y = &b->op[cb][k];
-            if (kl_qn_cmp(x->shift, y->shift) || x->odd != y->odd || x->self != y->self || x->left_identity != y->left_identity ||
-                x->right_identity != y->right_identity)
+            if (kl_qn_cmp(x->shift, y->shift) || x->odd != y->odd || x->self != y->self ||
+                x->left_identity != y->left_identity || x->right_identity != y->right_identity)
                 return 0;
-            const kl_grow_list la = side == KL_LEFT ? a->left[pa][k] : a->right[pa][k], lb = side == KL_LEFT ? b->left[pb][k] : b->right[pb][k];
+            const kl_grow_list la = side == KL_LEFT ? a->left[pa][k] : a->right[pa][k],
+                               lb = side == KL_LEFT ? b->left[pb][k] : b->right[pb][k];
             if (la.n != lb.n) return 0;
             for (int r = 0; r < la.n; r++) {
                 const kl_grow *const g = &a->grow[la.first + r], *const h = &b->grow[lb.first + r];
@@ -37,7 +40,8 @@ static int same_side(const kl_mpo *a, const kl_mpo *b, kl_side side, int nsite)
     return 1;
 }
 
-/* Blocks of l sites on both sides of `to` from those of `from`; rebuilt from the isometries where the operators at the cut differ. */
+/* Blocks of l sites on both sides of `to` from those of `from`; rebuilt from the isometries where the
+   operators at the cut differ. */
 static kl_status hand_over(kl_engine *from, kl_engine *to, int l, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -76,7 +80,8 @@ static kl_status first_site(kl_engine *e, kl_side side, kl_err *err)
     for (int i = 0; i < n; i++) sec[i] = i;
     KL_TRY(kl_isometry_create_take(&en, n, sec, NULL, &iso, err));
     for (int k = 0; k < n; k++)
-        for (int i = 0; i < iso->basis.dim[k]; i++) iso->data[iso->off[k] + (int64_t)i * (iso->basis.dim[k] + 1)] = 1;
+        for (int i = 0; i < iso->basis.dim[k]; i++)
+            iso->data[iso->off[k] + (int64_t)i * (iso->basis.dim[k] + 1)] = 1;
     KL_TRY(kl_engine_set_isometry_take(e, side, pos, &iso, &(kl_dptr){0}, err));
     KL_TRY(kl_engine_rebuild(e, side, pos, err));
 out:
@@ -93,14 +98,17 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
     kl_terms *terms = NULL, *old_terms = NULL;
     kl_isometry *iso[2] = {NULL, NULL};
     kl_dptr data[2] = {{0}, {0}};
-    if (o->nsite < 4 || o->nsite % 2) return kl_fail(err, KL_EINPUT, "infinite-lattice growth goes from 4 sites to an even number; asked for %d", o->nsite);
+    if (o->nsite < 4 || o->nsite % 2)
+        return kl_fail(err, KL_EINPUT,
+                       "infinite-lattice growth goes from 4 sites to an even number; asked for %d", o->nsite);
     if (o->records) KL_TRY(kl_reclist_create(o->records, err));
     for (int n = 4, it = 0; n <= o->nsite; n += 2, it++) {
         const double t0 = kl_prof_seconds();
         const int l = n / 2 - 1;
         kl_qn target = kl_qn_zero();
         KL_TRY(o->make_terms(o->self, n, &terms, &target, err));
-        KL_TRY(kl_engine_create(terms, ex, target, 1, o->strategy, KL_SOLVER_DAVIDSON, o->max_basis, o->seed + (uint64_t)n, &e, err));
+        KL_TRY(kl_engine_create(terms, ex, target, 1, o->strategy, KL_SOLVER_DAVIDSON, o->max_basis,
+                                o->seed + (uint64_t)n, &e, err));
         if (old) KL_TRY(hand_over(old, e, l, err));
         else {
             KL_TRY(first_site(e, KL_LEFT, err));
@@ -111,7 +119,8 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
         KL_TRY(kl_engine_open(e, l, err));
         if (e->layout.n < 1) {
             char q[128];
-            st = kl_fail(err, KL_EINPUT, "at %d sites the kept states cannot make %s", n, kl_qn_print(terms->model, target, q, sizeof q));
+            st = kl_fail(err, KL_EINPUT, "at %d sites the kept states cannot make %s", n,
+                         kl_qn_print(terms->model, target, q, sizeof q));
             goto out;
         }
         kl_eig_stats stats;
@@ -119,23 +128,38 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
         kl_growth_row *const row = &rows[it];
         char title[80];
         snprintf(title, sizeof title, "iteration %d, %d sites", it + 1, n);
-        const kl_solve_opts so = {.tol = o->tol * kl_terms_units(terms).gap, .max_apply = 10000, .records = o->records, .title = title, .lines = 1};
+        const kl_solve_opts so = {.tol = o->tol * kl_terms_units(terms).gap,
+                                  .max_apply = 10000,
+                                  .records = o->records,
+                                  .title = title,
+                                  .lines = 1};
         KL_TRY(kl_engine_solve(e, &so, &energy, &stats, err));
-        *row = (kl_growth_row){.nsite = n, .tol = so.tol, .residual = stats.residual[0], .dim = e->layout.n, .sector_max = e->sector_max, .matrix_max = e->matrix_max, .nsector = e->layout.npair,
-                               .napply = stats.napply, .energy = energy + terms->constant, .flop = e->flop};
-        row->dim_all = (double)(e->left_block[l]->basis.total * terms->type[l]->dim) * (double)(e->right_block[l + 2]->basis.total * terms->type[l + 1]->dim);
+        *row = (kl_growth_row){.nsite = n,
+                               .tol = so.tol,
+                               .residual = stats.residual[0],
+                               .dim = e->layout.n,
+                               .sector_max = e->sector_max,
+                               .matrix_max = e->matrix_max,
+                               .nsector = e->layout.npair,
+                               .napply = stats.napply,
+                               .energy = energy + terms->constant,
+                               .flop = e->flop};
+        row->dim_all = (double)(e->left_block[l]->basis.total * terms->type[l]->dim) *
+                       (double)(e->right_block[l + 2]->basis.total * terms->type[l + 1]->dim);
         /* both bases from the one wavefunction */
         double t1 = kl_prof_seconds();
         kl_trunc_info info;
         const kl_trunc_opts t = {.m = o->m, .nstate = 1, .fill = 1};
         for (int s = 0; s < 2; s++)
-            KL_TRY(kl_truncate(ex, s ? KL_RIGHT : KL_LEFT, &e->layout, e->row, e->col, e->psi, NULL, &t, &iso[s], &data[s], &info, err));
+            KL_TRY(kl_truncate(ex, s ? KL_RIGHT : KL_LEFT, &e->layout, e->row, e->col, e->psi, NULL, &t,
+                               &iso[s], &data[s], &info, err));
         double t2 = kl_prof_seconds();
         e->seconds[KL_PART_TRUNCATE] += t2 - t1;
         row->m = info.m;
         row->discarded = info.discarded;
         for (int s = 0; s < 2; s++) {
-            KL_TRY(kl_engine_set_isometry_take(e, s ? KL_RIGHT : KL_LEFT, s ? l + 1 : l, &iso[s], &data[s], err));
+            KL_TRY(kl_engine_set_isometry_take(e, s ? KL_RIGHT : KL_LEFT, s ? l + 1 : l, &iso[s], &data[s],
+                                               err));
             if (n < o->nsite) KL_TRY(kl_engine_rebuild(e, s ? KL_RIGHT : KL_LEFT, s ? l + 1 : l, err));
         }
         t1 = kl_prof_seconds();

@@ -1,8 +1,12 @@
-/* Expectation values by growing operators of the left block over the isometries of a canonical state: see measure.h. Outline of <A_i B_j>:
-   1. L_i, the operator A_i in the left states of cut j, grows by one site at a time, all i < j side by side as one list of records;
-   2. at site j the centre tensor T turns B_j into its dual X = sum T B_j T^T over the site and all that is right of it;
+/* Expectation values by growing operators of the left block over the isometries of a canonical state: see
+   measure.h. Outline of <A_i B_j>:
+   1. L_i, the operator A_i in the left states of cut j, grows by one site at a time, all i < j side by side
+      as one list of records;
+   2. at site j the centre tensor T turns B_j into its dual X = sum T B_j T^T over the site and all that is
+      right of it;
    3. <A_i B_j> is the scalar product of L_i and X, one call for all i.
-   So N sites take N(N+1)/2 growth steps of one operator, and nothing is computed per pair but a scalar product.
+   So N sites take N(N+1)/2 growth steps of one operator, and nothing is computed per pair but a scalar
+   product.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/measure.h"
 #include "base/blas.h"
@@ -18,7 +22,8 @@ struct kl_measure {
     kl_canonical *can;
     kl_dptr *iso, *centre;  /* [nsite] on the executor: left isometries; the same times the bond beyond, */
     int64_t **at;           /* [nsite][sectors of the isometry]: one matrix behind the other */
-    double **site;          /* [nsite]: density matrix of each site, dim x dim; between states of unlike charge 0 */
+    /* [nsite]: density matrix of each site, dim x dim; between states of unlike charge 0 */
+    double **site;
 };
 
 void kl_measure_destroy(kl_measure **pm)
@@ -42,7 +47,10 @@ void kl_measure_destroy(kl_measure **pm)
 kl_canonical *kl_measure_state(const kl_measure *m) { return m->can; }
 
 /* States beyond site p that go with sector k of its left isometry. */
-static int beyond(const kl_canonical *c, int p, int k) { return kl_canonical_right(c, p + 1)->dim[c->layout[p + 1].pair[k]]; }
+static int beyond(const kl_canonical *c, int p, int k)
+{
+    return kl_canonical_right(c, p + 1)->dim[c->layout[p + 1].pair[k]];
+}
 
 /* w[t + s*d] = sum T_(l,t) T_(l,s) of the centre tensor T of site p. */
 static void add_density(const kl_measure *m, int p, const double *centre, double *w)
@@ -59,7 +67,8 @@ static void add_density(const kl_measure *m, int p, const double *centre, double
                 double sum = 0;
                 for (int c = 0; c < beyond(m->can, p, k); c++) {
                     const double *const x = centre + m->at[p][k] + (int64_t)c * rows;
-                    const double *const a = x + e->part_off[big * d + s], *const b = x + e->part_off[big * d + t];
+                    const double *const a = x + e->part_off[big * d + s], *const b =
+                                                                              x + e->part_off[big * d + t];
                     for (int i = 0; i < e->block.dim[l]; i++) sum += a[i] * b[i];
                 }
                 w[t + s * d] += sum;
@@ -81,12 +90,25 @@ static kl_status open_site(kl_measure *m, int p, kl_err *err)
     kl_batch_init(&b);
     KL_TRY(kl_alloc(&m->at[p], a->basis.nsec, KL_MEM_STATE, err));
     for (int k = 0; k < a->basis.nsec; k++) {
-        const int rows = a->enlarged->basis.dim[a->sec[k]], cols = beyond(m->can, p, k), rank = a->basis.dim[k];
+        const int rows = a->enlarged->basis.dim[a->sec[k]], cols = beyond(m->can, p, k),
+                  rank = a->basis.dim[k];
         m->at[p][k] = b.ny;
         KL_TRY(kl_batch_open_group(&b, b.ny, (int64_t)rows * cols, err));
         KL_TRY(kl_batch_reserve(&b, 1, err));
-        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = rows, .n = cols, .k = rank, .lda = rows, .ldb = rank, .ldc = rows,
-                                      .a = a->off[k], .b = lay->off[k], .c = b.ny, .alpha = 1};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                      .at_a = KL_AT_LEFT,
+                                      .at_b = KL_AT_X,
+                                      .at_c = KL_AT_Y,
+                                      .m = rows,
+                                      .n = cols,
+                                      .k = rank,
+                                      .lda = rows,
+                                      .ldb = rank,
+                                      .ldc = rows,
+                                      .a = a->off[k],
+                                      .b = lay->off[k],
+                                      .c = b.ny,
+                                      .alpha = 1};
         kl_batch_close_group(&b, 0);
         b.ny += (int64_t)rows * cols;
     }
@@ -107,7 +129,8 @@ out:
     return st;
 }
 
-kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_lattice *lat, kl_measure **out, kl_err *err)
+kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_lattice *lat,
+                            kl_measure **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_measure *m = NULL;
@@ -116,7 +139,8 @@ kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_
     m->ex = ex;
     m->lat = lat;
     if (lat->nsite != n) {
-        st = kl_fail(err, KL_EINPUT, "a state of %d sites cannot be measured on lattice %.100s of %d", n, lat->spec, lat->nsite);
+        st = kl_fail(err, KL_EINPUT, "a state of %d sites cannot be measured on lattice %.100s of %d", n,
+                     lat->spec, lat->nsite);
         goto out;
     }
     KL_TRY(kl_canonical_create(ex, s, which, &m->can, err));
@@ -158,7 +182,8 @@ kl_status kl_measure_populations(const kl_measure *m, int *d, double **value, kl
         if (m->can->type[p]->dim > *d) *d = m->can->type[p]->dim;
     KL_TRY(kl_alloc(value, (int64_t)n * *d, KL_MEM_MISC, err));
     for (int p = 0; p < n; p++)
-        for (int s = 0; s < m->can->type[p]->dim; s++) (*value)[m->lat->order[p] * *d + s] = m->site[p][s * (m->can->type[p]->dim + 1)];
+        for (int s = 0; s < m->can->type[p]->dim; s++)
+            (*value)[m->lat->order[p] * *d + s] = m->site[p][s * (m->can->type[p]->dim + 1)];
 out:
     return st;
 }
@@ -204,11 +229,13 @@ static void clear_parts(parts *x)
     x->n = 0;
 }
 
-static kl_status add_element(const kl_model *model, parts *x, int t, int row, int col, double value, kl_err *err)
+static kl_status add_element(const kl_model *model, parts *x, int t, int row, int col, double value,
+                             kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_site_type *const type = &model->type[t];
-    const kl_qn shift = kl_qn_sub(model, kl_qn_of(model, type->state_charge[row]), kl_qn_of(model, type->state_charge[col]));
+    const kl_qn shift =
+        kl_qn_sub(model, kl_qn_of(model, type->state_charge[row]), kl_qn_of(model, type->state_charge[col]));
     int k = 0;
     while (k < x->n && kl_qn_cmp(x->list[k].shift, shift)) k++;
     if (k == x->n) {
@@ -258,7 +285,10 @@ static kl_status make_between(const kl_measure *m, const kl_siteop *s, parts *x,
     }
     if (!s) return KL_OK;
     if (!kl_siteop_conserves(s))
-        return kl_fail(err, KL_EINPUT, "operator '%.200s' is to stand between others: it must conserve every charge and not vanish on any site type", s->text);
+        return kl_fail(err, KL_EINPUT,
+                       "operator '%.200s' is to stand between others: it must conserve every charge and not "
+                       "vanish on any site type",
+                       s->text);
     KL_TRY(make_parts(s, x, err));
 out:
     return st;
@@ -308,15 +338,19 @@ out:
     return st;
 }
 
-/* Operators of cut p+1: those of `in` times `on` at site p, then (one more, if not NULL) 1 times `fresh` at site p. */
-static kl_status grow(const kl_measure *m, int p, const carried *in, const part *on, const part *fresh, carried *out, kl_err *err)
+/* Operators of cut p+1: those of `in` times `on` at site p, then (one more, if not NULL) 1 times `fresh` at
+   site p. */
+static kl_status grow(const kl_measure *m, int p, const carried *in, const part *on, const part *fresh,
+                      carried *out, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_model *const model = m->can->model;
     const kl_isometry *const a = m->can->left[p];
     const kl_enlarged *const e = a->enlarged;
     const int t = type_at(m, p), d = e->d;
-    const kl_qn shift = in->n ? kl_qn_add(model, in->sh.shift, on->shift) : fresh ? fresh->shift : kl_qn_zero();
+    const kl_qn shift = in->n   ? kl_qn_add(model, in->sh.shift, on->shift)
+                        : fresh ? fresh->shift
+                                : kl_qn_zero();
     kl_batch b;
     kl_batch_init(&b);
     *out = (carried){.n = in->n + (fresh != NULL)};
@@ -341,15 +375,40 @@ static kl_status grow(const kl_measure *m, int p, const carried *in, const part 
                 if (j < 0 || e->part_sec[big2 * d + el->row] != j) continue;
                 const int di = e->block.dim[i], dj = e->block.dim[j];
                 const double coef = el->value * kl_phase_record(x->odd, kl_qn_odd(model, e->block.q[i]));
-                const int64_t right = a->off[k] + e->part_off[big * d + el->col], left = a->off[k2] + e->part_off[big2 * d + el->row];
+                const int64_t right = a->off[k] + e->part_off[big * d + el->col],
+                              left = a->off[k2] + e->part_off[big2 * d + el->row];
                 if (!new) {
-                    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_X, .at_b = KL_AT_LEFT, .at_c = KL_AT_WORK, .m = dj, .n = dim, .k = di,
-                                                  .lda = dj, .ldb = e->basis.dim[big], .ldc = dj, .a = o * in->sh.len + in->sh.off[i], .b = right, .alpha = 1};
+                    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                                  .at_a = KL_AT_X,
+                                                  .at_b = KL_AT_LEFT,
+                                                  .at_c = KL_AT_WORK,
+                                                  .m = dj,
+                                                  .n = dim,
+                                                  .k = di,
+                                                  .lda = dj,
+                                                  .ldb = e->basis.dim[big],
+                                                  .ldc = dj,
+                                                  .a = o * in->sh.len + in->sh.off[i],
+                                                  .b = right,
+                                                  .alpha = 1};
                     if ((int64_t)dj * dim > nwork) nwork = (int64_t)dj * dim;
                 }
-                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .ta = 1, .beta = 1, .at_a = KL_AT_LEFT, .at_b = new ? KL_AT_LEFT : KL_AT_WORK,
-                                              .at_c = KL_AT_Y, .m = dim2, .n = dim, .k = dj, .lda = e->basis.dim[big2], .ldb = new ? e->basis.dim[big] : dj,
-                                              .ldc = dim2, .a = left, .b = new ? right : 0, .c = y, .alpha = coef};
+                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                              .ta = 1,
+                                              .beta = 1,
+                                              .at_a = KL_AT_LEFT,
+                                              .at_b = new ? KL_AT_LEFT : KL_AT_WORK,
+                                              .at_c = KL_AT_Y,
+                                              .m = dim2,
+                                              .n = dim,
+                                              .k = dj,
+                                              .lda = e->basis.dim[big2],
+                                              .ldb = new ? e->basis.dim[big] : dj,
+                                              .ldc = dim2,
+                                              .a = left,
+                                              .b = new ? right : 0,
+                                              .c = y,
+                                              .alpha = coef};
             }
             kl_batch_close_group(&b, nwork);
         }
@@ -364,7 +423,8 @@ out:
 }
 
 /* value[o] = <in[o] times x at site p>, in's operators being those of cut p. */
-static kl_status close_pairs(const kl_measure *m, int p, const carried *in, const part *x, double *value, kl_err *err)
+static kl_status close_pairs(const kl_measure *m, int p, const carried *in, const part *x, double *value,
+                             kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_model *const model = m->can->model;
@@ -393,10 +453,23 @@ static kl_status close_pairs(const kl_measure *m, int p, const carried *in, cons
             if (big < 0 || kept[big] < 0 || e->part_sec[big * d + el->row] != j) continue;
             const int64_t at = m->at[p][kept[big]];
             const int rows = e->basis.dim[big];
-            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = dj, .n = di,
-                                          .k = beyond(m->can, p, kept[big]), .lda = rows, .ldb = rows, .ldc = dj, .a = at + e->part_off[big * d + el->row],
-                                          .b = at + e->part_off[big * d + el->col], .c = in->sh.off[i],
-                                          .alpha = el->value * kl_phase_record(x->odd, kl_qn_odd(model, e->block.q[i]))};
+            *kl_batch_push(&b) =
+                (kl_rec){.kind = KL_REC_GEMM,
+                         .tb = 1,
+                         .beta = 1,
+                         .at_a = KL_AT_X,
+                         .at_b = KL_AT_X,
+                         .at_c = KL_AT_Y,
+                         .m = dj,
+                         .n = di,
+                         .k = beyond(m->can, p, kept[big]),
+                         .lda = rows,
+                         .ldb = rows,
+                         .ldc = dj,
+                         .a = at + e->part_off[big * d + el->row],
+                         .b = at + e->part_off[big * d + el->col],
+                         .c = in->sh.off[i],
+                         .alpha = el->value * kl_phase_record(x->odd, kl_qn_odd(model, e->block.q[i]))};
         }
         kl_batch_close_group(&b, 0);
     }
@@ -411,7 +484,8 @@ out:
 }
 
 /* For all positions p < q: u = <A_p between B_q>; value[p][q] += upper * u, value[q][p] += lower * u. */
-static kl_status pass(const kl_measure *m, const part *a, const part *between, const part *b, double upper, double lower, double *value, kl_err *err)
+static kl_status pass(const kl_measure *m, const part *a, const part *between, const part *b, double upper,
+                      double lower, double *value, kl_err *err)
 {
     kl_status st = KL_OK;
     const int n = m->can->nsite;
@@ -456,7 +530,8 @@ static double same_site(const kl_measure *m, int p, const double *a, const doubl
     return sum;
 }
 
-kl_status kl_measure_pairs(kl_measure *m, const kl_siteop *a, const kl_siteop *between, const kl_siteop *b, int connected, double *value, kl_err *err)
+kl_status kl_measure_pairs(kl_measure *m, const kl_siteop *a, const kl_siteop *between, const kl_siteop *b,
+                           int connected, double *value, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_model *const model = m->can->model;
@@ -467,8 +542,10 @@ kl_status kl_measure_pairs(kl_measure *m, const kl_siteop *a, const kl_siteop *b
     KL_TRY(make_parts(a, &pa, err));
     KL_TRY(make_parts(b, &pb, err));
     KL_TRY(make_between(m, between, &ps, err));
-    /* <A_q B_p>, q > p, is <B_p A_q> with the sign of exchange, and also <A_p B_q> where B is the adjoint of A: then one pass does both */
-    const int equal = kl_siteop_equal(a, b), adjoint = kl_siteop_adjoint(a, b) && (!between || kl_siteop_adjoint(between, between));
+    /* <A_q B_p>, q > p, is <B_p A_q> with the sign of exchange, and also <A_p B_q> where B is the adjoint of
+       A: then one pass does both */
+    const int equal = kl_siteop_equal(a, b),
+              adjoint = kl_siteop_adjoint(a, b) && (!between || kl_siteop_adjoint(between, between));
     for (int i = 0; i < pa.n; i++)
         for (int j = 0; j < pb.n; j++) {
             const part *const x = &pa.list[i], *const y = &pb.list[j];
@@ -477,10 +554,12 @@ kl_status kl_measure_pairs(kl_measure *m, const kl_siteop *a, const kl_siteop *b
             KL_TRY(pass(m, x, ps.list, y, 1, adjoint ? 1 : equal ? sign : 0, v, err));
             if (!adjoint && !equal) KL_TRY(pass(m, y, ps.list, x, 0, sign, v, err));
         }
-    for (int p = 0; p < n; p++) v[p * (int64_t)(n + 1)] = same_site(m, p, a->mat[type_at(m, p)], b->mat[type_at(m, p)]);
+    for (int p = 0; p < n; p++)
+        v[p * (int64_t)(n + 1)] = same_site(m, p, a->mat[type_at(m, p)], b->mat[type_at(m, p)]);
     for (int p = 0; p < n; p++)
         for (int q = 0; q < n; q++) {
-            const double product = connected ? traced(m, p, a->mat[type_at(m, p)]) * traced(m, q, b->mat[type_at(m, q)]) : 0;
+            const double product =
+                connected ? traced(m, p, a->mat[type_at(m, p)]) * traced(m, q, b->mat[type_at(m, q)]) : 0;
             value[m->lat->order[p] * (int64_t)n + m->lat->order[q]] = v[p * (int64_t)n + q] - product;
         }
 out:
@@ -494,7 +573,8 @@ out:
 /* ---- products on a list of sites ---- */
 
 /* One choice of parts, sorted: value += sign * <...>. pos[n] rises, equal positions stand together. */
-static kl_status add_sorted(const kl_measure *m, int n, const int *pos, const part *const *x, const part *between, double sign, double *value, kl_err *err)
+static kl_status add_sorted(const kl_measure *m, int n, const int *pos, const part *const *x,
+                            const part *between, double sign, double *value, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_model *const model = m->can->model;
@@ -547,7 +627,8 @@ out:
     return st;
 }
 
-kl_status kl_measure_product(kl_measure *m, int n, const int *site, const kl_siteop *const *op, const kl_siteop *between, double *value, kl_err *err)
+kl_status kl_measure_product(kl_measure *m, int n, const int *site, const kl_siteop *const *op,
+                             const kl_siteop *between, double *value, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_model *const model = m->can->model;
@@ -558,7 +639,8 @@ kl_status kl_measure_product(kl_measure *m, int n, const int *site, const kl_sit
     if (n < 1) return kl_fail(err, KL_EINPUT, "a product of %d operators is to be measured; 1 at least", n);
     for (int k = 0; k < n; k++)
         if (site[k] < 0 || site[k] >= m->can->nsite)
-            return kl_fail(err, KL_EINPUT, "a product has an operator on site %d; allowed are 0 to %d", site[k], m->can->nsite - 1);
+            return kl_fail(err, KL_EINPUT, "a product has an operator on site %d; allowed are 0 to %d",
+                           site[k], m->can->nsite - 1);
     KL_TRY(kl_alloc(&all, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&choice, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&key, n, KL_MEM_WORK, err));
@@ -599,14 +681,16 @@ out:
 
 /* ---- structure factor ---- */
 
-void kl_structure_factor(const kl_lattice *lat, const double *pair, int nk, const double (*k)[2], double *value)
+void kl_structure_factor(const kl_lattice *lat, const double *pair, int nk, const double (*k)[2],
+                         double *value)
 {
     const int n = lat->nsite;
     for (int a = 0; a < nk; a++) {
         double sum = 0;
         for (int i = 0; i < n; i++)
             for (int j = 0; j < n; j++)
-                sum += pair[i * (int64_t)n + j] * cos(k[a][0] * (lat->xy[i][0] - lat->xy[j][0]) + k[a][1] * (lat->xy[i][1] - lat->xy[j][1]));
+                sum += pair[i * (int64_t)n + j] * cos(k[a][0] * (lat->xy[i][0] - lat->xy[j][0]) +
+                                                      k[a][1] * (lat->xy[i][1] - lat->xy[j][1]));
         value[a] = sum / n;
     }
 }
@@ -616,7 +700,10 @@ kl_status kl_structure_momenta(const kl_lattice *lat, int *nk, double (**k)[2], 
     kl_status st = KL_OK;
     *nk = 0;
     if (lat->kind == KL_LATTICE_FILE)
-        return kl_fail(err, KL_EINPUT, "lattice %.100s comes from a file and has no grid of momenta; measure corr(A,B) and transform it", lat->spec);
+        return kl_fail(
+            err, KL_EINPUT,
+            "lattice %.100s comes from a file and has no grid of momenta; measure corr(A,B) and transform it",
+            lat->spec);
     const int n = lat->lx * lat->ly;
     KL_TRY(kl_alloc(k, n, KL_MEM_MISC, err));
     for (int i = 0; i < n; i++) {
@@ -645,8 +732,10 @@ static void clear_surround(kl_exec *ex, surround *s)
     ex->vt.release(ex, &s->y);
 }
 
-/* psi of sites p, p+1: left isometry, bond and right isometry multiplied. All sectors that any two sites here can make, psi's or not. */
-static kl_status make_centre(kl_exec *ex, const kl_canonical *c, int p, kl_dptr left, surround *s, kl_err *err)
+/* psi of sites p, p+1: left isometry, bond and right isometry multiplied. All sectors that any two sites here
+   can make, psi's or not. */
+static kl_status make_centre(kl_exec *ex, const kl_canonical *c, int p, kl_dptr left, surround *s,
+                             kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_isometry *const a = c->left[p], *const b = c->right[p + 1];
@@ -655,23 +744,50 @@ static kl_status make_centre(kl_exec *ex, const kl_canonical *c, int p, kl_dptr 
     kl_batch q;
     kl_batch_init(&q);
     KL_TRY(kl_enlarged_create(c->model, kl_canonical_left(c, p), c->type[p], NULL, NULL, &s->row, err));
-    KL_TRY(kl_enlarged_create(c->model, kl_canonical_right(c, p + 2), c->type[p + 1], NULL, NULL, &s->col, err));
+    KL_TRY(
+        kl_enlarged_create(c->model, kl_canonical_right(c, p + 2), c->type[p + 1], NULL, NULL, &s->col, err));
     KL_TRY(kl_layout_create(c->model, &s->row->basis, &s->col->basis, c->target, &s->lay, err));
     KL_TRY(ex->vt.alloc(ex, s->lay.n, &s->psi, err));
     KL_TRY(ex->vt.alloc(ex, s->lay.n, &s->y, err));
     KL_TRY(kl_exec_copy_in(ex, c->bond[p + 1], bond->n, &middle, err));
     KL_TRY(kl_exec_copy_in(ex, b->data, b->ndata, &right, err));
     for (int i = 0; i < s->row->basis.nsec; i++) {
-        const int j = s->lay.pair[i], k = kl_basis_find(&a->basis, s->row->basis.q[i]), l = k >= 0 ? bond->pair[k] : -1;
+        const int j = s->lay.pair[i], k = kl_basis_find(&a->basis, s->row->basis.q[i]),
+                  l = k >= 0 ? bond->pair[k] : -1;
         if (j < 0) continue;
-        const int rows = s->row->basis.dim[i], cols = s->col->basis.dim[j], da = k >= 0 ? a->basis.dim[k] : 0, db = l >= 0 ? b->basis.dim[l] : 0;
+        const int rows = s->row->basis.dim[i], cols = s->col->basis.dim[j], da = k >= 0 ? a->basis.dim[k] : 0,
+                  db = l >= 0 ? b->basis.dim[l] : 0;
         KL_TRY(kl_batch_open_group(&q, s->lay.off[i], (int64_t)rows * cols, err));
         KL_TRY(kl_batch_reserve(&q, 2, err));
         if (l >= 0) {
-            *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = rows, .n = db, .k = da, .lda = rows, .ldb = da, .ldc = rows,
-                                          .a = a->off[k], .b = bond->off[k], .alpha = 1};
-            *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = rows, .n = cols, .k = db, .lda = rows,
-                                          .ldb = cols, .ldc = rows, .b = b->off[l], .c = s->lay.off[i], .alpha = 1};
+            *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM,
+                                          .at_a = KL_AT_LEFT,
+                                          .at_b = KL_AT_X,
+                                          .at_c = KL_AT_WORK,
+                                          .m = rows,
+                                          .n = db,
+                                          .k = da,
+                                          .lda = rows,
+                                          .ldb = da,
+                                          .ldc = rows,
+                                          .a = a->off[k],
+                                          .b = bond->off[k],
+                                          .alpha = 1};
+            *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM,
+                                          .tb = 1,
+                                          .beta = 1,
+                                          .at_a = KL_AT_WORK,
+                                          .at_b = KL_AT_RIGHT,
+                                          .at_c = KL_AT_Y,
+                                          .m = rows,
+                                          .n = cols,
+                                          .k = db,
+                                          .lda = rows,
+                                          .ldb = cols,
+                                          .ldc = rows,
+                                          .b = b->off[l],
+                                          .c = s->lay.off[i],
+                                          .alpha = 1};
         }
         kl_batch_close_group(&q, (int64_t)rows * db);
     }
@@ -685,15 +801,18 @@ out:
     return st;
 }
 
-/* variance += |(1 - A A^T) y|^2, A the left isometry of site p, in psi's place; with last |y - E psi|^2, since nothing further right changes. */
-static kl_status add_variance(kl_exec *ex, const kl_canonical *c, int p, kl_dptr left, surround *s, double energy, int last, double *variance, kl_err *err)
+/* variance += |(1 - A A^T) y|^2, A the left isometry of site p, in psi's place; with last |y - E psi|^2,
+   since nothing further right changes. */
+static kl_status add_variance(kl_exec *ex, const kl_canonical *c, int p, kl_dptr left, surround *s,
+                              double energy, int last, double *variance, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_isometry *const a = c->left[p];
     double square = 0;
     kl_batch q;
     kl_batch_init(&q);
-    ex->vt.axpby(ex, s->lay.n, -energy, s->psi, 1.0, s->y); /* differs from y within the span of A only, and is the smaller one */
+    /* differs from y within the span of A only, and is the smaller one */
+    ex->vt.axpby(ex, s->lay.n, -energy, s->psi, 1.0, s->y);
     for (int i = 0; i < s->row->basis.nsec && !last; i++) {
         const int j = s->lay.pair[i], k = kl_basis_find(&a->basis, s->row->basis.q[i]);
         if (j < 0) continue;
@@ -701,12 +820,45 @@ static kl_status add_variance(kl_exec *ex, const kl_canonical *c, int p, kl_dptr
         const int64_t at = s->lay.off[i];
         KL_TRY(kl_batch_open_group(&q, at, (int64_t)rows * cols, err));
         KL_TRY(kl_batch_reserve(&q, 3, err));
-        *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_ADD, .at_a = KL_AT_X, .at_c = KL_AT_Y, .m = rows, .n = cols, .lda = rows, .ldc = rows, .a = at, .c = at, .alpha = 1};
+        *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_ADD,
+                                      .at_a = KL_AT_X,
+                                      .at_c = KL_AT_Y,
+                                      .m = rows,
+                                      .n = cols,
+                                      .lda = rows,
+                                      .ldc = rows,
+                                      .a = at,
+                                      .c = at,
+                                      .alpha = 1};
         if (k >= 0) {
-            *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM, .ta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = n, .n = cols, .k = rows, .lda = rows, .ldb = rows,
-                                          .ldc = n, .a = a->off[k], .b = at, .alpha = 1};
-            *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_WORK, .at_c = KL_AT_Y, .m = rows, .n = cols, .k = n, .lda = rows, .ldb = n,
-                                          .ldc = rows, .a = a->off[k], .c = at, .alpha = -1};
+            *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM,
+                                          .ta = 1,
+                                          .at_a = KL_AT_LEFT,
+                                          .at_b = KL_AT_X,
+                                          .at_c = KL_AT_WORK,
+                                          .m = n,
+                                          .n = cols,
+                                          .k = rows,
+                                          .lda = rows,
+                                          .ldb = rows,
+                                          .ldc = n,
+                                          .a = a->off[k],
+                                          .b = at,
+                                          .alpha = 1};
+            *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM,
+                                          .beta = 1,
+                                          .at_a = KL_AT_LEFT,
+                                          .at_b = KL_AT_WORK,
+                                          .at_c = KL_AT_Y,
+                                          .m = rows,
+                                          .n = cols,
+                                          .k = n,
+                                          .lda = rows,
+                                          .ldb = n,
+                                          .ldc = rows,
+                                          .a = a->off[k],
+                                          .c = at,
+                                          .alpha = -1};
         }
         kl_batch_close_group(&q, (int64_t)n * cols);
     }
@@ -721,7 +873,8 @@ out:
     return st;
 }
 
-static kl_status next_block(kl_exec *ex, const kl_block *from, const kl_isometry *iso, int pos, kl_dptr data, kl_block **out, kl_err *err)
+static kl_status next_block(kl_exec *ex, const kl_block *from, const kl_isometry *iso, int pos, kl_dptr data,
+                            kl_block **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_bigop *g = NULL;
@@ -732,7 +885,8 @@ out:
     return st;
 }
 
-kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy, double *variance, kl_err *err)
+kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy, double *variance,
+                            kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = m->ex;
@@ -745,10 +899,14 @@ kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy
     surround s = {0};
     kl_dptr data = {0};
     double sum = 0, e = 0;
-    if (terms->nsite != n) return kl_fail(err, KL_EINPUT, "a state of %d sites cannot be measured with a Hamiltonian of %d", n, terms->nsite);
+    if (terms->nsite != n)
+        return kl_fail(err, KL_EINPUT, "a state of %d sites cannot be measured with a Hamiltonian of %d", n,
+                       terms->nsite);
     for (int p = 0; p < n; p++)
         if (terms->type[p]->dim != c->type[p]->dim || strcmp(terms->type[p]->name, c->type[p]->name) != 0)
-            return kl_fail(err, KL_EINPUT, "position %d is a site of type %s in the state and %s in the Hamiltonian", p, c->type[p]->name, terms->type[p]->name);
+            return kl_fail(err, KL_EINPUT,
+                           "position %d is a site of type %s in the state and %s in the Hamiltonian", p,
+                           c->type[p]->name, terms->type[p]->name);
     KL_TRY(kl_mpo_create(terms, &mpo, err));
     KL_TRY(kl_alloc(&right, n + 1, KL_MEM_BLOCK, err));
     KL_TRY(kl_block_create_edge(ex, mpo, KL_RIGHT, &right[n], err));

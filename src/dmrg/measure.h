@@ -1,6 +1,7 @@
-/* What is measured on a matrix product state: expectation values, correlations, strings, structure factors, energy and its variance, overlaps.
-   Sites are the lattice's numbers everywhere. Operators of blocks carry only the fermionic strings inside their block, as in DMRG itself; all
-   products of operators are meant in the order in which they are written.
+/* What is measured on a matrix product state: expectation values, correlations, strings, structure factors,
+   energy and its variance, overlaps. Sites are the lattice's numbers everywhere. Operators of blocks carry
+   only the fermionic strings inside their block, as in DMRG itself; all products of operators are meant in
+   the order in which they are written.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_MEASURE_H
 #define KL_MEASURE_H
@@ -10,8 +11,10 @@
 
 typedef struct kl_measure kl_measure; /* one wavefunction, ready to be measured */
 
-/* Wavefunction `which` of a state on this lattice. The state is not needed afterwards; executor and lattice are. */
-kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_lattice *lat, kl_measure **out, kl_err *err) KL_MUST_CHECK;
+/* Wavefunction `which` of a state on this lattice. The state is not needed afterwards; executor and lattice
+   are. */
+kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_lattice *lat,
+                            kl_measure **out, kl_err *err) KL_MUST_CHECK;
 void kl_measure_destroy(kl_measure **m);
 /* What it reads: lives as long as m. */
 kl_canonical *kl_measure_state(const kl_measure *m);
@@ -19,28 +22,34 @@ kl_canonical *kl_measure_state(const kl_measure *m);
 /* value[nsite] = <A_i>; 0 on sites whose type lacks a name in A. */
 kl_status kl_measure_local(const kl_measure *m, const kl_siteop *a, double *value, kl_err *err) KL_MUST_CHECK;
 
-/* value[nsite][d]: probability of each basis state of a site, d the largest dimension (0 beyond a site's own). */
+/* value[nsite][d]: probability of each basis state of a site, d the largest dimension (0 beyond a site's
+   own). */
 kl_status kl_measure_populations(const kl_measure *m, int *d, double **value, kl_err *err) KL_MUST_CHECK;
 
-/* value[nsite][nsite] = <A_i B_j>, row i. between: NULL, or an operator that conserves the charges, put on every site between the two in DMRG
-   order, where it commutes past A and B as an even operator does. connected: less <A_i><B_j>. */
-kl_status kl_measure_pairs(kl_measure *m, const kl_siteop *a, const kl_siteop *between, const kl_siteop *b, int connected, double *value,
-                           kl_err *err) KL_MUST_CHECK;
+/* value[nsite][nsite] = <A_i B_j>, row i. between: NULL, or an operator that conserves the charges, put on
+   every site between the two in DMRG order, where it commutes past A and B as an even operator does.
+   connected: less <A_i><B_j>. */
+kl_status kl_measure_pairs(kl_measure *m, const kl_siteop *a, const kl_siteop *between, const kl_siteop *b,
+                           int connected, double *value, kl_err *err) KL_MUST_CHECK;
 
-/* <op[0]_site[0] op[1]_site[1] ...>; sites may repeat and come in any order. between: as above, on all sites from the first to the last in DMRG
-   order that the list does not name. */
-kl_status kl_measure_product(kl_measure *m, int n, const int *site, const kl_siteop *const *op, const kl_siteop *between, double *value,
-                             kl_err *err) KL_MUST_CHECK;
+/* <op[0]_site[0] op[1]_site[1] ...>; sites may repeat and come in any order. between: as above, on all sites
+   from the first to the last in DMRG order that the list does not name. */
+kl_status kl_measure_product(kl_measure *m, int n, const int *site, const kl_siteop *const *op,
+                             const kl_siteop *between, double *value, kl_err *err) KL_MUST_CHECK;
 
 /* S(k) = 1/N sum_ij cos(k (r_i - r_j)) pair[i][j] for nk vectors k[nk][2]. */
-void kl_structure_factor(const kl_lattice *lat, const double *pair, int nk, const double (*k)[2], double *value);
-/* Momenta 2 pi (x/lx, y/ly), row by row, lx*ly of them; EINPUT for a lattice from a file, which has no such grid. */
+void kl_structure_factor(const kl_lattice *lat, const double *pair, int nk, const double (*k)[2],
+                         double *value);
+/* Momenta 2 pi (x/lx, y/ly), row by row, lx*ly of them; EINPUT for a lattice from a file, which has no such
+   grid. */
 kl_status kl_structure_momenta(const kl_lattice *lat, int *nk, double (**k)[2], kl_err *err) KL_MUST_CHECK;
 
-/* *energy = <H>; *variance (NULL: not wanted) = the part of <(H-E)^2> that changes one site or two neighbours (Hubig, Haegeman, Schollwoeck,
-   Phys. Rev. B 97, 045125 (2018)): all of it where no term spans more than two neighbours in DMRG order, else a lower bound. No difference of
-   large numbers is taken, so that it is good far below 1e-16 E^2. */
-kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy, double *variance, kl_err *err) KL_MUST_CHECK;
+/* *energy = <H>; *variance (NULL: not wanted) = the part of <(H-E)^2> that changes one site or two neighbours
+   (Hubig, Haegeman, Schollwoeck, Phys. Rev. B 97, 045125 (2018)): all of it where no term spans more than two
+   neighbours in DMRG order, else a lower bound. No difference of large numbers is taken, so that it is good
+   far below 1e-16 E^2. */
+kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy, double *variance,
+                            kl_err *err) KL_MUST_CHECK;
 
 /* Largest |sum of a U(1) charge over the sites - target|: what a sound state has to rounding. */
 kl_status kl_measure_charge_error(const kl_measure *m, double *error, kl_err *err) KL_MUST_CHECK;

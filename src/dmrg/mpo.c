@@ -1,10 +1,14 @@
 /* The one-pass cover: see mpo.h. Outline:
-   1. every term is a chain of suffix nodes (site, operator, rest), shared between terms; what is kept of one (shift, parity, adjoint) is in the
+   1. every term is a chain of suffix nodes (site, operator, rest), shared between terms; what is kept of one
+      (shift, parity, adjoint) is in the
       symbolic records of its term; each node knows its adjoint node;
    2. of each adjoint pair of terms one is followed, `hc` says that the other belongs to it;
-   3. at each site a term splits into u = (operator kept at the last cut) x (site operator) and v = the rest; u and v stand for themselves and their adjoints;
-   4. a minimum vertex cover of the graph of these u and v says what is kept: u itself, or the sum of all u that share a v;
-   5. what was kept gives path records (a, o, b), from which the growth of left and of right blocks follows by rule.
+   3. at each site a term splits into u = (operator kept at the last cut) x (site operator) and v = the rest;
+      u and v stand for themselves and their adjoints;
+   4. a minimum vertex cover of the graph of these u and v says what is kept: u itself, or the sum of all u
+      that share a v;
+   5. what was kept gives path records (a, o, b), from which the growth of left and of right blocks follows by
+      rule.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/mpo.h"
 #include "base/mem.h"
@@ -107,7 +111,13 @@ static kl_status intern(build *b, int pos, int op, int next, int kept, int *out)
         }
     }
     const kl_kept *const k = kl_terms_kept(b->t, kept);
-    b->node[b->nnode] = (node){.pos = pos, .op = op, .next = next, .kept = kept, .adj = -1, .adj_coef = k->adjoint_factor, .odd = k->odd,
+    b->node[b->nnode] = (node){.pos = pos,
+                               .op = op,
+                               .next = next,
+                               .kept = kept,
+                               .adj = -1,
+                               .adj_coef = k->adjoint_factor,
+                               .odd = k->odd,
                                .shift = kl_qn_of(b->m->model, k->shift)};
     b->hash[h & (uint64_t)(b->nhash - 1)] = (int)b->nnode + 1;
     *out = (int)b->nnode++;
@@ -122,7 +132,8 @@ static kl_status intern_adjoint(build *b, int x)
     const int next = b->node[x].next, pos = b->node[x].pos;
     KL_TRY(intern_adjoint(b, next)); /* depth: operators of one term */
     int adj;
-    KL_TRY(intern(b, pos, site_op(b, pos, b->node[x].op)->adjoint, b->node[next].adj, kl_terms_kept(b->t, b->node[x].kept)->adjoint, &adj));
+    KL_TRY(intern(b, pos, site_op(b, pos, b->node[x].op)->adjoint, b->node[next].adj,
+                  kl_terms_kept(b->t, b->node[x].kept)->adjoint, &adj));
     b->node[x].adj = adj;
     b->node[adj].adj = x;
 out:
@@ -141,7 +152,9 @@ static kl_status start(build *b)
     for (int64_t i = 0; i < t->nterm; i++) {
         const kl_term *const term = &t->term[i];
         int x = 0;
-        for (int k = term->nop - 1; k >= 0; k--) KL_TRY(intern(b, t->op[term->first + k].pos, t->op[term->first + k].op, x, t->rest[term->first + k], &x));
+        for (int k = term->nop - 1; k >= 0; k--)
+            KL_TRY(intern(b, t->op[term->first + k].pos, t->op[term->first + k].op, x,
+                          t->rest[term->first + k], &x));
         KL_TRY(intern_adjoint(b, x));
         if (b->node[x].adj < x) continue; /* its adjoint is followed instead */
         b->live[b->nlive++] = (live){.v = x, .coef = term->coef, .hc = b->node[x].adj != x};
@@ -166,8 +179,19 @@ typedef struct graph {
 
 static void graph_clear(graph *g)
 {
-    kl_free(&g->l); kl_free(&g->lself); kl_free(&g->v); kl_free(&g->node_vertex); kl_free(&g->e); kl_free(&g->first);
-    kl_free(&g->match_l); kl_free(&g->match_r); kl_free(&g->dist); kl_free(&g->queue); kl_free(&g->cursor); kl_free(&g->cover_l); kl_free(&g->cover_r);
+    kl_free(&g->l);
+    kl_free(&g->lself);
+    kl_free(&g->v);
+    kl_free(&g->node_vertex);
+    kl_free(&g->e);
+    kl_free(&g->first);
+    kl_free(&g->match_l);
+    kl_free(&g->match_r);
+    kl_free(&g->dist);
+    kl_free(&g->queue);
+    kl_free(&g->cursor);
+    kl_free(&g->cover_l);
+    kl_free(&g->cover_r);
     *g = (graph){0};
 }
 
@@ -212,7 +236,10 @@ static kl_status make_graph(build *b, int p, graph *g)
     for (int64_t i = 0; i < b->nlive; i++) {
         const live *const t = &b->live[i];
         const int here = b->node[t->v].pos == p;
-        split x = {.u = {t->a, t->dag, here ? b->node[t->v].op : KL_OP_IDENTITY}, .v = here ? b->node[t->v].next : t->v, .coef = t->coef, .hc = t->hc};
+        split x = {.u = {t->a, t->dag, here ? b->node[t->v].op : KL_OP_IDENTITY},
+                   .v = here ? b->node[t->v].next : t->v,
+                   .coef = t->coef,
+                   .hc = t->hc};
         left_vertex adj;
         const double f = left_adjoint(b, p, x.u, &adj);
         const int c = left_cmp(x.u, adj), vadj = b->node[x.v].adj;
@@ -241,7 +268,8 @@ static kl_status make_graph(build *b, int p, graph *g)
             *nv = ++g->nr;
         }
         edge e = {.u = g->nl - 1, .v = *nv - 1, .vdag = s[i].vdag, .coef = s[i].coef, .hc = s[i].hc};
-        if (e.vdag) e.coef /= b->node[s[i].v].adj_coef; /* now with respect to the adjoint of the vertex's own string */
+        /* now with respect to the adjoint of the vertex's own string */
+        if (e.vdag) e.coef /= b->node[s[i].v].adj_coef;
         g->e[g->ne++] = e;
     }
     KL_TRY(kl_alloc(&g->first, g->nl + 1, KL_MEM_RECORD, b->err));
@@ -252,8 +280,9 @@ out:
     return st;
 }
 
-/* 4. Minimum vertex cover by Hopcroft-Karp and Koenig's theorem. The two vertices that mean "not begun" and "done" are always in it,
-   so that 1 and the Hamiltonian of each side are among the operators of every cut. */
+/* 4. Minimum vertex cover by Hopcroft-Karp and Koenig's theorem. The two vertices that mean "not begun" and
+   "done" are always in it, so that 1 and the Hamiltonian of each side are among the operators of every
+   cut. */
 static kl_status cover(build *b, int p, graph *g)
 {
     kl_status st = KL_OK;
@@ -376,9 +405,12 @@ static kl_status advance(build *b, int p, graph *g)
         if (!g->cover_l[u]) continue;
         const left_vertex x = g->l[u];
         const edge *const e = &g->e[g->first[u]];
-        const node *const rest = &b->node[e->vdag ? b->node[g->v[e->v]].adj : g->v[e->v]]; /* of any term that u is the left part of */
+        /* of any term that u is the left part of */
+        const node *const rest = &b->node[e->vdag ? b->node[g->v[e->v]].adj : g->v[e->v]];
         op_l[u] = n;
-        m->op[p + 1][n] = (kl_cut_op){.shift = kl_qn_sub(model, kl_qn_zero(), rest->shift), .odd = rest->odd, .self = g->lself[u],
+        m->op[p + 1][n] = (kl_cut_op){.shift = kl_qn_sub(model, kl_qn_zero(), rest->shift),
+                                      .odd = rest->odd,
+                                      .self = g->lself[u],
                                       .left_identity = m->op[p][x.a].left_identity && x.op == KL_OP_IDENTITY};
         KL_TRY(add_path(b, (path){x.a, x.dag, x.op, n, 0, 1.0, !g->lself[u]}));
         n++;
@@ -389,8 +421,10 @@ static kl_status advance(build *b, int p, graph *g)
         const int self = x->adj == g->v[v] ? (x->adj_coef > 0 ? 1 : -1) : 0;
         op_r[v] = n;
         /* L v is Hermitian when v = +-v^+: (L v)^+ = v^+ L^+ */
-        m->op[p + 1][n] = (kl_cut_op){.shift = kl_qn_sub(model, kl_qn_zero(), x->shift), .odd = x->odd,
-                                      .self = self * kl_phase_exchange(x->odd, x->odd), .right_identity = g->v[v] == 0};
+        m->op[p + 1][n] = (kl_cut_op){.shift = kl_qn_sub(model, kl_qn_zero(), x->shift),
+                                      .odd = x->odd,
+                                      .self = self * kl_phase_exchange(x->odd, x->odd),
+                                      .right_identity = g->v[v] == 0};
         KL_TRY(add_live(b, (live){n, 0, g->v[v], 1.0, !self}));
         n++;
     }
@@ -399,9 +433,9 @@ static kl_status advance(build *b, int p, graph *g)
         const left_vertex x = g->l[e->u];
         const int v = g->v[e->v];
         if (g->cover_l[e->u])
-            KL_TRY(add_live(b, (live){op_l[e->u], 0, e->vdag ? b->node[v].adj : v, e->vdag ? e->coef * b->node[v].adj_coef : e->coef, e->hc}));
-        else
-            KL_TRY(add_path(b, (path){x.a, x.dag, x.op, op_r[e->v], e->vdag, e->coef, e->hc}));
+            KL_TRY(add_live(b, (live){op_l[e->u], 0, e->vdag ? b->node[v].adj : v,
+                                      e->vdag ? e->coef * b->node[v].adj_coef : e->coef, e->hc}));
+        else KL_TRY(add_path(b, (path){x.a, x.dag, x.op, op_r[e->v], e->vdag, e->coef, e->hc}));
     }
     m->nop[p + 1] = n;
 out:
@@ -445,17 +479,22 @@ out:
 }
 
 /* Sign of L_b^T = +-L_b, or of R_b^T = +-R_b: L_b R_b is Hermitian as a whole. 0 when not self-adjoint. */
-static int self_of(const kl_cut_op *op, int right) { return right ? op->self * kl_phase_exchange(op->odd, op->odd) : op->self; }
+static int self_of(const kl_cut_op *op, int right)
+{
+    return right ? op->self * kl_phase_exchange(op->odd, op->odd) : op->self;
+}
 
-/* 5. A path record stands for x = coef * A o B (and x^+ if hc), A = L_a^(adag), B = R_b^(bdag). L grown is what multiplies R_b, R grown is
-   what multiplies L_a; where that factor appears adjoint, x^+ is used in x's place, and where it is self-adjoint, both count. */
+/* 5. A path record stands for x = coef * A o B (and x^+ if hc), A = L_a^(adag), B = R_b^(bdag). L grown is
+   what multiplies R_b, R grown is what multiplies L_a; where that factor appears adjoint, x^+ is used in x's
+   place, and where it is self-adjoint, both count. */
 static kl_status derive(build *b, int p)
 {
     kl_status st = KL_OK;
     kl_mpo *const m = b->m;
     half *h = NULL;
     KL_TRY(kl_alloc(&h, 2 * b->npath, KL_MEM_RECORD, b->err));
-    for (int side = 0; side < 2; side++) { /* 0: left blocks, grown operator b; 1: right blocks, grown operator a */
+    /* 0: left blocks, grown operator b; 1: right blocks, grown operator a */
+    for (int side = 0; side < 2; side++) {
         int64_t n = 0;
         for (int64_t i = 0; i < b->npath; i++) {
             const path *const r = &b->path[i];
@@ -466,7 +505,8 @@ static kl_status derive(build *b, int p)
             const int fixed_dag = side ? r->adag : r->bdag, in_dag = side ? r->bdag : r->adag;
             const int out = side ? r->a : r->b, from = side ? r->b : r->a;
             /* x^+ = turn * A^+ o^+ B^+; of A^+ or B^+ a self-adjoint one gives back its sign */
-            const double turn = kl_phase_adjoint(3, odd) * o->adjoint_factor * (in->self ? self_of(in, side) : 1);
+            const double turn =
+                kl_phase_adjoint(3, odd) * o->adjoint_factor * (in->self ? self_of(in, side) : 1);
             const kl_grow plain = {from, in_dag, r->op, r->coef};
             const kl_grow turned = {from, in->self ? 0 : !in_dag, o->adjoint, r->coef * turn};
             if (fixed->self) {
@@ -475,8 +515,7 @@ static kl_status derive(build *b, int p)
                     h[n] = (half){out, turned};
                     h[n++].g.coef *= self_of(fixed, !side);
                 }
-            } else
-                h[n++] = (half){out, fixed_dag ? turned : plain};
+            } else h[n++] = (half){out, fixed_dag ? turned : plain};
         }
         const int count = side ? m->nop[p] : m->nop[p + 1];
         kl_grow_list **const list = side ? &m->right[p] : &m->left[p];
@@ -524,7 +563,11 @@ kl_status kl_mpo_create(const kl_terms *t, kl_mpo **out, kl_err *err)
         if (m->nop[k] > m->nop_max) m->nop_max = m->nop[k];
 out:
     graph_clear(&g);
-    kl_free(&b.node); kl_free(&b.hash); kl_free(&b.live); kl_free(&b.next); kl_free(&b.path);
+    kl_free(&b.node);
+    kl_free(&b.hash);
+    kl_free(&b.live);
+    kl_free(&b.next);
+    kl_free(&b.path);
     if (st != KL_OK) kl_mpo_destroy(&m);
     *out = m;
     return st;
@@ -537,6 +580,11 @@ void kl_mpo_destroy(kl_mpo **pm)
     for (int p = 0; m->op && p <= m->nsite; p++) kl_free(&m->op[p]);
     for (int p = 0; m->left && p < m->nsite; p++) kl_free(&m->left[p]);
     for (int p = 0; m->right && p < m->nsite; p++) kl_free(&m->right[p]);
-    kl_free(&m->type); kl_free(&m->nop); kl_free(&m->op); kl_free(&m->left); kl_free(&m->right); kl_free(&m->grow);
+    kl_free(&m->type);
+    kl_free(&m->nop);
+    kl_free(&m->op);
+    kl_free(&m->left);
+    kl_free(&m->right);
+    kl_free(&m->grow);
     kl_free(pm);
 }

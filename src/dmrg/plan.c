@@ -1,5 +1,5 @@
-/* What a run would need, from charges and counts alone: the blocks are laid out at every cut as if m states were kept, nothing is allocated
-   for their contents.
+/* What a run would need, from charges and counts alone: the blocks are laid out at every cut as if m states
+   were kept, nothing is allocated for their contents.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/engine.h"
 #include "base/gemm.h"
@@ -46,10 +46,12 @@ static kl_status measure_rate(int n, double *flops, kl_err *err)
     n = n < 4 ? 4 : n > 200 ? 200 : n;
     KL_TRY(kl_alloc(&a, 3 * (int64_t)n * n, KL_MEM_WORK, err));
     *flops = 0;
-    for (int sample = 0; sample < 6; sample++) { /* the best of a few: other programs may have the processor now and then */
+    /* the best of a few: other programs may have the processor now and then */
+    for (int sample = 0; sample < 6; sample++) {
         const int runs = (int)(2e7 / (2.0 * n * n * n)) + 1;
         const double t0 = kl_prof_seconds();
-        for (int i = 0; i < runs; i++) gemm(0, 0, n, n, n, 1.0, a, n, a + (int64_t)n * n, n, 1.0, a + 2 * (int64_t)n * n, n);
+        for (int i = 0; i < runs; i++)
+            gemm(0, 0, n, n, n, 1.0, a, n, a + (int64_t)n * n, n, 1.0, a + 2 * (int64_t)n * n, n);
         const double rate = 2.0 * n * n * n * runs / (kl_prof_seconds() - t0);
         if (rate > *flops) *flops = rate;
     }
@@ -74,8 +76,20 @@ static kl_status measure_device(kl_exec *ex, int n, double *flops, kl_err *err)
     for (int i = 0; i < PRODUCTS; i++) {
         KL_TRY(kl_batch_open_group(&b, i * each, each, err));
         KL_TRY(kl_batch_reserve(&b, 1, err));
-        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = n, .n = n, .k = n, .lda = n, .ldb = n, .ldc = n,
-                                      .a = i * each, .b = i * each, .c = i * each, .alpha = 1};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                      .at_a = KL_AT_LEFT,
+                                      .at_b = KL_AT_X,
+                                      .at_c = KL_AT_Y,
+                                      .m = n,
+                                      .n = n,
+                                      .k = n,
+                                      .lda = n,
+                                      .ldb = n,
+                                      .ldc = n,
+                                      .a = i * each,
+                                      .b = i * each,
+                                      .c = i * each,
+                                      .alpha = 1};
         kl_batch_close_group(&b, 0);
     }
     b.nx = b.ny = all;
@@ -103,9 +117,10 @@ static int descending(const void *pa, const void *pb)
     return (a < b) - (a > b);
 }
 
-/* Of one sweep. Host: about five products with H a bond, and as much again for truncation, growth and records. Devices: the products, the density matrices'
-   eigenvectors, and some milliseconds of lists. */
-static kl_status sweep_seconds(kl_exec *ex, const kl_dmrg_plan *p, const kl_basis *row, int npair, double *seconds, kl_err *err)
+/* Of one sweep. Host: about five products with H a bond, and as much again for truncation, growth and
+   records. Devices: the products, the density matrices' eigenvectors, and some milliseconds of lists. */
+static kl_status sweep_seconds(kl_exec *ex, const kl_dmrg_plan *p, const kl_basis *row, int npair,
+                               double *seconds, kl_err *err)
 {
     kl_status st = KL_OK;
     double rate, eigen[3] = {0};
@@ -120,7 +135,8 @@ static kl_status sweep_seconds(kl_exec *ex, const kl_dmrg_plan *p, const kl_basi
     memcpy(dim, row->dim, (size_t)row->nsec * sizeof *dim);
     qsort(dim, (size_t)row->nsec, sizeof *dim, descending);
     (void)kl_truncate_share(ex, dim, row->nsec, eigen);
-    KL_TRY(measure_device(ex, (int)cbrt(p->flop_apply / (2.0 * (double)(p->nrecord > 0 ? p->nrecord : 1))), &rate, err));
+    KL_TRY(measure_device(ex, (int)cbrt(p->flop_apply / (2.0 * (double)(p->nrecord > 0 ? p->nrecord : 1))),
+                          &rate, err));
     *seconds = nstep * (5.0 * p->flop_apply / rate + fmax(eigen[0], eigen[1]) + 5e-3);
 out:
     kl_free(&dim);
@@ -128,7 +144,8 @@ out:
 }
 
 /* Kept basis at `cut` of a block whose enlarged basis is e. */
-static kl_status kept_basis(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *enlarged, kl_basis *out, kl_err *err)
+static kl_status kept_basis(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *enlarged,
+                            kl_basis *out, kl_err *err)
 {
     kl_status st = KL_OK;
     int *dim = NULL;
@@ -154,7 +171,8 @@ typedef struct side_plan {
     int64_t *bytes;       /* [nsite+1]: operators and isometry of each cut */
 } side_plan;
 
-static kl_status lay_out(kl_engine *e, kl_exec *dry, kl_side side, int m, int from, int to, side_plan *s, kl_err *err)
+static kl_status lay_out(kl_engine *e, kl_exec *dry, kl_side side, int m, int from, int to, side_plan *s,
+                         kl_err *err)
 {
     kl_status st = KL_OK;
     kl_enlarged *en = NULL;
@@ -167,8 +185,10 @@ static kl_status lay_out(kl_engine *e, kl_exec *dry, kl_side side, int m, int fr
         KL_TRY(kept_basis(e, side, cut + step, m, &en->basis, &kept, err));
         KL_TRY(kl_block_create(dry, e->mpo, side, cut + step, &kept, &s->block[cut + step], err));
         int64_t iso = 0;
-        for (int k = 0; k < kept.nsec; k++) iso += (int64_t)kept.dim[k] * en->basis.dim[kl_basis_find(&en->basis, kept.q[k])];
-        s->bytes[cut + step] = 8 * (s->block[cut + step]->ndata + 2 * iso); /* the isometry lies on the host and on the executor */
+        for (int k = 0; k < kept.nsec; k++)
+            iso += (int64_t)kept.dim[k] * en->basis.dim[kl_basis_find(&en->basis, kept.q[k])];
+        /* the isometry lies on the host and on the executor */
+        s->bytes[cut + step] = 8 * (s->block[cut + step]->ndata + 2 * iso);
         kl_basis_clear(&kept);
         kl_enlarged_destroy(&en);
     }
@@ -198,12 +218,17 @@ static kl_status plan_ways(kl_dmrg_plan *p, kl_exec *ex, kl_err *err)
         kl_choice c;
         ex->projection = (kl_projection)k;
         KL_TRY(kl_exec_explain(ex, &call, &c, err));
-        *w = (struct kl_dmrg_way){.name = kl_projection_name[k], .list_bytes = c.memory_bytes, .operator_bytes = k == KL_PROJECTION_NOSTORAGE ? 0 : 8 * p->centre_doubles, .moved_bytes = c.moved_bytes};
+        *w = (struct kl_dmrg_way){.name = kl_projection_name[k],
+                                  .list_bytes = c.memory_bytes,
+                                  .operator_bytes = k == KL_PROJECTION_NOSTORAGE ? 0 : 8 * p->centre_doubles,
+                                  .moved_bytes = c.moved_bytes};
         w->total_bytes = w->operator_bytes + w->list_bytes + p->least_bytes;
         w->fits = room == INT64_MAX || w->total_bytes <= room;
     }
     const kl_projection fastest = kl_exec_fastest(ex, &p->apply);
-    kl_projection taken = asked != KL_PROJECTION_AUTO ? asked : fastest != KL_PROJECTION_AUTO ? fastest : KL_PROJECTION_GROUPED;
+    kl_projection taken = asked != KL_PROJECTION_AUTO     ? asked
+                          : fastest != KL_PROJECTION_AUTO ? fastest
+                                                          : KL_PROJECTION_GROUPED;
     if (asked == KL_PROJECTION_AUTO && !p->way[taken - 1].fits) taken = KL_PROJECTION_GROUPED;
     if (asked == KL_PROJECTION_AUTO && !p->way[taken - 1].fits) taken = KL_PROJECTION_NOSTREAMS;
     if (!p->way[taken - 1].fits) taken = KL_PROJECTION_NOSTORAGE;
@@ -213,7 +238,8 @@ out:
     return st;
 }
 
-kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o, int m, kl_dmrg_plan *plan, kl_err *err)
+kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o, int m,
+                            kl_dmrg_plan *plan, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec dry = *ex;
@@ -231,7 +257,8 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     dry.vt.batch_apply = dry_apply;
     dry.vt.batch_release = dry_batch_release;
     *plan = (kl_dmrg_plan){.m = m, .nsite = n};
-    KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis, o->seed, &e, err));
+    KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis, o->seed,
+                            &e, err));
     e->full = o->full;
     for (int i = 0; i < 2; i++) {
         KL_TRY(kl_alloc(&s[i].block, n + 1, KL_MEM_MISC, err));
@@ -244,7 +271,8 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     KL_TRY(kl_bigop_create(s[0].block[c], row, c, &l, err));
     KL_TRY(kl_bigop_create(s[1].block[c + 2], col, c + 1, &r, err));
     plan->dense_doubles = kl_bigop_dense_doubles(l) + kl_bigop_dense_doubles(r);
-    plan->lean = o->strategy == KL_STRATEGY_LR && !kl_engine_lr_fits(ex, plan->dense_doubles, lay.n, o->nstate);
+    plan->lean =
+        o->strategy == KL_STRATEGY_LR && !kl_engine_lr_fits(ex, plan->dense_doubles, lay.n, o->nstate);
     if (o->strategy == KL_STRATEGY_LR && !plan->lean) {
         KL_TRY(kl_bigop_make_dense(l, err));
         KL_TRY(kl_bigop_make_dense(r, err));
@@ -256,21 +284,28 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     plan->bond_op_max = e->mpo->nop_max;
     plan->bond_op_mid = e->mpo->nop[n / 2];
     plan->flop_apply = batch.flop;
-    /* the fullest moment: blocks of one side up to the middle and of the other side from there, with the solver's vectors */
+    /* the fullest moment: blocks of one side up to the middle and of the other side from there, with the
+       solver's vectors */
     int64_t blocks = 0;
     for (int k = 1; k <= c + 1; k++) blocks += s[0].bytes[k];
     for (int k = c + 1; k < n; k++) blocks += s[1].bytes[k];
-    const kl_eig_opts eig = {.solver = o->solver, .nroot = o->nstate, .max_basis = kl_engine_basis(o->max_basis, o->nstate, kl_dmrg_max_apply(o))};
-    const int64_t vectors = 8 * (lay.n * (2 * o->nstate + 1) + kl_eig_work_doubles(&eig, lay.n)); /* psi, psi of the next centre, diagonal */
-    int64_t density = 0; /* the matrices, on the executor or here, their vectors, and what these are made of */
+    const kl_eig_opts eig = {.solver = o->solver,
+                             .nroot = o->nstate,
+                             .max_basis = kl_engine_basis(o->max_basis, o->nstate, kl_dmrg_max_apply(o))};
+    /* psi, psi of the next centre, diagonal */
+    const int64_t vectors = 8 * (lay.n * (2 * o->nstate + 1) + kl_eig_work_doubles(&eig, lay.n));
+    /* the matrices, on the executor or here, their vectors, and what these are made of */
+    int64_t density = 0;
     for (int i = 0; i < row->basis.nsec; i++) density += 24 * (int64_t)row->basis.dim[i] * row->basis.dim[i];
-    plan->memory_bytes = blocks + density + vectors + 8 * (l->npack + r->npack) + batch.nrec * (int64_t)sizeof(kl_rec) + 8 * batch.nwork * ex->nthread;
+    plan->memory_bytes = blocks + density + vectors + 8 * (l->npack + r->npack) +
+                         batch.nrec * (int64_t)sizeof(kl_rec) + 8 * batch.nwork * ex->nthread;
     KL_TRY(sweep_seconds(ex, plan, &row->basis, lay.npair, &plan->seconds_sweep, err));
     KL_TRY(kl_alloc(&plan->pair, lay.npair, KL_MEM_MISC, err));
     for (int i = 0, g = 0; i < lay.nsec; i++) {
         if (lay.pair[i] < 0) continue;
-        plan->pair[plan->npair++] = (struct kl_dmrg_pair){row->basis.q[i], col->basis.q[lay.pair[i]], row->basis.dim[i], col->basis.dim[lay.pair[i]],
-                                                          batch.group[g++].flop};
+        plan->pair[plan->npair++] =
+            (struct kl_dmrg_pair){row->basis.q[i], col->basis.q[lay.pair[i]], row->basis.dim[i],
+                                  col->basis.dim[lay.pair[i]], batch.group[g++].flop};
     }
     qsort(plan->pair, (size_t)plan->npair, sizeof *plan->pair, by_flop);
     plan->solver_doubles = kl_eig_work_doubles(&eig, lay.n);
@@ -278,14 +313,16 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     plan->operator_doubles = blocks / 8;
     for (int i = 0; i < row->basis.nsec; i++)
         if (row->basis.dim[i] > plan->matrix_max) plan->matrix_max = row->basis.dim[i];
-    KL_TRY(kl_density_records(KL_LEFT, &lay, &row->basis, &col->basis, NULL, o->nstate, 0, &plan->density, err));
+    KL_TRY(
+        kl_density_records(KL_LEFT, &lay, &row->basis, &col->basis, NULL, o->nstate, 0, &plan->density, err));
     KL_TRY(kl_batch_close(&plan->density, err));
     KL_TRY(kl_batch_close(&batch, err));
     batch.lasting = 1;
     plan->apply = batch;
     kl_batch_init(&batch);
     plan->centre_doubles = s[0].block[c]->ndata + s[1].block[c + 2]->ndata + l->npack + r->npack;
-    plan->least_bytes = kl_engine_least_bytes(lay.n, o->nstate) + 8 * lay.n * o->nstate; /* the state itself, too */
+    /* the state itself, too */
+    plan->least_bytes = kl_engine_least_bytes(lay.n, o->nstate) + 8 * lay.n * o->nstate;
     KL_TRY(plan_ways(plan, ex, err));
 out:
     kl_batch_clear(&batch);

@@ -1,5 +1,5 @@
-/* Truncation, growth and turning: see renorm.h. All products run as operation records; only small matrices visit LAPACK on the host, and large
-   ones where the executor has nothing for them.
+/* Truncation, growth and turning: see renorm.h. All products run as operation records; only small matrices
+   visit LAPACK on the host, and large ones where the executor has nothing for them.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/renorm.h"
 #include "base/dense.h"
@@ -28,10 +28,13 @@ static int by_weight(const void *pa, const void *pb)
 /* One sector's states and their weights. */
 typedef struct spectrum {
     int rows, n;
-    double *vec, *w;    /* vec: the states as columns of rows numbers; NULL where they are with the executor, or */
+    /* vec: the states as columns of rows numbers; NULL where they are with the executor, or */
+    double *vec, *w;
     kl_divided reduced; /* made of these, if its n is not 0, when they are kept */
-    const double *turn; /* not NULL: what is kept has yet to be turned with these reflections, where the density matrix was, */
-    double *factor;     /* and their factors (kl_dense_eig_turn); NULL beside `reduced`: with the executor's */
+    /* not NULL: what is kept has yet to be turned with these reflections, where the density matrix was, */
+    const double *turn;
+    /* and their factors (kl_dense_eig_turn); NULL beside `reduced`: with the executor's */
+    double *factor;
 } spectrum;
 
 typedef struct keyed {
@@ -45,8 +48,8 @@ static int by_size(const void *pa, const void *pb)
 }
 
 /* C = part-wise L_b x into WORK at 0, all rows: zero first, since parts may leave rows out. */
-static kl_status applied(kl_batch *b, const kl_bigop *g, int op, int sec, int turned, int side, int rows, int other, int64_t x,
-                         int ldx, kl_err *err)
+static kl_status applied(kl_batch *b, const kl_bigop *g, int op, int sec, int turned, int side, int rows,
+                         int other, int64_t x, int ldx, kl_err *err)
 {
     const int n = g->enlarged->basis.nsec;
     const int64_t at = (int64_t)op * n + sec, np = g->first[at + 1] - g->first[at];
@@ -58,18 +61,41 @@ static kl_status applied(kl_batch *b, const kl_bigop *g, int op, int sec, int tu
         if (turned) p = (kl_part){p.col, p.ncol, p.row, p.nrow, p.ld, !p.dag, p.packed, p.off, p.coef};
         /* LEFT: p x; RIGHT: p x^T, so that WORK is (sector of this side) x (other side) in both cases */
         const int64_t from = side == KL_LEFT ? x + p.col : x + (int64_t)p.col * ldx;
-        *kl_batch_push(b) =
-            p.off < 0 ? (kl_rec){.kind = KL_REC_ADD, .ta = side == KL_RIGHT, .beta = 1, .at_a = KL_AT_X, .at_c = KL_AT_WORK, .m = p.nrow, .n = other,
-                                 .lda = ldx, .ldc = rows, .a = from, .c = p.row, .alpha = p.coef}
-                      : (kl_rec){.kind = KL_REC_GEMM, .ta = p.dag, .tb = side == KL_RIGHT, .beta = 1, .at_a = (uint8_t)kl_bigop_at(g, &p), .at_b = KL_AT_X,
-                                 .at_c = KL_AT_WORK, .m = p.nrow, .n = other, .k = p.ncol, .lda = p.ld, .ldb = ldx, .ldc = rows, .a = p.off,
-                                 .b = from, .c = p.row, .alpha = p.coef};
+        *kl_batch_push(b) = p.off < 0 ? (kl_rec){.kind = KL_REC_ADD,
+                                                 .ta = side == KL_RIGHT,
+                                                 .beta = 1,
+                                                 .at_a = KL_AT_X,
+                                                 .at_c = KL_AT_WORK,
+                                                 .m = p.nrow,
+                                                 .n = other,
+                                                 .lda = ldx,
+                                                 .ldc = rows,
+                                                 .a = from,
+                                                 .c = p.row,
+                                                 .alpha = p.coef}
+                                      : (kl_rec){.kind = KL_REC_GEMM,
+                                                 .ta = p.dag,
+                                                 .tb = side == KL_RIGHT,
+                                                 .beta = 1,
+                                                 .at_a = (uint8_t)kl_bigop_at(g, &p),
+                                                 .at_b = KL_AT_X,
+                                                 .at_c = KL_AT_WORK,
+                                                 .m = p.nrow,
+                                                 .n = other,
+                                                 .k = p.ncol,
+                                                 .lda = p.ld,
+                                                 .ldb = ldx,
+                                                 .ldc = rows,
+                                                 .a = p.off,
+                                                 .b = from,
+                                                 .c = p.row,
+                                                 .alpha = p.coef};
     }
     return KL_OK;
 }
 
-kl_status kl_density_records(kl_side side, const kl_layout *lay, const kl_basis *mine, const kl_basis *other, const kl_bigop *grown, int nstate, int noise, kl_batch *b,
-                             kl_err *err)
+kl_status kl_density_records(kl_side side, const kl_layout *lay, const kl_basis *mine, const kl_basis *other,
+                             const kl_bigop *grown, int nstate, int noise, kl_batch *b, kl_err *err)
 {
     kl_status st = KL_OK;
     const int n = mine->nsec;
@@ -83,24 +109,51 @@ kl_status kl_density_records(kl_side side, const kl_layout *lay, const kl_basis 
         for (int s = 0; s < nstate && !noise && i >= 0 && j >= 0; s++) {
             const int64_t x = s * lay->n + lay->off[i];
             const int rows = side == KL_LEFT ? dim : other->dim[i];
-            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM, .ta = side == KL_RIGHT, .tb = side == KL_LEFT, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_X,
-                                          .at_c = KL_AT_Y, .m = dim, .n = dim, .k = side == KL_LEFT ? other->dim[j] : rows, .lda = rows, .ldb = rows,
-                                          .ldc = dim, .a = x, .b = x, .c = at, .alpha = 1.0 / nstate};
+            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                         .ta = side == KL_RIGHT,
+                                         .tb = side == KL_LEFT,
+                                         .beta = 1,
+                                         .at_a = KL_AT_X,
+                                         .at_b = KL_AT_X,
+                                         .at_c = KL_AT_Y,
+                                         .m = dim,
+                                         .n = dim,
+                                         .k = side == KL_LEFT ? other->dim[j] : rows,
+                                         .lda = rows,
+                                         .ldb = rows,
+                                         .ldc = dim,
+                                         .a = x,
+                                         .b = x,
+                                         .c = at,
+                                         .alpha = 1.0 / nstate};
         }
         for (int k = 0; noise && k < grown->nop; k++) {
             if (kl_bigop_identity(grown, k)) continue;
             for (int turned = 0; turned <= (grown->block->mpo->op[grown->cut][k].self ? 0 : 1); turned++) {
                 const int from = turned ? grown->dst[k * n + e] : grown->src[k * n + e];
                 if (from < 0) continue;
-                const int fi = side == KL_LEFT ? from : lay->back[from], fj = side == KL_LEFT ? lay->pair[from] : from;
+                const int fi = side == KL_LEFT ? from : lay->back[from],
+                          fj = side == KL_LEFT ? lay->pair[from] : from;
                 if (fi < 0 || fj < 0) continue;
                 const int width = side == KL_LEFT ? other->dim[fj] : other->dim[fi];
                 const int ldx = side == KL_LEFT ? mine->dim[fi] : other->dim[fi];
                 for (int s = 0; s < nstate; s++) {
-                    KL_TRY(applied(b, grown, k, turned ? e : from, turned, side, dim, width, s * lay->n + lay->off[fi], ldx, err));
-                    *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_WORK, .at_c = KL_AT_Y,
-                                                  .m = dim, .n = dim, .k = width, .lda = dim, .ldb = dim, .ldc = dim, .c = at,
-                                                  .alpha = 1.0 / nstate};
+                    KL_TRY(applied(b, grown, k, turned ? e : from, turned, side, dim, width,
+                                   s * lay->n + lay->off[fi], ldx, err));
+                    *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                                 .tb = 1,
+                                                 .beta = 1,
+                                                 .at_a = KL_AT_WORK,
+                                                 .at_b = KL_AT_WORK,
+                                                 .at_c = KL_AT_Y,
+                                                 .m = dim,
+                                                 .n = dim,
+                                                 .k = width,
+                                                 .lda = dim,
+                                                 .ldb = dim,
+                                                 .ldc = dim,
+                                                 .c = at,
+                                                 .alpha = 1.0 / nstate};
                 }
                 if ((int64_t)dim * width > nwork) nwork = (int64_t)dim * width;
             }
@@ -116,8 +169,9 @@ out:
     return st;
 }
 
-static kl_status density(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_basis *mine, const kl_basis *other, kl_dptr psi, const kl_bigop *grown,
-                         int nstate, int noise, kl_dptr rho, kl_err *err)
+static kl_status density(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_basis *mine,
+                         const kl_basis *other, kl_dptr psi, const kl_bigop *grown, int nstate, int noise,
+                         kl_dptr rho, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_batch b;
@@ -162,9 +216,11 @@ void kl_sectors_fill(int nsec, int *dim, const int *there, int64_t more)
         }
 }
 
-/* Which of the weights stay, which come sorted; returns how many. even, full: sectors as kl_trunc_opts.full says. The set that even ones are made of is made smaller until these are no more than
-   was asked for. have, there, want: room for a number a sector. */
-static int64_t select_states(weight *const *w, int64_t n, int nsec, const kl_trunc_opts *o, double floor, int even, int full, int *have, int *there, int *want)
+/* Which of the weights stay, which come sorted; returns how many. even, full: sectors as kl_trunc_opts.full
+   says. The set that even ones are made of is made smaller until these are no more than was asked for. have,
+   there, want: room for a number a sector. */
+static int64_t select_states(weight *const *w, int64_t n, int nsec, const kl_trunc_opts *o, double floor,
+                             int even, int full, int *have, int *there, int *want)
 {
     const int most = o->m > o->nstate ? o->m : o->nstate; /* fewer would not hold so many wavefunctions */
     int64_t keep = n < most ? n : most, lack = 0;
@@ -172,7 +228,8 @@ static int64_t select_states(weight *const *w, int64_t n, int nsec, const kl_tru
     if (o->discard > 0) {
         double tail = 0;
         for (int64_t i = n - 1; i >= keep; i--) tail += w[i]->w;
-        while (keep > o->nstate && keep > o->m_min && tail + w[keep - 1]->w <= o->discard) tail += w[--keep]->w;
+        while (keep > o->nstate && keep > o->m_min && tail + w[keep - 1]->w <= o->discard)
+            tail += w[--keep]->w;
     }
     memset(have, 0, (size_t)nsec * sizeof *have);
     memset(there, 0, (size_t)nsec * sizeof *there);
@@ -188,7 +245,9 @@ static int64_t select_states(weight *const *w, int64_t n, int nsec, const kl_tru
         have[c]--;
         lack += kl_sector_even(have[c], there[c]) - have[c];
     }
-    while (keep > 0 && keep < n && w[keep]->w > floor && w[keep]->w > w[keep - 1]->w * (1 - 1e-8)) have[w[keep++]->sec]++; /* never cut a multiplet */
+    /* never cut a multiplet */
+    while (keep > 0 && keep < n && w[keep]->w > floor && w[keep]->w > w[keep - 1]->w * (1 - 1e-8))
+        have[w[keep++]->sec]++;
     for (int64_t i = 0; i < keep; i++) w[i]->keep = 1;
     for (int c = 0; c < nsec; c++) want[c] = even ? kl_sector_even(have[c], there[c]) : have[c];
     if (even && full) kl_sectors_fill(nsec, want, there, most / KL_MORE);
@@ -199,7 +258,8 @@ static int64_t select_states(weight *const *w, int64_t n, int nsec, const kl_tru
         w[i]->keep = 1;
         total++;
     }
-    for (int64_t i = keep; o->noise > 0 && i < n && total < keep + 1 + o->m / 4; i++) { /* until noise ends, sectors it opened keep a state */
+    /* until noise ends, sectors it opened keep a state */
+    for (int64_t i = keep; o->noise > 0 && i < n && total < keep + 1 + o->m / 4; i++) {
         if (have[w[i]->sec] > 0 || w[i]->w <= 0) continue;
         have[w[i]->sec] = 1;
         w[i]->keep = 1;
@@ -212,30 +272,34 @@ typedef struct truncation {
     kl_side side;
     const kl_layout *lay;
     const kl_enlarged *row, *col, *mine;
-    int svd, nstate;    /* svd: singular values of the wavefunctions; else eigenvalues of density matrices */
-    double *host;       /* the wavefunctions, or the density matrices */
-    int64_t *off;       /* [sectors] of the density matrices */
-    int *order;         /* [sectors] largest first */
-    int nthere;         /* the executor finds the states of so many, the largest, */
+    int svd, nstate; /* svd: singular values of the wavefunctions; else eigenvalues of density matrices */
+    double *host; /* the wavefunctions, or the density matrices */
+    int64_t *off; /* [sectors] of the density matrices */
+    int *order; /* [sectors] largest first */
+    int nthere; /* the executor finds the states of so many, the largest, */
     kl_exec *ex;
-    kl_dptr rho;        /* in place of their density matrices, here; */
-    int64_t *at;        /* [sectors] in `order`: rows of the sectors before */
-    double *diagonal, *beside; /* of the tridiagonal matrices, from there on, that the executor makes of theirs, or LAPACK of large ones here */
+    kl_dptr rho; /* in place of their density matrices, here; */
+    int64_t *at; /* [sectors] in `order`: rows of the sectors before */
+    /* of the tridiagonal matrices, from there on, that the executor makes of theirs, or LAPACK of large ones
+       here */
+    double *diagonal, *beside;
     kl_status status_there; /* with what success */
     kl_err error_there;
-    spectrum *sp;       /* [sectors] */
-    kl_err *error;      /* [sectors] */
-    kl_status *status;  /* [sectors] */
+    spectrum *sp; /* [sectors] */
+    kl_err *error; /* [sectors] */
+    kl_status *status; /* [sectors] */
 } truncation;
 
-/* Singular vectors of sector c: of the segments of all wavefunctions side by side, this side's states as rows. */
+/* Singular vectors of sector c: of the segments of all wavefunctions side by side, this side's states as
+   rows. */
 static kl_status decompose(const truncation *t, int c, spectrum *sp, kl_err *err)
 {
     kl_status st = KL_OK;
     const int left = t->side == KL_LEFT, i = left ? c : t->lay->back[c], j = left ? t->lay->pair[c] : c;
     double *a = NULL, *other = NULL;
     if (i < 0 || j < 0) return KL_OK;
-    const int p = t->row->basis.dim[i], q = t->col->basis.dim[j], rows = left ? p : q, width = left ? q : p, cols = width * t->nstate, k = rows < cols ? rows : cols;
+    const int p = t->row->basis.dim[i], q = t->col->basis.dim[j], rows = left ? p : q, width = left ? q : p,
+              cols = width * t->nstate, k = rows < cols ? rows : cols;
     KL_TRY(kl_alloc(&sp->w, k, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&sp->vec, (int64_t)rows * k, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&other, (int64_t)k * cols, KL_MEM_WORK, err));
@@ -256,13 +320,15 @@ out:
     return st;
 }
 
-/* Eigenvectors of the nth sector's density matrix; a larger one becomes tridiagonal, and reflections come into its place. */
+/* Eigenvectors of the nth sector's density matrix; a larger one becomes tridiagonal, and reflections come
+   into its place. */
 static kl_status diagonalize(const truncation *t, int nth, spectrum *sp, kl_err *err)
 {
     enum { WORTH_TURNING = 64 }; /* rows from which it pays to wait until it is known which states are kept */
     kl_status st = KL_OK;
     const int c = t->order[nth], n = sp->rows;
-    double *const rho = t->host + t->off[c], *const d = t->diagonal + t->at[nth], *const e = t->beside + t->at[nth];
+    double *const rho = t->host + t->off[c], *const d = t->diagonal + t->at[nth],
+                  *const e = t->beside + t->at[nth];
     double sum = 0;
     for (int r = 0; r < n; r++) sum += rho[(int64_t)r * (n + 1)];
     if (sum == 0) return KL_OK;
@@ -304,8 +370,16 @@ static kl_status trace(const truncation *t, kl_dptr rho, double *sum, kl_err *er
     for (int64_t c = 0, at = 0; c < mine->nsec; at += mine->dim[c++]) {
         KL_TRY(kl_batch_open_group(&b, at, mine->dim[c], err));
         KL_TRY(kl_batch_reserve(&b, 1, err));
-        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD, .at_a = KL_AT_X, .at_c = KL_AT_Y, .m = 1, .n = mine->dim[c], .lda = mine->dim[c] + 1, .ldc = 1,
-                                      .a = t->off[c], .c = at, .alpha = 1};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD,
+                                      .at_a = KL_AT_X,
+                                      .at_c = KL_AT_Y,
+                                      .m = 1,
+                                      .n = mine->dim[c],
+                                      .lda = mine->dim[c] + 1,
+                                      .ldc = 1,
+                                      .a = t->off[c],
+                                      .c = at,
+                                      .alpha = 1};
         kl_batch_close_group(&b, 0);
     }
     b.ny = mine->total;
@@ -320,7 +394,8 @@ out:
 }
 
 /* Noise as a share of the whole weight, whatever the units of the couplings. */
-static kl_status add_noise(const truncation *t, kl_dptr psi, const kl_bigop *grown, double share, int64_t length, kl_err *err)
+static kl_status add_noise(const truncation *t, kl_dptr psi, const kl_bigop *grown, double share,
+                           int64_t length, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_dptr noise = {0};
@@ -336,13 +411,15 @@ out:
     return st;
 }
 
-/* Between what was measured a power of the size; beyond it n^3 by LAPACK, n^2 by the executor, whose time is that of memory. */
+/* Between what was measured a power of the size; beyond it n^3 by LAPACK, n^2 by the executor, whose time is
+   that of memory. */
 static double eigen_seconds(const kl_exec *ex, int n, int there)
 {
     const kl_eigen_time *const t = ex->eigen_time;
     int i = 0;
     while (i < ex->neigen_time && t[i].n < n) i++;
-    const kl_eigen_time *const above = &t[i < ex->neigen_time ? i : i - 1], *const below = &t[i > 0 ? i - 1 : 0];
+    const kl_eigen_time *const above = &t[i < ex->neigen_time ? i : i - 1], *const below =
+                                                                                &t[i > 0 ? i - 1 : 0];
     const double a = there ? below->there : below->here, b = there ? above->there : above->here;
     if (below->n == above->n) return a * pow((double)n / below->n, there ? n < below->n ? 0 : 2 : 3);
     return a * pow(b / a, log((double)n / below->n) / log((double)above->n / below->n));
@@ -350,12 +427,16 @@ static double eigen_seconds(const kl_exec *ex, int n, int there)
 
 enum { DRIVERS = 2 }; /* threads that the executor wants for itself while it works */
 
-static int threads_beside(const kl_exec *ex) { return ex->nthread > 2 * DRIVERS ? ex->nthread - DRIVERS : ex->nthread; }
+static int threads_beside(const kl_exec *ex)
+{
+    return ex->nthread > 2 * DRIVERS ? ex->nthread - DRIVERS : ex->nthread;
+}
 
 /* So many that both are done soonest. */
 int kl_truncate_share(const kl_exec *ex, const int *dim, int n, double seconds[3])
 {
-    const double vectors = 0.25; /* of LAPACK's time: the part behind tridiagonal matrices, whoever made them, which all threads share */
+    /* of LAPACK's time: the part behind tridiagonal matrices, whoever made them, which all threads share */
+    const double vectors = 0.25;
     const int reduces = !ex->vt.eigen;
     int most = 0, best = 0;
     double rest = 0, there = 0, moved = 0, least = INFINITY;
@@ -365,19 +446,23 @@ int kl_truncate_share(const kl_exec *ex, const int *dim, int n, double seconds[3
     if (ex->neigen_time == 0) return most;
     for (int i = 0; i < n; i++) rest += eigen_seconds(ex, dim[i], 0);
     for (int k = 0; k <= most; k++) {
-        const double one = k < n ? eigen_seconds(ex, dim[k], 0) : 0, here = (1 - vectors) * fmax(one, rest / (k > 0 ? threads_beside(ex) : ex->nthread));
-        const double behind = vectors * (rest + (reduces ? moved : 0)) / ex->nthread, time = fmax(here, there) + behind;
+        const double one = k < n ? eigen_seconds(ex, dim[k], 0) : 0,
+                     here = (1 - vectors) * fmax(one, rest / (k > 0 ? threads_beside(ex) : ex->nthread));
+        const double behind = vectors * (rest + (reduces ? moved : 0)) / ex->nthread,
+                     time = fmax(here, there) + behind;
         if (k == 0) seconds[2] = time;
         if (time < least) least = time, best = k, seconds[0] = here + behind, seconds[1] = there + behind;
         if (k == n) break;
         rest -= one, moved += one;
         if (!reduces) there += eigen_seconds(ex, dim[k], 1);
-        else there += (k == 0 ? ex->reduce_row * dim[0] : 0) + ex->reduce_byte * 16.0 / 3.0 * pow(dim[k], 3); /* each step reads and writes what is left */
+        /* each step reads and writes what is left */
+        else there += (k == 0 ? ex->reduce_row * dim[0] : 0) + ex->reduce_byte * 16.0 / 3.0 * pow(dim[k], 3);
     }
     return best;
 }
 
-/* The same in the course of a run: what opens with the first matrix there takes so long that it has to be saved before. */
+/* The same in the course of a run: what opens with the first matrix there takes so long that it has to be
+   saved before. */
 static int share_so_far(kl_exec *ex, const int *dim, int n)
 {
     double seconds[3];
@@ -387,8 +472,8 @@ static int share_so_far(kl_exec *ex, const int *dim, int n)
     return ex->eigen_saved >= ex->eigen_opening ? there : 0;
 }
 
-/* Weights of the sectors that are the executor's; their states stay there, in place of the density matrices. KL_ENOMEM, KL_EABSENT: it had no memory for it,
-   or no library. */
+/* Weights of the sectors that are the executor's; their states stay there, in place of the density matrices.
+   KL_ENOMEM, KL_EABSENT: it had no memory for it, or no library. */
 static kl_status diagonalize_there(truncation *t, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -408,7 +493,8 @@ static kl_status diagonalize_there(truncation *t, kl_err *err)
         goto out;
     }
     KL_TRY(kl_alloc(&w, total, KL_MEM_WORK, err));
-    for (int i = 0; i < t->nthere; i++) KL_TRY(kl_alloc(&t->sp[t->order[i]].w, dim[i], KL_MEM_WORK, err)); /* nothing may fail for memory when the density matrices are gone */
+    /* nothing may fail for memory when the density matrices are gone */
+    for (int i = 0; i < t->nthere; i++) KL_TRY(kl_alloc(&t->sp[t->order[i]].w, dim[i], KL_MEM_WORK, err));
     KL_TRY(t->ex->vt.eigen(t->ex, t->nthere, dim, off, t->rho, w, err));
     for (int i = 0; i < t->nthere; at += dim[i++]) {
         spectrum *const sp = &t->sp[t->order[i]];
@@ -473,7 +559,9 @@ static kl_status fetch(truncation *t, int from, int to, int64_t length, kl_err *
     for (int c = 0, end; c < n; c = end) {
         for (end = c + 1; end < n && wanted[end] == wanted[c]; end++) continue;
         const int64_t stop = end < n ? t->off[end] : length;
-        if (wanted[c]) KL_TRY(t->ex->vt.download(t->ex, t->host + t->off[c], kl_dptr_at(t->rho, t->off[c]), stop - t->off[c], err));
+        if (wanted[c])
+            KL_TRY(t->ex->vt.download(t->ex, t->host + t->off[c], kl_dptr_at(t->rho, t->off[c]),
+                                      stop - t->off[c], err));
     }
 out:
     kl_free(&wanted);
@@ -484,7 +572,8 @@ static void one_sector(truncation *t, int nth)
 {
     const int c = t->order[nth];
     t->sp[c].rows = t->mine->basis.dim[c];
-    t->status[c] = t->svd ? decompose(t, c, &t->sp[c], &t->error[c]) : diagonalize(t, nth, &t->sp[c], &t->error[c]);
+    t->status[c] =
+        t->svd ? decompose(t, c, &t->sp[c], &t->error[c]) : diagonalize(t, nth, &t->sp[c], &t->error[c]);
 }
 
 /* Task 0 is all that the executor does, while other threads take the sectors that are left. */
@@ -514,13 +603,17 @@ static void bring_columns(void *self, int64_t task, int thread)
     const spectrum *const sp = c->sp;
     (void)thread;
     if (there(sp)) return;
-    if (sp->vec) memcpy(c->to, sp->vec + (int64_t)c->first * sp->rows, (size_t)c->count * (size_t)sp->rows * sizeof *c->to);
+    if (sp->vec)
+        memcpy(c->to, sp->vec + (int64_t)c->first * sp->rows,
+               (size_t)c->count * (size_t)sp->rows * sizeof *c->to);
     else kl_divided_columns(&sp->reduced, c->first, c->count, c->to);
-    if (sp->turn) c->status = kl_dense_eig_turn(sp->rows, sp->turn, sp->rows, sp->factor, c->count, c->to, NULL);
+    if (sp->turn)
+        c->status = kl_dense_eig_turn(sp->rows, sp->turn, sp->rows, sp->factor, c->count, c->to, NULL);
 }
 
 /* Of these runs the ones whose reflections the executor has: they begin at `host` as they do at data. */
-static kl_status turn_reduced(const truncation *t, int64_t nrun, const columns *run, const double *host, int64_t ndata, kl_dptr data, kl_err *err)
+static kl_status turn_reduced(const truncation *t, int64_t nrun, const columns *run, const double *host,
+                              int64_t ndata, kl_dptr data, kl_err *err)
 {
     kl_status st = KL_OK;
     int *n = NULL, *count = NULL, nmat = 0;
@@ -538,7 +631,8 @@ static kl_status turn_reduced(const truncation *t, int64_t nrun, const columns *
         count[nmat - 1] += run[k].count;
         last = sp;
     }
-    KL_TRY(kl_turn(t->ex, nmat, n, off, t->off[end] + (int64_t)dim * dim, t->rho, count, at, ndata, data, err));
+    KL_TRY(
+        kl_turn(t->ex, nmat, n, off, t->off[end] + (int64_t)dim * dim, t->rho, count, at, ndata, data, err));
 out:
     kl_free(&n);
     kl_free(&count);
@@ -548,13 +642,15 @@ out:
 }
 
 /* The kept states, sector by sector: from where they are to where the isometry has them. */
-static kl_status gather(const truncation *t, const weight *w, int64_t nw, const kl_isometry *iso, kl_dptr data, kl_err *err)
+static kl_status gather(const truncation *t, const weight *w, int64_t nw, const kl_isometry *iso,
+                        kl_dptr data, kl_err *err)
 {
     enum { TOGETHER = 48 }; /* columns a thread turns at a time */
     kl_status st = KL_OK;
     double *host = NULL;
     columns *run = NULL;
-    int64_t at = 0, from = 0, nrun = 0; /* numbers of the isometry so far; those behind `from` are still on the host */
+    /* numbers of the isometry so far; those behind `from` are still on the host */
+    int64_t at = 0, from = 0, nrun = 0;
     int making = 0, turning = 0; /* columns here; with reflections that the executor has */
     KL_TRY(kl_realloc(&host, iso->ndata, KL_MEM_WORK, err));
     KL_TRY(kl_realloc(&run, iso->basis.total, KL_MEM_WORK, err));
@@ -562,7 +658,9 @@ static kl_status gather(const truncation *t, const weight *w, int64_t nw, const 
         if (!w[i].keep) continue;
         const spectrum *const sp = &t->sp[w[i].sec];
         columns *const last = nrun > 0 ? &run[nrun - 1] : NULL;
-        if (last && last->sp == sp && last->first + last->count == w[i].column && (there(sp) || last->count < TOGETHER)) last->count++;
+        if (last && last->sp == sp && last->first + last->count == w[i].column &&
+            (there(sp) || last->count < TOGETHER))
+            last->count++;
         else run[nrun++] = (columns){.sp = sp, .to = host + at, .first = w[i].column, .count = 1};
         making |= sp->turn || sp->reduced.n > 0, turning |= sp->reduced.n > 0 && !sp->turn;
         at += sp->rows;
@@ -572,12 +670,15 @@ static kl_status gather(const truncation *t, const weight *w, int64_t nw, const 
         const spectrum *const sp = run[k].sp;
         const int64_t place = run[k].to - host, count = (int64_t)run[k].count * sp->rows;
         if (run[k].status != KL_OK) {
-            st = kl_fail(err, run[k].status, "truncation: no memory to turn %d kept states of %d rows", run[k].count, sp->rows);
+            st = kl_fail(err, run[k].status, "truncation: no memory to turn %d kept states of %d rows",
+                         run[k].count, sp->rows);
             goto out;
         }
         if (!there(sp)) continue;
         KL_TRY(t->ex->vt.upload(t->ex, kl_dptr_at(data, from), host + from, place - from, err));
-        t->ex->vt.copy(t->ex, count, kl_dptr_at(t->rho, t->off[sp - t->sp] + (int64_t)run[k].first * sp->rows), kl_dptr_at(data, place));
+        t->ex->vt.copy(t->ex, count,
+                       kl_dptr_at(t->rho, t->off[sp - t->sp] + (int64_t)run[k].first * sp->rows),
+                       kl_dptr_at(data, place));
         from = place + count;
     }
     KL_TRY(t->ex->vt.upload(t->ex, kl_dptr_at(data, from), host + from, at - from, err));
@@ -588,15 +689,23 @@ out:
     return st;
 }
 
-kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_enlarged *row, const kl_enlarged *col, kl_dptr psi,
-                      const kl_bigop *grown, const kl_trunc_opts *o, kl_isometry **out, kl_dptr *data, kl_trunc_info *info, kl_err *err)
+kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_enlarged *row,
+                      const kl_enlarged *col, kl_dptr psi, const kl_bigop *grown, const kl_trunc_opts *o,
+                      kl_isometry **out, kl_dptr *data, kl_trunc_info *info, kl_err *err)
 {
     enum { WORTH_THREADS = 24 }; /* rows of the largest matrix */
     kl_status st = KL_OK;
     const kl_enlarged *const e = side == KL_LEFT ? row : col;
     const kl_basis *const mine = &e->basis, *const other = side == KL_LEFT ? &col->basis : &row->basis;
     const int n = mine->nsec;
-    truncation t = {.side = side, .lay = lay, .row = row, .col = col, .mine = e, .svd = o->precise && o->noise == 0, .nstate = o->nstate, .ex = ex};
+    truncation t = {.side = side,
+                    .lay = lay,
+                    .row = row,
+                    .col = col,
+                    .mine = e,
+                    .svd = o->precise && o->noise == 0,
+                    .nstate = o->nstate,
+                    .ex = ex};
     int64_t nrho = 0, nw = 0, cap = 0;
     weight *w = NULL, **sorted = NULL; /* w: sector by sector, as their columns come */
     keyed *size = NULL;
@@ -673,8 +782,12 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_layout *lay, const kl_
     KL_TRY(kl_realloc(&sorted, nw, KL_MEM_WORK, err));
     for (int64_t i = 0; i < nw; i++) w[i].w /= sum, sorted[i] = &w[i];
     qsort(sorted, (size_t)nw, sizeof *sorted, by_weight);
-    info->m = (int)select_states(sorted, nw, n, o, o->fill ? 0 : t.svd ? 1e-32 : 1e-17, o->full || ex->space == KL_SPACE_DEVICE,
-                                 !o->fill && o->discard == 0, have, have + n, have + 2 * n);
+    info->m = (int)select_states(sorted, nw, n, o,
+                                 o->fill ? 0
+                                 : t.svd ? 1e-32
+                                         : 1e-17,
+                                 o->full || ex->space == KL_SPACE_DEVICE, !o->fill && o->discard == 0, have,
+                                 have + n, have + 2 * n);
     for (int64_t i = nw - 1; i >= 0; i--) {
         const weight *const x = sorted[i];
         if (!x->keep) info->discarded += x->w;
@@ -732,7 +845,8 @@ static kl_status kept_sectors(const kl_isometry *iso, int **out, kl_err *err)
     return KL_OK;
 }
 
-kl_status kl_block_grow(kl_exec *ex, const kl_bigop *g, const kl_isometry *iso, kl_dptr iso_data, kl_block **out, kl_err *err)
+kl_status kl_block_grow(kl_exec *ex, const kl_bigop *g, const kl_isometry *iso, kl_dptr iso_data,
+                        kl_block **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_block *b = NULL;
@@ -749,12 +863,14 @@ kl_status kl_block_grow(kl_exec *ex, const kl_bigop *g, const kl_isometry *iso, 
             const int c = iso->sec[k], to = g->dst[op * n + c];
             const int k2 = b->dst[op * nk + k];
             if (k2 < 0) continue;
-            const int rows = e->basis.dim[to], cols = e->basis.dim[c], m = iso->basis.dim[k], m2 = iso->basis.dim[k2];
+            const int rows = e->basis.dim[to], cols = e->basis.dim[c], m = iso->basis.dim[k],
+                      m2 = iso->basis.dim[k2];
             const int64_t at = (int64_t)op * n + c, y = b->off[op * nk + k];
             int64_t nwork = 0;
             KL_TRY(kl_batch_open_group(&batch, y, (int64_t)m * m2, err));
             KL_TRY(kl_batch_reserve(&batch, 2 * (g->first[at + 1] - g->first[at]) + 1, err));
-            /* parts with the same rows share one product from the left; they follow each other only by chance, so gather them */
+            /* parts with the same rows share one product from the left; they follow each other only by
+               chance, so gather them */
             for (int64_t i = g->first[at]; i < g->first[at + 1]; i++) {
                 const kl_part *const p = &g->part[i];
                 int done = 0, more = 0;
@@ -766,24 +882,69 @@ kl_status kl_block_grow(kl_exec *ex, const kl_bigop *g, const kl_isometry *iso, 
                 if (done) continue;
                 const int64_t o2 = iso->off[k2] + p->row;
                 if (!more && p->off < 0) {
-                    *kl_batch_push(&batch) = (kl_rec){.kind = KL_REC_GEMM, .ta = 1, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = m2,
-                                                      .n = m, .k = p->nrow, .lda = rows, .ldb = cols, .ldc = m2, .a = o2, .b = iso->off[k] + p->col,
-                                                      .c = y, .alpha = p->coef};
+                    *kl_batch_push(&batch) = (kl_rec){.kind = KL_REC_GEMM,
+                                                      .ta = 1,
+                                                      .beta = 1,
+                                                      .at_a = KL_AT_X,
+                                                      .at_b = KL_AT_X,
+                                                      .at_c = KL_AT_Y,
+                                                      .m = m2,
+                                                      .n = m,
+                                                      .k = p->nrow,
+                                                      .lda = rows,
+                                                      .ldb = cols,
+                                                      .ldc = m2,
+                                                      .a = o2,
+                                                      .b = iso->off[k] + p->col,
+                                                      .c = y,
+                                                      .alpha = p->coef};
                     continue;
                 }
                 for (int64_t j = i; j < g->first[at + 1]; j++) {
                     const kl_part *const q = &g->part[j];
                     if (q->row != p->row) continue;
-                    *kl_batch_push(&batch) =
-                        q->off < 0 ? (kl_rec){.kind = KL_REC_ADD, .beta = j > i, .at_a = KL_AT_X, .at_c = KL_AT_WORK, .m = q->nrow, .n = m, .lda = cols,
-                                              .ldc = q->nrow, .a = iso->off[k] + q->col, .alpha = q->coef}
-                                   : (kl_rec){.kind = KL_REC_GEMM, .ta = q->dag, .beta = j > i, .at_a = (uint8_t)kl_bigop_at(g, q), .at_b = KL_AT_X,
-                                              .at_c = KL_AT_WORK, .m = q->nrow, .n = m, .k = q->ncol, .lda = q->ld, .ldb = cols, .ldc = q->nrow,
-                                              .a = q->off, .b = iso->off[k] + q->col, .alpha = q->coef};
+                    *kl_batch_push(&batch) = q->off < 0 ? (kl_rec){.kind = KL_REC_ADD,
+                                                                   .beta = j > i,
+                                                                   .at_a = KL_AT_X,
+                                                                   .at_c = KL_AT_WORK,
+                                                                   .m = q->nrow,
+                                                                   .n = m,
+                                                                   .lda = cols,
+                                                                   .ldc = q->nrow,
+                                                                   .a = iso->off[k] + q->col,
+                                                                   .alpha = q->coef}
+                                                        : (kl_rec){.kind = KL_REC_GEMM,
+                                                                   .ta = q->dag,
+                                                                   .beta = j > i,
+                                                                   .at_a = (uint8_t)kl_bigop_at(g, q),
+                                                                   .at_b = KL_AT_X,
+                                                                   .at_c = KL_AT_WORK,
+                                                                   .m = q->nrow,
+                                                                   .n = m,
+                                                                   .k = q->ncol,
+                                                                   .lda = q->ld,
+                                                                   .ldb = cols,
+                                                                   .ldc = q->nrow,
+                                                                   .a = q->off,
+                                                                   .b = iso->off[k] + q->col,
+                                                                   .alpha = q->coef};
                 }
                 if ((int64_t)p->nrow * m > nwork) nwork = (int64_t)p->nrow * m;
-                *kl_batch_push(&batch) = (kl_rec){.kind = KL_REC_GEMM, .ta = 1, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_WORK, .at_c = KL_AT_Y, .m = m2,
-                                                  .n = m, .k = p->nrow, .lda = rows, .ldb = p->nrow, .ldc = m2, .a = o2, .c = y, .alpha = 1};
+                *kl_batch_push(&batch) = (kl_rec){.kind = KL_REC_GEMM,
+                                                  .ta = 1,
+                                                  .beta = 1,
+                                                  .at_a = KL_AT_X,
+                                                  .at_b = KL_AT_WORK,
+                                                  .at_c = KL_AT_Y,
+                                                  .m = m2,
+                                                  .n = m,
+                                                  .k = p->nrow,
+                                                  .lda = rows,
+                                                  .ldb = p->nrow,
+                                                  .ldc = m2,
+                                                  .a = o2,
+                                                  .c = y,
+                                                  .alpha = 1};
             }
             kl_batch_close_group(&batch, nwork);
         }
@@ -799,9 +960,11 @@ out:
     return st;
 }
 
-kl_status kl_wave_turn(kl_exec *ex, int direction, int nstate, const kl_layout *lay, const kl_enlarged *row, const kl_enlarged *col,
-                       const kl_isometry *made, kl_dptr made_data, const kl_isometry *used, kl_dptr used_data, const kl_enlarged *row_to,
-                       const kl_enlarged *col_to, const kl_layout *lay_to, kl_dptr psi, kl_dptr psi_to, kl_err *err)
+kl_status kl_wave_turn(kl_exec *ex, int direction, int nstate, const kl_layout *lay, const kl_enlarged *row,
+                       const kl_enlarged *col, const kl_isometry *made, kl_dptr made_data,
+                       const kl_isometry *used, kl_dptr used_data, const kl_enlarged *row_to,
+                       const kl_enlarged *col_to, const kl_layout *lay_to, kl_dptr psi, kl_dptr psi_to,
+                       kl_err *err)
 {
     kl_status st = KL_OK;
     kl_batch b;
@@ -818,30 +981,77 @@ kl_status kl_wave_turn(kl_exec *ex, int direction, int nstate, const kl_layout *
             KL_TRY(kl_batch_open_group(&b, 0, 0, err));
             KL_TRY(kl_batch_reserve(&b, 1 + row->d + col->d, err));
             if (direction > 0) {
-                /* C = O_k^T psi; then column part (s, r) of C, opened by the isometry of site c+2, is row part (k, s) of the next centre */
-                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .ta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = mk, .n = dj, .k = di,
-                                              .lda = di, .ldb = di, .ldc = mk, .a = made->off[k], .b = x, .alpha = 1};
+                /* C = O_k^T psi; then column part (s, r) of C, opened by the isometry of site c+2, is row
+                   part (k, s) of the next centre */
+                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                              .ta = 1,
+                                              .at_a = KL_AT_LEFT,
+                                              .at_b = KL_AT_X,
+                                              .at_c = KL_AT_WORK,
+                                              .m = mk,
+                                              .n = dj,
+                                              .k = di,
+                                              .lda = di,
+                                              .ldb = di,
+                                              .ldc = mk,
+                                              .a = made->off[k],
+                                              .b = x,
+                                              .alpha = 1};
                 for (int s = 0; s < col->d; s++) {
                     const int r = col->part_sec[j * col->d + s], to = row_to->home[k * col->d + s];
                     if (r < 0 || to < 0 || lay_to->pair[to] < 0) continue;
                     const int wide = used->enlarged->basis.dim[used->sec[r]], ld = row_to->basis.dim[to];
-                    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = mk, .n = wide,
-                                                  .k = used->basis.dim[r], .lda = mk, .ldb = wide, .ldc = ld,
-                                                  .a = (int64_t)col->part_off[j * col->d + s] * mk, .b = used->off[r],
-                                                  .c = y0 + lay_to->off[to] + row_to->part_off[to * row_to->d + s], .alpha = 1};
+                    *kl_batch_push(&b) =
+                        (kl_rec){.kind = KL_REC_GEMM,
+                                 .tb = 1,
+                                 .at_a = KL_AT_WORK,
+                                 .at_b = KL_AT_RIGHT,
+                                 .at_c = KL_AT_Y,
+                                 .m = mk,
+                                 .n = wide,
+                                 .k = used->basis.dim[r],
+                                 .lda = mk,
+                                 .ldb = wide,
+                                 .ldc = ld,
+                                 .a = (int64_t)col->part_off[j * col->d + s] * mk,
+                                 .b = used->off[r],
+                                 .c = y0 + lay_to->off[to] + row_to->part_off[to * row_to->d + s],
+                                 .alpha = 1};
                 }
                 kl_batch_close_group(&b, (int64_t)mk * dj);
             } else {
-                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_X, .at_b = KL_AT_RIGHT, .at_c = KL_AT_WORK, .m = di, .n = mk, .k = dj, .lda = di,
-                                              .ldb = dj, .ldc = di, .a = x, .b = made->off[k], .alpha = 1};
+                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                              .at_a = KL_AT_X,
+                                              .at_b = KL_AT_RIGHT,
+                                              .at_c = KL_AT_WORK,
+                                              .m = di,
+                                              .n = mk,
+                                              .k = dj,
+                                              .lda = di,
+                                              .ldb = dj,
+                                              .ldc = di,
+                                              .a = x,
+                                              .b = made->off[k],
+                                              .alpha = 1};
                 for (int s = 0; s < row->d; s++) {
                     const int l = row->part_sec[i * row->d + s], to = col_to->home[k * row->d + s];
                     if (l < 0 || to < 0 || lay_to->back[to] < 0) continue;
                     const int ito = lay_to->back[to], tall = used->enlarged->basis.dim[used->sec[l]];
-                    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_WORK, .at_c = KL_AT_Y, .m = tall, .n = mk,
-                                                  .k = used->basis.dim[l], .lda = tall, .ldb = di, .ldc = tall, .a = used->off[l],
+                    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                                  .at_a = KL_AT_LEFT,
+                                                  .at_b = KL_AT_WORK,
+                                                  .at_c = KL_AT_Y,
+                                                  .m = tall,
+                                                  .n = mk,
+                                                  .k = used->basis.dim[l],
+                                                  .lda = tall,
+                                                  .ldb = di,
+                                                  .ldc = tall,
+                                                  .a = used->off[l],
                                                   .b = row->part_off[i * row->d + s],
-                                                  .c = y0 + lay_to->off[ito] + (int64_t)col_to->part_off[to * col_to->d + s] * tall, .alpha = 1};
+                                                  .c = y0 + lay_to->off[ito] +
+                                                       (int64_t)col_to->part_off[to * col_to->d + s] * tall,
+                                                  .alpha = 1};
                 }
                 kl_batch_close_group(&b, (int64_t)di * mk);
             }

@@ -1,7 +1,9 @@
 /* The automatic schedule of DMRG. See schedule.h. Outline of what the rows are asked:
    1. guards: which states beyond the wanted ones are still carried, and how far the next one lies (the gap);
-   2. the outlook: what truncation, sweeps not made, residuals and states not told apart leave of the energy's error;
-   3. the next sweep: m grows where truncation is what is missing; the same m with more products where it is not;
+   2. the outlook: what truncation, sweeps not made, residuals and states not told apart leave of the energy's
+      error;
+   3. the next sweep: m grows where truncation is what is missing; the same m with more products where it is
+      not;
    4. the end.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/schedule.h"
@@ -21,30 +23,55 @@ enum {
     M_FIRST = 24,
     M_MAX = 4096,
     MAX_SWEEP = 100,
-    GUARD_SWEEPS = 4, /* sweeps that carry all guards: fewer miss a partner that needs more states than the first sweeps keep */
+    /* sweeps that carry all guards: fewer miss a partner that needs more states than the first sweeps keep */
+    GUARD_SWEEPS = 4,
     REPEAT_MOST = 3,  /* sweeps more at one m, where m is not what is missing */
     PROBE_M = 48
 };
 #define ACCURACY 1e-9
-#define SLOPE 100.0   /* of the energy in the discarded weight, in units of the couplings, where no second m tells: 20 to 100 as a rule */
-#define SETTLED 1e-5  /* of the error that truncation leaves: what sweeps at the largest m change less than is not waited for */
-#define GAP 0.05      /* of the local problem, in units of the couplings, where nothing smaller is known: residual^2 / gap is the error of an energy */
-#define IGNORED 0.2   /* of the wanted accuracy: states closer than that are not told apart, their distance goes into the error bar */
+/* of the energy in the discarded weight, in units of the couplings, where no second m tells: 20 to 100 as a
+   rule */
+#define SLOPE 100.0
+/* of the error that truncation leaves: what sweeps at the largest m change less than is not waited for */
+#define SETTLED 1e-5
+/* of the local problem, in units of the couplings, where nothing smaller is known: residual^2 / gap is the
+   error of an energy */
+#define GAP 0.05
+/* of the wanted accuracy: states closer than that are not told apart, their distance goes into the error
+   bar */
+#define IGNORED 0.2
 #define PARTED 0.3    /* of its gap: what the energy is uncertain by when a guard may go */
 #define FALLING 0.7   /* of the gap one sweep before: a gap that falls so fast is not known yet */
-#define EXACT_KEPT 0.02 /* of the wanted accuracy: what the kept state may cost where the energy is exact; measured values are off by ten times as much */
-#define NEAR 3e-3     /* in units of the couplings: sweeps of one state may settle in a mixture with one that is closer, and a probe cannot tell how close */
+/* of the wanted accuracy: what the kept state may cost where the energy is exact; measured values are off by
+   ten times as much */
+#define EXACT_KEPT 0.02
+/* in units of the couplings: sweeps of one state may settle in a mixture with one that is closer, and a probe
+   cannot tell how close */
+#define NEAR 3e-3
 
 /* ---- the options, with their defaults ---- */
 
-static double accuracy_of(const kl_schedule *s) { return s->opts->accuracy > 0 ? s->opts->accuracy : ACCURACY; }
+static double accuracy_of(const kl_schedule *s)
+{
+    return s->opts->accuracy > 0 ? s->opts->accuracy : ACCURACY;
+}
 static int m_cap_of(const kl_schedule *s) { return s->opts->m_max > 0 ? s->opts->m_max : M_MAX; }
-static double scale_of(const kl_schedule *s, double energy) { return fmax(fabs(energy), 1e-3 * s->unit.joint); }
+static double scale_of(const kl_schedule *s, double energy)
+{
+    return fmax(fabs(energy), 1e-3 * s->unit.joint);
+}
 /* What an energy that vanishes is known to. */
 static double rounding_of(const kl_schedule *s) { return 2.220446049250313e-16 * s->unit.all * s->nsite; }
-static double wanted_of(const kl_schedule *s, double energy) { return fmax(accuracy_of(s) * scale_of(s, energy), rounding_of(s)); }
-static int held_of(const kl_schedule *s, const kl_dmrg_row *row) { return row->held > 0 ? row->held : s->opts->nstate; }
-/* The last sweep whose energies are eigenvalues of the whole sector, whatever was truncated at other bonds; NULL: there is none. */
+static double wanted_of(const kl_schedule *s, double energy)
+{
+    return fmax(accuracy_of(s) * scale_of(s, energy), rounding_of(s));
+}
+static int held_of(const kl_schedule *s, const kl_dmrg_row *row)
+{
+    return row->held > 0 ? row->held : s->opts->nstate;
+}
+/* The last sweep whose energies are eigenvalues of the whole sector, whatever was truncated at other bonds;
+   NULL: there is none. */
 static const kl_dmrg_row *exact_row(const kl_schedule *s, const kl_dmrg_result *res)
 {
     for (int k = res->nrow - 1; k >= 0 && s->whole; k--)
@@ -71,14 +98,18 @@ static const kl_dmrg_row *gap_row(const kl_dmrg_result *res, int i)
 }
 
 /* 1: a probe saw a state too close to tell how close, and no sweep has carried it since. */
-static int suspicious(const kl_schedule *s, const kl_dmrg_row *row, int i) { return row->probed && row->gap[i] < NEAR * s->unit.gap; }
+static int suspicious(const kl_schedule *s, const kl_dmrg_row *row, int i)
+{
+    return row->probed && row->gap[i] < NEAR * s->unit.gap;
+}
 
 /* 1: the energy is not known well enough to tell a state that far off from the wanted ones. */
 static int not_parted(double gap, double uncertain) { return uncertain > PARTED * gap; }
 
-/* From the highest wanted state to the lowest one that is not among `held` and counts; *unresolved: to the farthest that is not told apart, energies
-   being uncertain by so much. */
-static double gap_beyond(const kl_schedule *s, const kl_dmrg_result *res, int held, double wanted, double uncertain, double *unresolved)
+/* From the highest wanted state to the lowest one that is not among `held` and counts; *unresolved: to the
+   farthest that is not told apart, energies being uncertain by so much. */
+static double gap_beyond(const kl_schedule *s, const kl_dmrg_result *res, int held, double wanted,
+                         double uncertain, double *unresolved)
 {
     double gap = INFINITY;
     *unresolved = 0;
@@ -89,10 +120,12 @@ static double gap_beyond(const kl_schedule *s, const kl_dmrg_result *res, int he
         if (g < IGNORED * wanted || suspicious(s, row, i)) *unresolved = fmax(*unresolved, g);
         else {
             gap = fmin(gap, g);
-            if (g < NEAR * s->unit.gap && uncertain < INFINITY && not_parted(g, uncertain)) *unresolved = fmax(*unresolved, g);
+            if (g < NEAR * s->unit.gap && uncertain < INFINITY && not_parted(g, uncertain))
+                *unresolved = fmax(*unresolved, g);
         }
     }
-    const int last = held - s->opts->nstate - 1; /* none was let go: the highest guard bounds those beyond it */
+    /* none was let go: the highest guard bounds those beyond it */
+    const int last = held - s->opts->nstate - 1;
     if (!(gap < INFINITY) && last >= 0 && last < KL_NGUARD) {
         const kl_dmrg_row *const row = gap_row(res, last);
         if (row && row->gap[last] > IGNORED * wanted) gap = row->gap[last];
@@ -111,12 +144,14 @@ static int guard_stays(const kl_dmrg_result *res, int i, double wanted, double u
     return not_parted(gap, fmax(fabs(b->change), uncertain)) || gap < FALLING * before;
 }
 
-/* 1: the last two sweeps kept all the states that they may: guards would go on taking them from the wanted states. */
+/* 1: the last two sweeps kept all the states that they may: guards would go on taking them from the wanted
+   states. */
 static int capped(const kl_schedule *s, const kl_dmrg_result *res)
 {
     const kl_dmrg_row *const b = &res->row[res->nrow - 1];
     if (res->nrow <= GUARD_SWEEPS) return 0;
-    return (b->m >= m_cap_of(s) && b[-1].m >= m_cap_of(s)) || (s->opts->discard > 0 && b->m_reached < b->m && b[-1].m_reached < b[-1].m);
+    return (b->m >= m_cap_of(s) && b[-1].m >= m_cap_of(s)) ||
+           (s->opts->discard > 0 && b->m_reached < b->m && b[-1].m_reached < b[-1].m);
 }
 
 /* Wavefunctions that the next sweep carries. */
@@ -130,7 +165,9 @@ static int held_next(const kl_schedule *s, const kl_dmrg_result *res, const kl_o
     for (int i = KL_NGUARD - 1; i >= 0; i--) {
         if (nstate + i >= most) continue;
         if (suspicious(s, b, i)) return nstate + i + 1;
-        if (nstate + i < held_of(s, b) && !capped(s, res) && guard_stays(res, i, now->wanted, now->truncation)) return nstate + i + 1;
+        if (nstate + i < held_of(s, b) && !capped(s, res) &&
+            guard_stays(res, i, now->wanted, now->truncation))
+            return nstate + i + 1;
     }
     return nstate;
 }
@@ -142,7 +179,8 @@ int kl_schedule_unguarded(const kl_schedule *s, const kl_dmrg_result *res)
 
 /* ---- 2. the outlook ---- */
 
-/* 1 for two sweeps that differ in nothing but the order in time: of one m, or of one discarded weight, which then decided (--discard) and not m. */
+/* 1 for two sweeps that differ in nothing but the order in time: of one m, or of one discarded weight, which
+   then decided (--discard) and not m. */
 static int alike(const kl_schedule *s, const kl_dmrg_row *a, const kl_dmrg_row *b)
 {
     const double most = 1.2; /* m grows by a tenth at least, and what is left out falls as a power of it */
@@ -150,20 +188,24 @@ static int alike(const kl_schedule *s, const kl_dmrg_row *a, const kl_dmrg_row *
     return a->m == b->m || (a->discarded < most * b->discarded && b->discarded < most * a->discarded);
 }
 
-/* What alike sweeps will still change, when each changes so much less than the one before; the change itself, where it falls fast or nothing is known. */
+/* What alike sweeps will still change, when each changes so much less than the one before; the change itself,
+   where it falls fast or nothing is known. */
 static double to_come(const kl_schedule *s, const kl_dmrg_row *b, int nrow, int i)
 {
     const double change = fabs(b->energy[i] - b[-1].energy[i]);
-    const double before = nrow > 2 && alike(s, b - 1, b) && alike(s, b - 2, b) ? fabs(b[-1].energy[i] - b[-2].energy[i]) : 0;
+    const double before =
+        nrow > 2 && alike(s, b - 1, b) && alike(s, b - 2, b) ? fabs(b[-1].energy[i] - b[-2].energy[i]) : 0;
     const double rate = before > 0 && change < before ? change / before : 0;
     return rate > 0.5 ? change * fmin(rate / (1 - rate), 20) : change;
 }
 
-/* Error of state i after the last sweep: what the line through the last sweeps that are not alike, E(w) = E0 + slope * w, still leaves to no
-   discarded weight, doubled since the true curve bends down a little, and what sweeps still change where the one before was alike. Without such a line
-   the discarded weight itself is taken. Where a sweep knew the exact energy, what lies above it is the error.
-   *still: the part of it that is change. INFINITY when there is nothing to compare with. */
-static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, double gap, int i, double *limit, double *still)
+/* Error of state i after the last sweep: what the line through the last sweeps that are not alike, E(w) = E0
+   + slope * w, still leaves to no discarded weight, doubled since the true curve bends down a little, and
+   what sweeps still change where the one before was alike. Without such a line the discarded weight itself is
+   taken. Where a sweep knew the exact energy, what lies above it is the error. *still: the part of it that is
+   change. INFINITY when there is nothing to compare with. */
+static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, double gap, int i, double *limit,
+                          double *still)
 {
     const kl_dmrg_row *const b = &res->row[res->nrow - 1], *const exact = exact_row(s, res);
     *limit = b->energy[i];
@@ -181,13 +223,18 @@ static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, doubl
     if (b->discarded < 1e-14) return change; /* nothing that counts is truncated */
     const int line = k >= 0 && !(res->row[k].noise > 0) && held_of(s, &res->row[k]) == held_of(s, b);
     const kl_dmrg_row *const a = line ? &res->row[k] : NULL;
-    if (!a || !(a->discarded > b->discarded) || !(a->energy[i] > b->energy[i])) return change + SLOPE * s->unit.joint * b->discarded;
-    const int by_weight = b->m != b[-1].m && alike(s, b - 1, b); /* then all bonds leave that much out, not those in the middle alone */
-    const double drop = (by_weight ? 2 : 1) * (a->energy[i] - b->energy[i]) * b->discarded / (a->discarded - b->discarded);
-    /* States left out lie at least the gap above: a line that is flatter joins two energies that are equal to rounding. */
+    if (!a || !(a->discarded > b->discarded) || !(a->energy[i] > b->energy[i]))
+        return change + SLOPE * s->unit.joint * b->discarded;
+    /* then all bonds leave that much out, not those in the middle alone */
+    const int by_weight = b->m != b[-1].m && alike(s, b - 1, b);
+    const double drop =
+        (by_weight ? 2 : 1) * (a->energy[i] - b->energy[i]) * b->discarded / (a->discarded - b->discarded);
+    /* States left out lie at least the gap above: a line that is flatter joins two energies that are equal to
+       rounding. */
     const double left = fmax(drop, divisor(s, gap) * b->discarded);
     *limit = b->energy[i] - left;
-    /* What changes by more than the weight that was left out before explains is not truncation: sweeps were not done at that m. */
+    /* What changes by more than the weight that was left out before explains is not truncation: sweeps were
+       not done at that m. */
     *still = a < b - 1 ? change : fmax(0, change - SLOPE * s->unit.joint * a->discarded);
     return 2 * left + *still;
 }
@@ -196,7 +243,8 @@ static kl_dmrg_wait waits_for(const kl_schedule *s, const kl_outlook *o)
 {
     const double exact = fmax(o->wanted, 64 * rounding_of(s));
     if (!(o->truncation < INFINITY)) return KL_WAIT_SWEEPS;
-    if (o->truncation > o->wanted) return o->truncation - o->change <= 0.5 * o->wanted ? KL_WAIT_CHANGE : KL_WAIT_TRUNCATION;
+    if (o->truncation > o->wanted)
+        return o->truncation - o->change <= 0.5 * o->wanted ? KL_WAIT_CHANGE : KL_WAIT_TRUNCATION;
     if (o->solver > exact) return KL_WAIT_SOLVER;
     if (o->kept > fmax(o->kept_wanted, 64 * rounding_of(s))) return KL_WAIT_KEPT;
     return o->unresolved > exact ? KL_WAIT_GUARD : KL_WAIT_NOTHING;
@@ -214,23 +262,28 @@ kl_outlook kl_schedule_outlook(const kl_schedule *s, const kl_dmrg_result *res)
         if (i == 0) o.limit = limit;
         if (i == 0 || error > o.truncation) o.truncation = error, o.change = change;
     }
-    if (held > s->opts->nstate) o.truncation *= 2; /* the line is flatter where the states of several are truncated together */
+    /* the line is flatter where the states of several are truncated together */
+    if (held > s->opts->nstate) o.truncation *= 2;
     o.gap = gap_beyond(s, res, held, o.wanted, o.truncation, &o.unresolved);
     const kl_dmrg_row *const exact = exact_row(s, res);
     const double residual = exact ? exact->residual : b->residual;
     o.solver = !(residual > 0) ? 0 : exact ? residual : residual * residual / divisor(s, o.gap);
     o.kept = b->kept > 0 ? b->kept : 0;
     o.kept_wanted = exact ? EXACT_KEPT * o.wanted : o.wanted;
-    o.bar = fmax(fmax(o.truncation, o.solver) + o.unresolved, 4 * rounding_of(s)); /* a state not told apart is known no better itself */
+    /* a state not told apart is known no better itself */
+    o.bar = fmax(fmax(o.truncation, o.solver) + o.unresolved, 4 * rounding_of(s));
     /* Of the state's energy above the lowest, no less than gap * distance^2 comes from other states. */
-    o.distance = o.unresolved > 0 ? 1 : fmin(1, sqrt((o.kept + (exact ? 0 : o.bar)) / divisor(s, o.gap)) + (exact ? residual / divisor(s, o.gap) : 0));
+    o.distance = o.unresolved > 0 ? 1
+                                  : fmin(1, sqrt((o.kept + (exact ? 0 : o.bar)) / divisor(s, o.gap)) +
+                                                (exact ? residual / divisor(s, o.gap) : 0));
     o.wait = waits_for(s, &o);
     return o;
 }
 
 /* ---- 3. the next sweep ---- */
 
-/* Products a bond: of several states each step takes one for each, and what lies close together takes longer to part. */
+/* Products a bond: of several states each step takes one for each, and what lies close together takes longer
+   to part. */
 static int products(int held, int of_one) { return held > 1 ? 2 * held * of_one : of_one; }
 
 int kl_dmrg_max_apply(const kl_dmrg_opts *o)
@@ -256,14 +309,18 @@ static int again(const kl_schedule *s, const kl_dmrg_result *res, const kl_outlo
     return (now->wait == KL_WAIT_SOLVER || now->wait == KL_WAIT_CHANGE) && repeats(s, res) < REPEAT_MOST;
 }
 
-/* Next m over the last one: no limit of its own, or as little as the error needs if it goes on falling with m as the discarded weight did. */
+/* Next m over the last one: no limit of its own, or as little as the error needs if it goes on falling with m
+   as the discarded weight did. */
 static double growth_of_m(const kl_schedule *s, const kl_dmrg_result *res, const kl_outlook *now)
 {
-    const double most = 1.75, least = 1.1; /* most: the 1.6 of the schedule, and what rounding down to a multiple of 8 took */
+    /* most: the 1.6 of the schedule, and what rounding down to a multiple of 8 took */
+    const double most = 1.75, least = 1.1;
     const kl_dmrg_row *const b = &res->row[res->nrow - 1], *a = b;
     while (a > res->row && a->m >= b->m) a--;
     const double error = fmax(now->truncation, now->kept * now->wanted / now->kept_wanted);
-    if (res->nrow < 3 || !(error < INFINITY) || a->noise > 0 || a->m >= b->m || held_of(s, a) != held_of(s, b)) return most;
+    if (res->nrow < 3 || !(error < INFINITY) || a->noise > 0 || a->m >= b->m ||
+        held_of(s, a) != held_of(s, b))
+        return most;
     if (!(a->discarded > b->discarded) || !(b->discarded > 0)) return most;
     const double power = log(a->discarded / b->discarded) / log((double)b->m / a->m);
     const double factor = pow(error / (0.7 * now->wanted), 1 / power);
@@ -278,25 +335,35 @@ static int next_m(const kl_schedule *s, const kl_dmrg_result *res, const kl_outl
     const int steps = warm || k == 0 ? k : k - 1;
     if (k > 0 && again(s, res, now)) return res->row[k - 1].m < m_cap ? res->row[k - 1].m : m_cap;
     double m = first * pow(1.6, steps);
-    if (steps > 0) m = fmin(m, fmax(res->row[k - 1].m * growth_of_m(s, res, now), res->row[k - 1].m + 8)); /* what is rounded down still grows */
+    /* what is rounded down still grows */
+    if (steps > 0) m = fmin(m, fmax(res->row[k - 1].m * growth_of_m(s, res, now), res->row[k - 1].m + 8));
     return m < m_cap ? (int)m / 8 * 8 : m_cap;
 }
 
 static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const kl_outlook *now)
 {
-    const int k = res->nrow, warm = s->m_start > 0; /* a saved state: begin at its m, and no noise that would undo it */
-    const double scale = k ? scale_of(s, res->row[k - 1].energy[0]) : s->unit.joint, wanted = accuracy_of(s) * scale;
-    const int held = held_next(s, res, now), last_noise = s->whole ? 0 : 1; /* what is known exactly needs none */
+    /* a saved state: begin at its m, and no noise that would undo it */
+    const int k = res->nrow, warm = s->m_start > 0;
+    const double scale = k ? scale_of(s, res->row[k - 1].energy[0]) : s->unit.joint,
+                 wanted = accuracy_of(s) * scale;
+    /* what is known exactly needs none */
+    const int held = held_next(s, res, now), last_noise = s->whole ? 0 : 1;
     double ignored;
     const double g = k ? divisor(s, gap_beyond(s, res, held, wanted, INFINITY, &ignored)) : GAP * s->unit.gap;
     const double w = k ? fmax(res->row[k - 1].discarded, 1e-16) : 1e-4;
-    kl_stage next = {.m = next_m(s, res, now), .held = held, .m_min = s->opts->m_min, .discard = s->opts->discard,
-                     .noise = warm || k > last_noise ? 0 : k == 0 ? 1e-4 : 1e-6,
+    kl_stage next = {.m = next_m(s, res, now),
+                     .held = held,
+                     .m_min = s->opts->m_min,
+                     .discard = s->opts->discard,
+                     .noise = warm || k > last_noise ? 0
+                              : k == 0               ? 1e-4
+                                                     : 1e-6,
                      .tol = fmax(0.1 * sqrt(g * wanted), 0.02 * sqrt(w * s->unit.joint * scale)),
                      .tol_rel = k < 2 && !warm ? 0.1 : 0.02,
                      .precise = k > last_noise && (s->whole || res->row[k - 1].discarded < 1e-11)};
     double more = fmin(6, sqrt(GAP * s->unit.gap / g)); /* what lies close takes longer to part */
-    if (k > last_noise && s->whole) { /* the energy is exact already: the state is what these sweeps are for */
+    /* the energy is exact already: the state is what these sweeps are for */
+    if (k > last_noise && s->whole) {
         next.tol = 0.01 * sqrt(g * wanted);
         next.tol_rel = 0;
         more = 4;
@@ -305,7 +372,8 @@ static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const
         more *= 2 << (repeats(s, res) < 2 ? repeats(s, res) : 2);
         next.tol_rel = 1e-3;
     }
-    next.max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : (int)(more * products(held, k >= 2 || warm ? 6 : 4));
+    next.max_apply =
+        s->opts->max_apply > 0 ? s->opts->max_apply : (int)(more * products(held, k >= 2 || warm ? 6 : 4));
     return next;
 }
 
@@ -314,8 +382,13 @@ static kl_stage given(const kl_schedule *s, const kl_dmrg_result *res)
 {
     const kl_dmrg_opts *const o = s->opts;
     const kl_dmrg_sweep *const sweep = &o->sweep[res->nrow < o->nsweep ? res->nrow : o->nsweep - 1];
-    return (kl_stage){.m = sweep->m, .held = o->nstate, .noise = sweep->noise, .tol = sweep->tol > 0 ? sweep->tol : 1e-8 * s->unit.gap,
-                      .max_apply = kl_dmrg_max_apply(o), .m_min = o->m_min, .discard = o->discard,
+    return (kl_stage){.m = sweep->m,
+                      .held = o->nstate,
+                      .noise = sweep->noise,
+                      .tol = sweep->tol > 0 ? sweep->tol : 1e-8 * s->unit.gap,
+                      .max_apply = kl_dmrg_max_apply(o),
+                      .m_min = o->m_min,
+                      .discard = o->discard,
                       .precise = sweep->noise == 0 && res->nrow && res->row[res->nrow - 1].discarded < 1e-11};
 }
 
@@ -329,13 +402,18 @@ kl_stage kl_schedule_stage(const kl_schedule *s, const kl_dmrg_result *res)
 kl_stage kl_schedule_probe(const kl_schedule *s, int sweep)
 {
     const int held = held_most(s), last = sweep == KL_PROBE_SWEEPS - 1;
-    return (kl_stage){.m = PROBE_M, .held = held, .noise = last ? 0 : 1e-4, .tol = 1e-5 * s->unit.gap, .tol_rel = last ? 0.02 : 0.1,
+    return (kl_stage){.m = PROBE_M,
+                      .held = held,
+                      .noise = last ? 0 : 1e-4,
+                      .tol = 1e-5 * s->unit.gap,
+                      .tol_rel = last ? 0.02 : 0.1,
                       .max_apply = products(held, last ? 6 : 4)};
 }
 
 /* ---- 4. the end ---- */
 
-/* At the largest m, or where m does not decide: 1 when further sweeps would change less than the wanted accuracy, or next to nothing of what is truncated. */
+/* At the largest m, or where m does not decide: 1 when further sweeps would change less than the wanted
+   accuracy, or next to nothing of what is truncated. */
 static int settled(const kl_schedule *s, const kl_dmrg_result *res, const kl_outlook *now)
 {
     const kl_dmrg_row *const b = &res->row[res->nrow - 1];

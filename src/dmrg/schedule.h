@@ -1,6 +1,7 @@
-/* The automatic schedule of DMRG: how many states the next sweep keeps and carries, how exactly it solves, how far off the energy still is, and
-   when a run may stop. Pure functions of the sweeps made so far; dmrg.c acts on what they say. Holds no state of its own, so that a run that is
-   resumed decides as the one that was killed would have.
+/* The automatic schedule of DMRG: how many states the next sweep keeps and carries, how exactly it solves,
+   how far off the energy still is, and when a run may stop. Pure functions of the sweeps made so far; dmrg.c
+   acts on what they say. Holds no state of its own, so that a run that is resumed decides as the one that was
+   killed would have.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_SCHEDULE_H
 #define KL_SCHEDULE_H
@@ -20,7 +21,8 @@ typedef struct kl_stage { /* orders for one sweep */
     int m;                /* states kept */
     int held;             /* wavefunctions carried: the wanted ones and the guards above them */
     double noise;
-    double tol, tol_rel;  /* residual at which the eigensolver may stop: absolute, and relative to the first one */
+    /* residual at which the eigensolver may stop: absolute, and relative to the first one */
+    double tol, tol_rel;
     int max_apply;        /* products with H a bond */
     int precise;          /* see kl_trunc_opts */
     int m_min;            /* see kl_trunc_opts */
@@ -30,17 +32,27 @@ typedef struct kl_stage { /* orders for one sweep */
 /* What is known of the energy after some sweeps. Energies and errors are absolute. */
 typedef struct kl_outlook {
     double wanted;       /* accuracy asked for */
-    double truncation;   /* error left by truncation, and what further sweeps at this m would still change; INFINITY: not known */
-    double change;       /* the part of it that is change, not truncation */
-    double solver;       /* error left by the eigensolver: residual^2 / gap, or the residual itself where the sector is solved as a whole */
-    double kept;         /* <H> of the state at the end of the sweep, above the energy told */
-    double kept_wanted;  /* what that may be: the wanted accuracy, and less where a sector is solved as a whole, whose values are meant to be exact */
-    double distance;     /* norm of the difference between that state and the exact one, by its energy and the gap; 1: it may be a mixture */
-    double gap;          /* from the highest wanted state to the lowest one not held that counts; INFINITY: no guard was looked at */
-    double unresolved;   /* gap of states that are not told apart from the wanted ones: they lie within this; 0: there are none */
-    double bar;          /* error bar of the energy: the largest of the above that bound it */
-    double limit;        /* energy of the lowest state, extrapolated to no discarded weight */
-    kl_dmrg_wait wait;   /* what keeps the accuracy from being reached; KL_WAIT_NOTHING: it is reached */
+    /* error left by truncation, and what further sweeps at this m would still change; INFINITY: not known */
+    double truncation;
+    double change; /* the part of it that is change, not truncation */
+    /* error left by the eigensolver: residual^2 / gap, or the residual itself where the sector is solved as a
+       whole */
+    double solver;
+    double kept; /* <H> of the state at the end of the sweep, above the energy told */
+    /* what that may be: the wanted accuracy, and less where a sector is solved as a whole, whose values are
+       meant to be exact */
+    double kept_wanted;
+    /* norm of the difference between that state and the exact one, by its energy and the gap; 1: it may be a
+       mixture */
+    double distance;
+    /* from the highest wanted state to the lowest one not held that counts; INFINITY: no guard was looked
+       at */
+    double gap;
+    /* gap of states that are not told apart from the wanted ones: they lie within this; 0: there are none */
+    double unresolved;
+    double bar; /* error bar of the energy: the largest of the above that bound it */
+    double limit; /* energy of the lowest state, extrapolated to no discarded weight */
+    kl_dmrg_wait wait; /* what keeps the accuracy from being reached; KL_WAIT_NOTHING: it is reached */
 } kl_outlook;
 
 /* The rows of result so far, of which there is at least one. */
@@ -48,7 +60,8 @@ kl_outlook kl_schedule_outlook(const kl_schedule *s, const kl_dmrg_result *resul
 
 /* Orders for the sweep that comes next. */
 kl_stage kl_schedule_stage(const kl_schedule *s, const kl_dmrg_result *result);
-/* Of the cheap sweeps that look for states which a run may have missed; `sweep` counts from 0 to KL_PROBE_SWEEPS - 1. */
+/* Of the cheap sweeps that look for states which a run may have missed; `sweep` counts from 0 to
+   KL_PROBE_SWEEPS - 1. */
 enum { KL_PROBE_SWEEPS = 3 };
 kl_stage kl_schedule_probe(const kl_schedule *s, int sweep);
 

@@ -4,7 +4,8 @@
 #include "base/mem.h"
 #include <string.h>
 
-kl_status kl_isometry_shape_take(kl_enlarged **e, int nsec, const int *sec, const int *dim, kl_isometry **out, kl_err *err)
+kl_status kl_isometry_shape_take(kl_enlarged **e, int nsec, const int *sec, const int *dim, kl_isometry **out,
+                                 kl_err *err)
 {
     kl_status st = KL_OK;
     kl_isometry *o = NULL;
@@ -30,7 +31,8 @@ out:
     return st;
 }
 
-kl_status kl_isometry_create_take(kl_enlarged **e, int nsec, const int *sec, const int *dim, kl_isometry **out, kl_err *err)
+kl_status kl_isometry_create_take(kl_enlarged **e, int nsec, const int *sec, const int *dim,
+                                  kl_isometry **out, kl_err *err)
 {
     kl_status st = KL_OK;
     KL_TRY(kl_isometry_shape_take(e, nsec, sec, dim, out, err));

@@ -1,14 +1,15 @@
-/* A matrix product state in mixed canonical form: isometries left and right of a two-site centre, block-sparse, in one charge sector.
-   What checkpoint files hold and measurements read.
+/* A matrix product state in mixed canonical form: isometries left and right of a two-site centre,
+   block-sparse, in one charge sector. What checkpoint files hold and measurements read.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_STATE_H
 #define KL_STATE_H
 #include "model/sector.h"
 #include "model/terms.h"
 
-/* Site tensor at position p. Left: columns are the kept states of the block of sites 0..p, rows its enlarged basis (block 0..p-1) (x) site.
-   Right: columns are the kept states of sites p..N-1, rows site (x) (block p+1..N-1). Matrix of sector I: rows[I] x cols[I], column-major,
-   leading dimension rows[I]; columns orthonormal. */
+/* Site tensor at position p. Left: columns are the kept states of the block of sites 0..p, rows its enlarged
+   basis (block 0..p-1) (x) site. Right: columns are the kept states of sites p..N-1, rows site (x) (block
+   p+1..N-1). Matrix of sector I: rows[I] x cols[I], column-major, leading dimension rows[I]; columns
+   orthonormal. */
 typedef struct kl_isometry {
     kl_enlarged *enlarged; /* the row basis */
     kl_basis basis;        /* the column basis: kept sectors, a subset of the enlarged ones */
@@ -29,18 +30,22 @@ typedef struct kl_state {
     kl_isometry **right;       /* [nsite]: sites > centre + 1 */
     int nstate;
     kl_enlarged *row, *col;    /* bases of the centre: (left block) (x) site, site (x) (right block) */
-    int64_t npsi;              /* length of one wavefunction: segments rowsec I with colsec J(I) = target - I, column-major, in the order of I */
-    int *pair;                 /* [row->basis.nsec]: J of I, -1 where there is none */
-    int64_t *psi_off;          /* [row->basis.nsec] */
-    double *psi;               /* [nstate][npsi] */
+    /* length of one wavefunction: segments rowsec I with colsec J(I) = target - I, column-major, in the order
+       of I */
+    int64_t npsi;
+    int *pair; /* [row->basis.nsec]: J of I, -1 where there is none */
+    int64_t *psi_off; /* [row->basis.nsec] */
+    double *psi; /* [nstate][npsi] */
     double energy[16];
 } kl_state;
 
-/* Isometry over enlarged basis e (taken over, freed with it) keeping dim[i] states (all of them if dim is NULL) of enlarged
-   sector sec[i], i < nsec, ascending; data zeroed. */
-kl_status kl_isometry_create_take(kl_enlarged **e, int nsec, const int *sec, const int *dim, kl_isometry **out, kl_err *err) KL_MUST_CHECK;
+/* Isometry over enlarged basis e (taken over, freed with it) keeping dim[i] states (all of them if dim is
+   NULL) of enlarged sector sec[i], i < nsec, ascending; data zeroed. */
+kl_status kl_isometry_create_take(kl_enlarged **e, int nsec, const int *sec, const int *dim,
+                                  kl_isometry **out, kl_err *err) KL_MUST_CHECK;
 /* The same without data. */
-kl_status kl_isometry_shape_take(kl_enlarged **e, int nsec, const int *sec, const int *dim, kl_isometry **out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_isometry_shape_take(kl_enlarged **e, int nsec, const int *sec, const int *dim, kl_isometry **out,
+                                 kl_err *err) KL_MUST_CHECK;
 void kl_isometry_destroy(kl_isometry **iso);
 /* A copy of its own. */
 kl_status kl_enlarged_copy(const kl_enlarged *from, kl_enlarged **to, kl_err *err) KL_MUST_CHECK;

@@ -4,7 +4,8 @@
 #include "base/mem.h"
 #include "phase.h"
 
-kl_status kl_layout_create(const kl_model *m, const kl_basis *row, const kl_basis *col, kl_qn target, kl_layout *out, kl_err *err)
+kl_status kl_layout_create(const kl_model *m, const kl_basis *row, const kl_basis *col, kl_qn target,
+                           kl_layout *out, kl_err *err)
 {
     kl_status st = KL_OK;
     *out = (kl_layout){.nsec = row->nsec};
@@ -58,30 +59,78 @@ static kl_part part_of(const view *v, int64_t i)
 }
 
 /* C (p.nrow x n) += alpha p X, X at rows p.col */
-static kl_rec from_left(const kl_part *p, double alpha, int n, int64_t x, int ldx, kl_at at_y, int64_t y, int ldy, int beta)
+static kl_rec from_left(const kl_part *p, double alpha, int n, int64_t x, int ldx, kl_at at_y, int64_t y,
+                        int ldy, int beta)
 {
     if (p->off < 0)
-        return (kl_rec){.kind = KL_REC_ADD, .beta = (uint8_t)beta, .at_a = KL_AT_X, .at_c = (uint8_t)at_y, .m = p->nrow, .n = n, .lda = ldx, .ldc = ldy,
-                        .a = x + p->col, .c = y, .alpha = alpha * p->coef};
-    return (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)p->dag, .beta = (uint8_t)beta, .at_a = p->packed ? KL_AT_LEFT_PACK : KL_AT_LEFT, .at_b = KL_AT_X, .at_c = (uint8_t)at_y,
-                    .m = p->nrow, .n = n, .k = p->ncol, .lda = p->ld, .ldb = ldx, .ldc = ldy, .a = p->off, .b = x + p->col, .c = y,
+        return (kl_rec){.kind = KL_REC_ADD,
+                        .beta = (uint8_t)beta,
+                        .at_a = KL_AT_X,
+                        .at_c = (uint8_t)at_y,
+                        .m = p->nrow,
+                        .n = n,
+                        .lda = ldx,
+                        .ldc = ldy,
+                        .a = x + p->col,
+                        .c = y,
+                        .alpha = alpha * p->coef};
+    return (kl_rec){.kind = KL_REC_GEMM,
+                    .ta = (uint8_t)p->dag,
+                    .beta = (uint8_t)beta,
+                    .at_a = p->packed ? KL_AT_LEFT_PACK : KL_AT_LEFT,
+                    .at_b = KL_AT_X,
+                    .at_c = (uint8_t)at_y,
+                    .m = p->nrow,
+                    .n = n,
+                    .k = p->ncol,
+                    .lda = p->ld,
+                    .ldb = ldx,
+                    .ldc = ldy,
+                    .a = p->off,
+                    .b = x + p->col,
+                    .c = y,
                     .alpha = alpha * p->coef};
 }
 
 /* C (m x p.nrow) += alpha X p^T, X at columns p.col */
-static kl_rec from_right(const kl_part *p, double alpha, int m, kl_at at_x, int64_t x, int ldx, int64_t y, int ldy)
+static kl_rec from_right(const kl_part *p, double alpha, int m, kl_at at_x, int64_t x, int ldx, int64_t y,
+                         int ldy)
 {
     if (p->off < 0)
-        return (kl_rec){.kind = KL_REC_ADD, .beta = 1, .at_a = (uint8_t)at_x, .at_c = KL_AT_Y, .m = m, .n = p->nrow, .lda = ldx, .ldc = ldy,
-                        .a = x + (int64_t)p->col * ldx, .c = y + (int64_t)p->row * ldy, .alpha = alpha * p->coef};
-    return (kl_rec){.kind = KL_REC_GEMM, .tb = (uint8_t)!p->dag, .beta = 1, .at_a = (uint8_t)at_x, .at_b = p->packed ? KL_AT_RIGHT_PACK : KL_AT_RIGHT, .at_c = KL_AT_Y, .m = m,
-                    .n = p->nrow, .k = p->ncol, .lda = ldx, .ldb = p->ld, .ldc = ldy, .a = x + (int64_t)p->col * ldx, .b = p->off,
-                    .c = y + (int64_t)p->row * ldy, .alpha = alpha * p->coef};
+        return (kl_rec){.kind = KL_REC_ADD,
+                        .beta = 1,
+                        .at_a = (uint8_t)at_x,
+                        .at_c = KL_AT_Y,
+                        .m = m,
+                        .n = p->nrow,
+                        .lda = ldx,
+                        .ldc = ldy,
+                        .a = x + (int64_t)p->col * ldx,
+                        .c = y + (int64_t)p->row * ldy,
+                        .alpha = alpha * p->coef};
+    return (kl_rec){.kind = KL_REC_GEMM,
+                    .tb = (uint8_t)!p->dag,
+                    .beta = 1,
+                    .at_a = (uint8_t)at_x,
+                    .at_b = p->packed ? KL_AT_RIGHT_PACK : KL_AT_RIGHT,
+                    .at_c = KL_AT_Y,
+                    .m = m,
+                    .n = p->nrow,
+                    .k = p->ncol,
+                    .lda = ldx,
+                    .ldb = p->ld,
+                    .ldc = ldy,
+                    .a = x + (int64_t)p->col * ldx,
+                    .b = p->off,
+                    .c = y + (int64_t)p->row * ldy,
+                    .alpha = alpha * p->coef};
 }
 
-/* y_I'J' += alpha L x_IJ R^T. Identity factors cost no product; a left part's product with x is made once for all right parts. */
-static kl_status product(kl_batch *b, const view *l, int l_identity, const view *r, int r_identity, double alpha, int64_t x, int ldx, int nx,
-                         int64_t y, int ldy, int64_t *nwork, kl_err *err)
+/* y_I'J' += alpha L x_IJ R^T. Identity factors cost no product; a left part's product with x is made once for
+   all right parts. */
+static kl_status product(kl_batch *b, const view *l, int l_identity, const view *r, int r_identity,
+                         double alpha, int64_t x, int ldx, int nx, int64_t y, int ldy, int64_t *nwork,
+                         kl_err *err)
 {
     kl_status st = KL_OK;
     KL_TRY(kl_batch_reserve(b, (l->n + 1) * (r->n + 1), err));
@@ -114,16 +163,18 @@ static kl_status product(kl_batch *b, const view *l, int l_identity, const view 
         }
         for (int64_t j = 0; j < r->n; j++) {
             const kl_part q = part_of(r, j);
-            *kl_batch_push(b) = p.off >= 0 ? from_left(&p, alpha * q.coef, q.nrow, x + (int64_t)q.col * ldx, ldx, KL_AT_Y,
-                                                       y + p.row + (int64_t)q.row * ldy, ldy, 1)
-                                           : from_right(&q, alpha * p.coef, p.nrow, KL_AT_X, x + p.col, ldx, y + p.row, ldy);
+            *kl_batch_push(b) =
+                p.off >= 0 ? from_left(&p, alpha * q.coef, q.nrow, x + (int64_t)q.col * ldx, ldx, KL_AT_Y,
+                                       y + p.row + (int64_t)q.row * ldy, ldy, 1)
+                           : from_right(&q, alpha * p.coef, p.nrow, KL_AT_X, x + p.col, ldx, y + p.row, ldy);
         }
     }
 out:
     return st;
 }
 
-kl_status kl_superblock_records(const kl_bigop *left, const kl_bigop *right, const kl_layout *lay, kl_batch *batch, kl_err *err)
+kl_status kl_superblock_records(const kl_bigop *left, const kl_bigop *right, const kl_layout *lay,
+                                kl_batch *batch, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_mpo *const m = left->block->mpo;
@@ -141,10 +192,12 @@ kl_status kl_superblock_records(const kl_bigop *left, const kl_bigop *right, con
                 const int i = turned ? left->dst[b * nl + io] : left->src[b * nl + io];
                 const int j = turned ? right->dst[b * nr + jo] : right->src[b * nr + jo];
                 if (i < 0 || j < 0 || lay->pair[i] != j) continue;
-                const view l = view_of(left, b, turned ? io : i, turned), r = view_of(right, b, turned ? jo : j, turned);
-                const int sign = kl_phase_record(o->odd, kl_qn_odd(m->model, row->q[i])) * (turned ? kl_phase_adjoint(2, odd) : 1);
-                KL_TRY(product(batch, &l, o->left_identity, &r, o->right_identity, sign, lay->off[i], row->dim[i], col->dim[j], lay->off[io],
-                               row->dim[io], &nwork, err));
+                const view l = view_of(left, b, turned ? io : i, turned),
+                           r = view_of(right, b, turned ? jo : j, turned);
+                const int sign = kl_phase_record(o->odd, kl_qn_odd(m->model, row->q[i])) *
+                                 (turned ? kl_phase_adjoint(2, odd) : 1);
+                KL_TRY(product(batch, &l, o->left_identity, &r, o->right_identity, sign, lay->off[i],
+                               row->dim[i], col->dim[j], lay->off[io], row->dim[io], &nwork, err));
             }
         }
         kl_batch_close_group(batch, nwork);
@@ -157,8 +210,10 @@ out:
     return st;
 }
 
-/* Diagonals of the operators without charge shift, one vector per (operator, sector), behind `at` doubles of pack; off[] says where. */
-static kl_status diagonals(kl_exec *ex, const kl_bigop *g, kl_dptr pack, int64_t *at, int64_t *off, kl_err *err)
+/* Diagonals of the operators without charge shift, one vector per (operator, sector), behind `at` doubles of
+   pack; off[] says where. */
+static kl_status diagonals(kl_exec *ex, const kl_bigop *g, kl_dptr pack, int64_t *at, int64_t *off,
+                           kl_err *err)
 {
     kl_status st = KL_OK;
     const int n = g->enlarged->basis.nsec;
@@ -176,10 +231,25 @@ static kl_status diagonals(kl_exec *ex, const kl_bigop *g, kl_dptr pack, int64_t
             for (int64_t i = g->first[w]; i < g->first[w + 1]; i++) {
                 const kl_part *const p = &g->part[i];
                 if (p->row != p->col) continue;
-                *kl_batch_push(&b) = p->off < 0 ? (kl_rec){.kind = KL_REC_FILL, .beta = 1, .at_c = KL_AT_Y, .m = p->nrow, .n = 1, .ldc = p->nrow,
-                                                           .c = *at + p->row, .alpha = p->coef}
-                                                : (kl_rec){.kind = KL_REC_ADD, .beta = 1, .at_a = (uint8_t)kl_bigop_at(g, p), .at_c = KL_AT_Y, .m = 1, .n = p->nrow,
-                                                           .lda = p->ld + 1, .ldc = 1, .a = p->off, .c = *at + p->row, .alpha = p->coef};
+                *kl_batch_push(&b) = p->off < 0 ? (kl_rec){.kind = KL_REC_FILL,
+                                                           .beta = 1,
+                                                           .at_c = KL_AT_Y,
+                                                           .m = p->nrow,
+                                                           .n = 1,
+                                                           .ldc = p->nrow,
+                                                           .c = *at + p->row,
+                                                           .alpha = p->coef}
+                                                : (kl_rec){.kind = KL_REC_ADD,
+                                                           .beta = 1,
+                                                           .at_a = (uint8_t)kl_bigop_at(g, p),
+                                                           .at_c = KL_AT_Y,
+                                                           .m = 1,
+                                                           .n = p->nrow,
+                                                           .lda = p->ld + 1,
+                                                           .ldc = 1,
+                                                           .a = p->off,
+                                                           .c = *at + p->row,
+                                                           .alpha = p->coef};
             }
             kl_batch_close_group(&b, 0);
             *at += g->enlarged->basis.dim[c];
@@ -210,7 +280,8 @@ static kl_status make_diagonal(kl_superblock *s, const kl_bigop *left, const kl_
     KL_TRY(ex->vt.alloc(ex, most + left->nop * (row->total + col->total), &pack, err));
     KL_TRY(kl_batch_open_group(&b, 0, most, err));
     KL_TRY(kl_batch_reserve(&b, 1, err));
-    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_Y, .m = (int)most, .n = 1, .ldc = (int)most, .alpha = 1};
+    *kl_batch_push(&b) =
+        (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_Y, .m = (int)most, .n = 1, .ldc = (int)most, .alpha = 1};
     kl_batch_close_group(&b, 0);
     KL_TRY(kl_batch_run(&b, ex, pack, pack, err));
     at = most;
@@ -225,9 +296,22 @@ static kl_status make_diagonal(kl_superblock *s, const kl_bigop *left, const kl_
             const kl_cut_op *const o = &left->block->mpo->op[left->cut][k];
             const int64_t l = off_l[k * nl + i], r = off_r[k * nr + j];
             if ((l < 0 && !o->left_identity) || (r < 0 && !o->right_identity)) continue;
-            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_X, .at_c = KL_AT_Y,
-                                          .m = row->dim[i], .n = col->dim[j], .k = 1, .lda = row->dim[i], .ldb = col->dim[j], .ldc = row->dim[i],
-                                          .a = l < 0 ? 0 : l, .b = r < 0 ? 0 : r, .c = s->layout.off[i], .alpha = o->self ? 1 : 2};
+            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                          .tb = 1,
+                                          .beta = 1,
+                                          .at_a = KL_AT_X,
+                                          .at_b = KL_AT_X,
+                                          .at_c = KL_AT_Y,
+                                          .m = row->dim[i],
+                                          .n = col->dim[j],
+                                          .k = 1,
+                                          .lda = row->dim[i],
+                                          .ldb = col->dim[j],
+                                          .ldc = row->dim[i],
+                                          .a = l < 0 ? 0 : l,
+                                          .b = r < 0 ? 0 : r,
+                                          .c = s->layout.off[i],
+                                          .alpha = o->self ? 1 : 2};
         }
         kl_batch_close_group(&b, 0);
     }
@@ -242,23 +326,27 @@ out:
     return st;
 }
 
-static kl_status apply(const kl_linop *h, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err)
+static kl_status apply(const kl_linop *h, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy,
+                       kl_err *err)
 {
     const kl_superblock *const s = h->self;
     for (int v = 0; v < nvec; v++) {
-        const kl_status st = h->ex->vt.batch_apply(h->ex, &s->batch, kl_dptr_at(x, v * ldx), kl_dptr_at(y, v * ldy), err);
+        const kl_status st =
+            h->ex->vt.batch_apply(h->ex, &s->batch, kl_dptr_at(x, v * ldx), kl_dptr_at(y, v * ldy), err);
         if (st != KL_OK) return st;
     }
     return KL_OK;
 }
 
-kl_status kl_superblock_create(kl_exec *ex, const kl_bigop *left, const kl_bigop *right, kl_qn target, kl_superblock **out, kl_err *err)
+kl_status kl_superblock_create(kl_exec *ex, const kl_bigop *left, const kl_bigop *right, kl_qn target,
+                               kl_superblock **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_superblock *s = NULL;
     KL_TRY(kl_alloc(&s, 1, KL_MEM_RECORD, err));
     s->ex = ex;
-    KL_TRY(kl_layout_create(left->block->mpo->model, &left->enlarged->basis, &right->enlarged->basis, target, &s->layout, err));
+    KL_TRY(kl_layout_create(left->block->mpo->model, &left->enlarged->basis, &right->enlarged->basis, target,
+                            &s->layout, err));
     KL_TRY(kl_superblock_records(left, right, &s->layout, &s->batch, err));
     s->batch.lasting = 1;
     KL_TRY(kl_batch_close(&s->batch, err));

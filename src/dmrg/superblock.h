@@ -1,5 +1,6 @@
-/* The Hamiltonian of two enlarged blocks in one charge sector as operation records: y = H x (nemes2014, Eqs. 9-13), its diagonal, and the
-   layout of the wavefunction: segment of row sector I holds dim(I) x dim(J) numbers, column-major, J being the sector that completes I.
+/* The Hamiltonian of two enlarged blocks in one charge sector as operation records: y = H x (nemes2014, Eqs.
+   9-13), its diagonal, and the layout of the wavefunction: segment of row sector I holds dim(I) x dim(J)
+   numbers, column-major, J being the sector that completes I.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_SUPERBLOCK_H
 #define KL_SUPERBLOCK_H
@@ -16,7 +17,8 @@ typedef struct kl_layout {
 } kl_layout;
 
 /* Of the wavefunctions of charge target between two bases. */
-kl_status kl_layout_create(const kl_model *m, const kl_basis *row, const kl_basis *col, kl_qn target, kl_layout *out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_layout_create(const kl_model *m, const kl_basis *row, const kl_basis *col, kl_qn target,
+                           kl_layout *out, kl_err *err) KL_MUST_CHECK;
 void kl_layout_clear(kl_layout *l);
 
 typedef struct kl_superblock {
@@ -28,10 +30,12 @@ typedef struct kl_superblock {
 } kl_superblock;
 
 /* left and right: the operators of one cut on its two sides. They and their bases must live as long. */
-kl_status kl_superblock_create(kl_exec *ex, const kl_bigop *left, const kl_bigop *right, kl_qn target, kl_superblock **out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_superblock_create(kl_exec *ex, const kl_bigop *left, const kl_bigop *right, kl_qn target,
+                               kl_superblock **out, kl_err *err) KL_MUST_CHECK;
 void kl_superblock_destroy(kl_superblock **s);
 
 /* Only the records, nothing allocated on the executor or run: for plans. */
-kl_status kl_superblock_records(const kl_bigop *left, const kl_bigop *right, const kl_layout *lay, kl_batch *batch, kl_err *err) KL_MUST_CHECK;
+kl_status kl_superblock_records(const kl_bigop *left, const kl_bigop *right, const kl_layout *lay,
+                                kl_batch *batch, kl_err *err) KL_MUST_CHECK;
 
 #endif

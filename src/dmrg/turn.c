@@ -9,7 +9,8 @@ enum { PANEL = 64 };
 static int width_of(int n, int first) { return n - 1 - first < PANEL ? n - 1 - first : PANEL; }
 
 /* V^T V of each panel, PANEL rows apart, those of a matrix one after the other. */
-static kl_status overlaps(int nmat, const int *n, const int64_t *off, int64_t nv, const int64_t *at, int64_t total, kl_batch *b, kl_err *err)
+static kl_status overlaps(int nmat, const int *n, const int64_t *off, int64_t nv, const int64_t *at,
+                          int64_t total, kl_batch *b, kl_err *err)
 {
     kl_status st = KL_OK;
     for (int i = 0; i < nmat; i++) {
@@ -18,8 +19,22 @@ static kl_status overlaps(int nmat, const int *n, const int64_t *off, int64_t nv
         for (int first = 0; first < n[i] - 1; first += PANEL) {
             const int64_t v = off[i] + first + 1 + (int64_t)first * n[i];
             const int width = width_of(n[i], first);
-            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM, .ta = 1, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = width, .n = width, .k = n[i] - 1 - first,
-                                          .lda = n[i], .ldb = n[i], .ldc = PANEL, .a = v, .b = v, .c = at[i] + (int64_t)PANEL * first, .alpha = 1};
+            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                         .ta = 1,
+                                         .beta = 1,
+                                         .at_a = KL_AT_X,
+                                         .at_b = KL_AT_X,
+                                         .at_c = KL_AT_Y,
+                                         .m = width,
+                                         .n = width,
+                                         .k = n[i] - 1 - first,
+                                         .lda = n[i],
+                                         .ldb = n[i],
+                                         .ldc = PANEL,
+                                         .a = v,
+                                         .b = v,
+                                         .c = at[i] + (int64_t)PANEL * first,
+                                         .alpha = 1};
         }
         kl_batch_close_group(b, 0);
     }
@@ -44,22 +59,60 @@ static void invert(int n, double *g)
     }
 }
 
-static kl_status applied(int nmat, const int *n, const int64_t *off, int64_t nv, const int64_t *factor, const int *count, const int64_t *at, int64_t nz, kl_batch *b, kl_err *err)
+static kl_status applied(int nmat, const int *n, const int64_t *off, int64_t nv, const int64_t *factor,
+                         const int *count, const int64_t *at, int64_t nz, kl_batch *b, kl_err *err)
 {
     kl_status st = KL_OK;
     for (int i = 0; i < nmat; i++) {
         const int64_t half = (int64_t)PANEL * count[i];
         KL_TRY(kl_batch_open_group(b, at[i], (int64_t)n[i] * count[i], err));
         KL_TRY(kl_batch_reserve(b, 3 * (n[i] / PANEL + 1), err));
-        for (int first = n[i] > 1 ? (n[i] - 2) / PANEL * PANEL : -1; first >= 0 && count[i] > 0; first -= PANEL) {
+        for (int first = n[i] > 1 ? (n[i] - 2) / PANEL * PANEL : -1; first >= 0 && count[i] > 0;
+             first -= PANEL) {
             const int64_t v = off[i] + first + 1 + (int64_t)first * n[i], z = at[i] + first + 1;
             const int width = width_of(n[i], first), rows = n[i] - 1 - first;
-            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM, .ta = 1, .at_a = KL_AT_X, .at_b = KL_AT_Y, .at_c = KL_AT_WORK, .m = width, .n = count[i], .k = rows,
-                                          .lda = n[i], .ldb = n[i], .ldc = PANEL, .a = v, .b = z, .alpha = 1};
-            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_WORK, .at_c = KL_AT_WORK, .m = width, .n = count[i], .k = width,
-                                          .lda = PANEL, .ldb = PANEL, .ldc = PANEL, .a = factor[i] + (int64_t)PANEL * first, .c = half, .alpha = 1};
-            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_WORK, .at_c = KL_AT_Y, .m = rows, .n = count[i], .k = width,
-                                          .lda = n[i], .ldb = PANEL, .ldc = n[i], .a = v, .b = half, .c = z, .alpha = -1};
+            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                         .ta = 1,
+                                         .at_a = KL_AT_X,
+                                         .at_b = KL_AT_Y,
+                                         .at_c = KL_AT_WORK,
+                                         .m = width,
+                                         .n = count[i],
+                                         .k = rows,
+                                         .lda = n[i],
+                                         .ldb = n[i],
+                                         .ldc = PANEL,
+                                         .a = v,
+                                         .b = z,
+                                         .alpha = 1};
+            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                         .at_a = KL_AT_LEFT,
+                                         .at_b = KL_AT_WORK,
+                                         .at_c = KL_AT_WORK,
+                                         .m = width,
+                                         .n = count[i],
+                                         .k = width,
+                                         .lda = PANEL,
+                                         .ldb = PANEL,
+                                         .ldc = PANEL,
+                                         .a = factor[i] + (int64_t)PANEL * first,
+                                         .c = half,
+                                         .alpha = 1};
+            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                         .beta = 1,
+                                         .at_a = KL_AT_X,
+                                         .at_b = KL_AT_WORK,
+                                         .at_c = KL_AT_Y,
+                                         .m = rows,
+                                         .n = count[i],
+                                         .k = width,
+                                         .lda = n[i],
+                                         .ldb = PANEL,
+                                         .ldc = n[i],
+                                         .a = v,
+                                         .b = half,
+                                         .c = z,
+                                         .alpha = -1};
         }
         kl_batch_close_group(b, 2 * half);
     }
@@ -68,7 +121,8 @@ out:
     return st;
 }
 
-kl_status kl_turn(kl_exec *ex, int nmat, const int *n, const int64_t *off, int64_t nv, kl_dptr v, const int *count, const int64_t *at, int64_t nz, kl_dptr columns, kl_err *err)
+kl_status kl_turn(kl_exec *ex, int nmat, const int *n, const int64_t *off, int64_t nv, kl_dptr v,
+                  const int *count, const int64_t *at, int64_t nz, kl_dptr columns, kl_err *err)
 {
     kl_status st = KL_OK;
     int64_t *factor = NULL, total = 0;
@@ -85,7 +139,8 @@ kl_status kl_turn(kl_exec *ex, int nmat, const int *n, const int64_t *off, int64
     KL_TRY(kl_batch_run(&b, ex, v, t, err));
     KL_TRY(ex->vt.download(ex, host, t, total, err));
     for (int i = 0; i < nmat; i++)
-        for (int first = 0; first < n[i] - 1; first += PANEL) invert(width_of(n[i], first), host + factor[i] + (int64_t)PANEL * first);
+        for (int first = 0; first < n[i] - 1; first += PANEL)
+            invert(width_of(n[i], first), host + factor[i] + (int64_t)PANEL * first);
     KL_TRY(ex->vt.upload(ex, t, host, total, err));
     kl_batch_clear(&b);
     kl_batch_init(&b);

@@ -35,7 +35,8 @@ static kl_status act(acting *a, int k, const kl_op_at *op, uint64_t code, double
     const kl_half *const h = a->half;
     if (k == 0) {
         const int64_t row = kl_half_find_near(h, a->target, code, *a->near);
-        if (row < 0) return KL_OK; /* a charge that Z_n reduces may leave the listed sectors; nothing else does */
+        /* a charge that Z_n reduces may leave the listed sectors; nothing else does */
+        if (row < 0) return KL_OK;
         *a->near = row;
         return push(a->out, row, a->col, value, err);
     }
@@ -49,7 +50,8 @@ static kl_status act(acting *a, int k, const kl_op_at *op, uint64_t code, double
     for (int e = 0; e < o->nelem; e++) {
         if (o->elem[e].col != from) continue;
         a->d[p] = o->elem[e].row;
-        KL_TRY(act(a, k - 1, op, code + ((uint64_t)a->d[p] - (uint64_t)from) * h->stride[p], value * o->elem[e].value, err));
+        KL_TRY(act(a, k - 1, op, code + ((uint64_t)a->d[p] - (uint64_t)from) * h->stride[p],
+                   value * o->elem[e].value, err));
     }
 out:
     a->d[p] = from;
@@ -57,8 +59,9 @@ out:
     return st;
 }
 
-kl_status kl_coo_add(kl_coo *out, const kl_model *m, const kl_half *h, int side, int source, int target, int64_t n, kl_strand *const *p, int bare, int partner_odd, int *d,
-                     int64_t *near, kl_err *err)
+kl_status kl_coo_add(kl_coo *out, const kl_model *m, const kl_half *h, int side, int source, int target,
+                     int64_t n, kl_strand *const *p, int bare, int partner_odd, int *d, int64_t *near,
+                     kl_err *err)
 {
     kl_status st = KL_OK;
     acting a = {.half = h, .d = d, .target = target, .out = out};
@@ -78,14 +81,16 @@ out:
     return st;
 }
 
-/* Rows together (a counting sort keeps the order of pushes, which is that of the columns), equal places added in that order; small remnants of cancellation
-   dropped. */
+/* Rows together (a counting sort keeps the order of pushes, which is that of the columns), equal places added
+   in that order; small remnants of cancellation dropped. */
 kl_status kl_coo_close(kl_coo *c, int64_t nrow, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_coo_elem *sorted = NULL;
     int64_t *at = NULL;
-    if (c->n > UINT32_MAX) KL_TRY(kl_fail(err, KL_EINPUT, "a matrix of one half has %lld elements; at most 2^32 are possible", (long long)c->n));
+    if (c->n > UINT32_MAX)
+        KL_TRY(kl_fail(err, KL_EINPUT, "a matrix of one half has %lld elements; at most 2^32 are possible",
+                       (long long)c->n));
     KL_TRY(kl_alloc(&sorted, c->n, KL_MEM_MATRIX, err));
     KL_TRY(kl_alloc(&at, nrow + 1, KL_MEM_MATRIX, err));
     for (int64_t i = 0; i < c->n; i++) at[c->e[i].row + 1]++;

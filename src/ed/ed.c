@@ -1,5 +1,6 @@
 /* Exact diagonalization.
-   1. basis and H on two halves; 2. a solver on kl_linop; 3. multiplets, told by guard vectors beside the states asked for.
+   1. basis and H on two halves; 2. a solver on kl_linop; 3. multiplets, told by guard vectors beside the
+      states asked for.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ed/ed.h"
 #include "base/dense.h"
@@ -19,17 +20,22 @@
 enum { LANES = KL_KRON_LANES, GUARDS = 2 };
 
 const char *const kl_ed_solver_name[] = {"auto", "lanczos", "davidson", "lobpcg", "full"}; /* ORDER KL_ED */
-const char *const kl_ed_precondition_name[] = {"diagonal", "neumann", "none"};              /* ORDER KL_ED_PRECONDITION */
+/* ORDER KL_ED_PRECONDITION */
+const char *const kl_ed_precondition_name[] = {"diagonal", "neumann", "none"};
 
 /* ---------------------------------------------------------------- H */
 
-static kl_status ed_apply(const kl_linop *op, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err)
+static kl_status ed_apply(const kl_linop *op, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy,
+                          kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_ed *const ed = op->self;
     if (ed->spmv) return kl_spmv_apply(ed->spmv, nvec, x, ldx, y, ldy, err);
-    double xy; /* of the last vector: a device is done when it is there, so that the caller's clock tells the truth */
-    for (int i = 0; i < nvec; i++) KL_TRY(ed->ex->vt.kron_apply(ed->ex, ed->kron, kl_dptr_at(x, i * ldx), kl_dptr_at(y, i * ldy), i + 1 == nvec ? &xy : NULL, err));
+    /* of the last vector: a device is done when it is there, so that the caller's clock tells the truth */
+    double xy;
+    for (int i = 0; i < nvec; i++)
+        KL_TRY(ed->ex->vt.kron_apply(ed->ex, ed->kron, kl_dptr_at(x, i * ldx), kl_dptr_at(y, i * ldy),
+                                     i + 1 == nvec ? &xy : NULL, err));
 out:
     return st;
 }
@@ -43,21 +49,33 @@ static kl_status ed_apply_dot(const kl_linop *op, kl_dptr x, kl_dptr y, double *
     return st;
 }
 
-static kl_status ed_random(const kl_linop *op, uint64_t seed, kl_dptr v, kl_err *err) { return kl_ed_random(op->self, seed, v, err); }
+static kl_status ed_random(const kl_linop *op, uint64_t seed, kl_dptr v, kl_err *err)
+{
+    return kl_ed_random(op->self, seed, v, err);
+}
 
-kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_exec *ex, kl_ed **out, kl_err *err)
+kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_exec *ex, kl_ed **out,
+                       kl_err *err)
 {
     kl_status st = KL_OK;
     kl_ed *ed = NULL;
     const int64_t start = kl_prof_clock();
     *out = NULL;
-    if (!ex->vt.kron_apply || !ex->vt.fuse) return kl_fail(err, KL_EABSENT, "the executor %s cannot do exact diagonalization yet; allowed: --exec host", ex->name);
+    if (!ex->vt.kron_apply || !ex->vt.fuse)
+        return kl_fail(err, KL_EABSENT,
+                       "the executor %s cannot do exact diagonalization yet; allowed: --exec host", ex->name);
     KL_TRY(kl_alloc(&ed, 1, KL_MEM_MISC, err));
     ed->ex = ex;
     KL_TRY(kl_halves_create(terms, target, form, &ed->space, err));
     KL_TRY(kl_kron_compile(ed->space, terms, 0, terms->nterm, &ed->kron, err));
     KL_TRY(ex->vt.kron_prepare(ex, ed->kron, err));
-    ed->op = (kl_linop){.n = ed->space->n, .ex = ex, .self = ed, .apply = ed_apply, .apply_dot = ed_apply_dot, .dim = ed->space->dim, .random = ed_random};
+    ed->op = (kl_linop){.n = ed->space->n,
+                        .ex = ex,
+                        .self = ed,
+                        .apply = ed_apply,
+                        .apply_dot = ed_apply_dot,
+                        .dim = ed->space->dim,
+                        .random = ed_random};
     ed->seconds_build = 1e-9 * (double)(kl_prof_clock() - start);
     *out = ed;
     ed = NULL;
@@ -136,9 +154,11 @@ kl_status kl_ed_random(const kl_ed *ed, uint64_t seed, kl_dptr v, kl_err *err)
     for (int64_t i = 0; i < ed->kron->nblock; i++) {
         const kl_kron_block *const b = &ed->kron->block[i];
         for (int64_t t = 0; t < b->ntile; t++) {
-            const int64_t at = b->off + t * b->nl * LANES, used = b->nr - t * LANES < LANES ? b->nr - t * LANES : LANES;
+            const int64_t at = b->off + t * b->nl * LANES,
+                          used = b->nr - t * LANES < LANES ? b->nr - t * LANES : LANES;
             for (int64_t l = 0; l < b->nl; l++)
-                for (int64_t k = 0; k < LANES; k++) part[l * LANES + k] = k < used ? kl_random_at(seed, at + l * LANES + k) : 0.0;
+                for (int64_t k = 0; k < LANES; k++)
+                    part[l * LANES + k] = k < used ? kl_random_at(seed, at + l * LANES + k) : 0.0;
             KL_TRY(ed->ex->vt.upload(ed->ex, kl_dptr_at(v, at), part, b->nl * LANES, err));
         }
     }
@@ -171,7 +191,12 @@ static kl_status solve_lean(kl_ed *ed, const kl_ed_opts *opts, kl_dptr x, kl_ed_
     kl_status st = KL_OK;
     starter s = {ed, opts};
     kl_lean_stats stats;
-    kl_lean_opts o = {.max_apply = opts->max_apply, .want_vector = x.addr != 0, .self = &s, .start = lean_start, .step = lean_step, .keeper = opts->keeper};
+    kl_lean_opts o = {.max_apply = opts->max_apply,
+                      .want_vector = x.addr != 0,
+                      .self = &s,
+                      .start = lean_start,
+                      .step = lean_step,
+                      .keeper = opts->keeper};
     o.tol_rel = opts->accuracy;
     KL_TRY(kl_lean_solve(&ed->op, &o, x, &r->energy[0], &stats, err));
     r->nstate = 1;
@@ -181,13 +206,17 @@ static kl_status solve_lean(kl_ed *ed, const kl_ed_opts *opts, kl_dptr x, kl_ed_
     r->nrestart = stats.nrestart;
     r->nvector = stats.nvector;
     r->seconds_apply = stats.seconds_apply;
-    r->stop = stats.stopped ? KL_ED_INTERRUPTED : stats.converged ? KL_ED_CONVERGED : stats.stagnated ? KL_ED_STAGNATED : KL_ED_MAX_APPLY;
+    r->stop = stats.stopped     ? KL_ED_INTERRUPTED
+              : stats.converged ? KL_ED_CONVERGED
+              : stats.stagnated ? KL_ED_STAGNATED
+                                : KL_ED_MAX_APPLY;
 out:
     return st;
 }
 
-/* States that share an energy to what is known of it; n looked at, of which the first `asked` are told. Converged to rounding they still differ by some of it:
-   each Ritz value is a sum over the basis of a solver. */
+/* States that share an energy to what is known of it; n looked at, of which the first `asked` are told.
+   Converged to rounding they still differ by some of it: each Ritz value is a sum over the basis of a
+   solver. */
 static void find_multiplets(kl_ed_result *r, int n, const double *energy, const double *error, int whole)
 {
     for (int i = 0; i < n;) {
@@ -201,7 +230,8 @@ static void find_multiplets(kl_ed_result *r, int n, const double *energy, const 
 
 static kl_status refuse_full(double dim, kl_err *err)
 {
-    return kl_fail(err, KL_EINPUT, "the full spectrum of a sector of %.15g states; at most %d are possible", dim, (int)KL_ED_FULL_MOST);
+    return kl_fail(err, KL_EINPUT, "the full spectrum of a sector of %.15g states; at most %d are possible",
+                   dim, (int)KL_ED_FULL_MOST);
 }
 
 static kl_status solve_full(kl_ed *ed, kl_dptr *vectors, int64_t ldv, kl_ed_result *r, kl_err *err)
@@ -223,7 +253,8 @@ static kl_status solve_full(kl_ed *ed, kl_dptr *vectors, int64_t ldv, kl_ed_resu
         const kl_kron_block *const b = &ed->kron->block[i];
         for (int64_t t = 0; t < b->ntile; t++)
             for (int64_t l = 0; l < b->nl; l++)
-                for (int64_t q = 0; q < LANES && t * LANES + q < b->nr; q++) place[k++] = b->off + (t * b->nl + l) * LANES + q;
+                for (int64_t q = 0; q < LANES && t * LANES + q < b->nr; q++)
+                    place[k++] = b->off + (t * b->nl + l) * LANES + q;
     }
     for (int64_t c = 0; c < dim; c++) {
         host[place[c]] = 1.0;
@@ -277,7 +308,8 @@ static double error_of(int i, int n, const double *energy, double residual)
 #define VECTOR_ACCURACY 1e-10 /* |H x - E x| of states that are measured, in units of |H| */
 
 /* Davidson, thick-restart Lanczos and LOBPCG with guard vectors beside the states asked for. */
-static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors, int64_t *ldv, kl_ed_result *r, kl_err *err)
+static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors, int64_t *ldv,
+                             kl_ed_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_dptr x = {0};
@@ -292,15 +324,21 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
     const int bare = r->solver == KL_ED_LANCZOS || opts->precondition == KL_ED_BARE;
     const kl_keep *const from = opts->keeper ? opts->keeper->from : NULL;
     if (from && (from->nvector != n || from->nnumber != 1))
-        KL_TRY(kl_fail(err, KL_EINPUT, "%d vectors are kept, and this run works on %d; go on with the same solver and number of states", from->nvector, n));
+        KL_TRY(kl_fail(
+            err, KL_EINPUT,
+            "%d vectors are kept, and this run works on %d; go on with the same solver and number of states",
+            from->nvector, n));
     if (!bare) KL_TRY(make_diagonal(ed, err));
     KL_TRY(ed->ex->vt.alloc(ed->ex, n * ld, &x, err));
-    for (int i = 0; i < n; i++) KL_TRY(kl_ed_random(ed, opts->seed + (uint64_t)i, kl_dptr_at(x, i * ld), err));
+    for (int i = 0; i < n; i++)
+        KL_TRY(kl_ed_random(ed, opts->seed + (uint64_t)i, kl_dptr_at(x, i * ld), err));
     double scale = 1.0;
     {
         double e, square;
-        KL_TRY(ed_apply_dot(&ed->op, x, kl_dptr_at(x, (n - 1) * ld), &e, err)); /* |H| as one product shows it */
-        ed->ex->vt.dots(ed->ex, ed->op.n, 1, kl_dptr_at(x, (n - 1) * ld), ld, kl_dptr_at(x, (n - 1) * ld), &square);
+        /* |H| as one product shows it */
+        KL_TRY(ed_apply_dot(&ed->op, x, kl_dptr_at(x, (n - 1) * ld), &e, err));
+        ed->ex->vt.dots(ed->ex, ed->op.n, 1, kl_dptr_at(x, (n - 1) * ld), ld, kl_dptr_at(x, (n - 1) * ld),
+                        &square);
         double one;
         ed->ex->vt.dots(ed->ex, ed->op.n, 1, x, ld, x, &one);
         scale = sqrt(square / one);
@@ -308,15 +346,28 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
         if (n == 1) KL_TRY(kl_ed_random(ed, opts->seed, x, err));
     }
     if (!(scale > 0.0)) scale = 1.0;
-    for (int i = 0; from && i < n; i++) ed->ex->vt.copy(ed->ex, ed->op.n, from->vector[i], kl_dptr_at(x, i * ld));
+    for (int i = 0; from && i < n; i++)
+        ed->ex->vt.copy(ed->ex, ed->op.n, from->vector[i], kl_dptr_at(x, i * ld));
     kl_linop h = ed->op;
     if (bare) h.diagonal = (kl_dptr){0};
-    if (!bare && opts->precondition == KL_ED_NEUMANN) KL_TRY(kl_neumann_open(&h, opts->neumann > 0 ? opts->neumann : 2, &neumann, err));
-    /* Of the energy residual^2 / gap is wrong, and guard vectors show the gap; of what is measured on a state, residual / gap. */
-    kl_eig_opts o = {.nroot = n, .max_basis = opts->max_basis, .max_apply = opts->max_apply, .seed = opts->seed, .stay_below = 1, .self = opts->self, .step = opts->step,
-                     .keeper = opts->keeper, .precond = neumann.h ? &neumann.precond : NULL,
-                     .tol = fmax(opts->accuracy, vectors ? VECTOR_ACCURACY : 0.02 * sqrt(opts->accuracy)) * scale, .before = from ? (int)from->number[0] : 0};
-    double worst = 0.0, largest = scale; /* error; size of an energy, which says more of |H| in large spaces than a random vector */
+    if (!bare && opts->precondition == KL_ED_NEUMANN)
+        KL_TRY(kl_neumann_open(&h, opts->neumann > 0 ? opts->neumann : 2, &neumann, err));
+    /* Of the energy residual^2 / gap is wrong, and guard vectors show the gap; of what is measured on a
+       state, residual / gap. */
+    kl_eig_opts o = {.nroot = n,
+                     .max_basis = opts->max_basis,
+                     .max_apply = opts->max_apply,
+                     .seed = opts->seed,
+                     .stay_below = 1,
+                     .self = opts->self,
+                     .step = opts->step,
+                     .keeper = opts->keeper,
+                     .precond = neumann.h ? &neumann.precond : NULL,
+                     .tol = fmax(opts->accuracy, vectors ? VECTOR_ACCURACY : 0.02 * sqrt(opts->accuracy)) *
+                            scale,
+                     .before = from ? (int)from->number[0] : 0};
+    /* error; size of an energy, which says more of |H| in large spaces than a random vector */
+    double worst = 0.0, largest = scale;
     for (int again = 0;; again = 1) {
         if (r->solver == KL_ED_LOBPCG) {
             KL_TRY(kl_lobpcg_solve(&h, &o, r->nstate, x, ld, energy, &stats, err));
@@ -325,28 +376,40 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
             o.solver = r->solver == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
             KL_TRY(kl_eig_solve(&h, &o, x, ld, energy, &stats, err));
             r->nvector = (int)(kl_eig_work_doubles(&o, ed->op.n) / ld) + n;
-            if (stats.stopped) KL_TRY(kl_eig_keep(&o, &stats, x, ld, err)); /* between their restarts these solvers had no vectors at hand */
+            /* between their restarts these solvers had no vectors at hand */
+            if (stats.stopped) KL_TRY(kl_eig_keep(&o, &stats, x, ld, err));
         }
         r->nrestart += stats.nrestart;
         r->seconds_apply += stats.seconds_apply;
         o.before += stats.napply;
-        if (again && !stats.converged && !stats.stopped) stats.stagnated = 1; /* as far as this solver comes; the first tolerance was reached */
+        /* as far as this solver comes; the first tolerance was reached */
+        if (again && !stats.converged && !stats.stopped) stats.stagnated = 1;
         worst = 0.0;
-        for (int i = 0; i < r->nstate; i++) worst = fmax(worst, error_of(i, n, energy, stats.residual[i])), largest = fmax(largest, fabs(energy[i]));
-        const double wanted = fmax(opts->accuracy * fmax(fabs(energy[0]), 1e-3 * scale), 64 * DBL_EPSILON * scale);
-        const int stuck = !stats.converged && !stats.stopped && stats.stagnated && worst > STUCK * KL_EIG_ROUNDING * largest;
-        if (stuck && r->solver == KL_ED_LOBPCG && opts->solver == KL_ED_AUTO) { /* Davidson's method, which goes on from these vectors, has come further */
+        for (int i = 0; i < r->nstate; i++)
+            worst = fmax(worst, error_of(i, n, energy, stats.residual[i])),
+            largest = fmax(largest, fabs(energy[i]));
+        const double wanted =
+            fmax(opts->accuracy * fmax(fabs(energy[0]), 1e-3 * scale), 64 * DBL_EPSILON * scale);
+        const int stuck = !stats.converged && !stats.stopped && stats.stagnated &&
+                          worst > STUCK * KL_EIG_ROUNDING * largest;
+        /* Davidson's method, which goes on from these vectors, has come further */
+        if (stuck && r->solver == KL_ED_LOBPCG && opts->solver == KL_ED_AUTO) {
             r->solver = KL_ED_DAVIDSON;
             again = -1;
         } else if (!stats.converged || stats.stopped || again || worst <= wanted || o.tol <= wanted) break;
-        else o.tol = wanted; /* levels are closer, or the energy is smaller beside |H|, than was to be expected */
+        /* levels are closer, or the energy is smaller beside |H|, than was to be expected */
+        else o.tol = wanted;
         if (o.max_apply > 0) o.max_apply = o.max_apply > stats.napply ? o.max_apply - stats.napply : 1;
     }
     if (neumann.st != KL_OK) KL_TRY(neumann.st);
     r->nvector += !bare + (neumann.h != NULL);
     r->attainable = KL_EIG_ROUNDING * largest;
     r->napply = o.before + neumann.products;
-    r->stop = stats.stopped ? KL_ED_INTERRUPTED : stats.converged ? KL_ED_CONVERGED : !stats.stagnated ? KL_ED_MAX_APPLY : worst > STUCK * r->attainable ? KL_ED_STUCK : KL_ED_STAGNATED;
+    r->stop = stats.stopped                   ? KL_ED_INTERRUPTED
+              : stats.converged               ? KL_ED_CONVERGED
+              : !stats.stagnated              ? KL_ED_MAX_APPLY
+              : worst > STUCK * r->attainable ? KL_ED_STUCK
+                                              : KL_ED_STAGNATED;
     for (int i = 0; i < n; i++) {
         r->energy[i] = energy[i];
         r->residual[i] = stats.residual[i];
@@ -365,7 +428,8 @@ out:
     return st;
 }
 
-kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_t *ldv, kl_ed_result *r, kl_err *err)
+kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_t *ldv, kl_ed_result *r,
+                    kl_err *err)
 {
     kl_status st = KL_OK;
     kl_ed_opts opts = *given;
@@ -373,9 +437,13 @@ kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_
     const int64_t start = kl_prof_clock();
     *r = (kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .nstate = opts.nstate, .solver = opts.solver};
     if (vectors) vectors->addr = 0;
-    if (opts.nstate < 1 || opts.nstate > KL_MAX_ROOT) KL_TRY(kl_fail(err, KL_EINPUT, "%d states; 1 to %d are allowed", opts.nstate, KL_MAX_ROOT));
+    if (opts.nstate < 1 || opts.nstate > KL_MAX_ROOT)
+        KL_TRY(kl_fail(err, KL_EINPUT, "%d states; 1 to %d are allowed", opts.nstate, KL_MAX_ROOT));
     if (opts.accuracy <= 0.0) opts.accuracy = 1e-10;
-    if (r->solver == KL_ED_AUTO) r->solver = ed->space->dim <= KL_ED_FULL_AUTO ? KL_ED_FULL : opts.nstate == 1 ? KL_ED_LANCZOS : KL_ED_LOBPCG;
+    if (r->solver == KL_ED_AUTO)
+        r->solver = ed->space->dim <= KL_ED_FULL_AUTO ? KL_ED_FULL
+                    : opts.nstate == 1                ? KL_ED_LANCZOS
+                                                      : KL_ED_LOBPCG;
     if (r->nstate > ed->space->dim) r->nstate = (int)ed->space->dim;
     const int lean = r->solver == KL_ED_LANCZOS && r->nstate == 1;
     if (vectors && (lean || r->solver == KL_ED_FULL)) {
@@ -447,17 +515,23 @@ static int64_t crossing(const kl_terms *t, int cut)
     return n;
 }
 
-kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_halves_form form, const kl_ed_opts *opts, int nthread, kl_ed_plan *p, kl_err *err)
+kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_halves_form form, const kl_ed_opts *opts,
+                          int nthread, kl_ed_plan *p, kl_err *err)
 {
-    /* Seconds a state on one thread of a machine of 2023; `kronlat bench ed' measures this one. Groups of crossing strings share gathers, hence the root. */
+    /* Seconds a state on one thread of a machine of 2023; `kronlat bench ed' measures this one. Groups of
+       crossing strings share gathers, hence the root. */
     const double flavours = 3.9e-9, sites = 4e-9, gather = 1.4e-9;
     kl_status st = KL_OK;
     *p = (kl_ed_plan){0};
     KL_TRY(kl_halves_measure(terms, target, form, &p->size, err));
     p->vector_bytes = 8.0 * p->size.n;
-    p->table_bytes = (p->size.left + p->size.right) * (8.0 + 3.0 * (double)terms->nterm / (p->size.flavours ? 4.0 : 2.0));
+    p->table_bytes =
+        (p->size.left + p->size.right) * (8.0 + 3.0 * (double)terms->nterm / (p->size.flavours ? 4.0 : 2.0));
     const int n = opts->nstate + GUARDS;
-    const kl_ed_solver s = opts->solver != KL_ED_AUTO ? opts->solver : p->size.dim <= (double)KL_ED_FULL_AUTO ? KL_ED_FULL : opts->nstate == 1 ? KL_ED_LANCZOS : KL_ED_LOBPCG;
+    const kl_ed_solver s = opts->solver != KL_ED_AUTO               ? opts->solver
+                           : p->size.dim <= (double)KL_ED_FULL_AUTO ? KL_ED_FULL
+                           : opts->nstate == 1                      ? KL_ED_LANCZOS
+                                                                    : KL_ED_LOBPCG;
     p->solver = s;
     if (s == KL_ED_FULL) {
         const double dim = p->size.dim;
@@ -467,11 +541,15 @@ kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_halves_form fo
     } else if (s == KL_ED_LANCZOS && opts->nstate == 1) p->nvector = opts->want_vectors ? 4 : 3;
     else if (s == KL_ED_LOBPCG) p->nvector = kl_lobpcg_columns(n) + n + 1;
     else {
-        const kl_eig_opts o = {.solver = s == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON, .nroot = n, .max_basis = opts->max_basis};
+        const kl_eig_opts o = {.solver = s == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON,
+                               .nroot = n,
+                               .max_basis = opts->max_basis};
         const int64_t big = INT64_C(1) << 30;
         p->nvector = (int)((double)kl_eig_work_doubles(&o, big) / (double)big + 0.5) + n + 1;
     }
-    p->seconds_apply = p->size.n * (p->size.flavours ? flavours : sites + gather * sqrt((double)crossing(terms, p->size.cut))) / nthread;
+    p->seconds_apply =
+        p->size.n *
+        (p->size.flavours ? flavours : sites + gather * sqrt((double)crossing(terms, p->size.cut))) / nthread;
 out:
     return st;
 }

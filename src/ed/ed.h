@@ -1,4 +1,5 @@
-/* Exact diagonalization: the lowest states of a term list in one charge sector, without truncation. Prints nothing; tells its steps to a monitor.
+/* Exact diagonalization: the lowest states of a term list in one charge sector, without truncation. Prints
+   nothing; tells its steps to a monitor.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_ED_H
 #define KL_ED_H
@@ -30,18 +31,26 @@ struct kl_ed {
     kl_spmv *spmv;
     double seconds_build;
 };
-/* target: of the sector. EINPUT: an empty sector, or a form that the model does not have; ENOMEM where its tables do not fit. Borrows terms and ex. */
-kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_exec *ex, kl_ed **out, kl_err *err) KL_MUST_CHECK;
+/* target: of the sector. EINPUT: an empty sector, or a form that the model does not have; ENOMEM where its
+   tables do not fit. Borrows terms and ex. */
+kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_exec *ex, kl_ed **out,
+                       kl_err *err) KL_MUST_CHECK;
 void kl_ed_destroy(kl_ed **ed);
 
-/* From now on H is multiplied as a stored matrix in one of the formats of spmat.h (half: one half of it, where the format can). most: bytes that it may take,
-   0: no limit; ENOMEM beyond. */
+/* From now on H is multiplied as a stored matrix in one of the formats of spmat.h (half: one half of it,
+   where the format can). most: bytes that it may take, 0: no limit; ENOMEM beyond. */
 kl_status kl_ed_store(kl_ed *ed, const kl_spopts *format, int half, double most, kl_err *err) KL_MUST_CHECK;
 
 /* v[n], device: random, 0 where no state is; the same on every machine and for any number of threads. */
 kl_status kl_ed_random(const kl_ed *ed, uint64_t seed, kl_dptr v, kl_err *err) KL_MUST_CHECK;
 
-typedef enum kl_ed_stop { KL_ED_CONVERGED, KL_ED_STAGNATED, KL_ED_MAX_APPLY, KL_ED_INTERRUPTED, KL_ED_STUCK } kl_ed_stop;
+typedef enum kl_ed_stop {
+    KL_ED_CONVERGED,
+    KL_ED_STAGNATED,
+    KL_ED_MAX_APPLY,
+    KL_ED_INTERRUPTED,
+    KL_ED_STUCK
+} kl_ed_stop;
 
 /* ORDER KL_ED_PRECONDITION: kl_ed_precondition_name */
 typedef enum kl_ed_precondition { KL_ED_DIAGONAL, KL_ED_NEUMANN, KL_ED_BARE } kl_ed_precondition;
@@ -67,7 +76,8 @@ typedef struct kl_ed_result {
     double energy[KL_MAX_ROOT];     /* the constant of the terms included; ascending */
     double residual[KL_MAX_ROOT];   /* |H x - E x|; by recurrences where no vector was wanted */
     double error[KL_MAX_ROOT];      /* bound of the energy's error: the residual, or residual^2 / gap */
-    int multiplet[KL_MAX_ROOT];     /* states that share this energy as far as is known; 0: not known (one state by LANCZOS) */
+    /* states that share this energy as far as is known; 0: not known (one state by LANCZOS) */
+    int multiplet[KL_MAX_ROOT];
     int open_multiplet;             /* 1: the last multiplet may go on beyond the states looked at */
     double attainable;              /* no error below this means anything */
     int64_t dim, n;
@@ -78,22 +88,27 @@ typedef struct kl_ed_result {
     double *full;                   /* [nfull] */
 } kl_ed_result;
 
-/* vectors: NULL, or [nstate] on return the states, device, at *vectors + k * *ldv; to be released by the caller. */
-kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors, int64_t *ldv, kl_ed_result *result, kl_err *err) KL_MUST_CHECK;
+/* vectors: NULL, or [nstate] on return the states, device, at *vectors + k * *ldv; to be released by the
+   caller. */
+kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors, int64_t *ldv, kl_ed_result *result,
+                    kl_err *err) KL_MUST_CHECK;
 void kl_ed_result_clear(kl_ed_result *r);
 
 /* <x| coef * string |x> / <x|x> for strings of a term list, value[nterm]; x device. */
-kl_status kl_ed_expect(const kl_ed *ed, const kl_terms *strings, kl_dptr x, double *value, kl_err *err) KL_MUST_CHECK;
+kl_status kl_ed_expect(const kl_ed *ed, const kl_terms *strings, kl_dptr x, double *value,
+                       kl_err *err) KL_MUST_CHECK;
 
 /* What a run would need. */
 typedef struct kl_ed_plan {
     kl_halves_size size;
-    double vector_bytes, table_bytes; /* one vector; the lists of the halves, about, and for all states the matrix */
+    /* one vector; the lists of the halves, about, and for all states the matrix */
+    double vector_bytes, table_bytes;
     int nvector;
     kl_ed_solver solver;              /* which it would be */
     double seconds_apply;             /* about */
 } kl_ed_plan;
 /* Allocates nothing of the sector's size. EINPUT as kl_ed_create and kl_ed_run. */
-kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_halves_form form, const kl_ed_opts *opts, int nthread, kl_ed_plan *plan, kl_err *err) KL_MUST_CHECK;
+kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_halves_form form, const kl_ed_opts *opts,
+                          int nthread, kl_ed_plan *plan, kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -1,7 +1,9 @@
 /* Spectral functions.
-   1. The sector that O leads to, and H on it. 2. O|0>, place by place: each asks where it comes from. 3. Lanczos from there; every ten steps the fraction is
-   evaluated on all frequencies, until it stands still. 4. Poles and weights from the tridiagonal matrix. 5. The curve from them, on a window that shows them all.
-   Orthogonality is not kept: a Ritz value that comes twice shares its weight, and the fraction does not notice.
+   1. The sector that O leads to, and H on it. 2. O|0>, place by place: each asks where it comes from. 3.
+      Lanczos from there; every ten steps the fraction is
+   evaluated on all frequencies, until it stands still. 4. Poles and weights from the tridiagonal matrix. 5.
+   The curve from them, on a window that shows them all. Orthogonality is not kept: a Ritz value that comes
+   twice shares its weight, and the fraction does not notice.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ed/edspectral.h"
 #include "base/dense.h"
@@ -26,9 +28,13 @@ kl_status kl_ed_spectral_shift(const kl_siteop *op, kl_qn *shift, int *odd, kl_e
         for (int col = 0; op->mat[t] && col < type->dim; col++)
             for (int row = 0; row < type->dim; row++) {
                 if (op->mat[t][row + col * type->dim] == 0.0) continue;
-                const kl_qn q = kl_qn_sub(m, kl_qn_of(m, type->state_charge[row]), kl_qn_of(m, type->state_charge[col]));
+                const kl_qn q =
+                    kl_qn_sub(m, kl_qn_of(m, type->state_charge[row]), kl_qn_of(m, type->state_charge[col]));
                 if (have && kl_qn_cmp(q, *shift) != 0)
-                    return kl_fail(err, KL_EINPUT, "operator '%s': it changes the charges in more ways than one; a spectral function needs one that leads to one sector", op->text);
+                    return kl_fail(err, KL_EINPUT,
+                                   "operator '%s': it changes the charges in more ways than one; a spectral "
+                                   "function needs one that leads to one sector",
+                                   op->text);
                 *shift = q;
                 have = 1;
             }
@@ -53,11 +59,14 @@ static void act(void *self, int64_t task, int thread)
     const int64_t begin = task * CHUNK, end = begin + CHUNK < a->to->n ? begin + CHUNK : a->to->n;
     for (int p = 0; p < a->to->nsite; p++) {
         const double *const mat = a->op->mat[a->to->type[p] - a->to->model->type];
-        if (a->coef[p] != 0.0 && mat) kl_halves_act(a->from, a->to, p, mat, a->odd, a->coef[p], begin, end, a->x, a->y, a->state + (int64_t)thread * a->to->nsite);
+        if (a->coef[p] != 0.0 && mat)
+            kl_halves_act(a->from, a->to, p, mat, a->odd, a->coef[p], begin, end, a->x, a->y,
+                          a->state + (int64_t)thread * a->to->nsite);
     }
 }
 
-static kl_status start_vector(const kl_ed *ed, const kl_ed *to, kl_dptr x, const kl_siteop *op, const double *coef, int odd, kl_dptr y, kl_err *err)
+static kl_status start_vector(const kl_ed *ed, const kl_ed *to, kl_dptr x, const kl_siteop *op,
+                              const double *coef, int odd, kl_dptr y, kl_err *err)
 {
     kl_status st = KL_OK;
     double *from = NULL, *out = NULL;
@@ -89,7 +98,8 @@ static double value(const fraction *f, int m, double omega)
 {
     const double complex z = omega + f->e0 + f->opts->broadening * I;
     double complex g = 0.0;
-    for (int j = m - 1; j >= 0; j--) g = 1.0 / (z - f->alpha[j] - (j + 1 < m ? f->beta[j] * f->beta[j] * g : 0.0));
+    for (int j = m - 1; j >= 0; j--)
+        g = 1.0 / (z - f->alpha[j] - (j + 1 < m ? f->beta[j] * f->beta[j] * g : 0.0));
     return -cimag(g) * f->out->total / 3.14159265358979323846;
 }
 
@@ -117,7 +127,8 @@ static kl_chain on_step(void *self, int done)
         to = fmax(to, f->alpha[j] + beside - f->e0);
     }
     for (int i = 0; i < n; i++) {
-        const double w = f->opts->nomega > 0 ? f->opts->omega[i] : from + (to - from) * i / (n - 1), now = value(f, done, w);
+        const double w = f->opts->nomega > 0 ? f->opts->omega[i] : from + (to - from) * i / (n - 1),
+                     now = value(f, done, w);
         change = fmax(change, seen > 0 ? fabs(now - value(f, seen, w)) : INFINITY);
         most = fmax(most, now);
     }
@@ -134,7 +145,8 @@ typedef struct pole {
 static int by_energy(const void *a, const void *b)
 {
     const pole *const p = a, *const q = b;
-    return p->energy != q->energy ? (p->energy > q->energy) - (p->energy < q->energy) : (p->weight > q->weight) - (p->weight < q->weight);
+    return p->energy != q->energy ? (p->energy > q->energy) - (p->energy < q->energy)
+                                  : (p->weight > q->weight) - (p->weight < q->weight);
 }
 
 /* 5. */
@@ -148,11 +160,13 @@ kl_status kl_ed_spectral_finish(kl_ed_spectral *s, const kl_ed_spectral_opts *op
     for (int j = 0; j < n; j++) all[j] = (pole){s->pole[j], s->weight[j]};
     if (n > 0) qsort(all, (size_t)n, sizeof(*all), by_energy);
     s->npole = 0;
-    for (int j = 0; j < n; j++) { /* copies that lost orthogonality made, or parts of a sum share, count as one in their middle */
+    /* copies that lost orthogonality made, or parts of a sum share, count as one in their middle */
+    for (int j = 0; j < n; j++) {
         const int last = s->npole - 1;
         if (last >= 0 && all[j].energy - s->pole[last] <= 1e-10 * (all[n - 1].energy - all[0].energy)) {
             s->weight[last] += all[j].weight;
-            if (s->weight[last] > 0.0) s->pole[last] += (all[j].energy - s->pole[last]) * all[j].weight / s->weight[last];
+            if (s->weight[last] > 0.0)
+                s->pole[last] += (all[j].energy - s->pole[last]) * all[j].weight / s->weight[last];
             continue;
         }
         s->pole[s->npole] = all[j].energy;
@@ -184,8 +198,9 @@ out:
     return st;
 }
 
-kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, double e0, const kl_siteop *op, const double *coef,
-                             const kl_ed_spectral_opts *opts, kl_ed_spectral *out, kl_err *err)
+kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, double e0,
+                             const kl_siteop *op, const double *coef, const kl_ed_spectral_opts *opts,
+                             kl_ed_spectral *out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = ed->ex;
@@ -199,7 +214,9 @@ kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, 
     const int64_t max = opts->max_steps > 0 ? opts->max_steps : MAX_STEPS;
     *out = (kl_ed_spectral){0};
     fraction f = {.opts = opts, .out = out, .e0 = e0};
-    if (!(opts->broadening > 0.0)) KL_TRY(kl_fail(err, KL_EINPUT, "a spectral function with the broadening %g; it has to be above 0", opts->broadening));
+    if (!(opts->broadening > 0.0))
+        KL_TRY(kl_fail(err, KL_EINPUT, "a spectral function with the broadening %g; it has to be above 0",
+                       opts->broadening));
     KL_TRY(kl_ed_spectral_shift(op, &shift, &odd, err));
     KL_TRY(kl_alloc(&host, 3 * max + max * max, KL_MEM_WORK, err));
     f.alpha = host;
@@ -209,7 +226,8 @@ kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, 
     /* 1. */
     const kl_qn target = kl_qn_add(terms->model, ed->space->target, shift);
     const kl_halves_form form = ed->space->flavours ? KL_HALVES_FLAVOURS : KL_HALVES_SITES;
-    const int same = kl_qn_cmp(target, ed->space->target) == 0, empty = !same && kl_halves_measure(terms, target, form, &size, &none) != KL_OK;
+    const int same = kl_qn_cmp(target, ed->space->target) == 0,
+              empty = !same && kl_halves_measure(terms, target, form, &size, &none) != KL_OK;
     if (!empty) {
         if (!same) KL_TRY(kl_ed_create(terms, target, form, ex, &other, err));
         const kl_ed *const to = same ? ed : other;
@@ -218,8 +236,11 @@ kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, 
         KL_TRY(start_vector(ed, to, x, op, coef, odd, v[0], err)); /* 2. */
         ex->vt.dots(ex, to->op.n, 1, v[0], to->op.n, v[0], &norm);
         out->total = norm;
-        f.most = (int)max; /* as many as the sector has states are not all of it: orthogonality is lost on the way */
-        KL_TRY(kl_lean_chain(&to->op, v, f.most, opts->keeper, f.alpha, f.beta, &norm, &done, &f, on_step, err)); /* 3. */
+        /* as many as the sector has states are not all of it: orthogonality is lost on the way */
+        f.most = (int)max;
+        /* 3. */
+        KL_TRY(
+            kl_lean_chain(&to->op, v, f.most, opts->keeper, f.alpha, f.beta, &norm, &done, &f, on_step, err));
         if (!out->stopped && done < max) out->converged = 1;
     } else {
         out->converged = 1;

@@ -1,7 +1,9 @@
 /* Thermodynamics from typical states.
-   1. In each sector `nsample` random vectors |r>; Lanczos from each gives energies e_j and weights w_j = dim |<r|j>|^2, so that the sum of w_j f(e_j), averaged
-   over r, estimates the trace of f(H): exactly in its moments up to twice the number of steps, with an error of sqrt(dim) over the samples. 2. A sector of
-   few states by all its energies. 3. Sums over sectors at a temperature; every sum is taken once with all samples and once without each of them.
+   1. In each sector `nsample` random vectors |r>; Lanczos from each gives energies e_j and weights w_j = dim
+      |<r|j>|^2, so that the sum of w_j f(e_j), averaged
+   over r, estimates the trace of f(H): exactly in its moments up to twice the number of steps, with an error
+   of sqrt(dim) over the samples. 2. A sector of few states by all its energies. 3. Sums over sectors at a
+   temperature; every sum is taken once with all samples and once without each of them.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ed/edthermal.h"
 #include "base/dense.h"
@@ -31,10 +33,12 @@ struct kl_thermal {
 
 /* ---------------------------------------------------------------- what is kept */
 
-/* ORDER: sectors that are in, those by all energies, products, states, lowest energy, sample under way, points; then the points; then the recurrence. */
+/* ORDER: sectors that are in, those by all energies, products, states, lowest energy, sample under way,
+   points; then the points; then the recurrence. */
 enum { HEAD = 7, POINT = 3 + KL_MAX_CHARGE };
 
-static kl_status pack(const kl_thermal *t, int64_t nsector, double dim, int sample, const kl_keep *chain, kl_err *err)
+static kl_status pack(const kl_thermal *t, int64_t nsector, double dim, int sample, const kl_keep *chain,
+                      kl_err *err)
 {
     kl_status st = KL_OK;
     double *number = NULL;
@@ -44,7 +48,9 @@ static kl_status pack(const kl_thermal *t, int64_t nsector, double dim, int samp
         out.nnumber += HEAD + POINT * t->n;
     }
     KL_TRY(kl_alloc(&number, out.nnumber, KL_MEM_MISC, err));
-    const double head[HEAD] = {(double)nsector, (double)t->facts.nfull, (double)t->facts.napply, dim, t->facts.lowest, sample, (double)t->n};
+    const double head[HEAD] = {
+        (double)nsector, (double)t->facts.nfull, (double)t->facts.napply, dim, t->facts.lowest, sample,
+        (double)t->n};
     memcpy(number, head, sizeof(head));
     for (int64_t i = 0; i < t->n; i++) {
         double *const to = number + HEAD + POINT * i;
@@ -67,17 +73,26 @@ static kl_status unpack(kl_thermal *t, const kl_keep *from, kl_err *err)
 {
     kl_status st = KL_OK;
     const double *const f = from->number;
-    if (from->nnumber < HEAD || !is_count(f[0], 0x1p53) || !is_count(f[1], f[0]) || !is_count(f[2], 0x1p53) || !is_count(f[6], (double)((from->nnumber - HEAD) / POINT)) ||
+    if (from->nnumber < HEAD || !is_count(f[0], 0x1p53) || !is_count(f[1], f[0]) || !is_count(f[2], 0x1p53) ||
+        !is_count(f[6], (double)((from->nnumber - HEAD) / POINT)) ||
         !(f[5] >= (double)BETWEEN && f[5] < t->opts.nsample))
-        return kl_fail(err, KL_EINPUT, "thermodynamics: the %lld numbers kept are not those of a sum over %d samples", (long long)from->nnumber, t->opts.nsample);
+        return kl_fail(err, KL_EINPUT,
+                       "thermodynamics: the %lld numbers kept are not those of a sum over %d samples",
+                       (long long)from->nnumber, t->opts.nsample);
     t->n = t->room = (int64_t)f[6];
     KL_TRY(kl_alloc(&t->p, t->room, KL_MEM_MISC, err));
-    t->facts = (kl_thermal_facts){.nsector = (int64_t)f[0], .nfull = (int64_t)f[1], .napply = (int64_t)f[2], .dim = f[3], .lowest = f[4]};
+    t->facts = (kl_thermal_facts){.nsector = (int64_t)f[0],
+                                  .nfull = (int64_t)f[1],
+                                  .napply = (int64_t)f[2],
+                                  .dim = f[3],
+                                  .lowest = f[4]};
     t->sample = (int)f[5];
     for (int64_t i = 0; i < t->n; i++) {
         const double *const p = f + HEAD + POINT * i;
         t->p[i] = (point){.energy = p[0], .weight = p[1], .sample = (int)p[2]};
-        if (!(p[2] >= (double)EXACT && p[2] < t->opts.nsample)) KL_TRY(kl_fail(err, KL_EINPUT, "thermodynamics: a kept energy is of sample %g of %d", p[2], t->opts.nsample));
+        if (!(p[2] >= (double)EXACT && p[2] < t->opts.nsample))
+            KL_TRY(kl_fail(err, KL_EINPUT, "thermodynamics: a kept energy is of sample %g of %d", p[2],
+                           t->opts.nsample));
         for (int c = 0; c < KL_MAX_CHARGE; c++) t->p[i].q.v[c] = (int16_t)p[3 + c];
     }
     t->chain = (kl_keep){.nnumber = from->nnumber - HEAD - POINT * t->n, .number = f + HEAD + POINT * t->n};
@@ -89,7 +104,8 @@ kl_status kl_thermal_create(const kl_model *m, const kl_thermal_opts *opts, kl_t
 {
     kl_status st = KL_OK;
     *out = NULL;
-    if (opts->nsample < 1) return kl_fail(err, KL_EINPUT, "%d samples; at least 1 is needed, 2 for error bars", opts->nsample);
+    if (opts->nsample < 1)
+        return kl_fail(err, KL_EINPUT, "%d samples; at least 1 is needed, 2 for error bars", opts->nsample);
     KL_TRY(kl_alloc(out, 1, KL_MEM_MISC, err));
     (*out)->model = m;
     (*out)->opts = *opts;
@@ -161,7 +177,9 @@ static kl_chain on_step(void *self, int done)
     watch *const s = self;
     const kl_thermal_opts *const o = &s->t->opts;
     if (done >= s->m) return KL_CHAIN_ENOUGH;
-    if (done % LOOK_EVERY == 0 && done > LOOK_EVERY) { /* does the lowest energy stand still? Then nothing is left for further steps to tell at any temperature */
+    /* does the lowest energy stand still? Then nothing is left for further steps to tell at any
+       temperature */
+    if (done % LOOK_EVERY == 0 && done > LOOK_EVERY) {
         double now, before, top;
         s->st = extremes(s, done - LOOK_EVERY, &before, &top);
         if (s->st == KL_OK) s->st = extremes(s, done, &now, &top);
@@ -208,8 +226,12 @@ static kl_status add_samples(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err
     for (; w.sample < t->opts.nsample; w.sample++) {
         double norm;
         int done;
-        if (!keeper.from) KL_TRY(kl_ed_random(ed, kl_hash_mix(kl_hash_mix(KL_HASH_EMPTY, t->opts.seed), (uint64_t)w.sample), v[0], err)); /* no seed's samples are another's */
-        KL_TRY(kl_lean_chain(&ed->op, v, (int)m, t->opts.keeper ? &keeper : NULL, host, host + m, &norm, &done, &w, on_step, err));
+        /* no seed's samples are another's */
+        if (!keeper.from)
+            KL_TRY(kl_ed_random(ed, kl_hash_mix(kl_hash_mix(KL_HASH_EMPTY, t->opts.seed), (uint64_t)w.sample),
+                                v[0], err));
+        KL_TRY(kl_lean_chain(&ed->op, v, (int)m, t->opts.keeper ? &keeper : NULL, host, host + m, &norm,
+                             &done, &w, on_step, err));
         keeper.from = NULL;
         if (w.st != KL_OK) KL_TRY(w.st);
         if (w.stopped) {
@@ -224,7 +246,9 @@ static kl_status add_samples(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err
             if (j + 1 < done) a[j + 1 + j * done] = w.beta[j];
         }
         KL_TRY(kl_dense_eig(done, a, done, energy, err));
-        for (int64_t j = 0; j < done; j++) KL_TRY(push(t, energy[j], (double)dim * a[j * done] * a[j * done], w.sample, ed->space->target, err));
+        for (int64_t j = 0; j < done; j++)
+            KL_TRY(push(t, energy[j], (double)dim * a[j * done] * a[j * done], w.sample, ed->space->target,
+                        err));
     }
 out:
     for (int i = 0; i < 3; i++) ex->vt.release(ex, &v[i]);
@@ -274,7 +298,8 @@ kl_status kl_thermal_evaluate(const kl_thermal *t, double temperature, kl_therma
     kl_status st = KL_OK;
     const int r = t->opts.nsample;
     double (*sum)[NSUM] = NULL; /* [r + 1]: of each sample, and of what is exact */
-    if (!(temperature > 0.0)) return kl_fail(err, KL_EINPUT, "a temperature of %g; it has to be above 0", temperature);
+    if (!(temperature > 0.0))
+        return kl_fail(err, KL_EINPUT, "a temperature of %g; it has to be above 0", temperature);
     if (t->n == 0) return kl_fail(err, KL_EINPUT, "thermodynamics of no sector at all");
     KL_TRY(kl_alloc(&sum, r + 1, KL_MEM_WORK, err));
     for (int64_t i = 0; i < t->n; i++) {
@@ -304,11 +329,14 @@ kl_status kl_thermal_evaluate(const kl_thermal *t, double temperature, kl_therma
         for (int i = 0; i < r; i++) {
             kl_thermal_row without;
             double part[NSUM];
-            for (int k = 0; k < NSUM; k++) part[k] = sum[r][k] + ((all[k] - sum[r][k]) * r - sum[i][k]) / (r - 1);
+            for (int k = 0; k < NSUM; k++)
+                part[k] = sum[r][k] + ((all[k] - sum[r][k]) * r - sum[i][k]) / (r - 1);
             to_row(t->model, part, t->facts.lowest, temperature, &without);
-            const double d[3] = {without.energy - row->energy, without.heat - row->heat, without.entropy - row->entropy};
+            const double d[3] = {without.energy - row->energy, without.heat - row->heat,
+                                 without.entropy - row->entropy};
             for (int k = 0; k < 3; k++) var[k] += d[k] * d[k];
-            for (int c = 0; c < t->model->ncharge; c++) var[3 + c] += (without.chi[c] - row->chi[c]) * (without.chi[c] - row->chi[c]);
+            for (int c = 0; c < t->model->ncharge; c++)
+                var[3 + c] += (without.chi[c] - row->chi[c]) * (without.chi[c] - row->chi[c]);
         }
         const double scale = (double)(r - 1) / r;
         row->energy_error = sqrt(scale * var[0]);

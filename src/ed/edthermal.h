@@ -1,5 +1,5 @@
-/* Thermodynamics from typical states: the finite-temperature Lanczos method (Jaklic and Prelovsek, Phys. Rev. B 49, 5065 (1994)), summed over sectors; small
-   sectors by all their energies. k_B = 1.
+/* Thermodynamics from typical states: the finite-temperature Lanczos method (Jaklic and Prelovsek, Phys. Rev.
+   B 49, 5065 (1994)), summed over sectors; small sectors by all their energies. k_B = 1.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_EDTHERMAL_H
 #define KL_EDTHERMAL_H
@@ -8,32 +8,38 @@
 typedef struct kl_thermal kl_thermal; /* energies and weights of the sectors so far */
 
 typedef struct kl_thermal_opts {
-    int nsample;   /* random vectors in each sector, >= 2 for error bars */
-    int nstep;     /* Lanczos steps of each at most; 0: 100 */
-    int full;      /* sectors of up to so many states by LAPACK; 0: KL_ED_FULL_AUTO */
+    int nsample; /* random vectors in each sector, >= 2 for error bars */
+    int nstep; /* Lanczos steps of each at most; 0: 100 */
+    int full; /* sectors of up to so many states by LAPACK; 0: KL_ED_FULL_AUTO */
     uint64_t seed;
-    void *self;    /* of the monitor: */
+    void *self; /* of the monitor: */
     int (*step)(void *self, int sample, int step); /* nonzero: stop; may be NULL */
-    const kl_keeper *keeper; /* NULL, or keeps the sum so far. from is looked at by create for numbers, and by the first add for vectors: the sectors that are in
-                                (kl_thermal_about) are left out by the caller; the run ends with the same bits */
+    /* NULL, or keeps the sum so far. from is looked at by create for numbers, and by the first add for
+       vectors: the sectors that are in (kl_thermal_about) are left out by the caller; the run ends with the
+       same bits */
+    const kl_keeper *keeper;
 } kl_thermal_opts;
 
 /* No sector yet. m is borrowed, the options are copied. */
-kl_status kl_thermal_create(const kl_model *m, const kl_thermal_opts *opts, kl_thermal **out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_thermal_create(const kl_model *m, const kl_thermal_opts *opts, kl_thermal **out,
+                            kl_err *err) KL_MUST_CHECK;
 void kl_thermal_destroy(kl_thermal **t);
 
-/* Adds the sector of ed. *stopped: the monitor said so, and the sector is not in, though a keeper has what there was of it. */
+/* Adds the sector of ed. *stopped: the monitor said so, and the sector is not in, though a keeper has what
+   there was of it. */
 kl_status kl_thermal_add(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err) KL_MUST_CHECK;
 
 /* Error bars: jackknife over samples; 0 where every sector was small, NaN where one sample cannot tell. */
 typedef struct kl_thermal_row {
     double temperature;
-    double energy, heat, entropy;            /* <H>, (<H^2> - <H>^2) / T^2, ln Z + <H> / T */
+    double energy, heat, entropy; /* <H>, (<H^2> - <H>^2) / T^2, ln Z + <H> / T */
     double energy_error, heat_error, entropy_error;
-    double chi[KL_MAX_CHARGE], chi_error[KL_MAX_CHARGE]; /* (<Q^2> - <Q>^2) / T in the user's units; Z_n charges: 0 */
+    /* (<Q^2> - <Q>^2) / T in the user's units; Z_n charges: 0 */
+    double chi[KL_MAX_CHARGE], chi_error[KL_MAX_CHARGE];
 } kl_thermal_row;
 /* Of the sectors added so far; temperature > 0 in the units of the energy. */
-kl_status kl_thermal_evaluate(const kl_thermal *t, double temperature, kl_thermal_row *row, kl_err *err) KL_MUST_CHECK;
+kl_status kl_thermal_evaluate(const kl_thermal *t, double temperature, kl_thermal_row *row,
+                              kl_err *err) KL_MUST_CHECK;
 
 /* What is in it: sectors, states, products with H, the lowest energy seen. */
 typedef struct kl_thermal_facts {

@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-static const kl_elem mode_elem[KL_NMODE][2] = {{{0, 0, 1.0}, {1, 1, 1.0}}, {{1, 1, 1.0}}, {{0, 1, 1.0}}, {{1, 0, 1.0}}};
+static const kl_elem mode_elem[KL_NMODE][2] = {
+    {{0, 0, 1.0}, {1, 1, 1.0}}, {{1, 1, 1.0}}, {{0, 1, 1.0}}, {{1, 0, 1.0}}};
 static const int mode_nelem[KL_NMODE] = {2, 1, 1, 1};
 static const int mode_shift[KL_NMODE] = {0, 0, -1, 1};
 static const char *const mode_name[KL_NMODE] = {"I", "n", "c", "cdag"};
@@ -27,13 +28,15 @@ static void split_operator(const kl_flavour *f, const kl_site_op *op, double par
         const int to = f->bits_of[op->elem[e].row], from = f->bits_of[op->elem[e].col];
         const int a[2] = {to & 1, to >> 1}, b[2] = {from & 1, from >> 1};
         int kind[2];
-        for (int s = 0; s < 2; s++) kind[s] = a[s] == b[s] ? (a[s] ? KL_MODE_N : KL_MODE_I) : a[s] ? KL_MODE_CDAG : KL_MODE_C;
+        for (int s = 0; s < 2; s++)
+            kind[s] = a[s] == b[s] ? (a[s] ? KL_MODE_N : KL_MODE_I) : a[s] ? KL_MODE_CDAG : KL_MODE_C;
         const double v = op->elem[e].value * kl_phase_record(kind[1] >= KL_MODE_C, b[0]);
         for (int i = 0; i < 2; i++)
             for (int j = 0; j < 2; j++) {
                 /* KL_MODE_I here is |0><0| = 1 - n: two terms */
                 if ((i && kind[0] != KL_MODE_I) || (j && kind[1] != KL_MODE_I)) continue;
-                part[i ? KL_MODE_N : kind[0]][j ? KL_MODE_N : kind[1]] += (i ? -1.0 : 1.0) * (j ? -1.0 : 1.0) * v;
+                part[i ? KL_MODE_N : kind[0]][j ? KL_MODE_N : kind[1]] +=
+                    (i ? -1.0 : 1.0) * (j ? -1.0 : 1.0) * v;
             }
     }
 }
@@ -62,10 +65,15 @@ kl_status kl_flavour_find(const kl_terms *t, int charge[2], kl_flavour **out, kl
         charge[s] = s;
         f->charge[s][1][s] = 1;
         for (int o = 0; o < KL_NMODE; o++) {
-            f->op[s][o] = (kl_site_op){.name = mode_name[o], .odd = o >= KL_MODE_C, .nelem = mode_nelem[o], .elem = mode_elem[o]};
+            f->op[s][o] = (kl_site_op){
+                .name = mode_name[o], .odd = o >= KL_MODE_C, .nelem = mode_nelem[o], .elem = mode_elem[o]};
             f->op[s][o].shift[s] = mode_shift[o];
         }
-        f->type[s] = (kl_site_type){.name = "mode", .dim = 2, .state_name = mode_state, .state_charge = (const int(*)[KL_MAX_CHARGE])f->charge[s], .nop = KL_NMODE,
+        f->type[s] = (kl_site_type){.name = "mode",
+                                    .dim = 2,
+                                    .state_name = mode_state,
+                                    .state_charge = (const int (*)[KL_MAX_CHARGE])f->charge[s],
+                                    .nop = KL_NMODE,
                                     .op = f->op[s]};
     }
     f->nop = type->nop;

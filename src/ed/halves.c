@@ -1,5 +1,6 @@
 /* Basis of exact diagonalization on two halves.
-   1. Halves are chosen by what their states add up to; 2. their states enumerated, charge by charge; 3. a state of the whole is a place in a block of two sectors.
+   1. Halves are chosen by what their states add up to; 2. their states enumerated, charge by charge; 3. a
+      state of the whole is a place in a block of two sectors.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ed/halves.h"
 #include "base/mem.h"
@@ -54,7 +55,8 @@ out:
     return st;
 }
 
-static kl_status flavour_sizes(const kl_terms *t, kl_qn target, const kl_flavour *f, kl_halves_size *out, kl_err *err)
+static kl_status flavour_sizes(const kl_terms *t, kl_qn target, const kl_flavour *f, kl_halves_size *out,
+                               kl_err *err)
 {
     kl_status st = KL_OK;
     kl_ways *w[2] = {NULL, NULL};
@@ -83,21 +85,29 @@ static kl_status only_densities(const kl_terms *t, const kl_flavour *f, int *yes
     for (int p = 0; p < t->nsite; p++) type[p] = &f->type[0];
     KL_TRY(kl_strands_split(t, 0, t->nterm, f, 0, &list, err));
     for (int64_t i = 0; i < list.n; i++)
-        if (list.p[i].n[0] && list.p[i].n[1] && !(kl_strand_is_diagonal(type, &list.p[i], 0) && kl_strand_is_diagonal(type, &list.p[i], 1))) *yes = 0;
+        if (list.p[i].n[0] && list.p[i].n[1] &&
+            !(kl_strand_is_diagonal(type, &list.p[i], 0) && kl_strand_is_diagonal(type, &list.p[i], 1)))
+            *yes = 0;
 out:
     kl_strands_clear(&list);
     kl_free(&type);
     return st;
 }
 
-static kl_status choose_form(const kl_terms *t, kl_qn target, kl_halves_form form, int charge[2], kl_flavour **f, kl_halves_size *s, kl_err *err)
+static kl_status choose_form(const kl_terms *t, kl_qn target, kl_halves_form form, int charge[2],
+                             kl_flavour **f, kl_halves_size *s, kl_err *err)
 {
     kl_status st = KL_OK;
     *f = NULL;
-    if (t->nsite < 2 && form == KL_HALVES_SITES) KL_TRY(kl_fail(err, KL_EINPUT, "exact diagonalization on two halves needs at least 2 sites, not %d", t->nsite));
+    if (t->nsite < 2 && form == KL_HALVES_SITES)
+        KL_TRY(kl_fail(err, KL_EINPUT, "exact diagonalization on two halves needs at least 2 sites, not %d",
+                       t->nsite));
     if (form != KL_HALVES_SITES) KL_TRY(kl_flavour_find(t, charge, f, err));
     if (form == KL_HALVES_FLAVOURS && !*f)
-        KL_TRY(kl_fail(err, KL_EINPUT, "model %s: its sites are not two conserved flavours of one mode each, so it has no product form", t->model->name));
+        KL_TRY(kl_fail(
+            err, KL_EINPUT,
+            "model %s: its sites are not two conserved flavours of one mode each, so it has no product form",
+            t->model->name));
     int yes = 1;
     if (form == KL_HALVES_AUTO && *f) KL_TRY(only_densities(t, *f, &yes, err));
     if (!yes) kl_flavour_free(f);
@@ -105,14 +115,16 @@ static kl_status choose_form(const kl_terms *t, kl_qn target, kl_halves_form for
     else KL_TRY(site_sizes(t, target, s, err));
     if (s->dim < 0.5) {
         char text[200];
-        KL_TRY(kl_fail(err, KL_EINPUT, "the sector %s of these %d sites is empty", kl_qn_print(t->model, target, text, sizeof(text)), t->nsite));
+        KL_TRY(kl_fail(err, KL_EINPUT, "the sector %s of these %d sites is empty",
+                       kl_qn_print(t->model, target, text, sizeof(text)), t->nsite));
     }
 out:
     if (st != KL_OK) kl_flavour_free(f);
     return st;
 }
 
-kl_status kl_halves_measure(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_halves_size *out, kl_err *err)
+kl_status kl_halves_measure(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_halves_size *out,
+                            kl_err *err)
 {
     kl_flavour *f = NULL;
     int charge[2];
@@ -136,7 +148,8 @@ static void half_clear(kl_half *h)
 typedef struct walk {
     const kl_model *model;
     kl_half *half;
-    const kl_ways *viable;  /* [npos + 1]: charges that positions p.. may have so that those before p can complete them */
+    /* [npos + 1]: charges that positions p.. may have so that those before p can complete them */
+    const kl_ways *viable;
     int64_t *fill;       /* [nsec] */
 } walk;
 
@@ -163,7 +176,8 @@ static void enumerate(const walk *w, int p, uint64_t code, kl_qn q)
     }
     for (int d = 0; d < h->type[p - 1]->dim; d++) {
         const kl_qn next = kl_qn_add(w->model, q, kl_qn_of(w->model, h->type[p - 1]->state_charge[d]));
-        if (kl_ways_find(&w->viable[p - 1], next) >= 0) enumerate(w, p - 1, code + (uint64_t)d * h->stride[p - 1], next);
+        if (kl_ways_find(&w->viable[p - 1], next) >= 0)
+            enumerate(w, p - 1, code + (uint64_t)d * h->stride[p - 1], next);
     }
 }
 
@@ -180,7 +194,11 @@ static kl_status half_fill(const kl_model *m, kl_half *h, int nsec, const kl_qn 
     uint64_t stride = 1;
     for (int p = 0; p < h->npos; p++) {
         h->stride[p] = stride;
-        if (stride > (UINT64_C(1) << 62) / (uint64_t)h->type[p]->dim) KL_TRY(kl_fail(err, KL_EINPUT, "%d sites of a half have more than 2^62 states; exact diagonalization needs fewer sites", h->npos));
+        if (stride > (UINT64_C(1) << 62) / (uint64_t)h->type[p]->dim)
+            KL_TRY(kl_fail(
+                err, KL_EINPUT,
+                "%d sites of a half have more than 2^62 states; exact diagonalization needs fewer sites",
+                h->npos));
         stride *= (uint64_t)h->type[p]->dim;
     }
     KL_TRY(kl_ways_create(m, h->type, h->npos, &w, err));
@@ -191,7 +209,10 @@ static kl_status half_fill(const kl_model *m, kl_half *h, int nsec, const kl_qn 
     memcpy(h->q, q, (size_t)nsec * sizeof(kl_qn));
     for (int s = 0; s < nsec; s++) {
         const double count = w[h->npos].count[kl_ways_find(&w[h->npos], q[s])];
-        if ((double)h->begin[s] + count > 4294967295.0) KL_TRY(kl_fail(err, KL_EINPUT, "a half of the lattice has %.4g states and more; at most 2^32 are possible", (double)h->begin[s] + count));
+        if ((double)h->begin[s] + count > 4294967295.0)
+            KL_TRY(kl_fail(err, KL_EINPUT,
+                           "a half of the lattice has %.4g states and more; at most 2^32 are possible",
+                           (double)h->begin[s] + count));
         h->begin[s + 1] = h->begin[s] + (int64_t)count;
     }
     KL_TRY(kl_alloc(&h->code, h->begin[nsec], KL_MEM_RECORD, err));
@@ -203,7 +224,8 @@ static kl_status half_fill(const kl_model *m, kl_half *h, int nsec, const kl_qn 
             for (int64_t i = 0; i < w[p].n; i++) viable[p].q[n++] = kl_qn_sub(m, q[s], w[p].q[i]);
         qsort(viable[p].q, (size_t)n, sizeof(kl_qn), qn_order);
         for (int64_t i = 0; i < n; i++)
-            if (k == 0 || kl_qn_cmp(viable[p].q[k - 1], viable[p].q[i]) != 0) viable[p].q[k++] = viable[p].q[i];
+            if (k == 0 || kl_qn_cmp(viable[p].q[k - 1], viable[p].q[i]) != 0)
+                viable[p].q[k++] = viable[p].q[i];
         viable[p].n = k;
     }
     const walk go = {m, h, viable, fill};
@@ -215,7 +237,8 @@ out:
     return st;
 }
 
-static kl_status half_types(kl_half *h, const kl_model *m, int first, int npos, const kl_site_type *const *type, const kl_site_type *only, kl_err *err)
+static kl_status half_types(kl_half *h, const kl_model *m, int first, int npos,
+                            const kl_site_type *const *type, const kl_site_type *only, kl_err *err)
 {
     kl_status st = KL_OK;
     h->first = first;
@@ -227,12 +250,14 @@ static kl_status half_types(kl_half *h, const kl_model *m, int first, int npos, 
     }
     KL_TRY(kl_alloc(&h->odd, (int64_t)npos * h->most, KL_MEM_MISC, err));
     for (int p = 0; p < npos; p++)
-        for (int s = 0; s < h->type[p]->dim; s++) h->odd[p * h->most + s] = (unsigned char)kl_qn_odd(m, kl_qn_of(m, h->type[p]->state_charge[s]));
+        for (int s = 0; s < h->type[p]->dim; s++)
+            h->odd[p * h->most + s] = (unsigned char)kl_qn_odd(m, kl_qn_of(m, h->type[p]->state_charge[s]));
 out:
     return st;
 }
 
-kl_status kl_halves_create(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_halves **out, kl_err *err)
+kl_status kl_halves_create(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_halves **out,
+                           kl_err *err)
 {
     kl_status st = KL_OK;
     kl_halves *h = NULL;
@@ -248,7 +273,8 @@ kl_status kl_halves_create(const kl_terms *terms, kl_qn target, kl_halves_form f
     KL_TRY(choose_form(terms, target, form, h->flavour_charge, &h->flavour, &size, err));
     h->flavours = size.flavours;
     h->cut = size.cut;
-    if (size.n > 0x1p62) KL_TRY(kl_fail(err, KL_EINPUT, "the sector has %.4g states; at most 2^62 can be numbered", size.dim));
+    if (size.n > 0x1p62)
+        KL_TRY(kl_fail(err, KL_EINPUT, "the sector has %.4g states; at most 2^62 can be numbered", size.dim));
     if (h->flavours) {
         KL_TRY(half_types(&h->left, h->model, 0, h->nsite, NULL, &h->flavour->type[0], err));
         KL_TRY(half_types(&h->right, h->model, 0, h->nsite, NULL, &h->flavour->type[1], err));
@@ -280,7 +306,8 @@ kl_status kl_halves_create(const kl_terms *terms, kl_qn target, kl_halves_form f
         h->left_sec[i] = h->block_of[i] = i;
         h->right_sec[i] = kl_half_sector(&h->right, kl_qn_sub(h->model, target, ql[i]));
         const int j = h->right_sec[i];
-        const int64_t nl = h->left.begin[i + 1] - h->left.begin[i], nr = h->right.begin[j + 1] - h->right.begin[j];
+        const int64_t nl = h->left.begin[i + 1] - h->left.begin[i],
+                      nr = h->right.begin[j + 1] - h->right.begin[j];
         h->dim += nl * nr;
         h->off[i + 1] = h->off[i] + nl * ((nr + LANES - 1) / LANES) * LANES;
     }
@@ -385,7 +412,8 @@ int kl_halves_unrank(const kl_halves *h, int64_t index, int *state)
         else hi = mid - 1;
     }
     const int s = h->left_sec[lo], j = h->right_sec[lo];
-    const int64_t nl = h->left.begin[s + 1] - h->left.begin[s], nr = h->right.begin[j + 1] - h->right.begin[j], at = index - h->off[lo];
+    const int64_t nl = h->left.begin[s + 1] - h->left.begin[s],
+                  nr = h->right.begin[j + 1] - h->right.begin[j], at = index - h->off[lo];
     const int64_t l = at / LANES % nl, r = at / LANES / nl * LANES + at % LANES;
     if (r >= nr) return 0;
     const uint64_t a = h->left.code[h->left.begin[s] + l], b = h->right.code[h->right.begin[j] + r];
@@ -400,7 +428,10 @@ int kl_halves_unrank(const kl_halves *h, int64_t index, int *state)
 
 /* ---------------------------------------------------------------- one operator between two sectors */
 
-static int state_odd(const kl_model *m, const kl_site_type *t, int s) { return kl_qn_odd(m, kl_qn_of(m, t->state_charge[s])); }
+static int state_odd(const kl_model *m, const kl_site_type *t, int s)
+{
+    return kl_qn_odd(m, kl_qn_of(m, t->state_charge[s]));
+}
 
 /* Sign between a basis state and the same one of the physical mode order. */
 static int mode_sign(const kl_halves *h, const int *state)
@@ -415,8 +446,8 @@ static int mode_sign(const kl_halves *h, const int *state)
     return kl_phase_flavour_major(bits[0], bits[1]);
 }
 
-void kl_halves_act(const kl_halves *from, const kl_halves *to, int p, const double *a, int odd, double c, int64_t begin, int64_t end, const double *x, double *y,
-                   int *state)
+void kl_halves_act(const kl_halves *from, const kl_halves *to, int p, const double *a, int odd, double c,
+                   int64_t begin, int64_t end, const double *x, double *y, int *state)
 {
     const int dim = to->type[p]->dim;
     for (int64_t i = begin; i < end; i++) {

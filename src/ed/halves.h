@@ -1,5 +1,6 @@
-/* The basis of exact diagonalization: the states of a charge sector as pairs of states of two halves. The halves are the sites before and behind a cut, or, for
-   electrons, all modes of one flavour and all of the other (Hubbard's product form).
+/* The basis of exact diagonalization: the states of a charge sector as pairs of states of two halves. The
+   halves are the sites before and behind a cut, or, for electrons, all modes of one flavour and all of the
+   other (Hubbard's product form).
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_HALVES_H
 #define KL_HALVES_H
@@ -8,7 +9,8 @@
 #include "model/qn.h"
 #include "model/terms.h"
 
-/* States of one half, sorted by charge and within a sector by code. A code is the local states of its positions, the first one the fastest digit. */
+/* States of one half, sorted by charge and within a sector by code. A code is the local states of its
+   positions, the first one the fastest digit. */
 typedef struct kl_half {
     int first, npos;               /* positions first .. first + npos of the lattice */
     const kl_site_type **type;     /* [npos]: the model's, or one flavour's mode */
@@ -23,7 +25,8 @@ typedef struct kl_half {
 
 /* Digits d[npos] of a code. */
 void kl_half_digits(const kl_half *h, uint64_t code, int *d);
-/* Number of a sector by its charge; place of a code in its sector, where it is probably close behind `near`. -1: none. */
+/* Number of a sector by its charge; place of a code in its sector, where it is probably close behind `near`.
+   -1: none. */
 int kl_half_sector(const kl_half *h, kl_qn q);
 int64_t kl_half_find_near(const kl_half *h, int sec, uint64_t code, int64_t near);
 
@@ -54,22 +57,27 @@ typedef struct kl_halves_size {
     double largest;                /* of one half's sector */
 } kl_halves_size;
 
-/* Electrons with two conserved flavours, coupled by densities alone: AUTO then takes FLAVOURS. EINPUT: FLAVOURS asked for where there are none. */
-kl_status kl_halves_measure(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_halves_size *out, kl_err *err) KL_MUST_CHECK;
+/* Electrons with two conserved flavours, coupled by densities alone: AUTO then takes FLAVOURS. EINPUT:
+   FLAVOURS asked for where there are none. */
+kl_status kl_halves_measure(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_halves_size *out,
+                            kl_err *err) KL_MUST_CHECK;
 
-/* EINPUT: an empty sector, more states than 2^62, a half beyond 2^32 states. Borrows the terms' types and model. */
-kl_status kl_halves_create(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_halves **out, kl_err *err) KL_MUST_CHECK;
+/* EINPUT: an empty sector, more states than 2^62, a half beyond 2^32 states. Borrows the terms' types and
+   model. */
+kl_status kl_halves_create(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_halves **out,
+                           kl_err *err) KL_MUST_CHECK;
 void kl_halves_destroy(kl_halves **h);
 
-/* Place in a vector of the product state with local states state[nsite] by position, -1 when it is of another sector. *sign (NULL allowed): this basis state
-   is sign times the one of the physical mode order. */
+/* Place in a vector of the product state with local states state[nsite] by position, -1 when it is of another
+   sector. *sign (NULL allowed): this basis state is sign times the one of the physical mode order. */
 int64_t kl_halves_rank(const kl_halves *h, const int *state, int *sign);
 /* The inverse; 0 at places that no state has (ends of last tiles). */
 int kl_halves_unrank(const kl_halves *h, int64_t index, int *state);
 
-/* y[i] += c <i| A at position p |x> for the places i of `to` in [begin, end), x of `from`: sectors of the same sites in the same form. a[dim * dim] column-major;
-   odd: A is fermionic. state: room for nsite numbers. Host arrays. */
-void kl_halves_act(const kl_halves *from, const kl_halves *to, int p, const double *a, int odd, double c, int64_t begin, int64_t end, const double *x, double *y,
-                   int *state);
+/* y[i] += c <i| A at position p |x> for the places i of `to` in [begin, end), x of `from`: sectors of the
+   same sites in the same form. a[dim * dim] column-major; odd: A is fermionic. state: room for nsite numbers.
+   Host arrays. */
+void kl_halves_act(const kl_halves *from, const kl_halves *to, int p, const double *a, int odd, double c,
+                   int64_t begin, int64_t end, const double *x, double *y, int *state);
 
 #endif

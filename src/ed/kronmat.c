@@ -1,5 +1,6 @@
-/* A sum of Kronecker products as a sparse matrix, row by row: the row of (l, r) is the diagonal, row l of a, row r of b, and the products of two rows for each
-   cross term; places that meet are added. Every row is made twice, to be counted and to be stored, so that nothing is moved.
+/* A sum of Kronecker products as a sparse matrix, row by row: the row of (l, r) is the diagonal, row l of a,
+   row r of b, and the products of two rows for each cross term; places that meet are added. Every row is made
+   twice, to be counted and to be stored, so that nothing is moved.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ed/kronmat.h"
 #include "base/mem.h"
@@ -24,11 +25,20 @@ typedef struct maker {
     double *value;
 } maker;
 
-static int64_t op_column(const kl_kron_op *o, int64_t p) { return o->idx16 ? (int64_t)o->idx16[p] : (int64_t)o->idx32[p]; }
+static int64_t op_column(const kl_kron_op *o, int64_t p)
+{
+    return o->idx16 ? (int64_t)o->idx16[p] : (int64_t)o->idx32[p];
+}
 
-static double op_value(const kl_kron_op *o, int64_t row, int64_t p) { return !o->unit ? o->coef[p] : p < (int64_t)o->minus[row] ? o->scale : -o->scale; }
+static double op_value(const kl_kron_op *o, int64_t row, int64_t p)
+{
+    return !o->unit ? o->coef[p] : p < (int64_t)o->minus[row] ? o->scale : -o->scale;
+}
 
-static int64_t place(const kl_kron_block *b, int64_t l, int64_t r) { return b->off + (r / LANES * b->nl + l) * LANES + r % LANES; }
+static int64_t place(const kl_kron_block *b, int64_t l, int64_t r)
+{
+    return b->off + (r / LANES * b->nl + l) * LANES + r % LANES;
+}
 
 static int by_column(const void *a, const void *b)
 {
@@ -47,14 +57,17 @@ static int64_t make_row(const kl_kron *k, const kl_kron_block *b, int64_t l, int
     for (int f = 0; f < b->nfeature; f++) d += b->fl[l * b->nfeature + f] * b->fr[f * width + r];
     e[n++] = (entry){place(b, l, r), d};
     if (r >= b->nr) return n;
-    for (uint32_t p = b->a ? b->a->ptr[l] : 0; b->a && p < b->a->ptr[l + 1]; p++) e[n++] = (entry){place(b, op_column(b->a, p), r), op_value(b->a, l, p)};
-    for (uint32_t p = b->b ? b->b->ptr[r] : 0; b->b && p < b->b->ptr[r + 1]; p++) e[n++] = (entry){place(b, l, op_column(b->b, p)), op_value(b->b, r, p)};
+    for (uint32_t p = b->a ? b->a->ptr[l] : 0; b->a && p < b->a->ptr[l + 1]; p++)
+        e[n++] = (entry){place(b, op_column(b->a, p), r), op_value(b->a, l, p)};
+    for (uint32_t p = b->b ? b->b->ptr[r] : 0; b->b && p < b->b->ptr[r + 1]; p++)
+        e[n++] = (entry){place(b, l, op_column(b->b, p)), op_value(b->b, r, p)};
     for (int64_t c = 0; c < b->ncross; c++) {
         const kl_kron_cross *const g = &b->cross[c];
         const kl_kron_block *const s = &k->block[g->source];
         for (uint32_t p = g->a->ptr[l]; p < g->a->ptr[l + 1]; p++)
             for (uint32_t q = g->b->ptr[r]; q < g->b->ptr[r + 1]; q++)
-                e[n++] = (entry){place(s, op_column(g->a, p), op_column(g->b, q)), op_value(g->a, l, p) * op_value(g->b, r, q)};
+                e[n++] = (entry){place(s, op_column(g->a, p), op_column(g->b, q)),
+                                 op_value(g->a, l, p) * op_value(g->b, r, q)};
     }
     qsort(e, (size_t)n, sizeof *e, by_column);
     for (int64_t i = 0; i < n;) {
@@ -106,8 +119,10 @@ static double matrix_bytes(const kl_kron *k)
     double nnz = (double)k->n;
     for (int64_t i = 0; i < k->nblock; i++) {
         const kl_kron_block *const b = &k->block[i];
-        nnz += (b->a ? (double)b->a->nnz : 0.0) * (double)b->nr + (b->b ? (double)b->b->nnz : 0.0) * (double)b->nl;
-        for (int64_t c = 0; c < b->ncross; c++) nnz += (double)b->cross[c].a->nnz * (double)b->cross[c].b->nnz;
+        nnz += (b->a ? (double)b->a->nnz : 0.0) * (double)b->nr +
+               (b->b ? (double)b->b->nnz : 0.0) * (double)b->nl;
+        for (int64_t c = 0; c < b->ncross; c++)
+            nnz += (double)b->cross[c].a->nnz * (double)b->cross[c].b->nnz;
     }
     return 12.0 * nnz + 8.0 * (double)k->n;
 }
@@ -118,13 +133,19 @@ kl_status kl_kron_matrix(const kl_kron *k, int nthread, double most, kl_spmat **
     maker m = {.k = k};
     const double bytes = matrix_bytes(k);
     *out = NULL;
-    if (k->n > UINT32_MAX) return kl_fail(err, KL_EINPUT, "a stored matrix of %lld rows; at most 2^32 are possible", (long long)k->n);
+    if (k->n > UINT32_MAX)
+        return kl_fail(err, KL_EINPUT, "a stored matrix of %lld rows; at most 2^32 are possible",
+                       (long long)k->n);
     if (most > 0.0 && bytes > most)
-        return kl_fail(err, KL_ENOMEM, "the stored matrix would take %.3g GB; %.3g GB are allowed (--memory), and without --store matrix none is needed", 1e-9 * bytes, 1e-9 * most);
+        return kl_fail(err, KL_ENOMEM,
+                       "the stored matrix would take %.3g GB; %.3g GB are allowed (--memory), and without "
+                       "--store matrix none is needed",
+                       1e-9 * bytes, 1e-9 * most);
     for (int64_t i = 0; i < k->nblock; i++) {
         const kl_kron_block *const b = &k->block[i];
         int64_t longest = 1 + longest_row(b->a) + longest_row(b->b);
-        for (int64_t c = 0; c < b->ncross; c++) longest += longest_row(b->cross[c].a) * longest_row(b->cross[c].b);
+        for (int64_t c = 0; c < b->ncross; c++)
+            longest += longest_row(b->cross[c].a) * longest_row(b->cross[c].b);
         if (longest > m.longest) m.longest = longest;
     }
     KL_TRY(kl_alloc(&m.row, nthread, KL_MEM_WORK, err));

@@ -1,6 +1,8 @@
 /* A sum of strings as Kronecker products.
-   1. Strings become strands, a left and a right string each (strands.h). 2. Those of one half alone are summed into one sparse matrix for each sector. 3. Pairs of
-   diagonals become the rank-k part of the diagonal. 4. The others are grouped by their left or their right string, whichever gives fewer products.
+   1. Strings become strands, a left and a right string each (strands.h). 2. Those of one half alone are
+      summed into one sparse matrix for each sector. 3. Pairs of
+   diagonals become the rank-k part of the diagonal. 4. The others are grouped by their left or their right
+   string, whichever gives fewer products.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ed/kronsum.h"
 #include "ed/coo.h"
@@ -45,7 +47,9 @@ static kl_status sort_out(compiler *c, kl_err *err)
         kl_strand *const p = &c->list.p[i];
         if (p->n[1] == 0) c->left[c->nleft++] = p;
         else if (p->n[0] == 0) c->right[c->nright++] = p;
-        else if (kl_strand_is_diagonal(c->h->left.type, p, 0) && kl_strand_is_diagonal(c->h->right.type, p, 1)) c->diag[c->ndiag++] = p;
+        else if (kl_strand_is_diagonal(c->h->left.type, p, 0) &&
+                 kl_strand_is_diagonal(c->h->right.type, p, 1))
+            c->diag[c->ndiag++] = p;
         else c->cross[c->ncross++] = p;
     }
 out:
@@ -69,7 +73,8 @@ static void diagonal_values(const kl_half *h, int sec, int n, const kl_op_at *op
     }
 }
 
-/* 3. Pairs of diagonals of one block: c_k a_k(l) b_k(r) for each group k; a_k of two values becomes a bit, its lower value a part of dr. */
+/* 3. Pairs of diagonals of one block: c_k a_k(l) b_k(r) for each group k; a_k of two values becomes a bit,
+   its lower value a part of dr. */
 static kl_status block_diagonal(compiler *c, kl_kron_block *b, int ls, int rs, int side, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -137,7 +142,8 @@ out:
 }
 
 /* 2. Strings of one half alone. */
-static kl_status block_alone(compiler *c, const kl_half *h, int sec, int side, int64_t n, kl_strand *const *p, double *diagonal, kl_kron_op **out, kl_err *err)
+static kl_status block_alone(compiler *c, const kl_half *h, int sec, int side, int64_t n, kl_strand *const *p,
+                             double *diagonal, kl_kron_op **out, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t dim = h->begin[sec + 1] - h->begin[sec];
@@ -152,7 +158,8 @@ out:
 static kl_qn side_shift(const kl_model *m, const kl_half *h, const kl_strand *p, int side)
 {
     kl_qn q = kl_qn_zero();
-    for (int k = 0; k < p->n[side]; k++) q = kl_qn_add(m, q, kl_qn_of(m, h->type[p->op[side][k].pos]->op[p->op[side][k].op].shift));
+    for (int k = 0; k < p->n[side]; k++)
+        q = kl_qn_add(m, q, kl_qn_of(m, h->type[p->op[side][k].pos]->op[p->op[side][k].op].shift));
     return q;
 }
 
@@ -163,7 +170,8 @@ static int side_odd(const kl_half *h, const kl_strand *p, int side)
     return odd;
 }
 
-/* 4. Groups that end in this block. A group's kl_strands share one string and the charge shift of the other. */
+/* 4. Groups that end in this block. A group's kl_strands share one string and the charge shift of the
+   other. */
 static kl_status block_cross(compiler *c, kl_kron_block *b, int ls, int rs, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -179,14 +187,18 @@ static kl_status block_cross(compiler *c, kl_kron_block *b, int ls, int rs, kl_e
         const kl_half *const half[2] = {&h->left, &h->right};
         const int to[2] = {ls, rs};
         int from[2];
-        for (int s = 0; s < 2; s++) from[s] = kl_half_sector(half[s], kl_qn_sub(h->model, half[s]->q[to[s]], side_shift(h->model, half[s], c->cross[first], s)));
+        for (int s = 0; s < 2; s++)
+            from[s] = kl_half_sector(half[s], kl_qn_sub(h->model, half[s]->q[to[s]],
+                                                        side_shift(h->model, half[s], c->cross[first], s)));
         if (from[0] < 0 || from[1] < 0 || h->right_sec[h->block_of[from[0]]] != from[1]) continue;
         const int odd = side_odd(&h->right, c->cross[first], 1);
         kl_kron_op **const slot[2] = {&a, &o};
         for (int s = 0; s < 2; s++) {
             c->c.n = 0;
-            KL_TRY(kl_coo_add(&c->c, h->model, half[s], s, from[s], to[s], s == side ? 1 : j - first, c->cross + first, s == side, s == 0 ? odd : 0, c->d, c->near, err));
-            const int64_t nrow = half[s]->begin[to[s] + 1] - half[s]->begin[to[s]], ncol = half[s]->begin[from[s] + 1] - half[s]->begin[from[s]];
+            KL_TRY(kl_coo_add(&c->c, h->model, half[s], s, from[s], to[s], s == side ? 1 : j - first,
+                              c->cross + first, s == side, s == 0 ? odd : 0, c->d, c->near, err));
+            const int64_t nrow = half[s]->begin[to[s] + 1] - half[s]->begin[to[s]],
+                          ncol = half[s]->begin[from[s] + 1] - half[s]->begin[from[s]];
             KL_TRY(kl_coo_close(&c->c, nrow, err));
             KL_TRY(kl_coo_op(&c->c, nrow, ncol, NULL, slot[s], err));
         }
@@ -236,7 +248,8 @@ static void block_cost(kl_kron *k, kl_kron_block *b)
     const double na = b->a ? (double)b->a->nnz : 0.0, nb = b->b ? (double)b->b->nnz : 0.0;
     b->cost_left = 4.0 * (double)b->nl + na + (double)(b->nl * (b->nbit / 4 + b->nfeature));
     b->cost_right = 8.0 * (double)b->nr + nb;
-    k->flop += 2.0 * elements + na * (double)b->nr + nb * (double)b->nl + (double)(b->nbit / 4 + 1 + 2 * b->nfeature) * elements;
+    k->flop += 2.0 * elements + na * (double)b->nr + nb * (double)b->nl +
+               (double)(b->nbit / 4 + 1 + 2 * b->nfeature) * elements;
     for (int64_t c = 0; c < b->ncross; c++) {
         const kl_kron_cross *const g = &b->cross[c];
         const double used = (double)g->a->nnz / (double)g->a->nrow;
@@ -245,7 +258,8 @@ static void block_cost(kl_kron *k, kl_kron_block *b)
     }
 }
 
-kl_status kl_kron_compile(const kl_halves *h, const kl_terms *terms, int64_t from, int64_t to, kl_kron **out, kl_err *err)
+kl_status kl_kron_compile(const kl_halves *h, const kl_terms *terms, int64_t from, int64_t to, kl_kron **out,
+                          kl_err *err)
 {
     kl_status st = KL_OK;
     kl_kron *k = NULL;

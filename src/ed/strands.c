@@ -43,15 +43,18 @@ static int by_right(const void *a, const void *b)
     return c ? c : kl_strand_compare(a, b, 0);
 }
 
-/* All products of one mode operator of each flavour for each factor of a string; sorted flavour by flavour with the sign of that. */
-static kl_status expand(const kl_flavour *f, const kl_terms *t, const kl_term *term, kl_strands *out, kl_err *err)
+/* All products of one mode operator of each flavour for each factor of a string; sorted flavour by flavour
+   with the sign of that. */
+static kl_status expand(const kl_flavour *f, const kl_terms *t, const kl_term *term, kl_strands *out,
+                        kl_err *err)
 {
     kl_status st = KL_OK;
     int choice[KL_MAX_FACTOR] = {0};
     const kl_op_at *const op = t->op + term->first;
     for (;;) {
         double coef = term->coef;
-        for (int k = 0; k < term->nop && coef != 0.0; k++) coef *= f->part[op[k].op][choice[k] / KL_NMODE][choice[k] % KL_NMODE];
+        for (int k = 0; k < term->nop && coef != 0.0; k++)
+            coef *= f->part[op[k].op][choice[k] / KL_NMODE][choice[k] % KL_NMODE];
         if (coef != 0.0) {
             int key[2 * KL_MAX_FACTOR], odd[2 * KL_MAX_FACTOR], n = 0;
             kl_strand p = {.coef = coef};
@@ -95,7 +98,8 @@ static void merge(kl_strands *list)
     list->n = kept;
 }
 
-kl_status kl_strands_split(const kl_terms *t, int64_t from, int64_t to, const kl_flavour *f, int cut, kl_strands *out, kl_err *err)
+kl_status kl_strands_split(const kl_terms *t, int64_t from, int64_t to, const kl_flavour *f, int cut,
+                           kl_strands *out, kl_err *err)
 {
     kl_status st = KL_OK;
     for (int64_t i = from; i < to; i++) {
@@ -131,8 +135,14 @@ int kl_strand_is_diagonal(const kl_site_type *const *type, const kl_strand *p, i
     return 1;
 }
 
-static int ptr_by_left(const void *a, const void *b) { return by_left(*(kl_strand *const *)a, *(kl_strand *const *)b); }
-static int ptr_by_right(const void *a, const void *b) { return by_right(*(kl_strand *const *)a, *(kl_strand *const *)b); }
+static int ptr_by_left(const void *a, const void *b)
+{
+    return by_left(*(kl_strand *const *)a, *(kl_strand *const *)b);
+}
+static int ptr_by_right(const void *a, const void *b)
+{
+    return by_right(*(kl_strand *const *)a, *(kl_strand *const *)b);
+}
 
 int64_t kl_strands_distinct(int64_t n, kl_strand *const *p, int side)
 {
@@ -151,7 +161,6 @@ int kl_strands_group(int64_t n, kl_strand **p)
     qsort(p, (size_t)n, sizeof *p, ptr_by_right);
     return 1;
 }
-
 
 void kl_strands_clear(kl_strands *s)
 {

@@ -17,8 +17,10 @@ typedef struct kl_strands {
     double constant;
 } kl_strands;
 
-/* Terms [from, to) appended to out, equal ones added up: the halves are the flavours of f, or, f being NULL, the positions before and from `cut` on. */
-kl_status kl_strands_split(const kl_terms *t, int64_t from, int64_t to, const kl_flavour *f, int cut, kl_strands *out, kl_err *err) KL_MUST_CHECK;
+/* Terms [from, to) appended to out, equal ones added up: the halves are the flavours of f, or, f being NULL,
+   the positions before and from `cut` on. */
+kl_status kl_strands_split(const kl_terms *t, int64_t from, int64_t to, const kl_flavour *f, int cut,
+                           kl_strands *out, kl_err *err) KL_MUST_CHECK;
 void kl_strands_clear(kl_strands *s);
 
 /* Order by the string of one side (0: left). */

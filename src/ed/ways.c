@@ -17,9 +17,13 @@ typedef struct way {
     double count;
 } way;
 
-static int by_charge(const void *a, const void *b) { return kl_qn_cmp(((const way *)a)->q, ((const way *)b)->q); }
+static int by_charge(const void *a, const void *b)
+{
+    return kl_qn_cmp(((const way *)a)->q, ((const way *)b)->q);
+}
 
-static kl_status extend(const kl_model *m, const kl_ways *from, const kl_site_type *site, kl_ways *to, kl_err *err)
+static kl_status extend(const kl_model *m, const kl_ways *from, const kl_site_type *site, kl_ways *to,
+                        kl_err *err)
 {
     kl_status st = KL_OK;
     way *all = NULL;
@@ -46,7 +50,8 @@ out:
     return st;
 }
 
-kl_status kl_ways_create(const kl_model *m, const kl_site_type *const *type, int npos, kl_ways **out, kl_err *err)
+kl_status kl_ways_create(const kl_model *m, const kl_site_type *const *type, int npos, kl_ways **out,
+                         kl_err *err)
 {
     kl_status st = KL_OK;
     kl_ways *w = NULL;

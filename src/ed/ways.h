@@ -11,7 +11,8 @@ typedef struct kl_ways {
 } kl_ways;
 
 /* (*out)[p], p = 0 .. npos: of the first p positions. */
-kl_status kl_ways_create(const kl_model *m, const kl_site_type *const *type, int npos, kl_ways **out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_ways_create(const kl_model *m, const kl_site_type *const *type, int npos, kl_ways **out,
+                         kl_err *err) KL_MUST_CHECK;
 void kl_ways_free(kl_ways **w, int npos);
 
 /* Number of a charge, -1: none. */

@@ -1,6 +1,7 @@
-/* Runs operation records on the host: groups side by side on threads, largest first, and a few groups that are too large for that one by one with
-   all threads inside; the records of a group always in their fixed order, so that equal input gives equal bits whatever the timing. Small products
-   by our own kernel, deep ones by BLAS.
+/* Runs operation records on the host: groups side by side on threads, largest first, and a few groups that
+   are too large for that one by one with all threads inside; the records of a group always in their fixed
+   order, so that equal input gives equal bits whatever the timing. Small products by our own kernel, deep
+   ones by BLAS.
    SPDX-License-Identifier: Apache-2.0 */
 #include "exec/batch_host.h"
 #include "base/blas.h"
@@ -17,7 +18,8 @@ enum {
 };
 #define THREAD_FLOP 4e6          /* less than this in a list is not worth waking threads for */
 
-#define WIDE_FLOP 1e6            /* a record must be worth this much on average for threads to meet after each */
+/* a record must be worth this much on average for threads to meet after each */
+#define WIDE_FLOP 1e6
 
 typedef struct prepared {
     kl_gemm_fn *gemm;
@@ -27,8 +29,12 @@ typedef struct prepared {
     double *work;
 } prepared;
 
-/* Columns that belong together: the bits of BLAS depend on the width of a call, so that its calls always have the same columns. */
-static int unit_of(const kl_rec *r) { return r->kind == KL_REC_GEMM && r->k >= BLAS_DEPTH && r->m >= 64 && r->n >= 64 ? PANEL : 1; }
+/* Columns that belong together: the bits of BLAS depend on the width of a call, so that its calls always have
+   the same columns. */
+static int unit_of(const kl_rec *r)
+{
+    return r->kind == KL_REC_GEMM && r->k >= BLAS_DEPTH && r->m >= 64 && r->n >= 64 ? PANEL : 1;
+}
 
 /* Threads of a list; of its groups in order, *nwide are so large that all threads work inside of one. */
 static int threads_of(const kl_exec *ex, const kl_batch *b, int *nwide)
@@ -52,8 +58,10 @@ void kl_host_batch_choice(kl_exec *ex, const kl_batch *b, kl_choice *c)
     for (int64_t i = 0; i < b->nrec; i++) nblas += unit_of(&b->rec[i]) > 1;
     c->kernel = nblas > 0 ? "small products, BLAS" : "small products";
     c->memory_bytes = nthread * b->nwork * (int64_t)sizeof(double);
-    snprintf(c->why, sizeof c->why, "%s kernel; BLAS for %d of %lld records (k >= %d); %d thread%s, %d of %d groups by all together", isa, nblas, (long long)b->nrec, (int)BLAS_DEPTH,
-             nthread, nthread == 1 ? "" : "s", nwide, b->ngroup);
+    snprintf(c->why, sizeof c->why,
+             "%s kernel; BLAS for %d of %lld records (k >= %d); %d thread%s, %d of %d groups by all together",
+             isa, nblas, (long long)b->nrec, (int)BLAS_DEPTH, nthread, nthread == 1 ? "" : "s", nwide,
+             b->ngroup);
 }
 
 kl_status kl_host_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
@@ -116,7 +124,8 @@ static void run_columns(const prepared *p, const kl_rec *r, double *const base[K
     }
     const double *const a = base[r->at_a] + r->a;
     if (r->kind == KL_REC_ADD) {
-        add(r->m, n, r->ta, r->alpha, a + (r->ta ? from : (int64_t)from * r->lda), r->lda, r->beta, c, r->ldc);
+        add(r->m, n, r->ta, r->alpha, a + (r->ta ? from : (int64_t)from * r->lda), r->lda, r->beta, c,
+            r->ldc);
         return;
     }
     const double *const b = base[r->at_b] + r->b + (r->tb ? from : (int64_t)from * r->ldb);
@@ -126,8 +135,8 @@ static void run_columns(const prepared *p, const kl_rec *r, double *const base[K
     }
     for (int j = 0; j < n; j += PANEL) {
         const int wide = n - j < PANEL ? n - j : PANEL;
-        kl_dgemm(r->ta ? 'T' : 'N', r->tb ? 'T' : 'N', r->m, wide, r->k, r->alpha, a, r->lda, b + (r->tb ? j : (int64_t)j * r->ldb), r->ldb, r->beta,
-                 c + (int64_t)j * r->ldc, r->ldc);
+        kl_dgemm(r->ta ? 'T' : 'N', r->tb ? 'T' : 'N', r->m, wide, r->k, r->alpha, a, r->lda,
+                 b + (r->tb ? j : (int64_t)j * r->ldb), r->ldb, r->beta, c + (int64_t)j * r->ldc, r->ldc);
     }
 }
 
@@ -165,17 +174,20 @@ static void zero_task(void *self, int64_t part, int thread)
 static void columns_task(void *self, int64_t part, int thread)
 {
     const batch_job *const j = self;
-    const int parts = j->p->nthread, from = share(j->rec, (int)part, parts), to = share(j->rec, (int)part + 1, parts);
+    const int parts = j->p->nthread, from = share(j->rec, (int)part, parts),
+              to = share(j->rec, (int)part + 1, parts);
     (void)thread;
     if (to > from) run_columns(j->p, j->rec, j->base, from, to - from);
 }
 
-/* One large group by all threads: each takes columns of a record, and all are waited for, since the next record may read or add to them. */
+/* One large group by all threads: each takes columns of a record, and all are waited for, since the next
+   record may read or add to them. */
 static void run_wide_group(batch_job *j, const kl_group *g)
 {
     j->group = g;
     if (j->b->zero) kl_par_split(j->p->nthread, j->p->nthread, zero_task, j);
-    for (j->rec = j->b->rec + g->first; j->rec < j->b->rec + g->last; j->rec++) kl_par_split(j->p->nthread, j->p->nthread, columns_task, j);
+    for (j->rec = j->b->rec + g->first; j->rec < j->b->rec + g->last; j->rec++)
+        kl_par_split(j->p->nthread, j->p->nthread, columns_task, j);
 }
 
 static void group_task(void *self, int64_t place, int thread)

@@ -5,8 +5,12 @@
 #include "record/record.h"
 #include <math.h>
 
-const char *const kl_projection_name[KL_NPROJECTION] = {"auto", "grouped", "4streams", "concat", "nostreams", "library", "nostorage"};
-const char *const kl_op_name[KL_NOP] = {"copy", "y = a x + b y", "precondition", "V^T x", "V y", "fused step", "list of products", "Kronecker sum", "upload", "download"}; /* ORDER KL_OP */
+const char *const kl_projection_name[KL_NPROJECTION] = {"auto",      "grouped", "4streams", "concat",
+                                                        "nostreams", "library", "nostorage"};
+/* ORDER KL_OP */
+const char *const kl_op_name[KL_NOP] = {"copy",   "y = a x + b y", "precondition",     "V^T x",
+                                        "V y",    "fused step",    "list of products", "Kronecker sum",
+                                        "upload", "download"};
 
 const char *const kl_way_name[KL_NWAY] = {"own", "shared", "gemv", "gemm", "read"}; /* ORDER KL_WAY */
 
@@ -20,7 +24,9 @@ kl_status kl_exec_explain(kl_exec *ex, const kl_call *call, kl_choice *choice, k
     case KL_OP_PRECONDITION: choice->bytes = 24 * n, choice->flop = 2 * n; break;
     case KL_OP_DOTS:
     case KL_OP_COMBINE: choice->bytes = 8 * n * (width + 1), choice->flop = 2 * n * width; break;
-    case KL_OP_FUSE: choice->bytes = 8 * n * (width + call->nout), choice->flop = 2 * n * width * call->nout; break;
+    case KL_OP_FUSE:
+        choice->bytes = 8 * n * (width + call->nout), choice->flop = 2 * n * width * call->nout;
+        break;
     case KL_OP_BATCH: choice->bytes = call->batch->bytes, choice->flop = call->batch->flop; break;
     case KL_OP_KRON: choice->bytes = 16 * n; break;
     default: choice->bytes = 8 * n;
@@ -51,7 +57,9 @@ kl_status kl_exec_alloc_operators(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *
     kl_err none;
     if (!ex->vt.alloc_far) return ex->vt.alloc(ex, n, out, err);
     const int64_t bytes = n * (int64_t)sizeof(double);
-    if (n == 0 || (ex->projection != KL_PROJECTION_NOSTORAGE && ex->vt.room(ex) / 2 >= bytes && ex->vt.alloc(ex, n, out, &none) == KL_OK)) return n ? KL_OK : ex->vt.alloc(ex, n, out, err);
+    if (n == 0 || (ex->projection != KL_PROJECTION_NOSTORAGE && ex->vt.room(ex) / 2 >= bytes &&
+                   ex->vt.alloc(ex, n, out, &none) == KL_OK))
+        return n ? KL_OK : ex->vt.alloc(ex, n, out, err);
     return ex->vt.alloc_far(ex, n, out, err);
 }
 
@@ -62,7 +70,8 @@ int kl_exec_move_operators(kl_exec *ex, int far, int64_t n, kl_dptr *p)
     if (!ex->vt.alloc_far || p->addr == 0 || kl_exec_is_far(ex, *p) == far) return 0;
     if ((far ? ex->vt.alloc_far : ex->vt.alloc)(ex, n, &to, &none) != KL_OK) return 0;
     /* the host's side of far memory is an ordinary array, so that these are plain transfers */
-    const kl_status st = far ? ex->vt.download(ex, (double *)to.addr, *p, n, &none) : ex->vt.upload(ex, to, (const double *)p->addr, n, &none);
+    const kl_status st = far ? ex->vt.download(ex, (double *)to.addr, *p, n, &none)
+                             : ex->vt.upload(ex, to, (const double *)p->addr, n, &none);
     ex->vt.release(ex, st == KL_OK ? p : &to);
     if (st != KL_OK) return 0;
     *p = to;

@@ -1,5 +1,6 @@
-/* Executors: one function table over vectors in one memory space. `host` is complete here; `offload` fills the same table for a device
-   and `cuda` overlays entries of it. Solvers and algorithms call through these wrappers and never touch the data.
+/* Executors: one function table over vectors in one memory space. `host` is complete here; `offload` fills
+   the same table for a device and `cuda` overlays entries of it. Solvers and algorithms call through these
+   wrappers and never touch the data.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_EXEC_H
 #define KL_EXEC_H
@@ -15,8 +16,9 @@ typedef struct kl_kron kl_kron; /* kron.h */
 typedef struct kl_spmv kl_spmv; /* spmv.h */
 typedef struct kl_moves kl_moves; /* moves.h */
 
-/* Linear combinations and inner products in one pass over memory: out_k = sum_j c[k][j] in_j, and dots of pairs, numbers 0..nin-1 being the inputs as they
-   were and nin.. the outputs. Outputs may be inputs. A coefficient 0 reads nothing, so NaN there does no harm. */
+/* Linear combinations and inner products in one pass over memory: out_k = sum_j c[k][j] in_j, and dots of
+   pairs, numbers 0..nin-1 being the inputs as they were and nin.. the outputs. Outputs may be inputs. A
+   coefficient 0 reads nothing, so NaN there does no harm. */
 enum { KL_FUSE_MOST = 96, KL_FUSE_MOST_OUT = 80, KL_FUSE_MOST_PAIR = 128 };
 typedef struct kl_fuse {
     int nin, nout, npair; /* at most KL_FUSE_MOST, _OUT and _PAIR */
@@ -25,15 +27,22 @@ typedef struct kl_fuse {
     const int (*pair)[2]; /* [npair] */
 } kl_fuse;
 
-/* How a device with its own kernels and a vendor's library runs a list. ORDER KL_PROJECTION: kl_projection_name in exec.c */
+/* How a device with its own kernels and a vendor's library runs a list. ORDER KL_PROJECTION:
+   kl_projection_name in exec.c */
 typedef enum kl_projection {
     KL_PROJECTION_AUTO,
     KL_PROJECTION_GROUPED,   /* one launch of our kernel for each level of intermediates */
-    KL_PROJECTION_4STREAMS,  /* library calls; four outputs at a time, a stream and a WORK each, their calls interleaved (nemes2014, Alg. 6, 7) */
-    KL_PROJECTION_CONCAT,    /* as 4streams, after all that is added to an output has become one product (elwasif; concat.h) */
+    /* library calls; four outputs at a time, a stream and a WORK each, their calls interleaved (nemes2014,
+       Alg. 6, 7) */
+    KL_PROJECTION_4STREAMS,
+    /* as 4streams, after all that is added to an output has become one product (elwasif; concat.h) */
+    KL_PROJECTION_CONCAT,
     KL_PROJECTION_NOSTREAMS, /* library calls one after the other, one WORK */
-    KL_PROJECTION_LIBRARY,   /* the library's grouped and strided-batched calls, round by round: for comparison */
-    KL_PROJECTION_NOSTORAGE, /* operators stay on the host; those of one chunk of the list come in while the chunk before is multiplied (nemes2014, NoStreamAndStorage) */
+    /* the library's grouped and strided-batched calls, round by round: for comparison */
+    KL_PROJECTION_LIBRARY,
+    /* operators stay on the host; those of one chunk of the list come in while the chunk before is multiplied
+       (nemes2014, NoStreamAndStorage) */
+    KL_PROJECTION_NOSTORAGE,
     KL_NPROJECTION
 } kl_projection;
 enum { KL_NSIZE = 16 }; /* powers of two that sizes of matrices are sorted by */
@@ -43,45 +52,57 @@ enum { KL_NTICKET = 64 }; /* of copies beside other work: see copy_beside */
 
 /* What a prepared list comes to; all 0 where an executor has nothing to say. */
 typedef struct kl_batch_plan {
-    int nlaunch, nround;         /* kernels per apply; WORK is used anew in every round */
-    int64_t ntile, npiece;       /* tiles of outputs; products behind them, a product counted once a tile */
-    int64_t nsequential;         /* groups whose records had to stay in order, one launch each */
+    int nlaunch, nround; /* kernels per apply; WORK is used anew in every round */
+    int64_t ntile, npiece; /* tiles of outputs; products behind them, a product counted once a tile */
+    int64_t nsequential; /* groups whose records had to stay in order, one launch each */
     int64_t work_bytes, list_bytes; /* work: buffers of operators that are streamed in, too */
-    int64_t moved_bytes;         /* operators that come from the host in every apply */
-    double share;                /* of the flops, done by the device; the rest is the host's */
-    double padded;               /* flops that the tiles do / flops asked for */
-    const char *kernel;          /* which kernel does the products */
+    int64_t moved_bytes; /* operators that come from the host in every apply */
+    double share; /* of the flops, done by the device; the rest is the host's */
+    double padded; /* flops that the tiles do / flops asked for */
+    const char *kernel; /* which kernel does the products */
 } kl_batch_plan;
 
 /* Operations that an executor can be asked about before anything runs. ORDER KL_OP: op_name in exec.c */
-typedef enum kl_op { KL_OP_COPY, KL_OP_AXPBY, KL_OP_PRECONDITION, KL_OP_DOTS, KL_OP_COMBINE, KL_OP_FUSE, KL_OP_BATCH, KL_OP_KRON, KL_OP_UPLOAD, KL_OP_DOWNLOAD, KL_NOP } kl_op;
+typedef enum kl_op {
+    KL_OP_COPY,
+    KL_OP_AXPBY,
+    KL_OP_PRECONDITION,
+    KL_OP_DOTS,
+    KL_OP_COMBINE,
+    KL_OP_FUSE,
+    KL_OP_BATCH,
+    KL_OP_KRON,
+    KL_OP_UPLOAD,
+    KL_OP_DOWNLOAD,
+    KL_NOP
+} kl_op;
 extern const char *const kl_op_name[KL_NOP];
 
 typedef struct kl_call {
     kl_op op;
-    int64_t n;             /* length of the vectors */
-    int nvec, nout;        /* DOTS, COMBINE: width of V; FUSE: vectors read, and written */
+    int64_t n; /* length of the vectors */
+    int nvec, nout; /* DOTS, COMBINE: width of V; FUSE: vectors read, and written */
     const kl_batch *batch; /* BATCH: a closed list, prepared or not, its operands anywhere */
 } kl_call;
 
 /* Who takes a call, by which kernel, and why. */
 typedef struct kl_choice {
     const char *exec, *kernel;
-    int nlaunch;          /* kernels started on a device */
+    int nlaunch; /* kernels started on a device */
     int64_t memory_bytes; /* held beside the operands */
-    int64_t moved_bytes;  /* BATCH: operators that come from the host in every apply */
-    double share;         /* BATCH: of the flops, the device's; 0 where nothing is shared */
-    double bytes, flop;   /* moved and done by one call, as kl_exec_explain counts them; bytes 0: not known */
+    int64_t moved_bytes; /* BATCH: operators that come from the host in every apply */
+    double share; /* BATCH: of the flops, the device's; 0 where nothing is shared */
+    double bytes, flop; /* moved and done by one call, as kl_exec_explain counts them; bytes 0: not known */
     char why[240];
 } kl_choice;
 
 /* Ways to do one operation that can be timed beside each other. ORDER KL_WAY: kl_way_name in exec.c */
 typedef enum kl_way {
-    KL_WAY_OWN,     /* as the executor does it; V^T x on a GPU: sums of a block by shuffles */
-    KL_WAY_SHARED,  /* V^T x: the same, sums by a tree in shared memory */
+    KL_WAY_OWN, /* as the executor does it; V^T x on a GPU: sums of a block by shuffles */
+    KL_WAY_SHARED, /* V^T x: the same, sums by a tree in shared memory */
     KL_WAY_LIBRARY, /* the vendor's library: V^T x and V y by gemv */
-    KL_WAY_GEMM,    /* V^T x by the library's gemm */
-    KL_WAY_READ,    /* V^T x: nothing but reading as many bytes, the ceiling; out[0] is of no use */
+    KL_WAY_GEMM, /* V^T x by the library's gemm */
+    KL_WAY_READ, /* V^T x: nothing but reading as many bytes, the ceiling; out[0] is of no use */
     KL_NWAY
 } kl_way;
 extern const char *const kl_way_name[KL_NWAY];
@@ -95,69 +116,106 @@ typedef struct kl_trial {
     int nvec;
     kl_dptr v, x, y;
     const double *c;
-    double *out;      /* DOTS: [nvec] */
-    double seconds;   /* by the device's clock: launches and waiting of the host do not count */
+    double *out; /* DOTS: [nvec] */
+    double seconds; /* by the device's clock: launches and waiting of the host do not count */
 } kl_trial;
 
-/* H v of a Hubbard model by others' means, beside ours: Tables 1 and 3 of yamada2020. ORDER of methods: conventional, cuSPARSE, ours; of parts: the diagonal,
-   V A_dn^T, A_up V, V transposed, a product transposed and added. Ours has the diagonal in A_up V and transposes nothing. */
+/* H v of a Hubbard model by others' means, beside ours: Tables 1 and 3 of yamada2020. ORDER of methods:
+   conventional, cuSPARSE, ours; of parts: the diagonal, V A_dn^T, A_up V, V transposed, a product transposed
+   and added. Ours has the diagonal in A_up V and transposes nothing. */
 typedef struct kl_kron_contest {
-    int steps;            /* given: of LOBPCG; 0: none */
+    int steps; /* given: of LOBPCG; 0: none */
     double ms[3][5], total[3];
-    double worst[2];      /* largest deviation of H v from ours, relative to the largest element */
+    double worst[2]; /* largest deviation of H v from ours, relative to the largest element */
     double seconds[3], energy[3]; /* LOBPCG with cuBLAS for all but H v */
 } kl_kron_contest;
 
-/* All counts are doubles unless a name ends in _bytes. V is nvec vectors of length n, vector j at V + j*ldv. Host arrays are plain pointers. */
+/* All counts are doubles unless a name ends in _bytes. V is nvec vectors of length n, vector j at V + j*ldv.
+   Host arrays are plain pointers. */
 typedef struct kl_vtable {
-    kl_status (*alloc)(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);                      /* contents undefined */
+    /* contents undefined */
+    kl_status (*alloc)(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);
     void (*release)(kl_exec *ex, kl_dptr *p);
-    /* NULL, or memory of the host that the device reads and writes too, slowly: the address is good on both sides. release gives it back. */
+    /* NULL, or memory of the host that the device reads and writes too, slowly: the address is good on both
+       sides. release gives it back. */
     kl_status (*alloc_far)(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);
-    int (*is_far)(kl_exec *ex, kl_dptr p);                                                      /* with alloc_far: 1 where it gave p */
-    /* With alloc_far: copies between far memory and the device beside all that is asked for later; after 1: not before what was asked for until now is done. Returns a ticket, good
-       for KL_NTICKET more of them. join waits until that copy is done: the host, or what the device is asked for from now on. */
+    /* with alloc_far: 1 where it gave p */
+    int (*is_far)(kl_exec *ex, kl_dptr p);
+    /* With alloc_far: copies between far memory and the device beside all that is asked for later; after 1:
+       not before what was asked for until now is done. Returns a ticket, good for KL_NTICKET more of them.
+       join waits until that copy is done: the host, or what the device is asked for from now on. */
     int (*copy_beside)(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int after);
     void (*join)(kl_exec *ex, int ticket, int host);
     kl_status (*upload)(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err);
     kl_status (*download)(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err);
     void (*copy)(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst);
-    void (*fill)(kl_exec *ex, int64_t n, double a, kl_dptr y);                                  /* y = a */
-    void (*axpby)(kl_exec *ex, int64_t n, double a, kl_dptr x, double b, kl_dptr y);            /* y = a x + b y; b = 0 never reads y */
-    void (*dots)(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, kl_dptr x, double *out);                 /* out[j] = V_j . x */
-    void (*combine)(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, const double *c, double b, kl_dptr y); /* y = sum_j c[j] V_j + b y; b = 0 never reads y */
-    void (*precondition)(kl_exec *ex, int64_t n, kl_dptr diag, double theta, double floor, kl_dptr r, kl_dptr t);   /* t = r / (d - theta), |d - theta| >= floor, sign kept */
-    kl_status (*batch_prepare)(kl_exec *ex, kl_batch *b, kl_err *err);                          /* upload records, choose kernels; once per batch */
-    kl_status (*batch_apply)(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err); /* y = sum of records on x; every element of y is written */
+    void (*fill)(kl_exec *ex, int64_t n, double a, kl_dptr y); /* y = a */
+    /* y = a x + b y; b = 0 never reads y */
+    void (*axpby)(kl_exec *ex, int64_t n, double a, kl_dptr x, double b, kl_dptr y);
+    /* out[j] = V_j . x */
+    void (*dots)(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, kl_dptr x, double *out);
+    /* y = sum_j c[j] V_j + b y; b = 0 never reads y */
+    void (*combine)(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, const double *c, double b,
+                    kl_dptr y);
+    /* t = r / (d - theta), |d - theta| >= floor, sign kept */
+    void (*precondition)(kl_exec *ex, int64_t n, kl_dptr diag, double theta, double floor, kl_dptr r,
+                         kl_dptr t);
+    /* upload records, choose kernels; once per batch */
+    kl_status (*batch_prepare)(kl_exec *ex, kl_batch *b, kl_err *err);
+    /* y = sum of records on x; every element of y is written */
+    kl_status (*batch_apply)(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err);
     void (*batch_release)(kl_exec *ex, kl_batch *b);
-    void (*fuse)(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots);                       /* dots[npair], host */
-    /* NULL, or eigenvectors of nmat symmetric matrices that are worth a device: matrix i has n[i] rows, lies at a + off[i] and becomes its eigenvectors, whose
-       values, ascending, stand in w (host) after those of the matrices before. */
-    kl_status (*eigen)(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *w, kl_err *err);
-    /* NULL, or, where there is no eigen, the part of it that is worth a device: matrix i, both triangles there, becomes Q of the tridiagonal Q^T A Q, whose diagonal stands in d (host) and
-       whose elements beside it in e after those of the matrices before, n[i] of each, the last of e being 0. Q: its n[i] - 1 reflections 1 - 2 v v^T / v.v in the columns, v below the
-       diagonal, 1 on top or all 0; zeros above. KL_ENOMEM: nothing has been touched. */
-    kl_status (*tridiagonal)(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *d, double *e, kl_err *err);
-    kl_status (*kron_prepare)(kl_exec *ex, kl_kron *k, kl_err *err);                            /* upload tables, make work space; once */
-    kl_status (*kron_apply)(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy, kl_err *err); /* y = K x; *xy = x . y unless NULL */
+    /* dots[npair], host */
+    void (*fuse)(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots);
+    /* NULL, or eigenvectors of nmat symmetric matrices that are worth a device: matrix i has n[i] rows, lies
+       at a + off[i] and becomes its eigenvectors, whose values, ascending, stand in w (host) after those of
+       the matrices before. */
+    kl_status (*eigen)(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *w,
+                       kl_err *err);
+    /* NULL, or, where there is no eigen, the part of it that is worth a device: matrix i, both triangles
+       there, becomes Q of the tridiagonal Q^T A Q, whose diagonal stands in d (host) and whose elements
+       beside it in e after those of the matrices before, n[i] of each, the last of e being 0. Q: its n[i] - 1
+       reflections 1 - 2 v v^T / v.v in the columns, v below the diagonal, 1 on top or all 0; zeros above.
+       KL_ENOMEM: nothing has been touched. */
+    kl_status (*tridiagonal)(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *d,
+                             double *e, kl_err *err);
+    /* upload tables, make work space; once */
+    kl_status (*kron_prepare)(kl_exec *ex, kl_kron *k, kl_err *err);
+    /* y = K x; *xy = x . y unless NULL */
+    kl_status (*kron_apply)(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy, kl_err *err);
     void (*kron_release)(kl_exec *ex, kl_kron *k);
-    kl_status (*kron_random)(kl_exec *ex, const kl_kron *k, uint64_t seed, kl_dptr v, kl_err *err); /* v[i] = kl_random_at(seed, i) where a state is, else 0; may be NULL */
-    kl_status (*kron_diagonal)(kl_exec *ex, const kl_kron *k, kl_dptr d, kl_err *err);              /* as kl_kron_diagonal; may be NULL */
-    kl_status (*spmv_prepare)(kl_exec *ex, kl_spmv *s, kl_err *err);                            /* choose a way, upload; once per matrix */
-    kl_status (*spmv_apply)(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err); /* Y = A X, 1 to 16 vectors */
+    /* v[i] = kl_random_at(seed, i) where a state is, else 0; may be NULL */
+    kl_status (*kron_random)(kl_exec *ex, const kl_kron *k, uint64_t seed, kl_dptr v, kl_err *err);
+    /* as kl_kron_diagonal; may be NULL */
+    kl_status (*kron_diagonal)(kl_exec *ex, const kl_kron *k, kl_dptr d, kl_err *err);
+    /* choose a way, upload; once per matrix */
+    kl_status (*spmv_prepare)(kl_exec *ex, kl_spmv *s, kl_err *err);
+    /* Y = A X, 1 to 16 vectors */
+    kl_status (*spmv_apply)(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy,
+                            kl_err *err);
     void (*spmv_release)(kl_exec *ex, kl_spmv *s);
-    /* Devices only, for full configuration interaction (moves.h): panels of `nrow` rows of x from row `row` of the irrep on, and their elements added to y. */
-    kl_status (*moves_fetch)(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr x, kl_dptr panel, kl_err *err);
-    kl_status (*moves_land)(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr panel, kl_dptr y, kl_err *err);
-    kl_status (*kron_contest)(kl_exec *ex, const kl_kron *k, kl_kron_contest *out, kl_err *err);    /* k is prepared; may be NULL */
-    void (*batch_explain)(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);                 /* how a prepared list is run */
-    kl_status (*trial)(kl_exec *ex, kl_trial *t, kl_err *err);                                  /* NULL, or times a way; EABSENT where that way is not here */
-    int64_t (*room)(kl_exec *ex);                                                               /* bytes that alloc can still give, about; INT64_MAX: not known */
-    kl_status (*explain)(kl_exec *ex, const kl_call *call, kl_choice *choice, kl_err *err);     /* fills all but bytes and flop; runs and allocates nothing on a device */
-    void (*close)(kl_exec *ex);                                                                 /* gives back all that self holds, and self */
+    /* Devices only, for full configuration interaction (moves.h): panels of `nrow` rows of x from row `row`
+       of the irrep on, and their elements added to y. */
+    kl_status (*moves_fetch)(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr x,
+                             kl_dptr panel, kl_err *err);
+    kl_status (*moves_land)(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr panel,
+                            kl_dptr y, kl_err *err);
+    /* k is prepared; may be NULL */
+    kl_status (*kron_contest)(kl_exec *ex, const kl_kron *k, kl_kron_contest *out, kl_err *err);
+    /* how a prepared list is run */
+    void (*batch_explain)(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);
+    /* NULL, or times a way; EABSENT where that way is not here */
+    kl_status (*trial)(kl_exec *ex, kl_trial *t, kl_err *err);
+    /* bytes that alloc can still give, about; INT64_MAX: not known */
+    int64_t (*room)(kl_exec *ex);
+    /* fills all but bytes and flop; runs and allocates nothing on a device */
+    kl_status (*explain)(kl_exec *ex, const kl_call *call, kl_choice *choice, kl_err *err);
+    /* gives back all that self holds, and self */
+    void (*close)(kl_exec *ex);
 } kl_vtable;
 
-/* Eigenvectors of a matrix of n rows: seconds by LAPACK, on one of all threads that do so, and by vt.eigen, which has one after the other. */
+/* Eigenvectors of a matrix of n rows: seconds by LAPACK, on one of all threads that do so, and by vt.eigen,
+   which has one after the other. */
 enum { KL_EIGEN_TIMES = 8 };
 typedef struct kl_eigen_time {
     int n;
@@ -168,36 +226,48 @@ struct kl_exec {
     const char *name; /* "host", "offload", "cuda" */
     kl_space space;
     int nthread;
-    int eigen_least;    /* rows from which vt.eigen or vt.tridiagonal is worth asking */
-    int ahead;          /* 1: batch_apply may return before the device is done, though clocks then do not tell where time goes */
-    kl_projection projection; /* of lists prepared from now on; where there is only one way it means nothing */
-    kl_projection fastest[KL_NSIZE]; /* for AUTO: which way was measured to be fastest for products of 2^k on average; AUTO: not measured */
+    int eigen_least; /* rows from which vt.eigen or vt.tridiagonal is worth asking */
+    /* 1: batch_apply may return before the device is done, though clocks then do not tell where time goes */
+    int ahead;
+    /* of lists prepared from now on; where there is only one way it means nothing */
+    kl_projection projection;
+    /* for AUTO: which way was measured to be fastest for products of 2^k on average; AUTO: not measured */
+    kl_projection fastest[KL_NSIZE];
     int64_t most_bytes; /* of device memory that may be taken; 0: all that is free */
-    char where[160];    /* what it runs on, for reports */
-    char chosen[200];   /* why --exec auto took it; "" where it was asked for */
+    char where[160]; /* what it runs on, for reports */
+    char chosen[200]; /* why --exec auto took it; "" where it was asked for */
     kl_vtable vt;
     void *self;
-    int neigen_time;    /* how many matrices vt.eigen gets, while LAPACK has the others, follows from these times, sizes ascending; all of eigen_least where there are none */
+    /* how many matrices vt.eigen gets, while LAPACK has the others, follows from these times, sizes
+       ascending; all of eigen_least where there are none */
+    int neigen_time;
     kl_eigen_time eigen_time[KL_EIGEN_TIMES];
-    double reduce_row, reduce_byte; /* seconds that vt.tridiagonal takes for a row of the largest matrix, and for a byte that it reads or writes */
-    double eigen_opening, eigen_saved; /* seconds until vt.eigen can begin with the first matrix ever; and what it would have saved so far */
+    /* seconds that vt.tridiagonal takes for a row of the largest matrix, and for a byte that it reads or
+       writes */
+    double reduce_row, reduce_byte;
+    /* seconds until vt.eigen can begin with the first matrix ever; and what it would have saved so far */
+    double eigen_opening, eigen_saved;
 };
 
 /* nthread threads of this machine. */
 kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err) KL_MUST_CHECK;
-/* OpenMP target regions on the default device; EABSENT when they are not built in, or would run on the host. plain: 1 takes the kernels
-   that every target has, also where there are better ones. */
+/* OpenMP target regions on the default device; EABSENT when they are not built in, or would run on the host.
+   plain: 1 takes the kernels that every target has, also where there are better ones. */
 kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err) KL_MUST_CHECK;
-/* CUDA on the first GPU that is visible, by the module libkronlat-cuda.so; EABSENT when there is no module, driver or GPU. */
+/* CUDA on the first GPU that is visible, by the module libkronlat-cuda.so; EABSENT when there is no module,
+   driver or GPU. */
 kl_status kl_exec_open_cuda(kl_exec **out, kl_err *err) KL_MUST_CHECK;
 void kl_exec_close(kl_exec **ex);
 
 /* New memory that holds n numbers of the host. */
-kl_status kl_exec_copy_in(kl_exec *ex, const double *host, int64_t n, kl_dptr *out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_exec_copy_in(kl_exec *ex, const double *host, int64_t n, kl_dptr *out,
+                          kl_err *err) KL_MUST_CHECK;
 
-/* Memory for operators, which can wait on the host where the device has little: the device's own while it leaves as much again, else far memory where there is such. */
+/* Memory for operators, which can wait on the host where the device has little: the device's own while it
+   leaves as much again, else far memory where there is such. */
 kl_status kl_exec_alloc_operators(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err) KL_MUST_CHECK;
-/* Moves what kl_exec_alloc_operators gave: far 1: to the host, 0: to the device. Where that has no room, or there is no such memory, all stays where it is; 1: it moved. */
+/* Moves what kl_exec_alloc_operators gave: far 1: to the host, 0: to the device. Where that has no room, or
+   there is no such memory, all stays where it is; 1: it moved. */
 int kl_exec_move_operators(kl_exec *ex, int far, int64_t n, kl_dptr *p);
 int kl_exec_is_far(kl_exec *ex, kl_dptr p);
 

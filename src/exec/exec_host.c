@@ -1,6 +1,7 @@
-/* The host executor: the complete table on ordinary memory. Vector operations are memory-bound, so each reads its vectors
-   once, a few columns at a time, in pieces that stay in cache; sums are taken over a partition that depends on the length
-   alone, so the bits of a result depend neither on timing nor on the number of threads. Block products are batch_host.c's.
+/* The host executor: the complete table on ordinary memory. Vector operations are memory-bound, so each reads
+   its vectors once, a few columns at a time, in pieces that stay in cache; sums are taken over a partition
+   that depends on the length alone, so the bits of a result depend neither on timing nor on the number of
+   threads. Block products are batch_host.c's.
    SPDX-License-Identifier: Apache-2.0 */
 #include "exec/exec.h"
 #include "base/clones.h"
@@ -20,17 +21,14 @@
 #include <string.h>
 
 enum {
-    PARALLEL = 50000,   /* doubles below which threads cost more than they bring */
-    PIECE = 1024,       /* rows worked on at a time: x and y stay in the first cache while V streams by */
-    MAX_CHUNK = 256,    /* parts of a sum */
+    PARALLEL = 50000, /* doubles below which threads cost more than they bring */
+    PIECE = 1024, /* rows worked on at a time: x and y stay in the first cache while V streams by */
+    MAX_CHUNK = 256, /* parts of a sum */
     MIN_CHUNK_ROWS = 4 * PIECE,
-    GROUP = 16,         /* columns of a sum taken in one pass over x */
+    GROUP = 16, /* columns of a sum taken in one pass over x */
 };
 
-static double *at(kl_dptr p)
-{
-    return (double *)p.addr;
-}
+static double *at(kl_dptr p) { return (double *)p.addr; }
 
 /* ---- inner loops on one piece ---- */
 
@@ -91,7 +89,8 @@ KL_CLONED static void add4(int64_t n, const double *c, const double *v, int64_t 
     for (int64_t i = 0; i < n; i++) y[i] += (c0 * v0[i] + c1 * v1[i]) + (c2 * v2[i] + c3 * v3[i]);
 }
 
-KL_CLONED static void divide1(int64_t n, const double *d, double theta, double floor, const double *r, double *t)
+KL_CLONED static void divide1(int64_t n, const double *d, double theta, double floor, const double *r,
+                              double *t)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
@@ -161,7 +160,8 @@ static kl_status host_alloc(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err)
     double *p = NULL;
     (void)ex;
     *out = (kl_dptr){0};
-    KL_TRY(kl_realloc(&p, n, KL_MEM_VECTOR, err)); /* realloc from nothing: no pass over memory that is written next anyway */
+    /* realloc from nothing: no pass over memory that is written next anyway */
+    KL_TRY(kl_realloc(&p, n, KL_MEM_VECTOR, err));
     out->addr = (uintptr_t)p;
 out:
     return st;
@@ -198,7 +198,10 @@ static void copy_chunk(const void *self, int chunk, int64_t from, int64_t to)
     memmove(o->y + from, o->x + from, (size_t)(to - from) * sizeof(double));
 }
 
-static void host_copy(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst) { for_chunks(ex, n, copy_chunk, &(operands){.x = at(src), .y = at(dst)}); }
+static void host_copy(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst)
+{
+    for_chunks(ex, n, copy_chunk, &(operands){.x = at(src), .y = at(dst)});
+}
 
 static void fill_chunk(const void *self, int chunk, int64_t from, int64_t to)
 {
@@ -207,7 +210,10 @@ static void fill_chunk(const void *self, int chunk, int64_t from, int64_t to)
     for (int64_t i = from; i < to; i++) o->y[i] = o->a;
 }
 
-static void host_fill(kl_exec *ex, int64_t n, double a, kl_dptr yp) { for_chunks(ex, n, fill_chunk, &(operands){.a = a, .y = at(yp)}); }
+static void host_fill(kl_exec *ex, int64_t n, double a, kl_dptr yp)
+{
+    for_chunks(ex, n, fill_chunk, &(operands){.a = a, .y = at(yp)});
+}
 
 static void axpby_chunk(const void *self, int chunk, int64_t from, int64_t to)
 {
@@ -224,7 +230,8 @@ static void host_axpby(kl_exec *ex, int64_t n, double a, kl_dptr xp, double b, k
 }
 
 /* sum[ncol] += V[from..to) . x[from..to), ncol <= GROUP. */
-static void dots_chunk(int64_t from, int64_t to, int ncol, const double *v, int64_t ldv, const double *x, double *sum)
+static void dots_chunk(int64_t from, int64_t to, int ncol, const double *v, int64_t ldv, const double *x,
+                       double *sum)
 {
     for (int64_t row = from; row < to; row += PIECE) {
         const int64_t n = to - row < PIECE ? to - row : PIECE;
@@ -246,7 +253,9 @@ static void host_dots(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, int64_t ldv,
     double sum[MAX_CHUNK][GROUP];
     for (int first = 0; first < nvec; first += GROUP) {
         const int ncol = nvec - first < GROUP ? nvec - first : GROUP;
-        const int nchunk = for_chunks(ex, n, dots_task, &(operands){.x = at(xp), .v = at(vp) + first * ldv, .ldv = ldv, .nvec = ncol, .sum = sum});
+        const int nchunk = for_chunks(
+            ex, n, dots_task,
+            &(operands){.x = at(xp), .v = at(vp) + first * ldv, .ldv = ldv, .nvec = ncol, .sum = sum});
         for (int j = 0; j < ncol; j++) {
             double all = 0.0;
             for (int chunk = 0; chunk < nchunk; chunk++) all += sum[chunk][j];
@@ -255,7 +264,8 @@ static void host_dots(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, int64_t ldv,
     }
 }
 
-static void combine_chunk(int64_t from, int64_t to, int nvec, const double *v, int64_t ldv, const double *c, double b, double *y)
+static void combine_chunk(int64_t from, int64_t to, int nvec, const double *v, int64_t ldv, const double *c,
+                          double b, double *y)
 {
     for (int64_t row = from; row < to; row += PIECE) {
         const int64_t n = to - row < PIECE ? to - row : PIECE;
@@ -280,9 +290,11 @@ static void combine_task(const void *self, int chunk, int64_t from, int64_t to)
     combine_chunk(from, to, o->nvec, o->v, o->ldv, o->c, o->b, o->y);
 }
 
-static void host_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, int64_t ldv, const double *c, double b, kl_dptr yp)
+static void host_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, int64_t ldv, const double *c, double b,
+                         kl_dptr yp)
 {
-    for_chunks(ex, n, combine_task, &(operands){.b = b, .v = at(vp), .c = c, .y = at(yp), .ldv = ldv, .nvec = nvec});
+    for_chunks(ex, n, combine_task,
+               &(operands){.b = b, .v = at(vp), .c = c, .y = at(yp), .ldv = ldv, .nvec = nvec});
 }
 
 /* d: o->v; theta: o->a; floor: o->b. */
@@ -293,9 +305,11 @@ static void precondition_chunk(const void *self, int chunk, int64_t from, int64_
     divide1(to - from, o->v + from, o->a, o->b, o->x + from, o->y + from);
 }
 
-static void host_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta, double floor, kl_dptr rp, kl_dptr tp)
+static void host_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta, double floor, kl_dptr rp,
+                              kl_dptr tp)
 {
-    for_chunks(ex, n, precondition_chunk, &(operands){.a = theta, .b = floor, .x = at(rp), .v = at(diag), .y = at(tp)});
+    for_chunks(ex, n, precondition_chunk,
+               &(operands){.a = theta, .b = floor, .x = at(rp), .v = at(diag), .y = at(tp)});
 }
 
 static void host_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan)
@@ -308,16 +322,22 @@ static void host_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *pl
 static kl_status host_trial(kl_exec *ex, kl_trial *t, kl_err *err)
 {
     const int n = (int)t->n;
-    if ((t->way != KL_WAY_OWN && t->way != KL_WAY_LIBRARY && t->way != KL_WAY_GEMM) || (t->way == KL_WAY_GEMM && t->op != KL_OP_DOTS) ||
+    if ((t->way != KL_WAY_OWN && t->way != KL_WAY_LIBRARY && t->way != KL_WAY_GEMM) ||
+        (t->way == KL_WAY_GEMM && t->op != KL_OP_DOTS) ||
         (t->way == KL_WAY_LIBRARY && t->op != KL_OP_DOTS && t->op != KL_OP_COMBINE))
-        return kl_fail(err, KL_EABSENT, "the host has no way \"%s\" to do %s", kl_way_name[t->way], kl_op_name[t->op]);
+        return kl_fail(err, KL_EABSENT, "the host has no way \"%s\" to do %s", kl_way_name[t->way],
+                       kl_op_name[t->op]);
     if (t->way != KL_WAY_OWN && (t->n > INT32_MAX || t->ldv > INT32_MAX))
-        return kl_fail(err, KL_EABSENT, "BLAS counts rows to %d; asked for %lld", INT32_MAX, (long long)(t->n > t->ldv ? t->n : t->ldv));
+        return kl_fail(err, KL_EABSENT, "BLAS counts rows to %d; asked for %lld", INT32_MAX,
+                       (long long)(t->n > t->ldv ? t->n : t->ldv));
     const int64_t start = kl_prof_clock();
     for (int r = 0; r < t->repeat; r++) {
-        if (t->way == KL_WAY_GEMM) kl_dgemm('T', 'N', t->nvec, 1, n, 1.0, at(t->v), (int)t->ldv, at(t->x), n, 0.0, t->out, t->nvec);
-        else if (t->way == KL_WAY_LIBRARY && t->op == KL_OP_DOTS) kl_dgemv('T', n, t->nvec, 1.0, at(t->v), (int)t->ldv, at(t->x), 0.0, t->out);
-        else if (t->way == KL_WAY_LIBRARY) kl_dgemv('N', n, t->nvec, 1.0, at(t->v), (int)t->ldv, t->c, 0.0, at(t->y));
+        if (t->way == KL_WAY_GEMM)
+            kl_dgemm('T', 'N', t->nvec, 1, n, 1.0, at(t->v), (int)t->ldv, at(t->x), n, 0.0, t->out, t->nvec);
+        else if (t->way == KL_WAY_LIBRARY && t->op == KL_OP_DOTS)
+            kl_dgemv('T', n, t->nvec, 1.0, at(t->v), (int)t->ldv, at(t->x), 0.0, t->out);
+        else if (t->way == KL_WAY_LIBRARY)
+            kl_dgemv('N', n, t->nvec, 1.0, at(t->v), (int)t->ldv, t->c, 0.0, at(t->y));
         else if (t->op == KL_OP_DOTS) host_dots(ex, t->n, t->nvec, t->v, t->ldv, t->x, t->out);
         else if (t->op == KL_OP_COMBINE) host_combine(ex, t->n, t->nvec, t->v, t->ldv, t->c, 0.0, t->y);
         else if (t->op == KL_OP_COPY) host_copy(ex, t->n, t->x, t->y);
@@ -349,7 +369,8 @@ static kl_status host_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl
         break;
     default:
         c->kernel = "loops";
-        snprintf(c->why, sizeof c->why, "%d thread%s (all from %d elements on)", threads_for(ex, call->n), threads_for(ex, call->n) == 1 ? "" : "s", PARALLEL);
+        snprintf(c->why, sizeof c->why, "%d thread%s (all from %d elements on)", threads_for(ex, call->n),
+                 threads_for(ex, call->n) == 1 ? "" : "s", PARALLEL);
     }
     return KL_OK;
 }
@@ -364,13 +385,15 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
 {
     kl_status st = KL_OK;
     *out = NULL;
-    if (nthread < 0) return kl_fail(err, KL_EINPUT, "%d threads; 0 (what OpenMP says) or more are allowed", nthread);
+    if (nthread < 0)
+        return kl_fail(err, KL_EINPUT, "%d threads; 0 (what OpenMP says) or more are allowed", nthread);
     kl_blas_init();
     KL_TRY(kl_alloc(out, 1, KL_MEM_MISC, err));
     (*out)->name = "host";
     (*out)->space = KL_SPACE_HOST;
     (*out)->nthread = nthread > 0 ? nthread : kl_par_cpus();
-    snprintf((*out)->where, sizeof (*out)->where, "%d thread%s of this machine", (*out)->nthread, (*out)->nthread == 1 ? "" : "s");
+    snprintf((*out)->where, sizeof(*out)->where, "%d thread%s of this machine", (*out)->nthread,
+             (*out)->nthread == 1 ? "" : "s");
     (*out)->vt = (kl_vtable){
         .alloc = host_alloc,
         .release = host_release,

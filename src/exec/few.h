@@ -1,4 +1,5 @@
-/* Fused steps of a few vectors, which devices do all in registers: the steps of LOBPCG and of Lanczos with one vector.
+/* Fused steps of a few vectors, which devices do all in registers: the steps of LOBPCG and of Lanczos with
+   one vector.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_FEW_H
 #define KL_FEW_H
@@ -13,11 +14,13 @@ typedef struct kl_few {
     uint32_t used; /* bit KL_FEW_IN k + j: c[k][j] is not 0; what is not asked for may hold anything */
 } kl_few;
 
-/* 1 where all of it fits: an even number of elements at even places, and products of one kind, of outputs or, where there are none, of inputs. */
+/* 1 where all of it fits: an even number of elements at even places, and products of one kind, of outputs or,
+   where there are none, of inputs. */
 static inline int kl_few_takes(int64_t n, const kl_fuse *f)
 {
     uint64_t all = 0;
-    if (n < 2 || n % 2 || f->nin < 1 || f->nin > KL_FEW_IN || f->nout > KL_FEW_OUT || f->nout + f->npair == 0) return 0;
+    if (n < 2 || n % 2 || f->nin < 1 || f->nin > KL_FEW_IN || f->nout > KL_FEW_OUT || f->nout + f->npair == 0)
+        return 0;
     for (int j = 0; j < f->nin; j++) all |= f->in[j].addr;
     for (int k = 0; k < f->nout; k++) all |= f->out[k].addr;
     const int first = f->nout > 0 ? f->nin : 0;
@@ -41,7 +44,8 @@ static inline kl_few kl_few_at(const kl_fuse *f, int64_t from)
     return g;
 }
 
-/* Product q of a step among those a kernel makes: all of its outputs, or of its inputs, entries i <= j of a symmetric matrix by columns. */
+/* Product q of a step among those a kernel makes: all of its outputs, or of its inputs, entries i <= j of a
+   symmetric matrix by columns. */
 static inline double kl_few_dot(const kl_fuse *f, int q, const double *made)
 {
     const int first = f->nout > 0 ? f->nin : 0, a = f->pair[q][0] - first, b = f->pair[q][1] - first;

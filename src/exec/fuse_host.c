@@ -1,5 +1,6 @@
-/* The host executor's fused vector step: any number of linear combinations and inner products in one pass over memory. A piece of every vector is read into
-   the first cache, all sums over it are taken, and then all outputs are written; sums are over a partition that depends on the length alone.
+/* The host executor's fused vector step: any number of linear combinations and inner products in one pass
+   over memory. A piece of every vector is read into the first cache, all sums over it are taken, and then all
+   outputs are written; sums are over a partition that depends on the length alone.
    SPDX-License-Identifier: Apache-2.0 */
 #include "exec/fuse_host.h"
 #include "base/clones.h"
@@ -8,7 +9,8 @@
 #include <string.h>
 
 enum {
-    PIECE = 256,        /* rows at a time: 24 vectors of it fill half of an L1 cache of 96 KiB, 8 of them one of 32 */
+    /* rows at a time: 24 vectors of it fill half of an L1 cache of 96 KiB, 8 of them one of 32 */
+    PIECE = 256,
     PARALLEL = 50000,
     MAX_CHUNK = 256,
     MIN_CHUNK_ROWS = 16 * PIECE,
@@ -22,13 +24,15 @@ KL_CLONED static double dot(int64_t n, const double *a, const double *b)
     return s;
 }
 
-KL_CLONED static void set3(int64_t n, double p, const double *a, double q, const double *b, double r, const double *c, double *y)
+KL_CLONED static void set3(int64_t n, double p, const double *a, double q, const double *b, double r,
+                           const double *c, double *y)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = p * a[i] + (q * b[i] + r * c[i]);
 }
 
-KL_CLONED static void add3(int64_t n, double p, const double *a, double q, const double *b, double r, const double *c, double *y)
+KL_CLONED static void add3(int64_t n, double p, const double *a, double q, const double *b, double r,
+                           const double *c, double *y)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] += p * a[i] + (q * b[i] + r * c[i]);
@@ -62,7 +66,8 @@ static void chunk(const kl_fuse *f, int64_t from, int64_t to, double *sum)
             in[f->nin + k] = out[k];
         }
         for (int p = 0; p < f->npair; p++) sum[p] += dot(n, in[f->pair[p][0]], in[f->pair[p][1]]);
-        for (int k = 0; k < f->nout; k++) memcpy((double *)f->out[k].addr + row, out[k], (size_t)n * sizeof(double));
+        for (int k = 0; k < f->nout; k++)
+            memcpy((double *)f->out[k].addr + row, out[k], (size_t)n * sizeof(double));
     }
 }
 

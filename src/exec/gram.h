@@ -1,5 +1,5 @@
-/* The inner products of a fused step as entries of 8 x 8 blocks of the Gram matrix of all its vectors, which tensor cores of a device add up: which blocks
-   hold them, and how the warps of a thread block share these.
+/* The inner products of a fused step as entries of 8 x 8 blocks of the Gram matrix of all its vectors, which
+   tensor cores of a device add up: which blocks hold them, and how the warps of a thread block share these.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_GRAM_H
 #define KL_GRAM_H
@@ -14,7 +14,8 @@ enum { KL_GRAM_MOST = 16 /* blocks a warp adds up */ };
 
 typedef struct kl_gram {
     int nblock, share;                   /* blocks; warps that split them, the others splitting the rows */
-    short block[KL_FUSE_MOST_PAIR][2];   /* vectors 8 a.. and 8 b.., sorted, so that a warp keeps its left fragment */
+    /* vectors 8 a.. and 8 b.., sorted, so that a warp keeps its left fragment */
+    short block[KL_FUSE_MOST_PAIR][2];
     short entry[KL_FUSE_MOST_PAIR][2];   /* of a pair: its block, and 8 row + column there */
 } kl_gram;
 

@@ -1,12 +1,19 @@
 /* Processor and device together on one list: see hybrid.h.
 
-   1. The work of each output is its records' flops; the wanted share of the device follows from the user's step function at the list's mean matrix size, or, measured, from what the
-      whole list would take on either side: flops at the rate of that size, and on the device no less than operators that come over the bus.
-   2. Outputs go to the device, largest first, as long as the share is not exceeded; the others are the host's.
-   3. Where the share is still far off, the records of the largest output of the host are cut in two, and what the host makes of it is added.
-   4. An apply: what the host reads of x comes down beside the device's products, the host does its part, its segments of y go up beside them too.
-   5. Measured only: sharing takes the longer of both parts and the transfers; where the device alone is done sooner, or nearly, it is left alone.
-   Operands of the host's records are copied once, when the list is prepared, unless they are on the host anyway.
+   1. The work of each output is its records' flops; the wanted share of the device follows from the user's
+      step function at the list's mean matrix size, or, measured, from what the
+      whole list would take on either side: flops at the rate of that size, and on the device no less than
+      operators that come over the bus.
+   2. Outputs go to the device, largest first, as long as the share is not exceeded; the others are the
+      host's.
+   3. Where the share is still far off, the records of the largest output of the host are cut in two, and what
+      the host makes of it is added.
+   4. An apply: what the host reads of x comes down beside the device's products, the host does its part, its
+      segments of y go up beside them too.
+   5. Measured only: sharing takes the longer of both parts and the transfers; where the device alone is done
+      sooner, or nearly, it is left alone.
+   Operands of the host's records are copied once, when the list is prepared, unless they are on the host
+   anyway.
    SPDX-License-Identifier: Apache-2.0 */
 #include "exec/hybrid.h"
 #include "record/chunk.h"
@@ -18,7 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_STEP = 16, APPLIES = 20 }; /* APPLIES: at least so many products follow, on average, when operands have been copied */
+/* APPLIES: at least so many products follow, on average, when operands have been copied */
+enum { MOST_STEP = 16, APPLIES = 20 };
 #define WORTH 0.95    /* of the device's time alone: what sharing must come down to */
 #define LAUNCH 5e-6   /* seconds of a launch, and of a transfer's start */
 
@@ -35,7 +43,8 @@ typedef struct shared {
     kl_batch here, there;     /* the host's records, and the device's */
     double *x, *y;            /* the host's */
     double *operand;          /* copies */
-    kl_dptr pinned;           /* behind all three, where the device can read it; else they are blocks of their own */
+    /* behind all three, where the device can read it; else they are blocks of their own */
+    kl_dptr pinned;
     kl_dptr sum;              /* on the device: the host's part of an output that is cut */
     int64_t cut_y, cut_n;     /* its segment; cut_n 0: none */
     kl_gather reads;          /* what the host reads of x */
@@ -51,7 +60,8 @@ static int step_at(const hybrid *h, double size)
     return k;
 }
 
-static kl_status add_group(kl_batch *to, const kl_batch *from, const kl_group *g, int64_t first, int64_t last, kl_err *err)
+static kl_status add_group(kl_batch *to, const kl_batch *from, const kl_group *g, int64_t first, int64_t last,
+                           kl_err *err)
 {
     kl_status st = KL_OK;
     KL_TRY(kl_batch_open_group(to, g->y, g->ny, err));
@@ -122,8 +132,10 @@ static void near_places(kl_exec *device, const kl_batch *b, char which[KL_NAT])
     for (int k = 0; k < KL_NAT; k++) which[k] = k >= KL_AT_LEFT && !kl_exec_is_far(device, b->base[k]);
 }
 
-/* Finds what of x and of operators on the device the host's records read: their gathered form is what runs. moved: bytes that the list as a whole takes over the bus in every apply. */
-static kl_status decide(const hybrid *h, const kl_batch *b, double moved, shared *s, kl_gather *operands, kl_err *err)
+/* Finds what of x and of operators on the device the host's records read: their gathered form is what runs.
+   moved: bytes that the list as a whole takes over the bus in every apply. */
+static kl_status decide(const hybrid *h, const kl_batch *b, double moved, shared *s, kl_gather *operands,
+                        kl_err *err)
 {
     static const char only_x[KL_NAT] = {[KL_AT_X] = 1};
     enum { GAP = 1 << 15 }; /* doubles that come along sooner than a transfer begins anew */
@@ -157,7 +169,8 @@ static kl_status decide(const hybrid *h, const kl_batch *b, double moved, shared
     near_places(h->device, b, which);
     KL_TRY(kl_gather_create(&s->here, which, operands, err));
     if (h->measured) {
-        const double mine = 8.0 * (double)(down + up) / h->bus + LAUNCH * (double)(n + s->here.ngroup + 1) + here * (1 - s->share) + 8.0 * (double)operands->n / h->bus / (double)APPLIES;
+        const double mine = 8.0 * (double)(down + up) / h->bus + LAUNCH * (double)(n + s->here.ngroup + 1) +
+                            here * (1 - s->share) + 8.0 * (double)operands->n / h->bus / (double)APPLIES;
         s->alone = there, s->together = fmax(mine, there * s->share);
         s->shares = s->together < WORTH * s->alone; /* 5. */
     }
@@ -167,7 +180,8 @@ out:
 }
 
 /* Memory of the host's part, and copies of what its records read beside x. */
-static kl_status fetch_operands(kl_exec *device, const kl_batch *b, shared *s, const kl_gather *operands, kl_err *err)
+static kl_status fetch_operands(kl_exec *device, const kl_batch *b, shared *s, const kl_gather *operands,
+                                kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t line = 8, nx = (b->nx + line - 1) / line * line, ny = (b->ny + line - 1) / line * line;
@@ -184,7 +198,9 @@ static kl_status fetch_operands(kl_exec *device, const kl_batch *b, shared *s, c
     for (int64_t i = 0; i < operands->ncopy; i++) {
         const kl_copy *const c = &operands->copy[i];
         const kl_dptr from = kl_dptr_at(b->base[c->at], c->from);
-        if (s->pinned.addr) ticket = device->vt.copy_beside(device, c->n, from, (kl_dptr){(uintptr_t)(s->operand + c->to)}, i == 0);
+        if (s->pinned.addr)
+            ticket = device->vt.copy_beside(device, c->n, from, (kl_dptr){(uintptr_t)(s->operand + c->to)},
+                                            i == 0);
         else KL_TRY(device->vt.download(device, s->operand + c->to, from, c->n, err));
     }
     if (ticket >= 0) device->vt.join(device, ticket, 1);
@@ -220,14 +236,16 @@ static void release_whole(const hybrid *h, const kl_batch *b, shared *s)
 static kl_status apply_shared(const hybrid *h, const shared *s, kl_dptr x, kl_dptr y, kl_err *err);
 
 /* Seconds of an apply as it is prepared now: the second of two. */
-static kl_status time_apply(const hybrid *h, const kl_batch *b, const shared *s, int sharing, kl_dptr x, kl_dptr y, double *seconds, kl_err *err)
+static kl_status time_apply(const hybrid *h, const kl_batch *b, const shared *s, int sharing, kl_dptr x,
+                            kl_dptr y, double *seconds, kl_err *err)
 {
     kl_status st = KL_OK;
     double last;
     for (int k = 0; k < 2; k++) {
         const kl_batch view = whole(b, s);
         const double t0 = kl_prof_seconds();
-        KL_TRY(sharing ? apply_shared(h, s, x, y, err) : h->device->vt.batch_apply(h->device, &view, x, y, err));
+        KL_TRY(sharing ? apply_shared(h, s, x, y, err)
+                       : h->device->vt.batch_apply(h->device, &view, x, y, err));
         KL_TRY(h->device->vt.download(h->device, &last, y, 1, err));
         *seconds = kl_prof_seconds() - t0;
     }
@@ -236,7 +254,8 @@ out:
 }
 
 /* Both parts, of which s->there is prepared in the place of the whole. */
-static kl_status prepare_shared(hybrid *h, const kl_batch *b, shared *s, const kl_gather *operands, kl_err *err)
+static kl_status prepare_shared(hybrid *h, const kl_batch *b, shared *s, const kl_gather *operands,
+                                kl_err *err)
 {
     kl_status st = KL_OK;
     KL_TRY(fetch_operands(h->device, b, s, operands, err));
@@ -282,7 +301,8 @@ static kl_status hybrid_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
         if (view.prepared) d->vt.batch_explain(d, &view, &plan);
         s->there.prepared = NULL;
         st = decide(h, b, view.prepared ? (double)plan.moved_bytes : 0, s, &operands, err);
-        if (st == KL_OK && s->shares && view.prepared && d->vt.alloc(d, b->nx, &x, &ignored) == KL_OK && d->vt.alloc(d, b->ny + 1, &y, &ignored) == KL_OK) {
+        if (st == KL_OK && s->shares && view.prepared && d->vt.alloc(d, b->nx, &x, &ignored) == KL_OK &&
+            d->vt.alloc(d, b->ny + 1, &y, &ignored) == KL_OK) {
             d->vt.fill(d, b->nx, 0.5, x);
             s->there.prepared = view.prepared;
             st = time_apply(h, b, s, 0, x, y, &alone, err);
@@ -338,7 +358,9 @@ static kl_status apply_shared(const hybrid *h, const shared *s, kl_dptr x, kl_dp
     int ticket = -1;
     for (int64_t i = 0; i < s->reads.ncopy; i++) {
         const kl_copy *const c = &s->reads.copy[i];
-        if (beside) ticket = d->vt.copy_beside(d, c->n, kl_dptr_at(x, c->from), (kl_dptr){(uintptr_t)(s->x + c->from)}, i == 0);
+        if (beside)
+            ticket = d->vt.copy_beside(d, c->n, kl_dptr_at(x, c->from),
+                                       (kl_dptr){(uintptr_t)(s->x + c->from)}, i == 0);
         else KL_TRY(d->vt.download(d, s->x + c->from, kl_dptr_at(x, c->from), c->n, err));
     }
     d->ahead = 1;
@@ -346,7 +368,8 @@ static kl_status apply_shared(const hybrid *h, const shared *s, kl_dptr x, kl_dp
     d->ahead = 0;
     if (st != KL_OK) goto out;
     if (ticket >= 0) d->vt.join(d, ticket, 1);
-    KL_TRY(h->host->vt.batch_apply(h->host, &s->here, (kl_dptr){(uintptr_t)s->x}, (kl_dptr){(uintptr_t)s->y}, err));
+    KL_TRY(h->host->vt.batch_apply(h->host, &s->here, (kl_dptr){(uintptr_t)s->x}, (kl_dptr){(uintptr_t)s->y},
+                                   err));
     for (int i = 0; i < s->here.ngroup; i++) {
         const kl_group *const g = &s->here.group[i];
         const kl_dptr to = s->cut_n > 0 && g->y == s->cut_y ? s->sum : kl_dptr_at(y, g->y);
@@ -388,8 +411,12 @@ static kl_status hybrid_explain(kl_exec *ex, const kl_call *call, kl_choice *c, 
     KL_TRY(decide(h, call->batch, (double)c->moved_bytes, &s, &operands, err));
     c->share = s.shares ? s.share : 1;
     const size_t used = strlen(c->why), left = sizeof c->why - used;
-    if (s.shares) snprintf(c->why + used, left, "; hybrid: %.1f %% on the device, %.1f %% on %d threads", 100 * s.share, 100 - 100 * s.share, h->host->nthread);
-    else if (s.together > 0) snprintf(c->why + used, left, "; hybrid: the device alone, %.3g ms; with the host's share %.3g ms", 1e3 * s.alone, 1e3 * s.together);
+    if (s.shares)
+        snprintf(c->why + used, left, "; hybrid: %.1f %% on the device, %.1f %% on %d threads", 100 * s.share,
+                 100 - 100 * s.share, h->host->nthread);
+    else if (s.together > 0)
+        snprintf(c->why + used, left, "; hybrid: the device alone, %.3g ms; with the host's share %.3g ms",
+                 1e3 * s.alone, 1e3 * s.together);
     else snprintf(c->why + used, left, "; hybrid: nothing for the host at this ratio");
 out:
     kl_gather_clear(&operands);
@@ -406,7 +433,8 @@ static void hybrid_close(kl_exec *ex)
     kl_exec_close(&h->host);
 }
 
-/* Time of one apply of some products of n, the best of some after one that is not counted; *flop: what they do. */
+/* Time of one apply of some products of n, the best of some after one that is not counted; *flop: what they
+   do. */
 static kl_status time_of(kl_exec *ex, int n, double *seconds, double *flop, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -415,15 +443,29 @@ static kl_status time_of(kl_exec *ex, int n, double *seconds, double *flop, kl_e
     kl_dptr p = {0}, x = {0}, y = {0};
     double last;
     const int64_t one = (int64_t)n * n;
-    const double work = ex->space == KL_SPACE_DEVICE ? 4e9 : 1e8, one_flop = 2.0 * n * n * n; /* a device has more to fill */
-    const int many = work < (double)FEW * one_flop ? FEW : work > (double)MANY * one_flop ? MANY : (int)(work / one_flop);
+    /* a device has more to fill */
+    const double work = ex->space == KL_SPACE_DEVICE ? 4e9 : 1e8, one_flop = 2.0 * n * n * n;
+    const int many =
+        work<(double)FEW * one_flop ? FEW : work>(double) MANY * one_flop ? MANY : (int)(work / one_flop);
     kl_batch_init(&b);
     *seconds = INFINITY;
     for (int i = 0; i < many; i++) {
         KL_TRY(kl_batch_open_group(&b, i * one, one, err));
         KL_TRY(kl_batch_reserve(&b, 1, err));
-        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = n, .n = n, .k = n, .lda = n, .ldb = n, .ldc = n,
-                                      .b = i * one, .c = i * one, .alpha = 1};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                      .beta = 1,
+                                      .at_a = KL_AT_LEFT,
+                                      .at_b = KL_AT_X,
+                                      .at_c = KL_AT_Y,
+                                      .m = n,
+                                      .n = n,
+                                      .k = n,
+                                      .lda = n,
+                                      .ldb = n,
+                                      .ldc = n,
+                                      .b = i * one,
+                                      .c = i * one,
+                                      .alpha = 1};
         kl_batch_close_group(&b, 0);
     }
     b.zero = 1, b.nx = b.ny = many * one;
@@ -504,21 +546,29 @@ static kl_status read_steps(hybrid *h, const char *text, kl_err *err)
     for (const char *p = text; *p;) {
         char word[2][32];
         const char *const colon = strchr(p, ':'), *end = p + strcspn(p, ",");
-        const int good = colon && colon < end && colon - p < 32 && end - colon - 1 < 32 && h->nstep < MOST_STEP;
+        const int good =
+            colon && colon < end && colon - p < 32 && end - colon - 1 < 32 && h->nstep < MOST_STEP;
         if (good) {
             memcpy(word[0], p, (size_t)(colon - p)), word[0][colon - p] = '\0';
             memcpy(word[1], colon + 1, (size_t)(end - colon - 1)), word[1][end - colon - 1] = '\0';
         }
-        if (!good || !kl_parse_double(word[0], &h->size[h->nstep]) || !kl_parse_double(word[1], &h->ratio[h->nstep]) || !(h->size[h->nstep] >= 0) || !(h->ratio[h->nstep] > 0) ||
-            (h->nstep > 0 && h->size[h->nstep] <= h->size[h->nstep - 1]))
-            return kl_fail(err, KL_EINPUT, "--hybrid: '%.60s' at '%.30s': allowed are auto, or SIZE:RATIO,... of at most %d ascending sizes and ratios above 0", text, p, MOST_STEP);
+        if (!good || !kl_parse_double(word[0], &h->size[h->nstep]) ||
+            !kl_parse_double(word[1], &h->ratio[h->nstep]) || !(h->size[h->nstep] >= 0) ||
+            !(h->ratio[h->nstep] > 0) || (h->nstep > 0 && h->size[h->nstep] <= h->size[h->nstep - 1]))
+            return kl_fail(err, KL_EINPUT,
+                           "--hybrid: '%.60s' at '%.30s': allowed are auto, or SIZE:RATIO,... of at most %d "
+                           "ascending sizes and ratios above 0",
+                           text, p, MOST_STEP);
         h->nstep++;
         p = *end ? end + 1 : end;
     }
-    return h->nstep > 0 ? KL_OK : kl_fail(err, KL_EINPUT, "--hybrid: nothing is given; allowed are auto, or SIZE:RATIO,...");
+    return h->nstep > 0
+               ? KL_OK
+               : kl_fail(err, KL_EINPUT, "--hybrid: nothing is given; allowed are auto, or SIZE:RATIO,...");
 }
 
-kl_status kl_exec_open_hybrid_take(kl_exec **device, int nthread, const char *steps, kl_exec **out, kl_err *err)
+kl_status kl_exec_open_hybrid_take(kl_exec **device, int nthread, const char *steps, kl_exec **out,
+                                   kl_err *err)
 {
     kl_status st = KL_OK;
     hybrid *h = NULL;

@@ -55,7 +55,9 @@ void kl_kron_diagonal(const kl_kron *k, double *d)
                 d[b->off + (r / LANES * b->nl + l) * LANES + r % LANES] = s;
             }
     }
-    for (int64_t i = 0; i < k->nblock; i++) { /* products may have diagonals of their own: n (x) (b + b+) has none, S+ S- on one half each neither, but a sum may */
+    /* products may have diagonals of their own: n (x) (b + b+) has none, S+ S- on one half each neither, but
+       a sum may */
+    for (int64_t i = 0; i < k->nblock; i++) {
         const kl_kron_block *const b = &k->block[i];
         for (int64_t c = 0; c < b->ncross; c++) {
             const kl_kron_cross *const g = &b->cross[c];
@@ -63,11 +65,13 @@ void kl_kron_diagonal(const kl_kron *k, double *d)
             for (int64_t l = 0; l < b->nl; l++)
                 for (uint32_t p = g->a->ptr[l]; p < g->a->ptr[l + 1]; p++) {
                     if ((g->a->idx16 ? g->a->idx16[p] : g->a->idx32[p]) != l) continue;
-                    const double va = g->a->unit ? (p < g->a->minus[l] ? g->a->scale : -g->a->scale) : g->a->coef[p];
+                    const double va =
+                        g->a->unit ? (p < g->a->minus[l] ? g->a->scale : -g->a->scale) : g->a->coef[p];
                     for (int64_t r = 0; r < b->nr; r++)
                         for (uint32_t q = g->b->ptr[r]; q < g->b->ptr[r + 1]; q++) {
                             if ((g->b->idx16 ? g->b->idx16[q] : g->b->idx32[q]) != r) continue;
-                            const double vb = g->b->unit ? (q < g->b->minus[r] ? g->b->scale : -g->b->scale) : g->b->coef[q];
+                            const double vb = g->b->unit ? (q < g->b->minus[r] ? g->b->scale : -g->b->scale)
+                                                         : g->b->coef[q];
                             d[b->off + (r / LANES * b->nl + l) * LANES + r % LANES] += va * vb;
                         }
                 }
@@ -78,7 +82,8 @@ void kl_kron_diagonal(const kl_kron *k, double *d)
 static int64_t op_bytes(const kl_kron_op *o)
 {
     if (!o) return 0;
-    return kl_mem_block_bytes(o->ptr) + kl_mem_block_bytes(o->minus) + kl_mem_block_bytes(o->idx16) + kl_mem_block_bytes(o->idx32) + kl_mem_block_bytes(o->coef);
+    return kl_mem_block_bytes(o->ptr) + kl_mem_block_bytes(o->minus) + kl_mem_block_bytes(o->idx16) +
+           kl_mem_block_bytes(o->idx32) + kl_mem_block_bytes(o->coef);
 }
 
 int64_t kl_kron_bytes(const kl_kron *k)
@@ -86,8 +91,9 @@ int64_t kl_kron_bytes(const kl_kron *k)
     int64_t all = 0;
     for (int64_t i = 0; i < k->nblock; i++) {
         const kl_kron_block *const b = &k->block[i];
-        all += op_bytes(b->a) + op_bytes(b->b) + kl_mem_block_bytes(b->dl) + kl_mem_block_bytes(b->dr) + kl_mem_block_bytes(b->mask) +
-               kl_mem_block_bytes(b->bits) + kl_mem_block_bytes(b->fl) + kl_mem_block_bytes(b->fr);
+        all += op_bytes(b->a) + op_bytes(b->b) + kl_mem_block_bytes(b->dl) + kl_mem_block_bytes(b->dr) +
+               kl_mem_block_bytes(b->mask) + kl_mem_block_bytes(b->bits) + kl_mem_block_bytes(b->fl) +
+               kl_mem_block_bytes(b->fr);
         for (int64_t c = 0; c < b->ncross; c++) all += op_bytes(b->cross[c].a) + op_bytes(b->cross[c].b);
     }
     return all;

@@ -1,6 +1,7 @@
-/* H as a sum of Kronecker products on two halves of a system, each half's states sorted by charge: what exact diagonalization applies.
-   A vector is a row of blocks, one for each pair of sectors whose charges sum to the target; nothing of the size of the full space is stored.
-   Knows neither sites nor operators. Who fills the tables is ed.c; executors only read them.
+/* H as a sum of Kronecker products on two halves of a system, each half's states sorted by charge: what exact
+   diagonalization applies. A vector is a row of blocks, one for each pair of sectors whose charges sum to the
+   target; nothing of the size of the full space is stored. Knows neither sites nor operators. Who fills the
+   tables is ed.c; executors only read them.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_KRON_H
 #define KL_KRON_H
@@ -10,17 +11,18 @@ typedef struct kl_kron kl_kron;
 
 enum { KL_KRON_LANES = 8 }; /* right states side by side in a tile */
 
-/* Sparse matrix of one half between two of its sectors, by rows. When all entries are of one size (unit), a row lists those of +scale first, then those of
-   -scale, and a product with it takes additions only. Columns are 16-bit where they fit: the lists are read once for every tile of a vector. */
+/* Sparse matrix of one half between two of its sectors, by rows. When all entries are of one size (unit), a
+   row lists those of +scale first, then those of -scale, and a product with it takes additions only. Columns
+   are 16-bit where they fit: the lists are read once for every tile of a vector. */
 typedef struct kl_kron_op {
     int64_t nrow, ncol, nnz;
     int unit;
     double scale;
-    uint32_t *ptr;    /* [nrow + 1] */
-    uint32_t *minus;  /* unit: [nrow], first entry with minus; else NULL */
-    uint16_t *idx16;  /* one of these two, [nnz] */
+    uint32_t *ptr; /* [nrow + 1] */
+    uint32_t *minus; /* unit: [nrow], first entry with minus; else NULL */
+    uint16_t *idx16; /* one of these two, [nnz] */
     uint32_t *idx32;
-    double *coef;     /* not unit: [nnz] */
+    double *coef; /* not unit: [nnz] */
 } kl_kron_op;
 
 /* y of the block that lists it += (a (x) b) x of block `source`. */
@@ -29,35 +31,36 @@ typedef struct kl_kron_cross {
     int64_t source;
 } kl_kron_cross;
 
-/* One pair of sectors: nl left states times nr right states. Element (l, r) lies at off + ((r / 8) * nl + l) * 8 + r % 8: a tile of 8 right states is one
-   run of memory for all l, so a left operator works on a run that a cache holds, and a right one on 8 left states turned round in registers.
-   Elements of a last tile beyond nr are 0 in every vector and stay so: the diagonal holds a number there that lies above all of H.
+/* One pair of sectors: nl left states times nr right states. Element (l, r) lies at off + ((r / 8) * nl + l)
+   * 8 + r % 8: a tile of 8 right states is one run of memory for all l, so a left operator works on a run
+   that a cache holds, and a right one on 8 left states turned round in registers. Elements of a last tile
+   beyond nr are 0 in every vector and stay so: the diagonal holds a number there that lies above all of H.
 
    Diagonal(l, r) = dl[l] + dr[r] + sum over bits k of mask[l]: bits[k][r] + sum_k fl[l][k] fr[k][r]. */
 typedef struct kl_kron_block {
     int64_t off, nl, nr, ntile;
-    int64_t first_tile;       /* tiles of the blocks before */
-    kl_kron_op *a, *b;  /* a (x) 1 and 1 (x) b without their diagonals; NULL: none */
-    double *dl;         /* [nl] */
-    double *dr;         /* [8 ntile] */
-    int nbit;                 /* <= 64 */
-    uint64_t *mask;     /* [nl] */
-    double *bits;       /* [nbit][8 ntile] */
+    int64_t first_tile; /* tiles of the blocks before */
+    kl_kron_op *a, *b; /* a (x) 1 and 1 (x) b without their diagonals; NULL: none */
+    double *dl; /* [nl] */
+    double *dr; /* [8 ntile] */
+    int nbit; /* <= 64 */
+    uint64_t *mask; /* [nl] */
+    double *bits; /* [nbit][8 ntile] */
     int nfeature;
-    double *fl;         /* [nl][nfeature] */
-    double *fr;         /* [nfeature][8 ntile] */
+    double *fl; /* [nl][nfeature] */
+    double *fr; /* [nfeature][8 ntile] */
     int64_t ncross;
     kl_kron_cross *cross;
     double cost_left, cost_right; /* of one tile, and of 8 left states; for the partition between threads */
 } kl_kron_block;
 
 struct kl_kron {
-    int64_t n;       /* length of a vector, the unused ends of last tiles included */
+    int64_t n; /* length of a vector, the unused ends of last tiles included */
     int64_t nblock;
     kl_kron_block *block;
     int64_t ntile_max, ntile_all;
-    double flop;     /* of one product */
-    void *device;    /* an executor's own copy */
+    double flop; /* of one product */
+    void *device; /* an executor's own copy */
 };
 
 void kl_kron_op_destroy(kl_kron_op **o);

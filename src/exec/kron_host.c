@@ -1,5 +1,6 @@
-/* The host executor's entries for sums of Kronecker products: threads over 8 left states at a time, then over tiles, each element of y written by one
-   thread in a fixed order, so the bits of a result depend neither on timing nor on the number of threads.
+/* The host executor's entries for sums of Kronecker products: threads over 8 left states at a time, then over
+   tiles, each element of y written by one thread in a fixed order, so the bits of a result depend neither on
+   timing nor on the number of threads.
    SPDX-License-Identifier: Apache-2.0 */
 #include "exec/kron_host.h"
 #include "base/isa.h"
@@ -14,13 +15,13 @@ enum { LANES = KL_KRON_LANES };
 
 const kl_kron_kernel *kl_kron_choose(void)
 {
-    static const kl_kron_kernel *const all[KL_NISA] = { /* ORDER KL_ISA */
+    static const kl_kron_kernel *const all[KL_NISA] = {/* ORDER KL_ISA */
 #if defined(__x86_64__)
-        &kl_kron_avx512, &kl_kron_avx2,
+                                                       &kl_kron_avx512, &kl_kron_avx2,
 #else
-        NULL, NULL,
+                                                       NULL, NULL,
 #endif
-        &kl_kron_generic};
+                                                       &kl_kron_generic};
     return all[kl_isa_choose()];
 }
 
@@ -28,15 +29,18 @@ const kl_kron_kernel *kl_kron_choose(void)
 typedef struct host_kron {
     const kl_kron_kernel *kernel;
     int nthread;
-    int64_t buffer;   /* doubles of one of a thread's two */
-    double *work;     /* [nthread][2][buffer] */
-    double *dot;      /* [ntile_all] */
+    int64_t buffer; /* doubles of one of a thread's two */
+    double *work; /* [nthread][2][buffer] */
+    double *dot; /* [ntile_all] */
     double *before_right, *before_left; /* [nblock + 1] cost of the blocks before */
 } host_kron;
 
-enum { STREAM_FROM = 1 << 20, /* doubles of a vector from which y is not wanted in the caches between the two halves of a product */
-       PARALLEL_FROM = 1 << 14,
-       PIECES = 8 }; /* of a half of a product for each thread */
+/* doubles of a vector from which y is not wanted in the caches between the two halves of a product */
+enum {
+    STREAM_FROM = 1 << 20,
+    PARALLEL_FROM = 1 << 14,
+    PIECES = 8
+}; /* of a half of a product for each thread */
 
 kl_status kl_host_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err)
 {
@@ -48,7 +52,8 @@ kl_status kl_host_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err)
     h->nthread = k->n < PARALLEL_FROM ? 1 : ex->nthread;
     h->buffer = k->ntile_max * LANES * LANES + LANES;
     int64_t all;
-    if (!kl_mul_size(2 * h->nthread, h->buffer, &all)) KL_TRY(kl_fail(err, KL_ENOMEM, "work space of %d threads is beyond any machine", h->nthread));
+    if (!kl_mul_size(2 * h->nthread, h->buffer, &all))
+        KL_TRY(kl_fail(err, KL_ENOMEM, "work space of %d threads is beyond any machine", h->nthread));
     KL_TRY(kl_alloc(&h->work, all, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&h->dot, k->ntile_all, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&h->before_right, k->nblock + 1, KL_MEM_WORK, err));
@@ -77,13 +82,14 @@ void kl_host_kron_release(kl_exec *ex, kl_kron *k)
     k->device = NULL;
 }
 
-/* Units [from, to) of a block that has n of them, each `one` dear and all behind `before`, in piece t of nt: those whose start lies in it. */
+/* Units [from, to) of a block that has n of them, each `one` dear and all behind `before`, in piece t of nt:
+   those whose start lies in it. */
 static void share(double before, double one, int64_t n, double all, int t, int nt, int64_t *from, int64_t *to)
 {
     const double first = all * t / nt, last = all * (t + 1) / nt;
     double a = (first - before) / one, b = (last - before) / one;
-    a = a < 0 ? 0 : a > (double)n ? (double)n : a;
-    b = b < 0 ? 0 : b > (double)n ? (double)n : b;
+    a = a<0 ? 0 : a>(double) n ? (double)n : a;
+    b = b<0 ? 0 : b>(double) n ? (double)n : b;
     *from = (int64_t)a + ((double)(int64_t)a < a); /* rounded up: the same number on both sides of a border */
     *to = t + 1 == nt ? n : (int64_t)b + ((double)(int64_t)b < b);
 }
@@ -104,8 +110,11 @@ static void right_task(void *self, int64_t piece, int thread)
     int64_t from, to;
     for (int64_t i = 0; i < j->k->nblock; i++) {
         const kl_kron_block *const b = &j->k->block[i];
-        share(h->before_right[i], b->cost_right, (b->nl + LANES - 1) / LANES, h->before_right[j->k->nblock], (int)piece, j->npiece, &from, &to);
-        if (from < to) h->kernel->right(j->k, b, from * LANES, to * LANES < b->nl ? to * LANES : b->nl, j->x, j->y, z, acc, j->stream);
+        share(h->before_right[i], b->cost_right, (b->nl + LANES - 1) / LANES, h->before_right[j->k->nblock],
+              (int)piece, j->npiece, &from, &to);
+        if (from < to)
+            h->kernel->right(j->k, b, from * LANES, to * LANES < b->nl ? to * LANES : b->nl, j->x, j->y, z,
+                             acc, j->stream);
     }
 }
 
@@ -117,7 +126,8 @@ static void left_task(void *self, int64_t piece, int thread)
     (void)thread;
     for (int64_t i = 0; i < j->k->nblock; i++) {
         const kl_kron_block *const b = &j->k->block[i];
-        share(h->before_left[i], b->cost_left, b->ntile, h->before_left[j->k->nblock], (int)piece, j->npiece, &from, &to);
+        share(h->before_left[i], b->cost_left, b->ntile, h->before_left[j->k->nblock], (int)piece, j->npiece,
+              &from, &to);
         double *const dot = h->dot + b->first_tile;
         for (; from < to; from++) dot[from] = h->kernel->left(b, from, j->x, j->y);
     }
@@ -129,8 +139,13 @@ kl_status kl_host_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr 
     (void)err;
     const host_kron *const h = k->device;
     const int nthread = kl_par_is_inside() ? 1 : h->nthread;
-    /* pieces are taken by whoever is free: another program's turn on a core holds up one of them, not half of the product */
-    kron_job job = {.k = k, .h = h, .x = (const double *)xp.addr, .y = (double *)yp.addr, .npiece = nthread > 1 ? PIECES * nthread : 1};
+    /* pieces are taken by whoever is free: another program's turn on a core holds up one of them, not half of
+       the product */
+    kron_job job = {.k = k,
+                    .h = h,
+                    .x = (const double *)xp.addr,
+                    .y = (double *)yp.addr,
+                    .npiece = nthread > 1 ? PIECES * nthread : 1};
     job.stream = k->n >= STREAM_FROM && yp.addr % (LANES * sizeof(double)) == 0;
     kl_par_for(nthread, job.npiece, right_task, &job);
     kl_par_for(nthread, job.npiece, left_task, &job);

@@ -1,4 +1,5 @@
-/* The host executor's entries for sums of Kronecker products: kron_prepare, kron_apply and kron_release of kl_vtable (exec.h), which documents them.
+/* The host executor's entries for sums of Kronecker products: kron_prepare, kron_apply and kron_release of
+   kl_vtable (exec.h), which documents them.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_KRON_HOST_H
 #define KL_KRON_HOST_H
@@ -6,7 +7,8 @@
 #include "exec/kron.h"
 
 kl_status kl_host_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err) KL_MUST_CHECK;
-kl_status kl_host_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy, kl_err *err) KL_MUST_CHECK;
+kl_status kl_host_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy,
+                             kl_err *err) KL_MUST_CHECK;
 void kl_host_kron_release(kl_exec *ex, kl_kron *k);
 
 #endif

@@ -6,8 +6,10 @@
 
 typedef struct kl_kron_kernel {
     const char *name;
-    /* Left states [l0, l1) of a block, l0 a multiple of 8: y = (1 (x) b + cross terms) x. z, acc: [8 * 8 ntile_max] each. stream: y goes past the caches. */
-    void (*right)(const kl_kron *k, const kl_kron_block *b, int64_t l0, int64_t l1, const double *x, double *y, double *z, double *acc, int stream);
+    /* Left states [l0, l1) of a block, l0 a multiple of 8: y = (1 (x) b + cross terms) x. z, acc: [8 * 8
+       ntile_max] each. stream: y goes past the caches. */
+    void (*right)(const kl_kron *k, const kl_kron_block *b, int64_t l0, int64_t l1, const double *x,
+                  double *y, double *z, double *acc, int stream);
     /* Tile t: y += (diagonal + a (x) 1) x; returns x . y over the tile. */
     double (*left)(const kl_kron_block *b, int64_t t, const double *x, double *y);
 } kl_kron_kernel;

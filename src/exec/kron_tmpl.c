@@ -1,5 +1,6 @@
-/* Inner loops of sums of Kronecker products; meson compiles this file once per instruction set with -DKL_ISA_avx512, -DKL_ISA_avx2 or neither.
-   All work is on tiles 8 lanes wide, so that one entry of a sparse list is one 8-wide addition; entries with plus come before those with minus.
+/* Inner loops of sums of Kronecker products; meson compiles this file once per instruction set with
+   -DKL_ISA_avx512, -DKL_ISA_avx2 or neither. All work is on tiles 8 lanes wide, so that one entry of a sparse
+   list is one 8-wide addition; entries with plus come before those with minus.
    SPDX-License-Identifier: Apache-2.0 */
 #include "exec/kron_kernel.h"
 
@@ -36,10 +37,7 @@ INLINE oct load(const double *p)
     FOR_V a.v[q_] = *(const vec_at *)(p + q_ * VW);
     return a;
 }
-INLINE void store(double *p, oct a)
-{
-    FOR_V *(vec_at *)(p + q_ * VW) = a.v[q_];
-}
+INLINE void store(double *p, oct a) { FOR_V *(vec_at *)(p + q_ * VW) = a.v[q_]; }
 INLINE oct zero(void)
 {
     oct a;
@@ -103,10 +101,14 @@ INLINE void fence(void)
 INLINE void turn(oct r[LANES])
 {
 #if defined(KL_ISA_avx512)
-    const __m512d a0 = _mm512_unpacklo_pd((__m512d)r[0].v[0], (__m512d)r[1].v[0]), a1 = _mm512_unpackhi_pd((__m512d)r[0].v[0], (__m512d)r[1].v[0]);
-    const __m512d a2 = _mm512_unpacklo_pd((__m512d)r[2].v[0], (__m512d)r[3].v[0]), a3 = _mm512_unpackhi_pd((__m512d)r[2].v[0], (__m512d)r[3].v[0]);
-    const __m512d a4 = _mm512_unpacklo_pd((__m512d)r[4].v[0], (__m512d)r[5].v[0]), a5 = _mm512_unpackhi_pd((__m512d)r[4].v[0], (__m512d)r[5].v[0]);
-    const __m512d a6 = _mm512_unpacklo_pd((__m512d)r[6].v[0], (__m512d)r[7].v[0]), a7 = _mm512_unpackhi_pd((__m512d)r[6].v[0], (__m512d)r[7].v[0]);
+    const __m512d a0 = _mm512_unpacklo_pd((__m512d)r[0].v[0], (__m512d)r[1].v[0]),
+                  a1 = _mm512_unpackhi_pd((__m512d)r[0].v[0], (__m512d)r[1].v[0]);
+    const __m512d a2 = _mm512_unpacklo_pd((__m512d)r[2].v[0], (__m512d)r[3].v[0]),
+                  a3 = _mm512_unpackhi_pd((__m512d)r[2].v[0], (__m512d)r[3].v[0]);
+    const __m512d a4 = _mm512_unpacklo_pd((__m512d)r[4].v[0], (__m512d)r[5].v[0]),
+                  a5 = _mm512_unpackhi_pd((__m512d)r[4].v[0], (__m512d)r[5].v[0]);
+    const __m512d a6 = _mm512_unpacklo_pd((__m512d)r[6].v[0], (__m512d)r[7].v[0]),
+                  a7 = _mm512_unpackhi_pd((__m512d)r[6].v[0], (__m512d)r[7].v[0]);
     const __m512d b0 = _mm512_shuffle_f64x2(a0, a2, 0x88), b1 = _mm512_shuffle_f64x2(a1, a3, 0x88);
     const __m512d b2 = _mm512_shuffle_f64x2(a0, a2, 0xdd), b3 = _mm512_shuffle_f64x2(a1, a3, 0xdd);
     const __m512d b4 = _mm512_shuffle_f64x2(a4, a6, 0x88), b5 = _mm512_shuffle_f64x2(a5, a7, 0x88);
@@ -123,8 +125,10 @@ INLINE void turn(oct r[LANES])
     oct t[LANES];
     for (int i = 0; i < 2; i++)
         for (int j = 0; j < 2; j++) { /* 4 x 4: rows 4i.., columns 4j.. */
-            const __m256d x0 = (__m256d)r[4 * i].v[j], x1 = (__m256d)r[4 * i + 1].v[j], x2 = (__m256d)r[4 * i + 2].v[j], x3 = (__m256d)r[4 * i + 3].v[j];
-            const __m256d a0 = _mm256_unpacklo_pd(x0, x1), a1 = _mm256_unpackhi_pd(x0, x1), a2 = _mm256_unpacklo_pd(x2, x3), a3 = _mm256_unpackhi_pd(x2, x3);
+            const __m256d x0 = (__m256d)r[4 * i].v[j], x1 = (__m256d)r[4 * i + 1].v[j],
+                          x2 = (__m256d)r[4 * i + 2].v[j], x3 = (__m256d)r[4 * i + 3].v[j];
+            const __m256d a0 = _mm256_unpacklo_pd(x0, x1), a1 = _mm256_unpackhi_pd(x0, x1),
+                          a2 = _mm256_unpacklo_pd(x2, x3), a3 = _mm256_unpackhi_pd(x2, x3);
             t[4 * j].v[i] = (vec)_mm256_permute2f128_pd(a0, a2, 0x20);
             t[4 * j + 1].v[i] = (vec)_mm256_permute2f128_pd(a1, a3, 0x20);
             t[4 * j + 2].v[i] = (vec)_mm256_permute2f128_pd(a0, a2, 0x31);
@@ -148,10 +152,7 @@ INLINE void turn(oct r[LANES])
 
 enum { UNIT = 1, WIDE = 2 }; /* bits of a form, known where a loop is compiled */
 
-INLINE int form_of(const kl_kron_op *o)
-{
-    return (o->unit ? UNIT : 0) | (o->idx32 ? WIDE : 0);
-}
+INLINE int form_of(const kl_kron_op *o) { return (o->unit ? UNIT : 0) | (o->idx32 ? WIDE : 0); }
 
 INLINE int64_t column(const kl_kron_op *o, int form, uint32_t p)
 {
@@ -190,7 +191,8 @@ INLINE void gather_own(const kl_kron_block *b, int64_t l0, int count, const doub
 }
 
 /* z[r] = sum over the sources l of each lane, coef x[l][r]; 0 when no lane has a source. */
-INLINE int gather_cross(const kl_kron_op *a, const kl_kron_block *s, int64_t l0, int count, const double *x, double *z)
+INLINE int gather_cross(const kl_kron_op *a, const kl_kron_block *s, int64_t l0, int count, const double *x,
+                        double *z)
 {
     enum { MOST = 4 }; /* sources a lane taken in one pass */
     uint32_t p[LANES], end[LANES];
@@ -212,7 +214,10 @@ INLINE int gather_cross(const kl_kron_op *a, const kl_kron_block *s, int64_t l0,
                 const int there = at < end[k];
                 const int64_t l = !there ? 0 : a->idx32 ? (int64_t)a->idx32[at] : (int64_t)a->idx16[at];
                 from[m][k] = x + s->off + l * LANES;
-                c[m][k] = !there ? 0.0 : !a->unit ? a->coef[at] : at < a->minus[l0 + k] ? a->scale : -a->scale;
+                c[m][k] = !there                  ? 0.0
+                          : !a->unit              ? a->coef[at]
+                          : at < a->minus[l0 + k] ? a->scale
+                                                  : -a->scale;
             }
         for (int64_t t = 0; t < s->ntile; t++) {
             oct r[LANES];
@@ -222,7 +227,8 @@ INLINE int gather_cross(const kl_kron_op *a, const kl_kron_block *s, int64_t l0,
             }
             turn(r);
             double *const to = z + t * LANES * LANES;
-            for (int k = 0; k < LANES; k++) store(to + k * LANES, done == 0 ? r[k] : add(r[k], load(to + k * LANES)));
+            for (int k = 0; k < LANES; k++)
+                store(to + k * LANES, done == 0 ? r[k] : add(r[k], load(to + k * LANES)));
         }
     }
     return 1;
@@ -238,9 +244,11 @@ INLINE void put(double *y, const kl_kron_block *b, int64_t l0, int64_t t, int co
         for (int k = 0; k < count; k++) store(to + k * LANES, r[k]);
 }
 
-/* Without cross terms sums go straight to y. next: the following 8 left states in tile 0, or NULL: they lie too far apart from tile to tile for the
-   processor to see them coming, so they are called for while these are worked on. */
-INLINE void right_plain(const kl_kron_block *b, int form, int64_t l0, int count, const double *z, double *y, int stream, const double *next)
+/* Without cross terms sums go straight to y. next: the following 8 left states in tile 0, or NULL: they lie
+   too far apart from tile to tile for the processor to see them coming, so they are called for while these
+   are worked on. */
+INLINE void right_plain(const kl_kron_block *b, int form, int64_t l0, int count, const double *z, double *y,
+                        int stream, const double *next)
 {
     const kl_kron_op *const o = b->b;
     const double scale = o->scale;
@@ -270,15 +278,16 @@ INLINE void right_sum(const kl_kron_op *o, int form, const double *z, double *ac
     }
 }
 
-#define BY_FORM(call, o)                  \
-    switch (form_of(o)) {                 \
-    case 0: call(0); break;               \
-    case UNIT: call(UNIT); break;         \
-    case WIDE: call(WIDE); break;         \
-    default: call(UNIT | WIDE); break;    \
+#define BY_FORM(call, o)               \
+    switch (form_of(o)) {              \
+    case 0: call(0); break;            \
+    case UNIT: call(UNIT); break;      \
+    case WIDE: call(WIDE); break;      \
+    default: call(UNIT | WIDE); break; \
     }
 
-static void right(const kl_kron *k, const kl_kron_block *b, int64_t l0, int64_t l1, const double *x, double *y, double *z, double *acc, int stream)
+static void right(const kl_kron *k, const kl_kron_block *b, int64_t l0, int64_t l1, const double *x,
+                  double *y, double *z, double *acc, int stream)
 {
     for (; l0 < l1; l0 += LANES) {
         const int count = l1 - l0 < LANES ? (int)(l1 - l0) : LANES;
@@ -315,7 +324,8 @@ static void right(const kl_kron *k, const kl_kron_block *b, int64_t l0, int64_t 
 
 enum { GROUP = 4, TABLE = 1 << GROUP, MOST_GROUP = 64 / GROUP };
 
-/* table[g][m] = sum of the bit vectors of this tile that are set in m, so that a mask of many bits costs an addition for every four. */
+/* table[g][m] = sum of the bit vectors of this tile that are set in m, so that a mask of many bits costs an
+   addition for every four. */
 INLINE void make_tables(const kl_kron_block *b, int64_t t, double (*table)[TABLE][LANES])
 {
     const int64_t n = b->ntile * LANES;
@@ -329,7 +339,8 @@ INLINE void make_tables(const kl_kron_block *b, int64_t t, double (*table)[TABLE
     }
 }
 
-INLINE oct diagonal(const kl_kron_block *b, int64_t t, int64_t l, int ngroup, oct dr, double (*table)[TABLE][LANES])
+INLINE oct diagonal(const kl_kron_block *b, int64_t t, int64_t l, int ngroup, oct dr,
+                    double (*table)[TABLE][LANES])
 {
     oct d = dr;
     const double c = b->dl[l];
@@ -338,17 +349,20 @@ INLINE oct diagonal(const kl_kron_block *b, int64_t t, int64_t l, int ngroup, oc
         uint64_t mask = b->mask[l];
         for (int g = 0; g < ngroup; g++, mask >>= GROUP) d = add(d, load(table[g][mask & (TABLE - 1)]));
     }
-    for (int f = 0; f < b->nfeature; f++) d = fma1(d, b->fl[l * b->nfeature + f], load(b->fr + f * b->ntile * LANES + t * LANES));
+    for (int f = 0; f < b->nfeature; f++)
+        d = fma1(d, b->fl[l * b->nfeature + f], load(b->fr + f * b->ntile * LANES + t * LANES));
     return d;
 }
 
-INLINE double left_form(const kl_kron_block *b, int form, int ngroup, int64_t t, const double *x, double *y, double (*table)[TABLE][LANES])
+INLINE double left_form(const kl_kron_block *b, int form, int ngroup, int64_t t, const double *x, double *y,
+                        double (*table)[TABLE][LANES])
 {
     const oct dr = load(b->dr + t * LANES);
     const double *const xt = x + b->off + t * b->nl * LANES;
     double *const yt = y + b->off + t * b->nl * LANES;
     const kl_kron_op *const o = b->a;
-    const double *const next = t + 1 < b->ntile ? xt + b->nl * LANES : xt; /* hops go all over a tile: the next one has to be there before */
+    /* hops go all over a tile: the next one has to be there before */
+    const double *const next = t + 1 < b->ntile ? xt + b->nl * LANES : xt;
     oct dot = zero();
     for (int64_t l = 0; l < b->nl; l++) {
         __builtin_prefetch(next + l * LANES, 0, 2);

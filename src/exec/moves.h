@@ -1,27 +1,32 @@
-/* V_ab of a full space of determinants, which moves an electron of each spin, as kernels do it for slabs of rows of x (alpha strings): their tables, and
-   the loops of both kernels, once for CUDA and for OpenMP regions. devsigma.c makes the tables.
+/* V_ab of a full space of determinants, which moves an electron of each spin, as kernels do it for slabs of
+   rows of x (alpha strings): their tables, and the loops of both kernels, once for CUDA and for OpenMP
+   regions. devsigma.c makes the tables.
 
-   Every orbital pair has a panel for the rows of a slab. Fetched, row i of pair p's panel is the row of x that p moves row i to, with its sign, or zeros.
-   Products with the integrals turn panels of alpha's pairs into panels of beta's. Each element of y takes nmove of their numbers as they land.
+   Every orbital pair has a panel for the rows of a slab. Fetched, row i of pair p's panel is the row of x
+   that p moves row i to, with its sign, or zeros. Products with the integrals turn panels of alpha's pairs
+   into panels of beta's. Each element of y takes nmove of their numbers as they land.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_MOVES_H
 #define KL_MOVES_H
 #include <stdint.h>
 #include "base/dev.h"
 
-enum { KL_MOVES_LANES = 32, KL_MOVES_ROWS = 4 }; /* threads that share a row of a panel, and rows that share a thread as they land */
+/* threads that share a row of a panel, and rows that share a thread as they land */
+enum { KL_MOVES_LANES = 32, KL_MOVES_ROWS = 4 };
 
 typedef struct kl_landing {
     int32_t at, step; /* row i takes panel[at + i |step|], or its negative where step < 0 */
 } kl_landing;
 
-/* Rows of one irrep, each of nb beta strings. Two copies, both with device addresses: one on the host, one on the device at `self`. */
+/* Rows of one irrep, each of nb beta strings. Two copies, both with device addresses: one on the host, one on
+   the device at `self`. */
 typedef struct kl_moves kl_moves;
 struct kl_moves {
     int64_t nrow;           /* alpha strings of the irrep */
     int64_t off;            /* where the first of their rows begins in x and y */
     int32_t npair, nb, nmove, unused;
-    const int32_t *from;    /* [nrow][npair] row of x among those of all irreps, from 1 on, negative for a minus; 0: none */
+    /* [nrow][npair] row of x among those of all irreps, from 1 on, negative for a minus; 0: none */
+    const int32_t *from;
     const int64_t *row_off; /* [all rows] where a row of x begins */
     const int64_t *panel;   /* [npair] where a panel begins */
     const int32_t *length;  /* [npair] of one of its rows */
@@ -30,7 +35,8 @@ struct kl_moves {
 };
 
 /* Row unit / npair of the slab that begins with row `first` of the irrep, pair unit % npair. */
-KL_DEV void kl_moves_fetch(const kl_moves *m, int64_t first, int unit, int lane, const double *x, double *panel)
+KL_DEV void kl_moves_fetch(const kl_moves *m, int64_t first, int unit, int lane, const double *x,
+                           double *panel)
 {
     const int row = unit / m->npair, pair = unit - row * m->npair, n = m->length[pair];
     const int32_t from = m->from[(first + row) * m->npair + pair];
@@ -44,7 +50,8 @@ KL_DEV void kl_moves_fetch(const kl_moves *m, int64_t first, int unit, int lane,
 }
 
 /* Beta string unit % nb of KL_MOVES_ROWS rows of a slab of nrow. */
-KL_DEV void kl_moves_land(const kl_moves *m, int64_t first, int nrow, int unit, const double *panel, double *y)
+KL_DEV void kl_moves_land(const kl_moves *m, int64_t first, int nrow, int unit, const double *panel,
+                          double *y)
 {
     const int group = unit / m->nb, b = unit - group * m->nb, row = KL_MOVES_ROWS * group;
     const int last = nrow - 1 - row; /* rows past the end take the last one's numbers and go nowhere */

@@ -1,5 +1,6 @@
-/* Two executors of one device, operation by operation: see pick.h. The first one may run ahead of the host: before the second one begins, one number is fetched, which
-   is there when all that was asked of the first is done.
+/* Two executors of one device, operation by operation: see pick.h. The first one may run ahead of the host:
+   before the second one begins, one number is fetched, which is there when all that was asked of the first is
+   done.
    SPDX-License-Identifier: Apache-2.0 */
 #include "exec/pick.h"
 #include "base/mem.h"
@@ -10,7 +11,8 @@
 
 #define HAND_OVER 10e-6 /* seconds until that number is there */
 #define NEARLY 0.95     /* of the first one's time: what is closer than that is noise */
-enum { SMALL_PART = 16 }; /* of the memory that is left: what a list may take by the second one, which the first one does not count */
+/* of the memory that is left: what a list may take by the second one, which the first one does not count */
+enum { SMALL_PART = 16 };
 
 typedef struct pick {
     kl_exec ex; /* first: what callers hold */
@@ -39,7 +41,8 @@ int kl_pick_which(const kl_pick_time *time, int n, kl_op op, double size, const 
         if (time[i].op == op && far < least) best = &time[i], least = far;
     }
     *by = best;
-    return best && best->seconds[1] + HAND_OVER < best->seconds[0] && best->seconds[1] < NEARLY * best->seconds[0];
+    return best && best->seconds[1] + HAND_OVER < best->seconds[0] &&
+           best->seconds[1] < NEARLY * best->seconds[0];
 }
 
 int kl_pick_ever(const kl_pick_time *time, int n)
@@ -96,7 +99,8 @@ static void pick_axpby(kl_exec *ex, int64_t n, double a, kl_dptr x, double b, kl
     to->vt.axpby(to, n, a, x, b, y);
 }
 
-static void pick_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta, double floor, kl_dptr r, kl_dptr t)
+static void pick_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta, double floor, kl_dptr r,
+                              kl_dptr t)
 {
     kl_exec *const to = taker(ex, KL_OP_PRECONDITION, n);
     to->vt.precondition(to, n, diag, theta, floor, r, t);
@@ -108,7 +112,8 @@ static void pick_dots(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, 
     to->vt.dots(to, n, nvec, v, ldv, x, out);
 }
 
-static void pick_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, const double *c, double b, kl_dptr y)
+static void pick_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, const double *c, double b,
+                         kl_dptr y)
 {
     kl_exec *const to = taker(ex, KL_OP_COMBINE, n);
     to->vt.combine(to, n, nvec, v, ldv, c, b, y);
@@ -207,7 +212,8 @@ static void pick_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *pl
 {
     const pick *const p = (const pick *)ex;
     const kl_pick_time *by;
-    const int which = b->prepared ? ((const prepared *)b->prepared)->which : takes_list(ex, b, &by) && p->of[1];
+    const int which =
+        b->prepared ? ((const prepared *)b->prepared)->which : takes_list(ex, b, &by) && p->of[1];
     const kl_batch view = inside(b);
     p->of[0]->projection = ex->projection;
     p->of[which]->vt.batch_explain(p->of[which], &view, plan);
@@ -217,7 +223,8 @@ static kl_status pick_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl
 {
     pick *const p = (pick *)ex;
     const kl_pick_time *by;
-    const int better = call->op == KL_OP_BATCH ? takes_list(ex, call->batch, &by) : kl_pick_which(p->time, p->n, call->op, (double)call->n, &by);
+    const int better = call->op == KL_OP_BATCH ? takes_list(ex, call->batch, &by)
+                                               : kl_pick_which(p->time, p->n, call->op, (double)call->n, &by);
     const int which = better && (p->of[1] || open_second(p));
     kl_exec *const to = p->of[which];
     p->of[0]->projection = ex->projection;
@@ -225,7 +232,8 @@ static kl_status pick_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl
     const kl_status st = to->vt.explain(to, call, c, err);
     const size_t used = strlen(c->why);
     if (st == KL_OK && by)
-        snprintf(c->why + used, sizeof c->why - used, "%sauto: %s %.3g us, %s %.3g us at %lld", used ? "; " : "", p->of[0]->name, by->seconds[0] * 1e6,
+        snprintf(c->why + used, sizeof c->why - used, "%sauto: %s %.3g us, %s %.3g us at %lld",
+                 used ? "; " : "", p->of[0]->name, by->seconds[0] * 1e6,
                  p->of[1] ? p->of[1]->name : "the other", by->seconds[1] * 1e6, (long long)by->size);
     return st;
 }
@@ -238,7 +246,8 @@ static void pick_close(kl_exec *ex)
     kl_free(&p->time);
 }
 
-kl_status kl_exec_open_pick_take(kl_exec **first, kl_exec **second, const kl_pick_later *later, const kl_pick_time *time, int n, kl_exec **out, kl_err *err)
+kl_status kl_exec_open_pick_take(kl_exec **first, kl_exec **second, const kl_pick_later *later,
+                                 const kl_pick_time *time, int n, kl_exec **out, kl_err *err)
 {
     kl_status st = KL_OK;
     pick *p = NULL;

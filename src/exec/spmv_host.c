@@ -1,5 +1,5 @@
-/* Sparse products on the host: how rows are shared out among threads, blocks of vectors laid side by side, halves of symmetric
-   matrices.
+/* Sparse products on the host: how rows are shared out among threads, blocks of vectors laid side by side,
+   halves of symmetric matrices.
    SPDX-License-Identifier: Apache-2.0 */
 #include "exec/spmv_host.h"
 
@@ -11,7 +11,8 @@
 
 enum {
     MAX_CHUNK = 64,      /* rows in this many pieces of equal work, whatever the number of threads */
-    MAX_HALF_CHUNK = 16, /* of a symmetric half: each piece adds to rows of its own copy, summed in order afterwards */
+    /* of a symmetric half: each piece adds to rows of its own copy, summed in order afterwards */
+    MAX_HALF_CHUNK = 16,
     BLOCK = 4096,        /* rows that are laid side by side, or summed, by one task */
     SMALL = 20000        /* non-zeros below which threads cost more than they bring */
 };
@@ -29,7 +30,10 @@ typedef struct plan {
     int nv_room;
 } plan;
 
-static int64_t unit_rows(const kl_spmat *m) { return m->format == KL_SP_SELL || m->format == KL_SP_SELLR ? m->height : 1; }
+static int64_t unit_rows(const kl_spmat *m)
+{
+    return m->format == KL_SP_SELL || m->format == KL_SP_SELLR ? m->height : 1;
+}
 
 /* Places that units [0, u) hold. */
 static int64_t work_before(const kl_spmat *m, int64_t u)
@@ -48,11 +52,15 @@ static void find_lows(plan *s)
     const kl_spmat *const m = s->m;
     for (int c = 0; c < s->nchunk; c++) {
         s->low[c] = s->chunk[c];
-        for (int64_t i = s->chunk[c]; i < s->chunk[c + 1]; i++) { /* columns ascend: the first one is the smallest */
-            const int64_t start = kl_sp_offset(m, m->start, i), end = m->end != NULL ? kl_sp_offset(m, m->end, i) : kl_sp_offset(m, m->start, i + 1);
-            const int64_t first = m->width > 0 && (m->length == NULL || m->length[i] > 0) ? kl_sp_column(m, m->column, i * m->width)
-                                  : end > start                                           ? kl_sp_column(m, m->rest_column, start)
-                                                                                          : i;
+        /* columns ascend: the first one is the smallest */
+        for (int64_t i = s->chunk[c]; i < s->chunk[c + 1]; i++) {
+            const int64_t start = kl_sp_offset(m, m->start, i), end = m->end != NULL
+                                                                          ? kl_sp_offset(m, m->end, i)
+                                                                          : kl_sp_offset(m, m->start, i + 1);
+            const int64_t first = m->width > 0 && (m->length == NULL || m->length[i] > 0)
+                                      ? kl_sp_column(m, m->column, i * m->width)
+                                  : end > start ? kl_sp_column(m, m->rest_column, start)
+                                                : i;
             if (first < s->low[c]) s->low[c] = first;
         }
     }
@@ -64,13 +72,17 @@ kl_status kl_host_spmv_prepare(kl_exec *ex, kl_spmv *spmv, kl_err *err)
     const kl_spmat *const m = spmv->m;
     plan *s = NULL;
     if (spmv->way != KL_SPWAY_AUTO)
-        return kl_fail(err, KL_EABSENT, "executor %s: products by way %s are for devices; the host has one way for each format", ex->name, kl_spway_name(spmv->way));
+        return kl_fail(
+            err, KL_EABSENT,
+            "executor %s: products by way %s are for devices; the host has one way for each format", ex->name,
+            kl_spway_name(spmv->way));
     KL_TRY(kl_alloc(&s, 1, KL_MEM_MISC, err));
     spmv->plan = s;
     s->m = m;
     s->units = m->index_bytes == 2 ? kl_spmv_units_16 : kl_spmv_units_32;
 #if defined(__x86_64__)
-    if ((m->format == KL_SP_CSR || m->format == KL_SP_HYBRID) && !m->symmetric && m->ncol <= INT32_MAX && kl_isa_choose() <= KL_ISA_AVX2)
+    if ((m->format == KL_SP_CSR || m->format == KL_SP_HYBRID) && !m->symmetric && m->ncol <= INT32_MAX &&
+        kl_isa_choose() <= KL_ISA_AVX2)
         s->rows = m->index_bytes == 2 ? kl_spmv_rows_gathered_16 : kl_spmv_rows_gathered_32;
 #endif
     const int64_t nunit = (m->nrow + unit_rows(m) - 1) / unit_rows(m), work = work_before(m, nunit);
@@ -152,7 +164,8 @@ static void mirror_task(void *self, int64_t task, int thread)
     (void)thread;
     const int64_t from = task * BLOCK, to = from + BLOCK < s->m->nrow ? from + BLOCK : s->m->nrow;
     for (int c = 0; c < s->nchunk; c++) {
-        const int64_t low = s->low[c] > from ? s->low[c] : from, high = s->chunk[c + 1] < to ? s->chunk[c + 1] : to;
+        const int64_t low = s->low[c] > from ? s->low[c] : from,
+                      high = s->chunk[c + 1] < to ? s->chunk[c + 1] : to;
         const double *const z = s->z[c];
         for (int64_t k = low * p->nv; k < high * p->nv; k++) p->y[k] += z[k - s->low[c] * p->nv];
     }
@@ -169,14 +182,16 @@ static kl_status make_room(plan *s, int nv, kl_err *err)
     }
     if (s->m->symmetric && s->nv_z < nv) {
         s->nv_z = 0;
-        for (int c = 0; c < s->nchunk; c++) KL_TRY(kl_realloc(&s->z[c], (s->chunk[c + 1] - s->low[c]) * nv, KL_MEM_WORK, err));
+        for (int c = 0; c < s->nchunk; c++)
+            KL_TRY(kl_realloc(&s->z[c], (s->chunk[c + 1] - s->low[c]) * nv, KL_MEM_WORK, err));
         s->nv_z = nv;
     }
 out:
     return st;
 }
 
-kl_status kl_host_spmv_apply(kl_exec *ex, kl_spmv *spmv, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err)
+kl_status kl_host_spmv_apply(kl_exec *ex, kl_spmv *spmv, int nvec, kl_dptr x, int64_t ldx, kl_dptr y,
+                             int64_t ldy, kl_err *err)
 {
     kl_status st = KL_OK;
     plan *const s = spmv->plan;
@@ -184,7 +199,13 @@ kl_status kl_host_spmv_apply(kl_exec *ex, kl_spmv *spmv, int nvec, kl_dptr x, in
     const int nthread = work_before(m, s->nchunk > 0 ? s->chunk[s->nchunk] : 0) < SMALL ? 1 : ex->nthread;
     const int nv = nvec == 1 ? 1 : nvec == 2 ? 2 : nvec <= 4 ? 4 : nvec <= 8 ? 8 : 16;
     KL_TRY(make_room(s, nv, err));
-    product p = {.s = s, .nvec = nvec, .nv = nv, .from = (const double *)x.addr, .ldx = ldx, .to = (double *)y.addr, .ldy = ldy};
+    product p = {.s = s,
+                 .nvec = nvec,
+                 .nv = nv,
+                 .from = (const double *)x.addr,
+                 .ldx = ldx,
+                 .to = (double *)y.addr,
+                 .ldy = ldy};
     p.x = nv == 1 ? p.from : s->x;
     p.y = nv == 1 ? p.to : s->y;
     if (nv > 1) kl_par_for(nthread, (m->ncol + BLOCK - 1) / BLOCK, gather_task, &p);

@@ -1,6 +1,8 @@
-/* HDF5 layout: attributes of the root say what was computed; /energy, /s2, /irrep, /residual have an entry for each state; /state/N holds leading
-   determinants, weights by level, and density_alpha, density_beta, natural_occupations (of unrestricted orbitals _alpha and _beta) where they were
-   asked for; /irreps/NAME has an entry for each irrep. A run under way (attribute finished 0) has no states but start vectors, /vectors/IRREP [nvec][n].
+/* HDF5 layout: attributes of the root say what was computed; /energy, /s2, /irrep, /residual have an entry
+   for each state; /state/N holds leading determinants, weights by level, and density_alpha, density_beta,
+   natural_occupations (of unrestricted orbitals _alpha and _beta) where they were asked for; /irreps/NAME has
+   an entry for each irrep. A run under way (attribute finished 0) has no states but start vectors,
+   /vectors/IRREP [nvec][n].
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/cifile.h"
 #include "base/mem.h"
@@ -12,7 +14,9 @@
 #include <sys/stat.h>
 
 enum { WORDS = 1024 }; /* bytes for the occupations of a determinant */
-static const char *const density_name[2] = {"density_alpha", "density_beta"}, *const natural_name[2] = {"natural_occupations_alpha", "natural_occupations_beta"};
+static const char *const density_name[2] = {"density_alpha", "density_beta"}, *const natural_name[2] = {
+                                                                                  "natural_occupations_alpha",
+                                                                                  "natural_occupations_beta"};
 
 static void put_state(kl_h5_out *w, hid_t states, const kl_ci_result *r, int i)
 {
@@ -26,11 +30,15 @@ static void put_state(kl_h5_out *w, hid_t states, const kl_ci_result *r, int i)
     kl_h5_put_array(w, group, "leading_determinants", type, type, 1, &nleading, words, NULL);
     H5Tclose(type);
     kl_h5_put_reals(w, group, "leading_coefficients", s->nleading, s->leading, NULL);
-    if (s->level_weight != NULL) kl_h5_put_reals(w, group, "weight_by_level", r->nlevel, s->level_weight, NULL);
+    if (s->level_weight != NULL)
+        kl_h5_put_reals(w, group, "weight_by_level", r->nlevel, s->level_weight, NULL);
     if (s->natural != NULL) kl_h5_put_reals(w, group, "natural_occupations", r->norb, s->natural, NULL);
     for (int spin = 0; spin < 2; spin++) {
-        if (s->natural_spin[spin] != NULL) kl_h5_put_reals(w, group, natural_name[spin], r->norb, s->natural_spin[spin], NULL);
-        if (s->density[spin] != NULL) kl_h5_put_array(w, group, density_name[spin], H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, square, s->density[spin], NULL);
+        if (s->natural_spin[spin] != NULL)
+            kl_h5_put_reals(w, group, natural_name[spin], r->norb, s->natural_spin[spin], NULL);
+        if (s->density[spin] != NULL)
+            kl_h5_put_array(w, group, density_name[spin], H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, square,
+                            s->density[spin], NULL);
     }
     kl_h5_end_group(group);
 }
@@ -43,12 +51,27 @@ typedef struct block_field {
 } block_field;
 #define FIELD(name, member, type) {name, offsetof(kl_ci_block, member), type}
 static const block_field block_fields[] = {
-    FIELD("determinants", ndet, 'i'), FIELD("alpha_strings", nalpha_string, 'i'), FIELD("beta_strings", nbeta_string, 'i'), FIELD("nonzeros", nnz, 'i'),
-    FIELD("matrix_bytes", matrix_bytes, 'i'), FIELD("formula_bytes", formula_bytes, 'i'), FIELD("boundary", facts.boundary, 'i'), FIELD("nonzeros_all", facts.nnz, 'i'),
-    FIELD("nonzeros_reference", facts.nnz_reference, 'i'), FIELD("nonzeros_expansion", facts.nnz_expansion, 'i'), FIELD("rows_reference", facts.rows_reference, 'i'),
-    FIELD("rows_expansion", facts.rows_expansion, 'i'), FIELD("longest_row_nonzeros", facts.longest, 'i'), FIELD("longest_row", facts.longest_row, 'i'),
-    FIELD("sparsity", facts.sparsity, 'd'), FIELD("sparsity_reference", facts.sparsity_reference, 'd'), FIELD("sparsity_expansion", facts.sparsity_expansion, 'd'),
-    FIELD("products", napply, 'n'), FIELD("converged", converged, 'n'), FIELD("residual", residual, 'd'), FIELD("seconds_build", seconds_build, 'd'),
+    FIELD("determinants", ndet, 'i'),
+    FIELD("alpha_strings", nalpha_string, 'i'),
+    FIELD("beta_strings", nbeta_string, 'i'),
+    FIELD("nonzeros", nnz, 'i'),
+    FIELD("matrix_bytes", matrix_bytes, 'i'),
+    FIELD("formula_bytes", formula_bytes, 'i'),
+    FIELD("boundary", facts.boundary, 'i'),
+    FIELD("nonzeros_all", facts.nnz, 'i'),
+    FIELD("nonzeros_reference", facts.nnz_reference, 'i'),
+    FIELD("nonzeros_expansion", facts.nnz_expansion, 'i'),
+    FIELD("rows_reference", facts.rows_reference, 'i'),
+    FIELD("rows_expansion", facts.rows_expansion, 'i'),
+    FIELD("longest_row_nonzeros", facts.longest, 'i'),
+    FIELD("longest_row", facts.longest_row, 'i'),
+    FIELD("sparsity", facts.sparsity, 'd'),
+    FIELD("sparsity_reference", facts.sparsity_reference, 'd'),
+    FIELD("sparsity_expansion", facts.sparsity_expansion, 'd'),
+    FIELD("products", napply, 'n'),
+    FIELD("converged", converged, 'n'),
+    FIELD("residual", residual, 'd'),
+    FIELD("seconds_build", seconds_build, 'd'),
     FIELD("seconds_solve", seconds_solve, 'd'),
 };
 enum { NFIELD = sizeof(block_fields) / sizeof(*block_fields) };
@@ -60,9 +83,11 @@ static const struct {
     size_t offset;
     int most;
 } sizes[] = {
-    SIZE("orbitals", norb, 10000), SIZE("inactive", ninactive, 10000), SIZE("active", nactive, 10000), SIZE("alpha", nalpha, 10000), SIZE("beta", nbeta, 10000),
-    SIZE("irreps_of_the_file", nirrep, 8), SIZE("converged", converged, 1), SIZE("no_matrix", direct, 1), SIZE("one_half", half, 1),
-    SIZE("levels", nlevel, 2 * KL_DET_MAX_ORB + 1),
+    SIZE("orbitals", norb, 10000),   SIZE("inactive", ninactive, 10000),
+    SIZE("active", nactive, 10000),  SIZE("alpha", nalpha, 10000),
+    SIZE("beta", nbeta, 10000),      SIZE("irreps_of_the_file", nirrep, 8),
+    SIZE("converged", converged, 1), SIZE("no_matrix", direct, 1),
+    SIZE("one_half", half, 1),       SIZE("levels", nlevel, 2 * KL_DET_MAX_ORB + 1),
 };
 enum { NSIZE = sizeof(sizes) / sizeof(*sizes) };
 
@@ -84,7 +109,8 @@ static void put_all(kl_h5_out *w, const kl_ci_record *c)
     kl_h5_put_real(w, w->file, "reference_energy", r->reference_energy);
     kl_h5_put_real(w, w->file, "seconds", r->seconds_all);
     kl_h5_put_int(w, w->file, "finished", c->finished);
-    for (int k = 0; k < NSIZE; k++) kl_h5_put_int(w, w->file, sizes[k].name, *(const int *)((const char *)r + sizes[k].offset));
+    for (int k = 0; k < NSIZE; k++)
+        kl_h5_put_int(w, w->file, sizes[k].name, *(const int *)((const char *)r + sizes[k].offset));
     if (!c->finished) return;
     hid_t group = kl_h5_put_group(w, w->file, "state");
     for (int i = 0; i < r->nstate; i++) {
@@ -127,7 +153,8 @@ static void put_vectors(kl_h5_out *w, const char *path, const kl_ci_vectors *v)
     const kl_status have = kl_sealed_open(path, &old, NULL);
     errno = ENOMEM;
     if (have == KL_ENOMEM) kl_h5_ok(w, -1);
-    else w->failures += kl_h5_failures() - before; /* an old file that is damaged does not spoil the new one */
+    /* an old file that is damaged does not spoil the new one */
+    else w->failures += kl_h5_failures() - before;
     const hid_t group = kl_h5_put_group(w, w->file, "vectors");
     for (int g = 0; g < 8; g++) {
         char name[16], whole[32];
@@ -150,7 +177,9 @@ static int64_t estimate_bytes(const char *path, const kl_ci_record *c, const kl_
     struct stat old;
     const kl_ci_result *const r = &c->r;
     int64_t n = 262144 + 4 * KL_H5_MAX_TEXT + (int64_t)strlen(c->options);
-    if (c->finished) n += r->nstate * (KL_CI_LEADING * WORDS + 16384 + 8 * (r->nlevel + 2 * (int64_t)r->norb * (r->norb + 1)));
+    if (c->finished)
+        n += r->nstate *
+             (KL_CI_LEADING * WORDS + 16384 + 8 * (r->nlevel + 2 * (int64_t)r->norb * (r->norb + 1)));
     if (v != NULL) n += 8 * v->nvec * v->n + (stat(path, &old) == 0 ? (int64_t)old.st_size : 0);
     return n;
 }
@@ -177,22 +206,28 @@ static kl_status get_state(const kl_h5_in *in, kl_ci_result *r, int i, kl_err *e
     const hid_t type = kl_h5_text_type(WORDS);
     snprintf(name, sizeof(name), "state/%d", i + 1);
     KL_TRY(kl_h5_get_group(in, in->file, name, &group, err));
-    KL_TRY(kl_h5_get_array(in, group, "leading_determinants", type, WORDS, 1, &n, KL_MEM_WORK, (void **)&words, err));
+    KL_TRY(kl_h5_get_array(in, group, "leading_determinants", type, WORDS, 1, &n, KL_MEM_WORK,
+                           (void **)&words, err));
     if (n > KL_CI_LEADING) KL_TRY(kl_h5_bad(in, "leading_determinants", "is too long", err));
     KL_TRY(kl_h5_get_list(in, group, "leading_coefficients", H5T_NATIVE_DOUBLE, n, s->leading, err));
     for (s->nleading = 0; s->nleading < n; s->nleading++) {
         words[s->nleading][WORDS - 1] = '\0';
         kl_h5_make_plain(words[s->nleading]);
         s->leading_text[s->nleading] = kl_strdup(words[s->nleading]);
-        if (s->leading_text[s->nleading] == NULL) KL_TRY(kl_fail(err, KL_ENOMEM, "no memory for the states in %.300s", in->path));
+        if (s->leading_text[s->nleading] == NULL)
+            KL_TRY(kl_fail(err, KL_ENOMEM, "no memory for the states in %.300s", in->path));
     }
     if (H5Lexists(group, "weight_by_level", H5P_DEFAULT) > 0)
         KL_TRY(kl_h5_get_reals(in, group, "weight_by_level", r->nlevel, KL_MEM_MISC, &s->level_weight, err));
-    if (H5Lexists(group, "natural_occupations", H5P_DEFAULT) > 0) KL_TRY(kl_h5_get_reals(in, group, "natural_occupations", r->norb, KL_MEM_MISC, &s->natural, err));
+    if (H5Lexists(group, "natural_occupations", H5P_DEFAULT) > 0)
+        KL_TRY(kl_h5_get_reals(in, group, "natural_occupations", r->norb, KL_MEM_MISC, &s->natural, err));
     for (int spin = 0; spin < 2; spin++)
-        if (H5Lexists(group, natural_name[spin], H5P_DEFAULT) > 0) KL_TRY(kl_h5_get_reals(in, group, natural_name[spin], r->norb, KL_MEM_MISC, &s->natural_spin[spin], err));
+        if (H5Lexists(group, natural_name[spin], H5P_DEFAULT) > 0)
+            KL_TRY(kl_h5_get_reals(in, group, natural_name[spin], r->norb, KL_MEM_MISC,
+                                   &s->natural_spin[spin], err));
     for (int spin = 0; spin < 2 && H5Lexists(group, density_name[spin], H5P_DEFAULT) > 0; spin++)
-        KL_TRY(kl_h5_get_array(in, group, density_name[spin], H5T_NATIVE_DOUBLE, sizeof(double), 2, square, KL_MEM_MISC, (void **)&s->density[spin], err));
+        KL_TRY(kl_h5_get_array(in, group, density_name[spin], H5T_NATIVE_DOUBLE, sizeof(double), 2, square,
+                               KL_MEM_MISC, (void **)&s->density[spin], err));
 out:
     H5Tclose(type);
     kl_h5_end_group(group);
@@ -206,7 +241,8 @@ static kl_status get_states(const kl_h5_in *in, kl_ci_result *r, kl_err *err)
     double *energy = NULL, s2[KL_MAX_ROOT], residual[KL_MAX_ROOT];
     int64_t irrep[KL_MAX_ROOT], *label = NULL, n = -1, nblock = -1;
     hid_t group = -1;
-    KL_TRY(kl_h5_get_array(in, in->file, "energy", H5T_NATIVE_DOUBLE, sizeof(double), 1, &n, KL_MEM_WORK, (void **)&energy, err));
+    KL_TRY(kl_h5_get_array(in, in->file, "energy", H5T_NATIVE_DOUBLE, sizeof(double), 1, &n, KL_MEM_WORK,
+                           (void **)&energy, err));
     if (n > KL_MAX_ROOT) KL_TRY(kl_h5_bad(in, "energy", "is too long", err));
     KL_TRY(kl_h5_get_list(in, in->file, "s2", H5T_NATIVE_DOUBLE, n, s2, err));
     KL_TRY(kl_h5_get_list(in, in->file, "residual", H5T_NATIVE_DOUBLE, n, residual, err));
@@ -214,15 +250,18 @@ static kl_status get_states(const kl_h5_in *in, kl_ci_result *r, kl_err *err)
     KL_TRY(kl_alloc(&r->state, n, KL_MEM_MISC, err));
     for (r->nstate = 0; r->nstate < n;) {
         const int i = r->nstate++;
-        r->state[i] = (kl_ci_state){.energy = energy[i], .s2 = s2[i], .residual = residual[i], .irrep = (int)(irrep[i] - 1)};
+        r->state[i] = (kl_ci_state){
+            .energy = energy[i], .s2 = s2[i], .residual = residual[i], .irrep = (int)(irrep[i] - 1)};
         if (irrep[i] < 1 || irrep[i] > 8) KL_TRY(kl_h5_bad(in, "irrep", "names none of 1 to 8", err));
         KL_TRY(get_state(in, r, i, err));
     }
     KL_TRY(kl_h5_get_group(in, in->file, "irreps", &group, err));
-    KL_TRY(kl_h5_get_array(in, group, "label", H5T_NATIVE_INT64, sizeof(int64_t), 1, &nblock, KL_MEM_WORK, (void **)&label, err));
+    KL_TRY(kl_h5_get_array(in, group, "label", H5T_NATIVE_INT64, sizeof(int64_t), 1, &nblock, KL_MEM_WORK,
+                           (void **)&label, err));
     if (nblock > 8) KL_TRY(kl_h5_bad(in, "label", "is too long", err));
     for (int64_t i = 0; i < nblock; i++)
-        if (label[i] < 1 || label[i] > r->nirrep) KL_TRY(kl_h5_bad(in, "label", "names an irrep that is not there", err));
+        if (label[i] < 1 || label[i] > r->nirrep)
+            KL_TRY(kl_h5_bad(in, "label", "names an irrep that is not there", err));
     for (int k = 0; k < NFIELD; k++) {
         const block_field *const f = &block_fields[k];
         int64_t whole[8];
@@ -247,7 +286,8 @@ out:
 static int is_ci(const kl_h5_in *in)
 {
     char *kind = NULL;
-    const int is = H5Aexists(in->file, "kind") > 0 && kl_h5_get_text(in, in->file, "kind", &kind, NULL) == KL_OK && strcmp(kind, "ci") == 0;
+    const int is = H5Aexists(in->file, "kind") > 0 &&
+                   kl_h5_get_text(in, in->file, "kind", &kind, NULL) == KL_OK && strcmp(kind, "ci") == 0;
     kl_free(&kind);
     return is;
 }
@@ -263,7 +303,8 @@ int kl_cifile_is(const char *path)
 static kl_status open_ci(const char *path, kl_h5_in *in, kl_err *err)
 {
     const kl_status st = kl_sealed_open(path, in, err);
-    return st != KL_OK || is_ci(in) ? st : kl_fail(err, KL_EINPUT, "%.300s: is no result of `kronlat ci'", path);
+    return st != KL_OK || is_ci(in) ? st
+                                    : kl_fail(err, KL_EINPUT, "%.300s: is no result of `kronlat ci'", path);
 }
 
 kl_status kl_cifile_read(const char *path, kl_ci_record *out, kl_err *err)
@@ -285,7 +326,8 @@ kl_status kl_cifile_read(const char *path, kl_ci_record *out, kl_err *err)
     }
     KL_TRY(kl_h5_get_text(&in, in.file, "format", &text, err));
     if (!kl_spformat_parse(text, &r->format)) KL_TRY(kl_h5_bad(&in, "format", "is not known", err));
-    if (H5Aexists(in.file, "reference") > 0) KL_TRY(kl_h5_get_text(&in, in.file, "reference", &r->reference, err));
+    if (H5Aexists(in.file, "reference") > 0)
+        KL_TRY(kl_h5_get_text(&in, in.file, "reference", &r->reference, err));
     if (H5Aexists(in.file, "note") > 0) {
         KL_TRY(kl_h5_get_text(&in, in.file, "note", &text, err));
         snprintf(r->note, sizeof(r->note), "%s", text);
@@ -293,7 +335,9 @@ kl_status kl_cifile_read(const char *path, kl_ci_record *out, kl_err *err)
     KL_TRY(kl_h5_get_real(&in, in.file, "reference_energy", &r->reference_energy, err));
     KL_TRY(kl_h5_get_real(&in, in.file, "seconds", &r->seconds_all, err));
     KL_TRY(kl_h5_get_small(&in, in.file, "finished", 0, 1, &out->finished, err));
-    for (int k = 0; k < NSIZE; k++) KL_TRY(kl_h5_get_small(&in, in.file, sizes[k].name, 0, sizes[k].most, (int *)((char *)r + sizes[k].offset), err));
+    for (int k = 0; k < NSIZE; k++)
+        KL_TRY(kl_h5_get_small(&in, in.file, sizes[k].name, 0, sizes[k].most,
+                               (int *)((char *)r + sizes[k].offset), err));
     if (out->finished) KL_TRY(get_states(&in, r, err));
     KL_TRY(kl_h5_check(&in, err));
 out:
@@ -303,7 +347,8 @@ out:
     return st;
 }
 
-kl_status kl_cifile_vectors(const char *path, int irrep, int most, int64_t n, int *nvec, double *x, kl_err *err)
+kl_status kl_cifile_vectors(const char *path, int irrep, int most, int64_t n, int *nvec, double *x,
+                            kl_err *err)
 {
     kl_status st = KL_OK;
     char name[32];
@@ -320,7 +365,9 @@ kl_status kl_cifile_vectors(const char *path, int irrep, int most, int64_t n, in
     KL_TRY(kl_h5_open_array(&in, in.file, name, H5T_FLOAT, &set, &rank, have, &count, err));
     if (rank != 2) KL_TRY(kl_h5_bad(&in, name, "holds no vectors", err));
     if (have[1] != n)
-        KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s holds vectors of %lld numbers for irrep %d; this run needs %lld", path, (long long)have[1], irrep + 1, (long long)n));
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "--resume: %.300s holds vectors of %lld numbers for irrep %d; this run needs %lld",
+                       path, (long long)have[1], irrep + 1, (long long)n));
     const int64_t some = have[0] < most ? have[0] : most;
     KL_TRY(kl_h5_get_part(&in, set, name, 0, some, x, err));
     *nvec = (int)some;

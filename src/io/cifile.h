@@ -1,4 +1,5 @@
-/* Results of configuration interaction as a sealed HDF5 file: energies, spins, leading determinants, densities; and runs under way, with what they go on from.
+/* Results of configuration interaction as a sealed HDF5 file: energies, spins, leading determinants,
+   densities; and runs under way, with what they go on from.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CIFILE_H
 #define KL_CIFILE_H
@@ -21,7 +22,8 @@ typedef struct kl_ci_vectors { /* that the run goes on from, of one irrep */
 } kl_ci_vectors;
 
 /* A sealed file (sealed.h). vectors NULL: none; those of other irreps that the file holds stay. */
-kl_status kl_cifile_write(const char *path, const kl_ci_record *c, const kl_ci_vectors *vectors, kl_err *err) KL_MUST_CHECK;
+kl_status kl_cifile_write(const char *path, const kl_ci_record *c, const kl_ci_vectors *vectors,
+                          kl_err *err) KL_MUST_CHECK;
 
 int kl_cifile_is(const char *path); /* 1: a file of this kind */
 
@@ -29,6 +31,7 @@ int kl_cifile_is(const char *path); /* 1: a file of this kind */
 kl_status kl_cifile_read(const char *path, kl_ci_record *out, kl_err *err) KL_MUST_CHECK;
 
 /* At most `most` vectors of an irrep; *nvec 0: there are none. EINPUT when they are of another length. */
-kl_status kl_cifile_vectors(const char *path, int irrep, int most, int64_t n, int *nvec, double *x, kl_err *err) KL_MUST_CHECK;
+kl_status kl_cifile_vectors(const char *path, int irrep, int most, int64_t n, int *nvec, double *x,
+                            kl_err *err) KL_MUST_CHECK;
 
 #endif

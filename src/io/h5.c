@@ -43,12 +43,17 @@ static herr_t on_failure(hid_t stack, void *none)
     return 0;
 }
 
-static int exchange(kl_h5_quiet *q) { return H5Eget_auto2(H5E_DEFAULT, &q->print, &q->data) >= 0 && H5Eset_auto2(H5E_DEFAULT, on_failure, NULL) >= 0; }
+static int exchange(kl_h5_quiet *q)
+{
+    return H5Eget_auto2(H5E_DEFAULT, &q->print, &q->data) >= 0 &&
+           H5Eset_auto2(H5E_DEFAULT, on_failure, NULL) >= 0;
+}
 
 /* HDF5 prints what fails while it starts, before it can be told not to: meanwhile stderr leads nowhere. */
 static int start(void)
 {
-    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC), was = nowhere < 0 ? -1 : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC),
+              was = nowhere < 0 ? -1 : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (was >= 0) (void)dup2(nowhere, STDERR_FILENO);
     kl_h5_quiet q;
     const int good = H5open() >= 0 && exchange(&q) && H5Eset_auto2(H5E_DEFAULT, q.print, q.data) >= 0;
@@ -64,7 +69,8 @@ kl_status kl_h5_begin(kl_h5_quiet *q, kl_err *err)
     *q = (kl_h5_quiet){NULL, NULL};
     if (nopen++ == 0) no_memory = 0;
     if (state == NOT_YET) {
-        H5dont_atexit(); /* we close what we open; HDF5 itself, where memory has failed it, ends in a crash or in text */
+        /* we close what we open; HDF5 itself, where memory has failed it, ends in a crash or in text */
+        H5dont_atexit();
         state = start() ? STARTED : FAILED;
     }
     if (state == STARTED && exchange(q)) return KL_OK;
@@ -86,7 +92,8 @@ int kl_h5_ok(kl_h5_out *w, int64_t code)
     return 0;
 }
 
-void kl_h5_put_attribute(kl_h5_out *w, hid_t at, const char *name, hid_t on_disk, hid_t in_memory, hsize_t n, const void *value)
+void kl_h5_put_attribute(kl_h5_out *w, hid_t at, const char *name, hid_t on_disk, hid_t in_memory, hsize_t n,
+                         const void *value)
 {
     if (w->failed) return;
     const hid_t space = n == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &n, NULL);
@@ -142,7 +149,8 @@ static hid_t create_group(hid_t at, const char *name)
     return group;
 }
 
-/* The groups on the way to a name, where they are missing: those that the library makes by itself have the time of day. */
+/* The groups on the way to a name, where they are missing: those that the library makes by itself have the
+   time of day. */
 static void create_way(kl_h5_out *w, hid_t at, const char *name)
 {
     for (const char *end = strchr(name, '/'); end != NULL && !w->failed; end = strchr(end + 1, '/')) {
@@ -171,8 +179,8 @@ void kl_h5_end_group(hid_t group)
     if (group >= 0) H5Gclose(group);
 }
 
-void kl_h5_put_array(kl_h5_out *w, hid_t at, const char *name, hid_t on_disk, hid_t in_memory, int rank, const hsize_t *shape, const void *value,
-                     const char *note)
+void kl_h5_put_array(kl_h5_out *w, hid_t at, const char *name, hid_t on_disk, hid_t in_memory, int rank,
+                     const hsize_t *shape, const void *value, const char *note)
 {
     create_way(w, at, name);
     if (w->failed) return;
@@ -195,7 +203,8 @@ void kl_h5_put_ints(kl_h5_out *w, hid_t at, const char *name, int64_t n, const i
     kl_h5_put_array(w, at, name, H5T_STD_I64LE, H5T_NATIVE_INT64, 1, &shape, value, NULL);
 }
 
-void kl_h5_put_reals(kl_h5_out *w, hid_t at, const char *name, int64_t n, const double *value, const char *note)
+void kl_h5_put_reals(kl_h5_out *w, hid_t at, const char *name, int64_t n, const double *value,
+                     const char *note)
 {
     const hsize_t shape = (hsize_t)n;
     kl_h5_put_array(w, at, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 1, &shape, value, note);
@@ -206,7 +215,8 @@ static int move_part(hid_t set, int64_t first, int64_t n, void *to, const void *
 {
     hsize_t start[2] = {(hsize_t)first, 0}, count[2] = {0, 1};
     const hid_t file = H5Dget_space(set);
-    if (file < 0 || H5Sget_simple_extent_ndims(file) > 2 || H5Sget_simple_extent_dims(file, count, NULL) < 1) return 0;
+    if (file < 0 || H5Sget_simple_extent_ndims(file) > 2 || H5Sget_simple_extent_dims(file, count, NULL) < 1)
+        return 0;
     count[0] = (hsize_t)n;
     const hsize_t all = count[0] * count[1];
     const hid_t memory = H5Screate_simple(1, &all, NULL);
@@ -236,7 +246,8 @@ kl_status kl_h5_check(const kl_h5_in *in, kl_err *err)
     return nfailure == in->failures ? KL_OK : kl_h5_bad(in, "HDF5", "cannot read a part of it", err);
 }
 
-kl_status kl_h5_get_attribute(const kl_h5_in *in, hid_t at, const char *name, hid_t in_memory, int64_t n, void *value, kl_err *err)
+kl_status kl_h5_get_attribute(const kl_h5_in *in, hid_t at, const char *name, hid_t in_memory, int64_t n,
+                              void *value, kl_err *err)
 {
     kl_status st = KL_OK;
     hid_t attribute = -1, space = -1, type = -1;
@@ -244,7 +255,8 @@ kl_status kl_h5_get_attribute(const kl_h5_in *in, hid_t at, const char *name, hi
     if (attribute < 0) KL_TRY(kl_h5_bad(in, name, "is missing", err));
     space = H5Aget_space(attribute);
     type = H5Aget_type(attribute);
-    if (space < 0 || type < 0 || H5Tget_class(type) != H5Tget_class(in_memory) || H5Sget_simple_extent_npoints(space) != n)
+    if (space < 0 || type < 0 || H5Tget_class(type) != H5Tget_class(in_memory) ||
+        H5Sget_simple_extent_npoints(space) != n)
         KL_TRY(kl_h5_bad(in, name, "has the wrong type or length", err));
     if (H5Aread(attribute, in_memory, value) < 0) KL_TRY(kl_h5_bad(in, name, "cannot be read", err));
 out:
@@ -254,16 +266,19 @@ out:
     return st;
 }
 
-kl_status kl_h5_get_int(const kl_h5_in *in, hid_t at, const char *name, int64_t least, int64_t most, int64_t *value, kl_err *err)
+kl_status kl_h5_get_int(const kl_h5_in *in, hid_t at, const char *name, int64_t least, int64_t most,
+                        int64_t *value, kl_err *err)
 {
     *value = 0;
     kl_status st = kl_h5_get_attribute(in, at, name, H5T_NATIVE_INT64, 1, value, err);
     if (st == KL_OK && (*value < least || *value > most))
-        st = kl_fail(err, KL_EINPUT, "%.300s: is damaged: %s is %lld, outside %lld to %lld", in->path, name, (long long)*value, (long long)least, (long long)most);
+        st = kl_fail(err, KL_EINPUT, "%.300s: is damaged: %s is %lld, outside %lld to %lld", in->path, name,
+                     (long long)*value, (long long)least, (long long)most);
     return st;
 }
 
-kl_status kl_h5_get_small(const kl_h5_in *in, hid_t at, const char *name, int least, int most, int *value, kl_err *err)
+kl_status kl_h5_get_small(const kl_h5_in *in, hid_t at, const char *name, int least, int most, int *value,
+                          kl_err *err)
 {
     int64_t wide;
     const kl_status st = kl_h5_get_int(in, at, name, least, most, &wide, err);
@@ -278,11 +293,13 @@ kl_status kl_h5_get_real(const kl_h5_in *in, hid_t at, const char *name, double 
 }
 
 /* Of an attribute, or of a scalar data set (is_set). */
-/* Whether a terminal takes what stands here for an order: control characters of ASCII and, in UTF-8, of ISO 8859. */
+/* Whether a terminal takes what stands here for an order: control characters of ASCII and, in UTF-8, of ISO
+   8859. */
 static int is_control(const char *text)
 {
     const unsigned char *const c = (const unsigned char *)text;
-    return (c[0] < 0x20 && c[0] != '\n' && c[0] != '\t') || c[0] == 0x7f || (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0);
+    return (c[0] < 0x20 && c[0] != '\n' && c[0] != '\t') || c[0] == 0x7f ||
+           (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0);
 }
 
 void kl_h5_make_plain(char *text)
@@ -294,7 +311,8 @@ void kl_h5_make_plain(char *text)
     }
 }
 
-static kl_status get_text(const kl_h5_in *in, hid_t at, const char *name, int is_set, char **text, kl_err *err)
+static kl_status get_text(const kl_h5_in *in, hid_t at, const char *name, int is_set, char **text,
+                          kl_err *err)
 {
     kl_status st = KL_OK;
     hid_t it = -1, type = -1, space = -1, in_memory = -1;
@@ -303,13 +321,14 @@ static kl_status get_text(const kl_h5_in *in, hid_t at, const char *name, int is
     type = is_set ? H5Dget_type(it) : H5Aget_type(it);
     space = is_set ? H5Dget_space(it) : H5Aget_space(it);
     const size_t size = type < 0 ? 0 : H5Tget_size(type);
-    if (type < 0 || space < 0 || H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) > 0 || H5Sget_simple_extent_npoints(space) != 1 || size < 1 ||
-        (int64_t)size > in->bytes)
+    if (type < 0 || space < 0 || H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) > 0 ||
+        H5Sget_simple_extent_npoints(space) != 1 || size < 1 || (int64_t)size > in->bytes)
         KL_TRY(kl_h5_bad(in, name, "is no text", err));
     kl_free(text);
     KL_TRY(kl_alloc(text, (int64_t)size + 1, KL_MEM_MISC, err));
     in_memory = kl_h5_text_type(size);
-    if ((is_set ? H5Dread(it, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, *text) : H5Aread(it, in_memory, *text)) < 0)
+    if ((is_set ? H5Dread(it, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, *text)
+                : H5Aread(it, in_memory, *text)) < 0)
         KL_TRY(kl_h5_bad(in, name, "cannot be read", err));
     (*text)[size] = '\0';
     kl_h5_make_plain(*text);
@@ -324,9 +343,15 @@ out:
     return st;
 }
 
-kl_status kl_h5_get_text(const kl_h5_in *in, hid_t at, const char *name, char **text, kl_err *err) { return get_text(in, at, name, 0, text, err); }
+kl_status kl_h5_get_text(const kl_h5_in *in, hid_t at, const char *name, char **text, kl_err *err)
+{
+    return get_text(in, at, name, 0, text, err);
+}
 
-kl_status kl_h5_get_long_text(const kl_h5_in *in, hid_t at, const char *name, char **text, kl_err *err) { return get_text(in, at, name, 1, text, err); }
+kl_status kl_h5_get_long_text(const kl_h5_in *in, hid_t at, const char *name, char **text, kl_err *err)
+{
+    return get_text(in, at, name, 1, text, err);
+}
 
 kl_status kl_h5_get_group(const kl_h5_in *in, hid_t at, const char *name, hid_t *group, kl_err *err)
 {
@@ -337,15 +362,16 @@ kl_status kl_h5_get_group(const kl_h5_in *in, hid_t at, const char *name, hid_t 
 int kl_h5_has(const kl_h5_in *in, const char *name)
 {
     char part[KL_H5_MAX_NAME];
-    for (const char *slash = strchr(name, '/'); slash != NULL; slash = strchr(slash + 1, '/')) { /* HDF5 wants to be asked step by step */
+    /* HDF5 wants to be asked step by step */
+    for (const char *slash = strchr(name, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         snprintf(part, sizeof(part), "%.*s", (int)(slash - name), name);
         if (H5Lexists(in->file, part, H5P_DEFAULT) <= 0) return 0;
     }
     return H5Lexists(in->file, name, H5P_DEFAULT) > 0;
 }
 
-kl_status kl_h5_open_array(const kl_h5_in *in, hid_t at, const char *name, H5T_class_t class, hid_t *set, int *rank, int64_t *shape, int64_t *count,
-                           kl_err *err)
+kl_status kl_h5_open_array(const kl_h5_in *in, hid_t at, const char *name, H5T_class_t class, hid_t *set,
+                           int *rank, int64_t *shape, int64_t *count, kl_err *err)
 {
     kl_status st = KL_OK;
     hid_t space = -1, type = -1;
@@ -355,15 +381,19 @@ kl_status kl_h5_open_array(const kl_h5_in *in, hid_t at, const char *name, H5T_c
     space = H5Dget_space(*set);
     type = H5Dget_type(*set);
     *rank = space < 0 ? -1 : H5Sget_simple_extent_ndims(space);
-    if (type < 0 || *rank < 0 || *rank > 3 || H5Tget_class(type) != class) KL_TRY(kl_h5_bad(in, name, "has the wrong type or rank", err));
-    if (*rank > 0 && H5Sget_simple_extent_dims(space, extent, NULL) < 0) KL_TRY(kl_h5_bad(in, name, "has no shape", err));
+    if (type < 0 || *rank < 0 || *rank > 3 || H5Tget_class(type) != class)
+        KL_TRY(kl_h5_bad(in, name, "has the wrong type or rank", err));
+    if (*rank > 0 && H5Sget_simple_extent_dims(space, extent, NULL) < 0)
+        KL_TRY(kl_h5_bad(in, name, "has no shape", err));
     *count = 1;
     for (int k = 0; k < *rank; k++) {
-        if (extent[k] > (hsize_t)in->bytes || !kl_mul_size(*count, (int64_t)extent[k], count)) KL_TRY(kl_h5_bad(in, name, "is larger than the file", err));
+        if (extent[k] > (hsize_t)in->bytes || !kl_mul_size(*count, (int64_t)extent[k], count))
+            KL_TRY(kl_h5_bad(in, name, "is larger than the file", err));
         shape[k] = (int64_t)extent[k];
     }
     int64_t bytes;
-    if (!kl_mul_size(*count, (int64_t)H5Tget_size(type), &bytes) || bytes > in->bytes || (int64_t)H5Dget_storage_size(*set) != bytes)
+    if (!kl_mul_size(*count, (int64_t)H5Tget_size(type), &bytes) || bytes > in->bytes ||
+        (int64_t)H5Dget_storage_size(*set) != bytes)
         KL_TRY(kl_h5_bad(in, name, "is not stored in full", err));
 out:
     if (type >= 0) H5Tclose(type);
@@ -375,8 +405,8 @@ out:
     return st;
 }
 
-kl_status kl_h5_get_array(const kl_h5_in *in, hid_t at, const char *name, hid_t in_memory, size_t size, int rank, int64_t *shape, kl_mem_kind kind,
-                          void **out, kl_err *err)
+kl_status kl_h5_get_array(const kl_h5_in *in, hid_t at, const char *name, hid_t in_memory, size_t size,
+                          int rank, int64_t *shape, kl_mem_kind kind, void **out, kl_err *err)
 {
     kl_status st = KL_OK;
     hid_t set = -1;
@@ -389,19 +419,22 @@ kl_status kl_h5_get_array(const kl_h5_in *in, hid_t at, const char *name, hid_t 
     if (!fits) KL_TRY(kl_h5_bad(in, name, "has the wrong shape", err));
     for (int k = 0; k < rank; k++) shape[k] = have[k];
     KL_TRY(kl_alloc_bytes(out, count, size, kind, err));
-    if (count > 0 && H5Dread(set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, *out) < 0) KL_TRY(kl_h5_bad(in, name, "cannot be read", err));
+    if (count > 0 && H5Dread(set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, *out) < 0)
+        KL_TRY(kl_h5_bad(in, name, "cannot be read", err));
 out:
     if (st != KL_OK) kl_free_ptr(out);
     if (set >= 0) H5Dclose(set);
     return st;
 }
 
-kl_status kl_h5_get_reals(const kl_h5_in *in, hid_t at, const char *name, int64_t n, kl_mem_kind kind, double **out, kl_err *err)
+kl_status kl_h5_get_reals(const kl_h5_in *in, hid_t at, const char *name, int64_t n, kl_mem_kind kind,
+                          double **out, kl_err *err)
 {
     return kl_h5_get_array(in, at, name, H5T_NATIVE_DOUBLE, sizeof(double), 1, &n, kind, (void **)out, err);
 }
 
-kl_status kl_h5_get_list(const kl_h5_in *in, hid_t at, const char *name, hid_t in_memory, int64_t n, void *out, kl_err *err)
+kl_status kl_h5_get_list(const kl_h5_in *in, hid_t at, const char *name, hid_t in_memory, int64_t n,
+                         void *out, kl_err *err)
 {
     kl_status st = KL_OK;
     hid_t set = -1;
@@ -409,20 +442,23 @@ kl_status kl_h5_get_list(const kl_h5_in *in, hid_t at, const char *name, hid_t i
     int64_t shape[3], count = 0;
     KL_TRY(kl_h5_open_array(in, at, name, H5Tget_class(in_memory), &set, &rank, shape, &count, err));
     if (rank != 1 || count != n) KL_TRY(kl_h5_bad(in, name, "has the wrong shape", err));
-    if (count > 0 && H5Dread(set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0) KL_TRY(kl_h5_bad(in, name, "cannot be read", err));
+    if (count > 0 && H5Dread(set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0)
+        KL_TRY(kl_h5_bad(in, name, "cannot be read", err));
 out:
     if (set >= 0) H5Dclose(set);
     return st;
 }
 
-kl_status kl_h5_get_part(const kl_h5_in *in, hid_t set, const char *name, int64_t first, int64_t n, double *value, kl_err *err)
+kl_status kl_h5_get_part(const kl_h5_in *in, hid_t set, const char *name, int64_t first, int64_t n,
+                         double *value, kl_err *err)
 {
     return move_part(set, first, n, value, NULL) ? KL_OK : kl_h5_bad(in, name, "cannot be read", err);
 }
 
 kl_status kl_h5_link_name(const kl_h5_in *in, hid_t group, int64_t i, char name[KL_H5_MAX_NAME], kl_err *err)
 {
-    const ssize_t length = H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, (hsize_t)i, name, KL_H5_MAX_NAME, H5P_DEFAULT);
+    const ssize_t length = H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, (hsize_t)i, name,
+                                              KL_H5_MAX_NAME, H5P_DEFAULT);
     if (length <= 0 || length >= KL_H5_MAX_NAME) return kl_h5_bad(in, "a name", "cannot be read", err);
     for (const char *c = name; *c != '\0'; c++)
         if (is_control(c)) return kl_h5_bad(in, "a name", "holds a control character", err);
@@ -432,7 +468,8 @@ kl_status kl_h5_link_name(const kl_h5_in *in, hid_t group, int64_t i, char name[
 kl_status kl_h5_link_count(const kl_h5_in *in, hid_t group, int64_t *n, kl_err *err)
 {
     H5G_info_t info;
-    if (H5Gget_info(group, &info) < 0 || info.nlinks > 1000000) return kl_h5_bad(in, "a group", "cannot be read", err);
+    if (H5Gget_info(group, &info) < 0 || info.nlinks > 1000000)
+        return kl_h5_bad(in, "a group", "cannot be read", err);
     *n = (int64_t)info.nlinks;
     return KL_OK;
 }

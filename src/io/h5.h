@@ -1,5 +1,6 @@
-/* HDF5 as our files use it: numbers, texts and arrays, as attributes and as data sets. What is written keeps the first failure; what is read is checked
-   for type, shape and full storage before it sizes an allocation. Opens no files: sealed.h.
+/* HDF5 as our files use it: numbers, texts and arrays, as attributes and as data sets. What is written keeps
+   the first failure; what is read is checked for type, shape and full storage before it sizes an allocation.
+   Opens no files: sealed.h.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_H5_H
 #define KL_H5_H
@@ -8,7 +9,11 @@
 
 #include "base/mem.h"
 
-enum { KL_H5_MAX_TEXT = 60000, KL_H5_MAX_NAME = 1024 /* of a path in a file: a measurement is named by its request, which may have 400 characters */ };
+enum {
+    KL_H5_MAX_TEXT = 60000,
+    KL_H5_MAX_NAME =
+        1024 /* of a path in a file: a measurement is named by its request, which may have 400 characters */
+};
 
 /* HDF5 prints its own errors by default; a library does not print: not between these two. */
 typedef struct kl_h5_quiet {
@@ -20,7 +25,8 @@ void kl_h5_end(kl_h5_quiet q);
 int kl_h5_is_busy(void);  /* between the two; may be asked in a handler of signals */
 int kl_h5_failures(void); /* how many calls have failed so far */
 
-/* A file being written: after the first failure later calls do nothing; who closes the file makes one message of it. */
+/* A file being written: after the first failure later calls do nothing; who closes the file makes one message
+   of it. */
 typedef struct kl_h5_out {
     hid_t file;
     int failed;
@@ -31,28 +37,36 @@ typedef struct kl_h5_out {
 int kl_h5_ok(kl_h5_out *w, int64_t code); /* whether code, of HDF5, is no failure; remembers one */
 
 /* An attribute of n numbers or texts of these types, a scalar for n = 0. */
-void kl_h5_put_attribute(kl_h5_out *w, hid_t at, const char *name, hid_t on_disk, hid_t in_memory, hsize_t n, const void *value);
+void kl_h5_put_attribute(kl_h5_out *w, hid_t at, const char *name, hid_t on_disk, hid_t in_memory, hsize_t n,
+                         const void *value);
 void kl_h5_put_int(kl_h5_out *w, hid_t at, const char *name, int64_t value);
 void kl_h5_put_real(kl_h5_out *w, hid_t at, const char *name, double value);
-void kl_h5_put_text(kl_h5_out *w, hid_t at, const char *name, const char *text);      /* an attribute, cut at MAX_TEXT as HDF5 has none above 64 kB */
-void kl_h5_put_long_text(kl_h5_out *w, hid_t at, const char *name, const char *text); /* a data set of any length */
+/* an attribute, cut at MAX_TEXT as HDF5 has none above 64 kB */
+void kl_h5_put_text(kl_h5_out *w, hid_t at, const char *name, const char *text);
+/* a data set of any length */
+void kl_h5_put_long_text(kl_h5_out *w, hid_t at, const char *name, const char *text);
 
-/* A data set of this shape[rank], row-major (rank 0: a scalar); value NULL: to be filled in parts; note, if not NULL, becomes its attribute. Groups in
-   name ("local/Sz") are made where they are missing. */
-void kl_h5_put_array(kl_h5_out *w, hid_t at, const char *name, hid_t on_disk, hid_t in_memory, int rank, const hsize_t *shape, const void *value,
+/* A data set of this shape[rank], row-major (rank 0: a scalar); value NULL: to be filled in parts; note, if
+   not NULL, becomes its attribute. Groups in name ("local/Sz") are made where they are missing. */
+void kl_h5_put_array(kl_h5_out *w, hid_t at, const char *name, hid_t on_disk, hid_t in_memory, int rank,
+                     const hsize_t *shape, const void *value, const char *note);
+void kl_h5_put_reals(kl_h5_out *w, hid_t at, const char *name, int64_t n, const double *value,
                      const char *note);
-void kl_h5_put_reals(kl_h5_out *w, hid_t at, const char *name, int64_t n, const double *value, const char *note);
 void kl_h5_put_ints(kl_h5_out *w, hid_t at, const char *name, int64_t n, const int64_t *value);
-void kl_h5_put_part(kl_h5_out *w, hid_t set, int64_t first, int64_t n, const double *value); /* rows [first, first + n) of an open set of rank 1 or 2 */
+/* rows [first, first + n) of an open set of rank 1 or 2 */
+void kl_h5_put_part(kl_h5_out *w, hid_t set, int64_t first, int64_t n, const double *value);
 
 hid_t kl_h5_put_group(kl_h5_out *w, hid_t at, const char *name); /* -1 on failure */
-void kl_h5_end_group(hid_t group);                               /* accepts -1 */
-hid_t kl_h5_text_type(size_t size);                              /* of size bytes with the final 0, in UTF-8 */
+void kl_h5_end_group(hid_t group); /* accepts -1 */
+/* of size bytes with the final 0, in UTF-8 */
+hid_t kl_h5_text_type(size_t size);
 
-/* Texts of a stranger's file reach a terminal: control characters but tabs and line breaks become '?'. For texts that get_text has not read. */
+/* Texts of a stranger's file reach a terminal: control characters but tabs and line breaks become '?'. For
+   texts that get_text has not read. */
 void kl_h5_make_plain(char *text);
 
-/* A file being read. Everything below answers EINPUT, "PATH: is damaged: NAME why", for what is not as it was asked for. */
+/* A file being read. Everything below answers EINPUT, "PATH: is damaged: NAME why", for what is not as it was
+   asked for. */
 typedef struct kl_h5_in {
     const char *path;
     hid_t file;
@@ -61,39 +75,53 @@ typedef struct kl_h5_in {
     int failures; /* of HDF5 before this file */
 } kl_h5_in;
 
-/* Whether every call of HDF5 since the file was opened succeeded: what asks whether a part is there takes a failure for a no. For the end of reading. */
+/* Whether every call of HDF5 since the file was opened succeeded: what asks whether a part is there takes a
+   failure for a no. For the end of reading. */
 kl_status kl_h5_check(const kl_h5_in *in, kl_err *err) KL_MUST_CHECK;
 
 kl_status kl_h5_bad(const kl_h5_in *in, const char *name, const char *why, kl_err *err);
 
 /* An attribute of n numbers of in_memory's class. */
-kl_status kl_h5_get_attribute(const kl_h5_in *in, hid_t at, const char *name, hid_t in_memory, int64_t n, void *value, kl_err *err) KL_MUST_CHECK;
-kl_status kl_h5_get_int(const kl_h5_in *in, hid_t at, const char *name, int64_t least, int64_t most, int64_t *value, kl_err *err) KL_MUST_CHECK;
-kl_status kl_h5_get_small(const kl_h5_in *in, hid_t at, const char *name, int least, int most, int *value, kl_err *err) KL_MUST_CHECK;
-kl_status kl_h5_get_real(const kl_h5_in *in, hid_t at, const char *name, double *value, kl_err *err) KL_MUST_CHECK;
-kl_status kl_h5_get_text(const kl_h5_in *in, hid_t at, const char *name, char **text, kl_err *err) KL_MUST_CHECK; /* replaces *text */
-kl_status kl_h5_get_long_text(const kl_h5_in *in, hid_t at, const char *name, char **text, kl_err *err) KL_MUST_CHECK;
+kl_status kl_h5_get_attribute(const kl_h5_in *in, hid_t at, const char *name, hid_t in_memory, int64_t n,
+                              void *value, kl_err *err) KL_MUST_CHECK;
+kl_status kl_h5_get_int(const kl_h5_in *in, hid_t at, const char *name, int64_t least, int64_t most,
+                        int64_t *value, kl_err *err) KL_MUST_CHECK;
+kl_status kl_h5_get_small(const kl_h5_in *in, hid_t at, const char *name, int least, int most, int *value,
+                          kl_err *err) KL_MUST_CHECK;
+kl_status kl_h5_get_real(const kl_h5_in *in, hid_t at, const char *name, double *value,
+                         kl_err *err) KL_MUST_CHECK;
+/* replaces *text */
+kl_status kl_h5_get_text(const kl_h5_in *in, hid_t at, const char *name, char **text,
+                         kl_err *err) KL_MUST_CHECK;
+kl_status kl_h5_get_long_text(const kl_h5_in *in, hid_t at, const char *name, char **text,
+                              kl_err *err) KL_MUST_CHECK;
 
-kl_status kl_h5_get_group(const kl_h5_in *in, hid_t at, const char *name, hid_t *group, kl_err *err) KL_MUST_CHECK;
+kl_status kl_h5_get_group(const kl_h5_in *in, hid_t at, const char *name, hid_t *group,
+                          kl_err *err) KL_MUST_CHECK;
 int kl_h5_has(const kl_h5_in *in, const char *name); /* whether a link of this path from the root is there */
 
 /* Links of a group in order of their names. */
 kl_status kl_h5_link_count(const kl_h5_in *in, hid_t group, int64_t *n, kl_err *err) KL_MUST_CHECK;
-kl_status kl_h5_link_name(const kl_h5_in *in, hid_t group, int64_t i, char name[KL_H5_MAX_NAME], kl_err *err) KL_MUST_CHECK;
+kl_status kl_h5_link_name(const kl_h5_in *in, hid_t group, int64_t i, char name[KL_H5_MAX_NAME],
+                          kl_err *err) KL_MUST_CHECK;
 
 /* Opens a data set of this class that is stored in full; shape has room for 3, *count is their product. */
-kl_status kl_h5_open_array(const kl_h5_in *in, hid_t at, const char *name, H5T_class_t class, hid_t *set, int *rank, int64_t *shape, int64_t *count,
-                           kl_err *err) KL_MUST_CHECK;
+kl_status kl_h5_open_array(const kl_h5_in *in, hid_t at, const char *name, H5T_class_t class, hid_t *set,
+                           int *rank, int64_t *shape, int64_t *count, kl_err *err) KL_MUST_CHECK;
 
-/* Reads all of a data set into a new array, row-major. The rank, and every extent that is not -1 on entry, must agree; size: of one element in memory. */
-kl_status kl_h5_get_array(const kl_h5_in *in, hid_t at, const char *name, hid_t in_memory, size_t size, int rank, int64_t *shape, kl_mem_kind kind,
-                          void **out, kl_err *err) KL_MUST_CHECK;
-kl_status kl_h5_get_reals(const kl_h5_in *in, hid_t at, const char *name, int64_t n, kl_mem_kind kind, double **out, kl_err *err) KL_MUST_CHECK;
+/* Reads all of a data set into a new array, row-major. The rank, and every extent that is not -1 on entry,
+   must agree; size: of one element in memory. */
+kl_status kl_h5_get_array(const kl_h5_in *in, hid_t at, const char *name, hid_t in_memory, size_t size,
+                          int rank, int64_t *shape, kl_mem_kind kind, void **out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_h5_get_reals(const kl_h5_in *in, hid_t at, const char *name, int64_t n, kl_mem_kind kind,
+                          double **out, kl_err *err) KL_MUST_CHECK;
 
 /* Reads the n elements of a one-dimensional data set into out[n]. */
-kl_status kl_h5_get_list(const kl_h5_in *in, hid_t at, const char *name, hid_t in_memory, int64_t n, void *out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_h5_get_list(const kl_h5_in *in, hid_t at, const char *name, hid_t in_memory, int64_t n,
+                         void *out, kl_err *err) KL_MUST_CHECK;
 
 /* Rows [first, first + n) of an open set of rank 1 or 2; name for the message. */
-kl_status kl_h5_get_part(const kl_h5_in *in, hid_t set, const char *name, int64_t first, int64_t n, double *value, kl_err *err) KL_MUST_CHECK;
+kl_status kl_h5_get_part(const kl_h5_in *in, hid_t set, const char *name, int64_t first, int64_t n,
+                         double *value, kl_err *err) KL_MUST_CHECK;
 
 #endif

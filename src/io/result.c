@@ -1,5 +1,5 @@
-/* What a result is, and its description in a file. Does not decide when to write, and knows no command line; the state beside it: statefile.c, what makes a
-   file whole: sealed.c.
+/* What a result is, and its description in a file. Does not decide when to write, and knows no command line;
+   the state beside it: statefile.c, what makes a file whole: sealed.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/result.h"
 
@@ -17,7 +17,9 @@
 static kl_status copy_text(char **to, const char *from, kl_err *err)
 {
     *to = kl_strdup(from != NULL ? from : "");
-    return *to != NULL ? KL_OK : kl_fail(err, KL_ENOMEM, "no memory for a text of %zu bytes", from != NULL ? strlen(from) : 0);
+    return *to != NULL ? KL_OK
+                       : kl_fail(err, KL_ENOMEM, "no memory for a text of %zu bytes",
+                                 from != NULL ? strlen(from) : 0);
 }
 
 uint64_t kl_lattice_fingerprint(const kl_lattice *lat)
@@ -28,9 +30,12 @@ uint64_t kl_lattice_fingerprint(const kl_lattice *lat)
         const kl_bond *bond = &lat->bond[b];
         uint64_t r;
         memcpy(&r, &bond->r, sizeof(r));
-        h = kl_hash_mix(kl_hash_mix(kl_hash_mix(kl_hash_mix(h, (uint64_t)bond->i), (uint64_t)bond->j), (uint64_t)bond->reversed), r);
+        h = kl_hash_mix(kl_hash_mix(kl_hash_mix(kl_hash_mix(h, (uint64_t)bond->i), (uint64_t)bond->j),
+                                    (uint64_t)bond->reversed),
+                        r);
         for (int c = 0; c < bond->nclass; c++)
-            for (const char *p = lat->bond_class[bond->cls[c]]; *p != '\0'; p++) h = kl_hash_mix(h, (unsigned char)*p);
+            for (const char *p = lat->bond_class[bond->cls[c]]; *p != '\0'; p++)
+                h = kl_hash_mix(h, (unsigned char)*p);
     }
     for (int i = 0; i < lat->nsite && lat->site_class != NULL; i++)
         if (lat->site_class[i] != NULL) {
@@ -47,8 +52,9 @@ int kl_result_param_even(const kl_result_param *p)
     return p->n > 0;
 }
 
-kl_status kl_result_create(const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_qn target, uint64_t seed, const char *program,
-                           const char *command_line, const char *options, kl_result **out, kl_err *err)
+kl_status kl_result_create(const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_qn target,
+                           uint64_t seed, const char *program, const char *command_line, const char *options,
+                           kl_result **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_result *r = NULL;
@@ -71,7 +77,8 @@ kl_status kl_result_create(const kl_model *m, const kl_lattice *lat, const kl_pa
     memcpy(r->xy, lat->xy, sizeof(*lat->xy) * (size_t)lat->nsite);
     KL_TRY(kl_alloc(&r->charge, m->ncharge, KL_MEM_MISC, err));
     for (int c = 0; c < m->ncharge; c++) {
-        r->charge[c] = (kl_result_charge){NULL, m->charge[c].modulus, m->charge[c].unit_num, m->charge[c].unit_den, target.v[c]};
+        r->charge[c] = (kl_result_charge){NULL, m->charge[c].modulus, m->charge[c].unit_num,
+                                          m->charge[c].unit_den, target.v[c]};
         r->ncharge = c + 1;
         KL_TRY(copy_text(&r->charge[c].name, m->charge[c].name, err));
     }
@@ -84,7 +91,8 @@ kl_status kl_result_create(const kl_model *m, const kl_lattice *lat, const kl_pa
         to->n = kind == KL_PARAM_SCALAR ? 1 : kind == KL_PARAM_SITE ? p->nsite : p->nbond;
         KL_TRY(copy_text(&to->name, m->param[i].name, err));
         KL_TRY(kl_alloc(&to->value, to->n, KL_MEM_MISC, err));
-        if (to->n > 0) memcpy(to->value, to->is_array ? p->array[i] : &p->scalar[i], sizeof(double) * (size_t)to->n);
+        if (to->n > 0)
+            memcpy(to->value, to->is_array ? p->array[i] : &p->scalar[i], sizeof(double) * (size_t)to->n);
     }
     *out = r;
     r = NULL;
@@ -104,7 +112,8 @@ void kl_result_destroy(kl_result **result)
 {
     kl_result *r = *result;
     if (r == NULL) return;
-    char **const text[] = {&r->program, &r->command_line, &r->options, &r->model, &r->variant, &r->formula, &r->lattice};
+    char **const text[] = {&r->program, &r->command_line, &r->options, &r->model,
+                           &r->variant, &r->formula,      &r->lattice};
     for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++) kl_free(text[i]);
     kl_free(&r->order);
     kl_free(&r->xy);
@@ -158,15 +167,20 @@ out:
     return st;
 }
 
-kl_status kl_result_add(kl_result *r, const char *name, const char *note, int rank, const int64_t *shape, const double *data, kl_err *err)
+kl_status kl_result_add(kl_result *r, const char *name, const char *note, int rank, const int64_t *shape,
+                        const double *data, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_measured one = {.rank = rank};
     int64_t n = 1;
-    if (strlen(name) >= KL_H5_MAX_NAME) KL_TRY(kl_fail(err, KL_EINPUT, "measurement %.100s...: the name has %zu characters; less than %d are possible", name, strlen(name), KL_H5_MAX_NAME));
+    if (strlen(name) >= KL_H5_MAX_NAME)
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "measurement %.100s...: the name has %zu characters; less than %d are possible", name,
+                       strlen(name), KL_H5_MAX_NAME));
     for (int k = 0; k < rank; k++) {
         one.shape[k] = shape[k];
-        if (!kl_mul_size(n, shape[k], &n)) KL_TRY(kl_fail(err, KL_ENOMEM, "measurement %.100s is too large", name));
+        if (!kl_mul_size(n, shape[k], &n))
+            KL_TRY(kl_fail(err, KL_ENOMEM, "measurement %.100s is too large", name));
     }
     KL_TRY(copy_text(&one.name, name, err));
     if (note != NULL) KL_TRY(copy_text(&one.note, note, err));
@@ -202,47 +216,68 @@ char *kl_result_print_charges(const kl_result *r, char *buf, size_t size)
         const kl_result_charge *q = &r->charge[c];
         const int64_t num = (int64_t)q->value * q->unit_num;
         const char *gap = c > 0 ? " " : "";
-        if (num % q->unit_den == 0) at += (size_t)snprintf(buf + at, size - at, "%s%s=%lld", gap, q->name, (long long)(num / q->unit_den));
-        else at += (size_t)snprintf(buf + at, size - at, "%s%s=%lld/%d", gap, q->name, (long long)num, q->unit_den);
+        if (num % q->unit_den == 0)
+            at += (size_t)snprintf(buf + at, size - at, "%s%s=%lld", gap, q->name,
+                                   (long long)(num / q->unit_den));
+        else
+            at += (size_t)snprintf(buf + at, size - at, "%s%s=%lld/%d", gap, q->name, (long long)num,
+                                   q->unit_den);
     }
     return buf;
 }
 
-kl_status kl_result_match(const char *path, const kl_result *r, const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_qn target, int strict,
-                          kl_err *err)
+kl_status kl_result_match(const char *path, const kl_result *r, const kl_model *m, const kl_lattice *lat,
+                          const kl_params *p, kl_qn target, int strict, kl_err *err)
 {
     if (strcmp(r->model, m->name) != 0 || strcmp(r->variant, m->variant) != 0)
-        return kl_fail(err, KL_EINPUT, "%.300s: holds a state of model %s(%s), not of %s(%s)", path, r->model, r->variant, m->name, m->variant);
+        return kl_fail(err, KL_EINPUT, "%.300s: holds a state of model %s(%s), not of %s(%s)", path, r->model,
+                       r->variant, m->name, m->variant);
     if (r->model_hash != m->hash)
-        return kl_fail(err, KL_EINPUT, "%.300s: was made with another version of model %s (fingerprint %016llx, now %016llx)", path, m->name,
-                       (unsigned long long)r->model_hash, (unsigned long long)m->hash);
-    if (r->nsite != lat->nsite) return kl_fail(err, KL_EINPUT, "%.300s: holds a state of %d sites (%s); this lattice has %d", path, r->nsite, r->lattice, lat->nsite);
+        return kl_fail(err, KL_EINPUT,
+                       "%.300s: was made with another version of model %s (fingerprint %016llx, now %016llx)",
+                       path, m->name, (unsigned long long)r->model_hash, (unsigned long long)m->hash);
+    if (r->nsite != lat->nsite)
+        return kl_fail(err, KL_EINPUT, "%.300s: holds a state of %d sites (%s); this lattice has %d", path,
+                       r->nsite, r->lattice, lat->nsite);
     if (memcmp(r->order, lat->order, sizeof(int) * (size_t)r->nsite) != 0)
-        return kl_fail(err, KL_EINPUT, "%.300s: holds a state of another order of the sites; give the same --order", path);
+        return kl_fail(err, KL_EINPUT,
+                       "%.300s: holds a state of another order of the sites; give the same --order", path);
     if (strict && r->lattice_hash != kl_lattice_fingerprint(lat))
-        return kl_fail(err, KL_EINPUT, "%.300s: was made on lattice %s, whose bonds differ from those of %s", path, r->lattice, lat->spec);
+        return kl_fail(err, KL_EINPUT, "%.300s: was made on lattice %s, whose bonds differ from those of %s",
+                       path, r->lattice, lat->spec);
     for (int c = 0; c < m->ncharge; c++)
         for (int k = 0; k < r->ncharge; k++) /* what is not among them was summed over */
             if (strcmp(r->charge[k].name, m->charge[c].name) == 0 && r->charge[k].value != target.v[c]) {
                 char have[256], want[256];
-                return kl_fail(err, KL_EINPUT, "%.300s: holds a state with %s, not %s", path, kl_result_print_charges(r, have, sizeof(have)),
+                return kl_fail(err, KL_EINPUT, "%.300s: holds a state with %s, not %s", path,
+                               kl_result_print_charges(r, have, sizeof(have)),
                                kl_qn_print(m, target, want, sizeof(want)));
             }
     for (int i = 0; i < m->nparam && strict; i++) {
         const kl_result_param *have = NULL;
         for (int k = 0; k < r->nparam; k++)
             if (strcmp(r->param[k].name, m->param[i].name) == 0) have = &r->param[k];
-        if (have == NULL) return kl_fail(err, KL_EINPUT, "%.300s: has no value of parameter %s", path, m->param[i].name);
+        if (have == NULL)
+            return kl_fail(err, KL_EINPUT, "%.300s: has no value of parameter %s", path, m->param[i].name);
         if (m->param[i].kind == KL_PARAM_SCALAR) {
             if (have->n != 1 || have->value[0] != p->scalar[i])
-                return kl_fail(err, KL_EINPUT, "%.300s: was made with %s=%.17g, not %.17g; to start from it with another value give --start", path, have->name,
-                               have->n > 0 ? have->value[0] : 0.0, p->scalar[i]);
+                return kl_fail(err, KL_EINPUT,
+                               "%.300s: was made with %s=%.17g, not %.17g; to start from it with another "
+                               "value give --start",
+                               path, have->name, have->n > 0 ? have->value[0] : 0.0, p->scalar[i]);
         } else if (have->n != (m->param[i].kind == KL_PARAM_SITE ? p->nsite : p->nbond) ||
                    (have->n > 0 && memcmp(have->value, p->array[i], sizeof(double) * (size_t)have->n) != 0)) {
-            const kl_result_param now = {.n = m->param[i].kind == KL_PARAM_SITE ? p->nsite : p->nbond, .value = p->array[i]};
+            const kl_result_param now = {.n = m->param[i].kind == KL_PARAM_SITE ? p->nsite : p->nbond,
+                                         .value = p->array[i]};
             if (kl_result_param_even(have) && kl_result_param_even(&now))
-                return kl_fail(err, KL_EINPUT, "%.300s: was made with %s=%.17g, not %.17g; to start from it with another value give --start", path, have->name, have->value[0], now.value[0]);
-            return kl_fail(err, KL_EINPUT, "%.300s: was made with other values of the array %s; to start from it give --start", path, have->name);
+                return kl_fail(err, KL_EINPUT,
+                               "%.300s: was made with %s=%.17g, not %.17g; to start from it with another "
+                               "value give --start",
+                               path, have->name, have->value[0], now.value[0]);
+            return kl_fail(
+                err, KL_EINPUT,
+                "%.300s: was made with other values of the array %s; to start from it give --start", path,
+                have->name);
         }
     }
     return KL_OK;
@@ -266,23 +301,33 @@ static hid_t sweep_type(int nstate, int in_memory)
         size_t at;
         int is_int;
     } field[] = {
-        {"m", offsetof(sweep_record, m), 1},           {"m_reached", offsetof(sweep_record, m_reached), 1},
-        {"products", offsetof(sweep_record, napply), 1}, {"dim_max", offsetof(sweep_record, dim_max), 1},
-        {"noise", offsetof(sweep_record, noise), 0},   {"change", offsetof(sweep_record, change), 0},
-        {"discarded", offsetof(sweep_record, discarded), 0}, {"seconds", offsetof(sweep_record, seconds), 0},
-        {"flop", offsetof(sweep_record, flop), 0},     {"held", offsetof(sweep_record, held), 1},
-        {"m_start", offsetof(sweep_record, m_start), 1}, {"probed", offsetof(sweep_record, probed), 1},
-        {"wait", offsetof(sweep_record, wait), 1},     {"residual", offsetof(sweep_record, residual), 0},
-        {"kept", offsetof(sweep_record, kept), 0},     {"gap_1", offsetof(sweep_record, gap[0]), 0},
+        {"m", offsetof(sweep_record, m), 1},
+        {"m_reached", offsetof(sweep_record, m_reached), 1},
+        {"products", offsetof(sweep_record, napply), 1},
+        {"dim_max", offsetof(sweep_record, dim_max), 1},
+        {"noise", offsetof(sweep_record, noise), 0},
+        {"change", offsetof(sweep_record, change), 0},
+        {"discarded", offsetof(sweep_record, discarded), 0},
+        {"seconds", offsetof(sweep_record, seconds), 0},
+        {"flop", offsetof(sweep_record, flop), 0},
+        {"held", offsetof(sweep_record, held), 1},
+        {"m_start", offsetof(sweep_record, m_start), 1},
+        {"probed", offsetof(sweep_record, probed), 1},
+        {"wait", offsetof(sweep_record, wait), 1},
+        {"residual", offsetof(sweep_record, residual), 0},
+        {"kept", offsetof(sweep_record, kept), 0},
+        {"gap_1", offsetof(sweep_record, gap[0]), 0},
         {"gap_2", offsetof(sweep_record, gap[1]), 0},
     };
     static_assert(KL_NGUARD == 2, "the gaps' names are written out");
     enum { NFIELD = sizeof(field) / sizeof(field[0]) };
     const hsize_t n = (hsize_t)nstate;
     const hid_t energies = H5Tarray_create2(in_memory ? H5T_NATIVE_DOUBLE : H5T_IEEE_F64LE, 1, &n);
-    const hid_t type = H5Tcreate(H5T_COMPOUND, in_memory ? sizeof(sweep_record) : 8 * (size_t)(NFIELD + nstate));
+    const hid_t type =
+        H5Tcreate(H5T_COMPOUND, in_memory ? sizeof(sweep_record) : 8 * (size_t)(NFIELD + nstate));
     for (size_t i = 0; i < NFIELD; i++) {
-        const hid_t number = field[i].is_int ? (in_memory ? H5T_NATIVE_INT64 : H5T_STD_I64LE) : (in_memory ? H5T_NATIVE_DOUBLE : H5T_IEEE_F64LE);
+        const hid_t number = field[i].is_int ? (in_memory ? H5T_NATIVE_INT64 : H5T_STD_I64LE)
+                                             : (in_memory ? H5T_NATIVE_DOUBLE : H5T_IEEE_F64LE);
         H5Tinsert(type, field[i].name, in_memory ? field[i].at : 8 * i, number);
     }
     H5Tinsert(type, "energy", in_memory ? offsetof(sweep_record, energy) : 8 * (size_t)NFIELD, energies);
@@ -297,9 +342,21 @@ static kl_status put_sweeps(kl_h5_out *w, const kl_dmrg_result *d, kl_err *err)
     if (st != KL_OK) return st;
     for (int i = 0; i < d->nrow; i++) {
         const kl_dmrg_row *r = &d->row[i];
-        record[i] = (sweep_record){.m = r->m, .m_reached = r->m_reached, .napply = r->napply, .dim_max = r->dim_max, .noise = r->noise,
-                                   .change = r->change, .discarded = r->discarded, .seconds = r->seconds, .flop = r->flop, .held = r->held,
-                                   .m_start = r->m_start, .probed = r->probed, .wait = r->wait, .residual = r->residual, .kept = r->kept};
+        record[i] = (sweep_record){.m = r->m,
+                                   .m_reached = r->m_reached,
+                                   .napply = r->napply,
+                                   .dim_max = r->dim_max,
+                                   .noise = r->noise,
+                                   .change = r->change,
+                                   .discarded = r->discarded,
+                                   .seconds = r->seconds,
+                                   .flop = r->flop,
+                                   .held = r->held,
+                                   .m_start = r->m_start,
+                                   .probed = r->probed,
+                                   .wait = r->wait,
+                                   .residual = r->residual,
+                                   .kept = r->kept};
         memcpy(record[i].gap, r->gap, sizeof(r->gap));
         memcpy(record[i].energy, r->energy, sizeof(r->energy));
     }
@@ -314,7 +371,8 @@ static kl_status put_sweeps(kl_h5_out *w, const kl_dmrg_result *d, kl_err *err)
 
 /* ---------------------------------------------------------------- writing a file */
 
-static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state, const kl_result_run *run, kl_err *err)
+static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state, const kl_result_run *run,
+                         kl_err *err)
 {
     kl_status st = KL_OK;
     char text[32];
@@ -342,8 +400,10 @@ static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state
     kl_h5_put_text(w, group, "hash", text);
     kl_h5_put_int(w, group, "nsite", r->nsite);
     const hsize_t nsite = (hsize_t)r->nsite, xy_shape[2] = {(hsize_t)r->nsite, 2};
-    kl_h5_put_array(w, group, "order", H5T_STD_I32LE, H5T_NATIVE_INT, 1, &nsite, r->order, "lattice number of the site at each position");
-    kl_h5_put_array(w, group, "xy", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, xy_shape, r->xy, "coordinates by lattice number");
+    kl_h5_put_array(w, group, "order", H5T_STD_I32LE, H5T_NATIVE_INT, 1, &nsite, r->order,
+                    "lattice number of the site at each position");
+    kl_h5_put_array(w, group, "xy", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, xy_shape, r->xy,
+                    "coordinates by lattice number");
     kl_h5_end_group(group);
 
     group = kl_h5_put_group(w, w->file, "charges");
@@ -363,7 +423,8 @@ static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state
     group = kl_h5_put_group(w, w->file, "parameters");
     for (int i = 0; i < r->nparam; i++) {
         const hsize_t n = (hsize_t)r->param[i].n;
-        kl_h5_put_array(w, group, r->param[i].name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, r->param[i].is_array, &n, r->param[i].value, NULL);
+        kl_h5_put_array(w, group, r->param[i].name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, r->param[i].is_array,
+                        &n, r->param[i].value, NULL);
     }
     kl_h5_end_group(group);
 
@@ -389,7 +450,9 @@ static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state
     kl_h5_put_reals(w, group, "energy", d->nstate, d->energy, NULL);
     kl_h5_put_reals(w, group, "energy_kept", d->nstate, d->energy_kept, "<H> of the states in this file");
     kl_h5_put_reals(w, group, "seconds_part", KL_NPART, d->seconds_part, NULL);
-    if (d->entropy != NULL) kl_h5_put_reals(w, group, "entropy", r->nsite - 1, d->entropy, "von Neumann entropy of the lowest state, by cut");
+    if (d->entropy != NULL)
+        kl_h5_put_reals(w, group, "entropy", r->nsite - 1, d->entropy,
+                        "von Neumann entropy of the lowest state, by cut");
     kl_h5_end_group(group);
     if (d->nstate > 0) KL_TRY(put_sweeps(w, d, err));
 
@@ -398,7 +461,8 @@ static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state
         const kl_measured *m = &r->measured[i];
         hsize_t shape[3];
         for (int k = 0; k < m->rank; k++) shape[k] = (hsize_t)m->shape[k];
-        kl_h5_put_array(w, group, m->name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, m->rank, shape, m->data, m->note);
+        kl_h5_put_array(w, group, m->name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, m->rank, shape, m->data,
+                        m->note);
     }
     kl_h5_end_group(group);
     if (state != NULL) KL_TRY(kl_statefile_put(w, state, err));
@@ -410,7 +474,8 @@ out:
 /* An upper bound of the file's size, near enough to ask the disk for beforehand. */
 static int64_t estimate_bytes(const kl_result *r, const kl_state *s, const kl_result_run *run)
 {
-    int64_t n = 65536 + 4 * KL_H5_MAX_TEXT + (int64_t)r->nsite * 512 + (int64_t)r->dmrg.nrow * (int64_t)sizeof(sweep_record) + (int64_t)strlen(r->options);
+    int64_t n = 65536 + 4 * KL_H5_MAX_TEXT + (int64_t)r->nsite * 512 +
+                (int64_t)r->dmrg.nrow * (int64_t)sizeof(sweep_record) + (int64_t)strlen(r->options);
     for (int i = 0; i < r->nparam; i++) n += 1024 + 8 * r->param[i].n;
     for (int i = 0; i < r->nmeasured; i++) {
         int64_t size = 8;
@@ -420,16 +485,23 @@ static int64_t estimate_bytes(const kl_result *r, const kl_state *s, const kl_re
     return n + 8 * (kl_statefile_size(s) + kl_statefile_run_size(run));
 }
 
-static kl_status write_file(const char *path, const kl_result *r, const kl_state *state, const kl_result_run *run, kl_err *err)
+static kl_status write_file(const char *path, const kl_result *r, const kl_state *state,
+                            const kl_result_run *run, kl_err *err)
 {
     kl_sealed f;
     const kl_status st = kl_sealed_create(path, estimate_bytes(r, state, run), &f, err);
     return st == KL_OK ? kl_sealed_finish(&f, put_all(&f.out, r, state, run, err), err) : st;
 }
 
-kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *state, kl_err *err) { return write_file(path, r, state, NULL, err); }
+kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *state, kl_err *err)
+{
+    return write_file(path, r, state, NULL, err);
+}
 
-kl_status kl_result_write_run(const char *path, const kl_result *r, const kl_result_run *run, kl_err *err) { return write_file(path, r, NULL, run, err); }
+kl_status kl_result_write_run(const char *path, const kl_result *r, const kl_result_run *run, kl_err *err)
+{
+    return write_file(path, r, NULL, run, err);
+}
 
 /* ---------------------------------------------------------------- reading the description */
 
@@ -439,14 +511,17 @@ static kl_status get_sweeps(const kl_h5_in *in, kl_dmrg_result *d, kl_err *err)
     sweep_record *record = NULL;
     const hid_t in_memory = sweep_type(d->nstate, 1);
     int64_t n = -1;
-    KL_TRY(kl_h5_get_array(in, in->file, "sweeps", in_memory, sizeof(sweep_record), 1, &n, KL_MEM_MISC, (void **)&record, err));
+    KL_TRY(kl_h5_get_array(in, in->file, "sweeps", in_memory, sizeof(sweep_record), 1, &n, KL_MEM_MISC,
+                           (void **)&record, err));
     if (n > 10000000) KL_TRY(kl_h5_bad(in, "sweeps", "has too many rows", err));
     KL_TRY(kl_alloc(&d->row, n, KL_MEM_MISC, err));
     for (int64_t i = 0; i < n; i++) {
         const sweep_record *r = &record[i];
-        if (r->m < 0 || r->m > INT32_MAX || r->m_reached < 0 || r->m_reached > INT32_MAX || r->m_start < 0 || r->m_start > INT32_MAX)
+        if (r->m < 0 || r->m > INT32_MAX || r->m_reached < 0 || r->m_reached > INT32_MAX || r->m_start < 0 ||
+            r->m_start > INT32_MAX)
             KL_TRY(kl_h5_bad(in, "sweeps", "holds an impossible m", err));
-        if (r->held < 0 || r->held > KL_MAX_ROOT || r->wait < 0 || r->wait > KL_WAIT_GUARD) KL_TRY(kl_h5_bad(in, "sweeps", "holds an impossible row", err));
+        if (r->held < 0 || r->held > KL_MAX_ROOT || r->wait < 0 || r->wait > KL_WAIT_GUARD)
+            KL_TRY(kl_h5_bad(in, "sweeps", "holds an impossible row", err));
         kl_dmrg_row *to = &d->row[i];
         to->m = (int)r->m;
         to->m_reached = (int)r->m_reached;
@@ -505,7 +580,8 @@ static kl_status get_dmrg(const kl_h5_in *in, int nsite, kl_dmrg_result *d, kl_e
     KL_TRY(kl_h5_get_list(in, group, "energy", H5T_NATIVE_DOUBLE, d->nstate, d->energy, err));
     KL_TRY(kl_h5_get_list(in, group, "energy_kept", H5T_NATIVE_DOUBLE, d->nstate, d->energy_kept, err));
     KL_TRY(kl_h5_get_list(in, group, "seconds_part", H5T_NATIVE_DOUBLE, KL_NPART, d->seconds_part, err));
-    if (H5Lexists(group, "entropy", H5P_DEFAULT) > 0) KL_TRY(kl_h5_get_reals(in, group, "entropy", nsite - 1, KL_MEM_MISC, &d->entropy, err));
+    if (H5Lexists(group, "entropy", H5P_DEFAULT) > 0)
+        KL_TRY(kl_h5_get_reals(in, group, "entropy", nsite - 1, KL_MEM_MISC, &d->entropy, err));
     if (d->nstate > 0) KL_TRY(get_sweeps(in, d, err));
 out:
     kl_h5_end_group(group);
@@ -533,14 +609,16 @@ static kl_status get_params(const kl_h5_in *in, kl_result *r, kl_err *err)
         r->nparam = (int)i + 1;
         p->name = kl_strdup(name);
         if (p->name == NULL) KL_TRY(kl_fail(err, KL_ENOMEM, "no memory for the name of a parameter"));
-        KL_TRY(kl_h5_get_array(in, group, name, H5T_NATIVE_DOUBLE, sizeof(double), rank, shape, KL_MEM_MISC, (void **)&p->value, err));
+        KL_TRY(kl_h5_get_array(in, group, name, H5T_NATIVE_DOUBLE, sizeof(double), rank, shape, KL_MEM_MISC,
+                               (void **)&p->value, err));
     }
 out:
     kl_h5_end_group(group);
     return st;
 }
 
-static kl_status get_measured(const kl_h5_in *in, hid_t group, const char *prefix, int depth, kl_result *r, kl_err *err)
+static kl_status get_measured(const kl_h5_in *in, hid_t group, const char *prefix, int depth, kl_result *r,
+                              kl_err *err)
 {
     kl_status st = KL_OK;
     hid_t child = -1;
@@ -553,8 +631,11 @@ static kl_status get_measured(const kl_h5_in *in, hid_t group, const char *prefi
         char name[KL_H5_MAX_NAME], path[2 * KL_H5_MAX_NAME];
         H5O_info_t info;
         KL_TRY(kl_h5_link_name(in, group, i, name, err));
-        if (snprintf(path, sizeof(path), "%s%s%s", prefix, prefix[0] != '\0' ? "/" : "", name) >= KL_H5_MAX_NAME) KL_TRY(kl_h5_bad(in, name, "has an overlong name", err));
-        if (H5Oget_info_by_name(group, name, &info, H5P_DEFAULT) < 0) KL_TRY(kl_h5_bad(in, path, "cannot be read", err));
+        if (snprintf(path, sizeof(path), "%s%s%s", prefix, prefix[0] != '\0' ? "/" : "", name) >=
+            KL_H5_MAX_NAME)
+            KL_TRY(kl_h5_bad(in, name, "has an overlong name", err));
+        if (H5Oget_info_by_name(group, name, &info, H5P_DEFAULT) < 0)
+            KL_TRY(kl_h5_bad(in, path, "cannot be read", err));
         if (info.type == H5O_TYPE_GROUP) {
             KL_TRY(kl_h5_get_group(in, group, name, &child, err));
             KL_TRY(get_measured(in, child, path, depth + 1, r, err));
@@ -567,7 +648,8 @@ static kl_status get_measured(const kl_h5_in *in, hid_t group, const char *prefi
             if (H5Aexists(child, "note") > 0) KL_TRY(kl_h5_get_text(in, child, "note", &note, err));
             H5Dclose(child);
             child = -1;
-            KL_TRY(kl_h5_get_array(in, group, name, H5T_NATIVE_DOUBLE, sizeof(double), rank, shape, KL_MEM_MISC, (void **)&data, err));
+            KL_TRY(kl_h5_get_array(in, group, name, H5T_NATIVE_DOUBLE, sizeof(double), rank, shape,
+                                   KL_MEM_MISC, (void **)&data, err));
             KL_TRY(kl_result_add(r, path, note, rank, shape, data, err));
             kl_free(&data);
             kl_free(&note);
@@ -611,7 +693,8 @@ static kl_status get_hash(const kl_h5_in *in, hid_t at, const char *name, uint64
     char *text = NULL;
     unsigned long long x = 0;
     kl_status st = kl_h5_get_text(in, at, name, &text, err);
-    if (st == KL_OK && (strlen(text) != 16 || sscanf(text, "%16llx", &x) != 1)) st = kl_h5_bad(in, name, "is no fingerprint", err);
+    if (st == KL_OK && (strlen(text) != 16 || sscanf(text, "%16llx", &x) != 1))
+        st = kl_h5_bad(in, name, "is no fingerprint", err);
     *value = x;
     kl_free(&text);
     return st;
@@ -626,10 +709,13 @@ static kl_status get_lattice(const kl_h5_in *in, kl_result *r, kl_err *err)
     KL_TRY(get_hash(in, group, "hash", &r->lattice_hash, err));
     KL_TRY(kl_h5_get_small(in, group, "nsite", 1, 100000000, &r->nsite, err));
     int64_t order_shape = r->nsite, xy_shape[2] = {r->nsite, 2};
-    KL_TRY(kl_h5_get_array(in, group, "order", H5T_NATIVE_INT, sizeof(int), 1, &order_shape, KL_MEM_MISC, (void **)&r->order, err));
+    KL_TRY(kl_h5_get_array(in, group, "order", H5T_NATIVE_INT, sizeof(int), 1, &order_shape, KL_MEM_MISC,
+                           (void **)&r->order, err));
     for (int i = 0; i < r->nsite; i++)
-        if (r->order[i] < 0 || r->order[i] >= r->nsite) KL_TRY(kl_h5_bad(in, "order", "names a site that is not there", err));
-    KL_TRY(kl_h5_get_array(in, group, "xy", H5T_NATIVE_DOUBLE, sizeof(double), 2, xy_shape, KL_MEM_MISC, (void **)&r->xy, err));
+        if (r->order[i] < 0 || r->order[i] >= r->nsite)
+            KL_TRY(kl_h5_bad(in, "order", "names a site that is not there", err));
+    KL_TRY(kl_h5_get_array(in, group, "xy", H5T_NATIVE_DOUBLE, sizeof(double), 2, xy_shape, KL_MEM_MISC,
+                           (void **)&r->xy, err));
 out:
     kl_h5_end_group(group);
     return st;
@@ -647,7 +733,8 @@ kl_status kl_result_read(const char *path, kl_result **out, kl_err *err)
     KL_TRY(kl_sealed_open(path, &in, err));
     if (H5Aexists(in.file, "kind") > 0) {
         KL_TRY(kl_h5_get_text(&in, in.file, "kind", &kind, err));
-        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: holds '%.20s'; a result of dmrg or ed is wanted here", path, kind));
+        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: holds '%.20s'; a result of dmrg or ed is wanted here", path,
+                       kind));
     }
     KL_TRY(kl_alloc(&r, 1, KL_MEM_MISC, err));
     KL_TRY(kl_h5_get_text(&in, in.file, "program_version", &r->program, err));
@@ -668,7 +755,8 @@ kl_status kl_result_read(const char *path, kl_result **out, kl_err *err)
     KL_TRY(get_charges(&in, r, err));
     KL_TRY(get_params(&in, r, err));
     KL_TRY(get_dmrg(&in, r->nsite, &r->dmrg, err));
-    if (!r->finished && r->dmrg.nrow != r->sweep_done + (r->dmrg.direction != 0)) KL_TRY(kl_h5_bad(&in, "sweeps", "has another number of rows than sweeps were made", err));
+    if (!r->finished && r->dmrg.nrow != r->sweep_done + (r->dmrg.direction != 0))
+        KL_TRY(kl_h5_bad(&in, "sweeps", "has another number of rows than sweeps were made", err));
     KL_TRY(kl_h5_get_group(&in, in.file, "measurements", &group, err));
     KL_TRY(get_measured(&in, group, "", 0, r, err));
     KL_TRY(kl_h5_check(&in, err));

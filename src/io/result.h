@@ -1,11 +1,13 @@
-/* Results and checkpoints, one sealed HDF5 file (sealed.h) for both: what was asked, energies by sweep, measurements, and what to go on from.
+/* Results and checkpoints, one sealed HDF5 file (sealed.h) for both: what was asked, energies by sweep,
+   measurements, and what to go on from.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_RESULT_H
 #define KL_RESULT_H
 #include "dmrg/dmrg.h"
 #include "solve/keep.h"
 
-/* One measured array: <Sz> by site, a two-point matrix, entropies. name is a path below /measurements without leading slash ("local/Sz"). */
+/* One measured array: <Sz> by site, a two-point matrix, entropies. name is a path below /measurements without
+   leading slash ("local/Sz"). */
 typedef struct kl_measured {
     char *name;
     char *note;       /* what it is, a line; may be NULL */
@@ -55,8 +57,9 @@ typedef struct kl_result {
 } kl_result;
 
 /* Empty but for who and what: copies names, numbers and order. */
-kl_status kl_result_create(const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_qn target, uint64_t seed, const char *program,
-                           const char *command_line, const char *options, kl_result **out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_result_create(const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_qn target,
+                           uint64_t seed, const char *program, const char *command_line, const char *options,
+                           kl_result **out, kl_err *err) KL_MUST_CHECK;
 void kl_result_destroy(kl_result **r);
 
 /* A charge that has no one value, results being sums over sectors. */
@@ -64,18 +67,24 @@ void kl_result_drop_charge(kl_result *r, int c);
 
 /* Sets r->dmrg to a copy. */
 kl_status kl_result_set_dmrg(kl_result *r, const kl_dmrg_result *from, kl_err *err) KL_MUST_CHECK;
-kl_status kl_result_set_rows(kl_result *r, int nrow, const kl_dmrg_row *row, int nstate, kl_err *err) KL_MUST_CHECK;
+kl_status kl_result_set_rows(kl_result *r, int nrow, const kl_dmrg_row *row, int nstate,
+                             kl_err *err) KL_MUST_CHECK;
 
 /* Adds a copy; a former one of that name is replaced. */
-kl_status kl_result_add(kl_result *r, const char *name, const char *note, int rank, const int64_t *shape, const double *data, kl_err *err) KL_MUST_CHECK;
+kl_status kl_result_add(kl_result *r, const char *name, const char *note, int rank, const int64_t *shape,
+                        const double *data, kl_err *err) KL_MUST_CHECK;
 
-/* Replaces path as a whole. On failure (EIO: full disk, no permission) an older file is as it was. state may be NULL. */
-kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *state, kl_err *err) KL_MUST_CHECK;
+/* Replaces path as a whole. On failure (EIO: full disk, no permission) an older file is as it was. state may
+   be NULL. */
+kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *state,
+                          kl_err *err) KL_MUST_CHECK;
 
-/* EIO or EINPUT with one line for files that are foreign, cut short, changed, of another format or of impossible shape. */
+/* EIO or EINPUT with one line for files that are foreign, cut short, changed, of another format or of
+   impossible shape. */
 kl_status kl_result_read(const char *path, kl_result **out, kl_err *err) KL_MUST_CHECK;
 
-/* A run of exact diagonalization under way: the numbers and vectors that are kept (keep.h), the vectors handed over in parts. */
+/* A run of exact diagonalization under way: the numbers and vectors that are kept (keep.h), the vectors
+   handed over in parts. */
 typedef struct kl_result_run {
     int stage;        /* what keeps them, 0 to 9: the caller's to tell */
     int64_t nnumber;
@@ -87,17 +96,22 @@ typedef struct kl_result_run {
 } kl_result_run;
 
 /* As kl_result_write, with such a run in the place of a state. */
-kl_status kl_result_write_run(const char *path, const kl_result *r, const kl_result_run *run, kl_err *err) KL_MUST_CHECK;
+kl_status kl_result_write_run(const char *path, const kl_result *r, const kl_result_run *run,
+                              kl_err *err) KL_MUST_CHECK;
 
-/* Numbers and sizes; then, if part is not NULL, the vectors. EINPUT: a file without one, or numbers that are not finite. */
+/* Numbers and sizes; then, if part is not NULL, the vectors. EINPUT: a file without one, or numbers that are
+   not finite. */
 kl_status kl_result_read_run(const char *path, kl_result_run *run, kl_err *err) KL_MUST_CHECK;
 
-/* The state, for use with these terms, whose model it borrows. Checks that every tensor is an isometry and every number finite. */
-kl_status kl_result_read_state(const char *path, const kl_terms *terms, kl_state **out, kl_err *err) KL_MUST_CHECK;
+/* The state, for use with these terms, whose model it borrows. Checks that every tensor is an isometry and
+   every number finite. */
+kl_status kl_result_read_state(const char *path, const kl_terms *terms, kl_state **out,
+                               kl_err *err) KL_MUST_CHECK;
 
-/* Whether the state in r fits: the same model, sites and order, and charge. strict also asks for equal parameters (to resume, not to start from). */
-kl_status kl_result_match(const char *path, const kl_result *r, const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_qn target, int strict,
-                          kl_err *err) KL_MUST_CHECK;
+/* Whether the state in r fits: the same model, sites and order, and charge. strict also asks for equal
+   parameters (to resume, not to start from). */
+kl_status kl_result_match(const char *path, const kl_result *r, const kl_model *m, const kl_lattice *lat,
+                          const kl_params *p, kl_qn target, int strict, kl_err *err) KL_MUST_CHECK;
 
 /* 64-bit fingerprint of sites, classed bonds and order. */
 uint64_t kl_lattice_fingerprint(const kl_lattice *lat);

@@ -22,7 +22,8 @@
 enum { SEAL_BYTES = 512 };
 #define SEAL_TITLE "kronlat result"
 
-/* ---------------------------------------------------------------- the seal: length and checksum in the user block */
+/* ---------------------------------------------------------------- the seal: length and checksum in the user
+   block */
 
 typedef struct seal {
     int64_t bytes; /* of the whole file */
@@ -41,7 +42,8 @@ static kl_status seal_measure(int fd, const char *path, seal *out, kl_err *err)
     for (;;) {
         size_t have = 0;
         while (have < CHUNK * sizeof(uint64_t)) {
-            const ssize_t n = pread(fd, (char *)buffer + have, CHUNK * sizeof(uint64_t) - have, at + (int64_t)have);
+            const ssize_t n =
+                pread(fd, (char *)buffer + have, CHUNK * sizeof(uint64_t) - have, at + (int64_t)have);
             if (n < 0 && errno == EINTR) continue;
             if (n < 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(errno)));
             if (n == 0) break;
@@ -65,8 +67,8 @@ out:
 static void seal_print(const seal *s, char block[SEAL_BYTES])
 {
     memset(block, 0, SEAL_BYTES);
-    snprintf(block, SEAL_BYTES, SEAL_TITLE " %d (HDF5 from byte %d on)\nbytes %lld\nhash %016llx\n", KL_SEALED_FORMAT, (int)SEAL_BYTES, (long long)s->bytes,
-             (unsigned long long)s->hash);
+    snprintf(block, SEAL_BYTES, SEAL_TITLE " %d (HDF5 from byte %d on)\nbytes %lld\nhash %016llx\n",
+             KL_SEALED_FORMAT, (int)SEAL_BYTES, (long long)s->bytes, (unsigned long long)s->hash);
 }
 
 static kl_status seal_write(int fd, const char *path, kl_err *err)
@@ -77,7 +79,9 @@ static kl_status seal_write(int fd, const char *path, kl_err *err)
     if (st != KL_OK) return st;
     seal_print(&s, block);
     const ssize_t n = pwrite(fd, block, sizeof(block), 0);
-    return n == (ssize_t)sizeof(block) ? KL_OK : kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path, n < 0 ? strerror(errno) : "the disk is full");
+    return n == (ssize_t)sizeof(block) ? KL_OK
+                                       : kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path,
+                                                 n < 0 ? strerror(errno) : "the disk is full");
 }
 
 /* *size: of the file. */
@@ -90,21 +94,31 @@ static kl_status seal_check(int fd, const char *path, int64_t *size, kl_err *err
     int format = 0, skip = 0;
     long long bytes = 0;
     unsigned long long hash = 0;
-    if (fstat(fd, &info) != 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(errno)));
+    if (fstat(fd, &info) != 0)
+        KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(errno)));
     const ssize_t n = pread(fd, block, SEAL_BYTES, 0);
     if (n < 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(errno)));
-    if (info.st_size == 0) KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is empty, no result file; a run under way may have taken the name and not have written yet", path));
-    if (sscanf(block, SEAL_TITLE " %d (HDF5 from byte %d on) bytes %lld hash %llx", &format, &skip, &bytes, &hash) != 4)
-        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is no result file of kronlat (%lld bytes)", path, (long long)info.st_size));
+    if (info.st_size == 0)
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "%.300s: is empty, no result file; a run under way may have taken the name and not "
+                       "have written yet",
+                       path));
+    if (sscanf(block, SEAL_TITLE " %d (HDF5 from byte %d on) bytes %lld hash %llx", &format, &skip, &bytes,
+               &hash) != 4)
+        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is no result file of kronlat (%lld bytes)", path,
+                       (long long)info.st_size));
     if (format != KL_SEALED_FORMAT)
-        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: has format %d; this program reads format %d", path, format, KL_SEALED_FORMAT));
+        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: has format %d; this program reads format %d", path, format,
+                       KL_SEALED_FORMAT));
     if (bytes != (long long)info.st_size)
-        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is cut short or grown: %lld bytes, %lld when it was written", path, (long long)info.st_size, bytes));
+        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is cut short or grown: %lld bytes, %lld when it was written",
+                       path, (long long)info.st_size, bytes));
     KL_TRY(seal_measure(fd, path, &have, err));
     *size = info.st_size;
     seal_print(&have, wanted);
     if (have.bytes != bytes || memcmp(block, wanted, SEAL_BYTES) != 0)
-        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: was changed or damaged after it was written (checksum)", path));
+        KL_TRY(
+            kl_fail(err, KL_EINPUT, "%.300s: was changed or damaged after it was written (checksum)", path));
 out:
     return st;
 }
@@ -121,7 +135,8 @@ kl_status kl_sealed_renew(const char *path, kl_err *err)
 
 enum { DESCRIPTOR_NAME = 32 };
 
-/* HDF5 opens files by names: this one is the file that is open here already, whoever has exchanged its own name meanwhile. */
+/* HDF5 opens files by names: this one is the file that is open here already, whoever has exchanged its own
+   name meanwhile. */
 static const char *name_descriptor(int fd, char name[DESCRIPTOR_NAME])
 {
     snprintf(name, DESCRIPTOR_NAME, "/proc/self/fd/%d", fd);
@@ -135,24 +150,29 @@ static int descriptor_of(hid_t file)
     return H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) >= 0 && handle != NULL ? *(const int *)handle : -1;
 }
 
-/* Asks the disk for the bytes while the file is still empty: a full disk is found before HDF5 is in the middle of something. */
+/* Asks the disk for the bytes while the file is still empty: a full disk is found before HDF5 is in the
+   middle of something. */
 static kl_status reserve(int fd, const char *final, int64_t bytes, kl_err *err)
 {
     const double megabytes = 1e-6 * (double)bytes;
     struct rlimit limit;
     struct statvfs disk;
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && (uint64_t)bytes > limit.rlim_cur)
-        return kl_fail(err, KL_EIO, "%.300s: cannot be written (%.1f MB): %s", final, megabytes, strerror(EFBIG));
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        (uint64_t)bytes > limit.rlim_cur)
+        return kl_fail(err, KL_EIO, "%.300s: cannot be written (%.1f MB): %s", final, megabytes,
+                       strerror(EFBIG));
     if (fd < 0 || fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, bytes) == 0) return KL_OK;
     if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR)
-        return kl_fail(err, KL_EIO, "%.300s: cannot be written (%.1f MB): %s", final, megabytes, strerror(errno));
+        return kl_fail(err, KL_EIO, "%.300s: cannot be written (%.1f MB): %s", final, megabytes,
+                       strerror(errno));
     if (fstatvfs(fd, &disk) == 0 && (double)disk.f_bavail * (double)disk.f_frsize < (double)bytes)
-        return kl_fail(err, KL_EIO, "%.300s: cannot be written (%.1f MB): %s", final, megabytes, strerror(ENOSPC));
+        return kl_fail(err, KL_EIO, "%.300s: cannot be written (%.1f MB): %s", final, megabytes,
+                       strerror(ENOSPC));
     return KL_OK;
 }
 
-/* After a failed write HDF5 keeps what it could not flush, tries again when it closes, and may crash when it cannot: what is left goes to a
-   file in memory that nobody reads. */
+/* After a failed write HDF5 keeps what it could not flush, tries again when it closes, and may crash when it
+   cannot: what is left goes to a file in memory that nobody reads. */
 static void abandon(hid_t file)
 {
     const int fd = descriptor_of(file), sink = memfd_create("kronlat-abandoned", MFD_CLOEXEC);
@@ -161,7 +181,10 @@ static void abandon(hid_t file)
     H5Fclose(file);
 }
 
-static kl_status cannot(const char *path, const char *why, kl_err *err) { return kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path, why); }
+static kl_status cannot(const char *path, const char *why, kl_err *err)
+{
+    return kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path, why);
+}
 
 /* HDF5 would not say why it cannot. */
 static kl_status open_beside(const char *path, kl_partial *p, kl_err *err)
@@ -186,9 +209,13 @@ int kl_sealed_hold(const char *path)
     for (;;) {
         int fd, bad;
         if (kl_infile_descriptor(path, O_RDONLY, &fd, NULL) != KL_OK) return -1;
-        while ((bad = flock(fd, LOCK_EX | LOCK_NB)) != 0 && (errno == EINTR || errno == EWOULDBLOCK) && !kl_interrupted())
-            nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL); /* a lock that is waited for would outlast a request to stop */
-        if (!bad && fstat(fd, &mine) == 0 && stat(path, &there) == 0 && mine.st_dev == there.st_dev && mine.st_ino == there.st_ino) return fd;
+        while ((bad = flock(fd, LOCK_EX | LOCK_NB)) != 0 && (errno == EINTR || errno == EWOULDBLOCK) &&
+               !kl_interrupted())
+            /* a lock that is waited for would outlast a request to stop */
+            nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        if (!bad && fstat(fd, &mine) == 0 && stat(path, &there) == 0 && mine.st_dev == there.st_dev &&
+            mine.st_ino == there.st_ino)
+            return fd;
         close(fd); /* who had it before has put another file in its place: that one is to be locked */
         if (bad) return -1;
     }
@@ -200,7 +227,8 @@ kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err
     f->path = path;
     const kl_status st = open_beside(path, &f->partial, err);
     if (st != KL_OK) return st;
-    const kl_status room = reserve(f->partial.fd, path, bytes, err); /* where there is none HDF5 cannot even give the file up again, and says so when the program ends */
+    /* where there is none HDF5 cannot even give the file up again, and says so when the program ends */
+    const kl_status room = reserve(f->partial.fd, path, bytes, err);
     if (room != KL_OK) {
         kl_partial_drop(&f->partial);
         return room;
@@ -213,16 +241,20 @@ kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err
     f->out.failures = kl_h5_failures();
     const hid_t create = H5Pcreate(H5P_FILE_CREATE), access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_userblock(create, SEAL_BYTES);
-    H5Pset_obj_track_times(create, 0); /* of the root group: the same run writes the same bytes, whenever it does */
+    /* of the root group: the same run writes the same bytes, whenever it does */
+    H5Pset_obj_track_times(create, 0);
     H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST);
     H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
-    H5Pset_file_locking(access, 0, 1); /* the name is private until it is renamed, and some network disks cannot lock */
+    /* the name is private until it is renamed, and some network disks cannot lock */
+    H5Pset_file_locking(access, 0, 1);
     char name[DESCRIPTOR_NAME];
     errno = 0;
     f->out.file = H5Fcreate(name_descriptor(f->partial.fd, name), H5F_ACC_TRUNC, create, access);
     H5Pclose(create);
     H5Pclose(access);
-    const kl_status reserved = kl_h5_ok(&f->out, f->out.file) ? reserve(f->partial.fd, path, bytes, err) : KL_EIO; /* making it gave the room back */
+    /* making it gave the room back */
+    const kl_status reserved =
+        kl_h5_ok(&f->out, f->out.file) ? reserve(f->partial.fd, path, bytes, err) : KL_EIO;
     return reserved == KL_OK ? KL_OK : kl_sealed_finish(f, f->out.failed ? KL_OK : reserved, err);
 }
 
@@ -233,10 +265,13 @@ static kl_status publish(kl_sealed *f, kl_err *err)
     struct stat whole;
     kl_err why;
     const int fd = f->partial.fd;
-    if (fstat(fd, &whole) != 0 || ftruncate(fd, whole.st_size) != 0) KL_TRY(cannot(f->path, strerror(errno), err)); /* gives back what was reserved beyond the end */
+    /* gives back what was reserved beyond the end */
+    if (fstat(fd, &whole) != 0 || ftruncate(fd, whole.st_size) != 0)
+        KL_TRY(cannot(f->path, strerror(errno), err));
     KL_TRY(seal_write(fd, f->path, err));
     if (fsync(fd) != 0) KL_TRY(cannot(f->path, strerror(errno), err));
-    if (kl_partial_publish(&f->partial, &why) != KL_OK) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be replaced: %s", f->path, why.text));
+    if (kl_partial_publish(&f->partial, &why) != KL_OK)
+        KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be replaced: %s", f->path, why.text));
 out:
     return st;
 }
@@ -246,12 +281,14 @@ kl_status kl_sealed_finish(kl_sealed *f, kl_status written, kl_err *err)
     kl_status st = written;
     kl_h5_out *const w = &f->out;
     if (st == KL_OK && !w->failed) kl_h5_ok(w, H5Fflush(w->file, H5F_SCOPE_LOCAL));
-    if (st == KL_OK && kl_h5_failures() != w->failures) kl_h5_ok(w, -1); /* of a call whose answer nobody looked at */
+    /* of a call whose answer nobody looked at */
+    if (st == KL_OK && kl_h5_failures() != w->failures) kl_h5_ok(w, -1);
     if (w->file >= 0 && (st != KL_OK || w->failed)) abandon(w->file);
     else if (w->file >= 0) kl_h5_ok(w, H5Fclose(w->file));
     w->file = -1;
     kl_h5_end(f->quiet);
-    if (st == KL_OK && w->failed) st = cannot(f->path, w->error != 0 ? strerror(w->error) : "HDF5 refused", err);
+    if (st == KL_OK && w->failed)
+        st = cannot(f->path, w->error != 0 ? strerror(w->error) : "HDF5 refused", err);
     if (st == KL_OK) st = publish(f, err);
     kl_partial_drop(&f->partial); /* unless it was published */
     return st;

@@ -50,15 +50,24 @@ kl_status kl_spfile_write(const char *path, const kl_spmat *m, int64_t boundary,
     const struct {
         const char *name;
         int64_t value;
-    } number[] = {{"rows", m->nrow}, {"columns", m->ncol}, {"nonzeros", m->nnz}, {"one_half", m->symmetric}, {"width", m->width}, {"slice_height", m->height}, {"sigma", m->sigma},
-                  {"boundary", boundary}, {"longest_row", m->longest_row}, {"longest_row_nonzeros", m->longest}};
+    } number[] = {{"rows", m->nrow},
+                  {"columns", m->ncol},
+                  {"nonzeros", m->nnz},
+                  {"one_half", m->symmetric},
+                  {"width", m->width},
+                  {"slice_height", m->height},
+                  {"sigma", m->sigma},
+                  {"boundary", boundary},
+                  {"longest_row", m->longest_row},
+                  {"longest_row_nonzeros", m->longest}};
     kl_sealed f;
     kl_status st = kl_sealed_create(path, kl_spmat_measured_bytes(m) + 24 * m->nrow + 65536, &f, err);
     if (st != KL_OK) return st;
     kl_h5_out *const w = &f.out;
     kl_h5_put_text(w, w->file, "kind", "matrix");
     kl_h5_put_text(w, w->file, "format", kl_spformat_name(m->format));
-    for (size_t k = 0; k < sizeof(number) / sizeof(*number); k++) kl_h5_put_int(w, w->file, number[k].name, number[k].value);
+    for (size_t k = 0; k < sizeof(number) / sizeof(*number); k++)
+        kl_h5_put_int(w, w->file, number[k].name, number[k].value);
     put(w, "value", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, m->nplace, m->value);
     put_words(w, "column", m->index_bytes, m->nplace, m->column);
     put_words(w, "slice_off", m->offset_bytes, m->nslice + 1, m->slice_off);

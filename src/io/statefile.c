@@ -1,5 +1,6 @@
-/* A matrix product state, or the vectors of an iteration under way, to HDF5 and back. Nothing read from a file sizes an allocation before it was checked
-   against what the file can hold, and every tensor must be what it claims to be.
+/* A matrix product state, or the vectors of an iteration under way, to HDF5 and back. Nothing read from a
+   file sizes an allocation before it was checked against what the file can hold, and every tensor must be
+   what it claims to be.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/statefile.h"
 
@@ -44,7 +45,7 @@ kl_status kl_statefile_put(kl_h5_out *w, const kl_state *s, kl_err *err)
 {
     kl_status st = KL_OK;
     const int width = s->model->ncharge > 0 ? s->model->ncharge : 1;
-    int64_t(*site)[SITE_NCOLUMN] = NULL;
+    int64_t (*site)[SITE_NCOLUMN] = NULL;
     int32_t *enlarged = NULL, *kept = NULL, *dim = NULL;
     int64_t nenlarged = 0, nkept = 0, ndata = 0;
     hid_t group = -1, set = -1;
@@ -55,7 +56,8 @@ kl_status kl_statefile_put(kl_h5_out *w, const kl_state *s, kl_err *err)
         site[p][SITE_ENLARGED] = e->basis.nsec;
         if (iso != NULL) {
             site[p][SITE_KEPT] = iso->basis.nsec;
-            for (int i = 0; i < iso->basis.nsec; i++) site[p][SITE_DATA] += (int64_t)e->basis.dim[iso->sec[i]] * iso->basis.dim[i];
+            for (int i = 0; i < iso->basis.nsec; i++)
+                site[p][SITE_DATA] += (int64_t)e->basis.dim[iso->sec[i]] * iso->basis.dim[i];
         }
         nenlarged += site[p][SITE_ENLARGED];
         nkept += site[p][SITE_KEPT];
@@ -85,13 +87,17 @@ kl_status kl_statefile_put(kl_h5_out *w, const kl_state *s, kl_err *err)
     kl_h5_put_attribute(w, group, "target", H5T_STD_I64LE, H5T_NATIVE_INT64, KL_MAX_CHARGE, target);
     kl_h5_put_attribute(w, group, "energy", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, (hsize_t)s->nstate, s->energy);
     const hsize_t site_shape[2] = {(hsize_t)s->nsite, SITE_NCOLUMN};
-    kl_h5_put_array(w, group, "sites", H5T_STD_I64LE, H5T_NATIVE_INT64, 2, site_shape, site, "by position: sectors of the enlarged block, sectors kept, numbers in data");
-    const hsize_t enlarged_shape[2] = {(hsize_t)nenlarged, (hsize_t)width}, kept_shape[2] = {(hsize_t)nkept, (hsize_t)width}, dim_shape = (hsize_t)nkept;
-    kl_h5_put_array(w, group, "enlarged_charge", H5T_STD_I32LE, H5T_NATIVE_INT32, 2, enlarged_shape, enlarged, NULL);
+    kl_h5_put_array(w, group, "sites", H5T_STD_I64LE, H5T_NATIVE_INT64, 2, site_shape, site,
+                    "by position: sectors of the enlarged block, sectors kept, numbers in data");
+    const hsize_t enlarged_shape[2] = {(hsize_t)nenlarged, (hsize_t)width},
+                  kept_shape[2] = {(hsize_t)nkept, (hsize_t)width}, dim_shape = (hsize_t)nkept;
+    kl_h5_put_array(w, group, "enlarged_charge", H5T_STD_I32LE, H5T_NATIVE_INT32, 2, enlarged_shape, enlarged,
+                    NULL);
     kl_h5_put_array(w, group, "kept_charge", H5T_STD_I32LE, H5T_NATIVE_INT32, 2, kept_shape, kept, NULL);
     kl_h5_put_array(w, group, "kept_dim", H5T_STD_I32LE, H5T_NATIVE_INT32, 1, &dim_shape, dim, NULL);
     const hsize_t psi_shape[2] = {(hsize_t)s->nstate, (hsize_t)s->npsi};
-    kl_h5_put_array(w, group, "psi", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, psi_shape, s->psi, "wavefunctions at the centre: sector by sector of the left part, column-major");
+    kl_h5_put_array(w, group, "psi", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, psi_shape, s->psi,
+                    "wavefunctions at the centre: sector by sector of the left part, column-major");
 
     kl_h5_put_reals(w, group, "data", ndata, NULL, "isometries by position, sector by sector, column-major");
     if (!w->failed && ndata > 0) {
@@ -124,7 +130,8 @@ enum { RUN_PART = 1 << 20 }; /* doubles of a vector at a time */
 int64_t kl_statefile_run_size(const kl_result_run *run)
 {
     int64_t all = run == NULL ? 0 : run->nnumber;
-    for (int v = 0; run != NULL && v < run->nvector; v++) all += run->n[v] + 128; /* 128: what HDF5 says of a data set */
+    /* 128: what HDF5 says of a data set */
+    for (int v = 0; run != NULL && v < run->nvector; v++) all += run->n[v] + 128;
     return all;
 }
 
@@ -172,21 +179,25 @@ static int in_list(void *self, kl_qn q)
 }
 
 /* n charges of the table, strictly ascending. */
-static kl_status to_charges(const kl_h5_in *in, const int32_t *from, int64_t n, int width, int ncharge, kl_qn *to, kl_err *err)
+static kl_status to_charges(const kl_h5_in *in, const int32_t *from, int64_t n, int width, int ncharge,
+                            kl_qn *to, kl_err *err)
 {
     for (int64_t i = 0; i < n; i++) {
         to[i] = kl_qn_zero();
         for (int c = 0; c < width; c++) {
-            if (from[i * width + c] < INT16_MIN || from[i * width + c] > INT16_MAX || (c >= ncharge && from[i * width + c] != 0))
+            if (from[i * width + c] < INT16_MIN || from[i * width + c] > INT16_MAX ||
+                (c >= ncharge && from[i * width + c] != 0))
                 return kl_h5_bad(in, "state", "holds an impossible charge", err);
             to[i].v[c] = (int16_t)from[i * width + c];
         }
-        if (i > 0 && kl_qn_cmp(to[i - 1], to[i]) >= 0) return kl_h5_bad(in, "state", "holds sectors out of order", err);
+        if (i > 0 && kl_qn_cmp(to[i - 1], to[i]) >= 0)
+            return kl_h5_bad(in, "state", "holds sectors out of order", err);
     }
     return KL_OK;
 }
 
-/* |Q^T Q v - v| for one vector v of random signs and sizes sees any defect of size 1e-9 in any column: cheap, and NaN fails too. */
+/* |Q^T Q v - v| for one vector v of random signs and sizes sees any defect of size 1e-9 in any column: cheap,
+   and NaN fails too. */
 static int is_isometry(int64_t rows, int64_t cols, const double *a, double *v, double *y)
 {
     uint64_t seed = 1;
@@ -214,45 +225,52 @@ typedef struct state_tables { /* the small datasets of /state */
     kl_qn *q; /* of one site */
 } state_tables;
 
-/* The enlarged basis of position p on top of `block`, as the file lists its sectors (first: of this position in the table). */
-static kl_status rebuild_enlarged(const kl_h5_in *in, const kl_model *m, const kl_basis *block, const kl_site_type *type, state_tables *t, int64_t first,
-                                  int64_t n, kl_enlarged **out, kl_err *err)
+/* The enlarged basis of position p on top of `block`, as the file lists its sectors (first: of this position
+   in the table). */
+static kl_status rebuild_enlarged(const kl_h5_in *in, const kl_model *m, const kl_basis *block,
+                                  const kl_site_type *type, state_tables *t, int64_t first, int64_t n,
+                                  kl_enlarged **out, kl_err *err)
 {
     kl_status st = KL_OK;
     int64_t most;
-    if (n < 1 || !kl_mul_size(block->nsec, type->dim, &most) || n > most) return kl_h5_bad(in, "state", "holds an impossible number of sectors", err);
+    if (n < 1 || !kl_mul_size(block->nsec, type->dim, &most) || n > most)
+        return kl_h5_bad(in, "state", "holds an impossible number of sectors", err);
     KL_TRY(kl_realloc(&t->q, n, KL_MEM_MISC, err));
     KL_TRY(to_charges(in, t->enlarged + first * t->width, n, t->width, m->ncharge, t->q, err));
     charge_list list = {(int)n, t->q};
     KL_TRY(kl_enlarged_create(m, block, type, in_list, &list, out, err));
-    if ((*out)->basis.nsec != n) KL_TRY(kl_h5_bad(in, "state", "holds sectors that the sites cannot make", err));
+    if ((*out)->basis.nsec != n)
+        KL_TRY(kl_h5_bad(in, "state", "holds sectors that the sites cannot make", err));
 out:
     return st;
 }
 
 /* The isometry of position p over *e (taken), its matrices read from `set` at element `at`. */
-static kl_status rebuild_isometry(const kl_h5_in *in, const kl_model *m, kl_enlarged **e, state_tables *t, int p, int64_t first, hid_t set, int64_t at,
-                                  kl_isometry **out, kl_err *err)
+static kl_status rebuild_isometry(const kl_h5_in *in, const kl_model *m, kl_enlarged **e, state_tables *t,
+                                  int p, int64_t first, hid_t set, int64_t at, kl_isometry **out, kl_err *err)
 {
     kl_status st = KL_OK;
     double *work = NULL;
     int *sec = NULL;
     const int64_t n = t->site[p][SITE_KEPT];
     const int32_t *const dim = t->dim + first;
-    if (n < 1 || n > (*e)->basis.nsec) KL_TRY(kl_h5_bad(in, "state", "holds an impossible number of kept sectors", err));
+    if (n < 1 || n > (*e)->basis.nsec)
+        KL_TRY(kl_h5_bad(in, "state", "holds an impossible number of kept sectors", err));
     KL_TRY(kl_alloc(&sec, n, KL_MEM_MISC, err));
     KL_TRY(kl_realloc(&t->q, n, KL_MEM_MISC, err));
     KL_TRY(to_charges(in, t->kept + first * t->width, n, t->width, m->ncharge, t->q, err));
     int64_t ndata = 0, largest = 0;
     for (int64_t i = 0; i < n; i++) {
         sec[i] = kl_basis_find(&(*e)->basis, t->q[i]);
-        if (sec[i] < 0 || dim[i] < 1 || dim[i] > (*e)->basis.dim[sec[i]]) KL_TRY(kl_h5_bad(in, "state", "holds a kept sector of impossible charge or size", err));
+        if (sec[i] < 0 || dim[i] < 1 || dim[i] > (*e)->basis.dim[sec[i]])
+            KL_TRY(kl_h5_bad(in, "state", "holds a kept sector of impossible charge or size", err));
         const int64_t rows = (*e)->basis.dim[sec[i]];
         ndata += rows * dim[i];
         if (rows + dim[i] > largest) largest = rows + dim[i];
         if (ndata > t->site[p][SITE_DATA]) break;
     }
-    if (ndata != t->site[p][SITE_DATA]) KL_TRY(kl_h5_bad(in, "state", "holds matrices of the wrong size", err));
+    if (ndata != t->site[p][SITE_DATA])
+        KL_TRY(kl_h5_bad(in, "state", "holds matrices of the wrong size", err));
     KL_TRY(kl_isometry_create_take(e, (int)n, sec, dim, out, err));
     kl_isometry *const iso = *out;
     KL_TRY(kl_h5_get_part(in, set, "state", at, ndata, iso->data, err));
@@ -260,7 +278,9 @@ static kl_status rebuild_isometry(const kl_h5_in *in, const kl_model *m, kl_enla
     for (int64_t i = 0; i < n; i++) {
         const int64_t rows = iso->enlarged->basis.dim[sec[i]], cols = dim[i];
         if (!is_isometry(rows, cols, iso->data + iso->off[i], work, work + cols))
-            KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is damaged: the tensor of position %d is no isometry (or not finite)", in->path, p));
+            KL_TRY(kl_fail(err, KL_EINPUT,
+                           "%.300s: is damaged: the tensor of position %d is no isometry (or not finite)",
+                           in->path, p));
     }
 out:
     kl_free(&work);
@@ -281,23 +301,31 @@ static kl_status get_state(const kl_h5_in *in, hid_t group, kl_state *s, kl_err 
     t.width = m->ncharge > 0 ? m->ncharge : 1;
 
     KL_TRY(kl_h5_get_int(in, group, "nsite", 1, INT32_MAX, &have_nsite, err));
-    if (have_nsite != nsite) KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: holds a state of %lld sites; this lattice has %d", in->path, (long long)have_nsite, nsite));
+    if (have_nsite != nsite)
+        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: holds a state of %lld sites; this lattice has %d", in->path,
+                       (long long)have_nsite, nsite));
     if (nsite < 2) KL_TRY(kl_h5_bad(in, "state", "has fewer than two sites", err));
     KL_TRY(kl_h5_get_small(in, group, "centre", 0, nsite - 2, &s->centre, err));
     KL_TRY(kl_h5_get_small(in, group, "nstate", 1, KL_MAX_ROOT, &s->nstate, err));
     KL_TRY(kl_h5_get_attribute(in, group, "target", H5T_NATIVE_INT64, KL_MAX_CHARGE, target, err));
     for (int c = 0; c < KL_MAX_CHARGE; c++) {
-        if (target[c] < INT16_MIN || target[c] > INT16_MAX || (c >= m->ncharge && target[c] != 0)) KL_TRY(kl_h5_bad(in, "target", "is no charge", err));
+        if (target[c] < INT16_MIN || target[c] > INT16_MAX || (c >= m->ncharge && target[c] != 0))
+            KL_TRY(kl_h5_bad(in, "target", "is no charge", err));
         s->target.v[c] = (int16_t)target[c];
     }
     KL_TRY(kl_h5_get_attribute(in, group, "energy", H5T_NATIVE_DOUBLE, s->nstate, s->energy, err));
 
-    int64_t site_shape[2] = {nsite, SITE_NCOLUMN}, enlarged_shape[2] = {-1, t.width}, kept_shape[2] = {-1, t.width}, dim_shape;
-    KL_TRY(kl_h5_get_array(in, group, "sites", H5T_NATIVE_INT64, sizeof(int64_t), 2, site_shape, KL_MEM_MISC, (void **)&t.site, err));
-    KL_TRY(kl_h5_get_array(in, group, "enlarged_charge", H5T_NATIVE_INT32, sizeof(int32_t), 2, enlarged_shape, KL_MEM_MISC, (void **)&t.enlarged, err));
-    KL_TRY(kl_h5_get_array(in, group, "kept_charge", H5T_NATIVE_INT32, sizeof(int32_t), 2, kept_shape, KL_MEM_MISC, (void **)&t.kept, err));
+    int64_t site_shape[2] = {nsite, SITE_NCOLUMN}, enlarged_shape[2] = {-1, t.width},
+            kept_shape[2] = {-1, t.width}, dim_shape;
+    KL_TRY(kl_h5_get_array(in, group, "sites", H5T_NATIVE_INT64, sizeof(int64_t), 2, site_shape, KL_MEM_MISC,
+                           (void **)&t.site, err));
+    KL_TRY(kl_h5_get_array(in, group, "enlarged_charge", H5T_NATIVE_INT32, sizeof(int32_t), 2, enlarged_shape,
+                           KL_MEM_MISC, (void **)&t.enlarged, err));
+    KL_TRY(kl_h5_get_array(in, group, "kept_charge", H5T_NATIVE_INT32, sizeof(int32_t), 2, kept_shape,
+                           KL_MEM_MISC, (void **)&t.kept, err));
     dim_shape = kept_shape[0];
-    KL_TRY(kl_h5_get_array(in, group, "kept_dim", H5T_NATIVE_INT32, sizeof(int32_t), 1, &dim_shape, KL_MEM_MISC, (void **)&t.dim, err));
+    KL_TRY(kl_h5_get_array(in, group, "kept_dim", H5T_NATIVE_INT32, sizeof(int32_t), 1, &dim_shape,
+                           KL_MEM_MISC, (void **)&t.dim, err));
     int64_t data_shape[3];
     KL_TRY(kl_h5_open_array(in, group, "data", H5T_FLOAT, &set, &rank, data_shape, &ndata, err));
     if (rank != 1) KL_TRY(kl_h5_bad(in, "data", "has the wrong rank", err));
@@ -310,19 +338,22 @@ static kl_status get_state(const kl_h5_in *in, hid_t group, kl_state *s, kl_err 
         for (int p = 0; p < nsite; p++) {
             const int64_t n = t.site[p][k];
             const int centre = p == s->centre || p == s->centre + 1;
-            if (n < 0 || n > end[k] - at[p] || (centre && k != SITE_ENLARGED && n != 0)) KL_TRY(kl_h5_bad(in, "sites", "does not fit the other tables", err));
+            if (n < 0 || n > end[k] - at[p] || (centre && k != SITE_ENLARGED && n != 0))
+                KL_TRY(kl_h5_bad(in, "sites", "does not fit the other tables", err));
             at[p + 1] = at[p] + n;
         }
         if (at[nsite] != end[k]) KL_TRY(kl_h5_bad(in, "sites", "does not fit the other tables", err));
     }
-    const int64_t *at_enlarged = start, *at_kept = start + nsite + 1, *at_data = start + 2 * ((int64_t)nsite + 1);
+    const int64_t *at_enlarged = start, *at_kept = start + nsite + 1,
+                  *at_data = start + 2 * ((int64_t)nsite + 1);
 
     for (int side = 0; side < 2; side++) {
         const int step = side == 0 ? 1 : -1, stop = side == 0 ? s->centre : s->centre + 1;
         const kl_basis *block = &s->edge;
         for (int p = side == 0 ? 0 : nsite - 1;; p += step) {
             kl_enlarged *e = NULL;
-            st = rebuild_enlarged(in, m, block, s->type[p], &t, at_enlarged[p], t.site[p][SITE_ENLARGED], &e, err);
+            st = rebuild_enlarged(in, m, block, s->type[p], &t, at_enlarged[p], t.site[p][SITE_ENLARGED], &e,
+                                  err);
             if (st == KL_OK && p == stop) {
                 *(side == 0 ? &s->row : &s->col) = e;
                 break;
@@ -343,11 +374,14 @@ static kl_status get_state(const kl_h5_in *in, hid_t group, kl_state *s, kl_err 
         if (s->pair[i] >= 0) s->npsi += (int64_t)s->row->basis.dim[i] * s->col->basis.dim[s->pair[i]];
     }
     int64_t psi_shape[2] = {s->nstate, s->npsi};
-    KL_TRY(kl_h5_get_array(in, group, "psi", H5T_NATIVE_DOUBLE, sizeof(double), 2, psi_shape, KL_MEM_STATE, (void **)&s->psi, err));
+    KL_TRY(kl_h5_get_array(in, group, "psi", H5T_NATIVE_DOUBLE, sizeof(double), 2, psi_shape, KL_MEM_STATE,
+                           (void **)&s->psi, err));
     for (int k = 0; k < s->nstate; k++) {
         double norm = 0;
         for (int64_t i = 0; i < s->npsi; i++) norm += s->psi[k * s->npsi + i] * s->psi[k * s->npsi + i];
-        if (!(fabs(norm - 1) < 1e-6)) KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is damaged: wavefunction %d has norm^2 %g, not 1", in->path, k, norm));
+        if (!(fabs(norm - 1) < 1e-6))
+            KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is damaged: wavefunction %d has norm^2 %g, not 1",
+                           in->path, k, norm));
         if (!isfinite(s->energy[k])) KL_TRY(kl_h5_bad(in, "energy", "is not finite", err));
     }
 out:
@@ -386,12 +420,15 @@ kl_status kl_statefile_get_run(const kl_h5_in *in, kl_result_run *run, kl_err *e
     hid_t group = -1, set = -1;
     double *part = NULL;
     run->number = NULL;
-    if (!kl_h5_has(in, "run")) KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: holds no run of exact diagonalization to go on with", in->path));
+    if (!kl_h5_has(in, "run"))
+        KL_TRY(
+            kl_fail(err, KL_EINPUT, "%.300s: holds no run of exact diagonalization to go on with", in->path));
     KL_TRY(kl_h5_get_group(in, in->file, "run", &group, err));
     KL_TRY(kl_h5_get_small(in, group, "stage", 0, 9, &run->stage, err));
     KL_TRY(kl_h5_get_small(in, group, "nvector", 0, KL_KEEP_VECTORS, &run->nvector, err));
     run->nnumber = -1;
-    KL_TRY(kl_h5_get_array(in, group, "number", H5T_NATIVE_DOUBLE, sizeof(double), 1, &run->nnumber, KL_MEM_MISC, (void **)&run->number, err));
+    KL_TRY(kl_h5_get_array(in, group, "number", H5T_NATIVE_DOUBLE, sizeof(double), 1, &run->nnumber,
+                           KL_MEM_MISC, (void **)&run->number, err));
     for (int64_t i = 0; i < run->nnumber; i++)
         if (isnan(run->number[i])) KL_TRY(kl_h5_bad(in, "number", "holds what is no number", err));
     if (run->part != NULL) KL_TRY(kl_alloc(&part, RUN_PART, KL_MEM_WORK, err));

@@ -93,12 +93,9 @@ void kl_luabox_watch(lua_State *L)
                       &now); /* moves every few milliseconds and asks no kernel, which the other clock does */
         if (now.tv_sec == b->seen.tv_sec && now.tv_nsec == b->seen.tv_nsec) return;
         b->seen = now;
-        if (kl_interrupted())
-            b->over = ASKED_TO_STOP;
-        else if (b->used + processor_seconds() - b->started > b->limits.seconds)
-            b->over = TOO_LONG;
-        else
-            return;
+        if (kl_interrupted()) b->over = ASKED_TO_STOP;
+        else if (b->used + processor_seconds() - b->started > b->limits.seconds) b->over = TOO_LONG;
+        else return;
         b->line = line_of(L, b->limits.chunk);
     }
     lua_pushnil(L);
@@ -112,10 +109,7 @@ void kl_luabox_rethrow(lua_State *L, int code)
     if (b->over != NONE) kl_luabox_watch(L);
 }
 
-int64_t kl_luabox_string_bytes(lua_State *L)
-{
-    return box_of(L)->limits.string_bytes;
-}
+int64_t kl_luabox_string_bytes(lua_State *L) { return box_of(L)->limits.string_bytes; }
 
 static void count_hook(lua_State *L, lua_Debug *where)
 {
@@ -252,7 +246,4 @@ void kl_luabox_destroy(kl_luabox **box)
     kl_free(box);
 }
 
-lua_State *kl_luabox_state(kl_luabox *b)
-{
-    return b->L;
-}
+lua_State *kl_luabox_state(kl_luabox *b) { return b->L; }

@@ -13,14 +13,15 @@ typedef struct lua_State lua_State;
 
 /* Zeros stand for the values in brackets. */
 typedef struct kl_luabox_limits {
-    const char *path;     /* the file as messages call it; borrowed until the box is destroyed */
-    const char *chunk;    /* chunk name of its text, whose lines messages give; borrowed (NULL: "@" and path) */
-    int64_t bytes;        /* that Lua may hold (256 MiB) */
+    const char *path; /* the file as messages call it; borrowed until the box is destroyed */
+    /* chunk name of its text, whose lines messages give; borrowed (NULL: "@" and path) */
+    const char *chunk;
+    int64_t bytes; /* that Lua may hold (256 MiB) */
     int64_t string_bytes; /* of one string (16 MiB): comparing or joining two takes one instruction */
-    double seconds;       /* of processor time, all calls together (10 s) */
-    int own_code;         /* 1: Lua of our own runs here too and finds load, setmetatable, debug.getinfo and so on.
-                             It keeps them from the stranger's text by an environment without them; strings have
-                             no methods then */
+    double seconds; /* of processor time, all calls together (10 s) */
+    /* 1: Lua of our own runs here too and finds load, setmetatable, debug.getinfo and so on. It keeps them
+       from the stranger's text by an environment without them; strings have no methods then */
+    int own_code;
 } kl_luabox_limits;
 
 typedef struct kl_luabox kl_luabox;
@@ -49,7 +50,8 @@ void kl_luabox_rethrow(lua_State *L, int code);
 
 int64_t kl_luabox_string_bytes(lua_State *L); /* the limit of one string */
 
-/* lua_load from short pieces, with a look at the time before each: some texts take quadratic time to compile. */
+/* lua_load from short pieces, with a look at the time before each: some texts take quadratic time to
+   compile. */
 int kl_luabox_load_pieces(lua_State *L, const char *text, size_t n, const char *chunk);
 
 #endif

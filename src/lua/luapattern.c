@@ -122,8 +122,7 @@ static const char *match_balance(matcher *m, const char *s, const char *p)
         step(m);
         if (*s == p[1]) {
             if (--open == 0) return s + 1;
-        } else if (*s == p[0])
-            open++;
+        } else if (*s == p[0]) open++;
     }
     return NULL;
 }
@@ -260,12 +259,10 @@ static void push_capture(matcher *m, int c, const char *s, const char *e)
     if (c >= m->ncapture) {
         if (c != 0) luaL_error(m->L, "invalid capture index %%%d", c + 1);
         lua_pushlstring(m->L, s, (size_t)(e - s));
-    } else if (m->capture[c].length == OPEN_CAPTURE)
-        luaL_error(m->L, "unfinished capture");
+    } else if (m->capture[c].length == OPEN_CAPTURE) luaL_error(m->L, "unfinished capture");
     else if (m->capture[c].length == POSITION_CAPTURE)
         lua_pushinteger(m->L, m->capture[c].from - m->text + 1);
-    else
-        lua_pushlstring(m->L, m->capture[c].from, (size_t)m->capture[c].length);
+    else lua_pushlstring(m->L, m->capture[c].from, (size_t)m->capture[c].length);
 }
 
 static int push_captures(matcher *m, const char *s, const char *e)
@@ -337,14 +334,8 @@ static int find(lua_State *L, int wants_place)
     return 1;
 }
 
-int kl_luapattern_find(lua_State *L)
-{
-    return find(L, 1);
-}
-int kl_luapattern_match(lua_State *L)
-{
-    return find(L, 0);
-}
+int kl_luapattern_find(lua_State *L) { return find(L, 1); }
+int kl_luapattern_match(lua_State *L) { return find(L, 0); }
 
 /* Upvalues: text, pattern, offset to go on at, end of the last match (-1: none). */
 static int next_match(lua_State *L)
@@ -391,17 +382,14 @@ static void add_text(matcher *m, luaL_Buffer *b, const char *s, const char *e)
             continue;
         }
         i++; /* a zero stands behind the text's end */
-        if (text[i] == '%')
-            luaL_addchar(b, '%');
-        else if (text[i] == '0')
-            luaL_addlstring(b, s, (size_t)(e - s));
+        if (text[i] == '%') luaL_addchar(b, '%');
+        else if (text[i] == '0') luaL_addlstring(b, s, (size_t)(e - s));
         else if (isdigit((unsigned char)text[i])) {
             push_capture(m, text[i] - '1', s, e);
             luaL_tolstring(m->L, -1, NULL); /* positions are numbers */
             lua_remove(m->L, -2);
             luaL_addvalue(b);
-        } else
-            luaL_error(m->L, "invalid use of '%%' in replacement string");
+        } else luaL_error(m->L, "invalid use of '%%' in replacement string");
     }
 }
 
@@ -449,10 +437,8 @@ int kl_luapattern_gsub(lua_State *L)
             n++;
             add_value(&m, &b, s, e);
             s = last = e;
-        } else if (s < m.text_end)
-            luaL_addchar(&b, *s++);
-        else
-            break;
+        } else if (s < m.text_end) luaL_addchar(&b, *s++);
+        else break;
         if (anchored) break;
     }
     luaL_addlstring(&b, s, (size_t)(m.text_end - s));

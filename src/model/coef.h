@@ -17,7 +17,8 @@ typedef struct kl_param_def {
     double value; /* default; arrays start constant */
 } kl_param_def;
 
-/* Where a term sits, handed to its coefficient. Sites are numbers of the lattice, in the order of the slots. */
+/* Where a term sits, handed to its coefficient. Sites are numbers of the lattice, in the order of the
+   slots. */
 typedef struct kl_coef_args {
     const double *scalar;       /* [nparam], scalars only */
     const double *const *array; /* [nparam] -> [sites] or [bonds]; NULL for scalars */
@@ -29,33 +30,33 @@ typedef struct kl_coef_args {
 } kl_coef_args;
 
 /* What a step can be: its name, which gen/tables.lua writes, and what its operands a and b are. */
-#define KL_COEF_OPS(X)                                         \
-    X(NUMBER, NONE, NONE)     /* value */                      \
-    X(SCALAR, PARAM, NONE)    /* a: a scalar parameter */      \
-    X(AT_SITE, PARAM, SLOT)   /* a: a parameter per site */    \
-    X(AT_BOND, PARAM, NONE)   /* a: a parameter per bond */    \
-    X(SITE, SLOT, NONE)       /* number of the site */         \
-    X(NSITE, NONE, NONE)                                       \
-    X(R, NONE, NONE)                                           \
-    X(X, NONE, NONE)                                           \
-    X(Y, NONE, NONE)                                           \
-    X(ADD, STEP, STEP)                                         \
-    X(MUL, STEP, STEP)                                         \
-    X(DIV, STEP, STEP)                                         \
-    X(POW, STEP, STEP)                                         \
-    X(EXP, STEP, NONE)                                         \
-    X(LOG, STEP, NONE)                                         \
-    X(SQRT, STEP, NONE)                                        \
-    X(ABS, STEP, NONE)                                         \
-    X(SIN, STEP, NONE)                                         \
-    X(COS, STEP, NONE)                                         \
+#define KL_COEF_OPS(X)                                      \
+    X(NUMBER, NONE, NONE)     /* value */                   \
+    X(SCALAR, PARAM, NONE)    /* a: a scalar parameter */   \
+    X(AT_SITE, PARAM, SLOT)   /* a: a parameter per site */ \
+    X(AT_BOND, PARAM, NONE)   /* a: a parameter per bond */ \
+    X(SITE, SLOT, NONE)       /* number of the site */      \
+    X(NSITE, NONE, NONE)                                    \
+    X(R, NONE, NONE)                                        \
+    X(X, NONE, NONE)                                        \
+    X(Y, NONE, NONE)                                        \
+    X(ADD, STEP, STEP)                                      \
+    X(MUL, STEP, STEP)                                      \
+    X(DIV, STEP, STEP)                                      \
+    X(POW, STEP, STEP)                                      \
+    X(EXP, STEP, NONE)                                      \
+    X(LOG, STEP, NONE)                                      \
+    X(SQRT, STEP, NONE)                                     \
+    X(ABS, STEP, NONE)                                      \
+    X(SIN, STEP, NONE)                                      \
+    X(COS, STEP, NONE)                                      \
     X(TANH, STEP, NONE)
 
 typedef enum kl_coef_op {
 #define X(name, a, b) KL_COEF_##name,
     KL_COEF_OPS(X)
 #undef X
-    KL_COEF_NKIND
+        KL_COEF_NKIND
 } kl_coef_op;
 
 /* Step k makes value k, from values of steps before it; parts that occur twice are one step. */

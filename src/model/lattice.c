@@ -1,6 +1,6 @@
-/* Sites, classed bonds and the order in which DMRG meets the sites. Knows nothing of operators.
-   Every built-in lattice is a box of lx columns of ly sites, open or closed in either direction, whose bonds are a few displacements
-   walked from every site; chains are boxes one site wide.
+/* Sites, classed bonds and the order in which DMRG meets the sites. Knows nothing of operators. Every
+   built-in lattice is a box of lx columns of ly sites, open or closed in either direction, whose bonds are a
+   few displacements walked from every site; chains are boxes one site wide.
    SPDX-License-Identifier: Apache-2.0 */
 #include "model/lattice.h"
 #include "base/dense.h"
@@ -11,11 +11,13 @@
 #include <string.h>
 
 #define MAX_SITE 1000000
-#define MAX_FIEDLER 4000 /* sites of one connected piece: the dense eigenproblem takes 8 n^2 bytes and n^3 time */
+/* sites of one connected piece: the dense eigenproblem takes 8 n^2 bytes and n^3 time */
+#define MAX_FIEDLER 4000
 #define CHAIN_REACH 9
 #define LENGTH_TOL 1e-9
 
-static const char *const allowed = "chain:N, ring:N, ladder:LxW, square:LxW, cylinder:LxW or torus:LxW, such as cylinder:6x4";
+static const char *const allowed =
+    "chain:N, ring:N, ladder:LxW, square:LxW, cylinder:LxW or torus:LxW, such as cylinder:6x4";
 
 /* A displacement that makes a bond, with the classes of that bond. */
 typedef struct step {
@@ -28,8 +30,12 @@ static const step chain_step[CHAIN_REACH] = {
     {6, 0, {"d6"}}, {7, 0, {"d7"}},  {8, 0, {"d8"}}, {9, 0, {"d9"}},
 };
 static const step grid_step[] = {
-    {1, 0, {"nn", "leg", "x"}}, {0, 1, {"nn", "rung", "y"}}, {1, 1, {"nnn", "diag"}},
-    {1, -1, {"nnn", "diag"}},   {2, 0, {"d3"}},              {0, 2, {"d3"}},
+    {1, 0, {"nn", "leg", "x"}},
+    {0, 1, {"nn", "rung", "y"}},
+    {1, 1, {"nnn", "diag"}},
+    {1, -1, {"nnn", "diag"}},
+    {2, 0, {"d3"}},
+    {0, 2, {"d3"}},
 };
 
 /* Component of the shortest image of a displacement d along a direction of the given length. */
@@ -54,7 +60,8 @@ double kl_lattice_distance(const kl_lattice *lat, int i, int j)
             else hi = mid;
         }
         if (lo < lat->nbond && lat->bond[lo].i == a && lat->bond[lo].j == b) return lat->bond[lo].r;
-        return lat->has_xy ? hypot(lat->xy[i][0] - lat->xy[j][0], lat->xy[i][1] - lat->xy[j][1]) : (double)NAN;
+        return lat->has_xy ? hypot(lat->xy[i][0] - lat->xy[j][0], lat->xy[i][1] - lat->xy[j][1])
+                           : (double)NAN;
     }
     const int dx = shortest(i / lat->ly - j / lat->ly, lat->lx, lat->periodic_x);
     const int dy = shortest(i % lat->ly - j % lat->ly, lat->ly, lat->periodic_y);
@@ -140,11 +147,14 @@ static kl_status add_steps(kl_lattice *lat, const step *steps, int nstep, int do
     kl_status st = KL_OK;
     for (int s = 0; s < nstep; s++) {
         kl_bond proto = {0};
-        for (int c = 0; c < 3 && steps[s].cls[c] != NULL; c++) KL_TRY(add_class(lat, steps[s].cls[c], &proto.cls[proto.nclass++], err));
+        for (int c = 0; c < 3 && steps[s].cls[c] != NULL; c++)
+            KL_TRY(add_class(lat, steps[s].cls[c], &proto.cls[proto.nclass++], err));
         const int dx = steps[s].dx, dy = steps[s].dy;
         proto.r = dy == 0 ? abs(dx) : dx == 0 ? abs(dy) : hypot(dx, dy);
         /* A displacement with a shorter image joins nearer neighbours, which have their own class. */
-        if (shortest(dx, lat->lx, lat->periodic_x) != abs(dx) || shortest(dy, lat->ly, lat->periodic_y) != abs(dy)) continue;
+        if (shortest(dx, lat->lx, lat->periodic_x) != abs(dx) ||
+            shortest(dy, lat->ly, lat->periodic_y) != abs(dy))
+            continue;
         for (int i = 0; i < lat->nsite; i++) {
             int x = i / lat->ly + dx, y = i % lat->ly + dy;
             if (lat->periodic_x) x = (x + lat->lx) % lat->lx;
@@ -225,26 +235,34 @@ kl_status kl_lattice_create(const char *spec, int nsite, int double_bonds, kl_la
         char word[64];
         snprintf(word, sizeof word, "%.*s", (int)(n < 60 ? n : 60), spec);
         const char *near = kl_closest(word, names);
-        return kl_fail(err, KL_EINPUT, "lattice \"%.200s\" is unknown%s%s%s; allowed: %s, or a Lua file", spec, near ? " (did you mean " : "",
-                       near ? near : "", near ? "?)" : "", allowed);
+        return kl_fail(err, KL_EINPUT, "lattice \"%.200s\" is unknown%s%s%s; allowed: %s, or a Lua file",
+                       spec, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", allowed);
     }
     if (colon == NULL && kinds[kind].two)
         return kl_fail(err, KL_EINPUT, "lattice \"%s\" needs its extent LxW, such as %s:6x4", spec, spec);
     if (colon == NULL) {
-        if (nsite <= 0) return kl_fail(err, KL_EINPUT, "lattice \"%s\" needs a number of sites, such as %s:32 or --sites 32", spec, spec);
+        if (nsite <= 0)
+            return kl_fail(err, KL_EINPUT,
+                           "lattice \"%s\" needs a number of sites, such as %s:32 or --sites 32", spec, spec);
         lx = nsite;
     } else if (!parse_extent(colon + 1, kinds[kind].two, &lx, &ly)) {
-        return kl_fail(err, KL_EINPUT, "lattice \"%.200s\": \"%.100s\" is not %s; allowed: %s", spec, colon + 1,
-                       kinds[kind].two ? "an extent LxW" : "a number of sites", allowed);
+        return kl_fail(err, KL_EINPUT, "lattice \"%.200s\": \"%.100s\" is not %s; allowed: %s", spec,
+                       colon + 1, kinds[kind].two ? "an extent LxW" : "a number of sites", allowed);
     }
     if (lx < 1 || ly < 1 || !kl_mul_size(lx, ly, &total) || total > MAX_SITE)
-        return kl_fail(err, KL_EINPUT, "lattice \"%.200s\": every extent must be at least 1 and there may be at most %d sites, such as cylinder:6x4",
+        return kl_fail(err, KL_EINPUT,
+                       "lattice \"%.200s\": every extent must be at least 1 and there may be at most %d "
+                       "sites, such as cylinder:6x4",
                        spec, MAX_SITE);
     if (colon != NULL && nsite > 0 && nsite != total)
-        return kl_fail(err, KL_EINPUT, "lattice \"%.200s\" has %lld sites but %d were asked for; give one of the two", spec, (long long)total, nsite);
+        return kl_fail(err, KL_EINPUT,
+                       "lattice \"%.200s\" has %lld sites but %d were asked for; give one of the two", spec,
+                       (long long)total, nsite);
 
     KL_TRY(create_sites(spec, (int)total, &lat, err));
-    lat->kind = kinds[kind].two ? KL_LATTICE_GRID : kinds[kind].periodic_x ? KL_LATTICE_RING : KL_LATTICE_CHAIN;
+    lat->kind = kinds[kind].two          ? KL_LATTICE_GRID
+                : kinds[kind].periodic_x ? KL_LATTICE_RING
+                                         : KL_LATTICE_CHAIN;
     lat->lx = (int)lx;
     lat->ly = (int)ly;
     lat->periodic_x = kinds[kind].periodic_x;
@@ -254,7 +272,8 @@ kl_status kl_lattice_create(const char *spec, int nsite, int double_bonds, kl_la
         lat->xy[i][0] = i / lat->ly;
         lat->xy[i][1] = i % lat->ly;
     }
-    if (lat->kind == KL_LATTICE_GRID) KL_TRY(add_steps(lat, grid_step, (int)(sizeof grid_step / sizeof *grid_step), double_bonds, err));
+    if (lat->kind == KL_LATTICE_GRID)
+        KL_TRY(add_steps(lat, grid_step, (int)(sizeof grid_step / sizeof *grid_step), double_bonds, err));
     else KL_TRY(add_steps(lat, chain_step, CHAIN_REACH, double_bonds, err));
     *out = lat;
     lat = NULL;
@@ -287,7 +306,8 @@ kl_status kl_lattice_create_empty(const char *name, int nsite, kl_lattice **out,
 {
     kl_status st = KL_OK;
     if (nsite < 1 || nsite > MAX_SITE)
-        return kl_fail(err, KL_EINPUT, "lattice %.200s has %d sites; allowed are 1 to %d", name, nsite, MAX_SITE);
+        return kl_fail(err, KL_EINPUT, "lattice %.200s has %d sites; allowed are 1 to %d", name, nsite,
+                       MAX_SITE);
     KL_TRY(create_sites(name, nsite, out, err));
     (*out)->kind = KL_LATTICE_FILE;
     (*out)->lx = nsite;
@@ -296,23 +316,32 @@ out:
     return st;
 }
 
-kl_status kl_lattice_add_bond(kl_lattice *lat, int i, int j, double r, const char *const *classes, int nclass, kl_err *err)
+kl_status kl_lattice_add_bond(kl_lattice *lat, int i, int j, double r, const char *const *classes, int nclass,
+                              kl_err *err)
 {
     kl_status st = KL_OK;
     kl_bond b = {.i = i < j ? i : j, .j = i < j ? j : i, .r = r, .reversed = i > j};
     if (b.i < 0 || b.j >= lat->nsite)
-        return kl_fail(err, KL_EINPUT, "lattice %.200s: bond (%d, %d) leaves the sites 0 to %d", lat->spec, i, j, lat->nsite - 1);
-    if (i == j) return kl_fail(err, KL_EINPUT, "lattice %.200s: bond (%d, %d) joins a site to itself", lat->spec, i, j);
+        return kl_fail(err, KL_EINPUT, "lattice %.200s: bond (%d, %d) leaves the sites 0 to %d", lat->spec, i,
+                       j, lat->nsite - 1);
+    if (i == j)
+        return kl_fail(err, KL_EINPUT, "lattice %.200s: bond (%d, %d) joins a site to itself", lat->spec, i,
+                       j);
     if (nclass < 1 || nclass > KL_MAX_BOND_CLASS)
-        return kl_fail(err, KL_EINPUT, "lattice %.200s: bond (%d, %d) has %d classes; allowed are 1 to %d", lat->spec, i, j, nclass, KL_MAX_BOND_CLASS);
+        return kl_fail(err, KL_EINPUT, "lattice %.200s: bond (%d, %d) has %d classes; allowed are 1 to %d",
+                       lat->spec, i, j, nclass, KL_MAX_BOND_CLASS);
     if (!(r > 0.0) || !isfinite(r))
-        return kl_fail(err, KL_EINPUT, "lattice %.200s: bond (%d, %d) has length %g; it must be positive and finite", lat->spec, i, j, r);
+        return kl_fail(err, KL_EINPUT,
+                       "lattice %.200s: bond (%d, %d) has length %g; it must be positive and finite",
+                       lat->spec, i, j, r);
     for (int c = 0; c < nclass; c++) {
         int k = 0;
         KL_TRY(add_class(lat, classes[c], &k, err));
         for (int d = 0; d < b.nclass; d++)
             if (b.cls[d] == k)
-                return kl_fail(err, KL_EINPUT, "lattice %.200s: bond (%d, %d) names its class \"%.60s\" twice", lat->spec, i, j, classes[c]);
+                return kl_fail(err, KL_EINPUT,
+                               "lattice %.200s: bond (%d, %d) names its class \"%.60s\" twice", lat->spec, i,
+                               j, classes[c]);
         b.cls[b.nclass++] = k;
     }
     KL_TRY(push_bond(lat, &b, err));
@@ -340,16 +369,20 @@ kl_status kl_lattice_finish(kl_lattice *lat, kl_err *err)
     int nname = 0;
     if (lat->nbond > 0) qsort(lat->bond, (size_t)lat->nbond, sizeof *lat->bond, compare_bonds);
     for (int b = 0; b < lat->nbond; b++)
-        for (int a = b - 1; a >= 0 && lat->bond[a].i == lat->bond[b].i && lat->bond[a].j == lat->bond[b].j; a--) {
+        for (int a = b - 1; a >= 0 && lat->bond[a].i == lat->bond[b].i && lat->bond[a].j == lat->bond[b].j;
+             a--) {
             const int c = share_class(&lat->bond[a], &lat->bond[b]);
             if (c >= 0)
-                return kl_fail(err, KL_EINPUT, "lattice %.200s: bond (%d, %d) of class \"%.60s\" is listed twice", lat->spec, lat->bond[b].i,
-                               lat->bond[b].j, lat->bond_class[c]);
+                return kl_fail(err, KL_EINPUT,
+                               "lattice %.200s: bond (%d, %d) of class \"%.60s\" is listed twice", lat->spec,
+                               lat->bond[b].i, lat->bond[b].j, lat->bond_class[c]);
         }
     KL_TRY(kl_alloc(&name, lat->nsite, KL_MEM_MISC, err));
     for (int i = 0; i < lat->nsite; i++) {
         if (!isfinite(lat->xy[i][0]) || !isfinite(lat->xy[i][1])) {
-            st = kl_fail(err, KL_EINPUT, "lattice %.200s: site %d has coordinates (%g, %g); they must be finite", lat->spec, i, lat->xy[i][0], lat->xy[i][1]);
+            st = kl_fail(err, KL_EINPUT,
+                         "lattice %.200s: site %d has coordinates (%g, %g); they must be finite", lat->spec,
+                         i, lat->xy[i][0], lat->xy[i][1]);
             goto out;
         }
         if (lat->site_name[i] != NULL) name[nname++] = lat->site_name[i];
@@ -357,7 +390,8 @@ kl_status kl_lattice_finish(kl_lattice *lat, kl_err *err)
     if (nname > 1) qsort(name, (size_t)nname, sizeof *name, compare_names);
     for (int k = 1; k < nname; k++)
         if (strcmp(name[k - 1], name[k]) == 0) {
-            st = kl_fail(err, KL_EINPUT, "lattice %.200s: two sites are named \"%.100s\"", lat->spec, name[k]);
+            st =
+                kl_fail(err, KL_EINPUT, "lattice %.200s: two sites are named \"%.100s\"", lat->spec, name[k]);
             goto out;
         }
     for (int p = 0; p < lat->nsite; p++) lat->order[p] = lat->position[p] = p;
@@ -383,19 +417,23 @@ static int compare_site(const void *pa, const void *pb)
     return ((const ranked *)pa)->site - ((const ranked *)pb)->site;
 }
 
-/* Orders the n sites of one connected piece (ascending on entry) by the second eigenvector of its Laplacian. A degenerate second eigenvalue
-   leaves LAPACK free to return any basis of its space, so the vector taken is the projection of a fixed one (the site number, centred) on
-   that space, which no choice of basis changes; its overlap with the fixed one is positive, which settles the direction. Sites with equal
-   components keep their numbering. */
-static kl_status fiedler_piece(const kl_lattice *lat, int n, int *site, int *local, const int *use, kl_err *err)
+/* Orders the n sites of one connected piece (ascending on entry) by the second eigenvector of its Laplacian.
+   A degenerate second eigenvalue leaves LAPACK free to return any basis of its space, so the vector taken is
+   the projection of a fixed one (the site number, centred) on that space, which no choice of basis changes;
+   its overlap with the fixed one is positive, which settles the direction. Sites with equal components keep
+   their numbering. */
+static kl_status fiedler_piece(const kl_lattice *lat, int n, int *site, int *local, const int *use,
+                               kl_err *err)
 {
     kl_status st = KL_OK;
     double *lap = NULL, *w = NULL, *v = NULL;
     ranked *rank = NULL;
     if (n <= 2) return KL_OK;
     if (n > MAX_FIEDLER)
-        return kl_fail(err, KL_EINPUT, "order fiedler of %d connected sites needs too large a dense eigenproblem; allowed up to %d (use snake, column or a list)", n,
-                       MAX_FIEDLER);
+        return kl_fail(err, KL_EINPUT,
+                       "order fiedler of %d connected sites needs too large a dense eigenproblem; allowed up "
+                       "to %d (use snake, column or a list)",
+                       n, MAX_FIEDLER);
     KL_TRY(kl_alloc(&lap, (int64_t)n * n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&w, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&v, n, KL_MEM_WORK, err));
@@ -452,7 +490,8 @@ static int root_of(int *parent, int i)
     return i;
 }
 
-/* Nearest neighbours decide the order where the lattice names any: a box lists farther classes whether or not a model has such terms. */
+/* Nearest neighbours decide the order where the lattice names any: a box lists farther classes whether or not
+   a model has such terms. */
 static kl_status fiedler_order(const kl_lattice *lat, int *order, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -501,12 +540,16 @@ static kl_status listed_order(const kl_lattice *lat, const char *how, int *order
         int64_t site = 0;
         snprintf(part, sizeof part, "%.*s", (int)(len < 31 ? len : 31), p);
         if (!kl_parse_int(part, &site) || site < 0 || site >= lat->nsite) {
-            st = kl_fail(err, KL_EINPUT, "order: entry %d is \"%s\"; allowed are column, snake, fiedler or all sites 0 to %d once, such as 0,2,1", n + 1, part,
-                         lat->nsite - 1);
+            st = kl_fail(err, KL_EINPUT,
+                         "order: entry %d is \"%s\"; allowed are column, snake, fiedler or all sites 0 to %d "
+                         "once, such as 0,2,1",
+                         n + 1, part, lat->nsite - 1);
             goto out;
         }
         if (seen[site]) {
-            st = kl_fail(err, KL_EINPUT, "order: site %lld occurs twice; each of the sites 0 to %d must occur once", (long long)site, lat->nsite - 1);
+            st = kl_fail(err, KL_EINPUT,
+                         "order: site %lld occurs twice; each of the sites 0 to %d must occur once",
+                         (long long)site, lat->nsite - 1);
             goto out;
         }
         seen[site] = 1;
@@ -514,7 +557,8 @@ static kl_status listed_order(const kl_lattice *lat, const char *how, int *order
         p += len;
         p += strspn(p, ", ");
     }
-    if (n != lat->nsite) st = kl_fail(err, KL_EINPUT, "order: %d sites are listed; the lattice has %d", n, lat->nsite);
+    if (n != lat->nsite)
+        st = kl_fail(err, KL_EINPUT, "order: %d sites are listed; the lattice has %d", n, lat->nsite);
 out:
     kl_free(&seen);
     return st;
@@ -538,8 +582,10 @@ kl_status kl_lattice_reorder(kl_lattice *lat, const char *how, kl_err *err)
         KL_TRY(listed_order(lat, how, order, err));
     } else {
         const char *near = kl_closest(how, names);
-        st = kl_fail(err, KL_EINPUT, "order \"%.100s\" is unknown%s%s%s; allowed are column, snake, fiedler or a list of sites such as 0,2,1", how,
-                     near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+        st = kl_fail(err, KL_EINPUT,
+                     "order \"%.100s\" is unknown%s%s%s; allowed are column, snake, fiedler or a list of "
+                     "sites such as 0,2,1",
+                     how, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
         goto out;
     }
     memcpy(lat->order, order, (size_t)lat->nsite * sizeof *order);

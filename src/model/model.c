@@ -1,5 +1,5 @@
-/* Checks, once at load, what the generator promised about a model's tables: nothing after it needs to doubt them, whoever wrote the model's file.
-   Does not know lattices or numbers.
+/* Checks, once at load, what the generator promised about a model's tables: nothing after it needs to doubt
+   them, whoever wrote the model's file. Does not know lattices or numbers.
    SPDX-License-Identifier: Apache-2.0 */
 #include "model/model.h"
 #include "base/mem.h"
@@ -16,24 +16,34 @@ static kl_status check_header(const kl_model *m, kl_err *err)
 {
     if (m == NULL) return kl_fail(err, KL_EINPUT, "there is no model to check");
     if (m->name == NULL || m->variant == NULL || m->formula == NULL || m->source == NULL)
-        return kl_fail(err, KL_EINPUT, "model %s: its name, variant, formula or source is missing", m->name ? m->name : "(unnamed)");
+        return kl_fail(err, KL_EINPUT, "model %s: its name, variant, formula or source is missing",
+                       m->name ? m->name : "(unnamed)");
     if (m->ncharge < 0 || m->ncharge > KL_MAX_CHARGE)
-        return kl_fail(err, KL_EINPUT, "model %s: %d charges; allowed are 0 to %d", m->name, m->ncharge, KL_MAX_CHARGE);
-    if (m->ntype < 1 || m->type == NULL) return kl_fail(err, KL_EINPUT, "model %s: %d site types; at least 1 is needed", m->name, m->ntype);
-    if (m->nparam < 0 || m->nterm < 0 || (m->nparam > 0 && m->param == NULL) || (m->nterm > 0 && m->term == NULL) || (m->ncharge > 0 && m->charge == NULL))
-        return kl_fail(err, KL_EINPUT, "model %s: a table of charges, parameters or terms is missing", m->name);
+        return kl_fail(err, KL_EINPUT, "model %s: %d charges; allowed are 0 to %d", m->name, m->ncharge,
+                       KL_MAX_CHARGE);
+    if (m->ntype < 1 || m->type == NULL)
+        return kl_fail(err, KL_EINPUT, "model %s: %d site types; at least 1 is needed", m->name, m->ntype);
+    if (m->nparam < 0 || m->nterm < 0 || (m->nparam > 0 && m->param == NULL) ||
+        (m->nterm > 0 && m->term == NULL) || (m->ncharge > 0 && m->charge == NULL))
+        return kl_fail(err, KL_EINPUT, "model %s: a table of charges, parameters or terms is missing",
+                       m->name);
     for (int q = 0; q < m->ncharge; q++) {
         const kl_charge *c = &m->charge[q];
-        if (c->name == NULL || c->modulus < 0 || c->modulus == 1 || c->unit_num < 1 || c->unit_den < 1 || (c->modulus > 0 && c->odd && c->modulus % 2 != 0))
-            return kl_fail(err, KL_EINPUT, "model %s: charge[%d] %s has modulus %d, unit %d/%d, odd %d", m->name, q, c->name ? c->name : "(unnamed)", c->modulus,
-                           c->unit_num, c->unit_den, c->odd);
+        if (c->name == NULL || c->modulus < 0 || c->modulus == 1 || c->unit_num < 1 || c->unit_den < 1 ||
+            (c->modulus > 0 && c->odd && c->modulus % 2 != 0))
+            return kl_fail(err, KL_EINPUT, "model %s: charge[%d] %s has modulus %d, unit %d/%d, odd %d",
+                           m->name, q, c->name ? c->name : "(unnamed)", c->modulus, c->unit_num, c->unit_den,
+                           c->odd);
     }
     for (int k = 0; k < m->nparam; k++) {
         const kl_param_def *p = &m->param[k];
         if (p->name == NULL || !isfinite(p->value) || p->kind < KL_PARAM_SCALAR || p->kind > KL_PARAM_BOND)
-            return kl_fail(err, KL_EINPUT, "model %s: param[%d] %s has kind %d and default %g", m->name, k, p->name ? p->name : "(unnamed)", (int)p->kind, p->value);
+            return kl_fail(err, KL_EINPUT, "model %s: param[%d] %s has kind %d and default %g", m->name, k,
+                           p->name ? p->name : "(unnamed)", (int)p->kind, p->value);
         for (int j = 0; j < k; j++)
-            if (strcmp(p->name, m->param[j].name) == 0) return kl_fail(err, KL_EINPUT, "model %s: param[%d] %s has the name of param[%d]", m->name, k, p->name, j);
+            if (strcmp(p->name, m->param[j].name) == 0)
+                return kl_fail(err, KL_EINPUT, "model %s: param[%d] %s has the name of param[%d]", m->name, k,
+                               p->name, j);
     }
     return KL_OK;
 }
@@ -74,25 +84,34 @@ static kl_status check_op(const kl_model *m, const kl_site_type *t, int a, kl_er
 {
     const kl_site_op *o = &t->op[a];
     const char *name = o->name ? o->name : "(unnamed)";
-    if (o->name == NULL || o->nelem < 0 || (o->nelem > 0 && o->elem == NULL) || o->adjoint < 0 || o->adjoint >= t->nop || !isfinite(o->adjoint_factor) ||
-        o->adjoint_factor == 0.0 || (o->odd != 0 && o->odd != 1))
-        return kl_fail(err, KL_EINPUT, "model %s, %s: op[%d] %s has %d elements, parity %d, adjoint %d with factor %g", m->name, t->name, a, name, o->nelem, o->odd,
-                       o->adjoint, o->adjoint_factor);
-    if (o->nelem == 0) return kl_fail(err, KL_EINPUT, "model %s, %s: op[%d] %s has no elements", m->name, t->name, a, name);
+    if (o->name == NULL || o->nelem < 0 || (o->nelem > 0 && o->elem == NULL) || o->adjoint < 0 ||
+        o->adjoint >= t->nop || !isfinite(o->adjoint_factor) || o->adjoint_factor == 0.0 ||
+        (o->odd != 0 && o->odd != 1))
+        return kl_fail(err, KL_EINPUT,
+                       "model %s, %s: op[%d] %s has %d elements, parity %d, adjoint %d with factor %g",
+                       m->name, t->name, a, name, o->nelem, o->odd, o->adjoint, o->adjoint_factor);
+    if (o->nelem == 0)
+        return kl_fail(err, KL_EINPUT, "model %s, %s: op[%d] %s has no elements", m->name, t->name, a, name);
     for (int k = 0; k < o->nelem; k++) {
         const kl_elem *e = &o->elem[k];
-        if (e->row < 0 || e->row >= t->dim || e->col < 0 || e->col >= t->dim || e->value == 0.0 || !isfinite(e->value))
-            return kl_fail(err, KL_EINPUT, "model %s, %s: op[%d] %s has element %g at (%d, %d) of %d states", m->name, t->name, a, name, e->value, e->row, e->col, t->dim);
+        if (e->row < 0 || e->row >= t->dim || e->col < 0 || e->col >= t->dim || e->value == 0.0 ||
+            !isfinite(e->value))
+            return kl_fail(err, KL_EINPUT, "model %s, %s: op[%d] %s has element %g at (%d, %d) of %d states",
+                           m->name, t->name, a, name, e->value, e->row, e->col, t->dim);
         if (k > 0 && (e->col < e[-1].col || (e->col == e[-1].col && e->row <= e[-1].row)))
-            return kl_fail(err, KL_EINPUT, "model %s, %s: op[%d] %s: element %d is out of order", m->name, t->name, a, name, k);
+            return kl_fail(err, KL_EINPUT, "model %s, %s: op[%d] %s: element %d is out of order", m->name,
+                           t->name, a, name, k);
         for (int q = 0; q < m->ncharge; q++) {
-            const int shift = charge_shift(&m->charge[q], t->state_charge[e->row][q], t->state_charge[e->col][q]);
+            const int shift =
+                charge_shift(&m->charge[q], t->state_charge[e->row][q], t->state_charge[e->col][q]);
             if (shift != o->shift[q])
-                return kl_fail(err, KL_EINPUT, "model %s, %s: op[%d] %s shifts %s by %d at (%d, %d); its table says %d", m->name, t->name, a, name, m->charge[q].name,
-                               shift, e->row, e->col, o->shift[q]);
+                return kl_fail(
+                    err, KL_EINPUT, "model %s, %s: op[%d] %s shifts %s by %d at (%d, %d); its table says %d",
+                    m->name, t->name, a, name, m->charge[q].name, shift, e->row, e->col, o->shift[q]);
         }
         if ((state_parity(m, t, e->row) ^ state_parity(m, t, e->col)) != o->odd)
-            return kl_fail(err, KL_EINPUT, "model %s, %s: op[%d] %s has parity %d but not at (%d, %d)", m->name, t->name, a, name, o->odd, e->row, e->col);
+            return kl_fail(err, KL_EINPUT, "model %s, %s: op[%d] %s has parity %d but not at (%d, %d)",
+                           m->name, t->name, a, name, o->odd, e->row, e->col);
     }
     return KL_OK;
 }
@@ -106,7 +125,9 @@ static kl_status check_adjoint(const kl_model *m, const kl_site_type *t, int a, 
         const kl_elem *e = find_elem(d, o->elem[k].col, o->elem[k].row);
         ok = e != NULL && is_close(o->adjoint_factor * e->value, o->elem[k].value);
     }
-    if (!ok) return kl_fail(err, KL_EINPUT, "model %s, %s: op[%d] %s: its adjoint is not %g * op[%d] %s", m->name, t->name, a, o->name, o->adjoint_factor, o->adjoint, d->name);
+    if (!ok)
+        return kl_fail(err, KL_EINPUT, "model %s, %s: op[%d] %s: its adjoint is not %g * op[%d] %s", m->name,
+                       t->name, a, o->name, o->adjoint_factor, o->adjoint, d->name);
     return KL_OK;
 }
 
@@ -126,7 +147,8 @@ static kl_status check_products(const kl_model *m, const kl_site_type *t, kl_err
     for (int a = 0; a < t->nop; a++)
         for (int b = 0; b < t->nop; b++) {
             const kl_site_product *ab = &t->product[(int64_t)a * t->nop + b];
-            int ok = ab->op >= KL_OP_NONE && ab->op < t->nop && (ab->op < 0 || (isfinite(ab->factor) && ab->factor != 0.0));
+            int ok = ab->op >= KL_OP_NONE && ab->op < t->nop &&
+                     (ab->op < 0 || (isfinite(ab->factor) && ab->factor != 0.0));
             if (ok && (a == KL_OP_IDENTITY || b == KL_OP_IDENTITY)) ok = ab->op == a + b && ab->factor == 1.0;
             if (ab->op == KL_OP_NONE && ok) continue;
             const int *fa = first + (int64_t)a * (t->dim + 1), *fb = first + (int64_t)b * (t->dim + 1);
@@ -145,8 +167,8 @@ static kl_status check_products(const kl_model *m, const kl_site_type *t, kl_err
                 for (int r = 0; ok && r < t->dim; r++) ok = fabs(column[r]) <= TABLE_TOL;
             }
             if (ok) continue;
-            st = kl_fail(err, KL_EINPUT, "model %s, %s: product[%d][%d] of %s and %s is not %g * op[%d]", m->name, t->name, a, b, t->op[a].name, t->op[b].name, ab->factor,
-                         ab->op);
+            st = kl_fail(err, KL_EINPUT, "model %s, %s: product[%d][%d] of %s and %s is not %g * op[%d]",
+                         m->name, t->name, a, b, t->op[a].name, t->op[b].name, ab->factor, ab->op);
             goto out;
         }
 out:
@@ -159,23 +181,31 @@ static kl_status check_type(const kl_model *m, const kl_site_type *t, kl_err *er
 {
     kl_status st = KL_OK;
     const char *name = t->name ? t->name : "(unnamed site type)";
-    if (t->name == NULL || t->dim < 1 || t->dim > MAX_DIM || t->nop < 1 || t->nop > MAX_OP || t->state_name == NULL || t->op == NULL || t->product == NULL ||
+    if (t->name == NULL || t->dim < 1 || t->dim > MAX_DIM || t->nop < 1 || t->nop > MAX_OP ||
+        t->state_name == NULL || t->op == NULL || t->product == NULL ||
         (m->ncharge > 0 && t->state_charge == NULL))
-        return kl_fail(err, KL_EINPUT, "model %s, %s: %d states and %d operators (allowed up to %d and %d), or a missing table", m->name, name, t->dim, t->nop, MAX_DIM,
-                       MAX_OP);
+        return kl_fail(
+            err, KL_EINPUT,
+            "model %s, %s: %d states and %d operators (allowed up to %d and %d), or a missing table", m->name,
+            name, t->dim, t->nop, MAX_DIM, MAX_OP);
     for (int s = 0; s < t->dim; s++) {
-        if (t->state_name[s] == NULL) return kl_fail(err, KL_EINPUT, "model %s, %s: state %d has no name", m->name, name, s);
+        if (t->state_name[s] == NULL)
+            return kl_fail(err, KL_EINPUT, "model %s, %s: state %d has no name", m->name, name, s);
         for (int q = 0; q < m->ncharge; q++) {
             const int v = t->state_charge[s][q], n = m->charge[q].modulus;
             if (n > 0 && (v < 0 || v >= n))
-                return kl_fail(err, KL_EINPUT, "model %s, %s: state %s has %s = %d outside 0 to %d", m->name, name, t->state_name[s], m->charge[q].name, v, n - 1);
+                return kl_fail(err, KL_EINPUT, "model %s, %s: state %s has %s = %d outside 0 to %d", m->name,
+                               name, t->state_name[s], m->charge[q].name, v, n - 1);
         }
     }
     for (int a = 0; a < t->nop; a++) KL_TRY(check_op(m, t, a, err));
     const kl_site_op *one = &t->op[KL_OP_IDENTITY];
     int identity = one->nelem == t->dim;
-    for (int k = 0; identity && k < one->nelem; k++) identity = one->elem[k].row == k && one->elem[k].col == k && one->elem[k].value == 1.0;
-    if (!identity) return kl_fail(err, KL_EINPUT, "model %s, %s: op[0] %s is not the identity", m->name, name, one->name);
+    for (int k = 0; identity && k < one->nelem; k++)
+        identity = one->elem[k].row == k && one->elem[k].col == k && one->elem[k].value == 1.0;
+    if (!identity)
+        return kl_fail(err, KL_EINPUT, "model %s, %s: op[0] %s is not the identity", m->name, name,
+                       one->name);
     for (int a = 0; a < t->nop; a++) KL_TRY(check_adjoint(m, t, a, err));
     KL_TRY(check_products(m, t, err));
 out:
@@ -184,8 +214,11 @@ out:
 
 kl_kept kl_kept_join(const kl_model *m, const kl_site_op *o, const kl_kept *rest)
 {
-    kl_kept k = {.odd = o->odd ^ rest->odd, .adjoint_factor = o->adjoint_factor * rest->adjoint_factor * kl_phase_exchange(o->odd, rest->odd)};
-    for (int q = 0; q < m->ncharge; q++) k.shift[q] = charge_shift(&m->charge[q], o->shift[q], -rest->shift[q]);
+    kl_kept k = {.odd = o->odd ^ rest->odd,
+                 .adjoint_factor =
+                     o->adjoint_factor * rest->adjoint_factor * kl_phase_exchange(o->odd, rest->odd)};
+    for (int q = 0; q < m->ncharge; q++)
+        k.shift[q] = charge_shift(&m->charge[q], o->shift[q], -rest->shift[q]);
     return k;
 }
 
@@ -196,27 +229,36 @@ static int same_facts(const kl_model *m, const kl_kept *a, const kl_kept *b)
     return same;
 }
 
-/* The adjoint has the opposite shift and the same parity, and its own adjoint is the operator. What the operators are is checked with the terms. */
+/* The adjoint has the opposite shift and the same parity, and its own adjoint is the operator. What the
+   operators are is checked with the terms. */
 static kl_status check_kept(const kl_model *m, kl_err *err)
 {
-    if (m->nkept < 1 || m->kept == NULL) return kl_fail(err, KL_EINPUT, "model %s: %d kept operators; at least 1, for none, is needed", m->name, m->nkept);
+    if (m->nkept < 1 || m->kept == NULL)
+        return kl_fail(err, KL_EINPUT, "model %s: %d kept operators; at least 1, for none, is needed",
+                       m->name, m->nkept);
     for (int i = 0; i < m->nkept; i++) {
         const kl_kept *k = &m->kept[i], none = {.adjoint_factor = 1.0};
-        int ok = k->name != NULL && (k->odd == 0 || k->odd == 1) && k->adjoint >= 0 && k->adjoint < m->nkept && isfinite(k->adjoint_factor) && k->adjoint_factor != 0.0;
+        int ok = k->name != NULL && (k->odd == 0 || k->odd == 1) && k->adjoint >= 0 &&
+                 k->adjoint < m->nkept && isfinite(k->adjoint_factor) && k->adjoint_factor != 0.0;
         if (ok && i == 0) ok = k->adjoint == 0 && same_facts(m, k, &none);
         if (ok) {
             const kl_kept *d = &m->kept[k->adjoint];
             ok = d->adjoint == i && d->odd == k->odd && is_close(k->adjoint_factor * d->adjoint_factor, 1.0);
-            for (int q = 0; q < m->ncharge; q++) ok &= charge_shift(&m->charge[q], k->shift[q], -d->shift[q]) == 0;
+            for (int q = 0; q < m->ncharge; q++)
+                ok &= charge_shift(&m->charge[q], k->shift[q], -d->shift[q]) == 0;
         }
         if (!ok)
-            return kl_fail(err, KL_EINPUT, "model %s: kept[%d] %s has parity %d, adjoint %d with factor %g, or shifts that are not opposite", m->name, i,
-                           k->name ? k->name : "(unnamed)", k->odd, k->adjoint, k->adjoint_factor);
+            return kl_fail(err, KL_EINPUT,
+                           "model %s: kept[%d] %s has parity %d, adjoint %d with factor %g, or shifts that "
+                           "are not opposite",
+                           m->name, i, k->name ? k->name : "(unnamed)", k->odd, k->adjoint,
+                           k->adjoint_factor);
     }
     return KL_OK;
 }
 
-/* Sign of the product of the factors in `left` and `right`, in the term's order, when those of `left` are moved to the front. */
+/* Sign of the product of the factors in `left` and `right`, in the term's order, when those of `left` are
+   moved to the front. */
 static int order_sign(const kl_term_def *d, const int *odd, int left, int right)
 {
     int key[KL_MAX_FACTOR], o[KL_MAX_FACTOR], n = 0;
@@ -228,13 +270,15 @@ static int order_sign(const kl_term_def *d, const int *odd, int left, int right)
     return kl_phase_sort(n, key, o, NULL);
 }
 
-/* Each row against what its factors are, on every site type; factors that share a site do so on one type only as far as a table can say. */
+/* Each row against what its factors are, on every site type; factors that share a site do so on one type only
+   as far as a table can say. */
 static const char *check_split(const kl_model *m, const kl_term_def *d)
 {
     const int all = (1 << d->nfactor) - 1;
     int odd[KL_MAX_FACTOR] = {0}, shared[KL_MAX_FACTOR] = {0};
     for (int mask = 0; mask <= all; mask++)
-        if (d->split[mask].kept < 0 || d->split[mask].kept >= m->nkept) return "a symbolic record of an operator that no block keeps";
+        if (d->split[mask].kept < 0 || d->split[mask].kept >= m->nkept)
+            return "a symbolic record of an operator that no block keeps";
     for (int f = 0; f < d->nfactor; f++)
         for (int g = 0; g < d->nfactor; g++) shared[f] |= g != f && d->factor[g].slot == d->factor[f].slot;
     if (d->split[0].kept != 0) return "symbolic records that do not begin with no factor";
@@ -247,12 +291,14 @@ static const char *check_split(const kl_model *m, const kl_term_def *d)
             seen = 1;
             for (int mask = 1 << f; mask <= all; mask += 2 << f) { /* those in which f comes first */
                 const kl_kept want = kl_kept_join(m, o, &m->kept[d->split[mask ^ (1 << f)].kept]);
-                if (!same_facts(m, &m->kept[d->split[mask].kept], &want)) return "a symbolic record whose operator has another shift, parity or adjoint";
+                if (!same_facts(m, &m->kept[d->split[mask].kept], &want))
+                    return "a symbolic record whose operator has another shift, parity or adjoint";
             }
         }
     for (int mask = 0; mask <= all; mask++) {
         const kl_split *s = &d->split[mask];
-        if (s->sign != order_sign(d, odd, mask, all ^ mask)) return "a symbolic record of a superblock with a wrong sign";
+        if (s->sign != order_sign(d, odd, mask, all ^ mask))
+            return "a symbolic record of a superblock with a wrong sign";
         unsigned left_minus = 0, right_minus = 0;
         for (int f = 0; f < d->nfactor; f++) {
             if (mask >> f & 1) continue;
@@ -260,7 +306,8 @@ static const char *check_split(const kl_model *m, const kl_term_def *d)
             if (order_sign(d, odd, 1 << f, mask) < 0) right_minus |= 1u << f;
         }
         if (s->left_minus != left_minus) return "a symbolic record of a growing left block with a wrong sign";
-        if (s->right_minus != right_minus) return "a symbolic record of a growing right block with a wrong sign";
+        if (s->right_minus != right_minus)
+            return "a symbolic record of a growing right block with a wrong sign";
     }
     return NULL;
 }
@@ -269,21 +316,26 @@ static kl_status check_term(const kl_model *m, int k, kl_err *err)
 {
     const kl_term_def *d = &m->term[k];
     const char *bad = NULL;
-    if (d->text == NULL || d->factor == NULL || d->split == NULL) bad = "a missing text, factor table or symbolic records";
-    else if (d->nslot < 1 || d->nslot > KL_MAX_FACTOR || d->nfactor < 1 || d->nfactor > KL_MAX_FACTOR) bad = "too many or too few slots or factors";
+    if (d->text == NULL || d->factor == NULL || d->split == NULL)
+        bad = "a missing text, factor table or symbolic records";
+    else if (d->nslot < 1 || d->nslot > KL_MAX_FACTOR || d->nfactor < 1 || d->nfactor > KL_MAX_FACTOR)
+        bad = "too many or too few slots or factors";
     else if (d->place < KL_PLACE_SITE || d->place > KL_PLACE_NAMED) bad = "an unknown placement";
     else if (d->place == KL_PLACE_SITE && d->nslot != 1) bad = "a site placement without exactly one slot";
-    else if ((d->place == KL_PLACE_BOND || d->place == KL_PLACE_PAIR) && d->nslot != 2) bad = "a bond or pair placement without exactly two slots";
+    else if ((d->place == KL_PLACE_BOND || d->place == KL_PLACE_PAIR) && d->nslot != 2)
+        bad = "a bond or pair placement without exactly two slots";
     else if (d->place == KL_PLACE_BOND && d->where == NULL) bad = "a bond placement without a class";
     else if (d->place == KL_PLACE_NAMED && d->sites == NULL) bad = "a placement on named sites without names";
     else if (d->place == KL_PLACE_PAIR && !isfinite(d->distance)) bad = "a distance that is not finite";
     for (int s = 0; bad == NULL && d->place == KL_PLACE_NAMED && s < d->nslot; s++)
         if (d->sites[s] == NULL) bad = "a named site without a name";
     for (int f = 0; bad == NULL && f < d->nfactor; f++) {
-        if (d->factor[f].slot < 0 || d->factor[f].slot >= d->nslot || d->factor[f].op == NULL) bad = "a factor outside its slots";
+        if (d->factor[f].slot < 0 || d->factor[f].slot >= d->nslot || d->factor[f].op == NULL)
+            bad = "a factor outside its slots";
         for (int t = 0; bad == NULL && t < m->ntype; t++) {
             const int op = d->factor[f].op[t];
-            if (op != KL_OP_NONE && (op < 0 || op >= m->type[t].nop)) bad = "a factor that is no operator of its site type";
+            if (op != KL_OP_NONE && (op < 0 || op >= m->type[t].nop))
+                bad = "a factor that is no operator of its site type";
         }
     }
     if (bad == NULL) bad = kl_coef_fault(&d->coef, m->param, m->nparam, d->nslot, d->place == KL_PLACE_BOND);
@@ -301,7 +353,8 @@ kl_status kl_model_check(const kl_model *m, kl_err *err)
         for (int u = 0; u < t; u++) {
             const char *a = m->type[t].where, *b = m->type[u].where;
             if ((a == NULL && b == NULL) || (a != NULL && b != NULL && strcmp(a, b) == 0))
-                return kl_fail(err, KL_EINPUT, "model %s: type[%d] and type[%d] both claim %s", m->name, u, t, a ? a : "all sites");
+                return kl_fail(err, KL_EINPUT, "model %s: type[%d] and type[%d] both claim %s", m->name, u, t,
+                               a ? a : "all sites");
         }
     }
     KL_TRY(check_kept(m, err));

@@ -10,8 +10,9 @@
 #define KL_OP_ZERO (-1)     /* a product that vanishes */
 #define KL_OP_NONE (-2)     /* a product that no term or measurement can need */
 
-/* A conserved charge. Stored values are integers; the user's value is integer * unit_num / unit_den (2*Sz is stored for Sz).
-   Fermion parity of a state is sum(odd * charge) mod 2 over the charges, exact by construction. */
+/* A conserved charge. Stored values are integers; the user's value is integer * unit_num / unit_den (2*Sz is
+   stored for Sz). Fermion parity of a state is sum(odd * charge) mod 2 over the charges, exact by
+   construction. */
 typedef struct kl_charge {
     const char *name;
     int modulus; /* 0: U(1); n > 1: Z_n, values 0..n-1 */
@@ -43,43 +44,53 @@ typedef struct kl_site_product {
 
 typedef struct kl_site_type {
     const char *name;  /* "spin(1/2)" */
-    const char *where; /* NULL: every site that no other type claims; "ends", "first", "last", "odd", "even", or a site class of a lattice file */
+    /* NULL: every site that no other type claims; "ends", "first", "last", "odd", "even", or a site class of
+       a lattice file */
+    const char *where;
     int dim;
-    const char *const *state_name;    /* [dim]; "up", "dn", "0", "updn", ... for --start product: and reports */
+    /* [dim]; "up", "dn", "0", "updn", ... for --start product: and reports */
+    const char *const *state_name;
     const int (*state_charge)[KL_MAX_CHARGE]; /* [dim][KL_MAX_CHARGE] */
     int nop;
-    const kl_site_op *op;             /* [nop] */
-    const kl_site_product *product;   /* [nop][nop]: op[a] * op[b] as matrices on one site */
+    const kl_site_op *op; /* [nop] */
+    const kl_site_product *product; /* [nop][nop]: op[a] * op[b] as matrices on one site */
 } kl_site_type;
 
 typedef enum kl_place {
-    KL_PLACE_SITE,  /* once per site (of class `where`, if not NULL); slot 0 */
-    KL_PLACE_BOND,  /* once per bond of class `where`; slots 0 and 1 along the bond: site[0] < site[1] in the lattice's numbering, but last to first
-                       where a ring, cylinder or torus closes */
-    KL_PLACE_PAIR,  /* once per pair of different sites, site[0] < site[1]; if distance > 0 only pairs that far apart */
-    KL_PLACE_RUN,   /* once per run of nslot consecutive sites of a chain or ring */
+    KL_PLACE_SITE, /* once per site (of class `where`, if not NULL); slot 0 */
+    /* once per bond of class `where`; slots 0 and 1 along the bond: site[0] < site[1] in the lattice's
+       numbering, but last to first where a ring, cylinder or torus closes */
+    KL_PLACE_BOND,
+    /* once per pair of different sites, site[0] < site[1]; if distance > 0 only pairs that far apart */
+    KL_PLACE_PAIR,
+    KL_PLACE_RUN, /* once per run of nslot consecutive sites of a chain or ring */
     KL_PLACE_NAMED, /* once, on the sites named in `sites` */
 } kl_place;
 
 typedef struct kl_factor {
-    int slot;      /* which of the placement's sites */
-    const int *op; /* [ntype]: operator index on each site type, KL_OP_NONE where that type has no such operator */
+    int slot; /* which of the placement's sites */
+    /* [ntype]: operator index on each site type, KL_OP_NONE where that type has no such operator */
+    const int *op;
 } kl_factor;
 
-/* An operator that blocks keep: the product of some factors of a term, in the term's order, each on a site of its own. */
+/* An operator that blocks keep: the product of some factors of a term, in the term's order, each on a site of
+   its own. */
 typedef struct kl_kept {
-    const char *name;         /* "cdag_up c_up"; kept[0] is "1", no factor at all */
+    const char *name; /* "cdag_up c_up"; kept[0] is "1", no factor at all */
     int shift[KL_MAX_CHARGE]; /* reduced for Z_n */
-    int odd;                  /* 1: fermionic */
-    int adjoint;              /* the adjoint factors, in the same order */
-    double adjoint_factor;    /* kept^+ == adjoint_factor * kept[adjoint] */
+    int odd; /* 1: fermionic */
+    int adjoint; /* the adjoint factors, in the same order */
+    double adjoint_factor; /* kept^+ == adjoint_factor * kept[adjoint] */
 } kl_kept;
 
-/* Symbolic records of a term: row m is the cut that has the factors of the bit mask m (bit f: factor[f]) on its left and the others on its right.
-   Factors of one slot are never cut apart. With K(m) = kept[split[m].kept], `rest` the mask of the other factors, and (-1)^bit for the bit f of a mask:
-     superblock          product = sign * K(m) (x) K(rest)                       LR; where the right one is odd, kl_phase_record besides
-     left block grows    K(m) (x) factor[f] = (-1)^left_minus * K(m | 1 << f)    l-1-1-r is a left block grown by a site and a right block grown
-     right block grows   factor[f] (x) K(m) = (-1)^right_minus * K(m | 1 << f)   by a site, in the superblock record of the two */
+/* Symbolic records of a term: row m is the cut that has the factors of the bit mask m (bit f: factor[f]) on
+   its left and the others on its right. Factors of one slot are never cut apart. With K(m) =
+   kept[split[m].kept], `rest` the mask of the other factors, and (-1)^bit for the bit f of a mask:
+     superblock          product = sign * K(m) (x) K(rest)
+     left block grows    K(m) (x) factor[f] = (-1)^left_minus * K(m | 1 << f)
+     right block grows   factor[f] (x) K(m) = (-1)^right_minus * K(m | 1 << f)
+   The first is LR's; where its right factor is odd, kl_phase_record is needed too. l-1-1-r is a left block
+   grown by a site and a right block grown by a site, in the superblock record of the two. */
 typedef struct kl_split {
     int kept;
     int sign;
@@ -88,25 +99,26 @@ typedef struct kl_split {
 
 typedef struct kl_term_def {
     kl_place place;
-    const char *where;        /* bond or site class, NULL where the placement needs none */
+    const char *where; /* bond or site class, NULL where the placement needs none */
     double distance;
     int nslot;
-    const char *const *sites; /* [nslot] for KL_PLACE_NAMED: a number ("0", "-1" from the end) or a name of a lattice file */
+    /* [nslot] for KL_PLACE_NAMED: a number ("0", "-1" from the end) or a name of a lattice file */
+    const char *const *sites;
     int nfactor;
-    const kl_factor *factor;  /* the product in the order it is written: factor[0] acts last */
-    const kl_split *split;    /* [1 << nfactor] */
+    const kl_factor *factor; /* the product in the order it is written: factor[0] acts last */
+    const kl_split *split; /* [1 << nfactor] */
     kl_coef coef;
-    int plus_hc;              /* 1: add the Hermitian adjoint */
-    int line;                 /* of the model file */
-    const char *text;         /* "-t * cdag_up(i)*c_up(j) + hc", for messages and `kronlat models` */
+    int plus_hc; /* 1: add the Hermitian adjoint */
+    int line; /* of the model file */
+    const char *text; /* "-t * cdag_up(i)*c_up(j) + hc", for messages and `kronlat models` */
 } kl_term_def;
 
 typedef struct kl_model {
-    const char *name;    /* "heisenberg" */
+    const char *name; /* "heisenberg" */
     const char *variant; /* structural parameters in the file's order, "S=1/2"; "" when it has none */
     const char *formula; /* line 1 of the file without its comment mark */
-    const char *source;  /* file name without folder, for messages */
-    uint64_t hash;       /* of the description, structural parameters and generator */
+    const char *source; /* file name without folder, for messages */
+    uint64_t hash; /* of the description, structural parameters and generator */
     int ncharge;
     const kl_charge *charge;
     int nparam;
@@ -119,12 +131,12 @@ typedef struct kl_model {
     const kl_term_def *term;
 } kl_model;
 
-/* The operator o in front of `rest`, on a site of its own: shift, odd and adjoint_factor. By this rule tables are checked, and what no table can
-   hold is made: products that come at run time. */
+/* The operator o in front of `rest`, on a site of its own: shift, odd and adjoint_factor. By this rule tables
+   are checked, and what no table can hold is made: products that come at run time. */
 kl_kept kl_kept_join(const kl_model *m, const kl_site_op *o, const kl_kept *rest);
 
-/* Checks what the generator promised (adjoints, shifts, sorted elements, products, symbolic records, coefficients); the message
-   names the table row. */
+/* Checks what the generator promised (adjoints, shifts, sorted elements, products, symbolic records,
+   coefficients); the message names the table row. */
 kl_status kl_model_check(const kl_model *m, kl_err *err) KL_MUST_CHECK;
 
 /* Models compiled into this program: kl_models_builtin[kl_models_nbuiltin] (written by the generator). */

@@ -81,8 +81,7 @@ static int generate(lua_State *L)
     if (lua_isnil(L, -3))
         j->st = kl_fail(j->err, KL_EINPUT, "%.400s:%d: %.600s", j->path, (int)luaL_checkinteger(L, -2),
                         luaL_checkstring(L, -1));
-    else
-        j->st = kl_tables_create(L, -3, j->out, j->err);
+    else j->st = kl_tables_create(L, -3, j->out, j->err);
     return 0;
 }
 

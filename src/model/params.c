@@ -31,7 +31,8 @@ static double draw_uniform(uint64_t *state, double a, double b)
     return plus_times(a, b - a, (double)(kl_random_next(state) >> 11) * 0x1p-53);
 }
 
-/* -log2(s / 2^62) for 0 < s <= 2^62, one bit at a time by squaring: libm's log may differ between machines, this cannot. */
+/* -log2(s / 2^62) for 0 < s <= 2^62, one bit at a time by squaring: libm's log may differ between machines,
+   this cannot. */
 static double minus_log2(uint64_t s)
 {
     int whole = 0;
@@ -54,10 +55,12 @@ static double draw_normal(uint64_t *state, double mean, double sigma)
 {
     for (;;) {
         const uint64_t bits = kl_random_next(state);
-        const int64_t u = (int64_t)(bits >> 32) - (INT64_C(1) << 31), v = (int64_t)(bits & 0xffffffffu) - (INT64_C(1) << 31);
+        const int64_t u = (int64_t)(bits >> 32) - (INT64_C(1) << 31),
+                      v = (int64_t)(bits & 0xffffffffu) - (INT64_C(1) << 31);
         const uint64_t s = (uint64_t)(u * u) + (uint64_t)(v * v); /* of the circle of radius 2^31 */
         if (s == 0 || s >= UINT64_C(1) << 62) continue;
-        const double length2 = (double)s * 0x1p-62, scale = sqrt(2.0 * 0.69314718055994531 * minus_log2(s) / length2);
+        const double length2 = (double)s * 0x1p-62,
+                     scale = sqrt(2.0 * 0.69314718055994531 * minus_log2(s) / length2);
         return plus_times(mean, sigma, (double)u * 0x1p-31 * scale);
     }
 }
@@ -143,15 +146,18 @@ static kl_status unknown_name(const kl_model *m, const char *name, kl_err *err)
     KL_TRY(kl_alloc(&list, m->nparam + 1, KL_MEM_MISC, err));
     for (int k = 0; k < m->nparam; k++) {
         list[k] = m->param[k].name;
-        if (used < sizeof all) used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", k > 0 ? ", " : "", m->param[k].name);
+        if (used < sizeof all)
+            used +=
+                (size_t)snprintf(all + used, sizeof all - used, "%s%s", k > 0 ? ", " : "", m->param[k].name);
     }
     if (m->nparam == 0) {
-        st = kl_fail(err, KL_EINPUT, "model %s has no parameter \"%.100s\"; it has none at all", m->name, name);
+        st = kl_fail(err, KL_EINPUT, "model %s has no parameter \"%.100s\"; it has none at all", m->name,
+                     name);
         goto out;
     }
     const char *near = kl_closest(name, list);
-    st = kl_fail(err, KL_EINPUT, "model %s has no parameter \"%.100s\"%s%s%s; it has %s", m->name, name, near ? " (did you mean " : "", near ? near : "",
-                 near ? "?)" : "", all);
+    st = kl_fail(err, KL_EINPUT, "model %s has no parameter \"%.100s\"%s%s%s; it has %s", m->name, name,
+                 near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", all);
 out:
     kl_free(&list);
     return st;
@@ -190,18 +196,25 @@ static int is_call(const char *text, const char *name)
     return strncmp(text, name, n) == 0 && text[n + strspn(text + n, " ")] == '(';
 }
 
-static kl_status parse_call(const kl_params *p, const char *name, const char *text, double arg[2], kl_err *err)
+static kl_status parse_call(const kl_params *p, const char *name, const char *text, double arg[2],
+                            kl_err *err)
 {
     char part[2][160];
     const char *open = strchr(text, '('), *close = strrchr(text, ')'), *comma = strchr(text, ',');
-    const int whole = close != NULL && close[1 + strspn(close + 1, " ")] == 0 && comma != NULL && comma < close && strchr(comma + 1, ',') == NULL;
+    const int whole = close != NULL && close[1 + strspn(close + 1, " ")] == 0 && comma != NULL &&
+                      comma < close && strchr(comma + 1, ',') == NULL;
     if (!whole || comma - open - 1 >= 160 || close - comma - 1 >= 160)
-        return kl_fail(err, KL_EINPUT, "parameter %s=\"%.100s\": expected uniform(a,b) or normal(mean,sigma), such as uniform(-1,1)", name, text);
+        return kl_fail(
+            err, KL_EINPUT,
+            "parameter %s=\"%.100s\": expected uniform(a,b) or normal(mean,sigma), such as uniform(-1,1)",
+            name, text);
     snprintf(part[0], sizeof part[0], "%.*s", (int)(comma - open - 1), open + 1);
     snprintf(part[1], sizeof part[1], "%.*s", (int)(close - comma - 1), comma + 1);
     for (int k = 0; k < 2; k++)
         if (!parse_argument(p, part[k], &arg[k]) || !isfinite(arg[k]))
-            return kl_fail(err, KL_EINPUT, "parameter %s=\"%.100s\": \"%.60s\" is neither a finite number nor a scalar parameter of model %s, such as uniform(-1,1)",
+            return kl_fail(err, KL_EINPUT,
+                           "parameter %s=\"%.100s\": \"%.60s\" is neither a finite number nor a scalar "
+                           "parameter of model %s, such as uniform(-1,1)",
                            name, text, part[k], p->model->name);
     return KL_OK;
 }
@@ -211,8 +224,10 @@ static const char *entry_noun(const kl_params *p, int k)
     return p->model->param[k].kind == KL_PARAM_SITE ? "sites" : "bonds that its terms use";
 }
 
-/* Numbers separated by blanks, commas, semicolons or line ends; # starts a comment. Messages name line numbers when file is not NULL. */
-static kl_status parse_list(const kl_params *p, int k, const char *file, const char *text, double *value, kl_err *err)
+/* Numbers separated by blanks, commas, semicolons or line ends; # starts a comment. Messages name line
+   numbers when file is not NULL. */
+static kl_status parse_list(const kl_params *p, int k, const char *file, const char *text, double *value,
+                            kl_err *err)
 {
     const char *name = p->model->param[k].name;
     const int want = p->nentry[k];
@@ -233,9 +248,13 @@ static kl_status parse_list(const kl_params *p, int k, const char *file, const c
         snprintf(word, sizeof word, "%.*s", (int)(len < 79 ? len : 79), c);
         if (len >= sizeof word || !kl_parse_double(word, &x) || !isfinite(x)) {
             if (file != NULL)
-                return kl_fail(err, KL_EINPUT, "%.300s:%d: \"%s\" is not a finite number (parameter %s; one number per line or blank, # for comments)", file, line,
-                               word, name);
-            return kl_fail(err, KL_EINPUT, "parameter %s: entry %d is \"%s\", not a finite number; allowed for an array: a number, a,b,c..., @file, uniform(a,b), normal(mean,sigma)",
+                return kl_fail(err, KL_EINPUT,
+                               "%.300s:%d: \"%s\" is not a finite number (parameter %s; one number per line "
+                               "or blank, # for comments)",
+                               file, line, word, name);
+            return kl_fail(err, KL_EINPUT,
+                           "parameter %s: entry %d is \"%s\", not a finite number; allowed for an array: a "
+                           "number, a,b,c..., @file, uniform(a,b), normal(mean,sigma)",
                            name, n + 1, word);
         }
         if (n < want) value[n] = x;
@@ -243,8 +262,9 @@ static kl_status parse_list(const kl_params *p, int k, const char *file, const c
         c += len;
     }
     if (n != want)
-        return kl_fail(err, KL_EINPUT, "parameter %s%s%.300s has %d numbers; expected %d, one for each of the %s", name, file ? "=@" : "", file ? file : "", n, want,
-                       entry_noun(p, k));
+        return kl_fail(err, KL_EINPUT,
+                       "parameter %s%s%.300s has %d numbers; expected %d, one for each of the %s", name,
+                       file ? "=@" : "", file ? file : "", n, want, entry_noun(p, k));
     return KL_OK;
 }
 
@@ -253,10 +273,12 @@ static kl_status read_text(const char *name, const char *path, char **out, kl_er
     int64_t n = 0;
     kl_err why;
     kl_status st = kl_infile_read(path, MAX_FILE, out, &n, &why);
-    if (st != KL_OK) return kl_fail(err, st == KL_ENOMEM ? st : KL_EINPUT, "parameter %s: %s", name, why.text);
+    if (st != KL_OK)
+        return kl_fail(err, st == KL_ENOMEM ? st : KL_EINPUT, "parameter %s: %s", name, why.text);
     if (memchr(*out, 0, (size_t)n) == NULL) return KL_OK;
     kl_free(out);
-    return kl_fail(err, KL_EINPUT, "parameter %s=@%.300s: the file is not text (it has a zero byte)", name, path);
+    return kl_fail(err, KL_EINPUT, "parameter %s=@%.300s: the file is not text (it has a zero byte)", name,
+                   path);
 }
 
 static kl_status set_array(kl_params *p, int k, const char *text, uint64_t seed, kl_err *err)
@@ -284,7 +306,8 @@ static kl_status set_array(kl_params *p, int k, const char *text, uint64_t seed,
         uint64_t state = start_random(seed, name);
         KL_TRY(parse_call(p, name, text, arg, err));
         if (arg[1] < 0.0) {
-            st = kl_fail(err, KL_EINPUT, "parameter %s=\"%.100s\": sigma is %g; it may not be negative", name, text, arg[1]);
+            st = kl_fail(err, KL_EINPUT, "parameter %s=\"%.100s\": sigma is %g; it may not be negative", name,
+                         text, arg[1]);
             goto out;
         }
         for (int i = 0; i < n; i++) value[i] = draw_normal(&state, arg[0], arg[1]);
@@ -308,8 +331,9 @@ kl_status kl_params_set(kl_params *p, const char *name, const char *text, uint64
     if (m->param[k].kind != KL_PARAM_SCALAR) return set_array(p, k, text, seed, err);
     if (!kl_parse_double(text, &x) || !isfinite(x)) {
         const int array = text[0] == '@' || strchr(text, ',') != NULL || strchr(text, '(') != NULL;
-        return kl_fail(err, KL_EINPUT, "parameter %s=\"%.100s\": expected one finite number, such as %s=0.5 or %s=1/2%s", name, text, name, name,
-                       array ? "; it is not an array" : "");
+        return kl_fail(err, KL_EINPUT,
+                       "parameter %s=\"%.100s\": expected one finite number, such as %s=0.5 or %s=1/2%s",
+                       name, text, name, name, array ? "; it is not an array" : "");
     }
     p->scalar[k] = x;
     return KL_OK;

@@ -60,7 +60,8 @@ char *kl_qn_print(const kl_model *m, kl_qn a, char *buf, size_t size)
     if (size) buf[0] = '\0';
     for (int c = 0; c < m->ncharge && at < size; c++) {
         char value[32];
-        const int n = snprintf(buf + at, size - at, "%s%s=%s", c ? " " : "", m->charge[c].name, kl_charge_print(&m->charge[c], a.v[c], value, sizeof value));
+        const int n = snprintf(buf + at, size - at, "%s%s=%s", c ? " " : "", m->charge[c].name,
+                               kl_charge_print(&m->charge[c], a.v[c], value, sizeof value));
         at += n > 0 ? (size_t)n : 0;
     }
     return buf;
@@ -76,17 +77,21 @@ kl_status kl_qn_set(const kl_model *m, kl_qn *a, const char *name, const char *t
             const size_t at = strlen(list);
             snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", m->charge[i].name);
         }
-        return kl_fail(err, KL_EINPUT, "charge '%s' is not one of model %s: it has %s", name, m->name, m->ncharge ? list : "none");
+        return kl_fail(err, KL_EINPUT, "charge '%s' is not one of model %s: it has %s", name, m->name,
+                       m->ncharge ? list : "none");
     }
     const kl_charge *const ch = &m->charge[c];
     double x;
-    if (!kl_parse_double(text, &x)) return kl_fail(err, KL_EINPUT, "charge %s=%s is not a number", name, text);
+    if (!kl_parse_double(text, &x))
+        return kl_fail(err, KL_EINPUT, "charge %s=%s is not a number", name, text);
     const double stored = x * ch->unit_den / ch->unit_num;
     const double near = (double)(int)(stored + (stored < 0 ? -0.5 : 0.5));
     if (!(stored > -32000 && stored < 32000) || stored - near > 1e-9 || near - stored > 1e-9)
-        return kl_fail(err, KL_EINPUT, "charge %s=%s is not a multiple of %d/%d within +-32000 units", name, text, ch->unit_num, ch->unit_den);
+        return kl_fail(err, KL_EINPUT, "charge %s=%s is not a multiple of %d/%d within +-32000 units", name,
+                       text, ch->unit_num, ch->unit_den);
     if (ch->modulus && (near < 0 || near >= ch->modulus))
-        return kl_fail(err, KL_EINPUT, "charge %s=%s is outside 0..%d (it counts modulo %d)", name, text, ch->modulus - 1, ch->modulus);
+        return kl_fail(err, KL_EINPUT, "charge %s=%s is outside 0..%d (it counts modulo %d)", name, text,
+                       ch->modulus - 1, ch->modulus);
     a->v[c] = (int16_t)near;
     return KL_OK;
 }

@@ -1,4 +1,5 @@
-/* Tuples of conserved charges: add, subtract, compare, print. Values are the model's integers (2*Sz, N_up, ...).
+/* Tuples of conserved charges: add, subtract, compare, print. Values are the model's integers (2*Sz, N_up,
+   ...).
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_QN_H
 #define KL_QN_H
@@ -23,6 +24,7 @@ char *kl_charge_print(const kl_charge *c, int value, char *buf, size_t size);
 char *kl_qn_print(const kl_model *m, kl_qn a, char *buf, size_t size);
 
 /* name "Sz", text "1/2" -> stored integer in *index-th charge. EINPUT lists the charges and the unit. */
-kl_status kl_qn_set(const kl_model *m, kl_qn *a, const char *name, const char *text, kl_err *err) KL_MUST_CHECK;
+kl_status kl_qn_set(const kl_model *m, kl_qn *a, const char *name, const char *text,
+                    kl_err *err) KL_MUST_CHECK;
 
 #endif

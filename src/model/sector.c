@@ -43,8 +43,8 @@ int kl_basis_find(const kl_basis *b, kl_qn q)
 
 static int by_charge(const void *a, const void *b) { return kl_qn_cmp(*(const kl_qn *)a, *(const kl_qn *)b); }
 
-kl_status kl_enlarged_create(const kl_model *m, const kl_basis *block, const kl_site_type *site, int (*keep)(void *self, kl_qn q), void *self,
-                             kl_enlarged **out, kl_err *err)
+kl_status kl_enlarged_create(const kl_model *m, const kl_basis *block, const kl_site_type *site,
+                             int (*keep)(void *self, kl_qn q), void *self, kl_enlarged **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_enlarged *e = NULL;
@@ -108,7 +108,10 @@ typedef struct weighted {
     double w;
 } weighted;
 
-static int weighted_by_charge(const void *a, const void *b) { return kl_qn_cmp(((const weighted *)a)->q, ((const weighted *)b)->q); }
+static int weighted_by_charge(const void *a, const void *b)
+{
+    return kl_qn_cmp(((const weighted *)a)->q, ((const weighted *)b)->q);
+}
 
 static int weighted_by_weight(const void *pa, const void *pb)
 {
@@ -125,7 +128,8 @@ static double log_sum(double a, double b)
 }
 
 /* to[] = from[0..n) with charges raised by c, merged with old[0..k); both ascending. Returns the length. */
-static int64_t merge(const kl_model *m, const weighted *old, int64_t k, const kl_reach *from, kl_qn c, weighted *to)
+static int64_t merge(const kl_model *m, const weighted *old, int64_t k, const kl_reach *from, kl_qn c,
+                     weighted *to)
 {
     int64_t i = 0, j = 0, n = 0;
     kl_qn q = from->n ? kl_qn_add(m, from->q[0], c) : c;
@@ -140,7 +144,8 @@ static int64_t merge(const kl_model *m, const weighted *old, int64_t k, const kl
     return n;
 }
 
-kl_status kl_reach_extend(const kl_model *m, const kl_reach *from, const kl_site_type *site, int64_t most, kl_reach *to, kl_err *err)
+kl_status kl_reach_extend(const kl_model *m, const kl_reach *from, const kl_site_type *site, int64_t most,
+                          kl_reach *to, kl_err *err)
 {
     kl_status st = KL_OK;
     weighted *all = NULL, *next = NULL;
@@ -153,7 +158,8 @@ kl_status kl_reach_extend(const kl_model *m, const kl_reach *from, const kl_site
     for (int s = 0; s < site->dim; s++) {
         const kl_qn c = kl_qn_of(m, site->state_charge[s]);
         if (cyclic) { /* raised charges are in no order */
-            for (int64_t i = 0; i < from->n; i++) all[n++] = (weighted){kl_qn_add(m, from->q[i], c), from->log_ways[i]};
+            for (int64_t i = 0; i < from->n; i++)
+                all[n++] = (weighted){kl_qn_add(m, from->q[i], c), from->log_ways[i]};
             continue;
         }
         n = merge(m, all, n, from, c, next);
@@ -186,7 +192,8 @@ out:
     return st;
 }
 
-kl_status kl_reach_create(const kl_model *m, const kl_site_type *const *type, int first, int last, int64_t most, kl_reach *out, kl_err *err)
+kl_status kl_reach_create(const kl_model *m, const kl_site_type *const *type, int first, int last,
+                          int64_t most, kl_reach *out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_reach now = {0};

@@ -1,4 +1,5 @@
-/* Operators of one site from text: see siteop.h. A recursive descent over the text, once for each site type, on dense matrices.
+/* Operators of one site from text: see siteop.h. A recursive descent over the text, once for each site type,
+   on dense matrices.
    SPDX-License-Identifier: Apache-2.0 */
 #include "model/siteop.h"
 #include "base/mem.h"
@@ -25,7 +26,8 @@ static void skip_blanks(reader *r)
 
 static kl_status bad(const reader *r, const char *what)
 {
-    return kl_fail(r->err, KL_EINPUT, "operator '%.200s': %s at '%.40s'", r->text, what, *r->at ? r->at : "the end");
+    return kl_fail(r->err, KL_EINPUT, "operator '%.200s': %s at '%.40s'", r->text, what,
+                   *r->at ? r->at : "the end");
 }
 
 static void set_identity(int d, double a, double *m)
@@ -42,7 +44,8 @@ static size_t number_length(const char *c)
 {
     size_t n = 0;
     while (is_digit(c[n]) || c[n] == '.') n++;
-    if (n && (c[n] == 'e' || c[n] == 'E') && (is_digit(c[n + 1]) || ((c[n + 1] == '-' || c[n + 1] == '+') && is_digit(c[n + 2])))) {
+    if (n && (c[n] == 'e' || c[n] == 'E') &&
+        (is_digit(c[n + 1]) || ((c[n + 1] == '-' || c[n + 1] == '+') && is_digit(c[n + 2])))) {
         n += 2;
         while (is_digit(c[n])) n++;
     }
@@ -68,13 +71,17 @@ static kl_status read_expipi(reader *r, double *m)
         for (int i = 0; i < d; i++) {
             double *const x = &m[i + c * d];
             if (i != c) {
-                if (*x != 0.0) return bad(r, "expipi() needs a diagonal operator, and this one is not, up to where it ends");
+                if (*x != 0.0)
+                    return bad(
+                        r, "expipi() needs a diagonal operator, and this one is not, up to where it ends");
                 continue;
             }
             const double whole = nearbyint(*x);
             if (fabs(*x - whole) > 1e-9)
-                return kl_fail(r->err, KL_EINPUT, "operator '%.200s': expipi() of %g in state %s is no real number; whole numbers only", r->text, *x,
-                               r->type->state_name[c]);
+                return kl_fail(
+                    r->err, KL_EINPUT,
+                    "operator '%.200s': expipi() of %g in state %s is no real number; whole numbers only",
+                    r->text, *x, r->type->state_name[c]);
             *x = fmod(fabs(whole), 2.0) > 0.5 ? -1.0 : 1.0;
         }
     return KL_OK;
@@ -119,10 +126,11 @@ static kl_status read_atom(reader *r, double *m)
             memset(m, 0, (size_t)d * (size_t)d * sizeof *m);
             if (a == r->type->nop) memcpy(r->missing, name, sizeof name);
             else
-                for (int k = 0; k < r->type->op[a].nelem; k++) m[r->type->op[a].elem[k].row + r->type->op[a].elem[k].col * d] = r->type->op[a].elem[k].value;
+                for (int k = 0; k < r->type->op[a].nelem; k++)
+                    m[r->type->op[a].elem[k].row + r->type->op[a].elem[k].col * d] =
+                        r->type->op[a].elem[k].value;
         }
-    } else
-        return bad(r, "an operator, a number or '(' is expected");
+    } else return bad(r, "an operator, a number or '(' is expected");
     r->depth--;
 out:
     return st;
@@ -196,8 +204,9 @@ static kl_status no_such_name(const kl_model *m, const char *text, const char *n
         }
     list[n] = NULL;
     const char *const near = kl_closest(name, list);
-    return kl_fail(err, KL_EINPUT, "operator '%.200s': '%s' is no operator of model %s%s%s%s; it has %s", text, name, m->name, near ? ", did you mean '" : "",
-                   near ? near : "", near ? "'?" : "", all);
+    return kl_fail(err, KL_EINPUT, "operator '%.200s': '%s' is no operator of model %s%s%s%s; it has %s",
+                   text, name, m->name, near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "",
+                   all);
 }
 
 kl_status kl_siteop_create(const kl_model *m, const char *text, kl_siteop **out, kl_err *err)
@@ -225,8 +234,7 @@ kl_status kl_siteop_create(const kl_model *m, const char *text, kl_siteop **out,
         if (r.missing[0]) {
             memcpy(missing, r.missing, sizeof missing);
             kl_free(&o->mat[t]);
-        } else
-            nhave++;
+        } else nhave++;
     }
     if (!nhave) st = no_such_name(m, text, missing, err);
 out:

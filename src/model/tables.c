@@ -30,12 +30,12 @@ typedef struct reader {
 /* Lists of the generator's tables that terms refer to by place. */
 typedef struct pools {
     int ncoef, noperators, nsites, nsplit;
-    kl_coef *coef;             /* [ncoef] */
-    const int **operators;     /* [noperators][ntype] */
+    kl_coef *coef; /* [ncoef] */
+    const int **operators; /* [noperators][ntype] */
     const char *const **sites; /* [nsites] */
-    int *site_count;           /* [nsites] */
-    const kl_split **split;    /* [nsplit] */
-    int *split_count;          /* [nsplit] */
+    int *site_count; /* [nsites] */
+    const kl_split **split; /* [nsplit] */
+    int *split_count; /* [nsplit] */
 } pools;
 
 static _Noreturn void leave(reader *r, kl_status st)
@@ -306,7 +306,7 @@ static void read_type(reader *r, kl_site_type *t)
     t->state_name = read_texts(r, "states");
     close(r);
     if (open(r, "charges") != t->dim) fault(r, "charges", "has not one entry for each state");
-    int(*charge)[KL_MAX_CHARGE] = take(r, t->dim, sizeof *charge);
+    int (*charge)[KL_MAX_CHARGE] = take(r, t->dim, sizeof *charge);
     for (int s = 0; s < t->dim; s++) {
         open_item(r, s);
         if (read_ints(r, "charges", KL_MAX_CHARGE, charge[s]) != r->m->ncharge)
@@ -314,7 +314,7 @@ static void read_type(reader *r, kl_site_type *t)
         close(r);
     }
     close(r);
-    t->state_charge = (const int(*)[KL_MAX_CHARGE])charge;
+    t->state_charge = (const int (*)[KL_MAX_CHARGE])charge;
     t->nop = open(r, "ops");
     kl_site_op *op = take(r, t->nop, sizeof *op);
     for (int a = 0; a < t->nop; a++) {

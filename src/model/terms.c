@@ -1,6 +1,8 @@
 /* The Hamiltonian of a model on a lattice as one sorted list of operator strings.
-   1. walk the term definitions over the sites, bonds, pairs or runs they name; 2. order each product by DMRG position, by the symbolic records of
-   its term, and multiply what falls on one site; 3. sort, merge and drop; 4. check charges, parity and Hermiticity of what is left.
+   1. walk the term definitions over the sites, bonds, pairs or runs they name; 2. order each product by DMRG
+      position, by the symbolic records of
+   its term, and multiply what falls on one site; 3. sort, merge and drop; 4. check charges, parity and
+   Hermiticity of what is left.
    SPDX-License-Identifier: Apache-2.0 */
 #include "model/terms.h"
 #include "base/mem.h"
@@ -23,7 +25,8 @@ int kl_site_op_find(const kl_site_type *type, const char *name)
     return KL_OP_NONE;
 }
 
-/* 1 where the largest element lies between 1/2 and 20, as those of spins, electrons and some bosons do: couplings are told for these. */
+/* 1 where the largest element lies between 1/2 and 20, as those of spins, electrons and some bosons do:
+   couplings are told for these. */
 static double size_of(const kl_site_op *o)
 {
     double most = 0;
@@ -59,8 +62,8 @@ kl_units kl_terms_units(const kl_terms *t)
     return (kl_units){joint, moving > 0 ? fmin(joint, 2 * moving) : joint, all};
 }
 
-/* 1 when lattice site i belongs to a site class: "first", "last", "ends" (of a grid: its first and last column), "even", "odd" (site 0 is even),
-   or a class that a lattice file names; NULL is every site. */
+/* 1 when lattice site i belongs to a site class: "first", "last", "ends" (of a grid: its first and last
+   column), "even", "odd" (site 0 is even), or a class that a lattice file names; NULL is every site. */
 static int site_is(const kl_lattice *lat, int i, const char *where)
 {
     if (where == NULL) return 1;
@@ -90,8 +93,8 @@ typedef struct string {
     int rest[KL_MAX_FACTOR]; /* as in kl_terms */
 } string;
 
-/* Multiplies what falls on one site and drops identities. coef is 0 where the product vanishes; *joined says that operators were multiplied, so that
-   what is kept of them is another. */
+/* Multiplies what falls on one site and drops identities. coef is 0 where the product vanishes; *joined says
+   that operators were multiplied, so that what is kept of them is another. */
 static kl_status join_sites(const kl_terms *t, string *s, int *joined, const char *what, kl_err *err)
 {
     const int total = s->n;
@@ -104,13 +107,16 @@ static kl_status join_sites(const kl_terms *t, string *s, int *joined, const cha
             list[n++] = s->op[k++].op;
         } while (k < total && s->op[k].pos == pos);
         if (n > 1) *joined = 1;
-        /* The tables hold what the model's terms need, so that (a b) c may be there where a (b c) is not: any neighbours that can be joined are. */
+        /* The tables hold what the model's terms need, so that (a b) c may be there where a (b c) is not: any
+           neighbours that can be joined are. */
         while (n > 1) {
             int at = 0;
             while (at + 1 < n && type->product[list[at] * type->nop + list[at + 1]].op == KL_OP_NONE) at++;
             if (at + 1 == n)
-                return kl_fail(err, KL_EINPUT, "%s: the product %s * %s on one site (%s) is not in the model's tables; write it as a term of the model", what,
-                               type->op[list[0]].name, type->op[list[1]].name, type->name);
+                return kl_fail(err, KL_EINPUT,
+                               "%s: the product %s * %s on one site (%s) is not in the model's tables; write "
+                               "it as a term of the model",
+                               what, type->op[list[0]].name, type->op[list[1]].name, type->name);
             const kl_site_product *ab = &type->product[list[at] * type->nop + list[at + 1]];
             if (ab->op == KL_OP_ZERO) {
                 s->coef = 0.0;
@@ -142,7 +148,8 @@ static kl_status cut_string(kl_terms *t, string *s, kl_err *err)
         const kl_site_type *type = t->type[s->op[k].pos];
         const kl_site_op *o = &type->op[s->op[k].op];
         const kl_kept *r = kl_terms_kept(t, rest);
-        kl_kept own = kl_kept_join(t->model, o, r), adjoint = kl_kept_join(t->model, &type->op[o->adjoint], kl_terms_kept(t, r->adjoint));
+        kl_kept own = kl_kept_join(t->model, o, r),
+                adjoint = kl_kept_join(t->model, &type->op[o->adjoint], kl_terms_kept(t, r->adjoint));
         rest = t->model->nkept + t->nkept;
         own.adjoint = rest + 1;
         adjoint.adjoint = rest;
@@ -154,8 +161,8 @@ out:
     return st;
 }
 
-/* The factors of a term on their positions, put together as a superblock is: a left block grows by one half of them from the left, a right block by
-   the others from the right, and the two are joined. */
+/* The factors of a term on their positions, put together as a superblock is: a left block grows by one half
+   of them from the left, a right block by the others from the right, and the two are joined. */
 static void arrange(const kl_term_def *d, const kl_op_at *factor, string *s)
 {
     int at[KL_MAX_FACTOR], left = 0, right = 0;
@@ -222,7 +229,8 @@ out:
 }
 
 /* A string sorted by position; known: its rests are those of a table. */
-static kl_status push_with_adjoint(kl_terms *t, string *s, int known, int plus_hc, int def, const char *what, kl_err *err)
+static kl_status push_with_adjoint(kl_terms *t, string *s, int known, int plus_hc, int def, const char *what,
+                                   kl_err *err)
 {
     kl_status st = KL_OK;
     int joined = !known;
@@ -240,14 +248,20 @@ kl_status kl_terms_add(kl_terms *t, double coef, int nop, const kl_op_at *ops, i
 {
     string s = {.coef = coef, .n = nop};
     int key[KL_MAX_FACTOR], odd[KL_MAX_FACTOR], perm[KL_MAX_FACTOR];
-    if (!isfinite(coef)) return kl_fail(err, KL_EINPUT, "an added term has the coefficient %g; it must be finite", coef);
-    if (nop < 1 || nop > KL_MAX_FACTOR) return kl_fail(err, KL_EINPUT, "an added term has %d operators; allowed are 1 to %d", nop, KL_MAX_FACTOR);
+    if (!isfinite(coef))
+        return kl_fail(err, KL_EINPUT, "an added term has the coefficient %g; it must be finite", coef);
+    if (nop < 1 || nop > KL_MAX_FACTOR)
+        return kl_fail(err, KL_EINPUT, "an added term has %d operators; allowed are 1 to %d", nop,
+                       KL_MAX_FACTOR);
     for (int k = 0; k < nop; k++) {
         if (ops[k].pos < 0 || ops[k].pos >= t->nsite)
-            return kl_fail(err, KL_EINPUT, "an added term has an operator at position %d; allowed are 0 to %d", ops[k].pos, t->nsite - 1);
+            return kl_fail(err, KL_EINPUT,
+                           "an added term has an operator at position %d; allowed are 0 to %d", ops[k].pos,
+                           t->nsite - 1);
         if (ops[k].op < 0 || ops[k].op >= t->type[ops[k].pos]->nop)
-            return kl_fail(err, KL_EINPUT, "an added term has operator %d at position %d; the site type %s has 0 to %d", ops[k].op, ops[k].pos,
-                           t->type[ops[k].pos]->name, t->type[ops[k].pos]->nop - 1);
+            return kl_fail(err, KL_EINPUT,
+                           "an added term has operator %d at position %d; the site type %s has 0 to %d",
+                           ops[k].op, ops[k].pos, t->type[ops[k].pos]->name, t->type[ops[k].pos]->nop - 1);
         key[k] = ops[k].pos;
         odd[k] = t->type[ops[k].pos]->op[ops[k].op].odd;
     }
@@ -275,7 +289,8 @@ typedef struct handle {
 
 static uint64_t pack_key(const kl_op_at *o, int n)
 {
-    const uint64_t first = ((uint64_t)o[0].pos << 12 | (uint64_t)o[0].op) + 1, second = n > 1 ? ((uint64_t)o[1].pos << 12 | (uint64_t)o[1].op) + 1 : 0;
+    const uint64_t first = ((uint64_t)o[0].pos << 12 | (uint64_t)o[0].op) + 1,
+                   second = n > 1 ? ((uint64_t)o[1].pos << 12 | (uint64_t)o[1].op) + 1 : 0;
     return first << 32 | second;
 }
 
@@ -286,7 +301,8 @@ static int compare_handles(const kl_terms *t, const handle *a, const handle *b)
     return compare_ops(t->op + x->first, x->nop, t->op + y->first, y->nop);
 }
 
-/* Stable merge sort: equal strings are summed in the order they were written, so that the same input gives the same bits. */
+/* Stable merge sort: equal strings are summed in the order they were written, so that the same input gives
+   the same bits. */
 static void sort_handles(const kl_terms *t, handle *h, handle *spare, int64_t n)
 {
     handle *from = h, *to = spare;
@@ -294,7 +310,9 @@ static void sort_handles(const kl_terms *t, handle *h, handle *spare, int64_t n)
         for (int64_t lo = 0; lo < n; lo += 2 * width) {
             const int64_t mid = lo + width < n ? lo + width : n, hi = lo + 2 * width < n ? lo + 2 * width : n;
             int64_t a = lo, b = mid;
-            for (int64_t k = lo; k < hi; k++) to[k] = a < mid && (b >= hi || compare_handles(t, &from[a], &from[b]) <= 0) ? from[a++] : from[b++];
+            for (int64_t k = lo; k < hi; k++)
+                to[k] = a < mid && (b >= hi || compare_handles(t, &from[a], &from[b]) <= 0) ? from[a++]
+                                                                                            : from[b++];
         }
         handle *swap = from;
         from = to;
@@ -309,14 +327,17 @@ static void print_string(const kl_terms *t, const kl_op_at *op, int n, char *tex
     size_t used = 0;
     text[0] = 0;
     for (int k = 0; k < n && used < size; k++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s(%d)", k > 0 ? " * " : "", t->type[op[k].pos]->op[op[k].op].name, op[k].pos);
+        used += (size_t)snprintf(text + used, size - used, "%s%s(%d)", k > 0 ? " * " : "",
+                                 t->type[op[k].pos]->op[op[k].op].name, op[k].pos);
 }
 
 /* "hubbard.lua:14" or "an added term". */
 static void print_origin(const kl_terms *t, int def, char *text, size_t size)
 {
     if (def < 0) snprintf(text, size, "an added term");
-    else snprintf(text, size, "%s:%d: \"%.160s\"", t->model->source, t->model->term[def].line, t->model->term[def].text);
+    else
+        snprintf(text, size, "%s:%d: \"%.160s\"", t->model->source, t->model->term[def].line,
+                 t->model->term[def].text);
 }
 
 static kl_status check_string(const kl_terms *t, const kl_term *term, int def, kl_err *err)
@@ -332,14 +353,19 @@ static kl_status check_string(const kl_terms *t, const kl_term *term, int def, k
         print_origin(t, def, origin, sizeof origin);
         print_string(t, op, term->nop, text, sizeof text);
         if (shift[q] * c->unit_num % c->unit_den == 0)
-            return kl_fail(err, KL_EINPUT, "%s: %s changes the conserved %s by %d; every term must conserve it", origin, text, c->name, shift[q] * c->unit_num / c->unit_den);
-        return kl_fail(err, KL_EINPUT, "%s: %s changes the conserved %s by %d/%d; every term must conserve it", origin, text, c->name, shift[q] * c->unit_num,
-                       c->unit_den);
+            return kl_fail(err, KL_EINPUT,
+                           "%s: %s changes the conserved %s by %d; every term must conserve it", origin, text,
+                           c->name, shift[q] * c->unit_num / c->unit_den);
+        return kl_fail(err, KL_EINPUT,
+                       "%s: %s changes the conserved %s by %d/%d; every term must conserve it", origin, text,
+                       c->name, shift[q] * c->unit_num, c->unit_den);
     }
     if (whole->odd) {
         print_origin(t, def, origin, sizeof origin);
         print_string(t, op, term->nop, text, sizeof text);
-        return kl_fail(err, KL_EINPUT, "%s: %s has an odd number of fermionic operators; every term must have an even number", origin, text);
+        return kl_fail(err, KL_EINPUT,
+                       "%s: %s has an odd number of fermionic operators; every term must have an even number",
+                       origin, text);
     }
     return KL_OK;
 }
@@ -362,15 +388,19 @@ static kl_status check_hermitian(const kl_terms *t, kl_err *err)
             if (compare_ops(t->op + x->first, x->nop, s.op, s.n) < 0) lo = mid + 1;
             else hi = mid;
         }
-        const int found = lo < t->nterm && compare_ops(t->op + t->term[lo].first, t->term[lo].nop, s.op, s.n) == 0;
+        const int found =
+            lo < t->nterm && compare_ops(t->op + t->term[lo].first, t->term[lo].nop, s.op, s.n) == 0;
         const double other = found ? t->term[lo].coef : 0.0;
-        if (fabs(other - s.coef) <= HERMITE_TOL * fmax(fabs(other), fabs(s.coef)) + CANCEL_TOL * largest) continue;
+        if (fabs(other - s.coef) <= HERMITE_TOL * fmax(fabs(other), fabs(s.coef)) + CANCEL_TOL * largest)
+            continue;
         char origin[320], text[320], adjoint[320];
         print_origin(t, t->def[k], origin, sizeof origin);
         print_string(t, t->op + term->first, term->nop, text, sizeof text);
         print_string(t, s.op, s.n, adjoint, sizeof adjoint);
-        return kl_fail(err, KL_EINPUT, "%s: the Hamiltonian is not Hermitian: %.15g %s needs %.15g %s, which has %.15g (add \"+ h.c.\"?)", origin, term->coef, text,
-                       s.coef, adjoint, other);
+        return kl_fail(err, KL_EINPUT,
+                       "%s: the Hamiltonian is not Hermitian: %.15g %s needs %.15g %s, which has %.15g (add "
+                       "\"+ h.c.\"?)",
+                       origin, term->coef, text, s.coef, adjoint, other);
     }
     return KL_OK;
 }
@@ -393,7 +423,8 @@ kl_status kl_terms_merge(kl_terms *t, kl_err *err)
     KL_TRY(kl_alloc(&merged.op, t->nop, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&merged.rest, t->nop, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&merged.def, t->nterm, KL_MEM_MISC, err));
-    for (int64_t k = 0; k < t->nterm; k++) h[k] = (handle){pack_key(t->op + t->term[k].first, t->term[k].nop), k};
+    for (int64_t k = 0; k < t->nterm; k++)
+        h[k] = (handle){pack_key(t->op + t->term[k].first, t->term[k].nop), k};
     sort_handles(t, h, spare, t->nterm);
     for (int64_t from = 0, to = 0; from < t->nterm; from = to) {
         double sum = 0.0, size = 0.0;
@@ -412,7 +443,8 @@ kl_status kl_terms_merge(kl_terms *t, kl_err *err)
         memcpy(merged.rest + merged.nop, t->rest + first->first, (size_t)first->nop * sizeof *t->rest);
         merged.nop += first->nop;
     }
-    for (int64_t k = 0; k < merged.nterm; k++) KL_TRY(check_string(&merged, &merged.term[k], merged.def[k], err));
+    for (int64_t k = 0; k < merged.nterm; k++)
+        KL_TRY(check_string(&merged, &merged.term[k], merged.def[k], err));
     KL_TRY(check_hermitian(&merged, err));
     const kl_terms old = *t;
     *t = merged;
@@ -457,11 +489,15 @@ static kl_status refuse_coef(const walk *w, const kl_coef_args *a, double c, kl_
     for (int k = 0; k < m->nparam; k++) {
         const kl_param_def *q = &m->param[k];
         if (q->kind == KL_PARAM_SCALAR) append(values, sizeof values, ", %s=%.15g", q->name, w->p->scalar[k]);
-        else if (q->kind == KL_PARAM_BOND && a->bond >= 0) append(values, sizeof values, ", %s=%.15g", q->name, w->p->array[k][a->bond]);
+        else if (q->kind == KL_PARAM_BOND && a->bond >= 0)
+            append(values, sizeof values, ", %s=%.15g", q->name, w->p->array[k][a->bond]);
         else if (q->kind == KL_PARAM_SITE)
-            for (int s = 0; s < d->nslot; s++) append(values, sizeof values, ", %s[%d]=%.15g", q->name, a->site[s], w->p->array[k][a->site[s]]);
+            for (int s = 0; s < d->nslot; s++)
+                append(values, sizeof values, ", %s[%d]=%.15g", q->name, a->site[s],
+                       w->p->array[k][a->site[s]]);
     }
-    return kl_fail(err, KL_EINPUT, "%s:%d: the coefficient of \"%.200s\" is %g at %s; it must be finite%s", m->source, d->line, d->text, c, values,
+    return kl_fail(err, KL_EINPUT, "%s:%d: the coefficient of \"%.200s\" is %g at %s; it must be finite%s",
+                   m->source, d->line, d->text, c, values,
                    w->lat->has_xy ? "" : " (the lattice file gives its sites no x and y)");
 }
 
@@ -471,7 +507,11 @@ static kl_status place_term(const walk *w, const int *site, int bond, double r, 
     const kl_model *m = w->t->model;
     const kl_term_def *d = &m->term[w->def];
     kl_op_at factor[KL_MAX_FACTOR];
-    kl_coef_args a = {.scalar = w->p->scalar, .array = (const double *const *)w->p->array, .bond = bond, .nsite = w->lat->nsite, .r = r};
+    kl_coef_args a = {.scalar = w->p->scalar,
+                      .array = (const double *const *)w->p->array,
+                      .bond = bond,
+                      .nsite = w->lat->nsite,
+                      .r = r};
     for (int s = 0; s < d->nslot; s++) a.site[s] = site[s];
     a.x = w->lat->has_xy ? w->lat->xy[site[0]][0] : (double)NAN;
     a.y = w->lat->has_xy ? w->lat->xy[site[0]][1] : (double)NAN;
@@ -486,8 +526,9 @@ static kl_status place_term(const walk *w, const int *site, int bond, double r, 
             const char *name = "an operator";
             for (int t = 0; t < m->ntype; t++)
                 if (d->factor[f].op[t] >= 0) name = m->type[t].op[d->factor[f].op[t]].name;
-            return kl_fail(err, KL_EINPUT, "%s:%d: \"%.200s\" needs %s on site %d, whose type %s has no such operator", m->source, d->line, d->text, name, i,
-                           type->name);
+            return kl_fail(err, KL_EINPUT,
+                           "%s:%d: \"%.200s\" needs %s on site %d, whose type %s has no such operator",
+                           m->source, d->line, d->text, name, i, type->name);
         }
         factor[f] = (kl_op_at){pos, op};
     }
@@ -502,15 +543,19 @@ out:
 /* "first, last, ends, even, odd, imp" */
 static void list_classes(const kl_lattice *lat, char *have, size_t size)
 {
-    for (int k = 0; kl_position_class[k] != NULL; k++) append(have, size, "%s%s", k > 0 ? ", " : "", kl_position_class[k]);
+    for (int k = 0; kl_position_class[k] != NULL; k++)
+        append(have, size, "%s%s", k > 0 ? ", " : "", kl_position_class[k]);
     for (int i = 0; i < lat->nsite; i++) {
         int seen = lat->site_class[i] == NULL;
-        for (int k = 0; !seen && k < i; k++) seen = lat->site_class[k] != NULL && strcmp(lat->site_class[k], lat->site_class[i]) == 0;
+        for (int k = 0; !seen && k < i; k++)
+            seen = lat->site_class[k] != NULL && strcmp(lat->site_class[k], lat->site_class[i]) == 0;
         if (!seen) append(have, size, ", %s", lat->site_class[i]);
     }
 }
 
-/* A site type that no site gets, for no site is of its class or all of them have a type that stands before it, is a slip. A lattice so short that it has no such place, or only one for the first and the last, is none. */
+/* A site type that no site gets, for no site is of its class or all of them have a type that stands before
+   it, is a slip. A lattice so short that it has no such place, or only one for the first and the last, is
+   none. */
 static kl_status check_types(const kl_terms *t, const kl_lattice *lat, kl_err *err)
 {
     const kl_model *const m = t->model;
@@ -518,12 +563,19 @@ static kl_status check_types(const kl_terms *t, const kl_lattice *lat, kl_err *e
         const char *const where = m->type[k].where;
         int used = 0, meant = 0;
         if (where == NULL) continue;
-        for (int i = 0; i < lat->nsite; i++) used |= t->type[lat->position[i]] == &m->type[k], meant |= site_is(lat, i, where);
+        for (int i = 0; i < lat->nsite; i++)
+            used |= t->type[lat->position[i]] == &m->type[k], meant |= site_is(lat, i, where);
         if (used || (kl_is_position_class(where) && (!meant || lat->nsite <= 2))) continue;
         char have[300] = "";
         list_classes(lat, have, sizeof have);
-        if (meant) return kl_fail(err, KL_EINPUT, "%s: every site of class \"%s\" on lattice %.100s has a type that stands before this one; put the narrower class first", m->source, where, lat->spec);
-        return kl_fail(err, KL_EINPUT, "%s: a site type is for sites of class \"%s\", which lattice %.100s lacks; it has %s", m->source, where, lat->spec, have);
+        if (meant)
+            return kl_fail(err, KL_EINPUT,
+                           "%s: every site of class \"%s\" on lattice %.100s has a type that stands before "
+                           "this one; put the narrower class first",
+                           m->source, where, lat->spec);
+        return kl_fail(err, KL_EINPUT,
+                       "%s: a site type is for sites of class \"%s\", which lattice %.100s lacks; it has %s",
+                       m->source, where, lat->spec, have);
     }
     return KL_OK;
 }
@@ -542,8 +594,9 @@ static kl_status place_on_sites(const walk *w, kl_err *err)
     if (!known) {
         char have[300] = "";
         list_classes(lat, have, sizeof have);
-        st = kl_fail(err, KL_EINPUT, "%s:%d: \"%.200s\" is for sites of class \"%s\", which lattice %.100s lacks; it has %s", w->t->model->source, d->line, d->text,
-                     d->where, lat->spec, have);
+        st = kl_fail(err, KL_EINPUT,
+                     "%s:%d: \"%.200s\" is for sites of class \"%s\", which lattice %.100s lacks; it has %s",
+                     w->t->model->source, d->line, d->text, d->where, lat->spec, have);
     }
 out:
     return st;
@@ -557,9 +610,12 @@ static kl_status place_on_bonds(const walk *w, kl_err *err)
     const int cls = kl_lattice_class(lat, d->where);
     if (cls < 0) {
         char have[300] = "";
-        for (int c = 0; c < lat->nbond_class; c++) append(have, sizeof have, "%s%s", c > 0 ? ", " : "", lat->bond_class[c]);
-        return kl_fail(err, KL_EINPUT, "%s:%d: \"%.200s\" is for bonds of class \"%s\", which lattice %.100s lacks; it has %s", w->t->model->source, d->line, d->text,
-                       d->where, lat->spec, lat->nbond_class > 0 ? have : "none");
+        for (int c = 0; c < lat->nbond_class; c++)
+            append(have, sizeof have, "%s%s", c > 0 ? ", " : "", lat->bond_class[c]);
+        return kl_fail(
+            err, KL_EINPUT,
+            "%s:%d: \"%.200s\" is for bonds of class \"%s\", which lattice %.100s lacks; it has %s",
+            w->t->model->source, d->line, d->text, d->where, lat->spec, lat->nbond_class > 0 ? have : "none");
     }
     for (int b = 0; b < lat->nbond; b++) {
         const kl_bond *bond = &lat->bond[b];
@@ -594,8 +650,12 @@ static kl_status place_on_pairs(const walk *w, kl_err *err)
             KL_TRY(place_term(w, (const int[2]){i, j}, -1, r, err));
         }
     }
-    if (!any && almost > 0) /* 1.414 for the root of 2; a lattice that has no pair so far apart is just small */
-        st = kl_fail(err, KL_EINPUT, "%s:%d: \"%.200s\" is for pairs at distance %.10g; lattice %.100s has none, but some at %.10g", w->t->model->source, d->line, d->text, want, lat->spec, almost);
+    /* 1.414 for the root of 2; a lattice that has no pair so far apart is just small */
+    if (!any && almost > 0)
+        st = kl_fail(
+            err, KL_EINPUT,
+            "%s:%d: \"%.200s\" is for pairs at distance %.10g; lattice %.100s has none, but some at %.10g",
+            w->t->model->source, d->line, d->text, want, lat->spec, almost);
 out:
     return st;
 }
@@ -607,8 +667,10 @@ static kl_status place_on_runs(const walk *w, kl_err *err)
     const int n = lat->nsite, ring = lat->kind == KL_LATTICE_RING;
     kl_status st = KL_OK;
     if (!ring && lat->kind != KL_LATTICE_CHAIN)
-        return kl_fail(err, KL_EINPUT, "%s:%d: \"%.200s\" is for runs of consecutive sites, which lattice %.100s lacks; use a chain or a ring", w->t->model->source,
-                       d->line, d->text, lat->spec);
+        return kl_fail(err, KL_EINPUT,
+                       "%s:%d: \"%.200s\" is for runs of consecutive sites, which lattice %.100s lacks; use "
+                       "a chain or a ring",
+                       w->t->model->source, d->line, d->text, lat->spec);
     if (d->nslot > n) return KL_OK;
     /* Two sites in a ring of two are one run, as their bond is one bond. */
     const int nstart = !ring ? n - d->nslot + 1 : d->nslot == 1 || n > 2 ? n : 1;
@@ -630,12 +692,17 @@ static kl_status place_on_named(const walk *w, kl_err *err)
         const char *name = d->sites[s];
         site[s] = kl_lattice_site(lat, name);
         if (site[s] < 0)
-            return kl_fail(err, KL_EINPUT, "%s:%d: \"%.200s\" names site \"%s\", which lattice %.100s lacks; it has 0 to %d, or -1 to -%d from the end",
-                           w->t->model->source, d->line, d->text, name, lat->spec, lat->nsite - 1, lat->nsite);
+            return kl_fail(err, KL_EINPUT,
+                           "%s:%d: \"%.200s\" names site \"%s\", which lattice %.100s lacks; it has 0 to %d, "
+                           "or -1 to -%d from the end",
+                           w->t->model->source, d->line, d->text, name, lat->spec, lat->nsite - 1,
+                           lat->nsite);
         for (int k = 0; k < s; k++) /* the order of its factors was settled for sites that differ */
             if (site[k] == site[s])
-                return kl_fail(err, KL_EINPUT, "%s:%d: \"%.200s\": \"%s\" and \"%s\" are both site %d of lattice %.100s; what acts on one site is written with one index", w->t->model->source, d->line,
-                               d->text, d->sites[k], name, site[s], lat->spec);
+                return kl_fail(err, KL_EINPUT,
+                               "%s:%d: \"%.200s\": \"%s\" and \"%s\" are both site %d of lattice %.100s; "
+                               "what acts on one site is written with one index",
+                               w->t->model->source, d->line, d->text, d->sites[k], name, site[s], lat->spec);
     }
     return place_term(w, site, -1, d->nslot > 1 ? kl_lattice_distance(lat, site[0], site[1]) : 0.0, err);
 }
@@ -654,13 +721,16 @@ static kl_status check_charges(const kl_terms *t, kl_err *err)
             sum += most;
         }
         if (sum > INT16_MAX)
-            return kl_fail(err, KL_EINPUT, "charge %.100s of model %.100s reaches %lld units on %d sites; at most %d are possible", t->model->charge[c].name, t->model->name, (long long)sum, t->nsite,
-                           INT16_MAX);
+            return kl_fail(
+                err, KL_EINPUT,
+                "charge %.100s of model %.100s reaches %lld units on %d sites; at most %d are possible",
+                t->model->charge[c].name, t->model->name, (long long)sum, t->nsite, INT16_MAX);
     }
     return KL_OK;
 }
 
-kl_status kl_terms_create(const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_terms **out, kl_err *err)
+kl_status kl_terms_create(const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_terms **out,
+                          kl_err *err)
 {
     kl_status st = KL_OK;
     kl_terms *t = NULL;
@@ -672,8 +742,10 @@ kl_status kl_terms_create(const kl_model *m, const kl_lattice *lat, const kl_par
     for (int i = 0; i < t->nsite; i++) {
         const kl_site_type *type = kl_model_type_at(m, lat, i);
         if (type == NULL) {
-            st = kl_fail(err, KL_EINPUT, "%s: no site type of model %s claims site %d of lattice %.100s; add a site type without \"where\"", m->source, m->name, i,
-                         lat->spec);
+            st = kl_fail(err, KL_EINPUT,
+                         "%s: no site type of model %s claims site %d of lattice %.100s; add a site type "
+                         "without \"where\"",
+                         m->source, m->name, i, lat->spec);
             goto out;
         }
         t->type[lat->position[i]] = type;

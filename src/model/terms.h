@@ -1,6 +1,7 @@
-/* The Hamiltonian of a model on a lattice as one sorted list of operator strings: h.c. written out, sites that coincide multiplied,
-   equal strings merged, zeros dropped. How a term of the model is cut, and its signs, are in the model's symbolic records; a product that no
-   table knows (added at run time, or on sites that coincide here) is sorted and cut by the rules of the generated phase.h.
+/* The Hamiltonian of a model on a lattice as one sorted list of operator strings: h.c. written out, sites
+   that coincide multiplied, equal strings merged, zeros dropped. How a term of the model is cut, and its
+   signs, are in the model's symbolic records; a product that no table knows (added at run time, or on sites
+   that coincide here) is sorted and cut by the rules of the generated phase.h.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TERMS_H
 #define KL_TERMS_H
@@ -14,7 +15,8 @@ typedef struct kl_op_at {
 typedef struct kl_term {
     double coef;
     int nop;
-    int64_t first; /* ops at op[first .. first+nop), pos strictly increasing; as a fermionic product in that order */
+    /* ops at op[first .. first+nop), pos strictly increasing; as a fermionic product in that order */
+    int64_t first;
 } kl_term;
 
 typedef struct kl_terms {
@@ -26,10 +28,15 @@ typedef struct kl_terms {
     kl_term *term;             /* sorted by their op strings */
     int64_t nop;
     kl_op_at *op;
-    int *rest;                 /* [nop]: kl_terms_kept: the string from this operator on, what a right block keeps of the term at the cut before it */
+    /* [nop]: kl_terms_kept: the string from this operator on, what a right block keeps of the term at the cut
+       before it */
+    int *rest;
     int nkept, kept_room;
-    kl_kept *kept;             /* [nkept] of strings that no table knows; they are numbered on from the model's */
-    int *def;                  /* [nterm]: first term definition of the model that the string comes from, for messages; -1: kl_terms_add */
+    /* [nkept] of strings that no table knows; they are numbered on from the model's */
+    kl_kept *kept;
+    /* [nterm]: first term definition of the model that the string comes from, for messages; -1:
+       kl_terms_add */
+    int *def;
     int64_t term_room, op_room; /* capacities, for kl_terms_add */
 } kl_terms;
 
@@ -41,23 +48,31 @@ static inline const kl_kept *kl_terms_kept(const kl_terms *t, int i)
 /* Site type of lattice site i; NULL when no type of the model claims it. */
 const kl_site_type *kl_model_type_at(const kl_model *m, const kl_lattice *lat, int i);
 
-/* EINPUT: a bond class that this lattice lacks (with those it has), an operator missing on a site type, a result that is not Hermitian. */
-kl_status kl_terms_create(const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_terms **out, kl_err *err) KL_MUST_CHECK;
+/* EINPUT: a bond class that this lattice lacks (with those it has), an operator missing on a site type, a
+   result that is not Hermitian. */
+kl_status kl_terms_create(const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_terms **out,
+                          kl_err *err) KL_MUST_CHECK;
 
-/* Adds coef * product (in the order given, lattice positions already DMRG positions; may repeat and be unsorted), e.g. a pinning field.
-   Call kl_terms_merge after the last one: it sorts, merges equal strings, drops those that cancel (1e-15 of the sum of the magnitudes), and
-   refuses a string that breaks a charge or is odd, and a sum that is not Hermitian. When it refuses, the list is as it was before the merge. */
-kl_status kl_terms_add(kl_terms *t, double coef, int nop, const kl_op_at *ops, int plus_hc, kl_err *err) KL_MUST_CHECK;
+/* Adds coef * product (in the order given, lattice positions already DMRG positions; may repeat and be
+   unsorted), e.g. a pinning field. Call kl_terms_merge after the last one: it sorts, merges equal strings,
+   drops those that cancel (1e-15 of the sum of the magnitudes), and refuses a string that breaks a charge or
+   is odd, and a sum that is not Hermitian. When it refuses, the list is as it was before the merge. */
+kl_status kl_terms_add(kl_terms *t, double coef, int nop, const kl_op_at *ops, int plus_hc,
+                       kl_err *err) KL_MUST_CHECK;
 kl_status kl_terms_merge(kl_terms *t, kl_err *err) KL_MUST_CHECK;
 
 void kl_terms_destroy(kl_terms **t);
 void kl_terms_clear(kl_terms *t); /* frees all strings; model and sites stay */
 
-/* What energies are measured in, so that no tolerance depends on it: coefficients times the sizes of their operators, where these are not of order one, as the author's units may have
-   it. Never 0. */
+/* What energies are measured in, so that no tolerance depends on it: coefficients times the sizes of their
+   operators, where these are not of order one, as the author's units may have it. Never 0. */
 typedef struct kl_units {
-    double joint; /* the largest that joins sites, or there is: a strong repulsion on one site says little of what a state far off costs */
-    double gap;   /* no more than that, nor than twice the largest that moves anything: levels may lie as close beside couplings that are all diagonal */
+    /* the largest that joins sites, or there is: a strong repulsion on one site says little of what a state
+       far off costs */
+    double joint;
+    /* no more than that, nor than twice the largest that moves anything: levels may lie as close beside
+       couplings that are all diagonal */
+    double gap;
     double all;   /* the largest: what rounding is a part of */
 } kl_units;
 kl_units kl_terms_units(const kl_terms *t);

@@ -1,7 +1,8 @@
 /* From record lists to CSR: see assemble.h.
 
-   Every record that adds to y does so with a block of x, times an operator from one side or both: y_rc += alpha sum_pq A_rp x_pq B_qc. The row of y_rc is then the sum of the outer
-   products of row r of A with column c of B, each at its block of x. An intermediate is followed to the record that made it.
+   Every record that adds to y does so with a block of x, times an operator from one side or both: y_rc +=
+   alpha sum_pq A_rp x_pq B_qc. The row of y_rc is then the sum of the outer products of row r of A with
+   column c of B, each at its block of x. An intermediate is followed to the record that made it.
    SPDX-License-Identifier: Apache-2.0 */
 #include "record/assemble.h"
 #include "record/chunk.h"
@@ -9,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One block of x in one block of y: operator `left` (NULL: the identity) and `right`, as records have them. */
+/* One block of x in one block of y: operator `left` (NULL: the identity) and `right`, as records have
+   them. */
 typedef struct term {
     const kl_rec *left, *right; /* left: its A; right: its B */
     double alpha;
@@ -45,7 +47,9 @@ static int term_of(const kl_batch *b, const kl_group *g, int64_t i, term *t)
     const kl_rec *const make = &b->rec[w];
     for (int64_t k = w + 1; k < i; k++)
         if (b->rec[k].at_c == KL_AT_WORK) return 0; /* something on top of it, or beside */
-    if (make->kind != KL_REC_GEMM || make->at_a < KL_AT_LEFT || make->at_b != KL_AT_X || make->tb || r->a != make->c || r->lda != make->m || r->m != make->m || r->k != make->n) return 0;
+    if (make->kind != KL_REC_GEMM || make->at_a < KL_AT_LEFT || make->at_b != KL_AT_X || make->tb ||
+        r->a != make->c || r->lda != make->m || r->m != make->m || r->k != make->n)
+        return 0;
     t->left = make, t->alpha *= make->alpha;
     t->x = make->b, t->ldx = make->ldb, t->p = make->k, t->q = make->n;
     return 1;
@@ -64,8 +68,14 @@ double kl_assemble_elements(const kl_batch *b)
     return sum;
 }
 
-static double element_a(const kl_rec *r, const double *const base[KL_NAT], int64_t i, int64_t k) { return base[r->at_a][r->a + (r->ta ? k + i * r->lda : i + k * r->lda)]; }
-static double element_b(const kl_rec *r, const double *const base[KL_NAT], int64_t k, int64_t j) { return base[r->at_b][r->b + (r->tb ? j + k * r->ldb : k + j * r->ldb)]; }
+static double element_a(const kl_rec *r, const double *const base[KL_NAT], int64_t i, int64_t k)
+{
+    return base[r->at_a][r->a + (r->ta ? k + i * r->lda : i + k * r->lda)];
+}
+static double element_b(const kl_rec *r, const double *const base[KL_NAT], int64_t k, int64_t j)
+{
+    return base[r->at_b][r->b + (r->tb ? j + k * r->ldb : k + j * r->ldb)];
+}
 
 /* Adds to a row of the matrix what a term has of element (r, c) of its block. */
 static void add_row(const term *t, const double *const base[KL_NAT], int64_t r, int64_t c, double *row)
@@ -87,7 +97,9 @@ kl_status kl_assemble(const kl_batch *b, const double *const base[KL_NAT], kl_sp
     uint32_t *column = NULL;
     int64_t *off = NULL, n = 0, cap = 0;
     *out = NULL;
-    if (kl_assemble_elements(b) < 0 || b->nx > UINT32_MAX) KL_TRY(kl_fail(err, KL_EINPUT, "a list of %lld records is no sum of A x B, or too long for CSR", (long long)b->nrec));
+    if (kl_assemble_elements(b) < 0 || b->nx > UINT32_MAX)
+        KL_TRY(kl_fail(err, KL_EINPUT, "a list of %lld records is no sum of A x B, or too long for CSR",
+                       (long long)b->nrec));
     KL_TRY(kl_alloc(&t, b->nrec, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&row, b->nx, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&off, b->ny + 1, KL_MEM_MATRIX, err));
@@ -100,7 +112,10 @@ kl_status kl_assemble(const kl_batch *b, const double *const base[KL_NAT], kl_sp
         for (; done < q->y; done++) off[done + 1] = n;
         for (; done < q->y + q->ny; done++) {
             for (int64_t k = 0; k < nt; k++) {
-                const int64_t at = done - t[k].c, c = t[k].n > 1 && t[k].ldc > 0 ? at / t[k].ldc : 0 /* of one column ldc means nothing */, r = at - c * t[k].ldc;
+                const int64_t at = done - t[k].c,
+                              c = t[k].n > 1 && t[k].ldc > 0 ? at / t[k].ldc
+                                                             : 0 /* of one column ldc means nothing */,
+                              r = at - c * t[k].ldc;
                 if (at >= 0 && r < t[k].m && c < t[k].n) add_row(&t[k], base, r, c, row);
             }
             if (n + b->nx > cap) {

@@ -28,7 +28,9 @@ int64_t kl_batch_maker(const kl_batch *b, int64_t first, int64_t before, int64_t
 {
     for (int64_t i = before - 1; i >= first; i--) {
         const kl_rec *const w = &b->rec[i];
-        if (w->at_c == KL_AT_WORK && !w->beta && (w->ldc == w->m || w->n == 1) && from >= w->c && from + n <= w->c + (int64_t)w->m * w->n) return i;
+        if (w->at_c == KL_AT_WORK && !w->beta && (w->ldc == w->m || w->n == 1) && from >= w->c &&
+            from + n <= w->c + (int64_t)w->m * w->n)
+            return i;
     }
     return -1;
 }
@@ -43,13 +45,15 @@ void kl_group_cuts(const kl_batch *b, const kl_group *g, char *may)
         span in[3];
         int n = operands(r, in);
         whole = r->at_c == KL_AT_Y && !r->beta;
-        if (r->at_c == KL_AT_WORK && r->beta) in[n++] = (span){KL_AT_WORK, r->c, (r->n > 0 ? (int64_t)(r->n - 1) * r->ldc : 0) + r->m};
+        if (r->at_c == KL_AT_WORK && r->beta)
+            in[n++] = (span){KL_AT_WORK, r->c, (r->n > 0 ? (int64_t)(r->n - 1) * r->ldc : 0) + r->m};
         for (int k = 0; k < n; k++) {
             if (in[k].at == KL_AT_Y) whole = 1;
             if (in[k].at != KL_AT_WORK) continue;
             const int64_t w = kl_batch_maker(b, g->first, i, in[k].from, in[k].n);
             if (w < 0) whole = 1;
-            else memset(may + (w - g->first) + 1, 0, (size_t)(i - w)); /* none between the maker and its reader */
+            /* none between the maker and its reader */
+            else memset(may + (w - g->first) + 1, 0, (size_t)(i - w));
         }
     }
     if (whole && all > 1) memset(may + 1, 0, (size_t)all - 1);
@@ -97,7 +101,8 @@ kl_status kl_gather_create(kl_batch *b, const char which[KL_NAT], kl_gather *out
     KL_TRY(kl_alloc(&out->copy, n, KL_MEM_RECORD, err));
     for (int64_t i = 0; i < n; i++) {
         kl_copy *const last = out->ncopy > 0 ? &out->copy[out->ncopy - 1] : NULL;
-        if (last && last->at == list[i].at && list[i].from <= last->from + last->n + 1) { /* a hole of one: matrices begin at even places */
+        /* a hole of one: matrices begin at even places */
+        if (last && last->at == list[i].at && list[i].from <= last->from + last->n + 1) {
             const int64_t end = list[i].from + list[i].n;
             if (end > last->from + last->n) last->n = end - last->from;
         } else out->copy[out->ncopy++] = (kl_copy){.at = list[i].at, .from = list[i].from, .n = list[i].n};
@@ -176,7 +181,8 @@ static int64_t added(known *k, const kl_batch *b, const piece *p, const char whi
 }
 
 /* Pieces [0, n) as one chunk; they are put back in the order of their records. */
-static kl_status write_chunk(const kl_batch *b, piece *p, int64_t n, const char which[KL_NAT], kl_chunk *out, kl_err *err)
+static kl_status write_chunk(const kl_batch *b, piece *p, int64_t n, const char which[KL_NAT], kl_chunk *out,
+                             kl_err *err)
 {
     kl_status st = KL_OK;
     qsort(p, (size_t)n, sizeof *p, by_record);
@@ -196,7 +202,8 @@ out:
     return st;
 }
 
-kl_status kl_chunks_create(const kl_batch *b, const char which[KL_NAT], int64_t budget, kl_chunks *out, kl_err *err)
+kl_status kl_chunks_create(const kl_batch *b, const char which[KL_NAT], int64_t budget, kl_chunks *out,
+                           kl_err *err)
 {
     kl_status st = KL_OK;
     piece *list = NULL;

@@ -1,5 +1,6 @@
-/* A list in chunks, each with the operators that it reads: what runs a chunk needs only these beside x and y (nemes2014's third strategy, NoStreamAndStorage). Also where the
-   records of an output may be divided at all, for all who share them out.
+/* A list in chunks, each with the operators that it reads: what runs a chunk needs only these beside x and y
+   (nemes2014's third strategy, NoStreamAndStorage). Also where the records of an output may be divided at
+   all, for all who share them out.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CHUNK_H
 #define KL_CHUNK_H
@@ -32,20 +33,25 @@ typedef struct kl_chunks {
     int64_t most, moved; /* doubles of the largest buffer, and of all that is copied in one pass */
 } kl_chunks;
 
-/* may[i] = 1, i = 0..last - first: records [first, first + i) and [first + i, last) of the group may be run by different hands, each with a WORK of its own, and what both make of
-   its segment be added. */
+/* may[i] = 1, i = 0..last - first: records [first, first + i) and [first + i, last) of the group may be run
+   by different hands, each with a WORK of its own, and what both make of its segment be added. */
 void kl_group_cuts(const kl_batch *b, const kl_group *g, char *may);
 
-/* The latest record in [first, before) that writes anew, as one run, all of WORK[from .. from + n); -1: none. */
+/* The latest record in [first, before) that writes anew, as one run, all of WORK[from .. from + n); -1:
+   none. */
 int64_t kl_batch_maker(const kl_batch *b, int64_t first, int64_t before, int64_t from, int64_t n);
 
-/* Redirects all operands of b's records in places at with which[at] = 1 to KL_AT_STACK; *out says what the buffer there must hold. */
+/* Redirects all operands of b's records in places at with which[at] = 1 to KL_AT_STACK; *out says what the
+   buffer there must hold. */
 kl_status kl_gather_create(kl_batch *b, const char which[KL_NAT], kl_gather *out, kl_err *err) KL_MUST_CHECK;
 void kl_gather_clear(kl_gather *g);
 
-/* Chunks that need at most `budget` doubles of operators in the places `which`, unless one piece of work alone needs more. Together, in their order, on a y whose segments are zero
-   where b->zero, they do what b does. Pieces of work are sorted so that those which read the same operator, and then its neighbours, stand together: it is copied once, and copies are long. */
-kl_status kl_chunks_create(const kl_batch *b, const char which[KL_NAT], int64_t budget, kl_chunks *out, kl_err *err) KL_MUST_CHECK;
+/* Chunks that need at most `budget` doubles of operators in the places `which`, unless one piece of work
+   alone needs more. Together, in their order, on a y whose segments are zero where b->zero, they do what b
+   does. Pieces of work are sorted so that those which read the same operator, and then its neighbours, stand
+   together: it is copied once, and copies are long. */
+kl_status kl_chunks_create(const kl_batch *b, const char which[KL_NAT], int64_t budget, kl_chunks *out,
+                           kl_err *err) KL_MUST_CHECK;
 void kl_chunks_clear(kl_chunks *c);
 
 #ifdef __cplusplus

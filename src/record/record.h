@@ -1,5 +1,5 @@
-/* Operation records: y = H x, the growth of operators and the turning of wavefunctions, all as one list of dense products on segments.
-   Knows neither what the operands mean nor who runs the list.
+/* Operation records: y = H x, the growth of operators and the turning of wavefunctions, all as one list of
+   dense products on segments. Knows neither what the operands mean nor who runs the list.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_RECORD_H
 #define KL_RECORD_H
@@ -26,11 +26,13 @@ typedef enum kl_at {
 typedef enum kl_rec_kind {
     KL_REC_GEMM, /* C (m x n) = alpha op(A) (m x k) op(B) (k x n) + beta C */
     KL_REC_ADD,  /* C (m x n) = alpha op(A) + beta C; with m = 1 and steps lda, ldc a diagonal */
-    KL_REC_FILL, /* C (m x n) = alpha + beta C; with m = 1 and ldc one more than a leading dimension, a multiple of 1 */
+    /* C (m x n) = alpha + beta C; with m = 1 and ldc one more than a leading dimension, a multiple of 1 */
+    KL_REC_FILL,
 } kl_rec_kind;
 
 /* byte 0    1    2    3    4    5    6    7    8..19     20..31        32..55   56..63
-        kind ta   tb   beta at_a at_b at_c -    m n k     lda ldb ldc   a b c    alpha      column-major; ta, tb: transpose; beta 0 or 1 */
+        kind ta   tb   beta at_a at_b at_c -    m n k     lda ldb ldc   a b c    alpha
+   Matrices are column-major; ta, tb say transpose; beta is 0 or 1. */
 typedef struct kl_rec {
     uint8_t kind, ta, tb, beta, at_a, at_b, at_c, spare;
     int32_t m, n, k, lda, ldb, ldc;
@@ -43,11 +45,12 @@ static_assert(sizeof(kl_rec) == 64, "record layout is shared with device code");
 _Static_assert(sizeof(kl_rec) == 64, "record layout is shared with device code");
 #endif
 
-/* Records [first, last) that write one segment of y and nothing else of it: groups run side by side, records of one group in order. */
+/* Records [first, last) that write one segment of y and nothing else of it: groups run side by side, records
+   of one group in order. */
 typedef struct kl_group {
     int64_t first, last;
-    int64_t y, ny;       /* the segment: y[y .. y+ny) */
-    int64_t nwork;       /* doubles of WORK it needs */
+    int64_t y, ny; /* the segment: y[y .. y+ny) */
+    int64_t nwork; /* doubles of WORK it needs */
     double flop;
 } kl_group;
 
@@ -57,20 +60,22 @@ struct kl_batch {
     kl_rec *rec;
     int ngroup, cap_group;
     kl_group *group;
-    int64_t nwork;          /* largest of a group */
-    int64_t nx, ny;         /* lengths of x and y */
-    kl_dptr base[KL_NAT];   /* LEFT, RIGHT and the packs; the executor's memory */
-    int zero;               /* 1: a group's segment is zeroed first (H x); 0: its records write all of it */
-    int lasting;            /* 1: will be applied many times */
-    int once;               /* 1: will be applied once: how to run it must not take longer to find out than to run it */
+    int64_t nwork; /* largest of a group */
+    int64_t nx, ny; /* lengths of x and y */
+    kl_dptr base[KL_NAT]; /* LEFT, RIGHT and the packs; the executor's memory */
+    int zero; /* 1: a group's segment is zeroed first (H x); 0: its records write all of it */
+    int lasting; /* 1: will be applied many times */
+    /* 1: will be applied once: how to run it must not take longer to find out than to run it */
+    int once;
     double flop, bytes;
-    int *order;             /* [ngroup] largest first: set by kl_batch_close */
-    void *prepared;         /* the executor's own */
+    int *order; /* [ngroup] largest first: set by kl_batch_close */
+    void *prepared; /* the executor's own */
 };
 
-void kl_batch_init(kl_batch *b);                /* all zero */
-void kl_batch_clear(kl_batch *b);               /* frees the lists; what an executor prepared must have been released */
-void kl_batch_reset(kl_batch *b);               /* empties the lists, keeps their memory */
+void kl_batch_init(kl_batch *b); /* all zero */
+/* frees the lists; what an executor prepared must have been released */
+void kl_batch_clear(kl_batch *b);
+void kl_batch_reset(kl_batch *b); /* empties the lists, keeps their memory */
 
 /* A new group for segment [y, y+ny). */
 kl_status kl_batch_open_group(kl_batch *b, int64_t y, int64_t ny, kl_err *err) KL_MUST_CHECK;

@@ -1,9 +1,11 @@
-/* Basis columns between device and host. Vectors travel in pieces through memory that the device reaches, where it has such: the host works on a piece while the next one is on its
-   way, and the device on its own columns meanwhile.
+/* Basis columns between device and host. Vectors travel in pieces through memory that the device reaches,
+   where it has such: the host works on a piece while the next one is on its way, and the device on its own
+   columns meanwhile.
    SPDX-License-Identifier: Apache-2.0 */
 #include "solve/columns.h"
 
-enum { PIECE = 1 << 19, MOST_PIECE = KL_NTICKET / 2, MOST_COLUMN = 64 }; /* doubles; pieces; columns at a time */
+/* doubles; pieces; columns at a time */
+enum { PIECE = 1 << 19, MOST_PIECE = KL_NTICKET / 2, MOST_COLUMN = 64 };
 
 static kl_dptr on_host(const double *p) { return (kl_dptr){(uintptr_t)p}; }
 
@@ -30,7 +32,8 @@ static kl_status begin(const kl_columns *c, kl_dptr x, int ticket[MOST_PIECE], k
     if (!c->ticket) return c->ex->vt.download(c->ex, c->buffer, x, c->n, err);
     free_buffer(c);
     for (int64_t from = 0, p = 0; from < c->n; from += step, p++)
-        ticket[p] = c->ex->vt.copy_beside(c->ex, c->n - from < step ? c->n - from : step, kl_dptr_at(x, from), on_host(c->buffer + from), from == 0);
+        ticket[p] = c->ex->vt.copy_beside(c->ex, c->n - from < step ? c->n - from : step, kl_dptr_at(x, from),
+                                          on_host(c->buffer + from), from == 0);
     return KL_OK;
 }
 
@@ -50,7 +53,8 @@ kl_status kl_columns_settle(const kl_columns *c, int j, kl_err *err)
     const int64_t step = piece_of(c);
     for (int64_t from = 0, p = 0; from < c->n; from += step, p++) {
         wait_piece(c, ticket, p);
-        c->cpu->vt.copy(c->cpu, c->n - from < step ? c->n - from : step, on_host(c->buffer + from), on_host(to + from));
+        c->cpu->vt.copy(c->cpu, c->n - from < step ? c->n - from : step, on_host(c->buffer + from),
+                        on_host(to + from));
     }
     return KL_OK;
 }
@@ -67,12 +71,14 @@ kl_status kl_columns_dots(const kl_columns *c, int k, kl_dptr x, double *out, kl
     if (near > 0) c->ex->vt.dots(c->ex, c->n, near, c->dev, c->ld, x, out);
     for (int j = 0; j < far; j++) out[near + j] = 0;
     const int64_t step = piece_of(c);
-    for (int64_t from = 0, p = 0; far > 0 && from < c->n; from += step, p++) { /* sums of pieces, in their order */
+    /* sums of pieces, in their order */
+    for (int64_t from = 0, p = 0; far > 0 && from < c->n; from += step, p++) {
         const int64_t n = c->n - from < step ? c->n - from : step;
         wait_piece(c, ticket, p);
         for (int done = 0; done < far; done += MOST_COLUMN) {
             const int some = far - done < MOST_COLUMN ? far - done : MOST_COLUMN;
-            c->cpu->vt.dots(c->cpu, n, some, on_host(c->host + done * c->ld + from), c->ld, on_host(c->buffer + from), part);
+            c->cpu->vt.dots(c->cpu, n, some, on_host(c->host + done * c->ld + from), c->ld,
+                            on_host(c->buffer + from), part);
             for (int j = 0; j < some; j++) out[near + done + j] += part[j];
         }
     }
@@ -89,8 +95,12 @@ kl_status kl_columns_combine(const kl_columns *c, int k, const double *coef, dou
     free_buffer(c);
     for (int64_t from = 0; from < c->n; from += step) {
         const int64_t n = c->n - from < step ? c->n - from : step;
-        c->cpu->vt.combine(c->cpu, n, far, on_host(c->host + from), c->ld, coef + near, 0.0, on_host(c->buffer + from));
-        if (c->ticket) *c->ticket = c->ex->vt.copy_beside(c->ex, n, on_host(c->buffer + from), kl_dptr_at(from_host, from), from == 0); /* whoever reads that place is done by then */
+        c->cpu->vt.combine(c->cpu, n, far, on_host(c->host + from), c->ld, coef + near, 0.0,
+                           on_host(c->buffer + from));
+        /* whoever reads that place is done by then */
+        if (c->ticket)
+            *c->ticket = c->ex->vt.copy_beside(c->ex, n, on_host(c->buffer + from),
+                                               kl_dptr_at(from_host, from), from == 0);
     }
     if (c->ticket) c->ex->vt.join(c->ex, *c->ticket, 0);
     else {

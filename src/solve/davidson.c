@@ -1,19 +1,24 @@
 /* Davidson's method (Alg. 3 of nemes2014) for a few lowest roots.
 
-   1. The start vectors, made orthonormal, are the first basis V; zero or dependent ones are replaced by random directions.
+   1. The start vectors, made orthonormal, are the first basis V; zero or dependent ones are replaced by
+      random directions.
    2. W = H V for the new vectors only; every later residual comes from W without a product.
    3. B = V^T W, one column per new vector; B y = theta y by LAPACK.
-   4. When the next vectors would not fit: thick restart. The best Ritz vectors and those of the step before (Stathopoulos,
+   4. When the next vectors would not fit: thick restart. The best Ritz vectors and those of the step before
+      (Stathopoulos,
       GD+k) stay; V, W and B are transformed, nothing is multiplied by H.
-   5. For each root x = V y, r = W y - theta x. Done when every |r| is below its target or cannot fall any further.
-   6. t = -(M^-1 r) + e M^-1 x with M = diag(H) - theta, kept away from zero, and e such that t is orthogonal to x (Olsen).
+   5. For each root x = V y, r = W y - theta x. Done when every |r| is below its target or cannot fall any
+      further.
+   6. t = -(M^-1 r) + e M^-1 x with M = diag(H) - theta, kept away from zero, and e such that t is orthogonal
+      to x (Olsen).
    7. t, orthonormal to V, is the next vector of V; a random direction where nothing is left of it. Back to 2.
 
-   Guards (opts->nguard) are roots beside the wanted ones, so that states in the wrong order are noticed: they are improved like these, but
-   only as long as their residual leaves it open whether they belong below.
+   Guards (opts->nguard) are roots beside the wanted ones, so that states in the wrong order are noticed: they
+   are improved like these, but only as long as their residual leaves it open whether they belong below.
 
-   A start that is an eigenvector to rounding, or a sum of a few, may miss the lowest one, and nothing in steps 2 to 7 would
-   notice. Then one root more is followed for a few steps from a random direction (the guard); what comes up below takes over.
+   A start that is an eigenvector to rounding, or a sum of a few, may miss the lowest one, and nothing in
+   steps 2 to 7 would notice. Then one root more is followed for a few steps from a random direction (the
+   guard); what comes up below takes over.
    SPDX-License-Identifier: Apache-2.0 */
 #include "solve/davidson.h"
 #include "base/dense.h"
@@ -24,7 +29,9 @@
 #include <math.h>
 #include <string.h>
 
-static const double GUARD_LOOSE = 10.0; /* times the goal: what a guard as low as a wanted root has to reach; its energy is exact to about the square */
+/* times the goal: what a guard as low as a wanted root has to reach; its energy is exact to about the
+   square */
+static const double GUARD_LOOSE = 10.0;
 
 typedef struct solver {
     const kl_linop *h;
@@ -50,10 +57,7 @@ typedef struct solver {
     int kold;         /* rows of old: Ritz vectors of the step before */
 } solver;
 
-static kl_dptr column(const solver *s, kl_dptr base, int j)
-{
-    return kl_dptr_at(base, j * s->ld);
-}
+static kl_dptr column(const solver *s, kl_dptr base, int j) { return kl_dptr_at(base, j * s->ld); }
 
 static int basis_limit(const kl_eig_opts *opts, int64_t n)
 {
@@ -62,9 +66,10 @@ static int basis_limit(const kl_eig_opts *opts, int64_t n)
     return n < limit ? (int)n : limit;
 }
 
-/* Vectors kept over a restart, and how many of them are this step's Ritz vectors: one more than the roots, and as many again
-   of the step before, for these make a short basis converge like conjugate gradients. In a very short one they go before the
-   spare Ritz vector, and before having a new vector for every root at once. */
+/* Vectors kept over a restart, and how many of them are this step's Ritz vectors: one more than the roots,
+   and as many again of the step before, for these make a short basis converge like conjugate gradients. In a
+   very short one they go before the spare Ritz vector, and before having a new vector for every root at
+   once. */
 static int kept(int limit, int nwant, int *nritz)
 {
     int ritz = nwant + 1 > limit / 4 ? nwant + 1 : limit / 4;
@@ -79,7 +84,8 @@ static int kept(int limit, int nwant, int *nritz)
 static int spare_columns(const kl_eig_opts *opts, int64_t n)
 {
     const int limit = basis_limit(opts, n);
-    int ritz, most = opts->nroot > 3 ? opts->nroot : 3; /* a collapse passes all roots through them, also where the basis is the space */
+    /* a collapse passes all roots through them, also where the basis is the space */
+    int ritz, most = opts->nroot > 3 ? opts->nroot : 3;
     for (int nwant = opts->nroot; nwant <= opts->nroot + 1 && limit < n; nwant++) {
         const int total = kept(limit, nwant, &ritz);
         if (total > most) most = total;
@@ -98,33 +104,51 @@ int kl_davidson_least_columns(const kl_eig_opts *opts, int64_t n)
     return opts->nroot + spare_columns(opts, n) + 2 * (opts->nroot + 3);
 }
 
-/* All columns on the device, or as many as it has room for, those of V before those of W: V is read more often. What stays on the host is worked on there. */
+/* All columns on the device, or as many as it has room for, those of V before those of W: V is read more
+   often. What stays on the host is worked on there. */
 static kl_status place_columns(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;
-    const int64_t room = s->ex->vt.room(s->ex), bytes = s->ld * (int64_t)sizeof(double), limit = s->limit, places = s->nroot + 2;
-    const int64_t fit = room == INT64_MAX ? INT64_MAX : room / 9 * 8 / bytes; /* device memory comes in steps of an eighth */
+    const int64_t room = s->ex->vt.room(s->ex), bytes = s->ld * (int64_t)sizeof(double), limit = s->limit,
+                  places = s->nroot + 2;
+    /* device memory comes in steps of an eighth */
+    const int64_t fit = room == INT64_MAX ? INT64_MAX : room / 9 * 8 / bytes;
     int64_t nv = limit, nw = limit, nplace = 0;
     if (fit < 2 * limit + s->nspare) {
         nplace = places;
-        const int64_t left = fit - s->nspare - 2 * (places + 1); /* one more of each for what comes from the host */
+        /* one more of each for what comes from the host */
+        const int64_t left = fit - s->nspare - 2 * (places + 1);
         nv = left < limit ? left : limit;
         nw = left - nv < limit ? left - nv : limit;
         if (nv < s->nroot) {
-            st = kl_fail(err, KL_ENOMEM, "the device has room for %lld vectors of %lld numbers; the eigensolver needs %lld there at least", (long long)fit, (long long)s->n,
-                         (long long)kl_davidson_least_columns(s->opts, s->n));
+            st =
+                kl_fail(err, KL_ENOMEM,
+                        "the device has room for %lld vectors of %lld numbers; the eigensolver needs %lld "
+                        "there at least",
+                        (long long)fit, (long long)s->n, (long long)kl_davidson_least_columns(s->opts, s->n));
             goto out;
         }
         KL_TRY(kl_exec_open_host(s->ex->nthread, &s->cpu, err));
         if (s->ex->vt.alloc_far) KL_TRY(s->ex->vt.alloc_far(s->ex, s->n, &s->pinned, err));
-        KL_TRY(kl_alloc(&s->far, (2 * limit - nv - nw) * s->ld + (s->pinned.addr ? 0 : s->n), KL_MEM_VECTOR, err));
+        KL_TRY(kl_alloc(&s->far, (2 * limit - nv - nw) * s->ld + (s->pinned.addr ? 0 : s->n), KL_MEM_VECTOR,
+                        err));
         s->ticket = -1;
     }
-    KL_TRY(s->ex->vt.alloc(s->ex, (nv + nw + s->nspare + (nplace ? 2 * (nplace + 1) : 0)) * s->ld, &s->memory, err));
-    const kl_columns c = {.ex = s->ex, .cpu = s->cpu, .n = s->n, .ld = s->ld, .nplace = nplace ? (int)nplace : 1, .buffer = s->pinned.addr ? (double *)s->pinned.addr : s->far ? s->far + (2 * limit - nv - nw) * s->ld : NULL, .ticket = s->pinned.addr ? &s->ticket : NULL};
+    KL_TRY(s->ex->vt.alloc(s->ex, (nv + nw + s->nspare + (nplace ? 2 * (nplace + 1) : 0)) * s->ld, &s->memory,
+                           err));
+    const kl_columns c = {.ex = s->ex,
+                          .cpu = s->cpu,
+                          .n = s->n,
+                          .ld = s->ld,
+                          .nplace = nplace ? (int)nplace : 1,
+                          .buffer = s->pinned.addr ? (double *)s->pinned.addr
+                                    : s->far       ? s->far + (2 * limit - nv - nw) * s->ld
+                                                   : NULL,
+                          .ticket = s->pinned.addr ? &s->ticket : NULL};
     s->v.c = s->w = c;
     s->v.c.ndev = (int)nv, s->v.c.dev = s->memory, s->v.c.host = s->far;
-    s->w.ndev = (int)nw, s->w.dev = column(s, s->memory, (int)nv), s->w.host = s->far ? s->far + (limit - nv) * s->ld : NULL;
+    s->w.ndev = (int)nw, s->w.dev = column(s, s->memory, (int)nv),
+    s->w.host = s->far ? s->far + (limit - nv) * s->ld : NULL;
     s->spare = column(s, s->memory, (int)(nv + nw));
     s->v.c.place = column(s, s->spare, s->nspare);
     s->w.place = column(s, s->v.c.place, (int)nplace + 1);
@@ -149,7 +173,8 @@ static kl_status open(solver *s, kl_err *err)
     s->v.scratch = s->coef + limit + 1;
     s->v.h = s->h;
     s->v.random = s->opts->seed;
-    if (s->opts->lines) s->v.seconds = &s->stats->seconds_line[KL_LINE_OVERLAP]; /* and KL_LINE_REMOVE behind it */
+    /* and KL_LINE_REMOVE behind it */
+    if (s->opts->lines) s->v.seconds = &s->stats->seconds_line[KL_LINE_OVERLAP];
 out:
     return st;
 }
@@ -188,7 +213,9 @@ static kl_status project(solver *s, kl_err *err)
     KL_TRY(lap(s, KL_NLINE, err));
     const int64_t start = kl_prof_clock();
     const int together = s->cpu ? 1 : s->k - s->kw; /* columns that are being made stand anywhere */
-    for (int j = s->kw; j < s->k; j += together) KL_TRY(s->h->apply(s->h, together, kl_ortho_at(&s->v, j), s->ld, kl_columns_at(&s->w, j), s->ld, err));
+    for (int j = s->kw; j < s->k; j += together)
+        KL_TRY(
+            s->h->apply(s->h, together, kl_ortho_at(&s->v, j), s->ld, kl_columns_at(&s->w, j), s->ld, err));
     s->stats->napply += s->k - s->kw;
     s->stats->seconds_apply += 1e-9 * (double)(kl_prof_clock() - start);
     KL_TRY(lap(s, KL_LINE_PRODUCT, err));
@@ -199,10 +226,10 @@ static kl_status project(solver *s, kl_err *err)
         KL_TRY(kl_columns_settle(&s->w, j, err));
         for (int i = 0; i <= j; i++) {
             if (!isfinite(s->coef[i])) {
-                st =
-                    kl_fail(err, KL_ENOCONV,
-                            "product %d with H gave %g in the projected matrix; H or the vector holds values that are not finite",
-                            s->stats->napply, s->coef[i]);
+                st = kl_fail(err, KL_ENOCONV,
+                             "product %d with H gave %g in the projected matrix; H or the vector holds "
+                             "values that are not finite",
+                             s->stats->napply, s->coef[i]);
                 goto out;
             }
             s->b[i + j * limit] = s->b[j + i * limit] = s->coef[i];
@@ -266,7 +293,8 @@ static int choose_kept(solver *s)
 static kl_status transform(solver *s, const kl_columns *c, int p, kl_err *err)
 {
     kl_status st = KL_OK;
-    for (int j = 0; j < p; j++) KL_TRY(kl_columns_combine(c, s->k, s->z + (int64_t)j * s->limit, 0.0, column(s, s->spare, j), err));
+    for (int j = 0; j < p; j++)
+        KL_TRY(kl_columns_combine(c, s->k, s->z + (int64_t)j * s->limit, 0.0, column(s, s->spare, j), err));
     for (int j = 0; j < p; j++) {
         s->ex->vt.copy(s->ex, s->n, column(s, s->spare, j), kl_columns_at(c, j));
         KL_TRY(kl_columns_settle(c, j, err));
@@ -291,7 +319,8 @@ static kl_status restart(solver *s, kl_err *err)
     }
     for (int j = 0; j < p; j++)
         for (int i = 0; i <= j; i++)
-            s->b[i + j * limit] = s->b[j + i * limit] = dot_small(s->k, s->z + i * limit, s->small + j * limit);
+            s->b[i + j * limit] = s->b[j + i * limit] =
+                dot_small(s->k, s->z + i * limit, s->small + j * limit);
     s->k = s->kw = p;
     s->stats->nrestart++;
     for (int j = 0; j < p; j++) memcpy(s->y + j * limit, s->b + j * limit, (size_t)p * sizeof(double));
@@ -312,7 +341,14 @@ static kl_status residual(solver *s, int root, double *norm, kl_err *err)
     KL_TRY(kl_columns_combine(&s->v.c, s->k, y, 0.0, x, err));
     KL_TRY(lap(s, KL_LINE_RITZ, err));
     KL_TRY(kl_columns_combine(&s->w, s->k, y, 0.0, r, err));
-    ex->vt.fuse(ex, s->n, &(kl_fuse){.nin = 2, .nout = 1, .npair = 1, .in = (const kl_dptr[2]){r, x}, .out = &r, .c = (const double[2]){1.0, -s->theta[root]}, .pair = (const int[1][2]){{2, 2}}},
+    ex->vt.fuse(ex, s->n,
+                &(kl_fuse){.nin = 2,
+                           .nout = 1,
+                           .npair = 1,
+                           .in = (const kl_dptr[2]){r, x},
+                           .out = &r,
+                           .c = (const double[2]){1.0, -s->theta[root]},
+                           .pair = (const int[1][2]){{2, 2}}},
                 &square);
     *norm = sqrt(square);
     KL_TRY(lap(s, KL_LINE_RESIDUAL, err));
@@ -331,27 +367,34 @@ static void precondition(const solver *s, double theta, double floor, kl_dptr r,
 static kl_status correct(solver *s, int root, double norm, double spread, int plain, int to, kl_err *err)
 {
     kl_exec *const ex = s->ex;
-    const kl_dptr x = column(s, s->spare, 0), r = column(s, s->spare, 1), mx = column(s, s->spare, 2), t = kl_ortho_at(&s->v, to);
+    const kl_dptr x = column(s, s->spare, 0), r = column(s, s->spare, 1), mx = column(s, s->spare, 2),
+                  t = kl_ortho_at(&s->v, to);
     if (s->h->diagonal.addr == 0 || plain) {
         ex->vt.copy(ex, s->n, r, t);
         return lap(s, KL_LINE_CORRECT, err);
     }
-    /* theta is known to |r| only, so a smaller denominator means nothing; and a thousandth of the spectrum seen is the least
-       in any case: below it one component alone would make up t. */
+    /* theta is known to |r| only, so a smaller denominator means nothing; and a thousandth of the spectrum
+       seen is the least in any case: below it one component alone would make up t. */
     const double floor = fmax(fmax(0.1 * norm, 1e-3 * spread), 1e-300);
     const double theta = fmin(s->theta[root], s->below);
     precondition(s, theta, floor, r, t);
     precondition(s, theta, floor, x, mx);
     double by_x[2]; /* t . x, M^-1 x . x */
-    ex->vt.fuse(ex, s->n, &(kl_fuse){.nin = 3, .npair = 2, .in = (const kl_dptr[3]){x, t, mx}, .pair = (const int[2][2]){{0, 1}, {0, 2}}}, by_x);
-    /* |e| |M^-1 x| far above |t| would leave nothing but M^-1 x: then its direction is as good as any, so no further care is
-       taken. */
+    ex->vt.fuse(ex, s->n,
+                &(kl_fuse){.nin = 3,
+                           .npair = 2,
+                           .in = (const kl_dptr[3]){x, t, mx},
+                           .pair = (const int[2][2]){{0, 1}, {0, 2}}},
+                by_x);
+    /* |e| |M^-1 x| far above |t| would leave nothing but M^-1 x: then its direction is as good as any, so no
+       further care is taken. */
     const double e = by_x[0] / by_x[1];
     if (isfinite(e)) ex->vt.axpby(ex, s->n, -e, mx, 1.0, t);
     return lap(s, KL_LINE_CORRECT, err);
 }
 
-/* What a root's residual has to fall to. |r| bounds the distance of an eigenvalue: a quarter of the way down to the wanted ones is enough for what lies above them. */
+/* What a root's residual has to fall to. |r| bounds the distance of an eigenvalue: a quarter of the way down
+   to the wanted ones is enough for what lies above them. */
 static double target(const solver *s, int root, double goal)
 {
     const kl_eig_opts *const o = s->opts;
@@ -362,7 +405,8 @@ static double target(const solver *s, int root, double goal)
     return fmax(enough, 0.25 * (s->theta[root] - ceiling));
 }
 
-/* Adds a hundredth of a random direction to column k of V: a start vector may lie in a subspace that H does not leave. */
+/* Adds a hundredth of a random direction to column k of V: a start vector may lie in a subspace that H does
+   not leave. */
 static kl_status disturb(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -411,9 +455,9 @@ static kl_status iterate(solver *s, kl_err *err)
             KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], s->v.c.dev, s->ld, err));
             room = s->limit - s->k;
         }
-        /* A diagonal that says little of H can hold the residual where it is for ever, with a short basis at least. Without
-           progress for a whole basis the bare residual takes turns with it: that is conjugate gradients in effect, which
-           always arrive. */
+        /* A diagonal that says little of H can hold the residual where it is for ever, with a short basis at
+           least. Without progress for a whole basis the bare residual takes turns with it: that is conjugate
+           gradients in effect, which always arrive. */
         const int plain = (step - best_step) / s->limit % 2 == 1;
         const int budget = max_apply - stats->napply;
         if (room > budget) room = budget;
@@ -427,11 +471,13 @@ static kl_status iterate(solver *s, kl_err *err)
             if (root == s->nroot) { /* the guard's */
                 const double above = s->theta[root] - s->theta[root - 1];
                 guard_done = guard_step >= KL_EIG_GUARD_STEPS || r <= fmax(rounding, 0.1 * above);
-                if (!guard_done && ncandidate < room) KL_TRY(correct(s, root, r, spread > 0.0 ? spread : r, plain, s->k + ncandidate++, err));
+                if (!guard_done && ncandidate < room)
+                    KL_TRY(correct(s, root, r, spread > 0.0 ? spread : r, plain, s->k + ncandidate++, err));
                 continue;
             }
             if (!isfinite(r)) {
-                st = kl_fail(err, KL_ENOCONV, "the residual of root %d is %g after %d products with H", root, r, stats->napply);
+                st = kl_fail(err, KL_ENOCONV, "the residual of root %d is %g after %d products with H", root,
+                             r, stats->napply);
                 goto out;
             }
             stats->residual[root] = r;
@@ -441,7 +487,8 @@ static kl_status iterate(solver *s, kl_err *err)
             if (r <= target(s, root, goal[root])) continue;
             worst_open = fmax(worst_open, r);
             open_roots++;
-            if (ncandidate < room) KL_TRY(correct(s, root, r, spread > 0.0 ? spread : r, plain, s->k + ncandidate++, err));
+            if (ncandidate < room)
+                KL_TRY(correct(s, root, r, spread > 0.0 ? spread : r, plain, s->k + ncandidate++, err));
         }
         stats->converged = open_roots == 0;
         KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], (kl_dptr){0}, 0, err));
@@ -459,11 +506,13 @@ static kl_status iterate(solver *s, kl_err *err)
         }
         /* Where rounding decides, a residual wanders; it is not asked to fall any more. */
         const int stuck =
-            open_roots > 0 && (lagging <= rounding || complete || (lagging < 1e-12 * norm_h && step - best_step >= KL_EIG_STALL_STEPS));
+            open_roots > 0 && (lagging <= rounding || complete ||
+                               (lagging < 1e-12 * norm_h && step - best_step >= KL_EIG_STALL_STEPS));
         /* Nothing, or all at once nothing: H does not lead out of V. */
         const int closed = step == 0 ? exact : stats->converged && worst < 1e-6 * previous;
         previous = worst;
-        const int suspect = closed && !guarded && !complete && !s->opts->trust_start && s->nroot + 1 < s->limit && budget > s->nroot;
+        const int suspect = closed && !guarded && !complete && !s->opts->trust_start &&
+                            s->nroot + 1 < s->limit && budget > s->nroot;
         const int settled = (stuck || stats->converged) && (guard_done || complete);
         const int sure = stats->nrestart - confirmed < KL_EIG_RECHECK_RESTARTS || budget < s->nroot;
         if (!suspect && (settled ? sure : complete || room <= 0)) { /* the last: max_apply */
@@ -473,8 +522,8 @@ static kl_status iterate(solver *s, kl_err *err)
         }
         if (stats->stopped) break;
         if (suspect) {
-            /* A guard: a random direction beside the roots alone, for other Ritz vectors of a closed V are eigenvectors and
-               lead nowhere. */
+            /* A guard: a random direction beside the roots alone, for other Ritz vectors of a closed V are
+               eigenvectors and lead nowhere. */
             guarded = 1;
             if (s->k > s->nroot) KL_TRY(collapse(s, err));
             s->nwant = s->nroot + 1;
@@ -499,7 +548,8 @@ static kl_status iterate(solver *s, kl_err *err)
         const int from = s->k;
         for (int c = 0; c < ncandidate && s->k < s->limit; c++) {
             double left;
-            if (from + c != s->k) s->ex->vt.copy(s->ex, s->n, kl_ortho_at(&s->v, from + c), kl_ortho_at(&s->v, s->k));
+            if (from + c != s->k)
+                s->ex->vt.copy(s->ex, s->n, kl_ortho_at(&s->v, from + c), kl_ortho_at(&s->v, s->k));
             KL_TRY(kl_ortho_last(&s->v, s->k, &left, NULL, err));
             if (left > 0.0) s->k++;
         }
@@ -509,14 +559,15 @@ static kl_status iterate(solver *s, kl_err *err)
         }
         /* For the next restart; project() overwrites y. */
         s->kold = from;
-        memcpy(s->old, s->y, (size_t)((int64_t)(s->nwant < from ? s->nwant : from) * s->limit) * sizeof(double));
+        memcpy(s->old, s->y,
+               (size_t)((int64_t)(s->nwant < from ? s->nwant : from) * s->limit) * sizeof(double));
     }
 out:
     return st;
 }
 
-kl_status kl_davidson_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy, kl_eig_stats *stats,
-                            kl_err *err)
+kl_status kl_davidson_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx,
+                            double *energy, kl_eig_stats *stats, kl_err *err)
 {
     kl_status st = KL_OK;
     solver s = {.h = h,

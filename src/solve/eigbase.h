@@ -7,14 +7,15 @@
 
 typedef enum kl_solver { KL_SOLVER_DAVIDSON, KL_SOLVER_LANCZOS } kl_solver;
 
-/* A better inverse of H - theta than that of the diagonal: t = r / (d - theta) with |d - theta| >= floor for all but the part it knows
-   more of. r and t are device vectors of length n and do not overlap. */
+/* A better inverse of H - theta than that of the diagonal: t = r / (d - theta) with |d - theta| >= floor for
+   all but the part it knows more of. r and t are device vectors of length n and do not overlap. */
 typedef struct kl_precond {
     void *self;
     void (*apply)(const struct kl_precond *p, double theta, double floor, kl_dptr r, kl_dptr t);
 } kl_precond;
 
-/* Parts of a Davidson iteration by the lines of Alg. 3 in nemes2014. ORDER KL_LINE: kl_line_name in eigbase.c */
+/* Parts of a Davidson iteration by the lines of Alg. 3 in nemes2014. ORDER KL_LINE: kl_line_name in
+   eigbase.c */
 typedef enum kl_line {
     KL_LINE_PRODUCT,  /* 2: W = H V */
     KL_LINE_PROJECT,  /* 3: V^T w */
@@ -35,28 +36,39 @@ typedef struct kl_eig_opts {
     int max_apply;     /* products with H at most; 0: 1000 */
     double tol;        /* target for |H x - E x| of every root, absolute */
     double tol_rel;    /* stop also when the residual has fallen to tol_rel times the first one; 0: off */
-    int nguard;        /* Davidson: the last so many roots are guards: followed only until nothing of theirs can lie below the others */
-    double ceiling;    /* Davidson, with bounded: the same for any root above it */
+    /* Davidson: the last so many roots are guards: followed only until nothing of theirs can lie below the
+       others */
+    int nguard;
+    double ceiling; /* Davidson, with bounded: the same for any root above it */
     int bounded;
-    uint64_t seed;     /* of random components */
-    int trust_start;   /* 0: a start that is an eigenvector to rounding (a product state may be one, of any energy) is checked by up
-                          to 30 products from a random direction; 1: it is taken as it is */
+    uint64_t seed; /* of random components */
+    /* 0: a start that is an eigenvector to rounding (a product state may be one, of any energy) is checked by
+       up to 30 products from a random direction; 1: it is taken as it is */
+    int trust_start;
     const kl_precond *precond; /* Davidson and LOBPCG; NULL: the diagonal */
-    int stay_below;    /* Davidson: 1: preconditions below the least element of the diagonal, for starts that are far from the answer; LOBPCG always does */
-    int lines;         /* Davidson: 1: waits for the device after every line, so that stats->seconds_line tells them apart */
-    void *self;        /* of the monitor: */
-    int (*step)(void *self, int napply, double energy, double residual); /* lowest root; nonzero: stop; may be NULL */
-    int before;        /* products made before, which the keeper is told together with those made now */
-    const kl_keeper *keeper; /* NULL, or gets the start vectors of a run that goes on: LOBPCG's between steps, the others' at restarts */
+    /* Davidson: 1: preconditions below the least element of the diagonal, for starts that are far from the
+       answer; LOBPCG always does */
+    int stay_below;
+    /* Davidson: 1: waits for the device after every line, so that stats->seconds_line tells them apart */
+    int lines;
+    void *self; /* of the monitor: */
+    /* lowest root; nonzero: stop; may be NULL */
+    int (*step)(void *self, int napply, double energy, double residual);
+    int before; /* products made before, which the keeper is told together with those made now */
+    /* NULL, or gets the start vectors of a run that goes on: LOBPCG's between steps, the others' at
+       restarts */
+    const kl_keeper *keeper;
 } kl_eig_opts;
 
 typedef struct kl_eig_stats {
     int napply, nrestart;
-    int nfar;           /* vectors of the basis that stayed on the host, the device having no room for them */
-    int converged;      /* all roots reached tol (or tol_rel), and guards are settled */
-    int stopped;        /* the monitor said so; the vectors are what there was. Not set where a run ends all the same: it is not to be taken up again */
-    int stagnated;      /* tol is below what this arithmetic can reach; the residual is the best there is */
-    double residual[16];/* per root */
+    int nfar; /* vectors of the basis that stayed on the host, the device having no room for them */
+    int converged; /* all roots reached tol (or tol_rel), and guards are settled */
+    /* the monitor said so; the vectors are what there was. Not set where a run ends all the same: it is not
+       to be taken up again */
+    int stopped;
+    int stagnated; /* tol is below what this arithmetic can reach; the residual is the best there is */
+    double residual[16]; /* per root */
     double seconds_apply, seconds_all;
     double seconds_line[KL_NLINE]; /* with opts->lines */
 } kl_eig_stats;
@@ -64,20 +76,25 @@ typedef struct kl_eig_stats {
 #define KL_MAX_ROOT 16
 
 /* Lets the keeper, if there is one, have x[nroot][ldx] when the run is stopped or it is due. */
-kl_status kl_eig_keep(const kl_eig_opts *opts, const kl_eig_stats *stats, kl_dptr x, int64_t ldx, kl_err *err) KL_MUST_CHECK;
+kl_status kl_eig_keep(const kl_eig_opts *opts, const kl_eig_stats *stats, kl_dptr x, int64_t ldx,
+                      kl_err *err) KL_MUST_CHECK;
 
-/* Solvers call it between steps: asks the monitor, and lets the keeper have x[nroot][ldx] (addr 0: not at hand) when it is due. */
-kl_status kl_eig_watch(const kl_eig_opts *opts, kl_eig_stats *stats, double energy, double residual, kl_dptr x, int64_t ldx, kl_err *err) KL_MUST_CHECK;
+/* Solvers call it between steps: asks the monitor, and lets the keeper have x[nroot][ldx] (addr 0: not at
+   hand) when it is due. */
+kl_status kl_eig_watch(const kl_eig_opts *opts, kl_eig_stats *stats, double energy, double residual,
+                       kl_dptr x, int64_t ldx, kl_err *err) KL_MUST_CHECK;
 
 /* What rounding alone leaves of a residual, in units of the largest |H v| seen. */
 #define KL_EIG_ROUNDING (4 * 2.220446049250313e-16)
 
 enum {
-    KL_EIG_BASIS = 16,          /* max_basis where none is given: so many, and 4 for each root */
-    KL_EIG_APPLY = 1000,        /* max_apply where none is given */
-    KL_EIG_STALL_STEPS = 20,    /* without progress near rounding: nothing more will come */
-    KL_EIG_GUARD_STEPS = 30,    /* products spent to see whether something lies below a start that was exact */
-    KL_EIG_RECHECK_RESTARTS = 8 /* restarts after which a convergence by recurrences is confirmed by fresh products */
+    KL_EIG_BASIS = 16, /* max_basis where none is given: so many, and 4 for each root */
+    KL_EIG_APPLY = 1000, /* max_apply where none is given */
+    KL_EIG_STALL_STEPS = 20, /* without progress near rounding: nothing more will come */
+    /* products spent to see whether something lies below a start that was exact */
+    KL_EIG_GUARD_STEPS = 30,
+    /* restarts after which a convergence by recurrences is confirmed by fresh products */
+    KL_EIG_RECHECK_RESTARTS = 8
 };
 
 /* The least element of H's diagonal, infinite without one. */

@@ -1,4 +1,5 @@
-/* What a solver keeps of itself so that the same run can go on after the program ended: a list of numbers that only the solver reads, and some vectors.
+/* What a solver keeps of itself so that the same run can go on after the program ended: a list of numbers
+   that only the solver reads, and some vectors.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_KEEP_H
 #define KL_KEEP_H
@@ -15,7 +16,8 @@ typedef struct kl_keep {
     int64_t n[KL_KEEP_VECTORS];       /* length of each; 0: that of the operator at hand */
 } kl_keep;
 
-/* due is asked between steps; when it says yes, or the run is stopped, write is called. from: what such a call was given, or NULL. */
+/* due is asked between steps; when it says yes, or the run is stopped, write is called. from: what such a
+   call was given, or NULL. */
 typedef struct kl_keeper {
     void *self;
     int (*due)(void *self);

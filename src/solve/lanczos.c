@@ -1,16 +1,20 @@
-/* Thick-restart Lanczos (Wu and Simon 2000) in blocks of nroot, every product orthogonalized against the whole basis. No W is
-   stored and no residual is formed: half the memory of Davidson and less work per product, but no preconditioner.
+/* Thick-restart Lanczos (Wu and Simon 2000) in blocks of nroot, every product orthogonalized against the
+   whole basis. No W is stored and no residual is formed: half the memory of Davidson and less work per
+   product, but no preconditioner.
 
-   The basis is V = [done | open]. For each done vector v, H v = sum over all of V of b: column v of B. The residual of a Ritz
-   vector y made of done vectors is what H y has in the open ones, |B[open][done] y|.
+   The basis is V = [done | open]. For each done vector v, H v = sum over all of V of b: column v of B. The
+   residual of a Ritz vector y made of done vectors is what H y has in the open ones, |B[open][done] y|.
 
    1. The orthonormal start vectors are the open part.
-   2. H times the open vectors; each product, orthogonalized against all of V, gives its column of B and a new open vector. A
+   2. H times the open vectors; each product, orthogonalized against all of V, gives its column of B and a new
+      open vector. A
       product that lies in V adds none.
    3. Ritz pairs of B[done][done] and their residuals from B[open][done].
-   4. Done when every residual is below its target or at the level of rounding. Without open vectors the space is closed under
+   4. Done when every residual is below its target or at the level of rounding. Without open vectors the space
+      is closed under
       H: random ones are taken in to see whether something lies lower (the guard), then the answer is exact.
-   5. When the next block would not fit: the best Ritz vectors become the done part, with B = diag(theta) and B[open][done]
+   5. When the next block would not fit: the best Ritz vectors become the done part, with B = diag(theta) and
+      B[open][done]
       transformed. To 2.
    SPDX-License-Identifier: Apache-2.0 */
 #include "solve/lanczos.h"
@@ -36,8 +40,8 @@ typedef struct solver {
     double *host, *b, *y, *small, *theta, *coef; /* b, y, small: [limit][limit] */
 } solver;
 
-/* A restart keeps at least nroot + 1 vectors beside two blocks, the open one and the one that its product makes. Lanczos has
-   no W, so the bound that Davidson sets for V and W together leaves room for that. */
+/* A restart keeps at least nroot + 1 vectors beside two blocks, the open one and the one that its product
+   makes. Lanczos has no W, so the bound that Davidson sets for V and W together leaves room for that. */
 static int basis_limit(const kl_eig_opts *opts, int64_t n)
 {
     const int wanted = opts->max_basis > 0 ? opts->max_basis : KL_EIG_BASIS + 4 * opts->nroot;
@@ -59,10 +63,7 @@ int kl_lanczos_columns(const kl_eig_opts *opts, int64_t n)
     return basis_limit(opts, n) + spare_columns(opts, n);
 }
 
-static kl_dptr column(const solver *s, kl_dptr base, int j)
-{
-    return kl_dptr_at(base, j * s->ld);
-}
+static kl_dptr column(const solver *s, kl_dptr base, int j) { return kl_dptr_at(base, j * s->ld); }
 
 static kl_status open(solver *s, kl_err *err)
 {
@@ -76,8 +77,11 @@ static kl_status open(solver *s, kl_err *err)
     s->coef = s->theta + limit + 1;
     KL_TRY(s->ex->vt.alloc(s->ex, (limit + s->nspare) * s->ld, &s->memory, err));
     s->spare = column(s, s->memory, s->limit);
-    s->v =
-        (kl_ortho){.c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->limit, .nplace = 1, .dev = s->memory}, .scratch = s->coef + limit + 1, .h = s->h, .random = s->opts->seed};
+    s->v = (kl_ortho){
+        .c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->limit, .nplace = 1, .dev = s->memory},
+        .scratch = s->coef + limit + 1,
+        .h = s->h,
+        .random = s->opts->seed};
 out:
     return st;
 }
@@ -102,8 +106,8 @@ static kl_status expand(solver *s, int count, kl_err *err)
     kl_status st = KL_OK;
     const int64_t limit = s->limit, start = kl_prof_clock();
     const int first = s->top;
-    /* When V is all of the space there is no room behind it, and none is needed but for the coefficients: those go by way of
-       the spare columns. */
+    /* When V is all of the space there is no room behind it, and none is needed but for the coefficients:
+       those go by way of the spare columns. */
     const int behind = first + count <= s->limit;
     const kl_dptr product = behind ? kl_ortho_at(&s->v, first) : s->spare;
     KL_TRY(s->h->apply(s->h, count, kl_ortho_at(&s->v, s->k), s->ld, product, s->ld, err));
@@ -114,7 +118,8 @@ static kl_status expand(solver *s, int count, kl_err *err)
         double left = 0.0;
         memset(s->coef, 0, (size_t)(limit + 1) * sizeof(double));
         if (s->top < s->limit) {
-            if (w.addr != kl_ortho_at(&s->v, s->top).addr) s->ex->vt.copy(s->ex, s->n, w, kl_ortho_at(&s->v, s->top));
+            if (w.addr != kl_ortho_at(&s->v, s->top).addr)
+                s->ex->vt.copy(s->ex, s->n, w, kl_ortho_at(&s->v, s->top));
             KL_TRY(kl_ortho_last(&s->v, s->top, &left, s->coef, err));
         } else {
             s->ex->vt.dots(s->ex, s->n, s->top, s->v.c.dev, s->ld, w, s->coef);
@@ -122,10 +127,10 @@ static kl_status expand(solver *s, int count, kl_err *err)
         const int rows = left > 0.0 ? s->top + 1 : s->top;
         for (int i = 0; i < rows; i++) {
             if (!isfinite(s->coef[i])) {
-                st =
-                    kl_fail(err, KL_ENOCONV,
-                            "product %d with H gave %g in the projected matrix; H or the vector holds values that are not finite",
-                            s->stats->napply, s->coef[i]);
+                st = kl_fail(err, KL_ENOCONV,
+                             "product %d with H gave %g in the projected matrix; H or the vector holds "
+                             "values that are not finite",
+                             s->stats->napply, s->coef[i]);
                 goto out;
             }
             s->b[i + s->k * limit] = s->b[s->k + i * limit] = s->coef[i];
@@ -166,7 +171,8 @@ static double norm_seen(const solver *s)
 static void transform(solver *s, int p)
 {
     for (int j = 0; j < p; j++)
-        s->ex->vt.combine(s->ex, s->n, s->k, s->v.c.dev, s->ld, s->y + (int64_t)j * s->limit, 0.0, column(s, s->spare, j));
+        s->ex->vt.combine(s->ex, s->n, s->k, s->v.c.dev, s->ld, s->y + (int64_t)j * s->limit, 0.0,
+                          column(s, s->spare, j));
 }
 
 static void take_spare(solver *s, int p)
@@ -190,11 +196,13 @@ static void restart(solver *s)
             for (int row = 0; row < s->k; row++) sum += s->b[s->k + i + row * limit] * s->y[row + j * limit];
             s->small[i + j * limit] = sum;
         }
-    for (int i = 0; i < nopen; i++) s->ex->vt.copy(s->ex, s->n, kl_ortho_at(&s->v, s->k + i), kl_ortho_at(&s->v, p + i));
+    for (int i = 0; i < nopen; i++)
+        s->ex->vt.copy(s->ex, s->n, kl_ortho_at(&s->v, s->k + i), kl_ortho_at(&s->v, p + i));
     memset(s->b, 0, (size_t)(limit * limit) * sizeof(double));
     for (int j = 0; j < p; j++) {
         s->b[j + j * limit] = s->theta[j];
-        for (int i = 0; i < nopen; i++) s->b[p + i + j * limit] = s->b[j + (p + i) * limit] = s->small[i + j * limit];
+        for (int i = 0; i < nopen; i++)
+            s->b[p + i + j * limit] = s->b[j + (p + i) * limit] = s->small[i + j * limit];
     }
     s->k = p;
     s->top = p + nopen;
@@ -208,13 +216,15 @@ static kl_status iterate(solver *s, kl_err *err)
     const int64_t limit = s->limit;
     const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : KL_EIG_APPLY;
     double goal[KL_MAX_ROOT], best = INFINITY, previous = 0.0;
-    int best_step = 0, have_goal = 0, guard_step = -1, confirmed = 0; /* guard_step < 0: no guard has been needed */
+    /* guard_step < 0: no guard has been needed */
+    int best_step = 0, have_goal = 0, guard_step = -1, confirmed = 0;
     for (int step = 0;; step++) {
         const int budget = max_apply - stats->napply;
         int count = s->top - s->k;
         if (budget < count && have_goal) count = budget;
         KL_TRY(expand(s, count, err));
-        for (int j = 0; j < s->k; j++) memcpy(s->y + j * limit, s->b + j * limit, (size_t)s->k * sizeof(double));
+        for (int j = 0; j < s->k; j++)
+            memcpy(s->y + j * limit, s->b + j * limit, (size_t)s->k * sizeof(double));
         KL_TRY(kl_dense_eig(s->k, s->y, s->limit, s->theta, err));
 
         /* 4. */
@@ -234,14 +244,20 @@ static kl_status iterate(solver *s, kl_err *err)
             best = worst;
             best_step = step;
         }
-        const int complete = s->k == kl_linop_dim(s->h), closed = s->top == s->k, spent = stats->napply >= max_apply;
-        const int stuck = !stats->converged && (worst <= rounding || (worst < 1e-12 * norm_h && step - best_step >= KL_EIG_STALL_STEPS));
+        const int complete = s->k == kl_linop_dim(s->h), closed = s->top == s->k,
+                  spent = stats->napply >= max_apply;
+        const int stuck =
+            !stats->converged &&
+            (worst <= rounding || (worst < 1e-12 * norm_h && step - best_step >= KL_EIG_STALL_STEPS));
         /* Closed, or so nearly that the residual fell to nothing all at once. */
-        const int suspect = closed || (step == 0 ? worst <= 64.0 * rounding : stats->converged && worst < 1e-6 * previous);
+        const int suspect =
+            closed || (step == 0 ? worst <= 64.0 * rounding : stats->converged && worst < 1e-6 * previous);
         previous = worst;
         if (guard_step < 0 && suspect) guard_step = s->opts->trust_start ? KL_EIG_GUARD_STEPS : 0;
-        const int guarded = guard_step < 0 || guard_step++ >= KL_EIG_GUARD_STEPS, settled = (stats->converged || stuck) && guarded;
-        const int sure = stats->nrestart - confirmed < KL_EIG_RECHECK_RESTARTS || max_apply - stats->napply < s->nroot;
+        const int guarded = guard_step < 0 || guard_step++ >= KL_EIG_GUARD_STEPS,
+                  settled = (stats->converged || stuck) && guarded;
+        const int sure =
+            stats->nrestart - confirmed < KL_EIG_RECHECK_RESTARTS || max_apply - stats->napply < s->nroot;
         if (complete || spent || (settled && sure)) {
             stats->stagnated = stuck;
             stats->stopped = 0;
@@ -276,7 +292,13 @@ kl_status kl_lanczos_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x
                            kl_eig_stats *stats, kl_err *err)
 {
     kl_status st = KL_OK;
-    solver s = {.h = h, .ex = h->ex, .opts = opts, .stats = stats, .n = h->n, .ld = kl_eig_stride(h->n), .nroot = opts->nroot};
+    solver s = {.h = h,
+                .ex = h->ex,
+                .opts = opts,
+                .stats = stats,
+                .n = h->n,
+                .ld = kl_eig_stride(h->n),
+                .nroot = opts->nroot};
     s.limit = basis_limit(opts, kl_linop_dim(h));
     s.nspare = spare_columns(opts, kl_linop_dim(h));
     KL_TRY(open(&s, err));

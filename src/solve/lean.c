@@ -1,10 +1,14 @@
 /* Lanczos with three vectors.
-   1. v from the start. 2. w = H v, alpha = v . w on the way; w -= alpha v + beta u and |w| in one pass; u, v, w change places, none is ever scaled: lengths go
-   into the coefficients. 3. Lowest Ritz value of the tridiagonal matrix and its residual, beta times the last component. 4. Converged when the residual is below the
-   wanted error. residual^2 / gap would be so after two thirds of the steps; but the gap is not known: before two levels close to each other are resolved the Ritz value
-   settles between them, and looks converged by all that the recurrence shows. 5. For the state the same recurrence runs again from the same start and adds up x.
+   1. v from the start. 2. w = H v, alpha = v . w on the way; w -= alpha v + beta u and |w| in one pass; u, v,
+      w change places, none is ever scaled: lengths go
+   into the coefficients. 3. Lowest Ritz value of the tridiagonal matrix and its residual, beta times the last
+   component. 4. Converged when the residual is below the wanted error. residual^2 / gap would be so after two
+   thirds of the steps; but the gap is not known: before two levels close to each other are resolved the Ritz
+   value settles between them, and looks converged by all that the recurrence shows. 5. For the state the same
+   recurrence runs again from the same start and adds up x.
    6. A recurrence that grew too long is begun anew from its x.
-   No orthogonality is kept by force: it is lost towards what has converged, and a second copy of the lowest value comes only long after that, when the run has ended.
+   No orthogonality is kept by force: it is lost towards what has converged, and a second copy of the lowest
+   value comes only long after that, when the run has ended.
    SPDX-License-Identifier: Apache-2.0 */
 #include "solve/lean.h"
 #include "base/dense.h"
@@ -25,7 +29,9 @@ typedef struct solver {
     double nu, nv;         /* their lengths */
     int m, length;         /* steps made; room */
     double *alpha, *beta;  /* [length + 1]; beta[j] couples j and j + 1 */
-    double lowest, width, *s; /* of the matrix of coefficients: its lowest value, how far the highest lies above, and the lowest's vector [length] */
+    /* of the matrix of coefficients: its lowest value, how far the highest lies above, and the lowest's
+       vector [length] */
+    double lowest, width, *s;
     double norm_h;
     kl_dptr origin;        /* start of a begun-anew recurrence; addr 0: opts->start */
     int summing, summed;   /* in the second run; steps of it that are done */
@@ -44,7 +50,10 @@ static kl_status apply(solver *s, kl_dptr x, kl_dptr y, double *xy, kl_err *err)
     }
     s->stats->napply++;
     s->stats->seconds_apply += 1e-9 * (double)(kl_prof_clock() - t);
-    if (!isfinite(*xy)) st = kl_fail(err, KL_ENOCONV, "product %d with H gave x . H x = %g; H or the vector holds values that are not finite", s->stats->napply, *xy);
+    if (!isfinite(*xy))
+        st = kl_fail(err, KL_ENOCONV,
+                     "product %d with H gave x . H x = %g; H or the vector holds values that are not finite",
+                     s->stats->napply, *xy);
 out:
     return st;
 }
@@ -57,7 +66,8 @@ static kl_status begin(solver *s, kl_err *err)
     if (s->origin.addr) s->h->ex->vt.copy(s->h->ex, s->h->n, s->origin, s->v);
     else KL_TRY(s->opts->start(s->opts->self, s->v, err));
     s->h->ex->vt.dots(s->h->ex, s->h->n, 1, s->v, s->h->n, s->v, &square);
-    if (!(square > 0.0) || !isfinite(square)) KL_TRY(kl_fail(err, KL_EINPUT, "Lanczos: the start vector has the norm %g", sqrt(square)));
+    if (!(square > 0.0) || !isfinite(square))
+        KL_TRY(kl_fail(err, KL_EINPUT, "Lanczos: the start vector has the norm %g", sqrt(square)));
     s->nv = sqrt(square);
     s->nu = 1.0;
 out:
@@ -70,8 +80,9 @@ enum { KEPT_FIXED = 12 };
 static int64_t pack(const solver *s, double *to)
 {
     const kl_lean_stats *const t = s->stats;
-    const double fixed[KEPT_FIXED] = {s->m, s->length, s->summing, s->summed, s->origin.addr != 0, s->nu, s->nv, s->norm_h, t->napply, t->nrestart, t->residual,
-                                      t->converged + 2 * t->stagnated};
+    const double fixed[KEPT_FIXED] = {
+        s->m,  s->length, s->summing, s->summed,   s->origin.addr != 0, s->nu,
+        s->nv, s->norm_h, t->napply,  t->nrestart, t->residual,         t->converged + 2 * t->stagnated};
     const int64_t l = s->length;
     memcpy(to, fixed, sizeof(fixed));
     memcpy(to + KEPT_FIXED, s->alpha, (size_t)l * sizeof(double));
@@ -87,9 +98,12 @@ static kl_status unpack(solver *s, const kl_keep *k, kl_err *err)
     const double *const f = k->number;
     const int64_t l = s->length;
     const int third = k->nnumber == KEPT_FIXED + 3 * l + 1 && (f[2] != 0.0 || f[4] != 0.0);
-    if (k->nnumber != KEPT_FIXED + 3 * l + 1 || f[1] != (double)l || k->nvector != 2 + third || !(f[0] >= 0.0 && f[0] <= (double)l) || !(f[3] >= 0.0 && f[3] <= f[0]))
-        return kl_fail(err, KL_EINPUT, "Lanczos: the %lld numbers and %d vectors kept are not those of a recurrence of %lld steps at most", (long long)k->nnumber, k->nvector,
-                       (long long)l);
+    if (k->nnumber != KEPT_FIXED + 3 * l + 1 || f[1] != (double)l || k->nvector != 2 + third ||
+        !(f[0] >= 0.0 && f[0] <= (double)l) || !(f[3] >= 0.0 && f[3] <= f[0]))
+        return kl_fail(err, KL_EINPUT,
+                       "Lanczos: the %lld numbers and %d vectors kept are not those of a recurrence of %lld "
+                       "steps at most",
+                       (long long)k->nnumber, k->nvector, (long long)l);
     s->m = (int)f[0];
     s->summing = (int)f[2];
     s->summed = (int)f[3];
@@ -126,10 +140,17 @@ static kl_status step(solver *s, int j, kl_dptr x, double add, int first_x, kl_e
     KL_TRY(apply(s, s->v, s->w, &xy, err));
     const double alpha = xy / (s->nv * s->nv), beta = j > 0 ? s->beta[j - 1] : 0.0;
     const kl_dptr in[4] = {s->w, s->v, s->u, x}, out[2] = {s->w, x};
-    const double c[8] = {1.0 / s->nv, -alpha / s->nv, -beta / s->nu, 0.0, 0.0, add / s->nv, 0.0, first_x ? 0.0 : 1.0};
+    const double c[8] = {1.0 / s->nv, -alpha / s->nv, -beta / s->nu, 0.0,
+                         0.0,         add / s->nv,    0.0,           first_x ? 0.0 : 1.0};
     const int with_x = x.addr != 0, nin = with_x ? 4 : 3, pair[1][2] = {{nin, nin}};
     double cut[3] = {c[0], c[1], c[2]};
-    const kl_fuse f = {.nin = nin, .nout = with_x ? 2 : 1, .npair = 1, .in = in, .out = out, .c = with_x ? c : cut, .pair = pair};
+    const kl_fuse f = {.nin = nin,
+                       .nout = with_x ? 2 : 1,
+                       .npair = 1,
+                       .in = in,
+                       .out = out,
+                       .c = with_x ? c : cut,
+                       .pair = pair};
     s->h->ex->vt.fuse(s->h->ex, s->h->n, &f, &square);
     s->alpha[j] = alpha;
     s->beta[j] = sqrt(square);
@@ -179,7 +200,8 @@ static kl_status run(solver *s, int *closed, kl_err *err)
             t->stagnated = !t->converged && exact && !*closed;
             if (*closed) t->converged = 1;
             const int stop = s->opts->step && s->opts->step(s->opts->self, t->napply, s->lowest, t->residual);
-            if (t->converged || t->stagnated || t->napply >= max_apply) break; /* stopped here it would go on with a step too many; sum_up() asks again */
+            /* stopped here it would go on with a step too many; sum_up() asks again */
+            if (t->converged || t->stagnated || t->napply >= max_apply) break;
             if (stop) {
                 t->stopped = 1;
                 KL_TRY(keep(s, none, 1, err));
@@ -201,7 +223,8 @@ static kl_status sum_up(solver *s, kl_dptr x, kl_err *err)
     s->summing = 1;
     for (; s->summed + 1 < m; s->summed++) {
         if (s->summed > 0) KL_TRY(keep(s, x, 0, err));
-        if (s->summed > 0 && s->opts->step && s->opts->step(s->opts->self, s->stats->napply, s->lowest, s->stats->residual)) {
+        if (s->summed > 0 && s->opts->step &&
+            s->opts->step(s->opts->self, s->stats->napply, s->lowest, s->stats->residual)) {
             s->stats->stopped = 1;
             KL_TRY(keep(s, x, 1, err));
             return KL_OK;
@@ -229,7 +252,8 @@ out:
     return st;
 }
 
-kl_status kl_lean_solve(const kl_linop *h, const kl_lean_opts *opts, kl_dptr x, double *energy, kl_lean_stats *stats, kl_err *err)
+kl_status kl_lean_solve(const kl_linop *h, const kl_lean_opts *opts, kl_dptr x, double *energy,
+                        kl_lean_stats *stats, kl_err *err)
 {
     kl_status st = KL_OK;
     solver s = {.h = h, .opts = opts, .stats = stats};
@@ -239,8 +263,11 @@ kl_status kl_lean_solve(const kl_linop *h, const kl_lean_opts *opts, kl_dptr x, 
     const int max_apply = opts->max_apply > 0 ? opts->max_apply : DEFAULT_APPLY;
     *stats = (kl_lean_stats){.nvector = opts->want_vector ? 4 : 3};
     if (!opts->want_vector) x.addr = 0;
-    if (h->n < 1) return kl_fail(err, KL_EINPUT, "Lanczos: a matrix of %lld rows; at least 1 is needed", (long long)h->n);
-    if (!(opts->tol >= 0.0)) return kl_fail(err, KL_EINPUT, "Lanczos: a tolerance of %g; 0 or more is allowed", opts->tol);
+    if (h->n < 1)
+        return kl_fail(err, KL_EINPUT, "Lanczos: a matrix of %lld rows; at least 1 is needed",
+                       (long long)h->n);
+    if (!(opts->tol >= 0.0))
+        return kl_fail(err, KL_EINPUT, "Lanczos: a tolerance of %g; 0 or more is allowed", opts->tol);
     s.length = opts->length > 0 ? opts->length : DEFAULT_LENGTH;
     const int64_t l = s.length;
     KL_TRY(kl_alloc(&host, 6 * (l + 1) + KEPT_FIXED, KL_MEM_WORK, err));
@@ -314,7 +341,11 @@ static kl_status chain_keep(const solver *s, const kl_keeper *k, int done, doubl
     number[3] = s->nv;
     memcpy(number + CHAIN_FIXED, s->alpha, (size_t)done * sizeof(double));
     memcpy(number + CHAIN_FIXED + done, s->beta, (size_t)done * sizeof(double));
-    const kl_keep out = {.nnumber = CHAIN_FIXED + 2 * done, .number = number, .nvector = 2, .vector = {s->u, s->v}, .n = {s->h->n, s->h->n}};
+    const kl_keep out = {.nnumber = CHAIN_FIXED + 2 * done,
+                         .number = number,
+                         .nvector = 2,
+                         .vector = {s->u, s->v},
+                         .n = {s->h->n, s->h->n}};
     st = k->write(k->self, &out, err);
 out:
     kl_free(&number);
@@ -325,8 +356,12 @@ static kl_status chain_take(solver *s, const kl_keep *from, int m, int *done, do
 {
     const kl_vtable *const vt = &s->h->ex->vt;
     const double *const f = from->number;
-    if (from->nvector != 2 || from->nnumber < CHAIN_FIXED || !(f[0] >= 1 && f[0] <= m) || from->nnumber != CHAIN_FIXED + 2 * (int64_t)f[0])
-        return kl_fail(err, KL_EINPUT, "Lanczos: the %lld numbers and %d vectors kept are not those of a recurrence of %d steps at most", (long long)from->nnumber, from->nvector, m);
+    if (from->nvector != 2 || from->nnumber < CHAIN_FIXED || !(f[0] >= 1 && f[0] <= m) ||
+        from->nnumber != CHAIN_FIXED + 2 * (int64_t)f[0])
+        return kl_fail(
+            err, KL_EINPUT,
+            "Lanczos: the %lld numbers and %d vectors kept are not those of a recurrence of %d steps at most",
+            (long long)from->nnumber, from->nvector, m);
     *done = (int)f[0];
     *norm = f[1];
     s->nu = f[2];
@@ -338,12 +373,20 @@ static kl_status chain_take(solver *s, const kl_keep *from, int m, int *done, do
     return KL_OK;
 }
 
-kl_status kl_lean_chain(const kl_linop *h, const kl_dptr vector[3], int m, const kl_keeper *keeper, double *alpha, double *beta, double *norm, int *done, void *self,
+kl_status kl_lean_chain(const kl_linop *h, const kl_dptr vector[3], int m, const kl_keeper *keeper,
+                        double *alpha, double *beta, double *norm, int *done, void *self,
                         kl_chain (*go)(void *self, int done), kl_err *err)
 {
     kl_status st = KL_OK;
     kl_lean_stats stats = {0};
-    solver s = {.h = h, .stats = &stats, .v = vector[0], .u = vector[1], .w = vector[2], .nu = 1.0, .alpha = alpha, .beta = beta};
+    solver s = {.h = h,
+                .stats = &stats,
+                .v = vector[0],
+                .u = vector[1],
+                .w = vector[2],
+                .nu = 1.0,
+                .alpha = alpha,
+                .beta = beta};
     const kl_dptr none = {0};
     double square, size = 0.0;
     *done = 0;
@@ -353,7 +396,8 @@ kl_status kl_lean_chain(const kl_linop *h, const kl_dptr vector[3], int m, const
     } else {
         h->ex->vt.dots(h->ex, h->n, 1, s.v, h->n, s.v, &square);
         *norm = s.nv = sqrt(square);
-        if (!isfinite(*norm)) KL_TRY(kl_fail(err, KL_EINPUT, "Lanczos: the start vector has the norm %g", *norm));
+        if (!isfinite(*norm))
+            KL_TRY(kl_fail(err, KL_EINPUT, "Lanczos: the start vector has the norm %g", *norm));
         if (*norm == 0.0) return KL_OK;
     }
     while (*done < m) {
@@ -362,7 +406,9 @@ kl_status kl_lean_chain(const kl_linop *h, const kl_dptr vector[3], int m, const
         ++*done;
         if (beta[*done - 1] <= 16 * DBL_EPSILON * size) break;
         const kl_chain next = go ? go(self, *done) : KL_CHAIN_ON;
-        if (keeper && *done < m && (next == KL_CHAIN_PAUSE || (next == KL_CHAIN_ON && keeper->due(keeper->self)))) KL_TRY(chain_keep(&s, keeper, *done, *norm, err));
+        if (keeper && *done < m &&
+            (next == KL_CHAIN_PAUSE || (next == KL_CHAIN_ON && keeper->due(keeper->self))))
+            KL_TRY(chain_keep(&s, keeper, *done, *norm, err));
         if (next != KL_CHAIN_ON) break;
     }
 out:

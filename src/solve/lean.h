@@ -1,4 +1,5 @@
-/* Lanczos with three vectors: the lowest energy by the recurrence alone, the state by a second run of it; and the bare recurrence, for spectra.
+/* Lanczos with three vectors: the lowest energy by the recurrence alone, the state by a second run of it; and
+   the bare recurrence, for spectra.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_LEAN_H
 #define KL_LEAN_H
@@ -6,36 +7,47 @@
 #include "solve/linop.h"
 
 typedef struct kl_lean_opts {
-    double tol;     /* wanted |H x - E x|, absolute, */
-    double tol_rel; /* or relative to the energy (to a thousandth of the spectrum's width, if that is more): the larger one counts */
-    int max_apply;  /* products with H; 0: 2000 */
-    int length;     /* steps of one recurrence at most; 0: 600 */
+    double tol; /* wanted |H x - E x|, absolute, */
+    /* or relative to the energy (to a thousandth of the spectrum's width, if that is more): the larger one
+       counts */
+    double tol_rel;
+    int max_apply; /* products with H; 0: 2000 */
+    int length; /* steps of one recurrence at most; 0: 600 */
     int want_vector;
     void *self;
     kl_status (*start)(void *self, kl_dptr v, kl_err *err); /* writes the same vector at every call */
-    int (*step)(void *self, int napply, double energy, double residual); /* nonzero: stop there; may be NULL */
+    /* nonzero: stop there; may be NULL */
+    int (*step)(void *self, int napply, double energy, double residual);
     const kl_keeper *keeper; /* NULL: nothing is kept. A run that goes on ends with the same bits */
 } kl_lean_opts;
 
 typedef struct kl_lean_stats {
     int napply, nrestart, nvector; /* nvector: vectors of length n held at most */
     int converged, stopped;
-    int stagnated;     /* tol is below what rounding leaves */
-    double residual;   /* by the recurrence; of the vector itself where there is one */
-    double norm_h;     /* largest |H v| seen */
+    int stagnated; /* tol is below what rounding leaves */
+    double residual; /* by the recurrence; of the vector itself where there is one */
+    double norm_h; /* largest |H v| seen */
     double seconds_apply;
 } kl_lean_stats;
 
-/* x [n], device: written when want_vector, else unused (addr 0); a stopped run leaves no state in it. Not converged is no error: look at stats. */
-kl_status kl_lean_solve(const kl_linop *h, const kl_lean_opts *opts, kl_dptr x, double *energy, kl_lean_stats *stats, kl_err *err) KL_MUST_CHECK;
+/* x [n], device: written when want_vector, else unused (addr 0); a stopped run leaves no state in it. Not
+   converged is no error: look at stats. */
+kl_status kl_lean_solve(const kl_linop *h, const kl_lean_opts *opts, kl_dptr x, double *energy,
+                        kl_lean_stats *stats, kl_err *err) KL_MUST_CHECK;
 
 /* What is to become of a recurrence after a step: */
-typedef enum kl_chain { KL_CHAIN_ON, KL_CHAIN_ENOUGH, KL_CHAIN_PAUSE /* kept where there is a keeper, and ended */ } kl_chain;
+typedef enum kl_chain {
+    KL_CHAIN_ON,
+    KL_CHAIN_ENOUGH,
+    KL_CHAIN_PAUSE /* kept where there is a keeper, and ended */
+} kl_chain;
 
-/* m steps of the recurrence from vector[0], which is destroyed as the other two are: H is alpha[m] on the diagonal and beta[m] beside it, beta[j] between j
-   and j + 1. *norm: length of the start; *done < m: its space is exhausted, or step (NULL allowed) said so. keeper: NULL, or keeps the recurrence; one that goes on
+/* m steps of the recurrence from vector[0], which is destroyed as the other two are: H is alpha[m] on the
+   diagonal and beta[m] beside it, beta[j] between j and j + 1. *norm: length of the start; *done < m: its
+   space is exhausted, or step (NULL allowed) said so. keeper: NULL, or keeps the recurrence; one that goes on
    takes nothing from vector[0], and ends with the same bits. */
-kl_status kl_lean_chain(const kl_linop *h, const kl_dptr vector[3], int m, const kl_keeper *keeper, double *alpha, double *beta, double *norm, int *done, void *self,
+kl_status kl_lean_chain(const kl_linop *h, const kl_dptr vector[3], int m, const kl_keeper *keeper,
+                        double *alpha, double *beta, double *norm, int *done, void *self,
                         kl_chain (*step)(void *self, int done), kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -1,4 +1,5 @@
-/* All that an eigensolver knows of H: y = H x on a block of vectors, its diagonal, its size, and the executor that holds its vectors.
+/* All that an eigensolver knows of H: y = H x on a block of vectors, its diagonal, its size, and the executor
+   that holds its vectors.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_LINOP_H
 #define KL_LINOP_H
@@ -6,15 +7,21 @@
 
 typedef struct kl_linop kl_linop;
 struct kl_linop {
-    int64_t n;      /* length of a vector */
-    kl_exec *ex;    /* where vectors live */
+    int64_t n; /* length of a vector */
+    kl_exec *ex; /* where vectors live */
     void *self;
-    /* y[nvec][ldy] = H x[nvec][ldx]; vectors contiguous, ldx, ldy >= n in elements; y may not alias x. Deterministic for equal input. */
-    kl_status (*apply)(const kl_linop *h, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err);
+    /* y[nvec][ldy] = H x[nvec][ldx]; vectors contiguous, ldx, ldy >= n in elements; y may not alias x.
+       Deterministic for equal input. */
+    kl_status (*apply)(const kl_linop *h, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy,
+                       kl_err *err);
     kl_dptr diagonal; /* [n], addr 0 when there is none */
-    int64_t dim;      /* entries of a vector that are states, where a layout leaves places between them, which stay 0; 0: all n */
-    kl_status (*random)(const kl_linop *h, uint64_t seed, kl_dptr v, kl_err *err); /* v[n]: random where states are; NULL: everywhere */
-    /* y = H x for one vector with *xy = x . y on the way, for solvers that would read both again; NULL when it saves nothing. */
+    /* entries of a vector that are states, where a layout leaves places between them, which stay 0; 0: all
+       n */
+    int64_t dim;
+    /* v[n]: random where states are; NULL: everywhere */
+    kl_status (*random)(const kl_linop *h, uint64_t seed, kl_dptr v, kl_err *err);
+    /* y = H x for one vector with *xy = x . y on the way, for solvers that would read both again; NULL when
+       it saves nothing. */
     kl_status (*apply_dot)(const kl_linop *h, kl_dptr x, kl_dptr y, double *xy, kl_err *err);
 };
 

@@ -1,10 +1,14 @@
 /* Locally optimal block preconditioned conjugate gradients with fused vector work.
-   1. X orthonormal, AX = H X, Rayleigh-Ritz. 2. W = AX - X theta, preconditioned where H has a diagonal, or by what the caller brought. 3. AW = H W for the columns that have not converged
-   (soft locking: the others stay in the basis). 4. All inner products of S = [X W P] and AS. 5. Rayleigh-Ritz on S: columns scaled to length 1
-   (Fig. 3's S_B with the norm of x put right), directions of S_B that are rounding only left out, so that no factorization can fail; the result is checked.
-   6. One pass: X, AX, P, AP and W anew, with their inner products: those of the next 4. but for W . AW, since x . Aw = w . Ax. So 4. is a pass of its own only for a
-   preconditioned W, a wide block, and after 7. 7. X and AX are made afresh when x has drifted from orthonormality, when theta rises, and before convergence is
-   believed. 8. When nothing moves any more P is dropped once; then W is random for a step, some times; then the stop says stagnated.
+   1. X orthonormal, AX = H X, Rayleigh-Ritz. 2. W = AX - X theta, preconditioned where H has a diagonal, or
+      by what the caller brought. 3. AW = H W for the columns that have not converged
+   (soft locking: the others stay in the basis). 4. All inner products of S = [X W P] and AS. 5. Rayleigh-Ritz
+   on S: columns scaled to length 1 (Fig. 3's S_B with the norm of x put right), directions of S_B that are
+   rounding only left out, so that no factorization can fail; the result is checked.
+   6. One pass: X, AX, P, AP and W anew, with their inner products: those of the next 4. but for W . AW, since
+      x . Aw = w . Ax. So 4. is a pass of its own only for a
+   preconditioned W, a wide block, and after 7. 7. X and AX are made afresh when x has drifted from
+   orthonormality, when theta rises, and before convergence is believed. 8. When nothing moves any more P is
+   dropped once; then W is random for a step, some times; then the stop says stagnated.
    SPDX-License-Identifier: Apache-2.0 */
 #include "solve/lobpcg.h"
 #include "base/dense.h"
@@ -20,10 +24,13 @@ enum {
     DEFAULT_APPLY = 2000,
     REFRESH_STEPS = 60,
     STALL_STEPS = REFRESH_STEPS, /* one refresh at least may help */
-    SHAKES = 4,                  /* steps with random directions, where residuals stand still far from rounding */
+    /* steps with random directions, where residuals stand still far from rounding */
+    SHAKES = 4,
     MOST = 3 * KL_MAX_ROOT
 };
-static const double FAR = 1e6; /* times rounding: residuals that stand still above that are held by the directions at hand, not by arithmetic */
+/* times rounding: residuals that stand still above that are held by the directions at hand, not by
+   arithmetic */
+static const double FAR = 1e6;
 
 /* ORDER of the column groups in memory and in the lists of inputs */
 enum { X, AX, W, AW, P, AP, NGROUP };
@@ -38,14 +45,19 @@ typedef struct solver {
     kl_dptr memory;
     int nact, act[KL_MAX_ROOT];   /* columns of W in use */
     int np, pcol[KL_MAX_ROOT];    /* columns of P in use */
-    int known;                    /* 6. left all products of X, W and P in these two, [MOST][MOST], but for those of W and AW: */
-    double *kb, *ka;              /* of S and S, and of S and AS; column b of group X, W, P is number b, nb + b, 2 nb + b */
+    /* 6. left all products of X, W and P in these two, [MOST][MOST], but for those of W and AW: */
+    int known;
+    /* of S and S, and of S and AS; column b of group X, W, P is number b, nb + b, 2 nb + b */
+    double *kb, *ka;
     double waw;                   /* the only W . AW, taken with the product, */
     int has_waw;                  /* if so */
     double theta[KL_MAX_ROOT], residual[KL_MAX_ROOT];
     double norm_h;
-    double below;                 /* the least element of the diagonal: preconditioners stay below it. Above, where random starts lie, they would lead to states close by instead of down */
-    double unit;                  /* W holds residuals in this unit, so that squares of theirs neither vanish nor overflow */
+    /* the least element of the diagonal: preconditioners stay below it. Above, where random starts lie, they
+       would lead to states close by instead of down */
+    double below;
+    /* W holds residuals in this unit, so that squares of theirs neither vanish nor overflow */
+    double unit;
     double *sa, *sb, *y, *work, *lambda, *c; /* small matrices [MOST][MOST], host */
     double *coef, *dots;
     int (*pair)[2];
@@ -71,11 +83,13 @@ static kl_status apply(solver *s, int from, int to, int j, int wanted, kl_err *e
     return st;
 }
 
-static void fuse(const solver *s, int nin, const kl_dptr *in, int nout, const kl_dptr *out, const double *c, int npair, const int (*pair)[2], double *dots)
+static void fuse(const solver *s, int nin, const kl_dptr *in, int nout, const kl_dptr *out, const double *c,
+                 int npair, const int (*pair)[2], double *dots)
 {
     for (int first = 0; first < npair || (first == 0 && nout > 0); first += KL_FUSE_MOST_PAIR) {
         const int now = npair - first < KL_FUSE_MOST_PAIR ? npair - first : KL_FUSE_MOST_PAIR;
-        const kl_fuse f = {.nin = nin, .nout = nout, .npair = now, .in = in, .out = out, .c = c, .pair = pair + first};
+        const kl_fuse f = {
+            .nin = nin, .nout = nout, .npair = now, .in = in, .out = out, .c = c, .pair = pair + first};
         s->ex->vt.fuse(s->ex, s->n, &f, dots + first);
     }
 }
@@ -88,7 +102,8 @@ static int push_pair(solver *s, int np, int a, int b)
     return np + 1;
 }
 
-/* 4. sb = S^T S, sa = S^T AS for k columns given by their numbers and addresses, column-major, leading dimension k. */
+/* 4. sb = S^T S, sa = S^T AS for k columns given by their numbers and addresses, column-major, leading
+   dimension k. */
 static void gram(solver *s, int k, const int *number, const kl_dptr *v, const kl_dptr *av)
 {
     kl_dptr in[2 * MOST];
@@ -108,13 +123,15 @@ static void gram(solver *s, int k, const int *number, const kl_dptr *v, const kl
             if (!s->known) np = push_pair(s, np, place[i], place[j]);
             np = push_pair(s, np, place[i], place[j] + 1);
         }
-    if (np > 0) fuse(s, nin, in, 0, NULL, NULL, np, (const int(*)[2])s->pair, s->dots);
+    if (np > 0) fuse(s, nin, in, 0, NULL, NULL, np, (const int (*)[2])s->pair, s->dots);
     np = 0;
     for (int j = 0; j < k; j++)
         for (int i = 0; i <= j; i++) {
             const int at = number[i] + number[j] * MOST, read = place[i] >= 0 && place[j] >= 0;
             const double b = s->known ? s->kb[at] : s->dots[np++];
-            const double a = read ? s->dots[np++] : number[i] == number[j] && number[i] / s->nb == 1 ? s->waw : s->ka[at];
+            const double a = read                                               ? s->dots[np++]
+                             : number[i] == number[j] && number[i] / s->nb == 1 ? s->waw
+                                                                                : s->ka[at];
             s->sb[i + j * k] = s->sb[j + i * k] = b;
             s->sa[i + j * k] = s->sa[j + i * k] = a;
         }
@@ -128,7 +145,10 @@ static kl_status rayleigh_ritz(solver *s, int k, int *rank, kl_err *err)
     for (int i = 0; i < k; i++) {
         const double square = s->sb[i + i * k];
         if (!isfinite(square) || !isfinite(s->sa[i + i * k])) {
-            st = kl_fail(err, KL_ENOCONV, "after %d products with H an inner product is %g; H or a vector holds values that are not finite", s->stats->napply, square);
+            st = kl_fail(err, KL_ENOCONV,
+                         "after %d products with H an inner product is %g; H or a vector holds values that "
+                         "are not finite",
+                         s->stats->napply, square);
             goto out;
         }
         scale[i] = square > 0.0 ? 1.0 / sqrt(square) : 0.0;
@@ -160,7 +180,8 @@ static kl_status rayleigh_ritz(solver *s, int k, int *rank, kl_err *err)
             s->sb[i + j * r] = sum;
         }
     for (int j = 0; j < r; j++)
-        for (int i = 0; i < j; i++) s->sb[i + j * r] = s->sb[j + i * r] = 0.5 * (s->sb[i + j * r] + s->sb[j + i * r]);
+        for (int i = 0; i < j; i++)
+            s->sb[i + j * r] = s->sb[j + i * r] = 0.5 * (s->sb[i + j * r] + s->sb[j + i * r]);
     KL_TRY(kl_dense_eig(r, s->sb, r, s->lambda, err));
     for (int b = 0; b < s->nb && b < r; b++) {
         s->theta[b] = s->lambda[b];
@@ -174,12 +195,14 @@ out:
     return st;
 }
 
-/* 6. From the columns S and AS with X first: X, AX, W for all, P, AP for the columns `with_p`. xx: lengths of the new x, squared. */
+/* 6. From the columns S and AS with X first: X, AX, W for all, P, AP for the columns `with_p`. xx: lengths of
+   the new x, squared. */
 static void update(solver *s, int k, const kl_dptr *v, const kl_dptr *av, int with_p, double *xx)
 {
     const int nb = s->nb, nin = 2 * k;
     kl_dptr in[2 * MOST], out[5 * KL_MAX_ROOT];
-    int number[MOST], at[MOST], image[MOST], n = 0; /* of the new columns: their numbers, where they and their images are among the outputs; -1: to come */
+    /* of the new columns: their numbers, where they and their images are among the outputs; -1: to come */
+    int number[MOST], at[MOST], image[MOST], n = 0;
     memcpy(in, v, (size_t)k * sizeof *in);
     memcpy(in + k, av, (size_t)k * sizeof *in);
     int nout = 0;
@@ -213,9 +236,10 @@ static void update(solver *s, int k, const kl_dptr *v, const kl_dptr *av, int wi
     for (int j = 0; j < n; j++)
         for (int i = 0; i <= j; i++) {
             if (s->known ? 1 : i == j && number[i] < 2 * nb) np = push_pair(s, np, at[i], at[j]);
-            if (s->known && (image[i] >= 0 || image[j] >= 0)) np = push_pair(s, np, image[j] >= 0 ? at[i] : image[i], image[j] >= 0 ? image[j] : at[j]);
+            if (s->known && (image[i] >= 0 || image[j] >= 0))
+                np = push_pair(s, np, image[j] >= 0 ? at[i] : image[i], image[j] >= 0 ? image[j] : at[j]);
         }
-    fuse(s, nin, in, nout, out, s->coef, np, (const int(*)[2])s->pair, s->dots);
+    fuse(s, nin, in, nout, out, s->coef, np, (const int (*)[2])s->pair, s->dots);
     np = 0;
     for (int j = 0; j < n; j++)
         for (int i = 0; i <= j; i++) {
@@ -237,7 +261,11 @@ static kl_status refresh(solver *s, int keep_p, kl_err *err)
     int number[KL_MAX_ROOT];
     kl_dptr v[KL_MAX_ROOT], av[KL_MAX_ROOT];
     double xx[KL_MAX_ROOT];
-    kl_ortho o = {.c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->nb + 1, .nplace = 1, .dev = col(s, X, 0)}, .scratch = s->dots, .h = s->h, .random = s->opts->seed + 77};
+    kl_ortho o = {
+        .c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->nb + 1, .nplace = 1, .dev = col(s, X, 0)},
+        .scratch = s->dots,
+        .h = s->h,
+        .random = s->opts->seed + 77};
     for (int b = 0; b < nb; b++) {
         double left;
         KL_TRY(kl_ortho_last(&o, b, &left, NULL, err));
@@ -253,7 +281,11 @@ static kl_status refresh(solver *s, int keep_p, kl_err *err)
     gram(s, nb, number, v, av);
     int rank;
     KL_TRY(rayleigh_ritz(s, nb, &rank, err));
-    if (rank < nb) KL_TRY(kl_fail(err, KL_ENOCONV, "LOBPCG: %d orthonormal vectors have only %d directions; H is not what it was a moment ago", nb, rank));
+    if (rank < nb)
+        KL_TRY(kl_fail(
+            err, KL_ENOCONV,
+            "LOBPCG: %d orthonormal vectors have only %d directions; H is not what it was a moment ago", nb,
+            rank));
     if (s->unit == 0.0) s->unit = s->norm_h > 0.0 ? ldexp(1.0, ilogb(s->norm_h)) : 1.0;
     update(s, nb, v, av, 0, xx);
     if (!keep_p) s->np = 0;
@@ -265,7 +297,9 @@ out:
 /* Column b of W, of random numbers. */
 static kl_status random_direction(solver *s, int b, uint64_t number, kl_err *err)
 {
-    kl_ortho o = {.c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = 1, .nplace = 1, .dev = col(s, W, b)}, .scratch = s->dots, .h = s->h,
+    kl_ortho o = {.c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = 1, .nplace = 1, .dev = col(s, W, b)},
+                  .scratch = s->dots,
+                  .h = s->h,
                   .random = s->opts->seed + 1000 + number + 7919 * (uint64_t)b};
     s->known = 0;
     return kl_ortho_random(&o, 0, err);
@@ -286,9 +320,12 @@ static kl_status iterate(solver *s, kl_err *err)
         const double rounding = KL_EIG_ROUNDING * s->norm_h;
         for (int b = 0; b < nb; b++) {
             stats->residual[b] = s->residual[b];
-            if (!isfinite(s->residual[b])) KL_TRY(kl_fail(err, KL_ENOCONV, "the residual of root %d is %g after %d products with H", b, s->residual[b], stats->napply));
+            if (!isfinite(s->residual[b]))
+                KL_TRY(kl_fail(err, KL_ENOCONV, "the residual of root %d is %g after %d products with H", b,
+                               s->residual[b], stats->napply));
             if (b < s->nwant) worst = fmax(worst, s->residual[b]);
-            if (s->residual[b] > fmax(s->opts->tol, rounding)) s->act[s->nact++] = b; /* guards that have converged rest as well */
+            /* guards that have converged rest as well */
+            if (s->residual[b] > fmax(s->opts->tol, rounding)) s->act[s->nact++] = b;
         }
         if (worst < 0.7 * best) {
             best = worst;
@@ -298,7 +335,8 @@ static kl_status iterate(solver *s, kl_err *err)
         KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], s->residual[0], col(s, X, 0), s->ld, err));
         const int exact = worst <= rounding, stuck = exact || step - best_step >= STALL_STEPS;
         if (step == 0 && (stats->converged || exact) && !s->opts->trust_start) {
-            /* A start that is an eigenvector, of any energy, has nothing to move it: random directions beside it see what lies below. */
+            /* A start that is an eigenvector, of any energy, has nothing to move it: random directions beside
+               it see what lies below. */
             guard_until = KL_EIG_GUARD_STEPS;
         }
         const int spent = stats->napply + (s->nact > 0 ? s->nact : 1) > max_apply;
@@ -312,7 +350,8 @@ static kl_status iterate(solver *s, kl_err *err)
                 step--;
                 continue;
             }
-            if (stats->converged || exact || spent || (dropped && (shaken == SHAKES || worst <= FAR * rounding))) {
+            if (stats->converged || exact || spent ||
+                (dropped && (shaken == SHAKES || worst <= FAR * rounding))) {
                 stats->stagnated = !stats->converged && !spent;
                 stats->stopped = 0;
                 break;
@@ -337,12 +376,14 @@ static kl_status iterate(solver *s, kl_err *err)
             s->known = 0;
             for (int a = 0; a < s->nact; a++) {
                 const int b = s->act[a];
-                const double floor = fmax(fmax(0.1 * s->residual[b], 1e-3 * s->norm_h), 1e-300), theta = fmin(s->theta[b], s->below);
+                const double floor = fmax(fmax(0.1 * s->residual[b], 1e-3 * s->norm_h), 1e-300),
+                             theta = fmin(s->theta[b], s->below);
                 if (s->opts->precond) { /* AW is free until W is multiplied */
                     s->ex->vt.copy(s->ex, s->n, col(s, W, b), col(s, AW, b));
                     s->opts->precond->apply(s->opts->precond, theta, floor, col(s, AW, b), col(s, W, b));
                 } else {
-                    s->ex->vt.precondition(s->ex, s->n, s->h->diagonal, theta, floor, col(s, W, b), col(s, W, b));
+                    s->ex->vt.precondition(s->ex, s->n, s->h->diagonal, theta, floor, col(s, W, b),
+                                           col(s, W, b));
                 }
             }
         }
@@ -379,7 +420,8 @@ static kl_status iterate(solver *s, kl_err *err)
         double keep[KL_MAX_ROOT];
         memcpy(keep, s->residual, sizeof(keep));
         for (int b = 0; b < nb; b++) s->residual[b] = 0.0;
-        for (int a = 0; a < s->nact; a++) s->residual[s->act[a]] = keep[s->act[a]] > 0.0 ? keep[s->act[a]] : 1.0;
+        for (int a = 0; a < s->nact; a++)
+            s->residual[s->act[a]] = keep[s->act[a]] > 0.0 ? keep[s->act[a]] : 1.0;
         s->np = 0;
         for (int b = 0; b < nb; b++)
             if (s->residual[b] > 0.0) s->pcol[s->np++] = b;
@@ -406,18 +448,32 @@ out:
     return st;
 }
 
-kl_status kl_lobpcg_solve(const kl_linop *h, const kl_eig_opts *opts, int nwant, kl_dptr x, int64_t ldx, double *energy, kl_eig_stats *stats, kl_err *err)
+kl_status kl_lobpcg_solve(const kl_linop *h, const kl_eig_opts *opts, int nwant, kl_dptr x, int64_t ldx,
+                          double *energy, kl_eig_stats *stats, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t start = kl_prof_clock();
-    solver s = {.h = h, .ex = h->ex, .opts = opts, .stats = stats, .nb = opts->nroot, .nwant = nwant, .n = h->n, .ld = kl_eig_stride(h->n)};
+    solver s = {.h = h,
+                .ex = h->ex,
+                .opts = opts,
+                .stats = stats,
+                .nb = opts->nroot,
+                .nwant = nwant,
+                .n = h->n,
+                .ld = kl_eig_stride(h->n)};
     *stats = (kl_eig_stats){0};
-    if (h->n < 1) return kl_fail(err, KL_EINPUT, "LOBPCG: a matrix of %lld rows; at least 1 is needed", (long long)h->n);
-    if (opts->nroot < 1 || opts->nroot > KL_MAX_ROOT || opts->nroot > h->n || nwant < 1 || nwant > opts->nroot)
-        return kl_fail(err, KL_EINPUT, "LOBPCG: %d of %d vectors for a matrix of %lld rows; 1 to %lld are allowed", nwant, opts->nroot, (long long)h->n,
-                       (long long)(h->n < KL_MAX_ROOT ? h->n : KL_MAX_ROOT));
-    if (!(opts->tol >= 0.0)) return kl_fail(err, KL_EINPUT, "LOBPCG: a tolerance of %g; 0 or more is allowed", opts->tol);
-    const int64_t square = (int64_t)MOST * MOST, npair = (int64_t)MOST * (MOST + 1), ncoef = (int64_t)5 * KL_MAX_ROOT * 2 * MOST;
+    if (h->n < 1)
+        return kl_fail(err, KL_EINPUT, "LOBPCG: a matrix of %lld rows; at least 1 is needed",
+                       (long long)h->n);
+    if (opts->nroot < 1 || opts->nroot > KL_MAX_ROOT || opts->nroot > h->n || nwant < 1 ||
+        nwant > opts->nroot)
+        return kl_fail(err, KL_EINPUT,
+                       "LOBPCG: %d of %d vectors for a matrix of %lld rows; 1 to %lld are allowed", nwant,
+                       opts->nroot, (long long)h->n, (long long)(h->n < KL_MAX_ROOT ? h->n : KL_MAX_ROOT));
+    if (!(opts->tol >= 0.0))
+        return kl_fail(err, KL_EINPUT, "LOBPCG: a tolerance of %g; 0 or more is allowed", opts->tol);
+    const int64_t square = (int64_t)MOST * MOST, npair = (int64_t)MOST * (MOST + 1),
+                  ncoef = (int64_t)5 * KL_MAX_ROOT * 2 * MOST;
     KL_TRY(kl_alloc(&s.host, 7 * square + MOST + npair + ncoef, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&s.pair, npair, KL_MEM_WORK, err));
     s.sa = s.host;

@@ -1,5 +1,6 @@
-/* The Neumann expansion as Jacobi's iteration on (H - theta) t = r: t = D^-1 r, then t += D^-1 (r - (H - theta) t), `order` times.
-   Near the end theta is an eigenvalue and the series just does not converge; cut after an even term it is a positive function of D^-1/2 A D^-1/2 all the same.
+/* The Neumann expansion as Jacobi's iteration on (H - theta) t = r: t = D^-1 r, then t += D^-1 (r - (H -
+   theta) t), `order` times. Near the end theta is an eigenvalue and the series just does not converge; cut
+   after an even term it is a positive function of D^-1/2 A D^-1/2 all the same.
    SPDX-License-Identifier: Apache-2.0 */
 #include "solve/neumann.h"
 
@@ -25,7 +26,10 @@ kl_status kl_neumann_open(const kl_linop *h, int order, kl_neumann *out, kl_err 
 {
     kl_status st = KL_OK;
     *out = (kl_neumann){.h = h, .order = order, .err = err};
-    if (!h->diagonal.addr || order < 0) KL_TRY(kl_fail(err, KL_EINPUT, "the Neumann expansion to order %d needs the diagonal of H and an order of 0 or more", order));
+    if (!h->diagonal.addr || order < 0)
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "the Neumann expansion to order %d needs the diagonal of H and an order of 0 or more",
+                       order));
     out->precond = (kl_precond){.self = out, .apply = apply};
     KL_TRY(h->ex->vt.alloc(h->ex, h->n, &out->work, err));
 out:

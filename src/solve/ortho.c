@@ -1,6 +1,7 @@
-/* Classical Gram-Schmidt, repeated when the norm falls by more than sqrt(2) (Daniel, Gragg, Kaufman, Stewart): "twice is
-   enough", and once usually too. The norm after a pass comes from the one before and the coefficients, so a pass is one
-   reading for the products and one for the update; an update that another pass follows takes that one's products along.
+/* Classical Gram-Schmidt, repeated when the norm falls by more than sqrt(2) (Daniel, Gragg, Kaufman,
+   Stewart): "twice is enough", and once usually too. The norm after a pass comes from the one before and the
+   coefficients, so a pass is one reading for the products and one for the update; an update that another pass
+   follows takes that one's products along.
    SPDX-License-Identifier: Apache-2.0 */
 #include "solve/ortho.h"
 #include "base/mem.h"
@@ -11,7 +12,8 @@
 
 enum { MAX_PASS = 5, MAX_TRY = 8, UPLOAD = 1 << 16 };
 
-static const double ROUNDING = 2e-15; /* what is left of a dependent vector is smaller, but for noise that may stay */
+/* what is left of a dependent vector is smaller, but for noise that may stay */
+static const double ROUNDING = 2e-15;
 
 /* c[j] = V_j . column, and its product with itself in c[k]; column is the k-th. */
 static kl_status dots(const kl_ortho *o, int k, double *c, kl_err *err)
@@ -26,7 +28,8 @@ static kl_status dots(const kl_ortho *o, int k, double *c, kl_err *err)
     return kl_columns_dots(v, k, column, c, err);
 }
 
-/* column = sum_j c[j] V_j + b column, and what the next pass begins with: its products with V and with itself, in c[k+1]. */
+/* column = sum_j c[j] V_j + b column, and what the next pass begins with: its products with V and with
+   itself, in c[k+1]. */
 static kl_status update_and_dots(const kl_ortho *o, int k, double *c, double b, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -45,12 +48,21 @@ static kl_status update_and_dots(const kl_ortho *o, int k, double *c, double b, 
         pair[j][1] = k + 1;
     }
     c[k] = b;
-    v->ex->vt.fuse(v->ex, v->n, &(kl_fuse){.nin = k + 1, .nout = 1, .npair = k + 1, .in = in, .out = &column, .c = c, .pair = (const int(*)[2])pair}, c);
+    v->ex->vt.fuse(v->ex, v->n,
+                   &(kl_fuse){.nin = k + 1,
+                              .nout = 1,
+                              .npair = k + 1,
+                              .in = in,
+                              .out = &column,
+                              .c = c,
+                              .pair = (const int (*)[2])pair},
+                   c);
 out:
     return st;
 }
 
-static kl_status make_orthonormal(kl_ortho *o, int k, double *left, double *coef, double *first_dots, kl_err *err)
+static kl_status make_orthonormal(kl_ortho *o, int k, double *left, double *coef, double *first_dots,
+                                  kl_err *err)
 {
     kl_status st = KL_OK;
     double *const c = o->scratch;
@@ -63,10 +75,10 @@ static kl_status make_orthonormal(kl_ortho *o, int k, double *left, double *coef
     for (int pass = 0; pass < MAX_PASS; pass++) {
         const double before = c[k];
         if (!isfinite(before))
-            return kl_fail(
-                err, KL_ENOCONV,
-                "a vector of the eigensolver has the squared norm %g: the product with H gave values that are not finite",
-                before);
+            return kl_fail(err, KL_ENOCONV,
+                           "a vector of the eigensolver has the squared norm %g: the product with H gave "
+                           "values that are not finite",
+                           before);
         if (pass == 0) first = sqrt(before);
         if (before == 0.0 || scale * sqrt(before) < ROUNDING * first) return KL_OK;
         double removed = 0.0;
@@ -138,7 +150,8 @@ kl_status kl_ortho_fresh(kl_ortho *o, int k, kl_err *err)
         KL_TRY(kl_ortho_last(o, k, &left, NULL, err));
     }
     if (left == 0.0)
-        st = kl_fail(err, KL_ENOCONV, "no direction was found outside %d vectors of length %lld", k, (long long)o->c.n);
+        st = kl_fail(err, KL_ENOCONV, "no direction was found outside %d vectors of length %lld", k,
+                     (long long)o->c.n);
 out:
     return st;
 }

@@ -32,12 +32,12 @@ typedef struct reader {
     element *list;
 } reader;
 
-#define REFUSE(r, ...)                                                                              \
-    do {                                                                                            \
-        char text_[400];                                                                            \
-        snprintf(text_, sizeof(text_), __VA_ARGS__);                                                \
-        st = kl_fail(err, KL_EINPUT, "%.300s:%lld: %s", (r)->name, (long long)(r)->line, text_);    \
-        goto out;                                                                                   \
+#define REFUSE(r, ...)                                                                           \
+    do {                                                                                         \
+        char text_[400];                                                                         \
+        snprintf(text_, sizeof(text_), __VA_ARGS__);                                             \
+        st = kl_fail(err, KL_EINPUT, "%.300s:%lld: %s", (r)->name, (long long)(r)->line, text_); \
+        goto out;                                                                                \
     } while (0)
 
 /* 1: a line is in r->text, without its end; 0: the file has ended; -1: too long. */
@@ -77,24 +77,31 @@ static kl_status read_head(reader *r, kl_err *err)
     if (next_line(r) != 1) REFUSE(r, "the line '%%%%MatrixMarket ...' is missing");
     lower(r->text);
     if (split(r->text, 6, word) != 5 || strcmp(word[0], "%%matrixmarket") != 0)
-        REFUSE(r, "a Matrix Market file begins with '%%%%MatrixMarket matrix coordinate real general' or alike");
+        REFUSE(r,
+               "a Matrix Market file begins with '%%%%MatrixMarket matrix coordinate real general' or alike");
     if (strcmp(word[1], "matrix") != 0 || strcmp(word[2], "coordinate") != 0)
         REFUSE(r, "'%.40s %.40s': only 'matrix coordinate' is sparse", word[1], word[2]);
     r->pattern = strcmp(word[3], "pattern") == 0;
     if (!r->pattern && strcmp(word[3], "real") != 0 && strcmp(word[3], "integer") != 0)
         REFUSE(r, "field '%.40s'; allowed: real integer pattern", word[3]);
     r->symmetric = strcmp(word[4], "symmetric") == 0;
-    if (!r->symmetric && strcmp(word[4], "general") != 0) REFUSE(r, "symmetry '%.40s'; allowed: general symmetric", word[4]);
+    if (!r->symmetric && strcmp(word[4], "general") != 0)
+        REFUSE(r, "symmetry '%.40s'; allowed: general symmetric", word[4]);
     int got;
     do got = next_line(r);
     while (got == 1 && (r->text[0] == '%' || r->text[0] == '\0'));
     if (got != 1) REFUSE(r, "the line of sizes is missing");
-    if (split(r->text, 4, word) != 3 || !kl_parse_int(word[0], &r->nrow) || !kl_parse_int(word[1], &r->ncol) || !kl_parse_int(word[2], &r->announced))
+    if (split(r->text, 4, word) != 3 || !kl_parse_int(word[0], &r->nrow) ||
+        !kl_parse_int(word[1], &r->ncol) || !kl_parse_int(word[2], &r->announced))
         REFUSE(r, "the line of sizes is not 'rows columns non-zeros'");
-    if (r->nrow < 0 || r->ncol < 0 || r->nrow > INT32_MAX || r->ncol > INT32_MAX) REFUSE(r, "%lld rows and %lld columns; 0 to 2^31 - 1 are supported", (long long)r->nrow, (long long)r->ncol);
+    if (r->nrow < 0 || r->ncol < 0 || r->nrow > INT32_MAX || r->ncol > INT32_MAX)
+        REFUSE(r, "%lld rows and %lld columns; 0 to 2^31 - 1 are supported", (long long)r->nrow,
+               (long long)r->ncol);
     if (r->announced < 0 || (double)r->announced > (double)r->nrow * (double)r->ncol)
-        REFUSE(r, "%lld non-zeros in a matrix of %lld x %lld", (long long)r->announced, (long long)r->nrow, (long long)r->ncol);
-    if (r->symmetric && r->nrow != r->ncol) REFUSE(r, "a symmetric matrix of %lld rows and %lld columns", (long long)r->nrow, (long long)r->ncol);
+        REFUSE(r, "%lld non-zeros in a matrix of %lld x %lld", (long long)r->announced, (long long)r->nrow,
+               (long long)r->ncol);
+    if (r->symmetric && r->nrow != r->ncol)
+        REFUSE(r, "a symmetric matrix of %lld rows and %lld columns", (long long)r->nrow, (long long)r->ncol);
 out:
     return st;
 }
@@ -111,9 +118,12 @@ static kl_status read_elements(reader *r, kl_err *err)
         double value = 1.0;
         const int n = split(r->text, 4, word);
         if (n != wanted) REFUSE(r, "%d words; an element is 'row column%s'", n, r->pattern ? "" : " value");
-        if (!kl_parse_int(word[0], &i) || i < 1 || i > r->nrow) REFUSE(r, "row '%.40s'; allowed: 1 to %lld", word[0], (long long)r->nrow);
-        if (!kl_parse_int(word[1], &j) || j < 1 || j > r->ncol) REFUSE(r, "column '%.40s'; allowed: 1 to %lld", word[1], (long long)r->ncol);
-        if (!r->pattern && (!kl_parse_double(word[2], &value) || !isfinite(value))) REFUSE(r, "value '%.40s' is not a finite number", word[2]);
+        if (!kl_parse_int(word[0], &i) || i < 1 || i > r->nrow)
+            REFUSE(r, "row '%.40s'; allowed: 1 to %lld", word[0], (long long)r->nrow);
+        if (!kl_parse_int(word[1], &j) || j < 1 || j > r->ncol)
+            REFUSE(r, "column '%.40s'; allowed: 1 to %lld", word[1], (long long)r->ncol);
+        if (!r->pattern && (!kl_parse_double(word[2], &value) || !isfinite(value)))
+            REFUSE(r, "value '%.40s' is not a finite number", word[2]);
         if (r->n == r->announced) REFUSE(r, "more than the %lld elements announced", (long long)r->announced);
         if (r->n == r->room) {
             r->room = r->room > 0 ? 2 * r->room : 4096;
@@ -124,7 +134,8 @@ static kl_status read_elements(reader *r, kl_err *err)
     }
     if (got < 0) REFUSE(r, "the line is longer than %d characters", MAX_LINE - 2);
     if (ferror(r->from)) KL_TRY(kl_fail(err, KL_EIO, "%.300s cannot be read: %s", r->name, strerror(errno)));
-    if (r->n < r->announced) REFUSE(r, "the file ends after %lld of %lld elements", (long long)r->n, (long long)r->announced);
+    if (r->n < r->announced)
+        REFUSE(r, "the file ends after %lld of %lld elements", (long long)r->n, (long long)r->announced);
 out:
     return st;
 }
@@ -142,9 +153,11 @@ static kl_status make_csr(reader *r, kl_spmat **out, kl_err *err)
     KL_TRY(kl_alloc(&sorted, r->n, KL_MEM_WORK, err));
     for (int by_row = 0; by_row < 2; by_row++) {
         memset(place, 0, (size_t)(most + 1) * sizeof(*place));
-        for (int64_t k = 0; k < r->n; k++) place[(by_row ? r->list[k].row : r->list[k].column) + (int64_t)1]++;
+        for (int64_t k = 0; k < r->n; k++)
+            place[(by_row ? r->list[k].row : r->list[k].column) + (int64_t)1]++;
         for (int64_t k = 0; k < most; k++) place[k + 1] += place[k];
-        for (int64_t k = 0; k < r->n; k++) sorted[place[by_row ? r->list[k].row : r->list[k].column]++] = r->list[k];
+        for (int64_t k = 0; k < r->n; k++)
+            sorted[place[by_row ? r->list[k].row : r->list[k].column]++] = r->list[k];
         element *const swap = r->list;
         r->list = sorted;
         sorted = swap;
@@ -222,12 +235,16 @@ kl_status kl_mmfile_write(const char *path, const kl_spmat *m, const char *comme
     fprintf(to, "%lld %lld %lld\n", (long long)m->nrow, (long long)m->ncol, (long long)n);
     for (int64_t i = 0; i < m->nrow && !ferror(to); i++) {
         const int64_t have = kl_spmat_row(m, i, column, value);
-        for (int64_t k = 0; k < have; k++) fprintf(to, "%lld %lld %.17g\n", (long long)i + 1, (long long)column[k] + 1, value[k]);
+        for (int64_t k = 0; k < have; k++)
+            fprintf(to, "%lld %lld %.17g\n", (long long)i + 1, (long long)column[k] + 1, value[k]);
     }
-    if (fflush(to) != 0 || ferror(to) || fsync(fileno(to)) != 0) st = kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, strerror(errno));
-    if (fclose(to) != 0 && st == KL_OK) st = kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, strerror(errno));
+    if (fflush(to) != 0 || ferror(to) || fsync(fileno(to)) != 0)
+        st = kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, strerror(errno));
+    if (fclose(to) != 0 && st == KL_OK)
+        st = kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, strerror(errno));
     to = NULL;
-    if (st == KL_OK && kl_partial_publish(&partial, &why) != KL_OK) st = kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, why.text);
+    if (st == KL_OK && kl_partial_publish(&partial, &why) != KL_OK)
+        st = kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, why.text);
 out:
     kl_partial_drop(&partial);
     kl_free(&column);

@@ -9,7 +9,8 @@
 #include "base/mem.h"
 #include "base/par.h"
 
-static const char *const format_name[KL_NSP] = {"csr", "ell", "ellr", "sell", "sellr", "hybrid"}; /* ORDER KL_SP */
+/* ORDER KL_SP */
+static const char *const format_name[KL_NSP] = {"csr", "ell", "ellr", "sell", "sellr", "hybrid"};
 
 const char *kl_spformat_name(kl_spformat format) { return format_name[format]; }
 
@@ -72,13 +73,16 @@ static void find_longest(kl_spmat *m)
     }
 }
 
-kl_status kl_spmat_take_csr(int64_t nrow, int64_t ncol, int symmetric, int64_t **off, uint32_t **column, double **value, kl_spmat **out, kl_err *err)
+kl_status kl_spmat_take_csr(int64_t nrow, int64_t ncol, int symmetric, int64_t **off, uint32_t **column,
+                            double **value, kl_spmat **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_spmat *m = NULL;
     *out = NULL;
     if (nrow < 0 || ncol < 0 || ncol > (int64_t)UINT32_MAX + 1 || nrow > (int64_t)UINT32_MAX + 1)
-        return kl_fail(err, KL_EINPUT, "a sparse matrix of %lld rows and %lld columns; 0 to 2^32 are supported", (long long)nrow, (long long)ncol);
+        return kl_fail(err, KL_EINPUT,
+                       "a sparse matrix of %lld rows and %lld columns; 0 to 2^32 are supported",
+                       (long long)nrow, (long long)ncol);
     KL_TRY(kl_alloc(&m, 1, KL_MEM_MISC, err));
     const int64_t nnz = (*off)[nrow];
     m->format = KL_SP_CSR;
@@ -128,7 +132,8 @@ static int64_t choose_boundary(const kl_spmat *m)
     int64_t *rows = NULL, pad = 0, boundary = 0, shorter = 0;
     if (kl_alloc(&rows, m->longest + 1, KL_MEM_WORK, &none) != KL_OK) return 0; /* CSR in effect */
     for (int64_t i = 0; i < m->nrow; i++) rows[row_length(m, i)]++;
-    for (int64_t b = 1; b <= m->longest; b++) { /* from b-1 to b every row shorter than b gets one more place to pad */
+    /* from b-1 to b every row shorter than b gets one more place to pad */
+    for (int64_t b = 1; b <= m->longest; b++) {
         shorter += rows[b - 1];
         pad += shorter;
         if ((double)pad > padding_allowed * (double)m->nnz) break;
@@ -157,14 +162,16 @@ static kl_status sort_rows(kl_spmat *m, const kl_spmat *csr, kl_err *err)
     KL_TRY(kl_alloc(&list, m->nrow, KL_MEM_WORK, err));
     for (int64_t i = 0; i < m->nrow; i++) list[i] = (row_size){(uint32_t)row_length(csr, i), (uint32_t)i};
     for (int64_t i = 0; i < m->nrow; i += m->sigma)
-        qsort(list + i, (size_t)(m->nrow - i < m->sigma ? m->nrow - i : m->sigma), sizeof(*list), longest_first);
+        qsort(list + i, (size_t)(m->nrow - i < m->sigma ? m->nrow - i : m->sigma), sizeof(*list),
+              longest_first);
     for (int64_t i = 0; i < m->nrow; i++) m->order[i] = list[i].row;
 out:
     kl_free(&list);
     return st;
 }
 
-/* Copies the first `n` non-zeros of row i to places first, first + step, ...; pads to `width` with the row's last column. */
+/* Copies the first `n` non-zeros of row i to places first, first + step, ...; pads to `width` with the row's
+   last column. */
 static void lay_row(kl_spmat *m, const kl_spmat *csr, int64_t i, int64_t width, int64_t first, int64_t step)
 {
     const int64_t from = kl_sp_offset(csr, csr->start, i), have = row_length(csr, i);
@@ -199,8 +206,9 @@ static kl_status lay_regular(kl_spmat *m, const kl_spmat *csr, int nthread, kl_e
 {
     kl_status st = KL_OK;
     laying l = {m, csr};
-    if (!kl_mul_size(m->nrow, m->width, &m->nplace)) KL_TRY(kl_fail(err, KL_ENOMEM, "%s: %lld rows of %lld places do not fit", format_name[m->format],
-                                                                   (long long)m->nrow, (long long)m->width));
+    if (!kl_mul_size(m->nrow, m->width, &m->nplace))
+        KL_TRY(kl_fail(err, KL_ENOMEM, "%s: %lld rows of %lld places do not fit", format_name[m->format],
+                       (long long)m->nrow, (long long)m->width));
     KL_TRY(kl_alloc(&m->value, m->nplace, KL_MEM_MATRIX, err));
     KL_TRY(alloc_words(&m->column, m->nplace, m->index_bytes, err));
     kl_par_for(nthread, (m->nrow + ROWS_PER_TASK - 1) / ROWS_PER_TASK, regular_task, &l);
@@ -212,7 +220,8 @@ static void slice_task(void *self, int64_t s, int thread)
 {
     const laying *const l = self;
     kl_spmat *const m = l->m;
-    const int64_t place = kl_sp_offset(m, m->slice_off, s), width = (kl_sp_offset(m, m->slice_off, s + 1) - place) / m->height;
+    const int64_t place = kl_sp_offset(m, m->slice_off, s),
+                  width = (kl_sp_offset(m, m->slice_off, s + 1) - place) / m->height;
     (void)thread;
     for (int64_t k = s * m->height; k < (s + 1) * m->height && k < m->nrow; k++)
         lay_row(m, l->csr, m->order != NULL ? m->order[k] : k, width, place + k - s * m->height, m->height);
@@ -241,7 +250,8 @@ static kl_status lay_slices(kl_spmat *m, const kl_spmat *csr, const kl_spopts *o
         if (pass == 1) break;
         m->nplace = place;
         m->offset_bytes = place <= UINT32_MAX ? 4 : 8;
-        KL_TRY(kl_alloc(&m->value, place, KL_MEM_MATRIX, err)); /* places below the last row stay 0, column 0 */
+        /* places below the last row stay 0, column 0 */
+        KL_TRY(kl_alloc(&m->value, place, KL_MEM_MATRIX, err));
         KL_TRY(alloc_words(&m->column, place, m->index_bytes, err));
         KL_TRY(alloc_words(&m->slice_off, m->nslice + 1, m->offset_bytes, err));
     }
@@ -298,17 +308,23 @@ kl_status kl_spmat_convert(const kl_spmat *csr, const kl_spopts *opts, kl_spmat 
     kl_status st = KL_OK;
     kl_spmat *m = NULL;
     *out = NULL;
-    if (csr->format != KL_SP_CSR) return kl_fail(err, KL_EINPUT, "only a CSR matrix is converted, not %s", format_name[csr->format]);
-    if (opts->format < 0 || opts->format >= KL_NSP) return kl_fail(err, KL_EINPUT, "sparse format %d; 0 to %d are known", (int)opts->format, KL_NSP - 1);
+    if (csr->format != KL_SP_CSR)
+        return kl_fail(err, KL_EINPUT, "only a CSR matrix is converted, not %s", format_name[csr->format]);
+    if (opts->format < 0 || opts->format >= KL_NSP)
+        return kl_fail(err, KL_EINPUT, "sparse format %d; 0 to %d are known", (int)opts->format, KL_NSP - 1);
     if (csr->symmetric && opts->format != KL_SP_CSR && opts->format != KL_SP_HYBRID)
-        return kl_fail(err, KL_EINPUT, "format %s holds no symmetric halves; csr and hybrid do", format_name[opts->format]);
+        return kl_fail(err, KL_EINPUT, "format %s holds no symmetric halves; csr and hybrid do",
+                       format_name[opts->format]);
     if (opts->boundary < 0 || opts->height < 0 || opts->height > 65536 || opts->sigma < 0)
-        return kl_fail(err, KL_EINPUT, "boundary %lld, slice height %lld, sigma %lld: 0 or more are allowed, a height of at most 65536",
-                       (long long)opts->boundary, (long long)opts->height, (long long)opts->sigma);
+        return kl_fail(
+            err, KL_EINPUT,
+            "boundary %lld, slice height %lld, sigma %lld: 0 or more are allowed, a height of at most 65536",
+            (long long)opts->boundary, (long long)opts->height, (long long)opts->sigma);
     if (opts->index_bytes != 0 && opts->index_bytes != 2 && opts->index_bytes != 4)
         return kl_fail(err, KL_EINPUT, "indices of %d bytes; 2 and 4 are allowed", opts->index_bytes);
     if (opts->index_bytes == 2 && narrow_enough(csr->ncol) > 2)
-        return kl_fail(err, KL_EINPUT, "16-bit indices hold columns 0 to 65535; this matrix has %lld", (long long)csr->ncol);
+        return kl_fail(err, KL_EINPUT, "16-bit indices hold columns 0 to 65535; this matrix has %lld",
+                       (long long)csr->ncol);
     KL_TRY(kl_alloc(&m, 1, KL_MEM_MISC, err));
     m->format = opts->format;
     m->symmetric = csr->symmetric;
@@ -357,17 +373,22 @@ kl_status kl_spmat_half(const kl_spmat *csr, kl_spmat **out, kl_err *err)
     uint32_t *column = NULL;
     double *value = NULL, largest = 0;
     *out = NULL;
-    if (csr->format != KL_SP_CSR || csr->symmetric) return kl_fail(err, KL_EINPUT, "a half is made of a whole CSR matrix");
+    if (csr->format != KL_SP_CSR || csr->symmetric)
+        return kl_fail(err, KL_EINPUT, "a half is made of a whole CSR matrix");
     if (csr->nrow != csr->ncol)
-        return kl_fail(err, KL_EINPUT, "a matrix of %lld rows and %lld columns is not symmetric", (long long)csr->nrow, (long long)csr->ncol);
+        return kl_fail(err, KL_EINPUT, "a matrix of %lld rows and %lld columns is not symmetric",
+                       (long long)csr->nrow, (long long)csr->ncol);
     for (int64_t k = 0; k < csr->nnz; k++) largest = fmax(largest, fabs(csr->rest_value[k]));
     KL_TRY(kl_alloc(&off, csr->nrow + 1, KL_MEM_MATRIX, err));
     for (int64_t i = 0; i < csr->nrow; i++)
         for (int64_t k = kl_sp_offset(csr, csr->start, i); k < kl_sp_offset(csr, csr->start, i + 1); k++) {
             const int64_t j = kl_sp_column(csr, csr->rest_column, k);
             if (fabs(csr->rest_value[k] - element_at(csr, j, i)) > 1e-12 * largest)
-                KL_TRY(kl_fail(err, KL_EINPUT, "the matrix is not symmetric: element (%lld, %lld) is %.17g and (%lld, %lld) is %.17g", (long long)i + 1,
-                               (long long)j + 1, csr->rest_value[k], (long long)j + 1, (long long)i + 1, element_at(csr, j, i)));
+                KL_TRY(kl_fail(
+                    err, KL_EINPUT,
+                    "the matrix is not symmetric: element (%lld, %lld) is %.17g and (%lld, %lld) is %.17g",
+                    (long long)i + 1, (long long)j + 1, csr->rest_value[k], (long long)j + 1,
+                    (long long)i + 1, element_at(csr, j, i)));
             n += j <= i;
         }
     KL_TRY(kl_alloc(&column, n, KL_MEM_MATRIX, err));
@@ -402,16 +423,18 @@ int64_t kl_spmat_formula_bytes(const kl_spmat *m)
     case KL_SP_HYBRID: return m->nrow * (4 + 2 * word) + m->nrow * m->width * entry + m->nrest * entry;
     default: break;
     }
-    int64_t bytes = (m->nslice + 1) * word + (m->sigma > 1 ? m->nrow * 4 : 0) + (m->format == KL_SP_SELLR ? m->nrow * 4 : 0);
-    for (int64_t s = 0; s < m->nslice; s++) bytes += (kl_sp_offset(m, m->slice_off, s + 1) - kl_sp_offset(m, m->slice_off, s)) * entry;
+    int64_t bytes = (m->nslice + 1) * word + (m->sigma > 1 ? m->nrow * 4 : 0) +
+                    (m->format == KL_SP_SELLR ? m->nrow * 4 : 0);
+    for (int64_t s = 0; s < m->nslice; s++)
+        bytes += (kl_sp_offset(m, m->slice_off, s + 1) - kl_sp_offset(m, m->slice_off, s)) * entry;
     return bytes;
 }
 
 int64_t kl_spmat_measured_bytes(const kl_spmat *m)
 {
-    return kl_mem_block_bytes(m->value) + kl_mem_block_bytes(m->column) + kl_mem_block_bytes(m->slice_off) + kl_mem_block_bytes(m->length) +
-           kl_mem_block_bytes(m->order) + kl_mem_block_bytes(m->rest_value) + kl_mem_block_bytes(m->rest_column) + kl_mem_block_bytes(m->start) +
-           kl_mem_block_bytes(m->end);
+    return kl_mem_block_bytes(m->value) + kl_mem_block_bytes(m->column) + kl_mem_block_bytes(m->slice_off) +
+           kl_mem_block_bytes(m->length) + kl_mem_block_bytes(m->order) + kl_mem_block_bytes(m->rest_value) +
+           kl_mem_block_bytes(m->rest_column) + kl_mem_block_bytes(m->start) + kl_mem_block_bytes(m->end);
 }
 
 int64_t kl_spmat_row(const kl_spmat *m, int64_t i, int64_t *column, double *value)
@@ -435,7 +458,8 @@ int64_t kl_spmat_row(const kl_spmat *m, int64_t i, int64_t *column, double *valu
     if (m->length != NULL && m->length[i] < width) width = m->length[i];
     for (int64_t k = 0; k < width; k++) {
         const int64_t c = kl_sp_column(m, m->column, first + k * step);
-        if (m->length == NULL && m->value[first + k * step] == 0.0) continue; /* padding, or a zero that need not be known */
+        /* padding, or a zero that need not be known */
+        if (m->length == NULL && m->value[first + k * step] == 0.0) continue;
         column[n] = c;
         value[n++] = m->value[first + k * step];
     }
@@ -454,7 +478,8 @@ void kl_spmat_look(const kl_spmat *csr, int64_t boundary, kl_spmat_facts *facts)
     facts->boundary = boundary > 0 ? boundary : choose_boundary(csr);
     double places = 0;
     for (int64_t i = 0; i < csr->nrow; i++) {
-        const int64_t from = kl_sp_offset(csr, csr->start, i), n = row_length(csr, i), left = n < facts->boundary ? n : facts->boundary;
+        const int64_t from = kl_sp_offset(csr, csr->start, i), n = row_length(csr, i),
+                      left = n < facts->boundary ? n : facts->boundary;
         facts->nnz_reference += left;
         facts->nnz_expansion += n - left;
         facts->rows_reference += left > 0;

@@ -1,6 +1,6 @@
-/* Sparse matrices in the storage formats of Mahmoud, Hoffmann and Reza, Computation 6 (2018) 45: CSR, ELL, ELLPACK-R, sliced ELL and its
-   R form, and the hybrid of ELL for the first BOUNDARY non-zeros of each row and CSR for the rest. Stores and converts; multiplies
-   nothing.
+/* Sparse matrices in the storage formats of Mahmoud, Hoffmann and Reza, Computation 6 (2018) 45: CSR, ELL,
+   ELLPACK-R, sliced ELL and its R form, and the hybrid of ELL for the first BOUNDARY non-zeros of each row
+   and CSR for the rest. Stores and converts; multiplies nothing.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_SPMAT_H
 #define KL_SPMAT_H
@@ -11,13 +11,23 @@ extern "C" {
 #endif
 
 /* ORDER KL_SP: names in spmat.c */
-typedef enum kl_spformat { KL_SP_CSR, KL_SP_ELL, KL_SP_ELLR, KL_SP_SELL, KL_SP_SELLR, KL_SP_HYBRID, KL_NSP } kl_spformat;
+typedef enum kl_spformat {
+    KL_SP_CSR,
+    KL_SP_ELL,
+    KL_SP_ELLR,
+    KL_SP_SELL,
+    KL_SP_SELLR,
+    KL_SP_HYBRID,
+    KL_NSP
+} kl_spformat;
 
-/* Every format has two parts, of which either may be empty: a regular one with a fixed number of places for each row (of a slice), and a
-   rest in CSR. Places without a non-zero hold 0 and a column of the matrix, so that kernels need not look. Columns ascend in a row.
+/* Every format has two parts, of which either may be empty: a regular one with a fixed number of places for
+   each row (of a slice), and a rest in CSR. Places without a non-zero hold 0 and a column of the matrix, so
+   that kernels need not look. Columns ascend in a row.
 
    ELL, ELLR   regular [width][nrow], by columns (one thread a row reads side by side)
-   SELL, SELLR regular slice by slice, [width of slice][height]; the last slice is as high as all; with sigma > 1 rows are sorted by
+   SELL, SELLR regular slice by slice, [width of slice][height]; the last slice is as high as all; with sigma
+   > 1 rows are sorted by
                length within groups of sigma, place k holds row order[k]
    HYBRID      regular [nrow][width] by rows (one warp a row), width = BOUNDARY; rest start[row]..end[row]
    CSR         rest only, start[row]..start[row + 1] */
@@ -55,33 +65,40 @@ typedef struct kl_spopts {
 
 static inline int64_t kl_sp_offset(const kl_spmat *m, const void *array, int64_t i)
 {
-    return m->offset_bytes == 4 ? (int64_t)((const uint32_t *)array)[i] : (int64_t)((const uint64_t *)array)[i];
+    return m->offset_bytes == 4 ? (int64_t)((const uint32_t *)array)[i]
+                                : (int64_t)((const uint64_t *)array)[i];
 }
 
 static inline int64_t kl_sp_column(const kl_spmat *m, const void *array, int64_t i)
 {
-    return m->index_bytes == 2 ? (int64_t)((const uint16_t *)array)[i] : (int64_t)((const uint32_t *)array)[i];
+    return m->index_bytes == 2 ? (int64_t)((const uint16_t *)array)[i]
+                               : (int64_t)((const uint32_t *)array)[i];
 }
 
-/* Takes CSR arrays over (on success they are nulled): off [nrow+1], column [nnz] < ncol, ascending in each row; value [nnz].
-   Columns are narrowed to 16 bits where they fit, in place. symmetric: columns are <= row. */
-kl_status kl_spmat_take_csr(int64_t nrow, int64_t ncol, int symmetric, int64_t **off, uint32_t **column, double **value, kl_spmat **out,
-                            kl_err *err) KL_MUST_CHECK;
+/* Takes CSR arrays over (on success they are nulled): off [nrow+1], column [nnz] < ncol, ascending in each
+   row; value [nnz]. Columns are narrowed to 16 bits where they fit, in place. symmetric: columns are <=
+   row. */
+kl_status kl_spmat_take_csr(int64_t nrow, int64_t ncol, int symmetric, int64_t **off, uint32_t **column,
+                            double **value, kl_spmat **out, kl_err *err) KL_MUST_CHECK;
 
-/* A CSR matrix in another format (CSR included, with other indices). Only CSR and HYBRID hold symmetric halves. */
-kl_status kl_spmat_convert(const kl_spmat *csr, const kl_spopts *opts, kl_spmat **out, kl_err *err) KL_MUST_CHECK;
+/* A CSR matrix in another format (CSR included, with other indices). Only CSR and HYBRID hold symmetric
+   halves. */
+kl_status kl_spmat_convert(const kl_spmat *csr, const kl_spopts *opts, kl_spmat **out,
+                           kl_err *err) KL_MUST_CHECK;
 
-/* Half of a symmetric CSR matrix. EINPUT names the first element that has no equal mirror image (to 1e-12 of the largest). */
+/* Half of a symmetric CSR matrix. EINPUT names the first element that has no equal mirror image (to 1e-12 of
+   the largest). */
 kl_status kl_spmat_half(const kl_spmat *csr, kl_spmat **out, kl_err *err) KL_MUST_CHECK;
 void kl_spmat_destroy(kl_spmat **m);
 
-/* Bytes by the paper's formula for this matrix (with the widths of index and offset really used; sliced ELL: the sum over slices), and
-   bytes really taken by the arrays. */
+/* Bytes by the paper's formula for this matrix (with the widths of index and offset really used; sliced ELL:
+   the sum over slices), and bytes really taken by the arrays. */
 int64_t kl_spmat_formula_bytes(const kl_spmat *m);
 int64_t kl_spmat_measured_bytes(const kl_spmat *m);
 
-/* What the paper's program tells of a matrix, for a boundary. The reference region of a row are the columns up to its BOUNDARY-th
-   non-zero, the expansion space the others; sparsity is the share of zeros in a region. */
+/* What the paper's program tells of a matrix, for a boundary. The reference region of a row are the columns
+   up to its BOUNDARY-th non-zero, the expansion space the others; sparsity is the share of zeros in a
+   region. */
 typedef struct kl_spmat_facts {
     int64_t boundary;
     int64_t nnz, nnz_reference, nnz_expansion;
@@ -89,7 +106,8 @@ typedef struct kl_spmat_facts {
     int64_t longest, longest_row;
     double sparsity, sparsity_reference, sparsity_expansion;
 } kl_spmat_facts;
-void kl_spmat_look(const kl_spmat *csr, int64_t boundary, kl_spmat_facts *facts); /* boundary 0: the one that HYBRID would choose */
+/* boundary 0: the one that HYBRID would choose */
+void kl_spmat_look(const kl_spmat *csr, int64_t boundary, kl_spmat_facts *facts);
 
 /* Row i in order of columns: at most m->longest entries; returns how many. */
 int64_t kl_spmat_row(const kl_spmat *m, int64_t i, int64_t *column, double *value);

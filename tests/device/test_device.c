@@ -1,7 +1,8 @@
-/* Executors of devices, compiled once for each: offload, with the best kernels of the device and with the plain ones, and CUDA, with all the memory and with so little that
-   lists run in rounds. Every vector entry against plain loops (odd sizes, padded strides,
-   addresses that allow no wide access, outputs full of NaN, guard words on the device), random lists of records and the lists of superblocks against the
-   host, ground states against the host's, and the device's memory back at the end. On a GPU run it with
+/* Executors of devices, compiled once for each: offload, with the best kernels of the device and with the
+   plain ones, and CUDA, with all the memory and with so little that lists run in rounds. Every vector entry
+   against plain loops (odd sizes, padded strides, addresses that allow no wide access, outputs full of NaN,
+   guard words on the device), random lists of records and the lists of superblocks against the host, ground
+   states against the host's, and the device's memory back at the end. On a GPU run it with
    OMP_TARGET_OFFLOAD=MANDATORY; without one the CUDA tests say SKIP.
    SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
@@ -37,7 +38,10 @@ static kl_status open_one(int plain, kl_exec **out, kl_err *err)
     return st;
 }
 #else
-static kl_status open_one(int plain, kl_exec **out, kl_err *err) { return kl_exec_open_offload(plain, out, err); }
+static kl_status open_one(int plain, kl_exec **out, kl_err *err)
+{
+    return kl_exec_open_offload(plain, out, err);
+}
 #endif
 
 static int setup(void **state)
@@ -59,11 +63,13 @@ static int teardown(void **state)
     fixture *const f = *state;
     for (int plain = 0; plain < 2; plain++) kl_exec_close(&f->ex[plain]);
     kl_exec_close(&f->host);
-    if (kl_mem_device_live_bytes() != 0) print_error("%lld bytes of the device are not given back\n", (long long)kl_mem_device_live_bytes());
+    if (kl_mem_device_live_bytes() != 0)
+        print_error("%lld bytes of the device are not given back\n", (long long)kl_mem_device_live_bytes());
     return kl_mem_live_total() == 0 && kl_mem_device_live_bytes() == 0 ? 0 : -1;
 }
 
-/* A guarded array of the host and its copy, guards and all, on the device; `shift` doubles off the alignment of allocations. */
+/* A guarded array of the host and its copy, guards and all, on the device; `shift` doubles off the alignment
+   of allocations. */
 typedef struct both {
     double *host;
     int64_t n;
@@ -115,8 +121,10 @@ static void test_open(void **state)
     for (int plain = 0; plain < 2; plain++) {
         kl_exec *const ex = f->ex[plain];
         const kl_vtable *const v = &ex->vt;
-        expect_true(v->alloc && v->release && v->upload && v->download && v->copy && v->fill && v->axpby && v->dots && v->combine && v->precondition);
-        expect_true(v->batch_prepare && v->batch_apply && v->batch_release && v->batch_explain && v->room && v->explain && v->close);
+        expect_true(v->alloc && v->release && v->upload && v->download && v->copy && v->fill && v->axpby &&
+                    v->dots && v->combine && v->precondition);
+        expect_true(v->batch_prepare && v->batch_apply && v->batch_release && v->batch_explain && v->room &&
+                    v->explain && v->close);
         if (!KL_TEST_CUDA) expect_true(v->fuse && v->kron_prepare && v->kron_apply && v->kron_release);
         expect_true(ex->where[0] != '\0');
         assert_string_equal(ex->name, KL_TEST_CUDA ? "cuda" : "offload");
@@ -164,7 +172,8 @@ static void test_streams(void **state)
             memcpy(old, z.host, (size_t)n * sizeof(double));
             ex->vt.axpby(ex, n, a, x.dev, b, z.dev);
             fetch(ex, &z);
-            for (int64_t i = 0; i < n; i++) expect_near(z.host[i], a * x.host[i] + (b != 0.0 ? b * old[i] : 0.0), 4 * EPS);
+            for (int64_t i = 0; i < n; i++)
+                expect_near(z.host[i], a * x.host[i] + (b != 0.0 ? b * old[i] : 0.0), 4 * EPS);
             kl_test_free(old);
             drop(ex, &z);
         }
@@ -197,7 +206,8 @@ static void test_tall(void **state)
             kl_exec *const ex = f->ex[q & 1];
             const int shift = q >> 1 & 1, nvec = counts[q / 4];
             const int64_t n = sizes[s], ldv = n + (q % 3 == 0 ? 5 : 6);
-            kl_test_case("plain=%d n=%lld nvec=%d shift=%d ldv=%lld", q & 1, (long long)n, nvec, shift, (long long)ldv);
+            kl_test_case("plain=%d n=%lld nvec=%d shift=%d ldv=%lld", q & 1, (long long)n, nvec, shift,
+                         (long long)ldv);
             both v = make(ex, nvec * ldv, shift, 7), x = make(ex, n, 0, 8);
             double out[51], again[51], c[51];
             uint64_t seed = 9;
@@ -229,7 +239,8 @@ static void test_tall(void **state)
         }
 }
 
-/* So long that narrow passes have a beginning, a middle and an end on every device. They take turns in going there and back, and V y does: nobody sees it in the answers. */
+/* So long that narrow passes have a beginning, a middle and an end on every device. They take turns in going
+   there and back, and V y does: nobody sees it in the answers. */
 static void test_there_and_back(void **state)
 {
     fixture *const f = *state;
@@ -262,17 +273,21 @@ static void test_there_and_back(void **state)
         }
 }
 
-/* Fused steps of every size beside the host's; outputs take the place of inputs, and what has coefficient 0 may be NaN. */
+/* Fused steps of every size beside the host's; outputs take the place of inputs, and what has coefficient 0
+   may be NaN. */
 static void test_fuse(void **state)
 {
     fixture *const f = *state;
     if (!f->ex[0]->vt.fuse) skip();
     enum { NSHAPE = 18 };
-    static const int shape[NSHAPE][3] = {{1, 0, 1},   {3, 1, 1},     {4, 2, 1},    {2, 1, 4},  {4, 2, 4},  {4, 3, 1},  {5, 2, 0}, {18, 0, 90}, {18, 15, 6},
-                                         {33, 31, 128}, {96, 80, 128}, {7, 1, 33}, {6, 5, 15}, {6, 0, 21}, {3, 1, 1}, {2, 3, 6}, {4, 5, 15},  {1, 1, 1}};
+    static const int shape[NSHAPE][3] = {{1, 0, 1},     {3, 1, 1},  {4, 2, 1},   {2, 1, 4},   {4, 2, 4},
+                                         {4, 3, 1},     {5, 2, 0},  {18, 0, 90}, {18, 15, 6}, {33, 31, 128},
+                                         {96, 80, 128}, {7, 1, 33}, {6, 5, 15},  {6, 0, 21},  {3, 1, 1},
+                                         {2, 3, 6},     {4, 5, 15}, {1, 1, 1}};
     for (int q = 0; q < 2 * NSIZE * NSHAPE; q++) {
         kl_exec *const ex = f->ex[q & 1];
-        const int few = q / (2 * NSIZE) >= 12; /* the last shapes: what registers hold, at even places, products of outputs alone */
+        /* the last shapes: what registers hold, at even places, products of outputs alone */
+        const int few = q / (2 * NSIZE) >= 12;
         const int64_t n = sizes[q / 2 % NSIZE] + few * (sizes[q / 2 % NSIZE] % 2);
         const int *const m = shape[q / (2 * NSIZE)], nin = m[0], nout = m[1], npair = m[2];
         if (n * (nin + nout) > 3000000) continue;
@@ -280,38 +295,54 @@ static void test_fuse(void **state)
         uint64_t seed = (uint64_t)q + 1;
         double c[KL_FUSE_MOST * KL_FUSE_MOST_OUT], got[KL_FUSE_MOST_PAIR], want[KL_FUSE_MOST_PAIR];
         int pair[KL_FUSE_MOST_PAIR][2];
-        const int unused = nin > 2 && nout > 0 ? lists_below(&seed, nin) : -1; /* full of NaN, and nobody may notice */
-        for (int i = 0; i < nout * nin; i++) c[i] = i % nin == unused || lists_below(&seed, 4) == 0 ? 0.0 : kl_test_uniform(&seed);
+        /* full of NaN, and nobody may notice */
+        const int unused = nin > 2 && nout > 0 ? lists_below(&seed, nin) : -1;
+        for (int i = 0; i < nout * nin; i++)
+            c[i] = i % nin == unused || lists_below(&seed, 4) == 0 ? 0.0 : kl_test_uniform(&seed);
         const int first = few && nout > 0 ? nin : 0;
         for (int p = 0; p < npair; p++)
-            for (int k = 0; k < 2; k++) do pair[p][k] = first + lists_below(&seed, nin + nout - first);
+            for (int k = 0; k < 2; k++) do
+                    pair[p][k] = first + lists_below(&seed, nin + nout - first);
                 while (pair[p][k] == unused);
         both in[2][KL_FUSE_MOST], out[2][KL_FUSE_MOST_OUT];
         for (int w = 0; w < 2; w++) {
             kl_exec *const e = w ? ex : f->host;
             kl_dptr from[KL_FUSE_MOST], to[KL_FUSE_MOST_OUT];
-            for (int j = 0; j < nin; j++) from[j] = (in[w][j] = make(e, n, !few && j % 2, j == unused ? 0 : (uint64_t)j + 3)).dev;
+            for (int j = 0; j < nin; j++)
+                from[j] = (in[w][j] = make(e, n, !few && j % 2, j == unused ? 0 : (uint64_t)j + 3)).dev;
             for (int k = 0; k < nout; k++) {
                 out[w][k] = make(e, n, 0, 0);
                 to[k] = k % 3 == 1 && k < nin ? from[k] : out[w][k].dev;
             }
-            const kl_fuse step = {.nin = nin, .nout = nout, .npair = npair, .in = from, .out = to, .c = c, .pair = (const int(*)[2])pair};
+            const kl_fuse step = {.nin = nin,
+                                  .nout = nout,
+                                  .npair = npair,
+                                  .in = from,
+                                  .out = to,
+                                  .c = c,
+                                  .pair = (const int (*)[2])pair};
             e->vt.fuse(e, n, &step, w ? got : want);
         }
         for (int p = 0; p < npair; p++) expect_near(got[p], want[p], 8 * EPS * (double)(n + 1) * (nin + 1));
         for (int w = 0; w < 2; w++)
-            for (int i = 0; i < nin + nout; i++) fetch(w ? ex : f->host, i < nin ? &in[w][i] : &out[w][i - nin]);
+            for (int i = 0; i < nin + nout; i++)
+                fetch(w ? ex : f->host, i < nin ? &in[w][i] : &out[w][i - nin]);
         for (int i = 0; i < nin + nout; i++) {
-            const both *const a = i < nin ? &in[1][i] : &out[1][i - nin], *const b = i < nin ? &in[0][i] : &out[0][i - nin];
+            const both *const a = i < nin ? &in[1][i] : &out[1][i - nin], *const b = i < nin
+                                                                                         ? &in[0][i]
+                                                                                         : &out[0][i - nin];
             for (int64_t r = 0; r < n; r++)
-                if (!isnan(a->host[r]) || !isnan(b->host[r])) expect_near(a->host[r], b->host[r], 4 * EPS * (nin + 1));
+                if (!isnan(a->host[r]) || !isnan(b->host[r]))
+                    expect_near(a->host[r], b->host[r], 4 * EPS * (nin + 1));
         }
         for (int w = 0; w < 2; w++)
-            for (int i = 0; i < nin + nout; i++) drop(w ? ex : f->host, i < nin ? &in[w][i] : &out[w][i - nin]);
+            for (int i = 0; i < nin + nout; i++)
+                drop(w ? ex : f->host, i < nin ? &in[w][i] : &out[w][i - nin]);
     }
 }
 
-/* Every width up to beyond the widest belt, at heights that leave tails, fill all blocks and are worth other kernels; what an operation writes is full of NaN before. */
+/* Every width up to beyond the widest belt, at heights that leave tails, fill all blocks and are worth other
+   kernels; what an operation writes is full of NaN before. */
 static void test_widths(void **state)
 {
     fixture *const f = *state;
@@ -340,9 +371,20 @@ static void test_widths(void **state)
             fetch(ex, &y);
             for (int64_t i = 0; i < n; i++) expect_near(y.host[i], sum[i], 4 * EPS * (nvec + 1));
             drop(ex, &y);
-            for (kl_way way = KL_WAY_OWN; ex->vt.trial && !plain && n > 0 && !large && way <= KL_WAY_SHARED; way++) { /* each way at every height, in belts too */
+            /* each way at every height, in belts too */
+            for (kl_way way = KL_WAY_OWN; ex->vt.trial && !plain && n > 0 && !large && way <= KL_WAY_SHARED;
+                 way++) {
                 kl_err err = {""};
-                kl_trial t = {.op = KL_OP_DOTS, .way = way, .belt = nvec % 3 ? 0 : 5, .repeat = 1, .n = n, .ldv = ldv, .nvec = nvec, .v = v.dev, .x = x.dev, .out = out};
+                kl_trial t = {.op = KL_OP_DOTS,
+                              .way = way,
+                              .belt = nvec % 3 ? 0 : 5,
+                              .repeat = 1,
+                              .n = n,
+                              .ldv = ldv,
+                              .nvec = nvec,
+                              .v = v.dev,
+                              .x = x.dev,
+                              .out = out};
                 for (int j = 0; j < nvec; j++) out[j] = NAN;
                 const kl_status st = ex->vt.trial(ex, &t, &err);
                 if (st == KL_EABSENT) continue;
@@ -379,7 +421,15 @@ static void test_combine_dots(void **state)
                 pair[j][0] = j < nvec ? j : nvec + 1;
                 pair[j][1] = nvec + 1;
             }
-            ex->vt.fuse(ex, n, &(kl_fuse){.nin = nvec + 1, .nout = 1, .npair = nvec + 1, .in = in, .out = &in[nvec], .c = c, .pair = (const int(*)[2])pair}, dots);
+            ex->vt.fuse(ex, n,
+                        &(kl_fuse){.nin = nvec + 1,
+                                   .nout = 1,
+                                   .npair = nvec + 1,
+                                   .in = in,
+                                   .out = &in[nvec],
+                                   .c = c,
+                                   .pair = (const int (*)[2])pair},
+                        dots);
             fetch(ex, &v);
             for (int64_t i = 0; i < n; i++) {
                 double y = 0.0;
@@ -388,14 +438,16 @@ static void test_combine_dots(void **state)
                 for (int j = 0; j < nvec; j++) want[j] += old[i + j * ldv] * y;
                 want[nvec] += y * y;
             }
-            for (int j = 0; j <= nvec; j++) expect_near(dots[j], want[j], 8 * EPS * (double)(n + 1) * (nvec + 1));
+            for (int j = 0; j <= nvec; j++)
+                expect_near(dots[j], want[j], 8 * EPS * (double)(n + 1) * (nvec + 1));
             expect_true(memcmp(v.host, old, (size_t)(nvec * ldv) * sizeof *old) == 0);
             kl_test_free(old);
             drop(ex, &v);
         }
 }
 
-/* Matrices of any sizes at once against LAPACK's values, and A V = V w with orthonormal V; what is not a number is refused. */
+/* Matrices of any sizes at once against LAPACK's values, and A V = V w with orthonormal V; what is not a
+   number is refused. */
 static void test_eigen(void **state)
 {
     fixture *const f = *state;
@@ -406,13 +458,16 @@ static void test_eigen(void **state)
         kl_err err = {""};
         int64_t off[NMAT], total = 0, values = 0;
         if (!ex->vt.eigen) continue;
-        for (int i = 0; i < NMAT; i++) off[i] = total, total += (int64_t)dim[i] * dim[i] + 3, values += dim[i];
+        for (int i = 0; i < NMAT; i++)
+            off[i] = total, total += (int64_t)dim[i] * dim[i] + 3, values += dim[i];
         both a = make(ex, total, 0, 37);
         for (int i = 0; i < NMAT; i++)
             for (int r = 0; r < dim[i]; r++)
-                for (int c = 0; c < r; c++) a.host[off[i] + c + (int64_t)r * dim[i]] = a.host[off[i] + r + (int64_t)c * dim[i]];
+                for (int c = 0; c < r; c++)
+                    a.host[off[i] + c + (int64_t)r * dim[i]] = a.host[off[i] + r + (int64_t)c * dim[i]];
         expect_ok(ex->vt.upload(ex, a.dev, a.host, total, &err), err);
-        double *const old = kl_test_guarded(total), *const w = kl_test_guarded(values), *const want = kl_test_guarded(201);
+        double *const old = kl_test_guarded(total), *const w = kl_test_guarded(values),
+                      *const want = kl_test_guarded(201);
         memcpy(old, a.host, (size_t)total * sizeof *old);
         expect_ok(ex->vt.eigen(ex, NMAT, dim, off, a.dev, w, &err), err);
         fetch(ex, &a);
@@ -424,7 +479,9 @@ static void test_eigen(void **state)
             for (int c = 0; c < n; c++)
                 for (int r = 0; r < n; r++) {
                     double left = 0.0, product = 0.0;
-                    for (int k = 0; k < n; k++) left += m[r + (int64_t)k * n] * v[k + (int64_t)c * n], product += v[k + (int64_t)r * n] * v[k + (int64_t)c * n];
+                    for (int k = 0; k < n; k++)
+                        left += m[r + (int64_t)k * n] * v[k + (int64_t)c * n],
+                            product += v[k + (int64_t)r * n] * v[k + (int64_t)c * n];
                     expect_near(left, value[c] * v[r + (int64_t)c * n], tol * n);
                     expect_near(product, r == c, tol);
                 }
@@ -433,7 +490,9 @@ static void test_eigen(void **state)
             expect_ok(kl_dense_eig(n, copy, n > 1 ? n : 1, want, &err), err);
             for (int c = 0; c < n; c++) expect_near(value[c], want[c], tol);
             kl_test_free(copy);
-            for (int k = 0; k < 3; k++) expect_true(memcmp(&a.host[off[i] + (int64_t)n * n + k], &old[off[i] + (int64_t)n * n + k], sizeof *old) == 0);
+            for (int k = 0; k < 3; k++)
+                expect_true(memcmp(&a.host[off[i] + (int64_t)n * n + k], &old[off[i] + (int64_t)n * n + k],
+                                   sizeof *old) == 0);
         }
         kl_test_guards_hold(w, values);
         a.host[off[4] + 7] = NAN;
@@ -446,7 +505,8 @@ static void test_eigen(void **state)
     }
 }
 
-/* The same by way of tridiagonal matrices: LAPACK has these, and their vectors are turned by the reflections that stay there. All columns of some matrices, some of others. */
+/* The same by way of tridiagonal matrices: LAPACK has these, and their vectors are turned by the reflections
+   that stay there. All columns of some matrices, some of others. */
 static void test_tridiagonal(void **state)
 {
     fixture *const f = *state;
@@ -457,7 +517,8 @@ static void test_tridiagonal(void **state)
         kl_err err = {""};
         int64_t off[NMAT], at[NMAT], total = 0, values = 0, columns = 0;
         if (!ex->vt.tridiagonal) continue;
-        dim[10] = strstr(ex->where, "bare") && kl_test_rounds(9) == 9 ? 2200 : 0, count[10] = dim[10] / 500; /* more shared memory than a kernel has unasked */
+        /* more shared memory than a kernel has unasked */
+        dim[10] = strstr(ex->where, "bare") && kl_test_rounds(9) == 9 ? 2200 : 0, count[10] = dim[10] / 500;
         for (int i = 0; i < NMAT; i++) {
             off[i] = total, total += (int64_t)dim[i] * dim[i] + 3, values += dim[i];
             at[i] = columns, columns += (int64_t)dim[i] * count[i];
@@ -467,11 +528,13 @@ static void test_tridiagonal(void **state)
             for (int r = 0; r < dim[i]; r++)
                 for (int c = 0; c <= r; c++) {
                     double *const below = &a.host[off[i] + r + (int64_t)c * dim[i]];
-                    if (i == 9) *below = r == c ? 1.0 / (1 + r % 3) : r == 150 && c < 3 ? 0.3 : 0; /* diagonal but for a row: reflections that are none */
+                    /* diagonal but for a row: reflections that are none */
+                    if (i == 9) *below = r == c ? 1.0 / (1 + r % 3) : r == 150 && c < 3 ? 0.3 : 0;
                     a.host[off[i] + c + (int64_t)r * dim[i]] = *below;
                 }
         expect_ok(ex->vt.upload(ex, a.dev, a.host, total, &err), err);
-        double *const old = kl_test_guarded(total), *const d = kl_test_guarded(values), *const e = kl_test_guarded(values);
+        double *const old = kl_test_guarded(total), *const d = kl_test_guarded(values),
+                      *const e = kl_test_guarded(values);
         double *w[NMAT] = {NULL}, *v[NMAT] = {NULL};
         memcpy(old, a.host, (size_t)total * sizeof *old);
         expect_ok(ex->vt.tridiagonal(ex, NMAT, dim, off, a.dev, d, e, &err), err);
@@ -483,7 +546,8 @@ static void test_tridiagonal(void **state)
             w[i] = kl_test_guarded(n), v[i] = kl_test_guarded((int64_t)n * n);
             expect_near(e[from + n - 1], 0, 0);
             expect_ok(kl_dense_eig_tridiagonal(n, d + from, e + from, w[i], v[i], n, &err), err);
-            memcpy(z.host + at[i], v[i] + (int64_t)(n - count[i]) * n, (size_t)(n * count[i]) * sizeof(double));
+            memcpy(z.host + at[i], v[i] + (int64_t)(n - count[i]) * n,
+                   (size_t)(n * count[i]) * sizeof(double));
         }
         expect_ok(ex->vt.upload(ex, z.dev, z.host, columns, &err), err);
         expect_ok(kl_turn(ex, NMAT, dim, off, total, a.dev, count, at, columns, z.dev, &err), err);
@@ -496,13 +560,17 @@ static void test_tridiagonal(void **state)
             for (int c = 0; c < count[i]; c++)
                 for (int r = 0; r < n; r++) {
                     double left = 0.0, product = 0.0;
-                    for (int k = 0; k < n; k++) left += m[r + (int64_t)k * n] * x[k + (int64_t)c * n], product += r < count[i] ? x[k + (int64_t)r * n] * x[k + (int64_t)c * n] : 0;
+                    for (int k = 0; k < n; k++)
+                        left += m[r + (int64_t)k * n] * x[k + (int64_t)c * n],
+                            product += r < count[i] ? x[k + (int64_t)r * n] * x[k + (int64_t)c * n] : 0;
                     expect_near(left, w[i][n - count[i] + c] * x[r + (int64_t)c * n], tol * n);
                     expect_near(product, r == c, r < count[i] ? tol : 1);
                 }
             for (int c = 0; c + 1 < n; c++)
                 for (int r = 0; r <= c; r++) expect_near(a.host[off[i] + r + (int64_t)c * n], 0, 0);
-            for (int k = 0; k < 3; k++) expect_true(memcmp(&a.host[off[i] + (int64_t)n * n + k], &old[off[i] + (int64_t)n * n + k], sizeof *old) == 0);
+            for (int k = 0; k < 3; k++)
+                expect_true(memcmp(&a.host[off[i] + (int64_t)n * n + k], &old[off[i] + (int64_t)n * n + k],
+                                   sizeof *old) == 0);
             kl_test_free(w[i]);
             kl_test_free(v[i]);
         }
@@ -527,11 +595,13 @@ static int compare(kl_exec *host, kl_exec *ex, kl_batch *b, int64_t room, int sh
     kl_batch_plan plan = {0};
     for (int k = 0; k < 2; k++) {
         kl_exec *const e = k ? ex : host;
-        both x = make(e, room, k ? shift : 0, 1), left = make_operators(e, room, 0, 2), right = make(e, room, 1, 3), out = make(e, b->ny, k ? shift : 0, 0);
+        both x = make(e, room, k ? shift : 0, 1), left = make_operators(e, room, 0, 2),
+             right = make(e, room, 1, 3), out = make(e, b->ny, k ? shift : 0, 0);
         b->base[KL_AT_LEFT] = left.dev;
         b->base[KL_AT_RIGHT] = right.dev;
         const int64_t most = e->most_bytes;
-        if (k && most > 0) e->most_bytes += ROOM - e->vt.room(e); /* so little that large intermediates take rounds */
+        /* so little that large intermediates take rounds */
+        if (k && most > 0) e->most_bytes += ROOM - e->vt.room(e);
         const kl_status made = e->vt.batch_prepare(e, b, &err);
         e->most_bytes = most;
         expect_ok(made, err);
@@ -564,10 +634,12 @@ static void test_lists(void **state)
         kl_test_case("round %d most=%d wild=%d zero=%d", round, most, wild, zero);
         lists_random(&b, room, 1 + lists_below(&seed, 20), most, wild, zero, &seed);
         b.once = round % 4 == 1, b.lasting = round % 4 == 2; /* planned with less care, or with more */
-        for (int plain = 0; plain < 2; plain++) compare(f->host, f->ex[plain], &b, room, round & 1, 30.0 * most);
+        for (int plain = 0; plain < 2; plain++)
+            compare(f->host, f->ex[plain], &b, room, round & 1, 30.0 * most);
         if (KL_TEST_CUDA && round < rounds / 3) { /* and as it may be told to */
             kl_exec *const ex = f->ex[round % 2]; /* the second one streams operators in many chunks */
-            ex->projection = (kl_projection)(KL_PROJECTION_4STREAMS + round % (KL_NPROJECTION - KL_PROJECTION_4STREAMS));
+            ex->projection =
+                (kl_projection)(KL_PROJECTION_4STREAMS + round % (KL_NPROJECTION - KL_PROJECTION_4STREAMS));
             kl_test_case("round %d by %s", round, kl_projection_name[ex->projection]);
             compare(f->host, ex, &b, room, round & 1, 30.0 * most);
             ex->projection = KL_PROJECTION_AUTO;
@@ -576,11 +648,13 @@ static void test_lists(void **state)
     }
 }
 
-/* Few tiles and long sums, which a kernel may cut into parts; packed and odd, with several records an output. */
+/* Few tiles and long sums, which a kernel may cut into parts; packed and odd, with several records an
+   output. */
 static void test_long(void **state)
 {
     fixture *const f = *state;
-    static const int shape[][3] = {{1, 1, 3000}, {17, 33, 2500}, {130, 129, 1777}, {300, 5, 4001}, {128, 128, 4096}, {597, 601, 597}};
+    static const int shape[][3] = {{1, 1, 3000},   {17, 33, 2500},   {130, 129, 1777},
+                                   {300, 5, 4001}, {128, 128, 4096}, {597, 601, 597}};
     kl_err err = {""};
     const int all = 6 * 4, step = all / kl_test_rounds(all);
     for (int q = 0; q < all; q += step) {
@@ -592,8 +666,24 @@ static void test_long(void **state)
         expect_ok(kl_batch_open_group(&b, 0, (int64_t)m * n, &err), err);
         expect_ok(kl_batch_reserve(&b, 3, &err), err);
         for (int r = 0; r < 3; r++)
-            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)ta, .tb = (uint8_t)tb, .beta = (uint8_t)(r > 0), .at_a = KL_AT_LEFT, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y,
-                                          .m = m, .n = n, .k = k - 7 * r * (k > 2000), .lda = ta ? k : m, .ldb = tb ? n : k, .ldc = m, .a = r, .b = 3 * r, .alpha = r == 1 ? -0.3 : r == 2 && ta ? 1e-150 : 1.5};
+            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                          .ta = (uint8_t)ta,
+                                          .tb = (uint8_t)tb,
+                                          .beta = (uint8_t)(r > 0),
+                                          .at_a = KL_AT_LEFT,
+                                          .at_b = KL_AT_RIGHT,
+                                          .at_c = KL_AT_Y,
+                                          .m = m,
+                                          .n = n,
+                                          .k = k - 7 * r * (k > 2000),
+                                          .lda = ta ? k : m,
+                                          .ldb = tb ? n : k,
+                                          .ldc = m,
+                                          .a = r,
+                                          .b = 3 * r,
+                                          .alpha = r == 1         ? -0.3
+                                                   : r == 2 && ta ? 1e-150
+                                                                  : 1.5};
         kl_batch_close_group(&b, 0);
         b.nx = room, b.ny = (int64_t)m * n;
         expect_ok(kl_batch_close(&b, &err), err);
@@ -602,15 +692,18 @@ static void test_long(void **state)
     }
 }
 
-/* Shapes at the edges of tiles, every transpose, odd and even leading dimensions, k from nothing to several stages, coefficients far apart. */
+/* Shapes at the edges of tiles, every transpose, odd and even leading dimensions, k from nothing to several
+   stages, coefficients far apart. */
 static void test_shapes(void **state)
 {
     fixture *const f = *state;
-    static const int side[] = {1, 8, 15, 16, 17, 31, 33, 64, 97, 128, 129, 193, 597}, depth[] = {0, 1, 7, 8, 9, 15, 16, 17, 31, 48, 65, 597};
+    static const int side[] = {1, 8, 15, 16, 17, 31, 33, 64, 97, 128, 129, 193, 597},
+                     depth[] = {0, 1, 7, 8, 9, 15, 16, 17, 31, 48, 65, 597};
     kl_err err = {""};
     const int all = 13 * 12 * 4, step = all / kl_test_rounds(all);
     for (int q = 0; q < all; q += step) {
-        const int m = side[q % 13], n = side[(q * 5 + 3) % 13], k = depth[q / 13 % 12], ta = q / 156 & 1, tb = q / 312 & 1;
+        const int m = side[q % 13], n = side[(q * 5 + 3) % 13], k = depth[q / 13 % 12], ta = q / 156 & 1,
+                  tb = q / 312 & 1;
         const int64_t room = 600 * 601;
         kl_batch b;
         kl_batch_init(&b);
@@ -621,24 +714,43 @@ static void test_shapes(void **state)
             expect_ok(kl_batch_reserve(&b, 4, &err), err);
             for (int r = 0; r < 4; r++) {
                 const int t = ta ^ (r == 1), u = tb ^ (r == 2), kk = r == 3 ? (k + 3) % 600 : k;
-                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .ta = (uint8_t)t, .tb = (uint8_t)u, .beta = (uint8_t)(r > 0), .at_a = KL_AT_LEFT, .at_b = KL_AT_RIGHT,
-                                              .at_c = KL_AT_Y, .m = m, .n = n, .k = kk, .lda = (t ? kk : m) + (g ? 1 : (t ? kk : m) % 2) + (t && kk == 0),
-                                              .ldb = (u ? n : kk) + (g ? 0 : (u ? n : kk) % 2) + (!u && kk == 0), .ldc = ldc, .a = g, .b = 2 * r,
-                                              .c = (int64_t)g * m * n, .alpha = r == 0 ? 1.0 : r == 1 ? -0.3 : r == 2 && g ? 1e-150 : 7.0};
+                *kl_batch_push(&b) =
+                    (kl_rec){.kind = KL_REC_GEMM,
+                             .ta = (uint8_t)t,
+                             .tb = (uint8_t)u,
+                             .beta = (uint8_t)(r > 0),
+                             .at_a = KL_AT_LEFT,
+                             .at_b = KL_AT_RIGHT,
+                             .at_c = KL_AT_Y,
+                             .m = m,
+                             .n = n,
+                             .k = kk,
+                             .lda = (t ? kk : m) + (g ? 1 : (t ? kk : m) % 2) + (t && kk == 0),
+                             .ldb = (u ? n : kk) + (g ? 0 : (u ? n : kk) % 2) + (!u && kk == 0),
+                             .ldc = ldc,
+                             .a = g,
+                             .b = 2 * r,
+                             .c = (int64_t)g * m * n,
+                             .alpha = r == 0        ? 1.0
+                                      : r == 1      ? -0.3
+                                      : r == 2 && g ? 1e-150
+                                                    : 7.0};
             }
             kl_batch_close_group(&b, 0);
         }
         b.nx = room, b.ny = 2 * (int64_t)m * n;
         expect_ok(kl_batch_close(&b, &err), err);
-        for (int plain = 0; plain < 2; plain++) expect_true(compare(f->host, f->ex[plain], &b, room, 0, 4.0 * (k + 4)) <= 2);
+        for (int plain = 0; plain < 2; plain++)
+            expect_true(compare(f->host, f->ex[plain], &b, room, 0, 4.0 * (k + 4)) <= 2);
         kl_batch_clear(&b);
     }
 }
 
 /* ---- the program's own lists ---- */
 
-/* Every model that is built in, and both strategies: the ground state on the device beside the host's; of every other model the device gets all density matrices, however small. The
-   rule for equal: 1e-10 relative. */
+/* Every model that is built in, and both strategies: the ground state on the device beside the host's; of
+   every other model the device gets all density matrices, however small. The rule for equal: 1e-10
+   relative. */
 static void ground_states(fixture *f, kl_projection how)
 {
     f->ex[0]->projection = f->ex[1]->projection = how;
@@ -653,7 +765,8 @@ static void ground_states(fixture *f, kl_projection how)
     };
     for (size_t k = 0; k < 2 * sizeof cases / sizeof *cases; k += KL_TEST_WATCHED ? 3 : 1) {
         core_job j;
-        core_open(&j, core_model(cases[k / 2].model, cases[k / 2].variant), cases[k / 2].lattice, NULL, cases[k / 2].sets);
+        core_open(&j, core_model(cases[k / 2].model, cases[k / 2].variant), cases[k / 2].lattice, NULL,
+                  cases[k / 2].sets);
         const kl_qn target = core_charge(j.model, cases[k / 2].charge);
         double energy[3];
         kl_exec *const own = j.ex, *const run[3] = {own, f->ex[0], f->ex[1]};
@@ -677,10 +790,12 @@ static void ground_states(fixture *f, kl_projection how)
 static void test_ground(void **state)
 {
     ground_states(*state, KL_PROJECTION_AUTO);
-    if (KL_TEST_CUDA) ground_states(*state, KL_PROJECTION_NOSTORAGE); /* all operators on the host, all the time */
+    /* all operators on the host, all the time */
+    if (KL_TEST_CUDA) ground_states(*state, KL_PROJECTION_NOSTORAGE);
 }
 
-/* The host's share beside the device's: every ratio, measured ones too, operators on the device and on the host; the same results. */
+/* The host's share beside the device's: every ratio, measured ones too, operators on the device and on the
+   host; the same results. */
 static void test_hybrid(void **state)
 {
     fixture *const f = *state;
@@ -708,7 +823,8 @@ static void test_hybrid(void **state)
     }
 }
 
-/* Operations that read what the one before wrote; numbers they give: out[7]; the last two stand where coefficients stood. */
+/* Operations that read what the one before wrote; numbers they give: out[7]; the last two stand where
+   coefficients stood. */
 static void chain(kl_exec *ex, int64_t n, kl_dptr v, double out[7])
 {
     const double c[2] = {0.3, -0.4};
@@ -719,13 +835,26 @@ static void chain(kl_exec *ex, int64_t n, kl_dptr v, double out[7])
     ex->vt.copy(ex, n, t, b);
     ex->vt.dots(ex, n, 3, v, n, b, out);
     ex->vt.axpby(ex, n, 1.0, b, 1.0, a);
-    if (ex->vt.fuse) ex->vt.fuse(ex, n, &(kl_fuse){.nin = 2, .npair = 2, .in = pair, .pair = (const int[2][2]){{0, 1}, {1, 1}}}, out + 3);
+    if (ex->vt.fuse)
+        ex->vt.fuse(ex, n,
+                    &(kl_fuse){.nin = 2, .npair = 2, .in = pair, .pair = (const int[2][2]){{0, 1}, {1, 1}}},
+                    out + 3);
     else out[3] = out[4] = 0;
     out[5] = 0.5, out[6] = -0.25;
-    if (ex->vt.fuse) ex->vt.fuse(ex, n, &(kl_fuse){.nin = 2, .nout = 1, .npair = 2, .in = pair, .out = &t, .c = out + 5, .pair = (const int[2][2]){{0, 2}, {2, 2}}}, out + 5);
+    if (ex->vt.fuse)
+        ex->vt.fuse(ex, n,
+                    &(kl_fuse){.nin = 2,
+                               .nout = 1,
+                               .npair = 2,
+                               .in = pair,
+                               .out = &t,
+                               .c = out + 5,
+                               .pair = (const int[2][2]){{0, 2}, {2, 2}}},
+                    out + 5);
 }
 
-/* Operation by operation here and there, on the same memory: by this executor and by offload's plain kernels, or offload's own beside CUDA. */
+/* Operation by operation here and there, on the same memory: by this executor and by offload's plain kernels,
+   or offload's own beside CUDA. */
 static void test_pick(void **state)
 {
     fixture *const f = *state;
@@ -737,8 +866,11 @@ static void test_pick(void **state)
     if (kl_exec_open_offload(!KL_TEST_CUDA, &second, &err) == KL_EABSENT) skip();
     expect_ok(open_one(0, &first, &err), err);
     for (int k = 0; k < NOP; k++) /* neighbours never at the same place */
-        for (int large = 0; large < 2; large++) time[2 * k + large] = (kl_pick_time){op[k], large ? 10000 : 100, {(k + large) % 2 ? 1e-3 : 1e-6, (k + large) % 2 ? 1e-6 : 1e-3}};
-    time[2 * NOP] = (kl_pick_time){KL_OP_BATCH, 4, {1e-3, 1e-6}}, time[2 * NOP + 1] = (kl_pick_time){KL_OP_BATCH, 100, {1e-6, 1e-3}};
+        for (int large = 0; large < 2; large++)
+            time[2 * k + large] = (kl_pick_time){
+                op[k], large ? 10000 : 100, {(k + large) % 2 ? 1e-3 : 1e-6, (k + large) % 2 ? 1e-6 : 1e-3}};
+    time[2 * NOP] = (kl_pick_time){KL_OP_BATCH, 4, {1e-3, 1e-6}},
+             time[2 * NOP + 1] = (kl_pick_time){KL_OP_BATCH, 100, {1e-6, 1e-3}};
     expect_ok(kl_exec_open_pick_take(&first, &second, NULL, time, 2 * NOP + 2, &all, &err), err);
     for (int s = 0; s < NSIZE; s++) {
         const int64_t n = sizes[s];
@@ -748,10 +880,12 @@ static void test_pick(void **state)
         for (int round = 0; round < 5; round++) {
             chain(all, n, v.dev, got);
             chain(f->host, n, u.dev, want);
-            for (int k = 0; k < 7; k++) expect_near(got[k], want[k], 1e-13 * (double)(n + 1) * fmax(1, fabs(want[k])));
+            for (int k = 0; k < 7; k++)
+                expect_near(got[k], want[k], 1e-13 * (double)(n + 1) * fmax(1, fabs(want[k])));
         }
         fetch(all, &v), fetch(f->host, &u);
-        for (int64_t i = 0; i < 3 * n; i++) expect_near(v.host[i], u.host[i], 1e-12 * fmax(1, fabs(u.host[i])));
+        for (int64_t i = 0; i < 3 * n; i++)
+            expect_near(v.host[i], u.host[i], 1e-12 * fmax(1, fabs(u.host[i])));
         drop(all, &v), drop(f->host, &u);
     }
     const int rounds = kl_test_rounds(60);
@@ -774,10 +908,12 @@ static void test_superblock(void **state)
 {
     fixture *const f = *state;
     kl_err err = {""};
-    f->host->space = KL_SPACE_DEVICE; /* sectors are cut as a device wants them, that the runs may be compared */
+    /* sectors are cut as a device wants them, that the runs may be compared */
+    f->host->space = KL_SPACE_DEVICE;
     for (int k = 0, step = kl_test_step(4); k < 4; k += step) {
         core_job j;
-        core_open_random(&j, core_model(k < 2 ? "heisenberg" : "hubbard", k < 2 ? "S=1/2" : "F=1/2"), k < 2 ? "ladder:6x2" : "chain:8", NULL, (uint64_t)k + 1);
+        core_open_random(&j, core_model(k < 2 ? "heisenberg" : "hubbard", k < 2 ? "S=1/2" : "F=1/2"),
+                         k < 2 ? "ladder:6x2" : "chain:8", NULL, (uint64_t)k + 1);
         double *y[3] = {NULL, NULL, NULL};
         int64_t n = 0;
         for (int w = 0; w < 3; w++) {
@@ -787,11 +923,13 @@ static void test_superblock(void **state)
             kl_superblock *s = NULL;
             const int strategy = k % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R;
             const kl_qn target = k < 2 ? kl_qn_zero() : core_charge(j.model, "N_up=4 N_dn=4");
-            expect_ok(kl_engine_create(j.terms, ex, target, 1, strategy, KL_SOLVER_DAVIDSON, 0, 1, &e, &err), err);
+            expect_ok(kl_engine_create(j.terms, ex, target, 1, strategy, KL_SOLVER_DAVIDSON, 0, 1, &e, &err),
+                      err);
             expect_ok(kl_engine_start(e, 40, NULL, &err), err);
             kl_trunc_opts o = {.m = 40, .nstate = 1, .noise = 1e-4};
             kl_trunc_info info;
-            const kl_solve_opts so = {.tol = 1e-8, .max_apply = 60}; /* far enough that executors keep the same states */
+            /* far enough that executors keep the same states */
+            const kl_solve_opts so = {.tol = 1e-8, .max_apply = 60};
             double energy[KL_MAX_ROOT];
             kl_eig_stats stats;
             while (e->centre < e->nsite / 2 - 1) {
@@ -808,10 +946,12 @@ static void test_superblock(void **state)
             expect_ok(kl_superblock_create(ex, l, r, target, &s, &err), err);
             kl_batch_plan plan;
             ex->vt.batch_explain(ex, &s->batch, &plan);
-            kl_test_case("superblock %d run %d: %d launches, %lld groups in order, %d rounds", k, w, plan.nlaunch, (long long)plan.nsequential, plan.nround);
+            kl_test_case("superblock %d run %d: %d launches, %lld groups in order, %d rounds", k, w,
+                         plan.nlaunch, (long long)plan.nsequential, plan.nround);
             expect_true(plan.nlaunch <= 12 && plan.nsequential == 0);
             n = s->layout.n;
-            /* Bases of two runs agree to signs at best: what they share is compared, <psi|H|psi> and the sum of the diagonal. */
+            /* Bases of two runs agree to signs at best: what they share is compared, <psi|H|psi> and the sum
+               of the diagonal. */
             double xx, xy, trace;
             kl_dptr hx = {0}, one = {0};
             expect_ok(ex->vt.alloc(ex, n, &hx, &err), err);
@@ -843,14 +983,22 @@ static void test_superblock(void **state)
 
 /* ---- exact diagonalization ---- */
 
-static kl_status open_nth(int w, kl_exec **ex, kl_err *err) { return w ? open_one(w - 1, ex, err) : kl_exec_open_host(1, ex, err); }
+static kl_status open_nth(int w, kl_exec **ex, kl_err *err)
+{
+    return w ? open_one(w - 1, ex, err) : kl_exec_open_host(1, ex, err);
+}
 
 /* y = H x of one job in the sectors of a product state, in both forms, beside the host's. */
 static void one_ed(const core_job *j, uint64_t seed)
 {
     kl_err err = {""};
     kl_qn q = kl_qn_zero();
-    for (int p = 0; p < j->terms->nsite; p++) q = kl_qn_add(j->model, q, kl_qn_of(j->model, j->terms->type[p]->state_charge[kl_test_bits(&seed) % (uint64_t)j->terms->type[p]->dim]));
+    for (int p = 0; p < j->terms->nsite; p++)
+        q = kl_qn_add(
+            j->model, q,
+            kl_qn_of(
+                j->model,
+                j->terms->type[p]->state_charge[kl_test_bits(&seed) % (uint64_t)j->terms->type[p]->dim]));
     for (int form = KL_HALVES_AUTO; form <= KL_HALVES_SITES; form++) {
         double *y[3] = {NULL}, dot[3];
         int64_t n = 0;
@@ -897,7 +1045,8 @@ static void test_ed(void **state)
     kl_exec_close(&ex);
     if (!can) skip();
     const int step = kl_test_step(4);
-    core_every_lattice(core_models, core_nmodel, lattices + step - 1, kl_test_rounds(600) < 600 ? 300 : 4000, CORE_ONE_ORDER, one_ed);
+    core_every_lattice(core_models, core_nmodel, lattices + step - 1, kl_test_rounds(600) < 600 ? 300 : 4000,
+                       CORE_ONE_ORDER, one_ed);
 }
 
 static int64_t little;
@@ -908,14 +1057,17 @@ static int64_t little_room(kl_exec *ex)
     return little;
 }
 
-/* Every solver of exact diagonalization on the device finds the host's energies, Davidson's method also with half of its basis on the host. */
+/* Every solver of exact diagonalization on the device finds the host's energies, Davidson's method also with
+   half of its basis on the host. */
 static void test_ed_states(void **state)
 {
     fixture *const f = *state;
     kl_err err = {""};
     static const struct {
         const char *model, *variant, *lattice, *charge;
-    } cases[] = {{"hubbard", "F=1/2", "ladder:3x2", "N_up=3 N_dn=3"}, {"heisenberg", "S=1/2", "ring:12", "Sz=0"}, {"kondo", "S=1/2", "chain:4", "N=4 Sz=0"}};
+    } cases[] = {{"hubbard", "F=1/2", "ladder:3x2", "N_up=3 N_dn=3"},
+                 {"heisenberg", "S=1/2", "ring:12", "Sz=0"},
+                 {"kondo", "S=1/2", "chain:4", "N=4 Sz=0"}};
     if (!f->ex[0]->vt.kron_apply || !f->ex[0]->vt.fuse) skip();
     const int all = 3 * (int)(sizeof cases / sizeof *cases), step = kl_test_step(all);
     for (int k = 0; k < all; k += step) {
@@ -930,8 +1082,11 @@ static void test_ed_states(void **state)
             int64_t (*const room)(kl_exec *) = ex->vt.room;
             kl_ed *ed = NULL;
             kl_ed_result r = {0};
-            const kl_ed_opts o = {.solver = solver, .nstate = solver == KL_ED_LANCZOS && k == 0 ? 1 : 2, .seed = 1};
-            expect_ok(kl_ed_create(j.terms, core_charge(j.model, cases[k / 3].charge), KL_HALVES_AUTO, ex, &ed, &err), err);
+            const kl_ed_opts o = {
+                .solver = solver, .nstate = solver == KL_ED_LANCZOS && k == 0 ? 1 : 2, .seed = 1};
+            expect_ok(kl_ed_create(j.terms, core_charge(j.model, cases[k / 3].charge), KL_HALVES_AUTO, ex,
+                                   &ed, &err),
+                      err);
             little = 45 * kl_eig_stride(ed->op.n) * (int64_t)sizeof(double) / 8 * 9; /* of about 90 vectors */
             if (w > 2) ex->vt.room = little_room;
             expect_ok(kl_ed_run(ed, &o, NULL, NULL, &r, &err), err);
@@ -959,13 +1114,20 @@ int main(void)
     kl_exec_close(&ex);
 #endif
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open),   cmocka_unit_test(test_streams),    cmocka_unit_test(test_tall),   cmocka_unit_test(test_widths),
-        cmocka_unit_test(test_combine_dots), cmocka_unit_test(test_eigen), cmocka_unit_test(test_tridiagonal), cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_shapes), cmocka_unit_test(test_long), cmocka_unit_test(test_superblock), cmocka_unit_test(test_ground), cmocka_unit_test(test_hybrid), cmocka_unit_test(test_pick), cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_fuse),
+        cmocka_unit_test(test_open),           cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_tall),           cmocka_unit_test(test_widths),
+        cmocka_unit_test(test_combine_dots),   cmocka_unit_test(test_eigen),
+        cmocka_unit_test(test_tridiagonal),    cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_shapes),         cmocka_unit_test(test_long),
+        cmocka_unit_test(test_superblock),     cmocka_unit_test(test_ground),
+        cmocka_unit_test(test_hybrid),         cmocka_unit_test(test_pick),
+        cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_fuse),
         cmocka_unit_test(test_ed_states),
     };
-    const struct CMUnitTest alone[] = {cmocka_unit_test(test_ed)}; /* with executors of its own: all memory must be back after every case */
-    cmocka_set_test_filter(getenv("KL_TEST_ONLY")); /* a name, with * in it: tools that watch every access want less */
+    /* with executors of its own: all memory must be back after every case */
+    const struct CMUnitTest alone[] = {cmocka_unit_test(test_ed)};
+    /* a name, with * in it: tools that watch every access want less */
+    cmocka_set_test_filter(getenv("KL_TEST_ONLY"));
     const int failed = cmocka_run_group_tests(tests, setup, teardown);
     return failed + cmocka_run_group_tests(alone, NULL, NULL);
 }

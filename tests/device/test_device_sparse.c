@@ -1,6 +1,7 @@
-/* Sparse products and configuration interaction on executors of devices, compiled once for each: every format and every way against the host, 1 to 17
-   vectors, addresses off the alignment, outputs full of NaN, equal bits twice; molecules against their known energies.
-   On a GPU run it with OMP_TARGET_OFFLOAD=MANDATORY; without one the CUDA tests say SKIP.
+/* Sparse products and configuration interaction on executors of devices, compiled once for each: every format
+   and every way against the host, 1 to 17 vectors, addresses off the alignment, outputs full of NaN, equal
+   bits twice; molecules against their known energies. On a GPU run it with OMP_TARGET_OFFLOAD=MANDATORY;
+   without one the CUDA tests say SKIP.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "kl_test.h"
@@ -21,7 +22,8 @@ static int setup(void **state)
     kl_err err = {""};
     f.n = KL_TEST_CUDA ? 1 : 2;
     for (int k = 0; k < f.n; k++) {
-        const kl_status st = KL_TEST_CUDA ? kl_exec_open_cuda(&f.ex[k], &err) : kl_exec_open_offload(k, &f.ex[k], &err);
+        const kl_status st =
+            KL_TEST_CUDA ? kl_exec_open_cuda(&f.ex[k], &err) : kl_exec_open_offload(k, &f.ex[k], &err);
         if (st != KL_OK) {
             print_error("%s\n", err.text);
             return -1;
@@ -58,17 +60,21 @@ static void product(kl_exec *ex, kl_spmv *s, int nvec, int shift, const double *
     ex->vt.release(ex, &dy);
 }
 
-static void compare(const fixture *f, const kl_spmat *m, const kl_spmat *source, kl_spway way, int threads, uint64_t *seed)
+static void compare(const fixture *f, const kl_spmat *m, const kl_spmat *source, kl_spway way, int threads,
+                    uint64_t *seed)
 {
     static const int vectors[] = {1, 2, 3, 8, 16, 17};
     kl_err err;
     kl_spmv *host = NULL;
     const int64_t ldx = m->ncol + 5, ldy = m->nrow + 3;
-    double *const x = calloc((size_t)(17 * ldx + 1), 8), *const y = calloc((size_t)(17 * ldy + 1), 8), *const again = calloc((size_t)(17 * ldy + 1), 8);
+    double *const x = calloc((size_t)(17 * ldx + 1), 8), *const y = calloc((size_t)(17 * ldy + 1), 8),
+                  *const again = calloc((size_t)(17 * ldy + 1), 8);
     double *const wanted = calloc((size_t)(17 * ldy + 1), 8), *const size = calloc((size_t)m->nrow + 1, 8);
     for (int64_t k = 0; k < 17 * ldx; k++) x[k] = kl_test_uniform(seed);
     for (int64_t i = 0; i < source->nrow; i++)
-        for (int64_t k = kl_sp_offset(source, source->start, i); k < kl_sp_offset(source, source->start, i + 1); k++) size[i] += fabs(source->rest_value[k]);
+        for (int64_t k = kl_sp_offset(source, source->start, i);
+             k < kl_sp_offset(source, source->start, i + 1); k++)
+            size[i] += fabs(source->rest_value[k]);
     expect_ok(kl_spmv_create(f->host, source, KL_SPMV_MANY, &host, &err), err);
     for (int e = 0; e < f->n; e++) {
         kl_spmv *s = NULL;
@@ -77,8 +83,9 @@ static void compare(const fixture *f, const kl_spmat *m, const kl_spmat *source,
         expect_ok(st, err);
         for (int v = 0, step = KL_TEST_WATCHED ? 5 : kl_test_step(12); v < 12; v += step) {
             const int nvec = vectors[v / 2], shift = v % 2;
-            kl_test_case("%s %d: %lld x %lld, %lld non-zeros, %s, way %s, %d threads, %d vectors, shift %d", f->ex[e]->name, e, (long long)m->nrow, (long long)m->ncol,
-                         (long long)m->nnz, kl_spformat_name(m->format), kl_spway_name(way), threads, nvec, shift);
+            kl_test_case("%s %d: %lld x %lld, %lld non-zeros, %s, way %s, %d threads, %d vectors, shift %d",
+                         f->ex[e]->name, e, (long long)m->nrow, (long long)m->ncol, (long long)m->nnz,
+                         kl_spformat_name(m->format), kl_spway_name(way), threads, nvec, shift);
             product(f->host, host, nvec, 0, x, wanted);
             product(f->ex[e], s, nvec, shift, x, y);
             product(f->ex[e], s, nvec, shift, x, again);
@@ -88,8 +95,10 @@ static void compare(const fixture *f, const kl_spmat *m, const kl_spmat *source,
                         expect_true(isnan(y[i + c * ldy]));
                         continue;
                     }
-                    expect_near(y[i + c * ldy], wanted[i + c * ldy], 1e-14 * (1 + size[i] * (m->symmetric ? 20 : 1)));
-                    if (!m->symmetric && way != KL_SPWAY_CUSPARSE && way != KL_SPWAY_CSR5) expect_true(y[i + c * ldy] == again[i + c * ldy]);
+                    expect_near(y[i + c * ldy], wanted[i + c * ldy],
+                                1e-14 * (1 + size[i] * (m->symmetric ? 20 : 1)));
+                    if (!m->symmetric && way != KL_SPWAY_CUSPARSE && way != KL_SPWAY_CSR5)
+                        expect_true(y[i + c * ldy] == again[i + c * ldy]);
                 }
         }
         kl_spmv_destroy(&s);
@@ -104,18 +113,25 @@ static void compare(const fixture *f, const kl_spmat *m, const kl_spmat *source,
 
 static void test_products(void **state)
 {
-    static const int64_t cases[][4] = {{1, 1, 1, 0}, {50, 70, 5, 0}, {300, 33000, 400, 3000}, {2000, 3000, 30, 400}, {700, 70000, 300, 900}, {9000, 900000, 12, 0}, {30000, 40000, 60, 39000}};
+    static const int64_t cases[][4] = {
+        {1, 1, 1, 0},           {50, 70, 5, 0},        {300, 33000, 400, 3000},  {2000, 3000, 30, 400},
+        {700, 70000, 300, 900}, {9000, 900000, 12, 0}, {30000, 40000, 60, 39000}};
     const fixture *const f = *state;
     kl_err err;
     uint64_t seed = 3;
     const int all = sizeof(cases) / sizeof(*cases), step = kl_test_step(all);
     for (int k = 0; k < all; k += step) {
-        kl_spmat *csr = core_sparse(cases[k][0], cases[k][1], cases[k][2], cases[k][3], 23 + (uint64_t)k), *m = NULL;
+        kl_spmat *csr = core_sparse(cases[k][0], cases[k][1], cases[k][2], cases[k][3], 23 + (uint64_t)k),
+                 *m = NULL;
         for (int way = KL_SPWAY_AUTO; way < KL_NSPWAY; way++) compare(f, csr, csr, (kl_spway)way, 0, &seed);
         for (int format = 0; format < KL_NSP && k < 5; format++)
             for (int wide = 0; wide < 2; wide++) {
                 if (!wide && csr->ncol > 65536) continue;
-                const kl_spopts o = {.format = (kl_spformat)format, .boundary = cases[k][2] / 2 + 1, .height = 40, .sigma = k % 2 ? 100 : 1, .index_bytes = wide ? 4 : 2};
+                const kl_spopts o = {.format = (kl_spformat)format,
+                                     .boundary = cases[k][2] / 2 + 1,
+                                     .height = 40,
+                                     .sigma = k % 2 ? 100 : 1,
+                                     .index_bytes = wide ? 4 : 2};
                 expect_ok(kl_spmat_convert(csr, &o, &m, &err), err);
                 compare(f, m, csr, KL_SPWAY_AUTO, 0, &seed);
                 compare(f, m, csr, format == KL_SP_HYBRID ? KL_SPWAY_WARPS : KL_SPWAY_AUTO, 64, &seed);
@@ -148,7 +164,8 @@ static void test_halves(void **state)
     }
     expect_ok(kl_spmat_take_csr(n, n, 1, &off, &column, &value, &half, &err), err);
     whole = core_whole(half);
-    expect_ok(kl_spmat_convert(half, &(kl_spopts){.format = KL_SP_HYBRID, .boundary = 20}, &hybrid, &err), err);
+    expect_ok(kl_spmat_convert(half, &(kl_spopts){.format = KL_SP_HYBRID, .boundary = 20}, &hybrid, &err),
+              err);
     compare(f, half, whole, KL_SPWAY_AUTO, 0, &seed);
     compare(f, hybrid, whole, KL_SPWAY_AUTO, 0, &seed);
     kl_spmat_destroy(&hybrid);
@@ -163,22 +180,27 @@ static void test_refusals(void **state)
     kl_spmat *csr = core_sparse(50, 70, 5, 0, 1), *ell = NULL;
     kl_spmv *s = NULL;
     expect_ok(kl_spmat_convert(csr, &(kl_spopts){.format = KL_SP_ELL}, &ell, &err), err);
-    expect_refused(kl_spmv_create_way(f->ex[0], ell, KL_SPWAY_PACKED, 0, &s, &err), KL_EABSENT, err, "packed");
-    if (!KL_TEST_CUDA) expect_refused(kl_spmv_create_way(f->ex[0], csr, KL_SPWAY_CSR5, 0, &s, &err), KL_EABSENT, err, "--exec cuda");
+    expect_refused(kl_spmv_create_way(f->ex[0], ell, KL_SPWAY_PACKED, 0, &s, &err), KL_EABSENT, err,
+                   "packed");
+    if (!KL_TEST_CUDA)
+        expect_refused(kl_spmv_create_way(f->ex[0], csr, KL_SPWAY_CSR5, 0, &s, &err), KL_EABSENT, err,
+                       "--exec cuda");
     expect_true(s == NULL);
     kl_spmat_destroy(&ell);
     kl_spmat_destroy(&csr);
 }
 
-/* H x without a matrix, two vectors, against the host: with and without point group, equal and different spins; slabs of a few rows, whose last one is
-   shorter, and of all. */
+/* H x without a matrix, two vectors, against the host: with and without point group, equal and different
+   spins; slabs of a few rows, whose last one is shorter, and of all. */
 static void test_sigma(void **state)
 {
     static const struct {
         const char *file;
         int nalpha, nbeta, symmetry;
-    } cases[] = {{"lih-sto3g.fcidump", 2, 2, 1}, {"h2o-sto3g.fcidump", 5, 5, 1}, {"h2o-sto3g.fcidump", 5, 4, 0}, {"oh-uhf-sto3g.fcidump", 5, 4, 1}, {"n2-sto3g.fcidump", 9, 8, 1},
-                 {"h6-chain-sto6g.fcidump", 4, 0, 1}, {"h6-chain-sto6g.fcidump", 0, 3, 1}};
+    } cases[] = {{"lih-sto3g.fcidump", 2, 2, 1},     {"h2o-sto3g.fcidump", 5, 5, 1},
+                 {"h2o-sto3g.fcidump", 5, 4, 0},     {"oh-uhf-sto3g.fcidump", 5, 4, 1},
+                 {"n2-sto3g.fcidump", 9, 8, 1},      {"h6-chain-sto6g.fcidump", 4, 0, 1},
+                 {"h6-chain-sto6g.fcidump", 0, 3, 1}};
     static const int64_t slabs[] = {3000, 0};
     const fixture *const f = *state;
     kl_err err;
@@ -195,20 +217,30 @@ static void test_sigma(void **state)
             kl_detspace *space = NULL;
             kl_slater *h = NULL;
             kl_sigma *host = NULL;
-            const kl_det_spec spec = {.norb = dump->norb, .nalpha = cases[k].nalpha, .nbeta = cases[k].nbeta, .nirrep = dump->nirrep, .irrep = dump->irrep, .target = target, .full = 1};
+            const kl_det_spec spec = {.norb = dump->norb,
+                                      .nalpha = cases[k].nalpha,
+                                      .nbeta = cases[k].nbeta,
+                                      .nirrep = dump->nirrep,
+                                      .irrep = dump->irrep,
+                                      .target = target,
+                                      .full = 1};
             expect_ok(kl_detspace_create(&spec, 2, &space, &err), err);
             expect_ok(kl_slater_create(dump, space, 2, &h, &err), err);
             const int64_t n = space->n, ld = n + 3;
-            double *const x = calloc((size_t)(2 * ld), 8), *const wanted = calloc((size_t)(2 * ld), 8), *const y = calloc((size_t)(2 * ld), 8);
+            double *const x = calloc((size_t)(2 * ld), 8), *const wanted = calloc((size_t)(2 * ld), 8),
+                          *const y = calloc((size_t)(2 * ld), 8);
             for (int64_t i = 0; i < 2 * ld; i++) x[i] = kl_test_uniform(&seed);
             expect_ok(kl_sigma_create(f->host, h, &host, &err), err);
-            expect_ok(kl_sigma_apply(host, 2, (kl_dptr){(uintptr_t)x}, ld, (kl_dptr){(uintptr_t)wanted}, ld, &err), err);
+            expect_ok(
+                kl_sigma_apply(host, 2, (kl_dptr){(uintptr_t)x}, ld, (kl_dptr){(uintptr_t)wanted}, ld, &err),
+                err);
             for (int e = 0; e < f->n; e++)
                 for (size_t j = 0; j < sizeof(slabs) / sizeof(*slabs); j++) {
                     kl_exec *const ex = f->ex[e];
                     kl_devsigma *s = NULL;
                     kl_dptr dx, dy;
-                    kl_test_case("%s %d+%d, irrep %d on %s %d, slabs of %lld", cases[k].file, cases[k].nalpha, cases[k].nbeta, target, ex->name, e, (long long)slabs[j]);
+                    kl_test_case("%s %d+%d, irrep %d on %s %d, slabs of %lld", cases[k].file, cases[k].nalpha,
+                                 cases[k].nbeta, target, ex->name, e, (long long)slabs[j]);
                     expect_ok(kl_devsigma_create(ex, h, slabs[j], &s, &err), err);
                     for (int64_t i = 0; i < 2 * ld; i++) y[i] = NAN;
                     expect_ok(ex->vt.alloc(ex, 2 * ld, &dx, &err), err);
@@ -245,11 +277,29 @@ static void test_molecules(void **state)
         kl_spformat format;
         double energy[3];
     } cases[] = {
-        {"lih-sto3g.fcidump", "full", 3, 0, 0, KL_SP_CSR, {-7.882403410335505, -7.766413413875408, -7.74921216058232}},
-        {"h2o-sto3g.fcidump", "full", 3, 0, 0, KL_SP_HYBRID, {-75.01257824109202, -74.61461064000615, -74.5548789555105}},
+        {"lih-sto3g.fcidump",
+         "full",
+         3,
+         0,
+         0,
+         KL_SP_CSR,
+         {-7.882403410335505, -7.766413413875408, -7.74921216058232}},
+        {"h2o-sto3g.fcidump",
+         "full",
+         3,
+         0,
+         0,
+         KL_SP_HYBRID,
+         {-75.01257824109202, -74.61461064000615, -74.5548789555105}},
         {"h2o-sto3g.fcidump", "cisd", 1, 0, 0, KL_SP_SELL, {-75.01187316962859}},
         {"h2o-sto3g.fcidump", "cisd", 1, 1, 0, KL_SP_CSR, {-75.01187316962859}},
-        {"h2o-sto3g.fcidump", "full", 3, 0, 1, KL_SP_CSR, {-75.01257824109202, -74.61461064000615, -74.5548789555105}},
+        {"h2o-sto3g.fcidump",
+         "full",
+         3,
+         0,
+         1,
+         KL_SP_CSR,
+         {-75.01257824109202, -74.61461064000615, -74.5548789555105}},
         {"h2o-631g-fc.fcidump", "full", 1, 0, 1, KL_SP_CSR, {-76.11995518792072}},
     };
     const fixture *const f = *state;
@@ -259,7 +309,13 @@ static void test_molecules(void **state)
         for (int e = 0; e < f->n; e++) {
             kl_fcidump *dump = NULL;
             kl_ci_result r = {0};
-            kl_ci_opts o = {.irrep = -1, .nroot = cases[k].nroot, .tol = 1e-7, .seed = 1, .nthread = 2, .half = cases[k].half, .format.format = cases[k].format};
+            kl_ci_opts o = {.irrep = -1,
+                            .nroot = cases[k].nroot,
+                            .tol = 1e-7,
+                            .seed = 1,
+                            .nthread = 2,
+                            .half = cases[k].half,
+                            .format.format = cases[k].format};
             kl_test_case("%s %s on %s %d", cases[k].file, cases[k].space, f->ex[e]->name, e);
             if (k == 5 && e > 0) continue; /* the plain kernels: smaller ones will do */
             if (k == 5) o.irrep = 0;
@@ -285,7 +341,9 @@ int main(void)
     }
     kl_exec_close(&ex);
 #endif
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_halves), cmocka_unit_test(test_refusals), cmocka_unit_test(test_sigma), cmocka_unit_test(test_molecules)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_halves),
+                                       cmocka_unit_test(test_refusals), cmocka_unit_test(test_sigma),
+                                       cmocka_unit_test(test_molecules)};
     cmocka_set_test_filter(getenv("KL_TEST_ONLY"));
     return cmocka_run_group_tests(tests, setup, teardown);
 }

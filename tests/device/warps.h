@@ -1,5 +1,6 @@
-/* What ptx.h names, on the host, for all threads of a block: with it the text of kernels runs in tests without a GPU. Threads are coroutines that take turns; one
-   gives way where it needs what another one does: the value of a lane, a barrier, a bulk copy. Included before what includes ptx.h.
+/* What ptx.h names, on the host, for all threads of a block: with it the text of kernels runs in tests
+   without a GPU. Threads are coroutines that take turns; one gives way where it needs what another one does:
+   the value of a lane, a barrier, a bulk copy. Included before what includes ptx.h.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_PTX_H
 #define KL_PTX_H
@@ -34,7 +35,8 @@ static struct {
     char *stack;                        /* of all threads, which wait for the next run when they are over */
     void (*kernel)(void *);
     void *arg;
-    char *memory;                       /* shared, with its size, for kernels that use addresses of their own there */
+    /* shared, with its size, for kernels that use addresses of their own there */
+    char *memory;
     int64_t bytes;
 } warps;
 
@@ -80,7 +82,8 @@ static void warps_run(int nblock, int size, void (*kernel)(void *), void *arg)
 {
     assert_true(size <= WARPS_MOST && size % 32 == 0);
     if (warps.stack == NULL) warps.stack = malloc((size_t)WARPS_MOST * WARPS_STACK);
-    if (warps.left > 0) memset(warps.born, 0, sizeof(warps.born)); /* after a failure: those threads stand where it left them */
+    /* after a failure: those threads stand where it left them */
+    if (warps.left > 0) memset(warps.born, 0, sizeof(warps.born));
     warps.kernel = kernel;
     warps.arg = arg;
     warps.size = size;
@@ -110,14 +113,16 @@ KL_DEV void kl_block_sync(void)
     while (warps.turn == turn) warps_yield();
 }
 
-/* What the warp's lanes give, once all of them have; every one must come by: one that does not is a deadlock on a GPU. */
+/* What the warp's lanes give, once all of them have; every one must come by: one that does not is a deadlock
+   on a GPU. */
 static const double *warps_exchange(double v)
 {
     const int t = warps.thread, warp = t / 32 * 32, now = ++warps.asked[t];
     warps.value[now % 2][t] = v;
     for (int lane = 0; lane < 32; lane++)
         while (warps.asked[warp + lane] < now) {
-            if (warps.over[warp + lane]) fail_msg("lane %d has left the warp that lane %d asks", lane, t % 32);
+            if (warps.over[warp + lane])
+                fail_msg("lane %d has left the warp that lane %d asks", lane, t % 32);
             warps_yield();
         }
     return warps.value[now % 2] + warp;
@@ -154,7 +159,10 @@ KL_DEV uint64_t kl_once_u64(const void *p)
     memcpy(&r, p, 8);
     return r;
 }
-KL_DEV void kl_once_two_u64(const void *p, uint64_t *a, uint64_t *b) { *a = kl_once_u64(p), *b = kl_once_u64((const char *)p + 8); }
+KL_DEV void kl_once_two_u64(const void *p, uint64_t *a, uint64_t *b)
+{
+    *a = kl_once_u64(p), *b = kl_once_u64((const char *)p + 8);
+}
 KL_DEV double kl_cached(const double *p) { return *p; }
 KL_DEV kl_pair kl_cached_pair(const double *p) { return kl_once_pair(p); }
 KL_DEV uint32_t kl_cached_u32(const uint32_t *p) { return *p; }
@@ -162,16 +170,16 @@ KL_DEV uint64_t kl_cached_u64(const uint64_t *p) { return *p; }
 KL_DEV void kl_cached_two(const uint32_t *p, uint32_t *to) { memcpy(to, p, 2 * sizeof *to); }
 KL_DEV void kl_cached_four(const uint32_t *p, uint32_t *to) { memcpy(to, p, 4 * sizeof *to); }
 
-#define kl_cached_twos(p, step, to)                                                     \
-    do {                                                                                \
+#define kl_cached_twos(p, step, to)                                                        \
+    do {                                                                                   \
         for (int at_ = 0; at_ < 6; at_++) (to)[at_] = (p)[at_ / 2 * (step) / 4 + at_ % 2]; \
     } while (0)
-#define kl_cached_words(p, step, to)                                                    \
-    do {                                                                                \
-        for (int at_ = 0; at_ < 4; at_++) (to)[at_] = (p)[at_ * (step) / 4];             \
+#define kl_cached_words(p, step, to)                                         \
+    do {                                                                     \
+        for (int at_ = 0; at_ < 4; at_++) (to)[at_] = (p)[at_ * (step) / 4]; \
     } while (0)
-#define kl_cached_apart(p, step, is, to)                                                \
-    do {                                                                                \
+#define kl_cached_apart(p, step, is, to)                                                  \
+    do {                                                                                  \
         for (int at_ = 0; at_ < 4; at_++) (to)[at_] = (is) ? (p)[at_ * (step) / 8] : 0.0; \
     } while (0)
 
@@ -181,7 +189,8 @@ KL_DEV void kl_put_once_pair(double *p, kl_pair v) { p[0] = v.a, p[1] = v.b; }
 /* By addresses of shared memory, in bounds and aligned as the machine wants them. */
 KL_DEV void *warps_shared(uint32_t at, uint32_t bytes)
 {
-    if (at % bytes != 0 || at + bytes > warps.bytes) fail_msg("%u bytes at %u of %lld in shared memory", bytes, at, (long long)warps.bytes);
+    if (at % bytes != 0 || at + bytes > warps.bytes)
+        fail_msg("%u bytes at %u of %lld in shared memory", bytes, at, (long long)warps.bytes);
     return warps.memory + at;
 }
 KL_DEV double kl_shared_one(uint32_t at) { return *(double *)warps_shared(at, 8); }
@@ -197,8 +206,8 @@ KL_DEV int kl_bits(uint32_t v) { return __builtin_popcount(v); }
 
 KL_DEV void kl_add_to(double *p, double v) { *p += v; }
 
-/* A barrier in shared memory: arrivals and bytes still wanted, how many arrivals there are in all, and how often all have been there. A bulk copy is over when
-   it begins. */
+/* A barrier in shared memory: arrivals and bytes still wanted, how many arrivals there are in all, and how
+   often all have been there. A bulk copy is over when it begins. */
 typedef struct warps_barrier {
     uint8_t left, all;
     uint16_t turn;
@@ -225,15 +234,20 @@ KL_DEV void kl_barrier_wait(uint64_t *bar, int phase)
 }
 KL_DEV void kl_bring(void *to, const void *from, int bytes, uint64_t *bar)
 {
-    if ((uintptr_t)from % 16 != 0 || (uintptr_t)to % 16 != 0 || bytes % 16 != 0) fail_msg("a bulk copy of %d bytes that is not aligned", bytes);
-    if (warps.memory != NULL && ((char *)to < warps.memory || (char *)to + bytes > warps.memory + warps.bytes)) fail_msg("a copy of %d bytes to %lld", bytes, (long long)((char *)to - warps.memory));
+    if ((uintptr_t)from % 16 != 0 || (uintptr_t)to % 16 != 0 || bytes % 16 != 0)
+        fail_msg("a bulk copy of %d bytes that is not aligned", bytes);
+    if (warps.memory != NULL &&
+        ((char *)to < warps.memory || (char *)to + bytes > warps.memory + warps.bytes))
+        fail_msg("a copy of %d bytes to %lld", bytes, (long long)((char *)to - warps.memory));
     memcpy(to, from, (size_t)bytes);
     warps_count(bar, 0, -bytes);
 }
 KL_DEV void kl_bring_pair(void *to, const void *from)
 {
-    if ((uintptr_t)from % 16 != 0 || (uintptr_t)to % 16 != 0) fail_msg("a copy of 16 bytes that is not aligned");
-    if (warps.memory != NULL && ((char *)to < warps.memory || (char *)to + 16 > warps.memory + warps.bytes)) fail_msg("a copy to %lld", (long long)((char *)to - warps.memory));
+    if ((uintptr_t)from % 16 != 0 || (uintptr_t)to % 16 != 0)
+        fail_msg("a copy of 16 bytes that is not aligned");
+    if (warps.memory != NULL && ((char *)to < warps.memory || (char *)to + 16 > warps.memory + warps.bytes))
+        fail_msg("a copy to %lld", (long long)((char *)to - warps.memory));
     memcpy(to, from, 16);
 }
 KL_DEV void kl_barrier_brought(uint64_t *bar) { warps_count(bar, 1, 0); }

@@ -26,14 +26,10 @@ const char *kl_fuzz_file(const uint8_t *data, size_t size)
 void kl_fuzz_check(int refused, const char *text)
 {
     const char *wrong = NULL;
-    if (refused && text[0] == '\0')
-        wrong = "a refusal without a reason";
-    else if (strchr(text, '\n') != NULL && refused)
-        wrong = "a refusal of several lines";
-    else if (access("CANARY", F_OK) == 0)
-        wrong = "there is a canary";
-    else if (kl_mem_live_total() != 0)
-        wrong = "memory is left";
+    if (refused && text[0] == '\0') wrong = "a refusal without a reason";
+    else if (strchr(text, '\n') != NULL && refused) wrong = "a refusal of several lines";
+    else if (access("CANARY", F_OK) == 0) wrong = "there is a canary";
+    else if (kl_mem_live_total() != 0) wrong = "memory is left";
     if (wrong == NULL) return;
     fprintf(stderr, "%s: %s\n", wrong, text);
     abort();

@@ -9,7 +9,8 @@ static void test_bars_hold(void **state)
         if (bars[k].quick) bars_check(&bars[k], 1e-8, 1 + (uint64_t)k % 3);
 }
 
-/* A sector that is solved as a whole at the middle bond: "converged" is said of the state that is kept, whose energy those sweeps do not show. */
+/* A sector that is solved as a whole at the middle bond: "converged" is said of the state that is kept, whose
+   energy those sweeps do not show. */
 static void test_kept_state(void **state)
 {
     static const struct {
@@ -26,7 +27,8 @@ static void test_kept_state(void **state)
     (void)state;
     for (size_t k = 0; k < sizeof list / sizeof *list; k += KL_TEST_WATCHED ? 2 : 1) {
         core_job j;
-        core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, list[k].order, list[k].sets);
+        core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, list[k].order,
+                  list[k].sets);
         core_run r = core_auto(list[k].accuracy, core_charge(j.model, list[k].charge), 1, KL_STRATEGY_AUTO);
         r.opts.seed = list[k].seed;
         core_go(&j, &r);
@@ -41,7 +43,8 @@ static void test_kept_state(void **state)
     core_no_memory();
 }
 
-/* A schedule of one's own ends in a mixture of two states; the probe at its end sees the other one, and the bar spans both. */
+/* A schedule of one's own ends in a mixture of two states; the probe at its end sees the other one, and the
+   bar spans both. */
 static void test_schedule_of_ones_own(void **state)
 {
     static const struct {
@@ -68,7 +71,8 @@ static void test_schedule_of_ones_own(void **state)
     core_no_memory();
 }
 
-/* From a saved state the automatic schedule carries no guards at first; the probe sees the second state, and the run goes on with both. */
+/* From a saved state the automatic schedule carries no guards at first; the probe sees the second state, and
+   the run goes on with both. */
 static void test_from_a_mixture(void **state)
 {
     (void)state;

@@ -1,11 +1,12 @@
-/* Operators of blocks, one by one: parts and dense form of an enlarged block against plain loops over the factors, self-adjointness as promised,
-   truncation of a block's operators, plans of sectors.
+/* Operators of blocks, one by one: parts and dense form of an enlarged block against plain loops over the
+   factors, self-adjointness as promised, truncation of a block's operators, plans of sectors.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "kl_test.h"
 #include "phase.h"
 
-/* Matrix of operator `op` of a block from sector i, as the block holds it; NULL where there is none. To be freed. */
+/* Matrix of operator `op` of a block from sector i, as the block holds it; NULL where there is none. To be
+   freed. */
 static double *block_matrix(const kl_block *b, int op, int i)
 {
     const int n = b->basis.nsec, j = b->dst[op * n + i];
@@ -15,8 +16,7 @@ static double *block_matrix(const kl_block *b, int op, int i)
     if (b->off[op * n + i] < 0) {
         expect_true(kl_block_identity(b, op) && i == j);
         for (int r = 0; r < b->basis.dim[i]; r++) a[r + (int64_t)r * b->basis.dim[i]] = 1;
-    } else
-        core_download(b->ex, size, kl_dptr_at(b->data, b->off[op * n + i]), a);
+    } else core_download(b->ex, size, kl_dptr_at(b->data, b->off[op * n + i]), a);
     return a;
 }
 
@@ -32,7 +32,8 @@ static double *parts_matrix(const kl_bigop *g, int op, int c)
     double *const a = calloc((size_t)s->dim[c] * (size_t)s->dim[to] + 1, sizeof *a);
     for (int64_t k = g->first[op * n + c]; k < g->first[op * n + c + 1]; k++) {
         const kl_part *const p = &g->part[k];
-        expect_true(p->row >= 0 && p->row + p->nrow <= s->dim[to] && p->col >= 0 && p->col + p->ncol <= s->dim[c]);
+        expect_true(p->row >= 0 && p->row + p->nrow <= s->dim[to] && p->col >= 0 &&
+                    p->col + p->ncol <= s->dim[c]);
         if (p->off < 0) {
             expect_eq(p->nrow, p->ncol);
             for (int r = 0; r < p->nrow; r++) a[p->row + r + (int64_t)(p->col + r) * s->dim[to]] += p->coef;
@@ -51,7 +52,8 @@ static double *parts_matrix(const kl_bigop *g, int op, int c)
     return a;
 }
 
-/* From the symbolic records alone: sum of coef * (block operator) (x) (site operator), elements placed one by one, signs from phase.h. */
+/* From the symbolic records alone: sum of coef * (block operator) (x) (site operator), elements placed one by
+   one, signs from phase.h. */
 static double *plain_matrix(const kl_bigop *g, int pos, int op, int c)
 {
     const kl_block *const b = g->block;
@@ -75,14 +77,17 @@ static double *plain_matrix(const kl_bigop *g, int pos, int op, int c)
                     const int from = w->dag ? j : i, into = w->dag ? i : j;
                     if (b->dst[w->in * nb + from] != into) continue;
                     double *const l = block_matrix(b, w->in, from);
-                    const int before = right ? kl_qn_odd(m->model, kl_qn_of(m->model, e->site->state_charge[s]))
-                                             : kl_qn_odd(m->model, b->basis.q[i]);
+                    const int before = right
+                                           ? kl_qn_odd(m->model, kl_qn_of(m->model, e->site->state_charge[s]))
+                                           : kl_qn_odd(m->model, b->basis.q[i]);
                     const int sign = (right ? in->odd : o->odd) && before ? -1 : 1;
                     for (int q = 0; q < b->basis.dim[i]; q++)
                         for (int r = 0; r < b->basis.dim[j]; r++)
-                            a[e->part_off[to * e->d + t] + r + (int64_t)(e->part_off[c * e->d + s] + q) * rows] +=
+                            a[e->part_off[to * e->d + t] + r +
+                              (int64_t)(e->part_off[c * e->d + s] + q) * rows] +=
                                 w->coef * o->elem[x].value * sign *
-                                l[w->dag ? q + (int64_t)r * b->basis.dim[i] : r + (int64_t)q * b->basis.dim[j]];
+                                l[w->dag ? q + (int64_t)r * b->basis.dim[i]
+                                         : r + (int64_t)q * b->basis.dim[j]];
                     free(l);
                 }
             }
@@ -137,7 +142,8 @@ static void check_side(const core_job *j, kl_side side, int drop)
         const int pos = side == KL_LEFT ? k : n - 1 - k;
         kl_enlarged *e = NULL;
         kl_bigop *g = NULL;
-        expect_ok(kl_enlarged_create(j->model, &b->basis, j->terms->type[pos], drop && k > 1 ? keep_even : NULL, NULL, &e, &err),
+        expect_ok(kl_enlarged_create(j->model, &b->basis, j->terms->type[pos],
+                                     drop && k > 1 ? keep_even : NULL, NULL, &e, &err),
                   err);
         const int ns = e->basis.nsec;
         if (ns == 0) {
@@ -152,8 +158,8 @@ static void check_side(const core_job *j, kl_side side, int drop)
             if (dense) expect_ok(kl_bigop_make_dense(g, &err), err);
             for (int op = 0; op < g->nop; op++)
                 for (int c = 0; c < ns; c++) {
-                    kl_test_case("%s, side %d, position %d, operator %d, sector %d, dense %d", j->name, (int)side, pos, op, c,
-                                 dense);
+                    kl_test_case("%s, side %d, position %d, operator %d, sector %d, dense %d", j->name,
+                                 (int)side, pos, op, c, dense);
                     double *const have = parts_matrix(g, op, c), *const want = plain_matrix(g, pos, op, c);
                     const int to = g->dst[op * ns + c];
                     expect_eq(have == NULL, want == NULL);
@@ -164,7 +170,8 @@ static void check_side(const core_job *j, kl_side side, int drop)
                         const double off = difference(have, want, size, &big);
                         expect_near(off, 0, 1e-14 * big * (4.0 + (double)m->ngrow));
                         const kl_cut_op *const w = &m->op[g->cut][op];
-                        const int self = side == KL_LEFT ? w->self : w->self * kl_phase_exchange(w->odd, w->odd);
+                        const int self =
+                            side == KL_LEFT ? w->self : w->self * kl_phase_exchange(w->odd, w->odd);
                         if (self) { /* transposed from the other sector */
                             double *const back = parts_matrix(g, op, to);
                             expect_true(back != NULL && g->dst[op * ns + to] == c);
@@ -176,7 +183,8 @@ static void check_side(const core_job *j, kl_side side, int drop)
                             free(back);
                         }
                         if (kl_bigop_identity(g, op))
-                            for (int64_t i = 0; i < size; i++) expect_true(have[i] == (i % (o->enlarged->basis.dim[c] + 1) == 0));
+                            for (int64_t i = 0; i < size; i++)
+                                expect_true(have[i] == (i % (o->enlarged->basis.dim[c] + 1) == 0));
                     }
                     free(have);
                     free(want);
@@ -187,9 +195,10 @@ static void check_side(const core_job *j, kl_side side, int drop)
                     const int to = g->dst[op * ns + c];
                     expect_eq(next[dense]->dst[op * ns + c], to); /* every sector kept some states */
                     if (to < 0) continue;
-                    double *const have = block_matrix(next[dense], op, c), *const mid = parts_matrix(g, op, c);
-                    const int rows = o->enlarged->basis.dim[to], cols = o->enlarged->basis.dim[c], mr = o->basis.dim[to],
-                              mc = o->basis.dim[c];
+                    double *const have = block_matrix(next[dense], op, c), *const mid =
+                                                                               parts_matrix(g, op, c);
+                    const int rows = o->enlarged->basis.dim[to], cols = o->enlarged->basis.dim[c],
+                              mr = o->basis.dim[to], mc = o->basis.dim[c];
                     double big = 1e-300;
                     for (int64_t i = 0; i < (int64_t)rows * cols; i++) big = fmax(big, fabs(mid[i]));
                     for (int y = 0; y < mc; y++)
@@ -197,7 +206,8 @@ static void check_side(const core_job *j, kl_side side, int drop)
                             double sum = 0;
                             for (int q = 0; q < cols; q++)
                                 for (int r = 0; r < rows; r++)
-                                    sum += o->data[o->off[to] + r + (int64_t)x * rows] * mid[r + (int64_t)q * rows] *
+                                    sum += o->data[o->off[to] + r + (int64_t)x * rows] *
+                                           mid[r + (int64_t)q * rows] *
                                            o->data[o->off[c] + q + (int64_t)y * cols];
                             expect_near(have[x + (int64_t)y * mr], sum, 1e-14 * big * (rows + cols + 4));
                         }
@@ -220,15 +230,17 @@ static void test_blocks(void **state)
 {
     static const struct {
         const char *model, *variant, *lattice;
-    } cases[] = {{"heisenberg", "S=1/2", "ring:6"}, {"hubbard", "F=1/2", "ring:4"},  {"hubbard", "F=1", "chain:3"},
-                 {"strange", NULL, "ring:4"},       {"majorana", NULL, "ring:7"},    {"free_spins", "S=1", "ring:4"},
-                 {"pairing", NULL, "torus:2x3"},    {"tj", NULL, "square:2x2"},      {"kondo", "S=1/2", "chain:3"},
-                 {"holstein", "n_max=1", "ring:3"}, {"longrange", "S=1", "chain:4"}, {"bose_hubbard", NULL, "ring:3"}};
+    } cases[] = {
+        {"heisenberg", "S=1/2", "ring:6"}, {"hubbard", "F=1/2", "ring:4"},  {"hubbard", "F=1", "chain:3"},
+        {"strange", NULL, "ring:4"},       {"majorana", NULL, "ring:7"},    {"free_spins", "S=1", "ring:4"},
+        {"pairing", NULL, "torus:2x3"},    {"tj", NULL, "square:2x2"},      {"kondo", "S=1/2", "chain:3"},
+        {"holstein", "n_max=1", "ring:3"}, {"longrange", "S=1", "chain:4"}, {"bose_hubbard", NULL, "ring:3"}};
     (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         for (int t = 0; t < 4; t++) {
             core_job j;
-            core_open_random(&j, core_model(cases[k].model, cases[k].variant), cases[k].lattice, NULL, 7 * k + (size_t)t);
+            core_open_random(&j, core_model(cases[k].model, cases[k].variant), cases[k].lattice, NULL,
+                             7 * k + (size_t)t);
             check_side(&j, t % 2 ? KL_RIGHT : KL_LEFT, t / 2);
             core_close(&j);
         }

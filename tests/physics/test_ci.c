@@ -1,5 +1,6 @@
-/* Configuration interaction against what is known and against an oracle that shares no code with it: the oracle reads the file itself, writes
-   H in second quantization over interleaved spin orbitals with signs of its own, and diagonalizes it by LAPACK.
+/* Configuration interaction against what is known and against an oracle that shares no code with it: the
+   oracle reads the file itself, writes H in second quantization over interleaved spin orbitals with signs of
+   its own, and diagonalizes it by LAPACK.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
 #include <unistd.h>
@@ -61,7 +62,8 @@ static oracle *oracle_read(const char *file)
     assert_non_null(from);
     while (fgets(line, sizeof(line), from) != NULL && strstr(line, "&END") == NULL) {
         const char *at;
-        if ((at = strstr(line, "NORB=")) != NULL) sscanf(at, "NORB=%d,NELEC=%d,MS2=%d", &o->n, &o->nelec, &ms2);
+        if ((at = strstr(line, "NORB=")) != NULL)
+            sscanf(at, "NORB=%d,NELEC=%d,MS2=%d", &o->n, &o->nelec, &ms2);
         if (strstr(line, "IUHF=1") != NULL) o->unrestricted = 1;
     }
     while (fgets(line, sizeof(line), from) != NULL) {
@@ -119,8 +121,10 @@ static int create(uint32_t *w, int p)
     return sign;
 }
 
-/* Lowest eigenvalues in the determinants with na and nb electrons that the mask of levels lets through. Returns the dimension. */
-static int oracle_solve(const oracle *o, int na, int nb, uint64_t levels, uint32_t reference, double *lowest, int nlowest)
+/* Lowest eigenvalues in the determinants with na and nb electrons that the mask of levels lets through.
+   Returns the dimension. */
+static int oracle_solve(const oracle *o, int na, int nb, uint64_t levels, uint32_t reference, double *lowest,
+                        int nlowest)
 {
     int dim = 0;
     const int nspin = 2 * o->n;
@@ -133,7 +137,8 @@ static int oracle_solve(const oracle *o, int na, int nb, uint64_t levels, uint32
         word[dim] = w;
         index[w] = dim++;
     }
-    double *const h = calloc((size_t)dim * (size_t)dim, sizeof(double)), *const e = calloc((size_t)dim + 1, sizeof(double));
+    double *const h = calloc((size_t)dim * (size_t)dim, sizeof(double)), *const e = calloc((size_t)dim + 1,
+                                                                                           sizeof(double));
     for (int k = 0; k < dim; k++) {
         h[k + (int64_t)k * dim] += o->core;
         for (int q = 0; q < nspin; q++) {
@@ -143,7 +148,8 @@ static int oracle_solve(const oracle *o, int na, int nb, uint64_t levels, uint32
             for (int p = q % 2; p < nspin; p += 2) {
                 uint32_t w = w1;
                 const int s = create(&w, p);
-                if (s != 0 && index[w] >= 0) h[index[w] + (int64_t)k * dim] += s * s1 * o->h[q % 2][p / 2][q / 2];
+                if (s != 0 && index[w] >= 0)
+                    h[index[w] + (int64_t)k * dim] += s * s1 * o->h[q % 2][p / 2][q / 2];
             }
             for (int t = 0; t < nspin; t++) { /* 1/2 (pq|rt) c+_p c+_r c_t c_q */
                 uint32_t w2 = w1;
@@ -157,8 +163,10 @@ static int oracle_solve(const oracle *o, int na, int nb, uint64_t levels, uint32
                         uint32_t w = w3;
                         const int s4 = create(&w, p);
                         if (s4 == 0 || index[w] < 0) continue;
-                        const double g = q % 2 == 0 ? (t % 2 == 0 ? o->g[0][p / 2][q / 2][r / 2][t / 2] : o->g[2][p / 2][q / 2][r / 2][t / 2])
-                                                    : (t % 2 == 0 ? o->g[2][r / 2][t / 2][p / 2][q / 2] : o->g[1][p / 2][q / 2][r / 2][t / 2]);
+                        const double g = q % 2 == 0 ? (t % 2 == 0 ? o->g[0][p / 2][q / 2][r / 2][t / 2]
+                                                                  : o->g[2][p / 2][q / 2][r / 2][t / 2])
+                                                    : (t % 2 == 0 ? o->g[2][r / 2][t / 2][p / 2][q / 2]
+                                                                  : o->g[1][p / 2][q / 2][r / 2][t / 2]);
                         h[index[w] + (int64_t)k * dim] += 0.5 * s1 * s2 * s3 * s4 * g;
                     }
                 }
@@ -270,8 +278,10 @@ static void test_oracle(void **state)
     static const struct {
         const char *file;
         int na, nb;
-    } mol[] = {{"lih-sto3g.fcidump", 2, 2}, {"h2o-sto3g.fcidump", 5, 5}, {"h6-chain-sto6g.fcidump", 3, 3}, {"oh-uhf-sto3g.fcidump", 5, 4}, {"h6-chain-sto6g.fcidump", 4, 2},
-               {"lih-sto3g.fcidump", 2, 1}, {"lih-sto3g.fcidump", 1, 3}};
+    } mol[] = {{"lih-sto3g.fcidump", 2, 2},      {"h2o-sto3g.fcidump", 5, 5},
+               {"h6-chain-sto6g.fcidump", 3, 3}, {"oh-uhf-sto3g.fcidump", 5, 4},
+               {"h6-chain-sto6g.fcidump", 4, 2}, {"lih-sto3g.fcidump", 2, 1},
+               {"lih-sto3g.fcidump", 1, 3}};
     static const char *const space[] = {"cis", "cid", "cisd", "cisdt", "cisdtq", "level:5", "full"};
     static const uint64_t levels[] = {3, 5, 7, 15, 31, 63, ~UINT64_C(0)};
     enum { ROOTS = 5 };
@@ -308,7 +318,8 @@ static void test_oracle(void **state)
     }
 }
 
-/* States that only hidden symmetries tell apart: spin, and a space group whose irreps have no labels. The lowest need not be in the small block's lowest. */
+/* States that only hidden symmetries tell apart: spin, and a space group whose irreps have no labels. The
+   lowest need not be in the small block's lowest. */
 static void test_hidden_symmetries(void **state)
 {
     (void)state;
@@ -316,7 +327,11 @@ static void test_hidden_symmetries(void **state)
     static const struct {
         const char *file;
         int na, nb;
-    } mol[] = {{"hubbard-3x2.fcidump", 2, 3}, {"hubbard-3x2.fcidump", 3, 2}, {"hubbard-3x2.fcidump", 3, 3}, {"h6-octahedron-sto3g.fcidump", 3, 3}, {"h6-octahedron-sto3g.fcidump", 2, 3}};
+    } mol[] = {{"hubbard-3x2.fcidump", 2, 3},
+               {"hubbard-3x2.fcidump", 3, 2},
+               {"hubbard-3x2.fcidump", 3, 3},
+               {"h6-octahedron-sto3g.fcidump", 3, 3},
+               {"h6-octahedron-sto3g.fcidump", 2, 3}};
     static const int pspace[] = {0, 1, 20};
     for (size_t m = 0; m < sizeof(mol) / sizeof(*mol); m++) {
         oracle *o = oracle_read(mol[m].file);
@@ -333,7 +348,8 @@ static void test_hidden_symmetries(void **state)
                 opts.have_ms2 = 1;
                 opts.pspace = pspace[p];
                 opts.seed = (uint64_t)nroot;
-                kl_test_case("%s %d+%d roots %d pspace %d", mol[m].file, mol[m].na, mol[m].nb, nroot, pspace[p]);
+                kl_test_case("%s %d+%d roots %d pspace %d", mol[m].file, mol[m].na, mol[m].nb, nroot,
+                             pspace[p]);
                 expect_ok(kl_ci_run(f, ex, &opts, NULL, &r, &err), err);
                 expect_true(r.converged);
                 expect_eq(r.nstate, nroot);
@@ -345,7 +361,8 @@ static void test_hidden_symmetries(void **state)
     }
 }
 
-/* One answer by every way of storing H, by no storage, by one irrep at a time and by all labels taken away. */
+/* One answer by every way of storing H, by no storage, by one irrep at a time and by all labels taken
+   away. */
 static void test_ways(void **state)
 {
     (void)state;
@@ -393,7 +410,8 @@ static void test_ways(void **state)
     kl_fcidump_destroy(&f);
 }
 
-/* The energy from the density matrices' one-body part and traces; occupations; spin multiplets meet across Sz. */
+/* The energy from the density matrices' one-body part and traces; occupations; spin multiplets meet across
+   Sz. */
 static void test_states(void **state)
 {
     (void)state;
@@ -409,7 +427,8 @@ static void test_states(void **state)
             for (int p = 0; p < r.norb; p++) {
                 trace[spin] += r.state[k].density[spin][p * (r.norb + 1)];
                 for (int q = 0; q < r.norb; q++)
-                    expect_near(r.state[k].density[spin][p * r.norb + q], r.state[k].density[spin][q * r.norb + p], 1e-12);
+                    expect_near(r.state[k].density[spin][p * r.norb + q],
+                                r.state[k].density[spin][q * r.norb + p], 1e-12);
             }
         expect_near(trace[0], 3, 1e-12);
         expect_near(trace[1], 3, 1e-12);
@@ -449,7 +468,8 @@ static void test_states(void **state)
     kl_fcidump_destroy(&f);
 }
 
-/* Inactive orbitals: an active space of all orbitals is the full space, a frozen core the CAS without it; several references. */
+/* Inactive orbitals: an active space of all orbitals is the full space, a frozen core the CAS without it;
+   several references. */
 static void test_active(void **state)
 {
     (void)state;
@@ -517,8 +537,9 @@ static void test_active(void **state)
     kl_fcidump_destroy(&f);
 }
 
-/* Where core orbitals lie among the active ones and see only their density, freezing them changes no state: the same coefficients with the same
-   signs, of two such orbitals with even and odd numbers of electrons below them. */
+/* Where core orbitals lie among the active ones and see only their density, freezing them changes no state:
+   the same coefficients with the same signs, of two such orbitals with even and odd numbers of electrons
+   below them. */
 static void test_frozen_signs(void **state)
 {
     (void)state;
@@ -537,15 +558,23 @@ static void test_frozen_signs(void **state)
                     const int pc = p == core[0] || p == core[1], qc = q == core[0] || q == core[1];
                     for (int r = 0; r <= p; r++)
                         for (int s = 0; s <= (r == p ? q : r); s++) {
-                            const int nc = pc + qc + (r == core[0] || r == core[1]) + (s == core[0] || s == core[1]);
+                            const int nc =
+                                pc + qc + (r == core[0] || r == core[1]) + (s == core[0] || s == core[1]);
                             seed = seed * 6364136223846793005u + 1442695040888963407u;
                             const double x = 0.2 * ((double)(seed >> 40) / (1 << 24) - 0.5);
-                            if (nc == 0) at += sprintf(text + at, "%.9f %d %d %d %d\n", x + (p == q && r == s ? 0.5 : 0), p + 1, q + 1, r + 1, s + 1);
-                            else if (p == q && r == s) at += sprintf(text + at, "0.4 %d %d %d %d\n", p + 1, q + 1, r + 1, s + 1);
+                            if (nc == 0)
+                                at += sprintf(text + at, "%.9f %d %d %d %d\n",
+                                              x + (p == q && r == s ? 0.5 : 0), p + 1, q + 1, r + 1, s + 1);
+                            else if (p == q && r == s)
+                                at += sprintf(text + at, "0.4 %d %d %d %d\n", p + 1, q + 1, r + 1, s + 1);
                         }
                     seed = seed * 6364136223846793005u + 1442695040888963407u;
-                    if (p == q) at += sprintf(text + at, "%.9f %d %d 0 0\n", pc ? -30.0 - p : -3.0 + 0.2 * p, p + 1, p + 1);
-                    else if (!pc && !qc) at += sprintf(text + at, "%.9f %d %d 0 0\n", 0.4 * ((double)(seed >> 40) / (1 << 24) - 0.5), p + 1, q + 1);
+                    if (p == q)
+                        at += sprintf(text + at, "%.9f %d %d 0 0\n", pc ? -30.0 - p : -3.0 + 0.2 * p, p + 1,
+                                      p + 1);
+                    else if (!pc && !qc)
+                        at += sprintf(text + at, "%.9f %d %d 0 0\n",
+                                      0.4 * ((double)(seed >> 40) / (1 << 24) - 0.5), p + 1, q + 1);
                 }
             kl_fcidump *f = NULL;
             FILE *from = fmemopen(text, (size_t)at, "rb");
@@ -577,16 +606,25 @@ static void test_frozen_signs(void **state)
         }
 }
 
-/* Table 1 of mahmoud2018: singlet configuration state functions of H2O in 6-31G(d) (10 electrons, 19 orbitals), cumulative; and those in
-   A1, which the table leaves out. */
+/* Table 1 of mahmoud2018: singlet configuration state functions of H2O in 6-31G(d) (10 electrons, 19
+   orbitals), cumulative; and those in A1, which the table leaves out. */
 static void test_table_1(void **state)
 {
     (void)state;
-    static const double table[] = {1, 71, 2556, 42596, 391126, 2114666, 7147876, 15836556, 24490201, 29044751, 30046752};
+    static const double table[] = {1,       71,       2556,     42596,    391126,  2114666,
+                                   7147876, 15836556, 24490201, 29044751, 30046752};
     /* 10 a1, 1 a2, 3 b1, 5 b2; occupied 3 a1, 1 b1, 1 b2 */
     static const int irrep[19] = {0, 0, 0, 2, 3, 0, 0, 0, 0, 0, 0, 0, 1, 2, 2, 3, 3, 3, 3};
     static const uint64_t ref[1][2] = {{31, 31}};
-    const kl_det_spec spec = {.norb = 19, .nalpha = 5, .nbeta = 5, .nirrep = 4, .irrep = irrep, .target = 0, .levels = 7, .nref = 1, .ref = ref};
+    const kl_det_spec spec = {.norb = 19,
+                              .nalpha = 5,
+                              .nbeta = 5,
+                              .nirrep = 4,
+                              .irrep = irrep,
+                              .target = 0,
+                              .levels = 7,
+                              .nref = 1,
+                              .ref = ref};
     double det[2 * KL_DET_MAX_ORB + 1], csf[2 * KL_DET_MAX_ORB + 1], sum = 0;
     int nlevel = 0;
     int64_t n = 0;
@@ -621,21 +659,29 @@ static void test_table_1(void **state)
         }
 }
 
-/* As many orbitals as there can be, with references that differ in every electron; and strings that nobody could list. */
+/* As many orbitals as there can be, with references that differ in every electron; and strings that nobody
+   could list. */
 static void test_limits(void **state)
 {
     (void)state;
     kl_err err = {""};
     const uint64_t low = UINT32_MAX, ref[2][2][2] = {{{low, low}, {~low, ~low}}, {{~low, ~low}, {low, low}}};
     for (int k = 0; k < 2; k++) {
-        const kl_det_spec spec = {.norb = 64, .nalpha = 32, .nbeta = 32, .nirrep = 1, .nref = 2, .ref = ref[k], .levels = 3};
+        const kl_det_spec spec = {
+            .norb = 64, .nalpha = 32, .nbeta = 32, .nirrep = 1, .nref = 2, .ref = ref[k], .levels = 3};
         kl_detspace *space = NULL;
         expect_ok(kl_detspace_create(&spec, 2, &space, &err), err);
         expect_eq(space->n, 2 * (1 + 2 * 32 * 32));
         kl_detspace_destroy(&space);
     }
     const kl_det_spec full = {.norb = 40, .nalpha = 20, .nbeta = 20, .nirrep = 1, .full = 1},
-                      listed = {.norb = 64, .nalpha = 32, .nbeta = 32, .nirrep = 1, .nref = 1, .ref = ref[0], .levels = 511};
+                      listed = {.norb = 64,
+                                .nalpha = 32,
+                                .nbeta = 32,
+                                .nirrep = 1,
+                                .nref = 1,
+                                .ref = ref[0],
+                                .levels = 511};
     kl_detspace *none = NULL;
     expect_refused(kl_detspace_create(&full, 2, &none, &err), KL_EINPUT, err, "1.378e+11 strings");
     expect_refused(kl_detspace_create(&listed, 2, &none, &err), KL_EINPUT, err, "strings of one spin");
@@ -660,10 +706,19 @@ static void test_threads_and_file(void **state)
         for (int k = 0; k < 2; k++) {
             expect_true(a.state[k].energy == b.state[k].energy);
             expect_true(a.state[k].s2 == b.state[k].s2);
-            expect_eq(memcmp(a.state[k].density[0], b.state[k].density[0], sizeof(double) * (size_t)(a.norb * a.norb)), 0);
+            expect_eq(memcmp(a.state[k].density[0], b.state[k].density[0],
+                             sizeof(double) * (size_t)(a.norb * a.norb)),
+                      0);
         }
-        kl_ci_record record = {.r = a, .finished = 1, .program = "test", .command_line = "ci n2", .options = "space=x\n", .fcidump = "n2", .space = (char *)(uintptr_t)space[s],
-                               .integrals = "0123456789abcdef"}, back;
+        kl_ci_record record = {.r = a,
+                               .finished = 1,
+                               .program = "test",
+                               .command_line = "ci n2",
+                               .options = "space=x\n",
+                               .fcidump = "n2",
+                               .space = (char *)(uintptr_t)space[s],
+                               .integrals = "0123456789abcdef"},
+                     back;
         char path[] = "/tmp/kronlat-ci-XXXXXX";
         const int fd = mkstemp(path);
         assert_true(fd >= 0);
@@ -672,18 +727,23 @@ static void test_threads_and_file(void **state)
         expect_ok(kl_cifile_write(path, &record, NULL, &err), err);
         expect_true(kl_cifile_is(path) && !kl_cifile_is("/nowhere/at/all.h5"));
         expect_ok(kl_cifile_read(path, &back, &err), err); /* what was written comes back, number by number */
-        expect_true(back.finished && strcmp(back.options, "space=x\n") == 0 && strcmp(back.space, space[s]) == 0 && strcmp(back.r.reference, a.reference) == 0);
+        expect_true(back.finished && strcmp(back.options, "space=x\n") == 0 &&
+                    strcmp(back.space, space[s]) == 0 && strcmp(back.r.reference, a.reference) == 0);
         expect_true(strcmp(back.integrals, record.integrals) == 0);
         expect_eq(back.r.nstate, 2);
         for (int k = 0; k < 2; k++) {
             const kl_ci_state *const x = &a.state[k], *const y = &back.r.state[k];
-            expect_true(x->energy == y->energy && x->s2 == y->s2 && x->residual == y->residual && x->irrep == y->irrep && x->nleading == y->nleading);
-            expect_true(memcmp(x->leading, y->leading, sizeof(double) * (size_t)x->nleading) == 0 && strcmp(x->leading_text[0], y->leading_text[0]) == 0);
+            expect_true(x->energy == y->energy && x->s2 == y->s2 && x->residual == y->residual &&
+                        x->irrep == y->irrep && x->nleading == y->nleading);
+            expect_true(memcmp(x->leading, y->leading, sizeof(double) * (size_t)x->nleading) == 0 &&
+                        strcmp(x->leading_text[0], y->leading_text[0]) == 0);
             expect_true(memcmp(x->natural, y->natural, sizeof(double) * (size_t)a.norb) == 0);
-            expect_true(memcmp(x->density[1], y->density[1], sizeof(double) * (size_t)(a.norb * a.norb)) == 0);
+            expect_true(memcmp(x->density[1], y->density[1], sizeof(double) * (size_t)(a.norb * a.norb)) ==
+                        0);
         }
         for (int g = 0; g < 8; g++)
-            expect_true(a.block[g].ndet == back.r.block[g].ndet && a.block[g].nnz == back.r.block[g].nnz && a.block[g].facts.sparsity == back.r.block[g].facts.sparsity);
+            expect_true(a.block[g].ndet == back.r.block[g].ndet && a.block[g].nnz == back.r.block[g].nnz &&
+                        a.block[g].facts.sparsity == back.r.block[g].facts.sparsity);
         kl_cifile_clear(&back);
         /* A run under way: vectors of two irreps, one of them written anew. */
         double v[12], w[12];
@@ -714,7 +774,8 @@ static void test_threads_and_file(void **state)
     kl_exec_close(&one);
 }
 
-/* What a plan says of non-zeros is what is stored: exactly in small spaces, to a per cent or so from a sample of the rows. */
+/* What a plan says of non-zeros is what is stored: exactly in small spaces, to a per cent or so from a sample
+   of the rows. */
 static void test_plan_counts(void **state)
 {
     (void)state;
@@ -731,7 +792,8 @@ static void test_plan_counts(void **state)
     expect_true(!plan.nnz_sampled[1] && plan.nnz[0] == 0);
     kl_ci_plan_clear(&plan);
     kl_ci_result_clear(&r);
-    kl_det_spec spec = {.norb = 12, .nalpha = 4, .nbeta = 4, .nirrep = f->nirrep, .irrep = f->irrep, .target = 0, .full = 1};
+    kl_det_spec spec = {
+        .norb = 12, .nalpha = 4, .nbeta = 4, .nirrep = f->nirrep, .irrep = f->irrep, .target = 0, .full = 1};
     kl_detspace *space = NULL;
     kl_slater *h = NULL;
     int64_t all, some;
@@ -783,7 +845,8 @@ static kl_status load_here(void *self, int irrep, int most, int64_t n, int *nvec
     return KL_OK;
 }
 
-/* A run that is stopped and goes on comes to the same energies, with fewer products than one from the beginning. */
+/* A run that is stopped and goes on comes to the same energies, with fewer products than one from the
+   beginning. */
 static void test_stop_and_go_on(void **state)
 {
     (void)state;
@@ -792,7 +855,8 @@ static void test_stop_and_go_on(void **state)
     kl_ci_opts o = ask("cisdtq", 2);
     kl_ci_result whole, part, rest;
     interrupted k = {.stop_at = 9};
-    const kl_ci_monitor m = {.self = &k, .step = count_step, .due = always_due, .save = save_here, .load = load_here};
+    const kl_ci_monitor m = {
+        .self = &k, .step = count_step, .due = always_due, .save = save_here, .load = load_here};
     o.irrep = 0;
     o.tol = 1e-8;
     o.max_basis = 6;
@@ -858,7 +922,8 @@ static int products(const kl_ci_result *r)
     return sum;
 }
 
-/* Irreps that were solved before a stop are not solved again; a run that is stopped again and again arrives. */
+/* Irreps that were solved before a stop are not solved again; a run that is stopped again and again
+   arrives. */
 static void test_go_on_with_irreps(void **state)
 {
     (void)state;
@@ -867,10 +932,15 @@ static void test_go_on_with_irreps(void **state)
     kl_ci_opts o = ask("full", 2);
     kl_ci_result whole, r;
     kept_irreps count = {.stop_at = 1000000}, k = {0};
-    const kl_ci_monitor counting = {.self = &count, .step = stop_irreps}, m = {.self = &k, .step = stop_irreps, .due = never_due, .save = save_irrep, .load = load_irrep};
+    const kl_ci_monitor counting = {.self = &count, .step = stop_irreps}, m = {.self = &k,
+                                                                               .step = stop_irreps,
+                                                                               .due = never_due,
+                                                                               .save = save_irrep,
+                                                                               .load = load_irrep};
     o.pspace = 10;
     expect_ok(kl_ci_run(f, ex, &o, &counting, &whole, &err), err);
-    /* Close to the end: what is left costs a block of products for each irrep, in each stage, and little more. */
+    /* Close to the end: what is left costs a block of products for each irrep, in each stage, and little
+       more. */
     k.stop_at = count.nstep - 3;
     expect_ok(kl_ci_run(f, ex, &o, &m, &r, &err), err);
     expect_true(r.stopped);
@@ -934,9 +1004,19 @@ static void test_allocations(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_energies), cmocka_unit_test(test_oracle),     cmocka_unit_test(test_ways), cmocka_unit_test(test_hidden_symmetries),
-                                       cmocka_unit_test(test_states),         cmocka_unit_test(test_active),     cmocka_unit_test(test_frozen_signs), cmocka_unit_test(test_table_1),
-                                       cmocka_unit_test(test_threads_and_file), cmocka_unit_test(test_limits), cmocka_unit_test(test_allocations),
-                                       cmocka_unit_test(test_plan_counts),    cmocka_unit_test(test_stop_and_go_on), cmocka_unit_test(test_go_on_with_irreps)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_energies),
+                                       cmocka_unit_test(test_oracle),
+                                       cmocka_unit_test(test_ways),
+                                       cmocka_unit_test(test_hidden_symmetries),
+                                       cmocka_unit_test(test_states),
+                                       cmocka_unit_test(test_active),
+                                       cmocka_unit_test(test_frozen_signs),
+                                       cmocka_unit_test(test_table_1),
+                                       cmocka_unit_test(test_threads_and_file),
+                                       cmocka_unit_test(test_limits),
+                                       cmocka_unit_test(test_allocations),
+                                       cmocka_unit_test(test_plan_counts),
+                                       cmocka_unit_test(test_stop_and_go_on),
+                                       cmocka_unit_test(test_go_on_with_irreps)};
     return cmocka_run_group_tests(tests, open_exec, close_exec);
 }

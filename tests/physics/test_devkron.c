@@ -1,6 +1,7 @@
-/* Products with H on devices: the packed lists walked on the host as a device walks them, the kernels' own text run there (warps.h), then, where there
-   is a GPU, the CUDA and offload executors themselves, each against the host executor; models of all kinds, unequal fillings, odd sizes, groups so small that most entries cross their borders. With KL_TEST_MUST_RUN a
-   missing GPU is a failure.
+/* Products with H on devices: the packed lists walked on the host as a device walks them, the kernels' own
+   text run there (warps.h), then, where there is a GPU, the CUDA and offload executors themselves, each
+   against the host executor; models of all kinds, unequal fillings, odd sizes, groups so small that most
+   entries cross their borders. With KL_TEST_MUST_RUN a missing GPU is a failure.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "device/devkron.h"
@@ -13,25 +14,39 @@ enum { LANES = KL_KRON_LANES };
 
 /* ---------------------------------------------------------------- the lists on the host */
 
-static void *get_block(void *ctx, int64_t bytes) { return (void)ctx, aligned_alloc(256, (size_t)(bytes + 255) / 256 * 256); }
+static void *get_block(void *ctx, int64_t bytes)
+{
+    return (void)ctx, aligned_alloc(256, (size_t)(bytes + 255) / 256 * 256);
+}
 static void give_block(void *ctx, void *block) { (void)ctx, free(block); }
-static int put_bytes(void *ctx, void *to, const void *from, int64_t bytes) { return (void)ctx, memcpy(to, from, (size_t)bytes), 0; }
+static int put_bytes(void *ctx, void *to, const void *from, int64_t bytes)
+{
+    return (void)ctx, memcpy(to, from, (size_t)bytes), 0;
+}
 
 /* Entry of slot k (near slots first, then far ones) in `row`: its column, -1 for none, and value. */
-static int64_t entry(const kl_devkron_op *o, int right, int64_t row, uint32_t g0, uint32_t g1, int k, double *value)
+static int64_t entry(const kl_devkron_op *o, int right, int64_t row, uint32_t g0, uint32_t g1, int k,
+                     double *value)
 {
     const int rows = right ? KL_DEVKRON_RIGHT_ROWS : KL_DEVKRON_LEFT_ROWS;
     const kl_devkron_span *const s = &o->span[row / rows];
     const int far = k >= 2 * (int)s->near_count, slot = far ? k - 2 * (int)s->near_count : k;
-    const int64_t pair = (far ? s->far_first : right ? s->near_first : 2 * (int64_t)s->near_first) + slot / 2, coef = (2 * pair + slot % 2) * rows + row % rows;
+    const int64_t pair = (far     ? s->far_first
+                          : right ? s->near_first
+                                  : 2 * (int64_t)s->near_first) +
+                         slot / 2,
+                  coef = (2 * pair + slot % 2) * rows + row % rows;
     if (slot >= 2 * (int)(far ? s->far_count : s->near_count)) return -2;
     if (far) {
         const uint32_t e = kl_devkron_far(o, s->far_first, slot, rows, (int)(row % rows));
         *value = o->unit ? (e >> 31 ? -o->scale : o->scale) : o->far_coef[coef];
         return (e & 0x7fffffff) == KL_DEVKRON_NONE ? -1 : (int64_t)(e & 0x7fffffff);
     }
-    const uint32_t word = o->near[kl_devkron_near_at(s->near_first, slot / 2, right, (int)(row % rows))], local = kl_devkron_near_state(word, slot % 2, right), n = (g1 - g0 + LANES - 1) / LANES * LANES;
-    *value = o->unit ? (kl_devkron_near_minus(word, slot % 2, right) ? -o->scale : o->scale) : o->near_coef[coef];
+    const uint32_t word = o->near[kl_devkron_near_at(s->near_first, slot / 2, right, (int)(row % rows))],
+                   local = kl_devkron_near_state(word, slot % 2, right),
+                   n = (g1 - g0 + LANES - 1) / LANES * LANES;
+    *value =
+        o->unit ? (kl_devkron_near_minus(word, slot % 2, right) ? -o->scale : o->scale) : o->near_coef[coef];
     return local >= n ? -1 : (int64_t)(g0 + local);
 }
 
@@ -56,12 +71,16 @@ static double diagonal(const kl_devkron_block *b, int64_t l, int64_t r)
     const int64_t width = b->ntile * LANES;
     double d = (b->dl ? b->dl[l] : 0.0) + b->dr[r];
     if (b->even && b->nbit > 0) d += b->bit_value * __builtin_popcountll(kl_devkron_mask(b, l) & b->with[r]);
-    for (int k = 0; k < b->nbit && !b->even; k++) d += (kl_devkron_mask(b, l) >> k & 1) ? b->bits[k * width + r] : 0.0;
+    for (int k = 0; k < b->nbit && !b->even; k++)
+        d += (kl_devkron_mask(b, l) >> k & 1) ? b->bits[k * width + r] : 0.0;
     for (int f = 0; f < b->nfeature; f++) d += b->fl[l * b->nfeature + f] * b->fr[f * width + r];
     return d;
 }
 
-static int64_t place(const kl_devkron_block *b, int64_t l, int64_t r) { return b->off + (r / LANES * b->nl + l) * LANES + r % LANES; }
+static int64_t place(const kl_devkron_block *b, int64_t l, int64_t r)
+{
+    return b->off + (r / LANES * b->nl + l) * LANES + r % LANES;
+}
 
 static void walk(const kl_devkron *p, const double *x, double *y)
 {
@@ -69,7 +88,8 @@ static void walk(const kl_devkron *p, const double *x, double *y)
         const kl_devkron_block *const b = &p->block[p->right[i].block];
         const uint32_t g0 = b->right.group[p->right[i].group], g1 = b->right.group[p->right[i].group + 1];
         const int64_t nl8 = (b->nl + LANES - 1) / LANES * LANES;
-        for (int64_t l = (int64_t)p->right[i].strip * LANES; l < b->nl && l < ((int64_t)p->right[i].strip + 1) * LANES; l++)
+        for (int64_t l = (int64_t)p->right[i].strip * LANES;
+             l < b->nl && l < ((int64_t)p->right[i].strip + 1) * LANES; l++)
             for (int64_t r = g0; r < g1; r++) {
                 double sum = 0.0, v = 0.0;
                 int64_t j;
@@ -80,7 +100,10 @@ static void walk(const kl_devkron *p, const double *x, double *y)
                     for (int m = 0; m < g->most; m++) {
                         const double va = g->val[m * nl8 + l];
                         for (int k = 0; va != 0.0 && (j = entry(&g->b, 1, r, 0, 0, k, &v)) != -2; k++)
-                            if (j >= 0) sum += va * v * x[g->off + (j / LANES * g->nl + g->col[m * nl8 + l]) * LANES + j % LANES];
+                            if (j >= 0)
+                                sum +=
+                                    va * v *
+                                    x[g->off + (j / LANES * g->nl + g->col[m * nl8 + l]) * LANES + j % LANES];
                     }
                 }
                 expect_true(isnan(y[place(b, l, r)])); /* every element once */
@@ -90,7 +113,8 @@ static void walk(const kl_devkron *p, const double *x, double *y)
     for (int64_t i = 0; i < p->nleft; i++) {
         const kl_devkron_block *const b = &p->block[p->left[i].block];
         const uint32_t g0 = b->left.group[p->left[i].group], g1 = b->left.group[p->left[i].group + 1];
-        for (int64_t r = (int64_t)p->left[i].strip * LANES; r < b->nr && r < ((int64_t)p->left[i].strip + 1) * LANES; r++)
+        for (int64_t r = (int64_t)p->left[i].strip * LANES;
+             r < b->nr && r < ((int64_t)p->left[i].strip + 1) * LANES; r++)
             for (int64_t l = g0; l < g1; l++) {
                 double sum = diagonal(b, l, r) * x[place(b, l, r)], v = 0.0;
                 int64_t j;
@@ -114,18 +138,21 @@ typedef struct team {
 static void right_thread(void *arg)
 {
     const team *const t = arg;
-    kl_kron_right(&t->p->block[t->item.block], t->item.strip, t->item.group, RIGHT_TEAM, t->plain ? t->p->plain_right : 0, t->memory, t->x, t->y);
+    kl_kron_right(&t->p->block[t->item.block], t->item.strip, t->item.group, RIGHT_TEAM,
+                  t->plain ? t->p->plain_right : 0, t->memory, t->x, t->y);
 }
 
 static void left_thread(void *arg)
 {
     team *const t = arg;
     double part = 0.0; /* one thread is told */
-    kl_kron_left(&t->p->block[t->item.block], t->item.strip, t->item.group, LEFT_TEAM, t->plain ? t->p->plain_left : 0, t->memory, kl_kron_table_at(t->p), t->x, t->y, &part);
+    kl_kron_left(&t->p->block[t->item.block], t->item.strip, t->item.group, LEFT_TEAM,
+                 t->plain ? t->p->plain_left : 0, t->memory, kl_kron_table_at(t->p), t->x, t->y, &part);
     t->sum += part;
 }
 
-/* The kernels themselves, whatever they come to be compiled for: as plain as the lists allow, and as if these allowed nothing. Returns x . y. */
+/* The kernels themselves, whatever they come to be compiled for: as plain as the lists allow, and as if these
+   allowed nothing. Returns x . y. */
 static double run_kernels(const kl_devkron *p, int plain, const double *x, double *y)
 {
     const int bytes[2] = {kl_kron_left_bytes(p), kl_kron_right_bytes(p)};
@@ -146,7 +173,8 @@ static double run_kernels(const kl_devkron *p, int plain, const double *x, doubl
 
 /* ---------------------------------------------------------------- cases */
 
-/* Wanted: y = H x by the host, and its size; the same of a vector that is 1 where last tiles have no states, and 0 elsewhere. */
+/* Wanted: y = H x by the host, and its size; the same of a vector that is 1 where last tiles have no states,
+   and 0 elsewhere. */
 typedef struct sample {
     kl_ed *ed;
     int64_t n;
@@ -192,7 +220,9 @@ static void drop_sample(const core_job *j, sample *s)
 
 static void on_host(const core_job *j, kl_qn q, kl_halves_form form)
 {
-    static const kl_devkron_opts opts[] = {{{{64, 24}, {64, 24}}, {{64, 32}, {64, 32}}}, {{{96, 24}, {160, 24}}, {{128, 32}, {192, 32}}}, {{{1760, 24}, {1760, 24}}, {{1536, 32}, {1536, 32}}}};
+    static const kl_devkron_opts opts[] = {{{{64, 24}, {64, 24}}, {{64, 32}, {64, 32}}},
+                                           {{{96, 24}, {160, 24}}, {{128, 32}, {192, 32}}},
+                                           {{{1760, 24}, {1760, 24}}, {{1536, 32}, {1536, 32}}}};
     sample s = take_sample(j, q, form);
     double *const y = calloc((size_t)s.n, sizeof *y);
     for (size_t i = 0; i < sizeof opts / sizeof *opts; i++) {
@@ -201,7 +231,8 @@ static void on_host(const core_job *j, kl_qn q, kl_halves_form form)
         kl_pool pool = {.get = get_block, .give = give_block, .put = put_bytes, .most = &most};
         expect_ok(kl_devkron_prepare(s.ed->kron, &opts[i], &pool, &err), err);
         const kl_devkron *const p = s.ed->kron->device;
-        expect_true(p->left_states <= opts[i].left[p->left_room].most && p->right_states <= opts[i].right[p->right_room].most);
+        expect_true(p->left_states <= opts[i].left[p->left_room].most &&
+                    p->right_states <= opts[i].right[p->right_room].most);
         for (int64_t k = 0; k < s.n; k++) y[k] = kl_halves_unrank(s.ed->space, k, (int[64]){0}) ? NAN : 0.0;
         walk(p, s.x, y);
         for (int64_t k = 0; k < p->nblock; k++) {
@@ -213,7 +244,9 @@ static void on_host(const core_job *j, kl_qn q, kl_halves_form form)
             for (int64_t k = 0; k < s.n; k++) y[k] = (double)NAN;
             expect_near(run_kernels(p, plain, s.x, y), s.dot, 1e-13 * s.size * (double)s.n);
             for (int64_t k = 0; k < s.n; k++) expect_near(y[k], s.y[k], 1e-13 * s.size);
-            run_kernels(p, plain, s.beyond, y); /* solvers may take random directions that have a part there: it must lie above all of H, and stay there */
+            /* solvers may take random directions that have a part there: it must lie above all of H, and stay
+               there */
+            run_kernels(p, plain, s.beyond, y);
             for (int64_t k = 0; k < s.n; k++) expect_near(y[k], s.beyond_y[k], 1e-12 * s.size);
         }
         kl_devkron_release(s.ed->kron, &pool);
@@ -258,7 +291,8 @@ static void on_device(const core_job *j, kl_qn q, kl_halves_form form)
         expect_ok(vt->upload(device, kl_dptr_at(dx, 8), s.x, s.n, &err), err);
         double again = 0.0, guard[8];
         vt->fill(device, s.n, (double)NAN, kl_dptr_at(dy, 8));
-        expect_ok(vt->kron_apply(device, s.ed->kron, kl_dptr_at(dx, 8), kl_dptr_at(dy, 8), &again, &err), err);
+        expect_ok(vt->kron_apply(device, s.ed->kron, kl_dptr_at(dx, 8), kl_dptr_at(dy, 8), &again, &err),
+                  err);
         core_download(device, s.n, kl_dptr_at(dy, 8), want);
         expect_true(again == dot && memcmp(want, y, (size_t)s.n * sizeof *y) == 0);
         for (int side = 0; side < 2; side++) {
@@ -316,7 +350,8 @@ static void each_job(void (*check)(const core_job *, kl_qn, kl_halves_form))
             kl_halves_size size;
             const kl_qn q = core_charge(j.model, k->charge);
             if (kl_halves_measure(j.terms, q, (kl_halves_form)form, &size, &err) != KL_OK) continue;
-            kl_test_case("%s, %s, %s, %s", j.name, k->charge, form == KL_HALVES_SITES ? "sites" : "flavours", device ? device->name : "lists");
+            kl_test_case("%s, %s, %s, %s", j.name, k->charge, form == KL_HALVES_SITES ? "sites" : "flavours",
+                         device ? device->name : "lists");
             check(&j, q, (kl_halves_form)form);
         }
         core_close(&j);
@@ -370,7 +405,8 @@ static void test_limit(void **state)
     void *block, *none;
     expect_ok(kl_pool_alloc(&pool, 400, &block, &err), err);
     expect_eq(kl_pool_alloc(&pool, 0, &none, &err), KL_ENOMEM);
-    expect_true(strstr(err.text, "512 of 1000 bytes are taken, 512 more are wanted (--device-memory)") != NULL);
+    expect_true(strstr(err.text, "512 of 1000 bytes are taken, 512 more are wanted (--device-memory)") !=
+                NULL);
     kl_pool_release(&pool, block);
     kl_pool_clear(&pool);
 }
@@ -388,7 +424,8 @@ static int open_devices(void **state)
     const char *const must = getenv("KL_TEST_MUST_RUN");
     for (int i = 0; i < 2; i++) {
         kl_err err = {""};
-        const kl_status st = i == 0 ? kl_exec_open_cuda(&devices[i], &err) : kl_exec_open_offload(0, &devices[i], &err);
+        const kl_status st =
+            i == 0 ? kl_exec_open_cuda(&devices[i], &err) : kl_exec_open_offload(0, &devices[i], &err);
         if (st == KL_OK) continue;
         devices[i] = NULL;
         if (st == KL_EABSENT && !must) continue;

@@ -1,5 +1,6 @@
-/* Exact diagonalization: H v against the oracle's matrix for every model, both ways of cutting a system in two, every instruction set and any number of
-   threads; energies by every solver; energies known from elsewhere; DMRG; sizes beyond 2^31.
+/* Exact diagonalization: H v against the oracle's matrix for every model, both ways of cutting a system in
+   two, every instruction set and any number of threads; energies by every solver; energies known from
+   elsewhere; DMRG; sizes beyond 2^31.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "ed/ed.h"
@@ -8,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const lattices[] = {"chain:2", "chain:5", "ring:6", "ladder:3x2", "square:2x3", "torus:2x2", "torus:3x3", "cylinder:2x3", NULL};
+static const char *const lattices[] = {"chain:2",   "chain:5",   "ring:6",       "ladder:3x2", "square:2x3",
+                                       "torus:2x2", "torus:3x3", "cylinder:2x3", NULL};
 static const char *const isas[] = {"avx512", "avx2", "generic"};
 
 /* Digits of the oracle's state. */
@@ -27,8 +29,10 @@ static void same_matrix(const core_job *j, const oracle *o, kl_qn q, kl_halves_f
     expect_eq(ed->space->dim, s->dim);
     const int64_t n = ed->op.n;
     int64_t *const at = calloc((size_t)s->dim, sizeof *at);
-    double *const sign = calloc((size_t)s->dim, sizeof *sign), *const x = calloc((size_t)s->dim, sizeof *x), *const y = calloc((size_t)s->dim, sizeof *y);
-    double *const v = calloc((size_t)n, sizeof *v), *const hv = calloc((size_t)n, sizeof *hv), *const first = calloc((size_t)n, sizeof *first);
+    double *const sign = calloc((size_t)s->dim, sizeof *sign), *const x = calloc((size_t)s->dim, sizeof *x),
+                  *const y = calloc((size_t)s->dim, sizeof *y);
+    double *const v = calloc((size_t)n, sizeof *v), *const hv = calloc((size_t)n, sizeof *hv),
+                  *const first = calloc((size_t)n, sizeof *first);
     double *const diag = calloc((size_t)s->dim, sizeof *diag);
     char *const used = calloc((size_t)n, 1);
     double size = 1;
@@ -98,7 +102,8 @@ static void some_sectors(const core_job *j, uint64_t seed)
         char text[128];
         for (int form = KL_HALVES_AUTO; form <= KL_HALVES_FLAVOURS; form++) {
             kl_halves_size size;
-            if (form == KL_HALVES_FLAVOURS && kl_halves_measure(j->terms, q[i], form, &size, &err) != KL_OK) continue;
+            if (form == KL_HALVES_FLAVOURS && kl_halves_measure(j->terms, q[i], form, &size, &err) != KL_OK)
+                continue;
             kl_test_case("%s, %s, form %d", j->name, kl_qn_print(j->model, q[i], text, sizeof text), form);
             same_matrix(j, o, q[i], (kl_halves_form)form, kl_test_bits(&seed));
         }
@@ -119,7 +124,8 @@ static void test_matrix_own(void **state)
     core_every_lattice(core_models, core_nmodel, lattices, 5000, CORE_ONE_ORDER, some_sectors);
 }
 
-/* Lowest energies of a sector against the oracle, by every solver; and those of DMRG with nothing truncated. */
+/* Lowest energies of a sector against the oracle, by every solver; and those of DMRG with nothing
+   truncated. */
 static void every_solver(const core_job *j, const oracle *o, kl_qn q, uint64_t seed)
 {
     kl_err err = {""};
@@ -131,9 +137,13 @@ static void every_solver(const core_job *j, const oracle *o, kl_qn q, uint64_t s
     char text[128];
     for (int solver = KL_ED_AUTO; solver <= KL_ED_FULL; solver++)
         for (int nstate = 1; nstate <= 3; nstate += 2) {
-            kl_test_case("%s, %s, solver %s, %d states of %lld", j->name, kl_qn_print(j->model, q, text, sizeof text), kl_ed_solver_name[solver], nstate,
+            kl_test_case("%s, %s, solver %s, %d states of %lld", j->name,
+                         kl_qn_print(j->model, q, text, sizeof text), kl_ed_solver_name[solver], nstate,
                          (long long)ed->space->dim);
-            const kl_ed_opts opts = {.solver = (kl_ed_solver)solver, .nstate = nstate, .accuracy = 1e-11, .seed = kl_test_bits(&seed) % 1000};
+            const kl_ed_opts opts = {.solver = (kl_ed_solver)solver,
+                                     .nstate = nstate,
+                                     .accuracy = 1e-11,
+                                     .seed = kl_test_bits(&seed) % 1000};
             kl_ed_result r;
             kl_dptr x = {0};
             int64_t ld = 0;
@@ -174,10 +184,12 @@ static void test_one_state(void **state)
         core_job j;
         core_open(&j, core_model("heisenberg", "S=1/2"), "chain:5", NULL, small ? "J=0.3" : NULL);
         kl_ed *ed = NULL;
-        expect_ok(kl_ed_create(j.terms, core_charge(j.model, "Sz=5/2"), KL_HALVES_AUTO, j.ex, &ed, &err), err);
+        expect_ok(kl_ed_create(j.terms, core_charge(j.model, "Sz=5/2"), KL_HALVES_AUTO, j.ex, &ed, &err),
+                  err);
         for (int solver = KL_ED_AUTO; solver <= KL_ED_FULL; solver++) {
             kl_test_case("%s, solver %s", j.name, kl_ed_solver_name[solver]);
-            const kl_ed_opts opts = {.solver = (kl_ed_solver)solver, .nstate = 1, .accuracy = 1e-11, .seed = 1};
+            const kl_ed_opts opts = {
+                .solver = (kl_ed_solver)solver, .nstate = 1, .accuracy = 1e-11, .seed = 1};
             kl_ed_result r;
             expect_ok(kl_ed_run(ed, &opts, NULL, NULL, &r, &err), err);
             expect_eq(r.stop, KL_ED_CONVERGED);
@@ -287,22 +299,34 @@ static void test_wide_diagonal(void **state)
     (void)state;
     static const struct {
         const char *model, *variant, *lattice, *sets, *charge;
-    } list[] = {{"blbq", "S=1", "chain:6", "J=1/3 D=16", "Sz=1"}, {"blbq", "S=1", "chain:6", "J=1/3 D=8", "Sz=1"}, {"ising", NULL, "chain:10", "h=20", "parity=0"},
-                {"bose_hubbard", NULL, "chain:5", "U=100", "N=4"}, {"bose_hubbard", NULL, "chain:5", "U=40", "N=5"}};
+    } list[] = {{"blbq", "S=1", "chain:6", "J=1/3 D=16", "Sz=1"},
+                {"blbq", "S=1", "chain:6", "J=1/3 D=8", "Sz=1"},
+                {"ising", NULL, "chain:10", "h=20", "parity=0"},
+                {"bose_hubbard", NULL, "chain:5", "U=100", "N=4"},
+                {"bose_hubbard", NULL, "chain:5", "U=40", "N=5"}};
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
         kl_err err = {""};
         core_job j;
         kl_ed *ed = NULL;
         kl_ed_result all, r;
         core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, NULL, list[k].sets);
-        expect_ok(kl_ed_create(j.terms, core_charge(j.model, list[k].charge), KL_HALVES_AUTO, j.ex, &ed, &err), err);
-        expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = KL_ED_FULL, .nstate = 4}, NULL, NULL, &all, &err), err);
+        expect_ok(
+            kl_ed_create(j.terms, core_charge(j.model, list[k].charge), KL_HALVES_AUTO, j.ex, &ed, &err),
+            err);
+        expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = KL_ED_FULL, .nstate = 4}, NULL, NULL, &all, &err),
+                  err);
         for (int nstate = 1; nstate <= 4; nstate++)
             for (uint64_t seed = 1; seed <= 4; seed++) {
                 kl_test_case("%s, %d states, seed %d", j.name, nstate, (int)seed);
-                expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = KL_ED_LOBPCG, .nstate = nstate, .accuracy = 1e-11, .seed = seed}, NULL, NULL, &r, &err), err);
+                expect_ok(
+                    kl_ed_run(ed,
+                              &(kl_ed_opts){
+                                  .solver = KL_ED_LOBPCG, .nstate = nstate, .accuracy = 1e-11, .seed = seed},
+                              NULL, NULL, &r, &err),
+                    err);
                 expect_true(r.stop == KL_ED_CONVERGED || r.stop == KL_ED_STAGNATED);
-                for (int i = 0; i < nstate; i++) expect_near(r.energy[i], all.full[i], 1e-10 * fabs(all.full[all.nfull - 1]));
+                for (int i = 0; i < nstate; i++)
+                    expect_near(r.energy[i], all.full[i], 1e-10 * fabs(all.full[all.nfull - 1]));
                 kl_ed_result_clear(&r);
             }
         kl_ed_result_clear(&all);
@@ -312,29 +336,43 @@ static void test_wide_diagonal(void **state)
     core_no_memory();
 }
 
-/* Levels close to each other, and energies small beside |H|: who says converged is as near as it says; a state that is asked for has a residual as small as the energy's error. */
+/* Levels close to each other, and energies small beside |H|: who says converged is as near as it says; a
+   state that is asked for has a residual as small as the energy's error. */
 static void test_close_levels(void **state)
 {
     (void)state;
     static const struct {
         const char *model, *variant, *lattice, *sets, *charge;
-    } list[] = {{"heisenberg", "S=1/2", "chain:12", "Delta=10", "Sz=0"}, {"heisenberg", "S=1/2", "ring:12", "Delta=30", "Sz=0"}, {"heisenberg", "S=1/2", "ladder:5x2", "Delta=-1", "Sz=1"},
-                {"hubbard", "F=1/2", "ladder:3x2", "U=10000", "N_up=3 N_dn=3"}, {"hubbard", "F=1/2", "ring:5", "U=100", "N_up=2 N_dn=3"}, {"j1j2", "S=1/2", "ring:10", "J2=0.5", "Sz=0"}};
+    } list[] = {{"heisenberg", "S=1/2", "chain:12", "Delta=10", "Sz=0"},
+                {"heisenberg", "S=1/2", "ring:12", "Delta=30", "Sz=0"},
+                {"heisenberg", "S=1/2", "ladder:5x2", "Delta=-1", "Sz=1"},
+                {"hubbard", "F=1/2", "ladder:3x2", "U=10000", "N_up=3 N_dn=3"},
+                {"hubbard", "F=1/2", "ring:5", "U=100", "N_up=2 N_dn=3"},
+                {"j1j2", "S=1/2", "ring:10", "J2=0.5", "Sz=0"}};
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
         kl_err err = {""};
         core_job j;
         kl_ed *ed = NULL;
         kl_ed_result all, r;
         core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, NULL, list[k].sets);
-        expect_ok(kl_ed_create(j.terms, core_charge(j.model, list[k].charge), KL_HALVES_AUTO, j.ex, &ed, &err), err);
-        expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = KL_ED_FULL, .nstate = 1}, NULL, NULL, &all, &err), err);
-        const double size = fmax(fabs(all.full[0]), fabs(all.full[all.nfull - 1])), wanted = 1e-10 * fmax(fabs(all.full[0]), 1e-3 * size);
+        expect_ok(
+            kl_ed_create(j.terms, core_charge(j.model, list[k].charge), KL_HALVES_AUTO, j.ex, &ed, &err),
+            err);
+        expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = KL_ED_FULL, .nstate = 1}, NULL, NULL, &all, &err),
+                  err);
+        const double size = fmax(fabs(all.full[0]), fabs(all.full[all.nfull - 1])),
+                     wanted = 1e-10 * fmax(fabs(all.full[0]), 1e-3 * size);
         for (int solver = KL_ED_LANCZOS; solver <= KL_ED_LOBPCG; solver++)
             for (int vectors = 0; vectors < 2; vectors++) {
                 kl_dptr x = {0};
                 int64_t ld = 0;
-                kl_test_case("%s %s, %s%s", j.name, list[k].sets, kl_ed_solver_name[solver], vectors ? ", with its state" : "");
-                expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = (kl_ed_solver)solver, .nstate = 1, .max_apply = 4000}, vectors ? &x : NULL, &ld, &r, &err), err);
+                kl_test_case("%s %s, %s%s", j.name, list[k].sets, kl_ed_solver_name[solver],
+                             vectors ? ", with its state" : "");
+                expect_ok(
+                    kl_ed_run(ed,
+                              &(kl_ed_opts){.solver = (kl_ed_solver)solver, .nstate = 1, .max_apply = 4000},
+                              vectors ? &x : NULL, &ld, &r, &err),
+                    err);
                 expect_true(r.stop == KL_ED_CONVERGED || r.stop == KL_ED_STAGNATED);
                 expect_near(r.energy[0], all.full[0], fmax(r.error[0], 64 * r.attainable));
                 expect_true(r.error[0] <= fmax(wanted, 64 * r.attainable) * 1.01);
@@ -349,14 +387,16 @@ static void test_close_levels(void **state)
     core_no_memory();
 }
 
-/* As many states as the sector has: vectors are longer than that, and nothing of them may lie between states. */
+/* As many states as the sector has: vectors are longer than that, and nothing of them may lie between
+   states. */
 static void test_all_states(void **state)
 {
     (void)state;
     static const struct {
         const char *model, *variant, *lattice, *sets, *charge;
         int dim;
-    } list[] = {{"hubbard", "F=1/2", "chain:2", "mu=-1,-0.3 t=0.5", "N_up=1 N_dn=0", 2}, {"hubbard", "F=1/2", "chain:3", "mu=-1,-0.3,-0.2 t=0", "N_up=1 N_dn=0", 3},
+    } list[] = {{"hubbard", "F=1/2", "chain:2", "mu=-1,-0.3 t=0.5", "N_up=1 N_dn=0", 2},
+                {"hubbard", "F=1/2", "chain:3", "mu=-1,-0.3,-0.2 t=0", "N_up=1 N_dn=0", 3},
                 {"heisenberg", "S=1/2", "chain:4", "J=-1 h=0.1,0.2,0.4,0.8", "Sz=0", 6}};
     for (size_t k = 0; k < sizeof list / sizeof *list; k++)
         for (int solver = KL_ED_LANCZOS; solver <= KL_ED_LOBPCG; solver++) {
@@ -368,9 +408,14 @@ static void test_all_states(void **state)
             int64_t ld = 0;
             core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, NULL, list[k].sets);
             kl_test_case("%s %s, %s", j.name, list[k].sets, kl_ed_solver_name[solver]);
-            expect_ok(kl_ed_create(j.terms, core_charge(j.model, list[k].charge), KL_HALVES_AUTO, j.ex, &ed, &err), err);
-            expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = KL_ED_FULL, .nstate = 1}, NULL, NULL, &all, &err), err);
-            expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = (kl_ed_solver)solver, .nstate = list[k].dim}, &x, &ld, &r, &err), err);
+            expect_ok(
+                kl_ed_create(j.terms, core_charge(j.model, list[k].charge), KL_HALVES_AUTO, j.ex, &ed, &err),
+                err);
+            expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = KL_ED_FULL, .nstate = 1}, NULL, NULL, &all, &err),
+                      err);
+            expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = (kl_ed_solver)solver, .nstate = list[k].dim}, &x,
+                                &ld, &r, &err),
+                      err);
             expect_ok(j.ex->vt.alloc(j.ex, ed->op.n, &y, &err), err);
             for (int i = 0; i < list[k].dim; i++) {
                 double square;
@@ -403,7 +448,11 @@ static void test_multiplet(void **state)
         for (int nstate = 1; nstate <= 3; nstate++) {
             if (solver == KL_ED_LANCZOS && nstate == 1) continue;
             kl_ed_result r;
-            expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = (kl_ed_solver)solver, .nstate = nstate, .accuracy = 1e-11}, NULL, NULL, &r, &err), err);
+            expect_ok(
+                kl_ed_run(ed,
+                          &(kl_ed_opts){.solver = (kl_ed_solver)solver, .nstate = nstate, .accuracy = 1e-11},
+                          NULL, NULL, &r, &err),
+                err);
             kl_test_case("%s, %d states", kl_ed_solver_name[solver], nstate);
             expect_near(r.energy[0], -4.5, 1e-9);
             for (int k = 0; k < nstate && k < 2; k++) expect_eq(r.multiplet[k], 2);
@@ -416,7 +465,8 @@ static void test_multiplet(void **state)
     core_no_memory();
 }
 
-/* Places of sectors that no vector is made of: half-filled Hubbard on 18 and 20 sites, with 2.4 and 34 thousand million states. */
+/* Places of sectors that no vector is made of: half-filled Hubbard on 18 and 20 sites, with 2.4 and 34
+   thousand million states. */
 static void test_large(void **state)
 {
     (void)state;
@@ -471,8 +521,10 @@ static void test_refusals(void **state)
     core_job j;
     kl_ed *ed = NULL;
     core_open(&j, core_model("heisenberg", "S=1/2"), "chain:6", NULL, NULL);
-    expect_refused(kl_ed_create(j.terms, (kl_qn){{8}}, KL_HALVES_AUTO, j.ex, &ed, &err), KL_EINPUT, err, "empty");
-    expect_refused(kl_ed_create(j.terms, (kl_qn){{0}}, KL_HALVES_FLAVOURS, j.ex, &ed, &err), KL_EINPUT, err, "flavours");
+    expect_refused(kl_ed_create(j.terms, (kl_qn){{8}}, KL_HALVES_AUTO, j.ex, &ed, &err), KL_EINPUT, err,
+                   "empty");
+    expect_refused(kl_ed_create(j.terms, (kl_qn){{0}}, KL_HALVES_FLAVOURS, j.ex, &ed, &err), KL_EINPUT, err,
+                   "flavours");
     expect_ok(kl_ed_create(j.terms, (kl_qn){{0}}, KL_HALVES_AUTO, j.ex, &ed, &err), err);
     kl_ed_result r;
     expect_refused(kl_ed_run(ed, &(kl_ed_opts){.nstate = 17}, NULL, NULL, &r, &err), KL_EINPUT, err, "16");
@@ -480,7 +532,9 @@ static void test_refusals(void **state)
     for (int64_t k = 1;; k++) {
         kl_mem_fail_after(k);
         kl_status st = kl_ed_create(j.terms, (kl_qn){{0}}, KL_HALVES_AUTO, j.ex, &ed, &err);
-        if (st == KL_OK) st = kl_ed_run(ed, &(kl_ed_opts){.nstate = 2, .solver = k % 2 ? KL_ED_LOBPCG : KL_ED_FULL}, NULL, NULL, &r, &err);
+        if (st == KL_OK)
+            st = kl_ed_run(ed, &(kl_ed_opts){.nstate = 2, .solver = k % 2 ? KL_ED_LOBPCG : KL_ED_FULL}, NULL,
+                           NULL, &r, &err);
         if (st == KL_OK) kl_ed_result_clear(&r);
         kl_mem_fail_after(0);
         kl_ed_destroy(&ed);
@@ -496,12 +550,11 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matrix_shipped),
-        cmocka_unit_test(test_matrix_own),
-        cmocka_unit_test(test_energies), cmocka_unit_test(test_one_state),
-        cmocka_unit_test(test_known),
-        cmocka_unit_test(test_wide_diagonal), cmocka_unit_test(test_close_levels), cmocka_unit_test(test_all_states), cmocka_unit_test(test_multiplet),
-        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_matrix_shipped), cmocka_unit_test(test_matrix_own),
+        cmocka_unit_test(test_energies),       cmocka_unit_test(test_one_state),
+        cmocka_unit_test(test_known),          cmocka_unit_test(test_wide_diagonal),
+        cmocka_unit_test(test_close_levels),   cmocka_unit_test(test_all_states),
+        cmocka_unit_test(test_multiplet),      cmocka_unit_test(test_large),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-/* Around exact diagonalization: H as a stored matrix, runs that are broken off and go on, preconditioners, spectral functions and thermodynamics, each against
-   the oracle's matrices or against the same run undisturbed.
+/* Around exact diagonalization: H as a stored matrix, runs that are broken off and go on, preconditioners,
+   spectral functions and thermodynamics, each against the oracle's matrices or against the same run
+   undisturbed.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "base/dense.h"
@@ -27,8 +28,10 @@ static void test_stored(void **state)
     (void)state;
     static const struct {
         const char *model, *variant, *lattice, *charge;
-    } list[] = {{"hubbard", "F=1/2", "square:2x3", "N_up=3 N_dn=2"}, {"kondo", "S=1/2", "chain:4", "N=3 Sz=1/2"},
-                {"tj", NULL, "torus:3x2", "N_up=2 N_dn=2"},          {"holstein", "n_max=8", "chain:3", "N_up=1 N_dn=1"}};
+    } list[] = {{"hubbard", "F=1/2", "square:2x3", "N_up=3 N_dn=2"},
+                {"kondo", "S=1/2", "chain:4", "N=3 Sz=1/2"},
+                {"tj", NULL, "torus:3x2", "N_up=2 N_dn=2"},
+                {"holstein", "n_max=8", "chain:3", "N_up=1 N_dn=1"}};
     for (size_t c = 0; c < sizeof list / sizeof *list; c++) {
         kl_err err = {""};
         core_job j;
@@ -55,7 +58,8 @@ static void test_stored(void **state)
                 expect_near(dot_stored, dot, 1e-12 * fabs(dot) + 1e-12 * norm);
                 expect_true((double)kl_spmat_measured_bytes(ed->matrix) > 0.0);
             }
-        expect_refused(kl_ed_store(ed, &(kl_spopts){.format = KL_SP_CSR}, 0, 1000.0, &err), KL_ENOMEM, err, "--memory");
+        expect_refused(kl_ed_store(ed, &(kl_spopts){.format = KL_SP_CSR}, 0, 1000.0, &err), KL_ENOMEM, err,
+                       "--memory");
         for (int i = 0; i < 2; i++) j.ex->vt.release(j.ex, &v[i]);
         free(y), free(z);
         kl_ed_destroy(&ed);
@@ -66,7 +70,8 @@ static void test_stored(void **state)
 
 /* ---------------------------------------------------------------- broken off */
 
-/* Keeps a copy on the host and ends the run: when it is asked for the k-th time whether that is due, or at the k-th look of the monitor. 0: neither. */
+/* Keeps a copy on the host and ends the run: when it is asked for the k-th time whether that is due, or at
+   the k-th look of the monitor. 0: neither. */
 typedef struct saver {
     kl_exec *ex;
     int64_t n;
@@ -118,11 +123,13 @@ static void test_broken_off(void **state)
 {
     (void)state;
     for (int c = 0; c < 8; c++) {
-        static const kl_ed_solver solver[] = {KL_ED_LANCZOS, KL_ED_LANCZOS, KL_ED_LOBPCG, KL_ED_LOBPCG, KL_ED_DAVIDSON, KL_ED_DAVIDSON, KL_ED_LANCZOS, KL_ED_LANCZOS};
+        static const kl_ed_solver solver[] = {KL_ED_LANCZOS,  KL_ED_LANCZOS,  KL_ED_LOBPCG,  KL_ED_LOBPCG,
+                                              KL_ED_DAVIDSON, KL_ED_DAVIDSON, KL_ED_LANCZOS, KL_ED_LANCZOS};
         const int nstate = c < 2 ? 1 : c % 2 ? 3 : 2, vectors = c % 2;
         kl_err err = {""};
         core_job j;
-        core_open(&j, core_model("hubbard", "F=1/2"), KL_TEST_WATCHED ? "ladder:3x2" : "ladder:4x2", NULL, "U=4");
+        core_open(&j, core_model("hubbard", "F=1/2"), KL_TEST_WATCHED ? "ladder:3x2" : "ladder:4x2", NULL,
+                  "U=4");
         kl_ed *ed = open_ed(&j, "N_up=3 N_dn=3");
         kl_ed_opts opts = {.solver = solver[c], .nstate = nstate, .accuracy = 1e-12, .seed = 7};
         kl_ed_result whole, part;
@@ -139,11 +146,13 @@ static void test_broken_off(void **state)
             opts.keeper = &keeper;
             opts.self = &s;
             opts.step = save_step;
-            kl_test_case("%s, %d states, vectors %d, %s %d", kl_ed_solver_name[solver[c]], nstate, vectors, looks ? "stopped at look" : "broken off at", after);
+            kl_test_case("%s, %d states, vectors %d, %s %d", kl_ed_solver_name[solver[c]], nstate, vectors,
+                         looks ? "stopped at look" : "broken off at", after);
             expect_ok(kl_ed_run(ed, &opts, vectors ? &x : NULL, &ld, &part, &err), err);
             if (x.addr) j.ex->vt.release(j.ex, &x);
             if (s.have) {
-                const int before = (int)(solver[c] == KL_ED_LANCZOS && nstate == 1 ? s.number[8] : s.number[0]);
+                const int before =
+                    (int)(solver[c] == KL_ED_LANCZOS && nstate == 1 ? s.number[8] : s.number[0]);
                 kl_keeper again = {.from = &s.kept, .self = &s, .due = save_due, .write = save_write};
                 opts.keeper = &again;
                 opts.step = NULL;
@@ -151,7 +160,8 @@ static void test_broken_off(void **state)
                 if (x.addr) j.ex->vt.release(j.ex, &x);
                 expect_eq(part.stop, KL_ED_CONVERGED);
                 expect_true(part.napply > before);
-                for (int k = 0; k < nstate; k++) expect_near(part.energy[k], whole.energy[k], nstate == 1 ? 0.0 : 1e-11);
+                for (int k = 0; k < nstate; k++)
+                    expect_near(part.energy[k], whole.energy[k], nstate == 1 ? 0.0 : 1e-11);
                 if (nstate == 1) {
                     expect_eq(part.napply, whole.napply);
                     expect_true(part.residual[0] == whole.residual[0]);
@@ -177,14 +187,16 @@ static void test_foreign_checkpoint(void **state)
     kl_ed *ed = open_ed(&j, "Sz=0");
     const double number[3] = {1, 2, 3};
     double *const zero = calloc((size_t)ed->op.n, sizeof *zero);
-    const kl_keep from = {.nnumber = 3, .number = number, .nvector = 2, .vector = {{(uintptr_t)zero}, {(uintptr_t)zero}}};
+    const kl_keep from = {
+        .nnumber = 3, .number = number, .nvector = 2, .vector = {{(uintptr_t)zero}, {(uintptr_t)zero}}};
     const kl_keeper keeper = {.from = &from, .due = save_due, .write = save_write};
     kl_ed_opts opts = {.solver = KL_ED_LANCZOS, .nstate = 1, .keeper = &keeper};
     kl_ed_result r;
     expect_refused(kl_ed_run(ed, &opts, NULL, NULL, &r, &err), KL_EINPUT, err, "not those of a recurrence");
     opts.solver = KL_ED_LOBPCG;
     opts.nstate = 2;
-    expect_refused(kl_ed_run(ed, &opts, NULL, NULL, &r, &err), KL_EINPUT, err, "same solver and number of states");
+    expect_refused(kl_ed_run(ed, &opts, NULL, NULL, &r, &err), KL_EINPUT, err,
+                   "same solver and number of states");
     free(zero);
     kl_ed_destroy(&ed);
     core_close(&j);
@@ -204,10 +216,17 @@ static void test_preconditioners(void **state)
         core_open(&j, core_model("hubbard", "F=1/2"), "ladder:4x2", NULL, "U=8");
         kl_ed *ed = open_ed(&j, "N_up=4 N_dn=4");
         for (int p = 0; p < 4; p++) {
-            static const kl_ed_precondition kind[] = {KL_ED_DIAGONAL, KL_ED_BARE, KL_ED_NEUMANN, KL_ED_NEUMANN};
-            const kl_ed_opts opts = {.solver = (kl_ed_solver)solver, .nstate = 2, .accuracy = 1e-12, .seed = 5, .precondition = kind[p], .neumann = p == 3 ? 4 : 0};
+            static const kl_ed_precondition kind[] = {KL_ED_DIAGONAL, KL_ED_BARE, KL_ED_NEUMANN,
+                                                      KL_ED_NEUMANN};
+            const kl_ed_opts opts = {.solver = (kl_ed_solver)solver,
+                                     .nstate = 2,
+                                     .accuracy = 1e-12,
+                                     .seed = 5,
+                                     .precondition = kind[p],
+                                     .neumann = p == 3 ? 4 : 0};
             kl_ed_result r;
-            kl_test_case("%s, preconditioner %s", kl_ed_solver_name[solver], kl_ed_precondition_name[kind[p]]);
+            kl_test_case("%s, preconditioner %s", kl_ed_solver_name[solver],
+                         kl_ed_precondition_name[kind[p]]);
             expect_ok(kl_ed_run(ed, &opts, NULL, NULL, &r, &err), err);
             expect_eq(r.stop, KL_ED_CONVERGED);
             energy[p] = r.energy[0];
@@ -215,7 +234,8 @@ static void test_preconditioners(void **state)
             expect_near(energy[p], energy[0], 1e-11 * fabs(energy[0]));
         }
         /* A series of order 2 spends three products a step and saves LOBPCG nearly half of the steps. */
-        if (solver == KL_ED_LOBPCG) expect_true(products[2] / 3 < products[0] * 2 / 3 && products[0] < products[1]);
+        if (solver == KL_ED_LOBPCG)
+            expect_true(products[2] / 3 < products[0] * 2 / 3 && products[0] < products[1]);
         kl_ed_destroy(&ed);
         core_close(&j);
     }
@@ -225,7 +245,9 @@ static void test_preconditioners(void **state)
 /* ---------------------------------------------------------------- spectral functions */
 
 /* The oracle's own: O|0> in the full space, all eigenstates of the sector that it leads to. */
-static void spectral_case(const char *model, const char *variant, const char *lattice, const char *sets, const char *charge, const char *op, int plus_hc, int site, double eta, const char *order)
+static void spectral_case(const char *model, const char *variant, const char *lattice, const char *sets,
+                          const char *charge, const char *op, int plus_hc, int site, double eta,
+                          const char *order)
 {
     kl_err err = {""};
     core_job j;
@@ -250,8 +272,10 @@ static void spectral_case(const char *model, const char *variant, const char *la
     const kl_qn target = kl_qn_add(j.model, q, shift);
     for (int c = 0; c < j.model->ncharge; c++) to[c] = target.v[c];
     oracle_sector *s = oracle_sector_create(o, to);
-    double *const phi_full = calloc((size_t)o->dim, sizeof *phi_full), *const phi = calloc((size_t)s->dim + 1, sizeof *phi), total = 0;
-    for (int64_t e = 0; e < all->nelem; e++) phi_full[all->state[all->row[e]]] += all->value[e] * psi[all->state[all->col[e]]];
+    double *const phi_full = calloc((size_t)o->dim, sizeof *phi_full),
+                  *const phi = calloc((size_t)s->dim + 1, sizeof *phi), total = 0;
+    for (int64_t e = 0; e < all->nelem; e++)
+        phi_full[all->state[all->row[e]]] += all->value[e] * psi[all->state[all->col[e]]];
     for (int64_t i = 0; i < s->dim; i++) phi[i] = phi_full[s->state[i]];
     for (int64_t i = 0; i < s->dim; i++) total += phi[i] * phi[i];
     double *const h = oracle_dense(s), *const w = calloc((size_t)s->dim + 1, sizeof *w);
@@ -282,7 +306,8 @@ static void spectral_case(const char *model, const char *variant, const char *la
         }
         most = fmax(most, want[i]);
     }
-    for (int i = 0; i < 60; i++) expect_near(out.a[i], want[i], 1e-5 * most); /* it stops where a step changes less than 1e-6 */
+    /* it stops where a step changes less than 1e-6 */
+    for (int i = 0; i < 60; i++) expect_near(out.a[i], want[i], 1e-5 * most);
     double sum = 0;
     for (int i = 0; i < out.npole; i++) sum += out.weight[i];
     expect_near(sum, total, 1e-8);
@@ -302,11 +327,15 @@ static void test_spectral(void **state)
 {
     (void)state;
     spectral_case("heisenberg", "S=1/2", "chain:10", "J=1 h=normal(0,0.3)", "Sz=0", "Sz", 0, 4, 0.1, NULL);
-    spectral_case("heisenberg", "S=1/2", "chain:8", "J=1 h=normal(0,0.6)", "Sz=0", "Sz", 0, 3, 0.02, NULL); /* more steps than states */
+    /* more steps than states */
+    spectral_case("heisenberg", "S=1/2", "chain:8", "J=1 h=normal(0,0.6)", "Sz=0", "Sz", 0, 3, 0.02, NULL);
     spectral_case("heisenberg", "S=1/2", "chain:9", "J=1 h=normal(0,0.3)", "Sz=1/2", "Sp", 1, 0, 0.1, NULL);
-    spectral_case("hubbard", "F=1/2", "square:3x2", "U=4 mu=normal(0,0.3)", "N_up=2 N_dn=3", "cdag_up", 1, 3, 0.1, NULL);
-    spectral_case("hubbard", "F=1/2", "square:3x2", "U=4 mu=normal(0,0.3)", "N_up=3 N_dn=3", "c_dn", 1, 4, 0.1, "3,1,0,5,4,2");
-    spectral_case("hubbard", "F=1/2", "square:3x2", "U=4 mu=normal(0,0.3)", "N_up=3 N_dn=2", "n_up", 0, 1, 0.1, "3,1,0,5,4,2");
+    spectral_case("hubbard", "F=1/2", "square:3x2", "U=4 mu=normal(0,0.3)", "N_up=2 N_dn=3", "cdag_up", 1, 3,
+                  0.1, NULL);
+    spectral_case("hubbard", "F=1/2", "square:3x2", "U=4 mu=normal(0,0.3)", "N_up=3 N_dn=3", "c_dn", 1, 4,
+                  0.1, "3,1,0,5,4,2");
+    spectral_case("hubbard", "F=1/2", "square:3x2", "U=4 mu=normal(0,0.3)", "N_up=3 N_dn=2", "n_up", 0, 1,
+                  0.1, "3,1,0,5,4,2");
     spectral_case("tj", NULL, "chain:6", "J=0.4", "N_up=2 N_dn=1", "c_up", 1, 2, 0.1, NULL);
     spectral_case("kondo", "S=1/2", "chain:4", "J=1.3", "N=3 Sz=1/2", "cdag_dn", 1, 1, 0.1, NULL);
     core_no_memory();
@@ -330,11 +359,14 @@ static void test_spectral_edges(void **state)
     expect_ok(j.ex->vt.alloc(j.ex, ed->op.n, &x, &err), err);
     expect_ok(kl_ed_random(ed, 1, x, &err), err);
     expect_ok(kl_ed_spectral_run(ed, j.terms, x, 0.0, op, coef, &opts, &out, &err), err);
-    expect_true(out.total == 0.0 && out.dim == 0 && out.converged && out.npole == 0 && out.nomega > 0 && out.a[0] == 0.0);
+    expect_true(out.total == 0.0 && out.dim == 0 && out.converged && out.npole == 0 && out.nomega > 0 &&
+                out.a[0] == 0.0);
     kl_ed_spectral_clear(&out);
-    expect_refused(kl_ed_spectral_run(ed, j.terms, x, 0.0, mixed, coef, &opts, &out, &err), KL_EINPUT, err, "more ways than one");
+    expect_refused(kl_ed_spectral_run(ed, j.terms, x, 0.0, mixed, coef, &opts, &out, &err), KL_EINPUT, err,
+                   "more ways than one");
     opts.broadening = 0.0;
-    expect_refused(kl_ed_spectral_run(ed, j.terms, x, 0.0, op, coef, &opts, &out, &err), KL_EINPUT, err, "above 0");
+    expect_refused(kl_ed_spectral_run(ed, j.terms, x, 0.0, op, coef, &opts, &out, &err), KL_EINPUT, err,
+                   "above 0");
     j.ex->vt.release(j.ex, &x);
     kl_siteop_destroy(&op);
     kl_siteop_destroy(&mixed);
@@ -358,7 +390,8 @@ static void thermal_case(const char *model, const char *variant, const char *lat
     kl_qn *const of = calloc((size_t)o->dim, sizeof *of);
     kl_thermal *sum[2] = {NULL, NULL};
     for (int way = 0; way < 2; way++) {
-        const kl_thermal_opts opts = {.nsample = 40, .nstep = way ? 60 : 0, .full = way ? 1 : 5000, .seed = 11};
+        const kl_thermal_opts opts = {
+            .nsample = 40, .nstep = way ? 60 : 0, .full = way ? 1 : 5000, .seed = 11};
         expect_ok(kl_thermal_create(j.model, &opts, &sum[way], &err), err);
     }
     for (int i = 0; i < nq; i++) {
@@ -379,14 +412,17 @@ static void thermal_case(const char *model, const char *variant, const char *lat
         double low = INFINITY, z = 0, u = 0, u2 = 0, m = 0, m2 = 0;
         for (int64_t i = 0; i < n; i++) low = fmin(low, e[i]);
         for (int64_t i = 0; i < n; i++) {
-            const double w = exp(-(e[i] - low) / t), charge = (double)of[i].v[0] * j.model->charge[0].unit_num / j.model->charge[0].unit_den;
+            const double w = exp(-(e[i] - low) / t),
+                         charge =
+                             (double)of[i].v[0] * j.model->charge[0].unit_num / j.model->charge[0].unit_den;
             z += w;
             u += w * (e[i] - low);
             u2 += w * (e[i] - low) * (e[i] - low);
             m += w * charge;
             m2 += w * charge * charge;
         }
-        const double heat = (u2 / z - u / z * (u / z)) / t / t, entropy = log(z) + u / z / t, chi = (m2 / z - m / z * (m / z)) / t;
+        const double heat = (u2 / z - u / z * (u / z)) / t / t, entropy = log(z) + u / z / t,
+                     chi = (m2 / z - m / z * (m / z)) / t;
         kl_thermal_row r;
         for (int way = 0; way < 2; way++) {
             kl_test_case("%s, T=%g, %s", j.name, t, way ? "typical states" : "all energies");
@@ -397,7 +433,8 @@ static void thermal_case(const char *model, const char *variant, const char *lat
             expect_near(r.entropy, entropy, 1e-9 + more * r.entropy_error);
             expect_near(r.chi[0], chi, 1e-9 + more * r.chi_error[0]);
             /* An error bar that is no bar would pass the above. */
-            expect_true(way ? r.energy_error < 0.05 * fabs(low) && r.entropy_error < 0.3 : r.energy_error == 0.0);
+            expect_true(way ? r.energy_error < 0.05 * fabs(low) && r.entropy_error < 0.3
+                            : r.energy_error == 0.0);
         }
     }
     const kl_thermal_facts f = kl_thermal_about(sum[1]);
@@ -441,7 +478,8 @@ static kl_thermal_row typical(int nsample, uint64_t seed, double temperature)
     return r;
 }
 
-/* At an infinite temperature two samples make the mean of each: no sample of one seed may be one of another. */
+/* At an infinite temperature two samples make the mean of each: no sample of one seed may be one of
+   another. */
 static void test_thermal_seeds(void **state)
 {
     (void)state;
@@ -453,9 +491,12 @@ static void test_thermal_seeds(void **state)
         expect_true(two[s] == typical(2, (uint64_t)s + 1, 1e9).energy);
     }
     kl_thermal_row r = typical(1, 1, 0.5);
-    expect_true(isfinite(r.energy) && isnan(r.energy_error) && isnan(r.heat_error) && isnan(r.entropy_error) && isnan(r.chi_error[0])); /* nobody knows */
+    /* nobody knows */
+    expect_true(isfinite(r.energy) && isnan(r.energy_error) && isnan(r.heat_error) &&
+                isnan(r.entropy_error) && isnan(r.chi_error[0]));
     r = typical(2, 1, 0.5);
-    expect_true(r.energy_error > 0 && r.heat_error > 0 && r.entropy_error > 0 && r.chi_error[0] == 0.0); /* one sector has one charge */
+    /* one sector has one charge */
+    expect_true(r.energy_error > 0 && r.heat_error > 0 && r.entropy_error > 0 && r.chi_error[0] == 0.0);
     for (int s = 0; s < 4; s++)
         for (int other = 0; other < 4; other++)
             if (other != s) expect_true(fabs(2 * two[s] - one[s] - one[other]) > 1e-5);
@@ -520,11 +561,15 @@ static void test_thermal_broken_off(void **state)
         expect_ok(kl_thermal_evaluate(sum, 0.3, &row, &err), err);
         expect_true(memcmp(&row, &whole, sizeof row) == 0);
         const kl_thermal_facts f = kl_thermal_about(sum);
-        expect_true(f.nsector == facts.nsector && f.nfull == facts.nfull && f.napply == facts.napply && f.dim == facts.dim && f.lowest == facts.lowest);
+        expect_true(f.nsector == facts.nsector && f.nfull == facts.nfull && f.napply == facts.napply &&
+                    f.dim == facts.dim && f.lowest == facts.lowest);
         kl_thermal_destroy(&sum);
         resumed++;
         between += s.kept.nvector == 0;
-        static const struct { int at; double value; } wrong[] = {{0, -1e5}, {0, 0.5}, {1, 1e18}, {2, NAN}, {5, 3}, {6, 1e300}, {6, -1}};
+        static const struct {
+            int at;
+            double value;
+        } wrong[] = {{0, -1e5}, {0, 0.5}, {1, 1e18}, {2, NAN}, {5, 3}, {6, 1e300}, {6, -1}};
         for (unsigned k = 0; k < sizeof wrong / sizeof *wrong; k++) {
             const double was = s.number[wrong[k].at];
             s.number[wrong[k].at] = wrong[k].value;
@@ -535,7 +580,9 @@ static void test_thermal_broken_off(void **state)
         if (s.kept.nvector > 0) {
             expect_ok(kl_thermal_create(j.model, &now, &sum, &err), err);
             kl_ed *ed = NULL;
-            expect_ok(kl_ed_create(j.terms, q[kl_thermal_about(sum).nsector], KL_HALVES_AUTO, j.ex, &ed, &err), err);
+            expect_ok(
+                kl_ed_create(j.terms, q[kl_thermal_about(sum).nsector], KL_HALVES_AUTO, j.ex, &ed, &err),
+                err);
             expect_refused(kl_thermal_add(sum, ed, &stopped, &err), KL_EINPUT, err, "not those");
             kl_ed_destroy(&ed);
             kl_thermal_destroy(&sum);
@@ -569,7 +616,8 @@ static void test_spectral_broken_off(void **state)
     kl_siteop *op = NULL;
     int resumed = 0;
     double coef[8] = {0, 1, 0, 0, -0.5};
-    expect_ok(kl_ed_run(ed, &(kl_ed_opts){.nstate = 1, .accuracy = 1e-12, .seed = 7}, &x, &ld, &r, &err), err);
+    expect_ok(kl_ed_run(ed, &(kl_ed_opts){.nstate = 1, .accuracy = 1e-12, .seed = 7}, &x, &ld, &r, &err),
+              err);
     expect_ok(kl_siteop_create(j.model, "cdag_up", &op, &err), err);
     const kl_ed_spectral_opts opts = {.broadening = 0.1, .max_steps = 60};
     kl_ed_spectral whole, part;
@@ -582,7 +630,8 @@ static void test_spectral_broken_off(void **state)
         now.keeper = &keeper;
         now.self = &s;
         now.step = stop_curve;
-        kl_test_case("a curve of %d levels, %s %d", whole.nstep, looks ? "stopped at look" : "broken off at", after);
+        kl_test_case("a curve of %d levels, %s %d", whole.nstep, looks ? "stopped at look" : "broken off at",
+                     after);
         expect_ok(kl_ed_spectral_run(ed, j.terms, x, r.energy[0], op, coef, &now, &part, &err), err);
         const int stopped = part.stopped;
         kl_ed_spectral_clear(&part);
@@ -591,7 +640,8 @@ static void test_spectral_broken_off(void **state)
             now = opts;
             now.keeper = &again;
             expect_ok(kl_ed_spectral_run(ed, j.terms, x, r.energy[0], op, coef, &now, &part, &err), err);
-            expect_true(part.nstep == whole.nstep && part.converged == whole.converged && part.total == whole.total);
+            expect_true(part.nstep == whole.nstep && part.converged == whole.converged &&
+                        part.total == whole.total);
             expect_true(memcmp(part.a, whole.a, sizeof(double) * (size_t)whole.nomega) == 0);
             expect_true(memcmp(part.weight, whole.weight, sizeof(double) * (size_t)whole.npole) == 0);
             kl_ed_spectral_clear(&part);
@@ -612,9 +662,16 @@ static void test_spectral_broken_off(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stored),   cmocka_unit_test(test_broken_off),     cmocka_unit_test(test_foreign_checkpoint), cmocka_unit_test(test_preconditioners),
-        cmocka_unit_test(test_spectral), cmocka_unit_test(test_spectral_edges), cmocka_unit_test(test_thermal), cmocka_unit_test(test_thermal_seeds),
-        cmocka_unit_test(test_thermal_broken_off), cmocka_unit_test(test_spectral_broken_off),
+        cmocka_unit_test(test_stored),
+        cmocka_unit_test(test_broken_off),
+        cmocka_unit_test(test_foreign_checkpoint),
+        cmocka_unit_test(test_preconditioners),
+        cmocka_unit_test(test_spectral),
+        cmocka_unit_test(test_spectral_edges),
+        cmocka_unit_test(test_thermal),
+        cmocka_unit_test(test_thermal_seeds),
+        cmocka_unit_test(test_thermal_broken_off),
+        cmocka_unit_test(test_spectral_broken_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
-/* Measurements: every number against the state written out in the full Hilbert space and the oracle's own fermionic signs, for states that are
-   truncated and no eigenstates, on every kind of lattice and charge; and against what is known exactly: free fermions, Majumdar-Ghosh, AKLT, spin
-   and particle sum rules, conserved momenta.
+/* Measurements: every number against the state written out in the full Hilbert space and the oracle's own
+   fermionic signs, for states that are truncated and no eigenstates, on every kind of lattice and charge; and
+   against what is known exactly: free fermions, Majumdar-Ghosh, AKLT, spin and particle sum rules, conserved
+   momenta.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
 
@@ -16,7 +17,8 @@ enum { MAX_N = 16 };
 static kl_err err;
 
 /* A state of the job in the sector of `charge` ("N_up=2 Sz=1/2"): nsweep sweeps with m states. */
-static kl_state *make_state(const core_job *j, const char *charge, int m, int nsweep, int nstate, uint64_t seed, double tol, kl_dmrg_result *res)
+static kl_state *make_state(const core_job *j, const char *charge, int m, int nsweep, int nstate,
+                            uint64_t seed, double tol, kl_dmrg_result *res)
 {
     kl_dmrg_sweep sweep[32];
     kl_dmrg_opts o = {.nstate = nstate, .nsweep = nsweep, .sweep = sweep, .seed = seed};
@@ -29,7 +31,8 @@ static kl_state *make_state(const core_job *j, const char *charge, int m, int ns
         *value = '\0';
         expect_ok(kl_qn_set(j->model, &o.target, word, value + 1, &err), err);
     }
-    for (int i = 0; i < nsweep; i++) sweep[i] = (kl_dmrg_sweep){.m = m, .noise = i < nsweep - 2 ? 1e-5 : 0, .tol = tol};
+    for (int i = 0; i < nsweep; i++)
+        sweep[i] = (kl_dmrg_sweep){.m = m, .noise = i < nsweep - 2 ? 1e-5 : 0, .tol = tol};
     kl_test_case("%s %s m=%d", j->name, charge, m);
     expect_ok(kl_dmrg_run(j->terms, j->ex, &o, NULL, &s, &own, &err), err);
     if (res) *res = own;
@@ -52,7 +55,8 @@ static kl_measure *open_measure(const core_job *j, const kl_state *s, int which)
     return m;
 }
 
-static void pairs(const core_job *j, kl_measure *m, const char *a, const char *between, const char *b, int connected, double *value)
+static void pairs(const core_job *j, kl_measure *m, const char *a, const char *between, const char *b,
+                  int connected, double *value)
 {
     kl_siteop *oa = make_op(j, a), *ob = make_op(j, b), *os = between ? make_op(j, between) : NULL;
     expect_ok(kl_measure_pairs(m, oa, os, ob, connected, value, &err), err);
@@ -68,7 +72,8 @@ static void local(const core_job *j, kl_measure *m, const char *a, double *value
     kl_siteop_destroy(&oa);
 }
 
-static double product(const core_job *j, kl_measure *m, int n, const int *site, const char *const *op, const char *between)
+static double product(const core_job *j, kl_measure *m, int n, const int *site, const char *const *op,
+                      const char *between)
 {
     kl_siteop *o[16], *s = between ? make_op(j, between) : NULL;
     double value = NAN;
@@ -92,7 +97,8 @@ static void check_local(const core_job *j, kl_measure *m, const oracle *o, const
     }
 }
 
-static void check_pairs(const core_job *j, kl_measure *m, const oracle *o, const double *psi, const char *a, const char *b, const char *between, double tol)
+static void check_pairs(const core_job *j, kl_measure *m, const oracle *o, const double *psi, const char *a,
+                        const char *b, const char *between, double tol)
 {
     double value[MAX_N * MAX_N], minus[MAX_N * MAX_N], la[MAX_N], lb[MAX_N];
     const int n = o->n;
@@ -106,8 +112,10 @@ static void check_pairs(const core_job *j, kl_measure *m, const oracle *o, const
             const char *op[MAX_N] = {a, b};
             const int p = j->lat->position[i], q = j->lat->position[k];
             for (int r = 0; between && r < n; r++)
-                if ((r > p && r < q) || (r > q && r < p)) site[count] = j->lat->order[r], op[count++] = between;
-            kl_test_case("%s <%s_%d %s_%d>%s%s", j->name, a, i, b, k, between ? " with " : "", between ? between : "");
+                if ((r > p && r < q) || (r > q && r < p))
+                    site[count] = j->lat->order[r], op[count++] = between;
+            kl_test_case("%s <%s_%d %s_%d>%s%s", j->name, a, i, b, k, between ? " with " : "",
+                         between ? between : "");
             const double want = oracle_expect(o, psi, count, site, op);
             expect_near(value[i * n + k], want, tol);
             expect_near(minus[i * n + k], want - la[i] * lb[k], tol);
@@ -117,8 +125,8 @@ static void check_pairs(const core_job *j, kl_measure *m, const oracle *o, const
         }
 }
 
-static void check_products(const core_job *j, kl_measure *m, const oracle *o, const double *psi, int nname, const char *const *name, const char *between,
-                           int count, uint64_t seed, double tol)
+static void check_products(const core_job *j, kl_measure *m, const oracle *o, const double *psi, int nname,
+                           const char *const *name, const char *between, int count, uint64_t seed, double tol)
 {
     for (int round = 0; round < count; round++) {
         int site[MAX_N], all = 2 + (int)(kl_test_bits(&seed) % 3);
@@ -137,7 +145,8 @@ static void check_products(const core_job *j, kl_measure *m, const oracle *o, co
             for (int k = 0; k < n; k++) taken |= j->lat->position[site[k]] == p;
             if (!taken) site[all] = j->lat->order[p], op[all++] = between;
         }
-        kl_test_case("%s %s_%d %s_%d ... (%d operators, round %d)", j->name, op[0], site[0], op[1], site[1], n, round);
+        kl_test_case("%s %s_%d %s_%d ... (%d operators, round %d)", j->name, op[0], site[0], op[1], site[1],
+                     n, round);
         expect_near(seen, oracle_expect(o, psi, all, site, op), tol);
     }
 }
@@ -148,9 +157,11 @@ static double full_entropy(const oracle *o, const double *psi, int cut)
     int64_t right = 1;
     for (int p = cut; p < o->n; p++) right *= o->type[p]->dim;
     const int64_t leftn = o->dim / right;
-    double *rho = calloc((size_t)(leftn * leftn), sizeof *rho), *w = calloc((size_t)leftn, sizeof *w), sum = 0;
+    double *rho = calloc((size_t)(leftn * leftn), sizeof *rho), *w = calloc((size_t)leftn, sizeof *w),
+           sum = 0;
     for (int64_t a = 0; a < leftn; a++)
-        for (int64_t b = 0; b < leftn; b++) rho[a + b * leftn] = core_dot(right, psi + a * right, psi + b * right);
+        for (int64_t b = 0; b < leftn; b++)
+            rho[a + b * leftn] = core_dot(right, psi + a * right, psi + b * right);
     expect_ok(kl_dense_eig((int)leftn, rho, (int)leftn, w, &err), err);
     for (int64_t a = 0; a < leftn; a++)
         if (w[a] > 1e-300) sum -= w[a] * log(w[a]);
@@ -159,7 +170,8 @@ static double full_entropy(const oracle *o, const double *psi, int cut)
     return sum;
 }
 
-static void check_whole(const core_job *j, kl_measure *m, const core_full *full, const double *psi, int neighbours_only, double tol)
+static void check_whole(const core_job *j, kl_measure *m, const core_full *full, const double *psi,
+                        int neighbours_only, double tol)
 {
     const oracle *const o = full->o;
     double *h = calloc((size_t)o->dim, sizeof *h), energy, variance, alone, worst, exact = 0;
@@ -178,7 +190,8 @@ static void check_whole(const core_job *j, kl_measure *m, const core_full *full,
     for (int cut = 0; cut <= o->n; cut++) {
         int64_t dim = 1;
         for (int p = 0; p < cut; p++) dim *= o->type[p]->dim;
-        if (dim <= 256) expect_near(kl_canonical_entropy(kl_measure_state(m), cut), full_entropy(o, psi, cut), 1e-10);
+        if (dim <= 256)
+            expect_near(kl_canonical_entropy(kl_measure_state(m), cut), full_entropy(o, psi, cut), 1e-10);
     }
     free(h);
 }
@@ -192,24 +205,138 @@ typedef struct scenario {
 } scenario;
 
 static const scenario scenarios[] = {
-    {"heisenberg", "S=1/2", "chain:7", "column", "h=0.3,-0.2,0.5,0,0.1,-0.4,0.2 Delta=0.6", "Sz=1/2", 5, 1, "Sz",
-     {"Sz", "Sz", "Sp", "Sm", "Sm", "Sp", "Sp", "Sz"}, {"Sz", "Sp", "Sm"}},
-    {"heisenberg", "S=1", "ladder:3x2", "snake", "h=0.3,-0.2,0.5,0,0.1,-0.4", "Sz=1", 7, 0, "P", {"Sz", "Sz", "Sp", "Sm", "Sm", "Sp"}, {"Sz", "Sp", "Sm", "P"}},
-    {"hubbard", "F=1/2", "chain:5", "column", "U=3 mu=0.4,-0.2,0.1,0.3,0", "N_up=3 N_dn=2", 9, 1, "P",
-     {"cdag_up", "c_up", "c_up", "cdag_up", "cdag_dn", "c_dn", "n", "n", "Sp", "Sm", "cdag_up", "cdag_up"}, {"cdag_up", "c_up", "cdag_dn", "c_dn", "n_up", "Sp"}},
-    {"hubbard", "F=1/2", "ladder:3x2", "snake", "U=2 mu=uniform(-1,1)", "N_up=3 N_dn=2", 14, 0, "P",
-     {"cdag_up", "c_up", "c_dn", "cdag_dn", "n_up", "n_dn", "Sm", "Sp"}, {"cdag_up", "c_up", "cdag_dn", "c_dn", "docc", "n_up"}},
-    {"hubbard", "F=1/2", "ring:4", "2,0,3,1", "U=2", "N_up=2 N_dn=1", 14, 0, NULL, {"cdag_dn", "c_dn", "c_dn", "cdag_dn", "Sz", "Sz"},
+    {"heisenberg",
+     "S=1/2",
+     "chain:7",
+     "column",
+     "h=0.3,-0.2,0.5,0,0.1,-0.4,0.2 Delta=0.6",
+     "Sz=1/2",
+     5,
+     1,
+     "Sz",
+     {"Sz", "Sz", "Sp", "Sm", "Sm", "Sp", "Sp", "Sz"},
+     {"Sz", "Sp", "Sm"}},
+    {"heisenberg",
+     "S=1",
+     "ladder:3x2",
+     "snake",
+     "h=0.3,-0.2,0.5,0,0.1,-0.4",
+     "Sz=1",
+     7,
+     0,
+     "P",
+     {"Sz", "Sz", "Sp", "Sm", "Sm", "Sp"},
+     {"Sz", "Sp", "Sm", "P"}},
+    {"hubbard",
+     "F=1/2",
+     "chain:5",
+     "column",
+     "U=3 mu=0.4,-0.2,0.1,0.3,0",
+     "N_up=3 N_dn=2",
+     9,
+     1,
+     "P",
+     {"cdag_up", "c_up", "c_up", "cdag_up", "cdag_dn", "c_dn", "n", "n", "Sp", "Sm", "cdag_up", "cdag_up"},
+     {"cdag_up", "c_up", "cdag_dn", "c_dn", "n_up", "Sp"}},
+    {"hubbard",
+     "F=1/2",
+     "ladder:3x2",
+     "snake",
+     "U=2 mu=uniform(-1,1)",
+     "N_up=3 N_dn=2",
+     14,
+     0,
+     "P",
+     {"cdag_up", "c_up", "c_dn", "cdag_dn", "n_up", "n_dn", "Sm", "Sp"},
+     {"cdag_up", "c_up", "cdag_dn", "c_dn", "docc", "n_up"}},
+    {"hubbard",
+     "F=1/2",
+     "ring:4",
+     "2,0,3,1",
+     "U=2",
+     "N_up=2 N_dn=1",
+     14,
+     0,
+     NULL,
+     {"cdag_dn", "c_dn", "c_dn", "cdag_dn", "Sz", "Sz"},
      {"cdag_up", "c_up", "cdag_dn", "c_dn"}},
-    {"tj", NULL, "ladder:3x2", "column", "mu=uniform(-1,1)", "N_up=2 N_dn=1", 12, 0, NULL, {"cdag_up", "c_up", "n", "n", "Sp", "Sm"}, {"cdag_up", "c_up", "cdag_dn", "c_dn"}},
-    {"bose_hubbard", NULL, "chain:5", "column", "mu=uniform(-1,1)", "N=4", 6, 1, "P", {"bdag", "b", "b", "bdag", "n", "n"}, {"b", "bdag", "n"}},
-    {"pairing", NULL, "chain:8", "column", "V=0.7 mu=uniform(-1,1)", "parity=1", 5, 1, "P", {"cdag", "c", "c", "cdag", "c", "c", "cdag", "cdag", "n", "n"},
+    {"tj",
+     NULL,
+     "ladder:3x2",
+     "column",
+     "mu=uniform(-1,1)",
+     "N_up=2 N_dn=1",
+     12,
+     0,
+     NULL,
+     {"cdag_up", "c_up", "n", "n", "Sp", "Sm"},
+     {"cdag_up", "c_up", "cdag_dn", "c_dn"}},
+    {"bose_hubbard",
+     NULL,
+     "chain:5",
+     "column",
+     "mu=uniform(-1,1)",
+     "N=4",
+     6,
+     1,
+     "P",
+     {"bdag", "b", "b", "bdag", "n", "n"},
+     {"b", "bdag", "n"}},
+    {"pairing",
+     NULL,
+     "chain:8",
+     "column",
+     "V=0.7 mu=uniform(-1,1)",
+     "parity=1",
+     5,
+     1,
+     "P",
+     {"cdag", "c", "c", "cdag", "c", "c", "cdag", "cdag", "n", "n"},
      {"c", "cdag", "n"}},
-    {"pairing", NULL, "ladder:4x2", "snake", "V=0.7 mu=uniform(-1,1)", "parity=0", 9, 0, "P", {"cdag", "c", "c", "cdag", "c", "c", "cdag", "cdag"}, {"c", "cdag"}},
-    {"ising", NULL, "chain:8", "column", "h=uniform(0.5,1.5)", "parity=1", 4, 1, "sz", {"sx", "sx", "isy", "sx", "sx", "isy", "sp", "sm"}, {"sx", "sz", "sp"}},
-    {"kondo", "S=1/2", "chain:3", "column", "U=1", "N=3 Sz=1", 12, 1, NULL, {"cdag_up", "c_up", "Sp_spin", "Sm_electron", "Sz_spin", "Sz_electron"},
+    {"pairing",
+     NULL,
+     "ladder:4x2",
+     "snake",
+     "V=0.7 mu=uniform(-1,1)",
+     "parity=0",
+     9,
+     0,
+     "P",
+     {"cdag", "c", "c", "cdag", "c", "c", "cdag", "cdag"},
+     {"c", "cdag"}},
+    {"ising",
+     NULL,
+     "chain:8",
+     "column",
+     "h=uniform(0.5,1.5)",
+     "parity=1",
+     4,
+     1,
+     "sz",
+     {"sx", "sx", "isy", "sx", "sx", "isy", "sp", "sm"},
+     {"sx", "sz", "sp"}},
+    {"kondo",
+     "S=1/2",
+     "chain:3",
+     "column",
+     "U=1",
+     "N=3 Sz=1",
+     12,
+     1,
+     NULL,
+     {"cdag_up", "c_up", "Sp_spin", "Sm_electron", "Sz_spin", "Sz_electron"},
      {"cdag_up", "c_up", "Sp_spin", "Sm_electron", "n_dn"}},
-    {"longrange", NULL, "chain:7", "column", "", "Sz=1/2", 6, 0, NULL, {"Sz", "Sz", "Sp", "Sm"}, {"Sz", "Sp", "Sm"}},
+    {"longrange",
+     NULL,
+     "chain:7",
+     "column",
+     "",
+     "Sz=1/2",
+     6,
+     0,
+     NULL,
+     {"Sz", "Sz", "Sp", "Sm"},
+     {"Sz", "Sp", "Sm"}},
 };
 
 static void test_against_full(void **state)
@@ -220,7 +347,8 @@ static void test_against_full(void **state)
         core_job j;
         core_open(&j, core_model(c->model, c->variant), c->lattice, c->order, c->sets);
         core_full full = core_full_open(&j);
-        kl_state *s = make_state(&j, c->charge, c->m, 2, 2, 3 + k, 1e-3, NULL), *t = make_state(&j, c->charge, c->m + 3, 3, 1, 77 + k, 1e-2, NULL);
+        kl_state *s = make_state(&j, c->charge, c->m, 2, 2, 3 + k, 1e-3, NULL),
+                 *t = make_state(&j, c->charge, c->m + 3, 3, 1, 77 + k, 1e-2, NULL);
         double *psi[3];
         kl_measure *m[3];
         int nname = 0;
@@ -233,17 +361,20 @@ static void test_against_full(void **state)
             check_local(&j, m[i], full.o, psi[i], 1e-12);
             for (int q = 0; q < 12 && c->pair[q]; q += 2) {
                 check_pairs(&j, m[i], full.o, psi[i], c->pair[q], c->pair[q + 1], NULL, 1e-12);
-                if (c->between && i == 0) check_pairs(&j, m[i], full.o, psi[i], c->pair[q], c->pair[q + 1], c->between, 1e-12);
+                if (c->between && i == 0)
+                    check_pairs(&j, m[i], full.o, psi[i], c->pair[q], c->pair[q + 1], c->between, 1e-12);
             }
             check_products(&j, m[i], full.o, psi[i], nname, c->name, NULL, 60, 11 + k, 1e-12);
-            if (c->between) check_products(&j, m[i], full.o, psi[i], nname, c->name, c->between, 30, 12 + k, 1e-12);
+            if (c->between)
+                check_products(&j, m[i], full.o, psi[i], nname, c->name, c->between, 30, 12 + k, 1e-12);
             check_whole(&j, m[i], &full, psi[i], c->neighbours_only, 1e-13);
         }
         for (int a = 0; a < 3; a++)
             for (int b = 0; b < 3; b++) {
                 double seen;
                 kl_test_case("%s <%d|%d>", j.name, a, b);
-                expect_ok(kl_canonical_overlap(kl_measure_state(m[a]), kl_measure_state(m[b]), &seen, &err), err);
+                expect_ok(kl_canonical_overlap(kl_measure_state(m[a]), kl_measure_state(m[b]), &seen, &err),
+                          err);
                 expect_near(seen, core_dot(full.o->dim, psi[a], psi[b]), 1e-12);
             }
         for (int i = 0; i < 3; i++) {
@@ -273,7 +404,8 @@ static void free_fermions(const char *lattice, const char *order, int up, int m,
     const int n = j.lat->nsite;
     for (int b = 0; b < j.lat->nbond; b++) {
         const char *const cls = j.lat->bond_class[j.lat->bond[b].cls[0]];
-        if (strcmp(cls, "nn") == 0) h[j.lat->bond[b].i * n + j.lat->bond[b].j] = h[j.lat->bond[b].j * n + j.lat->bond[b].i] = -1;
+        if (strcmp(cls, "nn") == 0)
+            h[j.lat->bond[b].i * n + j.lat->bond[b].j] = h[j.lat->bond[b].j * n + j.lat->bond[b].i] = -1;
     }
     expect_ok(kl_dense_eig(n, h, n, w, &err), err);
     expect_true(w[up] - w[up - 1] > 0.05); /* a closed shell */
@@ -313,7 +445,8 @@ static void test_total_spin(void **state)
     core_open(&j, core_model("heisenberg", "S=1"), "chain:8", NULL, NULL);
     kl_state *s = make_state(&j, "Sz=1", 80, 8, 1, 5, 1e-9, NULL); /* the triplet */
     kl_measure *m = open_measure(&j, s, 0);
-    double zz[MAX_N * MAX_N], pm[MAX_N * MAX_N], mp[MAX_N * MAX_N], xx[MAX_N * MAX_N], yy[MAX_N * MAX_N], total = 0, z = 0, sz[MAX_N];
+    double zz[MAX_N * MAX_N], pm[MAX_N * MAX_N], mp[MAX_N * MAX_N], xx[MAX_N * MAX_N], yy[MAX_N * MAX_N],
+        total = 0, z = 0, sz[MAX_N];
     const int n = 8;
     pairs(&j, m, "Sz", NULL, "Sz", 0, zz);
     pairs(&j, m, "Sp", NULL, "Sm", 0, pm);
@@ -368,14 +501,16 @@ static void test_majumdar_ghosh(void **state)
     }
     pairs(&j, m, "Sz", NULL, "Sz", 0, zz);
     for (int i = 0; i < 12; i++)
-        for (int k = 0; k < 12; k++) expect_near(zz[i * 12 + k], i == k ? 0.25 : i / 2 == k / 2 ? -0.25 : 0, 1e-7);
+        for (int k = 0; k < 12; k++)
+            expect_near(zz[i * 12 + k], i == k ? 0.25 : i / 2 == k / 2 ? -0.25 : 0, 1e-7);
     kl_measure_destroy(&m);
     kl_state_destroy(&s);
     core_close(&j);
     core_no_memory();
 }
 
-/* AKLT, open: one of the four ground states, made unique by Sz = 1 (both end spins up): <Sz exp(i pi sum Sz) Sz> = -4/9 in the bulk at every distance. */
+/* AKLT, open: one of the four ground states, made unique by Sz = 1 (both end spins up): <Sz exp(i pi sum Sz)
+   Sz> = -4/9 in the bulk at every distance. */
 static void test_aklt(void **state)
 {
     (void)state;
@@ -398,7 +533,8 @@ static void test_aklt(void **state)
         }
     expect_near(order[6 * N + 8], -4.0 / 9, 2e-3);
     expect_near(zz[6 * N + 7], -4.0 / 9, 2e-3); /* (4/3) (-1/3)^r */
-    for (int cut = 5; cut < 10; cut++) expect_near(kl_canonical_entropy(kl_measure_state(m), cut), log(2), 1e-3);
+    for (int cut = 5; cut < 10; cut++)
+        expect_near(kl_canonical_entropy(kl_measure_state(m), cut), log(2), 1e-3);
     const int site[] = {5, 6, 7, 8, 9};
     const char *const op[] = {"Sz", "expipi(Sz)", "expipi(Sz)", "expipi(Sz)", "Sz"};
     expect_near(product(&j, m, 5, site, op, NULL), order[5 * N + 9], 1e-12);
@@ -408,7 +544,8 @@ static void test_aklt(void **state)
     core_no_memory();
 }
 
-/* Grid momenta: on a torus of free spins up the structure factor is a peak at 0. Here: plane wave of one magnon on a ring has S(k) known. */
+/* Grid momenta: on a torus of free spins up the structure factor is a peak at 0. Here: plane wave of one
+   magnon on a ring has S(k) known. */
 static void test_momenta(void **state)
 {
     (void)state;
@@ -419,11 +556,14 @@ static void test_momenta(void **state)
     expect_ok(kl_structure_momenta(lat, &nk, &k, &err), err);
     expect_eq(nk, 6);
     for (int i = 0; i < 6; i++)
-        for (int l = 0; l < 6; l++) c[i * 6 + l] = cos(2 * M_PI / 3 * (lat->xy[i][0] - lat->xy[l][0]) + M_PI * (lat->xy[i][1] - lat->xy[l][1]));
+        for (int l = 0; l < 6; l++)
+            c[i * 6 + l] =
+                cos(2 * M_PI / 3 * (lat->xy[i][0] - lat->xy[l][0]) + M_PI * (lat->xy[i][1] - lat->xy[l][1]));
     kl_structure_factor(lat, c, nk, (const double (*)[2])k, sk);
     for (int a = 0; a < 6; a++) {
         const double kx = k[a][0], ky = k[a][1];
-        const int peak = fabs(ky - M_PI) < 1e-12 && (fabs(kx - 2 * M_PI / 3) < 1e-12 || fabs(kx - 4 * M_PI / 3) < 1e-12);
+        const int peak =
+            fabs(ky - M_PI) < 1e-12 && (fabs(kx - 2 * M_PI / 3) < 1e-12 || fabs(kx - 4 * M_PI / 3) < 1e-12);
         expect_near(sk[a], peak ? 3 : 0, 1e-12);
     }
     kl_free(&k);
@@ -438,8 +578,15 @@ static void test_siteop(void **state)
     (void)state;
     const kl_model *const hub = core_model("hubbard", "F=1/2"), *const spin = core_model("heisenberg", "S=1");
     kl_siteop *a, *b;
-    static const char *const same[][2] = {{"n_up*n_dn", "docc"}, {"n_up + n_dn", "n"}, {"cdag_up*c_dn", "Sp"}, {"2*Sz/2", "Sz"}, {"-(-(n))", "n"},
-                                          {"cdag_up*c_up", "n_up"}, {"expipi(n)", "P"}, {" ( n_up-n_dn ) * 0.5 ", "Sz"}, {"1 - n + 2e-0*docc*.5 ", "(1-n_up)*(1-n_dn)"}};
+    static const char *const same[][2] = {{"n_up*n_dn", "docc"},
+                                          {"n_up + n_dn", "n"},
+                                          {"cdag_up*c_dn", "Sp"},
+                                          {"2*Sz/2", "Sz"},
+                                          {"-(-(n))", "n"},
+                                          {"cdag_up*c_up", "n_up"},
+                                          {"expipi(n)", "P"},
+                                          {" ( n_up-n_dn ) * 0.5 ", "Sz"},
+                                          {"1 - n + 2e-0*docc*.5 ", "(1-n_up)*(1-n_dn)"}};
     for (size_t k = 0; k < sizeof same / sizeof *same; k++) {
         kl_test_case("%s = %s", same[k][0], same[k][1]);
         expect_ok(kl_siteop_create(hub, same[k][0], &a, &err), err);
@@ -455,9 +602,21 @@ static void test_siteop(void **state)
     kl_siteop_destroy(&b);
     static const struct {
         const char *text, *part;
-    } wrong[] = {{"", "expected"}, {"Szz", "did you mean 'Sz'"}, {"foo", "it has Sz, Sp, Sm"}, {"Sz*", "expected"}, {"(Sz", "')' is missing"}, {"Sz Sz", "expected"},
-                 {"Sz/0", "zero"}, {"Sz/Sp", "number"}, {"sin(Sz)", "expipi"}, {"expipi(Sp)", "diagonal"}, {"expipi(Sz/2)", "whole"}, {"expipi(Sz", "')'"},
-                 {"1.2.3", "number"}, {"Sz)", "expected"}, {"#", "expected"},
+    } wrong[] = {{"", "expected"},
+                 {"Szz", "did you mean 'Sz'"},
+                 {"foo", "it has Sz, Sp, Sm"},
+                 {"Sz*", "expected"},
+                 {"(Sz", "')' is missing"},
+                 {"Sz Sz", "expected"},
+                 {"Sz/0", "zero"},
+                 {"Sz/Sp", "number"},
+                 {"sin(Sz)", "expipi"},
+                 {"expipi(Sp)", "diagonal"},
+                 {"expipi(Sz/2)", "whole"},
+                 {"expipi(Sz", "')'"},
+                 {"1.2.3", "number"},
+                 {"Sz)", "expected"},
+                 {"#", "expected"},
                  {"((((((((((((((((((((((((((((((((((((Sz))))))))))))))))))))))))))))))))))))", "brackets"}};
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         kl_test_case("%s", wrong[k].text);
@@ -473,7 +632,8 @@ static void test_refusals(void **state)
     core_job j, k;
     core_open(&j, core_model("heisenberg", "S=1"), "chain:4", NULL, NULL);
     core_open(&k, core_model("heisenberg", "S=1/2"), "chain:5", NULL, NULL);
-    kl_state *s = make_state(&j, "Sz=0", 8, 2, 1, 5, 1e-3, NULL), *t = make_state(&k, "Sz=1/2", 8, 2, 1, 5, 1e-3, NULL);
+    kl_state *s = make_state(&j, "Sz=0", 8, 2, 1, 5, 1e-3, NULL),
+             *t = make_state(&k, "Sz=1/2", 8, 2, 1, 5, 1e-3, NULL);
     kl_measure *m = open_measure(&j, s, 0), *n = open_measure(&k, t, 0), *none = NULL;
     kl_siteop *z = make_op(&j, "Sz"), *p = make_op(&j, "Sp"), *mixed = make_op(&j, "Sz + Sp");
     double v[16], x;
@@ -481,9 +641,11 @@ static void test_refusals(void **state)
     expect_refused(kl_measure_create(j.ex, s, 0, k.lat, &none, &err), KL_EINPUT, err, "4 sites");
     expect_refused(kl_measure_pairs(m, z, p, z, 0, v, &err), KL_EINPUT, err, "'Sp' is to stand between");
     expect_refused(kl_measure_pairs(m, z, mixed, z, 0, v, &err), KL_EINPUT, err, "conserve");
-    expect_refused(kl_measure_product(m, 1, (const int[]){4}, (const kl_siteop *const[]){z}, NULL, &x, &err), KL_EINPUT, err, "0 to 3");
+    expect_refused(kl_measure_product(m, 1, (const int[]){4}, (const kl_siteop *const[]){z}, NULL, &x, &err),
+                   KL_EINPUT, err, "0 to 3");
     expect_refused(kl_measure_energy(m, k.terms, &x, NULL, &err), KL_EINPUT, err, "4 sites");
-    expect_refused(kl_canonical_overlap(kl_measure_state(m), kl_measure_state(n), &x, &err), KL_EINPUT, err, "4 and 5 sites");
+    expect_refused(kl_canonical_overlap(kl_measure_state(m), kl_measure_state(n), &x, &err), KL_EINPUT, err,
+                   "4 and 5 sites");
     kl_siteop_destroy(&z);
     kl_siteop_destroy(&p);
     kl_siteop_destroy(&mixed);
@@ -522,8 +684,20 @@ static void test_requests(void **state)
     expect_ok(kl_result_set_dmrg(r, &found, &err), err);
     r->finished = 1;
     const kl_request_scene scene = {j.terms, j.lat, j.par, j.ex};
-    const char *const ask[] = {"Sz", " corr( Sz , Sz ) ", "connected(Sz*Sz,Sz)", "string(Sz,expipi(2*Sz),Sz)", "structure(Sz,Sz)", "product(Sp@0,Sm@3)", "product(Sz@0,Sz@5;expipi(2*Sz))",
-                               "populations", "entropy", "spectrum", "energy", "variance", "(Sp+Sm)/2", "local(Sz/2)"};
+    const char *const ask[] = {"Sz",
+                               " corr( Sz , Sz ) ",
+                               "connected(Sz*Sz,Sz)",
+                               "string(Sz,expipi(2*Sz),Sz)",
+                               "structure(Sz,Sz)",
+                               "product(Sp@0,Sm@3)",
+                               "product(Sz@0,Sz@5;expipi(2*Sz))",
+                               "populations",
+                               "entropy",
+                               "spectrum",
+                               "energy",
+                               "variance",
+                               "(Sp+Sm)/2",
+                               "local(Sz/2)"};
     const int n = (int)(sizeof ask / sizeof *ask);
     for (int i = 0; i < n; i++) expect_ok(kl_request_check(ask[i], j.model, j.lat, &err), err);
     expect_ok(kl_request_run(&scene, n, ask, s, 2, r, &err), err);
@@ -531,26 +705,42 @@ static void test_requests(void **state)
         const char *name;
         int rank;
         int64_t n;
-    } want[] = {{"local/Sz", 1, 8}, {"state_1/local/Sz", 1, 8}, {"manifold/local/Sz", 1, 8}, {"correlation/Sz , Sz", 2, 8}, {"manifold/connected/Sz*Sz,Sz", 2, 8},
-                {"string/Sz,expipi(2*Sz),Sz", 2, 8}, {"structure/Sz,Sz", 1, 8}, {"product/Sp@0,Sm@3", 0, 0}, {"product/Sz@0,Sz@5;expipi(2*Sz)", 0, 0},
-                {"populations", 2, 8}, {"entropy", 1, 7}, {"state_1/spectrum/weights", 2, 7}, {"spectrum/charges", 3, 7}, {"energy", 0, 0}, {"manifold/variance", 0, 0},
-                {"local/(Sp+Sm):2", 1, 8}, {"local/Sz:2", 1, 8}};
+    } want[] = {{"local/Sz", 1, 8},
+                {"state_1/local/Sz", 1, 8},
+                {"manifold/local/Sz", 1, 8},
+                {"correlation/Sz , Sz", 2, 8},
+                {"manifold/connected/Sz*Sz,Sz", 2, 8},
+                {"string/Sz,expipi(2*Sz),Sz", 2, 8},
+                {"structure/Sz,Sz", 1, 8},
+                {"product/Sp@0,Sm@3", 0, 0},
+                {"product/Sz@0,Sz@5;expipi(2*Sz)", 0, 0},
+                {"populations", 2, 8},
+                {"entropy", 1, 7},
+                {"state_1/spectrum/weights", 2, 7},
+                {"spectrum/charges", 3, 7},
+                {"energy", 0, 0},
+                {"manifold/variance", 0, 0},
+                {"local/(Sp+Sm):2", 1, 8},
+                {"local/Sz:2", 1, 8}};
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         const kl_measured *const m = find(r, want[i].name);
         kl_test_case("%s", m->name);
         expect_eq(m->rank, want[i].rank);
         if (m->rank) expect_eq(m->shape[0], want[i].n);
     }
-    const double *const mean = find(r, "manifold/correlation/Sz , Sz")->data, *const one = find(r, "correlation/Sz , Sz")->data,
-                 *const two = find(r, "state_1/correlation/Sz , Sz")->data;
+    const double *const mean = find(r, "manifold/correlation/Sz , Sz")->data,
+                        *const one = find(r, "correlation/Sz , Sz")->data,
+                        *const two = find(r, "state_1/correlation/Sz , Sz")->data;
     for (int d = 0; d < 8; d++)
         for (int i = 0; i < 8; i++) {
             expect_near(mean[i * 8 + (i + d) % 8], mean[d], 1e-7);
-            expect_near(mean[i * 8 + (i + d) % 8], (one[i * 8 + (i + d) % 8] + two[i * 8 + (i + d) % 8]) / 2, 1e-14);
+            expect_near(mean[i * 8 + (i + d) % 8], (one[i * 8 + (i + d) % 8] + two[i * 8 + (i + d) % 8]) / 2,
+                        1e-14);
         }
     expect_near(find(r, "energy")->data[0], -3, 1e-9);
     for (int cut = 0; cut < 7; cut++) expect_near(find(r, "entropy")->data[cut], found.entropy[cut], 1e-10);
-    for (int k = 0; k < 2; k++) expect_near(find(r, k ? "state_1/energy" : "energy")->data[0], found.energy_kept[k], 1e-12 * 3);
+    for (int k = 0; k < 2; k++)
+        expect_near(find(r, k ? "state_1/energy" : "energy")->data[0], found.energy_kept[k], 1e-12 * 3);
     expect_near(find(r, "variance")->data[0], 0, 1e-12);
     const kl_measured *const w = find(r, "spectrum/weights");
     for (int cut = 0; cut < 7; cut++) {
@@ -575,14 +765,31 @@ static void test_requests(void **state)
     remove(path);
     static const struct {
         const char *text, *part;
-    } wrong[] = {{"Szz", "did you mean 'Sz'"}, {"corr(Sz)", "2 operators"}, {"corr(Sz,Sz,Sz)", "2 operators"}, {"corr", "brackets"}, {"corr(Sz,Sz", "')'"},
-                 {"cor(Sz,Sz)", "no such measurement"}, {"product(Sz)", "its site"}, {"product(Sz@8)", "0 to 7"}, {"product(Sz@-9)", "0 to 7"}, {"product(Sz@x)", "'x'"},
-                 {"product(Sz@0;Sz;Sz)", "only one"}, {"product(Sz@0;Sp)", "conserve"}, {"string(Sz,Sm,Sz)", "conserve"}, {"string(Sz,Sz)", "3 operators"},
-                 {"string(Sz,0*Sz,Sz)", "vanish"}, {"entropy()", "alone"}, {"overlap()", "missing"}, {"overlap(no/such.h5)", "cannot be opened"}, {"", "expected"},
-                 {"corr(Sz;Sz)", "product"}, {"Sz,Sz", "1 operator"}};
+    } wrong[] = {{"Szz", "did you mean 'Sz'"},
+                 {"corr(Sz)", "2 operators"},
+                 {"corr(Sz,Sz,Sz)", "2 operators"},
+                 {"corr", "brackets"},
+                 {"corr(Sz,Sz", "')'"},
+                 {"cor(Sz,Sz)", "no such measurement"},
+                 {"product(Sz)", "its site"},
+                 {"product(Sz@8)", "0 to 7"},
+                 {"product(Sz@-9)", "0 to 7"},
+                 {"product(Sz@x)", "'x'"},
+                 {"product(Sz@0;Sz;Sz)", "only one"},
+                 {"product(Sz@0;Sp)", "conserve"},
+                 {"string(Sz,Sm,Sz)", "conserve"},
+                 {"string(Sz,Sz)", "3 operators"},
+                 {"string(Sz,0*Sz,Sz)", "vanish"},
+                 {"entropy()", "alone"},
+                 {"overlap()", "missing"},
+                 {"overlap(no/such.h5)", "cannot be opened"},
+                 {"", "expected"},
+                 {"corr(Sz;Sz)", "product"},
+                 {"Sz,Sz", "1 operator"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         kl_test_case("%s", wrong[i].text);
-        expect_refused(kl_request_check(wrong[i].text, j.model, j.lat, &err), strncmp(wrong[i].text, "overlap(no", 10) ? KL_EINPUT : KL_EIO, err, wrong[i].part);
+        expect_refused(kl_request_check(wrong[i].text, j.model, j.lat, &err),
+                       strncmp(wrong[i].text, "overlap(no", 10) ? KL_EINPUT : KL_EIO, err, wrong[i].part);
     }
     kl_dmrg_result_clear(&found);
     kl_result_destroy(&r);
@@ -609,7 +816,9 @@ static void test_no_memory(void **state)
         kl_mem_fail_after(k);
         kl_status st = kl_measure_create(j.ex, s, 0, j.lat, &m, &err);
         if (st == KL_OK) st = kl_measure_pairs(m, a, NULL, b, 0, v, &err);
-        if (st == KL_OK) st = kl_measure_product(m, 2, (const int[]){2, 0}, (const kl_siteop *const[]){a, b}, NULL, &x, &err);
+        if (st == KL_OK)
+            st = kl_measure_product(m, 2, (const int[]){2, 0}, (const kl_siteop *const[]){a, b}, NULL, &x,
+                                    &err);
         if (st == KL_OK) st = kl_measure_populations(m, &d, &pop, &err);
         if (st == KL_OK) st = kl_canonical_schmidt(kl_measure_state(m), 2, &err);
         if (st == KL_OK) st = kl_canonical_overlap(kl_measure_state(m), kl_measure_state(m), &x, &err);
@@ -645,8 +854,9 @@ static void test_speed(void **state)
     const double t3 = kl_prof_seconds();
     double energy, variance;
     expect_ok(kl_measure_energy(m, j.terms, &energy, &variance, &err), err);
-    print_message("# N=100 m=100: canonical form %.2f s, <Sz Sz> %.2f s, <S+ S-> %.2f s, variance %.2f s: E=%.12f var=%.3e\n", t1 - t0, t2 - t1, t3 - t2,
-                  kl_prof_seconds() - t3, energy, variance);
+    print_message("# N=100 m=100: canonical form %.2f s, <Sz Sz> %.2f s, <S+ S-> %.2f s, variance %.2f s: "
+                  "E=%.12f var=%.3e\n",
+                  t1 - t0, t2 - t1, t3 - t2, kl_prof_seconds() - t3, energy, variance);
     expect_true(t3 - t1 < 60);
     pairs(&j, m, "Sz", NULL, "Sz", 0, zz);
     for (int i = 0; i < 100; i++) {
@@ -665,9 +875,12 @@ static void test_speed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_siteop),         cmocka_unit_test(test_momenta),   cmocka_unit_test(test_against_full), cmocka_unit_test(test_free_fermions),
-        cmocka_unit_test(test_total_spin),     cmocka_unit_test(test_majumdar_ghosh), cmocka_unit_test(test_aklt),     cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_requests),       cmocka_unit_test(test_no_memory), cmocka_unit_test(test_speed),
+        cmocka_unit_test(test_siteop),       cmocka_unit_test(test_momenta),
+        cmocka_unit_test(test_against_full), cmocka_unit_test(test_free_fermions),
+        cmocka_unit_test(test_total_spin),   cmocka_unit_test(test_majumdar_ghosh),
+        cmocka_unit_test(test_aklt),         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_requests),     cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_speed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

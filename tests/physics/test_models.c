@@ -1,11 +1,12 @@
-/* DMRG is exact where nothing is truncated: every model, lattice and sector against the oracle's spectrum, both strategies, one and several states;
-   and energies known from elsewhere.
+/* DMRG is exact where nothing is truncated: every model, lattice and sector against the oracle's spectrum,
+   both strategies, one and several states; and energies known from elsewhere.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "kl_test.h"
 
-static const char *const lattices[] = {"chain:2",    "chain:4",    "chain:6",   "ring:3",    "ring:5",       "ladder:2x2",
-                                       "ladder:3x2", "square:2x3", "torus:2x2", "torus:3x3", "cylinder:2x3", "cylinder:3x2", NULL};
+static const char *const lattices[] = {"chain:2",      "chain:4",      "chain:6",    "ring:3",    "ring:5",
+                                       "ladder:2x2",   "ladder:3x2",   "square:2x3", "torus:2x2", "torus:3x3",
+                                       "cylinder:2x3", "cylinder:3x2", NULL};
 
 /* Up to `most` sectors of a job, each with 1..4 states by either strategy. */
 static void every_sector(const core_job *j, oracle *o, int most, uint64_t seed)
@@ -19,11 +20,13 @@ static void every_sector(const core_job *j, oracle *o, int most, uint64_t seed)
         const int have = oracle_energies(o, core_of(q[i]).charge, nstate + 1, w, NULL);
         if (nstate > have) nstate = have;
         expect_true(have > 0);
-        core_run r = core_exact(4096, q[i], nstate, kl_test_bits(&seed) % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R);
+        core_run r =
+            core_exact(4096, q[i], nstate, kl_test_bits(&seed) % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R);
         r.opts.solver = kl_test_bits(&seed) % 4 == 0 ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
         char text[128];
-        kl_test_case("%s, %s, %d states of %d, strategy %d, solver %d", j->name, kl_qn_print(j->model, q[i], text, sizeof text),
-                     nstate, have, (int)r.opts.strategy, (int)r.opts.solver);
+        kl_test_case("%s, %s, %d states of %d, strategy %d, solver %d", j->name,
+                     kl_qn_print(j->model, q[i], text, sizeof text), nstate, have, (int)r.opts.strategy,
+                     (int)r.opts.solver);
         core_go(j, &r);
         double size = 1;
         for (int k = 0; k < nstate; k++) size = fmax(size, fabs(w[k]));
@@ -31,7 +34,8 @@ static void every_sector(const core_job *j, oracle *o, int most, uint64_t seed)
         core_drop(&r);
         if (have == nstate && have < 4) { /* one state more than there is */
             r = core_exact(4096, q[i], nstate + 1, KL_STRATEGY_AUTO);
-            expect_refused(kl_dmrg_run(j->terms, j->ex, &r.opts, NULL, &r.state, &r.res, &err), KL_EINPUT, err, "states");
+            expect_refused(kl_dmrg_run(j->terms, j->ex, &r.opts, NULL, &r.state, &r.res, &err), KL_EINPUT,
+                           err, "states");
             expect_true(strchr(err.text, '\n') == NULL);
             core_drop(&r);
         }
@@ -63,9 +67,10 @@ static void test_all_sectors(void **state)
 {
     static const struct {
         const char *model, *variant, *lattice;
-    } cases[] = {{"heisenberg", "S=1/2", "ring:6"}, {"heisenberg", "S=1", "chain:4"}, {"hubbard", "F=1/2", "ring:4"},
-                 {"hubbard", "F=3/2", "chain:2"},   {"tj", NULL, "square:2x2"},       {"kondo", "S=1/2", "chain:3"},
-                 {"bose_hubbard", NULL, "ring:3"},  {"ising", NULL, "ring:8"},        {"pairing", NULL, "ring:8"}};
+    } cases[] = {
+        {"heisenberg", "S=1/2", "ring:6"}, {"heisenberg", "S=1", "chain:4"}, {"hubbard", "F=1/2", "ring:4"},
+        {"hubbard", "F=3/2", "chain:2"},   {"tj", NULL, "square:2x2"},       {"kondo", "S=1/2", "chain:3"},
+        {"bose_hubbard", NULL, "ring:3"},  {"ising", NULL, "ring:8"},        {"pairing", NULL, "ring:8"}};
     (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         core_job j;
@@ -115,19 +120,20 @@ static void test_formulas(void **state)
     for (int l = 2; l <= 40; l += l < 8 ? 1 : 16) {
         char lattice[32];
         snprintf(lattice, sizeof lattice, "chain:%d", l);
-        core_known_check(
-            &(core_known){"ising", NULL, lattice, NULL, NULL, NULL, 1 - 1 / sin(M_PI / (2 * (2 * l + 1))), 1e-11, 0});
+        core_known_check(&(core_known){"ising", NULL, lattice, NULL, NULL, NULL,
+                                       1 - 1 / sin(M_PI / (2 * (2 * l + 1))), 1e-11, 0});
     }
-    core_known_check(
-        &(core_known){"hubbard", "F=1/2", "chain:10", NULL, "U=0", "N_up=5 N_dn=4", band(10, 5) + band(10, 4), 1e-10, 0});
+    core_known_check(&(core_known){"hubbard", "F=1/2", "chain:10", NULL, "U=0", "N_up=5 N_dn=4",
+                                   band(10, 5) + band(10, 4), 1e-10, 0});
     core_known_check(&(core_known){"hubbard", "F=1", "chain:5", NULL, "U=0", "N_1=2 N_2=1 N_3=3",
                                    band(5, 2) + band(5, 1) + band(5, 3), 1e-11, 200});
-    core_known_check(&(core_known){"heisenberg", "S=1/2", "chain:20", NULL, "Delta=0", NULL, band(20, 10) / 2, 1e-10, 0});
+    core_known_check(
+        &(core_known){"heisenberg", "S=1/2", "chain:20", NULL, "Delta=0", NULL, band(20, 10) / 2, 1e-10, 0});
     for (int u = 0; u <= 8; u += 4) {
         char sets[16];
         snprintf(sets, sizeof sets, "U=%d", u);
-        core_known_check(
-            &(core_known){"hubbard", "F=1/2", "chain:2", NULL, sets, "N_up=1 N_dn=1", (u - sqrt(u * u + 16.0)) / 2, 1e-13, 16});
+        core_known_check(&(core_known){"hubbard", "F=1/2", "chain:2", NULL, sets, "N_up=1 N_dn=1",
+                                       (u - sqrt(u * u + 16.0)) / 2, 1e-13, 16});
     }
 }
 
@@ -136,13 +142,15 @@ static void test_kitaev(void **state)
 {
     (void)state;
     for (int p = 0; p < 2; p++)
-        core_known_check(&(core_known){"pairing", NULL, "chain:30", NULL, "Delta=1 mu=0", p ? "parity=1" : "", -29.0, 1e-12, 0});
+        core_known_check(&(core_known){"pairing", NULL, "chain:30", NULL, "Delta=1 mu=0", p ? "parity=1" : "",
+                                       -29.0, 1e-12, 0});
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shipped_models), cmocka_unit_test(test_own_models),
-                                       cmocka_unit_test(test_all_sectors),    cmocka_unit_test(test_known),
-                                       cmocka_unit_test(test_formulas),       cmocka_unit_test(test_kitaev)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shipped_models), cmocka_unit_test(test_own_models),
+        cmocka_unit_test(test_all_sectors),    cmocka_unit_test(test_known),
+        cmocka_unit_test(test_formulas),       cmocka_unit_test(test_kitaev)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Symbolic records against the oracle: blocks are grown site by site, and H x of the superblock at every cut equals the oracle's, in the full
-   space with isometries that drop nothing and in random truncated bases, for operators in parts, multiplied out, and one of each.
+/* Symbolic records against the oracle: blocks are grown site by site, and H x of the superblock at every cut
+   equals the oracle's, in the full space with isometries that drop nothing and in random truncated bases, for
+   operators in parts, multiplied out, and one of each.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "kl_test.h"
@@ -30,7 +31,8 @@ static kl_isometry *isometry(kl_enlarged **e, double share, uint64_t *seed)
     kl_err err = {""};
     kl_isometry *o = NULL;
     const int n = (*e)->basis.nsec;
-    int *const sec = calloc((size_t)n + 1, sizeof *sec), *const dim = calloc((size_t)n + 1, sizeof *dim), nsec = 0;
+    int *const sec = calloc((size_t)n + 1, sizeof *sec), *const dim = calloc((size_t)n + 1, sizeof *dim),
+               nsec = 0;
     for (int i = 0; i < n; i++) {
         const int all = (*e)->basis.dim[i];
         const int d = share >= 1 ? all : (int)(share * all + 0.5 + 0.5 * kl_test_uniform(seed));
@@ -40,7 +42,8 @@ static kl_isometry *isometry(kl_enlarged **e, double share, uint64_t *seed)
     for (int k = 0; k < nsec; k++) {
         const int rows = o->enlarged->basis.dim[sec[k]];
         double *const a = o->data + o->off[k];
-        for (int64_t i = 0; i < (int64_t)rows * dim[k]; i++) a[i] = share >= 1 ? i % (rows + 1) == 0 : kl_test_uniform(seed);
+        for (int64_t i = 0; i < (int64_t)rows * dim[k]; i++)
+            a[i] = share >= 1 ? i % (rows + 1) == 0 : kl_test_uniform(seed);
         for (int c = 0; c < dim[k] && share < 1; c++) { /* Gram-Schmidt, twice */
             double *const x = a + (int64_t)c * rows;
             for (int pass = 0; pass < 2; pass++) {
@@ -58,7 +61,8 @@ static kl_isometry *isometry(kl_enlarged **e, double share, uint64_t *seed)
     return o;
 }
 
-static void open_blocks(blocks *b, const core_job *j, kl_qn target, int prune, double share, int dense, uint64_t seed)
+static void open_blocks(blocks *b, const core_job *j, kl_qn target, int prune, double share, int dense,
+                        uint64_t seed)
 {
     kl_err err = {""};
     const kl_terms *const t = j->terms;
@@ -82,7 +86,9 @@ static void open_blocks(blocks *b, const core_job *j, kl_qn target, int prune, d
         filter f = {j->model, side == KL_LEFT ? &b->rreach[to] : &b->lreach[to], target};
         kl_enlarged *e = NULL;
         kl_bigop *g = NULL;
-        expect_ok(kl_enlarged_create(j->model, &blk[from]->basis, t->type[p], prune ? completes : NULL, &f, &e, &err), err);
+        expect_ok(kl_enlarged_create(j->model, &blk[from]->basis, t->type[p], prune ? completes : NULL, &f,
+                                     &e, &err),
+                  err);
         core_space *whole = core_space_enlarge(space[from], e, side);
         kl_isometry *o = isometry(&e, share, &seed);
         space[to] = core_space_truncate(whole, o);
@@ -126,31 +132,33 @@ static void superblock_apply(const core_job *j, const kl_superblock *s, const do
 
 enum { FORMS = 4 }; /* which of the two enlarged blocks is multiplied out */
 
-static void check_cut(const core_job *j, const blocks *b, const core_full *full, kl_qn target, int c, int prune, int form,
-                      uint64_t *seed)
+static void check_cut(const core_job *j, const blocks *b, const core_full *full, kl_qn target, int c,
+                      int prune, int form, uint64_t *seed)
 {
     kl_err err = {""};
     kl_enlarged *row = NULL, *col = NULL;
     kl_bigop *l = NULL, *r = NULL;
     kl_superblock *s = NULL;
     filter fl = {j->model, &b->rreach[c + 1], target}, fr = {j->model, &b->lreach[c + 1], target};
-    expect_ok(kl_enlarged_create(j->model, &b->left[c]->basis, j->terms->type[c], prune ? completes : NULL, &fl, &row, &err),
+    expect_ok(kl_enlarged_create(j->model, &b->left[c]->basis, j->terms->type[c], prune ? completes : NULL,
+                                 &fl, &row, &err),
               err);
-    expect_ok(
-        kl_enlarged_create(j->model, &b->right[c + 2]->basis, j->terms->type[c + 1], prune ? completes : NULL, &fr, &col, &err),
-        err);
+    expect_ok(kl_enlarged_create(j->model, &b->right[c + 2]->basis, j->terms->type[c + 1],
+                                 prune ? completes : NULL, &fr, &col, &err),
+              err);
     expect_ok(kl_bigop_create(b->left[c], row, c, &l, &err), err);
     expect_ok(kl_bigop_create(b->right[c + 2], col, c + 1, &r, &err), err);
     if (form & 1) expect_ok(kl_bigop_make_dense(l, &err), err);
     if (form & 2) expect_ok(kl_bigop_make_dense(r, &err), err);
     expect_ok(kl_superblock_create(j->ex, l, r, target, &s, &err), err);
-    core_space *rs = core_space_enlarge(b->lspace[c], row, KL_LEFT), *cs = core_space_enlarge(b->rspace[c + 2], col, KL_RIGHT);
+    core_space *rs = core_space_enlarge(b->lspace[c], row, KL_LEFT),
+               *cs = core_space_enlarge(b->rspace[c + 2], col, KL_RIGHT);
     const int64_t n = s->layout.n, dim = rs->dim * cs->dim;
     expect_eq(dim, full->o->dim);
     const double allowed = 1e-13 * fmax(full->norm, 1e-300);
     double *const x = kl_test_guarded(n), *const y = kl_test_guarded(n), *const z = kl_test_guarded(n),
-                  *const hz = kl_test_guarded(n), *const diag = kl_test_guarded(n), *const fx = calloc((size_t)dim, sizeof *fx),
-                  *const fy = calloc((size_t)dim, sizeof *fy);
+                  *const hz = kl_test_guarded(n), *const diag = kl_test_guarded(n),
+                  *const fx = calloc((size_t)dim, sizeof *fx), *const fy = calloc((size_t)dim, sizeof *fy);
     for (int64_t i = 0; i < n; i++) x[i] = kl_test_uniform(seed), z[i] = kl_test_uniform(seed);
     const double nx = sqrt(core_dot(n, x, x)), nz = sqrt(core_dot(n, z, z));
     for (int64_t i = 0; i < n; i++) x[i] /= nx, z[i] /= nz;
@@ -189,8 +197,8 @@ static void check_job(const core_job *j, const core_full *full, int ntarget, dou
     for (int k = 0; k < nq; k++) {
         const int prune = k % 2 == 0;
         blocks b;
-        kl_test_case("%s, target %d of %d, %s, share %g", j->name, k, nq,
-                     prune ? "pruned" : "all sectors", share);
+        kl_test_case("%s, target %d of %d, %s, share %g", j->name, k, nq, prune ? "pruned" : "all sectors",
+                     share);
         open_blocks(&b, j, q[k], prune, share, (int)(seed % 2), seed + (uint64_t)k);
         for (int c = 0; c + 1 < b.n; c++)
             for (int form = 0; form < FORMS; form++) {
@@ -203,9 +211,10 @@ static void check_job(const core_job *j, const core_full *full, int ntarget, dou
     kl_free(&q);
 }
 
-static const char *const lattices[] = {"chain:2",      "chain:3",      "chain:5",    "chain:6",    "ring:3",
-                                       "ring:4",       "ring:6",       "ladder:3x2", "ladder:2x2", "square:2x3",
-                                       "cylinder:3x2", "cylinder:2x3", "torus:2x2",  "torus:3x3",  "torus:2x3", NULL};
+static const char *const lattices[] = {"chain:2",    "chain:3",    "chain:5",      "chain:6",
+                                       "ring:3",     "ring:4",     "ring:6",       "ladder:3x2",
+                                       "ladder:2x2", "square:2x3", "cylinder:3x2", "cylinder:2x3",
+                                       "torus:2x2",  "torus:3x3",  "torus:2x3",    NULL};
 
 static void every_cut(const core_job *j, uint64_t seed)
 {
@@ -232,11 +241,12 @@ static void test_larger(void **state)
 {
     static const struct {
         const char *model, *lattice, *order;
-    } cases[] = {
-        {"hubbard", "square:2x3", "snake"},   {"hubbard", "torus:3x2", "column"}, {"strange", "ring:6", "0,3,1,5,2,4"},
-        {"tj", "square:4x2", "snake"},        {"free_spins", "ring:11", NULL},    {"longrange", "ring:12", "column"},
-        {"pairing", "cylinder:3x4", "snake"}, {"j1j2", "torus:3x4", "column"},    {"extended_hubbard", "ring:6", NULL},
-        {"kondo", "chain:4", NULL},           {"ising", "torus:4x3", "fiedler"},  {"majorana", "ring:10", "5,2,7,0,9,1,8,3,6,4"}};
+    } cases[] = {{"hubbard", "square:2x3", "snake"},   {"hubbard", "torus:3x2", "column"},
+                 {"strange", "ring:6", "0,3,1,5,2,4"}, {"tj", "square:4x2", "snake"},
+                 {"free_spins", "ring:11", NULL},      {"longrange", "ring:12", "column"},
+                 {"pairing", "cylinder:3x4", "snake"}, {"j1j2", "torus:3x4", "column"},
+                 {"extended_hubbard", "ring:6", NULL}, {"kondo", "chain:4", NULL},
+                 {"ising", "torus:4x3", "fiedler"},    {"majorana", "ring:10", "5,2,7,0,9,1,8,3,6,4"}};
     (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k += KL_TEST_WATCHED ? 3 : 1) {
         core_job j;
@@ -250,8 +260,10 @@ static void test_larger(void **state)
     core_no_memory();
 }
 
-/* A random product of 1 to 4 named operators that keeps the charges; the charge of the last one closes the sum. Returns the number, 0 for none. */
-static int random_product(const core_job *j, uint64_t *seed, int distinct, int *pos, const char **name, int *op)
+/* A random product of 1 to 4 named operators that keeps the charges; the charge of the last one closes the
+   sum. Returns the number, 0 for none. */
+static int random_product(const core_job *j, uint64_t *seed, int distinct, int *pos, const char **name,
+                          int *op)
 {
     const int want = 1 + (int)(kl_test_bits(seed) % 4);
     kl_qn sum = kl_qn_zero();
@@ -341,7 +353,8 @@ static void test_width(void **state)
         {"hubbard", "chain:20", NULL, 4}, /* 1, H, c_up, c_dn */
         {"hubbard", "chain:20", "t=0", 2},
         {"ising", "chain:20", NULL, 3},
-        {"hubbard", "cylinder:4x4", NULL, 2 + 2 * 8}, /* the bonds cut, at most: 5 legs and rungs and one that closes the ring */
+        /* the bonds cut, at most: 5 legs and rungs and one that closes the ring */
+        {"hubbard", "cylinder:4x4", NULL, 2 + 2 * 8},
         {"longrange", "chain:20", NULL, 2 + 2 * 10},
     };
     kl_err err = {""};
@@ -383,8 +396,9 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shipped_models), cmocka_unit_test(test_own_models), cmocka_unit_test(test_random_lists),
-        cmocka_unit_test(test_larger),         cmocka_unit_test(test_width),      cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_shipped_models), cmocka_unit_test(test_own_models),
+        cmocka_unit_test(test_random_lists),   cmocka_unit_test(test_larger),
+        cmocka_unit_test(test_width),          cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

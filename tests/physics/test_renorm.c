@@ -1,5 +1,6 @@
-/* Truncation alone, on wavefunctions made for it: weights, entropy and discarded weight against reduced density matrices by plain loops, both ways
-   of finding them, multiplets, discarded weight, tiny singular values, noise, and wavefunctions that cannot be truncated.
+/* Truncation alone, on wavefunctions made for it: weights, entropy and discarded weight against reduced
+   density matrices by plain loops, both ways of finding them, multiplets, discarded weight, tiny singular
+   values, noise, and wavefunctions that cannot be truncated.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "base/dense.h"
@@ -20,13 +21,13 @@ static void put(bench *b)
     expect_ok(b->j.ex->vt.upload(b->j.ex, b->e->psi, b->psi, b->n * b->e->nstate, &err), err);
 }
 
-static void bench_open_wide(bench *b, int m, const char *model, const char *lattice, const char *sets, const char *charge, int nstate,
-                       int centre, uint64_t seed)
+static void bench_open_wide(bench *b, int m, const char *model, const char *lattice, const char *sets,
+                            const char *charge, int nstate, int centre, uint64_t seed)
 {
     kl_err err = {""};
     core_open(&b->j, core_model(model, NULL), lattice, NULL, sets);
-    expect_ok(kl_engine_create(b->j.terms, b->j.ex, core_charge(b->j.model, charge), nstate, KL_STRATEGY_AUTO, KL_SOLVER_DAVIDSON,
-                               20, seed, &b->e, &err),
+    expect_ok(kl_engine_create(b->j.terms, b->j.ex, core_charge(b->j.model, charge), nstate, KL_STRATEGY_AUTO,
+                               KL_SOLVER_DAVIDSON, 20, seed, &b->e, &err),
               err);
     expect_ok(kl_engine_start(b->e, m, NULL, &err), err);
     for (int c = 0; c < centre; c++) {
@@ -42,7 +43,8 @@ static void bench_open_wide(bench *b, int m, const char *model, const char *latt
     b->psi = malloc((size_t)(b->n * nstate) * sizeof *b->psi);
     for (int s = 0; s < nstate; s++) {
         double *const x = b->psi + s * b->n;
-        for (int64_t i = 0; i < b->n; i++) x[i] = pow(fabs(kl_test_uniform(&seed)), 3) * kl_test_uniform(&seed);
+        for (int64_t i = 0; i < b->n; i++)
+            x[i] = pow(fabs(kl_test_uniform(&seed)), 3) * kl_test_uniform(&seed);
         const double norm = sqrt(core_dot(b->n, x, x));
         for (int64_t i = 0; i < b->n; i++) x[i] /= norm;
     }
@@ -51,8 +53,8 @@ static void bench_open_wide(bench *b, int m, const char *model, const char *latt
     expect_ok(kl_bigop_create(b->e->right_block[centre + 2], b->e->col, centre + 1, &b->col_op, &err), err);
 }
 
-static void bench_open(bench *b, const char *model, const char *lattice, const char *sets, const char *charge, int nstate,
-                       int centre, uint64_t seed)
+static void bench_open(bench *b, const char *model, const char *lattice, const char *sets, const char *charge,
+                       int nstate, int centre, uint64_t seed)
 {
     bench_open_wide(b, 24, model, lattice, sets, charge, nstate, centre, seed);
 }
@@ -66,11 +68,13 @@ static void bench_close(bench *b)
     core_close(&b->j);
 }
 
-static kl_status truncate(bench *b, kl_side side, const kl_trunc_opts *o, kl_isometry **iso, kl_trunc_info *info, kl_err *err)
+static kl_status truncate(bench *b, kl_side side, const kl_trunc_opts *o, kl_isometry **iso,
+                          kl_trunc_info *info, kl_err *err)
 {
     kl_exec *const ex = b->j.ex;
     kl_dptr data;
-    kl_status st = kl_truncate(ex, side, &b->e->layout, b->e->row, b->e->col, b->e->psi, side == KL_LEFT ? b->row_op : b->col_op, o, iso, &data, info, err);
+    kl_status st = kl_truncate(ex, side, &b->e->layout, b->e->row, b->e->col, b->e->psi,
+                               side == KL_LEFT ? b->row_op : b->col_op, o, iso, &data, info, err);
     if (st == KL_OK) st = kl_alloc(&(*iso)->data, (*iso)->ndata, KL_MEM_STATE, err);
     if (st == KL_OK) st = ex->vt.download(ex, (*iso)->data, data, (*iso)->ndata, err);
     ex->vt.release(ex, &data);
@@ -92,8 +96,10 @@ static double *density(const bench *b, kl_side side, int c, int *dim)
         for (int p = 0; p < n; p++)
             for (int q = 0; q < n; q++)
                 for (int k = 0; k < (side == KL_LEFT ? col->dim[j] : row->dim[i]); k++) {
-                    const int64_t a = side == KL_LEFT ? p + (int64_t)k * row->dim[i] : k + (int64_t)p * row->dim[i];
-                    const int64_t d = side == KL_LEFT ? q + (int64_t)k * row->dim[i] : k + (int64_t)q * row->dim[i];
+                    const int64_t a =
+                        side == KL_LEFT ? p + (int64_t)k * row->dim[i] : k + (int64_t)p * row->dim[i];
+                    const int64_t d =
+                        side == KL_LEFT ? q + (int64_t)k * row->dim[i] : k + (int64_t)q * row->dim[i];
                     rho[p + (int64_t)q * n] += x[a] * x[d] / b->e->nstate;
                 }
     }
@@ -153,7 +159,8 @@ static double shared(const kl_isometry *a, const kl_isometry *b)
         const int rows = a->enlarged->basis.dim[a->sec[k]];
         for (int x = 0; x < a->basis.dim[k]; x++)
             for (int y = 0; y < b->basis.dim[l]; y++) {
-                const double d = core_dot(rows, a->data + a->off[k] + (int64_t)x * rows, b->data + b->off[l] + (int64_t)y * rows);
+                const double d = core_dot(rows, a->data + a->off[k] + (int64_t)x * rows,
+                                          b->data + b->off[l] + (int64_t)y * rows);
                 sum += d * d;
             }
     }
@@ -179,7 +186,8 @@ static void test_weights(void **state)
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         for (int nstate = 1; nstate <= 3; nstate++) {
             bench b;
-            bench_open(&b, cases[k].model, cases[k].lattice, cases[k].sets, cases[k].charge, nstate, cases[k].centre, k + 1);
+            bench_open(&b, cases[k].model, cases[k].lattice, cases[k].sets, cases[k].charge, nstate,
+                       cases[k].centre, k + 1);
             for (int side = KL_LEFT; side <= KL_RIGHT; side++) {
                 double *w;
                 const int64_t n = weights(&b, side, &w);
@@ -191,10 +199,12 @@ static void test_weights(void **state)
                     kl_trunc_info info[2];
                     for (int precise = 0; precise < 2; precise++) {
                         const kl_trunc_opts t = {.m = m, .m_min = 1, .nstate = nstate, .precise = precise};
-                        kl_test_case("%s nstate=%d side=%d m=%d precise=%d", b.j.name, nstate, side, m, precise);
+                        kl_test_case("%s nstate=%d side=%d m=%d precise=%d", b.j.name, nstate, side, m,
+                                     precise);
                         expect_ok(truncate(&b, side, &t, &o[precise], &info[precise], &err), err);
                         expect_eq(info[precise].m, o[precise]->basis.total);
-                        expect_true(info[precise].m <= (m > nstate ? m : nstate)); /* random weights: no multiplets */
+                        /* random weights: no multiplets */
+                        expect_true(info[precise].m <= (m > nstate ? m : nstate));
                         double out = 0;
                         for (int64_t i = n - 1; i >= info[precise].m; i--) out += w[i] > 0 ? w[i] : 0;
                         expect_near(info[precise].discarded, out, 1e-13);
@@ -216,7 +226,8 @@ static void test_weights(void **state)
                     expect_ok(truncate(&b, side, &t, &o, &info, &err), err);
                     kl_test_case("%s nstate=%d side=%d discard=1e-%d", b.j.name, nstate, side, d);
                     expect_true(info.discarded <= t.discard);
-                    if (info.m > nstate) expect_true(info.discarded + w[info.m - 1] > t.discard * (1 - 1e-12));
+                    if (info.m > nstate)
+                        expect_true(info.discarded + w[info.m - 1] > t.discard * (1 - 1e-12));
                     kl_isometry_destroy(&o);
                     const kl_trunc_opts least = {.m = 1000, .m_min = 6, .discard = 0.9, .nstate = nstate};
                     expect_ok(truncate(&b, side, &least, &o, &info, &err), err);
@@ -233,7 +244,8 @@ static void test_weights(void **state)
 /* What a device makes of its matrices, here one reflection after the other. */
 static int reduce_calls;
 
-static kl_status reduce_there(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr all, double *d, double *e, kl_err *err)
+static kl_status reduce_there(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr all, double *d,
+                              double *e, kl_err *err)
 {
     double *const p = kl_test_guarded(4096);
     (void)ex, (void)err;
@@ -249,7 +261,8 @@ static kl_status reduce_there(kl_exec *ex, int nmat, const int *n, const int64_t
                 if (j + 1 < rows) v[j + 1] = 0;
                 continue;
             }
-            const double alpha = -copysign(sqrt(squares + e[j] * e[j]), e[j]), scale = 1 / (e[j] - alpha), tau = 2 / (1 + squares * scale * scale);
+            const double alpha = -copysign(sqrt(squares + e[j] * e[j]), e[j]), scale = 1 / (e[j] - alpha),
+                         tau = 2 / (1 + squares * scale * scale);
             for (int r = j + 2; r < rows; r++) v[r] *= scale;
             v[j + 1] = 1, e[j] = alpha;
             for (int r = j + 1; r < rows; r++) {
@@ -266,11 +279,14 @@ static kl_status reduce_there(kl_exec *ex, int nmat, const int *n, const int64_t
     return KL_OK;
 }
 
-/* Sectors so large that only what is kept of their eigenvectors is made, by several threads: the weight that m states can hold, orthonormal columns, and the states that singular
-   values give; all of it also where an executor makes the matrices tridiagonal. */
+/* Sectors so large that only what is kept of their eigenvectors is made, by several threads: the weight that
+   m states can hold, orthonormal columns, and the states that singular values give; all of it also where an
+   executor makes the matrices tridiagonal. */
 static void test_turned(void **state)
 {
-    enum { WAYS = 4 }; /* density matrices, singular values, and density matrices reduced there: those of 160 rows and more, all; of 129 and more vectors are shared out */
+    /* density matrices, singular values, and density matrices reduced there: those of 160 rows and more, all;
+       of 129 and more vectors are shared out */
+    enum { WAYS = 4 };
     kl_err err = {""};
     bench b;
     (void)state;
@@ -354,8 +370,8 @@ static void test_multiplet(void **state)
     core_no_memory();
 }
 
-/* Singular values down to 1e-14 of the largest: `precise` finds them, with their vectors, where a density matrix is blind. Two wavefunctions: the
-   second one holds the even ones only, of other columns. */
+/* Singular values down to 1e-14 of the largest: `precise` finds them, with their vectors, where a density
+   matrix is blind. Two wavefunctions: the second one holds the even ones only, of other columns. */
 static void test_tiny_values(void **state)
 {
     kl_err err = {""};
@@ -367,7 +383,9 @@ static void test_tiny_values(void **state)
         expect_true(r >= 12 && c >= 12);
         memset(b.psi, 0, (size_t)(b.n * nstate) * sizeof *b.psi);
         for (int k = 0; k < values; k++) /* u_k = (e_k + e_{k+6}) / sqrt 2 */
-            for (int h = 0; h < 4; h++) b.psi[(nstate == 2 && k % 2 ? b.n : 0) + k + 6 * (h & 1) + (int64_t)(k + 6 * (h >> 1)) * r] = pow(10, -2.5 * k) / 2;
+            for (int h = 0; h < 4; h++)
+                b.psi[(nstate == 2 && k % 2 ? b.n : 0) + k + 6 * (h & 1) + (int64_t)(k + 6 * (h >> 1)) * r] =
+                    pow(10, -2.5 * k) / 2;
         put(&b);
         for (int side = KL_LEFT; side <= KL_RIGHT; side++) {
             kl_isometry *o = NULL;
@@ -433,9 +451,11 @@ static int falling(const void *pa, const void *pb)
     return (a < b) - (a > b);
 }
 
-/* What is wanted of every sector: the largest set of weights that makes no more than m states when its sectors are made even; and a sixteenth more, in whole tiles, unless the number is fixed.
-   Returns how many that are. */
-static int64_t fill_up(const found *all, int64_t n, const kl_basis *whole, int m, int fixed, int *want, int *there)
+/* What is wanted of every sector: the largest set of weights that makes no more than m states when its
+   sectors are made even; and a sixteenth more, in whole tiles, unless the number is fixed. Returns how many
+   that are. */
+static int64_t fill_up(const found *all, int64_t n, const kl_basis *whole, int m, int fixed, int *want,
+                       int *there)
 {
     int64_t total = m + 1, keep = n < m ? n : m;
     memset(there, 0, (size_t)whole->nsec * sizeof *there);
@@ -462,19 +482,24 @@ static int64_t fill_up(const found *all, int64_t n, const kl_basis *whole, int m
 static void test_fill(void **state)
 {
     enum { N = 9 };
-    static const int dim[N] = {10, 246, 38, 130, 113, 96, 60, 24, 300}, there[N] = {99, 999, 999, 999, 999, 96, 62, 99, 310};
-    static const int want[3][N] = {{10, 256, 40, 160, 128, 96, 62, 24, 310}, {10, 256, 40, 130, 113, 96, 62, 24, 300}, {10, 246, 38, 130, 113, 96, 60, 24, 300}};
+    static const int dim[N] = {10, 246, 38, 130, 113, 96, 60, 24, 300},
+                     there[N] = {99, 999, 999, 999, 999, 96, 62, 99, 310};
+    static const int want[3][N] = {{10, 256, 40, 160, 128, 96, 62, 24, 310},
+                                   {10, 256, 40, 130, 113, 96, 62, 24, 300},
+                                   {10, 246, 38, 130, 113, 96, 60, 24, 300}};
     static const int64_t more[3] = {1000, 14, 0};
     (void)state;
     for (int t = 0; t < 3; t++) {
         int got[N];
         memcpy(got, dim, sizeof got);
         kl_sectors_fill(N, got, there, more[t]);
-        for (int c = 0; c < N; c++) kl_test_case("more=%d sector %d", (int)more[t], c), expect_eq(got[c], want[t][c]);
+        for (int c = 0; c < N; c++)
+            kl_test_case("more=%d sector %d", (int)more[t], c), expect_eq(got[c], want[t][c]);
     }
 }
 
-/* For a device: sectors filled up, little more in all than asked for; even ones, and never more, where the number is fixed or a weight decides. */
+/* For a device: sectors filled up, little more in all than asked for; even ones, and never more, where the
+   number is fixed or a weight decides. */
 static void test_full(void **state)
 {
     static const struct {
@@ -505,12 +530,16 @@ static void test_full(void **state)
             }
             qsort(all, (size_t)n, sizeof *all, falling);
             for (int m = sizes[t].from; m < sizes[t].to; m += sizes[t].step)
-                for (int fixed = 0; fixed < 3; fixed++) { /* 2: a discarded weight that nothing is left out for */
+                /* 2: a discarded weight that nothing is left out for */
+                for (int fixed = 0; fixed < 3; fixed++) {
                     kl_isometry *o = NULL;
                     kl_trunc_info info;
-                    const kl_trunc_opts opts = {.m = m, .nstate = 1, .fill = fixed == 1, .discard = fixed == 2 ? 1e-300 : 0};
+                    const kl_trunc_opts opts = {
+                        .m = m, .nstate = 1, .fill = fixed == 1, .discard = fixed == 2 ? 1e-300 : 0};
                     expect_ok(truncate(&b, side, &opts, &o, &info, &err), err);
-                    kl_test_case("m=%d side=%d fixed=%d: %lld of %lld states in %d of %d sectors", m, side, fixed, (long long)o->basis.total, (long long)whole->total, o->basis.nsec, whole->nsec);
+                    kl_test_case("m=%d side=%d fixed=%d: %lld of %lld states in %d of %d sectors", m, side,
+                                 fixed, (long long)o->basis.total, (long long)whole->total, o->basis.nsec,
+                                 whole->nsec);
                     expect_eq(info.m, o->basis.total);
                     if (m < 8 * whole->nsec || n < m) { /* as they come */
                         expect_true(o->basis.total == m || n < m);
@@ -520,19 +549,24 @@ static void test_full(void **state)
                     nfull++, nmore += o->basis.total > m;
                     const int64_t total = fill_up(all, n, whole, m, fixed, want, want + whole->nsec);
                     expect_true(total <= m + m / 16 && total + whole->nsec >= m);
-                    if (fixed == 1) expect_true(o->basis.total <= m && o->basis.total >= total); /* and weights of rounding alone fill up, too */
+                    /* and weights of rounding alone fill up, too */
+                    if (fixed == 1) expect_true(o->basis.total <= m && o->basis.total >= total);
                     else expect_eq(o->basis.total, total);
-                    for (int c = 0; c < o->basis.nsec && fixed != 1; c++) expect_eq(o->basis.dim[c], want[kl_basis_find(whole, o->basis.q[c])]);
+                    for (int c = 0; c < o->basis.nsec && fixed != 1; c++)
+                        expect_eq(o->basis.dim[c], want[kl_basis_find(whole, o->basis.q[c])]);
                     kl_isometry_destroy(&o);
                 }
-            for (int m = sizes[t].from; m < sizes[t].to; m += sizes[t].step) { /* of a basis that is made up, likewise */
+            /* of a basis that is made up, likewise */
+            for (int m = sizes[t].from; m < sizes[t].to; m += sizes[t].step) {
                 int total = 0;
                 if (m < 8 * whole->nsec) continue;
                 expect_ok(kl_engine_share(b.e, side, sizes[t].centre + 1, m, whole, want, &err), err);
                 kl_test_case("m=%d side=%d: a basis that is made up", m, side);
-                for (int c = 0; c < whole->nsec; total += want[c++]) expect_true(want[c] == whole->dim[c] || want[c] % 2 == 0);
+                for (int c = 0; c < whole->nsec; total += want[c++])
+                    expect_true(want[c] == whole->dim[c] || want[c] % 2 == 0);
                 expect_true(total <= m + m / 16);
-                for (int c = 0; c < whole->nsec; c++) nmade += want[c] > 24 && want[c] < whole->dim[c] && want[c] % 8 == 0;
+                for (int c = 0; c < whole->nsec; c++)
+                    nmade += want[c] > 24 && want[c] < whole->dim[c] && want[c] % 8 == 0;
             }
             free(all);
             free(want);
@@ -565,29 +599,37 @@ static void test_nothing(void **state)
     core_no_memory();
 }
 
-/* What a device's executor offers, here by LAPACK: the same bits must come out, whoever finds the eigenvectors. */
+/* What a device's executor offers, here by LAPACK: the same bits must come out, whoever finds the
+   eigenvectors. */
 static int eigen_calls, eigen_matrices;
 
-static kl_status eigen_there(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *w, kl_err *err)
+static kl_status eigen_there(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *w,
+                             kl_err *err)
 {
     kl_status st = KL_OK;
     (void)ex;
     eigen_calls++;
     eigen_matrices += nmat;
-    for (int i = 0; i < nmat && st == KL_OK; w += n[i++]) st = kl_dense_eig(n[i], (double *)kl_dptr_at(a, off[i]).addr, n[i] > 1 ? n[i] : 1, w, err);
+    for (int i = 0; i < nmat && st == KL_OK; w += n[i++])
+        st = kl_dense_eig(n[i], (double *)kl_dptr_at(a, off[i]).addr, n[i] > 1 ? n[i] : 1, w, err);
     return st;
 }
 
 static void test_eigen_there(void **state)
 {
-    static const kl_trunc_opts wanted[] = {{.m = 20, .nstate = 2}, {.m = 9, .nstate = 2, .noise = 1e-4}, {.m = 1000, .nstate = 2, .discard = 1e-5}, {.m = 30, .nstate = 2, .fill = 1}};
+    static const kl_trunc_opts wanted[] = {{.m = 20, .nstate = 2},
+                                           {.m = 9, .nstate = 2, .noise = 1e-4},
+                                           {.m = 1000, .nstate = 2, .discard = 1e-5},
+                                           {.m = 30, .nstate = 2, .fill = 1}};
     kl_err err = {""};
     bench b;
     (void)state;
     bench_open(&b, "hubbard", "chain:8", "U=4", "N_up=4 N_dn=4", 2, 3, 5);
     const int i = b.e->layout.pair[0] >= 0 ? 0 : 1; /* one sector without weight, in both states */
     for (int s = 0; s < 2; s++)
-        for (int64_t k = 0; k < (int64_t)b.e->row->basis.dim[i] * b.e->col->basis.dim[b.e->layout.pair[i]]; k++) b.psi[s * b.n + b.e->layout.off[i] + k] = 0;
+        for (int64_t k = 0; k < (int64_t)b.e->row->basis.dim[i] * b.e->col->basis.dim[b.e->layout.pair[i]];
+             k++)
+            b.psi[s * b.n + b.e->layout.off[i] + k] = 0;
     put(&b);
     eigen_calls = 0;
     for (int c = 0; c < 4; c++)
@@ -597,7 +639,8 @@ static void test_eigen_there(void **state)
             kl_test_case("case %d side %d", c, side);
             for (int there = 0; there < 2; there++) {
                 b.j.ex->vt.eigen = there ? eigen_there : NULL;
-                b.j.ex->eigen_least = !there ? 0 : c == 0 && side == KL_RIGHT ? 1000000 : c > 1 ? 12 : 0; /* not worth it: as if it were not there; only the large ones; all */
+                /* not worth it: as if it were not there; only the large ones; all */
+                b.j.ex->eigen_least = !there ? 0 : c == 0 && side == KL_RIGHT ? 1000000 : c > 1 ? 12 : 0;
                 b.j.ex->neigen_time = c == 1 ? 2 : 0; /* both equally fast: about half of the work */
                 b.j.ex->eigen_time[0] = (kl_eigen_time){4, 1e-6, 1e-6};
                 b.j.ex->eigen_time[1] = (kl_eigen_time){40, 1e-3, 1e-3};
@@ -605,7 +648,8 @@ static void test_eigen_there(void **state)
             }
             expect_true(memcmp(&info[0], &info[1], sizeof *info) == 0);
             expect_eq(o[0]->basis.nsec, o[1]->basis.nsec);
-            expect_true(memcmp(o[0]->basis.dim, o[1]->basis.dim, (size_t)o[0]->basis.nsec * sizeof(int)) == 0);
+            expect_true(memcmp(o[0]->basis.dim, o[1]->basis.dim, (size_t)o[0]->basis.nsec * sizeof(int)) ==
+                        0);
             expect_eq(o[0]->ndata, o[1]->ndata);
             expect_true(memcmp(o[0]->data, o[1]->data, (size_t)o[0]->ndata * sizeof(double)) == 0);
             kl_isometry_destroy(&o[0]);
@@ -615,7 +659,8 @@ static void test_eigen_there(void **state)
     expect_true(eigen_matrices > 0 && eigen_matrices < 7 * b.e->row->basis.nsec);
     b.j.ex->vt.eigen = eigen_there, b.j.ex->eigen_least = 0, b.j.ex->neigen_time = 2;
     eigen_calls = 0;
-    for (int c = 0; c < 60; c++) { /* half of a millisecond saved at most each time: what takes so long to open has to wait */
+    /* half of a millisecond saved at most each time: what takes so long to open has to wait */
+    for (int c = 0; c < 60; c++) {
         kl_isometry *o = NULL;
         kl_trunc_info info;
         b.j.ex->eigen_opening = 1e-3;
@@ -643,7 +688,10 @@ static void test_eigen_there(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_weights), cmocka_unit_test(test_turned),  cmocka_unit_test(test_multiplet),   cmocka_unit_test(test_tiny_values),
-                                       cmocka_unit_test(test_noise),   cmocka_unit_test(test_fill), cmocka_unit_test(test_full),    cmocka_unit_test(test_nothing),     cmocka_unit_test(test_eigen_there)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_weights),    cmocka_unit_test(test_turned),
+                                       cmocka_unit_test(test_multiplet),  cmocka_unit_test(test_tiny_values),
+                                       cmocka_unit_test(test_noise),      cmocka_unit_test(test_fill),
+                                       cmocka_unit_test(test_full),       cmocka_unit_test(test_nothing),
+                                       cmocka_unit_test(test_eigen_there)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Parameters and term lists: the list, expanded here by plain Kronecker products, equals the oracle's H on every lattice and order; the energies
-   are those of textbooks; every refusal says its line. Hand-made tables stand beside the generated ones, so that a fault in one shows.
+/* Parameters and term lists: the list, expanded here by plain Kronecker products, equals the oracle's H on
+   every lattice and order; the energies are those of textbooks; every refusal says its line. Hand-made tables
+   stand beside the generated ones, so that a fault in one shows.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "kl_test.h"
@@ -14,8 +15,9 @@ static kl_site_product hand_product[HAND_OPS * HAND_OPS];
 static const char *const hand_state[] = {"0", "up", "dn", "updn"};
 static const int hand_charge[][KL_MAX_CHARGE] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}};
 static const kl_charge hand_charges[] = {{"N_up", 0, 1, 1, 1}, {"N_dn", 0, 1, 1, 1}};
-static const kl_param_def hand_param[] = {{"t", KL_PARAM_SCALAR, 1.0},     {"U", KL_PARAM_SCALAR, 4.0}, {"W", KL_PARAM_SCALAR, 0.7},
-                                          {"eps", KL_PARAM_SITE, 0.0},     {"V", KL_PARAM_BOND, 0.0},   {"X", KL_PARAM_BOND, 0.0},
+static const kl_param_def hand_param[] = {{"t", KL_PARAM_SCALAR, 1.0},    {"U", KL_PARAM_SCALAR, 4.0},
+                                          {"W", KL_PARAM_SCALAR, 0.7},    {"eps", KL_PARAM_SITE, 0.0},
+                                          {"V", KL_PARAM_BOND, 0.0},      {"X", KL_PARAM_BOND, 0.0},
                                           {"alpha", KL_PARAM_SCALAR, 2.0}};
 static kl_site_type hand_type[1];
 static kl_term_def hand_term[HAND_TERMS];
@@ -78,7 +80,8 @@ static void multiply(matrix a, matrix b, matrix ab)
 
 static void make_hand(void)
 {
-    matrix one = {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}}, cu = {{0, 1, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 1}, {0, 0, 0, 0}},
+    matrix one = {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}},
+           cu = {{0, 1, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 1}, {0, 0, 0, 0}},
            cd = {{0, 0, 1, 0}, {0, 0, 0, -1}, {0, 0, 0, 0}, {0, 0, 0, 0}}, mu, md, ab;
     for (int r = 0; r < 4; r++)
         for (int c = 0; c < 4; c++) {
@@ -87,7 +90,8 @@ static void make_hand(void)
         }
     memset(hand_op, 0, sizeof hand_op);
     memset(hand_term, 0, sizeof hand_term);
-    hand_type[0] = (kl_site_type){"electron by hand", NULL, 4, hand_state, hand_charge, 0, hand_op, hand_product};
+    hand_type[0] =
+        (kl_site_type){"electron by hand", NULL, 4, hand_state, hand_charge, 0, hand_op, hand_product};
     add_op("1", one);
     add_op("a_up", cu);
     add_op("A_up", mu);
@@ -96,7 +100,8 @@ static void make_hand(void)
     static const struct {
         const char *name;
         int a, b;
-    } more[] = {{"n_up", 2, 1}, {"n_dn", 4, 3}, {"docc", 5, 6}, {"S+", 2, 3}, {"S-", 4, 1}, {"D", 1, 3}, {"D+", 2, 4}, {"n_dn a_up", 6, 1}, {"n_dn A_up", 6, 2}};
+    } more[] = {{"n_up", 2, 1}, {"n_dn", 4, 3}, {"docc", 5, 6},      {"S+", 2, 3},       {"S-", 4, 1},
+                {"D", 1, 3},    {"D+", 2, 4},   {"n_dn a_up", 6, 1}, {"n_dn A_up", 6, 2}};
     for (size_t k = 0; k < sizeof more / sizeof *more; k++) {
         multiply(hand_matrix[more[k].a], hand_matrix[more[k].b], ab);
         add_op(more[k].name, ab);
@@ -112,10 +117,12 @@ static void make_hand(void)
             p->op = find_op(ab, &p->factor);
         }
     }
-    hand = (kl_model){"hand", "", "H", "hand.lua", 0, 2, hand_charges, 7, hand_param, 1, hand_type, 0, hand_kept, 0, hand_term};
+    hand = (kl_model){"hand",     "", "H",       "hand.lua", 0,         2, hand_charges, 7,
+                      hand_param, 1,  hand_type, 0,          hand_kept, 0, hand_term};
 }
 
-/* The kept operator of a string, made with its adjoint if it is new. (A B C ...)^+ is ... C^+ B^+ A^+: every pair of odd ones changes places. */
+/* The kept operator of a string, made with its adjoint if it is new. (A B C ...)^+ is ... C^+ B^+ A^+: every
+   pair of odd ones changes places. */
 static int keep(const int *string)
 {
     int k = 0, adjoint[HAND_FACTORS], nodd = 0;
@@ -150,7 +157,9 @@ static void make_split(const kl_term_def *d, kl_split *row)
         row[mask].kept = keep(string);
         for (int f = 0; f < n; f++)
             for (int g = 0; g < n; g++) {
-                if ((mask >> f & 1) || !(mask >> g & 1) || !hand_op[*d->factor[f].op].odd || !hand_op[*d->factor[g].op].odd) continue;
+                if ((mask >> f & 1) || !(mask >> g & 1) || !hand_op[*d->factor[f].op].odd ||
+                    !hand_op[*d->factor[g].op].odd)
+                    continue;
                 if (f < g) row[mask].sign = -row[mask].sign, row[mask].left_minus ^= 1u << f;
                 else row[mask].right_minus ^= 1u << f;
             }
@@ -165,10 +174,17 @@ static int op_named(const char *name)
 }
 
 /* words: "A_up.0 a_up.1", the operator and its slot. */
-static void add_term(kl_place place, const char *where, int nslot, kl_coef coef, const char *words, int plus_hc)
+static void add_term(kl_place place, const char *where, int nslot, kl_coef coef, const char *words,
+                     int plus_hc)
 {
     kl_term_def *d = &hand_term[hand.nterm];
-    *d = (kl_term_def){.place = place, .where = where, .nslot = nslot, .factor = hand_factor[hand.nterm], .coef = coef, .plus_hc = plus_hc, .line = 10 + hand.nterm,
+    *d = (kl_term_def){.place = place,
+                       .where = where,
+                       .nslot = nslot,
+                       .factor = hand_factor[hand.nterm],
+                       .coef = coef,
+                       .plus_hc = plus_hc,
+                       .line = 10 + hand.nterm,
                        .text = words};
     for (const char *c = words; *c != 0;) {
         char name[32];
@@ -189,17 +205,28 @@ enum { T, U, W, EPS, V, X, ALPHA };
 #define NUMBER(v) {KL_COEF_NUMBER, 0, 0, v}
 #define SCALAR(p) {KL_COEF_SCALAR, p, 0, 0.0}
 #define MUL(a, b) {KL_COEF_MUL, a, b, 0.0}
-#define COEF(...) {sizeof((const kl_coef_step[]){__VA_ARGS__}) / sizeof(kl_coef_step), (const kl_coef_step[]){__VA_ARGS__}}
+#define COEF(...)                                                                                  \
+    {                                                                                              \
+        sizeof((const kl_coef_step[]){__VA_ARGS__}) / sizeof(kl_coef_step), (const kl_coef_step[]) \
+        {                                                                                          \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
 static const kl_coef minus_t = COEF(NUMBER(-1.0), SCALAR(T), MUL(0, 1));
 static const kl_coef get_u = COEF(SCALAR(U));
 static const kl_coef get_w = COEF(SCALAR(W));
 static const kl_coef minus_w = COEF(NUMBER(-1.0), SCALAR(W), MUL(0, 1));
 static const kl_coef get_eps = COEF({KL_COEF_AT_SITE, EPS, 0, 0.0});
 static const kl_coef get_v = COEF({KL_COEF_AT_BOND, V, 0, 0.0});
-static const kl_coef get_x = COEF({KL_COEF_AT_BOND, X, 0, 0.0}, {KL_COEF_R, 0, 0, 0.0}, {KL_COEF_DIV, 0, 1, 0.0}); /* X / r */
-static const kl_coef decay = COEF({KL_COEF_R, 0, 0, 0.0}, SCALAR(ALPHA), NUMBER(-1.0), MUL(2, 1), {KL_COEF_POW, 0, 3, 0.0}, NUMBER(0.3), MUL(5, 4)); /* 0.3 r^-alpha */
-static const kl_coef infinite = COEF(NUMBER(1.0), {KL_COEF_R, 0, 0, 0.0}, SCALAR(ALPHA), NUMBER(-1.0), MUL(3, 2), {KL_COEF_ADD, 1, 4, 0.0},
-                                     {KL_COEF_DIV, 0, 5, 0.0}); /* 1 / (r - alpha) */
+/* X / r */
+static const kl_coef get_x =
+    COEF({KL_COEF_AT_BOND, X, 0, 0.0}, {KL_COEF_R, 0, 0, 0.0}, {KL_COEF_DIV, 0, 1, 0.0});
+/* 0.3 r^-alpha */
+static const kl_coef decay = COEF({KL_COEF_R, 0, 0, 0.0}, SCALAR(ALPHA), NUMBER(-1.0), MUL(2, 1),
+                                  {KL_COEF_POW, 0, 3, 0.0}, NUMBER(0.3), MUL(5, 4));
+static const kl_coef infinite =
+    COEF(NUMBER(1.0), {KL_COEF_R, 0, 0, 0.0}, SCALAR(ALPHA), NUMBER(-1.0), MUL(3, 2),
+         {KL_COEF_ADD, 1, 4, 0.0}, {KL_COEF_DIV, 0, 5, 0.0}); /* 1 / (r - alpha) */
 static const kl_coef hand_pairing = COEF(NUMBER(0.8), SCALAR(W), MUL(0, 1));
 
 /* ---- helpers ---- */
@@ -211,7 +238,8 @@ typedef struct setup {
 } setup;
 
 /* lattice: a spec, "torus:2x2 doubled" with double bonds; sets: "name=text" ..., NULL. */
-static kl_status try_setup(setup *s, const kl_model *m, const char *lattice, const char *order, const char *const *sets, kl_err *err)
+static kl_status try_setup(setup *s, const kl_model *m, const char *lattice, const char *order,
+                           const char *const *sets, kl_err *err)
 {
     kl_status st = KL_OK;
     *s = (setup){NULL, NULL, NULL};
@@ -242,11 +270,13 @@ static setup make(const kl_model *m, const char *lattice, const char *order, con
 {
     setup s;
     kl_err err = {""};
-    if (try_setup(&s, m, lattice, order, sets, &err) != KL_OK) fail_msg("%s on %s: %s", m->name, lattice, err.text);
+    if (try_setup(&s, m, lattice, order, sets, &err) != KL_OK)
+        fail_msg("%s on %s: %s", m->name, lattice, err.text);
     return s;
 }
 
-/* Adds coef * M_0 (x) M_1 (x) ... to h[dim][dim], columns first. A string of sorted operators puts P^(odd ones to the right) on each site. */
+/* Adds coef * M_0 (x) M_1 (x) ... to h[dim][dim], columns first. A string of sorted operators puts P^(odd
+   ones to the right) on each site. */
 static void add_kron(const kl_terms *t, const kl_term *term, double *h, int64_t dim)
 {
     double *product = malloc(sizeof *product);
@@ -255,7 +285,8 @@ static void add_kron(const kl_terms *t, const kl_term *term, double *h, int64_t 
     for (int p = 0; p < t->nsite; p++) {
         const kl_site_type *type = t->type[p];
         const int d = type->dim;
-        double *next = calloc((size_t)(size * d * size * d), sizeof *next), *one = calloc((size_t)(d * d), sizeof *one);
+        double *next = calloc((size_t)(size * d * size * d), sizeof *next),
+               *one = calloc((size_t)(d * d), sizeof *one);
         int right = 0, op = 0;
         for (int k = 0; k < term->nop; k++) {
             const kl_op_at *o = &t->op[term->first + k];
@@ -267,13 +298,15 @@ static void add_kron(const kl_terms *t, const kl_term *term, double *h, int64_t 
         for (int e = 0; e < type->op[op].nelem; e++) {
             const kl_elem *x = &type->op[op].elem[e];
             int odd = 0;
-            for (int q = 0; q < t->model->ncharge; q++) odd += t->model->charge[q].odd * type->state_charge[x->col][q];
+            for (int q = 0; q < t->model->ncharge; q++)
+                odd += t->model->charge[q].odd * type->state_charge[x->col][q];
             one[x->col * d + x->row] = odd % 2 != 0 && right % 2 != 0 ? -x->value : x->value;
         }
         for (int64_t c = 0; c < size; c++)
             for (int64_t r = 0; r < size; r++)
                 for (int cc = 0; cc < d && product[c * size + r] != 0.0; cc++)
-                    for (int rr = 0; rr < d; rr++) next[(c * d + cc) * size * d + r * d + rr] = product[c * size + r] * one[cc * d + rr];
+                    for (int rr = 0; rr < d; rr++)
+                        next[(c * d + cc) * size * d + r * d + rr] = product[c * size + r] * one[cc * d + rr];
         free(product);
         free(one);
         product = next;
@@ -302,20 +335,23 @@ static void compare_with_oracle(const setup *s, oracle *o)
     for (int64_t c = 0; c < n; c++)
         for (int64_t r = 0; r < n; r++) {
             if (!(fabs(have[c * n + r] - want[c * n + r]) <= 1e-13 * size))
-                fail_msg("%s on %s: H[%lld][%lld] = %.17g, the oracle has %.17g", s->terms->model->name, s->lat->spec, (long long)r, (long long)c, have[c * n + r],
-                         want[c * n + r]);
-            if (!(fabs(have[c * n + r] - have[r * n + c]) <= 1e-13 * size)) fail_msg("H is not symmetric at (%lld, %lld)", (long long)r, (long long)c);
+                fail_msg("%s on %s: H[%lld][%lld] = %.17g, the oracle has %.17g", s->terms->model->name,
+                         s->lat->spec, (long long)r, (long long)c, have[c * n + r], want[c * n + r]);
+            if (!(fabs(have[c * n + r] - have[r * n + c]) <= 1e-13 * size))
+                fail_msg("H is not symmetric at (%lld, %lld)", (long long)r, (long long)c);
             int a[KL_MAX_CHARGE] = {0}, b[KL_MAX_CHARGE] = {0};
             oracle_charge(o, r, a);
             oracle_charge(o, c, b);
-            if (have[c * n + r] != 0.0 && memcmp(a, b, sizeof a) != 0) fail_msg("H[%lld][%lld] changes a charge", (long long)r, (long long)c);
+            if (have[c * n + r] != 0.0 && memcmp(a, b, sizeof a) != 0)
+                fail_msg("H[%lld][%lld] changes a charge", (long long)r, (long long)c);
         }
     free(want);
     free(have);
     oracle_sector_destroy(&all);
 }
 
-static double energy(const kl_model *m, const char *lattice, const char *order, const char *const *sets, const int *charge)
+static double energy(const kl_model *m, const char *lattice, const char *order, const char *const *sets,
+                     const int *charge)
 {
     setup s = make(m, lattice, order, sets);
     oracle *o = oracle_create(m, s.lat, s.par);
@@ -336,7 +372,8 @@ static void hubbard_terms(const char *bonds)
 
 /* ---- tests ---- */
 
-/* Programs that would read outside of what a term has, one at a time: term 0 is on a bond, term 2 on a site. */
+/* Programs that would read outside of what a term has, one at a time: term 0 is on a bond, term 2 on a
+   site. */
 static void check_wrong_coefs(void)
 {
     const struct {
@@ -413,20 +450,23 @@ static void test_model_check(void **state)
     core_refused(kl_model_check(&hand, &err), &err, (const char *[]){"term[0]", "hand.lua:10", NULL});
     hand_factor[0][0].slot = 0;
     assert_int_equal(kl_model_check(&hand, &err), KL_OK);
-    /* Symbolic records: one entry wrong at a time. Row 1 of term 0 has A_up on the left, a_up on the right. */
+    /* Symbolic records: one entry wrong at a time. Row 1 of term 0 has A_up on the left, a_up on the
+       right. */
     kl_split *const row = &hand_split[0][1], right = *row;
     kl_kept *const kept = &hand_kept[row->kept], was = *kept;
     static const struct {
         kl_split row;
         const char *word;
-    } wrong_row[] = {{{-1, 1, 0, 2}, "no block keeps"}, {{HAND_KEPT, 1, 0, 2}, "no block keeps"}, {{0, 1, 0, 2}, "shift, parity or adjoint"},
-                     {{-2, -1, 0, 2}, "superblock"},    {{-2, 1, 2, 2}, "growing left block"},     {{-2, 1, 0, 0}, "growing right block"},
-                     {{-2, 1, 1, 2}, "growing left block"},   {{-2, 1, 0, 6}, "growing right block"}};
+    } wrong_row[] = {{{-1, 1, 0, 2}, "no block keeps"},          {{HAND_KEPT, 1, 0, 2}, "no block keeps"},
+                     {{0, 1, 0, 2}, "shift, parity or adjoint"}, {{-2, -1, 0, 2}, "superblock"},
+                     {{-2, 1, 2, 2}, "growing left block"},      {{-2, 1, 0, 0}, "growing right block"},
+                     {{-2, 1, 1, 2}, "growing left block"},      {{-2, 1, 0, 6}, "growing right block"}};
     assert_true(right.sign == 1 && right.left_minus == 0 && right.right_minus == 2);
     for (size_t k = 0; k < sizeof wrong_row / sizeof *wrong_row; k++) {
         *row = wrong_row[k].row;
         if (row->kept == -2) row->kept = right.kept;
-        core_refused(kl_model_check(&hand, &err), &err, (const char *[]){"term[0]", "hand.lua:10", wrong_row[k].word, NULL});
+        core_refused(kl_model_check(&hand, &err), &err,
+                     (const char *[]){"term[0]", "hand.lua:10", wrong_row[k].word, NULL});
     }
     *row = right;
     kl_kept wrong_kept[] = {was, was, was, was, was, was};
@@ -457,36 +497,51 @@ static void test_model_check(void **state)
 
 static void test_textbook(void **state)
 {
-    const kl_model *heis = core_model("heisenberg", "S=1/2"), *spin1 = core_model("heisenberg", "S=1"), *hub = core_model("hubbard", "F=1/2");
+    const kl_model *heis = core_model("heisenberg", "S=1/2"), *spin1 = core_model("heisenberg", "S=1"),
+                   *hub = core_model("hubbard", "F=1/2");
     const int singlet[] = {0, 0};
     (void)state;
     expect_near(energy(heis, "ring:4", "column", NULL, singlet), -2.0, 1e-13); /* Heisenberg ring of 4 */
     expect_near(energy(heis, "ring:2", "column", NULL, singlet), -0.75, 1e-14); /* a ring of 2 has one bond */
-    expect_near(energy(heis, "torus:2x2", "column", NULL, singlet), -2.0, 1e-13); /* a 2x2 torus is the ring of 4 */
+    /* a 2x2 torus is the ring of 4 */
+    expect_near(energy(heis, "torus:2x2", "column", NULL, singlet), -2.0, 1e-13);
     expect_near(energy(heis, "square:2x2", "snake", NULL, singlet), -2.0, 1e-13); /* the open plaquette too */
-    expect_near(energy(heis, "chain:6", "column", (const char *[]){"Delta=0", NULL}, singlet), cos(M_PI / 7) * -1 - cos(2 * M_PI / 7) - cos(3 * M_PI / 7),
+    expect_near(energy(heis, "chain:6", "column", (const char *[]){"Delta=0", NULL}, singlet),
+                cos(M_PI / 7) * -1 - cos(2 * M_PI / 7) - cos(3 * M_PI / 7),
                 1e-13); /* XX chain: free fermions of band -cos k */
     expect_near(energy(spin1, "chain:2", "column", NULL, singlet), -2.0, 1e-13); /* two spins 1 */
     for (int u = 0; u <= 8; u += 2) {
         char text[16];
         snprintf(text, sizeof text, "U=%d", u);
-        expect_near(energy(hub, "chain:2", "column", (const char *[]){text, NULL}, (int[]){1, 1}), (u - sqrt(u * u + 16.0)) / 2.0, 1e-13); /* two-site Hubbard */
+        /* two-site Hubbard */
+        expect_near(energy(hub, "chain:2", "column", (const char *[]){text, NULL}, (int[]){1, 1}),
+                    (u - sqrt(u * u + 16.0)) / 2.0, 1e-13);
     }
     double band = 0.0, ring = 0.0;
     for (int k = 1; k <= 2; k++) band += 2.0 * -2.0 * cos(M_PI * k / 6.0);
-    expect_near(energy(hub, "chain:5", "column", (const char *[]){"U=0", NULL}, (int[]){2, 2}), band, 1e-12); /* free fermions on a chain of 5 */
+    /* free fermions on a chain of 5 */
+    expect_near(energy(hub, "chain:5", "column", (const char *[]){"U=0", NULL}, (int[]){2, 2}), band, 1e-12);
     for (int k = -1; k <= 1; k++) ring += 2.0 * -2.0 * cos(2.0 * M_PI * k / 5.0);
-    expect_near(energy(hub, "ring:5", "column", (const char *[]){"U=0", NULL}, (int[]){3, 3}), ring, 1e-12); /* free fermions on a ring of 5: the long bond's sign */
-    expect_near(energy(hub, "chain:3", "column", (const char *[]){"U=0", "t=0", "mu=0.5,1,-2", NULL}, (int[]){1, 0}), -1.0, 1e-13); /* mu takes the best site */
+    /* free fermions on a ring of 5: the long bond's sign */
+    expect_near(energy(hub, "ring:5", "column", (const char *[]){"U=0", NULL}, (int[]){3, 3}), ring, 1e-12);
+    /* mu takes the best site */
+    expect_near(
+        energy(hub, "chain:3", "column", (const char *[]){"U=0", "t=0", "mu=0.5,1,-2", NULL}, (int[]){1, 0}),
+        -1.0, 1e-13);
     core_no_memory();
 }
 
 static void test_against_oracle(void **state)
 {
-    static const char *const lattices[] = {"chain:4", "ring:4", "ring:3", "ring:2", "torus:2x2", "ladder:2x2", "cylinder:2x2", "square:2x2"};
+    static const char *const lattices[] = {"chain:4",   "ring:4",     "ring:3",       "ring:2",
+                                           "torus:2x2", "ladder:2x2", "cylinder:2x2", "square:2x2"};
     static const char *const orders[] = {"column", "snake", "fiedler"};
-    static const char *const xxz[] = {"J=0.7", "Delta=1.3", "h=normal(0,1)", NULL}, *const hub[] = {"t=0.9", "U=3", "mu=uniform(-1,1)", NULL};
-    const kl_model *models[] = {core_model("heisenberg", "S=1/2"), core_model("heisenberg", "S=1"), core_model("hubbard", "F=1/2")};
+    static const char *const xxz[] = {"J=0.7", "Delta=1.3", "h=normal(0,1)", NULL}, *const hub[] = {
+                                                                                        "t=0.9", "U=3",
+                                                                                        "mu=uniform(-1,1)",
+                                                                                        NULL};
+    const kl_model *models[] = {core_model("heisenberg", "S=1/2"), core_model("heisenberg", "S=1"),
+                                core_model("hubbard", "F=1/2")};
     (void)state;
     for (size_t m = 0; m < 3; m++)
         for (size_t l = 0; l < sizeof lattices / sizeof *lattices; l++)
@@ -500,18 +555,23 @@ static void test_against_oracle(void **state)
     core_no_memory();
 }
 
-/* Products of many odd operators, written unsorted, on coinciding sites, with h.c. of what is its own adjoint; bonds of two arrays; pairs; runs. */
+/* Products of many odd operators, written unsorted, on coinciding sites, with h.c. of what is its own
+   adjoint; bonds of two arrays; pairs; runs. */
 static void test_signs(void **state)
 {
-    static const char *const sets[] = {"eps=uniform(-W,W)", "V=uniform(-1,1)", "X=normal(0,W/2)", "U=2.5", NULL};
+    static const char *const sets[] = {"eps=uniform(-W,W)", "V=uniform(-1,1)", "X=normal(0,W/2)", "U=2.5",
+                                       NULL};
     static const char *const lattices[] = {"chain:4", "ring:4", "ring:3", "ring:2"};
     static const char *const orders[] = {"column", "3,1,0,2", "2,0,1,3"};
     kl_err err = {""};
     (void)state;
     hubbard_terms("nn");
-    add_term(KL_PLACE_SITE, NULL, 1, get_eps, "n_up.0", 1);                          /* its own adjoint: counts twice */
-    add_term(KL_PLACE_BOND, "nn", 2, get_v, "A_up.1 A_dn.0 a_dn.1 a_up.0", 1);       /* exchange, written unsorted */
-    add_term(KL_PLACE_BOND, "nnn", 2, get_x, "a_up.1 n_dn.0 A_up.0", 1);             /* correlated hopping, reversed */
+    /* its own adjoint: counts twice */
+    add_term(KL_PLACE_SITE, NULL, 1, get_eps, "n_up.0", 1);
+    /* exchange, written unsorted */
+    add_term(KL_PLACE_BOND, "nn", 2, get_v, "A_up.1 A_dn.0 a_dn.1 a_up.0", 1);
+    /* correlated hopping, reversed */
+    add_term(KL_PLACE_BOND, "nnn", 2, get_x, "a_up.1 n_dn.0 A_up.0", 1);
     add_term(KL_PLACE_PAIR, NULL, 2, decay, "D+.1 D.0", 1);
     add_term(KL_PLACE_RUN, NULL, 3, get_w, "A_up.2 n_dn.1 a_up.0", 1);
     add_term(KL_PLACE_BOND, "nn", 2, minus_w, "A_dn.0 a_up.1 A_up.0 a_dn.1", 1);
@@ -532,31 +592,39 @@ static void test_orders(void **state)
     const kl_model *hub = core_model("hubbard", "F=1/2");
     static const char *const orders[] = {"snake", "fiedler", "5,0,3,1,4,2"};
     (void)state;
-    static const char *const lattices[] = {"ladder:3x2", "cylinder:3x2", "cylinder:3x2 doubled", "torus:3x2", "torus:3x2 doubled", "ring:6"};
+    static const char *const lattices[] = {"ladder:3x2", "cylinder:3x2",      "cylinder:3x2 doubled",
+                                           "torus:3x2",  "torus:3x2 doubled", "ring:6"};
     for (size_t l = 0; l < sizeof lattices / sizeof *lattices; l++) {
         const double e = energy(hub, lattices[l], "column", NULL, (int[]){3, 2});
-        for (size_t w = 0; w < 3; w++) expect_near(energy(hub, lattices[l], orders[w], NULL, (int[]){3, 2}), e, 1e-12);
+        for (size_t w = 0; w < 3; w++)
+            expect_near(energy(hub, lattices[l], orders[w], NULL, (int[]){3, 2}), e, 1e-12);
     }
 }
 
-/* Translated by one site, a ring or torus has the same energy, also with terms that know the direction of a bond. */
+/* Translated by one site, a ring or torus has the same energy, also with terms that know the direction of a
+   bond. */
 static void test_translation(void **state)
 {
-    static const char *const here[] = {"eps=0.3,-1.1,0.7,0.2", NULL}, *const there[] = {"eps=0.2,0.3,-1.1,0.7", NULL};
+    static const char *const here[] = {"eps=0.3,-1.1,0.7,0.2", NULL}, *const there[] = {
+                                                                          "eps=0.2,0.3,-1.1,0.7", NULL};
     kl_err err = {""};
     (void)state;
     hubbard_terms("nn");
     add_term(KL_PLACE_SITE, NULL, 1, get_eps, "n_up.0", 0);
-    add_term(KL_PLACE_BOND, "nn", 2, hand_pairing, "A_up.0 n_dn.1 a_up.1", 1); /* not symmetric under exchange of its sites */
+    /* not symmetric under exchange of its sites */
+    add_term(KL_PLACE_BOND, "nn", 2, hand_pairing, "A_up.0 n_dn.1 a_up.1", 1);
     add_term(KL_PLACE_BOND, "nn", 2, hand_pairing, "S+.0 a_up.1 A_dn.1", 1);
     if (kl_model_check(&hand, &err) != KL_OK) fail_msg("%s", err.text);
     for (int q = 1; q < 4; q++)
-        expect_near(energy(&hand, "ring:4", "column", here, (int[]){q, 2}), energy(&hand, "ring:4", "column", there, (int[]){q, 2}), 1e-12);
+        expect_near(energy(&hand, "ring:4", "column", here, (int[]){q, 2}),
+                    energy(&hand, "ring:4", "column", there, (int[]){q, 2}), 1e-12);
 
-    /* Kitaev ring: e_k = sqrt((2 t cos k + mu)^2 + (2 Delta sin k)^2), E = sum_k [-(2 t cos k + mu) - e_k] / 2 of either parity; k = 0 is not paired. */
+    /* Kitaev ring: e_k = sqrt((2 t cos k + mu)^2 + (2 Delta sin k)^2), E = sum_k [-(2 t cos k + mu) - e_k] /
+       2 of either parity; k = 0 is not paired. */
     const kl_embedded *const pairing = kl_modelread_shipped("pairing");
     kl_tables *kitaev = NULL;
-    if (kl_modelread_text("pairing.lua", pairing->text, pairing->size, NULL, &kitaev, &err) != KL_OK) fail_msg("%s", err.text);
+    if (kl_modelread_text("pairing.lua", pairing->text, pairing->size, NULL, &kitaev, &err) != KL_OK)
+        fail_msg("%s", err.text);
     const double t = 1.0, mu = 0.4, delta = 0.6;
     double even = -(2.0 * t + mu), odd = 0.0; /* N = 5: k = 0 is filled in the odd sector */
     for (int k = 1; k <= 2; k++) {
@@ -564,7 +632,10 @@ static void test_translation(void **state)
         odd += xi - sqrt(xi * xi + pow(2.0 * delta * sin(2.0 * M_PI * k / 5.0), 2));
     }
     odd += even;
-    expect_near(energy(kitaev->model, "ring:5", "column", (const char *[]){"t=1", "mu=0.4", "Delta=0.6", "V=0", NULL}, (int[]){1}), odd, 1e-12); /* Kitaev ring of 5 */
+    /* Kitaev ring of 5 */
+    expect_near(energy(kitaev->model, "ring:5", "column",
+                       (const char *[]){"t=1", "mu=0.4", "Delta=0.6", "V=0", NULL}, (int[]){1}),
+                odd, 1e-12);
     kl_tables_destroy(&kitaev);
 }
 
@@ -588,7 +659,8 @@ static void test_double_bonds(void **state)
 static void test_merging(void **state)
 {
     (void)state;
-    /* W - W cancels to nothing; n_up n_up = n_up; a_up a_up = 0; A_up a_up + a_up A_up = 1 is not asked for, but 1 * 1 is a constant. */
+    /* W - W cancels to nothing; n_up n_up = n_up; a_up a_up = 0; A_up a_up + a_up A_up = 1 is not asked for,
+       but 1 * 1 is a constant. */
     make_hand();
     add_term(KL_PLACE_SITE, NULL, 1, get_w, "n_up.0", 0);
     add_term(KL_PLACE_SITE, NULL, 1, minus_w, "n_up.0 n_up.0", 0);
@@ -605,8 +677,10 @@ static void test_merging(void **state)
     s = make(&hand, "chain:3", "2,1,0", NULL);
     assert_int_equal(s.terms->nterm, 7);
     for (int64_t k = 1; k < s.terms->nterm; k++) {
-        const kl_op_at *a = &s.terms->op[s.terms->term[k - 1].first], *b = &s.terms->op[s.terms->term[k].first];
-        assert_true(a->pos < b->pos || (a->pos == b->pos && a->op != b->op) || a[1].pos < b[1].pos || a[1].op < b[1].op);
+        const kl_op_at *a = &s.terms->op[s.terms->term[k - 1].first],
+                       *b = &s.terms->op[s.terms->term[k].first];
+        assert_true(a->pos < b->pos || (a->pos == b->pos && a->op != b->op) || a[1].pos < b[1].pos ||
+                    a[1].op < b[1].op);
     }
     expect_near(s.terms->term[s.terms->nterm - 1].coef, 8.0, 1e-14); /* n + h.c. = 2 n */
     drop(&s);
@@ -620,10 +694,12 @@ static void test_added(void **state)
     (void)state;
     setup s = make(hub, "ring:4", "2,0,3,1", NULL);
     const kl_site_type *t = s.terms->type[0];
-    const int cdag = kl_site_op_find(t, "cdag_up"), c = kl_site_op_find(t, "c_up"), n = kl_site_op_find(t, "n_dn"), sz = kl_site_op_find(t, "Sz");
+    const int cdag = kl_site_op_find(t, "cdag_up"), c = kl_site_op_find(t, "c_up"),
+              n = kl_site_op_find(t, "n_dn"), sz = kl_site_op_find(t, "Sz");
     const int64_t before = s.terms->nterm;
     oracle *o = oracle_create(hub, s.lat, s.par);
-    const kl_op_at hop[] = {{3, cdag}, {1, n}, {0, c}}, pin[] = {{2, sz}}, bad[] = {{2, cdag}}, pair[] = {{0, cdag}, {1, cdag}}, off[] = {{4, sz}}, half[] = {{0, cdag}, {1, c}};
+    const kl_op_at hop[] = {{3, cdag}, {1, n}, {0, c}}, pin[] = {{2, sz}}, bad[] = {{2, cdag}},
+                   pair[] = {{0, cdag}, {1, cdag}}, off[] = {{4, sz}}, half[] = {{0, cdag}, {1, c}};
     assert_int_equal(kl_terms_add(s.terms, 0.3, 3, hop, 1, &err), KL_OK);
     assert_int_equal(kl_terms_add(s.terms, -0.2, 1, pin, 0, &err), KL_OK);
     assert_int_equal(kl_terms_merge(s.terms, &err), KL_OK);
@@ -633,14 +709,16 @@ static void test_added(void **state)
     assert_int_equal(s.terms->nterm, before + 3);
     oracle_destroy(&o);
 
-    core_refused(kl_terms_add(s.terms, 1.0, 1, off, 0, &err), &err, (const char *[]){"position 4", "0 to 3", NULL});
+    core_refused(kl_terms_add(s.terms, 1.0, 1, off, 0, &err), &err,
+                 (const char *[]){"position 4", "0 to 3", NULL});
     core_refused(kl_terms_add(s.terms, NAN, 1, pin, 0, &err), &err, (const char *[]){"finite", NULL});
     assert_int_equal(kl_terms_add(s.terms, 1.0, 1, bad, 1, &err), KL_OK);
     core_refused(kl_terms_merge(s.terms, &err), &err, (const char *[]){"added term", "N_up by", NULL});
     drop(&s);
     s = make(hub, "ring:4", "column", NULL);
     assert_int_equal(kl_terms_add(s.terms, 1.0, 2, pair, 1, &err), KL_OK);
-    core_refused(kl_terms_merge(s.terms, &err), &err, (const char *[]){"c_up(0) * c_up(1)", "N_up by -2", NULL});
+    core_refused(kl_terms_merge(s.terms, &err), &err,
+                 (const char *[]){"c_up(0) * c_up(1)", "N_up by -2", NULL});
     drop(&s);
     s = make(hub, "ring:4", "column", NULL);
     assert_int_equal(kl_terms_add(s.terms, 1.0, 2, half, 0, &err), KL_OK);
@@ -656,24 +734,29 @@ static void test_refusals(void **state)
     (void)state;
     make_hand();
     add_term(KL_PLACE_BOND, "rung", 2, minus_t, "A_up.0 a_up.1", 1);
-    core_refused(try_setup(&s, &hand, "chain:4", "column", NULL, &err), &err, (const char *[]){"hand.lua:10", "rung", "nn, nnn, d3", NULL});
+    core_refused(try_setup(&s, &hand, "chain:4", "column", NULL, &err), &err,
+                 (const char *[]){"hand.lua:10", "rung", "nn, nnn, d3", NULL});
     drop(&s);
     make_hand();
     add_term(KL_PLACE_SITE, "copper", 1, get_u, "n_up.0", 0);
-    core_refused(try_setup(&s, &hand, "chain:4", "column", NULL, &err), &err, (const char *[]){"hand.lua:10", "copper", "ends", NULL});
+    core_refused(try_setup(&s, &hand, "chain:4", "column", NULL, &err), &err,
+                 (const char *[]){"hand.lua:10", "copper", "ends", NULL});
     drop(&s);
     make_hand();
     add_term(KL_PLACE_PAIR, NULL, 2, infinite, "n_up.0 n_up.1", 0);
-    core_refused(try_setup(&s, &hand, "chain:4", "column", NULL, &err), &err, (const char *[]){"hand.lua:10", "inf", "site 0, 2", "distance 2", "alpha=2", NULL});
+    core_refused(try_setup(&s, &hand, "chain:4", "column", NULL, &err), &err,
+                 (const char *[]){"hand.lua:10", "inf", "site 0, 2", "distance 2", "alpha=2", NULL});
     drop(&s);
     make_hand();
     add_term(KL_PLACE_RUN, NULL, 3, get_w, "n_up.0 n_up.1 n_up.2", 0);
-    core_refused(try_setup(&s, &hand, "square:2x2", "column", NULL, &err), &err, (const char *[]){"hand.lua:10", "runs", NULL});
+    core_refused(try_setup(&s, &hand, "square:2x2", "column", NULL, &err), &err,
+                 (const char *[]){"hand.lua:10", "runs", NULL});
     drop(&s);
     make_hand();
     add_term(KL_PLACE_NAMED, NULL, 2, get_w, "n_up.0 n_up.1", 0);
     hand_term[0].sites = (const char *const[]){"0", "-5"};
-    core_refused(try_setup(&s, &hand, "chain:4", "column", NULL, &err), &err, (const char *[]){"hand.lua:10", "\"-5\"", "0 to 3", NULL});
+    core_refused(try_setup(&s, &hand, "chain:4", "column", NULL, &err), &err,
+                 (const char *[]){"hand.lua:10", "\"-5\"", "0 to 3", NULL});
     drop(&s);
     hand_term[0].sites = (const char *const[]){"0", "-1"};
     s = make(&hand, "chain:4", "column", NULL);
@@ -682,11 +765,13 @@ static void test_refusals(void **state)
     drop(&s);
     make_hand();
     add_term(KL_PLACE_SITE, NULL, 1, get_w, "D.0 n_dn A_up.0", 0);
-    core_refused(try_setup(&s, &hand, "chain:2", "column", NULL, &err), &err, (const char *[]){"hand.lua:10", "n_dn A_up", "not in the model's tables", NULL});
+    core_refused(try_setup(&s, &hand, "chain:2", "column", NULL, &err), &err,
+                 (const char *[]){"hand.lua:10", "n_dn A_up", "not in the model's tables", NULL});
     drop(&s);
     hand_type[0].where = "ends";
     add_term(KL_PLACE_SITE, NULL, 1, get_w, "n_up.0", 0);
-    core_refused(try_setup(&s, &hand, "chain:4", "column", NULL, &err), &err, (const char *[]){"claims site 1", NULL});
+    core_refused(try_setup(&s, &hand, "chain:4", "column", NULL, &err), &err,
+                 (const char *[]){"claims site 1", NULL});
     drop(&s);
     core_no_memory();
 }
@@ -861,7 +946,8 @@ static void test_oracle(void **state)
     assert_int_equal(oracle_energies(o, (int[]){0}, 2, w, psi), 2); /* dimension 3432: Lanczos */
     expect_near(w[0], -6.0267246618621, 1e-9); /* Heisenberg chain of 14 */
     double bonds = 0.0;
-    for (int i = 0; i < 13; i++) bonds += 3.0 * oracle_expect(o, psi, 2, (int[]){i, i + 1}, (const char *[]){"Sz", "Sz"});
+    for (int i = 0; i < 13; i++)
+        bonds += 3.0 * oracle_expect(o, psi, 2, (int[]){i, i + 1}, (const char *[]){"Sz", "Sz"});
     expect_near(bonds, w[0], 1e-6); /* a singlet's energy from its z correlations */
     oracle_destroy(&o);
     drop(&s);
@@ -870,25 +956,31 @@ static void test_oracle(void **state)
     o = oracle_create(hub, s.lat, s.par);
     assert_int_equal(oracle_energies(o, (int[]){1, 1}, 1, w, psi), 1);
     expect_near(w[0], -4.0, 1e-13); /* two electrons at k = 0 */
-    for (int i = 0; i < 4; i++)
-        for (int j = 0; j < 4; j++) expect_near(oracle_expect(o, psi, 2, (int[]){i, j}, (const char *[]){"cdag_up", "c_up"}), 0.25, 1e-13); /* <c+_i c_j> */
+    for (int i = 0; i < 4; i++) /* <c+_i c_j> */
+        for (int j = 0; j < 4; j++)
+            expect_near(oracle_expect(o, psi, 2, (int[]){i, j}, (const char *[]){"cdag_up", "c_up"}), 0.25,
+                        1e-13);
     oracle_destroy(&o);
     drop(&s);
 }
 
-/* Every model file shipped, its arrays random and its scalars off their defaults, on the lattices that its bond classes allow. */
+/* Every model file shipped, its arrays random and its scalars off their defaults, on the lattices that its
+   bond classes allow. */
 static void test_every_model(void **state)
 {
-    static const char *const lattices[] = {"chain:N", "ring:N", "ladder:2x2", "torus:2x2", "torus:2x2 doubled", "cylinder:2x2"};
+    static const char *const lattices[] = {"chain:N",           "ring:N",      "ladder:2x2", "torus:2x2",
+                                           "torus:2x2 doubled", "cylinder:2x2"};
     static const char *const small[] = {"n_max=2", NULL};
     kl_err err = {""};
     int nmodel = 0, nrun = 0;
     (void)state;
     for (const kl_embedded *e = kl_embedded_models; e->name != NULL; e++) {
         kl_tables *tables = NULL;
-        const char *const *structural = strstr(e->name, "holstein") != NULL || strstr(e->name, "bose") != NULL ? small : NULL;
+        const char *const *structural =
+            strstr(e->name, "holstein") != NULL || strstr(e->name, "bose") != NULL ? small : NULL;
         const char *const path = e->name;
-        if (kl_modelread_text(path, e->text, e->size, structural, &tables, &err) != KL_OK) fail_msg("%s", err.text);
+        if (kl_modelread_text(path, e->text, e->size, structural, &tables, &err) != KL_OK)
+            fail_msg("%s", err.text);
         const kl_model *const m = tables->model;
         nmodel++;
         int dim = 1, n = 0;
@@ -908,7 +1000,8 @@ static void test_every_model(void **state)
             assert_int_equal(kl_params_create(m, lat, &s.par, &err), KL_OK);
             for (int k = 0; k < m->nparam; k++) {
                 snprintf(name, sizeof name, "%s", m->param[k].name);
-                if (m->param[k].kind == KL_PARAM_SCALAR) snprintf(text, sizeof text, "%.3f", m->param[k].value + 0.137 * (k + 1));
+                if (m->param[k].kind == KL_PARAM_SCALAR)
+                    snprintf(text, sizeof text, "%.3f", m->param[k].value + 0.137 * (k + 1));
                 else snprintf(text, sizeof text, "normal(%.3f,0.5)", m->param[k].value);
                 if (kl_params_set(s.par, name, text, 3, &err) != KL_OK) fail_msg("%s: %s", path, err.text);
             }
@@ -933,10 +1026,14 @@ static void test_every_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_model_check), cmocka_unit_test(test_textbook), cmocka_unit_test(test_against_oracle), cmocka_unit_test(test_signs),
-        cmocka_unit_test(test_orders),      cmocka_unit_test(test_double_bonds), cmocka_unit_test(test_merging),    cmocka_unit_test(test_added),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_params),       cmocka_unit_test(test_random),     cmocka_unit_test(test_many),
-        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_oracle),       cmocka_unit_test(test_every_model), cmocka_unit_test(test_translation),
+        cmocka_unit_test(test_model_check),    cmocka_unit_test(test_textbook),
+        cmocka_unit_test(test_against_oracle), cmocka_unit_test(test_signs),
+        cmocka_unit_test(test_orders),         cmocka_unit_test(test_double_bonds),
+        cmocka_unit_test(test_merging),        cmocka_unit_test(test_added),
+        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_params),
+        cmocka_unit_test(test_random),         cmocka_unit_test(test_many),
+        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_oracle),
+        cmocka_unit_test(test_every_model),    cmocka_unit_test(test_translation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Nearly degenerate and otherwise hard ground states with known energies: what a run says of its error has to hold for each, whatever the seed.
-   Energies: Bethe ansatz, free fermions in 40 digits, `kronlat ed`, or several states averaged at an m where nothing counts any more.
+/* Nearly degenerate and otherwise hard ground states with known energies: what a run says of its error has to
+   hold for each, whatever the seed. Energies: Bethe ansatz, free fermions in 40 digits, `kronlat ed`, or
+   several states averaged at an m where nothing counts any more.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TEST_BARS_H
 #define KL_TEST_BARS_H
@@ -9,7 +10,7 @@
 typedef struct bars_case {
     const char *model, *variant, *lattice, *order, *sets, *charge;
     double energy, digits; /* and what it is known to */
-    int quick;             /* 1: for every run of the tests */
+    int quick; /* 1: for every run of the tests */
 } bars_case;
 
 static const bars_case bars[] = {
@@ -23,7 +24,8 @@ static const bars_case bars[] = {
     {"heisenberg", "S=1", "chain:80", NULL, NULL, "Sz=0", -110.9104063039, 1e-9, 0},
     {"heisenberg", "S=1", "chain:100", NULL, NULL, "Sz=0", -138.9400861665, 1e-9, 0},
     {"heisenberg", "S=2", "chain:16", NULL, NULL, "Sz=0", -72.12301991999, 1e-10, 0},
-    {"blbq", "S=1", "chain:24", NULL, NULL, "Sz=0", -46.0 / 3, 1e-8, 1}, /* AKLT; beta = 1/3 is cut to ten digits */
+    /* AKLT; beta = 1/3 is cut to ten digits */
+    {"blbq", "S=1", "chain:24", NULL, NULL, "Sz=0", -46.0 / 3, 1e-8, 1},
     /* dimers */
     {"j1j2", "S=1/2", "chain:24", NULL, "J2=0.5", "Sz=0", -9, 1e-12, 1},
     {"j1j2", "S=1/2", "chain:32", NULL, "J2=0.5", "Sz=0", -12, 1e-12, 0},
@@ -60,11 +62,15 @@ static void bars_check(const bars_case *c, double accuracy, uint64_t seed)
     core_run r = core_auto(accuracy, core_charge(j.model, c->charge), 1, KL_STRATEGY_AUTO);
     r.opts.seed = seed;
     core_go(&j, &r);
-    kl_test_case("%s %s to %g, seed %llu", j.name, c->sets ? c->sets : "", accuracy, (unsigned long long)seed);
-    const double off = fabs(r.res.energy[0] - c->energy), known = fmax(c->digits * fabs(c->energy), 1e-14 * fabs(c->energy));
+    kl_test_case("%s %s to %g, seed %llu", j.name, c->sets ? c->sets : "", accuracy,
+                 (unsigned long long)seed);
+    const double off = fabs(r.res.energy[0] - c->energy),
+                 known = fmax(c->digits * fabs(c->energy), 1e-14 * fabs(c->energy));
     expect_true(off <= r.res.error_estimate + known);
-    expect_true(r.res.stop == KL_STOP_CONVERGED && r.res.error_estimate <= fmax(accuracy * fabs(c->energy), 1e-12) * (1 + 1e-9));
-    expect_true(r.res.energy_kept[0] - c->energy <= 2 * accuracy * fabs(c->energy) + known); /* the state, not the energy alone */
+    expect_true(r.res.stop == KL_STOP_CONVERGED &&
+                r.res.error_estimate <= fmax(accuracy * fabs(c->energy), 1e-12) * (1 + 1e-9));
+    /* the state, not the energy alone */
+    expect_true(r.res.energy_kept[0] - c->energy <= 2 * accuracy * fabs(c->energy) + known);
     core_drop(&r);
     core_close(&j);
     core_no_memory();

@@ -4,26 +4,37 @@
 #include "kl_test.h"
 #include "base/dense.h"
 
-extern const kl_model kl_model_strange, kl_model_majorana, kl_model_free_spins, kl_model_free_spins_1, kl_model_test_hubbard_3_2,
-    kl_model_test_hubbard_1, kl_model_test_heisenberg_3_2, kl_model_test_holstein_1, kl_model_test_kondo_1,
-    kl_model_test_longrange_1, kl_model_potts, kl_model_plain_ising, kl_model_coupled_chains, kl_model_test_heisenberg_2;
-const kl_model *const core_models[] = {
-    &kl_model_strange,          &kl_model_majorana,        &kl_model_free_spins,          &kl_model_free_spins_1,
-    &kl_model_test_hubbard_3_2, &kl_model_test_hubbard_1,  &kl_model_test_heisenberg_3_2, &kl_model_test_holstein_1,
-    &kl_model_test_kondo_1,     &kl_model_test_longrange_1};
+extern const kl_model kl_model_strange, kl_model_majorana, kl_model_free_spins, kl_model_free_spins_1,
+    kl_model_test_hubbard_3_2, kl_model_test_hubbard_1, kl_model_test_heisenberg_3_2,
+    kl_model_test_holstein_1, kl_model_test_kondo_1, kl_model_test_longrange_1, kl_model_potts,
+    kl_model_plain_ising, kl_model_coupled_chains, kl_model_test_heisenberg_2;
+const kl_model *const core_models[] = {&kl_model_strange,
+                                       &kl_model_majorana,
+                                       &kl_model_free_spins,
+                                       &kl_model_free_spins_1,
+                                       &kl_model_test_hubbard_3_2,
+                                       &kl_model_test_hubbard_1,
+                                       &kl_model_test_heisenberg_3_2,
+                                       &kl_model_test_holstein_1,
+                                       &kl_model_test_kondo_1,
+                                       &kl_model_test_longrange_1};
 const int core_nmodel = (int)(sizeof core_models / sizeof *core_models);
 /* Found by name alone: for single cases, not for every lattice. */
-static const kl_model *const special[] = {&kl_model_potts, &kl_model_plain_ising, &kl_model_coupled_chains, &kl_model_test_heisenberg_2};
+static const kl_model *const special[] = {&kl_model_potts, &kl_model_plain_ising, &kl_model_coupled_chains,
+                                          &kl_model_test_heisenberg_2};
 
 const kl_model *core_model(const char *name, const char *variant)
 {
     for (int k = 0; k < kl_models_nbuiltin; k++)
-        if (!strcmp(kl_models_builtin[k]->name, name) && (!variant || !strcmp(kl_models_builtin[k]->variant, variant)))
+        if (!strcmp(kl_models_builtin[k]->name, name) &&
+            (!variant || !strcmp(kl_models_builtin[k]->variant, variant)))
             return kl_models_builtin[k];
     for (int k = 0; k < core_nmodel; k++)
-        if (!strcmp(core_models[k]->name, name) && (!variant || !strcmp(core_models[k]->variant, variant))) return core_models[k];
+        if (!strcmp(core_models[k]->name, name) && (!variant || !strcmp(core_models[k]->variant, variant)))
+            return core_models[k];
     for (size_t k = 0; k < sizeof special / sizeof *special; k++)
-        if (!strcmp(special[k]->name, name) && (!variant || !strcmp(special[k]->variant, variant))) return special[k];
+        if (!strcmp(special[k]->name, name) && (!variant || !strcmp(special[k]->variant, variant)))
+            return special[k];
     fail_msg("model %s(%s) is not there", name, variant ? variant : "");
     return NULL;
 }
@@ -61,7 +72,8 @@ void core_open_random(core_job *j, const kl_model *m, const char *lattice, const
     kl_err err = {""};
     open_bare(j, m, lattice, order);
     const size_t n = strlen(j->name);
-    snprintf(j->name + n, sizeof j->name - n, " order %s seed %llu", order ? order : "column", (unsigned long long)seed);
+    snprintf(j->name + n, sizeof j->name - n, " order %s seed %llu", order ? order : "column",
+             (unsigned long long)seed);
     for (int p = 0; p < m->nparam; p++) {
         char text[64] = "normal(0,1)";
         if (m->param[p].kind == KL_PARAM_SCALAR) {
@@ -81,7 +93,8 @@ void core_close(core_job *j)
     kl_exec_close(&j->ex);
 }
 
-/* States of the whole lattice, or 0 when more than `most` or when the model has terms on runs of sites, which only chains and rings have. */
+/* States of the whole lattice, or 0 when more than `most` or when the model has terms on runs of sites, which
+   only chains and rings have. */
 static int64_t states_of(const kl_model *m, const char *lattice, int64_t most)
 {
     kl_err err = {""};
@@ -121,7 +134,8 @@ static uint64_t seed_of(const kl_model *m)
     return seed;
 }
 
-void core_every_lattice(const kl_model *const *models, int nmodel, const char *const *lattices, int64_t most, core_orders orders, core_check *check)
+void core_every_lattice(const kl_model *const *models, int nmodel, const char *const *lattices, int64_t most,
+                        core_orders orders, core_check *check)
 {
     for (int k = 0; k < nmodel; k++) {
         uint64_t seed = seed_of(models[k]); /* not its hash, which every comment in the generator changes */
@@ -129,9 +143,11 @@ void core_every_lattice(const kl_model *const *models, int nmodel, const char *c
             if (!states_of(models[k], lattices[l], most)) continue;
             const char *const colon = strchr(lattices[l], ':') + 1, *const x = strchr(colon, 'x');
             char shuffled[64];
-            random_order(x ? atoi(colon) * atoi(x + 1) : atoi(colon), kl_test_bits(&seed), shuffled, sizeof shuffled);
+            random_order(x ? atoi(colon) * atoi(x + 1) : atoi(colon), kl_test_bits(&seed), shuffled,
+                         sizeof shuffled);
             const char *const order[] = {"column", shuffled, x ? "snake" : NULL};
-            const int first = orders == CORE_EVERY_ORDER ? 0 : l % 2, last = orders == CORE_EVERY_ORDER ? 3 : first + 1;
+            const int first = orders == CORE_EVERY_ORDER ? 0 : l % 2,
+                      last = orders == CORE_EVERY_ORDER ? 3 : first + 1;
             for (int w = first; w < last && order[w]; w++) {
                 core_job j;
                 core_open_random(&j, models[k], lattices[l], order[w], kl_test_bits(&seed) % 1000000);
@@ -178,7 +194,8 @@ static void *get(int64_t n, size_t size)
 static core_space *space_new(int64_t dim, int64_t ncol, int64_t nval)
 {
     core_space *const s = get(1, sizeof *s);
-    *s = (core_space){dim, ncol, get(ncol + 1, sizeof *s->first), get(nval, sizeof *s->idx), get(nval, sizeof *s->val)};
+    *s = (core_space){dim, ncol, get(ncol + 1, sizeof *s->first), get(nval, sizeof *s->idx),
+                      get(nval, sizeof *s->val)};
     return s;
 }
 
@@ -275,8 +292,8 @@ typedef void visit(double *x, double *full, double weight);
 static void to_full(double *x, double *full, double weight) { *full += *x * weight; }
 static void to_x(double *x, double *full, double weight) { *x += *full * weight; }
 
-static void walk(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis, const core_space *row,
-                 const core_space *col, double *x, double *full, visit *act)
+static void walk(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis,
+                 const core_space *row, const core_space *col, double *x, double *full, visit *act)
 {
     int64_t *const r0 = column_of(row_basis), *const c0 = column_of(col_basis);
     for (int i = 0; i < row_basis->nsec; i++) {
@@ -294,15 +311,15 @@ static void walk(const kl_layout *lay, const kl_basis *row_basis, const kl_basis
     free(c0);
 }
 
-void core_expand(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis, const core_space *row,
-                 const core_space *col, const double *x, double *full)
+void core_expand(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis,
+                 const core_space *row, const core_space *col, const double *x, double *full)
 {
     memset(full, 0, (size_t)(row->dim * col->dim) * sizeof *full);
     walk(lay, row_basis, col_basis, row, col, (double *)(uintptr_t)x, full, to_full);
 }
 
-void core_project(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis, const core_space *row,
-                  const core_space *col, const double *full, double *x)
+void core_project(const kl_layout *lay, const kl_basis *row_basis, const kl_basis *col_basis,
+                  const core_space *row, const core_space *col, const double *full, double *x)
 {
     memset(x, 0, (size_t)lay->n * sizeof *x);
     walk(lay, row_basis, col_basis, row, col, x, (double *)(uintptr_t)full, to_x);
@@ -321,7 +338,8 @@ double *core_state_vector(const kl_state *s, int i)
     core_space *left = core_space_edge(), *right = core_space_edge();
     for (int p = 0; p < s->centre; p++) extend(&left, s->left[p], KL_LEFT);
     for (int p = s->nsite - 1; p > s->centre + 1; p--) extend(&right, s->right[p], KL_RIGHT);
-    core_space *row = core_space_enlarge(left, s->row, KL_LEFT), *col = core_space_enlarge(right, s->col, KL_RIGHT);
+    core_space *row = core_space_enlarge(left, s->row, KL_LEFT),
+               *col = core_space_enlarge(right, s->col, KL_RIGHT);
     double *const full = get(row->dim * col->dim, sizeof *full);
     const kl_layout lay = {.nsec = s->row->basis.nsec, .pair = s->pair, .off = s->psi_off, .n = s->npsi};
     core_expand(&lay, &s->row->basis, &s->col->basis, row, col, s->psi + i * s->npsi, full);
@@ -332,7 +350,10 @@ double *core_state_vector(const kl_state *s, int i)
     return full;
 }
 
-core_full core_full_open(const core_job *j) { return core_full_take(oracle_create(j->model, j->lat, j->par)); }
+core_full core_full_open(const core_job *j)
+{
+    return core_full_take(oracle_create(j->model, j->lat, j->par));
+}
 
 core_full core_full_take(oracle *o)
 {
@@ -379,14 +400,19 @@ core_run core_exact(int m, kl_qn target, int nstate, kl_strategy strategy)
     enum { SWEEPS = 6 };
     kl_dmrg_sweep *const s = get(SWEEPS, sizeof *s);
     for (int k = 0; k < SWEEPS; k++) s[k] = (kl_dmrg_sweep){m, k == 0 ? 1e-4 : k == 1 ? 1e-6 : 0.0, 1e-300};
-    return (core_run){
-        .opts = {
-            .strategy = strategy, .nstate = nstate, .target = target, .nsweep = SWEEPS, .sweep = s, .max_apply = 200, .seed = 1}};
+    return (core_run){.opts = {.strategy = strategy,
+                               .nstate = nstate,
+                               .target = target,
+                               .nsweep = SWEEPS,
+                               .sweep = s,
+                               .max_apply = 200,
+                               .seed = 1}};
 }
 
 core_run core_auto(double accuracy, kl_qn target, int nstate, kl_strategy strategy)
 {
-    return (core_run){.opts = {.strategy = strategy, .nstate = nstate, .target = target, .accuracy = accuracy, .seed = 1}};
+    return (core_run){
+        .opts = {.strategy = strategy, .nstate = nstate, .target = target, .accuracy = accuracy, .seed = 1}};
 }
 
 void core_go(const core_job *j, core_run *r)
@@ -395,9 +421,11 @@ void core_go(const core_job *j, core_run *r)
     kl_dmrg_result_clear(&r->res);
     expect_ok(kl_dmrg_run(j->terms, j->ex, &r->opts, NULL, &r->state, &r->res, &err), err);
     if (r->opts.nsweep > 0 || r->res.stop != KL_STOP_CONVERGED) return;
-    /* trap: stopping with noise on, or because m has yet to grow: the last two sweeps are free of noise, and the error is one of extrapolation */
+    /* trap: stopping with noise on, or because m has yet to grow: the last two sweeps are free of noise, and
+       the error is one of extrapolation */
     const kl_dmrg_row *const last = &r->res.row[r->res.nrow - 1];
-    expect_true(r->res.nrow >= 3 && last->noise == 0 && last[-1].noise == 0 && isfinite(r->res.error_estimate));
+    expect_true(r->res.nrow >= 3 && last->noise == 0 && last[-1].noise == 0 &&
+                isfinite(r->res.error_estimate));
 }
 
 void core_drop(core_run *r)
@@ -412,12 +440,14 @@ void core_known_check(const core_known *k)
     core_job j;
     core_open(&j, core_model(k->model, k->variant), k->lattice, k->order, k->sets);
     const kl_qn target = core_charge(j.model, k->charge);
-    core_run r = k->m ? core_exact(k->m, target, 1, KL_STRATEGY_AUTO) : core_auto(0.1 * k->allowed, target, 1, KL_STRATEGY_AUTO);
+    core_run r = k->m ? core_exact(k->m, target, 1, KL_STRATEGY_AUTO)
+                      : core_auto(0.1 * k->allowed, target, 1, KL_STRATEGY_AUTO);
     if (k->m) r.opts.max_apply = 30;
     core_go(&j, &r);
     kl_test_case("%s %s", j.name, k->sets ? k->sets : "");
     expect_near(r.res.energy[0], k->energy, k->allowed * fabs(k->energy));
-    expect_true(r.res.energy[0] > k->energy - 0.1 * k->allowed * fabs(k->energy)); /* variational, to the digits that are known */
+    /* variational, to the digits that are known */
+    expect_true(r.res.energy[0] > k->energy - 0.1 * k->allowed * fabs(k->energy));
     if (!k->m) expect_eq(r.res.stop, KL_STOP_CONVERGED);
     core_drop(&r);
     core_close(&j);
@@ -461,7 +491,9 @@ kl_spmat *core_sparse(int64_t nrow, int64_t ncol, int64_t mean, int64_t dense, u
         const int64_t wanted = i % 9 == 4 ? 0 : (int64_t)(kl_test_bits(&seed) % (uint64_t)(2 * mean + 1));
         int64_t c = -1;
         for (int64_t k = 0; k < wanted; k++) {
-            const int64_t gap = k < wanted / 3 && dense > 0 ? dense / (mean + 1) + 1 : kl_test_bits(&seed) % 5 == 0 ? ncol / (mean + 1) : 3;
+            const int64_t gap = k < wanted / 3 && dense > 0    ? dense / (mean + 1) + 1
+                                : kl_test_bits(&seed) % 5 == 0 ? ncol / (mean + 1)
+                                                               : 3;
             c += 1 + (int64_t)(kl_test_bits(&seed) % (uint64_t)(2 * gap));
             if (c >= ncol) break;
             column[n] = (uint32_t)c;
@@ -483,7 +515,8 @@ kl_spmat *core_whole(const kl_spmat *half)
     expect_true(half->format == KL_SP_CSR && half->symmetric);
     expect_ok(kl_alloc(&off, half->nrow + 1, KL_MEM_MATRIX, &err), err);
     for (int64_t i = 0; i < half->nrow; i++)
-        for (int64_t k = kl_sp_offset(half, half->start, i); k < kl_sp_offset(half, half->start, i + 1); k++) {
+        for (int64_t k = kl_sp_offset(half, half->start, i); k < kl_sp_offset(half, half->start, i + 1);
+             k++) {
             const int64_t j = kl_sp_column(half, half->rest_column, k);
             off[i + 1]++;
             if (j != i) off[j + 1]++;
@@ -491,9 +524,11 @@ kl_spmat *core_whole(const kl_spmat *half)
     for (int64_t i = 0; i < half->nrow; i++) fill[i + 1] = off[i + 1] += off[i];
     expect_ok(kl_alloc(&column, off[half->nrow], KL_MEM_MATRIX, &err), err);
     expect_ok(kl_alloc(&value, off[half->nrow], KL_MEM_MATRIX, &err), err);
-    /* By rows of the half: a row's own columns come when it is reached, its mirrored ones, all larger, later and in order. */
+    /* By rows of the half: a row's own columns come when it is reached, its mirrored ones, all larger, later
+       and in order. */
     for (int64_t i = 0; i < half->nrow; i++)
-        for (int64_t k = kl_sp_offset(half, half->start, i); k < kl_sp_offset(half, half->start, i + 1); k++) {
+        for (int64_t k = kl_sp_offset(half, half->start, i); k < kl_sp_offset(half, half->start, i + 1);
+             k++) {
             const int64_t j = kl_sp_column(half, half->rest_column, k);
             column[fill[i]] = (uint32_t)j;
             value[fill[i]++] = half->rest_value[k];
@@ -525,7 +560,8 @@ typedef struct small {
 static kl_status small_take(small *s, int64_t n, int far, kl_dptr *out, kl_err *err)
 {
     const int64_t bytes = 8 * n;
-    if (!far && s->ex.most_bytes < INT64_MAX && s->live + bytes > s->ex.most_bytes) return kl_fail(err, KL_ENOMEM, "the device has no %lld bytes", (long long)bytes);
+    if (!far && s->ex.most_bytes < INT64_MAX && s->live + bytes > s->ex.most_bytes)
+        return kl_fail(err, KL_ENOMEM, "the device has no %lld bytes", (long long)bytes);
     if (s->nblock == 4096) return kl_fail(err, KL_ENOMEM, "too many blocks");
     double *p = NULL;
     const kl_status st = kl_alloc(&p, n, KL_MEM_BLOCK, err);
@@ -538,8 +574,14 @@ static kl_status small_take(small *s, int64_t n, int far, kl_dptr *out, kl_err *
     return KL_OK;
 }
 
-static kl_status small_alloc(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err) { return small_take((small *)ex, n, 0, out, err); }
-static kl_status small_alloc_far(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err) { return small_take((small *)ex, n, 1, out, err); }
+static kl_status small_alloc(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err)
+{
+    return small_take((small *)ex, n, 0, out, err);
+}
+static kl_status small_alloc_far(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err)
+{
+    return small_take((small *)ex, n, 1, out, err);
+}
 
 static void small_release(kl_exec *ex, kl_dptr *p)
 {
@@ -558,7 +600,8 @@ static int small_is_far(kl_exec *ex, kl_dptr p)
 {
     const small *const s = (const small *)ex;
     for (int i = 0; i < s->nblock; i++)
-        if (p.addr >= (uintptr_t)s->block[i].p && p.addr < (uintptr_t)(s->block[i].p + s->block[i].n)) return s->block[i].far;
+        if (p.addr >= (uintptr_t)s->block[i].p && p.addr < (uintptr_t)(s->block[i].p + s->block[i].n))
+            return s->block[i].far;
     return 0;
 }
 

@@ -1,5 +1,5 @@
-/* What all C tests share: comparisons that print both values and the case (seed, shape), random numbers, guard words. Header
-   only; cmocka.
+/* What all C tests share: comparisons that print both values and the case (seed, shape), random numbers,
+   guard words. Header only; cmocka.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TEST_H
 #define KL_TEST_H
@@ -17,7 +17,8 @@
 #include "base/mem.h"
 #include "base/random.h"
 
-/* 1 where sanitizers watch every access, which takes ten times as long: tests do there less of what they do many times. */
+/* 1 where sanitizers watch every access, which takes ten times as long: tests do there less of what they do
+   many times. */
 #ifdef __SANITIZE_ADDRESS__
 enum { KL_TEST_WATCHED = 1 };
 #elif defined(__has_feature)
@@ -39,10 +40,16 @@ static int kl_test_allowed(int all)
 }
 
 /* Rounds of a test that has `all` of them. */
-__attribute__((unused)) static int kl_test_rounds(int all) { return kl_test_allowed(KL_TEST_WATCHED ? (all + 5) / 6 : all); }
+__attribute__((unused)) static int kl_test_rounds(int all)
+{
+    return kl_test_allowed(KL_TEST_WATCHED ? (all + 5) / 6 : all);
+}
 
 /* Of a table of `all` cases every so manyth, for such tools alone: no more cases than they are allowed. */
-__attribute__((unused)) static int kl_test_step(int all) { return (all + kl_test_allowed(all) - 1) / kl_test_allowed(all); }
+__attribute__((unused)) static int kl_test_step(int all)
+{
+    return (all + kl_test_allowed(all) - 1) / kl_test_allowed(all);
+}
 
 /* The case that runs, named in every failure: kl_test_case("n=%d seed=%d", n, seed). */
 static char kl_test_text[256] = "";
@@ -64,23 +71,26 @@ __attribute__((unused)) static const char *kl_test_data(const char *file)
     return path;
 }
 
-__attribute__((unused)) static void kl_test_near(const char *what, double seen, double wanted, double allowed, const char *file,
-                                                 int line)
+__attribute__((unused)) static void kl_test_near(const char *what, double seen, double wanted, double allowed,
+                                                 const char *file, int line)
 {
     if (fabs(seen - wanted) <= allowed) return; /* false for NaN */
-    print_error("%s:%d: %s is %.17g, wanted %.17g: off by %.3g, allowed %.3g [%s]\n", file, line, what, seen, wanted,
-                fabs(seen - wanted), allowed, kl_test_text);
+    print_error("%s:%d: %s is %.17g, wanted %.17g: off by %.3g, allowed %.3g [%s]\n", file, line, what, seen,
+                wanted, fabs(seen - wanted), allowed, kl_test_text);
     _fail(file, line);
 }
 
-__attribute__((unused)) static void kl_test_equal(const char *what, int64_t seen, int64_t wanted, const char *file, int line)
+__attribute__((unused)) static void kl_test_equal(const char *what, int64_t seen, int64_t wanted,
+                                                  const char *file, int line)
 {
     if (seen == wanted) return;
-    print_error("%s:%d: %s is %lld, wanted %lld [%s]\n", file, line, what, (long long)seen, (long long)wanted, kl_test_text);
+    print_error("%s:%d: %s is %lld, wanted %lld [%s]\n", file, line, what, (long long)seen, (long long)wanted,
+                kl_test_text);
     _fail(file, line);
 }
 
-__attribute__((unused)) static void kl_test_ok(const char *what, kl_status st, const kl_err *err, const char *file, int line)
+__attribute__((unused)) static void kl_test_ok(const char *what, kl_status st, const kl_err *err,
+                                               const char *file, int line)
 {
     if (st == KL_OK) return;
     print_error("%s:%d: %s gave status %d: %s [%s]\n", file, line, what, (int)st, err->text, kl_test_text);
@@ -95,29 +105,30 @@ __attribute__((unused)) static void kl_test_true(const char *what, int seen, con
 }
 
 /* |seen - wanted| <= allowed, absolute. */
-#define expect_near(seen, wanted, allowed) kl_test_near(#seen, (seen), (wanted), (allowed), __FILE__, __LINE__)
+#define expect_near(seen, wanted, allowed) \
+    kl_test_near(#seen, (seen), (wanted), (allowed), __FILE__, __LINE__)
 /* Integers. */
 #define expect_eq(seen, wanted) kl_test_equal(#seen, (int64_t)(seen), (int64_t)(wanted), __FILE__, __LINE__)
 #define expect_true(condition) kl_test_true(#condition, (condition) != 0, __FILE__, __LINE__)
 /* A call that must succeed, with a kl_err of this name in sight. */
 #define expect_ok(call, err) kl_test_ok(#call, (call), &(err), __FILE__, __LINE__)
 /* A call that must fail with this status and a message that holds this text. */
-#define expect_refused(call, status, err, part)                       \
-    do {                                                              \
-        (err).text[0] = '\0';                                         \
-        expect_eq((call), (status));                                  \
-        if (strstr((err).text, (part)) == NULL) {                     \
+#define expect_refused(call, status, err, part)                              \
+    do {                                                                     \
+        (err).text[0] = '\0';                                                \
+        expect_eq((call), (status));                                         \
+        if (strstr((err).text, (part)) == NULL) {                            \
             print_error("message without \"%s\": %s\n", (part), (err).text); \
-            _fail(__FILE__, __LINE__);                                \
-        }                                                             \
+            _fail(__FILE__, __LINE__);                                       \
+        }                                                                    \
     } while (0)
 
 /* The same numbers on every machine. */
 static inline uint64_t kl_test_bits(uint64_t *state) { return kl_random_next(state); }
 static inline double kl_test_uniform(uint64_t *state) { return kl_random_uniform(state); } /* in (-1, 1) */
 
-/* n doubles between two rows of guard words; the array itself filled with NaN, so that what is read before it is written
-   shows. */
+/* n doubles between two rows of guard words; the array itself filled with NaN, so that what is read before it
+   is written shows. */
 enum { KL_TEST_GUARD = 8 };
 #define KL_TEST_GUARD_WORD 1.2345678901234567e+123
 
@@ -148,7 +159,8 @@ typedef struct kl_test_looker {
     int look, stop_at;
 } kl_test_looker;
 
-__attribute__((unused)) static int kl_test_stop_at_look(void *self, int napply, double energy, double residual)
+__attribute__((unused)) static int kl_test_stop_at_look(void *self, int napply, double energy,
+                                                        double residual)
 {
     kl_test_looker *const l = self;
     (void)napply, (void)energy, (void)residual;

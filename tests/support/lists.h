@@ -6,8 +6,9 @@
 
 /* A number from 0 to n - 1. */
 int lists_below(uint64_t *seed, int n);
-/* Groups such as the program makes: an intermediate, possibly in parts, then products with it into all of a segment or a block of it; sums, diagonals. wild: anything
-   in any order, WORK in pieces, results overwritten. room: numbers of x, LEFT and RIGHT; most: of rows and columns. */
+/* Groups such as the program makes: an intermediate, possibly in parts, then products with it into all of a
+   segment or a block of it; sums, diagonals. wild: anything in any order, WORK in pieces, results
+   overwritten. room: numbers of x, LEFT and RIGHT; most: of rows and columns. */
 void lists_random(kl_batch *b, int64_t room, int ngroup, int most, int wild, int zero, uint64_t *seed);
 
 #endif

@@ -56,7 +56,8 @@ static const kl_site_op *named_op(const kl_site_type *t, const char *name)
 
 static oracle_string *new_string(oracle *o)
 {
-    if ((o->nstring & (o->nstring - 1)) == 0) o->string = grow(o->string, (size_t)(o->nstring ? 2 * o->nstring : 1), sizeof *o->string);
+    if ((o->nstring & (o->nstring - 1)) == 0)
+        o->string = grow(o->string, (size_t)(o->nstring ? 2 * o->nstring : 1), sizeof *o->string);
     oracle_string *s = &o->string[o->nstring++];
     memset(s, 0, sizeof *s);
     return s;
@@ -64,7 +65,8 @@ static oracle_string *new_string(oracle *o)
 
 static void place(oracle *o, const kl_params *p, const kl_term_def *d, const int *site, int bond, double r)
 {
-    kl_coef_args a = {.scalar = p->scalar, .array = (const double *const *)p->array, .bond = bond, .nsite = o->n, .r = r};
+    kl_coef_args a = {
+        .scalar = p->scalar, .array = (const double *const *)p->array, .bond = bond, .nsite = o->n, .r = r};
     memcpy(a.site, site, (size_t)d->nslot * sizeof *site);
     a.x = o->lattice->xy[site[0]][0];
     a.y = o->lattice->xy[site[0]][1];
@@ -113,7 +115,9 @@ static void walk(oracle *o, const kl_params *p, const kl_term_def *d)
     if (d->place == KL_PLACE_RUN)
         for (int i = 0; i < o->n; i++) {
             const int wraps = i + d->nslot > o->n;
-            if (d->nslot > o->n || (wraps && lat->kind != KL_LATTICE_RING) || (wraps && o->n == 2 && d->nslot == 2)) continue;
+            if (d->nslot > o->n || (wraps && lat->kind != KL_LATTICE_RING) ||
+                (wraps && o->n == 2 && d->nslot == 2))
+                continue;
             for (int k = 0; k < d->nslot; k++) s[k] = (i + k) % o->n;
             place(o, p, d, s, -1, d->nslot > 1 ? kl_lattice_distance(lat, s[0], s[1]) : 0.0);
         }
@@ -135,7 +139,8 @@ oracle *oracle_create(const kl_model *m, const kl_lattice *lat, const kl_params 
     for (int pos = o->n - 1; pos >= 0; pos--) {
         const int i = lat->order[pos];
         for (int t = 0; t < m->ntype; t++)
-            if (m->type[t].where != NULL && in_class(lat, i, m->type[t].where) && o->type[pos] == NULL) o->type[pos] = &m->type[t];
+            if (m->type[t].where != NULL && in_class(lat, i, m->type[t].where) && o->type[pos] == NULL)
+                o->type[pos] = &m->type[t];
         for (int t = 0; t < m->ntype; t++)
             if (m->type[t].where == NULL && o->type[pos] == NULL) o->type[pos] = &m->type[t];
         o->stride[pos] = o->dim;
@@ -187,14 +192,16 @@ static double string_sign(const oracle *o, int64_t state, int pos)
 {
     int odd = 0;
     for (int p = 0; p < pos; p++)
-        for (int q = 0; q < o->model->ncharge; q++) odd += o->model->charge[q].odd * o->type[p]->state_charge[digit(o, state, p)][q];
+        for (int q = 0; q < o->model->ncharge; q++)
+            odd += o->model->charge[q].odd * o->type[p]->state_charge[digit(o, state, p)][q];
     return odd % 2 ? -1.0 : 1.0;
 }
 
 typedef void visit(void *to, int64_t row, double value);
 
 /* Visits all <row| factor[0] ... factor[left-1] |state> * amplitude. */
-static void act(const oracle *o, const oracle_string *s, int left, int64_t state, double amplitude, visit *out, void *to)
+static void act(const oracle *o, const oracle_string *s, int left, int64_t state, double amplitude,
+                visit *out, void *to)
 {
     if (left == 0) {
         out(to, state, amplitude);
@@ -205,7 +212,8 @@ static void act(const oracle *o, const oracle_string *s, int left, int64_t state
     const double sign = op->odd ? string_sign(o, state, pos) : 1.0;
     for (int e = 0; e < op->nelem; e++)
         if (op->elem[e].col == d)
-            act(o, s, left - 1, state + (op->elem[e].row - d) * o->stride[pos], amplitude * sign * op->elem[e].value, out, to);
+            act(o, s, left - 1, state + (op->elem[e].row - d) * o->stride[pos],
+                amplitude * sign * op->elem[e].value, out, to);
 }
 
 typedef struct collector {
@@ -232,7 +240,8 @@ static void collect(void *to, int64_t row, double value)
 {
     collector *c = to;
     if (value == 0.0) return;
-    /* Terms may leave the sector one by one as long as their sum does not; such elements cancel and need no place. */
+    /* Terms may leave the sector one by one as long as their sum does not; such elements cancel and need no
+       place. */
     if (c->index[row] < 0) return;
     push(c->sector, c->index[row], c->col, value);
     if (c->transposed) push(c->sector, c->col, c->index[row], value);
@@ -253,7 +262,8 @@ oracle_sector *oracle_sector_create(const oracle *o, const int *charge)
     for (int64_t c = 0; c < s->dim; c++)
         for (int64_t k = 0; k < o->nstring; k++) {
             collector to = {s, index, c, o->string[k].plus_hc};
-            if (o->string[k].coef != 0.0) act(o, &o->string[k], o->string[k].nfactor, s->state[c], o->string[k].coef, collect, &to);
+            if (o->string[k].coef != 0.0)
+                act(o, &o->string[k], o->string[k].nfactor, s->state[c], o->string[k].coef, collect, &to);
         }
     free(index);
     return s;
@@ -306,7 +316,8 @@ static double dot(int64_t n, const double *a, const double *b)
     return sum;
 }
 
-/* Lanczos with full reorthogonalization until the k-th energy stands still; ground, if not NULL, gets the lowest vector. */
+/* Lanczos with full reorthogonalization until the k-th energy stands still; ground, if not NULL, gets the
+   lowest vector. */
 static int lanczos(const oracle_sector *s, int k, double *w, double *ground)
 {
     const int64_t n = s->dim;

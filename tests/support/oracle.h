@@ -1,6 +1,7 @@
-/* The slow, obvious answer that everything else is compared with: H as a sum of Kronecker products in the full Hilbert space, made from a
-   model's tables with Jordan-Wigner strings of its own. Shares no code with terms, phase.h, sectors or records. Sites stand in the lattice's
-   DMRG order, position 0 is the slowest index of a basis state. Ends the program (a test) when memory runs out.
+/* The slow, obvious answer that everything else is compared with: H as a sum of Kronecker products in the
+   full Hilbert space, made from a model's tables with Jordan-Wigner strings of its own. Shares no code with
+   terms, phase.h, sectors or records. Sites stand in the lattice's DMRG order, position 0 is the slowest
+   index of a basis state. Ends the program (a test) when memory runs out.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_ORACLE_H
 #define KL_ORACLE_H
@@ -8,7 +9,8 @@
 #include "model/model.h"
 #include "model/params.h"
 
-enum { ORACLE_MAX_FACTOR = 64 }; /* a measured string has an operator on every site, a term of a model KL_MAX_FACTOR at most */
+/* a measured string has an operator on every site, a term of a model KL_MAX_FACTOR at most */
+enum { ORACLE_MAX_FACTOR = 64 };
 
 typedef struct oracle_string {
     double coef;
@@ -56,8 +58,9 @@ double *oracle_dense(const oracle_sector *s);
 /* y = H x within the sector. */
 void oracle_apply(const oracle_sector *s, const double *x, double *y);
 
-/* The k lowest energies of a charge sector, dense up to dimension 1500, else by Lanczos, which sees a degenerate level once. Returns how many
-   there are (fewer in a small sector). psi, if not NULL, gets the ground state in the full space, psi[dim]. */
+/* The k lowest energies of a charge sector, dense up to dimension 1500, else by Lanczos, which sees a
+   degenerate level once. Returns how many there are (fewer in a small sector). psi, if not NULL, gets the
+   ground state in the full space, psi[dim]. */
 int oracle_energies(const oracle *o, const int *charge, int k, double *w, double *psi);
 
 /* <psi| product |psi> / <psi|psi>, in written order, operators by name at lattice sites. */

@@ -33,16 +33,18 @@ static void test_sizes(void **state)
 static void test_numbers(void **state)
 {
     (void)state;
-    /* A host program with decimal commas changes nothing; where no such locale is installed this is the C locale once more. */
+    /* A host program with decimal commas changes nothing; where no such locale is installed this is the C
+       locale once more. */
     setlocale(LC_ALL, "de_DE.UTF-8");
     static const struct {
         const char *text;
         int good;
         double value;
-    } cases[] = {{"1.5", 1, 1.5},   {"-2e-3", 1, -2e-3}, {"1/2", 1, 0.5}, {" 3 / 4 ", 1, 0.75},  {"+7", 1, 7.0},
-                 {"0x10", 1, 16.0}, {"1,5", 0, 0},       {"", 0, 0},      {"x", 0, 0},           {"1.5x", 0, 0},
-                 {"1/0", 0, 0},     {"1/", 0, 0},        {"/2", 0, 0},    {"nan", 0, 0},         {"inf", 0, 0},
-                 {"1e999", 0, 0},   {"1 2", 0, 0},       {"1/2/3", 0, 0}, {"1e308/1e-308", 0, 0}};
+    } cases[] = {{"1.5", 1, 1.5}, {"-2e-3", 1, -2e-3}, {"1/2", 1, 0.5},       {" 3 / 4 ", 1, 0.75},
+                 {"+7", 1, 7.0},  {"0x10", 1, 16.0},   {"1,5", 0, 0},         {"", 0, 0},
+                 {"x", 0, 0},     {"1.5x", 0, 0},      {"1/0", 0, 0},         {"1/", 0, 0},
+                 {"/2", 0, 0},    {"nan", 0, 0},       {"inf", 0, 0},         {"1e999", 0, 0},
+                 {"1 2", 0, 0},   {"1/2/3", 0, 0},     {"1e308/1e-308", 0, 0}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         kl_test_case("\"%s\"", cases[i].text);
         double value = 99.0;
@@ -139,7 +141,8 @@ static void test_many_threads(void **state)
 #pragma omp parallel for num_threads(4) reduction(+ : failed)
     for (int i = 0; i < 20000; i++) {
         double *p = NULL;
-        if (kl_alloc(&p, i % 977, KL_MEM_WORK, NULL) != KL_OK || kl_realloc(&p, i % 1013 + 1, KL_MEM_WORK, NULL) != KL_OK)
+        if (kl_alloc(&p, i % 977, KL_MEM_WORK, NULL) != KL_OK ||
+            kl_realloc(&p, i % 1013 + 1, KL_MEM_WORK, NULL) != KL_OK)
             failed++;
         kl_free(&p);
     }

@@ -1,4 +1,5 @@
-/* Eigenvectors, singular values and orthonormal columns: reconstruction, orthogonality, refusals, and the large product.
+/* Eigenvectors, singular values and orthonormal columns: reconstruction, orthogonality, refusals, and the
+   large product.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
 #include "base/blas.h"
@@ -20,8 +21,9 @@ static void check_columns(int m, int n, const double *a, int lda)
 
 enum { KINDS = 7 };
 
-/* Kinds of symmetric matrices: random in three units, zero, a multiple of one, nearly diagonal with pairs that nearly coincide, and with weights that fall off as a wavefunction's
-   do. The lower triangle of a[n][lda], whose upper one stays as it was, and all of whole[n][n]; returns their size. */
+/* Kinds of symmetric matrices: random in three units, zero, a multiple of one, nearly diagonal with pairs
+   that nearly coincide, and with weights that fall off as a wavefunction's do. The lower triangle of
+   a[n][lda], whose upper one stays as it was, and all of whole[n][n]; returns their size. */
 static double make_symmetric(int n, int kind, double *a, int lda, double *whole, uint64_t seed)
 {
     const double scale = kind == 4 ? 1e150 : kind == 5 ? 1e-150 : 1.0;
@@ -39,7 +41,8 @@ static double make_symmetric(int n, int kind, double *a, int lda, double *whole,
 }
 
 /* Columns [from, to) of v are eigenvectors of whole, of this size, with the values w. */
-static void check_vectors(int n, const double *whole, double norm, const double *w, const double *v, int ldv, int from, int to)
+static void check_vectors(int n, const double *whole, double norm, const double *w, const double *v, int ldv,
+                          int from, int to)
 {
     for (int k = from; k < to; k++)
         for (int i = 0; i < n; i++) {
@@ -75,7 +78,8 @@ static void test_eig(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
-/* In two steps: the same eigenvalues, and whichever columns are turned, in pieces and by threads, are eigenvectors; the others are left as they were. */
+/* In two steps: the same eigenvalues, and whichever columns are turned, in pieces and by threads, are
+   eigenvectors; the others are left as they were. */
 static void test_eig_steps(void **state)
 {
     (void)state;
@@ -84,9 +88,13 @@ static void test_eig_steps(void **state)
         for (int kind = 0; kind < KINDS; kind++) {
             const int n = sizes[si], lda = n + 3, P = KL_DENSE_PANEL;
             kl_test_case("n=%d kind=%d", n, kind);
-            double *const a = kl_test_guarded((int64_t)lda * n), *const w = kl_test_guarded(n), *const z = kl_test_guarded((int64_t)n * n), *const t = kl_test_guarded((int64_t)P * n);
+            double *const a = kl_test_guarded((int64_t)lda * n), *const w = kl_test_guarded(n),
+                          *const z = kl_test_guarded((int64_t)n * n),
+                          *const t = kl_test_guarded((int64_t)P * n);
             double *const d = kl_test_guarded(n), *const e = kl_test_guarded(n);
-            double *const kept = calloc((size_t)n * n, sizeof(double)), *const whole = calloc((size_t)n * n, sizeof(double)), *const want = calloc((size_t)n, sizeof(double));
+            double *const kept = calloc((size_t)n * n, sizeof(double)),
+                          *const whole = calloc((size_t)n * n, sizeof(double)),
+                          *const want = calloc((size_t)n, sizeof(double));
             assert_non_null(kept);
             assert_non_null(whole);
             assert_non_null(want);
@@ -102,11 +110,15 @@ static void test_eig_steps(void **state)
             memcpy(whole, z, (size_t)n * (size_t)n * sizeof(double));
             int wrong = 0;
 #pragma omp parallel for num_threads(3) schedule(dynamic, 1) reduction(+ : wrong)
-            for (int k = from; k < last; k += 7) wrong += kl_dense_eig_turn(n, a, lda, t, last - k < 7 ? last - k : 7, z + (int64_t)k * n, NULL) != KL_OK;
+            for (int k = from; k < last; k += 7)
+                wrong += kl_dense_eig_turn(n, a, lda, t, last - k < 7 ? last - k : 7, z + (int64_t)k * n,
+                                           NULL) != KL_OK;
             expect_eq(wrong, 0);
             expect_ok(kl_dense_eig_turn(n, a, lda, t, 0, z, &err), err);
             expect_eq(memcmp(z, whole, (size_t)from * (size_t)n * sizeof(double)), 0);
-            expect_eq(memcmp(z + (int64_t)last * n, whole + (int64_t)last * n, (size_t)(n - last) * (size_t)n * sizeof(double)), 0);
+            expect_eq(memcmp(z + (int64_t)last * n, whole + (int64_t)last * n,
+                             (size_t)(n - last) * (size_t)n * sizeof(double)),
+                      0);
             check_columns(n, last - from, z + (int64_t)from * n, n);
             check_vectors(n, kept, norm, w, z, n, from, last);
             kl_test_guards_hold(a, (int64_t)lda * n);
@@ -129,7 +141,8 @@ static void test_eig_steps(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
-/* Any stretch of the spectrum beside that of the full matrix: random, uncoupled, all equal, pairs that nearly coincide, any unit. */
+/* Any stretch of the spectrum beside that of the full matrix: random, uncoupled, all equal, pairs that nearly
+   coincide, any unit. */
 static void test_tridiagonal(void **state)
 {
     (void)state;
@@ -139,10 +152,15 @@ static void test_tridiagonal(void **state)
             kl_test_case("n=%d kind=%d", n, kind);
             uint64_t seed = (uint64_t)(n + kind);
             const double scale = kind == 4 ? 1e100 : kind == 5 ? 1e-100 : 1.0;
-            double *const d = calloc((size_t)n, sizeof *d), *const e = calloc((size_t)n, sizeof *e), *const a = calloc((size_t)(n * n), sizeof *a), *const w = calloc((size_t)n, sizeof *w);
+            double *const d = calloc((size_t)n, sizeof *d), *const e = calloc((size_t)n, sizeof *e),
+                          *const a = calloc((size_t)(n * n), sizeof *a),
+                          *const w = calloc((size_t)n, sizeof *w);
             for (int i = 0; i < n; i++) {
                 d[i] = kind == 2 ? 1.0 : kind == 3 ? fabs(i - 0.5 * (n - 1)) : scale * kl_test_uniform(&seed);
-                e[i] = kind == 1 ? (i % 3 == 0) * 0.5 : kind == 2 ? 0.0 : kind == 3 ? 1.0 : scale * kl_test_uniform(&seed);
+                e[i] = kind == 1   ? (i % 3 == 0) * 0.5
+                       : kind == 2 ? 0.0
+                       : kind == 3 ? 1.0
+                                   : scale * kl_test_uniform(&seed);
                 a[i + i * n] = d[i];
                 if (i + 1 < n) a[i + 1 + i * n] = e[i];
             }
@@ -160,7 +178,8 @@ static void test_tridiagonal(void **state)
                         expect_near(again[k], w[first + k], 20 * EPS * n * most);
                         for (int i = 0; i < n; i++) {
                             const double *const x = v + k * ldv;
-                            const double hx = d[i] * x[i] + (i > 0 ? e[i - 1] * x[i - 1] : 0.0) + (i + 1 < n ? e[i] * x[i + 1] : 0.0);
+                            const double hx = d[i] * x[i] + (i > 0 ? e[i - 1] * x[i - 1] : 0.0) +
+                                              (i + 1 < n ? e[i] * x[i + 1] : 0.0);
                             expect_near(hx, got[k] * x[i], 40 * EPS * n * most);
                         }
                     }
@@ -197,15 +216,18 @@ static void test_eig_two(void **state)
 static void test_svd(void **state)
 {
     (void)state;
-    static const int shapes[][2] = {{0, 3}, {1, 1}, {1, 5}, {6, 1}, {2, 2}, {3, 7}, {33, 31}, {20, 90}, {100, 12}, {64, 64}};
+    static const int shapes[][2] = {{0, 3}, {1, 1},   {1, 5},   {6, 1},    {2, 2},
+                                    {3, 7}, {33, 31}, {20, 90}, {100, 12}, {64, 64}};
     for (size_t si = 0; si < sizeof(shapes) / sizeof(*shapes); si++)
         for (int kind = 0; kind < 4; kind++) {
-            const int m = shapes[si][0], n = shapes[si][1], k = m < n ? m : n, lda = m + 2, ldu = m + 1, ldvt = k + 1;
+            const int m = shapes[si][0], n = shapes[si][1], k = m < n ? m : n, lda = m + 2, ldu = m + 1,
+                      ldvt = k + 1;
             kl_test_case("m=%d n=%d kind=%d", m, n, kind);
             uint64_t seed = 9;
             double *const a = kl_test_guarded((int64_t)lda * n), *const u = kl_test_guarded((int64_t)ldu * k),
                           *const vt = kl_test_guarded((int64_t)ldvt * n);
-            double *const s = kl_test_guarded(k), *const alone = kl_test_guarded(k), *const kept = calloc((size_t)m * n + 1, sizeof(double));
+            double *const s = kl_test_guarded(k), *const alone = kl_test_guarded(k),
+                          *const kept = calloc((size_t)m * n + 1, sizeof(double));
             for (int j = 0; j < n; j++)
                 for (int i = 0; i < m; i++) {
                     const double r = kl_test_uniform(&seed);
@@ -232,7 +254,8 @@ static void test_svd(void **state)
                     for (int q = 0; q < k; q++) sum += u[i + q * ldu] * s[q] * vt[q + j * ldvt];
                     expect_near(sum, kept[i + j * m], 20 * EPS * sqrt((double)m * n + 10.0) * 2.0);
                 }
-            /* Small singular values keep their absolute accuracy: a density matrix would have lost those below 1e-8. */
+            /* Small singular values keep their absolute accuracy: a density matrix would have lost those
+               below 1e-8. */
             if (kind == 3)
                 for (int i = 0; i < k; i++) expect_near(s[i], pow(10.0, -i), 4 * EPS);
             kl_test_guards_hold(a, (int64_t)lda * n);
@@ -265,9 +288,11 @@ static void test_qr(void **state)
             kl_test_case("m=%d n=%d dependent=%d", m, n, dependent);
             uint64_t seed = 2;
             double *const a = kl_test_guarded((int64_t)lda * n);
-            double *const r = kl_test_guarded((int64_t)ldr * n), *const kept = calloc((size_t)m * n + 1, sizeof(double));
+            double *const r = kl_test_guarded((int64_t)ldr * n), *const kept = calloc((size_t)m * n + 1,
+                                                                                      sizeof(double));
             for (int j = 0; j < n; j++)
-                for (int i = 0; i < m; i++) a[i + j * lda] = dependent && j > 0 ? a[i] : kl_test_uniform(&seed);
+                for (int i = 0; i < m; i++)
+                    a[i + j * lda] = dependent && j > 0 ? a[i] : kl_test_uniform(&seed);
             for (int j = 0; j < n; j++) memcpy(kept + j * m, a + j * lda, (size_t)m * sizeof *a);
             kl_err err;
             expect_ok(kl_dense_qr(m, n, a, lda, r, ldr, &err), err);
@@ -313,7 +338,8 @@ static void test_refusals(void **state)
     expect_refused(kl_dense_eig_reduce(3, a, 3, w, u, t, &err), KL_EINPUT, err, "inf");
     expect_refused(kl_dense_eig_reduce(3, a, 2, w, u, t, &err), KL_EINPUT, err, "leading dimension");
     expect_refused(kl_dense_eig_reduce(0, a, 3, w, u, t, &err), KL_EINPUT, err, "at least one row");
-    expect_refused(kl_dense_eig_tridiagonal(3, a + 5, a + 2, w, vt, 2, &err), KL_EINPUT, err, "leading dimension");
+    expect_refused(kl_dense_eig_tridiagonal(3, a + 5, a + 2, w, vt, 2, &err), KL_EINPUT, err,
+                   "leading dimension");
     expect_refused(kl_dense_qr(2, 3, a, 3, NULL, 0, &err), KL_EINPUT, err, "rows >= columns");
     expect_refused(kl_dense_qr(3, 3, a, 3, w, 2, &err), KL_EINPUT, err, "3 and 2");
     a[4] = 1.0;
@@ -350,13 +376,15 @@ static void test_threads(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
-/* trap: BLIS has hung where regions of OpenMP were nested, and a threaded one gives other bits: here both levels call it at once. */
+/* trap: BLIS has hung where regions of OpenMP were nested, and a threaded one gives other bits: here both
+   levels call it at once. */
 static void test_nested(void **state)
 {
     enum { N = 150, OUTER = 2, INNER = 3 };
     (void)state;
     uint64_t seed = 5;
-    double *const x = malloc(sizeof(double) * N * N * (2 + OUTER * INNER)), *const y = x + N * N, *const z = y + N * N;
+    double *const x = malloc(sizeof(double) * N * N * (2 + OUTER * INNER)), *const y = x + N * N,
+                  *const z = y + N * N;
     assert_non_null(x);
     for (int i = 0; i < 2 * N * N; i++) x[i] = kl_test_uniform(&seed);
     const int levels = omp_get_max_active_levels();
@@ -374,7 +402,8 @@ static void test_nested(void **state)
     double *const one = malloc(sizeof(double) * N * N);
     assert_non_null(one);
     kl_dgemm('N', 'T', N, N, N, 1.0, x, N, y, N, 0.0, one, N);
-    for (int t = 0; t < OUTER * INNER; t++) expect_eq(memcmp(one, z + (int64_t)t * N * N, sizeof(double) * N * N), 0);
+    for (int t = 0; t < OUTER * INNER; t++)
+        expect_eq(memcmp(one, z + (int64_t)t * N * N, sizeof(double) * N * N), 0);
     free(one);
     free(x);
 }
@@ -383,11 +412,12 @@ static void test_product(void **state)
 {
     (void)state;
     const kl_blas_info *const about = kl_blas_about();
-    print_message("BLAS %s (%s, kernel %s) %s\nLAPACK %s\n", about->blas_path, about->blas_version, about->kernel, about->steered,
-                  about->lapack_path);
+    print_message("BLAS %s (%s, kernel %s) %s\nLAPACK %s\n", about->blas_path, about->blas_version,
+                  about->kernel, about->steered, about->lapack_path);
     expect_true(strlen(about->blas_path) > 0 && strlen(about->lapack_path) > 0);
     for (int t = 0; t < 4; t++) {
-        const int m = 37, n = 53, k = 41, ta = t & 1, tb = t >> 1, lda = (ta ? k : m) + 2, ldb = (tb ? n : k) + 1, ldc = m + 3;
+        const int m = 37, n = 53, k = 41, ta = t & 1, tb = t >> 1, lda = (ta ? k : m) + 2,
+                  ldb = (tb ? n : k) + 1, ldc = m + 3;
         uint64_t seed = 8;
         double a[60 * 60], b[60 * 60];
         for (int i = 0; i < 60 * 60; i++) {
@@ -399,7 +429,8 @@ static void test_product(void **state)
         for (int i = 0; i < m; i++)
             for (int j = 0; j < n; j++) {
                 double sum = 0.0;
-                for (int q = 0; q < k; q++) sum += a[ta ? q + i * lda : i + q * lda] * b[tb ? j + q * ldb : q + j * ldb];
+                for (int q = 0; q < k; q++)
+                    sum += a[ta ? q + i * lda : i + q * lda] * b[tb ? j + q * ldb : q + j * ldb];
                 expect_near(c[i + j * ldc], 1.5 * sum, 10 * EPS * k);
             }
         kl_test_guards_hold(c, (int64_t)ldc * n);
@@ -412,9 +443,10 @@ static void test_product(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_eig),     cmocka_unit_test(test_eig_steps), cmocka_unit_test(test_eig_two), cmocka_unit_test(test_tridiagonal),
-        cmocka_unit_test(test_svd),     cmocka_unit_test(test_qr),        cmocka_unit_test(test_refusals), cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_nested),  cmocka_unit_test(test_product),
+        cmocka_unit_test(test_eig),         cmocka_unit_test(test_eig_steps), cmocka_unit_test(test_eig_two),
+        cmocka_unit_test(test_tridiagonal), cmocka_unit_test(test_svd),       cmocka_unit_test(test_qr),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_threads),   cmocka_unit_test(test_nested),
+        cmocka_unit_test(test_product),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Tridiagonal matrices by divide and conquer: vectors and values of every kind of matrix that is joined, that is not, and that is left to another method; refusals, threads, no memory.
+/* Tridiagonal matrices by divide and conquer: vectors and values of every kind of matrix that is joined, that
+   is not, and that is left to another method; refusals, threads, no memory.
    SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include "kl_test.h"
@@ -13,10 +14,13 @@ static _Atomic int64_t roots_found;
 static int64_t root_that_fails; /* 0: none */
 
 /* LAPACK's, which fails where a test wants it to. */
-void dlaed4_(const int *n, const int *i, const double *d, const double *z, double *delta, const double *rho, double *dlam, int *info);
-void dlaed4_(const int *n, const int *i, const double *d, const double *z, double *delta, const double *rho, double *dlam, int *info)
+void dlaed4_(const int *n, const int *i, const double *d, const double *z, double *delta, const double *rho,
+             double *dlam, int *info);
+void dlaed4_(const int *n, const int *i, const double *d, const double *z, double *delta, const double *rho,
+             double *dlam, int *info)
 {
-    static void (*real)(const int *, const int *, const double *, const double *, double *, const double *, double *, int *);
+    static void (*real)(const int *, const int *, const double *, const double *, double *, const double *,
+                        double *, int *);
     void *const found = dlsym(RTLD_NEXT, "dlaed4_");
     memcpy(&real, &found, sizeof real);
     real(n, i, d, z, delta, rho, dlam, info);
@@ -33,14 +37,18 @@ static double make(int kind, int n, double *d, double *e)
         const double x = kl_test_uniform(&seed), y = kl_test_uniform(&seed);
         d[i] = x, e[i] = y;
         if (kind == 1) d[i] = 2, e[i] = -1; /* the particle in a box: 2 - 2 cos(pi k / (n + 1)) */
-        if (kind == 2) d[i] = fabs(i - 0.5 * (n - 1)), e[i] = 1; /* Wilkinson: pairs that agree to all digits */
+        /* Wilkinson: pairs that agree to all digits */
+        if (kind == 2) d[i] = fabs(i - 0.5 * (n - 1)), e[i] = 1;
         if (kind == 3) d[i] = e[i] = 0;
         if (kind == 4) d[i] = 3, e[i] = 0;
-        if (kind == 5) e[i] = i == n / 2 - 1 || i % 7 == 3 ? 0 : y; /* parts that are not coupled, cut where they meet */
+        /* parts that are not coupled, cut where they meet */
+        if (kind == 5) e[i] = i == n / 2 - 1 || i % 7 == 3 ? 0 : y;
         if (kind == 6) d[i] *= 1e150, e[i] *= 1e150;
         if (kind == 7) d[i] *= 1e-150, e[i] *= 1e-150;
-        if (kind == 8) d[i] = exp(-0.1 * i) * fabs(x), e[i] = 0.3 * exp(-0.1 * i) * y; /* weights that fall off, as a wavefunction's do */
-        if (kind == 9) d[i] = i < n / 2 ? x : 1e-30 * x, e[i] = i < n / 2 ? y : 1e-30 * y; /* nothing in the lower half */
+        /* weights that fall off, as a wavefunction's do */
+        if (kind == 8) d[i] = exp(-0.1 * i) * fabs(x), e[i] = 0.3 * exp(-0.1 * i) * y;
+        /* nothing in the lower half */
+        if (kind == 9) d[i] = i < n / 2 ? x : 1e-30 * x, e[i] = i < n / 2 ? y : 1e-30 * y;
         if (kind == 10) e[i] = 1e-12 * y; /* halves that are hardly coupled */
         if (kind == 11) d[i] = 3, e[i] = i == n / 2 - 1; /* a single pair to be joined, whose values agree */
         most = fmax(most, fmax(fabs(d[i]), fabs(e[i])));
@@ -49,7 +57,8 @@ static double make(int kind, int n, double *d, double *e)
 }
 
 /* Vectors [first, first + count) are orthonormal, and eigenvectors with these values. */
-static void check(int n, const double *d, const double *e, double most, const double *w, int first, int count, const double *z)
+static void check(int n, const double *d, const double *e, double most, const double *w, int first, int count,
+                  const double *z)
 {
     double *const g = calloc((size_t)count * (size_t)count + 1, sizeof *g);
     kl_dgemm('T', 'N', count, count, n, 1.0, z, n, z, n, 0.0, g, count);
@@ -59,7 +68,8 @@ static void check(int n, const double *d, const double *e, double most, const do
     for (int k = 0; k < count; k++)
         for (int i = 0; i < n; i++) {
             const double *const x = z + (int64_t)k * n;
-            residual = fmax(residual, fabs(d[i] * x[i] + (i > 0 ? e[i - 1] * x[i - 1] : 0) + (i + 1 < n ? e[i] * x[i + 1] : 0) - w[first + k] * x[i]));
+            residual = fmax(residual, fabs(d[i] * x[i] + (i > 0 ? e[i - 1] * x[i - 1] : 0) +
+                                           (i + 1 < n ? e[i] * x[i + 1] : 0) - w[first + k] * x[i]));
         }
     free(g);
     expect_near(orthogonal, 0, 20 * EPS * sqrt(n));
@@ -88,10 +98,14 @@ static void test_kinds(void **state)
             const int n = size[i];
             kl_test_case("kind=%d n=%d", kind, n);
             expect_eq(got[i].n, n);
-            expect_eq(got[i].joined > 0, n > KL_DIVIDE_WHOLE && (kind < 3 || kind > 5) && !(kind == 8 && n > 1000)); /* and no root was left to another method */
-            if (kind == 2 && n % 2 == 0) expect_true(got[i].joined <= 20); /* nor is work done for values that agree: of 300, 27 differ at all */
+            /* and no root was left to another method */
+            expect_eq(got[i].joined > 0,
+                      n > KL_DIVIDE_WHOLE && (kind < 3 || kind > 5) && !(kind == 8 && n > 1000));
+            /* nor is work done for values that agree: of 300, 27 differ at all */
+            if (kind == 2 && n % 2 == 0) expect_true(got[i].joined <= 20);
             expect_eq(memcmp(got[i].w, again[i].w, (size_t)n * sizeof(double)), 0);
-            double *const z = kl_test_guarded((int64_t)n * n), *const alone = calloc((size_t)n * (size_t)n, sizeof *alone);
+            double *const z = kl_test_guarded((int64_t)n * n), *const alone = calloc((size_t)n * (size_t)n,
+                                                                                     sizeof *alone);
             kl_divided_columns(&again[i], 0, n, alone);
             kl_divided_columns(&got[i], 0, n, z);
             expect_eq(memcmp(z, alone, (size_t)n * (size_t)n * sizeof *z), 0);
@@ -134,16 +148,19 @@ static void test_failing_roots(void **state)
     (void)state;
     enum { N = 600, OTHER = 400 };
     static const int size[2] = {N, OTHER};
-    double *const d = calloc(N, sizeof *d), *const e = calloc(N, sizeof *e), *const z = calloc((size_t)N * N, sizeof *z);
+    double *const d = calloc(N, sizeof *d), *const e = calloc(N, sizeof *e),
+                  *const z = calloc((size_t)N * N, sizeof *z);
     const double most = make(0, N, d, e), *const dd[2] = {d, d}, *const ee[2] = {e, e};
-    for (int nthread = 1; nthread <= 2; nthread++) { /* matrix by matrix; both at a time, and the last join is the first one's */
+    /* matrix by matrix; both at a time, and the last join is the first one's */
+    for (int nthread = 1; nthread <= 2; nthread++) {
         int64_t all = 0;
         for (int which = 0; which < 4; which++) {
             kl_divided got[2];
             kl_err err;
             kl_test_case("threads=%d which=%d", nthread, which);
             roots_found = 0;
-            root_that_fails = which == 1 ? 1 : which == 2 ? all / 2 : which == 3 ? all - 5 : 0; /* the first is stedc's, of a leaf */
+            /* the first is stedc's, of a leaf */
+            root_that_fails = which == 1 ? 1 : which == 2 ? all / 2 : which == 3 ? all - 5 : 0;
             expect_ok(kl_divide(nthread, 2, size, dd, ee, got, &err), err);
             if (which == 0) all = roots_found;
             expect_true(roots_found > root_that_fails);
@@ -207,6 +224,7 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds), cmocka_unit_test(test_failing_roots), cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds), cmocka_unit_test(test_failing_roots),
+                                       cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* The small product kernel, every instruction set that this CPU runs, against plain loops: all sizes up to 33, large ones, both transpositions,
-   padded strides, factors, outputs full of NaN, guard words.
+/* The small product kernel, every instruction set that this CPU runs, against plain loops: all sizes up to
+   33, large ones, both transpositions, padded strides, factors, outputs full of NaN, guard words.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/gemm.h"
 #include "kl_test.h"
@@ -16,8 +16,10 @@ static int setup(void **state)
     isa[nisa].name = "generic", isa[nisa++].fn = kl_gemm_generic;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) isa[nisa].name = "avx2", isa[nisa++].fn = kl_gemm_avx2;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        isa[nisa].name = "avx2", isa[nisa++].fn = kl_gemm_avx2;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
         isa[nisa].name = "avx512", isa[nisa++].fn = kl_gemm_avx512;
 #endif
     return 0;
@@ -39,12 +41,14 @@ typedef struct shape {
 
 static void check(const shape *s, uint64_t seed)
 {
-    const int ra = s->ta ? s->k : s->m, ca = s->ta ? s->m : s->k, rb = s->tb ? s->n : s->k, cb = s->tb ? s->k : s->n;
+    const int ra = s->ta ? s->k : s->m, ca = s->ta ? s->m : s->k, rb = s->tb ? s->n : s->k,
+              cb = s->tb ? s->k : s->n;
     const int lda = ra + (s->pad ? 3 : 0), ldb = rb + (s->pad ? 5 : 0), ldc = s->m + (s->pad ? 7 : 0);
     double *const a = matrix(ra, ca, lda, &seed), *const b = matrix(rb, cb, ldb, &seed),
                   *const c0 = matrix(s->m, s->n, ldc, &seed);
     const int64_t nc = (int64_t)ldc * s->n;
-    double *const want = malloc((size_t)(nc + 1) * sizeof *want), *const bound = malloc((size_t)(nc + 1) * sizeof *bound);
+    double *const want = malloc((size_t)(nc + 1) * sizeof *want), *const bound = malloc((size_t)(nc + 1) *
+                                                                                        sizeof *bound);
     for (int j = 0; j < s->n; j++)
         for (int i = 0; i < s->m; i++) {
             double sum = 0, size = 0;
@@ -60,10 +64,10 @@ static void check(const shape *s, uint64_t seed)
     for (int v = 0; v < nisa; v++) {
         double *const c = kl_test_guarded(nc);
         for (int j = 0; j < s->n; j++)
-            for (int i = 0; i < s->m && s->beta != 0; i++)
-                c[i + (int64_t)j * ldc] = c0[i + (int64_t)j * ldc]; /* beta = 0: NaN stays and may not be read */
-        kl_test_case("%s ta=%d tb=%d m=%d n=%d k=%d pad=%d alpha=%g beta=%g", isa[v].name, s->ta, s->tb, s->m, s->n, s->k, s->pad,
-                     s->alpha, s->beta);
+            for (int i = 0; i < s->m && s->beta != 0; i++) /* beta = 0: NaN stays and may not be read */
+                c[i + (int64_t)j * ldc] = c0[i + (int64_t)j * ldc];
+        kl_test_case("%s ta=%d tb=%d m=%d n=%d k=%d pad=%d alpha=%g beta=%g", isa[v].name, s->ta, s->tb, s->m,
+                     s->n, s->k, s->pad, s->alpha, s->beta);
         isa[v].fn(s->ta, s->tb, s->m, s->n, s->k, s->alpha, a, lda, b, ldb, s->beta, c, ldc);
         for (int j = 0; j < s->n; j++) {
             for (int i = 0; i < s->m; i++) {
@@ -71,7 +75,8 @@ static void check(const shape *s, uint64_t seed)
                 if (!(fabs(c[at] - want[at]) <= bound[at])) expect_near(c[at], want[at], bound[at]);
             }
             for (int i = s->m; i < ldc; i++)
-                if (!isnan(c[i + (int64_t)j * ldc])) fail_msg("%s: written between the columns", kl_test_text);
+                if (!isnan(c[i + (int64_t)j * ldc]))
+                    fail_msg("%s: written between the columns", kl_test_text);
         }
         kl_test_guards_hold(c, nc);
         kl_test_free(c);
@@ -91,7 +96,8 @@ static void test_small(void **state)
                 for (int t = 0; t < 4; t++) {
                     const uint64_t r = kl_test_bits(&seed);
                     if (KL_TEST_WATCHED && r % 8 > 0) continue;
-                    const shape s = {t & 1, t >> 1, m, n, k, (int)(r % 2), alphas[r / 2 % 4], betas[r / 8 % 3]};
+                    const shape s = {t & 1,           t >> 1, m, n, k, (int)(r % 2), alphas[r / 2 % 4],
+                                     betas[r / 8 % 3]};
                     check(&s, r);
                 }
 }
@@ -109,7 +115,8 @@ static void test_factors(void **state)
             for (size_t k = 0; k < sizeof depths / sizeof *depths; k++)
                 for (int t = 0; t < 4; t++)
                     for (int f = (int)((m + n + k) % 2); f < 16; f += 2) {
-                        const shape s = {t & 1, t >> 1, sizes[m], sizes[n], depths[k], f % 4 > 1, alphas[f % 4], betas[f / 4]};
+                        const shape s = {t & 1,     t >> 1,    sizes[m],      sizes[n],
+                                         depths[k], f % 4 > 1, alphas[f % 4], betas[f / 4]};
                         const uint64_t r = kl_test_bits(&seed);
                         if (!KL_TEST_WATCHED || r % 8 == 0) check(&s, r);
                     }
@@ -117,12 +124,14 @@ static void test_factors(void **state)
 
 static void test_large(void **state)
 {
-    static const int sizes[][3] = {{597, 597, 597}, {597, 33, 31}, {31, 597, 33}, {1, 597, 597}, {597, 1, 597},
-                                   {597, 597, 1},   {0, 597, 3},   {597, 0, 3},   {597, 5, 0},   {300, 200, 1025}};
+    static const int sizes[][3] = {{597, 597, 597}, {597, 33, 31},   {31, 597, 33}, {1, 597, 597},
+                                   {597, 1, 597},   {597, 597, 1},   {0, 597, 3},   {597, 0, 3},
+                                   {597, 5, 0},     {300, 200, 1025}};
     (void)state;
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
         for (int t = 0; t < 4; t++) {
-            const shape s = {t & 1, t >> 1, sizes[k][0], sizes[k][1], sizes[k][2], t % 2, -1.5, (t + (int)k) % 3 - 1.0};
+            const shape s = {t & 1,       t >> 1, sizes[k][0], sizes[k][1],
+                             sizes[k][2], t % 2,  -1.5,        (t + (int)k) % 3 - 1.0};
             check(&s, k + 10u * (uint64_t)t);
         }
 }
@@ -146,7 +155,7 @@ static void test_choice(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small), cmocka_unit_test(test_factors), cmocka_unit_test(test_large),
-                                       cmocka_unit_test(test_choice)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small), cmocka_unit_test(test_factors),
+                                       cmocka_unit_test(test_large), cmocka_unit_test(test_choice)};
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -1,5 +1,5 @@
-/* FCIDUMP files as programs write them, and as nothing should: variants that must give the same integrals, refusals with their line,
-   folding against the whole, mutated bytes, and every allocation failing in turn.
+/* FCIDUMP files as programs write them, and as nothing should: variants that must give the same integrals,
+   refusals with their line, folding against the whole, mutated bytes, and every allocation failing in turn.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
 #include "ci/fcidump.h"
@@ -13,8 +13,9 @@ static kl_status read_text(const char *text, kl_fcidump **f, kl_err *err)
     return st;
 }
 
-static const char plain[] = "&FCI NORB=2,NELEC=2,MS2=0,ORBSYM=1,5,ISYM=1,\n&END\n"
-                            " 0.7  1 1 1 1\n 0.1 2 1 2 1\n 0.6 2 2 1 1\n 0.5 2 2 2 2\n -1.2 1 1 0 0\n -0.4 2 2 0 0\n 0.3 0 0 0 0\n";
+static const char plain[] =
+    "&FCI NORB=2,NELEC=2,MS2=0,ORBSYM=1,5,ISYM=1,\n&END\n"
+    " 0.7  1 1 1 1\n 0.1 2 1 2 1\n 0.6 2 2 1 1\n 0.5 2 2 2 2\n -1.2 1 1 0 0\n -0.4 2 2 0 0\n 0.3 0 0 0 0\n";
 
 static void same(const kl_fcidump *a, const kl_fcidump *b)
 {
@@ -32,25 +33,34 @@ static void test_variants(void **state)
 {
     (void)state;
     static const char *const text[] = {
-        /* no MS2, no ISYM, / at the end, keys over lines, other programs' keys, lower case, a list by repetition */
+        /* no MS2, no ISYM, / at the end, keys over lines, other programs' keys, lower case, a list by
+           repetition */
         "&fci norb=2,\n nelec=2\n orbsym=1,\n 5\n pntgrp='D2h' npr=3*1, thr=1e-5\n /\n"
-        " 0.7  1 1 1 1\n 0.1 2 1 2 1\n 0.6 2 2 1 1\n 0.5 2 2 2 2\n -1.2 1 1 0 0\n -0.4 2 2 0 0\n 0.3 0 0 0 0\n",
+        " 0.7  1 1 1 1\n 0.1 2 1 2 1\n 0.6 2 2 1 1\n 0.5 2 2 2 2\n -1.2 1 1 0 0\n -0.4 2 2 0 0\n 0.3 0 0 0 "
+        "0\n",
         /* other orders of the indices, repeated entries, orbital energies, blank lines, Fortran exponents */
         " &FCI NORB= 2,NELEC= 2,ORBSYM=1,5 &END\n"
-        "0.7D+00 1 1 1 1\n1.0D-1 1 2 1 2\n 0.1 1 2 2 1\n\n6.0d-01 1 1 2 2\n 0.5 2 2 2 2\n -0.55 1 0 0 0\n 0.2 2 0 0 0\n-1.2 1 1 0 0\n-0.4E0 2 2 0 0\n+0.3 0 0 0 0\n",
+        "0.7D+00 1 1 1 1\n1.0D-1 1 2 1 2\n 0.1 1 2 2 1\n\n6.0d-01 1 1 2 2\n 0.5 2 2 2 2\n -0.55 1 0 0 0\n "
+        "0.2 2 0 0 0\n-1.2 1 1 0 0\n-0.4E0 2 2 0 0\n+0.3 0 0 0 0\n",
         /* $FCI, exponents without a letter, complex numbers that are real, no newline at the end */
-        "$FCI NORB=2 NELEC=2 ORBSYM=1,5\n$END\n7.0-001 1 1 1 1\n(0.1,0.0) 1 2 1 2\n0.6 1 1 2 2\n0.5 2 2 2 2\n-1.2 1 1 0 0\n-0.4 2 2 0 0\n0.3 0 0 0 0",
+        "$FCI NORB=2 NELEC=2 ORBSYM=1,5\n$END\n7.0-001 1 1 1 1\n(0.1,0.0) 1 2 1 2\n0.6 1 1 2 2\n0.5 2 2 2 "
+        "2\n-1.2 1 1 0 0\n-0.4 2 2 0 0\n0.3 0 0 0 0",
         /* no labels */
-        "&FCI NORB=2,NELEC=2\n/\n 0.7  1 1 1 1\n 0.1 2 1 2 1\n 0.6 2 2 1 1\n 0.5 2 2 2 2\n -1.2 1 1 0 0\n -0.4 2 2 0 0\n 0.3 0 0 0 0\r\n",
+        "&FCI NORB=2,NELEC=2\n/\n 0.7  1 1 1 1\n 0.1 2 1 2 1\n 0.6 2 2 1 1\n 0.5 2 2 2 2\n -1.2 1 1 0 0\n "
+        "-0.4 2 2 0 0\n 0.3 0 0 0 0\r\n",
         /* unrestricted, six parts */
         "&FCI NORB=2,NELEC=2,MS2=0,IUHF=1,ORBSYM=2*1\n&END\n"
-        "0.7 1 1 1 1\n0.1 2 1 2 1\n0.6 2 2 1 1\n0.5 2 2 2 2\n0 0 0 0 0\n0.7 1 1 1 1\n0.1 2 1 2 1\n0.6 2 2 1 1\n0.5 2 2 2 2\n0 0 0 0 0\n"
-        "0.7 1 1 1 1\n0.1 2 1 2 1\n0.6 2 2 1 1\n0.6 1 1 2 2\n0.5 2 2 2 2\n0 0 0 0 0\n-1.2 1 1 0 0\n-0.4 2 2 0 0\n0 0 0 0 0\n-1.2 1 1 0 0\n-0.4 2 2 0 0\n0 0 0 0 0\n"
+        "0.7 1 1 1 1\n0.1 2 1 2 1\n0.6 2 2 1 1\n0.5 2 2 2 2\n0 0 0 0 0\n0.7 1 1 1 1\n0.1 2 1 2 1\n0.6 2 2 1 "
+        "1\n0.5 2 2 2 2\n0 0 0 0 0\n"
+        "0.7 1 1 1 1\n0.1 2 1 2 1\n0.6 2 2 1 1\n0.6 1 1 2 2\n0.5 2 2 2 2\n0 0 0 0 0\n-1.2 1 1 0 0\n-0.4 2 2 "
+        "0 0\n0 0 0 0 0\n-1.2 1 1 0 0\n-0.4 2 2 0 0\n0 0 0 0 0\n"
         "0.3 0 0 0 0\n",
         /* unrestricted, spin orbitals; NORB counts them */
         "&FCI NORB=4,NELEC=2,UHF=.TRUE.,ORBSYM=1,1,1,1\n&END\n"
-        "0.7 1 1 1 1\n0.7 1 1 2 2\n0.7 2 2 2 2\n0.1 3 1 3 1\n0.1 3 1 4 2\n0.1 4 2 4 2\n0.6 3 3 1 1\n0.6 3 3 2 2\n0.6 4 4 1 1\n0.6 4 4 2 2\n"
-        "0.5 3 3 3 3\n0.5 3 3 4 4\n0.5 4 4 4 4\n-1.2 1 1 0 0\n-1.2 2 2 0 0\n-0.4 3 3 0 0\n-0.4 4 4 0 0\n0.3 0 0 0 0\n",
+        "0.7 1 1 1 1\n0.7 1 1 2 2\n0.7 2 2 2 2\n0.1 3 1 3 1\n0.1 3 1 4 2\n0.1 4 2 4 2\n0.6 3 3 1 1\n0.6 3 3 "
+        "2 2\n0.6 4 4 1 1\n0.6 4 4 2 2\n"
+        "0.5 3 3 3 3\n0.5 3 3 4 4\n0.5 4 4 4 4\n-1.2 1 1 0 0\n-1.2 2 2 0 0\n-0.4 3 3 0 0\n-0.4 4 4 0 0\n0.3 "
+        "0 0 0 0\n",
     };
     kl_err err;
     kl_fcidump *a = NULL, *b = NULL;
@@ -74,7 +84,11 @@ static void test_variants(void **state)
     expect_true(strstr(b->note, "14") != NULL);
     expect_eq(b->nelec, 0);
     kl_fcidump_destroy(&b);
-    static const char *const label[][2] = {{"0,1", "the label 0 for orbital 1,"}, {"1,0", "the label 0 for orbital 2,"}, {"0,0", ""}, {"4*0", ""}, {"2*1,1,2", "the two of orbital 2 differ, 1 and 2"}};
+    static const char *const label[][2] = {{"0,1", "the label 0 for orbital 1,"},
+                                           {"1,0", "the label 0 for orbital 2,"},
+                                           {"0,0", ""},
+                                           {"4*0", ""},
+                                           {"2*1,1,2", "the two of orbital 2 differ, 1 and 2"}};
     for (int k = 0; k < 5; k++) {
         char file[100];
         kl_test_case("ORBSYM=%s", label[k][0]);
@@ -118,7 +132,8 @@ static void test_refusals(void **state)
         {"&FCI NORB=2,NELEC=5\n/\n", "at most 4"},
         {"&FCI NORB=2,NELEC=2,MS2=1\n/\n", "MS2 is 1"},
         {"&FCI NORB=2,NELEC=2,IUHF=1\n/\n0 0 0 0 0\n0 0 0 0 0\n", "ends in part 3"},
-        {"&FCI NORB=2,NELEC=2,IUHF=1\n/\n0 0 0 0 0\n0 0 0 0 0\n0.5 1 1 0 0\n", "one-electron integral in part 3"},
+        {"&FCI NORB=2,NELEC=2,IUHF=1\n/\n0 0 0 0 0\n0 0 0 0 0\n0.5 1 1 0 0\n",
+         "one-electron integral in part 3"},
         {"&FCI NORB=4,NELEC=2,UHF=.TRUE.\n/\n0.5 1 2 0 0\n", "mix spins"},
         {"&FCI NORB=2,NELEC=2\n/\n0.5 1 1 1 1\n0.5 2 2 1 1\n", "t:5: the file ends with neither"},
     };
@@ -134,15 +149,18 @@ static void test_refusals(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
-/* Any byte may change, vanish or be doubled: an answer or a refusal, never a crash, a leak, or a number that is not finite. */
+/* Any byte may change, vanish or be doubled: an answer or a refusal, never a crash, a leak, or a number that
+   is not finite. */
 static void test_fuzz(void **state)
 {
     (void)state;
     static const char *const seed_text[] = {
         plain,
-        "&FCI NORB=2,NELEC=2,MS2=0,IUHF=1,ORBSYM=2*1\n&END\n0.7 1 1 1 1\n0 0 0 0 0\n0.7 1 1 1 1\n0 0 0 0 0\n0.7 1 1 1 1\n0 0 0 0 0\n-1.2 1 1 0 0\n0 0 0 0 0\n"
+        "&FCI NORB=2,NELEC=2,MS2=0,IUHF=1,ORBSYM=2*1\n&END\n0.7 1 1 1 1\n0 0 0 0 0\n0.7 1 1 1 1\n0 0 0 0 "
+        "0\n0.7 1 1 1 1\n0 0 0 0 0\n-1.2 1 1 0 0\n0 0 0 0 0\n"
         "-1.2 1 1 0 0\n0 0 0 0 0\n0.3 0 0 0 0\n",
-        "&FCI NORB=4,NELEC=2,UHF=.TRUE.,ORBSYM=1,1,1,1\n&END\n0.7 1 1 1 1\n0.7 1 1 2 2\n0.7D+00 2 2 2 2\n(0.1,0.0) 3 1 3 1\n-1.2 1 1 0 0\n0.3 0 0 0 0\n",
+        "&FCI NORB=4,NELEC=2,UHF=.TRUE.,ORBSYM=1,1,1,1\n&END\n0.7 1 1 1 1\n0.7 1 1 2 2\n0.7D+00 2 2 2 "
+        "2\n(0.1,0.0) 3 1 3 1\n-1.2 1 1 0 0\n0.3 0 0 0 0\n",
     };
     static const char spice[] = "0123456789.,-+eEdD()*/&$='\" \n\tFCINORBT";
     uint64_t seed = 20260101;
@@ -200,7 +218,7 @@ static void test_allocations(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_variants), cmocka_unit_test(test_refusals), cmocka_unit_test(test_fuzz),
-                                       cmocka_unit_test(test_allocations)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_variants), cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_fuzz), cmocka_unit_test(test_allocations)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

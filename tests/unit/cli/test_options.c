@@ -1,4 +1,5 @@
-/* Options: every value lands in its field, and each mistake gets its one line with the option's name; job files take the same road.
+/* Options: every value lands in its field, and each mistake gets its one line with the option's name; job
+   files take the same road.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/options.h"
 #include "cli/job.h"
@@ -31,22 +32,26 @@ static kl_options *good(const char *line)
 {
     kl_options *o = NULL;
     kl_err err = {""};
-    if (parse(line, &o, &err) != KL_OK || kl_options_check(o, &err) != KL_OK) fail_msg("%s: %s", line, err.text);
+    if (parse(line, &o, &err) != KL_OK || kl_options_check(o, &err) != KL_OK)
+        fail_msg("%s: %s", line, err.text);
     return o;
 }
 
 static void test_values(void **state)
 {
     (void)state;
-    kl_options *o = good("dmrg hubbard --sites 32 -p U=4 --parameter=t=1/2 --charge N_up=16 --charge N_dn=scan --m 512 --m-min 10 --discard 1e-9 --states 2 "
-                         "--strategy l11r --solver lanczos --seed 5 --threads 3 --exec host --start neel -o x.h5 --json --checkpoint-every 7.5 --pin Sz@0=-0.5");
+    kl_options *o = good("dmrg hubbard --sites 32 -p U=4 --parameter=t=1/2 --charge N_up=16 --charge "
+                         "N_dn=scan --m 512 --m-min 10 --discard 1e-9 --states 2 "
+                         "--strategy l11r --solver lanczos --seed 5 --threads 3 --exec host --start neel -o "
+                         "x.h5 --json --checkpoint-every 7.5 --pin Sz@0=-0.5");
     assert_int_equal(o->command, KL_CMD_DMRG);
     assert_string_equal(o->model, "hubbard");
     assert_int_equal(o->sites, 32);
     assert_int_equal(o->parameter.n, 2);
     assert_string_equal(o->parameter.text[1], "t=1/2");
     assert_string_equal(o->charge.text[1], "N_dn=scan");
-    assert_true(o->m == 512 && o->m_min == 10 && o->discard == 1e-9 && o->states == 2 && o->seed == 5 && o->threads == 3);
+    assert_true(o->m == 512 && o->m_min == 10 && o->discard == 1e-9 && o->states == 2 && o->seed == 5 &&
+                o->threads == 3);
     assert_string_equal(o->strategy, "l11r");
     assert_string_equal(o->solver, "lanczos");
     assert_string_equal(o->output, "x.h5");
@@ -63,19 +68,24 @@ static void test_values(void **state)
     assert_int_equal(seen, 1);
     kl_options_destroy(&o);
 
-    o = good("ci f.fcidump --density --matrix m.mtx --output r.h5"); /* what --resume must know: all that is to be found, not where and how it is told */
-    for (n = seen = 0; kl_options_given(o, n, &name, &value, number); n++) seen += strcmp(name, "density") == 0 || strcmp(name, "matrix") == 0;
+    /* what --resume must know: all that is to be found, not where and how it is told */
+    o = good("ci f.fcidump --density --matrix m.mtx --output r.h5");
+    for (n = seen = 0; kl_options_given(o, n, &name, &value, number); n++)
+        seen += strcmp(name, "density") == 0 || strcmp(name, "matrix") == 0;
     assert_int_equal(seen, 2);
     kl_options_destroy(&o);
 
     o = good("dmrg m --sites 4 --schedule 64:1e-4*2,256:1e-6:1e-5,512*3");
     assert_int_equal(o->nschedule, 6);
-    assert_true(o->schedule_row[1].m == 64 && o->schedule_row[1].noise == 1e-4 && o->schedule_row[1].tol == 0);
-    assert_true(o->schedule_row[2].m == 256 && o->schedule_row[2].tol == 1e-5 && o->schedule_row[5].m == 512 && o->schedule_row[5].noise == 0);
+    assert_true(o->schedule_row[1].m == 64 && o->schedule_row[1].noise == 1e-4 &&
+                o->schedule_row[1].tol == 0);
+    assert_true(o->schedule_row[2].m == 256 && o->schedule_row[2].tol == 1e-5 &&
+                o->schedule_row[5].m == 512 && o->schedule_row[5].noise == 0);
     kl_options_destroy(&o);
 
     kl_err err = {""};
-    assert_int_equal(parse("dmrg --resume a.h5", &o, &err), KL_OK); /* the file knows the model, and main asks it before the check */
+    /* the file knows the model, and main asks it before the check */
+    assert_int_equal(parse("dmrg --resume a.h5", &o, &err), KL_OK);
     kl_options_destroy(&o);
     assert_int_equal(kl_mem_live_total(), 0);
 }
@@ -98,7 +108,8 @@ static void test_sweeps(void **state)
     assert_int_equal(kl_options_sweep("U=1,1/2,4", &n, &v, &err), KL_OK);
     assert_true(n == 3 && v[1] == 0.5);
     kl_free(&v);
-    static const char *const bad[] = {"U", "U=", "U=1:2", "U=1:2:0", "U=1:2:-1", "U=1:2:1:1", "U=a:2:1", "U=0:1:1e-9", "U=1,,2", "=1,2", "U=nan:1:1", "U=0:inf:1"};
+    static const char *const bad[] = {"U",       "U=",         "U=1:2",  "U=1:2:0", "U=1:2:-1",  "U=1:2:1:1",
+                                      "U=a:2:1", "U=0:1:1e-9", "U=1,,2", "=1,2",    "U=nan:1:1", "U=0:inf:1"};
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
         assert_int_equal(kl_options_sweep(bad[k], &n, &v, &err), KL_EINPUT);
         assert_null(v);
@@ -165,7 +176,8 @@ static void test_refusals(void **state)
         {"ed m --steps 10", "--steps has no effect without --spectral or --temperatures"},
         {"ed m --format ell", "--format has no effect without --store matrix"},
         {"ed m --store matrix --format ell --slice 4", "--slice has no effect without --format sell|sellr"},
-        {"ed m --precondition none", "--precondition has no effect without --solver davidson|lobpcg or --states"},
+        {"ed m --precondition none",
+         "--precondition has no effect without --solver davidson|lobpcg or --states"},
         {"ed m --checkpoint-every 4", "--checkpoint-every has no effect without --output"},
         {"dmrg m --m 8 --m-min 4", "--m-min has no effect without --discard"},
         {"ci f --boundary 3", "--boundary has no effect without --format hybrid"},
@@ -185,7 +197,8 @@ static void test_refusals(void **state)
         kl_err err = {""};
         kl_status st = parse(bad[k].line, &o, &err);
         if (st == KL_OK) st = kl_options_check(o, &err);
-        if (st != KL_EINPUT || strstr(err.text, bad[k].word) == NULL) fail_msg("%s: status %d, \"%s\" lacks \"%s\"", bad[k].line, (int)st, err.text, bad[k].word);
+        if (st != KL_EINPUT || strstr(err.text, bad[k].word) == NULL)
+            fail_msg("%s: status %d, \"%s\" lacks \"%s\"", bad[k].line, (int)st, err.text, bad[k].word);
         assert_null(strchr(err.text, '\n'));
         kl_options_destroy(&o);
         assert_int_equal(kl_mem_live_total(), 0);
@@ -198,7 +211,8 @@ static void test_locale(void **state)
     (void)state;
     static const char *const name[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE"};
     const char *have = NULL;
-    for (size_t k = 0; k < sizeof name / sizeof *name && have == NULL; k++) have = setlocale(LC_NUMERIC, name[k]);
+    for (size_t k = 0; k < sizeof name / sizeof *name && have == NULL; k++)
+        have = setlocale(LC_NUMERIC, name[k]);
     char folder[] = "test_options.XXXXXX", line[160];
     if (have == NULL && mkdtemp(folder) != NULL) { /* none is installed: made here where that is possible */
         snprintf(line, sizeof line, "localedef -i de_DE -f UTF-8 ./%s/de_DE.UTF-8 >/dev/null 2>&1", folder);
@@ -214,7 +228,8 @@ static void test_locale(void **state)
     assert_true(o->discard == 1.5e-3 && o->schedule_row[0].noise == 0.5);
     kl_options_destroy(&o);
     setlocale(LC_NUMERIC, "C");
-    if (have == NULL) print_message("# no locale with a decimal comma is installed: read in the C locale only\n");
+    if (have == NULL)
+        print_message("# no locale with a decimal comma is installed: read in the C locale only\n");
 }
 
 static char file[64];
@@ -238,7 +253,8 @@ static void test_jobs(void **state)
     (void)state;
     kl_options *o = NULL;
     kl_err err = {""};
-    if (load("local L = 6 return { model = 'hubbard', sites = L, p = { U = 4, h = {1, 0.5} }, charge = { N = L // 2 }, m_min = 3, discard = 1e-9, accuracy = 1e-7, json = true,"
+    if (load("local L = 6 return { model = 'hubbard', sites = L, p = { U = 4, h = {1, 0.5} }, charge = { N = "
+             "L // 2 }, m_min = 3, discard = 1e-9, accuracy = 1e-7, json = true,"
              " schedule = nil, order = {2,1,0}, verbose = false, ['max-sweeps'] = 4 }",
              "--m 99 --sites 8 -p U=7", &o, &err) != KL_OK) {
         if (strstr(err.text, "built without") != NULL) {
@@ -249,7 +265,9 @@ static void test_jobs(void **state)
     }
     assert_int_equal(o->command, KL_CMD_DMRG);
     assert_string_equal(o->model, "hubbard");
-    assert_true(o->sites == 8 && o->m == 99 && o->m_min == 3 && o->accuracy == 1e-7 && o->json && !o->verbose && o->max_sweeps == 4); /* typed wins */
+    /* typed wins */
+    assert_true(o->sites == 8 && o->m == 99 && o->m_min == 3 && o->accuracy == 1e-7 && o->json &&
+                !o->verbose && o->max_sweeps == 4);
     assert_int_equal(o->parameter.n, 2);
     assert_string_equal(o->parameter.text[0], "U=7");
     assert_string_equal(o->parameter.text[1], "h=1,0.5");
@@ -297,7 +315,8 @@ static void test_jobs(void **state)
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
         err.text[0] = '\0';
         const kl_status st = load(bad[k].text, "", &o, &err);
-        if (st == KL_OK || strstr(err.text, bad[k].word) == NULL) fail_msg("%s: status %d, \"%s\" lacks \"%s\"", bad[k].text, (int)st, err.text, bad[k].word);
+        if (st == KL_OK || strstr(err.text, bad[k].word) == NULL)
+            fail_msg("%s: status %d, \"%s\" lacks \"%s\"", bad[k].text, (int)st, err.text, bad[k].word);
         kl_options_destroy(&o);
         assert_int_equal(kl_mem_live_total(), 0);
     }
@@ -311,7 +330,9 @@ static void test_lattice_files(void **state)
     kl_err err = {""};
     kl_lattice *lat = NULL;
     FILE *f = fopen(file, "w");
-    fputs("return { sites = { {name='A'}, {name='B', x=1}, {x=3, class='end'} }, bonds = { {'A','B'}, {2, 1, {'nn','far'}}, {0, 2, 'd', r=2.5} } }", f);
+    fputs("return { sites = { {name='A'}, {name='B', x=1}, {x=3, class='end'} }, bonds = { {'A','B'}, {2, 1, "
+          "{'nn','far'}}, {0, 2, 'd', r=2.5} } }",
+          f);
     fclose(f);
     const kl_status st = kl_job_lattice(file, &lat, &err);
     if (st != KL_OK && strstr(err.text, "built without") != NULL) skip();
@@ -323,13 +344,29 @@ static void test_lattice_files(void **state)
     assert_true(lat->bond[2].i == 1 && lat->bond[2].j == 2 && lat->bond[2].reversed);
     kl_lattice_destroy(&lat);
     static const char *const bad[] = {
-        "return { sites = { {}, {}, x = {} }, bonds = { {0,1} } }", "return { sites = 2, bonds = { {0,1}, [0]={0,1} } }", "return { sites = 2, bonds = { {0,1,{'nn',x='far'}} } }",
-        "return 5", "return {}", "return { sites = 0, bonds = {} }", "return { sites = 3 }", "return { sites = 2.5, bonds = {} }",
-        "return { sites = 3, bonds = { {0,3} } }", "return { sites = 3, bonds = { {0,0} } }", "return { sites = 3, bonds = { {0,1}, {1,0} } }",
-        "return { sites = 3, bond = {} }", "return { sites = 3, bonds = { {0,1,7} } }", "return { sites = 3, bonds = { {0,1,{7}} } }", "return { sites = 3, bonds = { 1 } }",
-        "return { sites = { 1, 2 }, bonds = {} }", "return { sites = { {name='A'}, {name='A'} }, bonds = {} }", "return { sites = 2, bonds = { {0,1,r=-1} } }",
-        "return { sites = 2, bonds = { {0,1,r='x'} } }", "return { sites = { {x=0/0}, {} }, bonds = {} }", "return { sites = 2, bonds = { {'A', 1} } }",
-        "return { sites = 1e9, bonds = {} }", "return { sites = 2, bonds = { {0,1,{'a','b','c','d','e','f','g','h','i'}} } }",
+        "return { sites = { {}, {}, x = {} }, bonds = { {0,1} } }",
+        "return { sites = 2, bonds = { {0,1}, [0]={0,1} } }",
+        "return { sites = 2, bonds = { {0,1,{'nn',x='far'}} } }",
+        "return 5",
+        "return {}",
+        "return { sites = 0, bonds = {} }",
+        "return { sites = 3 }",
+        "return { sites = 2.5, bonds = {} }",
+        "return { sites = 3, bonds = { {0,3} } }",
+        "return { sites = 3, bonds = { {0,0} } }",
+        "return { sites = 3, bonds = { {0,1}, {1,0} } }",
+        "return { sites = 3, bond = {} }",
+        "return { sites = 3, bonds = { {0,1,7} } }",
+        "return { sites = 3, bonds = { {0,1,{7}} } }",
+        "return { sites = 3, bonds = { 1 } }",
+        "return { sites = { 1, 2 }, bonds = {} }",
+        "return { sites = { {name='A'}, {name='A'} }, bonds = {} }",
+        "return { sites = 2, bonds = { {0,1,r=-1} } }",
+        "return { sites = 2, bonds = { {0,1,r='x'} } }",
+        "return { sites = { {x=0/0}, {} }, bonds = {} }",
+        "return { sites = 2, bonds = { {'A', 1} } }",
+        "return { sites = 1e9, bonds = {} }",
+        "return { sites = 2, bonds = { {0,1,{'a','b','c','d','e','f','g','h','i'}} } }",
     };
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
         f = fopen(file, "w");
@@ -338,7 +375,8 @@ static void test_lattice_files(void **state)
         err.text[0] = '\0';
         if (kl_job_lattice(file, &lat, &err) == KL_OK) fail_msg("%s was accepted", bad[k]);
         assert_null(lat);
-        if (strncmp(err.text, file, strlen(file)) != 0) fail_msg("%s: \"%s\" does not name the file", bad[k], err.text);
+        if (strncmp(err.text, file, strlen(file)) != 0)
+            fail_msg("%s: \"%s\" does not name the file", bad[k], err.text);
         assert_int_equal(kl_mem_live_total(), 0);
     }
 }
@@ -363,9 +401,12 @@ static void test_json(void **state)
     kl_json_close(&j, '}');
     kl_json_end(&j);
     fclose(f);
-    assert_string_equal(text, "{\n  \"a\\\"\\\\\\n\\t\\u0001\": \"\xc3\xa4\\ufffd\xe2\x82\xac\\ufffd\\ufffd\\ufffd\",\n  \"none\": null,\n"
-                              "  \"x\": [0.33333333333333331,-0,null,9.9999999999999694e-311],\n  \"empty\": {},\n  \"list\": [],\n"
-                              "  \"n\": -9223372036854775808,\n  \"yes\": true\n}\n");
+    assert_string_equal(
+        text,
+        "{\n  \"a\\\"\\\\\\n\\t\\u0001\": \"\xc3\xa4\\ufffd\xe2\x82\xac\\ufffd\\ufffd\\ufffd\",\n  \"none\": "
+        "null,\n"
+        "  \"x\": [0.33333333333333331,-0,null,9.9999999999999694e-311],\n  \"empty\": {},\n  \"list\": [],\n"
+        "  \"n\": -9223372036854775808,\n  \"yes\": true\n}\n");
 }
 
 static int make_file(void **state)
@@ -385,8 +426,9 @@ static int drop_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values), cmocka_unit_test(test_sweeps), cmocka_unit_test(test_refusals),      cmocka_unit_test(test_locale),
-        cmocka_unit_test(test_jobs),   cmocka_unit_test(test_json),   cmocka_unit_test(test_lattice_files),
+        cmocka_unit_test(test_values),        cmocka_unit_test(test_sweeps), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_locale),        cmocka_unit_test(test_jobs),   cmocka_unit_test(test_json),
+        cmocka_unit_test(test_lattice_files),
     };
     return cmocka_run_group_tests(tests, make_file, drop_file);
 }

@@ -1,5 +1,7 @@
-/* Layouts of sparse matrices for devices, read back by plain loops that follow the description in spdev.h: every non-zero once and nothing else, for
-   matrices with gaps of any length, empty rows, one row, more ranges than rows; the kernels that read them, thread by thread; which way is chosen; matrices with the printed statistics.
+/* Layouts of sparse matrices for devices, read back by plain loops that follow the description in spdev.h:
+   every non-zero once and nothing else, for matrices with gaps of any length, empty rows, one row, more
+   ranges than rows; the kernels that read them, thread by thread; which way is chosen; matrices with the
+   printed statistics.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "kl_test.h"
@@ -24,7 +26,8 @@ static void check_packed(const kl_spmat *m, const kl_spargs *a)
                 int64_t c = (int64_t)a->base[first + g] << (8 * a->step_bytes);
                 for (int j = 0; j < 8; j++) {
                     const int64_t at = 8 * (int64_t)(first + g) + j;
-                    c += a->step_bytes == 1 ? ((const uint8_t *)a->step)[at] : ((const uint16_t *)a->step)[at];
+                    c +=
+                        a->step_bytes == 1 ? ((const uint8_t *)a->step)[at] : ((const uint16_t *)a->step)[at];
                     expect_true(c < m->ncol); /* whatever is read of x is there */
                     const double v = a->packed[8 * (int64_t)first + (j / 2 * (int64_t)n + g) * 2 + j % 2];
                     if (v == 0.0) continue;
@@ -55,8 +58,10 @@ static void walk_share(walk *w, const kl_spargs *a, int range, int far, int64_t 
         int last = 0;
         for (int lane = 0; lane < 32; lane++) {
             const int64_t quad = s / 4, k = s % 4;
-            const double v = (far ? a->far_value : a->dense_value)[quad * 128 + k / 2 * 64 + lane * 2 + k % 2];
-            const uint32_t word = far ? a->far_column[quad * 128 + lane * 4 + k] : a->dense_column[quad * 128 + lane * 4 + k];
+            const double v =
+                (far ? a->far_value : a->dense_value)[quad * 128 + k / 2 * 64 + lane * 2 + k % 2];
+            const uint32_t word =
+                far ? a->far_column[quad * 128 + lane * 4 + k] : a->dense_column[quad * 128 + lane * 4 + k];
             const uint32_t mark = far ? UINT32_C(1) << 31 : 1U << 15;
             const int64_t c = low + (int64_t)(word & ~mark);
             expect_true(c < w->m->ncol && (far || c < low + a->dense_width));
@@ -84,10 +89,15 @@ static void check_tiles(const kl_spmat *m, const kl_spargs *a)
     const int nrest = a->ndense > 0 ? a->ndense : 1;
     expect_true(a->nrange % machine.nblock == 0 && a->range[0] == 0 && a->range[a->nrange] == m->nrow);
     for (int r = 0; r < a->nrange; r++) {
-        expect_true(a->range[r + 1] >= a->range[r] && (int64_t)a->range[r + 1] - a->range[r] <= a->most_rows && a->most_rows <= KL_TILE_ROWS + 1);
+        expect_true(a->range[r + 1] >= a->range[r] &&
+                    (int64_t)a->range[r + 1] - a->range[r] <= a->most_rows &&
+                    a->most_rows <= KL_TILE_ROWS + 1);
         for (int b = 0; b < a->ndense; b++)
-            for (int k = 0; k < a->nworker; k++) walk_share(&w, a, r, 0, (int64_t)b * a->dense_width, &a->share[(r * a->ndense + b) * a->nworker + k]);
-        for (int k = 0; k < nrest * a->nworker; k++) walk_share(&w, a, r, 1, 0, &a->rest[r * nrest * a->nworker + k]);
+            for (int k = 0; k < a->nworker; k++)
+                walk_share(&w, a, r, 0, (int64_t)b * a->dense_width,
+                           &a->share[(r * a->ndense + b) * a->nworker + k]);
+        for (int k = 0; k < nrest * a->nworker; k++)
+            walk_share(&w, a, r, 1, 0, &a->rest[r * nrest * a->nworker + k]);
     }
     for (int64_t i = 0; i < m->nrow; i++) {
         double sum = 0, size = 0;
@@ -105,14 +115,23 @@ static void check_tiles(const kl_spmat *m, const kl_spargs *a)
 static void test_layouts(void **state)
 {
     (void)state;
-    static const int64_t cases[][4] = {{1, 1, 1, 0},         {50, 70, 5, 0},         {300, 70000, 40, 0},   {300, 33000, 40, 3000}, {2000, 3000, 30, 400},
-                                       {900, 16777216, 30, 0}, {900, 20000000, 30, 0}, {400, 9000000, 3, 0}, {30000, 5000, 20, 1200}, {0, 5, 1, 0}};
+    static const int64_t cases[][4] = {{1, 1, 1, 0},
+                                       {50, 70, 5, 0},
+                                       {300, 70000, 40, 0},
+                                       {300, 33000, 40, 3000},
+                                       {2000, 3000, 30, 400},
+                                       {900, 16777216, 30, 0},
+                                       {900, 20000000, 30, 0},
+                                       {400, 9000000, 3, 0},
+                                       {30000, 5000, 20, 1200},
+                                       {0, 5, 1, 0}};
     kl_exec *ex = NULL;
     kl_err err;
     expect_ok(kl_exec_open_host(2, &ex, &err), err);
     for (size_t k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
         kl_spmat *m = core_sparse(cases[k][0], cases[k][1], cases[k][2], cases[k][3], 11 + k);
-        kl_test_case("case %d: %lld rows, %lld columns, %lld non-zeros", (int)k, (long long)m->nrow, (long long)m->ncol, (long long)m->nnz);
+        kl_test_case("case %d: %lld rows, %lld columns, %lld non-zeros", (int)k, (long long)m->nrow,
+                     (long long)m->ncol, (long long)m->nnz);
         for (int way = KL_SPWAY_PACKED; way <= KL_SPWAY_TILES; way++) {
             kl_spmv s = {.ex = ex, .m = m, .way = (kl_spway)way};
             expect_ok(kl_spdev_prepare(ex, &machine, &s, &err), err);
@@ -145,7 +164,8 @@ static void test_dense_blocks(void **state)
     kl_exec_close(&ex);
 }
 
-/* ---------------------------------------------------------------- the kernels themselves, thread by thread */
+/* ---------------------------------------------------------------- the kernels themselves, thread by
+   thread */
 
 typedef struct launch {
     const kl_spdev *d;
@@ -160,7 +180,9 @@ static void one_vector(void *arg)
     const kl_spargs *const a = &l->d->args;
     if (l->d->way == KL_SPWAY_THREAD) kl_sp_thread(a, a->index_bytes, l->x, l->y);
     else if (l->d->way == KL_SPWAY_WARPS) kl_sp_warps(a, a->index_bytes, l->shared, l->x, l->y);
-    else if (l->d->way == KL_SPWAY_PACKED) kl_sp_packed(a, a->step_bytes, kl_packed_sums(a, kl_block_count(), kl_block_size() / 32), l->shared, l->x, l->y);
+    else if (l->d->way == KL_SPWAY_PACKED)
+        kl_sp_packed(a, a->step_bytes, kl_packed_sums(a, kl_block_count(), kl_block_size() / 32), l->shared,
+                     l->x, l->y);
     else if (l->d->way == KL_SPWAY_TILES) kl_sp_tiles(a, l->shared, l->x, l->y);
     else kl_sp_warp(a, a->index_bytes, l->d->lanes, l->x, l->y);
 }
@@ -169,8 +191,10 @@ static void many_vectors(void *arg)
 {
     const launch *const l = arg;
     const kl_spargs *const a = &l->d->args;
-    if (l->d->way == KL_SPWAY_THREAD) kl_sp_thread_block(a, a->index_bytes, l->nv, l->nvec, l->xs, l->y, a->nrow);
-    else if (l->d->way == KL_SPWAY_PACKED) kl_sp_packed_block(a, a->step_bytes, l->nv, l->nvec, l->xs, l->y, a->nrow);
+    if (l->d->way == KL_SPWAY_THREAD)
+        kl_sp_thread_block(a, a->index_bytes, l->nv, l->nvec, l->xs, l->y, a->nrow);
+    else if (l->d->way == KL_SPWAY_PACKED)
+        kl_sp_packed_block(a, a->step_bytes, l->nv, l->nvec, l->xs, l->y, a->nrow);
     else kl_sp_warp_block(a, a->index_bytes, l->nv, l->nvec, l->xs, l->y, a->nrow);
 }
 
@@ -193,19 +217,32 @@ static void check_kernels(kl_exec *ex, const kl_spmat *csr, const kl_spmat *m, k
     expect_ok(kl_alloc(&shared, machine.shared_bytes / 8, KL_MEM_WORK, &err), err);
     for (int64_t k = 0; k < ncol * MOST; k++) x[k] = kl_random_at(3, k);
     for (int nvec = 1; nvec <= MOST; nvec += nvec == 1 ? 2 : 5) { /* 1, 3, 8 */
-        const int nv = nvec == 1 ? 1 : nvec == 3 ? 4 : 8, size = way == KL_SPWAY_TILES ? 32 * KL_TILE_WARPS : way == KL_SPWAY_PACKED && nv == 1 ? 1024 : threads > 0 ? threads : 64;
+        const int nv = nvec == 1   ? 1
+                       : nvec == 3 ? 4
+                                   : 8,
+                  size = way == KL_SPWAY_TILES               ? 32 * KL_TILE_WARPS
+                         : way == KL_SPWAY_PACKED && nv == 1 ? 1024
+                         : threads > 0                       ? threads
+                                                             : 64;
         launch l = {d, nvec, nv, x, xs, y, shared};
-        if (nv > 1 && (way == KL_SPWAY_TILES || way == KL_SPWAY_WARPS)) break; /* theirs are those of other ways */
+        /* theirs are those of other ways */
+        if (nv > 1 && (way == KL_SPWAY_TILES || way == KL_SPWAY_WARPS)) break;
         for (int64_t k = 0; k < nrow * MOST; k++) y[k] = NAN;
         for (int64_t i = 0; i < ncol; i++)
             for (int v = 0; v < nv; v++) xs[i * nv + v] = v < nvec ? x[i + v * ncol] : 0.0;
         const int64_t lanes = way == KL_SPWAY_WARPS ? 64 : way == KL_SPWAY_THREAD ? 1 : d->lanes;
-        if (nv > 1) warps_run(enough(nrow * (way == KL_SPWAY_THREAD ? nv / 2 : 32), size), size, many_vectors, &l);
-        else warps_run(way == KL_SPWAY_TILES ? a->nrange : way == KL_SPWAY_PACKED ? machine.nblock : enough(nrow * lanes, size), size, one_vector, &l);
+        if (nv > 1)
+            warps_run(enough(nrow * (way == KL_SPWAY_THREAD ? nv / 2 : 32), size), size, many_vectors, &l);
+        else
+            warps_run(way == KL_SPWAY_TILES    ? a->nrange
+                      : way == KL_SPWAY_PACKED ? machine.nblock
+                                               : enough(nrow * lanes, size),
+                      size, one_vector, &l);
         for (int v = 0; v < nvec; v++)
             for (int64_t i = 0; i < nrow; i++) {
                 double sum = 0;
-                for (int64_t k = kl_sp_offset(csr, csr->start, i); k < kl_sp_offset(csr, csr->start, i + 1); k++)
+                for (int64_t k = kl_sp_offset(csr, csr->start, i); k < kl_sp_offset(csr, csr->start, i + 1);
+                     k++)
                     sum += csr->rest_value[k] * x[v * ncol + kl_sp_column(csr, csr->rest_column, k)];
                 expect_near(y[v * nrow + i], sum, 1e-11);
             }
@@ -227,11 +264,14 @@ static void test_kernels(void **state)
     kl_err err;
     expect_ok(kl_exec_open_host(1, &ex, &err), err);
     for (size_t k = 0; k < sizeof(size) / sizeof(*size); k++) {
-        kl_spmat *csr = core_sparse(size[k].rows, size[k].columns, size[k].mean, 0, 5 + k), *hybrid = NULL, *sliced = NULL;
-        expect_ok(kl_spmat_convert(csr, &(kl_spopts){.format = KL_SP_HYBRID, .boundary = 3}, &hybrid, &err), err);
+        kl_spmat *csr = core_sparse(size[k].rows, size[k].columns, size[k].mean, 0, 5 + k), *hybrid = NULL,
+                 *sliced = NULL;
+        expect_ok(kl_spmat_convert(csr, &(kl_spopts){.format = KL_SP_HYBRID, .boundary = 3}, &hybrid, &err),
+                  err);
         expect_ok(kl_spmat_convert(csr, &(kl_spopts){.format = KL_SP_SELLR}, &sliced, &err), err);
         for (int threads = 64; threads <= 128; threads += 64) {
-            kl_test_case("%lldx%lld, %d threads", (long long)size[k].rows, (long long)size[k].columns, threads);
+            kl_test_case("%lldx%lld, %d threads", (long long)size[k].rows, (long long)size[k].columns,
+                         threads);
             check_kernels(ex, csr, csr, KL_SPWAY_WARP, threads);
             check_kernels(ex, csr, hybrid, KL_SPWAY_WARP, threads);
             check_kernels(ex, csr, hybrid, KL_SPWAY_WARPS, threads);
@@ -266,7 +306,8 @@ static void test_choice(void **state)
     expect_eq(kl_spway_choose(&machine, &m, 20, 16, &pays), KL_SPWAY_WARP); /* a solve */
     expect_eq(kl_spway_choose(&machine, &m, KL_SPMV_MANY, 1, &pays), KL_SPWAY_TILES);
     expect_eq(kl_spway_choose(&machine, &m, 1000, 16, &pays), KL_SPWAY_TILES);
-    expect_eq(kl_spway_choose(&machine, &m, 1000, 1, &pays), KL_SPWAY_WARP); /* one thread lays out too slowly */
+    /* one thread lays out too slowly */
+    expect_eq(kl_spway_choose(&machine, &m, 1000, 1, &pays), KL_SPWAY_WARP);
     m.symmetric = 1;
     expect_eq(kl_spway_choose(&machine, &m, KL_SPMV_MANY, 16, &pays), KL_SPWAY_WARP);
     expect_eq(pays, 0);
@@ -289,7 +330,8 @@ static void test_refusals(void **state)
     expect_true(s == NULL);
     expect_ok(kl_spmat_convert(m, &(kl_spopts){.format = KL_SP_ELL}, &ell, &err), err);
     kl_spmv a = {.ex = ex, .m = ell, .way = KL_SPWAY_WARP};
-    expect_refused(kl_spdev_prepare(ex, &machine, &a, &err), KL_EABSENT, err, "'warp' for a matrix in format ell");
+    expect_refused(kl_spdev_prepare(ex, &machine, &a, &err), KL_EABSENT, err,
+                   "'warp' for a matrix in format ell");
     kl_exec_close(&ex);
     const int64_t live = kl_mem_live_total();
     for (int64_t k = 1;; k++) { /* every allocation failing: nothing is left behind */
@@ -332,7 +374,8 @@ static void test_printed(void **state)
         for (int64_t k = kl_sp_offset(m, m->start, i) + 1; k < kl_sp_offset(m, m->start, i + 1); k++)
             expect_true(kl_sp_column(m, m->rest_column, k) > kl_sp_column(m, m->rest_column, k - 1));
     expect_ok(kl_cimatrix_create(KL_CIMATRIX_SMALL, 2, 1, &same, &err), err); /* on any number of threads */
-    expect_true(memcmp(m->rest_value, same->rest_value, (size_t)m->nnz * 8) == 0 && memcmp(m->rest_column, same->rest_column, (size_t)m->nnz * 2) == 0);
+    expect_true(memcmp(m->rest_value, same->rest_value, (size_t)m->nnz * 8) == 0 &&
+                memcmp(m->rest_column, same->rest_column, (size_t)m->nnz * 2) == 0);
     kl_spmat_destroy(&same);
     kl_spmat_destroy(&m);
     expect_refused(kl_cimatrix_create(100, 1, 1, &m, &err), KL_EINPUT, err, "16384");
@@ -341,7 +384,8 @@ static void test_printed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts), cmocka_unit_test(test_dense_blocks), cmocka_unit_test(test_kernels), cmocka_unit_test(test_choice),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts),  cmocka_unit_test(test_dense_blocks),
+                                       cmocka_unit_test(test_kernels),  cmocka_unit_test(test_choice),
                                        cmocka_unit_test(test_refusals), cmocka_unit_test(test_printed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

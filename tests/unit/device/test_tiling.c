@@ -1,5 +1,6 @@
-/* Launches from records, run here piece by piece in any order that blocks of a device may take them, beside the records run one by one: random lists, every kind of
-   block that a kernel may have. What one tile writes and another reads without having been told to wait shows as a difference.
+/* Launches from records, run here piece by piece in any order that blocks of a device may take them, beside
+   the records run one by one: random lists, every kind of block that a kernel may have. What one tile writes
+   and another reads without having been told to wait shows as a difference.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
 #include "lists.h"
@@ -14,7 +15,12 @@ typedef struct memory {
 static const double *from(const kl_rec *r, int second, const memory *m, const double *work)
 {
     const int at = second ? r->at_b : r->at_a;
-    return (at == KL_AT_X ? m->x : at == KL_AT_LEFT ? m->left : at == KL_AT_RIGHT ? m->right : at == KL_AT_Y ? m->y : work) + (second ? r->b : r->a);
+    return (at == KL_AT_X       ? m->x
+            : at == KL_AT_LEFT  ? m->left
+            : at == KL_AT_RIGHT ? m->right
+            : at == KL_AT_Y     ? m->y
+                                : work) +
+           (second ? r->b : r->a);
 }
 
 /* The records in their order. */
@@ -29,9 +35,14 @@ static void run_records(const kl_batch *b, const memory *m, double *work)
             for (int col = 0; col < r->n; col++)
                 for (int row = 0; row < r->m; row++) {
                     double s = r->kind == KL_REC_FILL ? 1.0 : 0.0;
-                    if (r->kind == KL_REC_ADD) s = from(r, 0, m, work)[r->ta ? col + (int64_t)row * r->lda : row + (int64_t)col * r->lda];
+                    if (r->kind == KL_REC_ADD)
+                        s = from(r, 0, m,
+                                 work)[r->ta ? col + (int64_t)row * r->lda : row + (int64_t)col * r->lda];
                     for (int k = 0; r->kind == KL_REC_GEMM && k < r->k; k++)
-                        s += from(r, 0, m, work)[r->ta ? k + (int64_t)row * r->lda : row + (int64_t)k * r->lda] * from(r, 1, m, work)[r->tb ? col + (int64_t)k * r->ldb : k + (int64_t)col * r->ldb];
+                        s += from(r, 0, m,
+                                  work)[r->ta ? k + (int64_t)row * r->lda : row + (int64_t)k * r->lda] *
+                             from(r, 1, m,
+                                  work)[r->tb ? col + (int64_t)k * r->ldb : k + (int64_t)col * r->ldb];
                     double *const to = c + row + (int64_t)col * r->ldc;
                     *to = r->alpha * s + (r->beta ? *to : 0.0);
                 }
@@ -44,11 +55,16 @@ static void run_cells(const kl_tiling *p, const kl_launch *l, const memory *m)
     for (const kl_cell *c = p->cell + l->first; c < p->cell + l->first + l->n; c++)
         for (int col = c->col; col < c->col + c->n; col++)
             for (int row = c->row; row < c->row + c->m; row++) {
-                double *const to = (double *)(uintptr_t)kl_where(c->c, c->flags, KL_P_C, m->x, m->y) + row + (int64_t)col * c->ldc;
+                double *const to = (double *)(uintptr_t)kl_where(c->c, c->flags, KL_P_C, m->x, m->y) + row +
+                                   (int64_t)col * c->ldc;
                 double s = c->flags & KL_P_BETA ? *to : 0.0;
                 for (const kl_summand *t = p->term + c->first; t < p->term + c->first + c->count; t++) {
-                    const double *const a = (const double *)(uintptr_t)kl_where(t->a, t->flags, KL_P_A, m->x, m->y);
-                    s += t->alpha * (t->flags & KL_P_END ? 1.0 : a[t->flags & KL_P_TA ? (int64_t)row * t->lda + col : row + (int64_t)col * t->lda]);
+                    const double *const a =
+                        (const double *)(uintptr_t)kl_where(t->a, t->flags, KL_P_A, m->x, m->y);
+                    s += t->alpha * (t->flags & KL_P_END
+                                         ? 1.0
+                                         : a[t->flags & KL_P_TA ? (int64_t)row * t->lda + col
+                                                                : row + (int64_t)col * t->lda]);
                 }
                 *to = s;
             }
@@ -64,22 +80,27 @@ typedef struct under_way {
 } under_way;
 
 typedef struct progress {
-    int64_t nfirst, nlate; /* tiles of the first level that are written; tiles that had to wait on their way, some pieces being done */
+    /* tiles of the first level that are written; tiles that had to wait on their way, some pieces being
+       done */
+    int64_t nfirst, nlate;
     uint8_t turn[KL_TURNS];
 } progress;
 
 static void run_piece(const kl_piece *p, const memory *m, double (*acc)[MOST])
 {
     const int rows = kl_rows_of(p->mn), cols = kl_cols_of(p->mn);
-    const double *const a = (const double *)(uintptr_t)kl_where(p->a, p->flags, KL_P_A, m->x, m->y), *const b = (const double *)(uintptr_t)kl_where(p->b, p->flags, KL_P_B, m->x, m->y);
+    const double *const a = (const double *)(uintptr_t)kl_where(p->a, p->flags, KL_P_A, m->x, m->y),
+                        *const b = (const double *)(uintptr_t)kl_where(p->b, p->flags, KL_P_B, m->x, m->y);
     double *const c = (double *)(uintptr_t)kl_where(p->c, p->flags, KL_P_C, m->x, m->y);
     expect_true(rows <= MOST && cols <= MOST && rows > 0 && cols > 0);
     if (p->flags & KL_P_ADD) expect_eq(p->k, cols);
     for (int j = 0; j < cols; j++)
         for (int i = 0; i < rows; i++) {
-            if (p->flags & KL_P_ADD) acc[j][i] += a[p->flags & KL_P_TA ? (int64_t)i * p->lda + j : i + (int64_t)j * p->lda];
+            if (p->flags & KL_P_ADD)
+                acc[j][i] += a[p->flags & KL_P_TA ? (int64_t)i * p->lda + j : i + (int64_t)j * p->lda];
             for (int k = 0; !(p->flags & KL_P_ADD) && k < p->k; k++)
-                acc[j][i] += a[p->flags & KL_P_TA ? k + (int64_t)i * p->lda : i + (int64_t)k * p->lda] * b[p->flags & KL_P_TB ? j + (int64_t)k * p->ldb : k + (int64_t)j * p->ldb];
+                acc[j][i] += a[p->flags & KL_P_TA ? k + (int64_t)i * p->lda : i + (int64_t)k * p->lda] *
+                             b[p->flags & KL_P_TB ? j + (int64_t)k * p->ldb : k + (int64_t)j * p->ldb];
             acc[j][i] *= p->factor;
             if (!(p->flags & KL_P_LAST)) continue;
             double *const to = c + i + (int64_t)j * p->ldc;
@@ -88,8 +109,10 @@ static void run_piece(const kl_piece *p, const memory *m, double (*acc)[MOST])
         }
 }
 
-/* Tile t of a launch, or a part of one, as far as it goes without waiting; a part runs as a whole when its turn has come. */
-static void run_tile(const kl_piece *base, int64_t t, const kl_launch *l, const memory *m, progress *now, under_way *w)
+/* Tile t of a launch, or a part of one, as far as it goes without waiting; a part runs as a whole when its
+   turn has come. */
+static void run_tile(const kl_piece *base, int64_t t, const kl_launch *l, const memory *m, progress *now,
+                     under_way *w)
 {
     const kl_piece *p = w->piece ? w->piece : base + t;
     if ((p->flags & KL_P_PART) && now->turn[p->turn >> 8] != (p->turn & 255)) return;
@@ -102,14 +125,16 @@ static void run_tile(const kl_piece *base, int64_t t, const kl_launch *l, const 
         if (!w->acc) w->acc = calloc(MOST, sizeof *w->acc);
         run_piece(p, m, w->acc);
         if (p->flags & KL_P_FIRST) now->nfirst++;
-        if (p->flags & KL_P_OVER) now->turn[p->turn >> 8] = p->flags & KL_P_FINAL ? 0 : (uint8_t)((p->turn & 255) + 1);
+        if (p->flags & KL_P_OVER)
+            now->turn[p->turn >> 8] = p->flags & KL_P_FINAL ? 0 : (uint8_t)((p->turn & 255) + 1);
         if (p->next <= 0) break;
     }
     free(w->acc);
     w->done = 1;
 }
 
-/* The tiles of a launch in an order of chance, each as far as it need not wait. Returns how many had to on their way. */
+/* The tiles of a launch in an order of chance, each as far as it need not wait. Returns how many had to on
+   their way. */
 static int64_t run_tiles(const kl_tiling *p, const kl_launch *l, const memory *m, uint64_t *seed)
 {
     static progress now;
@@ -127,12 +152,15 @@ static int64_t run_tiles(const kl_tiling *p, const kl_launch *l, const memory *m
     return now.nlate;
 }
 
-/* The list by its launches beside the list record by record. Returns how many tiles had to wait on their way. */
-static int64_t expect_same(const kl_batch *b, const kl_tiling *p, const double *work, const memory *at, int most, uint64_t *seed)
+/* The list by its launches beside the list record by record. Returns how many tiles had to wait on their
+   way. */
+static int64_t expect_same(const kl_batch *b, const kl_tiling *p, const double *work, const memory *at,
+                           int most, uint64_t *seed)
 {
     memory m = *at;
     int64_t late = 0;
-    double *const want = kl_test_guarded(b->ny), *const got = kl_test_guarded(b->ny), *const own = kl_test_guarded(b->nwork);
+    double *const want = kl_test_guarded(b->ny), *const got = kl_test_guarded(b->ny),
+                  *const own = kl_test_guarded(b->nwork);
     m.y = want;
     run_records(b, &m, own);
     m.y = got;
@@ -142,7 +170,8 @@ static int64_t expect_same(const kl_batch *b, const kl_tiling *p, const double *
         else run_cells(p, l, &m);
     }
     for (int64_t i = 0; i < b->ny; i++)
-        if (!isnan(want[i]) || !isnan(got[i])) expect_near(got[i], want[i], 1e-13 * most * (1 + fabs(want[i])));
+        if (!isnan(want[i]) || !isnan(got[i]))
+            expect_near(got[i], want[i], 1e-13 * most * (1 + fabs(want[i])));
     kl_test_guards_hold(got, b->ny);
     kl_test_guards_hold(work, p->nwork);
     kl_test_free(want), kl_test_free(got), kl_test_free(own);
@@ -151,15 +180,30 @@ static int64_t expect_same(const kl_batch *b, const kl_tiling *p, const double *
 
 static memory memory_of(int64_t room, kl_batch *b, uint64_t *seed)
 {
-    memory m = {.room = room, .x = kl_test_guarded(room), .left = kl_test_guarded(room), .right = kl_test_guarded(room)};
-    for (int64_t i = 0; i < room; i++) m.x[i] = kl_test_uniform(seed), m.left[i] = kl_test_uniform(seed), m.right[i] = kl_test_uniform(seed);
+    memory m = {.room = room,
+                .x = kl_test_guarded(room),
+                .left = kl_test_guarded(room),
+                .right = kl_test_guarded(room)};
+    for (int64_t i = 0; i < room; i++)
+        m.x[i] = kl_test_uniform(seed), m.left[i] = kl_test_uniform(seed), m.right[i] = kl_test_uniform(seed);
     b->base[KL_AT_LEFT].addr = (uintptr_t)m.left, b->base[KL_AT_RIGHT].addr = (uintptr_t)m.right;
     return m;
 }
 
 static void memory_free(memory *m) { kl_test_free(m->x), kl_test_free(m->left), kl_test_free(m->right); }
 
-static const kl_tiling_opts small_blocks = {.unit_m = 8, .unit_n = 4, .most_m = 4, .most_n = 3, .depth = 2, .nblock = 13, .cost_part = 4200, .cost_unit = 64, .cost_row = 24, .cost_col = 24, .cost_least = 300, .cost_tile = 100};
+static const kl_tiling_opts small_blocks = {.unit_m = 8,
+                                            .unit_n = 4,
+                                            .most_m = 4,
+                                            .most_n = 3,
+                                            .depth = 2,
+                                            .nblock = 13,
+                                            .cost_part = 4200,
+                                            .cost_unit = 64,
+                                            .cost_row = 24,
+                                            .cost_col = 24,
+                                            .cost_least = 300,
+                                            .cost_tile = 100};
 
 static void test_lists(void **state)
 {
@@ -173,14 +217,16 @@ static void test_lists(void **state)
         kl_tiling p;
         kl_tiling_opts o = small_blocks;
         const int most = round % 8 == 0 ? 150 : 1 + round % 50, wild = round % 5 == 0;
-        o.adds = round / 2 % 4 > 0, o.parts = round / 2 % 4 > 1, o.levels = round / 2 % 4 > 2, o.whole = round % 7 == 0;
+        o.adds = round / 2 % 4 > 0, o.parts = round / 2 % 4 > 1, o.levels = round / 2 % 4 > 2,
+        o.whole = round % 7 == 0;
         if (round % 3 == 1) o.cost_lone = 60, o.most_lone = 30;
         const int64_t room = (int64_t)(most + 3) * (most + 3) + 7;
-        kl_test_case("round %d most=%d wild=%d adds=%d parts=%d levels=%d", round, most, wild, o.adds, o.parts, o.levels);
+        kl_test_case("round %d most=%d wild=%d adds=%d parts=%d levels=%d", round, most, wild, o.adds,
+                     o.parts, o.levels);
         kl_batch_init(&b);
         lists_random(&b, room, 1 + lists_below(&seed, 6), most, wild, round % 2, &seed);
-        for (int64_t i = 0; i < b.nrec && round % 3 == 0; i++)
-            if (fabs(b.rec[i].alpha) > 0.5) b.rec[i].alpha = copysign(0.5, b.rec[i].alpha); /* equal coefficients */
+        for (int64_t i = 0; i < b.nrec && round % 3 == 0; i++)            /* equal coefficients */
+            if (fabs(b.rec[i].alpha) > 0.5) b.rec[i].alpha = copysign(0.5, b.rec[i].alpha);
         memory m = memory_of(room, &b, &seed);
         expect_ok(kl_tiling_open(&b, &o, round % 4 ? 1 << 20 : (int64_t)most * most, &p, &err), err);
         double *const work = kl_test_guarded(p.nwork);
@@ -190,18 +236,21 @@ static void test_lists(void **state)
             levels += l->nbefore > 0, lone += l->nlone;
             expect_true(!l->adds || o.adds);
             expect_true(l->nlone == 0 || (o.cost_lone > 0 && l->nbefore == 0));
-            for (int64_t t = l->n - l->nlone; t < l->n; t++) expect_eq(p.piece[l->first + t].flags & (KL_P_ROWS | KL_P_COLS | KL_P_PART), 1 | 1 << 4);
+            for (int64_t t = l->n - l->nlone; t < l->n; t++)
+                expect_eq(p.piece[l->first + t].flags & (KL_P_ROWS | KL_P_COLS | KL_P_PART), 1 | 1 << 4);
             if (!l->products || o.adds) continue;
             double units = 0, steps = 0;
             for (int64_t t = 0; t < l->n - l->nlone; t++)
                 for (const kl_piece *q = &p.piece[l->first + t];; q = &p.piece[l->first + q->next]) {
-                    const int n = (q->k + o.depth - 1) / o.depth, rows = (int)(q->flags & KL_P_ROWS), cols = (int)(q->flags & KL_P_COLS) >> 4;
+                    const int n = (q->k + o.depth - 1) / o.depth, rows = (int)(q->flags & KL_P_ROWS),
+                              cols = (int)(q->flags & KL_P_COLS) >> 4;
                     units += (double)rows * cols * n, steps += n;
                     if (q->next <= 0) break;
                 }
             expect_near(l->units, steps > 0 ? units / steps : 0, 1e-12 * l->units);
         }
-        for (int64_t i = 0; i < p.npiece; i++) turns += (p.piece[i].flags & KL_P_PART) != 0, adds += (p.piece[i].flags & KL_P_ADD) != 0;
+        for (int64_t i = 0; i < p.npiece; i++)
+            turns += (p.piece[i].flags & KL_P_PART) != 0, adds += (p.piece[i].flags & KL_P_ADD) != 0;
         expect_same(&b, &p, work, &m, most, &seed);
         kl_tiling_clear(&p);
         kl_batch_clear(&b);
@@ -210,7 +259,8 @@ static void test_lists(void **state)
     expect_true(levels > 10 && turns > 10 && adds > 100 && lone > 100); /* all of it was met */
 }
 
-/* y = sum of L x R^T and L x, as in a superblock: two levels in one launch, where what needs no L x comes first. */
+/* y = sum of L x R^T and L x, as in a superblock: two levels in one launch, where what needs no L x comes
+   first. */
 static void test_levels(void **state)
 {
     int64_t late = 0;
@@ -233,10 +283,37 @@ static void test_levels(void **state)
                 const int k = 1 + lists_below(&seed, most), both = lists_below(&seed, 3);
                 const double alpha = i == 1 ? -1.5 : 0.5;
                 expect_ok(kl_batch_reserve(&b, 2, &err), err);
-                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .beta = !both, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = both ? KL_AT_WORK : KL_AT_Y, .m = m, .n = n, .k = k, .lda = m, .ldb = k,
-                                              .ldc = m, .a = lists_below(&seed, 9), .b = lists_below(&seed, 9), .c = both ? 0 : b.ny, .alpha = alpha};
-                if (both) *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = m, .n = n, .k = n, .lda = m, .ldb = n,
-                                                        .ldc = m, .b = lists_below(&seed, 9), .c = b.ny, .alpha = 1};
+                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                              .beta = !both,
+                                              .at_a = KL_AT_LEFT,
+                                              .at_b = KL_AT_X,
+                                              .at_c = both ? KL_AT_WORK : KL_AT_Y,
+                                              .m = m,
+                                              .n = n,
+                                              .k = k,
+                                              .lda = m,
+                                              .ldb = k,
+                                              .ldc = m,
+                                              .a = lists_below(&seed, 9),
+                                              .b = lists_below(&seed, 9),
+                                              .c = both ? 0 : b.ny,
+                                              .alpha = alpha};
+                if (both)
+                    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                                  .tb = 1,
+                                                  .beta = 1,
+                                                  .at_a = KL_AT_WORK,
+                                                  .at_b = KL_AT_RIGHT,
+                                                  .at_c = KL_AT_Y,
+                                                  .m = m,
+                                                  .n = n,
+                                                  .k = n,
+                                                  .lda = m,
+                                                  .ldb = n,
+                                                  .ldc = m,
+                                                  .b = lists_below(&seed, 9),
+                                                  .c = b.ny,
+                                                  .alpha = 1};
             }
             kl_batch_close_group(&b, (int64_t)m * n);
             b.ny += (int64_t)m * n;

@@ -15,7 +15,9 @@ typedef struct scene {
 
 static void begin(scene *s)
 {
-    *s = (scene){.opts = {.nstate = 1, .accuracy = 1e-8}, .plan = {.unit = {1, 1, 1}, .nsite = 20, .sector = 1e6}, .res = {.nstate = 1}};
+    *s = (scene){.opts = {.nstate = 1, .accuracy = 1e-8},
+                 .plan = {.unit = {1, 1, 1}, .nsite = 20, .sector = 1e6},
+                 .res = {.nstate = 1}};
     s->plan.opts = &s->opts;
     s->res.row = s->row;
 }
@@ -24,7 +26,13 @@ static void begin(scene *s)
 static kl_dmrg_row *add(scene *s, int m, int held, double energy, double discarded, double gap1, double gap2)
 {
     kl_dmrg_row *const row = &s->row[s->res.nrow];
-    *row = (kl_dmrg_row){.m = m, .m_reached = m, .held = held, .discarded = discarded, .residual = 1e-6, .gap = {gap1, gap2}, .dim_max = 1000};
+    *row = (kl_dmrg_row){.m = m,
+                         .m_reached = m,
+                         .held = held,
+                         .discarded = discarded,
+                         .residual = 1e-6,
+                         .gap = {gap1, gap2},
+                         .dim_max = 1000};
     row->noise = s->res.nrow == 0 ? 1e-4 : s->res.nrow == 1 ? 1e-6 : 0;
     row->energy[0] = energy;
     row->change = s->res.nrow ? energy - row[-1].energy[0] : NAN;
@@ -100,10 +108,12 @@ static void test_gap(void **state)
     expect_eq(o.wait, KL_WAIT_NOTHING);
     /* the tolerance follows the gap */
     open_with(&s, 1e-4, 0.5);
-    s.row[3].change = -1e-9, s.row[3].discarded = 1e-16, s.row[2].discarded = 1e-15, s.row[2].energy[0] = s.row[3].energy[0] + 1e-12;
+    s.row[3].change = -1e-9, s.row[3].discarded = 1e-16, s.row[2].discarded = 1e-15,
+    s.row[2].energy[0] = s.row[3].energy[0] + 1e-12;
     const kl_stage near = kl_schedule_stage(&s.plan, &s.res);
     open_with(&s, 0.4, 0.5);
-    s.row[3].change = -1e-9, s.row[3].discarded = 1e-16, s.row[2].discarded = 1e-15, s.row[2].energy[0] = s.row[3].energy[0] + 1e-12;
+    s.row[3].change = -1e-9, s.row[3].discarded = 1e-16, s.row[2].discarded = 1e-15,
+    s.row[2].energy[0] = s.row[3].energy[0] + 1e-12;
     const kl_stage far = kl_schedule_stage(&s.plan, &s.res);
     expect_eq(near.held, 1);
     expect_true(near.tol < 0.1 * far.tol && near.max_apply == 6 * far.max_apply);
@@ -151,7 +161,8 @@ static void test_waits(void **state)
     expect_eq(kl_schedule_unguarded(&s.plan, &s.res), 0);
 }
 
-/* Sweeps that carried unlike numbers of states make no line, and two energies equal to rounding none that is flat. */
+/* Sweeps that carried unlike numbers of states make no line, and two energies equal to rounding none that is
+   flat. */
 static void test_lines(void **state)
 {
     scene s;
@@ -219,8 +230,8 @@ static void test_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_guards), cmocka_unit_test(test_gap),   cmocka_unit_test(test_waits), cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_probe),  cmocka_unit_test(test_whole),
+        cmocka_unit_test(test_guards), cmocka_unit_test(test_gap),   cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_lines),  cmocka_unit_test(test_probe), cmocka_unit_test(test_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Every vector entry of the host's table against plain loops: odd sizes, padded strides, outputs full of NaN, guard words, any
-   number of threads.
+/* Every vector entry of the host's table against plain loops: odd sizes, padded strides, outputs full of NaN,
+   guard words, any number of threads.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
 #include "exec/exec.h"
@@ -8,10 +8,7 @@ static const double EPS = 2.220446049250313e-16;
 static const int64_t sizes[] = {0, 1, 31, 33, 597, 4097, 120001};
 enum { NSIZE = sizeof(sizes) / sizeof(*sizes), NTHREAD = 3 };
 
-static kl_dptr dptr(const double *p)
-{
-    return (kl_dptr){(uintptr_t)p};
-}
+static kl_dptr dptr(const double *p) { return (kl_dptr){(uintptr_t)p}; }
 
 static void fill(double *p, int64_t n, uint64_t seed)
 {
@@ -50,13 +47,18 @@ static void test_open(void **state)
     assert_string_equal(ex->name, "host");
     void *entries[sizeof(ex->vt) / sizeof(void *)];
     memcpy(entries, &ex->vt, sizeof(ex->vt));
-    const size_t free_to_lack[] = {offsetof(kl_vtable, eigen), offsetof(kl_vtable, tridiagonal), offsetof(kl_vtable, kron_random), offsetof(kl_vtable, kron_diagonal),
+    const size_t free_to_lack[] = {offsetof(kl_vtable, eigen), offsetof(kl_vtable, tridiagonal),
+                                   offsetof(kl_vtable, kron_random), offsetof(kl_vtable, kron_diagonal),
                                    offsetof(kl_vtable, kron_contest), /* callers do these on the host */
-                                   offsetof(kl_vtable, alloc_far), offsetof(kl_vtable, is_far), offsetof(kl_vtable, copy_beside), offsetof(kl_vtable, join), /* all its memory is near */
-                                   offsetof(kl_vtable, moves_fetch), offsetof(kl_vtable, moves_land)}; /* rows come and go in loops of sigma.c */
+                                   /* all its memory is near */
+                                   offsetof(kl_vtable, alloc_far), offsetof(kl_vtable, is_far),
+                                   offsetof(kl_vtable, copy_beside), offsetof(kl_vtable, join),
+                                   /* rows come and go in loops of sigma.c */
+                                   offsetof(kl_vtable, moves_fetch), offsetof(kl_vtable, moves_land)};
     for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
         int may = 0;
-        for (size_t k = 0; k < sizeof(free_to_lack) / sizeof(*free_to_lack); k++) may |= free_to_lack[k] == i * sizeof(void *);
+        for (size_t k = 0; k < sizeof(free_to_lack) / sizeof(*free_to_lack); k++)
+            may |= free_to_lack[k] == i * sizeof(void *);
         expect_true(entries[i] != NULL || may); /* complete else */
     }
     kl_exec_close(&ex);
@@ -118,12 +120,14 @@ static void test_axpby(void **state)
                 const int64_t n = sizes[s];
                 const double a = factors[c][0], b = factors[c][1];
                 kl_test_case("n=%lld threads=%d a=%g b=%g", (long long)n, f->ex[t]->nthread, a, b);
-                double *const x = kl_test_guarded(n), *const y = kl_test_guarded(n), *const old = kl_test_guarded(n);
+                double *const x = kl_test_guarded(n), *const y = kl_test_guarded(n),
+                              *const old = kl_test_guarded(n);
                 fill(x, n, 1);
                 if (b != 0.0) fill(y, n, 2); /* else NaN, which must not be read */
                 memcpy(old, y, (size_t)n * sizeof(double));
                 f->ex[t]->vt.axpby(f->ex[t], n, a, dptr(x), b, dptr(y));
-                for (int64_t i = 0; i < n; i++) expect_near(y[i], a * x[i] + (b != 0.0 ? b * old[i] : 0.0), 4 * EPS);
+                for (int64_t i = 0; i < n; i++)
+                    expect_near(y[i], a * x[i] + (b != 0.0 ? b * old[i] : 0.0), 4 * EPS);
                 kl_test_guards_hold(y, n);
                 kl_test_free(x);
                 kl_test_free(y);
@@ -139,9 +143,10 @@ static void test_dots_combine(void **state)
         for (int q = 0; q < 7; q++) {
             const int64_t n = sizes[s], ldv = n + 5;
             const int nvec = counts[q];
-            double *const v = kl_test_guarded(nvec * ldv), *const x = kl_test_guarded(n), *const y = kl_test_guarded(n);
-            double *const out = kl_test_guarded(nvec), *const first = kl_test_guarded(nvec), *const old = kl_test_guarded(n),
-                          *const same = kl_test_guarded(n);
+            double *const v = kl_test_guarded(nvec * ldv), *const x = kl_test_guarded(n),
+                          *const y = kl_test_guarded(n);
+            double *const out = kl_test_guarded(nvec), *const first = kl_test_guarded(nvec),
+                          *const old = kl_test_guarded(n), *const same = kl_test_guarded(n);
             double c[21];
             fill(x, n, 4);
             fill(c, 21, 5);
@@ -193,11 +198,12 @@ static void test_precondition(void **state)
             for (int in_place = 0; in_place < 2; in_place++) {
                 const int64_t n = sizes[s];
                 kl_test_case("n=%lld threads=%d in place=%d", (long long)n, f->ex[t]->nthread, in_place);
-                double *const d = kl_test_guarded(n), *const r = kl_test_guarded(n), *const out = kl_test_guarded(n),
-                              *const old = kl_test_guarded(n);
+                double *const d = kl_test_guarded(n), *const r = kl_test_guarded(n),
+                              *const out = kl_test_guarded(n), *const old = kl_test_guarded(n);
                 fill(d, n, 1);
                 fill(r, n, 2);
-                const double theta = n > 0 ? d[n / 2] : 0.0, floor = 0.2; /* one denominator is exactly zero */
+                /* one denominator is exactly zero */
+                const double theta = n > 0 ? d[n / 2] : 0.0, floor = 0.2;
                 memcpy(old, r, (size_t)n * sizeof(double));
                 double *const to = in_place ? r : out;
                 f->ex[t]->vt.precondition(f->ex[t], n, dptr(d), theta, floor, dptr(r), dptr(to));
@@ -217,8 +223,9 @@ static void test_precondition(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open),         cmocka_unit_test(test_alloc),        cmocka_unit_test(test_axpby),
-        cmocka_unit_test(test_dots_combine), cmocka_unit_test(test_precondition),
+        cmocka_unit_test(test_open),         cmocka_unit_test(test_alloc),
+        cmocka_unit_test(test_axpby),        cmocka_unit_test(test_dots_combine),
+        cmocka_unit_test(test_precondition),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

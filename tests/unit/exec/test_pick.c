@@ -1,5 +1,6 @@
-/* Two executors behind one table (pick.h): who takes what, that the second one never begins before the first is done, lists, whole runs, and what is refused. Both are the host in
-   truth; the first one puts vector operations off until somebody waits for them, as a device does.
+/* Two executors behind one table (pick.h): who takes what, that the second one never begins before the first
+   is done, lists, whole runs, and what is refused. Both are the host in truth; the first one puts vector
+   operations off until somebody waits for them, as a device does.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "kl_test.h"
@@ -70,7 +71,8 @@ static void its_release(kl_exec *ex, kl_dptr *p)
     plain.release(ex, p);
 }
 
-static void its_precondition(kl_exec *ex, int64_t n, kl_dptr d, double theta, double floor, kl_dptr r, kl_dptr t)
+static void its_precondition(kl_exec *ex, int64_t n, kl_dptr d, double theta, double floor, kl_dptr r,
+                             kl_dptr t)
 {
     now(ex, KL_OP_PRECONDITION);
     plain.precondition(ex, n, d, theta, floor, r, t);
@@ -82,7 +84,8 @@ static void its_dots(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, k
     plain.dots(ex, n, nvec, v, ldv, x, out);
 }
 
-static void its_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, const double *c, double b, kl_dptr y)
+static void its_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, const double *c, double b,
+                        kl_dptr y)
 {
     now(ex, KL_OP_COMBINE);
     plain.combine(ex, n, nvec, v, ldv, c, b, y);
@@ -127,9 +130,12 @@ static void its_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *pla
 static int64_t its_room(kl_exec *ex) { return ex == second ? INT64_MAX : has; }
 
 static const kl_pick_time table[] = {
-    {KL_OP_COPY, 100, {8e-6, 1e-6}},        {KL_OP_COPY, 10000, {80e-6, 20e-6}},     {KL_OP_AXPBY, 100, {8e-6, 9e-6}},       {KL_OP_AXPBY, 10000, {90e-6, 50e-6}},
-    {KL_OP_DOTS, 100, {30e-6, 8e-6}},       {KL_OP_DOTS, 10000, {80e-6, 79e-6}},     {KL_OP_COMBINE, 10000, {1e-3, 0.97e-3}}, {KL_OP_FUSE, 100, {50e-6, 20e-6}},
-    {KL_OP_FUSE, 10000, {50e-6, 60e-6}},    {KL_OP_BATCH, 4, {50e-6, 20e-6}},        {KL_OP_BATCH, 64, {50e-6, 60e-6}},
+    {KL_OP_COPY, 100, {8e-6, 1e-6}},         {KL_OP_COPY, 10000, {80e-6, 20e-6}},
+    {KL_OP_AXPBY, 100, {8e-6, 9e-6}},        {KL_OP_AXPBY, 10000, {90e-6, 50e-6}},
+    {KL_OP_DOTS, 100, {30e-6, 8e-6}},        {KL_OP_DOTS, 10000, {80e-6, 79e-6}},
+    {KL_OP_COMBINE, 10000, {1e-3, 0.97e-3}}, {KL_OP_FUSE, 100, {50e-6, 20e-6}},
+    {KL_OP_FUSE, 10000, {50e-6, 60e-6}},     {KL_OP_BATCH, 4, {50e-6, 20e-6}},
+    {KL_OP_BATCH, 64, {50e-6, 60e-6}},
 };
 enum { NTIME = sizeof table / sizeof *table };
 
@@ -140,8 +146,10 @@ static void open_both(kl_exec *of[2])
         expect_ok(kl_exec_open_host(1, &of[k], &err), err);
         plain = of[k]->vt;
         kl_vtable *const v = &of[k]->vt;
-        v->copy = its_copy, v->axpby = its_axpby, v->fill = its_fill, v->release = its_release, v->precondition = its_precondition, v->dots = its_dots, v->combine = its_combine, v->fuse = its_fuse;
-        v->upload = its_upload, v->download = its_download, v->batch_prepare = its_prepare, v->batch_apply = its_apply, v->batch_explain = its_batch_explain, v->room = its_room;
+        v->copy = its_copy, v->axpby = its_axpby, v->fill = its_fill, v->release = its_release,
+        v->precondition = its_precondition, v->dots = its_dots, v->combine = its_combine, v->fuse = its_fuse;
+        v->upload = its_upload, v->download = its_download, v->batch_prepare = its_prepare,
+        v->batch_apply = its_apply, v->batch_explain = its_batch_explain, v->room = its_room;
     }
     second = of[1], of[0]->name = "one", of[1]->name = "two";
     refuse = nlate = 0, wants = 0, has = INT64_MAX;
@@ -175,9 +183,11 @@ static void test_which(void **state)
         kl_op op;
         double size;
         int which;
-    } cases[] = {{KL_OP_COPY, 1, 0},     {KL_OP_COPY, 100, 0},   {KL_OP_COPY, 900, 0},     {KL_OP_COPY, 1100, 1},    {KL_OP_COPY, 1e12, 1}, {KL_OP_AXPBY, 5, 0},
-                 {KL_OP_AXPBY, 1e4, 1},  {KL_OP_PRECONDITION, 1e4, 1}, {KL_OP_DOTS, 100, 1}, {KL_OP_DOTS, 1e4, 0}, {KL_OP_COMBINE, 1e4, 0}, {KL_OP_FUSE, 1, 1},
-                 {KL_OP_FUSE, 1e4, 0},   {KL_OP_BATCH, 0, 1},    {KL_OP_BATCH, 3.9, 1},    {KL_OP_BATCH, 17, 0}};
+    } cases[] = {
+        {KL_OP_COPY, 1, 0},    {KL_OP_COPY, 100, 0}, {KL_OP_COPY, 900, 0},    {KL_OP_COPY, 1100, 1},
+        {KL_OP_COPY, 1e12, 1}, {KL_OP_AXPBY, 5, 0},  {KL_OP_AXPBY, 1e4, 1},   {KL_OP_PRECONDITION, 1e4, 1},
+        {KL_OP_DOTS, 100, 1},  {KL_OP_DOTS, 1e4, 0}, {KL_OP_COMBINE, 1e4, 0}, {KL_OP_FUSE, 1, 1},
+        {KL_OP_FUSE, 1e4, 0},  {KL_OP_BATCH, 0, 1},  {KL_OP_BATCH, 3.9, 1},   {KL_OP_BATCH, 17, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kl_test_case("case %zu", i);
         expect_eq(kl_pick_which(table, NTIME, cases[i].op, cases[i].size, &by), cases[i].which);
@@ -214,7 +224,8 @@ static void test_vectors(void **state)
         ex->vt.copy(ex, n, to, b);
         ex->vt.dots(ex, n, 2, v, n, to, dots);
         const kl_dptr in[1] = {b};
-        ex->vt.fuse(ex, n, &(kl_fuse){.nin = 1, .npair = 1, .in = in, .pair = (const int[1][2]){{0, 0}}}, dots + 2);
+        ex->vt.fuse(ex, n, &(kl_fuse){.nin = 1, .npair = 1, .in = in, .pair = (const int[1][2]){{0, 0}}},
+                    dots + 2);
         expect_ok(ex->vt.download(ex, y, to, n, &err), err);
         for (int64_t i = 0; i < n; i++) {
             const double t = 3 * x[i] / (3 * x[i] - 9), want = t + (x[i] + t) / 2 - 6 * x[i];
@@ -235,7 +246,8 @@ static void test_vectors(void **state)
         kl_choice choice;
         expect_ok(kl_exec_explain(ex, &(kl_call){.op = KL_OP_COPY, .n = n}, &choice, &err), err);
         assert_string_equal(choice.exec, large ? "two" : "one");
-        expect_true(strstr(choice.why, large ? "auto: one 80 us, two 20 us at 10000" : "auto: one 8 us, two 1 us at 100") != NULL);
+        expect_true(strstr(choice.why, large ? "auto: one 80 us, two 20 us at 10000"
+                                             : "auto: one 8 us, two 1 us at 100") != NULL);
         expect_ok(kl_exec_explain(ex, &(kl_call){.op = KL_OP_UPLOAD, .n = n}, &choice, &err), err);
         expect_true(strcmp(choice.exec, "one") == 0 && !strstr(choice.why, "auto"));
         ex->vt.release(ex, &v);
@@ -248,22 +260,28 @@ static void test_vectors(void **state)
 static int one_list(kl_exec *ex, kl_exec *host, kl_batch *b, int64_t room)
 {
     kl_err err = {""};
-    double *const x = kl_test_guarded(room), *const left = kl_test_guarded(room), *const right = kl_test_guarded(room), *y[2] = {NULL};
+    double *const x = kl_test_guarded(room), *const left = kl_test_guarded(room),
+                  *const right = kl_test_guarded(room), *y[2] = {NULL};
     uint64_t seed = 3;
     kl_choice choice;
     kl_batch_plan plan;
-    for (int64_t i = 0; i < room; i++) x[i] = kl_test_uniform(&seed), left[i] = kl_test_uniform(&seed), right[i] = kl_test_uniform(&seed);
+    for (int64_t i = 0; i < room; i++)
+        x[i] = kl_test_uniform(&seed), left[i] = kl_test_uniform(&seed), right[i] = kl_test_uniform(&seed);
     b->base[KL_AT_LEFT].addr = (uintptr_t)left, b->base[KL_AT_RIGHT].addr = (uintptr_t)right;
     memset(asked, 0, sizeof asked);
     for (int k = 0; k < 2; k++) {
         kl_exec *const e = k ? ex : host;
         y[k] = kl_test_guarded(b->ny);
-        if (k) expect_ok(kl_exec_explain(e, &(kl_call){.op = KL_OP_BATCH, .n = b->nx, .batch = b}, &choice, &err), err);
+        if (k)
+            expect_ok(
+                kl_exec_explain(e, &(kl_call){.op = KL_OP_BATCH, .n = b->nx, .batch = b}, &choice, &err),
+                err);
         expect_ok(e->vt.batch_prepare(e, b, &err), err);
         e->vt.batch_explain(e, b, &plan);
         double *const late_x = kl_test_guarded(room);
         e->vt.axpby(e, room, 1.0, (kl_dptr){(uintptr_t)x}, 0.0, (kl_dptr){(uintptr_t)late_x});
-        expect_ok(e->vt.batch_apply(e, b, (kl_dptr){(uintptr_t)late_x}, (kl_dptr){(uintptr_t)y[k]}, &err), err);
+        expect_ok(e->vt.batch_apply(e, b, (kl_dptr){(uintptr_t)late_x}, (kl_dptr){(uintptr_t)y[k]}, &err),
+                  err);
         kl_test_free(late_x);
         e->vt.batch_release(e, b);
         expect_true(b->prepared == NULL);
@@ -331,7 +349,8 @@ static void test_ground(void **state)
     }
     j.ex = own;
     expect_near(energy[1], energy[0], 1e-12 * fabs(energy[0]));
-    expect_true(asked[1][KL_OP_BATCH] > 0 && asked[1][KL_OP_DOTS] > 0 && asked[0][KL_OP_COMBINE] > 0 && asked[0][KL_OP_AXPBY] > 0 && waits > asked[1][KL_OP_BATCH]);
+    expect_true(asked[1][KL_OP_BATCH] > 0 && asked[1][KL_OP_DOTS] > 0 && asked[0][KL_OP_COMBINE] > 0 &&
+                asked[0][KL_OP_AXPBY] > 0 && waits > asked[1][KL_OP_BATCH]);
     core_close(&j);
     kl_exec_close(&ex);
 }
@@ -348,7 +367,8 @@ static kl_status open_later(void *self, kl_exec **out, kl_err *err)
     return KL_OK;
 }
 
-/* The second one is opened when what it would have saved comes to what that takes: 60 us a copy, 30 a list here. */
+/* The second one is opened when what it would have saved comes to what that takes: 60 us a copy, 30 a list
+   here. */
 static void test_later(void **state)
 {
     (void)state;
@@ -380,11 +400,13 @@ static void test_later(void **state)
                 ex->vt.batch_release(ex, &b);
                 kl_batch_clear(&b);
                 expect_eq(opened, round >= 4);
-                expect_eq(asked[1][KL_OP_BATCH], round >= 5); /* the list that opened it is the first one's still */
+                /* the list that opened it is the first one's still */
+                expect_eq(asked[1][KL_OP_BATCH], round >= 5);
             }
         } else if (w == 2) {
             expect_ok(kl_exec_explain(ex, &(kl_call){.op = KL_OP_COPY, .n = 100}, &choice, &err), err);
-            expect_true(opened == 0 && strcmp(choice.exec, "one") == 0 && strstr(choice.why, "auto: one 8 us, the other 1 us at 100") != NULL);
+            expect_true(opened == 0 && strcmp(choice.exec, "one") == 0 &&
+                        strstr(choice.why, "auto: one 8 us, the other 1 us at 100") != NULL);
             expect_ok(kl_exec_explain(ex, &(kl_call){.op = KL_OP_COPY, .n = N}, &choice, &err), err);
             expect_true(opened == 1 && strcmp(choice.exec, "two") == 0);
         } else {
@@ -420,6 +442,8 @@ static void test_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_which), cmocka_unit_test(test_vectors), cmocka_unit_test(test_lists), cmocka_unit_test(test_ground), cmocka_unit_test(test_later), cmocka_unit_test(test_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_which), cmocka_unit_test(test_vectors),
+                                       cmocka_unit_test(test_lists), cmocka_unit_test(test_ground),
+                                       cmocka_unit_test(test_later), cmocka_unit_test(test_memory)};
     return cmocka_run_group_tests(tests, NULL, close_all);
 }

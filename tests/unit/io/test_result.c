@@ -1,4 +1,5 @@
-/* Result files: a round trip of everything, going on from a file, refusals of what does not fit, damage of every kind, full disks, no memory.
+/* Result files: a round trip of everything, going on from a file, refusals of what does not fit, damage of
+   every kind, full disks, no memory.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -18,7 +19,8 @@
 
 static char folder[64], path[96], other[96];
 
-/* HDF5 1.10 itself loses a few bytes when it gives up on damaged metadata; sound files leave none. Ours is counted by kl_mem_live_total. */
+/* HDF5 1.10 itself loses a few bytes when it gives up on damaged metadata; sound files leave none. Ours is
+   counted by kl_mem_live_total. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return "leak:libhdf5\n"; }
 
@@ -44,9 +46,12 @@ static void fixture_open(fixture *f, const char *model, int nsite, int nstate, i
     *f = (fixture){0};
     snprintf(lattice, sizeof lattice, "chain:%d", nsite);
     core_open(&f->j, core_model(model, NULL), lattice, NULL, NULL);
-    f->r = core_auto(1e-10, core_charge(f->j.model, strcmp(model, "hubbard") == 0 ? "N_up=2 N_dn=3" : NULL), nstate, KL_STRATEGY_AUTO);
+    f->r = core_auto(1e-10, core_charge(f->j.model, strcmp(model, "hubbard") == 0 ? "N_up=2 N_dn=3" : NULL),
+                     nstate, KL_STRATEGY_AUTO);
     if (run) core_go(&f->j, &f->r);
-    expect_ok(kl_result_create(f->j.model, f->j.lat, f->j.par, f->r.opts.target, 7, "0.0", "dmrg 'it'", "model=hubbard\nm=3\n", &f->result, &err), err);
+    expect_ok(kl_result_create(f->j.model, f->j.lat, f->j.par, f->r.opts.target, 7, "0.0", "dmrg 'it'",
+                               "model=hubbard\nm=3\n", &f->result, &err),
+              err);
     if (run) expect_ok(kl_result_set_dmrg(f->result, &f->r.res, &err), err);
     f->result->finished = run;
     f->result->sweep_done = f->r.res.nrow;
@@ -77,7 +82,8 @@ static void spill(const char *file, const unsigned char *bytes, int64_t size)
     fclose(f);
 }
 
-/* Reads description and state; whatever the file holds, there is a status, a message with a failure, and no memory left. */
+/* Reads description and state; whatever the file holds, there is a status, a message with a failure, and no
+   memory left. */
 static int readable(const char *file, const kl_terms *terms, char *why, size_t size)
 {
     kl_err err = {""};
@@ -111,18 +117,21 @@ static void test_round_trip(void **unused)
     fixture f;
     kl_err err = {""};
     fixture_open(&f, "hubbard", 6, 2, 1);
-    const double cube[2][3][4] = {{{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}}, {{-1, 0.1, 1e-300, 1e300}, {0, 0, 0, 0}, {1, 1, 1, 1}}};
+    const double cube[2][3][4] = {{{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}},
+                                  {{-1, 0.1, 1e-300, 1e300}, {0, 0, 0, 0}, {1, 1, 1, 1}}};
     const int64_t shape[3] = {2, 3, 4};
     expect_ok(kl_result_add(f.result, "local/Sz", "by site", 1, shape + 1, &cube[0][0][0], &err), err);
     expect_ok(kl_result_add(f.result, "two/Sz*Sz", NULL, 2, shape + 1, &cube[1][0][0], &err), err);
     expect_ok(kl_result_add(f.result, "string/a/b", "deep", 3, shape, &cube[0][0][0], &err), err);
     expect_ok(kl_result_add(f.result, "variance", "a number", 0, shape, &cube[0][2][3], &err), err);
     expect_ok(kl_result_add(f.result, "local/Sz", "by site, again", 1, shape, &cube[0][1][0], &err), err);
-    char name[1100] = "state_12/product/"; /* as long as a request may be, and longer than anything could be read */
+    /* as long as a request may be, and longer than anything could be read */
+    char name[1100] = "state_12/product/";
     memset(name + strlen(name), 'x', 400);
     expect_ok(kl_result_add(f.result, name, NULL, 0, shape, &cube[0][2][2], &err), err);
     memset(name, 'x', sizeof name - 1);
-    expect_refused(kl_result_add(f.result, name, NULL, 0, shape, &cube[0][2][2], &err), KL_EINPUT, err, "1099 characters");
+    expect_refused(kl_result_add(f.result, name, NULL, 0, shape, &cube[0][2][2], &err), KL_EINPUT, err,
+                   "1099 characters");
     assert_int_equal(f.result->nmeasured, 5);
     expect_ok(kl_result_write(path, f.result, f.r.state, &err), err);
     int64_t n1, n2;
@@ -156,7 +165,8 @@ static void test_round_trip(void **unused)
         int k = 0;
         while (strcmp(f.j.model->param[k].name, r->param[i].name) != 0) k++;
         assert_int_equal(r->param[i].is_array, f.j.model->param[k].kind != KL_PARAM_SCALAR);
-        assert_memory_equal(r->param[i].value, r->param[i].is_array ? f.j.par->array[k] : &f.j.par->scalar[k], sizeof(double) * (size_t)r->param[i].n);
+        assert_memory_equal(r->param[i].value, r->param[i].is_array ? f.j.par->array[k] : &f.j.par->scalar[k],
+                            sizeof(double) * (size_t)r->param[i].n);
     }
     assert_int_equal(r->dmrg.nrow, f.r.res.nrow);
     for (int i = 0; i < r->dmrg.nrow; i++) {
@@ -180,25 +190,29 @@ static void test_round_trip(void **unused)
             assert_true(m->rank == 3 && m->shape[2] == 4);
             assert_memory_equal(m->data, cube, sizeof cube);
         } else if (strcmp(m->name, "variance") == 0) assert_true(m->rank == 0 && m->data[0] == 12);
-        else if (strncmp(m->name, "state_12/product/xxx", 20) == 0) assert_true(strlen(m->name) == 417 && m->rank == 0 && m->data[0] == 11);
+        else if (strncmp(m->name, "state_12/product/xxx", 20) == 0)
+            assert_true(strlen(m->name) == 417 && m->rank == 0 && m->data[0] == 11);
         else assert_true(strcmp(m->name, "two/Sz*Sz") == 0 && m->rank == 2 && m->note == NULL);
     }
     kl_result_destroy(&r);
 
     kl_state *s = NULL;
     expect_ok(kl_result_read_state(path, f.j.terms, &s, &err), err);
-    assert_true(s->centre == f.r.state->centre && s->nstate == 2 && s->npsi == f.r.state->npsi && kl_qn_cmp(s->target, f.r.state->target) == 0);
+    assert_true(s->centre == f.r.state->centre && s->nstate == 2 && s->npsi == f.r.state->npsi &&
+                kl_qn_cmp(s->target, f.r.state->target) == 0);
     assert_memory_equal(s->psi, f.r.state->psi, sizeof(double) * 2 * (size_t)s->npsi);
     assert_memory_equal(s->pair, f.r.state->pair, sizeof(int) * (size_t)s->row->basis.nsec);
     assert_memory_equal(s->psi_off, f.r.state->psi_off, sizeof(int64_t) * (size_t)s->row->basis.nsec);
     for (int p = 0; p < 6; p++) {
         if (p == s->centre || p == s->centre + 1) continue;
-        const kl_isometry *a = p < s->centre ? s->left[p] : s->right[p], *b = p < s->centre ? f.r.state->left[p] : f.r.state->right[p];
+        const kl_isometry *a = p < s->centre ? s->left[p] : s->right[p],
+                          *b = p < s->centre ? f.r.state->left[p] : f.r.state->right[p];
         assert_int_equal(a->ndata, b->ndata);
         assert_int_equal(a->basis.nsec, b->basis.nsec);
         assert_memory_equal(a->basis.q, b->basis.q, sizeof(kl_qn) * (size_t)a->basis.nsec);
         assert_memory_equal(a->data, b->data, sizeof(double) * (size_t)a->ndata);
-        assert_memory_equal(a->enlarged->home, b->enlarged->home, sizeof(int) * (size_t)(a->enlarged->block.nsec * a->enlarged->d));
+        assert_memory_equal(a->enlarged->home, b->enlarged->home,
+                            sizeof(int) * (size_t)(a->enlarged->block.nsec * a->enlarged->d));
     }
     kl_state_destroy(&s);
     fixture_close(&f);
@@ -242,7 +256,8 @@ static void test_go_on(void **unused)
     core_no_memory();
 }
 
-/* A run of exact diagonalization: vectors longer than one part, of which the second goes wrong when asked to. */
+/* A run of exact diagonalization: vectors longer than one part, of which the second goes wrong when asked
+   to. */
 typedef struct parts {
     int64_t n;
     double *value; /* [2][n] */
@@ -276,7 +291,13 @@ static void test_run_under_way(void **unused)
     parts p = {.n = (1 << 20) + 77};
     p.value = calloc((size_t)(2 * p.n), sizeof *p.value);
     for (int64_t i = 0; i < 2 * p.n; i++) p.value[i] = (double)(i % 1009) - 504.0;
-    kl_result_run run = {.stage = 2, .nnumber = 3, .number = number, .nvector = 2, .n = {p.n, p.n}, .self = &p, .part = give_part};
+    kl_result_run run = {.stage = 2,
+                         .nnumber = 3,
+                         .number = number,
+                         .nvector = 2,
+                         .n = {p.n, p.n},
+                         .self = &p,
+                         .part = give_part};
     f.result->finished = 0;
     expect_ok(kl_result_write_run(path, f.result, &run, &err), err);
     parts back = {.n = p.n, .value = calloc((size_t)(2 * p.n), sizeof(double))};
@@ -354,31 +375,39 @@ static void test_mismatch(void **unused)
 
     kl_qn q = f.r.opts.target;
     expect_ok(kl_qn_set(f.j.model, &q, "Sz", "1", &err), err);
-    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, q, 0, &err), KL_EINPUT, err, "Sz=0, not Sz=1");
+    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, q, 0, &err), KL_EINPUT, err,
+                   "Sz=0, not Sz=1");
     expect_ok(kl_params_set(f.j.par, "Delta", "0.5", 1, &err), err);
-    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 1, &err), KL_EINPUT, err, "Delta=1, not 0.5");
+    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 1, &err), KL_EINPUT,
+                   err, "Delta=1, not 0.5");
     expect_ok(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 0, &err), err);
     expect_ok(kl_params_set(f.j.par, "Delta", "1", 1, &err), err);
     expect_ok(kl_params_set(f.j.par, "h", "0,0,0,0,0,0,0,1", 1, &err), err);
-    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 1, &err), KL_EINPUT, err, "array h");
+    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 1, &err), KL_EINPUT,
+                   err, "array h");
     expect_ok(kl_params_set(f.j.par, "h", "0", 1, &err), err);
     r->model_hash ^= 1;
-    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 0, &err), KL_EINPUT, err, "another version");
+    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 0, &err), KL_EINPUT,
+                   err, "another version");
     r->model_hash ^= 1;
     expect_ok(kl_lattice_reorder(f.j.lat, "1,0,2,3,4,5,6,7", &err), err);
-    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 0, &err), KL_EINPUT, err, "order");
+    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 0, &err), KL_EINPUT,
+                   err, "order");
     expect_ok(kl_lattice_reorder(f.j.lat, "column", &err), err);
 
     fixture_open(&g, "heisenberg", 6, 1, 0);
-    expect_refused(kl_result_match(path, r, g.j.model, g.j.lat, g.j.par, g.r.opts.target, 0, &err), KL_EINPUT, err, "8 sites");
+    expect_refused(kl_result_match(path, r, g.j.model, g.j.lat, g.j.par, g.r.opts.target, 0, &err), KL_EINPUT,
+                   err, "8 sites");
     expect_refused(kl_result_read_state(path, g.j.terms, &s, &err), KL_EINPUT, err, "8 sites");
     fixture_open(&h, "hubbard", 8, 1, 0);
-    expect_refused(kl_result_match(path, r, h.j.model, h.j.lat, h.j.par, h.r.opts.target, 0, &err), KL_EINPUT, err, "of model heisenberg");
+    expect_refused(kl_result_match(path, r, h.j.model, h.j.lat, h.j.par, h.r.opts.target, 0, &err), KL_EINPUT,
+                   err, "of model heisenberg");
     expect_refused(kl_result_read_state(path, h.j.terms, &s, &err), KL_EINPUT, err, "damaged");
     assert_null(s);
     kl_lattice *ring = NULL;
     expect_ok(kl_lattice_create("ring", 8, 0, &ring, &err), err);
-    expect_refused(kl_result_match(path, r, f.j.model, ring, f.j.par, f.r.opts.target, 1, &err), KL_EINPUT, err, "bonds differ");
+    expect_refused(kl_result_match(path, r, f.j.model, ring, f.j.par, f.r.opts.target, 1, &err), KL_EINPUT,
+                   err, "bonds differ");
     kl_lattice_destroy(&ring);
 
     expect_ok(kl_result_write(other, f.result, NULL, &err), err);
@@ -524,22 +553,28 @@ static void test_impossible(void **unused)
     expect_ok(kl_sealed_renew(other, &err), err);
     assert_true(readable(other, f.j.terms, why, sizeof why));
 
-    const hsize_t huge[2] = {UINT64_C(1) << 40, 2}, huge3[3] = {UINT64_C(1) << 30, UINT64_C(1) << 30, UINT64_C(1) << 30}, five[2] = {5, 3}, one = 1;
+    const hsize_t huge[2] = {UINT64_C(1) << 40, 2},
+                  huge3[3] = {UINT64_C(1) << 30, UINT64_C(1) << 30, UINT64_C(1) << 30}, five[2] = {5, 3},
+                  one = 1;
     const double numbers[16] = {0};
-    const int64_t counts[6][3] = {{2, 2, 2}, {3, 3, INT64_MAX}, {-1, 0, 0}, {2, 0, 0}, {1, 1, 1}, {INT64_MAX, INT64_MAX, INT64_MAX}};
+    const int64_t counts[6][3] = {{2, 2, 2}, {3, 3, INT64_MAX}, {-1, 0, 0},
+                                  {2, 0, 0}, {1, 1, 1},         {INT64_MAX, INT64_MAX, INT64_MAX}};
     CASE("isometry off by 1e-6", poke("/state/data", 0, 1.000001));
     CASE("NaN in an isometry", poke("/state/data", -1, NAN));
     CASE("infinity in an isometry", poke("/state/data", 1, INFINITY));
     CASE("NaN in psi", poke("/state/psi", 0, NAN));
     CASE("psi of norm 1e10", poke("/state/psi", 0, 1e10));
     CASE("huge data", replace_array("/state/data", 1, huge, H5T_NATIVE_DOUBLE, NULL));
-    CASE("data of rank 3, larger than any memory", replace_array("/state/data", 3, huge3, H5T_NATIVE_DOUBLE, NULL));
+    CASE("data of rank 3, larger than any memory",
+         replace_array("/state/data", 3, huge3, H5T_NATIVE_DOUBLE, NULL));
     CASE("short data", replace_array("/state/data", 1, &one, H5T_NATIVE_DOUBLE, numbers));
     CASE("data of integers", replace_array("/state/data", 1, &one, H5T_NATIVE_INT, numbers));
     CASE("huge psi", replace_array("/state/psi", 2, huge, H5T_NATIVE_DOUBLE, NULL));
     CASE("wrong site table", replace_array("/state/sites", 2, five, H5T_NATIVE_INT64, numbers));
-    CASE("site table of nonsense", replace_array("/state/sites", 2, (const hsize_t[]){6, 3}, H5T_NATIVE_INT64, counts));
-    CASE("empty site table", replace_array("/state/sites", 2, (const hsize_t[]){6, 3}, H5T_NATIVE_INT64, (const int64_t[18]){0}));
+    CASE("site table of nonsense",
+         replace_array("/state/sites", 2, (const hsize_t[]){6, 3}, H5T_NATIVE_INT64, counts));
+    CASE("empty site table",
+         replace_array("/state/sites", 2, (const hsize_t[]){6, 3}, H5T_NATIVE_INT64, (const int64_t[18]){0}));
     CASE("kept dims of zero", replace_array("/state/kept_dim", 1, &one, H5T_NATIVE_INT, numbers));
     CASE("charges of the wrong width", replace_array("/state/kept_charge", 2, five, H5T_NATIVE_INT, numbers));
     CASE("no psi", drop("/state/psi"));
@@ -549,7 +584,8 @@ static void test_impossible(void **unused)
     CASE("options that are numbers", replace_array("/options", 0, NULL, H5T_NATIVE_DOUBLE, numbers));
     CASE("sweeps that are numbers", replace_array("/sweeps", 1, &one, H5T_NATIVE_DOUBLE, numbers));
     CASE("huge order", replace_array("/lattice/order", 1, huge, H5T_NATIVE_INT, NULL));
-    CASE("order of a site that is not there", replace_array("/lattice/order", 1, (const hsize_t[]){6}, H5T_NATIVE_INT, (const int[]){0, 1, 2, 3, 4, 6}));
+    CASE("order of a site that is not there", replace_array("/lattice/order", 1, (const hsize_t[]){6},
+                                                            H5T_NATIVE_INT, (const int[]){0, 1, 2, 3, 4, 6}));
     CASE("centre at the end", set_attribute("/state", "centre", 5));
     CASE("centre elsewhere", set_attribute("/state", "centre", 3));
     CASE("negative centre", set_attribute("/state", "centre", -1));
@@ -582,12 +618,16 @@ static void test_fuzz_sealed(void **unused)
     unsigned char *whole = slurp(path, &size), *bytes = malloc((size_t)size);
     for (int k = 0; k < 400; k++) {
         memcpy(bytes, whole, (size_t)size);
-        for (uint64_t i = 0; i <= kl_test_bits(&seed) % 3; i++) bytes[512 + (int64_t)(kl_test_bits(&seed) % (uint64_t)(size - 512))] = (unsigned char)kl_test_bits(&seed);
+        for (uint64_t i = 0; i <= kl_test_bits(&seed) % 3; i++)
+            bytes[512 + (int64_t)(kl_test_bits(&seed) % (uint64_t)(size - 512))] =
+                (unsigned char)kl_test_bits(&seed);
         spill(other, bytes, size);
         expect_ok(kl_sealed_renew(other, &err), err);
         accepted += readable(other, f.j.terms, why, sizeof why);
     }
-    print_message("# %d of 400 random damages under a fresh seal fell where nothing is checked (notes, rounding, unused bytes)\n", accepted);
+    print_message("# %d of 400 random damages under a fresh seal fell where nothing is checked (notes, "
+                  "rounding, unused bytes)\n",
+                  accepted);
     free(bytes);
     free(whole);
     fixture_close(&f);
@@ -615,14 +655,16 @@ static void test_disk(void **unused)
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
         const kl_status st = kl_result_write(path, f.result, f.r.state, &err);
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
-        if (st != KL_EIO || strstr(err.text, path) == NULL) fail_msg("limit %lld: status %d: %s", (long long)bytes, (int)st, err.text);
+        if (st != KL_EIO || strstr(err.text, path) == NULL)
+            fail_msg("limit %lld: status %d: %s", (long long)bytes, (int)st, err.text);
         assert_int_equal(size_of(partial), -1);
     }
     unsigned char *now = slurp(path, &after);
     assert_true(before == after && memcmp(old, now, (size_t)before) == 0);
     free(old);
     free(now);
-    expect_refused(kl_result_write("/no/such/folder/x.h5", f.result, f.r.state, &err), KL_EIO, err, "No such file");
+    expect_refused(kl_result_write("/no/such/folder/x.h5", f.result, f.r.state, &err), KL_EIO, err,
+                   "No such file");
     expect_refused(kl_result_write("/dev/full", f.result, f.r.state, &err), KL_EINPUT, err, "ordinary");
     expect_refused(kl_result_write(folder, f.result, f.r.state, &err), KL_EINPUT, err, "ordinary");
     expect_ok(kl_result_write(path, f.result, f.r.state, &err), err);
@@ -708,7 +750,8 @@ static void test_no_memory(void **unused)
             kl_status st = what == 0   ? kl_result_read(path, &r, &err)
                            : what == 1 ? kl_result_read_state(path, f.j.terms, &s, &err)
                            : what == 2 ? kl_result_write(other, f.result, f.r.state, &err)
-                                       : kl_result_create(f.j.model, f.j.lat, f.j.par, f.r.opts.target, 1, "a", "b", "c", &r, &err);
+                                       : kl_result_create(f.j.model, f.j.lat, f.j.par, f.r.opts.target, 1,
+                                                          "a", "b", "c", &r, &err);
             kl_mem_fail_after(0);
             kl_result_destroy(&r);
             kl_state_destroy(&s);
@@ -743,9 +786,12 @@ static int drop_folder(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_go_on),       cmocka_unit_test(test_mismatch), cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_impossible), cmocka_unit_test(test_fuzz_sealed), cmocka_unit_test(test_disk), cmocka_unit_test(test_two_writers), cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_fingerprint), cmocka_unit_test(test_run_under_way),
+        cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_go_on),
+        cmocka_unit_test(test_mismatch),      cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_impossible),    cmocka_unit_test(test_fuzz_sealed),
+        cmocka_unit_test(test_disk),          cmocka_unit_test(test_two_writers),
+        cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_fingerprint),
+        cmocka_unit_test(test_run_under_way),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }

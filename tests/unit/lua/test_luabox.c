@@ -1,4 +1,5 @@
-/* The box for texts of strangers: what it bounds, what it keeps away, and that its own library functions say what Lua's say.
+/* The box for texts of strangers: what it bounds, what it keeps away, and that its own library functions say
+   what Lua's say.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
 
@@ -36,15 +37,21 @@ out:
 
 /* ---------------------------------------------------------------- the same as Lua */
 
-/* Patterns and texts of a generator of random numbers of its own, all functions on them; what they return or raise, as one text. */
+/* Patterns and texts of a generator of random numbers of its own, all functions on them; what they return or
+   raise, as one text. */
 static const char same[] =
     "local seed = ...\n"
     "local state = 12345\n"
-    "local function random(n) state = (state * 1103515245 + 12345) & 0x7fffffff return (state >> 8) % n + 1 end\n"
-    "local atoms = {'a', 'b', '.', '%a', '%d', '%s', '%w', '%W', '%x', '%p', '%u', '%l', '%c', '%g', '[ab]', '[^a]', '[a-c]', '[%w_]', '[]]', '[^]b]', '[a-]', '(', ')', '()', '%1',\n"
-    "    '%b()', '%bab', '%f[%w]', '%f[^a]', '^', '$', '*', '+', '-', '?', '%', '[', ']', '%%', '%.', '\\0', '1', ' ', '(a*)', '(.-)', 'a-', 'b*', '%w+', '[b-a]'}\n"
-    "local signs = {'a', 'b', 'c', ' ', '1', '(', ')', '.', '%', '\\0', 'ab', 'aab', ']', '-', 'A', '\\200'}\n"
-    "local function draw(from, n) local t = {} for i = 1, n do t[i] = from[random(#from)] end return table.concat(t) end\n"
+    "local function random(n) state = (state * 1103515245 + 12345) & 0x7fffffff return (state >> 8) % n + 1 "
+    "end\n"
+    "local atoms = {'a', 'b', '.', '%a', '%d', '%s', '%w', '%W', '%x', '%p', '%u', '%l', '%c', '%g', '[ab]', "
+    "'[^a]', '[a-c]', '[%w_]', '[]]', '[^]b]', '[a-]', '(', ')', '()', '%1',\n"
+    "    '%b()', '%bab', '%f[%w]', '%f[^a]', '^', '$', '*', '+', '-', '?', '%', '[', ']', '%%', '%.', '\\0', "
+    "'1', ' ', '(a*)', '(.-)', 'a-', 'b*', '%w+', '[b-a]'}\n"
+    "local signs = {'a', 'b', 'c', ' ', '1', '(', ')', '.', '%', '\\0', 'ab', 'aab', ']', '-', 'A', "
+    "'\\200'}\n"
+    "local function draw(from, n) local t = {} for i = 1, n do t[i] = from[random(#from)] end return "
+    "table.concat(t) end\n"
     "local out = {}\n"
     "local function add(ok, ...)\n"
     "    local t = {tostring(ok)}\n"
@@ -56,16 +63,24 @@ static const char same[] =
     "    local s, p = draw(signs, random(12) - 1), draw(atoms, random(6))\n"
     "    add(pcall(string.find, s, p, random(9) - 5, random(7) == 1))\n"
     "    add(pcall(string.match, s, p))\n"
-    "    add(pcall(string.gsub, s, p, ({'<%0>', '%1', '%%', '%', '%a', ''})[random(6)], random(4) ~= 1 and random(5) or nil))\n"
-    "    add(pcall(string.gsub, s, p, function(a, b) if b then return end return random(3) == 1 and false or tostring(a) .. '!' end))\n"
+    "    add(pcall(string.gsub, s, p, ({'<%0>', '%1', '%%', '%', '%a', ''})[random(6)], random(4) ~= 1 and "
+    "random(5) or nil))\n"
+    "    add(pcall(string.gsub, s, p, function(a, b) if b then return end return random(3) == 1 and false or "
+    "tostring(a) .. '!' end))\n"
     "    add(pcall(string.gsub, s, p, {a = 'x', ab = 1, [' '] = false}))\n"
-    "    add(pcall(function() local t = {} for a, b in string.gmatch(s, p) do t[#t + 1] = tostring(a) .. tostring(b) end return table.concat(t, ';') end))\n"
+    "    add(pcall(function() local t = {} for a, b in string.gmatch(s, p) do t[#t + 1] = tostring(a) .. "
+    "tostring(b) end return table.concat(t, ';') end))\n"
     "end\n"
-    "add(pcall(string.gsub, 'a', 'a', true)) add(pcall(string.gsub, 'a', 'a', function() return {} end)) add(pcall(string.rep, 'ab', 3, '-')) add(('x'):rep(-1))\n"
-    "add(pcall(string.find, 'a\\0b', '\\0')) add(pcall(string.find, '', '')) add(pcall(string.find, 'abc', '', 10)) add(pcall(string.find, 'abc', 'c', -1)) add(10 .. '', '10' + 1)\n"
-    "local t = {5, 3, 9, 1, 7} table.sort(t) add(table.concat(t, ' ')) table.sort(t, function(a, b) return a > b end) add(table.concat(t, ' '))\n"
-    "add(table.concat(table.move(t, 1, 3, 2), ' ')) add(table.unpack(t)) add(pcall(error, 'x')) add(pcall(pcall)) add(select(2, pcall(pcall, error)))\n"
-    "add(utf8.char(8364, 65)) add(utf8.len('\\u{20ac}a')) add(math.type(3), math.floor(2.5)) add(string.format('%5.2f|%q|%s', 1.5, 'a', nil))\n"
+    "add(pcall(string.gsub, 'a', 'a', true)) add(pcall(string.gsub, 'a', 'a', function() return {} end)) "
+    "add(pcall(string.rep, 'ab', 3, '-')) add(('x'):rep(-1))\n"
+    "add(pcall(string.find, 'a\\0b', '\\0')) add(pcall(string.find, '', '')) add(pcall(string.find, 'abc', "
+    "'', 10)) add(pcall(string.find, 'abc', 'c', -1)) add(10 .. '', '10' + 1)\n"
+    "local t = {5, 3, 9, 1, 7} table.sort(t) add(table.concat(t, ' ')) table.sort(t, function(a, b) return a "
+    "> b end) add(table.concat(t, ' '))\n"
+    "add(table.concat(table.move(t, 1, 3, 2), ' ')) add(table.unpack(t)) add(pcall(error, 'x')) "
+    "add(pcall(pcall)) add(select(2, pcall(pcall, error)))\n"
+    "add(utf8.char(8364, 65)) add(utf8.len('\\u{20ac}a')) add(math.type(3), math.floor(2.5)) "
+    "add(string.format('%5.2f|%q|%s', 1.5, 'a', nil))\n"
     "return table.concat(out, '\\n')\n";
 
 static void test_same(void **state)
@@ -77,11 +92,14 @@ static void test_same(void **state)
     luaL_openlibs(L);
     assert_int_equal(luaL_loadbuffer(L, same, sizeof(same) - 1, "@file.lua"), LUA_OK);
     if (lua_pcall(L, 0, 1, 0) != LUA_OK) fail_msg("%s", lua_tostring(L, -1));
-    if (run(&(kl_luabox_limits){.seconds = 60, .bytes = 1 << 30}, same, sizeof(same) - 1, &mine, &err) != KL_OK) fail_msg("%s", err.text);
+    if (run(&(kl_luabox_limits){.seconds = 60, .bytes = 1 << 30}, same, sizeof(same) - 1, &mine, &err) !=
+        KL_OK)
+        fail_msg("%s", err.text);
     const char *a = mine, *b = lua_tostring(L, -1);
     for (int line = 1; *a != '\0' || *b != '\0'; line++) {
         const size_t na = strcspn(a, "\n"), nb = strcspn(b, "\n");
-        if (na != nb || memcmp(a, b, na) != 0) fail_msg("line %d: the box says '%.*s', Lua '%.*s'", line, (int)na, a, (int)nb, b);
+        if (na != nb || memcmp(a, b, na) != 0)
+            fail_msg("line %d: the box says '%.*s', Lua '%.*s'", line, (int)na, a, (int)nb, b);
         a += na + (a[na] != '\0');
         b += nb + (b[nb] != '\0');
     }
@@ -95,7 +113,8 @@ static void test_same(void **state)
 static void test_limits(void **state)
 {
     (void)state;
-    static const char time[] = "takes more than", memory[] = "needs too much memory", text[] = "makes a text of more than";
+    static const char time[] = "takes more than", memory[] = "needs too much memory",
+                      text[] = "makes a text of more than";
     static const struct {
         const char *text, *says;
     } cases[] = {
@@ -107,21 +126,37 @@ static void test_limits(void **state)
         {"for x in string.gmatch(string.rep('a', 40), string.rep('a*', 40) .. 'b') do end", time},
         {"string.gsub(string.rep('a', 40), string.rep('a?', 40) .. string.rep('a', 40) .. 'b', '')", time},
         {"string.find(string.rep('a', 1 << 20), '.-.-b')", time},
-        {"string.find(string.rep('(', 1 << 22), '%b()%b()%b()%b()')return('(' .. string.rep('(', 1 << 22)):find('x?%b()x')", time},
+        {"string.find(string.rep('(', 1 << 22), '%b()%b()%b()%b()')return('(' .. string.rep('(', 1 << "
+         "22)):find('x?%b()x')",
+         time},
         {"string.find(string.rep('a', 1 << 20), '[' .. string.rep('b', 1 << 20) .. ']')", time},
         {"local s = string.rep('a', 1 << 23) while true do local x = s == s .. '' end", time},
-        {"local t = {} for i = 1, 500 do t[i] = string.rep('a', 1 << 20) end table.sort(t, function(a, b) while true do end end)", time},
-        {"local t = {} for i = 1, 2000000 do t[i] = i end while true do table.sort(t, function(a, b) return a > b end) table.sort(t) end", time},
-        {"local s = string.rep('a', 1 << 23) local t = {} for i = 1, 100000 do t[i] = s end table.sort(t)", time},
+        {"local t = {} for i = 1, 500 do t[i] = string.rep('a', 1 << 20) end table.sort(t, function(a, b) "
+         "while true do end end)",
+         time},
+        {"local t = {} for i = 1, 2000000 do t[i] = i end while true do table.sort(t, function(a, b) return "
+         "a > b end) table.sort(t) end",
+         time},
+        {"local s = string.rep('a', 1 << 23) local t = {} for i = 1, 100000 do t[i] = s end table.sort(t)",
+         time},
         {"while true do pcall(function() while true do end end) end", time},
         {"local function f() while true do pcall(f) end end f()", time},
-        {"pcall(pcall, pcall, function() pcall(function() while true do end end) end) while true do end", time},
+        {"pcall(pcall, pcall, function() pcall(function() while true do end end) end) while true do end",
+         time},
         {"local t = table.pack(pcall(function() while true do end end)) while true do end", time},
         {"string.gsub('a', 'a', function() while true do end end)", time},
-        {"string.gsub('a', 'a', function() while true do pcall(string.gsub, 'a', 'a', function() while true do end end) end end)", time},
-        {"local t = {} for i = 1, 1e6 do t[i] = i end while true do table.insert(t, 1, 0) table.remove(t, 1) end", time},
-        {"local t = {} for i = 1, 1e6 do t[i] = i end for i = 1, 1e6 do t[i] = nil end while true do next(t) end", time},
-        {"local t = table.pack(string.byte(string.rep('x', 100000), 1, -1)) while true do table.concat(t, ',') end", time},
+        {"string.gsub('a', 'a', function() while true do pcall(string.gsub, 'a', 'a', function() while true "
+         "do end end) end end)",
+         time},
+        {"local t = {} for i = 1, 1e6 do t[i] = i end while true do table.insert(t, 1, 0) table.remove(t, 1) "
+         "end",
+         time},
+        {"local t = {} for i = 1, 1e6 do t[i] = i end for i = 1, 1e6 do t[i] = nil end while true do next(t) "
+         "end",
+         time},
+        {"local t = table.pack(string.byte(string.rep('x', 100000), 1, -1)) while true do table.concat(t, "
+         "',') end",
+         time},
         {"local s = string.rep(' ', 1 << 23) .. '1' while true do local x = s + 1 end", time},
         {"local t = {} while true do t[#t + 1] = {} end", memory},
         {"local t = {} while true do t[#t + 1] = string.rep('x', 1 << 20) .. #t end", memory},
@@ -139,25 +174,44 @@ static void test_limits(void **state)
         {"local function f() return 1 + f() end f()", "stack overflow"},
         {"local function f() return pcall(f) end error((select(-1, f())))", "overflow"},
         {"local s = string.rep('(', 100000) return string.find(s, s)", "too"},
-        {"return string.find(string.rep('x', 1000), string.rep('x?', 1000) .. string.rep('(x)', 20))", "too complex"},
+        {"return string.find(string.rep('x', 1000), string.rep('x?', 1000) .. string.rep('(x)', 20))",
+         "too complex"},
         {"error(setmetatable({}, {}))", "setmetatable"},
         {"error({})", "an error without a message"},
         {"error('a\\nb\\27[2Jc')", "a b [2Jc"},
         {"error(nil)", "an error without a message"},
         {"local x <close> = {}", "non-closable"},
-        {"load('x')", "load"}, {"loadstring('x')", "loadstring"}, {"require('io')", "require"}, {"io.open('x')", "io"}, {"os.exit()", "os"}, {"dofile('x')", "dofile"},
-        {"debug.sethook()", "debug"}, {"collectgarbage()", "collectgarbage"}, {"coroutine.create(error)", "coroutine"}, {"print(1)", "print"}, {"getmetatable('')", "getmetatable"},
-        {"package.loadlib('x', '*')", "package"}, {"string.dump(error)", "dump"}, {"xpcall(error, error)", "xpcall"}, {"warn('@on')", "warn"}, {"_G.io.open('x')", "io"},
-        {"\033Lua", "binary chunk"}, {"return (", "unexpected symbol"},
+        {"load('x')", "load"},
+        {"loadstring('x')", "loadstring"},
+        {"require('io')", "require"},
+        {"io.open('x')", "io"},
+        {"os.exit()", "os"},
+        {"dofile('x')", "dofile"},
+        {"debug.sethook()", "debug"},
+        {"collectgarbage()", "collectgarbage"},
+        {"coroutine.create(error)", "coroutine"},
+        {"print(1)", "print"},
+        {"getmetatable('')", "getmetatable"},
+        {"package.loadlib('x', '*')", "package"},
+        {"string.dump(error)", "dump"},
+        {"xpcall(error, error)", "xpcall"},
+        {"warn('@on')", "warn"},
+        {"_G.io.open('x')", "io"},
+        {"\033Lua", "binary chunk"},
+        {"return (", "unexpected symbol"},
     };
     for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
         kl_err err = {{0}};
         kl_test_case("%s", cases[k].text);
         const double before = seconds();
-        const kl_status st = run(&(kl_luabox_limits){.path = "file.lua", .seconds = cases[k].says == time ? 0.3 : 30}, cases[k].text, (int64_t)strlen(cases[k].text), NULL, &err);
+        const kl_status st =
+            run(&(kl_luabox_limits){.path = "file.lua", .seconds = cases[k].says == time ? 0.3 : 30},
+                cases[k].text, (int64_t)strlen(cases[k].text), NULL, &err);
         const double took = seconds() - before;
-        if (st == KL_OK || strstr(err.text, cases[k].says) == NULL) fail_msg("'%s' from: %s", err.text, cases[k].text);
-        if (strncmp(err.text, "file.lua:", 9) != 0 || strpbrk(err.text, "\n\033") != NULL) fail_msg("'%s' from: %s", err.text, cases[k].text);
+        if (st == KL_OK || strstr(err.text, cases[k].says) == NULL)
+            fail_msg("'%s' from: %s", err.text, cases[k].text);
+        if (strncmp(err.text, "file.lua:", 9) != 0 || strpbrk(err.text, "\n\033") != NULL)
+            fail_msg("'%s' from: %s", err.text, cases[k].text);
         if (took > (KL_TEST_WATCHED ? 90 : 10)) fail_msg("%.1f s: %s", took, cases[k].text);
         assert_int_equal(kl_mem_live_total(), 0);
     }
@@ -168,8 +222,12 @@ static void test_compiler(void **state)
 {
     (void)state;
     static const char *const pieces[][3] = {
-        {"local x = a", " or a", ""}, {"local a if a then ", "elseif a then ", "end"}, {"local x = ", "(", ""}, {"", "do ", ""}, {"local x = {", "{", ""}, {"return ", "-", "1"},
-        {"local x = ''", "..''", ""}, {"local x = 2", "^2", ""}, {"", "function f() ", ""}, {"x = {", "1,", "}"}, {"", "goto a ", "::a::"},
+        {"local x = a", " or a", ""}, {"local a if a then ", "elseif a then ", "end"},
+        {"local x = ", "(", ""},      {"", "do ", ""},
+        {"local x = {", "{", ""},     {"return ", "-", "1"},
+        {"local x = ''", "..''", ""}, {"local x = 2", "^2", ""},
+        {"", "function f() ", ""},    {"x = {", "1,", "}"},
+        {"", "goto a ", "::a::"},
     };
     enum { BYTES = 8 << 20 };
     char *text = NULL;
@@ -183,9 +241,11 @@ static void test_compiler(void **state)
         memcpy(text + n, pieces[k][2], strlen(pieces[k][2]));
         n += (int64_t)strlen(pieces[k][2]);
         const double before = seconds();
-        const kl_status st = run(&(kl_luabox_limits){.path = "file.lua", .seconds = 0.5}, text, n, NULL, &err);
+        const kl_status st =
+            run(&(kl_luabox_limits){.path = "file.lua", .seconds = 0.5}, text, n, NULL, &err);
         if (st != KL_OK && strncmp(err.text, "file.lua", 8) != 0) fail_msg("'%s'", err.text);
-        if (seconds() - before > (KL_TEST_WATCHED ? 60 : 4)) fail_msg("%.1f s: %s%s...", seconds() - before, pieces[k][0], pieces[k][1]);
+        if (seconds() - before > (KL_TEST_WATCHED ? 60 : 4))
+            fail_msg("%.1f s: %s%s...", seconds() - before, pieces[k][0], pieces[k][1]);
     }
     kl_free(&text);
     assert_int_equal(kl_mem_live_total(), 0);
@@ -200,11 +260,14 @@ static void test_interrupt(void **state)
 {
     (void)state;
     kl_err err = {{0}};
-    static const char text[] = "\n\nwhile true do pcall(string.find, string.rep('a', 40), string.rep('a*', 40) .. 'b') end";
+    static const char text[] =
+        "\n\nwhile true do pcall(string.find, string.rep('a', 40), string.rep('a*', 40) .. 'b') end";
     asks = 0;
     kl_on_interrupt(asked);
     const double before = seconds();
-    assert_int_equal(run(&(kl_luabox_limits){.path = "file.lua", .seconds = 1000}, text, sizeof(text) - 1, NULL, &err), KL_EINPUT);
+    assert_int_equal(
+        run(&(kl_luabox_limits){.path = "file.lua", .seconds = 1000}, text, sizeof(text) - 1, NULL, &err),
+        KL_EINPUT);
     kl_on_interrupt(NULL);
     assert_string_equal(err.text, "file.lua:3: interrupted");
     assert_true(seconds() - before < (KL_TEST_WATCHED ? 10 : 1));
@@ -217,13 +280,16 @@ static void test_own_code(void **state)
     char *result = NULL;
     static const char text[] =
         "local got\n"
-        "local environment = setmetatable({}, {__index = function(_, name) return name end, __newindex = function(_, name, value) got = name .. value end})\n"
+        "local environment = setmetatable({}, {__index = function(_, name) return name end, __newindex = "
+        "function(_, name, value) got = name .. value end})\n"
         "local inner = assert(load('x = y', '@MODEL', 't', environment)) inner()\n"
         "local ok, why = pcall(load('return (\"x\"):rep(3)', '@MODEL', 't', environment))\n"
         "local bad, reason = load('x = = 2', '@MODEL', 't', {})\n"
         "local compiled = load('\\27Lua', '@MODEL', 't', {})\n"
-        "return table.concat({got, tostring(ok), tostring(bad), reason, tostring(compiled), debug.getinfo(1, 'l').currentline, tostring(debug.sethook)}, ' ')";
-    if (run(&(kl_luabox_limits){.own_code = 1}, text, sizeof(text) - 1, &result, &err) != KL_OK) fail_msg("%s", err.text);
+        "return table.concat({got, tostring(ok), tostring(bad), reason, tostring(compiled), debug.getinfo(1, "
+        "'l').currentline, tostring(debug.sethook)}, ' ')";
+    if (run(&(kl_luabox_limits){.own_code = 1}, text, sizeof(text) - 1, &result, &err) != KL_OK)
+        fail_msg("%s", err.text);
     assert_string_equal(result, "xy false nil MODEL:1: unexpected symbol near '=' nil 7 nil");
     kl_free(&result);
 }
@@ -231,7 +297,8 @@ static void test_own_code(void **state)
 static void test_no_memory(void **state)
 {
     (void)state;
-    static const char text[] = "local t = {} for i = 1, 50 do t[i] = ('x'):rep(i):gsub('x', '%0y') end return table.concat(t)";
+    static const char text[] =
+        "local t = {} for i = 1, 50 do t[i] = ('x'):rep(i):gsub('x', '%0y') end return table.concat(t)";
     int64_t k = 1;
     for (kl_status st = KL_ENOMEM; st != KL_OK; k++) {
         kl_err err = {{0}};

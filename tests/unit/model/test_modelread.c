@@ -41,9 +41,9 @@ static void refuse(const char *what, const char *const *structural, const char *
 
 /* ---- both writers ---- */
 
-#define SAME(a, b)                                                                                           \
-    do {                                                                                                     \
-        if ((a) != (b)) fail_msg("%s: %s is not %s", where, #a, #b);                                         \
+#define SAME(a, b)                                                   \
+    do {                                                             \
+        if ((a) != (b)) fail_msg("%s: %s is not %s", where, #a, #b); \
     } while (0)
 
 static void same_text(const char *where, const char *a, const char *b)

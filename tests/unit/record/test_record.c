@@ -1,5 +1,6 @@
-/* Lists of operation records on the host against plain loops: random groups of products, sums and fills, operands in every place, one and two threads
-   with equal bits, products large enough for BLAS, and lists without anything in them.
+/* Lists of operation records on the host against plain loops: random groups of products, sums and fills,
+   operands in every place, one and two threads with equal bits, products large enough for BLAS, and lists
+   without anything in them.
    SPDX-License-Identifier: Apache-2.0 */
 #include "record/assemble.h"
 #include "exec/batch_host.h"
@@ -43,15 +44,16 @@ static arena arena_open(int64_t nplace, uint64_t *seed)
 
 static void arena_close(arena *a)
 {
-    kl_test_guards_hold(a->x, a->nx), kl_test_guards_hold(a->left, a->nplace), kl_test_guards_hold(a->right, a->nplace),
-        kl_test_guards_hold(a->pack, a->nplace);
+    kl_test_guards_hold(a->x, a->nx), kl_test_guards_hold(a->left, a->nplace),
+        kl_test_guards_hold(a->right, a->nplace), kl_test_guards_hold(a->pack, a->nplace);
     kl_test_free(a->x), kl_test_free(a->left), kl_test_free(a->right), kl_test_free(a->pack);
 }
 
 static int below(uint64_t *seed, int n) { return (int)(kl_test_bits(seed) % (uint64_t)n); }
 
 /* A place to read rows x cols from: x, LEFT, RIGHT, PACK or what the group has put into WORK (all of it). */
-static void operand(uint64_t *seed, const arena *a, int rows, int cols, int64_t nwork, uint8_t *at, int64_t *off, int32_t *ld)
+static void operand(uint64_t *seed, const arena *a, int rows, int cols, int64_t nwork, uint8_t *at,
+                    int64_t *off, int32_t *ld)
 {
     static const uint8_t places[] = {KL_AT_X, KL_AT_LEFT, KL_AT_RIGHT, KL_AT_LEFT_PACK, KL_AT_WORK};
     const int most = nwork >= (int64_t)rows * cols ? 5 : 4;
@@ -59,10 +61,12 @@ static void operand(uint64_t *seed, const arena *a, int rows, int cols, int64_t 
     const int64_t room = *at == KL_AT_WORK ? nwork : a->nplace;
     *ld = rows + below(seed, 4);
     if ((int64_t)*ld * cols > room) *ld = rows;
-    *off = room > (int64_t)*ld * cols ? (int64_t)(kl_test_bits(seed) % (uint64_t)(room - (int64_t)*ld * cols)) : 0;
+    *off = room > (int64_t)*ld * cols ? (int64_t)(kl_test_bits(seed) % (uint64_t)(room - (int64_t)*ld * cols))
+                                      : 0;
 }
 
-/* Groups of random records; every group first writes all of its WORK, and all of its segment unless the list zeroes it. */
+/* Groups of random records; every group first writes all of its WORK, and all of its segment unless the list
+   zeroes it. */
 static void make(kl_batch *b, const arena *a, int ngroup, int most, int zero, uint64_t *seed)
 {
     kl_err err = {""};
@@ -73,11 +77,20 @@ static void make(kl_batch *b, const arena *a, int ngroup, int most, int zero, ui
         const int64_t nwork = (int64_t)(1 + below(seed, most)) * (1 + below(seed, most));
         expect_ok(kl_batch_open_group(b, y, (int64_t)rows * cols, &err), err);
         expect_ok(kl_batch_reserve(b, nrec + 2, &err), err);
-        *kl_batch_push(b) = (kl_rec){
-            .kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = (int)nwork, .n = 1, .ldc = (int)nwork, .alpha = kl_test_uniform(seed)};
+        *kl_batch_push(b) = (kl_rec){.kind = KL_REC_FILL,
+                                     .at_c = KL_AT_WORK,
+                                     .m = (int)nwork,
+                                     .n = 1,
+                                     .ldc = (int)nwork,
+                                     .alpha = kl_test_uniform(seed)};
         if (!zero)
-            *kl_batch_push(b) = (kl_rec){
-                .kind = KL_REC_FILL, .at_c = KL_AT_Y, .m = rows, .n = cols, .ldc = rows, .c = y, .alpha = kl_test_uniform(seed)};
+            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_FILL,
+                                         .at_c = KL_AT_Y,
+                                         .m = rows,
+                                         .n = cols,
+                                         .ldc = rows,
+                                         .c = y,
+                                         .alpha = kl_test_uniform(seed)};
         for (int r = 0; r < nrec; r++) {
             kl_rec x = {.kind = (uint8_t)below(seed, 3),
                         .ta = (uint8_t)below(seed, 2),
@@ -85,8 +98,8 @@ static void make(kl_batch *b, const arena *a, int ngroup, int most, int zero, ui
                         .alpha = kl_test_uniform(seed)};
             const int to_work = below(seed, 3) == 0;
             if (to_work) { /* a column of WORK */
-                x.at_c = KL_AT_WORK, x.m = 1 + below(seed, nwork < most ? (int)nwork : most), x.n = 1, x.ldc = x.m,
-                x.beta = (uint8_t)below(seed, 2);
+                x.at_c = KL_AT_WORK, x.m = 1 + below(seed, nwork < most ? (int)nwork : most), x.n = 1,
+                x.ldc = x.m, x.beta = (uint8_t)below(seed, 2);
             } else { /* part of the segment */
                 x.at_c = KL_AT_Y, x.m = 1 + below(seed, rows), x.n = 1 + below(seed, cols), x.ldc = rows,
                 x.beta = (uint8_t)below(seed, 2);
@@ -117,12 +130,14 @@ static void make(kl_batch *b, const arena *a, int ngroup, int most, int zero, ui
 /* The records one by one, element by element; size[] follows with magnitudes, for the bound of rounding. */
 static void run_plain(const kl_batch *b, const arena *a, double *y, double *size)
 {
-    double *const work = calloc((size_t)b->nwork + 1, sizeof *work), *const mag = calloc((size_t)b->nwork + 1, sizeof *mag);
-    double *const base[KL_NAT] = {
-        [KL_AT_X] = a->x,           [KL_AT_Y] = y, [KL_AT_WORK] = work, [KL_AT_LEFT] = a->left, [KL_AT_RIGHT] = a->right,
-        [KL_AT_LEFT_PACK] = a->pack};
+    double *const work = calloc((size_t)b->nwork + 1, sizeof *work), *const mag = calloc((size_t)b->nwork + 1,
+                                                                                         sizeof *mag);
+    double *const base[KL_NAT] = {[KL_AT_X] = a->x,         [KL_AT_Y] = y,
+                                  [KL_AT_WORK] = work,      [KL_AT_LEFT] = a->left,
+                                  [KL_AT_RIGHT] = a->right, [KL_AT_LEFT_PACK] = a->pack};
     for (int g = 0; g < b->ngroup; g++) {
-        for (int64_t i = b->group[g].y; b->zero && i < b->group[g].y + b->group[g].ny; i++) y[i] = size[i] = 0;
+        for (int64_t i = b->group[g].y; b->zero && i < b->group[g].y + b->group[g].ny; i++)
+            y[i] = size[i] = 0;
         for (int64_t q = b->group[g].first; q < b->group[g].last; q++) {
             const kl_rec *const r = &b->rec[q];
             for (int j = 0; j < r->n; j++)
@@ -131,9 +146,10 @@ static void run_plain(const kl_batch *b, const arena *a, double *y, double *size
                     for (int p = 0; p < (r->kind == KL_REC_GEMM ? r->k : 1); p++) {
                         double t = 1, u = 1;
                         if (r->kind != KL_REC_FILL) {
-                            const int64_t at = r->kind == KL_REC_GEMM
-                                                   ? (r->ta ? p + (int64_t)i * r->lda : i + (int64_t)p * r->lda)
-                                                   : (r->ta ? j + (int64_t)i * r->lda : i + (int64_t)j * r->lda);
+                            const int64_t at =
+                                r->kind == KL_REC_GEMM
+                                    ? (r->ta ? p + (int64_t)i * r->lda : i + (int64_t)p * r->lda)
+                                    : (r->ta ? j + (int64_t)i * r->lda : i + (int64_t)j * r->lda);
                             t = base[r->at_a][r->a + at];
                             u = r->at_a == KL_AT_WORK ? mag[r->a + at] : fabs(t);
                         }
@@ -202,7 +218,8 @@ static void test_random(void **state)
         double flop = 0;
         for (int64_t i = 0; i < b.nrec; i++) flop += kl_rec_flop(&b.rec[i]);
         expect_near(b.flop, flop, 1e-9 * flop);
-        for (int g = 1; g < b.ngroup; g++) expect_true(b.group[b.order[g - 1]].flop >= b.group[b.order[g]].flop);
+        for (int g = 1; g < b.ngroup; g++)
+            expect_true(b.group[b.order[g - 1]].flop >= b.group[b.order[g]].flop);
         check(&b, &a);
         kl_batch_reset(&b); /* the lists are used again */
         make(&b, &a, 5, 10, 1, &seed);
@@ -276,9 +293,18 @@ static void test_work(void **state)
         expect_ok(kl_batch_open_group(&b, y, LENGTH, &err), err);
         expect_ok(kl_batch_reserve(&b, 2 * TIMES, &err), err);
         for (int k = 0; k < TIMES; k++) {
-            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = LENGTH, .n = 1, .ldc = LENGTH, .alpha = g + 1};
-            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD, .beta = 1, .at_a = KL_AT_WORK, .at_c = KL_AT_Y, .m = LENGTH, .n = 1, .lda = LENGTH,
-                                          .ldc = LENGTH, .c = y, .alpha = 1};
+            *kl_batch_push(&b) = (kl_rec){
+                .kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = LENGTH, .n = 1, .ldc = LENGTH, .alpha = g + 1};
+            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD,
+                                          .beta = 1,
+                                          .at_a = KL_AT_WORK,
+                                          .at_c = KL_AT_Y,
+                                          .m = LENGTH,
+                                          .n = 1,
+                                          .lda = LENGTH,
+                                          .ldc = LENGTH,
+                                          .c = y,
+                                          .alpha = 1};
         }
         kl_batch_close_group(&b, LENGTH);
     }
@@ -296,7 +322,8 @@ static void test_work(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
-/* Groups so large that all threads work inside of one: intermediates that the next record reads, sums on one place, deep products, a small group behind. */
+/* Groups so large that all threads work inside of one: intermediates that the next record reads, sums on one
+   place, deep products, a small group behind. */
 static void test_wide(void **state)
 {
     enum { M = 150, K = 400, N = 300 };
@@ -310,16 +337,81 @@ static void test_wide(void **state)
         const int64_t y = (int64_t)g * M * N;
         expect_ok(kl_batch_open_group(&b, y, M * N, &err), err);
         expect_ok(kl_batch_reserve(&b, 8, &err), err);
-        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .ta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = M, .n = N, .k = 200, .lda = 200, .ldb = 200, .ldc = M, .alpha = 0.5};
-        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .tb = 1, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = M, .n = 130, .k = N, .lda = M, .ldb = 130, .ldc = M, .c = y + 17 * M, .alpha = -1};
-        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = M, .n = N, .k = K, .lda = M, .ldb = K, .ldc = M, .c = y, .alpha = 2};
-        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD, .ta = 1, .beta = 1, .at_a = KL_AT_LEFT_PACK, .at_c = KL_AT_Y, .m = M, .n = 77, .lda = 77, .ldc = M, .c = y + 5 * M, .alpha = 3};
-        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_FILL, .beta = 1, .at_c = KL_AT_Y, .m = 1, .n = M, .ldc = M + 1, .c = y, .alpha = 0.25};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                      .ta = 1,
+                                      .at_a = KL_AT_LEFT,
+                                      .at_b = KL_AT_X,
+                                      .at_c = KL_AT_WORK,
+                                      .m = M,
+                                      .n = N,
+                                      .k = 200,
+                                      .lda = 200,
+                                      .ldb = 200,
+                                      .ldc = M,
+                                      .alpha = 0.5};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                      .tb = 1,
+                                      .beta = 1,
+                                      .at_a = KL_AT_WORK,
+                                      .at_b = KL_AT_RIGHT,
+                                      .at_c = KL_AT_Y,
+                                      .m = M,
+                                      .n = 130,
+                                      .k = N,
+                                      .lda = M,
+                                      .ldb = 130,
+                                      .ldc = M,
+                                      .c = y + 17 * M,
+                                      .alpha = -1};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                      .beta = 1,
+                                      .at_a = KL_AT_LEFT,
+                                      .at_b = KL_AT_X,
+                                      .at_c = KL_AT_Y,
+                                      .m = M,
+                                      .n = N,
+                                      .k = K,
+                                      .lda = M,
+                                      .ldb = K,
+                                      .ldc = M,
+                                      .c = y,
+                                      .alpha = 2};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD,
+                                      .ta = 1,
+                                      .beta = 1,
+                                      .at_a = KL_AT_LEFT_PACK,
+                                      .at_c = KL_AT_Y,
+                                      .m = M,
+                                      .n = 77,
+                                      .lda = 77,
+                                      .ldc = M,
+                                      .c = y + 5 * M,
+                                      .alpha = 3};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_FILL,
+                                      .beta = 1,
+                                      .at_c = KL_AT_Y,
+                                      .m = 1,
+                                      .n = M,
+                                      .ldc = M + 1,
+                                      .c = y,
+                                      .alpha = 0.25};
         kl_batch_close_group(&b, M * N);
     }
     expect_ok(kl_batch_open_group(&b, 2 * M * N, 12, &err), err);
     expect_ok(kl_batch_reserve(&b, 1, &err), err);
-    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_X, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = 3, .n = 4, .k = 9, .lda = 3, .ldb = 9, .ldc = 3, .c = 2 * M * N, .alpha = 1};
+    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                  .beta = 1,
+                                  .at_a = KL_AT_X,
+                                  .at_b = KL_AT_RIGHT,
+                                  .at_c = KL_AT_Y,
+                                  .m = 3,
+                                  .n = 4,
+                                  .k = 9,
+                                  .lda = 3,
+                                  .ldb = 9,
+                                  .ldc = 3,
+                                  .c = 2 * M * N,
+                                  .alpha = 1};
     kl_batch_close_group(&b, 0);
     b.zero = 1;
     b.ny = 2 * M * N + 12;
@@ -370,7 +462,8 @@ static void test_no_memory(void **state)
             KL_TRY(kl_batch_open_group(&b, 10 * g, 10, &err));
             KL_TRY(kl_batch_reserve(&b, 3, &err));
             for (int r = 0; r < 3; r++)
-                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = 1, .n = 1, .ldc = 1};
+                *kl_batch_push(&b) =
+                    (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = 1, .n = 1, .ldc = 1};
             kl_batch_close_group(&b, 1);
         }
         KL_TRY(kl_batch_run(&b, ex, (kl_dptr){(uintptr_t)a.x}, (kl_dptr){(uintptr_t)y}, &err));
@@ -386,7 +479,8 @@ static void test_no_memory(void **state)
     }
 }
 
-/* Lists as superblocks make them, and some that have no such form: the joined list does the same, with fewer and longer products. */
+/* Lists as superblocks make them, and some that have no such form: the joined list does the same, with fewer
+   and longer products. */
 static void test_concat(void **state)
 {
     kl_err err = {""};
@@ -408,12 +502,32 @@ static void test_concat(void **state)
             expect_ok(kl_batch_open_group(&b, ny, (int64_t)m * n, &err), err);
             expect_ok(kl_batch_reserve(&b, 3 * nrec, &err), err);
             for (int r = 0; r < nrec; r++) {
-                const int k = 1 + below(&seed, 12), j = 1 + below(&seed, 12), kind = below(&seed, 4), ta = below(&seed, 2), tb = below(&seed, 2);
-                kl_rec w = {.kind = KL_REC_GEMM, .ta = (uint8_t)ta, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .alpha = kl_test_uniform(&seed), .k = j};
-                kl_rec u = {.kind = KL_REC_GEMM, .beta = 1, .at_c = KL_AT_Y, .c = ny, .m = m, .n = n, .ldc = m, .k = k, .alpha = kl_test_uniform(&seed)};
-                w.m = kind == 1 ? k : m, w.n = kind == 1 ? n : k, w.ldc = w.m, w.lda = ta ? j : w.m, w.ldb = j;
-                if (kind == 1) u.at_a = KL_AT_RIGHT, u.ta = (uint8_t)tb, u.lda = tb ? k : m, u.at_b = KL_AT_WORK, u.ldb = k, left++;
-                else u.at_a = KL_AT_WORK, u.lda = m, u.at_b = KL_AT_RIGHT, u.tb = (uint8_t)tb, u.ldb = tb ? n : k, right += kind != 2;
+                const int k = 1 + below(&seed, 12), j = 1 + below(&seed, 12), kind = below(&seed, 4),
+                          ta = below(&seed, 2), tb = below(&seed, 2);
+                kl_rec w = {.kind = KL_REC_GEMM,
+                            .ta = (uint8_t)ta,
+                            .at_a = KL_AT_LEFT,
+                            .at_b = KL_AT_X,
+                            .at_c = KL_AT_WORK,
+                            .alpha = kl_test_uniform(&seed),
+                            .k = j};
+                kl_rec u = {.kind = KL_REC_GEMM,
+                            .beta = 1,
+                            .at_c = KL_AT_Y,
+                            .c = ny,
+                            .m = m,
+                            .n = n,
+                            .ldc = m,
+                            .k = k,
+                            .alpha = kl_test_uniform(&seed)};
+                w.m = kind == 1 ? k : m, w.n = kind == 1 ? n : k, w.ldc = w.m, w.lda = ta ? j : w.m,
+                w.ldb = j;
+                if (kind == 1)
+                    u.at_a = KL_AT_RIGHT, u.ta = (uint8_t)tb, u.lda = tb ? k : m, u.at_b = KL_AT_WORK,
+                    u.ldb = k, left++;
+                else
+                    u.at_a = KL_AT_WORK, u.lda = m, u.at_b = KL_AT_RIGHT, u.tb = (uint8_t)tb,
+                    u.ldb = tb ? n : k, right += kind != 2;
                 *kl_batch_push(&b) = w;
                 *kl_batch_push(&b) = u;
                 if (kind == 2) *kl_batch_push(&b) = u; /* two readers: stays as it is */
@@ -427,9 +541,11 @@ static void test_concat(void **state)
         expect_ok(kl_concat(&b, &joined, &pack, &err), err);
         expect_eq(joined.nrec, b.nrec - joins);
         expect_near(joined.flop, b.flop, 1e-9 * b.flop);
-        double *const x = kl_test_guarded(ROOM), *const l = kl_test_guarded(ROOM), *const r = kl_test_guarded(ROOM), *const s = kl_test_guarded(pack.ny), *const y = kl_test_guarded(ny),
-                     *const z = kl_test_guarded(ny);
-        for (int i = 0; i < ROOM; i++) x[i] = kl_test_uniform(&seed), l[i] = kl_test_uniform(&seed), r[i] = kl_test_uniform(&seed);
+        double *const x = kl_test_guarded(ROOM), *const l = kl_test_guarded(ROOM),
+                      *const r = kl_test_guarded(ROOM), *const s = kl_test_guarded(pack.ny),
+                      *const y = kl_test_guarded(ny), *const z = kl_test_guarded(ny);
+        for (int i = 0; i < ROOM; i++)
+            x[i] = kl_test_uniform(&seed), l[i] = kl_test_uniform(&seed), r[i] = kl_test_uniform(&seed);
         b.base[KL_AT_LEFT].addr = pack.base[KL_AT_LEFT].addr = joined.base[KL_AT_LEFT].addr = (uintptr_t)l;
         b.base[KL_AT_RIGHT].addr = pack.base[KL_AT_RIGHT].addr = joined.base[KL_AT_RIGHT].addr = (uintptr_t)r;
         joined.base[KL_AT_STACK].addr = (uintptr_t)s;
@@ -445,7 +561,8 @@ static void test_concat(void **state)
     kl_exec_close(&ex);
 }
 
-/* An intermediate made of another one, whose place is written anew: joined or not, the answer is that of the list. And a column, whose ldc says nothing, in a matrix that is put together. */
+/* An intermediate made of another one, whose place is written anew: joined or not, the answer is that of the
+   list. And a column, whose ldc says nothing, in a matrix that is put together. */
 static void test_concat_chain(void **state)
 {
     enum { N = 4, ALL = N * N };
@@ -456,14 +573,48 @@ static void test_concat_chain(void **state)
     double x[ALL], l[ALL], r[ALL], y[ALL], z[ALL], *s;
     (void)state;
     expect_ok(kl_exec_open_host(1, &ex, &err), err);
-    for (int i = 0; i < ALL; i++) x[i] = kl_test_uniform(&seed), l[i] = kl_test_uniform(&seed), r[i] = kl_test_uniform(&seed);
+    for (int i = 0; i < ALL; i++)
+        x[i] = kl_test_uniform(&seed), l[i] = kl_test_uniform(&seed), r[i] = kl_test_uniform(&seed);
     kl_batch_init(&b);
     expect_ok(kl_batch_open_group(&b, 0, ALL, &err), err);
     expect_ok(kl_batch_reserve(&b, 6, &err), err);
     for (int k = 0; k < 2; k++) {
-        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = N, .n = N, .k = N, .lda = N, .ldb = N, .ldc = N, .alpha = 1 + k};
-        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_WORK, .at_c = KL_AT_WORK, .m = N, .n = N, .k = N, .lda = N, .ldb = N, .ldc = N, .c = ALL, .alpha = 1};
-        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = N, .n = N, .k = N, .lda = N, .ldb = N, .ldc = N, .a = ALL, .alpha = 1};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                      .at_a = KL_AT_LEFT,
+                                      .at_b = KL_AT_X,
+                                      .at_c = KL_AT_WORK,
+                                      .m = N,
+                                      .n = N,
+                                      .k = N,
+                                      .lda = N,
+                                      .ldb = N,
+                                      .ldc = N,
+                                      .alpha = 1 + k};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                      .at_a = KL_AT_LEFT,
+                                      .at_b = KL_AT_WORK,
+                                      .at_c = KL_AT_WORK,
+                                      .m = N,
+                                      .n = N,
+                                      .k = N,
+                                      .lda = N,
+                                      .ldb = N,
+                                      .ldc = N,
+                                      .c = ALL,
+                                      .alpha = 1};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                      .beta = 1,
+                                      .at_a = KL_AT_WORK,
+                                      .at_b = KL_AT_RIGHT,
+                                      .at_c = KL_AT_Y,
+                                      .m = N,
+                                      .n = N,
+                                      .k = N,
+                                      .lda = N,
+                                      .ldb = N,
+                                      .ldc = N,
+                                      .a = ALL,
+                                      .alpha = 1};
     }
     kl_batch_close_group(&b, 2 * ALL);
     b.zero = 1, b.nx = b.ny = ALL;
@@ -485,7 +636,18 @@ static void test_concat_chain(void **state)
     kl_batch_init(&column);
     expect_ok(kl_batch_open_group(&column, 0, N, &err), err);
     expect_ok(kl_batch_reserve(&column, 1, &err), err);
-    *kl_batch_push(&column) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_Y, .m = N, .n = 1, .k = N, .lda = N, .ldb = N, .ldc = 1, .alpha = 1};
+    *kl_batch_push(&column) = (kl_rec){.kind = KL_REC_GEMM,
+                                       .beta = 1,
+                                       .at_a = KL_AT_LEFT,
+                                       .at_b = KL_AT_X,
+                                       .at_c = KL_AT_Y,
+                                       .m = N,
+                                       .n = 1,
+                                       .k = N,
+                                       .lda = N,
+                                       .ldb = N,
+                                       .ldc = 1,
+                                       .alpha = 1};
     kl_batch_close_group(&column, 0);
     column.zero = 1, column.nx = column.ny = N;
     expect_ok(kl_batch_close(&column, &err), err);
@@ -496,7 +658,8 @@ static void test_concat_chain(void **state)
     kl_exec_close(&ex);
 }
 
-/* A list in chunks, their operands gathered: the same results from little memory at a time, each chunk within its budget where one piece of work allows it. */
+/* A list in chunks, their operands gathered: the same results from little memory at a time, each chunk within
+   its budget where one piece of work allows it. */
 static void test_chunks(void **state)
 {
     static const char operators[KL_NAT] = {[KL_AT_LEFT] = 1, [KL_AT_RIGHT] = 1, [KL_AT_LEFT_PACK] = 1};
@@ -514,7 +677,8 @@ static void test_chunks(void **state)
         make(&b, &a, 1 + below(&seed, 12), 1 + below(&seed, 30), round % 4 != 0, &seed);
         const int64_t budget = round % 3 == 0 ? 1 : 1 + below(&seed, 4000);
         kl_test_case("round %d budget %lld", round, (long long)budget);
-        double *const want = kl_test_guarded(b.ny), *const size = calloc((size_t)b.ny + 1, sizeof *size), *const y = kl_test_guarded(b.ny);
+        double *const want = kl_test_guarded(b.ny), *const size = calloc((size_t)b.ny + 1, sizeof *size),
+                      *const y = kl_test_guarded(b.ny);
         run_plain(&b, &a, want, size);
         expect_ok(kl_chunks_create(&b, operators, budget, &c, &err), err);
         for (int g = 0; g < b.ngroup && b.zero; g++)
@@ -524,18 +688,24 @@ static void test_chunks(void **state)
             kl_batch *const q = &c.chunk[k].list;
             const kl_gather *const need = &c.chunk[k].need;
             double *const buffer = kl_test_guarded(need->n);
-            const double *const from[KL_NAT] = {[KL_AT_LEFT] = a.left, [KL_AT_RIGHT] = a.right, [KL_AT_LEFT_PACK] = a.pack};
+            const double *const from[KL_NAT] = {
+                [KL_AT_LEFT] = a.left, [KL_AT_RIGHT] = a.right, [KL_AT_LEFT_PACK] = a.pack};
             for (int64_t i = 0; i < need->ncopy; i++) {
                 expect_true(i == 0 || need->copy[i].to >= need->copy[i - 1].to + need->copy[i - 1].n);
                 expect_eq(need->copy[i].to % 2, need->copy[i].from % 2);
-                memcpy(buffer + need->copy[i].to, from[need->copy[i].at] + need->copy[i].from, (size_t)need->copy[i].n * sizeof(double));
+                memcpy(buffer + need->copy[i].to, from[need->copy[i].at] + need->copy[i].from,
+                       (size_t)need->copy[i].n * sizeof(double));
                 moved += need->copy[i].n;
             }
             q->base[KL_AT_STACK].addr = (uintptr_t)buffer;
             most = need->n > most ? need->n : most;
-            for (int64_t i = 0; i < q->nrec; i++) expect_true(!operators[q->rec[i].at_a] || q->rec[i].kind == KL_REC_FILL || q->rec[i].m * q->rec[i].n == 0 || (q->rec[i].kind == KL_REC_GEMM && q->rec[i].k == 0));
+            for (int64_t i = 0; i < q->nrec; i++)
+                expect_true(!operators[q->rec[i].at_a] || q->rec[i].kind == KL_REC_FILL ||
+                            q->rec[i].m * q->rec[i].n == 0 ||
+                            (q->rec[i].kind == KL_REC_GEMM && q->rec[i].k == 0));
             expect_ok(ex->vt.batch_prepare(ex, q, &err), err);
-            expect_ok(ex->vt.batch_apply(ex, q, (kl_dptr){(uintptr_t)a.x}, (kl_dptr){(uintptr_t)y}, &err), err);
+            expect_ok(ex->vt.batch_apply(ex, q, (kl_dptr){(uintptr_t)a.x}, (kl_dptr){(uintptr_t)y}, &err),
+                      err);
             ex->vt.batch_release(ex, q);
             kl_test_guards_hold(buffer, need->n);
             kl_test_free(buffer);
@@ -545,7 +715,8 @@ static void test_chunks(void **state)
         expect_eq(c.moved, moved);
         expect_eq(c.most, most);
         many += c.nchunk > 2;
-        for (int64_t i = 0; i < b.ny; i++) expect_true((isnan(want[i]) && isnan(y[i])) || fabs(y[i] - want[i]) <= 2.3e-16 * 2000 * size[i]);
+        for (int64_t i = 0; i < b.ny; i++)
+            expect_true((isnan(want[i]) && isnan(y[i])) || fabs(y[i] - want[i]) <= 2.3e-16 * 2000 * size[i]);
         kl_test_guards_hold(y, b.ny);
         kl_test_free(want), kl_test_free(y);
         free(size);
@@ -558,7 +729,8 @@ static void test_chunks(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
-/* Records of an output may be cut before an intermediate is made anew, and nowhere between that and its last reader. */
+/* Records of an output may be cut before an intermediate is made anew, and nowhere between that and its last
+   reader. */
 static void test_cuts(void **state)
 {
     kl_err err = {""};
@@ -569,9 +741,38 @@ static void test_cuts(void **state)
     b.zero = 1;
     expect_ok(kl_batch_open_group(&b, 0, 4, &err), err);
     expect_ok(kl_batch_reserve(&b, 7, &err), err);
-    const kl_rec make = {.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = 2, .n = 2, .k = 2, .lda = 2, .ldb = 2, .ldc = 2, .alpha = 1};
-    const kl_rec use = {.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = 2, .n = 2, .k = 2, .lda = 2, .ldb = 2, .ldc = 2, .alpha = 1};
-    const kl_rec plain = {.kind = KL_REC_ADD, .beta = 1, .at_a = KL_AT_X, .at_c = KL_AT_Y, .m = 2, .n = 2, .lda = 2, .ldc = 2, .alpha = 1};
+    const kl_rec make = {.kind = KL_REC_GEMM,
+                         .at_a = KL_AT_LEFT,
+                         .at_b = KL_AT_X,
+                         .at_c = KL_AT_WORK,
+                         .m = 2,
+                         .n = 2,
+                         .k = 2,
+                         .lda = 2,
+                         .ldb = 2,
+                         .ldc = 2,
+                         .alpha = 1};
+    const kl_rec use = {.kind = KL_REC_GEMM,
+                        .beta = 1,
+                        .at_a = KL_AT_WORK,
+                        .at_b = KL_AT_RIGHT,
+                        .at_c = KL_AT_Y,
+                        .m = 2,
+                        .n = 2,
+                        .k = 2,
+                        .lda = 2,
+                        .ldb = 2,
+                        .ldc = 2,
+                        .alpha = 1};
+    const kl_rec plain = {.kind = KL_REC_ADD,
+                          .beta = 1,
+                          .at_a = KL_AT_X,
+                          .at_c = KL_AT_Y,
+                          .m = 2,
+                          .n = 2,
+                          .lda = 2,
+                          .ldc = 2,
+                          .alpha = 1};
     const kl_rec all[7] = {make, use, use, plain, make, plain, use};
     for (int i = 0; i < 7; i++) *kl_batch_push(&b) = all[i];
     kl_batch_close_group(&b, 4);
@@ -583,7 +784,8 @@ static void test_cuts(void **state)
     kl_batch_clear(&b);
 }
 
-/* Groups as superblocks make them: intermediates with one reader, products and sums that add to y; 2 doubles of y are left alone behind each. */
+/* Groups as superblocks make them: intermediates with one reader, products and sums that add to y; 2 doubles
+   of y are left alone behind each. */
 static void make_superblock(kl_batch *b, int64_t room, int ngroup, uint64_t *seed)
 {
     kl_err err = {""};
@@ -594,10 +796,41 @@ static void make_superblock(kl_batch *b, int64_t room, int ngroup, uint64_t *see
         expect_ok(kl_batch_reserve(b, 3 * nrec, &err), err);
         for (int q = 0; q < nrec; q++) {
             const int k = 1 + below(seed, 15), j = 1 + below(seed, 15);
-            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM, .at_a = KL_AT_LEFT, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .m = m, .n = k, .k = j, .lda = m, .ldb = j, .ldc = m, .alpha = 0.5};
-            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM, .beta = 1, .at_a = KL_AT_WORK, .at_b = KL_AT_RIGHT, .at_c = KL_AT_Y, .m = m, .n = n, .k = k, .lda = m, .ldb = k, .ldc = m,
-                                          .c = ny, .alpha = 1.5};
-            if (q % 3 == 2) *kl_batch_push(b) = (kl_rec){.kind = KL_REC_ADD, .beta = 1, .at_a = KL_AT_X, .at_c = KL_AT_Y, .m = m, .n = n, .lda = m, .ldc = m, .c = ny, .alpha = -1};
+            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                         .at_a = KL_AT_LEFT,
+                                         .at_b = KL_AT_X,
+                                         .at_c = KL_AT_WORK,
+                                         .m = m,
+                                         .n = k,
+                                         .k = j,
+                                         .lda = m,
+                                         .ldb = j,
+                                         .ldc = m,
+                                         .alpha = 0.5};
+            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                         .beta = 1,
+                                         .at_a = KL_AT_WORK,
+                                         .at_b = KL_AT_RIGHT,
+                                         .at_c = KL_AT_Y,
+                                         .m = m,
+                                         .n = n,
+                                         .k = k,
+                                         .lda = m,
+                                         .ldb = k,
+                                         .ldc = m,
+                                         .c = ny,
+                                         .alpha = 1.5};
+            if (q % 3 == 2)
+                *kl_batch_push(b) = (kl_rec){.kind = KL_REC_ADD,
+                                             .beta = 1,
+                                             .at_a = KL_AT_X,
+                                             .at_c = KL_AT_Y,
+                                             .m = m,
+                                             .n = n,
+                                             .lda = m,
+                                             .ldc = m,
+                                             .c = ny,
+                                             .alpha = -1};
         }
         kl_batch_close_group(b, 225);
         ny += (int64_t)m * n + 2;
@@ -606,7 +839,8 @@ static void make_superblock(kl_batch *b, int64_t room, int ngroup, uint64_t *see
     expect_ok(kl_batch_close(b, &err), err);
 }
 
-/* Lists written and read again, and assembled: the same records, the same product; what is no such file is refused with its line. */
+/* Lists written and read again, and assembled: the same records, the same product; what is no such file is
+   refused with its line. */
 static void test_saved(void **state)
 {
     kl_err err = {""};
@@ -652,9 +886,11 @@ static void test_saved(void **state)
         expect_eq(b->nrec, list[i].nrec);
         expect_eq(b->ngroup, list[i].ngroup);
         expect_eq(memcmp(b->rec, list[i].rec, (size_t)b->nrec * sizeof *b->rec), 0);
-        expect_true(back[i].size[KL_AT_LEFT] > 0 && back[i].size[KL_AT_LEFT] <= 225 && back[i].size[KL_AT_RIGHT_PACK] == 0);
+        expect_true(back[i].size[KL_AT_LEFT] > 0 && back[i].size[KL_AT_LEFT] <= 225 &&
+                    back[i].size[KL_AT_RIGHT_PACK] == 0);
         expect_near(b->flop, list[i].flop, 0);
-        double *const x = filled(400, &seed), *const l = filled(225, &seed), *const r = filled(225, &seed), *const y = kl_test_guarded(b->ny), *const z = kl_test_guarded(b->ny);
+        double *const x = filled(400, &seed), *const l = filled(225, &seed), *const r = filled(225, &seed),
+                      *const y = kl_test_guarded(b->ny), *const z = kl_test_guarded(b->ny);
         const double *const base[KL_NAT] = {[KL_AT_LEFT] = l, [KL_AT_RIGHT] = r};
         b->base[KL_AT_LEFT].addr = (uintptr_t)l, b->base[KL_AT_RIGHT].addr = (uintptr_t)r;
         expect_ok(kl_assemble(b, base, &m, &err), err);
@@ -662,10 +898,12 @@ static void test_saved(void **state)
         expect_ok(kl_exec_open_host(1, &ex, &err), err);
         kl_spmv *s = NULL;
         expect_ok(kl_spmv_create(ex, m, KL_SPMV_MANY, &s, &err), err);
-        expect_ok(kl_spmv_apply(s, 1, (kl_dptr){(uintptr_t)x}, 400, (kl_dptr){(uintptr_t)z}, b->ny, &err), err);
+        expect_ok(kl_spmv_apply(s, 1, (kl_dptr){(uintptr_t)x}, 400, (kl_dptr){(uintptr_t)z}, b->ny, &err),
+                  err);
         kl_spmv_destroy(&s);
         expect_ok(kl_batch_run(b, ex, (kl_dptr){(uintptr_t)x}, (kl_dptr){(uintptr_t)y}, &err), err);
-        for (int64_t k = 0; k < b->ny; k++) expect_true((isnan(y[k]) && z[k] == 0) || fabs(y[k] - z[k]) <= 1e-12 * (1 + fabs(y[k])));
+        for (int64_t k = 0; k < b->ny; k++)
+            expect_true((isnan(y[k]) && z[k] == 0) || fabs(y[k] - z[k]) <= 1e-12 * (1 + fabs(y[k])));
         kl_test_free(x), kl_test_free(l), kl_test_free(r), kl_test_free(y), kl_test_free(z);
         kl_spmat_destroy(&m);
         kl_exec_close(&ex);
@@ -699,7 +937,8 @@ static void test_saved(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
-/* The host beside a "device" that is the host as well: every share from none to all, outputs that are cut, and lists that stay with the device. */
+/* The host beside a "device" that is the host as well: every share from none to all, outputs that are cut,
+   and lists that stay with the device. */
 static void test_hybrid(void **state)
 {
     static const char *const steps[] = {"0:1e-6", "0:0.3", "0:1", "0:0.1,2:2.5,5:40", "0:1e6"};
@@ -709,7 +948,8 @@ static void test_hybrid(void **state)
     expect_ok(kl_exec_open_host(1, &ex, &err), err);
     for (int w = 0; w < 5; w++) {
         kl_exec *device, *both;
-        expect_ok(w % 2 ? core_open_small(INT64_MAX, &device, &err) : kl_exec_open_host(1, &device, &err), err);
+        expect_ok(w % 2 ? core_open_small(INT64_MAX, &device, &err) : kl_exec_open_host(1, &device, &err),
+                  err);
         expect_ok(kl_exec_open_hybrid_take(&device, 2, steps[w], &both, &err), err);
         expect_true(device == NULL);
         for (int round = 0; round < 60; round++) {
@@ -719,8 +959,10 @@ static void test_hybrid(void **state)
             kl_batch_init(&b);
             kl_test_case("%s round %d", steps[w], round);
             const int ngroup = 1 + below(&seed, 6);
-            double *const x = kl_test_guarded(ROOM), *const l = kl_test_guarded(ROOM), *const r = kl_test_guarded(ROOM);
-            for (int i = 0; i < ROOM; i++) x[i] = kl_test_uniform(&seed), l[i] = kl_test_uniform(&seed), r[i] = kl_test_uniform(&seed);
+            double *const x = kl_test_guarded(ROOM), *const l = kl_test_guarded(ROOM),
+                          *const r = kl_test_guarded(ROOM);
+            for (int i = 0; i < ROOM; i++)
+                x[i] = kl_test_uniform(&seed), l[i] = kl_test_uniform(&seed), r[i] = kl_test_uniform(&seed);
             make_superblock(&b, ROOM, ngroup, &seed);
             const int64_t ny = b.ny;
             b.lasting = round % 5 != 0;
@@ -730,10 +972,13 @@ static void test_hybrid(void **state)
             for (int e = 0; e < 2; e++) {
                 expect_ok(run[e]->vt.batch_prepare(run[e], &b, &err), err);
                 for (int twice = 0; twice < 2; twice++)
-                    expect_ok(run[e]->vt.batch_apply(run[e], &b, (kl_dptr){(uintptr_t)x}, (kl_dptr){(uintptr_t)(e ? z : y)}, &err), err);
+                    expect_ok(run[e]->vt.batch_apply(run[e], &b, (kl_dptr){(uintptr_t)x},
+                                                     (kl_dptr){(uintptr_t)(e ? z : y)}, &err),
+                              err);
                 run[e]->vt.batch_release(run[e], &b);
             }
-            for (int64_t i = 0; i < ny; i++) expect_true((isnan(y[i]) && isnan(z[i])) || fabs(z[i] - y[i]) <= 1e-12 * (1 + fabs(y[i])));
+            for (int64_t i = 0; i < ny; i++)
+                expect_true((isnan(y[i]) && isnan(z[i])) || fabs(z[i] - y[i]) <= 1e-12 * (1 + fabs(y[i])));
             kl_test_guards_hold(z, ny);
             kl_test_free(x), kl_test_free(l), kl_test_free(r), kl_test_free(y), kl_test_free(z);
             kl_batch_clear(&b);
@@ -751,8 +996,10 @@ static void test_hybrid(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_large), cmocka_unit_test(test_work), cmocka_unit_test(test_wide), cmocka_unit_test(test_empty),
-                                       cmocka_unit_test(test_no_memory), cmocka_unit_test(test_concat), cmocka_unit_test(test_hybrid), cmocka_unit_test(test_concat_chain), cmocka_unit_test(test_chunks),
-                                       cmocka_unit_test(test_cuts), cmocka_unit_test(test_saved)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random), cmocka_unit_test(test_large),  cmocka_unit_test(test_work),
+        cmocka_unit_test(test_wide),   cmocka_unit_test(test_empty),  cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_concat), cmocka_unit_test(test_hybrid), cmocka_unit_test(test_concat_chain),
+        cmocka_unit_test(test_chunks), cmocka_unit_test(test_cuts),   cmocka_unit_test(test_saved)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

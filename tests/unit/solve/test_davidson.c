@@ -1,5 +1,5 @@
-/* Eigensolvers against LAPACK: both methods, spectra that have broken such solvers elsewhere, and every allocation failing in
-   turn.
+/* Eigensolvers against LAPACK: both methods, spectra that have broken such solvers elsewhere, and every
+   allocation failing in turn.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
 #include "solve/eig.h"
@@ -12,13 +12,15 @@ typedef struct matrix {
     int nproduct;
 } matrix;
 
-static kl_status apply(const kl_linop *h, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err)
+static kl_status apply(const kl_linop *h, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy,
+                       kl_err *err)
 {
     matrix *const m = h->self;
     const double *const from = (const double *)x.addr;
     double *const to = (double *)y.addr;
     for (int v = 0; v < nvec; v++) {
-        if (++m->nproduct == m->fail_at) return kl_fail(err, KL_EIO, "product %d fails by order", m->nproduct);
+        if (++m->nproduct == m->fail_at)
+            return kl_fail(err, KL_EIO, "product %d fails by order", m->nproduct);
         for (int i = 0; i < m->n; i++) {
             double sum = 0.0;
             for (int j = 0; j < m->n; j++) sum += m->a[i + j * m->n] * from[j + v * ldx];
@@ -37,7 +39,8 @@ typedef struct fixture {
 
 enum spectrum { RANDOM, DOMINANT, DEGENERATE, PAIRS, CLUSTER, ZERO, SHIFTED, WIDE, ALONE, NSPECTRUM };
 
-/* Q diag(e) Q^T, or a random matrix; of the one called ALONE a third of the rows have a diagonal and nothing else, from below the other eigenvalues up. */
+/* Q diag(e) Q^T, or a random matrix; of the one called ALONE a third of the rows have a diagonal and nothing
+   else, from below the other eigenvalues up. */
 static void build(fixture *f, int n, enum spectrum kind, uint64_t seed, int with_diagonal)
 {
     kl_err err;
@@ -56,8 +59,9 @@ static void build(fixture *f, int n, enum spectrum kind, uint64_t seed, int with
     } else if (kind == RANDOM || kind == DOMINANT) {
         for (int j = 0; j < n; j++)
             for (int i = 0; i < n; i++)
-                f->m.a[i + j * n] = (kind == DOMINANT ? 0.1 : 1.0) * (f->vectors[i + j * n] + f->vectors[j + i * n]) +
-                                    (kind == DOMINANT && i == j ? 0.3 * i : 0.0);
+                f->m.a[i + j * n] =
+                    (kind == DOMINANT ? 0.1 : 1.0) * (f->vectors[i + j * n] + f->vectors[j + i * n]) +
+                    (kind == DOMINANT && i == j ? 0.3 * i : 0.0);
     } else {
         expect_ok(kl_dense_qr(n, n, f->vectors, n, NULL, 0, &err), err);
         for (int k = 0; k < n; k++) {
@@ -72,7 +76,8 @@ static void build(fixture *f, int n, enum spectrum kind, uint64_t seed, int with
         for (int i = 0; i < n; i++)
             for (int j = 0; j <= i; j++) {
                 double sum = 0.0;
-                for (int k = 0; k < n; k++) sum += f->vectors[i + k * n] * f->values[k] * f->vectors[j + k * n];
+                for (int k = 0; k < n; k++)
+                    sum += f->vectors[i + k * n] * f->values[k] * f->vectors[j + k * n];
                 f->m.a[i + j * n] = f->m.a[j + i * n] = sum;
             }
     }
@@ -95,8 +100,8 @@ static void tear(fixture *f)
 }
 
 /* Energies, residuals formed afresh, orthonormality, and the ends of the output. */
-static void check(const fixture *f, int nroot, const double *x, int64_t ldx, const double *energy, const kl_eig_stats *stats,
-                  double tol)
+static void check(const fixture *f, int nroot, const double *x, int64_t ldx, const double *energy,
+                  const kl_eig_stats *stats, double tol)
 {
     const int n = f->m.n;
     const double norm = fmax(fabs(f->values[0]), fabs(f->values[n - 1]));
@@ -138,8 +143,10 @@ static void test_spectra(void **state)
                 for (int nroot = 1; nroot <= 5 && nroot <= n; nroot += 2)
                     for (int basis = 0; basis < 2; basis++) {
                         /* Short or many Krylov spaces say little of a spectrum four decades wide. */
-                        if (kind == WIDE && solver == KL_SOLVER_LANCZOS && (basis == 1 || nroot > 1)) continue;
-                        kl_test_case("n=%d spectrum=%d solver=%d nroot=%d small basis=%d", n, kind, solver, nroot, basis);
+                        if (kind == WIDE && solver == KL_SOLVER_LANCZOS && (basis == 1 || nroot > 1))
+                            continue;
+                        kl_test_case("n=%d spectrum=%d solver=%d nroot=%d small basis=%d", n, kind, solver,
+                                     nroot, basis);
                         const int64_t ldx = n + 3;
                         double *const x = kl_test_guarded(nroot * ldx);
                         double energy[KL_MAX_ROOT];
@@ -154,10 +161,13 @@ static void test_spectra(void **state)
                                                   .tol = tol,
                                                   .stay_below = kind == ALONE,
                                                   .seed = 5};
-                        expect_ok(kl_eig_solve(&f.h, &opts, (kl_dptr){(uintptr_t)x}, ldx, energy, &stats, &err), err);
+                        expect_ok(
+                            kl_eig_solve(&f.h, &opts, (kl_dptr){(uintptr_t)x}, ldx, energy, &stats, &err),
+                            err);
                         expect_true(stats.converged || stats.stagnated);
                         if (getenv("KL_TEST_VERBOSE"))
-                            print_message("%s: %d products, %d restarts\n", kl_test_text, stats.napply, stats.nrestart);
+                            print_message("%s: %d products, %d restarts\n", kl_test_text, stats.napply,
+                                          stats.nrestart);
                         check(&f, nroot, x, ldx, energy, &stats, tol);
                         kl_test_guards_hold(x, nroot * ldx);
                         kl_test_free(x);
@@ -166,7 +176,8 @@ static void test_spectra(void **state)
         }
 }
 
-/* A start that is an excited eigenvector, exactly or with a little of other excited ones, still ends in the ground state. */
+/* A start that is an excited eigenvector, exactly or with a little of other excited ones, still ends in the
+   ground state. */
 static int64_t room_left; /* bytes that the executor of test_split says it has */
 
 static int64_t little_room(kl_exec *ex)
@@ -175,7 +186,8 @@ static int64_t little_room(kl_exec *ex)
     return room_left;
 }
 
-/* A basis that does not fit where the vectors live, by more and more columns, down to too few: the same answers, and then a message. */
+/* A basis that does not fit where the vectors live, by more and more columns, down to too few: the same
+   answers, and then a message. */
 static void test_split(void **state)
 {
     (void)state;
@@ -187,17 +199,20 @@ static void test_split(void **state)
         build(&f, n, kinds[q / 4], (uint64_t)q + 1, 1);
         f.ex->vt.room = little_room;
         const double tol = kind == SHIFTED ? 1e-7 : 1e-9;
-        const kl_eig_opts opts = {.nroot = nroot, .max_basis = small ? nroot + 4 : 0, .max_apply = 20000, .tol = tol, .seed = 5};
+        const kl_eig_opts opts = {
+            .nroot = nroot, .max_basis = small ? nroot + 4 : 0, .max_apply = 20000, .tol = tol, .seed = 5};
         const int64_t all = kl_eig_work_doubles(&opts, n) / kl_eig_stride(n);
         int refused = 0, split = 0;
         for (int64_t fit = all; fit > 0 && !refused; fit -= 1 + all / 16) {
             double *const x = kl_test_guarded(nroot * ldx), energy[KL_MAX_ROOT];
             kl_eig_stats stats;
             kl_err err;
-            kl_test_case("n=%d spectrum=%d nroot=%d small=%d: room for %lld of %lld vectors", n, kind, nroot, small, (long long)fit, (long long)all);
+            kl_test_case("n=%d spectrum=%d nroot=%d small=%d: room for %lld of %lld vectors", n, kind, nroot,
+                         small, (long long)fit, (long long)all);
             room_left = (fit * kl_eig_stride(n) * (int64_t)sizeof(double) / 8 + 1) * 9 + 9;
             random_starts(x, ldx, n, nroot, 7);
-            const kl_status st = kl_eig_solve(&f.h, &opts, (kl_dptr){(uintptr_t)x}, ldx, energy, &stats, &err);
+            const kl_status st =
+                kl_eig_solve(&f.h, &opts, (kl_dptr){(uintptr_t)x}, ldx, energy, &stats, &err);
             if (st == KL_ENOMEM) {
                 expect_true(strstr(err.text, "room for") != NULL);
                 refused = 1;
@@ -224,7 +239,8 @@ static void test_orthogonal_start(void **state)
             const int n = 80;
             fixture f;
             build(&f, n, kind == 3 ? DEGENERATE : RANDOM, 11, kind != 1);
-            if (kind == 2) { /* exactly invariant: two blocks, the start a unit vector that is an eigenvector */
+            /* exactly invariant: two blocks, the start a unit vector that is an eigenvector */
+            if (kind == 2) {
                 for (int i = 0; i < n; i++) f.m.a[5 + i * n] = f.m.a[i + 5 * n] = 0.0;
                 memcpy(f.vectors, f.m.a, (size_t)(n * n) * sizeof(double));
                 kl_err err;
@@ -322,7 +338,8 @@ static void test_odd_starts(void **state)
         }
 }
 
-/* A hard case kept for long: many restarts, then the residual is confirmed by fresh products. And the same bits every time. */
+/* A hard case kept for long: many restarts, then the residual is confirmed by fresh products. And the same
+   bits every time. */
 static void test_long_and_reproducible(void **state)
 {
     (void)state;
@@ -350,8 +367,10 @@ static void test_long_and_reproducible(void **state)
         for (int run = 0; run < 2; run++) {
             kl_test_case("solver=%d run=%d", solver, run);
             random_starts(x[run], N, N, 2, 99);
-            const kl_eig_opts opts = {.solver = solver, .nroot = 2, .tol = 1e-9, .max_basis = 12, .max_apply = 20000};
-            expect_ok(kl_eig_solve(&f.h, &opts, (kl_dptr){(uintptr_t)x[run]}, N, energy[run], &stats, &err), err);
+            const kl_eig_opts opts = {
+                .solver = solver, .nroot = 2, .tol = 1e-9, .max_basis = 12, .max_apply = 20000};
+            expect_ok(kl_eig_solve(&f.h, &opts, (kl_dptr){(uintptr_t)x[run]}, N, energy[run], &stats, &err),
+                      err);
             expect_true(stats.converged && stats.nrestart > 8);
             if (getenv("KL_TEST_VERBOSE"))
                 print_message("%s: %d products, %d restarts\n", kl_test_text, stats.napply, stats.nrestart);
@@ -363,13 +382,16 @@ static void test_long_and_reproducible(void **state)
     }
 }
 
-/* Asked to stop at any look: it does, but at the last one, where it has ended: to be taken up again it would go on. */
+/* Asked to stop at any look: it does, but at the last one, where it has ended: to be taken up again it would
+   go on. */
 static void test_stopped(void **state)
 {
     (void)state;
     enum { N = 60, MOST = 2 };
     for (int solver = 0; solver < 2; solver++)
-        for (int c = 0; c < 6; c++) { /* from any start, few vectors kept, and from one that is an eigenvector, which is looked at twice; to the tolerance, and below what can be reached */
+        /* from any start, few vectors kept, and from one that is an eigenvector, which is looked at twice; to
+           the tolerance, and below what can be reached */
+        for (int c = 0; c < 6; c++) {
             const int kind = c % 3, hopeless = c / 3, nroot = kind == 1 ? MOST : 1;
             fixture f;
             kl_err err;
@@ -382,7 +404,14 @@ static void test_stopped(void **state)
                 l = (kl_test_looker){.stop_at = stop};
                 random_starts(x, N, N, nroot, 7);
                 if (kind == 2) memcpy(x, f.vectors + 3 * N, sizeof(double) * N);
-                const kl_eig_opts opts = {.solver = solver, .nroot = nroot, .tol = hopeless ? 0.0 : 1e-9, .max_basis = kind == 1 ? MOST + 4 : 0, .max_apply = 2000, .seed = 5, .self = &l, .step = kl_test_stop_at_look};
+                const kl_eig_opts opts = {.solver = solver,
+                                          .nroot = nroot,
+                                          .tol = hopeless ? 0.0 : 1e-9,
+                                          .max_basis = kind == 1 ? MOST + 4 : 0,
+                                          .max_apply = 2000,
+                                          .seed = 5,
+                                          .self = &l,
+                                          .step = kl_test_stop_at_look};
                 expect_ok(kl_eig_solve(&f.h, &opts, (kl_dptr){(uintptr_t)x}, N, energy, &stats, &err), err);
                 if (stop == 0) {
                     whole = stats;
@@ -393,7 +422,8 @@ static void test_stopped(void **state)
                 } else if (stats.stopped) {
                     expect_true(stop < looks && stats.napply <= whole.napply);
                 } else { /* at a restart of the last step, or after it */
-                    expect_true(stop >= looks - 1 && stats.napply == whole.napply && stats.converged == whole.converged && stats.stagnated == whole.stagnated);
+                    expect_true(stop >= looks - 1 && stats.napply == whole.napply &&
+                                stats.converged == whole.converged && stats.stagnated == whole.stagnated);
                     expect_eq(memcmp(want, x, sizeof(double) * (size_t)(nroot * N)), 0);
                     expect_eq(memcmp(first, energy, sizeof(double) * (size_t)nroot), 0);
                 }
@@ -402,7 +432,8 @@ static void test_stopped(void **state)
         }
 }
 
-/* A wanted root that starts in the wrong state is put right by its guard; guards, and roots above the ceiling, end as soon as they are known to stay above. */
+/* A wanted root that starts in the wrong state is put right by its guard; guards, and roots above the
+   ceiling, end as soon as they are known to stay above. */
 static void test_guards(void **state)
 {
     (void)state;
@@ -426,7 +457,8 @@ static void test_guards(void **state)
         expect_true(stats.converged);
         expect_near(energy[0], f.values[0], 1e-10);
         expect_true(stats.residual[0] <= 1e-9);
-        for (int root = 1; root < 3 && k > 0; root++) expect_true(stats.residual[root] <= 0.25 * (energy[root] - (k == 1 ? energy[0] : ceiling)));
+        for (int root = 1; root < 3 && k > 0; root++)
+            expect_true(stats.residual[root] <= 0.25 * (energy[root] - (k == 1 ? energy[0] : ceiling)));
     }
     free(x);
     tear(&f);
@@ -454,11 +486,13 @@ static void test_failures(void **state)
         /* NaN in H. */
         const double kept = f.m.a[3 + 4 * N];
         f.m.a[3 + 4 * N] = NAN;
-        expect_refused(kl_eig_solve(&f.h, &opts, start, N, energy, &stats, &err), KL_ENOCONV, err, "not finite");
+        expect_refused(kl_eig_solve(&f.h, &opts, start, N, energy, &stats, &err), KL_ENOCONV, err,
+                       "not finite");
         f.m.a[3 + 4 * N] = kept;
         /* NaN in the start. */
         x[5] = NAN;
-        expect_refused(kl_eig_solve(&f.h, &opts, start, N, energy, &stats, &err), KL_ENOCONV, err, "not finite");
+        expect_refused(kl_eig_solve(&f.h, &opts, start, N, energy, &stats, &err), KL_ENOCONV, err,
+                       "not finite");
         x[5] = before[5];
         /* The k-th allocation. */
         for (int64_t k = 1;; k++) {
@@ -493,9 +527,11 @@ static void test_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spectra),
-        cmocka_unit_test(test_split),    cmocka_unit_test(test_orthogonal_start),      cmocka_unit_test(test_converged_start),
-        cmocka_unit_test(test_odd_starts), cmocka_unit_test(test_long_and_reproducible), cmocka_unit_test(test_stopped), cmocka_unit_test(test_guards), cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_spectra),          cmocka_unit_test(test_split),
+        cmocka_unit_test(test_orthogonal_start), cmocka_unit_test(test_converged_start),
+        cmocka_unit_test(test_odd_starts),       cmocka_unit_test(test_long_and_reproducible),
+        cmocka_unit_test(test_stopped),          cmocka_unit_test(test_guards),
+        cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

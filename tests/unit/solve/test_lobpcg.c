@@ -1,5 +1,6 @@
-/* Fused vector steps against plain loops, Lanczos with three vectors, and LOBPCG where such programs are known to fail: starts that are exact, dependent or
-   zero, multiplets, tolerances below rounding, any scale, spaces hardly larger than the block, operators that give NaN.
+/* Fused vector steps against plain loops, Lanczos with three vectors, and LOBPCG where such programs are
+   known to fail: starts that are exact, dependent or zero, multiplets, tolerances below rounding, any scale,
+   spaces hardly larger than the block, operators that give NaN.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
 #include "base/dense.h"
@@ -34,11 +35,18 @@ static void test_fuse(void **state)
                     for (int k = 0; k < nout; k++) { /* the first ones take the place of inputs */
                         w[k] = k < nin && k % 2 == 0 ? v[k] : kl_test_guarded(n);
                         out[k].addr = (uintptr_t)w[k];
-                        for (int j = 0; j < nin; j++) c[k * nin + j] = (j + k) % 4 == 3 ? 0.0 : kl_test_uniform(&seed);
+                        for (int j = 0; j < nin; j++)
+                            c[k * nin + j] = (j + k) % 4 == 3 ? 0.0 : kl_test_uniform(&seed);
                     }
                     for (int a = 0; a < nin + nout; a++)
                         for (int b = 0; b <= a && np < 64; b++) pair[np][0] = a, pair[np++][1] = b;
-                    const kl_fuse f = {.nin = nin, .nout = nout, .npair = np, .in = in, .out = out, .c = c, .pair = (const int(*)[2])pair};
+                    const kl_fuse f = {.nin = nin,
+                                       .nout = nout,
+                                       .npair = np,
+                                       .in = in,
+                                       .out = out,
+                                       .c = c,
+                                       .pair = (const int (*)[2])pair};
                     ex->vt.fuse(ex, n, &f, dots);
                     double want[64] = {0};
                     for (int64_t i = 0; i < n; i++) {
@@ -75,7 +83,8 @@ typedef struct matrix {
     int count;
 } matrix;
 
-static kl_status apply(const kl_linop *h, int nvec, kl_dptr xp, int64_t ldx, kl_dptr yp, int64_t ldy, kl_err *err)
+static kl_status apply(const kl_linop *h, int nvec, kl_dptr xp, int64_t ldx, kl_dptr yp, int64_t ldy,
+                       kl_err *err)
 {
     (void)err;
     matrix *const m = h->self;
@@ -112,17 +121,21 @@ static matrix matrix_open(int64_t n, uint64_t seed)
 
 static void matrix_close(matrix *m) { free(m->d), free(m->u); }
 
-/* Solves with nb vectors of which nwant count; energies must be the lowest of d, sorted, and residuals those of the vectors. How: products alone, products that
-   bring x . H x, or a preconditioner, which is none here (H = Q D Q knows nothing of D's order). */
+/* Solves with nb vectors of which nwant count; energies must be the lowest of d, sorted, and residuals those
+   of the vectors. How: products alone, products that bring x . H x, or a preconditioner, which is none here
+   (H = Q D Q knows nothing of D's order). */
 enum { PRODUCTS, WITH_DOTS, PRECONDITIONED, NHOW };
 
-static kl_eig_stats solve_how(matrix *m, int how, int nb, int nwant, double tol, const double *start, double allowed)
+static kl_eig_stats solve_how(matrix *m, int how, int nb, int nwant, double tol, const double *start,
+                              double allowed)
 {
     kl_err err = {""};
     kl_exec *ex = NULL;
     expect_ok(kl_exec_open_host(1, &ex, &err), err);
-    kl_linop h = {.n = m->n, .ex = ex, .self = m, .apply = apply, .apply_dot = how == WITH_DOTS ? apply_dot : NULL};
-    double *x = calloc((size_t)(m->n * nb), sizeof *x), *hx = calloc((size_t)m->n, sizeof *hx), *flat = calloc((size_t)m->n, sizeof *flat), e[16], size = 0;
+    kl_linop h = {
+        .n = m->n, .ex = ex, .self = m, .apply = apply, .apply_dot = how == WITH_DOTS ? apply_dot : NULL};
+    double *x = calloc((size_t)(m->n * nb), sizeof *x), *hx = calloc((size_t)m->n, sizeof *hx),
+           *flat = calloc((size_t)m->n, sizeof *flat), e[16], size = 0;
     for (int64_t i = 0; i < m->n; i++) size = fmax(size, fabs(m->d[i]));
     for (int64_t i = 0; i < m->n; i++) flat[i] = size * (1.5 + 0.3 * sin((double)i));
     if (how == PRECONDITIONED) h.diagonal.addr = (uintptr_t)flat;
@@ -148,7 +161,9 @@ static kl_eig_stats solve_how(matrix *m, int how, int nb, int nwant, double tol,
         }
     for (int k = 0; k < nb; k++) { /* nothing is told that is not so */
         double left = 0;
-        expect_ok(apply(&h, 1, (kl_dptr){(uintptr_t)(x + k * m->n)}, m->n, (kl_dptr){(uintptr_t)hx}, m->n, &err), err);
+        expect_ok(
+            apply(&h, 1, (kl_dptr){(uintptr_t)(x + k * m->n)}, m->n, (kl_dptr){(uintptr_t)hx}, m->n, &err),
+            err);
         for (int64_t i = 0; i < m->n; i++) left = hypot(left, hx[i] - e[k] * x[k * m->n + i]);
         expect_near(left, stats.residual[k], 0.01 * stats.residual[k] + 1e-12 * size);
         if (k < nwant && stats.converged) expect_true(left <= 1.01 * tol + 1e-12 * size);
@@ -208,11 +223,14 @@ static void test_hard(void **state)
     }
     for (int nb = 1; nb <= 4; nb++) { /* on and on after convergence: it stays where it is */
         matrix m = matrix_open(80, 14);
-        for (int64_t i = 0; i < m.n; i++) m.d[i] = i < 4 ? -2 - 1e-7 * (double)i : m.d[i]; /* what is lowest lies close together as well */
+        /* what is lowest lies close together as well */
+        for (int64_t i = 0; i < m.n; i++) m.d[i] = i < 4 ? -2 - 1e-7 * (double)i : m.d[i];
         kl_test_case("past convergence, nb=%d", nb);
         s = solve(&m, nb, nb, 0.0, NULL, nb < 4 ? 1e-9 : 1e-12);
         expect_true(s.stagnated);
-        for (int k = 0; k < nb; k++) expect_true(s.residual[k] < (nb < 4 ? 1e-5 : 1e-9)); /* a cut cluster turns within itself, and where that stops is up to the rounding of the BLAS at hand */
+        /* a cut cluster turns within itself, and where that stops is up to the rounding of the BLAS at
+           hand */
+        for (int k = 0; k < nb; k++) expect_true(s.residual[k] < (nb < 4 ? 1e-5 : 1e-9));
         matrix_close(&m);
     }
     for (int scale = -1; scale <= 1; scale++) { /* any unit */
@@ -237,13 +255,15 @@ static void test_hard(void **state)
         double uu = 0;
         for (int64_t i = 0; i < m.n; i++) uu += m.u[i] * m.u[i];
         for (int64_t i = 0; i < m.n; i++) x[i] = (i == m.n - 1) - 2 * m.u[m.n - 1] * m.u[i] / uu;
-        kl_test_case("starts that differ in the last digits, and starts of any length"); /* a Gram matrix that is not positive */
+        /* a Gram matrix that is not positive */
+        kl_test_case("starts that differ in the last digits, and starts of any length");
         uint64_t seed = 2;
         double *const y = calloc((size_t)(3 * m.n), sizeof *y);
         for (int64_t i = 0; i < 3 * m.n; i++) y[i] = sin((double)(i % m.n)) + 1e-15 * kl_test_uniform(&seed);
         s = solve(&m, 3, 2, 1e-8, y, 1e-10);
         expect_true(s.converged);
-        for (int64_t i = 0; i < 3 * m.n; i++) y[i] = kl_test_uniform(&seed) * (i < m.n ? 1e-150 : i < 2 * m.n ? 1 : 1e150);
+        for (int64_t i = 0; i < 3 * m.n; i++)
+            y[i] = kl_test_uniform(&seed) * (i < m.n ? 1e-150 : i < 2 * m.n ? 1 : 1e150);
         s = solve(&m, 3, 2, 1e-8, y, 1e-10);
         expect_true(s.converged);
         free(y);
@@ -290,7 +310,12 @@ static void test_stopped(void **state)
             kl_test_looker l = {.stop_at = stop};
             uint64_t seed = 9;
             for (int i = 0; i < NB * N; i++) x[i] = kl_test_uniform(&seed);
-            const kl_eig_opts opts = {.nroot = NB, .tol = how == 0 ? 1e-7 : 0.0, .max_apply = 4000, .seed = 3, .self = &l, .step = kl_test_stop_at_look};
+            const kl_eig_opts opts = {.nroot = NB,
+                                      .tol = how == 0 ? 1e-7 : 0.0,
+                                      .max_apply = 4000,
+                                      .seed = 3,
+                                      .self = &l,
+                                      .step = kl_test_stop_at_look};
             expect_ok(kl_lobpcg_solve(&h, &opts, 2, (kl_dptr){(uintptr_t)x}, N, e, &stats, &err), err);
             if (stop == 0) {
                 whole = stats;
@@ -300,7 +325,8 @@ static void test_stopped(void **state)
             } else if (stats.stopped) {
                 expect_true(stop < looks && stats.napply <= whole.napply);
             } else {
-                expect_true(stop >= looks - 1 && stats.napply == whole.napply && stats.converged == whole.converged && stats.stagnated == whole.stagnated);
+                expect_true(stop >= looks - 1 && stats.napply == whole.napply &&
+                            stats.converged == whole.converged && stats.stagnated == whole.stagnated);
                 expect_eq(memcmp(want, x, sizeof x), 0);
             }
         }
@@ -325,7 +351,8 @@ static void test_nan(void **state)
         for (int i = 0; i < 200; i++) x[i] = kl_test_uniform(&seed);
         kl_eig_stats stats;
         const kl_eig_opts opts = {.nroot = 2, .tol = 1e-9};
-        expect_refused(kl_lobpcg_solve(&h, &opts, 1, (kl_dptr){(uintptr_t)x}, 100, e, &stats, &err), KL_ENOCONV, err, "finite");
+        expect_refused(kl_lobpcg_solve(&h, &opts, 1, (kl_dptr){(uintptr_t)x}, 100, e, &stats, &err),
+                       KL_ENOCONV, err, "finite");
         matrix_close(&m);
     }
     kl_exec_close(&ex);
@@ -357,7 +384,8 @@ static void test_lean(void **state)
                 const kl_linop h = {.n = n, .ex = ex, .self = &m, .apply = apply};
                 double *x = calloc((size_t)n, sizeof *x), e;
                 kl_lean_stats s;
-                const kl_lean_opts o = {.tol = 1e-11, .length = length, .want_vector = want, .self = &m, .start = lean_start};
+                const kl_lean_opts o = {
+                    .tol = 1e-11, .length = length, .want_vector = want, .self = &m, .start = lean_start};
                 kl_test_case("n=%lld length=%d vector=%d", (long long)n, length, want);
                 expect_ok(kl_lean_solve(&h, &o, (kl_dptr){(uintptr_t)x}, &e, &s, &err), err);
                 expect_near(e, -1, 1e-10);
@@ -377,7 +405,8 @@ static void test_lean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fuse), cmocka_unit_test(test_usual), cmocka_unit_test(test_hard), cmocka_unit_test(test_stopped), cmocka_unit_test(test_nan), cmocka_unit_test(test_lean),
+        cmocka_unit_test(test_fuse),    cmocka_unit_test(test_usual), cmocka_unit_test(test_hard),
+        cmocka_unit_test(test_stopped), cmocka_unit_test(test_nan),   cmocka_unit_test(test_lean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

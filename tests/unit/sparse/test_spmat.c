@@ -1,5 +1,6 @@
-/* Sparse formats: each against CSR on random matrices with empty and long rows, products against plain sums for 1 to 17 vectors, memory
-   against the formulas of mahmoud2018, the paper's own statistics, Matrix Market both ways and mutated, every allocation failing.
+/* Sparse formats: each against CSR on random matrices with empty and long rows, products against plain sums
+   for 1 to 17 vectors, memory against the formulas of mahmoud2018, the paper's own statistics, Matrix Market
+   both ways and mutated, every allocation failing.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "kl_test.h"
@@ -44,7 +45,8 @@ static void check_product(kl_exec *ex, const kl_spmat *m, const double *dense, i
     for (int64_t k = 0; k < ldx * nvec; k++) x[k] = kl_test_uniform(seed);
     expect_ok(kl_spmv_create(ex, m, KL_SPMV_MANY, &s, &err), err);
     for (int twice = 0; twice < 2; twice++)
-        expect_ok(kl_spmv_apply(s, nvec, (kl_dptr){(uintptr_t)x}, ldx, (kl_dptr){(uintptr_t)y}, ldy, &err), err);
+        expect_ok(kl_spmv_apply(s, nvec, (kl_dptr){(uintptr_t)x}, ldx, (kl_dptr){(uintptr_t)y}, ldy, &err),
+                  err);
     for (int v = 0; v < nvec; v++) {
         for (int64_t i = 0; i < m->nrow; i++) {
             double sum = 0, size = 0;
@@ -65,7 +67,8 @@ static void check_product(kl_exec *ex, const kl_spmat *m, const double *dense, i
 static void test_formats(void **state)
 {
     (void)state;
-    static const int64_t size[][2] = {{0, 0}, {1, 1}, {31, 31}, {33, 20}, {20, 33}, {597, 597}, {0, 5}, {5, 0}};
+    static const int64_t size[][2] = {{0, 0},   {1, 1},     {31, 31}, {33, 20},
+                                      {20, 33}, {597, 597}, {0, 5},   {5, 0}};
     static const int vectors[] = {0, 1, 2, 3, 8, 16, 17};
     kl_err err;
     kl_exec *ex = NULL;
@@ -77,10 +80,19 @@ static void test_formats(void **state)
         kl_spmat *csr = random_matrix(nrow, ncol, &seed, dense);
         for (int format = 0; format < KL_NSP; format++)
             for (int variant = 0; variant < 4; variant++) {
-                const kl_spopts opts = {.format = (kl_spformat)format, .boundary = variant == 1 ? 3 : variant == 2 ? 700 : 0, .height = variant == 1 ? 7 : variant == 3 ? 100 : 0,
-                                        .sigma = variant == 2 ? 64 : 0, .index_bytes = variant == 3 ? 4 : 0, .nthread = 1 + variant % 2};
+                const kl_spopts opts = {.format = (kl_spformat)format,
+                                        .boundary = variant == 1   ? 3
+                                                    : variant == 2 ? 700
+                                                                   : 0,
+                                        .height = variant == 1   ? 7
+                                                  : variant == 3 ? 100
+                                                                 : 0,
+                                        .sigma = variant == 2 ? 64 : 0,
+                                        .index_bytes = variant == 3 ? 4 : 0,
+                                        .nthread = 1 + variant % 2};
                 kl_spmat *m = NULL;
-                kl_test_case("%s %lldx%lld variant %d", kl_spformat_name((kl_spformat)format), (long long)nrow, (long long)ncol, variant);
+                kl_test_case("%s %lldx%lld variant %d", kl_spformat_name((kl_spformat)format),
+                             (long long)nrow, (long long)ncol, variant);
                 expect_ok(kl_spmat_convert(csr, &opts, &m, &err), err);
                 expect_eq(kl_spmat_measured_bytes(m), kl_spmat_formula_bytes(m));
                 expect_eq(m->index_bytes, variant == 3 ? 4 : 2);
@@ -99,7 +111,8 @@ static void test_formats(void **state)
                 }
                 free(column);
                 free(value);
-                for (size_t v = 0; v < sizeof(vectors) / sizeof(*vectors); v++) check_product(ex, m, dense, vectors[v], &seed);
+                for (size_t v = 0; v < sizeof(vectors) / sizeof(*vectors); v++)
+                    check_product(ex, m, dense, vectors[v], &seed);
                 kl_spmat_destroy(&m);
             }
         kl_spmat_destroy(&csr);
@@ -125,7 +138,8 @@ static void test_halves(void **state)
         kl_spmat *whole = NULL, *half = NULL, *hybrid = NULL, *again = NULL;
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j <= i; j++)
-                if (kl_test_uniform(&seed) > 0.95) dense[i * n + j] = dense[j * n + i] = kl_test_uniform(&seed);
+                if (kl_test_uniform(&seed) > 0.95)
+                    dense[i * n + j] = dense[j * n + i] = kl_test_uniform(&seed);
         expect_ok(kl_alloc(&off, n + 1, KL_MEM_MATRIX, &err), err);
         expect_ok(kl_alloc(&column, n * n, KL_MEM_MATRIX, &err), err);
         expect_ok(kl_alloc(&value, n * n, KL_MEM_MATRIX, &err), err);
@@ -168,8 +182,8 @@ static void test_halves(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
-/* 32,768 rows, 655 non-zeros a row to the left of column 3277, the others beyond: matrix 1 of Tables 3 and 4, an eighth of its height. The
-   formulas of section 4.1 with 4-byte words, in MiB as Table 5. */
+/* 32,768 rows, 655 non-zeros a row to the left of column 3277, the others beyond: matrix 1 of Tables 3 and 4,
+   an eighth of its height. The formulas of section 4.1 with 4-byte words, in MiB as Table 5. */
 static void test_paper(void **state)
 {
     (void)state;
@@ -186,8 +200,10 @@ static void test_paper(void **state)
     expect_ok(kl_alloc(&value, (int64_t)ROWS * 1100, KL_MEM_MATRIX, &err), err);
     for (int64_t i = 0; i < ROWS; i++) {
         const int64_t right = 200 + (int64_t)(kl_test_bits(&seed) % 191);
-        for (int64_t k = 0; k < LEFT; k++) column[n + k] = (uint32_t)(k * EDGE / LEFT + (int64_t)(kl_test_bits(&seed) % 4));
-        for (int64_t k = 0; k < right; k++) column[n + LEFT + k] = (uint32_t)(EDGE + 4 + k * (N - EDGE - 5) / right);
+        for (int64_t k = 0; k < LEFT; k++)
+            column[n + k] = (uint32_t)(k * EDGE / LEFT + (int64_t)(kl_test_bits(&seed) % 4));
+        for (int64_t k = 0; k < right; k++)
+            column[n + LEFT + k] = (uint32_t)(EDGE + 4 + k * (N - EDGE - 5) / right);
         for (int64_t k = 0; k < LEFT + right; k++) value[n + k] = 1.0;
         expansion += right;
         if (LEFT + right > longest) longest = LEFT + right;
@@ -202,7 +218,9 @@ static void test_paper(void **state)
     expect_near(facts.sparsity_reference, 0.8001, 0.001);
     expect_near(facts.sparsity_expansion, 0.990, 0.001);
     const int64_t rows = ROWS, all = n;
-    const int64_t formula[KL_NSP] = {[KL_SP_CSR] = all * 12 + (rows + 1) * 4, [KL_SP_ELL] = rows * longest * 12, [KL_SP_ELLR] = rows * longest * 12 + rows * 4,
+    const int64_t formula[KL_NSP] = {[KL_SP_CSR] = all * 12 + (rows + 1) * 4,
+                                     [KL_SP_ELL] = rows * longest * 12,
+                                     [KL_SP_ELLR] = rows * longest * 12 + rows * 4,
                                      [KL_SP_HYBRID] = 3 * rows * 4 + rows * LEFT * 12 + expansion * 12};
     for (int format = 0; format < KL_NSP; format++) {
         kl_spmat *m = NULL;
@@ -253,7 +271,8 @@ static void test_matrix_market(void **state)
         {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1\n", "t:3: 2 words"},
         {"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n1 1 1\n", "more than the 1"},
     };
-    static const char good[] = "%%MatrixMarket matrix coordinate real symmetric\n% a comment\n\n3 3 4\n1 1 2.5\n3 1 -1e-3\n2 2 1\n1 3 4\n";
+    static const char good[] = "%%MatrixMarket matrix coordinate real symmetric\n% a comment\n\n3 3 4\n1 1 "
+                               "2.5\n3 1 -1e-3\n2 2 1\n1 3 4\n";
     kl_err err;
     kl_spmat *m = NULL, *again = NULL;
     for (size_t k = 0; k < sizeof(bad) / sizeof(*bad); k++) {
@@ -298,7 +317,10 @@ static void test_matrix_market(void **state)
         }
         long long rows = 0, columns = 0;
         const char *const sizes = strstr(text, "\n\n");
-        if (sizes != NULL && sscanf(sizes, "%lld %lld", &rows, &columns) == 2 && (rows > 100000 || columns > 100000)) continue; /* legal, and slow */
+        /* legal, and slow */
+        if (sizes != NULL && sscanf(sizes, "%lld %lld", &rows, &columns) == 2 &&
+            (rows > 100000 || columns > 100000))
+            continue;
         kl_test_case("round %d", round);
         err.text[0] = '\0';
         if (read_text(text, &m, &err) != KL_OK) expect_true(err.text[0] != '\0' && m == NULL);
@@ -321,10 +343,13 @@ static void test_allocations(void **state)
             expect_ok(kl_exec_open_host(1, &ex, &err), err);
             kl_test_case("%s, allocation %lld fails", kl_spformat_name((kl_spformat)format), (long long)k);
             kl_mem_fail_after(k);
-            kl_status st = read_text("%%MatrixMarket matrix coordinate real general\n3 3 3\n1 1 2.5\n3 1 -1e-3\n2 2 1\n", &csr, &err);
+            kl_status st =
+                read_text("%%MatrixMarket matrix coordinate real general\n3 3 3\n1 1 2.5\n3 1 -1e-3\n2 2 1\n",
+                          &csr, &err);
             if (st == KL_OK) st = kl_spmat_convert(csr, &opts, &m, &err);
             if (st == KL_OK) st = kl_spmv_create(ex, m, KL_SPMV_MANY, &s, &err);
-            if (st == KL_OK) st = kl_spmv_apply(s, 3, (kl_dptr){(uintptr_t)x}, 3, (kl_dptr){(uintptr_t)y}, 3, &err);
+            if (st == KL_OK)
+                st = kl_spmv_apply(s, 3, (kl_dptr){(uintptr_t)x}, 3, (kl_dptr){(uintptr_t)y}, 3, &err);
             kl_mem_fail_after(0);
             kl_spmv_destroy(&s);
             kl_spmat_destroy(&m);
@@ -338,7 +363,8 @@ static void test_allocations(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_formats), cmocka_unit_test(test_halves), cmocka_unit_test(test_paper),
-                                       cmocka_unit_test(test_matrix_market), cmocka_unit_test(test_allocations)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_formats), cmocka_unit_test(test_halves),
+                                       cmocka_unit_test(test_paper), cmocka_unit_test(test_matrix_market),
+                                       cmocka_unit_test(test_allocations)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
