@@ -157,14 +157,16 @@ static void test_float_mode(void **state)
 {
     (void)state;
     volatile double tiny = 2.3e-308, half = 0.5, third = 3.0;
-    const double small = tiny * half;
+    volatile double small = tiny * half, up, near, flushed, again, back;
     expect_true(small > 0);
     fesetround(FE_UPWARD);
-    const double up = 1.0 / third;
+    up = 1.0 / third;
     const uint64_t mode = kl_isa_flush_denormals();
-    const double near = 1.0 / third, flushed = tiny * half;
+    near = 1.0 / third;
+    flushed = tiny * half;
     kl_isa_restore_mode(mode);
-    const double again = 1.0 / third, back = tiny * half;
+    again = 1.0 / third;
+    back = tiny * half;
     fesetround(FE_TONEAREST);
     expect_true(up > near && again == up);
     expect_true(back > 0);
