@@ -22,6 +22,7 @@
 
 #include "bench/bench.h"
 #include "cli/cicli.h"
+#include "cli/commandline.h"
 #include "io/cifile.h"
 #include "config.h"
 #include "cli/edreport.h"
@@ -546,7 +547,7 @@ out:
 }
 
 typedef struct growth {
-    const kl_task *whole;  /* of the full length */
+    const kl_task *whole; /* of the full length */
     kl_qn target;
     int nsite;
 } growth;
@@ -743,6 +744,12 @@ static kl_status command_ci(kl_options *o, int *status, kl_err *err)
     return st;
 }
 
+static int is_bench(kl_command command)
+{
+    return command == KL_CMD_BENCH || command == KL_CMD_TUNE ||
+           (command >= KL_CMD_BENCH_GEMM && command <= KL_CMD_BENCH_CUDA);
+}
+
 static kl_status dispatch(kl_options *o, int *status, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -751,7 +758,7 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
         return KL_OK;
     }
     if (o->command == KL_CMD_HELP || o->help) {
-        kl_options_help(o->command);
+        kl_commandline_help(o->command);
         return KL_OK;
     }
     if (o->command == KL_CMD_RUN) {
@@ -775,6 +782,7 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
     case KL_CMD_SHOW: return command_show(o, err);
     case KL_CMD_PLOT: return command_plot(o, err);
     default:
+        if (is_bench(o->command)) return kl_bench_run(o, err);
         return kl_fail(err, KL_EABSENT, "%s is not built into this program", kl_command_name(o->command));
     }
 }
@@ -795,11 +803,9 @@ int main(int argc, char **argv)
         kl_report_error(err.text);
         return STATUS_BAD;
     }
-    if (argc > 1 && strcmp(argv[1], "bench") == 0) return kl_bench_main(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "tune") == 0) return kl_bench_main(argc, argv);
-    catch_signals();
     (void)kl_on_interrupt((kl_interrupt){was_interrupted, NULL});
-    st = kl_options_parse(argc - 1, argv + 1, &o, &err);
+    st = kl_commandline_parse(argc - 1, argv + 1, &o, &err);
+    if (st == KL_OK && !is_bench(o->command)) catch_signals(); /* a benchmark has nothing to save */
     if (st == KL_OK) st = dispatch(o, &status, &err);
     if (st == KL_OK) st = flush_output(&err);
     if (st != KL_OK) {

@@ -182,7 +182,7 @@ static kl_status adopt(kl_options *o, const kl_ci_record *c, kl_err *err)
         char *const equals = strchr(line, '=');
         if (equals == NULL) continue;
         *equals = '\0';
-        if (strcmp(line, "output") != 0 && strcmp(line, "resume") != 0)
+        if (strcmp(line, "output") != 0 && strcmp(line, "resume") != 0 && !kl_options_foreign(o, line))
             KL_TRY(kl_options_set(o, o->resume, line, equals + 1, err));
     }
     if (o->file == NULL) KL_TRY(kl_options_set(o, o->resume, "fcidump", c->fcidump, err));

@@ -13,7 +13,7 @@ kl_status kl_edrun_plan(const kl_options *o, kl_err *err) KL_MUST_CHECK;
 
 /* argv[0] is "ed". exact: 0, or the energy to compare with; beside: NULL, or a command that does the same by
    another program. */
-kl_status kl_edrun_bench(int argc, char **argv, double exact, const char *beside, kl_err *err) KL_MUST_CHECK;
+kl_status kl_edrun_bench(kl_options *o, double exact, const char *beside, kl_err *err) KL_MUST_CHECK;
 
 /* What --form and the options of the solver say. */
 kl_halves_form kl_edrun_form(const kl_options *o);
