@@ -54,18 +54,15 @@ static int exchange(kl_h5_quiet *q)
            H5Eset_auto2(H5E_DEFAULT, on_failure, NULL) >= 0;
 }
 
-void kl_h5_of_program(void)
-{
-    of_program = 1;
-    /* we close what we open; HDF5 itself, where memory has failed it, ends in a crash or in text */
-    H5dont_atexit();
-}
+void kl_h5_of_program(void) { of_program = 1; }
 
 /* HDF5 prints what fails while it starts, before it can be told not to: meanwhile stderr leads nowhere. Other
    threads than ours may write there in somebody else's program, which keeps it as it is. */
 static int start(void)
 {
     if (!of_program) return H5open() >= 0;
+    /* we close what we open; HDF5 itself, where memory has failed it, ends in a crash or in text */
+    H5dont_atexit();
     const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC),
               was = nowhere < 0 ? -1 : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (was >= 0) (void)dup2(nowhere, STDERR_FILENO);
