@@ -25,7 +25,7 @@
 #include "base/mem.h"
 #include "base/prof.h"
 #include "cli/report.h"
-#include "cli/task.h"
+#include "run/task.h"
 #ifdef KL_HAVE_XSMM
 #include <libxsmm.h>
 #endif

@@ -17,12 +17,12 @@
 #include "cli/json.h"
 #include "base/mem.h"
 #include "sparse/mmfile.h"
-#include "cli/outputs.h"
-#include "cli/pace.h"
+#include "run/outputs.h"
+#include "run/pace.h"
 #include "cli/report.h"
 #include "io/sealed.h"
 #include "io/spfile.h"
-#include "cli/task.h"
+#include "run/task.h"
 
 typedef struct context {
     const kl_options *o;

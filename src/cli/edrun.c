@@ -8,14 +8,14 @@
 #include <unistd.h>
 
 #include "config.h"
-#include "cli/edkeep.h"
-#include "cli/edmeasure.h"
-#include "cli/edprobe.h"
+#include "run/edkeep.h"
+#include "run/edmeasure.h"
+#include "run/edprobe.h"
 #include "cli/edreport.h"
 #include "cli/json.h"
 #include "base/mem.h"
-#include "cli/outputs.h"
-#include "cli/runfile.h"
+#include "run/outputs.h"
+#include "run/runfile.h"
 #include "io/sealed.h"
 
 kl_halves_form kl_edrun_form(const kl_options *o)

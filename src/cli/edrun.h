@@ -3,8 +3,8 @@
 #ifndef KL_EDRUN_H
 #define KL_EDRUN_H
 #include "ed/ed.h"
-#include "cli/options.h"
-#include "cli/task.h"
+#include "run/options.h"
+#include "run/task.h"
 
 /* kl_interrupted is asked at every step. *stopped: 1 when it said yes. --resume takes over the options of its
    file. */

@@ -12,8 +12,8 @@
 #include "base/mem.h"
 #include "dmrg/renorm.h"
 #include "cli/report.h"
-#include "cli/task.h"
-#include "cli/tune.h"
+#include "run/task.h"
+#include "run/tune.h"
 
 enum { MOST = 16 };
 
