@@ -23,6 +23,7 @@
 #include "bench/bench.h"
 #include "cli/cicli.h"
 #include "cli/commandline.h"
+#include "cli/completion.h"
 #include "io/cifile.h"
 #include "config.h"
 #include "cli/edreport.h"
@@ -31,6 +32,7 @@
 #include "cli/inventory.h"
 #include "base/isa.h"
 #include "cli/job.h"
+#include "cli/manpage.h"
 #include "cli/lastwords.h"
 #include "base/mem.h"
 #include "cli/outputs.h"
@@ -746,6 +748,14 @@ static kl_status command_ci(kl_options *o, int *status, kl_err *err)
     return st;
 }
 
+static kl_status command_man(const kl_options *o, kl_err *err)
+{
+    kl_command command;
+    const kl_status st = kl_manpage_command(o->file, &command, err);
+    if (st == KL_OK) kl_manpage_print(command);
+    return st;
+}
+
 static int is_bench(kl_command command)
 {
     return command == KL_CMD_BENCH || command == KL_CMD_TUNE ||
@@ -783,6 +793,8 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
     case KL_CMD_MEASURE: return command_measure(o, err);
     case KL_CMD_SHOW: return command_show(o, err);
     case KL_CMD_PLOT: return command_plot(o, err);
+    case KL_CMD_COMPLETION: return kl_completion_script(o->file, err);
+    case KL_CMD_MAN: return command_man(o, err);
     default:
         if (is_bench(o->command)) return kl_bench_run(o, err);
         return kl_fail(err, KL_EABSENT, "%s is not built into this program", kl_command_name(o->command));
@@ -806,6 +818,10 @@ int main(int argc, char **argv)
         return STATUS_BAD;
     }
     kl_on_interrupt(was_interrupted);
+    if (argc > 2 && strcmp(argv[1], "completion") == 0 && strcmp(argv[2], "--words") == 0) {
+        kl_completion_words(argc - 3, argv + 3); /* asked by the scripts, at every press of the key */
+        return STATUS_OK;
+    }
     st = kl_commandline_parse(argc - 1, argv + 1, &o, &err);
     if (st == KL_OK && !is_bench(o->command)) catch_signals(); /* a benchmark has nothing to save */
     if (st == KL_OK) st = dispatch(o, &status, &err);
