@@ -96,6 +96,12 @@ static void keep_memory(void)
 #endif
 }
 
+static int was_interrupted(void *none)
+{
+    (void)none;
+    return interrupts > 0;
+}
+
 /* ---------------------------------------------------------------- one run of DMRG */
 
 typedef struct run {
@@ -109,12 +115,6 @@ typedef struct run {
     kl_err why;
     double started;
 } run;
-
-static int asked_to_stop(void *self)
-{
-    (void)self;
-    return interrupts > 0;
-}
 
 static int checkpoint_due(void *self)
 {
@@ -237,7 +237,7 @@ static kl_status run_once(run *x, kl_state **state, const kl_result *done, const
     const kl_dmrg_monitor monitor = {x,
                                      on_step,
                                      on_sweep,
-                                     asked_to_stop,
+                                     was_interrupted,
                                      x->path[0] != '\0' ? on_checkpoint : NULL,
                                      x->path[0] != '\0' ? checkpoint_due : NULL};
     kl_result_destroy(&x->r);
@@ -730,12 +730,10 @@ static kl_status flush_output(kl_err *err)
     return kl_fail(err, KL_EIO, "the report cannot be written to stdout: %s", strerror(errno));
 }
 
-static int was_interrupted(void) { return interrupts > 0; }
-
 static kl_status command_ed(kl_options *o, int *status, kl_err *err)
 {
     int stopped = 0;
-    const kl_status st = kl_edrun_command(o, was_interrupted, &stopped, err);
+    const kl_status st = kl_edrun_command(o, &stopped, err);
     if (st == KL_OK && stopped) *status = STATUS_INTERRUPTED;
     return st;
 }
@@ -743,7 +741,7 @@ static kl_status command_ed(kl_options *o, int *status, kl_err *err)
 static kl_status command_ci(kl_options *o, int *status, kl_err *err)
 {
     int stopped = 0;
-    const kl_status st = kl_cicli_run(o, was_interrupted, &stopped, err);
+    const kl_status st = kl_cicli_run(o, &stopped, err);
     if (st == KL_OK && stopped) *status = STATUS_INTERRUPTED;
     return st;
 }
@@ -808,7 +806,7 @@ int main(int argc, char **argv)
     int status = STATUS_OK;
     char help[] = "--help", *words[] = {argv[0], argc > 2 ? argv[2] : NULL, help, NULL};
     keep_memory();
-    kl_isa_flush_denormals();
+    (void)kl_isa_flush_denormals();
     kl_lastwords_prepare(STATUS_BAD);
     /* `help COMMAND' is `COMMAND --help' */
     if (argc > 2 && strcmp(argv[1], "help") == 0) argc = 3, argv = words;
@@ -817,7 +815,7 @@ int main(int argc, char **argv)
         kl_report_error(err.text);
         return STATUS_BAD;
     }
-    kl_on_interrupt(was_interrupted);
+    (void)kl_on_interrupt((kl_interrupt){was_interrupted, NULL});
     if (argc > 2 && strcmp(argv[1], "completion") == 0 && strcmp(argv[2], "--words") == 0) {
         kl_completion_words(argc - 3, argv + 3); /* asked by the scripts, at every press of the key */
         return STATUS_OK;

@@ -6,9 +6,9 @@
 #include "cli/options.h"
 #include "cli/task.h"
 
-/* interrupted: asked at every step. *stopped: 1 when it said yes. --resume takes over the options of its
+/* kl_interrupted is asked at every step. *stopped: 1 when it said yes. --resume takes over the options of its
    file. */
-kl_status kl_edrun_command(kl_options *o, int (*interrupted)(void), int *stopped, kl_err *err) KL_MUST_CHECK;
+kl_status kl_edrun_command(kl_options *o, int *stopped, kl_err *err) KL_MUST_CHECK;
 kl_status kl_edrun_plan(const kl_options *o, kl_err *err) KL_MUST_CHECK;
 
 /* argv[0] is "ed". exact: 0, or the energy to compare with; beside: NULL, or a command that does the same by
