@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/edrun.h"
+#include "run/edrun.h"
 #include "cli/json.h"
 #include "base/mem.h"
 #include "dmrg/renorm.h"

@@ -44,15 +44,6 @@ static void paragraphs(const char *text)
     }
 }
 
-/* Which method of a plan takes it, where there are two and not both do. */
-static const char *method_note(kl_command command, const kl_option_row *row)
-{
-    const kl_command other = command == KL_CMD_PLAN ? KL_CMD_PLAN_ED : KL_CMD_EXPLAIN_ED;
-    if (command != KL_CMD_PLAN && command != KL_CMD_EXPLAIN) return "";
-    if (!(row->commands & KL_BIT(other))) return "--method dmrg: ";
-    return row->commands & KL_BIT(command) ? "" : "--method ed: ";
-}
-
 static void print_option(kl_command command, const kl_option_row *row)
 {
     char left[80], text[1024];
@@ -61,8 +52,8 @@ static void print_option(kl_command command, const kl_option_row *row)
     snprintf(left, sizeof left, "  %s--%s%s%s", letter, row->name, row->arg != NULL ? " " : "",
              row->arg != NULL ? row->arg : "");
     const int chosen = row->kind == KL_VALUE_CHOICE;
-    snprintf(text, sizeof text, "%s%s%s%s%s", method_note(command, row), row->help, chosen ? " [" : "",
-             chosen ? row->allowed : "", chosen ? "]" : "");
+    snprintf(text, sizeof text, "%s%s%s%s%s", kl_option_method_note(command, row), row->help,
+             chosen ? " [" : "", chosen ? row->allowed : "", chosen ? "]" : "");
     printf("%s", left);
     const int used = (int)strlen(left);
     if (used >= COLUMN) printf("\n%*s", COLUMN, "");
@@ -105,9 +96,7 @@ void kl_commandline_help(kl_command command)
         return;
     }
     const kl_command_row *const row = &kl_command_table[command];
-    unsigned taken = KL_BIT(command);
-    if (command == KL_CMD_PLAN) taken |= KL_BIT(KL_CMD_PLAN_ED);
-    if (command == KL_CMD_EXPLAIN) taken |= KL_BIT(KL_CMD_EXPLAIN_ED);
+    const unsigned taken = kl_commands_of_help(command);
     printf("Usage: kronlat %s%s%s%s\n", row->name, row->args[0] != '\0' ? " " : "", row->args,
            command == KL_CMD_BENCH ? "" : " [OPTION...]");
     fill(row->summary, 0, 0);

@@ -10,7 +10,6 @@
 #include <lua.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/infile.h"
@@ -39,7 +38,7 @@ static _Noreturn void leave(lua_State *L, job *j, kl_status st)
     j->st = st;
     lua_pushnil(L);
     lua_error(L);
-    abort(); /* lua_error does not return, but is not declared so */
+    __builtin_unreachable(); /* lua_error does not return, but is not declared so */
 }
 
 /* A number, text or boolean as a command line would spell it, on the stack's top; `what` opens the

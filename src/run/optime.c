@@ -1,7 +1,6 @@
 /* See optime.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "run/optime.h"
-#include "cli/commandline.h"
 #include "base/dense.h"
 #include "base/divide.h"
 #include "base/mem.h"
@@ -229,9 +228,12 @@ out:
 
 static kl_status make_chain(kl_optime *o, kl_err *err)
 {
-    static char *words[] = {"dmrg", "hubbard", "--sites=20", "-pU=4", "--charge=N_up=10", "--charge=N_dn=10"};
+    static const char *const option[][2] = {
+        {"model", "hubbard"}, {"sites", "20"}, {"p", "U=4"}, {"charge", "N_up=10"}, {"charge", "N_dn=10"}};
     kl_status st = KL_OK;
-    KL_TRY(kl_commandline_parse(sizeof words / sizeof *words, words, &o->options, err));
+    KL_TRY(kl_options_create(KL_CMD_DMRG, &o->options, err));
+    for (size_t k = 0; k < sizeof option / sizeof *option; k++)
+        KL_TRY(kl_options_set(o->options, "tune", option[k][0], option[k][1], err));
     KL_TRY(kl_task_create(o->options, 0, &o->task, err));
     KL_TRY(kl_task_charges(o->task, err));
     KL_TRY(kl_task_aim(o->task, o->task->target, err));

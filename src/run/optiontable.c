@@ -356,6 +356,19 @@ kl_command kl_command_of(const kl_options *o)
     return o->command;
 }
 
+unsigned kl_commands_of_help(kl_command command)
+{
+    if (command == KL_CMD_PLAN) return B(PLAN) | B(PLAN_ED);
+    return command == KL_CMD_EXPLAIN ? B(EXPLAIN) | B(EXPLAIN_ED) : KL_BIT(command);
+}
+
+const char *kl_option_method_note(kl_command command, const kl_option_row *row)
+{
+    const unsigned both = kl_commands_of_help(command), taken = row->commands & both;
+    if (both == KL_BIT(command) || taken == both) return "";
+    return taken == KL_BIT(command) ? "--method dmrg: " : "--method ed: ";
+}
+
 /* The command to name where an option of this name belongs elsewhere: the other method of a plan, another
    part of the same benchmark, else the first of all; KL_NCMD_ALL: nobody takes it. */
 static kl_command owner(kl_command command, const char *name)

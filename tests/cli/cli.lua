@@ -314,7 +314,7 @@ do
         ok(#devices.loaded >= 2 and #missing == 0, "every BLAS, LAPACK and OpenMP in the process is named", named, table.concat(missing, " "))
     end
     status, out = run "--version"
-    ok(status == 0 and out:match "^kronlat %d[%d%.]*\n$", "--version", out)
+    ok(status == 0 and out:match "^kronlat %d[%d%.]*[%w%-]*\n$", "--version", out)
 end
 
 for _, command in ipairs { "", "dmrg ", "ed ", "ci ", "run ", "plan ", "explain ", "growth ", "models ", "devices ", "measure ", "show ", "plot ", "bench ", "tune ", "completion ", "man " } do
