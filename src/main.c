@@ -23,11 +23,11 @@
 #include "bench/bench.h"
 #include "cli/cicli.h"
 #include "cli/commandline.h"
-#include "cli/dmrgcli.h"
 #include "cli/completion.h"
 #include "io/cifile.h"
 #include "config.h"
 #include "cli/edreport.h"
+#include "cli/dmrgcli.h"
 #include "cli/edcli.h"
 #include "cli/explain.h"
 #include "cli/inventory.h"
@@ -37,13 +37,12 @@
 #include "cli/lastwords.h"
 #include "base/mem.h"
 #include "run/outputs.h"
-#include "run/dmrgrun.h"
 #include "base/partial.h"
+#include "cli/planrun.h"
 #include "cli/plot.h"
 #include "cli/report.h"
 #include "run/runfile.h"
 #include "io/sealed.h"
-#include "run/task.h"
 
 enum { STATUS_OK = 0, STATUS_BAD = 2, STATUS_INTERRUPTED = 130 };
 
@@ -58,7 +57,7 @@ static void on_signal(int number)
         return;
     }
     if (++interrupts > 1) {
-        kl_dmrgcli_abandon();
+        kl_dmrgcli_release();
         kl_partial_abandon();
         signal(number, SIG_DFL);
         raise(number);
@@ -92,133 +91,6 @@ static int was_interrupted(void *none)
     return interrupts > 0;
 }
 
-/* ---------------------------------------------------------------- plan and growth */
-
-static kl_status command_plan(const kl_options *o, kl_err *err)
-{
-    static const int ladder[] = {64, 128, 256, 512, 1024};
-    enum { NLADDER = sizeof(ladder) / sizeof(ladder[0]) };
-    kl_status st = KL_OK;
-    kl_task *t = NULL;
-    kl_dmrg_plan plan[NLADDER];
-    char charges[256], lattice[256];
-    int n = 0;
-    memset(plan, 0, sizeof(plan));
-    KL_TRY(kl_options_check(o, err));
-    if (o->method != NULL && strcmp(o->method, "ed") == 0) return kl_edcli_plan(o, err);
-    KL_TRY(kl_task_create(o, (int)o->sites, &t, err));
-    KL_TRY(kl_task_charges(t, err));
-    KL_TRY(kl_task_one_sector(t, "a plan is for", err));
-    KL_TRY(kl_task_aim(t, t->target, err));
-    KL_TRY(kl_task_exec(o, &t->ex, err));
-    const int widest = kl_options_widest(o);
-    for (int i = 0; i < (widest > 0 ? 1 : NLADDER); i++) {
-        KL_TRY(kl_dmrg_make_plan(t->terms, t->ex, &t->dmrg, widest > 0 ? widest : ladder[i], &plan[i], err));
-        n = i + 1;
-    }
-    snprintf(lattice, sizeof(lattice), "%.200s, %d sites", t->lat->spec, t->lat->nsite);
-    const kl_report_head head = {t->model, lattice,
-                                 kl_qn_print(t->model, t->target, charges, sizeof(charges))};
-    if (o->json) kl_report_plan_json(stdout, &head, n, plan);
-    else kl_report_plan(stdout, &head, n, plan);
-out:
-    for (int i = 0; i < n; i++) kl_dmrg_plan_clear(&plan[i]);
-    kl_task_destroy(&t);
-    return st;
-}
-
-typedef struct growth {
-    const kl_task *whole; /* of the full length */
-    kl_qn target;
-    int nsite;
-} growth;
-
-/* Terms of a chain of nsite sites and the reachable charges nearest to the target's share of it. */
-static kl_status growth_terms(void *self, int nsite, kl_terms **out, kl_qn *target, kl_err *err)
-{
-    const growth *g = self;
-    kl_status st = KL_OK;
-    kl_task *t = NULL;
-    kl_qn *sector = NULL;
-    int64_t n = 0;
-    const kl_model *const m = g->whole->model;
-    KL_TRY(kl_task_chain(g->whole, nsite, &t, err));
-    KL_TRY(kl_dmrg_sectors(t->terms, &sector, &n, err));
-    double best = INFINITY;
-    for (int64_t i = 0; i < n; i++) {
-        double far = 0;
-        for (int c = 0; c < m->ncharge; c++) {
-            const double wanted =
-                m->charge[c].modulus > 0 ? g->target.v[c] : (double)g->target.v[c] * nsite / g->nsite;
-            far += (sector[i].v[c] - wanted) * (sector[i].v[c] - wanted);
-        }
-        if (far < best) {
-            best = far;
-            *target = sector[i];
-        }
-    }
-    *out = t->terms;
-    t->terms = NULL;
-out:
-    kl_free(&sector);
-    kl_task_destroy(&t);
-    return st;
-}
-
-static kl_status command_growth(const kl_options *o, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_task *t = NULL;
-    kl_growth_row *row = NULL;
-    char charges[256], lattice[64];
-    if (o->sites < 4 || o->sites % 2 != 0)
-        return kl_fail(
-            err, KL_EINPUT,
-            "--sites: growth adds two sites at a time and needs an even number from 4 on, not %lld",
-            (long long)o->sites);
-    KL_TRY(kl_options_check(o, err));
-    KL_TRY(kl_outputs_check(o, NULL, err));
-    KL_TRY(kl_task_create(o, 0, &t, err));
-    KL_TRY(kl_task_charges(t, err));
-    KL_TRY(kl_task_one_sector(t, "growth is for", err));
-    for (int i = 0; i < t->model->nparam; i++) {
-        const kl_param_kind kind = t->model->param[i].kind;
-        const kl_result_param list = {.n = kind == KL_PARAM_SCALAR ? 0
-                                           : kind == KL_PARAM_SITE ? t->params->nsite
-                                                                   : t->params->nbond,
-                                      .value = t->params->array[i]};
-        if (list.n > 0 && !kl_result_param_even(&list))
-            KL_TRY(kl_fail(
-                err, KL_EINPUT,
-                "--parameter %s: growth begins with 4 sites and takes one value for all of them, no list",
-                t->model->param[i].name));
-    }
-    KL_TRY(kl_task_exec(o, &t->ex, err));
-    const int n = ((int)o->sites - 2) / 2;
-    KL_TRY(kl_alloc(&row, n, KL_MEM_MISC, err));
-    growth g = {t, t->target, (int)o->sites};
-    const kl_growth_opts opts = {.nsite = (int)o->sites,
-                                 .m = o->m > 0 ? (int)o->m : 256,
-                                 .strategy = t->dmrg.strategy,
-                                 .tol = 1e-8,
-                                 .max_basis = o->basis > 0 ? (int)o->basis : 20,
-                                 .records = o->save_records,
-                                 .seed = t->dmrg.seed,
-                                 .self = &g,
-                                 .make_terms = growth_terms};
-    KL_TRY(kl_dmrg_grow(&opts, t->ex, row, err));
-    snprintf(lattice, sizeof(lattice), "chain, grown from 4 to %d sites, m = %d, %s, %d thread%s", opts.nsite,
-             opts.m, t->ex->name, t->ex->nthread, t->ex->nthread == 1 ? "" : "s");
-    const kl_report_head head = {t->model, lattice,
-                                 kl_qn_print(t->model, t->target, charges, sizeof(charges))};
-    if (o->json) kl_report_growth_json(stdout, &head, n, row);
-    else kl_report_growth(stdout, &head, n, row);
-out:
-    kl_free(&row);
-    kl_task_destroy(&t);
-    return st;
-}
-
 /* ---------------------------------------------------------------- files */
 
 static kl_status command_show(const kl_options *o, kl_err *err)
@@ -232,52 +104,6 @@ static kl_status command_show(const kl_options *o, kl_err *err)
     else (ed ? kl_edreport_text : kl_report_result)(stdout, r, NULL);
     kl_result_destroy(&r);
     return KL_OK;
-}
-
-/* The system is that of the file's own options. */
-static kl_status command_measure(kl_options *o, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_result *r = NULL;
-    kl_task *t = NULL;
-    kl_state *state = NULL;
-    const double started = kl_clock();
-    int held = -1;
-    if (o->measure.n == 0)
-        return kl_fail(err, KL_EINPUT,
-                       "measure: --measure is missing; `kronlat measure --help' lists what can be measured");
-    held = kl_sealed_hold(o->file); /* or what others measure meanwhile would be lost */
-    if (interrupts > 0)
-        KL_TRY(kl_fail(err, KL_EIO, "%.300s: interrupted while another program had the file", o->file));
-    KL_TRY(kl_result_read(o->file, &r, err));
-    o->command = KL_CMD_DMRG;
-    const kl_text_list asked = o->measure;
-    o->measure = (kl_text_list){0}; /* what was asked of the run is in the file */
-    st = kl_runfile_adopt(o, r, err);
-    for (int i = 0; i < o->measure.n; i++) kl_free(&o->measure.text[i]);
-    kl_free(&o->measure.text);
-    o->measure = asked;
-    if (st != KL_OK) goto out;
-    KL_TRY(kl_task_create(o, 0, &t, err));
-    KL_TRY(kl_dmrgrun_check_measure(t, err));
-    KL_TRY(kl_task_charges(t, err));
-    KL_TRY(kl_result_match(o->file, r, t->model, t->lat, t->params, t->target, 0, err));
-    KL_TRY(kl_result_read_state(o->file, t->terms, &state, err));
-    KL_TRY(kl_task_exec(o, &t->ex, err));
-    KL_TRY(kl_dmrgrun_measure(t, state, 0, r, err));
-    st = kl_result_write(o->file, r, state, err);
-    if (held >= 0) close(held);
-    held = -1;
-    const kl_run_facts facts = {t->ex->name, t->ex->nthread, st == KL_OK ? o->file : NULL,
-                                kl_clock() - started};
-    if (o->json) kl_report_result_json(stdout, r, &facts);
-    else kl_report_result(stdout, r, &facts);
-out:
-    if (held >= 0) close(held);
-    kl_state_destroy(&state);
-    kl_task_destroy(&t);
-    kl_result_destroy(&r);
-    return st;
 }
 
 static kl_status command_plot(const kl_options *o, kl_err *err)
@@ -309,13 +135,26 @@ static kl_status flush_output(kl_err *err)
     return kl_fail(err, KL_EIO, "the report cannot be written to stdout: %s", strerror(errno));
 }
 
-/* DMRG, exact diagonalization or configuration interaction. */
-static kl_status command_run(kl_options *o, int *status, kl_err *err)
+static kl_status command_dmrg(kl_options *o, int *status, kl_err *err)
 {
     int stopped = 0;
-    const kl_status st = o->command == KL_CMD_DMRG ? kl_dmrgcli_run(o, &stopped, err)
-                         : o->command == KL_CMD_ED ? kl_edcli_run(o, &stopped, err)
-                                                   : kl_cicli_run(o, &stopped, err);
+    const kl_status st = kl_dmrgcli_run(o, &stopped, err);
+    if (st == KL_OK && stopped) *status = STATUS_INTERRUPTED;
+    return st;
+}
+
+static kl_status command_ed(kl_options *o, int *status, kl_err *err)
+{
+    int stopped = 0;
+    const kl_status st = kl_edcli_run(o, &stopped, err);
+    if (st == KL_OK && stopped) *status = STATUS_INTERRUPTED;
+    return st;
+}
+
+static kl_status command_ci(kl_options *o, int *status, kl_err *err)
+{
+    int stopped = 0;
+    const kl_status st = kl_cicli_run(o, &stopped, err);
     if (st == KL_OK && stopped) *status = STATUS_INTERRUPTED;
     return st;
 }
@@ -354,18 +193,15 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
     }
     if (st != KL_OK) return st;
     switch (o->command) {
-    case KL_CMD_DMRG:
-        if (!o->infinite) return command_run(o, status, err);
-        st = kl_options_check(o, err);
-        return st == KL_OK ? command_growth(o, err) : st;
-    case KL_CMD_ED:
-    case KL_CMD_CI: return command_run(o, status, err);
-    case KL_CMD_PLAN: return command_plan(o, err);
+    case KL_CMD_DMRG: return command_dmrg(o, status, err);
+    case KL_CMD_ED: return command_ed(o, status, err);
+    case KL_CMD_CI: return command_ci(o, status, err);
+    case KL_CMD_PLAN: return kl_planrun_plan(o, err);
     case KL_CMD_EXPLAIN: return kl_explain_command(o, err);
-    case KL_CMD_GROWTH: return command_growth(o, err);
+    case KL_CMD_GROWTH: return kl_planrun_growth(o, err);
     case KL_CMD_MODELS: return kl_inventory_models(o, err);
     case KL_CMD_DEVICES: return kl_inventory_devices(o, err);
-    case KL_CMD_MEASURE: return command_measure(o, err);
+    case KL_CMD_MEASURE: return kl_dmrgcli_measure(o, err);
     case KL_CMD_SHOW: return command_show(o, err);
     case KL_CMD_PLOT: return command_plot(o, err);
     case KL_CMD_COMPLETION: return kl_completion_script(o->file, err);

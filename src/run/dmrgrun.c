@@ -57,13 +57,10 @@ out:
     return st;
 }
 
-kl_status kl_dmrgrun_open(kl_options *o, const kl_task_given *given, kl_task **t, kl_result **done,
-                          kl_err *err)
+kl_status kl_dmrgrun_prepare(const kl_options *o, const kl_task_given *given, kl_task **t, kl_err *err)
 {
     kl_status st = KL_OK;
     *t = NULL;
-    *done = NULL;
-    if (o->resume != NULL) KL_TRY(read_done(o, done, err));
     KL_TRY(kl_options_check(o, err));
     KL_TRY(kl_outputs_check(o, NULL, err));
     KL_TRY(kl_task_create_given(o, given, t, err));
@@ -72,6 +69,18 @@ kl_status kl_dmrgrun_open(kl_options *o, const kl_task_given *given, kl_task **t
     KL_TRY(kl_task_settle(*t, err));
 out:
     if (st != KL_OK) kl_task_destroy(t);
+    return st;
+}
+
+kl_status kl_dmrgrun_open(kl_options *o, const kl_task_given *given, kl_task **t, kl_result **done,
+                          kl_err *err)
+{
+    kl_status st = KL_OK;
+    *t = NULL;
+    *done = NULL;
+    if (o->resume != NULL) KL_TRY(read_done(o, done, err));
+    KL_TRY(kl_dmrgrun_prepare(o, given, t, err));
+out:
     if (st != KL_OK) kl_result_destroy(done);
     return st;
 }
@@ -87,7 +96,7 @@ kl_status kl_dmrgrun_start(kl_task *t, const kl_result *done, kl_state **state, 
         KL_TRY(kl_request_check_other(&scene, o->measure.text[i], t->target, err));
     if (done != NULL) {
         KL_TRY(kl_result_match(o->resume, done, t->model, t->lat, t->params, t->target, 1, err));
-        if (o->nschedule > 0 && done->sweep_done >= o->nschedule)
+        if (!done->finished && o->nschedule > 0 && done->sweep_done >= o->nschedule)
             KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s is past the %d sweeps of the schedule",
                            o->resume, o->nschedule));
         KL_TRY(kl_result_read_state(o->resume, t->terms, state, err));
@@ -185,7 +194,7 @@ kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err)
                                      .due = keeps ? checkpoint_due : NULL};
     x->unmeasured = KL_OK;
     kl_result_destroy(&x->r);
-    KL_TRY(kl_runfile_options(t->o, t, x->swept, x->value, &text, err));
+    KL_TRY(kl_runfile_options(t->o, t, x->at, &text, err));
     KL_TRY(kl_result_create(t->model, t->lat, t->params, t->dmrg.target, t->dmrg.seed, KL_VERSION,
                             t->o->command_line, text, &x->r, err));
     t->dmrg.ndone = x->done != NULL ? x->done->sweep_done : 0;

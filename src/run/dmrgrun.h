@@ -4,7 +4,7 @@
 #ifndef KL_DMRGRUN_H
 #define KL_DMRGRUN_H
 #include "run/pace.h"
-#include "run/task.h"
+#include "run/runfile.h"
 
 /* Reads what --resume names, whose options o takes over where it has none of its own; checks everything that
    can be checked before work begins; makes the task, its executor opened. given: as for kl_task_create. *done:
@@ -16,13 +16,16 @@ kl_status kl_dmrgrun_open(kl_options *o, const kl_task_given *given, kl_task **t
    NULL: there is none. */
 kl_status kl_dmrgrun_start(kl_task *t, const kl_result *done, kl_state **state, kl_err *err) KL_MUST_CHECK;
 
+/* The same for options that are complete, without --resume. */
+kl_status kl_dmrgrun_prepare(const kl_options *o, const kl_task_given *given, kl_task **t,
+                             kl_err *err) KL_MUST_CHECK;
+
 typedef struct kl_dmrgrun {
     kl_task *t;            /* borrowed, as are those below */
     const kl_watch *watch; /* NULL: nobody is told */
     const char *path;      /* of checkpoints; NULL or "": none */
     const kl_result *done; /* NULL, or the part that is done */
-    const char *swept;     /* NULL, or the parameter that has `value` in this run */
-    double value;
+    const kl_runfile_point *at; /* NULL, or the value of a sweep that this run is of */
     kl_result *r;         /* what is found, the caller's to destroy */
     kl_status unmeasured; /* KL_OK, or why what --measure asks for is missing: the run itself is kept */
     kl_err why;

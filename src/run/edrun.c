@@ -193,7 +193,7 @@ kl_status kl_edrun_sector(kl_edrun *x, kl_qn target, kl_err *err)
     KL_TRY(kl_edrun_operator(t, target, &opts, &x->ed, err));
     keep.n = x->ed->op.n;
     if (x->going_on) KL_TRY(kl_edkeep_read(&keep, err));
-    KL_TRY(kl_runfile_options(t->o, t, NULL, 0, &options, err));
+    KL_TRY(kl_runfile_options(t->o, t, NULL, &options, err));
     KL_TRY(find_states(t, x->ed, &opts, options, x, &keep, &found, &x->x, &x->ldx, err));
     x->stopped = found.stop == KL_ED_INTERRUPTED;
     if (!x->stopped) {
@@ -303,7 +303,7 @@ kl_status kl_edrun_thermal(kl_edrun *x, kl_err *err)
     }
     for (int64_t i = 0; i < n; i++) KL_TRY(check_memory(t, sector[i], &three, err));
     t->dmrg.target = t->target;
-    KL_TRY(kl_runfile_options(o, t, NULL, 0, &options, err));
+    KL_TRY(kl_runfile_options(o, t, NULL, &options, err));
     if (x->going_on) {
         KL_TRY(kl_edkeep_read(&keep, err));
         if (keep.stage != KL_EDSTAGE_THERMAL)
