@@ -22,6 +22,8 @@
 
 #include "bench/bench.h"
 #include "cli/cicli.h"
+#include "cli/commandline.h"
+#include "cli/completion.h"
 #include "io/cifile.h"
 #include "config.h"
 #include "cli/edreport.h"
@@ -30,6 +32,7 @@
 #include "cli/inventory.h"
 #include "base/isa.h"
 #include "cli/job.h"
+#include "cli/manpage.h"
 #include "cli/lastwords.h"
 #include "base/mem.h"
 #include "cli/outputs.h"
@@ -93,6 +96,12 @@ static void keep_memory(void)
 #endif
 }
 
+static int was_interrupted(void *none)
+{
+    (void)none;
+    return interrupts > 0;
+}
+
 /* ---------------------------------------------------------------- one run of DMRG */
 
 typedef struct run {
@@ -106,12 +115,6 @@ typedef struct run {
     kl_err why;
     double started;
 } run;
-
-static int asked_to_stop(void *self)
-{
-    (void)self;
-    return interrupts > 0;
-}
 
 static int checkpoint_due(void *self)
 {
@@ -234,7 +237,7 @@ static kl_status run_once(run *x, kl_state **state, const kl_result *done, const
     const kl_dmrg_monitor monitor = {x,
                                      on_step,
                                      on_sweep,
-                                     asked_to_stop,
+                                     was_interrupted,
                                      x->path[0] != '\0' ? on_checkpoint : NULL,
                                      x->path[0] != '\0' ? checkpoint_due : NULL};
     kl_result_destroy(&x->r);
@@ -546,7 +549,7 @@ out:
 }
 
 typedef struct growth {
-    const kl_task *whole;  /* of the full length */
+    const kl_task *whole; /* of the full length */
     kl_qn target;
     int nsite;
 } growth;
@@ -727,12 +730,10 @@ static kl_status flush_output(kl_err *err)
     return kl_fail(err, KL_EIO, "the report cannot be written to stdout: %s", strerror(errno));
 }
 
-static int was_interrupted(void) { return interrupts > 0; }
-
 static kl_status command_ed(kl_options *o, int *status, kl_err *err)
 {
     int stopped = 0;
-    const kl_status st = kl_edrun_command(o, was_interrupted, &stopped, err);
+    const kl_status st = kl_edrun_command(o, &stopped, err);
     if (st == KL_OK && stopped) *status = STATUS_INTERRUPTED;
     return st;
 }
@@ -740,9 +741,23 @@ static kl_status command_ed(kl_options *o, int *status, kl_err *err)
 static kl_status command_ci(kl_options *o, int *status, kl_err *err)
 {
     int stopped = 0;
-    const kl_status st = kl_cicli_run(o, was_interrupted, &stopped, err);
+    const kl_status st = kl_cicli_run(o, &stopped, err);
     if (st == KL_OK && stopped) *status = STATUS_INTERRUPTED;
     return st;
+}
+
+static kl_status command_man(const kl_options *o, kl_err *err)
+{
+    kl_command command;
+    const kl_status st = kl_manpage_command(o->file, &command, err);
+    if (st == KL_OK) kl_manpage_print(command);
+    return st;
+}
+
+static int is_bench(kl_command command)
+{
+    return command == KL_CMD_BENCH || command == KL_CMD_TUNE ||
+           (command >= KL_CMD_BENCH_GEMM && command <= KL_CMD_BENCH_CUDA);
 }
 
 static kl_status dispatch(kl_options *o, int *status, kl_err *err)
@@ -753,7 +768,7 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
         return KL_OK;
     }
     if (o->command == KL_CMD_HELP || o->help) {
-        kl_options_help(o->command);
+        kl_commandline_help(o->command);
         return KL_OK;
     }
     if (o->command == KL_CMD_RUN) {
@@ -776,7 +791,10 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
     case KL_CMD_MEASURE: return command_measure(o, err);
     case KL_CMD_SHOW: return command_show(o, err);
     case KL_CMD_PLOT: return command_plot(o, err);
+    case KL_CMD_COMPLETION: return kl_completion_script(o->file, err);
+    case KL_CMD_MAN: return command_man(o, err);
     default:
+        if (is_bench(o->command)) return kl_bench_run(o, err);
         return kl_fail(err, KL_EABSENT, "%s is not built into this program", kl_command_name(o->command));
     }
 }
@@ -788,7 +806,7 @@ int main(int argc, char **argv)
     int status = STATUS_OK;
     char help[] = "--help", *words[] = {argv[0], argc > 2 ? argv[2] : NULL, help, NULL};
     keep_memory();
-    kl_isa_flush_denormals();
+    (void)kl_isa_flush_denormals();
     kl_lastwords_prepare(STATUS_BAD);
     /* `help COMMAND' is `COMMAND --help' */
     if (argc > 2 && strcmp(argv[1], "help") == 0) argc = 3, argv = words;
@@ -797,11 +815,13 @@ int main(int argc, char **argv)
         kl_report_error(err.text);
         return STATUS_BAD;
     }
-    if (argc > 1 && strcmp(argv[1], "bench") == 0) return kl_bench_main(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "tune") == 0) return kl_bench_main(argc, argv);
-    catch_signals();
-    kl_on_interrupt(was_interrupted);
-    st = kl_options_parse(argc - 1, argv + 1, &o, &err);
+    (void)kl_on_interrupt((kl_interrupt){was_interrupted, NULL});
+    if (argc > 2 && strcmp(argv[1], "completion") == 0 && strcmp(argv[2], "--words") == 0) {
+        kl_completion_words(argc - 3, argv + 3); /* asked by the scripts, at every press of the key */
+        return STATUS_OK;
+    }
+    st = kl_commandline_parse(argc - 1, argv + 1, &o, &err);
+    if (st == KL_OK && !is_bench(o->command)) catch_signals(); /* a benchmark has nothing to save */
     if (st == KL_OK) st = dispatch(o, &status, &err);
     if (st == KL_OK) st = flush_output(&err);
     if (st != KL_OK) {

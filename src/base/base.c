@@ -126,11 +126,16 @@ static int read_number(const char *p, char **end, locale_t c, double *out)
     return 1;
 }
 
-static int (*asked_to_stop)(void);
+static _Thread_local kl_interrupt interrupt; /* of the call that this thread is in */
 
-void kl_on_interrupt(int (*asked)(void)) { asked_to_stop = asked; }
+kl_interrupt kl_on_interrupt(kl_interrupt whom)
+{
+    const kl_interrupt before = interrupt;
+    interrupt = whom;
+    return before;
+}
 
-int kl_interrupted(void) { return asked_to_stop != NULL && asked_to_stop(); }
+int kl_interrupted(void) { return interrupt.asked != NULL && interrupt.asked(interrupt.self); }
 
 int kl_parse_double(const char *text, double *out)
 {

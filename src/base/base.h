@@ -64,9 +64,16 @@ static inline uint64_t kl_hash_mix(uint64_t h, uint64_t word)
    NULL. */
 const char *kl_closest(const char *word, const char *const *list);
 
-/* Long waits of the library (files, Lua) ask whether the program was told to stop. The program says how,
-   once, at its start: the library catches no signals. Without that, 0. */
-void kl_on_interrupt(int (*asked)(void));
+/* Who is asked whether to stop: asked(self) is nonzero when the caller wants an end. asked NULL: nobody. */
+typedef struct kl_interrupt {
+    int (*asked)(void *self);
+    void *self;
+} kl_interrupt;
+
+/* Long waits (files, Lua) and runs on this thread ask `whom` from now on; returns who was asked before, to be
+   set again. The library catches no signals. */
+kl_interrupt kl_on_interrupt(kl_interrupt whom);
+/* The answer of whom this thread asks; 0 where nobody is. */
 int kl_interrupted(void);
 
 /* Reads all of text as a number in the C locale, whatever the process set; accepts "1/2". Returns 1 on

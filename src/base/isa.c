@@ -50,13 +50,30 @@ kl_status kl_isa_check(kl_err *err)
                    known ? "this processor has no such instructions" : "no such instruction set", allowed);
 }
 
-void kl_isa_flush_denormals(void)
-{
 #if defined(__x86_64__)
-    _mm_setcsr(_mm_getcsr() | 0x8040); /* results that underflow, operands that are denormal */
-#elif defined(__aarch64__)
-    uint64_t control;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(control));
-    __asm__ volatile("msr fpcr, %0" : : "r"(control | (uint64_t)1 << 24));
-#endif
+/* Exceptions masked, to nearest; results that underflow and operands that are denormal are 0. */
+enum { OUR_MODE = 0x1f80 | 0x8040 };
+
+uint64_t kl_isa_flush_denormals(void)
+{
+    const uint64_t before = _mm_getcsr();
+    _mm_setcsr(OUR_MODE);
+    return before;
 }
+
+void kl_isa_restore_mode(uint64_t mode) { _mm_setcsr((unsigned)mode); }
+#elif defined(__aarch64__)
+uint64_t kl_isa_flush_denormals(void)
+{
+    uint64_t before;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(before));
+    kl_isa_restore_mode((uint64_t)1 << 24);
+    return before;
+}
+
+void kl_isa_restore_mode(uint64_t mode) { __asm__ volatile("msr fpcr, %0" : : "r"(mode)); }
+#else
+uint64_t kl_isa_flush_denormals(void) { return 0; }
+
+void kl_isa_restore_mode(uint64_t mode) { (void)mode; }
+#endif

@@ -16,8 +16,10 @@ int kl_isa_choose(void);
    then. */
 kl_status kl_isa_check(kl_err *err) KL_MUST_CHECK;
 
-/* From now on numbers below 2.2e-308 are 0 in this thread, and in those that it starts. A wavefunction's
-   parts that die out would otherwise be worked on at a tenth of the speed. For the program's start. */
-void kl_isa_flush_denormals(void);
+/* From now on numbers below 2.2e-308 are 0 in this thread, and in those that it starts; rounding is to
+   nearest and no operation traps, whatever the caller had chosen. A wavefunction's parts that die out would
+   otherwise be worked on at a tenth of the speed. Returns the mode that was, for kl_isa_restore_mode. */
+uint64_t kl_isa_flush_denormals(void);
+void kl_isa_restore_mode(uint64_t mode);
 
 #endif

@@ -6,29 +6,32 @@
 #include "base/partial.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The open ones, for a signal's handler, which may come at any instruction. */
+/* The open ones, for a signal's handler, which may come at any instruction and asks for no lock. */
 static kl_partial *volatile held;
+static pthread_mutex_t one_writer = PTHREAD_MUTEX_INITIALIZER; /* of the list */
 
 static void hold(kl_partial *p)
 {
+    pthread_mutex_lock(&one_writer);
     p->next = held;
     held = p;
+    pthread_mutex_unlock(&one_writer);
 }
 
 static void let_go(const kl_partial *p)
 {
-    if (held == p) {
-        held = p->next;
-        return;
-    }
-    for (kl_partial *at = held; at != NULL; at = at->next) {
-        if (at->next == p) at->next = p->next;
-    }
+    pthread_mutex_lock(&one_writer);
+    if (held == p) held = p->next;
+    else
+        for (kl_partial *at = held; at != NULL; at = at->next)
+            if (at->next == p) at->next = p->next;
+    pthread_mutex_unlock(&one_writer);
 }
 
 void kl_signals_wait(sigset_t *before)

@@ -16,6 +16,7 @@
 #include "bench/bench_compare.h"
 #include "bench/bench_hx.h"
 #include "bench/bench_tall.h"
+#include "cli/commandline.h"
 #include "cli/edrun.h"
 #include "base/blas.h"
 #include "config.h"
@@ -28,38 +29,6 @@
 #ifdef KL_HAVE_XSMM
 #include <libxsmm.h>
 #endif
-
-static const char usage[] =
-    "Usage: kronlat bench WHAT [OPTIONS]\n"
-    "  gemm                      small dense products: our kernel and the BLAS, n = 4 to 512\n"
-    "  dmrg [MODEL ...]          CPU seconds to a wanted accuracy by the default schedule. Without a model: "
-    "Heisenberg N=100 to 1e-10 and\n"
-    "                            Hubbard L=100, U=8 to 1e-8 and 1e-10. With one: the options of `kronlat "
-    "dmrg`, and\n"
-    "    --exact E               the energy to compare with\n"
-    "    --beside COMMAND        runs COMMAND in the same minute (no model: one for each case, in order) and "
-    "reads lines with\n"
-    "                            'rel.err X ... cpu S' from it\n"
-    "  ed MODEL ...              the options of `kronlat ed': products with H by each instruction set, and "
-    "the lowest energy from nothing\n"
-    "    --exact E               the energy to compare with\n"
-    "    --beside COMMAND        runs COMMAND in the same minute and reads 'H v ... R M states/s' and 'E "
-    "...' from it\n"
-    "  ci [FILE ...]             sparse formats and configuration interaction; `kronlat bench ci --help' "
-    "tells more\n"
-    "  hx MODEL ...              one H x at the middle bond, strategies lr and l11r, 1 and --threads "
-    "threads; m from --m\n"
-    "  hx --replay FILE          the lists that --save-records wrote: processor, device with every "
-    "projection, both, and the assembled CSR matrix; add --help\n"
-    "  offload [OPTIONS]         every operation on the offload device, beside ceilings of the same run; "
-    "--help says more\n"
-    "  cuda [OPTIONS]            the same by CUDA, and lists by every projection and by cuBLAS\n"
-    "  compare [OPTIONS]         each operation and size: host, offload, cuda, NVIDIA's library, ceiling; "
-    "CSV, JSON, plot; --help says more\n"
-    "  gemv_trans [OPTIONS]      V^T x for all widths and heights, kernels and libraries side by side; "
-    "--help says more\n"
-    "Example: kronlat bench dmrg hubbard --sites 100 -p U=8 --charge N_up=50 --charge N_dn=50 --accuracy "
-    "1e-8 --exact -32.545776173090661\n";
 
 /* ---------------------------------------------------------------- gemm */
 
@@ -188,15 +157,14 @@ static kl_status beside(const char *command, double accuracy, double *seconds, k
     return pclose(f) == 0 ? KL_OK : kl_fail(err, KL_EIO, "bench: '%s' failed", command);
 }
 
-static kl_status bench_dmrg_one(int argc, char **argv, double exact, const char *command, kl_err *err)
+static kl_status bench_dmrg_one(kl_options *o, double exact, const char *command, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_options *o = NULL;
     kl_task *t = NULL;
     kl_state *state = NULL;
     kl_dmrg_result res = {0};
-    KL_TRY(kl_options_parse(argc, argv, &o, err));
     KL_TRY(kl_options_check(o, err));
+    o->command = KL_CMD_DMRG;
     watch w = {.exact = exact,
                .accuracy = o->accuracy > 0 ? o->accuracy : 1e-9,
                .reached = -1,
@@ -232,7 +200,6 @@ out:
     kl_state_destroy(&state);
     kl_dmrg_result_clear(&res);
     kl_task_destroy(&t);
-    kl_options_destroy(&o);
     return st;
 }
 
@@ -338,17 +305,16 @@ out:
     return st;
 }
 
-static kl_status bench_hx(int argc, char **argv, kl_err *err)
+static kl_status bench_hx(kl_options *o, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_options *o = NULL;
     kl_task *t = NULL;
     kl_state *state = NULL;
     kl_dmrg_result res = {0};
     double *y0 = NULL, base = 0;
     kl_dmrg_sweep sweeps[64];
-    KL_TRY(kl_options_parse(argc, argv, &o, err));
     KL_TRY(kl_options_check(o, err));
+    o->command = KL_CMD_DMRG;
     if (o->m <= 0) o->m = 512;
     KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_task_exec(o, &t->ex, err));
@@ -380,107 +346,74 @@ out:
     kl_state_destroy(&state);
     kl_dmrg_result_clear(&res);
     kl_task_destroy(&t);
-    kl_options_destroy(&o);
     return st;
 }
 
 /* ---------------------------------------------------------------- */
 
 static const struct {
-    const char *words[12];
+    const char *words[10];
     double exact; /* Bethe ansatz, open chain */
 } cases[] = {
-    {{"dmrg", "heisenberg", "--sites=100", "--charge=Sz=0", "--accuracy=1e-10", "--threads=1"},
+    {{"bench", "dmrg", "heisenberg", "--sites=100", "--charge=Sz=0", "--accuracy=1e-10", "--threads=1"},
      -44.127739893296235},
-    {{"dmrg", "hubbard", "--sites=100", "-pU=8", "--charge=N_up=50", "--charge=N_dn=50", "--accuracy=1e-8",
-      "--threads=1"},
+    {{"bench", "dmrg", "hubbard", "--sites=100", "-pU=8", "--charge=N_up=50", "--charge=N_dn=50",
+      "--accuracy=1e-8", "--threads=1"},
      -32.545776173090661},
-    {{"dmrg", "hubbard", "--sites=100", "-pU=8", "--charge=N_up=50", "--charge=N_dn=50", "--accuracy=1e-10",
-      "--threads=1"},
+    {{"bench", "dmrg", "hubbard", "--sites=100", "-pU=8", "--charge=N_up=50", "--charge=N_dn=50",
+      "--accuracy=1e-10", "--threads=1"},
      -32.545776173090661},
 };
+enum { NCASE = sizeof cases / sizeof *cases };
 
-/* Takes our own options out of argv: --exact E, --beside COMMAND (repeatable). */
-static kl_status own_options(int *argc, char **argv, double *exact, int *nbeside, const char **command,
-                             int most, kl_err *err)
+/* Without a model: all cases, each beside a program of its own where they are named. */
+static kl_status bench_cases(const kl_options *asked, kl_err *err)
 {
-    int kept = 0;
-    for (int i = 0; i < *argc; i++) {
-        const int is_exact = !strcmp(argv[i], "--exact"), is_beside = !strcmp(argv[i], "--beside");
-        if (!is_exact && !is_beside) {
-            argv[kept++] = argv[i];
-            continue;
-        }
-        if (++i == *argc) return kl_fail(err, KL_EINPUT, "%s: a value is missing", argv[i - 1]);
-        if (is_exact && (!kl_parse_double(argv[i], exact) || !isfinite(*exact) || *exact == 0))
-            return kl_fail(err, KL_EINPUT, "--exact: '%s' is not an energy to compare with (a number, not 0)",
-                           argv[i]);
-        if (is_beside) {
-            if (*nbeside == most) return kl_fail(err, KL_EINPUT, "--beside: at most %d commands", most);
-            command[(*nbeside)++] = argv[i];
-        }
-    }
-    *argc = kept;
-    return KL_OK;
-}
-
-static kl_status run(int argc, char **argv, kl_err *err)
-{
-    enum { MOST_BESIDE = 16 };
     kl_status st = KL_OK;
-    const char *command[MOST_BESIDE] = {NULL};
-    int nbeside = 0;
-    double exact = 0;
-    if (argc < 2 || !strcmp(argv[1], "--help")) {
-        fputs(usage, stdout);
-        return KL_OK;
-    }
-    const char *const what = argv[1];
-    if (!strcmp(what, "offload") || !strcmp(what, "cuda")) return kl_bench_offload(argc - 1, argv + 1, err);
-    if (!strcmp(what, "tune")) return kl_bench_tune(argc - 1, argv + 1, err);
-    if (!strcmp(what, "compare")) return kl_bench_compare(argc - 1, argv + 1, err);
-    if (!strcmp(what, "gemv_trans")) return kl_bench_tall(argc - 1, argv + 1, err);
-    if (!strcmp(what, "gemm") && argc == 2) return bench_gemm(err);
-    if (!strcmp(what, "gemm") && strcmp(argv[2], "--help"))
-        return kl_fail(err, KL_EINPUT, "bench gemm takes no arguments; seen '%s'", argv[2]);
-    argv++, argc--;
-    if (!strcmp(what, "hx"))
-        for (int i = 1; i < argc; i++)
-            if (!strcmp(argv[i], "--replay")) return kl_bench_replay(argc, argv, err);
-    if (!strcmp(what, "ci")) return kl_bench_ci(argc, argv, err);
-    for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], "--help")) {
-            fputs(usage, stdout);
-            return KL_OK;
-        }
-    KL_TRY(own_options(&argc, argv, &exact, &nbeside, command, MOST_BESIDE, err));
-    if (!strcmp(what, "dmrg") && argc > 1) return bench_dmrg_one(argc, argv, exact, command[0], err);
-    if (!strcmp(what, "hx")) {
-        static char dmrg[] = "dmrg";
-        argv[0] = dmrg;
-        return bench_hx(argc, argv, err);
-    }
-    if (!strcmp(what, "ed")) return kl_edrun_bench(argc, argv, exact, command[0], err);
-    if (strcmp(what, "dmrg"))
-        return kl_fail(err, KL_EINPUT,
-                       "bench: '%s' is not one of gemm, gemv_trans, compare, dmrg, hx, offload, cuda, ed, ci",
-                       what);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *words[12];
+    kl_options *o = NULL;
+    const char *name, *value;
+    char number[40];
+    for (int i = 0; kl_options_given(asked, i, &name, &value, number); i++)
+        if (strcmp(name, "beside") != 0)
+            KL_TRY(kl_fail(err, KL_EINPUT,
+                           "bench dmrg: MODEL is missing; without one --beside alone is allowed, not --%s",
+                           name));
+    if (asked->bench.beside.n > NCASE)
+        KL_TRY(kl_fail(err, KL_EINPUT, "--beside: at most %d commands", (int)NCASE));
+    for (int i = 0; i < NCASE; i++) {
+        char *words[10];
         int n = 0;
-        while (n < 12 && cases[i].words[n]) words[n] = (char *)(uintptr_t)cases[i].words[n], n++;
-        KL_TRY(bench_dmrg_one(n, words, cases[i].exact, (int)i < nbeside ? command[i] : NULL, err));
+        while (n < 10 && cases[i].words[n]) words[n] = (char *)(uintptr_t)cases[i].words[n], n++;
+        KL_TRY(kl_commandline_parse(n, words, &o, err));
+        KL_TRY(bench_dmrg_one(o, cases[i].exact,
+                              i < asked->bench.beside.n ? asked->bench.beside.text[i] : NULL, err));
+        kl_options_destroy(&o);
     }
 out:
+    kl_options_destroy(&o);
     return st;
 }
 
-int kl_bench_main(int argc, char **argv)
+kl_status kl_bench_run(kl_options *o, kl_err *err)
 {
-    kl_err err = {{0}};
-    const kl_status st = run(argc, argv, &err);
-    if (st == KL_OK) return 0;
-    fflush(stdout);
-    kl_report_error(err.text);
-    return 2;
+    const kl_bench_options *const b = &o->bench;
+    const char *const beside = b->beside.n > 0 ? b->beside.text[0] : NULL;
+    if (o->model != NULL && b->beside.n > 1)
+        return kl_fail(err, KL_EINPUT, "--beside: one command for one model, not %d", b->beside.n);
+    if (kl_options_typed(o, (const char *const[]){"exact", NULL}) && b->exact == 0)
+        return kl_fail(err, KL_EINPUT, "--exact: 0 is not an energy to compare with");
+    switch (o->command) {
+    case KL_CMD_TUNE: return kl_bench_tune(o, err);
+    case KL_CMD_BENCH_GEMM: return bench_gemm(err);
+    case KL_CMD_BENCH_GEMV_TRANS: return kl_bench_tall(o, err);
+    case KL_CMD_BENCH_COMPARE: return kl_bench_compare(o, err);
+    case KL_CMD_BENCH_DMRG: return o->model ? bench_dmrg_one(o, b->exact, beside, err) : bench_cases(o, err);
+    case KL_CMD_BENCH_ED: return kl_edrun_bench(o, b->exact, beside, err);
+    case KL_CMD_BENCH_CI: return kl_bench_ci(o, err);
+    case KL_CMD_BENCH_HX: return bench_hx(o, err);
+    case KL_CMD_BENCH_REPLAY: return kl_bench_replay(o, err);
+    case KL_CMD_BENCH_OFFLOAD:
+    case KL_CMD_BENCH_CUDA: return kl_bench_offload(o, err);
+    default: kl_commandline_help(KL_CMD_BENCH); return KL_OK;
+    }
 }

@@ -1,9 +1,10 @@
-/* `kronlat bench`: speed, with a checked answer beside every time.
+/* `kronlat bench' and `kronlat tune': speed, with a checked answer beside every time.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_BENCH_H
 #define KL_BENCH_H
+#include "cli/options.h"
 
-/* argv[0] is "bench"; returns the program's exit status. */
-int kl_bench_main(int argc, char **argv);
+/* o->command says what is measured. */
+kl_status kl_bench_run(kl_options *o, kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -21,26 +21,6 @@
 #include "exec/spmv.h"
 #include "cli/task.h"
 
-static const char usage[] = "Usage: kronlat bench ci [FCIDUMP | MATRIX.mtx] [OPTIONS]\n"
-                            "Without a file: a matrix with the statistics of mahmoud2018, Tables 3 to 5 (655 "
-                            "non-zeros a row in the left tenth, about 295 in the rest).\n"
-                            "  --rows N          of that matrix (32768); from 262145 on 60 and about 27 "
-                            "non-zeros a row; 1048576 takes 12 GB\n"
-                            "  --number K        which of the paper's ten of that size (1)\n"
-                            "  --tables          all ten: their statistics, memory of every format beside "
-                            "its formula, and the paper's comparison of speed on a device\n"
-                            "  --exec WHERE      auto, host, offload or cuda; on a device all ways that it "
-                            "knows, with cuSPARSE's best algorithm and CSR5 beside (cuda)\n"
-                            "  --threads N       threads (as many as cores)\n"
-                            "  --seconds S       time spent on one line (0.3)\n"
-                            "With an FCIDUMP file the options of `kronlat ci' that choose a space (--space, "
-                            "--irrep, --frozen, --half, ...) hold: building, products in every\n"
-                            "format (of a matrix above 2 GB: as it is), without a matrix where the space is "
-                            "full, and the whole run, less the time of the products shown.\n"
-                            "  --exact E         energy that the run must find, to 1e-10\n"
-                            "  --beside COMMAND  runs COMMAND in the same minute and reads 'E ENERGY ... cpu "
-                            "SECONDS s' from it (no cpu: all its CPU seconds)\n";
-
 typedef struct bench {
     kl_exec *ex;
     int nthread;
@@ -582,62 +562,25 @@ out:
 
 /* ---------------------------------------------------------------- the command */
 
-kl_status kl_bench_ci(int argc, char **argv, kl_err *err)
+kl_status kl_bench_ci(kl_options *o, kl_err *err)
 {
-    enum { MOST_WORDS = 64 };
-    static char no_file[] = "none";
     kl_status st = KL_OK;
-    char *words[MOST_WORDS + 2], *tried[MOST_WORDS + 2];
-    int n = 0, have_file = 0, tables = 0;
-    int64_t rows = KL_CIMATRIX_SMALL, number = 1;
-    bench b = {.seconds = 0.3};
-    kl_options *o = NULL;
+    const kl_bench_options *const asked = &o->bench;
+    const int have_file = o->file != NULL;
+    const int64_t rows = asked->rows > 0 ? asked->rows : KL_CIMATRIX_SMALL;
+    const int number = asked->number > 0 ? (int)asked->number : 1;
+    bench b = {.seconds = kl_options_typed(o, (const char *const[]){"seconds", NULL}) ? asked->seconds : 0.3,
+               .exact = asked->exact,
+               .beside = asked->beside.n > 0 ? asked->beside.text[0] : NULL};
     kl_spmat *csr = NULL;
-    for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0) {
-            fputs(usage, stdout);
-            return KL_OK;
-        }
-        if (strcmp(argv[i], "--tables") == 0) {
-            tables = 1;
-            continue;
-        }
-        const int is_exact = strcmp(argv[i], "--exact") == 0, is_beside = strcmp(argv[i], "--beside") == 0;
-        const int is_rows = strcmp(argv[i], "--rows") == 0, is_seconds = strcmp(argv[i], "--seconds") == 0,
-                  is_number = strcmp(argv[i], "--number") == 0;
-        if (!is_rows && !is_seconds && !is_number && !is_exact && !is_beside) {
-            if (n == MOST_WORDS) return kl_fail(err, KL_EINPUT, "bench ci: more than %d words", MOST_WORDS);
-            words[n++] = argv[i];
-            continue;
-        }
-        if (++i == argc) return kl_fail(err, KL_EINPUT, "%s: the value is missing", argv[i - 1]);
-        if (is_rows && (!kl_parse_int(argv[i], &rows) || rows < 16384 || rows > 16777216))
-            return kl_fail(err, KL_EINPUT, "--rows: '%s' was given; allowed: 16384 to 16777216", argv[i]);
-        if (is_beside) b.beside = argv[i];
-        if (is_exact && (!kl_parse_double(argv[i], &b.exact) || !isfinite(b.exact) || b.exact == 0))
-            return kl_fail(err, KL_EINPUT, "--exact: '%s' is not an energy to compare with (a number, not 0)",
-                           argv[i]);
-        if (is_number && (!kl_parse_int(argv[i], &number) || number < 1 || number > KL_CIMATRIX_COUNT))
-            return kl_fail(err, KL_EINPUT, "--number: '%s' was given; allowed: 1 to %d", argv[i],
-                           (int)KL_CIMATRIX_COUNT);
-        if (is_seconds && (!kl_parse_double(argv[i], &b.seconds) || !(b.seconds >= 0 && b.seconds <= 3600)))
-            return kl_fail(err, KL_EINPUT, "--seconds: '%s' was given; allowed: 0 to 3600", argv[i]);
-    }
-    words[n] = NULL;
-    memcpy(tried, words, sizeof(tried));
-    /* without a file, most likely: here that is allowed */
-    if (kl_options_parse(n, tried, &o, err) != KL_OK) {
-        words[n++] = no_file;
-        words[n] = NULL;
-        KL_TRY(kl_options_parse(n, words, &o, err));
-    } else have_file = o->file != NULL;
+    o->command = KL_CMD_CI;
     KL_TRY(kl_task_exec(o, &b.ex, err));
     b.nthread = b.ex->nthread;
     KL_TRY(measure_ceiling(&b, err));
     const size_t length = have_file ? strlen(o->file) : 0;
-    if (tables) KL_TRY(bench_tables(&b, rows, err));
+    if (asked->tables) KL_TRY(bench_tables(&b, rows, err));
     else if (!have_file) {
-        KL_TRY(kl_cimatrix_create(rows, (int)number, b.nthread, &csr, err));
+        KL_TRY(kl_cimatrix_create(rows, number, b.nthread, &csr, err));
         KL_TRY(bench_matrix(&b, "like mahmoud2018", csr, err));
     } else if (length > 4 && strcmp(o->file + length - 4, ".mtx") == 0) {
         KL_TRY(kl_mmfile_read(o->file, &csr, err));
@@ -646,6 +589,5 @@ kl_status kl_bench_ci(int argc, char **argv, kl_err *err)
 out:
     kl_spmat_destroy(&csr);
     kl_exec_close(&b.ex);
-    kl_options_destroy(&o);
     return st;
 }

@@ -3,9 +3,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_BENCH_CI_H
 #define KL_BENCH_CI_H
-#include "base/base.h"
+#include "cli/options.h"
 
-/* argv[0] is "ci". */
-kl_status kl_bench_ci(int argc, char **argv, kl_err *err) KL_MUST_CHECK;
+kl_status kl_bench_ci(kl_options *o, kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -17,26 +17,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char compare_usage[] =
-    "Usage: kronlat bench compare [--csv FILE] [--json FILE] [--plot FILE] [--only TEXT] [--quick] "
-    "[--threads N] [--from FILE]\n"
-    "  --csv FILE, --json FILE   the table in these forms\n"
-    "  --plot FILE               times over sizes, by gnuplot: .svg, .png or .pdf\n"
-    "  --only TEXT               operations whose names contain it\n"
-    "  --quick                   small sizes alone\n"
-    "  --from FILE               nothing is measured: the table of an earlier run, as --csv wrote it, maybe "
-    "on another machine\n";
-static const char tune_usage[] =
-    "Usage: kronlat tune [--output FILE] [--only TEXT] [--quick] [--threads N]\n"
-    "Measures every operation on this machine's host, offload device and CUDA device, and keeps the times "
-    "where `--exec auto'\n"
-    "and `kronlat explain' find them.\n"
-    "  --output FILE             the table (tune-table in the cache folder: $KRONLAT_CACHE, "
-    "$XDG_CACHE_HOME/kronlat or ~/.cache/kronlat)\n"
-    "  --only TEXT               operations whose names contain it; what the table has of others stays\n"
-    "  --quick                   small sizes alone\n"
-    "  --threads N               of the host\n";
-
 #define ENOUGH 2.0 /* seconds */
 
 enum { MOST_ROW = 96, NCOLUMN = 4, HOST = 0, OFFLOAD, CUDA, LIBRARY };
@@ -82,32 +62,17 @@ static int wanted(const bench *b, kl_timed what)
     return !b->only || strstr(kl_timed_name[what], b->only) != NULL;
 }
 
-static kl_status parse(bench *b, int argc, char **argv, int tuning, kl_err *err)
+static kl_status take_options(bench *b, const kl_options *o, kl_err *err)
 {
-    for (int i = 1; i < argc; i++) {
-        int64_t n = 0;
-        if (!strcmp(argv[i], "--quick")) {
-            b->quick = 1;
-            continue;
-        }
-        const char **const at = !strcmp(argv[i], "--only")               ? &b->only
-                                : tuning && !strcmp(argv[i], "--output") ? &b->output
-                                : !tuning && !strcmp(argv[i], "--csv")   ? &b->csv
-                                : !tuning && !strcmp(argv[i], "--json")  ? &b->json
-                                : !tuning && !strcmp(argv[i], "--plot")  ? &b->plot
-                                : !tuning && !strcmp(argv[i], "--from")  ? &b->from
-                                                                         : NULL;
-        if (!at && strcmp(argv[i], "--threads"))
-            return kl_fail(err, KL_EINPUT, "%s: '%s' is not one of %s--only, --quick, --threads",
-                           tuning ? "tune" : "bench compare", argv[i],
-                           tuning ? "--output, " : "--csv, --json, --plot, --from, ");
-        if (i + 1 == argc) return kl_fail(err, KL_EINPUT, "%s: a value is missing", argv[i]);
-        if (at) *at = argv[++i];
-        else if (!kl_parse_int(argv[i + 1], &n) || n < 1 || n > 4096)
-            return kl_fail(err, KL_EINPUT, "--threads: '%s' is not a whole number from 1 to 4096",
-                           argv[i + 1]);
-        else b->nthread = (int)n, i++;
-    }
+    const kl_bench_options *const asked = &o->bench;
+    b->csv = asked->csv;
+    b->json = asked->json;
+    b->plot = asked->plot;
+    b->from = asked->from;
+    b->only = asked->only;
+    b->output = o->output;
+    b->quick = asked->quick;
+    b->nthread = (int)o->threads;
     int any = 0;
     for (int what = 0; what < KL_NTIMED; what++) any |= wanted(b, (kl_timed)what);
     if (!any) {
@@ -403,16 +368,12 @@ static void write_script(FILE *to, const void *self, const char *terminal)
     fprintf(to, "unset multiplot\nunset output\n");
 }
 
-kl_status kl_bench_compare(int argc, char **argv, kl_err *err)
+kl_status kl_bench_compare(const kl_options *o, kl_err *err)
 {
     kl_status st = KL_OK;
     bench *b = NULL;
-    if (argc > 1 && !strcmp(argv[1], "--help")) {
-        fputs(compare_usage, stdout);
-        return KL_OK;
-    }
     KL_TRY(kl_alloc(&b, 1, KL_MEM_MISC, err));
-    KL_TRY(parse(b, argc, argv, 0, err));
+    KL_TRY(take_options(b, o, err));
     if (b->from) {
         KL_TRY(read_csv(b, err));
         print_head();
@@ -494,18 +455,14 @@ static void keep_others(const bench *b, const kl_tune *old, kl_tune *t)
     memcpy(t->list, old->list, sizeof t->list);
 }
 
-kl_status kl_bench_tune(int argc, char **argv, kl_err *err)
+kl_status kl_bench_tune(const kl_options *o, kl_err *err)
 {
     kl_status st = KL_OK;
     bench *b = NULL;
     kl_tune *t = NULL, *old = NULL;
-    if (argc > 1 && !strcmp(argv[1], "--help")) {
-        fputs(tune_usage, stdout);
-        return KL_OK;
-    }
     KL_TRY(kl_alloc(&b, 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&t, 1, KL_MEM_MISC, err));
-    KL_TRY(parse(b, argc, argv, 1, err));
+    KL_TRY(take_options(b, o, err));
     KL_TRY(kl_tune_probe(t, b->output, err));
     KL_TRY(open_all(b, err));
     t->nthread = b->ex[HOST]->nthread;

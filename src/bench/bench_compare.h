@@ -2,10 +2,9 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_BENCH_COMPARE_H
 #define KL_BENCH_COMPARE_H
-#include "base/base.h"
+#include "cli/options.h"
 
-/* argv[0] is the word itself. */
-kl_status kl_bench_compare(int argc, char **argv, kl_err *err) KL_MUST_CHECK;
-kl_status kl_bench_tune(int argc, char **argv, kl_err *err) KL_MUST_CHECK;
+kl_status kl_bench_compare(const kl_options *o, kl_err *err) KL_MUST_CHECK;
+kl_status kl_bench_tune(const kl_options *o, kl_err *err) KL_MUST_CHECK;
 
 #endif

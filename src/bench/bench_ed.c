@@ -299,18 +299,17 @@ out:
 
 /* ---------------------------------------------------------------- all of it */
 
-kl_status kl_edrun_bench(int argc, char **argv, double exact, const char *beside, kl_err *err)
+kl_status kl_edrun_bench(kl_options *o, double exact, const char *beside, kl_err *err)
 {
     static const char *const isas[] = {"avx2", "generic"};
     kl_status st = KL_OK;
-    kl_options *o = NULL;
     kl_task *t = NULL;
     kl_ed *ed = NULL;
     kl_ed_opts opts;
     kl_ed_result r = {0};
     speed base = {0}, rate;
-    KL_TRY(kl_options_parse(argc, argv, &o, err));
     KL_TRY(kl_options_check(o, err));
+    o->command = KL_CMD_ED;
     KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_task_charges(t, err));
     KL_TRY(kl_task_one_sector(t, "a benchmark is of", err));
@@ -356,6 +355,5 @@ out:
     kl_ed_result_clear(&r);
     kl_ed_destroy(&ed);
     kl_task_destroy(&t);
-    kl_options_destroy(&o);
     return st;
 }

@@ -21,16 +21,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char usage[] =
-    "Usage: kronlat bench hx --replay FILE [OPTIONS]     FILE: written by --save-records\n"
-    "  --exec cuda|offload    a device beside the processor (none)\n"
-    "  --threads N            of the processor (as many as cores)\n"
-    "  --hybrid STEPS         shares of both, as for `kronlat dmrg' (auto); repeatable\n"
-    "  --projection HOW       one of CUDA's ways alone, repeatable (all)\n"
-    "  --csr GB               largest matrix to be assembled (1); 0: none\n"
-    "  --only N               the list of that number alone, from 1\n"
-    "  --json FILE            all measurements\n";
-
 enum { MOST_HYBRID = 8, LATER = 5 };
 
 typedef struct bench {
@@ -299,78 +289,38 @@ out:
     return st;
 }
 
-static kl_status parse(bench *b, int argc, char **argv, kl_err *err)
+static kl_status take_options(bench *b, const kl_options *o, kl_err *err)
 {
-    for (int i = 1; i < argc; i++) {
-        const char *const w = argv[i];
-        static const char *const known[] = {"--replay",     "--exec", "--threads", "--hybrid",
-                                            "--projection", "--csr",  "--only",    "--json"};
-        int k = 0;
-        while (k < 8 && strcmp(known[k], w) != 0) k++;
-        if (k == 8)
+    const kl_bench_options *const asked = &o->bench;
+    b->file = asked->replay;
+    b->exec = o->exec;
+    b->json_file = asked->json;
+    b->nthread = kl_task_threads(o);
+    b->only = asked->list;
+    if (kl_options_typed(o, (const char *const[]){"csr", NULL})) b->csr_bytes = 1e9 * asked->csr;
+    if (asked->hybrid.n > MOST_HYBRID)
+        return kl_fail(err, KL_EINPUT, "--hybrid: at most %d times", MOST_HYBRID);
+    for (int i = 0; i < asked->hybrid.n; i++) b->hybrid[b->nhybrid++] = asked->hybrid.text[i];
+    for (int i = 0; i < asked->projection.n; i++) {
+        int p = KL_PROJECTION_GROUPED;
+        while (p < KL_NPROJECTION && strcmp(kl_projection_name[p], asked->projection.text[i]) != 0) p++;
+        if (p == KL_NPROJECTION || b->nway == KL_NPROJECTION)
             return kl_fail(err, KL_EINPUT,
-                           "bench hx --replay: '%.60s' is not one of --replay --exec --threads --hybrid "
-                           "--projection --csr --only --json",
-                           w);
-        if (++i == argc) return kl_fail(err, KL_EINPUT, "%s: a value is missing", w);
-        const char *const v = argv[i];
-        int64_t n = 0;
-        int p = 1;
-        switch (k) {
-        case 0: b->file = v; break;
-        case 1: b->exec = v; break;
-        case 2:
-            if (!kl_parse_int(v, &n) || n < 1 || n > 4096)
-                return kl_fail(err, KL_EINPUT,
-                               "--threads: '%.40s' was given; allowed: an integer from 1 to 4096", v);
-            b->nthread = (int)n;
-            break;
-        case 3:
-            if (b->nhybrid == MOST_HYBRID)
-                return kl_fail(err, KL_EINPUT, "--hybrid: at most %d times", MOST_HYBRID);
-            b->hybrid[b->nhybrid++] = v;
-            break;
-        case 4:
-            while (p < KL_NPROJECTION && strcmp(kl_projection_name[p], v) != 0) p++;
-            if (p == KL_NPROJECTION || b->nway == KL_NPROJECTION)
-                return kl_fail(err, KL_EINPUT,
-                               "--projection: '%.40s' was given; allowed: grouped 4streams concat nostreams "
-                               "library nostorage",
-                               v);
-            b->way[b->nway++] = p;
-            break;
-        case 5:
-            if (!kl_parse_double(v, &b->csr_bytes) || !(b->csr_bytes >= 0 && b->csr_bytes <= 1e6))
-                return kl_fail(err, KL_EINPUT, "--csr: '%.40s' was given; allowed: 0 to 1e6 GB", v);
-            b->csr_bytes *= 1e9;
-            break;
-        case 6:
-            if (!kl_parse_int(v, &b->only) || b->only < 1)
-                return kl_fail(err, KL_EINPUT,
-                               "--only: '%.40s' was given; allowed: the number of a list, from 1", v);
-            break;
-        default: b->json_file = v;
-        }
+                           "--projection: '%.40s' was given; allowed: grouped 4streams concat nostreams "
+                           "library nostorage",
+                           asked->projection.text[i]);
+        b->way[b->nway++] = p;
     }
-    if (!b->file) return kl_fail(err, KL_EINPUT, "bench hx --replay: a file is missing");
-    if (b->exec && strcmp(b->exec, "cuda") != 0 && strcmp(b->exec, "offload") != 0)
-        return kl_fail(err, KL_EINPUT, "--exec: '%.40s' was given; allowed: cuda offload", b->exec);
     return KL_OK;
 }
 
-kl_status kl_bench_replay(int argc, char **argv, kl_err *err)
+kl_status kl_bench_replay(const kl_options *o, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_reclist *list = NULL;
     int n = 0;
     bench b = {.csr_bytes = 1e9};
-    for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], "--help")) {
-            fputs(usage, stdout);
-            return KL_OK;
-        }
-    KL_TRY(parse(&b, argc, argv, err));
-    if (b.nthread == 0) b.nthread = kl_task_threads(&(kl_options){.threads = 0});
+    KL_TRY(take_options(&b, o, err));
     KL_TRY(kl_reclist_read(b.file, &n, &list, err));
     if (b.only > n)
         KL_TRY(

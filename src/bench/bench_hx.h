@@ -2,9 +2,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_BENCH_HX_H
 #define KL_BENCH_HX_H
-#include "base/base.h"
+#include "cli/options.h"
 
-/* argv[0] is the word itself. */
-kl_status kl_bench_replay(int argc, char **argv, kl_err *err) KL_MUST_CHECK;
+kl_status kl_bench_replay(const kl_options *o, kl_err *err) KL_MUST_CHECK;
 
 #endif

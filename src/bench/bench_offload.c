@@ -14,6 +14,7 @@
 #include "dmrg/engine.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "cli/commandline.h"
 #include "cli/report.h"
 #include "dmrg/superblock.h"
 #include "cli/task.h"
@@ -23,19 +24,7 @@
 #include <string.h>
 #include <time.h>
 
-static const char usage[] = "Usage: kronlat bench offload|cuda [--elements N] [--m M ...] [--host] [--only "
-                            "TEXT] [--shapes] [--own] [--quick]\n"
-                            "  lists by offload stand beside the same lists by the CUDA module's kernel, "
-                            "where there is one; those by CUDA beside one large dgemm\n"
-                            "  --elements N   length of the vectors of the streaming operations (200000000)\n"
-                            "  --m M          states of the superblocks, repeatable (2048 and 4096)\n"
-                            "  --only TEXT    lines whose names contain it: \"dot\", \"V^T x\", \"400 "
-                            "shapes\", \"hubbard\", \"m=2048\", \"heisenberg m=4096 l11r\"\n"
-                            "  --shapes       products of given shapes alone\n"
-                            "  --own          lists by our best kernel only, and by CUDA's\n"
-                            "  --quick        of products burst rates only, after less rest\n"
-                            "  --host         lists on the host too, all threads, as the answer to compare "
-                            "with (else the plain OpenMP kernels, or cuBLAS product by product)\n";
+enum { MOST_M = 8 };
 
 /* One way to run a list. */
 typedef struct way {
@@ -52,7 +41,7 @@ typedef struct bench {
     const char *only;
     int any; /* of the lines was wanted */
     int64_t n;
-    int m[8], nm, with_host;
+    int m[MOST_M], nm, with_host;
     /* ceilings: GB/s, GB/s, TFLOP/s; 0: not measured, read also where CUDA is not there to do it */
     double copy, read, product;
     double rate; /* TFLOP/s of the list that was last */
@@ -716,7 +705,7 @@ static kl_status bench_superblocks(bench *b, kl_err *err)
         char *argv[8];
         int argc = 0;
         while (argc < 8 && words[model][argc]) argv[argc] = (char *)(uintptr_t)words[model][argc], argc++;
-        KL_TRY(kl_options_parse(argc, argv, &o, err));
+        KL_TRY(kl_commandline_parse(argc, argv, &o, err));
         KL_TRY(kl_task_create(o, 0, &t, err));
         KL_TRY(kl_task_charges(t, err));
         KL_TRY(kl_task_aim(t, t->target, err));
@@ -743,49 +732,21 @@ static void open_beside(bench *b)
     if (sscanf(b->cuda->where, "device %d (sm_", &theirs) != 1 || ours != theirs) kl_exec_close(&b->cuda);
 }
 
-kl_status kl_bench_offload(int argc, char **argv, kl_err *err)
+kl_status kl_bench_offload(const kl_options *o, kl_err *err)
 {
     kl_status st = KL_OK;
-    bench b = {.n = 200000000};
-    const int cuda = !strcmp(argv[0], "cuda");
-    for (int i = 1; i < argc; i++) {
-        int64_t value = 0;
-        if (!strcmp(argv[i], "--help")) {
-            fputs(usage, stdout);
-            return KL_OK;
-        }
-        if (!strcmp(argv[i], "--host")) {
-            b.with_host = 1;
-            continue;
-        }
-        if (!strcmp(argv[i], "--quick")) {
-            b.quick = 1;
-            continue;
-        }
-        if (!strcmp(argv[i], "--own") || !strcmp(argv[i], "--shapes")) {
-            *(argv[i][2] == 'o' ? &b.own : &b.shapes) = 1;
-            continue;
-        }
-        const int elements = !strcmp(argv[i], "--elements"), only = !strcmp(argv[i], "--only");
-        if (!elements && !only && strcmp(argv[i], "--m"))
-            return kl_fail(
-                err, KL_EINPUT,
-                "bench %s: '%s' is not one of --elements, --m, --host, --only, --shapes, --own, --quick",
-                argv[0], argv[i]);
-        if (i + 1 == argc) return kl_fail(err, KL_EINPUT, "%s: a value is missing", argv[i]);
-        if (only) {
-            b.only = argv[++i];
-            continue;
-        }
-        if (!kl_parse_int(argv[i + 1], &value) || value < (elements ? 4000 : 2) ||
-            value > (elements ? 4000000000 : 100000))
-            return kl_fail(err, KL_EINPUT, "%s: '%s' is not a whole number from %s", argv[i], argv[i + 1],
-                           elements ? "4000 to 4e9" : "2 to 100000");
-        i++;
-        if (elements) b.n = value;
-        else if (b.nm < 8) b.m[b.nm++] = (int)value;
-        else return kl_fail(err, KL_EINPUT, "--m: at most 8 values");
-    }
+    const kl_bench_options *const asked = &o->bench;
+    bench b = {.n = asked->elements > 0 ? asked->elements : 200000000,
+               .with_host = asked->host,
+               .quick = asked->quick,
+               .own = asked->own,
+               .shapes = asked->shapes,
+               .only = asked->only,
+               .nm = asked->m.n};
+    const int cuda = o->command == KL_CMD_BENCH_CUDA;
+    int64_t m[MOST_M];
+    KL_TRY(kl_options_integers("--m", &asked->m, 2, 100000, MOST_M, m, err));
+    for (int i = 0; i < b.nm; i++) b.m[i] = (int)m[i];
     if (b.nm == 0) b.m[b.nm++] = 2048, b.m[b.nm++] = 4096;
     if (cuda) {
         KL_TRY(kl_exec_open_cuda(&b.ex, err));

@@ -13,16 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] =
-    "Usage: kronlat bench gemv_trans [--exec host|cuda] [--height N ...] [--width W ...] [--belt W ...] "
-    "[--csv FILE]\n"
-    "  --exec WHERE   whose kernels (cuda); the host's loops and BLAS are measured in any case, up to "
-    "2000000 rows\n"
-    "  --height N     rows of V, repeatable (100000, 500000, 2000000, 5000000 and 20000000)\n"
-    "  --width W      columns, repeatable (1 to 32)\n"
-    "  --belt W       columns of a pass, repeatable, for widths beyond it (8 and 16)\n"
-    "  --csv FILE     all measurements, one a line\n";
-
 enum { MOST_HEIGHT = 16, MOST_WIDTH = 64, MOST_BELT = 8, WIDEST = 256, REPEAT = 9, ROUNDS = 3 };
 
 typedef struct bench {
@@ -177,65 +167,24 @@ out:
     return st;
 }
 
-static kl_status parse(bench *b, int argc, char **argv, const char **exec, const char **csv, kl_err *err)
-{
-    for (int i = 1; i < argc; i++) {
-        int64_t value = 0;
-        const int height = !strcmp(argv[i], "--height"), width = !strcmp(argv[i], "--width"),
-                  belt = !strcmp(argv[i], "--belt");
-        const int name = !strcmp(argv[i], "--exec") || !strcmp(argv[i], "--csv");
-        if (!height && !width && !belt && !name)
-            return kl_fail(err, KL_EINPUT,
-                           "bench gemv_trans: '%s' is not one of --exec, --height, --width, --belt, --csv",
-                           argv[i]);
-        if (i + 1 == argc) return kl_fail(err, KL_EINPUT, "%s: a value is missing", argv[i]);
-        if (name) {
-            if (!strcmp(argv[i], "--exec")) *exec = argv[i + 1];
-            else *csv = argv[i + 1];
-            i++;
-            continue;
-        }
-        const int64_t most = height ? 100000000 : width ? WIDEST : 32;
-        if (!kl_parse_int(argv[i + 1], &value) || value < 1 || value > most)
-            return kl_fail(err, KL_EINPUT, "%s: '%s' is not a whole number from 1 to %lld", argv[i],
-                           argv[i + 1], (long long)most);
-        if ((height  ? b->nheight
-             : width ? b->nwidth
-                     : b->nbelt) == (height  ? (int)MOST_HEIGHT
-                                     : width ? (int)MOST_WIDTH
-                                             : (int)MOST_BELT))
-            return kl_fail(err, KL_EINPUT, "%s: at most %d values", argv[i],
-                           height  ? (int)MOST_HEIGHT
-                           : width ? (int)MOST_WIDTH
-                                   : (int)MOST_BELT);
-        if (height) b->height[b->nheight++] = value;
-        else if (width) b->width[b->nwidth++] = value;
-        else b->belt[b->nbelt++] = value;
-        i++;
-    }
-    return KL_OK;
-}
-
-kl_status kl_bench_tall(int argc, char **argv, kl_err *err)
+kl_status kl_bench_tall(const kl_options *o, kl_err *err)
 {
     static const int64_t heights[] = {100000, 500000, 2000000, 5000000, 20000000};
     kl_status st = KL_OK;
-    const char *exec = "cuda", *csv = NULL;
-    bench b = {0};
-    if (argc > 1 && !strcmp(argv[1], "--help")) {
-        fputs(usage, stdout);
-        return KL_OK;
-    }
-    KL_TRY(parse(&b, argc, argv, &exec, &csv, err));
+    const kl_bench_options *const asked = &o->bench;
+    const char *const csv = asked->csv;
+    bench b = {.nheight = asked->height.n, .nwidth = asked->width.n, .nbelt = asked->belt.n};
+    KL_TRY(kl_options_integers("--height", &asked->height, 1, 100000000, MOST_HEIGHT, b.height, err));
+    KL_TRY(kl_options_integers("--width", &asked->width, 1, WIDEST, MOST_WIDTH, b.width, err));
+    KL_TRY(kl_options_integers("--belt", &asked->belt, 1, 32, MOST_BELT, b.belt, err));
     for (int i = 0; b.nheight == 0 && i < 5; i++) b.height[i] = heights[i];
     if (b.nheight == 0) b.nheight = 5;
     for (int i = 0; b.nwidth == 0 && i < 32; i++) b.width[i] = i + 1;
     if (b.nwidth == 0) b.nwidth = 32;
     if (b.nbelt == 0) b.belt[b.nbelt++] = 8, b.belt[b.nbelt++] = 16;
     KL_TRY(kl_exec_open_host(0, &b.host, err));
-    if (!strcmp(exec, "cuda")) KL_TRY(kl_exec_open_cuda(&b.ex, err));
-    else if (!strcmp(exec, "host")) b.ex = b.host;
-    else KL_TRY(kl_fail(err, KL_EINPUT, "--exec: '%s' is not one of host, cuda", exec));
+    if (o->exec != NULL && !strcmp(o->exec, "host")) b.ex = b.host;
+    else KL_TRY(kl_exec_open_cuda(&b.ex, err));
     if (csv) {
         b.csv = fopen(csv, "w");
         if (!b.csv) KL_TRY(kl_fail(err, KL_EIO, "--csv: '%s' cannot be written", csv));

@@ -28,7 +28,6 @@ typedef struct context {
     const kl_options *o;
     int nmatrix, narrays, live;
     int64_t boundary;
-    int (*interrupted)(void);
     const char *path; /* of results and checkpoints; NULL: none */
     kl_ci_record record; /* what a checkpoint says */
     kl_pace pace;
@@ -122,7 +121,7 @@ static int on_step(void *self, int irrep, int napply, double energy, double resi
     const context *const x = self;
     if (x->o->verbose)
         fprintf(stderr, "irrep %d: %d products, %.10f, residual %.1e\n", irrep + 1, napply, energy, residual);
-    return x->interrupted != NULL && x->interrupted();
+    return kl_interrupted();
 }
 
 static int is_due(void *self)
@@ -183,7 +182,7 @@ static kl_status adopt(kl_options *o, const kl_ci_record *c, kl_err *err)
         char *const equals = strchr(line, '=');
         if (equals == NULL) continue;
         *equals = '\0';
-        if (strcmp(line, "output") != 0 && strcmp(line, "resume") != 0)
+        if (strcmp(line, "output") != 0 && strcmp(line, "resume") != 0 && !kl_options_foreign(o, line))
             KL_TRY(kl_options_set(o, o->resume, line, equals + 1, err));
     }
     if (o->file == NULL) KL_TRY(kl_options_set(o, o->resume, "fcidump", c->fcidump, err));
@@ -509,7 +508,7 @@ static kl_status fill_record(const kl_options *o, kl_ci_record *c, kl_err *err)
     return options_text(o, &c->options, err);
 }
 
-kl_status kl_cicli_run(kl_options *o, int (*interrupted)(void), int *stopped, kl_err *err)
+kl_status kl_cicli_run(kl_options *o, int *stopped, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_fcidump *f = NULL;
@@ -518,7 +517,7 @@ kl_status kl_cicli_run(kl_options *o, int (*interrupted)(void), int *stopped, kl
     kl_ci_plan plan = {0};
     kl_ci_record done = {0};
     context x = {
-        .o = o, .live = isatty(2), .interrupted = interrupted, .pace = kl_pace_begin(o->checkpoint_every)};
+        .o = o, .live = isatty(2), .pace = kl_pace_begin(o->checkpoint_every)};
     kl_ci_monitor monitor = {
         .self = &x, .block = tell_block, .matrix = write_matrix, .stored = write_arrays, .step = on_step};
     if (o->resume != NULL) {

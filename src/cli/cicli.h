@@ -4,8 +4,8 @@
 #define KL_CICLI_H
 #include "cli/options.h"
 
-/* interrupted: asked between steps; *stopped 1: it said so, and what was kept is in the file. */
-kl_status kl_cicli_run(kl_options *o, int (*interrupted)(void), int *stopped, kl_err *err) KL_MUST_CHECK;
+/* kl_interrupted is asked between steps; *stopped 1: it said so, and what was kept is in the file. */
+kl_status kl_cicli_run(kl_options *o, int *stopped, kl_err *err) KL_MUST_CHECK;
 
 /* Prints what a result file of this kind holds. */
 kl_status kl_cicli_show(const kl_options *o, kl_err *err) KL_MUST_CHECK;

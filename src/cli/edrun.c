@@ -45,7 +45,6 @@ void kl_edrun_opts(const kl_task *t, kl_ed_opts *out)
 /* ---------------------------------------------------------------- progress */
 
 typedef struct watcher {
-    int (*interrupted)(void);
     int live, verbose, drawn;
     double last, started;
     char prefix[160];
@@ -67,7 +66,7 @@ static int on_step(void *self, int napply, double energy, double residual)
         w->drawn = w->live && !w->verbose;
         w->last = now;
     }
-    return w->interrupted && w->interrupted();
+    return kl_interrupted();
 }
 
 static void clear_line(watcher *w)
@@ -80,7 +79,7 @@ static int on_level(void *self, int step, double change)
 {
     watcher *const w = self;
     if (w->verbose) fprintf(stderr, "level %d  change %.1e  %.1f s\n", step, change, kl_clock() - w->started);
-    return w->interrupted && w->interrupted();
+    return kl_interrupted();
 }
 
 /* ---------------------------------------------------------------- one sector */
@@ -337,7 +336,7 @@ static int on_sample(void *self, int sample, int step)
         w->drawn = 1;
         w->last = now;
     }
-    return w->interrupted && w->interrupted();
+    return kl_interrupted();
 }
 
 static kl_status run_thermal(kl_task *t, int going_on, watcher *w, int *stopped, kl_err *err)
@@ -434,12 +433,12 @@ out:
 
 /* ---------------------------------------------------------------- commands */
 
-kl_status kl_edrun_command(kl_options *o, int (*interrupted)(void), int *stopped, kl_err *err)
+kl_status kl_edrun_command(kl_options *o, int *stopped, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_task *t = NULL;
     kl_result *done = NULL;
-    watcher w = {.interrupted = interrupted, .live = isatty(2), .verbose = o->verbose, .started = kl_clock()};
+    watcher w = {.live = isatty(2), .verbose = o->verbose, .started = kl_clock()};
     if (o->resume != NULL) {
         KL_TRY(kl_result_read(o->resume, &done, err));
         if (!kl_edreport_is(done))

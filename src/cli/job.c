@@ -163,6 +163,11 @@ static int read_job(lua_State *L)
     lua_getfield(L, 1, "command");
     if (!lua_isnil(L, -1)) set_option(L, j, "command", scalar_text(L, j, -1, "command"));
     else set_option(L, j, "command", "dmrg");
+    lua_getfield(L, 1, "method"); /* it says whose options the others are, and what was typed wins over it */
+    const int plans = j->o->command == KL_CMD_PLAN && !lua_isnil(L, -1);
+    if (plans) set_option(L, j, "method", scalar_text(L, j, -1, "method"));
+    const kl_status taken = kl_options_take_typed(j->o, j->err);
+    if (taken != KL_OK) leave(L, j, taken);
     lua_settop(L, 2);
     for (lua_pushnil(L); lua_next(L, 1) != 0; lua_settop(L, 3)) {
         if (lua_type(L, 3) != LUA_TSTRING)
@@ -170,7 +175,7 @@ static int read_job(lua_State *L)
                   kl_fail(j->err, KL_EINPUT, "%s: entry %s has no name; options go by their names", j->path,
                           scalar_text(L, j, 3, "a key")));
         const char *key = lua_tostring(L, 3);
-        if (strcmp(key, "command") == 0) continue;
+        if (strcmp(key, "command") == 0 || (plans && strcmp(key, "method") == 0)) continue;
         kl_option_kind kind;
         const kl_status st = kl_options_kind(j->o, j->path, key, &kind, j->err);
         if (st != KL_OK) leave(L, j, st);

@@ -49,6 +49,7 @@ void kl_lastwords_prepare(int status)
     const int copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); /* see start in h5.c */
     if (copy >= 0) to = copy;
     status_of_end = status;
+    kl_h5_of_program();
     if (sigaltstack(&own, NULL) == 0)
         for (int i = 0; i < NDEADLY; i++) sigaction(deadly[i], &action, &former[i]);
     (void)atexit(on_exit_of_program);

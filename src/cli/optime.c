@@ -1,6 +1,7 @@
 /* See optime.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/optime.h"
+#include "cli/commandline.h"
 #include "base/dense.h"
 #include "base/divide.h"
 #include "base/mem.h"
@@ -232,7 +233,7 @@ static kl_status make_chain(kl_optime *o, kl_err *err)
 {
     static char *words[] = {"dmrg", "hubbard", "--sites=20", "-pU=4", "--charge=N_up=10", "--charge=N_dn=10"};
     kl_status st = KL_OK;
-    KL_TRY(kl_options_parse(sizeof words / sizeof *words, words, &o->options, err));
+    KL_TRY(kl_commandline_parse(sizeof words / sizeof *words, words, &o->options, err));
     KL_TRY(kl_task_create(o->options, 0, &o->task, err));
     KL_TRY(kl_task_charges(o->task, err));
     KL_TRY(kl_task_aim(o->task, o->task->target, err));

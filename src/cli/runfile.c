@@ -111,6 +111,7 @@ kl_status kl_runfile_adopt(kl_options *o, const kl_result *done, kl_err *err)
         if (equals == NULL) continue;
         *equals = '\0';
         if (strcmp(line, "model") == 0 && o->model != NULL) continue;
+        if (kl_options_foreign(o, line)) continue; /* version 0.1.0 took more, and did nothing with it */
         KL_TRY(kl_options_set(o, o->resume, line, equals + 1, err));
     }
 out:

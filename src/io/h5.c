@@ -7,18 +7,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+/* HDF5 keeps its state for the whole process and is usually built without locks: one thread at a time is in
+   it, from begin to end, and what follows is that thread's. A thread may open a file while it has another. */
+static pthread_mutex_t in_use = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static volatile sig_atomic_t nopen; /* files between begin and end, for a handler of signals */
+static int of_program; /* HDF5 is for this program alone: see kl_h5_of_program */
 
 int kl_h5_is_busy(void) { return nopen > 0; }
 
 static int nfailure;  /* calls of HDF5 that failed */
-static int no_memory; /* one of them for want of memory */
+static int no_memory; /* one of them since begin, for want of memory */
 
 int kl_h5_failures(void) { return nfailure; }
 
@@ -49,9 +54,15 @@ static int exchange(kl_h5_quiet *q)
            H5Eset_auto2(H5E_DEFAULT, on_failure, NULL) >= 0;
 }
 
-/* HDF5 prints what fails while it starts, before it can be told not to: meanwhile stderr leads nowhere. */
+void kl_h5_of_program(void) { of_program = 1; }
+
+/* HDF5 prints what fails while it starts, before it can be told not to: meanwhile stderr leads nowhere. Other
+   threads than ours may write there in somebody else's program, which keeps it as it is. */
 static int start(void)
 {
+    if (!of_program) return H5open() >= 0;
+    /* we close what we open; HDF5 itself, where memory has failed it, ends in a crash or in text */
+    H5dont_atexit();
     const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC),
               was = nowhere < 0 ? -1 : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (was >= 0) (void)dup2(nowhere, STDERR_FILENO);
@@ -67,14 +78,12 @@ kl_status kl_h5_begin(kl_h5_quiet *q, kl_err *err)
 {
     static enum { NOT_YET, STARTED, FAILED } state; /* what has half started is not asked again */
     *q = (kl_h5_quiet){NULL, NULL};
+    pthread_mutex_lock(&in_use);
     if (nopen++ == 0) no_memory = 0;
-    if (state == NOT_YET) {
-        /* we close what we open; HDF5 itself, where memory has failed it, ends in a crash or in text */
-        H5dont_atexit();
-        state = start() ? STARTED : FAILED;
-    }
+    if (state == NOT_YET) state = start() ? STARTED : FAILED;
     if (state == STARTED && exchange(q)) return KL_OK;
     nopen--;
+    pthread_mutex_unlock(&in_use);
     return kl_fail(err, KL_ENOMEM, "HDF5 cannot start: is there no memory?");
 }
 
@@ -82,6 +91,7 @@ void kl_h5_end(kl_h5_quiet q)
 {
     H5Eset_auto2(H5E_DEFAULT, q.print, q.data);
     nopen--;
+    pthread_mutex_unlock(&in_use);
 }
 
 int kl_h5_ok(kl_h5_out *w, int64_t code)

@@ -15,7 +15,12 @@ enum {
         1024 /* of a path in a file: a measurement is named by its request, which may have 400 characters */
 };
 
-/* HDF5 prints its own errors by default; a library does not print: not between these two. */
+/* For a program's start, once: HDF5 is used by kronlat alone. It then leaves no handler for the program's
+   exit and prints nothing while it starts. */
+void kl_h5_of_program(void);
+
+/* HDF5 prints its own errors by default; a library does not print: not between these two. Between them HDF5
+   belongs to the calling thread, and others wait in begin; both are called by one thread, in pairs. */
 typedef struct kl_h5_quiet {
     H5E_auto2_t print;
     void *data;
@@ -23,7 +28,7 @@ typedef struct kl_h5_quiet {
 kl_status kl_h5_begin(kl_h5_quiet *q, kl_err *err) KL_MUST_CHECK; /* ENOMEM: HDF5 cannot start */
 void kl_h5_end(kl_h5_quiet q);
 int kl_h5_is_busy(void);  /* between the two; may be asked in a handler of signals */
-int kl_h5_failures(void); /* how many calls have failed so far */
+int kl_h5_failures(void); /* how many calls have failed so far; between the two of this thread alone */
 
 /* A file being written: after the first failure later calls do nothing; who closes the file makes one message
    of it. */

@@ -314,10 +314,10 @@ do
         ok(#devices.loaded >= 2 and #missing == 0, "every BLAS, LAPACK and OpenMP in the process is named", named, table.concat(missing, " "))
     end
     status, out = run "--version"
-    ok(status == 0 and out:match "^kronlat %d[%d%.]*\n$", "--version", out)
+    ok(status == 0 and out:match "^kronlat %d[%d%.]*[%w%-]*\n$", "--version", out)
 end
 
-for _, command in ipairs { "", "dmrg ", "run ", "plan ", "growth ", "models ", "devices ", "show ", "plot " } do
+for _, command in ipairs { "", "dmrg ", "ed ", "ci ", "run ", "plan ", "explain ", "growth ", "models ", "devices ", "measure ", "show ", "plot ", "bench ", "tune ", "completion ", "man " } do
     local status, out, err = run(command .. "--help")
     ok(status == 0 and err == "" and out:find "kronlat" and (command == "devices " or out:find "Example"), "help of '" .. command .. "'", out, err)
 end
@@ -802,7 +802,9 @@ for _, case in ipairs {
     { "ci dimer.fcidump --space full --store matrix --matrix nodir/x", "--matrix: nodir/x" },
     { "ci dimer.fcidump --space full --store matrix --arrays nodir/x", "--arrays: nodir/x" },
     { "tune --only copy --output .", "ordinary" },
-    { "bench dmrg --resume a.h5", "model is missing" },
+    { "bench dmrg --resume a.h5", "bench dmrg: --resume belongs to `kronlat dmrg'" },
+    { "bench dmrg --accuracy 1e-5", "MODEL is missing" },
+    { "bench hx --threads 1", "MODEL is missing" },
     { "bench dmrg heisenberg --sites 4 --charge scan", "one sector" },
     { "bench ed heisenberg --sites 4 --charge scan", "one sector" },
     { "ci dimer.fcidump --space cas:5,2", "5 electrons in 2 orbitals; allowed: 0 to 4" },
@@ -835,7 +837,7 @@ for _, case in ipairs {
     { "ed --resume a.h5", "not of exact diagonalization" },
     { "ed --resume e.h5", "has finished" },
     { "dmrg --resume e.h5", "kronlat ed --resume" },
-    { "dmrg heisenberg --sites 8 --charge Sz=0 --spectral Sz@0", "for `kronlat ed'" },
+    { "dmrg heisenberg --sites 8 --charge Sz=0 --spectral Sz@0", "--spectral belongs to `kronlat ed'" },
     { "ed heisenberg --sites 8 --charge Sz=0 -o /no/such/folder/x.h5", "/no/such/folder" },
     { "ed heisenberg --sites 8 --charge Sz=0 --measure Sp", "changes the charge Sz by 1," },
     { "ed heisenberg --sites 8 --charge Sz=0 --spectral Sz@4294967297", "no site and no momentum" },

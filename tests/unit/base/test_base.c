@@ -2,6 +2,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
 
+#include "base/isa.h"
+#include <fenv.h>
 #include <locale.h>
 
 static void test_fail(void **state)
@@ -150,11 +152,37 @@ static void test_many_threads(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
+/* The caller's floating-point mode comes back as it was: rounding, and numbers below the normal ones. */
+static void test_float_mode(void **state)
+{
+    (void)state;
+    volatile double tiny = 2.3e-308, half = 0.5, third = 3.0;
+    volatile double small = tiny * half, up, near, flushed, again, back;
+    expect_true(small > 0);
+    fesetround(FE_UPWARD);
+    up = 1.0 / third;
+    const uint64_t mode = kl_isa_flush_denormals();
+    near = 1.0 / third;
+    flushed = tiny * half;
+    kl_isa_restore_mode(mode);
+    again = 1.0 / third;
+    back = tiny * half;
+    fesetround(FE_TONEAREST);
+    expect_true(up > near && again == up);
+    expect_true(back > 0);
+#if defined(__x86_64__) || defined(__aarch64__)
+    expect_true(flushed == 0);
+#else
+    expect_true(flushed >= 0);
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fail),    cmocka_unit_test(test_sizes),  cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_closest), cmocka_unit_test(test_memory), cmocka_unit_test(test_many_threads),
+        cmocka_unit_test(test_float_mode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

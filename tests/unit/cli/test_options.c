@@ -1,8 +1,9 @@
 /* Options: every value lands in its field, and each mistake gets its one line with the option's name; job
    files take the same road.
    SPDX-License-Identifier: Apache-2.0 */
-#include "cli/options.h"
+#include "cli/commandline.h"
 #include "cli/job.h"
+#include "cli/optiontable.h"
 #include "cli/json.h"
 #include "base/mem.h"
 #include <locale.h>
@@ -25,7 +26,7 @@ static kl_status parse(const char *line, kl_options **o, kl_err *err)
     snprintf(copy, sizeof copy, "%s", line);
     for (char *w = strtok(copy, " "); w != NULL && n < MAX_WORDS; w = strtok(NULL, " ")) words[n++] = w;
     words[n] = NULL;
-    return kl_options_parse(n, words, o, err);
+    return kl_commandline_parse(n, words, o, err);
 }
 
 static kl_options *good(const char *line)
@@ -132,7 +133,7 @@ static void test_refusals(void **state)
         {"dmrg m --stes 4", "did you mean --sites"},
         {"dmrg m --wibble", "unknown option --wibble"},
         {"dmrg m -Z", "unknown option -Z"},
-        {"dmrg m --s 4", "--s"},
+        {"dmrg m --s 4", "dmrg: --s may be --sites, --schedule, --states, --start, --sweep-parameter, --solver, --strategy, "},
         {"plan m --output x", "--output belongs to `kronlat dmrg'"},
         {"dmrg m --sites", "--sites: the value is missing"},
         {"dmrg m -p", "--parameter: the value is missing"},
@@ -191,6 +192,29 @@ static void test_refusals(void **state)
         {"dmrg m --sweep-parameter U", "--sweep-parameter: 'U'"},
         {"dmrg m --sweep-parameter U=1,2 --charge scan", "exclude each other"},
         {"dmrg m --output=", "--output: the value is empty"},
+        {"dmrg m --spectral Sz@0", "dmrg: --spectral belongs to `kronlat ed'; `kronlat dmrg --help' lists"},
+        {"dmrg m --boundary 3", "--boundary belongs to `kronlat ed'"},
+        {"dmrg m --method ed", "--method belongs to `kronlat plan'"},
+        {"dmrg m --roots 2", "--roots belongs to `kronlat ci'"},
+        {"ed m --m 4", "--m belongs to `kronlat dmrg'"},
+        {"ed m --projection grouped", "--projection belongs to `kronlat dmrg'"},
+        {"plan --method ed m --m 4", "plan --method ed: --m belongs to `kronlat plan'; `kronlat plan --help' lists"},
+        {"plan m --strategy lr --method=ed", "--strategy belongs to `kronlat plan'"},
+        {"plan m --form sites", "plan: --form belongs to `kronlat plan --method ed'; `kronlat plan --help' lists"},
+        {"plan --method ed m --threads 2 --spectral x@0", "--spectral belongs to `kronlat ed'"},
+        {"explain --method ed m --schedule 4", "--schedule belongs to `kronlat explain'"},
+        {"plan m --accuracy 1e-5", "--accuracy belongs to `kronlat dmrg'"},
+        {"plan m --solver lobpcg", "allowed: davidson lanczos"},
+        {"plan ed m", "it is kronlat plan --method ed m"},
+        {"bench speed", "bench: 'speed' is not one of gemm, gemv_trans, compare, dmrg, ed, ci, hx, offload, cuda"},
+        {"bench gemm x", "bench gemm: takes no 'x'"},
+        {"bench dmrg m --output x", "bench dmrg: --output belongs to `kronlat dmrg'"},
+        {"bench hx m --csr 1", "bench hx: --csr belongs to `kronlat bench hx --replay'; `kronlat bench hx --help'"},
+        {"bench offload --elements 3", "--elements: '3' was given; allowed: an integer from 4000 to 4000000000"},
+        {"bench compare --csv", "--csv: the value is missing; it takes FILE"},
+        {"bench ci --seconds x", "--seconds: 'x'"},
+        {"tune --csv x", "tune: --csv belongs to `kronlat bench gemv_trans'"},
+        {"tune x", "tune: takes no 'x'"},
     };
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
         kl_options *o = NULL;
@@ -324,6 +348,64 @@ static void test_jobs(void **state)
     kl_options_destroy(&o);
 }
 
+/* Options typed behind a job are those of the command that it names. */
+static void test_typed_for_a_job(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *job, *typed, *word;
+    } bad[] = {
+        {"return { model='a' }", "--spectral Sz@0", "dmrg: --spectral belongs to `kronlat ed'"},
+        {"return { model='a', command='ed' }", "--m 4", "ed: --m belongs to `kronlat dmrg'"},
+        {"return { model='a', command='plan' }", "--method ed --m 4", "plan --method ed: --m belongs to `kronlat plan'"},
+        {"return { model='a', command='plan', method='ed' }", "--m 4", "plan --method ed: --m belongs"},
+        {"return { model='a', command='plan', method='ed', m = 4 }", "", "m belongs to `kronlat plan'"},
+        {"return { model='a', command='ed' }", "--solver arnoldi", "allowed: davidson lanczos lobpcg full"},
+        {"return { model='a' }", "--solver lobpcg", "allowed: davidson lanczos"},
+    };
+    kl_options *o = NULL;
+    kl_err err = {""};
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        err.text[0] = '\0';
+        const kl_status st = load(bad[k].job, bad[k].typed, &o, &err);
+        if (st != KL_EINPUT || strstr(err.text, bad[k].word) == NULL)
+            fail_msg("%s %s: \"%s\" lacks \"%s\"", bad[k].job, bad[k].typed, err.text, bad[k].word);
+        kl_options_destroy(&o);
+        assert_int_equal(kl_mem_live_total(), 0);
+    }
+    if (load("return { model='a', method='dmrg', command='plan', solver='lanczos' }", "--method ed --solver lobpcg", &o, &err) != KL_OK)
+        fail_msg("%s", err.text);
+    assert_string_equal(o->solver, "lobpcg");
+    assert_int_equal(kl_command_of(o), KL_CMD_PLAN_ED);
+    kl_options_destroy(&o);
+    assert_int_equal(kl_mem_live_total(), 0);
+}
+
+/* One row a command and name; every command has its help, and every row somebody who takes it. */
+static void test_table(void **state)
+{
+    (void)state;
+    for (int c = 0; c < KL_NCMD_ALL; c++) {
+        assert_non_null(kl_command_table[c].summary);
+        assert_non_null(kl_command_table[c].args);
+        const kl_option_row *const help = kl_option_find("help", 4, KL_BIT(c));
+        assert_true(help != NULL && help->letter == 'h');
+    }
+    for (int i = 0; i < kl_noption; i++) {
+        const kl_option_row *const a = &kl_option_table[i];
+        assert_true(a->commands != 0 && a->help != NULL && a->help[0] != '\0');
+        assert_true((a->kind == KL_VALUE_FLAG) == (a->arg == NULL));
+        if (a->kind == KL_VALUE_CHOICE || a->kind == KL_VALUE_NAMED) assert_non_null(a->allowed);
+        if (a->kind == KL_VALUE_INT || a->kind == KL_VALUE_REAL) assert_true(a->min < a->max);
+        for (int k = 0; k < i; k++) {
+            const kl_option_row *const b = &kl_option_table[k];
+            if (!(a->commands & b->commands)) continue;
+            if (strcmp(a->name, b->name) == 0) fail_msg("two rows of --%s for one command", a->name);
+            if (a->letter != 0 && a->letter == b->letter) fail_msg("--%s and --%s have one letter", a->name, b->name);
+        }
+    }
+}
+
 static void test_lattice_files(void **state)
 {
     (void)state;
@@ -427,7 +509,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),        cmocka_unit_test(test_sweeps), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_locale),        cmocka_unit_test(test_jobs),   cmocka_unit_test(test_json),
+        cmocka_unit_test(test_locale),        cmocka_unit_test(test_jobs), cmocka_unit_test(test_typed_for_a_job), cmocka_unit_test(test_table),   cmocka_unit_test(test_json),
         cmocka_unit_test(test_lattice_files),
     };
     return cmocka_run_group_tests(tests, make_file, drop_file);

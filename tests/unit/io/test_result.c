@@ -11,6 +11,7 @@
 #include "io/sealed.h"
 #include <fcntl.h>
 #include <hdf5.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -734,6 +735,53 @@ static void test_two_writers(void **unused)
     core_no_memory();
 }
 
+typedef struct reader {
+    const char *path;
+    int good, bad; /* answers as they have to be for this file */
+    int sound;
+} reader;
+
+static void *read_often(void *self)
+{
+    reader *const r = self;
+    for (int k = 0; k < 20; k++) {
+        kl_err err = {""};
+        kl_result *found = NULL;
+        const kl_status st = kl_result_read(r->path, &found, &err);
+        r->good += st == KL_OK && found->nsite == 4;
+        r->bad += st == KL_EINPUT && strstr(err.text, "damaged") != NULL;
+        kl_result_destroy(&found);
+    }
+    return NULL;
+}
+
+/* HDF5 has one state for all: files are read one after the other, and the failures of one are not another's. */
+static void test_threads(void **unused)
+{
+    (void)unused;
+    fixture f;
+    kl_err err = {""};
+    reader r[4];
+    pthread_t id[4];
+    fixture_open(&f, "heisenberg", 4, 1, 1);
+    expect_ok(kl_result_write(path, f.result, f.r.state, &err), err);
+    expect_ok(kl_result_write(other, f.result, f.r.state, &err), err);
+    const hid_t file = H5Fopen(other, H5F_ACC_RDWR, H5P_DEFAULT);
+    assert_true(file >= 0 && H5Ldelete(file, "/sweeps", H5P_DEFAULT) >= 0 && H5Fclose(file) >= 0);
+    expect_ok(kl_sealed_renew(other, &err), err);
+    for (int k = 0; k < 4; k++) {
+        r[k] = (reader){.path = k % 2 == 0 ? path : other, .sound = k % 2 == 0};
+        assert_int_equal(pthread_create(&id[k], NULL, read_often, &r[k]), 0);
+    }
+    for (int k = 0; k < 4; k++) {
+        assert_int_equal(pthread_join(id[k], NULL), 0);
+        assert_int_equal(r[k].good, r[k].sound ? 20 : 0);
+        assert_int_equal(r[k].bad, r[k].sound ? 0 : 20);
+    }
+    fixture_close(&f);
+    core_no_memory();
+}
+
 static void test_no_memory(void **unused)
 {
     (void)unused;
@@ -791,7 +839,7 @@ int main(void)
         cmocka_unit_test(test_impossible),    cmocka_unit_test(test_fuzz_sealed),
         cmocka_unit_test(test_disk),          cmocka_unit_test(test_two_writers),
         cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_fingerprint),
-        cmocka_unit_test(test_run_under_way),
+        cmocka_unit_test(test_run_under_way), cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }
