@@ -13,8 +13,8 @@ typedef struct application {
     int64_t x;   /* where the segment begins */
 } application;
 
-/* One piece p of an operator into WORK: p x for the left side, p x^T for the right one, so that WORK is (sector
-   of this side) x (other side) in both cases. */
+/* One piece p of an operator into WORK: p x for the left side, p x^T for the right one, so that WORK is
+   (sector of this side) x (other side) in both cases. */
 static kl_rec piece(const kl_density *d, const application *a, kl_part p)
 {
     const int right = d->side == KL_RIGHT;
@@ -125,7 +125,8 @@ static kl_status weight_records(const kl_density *d, int e, int64_t at, kl_batch
     return KL_OK;
 }
 
-/* (L psi)(L psi)^T of sector e for all operators L and their transposes; *nwork: doubles of WORK they need. */
+/* (L psi)(L psi)^T of sector e for all operators L and their transposes; *nwork: doubles of WORK that they
+   need. */
 static kl_status noise_records(const kl_density *d, int e, int64_t at, int64_t *nwork, kl_batch *b,
                                kl_err *err)
 {

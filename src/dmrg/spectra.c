@@ -15,7 +15,7 @@
    - the columns of vec;
    - with the executor, in place of the density matrix: vec is NULL and reduced.n is 0;
    - the vectors of `reduced`, the tridiagonal matrix that the density matrix became;
-   the first and the last of these have yet to be turned by reflections, if the matrix was made tridiagonal. */
+   the first and the last of these still lack the reflections of a matrix that was made tridiagonal. */
 typedef struct spectrum {
     int rows, n; /* numbers of a state; states, 0 where the sector has no weight */
     double *vec, *w; /* [n][rows], [n] */
