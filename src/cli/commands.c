@@ -70,7 +70,8 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
     {"devices", KL_SUBJECT_NONE, "",
      "Say what this program computes with here: cores, instruction set, BLAS and LAPACK really loaded.",
      NULL},
-    {"measure", KL_SUBJECT_FILE, "RESULT.h5", "Measure on the state in a result file, and write that into it.",
+    {"measure", KL_SUBJECT_FILE, "RESULT.h5",
+     "Measure on the state in a result file, and write that into it.",
      "Example:\n"
      "  kronlat measure hubbard.h5 --measure 'corr(cdag_up,c_up)' --measure 'structure(Sz,Sz)' "
      "--measure entropy\n\n"
@@ -104,7 +105,8 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
     {"completion", KL_SUBJECT_SHELL, "bash|zsh|fish",
      "Print what lets a shell complete commands, options, models and charges.",
      "Example, for the shell that is open:\n  . <(kronlat completion bash)"},
-    {"man", KL_SUBJECT_COMMAND, "[COMMAND]", "Print the manual page of a command, or of the program, in roff.",
+    {"man", KL_SUBJECT_COMMAND, "[COMMAND]",
+     "Print the manual page of a command, or of the program, in roff.",
      "Example:\n  kronlat man dmrg | man -l -"},
 
     {"plan --method ed", KL_SUBJECT_MODEL, "MODEL", "Say what exact diagonalization would need.", NULL},

@@ -103,7 +103,7 @@ typedef struct asked {
     int first; /* word behind the command */
 } asked;
 
-/* A candidate, where what is typed begins so; note may be NULL. Explanations end at their first line's width. */
+/* A candidate, where what is typed begins so; note may be NULL, and is cut to the width of a line. */
 static void offer(const asked *a, const char *text, const char *end, const char *note)
 {
     char all[300];
@@ -154,7 +154,7 @@ static const kl_option_row *row_of(const asked *a, const char *word)
     return kl_option_find(word + 2, strcspn(word + 2, "="), taken);
 }
 
-/* The model that the line names, with the structural parameters that it gives; NULL: none that can be read. */
+/* The model that the line names, by the structural parameters that it gives; NULL: none that can be read. */
 static kl_tables *model_of(const asked *a)
 {
     enum { MOST = 32 };

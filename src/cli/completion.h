@@ -1,5 +1,5 @@
-/* Completion of the command line in bash, zsh and fish. The shells ask the program, at every press of the key,
-   so that what is offered is what is taken.
+/* Completion of the command line in bash, zsh and fish. The shells ask the program, at every press of the
+   key, so that what is offered is what is taken.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_COMPLETION_H
 #define KL_COMPLETION_H

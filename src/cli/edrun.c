@@ -252,7 +252,7 @@ static kl_status run_sector(kl_task *t, kl_qn target, int going_on, watcher *w, 
     KL_TRY(make_ed(t, target, &opts, &ed, err));
     keep.n = ed->op.n;
     if (going_on) KL_TRY(kl_edkeep_read(&keep, err));
-    KL_TRY(kl_runfile_options(o, t, NULL, 0, &options, err));
+    KL_TRY(kl_runfile_options(o, t, NULL, &options, err));
     KL_TRY(find_states(t, ed, &opts, options, w, &keep, &found, &x, &ld, err));
     *stopped = found.stop == KL_ED_INTERRUPTED;
     if (!*stopped) {
@@ -377,7 +377,7 @@ static kl_status run_thermal(kl_task *t, int going_on, watcher *w, int *stopped,
     }
     for (int64_t i = 0; i < n; i++) KL_TRY(check_memory(t, sector[i], &three, err));
     t->dmrg.target = t->target;
-    KL_TRY(kl_runfile_options(o, t, NULL, 0, &options, err));
+    KL_TRY(kl_runfile_options(o, t, NULL, &options, err));
     if (going_on) {
         KL_TRY(kl_edkeep_read(&keep, err));
         if (keep.stage != KL_EDSTAGE_THERMAL)

@@ -28,8 +28,8 @@ static kl_status add_line(char **out, int64_t *used, const char *name, const cha
     return KL_OK;
 }
 
-kl_status kl_runfile_options(const kl_options *o, const kl_task *t, const char *swept, double value,
-                             char **out, kl_err *err)
+kl_status kl_runfile_options(const kl_options *o, const kl_task *t, const kl_runfile_point *at, char **out,
+                             kl_err *err)
 {
     kl_status st = KL_OK;
     int64_t used = 0;
@@ -46,16 +46,19 @@ kl_status kl_runfile_options(const kl_options *o, const kl_task *t, const char *
                      q->name, num % q->unit_den == 0 ? num / q->unit_den : num, q->unit_den);
         KL_TRY(add_line(out, &used, "charge", charge, err));
     }
-    if (swept != NULL) {
-        snprintf(charge, sizeof(charge), "%.1000s=%.17g", swept, value);
+    const size_t swept = at == NULL ? 0 : kl_split_name(at->sweep);
+    if (at != NULL) {
+        snprintf(charge, sizeof(charge), "%.*s=%.17g", (int)swept, at->sweep, at->value);
         KL_TRY(add_line(out, &used, "parameter", charge, err));
+        KL_TRY(add_line(out, &used, "sweep-parameter", at->sweep, err));
+        snprintf(charge, sizeof(charge), "%d", at->index);
+        KL_TRY(add_line(out, &used, "sweep-index", charge, err));
     }
     for (int i = 0; kl_options_given(o, i, &name, &text, number); i++) {
-        const size_t length = swept == NULL ? 0 : strlen(swept);
         if (strcmp(name, "charge") == 0 || strcmp(name, "sweep-parameter") == 0 || strcmp(name, "start") == 0)
             continue;
-        if (length > 0 && strcmp(name, "parameter") == 0 && kl_split_name(text) == length &&
-            memcmp(text, swept, length) == 0)
+        if (swept > 0 && strcmp(name, "parameter") == 0 && kl_split_name(text) == swept &&
+            memcmp(text, at->sweep, swept) == 0)
             continue;
         KL_TRY(add_line(out, &used, name, text, err));
     }
@@ -111,10 +114,46 @@ kl_status kl_runfile_adopt(kl_options *o, const kl_result *done, kl_err *err)
         if (equals == NULL) continue;
         *equals = '\0';
         if (strcmp(line, "model") == 0 && o->model != NULL) continue;
+        if (strncmp(line, "sweep-", 6) == 0) continue; /* kl_runfile_swept tells these */
         if (kl_options_foreign(o, line)) continue; /* version 0.1.0 took more, and did nothing with it */
         KL_TRY(kl_options_set(o, o->resume, line, equals + 1, err));
     }
 out:
     kl_free(&copy);
     return st;
+}
+
+/* The value of the first line that begins with `key', up to the line's end; NULL: there is none. */
+static const char *line_of(const char *lines, const char *key, size_t length)
+{
+    for (const char *line = lines; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n')
+        if (strncmp(line, key, length) == 0) return line + length;
+    return NULL;
+}
+
+kl_status kl_runfile_swept(const kl_result *r, char **text, kl_runfile_point *at, kl_err *err)
+{
+    char key[160], number[2][64] = {"", ""};
+    int64_t index = 0;
+    *text = NULL;
+    const char *const sweep = line_of(r->options, "sweep-parameter=", strlen("sweep-parameter="));
+    if (sweep == NULL) return KL_OK;
+    const size_t length = strcspn(sweep, "\n");
+    const kl_status st = kl_alloc(text, (int64_t)length + 1, KL_MEM_MISC, err);
+    if (st != KL_OK) return st;
+    memcpy(*text, sweep, length);
+    (*text)[length] = '\0';
+    const int used = snprintf(key, sizeof key, "parameter=%.*s=", (int)kl_split_name(*text), *text);
+    const char *const found[2] = {line_of(r->options, key, (size_t)used),
+                                  line_of(r->options, "sweep-index=", strlen("sweep-index="))};
+    for (int i = 0; i < 2 && found[i] != NULL && used < (int)sizeof key; i++)
+        snprintf(number[i], sizeof number[i], "%.*s", (int)strcspn(found[i], "\n"), found[i]);
+    *at = (kl_runfile_point){.sweep = *text};
+    if (kl_parse_double(number[0], &at->value) && kl_parse_int(number[1], &index) && index >= 0 &&
+        index < INT32_MAX) {
+        at->index = (int)index;
+        return KL_OK;
+    }
+    kl_free(text);
+    return kl_fail(err, KL_EINPUT, "a result file of a sweep does not say which value is its own");
 }

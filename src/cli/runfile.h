@@ -5,10 +5,20 @@
 #define KL_RUNFILE_H
 #include "cli/task.h"
 
+/* One value of --sweep-parameter. */
+typedef struct kl_runfile_point {
+    const char *sweep; /* "U=0:8:0.5", as it was asked for */
+    int index;         /* of the value, from 0 */
+    double value;
+} kl_runfile_point;
+
 /* What was asked, as "name=value" lines that --resume reads back. Charges are those of dmrg.target, and one
-   parameter may be set by a sweep (swept NULL: none). */
-kl_status kl_runfile_options(const kl_options *o, const kl_task *t, const char *swept, double value,
-                             char **out, kl_err *err) KL_MUST_CHECK;
+   parameter may be set by a sweep (`at', NULL: none), which stands there as a whole, too. */
+kl_status kl_runfile_options(const kl_options *o, const kl_task *t, const kl_runfile_point *at, char **out,
+                             kl_err *err) KL_MUST_CHECK;
+
+/* The point of a sweep that a result is of, which borrows *text; *text NULL: it is of none. */
+kl_status kl_runfile_swept(const kl_result *r, char **text, kl_runfile_point *at, kl_err *err) KL_MUST_CHECK;
 
 /* What the file says, where the command line says nothing. */
 kl_status kl_runfile_adopt(kl_options *o, const kl_result *done, kl_err *err) KL_MUST_CHECK;

@@ -37,9 +37,9 @@ static size_t insert(uint8_t *to, size_t size, size_t at, const uint8_t *from, s
 /* Numbers at which readers go wrong, in place of one to eight bytes. */
 static void overwrite(uint8_t *to, size_t size, size_t at)
 {
-    static const uint64_t bad[] = {0,          1,          0x7f,       0x80,       0xff,
-                                   0x7fff,     0xffff,     0x7fffffff, 0x80000000, 0xffffffff,
-                                   INT64_MAX,  UINT64_MAX, 0x10000,    1 << 20,    UINT64_C(1) << 40};
+    static const uint64_t bad[] = {0,         1,          0x7f,       0x80,       0xff,
+                                   0x7fff,    0xffff,     0x7fffffff, 0x80000000, 0xffffffff,
+                                   INT64_MAX, UINT64_MAX, 0x10000,    1 << 20,    UINT64_C(1) << 40};
     const uint64_t value = bad[draw(sizeof bad / sizeof *bad)];
     const size_t n = (size_t)1 << draw(4);
     if (size - at >= n) memcpy(to + at, &value, n); /* the low bytes come first */
@@ -58,9 +58,7 @@ static size_t mutate(uint8_t *to, int nword)
         case 0:
             if (size > 0) to[at] = (uint8_t)draw(256);
             break;
-        case 3:
-            overwrite(to, size, at);
-            break;
+        case 3: overwrite(to, size, at); break;
         case 1: /* a piece less */
             if (size - at > length) {
                 memmove(to + at, to + at + length, size - at - length);

@@ -5,12 +5,35 @@
 #include "fuzz.h"
 #include "sparse/mmfile.h"
 
-const char *const kl_fuzz_words[] = {
-    "%%MatrixMarket matrix coordinate ", "real ",       "integer ",   "pattern ",  "complex ", "general\n",
-    "symmetric\n",                       "hermitian\n", "skew\n",     "array ",    "%\n",      "\n",
-    " ",                                 "\r\n",        "1 1 1\n",    "2 1 0.5\n", "0 0 0\n",  "-1 2 3\n",
-    "2147483648",                        "1e309",       "nan",        "inf",       "1e-300",   "9999999 9999999 1\n",
-    "0",                                 "-",           "3 3 2000000000\n", "\xff", NULL};
+const char *const kl_fuzz_words[] = {"%%MatrixMarket matrix coordinate ",
+                                     "real ",
+                                     "integer ",
+                                     "pattern ",
+                                     "complex ",
+                                     "general\n",
+                                     "symmetric\n",
+                                     "hermitian\n",
+                                     "skew\n",
+                                     "array ",
+                                     "%\n",
+                                     "\n",
+                                     " ",
+                                     "\r\n",
+                                     "1 1 1\n",
+                                     "2 1 0.5\n",
+                                     "0 0 0\n",
+                                     "-1 2 3\n",
+                                     "2147483648",
+                                     "1e309",
+                                     "nan",
+                                     "inf",
+                                     "1e-300",
+                                     "9999999 9999999 1\n",
+                                     "0",
+                                     "-",
+                                     "3 3 2000000000\n",
+                                     "\xff",
+                                     NULL};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -11,10 +11,25 @@
 #include "io/sealed.h"
 #include "model/modelread.h"
 
-const char *const kl_fuzz_words[] = {"kronlat result", "\x89HDF\r\n\x1a\n", "TREE",  "HEAP", "SNOD", "OHDR",
-                                     "OCHK",           "FRHP",              "FSHD",  "FADB", "BTHD", "GCOL",
-                                     "state",          "energy",            "sweep", "\xff\xff\xff\xff\xff\xff\xff\xff",
-                                     "\x7f",           "1e309",             NULL};
+const char *const kl_fuzz_words[] = {"kronlat result",
+                                     "\x89HDF\r\n\x1a\n",
+                                     "TREE",
+                                     "HEAP",
+                                     "SNOD",
+                                     "OHDR",
+                                     "OCHK",
+                                     "FRHP",
+                                     "FSHD",
+                                     "FADB",
+                                     "BTHD",
+                                     "GCOL",
+                                     "state",
+                                     "energy",
+                                     "sweep",
+                                     "\xff\xff\xff\xff\xff\xff\xff\xff",
+                                     "\x7f",
+                                     "1e309",
+                                     NULL};
 
 static kl_status take(void *self, int vector, int64_t first, int64_t count, double *host, kl_err *err)
 {
@@ -73,7 +88,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!begun++) kl_h5_of_program();
     const char *const path = kl_fuzz_file(data, size);
     kl_err err = {""};
-    if (size > 512 && memcmp(data, "kronlat result", 14) == 0 && kl_sealed_renew(path, &err) != KL_OK) abort();
+    if (size > 512 && memcmp(data, "kronlat result", 14) == 0 && kl_sealed_renew(path, &err) != KL_OK)
+        abort();
     kl_result *r = NULL;
     kl_status st = kl_result_read(path, &r, &err);
     kl_result_destroy(&r);

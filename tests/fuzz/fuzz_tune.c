@@ -7,11 +7,33 @@
 #include "cli/tune.h"
 #include "config.h"
 
-const char *const kl_fuzz_words[] = {
-    "kronlat " KL_VERSION " threads 2\n", "offload -\n", "cuda -\n",   "cuda NVIDIA H100\n", "copy ",
-    "axpy ",  "dots ",  "combine ",       "fuse ",       "spmv ",      "list ",              "eigen ",
-    "sweep ", "1024 ",  "projection ",    "grouped ",    "tiled ",     "9223372036854775807", "-1 ",
-    "0 ",     "1e-300 ", "1e309 ",        "nan ",        "\n",         " ",                  "\xff", NULL};
+const char *const kl_fuzz_words[] = {"kronlat " KL_VERSION " threads 2\n",
+                                     "offload -\n",
+                                     "cuda -\n",
+                                     "cuda NVIDIA H100\n",
+                                     "copy ",
+                                     "axpy ",
+                                     "dots ",
+                                     "combine ",
+                                     "fuse ",
+                                     "spmv ",
+                                     "list ",
+                                     "eigen ",
+                                     "sweep ",
+                                     "1024 ",
+                                     "projection ",
+                                     "grouped ",
+                                     "tiled ",
+                                     "9223372036854775807",
+                                     "-1 ",
+                                     "0 ",
+                                     "1e-300 ",
+                                     "1e309 ",
+                                     "nan ",
+                                     "\n",
+                                     " ",
+                                     "\xff",
+                                     NULL};
 
 /* A text without the first line, which names the version, gets the one of this version. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
