@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "cli/tune.h"
+#include "run/tune.h"
 #include "config.h"
 
 const char *const kl_fuzz_words[] = {"kronlat " KL_VERSION " threads 2\n",
