@@ -261,7 +261,9 @@ for _, path in ipairs(files()) do
         if excused[key] then still = still + 1 else faults[#faults + 1] = path .. ": " .. what end
     end
     for key in pairs(excused) do
-        if not found[key] then print(("# %s: %s keeps its limit now: take it out of this test"):format(path, key)) end
+        if not found[key] then
+            print(("# %s: %s keeps its limit now: take it out of this test"):format(path, key))
+        end
     end
     table.sort(faults)
     seen[path] = true
