@@ -216,8 +216,12 @@ out:
 
 static void facts_of(const run *x, kl_run_facts *facts)
 {
-    *facts = (kl_run_facts){x->t->venue ? kl_venue_name(x->t->venue) : x->t->ex->name, x->t->ex->nthread,
-                            x->path[0] != '\0' ? x->path : NULL, kl_clock() - x->started};
+    *facts = (kl_run_facts){x->t->venue ? kl_venue_name(x->t->venue) : x->t->ex->name,
+                            x->t->ex->nthread,
+                            x->path[0] != '\0' ? x->path : NULL,
+                            kl_clock() - x->started,
+                            NULL,
+                            NULL};
 }
 
 static void print_result(const run *x)
@@ -656,8 +660,8 @@ kl_status kl_dmrgrun_measure(kl_options *o, kl_err *err)
     st = kl_result_write(o->file, r, state, err);
     if (held >= 0) close(held);
     held = -1;
-    const kl_run_facts facts = {t->ex->name, t->ex->nthread, st == KL_OK ? o->file : NULL,
-                                kl_clock() - started};
+    const kl_run_facts facts = {t->ex->name,          t->ex->nthread, st == KL_OK ? o->file : NULL,
+                                kl_clock() - started, "measure",      NULL};
     if (o->json) kl_report_result_json(stdout, r, &facts);
     else kl_report_result(stdout, r, &facts);
 out:

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/json.h"
+#include "config.h"
 #include "base/mem.h"
 
 /* ORDER of "ed/run", a list of numbers */
@@ -320,25 +321,51 @@ void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
     }
 }
 
+/* The lowest states of all these sectors. */
+static kl_report_levels all_levels(int n, const kl_edreport_item *item)
+{
+    kl_report_levels l = {.n = 0};
+    for (int i = 0; i < n; i++)
+        if (item[i].found.nstate > l.most) l.most = item[i].found.nstate;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < item[i].found.nstate; k++)
+            kl_report_levels_add(&l, item[i].found.energy[k], item[i].label);
+    return l;
+}
+
+static void json_item(kl_json *j, const kl_edreport_item *item)
+{
+    const kl_ed_result *const f = &item->found;
+    kl_json_open(j, NULL, '{');
+    kl_json_text(j, "label", item->label);
+    kl_json_int(j, "dimension", f->dim);
+    kl_json_real(j, "energy", f->energy[0]);
+    kl_json_reals(j, "energies", f->nstate, f->energy);
+    kl_json_real(j, "error_estimate", fmax(f->error[0], f->attainable));
+    kl_json_reals(j, "error", f->nstate, f->error);
+    kl_json_bool(j, "converged", is_converged((int)f->stop));
+    kl_json_text(j, "stop", stop_text((int)f->stop));
+    kl_json_close(j, '}');
+}
+
+void kl_edreport_scan_json(kl_json *j, const kl_edreport_scan *scan)
+{
+    const kl_report_levels all = all_levels(scan->n, scan->item);
+    kl_json_open(j, "runs", '[');
+    for (int i = 0; i < scan->n; i++) json_item(j, &scan->item[i]);
+    kl_json_close(j, ']');
+    kl_json_text(j, "lowest", scan->n > 0 ? scan->item[scan->lowest].label : NULL);
+    if (scan->n > 0) kl_report_levels_json(j, &all);
+}
+
 void kl_edreport_table(FILE *to, const char *title, int n, const kl_edreport_item *item, int lowest, int json)
 {
     if (json) {
         kl_json j = kl_json_begin(to);
-        kl_json_open(&j, NULL, '{');
+        kl_report_json_open(&j, KL_VERSION, "ed");
+        kl_json_text(&j, "method", "ed");
         kl_json_text(&j, "title", title);
-        kl_json_open(&j, "runs", '[');
-        for (int i = 0; i < n; i++) {
-            const kl_ed_result *const f = &item[i].found;
-            kl_json_open(&j, NULL, '{');
-            kl_json_text(&j, "label", item[i].label);
-            kl_json_int(&j, "dimension", f->dim);
-            kl_json_reals(&j, "energies", f->nstate, f->energy);
-            kl_json_reals(&j, "error", f->nstate, f->error);
-            kl_json_bool(&j, "converged", is_converged((int)f->stop));
-            kl_json_close(&j, '}');
-        }
-        kl_json_close(&j, ']');
-        kl_json_text(&j, "lowest", n > 0 ? item[lowest].label : NULL);
+        kl_edreport_scan_json(&j, &(kl_edreport_scan){n, lowest, item});
         kl_json_close(&j, '}');
         kl_json_end(&j);
         return;
@@ -363,6 +390,10 @@ void kl_edreport_table(FILE *to, const char *title, int n, const kl_edreport_ite
             fprintf(to, "%-*s %15s %20.14g %8.0e\n", width, "", "", f->energy[k],
                     fmax(f->error[k], f->attainable));
     }
+    if (n > 0) {
+        const kl_report_levels all = all_levels(n, item);
+        kl_report_levels_text(to, &all);
+    }
     if (equal > 0)
         fprintf(to, "%d other sector%s within the error of the lowest: a manifold, not a state\n", equal,
                 equal == 1 ? " lies" : "s lie");
@@ -375,13 +406,20 @@ void kl_edreport_json(FILE *to, const kl_result *r, const kl_run_facts *facts)
     const kl_dmrg_result *const d = &r->dmrg;
     const double *const run = list_of(r, "ed/run", NRUN);
     kl_json j = kl_json_begin(to);
-    kl_json_open(&j, NULL, '{');
-    kl_report_json_head(&j, r);
+    kl_report_json_head(&j, r, kl_report_command(facts, "ed"));
     kl_json_text(&j, "method", "ed");
     kl_json_bool(&j, "finished", r->finished);
-    if (run != NULL && r->finished) {
+    if (r->finished) {
         kl_json_real(&j, "energy", d->energy[0]);
         kl_json_reals(&j, "energies", d->nstate, d->energy);
+        kl_json_real(&j, "error_estimate", d->error_estimate);
+    }
+    if (facts != NULL && facts->scan != NULL) {
+        kl_json_open(&j, "scan", '{');
+        kl_edreport_scan_json(&j, facts->scan);
+        kl_json_close(&j, '}');
+    }
+    if (run != NULL && r->finished) {
         kl_json_real(&j, "attainable", run[ATTAINABLE]);
         kl_json_bool(&j, "open_multiplet", run[OPEN] != 0.0);
         kl_json_bool(&j, "converged", is_converged((int)run[STOP]));

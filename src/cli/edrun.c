@@ -48,7 +48,8 @@ typedef struct watcher {
     int live, verbose, drawn;
     double last, started;
     char prefix[160];
-    double seen[3];       /* products, lowest energy and its residual at the last step */
+    const kl_edreport_scan *scan; /* what --charge scan has found, when the sector of the lowest is solved */
+    double seen[3]; /* products, lowest energy and its residual at the last step */
 } watcher;
 
 static int on_step(void *self, int napply, double energy, double residual)
@@ -138,7 +139,7 @@ static int writes(const kl_options *o) { return o->output != NULL && strcmp(o->o
 
 static void print_result(const kl_task *t, const kl_result *r, const char *path, const watcher *w)
 {
-    const kl_run_facts facts = {t->ex->name, t->ex->nthread, path, kl_clock() - w->started};
+    const kl_run_facts facts = {t->ex->name, t->ex->nthread, path, kl_clock() - w->started, NULL, w->scan};
     if (t->o->json) kl_edreport_json(stdout, r, &facts);
     else kl_edreport_text(stdout, r, &facts);
 }
@@ -318,7 +319,10 @@ static kl_status run_scan(kl_task *t, watcher *w, int *stopped, kl_err *err)
     if (!(more && o->json)) kl_edreport_table(stdout, title, ndone, item, lowest, o->json);
     if (more) {
         t->scanning = 0; /* one sector from here on: so says its checkpoint */
-        KL_TRY(run_sector(t, sector[lowest], 0, w, stopped, err));
+        const kl_edreport_scan scan = {ndone, lowest, item};
+        w->scan = &scan;
+        st = run_sector(t, sector[lowest], 0, w, stopped, err);
+        w->scan = NULL;
     }
 out:
     kl_ed_destroy(&ed);
@@ -489,8 +493,7 @@ kl_status kl_edrun_plan(const kl_options *o, kl_err *err)
     kl_qn_print(t->model, t->target, charges, sizeof charges);
     if (o->json) {
         kl_json j = kl_json_begin(stdout);
-        kl_json_open(&j, NULL, '{');
-        kl_json_text(&j, "command", "plan");
+        kl_report_json_open(&j, KL_VERSION, "plan");
         kl_json_text(&j, "method", "ed");
         kl_json_text(&j, "model", t->model->name);
         kl_json_text(&j, "lattice", t->lat->spec);

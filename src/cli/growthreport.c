@@ -8,6 +8,7 @@
 #include "base/prof.h"
 #include "cli/json.h"
 #include "cli/reporttext.h"
+#include "config.h"
 
 typedef struct growth_totals {
     double flop, seconds, sectors, products;
@@ -167,8 +168,8 @@ void kl_report_growth(FILE *to, const kl_report_head *head, int n, const kl_grow
 void kl_report_growth_json(FILE *to, const kl_report_head *head, int n, const kl_growth_row *row)
 {
     kl_json j = kl_json_begin(to);
-    kl_json_open(&j, NULL, '{');
-    kl_json_text(&j, "program", "kronlat");
+    kl_report_json_open(&j, KL_VERSION, "growth");
+    kl_json_text(&j, "method", "dmrg");
     kl_json_text(&j, "model", head->model->name);
     kl_json_text(&j, "variant", head->model->variant);
     kl_json_text(&j, "charges", head->charges);
@@ -218,4 +219,3 @@ void kl_report_growth_json(FILE *to, const kl_report_head *head, int n, const kl
     kl_json_close(&j, '}');
     kl_json_end(&j);
 }
-

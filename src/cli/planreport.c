@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "cli/json.h"
 #include "cli/reporttext.h"
+#include "config.h"
 
 void kl_report_title(FILE *to, const kl_report_head *head)
 {
@@ -166,8 +167,8 @@ void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_d
 {
     char text[256];
     kl_json j = kl_json_begin(to);
-    kl_json_open(&j, NULL, '{');
-    kl_json_text(&j, "program", "kronlat");
+    kl_report_json_open(&j, KL_VERSION, "plan");
+    kl_json_text(&j, "method", "dmrg");
     kl_json_text(&j, "model", head->model->name);
     kl_json_text(&j, "variant", head->model->variant);
     kl_json_text(&j, "lattice", head->lattice);
@@ -204,4 +205,3 @@ void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_d
     kl_json_close(&j, '}');
     kl_json_end(&j);
 }
-

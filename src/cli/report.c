@@ -94,15 +94,16 @@ static void print_params(FILE *to, const kl_result *r)
 {
     for (int i = 0; i < r->nparam; i++) {
         const kl_result_param *p = &r->param[i];
-        if (kl_result_param_even(p)) fprintf(to, " %s=%.10g", p->name, p->value[0]);
-        else if (p->n == 0) fprintf(to, " %s=()", p->name);
+        const int64_t n = kl_result_param_count(p);
+        if (kl_result_param_even(p)) fprintf(to, " %s=%.10g", p->name, kl_result_param_at(p, 0));
+        else if (n == 0) fprintf(to, " %s=()", p->name);
         else {
-            double least = p->value[0], most = p->value[0];
-            for (int64_t k = 1; k < p->n; k++) {
-                least = fmin(least, p->value[k]);
-                most = fmax(most, p->value[k]);
+            double least = kl_result_param_at(p, 0), most = least;
+            for (int64_t k = 1; k < n; k++) {
+                least = fmin(least, kl_result_param_at(p, k));
+                most = fmax(most, kl_result_param_at(p, k));
             }
-            fprintf(to, " %s=(%lld values, %.4g to %.4g)", p->name, (long long)p->n, least, most);
+            fprintf(to, " %s=(%lld values, %.4g to %.4g)", p->name, (long long)n, least, most);
         }
     }
 }
@@ -175,7 +176,8 @@ static void print_energies(FILE *to, const kl_dmrg_result *d)
         fprintf(to,
                 "kept state   %s  %.1e %s: the energy of a sweep is its lowest, near the middle; the state "
                 "is that of its end\n",
-                kl_report_energy(d->energy_kept[0], fabs(above), e), fabs(above), above > 0 ? "above" : "below");
+                kl_report_energy(d->energy_kept[0], fabs(above), e), fabs(above),
+                above > 0 ? "above" : "below");
     if (d->distance > 0 && d->distance < 1)
         fprintf(to,
                 "state        within about %.0e of the exact one: what is measured on it is good to twice "
@@ -322,6 +324,38 @@ void kl_report_result(FILE *to, const kl_result *r, const kl_run_facts *facts)
     for (int i = 0; i < r->nmeasured; i++) kl_report_measured(to, &r->measured[i], r->nsite);
 }
 
+void kl_report_levels_add(kl_report_levels *l, double energy, const char *sector)
+{
+    int at = l->n < l->most ? l->n++ : l->most;
+    for (; at > 0 && l->energy[at - 1] > energy; at--) {
+        if (at == l->most) continue;
+        l->energy[at] = l->energy[at - 1];
+        l->sector[at] = l->sector[at - 1];
+    }
+    if (at == l->most) return;
+    l->energy[at] = energy;
+    l->sector[at] = sector;
+}
+
+kl_report_levels kl_report_all_levels(int n, const kl_report_item *item)
+{
+    kl_report_levels l = {.n = 0};
+    for (int i = 0; i < n; i++)
+        if (item[i].nstate > l.most) l.most = item[i].nstate;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < item[i].nstate; k++) kl_report_levels_add(&l, item[i].energy[k], item[i].label);
+    return l;
+}
+
+void kl_report_levels_text(FILE *to, const kl_report_levels *l)
+{
+    char energy[40];
+    if (l->most < 2) return;
+    fprintf(to, "the lowest of all sectors\n");
+    for (int k = 0; k < l->n; k++)
+        fprintf(to, "  %-6d %23s  %s\n", k, kl_report_column(l->energy[k], energy), l->sector[k]);
+}
+
 int kl_report_lowest(int n, const kl_report_item *item)
 {
     int low = 0;
@@ -343,8 +377,8 @@ void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *i
         const int done = converged || item[i].stop == KL_STOP_SCHEDULE;
         char energy[40];
         fprintf(to, "%-*s %23s %10.1e %10.1e %6d%s%s%s%s\n", width, item[i].label,
-                kl_report_column(item[i].energy[0], energy), item[i].error_estimate, item[i].discarded, item[i].m,
-                mark_lowest && i == low ? "  <- lowest" : "", done ? "" : "  NOT CONVERGED",
+                kl_report_column(item[i].energy[0], energy), item[i].error_estimate, item[i].discarded,
+                item[i].m, mark_lowest && i == low ? "  <- lowest" : "", done ? "" : "  NOT CONVERGED",
                 item[i].output[0] != '\0' ? "  " : "", item[i].output);
         for (int k = 1; k < item[i].nstate; k++)
             fprintf(to, "%-*s %23s\n", width, "", kl_report_column(item[i].energy[k], energy));
@@ -356,8 +390,11 @@ void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *i
             item[i].energy[0] - item[low].energy[0] <= fmax(item[i].error_estimate + item[low].error_estimate,
                                                             64 * DBL_EPSILON * fabs(item[low].energy[0])))
             as_low++;
+    if (n > 0) {
+        const kl_report_levels all = kl_report_all_levels(n, item);
+        kl_report_levels_text(to, &all);
+    }
     if (as_low > 0)
         fprintf(to, "%d other sector%s within the error of the lowest: a manifold, not a state\n", as_low,
                 as_low == 1 ? " lies" : "s lie");
 }
-

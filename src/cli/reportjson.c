@@ -9,6 +9,7 @@
 #include "cli/json.h"
 #include "cli/reporttext.h"
 #include "cli/request.h"
+#include "config.h"
 #include "dmrg/schedule.h"
 
 static const char *stop_word(kl_dmrg_stop stop)
@@ -35,10 +36,29 @@ static void json_array(kl_json *j, const kl_measured *m, int level, int64_t *at)
     kl_json_close(j, ']');
 }
 
-void kl_report_json_head(kl_json *j, const kl_result *r)
+void kl_report_json_open(kl_json *j, const char *version, const char *command)
 {
+    kl_json_open(j, NULL, '{');
     kl_json_text(j, "program", "kronlat");
-    kl_json_text(j, "version", r->program);
+    kl_json_text(j, "version", version);
+    kl_json_text(j, "command", command);
+}
+
+/* Values as they were given: one for all, or one for each place that terms use. */
+static void json_param(kl_json *j, const kl_result_param *p)
+{
+    if (kl_result_param_even(p)) {
+        kl_json_real(j, p->name, kl_result_param_at(p, 0));
+        return;
+    }
+    kl_json_open(j, p->name, '[');
+    for (int64_t k = 0; k < kl_result_param_count(p); k++) kl_json_real(j, NULL, kl_result_param_at(p, k));
+    kl_json_close(j, ']');
+}
+
+void kl_report_json_head(kl_json *j, const kl_result *r, const char *command)
+{
+    kl_report_json_open(j, r->program, command);
     kl_json_text(j, "command_line", r->command_line);
     kl_json_text(j, "model", r->model);
     kl_json_text(j, "variant", r->variant);
@@ -46,11 +66,7 @@ void kl_report_json_head(kl_json *j, const kl_result *r)
     kl_json_text(j, "lattice", r->lattice);
     kl_json_int(j, "sites", r->nsite);
     kl_json_open(j, "parameters", '{');
-    for (int i = 0; i < r->nparam; i++) {
-        const kl_result_param *const p = &r->param[i];
-        if (kl_result_param_even(p)) kl_json_real(j, p->name, p->value[0]); /* as it was given */
-        else kl_json_reals(j, p->name, p->n, p->value);
-    }
+    for (int i = 0; i < r->nparam; i++) json_param(j, &r->param[i]);
     kl_json_close(j, '}');
     kl_json_open(j, "charges", '{');
     for (int c = 0; c < r->ncharge; c++)
@@ -95,14 +111,19 @@ void kl_report_json_facts(kl_json *j, const kl_run_facts *facts)
     kl_json_close(j, '}');
 }
 
+const char *kl_report_command(const kl_run_facts *facts, const char *of_method)
+{
+    return facts == NULL ? "show" : facts->command != NULL ? facts->command : of_method;
+}
+
 void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *facts)
 {
     const kl_dmrg_result *d = &r->dmrg;
     int converged;
     kl_report_stop(d->stop, &converged);
     kl_json j = kl_json_begin(to);
-    kl_json_open(&j, NULL, '{');
-    kl_report_json_head(&j, r);
+    kl_report_json_head(&j, r, kl_report_command(facts, "dmrg"));
+    kl_json_text(&j, "method", "dmrg");
     kl_json_bool(&j, "finished", r->finished);
     kl_json_int(&j, "sweeps_done", r->sweep_done);
     if (r->finished) {
@@ -165,30 +186,46 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
     kl_json_end(&j);
 }
 
+void kl_report_levels_json(kl_json *j, const kl_report_levels *l)
+{
+    kl_json_real(j, "energy", l->energy[0]);
+    kl_json_reals(j, "energies", l->n, l->energy);
+    kl_json_open(j, "sectors", '[');
+    for (int k = 0; k < l->n; k++) kl_json_text(j, NULL, l->sector[k]);
+    kl_json_close(j, ']');
+}
+
+static void json_item(kl_json *j, const kl_report_item *item)
+{
+    int converged;
+    kl_report_stop(item->stop, &converged);
+    kl_json_open(j, NULL, '{');
+    kl_json_text(j, "label", item->label);
+    kl_json_real(j, "energy", item->energy[0]);
+    kl_json_reals(j, "energies", item->nstate, item->energy);
+    kl_json_real(j, "error_estimate", item->error_estimate);
+    kl_json_real(j, "discarded", item->discarded);
+    kl_json_int(j, "m", item->m);
+    kl_json_bool(j, "converged", converged);
+    kl_json_text(j, "stop", stop_word(item->stop));
+    kl_json_text(j, "output", item->output[0] != '\0' ? item->output : NULL);
+    kl_json_close(j, '}');
+}
+
 void kl_report_table_json(FILE *to, const char *title, int n, const kl_report_item *item, int mark_lowest)
 {
     kl_json j = kl_json_begin(to);
-    kl_json_open(&j, NULL, '{');
-    kl_json_text(&j, "program", "kronlat");
+    kl_report_json_open(&j, KL_VERSION, "dmrg");
+    kl_json_text(&j, "method", "dmrg");
     kl_json_text(&j, "title", title);
     kl_json_open(&j, "runs", '[');
-    for (int i = 0; i < n; i++) {
-        int converged;
-        kl_report_stop(item[i].stop, &converged);
-        kl_json_open(&j, NULL, '{');
-        kl_json_text(&j, "label", item[i].label);
-        kl_json_reals(&j, "energies", item[i].nstate, item[i].energy);
-        kl_json_real(&j, "error_estimate", item[i].error_estimate);
-        kl_json_real(&j, "discarded", item[i].discarded);
-        kl_json_int(&j, "m", item[i].m);
-        kl_json_bool(&j, "converged", converged);
-        kl_json_text(&j, "stop", stop_word(item[i].stop));
-        kl_json_text(&j, "output", item[i].output[0] != '\0' ? item[i].output : NULL);
-        kl_json_close(&j, '}');
-    }
+    for (int i = 0; i < n; i++) json_item(&j, &item[i]);
     kl_json_close(&j, ']');
-    if (mark_lowest && n > 0) kl_json_text(&j, "lowest", item[kl_report_lowest(n, item)].label);
+    if (mark_lowest && n > 0) {
+        const kl_report_levels all = kl_report_all_levels(n, item);
+        kl_json_text(&j, "lowest", item[kl_report_lowest(n, item)].label);
+        kl_report_levels_json(&j, &all);
+    }
     kl_json_close(&j, '}');
     kl_json_end(&j);
 }
-

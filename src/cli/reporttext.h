@@ -18,6 +18,9 @@ const char *kl_report_stop(kl_dmrg_stop stop, int *converged);
 /* The run with the lowest energy; n > 0. */
 int kl_report_lowest(int n, const kl_report_item *item);
 
+/* The lowest states of all these runs. */
+kl_report_levels kl_report_all_levels(int n, const kl_report_item *item);
+
 /* Model, lattice and charges. */
 void kl_report_title(FILE *to, const kl_report_head *head);
 
