@@ -10,7 +10,7 @@
 #include "cli/edrun.h"
 #include "cli/json.h"
 #include "base/mem.h"
-#include "dmrg/renorm.h"
+#include "exec/eigshare.h"
 #include "cli/report.h"
 #include "cli/task.h"
 #include "cli/tune.h"
@@ -104,12 +104,12 @@ static kl_status eigen_rows(table *t, const kl_exec *ex, const kl_batch *density
     kl_status st = KL_OK;
     const int n = density->ngroup;
     char shape[80];
-    double seconds[3];
     int *dim = NULL;
     KL_TRY(kl_alloc(&dim, n, KL_MEM_MISC, err));
     for (int i = 0; i < n; i++) dim[i] = (int)sqrt((double)density->group[i].ny + 0.5);
     qsort(dim, (size_t)n, sizeof *dim, descending);
-    const int there = kl_truncate_share(ex, dim, n, seconds);
+    const kl_eigen_share share = kl_eigen_share_best(ex, dim, n);
+    const int there = share.there;
     for (int k = 0; k < 2; k++) {
         const int from = k ? there : 0, to = k ? n : there;
         if (from == to) continue;
@@ -132,8 +132,8 @@ static kl_status eigen_rows(table *t, const kl_exec *ex, const kl_batch *density
                          "; once the %.1f s are saved that it takes to open", ex->eigen_opening);
         }
         if (there > 0 && ex->neigen_time > 0)
-            snprintf(r->measured, sizeof r->measured, "%.3g ms here, %.3g ms there at once", seconds[0] * 1e3,
-                     seconds[1] * 1e3);
+            snprintf(r->measured, sizeof r->measured, "%.3g ms here, %.3g ms there at once",
+                     share.here_seconds * 1e3, share.there_seconds * 1e3);
         else if (t->tuned && !k)
             kl_tune_choose(&t->tune, KL_TIMED_EIGEN, dim[0] > 0 ? dim[0] : 1, r->measured,
                            sizeof r->measured);

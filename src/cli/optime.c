@@ -11,7 +11,7 @@
 #include "record/record.h"
 #include "exec/spmv.h"
 #include "cli/task.h"
-#include "dmrg/turn.h"
+#include "dmrg/reflect.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,7 +216,9 @@ static kl_status truncated(place *p, const int *n, const int64_t *off, kl_err *e
     if (r.here) goto out;
     KL_TRY(ex->vt.alloc(ex, all * kept, &columns, err));
     KL_TRY(ex->vt.upload(ex, columns, r.z, all * kept, err));
-    KL_TRY(kl_turn(ex, NMATRIX, n, off, all * size, p->in, count, at, all * kept, columns, err));
+    const kl_reflections q = {.nmat = NMATRIX, .n = n, .off = off, .v = p->in, .nv = all * size};
+    const kl_reflected z = {.count = count, .at = at, .data = columns, .ndata = all * kept};
+    KL_TRY(kl_reflect(ex, &q, &z, err));
 out:
     ex->vt.release(ex, &columns);
     for (int i = 0; i < NMATRIX; i++) kl_divided_clear(&r.divided[i]);

@@ -8,6 +8,8 @@
 #include "base/random.h"
 #include "record/reclist.h"
 #include "dmrg/renorm.h"
+#include "dmrg/sectorfill.h"
+#include "dmrg/wave.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,7 +226,7 @@ kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, cons
         if (share[c] > top) top = share[c];
     }
     for (int c = 0; c < n; c++) sum += share[c] = exp(share[c] - top);
-    /* as kl_truncate does */
+    /* as kl_select does */
     const int full = (e->full || e->ex->space == KL_SPACE_DEVICE) && m >= KL_FULL_FROM * n;
     double scale = 1;
     do {
@@ -668,6 +670,12 @@ out:
     return st;
 }
 
+static kl_isometry_on isometry_at(const kl_engine *e, kl_side side, int pos)
+{
+    return side == KL_LEFT ? (kl_isometry_on){e->left[pos], e->left_data[pos]}
+                           : (kl_isometry_on){e->right[pos], e->right_data[pos]};
+}
+
 kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl_trunc_info *info,
                          kl_err *err)
 {
@@ -683,24 +691,24 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     double t = kl_prof_seconds(), u;
     KL_TRY(make_operators(e, err));
     const kl_bigop *const grown = right ? e->row_op : e->col_op;
-    KL_TRY(kl_truncate(e->ex, side, &e->layout, e->row, e->col, e->psi, grown, o, &iso, &data, info, err));
+    const kl_wave wave = kl_engine_wave(e);
+    KL_TRY(kl_truncate(e->ex, side, &wave, grown, o, &iso, &data, info, err));
     KL_TRY(kl_engine_set_isometry_take(e, side, pos, &iso, &data, err));
     e->seconds[KL_PART_TRUNCATE] += (u = kl_prof_seconds()) - t, t = u;
     KL_TRY(grow(e, side, pos, grown, err));
     e->seconds[KL_PART_GROW] += (u = kl_prof_seconds()) - t, t = u;
     const int to = c + direction;
     const kl_isometry *const opened = right ? e->right[open] : e->left[open];
-    /* the isometry that is opened comes back, and the state is turned */
+    /* the isometry that is opened comes back, and the wavefunction is transformed */
     make_room(e, 9 * (opened->ndata + e->layout.n * e->nstate));
     kl_exec_move_operators(e->ex, 0, opened->ndata, right ? &e->right_data[open] : &e->left_data[open]);
     KL_TRY(kl_engine_enlarge(e, KL_LEFT, to, &e->left_block[to]->basis, &row, err));
     KL_TRY(kl_engine_enlarge(e, KL_RIGHT, to + 1, &e->right_block[to + 2]->basis, &col, err));
     KL_TRY(kl_layout_create(e->terms->model, &row->basis, &col->basis, e->target, &lay, err));
     KL_TRY(e->ex->vt.alloc(e->ex, lay.n * e->nstate, &psi, err));
-    KL_TRY(kl_wave_turn(e->ex, direction, e->nstate, &e->layout, e->row, e->col,
-                        right ? e->left[pos] : e->right[pos], right ? e->left_data[pos] : e->right_data[pos],
-                        right ? e->right[open] : e->left[open],
-                        right ? e->right_data[open] : e->left_data[open], row, col, &lay, e->psi, psi, err));
+    const kl_wave next = {.row = row, .col = col, .layout = &lay, .psi = psi};
+    KL_TRY(kl_wave_transform(e->ex, direction, e->nstate, &wave, isometry_at(e, side, pos),
+                             isometry_at(e, right ? KL_RIGHT : KL_LEFT, open), &next, err));
     drop_centre(e);
     e->row = row, e->col = col, e->layout = lay, e->psi = psi, e->centre = to;
     row = col = NULL, lay = (kl_layout){0}, psi.addr = 0;

@@ -4,7 +4,9 @@
 #ifndef KL_ENGINE_H
 #define KL_ENGINE_H
 #include "dmrg/dmrg.h"
-#include "dmrg/renorm.h"
+#include "dmrg/state.h"
+#include "dmrg/superblock.h"
+#include "dmrg/truncate.h"
 
 typedef struct kl_engine {
     kl_exec *ex;
@@ -33,6 +35,12 @@ typedef struct kl_engine {
     int64_t nlean;             /* centres where l-1-1-r took the place of LR, for want of memory */
     int64_t napply, dim_max, sector_max, matrix_max, nsector_sum, nsector_count;
 } kl_engine;
+
+/* The wavefunctions of the centre, as truncation and transformation take them. */
+static inline kl_wave kl_engine_wave(const kl_engine *e)
+{
+    return (kl_wave){.row = e->row, .col = e->col, .layout = &e->layout, .psi = e->psi};
+}
 
 /* Operators of every cut but no tensors: start or resume gives them. terms and ex are borrowed. EINPUT: an
    empty sector. */

@@ -150,9 +150,9 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
         double t1 = kl_prof_seconds();
         kl_trunc_info info;
         const kl_trunc_opts t = {.m = o->m, .nstate = 1, .fill = 1};
+        const kl_wave wave = kl_engine_wave(e);
         for (int s = 0; s < 2; s++)
-            KL_TRY(kl_truncate(ex, s ? KL_RIGHT : KL_LEFT, &e->layout, e->row, e->col, e->psi, NULL, &t,
-                               &iso[s], &data[s], &info, err));
+            KL_TRY(kl_truncate(ex, s ? KL_RIGHT : KL_LEFT, &wave, NULL, &t, &iso[s], &data[s], &info, err));
         double t2 = kl_prof_seconds();
         e->seconds[KL_PART_TRUNCATE] += t2 - t1;
         row->m = info.m;

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "phase.h"
 #include "dmrg/renorm.h"
+#include "dmrg/superblock.h"
 #include <math.h>
 #include <string.h>
 

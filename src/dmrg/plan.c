@@ -5,6 +5,8 @@
 #include "base/gemm.h"
 #include "base/mem.h"
 #include "base/prof.h"
+#include "dmrg/density.h"
+#include "exec/eigshare.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +125,7 @@ static kl_status sweep_seconds(kl_exec *ex, const kl_dmrg_plan *p, const kl_basi
                                double *seconds, kl_err *err)
 {
     kl_status st = KL_OK;
-    double rate, eigen[3] = {0};
+    double rate;
     int *dim = NULL;
     const double nstep = 2.0 * (p->nsite - 2 > 0 ? p->nsite - 2 : 1);
     if (ex->space == KL_SPACE_HOST || !ex->neigen_time) {
@@ -134,10 +136,10 @@ static kl_status sweep_seconds(kl_exec *ex, const kl_dmrg_plan *p, const kl_basi
     KL_TRY(kl_alloc(&dim, row->nsec, KL_MEM_WORK, err));
     memcpy(dim, row->dim, (size_t)row->nsec * sizeof *dim);
     qsort(dim, (size_t)row->nsec, sizeof *dim, descending);
-    (void)kl_truncate_share(ex, dim, row->nsec, eigen);
+    const kl_eigen_share eigen = kl_eigen_share_best(ex, dim, row->nsec);
     KL_TRY(measure_device(ex, (int)cbrt(p->flop_apply / (2.0 * (double)(p->nrecord > 0 ? p->nrecord : 1))),
                           &rate, err));
-    *seconds = nstep * (5.0 * p->flop_apply / rate + fmax(eigen[0], eigen[1]) + 5e-3);
+    *seconds = nstep * (5.0 * p->flop_apply / rate + fmax(eigen.here_seconds, eigen.there_seconds) + 5e-3);
 out:
     kl_free(&dim);
     return st;
@@ -313,8 +315,8 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     plan->operator_doubles = blocks / 8;
     for (int i = 0; i < row->basis.nsec; i++)
         if (row->basis.dim[i] > plan->matrix_max) plan->matrix_max = row->basis.dim[i];
-    KL_TRY(
-        kl_density_records(KL_LEFT, &lay, &row->basis, &col->basis, NULL, o->nstate, 0, &plan->density, err));
+    const kl_density d = {.wave = {.row = row, .col = col, .layout = &lay}, .nstate = o->nstate};
+    KL_TRY(kl_density_records(&d, 0, &plan->density, err));
     KL_TRY(kl_batch_close(&plan->density, err));
     KL_TRY(kl_batch_close(&batch, err));
     batch.lasting = 1;

@@ -21,6 +21,13 @@ kl_status kl_layout_create(const kl_model *m, const kl_basis *row, const kl_basi
                            kl_layout *out, kl_err *err) KL_MUST_CHECK;
 void kl_layout_clear(kl_layout *l);
 
+/* Wavefunctions of two enlarged blocks; borrows all of it. */
+typedef struct kl_wave {
+    const kl_enlarged *row, *col; /* left block (x) site, site (x) right block */
+    const kl_layout *layout;
+    kl_dptr psi; /* [states][layout->n], on the executor */
+} kl_wave;
+
 typedef struct kl_superblock {
     kl_layout layout;
     kl_batch batch;     /* y = H x */

@@ -15,7 +15,7 @@
 #include "exec/pick.h"
 #include "record/record.h"
 #include "dmrg/superblock.h"
-#include "dmrg/turn.h"
+#include "dmrg/reflect.h"
 #if !KL_TEST_CUDA
 #include <omp.h>
 #endif
@@ -550,7 +550,9 @@ static void test_tridiagonal(void **state)
                    (size_t)(n * count[i]) * sizeof(double));
         }
         expect_ok(ex->vt.upload(ex, z.dev, z.host, columns, &err), err);
-        expect_ok(kl_turn(ex, NMAT, dim, off, total, a.dev, count, at, columns, z.dev, &err), err);
+        const kl_reflections q = {.nmat = NMAT, .n = dim, .off = off, .v = a.dev, .nv = total};
+        const kl_reflected turned = {.count = count, .at = at, .data = z.dev, .ndata = columns};
+        expect_ok(kl_reflect(ex, &q, &turned, &err), err);
         fetch(ex, &a);
         fetch(ex, &z);
         for (int i = 0; i < NMAT; i++) {

@@ -4,6 +4,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "base/dense.h"
+#include "dmrg/sectorfill.h"
 #include "kl_test.h"
 
 /* An engine of full blocks opened at centre c, with psi at hand. */
@@ -73,8 +74,9 @@ static kl_status truncate(bench *b, kl_side side, const kl_trunc_opts *o, kl_iso
 {
     kl_exec *const ex = b->j.ex;
     kl_dptr data;
-    kl_status st = kl_truncate(ex, side, &b->e->layout, b->e->row, b->e->col, b->e->psi,
-                               side == KL_LEFT ? b->row_op : b->col_op, o, iso, &data, info, err);
+    const kl_wave wave = kl_engine_wave(b->e);
+    kl_status st =
+        kl_truncate(ex, side, &wave, side == KL_LEFT ? b->row_op : b->col_op, o, iso, &data, info, err);
     if (st == KL_OK) st = kl_alloc(&(*iso)->data, (*iso)->ndata, KL_MEM_STATE, err);
     if (st == KL_OK) st = ex->vt.download(ex, (*iso)->data, data, (*iso)->ndata, err);
     ex->vt.release(ex, &data);

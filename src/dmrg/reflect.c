@@ -1,6 +1,6 @@
-/* Reflections applied by records: see turn.h.
+/* Reflections applied by records: see reflect.h.
    SPDX-License-Identifier: Apache-2.0 */
-#include "dmrg/turn.h"
+#include "dmrg/reflect.h"
 #include "base/mem.h"
 #include "record/record.h"
 
@@ -9,15 +9,15 @@ enum { PANEL = 64 };
 static int width_of(int n, int first) { return n - 1 - first < PANEL ? n - 1 - first : PANEL; }
 
 /* V^T V of each panel, PANEL rows apart, those of a matrix one after the other. */
-static kl_status overlaps(int nmat, const int *n, const int64_t *off, int64_t nv, const int64_t *at,
-                          int64_t total, kl_batch *b, kl_err *err)
+static kl_status overlaps(const kl_reflections *q, const int64_t *at, int64_t total, kl_batch *b, kl_err *err)
 {
     kl_status st = KL_OK;
-    for (int i = 0; i < nmat; i++) {
+    const int *const n = q->n;
+    for (int i = 0; i < q->nmat; i++) {
         KL_TRY(kl_batch_open_group(b, at[i], (int64_t)PANEL * n[i], err));
         KL_TRY(kl_batch_reserve(b, n[i] / PANEL + 1, err));
         for (int first = 0; first < n[i] - 1; first += PANEL) {
-            const int64_t v = off[i] + first + 1 + (int64_t)first * n[i];
+            const int64_t v = q->off[i] + first + 1 + (int64_t)first * n[i];
             const int width = width_of(n[i], first);
             *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
                                          .ta = 1,
@@ -39,7 +39,8 @@ static kl_status overlaps(int nmat, const int *n, const int64_t *off, int64_t nv
         kl_batch_close_group(b, 0);
     }
     b->zero = 1;
-    b->nx = nv, b->ny = total;
+    b->nx = q->nv;
+    b->ny = total;
 out:
     return st;
 }
@@ -59,17 +60,19 @@ static void invert(int n, double *g)
     }
 }
 
-static kl_status applied(int nmat, const int *n, const int64_t *off, int64_t nv, const int64_t *factor,
-                         const int *count, const int64_t *at, int64_t nz, kl_batch *b, kl_err *err)
+/* factor[i]: where the T of matrix i begin. */
+static kl_status applied(const kl_reflections *q, const int64_t *factor, const kl_reflected *z, kl_batch *b,
+                         kl_err *err)
 {
     kl_status st = KL_OK;
-    for (int i = 0; i < nmat; i++) {
+    const int *const n = q->n, *const count = z->count;
+    for (int i = 0; i < q->nmat; i++) {
         const int64_t half = (int64_t)PANEL * count[i];
-        KL_TRY(kl_batch_open_group(b, at[i], (int64_t)n[i] * count[i], err));
+        KL_TRY(kl_batch_open_group(b, z->at[i], (int64_t)n[i] * count[i], err));
         KL_TRY(kl_batch_reserve(b, 3 * (n[i] / PANEL + 1), err));
         for (int first = n[i] > 1 ? (n[i] - 2) / PANEL * PANEL : -1; first >= 0 && count[i] > 0;
              first -= PANEL) {
-            const int64_t v = off[i] + first + 1 + (int64_t)first * n[i], z = at[i] + first + 1;
+            const int64_t v = q->off[i] + first + 1 + (int64_t)first * n[i], top = z->at[i] + first + 1;
             const int width = width_of(n[i], first), rows = n[i] - 1 - first;
             *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
                                          .ta = 1,
@@ -83,7 +86,7 @@ static kl_status applied(int nmat, const int *n, const int64_t *off, int64_t nv,
                                          .ldb = n[i],
                                          .ldc = PANEL,
                                          .a = v,
-                                         .b = z,
+                                         .b = top,
                                          .alpha = 1};
             *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
                                          .at_a = KL_AT_LEFT,
@@ -111,20 +114,21 @@ static kl_status applied(int nmat, const int *n, const int64_t *off, int64_t nv,
                                          .ldc = n[i],
                                          .a = v,
                                          .b = half,
-                                         .c = z,
+                                         .c = top,
                                          .alpha = -1};
         }
         kl_batch_close_group(b, 2 * half);
     }
-    b->nx = nv, b->ny = nz;
+    b->nx = q->nv;
+    b->ny = z->ndata;
 out:
     return st;
 }
 
-kl_status kl_turn(kl_exec *ex, int nmat, const int *n, const int64_t *off, int64_t nv, kl_dptr v,
-                  const int *count, const int64_t *at, int64_t nz, kl_dptr columns, kl_err *err)
+kl_status kl_reflect(kl_exec *ex, const kl_reflections *q, const kl_reflected *z, kl_err *err)
 {
     kl_status st = KL_OK;
+    const int nmat = q->nmat, *const n = q->n;
     int64_t *factor = NULL, total = 0;
     double *host = NULL;
     kl_dptr t = {0};
@@ -135,8 +139,8 @@ kl_status kl_turn(kl_exec *ex, int nmat, const int *n, const int64_t *off, int64
     if (total == 0) goto out;
     KL_TRY(kl_realloc(&host, total, KL_MEM_WORK, err));
     KL_TRY(ex->vt.alloc(ex, total, &t, err));
-    KL_TRY(overlaps(nmat, n, off, nv, factor, total, &b, err));
-    KL_TRY(kl_batch_run(&b, ex, v, t, err));
+    KL_TRY(overlaps(q, factor, total, &b, err));
+    KL_TRY(kl_batch_run(&b, ex, q->v, t, err));
     KL_TRY(ex->vt.download(ex, host, t, total, err));
     for (int i = 0; i < nmat; i++)
         for (int first = 0; first < n[i] - 1; first += PANEL)
@@ -144,9 +148,9 @@ kl_status kl_turn(kl_exec *ex, int nmat, const int *n, const int64_t *off, int64
     KL_TRY(ex->vt.upload(ex, t, host, total, err));
     kl_batch_clear(&b);
     kl_batch_init(&b);
-    KL_TRY(applied(nmat, n, off, nv, factor, count, at, nz, &b, err));
+    KL_TRY(applied(q, factor, z, &b, err));
     b.base[KL_AT_LEFT] = t;
-    KL_TRY(kl_batch_run(&b, ex, v, columns, err));
+    KL_TRY(kl_batch_run(&b, ex, q->v, z->data, err));
 out:
     kl_batch_clear(&b);
     ex->vt.release(ex, &t);

@@ -1,0 +1,258 @@
+/* Density matrices by operation records: see density.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/density.h"
+#include "base/mem.h"
+
+/* An operator of the enlarged block, applied to a segment of a wavefunction. */
+typedef struct application {
+    int op, sec; /* the operator, and the sector that its parts are listed under */
+    int adjoint; /* 1: its transpose */
+    int rows;    /* of the product: the dimension of the sector that it leads to */
+    int width;   /* columns of the product: states of the other side */
+    int ldx;     /* leading dimension of the segment */
+    int64_t x;   /* where the segment begins */
+} application;
+
+/* One piece p of an operator into WORK: p x for the left side, p x^T for the right one, so that WORK is
+   (sector of this side) x (other side) in both cases. */
+static kl_rec piece(const kl_density *d, const application *a, kl_part p)
+{
+    const int right = d->side == KL_RIGHT;
+    const int64_t from = right ? a->x + (int64_t)p.col * a->ldx : a->x + p.col;
+    if (p.off < 0)
+        return (kl_rec){.kind = KL_REC_ADD,
+                        .ta = (uint8_t)right,
+                        .beta = 1,
+                        .at_a = KL_AT_X,
+                        .at_c = KL_AT_WORK,
+                        .m = p.nrow,
+                        .n = a->width,
+                        .lda = a->ldx,
+                        .ldc = a->rows,
+                        .a = from,
+                        .c = p.row,
+                        .alpha = p.coef};
+    return (kl_rec){.kind = KL_REC_GEMM,
+                    .ta = p.dag,
+                    .tb = (uint8_t)right,
+                    .beta = 1,
+                    .at_a = (uint8_t)kl_bigop_at(d->grown, &p),
+                    .at_b = KL_AT_X,
+                    .at_c = KL_AT_WORK,
+                    .m = p.nrow,
+                    .n = a->width,
+                    .k = p.ncol,
+                    .lda = p.ld,
+                    .ldb = a->ldx,
+                    .ldc = a->rows,
+                    .a = p.off,
+                    .b = from,
+                    .c = p.row,
+                    .alpha = p.coef};
+}
+
+/* WORK = the operator times the segment: zero first, since its parts may leave rows out; then WORK WORK^T is
+   added to the matrix at c. */
+static kl_status add_applied(const kl_density *d, const application *a, int64_t c, kl_batch *b, kl_err *err)
+{
+    const kl_bigop *const g = d->grown;
+    const int64_t at = (int64_t)a->op * g->enlarged->basis.nsec + a->sec;
+    const kl_status st = kl_batch_reserve(b, g->first[at + 1] - g->first[at] + 2, err);
+    if (st != KL_OK) return st;
+    *kl_batch_push(b) =
+        (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = a->rows, .n = a->width, .ldc = a->rows};
+    for (int64_t i = g->first[at]; i < g->first[at + 1]; i++) {
+        kl_part p = g->part[i];
+        if (a->adjoint) p = (kl_part){p.col, p.ncol, p.row, p.nrow, p.ld, !p.dag, p.packed, p.off, p.coef};
+        *kl_batch_push(b) = piece(d, a, p);
+    }
+    *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                 .tb = 1,
+                                 .beta = 1,
+                                 .at_a = KL_AT_WORK,
+                                 .at_b = KL_AT_WORK,
+                                 .at_c = KL_AT_Y,
+                                 .m = a->rows,
+                                 .n = a->rows,
+                                 .k = a->width,
+                                 .lda = a->rows,
+                                 .ldb = a->rows,
+                                 .ldc = a->rows,
+                                 .c = c,
+                                 .alpha = 1.0 / d->nstate};
+    return KL_OK;
+}
+
+/* Row and column sector of the segment that sector e of this side belongs to, -1 where there is none. */
+static void segment_of(const kl_density *d, int e, int *i, int *j)
+{
+    const kl_layout *const lay = d->wave.layout;
+    *i = d->side == KL_LEFT ? e : lay->back[e];
+    *j = d->side == KL_LEFT ? lay->pair[e] : e;
+}
+
+/* psi psi^T of sector e, whose matrix begins at `at`. */
+static kl_status weight_records(const kl_density *d, int e, int64_t at, kl_batch *b, kl_err *err)
+{
+    const kl_layout *const lay = d->wave.layout;
+    const kl_basis *const other = kl_density_other(d);
+    const int dim = kl_density_mine(d)->dim[e], left = d->side == KL_LEFT;
+    int i, j;
+    segment_of(d, e, &i, &j);
+    const kl_status st = kl_batch_reserve(b, d->nstate, err);
+    if (st != KL_OK || i < 0 || j < 0) return st;
+    for (int s = 0; s < d->nstate; s++) {
+        const int64_t x = s * lay->n + lay->off[i];
+        const int rows = left ? dim : other->dim[i];
+        *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                     .ta = !left,
+                                     .tb = (uint8_t)left,
+                                     .beta = 1,
+                                     .at_a = KL_AT_X,
+                                     .at_b = KL_AT_X,
+                                     .at_c = KL_AT_Y,
+                                     .m = dim,
+                                     .n = dim,
+                                     .k = left ? other->dim[j] : rows,
+                                     .lda = rows,
+                                     .ldb = rows,
+                                     .ldc = dim,
+                                     .a = x,
+                                     .b = x,
+                                     .c = at,
+                                     .alpha = 1.0 / d->nstate};
+    }
+    return KL_OK;
+}
+
+/* (L psi)(L psi)^T of sector e for all operators L and their transposes; *nwork: doubles of WORK that they
+   need. */
+static kl_status noise_records(const kl_density *d, int e, int64_t at, int64_t *nwork, kl_batch *b,
+                               kl_err *err)
+{
+    const kl_bigop *const g = d->grown;
+    const kl_layout *const lay = d->wave.layout;
+    const kl_basis *const mine = kl_density_mine(d), *const other = kl_density_other(d);
+    const int n = mine->nsec, left = d->side == KL_LEFT;
+    for (int k = 0; k < g->nop; k++) {
+        if (kl_bigop_identity(g, k)) continue;
+        for (int adjoint = 0; adjoint <= (g->block->mpo->op[g->cut][k].self ? 0 : 1); adjoint++) {
+            const int from = adjoint ? g->dst[k * n + e] : g->src[k * n + e];
+            int i, j;
+            if (from < 0) continue;
+            segment_of(d, from, &i, &j);
+            if (i < 0 || j < 0) continue;
+            application a = {.op = k,
+                             .sec = adjoint ? e : from,
+                             .adjoint = adjoint,
+                             .rows = mine->dim[e],
+                             .width = left ? other->dim[j] : other->dim[i],
+                             .ldx = left ? mine->dim[i] : other->dim[i]};
+            for (int s = 0; s < d->nstate; s++) {
+                a.x = s * lay->n + lay->off[i];
+                const kl_status st = add_applied(d, &a, at, b, err);
+                if (st != KL_OK) return st;
+            }
+            if ((int64_t)a.rows * a.width > *nwork) *nwork = (int64_t)a.rows * a.width;
+        }
+    }
+    return KL_OK;
+}
+
+kl_status kl_density_records(const kl_density *d, int noise, kl_batch *b, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_basis *const mine = kl_density_mine(d);
+    int64_t at = 0;
+    for (int e = 0; e < mine->nsec; e++) {
+        const int64_t numbers = (int64_t)mine->dim[e] * mine->dim[e];
+        int64_t nwork = 0;
+        KL_TRY(kl_batch_open_group(b, at, numbers, err));
+        if (noise) KL_TRY(noise_records(d, e, at, &nwork, b, err));
+        else KL_TRY(weight_records(d, e, at, b, err));
+        kl_batch_close_group(b, nwork);
+        at += numbers;
+    }
+    b->zero = 1;
+    b->nx = d->nstate * d->wave.layout->n;
+    b->ny = at;
+    if (noise) kl_bigop_bases(d->grown, b);
+out:
+    return st;
+}
+
+static kl_status run_records(kl_exec *ex, const kl_density *d, int noise, kl_dptr rho, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_batch b;
+    kl_batch_init(&b);
+    KL_TRY(kl_density_records(d, noise, &b, err));
+    KL_TRY(kl_batch_run(&b, ex, d->wave.psi, rho, err));
+out:
+    kl_batch_clear(&b);
+    return st;
+}
+
+kl_status kl_density_make(kl_exec *ex, const kl_density *d, kl_dptr rho, kl_err *err)
+{
+    return run_records(ex, d, 0, rho, err);
+}
+
+/* Trace of all the matrices in rho. */
+static kl_status trace(kl_exec *ex, const kl_basis *mine, kl_dptr rho, double *sum, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *host = NULL;
+    int64_t matrix = 0;
+    kl_dptr diagonal = {0};
+    kl_batch b;
+    kl_batch_init(&b);
+    *sum = 0;
+    KL_TRY(kl_alloc(&host, mine->total, KL_MEM_WORK, err));
+    KL_TRY(ex->vt.alloc(ex, mine->total, &diagonal, err));
+    for (int64_t c = 0, at = 0; c < mine->nsec; c++) {
+        const int dim = mine->dim[c];
+        KL_TRY(kl_batch_open_group(&b, at, dim, err));
+        KL_TRY(kl_batch_reserve(&b, 1, err));
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD,
+                                      .at_a = KL_AT_X,
+                                      .at_c = KL_AT_Y,
+                                      .m = 1,
+                                      .n = dim,
+                                      .lda = dim + 1,
+                                      .ldc = 1,
+                                      .a = matrix,
+                                      .c = at,
+                                      .alpha = 1};
+        kl_batch_close_group(&b, 0);
+        matrix += (int64_t)dim * dim;
+        at += dim;
+    }
+    b.ny = mine->total;
+    KL_TRY(kl_batch_run(&b, ex, rho, diagonal, err));
+    KL_TRY(ex->vt.download(ex, host, diagonal, mine->total, err));
+    for (int64_t i = 0; i < mine->total; i++) *sum += host[i];
+out:
+    kl_batch_clear(&b);
+    ex->vt.release(ex, &diagonal);
+    kl_free(&host);
+    return st;
+}
+
+kl_status kl_density_add_noise(kl_exec *ex, const kl_density *d, double share, kl_dptr rho, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_basis *const mine = kl_density_mine(d);
+    kl_dptr noise = {0};
+    double of_rho, of_noise;
+    int64_t length = 0;
+    for (int c = 0; c < mine->nsec; c++) length += (int64_t)mine->dim[c] * mine->dim[c];
+    KL_TRY(ex->vt.alloc(ex, length, &noise, err));
+    KL_TRY(run_records(ex, d, 1, noise, err));
+    KL_TRY(trace(ex, mine, rho, &of_rho, err));
+    KL_TRY(trace(ex, mine, noise, &of_noise, err));
+    if (of_noise > 0) ex->vt.axpby(ex, length, share * of_rho / of_noise, noise, 1.0, rho);
+out:
+    ex->vt.release(ex, &noise);
+    return st;
+}

@@ -1,0 +1,35 @@
+/* Density matrices of one side of the wavefunctions, and the noise that is added to them.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_DENSITY_H
+#define KL_DENSITY_H
+#include "dmrg/superblock.h"
+
+typedef struct kl_density {
+    kl_side side;    /* LEFT: of the rows of psi (left block (x) site), psi psi^T; RIGHT: of the columns */
+    kl_wave wave;    /* its psi is not looked at where records alone are asked for */
+    int nstate;      /* wavefunctions, averaged with equal weight */
+    const kl_bigop *grown; /* operators of the enlarged block of this side, for noise; may be NULL without */
+} kl_density;
+
+/* The bases of its side, and of the other one. */
+static inline const kl_basis *kl_density_mine(const kl_density *d)
+{
+    return d->side == KL_LEFT ? &d->wave.row->basis : &d->wave.col->basis;
+}
+static inline const kl_basis *kl_density_other(const kl_density *d)
+{
+    return d->side == KL_LEFT ? &d->wave.col->basis : &d->wave.row->basis;
+}
+
+/* Records that make the matrices of all sectors I, one after the other, dim(I)^2 numbers each: the average of
+   psi psi^T over the states; noise: the sum over the operators L of `grown` of (L psi)(L psi)^T instead. */
+kl_status kl_density_records(const kl_density *d, int noise, kl_batch *b, kl_err *err) KL_MUST_CHECK;
+
+/* Writes the matrices to rho. */
+kl_status kl_density_make(kl_exec *ex, const kl_density *d, kl_dptr rho, kl_err *err) KL_MUST_CHECK;
+
+/* Adds noise to rho as a share of the whole weight, whatever the units of the couplings. */
+kl_status kl_density_add_noise(kl_exec *ex, const kl_density *d, double share, kl_dptr rho,
+                               kl_err *err) KL_MUST_CHECK;
+
+#endif

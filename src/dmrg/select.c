@@ -1,0 +1,70 @@
+/* States kept by weight: see select.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/select.h"
+#include "dmrg/sectorfill.h"
+#include <string.h>
+
+int kl_weight_order(const void *pa, const void *pb)
+{
+    const kl_weight *const a = *(const kl_weight *const *)pa, *const b = *(const kl_weight *const *)pb;
+    if (a->w != b->w) return a->w > b->w ? -1 : 1;
+    if (a->sec != b->sec) return a->sec - b->sec;
+    return b->column - a->column;
+}
+
+/* How many of the largest weights stay by number and weight alone; most: the number asked for. */
+static int64_t by_weight(const kl_selection *s, kl_weight *const *w, int64_t n, int64_t most)
+{
+    int64_t keep = n < most ? n : most;
+    while (keep > 1 && w[keep - 1]->w < s->floor) keep--;
+    if (s->discard > 0) {
+        double tail = 0;
+        for (int64_t i = n - 1; i >= keep; i--) tail += w[i]->w;
+        while (keep > s->nstate && keep > s->m_min && tail + w[keep - 1]->w <= s->discard)
+            tail += w[--keep]->w;
+    }
+    return keep;
+}
+
+int64_t kl_select(const kl_selection *s, kl_weight *const *w, int64_t n, int nsec, int *room)
+{
+    /* of each sector: states kept so far, states with weight, and states that it is filled up to */
+    int *const have = room, *const there = room + nsec, *const want = room + 2 * nsec;
+    const int most = s->m > s->nstate ? s->m : s->nstate; /* fewer would not hold so many wavefunctions */
+    int64_t keep = by_weight(s, w, n, most), lack = 0;
+    memset(have, 0, (size_t)nsec * sizeof *have);
+    memset(there, 0, (size_t)nsec * sizeof *there);
+    for (int64_t i = 0; i < n; i++) {
+        have[w[i]->sec] += i < keep;
+        there[w[i]->sec] += i < keep || w[i]->w > s->floor;
+    }
+    /* the set that even sectors are made of shrinks until these are no more than was asked for */
+    const int even = s->even && keep >= KL_FULL_FROM * (int64_t)nsec;
+    for (int c = 0; even && c < nsec; c++) lack += kl_sector_even(have[c], there[c]) - have[c];
+    while (even && keep > s->nstate && keep > s->m_min && keep + lack > most) {
+        const int c = w[--keep]->sec;
+        lack -= kl_sector_even(have[c], there[c]) - have[c];
+        have[c]--;
+        lack += kl_sector_even(have[c], there[c]) - have[c];
+    }
+    /* never cut a multiplet */
+    while (keep > 0 && keep < n && w[keep]->w > s->floor && w[keep]->w > w[keep - 1]->w * (1 - 1e-8))
+        have[w[keep++]->sec]++;
+    for (int64_t i = 0; i < keep; i++) w[i]->keep = 1;
+    for (int c = 0; c < nsec; c++) want[c] = even ? kl_sector_even(have[c], there[c]) : have[c];
+    if (even && s->full) kl_sectors_fill(nsec, want, there, most / KL_MORE);
+    int64_t total = keep;
+    for (int64_t i = keep; even && i < n; i++) {
+        if (have[w[i]->sec] == want[w[i]->sec]) continue;
+        have[w[i]->sec]++;
+        w[i]->keep = 1;
+        total++;
+    }
+    for (int64_t i = keep; s->reopen && i < n && total < keep + 1 + s->m / 4; i++) {
+        if (have[w[i]->sec] > 0 || w[i]->w <= 0) continue;
+        have[w[i]->sec] = 1;
+        w[i]->keep = 1;
+        total++;
+    }
+    return total;
+}

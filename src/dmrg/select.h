@@ -1,0 +1,31 @@
+/* Which states a truncation keeps, from their weights alone.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_SELECT_H
+#define KL_SELECT_H
+#include "base/base.h"
+
+typedef struct kl_weight {
+    double w;        /* share of the wavefunctions' norm */
+    int sec, column; /* the state: a column of the sector's vectors, weights ascending */
+    int keep;        /* 1: selected */
+} kl_weight;
+
+/* For qsort of pointers to weights: largest first. */
+int kl_weight_order(const void *a, const void *b);
+
+typedef struct kl_selection {
+    int m;           /* states kept at most; a cluster of weights equal to 1e-8 may overshoot it */
+    int m_min;       /* at least, where there are so many with weight */
+    int nstate;      /* wavefunctions; as many states are kept in any case */
+    double discard;  /* keep no more than leaves this weight out; 0: m alone decides */
+    double floor;    /* weights below it are rounding noise */
+    int reopen;      /* 1: sectors that noise opened keep a state each, up to a quarter of m more in all */
+    int even;        /* 1: sectors of even dimension, see sectorfill.h */
+    int full;        /* 1: with even, sectors filled up to whole tiles */
+} kl_selection;
+
+/* Marks the weights to keep; w[n]: largest first, of sectors below nsec. room[3 * nsec] is overwritten.
+   Returns how many are kept. */
+int64_t kl_select(const kl_selection *s, kl_weight *const *w, int64_t n, int nsec, int *room);
+
+#endif

@@ -1,0 +1,40 @@
+/* Truncation of an enlarged block to the states of the largest weight in the wavefunctions.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_TRUNCATE_H
+#define KL_TRUNCATE_H
+#include "dmrg/state.h"
+#include "dmrg/superblock.h"
+
+typedef struct kl_trunc_opts {
+    /* states kept at most; a cluster of weights equal to 1e-8 may overshoot it, so may what fills sectors up,
+       and nstate are kept in any case */
+    int m;
+    int m_min; /* at least, where there are so many with weight */
+    double discard; /* keep no more than leaves this weight out; 0: m alone decides */
+    double noise; /* share of the weight given to the states that H leads to (subspace expansion) */
+    int nstate; /* wavefunctions, averaged with equal weight */
+    /* 1: keep m states even where their weight is rounding noise, as fixed-m runs of the literature do */
+    int fill;
+    /* 1: sectors even and filled up as a device does in any case: see kl_sectors_fill. fill, discard: even
+       alone */
+    int full;
+    /* 1: singular values of the wavefunction, exact to 1e-16 of the largest; 0: density matrix, exact to 1e-8
+       of it, faster */
+    int precise;
+} kl_trunc_opts;
+
+typedef struct kl_trunc_info {
+    int m, nsec;
+    double discarded; /* sum of the weights left out, added up from the smallest */
+    double entropy; /* -sum w ln w of the weights */
+    int matrix_max; /* largest matrix diagonalized */
+} kl_trunc_info;
+
+/* side LEFT: new basis for the rows of psi (left block (x) site); RIGHT: for the columns. The wave holds
+   opts->nstate normalized wavefunctions. grown: the operators of that enlarged block, for the noise; NULL
+   without. The isometry's numbers are in *data, on the executor. */
+kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_wave *wave, const kl_bigop *grown,
+                      const kl_trunc_opts *opts, kl_isometry **out, kl_dptr *data, kl_trunc_info *info,
+                      kl_err *err) KL_MUST_CHECK;
+
+#endif
