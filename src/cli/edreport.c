@@ -412,7 +412,7 @@ void kl_edreport_json(FILE *to, const kl_result *r, const kl_run_facts *facts)
     if (r->finished) {
         kl_json_real(&j, "energy", d->energy[0]);
         kl_json_reals(&j, "energies", d->nstate, d->energy);
-        kl_json_real(&j, "error_estimate", d->error_estimate);
+        if (run != NULL) kl_json_real(&j, "error_estimate", d->error_estimate);
     }
     if (facts != NULL && facts->scan != NULL) {
         kl_json_open(&j, "scan", '{');
