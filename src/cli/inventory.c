@@ -16,7 +16,7 @@
 #include "cli/json.h"
 #include "base/mem.h"
 #include "cli/report.h"
-#include "cli/task.h"
+#include "run/task.h"
 #include "config.h"
 
 /* ---------------------------------------------------------------- models */

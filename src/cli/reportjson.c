@@ -8,7 +8,8 @@
 #include "base/mem.h"
 #include "cli/json.h"
 #include "cli/reporttext.h"
-#include "cli/request.h"
+#include "run/dmrgrun.h"
+#include "run/request.h"
 #include "config.h"
 #include "dmrg/schedule.h"
 
@@ -139,7 +140,7 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
         kl_json_real(&j, "gap", d->gap);
         kl_json_real(&j, "unresolved", d->unresolved);
         kl_json_real(&j, "state_distance", d->distance);
-        kl_json_int(&j, "manifold", kl_manifold_size(d));
+        kl_json_int(&j, "manifold", kl_dmrgrun_manifold(d));
         kl_json_int(&j, "products", d->napply);
         kl_json_real(&j, "flop", d->flop);
         kl_json_int(&j, "dim_max", d->dim_max);
