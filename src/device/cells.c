@@ -255,7 +255,8 @@ int kl_cells_tangled(const kl_tiling_maker *s, const kl_batch *b, int64_t first)
     return 0;
 }
 
-/* The records of a dest, sorted: those that are rectangles of its grid, the others, and the grid's borders. */
+/* The records of a dest, sorted: those that are rectangles of its grid, the others, and the grid's borders.
+   */
 typedef struct grid {
     kl_span *all, *odd, *strip, *here; /* strip, here: room for as many */
     int64_t nall, nodd;

@@ -95,8 +95,8 @@ typedef struct writer {
     uint64_t work; /* where WORK begins */
     kl_tiling *p;
     int64_t cap_piece, cap_cell, cap_term; /* room in p */
-    /* of the launch that is being written: its pieces, the first of them the heads of parts, and how many there
-       are, heads included */
+    /* of the launch that is being written: its pieces, the first of them the heads of parts, and how many
+       there are, heads included */
     kl_piece *base;
     int64_t more;
 } writer;

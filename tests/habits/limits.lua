@@ -64,6 +64,7 @@ local open = {
     ["tests/cli/kit.lua"] = "lines",
     ["tests/cli/memory.lua"] = "lines",
     ["tests/cli/resume.lua"] = "lines",
+    ["tests/cli/schema.lua"] = "lines",
     ["tests/cli/strangers.lua"] = "lines",
     ["tests/device/test_device.c"] = "file",
     ["tests/habits/docs.lua"] = "lines",
