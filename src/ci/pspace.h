@@ -1,5 +1,5 @@
-/* The lowest determinants as a small dense block: its eigenvectors start the solver, its inverse preconditions
-   it.
+/* The lowest determinants as a small dense block: its eigenvectors start the solver, its inverse
+   preconditions it.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_PSPACE_H
 #define KL_PSPACE_H
