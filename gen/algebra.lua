@@ -38,6 +38,7 @@ local function coef(c, tree)
     return setmetatable({c = c, tree = tree}, Coef)
 end
 function algebra.number(v) return coef(v + 0.0) end
+function algebra.unit(v) return coef(1.0, v.tree) end -- without the number in front
 function algebra.parameter(name, kind) return coef(1.0, {k = "par", name = name, kind = kind}) end
 function algebra.symbol(name) return coef(1.0, {k = name}) end
 

@@ -119,7 +119,7 @@ local function charge_view(charge)
     local parity = charge.odd == 1 and ", counts for fermion parity" or ""
     local added = charge.added == 1 and ", added by the generator" or ""
     return {
-        init = fill("%s, %s, %s, %s, %s", text(charge.name), int(charge.modulus), int(charge.num),
+        init = fill("%s, %s, %s, %s, %s, 0", text(charge.name), int(charge.modulus), int(charge.num),
             int(charge.den), int(charge.odd)),
         meaning = note(string.format("%s: %s, unit %s%s%s", charge.name, group, unit, parity, added)),
     }
@@ -132,7 +132,7 @@ local function operator_view(v, t, index, p)
     end)
     return {
         index = p - 1, name = note(op.name), elements = wrap(elements),
-        init = fill("%s, {%s}, %s, %s, %s, %s, %s, type%s_elem_%s", text(op.name), ints(op.shift),
+        init = fill("%s, {%s}, %s, %s, %s, %s, %s, type%s_elem_%s, 0", text(op.name), ints(op.shift),
             int(op.odd), int(op.adjoint), real(op.adjoint_factor), int(op.named), int(#elements), int(index), int(p - 1)),
         meaning = note(string.format("%d: %s", p - 1, facts(v, op, t.ops[op.adjoint + 1].name))),
     }
@@ -169,7 +169,7 @@ local function type_view(v, index)
         view.product_rows[p] = product_view(t, p)
     end
     local i = int(index)
-    view.init = fill("%s, %s, %s, type%s_state, type%s_charge, %s, type%s_op, type%s_product", text(t.name),
+    view.init = fill("%s, %s, %s, type%s_state, type%s_charge, %s, type%s_op, type%s_product, NULL, NULL", text(t.name),
         text_or_null(t.where), int(#t.states), i, i, int(#t.ops), i, i)
     return view
 end
@@ -221,7 +221,7 @@ local function term_view(v, index)
     return {
         index = index, factors = wrap(factors), meaning = note(term.text),
         place = note(place_text[term.place](term, sites and sites.names)),
-        init = fill("%s, %s, %s, %s, %s, %s, factor_%s, split_%s, {%s, coef_%s}, %s, %s, %s",
+        init = fill("%s, %s, %s, %s, %s, %s, factor_%s, split_%s, {%s, coef_%s}, %s, %s, %s, NULL, 0",
             name("KL_PLACE_" .. term.place), text_or_null(term.where), real(term.distance), int(term.nslot),
             site_list, int(#factors), int(index), int(term.split), int(#v.coefs[term.coef + 1].steps), int(term.coef),
             int(term.plus_hc), int(term.line), text(term.text)),
@@ -248,7 +248,7 @@ function emit.model(v, symbol, template_text)
     end
     for p, k in ipairs(v.kept) do
         env.kept[p] = {
-            init = fill("%s, {%s}, %s, %s, %s", text(k.name), ints(k.shift), int(k.odd), int(k.adjoint),
+            init = fill("%s, {%s}, %s, %s, %s, 0", text(k.name), ints(k.shift), int(k.odd), int(k.adjoint),
                 real(k.adjoint_factor)),
             meaning = note(string.format("%d: %s", p - 1, facts(v, k, v.kept[k.adjoint + 1].name))),
         }

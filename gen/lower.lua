@@ -493,6 +493,17 @@ local function same_value(a, b)
     return true
 end
 
+lower.same_value = same_value
+
+-- A coefficient that is zero whatever the parameters are.
+function lower.vanishes(c)
+    for round = 1, ROUNDS do
+        local v = algebra.coef_value(c, probe(round))
+        if util.is_finite(v) and math.abs(v) > 1e-11 then return false end
+    end
+    return true
+end
+
 local function lower_statement(model, out, st, used)
     local entries, at = {}, {}
     local function add(coef, factors)

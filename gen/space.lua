@@ -1,5 +1,6 @@
 -- Ready-made local spaces: states, their parity, and named operators as matrices. Signs come from fermion.lua.
--- A space is {name, kind, dim, state = {...}, parity = {...}, op = {...}, order = {...}, flavour = {...} or nil}; charges come later, from `conserve`.
+-- A space is {name, kind, dim, state = {...}, parity = {...}, op = {...}, order = {...}, flavour = {...} or nil,
+-- spin = {z, plus} or nil: Sz and S+ of the total spin}; charges come later, from `conserve`.
 -- SPDX-License-Identifier: Apache-2.0
 local util = require("util")
 local matrix = require("matrix")
@@ -58,6 +59,7 @@ function space.spin(S)
         for p, v in ipairs(m) do states[p] = util.fraction(v) end
     end
     local s = new(string.format("spin(%s)", util.fraction(S)), "spin", states, zeros(#m))
+    s.spin = {z = z, plus = plus}
     put(s, "Sz", z)
     put(s, "Sp", plus)
     put(s, "Sm", minus)
@@ -75,6 +77,7 @@ end
 function space.pauli()
     local z, plus, minus = spin_matrices(0.5)
     local s = new("pauli", "spin", {"up", "dn"}, zeros(2))
+    s.spin = {z = z, plus = plus}
     put(s, "sz", matrix.scale(z, 2))
     put(s, "sx", matrix.add(plus, minus))
     put(s, "isy", matrix.add(plus, minus, -1))
@@ -159,6 +162,7 @@ function space.electron(F)
         local plus = matrix.multiply(matrix.transpose(c[1]), c[2])
         put(s, "Sp", plus)
         put(s, "Sm", matrix.transpose(plus))
+        s.spin = {z = z, plus = plus}
     end
     return s
 end
@@ -211,6 +215,12 @@ function space.product(...)
     end
     local s = new(string.format("product(%s)", table.concat(names, ", ")), "product", states, fermion.product_parity(parts))
     local flavoured = {}
+    for p, part in ipairs(parts) do -- the total spin is the sum of theirs
+        if part.spin then
+            local z, plus = fermion.embed(parts, p, part.spin.z, 0), fermion.embed(parts, p, part.spin.plus, 0)
+            s.spin = {z = s.spin and matrix.add(s.spin.z, z) or z, plus = s.spin and matrix.add(s.spin.plus, plus) or plus}
+        end
+    end
     for p, part in ipairs(parts) do
         local tag = kinds[part.kind] > 1 and tostring(p) or part.kind
         for _, name in ipairs(part.order) do
@@ -256,13 +266,15 @@ function space.without(base, ...)
     if #states < 2 then refuse("%s would keep %d states; at least 2 are needed", base.name, #states) end
     local s = new(string.format("%s without %s", base.name, table.concat(left, ", ")), base.kind, states, parity)
     s.flavour, s.family = base.flavour, base.family
-    for _, name in ipairs(base.order) do
+    local function cut(whole)
         local m = matrix.new(#states)
-        for _, el in ipairs(matrix.elements(base.op[name])) do
+        for _, el in ipairs(matrix.elements(whole)) do
             if place[el[1]] and place[el[2]] then matrix.set(m, place[el[1]], place[el[2]], el[3]) end
         end
-        put(s, name, m)
+        return m
     end
+    for _, name in ipairs(base.order) do put(s, name, cut(base.op[name])) end
+    if base.spin then s.spin = {z = cut(base.spin.z), plus = cut(base.spin.plus)} end
     return s
 end
 

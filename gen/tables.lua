@@ -7,6 +7,7 @@ local matrix = require("matrix")
 local algebra = require("algebra")
 local language = require("language")
 local lower = require("lower")
+local scalar = require("scalar")
 
 local tables = {}
 local refuse_at = util.refuse_at
@@ -87,7 +88,7 @@ local function operator(op)
     end
     return {
         name = op.name, shift = op.shift, odd = op.odd, named = op.named and 1 or 0, elements = elements,
-        adjoint = op.adjoint - 1, adjoint_factor = op.adjoint_factor + 0.0,
+        adjoint = op.adjoint - 1, adjoint_factor = op.adjoint_factor + 0.0, rank = op.rank or 0,
     }
 end
 
@@ -95,7 +96,7 @@ end
 local function site_type(t)
     local v = {
         name = t.name, where = t.where, states = t.state, charges = t.charge, ops = {},
-        product_op = {}, product_factor = {},
+        product_op = {}, product_factor = {}, spin = t.spin, other = t.other,
     }
     for p, op in ipairs(t.op) do v.ops[p] = operator(op) end
     for _, row in ipairs(t.table) do
@@ -162,7 +163,8 @@ local function add_terms(v, out)
         v.terms[p] = {
             place = st.place, where = st.where, distance = (st.distance or 0) + 0.0, nslot = st.nslot,
             factors = factors, sites = st.sites and add_sites(table.concat(st.sites, "\0"), sites) or -1,
-            split = add_split(split_key(e), function() return split_rows(e) end),
+            split = e.split and add_split(split_key(e), function() return split_rows(e) end) or -1,
+            ranks = e.ranks, check = e.check and 1 or 0,
             coef = add_coef(coef_key(steps), coef),
             plus_hc = e.hc and 1 or 0, line = st.line, text = e.text,
         }
@@ -180,7 +182,7 @@ local function of_model(out, info)
     for c, charge in ipairs(out.charges) do
         v.charges[c] = {
             name = charge.name, modulus = charge.modulus, num = charge.num, den = charge.den,
-            odd = charge.odd, added = charge.added and 1 or 0,
+            odd = charge.odd, added = charge.added and 1 or 0, spin = charge.spin and 1 or 0,
         }
     end
     for p, param in ipairs(out.params) do
@@ -198,13 +200,20 @@ local function of_model(out, info)
 end
 
 -- Modules whose text may change the tables: part of every hash.
-tables.modules = {"util", "matrix", "fermion", "algebra", "space", "language", "lower", "tables"}
+tables.modules = {
+    "util", "matrix", "fermion", "algebra", "space", "language", "lower", "wigner", "irreducible", "scalar", "tables",
+}
 
 -- The tables of a model's text, or a refusal. source: the file's name without its folder; set: {name = text}
--- of structural parameters, and of others where `others` is true; generator: util.hash of tables.modules.
-function tables.of(source, text, set, generator, others)
+-- of structural parameters, and of others where `others` is true; generator: util.hash of tables.modules;
+-- spin: true for the variant with the total spin as a charge.
+function tables.of(source, text, set, generator, others, spin)
     local model = language.read(text, set, others)
     local out, variant = lower.model(model), language.variant(model)
+    if spin then
+        out = scalar.model(text, out)
+        variant = variant .. (variant ~= "" and "," or "") .. "spin=SU(2)"
+    end
     return of_model(out, {
         name = string.gsub(source, "%.lua$", ""), source = source, variant = variant, formula = model.formula,
         hash = util.hash({source, text, variant}, generator),

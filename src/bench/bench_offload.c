@@ -613,7 +613,7 @@ static kl_status side_block(kl_engine *e, kl_exec *ex, kl_side side, int m, int 
     kl_basis kept = {0};
     int *dim = NULL;
     const int step = side == KL_LEFT ? 1 : -1;
-    KL_TRY(kl_block_create_edge(ex, e->mpo, side, out, err));
+    KL_TRY(kl_block_create_edge(ex, e->mpo, side, e->target, out, err));
     for (int cut = side == KL_LEFT ? 0 : e->nsite; cut != last; cut += step) {
         KL_TRY(kl_engine_enlarge(e, side, side == KL_LEFT ? cut : cut - 1, &(*out)->basis, &en, err));
         KL_TRY(kl_alloc(&dim, en->basis.nsec, KL_MEM_WORK, err));

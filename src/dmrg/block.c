@@ -2,6 +2,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/block.h"
 #include "base/mem.h"
+#include "dmrg/channel.h"
+#include "model/wigner.h"
 #include "phase.h"
 #include <string.h>
 
@@ -15,12 +17,14 @@ static kl_qn shift_of(const kl_mpo *m, kl_side side, int cut, int b)
 /* dst and src of every (operator, sector) of a basis. */
 static void connect(const kl_mpo *m, kl_side side, int cut, const kl_basis *basis, int *dst, int *src)
 {
-    const int n = basis->nsec;
+    const int n = basis->nsec, spin = kl_model_spin(m->model);
     memset(src, -1, (size_t)m->nop[cut] * (size_t)n * sizeof *src);
     for (int b = 0; b < m->nop[cut]; b++) {
         const kl_qn shift = shift_of(m, side, cut, b);
         for (int i = 0; i < n; i++) {
-            const int j = kl_basis_find(basis, kl_qn_add(m->model, basis->q[i], shift));
+            const kl_qn q = kl_qn_add(m->model, basis->q[i], shift);
+            const int closed = spin < 0 || kl_triangle(basis->q[i].v[spin], m->op[cut][b].rank, q.v[spin]);
+            const int j = closed ? kl_basis_find(basis, q) : -1;
             dst[b * n + i] = j;
             if (j >= 0) src[b * n + j] = i;
         }
@@ -58,9 +62,10 @@ out:
     return st;
 }
 
-kl_status kl_block_create_edge(kl_exec *ex, const kl_mpo *mpo, kl_side side, kl_block **out, kl_err *err)
+kl_status kl_block_create_edge(kl_exec *ex, const kl_mpo *mpo, kl_side side, kl_qn target, kl_block **out,
+                               kl_err *err)
 {
-    kl_qn q = kl_qn_zero();
+    kl_qn q = side == KL_LEFT ? kl_qn_edge(mpo->model, target) : kl_qn_zero();
     int dim = 1;
     const kl_basis basis = {.nsec = 1, .q = &q, .dim = &dim, .total = 1};
     return kl_block_create(ex, mpo, side, side == KL_LEFT ? 0 : mpo->nsite, &basis, out, err);
@@ -212,7 +217,7 @@ kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, 
     kl_bigop *g = NULL;
     const kl_mpo *const m = block->mpo;
     const int right = block->side == KL_RIGHT, n = e->basis.nsec, nb = block->basis.nsec, d = e->d;
-    const int cut = right ? pos : pos + 1;
+    const int cut = right ? pos : pos + 1, spin = kl_model_spin(m->model);
     const kl_grow_list *const list = right ? m->right[pos] : m->left[pos];
     KL_TRY(kl_alloc(&g, 1, KL_MEM_RECORD, err));
     *g = (kl_bigop){.block = block, .enlarged = e, .cut = cut, .nop = m->nop[cut]};
@@ -244,6 +249,9 @@ kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, 
                             ? kl_phase_record(
                                   in->odd, kl_qn_odd(m->model, kl_qn_of(m->model, e->site->state_charge[s])))
                             : kl_phase_record(o->odd, kl_qn_odd(m->model, block->basis.q[i]));
+                    const kl_junction at = {block, e, g->cut, b, w, o, {i, j}, {s, t}, {c, to}};
+                    const double factor = spin < 0 ? 1.0 : kl_channel_factor(&at);
+                    if (factor == 0) continue;
                     const kl_part x = {.row = e->part_off[to * d + t],
                                        .nrow = block->basis.dim[j],
                                        .col = e->part_off[c * d + s],
@@ -251,7 +259,7 @@ kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, 
                                        .ld = w->dag ? block->basis.dim[i] : block->basis.dim[j],
                                        .dag = (uint8_t)w->dag,
                                        .off = identity ? -1 : block->off[w->in * nb + (w->dag ? j : i)],
-                                       .coef = w->coef * o->elem[k].value * sign};
+                                       .coef = w->coef * o->elem[k].value * sign * factor};
                     KL_TRY(add_part(g, from, x, err));
                 }
             }

@@ -36,8 +36,8 @@ static inline int kl_block_identity(const kl_block *b, int op)
 /* Structure with room for data, contents undefined; basis is copied. */
 kl_status kl_block_create(kl_exec *ex, const kl_mpo *mpo, kl_side side, int cut, const kl_basis *basis,
                           kl_block **out, kl_err *err) KL_MUST_CHECK;
-/* The block of no sites. */
-kl_status kl_block_create_edge(kl_exec *ex, const kl_mpo *mpo, kl_side side, kl_block **out,
+/* The block of no sites; on the left it has the spin of the target. */
+kl_status kl_block_create_edge(kl_exec *ex, const kl_mpo *mpo, kl_side side, kl_qn target, kl_block **out,
                                kl_err *err) KL_MUST_CHECK;
 void kl_block_destroy(kl_block **b);
 

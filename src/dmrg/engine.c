@@ -52,11 +52,12 @@ kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, kl_qn target, int
     KL_TRY(kl_alloc(&e->right_data, n, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&e->left_block, n + 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&e->right_block, n + 1, KL_MEM_MISC, err));
-    KL_TRY(kl_reach_create(terms->model, terms->type, 0, 0, 0, &e->reach_left[0], err));
+    const kl_qn edge = kl_qn_edge(terms->model, target);
+    KL_TRY(kl_reach_from(terms->model, edge, terms->type, 0, 0, 0, &e->reach_left[0], err));
     for (int p = 0; p < n; p++)
         KL_TRY(kl_reach_extend(terms->model, &e->reach_left[p], terms->type[p], REACH_MOST,
                                &e->reach_left[p + 1], err));
-    if (kl_reach_find(&e->reach_left[n], target) < 0) {
+    if (kl_reach_find(&e->reach_left[n], kl_qn_sub(terms->model, target, kl_qn_zero())) < 0) {
         char q[128];
         st = kl_fail(err, KL_EINPUT, "no state of these %d sites has %s", n,
                      kl_qn_print(terms->model, target, q, sizeof q));
@@ -67,8 +68,8 @@ kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, kl_qn target, int
         KL_TRY(kl_reach_extend(terms->model, &e->reach_right[p + 1], terms->type[p], REACH_MOST,
                                &e->reach_right[p], err));
     KL_TRY(kl_mpo_create(terms, &e->mpo, err));
-    KL_TRY(kl_block_create_edge(ex, e->mpo, KL_LEFT, &e->left_block[0], err));
-    KL_TRY(kl_block_create_edge(ex, e->mpo, KL_RIGHT, &e->right_block[n], err));
+    KL_TRY(kl_block_create_edge(ex, e->mpo, KL_LEFT, target, &e->left_block[0], err));
+    KL_TRY(kl_block_create_edge(ex, e->mpo, KL_RIGHT, target, &e->right_block[n], err));
 out:
     if (st != KL_OK) kl_engine_destroy(&e);
     *out = e;
@@ -572,8 +573,8 @@ void kl_engine_size(const kl_engine *e, double *sector, double *block)
 {
     /* sites of the left block, and where the right one begins */
     const int left = e->nsite / 2 - 1, right = left + 2;
-    *sector =
-        round(exp(e->reach_left[e->nsite].log_ways[kl_reach_find(&e->reach_left[e->nsite], e->target)]));
+    const kl_qn whole = kl_qn_sub(e->terms->model, e->target, kl_qn_zero());
+    *sector = round(exp(e->reach_left[e->nsite].log_ways[kl_reach_find(&e->reach_left[e->nsite], whole)]));
     *block = fmax(completed(e, &e->reach_left[left], &e->reach_right[left]),
                   completed(e, &e->reach_right[right], &e->reach_left[right]));
 }

@@ -910,8 +910,8 @@ kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy
                            c->type[p]->name, terms->type[p]->name);
     KL_TRY(kl_mpo_create(terms, &mpo, err));
     KL_TRY(kl_alloc(&right, n + 1, KL_MEM_BLOCK, err));
-    KL_TRY(kl_block_create_edge(ex, mpo, KL_RIGHT, &right[n], err));
-    KL_TRY(kl_block_create_edge(ex, mpo, KL_LEFT, &left, err));
+    KL_TRY(kl_block_create_edge(ex, mpo, KL_RIGHT, c->target, &right[n], err));
+    KL_TRY(kl_block_create_edge(ex, mpo, KL_LEFT, c->target, &left, err));
     for (int p = n - 1; p >= 2; p--) {
         KL_TRY(kl_exec_copy_in(ex, c->right[p]->data, c->right[p]->ndata, &data, err));
         KL_TRY(next_block(ex, right[p + 1], c->right[p], p, data, &right[p], err));

@@ -12,6 +12,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/mpo.h"
 #include "base/mem.h"
+#include "dmrg/channel.h"
 #include "phase.h"
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ typedef struct node { /* operator string that starts at `pos`; node 0 is the emp
     int adj;          /* node of the adjoint string */
     double adj_coef;  /* string^+ = adj_coef * string(adj) */
     int odd;
+    int rank; /* of the whole string; what is on its left has the same */
     kl_qn shift;
 } node;
 
@@ -40,6 +42,7 @@ typedef struct edge { /* a live term split at a site: u * string(v) */
 
 typedef struct left_vertex {
     int a, dag, op;
+    int rank; /* to which L_a^(dag) and the site's operator are coupled */
 } left_vertex;
 
 typedef struct path { /* coef * L_a^(adag) o R_b^(bdag), and its adjoint if hc */
@@ -82,12 +85,21 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 33);
 }
 
+static uint64_t key_of(int pos, int op, int next, int rank)
+{
+    return mix(mix(((uint64_t)(uint32_t)pos << 32) | (uint32_t)op) ^ (uint32_t)next) + (uint64_t)rank;
+}
+
+/* A~~ = (-1)^2k A: the sign of an operator that is turned back, where it is not its own adjoint. */
+static int twice(const kl_cut_op *a, int dag) { return dag && !a->self && a->rank % 2 != 0 ? -1 : 1; }
+
 static const kl_site_op *site_op(const build *b, int pos, int op) { return &b->t->type[pos]->op[op]; }
 
 /* 1. The node (pos, op, next), made if it is new. kept: what is kept of it. */
 static kl_status intern(build *b, int pos, int op, int next, int kept, int *out)
 {
     kl_status st = KL_OK;
+    const kl_kept *const k = kl_terms_kept(b->t, kept);
     KL_TRY(grow_array((void **)&b->node, b->nnode + 1, &b->cap_node, sizeof *b->node, b->err));
     if (2 * (b->nnode + 1) > b->nhash) {
         kl_free(&b->hash);
@@ -95,22 +107,21 @@ static kl_status intern(build *b, int pos, int op, int next, int kept, int *out)
         KL_TRY(kl_alloc(&b->hash, b->nhash, KL_MEM_RECORD, b->err));
         for (int64_t i = 1; i < b->nnode; i++) {
             const node *const n = &b->node[i];
-            uint64_t h = mix(mix(((uint64_t)(uint32_t)n->pos << 32) | (uint32_t)n->op) ^ (uint32_t)n->next);
+            uint64_t h = key_of(n->pos, n->op, n->next, n->rank);
             while (b->hash[h & (uint64_t)(b->nhash - 1)]) h++;
             b->hash[h & (uint64_t)(b->nhash - 1)] = (int)i + 1;
         }
     }
-    uint64_t h = mix(mix(((uint64_t)(uint32_t)pos << 32) | (uint32_t)op) ^ (uint32_t)next);
+    uint64_t h = key_of(pos, op, next, k->rank);
     for (;; h++) {
         const int at = b->hash[h & (uint64_t)(b->nhash - 1)];
         if (!at) break;
         const node *const n = &b->node[at - 1];
-        if (n->pos == pos && n->op == op && n->next == next) {
+        if (n->pos == pos && n->op == op && n->next == next && n->rank == k->rank) {
             *out = at - 1;
             return KL_OK;
         }
     }
-    const kl_kept *const k = kl_terms_kept(b->t, kept);
     b->node[b->nnode] = (node){.pos = pos,
                                .op = op,
                                .next = next,
@@ -118,6 +129,7 @@ static kl_status intern(build *b, int pos, int op, int next, int kept, int *out)
                                .adj = -1,
                                .adj_coef = k->adjoint_factor,
                                .odd = k->odd,
+                               .rank = k->rank,
                                .shift = kl_qn_of(b->m->model, k->shift)};
     b->hash[h & (uint64_t)(b->nhash - 1)] = (int)b->nnode + 1;
     *out = (int)b->nnode++;
@@ -200,15 +212,16 @@ static double left_adjoint(const build *b, int p, left_vertex u, left_vertex *ad
 {
     const kl_cut_op *const a = &b->m->op[p][u.a];
     const kl_site_op *const o = site_op(b, p, u.op);
-    *adj = (left_vertex){u.a, a->self ? 0 : !u.dag, o->adjoint};
-    return (a->self ? a->self : 1) * o->adjoint_factor * kl_phase_exchange(a->odd, o->odd);
+    *adj = (left_vertex){u.a, a->self ? 0 : !u.dag, o->adjoint, u.rank};
+    return (a->self ? a->self : 1) * o->adjoint_factor * kl_phase_exchange(a->odd, o->odd) * twice(a, u.dag);
 }
 
 static int left_cmp(left_vertex x, left_vertex y)
 {
     if (x.a != y.a) return x.a < y.a ? -1 : 1;
     if (x.dag != y.dag) return x.dag < y.dag ? -1 : 1;
-    return x.op < y.op ? -1 : x.op > y.op;
+    if (x.op != y.op) return x.op < y.op ? -1 : 1;
+    return x.rank < y.rank ? -1 : x.rank > y.rank;
 }
 
 typedef struct split {
@@ -235,9 +248,9 @@ static kl_status make_graph(build *b, int p, graph *g)
     KL_TRY(kl_alloc(&s, b->nlive, KL_MEM_RECORD, b->err));
     for (int64_t i = 0; i < b->nlive; i++) {
         const live *const t = &b->live[i];
-        const int here = b->node[t->v].pos == p;
-        split x = {.u = {t->a, t->dag, here ? b->node[t->v].op : KL_OP_IDENTITY},
-                   .v = here ? b->node[t->v].next : t->v,
+        const int here = b->node[t->v].pos == p, rest = here ? b->node[t->v].next : t->v;
+        split x = {.u = {t->a, t->dag, here ? b->node[t->v].op : KL_OP_IDENTITY, b->node[rest].rank},
+                   .v = rest,
                    .coef = t->coef,
                    .hc = t->hc};
         left_vertex adj;
@@ -410,6 +423,7 @@ static kl_status advance(build *b, int p, graph *g)
         op_l[u] = n;
         m->op[p + 1][n] = (kl_cut_op){.shift = kl_qn_sub(model, kl_qn_zero(), rest->shift),
                                       .odd = rest->odd,
+                                      .rank = x.rank,
                                       .self = g->lself[u],
                                       .left_identity = m->op[p][x.a].left_identity && x.op == KL_OP_IDENTITY};
         KL_TRY(add_path(b, (path){x.a, x.dag, x.op, n, 0, 1.0, !g->lself[u]}));
@@ -423,6 +437,7 @@ static kl_status advance(build *b, int p, graph *g)
         /* L v is Hermitian when v = +-v^+: (L v)^+ = v^+ L^+ */
         m->op[p + 1][n] = (kl_cut_op){.shift = kl_qn_sub(model, kl_qn_zero(), x->shift),
                                       .odd = x->odd,
+                                      .rank = x->rank,
                                       .self = self * kl_phase_exchange(x->odd, x->odd),
                                       .right_identity = g->v[v] == 0};
         KL_TRY(add_live(b, (live){n, 0, g->v[v], 1.0, !self}));
@@ -505,8 +520,9 @@ static kl_status derive(build *b, int p)
             const int fixed_dag = side ? r->adag : r->bdag, in_dag = side ? r->bdag : r->adag;
             const int out = side ? r->a : r->b, from = side ? r->b : r->a;
             /* x^+ = turn * A^+ o^+ B^+; of A^+ or B^+ a self-adjoint one gives back its sign */
-            const double turn =
-                kl_phase_adjoint(3, odd) * o->adjoint_factor * (in->self ? self_of(in, side) : 1);
+            const double turn = kl_phase_adjoint(3, odd) * o->adjoint_factor *
+                                (in->self ? self_of(in, side) : 1) * twice(in, in_dag) *
+                                twice(fixed, fixed_dag);
             const kl_grow plain = {from, in_dag, r->op, r->coef};
             const kl_grow turned = {from, in->self ? 0 : !in_dag, o->adjoint, r->coef * turn};
             if (fixed->self) {
@@ -561,6 +577,7 @@ kl_status kl_mpo_create(const kl_terms *t, kl_mpo **out, kl_err *err)
     }
     for (int k = 0; k <= t->nsite; k++)
         if (m->nop[k] > m->nop_max) m->nop_max = m->nop[k];
+    if (kl_model_spin(m->model) >= 0) KL_TRY(kl_channels_make(m, err));
 out:
     graph_clear(&g);
     kl_free(&b.node);

@@ -11,7 +11,10 @@
 #include "model/terms.h"
 
 typedef struct kl_cut_op {
-    kl_qn shift; /* of L_b; R_b shifts by the negative */
+    /* of L_b; R_b shifts by the negative, and where the total spin is a charge by the same spin: there an
+       operator of a rank k is 2k + 1 of them, one for each change of the spin */
+    kl_qn shift;
+    int rank; /* twice that of the total spin */
     int odd;
     /* +1: L_b^T = L_b, -1: L_b^T = -L_b, 0: not self-adjoint, H holds the adjoint of its product too */
     int self;

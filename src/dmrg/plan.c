@@ -180,7 +180,7 @@ static kl_status lay_out(kl_engine *e, kl_exec *dry, kl_side side, int m, int fr
     kl_enlarged *en = NULL;
     kl_basis kept = {0};
     const int step = side == KL_LEFT ? 1 : -1;
-    KL_TRY(kl_block_create_edge(dry, e->mpo, side, &s->block[from], err));
+    KL_TRY(kl_block_create_edge(dry, e->mpo, side, e->target, &s->block[from], err));
     for (int cut = from; cut != to; cut += step) {
         const int pos = side == KL_LEFT ? cut : cut - 1;
         KL_TRY(kl_engine_enlarge(e, side, pos, &s->block[cut]->basis, &en, err));

@@ -96,7 +96,7 @@ kl_status kl_state_create(const kl_terms *terms, kl_qn target, kl_state **out, k
     KL_TRY(kl_alloc(&s->edge.q, 1, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&s->edge.dim, 1, KL_MEM_STATE, err));
     s->edge.nsec = 1;
-    s->edge.q[0] = kl_qn_zero();
+    s->edge.q[0] = kl_qn_edge(terms->model, target);
     s->edge.dim[0] = 1;
     s->edge.total = 1;
 out:

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/superblock.h"
 #include "base/mem.h"
+#include "dmrg/channel.h"
 #include "phase.h"
 
 kl_status kl_layout_create(const kl_model *m, const kl_basis *row, const kl_basis *col, kl_qn target,
@@ -196,7 +197,8 @@ kl_status kl_superblock_records(const kl_bigop *left, const kl_bigop *right, con
                            r = view_of(right, b, turned ? jo : j, turned);
                 const int sign = kl_phase_record(o->odd, kl_qn_odd(m->model, row->q[i])) *
                                  (turned ? kl_phase_adjoint(2, odd) : 1);
-                KL_TRY(product(batch, &l, o->left_identity, &r, o->right_identity, sign, lay->off[i],
+                const double alpha = sign * kl_channel_scalar(m, o, turned ? io : i, turned ? i : io, row);
+                KL_TRY(product(batch, &l, o->left_identity, &r, o->right_identity, alpha, lay->off[i],
                                row->dim[i], col->dim[j], lay->off[io], row->dim[io], &nwork, err));
             }
         }
@@ -311,7 +313,8 @@ static kl_status make_diagonal(kl_superblock *s, const kl_bigop *left, const kl_
                                           .a = l < 0 ? 0 : l,
                                           .b = r < 0 ? 0 : r,
                                           .c = s->layout.off[i],
-                                          .alpha = o->self ? 1 : 2};
+                                          .alpha = (o->self ? 1 : 2) *
+                                                   kl_channel_scalar(left->block->mpo, o, i, i, row)};
         }
         kl_batch_close_group(&b, 0);
     }

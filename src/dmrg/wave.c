@@ -35,7 +35,9 @@ static kl_status to_the_right(const step *t, int k, int v, kl_err *err)
                                     .b = v * lay->n + lay->off[i],
                                     .alpha = 1};
     for (int s = 0; s < col->d; s++) {
-        const int r = col->part_sec[j * col->d + s], to = row_to->home[k * col->d + s];
+        /* the step of the same multiplet from the other side: on the left it is s */
+        const int own = col->site->other != NULL ? col->site->other[s] : s;
+        const int r = col->part_sec[j * col->d + s], to = row_to->home[k * col->d + own];
         if (r < 0 || to < 0 || lay_to->pair[to] < 0) continue;
         const int wide = t->opened->enlarged->basis.dim[t->opened->sec[r]];
         *kl_batch_push(t->b) =
@@ -52,7 +54,7 @@ static kl_status to_the_right(const step *t, int k, int v, kl_err *err)
                      .ldc = row_to->basis.dim[to],
                      .a = (int64_t)col->part_off[j * col->d + s] * mk,
                      .b = t->opened->off[r],
-                     .c = v * lay_to->n + lay_to->off[to] + row_to->part_off[to * row_to->d + s],
+                     .c = v * lay_to->n + lay_to->off[to] + row_to->part_off[to * row_to->d + own],
                      .alpha = 1};
     }
     kl_batch_close_group(t->b, (int64_t)mk * dj);
@@ -85,7 +87,8 @@ static kl_status to_the_left(const step *t, int k, int v, kl_err *err)
                                     .b = t->made->off[k],
                                     .alpha = 1};
     for (int s = 0; s < row->d; s++) {
-        const int l = row->part_sec[i * row->d + s], to = col_to->home[k * row->d + s];
+        const int own = row->site->other != NULL ? row->site->other[s] : s;
+        const int l = row->part_sec[i * row->d + s], to = col_to->home[k * row->d + own];
         if (l < 0 || to < 0 || lay_to->back[to] < 0) continue;
         const int tall = t->opened->enlarged->basis.dim[t->opened->sec[l]];
         *kl_batch_push(t->b) = (kl_rec){.kind = KL_REC_GEMM,
@@ -101,7 +104,7 @@ static kl_status to_the_left(const step *t, int k, int v, kl_err *err)
                                         .a = t->opened->off[l],
                                         .b = row->part_off[i * row->d + s],
                                         .c = v * lay_to->n + lay_to->off[lay_to->back[to]] +
-                                             (int64_t)col_to->part_off[to * col_to->d + s] * tall,
+                                             (int64_t)col_to->part_off[to * col_to->d + own] * tall,
                                         .alpha = 1};
     }
     kl_batch_close_group(t->b, (int64_t)di * mk);

@@ -64,7 +64,7 @@ static kl_status expand(const kl_flavour *f, const kl_terms *t, const kl_term *t
                     if (o == KL_MODE_I) continue;
                     key[n] = s;
                     odd[n++] = o >= KL_MODE_C;
-                    p.op[s][p.n[s]++] = (kl_op_at){op[k].pos, o};
+                    p.op[s][p.n[s]++] = (kl_op_at){.pos = op[k].pos, .op = o};
                 }
             p.coef *= kl_phase_sort(n, key, odd, NULL);
             KL_TRY(push(out, &p, err));
@@ -112,7 +112,7 @@ kl_status kl_strands_split(const kl_terms *t, int64_t from, int64_t to, const kl
         for (int k = 0; k < term->nop; k++) {
             const kl_op_at o = t->op[term->first + k];
             const int s = o.pos >= cut;
-            p.op[s][p.n[s]++] = (kl_op_at){s ? o.pos - cut : o.pos, o.op};
+            p.op[s][p.n[s]++] = (kl_op_at){.pos = s ? o.pos - cut : o.pos, .op = o.op};
         }
         KL_TRY(push(out, &p, err));
     }

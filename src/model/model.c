@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "model/model.h"
 #include "base/mem.h"
+#include "model/wigner.h"
 #include "phase.h"
 #include <math.h>
 #include <stdlib.h>
@@ -34,6 +35,10 @@ static kl_status check_header(const kl_model *m, kl_err *err)
             return kl_fail(err, KL_EINPUT, "model %s: charge[%d] %s has modulus %d, unit %d/%d, odd %d",
                            m->name, q, c->name ? c->name : "(unnamed)", c->modulus, c->unit_num, c->unit_den,
                            c->odd);
+        if (c->spin && (q != m->ncharge - 1 || c->modulus != 0 || c->odd || m->ntype != 1))
+            return kl_fail(err, KL_EINPUT,
+                           "model %s: charge[%d] %s is the total spin, but not the last charge of one site type",
+                           m->name, q, c->name);
     }
     for (int k = 0; k < m->nparam; k++) {
         const kl_param_def *p = &m->param[k];
@@ -102,6 +107,7 @@ static kl_status check_op(const kl_model *m, const kl_site_type *t, int a, kl_er
             return kl_fail(err, KL_EINPUT, "model %s, %s: op[%d] %s: element %d is out of order", m->name,
                            t->name, a, name, k);
         for (int q = 0; q < m->ncharge; q++) {
+            if (m->charge[q].spin) continue; /* any two steps of two multiplets */
             const int shift =
                 charge_shift(&m->charge[q], t->state_charge[e->row][q], t->state_charge[e->col][q]);
             if (shift != o->shift[q])
@@ -120,10 +126,13 @@ static kl_status check_op(const kl_model *m, const kl_site_type *t, int a, kl_er
 static kl_status check_adjoint(const kl_model *m, const kl_site_type *t, int a, kl_err *err)
 {
     const kl_site_op *o = &t->op[a], *d = &t->op[o->adjoint];
-    int ok = d->adjoint == a && is_close(o->adjoint_factor * d->adjoint_factor, 1.0) && d->nelem == o->nelem;
+    const double twice = o->rank % 2 != 0 ? -1.0 : 1.0; /* A~~ = (-1)^2k A */
+    int ok = d->adjoint == a && is_close(o->adjoint_factor * d->adjoint_factor, twice) &&
+             d->nelem == o->nelem && d->rank == o->rank;
     for (int k = 0; ok && k < o->nelem; k++) {
-        const kl_elem *e = find_elem(d, o->elem[k].col, o->elem[k].row);
-        ok = e != NULL && is_close(o->adjoint_factor * e->value, o->elem[k].value);
+        const kl_elem *const e = &o->elem[k], *const x = find_elem(d, e->col, e->row);
+        const double f = t->spin != NULL ? kl_tilde(t->spin[e->col], t->spin[e->row], o->rank) : 1.0;
+        ok = x != NULL && is_close(o->adjoint_factor * x->value, f * e->value);
     }
     if (!ok)
         return kl_fail(err, KL_EINPUT, "model %s, %s: op[%d] %s: its adjoint is not %g * op[%d] %s", m->name,
@@ -177,12 +186,35 @@ out:
     return st;
 }
 
+/* Steps run from -spin to spin by twos, and the identity is between the steps of one multiplet. */
+static kl_status check_steps(const kl_model *m, const kl_site_type *t, kl_err *err)
+{
+    const int q = kl_model_spin(m);
+    const kl_site_op *const one = &t->op[KL_OP_IDENTITY];
+    int ok = one->rank == 0, elements = 0;
+    for (int s = 0; ok && s < t->dim; s++) {
+        const int spin = t->spin[s], d = t->state_charge[s][q], o = t->other[s];
+        elements += spin + 1;
+        ok = spin >= 0 && spin < t->dim && d >= -spin && d <= spin && (spin - d) % 2 == 0 && o == s - d && o >= 0 &&
+             o < t->dim && t->spin[o] == spin && t->state_charge[o][q] == -d;
+    }
+    for (int k = 0; ok && k < one->nelem; k++) {
+        const kl_elem *const e = &one->elem[k];
+        ok = e->value == 1.0 && t->spin[e->row] == t->spin[e->col] &&
+             e->row - e->col == (t->state_charge[e->row][q] - t->state_charge[e->col][q]) / 2;
+    }
+    if (ok && one->nelem == elements) return KL_OK;
+    return kl_fail(err, KL_EINPUT, "model %s, %s: its steps of the total spin are not whole multiplets", m->name,
+                   t->name);
+}
+
 static kl_status check_type(const kl_model *m, const kl_site_type *t, kl_err *err)
 {
     kl_status st = KL_OK;
     const char *name = t->name ? t->name : "(unnamed site type)";
     if (t->name == NULL || t->dim < 1 || t->dim > MAX_DIM || t->nop < 1 || t->nop > MAX_OP ||
-        t->state_name == NULL || t->op == NULL || t->product == NULL ||
+        t->state_name == NULL || t->op == NULL || (t->product == NULL) != (kl_model_spin(m) >= 0) ||
+        (t->spin == NULL || t->other == NULL) != (kl_model_spin(m) < 0) ||
         (m->ncharge > 0 && t->state_charge == NULL))
         return kl_fail(
             err, KL_EINPUT,
@@ -199,6 +231,11 @@ static kl_status check_type(const kl_model *m, const kl_site_type *t, kl_err *er
         }
     }
     for (int a = 0; a < t->nop; a++) KL_TRY(check_op(m, t, a, err));
+    if (t->spin != NULL) {
+        KL_TRY(check_steps(m, t, err));
+        for (int a = 0; a < t->nop; a++) KL_TRY(check_adjoint(m, t, a, err));
+        goto out;
+    }
     const kl_site_op *one = &t->op[KL_OP_IDENTITY];
     int identity = one->nelem == t->dim;
     for (int k = 0; identity && k < one->nelem; k++)
@@ -312,11 +349,26 @@ static const char *check_split(const kl_model *m, const kl_term_def *d)
     return NULL;
 }
 
+/* The factors of a term couple one by one to a scalar. */
+static const char *check_ranks(const kl_model *m, const kl_term_def *d)
+{
+    for (int f = 0, rank = 0; f < d->nfactor; f++) {
+        for (int t = 0; t < m->ntype; t++)
+            if (d->factor[f].op[t] < 0 || !kl_triangle(rank, m->type[t].op[d->factor[f].op[t]].rank, d->rank[f]))
+                return "factors of the total spin that do not couple";
+        for (int g = 0; g < f; g++)
+            if (d->factor[g].slot >= d->factor[f].slot) return "factors that are not in the order of their sites";
+        rank = d->rank[f];
+    }
+    return d->rank[d->nfactor - 1] == 0 ? NULL : "factors that do not couple to a scalar";
+}
+
 static kl_status check_term(const kl_model *m, int k, kl_err *err)
 {
     const kl_term_def *d = &m->term[k];
     const char *bad = NULL;
-    if (d->text == NULL || d->factor == NULL || d->split == NULL)
+    if (d->text == NULL || d->factor == NULL || (d->split == NULL) != (kl_model_spin(m) >= 0) ||
+        (d->rank == NULL) != (kl_model_spin(m) < 0))
         bad = "a missing text, factor table or symbolic records";
     else if (d->nslot < 1 || d->nslot > KL_MAX_FACTOR || d->nfactor < 1 || d->nfactor > KL_MAX_FACTOR)
         bad = "too many or too few slots or factors";
@@ -339,7 +391,7 @@ static kl_status check_term(const kl_model *m, int k, kl_err *err)
         }
     }
     if (bad == NULL) bad = kl_coef_fault(&d->coef, m->param, m->nparam, d->nslot, d->place == KL_PLACE_BOND);
-    if (bad == NULL) bad = check_split(m, d);
+    if (bad == NULL) bad = d->rank != NULL ? check_ranks(m, d) : check_split(m, d);
     if (bad == NULL) return KL_OK;
     return kl_fail(err, KL_EINPUT, "model %s: term[%d] (%s:%d) has %s", m->name, k, m->source, d->line, bad);
 }

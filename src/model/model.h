@@ -18,6 +18,7 @@ typedef struct kl_charge {
     int modulus; /* 0: U(1); n > 1: Z_n, values 0..n-1 */
     int unit_num, unit_den;
     int odd;
+    int spin; /* 1: the total spin, stored doubled; only the last charge of a model can be it */
 } kl_charge;
 
 typedef struct kl_elem {
@@ -35,6 +36,10 @@ typedef struct kl_site_op {
     int named;                /* 1: the model's author may measure it by this name */
     int nelem;
     const kl_elem *elem;      /* sorted by col, then row; no zeros */
+    /* twice the rank where the total spin is a charge: the elements are then those of the reduced matrix, one
+       for every two steps of its multiplets, shift holds no spin, and the adjoint is A~_q = (-1)^(k-q) (A_-q)^+
+       (wigner.h) */
+    int rank;
 } kl_site_op;
 
 typedef struct kl_site_product {
@@ -53,7 +58,12 @@ typedef struct kl_site_type {
     const int (*state_charge)[KL_MAX_CHARGE]; /* [dim][KL_MAX_CHARGE] */
     int nop;
     const kl_site_op *op; /* [nop] */
-    const kl_site_product *product; /* [nop][nop]: op[a] * op[b] as matrices on one site */
+    /* [nop][nop]: op[a] * op[b] as matrices on one site; NULL where the total spin is a charge */
+    const kl_site_product *product;
+    /* NULL where the total spin is no charge. With it states are steps: a multiplet of spin[s] / 2 that is
+       added to a block of spin j makes j + state_charge[s][spin] / 2, where the triangle closes. [dim] */
+    const int *spin;
+    const int *other; /* [dim]: the step by which the same multiplet is added to the other side */
 } kl_site_type;
 
 typedef enum kl_place {
@@ -81,6 +91,7 @@ typedef struct kl_kept {
     int odd; /* 1: fermionic */
     int adjoint; /* the adjoint factors, in the same order */
     double adjoint_factor; /* kept^+ == adjoint_factor * kept[adjoint] */
+    int rank; /* twice that of the total spin */
 } kl_kept;
 
 /* Symbolic records of a term: row m is the cut that has the factors of the bit mask m (bit f: factor[f]) on
@@ -106,11 +117,15 @@ typedef struct kl_term_def {
     const char *const *sites;
     int nfactor;
     const kl_factor *factor; /* the product in the order it is written: factor[0] acts last */
-    const kl_split *split; /* [1 << nfactor] */
+    const kl_split *split; /* [1 << nfactor]; NULL where the total spin is a charge */
     kl_coef coef;
     int plus_hc; /* 1: add the Hermitian adjoint */
     int line; /* of the model file */
     const char *text; /* "-t * cdag_up(i)*c_up(j) + hc", for messages and `kronlat models` */
+    /* [nfactor]: twice the rank of the factors up to this one, coupled from the left; the last is 0. NULL where
+       the total spin is no charge. */
+    const int *rank;
+    int check; /* 1: no term, but a coefficient that must be 0, for else the total spin is not conserved */
 } kl_term_def;
 
 typedef struct kl_model {
@@ -130,6 +145,12 @@ typedef struct kl_model {
     int nterm;
     const kl_term_def *term;
 } kl_model;
+
+/* Place of the total spin among the charges, -1 where it is none. */
+static inline int kl_model_spin(const kl_model *m)
+{
+    return m->ncharge > 0 && m->charge[m->ncharge - 1].spin ? m->ncharge - 1 : -1;
+}
 
 /* The operator o in front of `rest`, on a site of its own: shift, odd and adjoint_factor. By this rule tables
    are checked, and what no table can hold is made: products that come at run time. */

@@ -21,6 +21,7 @@ typedef struct job {
     const char *path, *source, *text;
     int64_t size;
     const char *const *setting;
+    int spin; /* 1: the variant with the total spin */
     kl_tables **out;
     kl_status st;
     kl_err *err;
@@ -63,7 +64,7 @@ static void push_settings(lua_State *L, const char *const *setting)
     }
 }
 
-/* util.attempt(tables.of, source, text, settings, hash, true): tables, or nil, line and reason. */
+/* util.attempt(tables.of, source, text, settings, hash, true, spin): tables, or nil, line and reason. */
 static int generate(lua_State *L)
 {
     job *const j = lua_touserdata(L, 1);
@@ -77,7 +78,8 @@ static int generate(lua_State *L)
     push_settings(L, j->setting);
     lua_pushinteger(L, (lua_Integer)kl_embedded_hash);
     lua_pushboolean(L, 1);
-    lua_call(L, 6, 3);
+    lua_pushboolean(L, j->spin);
+    lua_call(L, 7, 3);
     if (lua_isnil(L, -3))
         j->st = kl_fail(j->err, KL_EINPUT, "%.400s:%d: %.600s", j->path, (int)luaL_checkinteger(L, -2),
                         luaL_checkstring(L, -1));
@@ -85,27 +87,18 @@ static int generate(lua_State *L)
     return 0;
 }
 
-kl_status kl_modelread_text(const char *path, const char *text, int64_t size, const char *const *setting,
-                            kl_tables **out, kl_err *err)
+static kl_status run(job j, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_luabox *box = NULL;
-    const char *slash = strrchr(path, '/');
-    job j = {.path = path,
-             .source = slash != NULL ? slash + 1 : path,
-             .text = text,
-             .size = size,
-             .setting = setting,
-             .out = out,
-             .err = err};
     const kl_luabox_limits limits = {
-        .path = path,
+        .path = j.path,
         .chunk = "@MODEL", /* util.CHUNK */
         .bytes = INT64_C(512) << 20,
-        .seconds = 10.0 + 2e-5 * (double)size, /* a molecule's list of terms is long */
+        .seconds = 10.0 + 2e-5 * (double)j.size, /* a molecule's list of terms is long */
         .own_code = 1,
     };
-    *out = NULL;
+    *j.out = NULL;
     KL_TRY(kl_luabox_create(&limits, &box, err));
     lua_State *const L = kl_luabox_state(box);
     lua_pushcfunction(L, generate);
@@ -114,8 +107,27 @@ kl_status kl_modelread_text(const char *path, const char *text, int64_t size, co
     st = j.st;
 out:
     kl_luabox_destroy(&box);
-    if (st != KL_OK) kl_tables_destroy(out);
+    if (st != KL_OK) kl_tables_destroy(j.out);
     return st;
+}
+
+static job job_of(const char *path, const char *text, int64_t size, const char *const *setting,
+                  kl_tables **out, kl_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    return (job){.path = path,
+                 .source = slash != NULL ? slash + 1 : path,
+                 .text = text,
+                 .size = size,
+                 .setting = setting,
+                 .out = out,
+                 .err = err};
+}
+
+kl_status kl_modelread_text(const char *path, const char *text, int64_t size, const char *const *setting,
+                            kl_tables **out, kl_err *err)
+{
+    return run(job_of(path, text, size, setting, out, err), err);
 }
 
 /* ---- built-in and shipped models ---- */
@@ -215,5 +227,28 @@ kl_status kl_modelread_find(const char *what, const char *const *setting, kl_tab
     KL_TRY(kl_modelread_text(path, shipped->text, shipped->size, setting, out, err));
 out:
     kl_free(&text);
+    return st;
+}
+
+kl_status kl_modelread_spin(const char *what, const char *text, int64_t size, const char *const *setting,
+                            kl_tables **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char *own = NULL, path[128];
+    job j = job_of(what, text, size, setting, out, err);
+    *out = NULL;
+    if (text == NULL && is_path(what)) {
+        KL_TRY(kl_infile_read(what, MAX_FILE, &own, &size, err));
+        j = job_of(what, own, size, setting, out, err);
+    } else if (text == NULL) {
+        const kl_embedded *const shipped = kl_modelread_shipped(what);
+        if (shipped == NULL) KL_TRY(unknown_model(what, err));
+        snprintf(path, sizeof path, "models/%.100s.lua", shipped->name);
+        j = job_of(path, shipped->text, shipped->size, setting, out, err);
+    }
+    j.spin = 1;
+    KL_TRY(run(j, err));
+out:
+    kl_free(&own);
     return st;
 }

@@ -28,8 +28,27 @@ kl_qn kl_qn_add(const kl_model *m, kl_qn a, kl_qn b)
 
 kl_qn kl_qn_sub(const kl_model *m, kl_qn a, kl_qn b)
 {
-    for (int c = 0; c < m->ncharge; c++) a.v[c] = (int16_t)reduce(&m->charge[c], a.v[c] - b.v[c]);
+    for (int c = 0; c < m->ncharge; c++)
+        a.v[c] = m->charge[c].spin ? b.v[c] : (int16_t)reduce(&m->charge[c], a.v[c] - b.v[c]);
     return a;
+}
+
+int kl_qn_step(const kl_model *m, kl_qn q, const kl_site_type *site, int s, int way, kl_qn *to)
+{
+    const kl_qn d = kl_qn_of(m, site->state_charge[s]);
+    const int spin = kl_model_spin(m);
+    *to = way > 0 ? kl_qn_add(m, q, d) : kl_qn_sub(m, q, d);
+    if (spin < 0) return 1;
+    to->v[spin] = (int16_t)(q.v[spin] + way * d.v[spin]);
+    return to->v[spin] >= 0 && q.v[spin] + to->v[spin] >= site->spin[s];
+}
+
+kl_qn kl_qn_edge(const kl_model *m, kl_qn target)
+{
+    kl_qn edge = kl_qn_zero();
+    const int spin = kl_model_spin(m);
+    if (spin >= 0) edge.v[spin] = target.v[spin];
+    return edge;
 }
 
 int kl_qn_cmp(kl_qn a, kl_qn b)

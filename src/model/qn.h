@@ -9,11 +9,18 @@ typedef struct kl_qn {
     int16_t v[KL_MAX_CHARGE]; /* unused entries are 0 */
 } kl_qn;
 
-/* Sums and differences charge by charge; those of Z_n are reduced to 0..n-1. */
+/* Sums and differences charge by charge; those of Z_n are reduced to 0..n-1. What is left of a target by a part
+   of the total spin j has the spin j: the whole with its left edge is a singlet, so that kl_qn_sub gives the
+   spin of b. */
 kl_qn kl_qn_zero(void);
 kl_qn kl_qn_of(const kl_model *m, const int charge[KL_MAX_CHARGE]);
 kl_qn kl_qn_add(const kl_model *m, kl_qn a, kl_qn b);
 kl_qn kl_qn_sub(const kl_model *m, kl_qn a, kl_qn b);
+/* *to = q with step s of the site, or without it (way -1). Returns 0 where the triangle of spins does not
+   close. */
+int kl_qn_step(const kl_model *m, kl_qn q, const kl_site_type *site, int s, int way, kl_qn *to);
+/* Charges of the block of no sites to the left: those of the whole have its spin there. */
+kl_qn kl_qn_edge(const kl_model *m, kl_qn target);
 int kl_qn_cmp(kl_qn a, kl_qn b);                 /* lexicographic: <0, 0, >0 */
 int kl_qn_odd(const kl_model *m, kl_qn a);       /* fermion parity, 0 or 1 */
 

@@ -59,7 +59,8 @@ kl_status kl_enlarged_create(const kl_model *m, const kl_basis *block, const kl_
     int n = 0;
     for (int i = 0; i < block->nsec; i++)
         for (int s = 0; s < d; s++) {
-            const kl_qn c = kl_qn_add(m, block->q[i], kl_qn_of(m, site->state_charge[s]));
+            kl_qn c;
+            if (!kl_qn_step(m, block->q[i], site, s, 1, &c)) continue;
             if (!keep || keep(self, c)) q[n++] = c;
         }
     qsort(q, (size_t)n, sizeof *q, by_charge);
@@ -75,7 +76,8 @@ kl_status kl_enlarged_create(const kl_model *m, const kl_basis *block, const kl_
     for (int c = 0; c < nsec; c++) {
         int rows = 0;
         for (int s = 0; s < d; s++) {
-            const int i = kl_basis_find(block, kl_qn_sub(m, q[c], kl_qn_of(m, site->state_charge[s])));
+            kl_qn from;
+            const int open = kl_qn_step(m, q[c], site, s, -1, &from), i = open ? kl_basis_find(block, from) : -1;
             e->part_sec[c * d + s] = i;
             e->part_off[c * d + s] = rows;
             if (i < 0) continue;
@@ -149,7 +151,7 @@ kl_status kl_reach_extend(const kl_model *m, const kl_reach *from, const kl_site
 {
     kl_status st = KL_OK;
     weighted *all = NULL, *next = NULL;
-    int cyclic = 0;
+    int cyclic = kl_model_spin(m) >= 0; /* or triangles leave some out */
     int64_t n = 0;
     *to = (kl_reach){0};
     for (int c = 0; c < m->ncharge; c++) cyclic |= m->charge[c].modulus != 0;
@@ -158,8 +160,10 @@ kl_status kl_reach_extend(const kl_model *m, const kl_reach *from, const kl_site
     for (int s = 0; s < site->dim; s++) {
         const kl_qn c = kl_qn_of(m, site->state_charge[s]);
         if (cyclic) { /* raised charges are in no order */
-            for (int64_t i = 0; i < from->n; i++)
-                all[n++] = (weighted){kl_qn_add(m, from->q[i], c), from->log_ways[i]};
+            for (int64_t i = 0; i < from->n; i++) {
+                all[n].w = from->log_ways[i];
+                n += kl_qn_step(m, from->q[i], site, s, 1, &all[n].q);
+            }
             continue;
         }
         n = merge(m, all, n, from, c, next);
@@ -195,10 +199,17 @@ out:
 kl_status kl_reach_create(const kl_model *m, const kl_site_type *const *type, int first, int last,
                           int64_t most, kl_reach *out, kl_err *err)
 {
+    return kl_reach_from(m, kl_qn_zero(), type, first, last, most, out, err);
+}
+
+kl_status kl_reach_from(const kl_model *m, kl_qn edge, const kl_site_type *const *type, int first, int last,
+                        int64_t most, kl_reach *out, kl_err *err)
+{
     kl_status st = KL_OK;
     kl_reach now = {0};
     KL_TRY(kl_alloc(&now.q, 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&now.log_ways, 1, KL_MEM_MISC, err));
+    now.q[0] = edge;
     now.n = 1;
     for (int p = first; p < last; p++) {
         kl_reach next;

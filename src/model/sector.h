@@ -49,6 +49,9 @@ typedef struct kl_reach {
 } kl_reach;
 kl_status kl_reach_create(const kl_model *m, const kl_site_type *const *type, int first, int last,
                           int64_t most, kl_reach *out, kl_err *err) KL_MUST_CHECK;
+/* The same beside a block with these charges. */
+kl_status kl_reach_from(const kl_model *m, kl_qn edge, const kl_site_type *const *type, int first, int last,
+                        int64_t most, kl_reach *out, kl_err *err) KL_MUST_CHECK;
 /* *to = charges of `from` with one more site; to may not be from. */
 kl_status kl_reach_extend(const kl_model *m, const kl_reach *from, const kl_site_type *site, int64_t most,
                           kl_reach *to, kl_err *err) KL_MUST_CHECK;

@@ -236,7 +236,7 @@ static void read_charges(reader *r)
     for (int q = 0; q < n; q++) {
         open_record(r, "charges", q);
         charge[q] = (kl_charge){text(r, "name"), whole(r, "modulus"), whole(r, "num"), whole(r, "den"),
-                                whole(r, "odd")};
+                                whole(r, "odd"), whole(r, "spin")};
         close(r);
     }
     close(r);
@@ -268,6 +268,7 @@ static void read_op(reader *r, kl_site_op *o)
     o->adjoint = whole(r, "adjoint");
     o->adjoint_factor = real(r, "adjoint_factor");
     o->named = whole(r, "named");
+    o->rank = whole(r, "rank");
     o->nelem = open(r, "elements");
     kl_elem *elem = take(r, o->nelem, sizeof *elem);
     for (int k = 0; k < o->nelem; k++) {
@@ -298,6 +299,20 @@ static const kl_site_product *read_products(reader *r, int nop)
     return product;
 }
 
+/* A list with one number for each state, NULL where there is none of this name. */
+static const int *read_steps(reader *r, const char *field, int dim)
+{
+    get(r, field);
+    const int there = !lua_isnil(r->L, -1);
+    int *list = NULL;
+    if (there) {
+        list = take(r, dim, sizeof *list);
+        if (read_ints(r, field, dim, list) != dim) fault(r, field, "has not one number for each state");
+    }
+    close(r);
+    return list;
+}
+
 static void read_type(reader *r, kl_site_type *t)
 {
     t->name = text(r, "name");
@@ -324,7 +339,9 @@ static void read_type(reader *r, kl_site_type *t)
     }
     close(r);
     t->op = op;
-    t->product = read_products(r, t->nop);
+    t->spin = read_steps(r, "spin", t->dim);
+    t->other = read_steps(r, "other", t->dim);
+    t->product = t->spin != NULL ? NULL : read_products(r, t->nop);
 }
 
 static void read_types(reader *r)
@@ -452,9 +469,14 @@ static void read_term(reader *r, const pools *p, kl_term_def *d)
     }
     close(r);
     d->factor = factor;
-    const int split = place(r, "split", p->nsplit);
-    if (p->split_count[split] != 1 << d->nfactor) fault(r, "split", "has not one row for each cut of a term");
-    d->split = p->split[split];
+    d->rank = read_steps(r, "ranks", d->nfactor);
+    d->check = whole(r, "check");
+    if (d->rank == NULL) {
+        const int split = place(r, "split", p->nsplit);
+        if (p->split_count[split] != 1 << d->nfactor)
+            fault(r, "split", "has not one row for each cut of a term");
+        d->split = p->split[split];
+    }
     d->coef = p->coef[place(r, "coef", p->ncoef)];
     d->plus_hc = whole(r, "plus_hc");
     d->line = whole(r, "line");

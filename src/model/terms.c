@@ -6,6 +6,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "model/terms.h"
 #include "base/mem.h"
+#include "model/wigner.h"
 #include "phase.h"
 #include <assert.h>
 #include <math.h>
@@ -129,7 +130,7 @@ static kl_status join_sites(const kl_terms *t, string *s, int *joined, const cha
             for (int m = at + 1; m < n; m++) list[m] = list[m + 1];
         }
         if (list[0] == KL_OP_IDENTITY) continue;
-        s->op[s->n] = (kl_op_at){pos, list[0]};
+        s->op[s->n] = (kl_op_at){.pos = pos, .op = list[0]};
         s->rest[s->n++] = rest;
     }
     return KL_OK;
@@ -150,6 +151,7 @@ static kl_status cut_string(kl_terms *t, string *s, kl_err *err)
         const kl_kept *r = kl_terms_kept(t, rest);
         kl_kept own = kl_kept_join(t->model, o, r),
                 adjoint = kl_kept_join(t->model, &type->op[o->adjoint], kl_terms_kept(t, r->adjoint));
+        own.rank = adjoint.rank = k > 0 ? s->op[k - 1].rank : 0;
         rest = t->model->nkept + t->nkept;
         own.adjoint = rest + 1;
         adjoint.adjoint = rest;
@@ -278,6 +280,8 @@ static int compare_ops(const kl_op_at *a, int na, const kl_op_at *b, int nb)
         if (a[k].pos != b[k].pos) return a[k].pos < b[k].pos ? -1 : 1;
         if (a[k].op != b[k].op) return a[k].op < b[k].op ? -1 : 1;
     }
+    for (int k = 0; na == nb && k < na; k++)
+        if (a[k].rank != b[k].rank) return a[k].rank < b[k].rank ? -1 : 1;
     return na - nb;
 }
 
@@ -459,6 +463,43 @@ out:
     return st;
 }
 
+/* ---- strings of irreducible operators ---- */
+
+/* Two neighbours of a string, coupled one by one, change places: one string becomes several. */
+static kl_status exchange(kl_terms *t, const string *s, int k, int def, kl_err *err);
+
+/* A string in any order of its sites, which differ: sorted by exchanges of neighbours, then added. */
+static kl_status push_coupled(kl_terms *t, string *s, int def, kl_err *err)
+{
+    kl_status st = KL_OK;
+    for (int k = 0; k + 1 < s->n; k++)
+        if (s->op[k].pos > s->op[k + 1].pos) return exchange(t, s, k, def, err);
+    if (s->n == 1 && s->op[0].op == KL_OP_IDENTITY) s->n = 0;
+    if (s->coef == 0.0) return KL_OK;
+    KL_TRY(cut_string(t, s, err));
+    KL_TRY(push_string(t, s, def, err));
+out:
+    return st;
+}
+
+static kl_status exchange(kl_terms *t, const string *s, int k, int def, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_op_at p = s->op[k], q = s->op[k + 1];
+    const kl_site_op *const a = &t->type[p.pos]->op[p.op], *const b = &t->type[q.pos]->op[q.op];
+    const int x = k > 0 ? s->op[k - 1].rank : 0, c = q.rank, low = x > b->rank ? x - b->rank : b->rank - x;
+    for (int rank = low; rank <= x + b->rank; rank += 2) {
+        if (!kl_triangle(rank, a->rank, c)) continue;
+        string other = *s;
+        other.coef *= kl_swap(x, a->rank, b->rank, c, p.rank, rank) * kl_phase_exchange(a->odd, b->odd);
+        other.op[k] = (kl_op_at){q.pos, q.op, rank};
+        other.op[k + 1] = (kl_op_at){p.pos, p.op, c};
+        KL_TRY(push_coupled(t, &other, def, err)); /* depth: exchanges of at most KL_MAX_FACTOR operators */
+    }
+out:
+    return st;
+}
+
 /* ---- 1. and 2.: walk the definitions ---- */
 
 typedef struct walk {
@@ -501,6 +542,19 @@ static kl_status refuse_coef(const walk *w, const kl_coef_args *a, double c, kl_
                    w->lat->has_xy ? "" : " (the lattice file gives its sites no x and y)");
 }
 
+/* A coefficient that the total spin needs to be 0. */
+static kl_status check_scalar(const walk *w, double c, kl_err *err)
+{
+    const kl_model *const m = w->t->model;
+    const kl_term_def *const d = &m->term[w->def];
+    double largest = 1;
+    for (int k = 0; k < m->nparam; k++)
+        if (m->param[k].kind == KL_PARAM_SCALAR) largest = fmax(largest, fabs(w->p->scalar[k]));
+    if (fabs(c) <= HERMITE_TOL * largest) return KL_OK;
+    return kl_fail(err, KL_EINPUT, "%s:%d: %.400s; here it is %.10g: change the parameters, or leave out S",
+                   m->source, d->line, d->text, c);
+}
+
 static kl_status place_term(const walk *w, const int *site, int bond, double r, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -517,6 +571,7 @@ static kl_status place_term(const walk *w, const int *site, int bond, double r, 
     a.y = w->lat->has_xy ? w->lat->xy[site[0]][1] : (double)NAN;
     string s = {.coef = kl_coef_eval(&d->coef, &a)};
     if (!isfinite(s.coef)) return refuse_coef(w, &a, s.coef, err);
+    if (d->check) return check_scalar(w, s.coef, err);
     if (s.coef == 0.0) return KL_OK;
     for (int f = 0; f < d->nfactor; f++) {
         const int i = site[d->factor[f].slot], pos = w->lat->position[i];
@@ -530,7 +585,12 @@ static kl_status place_term(const walk *w, const int *site, int bond, double r, 
                            "%s:%d: \"%.200s\" needs %s on site %d, whose type %s has no such operator",
                            m->source, d->line, d->text, name, i, type->name);
         }
-        factor[f] = (kl_op_at){pos, op};
+        factor[f] = (kl_op_at){pos, op, d->rank != NULL ? d->rank[f] : 0};
+    }
+    if (d->rank != NULL) {
+        s.n = d->nfactor;
+        memcpy(s.op, factor, (size_t)s.n * sizeof *factor);
+        return push_coupled(w->t, &s, w->def, err);
     }
     arrange(d, factor, &s);
     char what[320];

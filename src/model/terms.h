@@ -10,6 +10,7 @@
 typedef struct kl_op_at {
     int pos; /* DMRG position */
     int op;  /* index into the operators of that position's site type; never the identity */
+    int rank; /* where the total spin is a charge: twice the rank of the string up to here */
 } kl_op_at;
 
 typedef struct kl_term {

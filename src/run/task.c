@@ -119,6 +119,15 @@ static int is_structural(const kl_model *m, const char *name)
     return 0;
 }
 
+/* --charge S=... means the total spin where the model has no charge of that name. */
+static int asks_for_spin(const kl_options *o, const kl_model *m)
+{
+    int asked = 0;
+    for (int i = 0; i < o->charge.n; i++) asked |= strncmp(o->charge.text[i], "S=", 2) == 0;
+    for (int c = 0; c < m->ncharge; c++) asked &= strcmp(m->charge[c].name, "S") != 0;
+    return asked;
+}
+
 static kl_status make_tables(const kl_options *o, const kl_task_given *given, kl_tables **out, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -128,6 +137,11 @@ static kl_status make_tables(const kl_options *o, const kl_task_given *given, kl
     if (given != NULL && given->model_text != NULL)
         KL_TRY(kl_modelread_text(o->model, given->model_text, given->model_size, setting, out, err));
     else KL_TRY(kl_modelread_find(o->model, setting, out, err));
+    if (asks_for_spin(o, (*out)->model)) {
+        kl_tables_destroy(out);
+        const char *const text = given != NULL ? given->model_text : NULL;
+        KL_TRY(kl_modelread_spin(o->model, text, text != NULL ? given->model_size : 0, setting, out, err));
+    }
 out:
     kl_free(&setting);
     return st;
@@ -333,6 +347,7 @@ static charge_range range_of(const kl_terms *terms, int c)
         r.high = r.step > 0 ? r.low + (modulus - 1 - r.low) / r.step * r.step : r.low;
     }
     if (r.step == 0) r.step = 1;
+    if (terms->model->charge[c].spin) r.low = r.high % r.step;
     return r;
 }
 

@@ -138,7 +138,7 @@ static void check_side(const core_job *j, kl_side side, int drop)
     kl_block *b = NULL;
     const int n = j->terms->nsite;
     expect_ok(kl_mpo_create(j->terms, &m, &err), err);
-    expect_ok(kl_block_create_edge(j->ex, m, side, &b, &err), err);
+    expect_ok(kl_block_create_edge(j->ex, m, side, kl_qn_zero(), &b, &err), err);
     for (int k = 0; k < n - 1; k++) {
         const int pos = side == KL_LEFT ? k : n - 1 - k;
         kl_enlarged *e = NULL;

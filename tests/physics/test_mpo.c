@@ -74,8 +74,8 @@ static void open_blocks(blocks *b, const core_job *j, kl_qn target, int prune, d
         expect_ok(kl_reach_create(j->model, t->type, 0, p, 0, &b->lreach[p], &err), err);
         expect_ok(kl_reach_create(j->model, t->type, p, n, 0, &b->rreach[p], &err), err);
     }
-    expect_ok(kl_block_create_edge(j->ex, b->mpo, KL_LEFT, &b->left[0], &err), err);
-    expect_ok(kl_block_create_edge(j->ex, b->mpo, KL_RIGHT, &b->right[n], &err), err);
+    expect_ok(kl_block_create_edge(j->ex, b->mpo, KL_LEFT, kl_qn_zero(), &b->left[0], &err), err);
+    expect_ok(kl_block_create_edge(j->ex, b->mpo, KL_RIGHT, kl_qn_zero(), &b->right[n], &err), err);
     b->lspace[0] = core_space_edge();
     b->rspace[n] = core_space_edge();
     for (int k = 0; k < 2 * (n - 2); k++) {
@@ -307,7 +307,7 @@ static void random_lists(const char *model, const char *variant, const char *lat
             kl_op_at at[4];
             const int n = random_product(&j, &seed, round % 3 != 0, pos, name, op);
             const double c = kl_test_uniform(&seed);
-            for (int k = 0; k < n; k++) at[k] = (kl_op_at){pos[k], op[k]};
+            for (int k = 0; k < n; k++) at[k] = (kl_op_at){.pos = pos[k], .op = op[k]};
             if (n == 0 || kl_terms_add(j.terms, c, n, at, 1, &err) != KL_OK)
                 continue; /* a product on one site that the tables lack */
             oracle_add(o, c, n, pos, name, 1);
