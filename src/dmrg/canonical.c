@@ -22,7 +22,7 @@ const kl_basis *kl_canonical_left(const kl_canonical *c, int cut)
 }
 const kl_basis *kl_canonical_right(const kl_canonical *c, int cut)
 {
-    return cut == c->nsite ? &c->edge : &c->right[cut]->basis;
+    return cut == c->nsite ? &c->end : &c->right[cut]->basis;
 }
 
 static void drop_schmidt(kl_canonical *c)
@@ -49,6 +49,7 @@ void kl_canonical_destroy(kl_canonical **pc)
     kl_free(&c->bond);
     kl_free(&c->type);
     kl_basis_clear(&c->edge);
+    kl_basis_clear(&c->end);
     kl_free(pc);
 }
 
@@ -253,7 +254,8 @@ static kl_status step(kl_canonical *c, kl_exec *ex, int p, int leftward, const k
             const int j = e->part_sec[k * d + s], i = j < 0 ? -1 : leftward ? bond->back[j] : bond->pair[j];
             if (i < 0) continue;
             const int big = from->sec[i], rank = from->basis.dim[i], dim = e->block.dim[j];
-            if (from->enlarged->part_sec[big * d + s] != l) continue;
+            const int own = e->site->other != NULL ? e->site->other[s] : s; /* the step from the other side */
+            if (from->enlarged->part_sec[big * d + own] != l) continue;
             if (!x.weight[k]) KL_TRY(kl_batch_open_group(&b, x.lay.off[k], (int64_t)rows * cols, err));
             x.weight[k] = 1;
             *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
@@ -270,7 +272,7 @@ static kl_status step(kl_canonical *c, kl_exec *ex, int p, int leftward, const k
                                           .ldb = from->enlarged->basis.dim[big],
                                           .ldc = rows,
                                           .a = bond->off[leftward ? i : j],
-                                          .b = from->off[i] + from->enlarged->part_off[big * d + s],
+                                          .b = from->off[i] + from->enlarged->part_off[big * d + own],
                                           .c = x.lay.off[k] + e->part_off[k * d + s],
                                           .alpha = 1};
         }
@@ -310,6 +312,7 @@ kl_status kl_canonical_create(kl_exec *ex, const kl_state *s, int which, kl_cano
     KL_TRY(kl_alloc(&c->type, n, KL_MEM_STATE, err));
     memcpy(c->type, s->type, (size_t)n * sizeof *c->type);
     KL_TRY(kl_basis_copy(&s->edge, &c->edge, err));
+    KL_TRY(kl_basis_copy(&s->end, &c->end, err));
     if (which < 0 || which >= s->nstate || !s->psi) {
         st = kl_fail(err, KL_EINPUT, "wavefunction %d is to be measured; the state has 0 to %d", which,
                      s->nstate - 1);
@@ -394,12 +397,15 @@ out:
 
 double kl_canonical_entropy(const kl_canonical *c, int cut)
 {
-    const int64_t n = kl_canonical_left(c, cut)->total;
+    const kl_basis *const b = kl_canonical_left(c, cut);
+    const int spin = kl_model_spin(c->model);
     double sum = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double w = c->schmidt[cut][i] * c->schmidt[cut][i];
-        if (w > 0) sum -= w * log(w);
-    }
+    for (int64_t k = 0, i = 0; k < b->nsec; k++)
+        for (const int64_t end = i + b->dim[k]; i < end; i++) {
+            const double w = c->schmidt[cut][i] * c->schmidt[cut][i];
+            if (w > 0) sum -= w * log(w);
+            if (w > 0 && spin >= 0) sum += w * log(b->q[k].v[spin] + 1.0); /* w is that of a whole multiplet */
+        }
     return sum > 0 ? sum : 0;
 }
 

@@ -12,7 +12,7 @@ typedef struct kl_canonical {
     int nsite;
     const kl_site_type **type; /* [nsite] */
     kl_qn target;
-    kl_basis edge;             /* of the empty block */
+    kl_basis edge, end;        /* of the empty blocks to the left and to the right */
     kl_isometry **left;        /* [nsite]: columns of left[p] some orthonormal states of sites 0..p */
     kl_isometry **right;       /* [nsite]: columns of right[p] some of sites p..nsite-1 */
     /* [nsite+1]: of bond: rows the left states of the cut, columns the right ones */

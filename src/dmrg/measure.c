@@ -195,7 +195,8 @@ kl_status kl_measure_charge_error(const kl_measure *m, double *error, kl_err *er
     const kl_model *const model = m->can->model;
     *error = 0;
     for (int c = 0; c < model->ncharge; c++) {
-        if (model->charge[c].modulus) continue; /* sums modulo n are no sums of densities */
+        /* sums modulo n, and of spins, are no sums of densities */
+        if (model->charge[c].modulus || model->charge[c].spin) continue;
         double sum = -m->can->target.v[c];
         for (int p = 0; p < m->can->nsite; p++)
             for (int s = 0; s < m->can->type[p]->dim; s++)

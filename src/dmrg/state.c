@@ -80,6 +80,13 @@ out:
     return st;
 }
 
+static kl_status make_empty(kl_qn q, kl_basis *b, kl_err *err)
+{
+    int dim = 1;
+    const kl_basis one = {.nsec = 1, .q = &q, .dim = &dim, .total = 1};
+    return kl_basis_copy(&one, b, err);
+}
+
 kl_status kl_state_create(const kl_terms *terms, kl_qn target, kl_state **out, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -93,12 +100,8 @@ kl_status kl_state_create(const kl_terms *terms, kl_qn target, kl_state **out, k
     memcpy(s->type, terms->type, (size_t)n * sizeof *s->type);
     KL_TRY(kl_alloc(&s->left, n, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&s->right, n, KL_MEM_STATE, err));
-    KL_TRY(kl_alloc(&s->edge.q, 1, KL_MEM_STATE, err));
-    KL_TRY(kl_alloc(&s->edge.dim, 1, KL_MEM_STATE, err));
-    s->edge.nsec = 1;
-    s->edge.q[0] = kl_qn_edge(terms->model, target);
-    s->edge.dim[0] = 1;
-    s->edge.total = 1;
+    KL_TRY(make_empty(kl_qn_edge(terms->model, target), &s->edge, err));
+    KL_TRY(make_empty(kl_qn_zero(), &s->end, err));
 out:
     if (st != KL_OK) kl_state_destroy(&s);
     *out = s;
@@ -117,6 +120,7 @@ void kl_state_destroy(kl_state **ps)
     kl_free(&s->right);
     kl_free(&s->type);
     kl_basis_clear(&s->edge);
+    kl_basis_clear(&s->end);
     kl_enlarged_destroy(&s->row);
     kl_enlarged_destroy(&s->col);
     kl_free(&s->pair);

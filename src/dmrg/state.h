@@ -25,7 +25,9 @@ typedef struct kl_state {
     const kl_site_type **type; /* [nsite], borrowed from the terms' model */
     kl_qn target;
     int centre;                /* the wavefunction sits on positions centre and centre + 1 */
-    kl_basis edge;             /* the one empty-block basis: charge 0, dimension 1 */
+    /* of the empty blocks to the left and to the right: charge 0, dimension 1; the left one has the target's
+       spin */
+    kl_basis edge, end;
     kl_isometry **left;        /* [nsite]: sites < centre */
     kl_isometry **right;       /* [nsite]: sites > centre + 1 */
     int nstate;

@@ -38,6 +38,19 @@ out:
     return st;
 }
 
+/* With the total spin a weight is that of a multiplet, of whose states each has its part. */
+static void add_multiplets(const kl_model *m, const kl_basis *b, const kl_weight *w, int64_t n,
+                           kl_trunc_info *info)
+{
+    const int spin = kl_model_spin(m);
+    info->states = spin < 0 ? info->m : 0;
+    for (int64_t i = 0; i < n && spin >= 0; i++) {
+        const int states = b->q[w[i].sec].v[spin] + 1;
+        if (w[i].w > 0) info->entropy += w[i].w * log(states);
+        if (w[i].keep) info->states += states;
+    }
+}
+
 /* An isometry over a copy of e that keeps dim[c] states of its sector c; dim is overwritten. */
 static kl_status shape(const kl_enlarged *e, int *dim, kl_isometry **iso, kl_err *err)
 {
@@ -84,6 +97,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_wave *wave, const kl_b
     KL_TRY(kl_spectra_create(ex, &d, singular, o->noise, &spectra, err));
     KL_TRY(kl_spectra_weights(spectra, &w, &n, err));
     KL_TRY(mark(&wanted, w, n, nsec, dim, info, err));
+    add_multiplets(grown->block->mpo->model, kl_density_mine(&d), w, n, info);
     KL_TRY(shape(side == KL_LEFT ? wave->row : wave->col, dim, &iso, err));
     KL_TRY(ex->vt.alloc(ex, iso->ndata, data, err));
     KL_TRY(kl_spectra_states(spectra, w, n, iso, *data, err));

@@ -25,6 +25,7 @@ typedef struct kl_trunc_opts {
 
 typedef struct kl_trunc_info {
     int m, nsec;
+    int64_t states; /* m, or with the total spin the states of so many multiplets */
     double discarded; /* sum of the weights left out, added up from the smallest */
     double entropy; /* -sum w ln w of the weights */
     int matrix_max; /* largest matrix diagonalized */

@@ -310,6 +310,7 @@ static kl_status get_head(const kl_h5_in *in, hid_t group, kl_state *s, kl_err *
             KL_TRY(kl_h5_bad(in, "target", "is no charge", err));
         s->target.v[c] = (int16_t)target[c];
     }
+    s->edge.q[0] = kl_qn_edge(s->model, s->target);
     KL_TRY(kl_h5_get_attribute(in, group, "energy", H5T_NATIVE_DOUBLE, s->nstate, s->energy, err));
 out:
     return st;
@@ -365,7 +366,7 @@ static kl_status rebuild_side(const kl_h5_in *in, int side, state_tables *t, kl_
 {
     kl_status st = KL_OK;
     const int step = side == 0 ? 1 : -1, stop = side == 0 ? s->centre : s->centre + 1;
-    const kl_basis *block = &s->edge;
+    const kl_basis *block = side == 0 ? &s->edge : &s->end;
     kl_enlarged *e = NULL;
     for (int p = side == 0 ? 0 : s->nsite - 1;; p += step) {
         KL_TRY(rebuild_enlarged(in, s->model, block, s->type[p], t, t->begin[SITE_ENLARGED][p],

@@ -129,6 +129,13 @@ static kl_status add_between(request *q, const char *text, const kl_model *model
                    text, arg);
 }
 
+/* What needs no operator of a site, whose components the state of a total spin does not tell apart. */
+static int knows_spin(int kind)
+{
+    return kind == IS_ENERGY || kind == IS_VARIANCE || kind == IS_ENTROPY || kind == IS_SPECTRUM ||
+           kind == IS_OVERLAP;
+}
+
 static kl_status read_request(const char *text, const kl_model *model, const kl_lattice *lat, request *q,
                               kl_err *err)
 {
@@ -143,6 +150,11 @@ static kl_status read_request(const char *text, const kl_model *model, const kl_
     int kind = 0;
     while (kind < NREQUEST && strcmp(word, kinds[kind].word)) kind++;
     const size_t length = strlen(rest);
+    if (kl_model_spin(model) >= 0 && !knows_spin(kind))
+        return kl_fail(err, KL_EINPUT,
+                       "measure '%.200s': with the total spin S as a charge only energy, variance, entropy, "
+                       "spectrum and overlap are measured; take a run with Sz for others",
+                       text);
     if (kind < NREQUEST && kinds[kind].narg == 0) {
         if (rest[n]) return refuse(text, "this word stands alone", err);
         q->kind = (request_kind)kind;
@@ -243,13 +255,23 @@ static void make_name(const request *q, const char *prefix, const char *tail, ch
     snprintf(name, size, "%s%s%s%s%s", prefix, kinds[q->kind].folder, args[0] ? "/" : "", args, tail);
 }
 
+/* A multiplet of the total spin stands for so many states of equal weight. */
+static int copies_of(const kl_canonical *c, kl_qn q)
+{
+    const int spin = kl_model_spin(c->model);
+    return spin < 0 ? 1 : q.v[spin] + 1;
+}
+
 static kl_status spectrum_of(const kl_canonical *c, array *weights, array *charges, kl_err *err)
 {
     kl_status st = KL_OK;
     int64_t most = 1;
     for (int cut = 1; cut < c->nsite; cut++) {
         int64_t n = 0;
-        for (int64_t k = 0; k < kl_canonical_left(c, cut)->total; k++) n += c->schmidt[cut][k] > 0;
+        const kl_basis *const b = kl_canonical_left(c, cut);
+        const double *s = c->schmidt[cut];
+        for (int i = 0; i < b->nsec; i++)
+            for (int k = 0; k < b->dim[i]; k++) n += *s++ > 0 ? copies_of(c, b->q[i]) : 0;
         if (n > most) most = n;
     }
     const int ncharge = c->model->ncharge;
@@ -265,16 +287,19 @@ static kl_status spectrum_of(const kl_canonical *c, array *weights, array *charg
         for (int i = 0; i < b->nsec; i++)
             for (int k = 0; k < b->dim[i]; k++, s++) { /* insertion: sectors come sorted in themselves */
                 if (*s == 0) continue;
-                int64_t at = n++;
-                const double x = *s * *s;
-                for (; at > 0 && w[at - 1] < x; at--) {
-                    w[at] = w[at - 1];
-                    memcpy(q + at * ncharge, q + (at - 1) * ncharge, (size_t)ncharge * sizeof *q);
+                const int copies = copies_of(c, b->q[i]);
+                const double x = *s * *s / copies;
+                for (int copy = 0; copy < copies; copy++) {
+                    int64_t at = n++;
+                    for (; at > 0 && w[at - 1] < x; at--) {
+                        w[at] = w[at - 1];
+                        memcpy(q + at * ncharge, q + (at - 1) * ncharge, (size_t)ncharge * sizeof *q);
+                    }
+                    w[at] = x;
+                    for (int k2 = 0; k2 < ncharge; k2++)
+                        q[at * ncharge + k2] = (double)b->q[i].v[k2] * c->model->charge[k2].unit_num /
+                                               c->model->charge[k2].unit_den;
                 }
-                w[at] = x;
-                for (int k2 = 0; k2 < ncharge; k2++)
-                    q[at * ncharge + k2] =
-                        (double)b->q[i].v[k2] * c->model->charge[k2].unit_num / c->model->charge[k2].unit_den;
             }
     }
 out:

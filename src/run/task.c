@@ -613,6 +613,31 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     return st;
 }
 
+/* What the total spin as a charge does not go with. */
+static kl_status check_spin(const kl_task *t, kl_err *err)
+{
+    const kl_options *const o = t->o;
+    if (kl_model_spin(t->model) < 0) return KL_OK;
+    const int ed = o->command == KL_CMD_ED || o->command == KL_CMD_PLAN_ED || o->command == KL_CMD_EXPLAIN_ED ||
+                   o->command == KL_CMD_BENCH_ED || (o->method != NULL && strcmp(o->method, "ed") == 0);
+    if (ed)
+        return kl_fail(err, KL_EINPUT,
+                       "--charge S=: exact diagonalization works with Sz; the levels of a total spin S are "
+                       "among those of --charge Sz=S (for electrons N_up - N_dn = 2 S), but not of Sz=S+1");
+    if (o->infinite || o->command == KL_CMD_GROWTH)
+        return kl_fail(err, KL_EINPUT, "--charge S=: growth of the lattice works with Sz, not with S");
+    if (o->pin.n > 0)
+        return kl_fail(err, KL_EINPUT,
+                       "--charge S=: --pin %.100s is no scalar of the total spin; give Sz in place of S",
+                       o->pin.text[0]);
+    if (o->start != NULL && (strcmp(o->start, "neel") == 0 || strncmp(o->start, "product:", 8) == 0))
+        return kl_fail(err, KL_EINPUT,
+                       "--charge S=: --start %.100s has no definite total spin; leave --start out, or give Sz "
+                       "in place of S",
+                       o->start);
+    return KL_OK;
+}
+
 /* model: NULL where the options name it or it is given. */
 static kl_status create(const kl_options *o, const kl_model *model, const kl_task_given *given, int nsite_only,
                         kl_task **out, kl_err *err)
@@ -624,6 +649,7 @@ static kl_status create(const kl_options *o, const kl_model *model, const kl_tas
     t->o = o;
     if (model == NULL) KL_TRY(make_tables(o, given, &t->tables, err));
     t->model = model != NULL ? model : t->tables->model;
+    KL_TRY(check_spin(t, err));
     KL_TRY(make_lattice(o, given, nsite_only, &t->lat, err));
     KL_TRY(kl_params_create(t->model, t->lat, &t->params, err));
     KL_TRY(set_params(t, err));
