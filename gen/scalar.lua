@@ -279,6 +279,20 @@ local function take_scalars(result, group, site, tensor)
     end
 end
 
+-- Numbers in proportion to the first, those next to small fractions as these.
+local function rounded(v, n, most)
+    local first, out = nil, {}
+    for base = 1, n do
+        if v[base] then
+            first = first or (v[base] < 0 and -most or most)
+            local x = v[base] / first
+            local near = math.floor(24 * x + 0.5) / 24
+            out[base] = near ~= 0 and math.abs(x - near) < 1e-12 and near or x
+        end
+    end
+    return out
+end
+
 -- What is left: a refusal, or a check.
 local function check_rest(result, group, entry, seen)
     local v, most, source = {}, 0, nil
@@ -291,7 +305,7 @@ local function check_rest(result, group, entry, seen)
     end
     local coef = coefficient(group, v)
     if not coef or lower.vanishes(coef) then return end
-    coef = algebra.coef_mul(algebra.number(1 / most), coef)
+    coef = coefficient(group, rounded(v, #group.base, most))
     for _, other in ipairs(seen) do
         if lower.same_value(other, coef) or lower.same_value(algebra.coef_mul(algebra.number(-1), other), coef) then return end
     end
