@@ -1,0 +1,385 @@
+/* Total spin as a charge: every level of a list from exact diagonalization, two levels of one spin, random
+   models that are scalars, in any order of their sites, beside the same models with Sz, entropies and spectra
+   of both, and saved states that go on.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "core.h"
+#include "dmrg/canonical.h"
+#include "dmrg/dmrg.h"
+#include "dmrg/measure.h"
+#include "kl_test.h"
+#include "model/modelread.h"
+#include "oracle.h"
+
+typedef struct system { /* a model on a lattice, with the total spin or without */
+    kl_tables *tables;
+    const kl_model *model;
+    kl_lattice *lat;
+    kl_params *par;
+    kl_terms *terms;
+} system_t;
+
+static void set_all(kl_params *par, const kl_model *m, const char *const *setting)
+{
+    kl_err err;
+    for (; *setting != NULL; setting++) {
+        char name[32];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*setting, "="), *setting);
+        for (int k = 0; k < m->nparam; k++)
+            if (strcmp(m->param[k].name, name) == 0)
+                expect_ok(kl_params_set(par, name, strchr(*setting, '=') + 1, 1, &err), err);
+    }
+}
+
+/* text: NULL, or the model's in place of a file. */
+static void open_system(system_t *s, const char *what, const char *text, int spin, const char *lattice, int n,
+                        const char *const *setting)
+{
+    kl_err err;
+    *s = (system_t){0};
+    const int64_t size = text != NULL ? (int64_t)strlen(text) : 0;
+    if (spin) expect_ok(kl_modelread_spin(what, text, size, setting, &s->tables, &err), err);
+    else if (text != NULL) expect_ok(kl_modelread_text(what, text, size, setting, &s->tables, &err), err);
+    else expect_ok(kl_modelread_find(what, setting, &s->tables, &err), err);
+    s->model = s->tables->model;
+    expect_ok(kl_lattice_create(lattice, strchr(lattice, ':') != NULL ? 0 : n, 0, &s->lat, &err), err);
+    expect_ok(kl_params_create(s->model, s->lat, &s->par, &err), err);
+    set_all(s->par, s->model, setting);
+    expect_ok(kl_terms_create(s->model, s->lat, s->par, &s->terms, &err), err);
+}
+
+static void close_system(system_t *s)
+{
+    kl_terms_destroy(&s->terms);
+    kl_params_destroy(&s->par);
+    kl_lattice_destroy(&s->lat);
+    kl_tables_destroy(&s->tables);
+}
+
+/* Lowest energies of a sector by DMRG that leaves nothing out. */
+static void levels(const system_t *s, kl_qn target, kl_strategy strategy, int nstate, double *energy,
+                   kl_state **state)
+{
+    kl_err err;
+    kl_exec *ex = NULL;
+    kl_dmrg_result r = {0};
+    const kl_dmrg_opts o = {.strategy = strategy,
+                            .solver = KL_SOLVER_DAVIDSON,
+                            .nstate = nstate,
+                            .target = target,
+                            .accuracy = 1e-13,
+                            .m_max = 1000,
+                            .max_sweep = 12,
+                            .seed = 3};
+    expect_ok(kl_exec_open_host(1, &ex, &err), err);
+    expect_ok(kl_dmrg_run(s->terms, ex, &o, NULL, state, &r, &err), err);
+    for (int k = 0; k < nstate; k++) energy[k] = (*state)->energy[k];
+    kl_dmrg_result_clear(&r);
+    kl_exec_close(&ex);
+}
+
+/* ---- levels that are known ---- */
+
+typedef struct level {
+    char model[64], lattice[32], parameters[64], particles[16], energy[40], next[40];
+    int sites, spin;
+} level;
+
+static void check_level(const level *l, kl_strategy strategy, int nstate)
+{
+    char text[64], path[600];
+    const char *setting[9] = {NULL};
+    system_t s;
+    int n = 0;
+    snprintf(text, sizeof text, "%s", l->parameters);
+    for (char *next = text, *word; n < 8 && (word = strsep(&next, ",")) != NULL;) setting[n++] = word;
+    snprintf(path, sizeof path, "%s%s", strchr(l->model, '/') != NULL ? kl_test_data("../../") : "", l->model);
+    open_system(&s, path, NULL, 1, l->lattice, l->sites, setting);
+    kl_err err;
+    kl_qn target = kl_qn_zero();
+    double energy[2] = {NAN, NAN};
+    char spin[16];
+    kl_state *state = NULL;
+    snprintf(spin, sizeof spin, "%d/2", l->spin);
+    expect_ok(kl_qn_set(s.model, &target, "S", spin, &err), err);
+    if (l->particles[0] != '-') expect_ok(kl_qn_set(s.model, &target, "N", l->particles, &err), err);
+    kl_test_case("%s %s %d %s N=%s 2S=%d", l->model, l->lattice, l->sites, l->parameters, l->particles, l->spin);
+    levels(&s, target, strategy, nstate, energy, &state);
+    expect_near(energy[0], atof(l->energy), 1e-11);
+    if (nstate > 1) expect_near(energy[1], atof(l->next), 1e-9);
+    kl_state_destroy(&state);
+    close_system(&s);
+}
+
+static int read_level(FILE *f, level *l)
+{
+    return fscanf(f, "%63s %31s %d %63s %15s %d %39s %39s", l->model, l->lattice, &l->sites, l->parameters,
+                  l->particles, &l->spin, l->energy, l->next) == 8;
+}
+
+/* Each by one of the strategies in turn; every third with its next level. */
+static void test_levels(void **unused)
+{
+    (void)unused;
+    FILE *const f = fopen(kl_test_data("spin_levels.txt"), "r");
+    char comment[256];
+    level l;
+    int n = 0;
+    expect_true(f != NULL);
+    for (int line = 0; line < 2; line++) expect_true(fgets(comment, sizeof comment, f) != NULL);
+    while (read_level(f, &l)) {
+        const int two = n % 3 == 0 && strcmp(l.next, "nan") != 0 && strncmp(l.model, "tests", 5) != 0;
+        if (n % kl_test_step(68) == 0) check_level(&l, n % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R, two ? 2 : 1);
+        n++;
+    }
+    fclose(f);
+    expect_eq(n, 68);
+}
+
+/* ---- random models ---- */
+
+typedef struct writer {
+    char text[6000];
+    size_t used;
+    uint64_t seed;
+    int nsite;
+} writer;
+
+static int draw(writer *w, int n) { return (int)(kl_test_bits(&w->seed) % (uint64_t)n); }
+
+static void put(writer *w, const char *fmt, ...) KL_PRINTF(2, 3);
+static void put(writer *w, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    w->used += (size_t)vsnprintf(w->text + w->used, sizeof w->text - w->used, fmt, args);
+    va_end(args);
+}
+
+/* named({"2", "0", ...}, : n different sites in any order */
+static void put_sites(writer *w, int n)
+{
+    int site[8];
+    for (int i = 0; i < w->nsite; i++) {
+        const int k = draw(w, i + 1);
+        site[i] = site[k];
+        site[k] = i;
+    }
+    put(w, "named({");
+    for (int i = 0; i < n; i++) put(w, "%s\"%d\"", i > 0 ? ", " : "", site[i]);
+    put(w, "}, %.3f * ", kl_test_uniform(&w->seed));
+}
+
+static void put_spins(writer *w)
+{
+    for (int k = 0; k < 4; k++) {
+        put_sites(w, 2);
+        put(w, k % 2 ? "S_dot_S(i,j)*S_dot_S(i,j))\n" : "S_dot_S(i,j))\n");
+    }
+    put_sites(w, 3);
+    put(w, "(S_dot_S(i,j)*S_dot_S(j,k) + hc))\n");
+    put_sites(w, 4);
+    put(w, "S_dot_S(i,j)*S_dot_S(k,l))\n");
+}
+
+static void put_electrons(writer *w, int pairs)
+{
+    for (int k = 0; k < 4; k++) {
+        put_sites(w, 2);
+        put(w, "(sum(s, cdag(i,s)*c(j,s)) + hc))\n");
+        put_sites(w, 2);
+        put(w, "n(i)*n(j))\n");
+    }
+    put_sites(w, 2);
+    put(w, "S_dot_S(i,j))\n");
+    put_sites(w, 3);
+    put(w, "T(i,j,k))\n");
+    put_sites(w, 4);
+    put(w, "C(i,j,k,l))\n");
+    put_sites(w, 3);
+    put(w, "C(i,j,j,k))\n");
+    if (pairs) put_sites(w, 2);
+    if (pairs) put(w, "(cdag_up(i)*cdag_dn(i)*c_dn(j)*c_up(j) + hc))\nonsite(0.7 * docc(i))\n");
+}
+
+static const char *const electron_words =
+    "function T(a, b, d) return cdag_up(a)*Sz(b)*c_up(d) - cdag_dn(a)*Sz(b)*c_dn(d) + cdag_up(a)*Sm(b)*c_dn(d)"
+    " + cdag_dn(a)*Sp(b)*c_up(d) + hc end\n"
+    "function C(a, b, d, e) return sum(s, sum(s2, cdag(a,s)*cdag(b,s2)*c(d,s2)*c(e,s))) + hc end\n";
+
+static void write_model(writer *w, int kind)
+{
+    static const char *const site[] = {"spin(1/2)", "spin(1)", "electron()", "without(electron(), \"updn\")",
+                                       "electron()"};
+    put(w, "-- H = random\nsite(%s)\nconserve \"%s\"\n", site[kind],
+        kind < 2 ? "Sz" : "each flavour");
+    put(w, "%s", kind < 2 ? "" : electron_words);
+    if (kind < 2) put_spins(w);
+    else put_electrons(w, kind != 3);
+}
+
+/* Sz = S for a state with these charges, in a model with Sz or with N_up and N_dn. */
+static kl_qn with_component(const kl_model *m, const kl_model *spin, kl_qn q)
+{
+    kl_qn to = kl_qn_zero();
+    const int s = q.v[kl_model_spin(spin)];
+    if (m->ncharge == 1) to.v[0] = (int16_t)(s * m->charge[0].unit_den / (2 * m->charge[0].unit_num));
+    else to.v[0] = (int16_t)((q.v[0] + s) / 2), to.v[1] = (int16_t)((q.v[0] - s) / 2);
+    return to;
+}
+
+/* The lowest level with Sz = S is the lowest of all spins from S on. */
+static void check_random(int kind, uint64_t seed)
+{
+    writer w = {.seed = seed, .nsite = 4 + (kind == 0)};
+    kl_err err;
+    system_t spin, plain;
+    kl_qn *sector = NULL;
+    int64_t n = 0;
+    double energy[256];
+    write_model(&w, kind);
+    kl_test_case("kind %d seed %llu\n%.150s", kind, (unsigned long long)seed, w.text);
+    const char *const none[] = {NULL};
+    open_system(&spin, "./random.lua", w.text, 1, "chain", w.nsite, none);
+    open_system(&plain, "./random.lua", w.text, 0, "chain", w.nsite, none);
+    expect_ok(kl_dmrg_sectors(spin.terms, &sector, &n, &err), err);
+    oracle *o = oracle_create(plain.model, plain.lat, plain.par);
+    expect_true(n <= 256);
+    for (int64_t i = 0; i < n; i++) {
+        kl_state *state = NULL;
+        levels(&spin, sector[i], i % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R, 1, &energy[i], &state);
+        kl_state_destroy(&state);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const int s = kl_model_spin(spin.model);
+        double lowest = INFINITY, exact = NAN;
+        for (int64_t k = 0; k < n; k++)
+            if (sector[k].v[s] >= sector[i].v[s] && (s == 0 || sector[k].v[0] == sector[i].v[0]))
+                lowest = fmin(lowest, energy[k]);
+        const kl_qn q = with_component(plain.model, spin.model, sector[i]);
+        expect_eq(oracle_energies(o, core_of(q).charge, 1, &exact, NULL), 1);
+        expect_near(lowest, exact, 1e-10);
+    }
+    oracle_destroy(&o);
+    kl_free(&sector);
+    close_system(&spin);
+    close_system(&plain);
+}
+
+static void test_random(void **unused)
+{
+    (void)unused;
+    for (int round = 0; round < kl_test_rounds(10); round++) check_random(round % 5, 77u + (uint64_t)round);
+}
+
+/* ---- spectra beside those with Sz ---- */
+
+static int falling(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x > y ? -1 : x < y;
+}
+
+/* Weights of a cut, those of a multiplet once for each of its states. */
+static int weights(const kl_canonical *c, int cut, double *w)
+{
+    const kl_basis *const b = kl_canonical_left(c, cut);
+    const int spin = kl_model_spin(c->model);
+    int n = 0;
+    for (int k = 0, at = 0; k < b->nsec; k++)
+        for (int i = 0; i < b->dim[k]; i++, at++) {
+            const int copies = spin < 0 ? 1 : b->q[k].v[spin] + 1;
+            for (int copy = 0; copy < copies && c->schmidt[cut][at] > 0; copy++)
+                w[n++] = c->schmidt[cut][at] * c->schmidt[cut][at] / copies;
+        }
+    qsort(w, (size_t)n, sizeof *w, falling);
+    return n;
+}
+
+static void open_canonical(const system_t *s, kl_qn target, kl_exec *ex, kl_canonical **c, double *variance)
+{
+    kl_err err;
+    kl_state *state = NULL;
+    kl_measure *m = NULL;
+    double energy, again;
+    levels(s, target, KL_STRATEGY_L11R, 1, &energy, &state);
+    expect_ok(kl_canonical_create(ex, state, 0, c, &err), err);
+    expect_ok(kl_canonical_schmidt(*c, 1, &err), err);
+    expect_ok(kl_measure_create(ex, state, 0, s->lat, &m, &err), err);
+    expect_ok(kl_measure_energy(m, s->terms, &again, variance, &err), err);
+    expect_near(again, energy, 1e-11);
+    kl_measure_destroy(&m);
+    kl_state_destroy(&state);
+}
+
+static void check_spectra(const char *model, const char *lattice, int n, const char *particles)
+{
+    kl_err err;
+    system_t spin, plain;
+    kl_exec *ex = NULL;
+    kl_canonical *a = NULL, *b = NULL;
+    double va, vb, wa[4096], wb[4096];
+    kl_qn target = kl_qn_zero();
+    const char *const none[] = {NULL};
+    kl_test_case("%s %s %d", model, lattice, n);
+    open_system(&spin, model, NULL, 1, lattice, n, none);
+    open_system(&plain, model, NULL, 0, lattice, n, none);
+    if (particles != NULL) expect_ok(kl_qn_set(spin.model, &target, "N", particles, &err), err);
+    expect_ok(kl_exec_open_host(1, &ex, &err), err);
+    open_canonical(&spin, target, ex, &a, &va);
+    open_canonical(&plain, with_component(plain.model, spin.model, target), ex, &b, &vb);
+    expect_near(va, 0, 1e-16);
+    for (int cut = 1; cut < a->nsite; cut++) {
+        const int na = weights(a, cut, wa), nb = weights(b, cut, wb);
+        for (int i = 0; i < na && i < nb; i++) expect_near(wa[i], wb[i], 1e-9 * (wb[i] > 1e-4) + 1e-10);
+        expect_true(na > 1);
+        expect_near(kl_canonical_entropy(a, cut), kl_canonical_entropy(b, cut), 1e-7);
+    }
+    kl_canonical_destroy(&a);
+    kl_canonical_destroy(&b);
+    kl_exec_close(&ex);
+    close_system(&spin);
+    close_system(&plain);
+}
+
+static void test_spectra(void **unused)
+{
+    (void)unused;
+    check_spectra("heisenberg", "chain", 10, NULL);
+    check_spectra("heisenberg", "ring", 8, NULL);
+    check_spectra("hubbard", "chain", 6, "6");
+}
+
+/* ---- what the spin refuses ---- */
+
+static void test_refusals(void **unused)
+{
+    (void)unused;
+    static const char *const field[] = {"h=0.1", NULL}, *const easy[] = {"Delta=0.5", NULL};
+    kl_err err;
+    for (int k = 0; k < 2; k++) {
+        kl_tables *tables = NULL;
+        kl_lattice *lat = NULL;
+        kl_params *par = NULL;
+        kl_terms *terms = NULL;
+        const char *const *const setting = k ? easy : field;
+        expect_ok(kl_modelread_spin("heisenberg", NULL, 0, setting, &tables, &err), err);
+        expect_ok(kl_lattice_create("chain", 6, 0, &lat, &err), err);
+        expect_ok(kl_params_create(tables->model, lat, &par, &err), err);
+        set_all(par, tables->model, setting);
+        expect_refused(kl_terms_create(tables->model, lat, par, &terms, &err), KL_EINPUT, err,
+                       "is not a scalar of the total spin");
+        kl_params_destroy(&par);
+        kl_lattice_destroy(&lat);
+        kl_tables_destroy(&tables);
+    }
+    kl_tables *tables = NULL;
+    expect_refused(kl_modelread_spin("pairing", NULL, 0, NULL, &tables, &err), KL_EINPUT, err, "has no total spin");
+    expect_refused(kl_modelread_spin("nothing", NULL, 0, NULL, &tables, &err), KL_EINPUT, err, "is unknown");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_levels), cmocka_unit_test(test_random),
+                                       cmocka_unit_test(test_spectra), cmocka_unit_test(test_refusals)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
