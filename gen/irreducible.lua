@@ -1,6 +1,7 @@
--- Multiplets of a site and its irreducible operators: finds them from Sz and S+, and writes any matrix of the site as
--- components of a basis of reduced matrices, which grows as it must. Spins are stored doubled.
--- A reduced matrix is defined by <t m'|T^k_q|s m> = <s m k q|t m'> T[t, s]; it is a flat list, entry (t - 1) * n + s.
+-- Multiplets of a site and its irreducible operators: finds them from Sz and S+, and writes any matrix of
+-- the site as components of a basis of reduced matrices, which grows as it must. Spins are stored doubled.
+-- A reduced matrix is defined by <t m'|T^k_q|s m> = <s m k q|t m'> T[t, s]; it is a flat list, entry (t -
+-- 1) * n + s.
 -- SPDX-License-Identifier: Apache-2.0
 local util = require("util")
 local matrix = require("matrix")
@@ -133,8 +134,8 @@ local function check_closed(site, t, spin)
     if bad then refuse_at(t.line, "%s: its states are no whole multiplets of the total spin (Sz, S+)", t.name) end
 end
 
--- t: {name, line, dim, scalar = charges of each state without the spin's, odd = {1 where a charge counts for parity}};
--- spin: {z, plus}.
+-- t: {name, line, dim, scalar = charges of each state without the spin's, odd = {1 where a charge counts
+-- for parity}}; spin: {z, plus}.
 function irreducible.site(t, spin)
     local site = {mult = {}, at = {}, column = {}, step = {}, op = {}, type = t}
     find_multiplets(site, t, spin)
@@ -150,7 +151,8 @@ function irreducible.site(t, spin)
     return site
 end
 
--- (F1): list of {k, q, shift, m}: m sum, of the component q of the operator of rank k with that reduced matrix.
+-- (F1): list of {k, q, shift, m}: m sum, of the component q of the operator of rank k with that reduced
+-- matrix.
 function irreducible.parts(site, m)
     local b, n, list, at = turned(site, m), #site.mult, {}, {}
     local function put(k, q, shift, place, v)
@@ -269,8 +271,9 @@ local function grow(site, m, k, shift, self, name)
     return {{op = n, f = f}}
 end
 
--- A reduced matrix in the basis of operators: list of {op, f}. Of two adjoint shifts one is grown, the other holds the adjoints;
--- what shifts nothing is cut into parts that are their own adjoints but for a sign.
+-- A reduced matrix in the basis of operators: list of {op, f}. Of two adjoint shifts one is grown, the
+-- other holds the adjoints; what shifts nothing is cut into parts that are their own adjoints but for a
+-- sign.
 function irreducible.expand(site, m, k, shift, name)
     local way = direction(shift)
     if way < 0 then

@@ -1,6 +1,7 @@
--- The model with the total spin as a charge: from the tables of lower.lua to multiplets, irreducible operators and strings
--- of them that are coupled to scalars, from left to right. What of a term is no scalar must vanish: at once, where that is
--- known here, else it becomes a check on the coefficients when they have values.
+-- The model with the total spin as a charge: from the tables of lower.lua to multiplets, irreducible
+-- operators and strings of them that are coupled to scalars, from left to right. What of a term is no
+-- scalar must vanish: at once, where that is known here, else it becomes a check on the coefficients when
+-- they have values.
 -- SPDX-License-Identifier: Apache-2.0
 local util = require("util")
 local algebra = require("algebra")
@@ -33,7 +34,8 @@ local function common_name(a, b)
     return p and p == q and p or a .. "+" .. b
 end
 
--- Charges that are scalars: list of {name, of = {places}, ...}. What S+ changes goes, or the sum of two stays.
+-- Charges that are scalars: list of {name, of = {places}, ...}. What S+ changes goes, or the sum of two
+-- stays.
 local function scalar_charges(out, t, line)
     local kept, moving = {}, {}
     for c, charge in ipairs(out.charges) do

@@ -1,5 +1,5 @@
--- Clebsch-Gordan coefficients of the spins of sites, with the phases of Condon and Shortley. Spins and projections are
--- stored doubled: j = 3 is 3/2.
+-- Clebsch-Gordan coefficients of the spins of sites, with the phases of Condon and Shortley. Spins and
+-- projections are stored doubled: j = 3 is 3/2.
 -- SPDX-License-Identifier: Apache-2.0
 local wigner = {}
 

@@ -1,4 +1,5 @@
--- The total spin as a charge: coefficients, multiplets, and strings that multiplied out are the terms they come from.
+-- The total spin as a charge: coefficients, multiplets, and strings that multiplied out are the terms they
+-- come from.
 -- SPDX-License-Identifier: Apache-2.0
 local helper = dofile((string.match(debug.getinfo(1, "S").source, "^@(.*/)") or "./") .. "helper.lua")
 local util, algebra, matrix, language = require("util"), require("algebra"), require("matrix"), require("language")
