@@ -6,6 +6,7 @@
 #define KL_DMRG_H
 #include "solve/eig.h"
 #include "record/record.h"
+#include "dmrg/leading.h"
 #include "dmrg/state.h"
 
 typedef enum kl_strategy { KL_STRATEGY_AUTO, KL_STRATEGY_LR, KL_STRATEGY_L11R } kl_strategy;
@@ -59,10 +60,12 @@ typedef struct kl_dmrg_opts {
     int ndone;
     const kl_dmrg_row *done; /* and these rows [ndone] open the result's; */
     /* +1, -1: the checkpoint lies in the middle of a sweep on its way there or back, of which done[ndone] is
-       the row so far; what follows is then what would have followed, to the bit */
+       the row so far; what follows is then what would have followed: to the bit where truncations are exact, else to
+       rounding, since the first one has no basis to begin with */
     int direction;
     /* 1: sectors filled up as devices keep them: then runs here and there differ by rounding alone */
     int full;
+    kl_truncation truncation;
     void *placer; /* of the next: */
     /* NULL: all of it on the executor given. Else asked before a sweep of m states where it should run; when
        that is not where the last one ran, the state moves there and its operators are made anew */
