@@ -27,21 +27,21 @@
 #include "io/cifile.h"
 #include "config.h"
 #include "cli/edreport.h"
-#include "cli/dmrgrun.h"
-#include "cli/edrun.h"
+#include "cli/dmrgcli.h"
+#include "cli/edcli.h"
 #include "cli/explain.h"
 #include "cli/inventory.h"
 #include "base/isa.h"
-#include "cli/job.h"
+#include "run/job.h"
 #include "cli/manpage.h"
 #include "cli/lastwords.h"
 #include "base/mem.h"
-#include "cli/outputs.h"
+#include "run/outputs.h"
 #include "base/partial.h"
 #include "cli/planrun.h"
 #include "cli/plot.h"
 #include "cli/report.h"
-#include "cli/runfile.h"
+#include "run/runfile.h"
 #include "io/sealed.h"
 
 enum { STATUS_OK = 0, STATUS_BAD = 2, STATUS_INTERRUPTED = 130 };
@@ -57,7 +57,7 @@ static void on_signal(int number)
         return;
     }
     if (++interrupts > 1) {
-        kl_dmrgrun_release();
+        kl_dmrgcli_release();
         kl_partial_abandon();
         signal(number, SIG_DFL);
         raise(number);
@@ -99,7 +99,7 @@ static kl_status command_show(const kl_options *o, kl_err *err)
     if (kl_cifile_is(o->file)) return kl_cicli_show(o, err);
     const kl_status st = kl_result_read(o->file, &r, err);
     if (st != KL_OK) return st;
-    const int ed = kl_edreport_is(r);
+    const int ed = kl_edresult_is(r);
     if (o->json) (ed ? kl_edreport_json : kl_report_result_json)(stdout, r, NULL);
     else (ed ? kl_edreport_text : kl_report_result)(stdout, r, NULL);
     kl_result_destroy(&r);
@@ -138,7 +138,7 @@ static kl_status flush_output(kl_err *err)
 static kl_status command_dmrg(kl_options *o, int *status, kl_err *err)
 {
     int stopped = 0;
-    const kl_status st = kl_dmrgrun_command(o, &stopped, err);
+    const kl_status st = kl_dmrgcli_run(o, &stopped, err);
     if (st == KL_OK && stopped) *status = STATUS_INTERRUPTED;
     return st;
 }
@@ -146,7 +146,7 @@ static kl_status command_dmrg(kl_options *o, int *status, kl_err *err)
 static kl_status command_ed(kl_options *o, int *status, kl_err *err)
 {
     int stopped = 0;
-    const kl_status st = kl_edrun_command(o, &stopped, err);
+    const kl_status st = kl_edcli_run(o, &stopped, err);
     if (st == KL_OK && stopped) *status = STATUS_INTERRUPTED;
     return st;
 }
@@ -201,7 +201,7 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
     case KL_CMD_GROWTH: return kl_planrun_growth(o, err);
     case KL_CMD_MODELS: return kl_inventory_models(o, err);
     case KL_CMD_DEVICES: return kl_inventory_devices(o, err);
-    case KL_CMD_MEASURE: return kl_dmrgrun_measure(o, err);
+    case KL_CMD_MEASURE: return kl_dmrgcli_measure(o, err);
     case KL_CMD_SHOW: return command_show(o, err);
     case KL_CMD_PLOT: return command_plot(o, err);
     case KL_CMD_COMPLETION: return kl_completion_script(o->file, err);

@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -279,4 +280,16 @@ void kl_mem_reset_peaks(void)
 void kl_mem_fail_after(int64_t k)
 {
     atomic_store_explicit(&fail_countdown, k > 0 ? k : 0, memory_order_relaxed);
+}
+
+const char *kl_mem_text(double bytes, char buf[32])
+{
+    static const char *const unit[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+    int u = 0;
+    while (bytes >= 1000 && u < 5) {
+        bytes /= 1000;
+        u++;
+    }
+    snprintf(buf, 32, u == 0 ? "%.0f %s" : "%.3g %s", bytes, unit[u]);
+    return buf;
 }

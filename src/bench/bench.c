@@ -17,7 +17,7 @@
 #include "bench/bench_hx.h"
 #include "bench/bench_tall.h"
 #include "cli/commandline.h"
-#include "cli/edrun.h"
+#include "bench/bench_ed.h"
 #include "base/blas.h"
 #include "config.h"
 #include "dmrg/engine.h"
@@ -25,7 +25,7 @@
 #include "base/mem.h"
 #include "base/prof.h"
 #include "cli/report.h"
-#include "cli/task.h"
+#include "run/task.h"
 #ifdef KL_HAVE_XSMM
 #include <libxsmm.h>
 #endif
@@ -408,7 +408,7 @@ kl_status kl_bench_run(kl_options *o, kl_err *err)
     case KL_CMD_BENCH_GEMV_TRANS: return kl_bench_tall(o, err);
     case KL_CMD_BENCH_COMPARE: return kl_bench_compare(o, err);
     case KL_CMD_BENCH_DMRG: return o->model ? bench_dmrg_one(o, b->exact, beside, err) : bench_cases(o, err);
-    case KL_CMD_BENCH_ED: return kl_edrun_bench(o, b->exact, beside, err);
+    case KL_CMD_BENCH_ED: return kl_bench_ed(o, b->exact, beside, err);
     case KL_CMD_BENCH_CI: return kl_bench_ci(o, err);
     case KL_CMD_BENCH_HX: return bench_hx(o, err);
     case KL_CMD_BENCH_REPLAY: return kl_bench_replay(o, err);

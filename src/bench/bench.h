@@ -2,7 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_BENCH_H
 #define KL_BENCH_H
-#include "cli/options.h"
+#include "run/options.h"
 
 /* o->command says what is measured. */
 kl_status kl_bench_run(kl_options *o, kl_err *err) KL_MUST_CHECK;

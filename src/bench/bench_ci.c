@@ -13,13 +13,13 @@
 #include "ci/cimatrix.h"
 #include "base/mem.h"
 #include "sparse/mmfile.h"
-#include "cli/options.h"
+#include "run/options.h"
 #include "base/par.h"
 #include "base/prof.h"
 #include "base/random.h"
 #include "cli/report.h"
 #include "exec/spmv.h"
-#include "cli/task.h"
+#include "run/task.h"
 
 typedef struct bench {
     kl_exec *ex;

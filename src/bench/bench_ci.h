@@ -3,7 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_BENCH_CI_H
 #define KL_BENCH_CI_H
-#include "cli/options.h"
+#include "run/options.h"
 
 kl_status kl_bench_ci(kl_options *o, kl_err *err) KL_MUST_CHECK;
 

@@ -7,10 +7,10 @@
 #include "base/infile.h"
 #include "cli/json.h"
 #include "base/mem.h"
-#include "cli/optime.h"
+#include "run/optime.h"
 #include "cli/plot.h"
 #include "cli/report.h"
-#include "cli/tune.h"
+#include "run/tune.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

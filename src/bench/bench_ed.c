@@ -1,7 +1,8 @@
 /* `kronlat bench ed': products with H a second, each kernel checked against another and against a sum made
    element by element; and the time from nothing to the lowest energy.
    SPDX-License-Identifier: Apache-2.0 */
-#include "cli/edrun.h"
+#include "bench/bench_ed.h"
+#include "run/edrun.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -299,7 +300,7 @@ out:
 
 /* ---------------------------------------------------------------- all of it */
 
-kl_status kl_edrun_bench(kl_options *o, double exact, const char *beside, kl_err *err)
+kl_status kl_bench_ed(kl_options *o, double exact, const char *beside, kl_err *err)
 {
     static const char *const isas[] = {"avx2", "generic"};
     kl_status st = KL_OK;

@@ -14,7 +14,7 @@
 #include "record/reclist.h"
 #include "cli/report.h"
 #include "exec/spmv.h"
-#include "cli/task.h"
+#include "run/task.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_BENCH_HX_H
 #define KL_BENCH_HX_H
-#include "cli/options.h"
+#include "run/options.h"
 
 kl_status kl_bench_replay(const kl_options *o, kl_err *err) KL_MUST_CHECK;
 

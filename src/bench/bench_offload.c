@@ -17,7 +17,7 @@
 #include "cli/commandline.h"
 #include "cli/report.h"
 #include "dmrg/superblock.h"
-#include "cli/task.h"
+#include "run/task.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,206 +1,47 @@
-/* Ties options, integrals, the run and its files together, and prints what came out. Computes nothing itself.
+/* `kronlat ci': progress and reports of runs that run/cirun.h makes. Computes nothing itself.
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "cli/cicli.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "ci/ci.h"
-#include "io/cifile.h"
-#include "config.h"
-#include "cli/json.h"
 #include "base/mem.h"
-#include "sparse/mmfile.h"
-#include "cli/outputs.h"
-#include "cli/pace.h"
+#include "cli/json.h"
 #include "cli/report.h"
-#include "io/sealed.h"
-#include "io/spfile.h"
-#include "cli/task.h"
+#include "run/cirun.h"
+#include "run/task.h"
 
-typedef struct context {
-    const kl_options *o;
-    int nmatrix, narrays, live;
-    int64_t boundary;
-    const char *path; /* of results and checkpoints; NULL: none */
-    kl_ci_record record; /* what a checkpoint says */
-    kl_pace pace;
-    int resumed;
-} context;
+/* ---------------------------------------------------------------- progress */
 
-/* ---------------------------------------------------------------- what was asked */
+typedef struct watcher {
+    int live, verbose;
+} watcher;
 
-static kl_status ask(const kl_options *o, kl_ci_opts *ci, kl_err *err)
+static void on_product(void *self, int irrep, int napply, double energy, double residual)
 {
-    kl_status st = KL_OK;
-    *ci = (kl_ci_opts){.irrep = -1,
-                       .nroot = o->roots > 0 ? (int)o->roots : 1,
-                       .frozen = (int)o->frozen,
-                       .nelec = (int)o->electrons,
-                       .have_ms2 = o->ms2 != KL_NO_MS2,
-                       .ms2 = o->ms2 != KL_NO_MS2 ? (int)o->ms2 : 0,
-                       .half = o->half,
-                       .tol = o->residual,
-                       .max_basis = (int)o->basis,
-                       .pspace = (int)o->pspace,
-                       .seed = o->seed > 0 ? (uint64_t)o->seed : 1,
-                       .density = o->density};
-    st = kl_ci_parse_space(o->space != NULL ? o->space : "cisd", ci, err);
-    if (st != KL_OK) return kl_fail(err, st, "--space: %s", err->text);
-    if (o->irrep != NULL && strcmp(o->irrep, "all") != 0) ci->irrep = o->irrep[0] - '1';
-    ci->nref = o->reference.n;
-    ci->ref = (const char *const *)o->reference.text;
-    if (o->store != NULL)
-        ci->store = strcmp(o->store, "matrix") == 0   ? KL_CI_MATRIX
-                    : strcmp(o->store, "direct") == 0 ? KL_CI_DIRECT
-                                                      : KL_CI_AUTO;
-    if (o->format != NULL && !kl_spformat_parse(o->format, &ci->format.format))
-        return kl_fail(err, KL_EINPUT, "--format: '%s' is not known", o->format);
-    ci->format.boundary = o->boundary;
-    ci->format.height = o->slice;
-    ci->format.sigma = o->sigma;
-    if (o->boundary > 0 && ci->format.format != KL_SP_HYBRID)
-        return kl_fail(err, KL_EINPUT, "--boundary belongs to --format hybrid");
-    if ((o->slice > 0 || o->sigma > 0) && ci->format.format != KL_SP_SELL && ci->format.format != KL_SP_SELLR)
-        return kl_fail(err, KL_EINPUT, "--slice and --sigma belong to --format sell or sellr");
-    if (o->half && ci->format.format != KL_SP_CSR && ci->format.format != KL_SP_HYBRID)
-        return kl_fail(err, KL_EINPUT, "--half: format %s holds no symmetric halves; csr and hybrid do",
-                       o->format);
-    if (o->basis > 0 && o->basis < ci->nroot + 2)
-        return kl_fail(err, KL_EINPUT, "--basis: %lld was given; %d roots need at least %d",
-                       (long long)o->basis, ci->nroot, ci->nroot + 2);
-    /* where even full spaces are stored */
-    const int device = o->exec != NULL && (strcmp(o->exec, "offload") == 0 || strcmp(o->exec, "cuda") == 0);
-    const int direct = ci->store == KL_CI_DIRECT || (ci->store == KL_CI_AUTO && ci->full && !device);
-    if (direct && (o->matrix != NULL || o->arrays != NULL || o->format != NULL || o->half))
-        return kl_fail(err, KL_EINPUT, "%s: a full space has no stored matrix; add --store matrix",
-                       o->matrix != NULL   ? "--matrix"
-                       : o->arrays != NULL ? "--arrays"
-                       : o->format != NULL ? "--format"
-                                           : "--half");
-    ci->memory_bytes = o->memory > 0 ? (int64_t)(o->memory * 1e9) : 0;
-    return KL_OK;
-}
-
-static void numbered(char *path, size_t size, const char *name, int n)
-{
-    if (n == 1) snprintf(path, size, "%s", name);
-    else snprintf(path, size, "%s-%d", name, n);
-}
-
-static kl_status write_matrix(void *self, int irrep, const kl_spmat *csr, kl_err *err)
-{
-    context *const x = self;
-    char path[1100], comment[200];
-    if (x->o->matrix == NULL) return KL_OK;
-    numbered(path, sizeof(path), x->o->matrix, ++x->nmatrix);
-    snprintf(comment, sizeof(comment), "kronlat %s: %.120s, irrep %d", KL_VERSION, x->o->file, irrep + 1);
-    const kl_status st = kl_mmfile_write(path, csr, comment, err);
-    return st == KL_OK ? st : kl_fail(err, st, "--matrix: %s", err->text);
-}
-
-static kl_status write_arrays(void *self, int irrep, const kl_spmat *m, kl_err *err)
-{
-    context *const x = self;
-    char path[1100];
-    (void)irrep;
-    if (x->o->arrays == NULL) return KL_OK;
-    numbered(path, sizeof(path), x->o->arrays, ++x->narrays);
-    const kl_status st = kl_spfile_write(path, m, m->format == KL_SP_HYBRID ? m->width : x->boundary, err);
-    return st == KL_OK ? st : kl_fail(err, st, "--arrays: %s", err->text);
-}
-
-static int on_step(void *self, int irrep, int napply, double energy, double residual)
-{
-    const context *const x = self;
-    if (x->o->verbose)
+    const watcher *const w = self;
+    if (w->verbose)
         fprintf(stderr, "irrep %d: %d products, %.10f, residual %.1e\n", irrep + 1, napply, energy, residual);
-    return kl_interrupted();
 }
 
-static int is_due(void *self)
+static void on_block(void *self, int irrep, const kl_ci_block *b, int done)
 {
-    const context *const x = self;
-    return kl_pace_due(&x->pace);
-}
-
-static kl_status keep(void *self, int irrep, int nvec, int64_t n, const double *v, kl_err *err)
-{
-    context *const x = self;
-    kl_err why;
-    (void)err;
-    const double start = kl_clock();
-    kl_pace_done(&x->pace, start,
-                 kl_cifile_write(x->path, &x->record, &(kl_ci_vectors){irrep, nvec, n, v}, &why), &why);
-    return KL_OK;
-}
-
-static kl_status bring_back(void *self, int irrep, int most, int64_t n, int *nvec, double *v, kl_err *err)
-{
-    const context *const x = self;
-    *nvec = 0;
-    return x->resumed ? kl_cifile_vectors(x->path, irrep, most, n, nvec, v, err) : KL_OK;
-}
-
-/* Tries whether it can be written, before any work. path NULL: it was not asked for. */
-static kl_status probe(const char *option, const char *path, kl_err *err)
-{
-    const kl_status st = path != NULL ? kl_sealed_probe(path, err) : KL_OK;
-    return st == KL_OK ? st : kl_fail(err, st, "%s: %s", option, err->text);
-}
-
-/* The options as lines, for --resume. */
-static kl_status options_text(const kl_options *o, char **out, kl_err *err)
-{
-    const char *name, *value;
-    char number[40];
-    size_t length = 1;
-    for (int i = 0; kl_options_given(o, i, &name, &value, number); i++)
-        length += strlen(name) + strlen(value) + 2;
-    const kl_status st = kl_alloc(out, (int64_t)length, KL_MEM_MISC, err);
-    if (st != KL_OK) return st;
-    char *p = *out;
-    for (int i = 0; kl_options_given(o, i, &name, &value, number); i++)
-        p += sprintf(p, "%s=%s\n", name, value);
-    return KL_OK;
-}
-
-/* What the file says, where the command line says nothing. */
-static kl_status adopt(kl_options *o, const kl_ci_record *c, kl_err *err)
-{
-    kl_status st = KL_OK;
-    char *copy = kl_strdup(c->options);
-    if (copy == NULL) return kl_fail(err, KL_ENOMEM, "no memory for the options in %.300s", o->resume);
-    char *rest = copy;
-    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
-        char *const equals = strchr(line, '=');
-        if (equals == NULL) continue;
-        *equals = '\0';
-        if (strcmp(line, "output") != 0 && strcmp(line, "resume") != 0 && !kl_options_foreign(o, line))
-            KL_TRY(kl_options_set(o, o->resume, line, equals + 1, err));
-    }
-    if (o->file == NULL) KL_TRY(kl_options_set(o, o->resume, "fcidump", c->fcidump, err));
-out:
-    kl_free(&copy);
-    return st;
-}
-
-static void tell_block(void *self, int irrep, const kl_ci_block *b, int done)
-{
-    const context *const x = self;
-    if (!x->live && !x->o->verbose) return;
+    const watcher *const w = self;
+    if (!w->live && !w->verbose) return;
     if (!done)
         fprintf(stderr, "irrep %d: %lld determinants, %.4g million non-zeros, built in %.2f s\n", irrep + 1,
                 (long long)b->ndet, 1e-6 * (double)b->nnz, b->seconds_build);
     else
         fprintf(stderr, "irrep %d: %d products, residual %.1e, %.2f s\n", irrep + 1, b->napply, b->residual,
                 b->seconds_solve);
+}
+
+static void on_note(void *self, const char *text)
+{
+    (void)self;
+    kl_report_note(text);
 }
 
 /* ---------------------------------------------------------------- plan */
@@ -497,94 +338,59 @@ kl_status kl_cicli_show(const kl_options *o, kl_err *err)
     return KL_OK;
 }
 
-static kl_status fill_record(const kl_options *o, kl_ci_record *c, kl_err *err)
+static kl_status show_plan(const kl_options *o, const kl_fcidump *f, kl_ci_opts *opts, kl_err *err)
 {
-    c->program = kl_strdup(KL_VERSION);
-    c->command_line = kl_strdup(o->command_line);
-    c->fcidump = kl_strdup(o->file);
-    c->space = kl_strdup(o->space != NULL ? o->space : "cisd");
-    if (c->program == NULL || c->command_line == NULL || c->fcidump == NULL || c->space == NULL)
-        return kl_fail(err, KL_ENOMEM, "no memory for the result");
-    return options_text(o, &c->options, err);
+    kl_ci_plan plan = {0};
+    opts->nthread = kl_task_threads(o);
+    const kl_status st = kl_ci_make_plan(f, opts, &plan, err);
+    if (st == KL_OK && o->json) print_plan_json(stdout, o, &plan);
+    else if (st == KL_OK) print_plan(stdout, o, &plan);
+    kl_ci_plan_clear(&plan);
+    return st;
+}
+
+static void say_interrupted(const kl_cirun *x)
+{
+    char text[1400];
+    if (x->path == NULL) snprintf(text, sizeof(text), "interrupted; nothing was kept (no --output)");
+    else if (!x->pace.kept)
+        snprintf(text, sizeof(text), "interrupted; nothing was kept (no checkpoint was written)");
+    else snprintf(text, sizeof(text), "interrupted; go on with: kronlat ci --resume %.1000s", x->path);
+    kl_report_error(text);
 }
 
 kl_status kl_cicli_run(kl_options *o, int *stopped, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_fcidump *f = NULL;
-    kl_exec *ex = NULL;
-    kl_ci_opts ci;
-    kl_ci_plan plan = {0};
-    kl_ci_record done = {0};
-    context x = {
-        .o = o, .live = isatty(2), .pace = kl_pace_begin(o->checkpoint_every)};
-    kl_ci_monitor monitor = {
-        .self = &x, .block = tell_block, .matrix = write_matrix, .stored = write_arrays, .step = on_step};
-    if (o->resume != NULL) {
-        KL_TRY(kl_cifile_read(o->resume, &done, err));
-        if (done.finished)
-            KL_TRY(kl_fail(err, KL_EINPUT, "--resume: the run in %.300s has finished", o->resume));
-        KL_TRY(adopt(o, &done, err));
-    }
-    KL_TRY(kl_options_check(o, err));
-    KL_TRY(ask(o, &ci, err));
-    KL_TRY(kl_outputs_check(o, NULL, err));
+    kl_cirun x;
+    watcher w = {.live = isatty(2), .verbose = o->verbose};
+    const kl_watch watch = {.self = &w, .note = on_note, .block = on_block, .block_product = on_product};
+    KL_TRY(kl_cirun_open(o, &x, err));
     KL_TRY(kl_fcidump_read(o->file, &f, err));
     if (o->plan) {
-        ci.nthread = kl_task_threads(o);
-        KL_TRY(kl_ci_make_plan(f, &ci, &plan, err));
-        if (o->json) print_plan_json(stdout, o, &plan);
-        else print_plan(stdout, o, &plan);
+        KL_TRY(show_plan(o, f, &x.opts, err));
         goto out;
     }
-    x.path = o->resume != NULL                                     ? o->resume
-             : o->output != NULL && strcmp(o->output, "none") != 0 ? o->output
-                                                                   : NULL;
-    x.resumed = x.pace.kept = o->resume != NULL;
-    x.boundary = o->boundary;
-    KL_TRY(probe("--matrix", o->matrix, err));
-    KL_TRY(probe("--arrays", o->arrays, err));
-    if (x.path != NULL) {
-        KL_TRY(kl_sealed_probe(x.path, err));
-        monitor.due = is_due;
-        monitor.save = keep;
-        monitor.load = bring_back;
-    }
-    KL_TRY(fill_record(o, &x.record, err));
-    snprintf(x.record.integrals, sizeof(x.record.integrals), "%016llx",
-             (unsigned long long)kl_fcidump_hash(f));
-    if (done.integrals[0] != '\0' && strcmp(done.integrals, x.record.integrals) != 0)
-        KL_TRY(kl_fail(err, KL_EINPUT,
-                       "--resume: the integrals in %.300s are not those that %.300s was begun with", o->file,
-                       o->resume));
-    KL_TRY(kl_task_exec(o, &ex, err));
-    ci.nthread = ex->nthread;
-    kl_ci_result r;
-    KL_TRY(kl_ci_run(f, ex, &ci, &monitor, &r, err));
-    x.record.r = r;
-    *stopped = r.stopped;
-    if (r.stopped) {
-        char text[1400];
-        if (x.path == NULL) snprintf(text, sizeof(text), "interrupted; nothing was kept (no --output)");
-        else if (!x.pace.kept)
-            snprintf(text, sizeof(text), "interrupted; nothing was kept (no checkpoint was written)");
-        else snprintf(text, sizeof(text), "interrupted; go on with: kronlat ci --resume %.1000s", x.path);
-        kl_report_error(text);
+    x.integrals = f;
+    x.watch = &watch;
+    KL_TRY(kl_cirun_begin(&x, err));
+    KL_TRY(kl_cirun_go(&x, err));
+    *stopped = x.record.r.stopped;
+    if (*stopped) {
+        say_interrupted(&x);
         goto out;
     }
-    x.record.finished = 1;
     const kl_status written = x.path != NULL ? kl_cifile_write(x.path, &x.record, NULL, err) : KL_OK;
     /* before a full disk ends it: the energy is there */
     if (o->json) print_result_json(stdout, &x.record, written == KL_OK ? x.path : NULL);
     else print_result(stdout, &x.record, (double)kl_mem_total_peak_bytes(), written == KL_OK ? x.path : NULL);
-    if (!o->json && r.nstate < ci.nroot)
-        printf("%d of the %d states asked for: the space has no more determinants\n", r.nstate, ci.nroot);
+    if (!o->json && x.record.r.nstate < x.opts.nroot)
+        printf("%d of the %d states asked for: the space has no more determinants\n", x.record.r.nstate,
+               x.opts.nroot);
     KL_TRY(written);
 out:
-    kl_ci_plan_clear(&plan);
-    kl_cifile_clear(&x.record);
-    kl_cifile_clear(&done);
+    kl_cirun_clear(&x);
     kl_fcidump_destroy(&f);
-    kl_exec_close(&ex);
     return st;
 }

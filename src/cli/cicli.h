@@ -2,7 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CICLI_H
 #define KL_CICLI_H
-#include "cli/options.h"
+#include "run/options.h"
 
 /* kl_interrupted is asked between steps; *stopped 1: it said so, and what was kept is in the file. */
 kl_status kl_cicli_run(kl_options *o, int *stopped, kl_err *err) KL_MUST_CHECK;

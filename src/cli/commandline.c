@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cli/optiontable.h"
+#include "run/optiontable.h"
 
 typedef struct words {
     kl_options *o;

@@ -2,7 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_COMMANDLINE_H
 #define KL_COMMANDLINE_H
-#include "cli/options.h"
+#include "run/options.h"
 
 /* Reads the words after the program's name. EINPUT: one line that names the option, the value seen and what
    is allowed. help and version are only noted. For KL_CMD_RUN the options wait for the job, which says whose

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cli/optiontable.h"
+#include "run/optiontable.h"
 #include "model/modelread.h"
 
 /* ---------------------------------------------------------------- what the shells run */

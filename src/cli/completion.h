@@ -3,7 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_COMPLETION_H
 #define KL_COMPLETION_H
-#include "cli/options.h"
+#include "run/options.h"
 
 /* What a shell is to be told, on stdout. EINPUT: no such shell is known. */
 kl_status kl_completion_script(const char *shell, kl_err *err) KL_MUST_CHECK;

@@ -8,32 +8,6 @@
 #include "cli/json.h"
 #include "base/mem.h"
 
-/* ORDER of "ed/run", a list of numbers */
-enum {
-    DIM,
-    LENGTH,
-    FLAVOURS,
-    LEFT,
-    RIGHT,
-    NVECTOR,
-    TABLES,
-    MATRIX,
-    SOLVER,
-    NAPPLY,
-    NRESTART,
-    ATTAINABLE,
-    OPEN,
-    STOP,
-    SECONDS,
-    SECONDS_PRODUCTS,
-    SECONDS_BUILD,
-    NRUN
-};
-static const char run_note[] =
-    "states, length of a vector, halves are flavours, states of the halves, vectors held, bytes of tables, "
-    "bytes of a stored matrix, solver, products, "
-    "restarts, attainable error, open multiplet, stop, seconds: all, in products, making ready";
-
 static const kl_measured *find(const kl_result *r, const char *name)
 {
     for (int i = 0; i < r->nmeasured; i++)
@@ -48,136 +22,8 @@ static const double *list_of(const kl_result *r, const char *name, int64_t n)
     return m != NULL && m->rank == 1 && m->shape[0] >= n ? m->data : NULL;
 }
 
-int kl_edreport_is(const kl_result *r)
-{
-    return find(r, "ed/run") != NULL || find(r, "thermal/temperature") != NULL;
-}
-
 /* What the arithmetic can reach is all there is. */
 static int is_converged(int stop) { return stop == KL_ED_CONVERGED || stop == KL_ED_STAGNATED; }
-
-/* ---------------------------------------------------------------- filling */
-
-kl_status kl_edreport_add(kl_result *r, const kl_ed *ed, const kl_ed_result *f, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_dmrg_result d = {.nstate = f->nstate,
-                        .gap = INFINITY,
-                        .error_estimate = fmax(f->error[0], f->attainable),
-                        .energy_extrapolated = f->energy[0],
-                        .stop = is_converged((int)f->stop)     ? KL_STOP_CONVERGED
-                                : f->stop == KL_ED_INTERRUPTED ? KL_STOP_INTERRUPTED
-                                                               : KL_STOP_SCHEDULE,
-                        .napply = f->napply,
-                        .seconds = f->seconds,
-                        .dim_max = f->dim};
-    const double run[NRUN] = {[DIM] = (double)f->dim,
-                              [LENGTH] = (double)f->n,
-                              [FLAVOURS] = ed->space->flavours,
-                              [LEFT] = (double)ed->space->left.begin[ed->space->left.nsec],
-                              [RIGHT] = (double)ed->space->right.begin[ed->space->right.nsec],
-                              [NVECTOR] = f->nvector,
-                              [TABLES] = (double)kl_kron_bytes(ed->kron),
-                              [MATRIX] = ed->matrix ? (double)kl_spmat_measured_bytes(ed->matrix) : 0.0,
-                              [SOLVER] = f->solver,
-                              [NAPPLY] = f->napply,
-                              [NRESTART] = f->nrestart,
-                              [ATTAINABLE] = f->attainable,
-                              [OPEN] = f->open_multiplet,
-                              [STOP] = f->stop,
-                              [SECONDS] = f->seconds,
-                              [SECONDS_PRODUCTS] = f->seconds_apply,
-                              [SECONDS_BUILD] = ed->seconds_build};
-    double degeneracy[KL_MAX_ROOT];
-    const int64_t n = f->nstate, all = f->nfull, nrun = NRUN;
-    memcpy(d.energy, f->energy, sizeof(double) * (size_t)f->nstate);
-    memcpy(d.energy_kept, f->energy, sizeof(double) * (size_t)f->nstate);
-    for (int k = 0; k < f->nstate; k++) degeneracy[k] = f->multiplet[k];
-    KL_TRY(kl_result_set_dmrg(r, &d, err));
-    r->finished = f->stop != KL_ED_INTERRUPTED;
-    KL_TRY(kl_result_add(r, "ed/run", run_note, 1, &nrun, run, err));
-    KL_TRY(kl_result_add(r, "ed/residual", "|H x - E x| of each state", 1, &n, f->residual, err));
-    KL_TRY(kl_result_add(r, "ed/error", "bound of each energy's error", 1, &n, f->error, err));
-    KL_TRY(kl_result_add(r, "ed/degeneracy", "states that share the energy; 0: not looked at", 1, &n,
-                         degeneracy, err));
-    if (all > 0) KL_TRY(kl_result_add(r, "ed/spectrum", "all energies of the sector", 1, &all, f->full, err));
-out:
-    return st;
-}
-
-kl_status kl_edreport_add_spectral(kl_result *r, const char *name, double broadening, const kl_ed_spectral *s,
-                                   kl_err *err)
-{
-    kl_status st = KL_OK;
-    double *pair = NULL;
-    char path[200], note[160];
-    const int most = s->nomega > s->npole ? s->nomega : s->npole;
-    KL_TRY(kl_alloc(&pair, 2 * most, KL_MEM_MISC, err));
-    int64_t shape[2] = {s->nomega, 2};
-    for (int i = 0; i < s->nomega; i++) pair[2 * i] = s->omega[i], pair[2 * i + 1] = s->a[i];
-    snprintf(path, sizeof(path), "spectral/%.150s", name);
-    snprintf(note, sizeof(note), "frequency and A, broadening %.6g, total weight %.12g, %d levels, %s",
-             broadening, s->total, s->nstep, s->converged ? "converged" : "NOT CONVERGED: more --steps");
-    KL_TRY(kl_result_add(r, path, note, 2, shape, pair, err));
-    int64_t kept = 0;
-    for (int i = 0; i < s->npole; i++)
-        if (s->weight[i] > 1e-12 * s->total) pair[2 * kept] = s->pole[i], pair[2 * kept++ + 1] = s->weight[i];
-    shape[0] = kept;
-    snprintf(path, sizeof(path), "poles/%.150s", name);
-    KL_TRY(kl_result_add(r, path, "energy above the lowest, and weight", 2, shape, pair, err));
-out:
-    kl_free(&pair);
-    return st;
-}
-
-kl_status kl_edreport_add_thermal(kl_result *r, const kl_model *m, const int scan[KL_MAX_CHARGE], int nsample,
-                                  const kl_thermal_facts *facts, int n, const kl_thermal_row *row,
-                                  kl_err *err)
-{
-    kl_status st = KL_OK;
-    double *v = NULL;
-    const int64_t shape[2] = {n, 2};
-    char name[80], note[400], summed[160] = "";
-    size_t used = 0;
-    KL_TRY(kl_alloc(&v, 2 * n, KL_MEM_MISC, err));
-    for (int i = 0; i < n; i++) v[i] = row[i].temperature;
-    for (int c = 0; c < m->ncharge && used + 40 < sizeof(summed); c++)
-        if (scan[c])
-            used += (size_t)snprintf(summed + used, sizeof(summed) - used, "%s%.30s",
-                                     used > 0 ? ", " : ", summed over all ", m->charge[c].name);
-    snprintf(
-        note, sizeof(note),
-        "%lld%s (%lld by all energies), %.15g states, %d samples, %lld products with H, lowest energy %.12g",
-        (long long)facts->nsector, summed, (long long)facts->nfull, facts->dim, nsample,
-        (long long)facts->napply, facts->lowest);
-    KL_TRY(kl_result_add(r, "thermal/temperature", note, 1, shape, v, err));
-    for (int i = 0; i < n; i++) v[2 * i] = row[i].energy, v[2 * i + 1] = row[i].energy_error;
-    KL_TRY(kl_result_add(r, "thermal/energy", "<H> and its error", 2, shape, v, err));
-    for (int i = 0; i < n; i++) v[2 * i] = row[i].heat, v[2 * i + 1] = row[i].heat_error;
-    KL_TRY(kl_result_add(r, "thermal/heat", "heat capacity and its error", 2, shape, v, err));
-    for (int i = 0; i < n; i++) v[2 * i] = row[i].entropy, v[2 * i + 1] = row[i].entropy_error;
-    KL_TRY(kl_result_add(r, "thermal/entropy", "entropy and its error", 2, shape, v, err));
-    for (int c = 0; c < m->ncharge; c++) {
-        if (!scan[c] || m->charge[c].modulus > 0) continue;
-        for (int i = 0; i < n; i++) v[2 * i] = row[i].chi[c], v[2 * i + 1] = row[i].chi_error[c];
-        snprintf(name, sizeof(name), "thermal/chi_%.60s", m->charge[c].name);
-        KL_TRY(kl_result_add(r, name, "(<Q^2> - <Q>^2) / T of the charge, and its error", 2, shape, v, err));
-    }
-    const kl_dmrg_result d = {.nstate = 1,
-                              .gap = INFINITY,
-                              .energy = {facts->lowest},
-                              .energy_kept = {facts->lowest},
-                              .energy_extrapolated = facts->lowest,
-                              .stop = KL_STOP_CONVERGED,
-                              .napply = facts->napply};
-    KL_TRY(kl_result_set_dmrg(r, &d, err));
-    for (int c = r->ncharge - 1; c >= 0; c--)
-        if (scan[c]) kl_result_drop_charge(r, c);
-    r->finished = 1;
-out:
-    kl_free(&v);
-    return st;
-}
 
 /* ---------------------------------------------------------------- text */
 
@@ -204,15 +50,15 @@ static void print_states(FILE *to, const kl_result *r, const double *run)
     for (int k = 0; k < d->nstate && residual && error && degeneracy; k++) {
         fprintf(to, "%s%-*d %.14g", k == 0 ? "energy " : "state  ", 5, k, d->energy[k]);
         if (k > 0) fprintf(to, "  %.6e above the lowest", d->energy[k] - d->energy[0]);
-        fprintf(to, "  +- %.0e  residual %.1e", fmax(error[k], run[ATTAINABLE]), residual[k]);
+        fprintf(to, "  +- %.0e  residual %.1e", fmax(error[k], run[KL_EDRUN_ATTAINABLE]), residual[k]);
         if (degeneracy[k] > 1)
             fprintf(to, "  one of %s%.0f that agree",
-                    run[OPEN] != 0.0 && k + degeneracy[k] >= d->nstate ? "at least " : "", degeneracy[k]);
+                    run[KL_EDRUN_OPEN] != 0.0 && k + degeneracy[k] >= d->nstate ? "at least " : "", degeneracy[k]);
         fputc('\n', to);
     }
     if (degeneracy && degeneracy[0] == 0.0)
         fprintf(to, "degeneracy   not looked at by one Lanczos vector; --states 2 tells\n");
-    fprintf(to, "attainable   errors below %.0e mean nothing at this size of H\n", run[ATTAINABLE]);
+    fprintf(to, "attainable   errors below %.0e mean nothing at this size of H\n", run[KL_EDRUN_ATTAINABLE]);
 }
 
 /* Energies of all states: a few by themselves, many by their ends. */
@@ -273,16 +119,16 @@ static void print_thermal(FILE *to, const kl_result *r)
 void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
 {
     char a[32], b[32];
-    const double *const run = list_of(r, "ed/run", NRUN);
+    const double *const run = list_of(r, "ed/run", KL_NEDRUN);
     kl_report_head_of(to, r, facts);
     print_thermal(to, r);
     if (run != NULL) {
         fprintf(to,
                 "sector       %.15g states, halves are %s (%.15g and %.15g states); %s a vector, tables %s",
-                run[DIM], run[FLAVOURS] != 0.0 ? "the two flavours" : "sites", run[LEFT], run[RIGHT],
-                kl_report_bytes(8.0 * run[LENGTH], a), kl_report_bytes(run[TABLES], b));
-        if (run[MATRIX] > 0.0) fprintf(to, ", stored matrix %s", kl_report_bytes(run[MATRIX], a));
-        if (r->finished) fprintf(to, "; %.0f vectors held\n", run[NVECTOR]);
+                run[KL_EDRUN_DIM], run[KL_EDRUN_FLAVOURS] != 0.0 ? "the two flavours" : "sites", run[KL_EDRUN_LEFT], run[KL_EDRUN_RIGHT],
+                kl_report_bytes(8.0 * run[KL_EDRUN_LENGTH], a), kl_report_bytes(run[KL_EDRUN_TABLES], b));
+        if (run[KL_EDRUN_MATRIX] > 0.0) fprintf(to, ", stored matrix %s", kl_report_bytes(run[KL_EDRUN_MATRIX], a));
+        if (r->finished) fprintf(to, "; %.0f vectors held\n", run[KL_EDRUN_NVECTOR]);
         else fputc('\n', to);
     }
     const double *const so_far = list_of(r, "ed/so_far", 3);
@@ -293,18 +139,18 @@ void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
     if (run != NULL && r->finished) {
         print_states(to, r, run);
         const kl_measured *const all = find(r, "ed/spectrum");
-        if (all != NULL && all->shape[0] > 0) print_spectrum(to, all, run[ATTAINABLE]);
-        fprintf(to, "stop         %s\n", stop_text((int)run[STOP]));
-        if ((int)run[SOLVER] == KL_ED_FULL)
-            fprintf(to, "work         all states by LAPACK, %.3g s; made ready in %.2g s\n", run[SECONDS],
-                    run[SECONDS_BUILD]);
+        if (all != NULL && all->shape[0] > 0) print_spectrum(to, all, run[KL_EDRUN_ATTAINABLE]);
+        fprintf(to, "stop         %s\n", stop_text((int)run[KL_EDRUN_STOP]));
+        if ((int)run[KL_EDRUN_SOLVER] == KL_ED_FULL)
+            fprintf(to, "work         all states by LAPACK, %.3g s; made ready in %.2g s\n", run[KL_EDRUN_SECONDS],
+                    run[KL_EDRUN_SECONDS_BUILD]);
         else
             fprintf(to,
                     "work         %s, %.0f products with H, %.3g s (%.3g s in them: %.3g million states a "
                     "second), %.0f restarts; made ready in %.2g s\n",
-                    solver_text(run[SOLVER]), run[NAPPLY], run[SECONDS], run[SECONDS_PRODUCTS],
-                    run[SECONDS_PRODUCTS] > 0 ? 1e-6 * run[NAPPLY] * run[DIM] / run[SECONDS_PRODUCTS] : 0.0,
-                    run[NRESTART], run[SECONDS_BUILD]);
+                    solver_text(run[KL_EDRUN_SOLVER]), run[KL_EDRUN_NAPPLY], run[KL_EDRUN_SECONDS], run[KL_EDRUN_SECONDS_PRODUCTS],
+                    run[KL_EDRUN_SECONDS_PRODUCTS] > 0 ? 1e-6 * run[KL_EDRUN_NAPPLY] * run[KL_EDRUN_DIM] / run[KL_EDRUN_SECONDS_PRODUCTS] : 0.0,
+                    run[KL_EDRUN_NRESTART], run[KL_EDRUN_SECONDS_BUILD]);
     }
     if (facts != NULL)
         fprintf(to, "machine      %s, %d thread%s; memory peak %s; %.3g s in all\n", facts->exec,
@@ -373,7 +219,7 @@ void kl_edreport_table(FILE *to, const char *title, int n, const kl_edreport_ite
 void kl_edreport_json(FILE *to, const kl_result *r, const kl_run_facts *facts)
 {
     const kl_dmrg_result *const d = &r->dmrg;
-    const double *const run = list_of(r, "ed/run", NRUN);
+    const double *const run = list_of(r, "ed/run", KL_NEDRUN);
     kl_json j = kl_json_begin(to);
     kl_json_open(&j, NULL, '{');
     kl_report_json_head(&j, r);
@@ -382,22 +228,22 @@ void kl_edreport_json(FILE *to, const kl_result *r, const kl_run_facts *facts)
     if (run != NULL && r->finished) {
         kl_json_real(&j, "energy", d->energy[0]);
         kl_json_reals(&j, "energies", d->nstate, d->energy);
-        kl_json_real(&j, "attainable", run[ATTAINABLE]);
-        kl_json_bool(&j, "open_multiplet", run[OPEN] != 0.0);
-        kl_json_bool(&j, "converged", is_converged((int)run[STOP]));
-        kl_json_text(&j, "stop", stop_text((int)run[STOP]));
-        kl_json_text(&j, "solver", solver_text(run[SOLVER]));
-        kl_json_real(&j, "products", run[NAPPLY]);
-        kl_json_real(&j, "seconds", run[SECONDS]);
-        kl_json_real(&j, "seconds_products", run[SECONDS_PRODUCTS]);
-        kl_json_real(&j, "vectors", run[NVECTOR]);
+        kl_json_real(&j, "attainable", run[KL_EDRUN_ATTAINABLE]);
+        kl_json_bool(&j, "open_multiplet", run[KL_EDRUN_OPEN] != 0.0);
+        kl_json_bool(&j, "converged", is_converged((int)run[KL_EDRUN_STOP]));
+        kl_json_text(&j, "stop", stop_text((int)run[KL_EDRUN_STOP]));
+        kl_json_text(&j, "solver", solver_text(run[KL_EDRUN_SOLVER]));
+        kl_json_real(&j, "products", run[KL_EDRUN_NAPPLY]);
+        kl_json_real(&j, "seconds", run[KL_EDRUN_SECONDS]);
+        kl_json_real(&j, "seconds_products", run[KL_EDRUN_SECONDS_PRODUCTS]);
+        kl_json_real(&j, "vectors", run[KL_EDRUN_NVECTOR]);
     }
     if (run != NULL) {
-        kl_json_real(&j, "dimension", run[DIM]);
-        kl_json_text(&j, "halves", run[FLAVOURS] != 0.0 ? "flavours" : "sites");
-        kl_json_real(&j, "vector_bytes", 8.0 * run[LENGTH]);
-        kl_json_real(&j, "table_bytes", run[TABLES]);
-        kl_json_real(&j, "matrix_bytes", run[MATRIX]);
+        kl_json_real(&j, "dimension", run[KL_EDRUN_DIM]);
+        kl_json_text(&j, "halves", run[KL_EDRUN_FLAVOURS] != 0.0 ? "flavours" : "sites");
+        kl_json_real(&j, "vector_bytes", 8.0 * run[KL_EDRUN_LENGTH]);
+        kl_json_real(&j, "table_bytes", run[KL_EDRUN_TABLES]);
+        kl_json_real(&j, "matrix_bytes", run[KL_EDRUN_MATRIX]);
     }
     for (int i = 0; i < r->nmeasured; i++) /* "ed/residual" beside the energies, under its own name */
         if (strncmp(r->measured[i].name, "ed/", 3) == 0 && strcmp(r->measured[i].name, "ed/run") != 0)

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/edrun.h"
+#include "run/edrun.h"
 #include "cli/json.h"
 #include "base/mem.h"
 #include "exec/eigshare.h"
 #include "cli/report.h"
-#include "cli/task.h"
-#include "cli/tune.h"
+#include "run/task.h"
+#include "run/tune.h"
 
 enum { MOST = 16 };
 

@@ -2,7 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_EXPLAIN_H
 #define KL_EXPLAIN_H
-#include "cli/options.h"
+#include "run/options.h"
 
 /* Sets up the run that the options ask for, takes its lists apart and prints, text or JSON; solves
    nothing. */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/optiontable.h"
+#include "run/optiontable.h"
 
 enum { WIDTH = 96, COLUMN = 29 }; /* of the text, and where explanations begin */
 

@@ -15,7 +15,7 @@
 #include "base/gemm.h"
 #include "cli/json.h"
 #include "base/mem.h"
-#include "cli/task.h"
+#include "run/task.h"
 
 /* ---------------------------------------------------------------- models */
 

@@ -2,7 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_INVENTORY_H
 #define KL_INVENTORY_H
-#include "cli/options.h"
+#include "run/options.h"
 
 /* `models [MODEL]', `devices': print to stdout, as text or, with --json, as JSON. */
 kl_status kl_inventory_models(const kl_options *o, kl_err *err) KL_MUST_CHECK;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/optiontable.h"
+#include "run/optiontable.h"
 #include "config.h"
 
 /* Text in which roff shall see no request and no other dash than the one that was typed. */

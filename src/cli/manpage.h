@@ -2,7 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_MANPAGE_H
 #define KL_MANPAGE_H
-#include "cli/options.h"
+#include "run/options.h"
 
 /* The page of a command; of the program for KL_CMD_HELP. */
 void kl_manpage_print(kl_command command);

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cli/edrun.h"
-#include "cli/outputs.h"
+#include "cli/edcli.h"
+#include "run/outputs.h"
 #include "cli/report.h"
-#include "cli/task.h"
+#include "run/task.h"
 
 kl_status kl_planrun_plan(const kl_options *o, kl_err *err)
 {
@@ -23,7 +23,7 @@ kl_status kl_planrun_plan(const kl_options *o, kl_err *err)
     int n = 0;
     memset(plan, 0, sizeof(plan));
     KL_TRY(kl_options_check(o, err));
-    if (o->method != NULL && strcmp(o->method, "ed") == 0) return kl_edrun_plan(o, err);
+    if (o->method != NULL && strcmp(o->method, "ed") == 0) return kl_edcli_plan(o, err);
     KL_TRY(kl_task_create(o, (int)o->sites, &t, err));
     KL_TRY(kl_task_charges(t, err));
     KL_TRY(kl_task_one_sector(t, "a plan is for", err));

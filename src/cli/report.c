@@ -13,9 +13,10 @@
 #include <unistd.h>
 
 #include "cli/json.h"
+#include "run/dmrgrun.h"
 #include "base/mem.h"
 #include "base/prof.h"
-#include "cli/request.h"
+#include "run/request.h"
 
 static int line_drawn; /* a progress line stands on the terminal; there is one terminal */
 
@@ -43,17 +44,7 @@ void kl_report_note(const char *text) { put_line("kronlat: note: ", text); }
 
 /* ---------------------------------------------------------------- numbers for people */
 
-const char *kl_report_bytes(double bytes, char buf[32])
-{
-    static const char *const unit[] = {"B", "kB", "MB", "GB", "TB", "PB"};
-    int u = 0;
-    while (bytes >= 1000 && u < 5) {
-        bytes /= 1000;
-        u++;
-    }
-    snprintf(buf, 32, u == 0 ? "%.0f %s" : "%.3g %s", bytes, unit[u]);
-    return buf;
-}
+const char *kl_report_bytes(double bytes, char buf[32]) { return kl_mem_text(bytes, buf); }
 
 static const char *time_text(double s, char buf[32])
 {
@@ -167,14 +158,6 @@ static void print_sweeps(FILE *to, const kl_dmrg_result *d)
     }
 }
 
-int kl_manifold_size(const kl_dmrg_result *d)
-{
-    const double near = fmax(2 * d->error_estimate, 64 * DBL_EPSILON * fabs(d->energy[0]));
-    int n = 1;
-    while (n < d->nstate && d->energy[n] - d->energy[0] <= near) n++;
-    return n;
-}
-
 /* What is known of the states that were not asked for. */
 static void print_next(FILE *to, const kl_dmrg_result *d, const char *of)
 {
@@ -219,7 +202,7 @@ static void print_energies(FILE *to, const kl_dmrg_result *d)
         fprintf(to, "state %-6d %s  %.6e above the lowest\n", k,
                 energy_text(d->energy[k], d->error_estimate, e), d->energy[k] - d->energy[0]);
     if (isfinite(d->gap) || d->unresolved > 0) print_next(to, d, "beyond");
-    const int n = kl_manifold_size(d);
+    const int n = kl_dmrgrun_manifold(d);
     if (n == d->nstate)
         fprintf(to,
                 "manifold     all %d states lie within the error of each other, and there may be more: ask "
@@ -461,7 +444,7 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
         kl_json_real(&j, "gap", d->gap);
         kl_json_real(&j, "unresolved", d->unresolved);
         kl_json_real(&j, "state_distance", d->distance);
-        kl_json_int(&j, "manifold", kl_manifold_size(d));
+        kl_json_int(&j, "manifold", kl_dmrgrun_manifold(d));
         kl_json_int(&j, "products", d->napply);
         kl_json_real(&j, "flop", d->flop);
         kl_json_int(&j, "dim_max", d->dim_max);

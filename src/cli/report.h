@@ -78,9 +78,6 @@ void kl_progress_step(kl_progress *p, const kl_dmrg_step *s);
 void kl_progress_sweep(kl_progress *p, const kl_dmrg_row *row, int nrow);
 void kl_progress_end(kl_progress *p); /* clears the line */
 
-/* How many of the lowest energies cannot be told apart: at least 1. */
-int kl_manifold_size(const kl_dmrg_result *d);
-
 /* Seconds of a clock that only goes forward. */
 double kl_clock(void);
 

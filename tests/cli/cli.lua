@@ -4,7 +4,7 @@
 
 local here = arg[0]:match "^(.*/)" or "./"
 local kit = dofile(here .. "kit.lua")
-local absolute, slurp, spill, quote, json, near = kit.absolute, kit.slurp, kit.spill, kit.quote, kit.json, kit.near
+local absolute, slurp, spill, quote, json, near, folder = kit.absolute, kit.slurp, kit.spill, kit.quote, kit.json, kit.near, kit.folder
 local ok, skip, at, shell, run, files, energy, refused = kit.ok, kit.skip, kit.at, kit.shell, kit.run, kit.files, kit.energy, kit.refused
 
 -- ---- energies and reports ----

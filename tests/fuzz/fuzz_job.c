@@ -1,7 +1,7 @@
 /* Job files. SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 #include "cli/commandline.h"
-#include "cli/job.h"
+#include "run/job.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -19,8 +19,9 @@ local rooms = {
     { "ed", "base model sparse exec solve" },
     { "ci", "base model sparse record exec solve" },
     { "io", "base model sparse solve dmrg ci" },
-    { "cli", "base lua model sparse record exec solve dmrg ed ci io" },
-    { "bench", "base model sparse record exec solve dmrg ed ci io cli" },
+    { "run", "base lua model sparse record exec solve dmrg ed ci io" },
+    { "cli", "base lua model sparse record exec solve dmrg ed ci io run" },
+    { "bench", "base model sparse record exec solve dmrg ed ci io run cli" },
     { "offload", "base sparse record exec device ci" },
     { "cuda", "base sparse record exec device ci" },
 }
@@ -55,7 +56,7 @@ local places = {
 }
 -- Library headers and who may include them.
 local system_headers = {
-    { find = "^lua%.h$", only = { "model", "lua", "cli" } }, { find = "^lauxlib%.h$", only = { "model", "lua", "cli" } },
+    { find = "^lua%.h$", only = { "model", "lua", "run", "cli" } }, { find = "^lauxlib%.h$", only = { "model", "lua", "run", "cli" } },
     { find = "^lualib%.h$", only = { "luawords.c" } },
     { find = "^hdf5", only = { "io" } }, { find = "^omp%.h$", only = { "base", "exec", "device", "solve", "ci", "offload", "cuda" } },
     { find = "^cuda", only = { "cuda" } }, { find = "^cublas", only = { "cuda" } }, { find = "^cusparse", only = { "cuda" } },

@@ -10,7 +10,7 @@
 #include "dmrg/dmrg.h"
 #include "dmrg/measure.h"
 #include "base/prof.h"
-#include "cli/request.h"
+#include "run/request.h"
 
 enum { MAX_N = 16 };
 

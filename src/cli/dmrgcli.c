@@ -1,0 +1,539 @@
+/* Runs of DMRG. Outline of the command:
+   1. what a file to resume says is taken over, options are checked, the system is made;
+   2. one run, or one for each sector, or one for each value of a parameter, each from the state before;
+   3. every run checkpoints into its file, and its result replaces the checkpoint.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "cli/dmrgcli.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/partial.h"
+#include "run/dmrgrun.h"
+#include "run/edresult.h"
+#include "run/outputs.h"
+#include "cli/planrun.h"
+#include "cli/report.h"
+#include "run/runfile.h"
+#include "run/task.h"
+#include "run/venue.h"
+#include "ed/halves.h"
+#include "io/sealed.h"
+
+/* The values of --sweep-parameter. */
+typedef struct sweep {
+    char *text; /* "U=0:8:0.5"; NULL: there is none */
+    char name[96];
+    int n, first; /* first: where a resumed run goes on */
+    double *value; /* [n] */
+} sweep;
+
+typedef struct run {
+    const kl_options *o;
+    kl_task *t;
+    kl_dmrgrun go;
+    kl_watch watch;
+    kl_progress progress;
+    char path[1024];          /* result file, "" for none */
+    char stem[1024];          /* of the files of a resumed sweep: "out" of out.U=0.5.h5; "" for none */
+    sweep sweep;
+    double started;
+} run;
+
+static void on_bond(void *self, const kl_dmrg_step *step) { kl_progress_step(&((run *)self)->progress, step); }
+
+static void on_sweep(void *self, const kl_dmrg_row *row, int nrow)
+{
+    kl_progress_sweep(&((run *)self)->progress, &row[nrow - 1], nrow);
+}
+
+static void on_note(void *self, const char *text)
+{
+    (void)self;
+    kl_report_note(text);
+}
+
+/* a name of our own making that nothing may have been written to yet, "" for none */
+static char reserved[1024];
+
+void kl_dmrgcli_release(void)
+{
+    kl_runfile_release(reserved);
+    reserved[0] = '\0';
+}
+
+/* What was reserved before and not used is given back. */
+static kl_status reserve_name(run *x, const char *label, kl_err *err)
+{
+    sigset_t before;
+    kl_dmrgcli_release();
+    kl_signals_wait(&before);
+    const kl_status st = kl_runfile_reserve(x->t, label, x->path, sizeof(x->path), err);
+    if (st == KL_OK) snprintf(reserved, sizeof(reserved), "%s", x->path);
+    kl_signals_come(&before);
+    return st;
+}
+
+/* "out.h5", "U=0.5" -> "out.U=0.5.h5" */
+static kl_status labelled(const char *path, const char *label, char out[1024], kl_err *err)
+{
+    const size_t length = strlen(path), cut = length > 3 && strcmp(path + length - 3, ".h5") == 0 ? 3 : 0;
+    if (snprintf(out, 1024, "%.*s.%s.h5", (int)(length - cut), path, label) >= 1000)
+        return kl_fail(err, KL_EINPUT, "--output: the name is too long");
+    return KL_OK;
+}
+
+/* Where this run's result goes; label tells the runs of a parameter sweep apart. */
+static kl_status choose_path(run *x, const char *label, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_options *o = x->o;
+    x->path[0] = '\0';
+    if (o->resume == NULL && o->output != NULL && strcmp(o->output, "none") == 0) return KL_OK;
+    if (o->resume == NULL && o->output == NULL) {
+        KL_TRY(reserve_name(x, label, err));
+        return kl_sealed_probe(x->path, err);
+    }
+    const char *const named = o->resume != NULL ? o->resume : o->output;
+    if (label != NULL) KL_TRY(labelled(o->resume != NULL ? x->stem : named, label, x->path, err));
+    else if (snprintf(x->path, sizeof(x->path), "%s", named) > 1000)
+        return kl_fail(err, KL_EINPUT, "--output: the name is too long");
+    if (label != NULL) KL_TRY(kl_outputs_check_one(o, x->path, err));
+    KL_TRY(kl_sealed_probe(x->path, err));
+out:
+    return st;
+}
+
+/* *state in: the start or NULL, out: what was found. done: the finished part of a resumed run, or NULL. */
+static kl_status run_once(run *x, kl_state **state, const kl_result *done, const kl_runfile_point *at,
+                          kl_err *err)
+{
+    kl_result_destroy(&x->go.r);
+    x->go = (kl_dmrgrun){.t = x->t, .watch = &x->watch, .path = x->path, .done = done, .at = at};
+    const kl_status st = kl_dmrgrun_go(&x->go, state, err);
+    kl_progress_end(&x->progress);
+    return st;
+}
+
+static void facts_of(const run *x, kl_run_facts *facts)
+{
+    *facts = (kl_run_facts){x->t->venue ? kl_venue_name(x->t->venue) : x->t->ex->name, x->t->ex->nthread,
+                            x->path[0] != '\0' ? x->path : NULL, kl_clock() - x->started};
+}
+
+static void print_result(const run *x)
+{
+    kl_run_facts facts;
+    facts_of(x, &facts);
+    if (x->o->json) kl_report_result_json(stdout, x->go.r, &facts);
+    else kl_report_result(stdout, x->go.r, &facts);
+    fflush(stdout);
+}
+
+static void tell_interrupted(const char *written)
+{
+    char text[1400];
+    if (written[0] == '\0') snprintf(text, sizeof(text), "interrupted; nothing was kept (--output none)");
+    else
+        snprintf(text, sizeof(text), "interrupted; go on with: kronlat %s --resume %s",
+                 kl_command_name(KL_CMD_DMRG), written);
+    kl_report_error(text);
+}
+
+static kl_report_item item_of(const kl_result *r, const char *label, const char *path)
+{
+    const kl_dmrg_result *d = &r->dmrg;
+    kl_report_item item = {.nstate = d->nstate,
+                           .error_estimate = d->error_estimate,
+                           .discarded = d->discarded,
+                           .m = d->nrow > 0 ? d->row[d->nrow - 1].m_reached : 0,
+                           .stop = d->stop};
+    snprintf(item.label, sizeof(item.label), "%s", label);
+    snprintf(item.output, sizeof(item.output), "%.500s", path);
+    memcpy(item.energy, d->energy, sizeof(item.energy));
+    return item;
+}
+
+static void print_table(const run *x, const char *what, int n, const kl_report_item *item, int mark_lowest)
+{
+    char title[512];
+    const char *const variant = x->t->model->variant;
+    snprintf(title, sizeof(title), "%s%s%s%s, %s, %s", x->t->model->name, variant[0] != '\0' ? "(" : "",
+             variant, variant[0] != '\0' ? ")" : "", x->t->lat->spec, what);
+    if (x->o->json) kl_report_table_json(stdout, title, n, item, mark_lowest);
+    else kl_report_table(stdout, title, n, item, mark_lowest);
+    fflush(stdout);
+}
+
+/* ---------------------------------------------------------------- all sectors */
+
+/* Where the state of the lowest sector goes, "" for nowhere. The name is free again until there is one. */
+static kl_status scan_path(run *x, kl_qn first, char path[1024], kl_err *err)
+{
+    kl_status st = KL_OK;
+    path[0] = '\0';
+    if (x->o->output != NULL && strcmp(x->o->output, "none") == 0) return KL_OK;
+    x->t->dmrg.target = first;
+    KL_TRY(choose_path(x, NULL, err));
+    memcpy(path, x->path, sizeof(x->path));
+    x->path[0] = '\0'; /* no checkpoints of sectors that may not be the one */
+    kl_dmrgcli_release();
+out:
+    return st;
+}
+
+/* The state of a sector that is the lowest so far takes the file of the one before. */
+static kl_status keep_lowest(run *x, const char *path, const kl_state *state, kl_report_item *item,
+                             int lowest, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (x->o->output == NULL) KL_TRY(reserve_name(x, NULL, err));
+    else snprintf(x->path, sizeof(x->path), "%s", path);
+    KL_TRY(kl_result_write(x->path, x->go.r, state, err));
+    for (int k = 0; k < lowest; k++) {
+        if (item[k].output[0] != '\0' && x->o->output == NULL)
+            unlink(item[k].output); /* of this scan's own making, and no longer the lowest */
+        item[k].output[0] = '\0';
+    }
+    snprintf(item[lowest].output, sizeof(item[lowest].output), "%.500s", x->path);
+    x->path[0] = '\0';
+out:
+    return st;
+}
+
+/* One sector of the scan; a small one has fewer states than were asked for. */
+static kl_status run_sector(run *x, kl_qn sector, kl_state **state, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_task_aim(x->t, sector, err));
+    if (x->o->states > 1) {
+        kl_halves_size size;
+        KL_TRY(kl_halves_measure(x->t->terms, sector, KL_HALVES_SITES, &size, err));
+        x->t->dmrg.nstate = size.dim < (double)x->o->states ? (int)size.dim : (int)x->o->states;
+    }
+    x->progress.have_energy = 0;
+    kl_state_destroy(state);
+    KL_TRY(run_once(x, state, NULL, NULL, err));
+out:
+    return st;
+}
+
+/* All sectors that were asked for; the state of the lowest is written. */
+static kl_status run_scan(run *x, int *stopped, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_qn *sector = NULL;
+    int64_t n = 0;
+    int ndone = 0, lowest = -1;
+    kl_report_item *item = NULL;
+    kl_state *state = NULL;
+    char path[sizeof(x->path)];
+    KL_TRY(kl_task_sectors(x->t, &n, &sector, err));
+    x->t->scanning = 0; /* each run is of one sector, and so says its file */
+    KL_TRY(kl_alloc(&item, n, KL_MEM_MISC, err));
+    KL_TRY(scan_path(x, sector[0], path, err));
+    for (int64_t i = 0; i < n && !kl_interrupted() && x->go.unmeasured == KL_OK; i++) {
+        char label[128];
+        kl_qn_print(x->t->model, sector[i], label, sizeof(label));
+        snprintf(x->progress.prefix, sizeof(x->progress.prefix), "%s (%lld of %lld)  ", label,
+                 (long long)i + 1, (long long)n);
+        KL_TRY(run_sector(x, sector[i], &state, err));
+        if (!x->go.r->finished) break;
+        item[ndone++] = item_of(x->go.r, label, x->path);
+        if (lowest >= 0 && item[ndone - 1].energy[0] >= item[lowest].energy[0]) continue;
+        lowest = ndone - 1;
+        if (path[0] != '\0') KL_TRY(keep_lowest(x, path, state, item, lowest, err));
+    }
+    print_table(x, "all sectors", ndone, item, 1);
+    if (x->go.unmeasured != KL_OK) KL_TRY(kl_fail(err, x->go.unmeasured, "%s", x->go.why.text));
+    if (kl_interrupted() && ndone < n) {
+        kl_report_error("interrupted; the sectors above are done");
+        *stopped = 1;
+    }
+out:
+    kl_state_destroy(&state);
+    kl_free(&item);
+    kl_free(&sector);
+    return st;
+}
+
+/* ---------------------------------------------------------------- along a parameter */
+
+/* The values that are asked for, or those of the run that is resumed at one of them. */
+static kl_status plan_sweep(run *x, const char *text, const kl_runfile_point *at, kl_err *err)
+{
+    kl_status st = KL_OK;
+    sweep *const s = &x->sweep;
+    s->text = kl_strdup(text);
+    if (s->text == NULL) return kl_fail(err, KL_ENOMEM, "no memory for --sweep-parameter");
+    snprintf(s->name, sizeof(s->name), "%.*s", (int)kl_split_name(text), text);
+    KL_TRY(kl_options_sweep(text, &s->n, &s->value, err));
+    if (at == NULL) goto out;
+    s->first = at->index;
+    if (at->index >= s->n || s->value[at->index] != at->value)
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "--resume: %.300s is of %s=%.17g, which is not value %d of its sweep, %s",
+                       x->o->resume, s->name, at->value, at->index + 1, text));
+out:
+    return st;
+}
+
+static void label_of(const sweep *s, int i, char label[128])
+{
+    snprintf(label, 128, "%s=%.10g", s->name, s->value[i]);
+}
+
+/* "out.U=0.5.h5" -> "out", from which the names of the other values' files are made. */
+static void find_stem(run *x)
+{
+    char label[128], end[140];
+    label_of(&x->sweep, x->sweep.first, label);
+    snprintf(end, sizeof(end), ".%s.h5", label);
+    snprintf(x->stem, sizeof(x->stem), "%s", x->o->resume);
+    const size_t length = strlen(x->stem), tail = strlen(end);
+    if (length > tail && strcmp(x->stem + length - tail, end) == 0) x->stem[length - tail] = '\0';
+}
+
+/* The file of another value of a resumed sweep; *r NULL: there is none. EINPUT: it is of something else. */
+static kl_status read_other(const run *x, int i, const kl_result *done, char path[1024], kl_result **r,
+                            kl_err *err)
+{
+    kl_status st = KL_OK;
+    char label[128], *text = NULL;
+    kl_runfile_point at = {0};
+    *r = NULL;
+    label_of(&x->sweep, i, label);
+    KL_TRY(labelled(x->stem, label, path, err));
+    if (access(path, F_OK) != 0) return KL_OK;
+    KL_TRY(kl_result_read(path, r, err));
+    KL_TRY(kl_runfile_swept(*r, &text, &at, err));
+    const int same = text != NULL && strcmp(text, x->sweep.text) == 0 && at.value == x->sweep.value[i] &&
+                     (*r)->model_hash == done->model_hash && (*r)->lattice_hash == done->lattice_hash;
+    if (!same)
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "--resume: %.300s is in the way: it is no file of the sweep that is resumed; move it",
+                       path));
+out:
+    kl_free(&text);
+    if (st != KL_OK) kl_result_destroy(r);
+    return st;
+}
+
+/* What is there of a resumed sweep: the values before go into the table, those behind will be replaced. */
+static kl_status look_around(const run *x, const kl_result *done, kl_report_item *item, int *n, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_result *r = NULL;
+    char path[1024], label[128];
+    for (int i = 0; i < x->sweep.n; i++) {
+        if (i == x->sweep.first) continue;
+        KL_TRY(read_other(x, i, done, path, &r, err));
+        label_of(&x->sweep, i, label);
+        if (i < x->sweep.first && r != NULL && r->finished) item[(*n)++] = item_of(r, label, path);
+        kl_result_destroy(&r);
+    }
+out:
+    return st;
+}
+
+/* The run of value i; done: its checkpoint, NULL for none. */
+static kl_status run_value(run *x, int i, kl_state **state, const kl_result *done, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char label[128];
+    label_of(&x->sweep, i, label);
+    KL_TRY(kl_task_set(x->t, x->sweep.name, x->sweep.value[i], err));
+    KL_TRY(choose_path(x, done != NULL ? NULL : label, err));
+    snprintf(x->progress.prefix, sizeof(x->progress.prefix), "%s  ", label);
+    x->progress.have_energy = 0;
+    const kl_runfile_point at = {x->sweep.text, i, x->sweep.value[i]};
+    KL_TRY(run_once(x, state, done, &at, err));
+    if (x->path[0] != '\0') KL_TRY(kl_result_write(x->path, x->go.r, *state, err));
+out:
+    return st;
+}
+
+/* One run for each value, each from the state before; done: the file of the first one, if it is resumed. */
+static kl_status run_values(run *x, kl_state **state, const kl_result *done, int *stopped, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const sweep *const s = &x->sweep;
+    int n = 0, i = s->first;
+    char label[128];
+    kl_report_item *item = NULL;
+    KL_TRY(kl_alloc(&item, s->n, KL_MEM_MISC, err));
+    if (done != NULL) KL_TRY(look_around(x, done, item, &n, err));
+    if (done != NULL && done->finished) {
+        label_of(s, i++, label);
+        item[n++] = item_of(done, label, x->o->resume);
+    }
+    for (; i < s->n && !kl_interrupted() && x->go.unmeasured == KL_OK; i++) {
+        KL_TRY(run_value(x, i, state, done != NULL && !done->finished && i == s->first ? done : NULL, err));
+        if (!x->go.r->finished) break;
+        label_of(s, i, label);
+        item[n++] = item_of(x->go.r, label, x->path);
+    }
+    print_table(x, s->text, n, item, 0);
+    if (x->go.unmeasured != KL_OK) KL_TRY(kl_fail(err, x->go.unmeasured, "%s", x->go.why.text));
+    if (kl_interrupted() && i < s->n) {
+        tell_interrupted(x->go.r != NULL ? x->path : x->o->resume != NULL ? x->o->resume : "");
+        *stopped = 1;
+    }
+out:
+    kl_free(&item);
+    return st;
+}
+
+/* ---------------------------------------------------------------- the command */
+
+static kl_status run_single(run *x, kl_state **state, const kl_result *done, int *stopped, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(choose_path(x, NULL, err));
+    KL_TRY(run_once(x, state, done, NULL, err));
+    kl_err why;
+    const kl_status written = x->path[0] != '\0' ? kl_result_write(x->path, x->go.r, *state, &why) : KL_OK;
+    char path[sizeof(x->path)];
+    memcpy(path, x->path, sizeof(path));
+    if (written != KL_OK) x->path[0] = '\0';
+    print_result(x); /* before a full disk ends it: the energy is there */
+    if (written != KL_OK) KL_TRY(kl_fail(err, written, "%s", why.text));
+    if (x->go.unmeasured != KL_OK) KL_TRY(kl_fail(err, x->go.unmeasured, "%s", x->go.why.text));
+    if (!x->go.r->finished) {
+        tell_interrupted(path);
+        *stopped = 1;
+    }
+out:
+    return st;
+}
+
+/* What the file to resume says, before anything else is looked at. */
+static kl_status take_over(run *x, kl_options *o, kl_result **done, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char *text = NULL;
+    kl_runfile_point at;
+    KL_TRY(kl_result_read(o->resume, done, err));
+    if (kl_edresult_is(*done))
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "--resume: %.300s is of exact diagonalization: kronlat ed --resume %.300s", o->resume,
+                       o->resume));
+    KL_TRY(kl_runfile_swept(*done, &text, &at, err));
+    if (text != NULL) {
+        KL_TRY(plan_sweep(x, text, &at, err));
+        find_stem(x);
+    }
+    if ((*done)->finished && x->sweep.first + 1 >= x->sweep.n)
+        KL_TRY(
+            kl_fail(err, KL_EINPUT,
+                    "--resume: the run in %.300s has finished; to go on from its state with other settings "
+                    "give --start %.300s",
+                    o->resume, o->resume));
+    KL_TRY(kl_runfile_adopt(o, *done, err));
+out:
+    kl_free(&text);
+    return st;
+}
+
+/* What a table of many runs cannot do. */
+static kl_status check_many(const run *x, kl_err *err)
+{
+    const kl_options *const o = x->o;
+    const int nowhere = o->output != NULL && strcmp(o->output, "none") == 0;
+    if ((x->t->scanning || x->sweep.text != NULL) && o->measure.n > 0 && nowhere)
+        return kl_fail(err, KL_EINPUT,
+                       "--measure: a table of many runs tells energies alone, and with --output none nothing "
+                       "would be left of what is measured; give --output FILE");
+    if (x->t->scanning && (o->resume != NULL || kl_dmrgrun_starts_from_file(o)))
+        return kl_fail(err, KL_EINPUT,
+                       "--charge scan starts every sector afresh; it takes no --resume and no --start FILE");
+    return KL_OK;
+}
+
+kl_status kl_dmrgcli_run(kl_options *o, int *stopped, kl_err *err)
+{
+    kl_status st = KL_OK;
+    run x = {.o = o, .started = kl_clock()};
+    x.watch = (kl_watch){.self = &x, .note = on_note, .bond = on_bond, .sweep = on_sweep};
+    kl_state *state = NULL;
+    kl_result *done = NULL;
+    if (o->infinite) {
+        KL_TRY(kl_options_check(o, err));
+        return kl_planrun_growth(o, err);
+    }
+    if (o->resume != NULL) KL_TRY(take_over(&x, o, &done, err));
+    KL_TRY(kl_options_check(o, err));
+    if (o->sweep_parameter != NULL) KL_TRY(plan_sweep(&x, o->sweep_parameter, NULL, err));
+    KL_TRY(kl_dmrgrun_prepare(o, NULL, &x.t, err));
+    KL_TRY(check_many(&x, err));
+    kl_progress_begin(&x.progress, o->verbose, o->nschedule);
+    if (x.t->scanning) {
+        KL_TRY(run_scan(&x, stopped, err));
+        goto out;
+    }
+    KL_TRY(kl_dmrgrun_start(x.t, done, &state, err));
+    if (x.sweep.text != NULL) KL_TRY(run_values(&x, &state, done, stopped, err));
+    else KL_TRY(run_single(&x, &state, done, stopped, err));
+out:
+    kl_dmrgcli_release();
+    kl_free(&x.sweep.text);
+    kl_free(&x.sweep.value);
+    kl_state_destroy(&state);
+    kl_result_destroy(&done);
+    kl_result_destroy(&x.go.r);
+    kl_task_destroy(&x.t);
+    return st;
+}
+
+/* The system is that of the file's own options. */
+kl_status kl_dmrgcli_measure(kl_options *o, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_result *r = NULL;
+    kl_task *t = NULL;
+    kl_state *state = NULL;
+    const double started = kl_clock();
+    int held = -1;
+    if (o->measure.n == 0)
+        return kl_fail(err, KL_EINPUT,
+                       "measure: --measure is missing; `kronlat measure --help' lists what can be measured");
+    held = kl_sealed_hold(o->file); /* or what others measure meanwhile would be lost */
+    if (kl_interrupted())
+        KL_TRY(kl_fail(err, KL_EIO, "%.300s: interrupted while another program had the file", o->file));
+    KL_TRY(kl_result_read(o->file, &r, err));
+    o->command = KL_CMD_DMRG;
+    const kl_text_list asked = o->measure;
+    o->measure = (kl_text_list){0}; /* what was asked of the run is in the file */
+    st = kl_runfile_adopt(o, r, err);
+    for (int i = 0; i < o->measure.n; i++) kl_free(&o->measure.text[i]);
+    kl_free(&o->measure.text);
+    o->measure = asked;
+    if (st != KL_OK) goto out;
+    KL_TRY(kl_task_create(o, 0, &t, err));
+    KL_TRY(kl_dmrgrun_check_measure(t, err));
+    KL_TRY(kl_task_charges(t, err));
+    KL_TRY(kl_result_match(o->file, r, t->model, t->lat, t->params, t->target, 0, err));
+    KL_TRY(kl_result_read_state(o->file, t->terms, &state, err));
+    KL_TRY(kl_task_exec(o, &t->ex, err));
+    KL_TRY(kl_dmrgrun_measure(t, state, 0, r, err));
+    st = kl_result_write(o->file, r, state, err);
+    if (held >= 0) close(held);
+    held = -1;
+    const kl_run_facts facts = {t->ex->name, t->ex->nthread, st == KL_OK ? o->file : NULL,
+                                kl_clock() - started};
+    if (o->json) kl_report_result_json(stdout, r, &facts);
+    else kl_report_result(stdout, r, &facts);
+out:
+    if (held >= 0) close(held);
+    kl_state_destroy(&state);
+    kl_task_destroy(&t);
+    kl_result_destroy(&r);
+    return st;
+}

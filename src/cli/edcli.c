@@ -1,0 +1,224 @@
+/* `kronlat ed' and its plan: progress and reports of runs that run/edrun.h makes. Computes nothing itself.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "cli/edcli.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "cli/edreport.h"
+#include "cli/json.h"
+#include "run/edrun.h"
+
+/* ---------------------------------------------------------------- progress */
+
+typedef struct watcher {
+    int live, verbose, drawn;
+    double last, started;
+} watcher;
+
+static void on_product(void *self, int napply, double energy, double residual)
+{
+    watcher *const w = self;
+    const double now = kl_clock();
+    if ((!w->live || now - w->last <= 0.2) && !w->verbose) return;
+    fprintf(stderr,
+            w->verbose ? "product %d  E %.12f  residual %.1e  %.1f s\n"
+                       : "\rproduct %d  E %.12f  residual %.1e  %.1f s   ",
+            napply, energy, residual, now - w->started);
+    w->drawn = w->live && !w->verbose;
+    w->last = now;
+}
+
+static void clear_line(watcher *w)
+{
+    if (w->drawn) fprintf(stderr, "\r%79s\r", "");
+    w->drawn = 0;
+}
+
+static void on_level(void *self, int step, double change)
+{
+    watcher *const w = self;
+    clear_line(w);
+    if (w->verbose) fprintf(stderr, "level %d  change %.1e  %.1f s\n", step, change, kl_clock() - w->started);
+}
+
+static void on_sample(void *self, const char *charges, int sample, int step)
+{
+    watcher *const w = self;
+    const double now = kl_clock();
+    if (!w->live || now - w->last <= 0.2) return;
+    fprintf(stderr, "\r%s sample %d, step %d  %.1f s   ", charges, sample + 1, step, now - w->started);
+    w->drawn = 1;
+    w->last = now;
+}
+
+static void on_note(void *self, const char *text)
+{
+    clear_line(self);
+    kl_report_note(text);
+}
+
+/* ---------------------------------------------------------------- one run */
+
+static void print_result(const kl_task *t, const kl_result *r, const char *path, const watcher *w)
+{
+    const kl_run_facts facts = {t->ex->name, t->ex->nthread, path, kl_clock() - w->started};
+    if (t->o->json) kl_edreport_json(stdout, r, &facts);
+    else kl_edreport_text(stdout, r, &facts);
+}
+
+static void say_interrupted(const char *path, int kept)
+{
+    char text[1400];
+    if (path == NULL) snprintf(text, sizeof(text), "interrupted; nothing was kept (no --output)");
+    else if (!kept)
+        snprintf(text, sizeof(text), "interrupted; nothing was kept (no checkpoint was written)");
+    else
+        snprintf(text, sizeof(text), "interrupted; go on with: kronlat %s --resume %.1000s",
+                 kl_command_name(KL_CMD_ED), path);
+    kl_report_error(text);
+}
+
+/* All that is asked for in one sector, or of all temperatures. Where the file cannot be written, the report
+   comes all the same. going_on: from a checkpoint. */
+static kl_status run_whole(kl_task *t, const kl_qn *sector, int going_on, watcher *w, const kl_watch *watch,
+                           int *stopped, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_options *const o = t->o;
+    kl_edrun x = {.t = t, .watch = watch, .going_on = going_on};
+    x.path = o->resume != NULL ? o->resume : kl_edrun_writes(o) ? o->output : NULL;
+    st = sector != NULL ? kl_edrun_sector(&x, *sector, err) : kl_edrun_thermal(&x, err);
+    clear_line(w);
+    if (st != KL_OK) goto out;
+    *stopped = x.stopped;
+    if (x.stopped) {
+        say_interrupted(x.path, x.kept);
+        goto out;
+    }
+    st = x.path != NULL ? kl_result_write(x.path, x.r, NULL, err) : KL_OK;
+    print_result(t, x.r, st == KL_OK ? x.path : NULL, w);
+out:
+    kl_edrun_clear(&x);
+    return st;
+}
+
+/* ---------------------------------------------------------------- many sectors */
+
+/* The lowest energies of all; then all that was asked for in the sector of the lowest. */
+static kl_status run_scan(kl_task *t, watcher *w, const kl_watch *watch, int *stopped, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_options *const o = t->o;
+    kl_qn *sector = NULL;
+    int64_t n = 0;
+    kl_edreport_item *item = NULL;
+    kl_edrun x = {.t = t, .watch = watch};
+    int ndone = 0, lowest = 0;
+    char title[512];
+    KL_TRY(kl_task_sectors(t, &n, &sector, err));
+    KL_TRY(kl_alloc(&item, n, KL_MEM_MISC, err));
+    KL_TRY(kl_edrun_check_memory(t, n, sector, err));
+    for (int64_t i = 0; i < n && !*stopped; i++) {
+        kl_edreport_item *const to = &item[ndone];
+        KL_TRY(kl_edrun_energies(&x, sector[i], &to->found, err));
+        kl_ed_result_clear(&to->found);
+        kl_qn_print(t->model, sector[i], to->label, sizeof(to->label));
+        *stopped = to->found.stop == KL_ED_INTERRUPTED;
+        if (*stopped) break;
+        if (to->found.energy[0] < item[lowest].found.energy[0]) lowest = ndone;
+        ndone++;
+    }
+    clear_line(w);
+    snprintf(title, sizeof(title), "%s%s%s%s, %s, all sectors, exact", t->model->name,
+             *t->model->variant ? "(" : "", t->model->variant, *t->model->variant ? ")" : "", t->lat->spec);
+    if (*stopped) kl_report_error("interrupted; the sectors told are done");
+    const int more = !*stopped && (o->measure.n > 0 || o->spectral.n > 0 || kl_edrun_writes(o));
+    if (!(more && o->json)) kl_edreport_table(stdout, title, ndone, item, lowest, o->json);
+    if (more) {
+        t->scanning = 0; /* one sector from here on: so says its checkpoint */
+        KL_TRY(run_whole(t, &sector[lowest], 0, w, watch, stopped, err));
+    }
+out:
+    clear_line(w);
+    kl_free(&item);
+    kl_free(&sector);
+    return st;
+}
+
+/* ---------------------------------------------------------------- commands */
+
+kl_status kl_edcli_run(kl_options *o, int *stopped, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_task *t = NULL;
+    kl_result *done = NULL;
+    watcher w = {.live = isatty(2), .verbose = o->verbose, .started = kl_clock()};
+    const kl_watch watch = {
+        .self = &w, .note = on_note, .product = on_product, .level = on_level, .sample = on_sample};
+    KL_TRY(kl_edrun_open(o, NULL, &t, &done, err));
+    if (o->temperatures != NULL) KL_TRY(run_whole(t, NULL, done != NULL, &w, &watch, stopped, err));
+    else if (t->scanning) KL_TRY(run_scan(t, &w, &watch, stopped, err));
+    else KL_TRY(run_whole(t, &t->target, done != NULL, &w, &watch, stopped, err));
+out:
+    kl_task_destroy(&t);
+    kl_result_destroy(&done);
+    return st;
+}
+
+kl_status kl_edcli_plan(const kl_options *o, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_task *t = NULL;
+    kl_ed_opts opts;
+    kl_ed_plan p;
+    char charges[256], bytes[4][32];
+    KL_TRY(kl_task_create(o, 0, &t, err));
+    KL_TRY(kl_task_charges(t, err));
+    KL_TRY(kl_task_one_sector(t, "a plan is for", err));
+    kl_edrun_opts(t, &opts);
+    const int nthread = kl_task_threads(o);
+    KL_TRY(kl_ed_make_plan(t->terms, t->target, kl_edrun_form(o), &opts, nthread, &p, err));
+    kl_qn_print(t->model, t->target, charges, sizeof charges);
+    if (o->json) {
+        kl_json j = kl_json_begin(stdout);
+        kl_json_open(&j, NULL, '{');
+        kl_json_text(&j, "command", "plan");
+        kl_json_text(&j, "method", "ed");
+        kl_json_text(&j, "model", t->model->name);
+        kl_json_text(&j, "lattice", t->lat->spec);
+        kl_json_text(&j, "charges", charges);
+        kl_json_text(&j, "halves", p.size.flavours ? "flavours" : "sites");
+        kl_json_real(&j, "dimension", p.size.dim);
+        kl_json_real(&j, "left_states", p.size.left);
+        kl_json_real(&j, "right_states", p.size.right);
+        kl_json_real(&j, "vector_bytes", p.vector_bytes);
+        kl_json_int(&j, "vectors", p.nvector);
+        kl_json_real(&j, "table_bytes", p.table_bytes);
+        kl_json_real(&j, "seconds_product", p.seconds_apply);
+        kl_json_close(&j, '}');
+        kl_json_end(&j);
+    } else {
+        printf("%s, %s, %d sites, %s: exact diagonalization\n", t->model->name, t->lat->spec, t->lat->nsite,
+               charges);
+        printf("states       %.15g\n", p.size.dim);
+        printf("halves       %s: %.15g and %.15g states\n",
+               p.size.flavours ? "the two flavours" : "sites before and behind a cut", p.size.left,
+               p.size.right);
+        printf("memory       %s a vector, %d of them; tables about %s; %s in all\n",
+               kl_report_bytes(p.vector_bytes, bytes[0]), p.nvector, kl_report_bytes(p.table_bytes, bytes[1]),
+               kl_report_bytes(p.vector_bytes * p.nvector + p.table_bytes, bytes[2]));
+        if (p.solver == KL_ED_FULL)
+            printf("time         all states by LAPACK, some %.2g s\n",
+                   3.5e-10 * p.size.dim * p.size.dim * p.size.dim);
+        else
+            printf("time         about %.2g s a product with H on %d thread%s; 40 to 250 products for the "
+                   "lowest energy\n",
+                   p.seconds_apply, nthread, nthread == 1 ? "" : "s");
+    }
+out:
+    kl_task_destroy(&t);
+    return st;
+}

@@ -1,0 +1,264 @@
+/* Configuration interaction from options to results: see cirun.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* strsep */
+#endif
+#include "run/cirun.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/prof.h"
+#include "config.h"
+#include "io/sealed.h"
+#include "io/spfile.h"
+#include "run/outputs.h"
+#include "run/task.h"
+#include "sparse/mmfile.h"
+
+/* ---------------------------------------------------------------- what was asked */
+
+static kl_status ask(const kl_options *o, kl_ci_opts *ci, kl_err *err)
+{
+    kl_status st = KL_OK;
+    *ci = (kl_ci_opts){.irrep = -1,
+                       .nroot = o->roots > 0 ? (int)o->roots : 1,
+                       .frozen = (int)o->frozen,
+                       .nelec = (int)o->electrons,
+                       .have_ms2 = o->ms2 != KL_NO_MS2,
+                       .ms2 = o->ms2 != KL_NO_MS2 ? (int)o->ms2 : 0,
+                       .half = o->half,
+                       .tol = o->residual,
+                       .max_basis = (int)o->basis,
+                       .pspace = (int)o->pspace,
+                       .seed = o->seed > 0 ? (uint64_t)o->seed : 1,
+                       .density = o->density};
+    st = kl_ci_parse_space(o->space != NULL ? o->space : "cisd", ci, err);
+    if (st != KL_OK) return kl_fail(err, st, "--space: %s", err->text);
+    if (o->irrep != NULL && strcmp(o->irrep, "all") != 0) ci->irrep = o->irrep[0] - '1';
+    ci->nref = o->reference.n;
+    ci->ref = (const char *const *)o->reference.text;
+    if (o->store != NULL)
+        ci->store = strcmp(o->store, "matrix") == 0   ? KL_CI_MATRIX
+                    : strcmp(o->store, "direct") == 0 ? KL_CI_DIRECT
+                                                      : KL_CI_AUTO;
+    if (o->format != NULL && !kl_spformat_parse(o->format, &ci->format.format))
+        return kl_fail(err, KL_EINPUT, "--format: '%s' is not known", o->format);
+    ci->format.boundary = o->boundary;
+    ci->format.height = o->slice;
+    ci->format.sigma = o->sigma;
+    if (o->boundary > 0 && ci->format.format != KL_SP_HYBRID)
+        return kl_fail(err, KL_EINPUT, "--boundary belongs to --format hybrid");
+    if ((o->slice > 0 || o->sigma > 0) && ci->format.format != KL_SP_SELL && ci->format.format != KL_SP_SELLR)
+        return kl_fail(err, KL_EINPUT, "--slice and --sigma belong to --format sell or sellr");
+    if (o->half && ci->format.format != KL_SP_CSR && ci->format.format != KL_SP_HYBRID)
+        return kl_fail(err, KL_EINPUT, "--half: format %s holds no symmetric halves; csr and hybrid do",
+                       o->format);
+    if (o->basis > 0 && o->basis < ci->nroot + 2)
+        return kl_fail(err, KL_EINPUT, "--basis: %lld was given; %d roots need at least %d",
+                       (long long)o->basis, ci->nroot, ci->nroot + 2);
+    /* where even full spaces are stored */
+    const int device = o->exec != NULL && (strcmp(o->exec, "offload") == 0 || strcmp(o->exec, "cuda") == 0);
+    const int direct = ci->store == KL_CI_DIRECT || (ci->store == KL_CI_AUTO && ci->full && !device);
+    if (direct && (o->matrix != NULL || o->arrays != NULL || o->format != NULL || o->half))
+        return kl_fail(err, KL_EINPUT, "%s: a full space has no stored matrix; add --store matrix",
+                       o->matrix != NULL   ? "--matrix"
+                       : o->arrays != NULL ? "--arrays"
+                       : o->format != NULL ? "--format"
+                                           : "--half");
+    ci->memory_bytes = o->memory > 0 ? (int64_t)(o->memory * 1e9) : 0;
+    return KL_OK;
+}
+
+/* ---------------------------------------------------------------- who is told, and what is written */
+
+static int on_step(void *self, int irrep, int napply, double energy, double residual)
+{
+    const kl_watch *const w = ((const kl_cirun *)self)->watch;
+    if (w != NULL && w->block_product != NULL) w->block_product(w->self, irrep, napply, energy, residual);
+    return kl_interrupted();
+}
+
+static void tell_block(void *self, int irrep, const kl_ci_block *b, int done)
+{
+    const kl_watch *const w = ((const kl_cirun *)self)->watch;
+    if (w != NULL && w->block != NULL) w->block(w->self, irrep, b, done);
+}
+
+static void numbered(char *path, size_t size, const char *name, int n)
+{
+    if (n == 1) snprintf(path, size, "%s", name);
+    else snprintf(path, size, "%s-%d", name, n);
+}
+
+static kl_status write_matrix(void *self, int irrep, const kl_spmat *csr, kl_err *err)
+{
+    kl_cirun *const x = self;
+    char path[1100], comment[200];
+    if (x->o->matrix == NULL) return KL_OK;
+    numbered(path, sizeof(path), x->o->matrix, ++x->nmatrix);
+    snprintf(comment, sizeof(comment), "kronlat %s: %.120s, irrep %d", KL_VERSION, x->record.fcidump, irrep + 1);
+    const kl_status st = kl_mmfile_write(path, csr, comment, err);
+    return st == KL_OK ? st : kl_fail(err, st, "--matrix: %s", err->text);
+}
+
+static kl_status write_arrays(void *self, int irrep, const kl_spmat *m, kl_err *err)
+{
+    kl_cirun *const x = self;
+    char path[1100];
+    (void)irrep;
+    if (x->o->arrays == NULL) return KL_OK;
+    numbered(path, sizeof(path), x->o->arrays, ++x->narrays);
+    const kl_status st = kl_spfile_write(path, m, m->format == KL_SP_HYBRID ? m->width : x->boundary, err);
+    return st == KL_OK ? st : kl_fail(err, st, "--arrays: %s", err->text);
+}
+
+static int is_due(void *self)
+{
+    const kl_cirun *const x = self;
+    return kl_pace_due(&x->pace);
+}
+
+static kl_status keep(void *self, int irrep, int nvec, int64_t n, const double *v, kl_err *err)
+{
+    kl_cirun *const x = self;
+    kl_err why;
+    (void)err;
+    const double start = kl_prof_seconds();
+    kl_pace_done(&x->pace, start,
+                 kl_cifile_write(x->path, &x->record, &(kl_ci_vectors){irrep, nvec, n, v}, &why), &why);
+    return KL_OK;
+}
+
+static kl_status bring_back(void *self, int irrep, int most, int64_t n, int *nvec, double *v, kl_err *err)
+{
+    const kl_cirun *const x = self;
+    *nvec = 0;
+    return x->resumed ? kl_cifile_vectors(x->path, irrep, most, n, nvec, v, err) : KL_OK;
+}
+
+/* Tries whether it can be written, before any work. path NULL: it was not asked for. */
+static kl_status probe(const char *option, const char *path, kl_err *err)
+{
+    const kl_status st = path != NULL ? kl_sealed_probe(path, err) : KL_OK;
+    return st == KL_OK ? st : kl_fail(err, st, "%s: %s", option, err->text);
+}
+
+/* The options as lines, for --resume. */
+static kl_status options_text(const kl_options *o, char **out, kl_err *err)
+{
+    const char *name, *value;
+    char number[40];
+    size_t length = 1;
+    for (int i = 0; kl_options_given(o, i, &name, &value, number); i++)
+        length += strlen(name) + strlen(value) + 2;
+    const kl_status st = kl_alloc(out, (int64_t)length, KL_MEM_MISC, err);
+    if (st != KL_OK) return st;
+    char *p = *out;
+    for (int i = 0; kl_options_given(o, i, &name, &value, number); i++)
+        p += sprintf(p, "%s=%s\n", name, value);
+    return KL_OK;
+}
+
+/* What the file says, where the command line says nothing. */
+static kl_status adopt(kl_options *o, const kl_ci_record *c, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char *copy = kl_strdup(c->options);
+    if (copy == NULL) return kl_fail(err, KL_ENOMEM, "no memory for the options in %.300s", o->resume);
+    char *rest = copy;
+    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
+        char *const equals = strchr(line, '=');
+        if (equals == NULL) continue;
+        *equals = '\0';
+        if (strcmp(line, "output") != 0 && strcmp(line, "resume") != 0 && !kl_options_foreign(o, line))
+            KL_TRY(kl_options_set(o, o->resume, line, equals + 1, err));
+    }
+    if (o->file == NULL) KL_TRY(kl_options_set(o, o->resume, "fcidump", c->fcidump, err));
+out:
+    kl_free(&copy);
+    return st;
+}
+
+static kl_status fill_record(const kl_options *o, kl_ci_record *c, kl_err *err)
+{
+    c->program = kl_strdup(KL_VERSION);
+    c->command_line = kl_strdup(o->command_line);
+    c->fcidump = kl_strdup(o->file);
+    c->space = kl_strdup(o->space != NULL ? o->space : "cisd");
+    if (c->program == NULL || c->command_line == NULL || c->fcidump == NULL || c->space == NULL)
+        return kl_fail(err, KL_ENOMEM, "no memory for the result");
+    return options_text(o, &c->options, err);
+}
+
+/* ---------------------------------------------------------------- the run */
+
+kl_status kl_cirun_open(kl_options *o, kl_cirun *x, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_ci_record done = {0};
+    *x = (kl_cirun){.o = o, .pace = kl_pace_begin(o->checkpoint_every, NULL)};
+    if (o->resume != NULL) {
+        KL_TRY(kl_cifile_read(o->resume, &done, err));
+        if (done.finished)
+            KL_TRY(kl_fail(err, KL_EINPUT, "--resume: the run in %.300s has finished", o->resume));
+        KL_TRY(adopt(o, &done, err));
+        snprintf(x->begun, sizeof x->begun, "%s", done.integrals);
+    }
+    KL_TRY(kl_options_check(o, err));
+    KL_TRY(ask(o, &x->opts, err));
+    KL_TRY(kl_outputs_check(o, NULL, err));
+    x->path = o->resume != NULL                                     ? o->resume
+              : o->output != NULL && strcmp(o->output, "none") != 0 ? o->output
+                                                                    : NULL;
+    x->resumed = x->pace.kept = o->resume != NULL;
+    x->boundary = o->boundary;
+out:
+    kl_cifile_clear(&done);
+    return st;
+}
+
+kl_status kl_cirun_begin(kl_cirun *x, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_options *const o = x->o;
+    KL_TRY(probe("--matrix", o->matrix, err));
+    KL_TRY(probe("--arrays", o->arrays, err));
+    if (x->path != NULL) KL_TRY(kl_sealed_probe(x->path, err));
+    KL_TRY(fill_record(o, &x->record, err));
+    snprintf(x->record.integrals, sizeof(x->record.integrals), "%016llx",
+             (unsigned long long)kl_fcidump_hash(x->integrals));
+    if (x->begun[0] != '\0' && strcmp(x->begun, x->record.integrals) != 0)
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "--resume: the integrals in %.300s are not those that %.300s was begun with", o->file,
+                       o->resume));
+    KL_TRY(kl_task_exec(o, &x->ex, err));
+    x->opts.nthread = x->ex->nthread;
+out:
+    return st;
+}
+
+kl_status kl_cirun_go(kl_cirun *x, kl_err *err)
+{
+    kl_ci_result r;
+    kl_ci_monitor monitor = {
+        .self = x, .block = tell_block, .matrix = write_matrix, .stored = write_arrays, .step = on_step};
+    if (x->path != NULL) {
+        monitor.due = is_due;
+        monitor.save = keep;
+        monitor.load = bring_back;
+    }
+    x->pace.watch = x->watch;
+    const kl_status st = kl_ci_run(x->integrals, x->ex, &x->opts, &monitor, &r, err);
+    if (st != KL_OK) return st;
+    x->record.r = r;
+    x->record.finished = !r.stopped;
+    return KL_OK;
+}
+
+void kl_cirun_clear(kl_cirun *x)
+{
+    kl_cifile_clear(&x->record);
+    kl_exec_close(&x->ex);
+}

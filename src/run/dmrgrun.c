@@ -1,0 +1,214 @@
+/* One run of DMRG from options to a result: see dmrgrun.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "run/dmrgrun.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/prof.h"
+#include "config.h"
+#include "run/edresult.h"
+#include "run/outputs.h"
+#include "run/request.h"
+#include "run/runfile.h"
+#include "run/venue.h"
+
+int kl_dmrgrun_starts_from_file(const kl_options *o)
+{
+    return o->start != NULL && strcmp(o->start, "neel") != 0 && strncmp(o->start, "product:", 8) != 0;
+}
+
+int kl_dmrgrun_manifold(const kl_dmrg_result *d)
+{
+    const double near = fmax(2 * d->error_estimate, 64 * DBL_EPSILON * fabs(d->energy[0]));
+    int n = 1;
+    while (n < d->nstate && d->energy[n] - d->energy[0] <= near) n++;
+    return n;
+}
+
+/* ---------------------------------------------------------------- before the run */
+
+kl_status kl_dmrgrun_check_measure(const kl_task *t, kl_err *err)
+{
+    for (int i = 0; i < t->o->measure.n; i++) {
+        const kl_status st = kl_request_check(t->o->measure.text[i], t->model, t->lat, err);
+        if (st != KL_OK) return st;
+    }
+    return KL_OK;
+}
+
+static kl_status read_done(kl_options *o, kl_result **done, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_result_read(o->resume, done, err));
+    if (kl_edresult_is(*done))
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "--resume: %.300s is of exact diagonalization: kronlat ed --resume %.300s", o->resume,
+                       o->resume));
+    if ((*done)->finished)
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "--resume: the run in %.300s has finished; to go on from its state with other "
+                       "settings give --start %.300s",
+                       o->resume, o->resume));
+    KL_TRY(kl_runfile_adopt(o, *done, err));
+out:
+    return st;
+}
+
+kl_status kl_dmrgrun_prepare(const kl_options *o, const kl_task_given *given, kl_task **t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    *t = NULL;
+    KL_TRY(kl_options_check(o, err));
+    KL_TRY(kl_outputs_check(o, NULL, err));
+    KL_TRY(kl_task_create_given(o, given, t, err));
+    KL_TRY(kl_dmrgrun_check_measure(*t, err));
+    KL_TRY(kl_task_charges(*t, err));
+    KL_TRY(kl_task_settle(*t, err));
+out:
+    if (st != KL_OK) kl_task_destroy(t);
+    return st;
+}
+
+kl_status kl_dmrgrun_open(kl_options *o, const kl_task_given *given, kl_task **t, kl_result **done,
+                          kl_err *err)
+{
+    kl_status st = KL_OK;
+    *t = NULL;
+    *done = NULL;
+    if (o->resume != NULL) KL_TRY(read_done(o, done, err));
+    KL_TRY(kl_dmrgrun_prepare(o, given, t, err));
+out:
+    if (st != KL_OK) kl_result_destroy(done);
+    return st;
+}
+
+kl_status kl_dmrgrun_start(kl_task *t, const kl_result *done, kl_state **state, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_options *const o = t->o;
+    const kl_request_scene scene = {t->terms, t->lat, t->params, t->ex};
+    kl_result *from = NULL;
+    KL_TRY(kl_task_aim(t, t->target, err));
+    for (int i = 0; i < o->measure.n; i++)
+        KL_TRY(kl_request_check_other(&scene, o->measure.text[i], t->target, err));
+    if (done != NULL) {
+        KL_TRY(kl_result_match(o->resume, done, t->model, t->lat, t->params, t->target, 1, err));
+        if (!done->finished && o->nschedule > 0 && done->sweep_done >= o->nschedule)
+            KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s is past the %d sweeps of the schedule",
+                           o->resume, o->nschedule));
+        KL_TRY(kl_result_read_state(o->resume, t->terms, state, err));
+        if ((*state)->nstate < t->dmrg.nstate)
+            KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s holds %d states, --states asks for %d",
+                           o->resume, (*state)->nstate, t->dmrg.nstate));
+    } else if (kl_dmrgrun_starts_from_file(o)) {
+        KL_TRY(kl_result_read(o->start, &from, err));
+        KL_TRY(kl_result_match(o->start, from, t->model, t->lat, t->params, t->target, 0, err));
+        KL_TRY(kl_result_read_state(o->start, t->terms, state, err));
+    }
+out:
+    kl_result_destroy(&from);
+    return st;
+}
+
+/* ---------------------------------------------------------------- the run */
+
+static int asked_to_stop(void *self)
+{
+    (void)self;
+    return kl_interrupted();
+}
+
+static int checkpoint_due(void *self)
+{
+    const kl_dmrgrun *const x = self;
+    return kl_pace_due(&x->pace);
+}
+
+static void on_step(void *self, const kl_dmrg_step *step)
+{
+    const kl_watch *const w = ((const kl_dmrgrun *)self)->watch;
+    if (w != NULL && w->bond != NULL) w->bond(w->self, step);
+}
+
+static void on_sweep(void *self, const kl_dmrg_row *row, int nrow)
+{
+    const kl_watch *const w = ((const kl_dmrgrun *)self)->watch;
+    if (w != NULL && w->sweep != NULL) w->sweep(w->self, row, nrow);
+}
+
+/* Sweep ends come thick in small runs: those within a second of the last file are left out, and lose no more
+   than that second. */
+static kl_status on_checkpoint(void *self, const kl_state *state, const kl_dmrg_row *row, int nrow,
+                               int direction, kl_err *err)
+{
+    kl_dmrgrun *const x = self;
+    (void)err;
+    const double start = kl_prof_seconds();
+    if (start - x->pace.last < fmin(1.0, x->pace.every)) return KL_OK;
+    x->r->sweep_done = nrow - (direction != 0);
+    x->r->dmrg.direction = direction;
+    kl_err why;
+    kl_status st = kl_result_set_rows(x->r, nrow, row, x->t->dmrg.nstate, &why);
+    if (st == KL_OK) st = kl_result_write(x->path, x->r, state, &why);
+    kl_pace_done(&x->pace, start, st, &why);
+    return KL_OK;
+}
+
+kl_status kl_dmrgrun_measure(const kl_task *t, const kl_state *state, int after_run, kl_result *r,
+                             kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_options *const o = t->o;
+    const char **text = NULL, *standard[KL_REQUEST_STANDARD];
+    const int nstandard = after_run ? kl_request_standard(t->model, standard) : 0;
+    int n = 0;
+    KL_TRY(kl_alloc(&text, o->measure.n + nstandard, KL_MEM_MISC, err));
+    for (; n < o->measure.n; n++) text[n] = o->measure.text[n];
+    for (int i = 0; i < nstandard; i++) {
+        int asked = 0;
+        for (int k = 0; k < o->measure.n; k++) asked |= !strcmp(o->measure.text[k], standard[i]);
+        if (!asked) text[n++] = standard[i];
+    }
+    const kl_request_scene scene = {t->terms, t->lat, t->params, t->venue ? kl_venue_last(t->venue) : t->ex};
+    KL_TRY(kl_request_run(&scene, n, text, state, kl_dmrgrun_manifold(&r->dmrg), r, err));
+out:
+    kl_free(&text);
+    return st;
+}
+
+kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char *text = NULL;
+    kl_dmrg_result found = {0};
+    kl_task *const t = x->t;
+    const int keeps = x->path != NULL && x->path[0] != '\0';
+    const kl_dmrg_monitor monitor = {.self = x,
+                                     .step = on_step,
+                                     .sweep = on_sweep,
+                                     .interrupted = asked_to_stop,
+                                     .checkpoint = keeps ? on_checkpoint : NULL,
+                                     .due = keeps ? checkpoint_due : NULL};
+    x->unmeasured = KL_OK;
+    kl_result_destroy(&x->r);
+    KL_TRY(kl_runfile_options(t->o, t, x->at, &text, err));
+    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->dmrg.target, t->dmrg.seed, KL_VERSION,
+                            t->o->command_line, text, &x->r, err));
+    t->dmrg.ndone = x->done != NULL ? x->done->sweep_done : 0;
+    t->dmrg.direction = x->done != NULL ? x->done->dmrg.direction : 0;
+    t->dmrg.done = x->done != NULL ? x->done->dmrg.row : NULL;
+    x->pace = kl_pace_begin(t->o->checkpoint_every, x->watch);
+    KL_TRY(kl_dmrg_run(t->terms, t->ex, &t->dmrg, &monitor, state, &found, err));
+    KL_TRY(kl_result_set_dmrg(x->r, &found, err));
+    x->r->finished = found.stop != KL_STOP_INTERRUPTED;
+    /* the row of a broken sweep stands in the table */
+    x->r->sweep_done = found.nrow - (found.direction != 0);
+    if (x->r->finished) x->unmeasured = kl_dmrgrun_measure(t, *state, 1, x->r, &x->why);
+out:
+    kl_dmrg_result_clear(&found);
+    kl_free(&text);
+    return st;
+}

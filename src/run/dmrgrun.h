@@ -1,0 +1,50 @@
+/* A run of DMRG as options ask for it: what it starts from, its checkpoints, what is measured behind it.
+   Prints nothing; writes checkpoints, and leaves the result to the caller.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_DMRGRUN_H
+#define KL_DMRGRUN_H
+#include "run/pace.h"
+#include "run/runfile.h"
+
+/* Reads what --resume names, whose options o takes over where it has none of its own; checks everything that
+   can be checked before work begins; makes the task, its executor opened. given: as for kl_task_create. *done:
+   the part of the run that is done, NULL without --resume. */
+kl_status kl_dmrgrun_open(kl_options *o, const kl_task_given *given, kl_task **t, kl_result **done,
+                          kl_err *err) KL_MUST_CHECK;
+
+/* For the one sector t->target: aims at it, and reads the state to go on from (--resume, --start FILE); *state
+   NULL: there is none. */
+kl_status kl_dmrgrun_start(kl_task *t, const kl_result *done, kl_state **state, kl_err *err) KL_MUST_CHECK;
+
+/* The same for options that are complete, without --resume. */
+kl_status kl_dmrgrun_prepare(const kl_options *o, const kl_task_given *given, kl_task **t,
+                             kl_err *err) KL_MUST_CHECK;
+
+typedef struct kl_dmrgrun {
+    kl_task *t;            /* borrowed, as are those below */
+    const kl_watch *watch; /* NULL: nobody is told */
+    const char *path;      /* of checkpoints; NULL or "": none */
+    const kl_result *done; /* NULL, or the part that is done */
+    const kl_runfile_point *at; /* NULL, or the value of a sweep that this run is of */
+    kl_result *r;         /* what is found, the caller's to destroy */
+    kl_status unmeasured; /* KL_OK, or why what --measure asks for is missing: the run itself is kept */
+    kl_err why;
+    kl_pace pace;
+} kl_dmrgrun;
+
+/* *state in: the start or NULL; out: what was found. x->r is not finished where kl_interrupted said yes. */
+kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err) KL_MUST_CHECK;
+
+/* EINPUT where model or lattice has not what --measure asks for. */
+kl_status kl_dmrgrun_check_measure(const kl_task *t, kl_err *err) KL_MUST_CHECK;
+/* Measures what --measure asks for, and after a run what is told in any case; adds it to r. */
+kl_status kl_dmrgrun_measure(const kl_task *t, const kl_state *state, int after_run, kl_result *r,
+                             kl_err *err) KL_MUST_CHECK;
+
+/* 1: --start names a result file. */
+int kl_dmrgrun_starts_from_file(const kl_options *o);
+
+/* How many of the lowest energies cannot be told apart: at least 1. */
+int kl_dmrgrun_manifold(const kl_dmrg_result *d);
+
+#endif

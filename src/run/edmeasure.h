@@ -1,0 +1,27 @@
+/* Measurements on states of exact diagonalization, as a user asks for them.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_EDMEASURE_H
+#define KL_EDMEASURE_H
+#include "ed/ed.h"
+#include "run/task.h"
+
+typedef struct kl_ed_measured {
+    char name[160], note[160]; /* "local/Sz" */
+    int rank;
+    int64_t shape[3], n;
+    double *value;             /* [n] by lattice sites */
+} kl_ed_measured;
+
+/* "A", "local(A)", "corr(A,B)", "connected(A,B)", "structure(A,B)", "entropy"; A and B operators of the
+   model, or sums and products of them on a site that its tables have (n_up*n_dn), that conserve the charges
+   together. EINPUT for anything else. */
+kl_status kl_edmeasure_check(const kl_task *t, int n, char *const *text, kl_err *err) KL_MUST_CHECK;
+
+/* On every state; of a whole multiplet the lowest state's values are followed by the mean over it
+   ("manifold/local/Sz"), which no choice of basis changes. */
+kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result *r, kl_dptr x, int64_t ldx,
+                           int n, char *const *text, kl_ed_measured **out, int *nout,
+                           kl_err *err) KL_MUST_CHECK;
+void kl_edmeasure_free(kl_ed_measured **m, int n);
+
+#endif

@@ -1,0 +1,394 @@
+/* Exact diagonalization from options to results: see edrun.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "run/edrun.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "config.h"
+#include "io/sealed.h"
+#include "run/edmeasure.h"
+#include "run/edprobe.h"
+#include "run/edresult.h"
+#include "run/outputs.h"
+#include "run/runfile.h"
+
+kl_halves_form kl_edrun_form(const kl_options *o)
+{
+    return o->form == NULL || strcmp(o->form, "auto") == 0 ? KL_HALVES_AUTO
+           : strcmp(o->form, "sites") == 0                 ? KL_HALVES_SITES
+                                                           : KL_HALVES_FLAVOURS;
+}
+
+void kl_edrun_opts(const kl_task *t, kl_ed_opts *out)
+{
+    const kl_options *const o = t->o;
+    *out = (kl_ed_opts){.nstate = o->states > 0 ? (int)o->states : 1,
+                        .accuracy = o->accuracy > 0 ? o->accuracy : 1e-10,
+                        .max_basis = (int)o->basis,
+                        .max_apply = o->max_products > 0 ? (int)o->max_products : 2000,
+                        .seed = t->dmrg.seed,
+                        .want_vectors = o->measure.n > 0 || o->spectral.n > 0};
+    for (int s = KL_ED_LANCZOS; s <= KL_ED_FULL; s++)
+        if (o->solver != NULL && strcmp(o->solver, kl_ed_solver_name[s]) == 0) out->solver = (kl_ed_solver)s;
+    out->neumann = (int)o->neumann_order;
+    for (int p = KL_ED_DIAGONAL; p <= KL_ED_BARE; p++)
+        if (o->precondition != NULL && strcmp(o->precondition, kl_ed_precondition_name[p]) == 0)
+            out->precondition = (kl_ed_precondition)p;
+}
+
+int kl_edrun_writes(const kl_options *o) { return o->output != NULL && strcmp(o->output, "none") != 0; }
+
+/* ---------------------------------------------------------------- who is told */
+
+static int on_step(void *self, int napply, double energy, double residual)
+{
+    kl_edrun *const x = self;
+    x->seen[0] = napply;
+    x->seen[1] = energy;
+    x->seen[2] = residual;
+    if (x->watch != NULL && x->watch->product != NULL)
+        x->watch->product(x->watch->self, napply, energy, residual);
+    return kl_interrupted();
+}
+
+static int on_level(void *self, int level, double change)
+{
+    const kl_watch *const w = ((const kl_edrun *)self)->watch;
+    if (w != NULL && w->level != NULL) w->level(w->self, level, change);
+    return kl_interrupted();
+}
+
+/* ---------------------------------------------------------------- one sector */
+
+/* Before anything large is allocated. What a device has is the executor's to say. */
+static kl_status check_memory(const kl_task *t, kl_qn target, const kl_ed_opts *opts, kl_err *err)
+{
+    kl_ed_plan p;
+    char a[32], b[32], c[32], charges[256];
+    const kl_status st =
+        kl_ed_make_plan(t->terms, target, kl_edrun_form(t->o), opts, t->ex->nthread, &p, err);
+    const double need = p.vector_bytes * p.nvector + p.table_bytes;
+    if (st != KL_OK || t->ex->space != KL_SPACE_HOST || need <= kl_mem_machine_bytes()) return st;
+    return kl_fail(err, KL_ENOMEM,
+                   "the sector %s of %s has %.15g states: %d vectors of %s need %s, and this machine has %s; "
+                   "no symmetry of the lattice is used to make sectors smaller",
+                   kl_qn_print(t->model, target, charges, sizeof charges), t->lat->spec, p.size.dim,
+                   p.nvector, kl_mem_text(p.vector_bytes, a), kl_mem_text(need, b),
+                   kl_mem_text(kl_mem_machine_bytes(), c));
+}
+
+/* Asked for by name: a scan takes all that a small sector has. */
+static kl_status check_states(const kl_task *t, kl_qn target, kl_err *err)
+{
+    kl_ed_opts opts;
+    kl_ed_plan p;
+    char charges[256];
+    kl_edrun_opts(t, &opts);
+    const kl_status st =
+        kl_ed_make_plan(t->terms, target, kl_edrun_form(t->o), &opts, t->ex->nthread, &p, err);
+    if (st != KL_OK || (double)opts.nstate <= p.size.dim) return st;
+    kl_qn_print(t->model, target, charges, sizeof charges);
+    return kl_fail(err, KL_EINPUT, "--states: %d states are asked for, but the sector%s%s has only %.15g",
+                   opts.nstate, charges[0] != '\0' ? " " : "", charges, p.size.dim);
+}
+
+kl_status kl_edrun_operator(const kl_task *t, kl_qn target, const kl_ed_opts *opts, kl_ed **ed, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_options *const o = t->o;
+    KL_TRY(check_memory(t, target, opts, err));
+    KL_TRY(kl_ed_create(t->terms, target, kl_edrun_form(o), t->ex, ed, err));
+    if (o->store != NULL && strcmp(o->store, "matrix") == 0) {
+        kl_spopts format = {
+            .format = KL_SP_CSR, .boundary = o->boundary, .height = o->slice, .sigma = o->sigma};
+        if (o->format != NULL) (void)kl_spformat_parse(o->format, &format.format);
+        KL_TRY(kl_ed_store(*ed, &format, o->half,
+                           o->memory > 0 ? 1e9 * o->memory : 0.5 * kl_mem_machine_bytes(), err));
+    }
+out:
+    if (st != KL_OK) kl_ed_destroy(ed);
+    return st;
+}
+
+/* r anew, for the sector of ed; options: of the command line. */
+static kl_status make_result(const kl_task *t, const kl_ed *ed, const kl_ed_result *found,
+                             const char *options, kl_result **r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_result_destroy(r);
+    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->dmrg.target, t->dmrg.seed, KL_VERSION,
+                            t->o->command_line, options, r, err));
+    KL_TRY(kl_edresult_add(*r, ed, found, err));
+out:
+    return st;
+}
+
+/* What is under way goes on as it was begun. */
+static kl_status refuse_typed(const kl_options *o, const char *const *names, const char *under_way,
+                              kl_err *err)
+{
+    const char *const name = kl_options_typed(o, names);
+    return name == NULL
+               ? KL_OK
+               : kl_fail(err, KL_EINPUT,
+                         "--resume: %.300s holds %s under way, which --%s cannot change; leave it out",
+                         o->resume, under_way, name);
+}
+
+/* The states of a sector, and what is measured on them; a run that goes on may have them already. */
+static kl_status find_states(const kl_task *t, kl_ed *ed, kl_ed_opts *opts, const char *options, kl_edrun *w,
+                             kl_edkeep *keep, kl_ed_result *found, kl_dptr *x, int64_t *ld, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_options *const o = t->o;
+    kl_ed_measured *m = NULL;
+    int nmeasured = 0;
+    if (keep->stage == KL_EDSTAGE_SPECTRA) {
+        KL_TRY(refuse_typed(o,
+                            (const char *const[]){"spectral", "broadening", "frequencies", "measure", "steps",
+                                                  "states", "accuracy", "solver", NULL},
+                            "spectral functions", err));
+        KL_TRY(kl_edkeep_vectors(keep, 0, err));
+        KL_TRY(kl_edprobe_states(keep, ed, found, x, ld, err));
+        return kl_result_read(keep->path, &keep->r, err);
+    }
+    if (keep->number) KL_TRY(kl_edkeep_vectors(keep, ed->op.n, err));
+    KL_TRY(make_result(t, ed,
+                       &(kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .stop = KL_ED_INTERRUPTED},
+                       options, &keep->r, err));
+    keep->seen = w->seen;
+    if (keep->path) opts->keeper = &keep->keeper;
+    KL_TRY(kl_ed_run(ed, opts, opts->want_vectors ? x : NULL, ld, found, err));
+    keep->seen = NULL;
+    keep->stage = KL_EDSTAGE_SPECTRA;
+    keep->keeper.from = NULL;
+    if (found->stop == KL_ED_INTERRUPTED) return KL_OK;
+    KL_TRY(make_result(t, ed, found, options, &keep->r, err)); /* without what a checkpoint said */
+    KL_TRY(kl_edmeasure_run(t, ed, found, *x, *ld, o->measure.n, o->measure.text, &m, &nmeasured, err));
+    for (int i = 0; i < nmeasured; i++)
+        KL_TRY(kl_result_add(keep->r, m[i].name, m[i].note, m[i].rank, m[i].shape, m[i].value, err));
+out:
+    kl_edmeasure_free(&m, nmeasured);
+    return st;
+}
+
+kl_status kl_edrun_sector(kl_edrun *x, kl_qn target, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_task *const t = x->t;
+    kl_edkeep keep;
+    kl_ed_opts opts;
+    kl_ed_result found = {0};
+    char *options = NULL;
+    kl_edkeep_open(&keep, t->ex, x->path, t->o->checkpoint_every, x->watch);
+    keep.pace.kept = x->going_on;
+    kl_edrun_opts(t, &opts);
+    opts.want_vectors |= x->want_vectors;
+    opts.self = x;
+    opts.step = on_step;
+    t->dmrg.target = target;
+    KL_TRY(kl_edrun_operator(t, target, &opts, &x->ed, err));
+    keep.n = x->ed->op.n;
+    if (x->going_on) KL_TRY(kl_edkeep_read(&keep, err));
+    KL_TRY(kl_runfile_options(t->o, t, NULL, &options, err));
+    KL_TRY(find_states(t, x->ed, &opts, options, x, &keep, &found, &x->x, &x->ldx, err));
+    x->stopped = found.stop == KL_ED_INTERRUPTED;
+    if (!x->stopped) {
+        const kl_edprobe_opts probes = {.keep = keep.path ? &keep : NULL, .self = x, .step = on_level};
+        KL_TRY(kl_edprobe_run(t, x->ed, &found, x->x, x->ldx, &probes, keep.r, &x->stopped, err));
+    }
+    keep.r->finished = !x->stopped;
+    x->r = keep.r;
+    keep.r = NULL;
+out:
+    x->kept = keep.pace.kept;
+    kl_edkeep_close(&keep);
+    kl_result_destroy(&keep.r);
+    kl_free(&options);
+    kl_ed_result_clear(&found);
+    if (st != KL_OK) kl_edrun_clear(x);
+    else if (!x->want_vectors) {
+        if (x->x.addr) t->ex->vt.release(t->ex, &x->x);
+        kl_ed_destroy(&x->ed);
+    }
+    return st;
+}
+
+void kl_edrun_clear(kl_edrun *x)
+{
+    if (x->x.addr) x->t->ex->vt.release(x->t->ex, &x->x);
+    kl_ed_destroy(&x->ed);
+    kl_result_destroy(&x->r);
+}
+
+/* ---------------------------------------------------------------- many sectors */
+
+kl_status kl_edrun_check_memory(const kl_task *t, int64_t n, const kl_qn *sector, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_ed_opts opts;
+    kl_edrun_opts(t, &opts);
+    opts.want_vectors = 0;
+    for (int64_t i = 0; i < n && st == KL_OK; i++) st = check_memory(t, sector[i], &opts, err);
+    return st;
+}
+
+kl_status kl_edrun_energies(kl_edrun *x, kl_qn target, kl_ed_result *found, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_ed *ed = NULL;
+    kl_ed_opts opts;
+    kl_edrun_opts(x->t, &opts);
+    opts.self = x;
+    opts.step = on_step;
+    opts.want_vectors = 0;
+    KL_TRY(kl_edrun_operator(x->t, target, &opts, &ed, err));
+    KL_TRY(kl_ed_run(ed, &opts, NULL, NULL, found, err));
+out:
+    kl_ed_destroy(&ed);
+    return st;
+}
+
+/* ---------------------------------------------------------------- thermodynamics */
+
+typedef struct sampling { /* of one sector */
+    const kl_edrun *x;
+    char charges[160];
+} sampling;
+
+static int on_sample(void *self, int sample, int step)
+{
+    const sampling *const s = self;
+    const kl_watch *const w = s->x->watch;
+    if (w != NULL && w->sample != NULL) w->sample(w->self, s->charges, sample, step);
+    return kl_interrupted();
+}
+
+kl_status kl_edrun_thermal(kl_edrun *x, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_task *const t = x->t;
+    sampling watched = {.x = x};
+    const kl_options *const o = t->o;
+    kl_qn *sector = NULL;
+    kl_ed *ed = NULL;
+    kl_thermal *sum = NULL;
+    kl_thermal_row *row = NULL;
+    char *options = NULL;
+    double *temperature = NULL;
+    int64_t n = 0;
+    int ntemperature = 0;
+    kl_edkeep keep;
+    kl_thermal_opts opts = {.nsample = o->samples > 0 ? (int)o->samples : 20,
+                            .nstep = (int)o->steps,
+                            .seed = t->dmrg.seed,
+                            .self = &watched,
+                            .step = on_sample};
+    const kl_ed_opts three = {.solver = KL_ED_LANCZOS, .nstate = 1};
+    kl_edkeep_open(&keep, t->ex, x->path, o->checkpoint_every, x->watch);
+    keep.pace.kept = x->going_on;
+    KL_TRY(kl_options_values("--temperatures", o->temperatures, &ntemperature, &temperature, err));
+    for (int i = 0; i < ntemperature; i++)
+        if (!(temperature[i] > 0.0))
+            KL_TRY(kl_fail(err, KL_EINPUT, "--temperatures: %g; every temperature has to be above 0",
+                           temperature[i]));
+    if (t->scanning) KL_TRY(kl_task_sectors(t, &n, &sector, err));
+    else {
+        KL_TRY(kl_alloc(&sector, 1, KL_MEM_MISC, err));
+        sector[0] = t->target;
+        n = 1;
+    }
+    for (int64_t i = 0; i < n; i++) KL_TRY(check_memory(t, sector[i], &three, err));
+    t->dmrg.target = t->target;
+    KL_TRY(kl_runfile_options(o, t, NULL, &options, err));
+    if (x->going_on) {
+        KL_TRY(kl_edkeep_read(&keep, err));
+        if (keep.stage != KL_EDSTAGE_THERMAL)
+            KL_TRY(kl_fail(err, KL_EINPUT,
+                           "--resume: %.300s holds no thermodynamics under way; leave --temperatures out",
+                           keep.path));
+        KL_TRY(refuse_typed(o, (const char *const[]){"charge", "samples", "steps", "seed", NULL},
+                            "thermodynamics", err));
+        keep.keeper.from = &keep.from; /* its numbers; the vectors when the sector is there */
+    }
+    keep.stage = KL_EDSTAGE_THERMAL;
+    if (keep.path) opts.keeper = &keep.keeper;
+    KL_TRY(kl_thermal_create(t->model, &opts, &sum, err));
+    for (int64_t i = kl_thermal_about(sum).nsector; i < n && !x->stopped; i++) {
+        kl_qn_print(t->model, sector[i], watched.charges, sizeof(watched.charges));
+        KL_TRY(kl_edrun_operator(t, sector[i], &three, &ed, err));
+        keep.n = ed->op.n;
+        if (keep.keeper.from) KL_TRY(kl_edkeep_vectors(&keep, ed->op.n, err));
+        KL_TRY(make_result(t, ed,
+                           &(kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .stop = KL_ED_INTERRUPTED},
+                           options, &keep.r, err));
+        for (int c = t->model->ncharge - 1; c >= 0; c--)
+            if (t->scan[c]) kl_result_drop_charge(keep.r, c);
+        KL_TRY(kl_thermal_add(sum, ed, &x->stopped, err));
+        kl_edkeep_close(&keep);
+        kl_ed_destroy(&ed);
+    }
+    if (x->stopped) goto out;
+    KL_TRY(kl_alloc(&row, ntemperature, KL_MEM_MISC, err));
+    for (int i = 0; i < ntemperature; i++) KL_TRY(kl_thermal_evaluate(sum, temperature[i], &row[i], err));
+    const kl_thermal_facts facts = kl_thermal_about(sum);
+    kl_result_destroy(&keep.r);
+    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->target, t->dmrg.seed, KL_VERSION, o->command_line,
+                            options, &keep.r, err));
+    KL_TRY(kl_edresult_add_thermal(keep.r, t->model, t->scan, opts.nsample, &facts, ntemperature, row, err));
+out:
+    x->kept = keep.pace.kept;
+    if (st == KL_OK) {
+        x->r = keep.r;
+        keep.r = NULL;
+    }
+    kl_edkeep_close(&keep);
+    kl_result_destroy(&keep.r);
+    kl_free(&options);
+    kl_free(&row);
+    kl_thermal_destroy(&sum);
+    kl_ed_destroy(&ed);
+    kl_free(&temperature);
+    kl_free(&sector);
+    return st;
+}
+
+/* ---------------------------------------------------------------- before a run */
+
+kl_status kl_edrun_open(kl_options *o, const kl_task_given *given, kl_task **t, kl_result **done, kl_err *err)
+{
+    kl_status st = KL_OK;
+    *t = NULL;
+    *done = NULL;
+    if (o->resume != NULL) {
+        KL_TRY(kl_result_read(o->resume, done, err));
+        if (!kl_edresult_is(*done))
+            KL_TRY(kl_fail(
+                err, KL_EINPUT,
+                "--resume: %.300s is not of exact diagonalization; `kronlat dmrg --resume' goes on with it",
+                o->resume));
+        if ((*done)->finished)
+            KL_TRY(kl_fail(err, KL_EINPUT, "--resume: the run in %.300s has finished", o->resume));
+        KL_TRY(kl_runfile_adopt(o, *done, err));
+        /* another H, or another order of its states */
+        KL_TRY(refuse_typed(o, (const char *const[]){"pin", "form", NULL}, "a run", err));
+    }
+    KL_TRY(kl_options_check(o, err));
+    KL_TRY(kl_outputs_check(o, NULL, err));
+    KL_TRY(kl_task_create_given(o, given, t, err));
+    KL_TRY(kl_edmeasure_check(*t, o->measure.n, o->measure.text, err));
+    for (int i = 0; i < o->spectral.n; i++) KL_TRY(kl_edprobe_check(*t, o->spectral.text[i], err));
+    KL_TRY(kl_task_charges(*t, err));
+    KL_TRY(kl_task_exec(o, &(*t)->ex, err));
+    if (kl_edrun_writes(o)) KL_TRY(kl_sealed_probe(o->output, err));
+    if (*done)
+        KL_TRY(kl_result_match(o->resume, *done, (*t)->model, (*t)->lat, (*t)->params, (*t)->target, 1, err));
+    if (!*done && o->temperatures == NULL && !(*t)->scanning) KL_TRY(check_states(*t, (*t)->target, err));
+out:
+    if (st != KL_OK) kl_task_destroy(t);
+    if (st != KL_OK) kl_result_destroy(done);
+    return st;
+}

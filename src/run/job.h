@@ -1,0 +1,19 @@
+/* Job and lattice files in Lua, read by an interpreter that reaches no files, no other programs and not
+   without end.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_JOB_H
+#define KL_JOB_H
+#include "model/lattice.h"
+#include "run/options.h"
+
+/* The file returns a table with options' names as keys (- written as _), and model, p, command. Unknown keys
+   are errors with the closest match; what the command line gave stays. EABSENT where liblua was not built
+   in. */
+kl_status kl_job_load(const char *path, kl_options *o, kl_err *err) KL_MUST_CHECK;
+
+/* The file returns { sites = N or { {name=, x=, y=, class=}, ... }, bonds = { {i, j, "nn"}, {"A", "B", {"nn",
+   "x"}, r = 1.5}, ... } }; sites count from 0 or go by their names; r defaults to the distance of the
+   coordinates, or 1. */
+kl_status kl_job_lattice(const char *path, kl_lattice **out, kl_err *err) KL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,425 @@
+/* The rows of the table of options, and how one is found. A row stands for an option of some commands; in
+   each group the order is the one of the help.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "run/optiontable.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    SYSTEM = KL_GROUP_SYSTEM,
+    ACCURACY = KL_GROUP_ACCURACY,
+    RUN = KL_GROUP_RUN,
+    MACHINE = KL_GROUP_MACHINE,
+    OUTPUT = KL_GROUP_OUTPUT,
+    HELP = KL_GROUP_HELP,
+    RARE = KL_RARE
+};
+
+#define B(command) (1u << KL_CMD_##command)
+enum {
+    SWEEPS = B(DMRG) | B(BENCH_DMRG),
+    PLANS = B(PLAN) | B(EXPLAIN),
+    TENSORS = SWEEPS | PLANS,
+    EXACTLY = B(ED) | B(PLAN_ED) | B(EXPLAIN_ED) | B(BENCH_ED),
+    LATTICES = TENSORS | EXACTLY | B(BENCH_HX),
+    MOLECULES = B(CI) | B(BENCH_CI),
+    STORES = B(ED) | B(CI),
+    FILES = B(DMRG) | B(ED) | B(CI),
+    METHODS = PLANS | B(PLAN_ED) | B(EXPLAIN_ED),
+    DEVICES = B(BENCH_OFFLOAD) | B(BENCH_CUDA),
+    COMPARED = B(BENCH_DMRG) | B(BENCH_ED) | B(BENCH_CI),
+    EXECS = LATTICES | B(GROWTH) | B(MEASURE) | MOLECULES
+};
+
+#define AT(field) offsetof(kl_options, field)
+#define FLAG(n, l, g, c, f, h) \
+    {.name = n, .letter = l, .group = g, .commands = c, .kind = KL_VALUE_FLAG, .offset = AT(f), .help = h}
+#define NUMBER(n, l, a, g, c, f, k, from, to, h) \
+    {.name = n,                                  \
+     .letter = l,                                \
+     .arg = a,                                   \
+     .group = g,                                 \
+     .commands = c,                              \
+     .kind = KL_VALUE_##k,                       \
+     .offset = AT(f),                            \
+     .min = from,                                \
+     .max = to,                                  \
+     .help = h}
+#define TEXT(n, l, a, g, c, f, s, h) \
+    {.name = n,                      \
+     .letter = l,                    \
+     .arg = a,                       \
+     .group = g,                     \
+     .commands = c,                  \
+     .kind = KL_VALUE_TEXT,          \
+     .offset = AT(f),                \
+     .syntax = KL_SYNTAX_##s,        \
+     .help = h}
+#define CHOICE(n, a, g, c, f, words, h) \
+    {.name = n,                         \
+     .arg = a,                          \
+     .group = g,                        \
+     .commands = c,                     \
+     .kind = KL_VALUE_CHOICE,           \
+     .offset = AT(f),                   \
+     .allowed = words,                  \
+     .help = h}
+#define NAMED(n, l, a, g, c, f, form, h) \
+    {.name = n,                          \
+     .letter = l,                        \
+     .arg = a,                           \
+     .group = g,                         \
+     .commands = c,                      \
+     .kind = KL_VALUE_NAMED,             \
+     .offset = AT(f),                    \
+     .allowed = form,                    \
+     .help = h}
+#define LIST(n, l, a, g, c, f, h) \
+    {.name = n,                   \
+     .letter = l,                 \
+     .arg = a,                    \
+     .group = g,                  \
+     .commands = c,               \
+     .kind = KL_VALUE_LIST,       \
+     .offset = AT(f),             \
+     .syntax = KL_SYNTAX_FILLED,  \
+     .help = h}
+
+/* clang-format off */
+const kl_option_row kl_option_table[] = {
+    NUMBER("sites", 'n', "N", SYSTEM, LATTICES | B(GROWTH), sites, INT, 1, 1000000,
+           "chain of N sites (with --lattice ring: a ring)"),
+    TEXT("lattice", 0, "SPEC", SYSTEM, LATTICES, lattice, FILLED,
+         "chain, ring, chain:N, ring:N, ladder:LxW, square:LxW, cylinder:LxW, torus:LxW (length x width or "
+         "circumference), or a Lua file that lists sites and bonds (docs/models.md shows one)"),
+    NAMED("parameter", 'p', "NAME=VALUE", SYSTEM, LATTICES | B(GROWTH) | B(MODELS), parameter, "NAME=VALUE",
+          "parameter of the model, structural ones included (S=1); for arrays also NAME=@FILE, "
+          "'NAME=uniform(a,b)', 'NAME=normal(mean,sigma)' or NAME=a,b,..."),
+    NAMED("charge", 0, "NAME=VALUE", SYSTEM, B(DMRG) | B(ED), charge, "NAME=VALUE, NAME=scan or scan",
+          "conserved charge of the state; scan (or NAME=scan) tries all values and marks the lowest energy"),
+    NAMED("charge", 0, "NAME=VALUE", SYSTEM, (LATTICES & ~(B(DMRG) | B(ED))) | B(GROWTH), charge,
+          "NAME=VALUE, NAME=scan or scan", "conserved charge of the state"),
+    TEXT("space", 0, "NAME", SYSTEM, MOLECULES, space, FILLED,
+         "determinants: cis, cid, cisd (usual), cisdt, cisdtq, level:N, full, or cas:ELECTRONS,ORBITALS"),
+    NUMBER("roots", 0, "N", SYSTEM, MOLECULES, roots, INT, 1, 16, "the N lowest states (1)"),
+    CHOICE("irrep", "N", SYSTEM, MOLECULES, irrep, "all|1|2|3|4|5|6|7|8",
+           "irrep of the states, as in ORBSYM (all)"),
+    NUMBER("frozen", 0, "N", SYSTEM, MOLECULES, frozen, INT, 0, 1000,
+           "the N lowest orbitals stay doubly occupied (0)"),
+    NUMBER("ms2", 0, "N", SYSTEM, MOLECULES, ms2, INT, -1000, 1000,
+           "alpha less beta electrons (the file's MS2)"),
+    NUMBER("electrons", 0, "N", SYSTEM | RARE, MOLECULES, electrons, INT, 1, 2000,
+           "electrons, where the file's NELEC is not what is wanted"),
+    LIST("reference", 0, "OCC", SYSTEM | RARE, B(CI), reference,
+         "determinant that excitations start from, 2 u d or 0 for each orbital: 2222ud00; once for each (the "
+         "determinant of lowest energy)"),
+    TEXT("order", 0, "HOW", SYSTEM | RARE, LATTICES, order, ORDER,
+         "order in which the sites are met: column (as numbered), snake, fiedler, or the sites themselves: "
+         "0,2,1,..."),
+    FLAG("double-bonds", 0, SYSTEM | RARE, LATTICES, double_bonds,
+         "a bond that closes a circumference of 2 counts twice"),
+    NAMED("pin", 0, "OP@SITE=VALUE", SYSTEM | RARE, LATTICES, pin, "OP@SITE=VALUE, OP@SITE*OP@SITE=VALUE",
+          "add VALUE * OP at a site to H, a pinning field: 'Sz@0=-0.5'"),
+
+    NUMBER("accuracy", 0, "REL", ACCURACY, SWEEPS, accuracy, REAL, 1e-14, 0.1,
+           "wanted relative error of the energy; m, sweeps, noise and tolerances follow from it (1e-9)"),
+    NUMBER("accuracy", 0, "REL", ACCURACY, B(ED) | B(BENCH_ED), accuracy, REAL, 1e-14, 0.1,
+           "wanted relative error of the energy (1e-10)"),
+    NUMBER("residual", 0, "R", ACCURACY, MOLECULES, residual, REAL, 1e-14, 1,
+           "wanted |H x - E x|, hartree; the energy's error goes with its square (1e-6)"),
+    NUMBER("m", 'm', "M", ACCURACY, TENSORS | B(GROWTH) | B(BENCH_HX), m, INT, 1, 1000000,
+           "keep at most M states (dmrg on a device: up to a sixteenth more, see --full-sectors)"),
+    TEXT("schedule", 0, "LIST", ACCURACY, TENSORS, schedule, SCHEDULE,
+         "sweeps as m[:noise[:tol]][*count],...: '64:1e-4*2,256:1e-6,512*4'"),
+    NUMBER("states", 0, "N", ACCURACY, TENSORS, states, INT, 1, 16,
+           "the N lowest states of the sector, state-averaged (1)"),
+    NUMBER("states", 0, "N", ACCURACY, EXACTLY, states, INT, 1, 16, "the N lowest states of the sector (1)"),
+    NUMBER("discard", 0, "W", ACCURACY | RARE, SWEEPS, discard, REAL, 0, 0.1,
+           "truncate to the discarded weight W, with --m as the largest m"),
+    NUMBER("m-min", 0, "M", ACCURACY | RARE, SWEEPS, m_min, INT, 1, 1000000,
+           "keep at least M states where --discard would allow fewer"),
+    NUMBER("max-sweeps", 0, "N", ACCURACY | RARE, SWEEPS, max_sweeps, INT, 1, 100000, "sweeps at most (100)"),
+
+    CHOICE("method", "NAME", RUN, METHODS, method, "dmrg|ed", "of which method (dmrg)"),
+    LIST("measure", 0, "WHAT", RUN, B(DMRG) | B(MEASURE), measure,
+         "measure at the end, once for each: an operator (Sz), corr(Sp,Sm), string(Sz,expipi(Sz),Sz), "
+         "structure(Sz,Sz), product(Sz@0,Sz@5), populations, entropy, spectrum, variance, ...; `kronlat "
+         "measure --help' lists them"),
+    LIST("measure", 0, "WHAT", RUN, B(ED), measure,
+         "measure at the end, once for each: an operator (Sz), corr(Sp,Sm), connected(Sz,Sz), "
+         "structure(Sz,Sz), entropy"),
+    TEXT("start", 0, "WHAT", RUN, B(DMRG), start, START,
+         "neel, product:STATE,STATE,... (repeated along the lattice), or RESULT.h5: another m or other "
+         "parameters are welcome"),
+    TEXT("sweep-parameter", 0, "NAME=FROM:TO:STEP", RUN, B(DMRG), sweep_parameter, SWEEP,
+         "one run for each value (or NAME=a,b,...), each starting from the state before"),
+    LIST("spectral", 0, "OP@WHERE", RUN, B(ED), spectral,
+         "spectral function of an operator, once for each: cdag_up@3 at a site, 'Sz@q=2,0' at a momentum of "
+         "the lattice"),
+    NUMBER("broadening", 0, "ETA", RUN, B(ED), broadening, REAL, 1e-6, 1e6, "half width of its peaks (0.1)"),
+    TEXT("frequencies", 0, "FROM:TO:STEP", RUN, B(ED), frequencies, VALUES,
+         "where it is wanted, counted from the lowest energy (all weight)"),
+    TEXT("temperatures", 0, "FROM:TO:STEP", RUN, B(ED), temperatures, VALUES,
+         "energy, heat capacity, entropy, and susceptibilities of charges that are scanned, by "
+         "finite-temperature Lanczos; summed over --charge scan"),
+    NUMBER("samples", 0, "R", RUN, B(ED), samples, INT, 1, 100000,
+           "random states in each sector, which also make the error bars (20)"),
+    FLAG("density", 0, RUN, B(CI), density, "one-body density matrices and natural occupations"),
+    FLAG("plan", 0, RUN, B(CI), plan,
+         "only say what there is: determinants and singlet configuration state functions by level and irrep, "
+         "memory"),
+    CHOICE("solver", "NAME", RUN | RARE, TENSORS, solver, "davidson|lanczos", "eigensolver (davidson)"),
+    CHOICE("solver", "NAME", RUN | RARE, EXACTLY, solver, "davidson|lanczos|lobpcg|full",
+           "eigensolver; full: all states of a sector of up to 10000, by LAPACK"),
+    CHOICE("strategy", "NAME", RUN | RARE, TENSORS | B(GROWTH), strategy, "auto|lr|l11r",
+           "superblock from two enlarged blocks (lr) or from block, site, site, block (l11r)"),
+    CHOICE("truncation", "NAME", RUN | RARE, TENSORS, truncation, "auto|exact|products",
+           "find the states that are kept by full decompositions (exact), or of large sectors by products from the "
+           "basis of the sweep before (auto)"),
+    FLAG("full-sectors", 0, RUN | RARE, TENSORS, full_sectors,
+         "keep even sectors, and a sixteenth of m more that fills large ones up to multiples of 8, 16 or 32, "
+         "as runs on a device do: what to compare their energies with"),
+    FLAG("infinite", 0, RUN | RARE, B(DMRG), infinite, "infinite-lattice growth only, as `kronlat growth'"),
+    CHOICE("form", "NAME", RUN | RARE, EXACTLY, form, "auto|sites|flavours",
+           "halves of the system that are sites, or the two flavours of electrons (auto: flavours where "
+           "densities alone couple them)"),
+    CHOICE("precondition", "NAME", RUN | RARE, B(ED) | B(BENCH_ED), precondition, "diagonal|neumann|none",
+           "davidson and lobpcg divide residuals by the diagonal of H, by its Neumann expansion (which takes "
+           "products with H), or not at all (diagonal)"),
+    NUMBER("neumann-order", 0, "K", RUN | RARE, B(ED) | B(BENCH_ED), neumann_order, INT, 1, 50,
+           "terms of the Neumann expansion behind the diagonal (2)"),
+    NUMBER("steps", 0, "M", RUN | RARE, B(ED), steps, INT, 2, 5000,
+           "Lanczos steps of a sample (100), or levels of a spectral function (1000), at most"),
+    NUMBER("max-products", 0, "N", RUN | RARE, SWEEPS, max_products, INT, 1, 1e9,
+           "products with H at every bond at most"),
+    NUMBER("max-products", 0, "N", RUN | RARE, B(ED) | B(BENCH_ED), max_products, INT, 1, 1e9,
+           "products with H at most (2000)"),
+    NUMBER("basis", 0, "N", RUN | RARE, TENSORS | EXACTLY | MOLECULES | B(GROWTH), basis, INT, 3, 1000,
+           "vectors in the eigensolver's basis (20)"),
+    CHOICE("store", "HOW", RUN | RARE, STORES | B(BENCH_CI), store, "auto|matrix|direct",
+           "keep H as a matrix, or multiply directly (ci, auto: direct for full spaces; ed, auto: direct)"),
+    CHOICE("format", "NAME", RUN | RARE, STORES, format, "csr|ell|ellr|sell|sellr|hybrid",
+           "of the stored matrix (csr)"),
+    NUMBER("boundary", 0, "N", RUN | RARE, STORES, boundary, INT, 1, 1e9,
+           "hybrid: non-zeros of each row that go to its ELL part (chosen)"),
+    NUMBER("slice", 0, "ROWS", RUN | RARE, STORES, slice, INT, 1, 65536, "sliced ELL: rows of a slice (32)"),
+    NUMBER("sigma", 0, "ROWS", RUN | RARE, STORES, sigma, INT, 1, 1e9,
+           "sliced ELL: rows that are sorted by length together (1: none)"),
+    FLAG("half", 0, RUN | RARE, STORES | B(BENCH_CI), half,
+         "store one half of the symmetric matrix (csr and hybrid)"),
+    NUMBER("pspace", 0, "N", RUN | RARE, MOLECULES, pspace, INT, 1, 5000,
+           "determinants of the dense block that starts and preconditions the solver (about 130)"),
+    TEXT("matrix", 0, "FILE", RUN | RARE, B(CI), matrix, FILE,
+         "write the stored matrix in Matrix Market form (FILE-2 and so on for further irreps)"),
+    TEXT("arrays", 0, "FILE", RUN | RARE, B(CI), arrays, FILE,
+         "write the arrays of the stored matrix in its format, and the non-zeros of each row, as HDF5 "
+         "(FILE-2 and so on for further irreps)"),
+    NUMBER("seed", 0, "N", RUN | RARE, LATTICES | B(GROWTH) | B(CI), seed, INT, 1, 9007199254740992.0,
+           "of random numbers (1): start vectors, random arrays"),
+
+    TEXT("replay", 0, "FILE", RUN, B(BENCH_REPLAY), bench.replay, FILE, "lists that --save-records wrote"),
+    NUMBER("exact", 0, "E", RUN, COMPARED, bench.exact, REAL, -1e300, 1e300, "the energy to compare with"),
+    LIST("beside", 0, "COMMAND", RUN, COMPARED, bench.beside,
+         "run COMMAND in the same minute and compare with what it prints: of dmrg lines with 'rel.err X ... "
+         "cpu S' (without a model once for each case, in order), of ed and ci 'H v ... R M states/s' and "
+         "'E ...'"),
+    NUMBER("rows", 0, "N", RUN, B(BENCH_CI), bench.rows, INT, 16384, 16777216,
+           "of the matrix without a file (32768); from 262145 on 60 and about 27 non-zeros a row; 1048576 "
+           "takes 12 GB"),
+    NUMBER("number", 0, "K", RUN, B(BENCH_CI), bench.number, INT, 1, 10,
+           "which of the paper's ten of that size (1)"),
+    FLAG("tables", 0, RUN, B(BENCH_CI), bench.tables,
+         "all ten: their statistics, memory of every format beside its formula, and the paper's comparison "
+         "of speed on a device"),
+    NUMBER("seconds", 0, "S", RUN, B(BENCH_CI), bench.seconds, REAL, 0, 3600,
+           "time spent on one line (0.3)"),
+    NUMBER("elements", 0, "N", RUN, DEVICES, bench.elements, INT, 4000, 4e9,
+           "length of the vectors of the streaming operations (200000000)"),
+    LIST("m", 'm', "M", RUN, DEVICES, bench.m, "states of the superblocks, repeatable (2048 and 4096)"),
+    TEXT("only", 0, "TEXT", RUN, DEVICES, bench.only, FILLED,
+         "lines whose names contain it: \"dot\", \"V^T x\", \"400 shapes\", \"hubbard\", \"m=2048\", "
+         "\"heisenberg m=4096 l11r\""),
+    TEXT("only", 0, "TEXT", RUN, B(BENCH_COMPARE), bench.only, FILLED, "operations whose names contain it"),
+    TEXT("only", 0, "TEXT", RUN, B(TUNE), bench.only, FILLED,
+         "operations whose names contain it; what the table has of others stays"),
+    NUMBER("only", 0, "N", RUN, B(BENCH_REPLAY), bench.list, INT, 1, 1e9,
+           "the list of that number alone, from 1"),
+    FLAG("shapes", 0, RUN, DEVICES, bench.shapes, "products of given shapes alone"),
+    FLAG("own", 0, RUN, DEVICES, bench.own, "lists by our best kernel only, and by CUDA's"),
+    FLAG("quick", 0, RUN, DEVICES, bench.quick, "of products burst rates only, after less rest"),
+    FLAG("quick", 0, RUN, B(BENCH_COMPARE) | B(TUNE), bench.quick, "small sizes alone"),
+    FLAG("host", 0, RUN, DEVICES, bench.host,
+         "lists on the host too, all threads, as the answer to compare with (else the plain OpenMP kernels, "
+         "or cuBLAS product by product)"),
+    LIST("height", 0, "N", RUN, B(BENCH_GEMV_TRANS), bench.height,
+         "rows of V, repeatable (100000, 500000, 2000000, 5000000 and 20000000)"),
+    LIST("width", 0, "W", RUN, B(BENCH_GEMV_TRANS), bench.width, "columns, repeatable (1 to 32)"),
+    LIST("belt", 0, "W", RUN, B(BENCH_GEMV_TRANS), bench.belt,
+         "columns of a pass, repeatable, for widths beyond it (8 and 16)"),
+    NUMBER("csr", 0, "GB", RUN, B(BENCH_REPLAY), bench.csr, REAL, 0, 1e6,
+           "largest matrix to be assembled (1); 0: none"),
+    TEXT("from", 0, "FILE", RUN, B(BENCH_COMPARE), bench.from, FILE,
+         "nothing is measured: the table of an earlier run, as --csv wrote it, maybe on another machine"),
+
+    NUMBER("threads", 0, "N", MACHINE,
+           EXECS | B(PLAN_ED) | B(BENCH_COMPARE) | B(BENCH_REPLAY) | B(TUNE), threads, INT, 1, 4096,
+           "threads (as many as cores)"),
+    CHOICE("exec", "WHERE", MACHINE, EXECS & ~B(PLAN_ED), exec, "auto|host|offload|cuda",
+           "where it runs (auto)"),
+    CHOICE("exec", "WHERE", MACHINE, B(BENCH_GEMV_TRANS), exec, "host|cuda",
+           "whose kernels (cuda); the host's loops and BLAS are measured in any case, up to 2000000 rows"),
+    CHOICE("exec", "WHERE", MACHINE, B(BENCH_REPLAY), exec, "cuda|offload",
+           "a device beside the processor (none)"),
+    NUMBER("memory", 0, "GB", MACHINE | RARE, STORES, memory, REAL, 1e-6, 1e9,
+           "largest matrix to store (half of the machine's memory)"),
+    CHOICE("projection", "HOW", MACHINE | RARE, TENSORS | B(GROWTH) | B(MEASURE), projection,
+           "auto|grouped|4streams|concat|nostreams|library|nostorage",
+           "cuda: how lists of products are run: our kernel, one launch a level (grouped), or cuBLAS, as in "
+           "nemes2014 (4streams, nostreams), after products of one output were joined (concat), or by its "
+           "grouped calls (library); with operators left on the host and streamed in (nostorage); auto takes "
+           "what the tune table has seen to be fastest, our kernel where there is none, and streams what "
+           "does not fit"),
+    LIST("projection", 0, "HOW", MACHINE, B(BENCH_REPLAY), bench.projection,
+         "one of CUDA's ways alone, repeatable (all): grouped, 4streams, concat, nostreams, library, "
+         "nostorage"),
+    TEXT("hybrid", 0, "STEPS", MACHINE | RARE, TENSORS | B(GROWTH), hybrid, FILLED,
+         "with a device, let the host do its share of H x: auto, or SIZE:RATIO,...: the device is so many "
+         "times faster on matrices from SIZE on"),
+    LIST("hybrid", 0, "STEPS", MACHINE, B(BENCH_REPLAY), bench.hybrid,
+         "shares of both, as for `kronlat dmrg' (auto); repeatable"),
+    NUMBER("device-memory", 0, "BYTES", MACHINE | RARE, EXECS & ~B(PLAN_ED), device_memory, BYTES, 1e6, 1e15,
+           "take BYTES of the device's memory at most, 4e9, 4GB or 2GiB (all that is free); operators and "
+           "parts of an eigensolver's basis that do not fit stay on the host"),
+
+    TEXT("output", 'o', "FILE", OUTPUT, B(DMRG), output, FILE,
+         "file to write, an older one is replaced; a new name is made up where none is given, and none means "
+         "no file"),
+    TEXT("output", 'o', "FILE", OUTPUT, B(ED) | B(CI), output, FILE,
+         "file to write, an older one is replaced (no file)"),
+    TEXT("output", 'o', "FILE", OUTPUT, B(PLOT), output, FILE,
+         "file to write, an older one is replaced (RESULT.svg)"),
+    TEXT("output", 'o', "FILE", OUTPUT, B(TUNE), output, FILE,
+         "the table (tune-table in the cache folder)"),
+    TEXT("resume", 0, "FILE", OUTPUT, FILES, resume, FILE,
+         "go on from the checkpoint in FILE, and write there"),
+    TEXT("csv", 0, "FILE", OUTPUT, B(BENCH_COMPARE) | B(BENCH_GEMV_TRANS), bench.csv, FILE,
+         "write all measurements, one a line"),
+    TEXT("json", 0, "FILE", OUTPUT, B(BENCH_COMPARE) | B(BENCH_REPLAY), bench.json, FILE,
+         "write all measurements as JSON"),
+    TEXT("plot", 0, "FILE", OUTPUT, B(BENCH_COMPARE), bench.plot, FILE,
+         "plot times over sizes, by gnuplot: .svg, .png or .pdf"),
+    FLAG("json", 0, OUTPUT,
+         FILES | METHODS | B(GROWTH) | B(MODELS) | B(DEVICES) | B(MEASURE) | B(SHOW), json,
+         "one JSON document on stdout instead of the report (docs/files.md)"),
+    FLAG("verbose", 'v', OUTPUT, FILES, verbose,
+         "a line for each sweep, or product with H, on stderr, terminal or not"),
+    NUMBER("checkpoint-every", 0, "S", OUTPUT | RARE, FILES, checkpoint_every, REAL, 0, 1e9,
+           "seconds between checkpoints inside a sweep, or between products with H (60); there is one at "
+           "every sweep's end"),
+    TEXT("save-records", 0, "FILE", OUTPUT | RARE, B(DMRG) | B(GROWTH), save_records, FILE,
+         "write the operation records of H x, at the middle bond of each sweep or of each iteration of "
+         "growth; `kronlat bench hx --replay FILE' runs them again"),
+
+    FLAG("help", 'h', HELP, ~0u, help, "this text"),
+    FLAG("version", 'V', HELP, ~0u, version, "the program's version"),
+};
+/* clang-format on */
+const int kl_noption = sizeof(kl_option_table) / sizeof(kl_option_table[0]);
+_Static_assert(sizeof(kl_option_table) / sizeof(kl_option_table[0]) <= KL_MAX_OPTION,
+               "kl_options.given has a place for each row");
+_Static_assert((int)KL_NCMD_ALL <= 32, "kl_option_row.commands has a bit for each command");
+
+const kl_option_row *kl_option_find(const char *name, size_t length, unsigned commands)
+{
+    for (int i = 0; i < kl_noption; i++) {
+        const char *const have = kl_option_table[i].name;
+        if (strlen(have) != length || !(kl_option_table[i].commands & commands)) continue;
+        size_t k = 0;
+        while (k < length && (have[k] == name[k] || (have[k] == '-' && name[k] == '_'))) k++;
+        if (k == length) return &kl_option_table[i];
+    }
+    return NULL;
+}
+
+const kl_option_row *kl_option_letter(int letter, unsigned commands)
+{
+    for (int i = 0; i < kl_noption; i++)
+        if (kl_option_table[i].letter == letter && kl_option_table[i].commands & commands)
+            return &kl_option_table[i];
+    return NULL;
+}
+
+kl_command kl_command_of(const kl_options *o)
+{
+    const int exact = o->method != NULL && strcmp(o->method, "ed") == 0;
+    if (exact && o->command == KL_CMD_PLAN) return KL_CMD_PLAN_ED;
+    if (exact && o->command == KL_CMD_EXPLAIN) return KL_CMD_EXPLAIN_ED;
+    return o->command;
+}
+
+unsigned kl_commands_of_help(kl_command command)
+{
+    if (command == KL_CMD_PLAN) return B(PLAN) | B(PLAN_ED);
+    return command == KL_CMD_EXPLAIN ? B(EXPLAIN) | B(EXPLAIN_ED) : KL_BIT(command);
+}
+
+const char *kl_option_method_note(kl_command command, const kl_option_row *row)
+{
+    const unsigned both = kl_commands_of_help(command), taken = row->commands & both;
+    if (both == KL_BIT(command) || taken == both) return "";
+    return taken == KL_BIT(command) ? "--method dmrg: " : "--method ed: ";
+}
+
+/* The command to name where an option of this name belongs elsewhere: the other method of a plan, another
+   part of the same benchmark, else the first of all; KL_NCMD_ALL: nobody takes it. */
+static kl_command owner(kl_command command, const char *name)
+{
+    static const kl_command other[][2] = {{KL_CMD_PLAN, KL_CMD_PLAN_ED},
+                                          {KL_CMD_PLAN_ED, KL_CMD_PLAN},
+                                          {KL_CMD_EXPLAIN, KL_CMD_EXPLAIN_ED},
+                                          {KL_CMD_EXPLAIN_ED, KL_CMD_EXPLAIN},
+                                          {KL_CMD_BENCH_HX, KL_CMD_BENCH_REPLAY}};
+    const size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
+        if (other[i][0] == command && kl_option_find(name, length, KL_BIT(other[i][1]))) return other[i][1];
+    for (int c = 0; c < KL_NCMD_ALL; c++)
+        if (kl_option_find(name, length, KL_BIT(c))) return (kl_command)c;
+    return KL_NCMD_ALL;
+}
+
+kl_status kl_option_refuse(kl_command command, const char *where, const char *dashes, const char *name,
+                           kl_err *err)
+{
+    const char *list[KL_MAX_OPTION + 4];
+    int n = 0;
+    const int in_job = dashes[0] == '\0';
+    const unsigned taken = kl_commands_taken(command);
+    for (int i = 0; i < kl_noption; i++) {
+        const kl_option_row *const row = &kl_option_table[i];
+        if (row->commands & taken && !(in_job && row->group == KL_GROUP_HELP)) list[n++] = row->name;
+    }
+    if (in_job) {
+        list[n++] = command == KL_CMD_CI ? "fcidump" : "model";
+        list[n++] = "command";
+    }
+    list[n] = NULL;
+    const char *const help = kl_command_table[command].name;
+    const kl_option_row *const known = kl_option_find(name, strlen(name), ~0u);
+    if (known != NULL && known->group != KL_GROUP_HELP) {
+        const char *const there = kl_command_table[owner(command, known->name)].name;
+        /* What other methods of a plan take is listed by the one help of all. */
+        const int length =
+            (int)(strchr(help, '-') != NULL ? strchr(help, '-') - help - 1 : (long)strlen(help));
+        return kl_fail(err, KL_EINPUT,
+                       "%s: %s%s belongs to `kronlat %s'; `kronlat %.*s --help' lists what is allowed here",
+                       where, dashes, known->name, there, length, help);
+    }
+    const char *const near = kl_closest(name, list);
+    if (near != NULL)
+        return kl_fail(err, KL_EINPUT, "%s: unknown option %s%s; did you mean %s%s?", where, dashes, name,
+                       dashes, near);
+    return kl_fail(err, KL_EINPUT, "%s: unknown option %s%s; `kronlat %s --help' lists them", where, dashes,
+                   name, help);
+}

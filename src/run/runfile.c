@@ -1,0 +1,159 @@
+/* Options in result files, and the names of these files.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "run/runfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+/* Adds "name=text" and a line break; line breaks inside a text would make two lines of one, and no option
+   holds any. */
+static kl_status add_line(char **out, int64_t *used, const char *name, const char *text, kl_err *err)
+{
+    const int64_t n = (int64_t)strlen(name) + (int64_t)strlen(text) + 2;
+    const kl_status st = kl_realloc(out, *used + n + 1, KL_MEM_MISC, err);
+    if (st != KL_OK) return st;
+    snprintf(*out + *used, (size_t)n + 1, "%s=%s\n", name, text);
+    for (char *c = *out + *used; c < *out + *used + n - 1; c++)
+        if (*c == '\n') *c = ' ';
+    *used += n;
+    return KL_OK;
+}
+
+kl_status kl_runfile_options(const kl_options *o, const kl_task *t, const kl_runfile_point *at, char **out,
+                             kl_err *err)
+{
+    kl_status st = KL_OK;
+    int64_t used = 0;
+    const char *name, *text;
+    char number[40], charge[1100]; /* names as long as models have them */
+    *out = NULL;
+    KL_TRY(add_line(out, &used, "model", o->model, err));
+    for (int c = 0; c < t->model->ncharge; c++) {
+        const kl_charge *q = &t->model->charge[c];
+        const long long num = (long long)t->dmrg.target.v[c] * q->unit_num;
+        if (t->scanning && t->scan[c]) snprintf(charge, sizeof(charge), "%.1000s=scan", q->name);
+        else
+            snprintf(charge, sizeof(charge), num % q->unit_den == 0 ? "%.1000s=%lld" : "%.1000s=%lld/%d",
+                     q->name, num % q->unit_den == 0 ? num / q->unit_den : num, q->unit_den);
+        KL_TRY(add_line(out, &used, "charge", charge, err));
+    }
+    const size_t swept = at == NULL ? 0 : kl_split_name(at->sweep);
+    if (at != NULL) {
+        snprintf(charge, sizeof(charge), "%.*s=%.17g", (int)swept, at->sweep, at->value);
+        KL_TRY(add_line(out, &used, "parameter", charge, err));
+        KL_TRY(add_line(out, &used, "sweep-parameter", at->sweep, err));
+        snprintf(charge, sizeof(charge), "%d", at->index);
+        KL_TRY(add_line(out, &used, "sweep-index", charge, err));
+    }
+    for (int i = 0; kl_options_given(o, i, &name, &text, number); i++) {
+        if (strcmp(name, "charge") == 0 || strcmp(name, "sweep-parameter") == 0 || strcmp(name, "start") == 0)
+            continue;
+        if (swept > 0 && strcmp(name, "parameter") == 0 && kl_split_name(text) == swept &&
+            memcmp(text, at->sweep, swept) == 0)
+            continue;
+        KL_TRY(add_line(out, &used, name, text, err));
+    }
+out:
+    if (st != KL_OK) kl_free(out);
+    return st;
+}
+
+kl_status kl_runfile_reserve(const kl_task *t, const char *label, char *path, size_t size, kl_err *err)
+{
+    char charges[256], stem[700];
+    kl_qn_print(t->model, t->dmrg.target, charges, sizeof(charges));
+    char length[16] = "";
+    if (strchr(t->lat->spec, ':') == NULL) snprintf(length, sizeof(length), "%d", t->lat->nsite);
+    snprintf(stem, sizeof(stem), "%s-%.200s%s%s%s", t->model->name, t->lat->spec, length,
+             charges[0] != '\0' ? "-" : "", charges);
+    for (char *c = stem; *c != '\0'; c++) {
+        if (*c == ' ') *c = ',';
+        if (*c == '/' || *c == ':') *c = '_';
+    }
+    char number[24] = "";
+    for (int k = 2;; k++) {
+        const int n = snprintf(path, size, "%s%s%s%s.h5", stem, number, label != NULL ? "." : "",
+                               label != NULL ? label : "");
+        if (n >= (int)size)
+            return kl_fail(err, KL_EINPUT, "%.80s...: the name of the file is too long; give --output", path);
+        const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0)
+            return close(fd) == 0
+                       ? KL_OK
+                       : kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path, strerror(errno));
+        if (errno != EEXIST)
+            return kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path, strerror(errno));
+        snprintf(number, sizeof(number), "-%d", k);
+    }
+}
+
+void kl_runfile_release(const char *path)
+{
+    struct stat info;
+    if (path[0] != '\0' && lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 0)
+        unlink(path);
+}
+
+kl_status kl_runfile_adopt(kl_options *o, const kl_result *done, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char *copy = kl_strdup(done->options);
+    if (copy == NULL) return kl_fail(err, KL_ENOMEM, "no memory for the options in %.300s", o->resume);
+    char *rest = copy;
+    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
+        char *equals = strchr(line, '=');
+        if (equals == NULL) continue;
+        *equals = '\0';
+        if (strcmp(line, "model") == 0 && o->model != NULL) continue;
+        if (strncmp(line, "sweep-", 6) == 0) continue; /* kl_runfile_swept tells these */
+        if (kl_options_foreign(o, line)) continue; /* version 0.1.0 took more, and did nothing with it */
+        KL_TRY(kl_options_set(o, o->resume, line, equals + 1, err));
+    }
+out:
+    kl_free(&copy);
+    return st;
+}
+
+/* The value of the first line that begins with `key', up to the line's end; NULL: there is none. */
+static const char *line_of(const char *lines, const char *key, size_t length)
+{
+    for (const char *line = lines; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n')
+        if (strncmp(line, key, length) == 0) return line + length;
+    return NULL;
+}
+
+kl_status kl_runfile_swept(const kl_result *r, char **text, kl_runfile_point *at, kl_err *err)
+{
+    char key[160], number[2][64] = {"", ""};
+    int64_t index = 0;
+    *text = NULL;
+    const char *const sweep = line_of(r->options, "sweep-parameter=", strlen("sweep-parameter="));
+    if (sweep == NULL) return KL_OK;
+    const size_t length = strcspn(sweep, "\n");
+    const kl_status st = kl_alloc(text, (int64_t)length + 1, KL_MEM_MISC, err);
+    if (st != KL_OK) return st;
+    memcpy(*text, sweep, length);
+    (*text)[length] = '\0';
+    const int used = snprintf(key, sizeof key, "parameter=%.*s=", (int)kl_split_name(*text), *text);
+    const char *const found[2] = {line_of(r->options, key, (size_t)used),
+                                  line_of(r->options, "sweep-index=", strlen("sweep-index="))};
+    for (int i = 0; i < 2 && found[i] != NULL && used < (int)sizeof key; i++)
+        snprintf(number[i], sizeof number[i], "%.*s", (int)strcspn(found[i], "\n"), found[i]);
+    *at = (kl_runfile_point){.sweep = *text};
+    if (kl_parse_double(number[0], &at->value) && kl_parse_int(number[1], &index) && index >= 0 &&
+        index < INT32_MAX) {
+        at->index = (int)index;
+        return KL_OK;
+    }
+    kl_free(text);
+    return kl_fail(err, KL_EINPUT, "a result file of a sweep does not say which value is its own");
+}

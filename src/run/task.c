@@ -1,0 +1,655 @@
+/* From options to the objects of a run.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "run/task.h"
+#include "base/par.h"
+#include "run/venue.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exec/hybrid.h"
+#include "run/job.h"
+#include "base/mem.h"
+#include "model/modelread.h"
+
+enum { MAX_SCAN = 10000 };
+
+static uint64_t seed_of(const kl_options *o) { return o->seed > 0 ? (uint64_t)o->seed : 1; }
+
+int kl_task_threads(const kl_options *o) { return o->threads > 0 ? (int)o->threads : kl_par_cpus(); }
+
+/* Of --exec auto, for what is not asked anew sweep by sweep: where a sweep of so many states runs. */
+static kl_status choose_exec(const kl_options *o, kl_exec **host, kl_exec **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_venue *p = NULL;
+    const int widest = kl_options_widest(o);
+    if (o->command == KL_CMD_ED || o->command == KL_CMD_CI || (o->method && !strcmp(o->method, "ed"))) {
+        snprintf(
+            (*host)->chosen, sizeof(*host)->chosen,
+            "host: the tune table is for DMRG; --exec cuda and --exec offload are there to be asked for");
+        goto out;
+    }
+    KL_TRY(kl_venue_create(o, *host, &p, err));
+    if (o->command != KL_CMD_DMRG || o->infinite) *out = kl_venue_at(p, widest > 0 ? widest : 1024);
+    if (*out == p->device) p->device = NULL; /* the caller's now */
+    else *out = NULL;
+    snprintf((*host)->chosen, sizeof(*host)->chosen, "%.199s", p->why);
+out:
+    kl_venue_destroy(&p);
+    if (!*out) *out = *host, *host = NULL;
+    return st;
+}
+
+/* What the tune table, where there is one, says of --projection auto. */
+static kl_status measured_ways(kl_exec *device, kl_err *err)
+{
+    kl_tune *t = NULL;
+    kl_err none;
+    const kl_status st = kl_alloc(&t, 1, KL_MEM_MISC, err);
+    if (st == KL_OK && kl_tune_read(NULL, t, &none) == KL_OK) kl_tune_ways(t, device);
+    kl_free(&t);
+    return st;
+}
+
+kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err)
+{
+    const int offload = o->exec != NULL && strcmp(o->exec, "offload") == 0,
+              cuda = o->exec != NULL && strcmp(o->exec, "cuda") == 0;
+    if (!cuda && o->projection)
+        return kl_fail(err, KL_EINPUT,
+                       "--projection %s: it says how CUDA runs lists; allowed: with --exec cuda",
+                       o->projection);
+    if (!offload && !cuda && o->hybrid)
+        return kl_fail(err, KL_EINPUT,
+                       "--hybrid %s: there is no device to share with; allowed: with --exec cuda or offload",
+                       o->hybrid);
+    kl_status st = KL_OK;
+    kl_exec *device = NULL, *host = NULL;
+    *out = NULL;
+    if (!offload && !cuda) {
+        KL_TRY(kl_exec_open_host(kl_task_threads(o), &host, err));
+        if (kl_venue_automatic(o)) KL_TRY(choose_exec(o, &host, out, err));
+        else *out = host, host = NULL;
+        goto out;
+    }
+    if (cuda) KL_TRY(kl_exec_open_cuda(&device, err));
+    else KL_TRY(kl_exec_open_offload(0, &device, err));
+    device->nthread = kl_task_threads(o); /* of what the host does: LAPACK's part of a truncation */
+    device->most_bytes = (int64_t)o->device_memory;
+    for (int p = 0; o->projection && p < KL_NPROJECTION; p++)
+        if (!strcmp(o->projection, kl_projection_name[p])) device->projection = (kl_projection)p;
+    if (cuda && !o->projection) KL_TRY(measured_ways(device, err));
+    if (o->hybrid) KL_TRY(kl_exec_open_hybrid_take(&device, kl_task_threads(o), o->hybrid, out, err));
+    else *out = device, device = NULL;
+out:
+    kl_exec_close(&device);
+    kl_exec_close(&host);
+    return st;
+}
+
+kl_status kl_task_settle(kl_task *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_task_exec(t->o, &t->ex, err));
+    if (!kl_venue_automatic(t->o)) goto out;
+    KL_TRY(kl_venue_create(t->o, t->ex, &t->venue, err));
+    t->dmrg.placer = t->venue;
+    t->dmrg.place = kl_venue_at;
+out:
+    return st;
+}
+
+/* ---------------------------------------------------------------- model */
+
+/* 1 when a name given by --parameter chose the tables of the model (its variant), so that it is no run-time
+   parameter. */
+static int is_structural(const kl_model *m, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *p = m->variant; *p != '\0';) {
+        if (strncmp(p, name, length) == 0 && p[length] == '=') return 1;
+        p += strcspn(p, ",; ");
+        p += strspn(p, ",; ");
+    }
+    return 0;
+}
+
+static kl_status make_tables(const kl_options *o, const kl_task_given *given, kl_tables **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const char **setting = NULL;
+    KL_TRY(kl_alloc(&setting, o->parameter.n + 1, KL_MEM_MISC, err));
+    for (int i = 0; i < o->parameter.n; i++) setting[i] = o->parameter.text[i];
+    if (given != NULL && given->model_text != NULL)
+        KL_TRY(kl_modelread_text(o->model, given->model_text, given->model_size, setting, out, err));
+    else KL_TRY(kl_modelread_find(o->model, setting, out, err));
+out:
+    kl_free(&setting);
+    return st;
+}
+
+kl_status kl_task_model(const kl_options *o, kl_tables **out, kl_err *err)
+{
+    return make_tables(o, NULL, out, err);
+}
+
+/* ---------------------------------------------------------------- lattice, parameters, terms */
+
+static kl_status make_lattice(const kl_options *o, const kl_task_given *given, int nsite_only,
+                              kl_lattice **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const char *spec = o->lattice;
+    const size_t length = spec == NULL ? 0 : strlen(spec);
+    if (nsite_only > 0) return kl_lattice_create("chain", nsite_only, 0, out, err);
+    if (given != NULL && given->lattice != NULL) {
+        if (spec != NULL || o->sites > 0 || o->double_bonds)
+            return kl_fail(err, KL_EINPUT, "--%s: the lattice is given by its sites and bonds",
+                           spec != NULL     ? "lattice"
+                           : o->double_bonds ? "double-bonds"
+                                             : "sites");
+        KL_TRY(given->lattice(given->self, out, err));
+    } else if (length > 4 && strcmp(spec + length - 4, ".lua") == 0) {
+        if (o->sites > 0)
+            return kl_fail(err, KL_EINPUT,
+                           "--sites: %lld was given, but a lattice file (%s) lists its own sites",
+                           (long long)o->sites, spec);
+        if (o->double_bonds)
+            return kl_fail(err, KL_EINPUT, "--double-bonds: a lattice file (%s) lists its own bonds", spec);
+        KL_TRY(kl_job_lattice(spec, out, err));
+    } else if (spec == NULL && o->sites == 0) {
+        return kl_fail(err, KL_EINPUT,
+                       "--sites or --lattice is missing; allowed: --sites N, --lattice ring (with --sites), "
+                       "ladder:LxW, square:LxW, cylinder:LxW, torus:LxW, FILE.lua");
+    } else {
+        KL_TRY(kl_lattice_create(spec != NULL ? spec : "chain", (int)o->sites, o->double_bonds, out, err));
+    }
+    if ((*out)->nsite < 2)
+        KL_TRY(kl_fail(err, KL_EINPUT, "lattice %s has %d site; at least 2 are needed", (*out)->spec,
+                       (*out)->nsite));
+    if (o->order != NULL) KL_TRY(kl_lattice_reorder(*out, o->order, err));
+out:
+    if (st != KL_OK) kl_lattice_destroy(out);
+    return st;
+}
+
+static const kl_param_def *find_param(const kl_model *m, const char *name, size_t length)
+{
+    for (int i = 0; i < m->nparam; i++)
+        if (strlen(m->param[i].name) == length && memcmp(m->param[i].name, name, length) == 0)
+            return &m->param[i];
+    return NULL;
+}
+
+/* Lists run-time and structural parameters alike: to the user they are one kind. */
+static kl_status refuse_param(const kl_model *m, const char *name, kl_err *err)
+{
+    enum { MOST = 64, LONGEST = 64 };
+    char word[MOST][LONGEST], list[512] = "none";
+    const char *candidate[MOST + 1];
+    int n = 0;
+    size_t used = 0;
+    for (int i = 0; i < m->nparam && n < MOST; i++) snprintf(word[n++], LONGEST, "%s", m->param[i].name);
+    for (const char *p = m->variant; *p != '\0' && n < MOST;) {
+        snprintf(word[n++], LONGEST, "%.*s", (int)strcspn(p, "="), p);
+        p += strcspn(p, ",; ");
+        p += strspn(p, ",; ");
+    }
+    for (int i = 0; i < n && used < sizeof(list); i++) {
+        candidate[i] = word[i];
+        used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", i > 0 ? " " : "", word[i]);
+    }
+    candidate[n] = NULL;
+    const char *near = kl_closest(name, candidate);
+    return kl_fail(err, KL_EINPUT, "--parameter: model %s has no parameter '%s'%s%s%s; allowed: %s", m->name,
+                   name, near != NULL ? ", did you mean '" : "", near != NULL ? near : "",
+                   near != NULL ? "'?" : "", list);
+}
+
+/* Structural parameters chose the tables already; of the rest scalars come first, so that uniform(-W,W) finds
+   its W. */
+static kl_status set_params(kl_task *t, kl_err *err)
+{
+    const kl_options *o = t->o;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < o->parameter.n; i++) {
+            char name[128];
+            const char *text = o->parameter.text[i];
+            const size_t length = kl_split_name(text);
+            snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1),
+                     text);
+            if (is_structural(t->model, name)) continue;
+            const kl_param_def *def = find_param(t->model, text, length);
+            if (def == NULL) return refuse_param(t->model, name, err);
+            if ((def->kind == KL_PARAM_SCALAR) != (pass == 0)) continue;
+            const kl_status st = kl_params_set(t->params, name, text + length + 1, seed_of(o), err);
+            if (st != KL_OK) return kl_fail(err, st, "--parameter: %s", err != NULL ? err->text : "");
+        }
+    return KL_OK;
+}
+
+/* "Sz@0*Sz@5=-0.5" adds -0.5 Sz(0) Sz(5). */
+static kl_status add_pin(kl_task *t, const char *pin, kl_err *err)
+{
+    kl_op_at at[KL_MAX_FACTOR];
+    char text[512];
+    double value = 0;
+    int n = 0;
+    const size_t length = kl_split_name(pin);
+    if (length >= sizeof(text)) return kl_fail(err, KL_EINPUT, "--pin: '%.60s...' is too long", pin);
+    memcpy(text, pin, length);
+    text[length] = '\0';
+    if (!kl_parse_double(pin + length + 1, &value))
+        return kl_fail(err, KL_EINPUT, "--pin %s: '%s' is not a number", text, pin + length + 1);
+    char *next = text;
+    for (char *word = strsep(&next, "*"); word != NULL; word = strsep(&next, "*")) {
+        char *site_text = strchr(word, '@');
+        if (site_text == NULL || site_text == word)
+            return kl_fail(err, KL_EINPUT, "--pin: '%s' in '%s' is not OP@SITE, as in Sz@0", word, pin);
+        *site_text++ = '\0';
+        if (n == KL_MAX_FACTOR)
+            return kl_fail(err, KL_EINPUT, "--pin: '%s' has more than %d operators", pin, KL_MAX_FACTOR);
+        const int site = kl_lattice_site(t->lat, site_text);
+        if (site < 0)
+            return kl_fail(err, KL_EINPUT, "--pin: there is no site '%s' in '%s'; allowed: 0 to %d",
+                           site_text, pin, t->lat->nsite - 1);
+        at[n].pos = t->lat->position[site];
+        const kl_site_type *type = t->terms->type[at[n].pos];
+        at[n].op = kl_site_op_find(type, word);
+        if (at[n].op < 0) {
+            char list[256] = "";
+            size_t used = 0;
+            for (int k = 0; k < type->nop && used < sizeof(list); k++)
+                if (type->op[k].named)
+                    used += (size_t)snprintf(list + used, sizeof(list) - used, " %s", type->op[k].name);
+            return kl_fail(err, KL_EINPUT, "--pin: site %s has no operator '%s' in '%s'; allowed:%s",
+                           site_text, word, pin, list);
+        }
+        n++;
+    }
+    const kl_status st = kl_terms_add(t->terms, value, n, at, 0, err);
+    return st == KL_OK ? st : kl_fail(err, st, "--pin %s: %s", pin, err != NULL ? err->text : "");
+}
+
+static kl_status make_terms(kl_task *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_terms_destroy(&t->terms);
+    KL_TRY(kl_terms_create(t->model, t->lat, t->params, &t->terms, err));
+    for (int i = 0; i < t->o->pin.n; i++) KL_TRY(add_pin(t, t->o->pin.text[i], err));
+    if (t->o->pin.n > 0) {
+        st = kl_terms_merge(t->terms, err);
+        if (st != KL_OK) KL_TRY(kl_fail(err, st, "--pin: %s", err != NULL ? err->text : ""));
+    }
+out:
+    return st;
+}
+
+kl_status kl_task_set(kl_task *t, const char *name, double value, kl_err *err)
+{
+    char text[40];
+    const kl_param_def *def = find_param(t->model, name, strlen(name));
+    snprintf(text, sizeof(text), "%.17g", value);
+    if (def == NULL && is_structural(t->model, name))
+        return kl_fail(err, KL_EINPUT,
+                       "--sweep-parameter: %s is structural: it chooses the local space, so no state can be "
+                       "carried over",
+                       name);
+    kl_status st = kl_params_set(t->params, name, text, seed_of(t->o), err);
+    if (st != KL_OK) return kl_fail(err, st, "--sweep-parameter: %s", err != NULL ? err->text : "");
+    return make_terms(t, err);
+}
+
+/* ---------------------------------------------------------------- charges */
+
+typedef struct charge_range { /* of the whole lattice, in stored units: low, low + step, ..., high */
+    int64_t low, high, step;
+} charge_range;
+
+static charge_range range_of(const kl_terms *terms, int c)
+{
+    const int modulus = terms->model->charge[c].modulus;
+    charge_range r = {0, 0, 0};
+    for (int p = 0; p < terms->nsite; p++) {
+        const kl_site_type *type = terms->type[p];
+        int low = type->state_charge[0][c], high = low;
+        for (int s = 1; s < type->dim; s++) {
+            const int v = type->state_charge[s][c];
+            if (v < low) low = v;
+            if (v > high) high = v;
+            r.step = kl_gcd(r.step, v - type->state_charge[0][c]);
+        }
+        r.low += low;
+        r.high += high;
+    }
+    if (modulus > 0) {
+        r.step = kl_gcd(r.step, modulus);
+        r.low %= r.step > 0 ? r.step : modulus;
+        r.high = r.step > 0 ? r.low + (modulus - 1 - r.low) / r.step * r.step : r.low;
+    }
+    if (r.step == 0) r.step = 1;
+    return r;
+}
+
+/* A stored value in the user's unit. */
+static const char *value_text(const kl_charge *c, int64_t v, char buf[32])
+{
+    const int64_t num = v * c->unit_num;
+    const int64_t g = kl_gcd(num, c->unit_den);
+    if (g == 0 || num % c->unit_den == 0) snprintf(buf, 32, "%lld", (long long)(num / c->unit_den));
+    else snprintf(buf, 32, "%lld/%lld", (long long)(num / g), (long long)(c->unit_den / g));
+    return buf;
+}
+
+/* "Sz: -16 to 16 by 1" */
+static const char *range_text(const kl_charge *c, charge_range r, char buf[128])
+{
+    char low[32], high[32], step[32];
+    value_text(c, r.low, low);
+    value_text(c, r.high, high);
+    value_text(c, r.step, step);
+    if (r.low == r.high) snprintf(buf, 128, "%s: %s", c->name, low);
+    else if (r.step == 1) snprintf(buf, 128, "%s: %s to %s", c->name, low, high);
+    else snprintf(buf, 128, "%s: %s to %s in steps of %s", c->name, low, high, step);
+    return buf;
+}
+
+static kl_status refuse_missing(const kl_task *t, const int *given, kl_err *err)
+{
+    const kl_model *m = t->model;
+    char missing[128] = "", allowed[384] = "", example[256] = "", one[128], value[32];
+    for (int c = 0; c < m->ncharge; c++) {
+        const charge_range r = range_of(t->terms, c);
+        const int64_t middle = r.low + (r.high - r.low) / r.step / 2 * r.step;
+        const size_t at = strlen(missing), in = strlen(allowed), ex = strlen(example);
+        if (!given[c])
+            snprintf(missing + at, sizeof(missing) - at, "%s%s", at > 0 ? ", " : "", m->charge[c].name);
+        if (!given[c])
+            snprintf(allowed + in, sizeof(allowed) - in, "%s%s", in > 0 ? "; " : "",
+                     range_text(&m->charge[c], r, one));
+        snprintf(example + ex, sizeof(example) - ex, " --charge %s=%s", m->charge[c].name,
+                 value_text(&m->charge[c], middle, value));
+    }
+    return kl_fail(err, KL_EINPUT,
+                   "--charge: %s of model %s is not given; allowed on %d sites: %s; for example%s, or "
+                   "--charge scan to try all",
+                   missing, m->name, t->terms->nsite, allowed, example);
+}
+
+kl_status kl_task_charges(kl_task *t, kl_err *err)
+{
+    const kl_model *m = t->model;
+    int given[KL_MAX_CHARGE] = {0}, scan_all = 0;
+    t->target = kl_qn_zero();
+    for (int i = 0; i < t->o->charge.n; i++) {
+        const char *text = t->o->charge.text[i];
+        const size_t length = kl_split_name(text);
+        if (length == 0) {
+            scan_all = 1;
+            continue;
+        }
+        char name[128];
+        snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1), text);
+        int c = 0;
+        while (c < m->ncharge && strcmp(m->charge[c].name, name) != 0) c++;
+        if (c < m->ncharge && strcmp(text + length + 1, "scan") == 0) {
+            t->scan[c] = 1;
+            given[c] = 1;
+            continue;
+        }
+        const kl_status st = kl_qn_set(m, &t->target, name, text + length + 1, err);
+        if (st != KL_OK) return kl_fail(err, st, "--charge: %s", err != NULL ? err->text : "");
+        const charge_range r = range_of(t->terms, c);
+        const int v = t->target.v[c];
+        if (v < r.low || v > r.high || (v - r.low) % r.step != 0) {
+            char allowed[128];
+            return kl_fail(err, KL_EINPUT, "--charge: %s cannot be had on %d sites; allowed: %s", text,
+                           t->terms->nsite, range_text(&m->charge[c], r, allowed));
+        }
+        given[c] = 1;
+    }
+    for (int c = 0; c < m->ncharge; c++) {
+        if (!given[c] && !scan_all) return refuse_missing(t, given, err);
+        if (!given[c]) t->scan[c] = 1;
+        t->scanning |= t->scan[c];
+    }
+    return KL_OK;
+}
+
+kl_status kl_task_one_sector(const kl_task *t, const char *what, kl_err *err)
+{
+    return t->scanning
+               ? kl_fail(err, KL_EINPUT, "--charge scan: %s one sector; give each charge a value", what)
+               : KL_OK;
+}
+
+kl_status kl_task_sectors(const kl_task *t, int64_t *n, kl_qn **sector, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int64_t all = 0, kept = 0;
+    KL_TRY(kl_dmrg_sectors(t->terms, sector, &all, err));
+    for (int64_t i = 0; i < all; i++) {
+        int fits = 1;
+        for (int c = 0; c < t->model->ncharge && fits; c++)
+            fits = t->scan[c] || (*sector)[i].v[c] == t->target.v[c];
+        if (fits) (*sector)[kept++] = (*sector)[i];
+    }
+    if (kept == 0) KL_TRY(kl_fail(err, KL_EINPUT, "--charge: no state has these charges together"));
+    if (kept > MAX_SCAN)
+        KL_TRY(
+            kl_fail(err, KL_EINPUT,
+                    "--charge scan: %lld sectors are more than %d; fix some charges by --charge NAME=VALUE",
+                    (long long)kept, (int)MAX_SCAN));
+    *n = kept;
+out:
+    if (st != KL_OK) kl_free(sector);
+    return st;
+}
+
+/* ---------------------------------------------------------------- start states */
+
+static kl_qn start_charge(const kl_task *t)
+{
+    kl_qn sum = kl_qn_zero();
+    for (int p = 0; p < t->terms->nsite; p++)
+        sum = kl_qn_add(t->model, sum, kl_qn_of(t->model, t->terms->type[p]->state_charge[t->start[p]]));
+    return sum;
+}
+
+/* Two states that take turns along the positions and together have the target; of several pairs the one that
+   differs most. */
+static kl_status neel_start(kl_task *t, kl_err *err)
+{
+    const kl_site_type *type = t->terms->type[0];
+    int best = -1, best_a = 0, best_b = 0;
+    for (int p = 1; p < t->terms->nsite; p++)
+        if (t->terms->type[p]->dim != type->dim)
+            return kl_fail(err, KL_EINPUT,
+                           "--start: neel needs sites of one kind; give product:STATE,STATE,...");
+    for (int a = 0; a < type->dim; a++)
+        for (int b = 0; b < type->dim; b++) {
+            int differ = 0;
+            for (int p = 0; p < t->terms->nsite; p++) t->start[p] = p % 2 == 0 ? a : b;
+            if (a == b || kl_qn_cmp(start_charge(t), t->dmrg.target) != 0) continue;
+            for (int c = 0; c < t->model->ncharge; c++) {
+                const int d = type->state_charge[a][c] - type->state_charge[b][c];
+                differ += d < 0 ? -d : d;
+            }
+            if (differ > best) {
+                best = differ;
+                best_a = a;
+                best_b = b;
+            }
+        }
+    if (best < 0) {
+        char want[256];
+        return kl_fail(err, KL_EINPUT,
+                       "--start: no two states taking turns have %s; give product:STATE,STATE,...",
+                       kl_qn_print(t->model, t->dmrg.target, want, sizeof(want)));
+    }
+    for (int p = 0; p < t->terms->nsite; p++) t->start[p] = p % 2 == 0 ? best_a : best_b;
+    return KL_OK;
+}
+
+/* "product:up,dn*3,0": states of lattice sites 0, 1, ...; a list that is too short is repeated. */
+static kl_status product_start(kl_task *t, const char *list, kl_err *err)
+{
+    int site = 0;
+    const int n = t->lat->nsite;
+    while (site < n) {
+        for (const char *p = list; site < n;) {
+            char word[128];
+            int64_t count = 1;
+            const size_t length = strcspn(p, ",");
+            snprintf(word, sizeof(word), "%.*s", (int)(length < sizeof(word) ? length : sizeof(word) - 1), p);
+            char *star = strchr(word, '*');
+            if (star != NULL) {
+                *star++ = '\0';
+                if (!kl_parse_int(star, &count) || count < 1)
+                    return kl_fail(err, KL_EINPUT,
+                                   "--start: '%s*%s': allowed: STATE*COUNT with a count from 1 on", word,
+                                   star);
+            }
+            for (int64_t k = 0; k < count; k++, site++) {
+                if (site == n)
+                    return kl_fail(err, KL_EINPUT, "--start: product: lists more than the %d sites", n);
+                const int pos = t->lat->position[site];
+                const kl_site_type *type = t->terms->type[pos];
+                int s = 0;
+                while (s < type->dim && strcmp(type->state_name[s], word) != 0) s++;
+                if (s == type->dim) {
+                    char allowed[256] = "";
+                    for (int i = 0; i < type->dim; i++) {
+                        const size_t at = strlen(allowed);
+                        snprintf(allowed + at, sizeof(allowed) - at, " %s", type->state_name[i]);
+                    }
+                    return kl_fail(err, KL_EINPUT, "--start: site %d has no state '%s'; allowed:%s", site,
+                                   word, allowed);
+                }
+                t->start[pos] = s;
+            }
+            p += length;
+            if (*p == '\0') break;
+            p++;
+        }
+    }
+    const kl_qn sum = start_charge(t);
+    if (kl_qn_cmp(sum, t->dmrg.target) != 0) {
+        char have[256], want[256];
+        return kl_fail(err, KL_EINPUT, "--start: the product state has %s, but the run is for %s",
+                       kl_qn_print(t->model, sum, have, sizeof(have)),
+                       kl_qn_print(t->model, t->dmrg.target, want, sizeof(want)));
+    }
+    return KL_OK;
+}
+
+kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err)
+{
+    const char *start = t->o->start;
+    t->dmrg.target = target;
+    t->dmrg.start = NULL;
+    const int neel = start != NULL && strcmp(start, "neel") == 0,
+              product = start != NULL && strncmp(start, "product:", 8) == 0;
+    if (!neel && !product) return KL_OK;
+    kl_status st = KL_OK;
+    if (t->start == NULL) st = kl_alloc(&t->start, t->terms->nsite, KL_MEM_MISC, err);
+    if (st == KL_OK) st = neel ? neel_start(t, err) : product_start(t, start + 8, err);
+    if (st == KL_OK) t->dmrg.start = t->start;
+    return st;
+}
+
+/* ---------------------------------------------------------------- all of it */
+
+static kl_status dmrg_options(kl_task *t, kl_err *err)
+{
+    const kl_options *o = t->o;
+    kl_dmrg_opts *d = &t->dmrg;
+    kl_status st = KL_OK;
+    d->strategy = o->strategy == NULL || strcmp(o->strategy, "auto") == 0 ? KL_STRATEGY_AUTO
+                  : strcmp(o->strategy, "lr") == 0                        ? KL_STRATEGY_LR
+                                                                          : KL_STRATEGY_L11R;
+    d->solver =
+        o->solver != NULL && strcmp(o->solver, "lanczos") == 0 ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
+    d->nstate = o->states > 0 ? (int)o->states : 1;
+    d->accuracy = o->accuracy;
+    d->m_max = (int)o->m;
+    d->m_min = (int)o->m_min;
+    d->discard = o->discard;
+    d->max_sweep = (int)o->max_sweeps;
+    d->seed = seed_of(o);
+    d->max_basis = (int)o->basis;
+    d->max_apply = (int)o->max_products;
+    d->full = o->full_sectors;
+    d->truncation = o->truncation == NULL || strcmp(o->truncation, "auto") == 0 ? KL_TRUNCATION_AUTO
+                    : strcmp(o->truncation, "exact") == 0               ? KL_TRUNCATION_EXACT
+                                                                        : KL_TRUNCATION_PRODUCTS;
+    d->records = o->save_records;
+    if (o->nschedule > 0) {
+        st = kl_alloc(&t->sweep, o->nschedule, KL_MEM_MISC, err);
+        if (st != KL_OK) return st;
+        for (int i = 0; i < o->nschedule; i++)
+            t->sweep[i] =
+                (kl_dmrg_sweep){o->schedule_row[i].m, o->schedule_row[i].noise, o->schedule_row[i].tol};
+        d->sweep = t->sweep;
+        d->nsweep = o->nschedule;
+    }
+    return st;
+}
+
+/* model: NULL where the options name it or it is given. */
+static kl_status create(const kl_options *o, const kl_model *model, const kl_task_given *given, int nsite_only,
+                        kl_task **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_task *t = NULL;
+    *out = NULL;
+    KL_TRY(kl_alloc(&t, 1, KL_MEM_MISC, err));
+    t->o = o;
+    if (model == NULL) KL_TRY(make_tables(o, given, &t->tables, err));
+    t->model = model != NULL ? model : t->tables->model;
+    KL_TRY(make_lattice(o, given, nsite_only, &t->lat, err));
+    KL_TRY(kl_params_create(t->model, t->lat, &t->params, err));
+    KL_TRY(set_params(t, err));
+    KL_TRY(make_terms(t, err));
+    KL_TRY(dmrg_options(t, err));
+    *out = t;
+    t = NULL;
+out:
+    kl_task_destroy(&t);
+    return st;
+}
+
+kl_status kl_task_create(const kl_options *o, int nsite_only, kl_task **out, kl_err *err)
+{
+    return create(o, NULL, NULL, nsite_only, out, err);
+}
+
+kl_status kl_task_create_given(const kl_options *o, const kl_task_given *given, kl_task **out, kl_err *err)
+{
+    return create(o, NULL, given, 0, out, err);
+}
+
+kl_status kl_task_chain(const kl_task *whole, int nsite, kl_task **out, kl_err *err)
+{
+    return create(whole->o, whole->model, NULL, nsite, out, err);
+}
+
+void kl_task_destroy(kl_task **task)
+{
+    kl_task *t = *task;
+    if (t == NULL) return;
+    kl_terms_destroy(&t->terms);
+    kl_params_destroy(&t->params);
+    kl_lattice_destroy(&t->lat);
+    kl_venue_destroy(&t->venue);
+    kl_exec_close(&t->ex);
+    kl_free(&t->sweep);
+    kl_free(&t->start);
+    kl_tables_destroy(&t->tables);
+    kl_free(task);
+}

@@ -1,0 +1,74 @@
+/* From options to the objects of a run: model, lattice, parameters, terms, charges, executor and the options
+   of DMRG. All checks that need the model are here; prints nothing.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_TASK_H
+#define KL_TASK_H
+#include "run/options.h"
+#include "io/result.h"
+#include "model/tables.h"
+
+typedef struct kl_task {
+    const kl_options *o;     /* borrowed */
+    kl_tables *tables;       /* own the model; NULL in a task that borrows it */
+    const kl_model *model;
+    kl_lattice *lat;
+    kl_params *params;
+    kl_terms *terms;
+    kl_exec *ex;
+    struct kl_venue *venue;  /* where sweeps run under --exec auto, beginning on ex; else NULL */
+    kl_dmrg_opts dmrg;       /* sweep and start belong to the task */
+    kl_dmrg_sweep *sweep;
+    int *start;
+    kl_qn target;            /* charges given; those to scan are 0 */
+    int scan[KL_MAX_CHARGE]; /* 1: try all values of this charge */
+    int scanning;
+} kl_task;
+
+/* What a caller has in memory, in the place of what options would name. */
+typedef struct kl_task_given {
+    const char *model_text; /* NULL, or a model description; o->model is its name in messages */
+    int64_t model_size;
+    void *self;
+    /* NULL, or makes the lattice */
+    kl_status (*lattice)(void *self, kl_lattice **out, kl_err *err);
+} kl_task_given;
+
+/* The task of kl_task_create at its full length; given may be NULL. */
+kl_status kl_task_create_given(const kl_options *o, const kl_task_given *given, kl_task **out,
+                               kl_err *err) KL_MUST_CHECK;
+
+/* nsite_only > 0: a chain of that length, whatever the options say (growth). Charges and start are left to
+   kl_task_charges. */
+kl_status kl_task_create(const kl_options *o, int nsite_only, kl_task **out, kl_err *err) KL_MUST_CHECK;
+void kl_task_destroy(kl_task **t);
+
+/* The same as `whole` on a chain of nsite sites, for growth, which makes terms at every length. Borrows the
+   model of `whole`. */
+kl_status kl_task_chain(const kl_task *whole, int nsite, kl_task **out, kl_err *err) KL_MUST_CHECK;
+
+/* Reads --charge: every charge must be there, in range, and reachable by itself. Fills target, scan and
+   scanning. */
+kl_status kl_task_charges(kl_task *t, kl_err *err) KL_MUST_CHECK;
+/* EINPUT where charges are scanned and `what` ("a plan is for") is of one sector. */
+kl_status kl_task_one_sector(const kl_task *t, const char *what, kl_err *err) KL_MUST_CHECK;
+
+/* Sets dmrg.target, and dmrg.start from --start neel or product:, whose charge must be the target. */
+kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err) KL_MUST_CHECK;
+
+/* Sectors that --charge scan means, ascending. */
+kl_status kl_task_sectors(const kl_task *t, int64_t *n, kl_qn **sector, kl_err *err) KL_MUST_CHECK;
+
+/* Another value of one parameter: params and terms anew. */
+kl_status kl_task_set(kl_task *t, const char *name, double value, kl_err *err) KL_MUST_CHECK;
+
+/* The parts of kl_task_create. */
+kl_status kl_task_model(const kl_options *o, kl_tables **out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err) KL_MUST_CHECK;
+
+/* Opens t->ex for runs of DMRG: under --exec auto every sweep goes where it is faster. */
+kl_status kl_task_settle(kl_task *t, kl_err *err) KL_MUST_CHECK;
+
+/* --threads, else the processors that this process may use. */
+int kl_task_threads(const kl_options *o);
+
+#endif

@@ -1,0 +1,298 @@
+/* See tune.h. A text file: a line for the program's version, one for each device, then one a measurement.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "run/tune.h"
+#include "config.h"
+#include "base/folder.h"
+#include "base/infile.h"
+#include "base/partial.h"
+#include "record/record.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *const kl_tune_exec[KL_TUNE_NEXEC] = {"host", "offload", "cuda"};
+
+/* One word an operation. ORDER KL_TIMED */
+static const char *const word[KL_NTIMED] = {"copy", "axpy", "dots",  "combine", "fuse",
+                                            "spmv", "list", "eigen", "sweep"};
+
+/* The operation that is timed; KL_NOP: none alone. ORDER KL_TIMED */
+static const kl_op timed_op[KL_NTIMED] = {KL_OP_COPY, KL_OP_AXPBY, KL_OP_DOTS, KL_OP_COMBINE, KL_OP_FUSE,
+                                          KL_NOP,     KL_OP_BATCH, KL_NOP,     KL_NOP};
+
+#define TABLE "tune-table"
+
+/* The table's own name and its folder, opened; `make`: it and those above it are made. */
+static kl_status own_path(char *path, size_t size, int make, int *folder, kl_err *err)
+{
+    const char *const named = getenv("KRONLAT_CACHE"), *const xdg = getenv("XDG_CACHE_HOME"),
+                      *const home = getenv("HOME");
+    const int n = named && *named      ? snprintf(path, size, "%s", named)
+                  : xdg && *xdg == '/' ? snprintf(path, size, "%s/kronlat", xdg)
+                  : home && *home      ? snprintf(path, size, "%s/.cache/kronlat", home)
+                                       : -1;
+    if (n < 0)
+        return kl_fail(
+            err, KL_EABSENT,
+            "there is no folder for the tune table: none of KRONLAT_CACHE, XDG_CACHE_HOME and HOME is set");
+    if ((size_t)n + 32 >= size)
+        return kl_fail(err, KL_EINPUT, "the path of the tune table, %.200s..., is too long", path);
+    const kl_status st = kl_folder_open_own(path, make, folder, err);
+    snprintf(path + n, size - (size_t)n, "/" TABLE);
+    return st;
+}
+
+/* Opens the file beside the table's own name, t->path. */
+static kl_status open_partial(kl_tune *t, const char *path, kl_partial *partial, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int folder = -1;
+    kl_err why;
+    if (path && snprintf(t->path, sizeof t->path, "%s", path) >= (int)sizeof t->path)
+        KL_TRY(kl_fail(err, KL_EINPUT, "--output: the name is too long"));
+    if (path && !path[0]) KL_TRY(kl_fail(err, KL_EINPUT, "--output: the name is empty"));
+    if (!path) KL_TRY(own_path(t->path, sizeof t->path, 1, &folder, err));
+    const kl_status opened =
+        path ? kl_partial_open(t->path, partial, &why) : kl_partial_open_at(folder, TABLE, partial, &why);
+    if (opened == KL_EIO)
+        KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, why.text));
+    if (opened != KL_OK) KL_TRY(kl_fail(err, opened, "%s", why.text));
+out:
+    if (folder >= 0) close(folder);
+    return st;
+}
+
+/* EABSENT, with the reason, where there is none to be read. */
+static kl_status open_table(kl_tune *t, const char *path, FILE **f, kl_err *err)
+{
+    kl_err why = {{0}};
+    int folder = -1;
+    *f = NULL;
+    if (path) snprintf(t->path, sizeof t->path, "%s", path);
+    const kl_status st = path ? KL_OK : own_path(t->path, sizeof t->path, 0, &folder, &why);
+    if (st != KL_OK && st != KL_EABSENT) return kl_fail(err, KL_EABSENT, "%s", why.text);
+    if (path && kl_infile_open(path, f, NULL) != KL_OK) *f = NULL;
+    const int fd = folder >= 0 ? openat(folder, TABLE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+    if (fd >= 0) *f = fdopen(fd, "r");
+    if (fd >= 0 && !*f) close(fd);
+    if (folder >= 0) close(folder);
+    return *f ? KL_OK : kl_fail(err, KL_EABSENT, "no tune table (%.300s): kronlat tune makes it", t->path);
+}
+
+kl_status kl_tune_probe(kl_tune *t, const char *path, kl_err *err)
+{
+    kl_partial partial;
+    const kl_status st = open_partial(t, path, &partial, err);
+    if (st == KL_OK) kl_partial_drop(&partial);
+    return st;
+}
+
+kl_status kl_tune_write(kl_tune *t, const char *path, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_partial partial = {.fd = -1};
+    kl_err why;
+    KL_TRY(open_partial(t, path, &partial, err));
+    FILE *const f = kl_partial_stream(&partial);
+    if (!f)
+        KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, strerror(errno)));
+    fprintf(f, "kronlat %s threads %d\n", KL_VERSION, t->nthread);
+    for (int e = 1; e < KL_TUNE_NEXEC; e++)
+        fprintf(f, "%s %s\n", kl_tune_exec[e], t->where[e][0] ? t->where[e] : "-");
+    for (int i = 0; i < t->n; i++) {
+        fprintf(f, "%s %lld", word[t->row[i].what], (long long)t->row[i].size);
+        for (int e = 0; e < KL_TUNE_NEXEC; e++) fprintf(f, " %.6g", t->row[i].seconds[e]);
+        fprintf(f, "\n");
+    }
+    for (int i = 0; i < t->nlist; i++)
+        fprintf(f, "projection %s %lld %.6g\n", kl_projection_name[t->list[i].way],
+                (long long)t->list[i].size, t->list[i].seconds);
+    const int bad = ferror(f), closed = fclose(f);
+    if (bad || closed != 0)
+        KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, strerror(errno)));
+    if (kl_partial_publish(&partial, &why) != KL_OK)
+        KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, why.text));
+out:
+    kl_partial_drop(&partial);
+    return st;
+}
+
+kl_status kl_tune_read(const char *path, kl_tune *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    FILE *f = NULL;
+    char line[512], version[64];
+    *t = (kl_tune){.n = 0};
+    KL_TRY(open_table(t, path, &f, err));
+    for (int number = 1; fgets(line, sizeof line, f); number++) {
+        line[strcspn(line, "\n")] = '\0';
+        if (number == 1) {
+            if (sscanf(line, "kronlat %63s threads %d", version, &t->nthread) != 2 || t->nthread < 1 ||
+                strcmp(version, KL_VERSION) != 0)
+                KL_TRY(kl_fail(err, KL_EABSENT,
+                               "the tune table %.300s is damaged or belongs to another version of the "
+                               "program: kronlat tune makes it anew",
+                               t->path));
+            continue;
+        }
+        if (number <= KL_TUNE_NEXEC) {
+            const char *const name = kl_tune_exec[number - 1];
+            const size_t length = strlen(name);
+            if (strncmp(line, name, length) != 0 || line[length] != ' ')
+                KL_TRY(kl_fail(err, KL_EABSENT, "%.300s:%d: '%.40s'; wanted is a line of %s", t->path, number,
+                               line, name));
+            if (strcmp(line + length + 1, "-") != 0)
+                snprintf(t->where[number - 1], sizeof t->where[0], "%.159s", line + length + 1);
+            continue;
+        }
+        char what[16];
+        long long size;
+        if (strncmp(line, "projection ", 11) == 0) {
+            kl_tune_list l = {.way = KL_PROJECTION_GROUPED};
+            if (t->nlist == KL_TUNE_MOST || sscanf(line + 11, "%15s %lld %lf", what, &size, &l.seconds) != 3)
+                KL_TRY(kl_fail(err, KL_EABSENT,
+                               "%.300s:%d: '%.60s' is no measurement: kronlat tune makes the table anew",
+                               t->path, number, line));
+            while (l.way < KL_NPROJECTION && strcmp(kl_projection_name[l.way], what) != 0) l.way++;
+            if (l.way == KL_NPROJECTION || size < 1 || !(l.seconds > 0))
+                KL_TRY(kl_fail(
+                    err, KL_EABSENT,
+                    "%.300s:%d: '%.60s' is no projection with a size: kronlat tune makes the table anew",
+                    t->path, number, line));
+            l.size = size;
+            t->list[t->nlist++] = l;
+            continue;
+        }
+        kl_tune_row r = {.line = number};
+        int k = 0;
+        if (t->n == KL_TUNE_MOST || sscanf(line, "%15s %lld %lf %lf %lf", what, &size, &r.seconds[0],
+                                           &r.seconds[1], &r.seconds[2]) != 5)
+            KL_TRY(kl_fail(err, KL_EABSENT,
+                           "%.300s:%d: '%.60s' is no measurement: kronlat tune makes the table anew", t->path,
+                           number, line));
+        while (k < KL_NTIMED && strcmp(word[k], what) != 0) k++;
+        int bad = k == KL_NTIMED || size < 1; /* 0 seconds: not measured there */
+        for (int e = 0; e < KL_TUNE_NEXEC; e++) bad |= !(r.seconds[e] >= 0 && isfinite(r.seconds[e]));
+        if (bad)
+            KL_TRY(kl_fail(
+                err, KL_EABSENT,
+                "%.300s:%d: '%.60s' is no operation with a size and times: kronlat tune makes the table anew",
+                t->path, number, line));
+        r.what = (kl_timed)k, r.size = size;
+        t->row[t->n++] = r;
+    }
+    if (t->nthread < 1)
+        KL_TRY(
+            kl_fail(err, KL_EABSENT, "the tune table %.300s is empty: kronlat tune makes it anew", t->path));
+out:
+    if (f) fclose(f);
+    return st;
+}
+
+kl_projection kl_tune_way(const kl_tune *t, double size)
+{
+    const kl_tune_list *best = NULL;
+    double nearest = log(4.0) + 1e-9;
+    for (int i = 0; i < t->nlist; i++) {
+        const double far = fabs(log((double)t->list[i].size / size));
+        if (far < nearest - 1e-9 || (best && fabs(far - nearest) < 1e-9 && t->list[i].size == best->size &&
+                                     t->list[i].seconds < best->seconds))
+            best = &t->list[i], nearest = far;
+    }
+    return best ? best->way : KL_PROJECTION_AUTO;
+}
+
+void kl_tune_ways(const kl_tune *t, kl_exec *device)
+{
+    for (int k = 0; k < KL_NSIZE && strcmp(device->where, t->where[2]) == 0; k++)
+        device->fastest[k] = kl_tune_way(t, ldexp(1.0, k));
+}
+
+int kl_tune_of(const kl_call *call, kl_timed *what, int64_t *size)
+{
+    const kl_op op = call->op == KL_OP_PRECONDITION ? KL_OP_AXPBY : call->op;
+    int k = 0;
+    while (k < KL_NTIMED && timed_op[k] != op) k++;
+    *what = (kl_timed)k;
+    *size = call->op == KL_OP_BATCH ? (int64_t)(kl_batch_mean_size(call->batch) + 0.5) : call->n;
+    if (*size < 1) *size = 1;
+    return k < KL_NTIMED;
+}
+
+int kl_tune_times(const kl_tune *t, int a, int b, kl_pick_time out[KL_TUNE_MOST])
+{
+    int n = 0;
+    for (int i = 0; i < t->n; i++) {
+        const kl_tune_row *const r = &t->row[i];
+        if (timed_op[r->what] != KL_NOP && r->seconds[a] > 0 && r->seconds[b] > 0)
+            out[n++] = (kl_pick_time){timed_op[r->what], r->size, {r->seconds[a], r->seconds[b]}};
+    }
+    return n;
+}
+
+int kl_tune_choose(const kl_tune *t, kl_timed what, int64_t size, char *why, size_t size_why)
+{
+    const kl_tune_row *r = NULL;
+    for (int i = 0; i < t->n; i++)
+        if (t->row[i].what == what && (!r || fabs(log((double)t->row[i].size / (double)size)) <
+                                                 fabs(log((double)r->size / (double)size))))
+            r = &t->row[i];
+    int best = -1;
+    for (int e = 0; r && e < KL_TUNE_NEXEC; e++)
+        if (r->seconds[e] > 0 && (best < 0 || r->seconds[e] < r->seconds[best])) best = e;
+    if (best < 0) {
+        snprintf(why, size_why, "the tune table knows nothing of \"%s\"", word[what]);
+        return -1;
+    }
+    int used = snprintf(why, size_why, "%s %lld:", word[what], (long long)r->size);
+    for (int e = 0; e < KL_TUNE_NEXEC; e++)
+        if (r->seconds[e] > 0 && used > 0 && (size_t)used < size_why)
+            used += snprintf(why + used, size_why - (size_t)used, " %s %.3g us", kl_tune_exec[e],
+                             r->seconds[e] * 1e6);
+    if (used > 0 && (size_t)used < size_why)
+        snprintf(why + used, size_why - (size_t)used, " (line %d)", r->line);
+    return best;
+}
+
+#define FAR 8.0 /* times the largest size: what lies further is no measurement's business */
+
+int kl_tune_from(const kl_tune *t, kl_timed what, int64_t *from, char *why, size_t size_why)
+{
+    const kl_tune_row *row[KL_TUNE_MOST];
+    int n = 0;
+    *from = INT64_MAX;
+    for (int i = 0; i < t->n; i++) {
+        if (t->row[i].what != what || !(t->row[i].seconds[0] > 0)) continue;
+        int k = n++;
+        for (; k > 0 && row[k - 1]->size > t->row[i].size; k--) row[k] = row[k - 1];
+        row[k] = &t->row[i];
+    }
+    if (kl_tune_choose(t, what, n > 0 ? row[n - 1]->size : 1, why, size_why) < 0 || n == 0) return -1;
+    int best = 0; /* of devices */
+    for (int e = 1; e < KL_TUNE_NEXEC; e++)
+        if (row[n - 1]->seconds[e] > 0 && (best == 0 || row[n - 1]->seconds[e] < row[n - 1]->seconds[best]))
+            best = e;
+    if (best == 0) return 0;
+    int k = n - 1; /* the largest size at which the host is ahead */
+    while (k >= 0 && row[k]->seconds[best] > 0 && row[k]->seconds[best] < row[k]->seconds[0]) k--;
+    if (k < 0 || !(row[k]->seconds[best] > 0)) {
+        *from = row[k + 1]->size;
+        return best;
+    }
+    if (k == n - 1 && (k == 0 || !(row[--k]->seconds[best] > 0))) return 0;
+    /* how far ahead the device is */
+    const double before = log(row[k]->seconds[0] / row[k]->seconds[best]),
+                 after = log(row[k + 1]->seconds[0] / row[k + 1]->seconds[best]);
+    const double size = (double)row[k]->size *
+                        exp(log((double)row[k + 1]->size / (double)row[k]->size) * before / (before - after));
+    if (after <= before || size > FAR * (double)row[n - 1]->size) return 0;
+    *from = (int64_t)ceil(size);
+    return best;
+}
