@@ -12,11 +12,11 @@ enum {
     WORTH = 48,     /* rows from which products are ahead of LAPACK */
     WORTH_TEST = 6, /* the same where products are asked for */
     STEP = 8,       /* columns are multiples of it */
+    BESIDE = 12,    /* columns at least beside those that are expected to be kept */
 };
-#define MORE_TRIED 0.12 /* columns beside those that are expected to be kept, */
-#define MORE_STEADY 0.2 /* where one product has to do */
-#define STEADY 1.05     /* states by those of the sweep before, up to which they are said to be as many */
-#define TOO_MANY 0.7    /* of all columns: a full decomposition costs no more then */
+#define MORE_TRIED 0.15 /* columns beside those that are expected to be kept */
+#define TOO_MANY 0.7    /* of all columns: a full decomposition costs no more then; */
+#define TOO_MANY_TEST 0.95 /* where products are asked for */
 #define FEW_COLUMNS 0.6 /* of the rows: an eigenproblem of the columns costs so much less */
 
 static int up(double x, int step) { return (int)ceil(x / step) * step; }
@@ -28,11 +28,11 @@ kl_sector_way kl_sector_choose(const kl_sector_case *c)
     if (c->way == KL_TRUNCATION_EXACT || c->wide == 0) return exact;
     if (c->rows < (c->way == KL_TRUNCATION_PRODUCTS ? WORTH_TEST : WORTH)) return exact;
     const double growth = c->growth < 1 ? 1 : c->growth < 2 ? c->growth : 2, expected = ceil(c->known * growth);
-    const double part = c->growth > STEADY ? MORE_TRIED : MORE_STEADY;
-    const int least = c->full ? STEP + kl_sector_unit((int)expected) : STEP;
-    const double beside = fmax(least, part * expected);
+    const int least = c->full ? BESIDE + kl_sector_unit((int)expected) : BESIDE;
+    const double beside = fmax(least, MORE_TRIED * expected);
     const int tried = up(fmax(expected + beside, c->least), STEP);
-    if (c->known >= 0 && tried < TOO_MANY * full) return (kl_sector_way){1, KL_RANGE_TRIED, tried};
+    const double most = c->way == KL_TRUNCATION_PRODUCTS ? TOO_MANY_TEST : TOO_MANY;
+    if (c->known >= 0 && tried < most * full) return (kl_sector_way){1, KL_RANGE_TRIED, tried};
     if (c->wide <= (c->precise ? 1 : FEW_COLUMNS) * c->rows) return (kl_sector_way){1, KL_RANGE_COLUMNS, c->wide};
     if (c->precise) return (kl_sector_way){1, KL_RANGE_ROWS, c->rows};
     return exact;
@@ -69,12 +69,12 @@ static double growth(const kl_leading_opts *o, const kl_warm *warm)
     return warm ? (double)o->m / (double)warm->iso->basis.total : 1;
 }
 
-/* Passes behind the first product: with as many states as before the basis of the sweep before is nearly right; noise, or
-   several wavefunctions, of which it knows no mixture, leave it far off. */
+/* Passes behind the first product. One leaves a thousandth more weight out than the best; without any it is a hundredth
+   where the wavefunction still changes. Noise, or several wavefunctions, of which the basis of the sweep before knows
+   no mixture, leave it far off. */
 static int passes(const kl_leading_opts *o, const kl_warm *warm, int nstate)
 {
-    if (!warm || nstate > 1 || !o->settled) return 2;
-    return growth(o, warm) > STEADY;
+    return !warm || nstate > 1 || !o->settled ? 2 : 1;
 }
 
 /* Sector c of d's side, whose segment is at (i, j) of the layout. */

@@ -14,17 +14,17 @@ static void test_tried(void **state)
     kl_sector_way w = choose(c);
     expect_eq(w.products, 1);
     expect_eq(w.mode, KL_RANGE_TRIED);
-    expect_eq(w.width, 136); /* 80 * 1.5, 12 % more, in steps of 8 */
+    expect_eq(w.width, 144); /* 80 * 1.5, 15 % more, in steps of 8 */
     c.growth = 3;
     expect_eq(choose(c).width, 184); /* no more than twice as many are expected */
     c.growth = 0.5;
-    expect_eq(choose(c).width, 96); /* nor fewer than there were; one product takes more columns beside */
+    expect_eq(choose(c).width, 96); /* nor fewer than there were */
     c.growth = 1;
     expect_eq(choose(c).width, 96);
     c.known = 3;
-    expect_eq(choose(c).width, 16); /* eight beside at least */
+    expect_eq(choose(c).width, 16); /* twelve beside at least */
     c.known = 0;
-    expect_eq(choose(c).width, 8);
+    expect_eq(choose(c).width, 16);
     c.least = 100;
     expect_eq(choose(c).width, 104);
 }
@@ -78,7 +78,7 @@ static void test_exact(void **state)
     expect_eq(choose(c).products, 0); /* small */
     c.rows = 48;
     expect_eq(choose(c).products, 1);
-    c.rows = 12;
+    c.rows = 20;
     c.wide = 40;
     c.known = 0;
     c.way = KL_TRUNCATION_PRODUCTS;
