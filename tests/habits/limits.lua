@@ -63,10 +63,6 @@ local open = {
     ["tests/physics/test_edspectra.c"] = "spectral_case",
     ["tests/physics/test_measure.c"] = "check_products test_requests",
     ["tests/physics/test_terms.c"] = "file",
-    ["tests/unit/io/test_result.c"] = "lines test_round_trip",
-    ["tests/unit/lua/test_luabox.c"] = "test_limits",
-    ["tests/unit/record/test_record.c"] = "file",
-    ["tests/unit/run/test_options.c"] = "lines test_refusals",
 }
 
 local root = arg[1] or "."
