@@ -1,6 +1,7 @@
 /* Operations of a device on vectors, beside the rate of its memory.
    SPDX-License-Identifier: Apache-2.0 */
 #include "bench/bench_lines.h"
+#include "exec/baselines.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "cli/report.h"
@@ -131,8 +132,8 @@ static kl_status reading_ceiling(kl_bench_device *b, int64_t n, kl_dptr v, kl_er
                   .v = v,
                   .x = v,
                   .out = out};
-    if (!ex->vt.trial) return KL_OK;
-    KL_TRY(ex->vt.trial(ex, &t, err));
+    if (!(ex->baselines && ex->baselines->trial)) return KL_OK;
+    KL_TRY(ex->baselines->trial(ex, &t, err));
     b->read = 8e-9 * (WIDEST + 1) * (double)n / t.seconds;
     printf("reading       n=%-10lld nvec=%-3d | CUDA    %9.4f ms %8.1f GB/s\n", (long long)n, WIDEST,
            t.seconds * 1e3, b->read);

@@ -69,7 +69,8 @@ for _, case in ipairs {
         local found = json(out)
         if why:find "has finished" then found = json(select(2,
             run "show k.h5 --json")) else killed = killed + 1 end
-        for _, key in ipairs { "energies", "energies_kept", "error_estimate", "energy_extrapolated", "entropy",
+        for _, key in ipairs { "energies", "energies_kept", "error_estimate", "energy_extrapolated",
+            "entropy",
             "sweeps_done", "measurements" } do
             local wrong = not found and why or difference(found[key], doc[key], key)
             if wrong then
