@@ -656,7 +656,9 @@ static kl_status superblock_line(bench *b, const kl_task *t, kl_strategy strateg
     const int length = snprintf(name, sizeof name, "%s m=%d %s", t->model->name, m,
                                 strategy == KL_STRATEGY_LR ? "lr" : "l11r");
     if (!wanted(b, name)) return KL_OK;
-    KL_TRY(kl_engine_create(t->terms, ex, t->target, 1, strategy, KL_SOLVER_DAVIDSON, 0, 1, &e, err));
+    const kl_engine_opts eo = {
+        .target = t->target, .nstate = 1, .strategy = strategy, .solver = KL_SOLVER_DAVIDSON, .seed = 1};
+    KL_TRY(kl_engine_create(t->terms, ex, &eo, &e, err));
     const int c = t->terms->nsite / 2 - 1;
     KL_TRY(side_block(e, ex, KL_LEFT, m, c, &lb, err));
     KL_TRY(side_block(e, ex, KL_RIGHT, m, c + 2, &rb, err));

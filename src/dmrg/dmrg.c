@@ -104,7 +104,8 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
                         .records = middle ? r->o->records : NULL,
                         .title = title};
     if (whole) {
-        so.whole = fresh && e->centre == e->nsite / 2 - 1 && (direction < 0 || e->nsite == 2) ? 2 : 1;
+        const int last = e->centre == e->nsite / 2 - 1 && (direction < 0 || e->nsite == 2);
+        so.scope = fresh && last ? KL_SOLVE_SECTOR_AFRESH : KL_SOLVE_SECTOR;
         so.max_apply = WHOLE_APPLY * e->nstate;
         so.tol = whole_tol(r, r->res->nrow);
         so.tol_rel = 0;
@@ -243,6 +244,17 @@ static void set_whole(run *r)
     r->plan.block = (int)block;
 }
 
+static kl_engine_opts options_of(const kl_engine *e)
+{
+    return (kl_engine_opts){.target = e->target,
+                            .nstate = e->nstate,
+                            .strategy = e->strategy,
+                            .solver = e->solver,
+                            .max_basis = e->max_basis,
+                            .seed = e->seed,
+                            .full = e->full};
+}
+
 /* The state as it is, between two sweeps, on another executor; what was counted stays. */
 static kl_status go_to(run *r, kl_exec *ex, kl_err *err)
 {
@@ -251,9 +263,8 @@ static kl_status go_to(run *r, kl_exec *ex, kl_err *err)
     kl_state *s = NULL;
     if (ex == from->ex) return KL_OK;
     KL_TRY(kl_engine_state(from, r->energy, &s, err));
-    KL_TRY(kl_engine_create(from->terms, ex, from->target, from->nstate, from->strategy, from->solver,
-                            from->max_basis, from->seed, &e, err));
-    e->full = from->full;
+    const kl_engine_opts same = options_of(from);
+    KL_TRY(kl_engine_create(from->terms, ex, &same, &e, err));
     KL_TRY(kl_engine_resume_take(e, &s, err));
     kl_engine_count_on(e, from);
     kl_engine_destroy(&r->e);
@@ -270,9 +281,9 @@ static kl_status begin_again(run *r, kl_state **s, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_engine *const from = r->e, *e = NULL;
-    KL_TRY(kl_engine_create(from->terms, r->where, from->target, (*s)->nstate, from->strategy, from->solver,
-                            from->max_basis, from->seed, &e, err));
-    e->full = from->full;
+    kl_engine_opts same = options_of(from);
+    same.nstate = (*s)->nstate;
+    KL_TRY(kl_engine_create(from->terms, r->where, &same, &e, err));
     kl_engine_count_on(e, from);
     kl_engine_destroy(&r->e);
     r->e = e;
@@ -424,11 +435,16 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     KL_TRY(kl_alloc(&r.entropies, terms->nsite, KL_MEM_MISC, err));
     kl_stage g = kl_schedule_stage(&r.plan, res);
     if (o->place) ex = o->place(o->placer, g.m);
-    KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis, o->seed,
-                            &r.e, err));
+    const kl_engine_opts eo = {.target = o->target,
+                               .nstate = o->nstate,
+                               .strategy = o->strategy,
+                               .solver = o->solver,
+                               .max_basis = o->max_basis,
+                               .seed = o->seed,
+                               .full = o->full};
+    KL_TRY(kl_engine_create(terms, ex, &eo, &r.e, err));
     set_whole(&r);
     g = kl_schedule_stage(&r.plan, res);
-    r.e->full = o->full;
     r.e->nstate = o->direction && o->done[o->ndone].held ? o->done[o->ndone].held : g.held;
     KL_TRY(*state ? kl_engine_resume_take(r.e, state, err)
                   : kl_engine_start(r.e, o->nsweep && g.m < START_M ? g.m : START_M, o->start, err));

@@ -6,9 +6,8 @@
 #define KL_DMRG_H
 #include "solve/eig.h"
 #include "record/record.h"
+#include "dmrg/parts.h"
 #include "dmrg/state.h"
-
-typedef enum kl_strategy { KL_STRATEGY_AUTO, KL_STRATEGY_LR, KL_STRATEGY_L11R } kl_strategy;
 
 /* One sweep: there and back again over all bonds. */
 typedef struct kl_dmrg_sweep {
@@ -113,19 +112,6 @@ typedef enum kl_dmrg_stop {
     KL_STOP_INTERRUPTED,
     KL_STOP_DISCARD
 } kl_dmrg_stop;
-
-/* ORDER KL_PART */
-enum {
-    KL_PART_PLAN,
-    KL_PART_SOLVE,
-    KL_PART_APPLY,
-    KL_PART_TRUNCATE,
-    KL_PART_GROW,
-    KL_PART_TRANSFORM,
-    KL_PART_OTHER,
-    KL_NPART
-};
-extern const char *const kl_part_name[KL_NPART];
 
 typedef struct kl_dmrg_result {
     int nstate;

@@ -1,6 +1,7 @@
 /* What a run would need, from charges and counts alone: the blocks are laid out at every cut as if m states
    were kept, nothing is allocated for their contents.
    SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/dmrg.h"
 #include "dmrg/engine.h"
 #include "base/gemm.h"
 #include "base/mem.h"
@@ -259,9 +260,14 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     dry.vt.batch_apply = dry_apply;
     dry.vt.batch_release = dry_batch_release;
     *plan = (kl_dmrg_plan){.m = m, .nsite = n};
-    KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis, o->seed,
-                            &e, err));
-    e->full = o->full;
+    const kl_engine_opts eo = {.target = o->target,
+                               .nstate = o->nstate,
+                               .strategy = o->strategy,
+                               .solver = o->solver,
+                               .max_basis = o->max_basis,
+                               .seed = o->seed,
+                               .full = o->full};
+    KL_TRY(kl_engine_create(terms, ex, &eo, &e, err));
     for (int i = 0; i < 2; i++) {
         KL_TRY(kl_alloc(&s[i].block, n + 1, KL_MEM_MISC, err));
         KL_TRY(kl_alloc(&s[i].bytes, n + 1, KL_MEM_MISC, err));
