@@ -53,6 +53,7 @@ static kl_status report_state(run *r, int direction, kl_err *err)
     kl_state *s = NULL;
     if (!r->mon || !r->mon->checkpoint) return KL_OK;
     KL_TRY(kl_engine_state(r->e, r->energy, &s, err));
+    if (r->o->entropy) memcpy(r->o->entropy, r->entropies, sizeof(double) * (size_t)(r->e->nsite - 1));
     KL_TRY(r->mon->checkpoint(r->mon->self, s, r->res->row, r->res->nrow + (direction != 0), direction, err));
 out:
     kl_state_destroy(&s);
@@ -433,6 +434,8 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     if (*state && o->direction) memcpy(r.energy, (*state)->energy, sizeof r.energy);
     if (o->records) KL_TRY(kl_reclist_create(o->records, err));
     KL_TRY(kl_alloc(&r.entropies, terms->nsite, KL_MEM_MISC, err));
+    if (o->entropy && o->direction)
+        memcpy(r.entropies, o->entropy, sizeof(double) * (size_t)(terms->nsite - 1));
     kl_stage g = kl_schedule_stage(&r.plan, res);
     if (o->place) ex = o->place(o->placer, g.m);
     const kl_engine_opts eo = {.target = o->target,
@@ -450,7 +453,8 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
                   : kl_engine_start(r.e, o->nsweep && g.m < START_M ? g.m : START_M, o->start, err));
     KL_TRY(sweeps(&r, g, state, err));
     sum_up(&r);
-    if (res->row[res->nrow - 1].held > 1 || terms->nsite == 2 || o->direction) {
+    const int seen = terms->nsite > 2 && res->row[res->nrow - 1].held <= 1 && (!o->direction || o->entropy);
+    if (!seen && res->stop != KL_STOP_INTERRUPTED) {
         /* truncations see the average of the states, two sites see none, half a sweep sees half */
         kl_engine_destroy(&r.e);
         KL_TRY(kl_canonical_create(r.where, *state, 0, &can, err));

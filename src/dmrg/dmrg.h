@@ -60,6 +60,9 @@ typedef struct kl_dmrg_opts {
     /* +1, -1: the checkpoint lies in the middle of a sweep on its way there or back, of which done[ndone] is
        the row so far; what follows is then what would have followed, to the bit */
     int direction;
+    /* [nsite - 1] entropies by cut, brought up to date before every checkpoint, and where direction is not 0
+       read from there; NULL: the caller keeps none */
+    double *entropy;
     /* 1: sectors filled up as devices keep them: then runs here and there differ by rounding alone */
     int full;
     void *placer; /* of the next: */
