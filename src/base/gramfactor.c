@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum {
-    LEAF = 32,   /* rows that plain loops take */
-    STAGES = 3,  /* of Gram matrices: 1e-9 each */
+    LEAF = 32,  /* rows that plain loops take */
+    STAGES = 3, /* of Gram matrices: 1e-9 each */
 };
 #define STAGE 1e-9
 #define NOISE 1e-22 /* of the largest value: what the vectors of one stage leave in the next */
@@ -22,8 +22,8 @@ typedef struct factor {
     kl_gram_found *found;
 } factor;
 
-/* a: the lower triangle becomes L of L L^T; m: its inverse, lower, zeros above. Columns behind a bad one leave it
-   alone: it gets 1 on the diagonal, 0 below, and 1 in alone[n]. */
+/* a: the lower triangle becomes L of L L^T; m: its inverse, lower, zeros above. Columns behind a bad one
+   leave it alone: it gets 1 on the diagonal, 0 below, and 1 in alone[n]. */
 KL_CLONED static void leaf(int n, double *a, double *m, int ld, double *alone, kl_gram_found *found)
 {
     for (int j = 0; j < n; j++) {
@@ -84,16 +84,19 @@ static void halve(const factor *f, int n, double *a, double *m, double *alone)
 
 void kl_gram_factor(int n, double *g, double *r, int drop, double *work, kl_gram_found *found)
 {
-    double *const a = work, *const m = a + (int64_t)n * n, *const norm = m + (int64_t)n * n, *const alone = norm + n;
+    double *const a = work, *const m = a + (int64_t)n * n, *const norm = m + (int64_t)n * n,
+                  *const alone = norm + n;
     *found = (kl_gram_found){.least = 1};
     memset(a, 0, (size_t)n * (size_t)n * sizeof *a);
     for (int j = 0; j < n; j++) {
         norm[j] = g[j + (int64_t)j * n] > 0 ? sqrt(g[j + (int64_t)j * n]) : 0;
         found->ndead += norm[j] == 0;
     }
-    for (int j = 0; j < n; j++) /* columns of norm 1: those of a wavefunction differ by all that a double holds */
+    for (int j = 0; j < n;
+         j++) /* columns of norm 1: those of a wavefunction differ by all that a double holds */
         for (int i = j; i < n; i++)
-            a[i + (int64_t)j * n] = norm[i] > 0 && norm[j] > 0 ? g[i + (int64_t)j * n] / norm[i] / norm[j] : i == j;
+            a[i + (int64_t)j * n] =
+                norm[i] > 0 && norm[j] > 0 ? g[i + (int64_t)j * n] / norm[i] / norm[j] : i == j;
     const factor f = {kl_gemm_choose(NULL), n, g, found};
     halve(&f, n, a, m, alone);
     for (int j = 0; j < n; j++) {
@@ -104,7 +107,8 @@ void kl_gram_factor(int n, double *g, double *r, int drop, double *work, kl_gram
         for (int i = j + 1; i < n; i++) g[i + (int64_t)j * n] = 0;
     }
     for (int j = 0; r && j < n; j++) {
-        for (int i = 0; i <= j; i++) r[i + (int64_t)j * n] = drop && alone[i] > 0 ? 0 : a[j + (int64_t)i * n] * norm[j];
+        for (int i = 0; i <= j; i++)
+            r[i + (int64_t)j * n] = drop && alone[i] > 0 ? 0 : a[j + (int64_t)i * n] * norm[j];
         for (int i = j + 1; i < n; i++) r[i + (int64_t)j * n] = 0;
     }
 }

@@ -251,6 +251,13 @@ kl_status kl_engine_resume_take(kl_engine *e, kl_state **ps, kl_err *err)
         KL_TRY(kl_engine_set_isometry_take(e, KL_RIGHT, p, &s->right[p], &(kl_dptr){0}, err));
         KL_TRY(kl_engine_rebuild(e, KL_RIGHT, p, err));
     }
+    for (int side = KL_LEFT; side <= KL_RIGHT; side++) {
+        const int p = side == KL_LEFT ? s->centre : s->centre + 1;
+        kl_isometry **const slot = side == KL_LEFT ? &s->left[p] : &s->right[p];
+        if (!*slot) continue;
+        KL_TRY(kl_engine_set_isometry_take(e, (kl_side)side, p, slot, &(kl_dptr){0}, err));
+        keep_warm(e, (kl_side)side, p);
+    }
     drop_centre(e);
     e->row = s->row, e->col = s->col;
     s->row = s->col = NULL;

@@ -14,10 +14,10 @@ enum {
     STEP = 8,       /* columns are multiples of it */
     BESIDE = 12,    /* columns at least beside those that are expected to be kept */
 };
-#define MORE_TRIED 0.15 /* columns beside those that are expected to be kept */
-#define TOO_MANY 0.7    /* of all columns: a full decomposition costs no more then; */
+#define MORE_TRIED 0.15    /* columns beside those that are expected to be kept */
+#define TOO_MANY 0.7       /* of all columns: a full decomposition costs no more then; */
 #define TOO_MANY_TEST 0.95 /* where products are asked for */
-#define FEW_COLUMNS 0.6 /* of the rows: an eigenproblem of the columns costs so much less */
+#define FEW_COLUMNS 0.6    /* of the rows: an eigenproblem of the columns costs so much less */
 
 static int up(double x, int step) { return (int)ceil(x / step) * step; }
 
@@ -27,13 +27,17 @@ kl_sector_way kl_sector_choose(const kl_sector_case *c)
     const kl_sector_way exact = {0, KL_RANGE_ROWS, c->rows};
     if (c->way == KL_TRUNCATION_EXACT || c->wide == 0) return exact;
     if (c->rows < (c->way == KL_TRUNCATION_PRODUCTS ? WORTH_TEST : WORTH)) return exact;
-    const double growth = c->growth < 1 ? 1 : c->growth < 2 ? c->growth : 2, expected = ceil(c->known * growth);
+    const double growth = c->growth < 1   ? 1
+                          : c->growth < 2 ? c->growth
+                                          : 2,
+                 expected = ceil(c->known * growth);
     const int least = c->full ? BESIDE + kl_sector_unit((int)expected) : BESIDE;
     const double beside = fmax(least, MORE_TRIED * expected);
     const int tried = up(fmax(expected + beside, c->least), STEP);
     const double most = c->way == KL_TRUNCATION_PRODUCTS ? TOO_MANY_TEST : TOO_MANY;
     if (c->known >= 0 && tried < most * full) return (kl_sector_way){1, KL_RANGE_TRIED, tried};
-    if (c->wide <= (c->precise ? 1 : FEW_COLUMNS) * c->rows) return (kl_sector_way){1, KL_RANGE_COLUMNS, c->wide};
+    if (c->wide <= (c->precise ? 1 : FEW_COLUMNS) * c->rows)
+        return (kl_sector_way){1, KL_RANGE_COLUMNS, c->wide};
     if (c->precise) return (kl_sector_way){1, KL_RANGE_ROWS, c->rows};
     return exact;
 }
@@ -69,16 +73,17 @@ static double growth(const kl_leading_opts *o, const kl_warm *warm)
     return warm ? (double)o->m / (double)warm->iso->basis.total : 1;
 }
 
-/* Passes behind the first product. One leaves a thousandth more weight out than the best; without any it is a hundredth
-   where the wavefunction still changes. Noise, or several wavefunctions, of which the basis of the sweep before knows
-   no mixture, leave it far off. */
+/* Passes behind the first product. One leaves a thousandth more weight out than the best; without any it is a
+   hundredth where the wavefunction still changes. Noise, or several wavefunctions, of which the basis of the
+   sweep before knows no mixture, leave it far off. */
 static int passes(const kl_leading_opts *o, const kl_warm *warm, int nstate)
 {
     return !warm || nstate > 1 || !o->settled ? 2 : 1;
 }
 
 /* Sector c of d's side, whose segment is at (i, j) of the layout. */
-static void add_sector(const kl_density *d, const kl_leading_opts *o, const kl_warm *warm, int c, kl_leading *out)
+static void add_sector(const kl_density *d, const kl_leading_opts *o, const kl_warm *warm, int c,
+                       kl_leading *out)
 {
     const kl_layout *const lay = d->wave.layout;
     const kl_basis *const mine = kl_density_mine(d);
@@ -101,7 +106,8 @@ static void add_sector(const kl_density *d, const kl_leading_opts *o, const kl_w
     const kl_sector_way way = kl_sector_choose(&here);
     if (!way.products) return;
     kl_range_part *const p = &out->range.part[out->npart];
-    *p = (kl_range_part){.mode = way.mode, .rows = rows, .cols = cols, .psi = lay->off[i], .width = way.width};
+    *p =
+        (kl_range_part){.mode = way.mode, .rows = rows, .cols = cols, .psi = lay->off[i], .width = way.width};
     if (way.mode == KL_RANGE_TRIED && warm && d->nstate == 1) {
         p->nwarm = known;
         p->warm = off;
@@ -110,7 +116,8 @@ static void add_sector(const kl_density *d, const kl_leading_opts *o, const kl_w
     out->sec[out->npart++] = c;
 }
 
-kl_status kl_leading_choose(kl_exec *ex, const kl_density *d, const kl_leading_opts *o, kl_leading *out, kl_err *err)
+kl_status kl_leading_choose(kl_exec *ex, const kl_density *d, const kl_leading_opts *o, kl_leading *out,
+                            kl_err *err)
 {
     kl_status st = KL_OK;
     const int n = kl_density_mine(d)->nsec;

@@ -1,5 +1,5 @@
-/* Which sectors of a truncation are found by products, how many columns are tried in each, and with what success.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Which sectors of a truncation are found by products, how many columns are tried in each, and with what
+   success. SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_LEADING_H
 #define KL_LEADING_H
 #include "dmrg/density.h"
@@ -9,7 +9,8 @@
 /* ORDER KL_TRUNCATION: names in leading.c */
 typedef enum kl_truncation {
     KL_TRUNCATION_AUTO,     /* products for large sectors that the sweep before knows, else exact */
-    KL_TRUNCATION_EXACT,    /* the whole density matrix of every sector, or all singular values of its wavefunctions */
+    KL_TRUNCATION_EXACT,    /* the whole density matrix of every sector, or all singular values of its
+                               wavefunctions */
     KL_TRUNCATION_PRODUCTS, /* products wherever they can be, for tests */
     KL_NTRUNCATION
 } kl_truncation;
@@ -27,14 +28,15 @@ typedef struct kl_sector_case {
 } kl_sector_case;
 
 typedef struct kl_sector_way {
-    int products;       /* 0: exact */
+    int products; /* 0: exact */
     kl_range_mode mode;
     int width;
 } kl_sector_way;
 
 /* Pure. */
 kl_sector_way kl_sector_choose(const kl_sector_case *c);
-/* 1: of `width` columns that were tried, so many kept states say that there may be more; *next: columns to try then. */
+/* 1: of `width` columns that were tried, so many kept states say that there may be more; *next: columns to
+ * try then. */
 int kl_sector_narrow(int width, int kept, int *next);
 
 /* What truncation knows from before: the isometry of the other side that was opened on the way here. */
@@ -45,21 +47,22 @@ typedef struct kl_warm {
 
 typedef struct kl_leading_opts {
     kl_truncation way;
-    int m;             /* states wanted of all sectors */
-    int full, precise; /* as in kl_sector_case */
-    int settled;       /* 1: the sweep before was one without noise */
+    int m;               /* states wanted of all sectors */
+    int full, precise;   /* as in kl_sector_case */
+    int settled;         /* 1: the sweep before was one without noise */
     const kl_warm *warm; /* or NULL */
-    const int *least;  /* [sectors] as in kl_sector_case */
+    const int *least;    /* [sectors] as in kl_sector_case */
 } kl_leading_opts;
 
 typedef struct kl_leading {
-    int npart;          /* 0: all is exact */
-    int *sec;           /* [npart] */
-    int *part;          /* [nsec] or -1 */
+    int npart; /* 0: all is exact */
+    int *sec;  /* [npart] */
+    int *part; /* [nsec] or -1 */
     kl_range range;
 } kl_leading;
 
-/* The sectors of d's side that are found by products, ready for kl_range_find; d and its wave must live as long. */
+/* The sectors of d's side that are found by products, ready for kl_range_find; d and its wave must live as
+ * long. */
 kl_status kl_leading_choose(kl_exec *ex, const kl_density *d, const kl_leading_opts *o, kl_leading *out,
                             kl_err *err) KL_MUST_CHECK;
 void kl_leading_clear(kl_leading *l);

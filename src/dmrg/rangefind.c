@@ -1,11 +1,11 @@
-/* Leading singular vectors by products: see rangefind.h. All work with long columns is lists of products that any executor
-   runs; Gram matrices of width x width visit the host, whose threads take a sector each.
+/* Leading singular vectors by products: see rangefind.h. All work with long columns is lists of products that
+   any executor runs; Gram matrices of width x width visit the host, whose threads take a sector each.
      1. T = A O of the warm columns O; random rows G; E = A^T G - O (T^T G) is what A has beside O
      2. Q = orthonormal [T, A E]
      3. passes: P = orthonormal A^T Q, Q = orthonormal A P
      4. B^T = A^T Q
-   Only the last Q has to be orthonormal to rounding; the others take one pass of Cholesky QR, unless they began at random.
-   SPDX-License-Identifier: Apache-2.0 */
+   Only the last Q has to be orthonormal to rounding; the others take one pass of Cholesky QR, unless they
+   began at random. SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/rangefind.h"
 #include "base/gemm.h"
 #include "base/gramfactor.h"
@@ -16,7 +16,8 @@
 #include <string.h>
 
 enum {
-    PANEL = 64, /* columns of a triangle that are made at a time: what lies on the other side of it is left out */
+    PANEL =
+        64, /* columns of a triangle that are made at a time: what lies on the other side of it is left out */
     PASSES = 5, /* of Cholesky QR at most */
 };
 
@@ -37,9 +38,10 @@ static kl_dptr *array(kl_range *r, which w) { return w == TALL ? &r->q : &r->bt;
 
 static int64_t length(const kl_range *r, which w) { return w == TALL ? r->nq : r->nbt; }
 
-/* C = A V for `count` columns of V, or C = A^T V: the records of one part, one of them for each wavefunction. */
+/* C = A V for `count` columns of V, or C = A^T V: the records of one part, one of them for each wavefunction.
+ */
 typedef struct times {
-    int back;       /* 1: A^T */
+    int back; /* 1: A^T */
     int count;
     kl_at at_v;
     int64_t v, c;
@@ -144,7 +146,8 @@ out:
     return st;
 }
 
-/* Columns times the triangles in gram, into the spare array, which takes their place; of parts that are done as they are. */
+/* Columns times the triangles in gram, into the spare array, which takes their place; of parts that are done
+ * as they are. */
 static kl_status apply_triangles(kl_range *r, which w, const char *done, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -203,9 +206,9 @@ out:
 
 typedef struct factoring {
     const kl_range *r;
-    char *done;          /* [npart] in: not asked; out: orthonormal after this pass */
+    char *done; /* [npart] in: not asked; out: orthonormal after this pass */
     int last;
-    double *tri;         /* NULL, or the triangles so far */
+    double *tri; /* NULL, or the triangles so far */
 } factoring;
 
 static void factor_task(void *self, int64_t i, int thread)
@@ -229,7 +232,8 @@ static void factor_task(void *self, int64_t i, int thread)
 /* Whose columns are made orthonormal. */
 typedef enum whose {
     OF_ALL,   /* to rounding */
-    OF_TRIED, /* by one pass; to rounding where no column was warm, for all their columns lean to the same few */
+    OF_TRIED, /* by one pass; to rounding where no column was warm, for all their columns lean to the same few
+               */
     OF_COLD,  /* of those that have no warm columns, to rounding */
 } whose;
 
@@ -319,7 +323,9 @@ static kl_status sample(kl_range *r, kl_dptr guess, int ld, kl_err *err)
         if (p->mode != KL_RANGE_TRIED || count == 0) continue;
         KL_TRY(kl_batch_open_group(&b, to, (int64_t)count * high, err));
         KL_TRY(kl_batch_reserve(&b, r->nstate + 2, err));
-        push_times(r, p, &(times){.back = 1, .count = count, .at_v = KL_AT_RIGHT, .c = to, .ldv = ld, .ldc = high}, &b);
+        push_times(r, p,
+                   &(times){.back = 1, .count = count, .at_v = KL_AT_RIGHT, .c = to, .ldv = ld, .ldc = high},
+                   &b);
         if (p->nwarm > 0) {
             *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
                                           .ta = 1,
@@ -614,8 +620,8 @@ out:
     return st;
 }
 
-kl_status kl_range_columns(const kl_range *r, const kl_range_turn *t, kl_dptr z, int64_t nz, int64_t ndata, kl_dptr data,
-                           kl_err *err)
+kl_status kl_range_columns(const kl_range *r, const kl_range_turn *t, kl_dptr z, int64_t nz, int64_t ndata,
+                           kl_dptr data, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_batch b;

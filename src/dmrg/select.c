@@ -26,8 +26,8 @@ static int64_t by_weight(const kl_selection *s, kl_weight *const *w, int64_t n, 
     return keep;
 }
 
-/* Whether weight i, behind the cut, belongs to the multiplet before it. Weights that are only nearly known would chain
-   neighbours without end, were they compared one with the next. */
+/* Whether weight i, behind the cut, belongs to the multiplet before it. Weights that are only nearly known
+   would chain neighbours without end, were they compared one with the next. */
 static int is_equal(const kl_selection *s, kl_weight *const *w, int64_t cut, int64_t i)
 {
     const double exact = w[i - 1]->w * (1 - KL_EQUAL_WEIGHTS);

@@ -69,6 +69,7 @@ typedef struct attempt {
     kl_exec *ex;
     const kl_density *d;
     const kl_trunc_opts *o;
+    kl_truncation way;
     int *least, *dim; /* [sectors] columns to try at least; states kept */
     kl_spectra *spectra;
     kl_weight *w; /* sector by sector, as their columns come */
@@ -82,7 +83,7 @@ static kl_status try_once(attempt *a, kl_trunc_info *info, int *again, kl_err *e
     const kl_trunc_opts *const o = a->o;
     const int nsec = kl_density_mine(a->d)->nsec, singular = o->precise && o->noise == 0;
     const int even = o->full || a->ex->space == KL_SPACE_DEVICE, full = !o->fill && o->discard == 0;
-    const kl_leading_opts lead = {.way = o->noise > 0 || o->fill ? KL_TRUNCATION_EXACT : o->way,
+    const kl_leading_opts lead = {.way = o->noise > 0 || o->fill ? KL_TRUNCATION_EXACT : a->way,
                                   .m = o->m,
                                   .full = even && full,
                                   .precise = singular,
@@ -118,13 +119,21 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_wave *wave, const kl_b
     kl_status st = KL_OK;
     const kl_density d = {.side = side, .wave = *wave, .nstate = o->nstate, .grown = grown};
     const int nsec = kl_density_mine(&d)->nsec;
-    attempt a = {.ex = ex, .d = &d, .o = o};
+    attempt a = {.ex = ex, .d = &d, .o = o, .way = o->way};
     kl_isometry *iso = NULL;
     *info = (kl_trunc_info){0};
     data->addr = 0;
     KL_TRY(kl_alloc(&a.dim, nsec, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&a.least, nsec, KL_MEM_WORK, err));
-    for (int again = 1; again;) KL_TRY(try_once(&a, info, &again, err));
+    for (int again = 1; again;) {
+        st = try_once(&a, info, &again, err);
+        if (st == KL_ENOMEM && ex->space == KL_SPACE_DEVICE && a.way != KL_TRUNCATION_EXACT) {
+            a.way = KL_TRUNCATION_EXACT; /* products hold three long arrays at a time, density matrices one */
+            st = KL_OK;
+            again = 1;
+        }
+        if (st != KL_OK) goto out;
+    }
     KL_TRY(shape(side == KL_LEFT ? wave->row : wave->col, a.dim, &iso, err));
     KL_TRY(ex->vt.alloc(ex, iso->ndata, data, err));
     KL_TRY(kl_spectra_states(a.spectra, a.w, a.n, iso, *data, err));

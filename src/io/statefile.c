@@ -16,8 +16,8 @@
 /* ORDER site_table: columns of /state/sites */
 enum { SITE_ENLARGED, SITE_KEPT, SITE_DATA, SITE_NCOLUMN };
 
-/* Position p of a state: its enlarged basis, and its isometry; at the two centre positions that is NULL, or what the
-   next truncation begins with. */
+/* Position p of a state: its enlarged basis, and its isometry; at the two centre positions that is NULL, or
+   what the next truncation begins with. */
 static const kl_enlarged *position_of(const kl_state *s, int p, const kl_isometry **iso)
 {
     *iso = p <= s->centre ? s->left[p] : s->right[p];
@@ -46,7 +46,7 @@ kl_status kl_statefile_put(kl_h5_out *w, const kl_state *s, kl_err *err)
 {
     kl_status st = KL_OK;
     const int width = s->model->ncharge > 0 ? s->model->ncharge : 1;
-    int64_t (*site)[SITE_NCOLUMN] = NULL;
+    int64_t(*site)[SITE_NCOLUMN] = NULL;
     int32_t *enlarged = NULL, *kept = NULL, *dim = NULL;
     int64_t nenlarged = 0, nkept = 0, ndata = 0;
     hid_t group = -1, set = -1;

@@ -1,6 +1,6 @@
-/* Truncation by products beside the exact one of the same wavefunctions, in whole sweeps of small models: what is
-   left out, what is said to be left out, orthonormal states, multiplets, energies, and bits on several threads.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Truncation by products beside the exact one of the same wavefunctions, in whole sweeps of small models:
+   what is left out, what is said to be left out, orthonormal states, multiplets, energies, and bits on
+   several threads. SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "kl_test.h"
 
@@ -15,10 +15,26 @@ static const sweeps cases[] = {
     {"heisenberg", "S=1", "chain:14", NULL, "Sz=0", 1, 0, {40, 90, 120}, KL_TRUNCATION_PRODUCTS},
     {"heisenberg", NULL, "cylinder:5x4", NULL, "Sz=0", 1, 0, {100, 200, 200}, KL_TRUNCATION_PRODUCTS},
     {"hubbard", NULL, "chain:12", "U=8", "N_up=6 N_dn=6", 1, 1, {60, 150, 150}, KL_TRUNCATION_PRODUCTS},
-    {"hubbard", NULL, "chain:12", "mu=normal(0,1)", "N_up=6 N_dn=5", 1, 0, {60, 120, 120}, KL_TRUNCATION_PRODUCTS},
+    {"hubbard",
+     NULL,
+     "chain:12",
+     "mu=normal(0,1)",
+     "N_up=6 N_dn=5",
+     1,
+     0,
+     {60, 120, 120},
+     KL_TRUNCATION_PRODUCTS},
     {"hubbard", NULL, "cylinder:3x4", "U=4", "N_up=6 N_dn=6", 1, 0, {200, 360, 360}, KL_TRUNCATION_AUTO},
     {"free_spins", NULL, "chain:14", "hx=0.7", NULL, 1, 1, {12, 30, 30}, KL_TRUNCATION_PRODUCTS},
-    {"hubbard", NULL, "chain:10", "mu=normal(0,1)", "N_up=5 N_dn=5", 3, 0, {80, 160, 160}, KL_TRUNCATION_PRODUCTS},
+    {"hubbard",
+     NULL,
+     "chain:10",
+     "mu=normal(0,1)",
+     "N_up=5 N_dn=5",
+     3,
+     0,
+     {80, 160, 160},
+     KL_TRUNCATION_PRODUCTS},
 };
 
 /* <o| rho |o> summed over the states of an isometry, of what was psi; and its columns are orthonormal. */
@@ -40,7 +56,8 @@ static double kept_weight(kl_engine *e, kl_side side, const kl_isometry *o, kl_d
                 for (int z = 0; z < (left ? q : p); z++) {
                     double dot = 0;
                     for (int r = 0; r < rows; r++)
-                        dot += a[r + (int64_t)x * rows] * (left ? seg[r + (int64_t)z * p] : seg[z + (int64_t)r * p]);
+                        dot += a[r + (int64_t)x * rows] *
+                               (left ? seg[r + (int64_t)z * p] : seg[z + (int64_t)r * p]);
                     sum += dot * dot / e->nstate;
                 }
             }
@@ -82,8 +99,8 @@ static void move(const sweeps *k, kl_engine *e, int direction, int m, int settle
         expect_true(found.m >= exact.m - 1);
         if (found.m == exact.m) {
             if (!(found.discarded <= exact.discarded * 1.001))
-                print_error("%s: ratio %.5f, m %d, centre %d\n", kl_test_text, found.discarded / exact.discarded, m,
-                            e->centre);
+                print_error("%s: ratio %.5f, m %d, centre %d\n", kl_test_text,
+                            found.discarded / exact.discarded, m, e->centre);
             expect_true(found.discarded <= exact.discarded * 1.001);
             expect_true(found.discarded >= exact.discarded * (1 - 1e-6) - (k->precise ? 0 : 1e-15));
             sum->exact += exact.discarded;
@@ -105,9 +122,9 @@ static void run_case(const sweeps *k, int threads, double *energy, double **psi,
     kl_exec *ex = NULL;
     core_open(&j, core_model(k->model, k->variant), k->lattice, NULL, k->sets);
     expect_ok(kl_exec_open_host(threads, &ex, &err), err);
-    expect_ok(kl_engine_create(j.terms, ex, core_charge(j.model, k->charge), k->nstate, KL_STRATEGY_AUTO,
-                               KL_SOLVER_DAVIDSON, 20, 1, &e, &err),
-              err);
+    const kl_engine_opts opts = {
+        .target = core_charge(j.model, k->charge), .nstate = k->nstate, .max_basis = 20, .seed = 1};
+    expect_ok(kl_engine_create(j.terms, ex, &opts, &e, &err), err);
     expect_ok(kl_engine_start(e, 24, NULL, &err), err);
     for (int sweep = 0; sweep < 6 && k->m[sweep]; sweep++)
         for (int direction = 1; direction >= -1; direction -= 2)
@@ -134,8 +151,8 @@ static void test_runs(void **state)
         tally sum = {0};
         kl_test_case("%s %s, case %d", cases[c].model, cases[c].lattice, (int)c);
         run_case(&cases[c], 1, energy, &psi, &n, &sum);
-        print_message("%s: %d truncations, %d sectors tried, %d again, %.5f of the best\n", kl_test_text, sum.nmove,
-                      sum.ntried, sum.nagain, sum.products / sum.exact);
+        print_message("%s: %d truncations, %d sectors tried, %d again, %.5f of the best\n", kl_test_text,
+                      sum.nmove, sum.ntried, sum.nagain, sum.products / sum.exact);
         expect_true(sum.ntried > sum.nmove / 20);
         free(psi);
     }
@@ -163,7 +180,8 @@ static void test_bits(void **state)
     core_no_memory();
 }
 
-/* Whole runs: energies agree within their error bars, and within their differences from one another's best. */
+/* Whole runs: energies agree within their error bars, and within their differences from one another's best.
+ */
 static void test_energies(void **state)
 {
     static const struct {
@@ -190,8 +208,10 @@ static void test_energies(void **state)
         }
         for (kl_truncation way = 0; way < KL_NTRUNCATION; way++)
             for (int s = 0; s < runs[c].nstate; s++) {
-                kl_test_case("%s %s state %d, %s", runs[c].model, runs[c].lattice, s, kl_truncation_name[way]);
-                expect_near(energy[way][s], energy[KL_TRUNCATION_EXACT][s], bar[way] + bar[KL_TRUNCATION_EXACT]);
+                kl_test_case("%s %s state %d, %s", runs[c].model, runs[c].lattice, s,
+                             kl_truncation_name[way]);
+                expect_near(energy[way][s], energy[KL_TRUNCATION_EXACT][s],
+                            bar[way] + bar[KL_TRUNCATION_EXACT]);
                 if (s == 0) expect_near(bar[way], bar[KL_TRUNCATION_EXACT], 0.5 * bar[KL_TRUNCATION_EXACT]);
             }
         core_close(&j);
@@ -201,6 +221,7 @@ static void test_energies(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs), cmocka_unit_test(test_bits), cmocka_unit_test(test_energies)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs), cmocka_unit_test(test_bits),
+                                       cmocka_unit_test(test_energies)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

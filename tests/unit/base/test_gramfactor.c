@@ -9,8 +9,8 @@ enum { ROWS = 190, MOST = 170 };
 
 typedef enum kind { RANDOM, GRADED, TINY, NEAR, COPIES, ZEROS, NKIND } kind;
 
-/* y[n][ROWS]: of unit size; falling by 1e-12 in all; of size 1e-140; neighbours that differ by 1e-7; copies; with columns
-   of zeros. */
+/* y[n][ROWS]: of unit size; falling by 1e-12 in all; of size 1e-140; neighbours that differ by 1e-7; copies;
+   with columns of zeros. */
 static void make(kind k, int n, double *y, uint64_t seed)
 {
     for (int j = 0; j < n; j++)
@@ -31,7 +31,8 @@ static int passes(int n, double *y, double *all)
 {
     kl_gemm_fn *const gemm = kl_gemm_choose(NULL);
     double *const g = kl_test_guarded((int64_t)n * n), *const r = kl_test_guarded((int64_t)n * n);
-    double *const work = kl_test_guarded(2 * (int64_t)n * n + 2 * n), *const to = kl_test_guarded((int64_t)n * ROWS);
+    double *const work = kl_test_guarded(2 * (int64_t)n * n + 2 * n), *const to =
+                                                                          kl_test_guarded((int64_t)n * ROWS);
     int pass = 0;
     for (int i = 0; i < n * n; i++) all[i] = i % (n + 1) == 0;
     for (int done = 0; !done && pass < 5; pass++) {
@@ -61,7 +62,8 @@ static void test_passes(void **state)
         for (kind k = 0; k < NKIND; k++) {
             const int n = sizes[s];
             kl_test_case("n=%d kind=%d", n, (int)k);
-            double *const y = kl_test_guarded((int64_t)n * ROWS), *const all = kl_test_guarded((int64_t)n * n);
+            double *const y = kl_test_guarded((int64_t)n * ROWS), *const all =
+                                                                      kl_test_guarded((int64_t)n * n);
             double *const was = malloc((size_t)n * ROWS * sizeof *was);
             make(k, n, y, 3 + s);
             memcpy(was, y, (size_t)n * ROWS * sizeof *was);
@@ -138,11 +140,13 @@ static void test_graded(void **state)
             kl_err err;
             double *const r = kl_test_guarded((int64_t)n * n), *const z = kl_test_guarded((int64_t)n * n);
             double *const w = kl_test_guarded(n), *const work = kl_test_guarded(3 * (int64_t)n * n);
-            double *const copy = malloc((size_t)n * n * sizeof *copy), *const value = malloc((size_t)n * sizeof *value);
+            double *const copy = malloc((size_t)n * n * sizeof *copy), *const value =
+                                                                           malloc((size_t)n * sizeof *value);
             for (int j = 0; j < n; j++)
                 for (int i = 0; i < n; i++) {
                     const double size = fall[f] > 0 ? pow(fall[f], (double)j / n) : 1;
-                    copy[i + j * n] = r[i + j * n] = i <= j ? size * ((i == j) + 0.3 * kl_test_uniform(&seed)) : 0;
+                    copy[i + j * n] = r[i + j * n] =
+                        i <= j ? size * ((i == j) + 0.3 * kl_test_uniform(&seed)) : 0;
                 }
             expect_ok(kl_gram_graded(n, r, w, z, work, &err), err);
             expect_ok(kl_dense_svd(n, n, copy, n, value, NULL, 1, NULL, 1, &err), err);
@@ -153,7 +157,8 @@ static void test_graded(void **state)
                     for (int l = i; l < n; l++) sum += r[i + l * n] * z[l + j * n];
                     along += sum * sum;
                 }
-                expect_near(along, w[j], 1e-6 * w[j] + 1e-22 * w[n - 1]); /* the vectors are those of the values */
+                expect_near(along, w[j],
+                            1e-6 * w[j] + 1e-22 * w[n - 1]); /* the vectors are those of the values */
                 for (int i = 0; i <= j; i++) {
                     double dot = 0;
                     for (int l = 0; l < n; l++) dot += z[l + i * n] * z[l + j * n];

@@ -1,6 +1,6 @@
-/* Leading singular vectors by products, beside a full singular value decomposition: of spectra that fall fast, slowly, in
-   steps, or end; of one and of several wavefunctions; from columns of a neighbour and from nothing.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Leading singular vectors by products, beside a full singular value decomposition: of spectra that fall
+   fast, slowly, in steps, or end; of one and of several wavefunctions; from columns of a neighbour and from
+   nothing. SPDX-License-Identifier: Apache-2.0 */
 #include "base/dense.h"
 #include "base/gramfactor.h"
 #include "dmrg/rangefind.h"
@@ -36,12 +36,14 @@ static void random_columns(int rows, int n, double *a, uint64_t *seed)
     expect_ok(kl_dense_qr(rows, n, a, rows, NULL, 0, &err), err);
 }
 
-/* Adds a sector whose columns are tried, with k of them wanted: A = U S V^T / |S|, from V's first columns turned a little. */
+/* Adds a sector whose columns are tried, with k of them wanted: A = U S V^T / |S|, from V's first columns
+ * turned a little. */
 static void add_sector(scene *s, fall f, int rows, int cols, int k, int warm, uint64_t *seed)
 {
     const int ns = s->r.nstate, wide = ns * cols, n = rows < wide ? rows : wide;
     kl_range_part *const p = &s->part[s->r.npart++];
-    *p = (kl_range_part){.rows = rows, .cols = cols, .psi = s->npsi, .warm = s->nwarm, .width = k + (k > 80 ? k / 8 : 10)};
+    *p = (kl_range_part){
+        .rows = rows, .cols = cols, .psi = s->npsi, .warm = s->nwarm, .width = k + (k > 80 ? k / 8 : 10)};
     double *const u = malloc((size_t)rows * n * sizeof *u), *const v = malloc((size_t)wide * n * sizeof *v);
     random_columns(rows, n, u, seed);
     random_columns(wide, n, v, seed);
@@ -50,14 +52,16 @@ static void add_sector(scene *s, fall f, int rows, int cols, int k, int warm, ui
         for (int x = 0; x < rows; x++)
             for (int y = 0; y < cols; y++) {
                 double sum = 0;
-                for (int j = 0; j < n; j++) sum += u[x + j * rows] * value(f, j, n) * v[st * cols + y + j * wide];
+                for (int j = 0; j < n; j++)
+                    sum += u[x + j * rows] * value(f, j, n) * v[st * cols + y + j * wide];
                 s->psi[st * s->r.npsi + p->psi + (s->r.transposed ? y + x * cols : x + y * rows)] = sum;
             }
     if (warm) {
         p->nwarm = k;
         for (int j = 0; j < k; j++)
             for (int y = 0; y < cols; y++)
-                s->warm[s->nwarm + y + j * cols] = v[y + j * wide] + 0.05 * kl_test_uniform(seed) / sqrt(cols);
+                s->warm[s->nwarm + y + j * cols] =
+                    v[y + j * wide] + 0.05 * kl_test_uniform(seed) / sqrt(cols);
         kl_err err;
         expect_ok(kl_dense_qr(cols, k, s->warm + s->nwarm, cols, NULL, 0, &err), err);
         s->nwarm += (int64_t)k * cols;
@@ -132,14 +136,16 @@ static double left_out(int rows, int wide, const double *a, int k, const double 
     return sum;
 }
 
-/* The k leading columns that were found of part i; *weight: what the others, which are known, would have added. */
+/* The k leading columns that were found of part i; *weight: what the others, which are known, would have
+ * added. */
 static double *leading(scene *s, int i, int k, const double *tri, double *weight)
 {
     kl_err err;
     const kl_range_part *const p = &s->part[i];
     const int n = p->width;
     double *const w = malloc((size_t)n * sizeof *w), *const z = malloc((size_t)n * n * sizeof *z);
-    double *const work = malloc(3 * (size_t)n * n * sizeof *work), *const o = malloc((size_t)p->rows * k * sizeof *o);
+    double *const work = malloc(3 * (size_t)n * n * sizeof *work), *const o = malloc((size_t)p->rows * k *
+                                                                                     sizeof *o);
     expect_ok(kl_gram_graded(n, tri + p->gram, w, z, work, &err), err);
     *weight = 0;
     for (int j = 0; j < n - k; j++) *weight += w[j];
@@ -160,8 +166,8 @@ static double *leading(scene *s, int i, int k, const double *tri, double *weight
     return o;
 }
 
-/* All parts of a scene: columns orthonormal, what is left out within 1.001 of the best, and what is said to be left out
-   is what is. kept[i] columns each; exact: nothing may be left out beside the best. */
+/* All parts of a scene: columns orthonormal, what is left out within 1.001 of the best, and what is said to
+   be left out is what is. kept[i] columns each; exact: nothing may be left out beside the best. */
 static void check(scene *s, const int *kept, double allowed)
 {
     kl_err err;
@@ -172,7 +178,8 @@ static void check(scene *s, const int *kept, double allowed)
     for (int i = 0; i < s->r.npart; i++) {
         const kl_range_part *const p = &s->part[i];
         const int wide = s->r.nstate * p->cols, n = p->rows < wide ? p->rows : wide, k = kept[i];
-        double *const a = side_by_side(s, p), *const copy = side_by_side(s, p), *const sv = malloc((size_t)n * sizeof *sv);
+        double *const a = side_by_side(s, p), *const copy = side_by_side(s, p),
+                      *const sv = malloc((size_t)n * sizeof *sv);
         double weight, worst = 0, best = 0;
         double *const o = leading(s, i, k, tri, &weight);
         expect_ok(kl_dense_svd(p->rows, wide, copy, p->rows, sv, NULL, 1, NULL, 1, &err), err);
@@ -285,7 +292,8 @@ static void test_gram(void **state)
         for (int x = 0; x < p->width; x++)
             for (int y = 0; y < p->width; y++) {
                 double sum = 0;
-                for (int j = 0; j < p->cols; j++) sum += bt[p->bt + j + x * p->cols] * bt[p->bt + j + y * p->cols];
+                for (int j = 0; j < p->cols; j++)
+                    sum += bt[p->bt + j + x * p->cols] * bt[p->bt + j + y * p->cols];
                 expect_near(2 * g[p->gram + 7 * i + x + y * p->width], i == 0 ? sum : 0, i == 0 ? 1e-14 : 0);
             }
     }
