@@ -15,7 +15,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "ci/ci.h"
+#include "ci/ciunit.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -936,8 +936,8 @@ static kl_status fill_facts(const layout *l, char **reference, double *energy, k
     return occupation_text(l, l->ref[0][0], l->ref[0][1], reference, err);
 }
 
-kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *opts, const kl_ci_monitor *monitor,
-                    kl_ci_result *out, kl_err *err)
+kl_status kl_ci_run_scaled(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *opts,
+                           const kl_ci_monitor *monitor, kl_ci_result *out, kl_err *err)
 {
     kl_status st = KL_OK;
     const double start = kl_prof_seconds();

@@ -107,6 +107,11 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
         const int l = n / 2 - 1;
         kl_qn target = kl_qn_zero();
         KL_TRY(o->make_terms(o->self, n, &terms, &target, err));
+        kl_terms own;
+        double unit;
+        KL_TRY(kl_terms_in_own_unit(terms, &own, &unit, err));
+        kl_free(&terms->term);
+        *terms = own;
         KL_TRY(kl_engine_create(terms, ex, target, 1, o->strategy, KL_SOLVER_DAVIDSON, o->max_basis,
                                 o->seed + (uint64_t)n, &e, err));
         if (old) KL_TRY(hand_over(old, e, l, err));
@@ -135,14 +140,14 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
                                   .lines = 1};
         KL_TRY(kl_engine_solve(e, &so, &energy, &stats, err));
         *row = (kl_growth_row){.nsite = n,
-                               .tol = so.tol,
-                               .residual = stats.residual[0],
+                               .tol = so.tol * unit,
+                               .residual = stats.residual[0] * unit,
                                .dim = e->layout.n,
                                .sector_max = e->sector_max,
                                .matrix_max = e->matrix_max,
                                .nsector = e->layout.npair,
                                .napply = stats.napply,
-                               .energy = energy + terms->constant,
+                               .energy = (energy + terms->constant) * unit,
                                .flop = e->flop};
         row->dim_all = (double)(e->left_block[l]->basis.total * terms->type[l]->dim) *
                        (double)(e->right_block[l + 2]->basis.total * terms->type[l + 1]->dim);
