@@ -77,11 +77,12 @@ kl_interrupt kl_on_interrupt(kl_interrupt whom);
 int kl_interrupted(void);
 
 /* What numbers of about this size are counted in while one computes with them, so that no square of theirs
-   overflows or vanishes: 1 for sizes from 2^-usual to 2^usual, else a power of two, which changes no digit. */
+   overflows or vanishes: 1 for sizes from 2^-usual to 2^usual, else a power of two, which changes no
+   digit. */
 double kl_unit_of(double size, int usual);
 enum { KL_USUAL = 128 }; /* sixth powers, and the rounding of squares, are still numbers */
-/* bound * unit for an error bound >= 0, rounded up: not 0 unless bound is, though the product be too small for
-   a number. */
+/* bound * unit for an error bound >= 0: not 0 unless bound is, even where the product is too small for a
+   number. */
 double kl_bound_in(double bound, double unit);
 
 /* Reads all of text as a number in the C locale, whatever the process set; accepts "1/2". Returns 1 on

@@ -13,6 +13,7 @@
 #include "bench/bench_offload.h"
 #include "dmrg/engine.h"
 #include "base/mem.h"
+#include "exec/baselines.h"
 #include "base/random.h"
 #include "cli/commandline.h"
 #include "cli/report.h"
@@ -257,8 +258,8 @@ static kl_status reading_ceiling(bench *b, int64_t n, kl_dptr v, kl_err *err)
                   .v = v,
                   .x = v,
                   .out = out};
-    if (!ex->vt.trial) return KL_OK;
-    KL_TRY(ex->vt.trial(ex, &t, err));
+    if (!(ex->baselines && ex->baselines->trial)) return KL_OK;
+    KL_TRY(ex->baselines->trial(ex, &t, err));
     b->read = 8e-9 * (WIDEST + 1) * (double)n / t.seconds;
     printf("reading       n=%-10lld nvec=%-3d | CUDA    %9.4f ms %8.1f GB/s\n", (long long)n, WIDEST,
            t.seconds * 1e3, b->read);

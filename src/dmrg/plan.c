@@ -128,7 +128,7 @@ static kl_status sweep_seconds(kl_exec *ex, const kl_dmrg_plan *p, const kl_basi
     double rate;
     int *dim = NULL;
     const double nstep = 2.0 * (p->nsite - 2 > 0 ? p->nsite - 2 : 1);
-    if (ex->space == KL_SPACE_HOST || !ex->neigen_time) {
+    if (ex->space == KL_SPACE_HOST || !ex->eigen.ntime) {
         KL_TRY(measure_rate((int)(npair ? row->total / row->nsec : 4), &rate, err));
         *seconds = nstep * (10.0 * p->flop_apply / rate + 2e-4);
         goto out;

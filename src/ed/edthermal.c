@@ -304,7 +304,8 @@ kl_status kl_thermal_evaluate(const kl_thermal *t, double temperature, kl_therma
     if (t->n == 0) return kl_fail(err, KL_EINPUT, "thermodynamics of no sector at all");
     KL_TRY(kl_alloc(&sum, r + 1, KL_MEM_WORK, err));
     for (int64_t i = 0; i < t->n; i++) spread = fmax(spread, t->p[i].energy - t->facts.lowest);
-    const double unit = kl_unit_of(spread, KL_USUAL), lowest = t->facts.lowest / unit, heat = temperature / unit;
+    const double unit = kl_unit_of(spread, KL_USUAL), lowest = t->facts.lowest / unit,
+                 heat = temperature / unit;
     for (int64_t i = 0; i < t->n; i++) {
         const point *const p = &t->p[i];
         double *const s = sum[p->sample == EXACT ? r : p->sample];

@@ -195,8 +195,8 @@ kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err)
     x->unmeasured = KL_OK;
     kl_result_destroy(&x->r);
     KL_TRY(kl_runfile_options(t->o, t, x->at, &text, err));
-    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->dmrg.target, t->dmrg.seed, KL_VERSION,
-                            t->o->command_line, text, &x->r, err));
+    const kl_result_origin origin = {KL_VERSION, t->o->command_line, text};
+    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->dmrg.target, t->dmrg.seed, &origin, &x->r, err));
     t->dmrg.ndone = x->done != NULL ? x->done->sweep_done : 0;
     t->dmrg.direction = x->done != NULL ? x->done->dmrg.direction : 0;
     t->dmrg.done = x->done != NULL ? x->done->dmrg.row : NULL;

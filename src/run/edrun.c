@@ -119,8 +119,8 @@ static kl_status make_result(const kl_task *t, const kl_ed *ed, const kl_ed_resu
 {
     kl_status st = KL_OK;
     kl_result_destroy(r);
-    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->dmrg.target, t->dmrg.seed, KL_VERSION,
-                            t->o->command_line, options, r, err));
+    const kl_result_origin origin = {KL_VERSION, t->o->command_line, options};
+    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->dmrg.target, t->dmrg.seed, &origin, r, err));
     KL_TRY(kl_edresult_add(*r, ed, found, err));
 out:
     return st;
@@ -336,8 +336,8 @@ kl_status kl_edrun_thermal(kl_edrun *x, kl_err *err)
     for (int i = 0; i < ntemperature; i++) KL_TRY(kl_thermal_evaluate(sum, temperature[i], &row[i], err));
     const kl_thermal_facts facts = kl_thermal_about(sum);
     kl_result_destroy(&keep.r);
-    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->target, t->dmrg.seed, KL_VERSION, o->command_line,
-                            options, &keep.r, err));
+    const kl_result_origin origin = {KL_VERSION, o->command_line, options};
+    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->target, t->dmrg.seed, &origin, &keep.r, err));
     KL_TRY(kl_edresult_add_thermal(keep.r, t->model, t->scan, opts.nsample, &facts, ntemperature, row, err));
 out:
     x->kept = keep.pace.kept;

@@ -9,6 +9,7 @@
 #include "core.h"
 #include "base/dense.h"
 #include "ed/ed.h"
+#include "exec/baselines.h"
 #include "exec/hybrid.h"
 #include "kl_test.h"
 #include "lists.h"
@@ -372,7 +373,7 @@ static void test_widths(void **state)
             for (int64_t i = 0; i < n; i++) expect_near(y.host[i], sum[i], 4 * EPS * (nvec + 1));
             drop(ex, &y);
             /* each way at every height, in belts too */
-            for (kl_way way = KL_WAY_OWN; ex->vt.trial && !plain && n > 0 && !large && way <= KL_WAY_SHARED;
+            for (kl_way way = KL_WAY_OWN; ex->baselines && !plain && n > 0 && !large && way <= KL_WAY_SHARED;
                  way++) {
                 kl_err err = {""};
                 kl_trial t = {.op = KL_OP_DOTS,
@@ -386,7 +387,7 @@ static void test_widths(void **state)
                               .x = x.dev,
                               .out = out};
                 for (int j = 0; j < nvec; j++) out[j] = NAN;
-                const kl_status st = ex->vt.trial(ex, &t, &err);
+                const kl_status st = ex->baselines->trial(ex, &t, &err);
                 if (st == KL_EABSENT) continue;
                 expect_ok(st, err);
                 for (int j = 0; j < nvec; j++) expect_near(out[j], want[j], 4 * EPS * (double)n);
@@ -775,10 +776,10 @@ static void ground_states(fixture *f, kl_projection how)
         for (int w = 0; w < 3; w++) {
             core_run r = core_auto(1e-11, target, 1, k % 2 ? KL_STRATEGY_L11R : KL_STRATEGY_LR);
             j.ex = run[w];
-            const int least = j.ex->eigen_least, times = j.ex->neigen_time;
-            if (k / 2 % 2) j.ex->eigen_least = 0, j.ex->neigen_time = 0;
+            const int least = j.ex->eigen.least, times = j.ex->eigen.ntime;
+            if (k / 2 % 2) j.ex->eigen.least = 0, j.ex->eigen.ntime = 0;
             core_go(&j, &r);
-            j.ex->eigen_least = least, j.ex->neigen_time = times;
+            j.ex->eigen.least = least, j.ex->eigen.ntime = times;
             energy[w] = r.res.energy[0];
             core_drop(&r);
         }

@@ -50,8 +50,9 @@ static void fixture_open(fixture *f, const char *model, int nsite, int nstate, i
     f->r = core_auto(1e-10, core_charge(f->j.model, strcmp(model, "hubbard") == 0 ? "N_up=2 N_dn=3" : NULL),
                      nstate, KL_STRATEGY_AUTO);
     if (run) core_go(&f->j, &f->r);
-    expect_ok(kl_result_create(f->j.model, f->j.lat, f->j.par, f->r.opts.target, 7, "0.0", "dmrg 'it'",
-                               "model=hubbard\nm=3\n", &f->result, &err),
+    expect_ok(kl_result_create(f->j.model, f->j.lat, f->j.par, f->r.opts.target, 7,
+                               &(kl_result_origin){"0.0", "dmrg 'it'", "model=hubbard\nm=3\n"}, &f->result,
+                               &err),
               err);
     if (run) expect_ok(kl_result_set_dmrg(f->result, &f->r.res, &err), err);
     f->result->finished = run;
@@ -799,7 +800,7 @@ static void test_no_memory(void **unused)
                            : what == 1 ? kl_result_read_state(path, f.j.terms, &s, &err)
                            : what == 2 ? kl_result_write(other, f.result, f.r.state, &err)
                                        : kl_result_create(f.j.model, f.j.lat, f.j.par, f.r.opts.target, 1,
-                                                          "a", "b", "c", &r, &err);
+                                                          &(kl_result_origin){"a", "b", "c"}, &r, &err);
             kl_mem_fail_after(0);
             kl_result_destroy(&r);
             kl_state_destroy(&s);
