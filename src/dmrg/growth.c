@@ -1,6 +1,7 @@
 /* Infinite-lattice algorithm on its own, as in nemes2014: both blocks grow by one site each step, random
    start vectors.
    SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/dmrg.h"
 #include "dmrg/engine.h"
 #include "base/mem.h"
 #include "base/prof.h"
@@ -112,8 +113,13 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
         KL_TRY(kl_terms_in_own_unit(terms, &own, &unit, err));
         kl_free(&terms->term);
         *terms = own;
-        KL_TRY(kl_engine_create(terms, ex, target, 1, o->strategy, KL_SOLVER_DAVIDSON, o->max_basis,
-                                o->seed + (uint64_t)n, &e, err));
+        const kl_engine_opts eo = {.target = target,
+                                   .nstate = 1,
+                                   .strategy = o->strategy,
+                                   .solver = KL_SOLVER_DAVIDSON,
+                                   .max_basis = o->max_basis,
+                                   .seed = o->seed + (uint64_t)n};
+        KL_TRY(kl_engine_create(terms, ex, &eo, &e, err));
         if (old) KL_TRY(hand_over(old, e, l, err));
         else {
             KL_TRY(first_site(e, KL_LEFT, err));

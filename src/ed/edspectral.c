@@ -240,8 +240,14 @@ kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, 
         /* as many as the sector has states are not all of it: orthogonality is lost on the way */
         f.most = (int)max;
         /* 3. */
-        KL_TRY(
-            kl_lean_chain(&to->op, v, f.most, opts->keeper, f.alpha, f.beta, &norm, &done, &f, on_step, err));
+        kl_lean_run run = {.m = f.most,
+                           .alpha = f.alpha,
+                           .beta = f.beta,
+                           .keeper = opts->keeper,
+                           .step = on_step,
+                           .self = &f};
+        KL_TRY(kl_lean_chain(&to->op, v, &run, err));
+        done = run.done;
         if (!out->stopped && done < max) out->converged = 1;
     } else {
         out->converged = 1;

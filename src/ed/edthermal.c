@@ -224,14 +224,18 @@ static kl_status add_samples(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err
     }
     for (int i = 0; i < 3; i++) KL_TRY(ex->vt.alloc(ex, ed->op.n, &v[i], err));
     for (; w.sample < t->opts.nsample; w.sample++) {
-        double norm;
-        int done;
         /* no seed's samples are another's */
         if (!keeper.from)
             KL_TRY(kl_ed_random(ed, kl_hash_mix(kl_hash_mix(KL_HASH_EMPTY, t->opts.seed), (uint64_t)w.sample),
                                 v[0], err));
-        KL_TRY(kl_lean_chain(&ed->op, v, (int)m, t->opts.keeper ? &keeper : NULL, host, host + m, &norm,
-                             &done, &w, on_step, err));
+        kl_lean_run run = {.m = (int)m,
+                           .alpha = host,
+                           .beta = host + m,
+                           .keeper = t->opts.keeper ? &keeper : NULL,
+                           .step = on_step,
+                           .self = &w};
+        KL_TRY(kl_lean_chain(&ed->op, v, &run, err));
+        const int done = run.done;
         keeper.from = NULL;
         if (w.st != KL_OK) KL_TRY(w.st);
         if (w.stopped) {

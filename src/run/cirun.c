@@ -98,7 +98,8 @@ static kl_status write_matrix(void *self, int irrep, const kl_spmat *csr, kl_err
     char path[1100], comment[200];
     if (x->o->matrix == NULL) return KL_OK;
     numbered(path, sizeof(path), x->o->matrix, ++x->nmatrix);
-    snprintf(comment, sizeof(comment), "kronlat %s: %.120s, irrep %d", KL_VERSION, x->record.fcidump, irrep + 1);
+    snprintf(comment, sizeof(comment), "kronlat %s: %.120s, irrep %d", KL_VERSION, x->record.fcidump,
+             irrep + 1);
     const kl_status st = kl_mmfile_write(path, csr, comment, err);
     return st == KL_OK ? st : kl_fail(err, st, "--matrix: %s", err->text);
 }
