@@ -1,6 +1,6 @@
 /* Configuration interaction.
 
-   1. Electrons, references (given, or the determinant of lowest energy by descent), inactive, active and
+   1. Electrons, references (given, the first orbitals of the file, or the determinant of lowest energy by descent), inactive, active and
       deleted orbitals; the inactive
       ones are folded into the integrals.
    2. For each irrep a space, and H on it: stored, or as products only.
