@@ -96,8 +96,8 @@ static double unit_of_energy(const kl_fcidump *f)
     return sum / (2 * f->norb);
 }
 
-/* The orbitals in their order, as the file means them; for the lowest determinant moves of one electron, or of a pair, as long as one lowers the energy by
-   more than roundings do. */
+/* The orbitals in their order, as the file means them; for the lowest determinant moves of one electron,
+   or of a pair, as long as one lowers the energy by more than roundings do. */
 static kl_status find_reference(kl_ciorbitals *l, int lowest, kl_err *err)
 {
     enum { MOST_MOVES = 1000 };
