@@ -35,13 +35,8 @@ local open = {
     ["src/solve/davidson.c"] = "iterate",
     ["src/solve/lean.c"] = "kl_lean_chain",
     ["src/solve/lobpcg.c"] = "iterate",
-    ["tests/cli/cli.lua"] = "lines",
-    ["tests/cli/memory.lua"] = "lines",
-    ["tests/cli/strangers.lua"] = "lines",
     ["tests/device/test_device.c"] = "file",
-    ["tests/physics/test_ci.c"] = "file",
     ["tests/physics/test_dmrg.c"] = "file",
-    ["tests/physics/test_edspectra.c"] = "spectral_case",
     ["tests/physics/test_measure.c"] = "check_products test_requests",
     ["tests/physics/test_terms.c"] = "file",
 }
