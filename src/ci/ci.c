@@ -15,7 +15,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "ci/ci.h"
+#include "ci/ciunit.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -62,8 +62,8 @@ static kl_status check_opts(const kl_ci_opts *o, kl_err *err)
     return KL_OK;
 }
 
-kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *opts, const kl_ci_monitor *monitor,
-                    kl_ci_result *out, kl_err *err)
+kl_status kl_ci_run_scaled(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *opts,
+                           const kl_ci_monitor *monitor, kl_ci_result *out, kl_err *err)
 {
     kl_status st = KL_OK;
     const double start = kl_prof_seconds();

@@ -29,7 +29,7 @@ typedef struct kl_ci_opts {
     int64_t memory_bytes;   /* AUTO stores no larger matrix; 0: 1/2 of the machine's */
 
     kl_solver solver;
-    double tol;             /* on |H x - E x|; 0: 1e-6 */
+    double tol; /* on |H x - E x|; 0: 1e-6 (of the file's own unit, where that is far from hartree) */
     int max_basis, max_apply, pspace; /* 0: chosen */
     uint64_t seed;
     int nthread;

@@ -59,6 +59,7 @@ kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form,
 {
     kl_status st = KL_OK;
     kl_ed *ed = NULL;
+    kl_terms own = {0};
     const int64_t start = kl_prof_clock();
     *out = NULL;
     if (!ex->vt.kron_apply || !ex->vt.fuse)
@@ -67,7 +68,8 @@ kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form,
     KL_TRY(kl_alloc(&ed, 1, KL_MEM_MISC, err));
     ed->ex = ex;
     KL_TRY(kl_halves_create(terms, target, form, &ed->space, err));
-    KL_TRY(kl_kron_compile(ed->space, terms, 0, terms->nterm, &ed->kron, err));
+    KL_TRY(kl_terms_in_own_unit(terms, &own, &ed->unit, err));
+    KL_TRY(kl_kron_compile(ed->space, &own, 0, own.nterm, &ed->kron, err));
     KL_TRY(ex->vt.kron_prepare(ex, ed->kron, err));
     ed->op = (kl_linop){.n = ed->space->n,
                         .ex = ex,
@@ -80,6 +82,7 @@ kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form,
     *out = ed;
     ed = NULL;
 out:
+    kl_terms_clear_own(&own);
     kl_ed_destroy(&ed);
     return st;
 }
@@ -428,13 +431,41 @@ out:
     return st;
 }
 
+/* Stands between a solver, which counts in the sector's own unit, and who watches it. */
+typedef struct teller {
+    const kl_ed_opts *to;
+    double unit;
+} teller;
+
+static int tell_step(void *self, int napply, double energy, double residual)
+{
+    const teller *const t = self;
+    return t->to->step(t->to->self, napply, energy * t->unit, residual * t->unit);
+}
+
+static void scale_result(kl_ed_result *r, double by)
+{
+    for (int i = 0; i < r->nstate; i++) {
+        r->energy[i] *= by;
+        r->residual[i] = kl_bound_in(r->residual[i], by);
+        r->error[i] = kl_bound_in(r->error[i], by);
+    }
+    for (int i = 0; i < r->nfull; i++) r->full[i] *= by;
+    r->attainable = kl_bound_in(r->attainable, by);
+}
+
 kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_t *ldv, kl_ed_result *r,
                     kl_err *err)
 {
     kl_status st = KL_OK;
     kl_ed_opts opts = *given;
+    teller told = {given, ed->unit};
     kl_dptr x = {0};
     const int64_t start = kl_prof_clock();
+    if (given->step) {
+        opts.self = &told;
+        opts.step = tell_step;
+    }
     *r = (kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .nstate = opts.nstate, .solver = opts.solver};
     if (vectors) vectors->addr = 0;
     if (opts.nstate < 1 || opts.nstate > KL_MAX_ROOT)
@@ -453,6 +484,7 @@ kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_
     if (lean) KL_TRY(solve_lean(ed, &opts, x, r, err));
     else if (r->solver == KL_ED_FULL) KL_TRY(solve_full(ed, vectors ? &x : NULL, vectors ? *ldv : 0, r, err));
     else KL_TRY(solve_block(ed, &opts, vectors, ldv, r, err));
+    scale_result(r, ed->unit);
     if (vectors && x.addr) {
         *vectors = x;
         x.addr = 0;
