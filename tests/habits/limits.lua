@@ -23,13 +23,8 @@ local open = {
     ["src/device/kronlist.h"] = "lines",
     ["src/device/spmv_device.h"] = "kl_block_run kl_packed_step kl_sp_run_both",
     ["src/model/terms.c"] = "file",
-    ["tests/cli/cli.lua"] = "lines",
-    ["tests/cli/memory.lua"] = "lines",
-    ["tests/cli/strangers.lua"] = "lines",
     ["tests/device/test_device.c"] = "file",
-    ["tests/physics/test_ci.c"] = "file",
     ["tests/physics/test_dmrg.c"] = "file",
-    ["tests/physics/test_edspectra.c"] = "spectral_case",
     ["tests/physics/test_measure.c"] = "check_products test_requests",
     ["tests/physics/test_terms.c"] = "file",
 }
