@@ -1,4 +1,4 @@
-/* Finite-lattice sweeps: schedule, noise, tolerances, stopping. See dmrg.h. Outline of a run:
+/* Finite-lattice sweeps: schedule, noise, tolerances, stopping. See dmrg.h and ownunit.h. Outline of a run:
    1. start: random or product state, or a saved one;
    2. a sweep goes there and back, optimizing each bond once on either way; schedule.h says with how many
       states, and when to end;
@@ -12,6 +12,7 @@
 #include "base/prof.h"
 #include "record/reclist.h"
 #include "dmrg/schedule.h"
+#include "dmrg/ownunit.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -415,8 +416,8 @@ static void sum_up(run *r)
     memcpy(res->seconds_part, r->e->seconds, sizeof res->seconds_part);
 }
 
-kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o, const kl_dmrg_monitor *mon,
-                      kl_state **state, kl_dmrg_result *res, kl_err *err)
+kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
+                             const kl_dmrg_monitor *mon, kl_state **state, kl_dmrg_result *res, kl_err *err)
 {
     kl_status st = KL_OK;
     const double t0 = kl_prof_seconds();

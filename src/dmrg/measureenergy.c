@@ -178,6 +178,8 @@ kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy
                             kl_err *err)
 {
     kl_status st = KL_OK;
+    kl_terms own = {0};
+    double unit;
     kl_exec *const ex = m->ex;
     const kl_canonical *const c = m->can;
     const int n = c->nsite;
@@ -196,7 +198,8 @@ kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy
             return kl_fail(err, KL_EINPUT,
                            "position %d is a site of type %s in the state and %s in the Hamiltonian", p,
                            c->type[p]->name, terms->type[p]->name);
-    KL_TRY(kl_mpo_create(terms, &mpo, err));
+    KL_TRY(kl_terms_in_own_unit(terms, &own, &unit, err));
+    KL_TRY(kl_mpo_create(&own, &mpo, err));
     KL_TRY(kl_alloc(&right, n + 1, KL_MEM_BLOCK, err));
     KL_TRY(kl_block_create_edge(ex, mpo, KL_RIGHT, &right[n], err));
     KL_TRY(kl_block_create_edge(ex, mpo, KL_LEFT, &left, err));
@@ -225,8 +228,8 @@ kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy
         next = NULL;
         kl_block_destroy(&right[p + 2]);
     }
-    *energy = e + terms->constant;
-    if (variance) *variance = sum;
+    *energy = (e + own.constant) * unit;
+    if (variance) *variance = sum * unit * unit;
 out:
     ex->vt.release(ex, &data);
     kl_superblock_destroy(&h);
@@ -237,5 +240,6 @@ out:
     kl_free(&right);
     clear_surround(ex, &s);
     kl_mpo_destroy(&mpo);
+    kl_terms_clear_own(&own);
     return st;
 }
