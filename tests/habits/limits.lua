@@ -28,7 +28,6 @@ local open = {
     ["src/ed/coo.c"] = "kl_coo_add",
     ["src/ed/ed.c"] = "solve_block",
     ["src/ed/halves.c"] = "kl_halves_act",
-    ["src/model/terms.c"] = "file",
     ["tests/device/test_device.c"] = "file",
     ["tests/physics/test_dmrg.c"] = "file",
     ["tests/physics/test_measure.c"] = "check_products test_requests",
