@@ -30,8 +30,6 @@ local open = {
     ["src/ed/halves.c"] = "kl_halves_act",
     ["tests/device/test_device.c"] = "file",
     ["tests/physics/test_dmrg.c"] = "file",
-    ["tests/physics/test_measure.c"] = "check_products test_requests",
-    ["tests/physics/test_terms.c"] = "file",
 }
 
 local root = arg[1] or "."
