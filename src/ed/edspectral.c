@@ -60,8 +60,10 @@ static void act(void *self, int64_t task, int thread)
     for (int p = 0; p < a->to->nsite; p++) {
         const double *const mat = a->op->mat[a->to->type[p] - a->to->model->type];
         if (a->coef[p] != 0.0 && mat)
-            kl_halves_act(a->from, a->to, p, mat, a->odd, a->coef[p], begin, end, a->x, a->y,
-                          a->state + (int64_t)thread * a->to->nsite);
+            kl_halves_act(
+                &(kl_halves_op){
+                    .from = a->from, .to = a->to, .p = p, .a = mat, .odd = a->odd, .c = a->coef[p]},
+                begin, end, a->x, a->y, a->state + (int64_t)thread * a->to->nsite);
     }
 }
 

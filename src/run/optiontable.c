@@ -113,8 +113,8 @@ const kl_option_row kl_option_table[] = {
     NUMBER("electrons", 0, "N", SYSTEM | RARE, MOLECULES, electrons, INT, 1, 2000,
            "electrons, where the file's NELEC is not what is wanted"),
     LIST("reference", 0, "OCC", SYSTEM | RARE, B(CI), reference,
-         "determinant that excitations start from, 2 u d or 0 for each orbital: 2222ud00; once for each (the "
-         "determinant of lowest energy)"),
+         "determinant that excitations start from, 2 u d or 0 for each orbital: 2222ud00; once for each; "
+         "lowest: the one of lowest energy (the file's own: its first orbitals)"),
     TEXT("order", 0, "HOW", SYSTEM | RARE, LATTICES, order, ORDER,
          "order in which the sites are met: column (as numbered), snake, fiedler, or the sites themselves: "
          "0,2,1,..."),

@@ -19,18 +19,15 @@ local open = {
     ["offload/reduce.c"] = "columns",
     ["offload/tall.c"] = "combine_part dots2 dots_bare dots_flat",
     ["offload/tensor.c"] = "file fetch_columns fetch_rows producer steps write_tile",
-    ["src/base/blas.c"] = "kl_dgemm",
-    ["src/base/dense.c"] = "kl_dense_svd",
-    ["src/base/gemm_tmpl.c"] = "tile",
-    ["src/device/devkron.c"] = "file",
     ["src/device/kron_device.h"] = "kl_kron_left kl_kron_left_rows kl_kron_right_rows",
+    ["src/device/kronlist.h"] = "lines",
     ["src/device/spmv_device.h"] = "kl_block_run kl_packed_step kl_sp_run_both",
-    ["src/ed/coo.c"] = "kl_coo_add",
-    ["src/ed/ed.c"] = "solve_block",
-    ["src/ed/halves.c"] = "kl_halves_act",
     ["tests/device/test_device.c"] = "file",
     ["tests/physics/test_dmrg.c"] = "file",
 }
+
+-- Lists of arguments that BLAS and LAPACK have, too: readers know their order.
+local known = { kl_dgemm = true, kl_dense_svd = true, tile = true }
 
 local root = arg[1] or "."
 
@@ -162,7 +159,7 @@ local function faults_of(path)
         if f.lines > FUNCTION then
             faults[f.name] = ("%s has %d lines; at most %d"):format(f.name, f.lines, FUNCTION)
         end
-        if f.parameters > PARAMETERS then
+        if f.parameters > PARAMETERS and not (known[f.name] and path:find "^src/base/") then
             faults[f.name] = ("%s has %d parameters; at most %d"):format(f.name, f.parameters, PARAMETERS)
         end
     end
