@@ -100,7 +100,8 @@ local function find_multiplets(site, t, spin)
             site.at[#site.at + 1] = #site.column
             for m = cell.m, -cell.m, -2 do
                 site.column[#site.column + 1] = v
-                if m > -cell.m then v = scaled(apply(minus, v), 1 / math.sqrt((cell.m + m) * (cell.m - m + 2) / 4)) end
+                local next_size = math.sqrt((cell.m + m) * (cell.m - m + 2) / 4)
+                if m > -cell.m then v = scaled(apply(minus, v), 1 / next_size) end
             end
         end
     end
@@ -173,7 +174,8 @@ function irreducible.parts(site, m)
                     local v = 0
                     for ms = -col.j, col.j, 2 do
                         if math.abs(ms + q) <= row.j then
-                            local x = b[site.at[s] + (col.j - ms) // 2 + 1][site.at[t] + (row.j - ms - q) // 2 + 1]
+                            local column = b[site.at[s] + (col.j - ms) // 2 + 1]
+                            local x = column[site.at[t] + (row.j - ms - q) // 2 + 1]
                             v = v + wigner.cg(col.j, ms, k, q, row.j, ms + q) * x
                         end
                     end
@@ -248,7 +250,8 @@ end
 local function grow(site, m, k, shift, self, name)
     local places, key = {}, table.concat(shift, " ")
     for p, op in ipairs(site.op) do
-        if op.k == k and table.concat(op.shift, " ") == key and (self == 0 or op.factor == self) then places[#places + 1] = p end
+        local same = op.k == k and table.concat(op.shift, " ") == key and (self == 0 or op.factor == self)
+        if same then places[#places + 1] = p end
     end
     local c, out = combination(site, places, m), {}
     if c then
@@ -263,10 +266,16 @@ local function grow(site, m, k, shift, self, name)
     unit[at] = 1.0
     local odd = parity(site, shift)
     local text = k > 0 and string.format("%s^%s", name, util.fraction(k / 2)) or name
-    ops[n] = {name = text, k = k, shift = shift, odd = odd, m = unit, adjoint = self ~= 0 and n or n + 1, factor = self ~= 0 and self or 1}
+    ops[n] = {
+        name = text, k = k, shift = shift, odd = odd, m = unit,
+        adjoint = self ~= 0 and n or n + 1, factor = self ~= 0 and self or 1,
+    }
     if self == 0 then
         local other = irreducible.tilde(site, unit, k)
-        ops[n + 1] = {name = text .. "~", k = k, shift = negative(shift), odd = odd, m = other, adjoint = n, factor = wigner.sign(k)}
+        ops[n + 1] = {
+            name = text .. "~", k = k, shift = negative(shift), odd = odd, m = other,
+            adjoint = n, factor = wigner.sign(k),
+        }
     end
     return {{op = n, f = f}}
 end
@@ -284,8 +293,8 @@ function irreducible.expand(site, m, k, shift, name)
     end
     if way > 0 then return grow(site, m, k, shift, 0, name) end
     if k % 2 ~= 0 then
-        refuse_at(site.type.line, "%s: the operator %s has the half-integer rank %s of the total spin and changes no charge; "
-            .. "that is not possible with S", site.type.name, name, util.fraction(k / 2))
+        refuse_at(site.type.line, "%s: the operator %s has the half-integer rank %s of the total spin and changes no "
+            .. "charge; that is not possible with S", site.type.name, name, util.fraction(k / 2))
     end
     local other, out = irreducible.tilde(site, m, k), {}
     for self = 1, -1, -2 do

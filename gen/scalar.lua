@@ -51,7 +51,8 @@ local function scalar_charges(out, t, line)
         if a.num ~= b.num or a.den ~= b.den then
             refuse_at(line, "the charges %s and %s have no sum in one unit, which S would need", a.name, b.name)
         end
-        local sum = {name = common_name(a.name, b.name), modulus = 0, num = a.num, den = a.den, odd = a.odd | b.odd}
+        local name = common_name(a.name, b.name)
+        local sum = {name = name, modulus = 0, num = a.num, den = a.den, odd = a.odd | b.odd}
         table.insert(kept, 1, {charge = sum, of = {moving[1].c, moving[2].c}})
     elseif #moving > 1 then
         refuse_at(line, "the charges %s and %s both change with the total spin S; drop one from conserve",
@@ -75,7 +76,7 @@ local function describe_type(out, t, kept)
             values[c], sum = v, sum + k.charge.odd * v
         end
         if sum % 2 ~= t.space.parity[state] then
-            refuse_at(t.line, "%s: the parity of fermions does not follow from the charges that go with the total spin S", t.name)
+            refuse_at(t.line, "%s: the parity of fermions does not follow from the charges that go with S", t.name)
         end
         given.scalar[state] = values
     end
@@ -85,16 +86,17 @@ end
 -- 2. Terms as tensors -----------------------------------------------------------------------------
 
 local function placement(st)
-    return table.concat({st.place, st.where or "", tostring(st.distance), st.nslot, table.concat(st.sites or {}, "\0")}, "\1")
+    local sites = table.concat(st.sites or {}, "\0")
+    return table.concat({st.place, st.where or "", tostring(st.distance), st.nslot, sites}, "\1")
 end
 
 -- Factors of a product and of its adjoint, as matrices by slot, with the number in front.
 local function products_of(t, e)
-    local plain = {by = {}, factor = 1}
+    local plain = {by = {}, name = {}, factor = 1}
     for _, f in ipairs(e.factors) do
-        plain.by[f.slot] = plain.by[f.slot] and matrix.multiply(plain.by[f.slot], t.op[f.op[1]].m, e.line) or t.op[f.op[1]].m
-        plain.name = plain.name or {}
-        plain.name[f.slot] = plain.name[f.slot] or t.op[f.op[1]].name
+        local op, before = t.op[f.op[1]], plain.by[f.slot]
+        plain.by[f.slot] = before and matrix.multiply(before, op.m, e.line) or op.m
+        plain.name[f.slot] = plain.name[f.slot] or op.name
     end
     if not e.hc then return {plain} end
     local odd, turned = 0, {by = {}, factor = 1, name = plain.name}
@@ -102,7 +104,7 @@ local function products_of(t, e)
         if f.odd == 1 then odd = odd + 1 end
         turned.by[f.slot] = matrix.transpose(plain.by[f.slot])
     end
-    turned.factor = odd * (odd - 1) // 2 % 2 == 0 and 1 or -1 -- the order of its fermionic factors is turned round
+    turned.factor = odd * (odd - 1) // 2 % 2 == 0 and 1 or -1 -- its fermionic factors are in the other order
     return {plain, turned}
 end
 
@@ -121,10 +123,13 @@ end
 local function add_product(group, site, product, number, base, line)
     local lists, count = {}, 1
     for slot = 1, group.nslot do
-        lists[slot] = product.by[slot] and components(site, product.by[slot], product.name[slot]) or {{op = IDENTITY, f = 1, q = 0}}
+        local m = product.by[slot]
+        lists[slot] = m and components(site, m, product.name[slot]) or {{op = IDENTITY, f = 1, q = 0}}
         count = count * math.max(1, #lists[slot])
     end
-    if count > MAX_PICKS then refuse_at(line, "a term has more than %d components of the total spin; use fewer factors", MAX_PICKS) end
+    if count > MAX_PICKS then
+        refuse_at(line, "a term has more than %d components of the total spin; use fewer factors", MAX_PICKS)
+    end
     local ops, q = {}, {}
     local function pick(slot, v)
         if slot > group.nslot then
@@ -234,7 +239,8 @@ end
 local function string_text(coef, site, ops)
     local names = {}
     for slot, op in ipairs(ops) do
-        if op ~= IDENTITY then names[#names + 1] = string.format("%s(%s)", site.op[op].name, algebra.slot_name(slot)) end
+        local name = string.format("%s(%s)", site.op[op].name, algebra.slot_name(slot))
+        if op ~= IDENTITY then names[#names + 1] = name end
     end
     local front = algebra.coef_text(coef, #names > 0 and 2 or 0)
     if #names == 0 then return front end
@@ -250,8 +256,10 @@ local function add_string(result, group, site, ops, path, coef, first)
         end
     end
     if #factors == 0 then factors, ranks = {{slot = 1, op = {IDENTITY}}}, {0} end
-    result.terms[#result.terms + 1] = {st = group.st, coef = coef, factors = factors, ranks = ranks, hc = false,
-        text = string_text(coef, site, ops), line = first.line}
+    result.terms[#result.terms + 1] = {
+        st = group.st, coef = coef, factors = factors, ranks = ranks, hc = false,
+        text = string_text(coef, site, ops), line = first.line,
+    }
 end
 
 -- Takes the scalars out of a tensor: its entries become what is left.
@@ -275,9 +283,12 @@ local function take_scalars(result, group, site, tensor)
         end
         local coef, first = coefficient(group, v), nil
         for base = #group.base, 1, -1 do
-            if v[base] and math.abs(v[base]) > 1e-13 * group.size[base] then first = group.base[base].first end
+            local seen = v[base] and math.abs(v[base]) > 1e-13 * group.size[base]
+            if seen then first = group.base[base].first end
         end
-        if coef and coef.c ~= 0 and not lower.vanishes(coef) then add_string(result, group, site, tensor.ops, path, coef, first) end
+        if coef and coef.c ~= 0 and not lower.vanishes(coef) then
+            add_string(result, group, site, tensor.ops, path, coef, first)
+        end
     end
 end
 
@@ -309,21 +320,30 @@ local function check_rest(result, group, entry, seen)
     if not coef or lower.vanishes(coef) then return end
     coef = coefficient(group, rounded(v, #group.base, most))
     for _, other in ipairs(seen) do
-        if lower.same_value(other, coef) or lower.same_value(algebra.coef_mul(algebra.number(-1), other), coef) then return end
+        local minus = algebra.coef_mul(algebra.number(-1), other)
+        if lower.same_value(other, coef) or lower.same_value(minus, coef) then return end
     end
     seen[#seen + 1] = coef
     if not coef.tree then
-        refuse_at(source.line, "%s is not a scalar of the total spin; leave out S and give the charges that the model names", source.text)
+        refuse_at(source.line, "%s is not a scalar of the total spin; leave out S and give the charges that the "
+            .. "model names", source.text)
     end
-    result.terms[#result.terms + 1] = {st = group.st, coef = coef, factors = {{slot = 1, op = {IDENTITY}}}, ranks = {0}, hc = false,
-        check = true, line = source.line, text = string.format("%s is not a scalar of the total spin unless %s = 0", source.text, algebra.coef_text(coef))}
+    local text = string.format("%s is not a scalar of the total spin unless %s = 0", source.text,
+        algebra.coef_text(coef))
+    result.terms[#result.terms + 1] = {
+        st = group.st, coef = coef, factors = {{slot = 1, op = {IDENTITY}}}, ranks = {0}, hc = false,
+        check = true, line = source.line, text = text,
+    }
 end
 
 -- 4. Tables ---------------------------------------------------------------------------------------
 
 local function step_type(site, t, ncharge)
     local n, dim = #site.mult, #site.step
-    local v = {name = t.name, where = t.where, line = t.line, dim = dim, state = {}, charge = {}, op = {}, table = {}, spin = {}, other = {}}
+    local v = {
+        name = t.name, where = t.where, line = t.line, dim = dim, state = {}, charge = {}, op = {}, table = {},
+        spin = {}, other = {},
+    }
     for s, step in ipairs(site.step) do
         local mult = site.mult[step.mult]
         v.state[s] = string.format("%d:%s", step.mult - 1, util.fraction(step.d / 2))
@@ -342,7 +362,10 @@ local function step_type(site, t, ncharge)
         end
         local shift = table.move(op.shift, 1, #op.shift, 1, {})
         shift[ncharge] = 0
-        v.op[p] = {name = op.name, m = m, shift = shift, odd = op.odd, named = false, adjoint = op.adjoint, adjoint_factor = op.factor, rank = op.k}
+        v.op[p] = {
+            name = op.name, m = m, shift = shift, odd = op.odd, named = false, rank = op.k,
+            adjoint = op.adjoint, adjoint_factor = op.factor,
+        }
     end
     return v
 end

@@ -1,8 +1,7 @@
 /* Configuration interaction.
 
-   1. Electrons, references (given, or the determinant of lowest energy by descent), inactive, active and
-      deleted orbitals; the inactive
-      ones are folded into the integrals.
+   1. Electrons, references (given, the first orbitals of the file, or the determinant of lowest energy by
+      descent), inactive, active and deleted orbitals; the inactive ones are folded into the integrals.
    2. For each irrep a space, and H on it: stored, or as products only.
    3. The lowest determinants make a small dense block: its eigenvectors, with a random part over the whole
       space, start the solver, its inverse
@@ -15,7 +14,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "ci/ci.h"
+#include "ci/ciunit.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -62,8 +61,8 @@ static kl_status check_opts(const kl_ci_opts *o, kl_err *err)
     return KL_OK;
 }
 
-kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *opts, const kl_ci_monitor *monitor,
-                    kl_ci_result *out, kl_err *err)
+kl_status kl_ci_run_scaled(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *opts,
+                           const kl_ci_monitor *monitor, kl_ci_result *out, kl_err *err)
 {
     kl_status st = KL_OK;
     const double start = kl_prof_seconds();

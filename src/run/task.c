@@ -164,7 +164,7 @@ static kl_status make_lattice(const kl_options *o, const kl_task_given *given, i
     if (given != NULL && given->lattice != NULL) {
         if (spec != NULL || o->sites > 0 || o->double_bonds)
             return kl_fail(err, KL_EINPUT, "--%s: the lattice is given by its sites and bonds",
-                           spec != NULL     ? "lattice"
+                           spec != NULL      ? "lattice"
                            : o->double_bonds ? "double-bonds"
                                              : "sites");
         KL_TRY(given->lattice(given->self, out, err));
@@ -600,6 +600,9 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     d->max_basis = (int)o->basis;
     d->max_apply = (int)o->max_products;
     d->full = o->full_sectors;
+    d->truncation = o->truncation == NULL || strcmp(o->truncation, "auto") == 0 ? KL_TRUNCATION_AUTO
+                    : strcmp(o->truncation, "exact") == 0               ? KL_TRUNCATION_EXACT
+                                                                        : KL_TRUNCATION_PRODUCTS;
     d->records = o->save_records;
     if (o->nschedule > 0) {
         st = kl_alloc(&t->sweep, o->nschedule, KL_MEM_MISC, err);
@@ -639,8 +642,8 @@ static kl_status check_spin(const kl_task *t, kl_err *err)
 }
 
 /* model: NULL where the options name it or it is given. */
-static kl_status create(const kl_options *o, const kl_model *model, const kl_task_given *given, int nsite_only,
-                        kl_task **out, kl_err *err)
+static kl_status create(const kl_options *o, const kl_model *model, const kl_task_given *given,
+                        int nsite_only, kl_task **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_task *t = NULL;

@@ -70,6 +70,7 @@ for _, case in ipairs {
         if why:find "has finished" then found = json(select(2,
             run "show k.h5 --json")) else killed = killed + 1 end
         for _, key in ipairs { "energies", "energies_kept", "error_estimate", "energy_extrapolated",
+            "entropy",
             "sweeps_done", "measurements" } do
             local wrong = not found and why or difference(found[key], doc[key], key)
             if wrong then
@@ -229,7 +230,7 @@ do
                     local a, b = json(select(2, run("show whole." .. label .. ".h5 --json"))), json(select(2,
                         run("show k." .. label .. ".h5 --json")))
                     for _, key in ipairs { "energies", "energies_kept", "error_estimate",
-                        "energy_extrapolated", "measurements", "parameters" } do
+                        "energy_extrapolated", "entropy", "measurements", "parameters" } do
                         local wrong = not b and "there is no file" or difference(a[key], b[key], key)
                         if wrong then
                             good = false

@@ -926,8 +926,9 @@ static void test_superblock(void **state)
             kl_superblock *s = NULL;
             const int strategy = k % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R;
             const kl_qn target = k < 2 ? kl_qn_zero() : core_charge(j.model, "N_up=4 N_dn=4");
-            expect_ok(kl_engine_create(j.terms, ex, target, 1, strategy, KL_SOLVER_DAVIDSON, 0, 1, &e, &err),
-                      err);
+            const kl_engine_opts eo = {
+                .target = target, .nstate = 1, .strategy = strategy, .solver = KL_SOLVER_DAVIDSON, .seed = 1};
+            expect_ok(kl_engine_create(j.terms, ex, &eo, &e, &err), err);
             expect_ok(kl_engine_start(e, 40, NULL, &err), err);
             kl_trunc_opts o = {.m = 40, .nstate = 1, .noise = 1e-4};
             kl_trunc_info info;

@@ -12,72 +12,22 @@ local open = {
     ["cuda/eigen.c"] = "syevd",
     ["cuda/kernels/gemm.cu"] = "producer",
     ["cuda/kernels/small.cu"] = "add",
-    ["gen/algebra.lua"] = "lines",
-    ["gen/emit.lua"] = "lines",
-    ["gen/fermion.lua"] = "lines",
-    ["gen/language.lua"] = "lines make_words",
-    ["gen/lower.lua"] = "file lines",
-    ["gen/matrix.lua"] = "lines",
-    ["gen/space.lua"] = "lines",
-    ["gen/tables.lua"] = "lines",
-    ["gen/util.lua"] = "lines",
+    ["gen/language.lua"] = "make_words",
+    ["gen/lower.lua"] = "file lower_charges",
     ["offload/exec.c"] = "kl_exec_open_offload",
     ["offload/fuse.c"] = "store tiles",
     ["offload/reduce.c"] = "columns",
     ["offload/tall.c"] = "combine_part dots2 dots_bare dots_flat",
     ["offload/tensor.c"] = "file fetch_columns fetch_rows producer steps write_tile",
-    ["src/base/blas.c"] = "kl_dgemm",
-    ["src/base/dense.c"] = "kl_dense_svd",
-    ["src/base/gemm_tmpl.c"] = "tile",
-    ["src/bench/bench_ed.h"] = "lines",
-    ["src/bench/bench_offload.c"] = "file",
-    ["src/bench/bench_tall.c"] = "line measure",
-    ["src/device/devkron.c"] = "file",
     ["src/device/kron_device.h"] = "kl_kron_left kl_kron_left_rows kl_kron_right_rows",
+    ["src/device/kronlist.h"] = "lines",
     ["src/device/spmv_device.h"] = "kl_block_run kl_packed_step kl_sp_run_both",
-    ["src/dmrg/engine.c"] = "file kl_engine_create",
-    ["src/dmrg/measure.c"] = "file",
-    ["src/dmrg/superblock.c"] = "product",
-    ["src/ed/coo.c"] = "kl_coo_add",
-    ["src/ed/ed.c"] = "solve_block",
-    ["src/ed/halves.c"] = "kl_halves_act",
-    ["src/model/terms.c"] = "file",
-    ["src/run/cirun.c"] = "lines",
-    ["src/run/cirun.h"] = "lines",
-    ["src/run/dmrgrun.h"] = "lines",
-    ["src/run/edmeasure.c"] = "kl_edmeasure_run",
-    ["src/run/edresult.c"] = "lines",
-    ["src/run/edrun.c"] = "find_states",
-    ["src/run/task.c"] = "lines",
-    ["src/solve/davidson.c"] = "iterate",
-    ["src/solve/lean.c"] = "kl_lean_chain",
-    ["src/solve/lobpcg.c"] = "iterate",
-    ["tests/cli/cli.lua"] = "lines",
-    ["tests/cli/memory.lua"] = "lines",
-    ["tests/cli/strangers.lua"] = "lines",
     ["tests/device/test_device.c"] = "file",
-    ["tests/habits/docs.lua"] = "lines",
-    ["tests/habits/layers.lua"] = "lines",
-    ["tests/lua/algebra_spec.lua"] = "lines",
-    ["tests/lua/bad_spec.lua"] = "lines",
-    ["tests/lua/canary_spec.lua"] = "lines",
-    ["tests/lua/emit_spec.lua"] = "lines",
-    ["tests/lua/fermion_spec.lua"] = "lines",
-    ["tests/lua/fuzz_spec.lua"] = "lines",
-    ["tests/lua/helper.lua"] = "lines",
-    ["tests/lua/models_spec.lua"] = "lines",
-    ["tests/lua/records_spec.lua"] = "lines",
-    ["tests/lua/sandbox_spec.lua"] = "lines",
-    ["tests/physics/test_ci.c"] = "file",
     ["tests/physics/test_dmrg.c"] = "file",
-    ["tests/physics/test_edspectra.c"] = "spectral_case",
-    ["tests/physics/test_measure.c"] = "check_products test_requests",
-    ["tests/physics/test_terms.c"] = "file",
-    ["tests/unit/io/test_result.c"] = "lines test_round_trip",
-    ["tests/unit/lua/test_luabox.c"] = "test_limits",
-    ["tests/unit/record/test_record.c"] = "file",
-    ["tests/unit/run/test_options.c"] = "lines test_refusals",
 }
+
+-- Lists of arguments that BLAS and LAPACK have, too: readers know their order.
+local known = { kl_dgemm = true, kl_dense_svd = true, tile = true }
 
 local root = arg[1] or "."
 
@@ -209,7 +159,7 @@ local function faults_of(path)
         if f.lines > FUNCTION then
             faults[f.name] = ("%s has %d lines; at most %d"):format(f.name, f.lines, FUNCTION)
         end
-        if f.parameters > PARAMETERS then
+        if f.parameters > PARAMETERS and not (known[f.name] and path:find "^src/base/") then
             faults[f.name] = ("%s has %d parameters; at most %d"):format(f.name, f.parameters, PARAMETERS)
         end
     end

@@ -2,8 +2,9 @@
 -- come from.
 -- SPDX-License-Identifier: Apache-2.0
 local helper = dofile((string.match(debug.getinfo(1, "S").source, "^@(.*/)") or "./") .. "helper.lua")
-local util, algebra, matrix, language = require("util"), require("algebra"), require("matrix"), require("language")
-local lower, scalar, tables, wigner = require("lower"), require("scalar"), require("tables"), require("wigner")
+local util, algebra, matrix = require("util"), require("algebra"), require("matrix")
+local language, lower, scalar = require("language"), require("lower"), require("scalar")
+local tables, wigner = require("tables"), require("wigner")
 
 local function spin_tables(text, set) return util.attempt(tables.of, "m.lua", text, set, 1, false, true) end
 
@@ -16,7 +17,9 @@ end
 local function kron(a, b)
     local out = matrix.new(a.dim * b.dim)
     for _, x in ipairs(matrix.elements(a)) do
-        for _, y in ipairs(matrix.elements(b)) do matrix.set(out, x[1] * b.dim + y[1], x[2] * b.dim + y[2], x[3] * y[3]) end
+        for _, y in ipairs(matrix.elements(b)) do
+            matrix.set(out, x[1] * b.dim + y[1], x[2] * b.dim + y[2], x[3] * y[3])
+        end
     end
     return out
 end
@@ -27,7 +30,8 @@ local function on_site(t, m, odd, site, nsite)
     for p, x in ipairs(t.space.parity) do parity[p] = 1.0 - 2 * x end
     local all = matrix.identity(1)
     for s = 1, nsite do
-        all = kron(all, s == site and m or (s < site and odd == 1 and matrix.diagonal(parity) or matrix.identity(t.dim)))
+        local between = s < site and odd == 1 and matrix.diagonal(parity) or matrix.identity(t.dim)
+        all = kron(all, s == site and m or between)
     end
     return all
 end
@@ -42,10 +46,12 @@ local function component(site, op, q)
             for ms = -col.j, col.j, 2 do
                 local f = reduced * wigner.cg(col.j, ms, op.k, q, row.j, ms + q)
                 if f ~= 0 then
-                    local u, v = site.column[site.at[t] + (row.j - ms - q) // 2 + 1], site.column[site.at[s] + (col.j - ms) // 2 + 1]
+                    local u = site.column[site.at[t] + (row.j - ms - q) // 2 + 1]
+                    local v = site.column[site.at[s] + (col.j - ms) // 2 + 1]
                     for a = 1, dim do
                         for b = 1, dim do
-                            if u[a] ~= 0 and v[b] ~= 0 then matrix.set(m, a - 1, b - 1, matrix.get(m, a - 1, b - 1) + f * u[a] * v[b]) end
+                            local x = matrix.get(m, a - 1, b - 1) + f * u[a] * v[b]
+                            if u[a] ~= 0 and v[b] ~= 0 then matrix.set(m, a - 1, b - 1, x) end
                         end
                     end
                 end
@@ -78,7 +84,9 @@ end
 
 local function term_matrix(t, e, nsite)
     local m = matrix.identity(math.tointeger(t.dim ^ nsite))
-    for _, f in ipairs(e.factors) do m = matrix.multiply(m, on_site(t, t.op[f.op[1]].m, f.odd, f.slot, nsite)) end
+    for _, f in ipairs(e.factors) do
+        m = matrix.multiply(m, on_site(t, t.op[f.op[1]].m, f.odd, f.slot, nsite))
+    end
     return e.hc and matrix.add(m, matrix.transpose(m)) or m
 end
 
@@ -106,9 +114,12 @@ local function compare(text, set, value, most)
         for _, e in ipairs(strings.terms) do
             local c = algebra.coef_value(e.coef, atom)
             if e.st.nslot == nsite and e.check then assert.is_true(math.abs(c) < 1e-12, e.text) end
-            if e.st.nslot == nsite and not e.check then total = matrix.add(total, string_matrix(t, strings.site, e, nsite), -c) end
+            if e.st.nslot == nsite and not e.check then
+                total = matrix.add(total, string_matrix(t, strings.site, e, nsite), -c)
+            end
         end
-        assert.is_true(largest(total) <= 1e-12 * size, string.format("%d sites: %g is left", nsite, largest(total)))
+        local left = largest(total)
+        assert.is_true(left <= 1e-12 * size, string.format("%d sites: %g is left", nsite, left))
     end
     assert.is_true(seen > 0)
 end
@@ -121,7 +132,10 @@ describe("the total spin", function()
                     for j = math.abs(j1 - j2), j1 + j2, 2 do
                         for other = math.abs(j1 - j2), j1 + j2, 2 do
                             local sum = 0
-                            for m1 = -j1, j1, 2 do sum = sum + wigner.cg(j1, m1, j2, m - m1, j, m) * wigner.cg(j1, m1, j2, m - m1, other, m) end
+                            for m1 = -j1, j1, 2 do
+                                local f = wigner.cg(j1, m1, j2, m - m1, other, m)
+                                sum = sum + f * wigner.cg(j1, m1, j2, m - m1, j, m)
+                            end
                             local want = j == other and math.abs(m) <= j and 1 or 0
                             assert.is_true(math.abs(sum - want) < 1e-14)
                         end
@@ -174,13 +188,15 @@ describe("the total spin", function()
         local function texts(name, set)
             local list = {}
             for _, e in ipairs(assert(spin_tables(helper.model_text(name), set)).terms) do
-                if e.check == 0 then list[#list + 1] = string.gsub(e.text, "^.-%[", "[") .. " " .. table.concat(e.ranks, ",") end
+                local text = string.gsub(e.text, "^.-%[", "[")
+                if e.check == 0 then list[#list + 1] = text .. " " .. table.concat(e.ranks, ",") end
             end
             return list
         end
         assert.are.same({"[Sp^1(i)*Sp^1(j)] 2,0"}, texts("heisenberg", {S = "1/2"}))
         assert.are.same({
-            "[cdag_up^1/2(i)*cdag_up^1/2~(j)] 1,0", "[cdag_up^1/2~(i)*cdag_up^1/2(j)] 1,0", "[docc(i)] 0", "[n(i)] 0",
+            "[cdag_up^1/2(i)*cdag_up^1/2~(j)] 1,0", "[cdag_up^1/2~(i)*cdag_up^1/2(j)] 1,0",
+            "[docc(i)] 0", "[n(i)] 0",
         }, texts("hubbard"))
         assert.are.same({
             "[Sp^1(i)*Sp^1(j)] 2,0", "[Sp*Sp^2(i)*Sp*Sp^2(j)] 4,0", "4/3*J*beta 0", "2/3*D(i) 0",
@@ -189,7 +205,8 @@ describe("the total spin", function()
 
     it("says what is no scalar", function()
         local head = "-- H = 0\nsite(spin(1/2))\nconserve \"nothing\"\nparameters { J = 1, h = 0, K = 2 }\n"
-        local _, line, why = spin_tables(head .. "bond(\"nn\", J * S_dot_S(i,j) + h)\nonsite(0.5 * Sz(i) + K)\n")
+        local bond = "bond(\"nn\", J * S_dot_S(i,j) + h)\n"
+        local _, line, why = spin_tables(head .. bond .. "onsite(0.5 * Sz(i) + K)\n")
         assert.are.equal(6, line)
         assert.is_truthy(string.find(why, "is not a scalar of the total spin", 1, true))
         local v = assert(spin_tables(head .. "bond(\"nn\", J * S_dot_S(i,j))\nonsite(h * Sx(i) + K)\n"))
@@ -200,7 +217,8 @@ describe("the total spin", function()
         assert.are.equal("h * Sx(i) is not a scalar of the total spin unless h = 0", checks[1].text)
         for _, e in ipairs(assert(spin_tables(helper.model_text("heisenberg"))).terms) do
             if e.check == 1 and e.place == "BOND" then
-                assert.are.equal("J*Delta * Sz(i)*Sz(j) is not a scalar of the total spin unless J - J*Delta = 0", e.text)
+                local want = "J*Delta * Sz(i)*Sz(j) is not a scalar of the total spin unless J - J*Delta = 0"
+                assert.are.equal(want, e.text)
             end
         end
         _, _, why = spin_tables(helper.model_text("bose_hubbard"))

@@ -27,9 +27,13 @@ static void bench_open_wide(bench *b, int m, const char *model, const char *latt
 {
     kl_err err = {""};
     core_open(&b->j, core_model(model, NULL), lattice, NULL, sets);
-    expect_ok(kl_engine_create(b->j.terms, b->j.ex, core_charge(b->j.model, charge), nstate, KL_STRATEGY_AUTO,
-                               KL_SOLVER_DAVIDSON, 20, seed, &b->e, &err),
-              err);
+    const kl_engine_opts o = {.target = core_charge(b->j.model, charge),
+                              .nstate = nstate,
+                              .strategy = KL_STRATEGY_AUTO,
+                              .solver = KL_SOLVER_DAVIDSON,
+                              .max_basis = 20,
+                              .seed = seed};
+    expect_ok(kl_engine_create(b->j.terms, b->j.ex, &o, &b->e, &err), err);
     expect_ok(kl_engine_start(b->e, m, NULL, &err), err);
     for (int c = 0; c < centre; c++) {
         const kl_solve_opts so = {.tol = 1e-10, .max_apply = 30};
