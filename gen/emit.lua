@@ -170,7 +170,8 @@ local function type_view(v, index)
         view.product_rows[p] = product_view(t, p)
     end
     local i = int(index)
-    view.init = fill("%s, %s, %s, type%s_state, type%s_charge, %s, type%s_op, type%s_product, NULL, NULL", text(t.name),
+    view.init = fill("%s, %s, %s, type%s_state, type%s_charge, %s, type%s_op, type%s_product, NULL, NULL",
+        text(t.name),
         text_or_null(t.where), int(#t.states), i, i, int(#t.ops), i, i)
     return view
 end

@@ -132,7 +132,7 @@ local function check_closed(site, t, spin)
             end
         end
     end
-    if bad then refuse_at(t.line, "%s: its states are no whole multiplets of the total spin (Sz, S+)", t.name) end
+    if bad then refuse_at(t.line, "%s: its states are no whole multiplets of the total spin", t.name) end
 end
 
 -- t: {name, line, dim, scalar = charges of each state without the spin's, odd = {1 where a charge counts
@@ -293,8 +293,8 @@ function irreducible.expand(site, m, k, shift, name)
     end
     if way > 0 then return grow(site, m, k, shift, 0, name) end
     if k % 2 ~= 0 then
-        refuse_at(site.type.line, "%s: the operator %s has the half-integer rank %s of the total spin and changes no "
-            .. "charge; that is not possible with S", site.type.name, name, util.fraction(k / 2))
+        refuse_at(site.type.line, "%s: the operator %s has the half-integer rank %s of the total spin and "
+            .. "changes no charge; that is not possible with S", site.type.name, name, util.fraction(k / 2))
     end
     local other, out = irreducible.tilde(site, m, k), {}
     for self = 1, -1, -2 do

@@ -41,7 +41,8 @@ local function scalar_charges(out, t, line)
     for c, charge in ipairs(out.charges) do
         local change = change_of(t, c)
         if not change or (change ~= 0 and charge.modulus > 0) then
-            refuse_at(line, "the charge %s does not go with the total spin S; drop it from conserve", charge.name)
+            refuse_at(line, "the charge %s does not go with the total spin S; drop it from conserve",
+                charge.name)
         end
         if change == 0 then kept[#kept + 1] = {charge = charge, of = {c}}
         else moving[#moving + 1] = {c = c, change = change} end
@@ -49,7 +50,8 @@ local function scalar_charges(out, t, line)
     if #moving == 2 and moving[1].change == -moving[2].change then
         local a, b = out.charges[moving[1].c], out.charges[moving[2].c]
         if a.num ~= b.num or a.den ~= b.den then
-            refuse_at(line, "the charges %s and %s have no sum in one unit, which S would need", a.name, b.name)
+            refuse_at(line, "the charges %s and %s have no sum in one unit, which S would need", a.name,
+                b.name)
         end
         local name = common_name(a.name, b.name)
         local sum = {name = name, modulus = 0, num = a.num, den = a.den, odd = a.odd | b.odd}
@@ -59,7 +61,7 @@ local function scalar_charges(out, t, line)
             out.charges[moving[1].c].name, out.charges[moving[2].c].name)
     end
     for _, k in ipairs(kept) do
-        if k.charge.name == "S" then refuse_at(line, "a charge is called S, which is the total spin's name") end
+        if k.charge.name == "S" then refuse_at(line, "a charge has the total spin's name, S") end
     end
     return kept
 end
@@ -76,7 +78,8 @@ local function describe_type(out, t, kept)
             values[c], sum = v, sum + k.charge.odd * v
         end
         if sum % 2 ~= t.space.parity[state] then
-            refuse_at(t.line, "%s: the parity of fermions does not follow from the charges that go with S", t.name)
+            refuse_at(t.line, "%s: the parity of fermions does not follow from the charges that go with S",
+                t.name)
         end
         given.scalar[state] = values
     end
@@ -325,8 +328,8 @@ local function check_rest(result, group, entry, seen)
     end
     seen[#seen + 1] = coef
     if not coef.tree then
-        refuse_at(source.line, "%s is not a scalar of the total spin; leave out S and give the charges that the "
-            .. "model names", source.text)
+        refuse_at(source.line, "%s is not a scalar of the total spin; leave out S and give the "
+            .. "charges that the model names", source.text)
     end
     local text = string.format("%s is not a scalar of the total spin unless %s = 0", source.text,
         algebra.coef_text(coef))
@@ -341,8 +344,8 @@ end
 local function step_type(site, t, ncharge)
     local n, dim = #site.mult, #site.step
     local v = {
-        name = t.name, where = t.where, line = t.line, dim = dim, state = {}, charge = {}, op = {}, table = {},
-        spin = {}, other = {},
+        name = t.name, where = t.where, line = t.line, dim = dim, state = {}, charge = {}, op = {},
+        table = {}, spin = {}, other = {},
     }
     for s, step in ipairs(site.step) do
         local mult = site.mult[step.mult]
@@ -373,7 +376,8 @@ end
 local function scalar_model(out)
     local t = out.types[1]
     if #out.types > 1 then
-        refuse_at(out.types[2].line, "a model with more than one kind of site cannot have the total spin S yet; leave out S")
+        refuse_at(out.types[2].line, "a model with several kinds of site cannot have the total spin S yet; "
+            .. "leave out S")
     end
     if not t.space.spin then
         refuse_at(t.line, "%s has no total spin (no Sz and S+ that belong to it); leave out S", t.name)

@@ -244,7 +244,8 @@ function space.product(...)
     local flavoured = {}
     for p, part in ipairs(parts) do -- the total spin is the sum of theirs
         if part.spin then
-            local z, plus = fermion.embed(parts, p, part.spin.z, 0), fermion.embed(parts, p, part.spin.plus, 0)
+            local z = fermion.embed(parts, p, part.spin.z, 0)
+            local plus = fermion.embed(parts, p, part.spin.plus, 0)
             if s.spin then z, plus = matrix.add(s.spin.z, z), matrix.add(s.spin.plus, plus) end
             s.spin = {z = z, plus = plus}
         end

@@ -404,7 +404,8 @@ double kl_canonical_entropy(const kl_canonical *c, int cut)
         for (const int64_t end = i + b->dim[k]; i < end; i++) {
             const double w = c->schmidt[cut][i] * c->schmidt[cut][i];
             if (w > 0) sum -= w * log(w);
-            if (w > 0 && spin >= 0) sum += w * log(b->q[k].v[spin] + 1.0); /* w is that of a whole multiplet */
+            /* w is that of a whole multiplet */
+            if (w > 0 && spin >= 0) sum += w * log(b->q[k].v[spin] + 1.0);
         }
     return sum > 0 ? sum : 0;
 }

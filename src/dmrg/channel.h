@@ -1,5 +1,6 @@
-/* The total spin in the blocks: operators of a rank k are listed as channels, one for each of the 2k + 1 changes
-   of the spin, and records have the coefficients of their coupling. Without the spin there is nothing here.
+/* The total spin in the blocks: operators of a rank k are listed as channels, one for each of the 2k + 1
+   changes of the spin, and records have the coefficients of their coupling. Without the spin there is nothing
+   here.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CHANNEL_H
 #define KL_CHANNEL_H
@@ -8,8 +9,8 @@
 /* Replaces the operators of every cut, and the records between them, by channels. */
 kl_status kl_channels_make(kl_mpo *m, kl_err *err) KL_MUST_CHECK;
 
-/* A piece of a grown operator: which operator it is, by which record, between which sectors of the block, steps
-   of the site and sectors of both. */
+/* A piece of a grown operator: which operator it is, by which record, between which sectors of the block,
+   steps of the site and sectors of both. */
 typedef struct kl_junction {
     const kl_block *block;
     const kl_enlarged *enlarged;
@@ -22,7 +23,8 @@ typedef struct kl_junction {
 /* 0 where the spins do not couple. */
 double kl_channel_factor(const kl_junction *at);
 
-/* What L R of a superblock has beside its sign, for the pieces between two row sectors; 1 without the spin. */
+/* What L R of a superblock has beside its sign, for the pieces between two row sectors; 1 without the
+   spin. */
 double kl_channel_scalar(const kl_mpo *m, const kl_cut_op *o, int from, int to, const kl_basis *row);
 
 #endif

@@ -37,7 +37,8 @@ static kl_status check_header(const kl_model *m, kl_err *err)
                            c->odd);
         if (c->spin && (q != m->ncharge - 1 || c->modulus != 0 || c->odd || m->ntype != 1))
             return kl_fail(err, KL_EINPUT,
-                           "model %s: charge[%d] %s is the total spin, but not the last charge of one site type",
+                           "model %s: charge[%d] %s is the total spin, but not the last charge of one site "
+                           "type",
                            m->name, q, c->name);
     }
     for (int k = 0; k < m->nparam; k++) {
@@ -195,8 +196,8 @@ static kl_status check_steps(const kl_model *m, const kl_site_type *t, kl_err *e
     for (int s = 0; ok && s < t->dim; s++) {
         const int spin = t->spin[s], d = t->state_charge[s][q], o = t->other[s];
         elements += spin + 1;
-        ok = spin >= 0 && spin < t->dim && d >= -spin && d <= spin && (spin - d) % 2 == 0 && o == s - d && o >= 0 &&
-             o < t->dim && t->spin[o] == spin && t->state_charge[o][q] == -d;
+        ok = spin >= 0 && spin < t->dim && d >= -spin && d <= spin && (spin - d) % 2 == 0;
+        ok = ok && o == s - d && o >= 0 && o < t->dim && t->spin[o] == spin && t->state_charge[o][q] == -d;
     }
     for (int k = 0; ok && k < one->nelem; k++) {
         const kl_elem *const e = &one->elem[k];
@@ -204,8 +205,8 @@ static kl_status check_steps(const kl_model *m, const kl_site_type *t, kl_err *e
              e->row - e->col == (t->state_charge[e->row][q] - t->state_charge[e->col][q]) / 2;
     }
     if (ok && one->nelem == elements) return KL_OK;
-    return kl_fail(err, KL_EINPUT, "model %s, %s: its steps of the total spin are not whole multiplets", m->name,
-                   t->name);
+    return kl_fail(err, KL_EINPUT, "model %s, %s: its steps of the total spin are not whole multiplets",
+                   m->name, t->name);
 }
 
 static kl_status check_type(const kl_model *m, const kl_site_type *t, kl_err *err)
@@ -353,11 +354,14 @@ static const char *check_split(const kl_model *m, const kl_term_def *d)
 static const char *check_ranks(const kl_model *m, const kl_term_def *d)
 {
     for (int f = 0, rank = 0; f < d->nfactor; f++) {
-        for (int t = 0; t < m->ntype; t++)
-            if (d->factor[f].op[t] < 0 || !kl_triangle(rank, m->type[t].op[d->factor[f].op[t]].rank, d->rank[f]))
+        for (int t = 0; t < m->ntype; t++) {
+            const int op = d->factor[f].op[t];
+            if (op < 0 || !kl_triangle(rank, m->type[t].op[op].rank, d->rank[f]))
                 return "factors of the total spin that do not couple";
+        }
         for (int g = 0; g < f; g++)
-            if (d->factor[g].slot >= d->factor[f].slot) return "factors that are not in the order of their sites";
+            if (d->factor[g].slot >= d->factor[f].slot)
+                return "factors that are not in the order of their sites";
         rank = d->rank[f];
     }
     return d->rank[d->nfactor - 1] == 0 ? NULL : "factors that do not couple to a scalar";

@@ -37,8 +37,8 @@ typedef struct kl_site_op {
     int nelem;
     const kl_elem *elem;      /* sorted by col, then row; no zeros */
     /* twice the rank where the total spin is a charge: the elements are then those of the reduced matrix, one
-       for every two steps of its multiplets, shift holds no spin, and the adjoint is A~_q = (-1)^(k-q) (A_-q)^+
-       (wigner.h) */
+       for every two steps of its multiplets, shift holds no spin, and the adjoint is
+       A~_q = (-1)^(k-q) (A_-q)^+ (wigner.h) */
     int rank;
 } kl_site_op;
 
@@ -122,8 +122,8 @@ typedef struct kl_term_def {
     int plus_hc; /* 1: add the Hermitian adjoint */
     int line; /* of the model file */
     const char *text; /* "-t * cdag_up(i)*c_up(j) + hc", for messages and `kronlat models` */
-    /* [nfactor]: twice the rank of the factors up to this one, coupled from the left; the last is 0. NULL where
-       the total spin is no charge. */
+    /* [nfactor]: twice the rank of the factors up to this one, coupled from the left; the last is 0. NULL
+       where the total spin is no charge. */
     const int *rank;
     int check; /* 1: no term, but a coefficient that must be 0, for else the total spin is not conserved */
 } kl_term_def;

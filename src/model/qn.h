@@ -9,9 +9,9 @@ typedef struct kl_qn {
     int16_t v[KL_MAX_CHARGE]; /* unused entries are 0 */
 } kl_qn;
 
-/* Sums and differences charge by charge; those of Z_n are reduced to 0..n-1. What is left of a target by a part
-   of the total spin j has the spin j: the whole with its left edge is a singlet, so that kl_qn_sub gives the
-   spin of b. */
+/* Sums and differences charge by charge; those of Z_n are reduced to 0..n-1. What is left of a target by a
+   part of the total spin j has the spin j: the whole with its left edge is a singlet, so that kl_qn_sub gives
+   the spin of b. */
 kl_qn kl_qn_zero(void);
 kl_qn kl_qn_of(const kl_model *m, const int charge[KL_MAX_CHARGE]);
 kl_qn kl_qn_add(const kl_model *m, kl_qn a, kl_qn b);

@@ -77,7 +77,8 @@ kl_status kl_enlarged_create(const kl_model *m, const kl_basis *block, const kl_
         int rows = 0;
         for (int s = 0; s < d; s++) {
             kl_qn from;
-            const int open = kl_qn_step(m, q[c], site, s, -1, &from), i = open ? kl_basis_find(block, from) : -1;
+            const int open = kl_qn_step(m, q[c], site, s, -1, &from);
+            const int i = open ? kl_basis_find(block, from) : -1;
             e->part_sec[c * d + s] = i;
             e->part_off[c * d + s] = rows;
             if (i < 0) continue;

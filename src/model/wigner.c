@@ -91,7 +91,8 @@ double kl_wigner_6j(int a, int b, int c, int d, int e, int f)
         square.mantissa *= 2;
         square.exponent--;
     }
-    return sign(first) * sum * ldexp(front.mantissa * sqrt(square.mantissa), front.exponent + square.exponent / 2);
+    const double size = front.mantissa * sqrt(square.mantissa);
+    return sign(first) * sum * ldexp(size, front.exponent + square.exponent / 2);
 }
 
 double kl_wigner_9j(int a, int b, int c, int d, int e, int f, int g, int h, int i)
@@ -126,7 +127,10 @@ double kl_couple(kl_leg a, kl_leg b, kl_leg whole)
            kl_wigner_9j(a.from, b.from, J, a.k, b.k, K, a.to, b.to, I);
 }
 
-double kl_tilde(int to, int from, int k) { return sign((from + k - to) / 2) * sqrt((from + 1.0) / (to + 1.0)); }
+double kl_tilde(int to, int from, int k)
+{
+    return sign((from + k - to) / 2) * sqrt((from + 1.0) / (to + 1.0));
+}
 
 double kl_scalar(int to, int from, int k) { return sqrt((to + 1.0) / ((from + 1.0) * (k + 1.0))); }
 

@@ -258,7 +258,7 @@ static kl_status pair_value(const kl_task *t, const kl_ed *ed, kl_dptr x, int i,
                                    pb ? &t->terms->type[j]->op[pb->op[l]] : NULL),
                           kl_qn_zero()) != 0)
                 continue;
-            const kl_op_at op[2] = {{i, pa->op[k]}, {j, pb ? pb->op[l] : KL_OP_IDENTITY}};
+            const kl_op_at op[2] = {{i, pa->op[k], 0}, {j, pb ? pb->op[l] : KL_OP_IDENTITY, 0}};
             KL_TRY(kl_terms_add(&e, 0.5 * pa->coef[k] * (pb ? pb->coef[l] : 1.0), pb ? 2 : 1, op, 1, err));
         }
     KL_TRY(kl_terms_merge(&e, err));

@@ -621,8 +621,9 @@ static kl_status check_spin(const kl_task *t, kl_err *err)
 {
     const kl_options *const o = t->o;
     if (kl_model_spin(t->model) < 0) return KL_OK;
-    const int ed = o->command == KL_CMD_ED || o->command == KL_CMD_PLAN_ED || o->command == KL_CMD_EXPLAIN_ED ||
-                   o->command == KL_CMD_BENCH_ED || (o->method != NULL && strcmp(o->method, "ed") == 0);
+    const int ed = o->command == KL_CMD_ED || o->command == KL_CMD_PLAN_ED ||
+                   o->command == KL_CMD_EXPLAIN_ED || o->command == KL_CMD_BENCH_ED ||
+                   (o->method != NULL && strcmp(o->method, "ed") == 0);
     if (ed)
         return kl_fail(err, KL_EINPUT,
                        "--charge S=: exact diagonalization works with Sz; the levels of a total spin S are "
@@ -635,8 +636,8 @@ static kl_status check_spin(const kl_task *t, kl_err *err)
                        o->pin.text[0]);
     if (o->start != NULL && (strcmp(o->start, "neel") == 0 || strncmp(o->start, "product:", 8) == 0))
         return kl_fail(err, KL_EINPUT,
-                       "--charge S=: --start %.100s has no definite total spin; leave --start out, or give Sz "
-                       "in place of S",
+                       "--charge S=: --start %.100s has no definite total spin; leave --start out, or give "
+                       "Sz in place of S",
                        o->start);
     return KL_OK;
 }

@@ -87,7 +87,7 @@ static void test_derivative(void **state)
     expect_ok(kl_ed_run(ed, &(kl_ed_opts){.nstate = 1, .accuracy = 1e-12}, &x, &ld, &r, &err), err);
     double all = 0;
     for (int p = 0; p < 12; p++) {
-        kl_op_at op = {p, kl_site_op_find(j.terms->type[p], "docc")};
+        kl_op_at op = {p, kl_site_op_find(j.terms->type[p], "docc"), 0};
         kl_term term = {.coef = 1, .nop = 1};
         const kl_terms one = {.model = j.model,
                               .nsite = 12,

@@ -1,4 +1,4 @@
--- H = hopping + U docc + V n n + pairs that hop + S.S + c+ (S.sigma) c + products of four operators on named sites in any order
+-- H = hopping + U docc + V n n + pairs that hop + S.S + c+ (S.sigma) c + products of four operators
 -- Scalars of the total spin of every sort, for six electrons' sites.
 
 site(electron())
@@ -12,7 +12,8 @@ bond("nn", V * n(i)*n(j))
 run(3, 0.3 * (cdag_up(i)*cdag_dn(i)*c_dn(k)*c_up(k) + hc))
 run(3, 0.4 * S_dot_S(i,k))
 function T(a, b, d)
-    return cdag_up(a)*Sz(b)*c_up(d) - cdag_dn(a)*Sz(b)*c_dn(d) + cdag_up(a)*Sm(b)*c_dn(d) + cdag_dn(a)*Sp(b)*c_up(d) + hc
+    return cdag_up(a)*Sz(b)*c_up(d) - cdag_dn(a)*Sz(b)*c_dn(d) + cdag_up(a)*Sm(b)*c_dn(d)
+        + cdag_dn(a)*Sp(b)*c_up(d) + hc
 end
 run(3, 0.35 * T(i,j,k))
 named({"3", "0", "5"}, 0.25 * T(i,j,k))

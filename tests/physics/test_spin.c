@@ -92,7 +92,8 @@ static void check_level(const level *l, kl_strategy strategy, int nstate)
     int n = 0;
     snprintf(text, sizeof text, "%s", l->parameters);
     for (char *next = text, *word; n < 8 && (word = strsep(&next, ",")) != NULL;) setting[n++] = word;
-    snprintf(path, sizeof path, "%s%s", strchr(l->model, '/') != NULL ? kl_test_data("../../") : "", l->model);
+    const int own = strchr(l->model, '/') != NULL;
+    snprintf(path, sizeof path, "%s%s", own ? kl_test_data("../../") : "", l->model);
     open_system(&s, path, NULL, 1, l->lattice, l->sites, setting);
     kl_err err;
     kl_qn target = kl_qn_zero();
@@ -102,7 +103,8 @@ static void check_level(const level *l, kl_strategy strategy, int nstate)
     snprintf(spin, sizeof spin, "%d/2", l->spin);
     expect_ok(kl_qn_set(s.model, &target, "S", spin, &err), err);
     if (l->particles[0] != '-') expect_ok(kl_qn_set(s.model, &target, "N", l->particles, &err), err);
-    kl_test_case("%s %s %d %s N=%s 2S=%d", l->model, l->lattice, l->sites, l->parameters, l->particles, l->spin);
+    kl_test_case("%s %s %d %s N=%s 2S=%d", l->model, l->lattice, l->sites, l->parameters, l->particles,
+                 l->spin);
     levels(&s, target, strategy, nstate, energy, &state);
     expect_near(energy[0], atof(l->energy), 1e-11);
     if (nstate > 1) expect_near(energy[1], atof(l->next), 1e-9);
@@ -128,7 +130,8 @@ static void test_levels(void **unused)
     for (int line = 0; line < 2; line++) expect_true(fgets(comment, sizeof comment, f) != NULL);
     while (read_level(f, &l)) {
         const int two = n % 3 == 0 && strcmp(l.next, "nan") != 0 && strncmp(l.model, "tests", 5) != 0;
-        if (n % kl_test_step(68) == 0) check_level(&l, n % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R, two ? 2 : 1);
+        const kl_strategy strategy = n % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R;
+        if (n % kl_test_step(68) == 0) check_level(&l, strategy, two ? 2 : 1);
         n++;
     }
     fclose(f);
@@ -202,8 +205,8 @@ static void put_electrons(writer *w, int pairs)
 }
 
 static const char *const electron_words =
-    "function T(a, b, d) return cdag_up(a)*Sz(b)*c_up(d) - cdag_dn(a)*Sz(b)*c_dn(d) + cdag_up(a)*Sm(b)*c_dn(d)"
-    " + cdag_dn(a)*Sp(b)*c_up(d) + hc end\n"
+    "function T(a, b, d) return cdag_up(a)*Sz(b)*c_up(d) - cdag_dn(a)*Sz(b)*c_dn(d)"
+    " + cdag_up(a)*Sm(b)*c_dn(d) + cdag_dn(a)*Sp(b)*c_up(d) + hc end\n"
     "function C(a, b, d, e) return sum(s, sum(s2, cdag(a,s)*cdag(b,s2)*c(d,s2)*c(e,s))) + hc end\n";
 
 static void write_model(writer *w, int kind)
@@ -373,7 +376,8 @@ static void test_refusals(void **unused)
         kl_tables_destroy(&tables);
     }
     kl_tables *tables = NULL;
-    expect_refused(kl_modelread_spin("pairing", NULL, 0, NULL, &tables, &err), KL_EINPUT, err, "has no total spin");
+    expect_refused(kl_modelread_spin("pairing", NULL, 0, NULL, &tables, &err), KL_EINPUT, err,
+                   "has no total spin");
     expect_refused(kl_modelread_spin("nothing", NULL, 0, NULL, &tables, &err), KL_EINPUT, err, "is unknown");
 }
 

@@ -15,7 +15,7 @@ static kl_site_op hand_op[HAND_OPS];
 static kl_site_product hand_product[HAND_OPS * HAND_OPS];
 static const char *const hand_state[] = {"0", "up", "dn", "updn"};
 static const int hand_charge[][KL_MAX_CHARGE] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}};
-static const kl_charge hand_charges[] = {{"N_up", 0, 1, 1, 1}, {"N_dn", 0, 1, 1, 1}};
+static const kl_charge hand_charges[] = {{"N_up", 0, 1, 1, 1, 0}, {"N_dn", 0, 1, 1, 1, 0}};
 static const kl_param_def hand_param[] = {{"t", KL_PARAM_SCALAR, 1.0},    {"U", KL_PARAM_SCALAR, 4.0},
                                           {"W", KL_PARAM_SCALAR, 0.7},    {"eps", KL_PARAM_SITE, 0.0},
                                           {"V", KL_PARAM_BOND, 0.0},      {"X", KL_PARAM_BOND, 0.0},
@@ -92,7 +92,8 @@ static void make_hand(void)
     memset(hand_op, 0, sizeof hand_op);
     memset(hand_term, 0, sizeof hand_term);
     hand_type[0] =
-        (kl_site_type){"electron by hand", NULL, 4, hand_state, hand_charge, 0, hand_op, hand_product};
+        (kl_site_type){"electron by hand", NULL,    4,            hand_state, hand_charge, 0,
+                       hand_op,            hand_product, NULL, NULL};
     add_op("1", one);
     add_op("a_up", cu);
     add_op("A_up", mu);
@@ -580,8 +581,9 @@ static void test_added(void **state)
               n = kl_site_op_find(t, "n_dn"), sz = kl_site_op_find(t, "Sz");
     const int64_t before = s.terms->nterm;
     oracle *o = oracle_create(hub, s.lat, s.par);
-    const kl_op_at hop[] = {{3, cdag}, {1, n}, {0, c}}, pin[] = {{2, sz}}, bad[] = {{2, cdag}},
-                   pair[] = {{0, cdag}, {1, cdag}}, off[] = {{4, sz}}, half[] = {{0, cdag}, {1, c}};
+    const kl_op_at hop[] = {{3, cdag, 0}, {1, n, 0}, {0, c, 0}}, pin[] = {{2, sz, 0}}, bad[] = {{2, cdag, 0}},
+                   pair[] = {{0, cdag, 0}, {1, cdag, 0}}, off[] = {{4, sz, 0}},
+                   half[] = {{0, cdag, 0}, {1, c, 0}};
     assert_int_equal(kl_terms_add(s.terms, 0.3, 3, hop, 1, &err), KL_OK);
     assert_int_equal(kl_terms_add(s.terms, -0.2, 1, pin, 0, &err), KL_OK);
     assert_int_equal(kl_terms_merge(s.terms, &err), KL_OK);

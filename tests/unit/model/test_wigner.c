@@ -62,8 +62,9 @@ static void test_nine(void **unused)
         kl_test_case("round %d", round);
         expect_near(nine, (sum / 2 % 2 ? -1 : 1) * other, 1e-15);
         const double zero = kl_wigner_9j(j[0], j[1], j[2], j[3], j[4], j[2], j[6], j[6], 0);
-        const double want = ((j[1] + j[2] + j[3] + j[6]) / 2 % 2 ? -1 : 1) / sqrt((j[2] + 1.0) * (j[6] + 1.0)) *
-                            kl_wigner_6j(j[0], j[1], j[2], j[4], j[3], j[6]);
+        const double sign = (j[1] + j[2] + j[3] + j[6]) / 2 % 2 ? -1 : 1;
+        const double root = sqrt((j[2] + 1.0) * (j[6] + 1.0));
+        const double want = sign / root * kl_wigner_6j(j[0], j[1], j[2], j[4], j[3], j[6]);
         expect_near(zero, want, 1e-15);
     }
     expect_true(seen > 50);
@@ -74,7 +75,8 @@ static void test_couplings(void **unused)
 {
     (void)unused;
     for (int i = 0; i < 5 * 5 * 5 * 5 * 5; i++) {
-        const int j1 = i % 5, i1 = i / 5 % 5, j2 = i / 25 % 5, J = i / 125 % 5, I = i / 625, k = j1 + i1 >= 2 ? 2 : 1;
+        const int j1 = i % 5, i1 = i / 5 % 5, j2 = i / 25 % 5, J = i / 125 % 5, I = i / 625;
+        const int k = j1 + i1 >= 2 ? 2 : 1;
         const kl_leg a = {j1, k, i1}, one = {j2, 0, j2}, all = {J, k, I};
         if (!kl_triangle(j1, j2, J) || !kl_triangle(i1, j2, I) || !kl_triangle(j1, k, i1)) continue;
         const double nine = sqrt((i1 + 1.0) * (j2 + 1.0) * (k + 1.0) * (J + 1.0)) *
