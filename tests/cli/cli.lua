@@ -197,6 +197,17 @@ do
             and out:find("1 +20 +1e%-04 +%-3%.37493259868789%d*e"),
            "energies in any unit keep their digits: " .. unit, out)
     end
+    local strings = {}
+    for _, order in ipairs { "column", "4,0,5,2,1,3" } do
+        out = json(select(2, run("dmrg heisenberg --sites 6 --charge Sz=0 -p S=1 --measure 'string(Sz,expipi(Sz),Sz)' "
+            .. "-o none --json --order " .. order)))
+        strings[#strings + 1] = out and out.measurements["string/Sz,expipi(Sz),Sz"].value[1][5]
+    end
+    ok(strings[1] and strings[2] and math.abs(strings[1] - strings[2]) < 1e-7,
+        "a string is between sites by their numbers, whatever --order", strings[1], strings[2])
+    status, out, err = run "dmrg heisenberg --lattice ladder:4x2 --charge Sz=0 -p S=1 --measure 'string(Sz,expipi(Sz),Sz)'"
+    ok(status == 2 and err:find "sites 1 and 2 of lattice ladder:4x2 are not bonded",
+        "a string along no path of bonds is refused", err)
     for _, solver in ipairs { "full", "davidson" } do
         out = json(select(2,
             run("ed j1j2 --lattice ring:8 --charge Sz=0 -p h=1e-6,-1e-6,0,0,0,0,0,0 --states 2 -o none --json --solver " .. solver)))
