@@ -197,6 +197,33 @@ do
             and out:find("1 +20 +1e%-04 +%-3%.37493259868789%d*e"),
            "energies in any unit keep their digits: " .. unit, out)
     end
+    -- a Hamiltonian that is Hermitian as a sum, not line by line: the Hubbard ring of 4 in momentum space
+    local sums = { "-- H = Hubbard ring in momentum space", "site(electron(1/2))", 'conserve "each flavour"',
+        "parameters { U = 4 }", 'named({"0"}, -2 * n(i))', 'named({"2"}, 2 * n(i))' }
+    for q = 0, 3 do
+        for k = 0, 15 do
+            local sites, slot, four = {}, {}, { (k // 4 + q) % 4, k // 4, (k % 4 - q) % 4, k % 4 }
+            for f, site in ipairs(four) do
+                if not slot[site] then
+                    sites[#sites + 1] = ('"%d"'):format(site)
+                    slot[site] = ("ijkl"):sub(#sites, #sites)
+                end
+                four[f] = slot[site]
+            end
+            sums[#sums + 1] = ("named({%s}, U/4 * cdag_up(%s)*c_up(%s)*cdag_dn(%s)*c_dn(%s))"):format(
+                table.concat(sites, ","), table.unpack(four))
+        end
+    end
+    spill(at "momenta.lua", table.concat(sums, "\n") .. "\n")
+    for _, command in ipairs { "ed", "dmrg" } do
+        out = json(select(2, run(command .. " ./momenta.lua --sites 4 --charge N_up=2 --charge N_dn=2 -o none --json")))
+        local e = out and (out.energy or out.energies and out.energies[1])
+        ok(e and math.abs(e + 2.1027484834621) < 1e-9, "Hermitian as a sum: " .. command, e)
+    end
+    spill(at "momenta.lua", table.concat(sums, "\n", 1, #sums - 1) .. "\n")
+    status, out, err = run "ed ./momenta.lua --sites 4 --charge N_up=2 --charge N_dn=2 -o none"
+    ok(status == 2 and err:find "is not Hermitian", "a sum that is not Hermitian is refused", err)
+    os.remove(at "momenta.lua")
     local strings = {}
     for _, order in ipairs { "column", "4,0,5,2,1,3" } do
         out = json(select(2, run("dmrg heisenberg --sites 6 --charge Sz=0 -p S=1 --measure 'string(Sz,expipi(Sz),Sz)' "
