@@ -190,7 +190,7 @@ do
     out = json(select(2,
         run "dmrg heisenberg --sites 12 --charge Sz=0 --states 2 -p J=1e-12 -p h=1e-13,0,0,0,0,0,0,0,0,0,0,0 -o none --json"))
     ok(out and out.manifold == 1, "a manifold does not depend on the unit of energies", out and out.manifold)
-    for _, unit in ipairs { "1e-300", "1e-165", "1e-20", "1e36", "1e38", "1e100", "1e300" } do
+    for _, unit in ipairs { "1e-290", "1e-165", "1e-20", "1e36", "1e38", "1e100", "1e300" } do
         status, out = run("dmrg heisenberg --sites 8 --charge Sz=0 --m 20 -o none -p J=" .. unit)
         local text = out:match "\nenergy +(%S+)"
         ok(status == 0 and text and math.abs(tonumber(text) / tonumber(unit) + 3.374932598688) < 1e-10
