@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "cli/json.h"
+#include "config.h"
 #include "cli/report.h"
 #include "run/cirun.h"
 #include "run/task.h"
@@ -95,7 +96,8 @@ static void print_plan(FILE *to, const kl_options *o, const kl_ci_plan *p)
 static void print_plan_json(FILE *to, const kl_options *o, const kl_ci_plan *p)
 {
     kl_json j = kl_json_begin(to);
-    kl_json_open(&j, NULL, '{');
+    kl_report_json_open(&j, KL_VERSION, "ci");
+    kl_json_text(&j, "method", "ci");
     kl_json_text(&j, "file", o->file);
     kl_json_int(&j, "orbitals", p->norb);
     kl_json_int(&j, "inactive", p->ninactive);
@@ -234,11 +236,14 @@ static void print_result(FILE *to, const kl_ci_record *c, double peak, const cha
     fputc('\n', to);
 }
 
-static void print_result_json(FILE *to, const kl_ci_record *c, const char *output)
+/* facts: NULL for a result that is read. */
+static void print_result_json(FILE *to, const kl_ci_record *c, const kl_run_facts *facts, const char *output)
 {
     const kl_ci_result *const r = &c->r;
     kl_json j = kl_json_begin(to);
-    kl_json_open(&j, NULL, '{');
+    kl_report_json_open(&j, c->program, kl_report_command(facts, "ci"));
+    kl_json_text(&j, "command_line", c->command_line);
+    kl_json_text(&j, "method", "ci");
     kl_json_text(&j, "file", c->fcidump);
     kl_json_text(&j, "space", c->space);
     kl_json_bool(&j, "finished", c->finished);
@@ -254,7 +259,13 @@ static void print_result_json(FILE *to, const kl_ci_record *c, const char *outpu
     kl_json_text(&j, "reference", r->reference);
     kl_json_real(&j, "reference_energy", r->reference_energy);
     if (r->note[0] != '\0') kl_json_text(&j, "note", r->note);
+    kl_json_real(&j, "energy", r->nstate > 0 ? r->state[0].energy : NAN);
+    kl_json_open(&j, "energies", '[');
+    for (int i = 0; i < r->nstate; i++) kl_json_real(&j, NULL, r->state[i].energy);
+    kl_json_close(&j, ']');
+    kl_json_real(&j, "error_estimate", r->nstate > 0 ? r->state[0].residual : NAN); /* bounds it */
     kl_json_bool(&j, "converged", r->converged);
+    kl_json_text(&j, "stop", r->converged ? "converged" : "a residual is above what was asked for");
     kl_json_open(&j, "states", '[');
     for (int i = 0; i < r->nstate; i++) {
         const kl_ci_state *const s = &r->state[i];
@@ -316,7 +327,8 @@ static void print_result_json(FILE *to, const kl_ci_record *c, const char *outpu
     }
     kl_json_close(&j, ']');
     kl_json_real(&j, "seconds", r->seconds_all);
-    kl_json_text(&j, "output", output);
+    if (facts == NULL) kl_json_text(&j, "output", output);
+    kl_report_json_facts(&j, facts);
 out:
     kl_json_close(&j, '}');
     kl_json_end(&j);
@@ -332,7 +344,7 @@ kl_status kl_cicli_show(const kl_options *o, kl_err *err)
     if (!c.finished && !o->json)
         printf("%s: a run under way, space %s; go on with: kronlat ci --resume %s\n", c.fcidump, c.space,
                o->file);
-    else if (o->json) print_result_json(stdout, &c, o->file);
+    else if (o->json) print_result_json(stdout, &c, NULL, o->file);
     else print_result(stdout, &c, 0, NULL);
     kl_cifile_clear(&c);
     return KL_OK;
@@ -363,6 +375,7 @@ kl_status kl_cicli_run(kl_options *o, int *stopped, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_fcidump *f = NULL;
+    const double started = kl_clock();
     kl_cirun x;
     watcher w = {.live = isatty(2), .verbose = o->verbose};
     const kl_watch watch = {.self = &w, .note = on_note, .block = on_block, .block_product = on_product};
@@ -383,7 +396,9 @@ kl_status kl_cicli_run(kl_options *o, int *stopped, kl_err *err)
     }
     const kl_status written = x.path != NULL ? kl_cifile_write(x.path, &x.record, NULL, err) : KL_OK;
     /* before a full disk ends it: the energy is there */
-    if (o->json) print_result_json(stdout, &x.record, written == KL_OK ? x.path : NULL);
+    const kl_run_facts facts = {x.ex->name,           x.ex->nthread, written == KL_OK ? x.path : NULL,
+                                kl_clock() - started, NULL,          NULL};
+    if (o->json) print_result_json(stdout, &x.record, &facts, NULL);
     else print_result(stdout, &x.record, (double)kl_mem_total_peak_bytes(), written == KL_OK ? x.path : NULL);
     if (!o->json && x.record.r.nstate < x.opts.nroot)
         printf("%d of the %d states asked for: the space has no more determinants\n", x.record.r.nstate,

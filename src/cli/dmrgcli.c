@@ -47,7 +47,10 @@ typedef struct run {
     double started;
 } run;
 
-static void on_bond(void *self, const kl_dmrg_step *step) { kl_progress_step(&((run *)self)->progress, step); }
+static void on_bond(void *self, const kl_dmrg_step *step)
+{
+    kl_progress_step(&((run *)self)->progress, step);
+}
 
 static void on_sweep(void *self, const kl_dmrg_row *row, int nrow)
 {
@@ -124,8 +127,12 @@ static kl_status run_once(run *x, kl_state **state, const kl_result *done, const
 
 static void facts_of(const run *x, kl_run_facts *facts)
 {
-    *facts = (kl_run_facts){x->t->venue ? kl_venue_name(x->t->venue) : x->t->ex->name, x->t->ex->nthread,
-                            x->path[0] != '\0' ? x->path : NULL, kl_clock() - x->started};
+    *facts = (kl_run_facts){x->t->venue ? kl_venue_name(x->t->venue) : x->t->ex->name,
+                            x->t->ex->nthread,
+                            x->path[0] != '\0' ? x->path : NULL,
+                            kl_clock() - x->started,
+                            NULL,
+                            NULL};
 }
 
 static void print_result(const run *x)
@@ -526,8 +533,8 @@ kl_status kl_dmrgcli_measure(kl_options *o, kl_err *err)
     st = kl_result_write(o->file, r, state, err);
     if (held >= 0) close(held);
     held = -1;
-    const kl_run_facts facts = {t->ex->name, t->ex->nthread, st == KL_OK ? o->file : NULL,
-                                kl_clock() - started};
+    const kl_run_facts facts = {t->ex->name,          t->ex->nthread, st == KL_OK ? o->file : NULL,
+                                kl_clock() - started, "measure",      NULL};
     if (o->json) kl_report_result_json(stdout, r, &facts);
     else kl_report_result(stdout, r, &facts);
 out:

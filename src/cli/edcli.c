@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "cli/edreport.h"
 #include "cli/json.h"
+#include "config.h"
 #include "run/edrun.h"
 
 /* ---------------------------------------------------------------- progress */
@@ -16,6 +17,7 @@
 typedef struct watcher {
     int live, verbose, drawn;
     double last, started;
+    const kl_edreport_scan *scan; /* what --charge scan has found, when the sector of the lowest is solved */
 } watcher;
 
 static void on_product(void *self, int napply, double energy, double residual)
@@ -64,7 +66,7 @@ static void on_note(void *self, const char *text)
 
 static void print_result(const kl_task *t, const kl_result *r, const char *path, const watcher *w)
 {
-    const kl_run_facts facts = {t->ex->name, t->ex->nthread, path, kl_clock() - w->started};
+    const kl_run_facts facts = {t->ex->name, t->ex->nthread, path, kl_clock() - w->started, NULL, w->scan};
     if (t->o->json) kl_edreport_json(stdout, r, &facts);
     else kl_edreport_text(stdout, r, &facts);
 }
@@ -73,8 +75,7 @@ static void say_interrupted(const char *path, int kept)
 {
     char text[1400];
     if (path == NULL) snprintf(text, sizeof(text), "interrupted; nothing was kept (no --output)");
-    else if (!kept)
-        snprintf(text, sizeof(text), "interrupted; nothing was kept (no checkpoint was written)");
+    else if (!kept) snprintf(text, sizeof(text), "interrupted; nothing was kept (no checkpoint was written)");
     else
         snprintf(text, sizeof(text), "interrupted; go on with: kronlat %s --resume %.1000s",
                  kl_command_name(KL_CMD_ED), path);
@@ -139,7 +140,10 @@ static kl_status run_scan(kl_task *t, watcher *w, const kl_watch *watch, int *st
     if (!(more && o->json)) kl_edreport_table(stdout, title, ndone, item, lowest, o->json);
     if (more) {
         t->scanning = 0; /* one sector from here on: so says its checkpoint */
-        KL_TRY(run_whole(t, &sector[lowest], 0, w, watch, stopped, err));
+        const kl_edreport_scan scan = {ndone, lowest, item};
+        w->scan = &scan;
+        st = run_whole(t, &sector[lowest], 0, w, watch, stopped, err);
+        w->scan = NULL;
     }
 out:
     clear_line(w);
@@ -184,8 +188,7 @@ kl_status kl_edcli_plan(const kl_options *o, kl_err *err)
     kl_qn_print(t->model, t->target, charges, sizeof charges);
     if (o->json) {
         kl_json j = kl_json_begin(stdout);
-        kl_json_open(&j, NULL, '{');
-        kl_json_text(&j, "command", "plan");
+        kl_report_json_open(&j, KL_VERSION, "plan");
         kl_json_text(&j, "method", "ed");
         kl_json_text(&j, "model", t->model->name);
         kl_json_text(&j, "lattice", t->lat->spec);

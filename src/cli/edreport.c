@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/json.h"
+#include "config.h"
 #include "base/mem.h"
 
 static const kl_measured *find(const kl_result *r, const char *name)
@@ -53,7 +54,8 @@ static void print_states(FILE *to, const kl_result *r, const double *run)
         fprintf(to, "  +- %.0e  residual %.1e", fmax(error[k], run[KL_EDRUN_ATTAINABLE]), residual[k]);
         if (degeneracy[k] > 1)
             fprintf(to, "  one of %s%.0f that agree",
-                    run[KL_EDRUN_OPEN] != 0.0 && k + degeneracy[k] >= d->nstate ? "at least " : "", degeneracy[k]);
+                    run[KL_EDRUN_OPEN] != 0.0 && k + degeneracy[k] >= d->nstate ? "at least " : "",
+                    degeneracy[k]);
         fputc('\n', to);
     }
     if (degeneracy && degeneracy[0] == 0.0)
@@ -125,9 +127,11 @@ void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
     if (run != NULL) {
         fprintf(to,
                 "sector       %.15g states, halves are %s (%.15g and %.15g states); %s a vector, tables %s",
-                run[KL_EDRUN_DIM], run[KL_EDRUN_FLAVOURS] != 0.0 ? "the two flavours" : "sites", run[KL_EDRUN_LEFT], run[KL_EDRUN_RIGHT],
-                kl_report_bytes(8.0 * run[KL_EDRUN_LENGTH], a), kl_report_bytes(run[KL_EDRUN_TABLES], b));
-        if (run[KL_EDRUN_MATRIX] > 0.0) fprintf(to, ", stored matrix %s", kl_report_bytes(run[KL_EDRUN_MATRIX], a));
+                run[KL_EDRUN_DIM], run[KL_EDRUN_FLAVOURS] != 0.0 ? "the two flavours" : "sites",
+                run[KL_EDRUN_LEFT], run[KL_EDRUN_RIGHT], kl_report_bytes(8.0 * run[KL_EDRUN_LENGTH], a),
+                kl_report_bytes(run[KL_EDRUN_TABLES], b));
+        if (run[KL_EDRUN_MATRIX] > 0.0)
+            fprintf(to, ", stored matrix %s", kl_report_bytes(run[KL_EDRUN_MATRIX], a));
         if (r->finished) fprintf(to, "; %.0f vectors held\n", run[KL_EDRUN_NVECTOR]);
         else fputc('\n', to);
     }
@@ -142,14 +146,17 @@ void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
         if (all != NULL && all->shape[0] > 0) print_spectrum(to, all, run[KL_EDRUN_ATTAINABLE]);
         fprintf(to, "stop         %s\n", stop_text((int)run[KL_EDRUN_STOP]));
         if ((int)run[KL_EDRUN_SOLVER] == KL_ED_FULL)
-            fprintf(to, "work         all states by LAPACK, %.3g s; made ready in %.2g s\n", run[KL_EDRUN_SECONDS],
-                    run[KL_EDRUN_SECONDS_BUILD]);
+            fprintf(to, "work         all states by LAPACK, %.3g s; made ready in %.2g s\n",
+                    run[KL_EDRUN_SECONDS], run[KL_EDRUN_SECONDS_BUILD]);
         else
             fprintf(to,
                     "work         %s, %.0f products with H, %.3g s (%.3g s in them: %.3g million states a "
                     "second), %.0f restarts; made ready in %.2g s\n",
-                    solver_text(run[KL_EDRUN_SOLVER]), run[KL_EDRUN_NAPPLY], run[KL_EDRUN_SECONDS], run[KL_EDRUN_SECONDS_PRODUCTS],
-                    run[KL_EDRUN_SECONDS_PRODUCTS] > 0 ? 1e-6 * run[KL_EDRUN_NAPPLY] * run[KL_EDRUN_DIM] / run[KL_EDRUN_SECONDS_PRODUCTS] : 0.0,
+                    solver_text(run[KL_EDRUN_SOLVER]), run[KL_EDRUN_NAPPLY], run[KL_EDRUN_SECONDS],
+                    run[KL_EDRUN_SECONDS_PRODUCTS],
+                    run[KL_EDRUN_SECONDS_PRODUCTS] > 0
+                        ? 1e-6 * run[KL_EDRUN_NAPPLY] * run[KL_EDRUN_DIM] / run[KL_EDRUN_SECONDS_PRODUCTS]
+                        : 0.0,
                     run[KL_EDRUN_NRESTART], run[KL_EDRUN_SECONDS_BUILD]);
     }
     if (facts != NULL)
@@ -166,25 +173,51 @@ void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
     }
 }
 
+/* The lowest states of all these sectors. */
+static kl_report_levels all_levels(int n, const kl_edreport_item *item)
+{
+    kl_report_levels l = {.n = 0};
+    for (int i = 0; i < n; i++)
+        if (item[i].found.nstate > l.most) l.most = item[i].found.nstate;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < item[i].found.nstate; k++)
+            kl_report_levels_add(&l, item[i].found.energy[k], item[i].label);
+    return l;
+}
+
+static void json_item(kl_json *j, const kl_edreport_item *item)
+{
+    const kl_ed_result *const f = &item->found;
+    kl_json_open(j, NULL, '{');
+    kl_json_text(j, "label", item->label);
+    kl_json_int(j, "dimension", f->dim);
+    kl_json_real(j, "energy", f->energy[0]);
+    kl_json_reals(j, "energies", f->nstate, f->energy);
+    kl_json_real(j, "error_estimate", fmax(f->error[0], f->attainable));
+    kl_json_reals(j, "error", f->nstate, f->error);
+    kl_json_bool(j, "converged", is_converged((int)f->stop));
+    kl_json_text(j, "stop", stop_text((int)f->stop));
+    kl_json_close(j, '}');
+}
+
+void kl_edreport_scan_json(kl_json *j, const kl_edreport_scan *scan)
+{
+    const kl_report_levels all = all_levels(scan->n, scan->item);
+    kl_json_open(j, "runs", '[');
+    for (int i = 0; i < scan->n; i++) json_item(j, &scan->item[i]);
+    kl_json_close(j, ']');
+    kl_json_text(j, "lowest", scan->n > 0 ? scan->item[scan->lowest].label : NULL);
+    if (scan->n > 0) kl_report_levels_json(j, &all);
+}
+
 void kl_edreport_table(FILE *to, const char *title, int n, const kl_edreport_item *item, int lowest, int json)
 {
     if (json) {
         kl_json j = kl_json_begin(to);
-        kl_json_open(&j, NULL, '{');
+        kl_report_json_open(&j, KL_VERSION, "ed");
+        kl_json_text(&j, "method", "ed");
         kl_json_text(&j, "title", title);
-        kl_json_open(&j, "runs", '[');
-        for (int i = 0; i < n; i++) {
-            const kl_ed_result *const f = &item[i].found;
-            kl_json_open(&j, NULL, '{');
-            kl_json_text(&j, "label", item[i].label);
-            kl_json_int(&j, "dimension", f->dim);
-            kl_json_reals(&j, "energies", f->nstate, f->energy);
-            kl_json_reals(&j, "error", f->nstate, f->error);
-            kl_json_bool(&j, "converged", is_converged((int)f->stop));
-            kl_json_close(&j, '}');
-        }
-        kl_json_close(&j, ']');
-        kl_json_text(&j, "lowest", n > 0 ? item[lowest].label : NULL);
+        kl_edreport_scan_json(&j, &(kl_edreport_scan){n, lowest, item});
         kl_json_close(&j, '}');
         kl_json_end(&j);
         return;
@@ -209,6 +242,10 @@ void kl_edreport_table(FILE *to, const char *title, int n, const kl_edreport_ite
             fprintf(to, "%-*s %15s %20.14g %8.0e\n", width, "", "", f->energy[k],
                     fmax(f->error[k], f->attainable));
     }
+    if (n > 0) {
+        const kl_report_levels all = all_levels(n, item);
+        kl_report_levels_text(to, &all);
+    }
     if (equal > 0)
         fprintf(to, "%d other sector%s within the error of the lowest: a manifold, not a state\n", equal,
                 equal == 1 ? " lies" : "s lie");
@@ -221,13 +258,20 @@ void kl_edreport_json(FILE *to, const kl_result *r, const kl_run_facts *facts)
     const kl_dmrg_result *const d = &r->dmrg;
     const double *const run = list_of(r, "ed/run", KL_NEDRUN);
     kl_json j = kl_json_begin(to);
-    kl_json_open(&j, NULL, '{');
-    kl_report_json_head(&j, r);
+    kl_report_json_head(&j, r, kl_report_command(facts, "ed"));
     kl_json_text(&j, "method", "ed");
     kl_json_bool(&j, "finished", r->finished);
-    if (run != NULL && r->finished) {
+    if (r->finished) {
         kl_json_real(&j, "energy", d->energy[0]);
         kl_json_reals(&j, "energies", d->nstate, d->energy);
+        if (run != NULL) kl_json_real(&j, "error_estimate", d->error_estimate);
+    }
+    if (facts != NULL && facts->scan != NULL) {
+        kl_json_open(&j, "scan", '{');
+        kl_edreport_scan_json(&j, facts->scan);
+        kl_json_close(&j, '}');
+    }
+    if (run != NULL && r->finished) {
         kl_json_real(&j, "attainable", run[KL_EDRUN_ATTAINABLE]);
         kl_json_bool(&j, "open_multiplet", run[KL_EDRUN_OPEN] != 0.0);
         kl_json_bool(&j, "converged", is_converged((int)run[KL_EDRUN_STOP]));

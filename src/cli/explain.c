@@ -14,6 +14,7 @@
 #include "cli/report.h"
 #include "run/task.h"
 #include "run/tune.h"
+#include "config.h"
 
 enum { MOST = 16 };
 
@@ -217,8 +218,7 @@ static void print_json(const kl_task *task, const char *what, const table *t)
     static const char *const key[4] = {"operator_bytes", "vector_bytes", "work_bytes", "free_bytes"};
     char charges[256];
     kl_json j = kl_json_begin(stdout);
-    kl_json_open(&j, NULL, '{');
-    kl_json_text(&j, "command", "explain");
+    kl_report_json_open(&j, KL_VERSION, "explain");
     kl_json_text(&j, "model", task->model->name);
     kl_json_text(&j, "lattice", task->lat->spec);
     kl_json_text(&j, "charges", kl_qn_print(task->model, task->target, charges, sizeof charges));

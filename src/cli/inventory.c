@@ -15,7 +15,9 @@
 #include "base/gemm.h"
 #include "cli/json.h"
 #include "base/mem.h"
+#include "cli/report.h"
 #include "run/task.h"
+#include "config.h"
 
 /* ---------------------------------------------------------------- models */
 
@@ -177,7 +179,7 @@ static void show_model(const kl_model *m)
 static void show_model_json(const kl_model *m)
 {
     kl_json j = kl_json_begin(stdout);
-    kl_json_open(&j, NULL, '{');
+    kl_report_json_open(&j, KL_VERSION, "models");
     kl_json_text(&j, "name", m->name);
     kl_json_text(&j, "variant", m->variant);
     kl_json_text(&j, "formula", m->formula);
@@ -290,7 +292,7 @@ kl_status kl_inventory_devices(const kl_options *o, kl_err *err)
     const int nloaded = kl_blas_loaded(MOST, loaded);
     if (o->json) {
         kl_json j = kl_json_begin(stdout);
-        kl_json_open(&j, NULL, '{');
+        kl_report_json_open(&j, KL_VERSION, "devices");
         kl_json_text(&j, "processor", processor);
         kl_json_int(&j, "cores", kl_task_threads(o));
         kl_json_real(&j, "memory_bytes", memory);

@@ -14,6 +14,8 @@ typedef struct kl_run_facts {
     int nthread;
     const char *output;   /* NULL: no file */
     double seconds;       /* of the whole program so far */
+    const char *command;  /* NULL: the one that the result is of */
+    const struct kl_edreport_scan *scan; /* sectors that were looked at before this one; NULL: none */
 } kl_run_facts;
 
 /* "kronlat: TEXT" on stderr, below a progress line if there is one. */
@@ -31,7 +33,11 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
 /* The parts of these that reports of other methods share. */
 void kl_report_head_of(FILE *to, const kl_result *r, const kl_run_facts *facts);
 void kl_report_measured(FILE *to, const kl_measured *m, int nsite);
-void kl_report_json_head(kl_json *j, const kl_result *r);
+/* A document begins: what wrote it, and for which command. */
+void kl_report_json_open(kl_json *j, const char *version, const char *command);
+void kl_report_json_head(kl_json *j, const kl_result *r, const char *command);
+/* Whose document it is: of `show' there are no facts. */
+const char *kl_report_command(const kl_run_facts *facts, const char *of_method);
 /* without: names that begin so are left out; NULL: none are */
 void kl_report_json_measured(kl_json *j, const kl_result *r, const char *without);
 void kl_report_json_facts(kl_json *j, const kl_run_facts *facts);
@@ -45,6 +51,16 @@ typedef struct kl_report_item {
     kl_dmrg_stop stop;
     char output[512];  /* "" for none */
 } kl_report_item;
+/* The lowest states of all sectors of a scan: as many as were asked for, at most. */
+typedef struct kl_report_levels {
+    int n, most;
+    double energy[KL_MAX_ROOT]; /* ascending */
+    const char *sector[KL_MAX_ROOT];
+} kl_report_levels;
+void kl_report_levels_add(kl_report_levels *l, double energy, const char *sector);
+void kl_report_levels_text(FILE *to, const kl_report_levels *l);
+void kl_report_levels_json(kl_json *j, const kl_report_levels *l);
+
 void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *item, int mark_lowest);
 void kl_report_table_json(FILE *to, const char *title, int n, const kl_report_item *item, int mark_lowest);
 

@@ -22,36 +22,6 @@ static kl_status copy_text(char **to, const char *from, kl_err *err)
                                  from != NULL ? strlen(from) : 0);
 }
 
-uint64_t kl_lattice_fingerprint(const kl_lattice *lat)
-{
-    uint64_t h = kl_hash_mix(KL_HASH_EMPTY, (uint64_t)lat->nsite);
-    for (int p = 0; p < lat->nsite; p++) h = kl_hash_mix(h, (uint64_t)lat->order[p]);
-    for (int b = 0; b < lat->nbond; b++) {
-        const kl_bond *bond = &lat->bond[b];
-        uint64_t r;
-        memcpy(&r, &bond->r, sizeof(r));
-        h = kl_hash_mix(kl_hash_mix(kl_hash_mix(kl_hash_mix(h, (uint64_t)bond->i), (uint64_t)bond->j),
-                                    (uint64_t)bond->reversed),
-                        r);
-        for (int c = 0; c < bond->nclass; c++)
-            for (const char *p = lat->bond_class[bond->cls[c]]; *p != '\0'; p++)
-                h = kl_hash_mix(h, (unsigned char)*p);
-    }
-    for (int i = 0; i < lat->nsite && lat->site_class != NULL; i++)
-        if (lat->site_class[i] != NULL) {
-            h = kl_hash_mix(h, (uint64_t)i);
-            for (const char *p = lat->site_class[i]; *p != '\0'; p++) h = kl_hash_mix(h, (unsigned char)*p);
-        }
-    return h;
-}
-
-int kl_result_param_even(const kl_result_param *p)
-{
-    for (int64_t k = 1; k < p->n; k++)
-        if (p->value[k] != p->value[0]) return 0;
-    return p->n > 0;
-}
-
 kl_status kl_result_create(const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_qn target,
                            uint64_t seed, const char *program, const char *command_line, const char *options,
                            kl_result **out, kl_err *err)
@@ -93,6 +63,11 @@ kl_status kl_result_create(const kl_model *m, const kl_lattice *lat, const kl_pa
         KL_TRY(kl_alloc(&to->value, to->n, KL_MEM_MISC, err));
         if (to->n > 0)
             memcpy(to->value, to->is_array ? p->array[i] : &p->scalar[i], sizeof(double) * (size_t)to->n);
+        to->some = to->is_array && p->nentry[i] < to->n;
+        if (!to->some) continue;
+        KL_TRY(kl_alloc(&to->used, p->nentry[i], KL_MEM_MISC, err));
+        to->nused = p->nentry[i];
+        for (int k = 0; k < p->nentry[i]; k++) to->used[k] = p->entry[i][k];
     }
     *out = r;
     r = NULL;
@@ -122,6 +97,7 @@ void kl_result_destroy(kl_result **result)
     for (int i = 0; i < r->nparam; i++) {
         kl_free(&r->param[i].name);
         kl_free(&r->param[i].value);
+        kl_free(&r->param[i].used);
     }
     kl_free(&r->param);
     for (int i = 0; i < r->nmeasured; i++) clear_measured(&r->measured[i]);
@@ -206,81 +182,6 @@ void kl_result_drop_charge(kl_result *r, int c)
     kl_free(&r->charge[c].name);
     r->ncharge--;
     memmove(&r->charge[c], &r->charge[c + 1], sizeof *r->charge * (size_t)(r->ncharge - c));
-}
-
-char *kl_result_print_charges(const kl_result *r, char *buf, size_t size)
-{
-    size_t at = 0;
-    buf[0] = '\0';
-    for (int c = 0; c < r->ncharge && at < size; c++) {
-        const kl_result_charge *q = &r->charge[c];
-        const int64_t num = (int64_t)q->value * q->unit_num;
-        const char *gap = c > 0 ? " " : "";
-        if (num % q->unit_den == 0)
-            at += (size_t)snprintf(buf + at, size - at, "%s%s=%lld", gap, q->name,
-                                   (long long)(num / q->unit_den));
-        else
-            at += (size_t)snprintf(buf + at, size - at, "%s%s=%lld/%d", gap, q->name, (long long)num,
-                                   q->unit_den);
-    }
-    return buf;
-}
-
-kl_status kl_result_match(const char *path, const kl_result *r, const kl_model *m, const kl_lattice *lat,
-                          const kl_params *p, kl_qn target, int strict, kl_err *err)
-{
-    if (strcmp(r->model, m->name) != 0 || strcmp(r->variant, m->variant) != 0)
-        return kl_fail(err, KL_EINPUT, "%.300s: holds a state of model %s(%s), not of %s(%s)", path, r->model,
-                       r->variant, m->name, m->variant);
-    if (r->model_hash != m->hash)
-        return kl_fail(err, KL_EINPUT,
-                       "%.300s: was made with another version of model %s (fingerprint %016llx, now %016llx)",
-                       path, m->name, (unsigned long long)r->model_hash, (unsigned long long)m->hash);
-    if (r->nsite != lat->nsite)
-        return kl_fail(err, KL_EINPUT, "%.300s: holds a state of %d sites (%s); this lattice has %d", path,
-                       r->nsite, r->lattice, lat->nsite);
-    if (memcmp(r->order, lat->order, sizeof(int) * (size_t)r->nsite) != 0)
-        return kl_fail(err, KL_EINPUT,
-                       "%.300s: holds a state of another order of the sites; give the same --order", path);
-    if (strict && r->lattice_hash != kl_lattice_fingerprint(lat))
-        return kl_fail(err, KL_EINPUT, "%.300s: was made on lattice %s, whose bonds differ from those of %s",
-                       path, r->lattice, lat->spec);
-    for (int c = 0; c < m->ncharge; c++)
-        for (int k = 0; k < r->ncharge; k++) /* what is not among them was summed over */
-            if (strcmp(r->charge[k].name, m->charge[c].name) == 0 && r->charge[k].value != target.v[c]) {
-                char have[256], want[256];
-                return kl_fail(err, KL_EINPUT, "%.300s: holds a state with %s, not %s", path,
-                               kl_result_print_charges(r, have, sizeof(have)),
-                               kl_qn_print(m, target, want, sizeof(want)));
-            }
-    for (int i = 0; i < m->nparam && strict; i++) {
-        const kl_result_param *have = NULL;
-        for (int k = 0; k < r->nparam; k++)
-            if (strcmp(r->param[k].name, m->param[i].name) == 0) have = &r->param[k];
-        if (have == NULL)
-            return kl_fail(err, KL_EINPUT, "%.300s: has no value of parameter %s", path, m->param[i].name);
-        if (m->param[i].kind == KL_PARAM_SCALAR) {
-            if (have->n != 1 || have->value[0] != p->scalar[i])
-                return kl_fail(err, KL_EINPUT,
-                               "%.300s: was made with %s=%.17g, not %.17g; to start from it with another "
-                               "value give --start",
-                               path, have->name, have->n > 0 ? have->value[0] : 0.0, p->scalar[i]);
-        } else if (have->n != (m->param[i].kind == KL_PARAM_SITE ? p->nsite : p->nbond) ||
-                   (have->n > 0 && memcmp(have->value, p->array[i], sizeof(double) * (size_t)have->n) != 0)) {
-            const kl_result_param now = {.n = m->param[i].kind == KL_PARAM_SITE ? p->nsite : p->nbond,
-                                         .value = p->array[i]};
-            if (kl_result_param_even(have) && kl_result_param_even(&now))
-                return kl_fail(err, KL_EINPUT,
-                               "%.300s: was made with %s=%.17g, not %.17g; to start from it with another "
-                               "value give --start",
-                               path, have->name, have->value[0], now.value[0]);
-            return kl_fail(
-                err, KL_EINPUT,
-                "%.300s: was made with other values of the array %s; to start from it give --start", path,
-                have->name);
-        }
-    }
-    return KL_OK;
 }
 
 /* ---------------------------------------------------------------- the table of sweeps */
@@ -371,6 +272,15 @@ static kl_status put_sweeps(kl_h5_out *w, const kl_dmrg_result *d, kl_err *err)
 
 /* ---------------------------------------------------------------- writing a file */
 
+/* Which places of an array terms use, where it is not all. */
+static void put_places(kl_h5_out *w, const kl_result *r)
+{
+    const hid_t group = kl_h5_put_group(w, w->file, "parameter_places");
+    for (int i = 0; i < r->nparam; i++)
+        if (r->param[i].some) kl_h5_put_ints(w, group, r->param[i].name, r->param[i].nused, r->param[i].used);
+    kl_h5_end_group(group);
+}
+
 static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state, const kl_result_run *run,
                          kl_err *err)
 {
@@ -427,6 +337,7 @@ static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state
                         &n, r->param[i].value, NULL);
     }
     kl_h5_end_group(group);
+    put_places(w, r);
 
     const kl_dmrg_result *d = &r->dmrg;
     group = kl_h5_put_group(w, w->file, "result");
@@ -617,6 +528,35 @@ out:
     return st;
 }
 
+/* Version 0.1.0 knew of none: then all places are used. */
+static kl_status get_places(const kl_h5_in *in, kl_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    hid_t group = -1, set = -1;
+    if (!kl_h5_has(in, "parameter_places")) return KL_OK;
+    KL_TRY(kl_h5_get_group(in, in->file, "parameter_places", &group, err));
+    for (int i = 0; i < r->nparam; i++) {
+        kl_result_param *const p = &r->param[i];
+        char path[2 * KL_H5_MAX_NAME];
+        int rank;
+        int64_t shape[3] = {1, 1, 1};
+        snprintf(path, sizeof path, "parameter_places/%s", p->name);
+        if (!kl_h5_has(in, path)) continue;
+        KL_TRY(kl_h5_open_array(in, group, p->name, H5T_INTEGER, &set, &rank, shape, &p->nused, err));
+        H5Dclose(set);
+        if (rank != 1) KL_TRY(kl_h5_bad(in, path, "has the wrong rank", err));
+        KL_TRY(kl_h5_get_array(in, group, p->name, H5T_NATIVE_INT64, sizeof(int64_t), rank, shape,
+                               KL_MEM_MISC, (void **)&p->used, err));
+        for (int64_t k = 0; k < p->nused; k++)
+            if (p->used[k] < 0 || p->used[k] >= p->n || (k > 0 && p->used[k] <= p->used[k - 1]))
+                KL_TRY(kl_h5_bad(in, path, "holds a place that the array has not", err));
+        p->some = 1;
+    }
+out:
+    kl_h5_end_group(group);
+    return st;
+}
+
 static kl_status get_measured(const kl_h5_in *in, hid_t group, const char *prefix, int depth, kl_result *r,
                               kl_err *err)
 {
@@ -754,6 +694,7 @@ kl_status kl_result_read(const char *path, kl_result **out, kl_err *err)
     KL_TRY(get_lattice(&in, r, err));
     KL_TRY(get_charges(&in, r, err));
     KL_TRY(get_params(&in, r, err));
+    KL_TRY(get_places(&in, r, err));
     KL_TRY(get_dmrg(&in, r->nsite, &r->dmrg, err));
     if (!r->finished && r->dmrg.nrow != r->sweep_done + (r->dmrg.direction != 0))
         KL_TRY(kl_h5_bad(&in, "sweeps", "has another number of rows than sweeps were made", err));

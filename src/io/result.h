@@ -10,8 +10,8 @@
    leading slash ("local/Sz"). */
 typedef struct kl_measured {
     char *name;
-    char *note;       /* what it is, a line; may be NULL */
-    int rank;         /* 0..3 */
+    char *note; /* what it is, a line; may be NULL */
+    int rank; /* 0..3 */
     int64_t shape[3];
     double *data;
 } kl_measured;
@@ -19,7 +19,7 @@ typedef struct kl_measured {
 typedef struct kl_result_charge {
     char *name;
     int modulus, unit_num, unit_den; /* as in kl_charge */
-    int value;                       /* stored integer of the state */
+    int value; /* stored integer of the state */
 } kl_result_charge;
 
 typedef struct kl_result_param {
@@ -27,30 +27,36 @@ typedef struct kl_result_param {
     int is_array;
     int64_t n;
     double *value; /* [n], n = 1 for scalars */
+    int some; /* 1: of an array terms use the places below alone, as of bonds of one class */
+    int64_t nused;
+    int64_t *used; /* [nused], ascending */
 } kl_result_param;
 
+/* The values that were given or could have been: count of them, and the k-th. */
+int64_t kl_result_param_count(const kl_result_param *p);
+double kl_result_param_at(const kl_result_param *p, int64_t k);
 /* 1: there are values, and all are the same. */
 int kl_result_param_even(const kl_result_param *p);
 
 /* All that a file holds but the state. */
 typedef struct kl_result {
-    char *program;       /* version that wrote it */
+    char *program; /* version that wrote it */
     char *command_line;
-    char *options;       /* "name=value" lines */
+    char *options; /* "name=value" lines */
     char *model, *variant, *formula;
     uint64_t model_hash;
-    char *lattice;       /* spec */
+    char *lattice; /* spec */
     uint64_t lattice_hash;
     int nsite;
-    int *order;          /* [nsite] lattice number by position */
-    double (*xy)[2];     /* [nsite] by lattice number */
+    int *order; /* [nsite] lattice number by position */
+    double (*xy)[2]; /* [nsite] by lattice number */
     int ncharge;
     kl_result_charge *charge;
     int nparam;
     kl_result_param *param;
     uint64_t seed;
-    int finished;        /* 0: a checkpoint of a run under way */
-    int sweep_done;      /* position in the schedule */
+    int finished; /* 0: a checkpoint of a run under way */
+    int sweep_done; /* position in the schedule */
     kl_dmrg_result dmrg; /* a checkpoint has its rows only */
     int nmeasured;
     kl_measured *measured;
@@ -86,12 +92,12 @@ kl_status kl_result_read(const char *path, kl_result **out, kl_err *err) KL_MUST
 /* A run of exact diagonalization under way: the numbers and vectors that are kept (keep.h), the vectors
    handed over in parts. */
 typedef struct kl_result_run {
-    int stage;        /* what keeps them, 0 to 9: the caller's to tell */
+    int stage; /* what keeps them, 0 to 9: the caller's to tell */
     int64_t nnumber;
-    double *number;   /* read: to be freed by the caller */
-    int nvector;      /* at most KL_KEEP_VECTORS */
+    double *number; /* read: to be freed by the caller */
+    int nvector; /* at most KL_KEEP_VECTORS */
     int64_t n[KL_KEEP_VECTORS]; /* length of each */
-    void *self;       /* writing: fills to[count] from places first.. of a vector; reading: takes them */
+    void *self; /* writing: fills to[count] from places first.. of a vector; reading: takes them */
     kl_status (*part)(void *self, int vector, int64_t first, int64_t count, double *host, kl_err *err);
 } kl_result_run;
 

@@ -60,8 +60,9 @@ local function files()
     return table.concat(list, " ")
 end
 
--- Reads JSON as strictly as needed to see that it is JSON.
-local function json(text)
+-- Reads JSON as strictly as needed to see that it is JSON. null: what stands for null (nil: nothing does); lists have `list` as their metatable.
+local list = {}
+local function json(text, null)
     local pos = 1
     local value
     local function blank() pos = text:find("[^ \n\t\r]", pos) or #text + 1 end
@@ -103,7 +104,7 @@ local function json(text)
             until not more
             return t
         elseif c == "[" then
-            local t = {}
+            local t = setmetatable({}, list)
             take "["
             if peek() == "]" then take "]" return t end
             repeat
@@ -116,7 +117,7 @@ local function json(text)
         end
         local word = text:match("^[%w%+%-%.]+", pos) or error("value expected at byte " .. pos)
         pos = pos + #word
-        if word == "null" then return nil elseif word == "true" then return true elseif word == "false" then return false end
+        if word == "null" then return null elseif word == "true" then return true elseif word == "false" then return false end
         return tonumber(word) or error("'" .. word .. "' is no number")
     end
     local good, result = pcall(function()
@@ -156,4 +157,4 @@ local function finish()
 end
 
 return { absolute = absolute, program = program, ok = ok, skip = skip, quote = quote, slurp = slurp, spill = spill, at = at, folder = folder, shell = shell, run = run,
-         files = files, json = json, near = near, energy = energy, refused = refused, finish = finish }
+         files = files, json = json, list = list, near = near, energy = energy, refused = refused, finish = finish }

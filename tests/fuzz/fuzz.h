@@ -8,6 +8,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* What fuzz_main.c puts into mutations, ending in NULL: each target has its own. */
+extern const char *const kl_fuzz_words[];
+
 /* A file of these bytes in memory, for readers that take a path, which holds until the next call. */
 const char *kl_fuzz_file(const uint8_t *data, size_t size);
 

@@ -1,0 +1,207 @@
+/* What a plan says: sizes, where the work is, and what each way of a device takes.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "cli/report.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/json.h"
+#include "cli/reporttext.h"
+#include "config.h"
+
+void kl_report_title(FILE *to, const kl_report_head *head)
+{
+    const kl_model *m = head->model;
+    fprintf(to, "%s%s%s%s   %s\nlattice      %s\n", m->name, m->variant[0] != '\0' ? "(" : "", m->variant,
+            m->variant[0] != '\0' ? ")" : "", m->formula, head->lattice);
+    if (head->charges[0] != '\0') fprintf(to, "charges      %s\n", head->charges);
+}
+
+enum { MAP_COLUMNS = 48, MAP_ROWS = 24 };
+
+/* Share of the work by the first two charges of the left patch; each left patch has one right partner, its
+   charge being the rest of the target's. */
+static void print_map(FILE *to, const kl_model *m, const kl_dmrg_plan *plan)
+{
+    static const char shade[] = " .:-=+*#%@";
+    double cell[MAP_ROWS][MAP_COLUMNS] = {{0}}, largest = 0;
+    int low[2] = {0, 0}, high[2] = {0, 0}, step[2] = {0, 0};
+    if (m->ncharge == 0 || plan->npair == 0) return;
+    for (int k = 0; k < 2 && k < m->ncharge; k++) {
+        low[k] = high[k] = plan->pair[0].left.v[k];
+        for (int i = 1; i < plan->npair; i++) {
+            const int v = plan->pair[i].left.v[k];
+            if (v < low[k]) low[k] = v;
+            if (v > high[k]) high[k] = v;
+        }
+        for (int i = 0; i < plan->npair; i++)
+            step[k] = (int)kl_gcd(step[k], plan->pair[i].left.v[k] - low[k]);
+    }
+    for (int k = 0; k < 2; k++)
+        if (step[k] == 0) step[k] = 1;
+    const int span[2] = {(high[0] - low[0]) / step[0] + 1, (high[1] - low[1]) / step[1] + 1};
+    const int columns = span[0] < MAP_COLUMNS ? span[0] : MAP_COLUMNS,
+              rows = span[1] < MAP_ROWS ? span[1] : MAP_ROWS;
+    for (int i = 0; i < plan->npair; i++) {
+        const kl_qn q = plan->pair[i].left;
+        const int x = (int)((int64_t)((q.v[0] - low[0]) / step[0]) * columns / span[0]),
+                  y = (int)((int64_t)((q.v[1] - low[1]) / step[1]) * rows / span[1]);
+        cell[y][x] += plan->pair[i].flop;
+        largest = fmax(largest, cell[y][x]);
+    }
+    char left[256], right[256];
+    kl_qn a = kl_qn_zero(), b = kl_qn_zero();
+    for (int k = 0; k < 2; k++) {
+        a.v[k] = (int16_t)low[k];
+        b.v[k] = (int16_t)high[k];
+    }
+    kl_model of_two = *m; /* the others are summed over */
+    if (of_two.ncharge > 2) of_two.ncharge = 2;
+    kl_qn_print(&of_two, a, left, sizeof(left));
+    kl_qn_print(&of_two, b, right, sizeof(right));
+    fprintf(to, "\nwork by charge of the left patch, from %s (%s) to %s (%s); %s across%s%s%s\n", left,
+            rows > 1 ? "bottom left" : "left", right, rows > 1 ? "top right" : "right", m->charge[0].name,
+            rows > 1 ? ", " : "", rows > 1 ? m->charge[1].name : "", rows > 1 ? " up" : "");
+    for (int y = rows - 1; y >= 0; y--) {
+        fprintf(to, "  |");
+        for (int x = 0; x < columns; x++) {
+            const double share = largest > 0 ? cell[y][x] / largest : 0;
+            fputc(share <= 0 ? ' ' : shade[1 + (int)fmin(8, 9 * share)], to);
+        }
+        fprintf(to, "|\n");
+    }
+}
+
+/* Patch pairs and their work by the size of the patch pair, in powers of four. */
+static void print_histogram(FILE *to, const kl_dmrg_plan *plan)
+{
+    enum { NBIN = 32 };
+    const double bar = 40;
+    int64_t count[NBIN] = {0};
+    double work[NBIN] = {0}, total = 0;
+    int most = 0;
+    for (int i = 0; i < plan->npair; i++) {
+        const double size = (double)plan->pair[i].rows * (double)plan->pair[i].cols;
+        int bin = size < 1 ? 0 : (int)(log2(size) / 2);
+        if (bin >= NBIN) bin = NBIN - 1;
+        count[bin]++;
+        work[bin] += plan->pair[i].flop;
+        total += plan->pair[i].flop;
+        if (bin > most) most = bin;
+    }
+    fprintf(to, "\npatch pairs by size (rows x columns), and their share of the work\n");
+    for (int b = 0; b <= most; b++) {
+        const double share = total > 0 ? work[b] / total : 0;
+        fprintf(to, "  up to %12.0f %6lld pairs %5.1f %% ", ldexp(1, 2 * b + 2) - 1, (long long)count[b],
+                100 * share);
+        for (int k = 0; k < (int)(share * bar + 0.5); k++) fputc('#', to);
+        fputc('\n', to);
+    }
+}
+
+void kl_report_ways(FILE *to, const kl_dmrg_plan *p)
+{
+    char a[32], b[32], c[32], d[32];
+    if (p->nway == 0) return;
+    fprintf(to,
+            "\nmemory of the device for one H x, m = %d, with the least an eigensolver wants beside it (%s "
+            "of vectors)",
+            p->m, kl_report_bytes((double)p->least_bytes, a));
+    if (p->room_bytes > 0) fprintf(to, "; it has %s", kl_report_bytes((double)p->room_bytes, a));
+    fprintf(to,
+            "\n--projection      operators  lists, intermediates  from the host each time       in all\n");
+    for (int i = 0; i < p->nway; i++) {
+        const struct kl_dmrg_way *const w = &p->way[i];
+        fprintf(to, "  %-12s %12s %21s %24s %12s%s%s\n", w->name,
+                kl_report_bytes((double)w->operator_bytes, a), kl_report_bytes((double)w->list_bytes, b),
+                w->moved_bytes > 0 ? kl_report_bytes((double)w->moved_bytes, c) : "-",
+                kl_report_bytes((double)w->total_bytes, d), w->taken ? "  taken" : "",
+                w->fits ? "" : "  does not fit");
+    }
+    fprintf(to, "operators of LR: %s%s\n", kl_report_bytes(8.0 * (double)p->dense_doubles, a),
+            p->lean ? ", which do not fit: l-1-1-r is taken" : "");
+}
+
+void kl_report_ways_json(kl_json *j, const kl_dmrg_plan *p)
+{
+    kl_json_open(j, "projections", '[');
+    for (int i = 0; i < p->nway; i++) {
+        const struct kl_dmrg_way *const w = &p->way[i];
+        kl_json_open(j, NULL, '{');
+        kl_json_text(j, "projection", w->name);
+        kl_json_int(j, "operator_bytes", w->operator_bytes);
+        kl_json_int(j, "list_bytes", w->list_bytes);
+        kl_json_int(j, "moved_bytes", w->moved_bytes);
+        kl_json_int(j, "total_bytes", w->total_bytes);
+        kl_json_bool(j, "fits", w->fits);
+        kl_json_bool(j, "taken", w->taken);
+        kl_json_close(j, '}');
+    }
+    kl_json_close(j, ']');
+    kl_json_int(j, "lr_operator_bytes", 8 * p->dense_doubles);
+    kl_json_bool(j, "lr_does_not_fit", p->lean);
+}
+
+void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan)
+{
+    char a[32], b[32], c[32];
+    kl_report_title(to, head);
+    fprintf(
+        to,
+        "\n     m     size of H  pairs    records  operators at a cut   one H x       memory    a sweep\n");
+    for (int i = 0; i < n; i++) {
+        const kl_dmrg_plan *p = &plan[i];
+        fprintf(to, "%6d %13lld %6d %10lld   %6d (middle %d) %12s %12s %10s\n", p->m, (long long)p->dim,
+                p->nsector, (long long)p->nrecord, p->bond_op_max, p->bond_op_mid,
+                kl_report_flop(p->flop_apply, a), kl_report_bytes((double)p->memory_bytes, b),
+                kl_report_time(p->seconds_sweep, c));
+    }
+    if (n == 0) return;
+    print_map(to, head->model, &plan[n - 1]);
+    print_histogram(to, &plan[n - 1]);
+    kl_report_ways(to, &plan[n - 1]);
+}
+
+void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan)
+{
+    char text[256];
+    kl_json j = kl_json_begin(to);
+    kl_report_json_open(&j, KL_VERSION, "plan");
+    kl_json_text(&j, "method", "dmrg");
+    kl_json_text(&j, "model", head->model->name);
+    kl_json_text(&j, "variant", head->model->variant);
+    kl_json_text(&j, "lattice", head->lattice);
+    kl_json_text(&j, "charges", head->charges);
+    kl_json_open(&j, "plans", '[');
+    for (int i = 0; i < n; i++) {
+        const kl_dmrg_plan *p = &plan[i];
+        kl_json_open(&j, NULL, '{');
+        kl_json_int(&j, "m", p->m);
+        kl_json_int(&j, "sites", p->nsite);
+        kl_json_int(&j, "dim", p->dim);
+        kl_json_int(&j, "sector_pairs", p->nsector);
+        kl_json_int(&j, "records", p->nrecord);
+        kl_json_int(&j, "operators_largest", p->bond_op_max);
+        kl_json_int(&j, "operators_middle", p->bond_op_mid);
+        kl_json_real(&j, "flop_apply", p->flop_apply);
+        kl_json_int(&j, "memory_bytes", p->memory_bytes);
+        kl_json_real(&j, "seconds_sweep", p->seconds_sweep);
+        if (p->nway > 0) kl_report_ways_json(&j, p);
+        kl_json_open(&j, "pairs", '[');
+        for (int k = 0; k < p->npair; k++) {
+            kl_json_open(&j, NULL, '{');
+            kl_json_text(&j, "left", kl_qn_print(head->model, p->pair[k].left, text, sizeof(text)));
+            kl_json_text(&j, "right", kl_qn_print(head->model, p->pair[k].right, text, sizeof(text)));
+            kl_json_int(&j, "rows", p->pair[k].rows);
+            kl_json_int(&j, "cols", p->pair[k].cols);
+            kl_json_real(&j, "flop", p->pair[k].flop);
+            kl_json_close(&j, '}');
+        }
+        kl_json_close(&j, ']');
+        kl_json_close(&j, '}');
+    }
+    kl_json_close(&j, ']');
+    kl_json_close(&j, '}');
+    kl_json_end(&j);
+}

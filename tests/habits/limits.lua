@@ -1,0 +1,279 @@
+-- Keeps lines, files, functions and lists of parameters short in src/, offload/, cuda/, gen/, templates/
+-- and tests/. Inputs of tests (golden files, data, models, seeds of the fuzzers) are no part of it.
+-- SPDX-License-Identifier: Apache-2.0
+-- Use: lua5.4 tests/habits/limits.lua [ROOT]; prints TAP, exits 1 on a failure.
+
+local COLUMNS, STRING = 110, 60
+local FILE, TEST_FILE, FUNCTION, PARAMETERS = 700, 1000, 100, 9
+
+-- What still breaks a limit, by file: "lines", "file", or the name of a function (its length, or its
+-- parameters). Nothing is added here; what has been mended is taken out, which the test asks for in a line.
+local open = {
+    ["cuda/eigen.c"] = "syevd",
+    ["cuda/kernels/gemm.cu"] = "producer",
+    ["cuda/kernels/small.cu"] = "add",
+    ["gen/algebra.lua"] = "lines",
+    ["gen/emit.lua"] = "lines",
+    ["gen/fermion.lua"] = "lines",
+    ["gen/language.lua"] = "lines make_words",
+    ["gen/lower.lua"] = "file lines",
+    ["gen/matrix.lua"] = "lines",
+    ["gen/space.lua"] = "lines",
+    ["gen/tables.lua"] = "lines",
+    ["gen/util.lua"] = "lines",
+    ["offload/exec.c"] = "kl_exec_open_offload",
+    ["offload/fuse.c"] = "store tiles",
+    ["offload/reduce.c"] = "columns",
+    ["offload/tall.c"] = "combine_part dots2 dots_bare dots_flat",
+    ["offload/tensor.c"] = "file fetch_columns fetch_rows producer steps write_tile",
+    ["src/base/blas.c"] = "kl_dgemm",
+    ["src/base/dense.c"] = "kl_dense_svd",
+    ["src/base/gemm_tmpl.c"] = "tile",
+    ["src/bench/bench_ed.h"] = "lines",
+    ["src/bench/bench_offload.c"] = "file",
+    ["src/bench/bench_tall.c"] = "line measure",
+    ["src/ci/ci.c"] = "file sector_solve",
+    ["src/cli/dmrgcli.c"] = "lines",
+    ["src/cli/edreport.c"] = "lines",
+    ["src/cli/report.c"] = "file",
+    ["src/device/cells.c"] = "write_cell",
+    ["src/device/devkron.c"] = "file",
+    ["src/device/kron_device.h"] = "kl_kron_left kl_kron_left_rows kl_kron_right_rows",
+    ["src/device/spmv_device.h"] = "kl_block_run kl_packed_step kl_sp_run_both",
+    ["src/device/tiling.c"] = "write_part write_products",
+    ["src/dmrg/engine.c"] = "file kl_engine_create",
+    ["src/dmrg/measure.c"] = "file",
+    ["src/dmrg/superblock.c"] = "product",
+    ["src/ed/coo.c"] = "kl_coo_add",
+    ["src/ed/ed.c"] = "solve_block",
+    ["src/ed/halves.c"] = "kl_halves_act",
+    ["src/io/h5.c"] = "kl_h5_get_array",
+    ["src/io/result.c"] = "file kl_result_create",
+    ["src/io/statefile.c"] = "get_state rebuild_isometry",
+    ["src/model/terms.c"] = "file",
+    ["src/run/cirun.c"] = "lines",
+    ["src/run/cirun.h"] = "lines",
+    ["src/run/dmrgrun.h"] = "lines",
+    ["src/run/edmeasure.c"] = "kl_edmeasure_run",
+    ["src/run/edresult.c"] = "lines",
+    ["src/run/edrun.c"] = "find_states",
+    ["src/run/task.c"] = "lines",
+    ["src/solve/davidson.c"] = "iterate",
+    ["src/solve/lean.c"] = "kl_lean_chain",
+    ["src/solve/lobpcg.c"] = "iterate",
+    ["tests/cli/cli.lua"] = "lines",
+    ["tests/cli/front.lua"] = "lines",
+    ["tests/cli/kit.lua"] = "lines",
+    ["tests/cli/memory.lua"] = "lines",
+    ["tests/cli/resume.lua"] = "lines",
+    ["tests/cli/strangers.lua"] = "lines",
+    ["tests/device/test_device.c"] = "file",
+    ["tests/habits/docs.lua"] = "lines",
+    ["tests/habits/layers.lua"] = "lines",
+    ["tests/habits/limits.lua"] = "lines",
+    ["tests/lua/algebra_spec.lua"] = "lines",
+    ["tests/lua/bad_spec.lua"] = "lines",
+    ["tests/lua/canary_spec.lua"] = "lines",
+    ["tests/lua/emit_spec.lua"] = "lines",
+    ["tests/lua/fermion_spec.lua"] = "lines",
+    ["tests/lua/fuzz_spec.lua"] = "lines",
+    ["tests/lua/helper.lua"] = "lines",
+    ["tests/lua/models_spec.lua"] = "lines",
+    ["tests/lua/records_spec.lua"] = "lines",
+    ["tests/lua/sandbox_spec.lua"] = "lines",
+    ["tests/physics/test_ci.c"] = "file",
+    ["tests/physics/test_dmrg.c"] = "file",
+    ["tests/physics/test_edspectra.c"] = "spectral_case",
+    ["tests/physics/test_measure.c"] = "check_products test_requests",
+    ["tests/physics/test_terms.c"] = "file",
+    ["tests/unit/io/test_result.c"] = "lines test_round_trip",
+    ["tests/unit/lua/test_luabox.c"] = "test_limits",
+    ["tests/unit/record/test_record.c"] = "file",
+    ["tests/unit/run/test_options.c"] = "lines test_refusals",
+}
+
+local root = arg[1] or "."
+
+local function read(path)
+    local handle = assert(io.open(root .. "/" .. path, "rb"))
+    local text = handle:read "a"
+    handle:close()
+    return text
+end
+
+-- The text with comments and the insides of strings blanked, line breaks kept.
+local function strip(text)
+    local out, i, n = {}, 1, #text
+    while i <= n do
+        local two, c = text:sub(i, i + 1), text:sub(i, i)
+        local stop
+        if two == "/*" then
+            stop = select(2, text:find("*/", i + 2, true)) or n
+        elseif two == "//" then
+            stop = (text:find("\n", i, true) or n + 1) - 1
+        elseif c == '"' or c == "'" then
+            local j = i + 1
+            while j <= n and text:sub(j, j) ~= c do j = j + (text:sub(j, j) == "\\" and 2 or 1) end
+            stop = math.min(j, n)
+        end
+        if stop then
+            out[#out + 1] = text:sub(i, stop):gsub("[^\n]", " ")
+            i = stop + 1
+        else
+            out[#out + 1] = c
+            i = i + 1
+        end
+    end
+    return table.concat(out)
+end
+
+local function lines_of(text)
+    local lines = {}
+    if text:sub(-1) ~= "\n" then text = text .. "\n" end
+    for line in text:gmatch "(.-)\n" do lines[#lines + 1] = line end
+    return lines
+end
+
+-- Parameters between the parentheses of "(...)": commas outside inner brackets.
+local function count_parameters(list)
+    local inside = list:sub(2, -2)
+    if inside:match "^%s*$" or inside:match "^%s*void%s*$" then return 0 end
+    local depth, n = 0, 1
+    for c in inside:gmatch "[%(%)%[%]{}<>,]" do
+        if c == "," then n = depth == 0 and n + 1 or n
+        else depth = depth + (c:find "[%(%[{<]" and 1 or -1) end
+    end
+    return n
+end
+
+-- Functions of C text as { name, lines, parameters }: a body stands between braces in the first column, as
+-- clang-format puts them.
+local function c_functions(text)
+    local lines, found, i = lines_of(strip(text)), {}, 1
+    while i <= #lines do
+        local stop = i
+        if lines[i] == "{" then
+            local first = i - 1
+            while first > 1 and not lines[first]:match "^[%a_]" do first = first - 1 end
+            local head = table.concat(lines, " ", first, i - 1)
+            while stop <= #lines and not lines[stop]:match "^}" do stop = stop + 1 end
+            local name, list = head:match "([%w_]+)%s*(%b())[^%(%)]*$"
+            if name and not head:match "=%s*$" then
+                found[#found + 1] = { name = name, lines = stop - i + 1, parameters = count_parameters(list) }
+            end
+        else
+            local name, list = lines[i]:match "^[%a_].-([%w_]+)(%b())%s*{.*}%s*$"
+            if name then
+                found[#found + 1] = { name = name, lines = 1, parameters = count_parameters(list) }
+            end
+        end
+        i = stop + 1
+    end
+    -- entries of tables: (*name)(...)
+    for name, list in strip(text):gmatch "%(%*([%w_]+)%)%s*(%b())" do
+        found[#found + 1] = { name = name, lines = 1, parameters = count_parameters(list) }
+    end
+    return found
+end
+
+-- Named functions of Lua text; a body ends at the `end` that stands under its beginning.
+local function lua_functions(text)
+    local lines, found = lines_of(text), {}
+    for i, line in ipairs(lines) do
+        local indent, name, list = line:match "^(%s*)local function ([%w_]+)%s*(%b())%s*$"
+        if not name then indent, name, list = line:match "^(%s*)function ([%w_%.:]+)%s*(%b())%s*$" end
+        if not name then indent, name, list = line:match "^(%s*)([%w_%.]+) = function%s*(%b())%s*$" end
+        if name then
+            local stop = i
+            while stop <= #lines and not (lines[stop]:match "^(%s*)end" == indent) do stop = stop + 1 end
+            found[#found + 1] = { name = name, lines = stop - i + 1, parameters = count_parameters(list) }
+        end
+    end
+    return found
+end
+
+-- A line may be longer where a single string or an address makes it so: help, messages, tables of text.
+local function too_long(line)
+    if #line <= COLUMNS or (utf8.len(line) or #line) <= COLUMNS then return false end
+    local longest = line:find "%[%[" and STRING or 0
+    for _, pattern in ipairs { '"[^"]*"', "'[^']*'", "https?://%S+" } do
+        for text in line:gmatch(pattern) do longest = math.max(longest, #text) end
+    end
+    return longest < STRING
+end
+
+-- Faults of one file: key in `open` -> what is wrong.
+local function faults_of(path)
+    local text, faults = read(path), {}
+    local lines = lines_of(text)
+    local most = path:find "^tests/" and TEST_FILE or FILE
+    if #lines > most then faults["file"] = ("%d lines; at most %d"):format(#lines, most) end
+    local count, first = 0, nil
+    for n, line in ipairs(lines) do
+        if too_long(line) then
+            count = count + 1
+            first = first or n
+        end
+    end
+    if count > 0 then
+        faults["lines"] = ("%d lines have more than %d columns, first line %d"):format(count, COLUMNS, first)
+    end
+    for _, f in ipairs((path:find "%.lua$" and lua_functions or c_functions)(text)) do
+        if f.lines > FUNCTION then
+            faults[f.name] = ("%s has %d lines; at most %d"):format(f.name, f.lines, FUNCTION)
+        end
+        if f.parameters > PARAMETERS then
+            faults[f.name] = ("%s has %d parameters; at most %d"):format(f.name, f.parameters, PARAMETERS)
+        end
+    end
+    return faults
+end
+
+local function files()
+    local list = "cd '%s' && find src offload cuda gen templates tests -type f | LC_ALL=C sort"
+    local pipe = assert(io.popen(list:format(root)))
+    local all = {}
+    for path in pipe:lines() do
+        local extension = path:match "%.(%a+)$"
+        local input = path:find "^tests/golden/" or path:find "^tests/data/" or path:find "^tests/models/" or
+            path:find "^tests/fuzz/corpus/" or path:find "^tests/lua/bad/"
+        if not input and extension and (" c h cu cuh lua "):find(" " .. extension .. " ", 1, true) then
+            all[#all + 1] = path
+        end
+    end
+    pipe:close()
+    return all
+end
+
+local ntest, nfail, still = 0, 0, 0
+local function report(name, faults)
+    ntest = ntest + 1
+    if #faults > 0 then nfail = nfail + 1 end
+    print(("%s %d - %s"):format(#faults == 0 and "ok" or "not ok", ntest, name))
+    for _, f in ipairs(faults) do print("# " .. f) end
+end
+
+local seen = {}
+for _, path in ipairs(files()) do
+    local faults, found, excused = {}, faults_of(path), {}
+    for key in (open[path] or ""):gmatch "%S+" do excused[key] = true end
+    for key, what in pairs(found) do
+        if excused[key] then still = still + 1 else faults[#faults + 1] = path .. ": " .. what end
+    end
+    for key in pairs(excused) do
+        if not found[key] then
+            print(("# %s: %s keeps its limit now: take it out of this test"):format(path, key))
+        end
+    end
+    table.sort(faults)
+    seen[path] = true
+    report(path, faults)
+end
+local gone = {}
+for path in pairs(open) do
+    if not seen[path] then gone[#gone + 1] = path .. " is no more: take it out of tests/habits/limits.lua" end
+end
+report("the exceptions are files", gone)
+print(("# %d exceptions are left"):format(still))
+print("1.." .. ntest)
+os.exit(nfail == 0 and ntest > 1)
