@@ -31,7 +31,7 @@ static void tell(void *problem, kronlat_progress what)
 static void on_bond(void *self, const kl_dmrg_step *s)
 {
     tell(self, (kronlat_progress){.stage = KRONLAT_STAGE_BOND,
-                                  .done = s->istep + 1,
+                                  .done = s->istep,
                                   .of = s->nstep,
                                   .sweep = s->sweep + 1,
                                   .states = s->m,
