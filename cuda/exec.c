@@ -111,10 +111,12 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
     /* and a core beside it */
     static const kl_eigen_time h200[] = {{64, 0.4e-3, 0.6e-3}, {128, 1.2e-3, 0.9e-3}, {256, 4.7e-3, 1.5e-3},
                                          {512, 22e-3, 3.6e-3}, {1024, 0.15, 8.7e-3},  {2500, 2.2, 35e-3}};
-    ex->eigen_least = 100;
-    ex->eigen_opening = 0.2; /* the first matrix takes 0.15 to 0.4 s: cuSOLVER is loaded */
-    ex->neigen_time = (int)(sizeof h200 / sizeof *h200);
-    for (int i = 0; i < ex->neigen_time; i++) ex->eigen_time[i] = h200[i];
+    ex->eigen.least = 100;
+    ex->eigen.opening = 0.2; /* the first matrix takes 0.15 to 0.4 s: cuSOLVER is loaded */
+    ex->eigen.ntime = (int)(sizeof h200 / sizeof *h200);
+    for (int i = 0; i < ex->eigen.ntime; i++) ex->eigen.time[i] = h200[i];
+    static const kl_baselines baselines = {.trial = kl_cuda_trial, .kron_contest = kl_cuda_kron_contest};
+    ex->baselines = &baselines;
     ex->vt = (kl_vtable){
         .alloc = kl_cuda_alloc,
         .release = kl_cuda_release,
@@ -132,7 +134,6 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
         .precondition = kl_cuda_precondition,
         .fuse = kl_cuda_fuse,
         .eigen = kl_cuda_eigen,
-        .trial = kl_cuda_trial,
         .batch_prepare = kl_cuda_batch_prepare,
         .batch_apply = kl_cuda_batch_apply,
         .batch_release = kl_cuda_batch_release,
@@ -141,7 +142,6 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
         .kron_release = kl_cuda_kron_release,
         .kron_random = kl_cuda_kron_random,
         .kron_diagonal = kl_cuda_kron_diagonal,
-        .kron_contest = kl_cuda_kron_contest,
         .spmv_prepare = kl_cuda_spmv_prepare,
         .spmv_apply = kl_cuda_spmv_apply,
         .spmv_release = kl_cuda_spmv_release,

@@ -4,6 +4,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CUDA_MODULE_H
 #define KL_CUDA_MODULE_H
+#include "exec/baselines.h"
 #include "record/chunk.h"
 #include "record/concat.h"
 #include "device/devbatch.h"
@@ -16,9 +17,9 @@
 extern "C" {
 #endif
 
-/* counts up when anything here or in the tables of exec.h, record.h, tiling.h, spmv.h and kron.h changes its
-   meaning */
-enum { KL_CUDA_ABI = 10 };
+/* counts up when anything here or in the tables of exec.h, baselines.h, record.h, tiling.h, spmv.h and kron.h
+   changes its meaning */
+enum { KL_CUDA_ABI = 11 };
 
 /* The program's part: functions of base.h, mem.h, par.h, pool.h, devbatch.h, devkron.h under their names. */
 typedef struct kl_cuda_host {

@@ -1,5 +1,6 @@
--- The two kinds of expression that a model is written in: coefficients (numbers, parameters, r, x, y, N) and sums of operator
--- products. Lua's own + - * / ^ build them. Knows names and slots, not matrices: those meet in lower.lua.
+-- The two kinds of expression that a model is written in: coefficients (numbers, parameters, r, x, y, N) and
+-- sums of operator products. Lua's own + - * / ^ build them. Knows names and slots, not matrices: those meet
+-- in lower.lua.
 -- SPDX-License-Identifier: Apache-2.0
 local util = require("util")
 
@@ -7,12 +8,13 @@ local algebra = {}
 local refuse = util.refuse
 local SLOT_NAMES = {"i", "j", "k", "l"}
 local MAX_MONOMIALS = 4096
-local MAX_SIZE = 4096       -- parts of a coefficient when it is written out; a shared part counts as often as it is used
+-- parts of a coefficient when it is written out; a shared part counts as often as it is used
+local MAX_SIZE = 4096
 local MAX_TEXT = 200        -- bytes of an expression in a message
 
 function algebra.slot_name(slot) return SLOT_NAMES[slot] or string.format("at(%d)", slot) end
 
--- Coefficients: a number times a tree (nil for a plain number), so that constants gather in front. -------------------------------
+-- Coefficients: a number times a tree (nil for a plain number), so that constants gather in front. ----------
 local Coef = {opaque = true} -- opaque: a model holds it through a proxy (language.lua)
 Coef.__name = "coefficient"
 
@@ -32,9 +34,13 @@ function algebra.is_slot(v) return is(v, Slot) end
 function algebra.is_flavour(v) return is(v, Flavour) end
 
 local function coef(c, tree)
-    if c - c ~= 0 then refuse("a coefficient is not a finite number here (division by zero, or the root of a negative number; complex numbers are not possible)") end
+    if c - c ~= 0 then
+        refuse("a coefficient is not a finite number here (division by zero, or the root of a negative number; complex numbers are not possible)")
+    end
     if c == 0 then tree = nil end
-    if tree and (tree.size or 1) > MAX_SIZE then refuse("a coefficient has more than %d parts when it is written out", MAX_SIZE) end
+    if tree and (tree.size or 1) > MAX_SIZE then
+        refuse("a coefficient has more than %d parts when it is written out", MAX_SIZE)
+    end
     return setmetatable({c = c, tree = tree}, Coef)
 end
 function algebra.number(v) return coef(v + 0.0) end
@@ -53,11 +59,13 @@ local function to_coef(v)
 end
 algebra.to_coef = to_coef
 
--- Text with precedence: 1 sum, 2 product, 3 power, 4 atom. ------------------------------------------------------------------------
+-- Text with precedence: 1 sum, 2 product, 3 power, 4 atom. --------------------------------------------------
 local render_coef
 
 local function atom_text(t)
-    if t.k == "par" then return type(t.at) == "number" and string.format("%s(%s)", t.name, algebra.slot_name(t.at)) or t.name end
+    if t.k == "par" then
+        return type(t.at) == "number" and string.format("%s(%s)", t.name, algebra.slot_name(t.at)) or t.name
+    end
     return t.k == "site" and algebra.slot_name(t.slot) or t.k
 end
 
@@ -138,7 +146,11 @@ algebra.map_coef = map_coef
 
 local numeric = {
     exp = math.exp, log = math.log, sqrt = math.sqrt, abs = math.abs, sin = math.sin, cos = math.cos,
-    tanh = function(a) local e = math.exp(-2 * math.abs(a)); local t = (1 - e) / (1 + e); return a < 0 and -t or t end,
+    tanh = function(a)
+        local e = math.exp(-2 * math.abs(a))
+        local t = (1 - e) / (1 + e)
+        return a < 0 and -t or t
+    end,
 }
 algebra.functions = numeric
 
@@ -155,7 +167,8 @@ function algebra.coef_value(v, atom)
     return v.tree and v.c * tree(v.tree) or v.c
 end
 
--- How many parts a tree has: those of another number are not the same, which is seen without writing them out at every + of a long sum.
+-- How many parts a tree has: those of another number are not the same, which is seen without writing them out
+-- at every + of a long sum.
 local function size(t) return t and (t.size or 1) or 0 end
 -- A site that stands in the tree as a letter, not as number(i).
 local function bare(t) return t and (t.bare or (t.k == "site" and not t.explicit and t.slot or nil)) end
@@ -179,14 +192,19 @@ local function add(a, b)
 end
 local function mul(a, b)
     local tree = a.tree
-    if a.tree and b.tree then tree = part({k = "mul", a = a.tree, b = b.tree}, a.tree, b.tree) elseif b.tree then tree = b.tree end
+    if a.tree and b.tree then
+        tree = part({k = "mul", a = a.tree, b = b.tree}, a.tree, b.tree)
+    elseif b.tree then
+        tree = b.tree
+    end
     return coef(a.c * b.c, tree)
 end
 local function div(a, b)
     if b.c == 0 then refuse("division by zero") end
     local tree = a.tree
     if b.tree then
-        tree = not same_tree(a.tree, b.tree) and part({k = "div", a = a.tree, b = b.tree}, a.tree, b.tree) or nil
+        tree = not same_tree(a.tree, b.tree) and part({k = "div", a = a.tree, b = b.tree}, a.tree, b.tree)
+            or nil
     end
     return coef(a.c / b.c, tree)
 end
@@ -199,16 +217,22 @@ end
 algebra.coef_add, algebra.coef_mul = add, mul
 
 function algebra.apply(name, v)
-    if is(v, Ops) then refuse("%s() of an operator is not possible; write the matrix elements with site(matrices{...})", name) end
+    if is(v, Ops) then
+        refuse("%s() of an operator is not possible; write the matrix elements with site(matrices{...})",
+            name)
+    end
     if is(v, Slot) then v = to_coef(v) end
     if type(v) == "number" then
         local w = numeric[name](v)
         if not util.is_finite(w) then
-            refuse("%s(%s) is not a finite real number%s", name, util.number(v), name == "sqrt" and "; complex numbers are not possible here" or "")
+            refuse("%s(%s) is not a finite real number%s", name, util.number(v),
+                name == "sqrt" and "; complex numbers are not possible here" or "")
         end
         return w
     end
-    if not is(v, Coef) then refuse("%s() needs a number or a parameter, got %s", name, algebra.describe(v)) end
+    if not is(v, Coef) then
+        refuse("%s() needs a number or a parameter, got %s", name, algebra.describe(v))
+    end
     if not v.tree then return algebra.apply(name, v.c) end
     if name == "exp" and bare(v.tree) then
         local slot = algebra.slot_name(bare(v.tree))
@@ -218,7 +242,7 @@ function algebra.apply(name, v)
     return coef(1.0, part({k = "fn", name = name, a = v}, v.tree))
 end
 
--- Operators: a list of monomials {coef, factors, hc}; a factor is {op =, flavour =, slot =}, slot nil until it is placed. ---------
+-- Operators: a list of monomials {coef, factors, hc}; a factor is {op =, flavour =, slot =}, slot nil until i
 
 local function short(text) return #text > MAX_TEXT and string.sub(text, 1, MAX_TEXT) .. "..." or text end
 
@@ -231,17 +255,23 @@ function algebra.describe(v)
     if mt == Flavour then return "the flavour " .. v.name end
     if v == hc then return "hc" end
     if type(v) == "string" then return string.format("the text \"%s\"", string.sub(v, 1, 60)) end
-    if type(v) == "number" then return "the number " .. (util.is_finite(v) and util.number(v) or tostring(v)) end
+    if type(v) == "number" then
+        return "the number " .. (util.is_finite(v) and util.number(v) or tostring(v))
+    end
     return "a " .. (type(v) == "table" and mt and mt.__name or type(v))
 end
 
 local function ops(list)
-    if #list > MAX_MONOMIALS then refuse("an expression multiplies out into more than %d products", MAX_MONOMIALS) end
+    if #list > MAX_MONOMIALS then
+        refuse("an expression multiplies out into more than %d products", MAX_MONOMIALS)
+    end
     return setmetatable({list = list}, Ops)
 end
 algebra.ops = ops
 
-function algebra.operator(name, needs_flavour) return ops({{coef = coef(1.0), factors = {{op = name, needs = needs_flavour}}}}) end
+function algebra.operator(name, needs_flavour)
+    return ops({{coef = coef(1.0), factors = {{op = name, needs = needs_flavour}}}})
+end
 
 local function to_ops(v)
     if is(v, Ops) then return v end
@@ -254,7 +284,8 @@ local function adjoint_monomial(m)
     local factors = {}
     for p = #m.factors, 1, -1 do
         local f = m.factors[p]
-        factors[#factors + 1] = {op = f.op, flavour = f.flavour, slot = f.slot, needs = f.needs, dagger = not f.dagger}
+        factors[#factors + 1] = {op = f.op, flavour = f.flavour, slot = f.slot, needs = f.needs,
+            dagger = not f.dagger}
     end
     return {coef = m.coef, factors = factors}
 end
@@ -302,7 +333,11 @@ function algebra.monomial_text(m, name)
         text = "-" .. product
     else
         local c = m.coef
-        if c.c < 0 then text = "-" .. algebra.coef_text(coef(-c.c, c.tree), 2) else text = algebra.coef_text(c, 2) end
+        if c.c < 0 then
+            text = "-" .. algebra.coef_text(coef(-c.c, c.tree), 2)
+        else
+            text = algebra.coef_text(c, 2)
+        end
         text = text .. " * " .. product
     end
     return m.hc and text .. " + hc" or text
@@ -316,8 +351,12 @@ end
 
 local function wrong(what, a, b)
     for _, v in ipairs({a, b}) do
-        if v == hc then refuse("hc can only be added, as in A + hc, which means A plus its Hermitian adjoint") end
-        if is(v, Flavour) then refuse("the flavour %s belongs inside an operator, as in n(i, %s)", v.name, v.name) end
+        if v == hc then
+            refuse("hc can only be added, as in A + hc, which means A plus its Hermitian adjoint")
+        end
+        if is(v, Flavour) then
+            refuse("the flavour %s belongs inside an operator, as in n(i, %s)", v.name, v.name)
+        end
     end
     refuse("cannot %s %s and %s", what, algebra.describe(a), algebra.describe(b))
 end
@@ -359,13 +398,17 @@ function meta.__mul(a, b)
     if (ca and is(b, Ops)) or (cb and is(a, Ops)) then
         local c, list = ca or cb, {}
         if c.c ~= 0 then
-            for p, m in ipairs((ca and b or a).list) do list[p] = {coef = mul(c, m.coef), factors = m.factors, hc = m.hc} end
+            for p, m in ipairs((ca and b or a).list) do
+                list[p] = {coef = mul(c, m.coef), factors = m.factors, hc = m.hc}
+            end
         end
         return ops(list)
     end
     if not is(a, Ops) or not is(b, Ops) then wrong("multiply", a, b) end
     a, b = expand(a), expand(b)
-    if #a.list * #b.list > MAX_MONOMIALS then refuse("an expression multiplies out into more than %d products", MAX_MONOMIALS) end
+    if #a.list * #b.list > MAX_MONOMIALS then
+        refuse("an expression multiplies out into more than %d products", MAX_MONOMIALS)
+    end
     local list = {}
     for _, p in ipairs(a.list) do
         for _, q in ipairs(b.list) do
@@ -390,39 +433,56 @@ function meta.__pow(a, b)
     if ca and cb then return power(ca, cb) end
     if not is(a, Ops) then wrong("raise", a, b) end
     local e = cb and not cb.tree and cb.c
-    if not e or not util.is_integer(e) or e < 1 or e > 8 then refuse("an operator can only be raised to a whole power from 1 to 8, got %s", algebra.describe(b)) end
+    if not e or not util.is_integer(e) or e < 1 or e > 8 then
+        refuse("an operator can only be raised to a whole power from 1 to 8, got %s", algebra.describe(b))
+    end
     local v = a
     for _ = 2, e do v = meta.__mul(v, a) end
     return v
 end
 local function no_order(a, b)
     local v = is(a, Coef) and a or b
-    refuse("%s is a number that is only known at run time; only structural parameters can be compared", algebra.describe(v))
+    refuse("%s is a number that is only known at run time; only structural parameters can be compared",
+        algebra.describe(v))
 end
 local function no_concat() refuse("'..' does not apply to parameters or operators") end
-local function no_modulo() refuse("%% and // do not apply to parameters or operators; a charge modulo n is written mod(Q, n)") end
+local function no_modulo()
+    refuse("%% and // do not apply to parameters or operators; a charge modulo n is written mod(Q, n)")
+end
 local function no_new_field() refuse("parameters and operators cannot be changed") end
 for _, class in ipairs({Coef, Ops, Slot, Flavour, getmetatable(hc)}) do
     for event, handler in pairs(meta) do class[event] = handler end
-    class.__lt, class.__le, class.__concat, class.__mod, class.__idiv = no_order, no_order, no_concat, no_modulo, no_modulo
+    class.__lt, class.__le, class.__concat, class.__mod, class.__idiv = no_order, no_order, no_concat,
+        no_modulo, no_modulo
     class.__newindex = no_new_field
 end
 
 -- h(i): the value of a per-site parameter on a site.
 function Coef.__call(v, site)
     local t = v.tree
-    if not t or t.k ~= "par" or v.c ~= 1 then refuse("%s is not a per-site parameter and takes no site", algebra.coef_text(v)) end
-    if t.kind == "scalar" then refuse("%s is one number for the whole lattice; declare it as %s = per_site(...) to write %s(i)", t.name, t.name, t.name) end
-    if t.kind == "bond" then refuse("%s is per bond and takes no site; write it bare inside bond(...)", t.name) end
-    if not is(site, Slot) then refuse("%s(...) needs one of the sites i, j, k, l, got %s", t.name, algebra.describe(site)) end
+    if not t or t.k ~= "par" or v.c ~= 1 then
+        refuse("%s is not a per-site parameter and takes no site", algebra.coef_text(v))
+    end
+    if t.kind == "scalar" then
+        refuse("%s is one number for the whole lattice; declare it as %s = per_site(...) to write %s(i)",
+            t.name, t.name, t.name)
+    end
+    if t.kind == "bond" then
+        refuse("%s is per bond and takes no site; write it bare inside bond(...)", t.name)
+    end
+    if not is(site, Slot) then
+        refuse("%s(...) needs one of the sites i, j, k, l, got %s", t.name, algebra.describe(site))
+    end
     return coef(1.0, {k = "par", name = t.name, kind = "site", at = site.slot})
 end
 
 -- Sz(i), c(i, s), (Sz*Sz - 2/3)(i).
 function Ops.__call(v, site, flavour)
     if not is(site, Slot) then
-        local more = is(site, Coef) and "; a neighbour is the site j of bond(...) or run(...)" or (type(site) == "number" and "; for a fixed site use named({...}, ...)" or "")
-        refuse("%s needs one of the sites i, j, k, l, got %s%s", algebra.ops_text(v), algebra.describe(site), more)
+        local more = is(site, Coef) and "; a neighbour is the site j of bond(...) or run(...)"
+            or (type(site) == "number" and "; for a fixed site use named({...}, ...)" or "")
+        refuse("%s needs one of the sites i, j, k, l, got %s%s", algebra.ops_text(v), algebra.describe(site),
+            more)
     end
     local list = {}
     for p, m in ipairs(v.list) do
@@ -431,17 +491,21 @@ function Ops.__call(v, site, flavour)
             if f.slot then refuse("%s already has a site", factor_text(f)) end
             local op, at = f.op, nil
             if flavour ~= nil then
-                if #m.factors ~= 1 or #v.list ~= 1 then refuse("a flavour goes with a single operator, as in n(i, s)") end
+                if #m.factors ~= 1 or #v.list ~= 1 then
+                    refuse("a flavour goes with a single operator, as in n(i, s)")
+                end
                 if is(flavour, Flavour) then
                     at = flavour
                 elseif type(flavour) == "string" or math.type(flavour) == "integer" then
                     op = op .. "_" .. flavour
                 else
-                    refuse("%s(i, ...) takes s, s2 or the name of a flavour, got %s", op, algebra.describe(flavour))
+                    refuse("%s(i, ...) takes s, s2 or the name of a flavour, got %s", op,
+                        algebra.describe(flavour))
                 end
                 algebra.check_flavour(f.op, at, op)
             elseif f.needs then
-                refuse("%s needs a flavour: %s(i, s) inside sum(s, ...), or a name as in %s_%s(i)", f.op, f.op, f.op, f.needs)
+                refuse("%s needs a flavour: %s(i, s) inside sum(s, ...), or a name as in %s_%s(i)", f.op,
+                    f.op, f.op, f.needs)
             end
             factors[q] = {op = op, flavour = at, slot = site.slot, dagger = f.dagger}
         end

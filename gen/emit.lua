@@ -133,7 +133,8 @@ local function operator_view(v, t, index, p)
     return {
         index = p - 1, name = note(op.name), elements = wrap(elements),
         init = fill("%s, {%s}, %s, %s, %s, %s, %s, type%s_elem_%s", text(op.name), ints(op.shift),
-            int(op.odd), int(op.adjoint), real(op.adjoint_factor), int(op.named), int(#elements), int(index), int(p - 1)),
+            int(op.odd), int(op.adjoint), real(op.adjoint_factor), int(op.named), int(#elements), int(index),
+                int(p - 1)),
         meaning = note(string.format("%d: %s", p - 1, facts(v, op, t.ops[op.adjoint + 1].name))),
     }
 end
@@ -223,7 +224,8 @@ local function term_view(v, index)
         place = note(place_text[term.place](term, sites and sites.names)),
         init = fill("%s, %s, %s, %s, %s, %s, factor_%s, split_%s, {%s, coef_%s}, %s, %s, %s",
             name("KL_PLACE_" .. term.place), text_or_null(term.where), real(term.distance), int(term.nslot),
-            site_list, int(#factors), int(index), int(term.split), int(#v.coefs[term.coef + 1].steps), int(term.coef),
+            site_list, int(#factors), int(index), int(term.split), int(#v.coefs[term.coef + 1].steps),
+                int(term.coef),
             int(term.plus_hc), int(term.line), text(term.text)),
     }
 end

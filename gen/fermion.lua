@@ -1,17 +1,19 @@
--- The one place where a fermionic sign is decided: strings inside a site, and the rules between sites that C takes from phase.h.
--- Mode order is the physical one, site by site, then flavour by flavour as listed (nemes2014, Eqs. 5-7): an operator carries
--- the factor (-1) for every occupied mode before its own. Nothing outside of this file writes such a factor.
+-- The one place where a fermionic sign is decided: strings inside a site, and the rules between sites that C
+-- takes from phase.h. Mode order is the physical one, site by site, then flavour by flavour as listed
+-- (nemes2014, Eqs. 5-7): an operator carries the factor (-1) for every occupied mode before its own. Nothing
+-- outside of this file writes such a factor.
 -- SPDX-License-Identifier: Apache-2.0
 local matrix = require("matrix")
 
 local fermion = {}
 
--- Rules. Each is written twice side by side, for this generator and for C; a test compares the two. ------------------------------
+-- Rules. Each is written twice side by side, for this generator and for C; a test compares the two. ---------
 
 -- Sign of AB = sign * BA for operators on different modes.
 function fermion.exchange(odd_a, odd_b) return (odd_a & odd_b & 1) == 1 and -1 or 1 end
 
--- Stable sort of a product of operators by key. Returns the sign and, for every place, where its operator stood (from 1).
+-- Stable sort of a product of operators by key. Returns the sign and, for every place, where its operator
+-- stood (from 1).
 function fermion.sort(key, odd)
     local perm, sign = {}, 1
     for p = 1, #key do
@@ -34,9 +36,12 @@ function fermion.adjoint(odd)
 end
 
 -- (A (x) B) |l>|r> = sign * A|l> (x) B|r>, where A and B carry only the strings inside their own block.
-function fermion.record(right_odd, left_source_parity) return (right_odd & left_source_parity & 1) == 1 and -1 or 1 end
+function fermion.record(right_odd, left_source_parity)
+    return (right_odd & left_source_parity & 1) == 1 and -1 or 1
+end
 
--- Site-major state (site by site, on each first up then dn) = sign * flavour-major state (all up, then all dn).
+-- Site-major state (site by site, on each first up then dn) = sign * flavour-major state (all up, then all
+-- dn).
 function fermion.flavour_major(up, dn)
     local odd = 0
     while up ~= 0 do -- every up mode moves to the left past the dn modes of the sites before it
@@ -51,7 +56,8 @@ function fermion.flavour_major(up, dn)
     return odd == 1 and -1 or 1
 end
 
--- c+_to c_from |state> = sign * |state with the electron moved>, bit p of state being mode p; the move must be possible. 1 for to = from.
+-- c+_to c_from |state> = sign * |state with the electron moved>, bit p of state being mode p; the move must
+-- be possible. 1 for to = from.
 function fermion.hop(state, to, from)
     local low, high = math.min(to, from), math.max(to, from)
     local between, odd = state & ((1 << high) - 1) & ~((2 << low) - 1), 0
@@ -135,7 +141,7 @@ fermion.c_rules = {
     },
 }
 
--- Strings inside a site. --------------------------------------------------------------------------------------------------------
+-- Strings inside a site. ------------------------------------------------------------------------------------
 
 -- Matrices c[f] of `count` modes on 2^count states; bit f-1 of a state's number is mode f, and the state is
 -- c+_1^(n1) c+_2^(n2) ... |0>, so c_f takes (-1) for each occupied mode before it.
@@ -171,7 +177,8 @@ function fermion.product_parity(parts)
     return list
 end
 
--- The operator `m` (odd = 0 or 1) of part `which` on the product of all parts: an odd one takes the parity of the parts before it.
+-- The operator `m` (odd = 0 or 1) of part `which` on the product of all parts: an odd one takes the parity of
+-- the parts before it.
 function fermion.embed(parts, which, m, odd)
     local before, after = {}, 1
     for p = 1, which - 1 do before[p] = parts[p] end
@@ -182,7 +189,8 @@ function fermion.embed(parts, which, m, odd)
         for left = 0, #parity - 1 do
             local v = el[3] * fermion.record(odd, parity[left + 1])
             for right = 0, after - 1 do
-                matrix.set(out, (left * m.dim + el[1]) * after + right, (left * m.dim + el[2]) * after + right, v)
+                matrix.set(out, (left * m.dim + el[1]) * after + right,
+                    (left * m.dim + el[2]) * after + right, v)
             end
         end
     end

@@ -1,5 +1,5 @@
--- The words that a model file may use, and the closed box in which it runs: no files, no loading, bounded time and memory.
--- Reading a file gives the model as written; lower.lua checks it and makes tables of it.
+-- The words that a model file may use, and the closed box in which it runs: no files, no loading, bounded
+-- time and memory. Reading a file gives the model as written; lower.lua checks it and makes tables of it.
 -- SPDX-License-Identifier: Apache-2.0
 local util = require("util")
 local algebra = require("algebra")
@@ -19,14 +19,18 @@ local not_possible = {
     sy = REAL_ONLY .. ": sy has imaginary elements; use isy = sp - sm, and sy(i)*sy(j) = -isy(i)*isy(j)",
     im = REAL_ONLY .. ": there is no imaginary unit; look for a real gauge",
     complex = REAL_ONLY .. ": there are no complex coefficients; look for a real gauge",
-    flux = REAL_ONLY .. ": a flux is not possible; flux 0 and pi have a real gauge (reverse the sign of the hopping on one bond of the ring)",
-    twist = REAL_ONLY .. ": a twist is not possible; twist 0 and pi have a real gauge (reverse the sign of the coupling on the closing bond)",
-    phase = REAL_ONLY .. ": phase factors are not possible; on an open chain they can be gauged away, on a ring 0 and pi are real",
+    flux = REAL_ONLY
+        .. ": a flux is not possible; flux 0 and pi have a real gauge (reverse the sign of the hopping on one bond of the ring)",
+    twist = REAL_ONLY
+        .. ": a twist is not possible; twist 0 and pi have a real gauge (reverse the sign of the coupling on the closing bond)",
+    phase = REAL_ONLY
+        .. ": phase factors are not possible; on an open chain they can be gauged away, on a ring 0 and pi are real",
     DM = REAL_ONLY .. ": a Dzyaloshinskii-Moriya (DM) term along z is not possible as such; on an open chain a rotation of the spins about z is a real gauge: "
         .. "J becomes sqrt(J^2 + D^2) in the xy part",
 }
 not_possible.i_unit, not_possible.Peierls = not_possible.im, not_possible.phase
-not_possible.dm, not_possible.Flux, not_possible.Twist = not_possible.DM, not_possible.flux, not_possible.twist
+not_possible.dm, not_possible.Flux, not_possible.Twist = not_possible.DM, not_possible.flux,
+    not_possible.twist
 
 local function strip_comments(text)
     return (string.gsub(text, "%-%-[^\n]*", function(c) return string.rep(" ", #c) end))
@@ -56,19 +60,31 @@ local function file_order(model, word, t)
     return names
 end
 
-local MAX_NAME = 60 -- of parameters, and of flavours in the names of charges: what the program and its result files have room for
+-- of parameters, and of flavours in the names of charges: what the program and its result files have room for
+local MAX_NAME = 60
 
 local function check_length(name, what, most)
-    if #name > most then refuse("%s '%s...' is %d characters long; at most %d are possible", what, string.sub(name, 1, 20), #name, most) end
+    if #name > most then
+        refuse("%s '%s...' is %d characters long; at most %d are possible", what, string.sub(name, 1, 20),
+            #name, most)
+    end
 end
 
 local function check_name(model, name, what)
-    if not string.find(name, "^%a[%w_]*$") then refuse("%s '%s' must be a name of letters, digits and _", what, name) end
+    if not string.find(name, "^%a[%w_]*$") then
+        refuse("%s '%s' must be a name of letters, digits and _", what, name)
+    end
     check_length(name, what, MAX_NAME)
     if not_possible[name] then refuse("%s", not_possible[name]) end
-    if model.words[name] ~= nil then refuse("%s cannot be called '%s': that word is part of the model language", what, name) end
-    if model.structural[name] ~= nil or model.params[name] then refuse("'%s' is already a parameter", name) end
-    if model.operators[name] then refuse("%s cannot be called '%s': that is an operator of the site", what, name) end
+    if model.words[name] ~= nil then
+        refuse("%s cannot be called '%s': that word is part of the model language", what, name)
+    end
+    if model.structural[name] ~= nil or model.params[name] then
+        refuse("'%s' is already a parameter", name)
+    end
+    if model.operators[name] then
+        refuse("%s cannot be called '%s': that is an operator of the site", what, name)
+    end
     if model.globals[name] ~= nil then refuse("'%s' is already defined", name) end
 end
 
@@ -85,17 +101,24 @@ end
 
 local function need_operator(model, name, whence)
     local op = find_operator(model, name)
-    if not op then refuse("%s needs the operator %s, which no site has%s", whence, name, util.hint(name, operator_names(model), "operators")) end
+    if not op then
+        refuse("%s needs the operator %s, which no site has%s", whence, name,
+            util.hint(name, operator_names(model), "operators"))
+    end
     return op
 end
 
 local function need_site(model, word)
-    if #model.types == 0 then refuse("%s must come after site(...), which says what lives on a site", word) end
+    if #model.types == 0 then
+        refuse("%s must come after site(...), which says what lives on a site", word)
+    end
 end
 
 local function statement(model, word, st, expr)
     need_site(model, word)
-    if not model.conserved then refuse("%s must come after conserve, which names the conserved charges (conserve \"nothing\" if there is none)", word) end
+    if not model.conserved then
+        refuse("%s must come after conserve, which names the conserved charges (conserve \"nothing\" if there is none)", word)
+    end
     if #model.statements >= MAX_STATEMENTS then refuse("more than %d terms", MAX_STATEMENTS) end
     if expr == nil then refuse("%s has no term in it", word) end
     if expr == algebra.hc then refuse("hc can only be added, as in A + hc") end
@@ -109,16 +132,23 @@ local function make_words(model)
     local w = {}
 
     -- Numbers and symbols.
-    w.pi, w.hc, w.r, w.x, w.y, w.N = math.pi, algebra.hc, algebra.symbol("r"), algebra.symbol("x"), algebra.symbol("y"), algebra.symbol("N")
+    w.pi, w.hc, w.r, w.x, w.y, w.N = math.pi, algebra.hc, algebra.symbol("r"), algebra.symbol("x"),
+        algebra.symbol("y"), algebra.symbol("N")
     w.i, w.j, w.k, w.l = algebra.slot(1), algebra.slot(2), algebra.slot(3), algebra.slot(4)
     w.s, w.s2 = algebra.flavour("s"), algebra.flavour("s2")
     function w.at(number)
-        if not util.is_integer(number) or number < 1 or number > MAX_SLOTS then refuse("at(...) needs a whole number from 1 to %d", MAX_SLOTS) end
+        if not util.is_integer(number) or number < 1 or number > MAX_SLOTS then
+            refuse("at(...) needs a whole number from 1 to %d", MAX_SLOTS)
+        end
         return algebra.slot(math.tointeger(number))
     end
     function w.number(slot)
-        if not algebra.is_slot(slot) then refuse("number(...) needs one of the sites i, j, k, l, got %s", algebra.describe(slot)) end
-        return algebra.map_coef(algebra.to_coef(slot), function(t) return {k = "site", slot = t.slot, explicit = true} end)
+        if not algebra.is_slot(slot) then
+            refuse("number(...) needs one of the sites i, j, k, l, got %s", algebra.describe(slot))
+        end
+        return algebra.map_coef(algebra.to_coef(slot), function(t)
+            return {k = "site", slot = t.slot, explicit = true}
+        end)
     end
     for name in pairs(algebra.functions) do
         w[name] = function(v) return algebra.apply(name, v) end
@@ -135,7 +165,9 @@ local function make_words(model)
         for _, name in ipairs(file_order(model, "structural", t)) do
             local value = t[name]
             check_name(model, name, "a structural parameter")
-            if type(value) ~= "number" or not util.is_finite(value) then refuse("the structural parameter %s needs a number as default", name) end
+            if type(value) ~= "number" or not util.is_finite(value) then
+                refuse("the structural parameter %s needs a number as default", name)
+            end
             local text = model.set[name]
             if text then
                 local given = util.parse_number(text)
@@ -147,9 +179,12 @@ local function make_words(model)
         end
     end
 
-    w.spin, w.pauli, w.electron, w.fermion, w.boson = space.spin, space.pauli, space.electron, space.fermion, space.boson
+    w.spin, w.pauli, w.electron, w.fermion, w.boson = space.spin, space.pauli, space.electron, space.fermion,
+        space.boson
     w.product, w.without = space.product, space.without
-    function w.matrices(t) return space.matrices(t, util.is_plain(t) and file_order(model, "matrices", t) or {}) end
+    function w.matrices(t)
+        return space.matrices(t, util.is_plain(t) and file_order(model, "matrices", t) or {})
+    end
 
     function w.site(where, what)
         if what == nil then where, what = nil, where end
@@ -157,7 +192,8 @@ local function make_words(model)
             refuse("site(...) needs a local space such as spin(1/2), electron(), fermion{...}, boson(8), product(...) or matrices{...}, got %s", algebra.describe(what))
         end
         if where ~= nil and (type(where) ~= "string" or not string.find(where, "^[%w_%-]+$")) then
-            refuse("site(where, space) needs \"ends\", \"first\", \"last\", \"odd\", \"even\" or a site class of a lattice file, got %s", algebra.describe(where))
+            refuse('site(where, space) needs "ends", "first", "last", "odd", "even" or a site class of a lattice file, got %s',
+                algebra.describe(where))
         end
         if model.conserved then refuse("site(...) must come before conserve") end
         for _, t in ipairs(model.types) do
@@ -170,7 +206,9 @@ local function make_words(model)
             if model.words[name] ~= nil or model.structural[name] ~= nil or not_possible[name] then
                 refuse("an operator cannot be called '%s': that word is taken", name)
             end
-            if model.params[name] then refuse("an operator cannot be called '%s': that is a parameter", name) end
+            if model.params[name] then
+                refuse("an operator cannot be called '%s': that is a parameter", name)
+            end
             model.operators[name] = true
         end
         for family in pairs(what.family or {}) do
@@ -189,12 +227,18 @@ local function make_words(model)
     -- Charges.
     local Modulus = {__name = "modulus", opaque = true}
     function w.mod(v, n)
-        if not algebra.to_ops(v) then refuse("mod(Q, n) needs a diagonal operator first, got %s", algebra.describe(v)) end
-        if not util.is_integer(n) or n < 2 or n > 64 then refuse("mod(Q, n) needs a whole number n from 2 to 64") end
+        if not algebra.to_ops(v) then
+            refuse("mod(Q, n) needs a diagonal operator first, got %s", algebra.describe(v))
+        end
+        if not util.is_integer(n) or n < 2 or n > 64 then
+            refuse("mod(Q, n) needs a whole number n from 2 to 64")
+        end
         return setmetatable({expr = algebra.to_ops(v), modulus = math.tointeger(n)}, Modulus)
     end
     local function charge(name, v)
-        if not string.find(name, "^%a[%w_]*$") then refuse("a charge '%s' must be a name of letters, digits and _", name) end
+        if not string.find(name, "^%a[%w_]*$") then
+            refuse("a charge '%s' must be a name of letters, digits and _", name)
+        end
         check_length(name, "the charge", MAX_NAME + 4)
         for _, c in ipairs(model.charges) do
             if c.name == name then refuse("the charge %s is given twice", name) end
@@ -202,8 +246,12 @@ local function make_words(model)
         local modulus = 0
         if getmetatable(v) == Modulus then v, modulus = v.expr, v.modulus end
         local expr = algebra.is_ops(v) and v
-        if not expr then refuse("the charge %s must be a diagonal operator such as n or Sz, or mod(n, 2), got %s", name, algebra.describe(v)) end
-        model.charges[#model.charges + 1] = {name = name, expr = expr, modulus = modulus, line = util.model_line()}
+        if not expr then
+            refuse("the charge %s must be a diagonal operator such as n or Sz, or mod(n, 2), got %s", name,
+                algebra.describe(v))
+        end
+        model.charges[#model.charges + 1] = {name = name, expr = expr, modulus = modulus,
+            line = util.model_line()}
     end
     local function charge_by_name(name)
         if name == "each flavour" then
@@ -212,7 +260,9 @@ local function make_words(model)
             return
         end
         local op = find_operator(model, name)
-        if not op and string.sub(name, 1, 1) == "N" then op = find_operator(model, "n" .. string.sub(name, 2)) end
+        if not op and string.sub(name, 1, 1) == "N" then
+            op = find_operator(model, "n" .. string.sub(name, 2))
+        end
         if not op then
             refuse("no operator '%s' to conserve%s; a combination is written as in conserve { Q = n_up - n_dn }", name,
                 util.hint(name, operator_names(model), "operators"))
@@ -228,24 +278,33 @@ local function make_words(model)
         if util.is_plain(first) then
             if select("#", ...) > 0 then refuse("conserve takes one list") end
             for _, name in ipairs(first) do
-                if type(name) ~= "string" then refuse("conserve { ... } needs names in quotes or NAME = operator") end
+                if type(name) ~= "string" then
+                    refuse("conserve { ... } needs names in quotes or NAME = operator")
+                end
                 charge_by_name(name)
             end
             for _, name in ipairs(file_order(model, "conserve", first)) do charge(name, first[name]) end
         else
             for _, name in ipairs({first, ...}) do
-                if type(name) ~= "string" then refuse("conserve needs names in quotes or { NAME = operator }, got %s", algebra.describe(name)) end
+                if type(name) ~= "string" then
+                    refuse("conserve needs names in quotes or { NAME = operator }, got %s",
+                        algebra.describe(name))
+                end
                 charge_by_name(name)
             end
         end
-        if #model.charges == 0 then refuse("conserve names no charge; write conserve \"nothing\" if there is none") end
+        if #model.charges == 0 then
+            refuse("conserve names no charge; write conserve \"nothing\" if there is none")
+        end
     end
 
     -- Run-time parameters.
     local Array = {__name = "array", opaque = true}
     local function array(kind)
         return function(v)
-            if type(v) ~= "number" or not util.is_finite(v) then refuse("per_%s(...) needs a number as default", kind) end
+            if type(v) ~= "number" or not util.is_finite(v) then
+                refuse("per_%s(...) needs a number as default", kind)
+            end
             return setmetatable({kind = kind, value = v}, Array)
         end
     end
@@ -274,21 +333,30 @@ local function make_words(model)
             local map = {}
             for p, name in ipairs(names) do map[name] = choice[p] end
             local part, replaced = algebra.substitute(sum, map)
-            for _, name in ipairs(names) do -- in the sum, not in each product of it: (n(i,s) - 1/2)*(n(i,s2) - 1/2) has some with one of them or none
-                if not replaced[name] then refuse("sum over a flavour that does not occur in %s: %s", algebra.ops_text(sum), name.name) end
+            -- in the sum, not in each product of it: (n(i,s) - 1/2)*(n(i,s2) - 1/2) has some with one of them
+            -- or none
+            for _, name in ipairs(names) do
+                if not replaced[name] then
+                    refuse("sum over a flavour that does not occur in %s: %s", algebra.ops_text(sum),
+                        name.name)
+                end
             end
             total = total + part
         end
         return total
     end
     function w.sum(s, v)
-        if not algebra.is_flavour(s) then refuse("sum(s, ...) needs the flavour s or s2 first, got %s", algebra.describe(s)) end
+        if not algebra.is_flavour(s) then
+            refuse("sum(s, ...) needs the flavour s or s2 first, got %s", algebra.describe(s))
+        end
         local choices = {}
         for p, f in ipairs(model.flavours) do choices[p] = {f} end
         return sum_over({s}, v, choices)
     end
     function w.sum_pairs(s, s2, v)
-        if not algebra.is_flavour(s) or not algebra.is_flavour(s2) or s == s2 then refuse("sum_pairs(s, s2, ...) needs the two flavours s and s2 first") end
+        if not algebra.is_flavour(s) or not algebra.is_flavour(s2) or s == s2 then
+            refuse("sum_pairs(s, s2, ...) needs the two flavours s and s2 first")
+        end
         local choices = {}
         for p, f in ipairs(model.flavours) do
             for q = p + 1, #model.flavours do choices[#choices + 1] = {f, model.flavours[q]} end
@@ -296,14 +364,16 @@ local function make_words(model)
         return sum_over({s, s2}, v, choices)
     end
     function w.S_dot_S(a, b)
-        local plus, minus, z = need_operator(model, "Sp", "S_dot_S"), need_operator(model, "Sm", "S_dot_S"), need_operator(model, "Sz", "S_dot_S")
+        local plus, minus, z = need_operator(model, "Sp", "S_dot_S"), need_operator(model, "Sm", "S_dot_S"),
+            need_operator(model, "Sz", "S_dot_S")
         return (plus(a) * minus(b) + minus(a) * plus(b)) / 2 + z(a) * z(b)
     end
 
     -- Terms.
     local function class_name(word, class)
         if type(class) ~= "string" or not string.find(class, "^[%w_%-]+$") then
-            refuse("%s needs the name of a class first, as in %s(\"nn\", ...), got %s", word, word, algebra.describe(class))
+            refuse("%s needs the name of a class first, as in %s(\"nn\", ...), got %s", word, word,
+                algebra.describe(class))
         end
         return class
     end
@@ -316,34 +386,45 @@ local function make_words(model)
     end
     function w.pairs(distance, expr)
         if expr == nil then distance, expr = nil, distance end
-        if distance ~= nil and (type(distance) ~= "number" or not util.is_finite(distance) or distance <= 0) then
+        if distance ~= nil
+            and (type(distance) ~= "number" or not util.is_finite(distance) or distance <= 0) then
             refuse("pairs(distance, ...) needs a positive number, got %s", algebra.describe(distance))
         end
         statement(model, "pairs", {place = "PAIR", distance = distance, nslot = 2}, expr)
     end
     function w.run(length, expr)
-        if not util.is_integer(length) or length < 1 or length > MAX_SLOTS then refuse("run(length, ...) needs a whole number from 1 to %d", MAX_SLOTS) end
+        if not util.is_integer(length) or length < 1 or length > MAX_SLOTS then
+            refuse("run(length, ...) needs a whole number from 1 to %d", MAX_SLOTS)
+        end
         statement(model, "run", {place = "RUN", nslot = math.tointeger(length)}, expr)
     end
     function w.named(sites, expr)
-        if not util.is_plain(sites) or #sites == 0 then refuse("named(sites, ...) needs a list of sites such as {\"0\", \"-1\"}, got %s", algebra.describe(sites)) end
+        if not util.is_plain(sites) or #sites == 0 then
+            refuse("named(sites, ...) needs a list of sites such as {\"0\", \"-1\"}, got %s",
+                algebra.describe(sites))
+        end
         if #sites > MAX_SLOTS then refuse("named(...) takes at most %d sites, got %d", MAX_SLOTS, #sites) end
         local list = {}
         for p, v in ipairs(sites) do
             if math.type(v) == "integer" then v = tostring(v) end
-            if type(v) ~= "string" or v == "" or string.find(v, "[%c]") then refuse("site %d of named(...) must be a number or a name in quotes", p) end
+            if type(v) ~= "string" or v == "" or string.find(v, "[%c]") then
+                refuse("site %d of named(...) must be a number or a name in quotes", p)
+            end
             list[p] = v
         end
         statement(model, "named", {place = "NAMED", nslot = #list, sites = list}, expr)
     end
     function w.check(condition, reason)
-        if not condition then refuse("%s", type(reason) == "string" and reason or "a check of the model failed") end
+        if not condition then
+            refuse("%s", type(reason) == "string" and reason or "a check of the model failed")
+        end
     end
     return w
 end
 
--- The border between a model and the generator: what a model holds of the language is an empty table that stands for a value in here. Nothing can be
--- read from or written into it; it can be added, multiplied, called and handed to words.
+-- The border between a model and the generator: what a model holds of the language is an empty table that
+-- stands for a value in here. Nothing can be read from or written into it; it can be added, multiplied,
+-- called and handed to words.
 local inside = setmetatable({}, {__mode = "k"}) -- proxy -> value
 local proxy = {__name = "expression", __metatable = false}
 
@@ -363,7 +444,9 @@ local function take_in(v, depth)
     if depth == MAX_DEPTH then refuse("lists within lists, more than %d deep", MAX_DEPTH) end
     local copy = {}
     for key, value in next, v do
-        if type(key) ~= "string" and type(key) ~= "number" then refuse("a list has an entry whose key is a %s; allowed: names and numbers", type(key)) end
+        if type(key) ~= "string" and type(key) ~= "number" then
+            refuse("a list has an entry whose key is a %s; allowed: names and numbers", type(key))
+        end
         copy[key] = take_in(value, depth + 1)
     end
     return copy
@@ -378,16 +461,20 @@ local function guard(f)
 end
 
 local function class_of(v) return type(v) == "table" and getmetatable(v) or nil end
-for _, event in ipairs({"__add", "__sub", "__mul", "__div", "__pow", "__unm", "__mod", "__idiv", "__concat", "__lt", "__le", "__call"}) do
+for _, event in ipairs({"__add", "__sub", "__mul", "__div", "__pow", "__unm", "__mod", "__idiv", "__concat",
+    "__lt", "__le", "__call"}) do
     proxy[event] = guard(function(a, b, ...)
         local handler = class_of(a) and class_of(a)[event]
         if not handler and event ~= "__call" then handler = class_of(b) and class_of(b)[event] end
-        if not handler then refuse("%s cannot be used in this way", algebra.describe(class_of(a) and a or b)) end
+        if not handler then
+            refuse("%s cannot be used in this way", algebra.describe(class_of(a) and a or b))
+        end
         return handler(a, b, ...)
     end)
 end
 function proxy.__index(v, name)
-    refuse("%s has no parts%s", algebra.describe(inside[v]), type(name) == "string" and string.format(", and none called '%s'", string.sub(name, 1, 60)) or "")
+    refuse("%s has no parts%s", algebra.describe(inside[v]),
+        type(name) == "string" and string.format(", and none called '%s'", string.sub(name, 1, 60)) or "")
 end
 function proxy.__newindex(v) refuse("%s cannot be changed", algebra.describe(inside[v])) end
 function proxy.__len(v) refuse("%s has no length", algebra.describe(inside[v])) end
@@ -421,7 +508,8 @@ local function make_environment(model)
             if not_possible[name] then refuse("%s", not_possible[name]) end
             local near = util.closest(name, candidates())
             refuse("unknown name '%s'%s", string.sub(name, 1, 60),
-                near and string.format("; did you mean '%s'?", near) or (#model.types == 0 and "; operators are known after site(...)" or ""))
+                near and string.format("; did you mean '%s'?", near)
+                    or (#model.types == 0 and "; operators are known after site(...)" or ""))
         end,
         __newindex = function(_, name, value)
             if type(name) ~= "string" then refuse("a name is expected") end
@@ -455,14 +543,15 @@ local function from_lua(message)
     return tonumber(line) or 1, text
 end
 
--- text: the file; set: {name = text} of structural parameters; others: true where it may name other parameters too.
--- Returns the model as written, or raises a refusal.
+-- text: the file; set: {name = text} of structural parameters; others: true where it may name other
+-- parameters too. Returns the model as written, or raises a refusal.
 function language.read(text, set, others)
     text = string.gsub(text, "\r\n", "\n")
     text = string.gsub(text, "^\xEF\xBB\xBF", "")
     local model = {
         text = text, stripped = strip_comments(text), set = set or {},
-        structural = {}, structural_order = {}, structural_used = {}, params = {}, param_order = {}, operators = {}, family = {}, has_flavour = {},
+        structural = {}, structural_order = {}, structural_used = {}, params = {}, param_order = {},
+            operators = {}, family = {}, has_flavour = {},
         flavours = {}, types = {}, charges = {}, statements = {}, globals = {}, words = {},
     }
     local formula = string.match(text, "^%-%-%s*([^\n]*)")
@@ -470,23 +559,28 @@ function language.read(text, set, others)
         refuse_at(1, "line 1 must be a comment with the Hamiltonian, as in: -- H = J sum_<ij> S_i.S_j")
     end
     model.formula = string.gsub(formula, "%s+$", "")
-    if string.find(text, "\27", 1, true) or string.find(text, "\0", 1, true) then refuse_at(1, "the file is not a text") end
+    if string.find(text, "\27", 1, true) or string.find(text, "\0", 1, true) then
+        refuse_at(1, "the file is not a text")
+    end
     model.words = make_words(model)
     algebra.check_flavour = function(name, placeholder, full)
         if not model.family[name] then refuse("the operator %s has no flavours", name) end
         if not placeholder and not model.operators[full] then
-            refuse("no flavour %s%s", string.sub(full, #name + 2), util.hint(string.sub(full, #name + 2), model.flavours, "flavours"))
+            refuse("no flavour %s%s", string.sub(full, #name + 2),
+                util.hint(string.sub(full, #name + 2), model.flavours, "flavours"))
         end
     end
     local chunk, why = load(text, util.CHUNK, "t", make_environment(model))
-    if not chunk and (type(why) ~= "string" or string.find(why, "C stack overflow", 1, true)) then -- Lua's parser gave up, and knows no line
+    -- Lua's parser gave up, and knows no line
+    if not chunk and (type(why) ~= "string" or string.find(why, "C stack overflow", 1, true)) then
         refuse_at(1, "the model is nested too deeply (too many brackets or blocks within each other)")
     end
     if not chunk then local line, reason = from_lua(why); refuse_at(line, "%s", reason) end
     local ok, err = run_closed(text, chunk)
     if not ok then
         if type(err) == "table" and err.refusal then error(err, 0) end
-        if type(err) == "string" and (string.find(err, "^MODEL:") or string.find(err, "stack overflow", 1, true)
+        if type(err) == "string"
+            and (string.find(err, "^MODEL:") or string.find(err, "stack overflow", 1, true)
             or string.find(err, "not enough memory", 1, true)) then
             local line, reason = from_lua(err)
             refuse_at(line, "%s", reason)
@@ -499,26 +593,38 @@ function language.read(text, set, others)
             if model.params[name] then
                 refuse_at(model.params[name].line, "%s is a run-time parameter, not a structural one", name)
             end
-            refuse_at(model.structural_line or 1, "no structural parameter '%s'%s", name, util.hint(name, model.structural_order, "structural parameters"))
+            refuse_at(model.structural_line or 1, "no structural parameter '%s'%s", name,
+                util.hint(name, model.structural_order, "structural parameters"))
         end
     end
     if #model.types == 0 then refuse_at(1, "the model has no site(...), which says what lives on a site") end
-    if not model.conserved then refuse_at(model.types[#model.types].line, "the model has no conserve line; write conserve \"nothing\" if no charge is conserved") end
-    if #model.statements == 0 then refuse_at(1, "the model has no terms: write onsite, bond, pairs, run or named") end
+    if not model.conserved then
+        refuse_at(model.types[#model.types].line,
+            "the model has no conserve line; write conserve \"nothing\" if no charge is conserved")
+    end
+    if #model.statements == 0 then
+        refuse_at(1, "the model has no terms: write onsite, bond, pairs, run or named")
+    end
     for _, name in ipairs(model.structural_order) do
-        if not model.structural_used[name] then refuse_at(model.structural_line, "the structural parameter %s is not used", name) end
+        if not model.structural_used[name] then
+            refuse_at(model.structural_line, "the structural parameter %s is not used", name)
+        end
     end
     local places = {}
     for _, t in ipairs(model.types) do places[t.where or ""] = t end
     if not places[""] and not (places.odd and places.even) then
-        refuse_at(model.types[1].line, "site(\"%s\", ...) leaves sites without a local space; add site(...) for all others", model.types[1].where)
+        refuse_at(model.types[1].line,
+            "site(\"%s\", ...) leaves sites without a local space; add site(...) for all others",
+                model.types[1].where)
     end
     return model
 end
 
 function language.variant(model)
     local parts = {}
-    for p, name in ipairs(model.structural_order) do parts[p] = name .. "=" .. util.fraction(model.structural[name]) end
+    for p, name in ipairs(model.structural_order) do
+        parts[p] = name .. "=" .. util.fraction(model.structural[name])
+    end
     return table.concat(parts, ",")
 end
 

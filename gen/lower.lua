@@ -1,6 +1,6 @@
--- From the model as written to tables: charges with units, operators with shift, parity and adjoint, products on one site, terms and their
--- symbolic records.
--- Checks what a Hamiltonian must obey. Signs come from fermion.lua only.
+-- From the model as written to tables: charges with units, operators with shift, parity and adjoint, products
+-- on one site, terms and their symbolic records. Checks what a Hamiltonian must obey. Signs come from
+-- fermion.lua only.
 -- SPDX-License-Identifier: Apache-2.0
 local util = require("util")
 local algebra = require("algebra")
@@ -15,19 +15,24 @@ local MAX_CHARGE, MAX_FACTOR, MAX_TERMS, MAX_OPS, MAX_RECORDS = 8, 8, 100000, 20
 local IDENTITY = 1      -- places count from 1 here; emit.lua subtracts
 local NONE, ZERO = "none", "zero"
 
--- 1. Charges ---------------------------------------------------------------------------------------------------------------------
+-- 1. Charges ------------------------------------------------------------------------------------------------
 
 -- The matrix of a bare operator expression on one type; operators that this type lacks count as zero.
 local function local_matrix(t, expr, line, what)
     local total = matrix.new(t.space.dim)
     for _, m in ipairs(expr.list) do
-        if m.coef.tree then refuse_at(line, "%s contains %s, which is only known at run time", what, algebra.coef_text(m.coef)) end
+        if m.coef.tree then
+            refuse_at(line, "%s contains %s, which is only known at run time", what,
+                algebra.coef_text(m.coef))
+        end
         if m.hc then refuse_at(line, "%s is diagonal and needs no hc", what) end
         local product = matrix.identity(t.space.dim)
         for _, f in ipairs(m.factors) do
             if f.slot then refuse_at(line, "%s is written without sites, as in n_up - n_dn", what) end
             local op = t.space.op[f.op]
-            if not op and f.needs then refuse_at(line, "%s needs a flavour here, as in %s_%s", f.op, f.op, f.needs) end
+            if not op and f.needs then
+                refuse_at(line, "%s needs a flavour here, as in %s_%s", f.op, f.op, f.needs)
+            end
             op = op or matrix.new(t.space.dim)
             product = matrix.multiply(product, f.dagger and matrix.transpose(op) or op, line)
         end
@@ -54,7 +59,8 @@ local function lower_charges(model, out)
             end
             for _, el in ipairs(matrix.elements(m)) do
                 if el[1] ~= el[2] then
-                    refuse_at(charge.line, "%s is not diagonal: it joins the states %s and %s of %s", what, t.state[el[2] + 1], t.state[el[1] + 1], t.name)
+                    refuse_at(charge.line, "%s is not diagonal: it joins the states %s and %s of %s", what,
+                        t.state[el[2] + 1], t.state[el[1] + 1], t.name)
                 end
             end
         end
@@ -62,12 +68,14 @@ local function lower_charges(model, out)
         for d = 1, charge.modulus > 0 and 1 or 24 do
             local whole = true
             for _, v in ipairs(all) do
-                if math.abs(v * d - math.floor(v * d + 0.5)) > 1e-12 * math.max(1, math.abs(v * d)) or math.abs(v * d) > 1e6 then whole = false end
+                if math.abs(v * d - math.floor(v * d + 0.5)) > 1e-12 * math.max(1, math.abs(v * d))
+                    or math.abs(v * d) > 1e6 then whole = false end
             end
             if whole then den = d; break end
         end
         if not den then
-            refuse_at(charge.line, "%s has values that are %s", what, charge.modulus > 0 and "not whole numbers" or "not small multiples of 1/1 to 1/24")
+            refuse_at(charge.line, "%s has values that are %s", what,
+                charge.modulus > 0 and "not whole numbers" or "not small multiples of 1/1 to 1/24")
         end
         local num, nonzero = 0, false
         for p, list in ipairs(values) do
@@ -86,10 +94,12 @@ local function lower_charges(model, out)
             for q, n in ipairs(list) do t.charge[q][#out.charges + 1] = n // num end
         end
         local common = gcd(num, den)
-        out.charges[#out.charges + 1] = {name = charge.name, modulus = charge.modulus, num = num // common, den = den // common, odd = 0, line = charge.line}
+        out.charges[#out.charges + 1] = {name = charge.name, modulus = charge.modulus, num = num // common,
+            den = den // common, odd = 0, line = charge.line}
     end
 
-    -- Parity as a sum of charges mod 2, with as few of them as possible; a Z2 charge of its own where there is none.
+    -- Parity as a sum of charges mod 2, with as few of them as possible; a Z2 charge of its own where there
+    -- is none.
     local fermionic = false
     for _, t in ipairs(out.types) do
         for _, odd in ipairs(t.space.parity) do fermionic = fermionic or odd == 1 end
@@ -127,15 +137,20 @@ local function lower_charges(model, out)
             for _, t in ipairs(out.types) do
                 for state = 1, t.dim do t.charge[state][#out.charges + 1] = t.space.parity[state] end
             end
-            out.charges[#out.charges + 1] = {name = name, modulus = 2, num = 1, den = 1, odd = 1, line = model.conserve_line, added = true}
+            out.charges[#out.charges + 1] = {name = name, modulus = 2, num = 1, den = 1, odd = 1,
+                line = model.conserve_line, added = true}
         end
     end
     if #out.charges > MAX_CHARGE then
-        refuse_at(model.conserve_line, "%d charges (an added fermion parity included); at most %d are possible", #out.charges, MAX_CHARGE)
+        refuse_at(model.conserve_line,
+            "%d charges (an added fermion parity included); at most %d are possible", #out.charges,
+                MAX_CHARGE)
     end
     for c, charge in ipairs(out.charges) do
         for d = 1, c - 1 do
-            if out.charges[d].name == charge.name then refuse_at(charge.line, "the charge %s is given twice", charge.name) end
+            if out.charges[d].name == charge.name then
+                refuse_at(charge.line, "the charge %s is given twice", charge.name)
+            end
         end
     end
 end
@@ -146,7 +161,7 @@ function lower.charge_text(charge, n)
     return util.fraction(n * charge.num / charge.den)
 end
 
--- 2. Operators of a site type ----------------------------------------------------------------------------------------------------
+-- 2. Operators of a site type -------------------------------------------------------------------------------
 
 -- charge(row) - charge(col) for all elements; nil and the reason where they differ.
 local function shift_of(out, t, m)
@@ -158,8 +173,10 @@ local function shift_of(out, t, m)
             if charge.modulus > 0 then d = d % charge.modulus end
             here[c] = d
             if shift and shift[c] ~= d then
-                return nil, string.format("has no definite shift of the charge %s: it changes it by %s and by %s; drop %s from conserve or use operators that change it by one amount",
-                    charge.name, lower.charge_text(charge, shift[c]), lower.charge_text(charge, d), charge.name)
+                return nil, string.format(
+                    "has no definite shift of the charge %s: it changes it by %s and by %s; drop %s from conserve or use operators that change it by one amount",
+                    charge.name, lower.charge_text(charge, shift[c]), lower.charge_text(charge, d),
+                        charge.name)
             end
         end
         shift = shift or here
@@ -181,14 +198,17 @@ local function append(out, t, name, m, named)
     local shift = shift_of(out, t, m)
     local odd = space.parity_of(t.space, m)
     t.op[#t.op + 1] = {name = name, m = m, shift = shift, odd = odd, named = named}
-    if #t.op > MAX_OPS then refuse_at(t.line, "%s needs more than %d operators with their products", t.name, MAX_OPS) end
+    if #t.op > MAX_OPS then
+        refuse_at(t.line, "%s needs more than %d operators with their products", t.name, MAX_OPS)
+    end
     local pattern = matrix.pattern(m)
     t.bucket[pattern] = t.bucket[pattern] or {}
     table.insert(t.bucket[pattern], #t.op)
     return #t.op
 end
 
--- Adjoint of operator p; appended if it is not there. Where several are multiples of each other each keeps to its own partner: itself, if it can.
+-- Adjoint of operator p; appended if it is not there. Where several are multiples of each other each keeps to
+-- its own partner: itself, if it can.
 local function adjoint(out, t, p)
     local op = t.op[p]
     if not op.adjoint then
@@ -223,7 +243,8 @@ end
 
 -- Place and factor of op[a]*op[b]; appended if it is not there.
 local function product(out, t, a, b, line)
-    if a == IDENTITY then return b, 1 end -- named operators may be multiples of each other: the identity keeps which one it was
+    -- named operators may be multiples of each other: the identity keeps which one it was
+    if a == IDENTITY then return b, 1 end
     if b == IDENTITY then return a, 1 end
     local key = a * 65536 + b
     local known = t.products[key]
@@ -232,7 +253,9 @@ local function product(out, t, a, b, line)
         local p, f = find(t, m)
         if not p then
             p, f = append(out, t, t.op[a].name .. "*" .. t.op[b].name, m, false), 1
-            t.op[p].parts = table.move(t.op[b].parts or {b}, 1, #(t.op[b].parts or {b}), #(t.op[a].parts or {a}) + 1, table.move(t.op[a].parts or {a}, 1, #(t.op[a].parts or {a}), 1, {}))
+            t.op[p].parts = table.move(t.op[b].parts or {b}, 1, #(t.op[b].parts or {b}),
+                #(t.op[a].parts or {a}) + 1, table.move(t.op[a].parts or {a}, 1, #(t.op[a].parts or {a}), 1,
+                    {}))
         end
         known = {p, f or 0}
         t.products[key] = known
@@ -243,7 +266,8 @@ end
 local function lower_types(model, out)
     for p, given in ipairs(model.types) do
         local s = given.space
-        local t = {name = s.name, where = given.where, line = given.line, space = s, dim = s.dim, state = s.state, charge = {}, op = {}, bucket = {}, products = {}, at = {}, hidden = {}}
+        local t = {name = s.name, where = given.where, line = given.line, space = s, dim = s.dim,
+            state = s.state, charge = {}, op = {}, bucket = {}, products = {}, at = {}, hidden = {}}
         for state = 1, s.dim do t.charge[state] = {} end
         out.types[p] = t
     end
@@ -266,9 +290,10 @@ local function lower_types(model, out)
     end
 end
 
--- 3. Terms -----------------------------------------------------------------------------------------------------------------------
+-- 3. Terms --------------------------------------------------------------------------------------------------
 
--- A lowered factor is {slot, op = {place or NONE per type}, odd}. A lowered product has coef, factors and is zero where factors is nil.
+-- A lowered factor is {slot, op = {place or NONE per type}, odd}. A lowered product has coef, factors and is
+-- zero where factors is nil.
 
 local function each_assignment(out, slots, visit) -- all ways to give the slots a type
     local chosen = {}
@@ -306,8 +331,8 @@ local function product_text(out, m)
     return table.concat(parts, "*")
 end
 
--- Sorted by slot with the sign of fermion.lua, same slots multiplied where all types agree, on the factor and on that of the adjoint: a term has one
--- number for all types. Returns factors (nil: zero) and factor.
+-- Sorted by slot with the sign of fermion.lua, same slots multiplied where all types agree, on the factor and
+-- on that of the adjoint: a term has one number for all types. Returns factors (nil: zero) and factor.
 local function canonical(out, factors, line)
     local key, odd = {}, {}
     for p, f in ipairs(factors) do key[p], odd[p] = f.slot, f.odd end
@@ -328,7 +353,8 @@ local function canonical(out, factors, line)
                         zeros = zeros + 1
                     else
                         same = same and (factor == nil or factor == g)
-                        if #out.types > 1 and same then -- a single type always agrees, and its table keeps its order
+                        -- a single type always agrees, and its table keeps its order
+                        if #out.types > 1 and same then
                             local _, h = adjoint(out, type_, q)
                             same, turn = turn == nil or turn == h, h
                         end
@@ -376,7 +402,8 @@ local function adjoint_factors(out, factors, line)
             if f.op[t] ~= NONE then
                 local q, g = adjoint(out, type_, f.op[t])
                 if factor and factor ~= g then
-                    refuse_at(line, "the adjoint of %s has different factors on different kinds of sites", factor_name(out, f))
+                    refuse_at(line, "the adjoint of %s has different factors on different kinds of sites",
+                        factor_name(out, f))
                 end
                 op[t], factor = q, g
             end
@@ -384,7 +411,9 @@ local function adjoint_factors(out, factors, line)
         list[#list + 1] = {slot = f.slot, op = op, odd = f.odd}
         scale = scale * factor
     end
-    if not util.is_finite(scale) then refuse_at(line, "the adjoint of a product has a factor that is too large for a number (beyond 1e308)") end
+    if not util.is_finite(scale) then
+        refuse_at(line, "the adjoint of a product has a factor that is too large for a number (beyond 1e308)")
+    end
     return list, scale
 end
 
@@ -394,11 +423,15 @@ local function resolve(out, st, m)
     local factors, scale = {}, 1
     for _, f in ipairs(m.factors) do
         if not f.slot then refuse_at(line, "%s needs a site, as in %s(i)", f.op, f.op) end
-        if f.flavour then refuse_at(line, "the flavour %s is not summed: write sum(%s, ...)", f.flavour.name, f.flavour.name) end
+        if f.flavour then
+            refuse_at(line, "the flavour %s is not summed: write sum(%s, ...)", f.flavour.name,
+                f.flavour.name)
+        end
         if f.slot > st.nslot then
             local allowed = {}
             for p = 1, st.nslot do allowed[p] = algebra.slot_name(p) end
-            refuse_at(line, "%s(%s): %s has only the site%s %s", f.op, algebra.slot_name(f.slot), st.word, st.nslot > 1 and "s" or "", table.concat(allowed, ", "))
+            refuse_at(line, "%s(%s): %s has only the site%s %s", f.op, algebra.slot_name(f.slot), st.word,
+                st.nslot > 1 and "s" or "", table.concat(allowed, ", "))
         end
         local op, some, reason, odd = {}, false, nil, nil
         for t, type_ in ipairs(out.types) do
@@ -406,7 +439,9 @@ local function resolve(out, st, m)
             if op[t] ~= NONE then
                 some = true
                 local here = type_.op[op[t]].odd
-                if odd and odd ~= here then refuse_at(line, "%s is fermionic on one kind of site and not on another", f.op) end
+                if odd and odd ~= here then
+                    refuse_at(line, "%s is fermionic on one kind of site and not on another", f.op)
+                end
                 odd = here
             end
             reason = reason or type_.hidden[f.op]
@@ -438,8 +473,10 @@ local function resolve(out, st, m)
             local d = total[c] or 0
             if charge.modulus > 0 then d = d % charge.modulus end
             if d ~= 0 then
-                refuse_at(line, "%s changes %s by %s; every term must conserve %s%s", text, charge.name, lower.charge_text(charge, d), charge.name,
-                    charge.added and " (the parity of the number of fermions)" or string.format(" (drop %s from conserve if it is not conserved)", charge.name))
+                refuse_at(line, "%s changes %s by %s; every term must conserve %s%s", text, charge.name,
+                    lower.charge_text(charge, d), charge.name,
+                    charge.added and " (the parity of the number of fermions)"
+                        or string.format(" (drop %s from conserve if it is not conserved)", charge.name))
             end
         end
     end)
@@ -447,7 +484,8 @@ local function resolve(out, st, m)
     return factors, scale
 end
 
--- Per-site parameters get their site, per-bond ones their bond; everything else is checked against the placement.
+-- Per-site parameters get their site, per-bond ones their bond; everything else is checked against the
+-- placement.
 local function resolve_coef(st, c, used)
     return algebra.map_coef(c, function(t)
         if t.k == "par" then
@@ -460,22 +498,29 @@ local function resolve_coef(st, c, used)
                     end
                     at = 1
                 end
-                if at > st.nslot then refuse_at(st.line, "%s(%s): %s has only %d site%s", t.name, algebra.slot_name(at), st.word, st.nslot, st.nslot > 1 and "s" or "") end
+                if at > st.nslot then
+                    refuse_at(st.line, "%s(%s): %s has only %d site%s", t.name, algebra.slot_name(at),
+                        st.word, st.nslot, st.nslot > 1 and "s" or "")
+                end
                 return {k = "par", name = t.name, kind = "site", at = at}
             elseif t.kind == "bond" then
-                if st.place ~= "BOND" then refuse_at(st.line, "%s is per bond and can only be used in bond(...), not in %s(...)", t.name, st.word) end
+                if st.place ~= "BOND" then
+                    refuse_at(st.line, "%s is per bond and can only be used in bond(...), not in %s(...)",
+                        t.name, st.word)
+                end
                 return {k = "par", name = t.name, kind = "bond", at = "bond"}
             end
         elseif t.k == "site" and t.slot > st.nslot then
-            refuse_at(st.line, "%s: %s has only %d site%s", algebra.slot_name(t.slot), st.word, st.nslot, st.nslot > 1 and "s" or "")
+            refuse_at(st.line, "%s: %s has only %d site%s", algebra.slot_name(t.slot), st.word, st.nslot,
+                st.nslot > 1 and "s" or "")
         elseif t.k == "r" and st.nslot < 2 then
             refuse_at(st.line, "r is the distance of i and j; %s has only one site", st.word)
         end
     end)
 end
 
--- A number for every atom of a coefficient, the same on every run: enough to tell different expressions apart. Beyond POSITIVE rounds parameters have either sign and another size,
--- or abs(J) were J.
+-- A number for every atom of a coefficient, the same on every run: enough to tell different expressions
+-- apart. Beyond POSITIVE rounds parameters have either sign and another size, or abs(J) were J.
 local POSITIVE, ROUNDS = 3, 9
 local function probe(round)
     return function(t)
@@ -487,7 +532,8 @@ end
 local function same_value(a, b)
     for round = 1, ROUNDS do
         local p, q = algebra.coef_value(a, probe(round)), algebra.coef_value(b, probe(round))
-        local known = round <= POSITIVE or (util.is_finite(p) and util.is_finite(q)) -- roots and logarithms have no value there
+        -- roots and logarithms have no value there
+        local known = round <= POSITIVE or (util.is_finite(p) and util.is_finite(q))
         if known and not (math.abs(p - q) <= 1e-12 * (math.abs(p) + math.abs(q))) then return false end
     end
     return true
@@ -499,7 +545,9 @@ local function lower_statement(model, out, st, used)
         local list, scale = canonical(out, factors, st.line)
         coef = algebra.coef_mul(algebra.number(scale), coef)
         if not list or coef.c == 0 then return end
-        if #list > MAX_FACTOR then refuse_at(st.line, "a product of %d operators; at most %d are possible", #list, MAX_FACTOR) end
+        if #list > MAX_FACTOR then
+            refuse_at(st.line, "a product of %d operators; at most %d are possible", #list, MAX_FACTOR)
+        end
         local key = product_key(out, list)
         local e = at[key]
         if e then
@@ -526,11 +574,14 @@ local function lower_statement(model, out, st, used)
         if not e.done and e.coef.c ~= 0 then
             local reverse, g = adjoint_factors(out, e.factors, st.line)
             local list, scale = canonical(out, reverse, st.line)
-            if list then -- or the adjoint is zero, and with it the product, which read from the left did not show it
+            -- or the adjoint is zero, and with it the product, which read from the left did not show it
+            if list then
                 e.done = true
                 e.adjoint_key, e.adjoint_scale = product_key(out, list), g * scale
                 local partner = at[e.adjoint_key]
-                if partner and partner ~= e and not partner.done and same_value(algebra.coef_mul(algebra.number(e.adjoint_scale), e.coef), partner.coef) then
+                if partner and partner ~= e and not partner.done
+                    and same_value(algebra.coef_mul(algebra.number(e.adjoint_scale), e.coef),
+                        partner.coef) then
                     partner.done, e.hc = true, true
                 end
                 terms[#terms + 1] = e
@@ -550,7 +601,8 @@ local function lower_statement(model, out, st, used)
             if not e.coef.tree and math.abs(e.coef.c) == 1 then
                 text = (e.coef.c < 0 and "-" or "") .. body
             elseif e.coef.c < 0 then
-                text = "-" .. algebra.coef_text(algebra.coef_mul(algebra.number(-1), e.coef), 2) .. " * " .. body
+                text = "-" .. algebra.coef_text(algebra.coef_mul(algebra.number(-1), e.coef), 2) .. " * "
+                    .. body
             else
                 text = text .. " * " .. body
             end
@@ -561,7 +613,7 @@ local function lower_statement(model, out, st, used)
     end
 end
 
--- 4. Hermiticity -----------------------------------------------------------------------------------------------------------------
+-- 4. Hermiticity --------------------------------------------------------------------------------------------
 
 -- The sum of terms as a matrix on one site of each slot's type, where it is small enough.
 local function group_matrix(out, terms, chosen, nslot)
@@ -594,7 +646,8 @@ local function check_hermitian(out)
     local groups, order = {}, {}
     for _, e in ipairs(out.terms) do
         local st = e.st
-        local key = table.concat({st.place, st.where or "", tostring(st.distance), st.nslot, table.concat(st.sites or {}, "\0")}, "\1")
+        local key = table.concat({st.place, st.where or "", tostring(st.distance), st.nslot,
+            table.concat(st.sites or {}, "\0")}, "\1")
         if not groups[key] then groups[key] = {}; order[#order + 1] = key end
         table.insert(groups[key], e)
     end
@@ -614,10 +667,12 @@ local function check_hermitian(out)
         for _, e in ipairs(terms) do
             if not e.hc and not culprit then
                 local want, have = e.adjoint_scale * sum[e.key], sum[e.adjoint_key] or 0
-                if math.abs(want - have) > 1e-12 * (scale[e.key] + (scale[e.adjoint_key] or 0)) then culprit = e end
+                if math.abs(want - have) > 1e-12 * (scale[e.key] + (scale[e.adjoint_key] or 0)) then
+                    culprit = e end
             end
         end
-        if culprit then -- the same operator may be written in two ways: decide by the matrix where that is possible
+        -- the same operator may be written in two ways: decide by the matrix where that is possible
+        if culprit then
             local hermitian, slots = true, {}
             for slot = 1, culprit.st.nslot do slots[slot] = slot end
             if #slots <= 4 then
@@ -627,23 +682,26 @@ local function check_hermitian(out)
                     local size = 0
                     for _, v in pairs(m.e) do size = math.max(size, math.abs(v)) end
                     for _, el in ipairs(matrix.elements(m)) do
-                        if math.abs(el[3] - matrix.get(m, el[2], el[1])) > 1e-11 * size then hermitian = false end
+                        if math.abs(el[3] - matrix.get(m, el[2], el[1])) > 1e-11 * size then
+                            hermitian = false end
                     end
                 end)
             else
                 hermitian = false
             end
             if not hermitian then
-                refuse_at(culprit.line, "the Hamiltonian is not Hermitian: the adjoint of %s is missing; add + hc (a DM term or a flux needs complex numbers, which are not possible: look for a real gauge)",
+                refuse_at(culprit.line,
+                    "the Hamiltonian is not Hermitian: the adjoint of %s is missing; add + hc (a DM term or a flux needs complex numbers, which are not possible: look for a real gauge)",
                     culprit.text)
             end
         end
     end
 end
 
--- 5. Symbolic records ------------------------------------------------------------------------------------------------------------
+-- 5. Symbolic records ---------------------------------------------------------------------------------------
 
--- The operator that a block keeps of the listed factors, in their order: its place among out.kept; appended, with its adjoint, if it is not there.
+-- The operator that a block keeps of the listed factors, in their order: its place among out.kept; appended,
+-- with its adjoint, if it is not there.
 local function keep(out, factors, line)
     local key = product_key(out, factors, true)
     local place = out.kept_at[key]
@@ -701,7 +759,8 @@ end
 -- What kl_split tells, for every term: e.split[mask] for each set of factors on the left of a cut.
 local function lower_records(out)
     local signs, total = {}, 0
-    local rows = {} -- rows[signs][kept]: splits that are alike are one table, of which a molecule would have millions
+    -- rows[signs][kept]: splits that are alike are one table, of which a molecule would have millions
+    local rows = {}
     out.kept, out.kept_at = {}, {}
     keep(out, {})
     for _, e in ipairs(out.terms) do
@@ -710,7 +769,11 @@ local function lower_records(out)
         local pattern = table.concat(odd)
         signs[pattern] = signs[pattern] or cut_signs(odd)
         total = total + (1 << #odd)
-        if total > MAX_RECORDS then refuse_at(e.line, "the terms up to here can be cut in more than %d ways; use fewer products of many operators", MAX_RECORDS) end
+        if total > MAX_RECORDS then
+            refuse_at(e.line,
+                "the terms up to here can be cut in more than %d ways; use fewer products of many operators",
+                    MAX_RECORDS)
+        end
         e.split = {}
         for mask = 0, (1 << #odd) - 1 do
             local factors = {}
@@ -725,9 +788,10 @@ local function lower_records(out)
     end
 end
 
--- 6. Closure ---------------------------------------------------------------------------------------------------------------------
+-- 6. Closure ------------------------------------------------------------------------------------------------
 
--- All products that C can need: pairs of named operators, and what may fall on one site when the sites of a term coincide.
+-- All products that C can need: pairs of named operators, and what may fall on one site when the sites of a
+-- term coincide.
 local function close_products(out)
     for p, t in ipairs(out.types) do
         for _, e in ipairs(out.terms) do
@@ -801,7 +865,9 @@ local function lower_model(model)
     local used = {}
     for _, st in ipairs(model.statements) do lower_statement(model, out, st, used) end
     for p, name in ipairs(model.param_order) do
-        if not used[name] then refuse_at(model.params[name].line, "the parameter %s is not used by any term", name) end
+        if not used[name] then
+            refuse_at(model.params[name].line, "the parameter %s is not used by any term", name)
+        end
         out.params[p] = model.params[name]
     end
     if #out.terms == 0 then refuse_at(model.statements[1].line, "all terms vanish") end

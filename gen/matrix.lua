@@ -1,5 +1,6 @@
 -- Sparse real matrices of one local space, exact where their elements are square roots of small fractions.
--- Rows and columns count from 0; element (row, col) is kept under the key col * dim + row, so that sorted keys are C's order.
+-- Rows and columns count from 0; element (row, col) is kept under the key col * dim + row, so that sorted
+-- keys are C's order.
 -- SPDX-License-Identifier: Apache-2.0
 local util = require("util")
 
@@ -21,8 +22,8 @@ function matrix.elements(m)
     return list
 end
 
--- Values of a spin, boson or fermion operator are square roots of n/64; rounding noise of sqrt(2)*sqrt(2) is taken out here.
--- What is below `noise` is none.
+-- Values of a spin, boson or fermion operator are square roots of n/64; rounding noise of sqrt(2)*sqrt(2) is
+-- taken out here. What is below `noise` is none.
 local function snap(v, noise)
     local w = v * v * 64
     local n = math.floor(w + 0.5)
@@ -34,8 +35,8 @@ local function snap(v, noise)
     return v
 end
 
--- What counts as noise where the largest elements are of this size: matrices may be small as a whole. Those of large ones stay, which may differ by
--- many orders: n^8 of few bosons and of many.
+-- What counts as noise where the largest elements are of this size: matrices may be small as a whole. Those
+-- of large ones stay, which may differ by many orders: n^8 of few bosons and of many.
 local function noise_of(size) return 1e-14 * math.min(1, size) end
 local function largest(m)
     local size = 0
@@ -82,7 +83,8 @@ function matrix.add(a, b, f)
     return s
 end
 
--- Columns that are not empty as lists row, value, row, value, ...; cached, with the largest element: matrices do not change once they are multiplied.
+-- Columns that are not empty as lists row, value, row, value, ...; cached, with the largest element: matrices
+-- do not change once they are multiplied.
 local function columns(m)
     if not m.columns then
         local c = {}
@@ -126,7 +128,10 @@ end
 -- `line` is the one to name in a refusal; nil while a model is run.
 function matrix.multiply(a, b, line)
     local p = matrix.finite_product(a, b)
-    if not p then util.refuse_at(line or util.model_line(), "a product of operators on one site has elements that are too large for a number (beyond 1e308)") end
+    if not p then
+        util.refuse_at(line or util.model_line(),
+            "a product of operators on one site has elements that are too large for a number (beyond 1e308)")
+    end
     return p
 end
 
@@ -152,7 +157,8 @@ function matrix.ratio(a, b)
     end
     if not a.e[first] then return nil end
     local factor = snap(a.e[first] / b.e[first], 0)
-    if not util.is_finite(factor) or not util.is_finite(1 / factor) then return nil end -- no number says by how much
+    -- no number says by how much
+    if not util.is_finite(factor) or not util.is_finite(1 / factor) then return nil end
     for k, v in pairs(b.e) do
         local w = a.e[k]
         if not w or math.abs(w - factor * v) > 1e-13 * math.abs(factor * v) then return nil end

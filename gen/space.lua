@@ -1,5 +1,6 @@
--- Ready-made local spaces: states, their parity, and named operators as matrices. Signs come from fermion.lua.
--- A space is {name, kind, dim, state = {...}, parity = {...}, op = {...}, order = {...}, flavour = {...} or nil}; charges come later, from `conserve`.
+-- Ready-made local spaces: states, their parity, and named operators as matrices. Signs come from
+-- fermion.lua. A space is {name, kind, dim, state = {...}, parity = {...}, op = {...}, order = {...}, flavour
+-- = {...} or nil}; charges come later, from `conserve`.
 -- SPDX-License-Identifier: Apache-2.0
 local util = require("util")
 local matrix = require("matrix")
@@ -14,8 +15,11 @@ Space.__name = "local space"
 function space.is(v) return getmetatable(v) == Space end
 
 local function new(name, kind, states, parity)
-    local s = setmetatable({name = name, kind = kind, dim = #states, state = states, parity = parity, op = {}, order = {}}, Space)
-    if s.dim > MAX_DIM then refuse("%s has %d states; at most %d are possible on one site", name, s.dim, MAX_DIM) end
+    local s = setmetatable({name = name, kind = kind, dim = #states, state = states, parity = parity, op = {},
+        order = {}}, Space)
+    if s.dim > MAX_DIM then
+        refuse("%s has %d states; at most %d are possible on one site", name, s.dim, MAX_DIM)
+    end
     return s
 end
 
@@ -32,9 +36,13 @@ end
 
 local function check_spin(S, what)
     if type(S) ~= "number" or not util.is_integer(2 * S) or S < 0.5 then
-        refuse("%s must be 1/2, 1, 3/2, ..., got %s", what, type(S) == "number" and util.is_finite(S) and util.number(S) or tostring(S))
+        refuse("%s must be 1/2, 1, 3/2, ..., got %s", what,
+            type(S) == "number" and util.is_finite(S) and util.number(S) or tostring(S))
     end
-    if 2 * S + 1 > MAX_DIM then refuse("%s gives %s states; at most %d are possible on one site", what, util.number(2 * S + 1), MAX_DIM) end
+    if 2 * S + 1 > MAX_DIM then
+        refuse("%s gives %s states; at most %d are possible on one site", what, util.number(2 * S + 1),
+            MAX_DIM)
+    end
 end
 
 -- Sz, S+ and S- on the states m = S, S-1, ..., -S.
@@ -128,12 +136,16 @@ function space.fermion(flavours)
         s.family, s.flavour = nil, nil
         return s
     end
-    if type(flavours) ~= "table" or #flavours == 0 then refuse("fermion{...} needs a list of flavours such as {\"up\", \"dn\"}; fermion() has none") end
+    if type(flavours) ~= "table" or #flavours == 0 then
+        refuse("fermion{...} needs a list of flavours such as {\"up\", \"dn\"}; fermion() has none")
+    end
     if #flavours > 8 then refuse("fermion{...} has %d flavours; at most 8 are possible", #flavours) end
     local seen = {}
     for p, f in ipairs(flavours) do
         if math.type(f) == "integer" then f = tostring(f) end
-        if type(f) ~= "string" or not string.find(f, "^[%w_]+$") then refuse("flavour %d of fermion{...} must be a name of letters and digits", p) end
+        if type(f) ~= "string" or not string.find(f, "^[%w_]+$") then
+            refuse("flavour %d of fermion{...} must be a name of letters and digits", p)
+        end
         if seen[f] then refuse("flavour '%s' is listed twice", f) end
         seen[f] = true
     end
@@ -142,15 +154,19 @@ function space.fermion(flavours)
     return (fermions("fermion{" .. table.concat(list, ",") .. "}", list))
 end
 
--- electron(F): 2F+1 flavours, "up" and "dn" for F = 1/2, else 1, 2, ... from the largest projection down; with Sz, and for F = 1/2 Sp, Sm.
+-- electron(F): 2F+1 flavours, "up" and "dn" for F = 1/2, else 1, 2, ... from the largest projection down;
+-- with Sz, and for F = 1/2 Sp, Sm.
 function space.electron(F)
     if F == nil then F = 0.5 end
     check_spin(F, "the spin of the electrons")
     local count = math.tointeger(2 * F) + 1
-    if count > 8 then refuse("electrons of spin %s have %d flavours; at most 8 are possible", util.fraction(F), count) end
+    if count > 8 then
+        refuse("electrons of spin %s have %d flavours; at most 8 are possible", util.fraction(F), count)
+    end
     local flavours = {}
     for f = 1, count do flavours[f] = count == 2 and (f == 1 and "up" or "dn") or tostring(f) end
-    local s, c, number = fermions(F == 0.5 and "electron" or string.format("electron(%s)", util.fraction(F)), flavours)
+    local s, c, number = fermions(F == 0.5 and "electron" or string.format("electron(%s)", util.fraction(F)),
+        flavours)
     s.kind = "electron"
     local z = matrix.new(s.dim)
     for f = 1, count do z = matrix.add(z, number[f], F + 1 - f) end
@@ -163,12 +179,16 @@ function space.electron(F)
     return s
 end
 
--- boson(n_max): occupations 0..n_max; b, bdag, n, P = (-1)^n, and top, the projector on n_max: reports tell the weight there of every operator
--- called top or top_PART, for it says what the cut-off costs.
+-- boson(n_max): occupations 0..n_max; b, bdag, n, P = (-1)^n, and top, the projector on n_max: reports tell
+-- the weight there of every operator called top or top_PART, for it says what the cut-off costs.
 function space.boson(n_max)
-    if not util.is_integer(n_max) or n_max < 1 then refuse("boson(n_max) needs a whole number of at least 1, got %s", tostring(n_max)) end
+    if not util.is_integer(n_max) or n_max < 1 then
+        refuse("boson(n_max) needs a whole number of at least 1, got %s", tostring(n_max))
+    end
     local states, n, p = {}, {}, {}
-    if n_max >= MAX_DIM then refuse("boson(%d) has %d states; at most %d are possible on one site", n_max, n_max + 1, MAX_DIM) end
+    if n_max >= MAX_DIM then
+        refuse("boson(%d) has %d states; at most %d are possible on one site", n_max, n_max + 1, MAX_DIM)
+    end
     local lower = matrix.new(math.tointeger(n_max) + 1)
     for q = 0, n_max do
         q = math.tointeger(q)
@@ -186,30 +206,38 @@ function space.boson(n_max)
     return s
 end
 
--- product(A, B, ...): all operators of the parts. A name that several parts have gets its part's kind behind it (Sz_electron, Sz_spin),
--- or its number where the kinds are the same (Sz_1, Sz_2). Mode order: part by part.
+-- product(A, B, ...): all operators of the parts. A name that several parts have gets its part's kind behind
+-- it (Sz_electron, Sz_spin), or its number where the kinds are the same (Sz_1, Sz_2). Mode order: part by
+-- part.
 function space.product(...)
     local parts = {...}
     if #parts < 2 then refuse("product(...) needs at least two local spaces") end
     local names, count, kinds = {}, {}, {}
     local dim = 1
     for p, part in ipairs(parts) do
-        if not space.is(part) then refuse("part %d of product(...) is not a local space such as spin(1/2) or electron()", p) end
+        if not space.is(part) then
+            refuse("part %d of product(...) is not a local space such as spin(1/2) or electron()", p)
+        end
         names[p] = part.name
         kinds[part.kind] = (kinds[part.kind] or 0) + 1
         dim = dim * part.dim
         for _, name in ipairs(part.order) do count[name] = (count[name] or 0) + 1 end
     end
-    if dim > MAX_DIM then refuse("the product has %d states; at most %d are possible on one site", dim, MAX_DIM) end
+    if dim > MAX_DIM then
+        refuse("the product has %d states; at most %d are possible on one site", dim, MAX_DIM)
+    end
     local states = {""}
     for p, part in ipairs(parts) do
         local longer = {}
         for _, before in ipairs(states) do
-            for _, state in ipairs(part.state) do longer[#longer + 1] = p == 1 and state or before .. "." .. state end
+            for _, state in ipairs(part.state) do
+                longer[#longer + 1] = p == 1 and state or before .. "." .. state
+            end
         end
         states = longer
     end
-    local s = new(string.format("product(%s)", table.concat(names, ", ")), "product", states, fermion.product_parity(parts))
+    local s = new(string.format("product(%s)", table.concat(names, ", ")), "product", states,
+        fermion.product_parity(parts))
     local flavoured = {}
     for p, part in ipairs(parts) do
         local tag = kinds[part.kind] > 1 and tostring(p) or part.kind
@@ -234,12 +262,17 @@ end
 
 -- without(A, "updn", ...): A without some of its states, operators cut to what is left.
 function space.without(base, ...)
-    if not space.is(base) then refuse("without(...) needs a local space first, as in without(electron(), \"updn\")") end
+    if not space.is(base) then
+        refuse("without(...) needs a local space first, as in without(electron(), \"updn\")")
+    end
     local drop = {}
     for _, name in ipairs({...}) do
         local known
         for _, state in ipairs(base.state) do known = known or state == name end
-        if not known then refuse("%s has no state '%s'%s", base.name, tostring(name), util.hint(tostring(name), base.state, "states")) end
+        if not known then
+            refuse("%s has no state '%s'%s", base.name, tostring(name),
+                util.hint(tostring(name), base.state, "states"))
+        end
         drop[name] = true
     end
     if next(drop) == nil then refuse("without(...) needs the name of a state to leave out") end
@@ -254,7 +287,8 @@ function space.without(base, ...)
         end
     end
     if #states < 2 then refuse("%s would keep %d states; at least 2 are needed", base.name, #states) end
-    local s = new(string.format("%s without %s", base.name, table.concat(left, ", ")), base.kind, states, parity)
+    local s = new(string.format("%s without %s", base.name, table.concat(left, ", ")), base.kind, states,
+        parity)
     s.flavour, s.family = base.flavour, base.family
     for _, name in ipairs(base.order) do
         local m = matrix.new(#states)
@@ -266,23 +300,32 @@ function space.without(base, ...)
     return s
 end
 
--- matrices{ states = {...}, odd = {...}, NAME = {{...}, ...}, ... }: rows of numbers; odd lists the states of odd fermion parity.
--- `order` is the order of the names in the file.
+-- matrices{ states = {...}, odd = {...}, NAME = {{...}, ...}, ... }: rows of numbers; odd lists the states of
+-- odd fermion parity. `order` is the order of the names in the file.
 function space.matrices(t, order)
     if type(t) ~= "table" then refuse("matrices{...} needs states and operators") end
     local states = t.states
-    if type(states) ~= "table" or #states < 2 then refuse("matrices{...} needs states = {\"a\", \"b\", ...}, at least two") end
+    if type(states) ~= "table" or #states < 2 then
+        refuse("matrices{...} needs states = {\"a\", \"b\", ...}, at least two")
+    end
     local at, parity, list = {}, {}, {}
     for p, state in ipairs(states) do
         state = math.type(state) == "integer" and tostring(state) or state
-        if type(state) ~= "string" or not string.find(state, "^[%w_+%-./]+$") then refuse("state %d of matrices{...} must be a name of letters and digits", p) end
+        if type(state) ~= "string" or not string.find(state, "^[%w_+%-./]+$") then
+            refuse("state %d of matrices{...} must be a name of letters and digits", p)
+        end
         if at[state] then refuse("state '%s' is listed twice", state) end
         at[state], parity[p], list[p] = p, 0, state
     end
     if t.odd ~= nil then
-        if type(t.odd) ~= "table" then refuse("odd must list the states of odd fermion parity, as in odd = {\"1\"}") end
+        if type(t.odd) ~= "table" then
+            refuse("odd must list the states of odd fermion parity, as in odd = {\"1\"}")
+        end
         for _, state in ipairs(t.odd) do
-            if not at[tostring(state)] then refuse("odd names the state '%s', which is not in states%s", tostring(state), util.hint(tostring(state), list, "states")) end
+            if not at[tostring(state)] then
+                refuse("odd names the state '%s', which is not in states%s", tostring(state),
+                    util.hint(tostring(state), list, "states"))
+            end
             parity[at[tostring(state)]] = 1
         end
     end
@@ -292,15 +335,19 @@ function space.matrices(t, order)
             local rows = t[name]
             if name == "I" then refuse("the identity I is always there and cannot be redefined") end
             if type(rows) ~= "table" or #rows ~= s.dim then
-                refuse("the matrix %s needs %d rows, got %s", name, s.dim, type(rows) == "table" and tostring(#rows) or type(rows))
+                refuse("the matrix %s needs %d rows, got %s", name, s.dim,
+                    type(rows) == "table" and tostring(#rows) or type(rows))
             end
             local m = matrix.new(s.dim)
             for p, row in ipairs(rows) do
                 if type(row) ~= "table" or #row ~= s.dim then
-                    refuse("row %d of the matrix %s needs %d numbers, got %s", p, name, s.dim, type(row) == "table" and tostring(#row) or type(row))
+                    refuse("row %d of the matrix %s needs %d numbers, got %s", p, name, s.dim,
+                        type(row) == "table" and tostring(#row) or type(row))
                 end
                 for q, v in ipairs(row) do
-                    if type(v) ~= "number" or not util.is_finite(v) then refuse("element (%d, %d) of the matrix %s must be a real number", p, q, name) end
+                    if type(v) ~= "number" or not util.is_finite(v) then
+                        refuse("element (%d, %d) of the matrix %s must be a real number", p, q, name)
+                    end
                     matrix.set(m, p - 1, q - 1, v + 0.0)
                 end
             end
@@ -321,7 +368,8 @@ function space.parity_of(s, m)
     for _, el in ipairs(matrix.elements(m)) do
         local p = s.parity[el[1] + 1] ~ s.parity[el[2] + 1]
         if odd and p ~= odd then
-            return nil, string.format("has no definite fermion parity: it joins states of the same and of different parity (%s and %s)",
+            return nil, string.format(
+                "has no definite fermion parity: it joins states of the same and of different parity (%s and %s)",
                 s.state[el[2] + 1], s.state[el[1] + 1])
         end
         odd = p

@@ -1,6 +1,6 @@
 -- The tables of a model as plain data: texts, whole numbers and real numbers in lists and records, as
--- src/model/model.h has them. Two writers take them: emit.lua writes them as C, src/model/tables.c puts them into memory.
--- There are no functions, no expressions and no matrices in them; indices count from 0, as in C.
+-- src/model/model.h has them. Two writers take them: emit.lua writes them as C, src/model/tables.c puts them
+-- into memory. There are no functions, no expressions and no matrices in them; indices count from 0, as in C.
 -- SPDX-License-Identifier: Apache-2.0
 local util = require("util")
 local matrix = require("matrix")

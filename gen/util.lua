@@ -1,4 +1,5 @@
--- Small helpers of the generator: refusals with a line, numbers as text, content hash, files. Knows nothing of physics.
+-- Small helpers of the generator: refusals with a line, numbers as text, content hash, files. Knows nothing
+-- of physics.
 -- SPDX-License-Identifier: Apache-2.0
 local util = {}
 
@@ -24,7 +25,8 @@ function util.refuse_at(line, fmt, ...)
 end
 function util.refuse(fmt, ...) util.refuse_at(util.model_line(), fmt, ...) end
 
--- What the action returns; or nil, line and reason of its refusal. A user gets no traceback: any other error is a refusal too.
+-- What the action returns; or nil, line and reason of its refusal. A user gets no traceback: any other error
+-- is a refusal too.
 function util.attempt(action, ...)
     local ok, result = xpcall(action, function(e)
         if type(e) == "table" and e.refusal then return e end
@@ -42,17 +44,21 @@ function util.sorted_keys(t)
     return keys
 end
 
-util.limits = {seconds = 10, seconds_per_byte = 2e-5, kib = 512 * 1024} -- of a model that the generator's command reads; a molecule's list of terms is long
-util.SHORT_STEPS, util.LONG_STEPS = 10, 1000 -- instructions between two looks: of a model's text, whose strings can double in three; of the generator
+-- of a model that the generator's command reads; a molecule's list of terms is long
+util.limits = {seconds = 10, seconds_per_byte = 2e-5, kib = 512 * 1024}
+-- instructions between two looks: of a model's text, whose strings can double in three; of the generator
+util.SHORT_STEPS, util.LONG_STEPS = 10, 1000
 local CLOCK_STEPS = 10000   -- between two looks at the time
 
 -- Lua does not know the line of a stack that is full.
 local function with_line(e)
-    if type(e) ~= "string" or not string.find(e, "stack overflow", 1, true) or string.find(e, "^MODEL:") then return e end
+    if type(e) ~= "string" or not string.find(e, "stack overflow", 1, true) or string.find(e, "^MODEL:") then
+        return e end
     return string.format("MODEL:%d: %s", util.model_line() or 1, e)
 end
 
--- The action's results, which is given bounded memory, and time by the length of the model's text. Inside the program its box bounds all that runs (src/lua/luabox.c), and there are no hooks.
+-- The action's results, which is given bounded memory, and time by the length of the model's text. Inside the
+-- program its box bounds all that runs (src/lua/luabox.c), and there are no hooks.
 function util.bounded(text, steps, action, ...)
     local hooked = debug.sethook and not debug.gethook()
     local function stop(why)
@@ -64,8 +70,12 @@ function util.bounded(text, steps, action, ...)
         local floor, count = collectgarbage("count"), 0
         debug.sethook(function()
             count = count + steps
-            if count % CLOCK_STEPS == 0 and os.clock() > stop_at then stop("the model runs too long (an endless loop?)") end
-            if collectgarbage("count") > floor + util.limits.kib then stop("the model needs too much memory") end
+            if count % CLOCK_STEPS == 0 and os.clock() > stop_at then
+                stop("the model runs too long (an endless loop?)")
+            end
+            if collectgarbage("count") > floor + util.limits.kib then
+                stop("the model needs too much memory")
+            end
         end, "", steps)
     end
     local results = table.pack(xpcall(action, with_line, ...))
@@ -99,8 +109,10 @@ function util.closest(word, candidates)
     for _, candidate in ipairs(candidates) do
         local d = edit_distance(string.lower(word), string.lower(candidate))
         local short = math.min(#word, #candidate)
-        if short >= 3 and string.sub(word, 1, short) == string.sub(candidate, 1, short) then d = math.min(d, 1) end
-        if #candidate > 1 and d <= math.max(1, math.min(#word, #candidate) // 2) and (not best or d < best_distance) then
+        if short >= 3 and string.sub(word, 1, short) == string.sub(candidate, 1, short) then
+            d = math.min(d, 1) end
+        if #candidate > 1 and d <= math.max(1, math.min(#word, #candidate) // 2)
+            and (not best or d < best_distance) then
             best, best_distance = candidate, d
         end
     end
@@ -139,7 +151,9 @@ function util.fraction(v)
     if v == math.floor(v) then return util.number(v) end
     for den = 2, 12 do
         local num = v * den
-        if num == math.floor(num) and math.abs(num) < 1000 then return string.format("%d/%d", math.tointeger(num), den) end
+        if num == math.floor(num) and math.abs(num) < 1000 then
+            return string.format("%d/%d", math.tointeger(num), den)
+        end
     end
     return util.number(v)
 end
@@ -156,7 +170,9 @@ function util.parse_number(text)
 end
 
 function util.is_finite(v) return v == v and v ~= math.huge and v ~= -math.huge end
-function util.is_integer(v) return type(v) == "number" and util.is_finite(v) and v == math.floor(v) and math.abs(v) < 2 ^ 53 end
+function util.is_integer(v)
+    return type(v) == "number" and util.is_finite(v) and v == math.floor(v) and math.abs(v) < 2 ^ 53
+end
 
 -- C string literal.
 function util.c_string(s)
@@ -176,7 +192,8 @@ function util.c_comment(s)
     return (string.gsub(s, "/%*", "/ *"))
 end
 
--- FNV-1a, 64 bits; pieces are separated so that moving text between them changes the hash. `before`: the hash of pieces before these.
+-- FNV-1a, 64 bits; pieces are separated so that moving text between them changes the hash. `before`: the hash
+-- of pieces before these.
 function util.hash(pieces, before)
     local h, byte = before or 0xcbf29ce484222325, string.byte
     for _, piece in ipairs(pieces) do

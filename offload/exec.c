@@ -150,10 +150,10 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     /* LAPACK beside an H200; tune measures */
     static const kl_eigen_time cores[] = {{64, 0.4e-3, 0}, {128, 1.2e-3, 0}, {256, 4.7e-3, 0},
                                           {512, 22e-3, 0}, {1024, 0.15, 0},  {2500, 2.2, 0}};
-    (*out)->eigen_least = self->bare ? 128 : INT_MAX; /* one thread a row is for tests */
-    (*out)->neigen_time = (int)(sizeof cores / sizeof *cores);
-    memcpy((*out)->eigen_time, cores, sizeof cores);
-    (*out)->reduce_row = 14e-6, (*out)->reduce_byte = 1 / 3.5e12;
+    (*out)->eigen.least = self->bare ? 128 : INT_MAX; /* one thread a row is for tests */
+    (*out)->eigen.ntime = (int)(sizeof cores / sizeof *cores);
+    memcpy((*out)->eigen.time, cores, sizeof cores);
+    (*out)->eigen.reduce_row = 14e-6, (*out)->eigen.reduce_byte = 1 / 3.5e12;
     (*out)->vt = (kl_vtable){
         .alloc = kl_offload_alloc,
         .release = kl_offload_release,

@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <stdarg.h>
@@ -168,4 +169,16 @@ int kl_parse_int(const char *text, int64_t *out)
     if (end == text || range || *skip_space(end) != '\0') return 0;
     *out = (int64_t)value;
     return 1;
+}
+
+double kl_unit_of(double size, int usual)
+{
+    const int e = size > 0 && isfinite(size) ? ilogb(size) : 0;
+    return e >= -usual && e <= usual ? 1.0 : ldexp(1.0, e);
+}
+
+double kl_bound_in(double bound, double unit)
+{
+    const double product = bound * unit;
+    return bound > 0 && product < DBL_MIN ? DBL_MIN : product;
 }

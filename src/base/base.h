@@ -76,6 +76,15 @@ kl_interrupt kl_on_interrupt(kl_interrupt whom);
 /* The answer of whom this thread asks; 0 where nobody is. */
 int kl_interrupted(void);
 
+/* What numbers of about this size are counted in while one computes with them, so that no square of theirs
+   overflows or vanishes: 1 for sizes from 2^-usual to 2^usual, else a power of two, which changes no
+   digit. */
+double kl_unit_of(double size, int usual);
+enum { KL_USUAL = 128 }; /* sixth powers, and the rounding of squares, are still numbers */
+/* bound * unit for an error bound >= 0: not 0 unless bound is, even where the product is too small for a
+   number. */
+double kl_bound_in(double bound, double unit);
+
 /* Reads all of text as a number in the C locale, whatever the process set; accepts "1/2". Returns 1 on
    success. */
 int kl_parse_double(const char *text, double *out);

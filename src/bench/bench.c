@@ -248,7 +248,9 @@ static kl_status hx_once(const kl_task *t, kl_state **state, kl_strategy strateg
     kl_dptr x = {0}, y = {0};
     double *host = NULL;
     KL_TRY(kl_exec_open_host(nthread, &ex, err));
-    KL_TRY(kl_engine_create(t->terms, ex, t->target, 1, strategy, KL_SOLVER_DAVIDSON, 0, 1, &e, err));
+    const kl_engine_opts eo = {
+        .target = t->target, .nstate = 1, .strategy = strategy, .solver = KL_SOLVER_DAVIDSON, .seed = 1};
+    KL_TRY(kl_engine_create(t->terms, ex, &eo, &e, err));
     KL_TRY(kl_engine_resume_take(e, state, err));
     KL_TRY(kl_engine_state(e, (double[KL_MAX_ROOT]){0}, state, err));
     const int c = e->centre;

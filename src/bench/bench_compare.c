@@ -5,6 +5,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "bench/bench_compare.h"
 #include "base/infile.h"
+#include "exec/baselines.h"
 #include "cli/json.h"
 #include "base/mem.h"
 #include "run/optime.h"
@@ -116,17 +117,17 @@ static kl_status measure_ceilings(bench *b, kl_err *err)
     /* 3.2 GB in all, as much as the largest V^T x reads, which else comes out above its ceiling: a launch has
        a beginning and an end */
     const int64_t n = b->quick ? 1000000 : 12500000;
-    if (!ex || !ex->vt.trial) return KL_OK;
+    if (!ex || !(ex->baselines && ex->baselines->trial)) return KL_OK;
     kl_trial t = {
         .op = KL_OP_DOTS, .way = KL_WAY_READ, .repeat = 5, .n = n, .ldv = n, .nvec = 31, .out = out};
     KL_TRY(ex->vt.alloc(ex, 32 * n, &v, err));
     ex->vt.fill(ex, 32 * n, 1.0, v);
     t.v = t.x = v;
-    KL_TRY(ex->vt.trial(ex, &t, err));
+    KL_TRY(ex->baselines->trial(ex, &t, err));
     b->read = 256.0 * (double)n / t.seconds;
     t = (kl_trial){
         .op = KL_OP_COPY, .way = KL_WAY_OWN, .repeat = 5, .n = 16 * n, .x = v, .y = kl_dptr_at(v, 16 * n)};
-    KL_TRY(ex->vt.trial(ex, &t, err));
+    KL_TRY(ex->baselines->trial(ex, &t, err));
     b->copy = 256.0 * (double)n / t.seconds;
     ex->vt.release(ex, &v);
     kl_optime *o = NULL;

@@ -2,6 +2,7 @@
    element by element; and the time from nothing to the lowest energy.
    SPDX-License-Identifier: Apache-2.0 */
 #include "bench/bench_ed.h"
+#include "exec/baselines.h"
 #include "run/edrun.h"
 
 #include <math.h>
@@ -273,7 +274,7 @@ static kl_status on_device(kl_ed *ed, int nthread, kl_err *err)
            2e3 * gb / ceiling, residual);
     fflush(stdout);
     KL_TRY(fused_steps(ed, ceiling, err));
-    if (ex->vt.kron_contest && ed->space->flavours) {
+    if (ex->baselines && ex->baselines->kron_contest && ed->space->flavours) {
         steps count = {.most = STEPS};
         const kl_eig_opts o = {.nroot = 1,
                                .max_apply = 2 * STEPS,
@@ -287,7 +288,7 @@ static kl_status on_device(kl_ed *ed, int nthread, kl_err *err)
         KL_TRY(kl_ed_random(ed, 11, x, err));
         KL_TRY(kl_lobpcg_solve(&ed->op, &o, 1, x, ld, &energy, &stats, err));
         ex->vt.release(ex, &x);
-        KL_TRY(ex->vt.kron_contest(ex, ed->kron, &c, err));
+        KL_TRY(ex->baselines->kron_contest(ex, ed->kron, &c, err));
         print_contest(&c, count.end - count.begin);
         printf("  (ours: %d steps with %d products, %.3f s of them in these; E %.12f)\n", count.made - 1,
                stats.napply, stats.seconds_apply, count.energy);

@@ -7,10 +7,8 @@
    for the host's clock run several times in each of the nine, a millisecond in all: more would be lasting
    load, which slows the card down within a tenth of a second.
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "bench/bench_offload.h"
+#include "bench/bench_lines.h"
 #include "dmrg/engine.h"
 #include "base/mem.h"
 #include "base/random.h"
@@ -22,311 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-enum { MOST_M = 8 };
-
-/* One way to run a list. */
-typedef struct way {
-    kl_exec *ex;
-    kl_projection projection;
-    int beside; /* 1: a yardstick, shown before our best kernel */
-} way;
-
-typedef struct bench {
-    /* plain: NULL for CUDA; cuda: beside offload, where the module is here and the device is the same */
-    kl_exec *ex, *plain, *host, *cuda;
-    way way[5];                 /* the first gives the answer */
-    int nway, quick, own, shapes;
-    const char *only;
-    int any; /* of the lines was wanted */
-    int64_t n;
-    int m[MOST_M], nm, with_host;
-    /* ceilings: GB/s, GB/s, TFLOP/s; 0: not measured, read also where CUDA is not there to do it */
-    double copy, read, product;
-    double rate; /* TFLOP/s of the list that was last */
-} bench;
-
-typedef kl_status run_fn(void *self, kl_err *err);
-
-static int by_time(const void *pa, const void *pb)
-{
-    const double a = *(const double *)pa, b = *(const double *)pb;
-    return (a > b) - (a < b);
-}
-
-static void rest(double seconds)
-{
-    const struct timespec t = {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
-    nanosleep(&t, NULL);
-}
-
-enum { NINE = 9, MANY = 99 };
-
-/* The median of so many runs, an odd number. */
-static kl_status median(int runs, run_fn *f, void *self, double *seconds, kl_err *err)
-{
-    double t[MANY];
-    for (int i = 0; i < runs; i++) {
-        const double t0 = kl_clock();
-        const kl_status st = f(self, err);
-        if (st != KL_OK) return st;
-        t[i] = kl_clock() - t0;
-    }
-    qsort(t, (size_t)runs, sizeof *t, by_time);
-    *seconds = t[runs / 2];
-    return KL_OK;
-}
-
-static int wanted(bench *b, const char *name)
-{
-    const int is = !b->only || strstr(name, b->only) != NULL;
-    b->any |= is;
-    return is;
-}
-
-static kl_status burst(const bench *b, run_fn *f, void *self, double *seconds, kl_err *err)
-{
-    kl_status st = KL_OK;
-    KL_TRY(f(self, err));
-    rest(b->quick ? 0.05 : 0.3);
-    KL_TRY(f(self, err));
-    KL_TRY(median(NINE, f, self, seconds, err));
-out:
-    return st;
-}
-
-/* Among others of the same work, which has gone on for so long. */
-static kl_status lasting(double before, int runs, run_fn *f, void *self, double *seconds, kl_err *err)
-{
-    kl_status st = KL_OK;
-    for (const double t0 = kl_clock(); kl_clock() - t0 < before;) KL_TRY(f(self, err));
-    KL_TRY(median(runs, f, self, seconds, err));
-out:
-    return st;
-}
-
-static kl_status sustained(const bench *b, run_fn *f, void *self, double *seconds, kl_err *err)
-{
-    *seconds = NAN;
-    return b->quick ? KL_OK : lasting(0.6, NINE, f, self, seconds, err);
-}
-
-static kl_status steady(run_fn *f, void *self, double *seconds, kl_err *err)
-{
-    return lasting(0.05, MANY, f, self, seconds, err);
-}
-
-/* Numbers in (-1, 1) that no two places share for long. */
-static kl_status put_random(kl_exec *ex, kl_dptr p, int64_t n, kl_err *err)
-{
-    enum { CHUNK = 1000003 };
-    kl_status st = KL_OK;
-    double *host = NULL;
-    uint64_t seed = 1;
-    KL_TRY(kl_alloc(&host, CHUNK, KL_MEM_WORK, err));
-    for (int i = 0; i < CHUNK; i++) host[i] = kl_random_uniform(&seed);
-    for (int64_t at = 0; at < n; at += CHUNK)
-        KL_TRY(ex->vt.upload(ex, kl_dptr_at(p, at), host, n - at < CHUNK ? n - at : CHUNK, err));
-out:
-    kl_free(&host);
-    return st;
-}
-
-/* ---- streams ---- */
-
-enum { WIDEST = 24 /* columns of V */ };
-
-typedef struct stream {
-    kl_exec *ex;
-    int what, nvec, waits;
-    int64_t n, ldv;
-    kl_dptr v, x, y;
-    double out[WIDEST], c[WIDEST];
-} stream;
-
-enum { COPY, FILL, SCALE, AXPY, AXPBY, PRECONDITION, DOT, DOTS, COMBINE };
-
-static kl_status stream_run(void *self, kl_err *err)
-{
-    stream *const s = self;
-    const kl_vtable *const vt = &s->ex->vt;
-    double last;
-    switch (s->what) {
-    case COPY: vt->copy(s->ex, s->n, s->x, s->y); break;
-    case FILL: vt->fill(s->ex, s->n, 0.5, s->y); break;
-    case SCALE: vt->axpby(s->ex, s->n, 0.75, s->x, 0.0, s->y); break;
-    case AXPY: vt->axpby(s->ex, s->n, 1e-3, s->x, 1.0, s->y); break;
-    case AXPBY: vt->axpby(s->ex, s->n, 1e-3, s->x, 0.75, s->y); break;
-    case PRECONDITION: vt->precondition(s->ex, s->n, s->x, 3.0, 1e-3, s->y, s->y); break;
-    case DOT: vt->dots(s->ex, s->n, 1, s->x, s->n, s->y, s->out); break;
-    case DOTS: vt->dots(s->ex, s->n, s->nvec, s->v, s->ldv, s->x, s->out); break;
-    default: vt->combine(s->ex, s->n, s->nvec, s->v, s->ldv, s->c, 0.0, s->y);
-    }
-    /* what was only asked for is done then */
-    return s->waits ? vt->download(s->ex, &last, s->y, 1, err) : KL_OK;
-}
-
-/* y after the operation against the host's, on the first and last 100000 numbers. */
-static kl_status stream_residual(stream *s, double *worst, kl_err *err)
-{
-    enum { PART = 100000 };
-    kl_status st = KL_OK;
-    double *a = NULL, *v = NULL;
-    *worst = 0;
-    const int nvec = s->what == DOTS || s->what == COMBINE ? s->nvec : 1;
-    KL_TRY(kl_alloc(&a, 3 * PART, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&v, (int64_t)nvec * PART, KL_MEM_WORK, err));
-    double *const x = a, *const y = a + PART, *const got = a + 2 * PART;
-    stream part = *s;
-    part.n = s->n < PART ? s->n : PART;
-    for (int end = 0; end < 2; end++) {
-        const int64_t n = part.n, from = end ? s->n - n : 0;
-        part.x = kl_dptr_at(s->x, from), part.y = kl_dptr_at(s->y, from), part.v = kl_dptr_at(s->v, from);
-        KL_TRY(s->ex->vt.download(s->ex, x, part.x, n, err));
-        KL_TRY(s->ex->vt.download(s->ex, y, part.y, n, err));
-        for (int j = 0; j < nvec && s->v.addr; j++)
-            KL_TRY(s->ex->vt.download(s->ex, v + (int64_t)j * n, kl_dptr_at(part.v, j * s->ldv), n, err));
-        KL_TRY(stream_run(&part, err));
-        KL_TRY(s->ex->vt.download(s->ex, got, part.y, n, err));
-        for (int j = 0; j < nvec && (s->what == DOT || s->what == DOTS); j++) {
-            double sum = 0;
-            for (int64_t i = 0; i < n; i++) sum += s->what == DOT ? x[i] * y[i] : v[j * n + i] * x[i];
-            *worst = fmax(*worst, fabs(sum - part.out[j]) / (double)n);
-        }
-        for (int64_t i = 0; i < n; i++) {
-            double want = 0;
-            switch (s->what) {
-            case COPY: want = x[i]; break;
-            case FILL: want = 0.5; break;
-            case SCALE: want = 0.75 * x[i]; break;
-            case AXPY: want = 1e-3 * x[i] + y[i]; break;
-            case AXPBY: want = 1e-3 * x[i] + 0.75 * y[i]; break;
-            case PRECONDITION: want = y[i] / (x[i] - 3.0); break;
-            case COMBINE:
-                for (int j = 0; j < nvec; j++) want += s->c[j] * v[j * n + i];
-                break;
-            default: want = got[i];
-            }
-            const double off = fabs(got[i] - want);
-            if (!(off <= *worst)) *worst = off;
-        }
-    }
-out:
-    kl_free(&a);
-    kl_free(&v);
-    return st;
-}
-
-static kl_status stream_line(bench *b, stream *s, const char *name, double bytes, kl_err *err)
-{
-    kl_status st = KL_OK;
-    double worst, t;
-    /* copies are everybody's ceiling */
-    if (!wanted(b, name) && (s->what != COPY || b->copy > 0)) return KL_OK;
-    s->waits = !b->plain && s->what != DOT && s->what != DOTS;
-    KL_TRY(stream_residual(s, &worst, err));
-    if (!(worst < 1e-13)) {
-        st = kl_fail(err, KL_EBROKEN, "bench: %s is off by %.1e", name, worst);
-        goto out;
-    }
-    KL_TRY(steady(stream_run, s, &t, err));
-    const double rate = bytes / t * 1e-9;
-    if (s->what == COPY && b->copy == 0) b->copy = rate;
-    const int reads = (s->what == DOT || s->what == DOTS) && b->read > 0;
-    printf("%-13s n=%-10lld nvec=%-3d | %-7s %9.4f ms %8.1f GB/s %4.0f %% of %s | resid %.0e PASS\n", name,
-           (long long)s->n, s->nvec, s->ex == b->plain ? "plain" : s->ex->name, t * 1e3, rate,
-           100 * rate / (reads ? b->read : b->copy), reads ? "reading" : "copy", worst);
-    fflush(stdout);
-out:
-    return st;
-}
-
-/* Reading and no more, by CUDA and the device's clock: what products of vectors cannot beat. */
-static kl_status reading_ceiling(bench *b, int64_t n, kl_dptr v, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_exec *const ex = b->cuda ? b->cuda : b->ex;
-    double out[WIDEST];
-    kl_trial t = {.op = KL_OP_DOTS,
-                  .way = KL_WAY_READ,
-                  .repeat = 5,
-                  .n = n,
-                  .ldv = n,
-                  .nvec = WIDEST,
-                  .v = v,
-                  .x = v,
-                  .out = out};
-    if (!ex->vt.trial) return KL_OK;
-    KL_TRY(ex->vt.trial(ex, &t, err));
-    b->read = 8e-9 * (WIDEST + 1) * (double)n / t.seconds;
-    printf("reading       n=%-10lld nvec=%-3d | CUDA    %9.4f ms %8.1f GB/s\n", (long long)n, WIDEST,
-           t.seconds * 1e3, b->read);
-out:
-    return st;
-}
-
-static kl_status bench_streams(bench *b, kl_err *err)
-{
-    static const struct {
-        const char *name;
-        int what, passes;
-    } simple[] = {{"copy", COPY, 2}, {"fill", FILL, 1},   {"y=ax", SCALE, 2},
-                  {"axpy", AXPY, 3}, {"axpby", AXPBY, 3}, {"precondition", PRECONDITION, 3},
-                  {"dot", DOT, 2}};
-    kl_status st = KL_OK;
-    kl_dptr memory = {0};
-    int any = wanted(b, "launch") || wanted(b, "V^T x") || wanted(b, "V y");
-    for (size_t k = 0; k < sizeof simple / sizeof *simple; k++) any |= wanted(b, simple[k].name);
-    if (!any) return KL_OK;
-    const int64_t tall = b->n / 10, small = b->n / 400;
-    const int64_t need = (WIDEST + 2) * (tall + 64) > 2 * b->n ? (WIDEST + 2) * (tall + 64) : 2 * b->n;
-    KL_TRY(b->ex->vt.alloc(b->ex, need + 64, &memory, err));
-    KL_TRY(put_random(b->ex, memory, need, err));
-    KL_TRY(reading_ceiling(b, tall, memory, err));
-    const int nexec = b->plain ? 2 : 1;
-    /* what every launch costs, whatever it does */
-    for (int plain = 0; plain < nexec && wanted(b, "launch"); plain++) {
-        stream s = {.ex = plain ? b->plain : b->ex,
-                    .n = 16,
-                    .nvec = 1,
-                    .what = FILL,
-                    .y = memory,
-                    .waits = !b->plain};
-        double t;
-        KL_TRY(steady(stream_run, &s, &t, err));
-        printf("launch        n=16                  | %-7s %9.4f ms\n", plain ? "plain" : b->ex->name,
-               t * 1e3);
-    }
-    for (int plain = 0; plain < nexec; plain++) {
-        stream s = {
-            .ex = plain ? b->plain : b->ex, .n = b->n, .nvec = 1, .x = memory, .y = kl_dptr_at(memory, b->n)};
-        for (int j = 0; j < WIDEST; j++) s.c[j] = 0.04 * (j - 11.5);
-        for (size_t k = 0; k < sizeof simple / sizeof *simple; k++) {
-            s.what = simple[k].what;
-            if ((s.what == FILL || s.what == DOT) && wanted(b, simple[k].name))
-                KL_TRY(put_random(b->ex, memory, 2 * b->n, err));
-            KL_TRY(stream_line(b, &s, simple[k].name, 8.0 * simple[k].passes * (double)s.n, err));
-        }
-        KL_TRY(put_random(b->ex, memory, need, err));
-        for (int size = 0; size < 2; size++)
-            for (int nvec = size ? 20 : 1; nvec <= (size ? 20 : WIDEST); nvec++) {
-                s.n = size ? small : tall;
-                s.ldv = (s.n + 15) / 16 * 16;
-                s.nvec = nvec;
-                s.v = kl_dptr_at(memory, 2 * s.ldv);
-                s.x = memory;
-                s.y = kl_dptr_at(memory, s.ldv);
-                s.what = DOTS;
-                KL_TRY(stream_line(b, &s, "V^T x", 8.0 * (s.nvec + 1) * (double)s.n, err));
-                s.what = COMBINE;
-                KL_TRY(stream_line(b, &s, "V y", 8.0 * (s.nvec + 1) * (double)s.n, err));
-            }
-    }
-out:
-    b->ex->vt.release(b->ex, &memory);
-    return st;
-}
 
 /* ---- lists ---- */
 
@@ -353,18 +46,18 @@ static kl_status list_run(void *self, kl_err *err)
     return st;
 }
 
-static kl_status dgemm_ceiling(bench *b, kl_err *err);
+static kl_status dgemm_ceiling(kl_bench_device *b, kl_err *err);
 
 /* A list on the device by both kernels, and on the host where that was asked for; the last answer is what the
    others are compared with. x, y and bases are on the device. */
-static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, kl_dptr y,
+static kl_status list_lines(kl_bench_device *b, const char *name, kl_batch *q, kl_dptr x, kl_dptr y,
                             const int64_t *size, kl_err *err)
 {
     kl_status st = KL_OK;
     double *want = NULL, *got = NULL, *copy[KL_NAT] = {NULL};
     kl_dptr kept[KL_NAT];
     double beside = 0; /* seconds by CUDA's kernel */
-    if (!wanted(b, name)) return KL_OK;
+    if (!kl_bench_wanted(b, name)) return KL_OK;
     if (!b->plain && b->product == 0) KL_TRY(dgemm_ceiling(b, err));
     memcpy(kept, q->base, sizeof kept);
     KL_TRY(kl_alloc(&want, q->ny, KL_MEM_WORK, err));
@@ -422,8 +115,8 @@ static kl_status list_lines(bench *b, const char *name, kl_batch *q, kl_dptr x, 
             if (once < ENOUGH)
                 l.repeat = MOST_RUNS * once < ENOUGH ? (int)MOST_RUNS : (int)(ENOUGH / once) + 1;
         }
-        if (st == KL_OK && k >= 0) st = burst(b, list_run, &l, &t, err);
-        if (st == KL_OK && k >= 0) st = sustained(b, list_run, &l, &u, err);
+        if (st == KL_OK && k >= 0) st = kl_bench_burst(b, list_run, &l, &t, err);
+        if (st == KL_OK && k >= 0) st = kl_bench_sustained(b, list_run, &l, &u, err);
         ex->vt.batch_release(ex, q);
         if (st != KL_OK) goto out;
         if (k < 0) continue;
@@ -457,8 +150,8 @@ typedef enum operands { PACKED, EVEN, EVEN_FACTORS } operands;
 
 /* Products of given shapes (m, n, k; the fourth number: 1 adds to the output before), operands after each
    other in LEFT and x. */
-static kl_status shapes_line(bench *b, const char *name, int n, const int (*shape)[4], int ta, int tb,
-                             operands how, kl_err *err)
+static kl_status shapes_line(kl_bench_device *b, const char *name, int n, const int (*shape)[4], int ta,
+                             int tb, operands how, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_batch q;
@@ -467,7 +160,7 @@ static kl_status shapes_line(bench *b, const char *name, int n, const int (*shap
     uint64_t seed = 5;
     const int even = how != PACKED;
     kl_batch_init(&q);
-    if (!wanted(b, name)) return KL_OK;
+    if (!kl_bench_wanted(b, name)) return KL_OK;
     for (int i = 0; i < n; i++) {
         const int m = shape[i][0], c = shape[i][1], k = shape[i][2];
         const int lda = (ta ? k : m) + (even && (ta ? k : m) % 2),
@@ -503,8 +196,8 @@ static kl_status shapes_line(bench *b, const char *name, int n, const int (*shap
     KL_TRY(b->ex->vt.alloc(b->ex, nl, &left, err));
     KL_TRY(b->ex->vt.alloc(b->ex, nx, &x, err));
     KL_TRY(b->ex->vt.alloc(b->ex, ny, &y, err));
-    KL_TRY(put_random(b->ex, left, nl, err));
-    KL_TRY(put_random(b->ex, x, nx, err));
+    KL_TRY(kl_bench_put_random(b->ex, left, nl, err));
+    KL_TRY(kl_bench_put_random(b->ex, x, nx, err));
     b->ex->vt.fill(b->ex, ny, 0.0, y);
     q.base[KL_AT_LEFT] = left;
     q.ny = ny;
@@ -520,10 +213,10 @@ out:
 }
 
 /* By CUDA every list stands beside what cuBLAS does with one large product in the same run. */
-static kl_status dgemm_ceiling(bench *b, kl_err *err)
+static kl_status dgemm_ceiling(kl_bench_device *b, kl_err *err)
 {
     static const int one[1][4] = {{4096, 4096, 4096, 0}};
-    bench alone = *b;
+    kl_bench_device alone = *b;
     alone.only = NULL, alone.with_host = 0, alone.nway = 1; /* the first way: cuBLAS, call by call */
     alone.product = -1;
     const kl_status st = shapes_line(&alone, "ceiling: one 4096, dgemm", 1, one, 0, 0, EVEN, err);
@@ -560,7 +253,7 @@ static int like_dmrg(int (*shape)[4])
     return n;
 }
 
-static kl_status bench_shapes(bench *b, kl_err *err)
+static kl_status bench_shapes(kl_bench_device *b, kl_err *err)
 {
     enum { MOST = 8000 };
     kl_status st = KL_OK;
@@ -631,7 +324,7 @@ static kl_status side_block(kl_engine *e, kl_exec *ex, kl_side side, int m, int 
         kl_enlarged_destroy(&en);
         kl_free(&dim);
     }
-    KL_TRY(put_random(ex, (*out)->data, (*out)->ndata, err));
+    KL_TRY(kl_bench_put_random(ex, (*out)->data, (*out)->ndata, err));
 out:
     kl_basis_clear(&kept);
     kl_enlarged_destroy(&en);
@@ -639,7 +332,8 @@ out:
     return st;
 }
 
-static kl_status superblock_line(bench *b, const kl_task *t, kl_strategy strategy, int m, kl_err *err)
+static kl_status superblock_line(kl_bench_device *b, const kl_task *t, kl_strategy strategy, int m,
+                                 kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = b->ex;
@@ -654,8 +348,10 @@ static kl_status superblock_line(bench *b, const kl_task *t, kl_strategy strateg
     kl_batch_init(&q);
     const int length = snprintf(name, sizeof name, "%s m=%d %s", t->model->name, m,
                                 strategy == KL_STRATEGY_LR ? "lr" : "l11r");
-    if (!wanted(b, name)) return KL_OK;
-    KL_TRY(kl_engine_create(t->terms, ex, t->target, 1, strategy, KL_SOLVER_DAVIDSON, 0, 1, &e, err));
+    if (!kl_bench_wanted(b, name)) return KL_OK;
+    const kl_engine_opts eo = {
+        .target = t->target, .nstate = 1, .strategy = strategy, .solver = KL_SOLVER_DAVIDSON, .seed = 1};
+    KL_TRY(kl_engine_create(t->terms, ex, &eo, &e, err));
     const int c = t->terms->nsite / 2 - 1;
     KL_TRY(side_block(e, ex, KL_LEFT, m, c, &lb, err));
     KL_TRY(side_block(e, ex, KL_RIGHT, m, c + 2, &rb, err));
@@ -672,7 +368,7 @@ static kl_status superblock_line(bench *b, const kl_task *t, kl_strategy strateg
     KL_TRY(kl_batch_close(&q, err));
     KL_TRY(ex->vt.alloc(ex, lay.n, &x, err));
     KL_TRY(ex->vt.alloc(ex, lay.n, &y, err));
-    KL_TRY(put_random(ex, x, lay.n, err));
+    KL_TRY(kl_bench_put_random(ex, x, lay.n, err));
     int64_t size[KL_NAT] = {0};
     size[KL_AT_LEFT] = lb->ndata, size[KL_AT_LEFT_PACK] = l->npack;
     size[KL_AT_RIGHT] = rb->ndata, size[KL_AT_RIGHT_PACK] = r->npack;
@@ -693,7 +389,7 @@ out:
     return st;
 }
 
-static kl_status bench_superblocks(bench *b, kl_err *err)
+static kl_status bench_superblocks(kl_bench_device *b, kl_err *err)
 {
     static const char *const words[2][8] = {
         {"dmrg", "heisenberg", "--sites=64", "--charge=Sz=0"},
@@ -723,7 +419,7 @@ out:
 
 /* The CUDA module beside offload, if it drives the same GPU: both are then in the device's one context and
    take each other's addresses. */
-static void open_beside(bench *b)
+static void open_beside(kl_bench_device *b)
 {
     kl_err absent;
     int ours = -1, theirs = -2;
@@ -736,16 +432,16 @@ kl_status kl_bench_offload(const kl_options *o, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_bench_options *const asked = &o->bench;
-    bench b = {.n = asked->elements > 0 ? asked->elements : 200000000,
-               .with_host = asked->host,
-               .quick = asked->quick,
-               .own = asked->own,
-               .shapes = asked->shapes,
-               .only = asked->only,
-               .nm = asked->m.n};
+    kl_bench_device b = {.n = asked->elements > 0 ? asked->elements : 200000000,
+                         .with_host = asked->host,
+                         .quick = asked->quick,
+                         .own = asked->own,
+                         .shapes = asked->shapes,
+                         .only = asked->only,
+                         .nm = asked->m.n};
     const int cuda = o->command == KL_CMD_BENCH_CUDA;
-    int64_t m[MOST_M];
-    KL_TRY(kl_options_integers("--m", &asked->m, 2, 100000, MOST_M, m, err));
+    int64_t m[KL_BENCH_M];
+    KL_TRY(kl_options_integers("--m", &asked->m, 2, 100000, KL_BENCH_M, m, err));
     for (int i = 0; i < b.nm; i++) b.m[i] = (int)m[i];
     if (b.nm == 0) b.m[b.nm++] = 2048, b.m[b.nm++] = 4096;
     if (cuda) {
@@ -753,17 +449,18 @@ kl_status kl_bench_offload(const kl_options *o, kl_err *err)
         static const kl_projection ways[] = {KL_PROJECTION_NOSTREAMS, KL_PROJECTION_4STREAMS,
                                              KL_PROJECTION_CONCAT, KL_PROJECTION_LIBRARY,
                                              KL_PROJECTION_GROUPED};
-        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) b.way[b.nway++] = (way){b.ex, ways[i], 0};
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+            b.way[b.nway++] = (kl_bench_way){b.ex, ways[i], 0};
     } else {
         KL_TRY(kl_exec_open_offload(0, &b.ex, err));
         KL_TRY(kl_exec_open_offload(1, &b.plain, err));
-        b.way[b.nway++] = (way){b.plain, KL_PROJECTION_AUTO, 0};
+        b.way[b.nway++] = (kl_bench_way){b.plain, KL_PROJECTION_AUTO, 0};
         open_beside(&b);
-        if (b.cuda) b.way[b.nway++] = (way){b.cuda, KL_PROJECTION_GROUPED, 1};
-        b.way[b.nway++] = (way){b.ex, KL_PROJECTION_AUTO, 0};
+        if (b.cuda) b.way[b.nway++] = (kl_bench_way){b.cuda, KL_PROJECTION_GROUPED, 1};
+        b.way[b.nway++] = (kl_bench_way){b.ex, KL_PROJECTION_AUTO, 0};
     }
     if (b.with_host) KL_TRY(kl_exec_open_host(0, &b.host, err));
-    if (!b.shapes) KL_TRY(bench_streams(&b, err));
+    if (!b.shapes) KL_TRY(kl_bench_streams(&b, err));
     KL_TRY(bench_shapes(&b, err));
     if (!b.shapes) KL_TRY(bench_superblocks(&b, err));
     if (!b.any)

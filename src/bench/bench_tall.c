@@ -4,7 +4,7 @@
    is the time to read as many bytes, in the same minute.
    SPDX-License-Identifier: Apache-2.0 */
 #include "bench/bench_tall.h"
-#include "exec/exec.h"
+#include "exec/baselines.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "cli/report.h"
@@ -32,96 +32,121 @@ static int by_time(const void *pa, const void *pb)
     return (a > b) - (a < b);
 }
 
-/* The median of some rounds; < 0: that way is not here. */
-static kl_status measure(bench *b, int on_host, kl_way way, int belt, int64_t n, int64_t ldv, int nvec,
-                         double *seconds, double *worst, kl_err *err)
+/* One product V^T x of a shape by a way, and what came of it. */
+typedef struct trial {
+    int64_t n, ldv;
+    int nvec, on_host;
+    kl_way way;
+    int belt; /* columns of a pass; 0: the way's own */
+    double seconds, worst; /* < 0: that way is not here; largest error */
+} trial;
+
+/* The median of some rounds. */
+static kl_status measure(bench *b, trial *p, kl_err *err)
 {
-    kl_exec *const ex = on_host ? b->host : b->ex;
+    kl_exec *const ex = p->on_host ? b->host : b->ex;
+    const int repeat = p->on_host ? 1 : p->n < 1000000 ? 4 * REPEAT : REPEAT;
     double t[ROUNDS];
-    kl_trial trial = {.op = KL_OP_DOTS,
-                      .way = way,
-                      .belt = belt,
-                      .repeat = on_host       ? 1
-                                : n < 1000000 ? 4 * REPEAT
-                                              : REPEAT,
-                      .n = n,
-                      .ldv = ldv,
-                      .nvec = nvec,
-                      .v = on_host ? (kl_dptr){(uintptr_t)b->hv} : b->v,
-                      .x = on_host ? (kl_dptr){(uintptr_t)b->hx} : b->x,
-                      .out = b->got};
-    *seconds = -1;
-    *worst = 0;
+    kl_trial one = {.op = KL_OP_DOTS,
+                    .way = p->way,
+                    .belt = p->belt,
+                    .repeat = repeat,
+                    .n = p->n,
+                    .ldv = p->ldv,
+                    .nvec = p->nvec,
+                    .v = p->on_host ? (kl_dptr){(uintptr_t)b->hv} : b->v,
+                    .x = p->on_host ? (kl_dptr){(uintptr_t)b->hx} : b->x,
+                    .out = b->got};
+    p->seconds = -1;
+    p->worst = 0;
+    if (!ex->baselines) return KL_OK;
     for (int r = 0; r < ROUNDS; r++) {
-        for (int j = 0; j < nvec; j++) b->got[j] = NAN;
+        for (int j = 0; j < p->nvec; j++) b->got[j] = NAN;
         kl_err why;
-        const kl_status st = ex->vt.trial(ex, &trial, &why);
+        const kl_status st = ex->baselines->trial(ex, &one, &why);
         if (st == KL_EABSENT) return KL_OK;
         if (st != KL_OK) return kl_fail(err, st, "%s", why.text);
-        t[r] = trial.seconds;
+        t[r] = one.seconds;
     }
-    for (int j = 0; way != KL_WAY_READ && j < nvec; j++) {
-        const double off = fabs(b->got[j] - b->want[j]) / (double)n;
-        if (!(off <= *worst)) *worst = off;
+    for (int j = 0; p->way != KL_WAY_READ && j < p->nvec; j++) {
+        const double off = fabs(b->got[j] - b->want[j]) / (double)p->n;
+        if (!(off <= p->worst)) p->worst = off;
     }
-    if (!(*worst < 1e-13))
+    if (!(p->worst < 1e-13))
         return kl_fail(err, KL_EBROKEN, "bench gemv_trans: n = %lld, width %d by %s is off by %.1e",
-                       (long long)n, nvec, kl_way_name[way], *worst);
+                       (long long)p->n, p->nvec, kl_way_name[p->way], p->worst);
     qsort(t, ROUNDS, sizeof *t, by_time);
-    *seconds = t[ROUNDS / 2];
+    p->seconds = t[ROUNDS / 2];
     return KL_OK;
 }
 
-static void line(const bench *b, const char *exec, const char *way, int belt, int64_t n, int nvec, double t,
-                 double ceiling, double library, double worst)
+/* ceiling: seconds of reading as much; library: of the vendor's fastest. 0: none. */
+static void line(const bench *b, const trial *p, double ceiling, double library)
 {
-    const double rate = 8e-9 * (double)n * (nvec + 1) / t;
-    printf("n=%-9lld width %2d | %-5s %-8s", (long long)n, nvec, exec, way);
-    if (belt) printf(" belts of %-3d", belt);
+    const char *const exec = p->on_host ? "host" : b->ex->name;
+    const double t = p->seconds, rate = 8e-9 * (double)p->n * (p->nvec + 1) / t;
+    if (!(t > 0)) return;
+    printf("n=%-9lld width %2d | %-5s %-8s", (long long)p->n, p->nvec, exec, kl_way_name[p->way]);
+    if (p->belt) printf(" belts of %-3d", p->belt);
     else printf("             ");
     printf(" %9.2f us %8.1f GB/s", t * 1e6, rate);
     if (b->memory > 0 && ceiling > 0) printf(" %5.1f %% of memory's", 1e11 * rate / b->memory);
     if (ceiling > 0) printf(" %5.1f %% of reading", 100 * ceiling / t);
     if (library > 0) printf(", %.2f x the library", library / t);
-    printf(" | resid %.0e PASS\n", worst);
+    printf(" | resid %.0e PASS\n", p->worst);
     if (b->csv)
-        fprintf(b->csv, "%lld,%d,%s,%s,%d,%.9g,%.6g,%.6g,%.6g,%.3g\n", (long long)n, nvec, exec, way, belt, t,
-                rate, ceiling > 0 ? ceiling / t : 0.0, library > 0 ? library / t : 0.0, worst);
+        fprintf(b->csv, "%lld,%d,%s,%s,%d,%.9g,%.6g,%.6g,%.6g,%.3g\n", (long long)p->n, p->nvec, exec,
+                kl_way_name[p->way], p->belt, t, rate, ceiling > 0 ? ceiling / t : 0.0,
+                library > 0 ? library / t : 0.0, p->worst);
+}
+
+static const kl_way libraries[] = {KL_WAY_LIBRARY, KL_WAY_GEMM};
+
+/* On the device: reading, the vendor's ways, then ours, without belts and with. */
+static kl_status on_device(bench *b, trial p, kl_err *err)
+{
+    static const kl_way ways[] = {KL_WAY_OWN, KL_WAY_SHARED};
+    kl_status st = KL_OK;
+    double library = INFINITY;
+    p.way = KL_WAY_READ;
+    KL_TRY(measure(b, &p, err));
+    const double ceiling = p.seconds;
+    for (int i = 0; i < 2; i++) {
+        p.way = libraries[i];
+        KL_TRY(measure(b, &p, err));
+        line(b, &p, ceiling, 0);
+        if (p.seconds > 0 && p.seconds < library) library = p.seconds;
+    }
+    if (!isfinite(library)) library = 0;
+    for (int i = 0; i < 2; i++) {
+        p.way = ways[i];
+        KL_TRY(measure(b, &p, err));
+        line(b, &p, ceiling, library);
+    }
+    p.way = KL_WAY_OWN;
+    for (int i = 0; i < b->nbelt; i++) {
+        if (b->belt[i] >= p.nvec) continue;
+        p.belt = (int)b->belt[i];
+        KL_TRY(measure(b, &p, err));
+        line(b, &p, ceiling, library);
+    }
+out:
+    return st;
 }
 
 static kl_status one_width(bench *b, int64_t n, int64_t ldv, int nvec, kl_err *err)
 {
     enum { HOST_MOST = 2000000 };
-    static const kl_way ways[] = {KL_WAY_OWN, KL_WAY_SHARED}, libraries[] = {KL_WAY_LIBRARY, KL_WAY_GEMM};
     kl_status st = KL_OK;
-    double t, worst, ceiling = -1, library = INFINITY;
+    trial p = {.n = n, .ldv = ldv, .nvec = nvec};
     b->host->vt.dots(b->host, n, nvec, (kl_dptr){(uintptr_t)b->hv}, ldv, (kl_dptr){(uintptr_t)b->hx},
                      b->want);
-    if (b->ex != b->host) {
-        KL_TRY(measure(b, 0, KL_WAY_READ, 0, n, ldv, nvec, &ceiling, &worst, err));
-        for (int i = 0; i < 2; i++) {
-            KL_TRY(measure(b, 0, libraries[i], 0, n, ldv, nvec, &t, &worst, err));
-            if (t > 0) line(b, b->ex->name, kl_way_name[libraries[i]], 0, n, nvec, t, ceiling, 0, worst);
-            if (t > 0 && t < library) library = t;
-        }
-        for (int i = 0; i < 2; i++) {
-            KL_TRY(measure(b, 0, ways[i], 0, n, ldv, nvec, &t, &worst, err));
-            if (t > 0)
-                line(b, b->ex->name, kl_way_name[ways[i]], 0, n, nvec, t, ceiling,
-                     isfinite(library) ? library : 0, worst);
-        }
-        for (int i = 0; i < b->nbelt; i++) {
-            if (b->belt[i] >= nvec) continue;
-            KL_TRY(measure(b, 0, KL_WAY_OWN, (int)b->belt[i], n, ldv, nvec, &t, &worst, err));
-            if (t > 0)
-                line(b, b->ex->name, "own", (int)b->belt[i], n, nvec, t, ceiling,
-                     isfinite(library) ? library : 0, worst);
-        }
-    }
+    if (b->ex != b->host) KL_TRY(on_device(b, p, err));
+    p.on_host = 1;
     for (int i = 0; i < 3 && n <= HOST_MOST; i++) {
-        const kl_way way = i == 0 ? KL_WAY_OWN : libraries[i - 1];
-        KL_TRY(measure(b, 1, way, 0, n, ldv, nvec, &t, &worst, err));
-        if (t > 0) line(b, "host", kl_way_name[way], 0, n, nvec, t, 0, 0, worst);
+        p.way = i == 0 ? KL_WAY_OWN : libraries[i - 1];
+        KL_TRY(measure(b, &p, err));
+        line(b, &p, 0, 0);
     }
 out:
     return st;
@@ -147,10 +172,10 @@ static kl_status sweep(bench *b, kl_err *err)
     }
     if (b->ex != b->host) { /* the largest array there is, at least twenty times what a cache holds */
         enum { LEAST = 1 << 27 };
-        double t, worst;
         const int64_t n = tallest * (widest + 1);
-        if (n >= LEAST) KL_TRY(measure(b, 0, KL_WAY_READ, 0, n / 2, n / 2, 1, &t, &worst, err));
-        if (n >= LEAST && t > 0) b->memory = 8.0 * (double)(n / 2 * 2) / t;
+        trial p = {.n = n / 2, .ldv = n / 2, .nvec = 1, .way = KL_WAY_READ};
+        if (n >= LEAST) KL_TRY(measure(b, &p, err));
+        if (n >= LEAST && p.seconds > 0) b->memory = 8.0 * (double)(n / 2 * 2) / p.seconds;
         if (b->memory > 0)
             printf("memory is read at %.1f GB/s; the ceiling \"reading\" is as many bytes as each line "
                    "moves, a part of them from the cache where it holds one\n",

@@ -20,8 +20,9 @@ typedef struct kl_ci_opts {
     int irrep;              /* from 0; -1: the lowest states of all */
     int nroot;
     int nref;
-    /* occupations by orbital of the file: 2 u d 0 ("2222ud00"); none: the lowest by energy */
+    /* occupations by orbital of the file: 2 u d 0 ("2222ud00"); none: the file's own, its first orbitals, */
     const char *const *ref;
+    int lowest;             /* or 1: the determinant of lowest energy, found by descent from there */
 
     kl_ci_store store;
     int half;               /* store half of the symmetric matrix */
@@ -29,7 +30,7 @@ typedef struct kl_ci_opts {
     int64_t memory_bytes;   /* AUTO stores no larger matrix; 0: 1/2 of the machine's */
 
     kl_solver solver;
-    double tol;             /* on |H x - E x|; 0: 1e-6 */
+    double tol; /* on |H x - E x|; 0: 1e-6 (of the file's own unit, where that is far from hartree) */
     int max_basis, max_apply, pspace; /* 0: chosen */
     uint64_t seed;
     int nthread;

@@ -54,6 +54,27 @@ static const char *number_text(double x, char buf[32])
     return buf;
 }
 
+/* An energy in point notation to so many digits; by a power of ten where the file's unit makes that
+   unreadable. */
+static const char *hartree(double e, double reference, int digits, char buf[48])
+{
+    const double size = fabs(reference);
+    snprintf(buf, 48, size == 0 || (size >= 1e-4 && size < 1e12) ? "%.*f" : "%.*e", digits, e);
+    return buf;
+}
+
+/* "2ud200 (open shells: orbitals 2, 3)" */
+static void print_reference(FILE *to, const char *reference, double energy, int digits)
+{
+    char text[48];
+    int open = 0;
+    fprintf(to, "reference %s  %s hartree", reference, hartree(energy, energy, digits, text));
+    for (int p = 0; reference[p] != '\0'; p++)
+        if (reference[p] == 'u' || reference[p] == 'd')
+            fprintf(to, "%s%d", open++ == 0 ? "; open shells: orbitals " : ", ", p + 1);
+    fprintf(to, "%s\n", open == 0 ? "; closed shells" : "");
+}
+
 static void print_plan(FILE *to, const kl_options *o, const kl_ci_plan *p)
 {
     char a[32], b[32], c[32], d[32];
@@ -61,7 +82,7 @@ static void print_plan(FILE *to, const kl_options *o, const kl_ci_plan *p)
     fprintf(to, "%s: %d orbitals (%d inactive, %d active), %d alpha and %d beta electrons, %d irrep%s\n",
             o->file, p->norb, p->ninactive, p->nactive, p->nalpha, p->nbeta, p->nirrep,
             p->nirrep == 1 ? "" : "s");
-    fprintf(to, "reference %s  %.10f hartree\n", p->reference, p->reference_energy);
+    print_reference(to, p->reference, p->reference_energy, 10);
     if (p->note[0] != '\0') fprintf(to, "note: %s\n", p->note);
     fprintf(to, "\n%5s %22s %22s%s\n", "level", "determinants", "up to this level",
             singlets ? "           singlet CSFs       up to this level" : "");
@@ -190,13 +211,16 @@ static void print_result(FILE *to, const kl_ci_record *c, double peak, const cha
     fprintf(to, "%s: %d orbitals (%d inactive, %d active), %d alpha and %d beta electrons, space %s%s\n",
             c->fcidump, r->norb, r->ninactive, r->nactive, r->nalpha, r->nbeta, c->space,
             r->direct ? ", no matrix" : "");
-    fprintf(to, "reference %s  %.12f hartree\n", r->reference, r->reference_energy);
+    const double zero = r->reference_energy;
+    char energy[48], above[48];
+    print_reference(to, r->reference, zero, 12);
     if (r->note[0] != '\0') fprintf(to, "note: %s\n", r->note);
     fprintf(to, "\n%5s %20s %16s %10s %5s %9s   %s\n", "state", "energy, hartree", "- reference", "S^2",
             "irrep", "residual", "leading determinants");
     for (int i = 0; i < r->nstate; i++) {
         const kl_ci_state *const s = &r->state[i];
-        fprintf(to, "%5d %20.12f %16.12f ", i + 1, s->energy, s->energy - r->reference_energy);
+        fprintf(to, "%5d %20s %16s ", i + 1, hartree(s->energy, zero, 12, energy),
+                hartree(s->energy - zero, zero, 12, above));
         if (isnan(s->s2)) fprintf(to, "%10s", "-");
         else fprintf(to, "%10.6f", fabs(s->s2) < 5e-7 ? 0.0 : s->s2);
         fprintf(to, " %5d %9.1e  ", s->irrep + 1, s->residual);

@@ -127,11 +127,11 @@ static kl_status eigen_rows(table *t, const kl_exec *ex, const kl_batch *density
             r->choice.exec = ex->name;
             const int length = snprintf(r->choice.why, sizeof r->choice.why,
                                         "the largest, while %d threads have the others", ex->nthread);
-            if (ex->eigen_opening > 0)
+            if (ex->eigen.opening > 0)
                 snprintf(r->choice.why + length, sizeof r->choice.why - (size_t)length,
-                         "; once the %.1f s are saved that it takes to open", ex->eigen_opening);
+                         "; once the %.1f s are saved that it takes to open", ex->eigen.opening);
         }
-        if (there > 0 && ex->neigen_time > 0)
+        if (there > 0 && ex->eigen.ntime > 0)
             snprintf(r->measured, sizeof r->measured, "%.3g ms here, %.3g ms there at once",
                      share.here_seconds * 1e3, share.there_seconds * 1e3);
         else if (t->tuned && !k)

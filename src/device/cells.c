@@ -67,34 +67,80 @@ static int is_nothing(const kl_rec *r)
            (r->kind == KL_REC_FILL && r->alpha == 0);
 }
 
-/* One cell from the spans that cover it, round by round: sums of matrices first, then products. Where the
-   kernel adds matrices itself, they are links like any other. */
-static kl_status write_cell(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d, uint64_t work,
-                            const kl_span *list, int64_t n, int row, int col, int rows, int cols, int ld,
-                            int level, int keep, int early, int first_round, kl_err *err)
+/* What all cells of a dest have in common. */
+typedef struct writing {
+    kl_tiling_maker *s;
+    const kl_batch *b;
+    const kl_dest *d;
+    uint64_t work; /* where WORK begins */
+    int ld;        /* leading dimension of its records */
+    int level;     /* of its outputs; records that fit into no cell come in later ones */
+    int round;     /* the first in which something is written */
+    int keep;      /* 1: what stands there already counts */
+    int early; /* 1: records that fit into no cell follow, so that a cell has to be complete before them */
+} writing;
+
+typedef struct cell {
+    int row, col, rows, cols;
+    const kl_span *list; /* [n]: the records that cover it, in order */
+    int64_t n;
+} cell;
+
+/* The rounds of the records of a cell that do something; 0: there is none. fill: whether one of them only
+   fills. */
+static int rounds_of(const writing *w, const cell *c, int *least, int *most, int *fill)
+{
+    int any = 0;
+    *least = *most = w->round;
+    *fill = 0;
+    for (int64_t i = 0; i < c->n; i++) {
+        const kl_rec *const r = &w->b->rec[w->s->use[c->list[i].use].rec];
+        if (is_nothing(r)) continue;
+        const int round = round_of(w->s, c->list[i].use, w->round);
+        if (!any || round < *least) *least = round;
+        if (!any || round > *most) *most = round;
+        *fill |= r->kind == KL_REC_FILL;
+        any = 1;
+    }
+    return any;
+}
+
+/* Links of a cell's records of one round: of products, of the others, or of both. */
+static kl_status link_records(const writing *w, const cell *c, int round, int products, int both, kl_err *err)
 {
     kl_status st = KL_OK;
+    for (int64_t i = 0; i < c->n; i++) {
+        const kl_span *const x = &c->list[i];
+        const kl_rec *const r = &w->b->rec[w->s->use[x->use].rec];
+        if (is_nothing(r) || round_of(w->s, x->use, w->round) != round) continue;
+        if (!both && (r->kind == KL_REC_GEMM) != products) continue;
+        KL_TRY(add_link(w->s, x->use, c->row - x->row, c->col - x->col, r->alpha, err));
+    }
+out:
+    return st;
+}
+
+/* One cell from the spans that cover it, round by round: sums of matrices first, then products. Where the
+   kernel adds matrices itself, they are links like any other. */
+static kl_status write_cell(const writing *w, cell c, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_tiling_maker *const s = w->s;
+    int keep = w->keep, least, most, fill;
     int64_t from = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (b->rec[s->use[list[i].use].rec].beta) continue;
+    for (int64_t i = 0; i < c.n; i++) {
+        if (w->b->rec[s->use[c.list[i].use].rec].beta) continue;
         from = i; /* what came before is overwritten */
         keep = 0;
     }
-    kl_output o = {.ldc = ld, .m = rows, .n = cols, .strict = d->strict};
-    o.c = corner(s, d, work, row + (int64_t)col * ld, &o.flags);
-    int any = 0, fill = 0, least = first_round, most = first_round;
-    for (int64_t i = from; i < n; i++) {
-        const kl_rec *const r = &b->rec[s->use[list[i].use].rec];
-        if (is_nothing(r)) continue;
-        const int round = round_of(s, list[i].use, first_round);
-        if (!any || round < least) least = round;
-        if (!any || round > most) most = round;
-        fill |= r->kind == KL_REC_FILL;
-        any = 1;
-    }
-    if (!keep && (!any || (early && least > first_round))) {
+    c.list += from;
+    c.n -= from;
+    kl_output o = {.ldc = w->ld, .m = c.rows, .n = c.cols, .strict = w->d->strict};
+    o.c = corner(s, w->d, w->work, c.row + (int64_t)c.col * w->ld, &o.flags);
+    const int any = rounds_of(w, &c, &least, &most, &fill);
+    if (!keep && (!any || (w->early && least > w->round))) {
         o.first = s->nlink;
-        o.slot = slot_of(first_round, level, 0);
+        o.slot = slot_of(w->round, w->level, 0);
         KL_TRY(emit(s, o, err));
         keep = 1;
     }
@@ -102,16 +148,10 @@ static kl_status write_cell(kl_tiling_maker *s, const kl_batch *b, const kl_dest
     for (int round = least; any && round <= most; round++)
         for (int products = join; products < 2; products++) {
             o.first = s->nlink;
-            for (int64_t i = from; i < n; i++) {
-                const kl_rec *const r = &b->rec[s->use[list[i].use].rec];
-                if (is_nothing(r) || round_of(s, list[i].use, first_round) != round ||
-                    (!join && (r->kind == KL_REC_GEMM) != products))
-                    continue;
-                KL_TRY(add_link(s, list[i].use, row - list[i].row, col - list[i].col, r->alpha, err));
-            }
+            KL_TRY(link_records(w, &c, round, products, join, err));
             o.count = s->nlink - o.first;
             if (o.count == 0) continue;
-            o.slot = slot_of(round, level, products);
+            o.slot = slot_of(round, w->level, products);
             o.flags = (o.flags & ~(uint32_t)KL_P_BETA) | (keep ? KL_P_BETA : 0);
             KL_TRY(emit(s, o, err));
             keep = 1;
@@ -121,22 +161,21 @@ out:
 }
 
 /* Zeros, as columns of a length that suits. */
-static kl_status write_zeros(kl_tiling_maker *s, const kl_dest *d, uint64_t work, int level, int round,
-                             kl_err *err)
+static kl_status write_zeros(const writing *w, kl_err *err)
 {
     kl_status st = KL_OK;
-    enum { COLUMN = 1 << 14 };
-    for (int64_t at = 0; at < d->size;) {
-        const int64_t left = d->size - at;
+    enum { COLUMN = 1 << 14, MOST = 4096 };
+    for (int64_t at = 0; at < w->d->size;) {
+        const int64_t left = w->d->size - at, columns = left / COLUMN;
         kl_output o = {.ldc = COLUMN,
                        .m = left < COLUMN ? (int)left : COLUMN,
-                       .n = left < COLUMN          ? 1
-                            : left / COLUMN > 4096 ? 4096
-                                                   : (int)(left / COLUMN),
-                       .first = s->nlink,
-                       .slot = slot_of(round, level, 0)};
-        o.c = corner(s, d, work, at, &o.flags);
-        KL_TRY(emit(s, o, err));
+                       .n = left < COLUMN    ? 1
+                            : columns > MOST ? MOST
+                                             : (int)columns,
+                       .first = w->s->nlink,
+                       .slot = slot_of(w->round, w->level, 0)};
+        o.c = corner(w->s, w->d, w->work, at, &o.flags);
+        KL_TRY(emit(w->s, o, err));
         at += (int64_t)o.m * o.n;
     }
 out:
@@ -157,17 +196,17 @@ static int leading(const kl_tiling_maker *s, const kl_batch *b, const kl_dest *d
 
 /* Diagonals and the like, which fit into no cell: their own rectangles, in as many levels as keep those apart
    that may meet. */
-static kl_status write_odd(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d, uint64_t work,
-                           const kl_span *odd, int64_t n, int level, int round, kl_err *err)
+static kl_status write_odd(const writing *w, const kl_span *odd, int64_t n, kl_err *err)
 {
     kl_status st = KL_OK;
+    kl_tiling_maker *const s = w->s;
     int *at = NULL;
     KL_TRY(kl_alloc(&at, n, KL_MEM_RECORD, err));
     for (int64_t i = 0; i < n; i++) {
-        const kl_rec r = kl_upright(&b->rec[s->use[odd[i].use].rec]);
+        const kl_rec r = kl_upright(&w->b->rec[s->use[odd[i].use].rec]);
         const int64_t end = r.c + kl_extent(r.m, r.n, r.ldc);
         for (int64_t k = 0; k < i; k++) {
-            const kl_rec o = kl_upright(&b->rec[s->use[odd[k].use].rec]);
+            const kl_rec o = kl_upright(&w->b->rec[s->use[odd[k].use].rec]);
             if (end <= o.c || r.c >= o.c + kl_extent(o.m, o.n, o.ldc)) continue;
             if (r.m == 1 && o.m == 1 && r.ldc == o.ldc && (r.c - o.c) % r.ldc != 0) continue;
             if (at[i] <= at[k]) at[i] = at[k] + 1;
@@ -178,10 +217,10 @@ static kl_status write_odd(kl_tiling_maker *s, const kl_batch *b, const kl_dest 
                        .n = r.n,
                        .first = s->nlink,
                        .count = 1,
-                       .strict = d->strict,
+                       .strict = w->d->strict,
                        .flags = KL_P_BETA};
-        o.c = corner(s, d, work, r.c - d->base, &o.flags);
-        o.slot = slot_of(round_of(s, odd[i].use, round), level + 1 + at[i], r.kind == KL_REC_GEMM);
+        o.c = corner(s, w->d, w->work, r.c - w->d->base, &o.flags);
+        o.slot = slot_of(round_of(s, odd[i].use, w->round), w->level + 1 + at[i], r.kind == KL_REC_GEMM);
         KL_TRY(add_link(s, odd[i].use, 0, 0, r.alpha, err));
         KL_TRY(emit(s, o, err));
     }
@@ -216,66 +255,112 @@ int kl_cells_tangled(const kl_tiling_maker *s, const kl_batch *b, int64_t first)
     return 0;
 }
 
-kl_status kl_cells_write(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d, uint64_t work, kl_err *err)
+/* The records of a dest, sorted: those that are rectangles of its grid, the others, and the grid's borders.
+   */
+typedef struct grid {
+    kl_span *all, *odd, *strip, *here; /* strip, here: room for as many */
+    int64_t nall, nodd;
+    int *row, *col;
+    int nrow, ncol;
+} grid;
+
+static kl_status make_room(kl_tiling_maker *s, int64_t n, grid *g, kl_err *err)
 {
     kl_status st = KL_OK;
-    int64_t n = 0, ngrid = 0, nodd = 0;
-    int keep = d->keep, level = d->level, round = INT32_MAX;
-    if (d->first < 0) return d->zero ? write_zeros(s, d, work, level, 0, err) : KL_OK;
-    const int ld = leading(s, b, d);
-    for (int64_t u = d->first; u >= 0; u = s->use[u].next) {
-        const int r = round_of(s, u, INT32_MAX);
-        if (r < round) round = r;
-        n++;
-    }
-    if (d->in_work) round = d->round;
-    else if (round == INT32_MAX) round = 0;
     if (n > s->cap_span) {
         const int64_t room = n + s->cap_span;
         KL_TRY(kl_realloc(&s->span, 4 * room, KL_MEM_RECORD, err));
         KL_TRY(kl_realloc(&s->border, 2 * (2 * room + 2), KL_MEM_RECORD, err));
         s->cap_span = room;
     }
-    kl_span *const all = s->span, *const odd = all + s->cap_span, *const strip = odd + s->cap_span,
-                   *const here = strip + s->cap_span;
-    int *const row = s->border, *const col = row + 2 * s->cap_span + 2;
-    int nrow = 0, ncol = 0;
-    for (int64_t u = d->first; u >= 0; u = s->use[u].next) {
+    *g = (grid){.all = s->span,
+                .odd = s->span + s->cap_span,
+                .strip = s->span + 2 * s->cap_span,
+                .here = s->span + 3 * s->cap_span,
+                .row = s->border,
+                .col = s->border + 2 * s->cap_span + 2};
+out:
+    return st;
+}
+
+static void sort_records(const writing *w, grid *g)
+{
+    for (int64_t u = w->d->first; u >= 0; u = w->s->use[u].next) {
         kl_span one;
-        if (!span_of(s, b, d, ld, u, &one)) {
-            odd[nodd++] = one;
+        if (!span_of(w->s, w->b, w->d, w->ld, u, &one)) {
+            g->odd[g->nodd++] = one;
             continue;
         }
-        all[ngrid++] = one;
-        if (ngrid > 1 && one.row == all[ngrid - 2].row && one.col == all[ngrid - 2].col &&
-            one.m == all[ngrid - 2].m && one.n == all[ngrid - 2].n)
+        g->all[g->nall++] = one;
+        const kl_span *const last = g->nall > 1 ? &g->all[g->nall - 2] : NULL;
+        if (last && one.row == last->row && one.col == last->col && one.m == last->m && one.n == last->n)
             continue;
-        nrow = with_border(row, with_border(row, nrow, one.row), one.row + one.m);
-        ncol = with_border(col, with_border(col, ncol, one.col), one.col + one.n);
+        g->nrow = with_border(g->row, with_border(g->row, g->nrow, one.row), one.row + one.m);
+        g->ncol = with_border(g->col, with_border(g->col, g->ncol, one.col), one.col + one.n);
     }
-    if (d->zero) {
-        if (d->size % ld == 0) {
-            nrow = with_border(row, with_border(row, nrow, 0), ld);
-            ncol = with_border(col, with_border(col, ncol, 0), (int)(d->size / ld));
-        } else {
-            KL_TRY(write_zeros(s, d, work, level++, round, err));
-            keep = 1;
-        }
-    }
-    for (int j = 0; j + 1 < ncol; j++) {
+}
+
+static kl_status write_grid(const writing *w, const grid *g, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int *const row = g->row, *const col = g->col;
+    for (int j = 0; j + 1 < g->ncol; j++) {
         int64_t nstrip = 0;
-        for (int64_t q = 0; q < ngrid; q++)
-            if (all[q].col <= col[j] && all[q].col + all[q].n >= col[j + 1]) strip[nstrip++] = all[q];
-        for (int i = 0; i + 1 < nrow; i++) {
-            int64_t k = 0;
-            for (int64_t q = 0; q < nstrip; q++)
-                if (strip[q].row <= row[i] && strip[q].row + strip[q].m >= row[i + 1]) here[k++] = strip[q];
-            if (k == 0 && (!d->zero || keep)) continue;
-            KL_TRY(write_cell(s, b, d, work, here, k, row[i], col[j], row[i + 1] - row[i],
-                              col[j + 1] - col[j], ld, level, keep, nodd > 0, round, err));
+        for (int64_t q = 0; q < g->nall; q++) {
+            const kl_span *const x = &g->all[q];
+            if (x->col <= col[j] && x->col + x->n >= col[j + 1]) g->strip[nstrip++] = *x;
+        }
+        for (int i = 0; i + 1 < g->nrow; i++) {
+            int64_t n = 0;
+            for (int64_t q = 0; q < nstrip; q++) {
+                const kl_span *const x = &g->strip[q];
+                if (x->row <= row[i] && x->row + x->m >= row[i + 1]) g->here[n++] = *x;
+            }
+            if (n == 0 && (!w->d->zero || w->keep)) continue;
+            const cell c = {.row = row[i],
+                            .col = col[j],
+                            .rows = row[i + 1] - row[i],
+                            .cols = col[j + 1] - col[j],
+                            .list = g->here,
+                            .n = n};
+            KL_TRY(write_cell(w, c, err));
         }
     }
-    if (nodd > 0) KL_TRY(write_odd(s, b, d, work, odd, nodd, level, round, err));
+out:
+    return st;
+}
+
+kl_status kl_cells_write(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d, uint64_t work, kl_err *err)
+{
+    kl_status st = KL_OK;
+    grid g;
+    int64_t n = 0;
+    int first = INT32_MAX;
+    writing w = {.s = s, .b = b, .d = d, .work = work, .level = d->level, .keep = d->keep};
+    if (d->first < 0) return d->zero ? write_zeros(&w, err) : KL_OK;
+    w.ld = leading(s, b, d);
+    for (int64_t u = d->first; u >= 0; u = s->use[u].next) {
+        const int r = round_of(s, u, INT32_MAX);
+        if (r < first) first = r;
+        n++;
+    }
+    if (d->in_work) w.round = d->round;
+    else w.round = first == INT32_MAX ? 0 : first;
+    KL_TRY(make_room(s, n, &g, err));
+    sort_records(&w, &g);
+    w.early = g.nodd > 0;
+    if (d->zero) {
+        if (d->size % w.ld == 0) {
+            g.nrow = with_border(g.row, with_border(g.row, g.nrow, 0), w.ld);
+            g.ncol = with_border(g.col, with_border(g.col, g.ncol, 0), (int)(d->size / w.ld));
+        } else {
+            KL_TRY(write_zeros(&w, err));
+            w.level++;
+            w.keep = 1;
+        }
+    }
+    KL_TRY(write_grid(&w, &g, err));
+    if (g.nodd > 0) KL_TRY(write_odd(&w, g.odd, g.nodd, err));
 out:
     return st;
 }

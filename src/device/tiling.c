@@ -88,12 +88,34 @@ static int by_alpha(const void *pa, const void *pb)
     return a->use < b->use ? -1 : a->use > b->use;
 }
 
-/* Steps [from, to) of a tile's sum as a chain of pieces: its head at base[head], the others from base[*more]
-   on. */
-static void write_part(const kl_tiling_maker *s, const kl_batch *b, const kl_tiling_opts *q, const tile *w,
-                       uint64_t work, int64_t from, int64_t to, uint32_t turn, uint32_t mark, kl_piece *base,
-                       int64_t head, int64_t *more, kl_tiling *p)
+/* What launches are written from and to. */
+typedef struct writer {
+    kl_tiling_maker *s;
+    const kl_batch *b;
+    uint64_t work; /* where WORK begins */
+    kl_tiling *p;
+    int64_t cap_piece, cap_cell, cap_term; /* room in p */
+    /* of the launch that is being written: its pieces, the first of them the heads of parts, and how many
+       there are, heads included */
+    kl_piece *base;
+    int64_t more;
+} writer;
+
+/* Steps [from, to) of a tile's sum. */
+typedef struct part {
+    int64_t from, to;
+    uint32_t turn, mark; /* turn and the marks among the flags of its pieces */
+} part;
+
+/* A part as a chain of pieces: its head at base[head], the others from base[more] on. */
+static void write_part(writer *out, const kl_tiling_opts *q, const tile *w, const part *of, int64_t head)
 {
+    const kl_tiling_maker *const s = out->s;
+    const kl_batch *const b = out->b;
+    const uint64_t work = out->work;
+    const int64_t from = of->from, to = of->to;
+    const uint32_t turn = of->turn, mark = of->mark;
+    kl_piece *const base = out->base;
     const kl_output *const o = w->o;
     const kl_link *const l = s->link + o->first;
     /* a later part adds to the first */
@@ -138,7 +160,7 @@ static void write_part(const kl_tiling_maker *s, const kl_batch *b, const kl_til
             here->b = operand(s, b, r->at_b, u->db,
                               r->b + (r->tb ? dc + (int64_t)skip * r->ldb : (int64_t)dc * r->ldb + skip),
                               work, KL_P_B, &f);
-            p->padded += 2.0 * w->um * q->unit_m * w->un * q->unit_n * here->k;
+            out->p->padded += 2.0 * w->um * q->unit_m * w->un * q->unit_n * here->k;
         }
         here->c = o->c + ((uint64_t)w->row + (uint64_t)w->col * (uint64_t)o->ldc) * sizeof(double);
         /* coefficients: the sum is kept in units of the last one; where the ratio of two leaves the range, it
@@ -153,7 +175,7 @@ static void write_part(const kl_tiling_maker *s, const kl_batch *b, const kl_til
             here->flags |= (uint32_t)KL_P_NEXT, waited = 1;
         /* what stands there comes in like any matrix that is added */
         if (ends && beta && !flushed && q->adds && (turn & 255) == 0) {
-            kl_piece *const then = base + (*more)++;
+            kl_piece *const then = base + out->more++;
             *then = *here;
             then->a = then->c, then->lda = then->ldc, then->k = w->n, then->factor = 1, then->next = 0;
             then->flags = (here->flags & ~((uint32_t)KL_P_TA | KL_P_TB | KL_P_BETA | KL_P_NEXT |
@@ -165,8 +187,8 @@ static void write_part(const kl_tiling_maker *s, const kl_batch *b, const kl_til
         if (flush) beta = KL_P_BETA, flushed = 1;
         first = end;
         if (ends) return;
-        here->next = (int32_t)*more;
-        here = base + (*more)++;
+        here->next = (int32_t)out->more;
+        here = base + out->more++;
     }
 }
 
@@ -192,68 +214,79 @@ static int make_ratios(kl_link *l, int64_t n)
     return far;
 }
 
-/* One launch: outputs [0, n) and, where there are more, [n, n + after), which read what these write. */
-static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output *o, int64_t n, int64_t after,
-                                uint64_t work, int64_t *cap, kl_tiling *p, kl_err *err)
+/* Outputs [0, n) of one launch and, where there are more, [n, n + after), which read what these write. */
+typedef struct level_pair {
+    kl_output *o;
+    int64_t n, after;
+    kl_cutting cut[2]; /* of the two levels */
+} level_pair;
+
+/* Links of output i in the order in which they are summed. 1: its sum is not to be cut into parts. */
+static int order_links(const writer *out, const level_pair *l, int64_t i)
+{
+    kl_link *const link = out->s->link + l->o[i].first;
+    const int64_t n = l->o[i].count;
+    int mixed = 0;
+    for (int64_t k = 0; k < n; k++) {
+        const kl_use *const u = &out->s->use[link[k].use];
+        link[k].late = i >= l->n && (u->da >= 0 || u->db >= 0);
+        mixed |= link[k].alpha != link[0].alpha || link[k].late != link[0].late;
+    }
+    if (mixed) qsort(link, (size_t)n, sizeof *link, by_alpha);
+    const int far = make_ratios(link, n);
+    return l->o[i].lone || far;
+}
+
+/* Tiles of output i to list[*ntile] and on. */
+static void list_tiles(const writer *out, const level_pair *l, int64_t i, tile *list, int64_t *ntile)
+{
+    const kl_output *const o = &l->o[i];
+    const kl_tiling_opts *const q = l->cut[i >= l->n].p;
+    const int64_t steps = kl_cutting_steps(out->s, out->b, &l->o[i], q->depth);
+    const int once = order_links(out, l, i);
+    int um, un, tm, tn, col = 0;
+    kl_cutting_tiles(q, o, o->most_m, o->most_n, &um, &un, &tm, &tn);
+    const double dearest = kl_cutting_cost(q, (um + tm - 1) / tm, (un + tn - 1) / tn, steps, o->count);
+    for (int jt = 0; jt < tn; jt++) {
+        const int wn = un / tn + (jt < un % tn);
+        const int cols = wn * q->unit_n < o->n - col ? wn * q->unit_n : o->n - col;
+        int row = 0;
+        for (int it = 0; it < tm; it++) {
+            const int wm = um / tm + (it < um % tm);
+            const int rows = wm * q->unit_m < o->m - row ? wm * q->unit_m : o->m - row;
+            list[*ntile] = (tile){.o = o,
+                                  .row = row,
+                                  .col = col,
+                                  .m = rows,
+                                  .n = cols,
+                                  .um = wm,
+                                  .un = wn,
+                                  .once = once,
+                                  .level = i >= l->n,
+                                  .cost = dearest,
+                                  .steps = steps,
+                                  .nth = *ntile};
+            if (steps > q->together) list[*ntile].cost = kl_cutting_cost(q, wm, wn, steps, o->count);
+            ++*ntile;
+            row += rows;
+        }
+        col += cols;
+    }
+}
+
+/* parts[ntile] of each tile, and room for their pieces behind those of earlier launches. */
+static kl_status count_parts(writer *out, const level_pair *l, const tile *list, int64_t ntile, int *parts,
+                             kl_err *err)
 {
     kl_status st = KL_OK;
-    int um, un, tm, tn;
-    int64_t ntile = 0, npiece = 0, nhead = 0, nturn = 0, nfirst = 0, nlone = 0;
-    double units = 0, steps_of_all = 0;
-    tile *list = NULL;
-    int *parts = NULL;
-    kl_cutting cut[2] = {{0}};
-    KL_TRY(kl_cutting_choose(s, b, &p->o, o, n, after == 0, &cut[0], err));
-    if (after > 0) KL_TRY(kl_cutting_choose(s, b, &p->o, o + n, after, 0, &cut[1], err));
-    for (int64_t i = 0; i < n + after; i++) {
-        kl_cutting_tiles(cut[i >= n].p, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
-        ntile += (int64_t)tm * tn;
-    }
-    KL_TRY(kl_alloc(&list, ntile, KL_MEM_RECORD, err));
-    ntile = 0;
-    for (int64_t i = 0; i < n + after; i++) {
-        const kl_cutting *const c = &cut[i >= n];
-        const kl_tiling_opts *const q = c->p;
-        kl_link *const l = s->link + o[i].first;
-        const int64_t nl = o[i].count, steps = kl_cutting_steps(s, b, &o[i], q->depth);
-        int mixed = 0;
-        for (int64_t k = 0; k < nl; k++) {
-            l[k].late = i >= n && (s->use[l[k].use].da >= 0 || s->use[l[k].use].db >= 0);
-            mixed |= l[k].alpha != l[0].alpha || l[k].late != l[0].late;
-        }
-        if (mixed) qsort(l, (size_t)nl, sizeof *l, by_alpha);
-        const int far = make_ratios(l, nl), once = o[i].lone || far;
-        kl_cutting_tiles(q, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
-        const double dearest = kl_cutting_cost(q, (um + tm - 1) / tm, (un + tn - 1) / tn, steps, nl);
-        int col = 0;
-        for (int jt = 0; jt < tn; jt++) {
-            const int wn = un / tn + (jt < un % tn);
-            const int cols = wn * q->unit_n < o[i].n - col ? wn * q->unit_n : o[i].n - col;
-            int row = 0;
-            for (int it = 0; it < tm; it++) {
-                const int wm = um / tm + (it < um % tm);
-                const int rows = wm * q->unit_m < o[i].m - row ? wm * q->unit_m : o[i].m - row;
-                list[ntile] =
-                    (tile){&o[i],  row,
-                           col,    rows,
-                           cols,   wm,
-                           wn,     once,
-                           i >= n, steps > q->together ? kl_cutting_cost(q, wm, wn, steps, nl) : dearest,
-                           steps,  ntile};
-                ntile++;
-                row += rows;
-            }
-            col += cols;
-        }
-    }
-    if (ntile > 0) qsort(list, (size_t)ntile, sizeof *list, by_level_and_cost);
-    KL_TRY(kl_alloc(&parts, ntile, KL_MEM_RECORD, err));
+    int64_t npiece = 0;
+    out->more = 0;
     for (int64_t i = 0, first = 0; i < ntile; i++) {
         const tile *const w = &list[i];
-        const kl_cutting *const c = &cut[w->level];
+        const kl_cutting *const c = &l->cut[w->level];
         if (i > 0 && w->level != list[i - 1].level) first = i;
         parts[i] = w->once || i - first < c->whole ? 1 : w->steps < c->parts ? (int)w->steps : c->parts;
-        nhead += parts[i];
+        out->more += parts[i];
         /* a part may begin inside a product, and what stands there is one more */
         npiece += w->o->count + 2 * parts[i];
     }
@@ -262,21 +295,32 @@ static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output
                      (long long)npiece, INT32_MAX);
         goto out;
     }
-    if (p->npiece + npiece > *cap) {
-        *cap = p->npiece + npiece;
-        KL_TRY(kl_realloc(&p->piece, *cap, KL_MEM_RECORD, err));
+    if (out->p->npiece + npiece > out->cap_piece) {
+        out->cap_piece = out->p->npiece + npiece;
+        KL_TRY(kl_realloc(&out->p->piece, out->cap_piece, KL_MEM_RECORD, err));
     }
-    kl_piece *const base = p->piece + p->npiece;
-    int64_t t = 0, more = nhead;
+    out->base = out->p->piece + out->p->npiece;
+out:
+    return st;
+}
+
+/* The pieces of all tiles, and the launch. */
+static void write_tiles(writer *out, const level_pair *l, const tile *list, int64_t ntile, const int *parts)
+{
+    kl_tiling *const p = out->p;
+    int64_t head = 0, nturn = 0, nfirst = 0, nlone = 0;
+    double units = 0, steps_of_all = 0;
     for (int64_t i = 0; i < ntile; i++) {
         const tile *const w = &list[i];
         for (int q = 0; q < parts[i]; q++) {
-            uint32_t mark = parts[i] > 1 ? (uint32_t)KL_P_PART : 0;
+            part one = {.from = w->steps * q / parts[i],
+                        .to = w->steps * (q + 1) / parts[i],
+                        .turn = parts[i] > 1 ? (uint32_t)(nturn << 8 | q) : 0,
+                        .mark = parts[i] > 1 ? (uint32_t)KL_P_PART : 0};
             if (q + 1 == parts[i])
-                mark |= (uint32_t)KL_P_FINAL | (after > 0 && w->level == 0 ? (uint32_t)KL_P_FIRST : 0);
-            if (w->level == 1) mark |= (uint32_t)KL_P_NEXT;
-            write_part(s, b, cut[w->level].p, w, work, w->steps * q / parts[i], w->steps * (q + 1) / parts[i],
-                       parts[i] > 1 ? (uint32_t)(nturn << 8 | q) : 0, mark, base, t++, &more, p);
+                one.mark |= (uint32_t)KL_P_FINAL | (l->after > 0 && w->level == 0 ? (uint32_t)KL_P_FIRST : 0);
+            if (w->level == 1) one.mark |= (uint32_t)KL_P_NEXT;
+            write_part(out, l->cut[w->level].p, w, &one, head++);
         }
         nturn += parts[i] > 1;
         nfirst += w->level == 0;
@@ -287,32 +331,58 @@ static kl_status write_products(kl_tiling_maker *s, const kl_batch *b, kl_output
     }
     kl_launch *const launch = &p->launch[p->nlaunch++];
     *launch = (kl_launch){.products = 1,
-                          .kind = cut[0].kind,
+                          .kind = l->cut[0].kind,
                           .first = p->npiece,
-                          .n = t,
+                          .n = head,
                           .nlone = nlone,
-                          .nbefore = after > 0 ? nfirst : 0,
+                          .nbefore = l->after > 0 ? nfirst : 0,
                           .units = steps_of_all > 0 ? units / steps_of_all : 0};
-    for (int64_t i = 0; i < more; i++) launch->adds |= (base[i].flags & KL_P_ADD) != 0;
-    p->npiece += more;
-    p->ntile += t;
+    for (int64_t i = 0; i < out->more; i++) launch->adds |= (out->base[i].flags & KL_P_ADD) != 0;
+    p->npiece += out->more;
+    p->ntile += head;
+}
+
+/* One launch of products. */
+static kl_status write_products(writer *out, kl_output *o, int64_t n, int64_t after, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int64_t ntile = 0;
+    tile *list = NULL;
+    int *parts = NULL;
+    level_pair l = {.o = o, .n = n, .after = after};
+    KL_TRY(kl_cutting_choose(out->s, out->b, &out->p->o, o, n, after == 0, &l.cut[0], err));
+    if (after > 0) KL_TRY(kl_cutting_choose(out->s, out->b, &out->p->o, o + n, after, 0, &l.cut[1], err));
+    for (int64_t i = 0; i < n + after; i++) {
+        int um, un, tm, tn;
+        kl_cutting_tiles(l.cut[i >= n].p, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
+        ntile += (int64_t)tm * tn;
+    }
+    KL_TRY(kl_alloc(&list, ntile, KL_MEM_RECORD, err));
+    ntile = 0;
+    for (int64_t i = 0; i < n + after; i++) list_tiles(out, &l, i, list, &ntile);
+    if (ntile > 0) qsort(list, (size_t)ntile, sizeof *list, by_level_and_cost);
+    KL_TRY(kl_alloc(&parts, ntile, KL_MEM_RECORD, err));
+    KL_TRY(count_parts(out, &l, list, ntile, parts, err));
+    write_tiles(out, &l, list, ntile, parts);
 out:
     kl_free(&list);
     kl_free(&parts);
     return st;
 }
 
-static kl_status write_sums(kl_tiling_maker *s, const kl_batch *b, const kl_output *o, int64_t n,
-                            uint64_t work, int64_t *cap_cell, int64_t *cap_term, kl_tiling *p, kl_err *err)
+/* One launch that adds matrices. */
+static kl_status write_sums(writer *w, const kl_output *o, int64_t n, kl_err *err)
 {
     kl_status st = KL_OK;
+    const kl_tiling_maker *const s = w->s;
+    kl_tiling *const p = w->p;
     const int64_t first = p->ncell;
     for (int64_t i = 0; i < n; i++) {
         const int64_t term = p->nterm;
         for (int64_t k = o[i].first; k < o[i].first + o[i].count; k++) {
             const kl_use *const u = &s->use[s->link[k].use];
-            const kl_rec r = kl_upright(&b->rec[u->rec]);
-            KL_ROOM(p->term, p->nterm, *cap_term);
+            const kl_rec r = kl_upright(&w->b->rec[u->rec]);
+            KL_ROOM(p->term, p->nterm, w->cap_term);
             kl_summand *const to = &p->term[p->nterm++];
             *to = (kl_summand){.alpha = r.alpha, .lda = r.lda, .flags = r.ta ? KL_P_TA : 0};
             if (r.kind == KL_REC_FILL) {
@@ -320,9 +390,9 @@ static kl_status write_sums(kl_tiling_maker *s, const kl_batch *b, const kl_outp
                 continue;
             }
             const int dr = s->link[k].row, dc = s->link[k].col;
-            to->a = operand(s, b, r.at_a, u->da,
-                            r.a + (r.ta ? (int64_t)dr * r.lda + dc : dr + (int64_t)dc * r.lda), work, KL_P_A,
-                            &to->flags);
+            to->a = operand(s, w->b, r.at_a, u->da,
+                            r.a + (r.ta ? (int64_t)dr * r.lda + dc : dr + (int64_t)dc * r.lda), w->work,
+                            KL_P_A, &to->flags);
         }
         const int tall = o[i].m < 128  ? o[i].m
                          : o[i].n == 1 ? KL_CELL
@@ -330,7 +400,7 @@ static kl_status write_sums(kl_tiling_maker *s, const kl_batch *b, const kl_outp
                   wide = tall > 0 ? KL_CELL / tall : 1;
         for (int col = 0; col < o[i].n; col += wide)
             for (int row = 0; row < o[i].m; row += tall) {
-                KL_ROOM(p->cell, p->ncell, *cap_cell);
+                KL_ROOM(p->cell, p->ncell, w->cap_cell);
                 p->cell[p->ncell++] = (kl_cell){.c = o[i].c,
                                                 .ldc = o[i].ldc,
                                                 .row = row,
@@ -373,7 +443,8 @@ kl_status kl_tiling_write(const kl_batch *b, uint64_t work, kl_tiling *p, kl_err
 {
     kl_status st = KL_OK;
     kl_tiling_maker *const s = p->planner;
-    int64_t cap_piece = 0, cap_cell = 0, cap_term = 0, nslot = 0;
+    writer w = {.s = s, .b = b, .work = work, .p = p};
+    int64_t nslot = 0;
     for (int64_t i = 0; i < s->ndest; i++) KL_TRY(kl_cells_write(s, b, &s->dest[i], work, err));
     for (int64_t i = 0; i < s->noutput; i++) s->output[i].cost = 0;
     if (s->noutput > 0) qsort(s->output, (size_t)s->noutput, sizeof *s->output, kl_cutting_by_slot);
@@ -385,8 +456,8 @@ kl_status kl_tiling_write(const kl_batch *b, uint64_t work, kl_tiling *p, kl_err
             if (p->o.levels && j < s->noutput && s->output[i].slot >> 40 == s->output[j].slot >> 40 &&
                 is_product_slot(s, b, j, end_of_slot(s, j)))
                 k = end_of_slot(s, j);
-            KL_TRY(write_products(s, b, s->output + i, j - i, k - j, work, &cap_piece, p, err));
-        } else KL_TRY(write_sums(s, b, s->output + i, j - i, work, &cap_cell, &cap_term, p, err));
+            KL_TRY(write_products(&w, s->output + i, j - i, k - j, err));
+        } else KL_TRY(write_sums(&w, s->output + i, j - i, err));
     }
     if (b->flop > 0) p->padded /= b->flop;
 out:

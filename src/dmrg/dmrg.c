@@ -1,4 +1,4 @@
-/* Finite-lattice sweeps: schedule, noise, tolerances, stopping. See dmrg.h. Outline of a run:
+/* Finite-lattice sweeps: schedule, noise, tolerances, stopping. See dmrg.h and ownunit.h. Outline of a run:
    1. start: random or product state, or a saved one;
    2. a sweep goes there and back, optimizing each bond once on either way; schedule.h says with how many
       states, and when to end;
@@ -12,6 +12,7 @@
 #include "base/prof.h"
 #include "record/reclist.h"
 #include "dmrg/schedule.h"
+#include "dmrg/ownunit.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,6 +54,7 @@ static kl_status report_state(run *r, int direction, kl_err *err)
     kl_state *s = NULL;
     if (!r->mon || !r->mon->checkpoint) return KL_OK;
     KL_TRY(kl_engine_state(r->e, r->energy, &s, err));
+    if (r->o->entropy) memcpy(r->o->entropy, r->entropies, sizeof(double) * (size_t)(r->e->nsite - 1));
     KL_TRY(r->mon->checkpoint(r->mon->self, s, r->res->row, r->res->nrow + (direction != 0), direction, err));
 out:
     kl_state_destroy(&s);
@@ -104,7 +106,8 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
                         .records = middle ? r->o->records : NULL,
                         .title = title};
     if (whole) {
-        so.whole = fresh && e->centre == e->nsite / 2 - 1 && (direction < 0 || e->nsite == 2) ? 2 : 1;
+        const int last = e->centre == e->nsite / 2 - 1 && (direction < 0 || e->nsite == 2);
+        so.scope = fresh && last ? KL_SOLVE_SECTOR_AFRESH : KL_SOLVE_SECTOR;
         so.max_apply = WHOLE_APPLY * e->nstate;
         so.tol = whole_tol(r, r->res->nrow);
         so.tol_rel = 0;
@@ -243,6 +246,17 @@ static void set_whole(run *r)
     r->plan.block = (int)block;
 }
 
+static kl_engine_opts options_of(const kl_engine *e)
+{
+    return (kl_engine_opts){.target = e->target,
+                            .nstate = e->nstate,
+                            .strategy = e->strategy,
+                            .solver = e->solver,
+                            .max_basis = e->max_basis,
+                            .seed = e->seed,
+                            .full = e->full};
+}
+
 /* The state as it is, between two sweeps, on another executor; what was counted stays. */
 static kl_status go_to(run *r, kl_exec *ex, kl_err *err)
 {
@@ -251,9 +265,8 @@ static kl_status go_to(run *r, kl_exec *ex, kl_err *err)
     kl_state *s = NULL;
     if (ex == from->ex) return KL_OK;
     KL_TRY(kl_engine_state(from, r->energy, &s, err));
-    KL_TRY(kl_engine_create(from->terms, ex, from->target, from->nstate, from->strategy, from->solver,
-                            from->max_basis, from->seed, &e, err));
-    e->full = from->full;
+    const kl_engine_opts same = options_of(from);
+    KL_TRY(kl_engine_create(from->terms, ex, &same, &e, err));
     KL_TRY(kl_engine_resume_take(e, &s, err));
     kl_engine_count_on(e, from);
     kl_engine_destroy(&r->e);
@@ -270,9 +283,9 @@ static kl_status begin_again(run *r, kl_state **s, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_engine *const from = r->e, *e = NULL;
-    KL_TRY(kl_engine_create(from->terms, r->where, from->target, (*s)->nstate, from->strategy, from->solver,
-                            from->max_basis, from->seed, &e, err));
-    e->full = from->full;
+    kl_engine_opts same = options_of(from);
+    same.nstate = (*s)->nstate;
+    KL_TRY(kl_engine_create(from->terms, r->where, &same, &e, err));
     kl_engine_count_on(e, from);
     kl_engine_destroy(&r->e);
     r->e = e;
@@ -400,8 +413,8 @@ static void sum_up(run *r)
     memcpy(res->seconds_part, r->e->seconds, sizeof res->seconds_part);
 }
 
-kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o, const kl_dmrg_monitor *mon,
-                      kl_state **state, kl_dmrg_result *res, kl_err *err)
+kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
+                             const kl_dmrg_monitor *mon, kl_state **state, kl_dmrg_result *res, kl_err *err)
 {
     kl_status st = KL_OK;
     const double t0 = kl_prof_seconds();
@@ -422,19 +435,27 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     if (*state && o->direction) memcpy(r.energy, (*state)->energy, sizeof r.energy);
     if (o->records) KL_TRY(kl_reclist_create(o->records, err));
     KL_TRY(kl_alloc(&r.entropies, terms->nsite, KL_MEM_MISC, err));
+    if (o->entropy && o->direction)
+        memcpy(r.entropies, o->entropy, sizeof(double) * (size_t)(terms->nsite - 1));
     kl_stage g = kl_schedule_stage(&r.plan, res);
     if (o->place) ex = o->place(o->placer, g.m);
-    KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis, o->seed,
-                            &r.e, err));
+    const kl_engine_opts eo = {.target = o->target,
+                               .nstate = o->nstate,
+                               .strategy = o->strategy,
+                               .solver = o->solver,
+                               .max_basis = o->max_basis,
+                               .seed = o->seed,
+                               .full = o->full};
+    KL_TRY(kl_engine_create(terms, ex, &eo, &r.e, err));
     set_whole(&r);
     g = kl_schedule_stage(&r.plan, res);
-    r.e->full = o->full;
     r.e->nstate = o->direction && o->done[o->ndone].held ? o->done[o->ndone].held : g.held;
     KL_TRY(*state ? kl_engine_resume_take(r.e, state, err)
                   : kl_engine_start(r.e, o->nsweep && g.m < START_M ? g.m : START_M, o->start, err));
     KL_TRY(sweeps(&r, g, state, err));
     sum_up(&r);
-    if (res->row[res->nrow - 1].held > 1 || terms->nsite == 2 || o->direction) {
+    const int seen = terms->nsite > 2 && res->row[res->nrow - 1].held <= 1 && (!o->direction || o->entropy);
+    if (!seen && res->stop != KL_STOP_INTERRUPTED) {
         /* truncations see the average of the states, two sites see none, half a sweep sees half */
         kl_engine_destroy(&r.e);
         KL_TRY(kl_canonical_create(r.where, *state, 0, &can, err));

@@ -6,9 +6,8 @@
 #define KL_DMRG_H
 #include "solve/eig.h"
 #include "record/record.h"
+#include "dmrg/parts.h"
 #include "dmrg/state.h"
-
-typedef enum kl_strategy { KL_STRATEGY_AUTO, KL_STRATEGY_LR, KL_STRATEGY_L11R } kl_strategy;
 
 /* One sweep: there and back again over all bonds. */
 typedef struct kl_dmrg_sweep {
@@ -61,6 +60,9 @@ typedef struct kl_dmrg_opts {
     /* +1, -1: the checkpoint lies in the middle of a sweep on its way there or back, of which done[ndone] is
        the row so far; what follows is then what would have followed, to the bit */
     int direction;
+    /* [nsite - 1] entropies by cut, brought up to date before every checkpoint, and where direction is not 0
+       read from there; NULL: the caller keeps none */
+    double *entropy;
     /* 1: sectors filled up as devices keep them: then runs here and there differ by rounding alone */
     int full;
     void *placer; /* of the next: */
@@ -113,19 +115,6 @@ typedef enum kl_dmrg_stop {
     KL_STOP_INTERRUPTED,
     KL_STOP_DISCARD
 } kl_dmrg_stop;
-
-/* ORDER KL_PART */
-enum {
-    KL_PART_PLAN,
-    KL_PART_SOLVE,
-    KL_PART_APPLY,
-    KL_PART_TRUNCATE,
-    KL_PART_GROW,
-    KL_PART_TRANSFORM,
-    KL_PART_OTHER,
-    KL_NPART
-};
-extern const char *const kl_part_name[KL_NPART];
 
 typedef struct kl_dmrg_result {
     int nstate;

@@ -1,14 +1,13 @@
 /* The moving parts of DMRG: see engine.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/engine.h"
+#include "dmrg/engineroom.h"
 #include "solve/davidson.h"
-#include "base/dense.h"
 #include "base/mem.h"
 #include "base/prof.h"
 #include "base/random.h"
 #include "record/reclist.h"
 #include "dmrg/renorm.h"
-#include "dmrg/sectorfill.h"
 #include "dmrg/wave.h"
 #include <math.h>
 #include <stdlib.h>
@@ -19,8 +18,8 @@ enum {
     WHOLE_BASIS = 60     /* vectors of Lanczos where the superblock is the sector */
 };
 
-kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, kl_qn target, int nstate, kl_strategy strategy,
-                           kl_solver solver, int max_basis, uint64_t seed, kl_engine **out, kl_err *err)
+kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, const kl_engine_opts *o, kl_engine **out,
+                           kl_err *err)
 {
     kl_status st = KL_OK;
     kl_engine *e = NULL;
@@ -29,19 +28,20 @@ kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, kl_qn target, int
     *e = (kl_engine){.ex = ex,
                      .terms = terms,
                      .nsite = n,
-                     .nstate = nstate,
-                     .target = target,
-                     .strategy = strategy,
-                     .solver = solver,
-                     .max_basis = max_basis,
-                     .seed = seed,
+                     .nstate = o->nstate,
+                     .target = o->target,
+                     .strategy = o->strategy,
+                     .solver = o->solver,
+                     .max_basis = o->max_basis,
+                     .seed = o->seed,
+                     .full = o->full,
                      .centre = -1};
     if (n < 2) {
         st = kl_fail(err, KL_EINPUT, "DMRG works on two sites at a time: the lattice has %d", n);
         goto out;
     }
-    if (nstate < 1 || nstate > KL_MAX_ROOT) {
-        st = kl_fail(err, KL_EINPUT, "%d states are asked for; 1 to %d are allowed", nstate, KL_MAX_ROOT);
+    if (o->nstate < 1 || o->nstate > KL_MAX_ROOT) {
+        st = kl_fail(err, KL_EINPUT, "%d states are asked for; 1 to %d are allowed", o->nstate, KL_MAX_ROOT);
         goto out;
     }
     KL_TRY(kl_alloc(&e->reach_left, n + 1, KL_MEM_MISC, err));
@@ -56,10 +56,10 @@ kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, kl_qn target, int
     for (int p = 0; p < n; p++)
         KL_TRY(kl_reach_extend(terms->model, &e->reach_left[p], terms->type[p], REACH_MOST,
                                &e->reach_left[p + 1], err));
-    if (kl_reach_find(&e->reach_left[n], target) < 0) {
+    if (kl_reach_find(&e->reach_left[n], o->target) < 0) {
         char q[128];
         st = kl_fail(err, KL_EINPUT, "no state of these %d sites has %s", n,
-                     kl_qn_print(terms->model, target, q, sizeof q));
+                     kl_qn_print(terms->model, o->target, q, sizeof q));
         goto out;
     }
     KL_TRY(kl_reach_create(terms->model, terms->type, n, n, 0, &e->reach_right[n], err));
@@ -203,137 +203,6 @@ out:
     return st;
 }
 
-/* Of about m states of a block beyond cut p, how many fall into each sector of its basis: the weight of a
-   sector is the number of ways to make it and to complete it, to a power that makes the distribution as
-   narrow as that of the few sites which m states can resolve. */
-kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *basis, int *dim,
-                          kl_err *err)
-{
-    kl_status st = KL_OK;
-    const kl_reach *const mine = side == KL_RIGHT ? &e->reach_right[cut] : &e->reach_left[cut];
-    const kl_reach *const other = side == KL_RIGHT ? &e->reach_left[cut] : &e->reach_right[cut];
-    const int n = basis->nsec, near = cut < e->nsite - cut ? cut : e->nsite - cut;
-    const int d = e->terms->type[cut < e->nsite ? cut : cut - 1]->dim;
-    const double resolved = log((double)m) / log(d > 1 ? d : 2.0) + 2.0,
-                 power = near > resolved ? near / resolved : 1.0;
-    double *share = NULL, top = -INFINITY, sum = 0;
-    int total = 0;
-    KL_TRY(kl_alloc(&share, n, KL_MEM_WORK, err));
-    for (int c = 0; c < n; c++) {
-        const int64_t a = kl_reach_find(mine, basis->q[c]),
-                      b = kl_reach_find(other, kl_qn_sub(e->terms->model, e->target, basis->q[c]));
-        share[c] = a < 0 || b < 0 ? -INFINITY : power * (mine->log_ways[a] + other->log_ways[b]);
-        if (share[c] > top) top = share[c];
-    }
-    for (int c = 0; c < n; c++) sum += share[c] = exp(share[c] - top);
-    /* as kl_select does */
-    const int full = (e->full || e->ex->space == KL_SPACE_DEVICE) && m >= KL_FULL_FROM * n;
-    double scale = 1;
-    do {
-        total = 0;
-        for (int c = 0; c < n; c++) {
-            int k = (int)ceil(m * scale * share[c] / sum - 0.05);
-            if (k < 1 && share[c] == 1.0) k = 1;
-            if (full) k = kl_sector_even(k, basis->dim[c]);
-            dim[c] = k < basis->dim[c] ? k : basis->dim[c];
-            total += dim[c];
-        }
-        scale *= 0.995;
-    } while (full && total > m && scale > 0.5);
-    if (full) kl_sectors_fill(n, dim, basis->dim, m / KL_MORE);
-    /* room for so many wavefunctions */
-    for (int c = 0, met = 0; total < e->nstate && met < n; c = (c + 1) % n) {
-        met = dim[c] < basis->dim[c] ? 0 : met + 1;
-        if (!met) dim[c]++, total++;
-    }
-out:
-    kl_free(&share);
-    return st;
-}
-
-/* Random right isometry at position p over the block beyond it. */
-static kl_status random_isometry(kl_engine *e, int p, int m, const int *start, const kl_qn *product,
-                                 kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_enlarged *en = NULL;
-    kl_isometry *iso = NULL;
-    int *sec = NULL, *dim = NULL, nsec = 0;
-    uint64_t rng = e->seed * 1000003u + (uint64_t)p;
-    KL_TRY(kl_engine_enlarge(e, KL_RIGHT, p, &e->right_block[p + 1]->basis, &en, err));
-    const int n = en->basis.nsec;
-    KL_TRY(kl_alloc(&sec, n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
-    KL_TRY(kl_engine_share(e, KL_RIGHT, p, m, &en->basis, dim, err));
-    for (int c = 0; c < n; c++) {
-        if (product && !kl_qn_cmp(product[p], en->basis.q[c]) && dim[c] < 1) dim[c] = 1;
-        if (dim[c] > 0) sec[nsec] = c, dim[nsec] = dim[c], nsec++;
-    }
-    KL_TRY(kl_isometry_create_take(&en, nsec, sec, dim, &iso, err));
-    for (int k = 0; k < nsec; k++) {
-        const int rows = iso->enlarged->basis.dim[iso->sec[k]];
-        double *const a = iso->data + iso->off[k];
-        for (int64_t i = 0; i < (int64_t)rows * iso->basis.dim[k]; i++) a[i] = kl_random_uniform(&rng);
-        /* column 0 is the product state: column 0 of the block (x) start[p] */
-        if (product && !kl_qn_cmp(product[p], iso->basis.q[k])) {
-            memset(a, 0, (size_t)rows * sizeof *a);
-            a[iso->enlarged->part_off[iso->sec[k] * iso->enlarged->d + start[p]]] = 1;
-        }
-        KL_TRY(kl_dense_qr(rows, iso->basis.dim[k], a, rows, NULL, 0, err));
-    }
-    KL_TRY(kl_engine_set_isometry_take(e, KL_RIGHT, p, &iso, &(kl_dptr){0}, err));
-out:
-    kl_enlarged_destroy(&en);
-    kl_isometry_destroy(&iso);
-    kl_free(&sec);
-    kl_free(&dim);
-    return st;
-}
-
-kl_status kl_engine_start(kl_engine *e, int m, const int *start, kl_err *err)
-{
-    kl_status st = KL_OK;
-    const kl_model *const model = e->terms->model;
-    const int n = e->nsite;
-    kl_qn *product = NULL; /* charges of sites p.. of the product */
-    double *host = NULL;
-    if (start) {
-        KL_TRY(kl_alloc(&product, n + 1, KL_MEM_WORK, err));
-        for (int p = n - 1; p >= 0; p--)
-            product[p] =
-                kl_qn_add(model, product[p + 1], kl_qn_of(model, e->terms->type[p]->state_charge[start[p]]));
-        if (kl_qn_cmp(product[0], e->target)) {
-            char a[128], b[128];
-            st = kl_fail(err, KL_EINPUT, "the start state has %s, but %s is asked for",
-                         kl_qn_print(model, product[0], a, sizeof a),
-                         kl_qn_print(model, e->target, b, sizeof b));
-            goto out;
-        }
-    }
-    for (int p = n - 1; p > 1; p--) {
-        KL_TRY(random_isometry(e, p, m, start, product, err));
-        KL_TRY(kl_engine_rebuild(e, KL_RIGHT, p, err));
-    }
-    KL_TRY(kl_engine_open(e, 0, err));
-    if (start) {
-        const int64_t len = e->layout.n * e->nstate;
-        KL_TRY(kl_alloc(&host, len, KL_MEM_WORK, err));
-        KL_TRY(e->ex->vt.download(e->ex, host, e->psi, len, err));
-        for (int64_t i = 0; i < e->layout.n; i++) host[i] *= 1e-3;
-        const int i = kl_basis_find(&e->row->basis,
-                                    kl_qn_of(model, e->terms->type[0]->state_charge[start[0]])),
-                  j = e->layout.pair[i];
-        const int r = e->row->part_off[i * e->row->d + start[0]],
-                  c = e->col->part_off[j * e->col->d + start[1]];
-        host[e->layout.off[i] + r + (int64_t)c * e->row->basis.dim[i]] = 1;
-        KL_TRY(e->ex->vt.upload(e->ex, e->psi, host, len, err));
-    }
-out:
-    kl_free(&product);
-    kl_free(&host);
-    return st;
-}
-
 kl_status kl_engine_resume_take(kl_engine *e, kl_state **ps, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -450,75 +319,13 @@ out:
     return st;
 }
 
-/* ---- where the device has little memory ---- */
-
-/* Bytes of the vectors of a solve: its diagonal, and columns of a basis; memory of pools comes in steps of an
-   eighth. */
-static int64_t vector_bytes(int64_t n, int ncolumn) { return 9 * (n + 16) * (int64_t)(ncolumn + 1); }
-
-/* Of these, what an eigensolver wants on the device in any case. */
-int64_t kl_engine_least_bytes(int64_t n, int nstate)
-{
-    return vector_bytes(n,
-                        kl_davidson_least_columns(
-                            &(kl_eig_opts){.nroot = nstate, .max_basis = kl_engine_basis(0, nstate, 0)}, n));
-}
-
-int kl_engine_lr_fits(kl_exec *ex, int64_t dense_doubles, int64_t n, int nstate)
-{
-    return !ex->vt.alloc_far || ex->projection == KL_PROJECTION_NOSTORAGE ||
-           ex->vt.room(ex) >= 9 * dense_doubles + kl_engine_least_bytes(n, nstate);
-}
-
-/* Moves a block's operators; 1: they moved. */
-static int move_block(kl_engine *e, kl_block *b, int far)
-{
-    return b && b->ndata > 0 && kl_exec_move_operators(e->ex, far, b->ndata, &b->data);
-}
-
-/* What is not used at this centre goes to the host, the farthest first, until the device has `bytes` to
-   give. */
-static void make_room(kl_engine *e, int64_t bytes)
-{
-    const int c = e->centre;
-    if (!e->ex->vt.alloc_far) return;
-    for (int far = e->nsite; far > 0 && e->ex->vt.room(e->ex) < bytes; far--)
-        for (int side = 0; side < 2 && e->ex->vt.room(e->ex) < bytes; side++) {
-            /* a site; its block lies beyond it, as seen from the centre */
-            const int p = side ? c + 1 + far : c - far;
-            if (p < 0 || p >= e->nsite) continue;
-            kl_dptr *const data = side ? &e->right_data[p] : &e->left_data[p];
-            const kl_isometry *const iso = side ? e->right[p] : e->left[p];
-            if (far > 1) move_block(e, side ? e->right_block[p] : e->left_block[p + 1], 1);
-            if (iso) kl_exec_move_operators(e->ex, 1, iso->ndata, data);
-        }
-}
-
-/* Operators of the centre on the device, if it has room for them beside the least that an eigensolver wants
-   there; else on the host, from where lists stream them. */
-static void settle_centre(kl_engine *e)
-{
-    kl_exec *const ex = e->ex;
-    kl_block *const block[2] = {e->left_block[e->centre], e->right_block[e->centre + 2]};
-    if (!ex->vt.alloc_far || ex->projection == KL_PROJECTION_NOSTORAGE) return;
-    const kl_eig_opts all = {.nroot = e->nstate, .max_basis = kl_engine_basis(e->max_basis, e->nstate, 0)};
-    const int64_t need = kl_engine_least_bytes(e->layout.n, e->nstate);
-    make_room(e, vector_bytes(e->layout.n, kl_davidson_columns(&all, e->layout.n)));
-    for (int i = 0; i < 2; i++) {
-        const int64_t bytes = block[i]->ndata * (int64_t)sizeof(double), room = ex->vt.room(ex);
-        if (kl_exec_is_far(ex, block[i]->data)) {
-            if (room - bytes / 8 * 9 >= need) move_block(e, block[i], 0);
-        } else if (room < need) move_block(e, block[i], 1);
-    }
-}
-
 /* Enlarged operators of the centre, in the form that the strategy asks for; LR's take several times the
    memory, and where the device has not got that, l-1-1-r's serve. */
 static kl_status make_operators(kl_engine *e, kl_err *err)
 {
     kl_status st = KL_OK;
     if (e->row_op) return KL_OK;
-    settle_centre(e);
+    kl_engine_settle(e);
     KL_TRY(kl_bigop_create(e->left_block[e->centre], e->row, e->centre, &e->row_op, err));
     KL_TRY(kl_bigop_create(e->right_block[e->centre + 2], e->col, e->centre + 1, &e->col_op, err));
     if (e->strategy == KL_STRATEGY_LR) {
@@ -606,16 +413,17 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
 {
     kl_status st = KL_OK;
     kl_superblock *s = NULL;
+    const int whole = o->scope != KL_SOLVE_PART;
     const double t0 = kl_prof_seconds();
     KL_TRY(make_operators(e, err));
     KL_TRY(kl_superblock_create(e->ex, e->row_op, e->col_op, e->target, &s, err));
     if (o->records) KL_TRY(kl_reclist_append(o->records, o->title, &s->batch, err));
     const double t1 = kl_prof_seconds();
     const kl_eig_opts opts = {
-        .solver = o->whole ? KL_SOLVER_LANCZOS : e->solver,
+        .solver = whole ? KL_SOLVER_LANCZOS : e->solver,
         .nroot = e->nstate,
-        .max_basis = basis_that_fits(e, o->whole ? WHOLE_BASIS
-                                                 : kl_engine_basis(e->max_basis, e->nstate, o->max_apply)),
+        .max_basis =
+            basis_that_fits(e, whole ? WHOLE_BASIS : kl_engine_basis(e->max_basis, e->nstate, o->max_apply)),
         .max_apply = o->max_apply,
         .tol = o->tol,
         .tol_rel = o->tol_rel,
@@ -627,7 +435,7 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
                      (long long)e->layout.n);
         goto out;
     }
-    if (o->whole > 1) KL_TRY(add_random(e, err));
+    if (o->scope == KL_SOLVE_SECTOR_AFRESH) KL_TRY(add_random(e, err));
     KL_TRY(kl_eig_solve(&s->op, &opts, e->psi, e->layout.n, energy, stats, err));
     e->seconds[KL_PART_PLAN] += t1 - t0;
     e->seconds[KL_PART_SOLVE] += kl_prof_seconds() - t1;
@@ -700,7 +508,7 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     const int to = c + direction;
     const kl_isometry *const opened = right ? e->right[open] : e->left[open];
     /* the isometry that is opened comes back, and the wavefunction is transformed */
-    make_room(e, 9 * (opened->ndata + e->layout.n * e->nstate));
+    kl_engine_make_room(e, 9 * (opened->ndata + e->layout.n * e->nstate));
     kl_exec_move_operators(e->ex, 0, opened->ndata, right ? &e->right_data[open] : &e->left_data[open]);
     KL_TRY(kl_engine_enlarge(e, KL_LEFT, to, &e->left_block[to]->basis, &row, err));
     KL_TRY(kl_engine_enlarge(e, KL_RIGHT, to + 1, &e->right_block[to + 2]->basis, &col, err));

@@ -3,10 +3,11 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_ENGINE_H
 #define KL_ENGINE_H
-#include "dmrg/dmrg.h"
+#include "dmrg/parts.h"
 #include "dmrg/state.h"
 #include "dmrg/superblock.h"
 #include "dmrg/truncate.h"
+#include "solve/eig.h"
 
 typedef struct kl_engine {
     kl_exec *ex;
@@ -42,10 +43,19 @@ static inline kl_wave kl_engine_wave(const kl_engine *e)
     return (kl_wave){.row = e->row, .col = e->col, .layout = &e->layout, .psi = e->psi};
 }
 
+typedef struct kl_engine_opts {
+    kl_qn target; /* the sector */
+    int nstate;   /* wavefunctions carried */
+    kl_strategy strategy;
+    kl_solver solver;
+    int max_basis; /* vectors that the eigensolver may keep; 0: see kl_engine_basis */
+    uint64_t seed;
+    int full; /* as kl_trunc_opts.full */
+} kl_engine_opts;
+
 /* Operators of every cut but no tensors: start or resume gives them. terms and ex are borrowed. EINPUT: an
    empty sector. */
-kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, kl_qn target, int nstate, kl_strategy strategy,
-                           kl_solver solver, int max_basis, uint64_t seed, kl_engine **out,
+kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, const kl_engine_opts *o, kl_engine **out,
                            kl_err *err) KL_MUST_CHECK;
 void kl_engine_destroy(kl_engine **e);
 
@@ -81,16 +91,23 @@ kl_status kl_engine_rebuild(kl_engine *e, kl_side side, int pos, kl_err *err) KL
 /* Centre c over the blocks that are there, with a random wavefunction. */
 kl_status kl_engine_open(kl_engine *e, int c, kl_err *err) KL_MUST_CHECK;
 
+/* What the superblock is of the sector. */
+typedef enum kl_solve_scope {
+    KL_SOLVE_PART,   /* a part: solved by the engine's solver */
+    KL_SOLVE_SECTOR, /* all of it, for blocks hold all of their states: solved by Lanczos, exactly */
+    /* the same from random vectors added to the wavefunctions, which may be eigenvectors, but not the lowest
+       */
+    KL_SOLVE_SECTOR_AFRESH
+} kl_solve_scope;
+
 typedef struct kl_solve_opts {
     double tol, tol_rel;
     int max_apply;
     const char *records; /* NULL, or the file that the list of H x is added to */
-    const char *title;   /* its title there */
-    int lines;           /* 1: times of Davidson's lines are wanted */
+    const char *title; /* its title there */
+    int lines; /* 1: times of Davidson's lines are wanted */
     int trust_start; /* 1: the wavefunction comes from sweeps, no eigenvector that happens to be there */
-    /* 1: blocks hold all of their states, and the superblock is the sector: solved by Lanczos, exactly; 2:
-       from random vectors beside the wavefunctions, which may be eigenvectors, but not the lowest */
-    int whole;
+    kl_solve_scope scope;
 } kl_solve_opts;
 
 /* States of the sector, and those of the larger block at the middle bond if it holds all that the sector

@@ -1,6 +1,7 @@
 /* Infinite-lattice algorithm on its own, as in nemes2014: both blocks grow by one site each step, random
    start vectors.
    SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/dmrg.h"
 #include "dmrg/engine.h"
 #include "base/mem.h"
 #include "base/prof.h"
@@ -91,6 +92,20 @@ out:
     return st;
 }
 
+/* The terms for n sites, in their own unit. */
+static kl_status make_scaled(const kl_growth_opts *o, int n, kl_terms **terms, kl_qn *target, double *unit,
+                             kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_terms own;
+    KL_TRY(o->make_terms(o->self, n, terms, target, err));
+    KL_TRY(kl_terms_in_own_unit(*terms, &own, unit, err));
+    kl_free(&(*terms)->term);
+    **terms = own;
+out:
+    return st;
+}
+
 kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -106,9 +121,15 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
         const double t0 = kl_prof_seconds();
         const int l = n / 2 - 1;
         kl_qn target = kl_qn_zero();
-        KL_TRY(o->make_terms(o->self, n, &terms, &target, err));
-        KL_TRY(kl_engine_create(terms, ex, target, 1, o->strategy, KL_SOLVER_DAVIDSON, o->max_basis,
-                                o->seed + (uint64_t)n, &e, err));
+        double unit;
+        KL_TRY(make_scaled(o, n, &terms, &target, &unit, err));
+        const kl_engine_opts eo = {.target = target,
+                                   .nstate = 1,
+                                   .strategy = o->strategy,
+                                   .solver = KL_SOLVER_DAVIDSON,
+                                   .max_basis = o->max_basis,
+                                   .seed = o->seed + (uint64_t)n};
+        KL_TRY(kl_engine_create(terms, ex, &eo, &e, err));
         if (old) KL_TRY(hand_over(old, e, l, err));
         else {
             KL_TRY(first_site(e, KL_LEFT, err));
@@ -135,14 +156,14 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
                                   .lines = 1};
         KL_TRY(kl_engine_solve(e, &so, &energy, &stats, err));
         *row = (kl_growth_row){.nsite = n,
-                               .tol = so.tol,
-                               .residual = stats.residual[0],
+                               .tol = so.tol * unit,
+                               .residual = stats.residual[0] * unit,
                                .dim = e->layout.n,
                                .sector_max = e->sector_max,
                                .matrix_max = e->matrix_max,
                                .nsector = e->layout.npair,
                                .napply = stats.napply,
-                               .energy = energy + terms->constant,
+                               .energy = (energy + terms->constant) * unit,
                                .flop = e->flop};
         row->dim_all = (double)(e->left_block[l]->basis.total * terms->type[l]->dim) *
                        (double)(e->right_block[l + 2]->basis.total * terms->type[l + 1]->dim);

@@ -1,6 +1,7 @@
 /* What a run would need, from charges and counts alone: the blocks are laid out at every cut as if m states
    were kept, nothing is allocated for their contents.
    SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/dmrg.h"
 #include "dmrg/engine.h"
 #include "base/gemm.h"
 #include "base/mem.h"
@@ -128,7 +129,7 @@ static kl_status sweep_seconds(kl_exec *ex, const kl_dmrg_plan *p, const kl_basi
     double rate;
     int *dim = NULL;
     const double nstep = 2.0 * (p->nsite - 2 > 0 ? p->nsite - 2 : 1);
-    if (ex->space == KL_SPACE_HOST || !ex->neigen_time) {
+    if (ex->space == KL_SPACE_HOST || !ex->eigen.ntime) {
         KL_TRY(measure_rate((int)(npair ? row->total / row->nsec : 4), &rate, err));
         *seconds = nstep * (10.0 * p->flop_apply / rate + 2e-4);
         goto out;
@@ -240,105 +241,150 @@ out:
     return st;
 }
 
+/* The middle bond of a run that does not run: blocks of made-up bases without numbers. */
+typedef struct middle {
+    kl_engine *e;
+    side_plan s[2];
+    kl_enlarged *row, *col;
+    kl_bigop *l, *r;
+    kl_layout lay;
+    kl_batch batch; /* y = H x */
+} middle;
+
+static void clear_middle(middle *c, int n)
+{
+    kl_batch_clear(&c->batch);
+    kl_bigop_destroy(&c->l);
+    kl_bigop_destroy(&c->r);
+    kl_layout_clear(&c->lay);
+    kl_enlarged_destroy(&c->row);
+    kl_enlarged_destroy(&c->col);
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; c->s[i].block && k <= n; k++) kl_block_destroy(&c->s[i].block[k]);
+        kl_free(&c->s[i].block);
+        kl_free(&c->s[i].bytes);
+    }
+    kl_engine_destroy(&c->e);
+}
+
+/* dry: an executor that gives no memory and runs nothing. */
+static kl_status make_middle(const kl_terms *terms, kl_exec *ex, kl_exec *dry, const kl_dmrg_opts *o,
+                             kl_dmrg_plan *plan, middle *mid, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = terms->nsite, c = n / 2 - 1, lr = o->strategy == KL_STRATEGY_LR;
+    const kl_engine_opts eo = {.target = o->target,
+                               .nstate = o->nstate,
+                               .strategy = o->strategy,
+                               .solver = o->solver,
+                               .max_basis = o->max_basis,
+                               .seed = o->seed,
+                               .full = o->full};
+    KL_TRY(kl_engine_create(terms, ex, &eo, &mid->e, err));
+    for (int i = 0; i < 2; i++) {
+        side_plan *const s = &mid->s[i];
+        KL_TRY(kl_alloc(&s->block, n + 1, KL_MEM_MISC, err));
+        KL_TRY(kl_alloc(&s->bytes, n + 1, KL_MEM_MISC, err));
+        KL_TRY(lay_out(mid->e, dry, i ? KL_RIGHT : KL_LEFT, plan->m, i ? n : 0, i ? 1 : n - 1, s, err));
+    }
+    const kl_block *const left = mid->s[0].block[c], *const right = mid->s[1].block[c + 2];
+    KL_TRY(kl_engine_enlarge(mid->e, KL_LEFT, c, &left->basis, &mid->row, err));
+    KL_TRY(kl_engine_enlarge(mid->e, KL_RIGHT, c + 1, &right->basis, &mid->col, err));
+    KL_TRY(kl_layout_create(terms->model, &mid->row->basis, &mid->col->basis, o->target, &mid->lay, err));
+    KL_TRY(kl_bigop_create(left, mid->row, c, &mid->l, err));
+    KL_TRY(kl_bigop_create(right, mid->col, c + 1, &mid->r, err));
+    plan->dense_doubles = kl_bigop_dense_doubles(mid->l) + kl_bigop_dense_doubles(mid->r);
+    plan->lean = lr && !kl_engine_lr_fits(ex, plan->dense_doubles, mid->lay.n, o->nstate);
+    if (lr && !plan->lean) {
+        KL_TRY(kl_bigop_make_dense(mid->l, err));
+        KL_TRY(kl_bigop_make_dense(mid->r, err));
+    }
+    KL_TRY(kl_superblock_records(mid->l, mid->r, &mid->lay, &mid->batch, err));
+    plan->centre_doubles = left->ndata + right->ndata + mid->l->npack + mid->r->npack;
+out:
+    return st;
+}
+
+/* Pairs of sectors, those of the most work first; the lists that a step runs move to the plan. */
+static kl_status take_lists(const kl_dmrg_opts *o, kl_dmrg_plan *plan, middle *mid, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_layout *const lay = &mid->lay;
+    const kl_basis *const row = &mid->row->basis, *const col = &mid->col->basis;
+    KL_TRY(kl_alloc(&plan->pair, lay->npair, KL_MEM_MISC, err));
+    for (int i = 0, g = 0; i < lay->nsec; i++) {
+        const int j = lay->pair[i];
+        if (j < 0) continue;
+        plan->pair[plan->npair++] =
+            (struct kl_dmrg_pair){row->q[i], col->q[j], row->dim[i], col->dim[j], mid->batch.group[g++].flop};
+    }
+    qsort(plan->pair, (size_t)plan->npair, sizeof *plan->pair, by_flop);
+    const kl_density d = {.wave = {.row = mid->row, .col = mid->col, .layout = lay}, .nstate = o->nstate};
+    KL_TRY(kl_density_records(&d, 0, &plan->density, err));
+    KL_TRY(kl_batch_close(&plan->density, err));
+    KL_TRY(kl_batch_close(&mid->batch, err));
+    mid->batch.lasting = 1;
+    plan->apply = mid->batch;
+    kl_batch_init(&mid->batch);
+out:
+    return st;
+}
+
+/* Sizes, and the memory at the fullest moment: blocks of one side up to the middle and of the other side from
+   there, with the solver's vectors. */
+static void count_memory(const kl_exec *ex, const kl_dmrg_opts *o, const middle *mid, kl_dmrg_plan *plan)
+{
+    const int n = plan->nsite, c = n / 2 - 1;
+    const kl_basis *const row = &mid->row->basis;
+    const int64_t dim = mid->lay.n;
+    int64_t blocks = 0, density = 0;
+    for (int k = 1; k <= c + 1; k++) blocks += mid->s[0].bytes[k];
+    for (int k = c + 1; k < n; k++) blocks += mid->s[1].bytes[k];
+    const kl_eig_opts eig = {.solver = o->solver,
+                             .nroot = o->nstate,
+                             .max_basis = kl_engine_basis(o->max_basis, o->nstate, kl_dmrg_max_apply(o))};
+    /* psi, psi of the next centre, diagonal */
+    const int64_t vectors = 8 * (dim * (2 * o->nstate + 1) + kl_eig_work_doubles(&eig, dim));
+    for (int i = 0; i < row->nsec; i++) {
+        /* the matrices, on the executor or here, their vectors, and what these are made of */
+        density += 24 * (int64_t)row->dim[i] * row->dim[i];
+        if (row->dim[i] > plan->matrix_max) plan->matrix_max = row->dim[i];
+    }
+    plan->memory_bytes = blocks + density + vectors + 8 * (mid->l->npack + mid->r->npack) +
+                         mid->batch.nrec * (int64_t)sizeof(kl_rec) + 8 * mid->batch.nwork * ex->nthread;
+    plan->dim = dim;
+    plan->nsector = mid->lay.npair;
+    plan->nrecord = mid->batch.nrec;
+    plan->bond_op_max = mid->e->mpo->nop_max;
+    plan->bond_op_mid = mid->e->mpo->nop[n / 2];
+    plan->flop_apply = mid->batch.flop;
+    plan->solver_doubles = kl_eig_work_doubles(&eig, dim);
+    plan->max_basis = eig.max_basis;
+    plan->operator_doubles = blocks / 8;
+    /* the state itself, too */
+    plan->least_bytes = kl_engine_least_bytes(dim, o->nstate) + 8 * dim * o->nstate;
+}
+
 kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o, int m,
                             kl_dmrg_plan *plan, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec dry = *ex;
-    kl_engine *e = NULL;
-    side_plan s[2] = {{0}, {0}};
-    kl_enlarged *row = NULL, *col = NULL;
-    kl_bigop *l = NULL, *r = NULL;
-    kl_layout lay = {0};
-    kl_batch batch;
-    const int n = terms->nsite, c = n / 2 - 1;
-    kl_batch_init(&batch);
+    middle mid = {0};
+    kl_batch_init(&mid.batch);
     dry.vt.alloc = dry_alloc;
     dry.vt.release = dry_release;
     dry.vt.batch_prepare = dry_prepare;
     dry.vt.batch_apply = dry_apply;
     dry.vt.batch_release = dry_batch_release;
-    *plan = (kl_dmrg_plan){.m = m, .nsite = n};
-    KL_TRY(kl_engine_create(terms, ex, o->target, o->nstate, o->strategy, o->solver, o->max_basis, o->seed,
-                            &e, err));
-    e->full = o->full;
-    for (int i = 0; i < 2; i++) {
-        KL_TRY(kl_alloc(&s[i].block, n + 1, KL_MEM_MISC, err));
-        KL_TRY(kl_alloc(&s[i].bytes, n + 1, KL_MEM_MISC, err));
-        KL_TRY(lay_out(e, &dry, i ? KL_RIGHT : KL_LEFT, m, i ? n : 0, i ? 1 : n - 1, &s[i], err));
-    }
-    KL_TRY(kl_engine_enlarge(e, KL_LEFT, c, &s[0].block[c]->basis, &row, err));
-    KL_TRY(kl_engine_enlarge(e, KL_RIGHT, c + 1, &s[1].block[c + 2]->basis, &col, err));
-    KL_TRY(kl_layout_create(terms->model, &row->basis, &col->basis, o->target, &lay, err));
-    KL_TRY(kl_bigop_create(s[0].block[c], row, c, &l, err));
-    KL_TRY(kl_bigop_create(s[1].block[c + 2], col, c + 1, &r, err));
-    plan->dense_doubles = kl_bigop_dense_doubles(l) + kl_bigop_dense_doubles(r);
-    plan->lean =
-        o->strategy == KL_STRATEGY_LR && !kl_engine_lr_fits(ex, plan->dense_doubles, lay.n, o->nstate);
-    if (o->strategy == KL_STRATEGY_LR && !plan->lean) {
-        KL_TRY(kl_bigop_make_dense(l, err));
-        KL_TRY(kl_bigop_make_dense(r, err));
-    }
-    KL_TRY(kl_superblock_records(l, r, &lay, &batch, err));
-    plan->dim = lay.n;
-    plan->nsector = lay.npair;
-    plan->nrecord = batch.nrec;
-    plan->bond_op_max = e->mpo->nop_max;
-    plan->bond_op_mid = e->mpo->nop[n / 2];
-    plan->flop_apply = batch.flop;
-    /* the fullest moment: blocks of one side up to the middle and of the other side from there, with the
-       solver's vectors */
-    int64_t blocks = 0;
-    for (int k = 1; k <= c + 1; k++) blocks += s[0].bytes[k];
-    for (int k = c + 1; k < n; k++) blocks += s[1].bytes[k];
-    const kl_eig_opts eig = {.solver = o->solver,
-                             .nroot = o->nstate,
-                             .max_basis = kl_engine_basis(o->max_basis, o->nstate, kl_dmrg_max_apply(o))};
-    /* psi, psi of the next centre, diagonal */
-    const int64_t vectors = 8 * (lay.n * (2 * o->nstate + 1) + kl_eig_work_doubles(&eig, lay.n));
-    /* the matrices, on the executor or here, their vectors, and what these are made of */
-    int64_t density = 0;
-    for (int i = 0; i < row->basis.nsec; i++) density += 24 * (int64_t)row->basis.dim[i] * row->basis.dim[i];
-    plan->memory_bytes = blocks + density + vectors + 8 * (l->npack + r->npack) +
-                         batch.nrec * (int64_t)sizeof(kl_rec) + 8 * batch.nwork * ex->nthread;
-    KL_TRY(sweep_seconds(ex, plan, &row->basis, lay.npair, &plan->seconds_sweep, err));
-    KL_TRY(kl_alloc(&plan->pair, lay.npair, KL_MEM_MISC, err));
-    for (int i = 0, g = 0; i < lay.nsec; i++) {
-        if (lay.pair[i] < 0) continue;
-        plan->pair[plan->npair++] =
-            (struct kl_dmrg_pair){row->basis.q[i], col->basis.q[lay.pair[i]], row->basis.dim[i],
-                                  col->basis.dim[lay.pair[i]], batch.group[g++].flop};
-    }
-    qsort(plan->pair, (size_t)plan->npair, sizeof *plan->pair, by_flop);
-    plan->solver_doubles = kl_eig_work_doubles(&eig, lay.n);
-    plan->max_basis = eig.max_basis;
-    plan->operator_doubles = blocks / 8;
-    for (int i = 0; i < row->basis.nsec; i++)
-        if (row->basis.dim[i] > plan->matrix_max) plan->matrix_max = row->basis.dim[i];
-    const kl_density d = {.wave = {.row = row, .col = col, .layout = &lay}, .nstate = o->nstate};
-    KL_TRY(kl_density_records(&d, 0, &plan->density, err));
-    KL_TRY(kl_batch_close(&plan->density, err));
-    KL_TRY(kl_batch_close(&batch, err));
-    batch.lasting = 1;
-    plan->apply = batch;
-    kl_batch_init(&batch);
-    plan->centre_doubles = s[0].block[c]->ndata + s[1].block[c + 2]->ndata + l->npack + r->npack;
-    /* the state itself, too */
-    plan->least_bytes = kl_engine_least_bytes(lay.n, o->nstate) + 8 * lay.n * o->nstate;
+    *plan = (kl_dmrg_plan){.m = m, .nsite = terms->nsite};
+    KL_TRY(make_middle(terms, ex, &dry, o, plan, &mid, err));
+    count_memory(ex, o, &mid, plan);
+    KL_TRY(sweep_seconds(ex, plan, &mid.row->basis, mid.lay.npair, &plan->seconds_sweep, err));
+    KL_TRY(take_lists(o, plan, &mid, err));
     KL_TRY(plan_ways(plan, ex, err));
 out:
-    kl_batch_clear(&batch);
-    kl_bigop_destroy(&l);
-    kl_bigop_destroy(&r);
-    kl_layout_clear(&lay);
-    kl_enlarged_destroy(&row);
-    kl_enlarged_destroy(&col);
-    for (int i = 0; i < 2; i++) {
-        for (int k = 0; s[i].block && k <= n; k++) kl_block_destroy(&s[i].block[k]);
-        kl_free(&s[i].block);
-        kl_free(&s[i].bytes);
-    }
-    kl_engine_destroy(&e);
+    clear_middle(&mid, terms->nsite);
     if (st != KL_OK) kl_dmrg_plan_clear(plan);
     return st;
 }

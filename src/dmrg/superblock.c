@@ -126,22 +126,32 @@ static kl_rec from_right(const kl_part *p, double alpha, int m, kl_at at_x, int6
                     .alpha = alpha * p->coef};
 }
 
-/* y_I'J' += alpha L x_IJ R^T. Identity factors cost no product; a left part's product with x is made once for
-   all right parts. */
-static kl_status product(kl_batch *b, const view *l, int l_identity, const view *r, int r_identity,
-                         double alpha, int64_t x, int ldx, int nx, int64_t y, int ldy, int64_t *nwork,
-                         kl_err *err)
+/* y_I'J' += alpha L x_IJ R^T. */
+typedef struct product_of {
+    view l, r;                  /* the parts of L and R between the sectors */
+    int l_identity, r_identity; /* 1: the operator is the identity */
+    double alpha;
+    int64_t x, y;      /* where the segments begin */
+    int ldx, ldy, nx;  /* leading dimensions; columns of x */
+} product_of;
+
+/* Identity factors cost no product; a left part's product with x is made once for all right parts. */
+static kl_status product(kl_batch *b, const product_of *t, int64_t *nwork, kl_err *err)
 {
     kl_status st = KL_OK;
+    const view *const l = &t->l, *const r = &t->r;
+    const double alpha = t->alpha;
+    const int64_t x = t->x, y = t->y;
+    const int ldx = t->ldx, ldy = t->ldy, nx = t->nx;
     KL_TRY(kl_batch_reserve(b, (l->n + 1) * (r->n + 1), err));
-    if (r_identity) {
+    if (t->r_identity) {
         for (int64_t i = 0; i < l->n; i++) {
             const kl_part p = part_of(l, i);
             *kl_batch_push(b) = from_left(&p, alpha, nx, x, ldx, KL_AT_Y, y + p.row, ldy, 1);
         }
         goto out;
     }
-    if (l_identity) {
+    if (t->l_identity) {
         for (int64_t i = 0; i < r->n; i++) {
             const kl_part p = part_of(r, i);
             *kl_batch_push(b) = from_right(&p, alpha, ldx, KL_AT_X, x, ldx, y, ldy);
@@ -192,12 +202,19 @@ kl_status kl_superblock_records(const kl_bigop *left, const kl_bigop *right, con
                 const int i = turned ? left->dst[b * nl + io] : left->src[b * nl + io];
                 const int j = turned ? right->dst[b * nr + jo] : right->src[b * nr + jo];
                 if (i < 0 || j < 0 || lay->pair[i] != j) continue;
-                const view l = view_of(left, b, turned ? io : i, turned),
-                           r = view_of(right, b, turned ? jo : j, turned);
                 const int sign = kl_phase_record(o->odd, kl_qn_odd(m->model, row->q[i])) *
                                  (turned ? kl_phase_adjoint(2, odd) : 1);
-                KL_TRY(product(batch, &l, o->left_identity, &r, o->right_identity, sign, lay->off[i],
-                               row->dim[i], col->dim[j], lay->off[io], row->dim[io], &nwork, err));
+                const product_of t = {.l = view_of(left, b, turned ? io : i, turned),
+                                      .r = view_of(right, b, turned ? jo : j, turned),
+                                      .l_identity = o->left_identity,
+                                      .r_identity = o->right_identity,
+                                      .alpha = sign,
+                                      .x = lay->off[i],
+                                      .y = lay->off[io],
+                                      .ldx = row->dim[i],
+                                      .ldy = row->dim[io],
+                                      .nx = col->dim[j]};
+                KL_TRY(product(batch, &t, &nwork, err));
             }
         }
         kl_batch_close_group(batch, nwork);

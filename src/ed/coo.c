@@ -59,22 +59,23 @@ out:
     return st;
 }
 
-kl_status kl_coo_add(kl_coo *out, const kl_model *m, const kl_half *h, int side, int source, int target,
-                     int64_t n, kl_strand *const *p, int bare, int partner_odd, int *d, int64_t *near,
+kl_status kl_coo_add(kl_coo *out, const kl_model *m, const kl_coo_strings *t, int *d, int64_t *near,
                      kl_err *err)
 {
     kl_status st = KL_OK;
-    acting a = {.half = h, .d = d, .target = target, .out = out};
-    const double sign = kl_phase_record(partner_odd, kl_qn_odd(m, h->q[source]));
-    for (int64_t k = 0; k < n; k++) near[k] = 0;
-    for (int64_t i = h->begin[source]; i < h->begin[source + 1]; i++) {
+    const kl_half *const h = t->half;
+    acting a = {.half = h, .d = d, .target = t->target, .out = out};
+    const double sign = kl_phase_record(t->partner_odd, kl_qn_odd(m, h->q[t->source]));
+    for (int64_t k = 0; k < t->n; k++) near[k] = 0;
+    for (int64_t i = h->begin[t->source]; i < h->begin[t->source + 1]; i++) {
         kl_half_digits(h, h->code[i], d);
         a.odd = 0;
         for (int q = 0; q < h->npos; q++) a.odd |= (uint64_t)h->odd[q * h->most + d[q]] << q;
-        a.col = i - h->begin[source];
-        for (int64_t k = 0; k < n; k++) {
+        a.col = i - h->begin[t->source];
+        for (int64_t k = 0; k < t->n; k++) {
+            const kl_strand *const p = t->p[k];
             a.near = &near[k];
-            KL_TRY(act(&a, p[k]->n[side], p[k]->op[side], h->code[i], bare ? sign : sign * p[k]->coef, err));
+            KL_TRY(act(&a, p->n[t->side], p->op[t->side], h->code[i], t->bare ? sign : sign * p->coef, err));
         }
     }
 out:

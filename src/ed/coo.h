@@ -16,11 +16,18 @@ typedef struct kl_coo {
     kl_coo_elem *e;
 } kl_coo;
 
-/* Adds the strings of one side of n strands, times their coefficients unless `bare`, from sector `source` to
-   sector `target`: column by column, so that rows come out ascending. d: room for digits, near: for n
-   places. */
-kl_status kl_coo_add(kl_coo *out, const kl_model *m, const kl_half *h, int side, int source, int target,
-                     int64_t n, kl_strand *const *p, int bare, int partner_odd, int *d, int64_t *near,
+/* The strings of one side of n strands, between two sectors of its half. */
+typedef struct kl_coo_strings {
+    const kl_half *half;
+    int side, source, target;
+    int64_t n;
+    kl_strand *const *p; /* [n] */
+    int bare;            /* 1: without their coefficients */
+    int partner_odd;     /* 1: the other side's strings are fermionic */
+} kl_coo_strings;
+
+/* Adds them column by column, so that rows come out ascending. d: room for digits, near: for n places. */
+kl_status kl_coo_add(kl_coo *out, const kl_model *m, const kl_coo_strings *strings, int *d, int64_t *near,
                      kl_err *err) KL_MUST_CHECK;
 /* Rows together, equal places added up; small remnants of cancellation dropped. */
 kl_status kl_coo_close(kl_coo *c, int64_t nrow, kl_err *err) KL_MUST_CHECK;

@@ -59,6 +59,7 @@ kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form,
 {
     kl_status st = KL_OK;
     kl_ed *ed = NULL;
+    kl_terms own = {0};
     const int64_t start = kl_prof_clock();
     *out = NULL;
     if (!ex->vt.kron_apply || !ex->vt.fuse)
@@ -67,7 +68,8 @@ kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form,
     KL_TRY(kl_alloc(&ed, 1, KL_MEM_MISC, err));
     ed->ex = ex;
     KL_TRY(kl_halves_create(terms, target, form, &ed->space, err));
-    KL_TRY(kl_kron_compile(ed->space, terms, 0, terms->nterm, &ed->kron, err));
+    KL_TRY(kl_terms_in_own_unit(terms, &own, &ed->unit, err));
+    KL_TRY(kl_kron_compile(ed->space, &own, 0, own.nterm, &ed->kron, err));
     KL_TRY(ex->vt.kron_prepare(ex, ed->kron, err));
     ed->op = (kl_linop){.n = ed->space->n,
                         .ex = ex,
@@ -80,6 +82,7 @@ kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form,
     *out = ed;
     ed = NULL;
 out:
+    kl_terms_clear_own(&own);
     kl_ed_destroy(&ed);
     return st;
 }
@@ -307,54 +310,134 @@ static double error_of(int i, int n, const double *energy, double residual)
 #define STUCK 1000 /* times what is attainable: a solver that comes to a stand there has found no end */
 #define VECTOR_ACCURACY 1e-10 /* |H x - E x| of states that are measured, in units of |H| */
 
-/* Davidson, thick-restart Lanczos and LOBPCG with guard vectors beside the states asked for. */
-static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors, int64_t *ldv,
-                             kl_ed_result *r, kl_err *err)
+/* A block of vectors on its way to the lowest states. */
+typedef struct block {
+    kl_dptr x;
+    int n; /* vectors: the states asked for and guards */
+    int64_t ld;
+    double scale; /* |H| as one product shows it */
+    double largest; /* size of an energy, which says more of |H| in large spaces than a random vector */
+    double worst; /* error of an energy */
+    double energy[KL_MAX_ROOT];
+    kl_eig_stats stats;
+} block;
+
+/* Random vectors, or those that are kept, and the scale of H. */
+static kl_status start_block(kl_ed *ed, const kl_ed_opts *opts, block *b, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_dptr x = {0};
-    double energy[KL_MAX_ROOT], error[KL_MAX_ROOT];
-    int n = r->nstate + GUARDS;
-    if (n > KL_MAX_ROOT) n = KL_MAX_ROOT;
-    if (n > ed->space->dim) n = (int)ed->space->dim;
-    if (r->nstate > n) r->nstate = n;
-    const int64_t ld = kl_eig_stride(ed->op.n);
-    kl_eig_stats stats;
-    kl_neumann neumann = {0};
-    const int bare = r->solver == KL_ED_LANCZOS || opts->precondition == KL_ED_BARE;
     const kl_keep *const from = opts->keeper ? opts->keeper->from : NULL;
+    const int n = b->n;
+    double e, square, one;
     if (from && (from->nvector != n || from->nnumber != 1))
         KL_TRY(kl_fail(
             err, KL_EINPUT,
             "%d vectors are kept, and this run works on %d; go on with the same solver and number of states",
             from->nvector, n));
-    if (!bare) KL_TRY(make_diagonal(ed, err));
-    KL_TRY(ed->ex->vt.alloc(ed->ex, n * ld, &x, err));
+    KL_TRY(ed->ex->vt.alloc(ed->ex, n * b->ld, &b->x, err));
     for (int i = 0; i < n; i++)
-        KL_TRY(kl_ed_random(ed, opts->seed + (uint64_t)i, kl_dptr_at(x, i * ld), err));
-    double scale = 1.0;
-    {
-        double e, square;
-        /* |H| as one product shows it */
-        KL_TRY(ed_apply_dot(&ed->op, x, kl_dptr_at(x, (n - 1) * ld), &e, err));
-        ed->ex->vt.dots(ed->ex, ed->op.n, 1, kl_dptr_at(x, (n - 1) * ld), ld, kl_dptr_at(x, (n - 1) * ld),
-                        &square);
-        double one;
-        ed->ex->vt.dots(ed->ex, ed->op.n, 1, x, ld, x, &one);
-        scale = sqrt(square / one);
-        KL_TRY(kl_ed_random(ed, opts->seed + (uint64_t)n - 1, kl_dptr_at(x, (n - 1) * ld), err));
-        if (n == 1) KL_TRY(kl_ed_random(ed, opts->seed, x, err));
-    }
-    if (!(scale > 0.0)) scale = 1.0;
+        KL_TRY(kl_ed_random(ed, opts->seed + (uint64_t)i, kl_dptr_at(b->x, i * b->ld), err));
+    const kl_dptr last = kl_dptr_at(b->x, (n - 1) * b->ld);
+    KL_TRY(ed_apply_dot(&ed->op, b->x, last, &e, err));
+    ed->ex->vt.dots(ed->ex, ed->op.n, 1, last, b->ld, last, &square);
+    ed->ex->vt.dots(ed->ex, ed->op.n, 1, b->x, b->ld, b->x, &one);
+    b->scale = sqrt(square / one);
+    KL_TRY(kl_ed_random(ed, opts->seed + (uint64_t)n - 1, last, err));
+    if (n == 1) KL_TRY(kl_ed_random(ed, opts->seed, b->x, err));
+    if (!(b->scale > 0.0)) b->scale = 1.0;
+    b->largest = b->scale;
     for (int i = 0; from && i < n; i++)
-        ed->ex->vt.copy(ed->ex, ed->op.n, from->vector[i], kl_dptr_at(x, i * ld));
+        ed->ex->vt.copy(ed->ex, ed->op.n, from->vector[i], kl_dptr_at(b->x, i * b->ld));
+out:
+    return st;
+}
+
+/* One run of the solver. */
+static kl_status solve_once(kl_linop *h, kl_eig_opts *o, block *b, kl_ed_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (r->solver == KL_ED_LOBPCG) {
+        KL_TRY(kl_lobpcg_solve(h, o, r->nstate, b->x, b->ld, b->energy, &b->stats, err));
+        r->nvector = kl_lobpcg_columns(b->n) + b->n;
+    } else {
+        o->solver = r->solver == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
+        KL_TRY(kl_eig_solve(h, o, b->x, b->ld, b->energy, &b->stats, err));
+        r->nvector = (int)(kl_eig_work_doubles(o, h->n) / b->ld) + b->n;
+        /* between their restarts these solvers had no vectors at hand */
+        if (b->stats.stopped) KL_TRY(kl_eig_keep(o, &b->stats, b->x, b->ld, err));
+    }
+    r->nrestart += b->stats.nrestart;
+    r->seconds_apply += b->stats.seconds_apply;
+    o->before += b->stats.napply;
+out:
+    return st;
+}
+
+/* The solver's runs: again to a smaller tolerance where the first was not enough, or by Davidson's method
+   where LOBPCG is stuck. */
+static kl_status solve_to_accuracy(const kl_ed_opts *opts, kl_linop *h, kl_eig_opts *o, block *b,
+                                   kl_ed_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_eig_stats *const stats = &b->stats;
+    for (int again = 0;; again = 1) {
+        KL_TRY(solve_once(h, o, b, r, err));
+        /* as far as this solver comes; the first tolerance was reached */
+        if (again && !stats->converged && !stats->stopped) stats->stagnated = 1;
+        b->worst = 0.0;
+        for (int i = 0; i < r->nstate; i++) {
+            b->worst = fmax(b->worst, error_of(i, b->n, b->energy, stats->residual[i]));
+            b->largest = fmax(b->largest, fabs(b->energy[i]));
+        }
+        const double wanted =
+            fmax(opts->accuracy * fmax(fabs(b->energy[0]), 1e-3 * b->scale), 64 * DBL_EPSILON * b->scale);
+        const int stuck = !stats->converged && !stats->stopped && stats->stagnated &&
+                          b->worst > STUCK * KL_EIG_ROUNDING * b->largest;
+        /* Davidson's method, which goes on from these vectors, has come further */
+        if (stuck && r->solver == KL_ED_LOBPCG && opts->solver == KL_ED_AUTO) {
+            r->solver = KL_ED_DAVIDSON;
+            again = -1;
+        } else if (!stats->converged || stats->stopped || again || b->worst <= wanted || o->tol <= wanted)
+            break;
+        /* levels are closer, or the energy is smaller beside |H|, than was to be expected */
+        else o->tol = wanted;
+        if (o->max_apply > 0) o->max_apply = o->max_apply > stats->napply ? o->max_apply - stats->napply : 1;
+    }
+out:
+    return st;
+}
+
+static kl_ed_stop stop_of(const block *b, double attainable)
+{
+    if (b->stats.stopped) return KL_ED_INTERRUPTED;
+    if (b->stats.converged) return KL_ED_CONVERGED;
+    if (!b->stats.stagnated) return KL_ED_MAX_APPLY;
+    return b->worst > STUCK * attainable ? KL_ED_STUCK : KL_ED_STAGNATED;
+}
+
+/* Davidson, thick-restart Lanczos and LOBPCG with guard vectors beside the states asked for. */
+static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors, int64_t *ldv,
+                             kl_ed_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double error[KL_MAX_ROOT];
+    block b = {.n = r->nstate + GUARDS, .ld = kl_eig_stride(ed->op.n)};
+    if (b.n > KL_MAX_ROOT) b.n = KL_MAX_ROOT;
+    if (b.n > ed->space->dim) b.n = (int)ed->space->dim;
+    if (r->nstate > b.n) r->nstate = b.n;
+    kl_neumann neumann = {0};
+    const int bare = r->solver == KL_ED_LANCZOS || opts->precondition == KL_ED_BARE;
+    const kl_keep *const from = opts->keeper ? opts->keeper->from : NULL;
+    if (!bare) KL_TRY(make_diagonal(ed, err));
+    KL_TRY(start_block(ed, opts, &b, err));
     kl_linop h = ed->op;
     if (bare) h.diagonal = (kl_dptr){0};
     if (!bare && opts->precondition == KL_ED_NEUMANN)
         KL_TRY(kl_neumann_open(&h, opts->neumann > 0 ? opts->neumann : 2, &neumann, err));
     /* Of the energy residual^2 / gap is wrong, and guard vectors show the gap; of what is measured on a
        state, residual / gap. */
-    kl_eig_opts o = {.nroot = n,
+    const double tol = fmax(opts->accuracy, vectors ? VECTOR_ACCURACY : 0.02 * sqrt(opts->accuracy));
+    kl_eig_opts o = {.nroot = b.n,
                      .max_basis = opts->max_basis,
                      .max_apply = opts->max_apply,
                      .seed = opts->seed,
@@ -363,69 +446,53 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
                      .step = opts->step,
                      .keeper = opts->keeper,
                      .precond = neumann.h ? &neumann.precond : NULL,
-                     .tol = fmax(opts->accuracy, vectors ? VECTOR_ACCURACY : 0.02 * sqrt(opts->accuracy)) *
-                            scale,
+                     .tol = tol * b.scale,
                      .before = from ? (int)from->number[0] : 0};
-    /* error; size of an energy, which says more of |H| in large spaces than a random vector */
-    double worst = 0.0, largest = scale;
-    for (int again = 0;; again = 1) {
-        if (r->solver == KL_ED_LOBPCG) {
-            KL_TRY(kl_lobpcg_solve(&h, &o, r->nstate, x, ld, energy, &stats, err));
-            r->nvector = kl_lobpcg_columns(n) + n;
-        } else {
-            o.solver = r->solver == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
-            KL_TRY(kl_eig_solve(&h, &o, x, ld, energy, &stats, err));
-            r->nvector = (int)(kl_eig_work_doubles(&o, ed->op.n) / ld) + n;
-            /* between their restarts these solvers had no vectors at hand */
-            if (stats.stopped) KL_TRY(kl_eig_keep(&o, &stats, x, ld, err));
-        }
-        r->nrestart += stats.nrestart;
-        r->seconds_apply += stats.seconds_apply;
-        o.before += stats.napply;
-        /* as far as this solver comes; the first tolerance was reached */
-        if (again && !stats.converged && !stats.stopped) stats.stagnated = 1;
-        worst = 0.0;
-        for (int i = 0; i < r->nstate; i++)
-            worst = fmax(worst, error_of(i, n, energy, stats.residual[i])),
-            largest = fmax(largest, fabs(energy[i]));
-        const double wanted =
-            fmax(opts->accuracy * fmax(fabs(energy[0]), 1e-3 * scale), 64 * DBL_EPSILON * scale);
-        const int stuck = !stats.converged && !stats.stopped && stats.stagnated &&
-                          worst > STUCK * KL_EIG_ROUNDING * largest;
-        /* Davidson's method, which goes on from these vectors, has come further */
-        if (stuck && r->solver == KL_ED_LOBPCG && opts->solver == KL_ED_AUTO) {
-            r->solver = KL_ED_DAVIDSON;
-            again = -1;
-        } else if (!stats.converged || stats.stopped || again || worst <= wanted || o.tol <= wanted) break;
-        /* levels are closer, or the energy is smaller beside |H|, than was to be expected */
-        else o.tol = wanted;
-        if (o.max_apply > 0) o.max_apply = o.max_apply > stats.napply ? o.max_apply - stats.napply : 1;
-    }
+    KL_TRY(solve_to_accuracy(opts, &h, &o, &b, r, err));
     if (neumann.st != KL_OK) KL_TRY(neumann.st);
     r->nvector += !bare + (neumann.h != NULL);
-    r->attainable = KL_EIG_ROUNDING * largest;
+    r->attainable = KL_EIG_ROUNDING * b.largest;
     r->napply = o.before + neumann.products;
-    r->stop = stats.stopped                   ? KL_ED_INTERRUPTED
-              : stats.converged               ? KL_ED_CONVERGED
-              : !stats.stagnated              ? KL_ED_MAX_APPLY
-              : worst > STUCK * r->attainable ? KL_ED_STUCK
-                                              : KL_ED_STAGNATED;
-    for (int i = 0; i < n; i++) {
-        r->energy[i] = energy[i];
-        r->residual[i] = stats.residual[i];
-        error[i] = error_of(i, n, energy, stats.residual[i]);
+    r->stop = stop_of(&b, r->attainable);
+    for (int i = 0; i < b.n; i++) {
+        r->energy[i] = b.energy[i];
+        r->residual[i] = b.stats.residual[i];
+        error[i] = error_of(i, b.n, b.energy, b.stats.residual[i]);
         r->error[i] = fmax(error[i], r->attainable);
     }
-    find_multiplets(r, n, energy, error, n == ed->space->dim);
+    find_multiplets(r, b.n, b.energy, error, b.n == ed->space->dim);
     if (vectors) {
-        *vectors = x;
-        *ldv = ld;
-        x.addr = 0;
+        *vectors = b.x;
+        *ldv = b.ld;
+        b.x.addr = 0;
     }
 out:
     if (neumann.h) kl_neumann_close(&neumann);
-    ed->ex->vt.release(ed->ex, &x);
+    ed->ex->vt.release(ed->ex, &b.x);
     return st;
+}
+
+/* Stands between a solver, which counts in the sector's own unit, and who watches it. */
+typedef struct teller {
+    const kl_ed_opts *to;
+    double unit;
+} teller;
+
+static int tell_step(void *self, int napply, double energy, double residual)
+{
+    const teller *const t = self;
+    return t->to->step(t->to->self, napply, energy * t->unit, residual * t->unit);
+}
+
+static void scale_result(kl_ed_result *r, double by)
+{
+    for (int i = 0; i < r->nstate; i++) {
+        r->energy[i] *= by;
+        r->residual[i] = kl_bound_in(r->residual[i], by);
+        r->error[i] = kl_bound_in(r->error[i], by);
+    }
+    for (int i = 0; i < r->nfull; i++) r->full[i] *= by;
+    r->attainable = kl_bound_in(r->attainable, by);
 }
 
 kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_t *ldv, kl_ed_result *r,
@@ -433,8 +500,13 @@ kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_
 {
     kl_status st = KL_OK;
     kl_ed_opts opts = *given;
+    teller told = {given, ed->unit};
     kl_dptr x = {0};
     const int64_t start = kl_prof_clock();
+    if (given->step) {
+        opts.self = &told;
+        opts.step = tell_step;
+    }
     *r = (kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .nstate = opts.nstate, .solver = opts.solver};
     if (vectors) vectors->addr = 0;
     if (opts.nstate < 1 || opts.nstate > KL_MAX_ROOT)
@@ -453,6 +525,7 @@ kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_
     if (lean) KL_TRY(solve_lean(ed, &opts, x, r, err));
     else if (r->solver == KL_ED_FULL) KL_TRY(solve_full(ed, vectors ? &x : NULL, vectors ? *ldv : 0, r, err));
     else KL_TRY(solve_block(ed, &opts, vectors, ldv, r, err));
+    scale_result(r, ed->unit);
     if (vectors && x.addr) {
         *vectors = x;
         x.addr = 0;

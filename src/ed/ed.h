@@ -23,6 +23,7 @@ typedef struct kl_ed kl_ed;
 
 /* H on its basis, ready to be applied: vectors live on ex. */
 struct kl_ed {
+    double unit;           /* what kron, matrix and op count energies in: kl_terms_in_own_unit */
     kl_exec *ex;
     kl_halves *space;
     kl_kron *kron;

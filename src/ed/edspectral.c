@@ -60,8 +60,10 @@ static void act(void *self, int64_t task, int thread)
     for (int p = 0; p < a->to->nsite; p++) {
         const double *const mat = a->op->mat[a->to->type[p] - a->to->model->type];
         if (a->coef[p] != 0.0 && mat)
-            kl_halves_act(a->from, a->to, p, mat, a->odd, a->coef[p], begin, end, a->x, a->y,
-                          a->state + (int64_t)thread * a->to->nsite);
+            kl_halves_act(
+                &(kl_halves_op){
+                    .from = a->from, .to = a->to, .p = p, .a = mat, .odd = a->odd, .c = a->coef[p]},
+                begin, end, a->x, a->y, a->state + (int64_t)thread * a->to->nsite);
     }
 }
 
@@ -87,8 +89,9 @@ out:
 
 /* ---------------------------------------------------------------- the fraction */
 
-typedef struct fraction {
+typedef struct fraction { /* in the unit of ed */
     const kl_ed_spectral_opts *opts;
+    double unit;
     kl_ed_spectral *out;
     double e0, *alpha, *beta, *d, *s; /* d, s: theta [max], tridiagonal matrix [max^2] */
     int most;                         /* levels */
@@ -96,7 +99,7 @@ typedef struct fraction {
 
 static double value(const fraction *f, int m, double omega)
 {
-    const double complex z = omega + f->e0 + f->opts->broadening * I;
+    const double complex z = omega + f->e0 + f->opts->broadening / f->unit * I;
     double complex g = 0.0;
     for (int j = m - 1; j >= 0; j--)
         g = 1.0 / (z - f->alpha[j] - (j + 1 < m ? f->beta[j] * f->beta[j] * g : 0.0));
@@ -127,14 +130,14 @@ static kl_chain on_step(void *self, int done)
         to = fmax(to, f->alpha[j] + beside - f->e0);
     }
     for (int i = 0; i < n; i++) {
-        const double w = f->opts->nomega > 0 ? f->opts->omega[i] : from + (to - from) * i / (n - 1),
+        const double w = f->opts->nomega > 0 ? f->opts->omega[i] / f->unit : from + (to - from) * i / (n - 1),
                      now = value(f, done, w);
         change = fmax(change, seen > 0 ? fabs(now - value(f, seen, w)) : INFINITY);
         most = fmax(most, now);
     }
     f->out->converged = change <= 1e-6 * most;
     if (f->out->converged || done == f->most) return KL_CHAIN_ENOUGH;
-    f->out->stopped = f->opts->step && f->opts->step(f->opts->self, done, change);
+    f->out->stopped = f->opts->step && f->opts->step(f->opts->self, done, change / f->unit);
     return f->out->stopped ? KL_CHAIN_PAUSE : KL_CHAIN_ON;
 }
 
@@ -153,7 +156,7 @@ static int by_energy(const void *a, const void *b)
 kl_status kl_ed_spectral_finish(kl_ed_spectral *s, const kl_ed_spectral_opts *opts, kl_err *err)
 {
     kl_status st = KL_OK;
-    const double eta = opts->broadening;
+    const double eta = opts->broadening, unit = kl_unit_of(eta, KL_USUAL), width = eta / unit;
     const int n = s->npole;
     pole *all = NULL;
     KL_TRY(kl_alloc(&all, n, KL_MEM_WORK, err));
@@ -189,8 +192,8 @@ kl_status kl_ed_spectral_finish(kl_ed_spectral *s, const kl_ed_spectral_opts *op
     for (int i = 0; i < s->nomega; i++) {
         s->omega[i] = opts->nomega > 0 ? opts->omega[i] : from + (to - from) * i / (GRID - 1);
         for (int j = 0; j < s->npole; j++) {
-            const double far = s->omega[i] - s->pole[j];
-            s->a[i] += s->weight[j] * eta / (far * far + eta * eta) / 3.14159265358979323846;
+            const double far = (s->omega[i] - s->pole[j]) / unit;
+            s->a[i] += s->weight[j] * width / (far * far + width * width) / 3.14159265358979323846 / unit;
         }
     }
 out:
@@ -213,7 +216,7 @@ kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, 
     int odd, done = 0;
     const int64_t max = opts->max_steps > 0 ? opts->max_steps : MAX_STEPS;
     *out = (kl_ed_spectral){0};
-    fraction f = {.opts = opts, .out = out, .e0 = e0};
+    fraction f = {.opts = opts, .unit = ed->unit, .out = out, .e0 = e0 / ed->unit};
     if (!(opts->broadening > 0.0))
         KL_TRY(kl_fail(err, KL_EINPUT, "a spectral function with the broadening %g; it has to be above 0",
                        opts->broadening));
@@ -239,8 +242,14 @@ kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, 
         /* as many as the sector has states are not all of it: orthogonality is lost on the way */
         f.most = (int)max;
         /* 3. */
-        KL_TRY(
-            kl_lean_chain(&to->op, v, f.most, opts->keeper, f.alpha, f.beta, &norm, &done, &f, on_step, err));
+        kl_lean_run run = {.m = f.most,
+                           .alpha = f.alpha,
+                           .beta = f.beta,
+                           .keeper = opts->keeper,
+                           .step = on_step,
+                           .self = &f};
+        KL_TRY(kl_lean_chain(&to->op, v, &run, err));
+        done = run.done;
         if (!out->stopped && done < max) out->converged = 1;
     } else {
         out->converged = 1;
@@ -250,7 +259,7 @@ kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, 
     KL_TRY(kl_alloc(&out->weight, done, KL_MEM_MISC, err));
     if (done > 0) KL_TRY(diagonalize(&f, done, err));
     for (int j = 0; j < done; j++) {
-        out->pole[j] = f.d[j];
+        out->pole[j] = f.d[j] * ed->unit;
         out->weight[j] = out->total * f.s[(int64_t)j * done] * f.s[(int64_t)j * done];
     }
     out->npole = done;

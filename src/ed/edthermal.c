@@ -224,14 +224,18 @@ static kl_status add_samples(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err
     }
     for (int i = 0; i < 3; i++) KL_TRY(ex->vt.alloc(ex, ed->op.n, &v[i], err));
     for (; w.sample < t->opts.nsample; w.sample++) {
-        double norm;
-        int done;
         /* no seed's samples are another's */
         if (!keeper.from)
             KL_TRY(kl_ed_random(ed, kl_hash_mix(kl_hash_mix(KL_HASH_EMPTY, t->opts.seed), (uint64_t)w.sample),
                                 v[0], err));
-        KL_TRY(kl_lean_chain(&ed->op, v, (int)m, t->opts.keeper ? &keeper : NULL, host, host + m, &norm,
-                             &done, &w, on_step, err));
+        kl_lean_run run = {.m = (int)m,
+                           .alpha = host,
+                           .beta = host + m,
+                           .keeper = t->opts.keeper ? &keeper : NULL,
+                           .step = on_step,
+                           .self = &w};
+        KL_TRY(kl_lean_chain(&ed->op, v, &run, err));
+        const int done = run.done;
         keeper.from = NULL;
         if (w.st != KL_OK) KL_TRY(w.st);
         if (w.stopped) {
@@ -247,8 +251,8 @@ static kl_status add_samples(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err
         }
         KL_TRY(kl_dense_eig(done, a, done, energy, err));
         for (int64_t j = 0; j < done; j++)
-            KL_TRY(push(t, energy[j], (double)dim * a[j * done] * a[j * done], w.sample, ed->space->target,
-                        err));
+            KL_TRY(push(t, energy[j] * ed->unit, (double)dim * a[j * done] * a[j * done], w.sample,
+                        ed->space->target, err));
     }
 out:
     for (int i = 0; i < 3; i++) ex->vt.release(ex, &v[i]);
@@ -298,14 +302,18 @@ kl_status kl_thermal_evaluate(const kl_thermal *t, double temperature, kl_therma
     kl_status st = KL_OK;
     const int r = t->opts.nsample;
     double (*sum)[NSUM] = NULL; /* [r + 1]: of each sample, and of what is exact */
+    double spread = 0;
     if (!(temperature > 0.0))
         return kl_fail(err, KL_EINPUT, "a temperature of %g; it has to be above 0", temperature);
     if (t->n == 0) return kl_fail(err, KL_EINPUT, "thermodynamics of no sector at all");
     KL_TRY(kl_alloc(&sum, r + 1, KL_MEM_WORK, err));
+    for (int64_t i = 0; i < t->n; i++) spread = fmax(spread, t->p[i].energy - t->facts.lowest);
+    const double unit = kl_unit_of(spread, KL_USUAL), lowest = t->facts.lowest / unit,
+                 heat = temperature / unit;
     for (int64_t i = 0; i < t->n; i++) {
         const point *const p = &t->p[i];
         double *const s = sum[p->sample == EXACT ? r : p->sample];
-        const double e = p->energy - t->facts.lowest, w = p->weight * exp(-e / temperature);
+        const double e = (p->energy - t->facts.lowest) / unit, w = p->weight * exp(-e / heat);
         s[0] += w;
         s[1] += w * e;
         s[2] += w * e * e;
@@ -320,7 +328,7 @@ kl_status kl_thermal_evaluate(const kl_thermal *t, double temperature, kl_therma
         all[k] = sum[r][k];
         for (int i = 0; i < r; i++) all[k] += sum[i][k] / r;
     }
-    to_row(t->model, all, t->facts.lowest, temperature, row);
+    to_row(t->model, all, lowest, heat, row);
     if (r == 1 && t->facts.nfull < t->facts.nsector) {
         row->energy_error = row->heat_error = row->entropy_error = NAN;
         for (int c = 0; c < t->model->ncharge; c++) row->chi_error[c] = NAN;
@@ -331,7 +339,7 @@ kl_status kl_thermal_evaluate(const kl_thermal *t, double temperature, kl_therma
             double part[NSUM];
             for (int k = 0; k < NSUM; k++)
                 part[k] = sum[r][k] + ((all[k] - sum[r][k]) * r - sum[i][k]) / (r - 1);
-            to_row(t->model, part, t->facts.lowest, temperature, &without);
+            to_row(t->model, part, lowest, heat, &without);
             const double d[3] = {without.energy - row->energy, without.heat - row->heat,
                                  without.entropy - row->entropy};
             for (int k = 0; k < 3; k++) var[k] += d[k] * d[k];
@@ -343,6 +351,13 @@ kl_status kl_thermal_evaluate(const kl_thermal *t, double temperature, kl_therma
         row->heat_error = sqrt(scale * var[1]);
         row->entropy_error = sqrt(scale * var[2]);
         for (int c = 0; c < t->model->ncharge; c++) row->chi_error[c] = sqrt(scale * var[3 + c]);
+    }
+    row->temperature = temperature;
+    row->energy *= unit;
+    row->energy_error *= unit;
+    for (int c = 0; c < t->model->ncharge; c++) {
+        row->chi[c] /= unit;
+        row->chi_error[c] /= unit;
     }
 out:
     kl_free(&sum);

@@ -446,10 +446,11 @@ static int mode_sign(const kl_halves *h, const int *state)
     return kl_phase_flavour_major(bits[0], bits[1]);
 }
 
-void kl_halves_act(const kl_halves *from, const kl_halves *to, int p, const double *a, int odd, double c,
-                   int64_t begin, int64_t end, const double *x, double *y, int *state)
+void kl_halves_act(const kl_halves_op *op, int64_t begin, int64_t end, const double *x, double *y, int *state)
 {
-    const int dim = to->type[p]->dim;
+    const kl_halves *const to = op->to;
+    const double *const a = op->a;
+    const int p = op->p, dim = to->type[p]->dim;
     for (int64_t i = begin; i < end; i++) {
         if (!kl_halves_unrank(to, i, state)) continue;
         const int row = state[p];
@@ -458,13 +459,13 @@ void kl_halves_act(const kl_halves *from, const kl_halves *to, int p, const doub
         for (int col = 0; col < dim; col++) {
             if (a[row + col * dim] == 0.0) continue;
             state[p] = col;
-            const int64_t j = kl_halves_rank(from, state, &sign);
+            const int64_t j = kl_halves_rank(op->from, state, &sign);
             if (j >= 0) sum += a[row + col * dim] * sign * x[j];
         }
         state[p] = row;
         if (sum == 0.0) continue;
         here = mode_sign(to, state);
-        for (int q = 0; q < p && odd; q++) before ^= state_odd(to->model, to->type[q], state[q]);
-        y[i] += c * here * kl_phase_record(odd, before) * sum;
+        for (int q = 0; q < p && op->odd; q++) before ^= state_odd(to->model, to->type[q], state[q]);
+        y[i] += op->c * here * kl_phase_record(op->odd, before) * sum;
     }
 }

@@ -74,10 +74,18 @@ int64_t kl_halves_rank(const kl_halves *h, const int *state, int *sign);
 /* The inverse; 0 at places that no state has (ends of last tiles). */
 int kl_halves_unrank(const kl_halves *h, int64_t index, int *state);
 
-/* y[i] += c <i| A at position p |x> for the places i of `to` in [begin, end), x of `from`: sectors of the
-   same sites in the same form. a[dim * dim] column-major; odd: A is fermionic. state: room for nsite numbers.
+/* c times an operator on one site, between two sectors of the same sites in the same form. */
+typedef struct kl_halves_op {
+    const kl_halves *from, *to;
+    int p; /* position of the site */
+    const double *a; /* [dim * dim], column-major */
+    int odd; /* 1: it is fermionic */
+    double c;
+} kl_halves_op;
+
+/* y[i] += <i| op |x> for the places i of `to` in [begin, end), x of `from`. state: room for nsite numbers.
    Host arrays. */
-void kl_halves_act(const kl_halves *from, const kl_halves *to, int p, const double *a, int odd, double c,
-                   int64_t begin, int64_t end, const double *x, double *y, int *state);
+void kl_halves_act(const kl_halves_op *op, int64_t begin, int64_t end, const double *x, double *y,
+                   int *state);
 
 #endif

@@ -147,8 +147,9 @@ static kl_status block_alone(compiler *c, const kl_half *h, int sec, int side, i
 {
     kl_status st = KL_OK;
     const int64_t dim = h->begin[sec + 1] - h->begin[sec];
+    const kl_coo_strings t = {.half = h, .side = side, .source = sec, .target = sec, .n = n, .p = p};
     c->c.n = 0;
-    KL_TRY(kl_coo_add(&c->c, c->h->model, h, side, sec, sec, n, p, 0, 0, c->d, c->near, err));
+    KL_TRY(kl_coo_add(&c->c, c->h->model, &t, c->d, c->near, err));
     KL_TRY(kl_coo_close(&c->c, dim, err));
     KL_TRY(kl_coo_op(&c->c, dim, dim, diagonal, out, err));
 out:
@@ -194,9 +195,16 @@ static kl_status block_cross(compiler *c, kl_kron_block *b, int ls, int rs, kl_e
         const int odd = side_odd(&h->right, c->cross[first], 1);
         kl_kron_op **const slot[2] = {&a, &o};
         for (int s = 0; s < 2; s++) {
+            const kl_coo_strings t = {.half = half[s],
+                                      .side = s,
+                                      .source = from[s],
+                                      .target = to[s],
+                                      .n = s == side ? 1 : j - first,
+                                      .p = c->cross + first,
+                                      .bare = s == side,
+                                      .partner_odd = s == 0 ? odd : 0};
             c->c.n = 0;
-            KL_TRY(kl_coo_add(&c->c, h->model, half[s], s, from[s], to[s], s == side ? 1 : j - first,
-                              c->cross + first, s == side, s == 0 ? odd : 0, c->d, c->near, err));
+            KL_TRY(kl_coo_add(&c->c, h->model, &t, c->d, c->near, err));
             const int64_t nrow = half[s]->begin[to[s] + 1] - half[s]->begin[to[s]],
                           ncol = half[s]->begin[from[s] + 1] - half[s]->begin[from[s]];
             KL_TRY(kl_coo_close(&c->c, nrow, err));

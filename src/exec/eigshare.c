@@ -7,10 +7,10 @@
    executor, whose time is that of memory. */
 static double eigen_seconds(const kl_exec *ex, int n, int there)
 {
-    const kl_eigen_time *const t = ex->eigen_time;
+    const kl_eigen_time *const t = ex->eigen.time;
     int i = 0;
-    while (i < ex->neigen_time && t[i].n < n) i++;
-    const kl_eigen_time *const above = &t[i < ex->neigen_time ? i : i - 1];
+    while (i < ex->eigen.ntime && t[i].n < n) i++;
+    const kl_eigen_time *const above = &t[i < ex->eigen.ntime ? i : i - 1];
     const kl_eigen_time *const below = &t[i > 0 ? i - 1 : 0];
     const double a = there ? below->there : below->here;
     const double b = there ? above->there : above->here;
@@ -34,8 +34,8 @@ kl_eigen_share kl_eigen_share_best(const kl_exec *ex, const int *dim, int n)
     int most = 0;
     double rest = 0, there = 0, moved = 0, least = INFINITY;
     if (!ex->vt.eigen && !ex->vt.tridiagonal) return best;
-    while (most < n && dim[most] >= ex->eigen_least) most++;
-    if (ex->neigen_time == 0) {
+    while (most < n && dim[most] >= ex->eigen.least) most++;
+    if (ex->eigen.ntime == 0) {
         best.there = most;
         return best;
     }
@@ -58,7 +58,9 @@ kl_eigen_share kl_eigen_share_best(const kl_exec *ex, const int *dim, int n)
         moved += one;
         if (!reduces) there += eigen_seconds(ex, dim[k], 1);
         /* each step reads and writes what is left of the matrix */
-        else there += (k == 0 ? ex->reduce_row * dim[0] : 0) + ex->reduce_byte * 16.0 / 3.0 * pow(dim[k], 3);
+        else
+            there += (k == 0 ? ex->eigen.reduce_row * dim[0] : 0) +
+                     ex->eigen.reduce_byte * 16.0 / 3.0 * pow(dim[k], 3);
     }
     return best;
 }
@@ -66,7 +68,7 @@ kl_eigen_share kl_eigen_share_best(const kl_exec *ex, const int *dim, int n)
 int kl_eigen_share_next(kl_exec *ex, const int *dim, int n)
 {
     const kl_eigen_share share = kl_eigen_share_best(ex, dim, n);
-    if (share.there == 0 || ex->eigen_saved >= ex->eigen_opening) return share.there;
-    ex->eigen_saved += share.alone_seconds - fmax(share.here_seconds, share.there_seconds);
-    return ex->eigen_saved >= ex->eigen_opening ? share.there : 0;
+    if (share.there == 0 || ex->eigen.saved >= ex->eigen.opening) return share.there;
+    ex->eigen.saved += share.alone_seconds - fmax(share.here_seconds, share.there_seconds);
+    return ex->eigen.saved >= ex->eigen.opening ? share.there : 0;
 }

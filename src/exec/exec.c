@@ -1,6 +1,7 @@
 /* What is the same for every executor.
    SPDX-License-Identifier: Apache-2.0 */
 #include "exec/exec.h"
+#include "exec/baselines.h"
 #include "base/mem.h"
 #include "record/record.h"
 #include <math.h>

@@ -6,6 +6,7 @@
 #define KL_EXEC_H
 #include "base/base.h"
 #include "base/dev.h"
+#include "exec/eigcost.h"
 
 typedef struct kl_exec kl_exec;
 typedef struct kl_batch kl_batch; /* record.h */
@@ -15,6 +16,7 @@ typedef enum kl_space { KL_SPACE_HOST, KL_SPACE_DEVICE } kl_space;
 typedef struct kl_kron kl_kron; /* kron.h */
 typedef struct kl_spmv kl_spmv; /* spmv.h */
 typedef struct kl_moves kl_moves; /* moves.h */
+typedef struct kl_baselines kl_baselines; /* baselines.h */
 
 /* Linear combinations and inner products in one pass over memory: out_k = sum_j c[k][j] in_j, and dots of
    pairs, numbers 0..nin-1 being the inputs as they were and nin.. the outputs. Outputs may be inputs. A
@@ -96,40 +98,6 @@ typedef struct kl_choice {
     char why[240];
 } kl_choice;
 
-/* Ways to do one operation that can be timed beside each other. ORDER KL_WAY: kl_way_name in exec.c */
-typedef enum kl_way {
-    KL_WAY_OWN, /* as the executor does it; V^T x on a GPU: sums of a block by shuffles */
-    KL_WAY_SHARED, /* V^T x: the same, sums by a tree in shared memory */
-    KL_WAY_LIBRARY, /* the vendor's library: V^T x and V y by gemv */
-    KL_WAY_GEMM, /* V^T x by the library's gemm */
-    KL_WAY_READ, /* V^T x: nothing but reading as many bytes, the ceiling; out[0] is of no use */
-    KL_NWAY
-} kl_way;
-extern const char *const kl_way_name[KL_NWAY];
-
-/* Operands as those of the entry of that name; COPY: x to y; AXPBY: y = a x + y with a = c[0]. */
-typedef struct kl_trial {
-    kl_op op; /* COPY, AXPBY, DOTS, COMBINE */
-    kl_way way;
-    int belt, repeat; /* columns of a pass, 0: as wide as there are; runs that the time is the mean of */
-    int64_t n, ldv;
-    int nvec;
-    kl_dptr v, x, y;
-    const double *c;
-    double *out; /* DOTS: [nvec] */
-    double seconds; /* by the device's clock: launches and waiting of the host do not count */
-} kl_trial;
-
-/* H v of a Hubbard model by others' means, beside ours: Tables 1 and 3 of yamada2020. ORDER of methods:
-   conventional, cuSPARSE, ours; of parts: the diagonal, V A_dn^T, A_up V, V transposed, a product transposed
-   and added. Ours has the diagonal in A_up V and transposes nothing. */
-typedef struct kl_kron_contest {
-    int steps; /* given: of LOBPCG; 0: none */
-    double ms[3][5], total[3];
-    double worst[2]; /* largest deviation of H v from ours, relative to the largest element */
-    double seconds[3], energy[3]; /* LOBPCG with cuBLAS for all but H v */
-} kl_kron_contest;
-
 /* All counts are doubles unless a name ends in _bytes. V is nvec vectors of length n, vector j at V + j*ldv.
    Host arrays are plain pointers. */
 typedef struct kl_vtable {
@@ -200,12 +168,8 @@ typedef struct kl_vtable {
                              kl_dptr panel, kl_err *err);
     kl_status (*moves_land)(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr panel,
                             kl_dptr y, kl_err *err);
-    /* k is prepared; may be NULL */
-    kl_status (*kron_contest)(kl_exec *ex, const kl_kron *k, kl_kron_contest *out, kl_err *err);
     /* how a prepared list is run */
     void (*batch_explain)(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);
-    /* NULL, or times a way; EABSENT where that way is not here */
-    kl_status (*trial)(kl_exec *ex, kl_trial *t, kl_err *err);
     /* bytes that alloc can still give, about; INT64_MAX: not known */
     int64_t (*room)(kl_exec *ex);
     /* fills all but bytes and flop; runs and allocates nothing on a device */
@@ -214,19 +178,10 @@ typedef struct kl_vtable {
     void (*close)(kl_exec *ex);
 } kl_vtable;
 
-/* Eigenvectors of a matrix of n rows: seconds by LAPACK, on one of all threads that do so, and by vt.eigen,
-   which has one after the other. */
-enum { KL_EIGEN_TIMES = 8 };
-typedef struct kl_eigen_time {
-    int n;
-    double here, there;
-} kl_eigen_time;
-
 struct kl_exec {
     const char *name; /* "host", "offload", "cuda" */
     kl_space space;
     int nthread;
-    int eigen_least; /* rows from which vt.eigen or vt.tridiagonal is worth asking */
     /* 1: batch_apply may return before the device is done, though clocks then do not tell where time goes */
     int ahead;
     /* of lists prepared from now on; where there is only one way it means nothing */
@@ -238,15 +193,8 @@ struct kl_exec {
     char chosen[200]; /* why --exec auto took it; "" where it was asked for */
     kl_vtable vt;
     void *self;
-    /* how many matrices vt.eigen gets, while LAPACK has the others, follows from these times, sizes
-       ascending; all of eigen_least where there are none */
-    int neigen_time;
-    kl_eigen_time eigen_time[KL_EIGEN_TIMES];
-    /* seconds that vt.tridiagonal takes for a row of the largest matrix, and for a byte that it reads or
-       writes */
-    double reduce_row, reduce_byte;
-    /* seconds until vt.eigen can begin with the first matrix ever; and what it would have saved so far */
-    double eigen_opening, eigen_saved;
+    kl_eigen_cost eigen;
+    const kl_baselines *baselines; /* what it is compared with; NULL: nothing */
 };
 
 /* nthread threads of this machine. */

@@ -4,6 +4,7 @@
    threads. Block products are batch_host.c's.
    SPDX-License-Identifier: Apache-2.0 */
 #include "exec/exec.h"
+#include "exec/baselines.h"
 #include "base/clones.h"
 #include "exec/batch_host.h"
 #include "exec/fuse_host.h"
@@ -347,6 +348,8 @@ static kl_status host_trial(kl_exec *ex, kl_trial *t, kl_err *err)
     return KL_OK;
 }
 
+static const kl_baselines host_baselines = {.trial = host_trial};
+
 static int64_t host_room(kl_exec *ex)
 {
     (void)ex;
@@ -394,6 +397,7 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
     (*out)->nthread = nthread > 0 ? nthread : kl_par_cpus();
     snprintf((*out)->where, sizeof(*out)->where, "%d thread%s of this machine", (*out)->nthread,
              (*out)->nthread == 1 ? "" : "s");
+    (*out)->baselines = &host_baselines;
     (*out)->vt = (kl_vtable){
         .alloc = host_alloc,
         .release = host_release,
@@ -413,7 +417,6 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
         .kron_apply = kl_host_kron_apply,
         .kron_release = kl_host_kron_release,
         .batch_explain = host_batch_explain,
-        .trial = host_trial,
         .room = host_room,
         .explain = host_explain,
         .spmv_prepare = kl_host_spmv_prepare,

@@ -206,8 +206,8 @@ static kl_status get_state(const kl_h5_in *in, kl_ci_result *r, int i, kl_err *e
     const hid_t type = kl_h5_text_type(WORDS);
     snprintf(name, sizeof(name), "state/%d", i + 1);
     KL_TRY(kl_h5_get_group(in, in->file, name, &group, err));
-    KL_TRY(kl_h5_get_array(in, group, "leading_determinants", type, WORDS, 1, &n, KL_MEM_WORK,
-                           (void **)&words, err));
+    KL_TRY(
+        kl_h5_get_array(in, group, "leading_determinants", type, 1, &n, KL_MEM_WORK, (void **)&words, err));
     if (n > KL_CI_LEADING) KL_TRY(kl_h5_bad(in, "leading_determinants", "is too long", err));
     KL_TRY(kl_h5_get_list(in, group, "leading_coefficients", H5T_NATIVE_DOUBLE, n, s->leading, err));
     for (s->nleading = 0; s->nleading < n; s->nleading++) {
@@ -226,8 +226,8 @@ static kl_status get_state(const kl_h5_in *in, kl_ci_result *r, int i, kl_err *e
             KL_TRY(kl_h5_get_reals(in, group, natural_name[spin], r->norb, KL_MEM_MISC,
                                    &s->natural_spin[spin], err));
     for (int spin = 0; spin < 2 && H5Lexists(group, density_name[spin], H5P_DEFAULT) > 0; spin++)
-        KL_TRY(kl_h5_get_array(in, group, density_name[spin], H5T_NATIVE_DOUBLE, sizeof(double), 2, square,
-                               KL_MEM_MISC, (void **)&s->density[spin], err));
+        KL_TRY(kl_h5_get_array(in, group, density_name[spin], H5T_NATIVE_DOUBLE, 2, square, KL_MEM_MISC,
+                               (void **)&s->density[spin], err));
 out:
     H5Tclose(type);
     kl_h5_end_group(group);
@@ -241,8 +241,8 @@ static kl_status get_states(const kl_h5_in *in, kl_ci_result *r, kl_err *err)
     double *energy = NULL, s2[KL_MAX_ROOT], residual[KL_MAX_ROOT];
     int64_t irrep[KL_MAX_ROOT], *label = NULL, n = -1, nblock = -1;
     hid_t group = -1;
-    KL_TRY(kl_h5_get_array(in, in->file, "energy", H5T_NATIVE_DOUBLE, sizeof(double), 1, &n, KL_MEM_WORK,
-                           (void **)&energy, err));
+    KL_TRY(kl_h5_get_array(in, in->file, "energy", H5T_NATIVE_DOUBLE, 1, &n, KL_MEM_WORK, (void **)&energy,
+                           err));
     if (n > KL_MAX_ROOT) KL_TRY(kl_h5_bad(in, "energy", "is too long", err));
     KL_TRY(kl_h5_get_list(in, in->file, "s2", H5T_NATIVE_DOUBLE, n, s2, err));
     KL_TRY(kl_h5_get_list(in, in->file, "residual", H5T_NATIVE_DOUBLE, n, residual, err));
@@ -256,8 +256,8 @@ static kl_status get_states(const kl_h5_in *in, kl_ci_result *r, kl_err *err)
         KL_TRY(get_state(in, r, i, err));
     }
     KL_TRY(kl_h5_get_group(in, in->file, "irreps", &group, err));
-    KL_TRY(kl_h5_get_array(in, group, "label", H5T_NATIVE_INT64, sizeof(int64_t), 1, &nblock, KL_MEM_WORK,
-                           (void **)&label, err));
+    KL_TRY(
+        kl_h5_get_array(in, group, "label", H5T_NATIVE_INT64, 1, &nblock, KL_MEM_WORK, (void **)&label, err));
     if (nblock > 8) KL_TRY(kl_h5_bad(in, "label", "is too long", err));
     for (int64_t i = 0; i < nblock; i++)
         if (label[i] < 1 || label[i] > r->nirrep)

@@ -415,8 +415,8 @@ out:
     return st;
 }
 
-kl_status kl_h5_get_array(const kl_h5_in *in, hid_t at, const char *name, hid_t in_memory, size_t size,
-                          int rank, int64_t *shape, kl_mem_kind kind, void **out, kl_err *err)
+kl_status kl_h5_get_array(const kl_h5_in *in, hid_t at, const char *name, hid_t in_memory, int rank,
+                          int64_t *shape, kl_mem_kind kind, void **out, kl_err *err)
 {
     kl_status st = KL_OK;
     hid_t set = -1;
@@ -428,6 +428,8 @@ kl_status kl_h5_get_array(const kl_h5_in *in, hid_t at, const char *name, hid_t 
     for (int k = 0; k < rank && fits; k++) fits = shape[k] < 0 || shape[k] == have[k];
     if (!fits) KL_TRY(kl_h5_bad(in, name, "has the wrong shape", err));
     for (int k = 0; k < rank; k++) shape[k] = have[k];
+    const size_t size = H5Tget_size(in_memory);
+    if (size == 0) KL_TRY(kl_h5_bad(in, name, "cannot be read", err));
     KL_TRY(kl_alloc_bytes(out, count, size, kind, err));
     if (count > 0 && H5Dread(set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, *out) < 0)
         KL_TRY(kl_h5_bad(in, name, "cannot be read", err));
@@ -440,7 +442,7 @@ out:
 kl_status kl_h5_get_reals(const kl_h5_in *in, hid_t at, const char *name, int64_t n, kl_mem_kind kind,
                           double **out, kl_err *err)
 {
-    return kl_h5_get_array(in, at, name, H5T_NATIVE_DOUBLE, sizeof(double), 1, &n, kind, (void **)out, err);
+    return kl_h5_get_array(in, at, name, H5T_NATIVE_DOUBLE, 1, &n, kind, (void **)out, err);
 }
 
 kl_status kl_h5_get_list(const kl_h5_in *in, hid_t at, const char *name, hid_t in_memory, int64_t n,

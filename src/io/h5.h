@@ -115,9 +115,9 @@ kl_status kl_h5_open_array(const kl_h5_in *in, hid_t at, const char *name, H5T_c
                            int *rank, int64_t *shape, int64_t *count, kl_err *err) KL_MUST_CHECK;
 
 /* Reads all of a data set into a new array, row-major. The rank, and every extent that is not -1 on entry,
-   must agree; size: of one element in memory. */
-kl_status kl_h5_get_array(const kl_h5_in *in, hid_t at, const char *name, hid_t in_memory, size_t size,
-                          int rank, int64_t *shape, kl_mem_kind kind, void **out, kl_err *err) KL_MUST_CHECK;
+   must agree; an element in memory is as large as in_memory. */
+kl_status kl_h5_get_array(const kl_h5_in *in, hid_t at, const char *name, hid_t in_memory, int rank,
+                          int64_t *shape, kl_mem_kind kind, void **out, kl_err *err) KL_MUST_CHECK;
 kl_status kl_h5_get_reals(const kl_h5_in *in, hid_t at, const char *name, int64_t n, kl_mem_kind kind,
                           double **out, kl_err *err) KL_MUST_CHECK;
 

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "io/sealed.h"
 #include "io/statefile.h"
+#include "io/sweepfile.h"
 
 /* ---------------------------------------------------------------- the struct itself */
 
@@ -23,16 +24,15 @@ static kl_status copy_text(char **to, const char *from, kl_err *err)
 }
 
 kl_status kl_result_create(const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_qn target,
-                           uint64_t seed, const char *program, const char *command_line, const char *options,
-                           kl_result **out, kl_err *err)
+                           uint64_t seed, const kl_result_origin *origin, kl_result **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_result *r = NULL;
     *out = NULL;
     KL_TRY(kl_alloc(&r, 1, KL_MEM_MISC, err));
-    KL_TRY(copy_text(&r->program, program, err));
-    KL_TRY(copy_text(&r->command_line, command_line, err));
-    KL_TRY(copy_text(&r->options, options, err));
+    KL_TRY(copy_text(&r->program, origin->program, err));
+    KL_TRY(copy_text(&r->command_line, origin->command_line, err));
+    KL_TRY(copy_text(&r->options, origin->options, err));
     KL_TRY(copy_text(&r->model, m->name, err));
     KL_TRY(copy_text(&r->variant, m->variant, err));
     KL_TRY(copy_text(&r->formula, m->formula, err));
@@ -184,92 +184,6 @@ void kl_result_drop_charge(kl_result *r, int c)
     memmove(&r->charge[c], &r->charge[c + 1], sizeof *r->charge * (size_t)(r->ncharge - c));
 }
 
-/* ---------------------------------------------------------------- the table of sweeps */
-
-typedef struct sweep_record { /* as in kl_dmrg_row, of fixed width */
-    int64_t m, m_reached, napply, dim_max;
-    double noise, change, discarded, seconds, flop;
-    int64_t held, m_start, probed, wait; /* held: 0 in files of version 0.1.0, which have none of these */
-    double residual, kept, gap[KL_NGUARD];
-    double energy[KL_MAX_ROOT];
-} sweep_record;
-
-/* The compound type with nstate energies; in_memory keeps the record's own places, on disk it is packed. */
-static hid_t sweep_type(int nstate, int in_memory)
-{
-    static const struct {
-        const char *name;
-        size_t at;
-        int is_int;
-    } field[] = {
-        {"m", offsetof(sweep_record, m), 1},
-        {"m_reached", offsetof(sweep_record, m_reached), 1},
-        {"products", offsetof(sweep_record, napply), 1},
-        {"dim_max", offsetof(sweep_record, dim_max), 1},
-        {"noise", offsetof(sweep_record, noise), 0},
-        {"change", offsetof(sweep_record, change), 0},
-        {"discarded", offsetof(sweep_record, discarded), 0},
-        {"seconds", offsetof(sweep_record, seconds), 0},
-        {"flop", offsetof(sweep_record, flop), 0},
-        {"held", offsetof(sweep_record, held), 1},
-        {"m_start", offsetof(sweep_record, m_start), 1},
-        {"probed", offsetof(sweep_record, probed), 1},
-        {"wait", offsetof(sweep_record, wait), 1},
-        {"residual", offsetof(sweep_record, residual), 0},
-        {"kept", offsetof(sweep_record, kept), 0},
-        {"gap_1", offsetof(sweep_record, gap[0]), 0},
-        {"gap_2", offsetof(sweep_record, gap[1]), 0},
-    };
-    static_assert(KL_NGUARD == 2, "the gaps' names are written out");
-    enum { NFIELD = sizeof(field) / sizeof(field[0]) };
-    const hsize_t n = (hsize_t)nstate;
-    const hid_t energies = H5Tarray_create2(in_memory ? H5T_NATIVE_DOUBLE : H5T_IEEE_F64LE, 1, &n);
-    const hid_t type =
-        H5Tcreate(H5T_COMPOUND, in_memory ? sizeof(sweep_record) : 8 * (size_t)(NFIELD + nstate));
-    for (size_t i = 0; i < NFIELD; i++) {
-        const hid_t number = field[i].is_int ? (in_memory ? H5T_NATIVE_INT64 : H5T_STD_I64LE)
-                                             : (in_memory ? H5T_NATIVE_DOUBLE : H5T_IEEE_F64LE);
-        H5Tinsert(type, field[i].name, in_memory ? field[i].at : 8 * i, number);
-    }
-    H5Tinsert(type, "energy", in_memory ? offsetof(sweep_record, energy) : 8 * (size_t)NFIELD, energies);
-    H5Tclose(energies);
-    return type;
-}
-
-static kl_status put_sweeps(kl_h5_out *w, const kl_dmrg_result *d, kl_err *err)
-{
-    sweep_record *record = NULL;
-    kl_status st = kl_alloc(&record, d->nrow, KL_MEM_MISC, err);
-    if (st != KL_OK) return st;
-    for (int i = 0; i < d->nrow; i++) {
-        const kl_dmrg_row *r = &d->row[i];
-        record[i] = (sweep_record){.m = r->m,
-                                   .m_reached = r->m_reached,
-                                   .napply = r->napply,
-                                   .dim_max = r->dim_max,
-                                   .noise = r->noise,
-                                   .change = r->change,
-                                   .discarded = r->discarded,
-                                   .seconds = r->seconds,
-                                   .flop = r->flop,
-                                   .held = r->held,
-                                   .m_start = r->m_start,
-                                   .probed = r->probed,
-                                   .wait = r->wait,
-                                   .residual = r->residual,
-                                   .kept = r->kept};
-        memcpy(record[i].gap, r->gap, sizeof(r->gap));
-        memcpy(record[i].energy, r->energy, sizeof(r->energy));
-    }
-    const hsize_t n = (hsize_t)d->nrow;
-    const hid_t on_disk = sweep_type(d->nstate, 0), in_memory = sweep_type(d->nstate, 1);
-    kl_h5_put_array(w, w->file, "sweeps", on_disk, in_memory, 1, &n, record, "one row for each sweep");
-    H5Tclose(on_disk);
-    H5Tclose(in_memory);
-    kl_free(&record);
-    return KL_OK;
-}
-
 /* ---------------------------------------------------------------- writing a file */
 
 /* Which places of an array terms use, where it is not all. */
@@ -365,7 +279,7 @@ static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state
         kl_h5_put_reals(w, group, "entropy", r->nsite - 1, d->entropy,
                         "von Neumann entropy of the lowest state, by cut");
     kl_h5_end_group(group);
-    if (d->nstate > 0) KL_TRY(put_sweeps(w, d, err));
+    if (d->nstate > 0) KL_TRY(kl_sweepfile_put(w, d, err));
 
     group = kl_h5_put_group(w, w->file, "measurements");
     for (int i = 0; i < r->nmeasured; i++) {
@@ -385,8 +299,8 @@ out:
 /* An upper bound of the file's size, near enough to ask the disk for beforehand. */
 static int64_t estimate_bytes(const kl_result *r, const kl_state *s, const kl_result_run *run)
 {
-    int64_t n = 65536 + 4 * KL_H5_MAX_TEXT + (int64_t)r->nsite * 512 +
-                (int64_t)r->dmrg.nrow * (int64_t)sizeof(sweep_record) + (int64_t)strlen(r->options);
+    int64_t n = 65536 + 4 * KL_H5_MAX_TEXT + (int64_t)r->nsite * 512 + kl_sweepfile_size(&r->dmrg) +
+                (int64_t)strlen(r->options);
     for (int i = 0; i < r->nparam; i++) n += 1024 + 8 * r->param[i].n;
     for (int i = 0; i < r->nmeasured; i++) {
         int64_t size = 8;
@@ -415,49 +329,6 @@ kl_status kl_result_write_run(const char *path, const kl_result *r, const kl_res
 }
 
 /* ---------------------------------------------------------------- reading the description */
-
-static kl_status get_sweeps(const kl_h5_in *in, kl_dmrg_result *d, kl_err *err)
-{
-    kl_status st = KL_OK;
-    sweep_record *record = NULL;
-    const hid_t in_memory = sweep_type(d->nstate, 1);
-    int64_t n = -1;
-    KL_TRY(kl_h5_get_array(in, in->file, "sweeps", in_memory, sizeof(sweep_record), 1, &n, KL_MEM_MISC,
-                           (void **)&record, err));
-    if (n > 10000000) KL_TRY(kl_h5_bad(in, "sweeps", "has too many rows", err));
-    KL_TRY(kl_alloc(&d->row, n, KL_MEM_MISC, err));
-    for (int64_t i = 0; i < n; i++) {
-        const sweep_record *r = &record[i];
-        if (r->m < 0 || r->m > INT32_MAX || r->m_reached < 0 || r->m_reached > INT32_MAX || r->m_start < 0 ||
-            r->m_start > INT32_MAX)
-            KL_TRY(kl_h5_bad(in, "sweeps", "holds an impossible m", err));
-        if (r->held < 0 || r->held > KL_MAX_ROOT || r->wait < 0 || r->wait > KL_WAIT_GUARD)
-            KL_TRY(kl_h5_bad(in, "sweeps", "holds an impossible row", err));
-        kl_dmrg_row *to = &d->row[i];
-        to->m = (int)r->m;
-        to->m_reached = (int)r->m_reached;
-        to->noise = r->noise;
-        memcpy(to->energy, r->energy, sizeof(double) * (size_t)d->nstate);
-        to->change = r->change;
-        to->discarded = r->discarded;
-        to->seconds = r->seconds;
-        to->napply = r->napply;
-        to->dim_max = r->dim_max;
-        to->flop = r->flop;
-        to->held = (int)r->held;
-        to->m_start = (int)r->m_start;
-        to->probed = r->probed != 0;
-        to->wait = (int)r->wait;
-        to->residual = r->held ? r->residual : NAN;
-        to->kept = r->held ? r->kept : NAN;
-        for (int k = 0; k < KL_NGUARD; k++) to->gap[k] = r->held ? r->gap[k] : NAN;
-    }
-    d->nrow = (int)n;
-out:
-    H5Tclose(in_memory);
-    kl_free(&record);
-    return st;
-}
 
 static kl_status get_dmrg(const kl_h5_in *in, int nsite, kl_dmrg_result *d, kl_err *err)
 {
@@ -493,7 +364,7 @@ static kl_status get_dmrg(const kl_h5_in *in, int nsite, kl_dmrg_result *d, kl_e
     KL_TRY(kl_h5_get_list(in, group, "seconds_part", H5T_NATIVE_DOUBLE, KL_NPART, d->seconds_part, err));
     if (H5Lexists(group, "entropy", H5P_DEFAULT) > 0)
         KL_TRY(kl_h5_get_reals(in, group, "entropy", nsite - 1, KL_MEM_MISC, &d->entropy, err));
-    if (d->nstate > 0) KL_TRY(get_sweeps(in, d, err));
+    if (d->nstate > 0) KL_TRY(kl_sweepfile_get(in, d, err));
 out:
     kl_h5_end_group(group);
     return st;
@@ -520,7 +391,7 @@ static kl_status get_params(const kl_h5_in *in, kl_result *r, kl_err *err)
         r->nparam = (int)i + 1;
         p->name = kl_strdup(name);
         if (p->name == NULL) KL_TRY(kl_fail(err, KL_ENOMEM, "no memory for the name of a parameter"));
-        KL_TRY(kl_h5_get_array(in, group, name, H5T_NATIVE_DOUBLE, sizeof(double), rank, shape, KL_MEM_MISC,
+        KL_TRY(kl_h5_get_array(in, group, name, H5T_NATIVE_DOUBLE, rank, shape, KL_MEM_MISC,
                                (void **)&p->value, err));
     }
 out:
@@ -545,8 +416,8 @@ static kl_status get_places(const kl_h5_in *in, kl_result *r, kl_err *err)
         KL_TRY(kl_h5_open_array(in, group, p->name, H5T_INTEGER, &set, &rank, shape, &p->nused, err));
         H5Dclose(set);
         if (rank != 1) KL_TRY(kl_h5_bad(in, path, "has the wrong rank", err));
-        KL_TRY(kl_h5_get_array(in, group, p->name, H5T_NATIVE_INT64, sizeof(int64_t), rank, shape,
-                               KL_MEM_MISC, (void **)&p->used, err));
+        KL_TRY(kl_h5_get_array(in, group, p->name, H5T_NATIVE_INT64, rank, shape, KL_MEM_MISC,
+                               (void **)&p->used, err));
         for (int64_t k = 0; k < p->nused; k++)
             if (p->used[k] < 0 || p->used[k] >= p->n || (k > 0 && p->used[k] <= p->used[k - 1]))
                 KL_TRY(kl_h5_bad(in, path, "holds a place that the array has not", err));
@@ -588,8 +459,8 @@ static kl_status get_measured(const kl_h5_in *in, hid_t group, const char *prefi
             if (H5Aexists(child, "note") > 0) KL_TRY(kl_h5_get_text(in, child, "note", &note, err));
             H5Dclose(child);
             child = -1;
-            KL_TRY(kl_h5_get_array(in, group, name, H5T_NATIVE_DOUBLE, sizeof(double), rank, shape,
-                                   KL_MEM_MISC, (void **)&data, err));
+            KL_TRY(kl_h5_get_array(in, group, name, H5T_NATIVE_DOUBLE, rank, shape, KL_MEM_MISC,
+                                   (void **)&data, err));
             KL_TRY(kl_result_add(r, path, note, rank, shape, data, err));
             kl_free(&data);
             kl_free(&note);
@@ -649,13 +520,13 @@ static kl_status get_lattice(const kl_h5_in *in, kl_result *r, kl_err *err)
     KL_TRY(get_hash(in, group, "hash", &r->lattice_hash, err));
     KL_TRY(kl_h5_get_small(in, group, "nsite", 1, 100000000, &r->nsite, err));
     int64_t order_shape = r->nsite, xy_shape[2] = {r->nsite, 2};
-    KL_TRY(kl_h5_get_array(in, group, "order", H5T_NATIVE_INT, sizeof(int), 1, &order_shape, KL_MEM_MISC,
+    KL_TRY(kl_h5_get_array(in, group, "order", H5T_NATIVE_INT, 1, &order_shape, KL_MEM_MISC,
                            (void **)&r->order, err));
     for (int i = 0; i < r->nsite; i++)
         if (r->order[i] < 0 || r->order[i] >= r->nsite)
             KL_TRY(kl_h5_bad(in, "order", "names a site that is not there", err));
-    KL_TRY(kl_h5_get_array(in, group, "xy", H5T_NATIVE_DOUBLE, sizeof(double), 2, xy_shape, KL_MEM_MISC,
-                           (void **)&r->xy, err));
+    KL_TRY(
+        kl_h5_get_array(in, group, "xy", H5T_NATIVE_DOUBLE, 2, xy_shape, KL_MEM_MISC, (void **)&r->xy, err));
 out:
     kl_h5_end_group(group);
     return st;

@@ -62,10 +62,15 @@ typedef struct kl_result {
     kl_measured *measured;
 } kl_result;
 
+/* Who made a result, and what was asked. */
+typedef struct kl_result_origin {
+    const char *program, *command_line, *options; /* as in kl_result */
+} kl_result_origin;
+
 /* Empty but for who and what: copies names, numbers and order. */
 kl_status kl_result_create(const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_qn target,
-                           uint64_t seed, const char *program, const char *command_line, const char *options,
-                           kl_result **out, kl_err *err) KL_MUST_CHECK;
+                           uint64_t seed, const kl_result_origin *origin, kl_result **out,
+                           kl_err *err) KL_MUST_CHECK;
 void kl_result_destroy(kl_result **r);
 
 /* A charge that has no one value, results being sums over sectors. */

@@ -223,6 +223,8 @@ typedef struct state_tables { /* the small datasets of /state */
     int32_t *enlarged, *kept, *dim;
     int width;
     kl_qn *q; /* of one site */
+    hid_t data;
+    int64_t *begin[SITE_NCOLUMN]; /* [nsite + 1]: where a position begins in each table */
 } state_tables;
 
 /* The enlarged basis of position p on top of `block`, as the file lists its sectors (first: of this position
@@ -245,14 +247,14 @@ out:
     return st;
 }
 
-/* The isometry of position p over *e (taken), its matrices read from `set` at element `at`. */
+/* The isometry of position p over *e (taken). */
 static kl_status rebuild_isometry(const kl_h5_in *in, const kl_model *m, kl_enlarged **e, state_tables *t,
-                                  int p, int64_t first, hid_t set, int64_t at, kl_isometry **out, kl_err *err)
+                                  int p, kl_isometry **out, kl_err *err)
 {
     kl_status st = KL_OK;
     double *work = NULL;
     int *sec = NULL;
-    const int64_t n = t->site[p][SITE_KEPT];
+    const int64_t n = t->site[p][SITE_KEPT], first = t->begin[SITE_KEPT][p];
     const int32_t *const dim = t->dim + first;
     if (n < 1 || n > (*e)->basis.nsec)
         KL_TRY(kl_h5_bad(in, "state", "holds an impossible number of kept sectors", err));
@@ -273,7 +275,7 @@ static kl_status rebuild_isometry(const kl_h5_in *in, const kl_model *m, kl_enla
         KL_TRY(kl_h5_bad(in, "state", "holds matrices of the wrong size", err));
     KL_TRY(kl_isometry_create_take(e, (int)n, sec, dim, out, err));
     kl_isometry *const iso = *out;
-    KL_TRY(kl_h5_get_part(in, set, "state", at, ndata, iso->data, err));
+    KL_TRY(kl_h5_get_part(in, t->data, "state", t->begin[SITE_DATA][p], ndata, iso->data, err));
     KL_TRY(kl_alloc(&work, largest, KL_MEM_WORK, err));
     for (int64_t i = 0; i < n; i++) {
         const int64_t rows = iso->enlarged->basis.dim[sec[i]], cols = dim[i];
@@ -288,18 +290,12 @@ out:
     return st;
 }
 
-static kl_status get_state(const kl_h5_in *in, hid_t group, kl_state *s, kl_err *err)
+/* The numbers of a state that stand by themselves. */
+static kl_status get_head(const kl_h5_in *in, hid_t group, kl_state *s, kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_model *const m = s->model;
     const int nsite = s->nsite;
-    state_tables t = {0};
-    hid_t set = -1;
-    int rank;
-    int64_t target[KL_MAX_CHARGE], ndata, *start = NULL;
-    int64_t have_nsite;
-    t.width = m->ncharge > 0 ? m->ncharge : 1;
-
+    int64_t target[KL_MAX_CHARGE], have_nsite;
     KL_TRY(kl_h5_get_int(in, group, "nsite", 1, INT32_MAX, &have_nsite, err));
     if (have_nsite != nsite)
         KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: holds a state of %lld sites; this lattice has %d", in->path,
@@ -309,73 +305,98 @@ static kl_status get_state(const kl_h5_in *in, hid_t group, kl_state *s, kl_err 
     KL_TRY(kl_h5_get_small(in, group, "nstate", 1, KL_MAX_ROOT, &s->nstate, err));
     KL_TRY(kl_h5_get_attribute(in, group, "target", H5T_NATIVE_INT64, KL_MAX_CHARGE, target, err));
     for (int c = 0; c < KL_MAX_CHARGE; c++) {
-        if (target[c] < INT16_MIN || target[c] > INT16_MAX || (c >= m->ncharge && target[c] != 0))
+        const int is_more = c >= s->model->ncharge && target[c] != 0;
+        if (target[c] < INT16_MIN || target[c] > INT16_MAX || is_more)
             KL_TRY(kl_h5_bad(in, "target", "is no charge", err));
         s->target.v[c] = (int16_t)target[c];
     }
     KL_TRY(kl_h5_get_attribute(in, group, "energy", H5T_NATIVE_DOUBLE, s->nstate, s->energy, err));
+out:
+    return st;
+}
 
-    int64_t site_shape[2] = {nsite, SITE_NCOLUMN}, enlarged_shape[2] = {-1, t.width},
-            kept_shape[2] = {-1, t.width}, dim_shape;
-    KL_TRY(kl_h5_get_array(in, group, "sites", H5T_NATIVE_INT64, sizeof(int64_t), 2, site_shape, KL_MEM_MISC,
-                           (void **)&t.site, err));
-    KL_TRY(kl_h5_get_array(in, group, "enlarged_charge", H5T_NATIVE_INT32, sizeof(int32_t), 2, enlarged_shape,
-                           KL_MEM_MISC, (void **)&t.enlarged, err));
-    KL_TRY(kl_h5_get_array(in, group, "kept_charge", H5T_NATIVE_INT32, sizeof(int32_t), 2, kept_shape,
-                           KL_MEM_MISC, (void **)&t.kept, err));
-    dim_shape = kept_shape[0];
-    KL_TRY(kl_h5_get_array(in, group, "kept_dim", H5T_NATIVE_INT32, sizeof(int32_t), 1, &dim_shape,
-                           KL_MEM_MISC, (void **)&t.dim, err));
-    int64_t data_shape[3];
-    KL_TRY(kl_h5_open_array(in, group, "data", H5T_FLOAT, &set, &rank, data_shape, &ndata, err));
-    if (rank != 1) KL_TRY(kl_h5_bad(in, "data", "has the wrong rank", err));
-
-    /* start[column][p]: where position p begins in each table; the ends must be the tables' ends */
-    KL_TRY(kl_alloc(&start, (int64_t)SITE_NCOLUMN * (nsite + 1), KL_MEM_MISC, err));
-    const int64_t end[SITE_NCOLUMN] = {enlarged_shape[0], kept_shape[0], ndata};
+/* Where each position begins in each table; the ends must be the tables' ends. */
+static kl_status find_begins(const kl_h5_in *in, const kl_state *s, const int64_t *end, state_tables *t,
+                             kl_err *err)
+{
+    kl_status st = KL_OK;
     for (int k = 0; k < SITE_NCOLUMN; k++) {
-        int64_t *at = start + (int64_t)k * (nsite + 1);
-        for (int p = 0; p < nsite; p++) {
-            const int64_t n = t.site[p][k];
+        KL_TRY(kl_alloc(&t->begin[k], s->nsite + 1, KL_MEM_MISC, err));
+        int64_t *const at = t->begin[k];
+        for (int p = 0; p < s->nsite; p++) {
+            const int64_t n = t->site[p][k];
             const int centre = p == s->centre || p == s->centre + 1;
             if (n < 0 || n > end[k] - at[p] || (centre && k != SITE_ENLARGED && n != 0))
                 KL_TRY(kl_h5_bad(in, "sites", "does not fit the other tables", err));
             at[p + 1] = at[p] + n;
         }
-        if (at[nsite] != end[k]) KL_TRY(kl_h5_bad(in, "sites", "does not fit the other tables", err));
+        if (at[s->nsite] != end[k]) KL_TRY(kl_h5_bad(in, "sites", "does not fit the other tables", err));
     }
-    const int64_t *at_enlarged = start, *at_kept = start + nsite + 1,
-                  *at_data = start + 2 * ((int64_t)nsite + 1);
+out:
+    return st;
+}
 
-    for (int side = 0; side < 2; side++) {
-        const int step = side == 0 ? 1 : -1, stop = side == 0 ? s->centre : s->centre + 1;
-        const kl_basis *block = &s->edge;
-        for (int p = side == 0 ? 0 : nsite - 1;; p += step) {
-            kl_enlarged *e = NULL;
-            st = rebuild_enlarged(in, m, block, s->type[p], &t, at_enlarged[p], t.site[p][SITE_ENLARGED], &e,
-                                  err);
-            if (st == KL_OK && p == stop) {
-                *(side == 0 ? &s->row : &s->col) = e;
-                break;
-            }
-            kl_isometry **slot = side == 0 ? &s->left[p] : &s->right[p];
-            if (st == KL_OK) st = rebuild_isometry(in, m, &e, &t, p, at_kept[p], set, at_data[p], slot, err);
-            kl_enlarged_destroy(&e);
-            if (st != KL_OK) goto out;
-            block = &(*slot)->basis;
-        }
+static kl_status get_tables(const kl_h5_in *in, hid_t group, const kl_state *s, state_tables *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int rank;
+    int64_t ndata, data_shape[3], site_shape[2] = {s->nsite, SITE_NCOLUMN},
+                                  enlarged_shape[2] = {-1, t->width}, kept_shape[2] = {-1, t->width};
+    KL_TRY(kl_h5_get_array(in, group, "sites", H5T_NATIVE_INT64, 2, site_shape, KL_MEM_MISC,
+                           (void **)&t->site, err));
+    KL_TRY(kl_h5_get_array(in, group, "enlarged_charge", H5T_NATIVE_INT32, 2, enlarged_shape, KL_MEM_MISC,
+                           (void **)&t->enlarged, err));
+    KL_TRY(kl_h5_get_array(in, group, "kept_charge", H5T_NATIVE_INT32, 2, kept_shape, KL_MEM_MISC,
+                           (void **)&t->kept, err));
+    int64_t dim_shape = kept_shape[0];
+    KL_TRY(kl_h5_get_array(in, group, "kept_dim", H5T_NATIVE_INT32, 1, &dim_shape, KL_MEM_MISC,
+                           (void **)&t->dim, err));
+    KL_TRY(kl_h5_open_array(in, group, "data", H5T_FLOAT, &t->data, &rank, data_shape, &ndata, err));
+    if (rank != 1) KL_TRY(kl_h5_bad(in, "data", "has the wrong rank", err));
+    const int64_t end[SITE_NCOLUMN] = {
+        [SITE_ENLARGED] = enlarged_shape[0], [SITE_KEPT] = kept_shape[0], [SITE_DATA] = ndata};
+    KL_TRY(find_begins(in, s, end, t, err));
+out:
+    return st;
+}
+
+/* Bases and isometries from one end of the lattice to the centre. side: 0 left, 1 right. */
+static kl_status rebuild_side(const kl_h5_in *in, int side, state_tables *t, kl_state *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int step = side == 0 ? 1 : -1, stop = side == 0 ? s->centre : s->centre + 1;
+    const kl_basis *block = &s->edge;
+    kl_enlarged *e = NULL;
+    for (int p = side == 0 ? 0 : s->nsite - 1;; p += step) {
+        KL_TRY(rebuild_enlarged(in, s->model, block, s->type[p], t, t->begin[SITE_ENLARGED][p],
+                                t->site[p][SITE_ENLARGED], &e, err));
+        if (p == stop) break;
+        kl_isometry **const slot = side == 0 ? &s->left[p] : &s->right[p];
+        KL_TRY(rebuild_isometry(in, s->model, &e, t, p, slot, err));
+        kl_enlarged_destroy(&e);
+        block = &(*slot)->basis;
     }
+    *(side == 0 ? &s->row : &s->col) = e;
+    e = NULL;
+out:
+    kl_enlarged_destroy(&e);
+    return st;
+}
 
+/* The wavefunctions between both sides. */
+static kl_status get_waves(const kl_h5_in *in, hid_t group, kl_state *s, kl_err *err)
+{
+    kl_status st = KL_OK;
     KL_TRY(kl_alloc(&s->pair, s->row->basis.nsec, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&s->psi_off, s->row->basis.nsec, KL_MEM_MISC, err));
     for (int i = 0; i < s->row->basis.nsec; i++) {
-        s->pair[i] = kl_basis_find(&s->col->basis, kl_qn_sub(m, s->target, s->row->basis.q[i]));
+        s->pair[i] = kl_basis_find(&s->col->basis, kl_qn_sub(s->model, s->target, s->row->basis.q[i]));
         s->psi_off[i] = s->npsi;
         if (s->pair[i] >= 0) s->npsi += (int64_t)s->row->basis.dim[i] * s->col->basis.dim[s->pair[i]];
     }
     int64_t psi_shape[2] = {s->nstate, s->npsi};
-    KL_TRY(kl_h5_get_array(in, group, "psi", H5T_NATIVE_DOUBLE, sizeof(double), 2, psi_shape, KL_MEM_STATE,
-                           (void **)&s->psi, err));
+    KL_TRY(kl_h5_get_array(in, group, "psi", H5T_NATIVE_DOUBLE, 2, psi_shape, KL_MEM_STATE, (void **)&s->psi,
+                           err));
     for (int k = 0; k < s->nstate; k++) {
         double norm = 0;
         for (int64_t i = 0; i < s->npsi; i++) norm += s->psi[k * s->npsi + i] * s->psi[k * s->npsi + i];
@@ -385,8 +406,20 @@ static kl_status get_state(const kl_h5_in *in, hid_t group, kl_state *s, kl_err 
         if (!isfinite(s->energy[k])) KL_TRY(kl_h5_bad(in, "energy", "is not finite", err));
     }
 out:
-    if (set >= 0) H5Dclose(set);
-    kl_free(&start);
+    return st;
+}
+
+static kl_status get_state(const kl_h5_in *in, hid_t group, kl_state *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    state_tables t = {.width = s->model->ncharge > 0 ? s->model->ncharge : 1, .data = -1};
+    KL_TRY(get_head(in, group, s, err));
+    KL_TRY(get_tables(in, group, s, &t, err));
+    for (int side = 0; side < 2; side++) KL_TRY(rebuild_side(in, side, &t, s, err));
+    KL_TRY(get_waves(in, group, s, err));
+out:
+    if (t.data >= 0) H5Dclose(t.data);
+    for (int k = 0; k < SITE_NCOLUMN; k++) kl_free(&t.begin[k]);
     kl_free(&t.site);
     kl_free(&t.enlarged);
     kl_free(&t.kept);
@@ -427,8 +460,8 @@ kl_status kl_statefile_get_run(const kl_h5_in *in, kl_result_run *run, kl_err *e
     KL_TRY(kl_h5_get_small(in, group, "stage", 0, 9, &run->stage, err));
     KL_TRY(kl_h5_get_small(in, group, "nvector", 0, KL_KEEP_VECTORS, &run->nvector, err));
     run->nnumber = -1;
-    KL_TRY(kl_h5_get_array(in, group, "number", H5T_NATIVE_DOUBLE, sizeof(double), 1, &run->nnumber,
-                           KL_MEM_MISC, (void **)&run->number, err));
+    KL_TRY(kl_h5_get_array(in, group, "number", H5T_NATIVE_DOUBLE, 1, &run->nnumber, KL_MEM_MISC,
+                           (void **)&run->number, err));
     for (int64_t i = 0; i < run->nnumber; i++)
         if (isnan(run->number[i])) KL_TRY(kl_h5_bad(in, "number", "holds what is no number", err));
     if (run->part != NULL) KL_TRY(kl_alloc(&part, RUN_PART, KL_MEM_WORK, err));

@@ -62,6 +62,30 @@ kl_units kl_terms_units(const kl_terms *t)
     return (kl_units){joint, moving > 0 ? fmin(joint, 2 * moving) : joint, all};
 }
 
+kl_status kl_terms_in_own_unit(const kl_terms *t, kl_terms *own, double *unit, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double most = 0;
+    for (int64_t i = 0; i < t->nterm; i++) most = fmax(most, fabs(t->term[i].coef));
+    *unit = kl_unit_of(most, KL_USUAL);
+    *own = *t;
+    own->term = NULL;
+    own->constant = t->constant / *unit;
+    if (!isfinite(own->constant))
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "the constant %g is beyond all measure beside the largest coupling %g; leave it out",
+                       t->constant, most));
+    KL_TRY(kl_alloc(&own->term, t->nterm, KL_MEM_MISC, err));
+    for (int64_t i = 0; i < t->nterm; i++) {
+        own->term[i] = t->term[i];
+        own->term[i].coef /= *unit;
+    }
+out:
+    return st;
+}
+
+void kl_terms_clear_own(kl_terms *own) { kl_free(&own->term); }
+
 /* 1 when lattice site i belongs to a site class: "first", "last", "ends" (of a grid: its first and last
    column), "even", "odd" (site 0 is even), or a class that a lattice file names; NULL is every site. */
 static int site_is(const kl_lattice *lat, int i, const char *where)

@@ -77,6 +77,12 @@ typedef struct kl_units {
 } kl_units;
 kl_units kl_terms_units(const kl_terms *t);
 
+/* The terms counted in their own unit (kl_unit_of their largest coupling, returned): *own is a view of t with
+   coefficients and a constant of its own, to be cleared by kl_terms_clear_own. EINPUT: a constant that the
+   unit makes infinite. */
+kl_status kl_terms_in_own_unit(const kl_terms *t, kl_terms *own, double *unit, kl_err *err) KL_MUST_CHECK;
+void kl_terms_clear_own(kl_terms *own);
+
 /* Index of the named operator on a site type, KL_OP_NONE if it has none. */
 int kl_site_op_find(const kl_site_type *type, const char *name);
 

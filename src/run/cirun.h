@@ -1,5 +1,5 @@
-/* Configuration interaction as options ask for it: integrals read, the run, its checkpoints, the matrices that
-   are to be written out. Prints nothing; leaves the result to the caller.
+/* Configuration interaction as options ask for it: integrals read, the run, its checkpoints, the matrices
+   that are to be written out. Prints nothing; leaves the result to the caller.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CIRUN_H
 #define KL_CIRUN_H
@@ -21,10 +21,11 @@ typedef struct kl_cirun {
     char begun[20]; /* hash of the integrals that a resumed run was begun with, "" otherwise */
 } kl_cirun;
 
-/* Reads what --resume names, whose options o takes over, and checks all options. The integrals are still to be
-   set: those of o->file, or the caller's. */
+/* Reads what --resume names, whose options o takes over, and checks all options. The integrals are still to
+   be set: those of o->file, or the caller's. */
 kl_status kl_cirun_open(kl_options *o, kl_cirun *x, kl_err *err) KL_MUST_CHECK;
-/* Before work begins: files can be written, integrals are those of the run that goes on, devices are there. */
+/* Before work begins: files can be written, integrals are those of the run that goes on, devices are
+   there. */
 kl_status kl_cirun_begin(kl_cirun *x, kl_err *err) KL_MUST_CHECK;
 /* x->record.r.stopped: kl_interrupted said yes. */
 kl_status kl_cirun_go(kl_cirun *x, kl_err *err) KL_MUST_CHECK;

@@ -179,6 +179,22 @@ out:
     return st;
 }
 
+/* Entropies of a sweep under way go with its checkpoints. Version 0.1.0 kept none: then they are made from
+   the state at the end. */
+static kl_status keep_entropies(kl_dmrgrun *x, int keeps, kl_err *err)
+{
+    kl_dmrg_opts *const d = &x->t->dmrg;
+    const double *const before = x->done != NULL ? x->done->dmrg.entropy : NULL;
+    const int64_t n = x->t->lat->nsite - 1;
+    d->entropy = NULL;
+    if (!keeps || (d->direction != 0 && before == NULL)) return KL_OK;
+    const kl_status st = kl_alloc(&x->r->dmrg.entropy, n, KL_MEM_MISC, err);
+    if (st != KL_OK) return st;
+    if (before != NULL) memcpy(x->r->dmrg.entropy, before, sizeof(double) * (size_t)n);
+    d->entropy = x->r->dmrg.entropy;
+    return KL_OK;
+}
+
 kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -195,13 +211,15 @@ kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err)
     x->unmeasured = KL_OK;
     kl_result_destroy(&x->r);
     KL_TRY(kl_runfile_options(t->o, t, x->at, &text, err));
-    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->dmrg.target, t->dmrg.seed, KL_VERSION,
-                            t->o->command_line, text, &x->r, err));
+    const kl_result_origin origin = {KL_VERSION, t->o->command_line, text};
+    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->dmrg.target, t->dmrg.seed, &origin, &x->r, err));
     t->dmrg.ndone = x->done != NULL ? x->done->sweep_done : 0;
     t->dmrg.direction = x->done != NULL ? x->done->dmrg.direction : 0;
     t->dmrg.done = x->done != NULL ? x->done->dmrg.row : NULL;
+    KL_TRY(keep_entropies(x, keeps, err));
     x->pace = kl_pace_begin(t->o->checkpoint_every, x->watch);
     KL_TRY(kl_dmrg_run(t->terms, t->ex, &t->dmrg, &monitor, state, &found, err));
+    t->dmrg.entropy = NULL;
     KL_TRY(kl_result_set_dmrg(x->r, &found, err));
     x->r->finished = found.stop != KL_STOP_INTERRUPTED;
     /* the row of a broken sweep stands in the table */

@@ -7,13 +7,13 @@
 #include "run/runfile.h"
 
 /* Reads what --resume names, whose options o takes over where it has none of its own; checks everything that
-   can be checked before work begins; makes the task, its executor opened. given: as for kl_task_create. *done:
-   the part of the run that is done, NULL without --resume. */
+   can be checked before work begins; makes the task, its executor opened. given: as for kl_task_create.
+   *done: the part of the run that is done, NULL without --resume. */
 kl_status kl_dmrgrun_open(kl_options *o, const kl_task_given *given, kl_task **t, kl_result **done,
                           kl_err *err) KL_MUST_CHECK;
 
-/* For the one sector t->target: aims at it, and reads the state to go on from (--resume, --start FILE); *state
-   NULL: there is none. */
+/* For the one sector t->target: aims at it, and reads the state to go on from (--resume, --start FILE);
+   *state NULL: there is none. */
 kl_status kl_dmrgrun_start(kl_task *t, const kl_result *done, kl_state **state, kl_err *err) KL_MUST_CHECK;
 
 /* The same for options that are complete, without --resume. */

@@ -429,7 +429,7 @@ out:
 }
 
 kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result *r, kl_dptr x, int64_t ldx,
-                           int n, char *const *text, kl_ed_measured **out, int *nout, kl_err *err)
+                           kl_ed_measured **out, int *nout, kl_err *err)
 {
     /* ORDER kind */
     static const char *const path[] = {"local", "correlation", "connected", "structure", "entropy"};
@@ -437,6 +437,8 @@ kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result
     kl_ed_measured *all = NULL;
     request q = {.kind = LOCAL};
     const int64_t nsite = t->lat->nsite;
+    const int n = t->o->measure.n;
+    char *const *const text = t->o->measure.text;
     const int many = r->multiplet[0] > 1 && !(r->open_multiplet && r->multiplet[0] >= r->nstate) &&
                              r->multiplet[0] <= r->nstate
                          ? r->multiplet[0]

@@ -17,11 +17,10 @@ typedef struct kl_ed_measured {
    together. EINPUT for anything else. */
 kl_status kl_edmeasure_check(const kl_task *t, int n, char *const *text, kl_err *err) KL_MUST_CHECK;
 
-/* On every state; of a whole multiplet the lowest state's values are followed by the mean over it
-   ("manifold/local/Sz"), which no choice of basis changes. */
+/* What --measure asks for, on every state; of a whole multiplet the lowest state's values are followed by the
+   mean over it ("manifold/local/Sz"), which no choice of basis changes. */
 kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result *r, kl_dptr x, int64_t ldx,
-                           int n, char *const *text, kl_ed_measured **out, int *nout,
-                           kl_err *err) KL_MUST_CHECK;
+                           kl_ed_measured **out, int *nout, kl_err *err) KL_MUST_CHECK;
 void kl_edmeasure_free(kl_ed_measured **m, int n);
 
 #endif

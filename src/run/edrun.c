@@ -119,8 +119,8 @@ static kl_status make_result(const kl_task *t, const kl_ed *ed, const kl_ed_resu
 {
     kl_status st = KL_OK;
     kl_result_destroy(r);
-    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->dmrg.target, t->dmrg.seed, KL_VERSION,
-                            t->o->command_line, options, r, err));
+    const kl_result_origin origin = {KL_VERSION, t->o->command_line, options};
+    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->dmrg.target, t->dmrg.seed, &origin, r, err));
     KL_TRY(kl_edresult_add(*r, ed, found, err));
 out:
     return st;
@@ -139,11 +139,13 @@ static kl_status refuse_typed(const kl_options *o, const char *const *names, con
 }
 
 /* The states of a sector, and what is measured on them; a run that goes on may have them already. */
-static kl_status find_states(const kl_task *t, kl_ed *ed, kl_ed_opts *opts, const char *options, kl_edrun *w,
-                             kl_edkeep *keep, kl_ed_result *found, kl_dptr *x, int64_t *ld, kl_err *err)
+static kl_status find_states(kl_edrun *w, kl_ed_opts *opts, const char *options, kl_edkeep *keep,
+                             kl_ed_result *found, kl_err *err)
 {
     kl_status st = KL_OK;
+    const kl_task *const t = w->t;
     const kl_options *const o = t->o;
+    kl_ed *const ed = w->ed;
     kl_ed_measured *m = NULL;
     int nmeasured = 0;
     if (keep->stage == KL_EDSTAGE_SPECTRA) {
@@ -152,7 +154,7 @@ static kl_status find_states(const kl_task *t, kl_ed *ed, kl_ed_opts *opts, cons
                                                   "states", "accuracy", "solver", NULL},
                             "spectral functions", err));
         KL_TRY(kl_edkeep_vectors(keep, 0, err));
-        KL_TRY(kl_edprobe_states(keep, ed, found, x, ld, err));
+        KL_TRY(kl_edprobe_states(keep, ed, found, &w->x, &w->ldx, err));
         return kl_result_read(keep->path, &keep->r, err);
     }
     if (keep->number) KL_TRY(kl_edkeep_vectors(keep, ed->op.n, err));
@@ -161,13 +163,13 @@ static kl_status find_states(const kl_task *t, kl_ed *ed, kl_ed_opts *opts, cons
                        options, &keep->r, err));
     keep->seen = w->seen;
     if (keep->path) opts->keeper = &keep->keeper;
-    KL_TRY(kl_ed_run(ed, opts, opts->want_vectors ? x : NULL, ld, found, err));
+    KL_TRY(kl_ed_run(ed, opts, opts->want_vectors ? &w->x : NULL, &w->ldx, found, err));
     keep->seen = NULL;
     keep->stage = KL_EDSTAGE_SPECTRA;
     keep->keeper.from = NULL;
     if (found->stop == KL_ED_INTERRUPTED) return KL_OK;
     KL_TRY(make_result(t, ed, found, options, &keep->r, err)); /* without what a checkpoint said */
-    KL_TRY(kl_edmeasure_run(t, ed, found, *x, *ld, o->measure.n, o->measure.text, &m, &nmeasured, err));
+    KL_TRY(kl_edmeasure_run(t, ed, found, w->x, w->ldx, &m, &nmeasured, err));
     for (int i = 0; i < nmeasured; i++)
         KL_TRY(kl_result_add(keep->r, m[i].name, m[i].note, m[i].rank, m[i].shape, m[i].value, err));
 out:
@@ -194,7 +196,7 @@ kl_status kl_edrun_sector(kl_edrun *x, kl_qn target, kl_err *err)
     keep.n = x->ed->op.n;
     if (x->going_on) KL_TRY(kl_edkeep_read(&keep, err));
     KL_TRY(kl_runfile_options(t->o, t, NULL, &options, err));
-    KL_TRY(find_states(t, x->ed, &opts, options, x, &keep, &found, &x->x, &x->ldx, err));
+    KL_TRY(find_states(x, &opts, options, &keep, &found, err));
     x->stopped = found.stop == KL_ED_INTERRUPTED;
     if (!x->stopped) {
         const kl_edprobe_opts probes = {.keep = keep.path ? &keep : NULL, .self = x, .step = on_level};
@@ -336,8 +338,8 @@ kl_status kl_edrun_thermal(kl_edrun *x, kl_err *err)
     for (int i = 0; i < ntemperature; i++) KL_TRY(kl_thermal_evaluate(sum, temperature[i], &row[i], err));
     const kl_thermal_facts facts = kl_thermal_about(sum);
     kl_result_destroy(&keep.r);
-    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->target, t->dmrg.seed, KL_VERSION, o->command_line,
-                            options, &keep.r, err));
+    const kl_result_origin origin = {KL_VERSION, o->command_line, options};
+    KL_TRY(kl_result_create(t->model, t->lat, t->params, t->target, t->dmrg.seed, &origin, &keep.r, err));
     KL_TRY(kl_edresult_add_thermal(keep.r, t->model, t->scan, opts.nsample, &facts, ntemperature, row, err));
 out:
     x->kept = keep.pace.kept;

@@ -8,6 +8,7 @@
 #include "base/prof.h"
 #include "base/random.h"
 #include "record/record.h"
+#include "exec/baselines.h"
 #include "exec/spmv.h"
 #include "run/task.h"
 #include "dmrg/reflect.h"
@@ -356,12 +357,13 @@ static kl_status trial(place *p, double *seconds, kl_err *err)
                   .x = o->what == KL_TIMED_DOTS ? kl_dptr_at(p->in, WIDTH * o->ld) : p->in,
                   .y = p->out,
                   .out = p->sum};
-    if (!p->ex->vt.trial) return kl_fail(err, KL_EABSENT, "%s has no library beside it", p->ex->name);
-    kl_status st = p->ex->vt.trial(p->ex, &t, err);
+    if (!(p->ex->baselines && p->ex->baselines->trial))
+        return kl_fail(err, KL_EABSENT, "%s has no library beside it", p->ex->name);
+    kl_status st = p->ex->baselines->trial(p->ex, &t, err);
     *seconds = t.seconds;
     if (st != KL_OK || o->what != KL_TIMED_DOTS) return st;
     t.way = KL_WAY_GEMM;
-    st = p->ex->vt.trial(p->ex, &t, err);
+    st = p->ex->baselines->trial(p->ex, &t, err);
     if (st == KL_OK && t.seconds < *seconds) *seconds = t.seconds;
     return st;
 }

@@ -113,8 +113,8 @@ const kl_option_row kl_option_table[] = {
     NUMBER("electrons", 0, "N", SYSTEM | RARE, MOLECULES, electrons, INT, 1, 2000,
            "electrons, where the file's NELEC is not what is wanted"),
     LIST("reference", 0, "OCC", SYSTEM | RARE, B(CI), reference,
-         "determinant that excitations start from, 2 u d or 0 for each orbital: 2222ud00; once for each (the "
-         "determinant of lowest energy)"),
+         "determinant that excitations start from, 2 u d or 0 for each orbital: 2222ud00; once for each; "
+         "lowest: the one of lowest energy (the file's own: its first orbitals)"),
     TEXT("order", 0, "HOW", SYSTEM | RARE, LATTICES, order, ORDER,
          "order in which the sites are met: column (as numbered), snake, fiedler, or the sites themselves: "
          "0,2,1,..."),
@@ -158,7 +158,8 @@ const kl_option_row kl_option_table[] = {
     LIST("spectral", 0, "OP@WHERE", RUN, B(ED), spectral,
          "spectral function of an operator, once for each: cdag_up@3 at a site, 'Sz@q=2,0' at a momentum of "
          "the lattice"),
-    NUMBER("broadening", 0, "ETA", RUN, B(ED), broadening, REAL, 1e-6, 1e6, "half width of its peaks (0.1)"),
+    NUMBER("broadening", 0, "ETA", RUN, B(ED), broadening, REAL, 1e-306, 1e306,
+           "half width of its peaks (0.1)"),
     TEXT("frequencies", 0, "FROM:TO:STEP", RUN, B(ED), frequencies, VALUES,
          "where it is wanted, counted from the lowest energy (all weight)"),
     TEXT("temperatures", 0, "FROM:TO:STEP", RUN, B(ED), temperatures, VALUES,

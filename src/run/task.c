@@ -150,7 +150,7 @@ static kl_status make_lattice(const kl_options *o, const kl_task_given *given, i
     if (given != NULL && given->lattice != NULL) {
         if (spec != NULL || o->sites > 0 || o->double_bonds)
             return kl_fail(err, KL_EINPUT, "--%s: the lattice is given by its sites and bonds",
-                           spec != NULL     ? "lattice"
+                           spec != NULL      ? "lattice"
                            : o->double_bonds ? "double-bonds"
                                              : "sites");
         KL_TRY(given->lattice(given->self, out, err));
@@ -599,8 +599,8 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
 }
 
 /* model: NULL where the options name it or it is given. */
-static kl_status create(const kl_options *o, const kl_model *model, const kl_task_given *given, int nsite_only,
-                        kl_task **out, kl_err *err)
+static kl_status create(const kl_options *o, const kl_model *model, const kl_task_given *given,
+                        int nsite_only, kl_task **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_task *t = NULL;

@@ -28,6 +28,7 @@ static const kl_op timed_op[KL_NTIMED] = {KL_OP_COPY, KL_OP_AXPBY, KL_OP_DOTS, K
                                           KL_NOP,     KL_OP_BATCH, KL_NOP,     KL_NOP};
 
 #define TABLE "tune-table"
+#define MOST_SIZE (INT64_C(1) << 50) /* of an operation; eight times as much is still a number */
 
 /* The table's own name and its folder, opened; `make`: it and those above it are made. */
 static kl_status own_path(char *path, size_t size, int make, int *folder, kl_err *err)
@@ -161,7 +162,7 @@ kl_status kl_tune_read(const char *path, kl_tune *t, kl_err *err)
                                "%.300s:%d: '%.60s' is no measurement: kronlat tune makes the table anew",
                                t->path, number, line));
             while (l.way < KL_NPROJECTION && strcmp(kl_projection_name[l.way], what) != 0) l.way++;
-            if (l.way == KL_NPROJECTION || size < 1 || !(l.seconds > 0))
+            if (l.way == KL_NPROJECTION || size < 1 || size > MOST_SIZE || !(l.seconds > 0))
                 KL_TRY(kl_fail(
                     err, KL_EABSENT,
                     "%.300s:%d: '%.60s' is no projection with a size: kronlat tune makes the table anew",
@@ -178,7 +179,7 @@ kl_status kl_tune_read(const char *path, kl_tune *t, kl_err *err)
                            "%.300s:%d: '%.60s' is no measurement: kronlat tune makes the table anew", t->path,
                            number, line));
         while (k < KL_NTIMED && strcmp(word[k], what) != 0) k++;
-        int bad = k == KL_NTIMED || size < 1; /* 0 seconds: not measured there */
+        int bad = k == KL_NTIMED || size < 1 || size > MOST_SIZE; /* 0 seconds: not measured there */
         for (int e = 0; e < KL_TUNE_NEXEC; e++) bad |= !(r.seconds[e] >= 0 && isfinite(r.seconds[e]));
         if (bad)
             KL_TRY(kl_fail(
@@ -292,7 +293,7 @@ int kl_tune_from(const kl_tune *t, kl_timed what, int64_t *from, char *why, size
                  after = log(row[k + 1]->seconds[0] / row[k + 1]->seconds[best]);
     const double size = (double)row[k]->size *
                         exp(log((double)row[k + 1]->size / (double)row[k]->size) * before / (before - after));
-    if (after <= before || size > FAR * (double)row[n - 1]->size) return 0;
+    if (after <= before || !(size <= FAR * (double)row[n - 1]->size)) return 0;
     *from = (int64_t)ceil(size);
     return best;
 }

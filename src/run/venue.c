@@ -45,12 +45,12 @@ void kl_venue_eigen(const kl_tune *t, int which, kl_exec *device)
         const kl_tune_row *const r = &t->row[i];
         if (r->what != KL_TIMED_EIGEN || !(r->seconds[0] > 0) || !(r->seconds[which] > 0)) continue;
         int k = n++;
-        for (; k > 0 && device->eigen_time[k - 1].n > r->size; k--)
-            device->eigen_time[k] = device->eigen_time[k - 1];
-        device->eigen_time[k] =
+        for (; k > 0 && device->eigen.time[k - 1].n > r->size; k--)
+            device->eigen.time[k] = device->eigen.time[k - 1];
+        device->eigen.time[k] =
             (kl_eigen_time){(int)r->size, r->seconds[0] * busy / matrices, r->seconds[which] / matrices};
     }
-    if (n > 0) device->neigen_time = n;
+    if (n > 0) device->eigen.ntime = n;
 }
 
 enum { OFFLOAD = 1, CUDA = 2 }; /* of kl_tune_exec */

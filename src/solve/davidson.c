@@ -437,130 +437,187 @@ out:
     return st;
 }
 
+/* What iterate() remembers from step to step. */
+typedef struct course {
+    double goal[KL_MAX_ROOT]; /* residual that a root has to reach */
+    double first0; /* residual of root 0 at the start */
+    double best; /* the smallest that the lagging residual has been, */
+    int best_step; /* and when */
+    double previous; /* the worst residual of the step before */
+    int disturbed, guarded; /* 1: these have been tried */
+    int guard_step; /* steps that the guard has taken */
+    int confirmed; /* restarts at the last confirmation */
+} course;
+
+/* One step: what bounds it, and what it has found. */
+typedef struct moment {
+    int step, room, budget; /* new vectors that the basis and the products left allow */
+    int plain; /* 1: the bare residual instead of a correction */
+    double norm_h, spread, rounding;
+    int open_roots, ncandidate, guard_done;
+    double worst, worst_open; /* residuals: of all, and of roots that have not converged */
+} moment;
+
+typedef enum next { GO_ON, SEE_BELOW, CONFIRM, STOP } next;
+
+static kl_status correct_root(solver *s, moment *m, int root, double r, kl_err *err)
+{
+    if (m->ncandidate >= m->room) return KL_OK;
+    const double spread = m->spread > 0.0 ? m->spread : r;
+    return correct(s, root, r, spread, m->plain, s->k + m->ncandidate++, err);
+}
+
+/* 5., 6.: residuals and corrections, which stand behind V and are not yet orthogonal to it. */
+static kl_status correct_all(solver *s, course *c, moment *m, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_eig_stats *const stats = s->stats;
+    m->guard_done = s->nwant == s->nroot;
+    for (int root = 0; root < s->nwant && root < s->k; root++) {
+        double r;
+        KL_TRY(residual(s, root, &r, err));
+        if (root == s->nroot) { /* the guard's */
+            const double above = s->theta[root] - s->theta[root - 1];
+            m->guard_done = c->guard_step >= KL_EIG_GUARD_STEPS || r <= fmax(m->rounding, 0.1 * above);
+            if (!m->guard_done) KL_TRY(correct_root(s, m, root, r, err));
+            continue;
+        }
+        if (!isfinite(r)) {
+            st = kl_fail(err, KL_ENOCONV, "the residual of root %d is %g after %d products with H", root, r,
+                         stats->napply);
+            goto out;
+        }
+        stats->residual[root] = r;
+        if (m->step == 0) c->goal[root] = fmax(s->opts->tol, s->opts->tol_rel * r);
+        if (root == 0 && m->step == 0) c->first0 = r;
+        if (root < s->nroot - s->opts->nguard) m->worst = fmax(m->worst, r);
+        if (r <= target(s, root, c->goal[root])) continue;
+        m->worst_open = fmax(m->worst_open, r);
+        m->open_roots++;
+        KL_TRY(correct_root(s, m, root, r, err));
+    }
+    stats->converged = m->open_roots == 0;
+out:
+    return st;
+}
+
+/* What follows from the residuals of a step. */
+static next decide(solver *s, course *c, const moment *m)
+{
+    kl_eig_stats *const stats = s->stats;
+    const int exact = m->worst <= 64.0 * m->rounding; /* |theta| may be all that is known of |H| yet */
+    const int complete = s->k == kl_linop_dim(s->h);
+    const double lagging = m->open_roots > 0 ? m->worst_open : m->worst;
+    if (lagging < 0.5 * c->best) {
+        c->best = lagging;
+        c->best_step = m->step;
+    }
+    if (!m->guard_done) { /* what comes up from below starts anew */
+        c->best = INFINITY;
+        c->best_step = m->step;
+    }
+    /* Where rounding decides, a residual wanders; it is not asked to fall any more. */
+    const int wanders = lagging < 1e-12 * m->norm_h && m->step - c->best_step >= KL_EIG_STALL_STEPS;
+    const int stuck = m->open_roots > 0 && (lagging <= m->rounding || complete || wanders);
+    /* Nothing, or all at once nothing: H does not lead out of V. */
+    const int closed = m->step == 0 ? exact : stats->converged && m->worst < 1e-6 * c->previous;
+    c->previous = m->worst;
+    const int suspect = closed && !c->guarded && !complete && !s->opts->trust_start &&
+                        s->nroot + 1 < s->limit && m->budget > s->nroot;
+    const int settled = (stuck || stats->converged) && (m->guard_done || complete);
+    const int sure = stats->nrestart - c->confirmed < KL_EIG_RECHECK_RESTARTS || m->budget < s->nroot;
+    if (!suspect && (settled ? sure : complete || m->room <= 0)) { /* the last: max_apply */
+        stats->stagnated = settled && !stats->converged;
+        stats->stopped = 0;
+        return STOP;
+    }
+    if (stats->stopped) return STOP;
+    return suspect ? SEE_BELOW : settled ? CONFIRM : GO_ON;
+}
+
+/* A guard: a random direction beside the roots alone, for other Ritz vectors of a closed V are eigenvectors
+   and lead nowhere. */
+static kl_status add_guard(solver *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (s->k > s->nroot) KL_TRY(collapse(s, err));
+    s->nwant = s->nroot + 1;
+    KL_TRY(kl_ortho_fresh(&s->v, s->k, err));
+    s->k++;
+out:
+    return st;
+}
+
+/* 7.: corrections join V. */
+static kl_status extend(solver *s, course *c, const moment *m, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int stalled = m->step == 2 && !c->disturbed && s->stats->residual[0] > 0.5 * c->first0;
+    if (stalled && m->ncandidate > 0) {
+        c->disturbed = 1;
+        KL_TRY(disturb(s, err));
+    }
+    const int from = s->k;
+    for (int i = 0; i < m->ncandidate && s->k < s->limit; i++) {
+        double left;
+        if (from + i != s->k)
+            s->ex->vt.copy(s->ex, s->n, kl_ortho_at(&s->v, from + i), kl_ortho_at(&s->v, s->k));
+        KL_TRY(kl_ortho_last(&s->v, s->k, &left, NULL, err));
+        if (left > 0.0) s->k++;
+    }
+    if (s->k == from) {
+        KL_TRY(kl_ortho_fresh(&s->v, from, err));
+        s->k++;
+    }
+    /* For the next restart; project() overwrites y. */
+    s->kold = from;
+    memcpy(s->old, s->y, (size_t)((int64_t)(s->nwant < from ? s->nwant : from) * s->limit) * sizeof(double));
+out:
+    return st;
+}
+
 static kl_status iterate(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_eig_stats *const stats = s->stats;
     const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : KL_EIG_APPLY;
-    double goal[KL_MAX_ROOT], first0 = 0.0, best = INFINITY, previous = 0.0;
-    int best_step = 0, disturbed = 0, guarded = 0, guard_step = 0, confirmed = 0;
+    course c = {.best = INFINITY};
     for (int step = 0;; step++) {
         KL_TRY(project(s, err));
-        double spread;
-        const double norm_h = norm_seen(s, &spread), rounding = KL_EIG_ROUNDING * norm_h;
-        int room = s->limit - s->k, nritz;
+        moment m = {.step = step};
+        int nritz;
+        m.norm_h = norm_seen(s, &m.spread);
+        m.rounding = KL_EIG_ROUNDING * m.norm_h;
+        m.room = s->limit - s->k;
         const int fresh_room = s->limit - kept(s->limit, s->nwant, &nritz);
-        if (s->limit < kl_linop_dim(s->h) && room < (s->nwant < fresh_room ? s->nwant : fresh_room)) {
+        if (s->limit < kl_linop_dim(s->h) && m.room < (s->nwant < fresh_room ? s->nwant : fresh_room)) {
             KL_TRY(restart(s, err));
             KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], s->v.c.dev, s->ld, err));
-            room = s->limit - s->k;
+            m.room = s->limit - s->k;
         }
         /* A diagonal that says little of H can hold the residual where it is for ever, with a short basis at
            least. Without progress for a whole basis the bare residual takes turns with it: that is conjugate
            gradients in effect, which always arrive. */
-        const int plain = (step - best_step) / s->limit % 2 == 1;
-        const int budget = max_apply - stats->napply;
-        if (room > budget) room = budget;
-
-        /* 5., 6.: corrections stand behind V, not yet orthogonal to it. */
-        int open_roots = 0, ncandidate = 0, guard_done = s->nwant == s->nroot;
-        double worst = 0.0, worst_open = 0.0;
-        for (int root = 0; root < s->nwant && root < s->k; root++) {
-            double r;
-            KL_TRY(residual(s, root, &r, err));
-            if (root == s->nroot) { /* the guard's */
-                const double above = s->theta[root] - s->theta[root - 1];
-                guard_done = guard_step >= KL_EIG_GUARD_STEPS || r <= fmax(rounding, 0.1 * above);
-                if (!guard_done && ncandidate < room)
-                    KL_TRY(correct(s, root, r, spread > 0.0 ? spread : r, plain, s->k + ncandidate++, err));
-                continue;
-            }
-            if (!isfinite(r)) {
-                st = kl_fail(err, KL_ENOCONV, "the residual of root %d is %g after %d products with H", root,
-                             r, stats->napply);
-                goto out;
-            }
-            stats->residual[root] = r;
-            if (step == 0) goal[root] = fmax(s->opts->tol, s->opts->tol_rel * r);
-            if (root == 0 && step == 0) first0 = r;
-            if (root < s->nroot - s->opts->nguard) worst = fmax(worst, r);
-            if (r <= target(s, root, goal[root])) continue;
-            worst_open = fmax(worst_open, r);
-            open_roots++;
-            if (ncandidate < room)
-                KL_TRY(correct(s, root, r, spread > 0.0 ? spread : r, plain, s->k + ncandidate++, err));
-        }
-        stats->converged = open_roots == 0;
+        m.plain = (step - c.best_step) / s->limit % 2 == 1;
+        m.budget = max_apply - stats->napply;
+        if (m.room > m.budget) m.room = m.budget;
+        KL_TRY(correct_all(s, &c, &m, err));
         KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], (kl_dptr){0}, 0, err));
-        const int exact = worst <= 64.0 * rounding; /* |theta| may be all that is known of |H| yet */
-        const int complete = s->k == kl_linop_dim(s->h);
-
-        const double lagging = open_roots > 0 ? worst_open : worst;
-        if (lagging < 0.5 * best) {
-            best = lagging;
-            best_step = step;
-        }
-        if (!guard_done) { /* what comes up from below starts anew */
-            best = INFINITY;
-            best_step = step;
-        }
-        /* Where rounding decides, a residual wanders; it is not asked to fall any more. */
-        const int stuck =
-            open_roots > 0 && (lagging <= rounding || complete ||
-                               (lagging < 1e-12 * norm_h && step - best_step >= KL_EIG_STALL_STEPS));
-        /* Nothing, or all at once nothing: H does not lead out of V. */
-        const int closed = step == 0 ? exact : stats->converged && worst < 1e-6 * previous;
-        previous = worst;
-        const int suspect = closed && !guarded && !complete && !s->opts->trust_start &&
-                            s->nroot + 1 < s->limit && budget > s->nroot;
-        const int settled = (stuck || stats->converged) && (guard_done || complete);
-        const int sure = stats->nrestart - confirmed < KL_EIG_RECHECK_RESTARTS || budget < s->nroot;
-        if (!suspect && (settled ? sure : complete || room <= 0)) { /* the last: max_apply */
-            stats->stagnated = settled && !stats->converged;
-            stats->stopped = 0;
-            break;
-        }
-        if (stats->stopped) break;
-        if (suspect) {
-            /* A guard: a random direction beside the roots alone, for other Ritz vectors of a closed V are
-               eigenvectors and lead nowhere. */
-            guarded = 1;
-            if (s->k > s->nroot) KL_TRY(collapse(s, err));
-            s->nwant = s->nroot + 1;
-            KL_TRY(kl_ortho_fresh(&s->v, s->k, err));
-            s->k++;
+        const next then = decide(s, &c, &m);
+        if (then == STOP) break;
+        if (then == SEE_BELOW) {
+            c.guarded = 1;
+            KL_TRY(add_guard(s, err));
             continue;
         }
-        if (settled) {
-            confirmed = stats->nrestart;
+        if (then == CONFIRM) {
+            c.confirmed = stats->nrestart;
             KL_TRY(collapse(s, err));
             continue;
         }
-        if (guard_done) s->nwant = s->nroot;
-        else guard_step++;
-
-        /* 7. */
-        const int stalled = step == 2 && !disturbed && stats->residual[0] > 0.5 * first0;
-        if (stalled && ncandidate > 0) {
-            disturbed = 1;
-            KL_TRY(disturb(s, err));
-        }
-        const int from = s->k;
-        for (int c = 0; c < ncandidate && s->k < s->limit; c++) {
-            double left;
-            if (from + c != s->k)
-                s->ex->vt.copy(s->ex, s->n, kl_ortho_at(&s->v, from + c), kl_ortho_at(&s->v, s->k));
-            KL_TRY(kl_ortho_last(&s->v, s->k, &left, NULL, err));
-            if (left > 0.0) s->k++;
-        }
-        if (s->k == from) {
-            KL_TRY(kl_ortho_fresh(&s->v, from, err));
-            s->k++;
-        }
-        /* For the next restart; project() overwrites y. */
-        s->kold = from;
-        memcpy(s->old, s->y,
-               (size_t)((int64_t)(s->nwant < from ? s->nwant : from) * s->limit) * sizeof(double));
+        if (m.guard_done) s->nwant = s->nroot;
+        else c.guard_step++;
+        KL_TRY(extend(s, &c, &m, err));
     }
 out:
     return st;

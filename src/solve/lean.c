@@ -373,11 +373,12 @@ static kl_status chain_take(solver *s, const kl_keep *from, int m, int *done, do
     return KL_OK;
 }
 
-kl_status kl_lean_chain(const kl_linop *h, const kl_dptr vector[3], int m, const kl_keeper *keeper,
-                        double *alpha, double *beta, double *norm, int *done, void *self,
-                        kl_chain (*go)(void *self, int done), kl_err *err)
+kl_status kl_lean_chain(const kl_linop *h, const kl_dptr vector[3], kl_lean_run *run, kl_err *err)
 {
     kl_status st = KL_OK;
+    const int m = run->m;
+    const double *const alpha = run->alpha, *const beta = run->beta;
+    const kl_keeper *const keeper = run->keeper;
     kl_lean_stats stats = {0};
     solver s = {.h = h,
                 .stats = &stats,
@@ -385,30 +386,30 @@ kl_status kl_lean_chain(const kl_linop *h, const kl_dptr vector[3], int m, const
                 .u = vector[1],
                 .w = vector[2],
                 .nu = 1.0,
-                .alpha = alpha,
-                .beta = beta};
+                .alpha = run->alpha,
+                .beta = run->beta};
     const kl_dptr none = {0};
     double square, size = 0.0;
-    *done = 0;
+    run->done = 0;
     if (keeper && keeper->from) {
-        KL_TRY(chain_take(&s, keeper->from, m, done, norm, err));
-        for (int j = 0; j < *done; j++) size = fmax(size, fmax(fabs(alpha[j]), beta[j]));
+        KL_TRY(chain_take(&s, keeper->from, m, &run->done, &run->norm, err));
+        for (int j = 0; j < run->done; j++) size = fmax(size, fmax(fabs(alpha[j]), beta[j]));
     } else {
         h->ex->vt.dots(h->ex, h->n, 1, s.v, h->n, s.v, &square);
-        *norm = s.nv = sqrt(square);
-        if (!isfinite(*norm))
-            KL_TRY(kl_fail(err, KL_EINPUT, "Lanczos: the start vector has the norm %g", *norm));
-        if (*norm == 0.0) return KL_OK;
+        run->norm = s.nv = sqrt(square);
+        if (!isfinite(run->norm))
+            KL_TRY(kl_fail(err, KL_EINPUT, "Lanczos: the start vector has the norm %g", run->norm));
+        if (run->norm == 0.0) return KL_OK;
     }
-    while (*done < m) {
-        KL_TRY(step(&s, *done, none, 0.0, 0, err));
-        size = fmax(size, fmax(fabs(alpha[*done]), beta[*done]));
-        ++*done;
-        if (beta[*done - 1] <= 16 * DBL_EPSILON * size) break;
-        const kl_chain next = go ? go(self, *done) : KL_CHAIN_ON;
-        if (keeper && *done < m &&
+    while (run->done < m) {
+        KL_TRY(step(&s, run->done, none, 0.0, 0, err));
+        size = fmax(size, fmax(fabs(alpha[run->done]), beta[run->done]));
+        run->done++;
+        if (beta[run->done - 1] <= 16 * DBL_EPSILON * size) break;
+        const kl_chain next = run->step ? run->step(run->self, run->done) : KL_CHAIN_ON;
+        if (keeper && run->done < m &&
             (next == KL_CHAIN_PAUSE || (next == KL_CHAIN_ON && keeper->due(keeper->self))))
-            KL_TRY(chain_keep(&s, keeper, *done, *norm, err));
+            KL_TRY(chain_keep(&s, keeper, run->done, run->norm, err));
         if (next != KL_CHAIN_ON) break;
     }
 out:

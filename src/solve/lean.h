@@ -42,12 +42,21 @@ typedef enum kl_chain {
     KL_CHAIN_PAUSE /* kept where there is a keeper, and ended */
 } kl_chain;
 
-/* m steps of the recurrence from vector[0], which is destroyed as the other two are: H is alpha[m] on the
-   diagonal and beta[m] beside it, beta[j] between j and j + 1. *norm: length of the start; *done < m: its
-   space is exhausted, or step (NULL allowed) said so. keeper: NULL, or keeps the recurrence; one that goes on
-   takes nothing from vector[0], and ends with the same bits. */
-kl_status kl_lean_chain(const kl_linop *h, const kl_dptr vector[3], int m, const kl_keeper *keeper,
-                        double *alpha, double *beta, double *norm, int *done, void *self,
-                        kl_chain (*step)(void *self, int done), kl_err *err) KL_MUST_CHECK;
+/* A recurrence of m steps: H is alpha[m] on the diagonal and beta[m] beside it, beta[j] between j and j + 1.
+   */
+typedef struct kl_lean_run {
+    int m;
+    double *alpha, *beta;
+    const kl_keeper *keeper; /* NULL, or keeps the recurrence */
+    kl_chain (*step)(void *self, int done); /* NULL, or asked after each step */
+    void *self;
+    double norm; /* result: length of the start */
+    int done; /* result: steps; fewer than m: its space is exhausted, or step said so */
+} kl_lean_run;
+
+/* Runs from vector[0], which is destroyed as the other two are. One that goes on from what a keeper has takes
+   nothing from vector[0], and ends with the same bits. */
+kl_status kl_lean_chain(const kl_linop *h, const kl_dptr vector[3], kl_lean_run *run,
+                        kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -305,144 +305,195 @@ static kl_status random_direction(solver *s, int b, uint64_t number, kl_err *err
     return kl_ortho_random(&o, 0, err);
 }
 
-static kl_status iterate(solver *s, kl_err *err)
+/* What iterate() remembers from step to step. */
+typedef struct course {
+    double best; /* the worst residual at its smallest, */
+    int best_step; /* and when */
+    double last_theta; /* sum of the values a step before; INFINITY: not to be compared */
+    int fresh; /* 1: X and AX are fresh products */
+    int since_refresh; /* steps */
+    int dropped; /* 1: P has been dropped because nothing moved */
+    int shaken; /* steps with random directions because nothing moved */
+    int guard_until; /* step until which random directions look for what lies below */
+} course;
+
+/* 7. */
+static kl_status make_fresh(solver *s, course *c, int keep_p, kl_err *err)
+{
+    const kl_status st = refresh(s, keep_p, err);
+    c->fresh = 1;
+    c->since_refresh = 0;
+    c->last_theta = INFINITY;
+    return st;
+}
+
+/* Residuals of all columns, and the columns that have not converged. */
+static kl_status take_residuals(solver *s, double rounding, double *worst, kl_err *err)
+{
+    kl_status st = KL_OK;
+    *worst = 0.0;
+    s->nact = 0;
+    for (int b = 0; b < s->nb; b++) {
+        s->stats->residual[b] = s->residual[b];
+        if (!isfinite(s->residual[b]))
+            KL_TRY(kl_fail(err, KL_ENOCONV, "the residual of root %d is %g after %d products with H", b,
+                           s->residual[b], s->stats->napply));
+        if (b < s->nwant) *worst = fmax(*worst, s->residual[b]);
+        /* guards that have converged rest as well */
+        if (s->residual[b] > fmax(s->opts->tol, rounding)) s->act[s->nact++] = b;
+    }
+out:
+    return st;
+}
+
+/* 2., 3.: W becomes random where that is asked for, else it is preconditioned. */
+static kl_status make_directions(solver *s, int shake, int guard, int step, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (shake) {
+        for (int a = 0; a < s->nact; a++) KL_TRY(random_direction(s, s->act[a], (uint64_t)step, err));
+    } else if (guard && s->nact == 0) {
+        s->act[s->nact++] = 0;
+        KL_TRY(random_direction(s, 0, (uint64_t)step, err));
+    } else if (s->h->diagonal.addr != 0) {
+        s->known = 0;
+        for (int a = 0; a < s->nact; a++) {
+            const int b = s->act[a];
+            const double floor = fmax(fmax(0.1 * s->residual[b], 1e-3 * s->norm_h), 1e-300);
+            const double theta = fmin(s->theta[b], s->below);
+            if (s->opts->precond) { /* AW is free until W is multiplied */
+                s->ex->vt.copy(s->ex, s->n, col(s, W, b), col(s, AW, b));
+                s->opts->precond->apply(s->opts->precond, theta, floor, col(s, AW, b), col(s, W, b));
+            } else {
+                s->ex->vt.precondition(s->ex, s->n, s->h->diagonal, theta, floor, col(s, W, b), col(s, W, b));
+            }
+        }
+    }
+out:
+    return st;
+}
+
+/* The basis S = [X W P] and AS of a step: columns and their numbers. */
+typedef struct basis {
+    kl_dptr v[MOST], av[MOST];
+    int number[MOST], k;
+} basis;
+
+static kl_status make_basis(solver *s, basis *t, kl_err *err)
 {
     kl_status st = KL_OK;
     const int nb = s->nb;
+    for (t->k = 0; t->k < nb; t->k++) {
+        t->number[t->k] = t->k;
+        t->v[t->k] = col(s, X, t->k);
+        t->av[t->k] = col(s, AX, t->k);
+    }
+    for (int a = 0; a < s->nact; a++, t->k++) {
+        KL_TRY(apply(s, W, AW, s->act[a], s->known && s->nact == 1, err));
+        t->number[t->k] = nb + s->act[a];
+        t->v[t->k] = col(s, W, s->act[a]);
+        t->av[t->k] = col(s, AW, s->act[a]);
+    }
+    for (int a = 0; a < s->np; a++) {
+        int active = 0;
+        for (int i = 0; i < s->nact; i++) active |= s->act[i] == s->pcol[a];
+        if (!active) continue;
+        t->number[t->k] = 2 * nb + s->pcol[a];
+        t->v[t->k] = col(s, P, s->pcol[a]);
+        t->av[t->k++] = col(s, AP, s->pcol[a]);
+    }
+out:
+    return st;
+}
+
+/* 6., 7.: P lives on for the columns that moved. */
+static kl_status advance(solver *s, course *c, const basis *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int nb = s->nb;
+    double xx[KL_MAX_ROOT], keep[KL_MAX_ROOT], drift = 0.0, sum = 0.0;
+    memcpy(keep, s->residual, sizeof(keep));
+    for (int b = 0; b < nb; b++) s->residual[b] = 0.0;
+    for (int a = 0; a < s->nact; a++) s->residual[s->act[a]] = keep[s->act[a]] > 0.0 ? keep[s->act[a]] : 1.0;
+    s->np = 0;
+    for (int b = 0; b < nb; b++)
+        if (s->residual[b] > 0.0) s->pcol[s->np++] = b;
+    update(s, t->k, t->v, t->av, 1, xx);
+    c->fresh = 0;
+    for (int b = 0; b < nb; b++) {
+        drift = fmax(drift, fabs(xx[b] - 1.0));
+        sum += s->theta[b];
+    }
+    c->since_refresh++;
+    const int risen = sum > c->last_theta + 1e-10 * s->norm_h * nb;
+    c->last_theta = sum;
+    if (!(drift < 1e-9) || risen || c->since_refresh >= REFRESH_STEPS) {
+        KL_TRY(make_fresh(s, c, drift < 1e-9 && !risen, err));
+        s->stats->nrestart++;
+    }
+out:
+    return st;
+}
+
+static kl_status iterate(solver *s, kl_err *err)
+{
+    kl_status st = KL_OK;
     const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : DEFAULT_APPLY;
     kl_eig_stats *const stats = s->stats;
-    double best = INFINITY, last_theta = INFINITY;
-    int best_step = 0, fresh = 1, since_refresh = 0, dropped = 0, shaken = 0, guard_until = -1;
+    course c = {.best = INFINITY, .last_theta = INFINITY, .fresh = 1, .guard_until = -1};
     KL_TRY(refresh(s, 0, err));
     for (int step = 0;; step++) {
-        double worst = 0.0;
-        s->nact = 0;
         const double rounding = KL_EIG_ROUNDING * s->norm_h;
-        for (int b = 0; b < nb; b++) {
-            stats->residual[b] = s->residual[b];
-            if (!isfinite(s->residual[b]))
-                KL_TRY(kl_fail(err, KL_ENOCONV, "the residual of root %d is %g after %d products with H", b,
-                               s->residual[b], stats->napply));
-            if (b < s->nwant) worst = fmax(worst, s->residual[b]);
-            /* guards that have converged rest as well */
-            if (s->residual[b] > fmax(s->opts->tol, rounding)) s->act[s->nact++] = b;
-        }
-        if (worst < 0.7 * best) {
-            best = worst;
-            best_step = step;
+        double worst;
+        KL_TRY(take_residuals(s, rounding, &worst, err));
+        if (worst < 0.7 * c.best) {
+            c.best = worst;
+            c.best_step = step;
         }
         stats->converged = worst <= s->opts->tol;
         KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], s->residual[0], col(s, X, 0), s->ld, err));
-        const int exact = worst <= rounding, stuck = exact || step - best_step >= STALL_STEPS;
+        const int exact = worst <= rounding, stuck = exact || step - c.best_step >= STALL_STEPS;
         if (step == 0 && (stats->converged || exact) && !s->opts->trust_start) {
             /* A start that is an eigenvector, of any energy, has nothing to move it: random directions beside
                it see what lies below. */
-            guard_until = KL_EIG_GUARD_STEPS;
+            c.guard_until = KL_EIG_GUARD_STEPS;
         }
         const int spent = stats->napply + (s->nact > 0 ? s->nact : 1) > max_apply;
-        const int settled = (stats->converged || stuck || spent) && step >= guard_until;
+        const int settled = (stats->converged || stuck || spent) && step >= c.guard_until;
         if (settled) {
-            if (!fresh && !spent) { /* 7. believed only of fresh products */
-                KL_TRY(refresh(s, 1, err));
-                fresh = 1;
-                since_refresh = 0;
-                last_theta = INFINITY;
+            if (!c.fresh && !spent) { /* 7. believed only of fresh products */
+                KL_TRY(make_fresh(s, &c, 1, err));
                 step--;
                 continue;
             }
-            if (stats->converged || exact || spent ||
-                (dropped && (shaken == SHAKES || worst <= FAR * rounding))) {
+            const int no_more = c.dropped && (c.shaken == SHAKES || worst <= FAR * rounding);
+            if (stats->converged || exact || spent || no_more) {
                 stats->stagnated = !stats->converged && !spent;
                 stats->stopped = 0;
                 break;
             }
         }
         if (stats->stopped) break;
-        const int shake = settled && dropped;
+        const int shake = settled && c.dropped;
         if (settled) { /* 8. */
-            shaken += dropped;
-            dropped = 1;
+            c.shaken += c.dropped;
+            c.dropped = 1;
             s->np = 0;
-            best = INFINITY;
-            best_step = step;
+            c.best = INFINITY;
+            c.best_step = step;
         }
-        /* 2., 3. */
-        if (shake) {
-            for (int a = 0; a < s->nact; a++) KL_TRY(random_direction(s, s->act[a], (uint64_t)step, err));
-        } else if (step < guard_until && s->nact == 0) {
-            s->act[s->nact++] = 0;
-            KL_TRY(random_direction(s, 0, (uint64_t)step, err));
-        } else if (s->h->diagonal.addr != 0) {
-            s->known = 0;
-            for (int a = 0; a < s->nact; a++) {
-                const int b = s->act[a];
-                const double floor = fmax(fmax(0.1 * s->residual[b], 1e-3 * s->norm_h), 1e-300),
-                             theta = fmin(s->theta[b], s->below);
-                if (s->opts->precond) { /* AW is free until W is multiplied */
-                    s->ex->vt.copy(s->ex, s->n, col(s, W, b), col(s, AW, b));
-                    s->opts->precond->apply(s->opts->precond, theta, floor, col(s, AW, b), col(s, W, b));
-                } else {
-                    s->ex->vt.precondition(s->ex, s->n, s->h->diagonal, theta, floor, col(s, W, b),
-                                           col(s, W, b));
-                }
-            }
-        }
+        KL_TRY(make_directions(s, shake, step < c.guard_until, step, err));
         if (s->nact == 0) break; /* every column is exact, and so is the answer */
-        kl_dptr v[MOST], av[MOST];
-        int number[MOST], k = 0;
-        for (int b = 0; b < nb; b++, k++) number[k] = b, v[k] = col(s, X, b), av[k] = col(s, AX, b);
-        for (int a = 0; a < s->nact; a++, k++) {
-            KL_TRY(apply(s, W, AW, s->act[a], s->known && s->nact == 1, err));
-            number[k] = nb + s->act[a];
-            v[k] = col(s, W, s->act[a]);
-            av[k] = col(s, AW, s->act[a]);
-        }
-        for (int a = 0; a < s->np; a++) {
-            int active = 0;
-            for (int i = 0; i < s->nact; i++) active |= s->act[i] == s->pcol[a];
-            if (!active) continue;
-            number[k] = 2 * nb + s->pcol[a];
-            v[k] = col(s, P, s->pcol[a]);
-            av[k++] = col(s, AP, s->pcol[a]);
-        }
-        gram(s, k, number, v, av); /* 4. */
+        basis t;
         int rank;
-        KL_TRY(rayleigh_ritz(s, k, &rank, err)); /* 5. */
-        double xx[KL_MAX_ROOT], drift = 0.0;
-        if (rank < nb) { /* X itself has lost a direction: nothing was overwritten yet */
-            KL_TRY(refresh(s, 0, err));
-            fresh = 1;
-            since_refresh = 0;
-            last_theta = INFINITY;
+        KL_TRY(make_basis(s, &t, err));
+        gram(s, t.k, t.number, t.v, t.av); /* 4. */
+        KL_TRY(rayleigh_ritz(s, t.k, &rank, err)); /* 5. */
+        if (rank < s->nb) { /* X itself has lost a direction: nothing was overwritten yet */
+            KL_TRY(make_fresh(s, &c, 0, err));
             continue;
         }
-        /* P lives on for the columns that moved. */
-        double keep[KL_MAX_ROOT];
-        memcpy(keep, s->residual, sizeof(keep));
-        for (int b = 0; b < nb; b++) s->residual[b] = 0.0;
-        for (int a = 0; a < s->nact; a++)
-            s->residual[s->act[a]] = keep[s->act[a]] > 0.0 ? keep[s->act[a]] : 1.0;
-        s->np = 0;
-        for (int b = 0; b < nb; b++)
-            if (s->residual[b] > 0.0) s->pcol[s->np++] = b;
-        update(s, k, v, av, 1, xx); /* 6. */
-        fresh = 0;
-        double sum = 0.0;
-        for (int b = 0; b < nb; b++) {
-            drift = fmax(drift, fabs(xx[b] - 1.0));
-            sum += s->theta[b];
-        }
-        /* 7. */
-        since_refresh++;
-        const int risen = sum > last_theta + 1e-10 * s->norm_h * nb;
-        last_theta = sum;
-        if (!(drift < 1e-9) || risen || since_refresh >= REFRESH_STEPS) {
-            KL_TRY(refresh(s, drift < 1e-9 && !risen, err));
-            fresh = 1;
-            since_refresh = 0;
-            last_theta = INFINITY;
-            stats->nrestart++;
-        }
+        KL_TRY(advance(s, &c, &t, err));
     }
 out:
     return st;

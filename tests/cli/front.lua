@@ -1,6 +1,7 @@
 -- The front door: help, manual pages and completion say what the program takes, and no more.
 -- SPDX-License-Identifier: Apache-2.0
--- Use: lua5.4 tests/cli/front.lua KRONLAT VERSION [PAGE ...]; PAGE: manual pages as the build made them. Prints TAP,
+-- Use: lua5.4 tests/cli/front.lua KRONLAT VERSION [PAGE ...]; PAGE: manual pages as the build made them.
+-- Prints TAP,
 -- exits 1 on a failure.
 
 local pipe = io.popen "pwd"
@@ -44,7 +45,8 @@ local function slurp(path)
     return text
 end
 
-ok(run "--version" == "kronlat " .. version .. "\n", "the program's version is the build's", run "--version", version)
+ok(run "--version" == "kronlat " .. version .. "\n", "the program's version is the build's", run "--version",
+    version)
 
 local commands, list = {}, {}
 for name in run "--help":gmatch "\n  ([%l]+) +%u" do
@@ -79,7 +81,8 @@ end
 for _, name in ipairs { "kronlat", table.unpack(list) } do
     local page = run("man " .. name)
     local file = name == "kronlat" and name or "kronlat-" .. name
-    ok(page:find("^%.TH KRONLAT") and page:find("kronlat " .. version:gsub("%-", "\\-"), 1, true) or page:find(version, 1, true),
+    ok(page:find("^%.TH KRONLAT") and page:find("kronlat " .. version:gsub("%-", "\\-"), 1,
+        true) or page:find(version, 1, true),
        "manual page of " .. name, page:sub(1, 200))
     if made[file] then ok(slurp(made[file]) == page, "manual page of " .. name .. " as the build made it") end
     local told, taken = {}, name == "kronlat" and {} or options_of(run(name .. " --help"))
@@ -91,16 +94,19 @@ for _, name in ipairs { "kronlat", table.unpack(list) } do
         for option in pairs(options_of(run "bench hx --replay --help")) do taken[option] = true end
         taken.help, taken.version = true, true
     end
-    ok(sorted(told) == sorted(taken), "manual page and help of " .. name .. " tell the same options", sorted(told), sorted(taken))
+    ok(sorted(told) == sorted(taken), "manual page and help of " .. name .. " tell the same options",
+        sorted(told), sorted(taken))
     if has "groff" then
         local out, good = shell(quote(program) .. " man " .. name .. " | groff -ww -man -Tascii -z")
         ok(good and out == "", "groff has nothing against the page of " .. name, out)
     elseif has "mandoc" then
-        local out = shell(quote(program) .. " man " .. name .. " | mandoc -T lint -W warning | grep -v 'missing date'")
+        local out = shell(quote(program) .. " man " .. name
+            .. " | mandoc -T lint -W warning | grep -v 'missing date'")
         ok(out == "", "mandoc has nothing against the page of " .. name, out)
     else skip("manual page of " .. name .. " is rendered", "neither groff nor mandoc is here") end
 end
-ok(not select(2, run "man nothing") and run("man nothing"):find "is no command", "man of what is no command", run "man nothing")
+ok(not select(2, run "man nothing") and run("man nothing"):find "is no command", "man of what is no command",
+    run "man nothing")
 
 -- ---- completion ----
 
@@ -114,14 +120,17 @@ local function words(line)
     return set
 end
 
-ok(words "dm".dmrg and not words "dm".ed and words ""["--help"] and words "help p".plan, "commands are completed", sorted(words ""))
-for _, name in ipairs { "dmrg", "ed", "ci", "plan", "growth", "models", "show", "tune", table.unpack(bench) } do
+ok(words "dm".dmrg and not words "dm".ed and words ""["--help"] and words "help p".plan,
+    "commands are completed", sorted(words ""))
+for _, name in ipairs { "dmrg", "ed", "ci", "plan", "growth", "models", "show", "tune",
+    table.unpack(bench) } do
     local offered, taken = {}, options_of(run(name .. " --help"))
     for word in pairs(words(name .. " --")) do offered[word:sub(3)] = true end
     if name == "plan" then
         for word in pairs(words "plan --method ed --") do offered[word:sub(3)] = true end
     end
-    ok(sorted(offered) == sorted(taken), name .. ": options are completed, and no others", sorted(offered), sorted(taken))
+    ok(sorted(offered) == sorted(taken), name .. ": options are completed, and no others", sorted(offered),
+        sorted(taken))
 end
 for _, case in ipairs {
     { "dmrg hei", "heisenberg" },
@@ -172,8 +181,10 @@ if has "bash" then
         { { "kronlat dmrg heisenberg --acc", "kronlat", "dmrg", "heisenberg", "--acc" }, "--accuracy" },
         { { "kronlat dmrg hubbard --charge N_u", "kronlat", "dmrg", "hubbard", "--charge", "N_u" }, "N_up=" },
         { { "kronlat dmrg hubbard --exec=h", "kronlat", "dmrg", "hubbard", "--exec", "=", "h" }, "host" },
-        { { "kronlat dmrg hubbard --strategy=", "kronlat", "dmrg", "hubbard", "--strategy", "=" }, "auto lr l11r" },
-        { { "kronlat dmrg hubbard --lattice to", "kronlat", "dmrg", "hubbard", "--lattice", "to" }, "torus:" },
+        { { "kronlat dmrg hubbard --strategy=", "kronlat", "dmrg", "hubbard", "--strategy", "=" },
+            "auto lr l11r" },
+        { { "kronlat dmrg hubbard --lattice to", "kronlat", "dmrg", "hubbard", "--lattice", "to" },
+            "torus:" },
         { { "kronlat bench comp", "kronlat", "bench", "comp" }, "compare" },
     } do
         local got = bash(table.unpack(case[1]))
@@ -188,14 +199,17 @@ for _, name in ipairs { "zsh", "fish" } do
         ok(reads and out == "", name .. " reads its script", out)
     else skip(name .. " reads its script", "no " .. name .. " is here") end
 end
-ok(run("completion tcsh"):find "allowed: bash zsh fish", "completion for another shell", run "completion tcsh")
+ok(run("completion tcsh"):find "allowed: bash zsh fish", "completion for another shell",
+    run "completion tcsh")
 
 -- ---- every command's help is its own ----
 
 for _, case in ipairs {
-    { "dmrg", "boundary" }, { "dmrg", "neumann-order" }, { "dmrg", "samples" }, { "dmrg", "form" }, { "ed", "m" }, { "ed", "strategy" },
+    { "dmrg", "boundary" }, { "dmrg", "neumann-order" }, { "dmrg", "samples" }, { "dmrg", "form" }, { "ed",
+        "m" }, { "ed", "strategy" },
     { "ed", "schedule" }, { "growth", "lattice" }, { "show", "threads" }, { "models", "sites" },
-} do ok(not options_of(run(case[1] .. " --help"))[case[2]], case[1] .. " --help tells nothing of --" .. case[2]) end
+} do ok(not options_of(run(case[1] .. " --help"))[case[2]], case[1] .. " --help tells nothing of --"
+    .. case[2]) end
 local help = run "dmrg --help"
 ok(help:find "%-%-sites" < help:find "%-%-accuracy" and help:find "%-%-json" < help:find "Rarely needed" and
    help:find "Rarely needed" < help:find "%-%-max%-sweeps", "daily options come first", help)

@@ -1,4 +1,5 @@
--- What tests of the program from outside share: a folder of their own, the program run there, JSON read, TAP printed.
+-- What tests of the program from outside share: a folder of their own, the program run there, JSON read, TAP
+-- printed.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: local kit = dofile(HERE .. "kit.lua"), where arg[1] is the program.
 
@@ -46,7 +47,8 @@ local function at(name) return folder .. "/" .. name end
 
 -- Runs a shell line in the folder with $K as the program: status, stdout, stderr.
 local function shell(line)
-    local full = ("cd %s && export K=%s && { %s ; } >%s 2>%s </dev/null"):format(quote(folder), quote(program), line, quote(folder .. ".out"), quote(folder .. ".err"))
+    local full = ("cd %s && export K=%s && { %s ; } >%s 2>%s </dev/null"):format(quote(folder),
+        quote(program), line, quote(folder .. ".out"), quote(folder .. ".err"))
     local _, how, code = os.execute(full)
     return how == "exit" and code or 128 + code, slurp(folder .. ".out"), slurp(folder .. ".err")
 end
@@ -60,7 +62,8 @@ local function files()
     return table.concat(list, " ")
 end
 
--- Reads JSON as strictly as needed to see that it is JSON. null: what stands for null (nil: nothing does); lists have `list` as their metatable.
+-- Reads JSON as strictly as needed to see that it is JSON. null: what stands for null (nil: nothing does);
+-- lists have `list` as their metatable.
 local list = {}
 local function json(text, null)
     local pos = 1
@@ -82,7 +85,8 @@ local function json(text, null)
             if c == '"' then return table.concat(out) end
             if c == "\\" then
                 local e = text:sub(pos, pos)
-                if e == "u" then pos = pos + 4 elseif not e:match('["\\/bfnrt]') then error("escape at byte " .. pos) end
+                if e == "u" then pos = pos + 4 elseif not e:match('["\\/bfnrt]') then error("escape at byte "
+                    .. pos) end
                 pos = pos + 1
             end
             out[#out + 1] = c
@@ -117,7 +121,8 @@ local function json(text, null)
         end
         local word = text:match("^[%w%+%-%.]+", pos) or error("value expected at byte " .. pos)
         pos = pos + #word
-        if word == "null" then return null elseif word == "true" then return true elseif word == "false" then return false end
+        if word == "null" then return null elseif word == "true" then return true elseif word == "false" then
+            return false end
         return tonumber(word) or error("'" .. word .. "' is no number")
     end
     local good, result = pcall(function()
@@ -144,7 +149,8 @@ local function refused(line, word, raw)
     local before = files()
     local status, out, err = (raw and shell or run)(line)
     local lines = select(2, err:gsub("\n", ""))
-    ok(status == 2 and out == "" and lines == 1 and err:match "^kronlat: " and err:find(word, 1, true) and files() == before,
+    ok(status == 2 and out == "" and lines == 1 and err:match "^kronlat: " and err:find(word, 1,
+        true) and files() == before,
        "refused: " .. line:sub(1, 90), ("status %d, %d lines, files %s"):format(status, lines, files()), err)
 end
 
@@ -156,5 +162,7 @@ local function finish()
     os.exit(#failures == 0 and ntest > 0)
 end
 
-return { absolute = absolute, program = program, ok = ok, skip = skip, quote = quote, slurp = slurp, spill = spill, at = at, folder = folder, shell = shell, run = run,
-         files = files, json = json, list = list, near = near, energy = energy, refused = refused, finish = finish }
+return { absolute = absolute, program = program, ok = ok, skip = skip, quote = quote, slurp = slurp,
+    spill = spill, at = at, folder = folder, shell = shell, run = run,
+         files = files, json = json, list = list, near = near, energy = energy, refused = refused,
+             finish = finish }

@@ -1,8 +1,11 @@
--- The k-th allocation of a command fails, those inside HDF5 counted too: it ends well, or with one line and status 2; it prints nothing of HDF5's, and
--- leaves the files as they were or whole. Where a library ends the program in its own words that is counted: BLIS does, and glibc where HDF5 has spoiled
+-- The k-th allocation of a command fails, those inside HDF5 counted too: it ends well, or with one line and
+-- status 2; it prints nothing of HDF5's, and
+-- leaves the files as they were or whole. Where a library ends the program in its own words that is counted:
+-- BLIS does, and glibc where HDF5 has spoiled
 -- the heap.
 -- SPDX-License-Identifier: Apache-2.0
--- Use: lua5.4 tests/cli/memory.lua KRONLAT FAILING_MALLOC.so FCIDUMP [all|HOW MANY]: of each command's k, a sample as it stands. Prints TAP, exits 1 on a failure.
+-- Use: lua5.4 tests/cli/memory.lua KRONLAT FAILING_MALLOC.so FCIDUMP [all|HOW MANY]: of each command's k, a
+-- sample as it stands. Prints TAP, exits 1 on a failure.
 
 local program, shim, fcidump = arg[1], arg[2], arg[3]
 local sample = arg[4] == "all" and math.huge or tonumber(arg[4] or 16)
@@ -13,7 +16,8 @@ local function capture(line)
     pipe:close()
     return text
 end
-local function absolute(path) return path:sub(1, 1) == "/" and path or capture("pwd"):gsub("\n", "/") .. path end
+local function absolute(path) return path:sub(1, 1) == "/" and path or capture("pwd"):gsub("\n",
+    "/") .. path end
 program, shim, fcidump = absolute(program), absolute(shim), absolute(fcidump)
 local folder = capture("mktemp -d"):gsub("\n", "")
 local function at(name) return folder .. "/" .. name end
@@ -32,12 +36,15 @@ end
 -- One thread: how often several ask for memory is not the same each time.
 local function run(line, k)
     local given = k and ("LD_PRELOAD=%s KL_FAIL_AT=%d KL_FAIL_COUNT=n"):format(shim, k) or ""
-    local _, how, code = os.execute(("cd %s && OMP_NUM_THREADS=1 %s %s %s >out 2>err </dev/null"):format(folder, given, program, line))
+    local _, how,
+        code = os.execute(("cd %s && OMP_NUM_THREADS=1 %s %s %s >out 2>err </dev/null"):format(folder, given,
+        program, line))
     return how == "exit" and code or 128 + code, slurp "out", slurp "err"
 end
 
 local function is_theirs(err)
-    for _, words in ipairs { "libblis: malloc%(%) returned NULL", "^corrupted ", "^double free or corruption", "^free%(%): ", "^malloc%(%): ", "^malloc_consolidate%(%): " } do
+    for _, words in ipairs { "libblis: malloc%(%) returned NULL", "^corrupted ", "^double free or corruption",
+        "^free%(%): ", "^malloc%(%): ", "^malloc_consolidate%(%): " } do
         if err:find(words) then return true end
     end
 end
@@ -53,8 +60,10 @@ local function fault(case, status, out, err, before)
     end
     if slurp(case.file .. ".partial") then return case.file .. ".partial is left" end
     local now = slurp(case.file)
-    if status == 0 and case.whole and run("show " .. case.file) ~= 0 then return case.file .. " cannot be read" end
-    if status ~= 0 and now ~= before and run("show " .. case.file) ~= 0 then return case.file .. " was spoiled" end
+    if status == 0 and case.whole and run("show " .. case.file) ~= 0 then return case.file
+        .. " cannot be read" end
+    if status ~= 0 and now ~= before and run("show " .. case.file) ~= 0 then return case.file
+        .. " was spoiled" end
 end
 
 local cases = {
@@ -90,7 +99,8 @@ for number, case in ipairs(cases) do
                 ntheirs = ntheirs + 1
                 os.remove(at(case.file .. ".partial"))
             elseif why then
-                faults[#faults + 1] = ("# k = %d: %s: %s"):format(k, why, err:sub(1, 300):gsub("\n", "\n#   "))
+                faults[#faults + 1] = ("# k = %d: %s: %s"):format(k, why, err:sub(1, 300):gsub("\n",
+                    "\n#   "))
             elseif status ~= 0 then
                 ntold = ntold + 1
             end

@@ -1,14 +1,18 @@
--- Runs that are interrupted or killed at any moment, and go on: to the same bits where a checkpoint holds all that decides.
+-- Runs that are interrupted or killed at any moment, and go on: to the same bits where a checkpoint holds all
+-- that decides.
 -- SPDX-License-Identifier: Apache-2.0
--- Use: lua5.4 tests/cli/resume.lua KRONLAT; prints TAP, exits 1 on a failure. Works in a folder of its own below $TMPDIR or /tmp.
+-- Use: lua5.4 tests/cli/resume.lua KRONLAT; prints TAP, exits 1 on a failure. Works in a folder of its own
+-- below $TMPDIR or /tmp.
 
 local here = arg[0]:match "^(.*/)" or "./"
 local kit = dofile(here .. "kit.lua")
 local absolute, slurp, quote, json, near = kit.absolute, kit.slurp, kit.quote, kit.json, kit.near
-local ok, skip, at, shell, run, energy, refused = kit.ok, kit.skip, kit.at, kit.shell, kit.run, kit.energy, kit.refused
+local ok, skip, at, shell, run, energy, refused = kit.ok, kit.skip, kit.at, kit.shell, kit.run, kit.energy,
+    kit.refused
 
 local function difference(a, b, where) -- the first, or nothing
-    if type(a) ~= "table" or type(b) ~= "table" then return a ~= b and ("%s is %s, not %s"):format(where, tostring(a), tostring(b)) or nil end
+    if type(a) ~= "table" or type(b) ~= "table" then return a ~= b and ("%s is %s, not %s"):format(where,
+        tostring(a), tostring(b)) or nil end
     for _, t in ipairs { a, b } do
         for k in pairs(t) do
             local found = difference(a[k], b[k], where .. "/" .. k)
@@ -17,17 +21,21 @@ local function difference(a, b, where) -- the first, or nothing
     end
 end
 
-local function rounds(all) return math.min(all, tonumber(os.getenv "KL_TEST_ROUNDS") or all) end -- for tools that watch every access
+-- for tools that watch every access
+local function rounds(all) return math.min(all, tonumber(os.getenv "KL_TEST_ROUNDS") or all) end
 
 local long = "dmrg heisenberg --sites 64 --charge Sz=0 --accuracy 1e-10 --checkpoint-every 0.01 --threads 1"
 local reference, doc = energy(long .. " -o whole.h5")
 if ok(near(reference, -28.175424859743183, 3e-9), "Heisenberg chain of 64", reference or doc) then
-    local tolerance = 1e-12 * math.abs(reference) -- a checkpoint knows where in a sweep it was: what follows is what would have followed
-    local status, _, err = shell(("$K %s -o i.h5 & p=$!; sleep %.3f; kill -INT $p; wait $p"):format(long, 0.6 * doc.seconds_total))
+    -- a checkpoint knows where in a sweep it was: what follows is what would have followed
+    local tolerance = 1e-12 * math.abs(reference)
+    local status, _, err = shell(("$K %s -o i.h5 & p=$!; sleep %.3f; kill -INT $p; wait $p"):format(long,
+        0.6 * doc.seconds_total))
     if status == 0 then
         skip("SIGINT", "the run was over before the signal")
     else
-        ok(status == 130 and err:find "go on with: kronlat dmrg %-%-resume i.h5" and select(2, err:gsub("\n", "")) == 1, "SIGINT stops the run and keeps a checkpoint", status, err)
+        ok(status == 130 and err:find "go on with: kronlat dmrg %-%-resume i.h5" and select(2, err:gsub("\n",
+            "")) == 1, "SIGINT stops the run and keeps a checkpoint", status, err)
         local _, out = run "show i.h5"
         ok(out:find "a checkpoint after %d+ sweeps", "the checkpoint says what it is", out)
         refused("dmrg heisenberg --sites 62 --charge Sz=0 --resume i.h5", "64 sites")
@@ -53,13 +61,17 @@ for _, case in ipairs {
         os.remove(at "k.h5")
         local word = command .. " -o k.h5"
         for _ = 1, 2 do
-            shell(("$K %s & p=$!; sleep %.3f; kill -9 $p; wait $p"):format(word, (0.1 + 0.7 * math.random()) * doc.seconds_total))
+            shell(("$K %s & p=$!; sleep %.3f; kill -9 $p; wait $p"):format(word,
+                (0.1 + 0.7 * math.random()) * doc.seconds_total))
             if slurp(at "k.h5") then word = "dmrg --resume k.h5" end
         end
         local _, out, why = run(word .. " --json")
         local found = json(out)
-        if why:find "has finished" then found = json(select(2, run "show k.h5 --json")) else killed = killed + 1 end
-        for _, key in ipairs { "energies", "energies_kept", "error_estimate", "energy_extrapolated", "sweeps_done", "measurements" } do
+        if why:find "has finished" then found = json(select(2,
+            run "show k.h5 --json")) else killed = killed + 1 end
+        for _, key in ipairs { "energies", "energies_kept", "error_estimate", "energy_extrapolated",
+            "entropy",
+            "sweeps_done", "measurements" } do
             local wrong = not found and why or difference(found[key], doc[key], key)
             if wrong then
                 good = false
@@ -77,34 +89,41 @@ if ok(undisturbed and undisturbed.converged, "a ladder of 12 sites, exact") then
     local function resume(name)
         local status, out, err = run("ed --json --resume " .. name)
         local found = status == 0 and json(out)
-        return found and found.energy, found and found.measurements["local/docc"].value[3], found and found.products or (out .. err)
+        return found and found.energy, found and found.measurements["local/docc"].value[3],
+            found and found.products or (out .. err)
     end
-    local status, _, err = shell(("$K %s -o i.h5 & p=$!; sleep %.3f; kill -INT $p; wait $p"):format(exact, 0.3 * undisturbed.seconds_total))
+    local status, _, err = shell(("$K %s -o i.h5 & p=$!; sleep %.3f; kill -INT $p; wait $p"):format(exact,
+        0.3 * undisturbed.seconds_total))
     if status == 0 then
         skip("SIGINT in exact diagonalization", "the run was over before the signal")
     else
-        ok(status == 130 and err:find "go on with: kronlat ed %-%-resume i.h5" and select(2, err:gsub("\n", "")) == 1, "SIGINT stops an exact run and keeps a checkpoint", status, err)
+        ok(status == 130 and err:find "go on with: kronlat ed %-%-resume i.h5" and select(2, err:gsub("\n",
+            "")) == 1, "SIGINT stops an exact run and keeps a checkpoint", status, err)
         local _, out = run "show i.h5"
-        ok(out:find "so far +%d+ products" and out:find "a checkpoint; go on", "an exact checkpoint says what it is", out)
+        ok(out:find "so far +%d+ products" and out:find "a checkpoint; go on",
+            "an exact checkpoint says what it is", out)
         refused("ed -p U=5 --resume i.h5", "U=4, not 5")
         refused("ed --states 2 --resume i.h5", "same solver and number of states")
         refused("ed --form sites --resume i.h5", "holds a run under way, which --form cannot change")
         refused("ed --pin n_up@0=1 --resume i.h5", "which --pin cannot change")
         refused("dmrg --resume i.h5", "kronlat ed --resume")
         local e, docc, products = resume "i.h5"
-        ok(e == undisturbed.energy and docc == undisturbed.measurements["local/docc"].value[3] and products == undisturbed.products, "resumed to the same bits", e, docc, products)
+        ok(e == undisturbed.energy and docc == undisturbed.measurements["local/docc"].value[3]
+            and products == undisturbed.products, "resumed to the same bits", e, docc, products)
     end
     local killed, good = 0, true
     for round = 1, rounds(6) do
         os.remove(at "k.h5")
-        shell(("$K %s -o k.h5 & p=$!; sleep %.3f; kill -9 $p; wait $p"):format(exact, (0.1 + 0.6 * math.random()) * undisturbed.seconds_total))
+        shell(("$K %s -o k.h5 & p=$!; sleep %.3f; kill -9 $p; wait $p"):format(exact,
+            (0.1 + 0.6 * math.random()) * undisturbed.seconds_total))
         local state = slurp(at "k.h5") and json(select(2, run "show k.h5 --json"))
         if state and not state.finished then
             killed = killed + 1
             local e, docc, what = resume "k.h5"
             if e ~= undisturbed.energy or docc ~= undisturbed.measurements["local/docc"].value[3] then
                 good = false
-                print(("# round %d: %s and %s, %s and %s expected (%s)"):format(round, tostring(e), tostring(docc), tostring(undisturbed.energy),
+                print(("# round %d: %s and %s, %s and %s expected (%s)"):format(round, tostring(e),
+                    tostring(docc), tostring(undisturbed.energy),
                       tostring(undisturbed.measurements["local/docc"].value[3]), tostring(what)))
             end
         elseif state and state.energy ~= undisturbed.energy then
@@ -114,11 +133,15 @@ if ok(undisturbed and undisturbed.converged, "a ladder of 12 sites, exact") then
     ok(good, ("exact runs killed at random moments, resumed %d times, the same bits"):format(killed))
 end
 
--- So do spectral functions, whose recurrence lives in another sector, and sums over typical states of all sectors: killed and interrupted at any moment.
+-- So do spectral functions, whose recurrence lives in another sector, and sums over typical states of all
+-- sectors: killed and interrupted at any moment.
 for _, case in ipairs {
-    { "spectral functions", "ed hubbard --lattice torus:6x2 -p U=4 --charge N_up=4 --charge N_dn=3 --spectral cdag_up@q=1,0 --spectral cdag_dn@3 --broadening 0.02 --steps 100",
-      { "--spectral n_up@0", "--broadening 0.3", "--frequencies 0:1:0.5", "--measure n_up", "--steps 90", "--accuracy 1e-5", "--states 2" } },
-    { "thermodynamics", "ed heisenberg --lattice ring --sites 18 --charge scan --temperatures 0.2:1:0.2 --samples 8 --steps 60", { "--charge Sz=0", "--samples 4", "--steps 50", "--seed 2" } },
+    { "spectral functions",
+        "ed hubbard --lattice torus:6x2 -p U=4 --charge N_up=4 --charge N_dn=3 --spectral cdag_up@q=1,0 --spectral cdag_dn@3 --broadening 0.02 --steps 100",
+      { "--spectral n_up@0", "--broadening 0.3", "--frequencies 0:1:0.5", "--measure n_up", "--steps 90",
+          "--accuracy 1e-5", "--states 2" } },
+    { "thermodynamics",
+        "ed heisenberg --lattice ring --sites 18 --charge scan --temperatures 0.2:1:0.2 --samples 8 --steps 60", { "--charge Sz=0", "--samples 4", "--steps 50", "--seed 2" } },
 } do
     local name, command, fixed = table.unpack(case)
     command = command .. " --checkpoint-every 0.01 --threads 1"
@@ -126,18 +149,23 @@ for _, case in ipairs {
     local good, resumed = whole ~= nil, 0
     for round = 1, good and rounds(6) or 0 do
         os.remove(at "k.h5")
-        shell(("$K %s -o k.h5 & p=$!; sleep %.3f; kill %s $p; wait $p"):format(command, (0.05 + 0.9 * math.random()) * whole.seconds_total, round % 2 == 0 and "-INT" or "-9"))
+        shell(("$K %s -o k.h5 & p=$!; sleep %.3f; kill %s $p; wait $p"):format(command,
+            (0.05 + 0.9 * math.random()) * whole.seconds_total, round % 2 == 0 and "-INT" or "-9"))
         local state = slurp(at "k.h5") and json(select(2, run "show k.h5 --json"))
         if state and not state.finished then
             resumed = resumed + 1
             if not state.so_far then -- past the solver
-                for _, words in ipairs(#fixed > 0 and { "--pin Sz@0=1", "--form auto" } or {}) do refused("ed --resume k.h5 " .. words, "a run under way, which " .. words:match "%S+" .. " cannot change") end
-                for _, words in ipairs(fixed) do refused("ed --resume k.h5 " .. words, name .. " under way, which " .. words:match "%S+" .. " cannot change") end
+                for _, words in ipairs(#fixed > 0 and { "--pin Sz@0=1",
+                    "--form auto" } or {}) do refused("ed --resume k.h5 " .. words,
+                    "a run under way, which " .. words:match "%S+" .. " cannot change") end
+                for _, words in ipairs(fixed) do refused("ed --resume k.h5 " .. words,
+                    name .. " under way, which " .. words:match "%S+" .. " cannot change") end
                 fixed = {}
             end
             local status, out, err = run "ed --json --resume k.h5"
             local found = status == 0 and json(out)
-            local wrong = not found and err or difference(found.measurements, whole.measurements, "measurements")
+            local wrong = not found and err or difference(found.measurements, whole.measurements,
+                "measurements")
             if wrong then
                 good = false
                 print(("# %s, round %d: %s"):format(name, round, wrong))
@@ -147,7 +175,8 @@ for _, case in ipairs {
     ok(good, ("%s stopped at random moments, resumed %d times, the same bits"):format(name, resumed))
 end
 
--- A sweep of a parameter goes on with the values that are left, whichever of its files is named; each of them ends with the bits of an undisturbed one.
+-- A sweep of a parameter goes on with the values that are left, whichever of its files is named; each of them
+-- ends with the bits of an undisturbed one.
 do
     local chain = "dmrg heisenberg --sites 32 --charge Sz=0 --accuracy 1e-10 --checkpoint-every 0 --threads 1 --sweep-parameter Delta=0.5:1.5:0.25 -o "
     local function told(text) -- of the table, but for the names of files
@@ -167,13 +196,15 @@ do
         labels[#labels + 1] = ("Delta=%.10g"):format(value)
         seconds = seconds + time_of("whole." .. labels[#labels] .. ".h5")
     end
-    if ok(status == 0 and whole and #whole.runs == 5 and whole.runs[5].label == "Delta=1.5", "a sweep of five values", status, err, os.clock() - began) then
+    if ok(status == 0 and whole and #whole.runs == 5 and whole.runs[5].label == "Delta=1.5",
+        "a sweep of five values", status, err, os.clock() - began) then
         local good, resumed, twice = true, 0, 0
         for round = 1, rounds(6) do
             shell "rm -f k.*"
             local command, last = chain .. "k.h5"
             for _ = 1, 2 do
-                shell(("$K %s & p=$!; sleep %.3f; kill -%s $p; wait $p"):format(command, (0.05 + 0.8 * math.random()) * seconds, round % 3 == 0 and "INT" or "9"))
+                shell(("$K %s & p=$!; sleep %.3f; kill -%s $p; wait $p"):format(command,
+                    (0.05 + 0.8 * math.random()) * seconds, round % 3 == 0 and "INT" or "9"))
                 for _, label in ipairs(labels) do
                     if slurp(at("k." .. label .. ".h5")) then last = "k." .. label .. ".h5" end
                 end
@@ -196,8 +227,10 @@ do
                     end
                 end
                 for _, label in ipairs(labels) do
-                    local a, b = json(select(2, run("show whole." .. label .. ".h5 --json"))), json(select(2, run("show k." .. label .. ".h5 --json")))
-                    for _, key in ipairs { "energies", "energies_kept", "error_estimate", "energy_extrapolated", "measurements", "parameters" } do
+                    local a, b = json(select(2, run("show whole." .. label .. ".h5 --json"))), json(select(2,
+                        run("show k." .. label .. ".h5 --json")))
+                    for _, key in ipairs { "energies", "energies_kept", "error_estimate",
+                        "energy_extrapolated", "entropy", "measurements", "parameters" } do
                         local wrong = not b and "there is no file" or difference(a[key], b[key], key)
                         if wrong then
                             good = false
@@ -209,61 +242,80 @@ do
         end
         ok(good, ("sweeps killed at random moments, resumed %d times, the same bits (%d had ended)"):format(resumed, twice))
 
-        shell "rm -f k.*; cp whole.Delta=0.75.h5 k.Delta=0.75.h5" -- killed between two values: a finished file is gone on from
+        -- killed between two values: a finished file is gone on from
+        shell "rm -f k.*; cp whole.Delta=0.75.h5 k.Delta=0.75.h5"
         local _, text, why = run "dmrg --resume k.Delta=0.75.h5 --json"
         local rest = told(text)
-        ok(rest and #rest.runs == 4 and not difference(rest.runs[4], whole.runs[5], "row") and not slurp(at "k.Delta=0.5.h5"), "from a finished value to the rest", text, why)
+        ok(rest and #rest.runs == 4 and not difference(rest.runs[4], whole.runs[5],
+            "row") and not slurp(at "k.Delta=0.5.h5"), "from a finished value to the rest", text, why)
         refused("dmrg --resume whole.Delta=1.5.h5", "has finished")
-        refused("dmrg --resume k.Delta=0.75.h5 --sweep-parameter Delta=1,2", "--resume and --sweep-parameter exclude each other")
+        refused("dmrg --resume k.Delta=0.75.h5 --sweep-parameter Delta=1,2",
+            "--resume and --sweep-parameter exclude each other")
         refused("dmrg --resume k.Delta=0.75.h5 -p Delta=2", "Delta=0.75, not 2")
         shell "cp whole.Delta=0.5.h5 k.Delta=1.h5"
         refused("dmrg --resume k.Delta=0.75.h5", "k.Delta=1.h5 is in the way")
         shell "mv k.Delta=0.75.h5 other.h5; rm -f k.*"
         status, out, err = run "dmrg --resume other.h5"
-        ok(status == 0 and out:find "other%.Delta=1%.5%.h5" and slurp(at "other.Delta=1.h5"), "a file of another name lends it to the rest", status, out, err)
+        ok(status == 0 and out:find "other%.Delta=1%.5%.h5" and slurp(at "other.Delta=1.h5"),
+            "a file of another name lends it to the rest", status, out, err)
         local doc = json(select(2, run "measure other.h5 --measure variance --json"))
-        ok(doc and doc.measurements.variance and doc.parameters.Delta == 0.75, "measured on a value of a sweep", doc)
-        status, out, err = run "dmrg heisenberg --sites 8 --charge Sz=0 --sweep-parameter Delta=0,1,0 -o loop.h5 --json"
+        ok(doc and doc.measurements.variance and doc.parameters.Delta == 0.75,
+            "measured on a value of a sweep", doc)
+        status, out,
+            err = run "dmrg heisenberg --sites 8 --charge Sz=0 --sweep-parameter Delta=0,1,0 -o loop.h5 --json"
         ok(status == 0 and json(out) and #json(out).runs == 3, "a sweep there and back", err)
     end
 end
 
 -- And for configuration interaction, which goes on from the states it had: the same energies, fewer products.
 local dump = absolute(arg[0]):match "^(.*)/cli/" .. "/data/h2o-631g-fc.fcidump"
-local molecule = "ci " .. quote(dump) .. " --space full --irrep 1 --roots 2 --residual 1e-8 --basis 8 --checkpoint-every 0.02 --threads 1" -- a checkpoint comes where a basis of so few vectors is full
+-- a checkpoint comes where a basis of so few vectors is full
+local molecule = "ci " .. quote(dump)
+    .. " --space full --irrep 1 --roots 2 --residual 1e-8 --basis 8 --checkpoint-every 0.02 --threads 1"
 local whole = json(select(2, run(molecule .. " --json -o x.h5")))
-if ok(whole and whole.converged and near(whole.states[1].energy, -76.11995518792072, 1e-10), "water, full configuration interaction") then
+if ok(whole and whole.converged and near(whole.states[1].energy, -76.11995518792072, 1e-10),
+    "water, full configuration interaction") then
     for _, signal in ipairs { "INT", "KILL" } do
         os.remove(at "i.h5")
-        local status, _, err = shell(("$K %s -o i.h5 & p=$!; sleep %.2f; kill -%s $p; wait $p"):format(molecule, 0.6 * whole.seconds, signal))
+        local status, _,
+            err = shell(("$K %s -o i.h5 & p=$!; sleep %.2f; kill -%s $p; wait $p"):format(molecule,
+            0.6 * whole.seconds, signal))
         local state = slurp(at "i.h5") and select(2, run "show i.h5")
         if status == 0 or not state or not state:find "under way" then
-            skip("SIG" .. signal .. " in configuration interaction", "the run was over before the signal, or had not begun")
+            skip("SIG" .. signal .. " in configuration interaction",
+                "the run was over before the signal, or had not begun")
         else
             if signal == "INT" then
-                ok(status == 130 and err:find "go on with: kronlat ci %-%-resume i.h5" and select(2, err:gsub("\n", "")) == 1, "SIGINT stops it and keeps a checkpoint", status, err)
+                ok(status == 130 and err:find "go on with: kronlat ci %-%-resume i.h5" and select(2,
+                    err:gsub("\n", "")) == 1, "SIGINT stops it and keeps a checkpoint", status, err)
                 local unfinished = json(select(2, run "show i.h5 --json"))
-                ok(unfinished and unfinished.finished == false and unfinished.space == "full" and not unfinished.states and not unfinished.orbitals,
+                ok(unfinished and unfinished.finished == false and unfinished.space == "full"
+                    and not unfinished.states and not unfinished.orbitals,
                    "JSON of a run under way says so, and no result of nothing")
                 refused("ci --space cisd --resume i.h5", "this run needs 409")
-                refused("ci --resume i.h5 " .. quote((dump:gsub("631g%-fc", "sto3g"))), "are not those that i.h5 was begun with")
+                refused("ci --resume i.h5 " .. quote((dump:gsub("631g%-fc", "sto3g"))),
+                    "are not those that i.h5 was begun with")
             end
             local _, out, why = run "ci --json --resume i.h5"
             local rest = json(out)
-            ok(rest and rest.converged and near(rest.states[1].energy, whole.states[1].energy, 1e-10) and near(rest.states[2].energy, whole.states[2].energy, 1e-10),
+            ok(rest and rest.converged and near(rest.states[1].energy, whole.states[1].energy,
+                1e-10) and near(rest.states[2].energy, whole.states[2].energy, 1e-10),
                "resumed after SIG" .. signal .. " to the same energies", out, why)
         end
     end
 end
 
 -- Where no checkpoint could be written, nobody is told to go on with one.
-for _, long in ipairs { "ci " .. quote(dump) .. " --space full --roots 4 --residual 1e-9", "ed heisenberg --sites 20 --charge Sz=0 --states 3" } do
+for _, long in ipairs { "ci " .. quote(dump) .. " --space full --roots 4 --residual 1e-9",
+    "ed heisenberg --sites 20 --charge Sz=0 --states 3" } do
     os.remove(at "i.h5")
-    local status, _, err = shell(("ulimit -f 4; $K %s --threads 1 --checkpoint-every 0 -o i.h5 & p=$!; sleep %.2f; kill -INT $p; wait $p"):format(long, whole and 0.6 * whole.seconds or 0.7))
+    local status, _,
+        err = shell(("ulimit -f 4; $K %s --threads 1 --checkpoint-every 0 -o i.h5 & p=$!; sleep %.2f; kill -INT $p; wait $p"):format(long, whole and 0.6 * whole.seconds or 0.7))
     if status ~= 130 then
         skip("interrupted on a full disk", "the run was over before the signal")
     else
-        ok(err:find("interrupted; nothing was kept (no checkpoint was written)", 1, true) and not err:find "go on with:" and not slurp(at "i.h5"),
+        ok(err:find("interrupted; nothing was kept (no checkpoint was written)", 1,
+            true) and not err:find "go on with:" and not slurp(at "i.h5"),
            "interrupted on a full disk: " .. long:match "^%a+", status, err)
     end
 end

@@ -1,7 +1,9 @@
--- Files of strangers through the program: models, jobs and lattices that reach out, run on or ask for everything are answered by one line within
+-- Files of strangers through the program: models, jobs and lattices that reach out, run on or ask for
+-- everything are answered by one line within
 -- seconds and leave nothing behind; one signal ends every wait for a file.
 -- SPDX-License-Identifier: Apache-2.0
--- Use: lua5.4 tests/cli/strangers.lua KRONLAT FOLDER, with tests/data/hostile as the folder; prints TAP, exits 1 on a failure.
+-- Use: lua5.4 tests/cli/strangers.lua KRONLAT FOLDER, with tests/data/hostile as the folder; prints TAP,
+-- exits 1 on a failure.
 
 local function output(command)
     local p = assert(io.popen(command))
@@ -29,7 +31,9 @@ end
 
 -- Runs a shell line in the folder with $K as the program: status, stdout and stderr together.
 local function shell(line)
-    local _, how, code = os.execute(("cd %s && export K=%s && { %s ; } >%s.out 2>&1 </dev/null"):format(quote(folder), quote(program), line, folder))
+    local _, how,
+        code = os.execute(("cd %s && export K=%s && { %s ; } >%s.out 2>&1 </dev/null"):format(quote(folder),
+        quote(program), line, folder))
     return how == "exit" and code or 128 + code, slurp(folder .. ".out")
 end
 
@@ -37,17 +41,20 @@ local ntest, nfail = 0, 0
 local function ok(good, name, said)
     ntest = ntest + 1
     if not good then nfail = nfail + 1 end
-    print(("%s %d - %s%s"):format(good and "ok" or "not ok", ntest, name, good and "" or "\n# " .. tostring(said):gsub("\n", "\n# ")))
+    print(("%s %d - %s%s"):format(good and "ok" or "not ok", ntest, name,
+        good and "" or "\n# " .. tostring(said):gsub("\n", "\n# ")))
 end
 
-local command = { job = "run %s", lattice = "ed heisenberg --lattice %s --charge Sz=0 -o none", model = "ed %s --sites 4 -o none --charge scan" }
+local command = { job = "run %s", lattice = "ed heisenberg --lattice %s --charge Sz=0 -o none",
+    model = "ed %s --sites 4 -o none --charge scan" }
 
 -- The file is answered by one line with its name and `says`, and nothing new lies in the folder.
 local function refused(kind, name, path, says)
     local before = output("ls -A " .. quote(folder))
     local status, said = shell(("timeout -k 5 %d $K " .. command[kind]):format(SECONDS, quote(path)))
     local one_line = said:find "^kronlat: [^\n]*\n$"
-    ok(status == 2 and one_line and said:find(path:match "[^/]*$", 1, true) and said:find(says, 1, true) and not said:find "%c[^\n]*\n$", name, ("status %d: %s"):format(status, said:sub(1, 2000)))
+    ok(status == 2 and one_line and said:find(path:match "[^/]*$", 1, true) and said:find(says, 1,
+        true) and not said:find "%c[^\n]*\n$", name, ("status %d: %s"):format(status, said:sub(1, 2000)))
     local after = output("ls -A " .. quote(folder))
     if after ~= before then ok(false, name .. " leaves nothing behind", before .. "\n-> " .. after) end
 end
@@ -59,7 +66,8 @@ local files = {
     model_oob_slot = { "model", "model_oob_slot.lua:6: the coefficient i has no parts" },
     model_hang_cycle = { "model", "model_hang_cycle.lua:6: the coefficient J + N has no parts" },
     model_hang_dag = { "model", "model_hang_dag.lua:6: a coefficient has more than 4096 parts" },
-    model_memory = { "model", "" }, -- in the program a text is too long, in the generator's command the memory
+    -- in the program a text is too long, in the generator's command the memory
+    model_memory = { "model", "" },
     job_hang_gc = { "job", "job_hang_gc.lua:1: attempt to call a nil value (global 'setmetatable')" },
     job_hang_pattern = { "job", "job_hang_pattern.lua:3: takes more than the 5 s" },
     job_hang_rep = { "job", nil }, -- an empty text, however often
@@ -86,30 +94,37 @@ local jobs = {
     { "a pcall that catches the end", "while true do pcall(function() while true do end end) end", time },
     { "pcalls in pcalls", "local function f() while true do pcall(f) end end f()", time },
     { "a goto", "::again:: goto again", time },
-    { "sort with an order that never ends", "table.sort({ 3, 1, 2 }, function() while true do end end)", time },
+    { "sort with an order that never ends", "table.sort({ 3, 1, 2 }, function() while true do end end)",
+        time },
     { "format", "return string.format('%9999999d', 1)", "invalid conversion" },
     { "rep", "return ('x'):rep(1e9)", "string.rep" },
     { "move", "table.move({}, 1, 1 << 60, 2)", "table.move" },
-    { "concat", "local t = {} for i = 1, 400 do t[i] = ('x'):rep(1 << 20) end return table.concat(t)", "memory" },
+    { "concat", "local t = {} for i = 1, 400 do t[i] = ('x'):rep(1 << 20) end return table.concat(t)",
+        "memory" },
     { "a table constructor", "return {" .. ("1,"):rep(1 << 20) .. "}", "has no name" },
     { "recursion", "local function f() return 1 + f() end f()", "stack overflow" },
     { "a long or", "local a return a" .. (" or a"):rep(1 << 20), "" },
     { "brackets", "return " .. ("("):rep(100000), "" },
     { "tables in tables", "local t = {} for i = 1, 1e7 do t = { t } end return t", "" },
-    { "a list with a hole", "local t = {} t[1 << 60] = 1 return { model = 'hubbard', p = { U = t } }", "beside its list" },
-    { "more parameters than anything has", "local p = {} for i = 1, 3e5 do p['x' .. i] = i end return { model = 'hubbard', sites = 4, p = p }", "more than 10000 entries" },
+    { "a list with a hole", "local t = {} t[1 << 60] = 1 return { model = 'hubbard', p = { U = t } }",
+        "beside its list" },
+    { "more parameters than anything has",
+        "local p = {} for i = 1, 3e5 do p['x' .. i] = i end return { model = 'hubbard', sites = 4, p = p }",
+        "more than 10000 entries" },
     { "a command", "os.execute('touch CANARY')", "global 'os'" },
     { "a file", "io.open('CANARY', 'w')", "global 'io'" },
     { "a library", "require 'os'", "global 'require'" },
     { "a compiled chunk", string.dump(function() end), "binary chunk" },
     { "terminal codes in an error", "error('\\27[2J\\27]0;title\\7')", "[2J" },
-    { "an output that is a command", "return { model = 'heisenberg', sites = 4, charge = 'Sz=0', output = 'no/such/folder/$(touch CANARY)' }", "no/such/folder", "run" },
+    { "an output that is a command",
+        "return { model = 'heisenberg', sites = 4, charge = 'Sz=0', output = 'no/such/folder/$(touch CANARY)' }", "no/such/folder", "run" },
 }
 for _, case in ipairs(jobs) do
     spill("job.lua", case[2])
     if case[4] then
         local status, said = shell(("timeout %d $K run job.lua"):format(SECONDS))
-        ok(status == 2 and said:find(case[3], 1, true) and slurp(folder .. "/CANARY") == "", "job: " .. case[1], said)
+        ok(status == 2 and said:find(case[3], 1, true) and slurp(folder .. "/CANARY") == "",
+            "job: " .. case[1], said)
     else
         refused("job", "job: " .. case[1], "job.lua", case[3])
     end
@@ -118,10 +133,14 @@ os.remove(folder .. "/job.lua")
 
 local lattices = {
     { "a loop", "while true do end", time },
-    { "a million bonds between two sites", "local b = {} for i = 1, 1e6 do b[i] = { 0, 1, 'c' .. i } end return { sites = 2, bonds = b }", "" },
-    { "a bond listed a hundred thousand times", "local b = {} for i = 1, 1e5 do b[i] = { 0, 1 } end return { sites = 2, bonds = b }", "twice" },
-    { "a hundred thousand names", "local s, b = {}, {} for i = 1, 1e5 do s[i] = { name = 's' .. i } end for i = 1, 1e5 - 1 do b[i] = { 's' .. i, 's' .. i + 1 } end b[#b + 1] = { 's1', 'x' } return { sites = s, bonds = b }", "site 'x' is not there" },
-    { "a class that is a text of a megabyte", "return { sites = 2, bonds = { { 0, 1, ('x'):rep(1 << 20) } } }", "" },
+    { "a million bonds between two sites",
+        "local b = {} for i = 1, 1e6 do b[i] = { 0, 1, 'c' .. i } end return { sites = 2, bonds = b }", "" },
+    { "a bond listed a hundred thousand times",
+        "local b = {} for i = 1, 1e5 do b[i] = { 0, 1 } end return { sites = 2, bonds = b }", "twice" },
+    { "a hundred thousand names",
+        "local s, b = {}, {} for i = 1, 1e5 do s[i] = { name = 's' .. i } end for i = 1, 1e5 - 1 do b[i] = { 's' .. i, 's' .. i + 1 } end b[#b + 1] = { 's1', 'x' } return { sites = s, bonds = b }", "site 'x' is not there" },
+    { "a class that is a text of a megabyte",
+        "return { sites = 2, bonds = { { 0, 1, ('x'):rep(1 << 20) } } }", "" },
 }
 for _, case in ipairs(lattices) do
     spill("lattice.lua", case[2])
@@ -177,13 +196,15 @@ end
 for _, wait in ipairs { "ed heisenberg --sites 4 --charge Sz=0 -p h=@pipe", "ci pipe", "run pipe" } do
     for _, signal in ipairs { "INT", "TERM" } do
         -- a shell's background jobs ignore INT; env gives it back
-        local status, said = shell(("env --default-signal=INT $K %s & sleep 0.5; kill -%s $!; ( sleep 5; kill -KILL $! 2>/dev/null ) & wait %%1"):format(wait, signal))
+        local status,
+            said = shell(("env --default-signal=INT $K %s & sleep 0.5; kill -%s $!; ( sleep 5; kill -KILL $! 2>/dev/null ) & wait %%1"):format(wait, signal))
         ok(status == 130, ("one %s ends `%s'"):format(signal, wait), ("status %d: %s"):format(status, said))
     end
 end
 spill("loop.lua", "while true do end")
 local status, said = shell "env --default-signal=INT $K run loop.lua & sleep 0.5; kill -INT $!; wait %1"
-ok(status == 130 and said:find("loop.lua:1: interrupted", 1, true), "one INT ends a job that loops", ("status %d: %s"):format(status, said))
+ok(status == 130 and said:find("loop.lua:1: interrupted", 1, true), "one INT ends a job that loops",
+    ("status %d: %s"):format(status, said))
 status, said = shell "{ echo 0 0.5 0 0 >pipe & } ; $K ed heisenberg --sites 4 --charge Sz=0 -o none -p h=@pipe"
 ok(status == 0, "numbers may come through a pipe", said)
 

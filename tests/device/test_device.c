@@ -9,6 +9,7 @@
 #include "core.h"
 #include "base/dense.h"
 #include "ed/ed.h"
+#include "exec/baselines.h"
 #include "exec/hybrid.h"
 #include "kl_test.h"
 #include "lists.h"
@@ -372,7 +373,7 @@ static void test_widths(void **state)
             for (int64_t i = 0; i < n; i++) expect_near(y.host[i], sum[i], 4 * EPS * (nvec + 1));
             drop(ex, &y);
             /* each way at every height, in belts too */
-            for (kl_way way = KL_WAY_OWN; ex->vt.trial && !plain && n > 0 && !large && way <= KL_WAY_SHARED;
+            for (kl_way way = KL_WAY_OWN; ex->baselines && !plain && n > 0 && !large && way <= KL_WAY_SHARED;
                  way++) {
                 kl_err err = {""};
                 kl_trial t = {.op = KL_OP_DOTS,
@@ -386,7 +387,7 @@ static void test_widths(void **state)
                               .x = x.dev,
                               .out = out};
                 for (int j = 0; j < nvec; j++) out[j] = NAN;
-                const kl_status st = ex->vt.trial(ex, &t, &err);
+                const kl_status st = ex->baselines->trial(ex, &t, &err);
                 if (st == KL_EABSENT) continue;
                 expect_ok(st, err);
                 for (int j = 0; j < nvec; j++) expect_near(out[j], want[j], 4 * EPS * (double)n);
@@ -775,10 +776,10 @@ static void ground_states(fixture *f, kl_projection how)
         for (int w = 0; w < 3; w++) {
             core_run r = core_auto(1e-11, target, 1, k % 2 ? KL_STRATEGY_L11R : KL_STRATEGY_LR);
             j.ex = run[w];
-            const int least = j.ex->eigen_least, times = j.ex->neigen_time;
-            if (k / 2 % 2) j.ex->eigen_least = 0, j.ex->neigen_time = 0;
+            const int least = j.ex->eigen.least, times = j.ex->eigen.ntime;
+            if (k / 2 % 2) j.ex->eigen.least = 0, j.ex->eigen.ntime = 0;
             core_go(&j, &r);
-            j.ex->eigen_least = least, j.ex->neigen_time = times;
+            j.ex->eigen.least = least, j.ex->eigen.ntime = times;
             energy[w] = r.res.energy[0];
             core_drop(&r);
         }
@@ -925,8 +926,9 @@ static void test_superblock(void **state)
             kl_superblock *s = NULL;
             const int strategy = k % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R;
             const kl_qn target = k < 2 ? kl_qn_zero() : core_charge(j.model, "N_up=4 N_dn=4");
-            expect_ok(kl_engine_create(j.terms, ex, target, 1, strategy, KL_SOLVER_DAVIDSON, 0, 1, &e, &err),
-                      err);
+            const kl_engine_opts eo = {
+                .target = target, .nstate = 1, .strategy = strategy, .solver = KL_SOLVER_DAVIDSON, .seed = 1};
+            expect_ok(kl_engine_create(j.terms, ex, &eo, &e, &err), err);
             expect_ok(kl_engine_start(e, 40, NULL, &err), err);
             kl_trunc_opts o = {.m = 40, .nstate = 1, .noise = 1e-4};
             kl_trunc_info info;

@@ -1,4 +1,5 @@
--- README is short, and what it and the other documents name is there: every relative link, and every path in backticks that looks like a file of this tree.
+-- README is short, and what it and the other documents name is there: every relative link, and every path in
+-- backticks that looks like a file of this tree.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/habits/docs.lua [ROOT]; prints TAP, exits 1 on a failure.
 local root = arg[1] or "."
@@ -32,17 +33,23 @@ local function exists(path)
 end
 
 local size = #assert(read "README.md")
-report("README.md has less than 8 KB", size < MOST and {} or { ("README.md has %d bytes; at most %d are allowed"):format(size, MOST) })
+report("README.md has less than 8 KB", size < MOST and {} or {
+    ("README.md has %d bytes; at most %d are allowed"):format(size, MOST) })
 for _, document in ipairs(documents) do
     local faults = {}
     local text, folder = assert(read(document), document), document:match "^(.*/)" or ""
     for target in text:gmatch "%]%(([^)#%s]+)[^)]*%)" do
-        if not target:match "^%a+:" and not exists(folder .. target) then faults[#faults + 1] = document .. " links to " .. target .. ", which is not there" end
+        if not target:match "^%a+:" and not exists(folder .. target) then
+            faults[#faults + 1] = document .. " links to " .. target .. ", which is not there"
+        end
     end
     for path in text:gmatch "`([%w_]+/[%w_/.%-]+)`" do
         local top = path:match "^(%w+)/"
-        local ours = top == "src" or top == "tests" or top == "docs" or top == "scripts" or top == "gen" or top == "cuda" or top == "offload" or top == "models" or top == "templates"
-        if ours and not path:match "NAME" and not path:match "FOLDER" and not exists(path) then faults[#faults + 1] = document .. " names " .. path .. ", which is not there" end
+        local ours = top == "src" or top == "tests" or top == "docs" or top == "scripts" or top == "gen"
+            or top == "cuda" or top == "offload" or top == "models" or top == "templates"
+        if ours and not path:match "NAME" and not path:match "FOLDER" and not exists(path) then
+            faults[#faults + 1] = document .. " names " .. path .. ", which is not there"
+        end
     end
     report(document .. " names what is there", faults)
 end

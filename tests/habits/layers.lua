@@ -1,11 +1,13 @@
--- Reads every #include in src/, offload/ and cuda/ and fails where a folder looks into one that it may not see, and where something appears outside the
--- one place it belongs to (printing, exits, malloc, target pragmas, CUDA, OpenMP, liblua, HDF5). It reads text, not meaning: what one folder may know of
--- another through a struct it was handed is for the reviewer.
+-- Reads every #include in src/, offload/ and cuda/ and fails where a folder looks into one that it may not
+-- see, and where something appears outside the one place it belongs to (printing, exits, malloc, target
+-- pragmas, CUDA, OpenMP, liblua, HDF5). It reads text, not meaning: what one folder may know of another
+-- through a struct it was handed is for the reviewer.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/habits/layers.lua [ROOT]; prints TAP, exits 1 on a failure.
 
--- The rooms of src/, from the lowest floor up, and beside them whom each may include besides itself: the only such table. A new folder stands here and
--- in src/meson.build. Executors and solvers run anything, so they see no model and no lattice; algorithms see no option and no file.
+-- The rooms of src/, from the lowest floor up, and beside them whom each may include besides itself: the only
+-- such table. A new folder stands here and in src/meson.build. Executors and solvers run anything, so they
+-- see no model and no lattice; algorithms see no option and no file.
 local rooms = {
     { "base", "" },
     { "lua", "base" },
@@ -29,39 +31,54 @@ local rooms = {
 -- Headers of an executor of its own folder, seen where executors are opened.
 local opened_by = { ["offload/offload.h"] = "exec.c", ["cuda/module.h"] = "exec_cuda.c" }
 
--- pattern, where it is allowed (rooms or file names), what to do instead. Patterns see code without comments and strings.
+-- pattern, where it is allowed (rooms or file names), what to do instead. Patterns see code without comments
+-- and strings.
 local function word(w) return "%f[%w_]" .. w .. "%f[^%w_]" end
 local function call(w) return word(w) .. "%s*%(" end
 local places = {
-    { what = "prints", only = { "cli", "bench", "main.c" }, why = "only src/cli and src/bench print; return a kl_status with a message",
-      find = { call "printf", call "vprintf", call "puts", call "putchar", call "perror", word "stdout", word "stderr" } },
+    { what = "prints", only = { "cli", "bench", "main.c" },
+        why = "only src/cli and src/bench print; return a kl_status with a message",
+      find = { call "printf", call "vprintf", call "puts", call "putchar", call "perror", word "stdout",
+          word "stderr" } },
     { what = "ends the program", only = { "cli", "bench", "main.c" }, why = "return a kl_status",
       find = { call "exit", call "abort", call "quick_exit" } },
     { what = "allocates by itself", only = { "mem.c" }, why = "use kl_alloc and kl_free with a kind",
-      find = { call "malloc", call "calloc", call "realloc", call "free", call "strdup", call "strndup", call "asprintf", call "aligned_alloc",
+      find = { call "malloc", call "calloc", call "realloc", call "free", call "strdup", call "strndup",
+          call "asprintf", call "aligned_alloc",
                call "posix_memalign", call "getline" } },
     { what = "has a target pragma", only = { "offload" }, why = "target regions live in offload/",
       find = { "#%s*pragma%s+omp%s+[%w_ ]*target" } },
     { what = "sees CUDA", only = { "cuda" }, why = "CUDA lives in cuda/",
       find = { word "cudaStream_t", call "cudaMalloc", word "__global__", word "__device__" } },
     { what = "reads numbers by the locale of the process", only = { "base.c" }, why = "use kl_parse_double",
-      find = { call "strtod", call "strtof", call "strtold", call "atof", call "setlocale", call "uselocale" } },
-    { what = "opens an HDF5 file", only = { "sealed.c" }, why = "kl_sealed_open and kl_sealed_create look at the seal first and pass descriptors",
+      find = { call "strtod", call "strtof", call "strtold", call "atof", call "setlocale",
+          call "uselocale" } },
+    { what = "opens an HDF5 file", only = { "sealed.c" },
+        why = "kl_sealed_open and kl_sealed_create look at the seal first and pass descriptors",
       find = { call "H5Fopen", call "H5Fcreate", call "H5Fis_hdf5", call "H5Fis_accessible" } },
-    { what = "starts a program", only = { "plot.c", "bench.c", "beside.c" }, why = "what a program is told may be a stranger's text",
-      find = { call "system", call "popen", call "posix_spawn", call "posix_spawnp", call "execv", call "execvp", call "execve", call "execl", call "execlp" } },
-    { what = "has threads of OpenMP", only = { "offload", "cuda" }, why = "they spin where they wait; kl_par_for has threads that sleep",
+    { what = "starts a program", only = { "plot.c", "bench.c", "beside.c" },
+        why = "what a program is told may be a stranger's text",
+      find = { call "system", call "popen", call "posix_spawn", call "posix_spawnp", call "execv",
+          call "execvp", call "execve", call "execl", call "execlp" } },
+    { what = "has threads of OpenMP", only = { "offload", "cuda" },
+        why = "they spin where they wait; kl_par_for has threads that sleep",
       find = { "#%s*pragma%s+omp%s+parallel", "#%s*pragma%s+omp%s+for" } },
-    { what = "uses OpenMP", only = { "base", "exec", "device", "solve", "ci", "offload", "cuda" }, why = "algorithms go through the executor",
+    { what = "uses OpenMP", only = { "base", "exec", "device", "solve", "ci", "offload", "cuda" },
+        why = "algorithms go through the executor",
       find = { "#%s*pragma%s+omp", call "omp_[%w_]+" } },
 }
 -- Library headers and who may include them.
 local system_headers = {
-    { find = "^lua%.h$", only = { "model", "lua", "run", "cli" } }, { find = "^lauxlib%.h$", only = { "model", "lua", "run", "cli" } },
+    { find = "^lua%.h$", only = { "model", "lua", "run", "cli" } },
+        { find = "^lauxlib%.h$", only = { "model", "lua", "run", "cli" } },
     { find = "^lualib%.h$", only = { "luawords.c" } },
-    { find = "^hdf5", only = { "io" } }, { find = "^omp%.h$", only = { "base", "exec", "device", "solve", "ci", "offload", "cuda" } },
-    { find = "^cuda", only = { "cuda" } }, { find = "^cublas", only = { "cuda" } }, { find = "^cusparse", only = { "cuda" } },
-    { find = "^cblas", only = { "base", "exec", "device" } }, { find = "^blis", only = { "base", "exec", "device" } }, { find = "^libxsmm", only = { "bench.c" } }, { find = "^lapack", only = { "base" } },
+    { find = "^hdf5", only = { "io" } }, { find = "^omp%.h$",
+        only = { "base", "exec", "device", "solve", "ci", "offload", "cuda" } },
+    { find = "^cuda", only = { "cuda" } }, { find = "^cublas", only = { "cuda" } },
+        { find = "^cusparse", only = { "cuda" } },
+    { find = "^cblas", only = { "base", "exec", "device" } },
+        { find = "^blis", only = { "base", "exec", "device" } }, { find = "^libxsmm", only = { "bench.c" } },
+            { find = "^lapack", only = { "base" } },
 }
 local root = arg[1] or "."
 local may = {}
@@ -87,7 +104,8 @@ local function list(folder)
     return files
 end
 
--- The text with comments and the insides of strings blanked, line breaks kept, _Pragma("...") written as the pragma that it is.
+-- The text with comments and the insides of strings blanked, line breaks kept, _Pragma("...") written as the
+-- pragma that it is.
 local function strip(text)
     text = text:gsub('_Pragma%s*%(%s*"([^"\n]*)"%s*%)', "#pragma %1")
     local out, i, n = {}, 1, #text
@@ -138,13 +156,22 @@ end
 
 -- What is wrong with a quoted include; nil: nothing.
 local function include_fault(room, folder, file, header)
-    if opened_by[header] then return opened_by[header] ~= file and room ~= header:match "^%w+" and ('"%s" may be seen by %s only'):format(header, opened_by[header]) or nil end
+    if opened_by[header] then
+        return opened_by[header] ~= file and room ~= header:match "^%w+"
+            and ('"%s" may be seen by %s only'):format(header, opened_by[header]) or nil
+    end
     if header == "config.h" or header == "phase.h" then return nil end -- made by the build
-    if header == "kronlat.h" then return room ~= "lib" and room ~= "cli" and "kronlat.h is for src/lib and src/cli" or nil end
-    if read(folder .. "/" .. header) then return nil end                -- its own neighbour, in offload/ and cuda/
+    if header == "kronlat.h" then
+        return room ~= "lib" and room ~= "cli" and "kronlat.h is for src/lib and src/cli" or nil
+    end
+    -- its own neighbour, in offload/ and cuda/
+    if read(folder .. "/" .. header) then return nil end
     local other = header:match "^([%w_]+)/[%w_]+%.h$"
-    if not other or not may[other] then return ('"%s" is in no room of tests/habits/layers.lua'):format(header) end
-    if not may[room][other] then return ('%s includes "%s"; it may see %s'):format(room, header, table.concat((function()
+    if not other or not may[other] then
+        return ('"%s" is in no room of tests/habits/layers.lua'):format(header)
+    end
+    if not may[room][other] then return ('%s includes "%s"; it may see %s'):format(room, header,
+        table.concat((function()
         local names = {}
         for name in pairs(may[room]) do names[#names + 1] = name end
         table.sort(names)
@@ -155,18 +182,24 @@ end
 local function check_file(room, folder, file)
     local faults = {}
     local text = assert(read(folder .. "/" .. file))
-    local function fault(line, ...) faults[#faults + 1] = ("%s/%s:%d: "):format(folder, file, line) .. string.format(...) end
+    local function fault(line, ...)
+        faults[#faults + 1] = ("%s/%s:%d: "):format(folder, file, line) .. string.format(...)
+    end
     local number = 0
     for line in (text .. "\n"):gmatch "(.-)\n" do
         number = number + 1
-        local mine, theirs = line:match '^%s*#%s*include%s+"([^"]+)"', line:match "^%s*#%s*include%s+<([^>]+)>"
+        local mine, theirs = line:match '^%s*#%s*include%s+"([^"]+)"',
+            line:match "^%s*#%s*include%s+<([^>]+)>"
         for _, h in ipairs(system_headers) do
-            if mine and mine:find(h.find) and not mine:find "/" then mine, theirs = nil, mine end -- a library's header in quotes
+            -- a library's header in quotes
+            if mine and mine:find(h.find) and not mine:find "/" then mine, theirs = nil, mine end
         end
         local why = mine and include_fault(room, folder, file, mine)
         if why then fault(number, "%s", why) end
         for _, h in ipairs(system_headers) do
-            if theirs and theirs:find(h.find) and not allowed(h.only, room, file) then fault(number, "<%s> does not belong in %s", theirs, room) end
+            if theirs and theirs:find(h.find) and not allowed(h.only, room, file) then
+                fault(number, "<%s> does not belong in %s", theirs, room)
+            end
         end
     end
     number = 0
@@ -176,7 +209,8 @@ local function check_file(room, folder, file)
             for _, pattern in ipairs(allowed(p.only, room, file) and {} or p.find) do
                 local at = line:find(pattern)
                 local before = at and line:sub(1, at - 1)
-                if at and not before:match "[%.]%s*$" and not before:match "%->%s*$" then -- a member of that name is no call of libc
+                -- a member of that name is no call of libc
+                if at and not before:match "[%.]%s*$" and not before:match "%->%s*$" then
                     fault(number, "%s (%s): %s", p.what, line:match(pattern), p.why)
                     break
                 end

@@ -1,4 +1,5 @@
--- Every file of tests/lua/bad is refused with file, line and the reason that its first line names; so are bad command lines.
+-- Every file of tests/lua/bad is refused with file, line and the reason that its first line names; so are bad
+-- command lines.
 -- SPDX-License-Identifier: Apache-2.0
 local helper = dofile((string.match(debug.getinfo(1, "S").source, "^@(.*/)") or "./") .. "helper.lua")
 local util = require("util")
@@ -44,8 +45,10 @@ describe("bad command line", function()
         {"--model " .. model .. " --set J=1 --out x.c", "J is a run-time parameter, not a structural one"},
         {"--model " .. model .. " --set S=two --out x.c", "heisenberg.lua:4: S=two is not a number"},
         {"--model " .. model .. " --set S=0.3 --out x.c", "heisenberg.lua:6: the spin must be 1/2, 1, 3/2"},
-        {"--model " .. helper.model_path("bose_hubbard") .. " --set n_maximum=4 --out x.c", "did you mean 'n_max'?"},
-        {"--model " .. helper.model_path("bose_hubbard") .. " --set n_max=4.5 --out x.c", "bose_hubbard.lua:6: boson(n_max) needs a whole number of at least 1, got 4.5"},
+        {"--model " .. helper.model_path("bose_hubbard") .. " --set n_maximum=4 --out x.c",
+            "did you mean 'n_max'?"},
+        {"--model " .. helper.model_path("bose_hubbard") .. " --set n_max=4.5 --out x.c",
+            "bose_hubbard.lua:6: boson(n_max) needs a whole number of at least 1, got 4.5"},
         {"--model " .. model .. " --set S --out x.c", "NAME=VALUE is expected"},
         {"--model " .. model .. " --symbol 2x --out x.c", "'2x' is not a C name"},
         {"--model " .. model .. " --out /nonexistent/folder/x.c", "cannot be written"},

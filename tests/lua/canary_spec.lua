@@ -1,6 +1,7 @@
--- Hostile model texts: random programs that reach for the system by every path, with pieces of C and of shells at every place for a text. No canary
--- file appears, nothing of the host changes, each is answered in time, and what the C text says outside of comments and strings is ours.
--- KRONLAT_FUZZ=SEED:ROUNDS tries others.
+-- Hostile model texts: random programs that reach for the system by every path, with pieces of C and of
+-- shells at every place for a text. No canary file appears, nothing of the host changes, each is answered in
+-- time, and what the C text says outside of comments and strings is ours. KRONLAT_FUZZ=SEED:ROUNDS tries
+-- others.
 -- SPDX-License-Identifier: Apache-2.0
 local helper = dofile((string.match(debug.getinfo(1, "S").source, "^@(.*/)") or "./") .. "helper.lua")
 local limits = require("util").limits
@@ -15,8 +16,10 @@ local function pick(list) return list[math.random(#list)] end
 
 -- What a text may hold: ends of strings and comments, splices, preprocessor lines, commands.
 local pieces = {
-    'system("touch ' .. CANARY .. '")', "$(touch " .. CANARY .. ")", "`touch " .. CANARY .. "`", "| touch " .. CANARY, "; touch " .. CANARY .. " ;", "os.execute('touch " .. CANARY .. "')",
-    "*/ ", "/* ", "//", "\\", '"', "'", "??/", "??'", "\\\n", "\n#include </dev/zero>\n", "\n", "\r", "%s%n", "]]", "]==]", "--[[", "}", "{", ";", "__attribute__((constructor))", "\\x22", "\\0", "\1", "\127",
+    'system("touch ' .. CANARY .. '")', "$(touch " .. CANARY .. ")", "`touch " .. CANARY .. "`", "| touch "
+        .. CANARY, "; touch " .. CANARY .. " ;", "os.execute('touch " .. CANARY .. "')",
+    "*/ ", "/* ", "//", "\\", '"', "'", "??/", "??'", "\\\n", "\n#include </dev/zero>\n", "\n", "\r", "%s%n",
+        "]]", "]==]", "--[[", "}", "{", ";", "__attribute__((constructor))", "\\x22", "\\0", "\1", "\127",
     "\u{2028}", "\xff\xfe", "a", "nn", "Sz", "up", "0", "-1",
 }
 local function text()
@@ -26,12 +29,19 @@ local function text()
 end
 
 local names = {
-    "io", "os", "debug", "package", "require", "load", "loadstring", "loadfile", "dofile", "string", "table", "math", "coroutine", "utf8", "print", "error", "pcall", "xpcall", "select", "next", "pairs",
-    "ipairs", "rawget", "rawset", "rawequal", "rawlen", "setmetatable", "getmetatable", "collectgarbage", "tostring", "tonumber", "type", "_G", "_ENV", "arg", "_VERSION", "__index", "__metatable", "tree", "list",
-    "coef", "k", "c", "slot", "name", "op", "factors", "dim", "state", "execute", "popen", "rep", "format", "sethook", "getinfo", "self", "words", "globals", "refusal",
+    "io", "os", "debug", "package", "require", "load", "loadstring", "loadfile", "dofile", "string", "table",
+        "math", "coroutine", "utf8", "print", "error", "pcall", "xpcall", "select", "next", "pairs",
+    "ipairs", "rawget", "rawset", "rawequal", "rawlen", "setmetatable", "getmetatable", "collectgarbage",
+        "tostring", "tonumber", "type", "_G", "_ENV", "arg", "_VERSION", "__index", "__metatable", "tree",
+            "list",
+    "coef", "k", "c", "slot", "name", "op", "factors", "dim", "state", "execute", "popen", "rep", "format",
+        "sethook", "getinfo", "self", "words", "globals", "refusal",
 }
-local objects = {"Sz(i)", "Sp", "J", "h", "h(i)", "i", "s", "hc", "r", "N", "spin(1/2)", "electron()", "mod(Sz, 2)", "per_site(1)", "_ENV", "bond", "Sz(i)*J", "exp(J)", "('')", "(1)", "({})", "q", "pi"}
-local words = {"bond", "onsite", "pairs", "run", "named", "site", "conserve", "parameters", "structural", "check", "spin", "fermion", "matrices", "product", "without", "sum", "adj", "exp", "mod", "number", "at", "per_site"}
+local objects = {"Sz(i)", "Sp", "J", "h", "h(i)", "i", "s", "hc", "r", "N", "spin(1/2)", "electron()",
+    "mod(Sz, 2)", "per_site(1)", "_ENV", "bond", "Sz(i)*J", "exp(J)", "('')", "(1)", "({})", "q", "pi"}
+local words = {"bond", "onsite", "pairs", "run", "named", "site", "conserve", "parameters", "structural",
+    "check", "spin", "fermion", "matrices", "product", "without", "sum", "adj", "exp", "mod", "number", "at",
+        "per_site"}
 
 local value
 local function call(depth) return pick(words) .. "(" .. value(depth) .. ", " .. value(depth) .. ")" end
@@ -42,11 +52,20 @@ function value(depth)
     if p == 4 then return pick(names) end
     if p == 5 then return "(" .. value(depth - 1) .. ")." .. pick(names) end
     if p == 6 then return "(" .. value(depth - 1) .. "):" .. pick(names) .. "(" .. value(depth - 1) .. ")" end
-    if p == 7 then return "{" .. value(depth - 1) .. ", " .. pick(names) .. " = " .. value(depth - 1) .. ", [" .. value(depth - 1) .. "] = " .. value(depth - 1) .. "}" end
+    if p == 7 then
+        return "{" .. value(depth - 1) .. ", " .. pick(names) .. " = " .. value(depth - 1) .. ", ["
+            .. value(depth - 1) .. "] = " .. value(depth - 1) .. "}"
+    end
     if p == 8 then return "(" .. value(depth - 1) .. ")(" .. value(depth - 1) .. ")" end
     if p == 9 then return call(depth - 1) end
-    if p == 10 then return "(function(...) " .. pick({"return ...", "while true do end", "return _ENV", "q = ...", "local _ENV = ... return os"}) .. " end)(" .. value(depth - 1) .. ")" end
-    return "(" .. value(depth - 1) .. ")" .. pick({"+", "-", "*", "/", "^", "..", "==", "<", "%", "//", "&", "[1] or ", " and "}) .. "(" .. value(depth - 1) .. ")"
+    if p == 10 then
+        return "(function(...) "
+            .. pick({"return ...", "while true do end", "return _ENV", "q = ...",
+                "local _ENV = ... return os"}) .. " end)(" .. value(depth - 1) .. ")"
+    end
+    return "(" .. value(depth - 1) .. ")"
+        .. pick({"+", "-", "*", "/", "^", "..", "==", "<", "%", "//", "&", "[1] or ", " and "}) .. "("
+            .. value(depth - 1) .. ")"
 end
 local function line()
     local p = math.random(9)
@@ -62,8 +81,12 @@ local function line()
 end
 local function program(lines)
     local formula = text():gsub("\\n", " "):gsub("[\r\n]", " ")
-    local t = {"-- H = " .. formula, pick({"site(spin(1/2))", "site(product(spin(1/2), electron()))", "site(matrices{ states = {" .. text() .. ', "b"}, Sz = {{1,0},{0,-1}} })',
-        'site(spin(1/2)) site(' .. text() .. ", spin(1))"}), pick({'conserve "Sz"', 'conserve "nothing"', "conserve { [" .. text() .. "] = Sz }"}), "parameters { J = 1, h = per_site(1) }"}
+    local t = {"-- H = " .. formula,
+        pick({"site(spin(1/2))", "site(product(spin(1/2), electron()))",
+            "site(matrices{ states = {" .. text() .. ', "b"}, Sz = {{1,0},{0,-1}} })',
+        'site(spin(1/2)) site(' .. text() .. ", spin(1))"}),
+            pick({'conserve "Sz"', 'conserve "nothing"', "conserve { [" .. text() .. "] = Sz }"}),
+                "parameters { J = 1, h = per_site(1) }"}
     for _ = 1, lines do t[#t + 1] = pick({"do " .. line() .. " end", line()}) end
     t[#t + 1] = 'bond("nn", J*Sz(i)*Sz(j)) onsite(h*Sz(i))'
     return table.concat(t, "\n") .. "\n"
@@ -101,11 +124,15 @@ local function state_of_host()
         for k, v in pairs(t) do
             if type(k) == "string" and not k:find("^_?%d") then
                 list[#list + 1] = prefix .. k .. "=" .. tostring(v)
-                if type(v) == "table" and prefix:len() < 30 and v ~= package.loaded then walk(prefix .. k .. ".", v) end
+                if type(v) == "table" and prefix:len() < 30 and v ~= package.loaded then
+                    walk(prefix .. k .. ".", v)
+                end
             end
         end
     end
-    for _, name in ipairs({"string", "table", "math", "io", "os", "debug", "coroutine", "utf8"}) do walk(name .. ".", _G[name]) end
+    for _, name in ipairs({"string", "table", "math", "io", "os", "debug", "coroutine", "utf8"}) do
+        walk(name .. ".", _G[name])
+    end
     for k, v in pairs(_G) do list[#list + 1] = tostring(k) .. "=" .. tostring(v) end
     for k, v in pairs(getmetatable("")) do list[#list + 1] = "''" .. tostring(k) .. "=" .. tostring(v) end
     table.sort(list)
@@ -128,10 +155,12 @@ describe("hostile model texts", function()
             if c then
                 accepted = accepted + 1
                 for _, word in ipairs({"system", "touch", "constructor", "include </dev", "execute"}) do
-                    assert.is_nil(code(c):find(word, 1, true), word .. " in the code from:\n" .. t .. "\n" .. c)
+                    assert.is_nil(code(c):find(word, 1, true), word .. " in the code from:\n" .. t .. "\n"
+                        .. c)
                 end
             else
-                assert.is_true(math.type(at) == "integer" and at >= 1 and type(why) == "string" and #why < 2000, t)
+                assert.is_true(math.type(at) == "integer" and at >= 1 and type(why) == "string"
+                    and #why < 2000, t)
                 assert.is_nil(why:find("%.lua:%d"), why .. "\nfrom this text:\n" .. t)
             end
         end

@@ -1,9 +1,11 @@
--- The C file: coefficients against their values here, the same bytes on every run, depfile, registry, golden output.
+-- The C file: coefficients against their values here, the same bytes on every run, depfile, registry, golden
+-- output.
 -- SPDX-License-Identifier: Apache-2.0
 local helper = dofile((string.match(debug.getinfo(1, "S").source, "^@(.*/)") or "./") .. "helper.lua")
 local util, algebra, emit = require("util"), require("algebra"), require("emit")
 
--- The hash in the banner and in the table changes with the generator's own text; all else in a golden file may not.
+-- The hash in the banner and in the table changes with the generator's own text; all else in a golden file
+-- may not.
 local function masked(text)
     local hash = assert(string.match(text, "inputs (%x+)%."))
     return (string.gsub(text, hash, string.rep("0", #hash)))
@@ -15,8 +17,10 @@ describe("coefficients", function()
         if not cc then pending("no C compiler") return end
         local lines = {}
         local expressions = {
-            "J/2", "-J", "J - K2", "-(J - K2)", "J*(K2 - J)*K2", "J/(K2*J)", "J/K2/3", "J/(K2/J)", "(J + K2)^2", "J^-K2", "2^J", "-J^2", "1/J", "3 - J", "J - (K2 - 1)",
-            "J*-2 - K2*-3", "exp(-r/K2)", "sqrt(J*J + K2^2)", "abs(J - K2)", "sin(J)*cos(K2)", "log(K2)", "tanh(J)", "J/r^K2", "r*x - y", "N*J", "(-1)^i*J", "(i - j)/N", "h(i)*h(j)",
+            "J/2", "-J", "J - K2", "-(J - K2)", "J*(K2 - J)*K2", "J/(K2*J)", "J/K2/3", "J/(K2/J)",
+                "(J + K2)^2", "J^-K2", "2^J", "-J^2", "1/J", "3 - J", "J - (K2 - 1)",
+            "J*-2 - K2*-3", "exp(-r/K2)", "sqrt(J*J + K2^2)", "abs(J - K2)", "sin(J)*cos(K2)", "log(K2)",
+                "tanh(J)", "J/r^K2", "r*x - y", "N*J", "(-1)^i*J", "(i - j)/N", "h(i)*h(j)",
             "h(j)/h(i)", "B*J", "J/(2*pi)", "exp(-number(i)/K2)", "1e-300*J*1e200", "J/7*7", "(J/3)*6",
         }
         for p, e in ipairs(expressions) do lines[p] = string.format('bond("c%d", (%s)*Sz(i)*Sz(j))', p, e) end
@@ -33,17 +37,20 @@ int main(void)
     const double scalar[] = {1.7, 0.6, 0, 0}, h[] = {0.1, 0.2, 0.3, -0.4, 0.5, 0.6}, b[] = {7, 8, 9};
     const double *const array[] = {NULL, NULL, h, b};
     const kl_coef_args a = {scalar, array, {3, 5}, 2, 6, 2.5, 1.25, -0.5};
-    for (int k = 0; k < kl_model_entry.nterm; k++) printf("%.17g\n", kl_coef_eval(&kl_model_entry.term[k].coef, &a));
+    for (int k = 0; k < kl_model_entry.nterm; k++)
+        printf("%.17g\n", kl_coef_eval(&kl_model_entry.term[k].coef, &a));
     return 0;
 }
 ]])
         f:close()
-        local rc, _, err = helper.run(string.format("%s -std=gnu11 -Wall -Wextra -Wconversion -Wno-sign-conversion -Werror -I %ssrc %s/m.c %ssrc/model/coef.c -lm -o %s/m", cc, helper.root, folder, helper.root, folder))
+        local rc, _, err = helper.run(
+            string.format("%s -std=gnu11 -Wall -Wextra -Wconversion -Wno-sign-conversion -Werror -I %ssrc %s/m.c %ssrc/model/coef.c -lm -o %s/m", cc, helper.root, folder, helper.root, folder))
         assert.are.equal("", err)
         assert.are.equal(0, rc)
         local _, got = helper.run(folder .. "/m")
         local p = 0
-        local values = {J = 1.7, K2 = 0.6, B = 9, N = 6, r = 2.5, x = 1.25, y = -0.5, site = {3, 5}, h = {-0.4, 0.6}}
+        local values = {J = 1.7, K2 = 0.6, B = 9, N = 6, r = 2.5, x = 1.25, y = -0.5, site = {3, 5},
+            h = {-0.4, 0.6}}
         for number in string.gmatch(got, "%S+") do
             p = p + 1
             local want = algebra.coef_value(out.terms[p].coef, function(t)
@@ -51,11 +58,16 @@ int main(void)
                 if t.k == "par" and t.kind == "site" then return values.h[t.at] end
                 return values[t.name or t.k]
             end)
-            assert.is_true(math.abs(want - tonumber(number)) <= 4e-16 * math.abs(want), expressions[p] .. " gave " .. number)
+            assert.is_true(math.abs(want - tonumber(number)) <= 4e-16 * math.abs(want),
+                expressions[p] .. " gave " .. number)
             -- and the expression means what Lua's own arithmetic says
-            local env = {i = 3, j = 5, J = 1.7, K2 = 0.6, B = 9, N = 6, r = 2.5, x = 1.25, y = -0.5, pi = math.pi, h = function(s) return s == 3 and -0.4 or 0.6 end,
+            local env = {i = 3, j = 5, J = 1.7, K2 = 0.6, B = 9, N = 6, r = 2.5, x = 1.25, y = -0.5,
+                pi = math.pi, h = function(s)
+                return s == 3 and -0.4 or 0.6
+            end,
                 number = function(s) return s end, tanh = algebra.functions.tanh}
-            local plain = assert(load("return " .. expressions[p], "e", "t", setmetatable(env, {__index = math})))()
+            local plain = assert(load("return " .. expressions[p], "e", "t",
+                setmetatable(env, {__index = math})))()
             assert.is_true(math.abs(plain - want) <= 4e-15 * math.abs(plain), expressions[p])
         end
         assert.are.equal(#expressions, p)
@@ -78,25 +90,43 @@ describe("steps of a coefficient", function()
         assert.are.equal(3 + 10, #steps("local c = J + r for n = 1, 10 do c = c*c end", "c"))
     end)
     it("have their limit", function()
-        local line, why = select(2, helper.tables(helper.spins("local c = J for n = 1, 4100 do c = c + n*r^n end\nrun(2, c*Sz(i)*Sz(j))")))
+        local line, why = select(2,
+            helper.tables(helper.spins(
+                "local c = J for n = 1, 4100 do c = c + n*r^n end\nrun(2, c*Sz(i)*Sz(j))")))
         assert.is_truthy(line and string.find(why, "parts", 1, true), why)
     end)
 end)
 
 describe("the writer of C", function()
-    local function tables() return assert(helper.tables(helper.spins('onsite(J^2*Sz(i))\nnamed({"0"}, Sz(i))'))) end
+    local function tables()
+        return assert(helper.tables(helper.spins('onsite(J^2*Sz(i))\nnamed({"0"}, Sz(i))')))
+    end
     local template = assert(util.read(helper.root .. "templates/model.c.tpl"))
     it("takes nothing but names, numbers and texts where they belong", function()
         assert.is_truthy(emit.model(tables(), "kl_m", template))
         local evil = "0}; int evil = {1"
         local faults = {
-            function(v) v.coefs[1].steps[1].op = "MUL}; int x = {0" end, function(v) v.coefs[1].steps[1].a = evil end, function(v) v.coefs[1].steps[1].b = 0.0 end,
-            function(v) v.coefs[1].steps[1].value = evil end, function(v) v.coefs[1].steps[1].value = 1 / 0 end, function(v) v.terms[1].line = evil end,
-            function(v) v.terms[1].plus_hc = evil end, function(v) v.terms[1].nslot = evil end, function(v) v.terms[1].place = evil end,
-            function(v) v.types[1].ops[2].elements[1].row = evil end, function(v) v.types[1].ops[2].shift[1] = evil end,
-            function(v) v.types[1].product_op[8] = evil end, function(v) v.types[1].charges[1][1] = evil end, function(v) v.params[1].kind = evil end,
-            function(v) v.params[1].value = evil end, function(v) v.kept[2].odd = evil end, function(v) v.charges[1].modulus = evil end,
-            function(v) v.splits[1][1].sign = evil end, function(v) v.site_lists[1].line = evil end, function(v) v.hash = evil end, function(v) v.name = {} end,
+            function(v)
+                v.coefs[1].steps[1].op = "MUL}; int x = {0"
+            end, function(v) v.coefs[1].steps[1].a = evil end, function(v) v.coefs[1].steps[1].b = 0.0 end,
+            function(v) v.coefs[1].steps[1].value = evil end, function(v)
+                v.coefs[1].steps[1].value = 1 / 0
+            end, function(v) v.terms[1].line = evil end,
+            function(v)
+                v.terms[1].plus_hc = evil
+            end, function(v) v.terms[1].nslot = evil end, function(v) v.terms[1].place = evil end,
+            function(v)
+                v.types[1].ops[2].elements[1].row = evil
+            end, function(v) v.types[1].ops[2].shift[1] = evil end,
+            function(v)
+                v.types[1].product_op[8] = evil
+            end, function(v) v.types[1].charges[1][1] = evil end, function(v) v.params[1].kind = evil end,
+            function(v) v.params[1].value = evil end, function(v) v.kept[2].odd = evil end, function(v)
+                v.charges[1].modulus = evil
+            end,
+            function(v) v.splits[1][1].sign = evil end, function(v)
+                v.site_lists[1].line = evil
+            end, function(v) v.hash = evil end, function(v) v.name = {} end,
         }
         for p, spoil in ipairs(faults) do
             local v = tables()
@@ -107,7 +137,9 @@ describe("the writer of C", function()
     end)
     it("keeps texts within their quotes and comments", function()
         local v = tables()
-        for _, field in ipairs({"name", "variant", "formula", "source"}) do v[field] = '*/ "); #include "x" /* \\ \n@ if $(x)' end
+        for _, field in ipairs({"name", "variant", "formula", "source"}) do
+            v[field] = '*/ "); #include "x" /* \\ \n@ if $(x)'
+        end
         v.terms[1].text, v.coefs[1].text, v.types[1].states[1] = v.name, v.name, v.name
         local cc = helper.cc()
         if not cc then pending("no C compiler") return end
@@ -116,7 +148,9 @@ describe("the writer of C", function()
         local f = assert(io.open(folder .. "/m.c", "w"))
         f:write((emit.model(v, "kl_m", template)))
         f:close()
-        local rc, _, err = helper.run(string.format("%s -std=gnu11 -Wall -Wextra -Werror -I %ssrc -fsyntax-only %s/m.c", cc, helper.root, folder))
+        local rc, _, err = helper.run(
+            string.format("%s -std=gnu11 -Wall -Wextra -Werror -I %ssrc -fsyntax-only %s/m.c", cc,
+                helper.root, folder))
         assert.are.equal("", err)
         assert.are.equal(0, rc)
     end)
@@ -129,9 +163,15 @@ describe("generated file", function()
         local _, root = helper.run("cd " .. helper.quote(helper.root) .. " && pwd")
         root = string.gsub(root, "%s+$", "")
         for _, name in ipairs({"hubbard", "holstein", "ising"}) do
-            assert.are.equal(0, (helper.gen(string.format("--model %s --out %s/a.c", helper.model_path(name), folder))))
-            assert.are.equal(0, (helper.run(string.format("cd %s && lua5.4 %s/gen/gen.lua --model %s/models/%s.lua --out b.c", folder, root, root, name))))
-            assert.are.equal(0, (helper.run(string.format("cd %s/gen && LC_ALL=C lua5.4 gen.lua --model ../models/%s.lua --out %s/c.c", root, name, folder))))
+            assert.are.equal(0,
+                (helper.gen(string.format("--model %s --out %s/a.c", helper.model_path(name), folder))))
+            assert.are.equal(0,
+                (helper.run(string.format("cd %s && lua5.4 %s/gen/gen.lua --model %s/models/%s.lua --out b.c",
+                    folder, root, root, name))))
+            assert.are.equal(0,
+                (helper.run(string.format(
+                    "cd %s/gen && LC_ALL=C lua5.4 gen.lua --model ../models/%s.lua --out %s/c.c", root, name,
+                        folder))))
             local a = util.read(folder .. "/a.c")
             assert.are.equal(a, util.read(folder .. "/b.c"))
             assert.are.equal(a, util.read(folder .. "/c.c"))
@@ -142,7 +182,9 @@ describe("generated file", function()
         local folder = helper.folder()
         finally(function() helper.remove(folder) end)
         local function make(set)
-            assert.are.equal(0, (helper.gen(string.format("--model %s %s --out %s/a.c", helper.model_path("heisenberg"), set, folder))))
+            assert.are.equal(0,
+                (helper.gen(string.format("--model %s %s --out %s/a.c", helper.model_path("heisenberg"), set,
+                    folder))))
             return string.match(util.read(folder .. "/a.c"), "inputs (%x+)%.")
         end
         local first = make("")
@@ -156,11 +198,15 @@ describe("generated file", function()
     it("comes with a rule that names every file read", function()
         local folder = helper.folder()
         finally(function() helper.remove(folder) end)
-        assert.are.equal(0, (helper.gen(string.format("--model %s --out %s/a.c --dep %s/a.d", helper.model_path("heisenberg"), folder, folder))))
+        assert.are.equal(0,
+            (helper.gen(string.format("--model %s --out %s/a.c --dep %s/a.d", helper.model_path("heisenberg"),
+                folder, folder))))
         local dep = util.read(folder .. "/a.d")
         assert.are.equal(folder .. "/a.c: ", string.match(dep, "^[^:]*: "))
         local _, files = helper.run("ls " .. helper.root .. "gen")
-        for name in string.gmatch(files, "%S+%.lua") do assert.is_truthy(string.find(dep, "/" .. name, 1, true), name) end
+        for name in string.gmatch(files, "%S+%.lua") do
+            assert.is_truthy(string.find(dep, "/" .. name, 1, true), name)
+        end
         assert.is_truthy(string.find(dep, "models/heisenberg.lua", 1, true))
         assert.is_truthy(string.find(dep, "templates/model.c.tpl", 1, true))
     end)
@@ -171,16 +217,20 @@ describe("generated file", function()
         local f = assert(io.open(path, "w"))
         f:write("-- H = a*/b /* ?? \\ \"q\" */ % $(1) @ end\n@\n")
         f:close()
-        assert.are.equal(2, (helper.gen(string.format("--model %s --out %s/a.c", helper.quote(path), folder))))
+        assert.are.equal(2,
+            (helper.gen(string.format("--model %s --out %s/a.c", helper.quote(path), folder))))
         f = assert(io.open(path, "w"))
-        f:write("-- H = a*/b /* ??/ \\ \"q\" */ % $(1) @ end\nsite(spin(1/2))\nconserve \"Sz\"\nnamed({\"a\\\"??/b\"}, Sz(i))\n")
+        f:write("-- H = a*/b /* ??/ \\ \"q\" */ % $(1) @ end\n",
+            "site(spin(1/2))\nconserve \"Sz\"\nnamed({\"a\\\"??/b\"}, Sz(i))\n")
         f:close()
-        local rc, _, err = helper.gen(string.format("--model %s --out %s/a.c --dep %s/a.d", helper.quote(path), folder, folder))
+        local rc, _, err = helper.gen(
+            string.format("--model %s --out %s/a.c --dep %s/a.d", helper.quote(path), folder, folder))
         assert.are.equal("", err)
         assert.are.equal(0, rc)
         local cc = helper.cc()
         if not cc then pending("no C compiler") return end
-        rc, _, err = helper.run(string.format("%s -std=gnu11 -Wall -Wextra -Werror -I %ssrc -fsyntax-only %s/a.c", cc, helper.root, folder))
+        rc, _, err = helper.run(string.format(
+            "%s -std=gnu11 -Wall -Wextra -Werror -I %ssrc -fsyntax-only %s/a.c", cc, helper.root, folder))
         assert.are.equal("", err)
         assert.are.equal(0, rc)
     end)
@@ -193,7 +243,8 @@ describe("generated file", function()
             assert.are.equal(0, rc)
             local cc = helper.cc()
             if not cc then pending("no C compiler") return end
-            rc, _, err = helper.run(string.format("%s -std=gnu11 -Wall -Wextra -Werror -I %ssrc -fsyntax-only %s/r.c", cc, helper.root, folder))
+            rc, _, err = helper.run(string.format(
+                "%s -std=gnu11 -Wall -Wextra -Werror -I %ssrc -fsyntax-only %s/r.c", cc, helper.root, folder))
             assert.are.equal("", err)
             assert.are.equal(0, rc)
         end
@@ -201,7 +252,8 @@ describe("generated file", function()
     it("is described for other tools", function()
         local rc, out = helper.gen("--model " .. helper.model_path("heisenberg") .. " --set S=1 --describe")
         assert.are.equal(0, rc)
-        for _, line in ipairs({"name heisenberg", "structural S 1", "parameter Delta scalar 1", "parameter h site 0", "charge Sz U1 unit 1", "variant S=1", "operators I Sz Sp Sm P"}) do
+        for _, line in ipairs({"name heisenberg", "structural S 1", "parameter Delta scalar 1",
+            "parameter h site 0", "charge Sz U1 unit 1", "variant S=1", "operators I Sz Sp Sm P"}) do
             assert.is_truthy(string.find("\n" .. out, "\n" .. line .. "\n", 1, true), line)
         end
     end)
@@ -212,9 +264,11 @@ describe("golden output", function()
         it(name, function()
             local out = os.tmpname()
             finally(function() os.remove(out) end)
-            assert.are.equal(0, (helper.gen(string.format("--model %s --out %s", helper.model_path(name), out))))
+            assert.are.equal(0,
+                (helper.gen(string.format("--model %s --out %s", helper.model_path(name), out))))
             -- where this differs on purpose: lua5.4 tests/golden/update.lua, and read what changed
-            assert.are.equal(masked(assert(util.read(helper.root .. "tests/golden/" .. name .. ".c"))), masked(util.read(out)))
+            assert.are.equal(masked(assert(util.read(helper.root .. "tests/golden/" .. name .. ".c"))),
+                masked(util.read(out)))
         end)
     end
 end)

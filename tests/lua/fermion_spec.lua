@@ -62,7 +62,8 @@ describe("fermion", function()
             for p = 1, n do
                 local k = math.random(1, #c)
                 local kind = math.random(1, 3)
-                local m = kind == 1 and c[k] or kind == 2 and matrix.transpose(c[k]) or matrix.multiply(matrix.transpose(c[k]), c[k])
+                local m = kind == 1 and c[k] or kind == 2 and matrix.transpose(c[k])
+                    or matrix.multiply(matrix.transpose(c[k]), c[k])
                 key[p], odd[p], ops[p] = mode_site[k], kind < 3 and 1 or 0, m
             end
             local function product(list)
@@ -74,7 +75,10 @@ describe("fermion", function()
             local sorted = {}
             for p = 1, n do
                 sorted[p] = ops[perm[p]]
-                if p > 1 then assert.is_true(key[perm[p - 1]] < key[perm[p]] or (key[perm[p - 1]] == key[perm[p]] and perm[p - 1] < perm[p])) end
+                if p > 1 then
+                    assert.is_true(key[perm[p - 1]] < key[perm[p]]
+                        or (key[perm[p - 1]] == key[perm[p]] and perm[p - 1] < perm[p]))
+                end
             end
             assert.is_true(is_zero(matrix.add(product(ops), product(sorted), -sign)))
         end
@@ -113,7 +117,9 @@ describe("fermion", function()
 
     it("relates site-major and flavour-major states", function()
         for up = 0, 15 do
-            for dn = 0, 15 do assert.are.equal(flavour_major_by_sorting(up, dn, 4), fermion.flavour_major(up, dn)) end
+            for dn = 0, 15 do
+                assert.are.equal(flavour_major_by_sorting(up, dn, 4), fermion.flavour_major(up, dn))
+            end
         end
     end)
 
@@ -125,7 +131,8 @@ describe("fermion", function()
                 for state = 0, 31 do
                     local gone = state & ~(1 << from)
                     if gone ~= state and gone & (1 << to) == 0 then
-                        assert.are.equal(fermion.hop(state, to, from), matrix.get(product, gone | (1 << to), state))
+                        assert.are.equal(fermion.hop(state, to, from),
+                            matrix.get(product, gone | (1 << to), state))
                     end
                 end
             end
@@ -166,12 +173,15 @@ int main(void)
     for (unsigned up = 0; up < 16; up++)
         for (unsigned dn = 0; dn < 16; dn++) printf("%d\n", kl_phase_flavour_major(up, dn));
     for (int to = 0; to < 64; to += 3)
-        for (int from = 0; from < 64; from += 3) printf("%d\n", kl_phase_hop(UINT64_C(0x9e3779b97f4a7c15), to, from));
+        for (int from = 0; from < 64; from += 3)
+            printf("%d\n", kl_phase_hop(UINT64_C(0x9e3779b97f4a7c15), to, from));
     return 0;
 }
 ]])
         f:close()
-        local rc, _, err = helper.run(string.format("%s -std=c11 -Wall -Wextra -Werror -I %s %s/t.c -o %s/t", cc, folder, folder, folder))
+        local rc, _, err = helper.run(
+            string.format("%s -std=c11 -Wall -Wextra -Werror -I %s %s/t.c -o %s/t", cc, folder, folder,
+                folder))
         assert.are.equal("", err)
         assert.are.equal(0, rc)
         local status, out = helper.run(folder .. "/t")

@@ -1,5 +1,5 @@
--- Random model texts are accepted or refused with a line; never an error of the generator itself, never a run without end.
--- KRONLAT_FUZZ=SEED:ROUNDS tries others.
+-- Random model texts are accepted or refused with a line; never an error of the generator itself, never a run
+-- without end. KRONLAT_FUZZ=SEED:ROUNDS tries others.
 -- SPDX-License-Identifier: Apache-2.0
 local helper = dofile((string.match(debug.getinfo(1, "S").source, "^@(.*/)") or "./") .. "helper.lua")
 
@@ -7,12 +7,18 @@ local seed, rounds = string.match(os.getenv("KRONLAT_FUZZ") or "1:250", "(%d+):(
 seed, rounds = tonumber(seed), tonumber(rounds)
 
 local words = {
-    "structural", "site", "conserve", "parameters", "bond", "onsite", "pairs", "run", "named", "check", "spin", "pauli", "electron", "fermion", "boson", "product", "without",
-    "matrices", "mod", "per_site", "per_bond", "sum", "sum_pairs", "S_dot_S", "adj", "hc", "exp", "sqrt", "abs", "number", "at", "i", "j", "k", "l", "s", "s2", "r", "x", "y", "N", "pi",
-    "Sz", "Sp", "Sm", "Sx", "iSy", "c", "cdag", "n", "c_up", "cdag_dn", "n_up", "docc", "P", "b", "bdag", "sx", "sz", "J", "h", "K", "S", "F", "n_max", "Sy", "im", "flux",
-    "1", "2", "0", "-1", "0.5", "1/2", "3", "1e9", "1e308", "0/0", '"nn"', '"nnn"', '"Sz"', '"N"', '"each flavour"', '"nothing"', '"up"', '"ends"', '""', "nil", "true",
-    "(", ")", "{", "}", "[", "]", "+", "-", "*", "/", "^", "%", "//", "..", "==", "<", ",", ";", "=", ".", ":", "#", "not", "and", "or", "local", "function", "return", "end", "if",
-    "then", "for", "do", "while", "in", "\n", "\n", "\n", "--", "~", "|", "&", "<<", "::", "goto", "'", '"', "[[", "_ENV",
+    "structural", "site", "conserve", "parameters", "bond", "onsite", "pairs", "run", "named", "check",
+        "spin", "pauli", "electron", "fermion", "boson", "product", "without",
+    "matrices", "mod", "per_site", "per_bond", "sum", "sum_pairs", "S_dot_S", "adj", "hc", "exp", "sqrt",
+        "abs", "number", "at", "i", "j", "k", "l", "s", "s2", "r", "x", "y", "N", "pi",
+    "Sz", "Sp", "Sm", "Sx", "iSy", "c", "cdag", "n", "c_up", "cdag_dn", "n_up", "docc", "P", "b", "bdag",
+        "sx", "sz", "J", "h", "K", "S", "F", "n_max", "Sy", "im", "flux",
+    "1", "2", "0", "-1", "0.5", "1/2", "3", "1e9", "1e308", "0/0", '"nn"', '"nnn"', '"Sz"', '"N"',
+        '"each flavour"', '"nothing"', '"up"', '"ends"', '""', "nil", "true",
+    "(", ")", "{", "}", "[", "]", "+", "-", "*", "/", "^", "%", "//", "..", "==", "<", ",", ";", "=", ".",
+        ":", "#", "not", "and", "or", "local", "function", "return", "end", "if",
+    "then", "for", "do", "while", "in", "\n", "\n", "\n", "--", "~", "|", "&", "<<", "::", "goto", "'", '"',
+        "[[", "_ENV",
 }
 local skeletons = { -- a place to put random expressions where they mean something
     '-- H\nsite(spin(1/2))\nconserve "nothing"\nparameters { J = 1, h = per_site(1), K = per_bond(1) }\nbond("nn", J*K*Sz(i)*Sz(j) + h(i)*Sz(i))\n%s\n',
@@ -21,9 +27,12 @@ local skeletons = { -- a place to put random expressions where they mean somethi
     '-- H\n%s\n',
 }
 local atoms = {
-    {"Sz(i)", "Sp(i)", "Sm(j)", "Sx(i)", "iSy(j)", "Sz(j)", "Sz", "hc", "J", "h", "h(i)", "K", "2", "r", "i", "pi", "(-1)^i"},
-    {"c_up(i)", "cdag_up(j)", "c(i,s)", "cdag(j,s)", "n(i)", "n(j,s2)", "docc(i)", "Sz(i)", "hc", "J", "h(j)", "K", "P(i)", "s", "c", "3", "N"},
-    {"c_up(i)", "cdag_dn(j)", "Sz(i)", "n_electron(i)", "n_boson(j)", "b(i)", "bdag(i)", "P(i)", "hc", "J", "h(i)", "Sp(i)", "c(i, s)", "x"},
+    {"Sz(i)", "Sp(i)", "Sm(j)", "Sx(i)", "iSy(j)", "Sz(j)", "Sz", "hc", "J", "h", "h(i)", "K", "2", "r", "i",
+        "pi", "(-1)^i"},
+    {"c_up(i)", "cdag_up(j)", "c(i,s)", "cdag(j,s)", "n(i)", "n(j,s2)", "docc(i)", "Sz(i)", "hc", "J", "h(j)",
+        "K", "P(i)", "s", "c", "3", "N"},
+    {"c_up(i)", "cdag_dn(j)", "Sz(i)", "n_electron(i)", "n_boson(j)", "b(i)", "bdag(i)", "P(i)", "hc", "J",
+        "h(i)", "Sp(i)", "c(i, s)", "x"},
     {"spin(1)", "electron()", "boson(2)", "fermion()", "pauli()", "1", '"ends"', "Sz", "n", "pi"},
 }
 
@@ -31,14 +40,21 @@ local function pick(list) return list[math.random(#list)] end
 local function expression(kind, depth)
     local p = math.random(10)
     if depth == 0 or p <= 2 then return pick(atoms[kind]) end
-    if p <= 7 then return expression(kind, depth - 1) .. pick({" + ", " - ", "*", "*", "/", "^"}) .. expression(kind, depth - 1) end
+    if p <= 7 then
+        return expression(kind, depth - 1) .. pick({" + ", " - ", "*", "*", "/", "^"})
+            .. expression(kind, depth - 1)
+    end
     if p == 8 then return "(" .. expression(kind, depth - 1) .. " + hc)" end
-    if p == 9 then return pick({"-", "adj", "sqrt", "exp", "abs"}) .. "(" .. expression(kind, depth - 1) .. ")" end
+    if p == 9 then
+        return pick({"-", "adj", "sqrt", "exp", "abs"}) .. "(" .. expression(kind, depth - 1) .. ")"
+    end
     return pick({"sum(s, ", "sum_pairs(s, s2, ", "mod(", "at("}) .. expression(kind, depth - 1) .. ")"
 end
 local function statement(kind)
     local e = expression(kind, math.random(0, 4))
-    return pick({'bond("nn", %s)', "onsite(%s)", "pairs(%s)", "pairs(2, %s)", "run(3, %s)", 'named({"0", "-1"}, %s)', "q = %s", 'onsite("odd", %s)', "local q = %s"}):format((e:gsub("%%", "%%%%")))
+    return pick({'bond("nn", %s)', "onsite(%s)", "pairs(%s)", "pairs(2, %s)", "run(3, %s)",
+        'named({"0", "-1"}, %s)', "q = %s", 'onsite("odd", %s)', "local q = %s"}):format(
+            (e:gsub("%%", "%%%%")))
 end
 local function soup(count)
     local t = {}
@@ -76,7 +92,8 @@ local function try(text)
     local ok, c, line, why = pcall(helper.generate, text)
     assert.is_true(ok, tostring(c) .. "\nfrom this text:\n" .. text)
     if not c then
-        assert.is_truthy(math.type(line) == "integer" and line >= 1 and type(why) == "string" and #why > 0 and #why < 2000, "a refusal without line or reason from:\n" .. text)
+        assert.is_truthy(math.type(line) == "integer" and line >= 1 and type(why) == "string" and #why > 0
+            and #why < 2000, "a refusal without line or reason from:\n" .. text)
         assert.is_nil(string.find(why, "%.lua:%d"), why)
     end
     assert.is_true(os.clock() - before < 20, "too slow:\n" .. text)
@@ -100,7 +117,9 @@ describe("random model texts", function()
             local kind = math.random(#skeletons)
             local lines = {}
             for p = 1, math.random(1, 2) do lines[p] = statement(kind) end
-            if try((skeletons[kind]:gsub("%%s", function() return table.concat(lines, "\n") end))) then accepted = accepted + 1 end
+            if try((skeletons[kind]:gsub("%%s", function() return table.concat(lines, "\n") end))) then
+                accepted = accepted + 1
+            end
         end
         if rounds >= 100 then assert.is_true(accepted > 10) end
     end)
@@ -143,8 +162,11 @@ int main(void)
         assert.are.equal(0, (helper.gen("--phase " .. folder .. "/phase.h")))
         local _, root = helper.run("cd " .. helper.quote(helper.root) .. " && pwd")
         root = helper.quote((string.gsub(root, "%s+$", "")))
-        local sources = string.gsub("model/model.c model/coef.c base/mem.c base/base.c", "%S+", root .. "/src/%0")
-        local rc, _, err = helper.run(string.format("cd %s && %s -std=gnu11 -O1 -I %s/src -I . *.c %s -lm -o check", helper.quote(folder), cc, root, sources))
+        local sources = string.gsub("model/model.c model/coef.c base/mem.c base/base.c", "%S+",
+            root .. "/src/%0")
+        local rc, _, err = helper.run(
+            string.format("cd %s && %s -std=gnu11 -O1 -I %s/src -I . *.c %s -lm -o check",
+                helper.quote(folder), cc, root, sources))
         assert.are.equal(0, rc, err)
         local _, said = helper.run(helper.quote(folder .. "/check"))
         local bad = tonumber(string.match(said, "^%d+"))

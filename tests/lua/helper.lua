@@ -7,10 +7,12 @@ helper.here = here
 helper.root = here .. "../../"
 package.path = helper.root .. "gen/?.lua;" .. package.path
 
-local util, language, lower, tables, emit = require("util"), require("language"), require("lower"), require("tables"), require("emit")
+local util, language, lower, tables, emit = require("util"), require("language"), require("lower"),
+    require("tables"), require("emit")
 
 helper.models = {
-    "blbq", "bose_hubbard", "extended_hubbard", "heisenberg", "holstein", "hubbard", "ising", "j1j2", "kondo", "longrange", "pairing", "tj",
+    "blbq", "bose_hubbard", "extended_hubbard", "heisenberg", "holstein", "hubbard", "ising", "j1j2", "kondo",
+        "longrange", "pairing", "tj",
 }
 
 function helper.model_path(name) return helper.root .. "models/" .. name .. ".lua" end
@@ -31,7 +33,8 @@ function helper.tables(text, set) return util.attempt(tables.of, "m.lua", text, 
 function helper.generate(text, set, symbol)
     local v, line, why = helper.tables(text, set)
     if not v then return nil, line, why end
-    return emit.model(v, symbol or "kl_model_entry", assert(util.read(helper.root .. "templates/model.c.tpl")))
+    return emit.model(v, symbol or "kl_model_entry",
+        assert(util.read(helper.root .. "templates/model.c.tpl")))
 end
 
 -- Short model around some lines: spins 1/2 with parameters J and h.
@@ -52,7 +55,8 @@ function helper.run(command)
 end
 
 function helper.gen(arguments)
-    return helper.run(string.format("%s %sgen/gen.lua %s", os.getenv("LUA") or "lua5.4", helper.quote(helper.root), arguments))
+    return helper.run(string.format("%s %sgen/gen.lua %s", os.getenv("LUA") or "lua5.4",
+        helper.quote(helper.root), arguments))
 end
 
 -- A C compiler, or nil.
@@ -72,8 +76,9 @@ function helper.folder()
 end
 function helper.remove(folder) os.execute("rm -rf " .. helper.quote(folder)) end
 
--- H of a lowered model on `nsite` sites of one type as a dense matrix, with its own Jordan-Wigner strings (a Kronecker product of
--- local matrices, parity matrices to the left of odd ones). bonds: list of {i, j}. params: scalars; arrays count as these too.
+-- H of a lowered model on `nsite` sites of one type as a dense matrix, with its own Jordan-Wigner strings (a
+-- Kronecker product of local matrices, parity matrices to the left of odd ones). bonds: list of {i, j}.
+-- params: scalars; arrays count as these too.
 function helper.dense(out, nsite, bonds, params)
     local algebra = require("algebra")
     local t = out.types[1]

@@ -1,5 +1,6 @@
--- The symbolic records against dense matrices: on sites in any order, every cut of every term multiplies out to the term, blocks grow as the records
--- say, and what is kept has the stated shift, parity and adjoint. The matrices are Kronecker products with strings of their own.
+-- The symbolic records against dense matrices: on sites in any order, every cut of every term multiplies out
+-- to the term, blocks grow as the records say, and what is kept has the stated shift, parity and adjoint. The
+-- matrices are Kronecker products with strings of their own.
 -- SPDX-License-Identifier: Apache-2.0
 local helper = dofile((string.match(debug.getinfo(1, "S").source, "^@(.*/)") or "./") .. "helper.lua")
 local matrix = require("matrix")
@@ -7,18 +8,23 @@ local matrix = require("matrix")
 local function kron(a, b)
     local out = matrix.new(a.dim * b.dim)
     for _, x in ipairs(matrix.elements(a)) do
-        for _, y in ipairs(matrix.elements(b)) do matrix.set(out, x[1] * b.dim + y[1], x[2] * b.dim + y[2], x[3] * y[3]) end
+        for _, y in ipairs(matrix.elements(b)) do
+            matrix.set(out, x[1] * b.dim + y[1], x[2] * b.dim + y[2], x[3] * y[3])
+        end
     end
     return out
 end
 
--- Operator `op` of a site type on `site` of nsite sites: an odd one has the parity matrix on every site before its own.
+-- Operator `op` of a site type on `site` of nsite sites: an odd one has the parity matrix on every site
+-- before its own.
 local function on_site(t, op, site, nsite)
     local parity = {}
     for p, odd in ipairs(t.space.parity) do parity[p] = 1.0 - 2 * odd end
     local before, one = matrix.diagonal(parity), matrix.identity(t.dim)
     local m = matrix.identity(1)
-    for s = 1, nsite do m = kron(m, s == site and t.op[op].m or (s < site and t.op[op].odd == 1 and before or one)) end
+    for s = 1, nsite do
+        m = kron(m, s == site and t.op[op].m or (s < site and t.op[op].odd == 1 and before or one))
+    end
     return m
 end
 
@@ -55,7 +61,8 @@ local function check_kept(out, t, k, m, nsite, what)
     end
 end
 
--- Term e with its factors on these sites (factors of one slot share a site), all of type t. Returns how many rows were checked.
+-- Term e with its factors on these sites (factors of one slot share a site), all of type t. Returns how many
+-- rows were checked.
 local function check_term(out, t, e, sites, nsite)
     local n, all = #e.factors, (1 << #e.factors) - 1
     local factor, turned, names = {}, {}, {}
@@ -67,11 +74,13 @@ local function check_term(out, t, e, sites, nsite)
     end
     local kept, adjoint = {}, {}
     for mask = 0, all do
-        kept[mask], adjoint[mask] = matrix.identity(t.dim ^ nsite // 1 | 0), matrix.identity(t.dim ^ nsite // 1 | 0)
+        kept[mask], adjoint[mask] = matrix.identity(t.dim ^ nsite // 1 | 0),
+            matrix.identity(t.dim ^ nsite // 1 | 0)
         local list = {}
         for f = 1, n do
             if mask & (1 << (f - 1)) ~= 0 then
-                kept[mask], adjoint[mask] = matrix.multiply(kept[mask], factor[f]), matrix.multiply(adjoint[mask], turned[f])
+                kept[mask], adjoint[mask] = matrix.multiply(kept[mask], factor[f]),
+                    matrix.multiply(adjoint[mask], turned[f])
                 list[#list + 1] = names[f]
             end
         end
@@ -79,7 +88,9 @@ local function check_term(out, t, e, sites, nsite)
         local what = string.format("%s: %s", e.text, k.name)
         check_kept(out, t, k, kept[mask], nsite, what)
         expect_equal(matrix.transpose(kept[mask]), adjoint[mask], k.adjoint_factor, what .. " adjoint")
-        if t.index == 1 then assert.are.equal(#list > 0 and table.concat(list, " ") or "1", out.kept[k.adjoint].name) end
+        if t.index == 1 then
+            assert.are.equal(#list > 0 and table.concat(list, " ") or "1", out.kept[k.adjoint].name)
+        end
         assert.are.equal(e.split[mask].kept, out.kept[k.adjoint].adjoint)
     end
     for mask = 0, all do
@@ -88,15 +99,19 @@ local function check_term(out, t, e, sites, nsite)
         for f = 1, n do
             local bit = 1 << (f - 1)
             if mask & bit == 0 then
-                expect_equal(matrix.multiply(kept[mask], factor[f]), kept[mask | bit], minus(signs.left_minus, f), what .. ", left block grows")
-                expect_equal(matrix.multiply(factor[f], kept[mask]), kept[mask | bit], minus(signs.right_minus, f), what .. ", right block grows")
+                expect_equal(matrix.multiply(kept[mask], factor[f]), kept[mask | bit],
+                    minus(signs.left_minus, f), what .. ", left block grows")
+                expect_equal(matrix.multiply(factor[f], kept[mask]), kept[mask | bit],
+                    minus(signs.right_minus, f), what .. ", right block grows")
             end
             for g = 1, n do -- block, site, site, block, each record with its sign
                 local other = 1 << (g - 1)
                 if g ~= f and mask & (bit | other) == 0 then
                     local right = all ~ mask ~ bit ~ other
-                    local four = matrix.multiply(matrix.multiply(kept[mask], factor[f]), matrix.multiply(factor[g], kept[right]))
-                    local sign = e.split[mask | bit].signs.sign * minus(signs.left_minus, f) * minus(e.split[right].signs.right_minus, g)
+                    local four = matrix.multiply(matrix.multiply(kept[mask], factor[f]),
+                        matrix.multiply(factor[g], kept[right]))
+                    local sign = e.split[mask | bit].signs.sign * minus(signs.left_minus,
+                        f) * minus(e.split[right].signs.right_minus, g)
                     expect_equal(kept[all], four, sign, what .. ", l-1-1-r")
                 end
             end
@@ -150,21 +165,26 @@ end
 
 describe("symbolic records", function()
     for _, name in ipairs(helper.models) do
-        it("of " .. name, function() assert.is_true(check_model(helper.lower(helper.model_text(name))) > 4) end)
+        it("of " .. name, function()
+            assert.is_true(check_model(helper.lower(helper.model_text(name))) > 4)
+        end)
     end
-    for _, name in ipairs({"strange", "majorana", "free_spins"}) do -- three- to six-site terms, odd operators of every kind
+    -- three- to six-site terms, odd operators of every kind
+    for _, name in ipairs({"strange", "majorana", "free_spins"}) do
         it("of " .. name, function()
             local text = assert(require("util").read(helper.root .. "tests/models/" .. name .. ".lua"))
             assert.is_true(check_model(helper.lower(text)) > 100)
         end)
     end
     it("of two kinds of sites, named sites and a constant", function()
-        local out = assert(helper.lower('-- H\nsite(spin(1))\nsite("ends", spin(1/2))\nconserve "Sz"\nparameters { J = 1, D = 1 }\nbond("nn", J * S_dot_S(i,j))\n'
+        local out = assert(helper.lower(
+            '-- H\nsite(spin(1))\nsite("ends", spin(1/2))\nconserve "Sz"\nparameters { J = 1, D = 1 }\nbond("nn", J * S_dot_S(i,j))\n'
             .. 'onsite(D * Sz(i)*Sz(i) + 2)\nnamed({"0", "3", "5"}, J * (Sp(i)*Sz(j)*Sm(k) + hc))\n'))
         assert.is_true(check_model(out) > 40)
     end)
     it("of a Z3 charge with factors that are no signs", function()
-        local out = assert(helper.lower('-- H\nsite(matrices{ states = {"0", "1", "2"}, Q = {{0,0,0}, {0,1,0}, {0,0,2}}, X = {{0,0,2}, {1,0,0}, {0,3,0}},\n'
+        local out = assert(helper.lower(
+            '-- H\nsite(matrices{ states = {"0", "1", "2"}, Q = {{0,0,0}, {0,1,0}, {0,0,2}}, X = {{0,0,2}, {1,0,0}, {0,3,0}},\n'
             .. 'Y = {{0,2,0}, {0,0,6}, {4,0,0}} })\nconserve { Q = mod(Q, 3) }\nparameters { J = 1 }\nbond("nn", J * (X(i)*Y(j) + hc))\n'
             .. 'run(3, J * (X(i)*X(j)*X(k) + hc))\n'))
         assert.is_true(check_model(out) > 30)
@@ -173,7 +193,8 @@ describe("symbolic records", function()
         assert.is_true(math.max(table.unpack(factors)) > 1)
     end)
     it("of operators that are multiples of each other, each with its own adjoint", function()
-        local out = assert(helper.lower('-- H\nsite(matrices{ states = {"a", "b"}, A = {{1,0}, {0,-1}}, B = {{2,0}, {0,-2}}, C = {{0,1}, {0,0}}, D = {{0,0}, {3,0}}, E = {{0,0}, {1,0}} })\n'
+        local out = assert(helper.lower(
+            '-- H\nsite(matrices{ states = {"a", "b"}, A = {{1,0}, {0,-1}}, B = {{2,0}, {0,-2}}, C = {{0,1}, {0,0}}, D = {{0,0}, {3,0}}, E = {{0,0}, {1,0}} })\n'
             .. 'conserve "nothing"\nparameters { J = 1 }\nbond("nn", J * (A(i)*B(j) + B(i)*A(j) + (C(i)*D(j) + hc)))\n'))
         assert.is_true(check_model(out) > 20)
         local op = out.types[1].op
@@ -187,9 +208,13 @@ describe("symbolic records", function()
         local ops, count = {"c_up", "cdag_up", "c_dn", "cdag_dn", "n_up", "Sp", "Sm", "docc"}, 0
         for _ = 1, 60 do
             local product = {}
-            for p, slot in ipairs({"i", "j", "k"}) do product[p] = string.format("%s(%s)", ops[math.random(#ops)], slot) end
+            for p, slot in ipairs({"i", "j", "k"}) do
+                product[p] = string.format("%s(%s)", ops[math.random(#ops)], slot)
+            end
             if math.random(2) == 1 then product[1], product[3] = product[3], product[1] end
-            local out = helper.lower('-- H\nsite(electron())\nconserve "nothing"\nparameters { J = 1 }\nrun(3, J * ' .. table.concat(product, "*") .. " + hc)\n")
+            local out = helper.lower(
+                '-- H\nsite(electron())\nconserve "nothing"\nparameters { J = 1 }\nrun(3, J * '
+                    .. table.concat(product, "*") .. " + hc)\n")
             if out then
                 check_model(out)
                 count = count + 1
@@ -204,7 +229,8 @@ describe("symbolic records", function()
         assert.is_true(tables < terms)
         local product = {}
         for p = 1, 8 do product[p] = string.format("X(at(%d))", p) end
-        local text = '-- H\nsite(spin(1/2))\nconserve "nothing"\nX = Sp + Sm\nfor d = 1, %d do run(8, d * ' .. table.concat(product, "*") .. ") end\n"
+        local text = '-- H\nsite(spin(1/2))\nconserve "nothing"\nX = Sp + Sm\nfor d = 1, %d do run(8, d * '
+            .. table.concat(product, "*") .. ") end\n"
         assert.is_truthy(helper.lower(string.format(text, 1)))
         local out, line, why = helper.lower(string.format(text, 40))
         assert.is_nil(out)

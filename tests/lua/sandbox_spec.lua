@@ -15,8 +15,10 @@ describe("sandbox", function()
     setup(function() limits.seconds = 1 end)
     teardown(function() limits.seconds = seconds end)
     it("has none of Lua's libraries", function()
-        for _, name in ipairs({"io", "os", "debug", "package", "string", "table", "math", "coroutine", "utf8", "require", "load", "loadstring", "loadfile", "dofile",
-            "pcall", "xpcall", "error", "assert", "print", "getmetatable", "setmetatable", "rawget", "rawset", "rawequal", "next", "select", "tostring", "tonumber",
+        for _, name in ipairs({"io", "os", "debug", "package", "string", "table", "math", "coroutine", "utf8",
+            "require", "load", "loadstring", "loadfile", "dofile",
+            "pcall", "xpcall", "error", "assert", "print", "getmetatable", "setmetatable", "rawget", "rawset",
+                "rawequal", "next", "select", "tostring", "tonumber",
             "type", "collectgarbage", "ipairs", "_G", "arg", "warn"}) do
             local line, why = refused("-- H\nlocal a = 1\nlocal b = " .. name .. "\n")
             assert.are.equal(3, line)
@@ -24,7 +26,9 @@ describe("sandbox", function()
         end
     end)
     it("gives strings no methods, and gives them back to everybody else", function()
-        for _, call in ipairs({'("x"):rep(9)', '("x").format', '(""):dump()', '("%d"):format(1)'}) do refused("-- H\nlocal a = " .. call .. "\na = a + 1\n") end
+        for _, call in ipairs({'("x"):rep(9)', '("x").format', '(""):dump()', '("%d"):format(1)'}) do
+            refused("-- H\nlocal a = " .. call .. "\na = a + 1\n")
+        end
         assert.are.equal("xx", ("x"):rep(2))
     end)
     it("keeps the words of the language and its own tables as they are", function()
@@ -35,9 +39,12 @@ describe("sandbox", function()
         assert.is_truthy(helper.lower(helper.model_text("heisenberg")))
     end)
     it("ends what does not end by itself", function()
-        for _, text in ipairs({"while true do end", "repeat until false", "::a:: goto a", "for n = 1, 1e18 do end", "local function f() f() end f()",
-            "local t = {} for n = 1, 1e9 do t[n] = {} end", "local x = 'abc' while true do x = x .. x end", "local t = {} while true do t = {t, t, {}} end",
-            "local function f() return f() end f()", "site(spin(1/2)) x = Sz(i) while true do x = x + x end", "site(spin(1/2)) x = Sz(i) while true do x = x * x end"}) do
+        for _, text in ipairs({"while true do end", "repeat until false", "::a:: goto a",
+            "for n = 1, 1e18 do end", "local function f() f() end f()",
+            "local t = {} for n = 1, 1e9 do t[n] = {} end", "local x = 'abc' while true do x = x .. x end",
+                "local t = {} while true do t = {t, t, {}} end",
+            "local function f() return f() end f()", "site(spin(1/2)) x = Sz(i) while true do x = x + x end",
+                "site(spin(1/2)) x = Sz(i) while true do x = x * x end"}) do
             local before = os.clock()
             refused("-- H\n" .. text .. "\n")
             assert.is_true(os.clock() - before < 10, text)

@@ -1,5 +1,5 @@
--- H = spins without any charge: fields along x, three- and four-spin products, Sy Sy written by its antisymmetric factors
--- For the tests: one sector holds everything.
+-- H = spins without any charge: fields along x, three- and four-spin products, Sy Sy written by its
+-- antisymmetric factors For the tests: one sector holds everything.
 
 structural { S = 1/2 }
 

@@ -1,7 +1,8 @@
--- H = products of two, four and six Majorana operators (a = c + c+, b = c+ - c): odd operators that are their own adjoint, or its negative
--- For the tests: no physics is meant.
+-- H = products of two, four and six Majorana operators (a = c + c+, b = c+ - c): odd operators that are their
+-- own adjoint, or its negative For the tests: no physics is meant.
 
-site(matrices{ states = {"0", "1"}, odd = {"1"}, a = {{0, 1}, {1, 0}}, b = {{0, -1}, {1, 0}}, ba = {{-1, 0}, {0, 1}} })
+site(matrices{ states = {"0", "1"}, odd = {"1"}, a = {{0, 1}, {1, 0}}, b = {{0, -1}, {1, 0}},
+    ba = {{-1, 0}, {0, 1}} })
 conserve "nothing"
 
 parameters { J = 1, K = 0.6, M = 0.4, h = per_site(0.3), h0 = 0.7, alpha = 1 }

@@ -19,9 +19,13 @@ static kl_engine *engine(const core_job *j, kl_qn target, int nstate, kl_strateg
 {
     kl_err err = {""};
     kl_engine *e = NULL;
-    expect_ok(
-        kl_engine_create(j->terms, j->ex, target, nstate, strategy, KL_SOLVER_DAVIDSON, 20, seed, &e, &err),
-        err);
+    const kl_engine_opts o = {.target = target,
+                              .nstate = nstate,
+                              .strategy = strategy,
+                              .solver = KL_SOLVER_DAVIDSON,
+                              .max_basis = 20,
+                              .seed = seed};
+    expect_ok(kl_engine_create(j->terms, j->ex, &o, &e, &err), err);
     return e;
 }
 

@@ -244,14 +244,22 @@ static void test_preconditioners(void **state)
 
 /* ---------------------------------------------------------------- spectral functions */
 
+typedef struct spectral_case {
+    const char *model, *variant, *lattice, *sets, *charge, *op;
+    int plus_hc, site;
+    double eta;
+    const char *order;
+} spectral_case;
+
 /* The oracle's own: O|0> in the full space, all eigenstates of the sector that it leads to. */
-static void spectral_case(const char *model, const char *variant, const char *lattice, const char *sets,
-                          const char *charge, const char *op, int plus_hc, int site, double eta,
-                          const char *order)
+static void check_spectral(const spectral_case *known)
 {
+    const char *const charge = known->charge, *const op = known->op;
+    const double eta = known->eta;
+    const int site = known->site;
     kl_err err = {""};
     core_job j;
-    core_open(&j, core_model(model, variant), lattice, order, sets);
+    core_open(&j, core_model(known->model, known->variant), known->lattice, known->order, known->sets);
     kl_test_case("%s, %s, %s at %d", j.name, charge, op, site);
     const kl_qn q = core_charge(j.model, charge);
     int from[KL_MAX_CHARGE] = {0}, to[KL_MAX_CHARGE] = {0}, odd;
@@ -263,7 +271,7 @@ static void spectral_case(const char *model, const char *variant, const char *la
     /* O alone, on everything; its adjoint, where it comes along, leads to another sector. */
     oracle *const only = oracle_create(j.model, j.lat, j.par);
     only->nstring = 0;
-    oracle_add(only, 1.0, 1, &j.lat->position[site], &op, plus_hc);
+    oracle_add(only, 1.0, 1, &j.lat->position[site], &known->op, known->plus_hc);
     oracle_sector *all = oracle_sector_create(only, NULL);
     kl_siteop *so = NULL;
     kl_qn shift;
@@ -326,18 +334,21 @@ static void spectral_case(const char *model, const char *variant, const char *la
 static void test_spectral(void **state)
 {
     (void)state;
-    spectral_case("heisenberg", "S=1/2", "chain:10", "J=1 h=normal(0,0.3)", "Sz=0", "Sz", 0, 4, 0.1, NULL);
-    /* more steps than states */
-    spectral_case("heisenberg", "S=1/2", "chain:8", "J=1 h=normal(0,0.6)", "Sz=0", "Sz", 0, 3, 0.02, NULL);
-    spectral_case("heisenberg", "S=1/2", "chain:9", "J=1 h=normal(0,0.3)", "Sz=1/2", "Sp", 1, 0, 0.1, NULL);
-    spectral_case("hubbard", "F=1/2", "square:3x2", "U=4 mu=normal(0,0.3)", "N_up=2 N_dn=3", "cdag_up", 1, 3,
-                  0.1, NULL);
-    spectral_case("hubbard", "F=1/2", "square:3x2", "U=4 mu=normal(0,0.3)", "N_up=3 N_dn=3", "c_dn", 1, 4,
-                  0.1, "3,1,0,5,4,2");
-    spectral_case("hubbard", "F=1/2", "square:3x2", "U=4 mu=normal(0,0.3)", "N_up=3 N_dn=2", "n_up", 0, 1,
-                  0.1, "3,1,0,5,4,2");
-    spectral_case("tj", NULL, "chain:6", "J=0.4", "N_up=2 N_dn=1", "c_up", 1, 2, 0.1, NULL);
-    spectral_case("kondo", "S=1/2", "chain:4", "J=1.3", "N=3 Sz=1/2", "cdag_dn", 1, 1, 0.1, NULL);
+    static const spectral_case known[] = {
+        {"heisenberg", "S=1/2", "chain:10", "J=1 h=normal(0,0.3)", "Sz=0", "Sz", 0, 4, 0.1, NULL},
+        /* more steps than states */
+        {"heisenberg", "S=1/2", "chain:8", "J=1 h=normal(0,0.6)", "Sz=0", "Sz", 0, 3, 0.02, NULL},
+        {"heisenberg", "S=1/2", "chain:9", "J=1 h=normal(0,0.3)", "Sz=1/2", "Sp", 1, 0, 0.1, NULL},
+        {"hubbard", "F=1/2", "square:3x2", "U=4 mu=normal(0,0.3)", "N_up=2 N_dn=3", "cdag_up", 1, 3, 0.1,
+         NULL},
+        {"hubbard", "F=1/2", "square:3x2", "U=4 mu=normal(0,0.3)", "N_up=3 N_dn=3", "c_dn", 1, 4, 0.1,
+         "3,1,0,5,4,2"},
+        {"hubbard", "F=1/2", "square:3x2", "U=4 mu=normal(0,0.3)", "N_up=3 N_dn=2", "n_up", 0, 1, 0.1,
+         "3,1,0,5,4,2"},
+        {"tj", NULL, "chain:6", "J=0.4", "N_up=2 N_dn=1", "c_up", 1, 2, 0.1, NULL},
+        {"kondo", "S=1/2", "chain:4", "J=1.3", "N=3 Sz=1/2", "cdag_dn", 1, 1, 0.1, NULL},
+    };
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++) check_spectral(&known[k]);
     core_no_memory();
 }
 

@@ -680,7 +680,8 @@ static void test_requests(void **state)
     kl_result *r = NULL, *again = NULL;
     expect_near(found.energy[0], -3, 1e-9);
     expect_near(found.energy[1], -3, 1e-9);
-    expect_ok(kl_result_create(j.model, j.lat, j.par, s->target, 1, "test", "test", "", &r, &err), err);
+    const kl_result_origin origin = {"test", "test", ""};
+    expect_ok(kl_result_create(j.model, j.lat, j.par, s->target, 1, &origin, &r, &err), err);
     expect_ok(kl_result_set_dmrg(r, &found, &err), err);
     r->finished = 1;
     const kl_request_scene scene = {j.terms, j.lat, j.par, j.ex};

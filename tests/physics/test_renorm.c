@@ -27,9 +27,13 @@ static void bench_open_wide(bench *b, int m, const char *model, const char *latt
 {
     kl_err err = {""};
     core_open(&b->j, core_model(model, NULL), lattice, NULL, sets);
-    expect_ok(kl_engine_create(b->j.terms, b->j.ex, core_charge(b->j.model, charge), nstate, KL_STRATEGY_AUTO,
-                               KL_SOLVER_DAVIDSON, 20, seed, &b->e, &err),
-              err);
+    const kl_engine_opts o = {.target = core_charge(b->j.model, charge),
+                              .nstate = nstate,
+                              .strategy = KL_STRATEGY_AUTO,
+                              .solver = KL_SOLVER_DAVIDSON,
+                              .max_basis = 20,
+                              .seed = seed};
+    expect_ok(kl_engine_create(b->j.terms, b->j.ex, &o, &b->e, &err), err);
     expect_ok(kl_engine_start(b->e, m, NULL, &err), err);
     for (int c = 0; c < centre; c++) {
         const kl_solve_opts so = {.tol = 1e-10, .max_apply = 30};
@@ -303,7 +307,7 @@ static void test_turned(void **state)
                 const kl_trunc_opts t = {.m = m, .nstate = 2, .precise = way == 1};
                 const int calls = reduce_calls;
                 b.j.ex->vt.tridiagonal = way < 2 ? NULL : reduce_there;
-                b.j.ex->eigen_least = way == 2 ? 160 : 0;
+                b.j.ex->eigen.least = way == 2 ? 160 : 0;
                 kl_test_case("side=%d m=%d way=%d", side, m, way);
                 expect_ok(truncate(&b, side, &t, &o[way], &info[way], &err), err);
                 expect_true(info[way].matrix_max >= 160);
@@ -642,10 +646,10 @@ static void test_eigen_there(void **state)
             for (int there = 0; there < 2; there++) {
                 b.j.ex->vt.eigen = there ? eigen_there : NULL;
                 /* not worth it: as if it were not there; only the large ones; all */
-                b.j.ex->eigen_least = !there ? 0 : c == 0 && side == KL_RIGHT ? 1000000 : c > 1 ? 12 : 0;
-                b.j.ex->neigen_time = c == 1 ? 2 : 0; /* both equally fast: about half of the work */
-                b.j.ex->eigen_time[0] = (kl_eigen_time){4, 1e-6, 1e-6};
-                b.j.ex->eigen_time[1] = (kl_eigen_time){40, 1e-3, 1e-3};
+                b.j.ex->eigen.least = !there ? 0 : c == 0 && side == KL_RIGHT ? 1000000 : c > 1 ? 12 : 0;
+                b.j.ex->eigen.ntime = c == 1 ? 2 : 0; /* both equally fast: about half of the work */
+                b.j.ex->eigen.time[0] = (kl_eigen_time){4, 1e-6, 1e-6};
+                b.j.ex->eigen.time[1] = (kl_eigen_time){40, 1e-3, 1e-3};
                 expect_ok(truncate(&b, side, &wanted[c], &o[there], &info[there], &err), err);
             }
             expect_true(memcmp(&info[0], &info[1], sizeof *info) == 0);
@@ -659,18 +663,18 @@ static void test_eigen_there(void **state)
         }
     expect_eq(eigen_calls, 7);
     expect_true(eigen_matrices > 0 && eigen_matrices < 7 * b.e->row->basis.nsec);
-    b.j.ex->vt.eigen = eigen_there, b.j.ex->eigen_least = 0, b.j.ex->neigen_time = 2;
+    b.j.ex->vt.eigen = eigen_there, b.j.ex->eigen.least = 0, b.j.ex->eigen.ntime = 2;
     eigen_calls = 0;
     /* half of a millisecond saved at most each time: what takes so long to open has to wait */
     for (int c = 0; c < 60; c++) {
         kl_isometry *o = NULL;
         kl_trunc_info info;
-        b.j.ex->eigen_opening = 1e-3;
-        const double before = b.j.ex->eigen_saved;
+        b.j.ex->eigen.opening = 1e-3;
+        const double before = b.j.ex->eigen.saved;
         expect_ok(truncate(&b, KL_LEFT, &wanted[1], &o, &info, &err), err);
         kl_isometry_destroy(&o);
-        expect_true(before >= 1e-3 ? b.j.ex->eigen_saved == before : b.j.ex->eigen_saved > before);
-        expect_eq(eigen_calls > 0, b.j.ex->eigen_saved >= 1e-3);
+        expect_true(before >= 1e-3 ? b.j.ex->eigen.saved == before : b.j.ex->eigen.saved > before);
+        expect_eq(eigen_calls > 0, b.j.ex->eigen.saved >= 1e-3);
     }
     expect_true(eigen_calls > 1 && eigen_calls < 60);
     for (int64_t k = 1; k < 40; k++) { /* no memory anywhere in it: refused, nothing left behind */

@@ -4,6 +4,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TEST_CORE_H
 #define KL_TEST_CORE_H
+#include "dmrg/dmrg.h"
 #include "dmrg/engine.h"
 #include "oracle.h"
 #include "sparse/spmat.h"

@@ -1,6 +1,7 @@
--- H = -t sum_<ij>,s (c+_is c_js + h.c.) + U sum_i n_iup n_idn + omega sum_i b+_i b_i + g sum_i (n_i - n0) (b+_i + b_i)
--- Hubbard-Holstein model: electrons and one phonon mode a site, at most n_max phonons (look at the weight of the highest
--- occupation). omega: phonon energy, g: coupling; n0 shifts the rest position (n0 = 1 suits half filling).
+-- H = -t sum_<ij>,s (c+_is c_js + h.c.) + U sum_i n_iup n_idn + omega sum_i b+_i b_i + g sum_i (n_i - n0)
+-- (b+_i + b_i) Hubbard-Holstein model: electrons and one phonon mode a site, at most n_max phonons (look at
+-- the weight of the highest occupation). omega: phonon energy, g: coupling; n0 shifts the rest position (n0 =
+-- 1 suits half filling).
 
 structural { n_max = 8 }
 

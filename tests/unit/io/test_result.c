@@ -50,8 +50,9 @@ static void fixture_open(fixture *f, const char *model, int nsite, int nstate, i
     f->r = core_auto(1e-10, core_charge(f->j.model, strcmp(model, "hubbard") == 0 ? "N_up=2 N_dn=3" : NULL),
                      nstate, KL_STRATEGY_AUTO);
     if (run) core_go(&f->j, &f->r);
-    expect_ok(kl_result_create(f->j.model, f->j.lat, f->j.par, f->r.opts.target, 7, "0.0", "dmrg 'it'",
-                               "model=hubbard\nm=3\n", &f->result, &err),
+    expect_ok(kl_result_create(f->j.model, f->j.lat, f->j.par, f->r.opts.target, 7,
+                               &(kl_result_origin){"0.0", "dmrg 'it'", "model=hubbard\nm=3\n"}, &f->result,
+                               &err),
               err);
     if (run) expect_ok(kl_result_set_dmrg(f->result, &f->r.res, &err), err);
     f->result->finished = run;
@@ -112,6 +113,89 @@ static int readable(const char *file, const kl_terms *terms, char *why, size_t s
 
 /* ---- tests ---- */
 
+/* What a result says besides its numbers. */
+static void check_head(const kl_result *r, const fixture *f)
+{
+    assert_string_equal(r->program, "0.0");
+    assert_string_equal(r->command_line, "dmrg 'it'");
+    assert_string_equal(r->options, "model=hubbard\nm=3\n");
+    assert_string_equal(r->model, f->j.model->name);
+    assert_string_equal(r->variant, f->j.model->variant);
+    assert_string_equal(r->formula, f->j.model->formula);
+    assert_string_equal(r->lattice, f->j.lat->spec);
+    assert_true(r->model_hash == f->j.model->hash && r->lattice_hash == kl_lattice_fingerprint(f->j.lat));
+    assert_int_equal(r->nsite, 6);
+    assert_int_equal(r->seed, 7);
+    assert_memory_equal(r->order, f->j.lat->order, sizeof(int) * 6);
+    assert_memory_equal(r->xy, f->j.lat->xy, sizeof(double) * 12);
+    assert_int_equal(r->ncharge, 2);
+    char charges[64];
+    assert_string_equal(kl_result_print_charges(r, charges, sizeof charges), "N_up=2 N_dn=3");
+    assert_int_equal(r->nparam, f->j.model->nparam);
+    for (int i = 0; i < r->nparam; i++) {
+        int k = 0;
+        while (strcmp(f->j.model->param[k].name, r->param[i].name) != 0) k++;
+        assert_int_equal(r->param[i].is_array, f->j.model->param[k].kind != KL_PARAM_SCALAR);
+        assert_memory_equal(r->param[i].value,
+                            r->param[i].is_array ? f->j.par->array[k] : &f->j.par->scalar[k],
+                            sizeof(double) * (size_t)r->param[i].n);
+    }
+}
+
+static void check_rows(const kl_result *r, const fixture *f)
+{
+    assert_int_equal(r->dmrg.nrow, f->r.res.nrow);
+    for (int i = 0; i < r->dmrg.nrow; i++) {
+        assert_memory_equal(r->dmrg.row[i].energy, f->r.res.row[i].energy, sizeof(double) * 2);
+        assert_int_equal(r->dmrg.row[i].m_reached, f->r.res.row[i].m_reached);
+        assert_int_equal(r->dmrg.row[i].napply, f->r.res.row[i].napply);
+        assert_true(r->dmrg.row[i].discarded == f->r.res.row[i].discarded);
+    }
+    assert_memory_equal(r->dmrg.energy, f->r.res.energy, sizeof(double) * 2);
+    assert_memory_equal(r->dmrg.entropy, f->r.res.entropy, sizeof(double) * 5);
+    assert_memory_equal(r->dmrg.seconds_part, f->r.res.seconds_part, sizeof r->dmrg.seconds_part);
+    assert_int_equal(r->dmrg.stop, f->r.res.stop);
+    assert_int_equal(r->dmrg.dim_max, f->r.res.dim_max);
+}
+
+static void check_measured(const kl_result *r, const double (*cube)[3][4])
+{
+    assert_int_equal(r->nmeasured, 5);
+    for (int i = 0; i < 5; i++) {
+        const kl_measured *m = &r->measured[i];
+        if (strcmp(m->name, "local/Sz") == 0) {
+            assert_string_equal(m->note, "by site, again");
+            assert_true(m->rank == 1 && m->shape[0] == 2 && m->data[0] == 5 && m->data[1] == 6);
+        } else if (strcmp(m->name, "string/a/b") == 0) {
+            assert_true(m->rank == 3 && m->shape[2] == 4);
+            assert_memory_equal(m->data, cube, 24 * sizeof(double));
+        } else if (strcmp(m->name, "variance") == 0) assert_true(m->rank == 0 && m->data[0] == 12);
+        else if (strncmp(m->name, "state_12/product/xxx", 20) == 0)
+            assert_true(strlen(m->name) == 417 && m->rank == 0 && m->data[0] == 11);
+        else assert_true(strcmp(m->name, "two/Sz*Sz") == 0 && m->rank == 2 && m->note == NULL);
+    }
+}
+
+static void check_state(const kl_state *s, const fixture *f)
+{
+    assert_true(s->centre == f->r.state->centre && s->nstate == 2 && s->npsi == f->r.state->npsi &&
+                kl_qn_cmp(s->target, f->r.state->target) == 0);
+    assert_memory_equal(s->psi, f->r.state->psi, sizeof(double) * 2 * (size_t)s->npsi);
+    assert_memory_equal(s->pair, f->r.state->pair, sizeof(int) * (size_t)s->row->basis.nsec);
+    assert_memory_equal(s->psi_off, f->r.state->psi_off, sizeof(int64_t) * (size_t)s->row->basis.nsec);
+    for (int p = 0; p < 6; p++) {
+        if (p == s->centre || p == s->centre + 1) continue;
+        const kl_isometry *a = p < s->centre ? s->left[p] : s->right[p],
+                          *b = p < s->centre ? f->r.state->left[p] : f->r.state->right[p];
+        assert_int_equal(a->ndata, b->ndata);
+        assert_int_equal(a->basis.nsec, b->basis.nsec);
+        assert_memory_equal(a->basis.q, b->basis.q, sizeof(kl_qn) * (size_t)a->basis.nsec);
+        assert_memory_equal(a->data, b->data, sizeof(double) * (size_t)a->ndata);
+        assert_memory_equal(a->enlarged->home, b->enlarged->home,
+                            sizeof(int) * (size_t)(a->enlarged->block.nsec * a->enlarged->d));
+    }
+}
+
 static void test_round_trip(void **unused)
 {
     (void)unused;
@@ -146,75 +230,14 @@ static void test_round_trip(void **unused)
 
     kl_result *r = NULL;
     expect_ok(kl_result_read(path, &r, &err), err);
-    assert_string_equal(r->program, "0.0");
-    assert_string_equal(r->command_line, "dmrg 'it'");
-    assert_string_equal(r->options, "model=hubbard\nm=3\n");
-    assert_string_equal(r->model, f.j.model->name);
-    assert_string_equal(r->variant, f.j.model->variant);
-    assert_string_equal(r->formula, f.j.model->formula);
-    assert_string_equal(r->lattice, f.j.lat->spec);
-    assert_true(r->model_hash == f.j.model->hash && r->lattice_hash == kl_lattice_fingerprint(f.j.lat));
-    assert_int_equal(r->nsite, 6);
-    assert_int_equal(r->seed, 7);
-    assert_memory_equal(r->order, f.j.lat->order, sizeof(int) * 6);
-    assert_memory_equal(r->xy, f.j.lat->xy, sizeof(double) * 12);
-    assert_int_equal(r->ncharge, 2);
-    char charges[64];
-    assert_string_equal(kl_result_print_charges(r, charges, sizeof charges), "N_up=2 N_dn=3");
-    assert_int_equal(r->nparam, f.j.model->nparam);
-    for (int i = 0; i < r->nparam; i++) {
-        int k = 0;
-        while (strcmp(f.j.model->param[k].name, r->param[i].name) != 0) k++;
-        assert_int_equal(r->param[i].is_array, f.j.model->param[k].kind != KL_PARAM_SCALAR);
-        assert_memory_equal(r->param[i].value, r->param[i].is_array ? f.j.par->array[k] : &f.j.par->scalar[k],
-                            sizeof(double) * (size_t)r->param[i].n);
-    }
-    assert_int_equal(r->dmrg.nrow, f.r.res.nrow);
-    for (int i = 0; i < r->dmrg.nrow; i++) {
-        assert_memory_equal(r->dmrg.row[i].energy, f.r.res.row[i].energy, sizeof(double) * 2);
-        assert_int_equal(r->dmrg.row[i].m_reached, f.r.res.row[i].m_reached);
-        assert_int_equal(r->dmrg.row[i].napply, f.r.res.row[i].napply);
-        assert_true(r->dmrg.row[i].discarded == f.r.res.row[i].discarded);
-    }
-    assert_memory_equal(r->dmrg.energy, f.r.res.energy, sizeof(double) * 2);
-    assert_memory_equal(r->dmrg.entropy, f.r.res.entropy, sizeof(double) * 5);
-    assert_memory_equal(r->dmrg.seconds_part, f.r.res.seconds_part, sizeof r->dmrg.seconds_part);
-    assert_int_equal(r->dmrg.stop, f.r.res.stop);
-    assert_int_equal(r->dmrg.dim_max, f.r.res.dim_max);
-    assert_int_equal(r->nmeasured, 5);
-    for (int i = 0; i < 5; i++) {
-        const kl_measured *m = &r->measured[i];
-        if (strcmp(m->name, "local/Sz") == 0) {
-            assert_string_equal(m->note, "by site, again");
-            assert_true(m->rank == 1 && m->shape[0] == 2 && m->data[0] == 5 && m->data[1] == 6);
-        } else if (strcmp(m->name, "string/a/b") == 0) {
-            assert_true(m->rank == 3 && m->shape[2] == 4);
-            assert_memory_equal(m->data, cube, sizeof cube);
-        } else if (strcmp(m->name, "variance") == 0) assert_true(m->rank == 0 && m->data[0] == 12);
-        else if (strncmp(m->name, "state_12/product/xxx", 20) == 0)
-            assert_true(strlen(m->name) == 417 && m->rank == 0 && m->data[0] == 11);
-        else assert_true(strcmp(m->name, "two/Sz*Sz") == 0 && m->rank == 2 && m->note == NULL);
-    }
+    check_head(r, &f);
+    check_rows(r, &f);
+    check_measured(r, cube);
     kl_result_destroy(&r);
 
     kl_state *s = NULL;
     expect_ok(kl_result_read_state(path, f.j.terms, &s, &err), err);
-    assert_true(s->centre == f.r.state->centre && s->nstate == 2 && s->npsi == f.r.state->npsi &&
-                kl_qn_cmp(s->target, f.r.state->target) == 0);
-    assert_memory_equal(s->psi, f.r.state->psi, sizeof(double) * 2 * (size_t)s->npsi);
-    assert_memory_equal(s->pair, f.r.state->pair, sizeof(int) * (size_t)s->row->basis.nsec);
-    assert_memory_equal(s->psi_off, f.r.state->psi_off, sizeof(int64_t) * (size_t)s->row->basis.nsec);
-    for (int p = 0; p < 6; p++) {
-        if (p == s->centre || p == s->centre + 1) continue;
-        const kl_isometry *a = p < s->centre ? s->left[p] : s->right[p],
-                          *b = p < s->centre ? f.r.state->left[p] : f.r.state->right[p];
-        assert_int_equal(a->ndata, b->ndata);
-        assert_int_equal(a->basis.nsec, b->basis.nsec);
-        assert_memory_equal(a->basis.q, b->basis.q, sizeof(kl_qn) * (size_t)a->basis.nsec);
-        assert_memory_equal(a->data, b->data, sizeof(double) * (size_t)a->ndata);
-        assert_memory_equal(a->enlarged->home, b->enlarged->home,
-                            sizeof(int) * (size_t)(a->enlarged->block.nsec * a->enlarged->d));
-    }
+    check_state(s, &f);
     kl_state_destroy(&s);
     fixture_close(&f);
     core_no_memory();
@@ -755,7 +778,8 @@ static void *read_often(void *self)
     return NULL;
 }
 
-/* HDF5 has one state for all: files are read one after the other, and the failures of one are not another's. */
+/* HDF5 has one state for all: files are read one after the other, and the failures of one are not those of
+   another. */
 static void test_threads(void **unused)
 {
     (void)unused;
@@ -799,7 +823,7 @@ static void test_no_memory(void **unused)
                            : what == 1 ? kl_result_read_state(path, f.j.terms, &s, &err)
                            : what == 2 ? kl_result_write(other, f.result, f.r.state, &err)
                                        : kl_result_create(f.j.model, f.j.lat, f.j.par, f.r.opts.target, 1,
-                                                          "a", "b", "c", &r, &err);
+                                                          &(kl_result_origin){"a", "b", "c"}, &r, &err);
             kl_mem_fail_after(0);
             kl_result_destroy(&r);
             kl_state_destroy(&s);

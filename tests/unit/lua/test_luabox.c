@@ -110,109 +110,111 @@ static void test_same(void **state)
 
 /* ---------------------------------------------------------------- limits */
 
+static const char time_limit[] = "takes more than", memory_limit[] = "needs too much memory",
+                  text_limit[] = "makes a text of more than";
+static const struct {
+    const char *text, *says;
+} limits[] = {
+    {"while true do end", time_limit},
+    {"::a:: goto a", time_limit},
+    {"local function f() return f() end f()", time_limit},
+    {"string.find(string.rep('a', 40), string.rep('a*', 40) .. 'b')", time_limit},
+    {"string.match(string.rep('a', 40), string.rep('a-', 40) .. 'b')", time_limit},
+    {"for x in string.gmatch(string.rep('a', 40), string.rep('a*', 40) .. 'b') do end", time_limit},
+    {"string.gsub(string.rep('a', 40), string.rep('a?', 40) .. string.rep('a', 40) .. 'b', '')", time_limit},
+    {"string.find(string.rep('a', 1 << 20), '.-.-b')", time_limit},
+    {"string.find(string.rep('(', 1 << 22), '%b()%b()%b()%b()')return('(' .. string.rep('(', 1 << "
+     "22)):find('x?%b()x')",
+     time_limit},
+    {"string.find(string.rep('a', 1 << 20), '[' .. string.rep('b', 1 << 20) .. ']')", time_limit},
+    {"local s = string.rep('a', 1 << 23) while true do local x = s == s .. '' end", time_limit},
+    {"local t = {} for i = 1, 500 do t[i] = string.rep('a', 1 << 20) end table.sort(t, function(a, b) "
+     "while true do end end)",
+     time_limit},
+    {"local t = {} for i = 1, 2000000 do t[i] = i end while true do table.sort(t, function(a, b) return "
+     "a > b end) table.sort(t) end",
+     time_limit},
+    {"local s = string.rep('a', 1 << 23) local t = {} for i = 1, 100000 do t[i] = s end table.sort(t)",
+     time_limit},
+    {"while true do pcall(function() while true do end end) end", time_limit},
+    {"local function f() while true do pcall(f) end end f()", time_limit},
+    {"pcall(pcall, pcall, function() pcall(function() while true do end end) end) while true do end",
+     time_limit},
+    {"local t = table.pack(pcall(function() while true do end end)) while true do end", time_limit},
+    {"string.gsub('a', 'a', function() while true do end end)", time_limit},
+    {"string.gsub('a', 'a', function() while true do pcall(string.gsub, 'a', 'a', function() while true "
+     "do end end) end end)",
+     time_limit},
+    {"local t = {} for i = 1, 1e6 do t[i] = i end while true do table.insert(t, 1, 0) table.remove(t, 1) "
+     "end",
+     time_limit},
+    {"local t = {} for i = 1, 1e6 do t[i] = i end for i = 1, 1e6 do t[i] = nil end while true do next(t) "
+     "end",
+     time_limit},
+    {"local t = table.pack(string.byte(string.rep('x', 100000), 1, -1)) while true do table.concat(t, "
+     "',') end",
+     time_limit},
+    {"local s = string.rep(' ', 1 << 23) .. '1' while true do local x = s + 1 end", time_limit},
+    {"local t = {} while true do t[#t + 1] = {} end", memory_limit},
+    {"local t = {} while true do t[#t + 1] = string.rep('x', 1 << 20) .. #t end", memory_limit},
+    {"while true do pcall(function() local t = {} while true do t = {t} end end) end", memory_limit},
+    {"local s = 'x' while true do s = s .. s end", text_limit},
+    {"local s = string.rep('x', 1 << 23) return s .. s .. s .. s .. s", text_limit},
+    {"local t = {} for i = 1, 300 do t[i] = string.rep('x', 1 << 20) end return table.concat(t)",
+     memory_limit},
+    {"return string.rep('x', 1 << 30)", "string.rep"},
+    {"return ('x'):rep(1e9, ' ')", "string.rep"},
+    {"return string.rep('', 1 << 60, 'x')", "string.rep"},
+    {"table.move({}, 1, 1 << 60, 2)", "table.move"},
+    {"table.move({}, math.mininteger, math.maxinteger, 2)", "table.move"},
+    {"return table.unpack({}, 1, 1e8)", "too many results"},
+    {"return string.format('%9999999d', 1)", "invalid conversion"},
+    {"local function f() return 1 + f() end f()", "stack overflow"},
+    {"local function f() return pcall(f) end error((select(-1, f())))", "overflow"},
+    {"local s = string.rep('(', 100000) return string.find(s, s)", "too"},
+    {"return string.find(string.rep('x', 1000), string.rep('x?', 1000) .. string.rep('(x)', 20))",
+     "too complex"},
+    {"error(setmetatable({}, {}))", "setmetatable"},
+    {"error({})", "an error without a message"},
+    {"error('a\\nb\\27[2Jc')", "a b [2Jc"},
+    {"error(nil)", "an error without a message"},
+    {"local x <close> = {}", "non-closable"},
+    {"load('x')", "load"},
+    {"loadstring('x')", "loadstring"},
+    {"require('io')", "require"},
+    {"io.open('x')", "io"},
+    {"os.exit()", "os"},
+    {"dofile('x')", "dofile"},
+    {"debug.sethook()", "debug"},
+    {"collectgarbage()", "collectgarbage"},
+    {"coroutine.create(error)", "coroutine"},
+    {"print(1)", "print"},
+    {"getmetatable('')", "getmetatable"},
+    {"package.loadlib('x', '*')", "package"},
+    {"string.dump(error)", "dump"},
+    {"xpcall(error, error)", "xpcall"},
+    {"warn('@on')", "warn"},
+    {"_G.io.open('x')", "io"},
+    {"\033Lua", "binary chunk"},
+    {"return (", "unexpected symbol"},
+};
+
 static void test_limits(void **state)
 {
     (void)state;
-    static const char time[] = "takes more than", memory[] = "needs too much memory",
-                      text[] = "makes a text of more than";
-    static const struct {
-        const char *text, *says;
-    } cases[] = {
-        {"while true do end", time},
-        {"::a:: goto a", time},
-        {"local function f() return f() end f()", time},
-        {"string.find(string.rep('a', 40), string.rep('a*', 40) .. 'b')", time},
-        {"string.match(string.rep('a', 40), string.rep('a-', 40) .. 'b')", time},
-        {"for x in string.gmatch(string.rep('a', 40), string.rep('a*', 40) .. 'b') do end", time},
-        {"string.gsub(string.rep('a', 40), string.rep('a?', 40) .. string.rep('a', 40) .. 'b', '')", time},
-        {"string.find(string.rep('a', 1 << 20), '.-.-b')", time},
-        {"string.find(string.rep('(', 1 << 22), '%b()%b()%b()%b()')return('(' .. string.rep('(', 1 << "
-         "22)):find('x?%b()x')",
-         time},
-        {"string.find(string.rep('a', 1 << 20), '[' .. string.rep('b', 1 << 20) .. ']')", time},
-        {"local s = string.rep('a', 1 << 23) while true do local x = s == s .. '' end", time},
-        {"local t = {} for i = 1, 500 do t[i] = string.rep('a', 1 << 20) end table.sort(t, function(a, b) "
-         "while true do end end)",
-         time},
-        {"local t = {} for i = 1, 2000000 do t[i] = i end while true do table.sort(t, function(a, b) return "
-         "a > b end) table.sort(t) end",
-         time},
-        {"local s = string.rep('a', 1 << 23) local t = {} for i = 1, 100000 do t[i] = s end table.sort(t)",
-         time},
-        {"while true do pcall(function() while true do end end) end", time},
-        {"local function f() while true do pcall(f) end end f()", time},
-        {"pcall(pcall, pcall, function() pcall(function() while true do end end) end) while true do end",
-         time},
-        {"local t = table.pack(pcall(function() while true do end end)) while true do end", time},
-        {"string.gsub('a', 'a', function() while true do end end)", time},
-        {"string.gsub('a', 'a', function() while true do pcall(string.gsub, 'a', 'a', function() while true "
-         "do end end) end end)",
-         time},
-        {"local t = {} for i = 1, 1e6 do t[i] = i end while true do table.insert(t, 1, 0) table.remove(t, 1) "
-         "end",
-         time},
-        {"local t = {} for i = 1, 1e6 do t[i] = i end for i = 1, 1e6 do t[i] = nil end while true do next(t) "
-         "end",
-         time},
-        {"local t = table.pack(string.byte(string.rep('x', 100000), 1, -1)) while true do table.concat(t, "
-         "',') end",
-         time},
-        {"local s = string.rep(' ', 1 << 23) .. '1' while true do local x = s + 1 end", time},
-        {"local t = {} while true do t[#t + 1] = {} end", memory},
-        {"local t = {} while true do t[#t + 1] = string.rep('x', 1 << 20) .. #t end", memory},
-        {"while true do pcall(function() local t = {} while true do t = {t} end end) end", memory},
-        {"local s = 'x' while true do s = s .. s end", text},
-        {"local s = string.rep('x', 1 << 23) return s .. s .. s .. s .. s", text},
-        {"local t = {} for i = 1, 300 do t[i] = string.rep('x', 1 << 20) end return table.concat(t)", memory},
-        {"return string.rep('x', 1 << 30)", "string.rep"},
-        {"return ('x'):rep(1e9, ' ')", "string.rep"},
-        {"return string.rep('', 1 << 60, 'x')", "string.rep"},
-        {"table.move({}, 1, 1 << 60, 2)", "table.move"},
-        {"table.move({}, math.mininteger, math.maxinteger, 2)", "table.move"},
-        {"return table.unpack({}, 1, 1e8)", "too many results"},
-        {"return string.format('%9999999d', 1)", "invalid conversion"},
-        {"local function f() return 1 + f() end f()", "stack overflow"},
-        {"local function f() return pcall(f) end error((select(-1, f())))", "overflow"},
-        {"local s = string.rep('(', 100000) return string.find(s, s)", "too"},
-        {"return string.find(string.rep('x', 1000), string.rep('x?', 1000) .. string.rep('(x)', 20))",
-         "too complex"},
-        {"error(setmetatable({}, {}))", "setmetatable"},
-        {"error({})", "an error without a message"},
-        {"error('a\\nb\\27[2Jc')", "a b [2Jc"},
-        {"error(nil)", "an error without a message"},
-        {"local x <close> = {}", "non-closable"},
-        {"load('x')", "load"},
-        {"loadstring('x')", "loadstring"},
-        {"require('io')", "require"},
-        {"io.open('x')", "io"},
-        {"os.exit()", "os"},
-        {"dofile('x')", "dofile"},
-        {"debug.sethook()", "debug"},
-        {"collectgarbage()", "collectgarbage"},
-        {"coroutine.create(error)", "coroutine"},
-        {"print(1)", "print"},
-        {"getmetatable('')", "getmetatable"},
-        {"package.loadlib('x', '*')", "package"},
-        {"string.dump(error)", "dump"},
-        {"xpcall(error, error)", "xpcall"},
-        {"warn('@on')", "warn"},
-        {"_G.io.open('x')", "io"},
-        {"\033Lua", "binary chunk"},
-        {"return (", "unexpected symbol"},
-    };
-    for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+    for (size_t k = 0; k < sizeof(limits) / sizeof(limits[0]); k++) {
         kl_err err = {{0}};
-        kl_test_case("%s", cases[k].text);
+        kl_test_case("%s", limits[k].text);
         const double before = seconds();
         const kl_status st =
-            run(&(kl_luabox_limits){.path = "file.lua", .seconds = cases[k].says == time ? 0.3 : 30},
-                cases[k].text, (int64_t)strlen(cases[k].text), NULL, &err);
+            run(&(kl_luabox_limits){.path = "file.lua", .seconds = limits[k].says == time_limit ? 0.3 : 30},
+                limits[k].text, (int64_t)strlen(limits[k].text), NULL, &err);
         const double took = seconds() - before;
-        if (st == KL_OK || strstr(err.text, cases[k].says) == NULL)
-            fail_msg("'%s' from: %s", err.text, cases[k].text);
+        if (st == KL_OK || strstr(err.text, limits[k].says) == NULL)
+            fail_msg("'%s' from: %s", err.text, limits[k].text);
         if (strncmp(err.text, "file.lua:", 9) != 0 || strpbrk(err.text, "\n\033") != NULL)
-            fail_msg("'%s' from: %s", err.text, cases[k].text);
-        if (took > (KL_TEST_WATCHED ? 90 : 10)) fail_msg("%.1f s: %s", took, cases[k].text);
+            fail_msg("'%s' from: %s", err.text, limits[k].text);
+        if (took > (KL_TEST_WATCHED ? 90 : 10)) fail_msg("%.1f s: %s", took, limits[k].text);
         assert_int_equal(kl_mem_live_total(), 0);
     }
 }

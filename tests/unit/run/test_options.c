@@ -118,111 +118,116 @@ static void test_sweeps(void **state)
     assert_int_equal(kl_mem_live_total(), 0);
 }
 
+static const struct {
+    const char *line, *word; /* the message holds the word */
+} refused[] = {
+    {"dmgr", "did you mean `dmrg'"},
+    {"frobnicate", "unknown command 'frobnicate'"},
+    {"dmrg", "MODEL is missing"},
+    {"dmrg a b", "'a' and 'b'"},
+    {"show", "RESULT.h5 is missing"},
+    {"devices x", "takes no 'x'"},
+    {"dmrg m --stes 4", "did you mean --sites"},
+    {"dmrg m --wibble", "unknown option --wibble"},
+    {"dmrg m -Z", "unknown option -Z"},
+    {"dmrg m --s 4", "dmrg: --s may be --sites, --schedule, --states, --start, --sweep-parameter, "},
+    {"plan m --output x", "--output belongs to `kronlat dmrg'"},
+    {"dmrg m --sites", "--sites: the value is missing"},
+    {"dmrg m -p", "--parameter: the value is missing"},
+    {"dmrg m --json=1", "--json: takes no value"},
+    {"dmrg m --sites 4 --sites 5", "--sites: given twice"},
+    {"dmrg m --sites 0", "--sites: '0'"},
+    {"dmrg m --sites -3", "--sites: '-3'"},
+    {"dmrg m --sites 99999999", "from 1 to 1000000"},
+    {"dmrg m --sites 1e3", "--sites: '1e3'"},
+    {"dmrg m --sites 4.5", "--sites: '4.5'"},
+    {"dmrg m --sites 99999999999999999999", "--sites"},
+    {"dmrg m --m 0", "--m: '0'"},
+    {"dmrg m --states 17", "from 1 to 16"},
+    {"dmrg m --accuracy 0", "--accuracy: '0'"},
+    {"dmrg m --accuracy -1e-9", "--accuracy: '-1e-9'"},
+    {"dmrg m --accuracy nan", "--accuracy: 'nan'"},
+    {"dmrg m --accuracy 1,5", "--accuracy: '1,5'"},
+    {"dmrg m --discard 2", "--discard: '2'"},
+    {"dmrg m --checkpoint-every -1", "--checkpoint-every: '-1'"},
+    {"dmrg m --strategy rl", "auto lr l11r"},
+    {"dmrg m --solver arnoldi", "davidson lanczos"},
+    {"dmrg m --exec gpu", "auto host offload cuda"},
+    {"dmrg m --order zigzag", "column, snake, fiedler"},
+    {"dmrg m --start here", "--start: 'here'"},
+    {"dmrg m --start product:", "--start"},
+    {"dmrg m -p U", "--parameter: 'U' is not NAME=VALUE"},
+    {"dmrg m -p =4", "--parameter: '=4'"},
+    {"dmrg m -p U=", "--parameter: 'U='"},
+    {"dmrg m -p U=1 -p U=2", "'U=1' and as 'U=2'"},
+    {"dmrg m --charge Sz", "--charge: 'Sz'"},
+    {"dmrg m --charge scan --charge scan", "given twice"},
+    {"dmrg m --schedule 0", "--schedule: m is '0'"},
+    {"dmrg m --schedule 10:", "--schedule: noise is ''"},
+    {"dmrg m --schedule 10:2", "noise is '2'"},
+    {"dmrg m --schedule 10:0:0", "tol is '0'"},
+    {"dmrg m --schedule 10*0", "count is '0'"},
+    {"dmrg m --schedule 10*1000000", "count"},
+    {"dmrg m --schedule 10:1e-3", "last sweep"},
+    {"dmrg m --schedule ,", "--schedule"},
+    {"ed m --broadening 0.1", "--broadening has no effect without --spectral"},
+    {"ed m --steps 10", "--steps has no effect without --spectral or --temperatures"},
+    {"ed m --format ell", "--format has no effect without --store matrix"},
+    {"ed m --store matrix --format ell --slice 4", "--slice has no effect without --format sell|sellr"},
+    {"ed m --precondition none", "--precondition has no effect without --solver davidson|lobpcg or --states"},
+    {"ed m --checkpoint-every 4", "--checkpoint-every has no effect without --output"},
+    {"dmrg m --m 8 --m-min 4", "--m-min has no effect without --discard"},
+    {"ci f --boundary 3", "--boundary has no effect without --format hybrid"},
+    {"dmrg m --schedule 10 --m 10", "--schedule and --m exclude each other"},
+    {"dmrg m --schedule 10 --accuracy 1e-5", "--schedule and --accuracy"},
+    {"dmrg m --resume a.h5 --start b.h5", "--resume and --start"},
+    {"dmrg m --resume a.h5 --output b.h5", "--resume and --output"},
+    {"dmrg m --infinite --output b.h5", "--infinite and --output"},
+    {"dmrg m --m 10 --m-min 20 --discard 1e-8", "--m-min: 20 is above --m 10"},
+    {"dmrg m --states 4 --basis 5", "at least 6"},
+    {"dmrg m --sweep-parameter U", "--sweep-parameter: 'U'"},
+    {"dmrg m --sweep-parameter U=1,2 --charge scan", "exclude each other"},
+    {"dmrg m --output=", "--output: the value is empty"},
+    {"dmrg m --spectral Sz@0", "dmrg: --spectral belongs to `kronlat ed'; `kronlat dmrg --help' lists"},
+    {"dmrg m --boundary 3", "--boundary belongs to `kronlat ed'"},
+    {"dmrg m --method ed", "--method belongs to `kronlat plan'"},
+    {"dmrg m --roots 2", "--roots belongs to `kronlat ci'"},
+    {"ed m --m 4", "--m belongs to `kronlat dmrg'"},
+    {"ed m --projection grouped", "--projection belongs to `kronlat dmrg'"},
+    {"plan --method ed m --m 4",
+     "plan --method ed: --m belongs to `kronlat plan'; `kronlat plan --help' lists"},
+    {"plan m --strategy lr --method=ed", "--strategy belongs to `kronlat plan'"},
+    {"plan m --form sites",
+     "plan: --form belongs to `kronlat plan --method ed'; `kronlat plan --help' lists"},
+    {"plan --method ed m --threads 2 --spectral x@0", "--spectral belongs to `kronlat ed'"},
+    {"explain --method ed m --schedule 4", "--schedule belongs to `kronlat explain'"},
+    {"plan m --accuracy 1e-5", "--accuracy belongs to `kronlat dmrg'"},
+    {"plan m --solver lobpcg", "allowed: davidson lanczos"},
+    {"plan ed m", "it is kronlat plan --method ed m"},
+    {"bench speed",
+     "bench: 'speed' is not one of gemm, gemv_trans, compare, dmrg, ed, ci, hx, offload, cuda"},
+    {"bench gemm x", "bench gemm: takes no 'x'"},
+    {"bench dmrg m --output x", "bench dmrg: --output belongs to `kronlat dmrg'"},
+    {"bench hx m --csr 1",
+     "bench hx: --csr belongs to `kronlat bench hx --replay'; `kronlat bench hx --help'"},
+    {"bench offload --elements 3", "--elements: '3' was given; allowed: an integer from 4000 to 4000000000"},
+    {"bench compare --csv", "--csv: the value is missing; it takes FILE"},
+    {"bench ci --seconds x", "--seconds: 'x'"},
+    {"tune --csv x", "tune: --csv belongs to `kronlat bench gemv_trans'"},
+    {"tune x", "tune: takes no 'x'"},
+};
+
 static void test_refusals(void **state)
 {
     (void)state;
-    static const struct {
-        const char *line, *word; /* the message holds the word */
-    } bad[] = {
-        {"dmgr", "did you mean `dmrg'"},
-        {"frobnicate", "unknown command 'frobnicate'"},
-        {"dmrg", "MODEL is missing"},
-        {"dmrg a b", "'a' and 'b'"},
-        {"show", "RESULT.h5 is missing"},
-        {"devices x", "takes no 'x'"},
-        {"dmrg m --stes 4", "did you mean --sites"},
-        {"dmrg m --wibble", "unknown option --wibble"},
-        {"dmrg m -Z", "unknown option -Z"},
-        {"dmrg m --s 4", "dmrg: --s may be --sites, --schedule, --states, --start, --sweep-parameter, --solver, --strategy, "},
-        {"plan m --output x", "--output belongs to `kronlat dmrg'"},
-        {"dmrg m --sites", "--sites: the value is missing"},
-        {"dmrg m -p", "--parameter: the value is missing"},
-        {"dmrg m --json=1", "--json: takes no value"},
-        {"dmrg m --sites 4 --sites 5", "--sites: given twice"},
-        {"dmrg m --sites 0", "--sites: '0'"},
-        {"dmrg m --sites -3", "--sites: '-3'"},
-        {"dmrg m --sites 99999999", "from 1 to 1000000"},
-        {"dmrg m --sites 1e3", "--sites: '1e3'"},
-        {"dmrg m --sites 4.5", "--sites: '4.5'"},
-        {"dmrg m --sites 99999999999999999999", "--sites"},
-        {"dmrg m --m 0", "--m: '0'"},
-        {"dmrg m --states 17", "from 1 to 16"},
-        {"dmrg m --accuracy 0", "--accuracy: '0'"},
-        {"dmrg m --accuracy -1e-9", "--accuracy: '-1e-9'"},
-        {"dmrg m --accuracy nan", "--accuracy: 'nan'"},
-        {"dmrg m --accuracy 1,5", "--accuracy: '1,5'"},
-        {"dmrg m --discard 2", "--discard: '2'"},
-        {"dmrg m --checkpoint-every -1", "--checkpoint-every: '-1'"},
-        {"dmrg m --strategy rl", "auto lr l11r"},
-        {"dmrg m --solver arnoldi", "davidson lanczos"},
-        {"dmrg m --exec gpu", "auto host offload cuda"},
-        {"dmrg m --order zigzag", "column, snake, fiedler"},
-        {"dmrg m --start here", "--start: 'here'"},
-        {"dmrg m --start product:", "--start"},
-        {"dmrg m -p U", "--parameter: 'U' is not NAME=VALUE"},
-        {"dmrg m -p =4", "--parameter: '=4'"},
-        {"dmrg m -p U=", "--parameter: 'U='"},
-        {"dmrg m -p U=1 -p U=2", "'U=1' and as 'U=2'"},
-        {"dmrg m --charge Sz", "--charge: 'Sz'"},
-        {"dmrg m --charge scan --charge scan", "given twice"},
-        {"dmrg m --schedule 0", "--schedule: m is '0'"},
-        {"dmrg m --schedule 10:", "--schedule: noise is ''"},
-        {"dmrg m --schedule 10:2", "noise is '2'"},
-        {"dmrg m --schedule 10:0:0", "tol is '0'"},
-        {"dmrg m --schedule 10*0", "count is '0'"},
-        {"dmrg m --schedule 10*1000000", "count"},
-        {"dmrg m --schedule 10:1e-3", "last sweep"},
-        {"dmrg m --schedule ,", "--schedule"},
-        {"ed m --broadening 0.1", "--broadening has no effect without --spectral"},
-        {"ed m --steps 10", "--steps has no effect without --spectral or --temperatures"},
-        {"ed m --format ell", "--format has no effect without --store matrix"},
-        {"ed m --store matrix --format ell --slice 4", "--slice has no effect without --format sell|sellr"},
-        {"ed m --precondition none",
-         "--precondition has no effect without --solver davidson|lobpcg or --states"},
-        {"ed m --checkpoint-every 4", "--checkpoint-every has no effect without --output"},
-        {"dmrg m --m 8 --m-min 4", "--m-min has no effect without --discard"},
-        {"ci f --boundary 3", "--boundary has no effect without --format hybrid"},
-        {"dmrg m --schedule 10 --m 10", "--schedule and --m exclude each other"},
-        {"dmrg m --schedule 10 --accuracy 1e-5", "--schedule and --accuracy"},
-        {"dmrg m --resume a.h5 --start b.h5", "--resume and --start"},
-        {"dmrg m --resume a.h5 --output b.h5", "--resume and --output"},
-        {"dmrg m --infinite --output b.h5", "--infinite and --output"},
-        {"dmrg m --m 10 --m-min 20 --discard 1e-8", "--m-min: 20 is above --m 10"},
-        {"dmrg m --states 4 --basis 5", "at least 6"},
-        {"dmrg m --sweep-parameter U", "--sweep-parameter: 'U'"},
-        {"dmrg m --sweep-parameter U=1,2 --charge scan", "exclude each other"},
-        {"dmrg m --output=", "--output: the value is empty"},
-        {"dmrg m --spectral Sz@0", "dmrg: --spectral belongs to `kronlat ed'; `kronlat dmrg --help' lists"},
-        {"dmrg m --boundary 3", "--boundary belongs to `kronlat ed'"},
-        {"dmrg m --method ed", "--method belongs to `kronlat plan'"},
-        {"dmrg m --roots 2", "--roots belongs to `kronlat ci'"},
-        {"ed m --m 4", "--m belongs to `kronlat dmrg'"},
-        {"ed m --projection grouped", "--projection belongs to `kronlat dmrg'"},
-        {"plan --method ed m --m 4", "plan --method ed: --m belongs to `kronlat plan'; `kronlat plan --help' lists"},
-        {"plan m --strategy lr --method=ed", "--strategy belongs to `kronlat plan'"},
-        {"plan m --form sites", "plan: --form belongs to `kronlat plan --method ed'; `kronlat plan --help' lists"},
-        {"plan --method ed m --threads 2 --spectral x@0", "--spectral belongs to `kronlat ed'"},
-        {"explain --method ed m --schedule 4", "--schedule belongs to `kronlat explain'"},
-        {"plan m --accuracy 1e-5", "--accuracy belongs to `kronlat dmrg'"},
-        {"plan m --solver lobpcg", "allowed: davidson lanczos"},
-        {"plan ed m", "it is kronlat plan --method ed m"},
-        {"bench speed", "bench: 'speed' is not one of gemm, gemv_trans, compare, dmrg, ed, ci, hx, offload, cuda"},
-        {"bench gemm x", "bench gemm: takes no 'x'"},
-        {"bench dmrg m --output x", "bench dmrg: --output belongs to `kronlat dmrg'"},
-        {"bench hx m --csr 1", "bench hx: --csr belongs to `kronlat bench hx --replay'; `kronlat bench hx --help'"},
-        {"bench offload --elements 3", "--elements: '3' was given; allowed: an integer from 4000 to 4000000000"},
-        {"bench compare --csv", "--csv: the value is missing; it takes FILE"},
-        {"bench ci --seconds x", "--seconds: 'x'"},
-        {"tune --csv x", "tune: --csv belongs to `kronlat bench gemv_trans'"},
-        {"tune x", "tune: takes no 'x'"},
-    };
-    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+    for (size_t k = 0; k < sizeof refused / sizeof *refused; k++) {
         kl_options *o = NULL;
         kl_err err = {""};
-        kl_status st = parse(bad[k].line, &o, &err);
+        kl_status st = parse(refused[k].line, &o, &err);
         if (st == KL_OK) st = kl_options_check(o, &err);
-        if (st != KL_EINPUT || strstr(err.text, bad[k].word) == NULL)
-            fail_msg("%s: status %d, \"%s\" lacks \"%s\"", bad[k].line, (int)st, err.text, bad[k].word);
+        if (st != KL_EINPUT || strstr(err.text, refused[k].word) == NULL)
+            fail_msg("%s: status %d, \"%s\" lacks \"%s\"", refused[k].line, (int)st, err.text,
+                     refused[k].word);
         assert_null(strchr(err.text, '\n'));
         kl_options_destroy(&o);
         assert_int_equal(kl_mem_live_total(), 0);
@@ -357,7 +362,8 @@ static void test_typed_for_a_job(void **state)
     } bad[] = {
         {"return { model='a' }", "--spectral Sz@0", "dmrg: --spectral belongs to `kronlat ed'"},
         {"return { model='a', command='ed' }", "--m 4", "ed: --m belongs to `kronlat dmrg'"},
-        {"return { model='a', command='plan' }", "--method ed --m 4", "plan --method ed: --m belongs to `kronlat plan'"},
+        {"return { model='a', command='plan' }", "--method ed --m 4",
+         "plan --method ed: --m belongs to `kronlat plan'"},
         {"return { model='a', command='plan', method='ed' }", "--m 4", "plan --method ed: --m belongs"},
         {"return { model='a', command='plan', method='ed', m = 4 }", "", "m belongs to `kronlat plan'"},
         {"return { model='a', command='ed' }", "--solver arnoldi", "allowed: davidson lanczos lobpcg full"},
@@ -373,7 +379,8 @@ static void test_typed_for_a_job(void **state)
         kl_options_destroy(&o);
         assert_int_equal(kl_mem_live_total(), 0);
     }
-    if (load("return { model='a', method='dmrg', command='plan', solver='lanczos' }", "--method ed --solver lobpcg", &o, &err) != KL_OK)
+    if (load("return { model='a', method='dmrg', command='plan', solver='lanczos' }",
+             "--method ed --solver lobpcg", &o, &err) != KL_OK)
         fail_msg("%s", err.text);
     assert_string_equal(o->solver, "lobpcg");
     assert_int_equal(kl_command_of(o), KL_CMD_PLAN_ED);
@@ -401,7 +408,8 @@ static void test_table(void **state)
             const kl_option_row *const b = &kl_option_table[k];
             if (!(a->commands & b->commands)) continue;
             if (strcmp(a->name, b->name) == 0) fail_msg("two rows of --%s for one command", a->name);
-            if (a->letter != 0 && a->letter == b->letter) fail_msg("--%s and --%s have one letter", a->name, b->name);
+            if (a->letter != 0 && a->letter == b->letter)
+                fail_msg("--%s and --%s have one letter", a->name, b->name);
         }
     }
 }
@@ -508,9 +516,9 @@ static int drop_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),        cmocka_unit_test(test_sweeps), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_locale),        cmocka_unit_test(test_jobs), cmocka_unit_test(test_typed_for_a_job), cmocka_unit_test(test_table),   cmocka_unit_test(test_json),
-        cmocka_unit_test(test_lattice_files),
+        cmocka_unit_test(test_values), cmocka_unit_test(test_sweeps), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_locale), cmocka_unit_test(test_jobs),   cmocka_unit_test(test_typed_for_a_job),
+        cmocka_unit_test(test_table),  cmocka_unit_test(test_json),   cmocka_unit_test(test_lattice_files),
     };
     return cmocka_run_group_tests(tests, make_file, drop_file);
 }

@@ -1,0 +1,46 @@
+/* One irrep of a configuration interaction: its space, H on it, start vectors, and its lowest states.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_CISECTOR_H
+#define KL_CISECTOR_H
+#include "ci/ciorbitals.h"
+#include "ci/pspace.h"
+#include "ci/sigma.h"
+#include "ci/slater.h"
+#include "exec/spmv.h"
+
+enum { KL_CISECTOR_GUARD = 1 }; /* roots beside the wanted ones, at least */
+
+typedef struct kl_cisector {
+    int irrep;
+    kl_detspace *space;
+    kl_slater *h;
+    kl_spmat *matrix;
+    kl_spmv *spmv;
+    kl_sigma *sigma;
+    kl_linop op;
+    kl_dptr x;          /* [nvec][n] */
+    int nvec, nroot;
+    int unsaved;        /* solved, and not written by a checkpoint since */
+    kl_pspace block;
+    double energy[KL_MAX_ROOT];
+    kl_eig_stats stats;
+} kl_cisector;
+
+/* What is to be found of an irrep. */
+typedef struct kl_cisector_stage {
+    int nroot;
+    double tol, ceiling; /* roots above the ceiling are followed until they are known to stay there */
+    int last;            /* 1: nothing comes behind it */
+} kl_cisector_stage;
+
+/* Full spaces need no matrix. */
+int kl_cisector_is_direct(const kl_ci_opts *o);
+
+kl_status kl_cisector_make(kl_cisector *s, const kl_ciorbitals *l, kl_exec *ex, const kl_ci_opts *o,
+                           const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err) KL_MUST_CHECK;
+void kl_cisector_clear(kl_cisector *s, kl_exec *ex);
+/* all[8]: every irrep of the run, those that a checkpoint has to write, too. */
+kl_status kl_cisector_solve(kl_cisector *s, kl_cisector *all, const kl_ci_opts *o, const kl_cisector_stage *g,
+                            const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err) KL_MUST_CHECK;
+
+#endif

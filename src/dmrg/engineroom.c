@@ -1,0 +1,64 @@
+/* Where the device has little memory: see engineroom.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/engineroom.h"
+#include "solve/davidson.h"
+
+/* Bytes of the vectors of a solve: its diagonal, and columns of a basis; memory of pools comes in steps of an
+   eighth. */
+static int64_t vector_bytes(int64_t n, int ncolumn) { return 9 * (n + 16) * (int64_t)(ncolumn + 1); }
+
+/* Of these, what an eigensolver wants on the device in any case. */
+int64_t kl_engine_least_bytes(int64_t n, int nstate)
+{
+    return vector_bytes(n,
+                        kl_davidson_least_columns(
+                            &(kl_eig_opts){.nroot = nstate, .max_basis = kl_engine_basis(0, nstate, 0)}, n));
+}
+
+int kl_engine_lr_fits(kl_exec *ex, int64_t dense_doubles, int64_t n, int nstate)
+{
+    return !ex->vt.alloc_far || ex->projection == KL_PROJECTION_NOSTORAGE ||
+           ex->vt.room(ex) >= 9 * dense_doubles + kl_engine_least_bytes(n, nstate);
+}
+
+/* Moves a block's operators; 1: they moved. */
+static int move_block(kl_engine *e, kl_block *b, int far)
+{
+    return b && b->ndata > 0 && kl_exec_move_operators(e->ex, far, b->ndata, &b->data);
+}
+
+/* What is not used at this centre goes to the host, the farthest first, until the device has `bytes` to
+   give. */
+void kl_engine_make_room(kl_engine *e, int64_t bytes)
+{
+    const int c = e->centre;
+    if (!e->ex->vt.alloc_far) return;
+    for (int far = e->nsite; far > 0 && e->ex->vt.room(e->ex) < bytes; far--)
+        for (int side = 0; side < 2 && e->ex->vt.room(e->ex) < bytes; side++) {
+            /* a site; its block lies beyond it, as seen from the centre */
+            const int p = side ? c + 1 + far : c - far;
+            if (p < 0 || p >= e->nsite) continue;
+            kl_dptr *const data = side ? &e->right_data[p] : &e->left_data[p];
+            const kl_isometry *const iso = side ? e->right[p] : e->left[p];
+            if (far > 1) move_block(e, side ? e->right_block[p] : e->left_block[p + 1], 1);
+            if (iso) kl_exec_move_operators(e->ex, 1, iso->ndata, data);
+        }
+}
+
+/* Operators of the centre on the device, if it has room for them beside the least that an eigensolver wants
+   there; else on the host, from where lists stream them. */
+void kl_engine_settle(kl_engine *e)
+{
+    kl_exec *const ex = e->ex;
+    kl_block *const block[2] = {e->left_block[e->centre], e->right_block[e->centre + 2]};
+    if (!ex->vt.alloc_far || ex->projection == KL_PROJECTION_NOSTORAGE) return;
+    const kl_eig_opts all = {.nroot = e->nstate, .max_basis = kl_engine_basis(e->max_basis, e->nstate, 0)};
+    const int64_t need = kl_engine_least_bytes(e->layout.n, e->nstate);
+    kl_engine_make_room(e, vector_bytes(e->layout.n, kl_davidson_columns(&all, e->layout.n)));
+    for (int i = 0; i < 2; i++) {
+        const int64_t bytes = block[i]->ndata * (int64_t)sizeof(double), room = ex->vt.room(ex);
+        if (kl_exec_is_far(ex, block[i]->data)) {
+            if (room - bytes / 8 * 9 >= need) move_block(e, block[i], 0);
+        } else if (room < need) move_block(e, block[i], 1);
+    }
+}

@@ -1,0 +1,15 @@
+/* What of an engine is on a device that cannot hold all of it, and what waits on the host.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_ENGINEROOM_H
+#define KL_ENGINEROOM_H
+#include "dmrg/engine.h"
+
+/* What is not used at this centre goes to the host, the farthest first, until the device has `bytes` to give.
+   */
+void kl_engine_make_room(kl_engine *e, int64_t bytes);
+
+/* Operators of the centre on the device, if it has room for them beside the least that an eigensolver wants
+   there; else on the host, from where lists stream them. */
+void kl_engine_settle(kl_engine *e);
+
+#endif

@@ -1,0 +1,140 @@
+/* Bases and wavefunctions that a run begins with: see engine.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "base/dense.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "dmrg/engine.h"
+#include "dmrg/sectorfill.h"
+#include <math.h>
+#include <string.h>
+
+/* Of about m states of a block beyond cut p, how many fall into each sector of its basis: the weight of a
+   sector is the number of ways to make it and to complete it, to a power that makes the distribution as
+   narrow as that of the few sites which m states can resolve. */
+kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *basis, int *dim,
+                          kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_reach *const mine = side == KL_RIGHT ? &e->reach_right[cut] : &e->reach_left[cut];
+    const kl_reach *const other = side == KL_RIGHT ? &e->reach_left[cut] : &e->reach_right[cut];
+    const int n = basis->nsec, near = cut < e->nsite - cut ? cut : e->nsite - cut;
+    const int d = e->terms->type[cut < e->nsite ? cut : cut - 1]->dim;
+    const double resolved = log((double)m) / log(d > 1 ? d : 2.0) + 2.0,
+                 power = near > resolved ? near / resolved : 1.0;
+    double *share = NULL, top = -INFINITY, sum = 0;
+    int total = 0;
+    KL_TRY(kl_alloc(&share, n, KL_MEM_WORK, err));
+    for (int c = 0; c < n; c++) {
+        const int64_t a = kl_reach_find(mine, basis->q[c]),
+                      b = kl_reach_find(other, kl_qn_sub(e->terms->model, e->target, basis->q[c]));
+        share[c] = a < 0 || b < 0 ? -INFINITY : power * (mine->log_ways[a] + other->log_ways[b]);
+        if (share[c] > top) top = share[c];
+    }
+    for (int c = 0; c < n; c++) sum += share[c] = exp(share[c] - top);
+    /* as kl_select does */
+    const int full = (e->full || e->ex->space == KL_SPACE_DEVICE) && m >= KL_FULL_FROM * n;
+    double scale = 1;
+    do {
+        total = 0;
+        for (int c = 0; c < n; c++) {
+            int k = (int)ceil(m * scale * share[c] / sum - 0.05);
+            if (k < 1 && share[c] == 1.0) k = 1;
+            if (full) k = kl_sector_even(k, basis->dim[c]);
+            dim[c] = k < basis->dim[c] ? k : basis->dim[c];
+            total += dim[c];
+        }
+        scale *= 0.995;
+    } while (full && total > m && scale > 0.5);
+    if (full) kl_sectors_fill(n, dim, basis->dim, m / KL_MORE);
+    /* room for so many wavefunctions */
+    for (int c = 0, met = 0; total < e->nstate && met < n; c = (c + 1) % n) {
+        met = dim[c] < basis->dim[c] ? 0 : met + 1;
+        if (!met) dim[c]++, total++;
+    }
+out:
+    kl_free(&share);
+    return st;
+}
+
+/* Random right isometry at position p over the block beyond it. */
+static kl_status random_isometry(kl_engine *e, int p, int m, const int *start, const kl_qn *product,
+                                 kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_enlarged *en = NULL;
+    kl_isometry *iso = NULL;
+    int *sec = NULL, *dim = NULL, nsec = 0;
+    uint64_t rng = e->seed * 1000003u + (uint64_t)p;
+    KL_TRY(kl_engine_enlarge(e, KL_RIGHT, p, &e->right_block[p + 1]->basis, &en, err));
+    const int n = en->basis.nsec;
+    KL_TRY(kl_alloc(&sec, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
+    KL_TRY(kl_engine_share(e, KL_RIGHT, p, m, &en->basis, dim, err));
+    for (int c = 0; c < n; c++) {
+        if (product && !kl_qn_cmp(product[p], en->basis.q[c]) && dim[c] < 1) dim[c] = 1;
+        if (dim[c] > 0) sec[nsec] = c, dim[nsec] = dim[c], nsec++;
+    }
+    KL_TRY(kl_isometry_create_take(&en, nsec, sec, dim, &iso, err));
+    for (int k = 0; k < nsec; k++) {
+        const int rows = iso->enlarged->basis.dim[iso->sec[k]];
+        double *const a = iso->data + iso->off[k];
+        for (int64_t i = 0; i < (int64_t)rows * iso->basis.dim[k]; i++) a[i] = kl_random_uniform(&rng);
+        /* column 0 is the product state: column 0 of the block (x) start[p] */
+        if (product && !kl_qn_cmp(product[p], iso->basis.q[k])) {
+            memset(a, 0, (size_t)rows * sizeof *a);
+            a[iso->enlarged->part_off[iso->sec[k] * iso->enlarged->d + start[p]]] = 1;
+        }
+        KL_TRY(kl_dense_qr(rows, iso->basis.dim[k], a, rows, NULL, 0, err));
+    }
+    KL_TRY(kl_engine_set_isometry_take(e, KL_RIGHT, p, &iso, &(kl_dptr){0}, err));
+out:
+    kl_enlarged_destroy(&en);
+    kl_isometry_destroy(&iso);
+    kl_free(&sec);
+    kl_free(&dim);
+    return st;
+}
+
+kl_status kl_engine_start(kl_engine *e, int m, const int *start, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_model *const model = e->terms->model;
+    const int n = e->nsite;
+    kl_qn *product = NULL; /* charges of sites p.. of the product */
+    double *host = NULL;
+    if (start) {
+        KL_TRY(kl_alloc(&product, n + 1, KL_MEM_WORK, err));
+        for (int p = n - 1; p >= 0; p--)
+            product[p] =
+                kl_qn_add(model, product[p + 1], kl_qn_of(model, e->terms->type[p]->state_charge[start[p]]));
+        if (kl_qn_cmp(product[0], e->target)) {
+            char a[128], b[128];
+            st = kl_fail(err, KL_EINPUT, "the start state has %s, but %s is asked for",
+                         kl_qn_print(model, product[0], a, sizeof a),
+                         kl_qn_print(model, e->target, b, sizeof b));
+            goto out;
+        }
+    }
+    for (int p = n - 1; p > 1; p--) {
+        KL_TRY(random_isometry(e, p, m, start, product, err));
+        KL_TRY(kl_engine_rebuild(e, KL_RIGHT, p, err));
+    }
+    KL_TRY(kl_engine_open(e, 0, err));
+    if (start) {
+        const int64_t len = e->layout.n * e->nstate;
+        KL_TRY(kl_alloc(&host, len, KL_MEM_WORK, err));
+        KL_TRY(e->ex->vt.download(e->ex, host, e->psi, len, err));
+        for (int64_t i = 0; i < e->layout.n; i++) host[i] *= 1e-3;
+        const int i = kl_basis_find(&e->row->basis,
+                                    kl_qn_of(model, e->terms->type[0]->state_charge[start[0]])),
+                  j = e->layout.pair[i];
+        const int r = e->row->part_off[i * e->row->d + start[0]],
+                  c = e->col->part_off[j * e->col->d + start[1]];
+        host[e->layout.off[i] + r + (int64_t)c * e->row->basis.dim[i]] = 1;
+        KL_TRY(e->ex->vt.upload(e->ex, e->psi, host, len, err));
+    }
+out:
+    kl_free(&product);
+    kl_free(&host);
+    return st;
+}
