@@ -73,13 +73,16 @@ kronlat_status kronlat_problem_create_fcidump(const char *path, kronlat_problem 
    unrestricted 0: h[norb][norb] and eri[norb][norb][norb][norb] = (pq|rs), of both spins.
    unrestricted 1: h[2][norb][norb], alpha and beta, and eri[3][norb]..., alpha alpha, beta beta, and alpha
    beta with p, q alpha.
-   electrons and ms2 (alpha less beta electrons): of the molecule. irrep[norb]: of each orbital, 0 to 7, the
-   product of two irreps being their exclusive or; NULL: no symmetry.
+   electrons and ms2 (alpha less beta electrons): of the molecule.
    BAD_INPUT: h is not symmetric, eri has not its 8-fold (alpha beta: 4-fold) symmetry to 1e-10 of its largest
-   element, a number is not finite, or integrals break the symmetry of the irreps. */
-kronlat_status kronlat_problem_create_integrals(int norb, int electrons, int ms2, int unrestricted, double core,
-                                                const double *h, const double *eri, const int *irrep,
-                                                kronlat_problem **out, kronlat_error *error);
+   element, or a number is not finite. */
+kronlat_status kronlat_problem_create_integrals(int norb, int electrons, int ms2, int unrestricted,
+                                                double core, const double *h, const double *eri, kronlat_problem **out,
+                                                kronlat_error *error);
+/* irrep[norb] of each orbital of such a molecule, 0 to 7, the product of two irreps being their exclusive or.
+   Without this call no symmetry is used. BAD_INPUT: integrals break the symmetry. */
+kronlat_status kronlat_problem_set_irreps(kronlat_problem *problem, int norb, const int *irrep,
+                                          kronlat_error *error);
 void kronlat_problem_destroy(kronlat_problem *problem);
 
 /* Sets an option by its name in job files (docs/manual.md, `kronlat dmrg --help'): "sites" "32", "lattice"

@@ -155,9 +155,10 @@ kronlat_status kronlat_operator_apply(kronlat_operator *op, int nvector, const d
     kl_status st = KL_OK;
     kl_err err = {{0}};
     const kl_visit v = kl_visit_begin(NULL);
-    if (nvector < 0 || (nvector > 0 && (x == NULL || y == NULL || ldx < op->places.dim || ldy < op->places.dim)))
+    const int there = x != NULL && y != NULL && ldx >= op->places.dim && ldy >= op->places.dim;
+    if (nvector < 0 || (nvector > 0 && !there))
         st = kl_fail(&err, KL_EINPUT,
-                     "%d vectors at strides %lld and %lld: a stride has to be %lld at least, and no vector NULL",
+                     "%d vectors at strides %lld and %lld: a stride has to be %lld at least, no vector NULL",
                      nvector, (long long)ldx, (long long)ldy, (long long)op->places.dim);
     for (int k = 0; k < nvector && st == KL_OK; k++) st = apply_one(op, x + k * ldx, y + k * ldy, &err);
     return kl_visit_end(v, st, &err, error);

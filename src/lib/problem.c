@@ -386,8 +386,8 @@ static kl_status add_bond(const kl_given_lattice *g, int64_t b, kl_lattice *lat,
         if (words == NULL) return kl_fail(err, KL_ENOMEM, "no memory for the class of a bond");
         n = 0;
         char *rest = words;
-        for (char *word = strsep(&rest, " "); word != NULL && n <= KL_MAX_BOND_CLASS; word = strsep(&rest, " "))
-            if (word[0] != '\0') cls[n++] = word;
+        for (char *w = strsep(&rest, " "); w != NULL && n <= KL_MAX_BOND_CLASS; w = strsep(&rest, " "))
+            if (w[0] != '\0') cls[n++] = w;
     }
     KL_TRY(kl_lattice_add_bond(lat, i, j, r, cls, n, err));
 out:
@@ -523,7 +523,8 @@ out:
 
 /* ---------------------------------------------------------------- what there is */
 
-static kl_status find_system(kronlat_problem *p, int site, kl_task **t, const kl_site_type **type, kl_err *err)
+static kl_status find_system(kronlat_problem *p, int site, kl_task **t, const kl_site_type **type,
+                             kl_err *err)
 {
     kl_status st = KL_OK;
     KL_TRY(kl_problem_system(p, t, err));

@@ -1,5 +1,5 @@
-/* kronlat.h from outside: every call, wrong input with its line, results against exact energies and against each
-   other, threads, and the caller's own solver.
+/* kronlat.h from outside: every call, wrong input with its line, results against exact energies and against
+   each other, threads, and the caller's own solver.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
 #include "kronlat.h"
@@ -43,7 +43,16 @@ static kronlat_problem *problem_of(const char *model, const char *const *set)
 
 static kronlat_problem *heisenberg(const char *sites)
 {
-    return problem_of("heisenberg", (const char *const[]){"sites", sites, "charge", "Sz=0", "threads", "1", NULL});
+    const char *const set[] = {"sites", sites, "charge", "Sz=0", "threads", "1", NULL};
+    return problem_of("heisenberg", set);
+}
+
+static kronlat_problem *hubbard(const char *form)
+{
+    const char *const set[] = {"lattice", "ring:6",   "p",       "U=4", "charge", "N_up=3",
+                               "charge",  "N_dn=2",   "threads", "2",   "form",   form,
+                               NULL};
+    return problem_of("hubbard", set);
 }
 
 static int make_error(void **state)
@@ -113,14 +122,55 @@ static void test_settings(void **state)
 }
 
 static const char own_model[] =
-    "-- H = sum_<ij> J_ij S_i S_j - sum_i h_i Sz_i\n"
-    "model { space = spin(1/2), conserve = \"Sz\", params = { J = bonds(1), h = sites(0) } }\n";
+    "-- H = sum_<ij> J_ij [ (S+_i S-_j + S-_i S+_j)/2 + Sz_i Sz_j ] - sum_i h_i Sz_i\n"
+    "site(spin(1/2))\nconserve \"Sz\"\nparameters { J = per_bond(1), h = per_site(0) }\n"
+    "bond(\"nn\", J * ((Sp(i)*Sm(j) + hc)/2 + Sz(i)*Sz(j)))\nonsite(-h * Sz(i))\n";
 
-/* A model in memory, a lattice of arrays, couplings and fields as arrays: against the same by files' names. */
+/* The text gives what the shipped model does, bond by bond and site by site. */
+static void test_text(void **state)
+{
+    (void)state;
+    const double j[3] = {1.0, 2.0, 3.0}, h[4] = {0.1, -0.2, 0.3, -0.4};
+    kronlat_problem *p = NULL;
+    kronlat_operator *op = NULL;
+    double d[6], want[6];
+    int site[4];
+    good(kronlat_problem_create_text("own.lua", own_model, &p, error));
+    good(kronlat_problem_set(p, "sites", "4", error));
+    good(kronlat_problem_set_charge(p, "Sz", 0, 1, error));
+    good(kronlat_problem_set_parameter(p, "J", 3, j, error));
+    good(kronlat_problem_set_parameter(p, "h", 4, h, error));
+    good(kronlat_operator_create(p, &op, error));
+    assert_int_equal(kronlat_operator_dimension(op), 6);
+    good(kronlat_operator_diagonal(op, d, error));
+    for (int i = 0; i < 6; i++) {
+        const char *name[4];
+        double sz[4];
+        good(kronlat_operator_state(op, i, site, error));
+        for (int k = 0; k < 4; k++) {
+            good(kronlat_problem_site_state(p, k, site[k], &name[k], error));
+            sz[k] = strcmp(name[k], "up") == 0 ? 0.5 : -0.5;
+        }
+        want[i] = 0;
+        for (int k = 0; k < 3; k++) want[i] += j[k] * sz[k] * sz[k + 1];
+        for (int k = 0; k < 4; k++) want[i] -= h[k] * sz[k];
+        assert_true(fabs(d[i] - want[i]) < 1e-14);
+    }
+    bad(kronlat_problem_set_parameter(p, "J", 2, j, error) == KRONLAT_OK
+            ? kronlat_problem_sites(p, site, error)
+            : KRONLAT_BROKEN,
+        "J");
+    kronlat_operator_destroy(op);
+    kronlat_problem_destroy(p);
+    good(kronlat_problem_create_text("own.lua", "-- H\nnonsense {}\n", &p, error));
+    bad(kronlat_problem_sites(p, site, error), "own.lua:2");
+    kronlat_problem_destroy(p);
+}
+
+/* A lattice of arrays, and couplings as arrays: against the same by names. */
 static void test_arrays(void **state)
 {
     (void)state;
-    (void)own_model;
     const double xy[6][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 0}, {2, 1}};
     const int bond[7][2] = {{0, 1}, {2, 3}, {4, 5}, {0, 2}, {2, 4}, {1, 3}, {3, 5}};
     const char *const cls[7] = {"nn rung", "nn rung", "nn rung", "nn leg", "nn leg", "nn leg", "nn leg"};
@@ -132,7 +182,8 @@ static void test_arrays(void **state)
     bad(kronlat_ed(p, &a, error), "sites and bonds");
     good(kronlat_problem_set(p, "sites", NULL, error));
     good(kronlat_ed(p, &a, error));
-    q = problem_of("heisenberg", (const char *const[]){"lattice", "ladder:3x2", "charge", "Sz=0", "threads", "1", NULL});
+    q = heisenberg(NULL);
+    good(kronlat_problem_set(q, "lattice", "ladder:3x2", error));
     good(kronlat_ed(q, &b, error));
     assert_true(fabs(kronlat_result_energy(a, 0) - kronlat_result_energy(b, 0)) < 1e-12);
     kronlat_result_destroy(a);
@@ -349,8 +400,7 @@ static void test_operator(void **state)
     kronlat_problem_destroy(p);
     static const char *const form[] = {"sites", "flavours"};
     for (int k = 0; k < 2; k++) {
-        p = problem_of("hubbard", (const char *const[]){"lattice", "ring:6", "p", "U=4", "charge", "N_up=3", "charge", "N_dn=2",
-                                                        "threads", "2", "form", form[k], NULL});
+        p = hubbard(form[k]);
         check_operator(p, 300);
         kronlat_problem_destroy(p);
     }
@@ -364,8 +414,7 @@ static void test_forms(void **state)
     double x[300], y[2][300];
     for (int k = 0; k < 2; k++) {
         kronlat_problem *const p =
-            problem_of("hubbard", (const char *const[]){"lattice", "ring:6", "p", "U=4", "charge", "N_up=3", "charge", "N_dn=2",
-                                                        "threads", "1", "form", k == 0 ? "sites" : "flavours", NULL});
+            hubbard(k == 0 ? "sites" : "flavours");
         good(kronlat_operator_create(p, &op[k], error));
         kronlat_problem_destroy(p);
     }
@@ -404,7 +453,8 @@ static void test_integrals(void **state)
     eri[0][1][0][1] = eri[0][1][1][0] = eri[1][0][0][1] = eri[1][0][1][0] = k;
     const double a = 2 * h[0][0] + j11, b = 2 * h[1][1] + j22;
     const double exact = core + (a + b) / 2 - sqrt((a - b) * (a - b) / 4 + k * k);
-    good(kronlat_problem_create_integrals(2, 2, 0, 0, core, &h[0][0], &eri[0][0][0][0], irrep, &p, error));
+    good(kronlat_problem_create_integrals(2, 2, 0, 0, core, &h[0][0], &eri[0][0][0][0], &p, error));
+    good(kronlat_problem_set_irreps(p, 2, irrep, error));
     good(kronlat_problem_set(p, "space", "full", error));
     good(kronlat_problem_set(p, "roots", "4", error));
     good(kronlat_problem_set(p, "density", "true", error));
@@ -421,15 +471,20 @@ static void test_integrals(void **state)
     bad(kronlat_dmrg(p, NULL, &r, error), "molecule");
     kronlat_problem_destroy(p);
     eri[0][0][1][1] = 0.9;
-    bad(kronlat_problem_create_integrals(2, 2, 0, 0, core, &h[0][0], &eri[0][0][0][0], irrep, &p, error),
+    bad(kronlat_problem_create_integrals(2, 2, 0, 0, core, &h[0][0], &eri[0][0][0][0], &p, error),
         "mirror image");
     eri[0][0][1][1] = j12;
-    const int wrong[2] = {0, 9};
-    bad(kronlat_problem_create_integrals(2, 2, 0, 0, core, &h[0][0], &eri[0][0][0][0], wrong, &p, error),
-        "0 to 7");
-    bad(kronlat_problem_create_integrals(2, 2, 1, 0, core, &h[0][0], &eri[0][0][0][0], NULL, &p, error),
-        "ms2 1");
+    bad(kronlat_problem_create_integrals(2, 2, 1, 0, core, &h[0][0], &eri[0][0][0][0], &p, error), "ms2 1");
     assert_null(p);
+    const double mixed[2][2] = {{-1.2, 0.1}, {0.1, -0.5}};
+    good(kronlat_problem_create_integrals(2, 2, 0, 0, core, &mixed[0][0], &eri[0][0][0][0], &p, error));
+    bad(kronlat_problem_set_irreps(p, 2, irrep, error), "joins orbitals");
+    bad(kronlat_problem_set_irreps(p, 2, (const int[]){0, 9}, error), "0 to 7");
+    bad(kronlat_problem_set_irreps(p, 3, irrep, error), "3 are given for 2");
+    kronlat_problem_destroy(p);
+    p = heisenberg("4");
+    bad(kronlat_problem_set_irreps(p, 2, irrep, error), "no integrals");
+    kronlat_problem_destroy(p);
 }
 
 /* ---------------------------------------------------------------- a guest in somebody's program */
@@ -493,7 +548,8 @@ static void test_guest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_settings), cmocka_unit_test(test_arrays),    cmocka_unit_test(test_dmrg),
+        cmocka_unit_test(test_settings), cmocka_unit_test(test_text),      cmocka_unit_test(test_arrays),
+        cmocka_unit_test(test_dmrg),
         cmocka_unit_test(test_cancel),   cmocka_unit_test(test_files),     cmocka_unit_test(test_operator),
         cmocka_unit_test(test_forms),    cmocka_unit_test(test_integrals), cmocka_unit_test(test_threads),
         cmocka_unit_test(test_guest),
