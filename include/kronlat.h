@@ -77,8 +77,8 @@ kronlat_status kronlat_problem_create_fcidump(const char *path, kronlat_problem 
    BAD_INPUT: h is not symmetric, eri has not its 8-fold (alpha beta: 4-fold) symmetry to 1e-10 of its largest
    element, or a number is not finite. */
 kronlat_status kronlat_problem_create_integrals(int norb, int electrons, int ms2, int unrestricted,
-                                                double core, const double *h, const double *eri, kronlat_problem **out,
-                                                kronlat_error *error);
+                                                double core, const double *h, const double *eri,
+                                                kronlat_problem **out, kronlat_error *error);
 /* irrep[norb] of each orbital of such a molecule, 0 to 7, the product of two irreps being their exclusive or.
    Without this call no symmetry is used. BAD_INPUT: integrals break the symmetry. */
 kronlat_status kronlat_problem_set_irreps(kronlat_problem *problem, int norb, const int *irrep,

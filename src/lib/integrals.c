@@ -131,8 +131,8 @@ out:
 }
 
 kronlat_status kronlat_problem_create_integrals(int norb, int electrons, int ms2, int unrestricted,
-                                                double core, const double *h, const double *eri, kronlat_problem **out,
-                                                kronlat_error *error)
+                                                double core, const double *h, const double *eri,
+                                                kronlat_problem **out, kronlat_error *error)
 {
     kl_status st = KL_OK;
     kl_err err = {{0}};

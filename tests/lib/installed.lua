@@ -44,7 +44,8 @@ local lib = root .. prefix .. "/" .. libdir
 local config = ("PKG_CONFIG_PATH=%s/pkgconfig pkg-config --define-variable=prefix=%s%s")
     :format(lib, root, prefix)
 good, out = shell(config .. " --cflags --libs kronlat")
-ok(good and out:find("-lkronlat", 1, true) and not out:find "hdf5", "pkg-config names this library alone", out)
+local alone = out:find("-lkronlat", 1, true) and not out:find "hdf5"
+ok(good and alone, "pkg-config names this library alone", out)
 
 local kept
 for i = 6, #arg do
