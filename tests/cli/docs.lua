@@ -2,8 +2,8 @@
 -- prints. Commands are the lines of fenced `sh` blocks, and indented lines, that begin with kronlat or
 -- ./build/kronlat. A `text` block behind a command shows lines of its output: words must be equal, numbers
 -- agree to one unit of the last digit shown, `...` in a line stands for anything and a line of `...` for
--- lines left out. HTML comments steer: `<!-- file: NAME -->` keeps the next block as a file, `<!-- long -->` leaves
--- the next block to the long suite.
+-- lines left out. HTML comments steer: `<!-- file: NAME -->` keeps the next block as a file, `<!-- long -->`
+-- leaves the next block to the long suite.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 docs.lua PROGRAM ROOT quick|long; prints TAP.
 local HERE = arg[0]:match "^(.*/)" or ""
