@@ -1,8 +1,7 @@
 /* Configuration interaction.
 
-   1. Electrons, references (given, or the determinant of lowest energy by descent), inactive, active and
-      deleted orbitals; the inactive
-      ones are folded into the integrals.
+   1. Electrons, references (given, the first orbitals of the file, or the determinant of lowest energy by
+      descent), inactive, active and deleted orbitals; the inactive ones are folded into the integrals.
    2. For each irrep a space, and H on it: stored, or as products only.
    3. The lowest determinants make a small dense block: its eigenvectors, with a random part over the whole
       space, start the solver, its inverse

@@ -20,8 +20,9 @@ typedef struct kl_ci_opts {
     int irrep;              /* from 0; -1: the lowest states of all */
     int nroot;
     int nref;
-    /* occupations by orbital of the file: 2 u d 0 ("2222ud00"); none: the lowest by energy */
+    /* occupations by orbital of the file: 2 u d 0 ("2222ud00"); none: the file's own, its first orbitals, */
     const char *const *ref;
+    int lowest;             /* or 1: the determinant of lowest energy, found by descent from there */
 
     kl_ci_store store;
     int half;               /* store half of the symmetric matrix */

@@ -96,9 +96,9 @@ static double unit_of_energy(const kl_fcidump *f)
     return sum / (2 * f->norb);
 }
 
-/* From the orbitals in their order: moves of one electron, or of a pair, as long as one lowers the energy by
-   more than roundings do. */
-static kl_status find_reference(kl_ciorbitals *l, kl_err *err)
+/* The orbitals in their order, as the file means them; for the lowest determinant moves of one electron,
+   or of a pair, as long as one lowers the energy by more than roundings do. */
+static kl_status find_reference(kl_ciorbitals *l, int lowest, kl_err *err)
 {
     enum { MOST_MOVES = 1000 };
     kl_status st = KL_OK;
@@ -111,7 +111,7 @@ static kl_status find_reference(kl_ciorbitals *l, kl_err *err)
         memset(occ_of(l, 0, spin), 0, (size_t)n);
         memset(occ_of(l, 0, spin), 1, (size_t)(spin == 0 ? l->nalpha : l->nbeta));
     }
-    for (int move = 0; move < MOST_MOVES; move++) {
+    for (int move = 0; move < (lowest ? MOST_MOVES : 0); move++) {
         double best = -1e-8 * unit;
         int best_spin = 0, from = -1, to = -1; /* spin 2: both */
         for (int spin = 0; spin < 2; spin++)
@@ -296,7 +296,7 @@ kl_status kl_ciorbitals_make(const kl_fcidump *f, const kl_ci_opts *o, kl_ciorbi
         KL_TRY(kl_fail(err, KL_EINPUT, "%d references; at most %d are supported", o->nref, KL_DET_MAX_REF));
     l->nref = o->nref > 0 ? o->nref : 1;
     KL_TRY(kl_alloc(&l->occ, 2 * (int64_t)l->nref * f->norb, KL_MEM_MISC, err));
-    if (o->nref == 0) KL_TRY(find_reference(l, err));
+    if (o->nref == 0) KL_TRY(find_reference(l, o->lowest, err));
     for (int r = 0; r < o->nref; r++) KL_TRY(read_reference(l, r, o->ref[r], err));
     KL_TRY(choose_orbitals(l, o, err));
     l->g = f;

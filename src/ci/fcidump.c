@@ -16,12 +16,12 @@
 
 #include "base/infile.h"
 #include "base/mem.h"
+#include "ci/orbsym.h"
 
 enum { MAX_LABEL = 2 * KL_FCIDUMP_MAX_ORB, MAX_WORD = 96, MAX_LINE = 1024 };
 
-/* Labels are believed while no integral that they forbid is larger; smaller ones are rounding of the writer
-   and become 0. */
-static const double forbidden_noise = 1e-10;
+/* What is no larger may stand behind indices that name no integral. */
+static const double rounding = 1e-10;
 /* Two values of one integral that differ by more are a contradiction, not two roundings. */
 static const double repeat_noise = 1e-7;
 
@@ -36,7 +36,7 @@ typedef struct reader {
     const char *name;
     int64_t line;
     kl_fcidump *f;
-    int have_norb, have_ms2, have_uhf, header_norb;
+    int have_norb, have_nelec, have_ms2, have_uhf, header_norb;
     int nlabel, label[MAX_LABEL];
     int64_t nentry, room;
     entry *list;
@@ -126,21 +126,29 @@ static kl_status take_value(reader *r, const char *key, const char *text, kl_err
     }
     if (!kl_parse_int(digits, &value)) REFUSE(r, r->line, "%s is '%s'; an integer is needed", key, text);
     if (is_norb) {
+        if (r->have_norb)
+            REFUSE(r, r->line, "NORB is given twice, %d and then %lld", r->header_norb, (long long)value);
         if (value < 1 || value > 2 * KL_FCIDUMP_MAX_ORB)
             REFUSE(r, r->line, "NORB is %lld; allowed: 1 to %d", (long long)value, KL_FCIDUMP_MAX_ORB);
         r->header_norb = (int)value;
         r->have_norb = 1;
     } else if (is_label) {
         if (value < -8 || value > 1000000)
-            REFUSE(r, r->line, "ORBSYM holds %lld; labels are 1 to 8", (long long)value);
+            REFUSE(r, r->line, "ORBSYM holds %lld; labels are 1 to 8, or 0 to 7", (long long)value);
         if (r->nlabel + count > MAX_LABEL)
             REFUSE(r, r->line, "ORBSYM has more than %d labels", (int)MAX_LABEL);
         for (int64_t i = 0; i < count; i++) r->label[r->nlabel++] = (int)value;
     } else if (strcmp(key, "NELEC") == 0) {
+        if (r->have_nelec || count != 1)
+            REFUSE(r, r->line, "NELEC holds more than one number: %d and %lld", r->f->nelec,
+                   (long long)value);
+        r->have_nelec = 1;
         if (value < 0 || value > 2 * KL_FCIDUMP_MAX_ORB)
             REFUSE(r, r->line, "NELEC is %lld; allowed: 0 (not said) to 2 NORB", (long long)value);
         r->f->nelec = (int)value;
     } else if (strcmp(key, "MS2") == 0) {
+        if (r->have_ms2 || count != 1)
+            REFUSE(r, r->line, "MS2 holds more than one number: %d and %lld", r->f->ms2, (long long)value);
         if (value < -2 * KL_FCIDUMP_MAX_ORB || value > 2 * KL_FCIDUMP_MAX_ORB)
             REFUSE(r, r->line, "MS2 is %lld; allowed: -NELEC to NELEC", (long long)value);
         r->f->ms2 = (int)value;
@@ -386,7 +394,7 @@ static kl_status place_spin_orbitals(const reader *r, kl_err *err)
             continue;
         }
         if (spin[0] != spin[1] || spin[2] != spin[3]) {
-            if (fabs(e->value) <= forbidden_noise) continue;
+            if (fabs(e->value) <= rounding) continue;
             REFUSE(r, e->line,
                    "indices %d %d %d %d mix spins (odd: alpha, even: beta), which no spin-free integral does",
                    e->at[0], e->at[1], e->at[2], e->at[3]);
@@ -480,83 +488,6 @@ out:
     return st;
 }
 
-/* ---------------------------------------------------------------- 5. point group */
-
-/* Zeroes what the labels forbid and returns the largest of it; with look only, changes nothing. */
-static double forbidden(kl_fcidump *f, const int *irrep, int look)
-{
-    double largest = 0;
-    for (int s = 0; s < (f->unrestricted ? 2 : 1); s++)
-        for (int p = 0; p < f->norb; p++)
-            for (int q = 0; q < f->norb; q++) {
-                if (irrep[p] == irrep[q]) continue;
-                double *const x = &f->h[s][p * f->norb + q];
-                largest = fmax(largest, fabs(*x));
-                if (!look) *x = 0;
-            }
-    for (int s = 0; s < (f->unrestricted ? 3 : 1); s++)
-        for (int p = 0; p < f->norb; p++)
-            for (int q = 0; q <= p; q++)
-                for (int t = 0; t < f->norb; t++)
-                    for (int u = 0; u <= t; u++) {
-                        if ((irrep[p] ^ irrep[q] ^ irrep[t] ^ irrep[u]) == 0) continue;
-                        double *const x = &f->eri[s][kl_pair(p, q) * f->npair + kl_pair(t, u)];
-                        largest = fmax(largest, fabs(*x));
-                        if (!look) *x = 0;
-                    }
-    return largest;
-}
-
-static kl_status use_labels(reader *r, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_fcidump *const f = r->f;
-    int usable = 0, most = 0;
-    KL_TRY(kl_alloc(&f->irrep, f->norb, KL_MEM_MISC, err));
-    f->nirrep = 1;
-    /* 0 throughout: the writer knew no point group */
-    for (int k = 0; k < r->nlabel; k++) usable |= r->label[k] != 0;
-    if (r->nlabel > 0 && r->nlabel != f->norb && r->nlabel != 2 * f->norb) {
-        snprintf(f->note, sizeof(f->note),
-                 "ORBSYM has %d labels for %d orbitals; the point group is not used", r->nlabel, f->norb);
-        usable = 0;
-    }
-    const int step = r->nlabel == 2 * f->norb && f->norb > 0 ? 2 : 1; /* a label for each spin orbital */
-    for (int p = 0; p < f->norb && usable; p++) {
-        const int label = r->label[step * p], other = r->label[step * p + step - 1];
-        if (label != other) {
-            snprintf(f->note, sizeof(f->note),
-                     "ORBSYM has %d labels, one for each spin orbital of %d orbitals, and the two of orbital "
-                     "%d differ, %d and %d; the point group is not used",
-                     r->nlabel, f->norb, p + 1, label, other);
-            usable = 0;
-        } else if (label < 1 || label > 8) {
-            snprintf(f->note, sizeof(f->note),
-                     "ORBSYM has the label %d for orbital %d, which is none of 1 to 8; the point group is "
-                     "not used",
-                     label, p + 1);
-            usable = 0;
-        } else {
-            f->irrep[p] = label - 1;
-            if (label - 1 > most) most = label - 1;
-        }
-    }
-    if (usable && most > 0) {
-        const double largest = forbidden(f, f->irrep, 1);
-        if (largest > forbidden_noise) {
-            snprintf(f->note, sizeof(f->note),
-                     "ORBSYM forbids an integral of %.3g that the file gives; the point group is not used",
-                     largest);
-            usable = 0;
-        } else forbidden(f, f->irrep, 0);
-    }
-    if (!usable) memset(f->irrep, 0, (size_t)f->norb * sizeof(*f->irrep));
-    else
-        while (f->nirrep <= most) f->nirrep *= 2;
-out:
-    return st;
-}
-
 /* ---------------------------------------------------------------- all of it */
 
 kl_status kl_fcidump_read_stream(FILE *from, const char *name, kl_fcidump **out, kl_err *err)
@@ -572,7 +503,9 @@ kl_status kl_fcidump_read_stream(FILE *from, const char *name, kl_fcidump **out,
     KL_TRY(read_header(r, err));
     KL_TRY(read_data(r, err));
     KL_TRY(interpret(r, err));
-    KL_TRY(use_labels(r, err));
+    st = kl_orbsym_use(r->f, r->nlabel, r->label, err);
+    if (st == KL_EINPUT) st = refuse(r, 1, err, err ? err->text : "");
+    if (st != KL_OK) goto out;
     *out = r->f;
     r->f = NULL;
 out:

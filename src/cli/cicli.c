@@ -63,6 +63,18 @@ static const char *hartree(double e, double reference, int digits, char buf[48])
     return buf;
 }
 
+/* "2ud200 (open shells: orbitals 2, 3)" */
+static void print_reference(FILE *to, const char *reference, double energy, int digits)
+{
+    char text[48];
+    int open = 0;
+    fprintf(to, "reference %s  %s hartree", reference, hartree(energy, energy, digits, text));
+    for (int p = 0; reference[p] != '\0'; p++)
+        if (reference[p] == 'u' || reference[p] == 'd')
+            fprintf(to, "%s%d", open++ == 0 ? "; open shells: orbitals " : ", ", p + 1);
+    fprintf(to, "%s\n", open == 0 ? "; closed shells" : "");
+}
+
 static void print_plan(FILE *to, const kl_options *o, const kl_ci_plan *p)
 {
     char a[32], b[32], c[32], d[32];
@@ -70,9 +82,7 @@ static void print_plan(FILE *to, const kl_options *o, const kl_ci_plan *p)
     fprintf(to, "%s: %d orbitals (%d inactive, %d active), %d alpha and %d beta electrons, %d irrep%s\n",
             o->file, p->norb, p->ninactive, p->nactive, p->nalpha, p->nbeta, p->nirrep,
             p->nirrep == 1 ? "" : "s");
-    char energy[48];
-    fprintf(to, "reference %s  %s hartree\n", p->reference,
-            hartree(p->reference_energy, p->reference_energy, 10, energy));
+    print_reference(to, p->reference, p->reference_energy, 10);
     if (p->note[0] != '\0') fprintf(to, "note: %s\n", p->note);
     fprintf(to, "\n%5s %22s %22s%s\n", "level", "determinants", "up to this level",
             singlets ? "           singlet CSFs       up to this level" : "");
@@ -203,7 +213,7 @@ static void print_result(FILE *to, const kl_ci_record *c, double peak, const cha
             r->direct ? ", no matrix" : "");
     const double zero = r->reference_energy;
     char energy[48], above[48];
-    fprintf(to, "reference %s  %s hartree\n", r->reference, hartree(zero, zero, 12, energy));
+    print_reference(to, r->reference, zero, 12);
     if (r->note[0] != '\0') fprintf(to, "note: %s\n", r->note);
     fprintf(to, "\n%5s %20s %16s %10s %5s %9s   %s\n", "state", "energy, hartree", "- reference", "S^2",
             "irrep", "residual", "leading determinants");

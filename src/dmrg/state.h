@@ -26,8 +26,10 @@ typedef struct kl_state {
     kl_qn target;
     int centre;                /* the wavefunction sits on positions centre and centre + 1 */
     kl_basis edge;             /* the one empty-block basis: charge 0, dimension 1 */
-    kl_isometry **left;        /* [nsite]: sites < centre */
-    kl_isometry **right;       /* [nsite]: sites > centre + 1 */
+    /* [nsite]: sites < centre, and sites > centre + 1. In the middle of a sweep right[centre + 1] on the way
+       there, left[centre] on the way back, is the isometry that was opened last: the next truncation begins
+       with it */
+    kl_isometry **left, **right;
     int nstate;
     kl_enlarged *row, *col;    /* bases of the centre: (left block) (x) site, site (x) (right block) */
     /* length of one wavefunction: segments rowsec I with colsec J(I) = target - I, column-major, in the order

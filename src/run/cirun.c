@@ -37,7 +37,11 @@ static kl_status ask(const kl_options *o, kl_ci_opts *ci, kl_err *err)
     st = kl_ci_parse_space(o->space != NULL ? o->space : "cisd", ci, err);
     if (st != KL_OK) return kl_fail(err, st, "--space: %s", err->text);
     if (o->irrep != NULL && strcmp(o->irrep, "all") != 0) ci->irrep = o->irrep[0] - '1';
-    ci->nref = o->reference.n;
+    for (int r = 0; r < o->reference.n; r++) ci->lowest |= strcmp(o->reference.text[r], "lowest") == 0;
+    if (ci->lowest && o->reference.n > 1)
+        return kl_fail(err, KL_EINPUT,
+                       "--reference: 'lowest' is one determinant; it does not go with others");
+    ci->nref = ci->lowest ? 0 : o->reference.n;
     ci->ref = (const char *const *)o->reference.text;
     if (o->store != NULL)
         ci->store = strcmp(o->store, "matrix") == 0   ? KL_CI_MATRIX

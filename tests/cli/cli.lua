@@ -633,10 +633,17 @@ do
             lines[#lines + 1] = value and ("%.17g%s"):format(value * unit, at_orbitals) or line
         end
         spill(at "h6.fcidump", table.concat(lines, "\n") .. "\n")
-        status, out = run(("ci h6.fcidump --space cisd --roots 2 --residual %g"):format(1e-6 * unit))
+        status, out = run(("ci h6.fcidump --space cisd --roots 2 --reference lowest --residual %g"):format(
+            1e-6 * unit))
         units[#units + 1] = status == 0 and out:match "reference ([2ud0]+)" .. (out:find "one level"
             and ", one level" or "") or out
     end
+    status, out = run "ci h6.fcidump --space cisd --json"
+    ok(status == 0 and json(out).reference == "222000",
+        "ci: the reference is the file's own, its first orbitals", out)
+    status, out = run "ci h6.fcidump --space cisd --reference lowest"
+    ok(status == 0 and out:find "reference 2ud200.*; open shells: orbitals 2, 3\n",
+        "ci: the lowest determinant is an option, and its open shells are told", out)
     os.remove(at "h6.fcidump")
     ok(units[1] == "2ud200" and units[2] == "2ud200",
         "ci: reference and levels follow the units of the integrals", units[1], units[2])

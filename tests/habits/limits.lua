@@ -22,11 +22,8 @@ local open = {
     ["src/device/kron_device.h"] = "kl_kron_left kl_kron_left_rows kl_kron_right_rows",
     ["src/device/kronlist.h"] = "lines",
     ["src/device/spmv_device.h"] = "kl_block_run kl_packed_step kl_sp_run_both",
-    ["src/model/terms.c"] = "file",
     ["tests/device/test_device.c"] = "file",
     ["tests/physics/test_dmrg.c"] = "file",
-    ["tests/physics/test_measure.c"] = "check_products test_requests",
-    ["tests/physics/test_terms.c"] = "file",
 }
 
 -- Lists of arguments that BLAS, LAPACK and cuSOLVER have, too: readers know their order.

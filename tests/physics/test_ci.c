@@ -581,8 +581,9 @@ static void test_frozen_signs(void **state)
             assert_non_null(from);
             expect_ok(kl_fcidump_read_stream(from, "t", &f, &err), err);
             fclose(from);
-            const kl_ci_opts o = ask("full", 1), cas = ask("cas:4,4", 1);
-            kl_ci_opts frozen = o;
+            const kl_ci_opts o = ask("full", 1);
+            kl_ci_opts frozen = o, cas = ask("cas:4,4", 1);
+            frozen.lowest = cas.lowest = 1; /* the core orbitals are not the first ones */
             frozen.frozen = 2;
             kl_ci_result whole, part;
             expect_ok(kl_ci_run(f, ex, &o, NULL, &whole, &err), err);

@@ -125,17 +125,27 @@ static void check_pairs(const core_job *j, kl_measure *m, const oracle *o, const
         }
 }
 
-static void check_products(const core_job *j, kl_measure *m, const oracle *o, const double *psi, int nname,
-                           const char *const *name, const char *between, int count, uint64_t seed, double tol)
+/* Products of operators at random; between: NULL, or what stands on the sites between. */
+typedef struct random_products {
+    int nname;
+    const char *const *name;
+    const char *between;
+    int count;
+    uint64_t seed;
+} random_products;
+
+static void check_products(const core_job *j, kl_measure *m, const oracle *o, const double *psi,
+                           random_products c, double tol)
 {
-    for (int round = 0; round < count; round++) {
-        int site[MAX_N], all = 2 + (int)(kl_test_bits(&seed) % 3);
+    const char *const between = c.between;
+    for (int round = 0; round < c.count; round++) {
+        int site[MAX_N], all = 2 + (int)(kl_test_bits(&c.seed) % 3);
         const char *op[MAX_N];
         const int n = all;
         int lo = o->n, hi = -1;
         for (int k = 0; k < n; k++) {
-            site[k] = (int)(kl_test_bits(&seed) % (uint64_t)o->n);
-            op[k] = name[kl_test_bits(&seed) % (uint64_t)nname];
+            site[k] = (int)(kl_test_bits(&c.seed) % (uint64_t)o->n);
+            op[k] = c.name[kl_test_bits(&c.seed) % (uint64_t)c.nname];
             if (j->lat->position[site[k]] < lo) lo = j->lat->position[site[k]];
             if (j->lat->position[site[k]] > hi) hi = j->lat->position[site[k]];
         }
@@ -364,9 +374,10 @@ static void test_against_full(void **state)
                 if (c->between && i == 0)
                     check_pairs(&j, m[i], full.o, psi[i], c->pair[q], c->pair[q + 1], c->between, 1e-12);
             }
-            check_products(&j, m[i], full.o, psi[i], nname, c->name, NULL, 60, 11 + k, 1e-12);
-            if (c->between)
-                check_products(&j, m[i], full.o, psi[i], nname, c->name, c->between, 30, 12 + k, 1e-12);
+            const random_products plain = {nname, c->name, NULL, 60, 11 + k},
+                                  strings = {nname, c->name, c->between, 30, 12 + k};
+            check_products(&j, m[i], full.o, psi[i], plain, 1e-12);
+            if (c->between) check_products(&j, m[i], full.o, psi[i], strings, 1e-12);
             check_whole(&j, m[i], &full, psi[i], c->neighbours_only, 1e-13);
         }
         for (int a = 0; a < 3; a++)
@@ -670,6 +681,66 @@ static const kl_measured *find(const kl_result *r, const char *name)
 }
 
 /* The two dimer states of a Majumdar-Ghosh ring: each may break the translation, their mean may not. */
+/* Values of the two states of a ring at the Majumdar-Ghosh point, and of their manifold. */
+static void check_requested(const kl_result *r, const kl_dmrg_result *found)
+{
+    const double *const mean = find(r, "manifold/correlation/Sz , Sz")->data,
+                        *const one = find(r, "correlation/Sz , Sz")->data,
+                        *const two = find(r, "state_1/correlation/Sz , Sz")->data;
+    for (int d = 0; d < 8; d++)
+        for (int i = 0; i < 8; i++) {
+            expect_near(mean[i * 8 + (i + d) % 8], mean[d], 1e-7);
+            expect_near(mean[i * 8 + (i + d) % 8], (one[i * 8 + (i + d) % 8] + two[i * 8 + (i + d) % 8]) / 2,
+                        1e-14);
+        }
+    expect_near(find(r, "energy")->data[0], -3, 1e-9);
+    for (int cut = 0; cut < 7; cut++) expect_near(find(r, "entropy")->data[cut], found->entropy[cut], 1e-10);
+    for (int k = 0; k < 2; k++)
+        expect_near(find(r, k ? "state_1/energy" : "energy")->data[0], found->energy_kept[k], 1e-12 * 3);
+    expect_near(find(r, "variance")->data[0], 0, 1e-12);
+    const kl_measured *const w = find(r, "spectrum/weights");
+    for (int cut = 0; cut < 7; cut++) {
+        double sum = 0;
+        for (int64_t i = 0; i < w->shape[1]; i++) {
+            sum += w->data[cut * w->shape[1] + i];
+            if (i) expect_true(w->data[cut * w->shape[1] + i] <= w->data[cut * w->shape[1] + i - 1]);
+        }
+        expect_near(sum, 1, 1e-12);
+    }
+}
+
+static void refuse_requests(const core_job *j)
+{
+    static const struct {
+        const char *text, *part;
+    } wrong[] = {{"Szz", "did you mean 'Sz'"},
+                 {"corr(Sz)", "2 operators"},
+                 {"corr(Sz,Sz,Sz)", "2 operators"},
+                 {"corr", "brackets"},
+                 {"corr(Sz,Sz", "')'"},
+                 {"cor(Sz,Sz)", "no such measurement"},
+                 {"product(Sz)", "its site"},
+                 {"product(Sz@8)", "0 to 7"},
+                 {"product(Sz@-9)", "0 to 7"},
+                 {"product(Sz@x)", "'x'"},
+                 {"product(Sz@0;Sz;Sz)", "only one"},
+                 {"product(Sz@0;Sp)", "conserve"},
+                 {"string(Sz,Sm,Sz)", "conserve"},
+                 {"string(Sz,Sz)", "3 operators"},
+                 {"string(Sz,0*Sz,Sz)", "vanish"},
+                 {"entropy()", "alone"},
+                 {"overlap()", "missing"},
+                 {"overlap(no/such.h5)", "cannot be opened"},
+                 {"", "expected"},
+                 {"corr(Sz;Sz)", "product"},
+                 {"Sz,Sz", "1 operator"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        kl_test_case("%s", wrong[i].text);
+        expect_refused(kl_request_check(wrong[i].text, j->model, j->lat, &err),
+                       strncmp(wrong[i].text, "overlap(no", 10) ? KL_EINPUT : KL_EIO, err, wrong[i].part);
+    }
+}
+
 static void test_requests(void **state)
 {
     (void)state;
@@ -729,29 +800,7 @@ static void test_requests(void **state)
         expect_eq(m->rank, want[i].rank);
         if (m->rank) expect_eq(m->shape[0], want[i].n);
     }
-    const double *const mean = find(r, "manifold/correlation/Sz , Sz")->data,
-                        *const one = find(r, "correlation/Sz , Sz")->data,
-                        *const two = find(r, "state_1/correlation/Sz , Sz")->data;
-    for (int d = 0; d < 8; d++)
-        for (int i = 0; i < 8; i++) {
-            expect_near(mean[i * 8 + (i + d) % 8], mean[d], 1e-7);
-            expect_near(mean[i * 8 + (i + d) % 8], (one[i * 8 + (i + d) % 8] + two[i * 8 + (i + d) % 8]) / 2,
-                        1e-14);
-        }
-    expect_near(find(r, "energy")->data[0], -3, 1e-9);
-    for (int cut = 0; cut < 7; cut++) expect_near(find(r, "entropy")->data[cut], found.entropy[cut], 1e-10);
-    for (int k = 0; k < 2; k++)
-        expect_near(find(r, k ? "state_1/energy" : "energy")->data[0], found.energy_kept[k], 1e-12 * 3);
-    expect_near(find(r, "variance")->data[0], 0, 1e-12);
-    const kl_measured *const w = find(r, "spectrum/weights");
-    for (int cut = 0; cut < 7; cut++) {
-        double sum = 0;
-        for (int64_t i = 0; i < w->shape[1]; i++) {
-            sum += w->data[cut * w->shape[1] + i];
-            if (i) expect_true(w->data[cut * w->shape[1] + i] <= w->data[cut * w->shape[1] + i - 1]);
-        }
-        expect_near(sum, 1, 1e-12);
-    }
+    check_requested(r, &found);
     /* a result file is something to overlap with */
     const char *const path = "test_measure.h5";
     char ask_overlap[64];
@@ -764,34 +813,7 @@ static void test_requests(void **state)
     expect_near(find(r, "overlap/test_measure.h5")->data[0], 1, 1e-12);
     expect_near(find(r, "overlap/test_measure.h5")->data[1], 0, 1e-12);
     remove(path);
-    static const struct {
-        const char *text, *part;
-    } wrong[] = {{"Szz", "did you mean 'Sz'"},
-                 {"corr(Sz)", "2 operators"},
-                 {"corr(Sz,Sz,Sz)", "2 operators"},
-                 {"corr", "brackets"},
-                 {"corr(Sz,Sz", "')'"},
-                 {"cor(Sz,Sz)", "no such measurement"},
-                 {"product(Sz)", "its site"},
-                 {"product(Sz@8)", "0 to 7"},
-                 {"product(Sz@-9)", "0 to 7"},
-                 {"product(Sz@x)", "'x'"},
-                 {"product(Sz@0;Sz;Sz)", "only one"},
-                 {"product(Sz@0;Sp)", "conserve"},
-                 {"string(Sz,Sm,Sz)", "conserve"},
-                 {"string(Sz,Sz)", "3 operators"},
-                 {"string(Sz,0*Sz,Sz)", "vanish"},
-                 {"entropy()", "alone"},
-                 {"overlap()", "missing"},
-                 {"overlap(no/such.h5)", "cannot be opened"},
-                 {"", "expected"},
-                 {"corr(Sz;Sz)", "product"},
-                 {"Sz,Sz", "1 operator"}};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        kl_test_case("%s", wrong[i].text);
-        expect_refused(kl_request_check(wrong[i].text, j.model, j.lat, &err),
-                       strncmp(wrong[i].text, "overlap(no", 10) ? KL_EINPUT : KL_EIO, err, wrong[i].part);
-    }
+    refuse_requests(&j);
     kl_dmrg_result_clear(&found);
     kl_result_destroy(&r);
     kl_result_destroy(&again);

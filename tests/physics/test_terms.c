@@ -4,6 +4,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "kl_test.h"
+#include "termsetup.h"
 #include "model/modelread.h"
 
 /* ---- a model made by hand: spinful electrons with whatever terms a test needs ---- */
@@ -231,134 +232,15 @@ static const kl_coef hand_pairing = COEF(NUMBER(0.8), SCALAR(W), MUL(0, 1));
 
 /* ---- helpers ---- */
 
-typedef struct setup {
-    kl_lattice *lat;
-    kl_params *par;
-    kl_terms *terms;
-} setup;
-
-/* lattice: a spec, "torus:2x2 doubled" with double bonds; sets: "name=text" ..., NULL. */
-static kl_status try_setup(setup *s, const kl_model *m, const char *lattice, const char *order,
-                           const char *const *sets, kl_err *err)
-{
-    kl_status st = KL_OK;
-    *s = (setup){NULL, NULL, NULL};
-    char spec[64] = "";
-    strncat(spec, lattice, strcspn(lattice, " "));
-    KL_TRY(kl_lattice_create(spec, 0, strstr(lattice, " doubled") != NULL, &s->lat, err));
-    KL_TRY(kl_lattice_reorder(s->lat, order, err));
-    KL_TRY(kl_params_create(m, s->lat, &s->par, err));
-    for (int k = 0; sets != NULL && sets[k] != NULL; k++) {
-        char name[32];
-        const size_t n = strcspn(sets[k], "=");
-        snprintf(name, sizeof name, "%.*s", (int)n, sets[k]);
-        KL_TRY(kl_params_set(s->par, name, sets[k] + n + 1, 7, err));
-    }
-    KL_TRY(kl_terms_create(m, s->lat, s->par, &s->terms, err));
-out:
-    return st;
-}
-
-static void drop(setup *s)
-{
-    kl_terms_destroy(&s->terms);
-    kl_params_destroy(&s->par);
-    kl_lattice_destroy(&s->lat);
-}
-
-static setup make(const kl_model *m, const char *lattice, const char *order, const char *const *sets)
-{
-    setup s;
-    kl_err err = {""};
-    if (try_setup(&s, m, lattice, order, sets, &err) != KL_OK)
-        fail_msg("%s on %s: %s", m->name, lattice, err.text);
-    return s;
-}
-
-/* Adds coef * M_0 (x) M_1 (x) ... to h[dim][dim], columns first. A string of sorted operators puts P^(odd
-   ones to the right) on each site. */
-static void add_kron(const kl_terms *t, const kl_term *term, double *h, int64_t dim)
-{
-    double *product = malloc(sizeof *product);
-    int64_t size = 1;
-    product[0] = term->coef;
-    for (int p = 0; p < t->nsite; p++) {
-        const kl_site_type *type = t->type[p];
-        const int d = type->dim;
-        double *next = calloc((size_t)(size * d * size * d), sizeof *next),
-               *one = calloc((size_t)(d * d), sizeof *one);
-        int right = 0, op = 0;
-        for (int k = 0; k < term->nop; k++) {
-            const kl_op_at *o = &t->op[term->first + k];
-            if (k > 0) assert_true(o[-1].pos < o->pos);
-            assert_true(o->op != KL_OP_IDENTITY);
-            if (o->pos == p) op = o->op;
-            if (o->pos > p) right += t->type[o->pos]->op[o->op].odd;
-        }
-        for (int e = 0; e < type->op[op].nelem; e++) {
-            const kl_elem *x = &type->op[op].elem[e];
-            int odd = 0;
-            for (int q = 0; q < t->model->ncharge; q++)
-                odd += t->model->charge[q].odd * type->state_charge[x->col][q];
-            one[x->col * d + x->row] = odd % 2 != 0 && right % 2 != 0 ? -x->value : x->value;
-        }
-        for (int64_t c = 0; c < size; c++)
-            for (int64_t r = 0; r < size; r++)
-                for (int cc = 0; cc < d && product[c * size + r] != 0.0; cc++)
-                    for (int rr = 0; rr < d; rr++)
-                        next[(c * d + cc) * size * d + r * d + rr] = product[c * size + r] * one[cc * d + rr];
-        free(product);
-        free(one);
-        product = next;
-        size *= d;
-    }
-    assert_true(size == dim);
-    for (int64_t i = 0; i < dim * dim; i++) h[i] += product[i];
-    free(product);
-}
-
-static double *expand(const kl_terms *t, int64_t dim)
-{
-    double *h = calloc((size_t)(dim * dim), sizeof *h);
-    for (int64_t i = 0; i < dim; i++) h[i * dim + i] = t->constant;
-    for (int64_t k = 0; k < t->nterm; k++) add_kron(t, &t->term[k], h, dim);
-    return h;
-}
-
-/* The list's H equals the oracle's, is symmetric, and keeps the charges. */
-static void compare_with_oracle(const setup *s, oracle *o)
-{
-    oracle_sector *all = oracle_sector_create(o, NULL);
-    double *want = oracle_dense(all), *have = expand(s->terms, o->dim), size = 1.0;
-    const int64_t n = o->dim;
-    for (int64_t i = 0; i < n * n; i++) size = fmax(size, fabs(want[i]));
-    for (int64_t c = 0; c < n; c++)
-        for (int64_t r = 0; r < n; r++) {
-            if (!(fabs(have[c * n + r] - want[c * n + r]) <= 1e-13 * size))
-                fail_msg("%s on %s: H[%lld][%lld] = %.17g, the oracle has %.17g", s->terms->model->name,
-                         s->lat->spec, (long long)r, (long long)c, have[c * n + r], want[c * n + r]);
-            if (!(fabs(have[c * n + r] - have[r * n + c]) <= 1e-13 * size))
-                fail_msg("H is not symmetric at (%lld, %lld)", (long long)r, (long long)c);
-            int a[KL_MAX_CHARGE] = {0}, b[KL_MAX_CHARGE] = {0};
-            oracle_charge(o, r, a);
-            oracle_charge(o, c, b);
-            if (have[c * n + r] != 0.0 && memcmp(a, b, sizeof a) != 0)
-                fail_msg("H[%lld][%lld] changes a charge", (long long)r, (long long)c);
-        }
-    free(want);
-    free(have);
-    oracle_sector_destroy(&all);
-}
-
 static double energy(const kl_model *m, const char *lattice, const char *order, const char *const *sets,
                      const int *charge)
 {
-    setup s = make(m, lattice, order, sets);
+    term_setup s = term_make(m, lattice, order, sets);
     oracle *o = oracle_create(m, s.lat, s.par);
     double w = NAN;
     assert_int_equal(oracle_energies(o, charge, 1, &w, NULL), 1);
     oracle_destroy(&o);
-    drop(&s);
+    term_drop(&s);
     return w;
 }
 
@@ -546,11 +428,11 @@ static void test_against_oracle(void **state)
     for (size_t m = 0; m < 3; m++)
         for (size_t l = 0; l < sizeof lattices / sizeof *lattices; l++)
             for (size_t w = 0; w < 3; w++) {
-                setup s = make(models[m], lattices[l], orders[w], m < 2 ? xxz : hub);
+                term_setup s = term_make(models[m], lattices[l], orders[w], m < 2 ? xxz : hub);
                 oracle *o = oracle_create(models[m], s.lat, s.par);
-                compare_with_oracle(&s, o);
+                term_compare(&s, o);
                 oracle_destroy(&o);
-                drop(&s);
+                term_drop(&s);
             }
     core_no_memory();
 }
@@ -578,11 +460,11 @@ static void test_signs(void **state)
     if (kl_model_check(&hand, &err) != KL_OK) fail_msg("%s", err.text);
     for (size_t l = 0; l < 4; l++)
         for (size_t w = 0; w < (l < 2 ? 3 : 1); w++) {
-            setup s = make(&hand, lattices[l], orders[w], sets);
+            term_setup s = term_make(&hand, lattices[l], orders[w], sets);
             oracle *o = oracle_create(&hand, s.lat, s.par);
-            compare_with_oracle(&s, o);
+            term_compare(&s, o);
             oracle_destroy(&o);
-            drop(&s);
+            term_drop(&s);
         }
     core_no_memory();
 }
@@ -645,14 +527,14 @@ static void test_double_bonds(void **state)
     (void)state;
     for (int doubled = 0; doubled < 2; doubled++) {
         double w[1];
-        setup s = make(heis, doubled ? "torus:2x2 doubled" : "torus:2x2", "column", NULL);
+        term_setup s = term_make(heis, doubled ? "torus:2x2 doubled" : "torus:2x2", "column", NULL);
         assert_int_equal(s.terms->nterm, 12); /* 4 pairs of 3 strings, merged */
         oracle *o = oracle_create(heis, s.lat, s.par);
-        compare_with_oracle(&s, o);
+        term_compare(&s, o);
         assert_int_equal(oracle_energies(o, NULL, 1, w, NULL), 1);
         expect_near(w[0], doubled ? -4.0 : -2.0, 1e-13); /* torus 2x2 */
         oracle_destroy(&o);
-        drop(&s);
+        term_drop(&s);
     }
 }
 
@@ -666,15 +548,15 @@ static void test_merging(void **state)
     add_term(KL_PLACE_SITE, NULL, 1, minus_w, "n_up.0 n_up.0", 0);
     add_term(KL_PLACE_SITE, NULL, 1, get_u, "1.0 1.0", 0);
     add_term(KL_PLACE_SITE, NULL, 1, get_u, "a_up.0 a_up.0", 1);
-    setup s = make(&hand, "chain:5", "column", NULL);
+    term_setup s = term_make(&hand, "chain:5", "column", NULL);
     assert_int_equal(s.terms->nterm, 0);
     expect_near(s.terms->constant, 20.0, 1e-13); /* constant */
-    drop(&s);
+    term_drop(&s);
 
     make_hand();
     add_term(KL_PLACE_SITE, NULL, 1, get_u, "n_up.0", 1);
     add_term(KL_PLACE_BOND, "nn", 2, minus_t, "A_up.0 a_up.1", 1);
-    s = make(&hand, "chain:3", "2,1,0", NULL);
+    s = term_make(&hand, "chain:3", "2,1,0", NULL);
     assert_int_equal(s.terms->nterm, 7);
     for (int64_t k = 1; k < s.terms->nterm; k++) {
         const kl_op_at *a = &s.terms->op[s.terms->term[k - 1].first],
@@ -683,7 +565,7 @@ static void test_merging(void **state)
                     a[1].op < b[1].op);
     }
     expect_near(s.terms->term[s.terms->nterm - 1].coef, 8.0, 1e-14); /* n + h.c. = 2 n */
-    drop(&s);
+    term_drop(&s);
     core_no_memory();
 }
 
@@ -692,7 +574,7 @@ static void test_added(void **state)
     const kl_model *hub = core_model("hubbard", "F=1/2");
     kl_err err = {""};
     (void)state;
-    setup s = make(hub, "ring:4", "2,0,3,1", NULL);
+    term_setup s = term_make(hub, "ring:4", "2,0,3,1", NULL);
     const kl_site_type *t = s.terms->type[0];
     const int cdag = kl_site_op_find(t, "cdag_up"), c = kl_site_op_find(t, "c_up"),
               n = kl_site_op_find(t, "n_dn"), sz = kl_site_op_find(t, "Sz");
@@ -705,7 +587,7 @@ static void test_added(void **state)
     assert_int_equal(kl_terms_merge(s.terms, &err), KL_OK);
     oracle_add(o, 0.3, 3, (int[]){3, 1, 0}, (const char *[]){"cdag_up", "n_dn", "c_up"}, 1);
     oracle_add(o, -0.2, 1, (int[]){2}, (const char *[]){"Sz"}, 0);
-    compare_with_oracle(&s, o);
+    term_compare(&s, o);
     assert_int_equal(s.terms->nterm, before + 3);
     oracle_destroy(&o);
 
@@ -714,65 +596,65 @@ static void test_added(void **state)
     core_refused(kl_terms_add(s.terms, NAN, 1, pin, 0, &err), &err, (const char *[]){"finite", NULL});
     assert_int_equal(kl_terms_add(s.terms, 1.0, 1, bad, 1, &err), KL_OK);
     core_refused(kl_terms_merge(s.terms, &err), &err, (const char *[]){"added term", "N_up by", NULL});
-    drop(&s);
-    s = make(hub, "ring:4", "column", NULL);
+    term_drop(&s);
+    s = term_make(hub, "ring:4", "column", NULL);
     assert_int_equal(kl_terms_add(s.terms, 1.0, 2, pair, 1, &err), KL_OK);
     core_refused(kl_terms_merge(s.terms, &err), &err,
                  (const char *[]){"c_up(0) * c_up(1)", "N_up by -2", NULL});
-    drop(&s);
-    s = make(hub, "ring:4", "column", NULL);
+    term_drop(&s);
+    s = term_make(hub, "ring:4", "column", NULL);
     assert_int_equal(kl_terms_add(s.terms, 1.0, 2, half, 0, &err), KL_OK);
     core_refused(kl_terms_merge(s.terms, &err), &err, (const char *[]){"not Hermitian", "h.c.", NULL});
-    drop(&s);
+    term_drop(&s);
     core_no_memory();
 }
 
 static void test_refusals(void **state)
 {
     kl_err err = {""};
-    setup s;
+    term_setup s;
     (void)state;
     make_hand();
     add_term(KL_PLACE_BOND, "rung", 2, minus_t, "A_up.0 a_up.1", 1);
-    core_refused(try_setup(&s, &hand, "chain:4", "column", NULL, &err), &err,
+    core_refused(term_try(&s, &hand, "chain:4", "column", NULL, &err), &err,
                  (const char *[]){"hand.lua:10", "rung", "nn, nnn, d3", NULL});
-    drop(&s);
+    term_drop(&s);
     make_hand();
     add_term(KL_PLACE_SITE, "copper", 1, get_u, "n_up.0", 0);
-    core_refused(try_setup(&s, &hand, "chain:4", "column", NULL, &err), &err,
+    core_refused(term_try(&s, &hand, "chain:4", "column", NULL, &err), &err,
                  (const char *[]){"hand.lua:10", "copper", "ends", NULL});
-    drop(&s);
+    term_drop(&s);
     make_hand();
     add_term(KL_PLACE_PAIR, NULL, 2, infinite, "n_up.0 n_up.1", 0);
-    core_refused(try_setup(&s, &hand, "chain:4", "column", NULL, &err), &err,
+    core_refused(term_try(&s, &hand, "chain:4", "column", NULL, &err), &err,
                  (const char *[]){"hand.lua:10", "inf", "site 0, 2", "distance 2", "alpha=2", NULL});
-    drop(&s);
+    term_drop(&s);
     make_hand();
     add_term(KL_PLACE_RUN, NULL, 3, get_w, "n_up.0 n_up.1 n_up.2", 0);
-    core_refused(try_setup(&s, &hand, "square:2x2", "column", NULL, &err), &err,
+    core_refused(term_try(&s, &hand, "square:2x2", "column", NULL, &err), &err,
                  (const char *[]){"hand.lua:10", "runs", NULL});
-    drop(&s);
+    term_drop(&s);
     make_hand();
     add_term(KL_PLACE_NAMED, NULL, 2, get_w, "n_up.0 n_up.1", 0);
     hand_term[0].sites = (const char *const[]){"0", "-5"};
-    core_refused(try_setup(&s, &hand, "chain:4", "column", NULL, &err), &err,
+    core_refused(term_try(&s, &hand, "chain:4", "column", NULL, &err), &err,
                  (const char *[]){"hand.lua:10", "\"-5\"", "0 to 3", NULL});
-    drop(&s);
+    term_drop(&s);
     hand_term[0].sites = (const char *const[]){"0", "-1"};
-    s = make(&hand, "chain:4", "column", NULL);
+    s = term_make(&hand, "chain:4", "column", NULL);
     assert_int_equal(s.terms->nterm, 1);
     assert_int_equal(s.terms->op[1].pos, 3);
-    drop(&s);
+    term_drop(&s);
     make_hand();
     add_term(KL_PLACE_SITE, NULL, 1, get_w, "D.0 n_dn A_up.0", 0);
-    core_refused(try_setup(&s, &hand, "chain:2", "column", NULL, &err), &err,
+    core_refused(term_try(&s, &hand, "chain:2", "column", NULL, &err), &err,
                  (const char *[]){"hand.lua:10", "n_dn A_up", "not in the model's tables", NULL});
-    drop(&s);
+    term_drop(&s);
     hand_type[0].where = "ends";
     add_term(KL_PLACE_SITE, NULL, 1, get_w, "n_up.0", 0);
-    core_refused(try_setup(&s, &hand, "chain:4", "column", NULL, &err), &err,
+    core_refused(term_try(&s, &hand, "chain:4", "column", NULL, &err), &err,
                  (const char *[]){"claims site 1", NULL});
-    drop(&s);
+    term_drop(&s);
     core_no_memory();
 }
 
@@ -907,13 +789,13 @@ static void test_many(void **state)
     (void)state;
     hubbard_terms("nn");
     add_term(KL_PLACE_PAIR, NULL, 2, decay, "D+.1 D.0", 1);
-    setup s = make(&hand, "chain:500", "column", NULL);
+    term_setup s = term_make(&hand, "chain:500", "column", NULL);
     assert_int_equal(s.terms->nterm, 500 * 499 + 4 * 499 + 500);
-    drop(&s);
+    term_drop(&s);
     hubbard_terms("nn");
-    s = make(&hand, "chain:10000", "column", NULL);
+    s = term_make(&hand, "chain:10000", "column", NULL);
     assert_int_equal(s.terms->nterm, 4 * 9999 + 10000);
-    drop(&s);
+    term_drop(&s);
     core_no_memory();
 }
 
@@ -923,104 +805,16 @@ static void test_no_memory(void **state)
     kl_err err;
     (void)state;
     for (int64_t k = 1; k < 300; k++) {
-        setup s;
+        term_setup s;
         kl_mem_fail_after(k);
-        const kl_status st = try_setup(&s, hub, "ring:3", "column", (const char *[]){"mu=1,2,3", NULL}, &err);
+        const kl_status st = term_try(&s, hub, "ring:3", "column", (const char *[]){"mu=1,2,3", NULL}, &err);
         kl_mem_fail_after(0);
-        drop(&s);
+        term_drop(&s);
         core_no_memory();
         if (st == KL_OK) return;
         assert_int_equal(st, KL_ENOMEM);
     }
     fail_msg("more than 300 allocations");
-}
-
-/* The oracle against itself: Lanczos and dense, expectation values of a state known by hand. */
-static void test_oracle(void **state)
-{
-    const kl_model *heis = core_model("heisenberg", "S=1/2"), *hub = core_model("hubbard", "F=1/2");
-    double w[3], psi[1 << 14];
-    (void)state;
-    setup s = make(heis, "chain:14", "column", NULL);
-    oracle *o = oracle_create(heis, s.lat, s.par);
-    assert_int_equal(oracle_energies(o, (int[]){0}, 2, w, psi), 2); /* dimension 3432: Lanczos */
-    expect_near(w[0], -6.0267246618621, 1e-9); /* Heisenberg chain of 14 */
-    double bonds = 0.0;
-    for (int i = 0; i < 13; i++)
-        bonds += 3.0 * oracle_expect(o, psi, 2, (int[]){i, i + 1}, (const char *[]){"Sz", "Sz"});
-    expect_near(bonds, w[0], 1e-6); /* a singlet's energy from its z correlations */
-    oracle_destroy(&o);
-    drop(&s);
-
-    s = make(hub, "ring:4", "2,0,3,1", (const char *[]){"U=0", "t=1", NULL});
-    o = oracle_create(hub, s.lat, s.par);
-    assert_int_equal(oracle_energies(o, (int[]){1, 1}, 1, w, psi), 1);
-    expect_near(w[0], -4.0, 1e-13); /* two electrons at k = 0 */
-    for (int i = 0; i < 4; i++) /* <c+_i c_j> */
-        for (int j = 0; j < 4; j++)
-            expect_near(oracle_expect(o, psi, 2, (int[]){i, j}, (const char *[]){"cdag_up", "c_up"}), 0.25,
-                        1e-13);
-    oracle_destroy(&o);
-    drop(&s);
-}
-
-/* Every model file shipped, its arrays random and its scalars off their defaults, on the lattices that its
-   bond classes allow. */
-static void test_every_model(void **state)
-{
-    static const char *const lattices[] = {"chain:N",           "ring:N",      "ladder:2x2", "torus:2x2",
-                                           "torus:2x2 doubled", "cylinder:2x2"};
-    static const char *const small[] = {"n_max=2", NULL};
-    kl_err err = {""};
-    int nmodel = 0, nrun = 0;
-    (void)state;
-    for (const kl_embedded *e = kl_embedded_models; e->name != NULL; e++) {
-        kl_tables *tables = NULL;
-        const char *const *structural =
-            strstr(e->name, "holstein") != NULL || strstr(e->name, "bose") != NULL ? small : NULL;
-        const char *const path = e->name;
-        if (kl_modelread_text(path, e->text, e->size, structural, &tables, &err) != KL_OK)
-            fail_msg("%s", err.text);
-        const kl_model *const m = tables->model;
-        nmodel++;
-        int dim = 1, n = 0;
-        for (int t = 0; t < m->ntype; t++) dim = m->type[t].dim > dim ? m->type[t].dim : dim;
-        for (int64_t all = dim; all <= 600 && n < 6; all *= dim) n++;
-        if (n < 2) n = 2;
-        for (size_t l = 0; l < sizeof lattices / sizeof *lattices; l++) {
-            char spec[32], name[32], text[64];
-            kl_lattice *lat = NULL;
-            setup s = {NULL, NULL, NULL};
-            if (l >= 2 && n < 4) continue;
-            if (l < 2) snprintf(spec, sizeof spec, "%.*s%d", (int)(strlen(lattices[l]) - 1), lattices[l], n);
-            else snprintf(spec, sizeof spec, "%.*s", (int)strcspn(lattices[l], " "), lattices[l]);
-            assert_int_equal(kl_lattice_create(spec, 0, l == 4, &lat, &err), KL_OK);
-            assert_int_equal(kl_lattice_reorder(lat, l % 2 ? "fiedler" : "snake", &err), KL_OK);
-            s.lat = lat;
-            assert_int_equal(kl_params_create(m, lat, &s.par, &err), KL_OK);
-            for (int k = 0; k < m->nparam; k++) {
-                snprintf(name, sizeof name, "%s", m->param[k].name);
-                if (m->param[k].kind == KL_PARAM_SCALAR)
-                    snprintf(text, sizeof text, "%.3f", m->param[k].value + 0.137 * (k + 1));
-                else snprintf(text, sizeof text, "normal(%.3f,0.5)", m->param[k].value);
-                if (kl_params_set(s.par, name, text, 3, &err) != KL_OK) fail_msg("%s: %s", path, err.text);
-            }
-            const kl_status st = kl_terms_create(m, lat, s.par, &s.terms, &err);
-            if (st == KL_OK) {
-                oracle *o = oracle_create(m, lat, s.par);
-                compare_with_oracle(&s, o);
-                oracle_destroy(&o);
-                nrun++;
-            } else if (strstr(err.text, "lacks") == NULL || l < 2) {
-                fail_msg("%s on %s: %s", path, spec, err.text);
-            }
-            drop(&s);
-        }
-        kl_tables_destroy(&tables);
-    }
-    print_message("%d models, %d lattices\n", nmodel, nrun);
-    assert_true(nmodel > 0 && nrun >= 2 * nmodel);
-    core_no_memory();
 }
 
 int main(void)
@@ -1032,8 +826,7 @@ int main(void)
         cmocka_unit_test(test_merging),        cmocka_unit_test(test_added),
         cmocka_unit_test(test_refusals),       cmocka_unit_test(test_params),
         cmocka_unit_test(test_random),         cmocka_unit_test(test_many),
-        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_oracle),
-        cmocka_unit_test(test_every_model),    cmocka_unit_test(test_translation),
+        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_translation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,8 +84,8 @@ static void test_variants(void **state)
     expect_true(strstr(b->note, "14") != NULL);
     expect_eq(b->nelec, 0);
     kl_fcidump_destroy(&b);
-    static const char *const label[][2] = {{"0,1", "the label 0 for orbital 1,"},
-                                           {"1,0", "the label 0 for orbital 2,"},
+    static const char *const label[][2] = {{"0,1", "forbids"},
+                                           {"0,8", "labels from 0 to 8"},
                                            {"0,0", ""},
                                            {"4*0", ""},
                                            {"2*1,1,2", "the two of orbital 2 differ, 1 and 2"}};
@@ -96,6 +96,23 @@ static void test_variants(void **state)
         expect_ok(read_text(file, &b, &err), err);
         expect_eq(b->nirrep, 1);
         expect_true(label[k][1][0] != '\0' ? strstr(b->note, label[k][1]) != NULL : b->note[0] == '\0');
+        kl_fcidump_destroy(&b);
+    }
+    /* the base is the one under which no integral is forbidden, 1 where both fit */
+    static const struct {
+        const char *text;
+        int nirrep, first, from_zero;
+    } bases[] = {{"&FCI NORB=2,NELEC=2,ORBSYM=0,1\n/\n0.1 1 1 0 0\n", 2, 0, 1},
+                 {"&FCI NORB=2,NELEC=2,ORBSYM=1,2\n/\n0.1 1 1 0 0\n", 2, 0, 0},
+                 {"&FCI NORB=3,NELEC=2,ORBSYM=0,5,5\n/\n0.1 2 3 0 0\n", 8, 0, 1},
+                 /* 1 x 2 x 4 = 7 from 0 on, and 0 x 1 x 3 = 2, which is not 6, from 1 on */
+                 {"&FCI NORB=4,NELEC=2,ORBSYM=1,2,4,7\n/\n0.1 1 2 3 4\n0.1 1 1 0 0\n", 8, 1, 1}};
+    for (int k = 0; k < 4; k++) {
+        kl_test_case("bases %d", k);
+        expect_ok(read_text(bases[k].text, &b, &err), err);
+        expect_eq(b->nirrep, bases[k].nirrep);
+        expect_eq(b->irrep[0], bases[k].first);
+        expect_eq(strstr(b->note, "from 0") != NULL, bases[k].from_zero);
         kl_fcidump_destroy(&b);
     }
     kl_fcidump_destroy(&a);
@@ -111,6 +128,10 @@ static void test_refusals(void **state)
         {"&FCI NORB=2,NELEC=2\n", "ends inside the header"},
         {"&FCI NELEC=2\n/\n", "no NORB"},
         {"&FCI NORB=0\n/\n", "NORB is 0"},
+        {"&FCI NORB=2,NORB=3\n/\n", "NORB is given twice, 2 and then 3"},
+        {"&FCI NORB=2,NELEC=1,1,0\n/\n", "NELEC holds more than one number: 1 and 1"},
+        {"&FCI NORB=2,NELEC=2,MS2=0,0\n/\n", "MS2 holds more than one number"},
+        {"&FCI NORB=2,NELEC=2,ORBSYM=1,1,1\n/\n0.1 1 1 0 0\n", "ORBSYM has 3 labels for 2 orbitals"},
         {"&FCI NORB=100000\n/\n", "NORB is 100000"},
         {"&FCI NORB=two\n/\n", "'TWO'"},
         {"&FCI =2\n/\n", "without a name"},

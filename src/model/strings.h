@@ -1,0 +1,21 @@
+/* Operator strings of a Hamiltonian while it is put together: made by terms.c, merged by termsmerge.c.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_STRINGS_H
+#define KL_STRINGS_H
+#include "model/terms.h"
+
+/* One operator string under construction: at most KL_MAX_FACTOR operators by position. */
+typedef struct kl_string {
+    double coef;
+    int n;
+    kl_op_at op[KL_MAX_FACTOR];
+    int rest[KL_MAX_FACTOR]; /* as in kl_terms */
+} kl_string;
+
+/* The adjoint of a string, in its place. */
+void kl_string_adjoint(const kl_terms *t, kl_string *s);
+
+/* "hubbard.lua:14" or "an added term": where a string comes from; def -1: it was added. */
+void kl_string_origin(const kl_terms *t, int def, char *text, size_t size);
+
+#endif
