@@ -526,6 +526,12 @@ kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_
     else if (r->solver == KL_ED_FULL) KL_TRY(solve_full(ed, vectors ? &x : NULL, vectors ? *ldv : 0, r, err));
     else KL_TRY(solve_block(ed, &opts, vectors, ldv, r, err));
     scale_result(r, ed->unit);
+    for (int i = 0; i < r->nstate; i++)
+        if (!isfinite(r->energy[i]))
+            KL_TRY(kl_fail(err, KL_EINPUT,
+                           "the energy of state %d is beyond the largest number; energies must be finite: "
+                           "count them in a larger unit",
+                           i));
     if (vectors && x.addr) {
         *vectors = x;
         x.addr = 0;

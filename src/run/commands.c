@@ -79,7 +79,7 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "(Sp+Sm)/2, expipi(Sz) = exp(i pi Sz):\n"
      "  A                      <A_i> of every site\n"
      "  corr(A,B)              <A_i B_j> of all pairs; connected(A,B): less <A_i><B_j>\n"
-     "  string(A,S,B)          <A_i S ... S B_j>, S on the sites between\n"
+     "  string(A,S,B)          <A_i S ... S B_j>, S on the sites numbered between\n"
      "  structure(A,B)         the Fourier transform of corr(A,B) on the lattice's momenta\n"
      "  product(A@0,B@5,...)   one product on given sites; product(A@0,B@5;S): S on the sites between\n"
      "  populations            probability of each state of each site\n"
