@@ -49,8 +49,9 @@ static void add_multiplets(const kl_model *m, const kl_basis *b, const kl_weight
                            kl_trunc_info *info)
 {
     const int spin = kl_model_spin(m);
-    info->states = spin < 0 ? info->m : 0;
-    for (int64_t i = 0; i < n && spin >= 0; i++) {
+    if (spin < 0) return;
+    info->states = 0;
+    for (int64_t i = 0; i < n; i++) {
         const int states = b->q[w[i].sec].v[spin] + 1;
         if (w[i].w > 0) info->entropy += w[i].w * log(states);
         if (w[i].keep) info->states += states;
@@ -147,7 +148,8 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_wave *wave, const kl_b
         }
         if (st != KL_OK) goto out;
     }
-    add_multiplets(grown->block->mpo->model, kl_density_mine(&d), a.w, a.n, info);
+    info->states = info->m;
+    if (grown != NULL) add_multiplets(grown->block->mpo->model, kl_density_mine(&d), a.w, a.n, info);
     KL_TRY(shape(side == KL_LEFT ? wave->row : wave->col, a.dim, &iso, err));
     KL_TRY(ex->vt.alloc(ex, iso->ndata, data, err));
     KL_TRY(kl_spectra_states(a.spectra, a.w, a.n, iso, *data, err));
