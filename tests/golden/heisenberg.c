@@ -9,7 +9,7 @@
 
 /* Charges: name, modulus, unit, odd. */
 static const kl_charge charges[] = {
-    {"Sz", 0, 1, 2, 0}, /* Sz: U(1), unit 1/2 */
+    {"Sz", 0, 1, 2, 0, 0}, /* Sz: U(1), unit 1/2 */
 };
 
 /* Run-time parameters with their defaults. */
@@ -34,12 +34,12 @@ static const kl_elem type0_elem_4[] = {{0, 0, 1.0}}; /* Sp*Sm */
 static const kl_elem type0_elem_5[] = {{1, 1, 1.0}}; /* Sm*Sp */
 /* Name, shift, odd, adjoint and its factor, named, elements. */
 static const kl_site_op type0_op[] = {
-    {"I", {0}, 0, 0, 1.0, 1, 2, type0_elem_0}, /* 0: I, adjoint I */
-    {"Sz", {0}, 0, 1, 1.0, 1, 2, type0_elem_1}, /* 1: Sz, adjoint Sz */
-    {"Sp", {2}, 0, 3, 1.0, 1, 1, type0_elem_2}, /* 2: Sp, Sz +1, adjoint Sm */
-    {"Sm", {-2}, 0, 2, 1.0, 1, 1, type0_elem_3}, /* 3: Sm, Sz -1, adjoint Sp */
-    {"Sp*Sm", {0}, 0, 4, 1.0, 0, 1, type0_elem_4}, /* 4: Sp*Sm, adjoint Sp*Sm */
-    {"Sm*Sp", {0}, 0, 5, 1.0, 0, 1, type0_elem_5}, /* 5: Sm*Sp, adjoint Sm*Sp */
+    {"I", {0}, 0, 0, 1.0, 1, 2, type0_elem_0, 0}, /* 0: I, adjoint I */
+    {"Sz", {0}, 0, 1, 1.0, 1, 2, type0_elem_1, 0}, /* 1: Sz, adjoint Sz */
+    {"Sp", {2}, 0, 3, 1.0, 1, 1, type0_elem_2, 0}, /* 2: Sp, Sz +1, adjoint Sm */
+    {"Sm", {-2}, 0, 2, 1.0, 1, 1, type0_elem_3, 0}, /* 3: Sm, Sz -1, adjoint Sp */
+    {"Sp*Sm", {0}, 0, 4, 1.0, 0, 1, type0_elem_4, 0}, /* 4: Sp*Sm, adjoint Sp*Sm */
+    {"Sm*Sp", {0}, 0, 5, 1.0, 0, 1, type0_elem_5, 0}, /* 5: Sm*Sp, adjoint Sm*Sp */
 };
 /* Products on one site: row a, column b holds op[a] * op[b]. */
 static const kl_site_product type0_product[] = {
@@ -58,7 +58,7 @@ static const kl_site_product type0_product[] = {
 };
 
 static const kl_site_type types[] = {
-    {"spin(1/2)", NULL, 2, type0_state, type0_charge, 6, type0_op, type0_product}, /* spin(1/2), 2 states, on every site */
+    {"spin(1/2)", NULL, 2, type0_state, type0_charge, 6, type0_op, type0_product, NULL, NULL}, /* spin(1/2), 2 states, on every site */
 };
 
 /* Coefficients: steps {operation, operands, number}; the last one is the coefficient. */
@@ -76,13 +76,13 @@ static const kl_factor factor_2[] = {{0, ops_2}}; /* -h(i) * Sz(i) */
 
 /* Operators that blocks keep: name, shift, odd, adjoint and its factor. */
 static const kl_kept kept[] = {
-    {"1", {0}, 0, 0, 1.0}, /* 0: 1, adjoint 1 */
-    {"Sp", {2}, 0, 2, 1.0}, /* 1: Sp, Sz +1, adjoint Sm */
-    {"Sm", {-2}, 0, 1, 1.0}, /* 2: Sm, Sz -1, adjoint Sp */
-    {"Sp Sm", {0}, 0, 4, 1.0}, /* 3: Sp Sm, adjoint Sm Sp */
-    {"Sm Sp", {0}, 0, 3, 1.0}, /* 4: Sm Sp, adjoint Sp Sm */
-    {"Sz", {0}, 0, 5, 1.0}, /* 5: Sz, adjoint Sz */
-    {"Sz Sz", {0}, 0, 6, 1.0}, /* 6: Sz Sz, adjoint Sz Sz */
+    {"1", {0}, 0, 0, 1.0, 0}, /* 0: 1, adjoint 1 */
+    {"Sp", {2}, 0, 2, 1.0, 0}, /* 1: Sp, Sz +1, adjoint Sm */
+    {"Sm", {-2}, 0, 1, 1.0, 0}, /* 2: Sm, Sz -1, adjoint Sp */
+    {"Sp Sm", {0}, 0, 4, 1.0, 0}, /* 3: Sp Sm, adjoint Sm Sp */
+    {"Sm Sp", {0}, 0, 3, 1.0, 0}, /* 4: Sm Sp, adjoint Sp Sm */
+    {"Sz", {0}, 0, 5, 1.0, 0}, /* 5: Sz, adjoint Sz */
+    {"Sz Sz", {0}, 0, 6, 1.0, 0}, /* 6: Sz Sz, adjoint Sz Sz */
 };
 
 /* Symbolic records {kept, sign of the superblock record, minus where a left block grows, and where a right one does}; row m: the factors of the bits
@@ -106,9 +106,9 @@ static const kl_split split_2[] = { /* Sz */
 
 /* Placement, class, distance, slots, named sites, factors, symbolic records, steps and coefficient, + hc, line, text. */
 static const kl_term_def terms[] = {
-    {KL_PLACE_BOND, "nn", 0.0, 2, NULL, 2, factor_0, split_0, {3, coef_0}, 1, 11, "J/2 * Sp(i)*Sm(j) + hc"}, /* bonds of class nn */
-    {KL_PLACE_BOND, "nn", 0.0, 2, NULL, 2, factor_1, split_1, {3, coef_1}, 0, 11, "J*Delta * Sz(i)*Sz(j)"}, /* bonds of class nn */
-    {KL_PLACE_SITE, NULL, 0.0, 1, NULL, 1, factor_2, split_2, {3, coef_2}, 0, 12, "-h(i) * Sz(i)"}, /* every site */
+    {KL_PLACE_BOND, "nn", 0.0, 2, NULL, 2, factor_0, split_0, {3, coef_0}, 1, 11, "J/2 * Sp(i)*Sm(j) + hc", NULL, 0}, /* bonds of class nn */
+    {KL_PLACE_BOND, "nn", 0.0, 2, NULL, 2, factor_1, split_1, {3, coef_1}, 0, 11, "J*Delta * Sz(i)*Sz(j)", NULL, 0}, /* bonds of class nn */
+    {KL_PLACE_SITE, NULL, 0.0, 1, NULL, 1, factor_2, split_2, {3, coef_2}, 0, 12, "-h(i) * Sz(i)", NULL, 0}, /* every site */
 };
 
 extern const kl_model kl_model_entry;

@@ -8,7 +8,7 @@
 
 /* Charges: name, modulus, unit, odd. */
 static const kl_charge charges[] = {
-    {"parity", 2, 1, 1, 1}, /* parity: Z2, unit 1, counts for fermion parity */
+    {"parity", 2, 1, 1, 1, 0}, /* parity: Z2, unit 1, counts for fermion parity */
 };
 
 /* Run-time parameters with their defaults. */
@@ -34,12 +34,12 @@ static const kl_elem type0_elem_4[] = {{0, 0, 1.0}, {1, 1, -1.0}}; /* P */
 static const kl_elem type0_elem_5[] = {{0, 0, 1.0}}; /* c*cdag */
 /* Name, shift, odd, adjoint and its factor, named, elements. */
 static const kl_site_op type0_op[] = {
-    {"I", {0}, 0, 0, 1.0, 1, 2, type0_elem_0}, /* 0: I, adjoint I */
-    {"c", {1}, 1, 2, 1.0, 1, 1, type0_elem_1}, /* 1: c, parity 1, fermionic, adjoint cdag */
-    {"cdag", {1}, 1, 1, 1.0, 1, 1, type0_elem_2}, /* 2: cdag, parity 1, fermionic, adjoint c */
-    {"n", {0}, 0, 3, 1.0, 1, 1, type0_elem_3}, /* 3: n, adjoint n */
-    {"P", {0}, 0, 4, 1.0, 1, 2, type0_elem_4}, /* 4: P, adjoint P */
-    {"c*cdag", {0}, 0, 5, 1.0, 0, 1, type0_elem_5}, /* 5: c*cdag, adjoint c*cdag */
+    {"I", {0}, 0, 0, 1.0, 1, 2, type0_elem_0, 0}, /* 0: I, adjoint I */
+    {"c", {1}, 1, 2, 1.0, 1, 1, type0_elem_1, 0}, /* 1: c, parity 1, fermionic, adjoint cdag */
+    {"cdag", {1}, 1, 1, 1.0, 1, 1, type0_elem_2, 0}, /* 2: cdag, parity 1, fermionic, adjoint c */
+    {"n", {0}, 0, 3, 1.0, 1, 1, type0_elem_3, 0}, /* 3: n, adjoint n */
+    {"P", {0}, 0, 4, 1.0, 1, 2, type0_elem_4, 0}, /* 4: P, adjoint P */
+    {"c*cdag", {0}, 0, 5, 1.0, 0, 1, type0_elem_5, 0}, /* 5: c*cdag, adjoint c*cdag */
 };
 /* Products on one site: row a, column b holds op[a] * op[b]. */
 static const kl_site_product type0_product[] = {
@@ -58,7 +58,7 @@ static const kl_site_product type0_product[] = {
 };
 
 static const kl_site_type types[] = {
-    {"fermion", NULL, 2, type0_state, type0_charge, 6, type0_op, type0_product}, /* fermion, 2 states, on every site */
+    {"fermion", NULL, 2, type0_state, type0_charge, 6, type0_op, type0_product, NULL, NULL}, /* fermion, 2 states, on every site */
 };
 
 /* Coefficients: steps {operation, operands, number}; the last one is the coefficient. */
@@ -78,15 +78,15 @@ static const kl_factor factor_3[] = {{0, ops_2}}; /* -mu(i) * n(i) */
 
 /* Operators that blocks keep: name, shift, odd, adjoint and its factor. */
 static const kl_kept kept[] = {
-    {"1", {0}, 0, 0, 1.0}, /* 0: 1, adjoint 1 */
-    {"cdag", {1}, 1, 2, 1.0}, /* 1: cdag, parity 1, fermionic, adjoint c */
-    {"c", {1}, 1, 1, 1.0}, /* 2: c, parity 1, fermionic, adjoint cdag */
-    {"cdag c", {0}, 0, 4, -1.0}, /* 3: cdag c, adjoint -1 c cdag */
-    {"c cdag", {0}, 0, 3, -1.0}, /* 4: c cdag, adjoint -1 cdag c */
-    {"c c", {0}, 0, 6, -1.0}, /* 5: c c, adjoint -1 cdag cdag */
-    {"cdag cdag", {0}, 0, 5, -1.0}, /* 6: cdag cdag, adjoint -1 c c */
-    {"n", {0}, 0, 7, 1.0}, /* 7: n, adjoint n */
-    {"n n", {0}, 0, 8, 1.0}, /* 8: n n, adjoint n n */
+    {"1", {0}, 0, 0, 1.0, 0}, /* 0: 1, adjoint 1 */
+    {"cdag", {1}, 1, 2, 1.0, 0}, /* 1: cdag, parity 1, fermionic, adjoint c */
+    {"c", {1}, 1, 1, 1.0, 0}, /* 2: c, parity 1, fermionic, adjoint cdag */
+    {"cdag c", {0}, 0, 4, -1.0, 0}, /* 3: cdag c, adjoint -1 c cdag */
+    {"c cdag", {0}, 0, 3, -1.0, 0}, /* 4: c cdag, adjoint -1 cdag c */
+    {"c c", {0}, 0, 6, -1.0, 0}, /* 5: c c, adjoint -1 cdag cdag */
+    {"cdag cdag", {0}, 0, 5, -1.0, 0}, /* 6: cdag cdag, adjoint -1 c c */
+    {"n", {0}, 0, 7, 1.0, 0}, /* 7: n, adjoint n */
+    {"n n", {0}, 0, 8, 1.0, 0}, /* 8: n n, adjoint n n */
 };
 
 /* Symbolic records {kept, sign of the superblock record, minus where a left block grows, and where a right one does}; row m: the factors of the bits
@@ -116,10 +116,10 @@ static const kl_split split_3[] = { /* n */
 
 /* Placement, class, distance, slots, named sites, factors, symbolic records, steps and coefficient, + hc, line, text. */
 static const kl_term_def terms[] = {
-    {KL_PLACE_BOND, "nn", 0.0, 2, NULL, 2, factor_0, split_0, {3, coef_0}, 1, 10, "-t * cdag(i)*c(j) + hc"}, /* bonds of class nn */
-    {KL_PLACE_BOND, "nn", 0.0, 2, NULL, 2, factor_1, split_1, {1, coef_1}, 1, 10, "Delta * c(i)*c(j) + hc"}, /* bonds of class nn */
-    {KL_PLACE_BOND, "nn", 0.0, 2, NULL, 2, factor_2, split_2, {1, coef_2}, 0, 10, "V * n(i)*n(j)"}, /* bonds of class nn */
-    {KL_PLACE_SITE, NULL, 0.0, 1, NULL, 1, factor_3, split_3, {3, coef_3}, 0, 11, "-mu(i) * n(i)"}, /* every site */
+    {KL_PLACE_BOND, "nn", 0.0, 2, NULL, 2, factor_0, split_0, {3, coef_0}, 1, 10, "-t * cdag(i)*c(j) + hc", NULL, 0}, /* bonds of class nn */
+    {KL_PLACE_BOND, "nn", 0.0, 2, NULL, 2, factor_1, split_1, {1, coef_1}, 1, 10, "Delta * c(i)*c(j) + hc", NULL, 0}, /* bonds of class nn */
+    {KL_PLACE_BOND, "nn", 0.0, 2, NULL, 2, factor_2, split_2, {1, coef_2}, 0, 10, "V * n(i)*n(j)", NULL, 0}, /* bonds of class nn */
+    {KL_PLACE_SITE, NULL, 0.0, 1, NULL, 1, factor_3, split_3, {3, coef_3}, 0, 11, "-mu(i) * n(i)", NULL, 0}, /* every site */
 };
 
 extern const kl_model kl_model_entry;
