@@ -174,6 +174,9 @@ typedef struct kl_packed_at {
     /* of the sum of the row that is worked on; block of x by count, and its first column */
     int slot, part, low;
     double sum;
+    const uint32_t *group; /* of the block of x that is worked on */
+    double *row_sum; /* one for each row of this block of threads */
+    int lane;
 } kl_packed_at;
 
 KL_DEV void kl_packed_call(const kl_spargs *a, int step_bytes, const kl_packed_at *t, kl_pack *to)
@@ -240,12 +243,13 @@ KL_DEV void kl_packed_begin(const kl_spargs *a, const uint32_t *group, kl_packed
     kl_packed_next(a, group, t, lane);
 }
 
-/* Calls for the groups after these, then works on these. sum: one for each row of this block of threads,
-   where there are several blocks of x. */
-KL_DEV void kl_packed_step(const kl_spargs *a, int step_bytes, const uint32_t *group, kl_packed_at *t,
-                           kl_pack *call, const kl_pack *use, const double *x, const double *xs, double *sum,
-                           double *y, int lane)
+/* Calls for the groups after these, then works on these. */
+KL_DEV void kl_packed_step(const kl_spargs *a, int step_bytes, kl_packed_at *t, kl_pack *call,
+                           const kl_pack *use, const double *x, const double *xs, double *y)
 {
+    const uint32_t *const group = t->group;
+    double *const sum = t->row_sum;
+    const int lane = t->lane;
     const int row = t->row;
     t->g += 32 * KL_PACKS;
     const int last = t->g - (uint32_t)lane >= t->n;
@@ -305,21 +309,24 @@ KL_DEV void kl_sp_packed(const kl_spargs *a, int step_bytes, int nsum, double *s
     kl_packed_at t = {0};
     kl_pack p[KL_PACKS], q[KL_PACKS];
     t.nwarp = kl_block_count() * (kl_block_size() / 32);
+    t.row_sum = sum;
+    t.lane = lane;
     if (kl_in_block() == 0) kl_barrier_init(full, 1);
     kl_block_sync();
     for (t.part = 0; t.part < nx; t.part++) {
         const int b = (t.part + kl_block_number()) % nx;
         const uint32_t *const group = a->group + (int64_t)b * a->nrow;
         t.low = b * a->nshared;
+        t.group = group;
         if (kl_in_block() == 0)
             kl_bring_block(block, x, t.low, kl_block_columns(a, t.low, a->nshared), kl_odd_address(x), full);
         kl_packed_begin(a, group, &t, lane);
         kl_packed_call(a, step_bytes, &t, p); /* on its way while x comes */
         kl_barrier_wait(full, t.part % 2);
         while (t.row < a->nrow) {
-            kl_packed_step(a, step_bytes, group, &t, q, p, x, xs, sum, y, lane);
+            kl_packed_step(a, step_bytes, &t, q, p, x, xs, y);
             if (t.row >= a->nrow) break;
-            kl_packed_step(a, step_bytes, group, &t, p, q, x, xs, sum, y, lane);
+            kl_packed_step(a, step_bytes, &t, p, q, x, xs, y);
         }
         kl_block_sync();
     }
