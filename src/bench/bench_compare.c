@@ -175,8 +175,8 @@ out:
 /* A table that write_csv wrote. */
 static kl_status read_csv(bench *b, kl_err *err)
 {
-    /* behind the name: size, four times, ceiling, bytes, flop, residual; what follows, such as who measured it
-       and when, is for people */
+    /* behind the name: size, four times, ceiling, bytes, flop, residual; what follows, such as who measured
+       it and when, is for people */
     enum { COLUMNS = 9, RESIDUAL = COLUMNS - 1 };
     kl_status st = KL_OK;
     char line[512];

@@ -122,6 +122,11 @@ do
         (slurp(at "compare.csv") or ""):gsub("\n", "")) == 10, "bench compare", out)
     status, out = run "bench compare --from compare.csv --csv again.csv"
     ok(status == 0 and slurp(at "again.csv") == slurp(at "compare.csv"), "bench compare --from", out)
+    spill(at "far.csv", 'operation,...,residual,command,card\n"copy",100,1e-6,,,,,800,0,,kronlat bench compare,H200\n')
+    status, out = run "bench compare --from far.csv --csv again.csv"
+    ok(status == 0 and out:find "resid not kept" and (slurp(at "again.csv") or ""):find
+        "\n\"copy\",100,1e%-06,,,,,800,0,\n",
+        "bench compare --from a table with further columns and no residual", out)
     local _, no_table
     status, _, no_table = run "bench compare --from compare.json"
     ok(status == 2 and no_table:find "compare%.json:2 is no row of a table",
