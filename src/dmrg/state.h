@@ -55,5 +55,8 @@ kl_status kl_enlarged_copy(const kl_enlarged *from, kl_enlarged **to, kl_err *er
 /* An empty state for nsite sites of a model: no tensors yet. */
 kl_status kl_state_create(const kl_terms *terms, kl_qn target, kl_state **out, kl_err *err) KL_MUST_CHECK;
 void kl_state_destroy(kl_state **s);
+/* A copy of its own for terms of an equal model and as many sites, whose types it borrows. */
+kl_status kl_state_copy(const kl_state *from, const kl_terms *terms, kl_state **to,
+                        kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -166,5 +166,11 @@ for _, document in ipairs(documents) do
         end
     end
 end
+-- A table of bench compare with further columns, and without a residual, is read; it is written again without.
+local more = '"copy",100,1e-6,,,,,800,0,,kronlat bench compare,H200\n'
+kit.spill(kit.at "far.csv", "operation,size,...,residual,command,card\n" .. more)
+local far, told = kit.run "bench compare --from far.csv --csv again.csv"
+kit.ok(far == 0 and told:find "resid not kept" and (kit.slurp(kit.at "again.csv") or ""):find
+    '\n"copy",100,1e%-06,,,,,800,0,\n', "a table with further columns and no residual", told)
 kit.ok(ncommand > 0, ("%d commands ran"):format(ncommand))
 kit.finish()
