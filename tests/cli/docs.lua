@@ -166,7 +166,7 @@ for _, document in ipairs(documents) do
         end
     end
 end
--- A table of bench compare with further columns, and without a residual, is read; it is written again without.
+-- A table of bench compare with further columns, and without a residual, is read and written again.
 local more = '"copy",100,1e-6,,,,,800,0,,kronlat bench compare,H200\n'
 kit.spill(kit.at "far.csv", "operation,size,...,residual,command,card\n" .. more)
 local far, told = kit.run "bench compare --from far.csv --csv again.csv"
