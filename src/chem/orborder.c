@@ -28,8 +28,8 @@ static double exchange(const kl_fcidump *f, int p, int q)
     return (fabs(f->eri[0][at]) + fabs(f->eri[1][at])) / 2;
 }
 
-/* Orders the orbitals of one group, orbital[n], by the second eigenvector of its Laplacian. Its sign is chosen
-   so that the first orbital of the file stands in the first half. */
+/* Orders the orbitals of one group, orbital[n], by the second eigenvector of its Laplacian. Its sign is
+   chosen so that the group's first orbital is on its negative side. */
 static kl_status order_group(const kl_fcidump *f, int n, int *orbital, kl_err *err)
 {
     kl_status st = KL_OK;
