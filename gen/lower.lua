@@ -642,6 +642,17 @@ local function group_matrix(out, terms, chosen, nslot)
     return total
 end
 
+-- Whether terms of another place may hold what is missing: on one lattice a bond of two classes, or the sites
+-- of two named terms, are the same. Then the sum is checked when the lattice is known (src/model/terms.c).
+local function may_be_elsewhere(groups, order, key, e)
+    for _, other in ipairs(order) do
+        for _, x in ipairs(other ~= key and groups[other] or {}) do
+            if not x.hc and #x.factors == #e.factors then return true end
+        end
+    end
+    return false
+end
+
 local function check_hermitian(out)
     local groups, order = {}, {}
     for _, e in ipairs(out.terms) do
@@ -689,7 +700,7 @@ local function check_hermitian(out)
             else
                 hermitian = false
             end
-            if not hermitian then
+            if not hermitian and not may_be_elsewhere(groups, order, key, culprit) then
                 refuse_at(culprit.line,
                     "the Hamiltonian is not Hermitian: the adjoint of %s is missing; add + hc (a DM term or a flux needs complex numbers, which are not possible: look for a real gauge)",
                     culprit.text)

@@ -75,6 +75,36 @@ static void offload_close(kl_exec *ex)
     kl_free(&self);
 }
 
+static const kl_vtable operations = {
+    .alloc = kl_offload_alloc,
+    .release = kl_offload_release,
+    .upload = kl_offload_upload,
+    .download = kl_offload_download,
+    .copy = kl_offload_copy,
+    .fill = kl_offload_fill,
+    .axpby = kl_offload_axpby,
+    .dots = kl_offload_dots,
+    .combine = kl_offload_combine,
+    .precondition = kl_offload_precondition,
+    .batch_prepare = kl_offload_batch_prepare,
+    .batch_apply = kl_offload_batch_apply,
+    .batch_release = kl_offload_batch_release,
+    .fuse = kl_offload_fuse,
+    .tridiagonal = kl_offload_tridiagonal,
+    .kron_prepare = kl_offload_kron_prepare,
+    .kron_apply = kl_offload_kron_apply,
+    .kron_release = kl_offload_kron_release,
+    .spmv_prepare = kl_offload_spmv_prepare,
+    .spmv_apply = kl_offload_spmv_apply,
+    .spmv_release = kl_offload_spmv_release,
+    .moves_fetch = kl_offload_moves_fetch,
+    .moves_land = kl_offload_moves_land,
+    .batch_explain = kl_offload_batch_explain,
+    .room = kl_offload_room,
+    .explain = kl_offload_explain,
+    .close = offload_close,
+};
+
 kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -154,35 +184,7 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     (*out)->eigen.ntime = (int)(sizeof cores / sizeof *cores);
     memcpy((*out)->eigen.time, cores, sizeof cores);
     (*out)->eigen.reduce_row = 14e-6, (*out)->eigen.reduce_byte = 1 / 3.5e12;
-    (*out)->vt = (kl_vtable){
-        .alloc = kl_offload_alloc,
-        .release = kl_offload_release,
-        .upload = kl_offload_upload,
-        .download = kl_offload_download,
-        .copy = kl_offload_copy,
-        .fill = kl_offload_fill,
-        .axpby = kl_offload_axpby,
-        .dots = kl_offload_dots,
-        .combine = kl_offload_combine,
-        .precondition = kl_offload_precondition,
-        .batch_prepare = kl_offload_batch_prepare,
-        .batch_apply = kl_offload_batch_apply,
-        .batch_release = kl_offload_batch_release,
-        .fuse = kl_offload_fuse,
-        .tridiagonal = kl_offload_tridiagonal,
-        .kron_prepare = kl_offload_kron_prepare,
-        .kron_apply = kl_offload_kron_apply,
-        .kron_release = kl_offload_kron_release,
-        .spmv_prepare = kl_offload_spmv_prepare,
-        .spmv_apply = kl_offload_spmv_apply,
-        .spmv_release = kl_offload_spmv_release,
-        .moves_fetch = kl_offload_moves_fetch,
-        .moves_land = kl_offload_moves_land,
-        .batch_explain = kl_offload_batch_explain,
-        .room = kl_offload_room,
-        .explain = kl_offload_explain,
-        .close = offload_close,
-    };
+    (*out)->vt = operations;
     return KL_OK;
 out:
     if (*out) offload_close(*out);

@@ -33,7 +33,7 @@ static const char bash_script[] =
     "    done < <(\"$1\" completion --words \"${before[@]:1}\" \"$current\" 2>/dev/null)\n"
     "    if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=:@] ]]; then compopt -o nospace; fi\n"
     "    if [[ $files ]]; then\n"
-    "        compopt -o filenames\n"
+    "        [[ ${#COMPREPLY[@]} -gt 0 ]] || compopt -o filenames\n"
     "        COMPREPLY+=($(compgen -f -- \"$token\"))\n"
     "    fi\n"
     "}\n"

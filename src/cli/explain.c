@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "exec/eigshare.h"
 #include "cli/report.h"
+#include "dmrg/leading.h"
 #include "run/task.h"
 #include "run/tune.h"
 #include "config.h"
@@ -143,6 +144,38 @@ out:
     return st;
 }
 
+/* Sectors that a sweep of as many states as the one before does by products instead: about m / rows of all of
+   each are kept. */
+static void products_row(table *t, const kl_task *task, const kl_dmrg_plan *p)
+{
+    char shape[80], why[160];
+    int64_t all = 0, rows = 0;
+    int count = 0, width = 0;
+    for (int i = 0; i < p->npair; i++) all += p->pair[i].rows;
+    for (int i = 0; i < p->npair; i++) {
+        const int64_t kept = p->pair[i].rows * p->m / (all > p->m ? all : p->m);
+        const kl_sector_case c = {.way = task->dmrg.truncation,
+                                  .rows = (int)p->pair[i].rows,
+                                  .wide = task->dmrg.nstate * (int)p->pair[i].cols,
+                                  .known = (int)kept,
+                                  .growth = 1,
+                                  .full = t->ex->space == KL_SPACE_DEVICE};
+        const kl_sector_way way = kl_sector_choose(&c);
+        if (!way.products) continue;
+        count++;
+        if (way.width > width) width = way.width;
+        if (p->pair[i].rows > rows) rows = p->pair[i].rows;
+    }
+    if (count == 0) return;
+    snprintf(shape, sizeof shape, "%d of %d sectors, %d columns of %lld rows at most", count, p->npair, width,
+             (long long)rows);
+    snprintf(why, sizeof why, "in place of density matrices, in sweeps that know the basis of the one before "
+                              "(--truncation %s)",
+             kl_truncation_name[task->dmrg.truncation]);
+    host_work(t, "truncation by products", shape, "products and Gram matrices", why);
+    t->row[t->n - 1].choice.exec = t->ex->name;
+}
+
 static kl_status explain_dmrg(const kl_options *o, const kl_task *t, table *out, char *what, size_t size,
                               kl_err *err)
 {
@@ -155,6 +188,7 @@ static kl_status explain_dmrg(const kl_options *o, const kl_task *t, table *out,
     KL_TRY(vector_rows(out, p.dim, p.max_basis, err));
     KL_TRY(list_row(out, "density matrices", &p.density, err));
     KL_TRY(eigen_rows(out, t->ex, &p.density, err));
+    products_row(out, t, &p);
     KL_TRY(transfer_row(out, "density matrices, down", KL_OP_DOWNLOAD, p.density.ny, err));
     KL_TRY(transfer_row(out, "isometries, up", KL_OP_UPLOAD, (int64_t)m * p.matrix_max, err));
     out->bytes[0] = 8.0 * (double)p.operator_doubles;

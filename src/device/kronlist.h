@@ -23,10 +23,10 @@ kl_status kl_arena_append(kl_arena *a, const void *from, int64_t bytes, int64_t 
    right half. room NULL: all entries are far. */
 kl_status kl_kronlist_pack(kl_arena *a, const kl_kron_op *o, int64_t nrow, int rows, int right,
                            const kl_devkron_room *room, kl_devkron_op *out, kl_err *err) KL_MUST_CHECK;
-/* First rows of the groups, at most room->most rows each, in place[ngroup + 1]: of all borders at multiples of
-   32 rows those that leave the fewest entries far, an operator being as full above its diagonal as below. A
-   team takes room->round rows at once: rows that the last round of a group lacks count as 4 far entries each,
-   and so does a quarter of a round for the group's beginning. *far: their entries. */
+/* First rows of the groups, at most room->most rows each, in place[ngroup + 1]: of all borders at multiples
+   of 32 rows those that leave the fewest entries far, an operator being as full above its diagonal as below.
+   A team takes room->round rows at once: rows that the last round of a group lacks count as 4 far entries
+   each, and so does a quarter of a round for the group's beginning. *far: their entries. */
 kl_status kl_kronlist_groups(const kl_kron_op *o, int64_t nrow, const kl_devkron_room *room, uint32_t **place,
                              int *ngroup, int64_t *far, kl_err *err) KL_MUST_CHECK;
 

@@ -167,6 +167,10 @@ kl_status kl_density_records(const kl_density *d, int noise, kl_batch *b, kl_err
     for (int e = 0; e < mine->nsec; e++) {
         const int64_t numbers = (int64_t)mine->dim[e] * mine->dim[e];
         int64_t nwork = 0;
+        if (d->place) {
+            at = d->place[e];
+            if (at < 0) continue;
+        }
         KL_TRY(kl_batch_open_group(b, at, numbers, err));
         if (noise) KL_TRY(noise_records(d, e, at, &nwork, b, err));
         else KL_TRY(weight_records(d, e, at, b, err));
@@ -175,7 +179,7 @@ kl_status kl_density_records(const kl_density *d, int noise, kl_batch *b, kl_err
     }
     b->zero = 1;
     b->nx = d->nstate * d->wave.layout->n;
-    b->ny = at;
+    b->ny = d->place ? d->nplace : at;
     if (noise) kl_bigop_bases(d->grown, b);
 out:
     return st;

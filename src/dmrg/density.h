@@ -9,6 +9,9 @@ typedef struct kl_density {
     kl_wave wave;    /* its psi is not looked at where records alone are asked for */
     int nstate;      /* wavefunctions, averaged with equal weight */
     const kl_bigop *grown; /* operators of the enlarged block of this side, for noise; may be NULL without */
+    /* [sectors] where the matrix of each goes, -1: it is not made; NULL: all, one after the other */
+    const int64_t *place;
+    int64_t nplace; /* numbers of the array that they go to */
 } kl_density;
 
 /* The bases of its side, and of the other one. */
@@ -21,7 +24,7 @@ static inline const kl_basis *kl_density_other(const kl_density *d)
     return d->side == KL_LEFT ? &d->wave.col->basis : &d->wave.row->basis;
 }
 
-/* Records that make the matrices of all sectors I, one after the other, dim(I)^2 numbers each: the average of
+/* Records that make the matrices of the sectors I, dim(I)^2 numbers each: the average of
    psi psi^T over the states; noise: the sum over the operators L of `grown` of (L psi)(L psi)^T instead. */
 kl_status kl_density_records(const kl_density *d, int noise, kl_batch *b, kl_err *err) KL_MUST_CHECK;
 

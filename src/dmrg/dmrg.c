@@ -150,6 +150,7 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
     kl_status st = KL_OK;
     kl_trunc_info info;
     const int fill = r->plan.whole && r->res->nrow == 0 && g->m >= r->plan.block;
+    const kl_dmrg_row *const before = r->res->nrow > 0 ? &r->res->row[r->res->nrow - 1] : NULL;
     const kl_trunc_opts t = {.m = g->m,
                              .m_min = g->m_min,
                              .discard = g->discard,
@@ -157,6 +158,8 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
                              .nstate = r->e->nstate,
                              .full = r->o->full,
                              .precise = g->precise,
+                             .way = r->o->truncation,
+                             .settled = before && before->noise == 0,
                              .fill = fill};
     const int c = r->e->centre;
     KL_TRY(kl_engine_move(r->e, direction, &t, &info, err));

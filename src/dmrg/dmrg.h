@@ -6,6 +6,7 @@
 #define KL_DMRG_H
 #include "solve/eig.h"
 #include "record/record.h"
+#include "dmrg/leading.h"
 #include "dmrg/parts.h"
 #include "dmrg/state.h"
 
@@ -65,6 +66,7 @@ typedef struct kl_dmrg_opts {
     double *entropy;
     /* 1: sectors filled up as devices keep them: then runs here and there differ by rounding alone */
     int full;
+    kl_truncation truncation;
     void *placer; /* of the next: */
     /* NULL: all of it on the executor given. Else asked before a sweep of m states where it should run; when
        that is not where the last one ran, the state moves there and its operators are made anew */

@@ -75,6 +75,25 @@ out:
     return st;
 }
 
+static void drop_warm(kl_engine *e)
+{
+    kl_isometry_destroy(&e->warm);
+    e->ex->vt.release(e->ex, &e->warm_data);
+}
+
+/* The isometry that was opened is there for the next truncation. */
+static void keep_warm(kl_engine *e, kl_side side, int pos)
+{
+    kl_isometry **const iso = side == KL_LEFT ? &e->left[pos] : &e->right[pos];
+    kl_dptr *const data = side == KL_LEFT ? &e->left_data[pos] : &e->right_data[pos];
+    drop_warm(e);
+    e->warm_side = side;
+    e->warm = *iso;
+    e->warm_data = *data;
+    *iso = NULL;
+    data->addr = 0;
+}
+
 static void drop_centre(kl_engine *e)
 {
     kl_bigop_destroy(&e->row_op);
@@ -90,6 +109,7 @@ void kl_engine_destroy(kl_engine **pe)
     kl_engine *const e = *pe;
     if (!e) return;
     drop_centre(e);
+    drop_warm(e);
     for (int p = 0; p <= e->nsite; p++) {
         if (e->reach_left) kl_reach_clear(&e->reach_left[p]);
         if (e->reach_right) kl_reach_clear(&e->reach_right[p]);
@@ -188,6 +208,7 @@ kl_status kl_engine_open(kl_engine *e, int c, kl_err *err)
     double *host = NULL;
     uint64_t rng = e->seed * 7919u + (uint64_t)c;
     drop_centre(e);
+    drop_warm(e);
     KL_TRY(kl_engine_enlarge(e, KL_LEFT, c, &e->left_block[c]->basis, &e->row, err));
     KL_TRY(kl_engine_enlarge(e, KL_RIGHT, c + 1, &e->right_block[c + 2]->basis, &e->col, err));
     KL_TRY(kl_layout_create(e->terms->model, &e->row->basis, &e->col->basis, e->target, &e->layout, err));
@@ -229,6 +250,13 @@ kl_status kl_engine_resume_take(kl_engine *e, kl_state **ps, kl_err *err)
     for (int p = s->nsite - 1; p > s->centre + 1; p--) {
         KL_TRY(kl_engine_set_isometry_take(e, KL_RIGHT, p, &s->right[p], &(kl_dptr){0}, err));
         KL_TRY(kl_engine_rebuild(e, KL_RIGHT, p, err));
+    }
+    for (int side = KL_LEFT; side <= KL_RIGHT; side++) {
+        const int p = side == KL_LEFT ? s->centre : s->centre + 1;
+        kl_isometry **const slot = side == KL_LEFT ? &s->left[p] : &s->right[p];
+        if (!*slot) continue;
+        KL_TRY(kl_engine_set_isometry_take(e, (kl_side)side, p, slot, &(kl_dptr){0}, err));
+        keep_warm(e, (kl_side)side, p);
     }
     drop_centre(e);
     e->row = s->row, e->col = s->col;
@@ -303,6 +331,9 @@ kl_status kl_engine_state(const kl_engine *e, const double *energy, kl_state **o
         KL_TRY(copy_isometry(e->ex, e->left[p], e->left_data[p], &s->left[p], err));
     for (int p = e->nsite - 1; p > e->centre + 1; p--)
         KL_TRY(copy_isometry(e->ex, e->right[p], e->right_data[p], &s->right[p], err));
+    if (e->warm && e->centre > 0 && e->centre < e->nsite - 2)
+        KL_TRY(copy_isometry(e->ex, e->warm, e->warm_data,
+                             e->warm_side == KL_LEFT ? &s->left[e->centre] : &s->right[e->centre + 1], err));
     KL_TRY(kl_enlarged_copy(e->row, &s->row, err));
     KL_TRY(kl_enlarged_copy(e->col, &s->col, err));
     s->npsi = e->layout.n;
@@ -500,7 +531,11 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     KL_TRY(make_operators(e, err));
     const kl_bigop *const grown = right ? e->row_op : e->col_op;
     const kl_wave wave = kl_engine_wave(e);
-    KL_TRY(kl_truncate(e->ex, side, &wave, grown, o, &iso, &data, info, err));
+    const kl_warm warm = {e->warm, e->warm_data};
+    kl_trunc_opts with = *o;
+    with.warm = e->warm_side != side ? &warm : NULL;
+    KL_TRY(kl_truncate(e->ex, side, &wave, grown, &with, &iso, &data, info, err));
+    drop_warm(e);
     KL_TRY(kl_engine_set_isometry_take(e, side, pos, &iso, &data, err));
     e->seconds[KL_PART_TRUNCATE] += (u = kl_prof_seconds()) - t, t = u;
     KL_TRY(grow(e, side, pos, grown, err));
@@ -523,8 +558,7 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     if (e->layout.n > e->dim_max) e->dim_max = e->layout.n;
     /* the block that was opened is no more */
     kl_block_destroy(right ? &e->right_block[open] : &e->left_block[open + 1]);
-    kl_isometry_destroy(right ? &e->right[open] : &e->left[open]);
-    e->ex->vt.release(e->ex, right ? &e->right_data[open] : &e->left_data[open]);
+    keep_warm(e, right ? KL_RIGHT : KL_LEFT, open);
     e->seconds[KL_PART_TRANSFORM] += kl_prof_seconds() - t;
 out:
     kl_isometry_destroy(&iso);

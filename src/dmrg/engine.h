@@ -26,6 +26,11 @@ typedef struct kl_engine {
     kl_block **left_block;  /* [nsite+1] by cut */
     kl_block **right_block; /* [nsite+1] by cut */
     int centre;
+    /* the isometry that was opened on the way here: its columns hold the wavefunction as it was before it was
+       optimized */
+    kl_isometry *warm; /* NULL at first */
+    kl_dptr warm_data;
+    kl_side warm_side; /* what it is of: no help for a truncation of that side, after a turn */
     kl_enlarged *row, *col; /* bases of the centre */
     kl_layout layout;
     kl_dptr psi;            /* [nstate][layout.n] */

@@ -37,6 +37,15 @@ kl_status kl_measure_pairs(kl_measure *m, const kl_siteop *a, const kl_siteop *b
 kl_status kl_measure_product(kl_measure *m, int n, const int *site, const kl_siteop *const *op,
                              const kl_siteop *between, double *value, kl_err *err) KL_MUST_CHECK;
 
+/* The same with `between` on the sites between in the lattice's numbering, whatever the order of DMRG:
+   value[nsite][nsite] of pairs, and one product. */
+kl_status kl_measure_strings(kl_measure *m, const kl_lattice *lat, const kl_siteop *a,
+                             const kl_siteop *between, const kl_siteop *b, double *value,
+                             kl_err *err) KL_MUST_CHECK;
+kl_status kl_measure_string_product(kl_measure *m, const kl_lattice *lat, int n, const int *site,
+                                    const kl_siteop *const *op, const kl_siteop *between, double *value,
+                                    kl_err *err) KL_MUST_CHECK;
+
 /* S(k) = 1/N sum_ij cos(k (r_i - r_j)) pair[i][j] for nk vectors k[nk][2]. */
 void kl_structure_factor(const kl_lattice *lat, const double *pair, int nk, const double (*k)[2],
                          double *value);

@@ -6,6 +6,7 @@
 #include "dmrg/ownunit.h"
 #include "base/mem.h"
 
+#include <math.h>
 #include <string.h>
 
 static void scale_row(kl_dmrg_row *row, double by)
@@ -130,6 +131,13 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     /* 3. */
     if (*state) scale_state(*state, unit);
     if (st == KL_OK) scale_result(res, unit);
+    for (int i = 0; st == KL_OK && i < res->nstate; i++)
+        if (!isfinite(res->energy[i]))
+            st = kl_fail(err, KL_EINPUT,
+                         "the energy of state %d is beyond the largest number; energies must be finite: "
+                         "count them in a larger unit",
+                         i);
+    if (st == KL_EINPUT) kl_dmrg_result_clear(res);
 out:
     kl_terms_clear_own(&own);
     kl_free(&done);

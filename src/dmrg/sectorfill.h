@@ -14,6 +14,9 @@ enum { KL_FULL_FROM = 8, KL_MORE = 16 };
 /* dim made even, but no larger than `there`, the number of states that the sector has. */
 int kl_sector_even(int dim, int there);
 
+/* The multiple that a sector of that many states is filled up to. */
+int kl_sector_unit(int dim);
+
 /* Rounds dim[nsec] up to full tiles; there[nsec]: states that the sectors have; more: states that may be
    added in all. */
 void kl_sectors_fill(int nsec, int *dim, const int *there, int64_t more);

@@ -18,12 +18,20 @@ static int64_t by_weight(const kl_selection *s, kl_weight *const *w, int64_t n, 
     int64_t keep = n < most ? n : most;
     while (keep > 1 && w[keep - 1]->w < s->floor) keep--;
     if (s->discard > 0) {
-        double tail = 0;
+        double tail = s->unseen;
         for (int64_t i = n - 1; i >= keep; i--) tail += w[i]->w;
         while (keep > s->nstate && keep > s->m_min && tail + w[keep - 1]->w <= s->discard)
             tail += w[--keep]->w;
     }
     return keep;
+}
+
+/* Whether weight i, behind the cut, belongs to the multiplet before it. Weights that are only nearly known
+   would chain neighbours without end, were they compared one with the next. */
+static int is_equal(const kl_selection *s, kl_weight *const *w, int64_t cut, int64_t i)
+{
+    const double exact = w[i - 1]->w * (1 - KL_EQUAL_WEIGHTS);
+    return w[i]->w > exact || w[i]->w > w[cut - 1]->w * (1 - s->cluster);
 }
 
 int64_t kl_select(const kl_selection *s, kl_weight *const *w, int64_t n, int nsec, int *room)
@@ -48,8 +56,8 @@ int64_t kl_select(const kl_selection *s, kl_weight *const *w, int64_t n, int nse
         lack += kl_sector_even(have[c], there[c]) - have[c];
     }
     /* never cut a multiplet */
-    while (keep > 0 && keep < n && w[keep]->w > s->floor && w[keep]->w > w[keep - 1]->w * (1 - 1e-8))
-        have[w[keep++]->sec]++;
+    const int64_t cut = keep;
+    while (cut > 0 && keep < n && w[keep]->w > s->floor && is_equal(s, w, cut, keep)) have[w[keep++]->sec]++;
     for (int64_t i = 0; i < keep; i++) w[i]->keep = 1;
     for (int c = 0; c < nsec; c++) want[c] = even ? kl_sector_even(have[c], there[c]) : have[c];
     if (even && s->full) kl_sectors_fill(nsec, want, there, most / KL_MORE);

@@ -13,11 +13,16 @@ typedef struct kl_weight {
 /* For qsort of pointers to weights: largest first. */
 int kl_weight_order(const void *a, const void *b);
 
+/* Weights of exact methods that differ by no more than this part are of one multiplet. */
+#define KL_EQUAL_WEIGHTS 1e-8
+
 typedef struct kl_selection {
-    int m;           /* states kept at most; a cluster of weights equal to 1e-8 may overshoot it */
+    int m;           /* states kept at most; a cluster of equal weights may overshoot it */
     int m_min;       /* at least, where there are so many with weight */
     int nstate;      /* wavefunctions; as many states are kept in any case */
     double discard;  /* keep no more than leaves this weight out; 0: m alone decides */
+    double unseen;   /* weight beside that of the states */
+    double cluster;  /* weights that differ from the last one kept by no more than this part stay with it */
     double floor;    /* weights below it are rounding noise */
     int reopen;      /* 1: sectors that noise opened keep a state each, up to a quarter of m more in all */
     int even;        /* 1: sectors of even dimension, see sectorfill.h */

@@ -4,6 +4,7 @@
 #include "dmrg/spectra.h"
 #include "base/dense.h"
 #include "base/divide.h"
+#include "base/gramfactor.h"
 #include "base/mem.h"
 #include "base/par.h"
 #include "dmrg/reflect.h"
@@ -11,17 +12,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of all weight: a difference of two norms as large as that is right to 1e-4. */
+#define SURE_DIFFERENCE 1e-11
+
 /* One sector's states and their weights. The states are, before they are gathered, one of
    - the columns of vec;
    - with the executor, in place of the density matrix: vec is NULL and reduced.n is 0;
    - the vectors of `reduced`, the tridiagonal matrix that the density matrix became;
    the first and the last of these still lack the reflections of a matrix that was made tridiagonal. */
 typedef struct spectrum {
-    int rows, n; /* numbers of a state; states, 0 where the sector has no weight */
+    /* numbers of a state, in the basis of the columns that were tried where the sector is done by products;
+       states, 0 where the sector has no weight */
+    int rows, n;
     double *vec, *w; /* [n][rows], [n] */
     kl_divided reduced;
     const double
-        *turn; /* the reflections, where the density matrix was; NULL: none, or the executor has them */
+        *turn;      /* the reflections, where the density matrix was; NULL: none, or the executor has them */
     double *factor; /* their factors (kl_dense_eig_turn) */
 } spectrum;
 
@@ -30,20 +36,25 @@ struct kl_spectra {
     const kl_density *of;
     const kl_basis *mine;
     int singular;
-    double *host; /* the wavefunctions, or density matrices */
-    int64_t *off; /* [sectors] of the density matrices */
-    int64_t length; /* numbers of all density matrices */
-    int *order; /* [sectors] largest first */
-    int *dim; /* [sectors] their rows, in that order */
-    int64_t *at; /* [sectors] rows of the sectors before, in that order */
-    int nthere; /* sectors, the largest, whose states the executor finds */
-    kl_dptr rho; /* in place of their density matrices, here */
+    kl_leading lead;  /* sectors by products */
+    double *triangle; /* of those, with singular values: see kl_range_triangle */
+    double lost;      /* |psi|^2 of what they leave out, summed over the states; negative: not known yet */
+    double *host;     /* the wavefunctions, or density matrices */
+    int *rows;        /* [sectors] of the matrices */
+    int64_t *off;     /* [sectors] of the density matrices */
+    int64_t *place;   /* [sectors] the same, -1 for sectors by products */
+    int64_t length;   /* numbers of all density matrices */
+    int *order;       /* [sectors] largest first */
+    int *dim;         /* [sectors] their rows, in that order */
+    int64_t *at;      /* [sectors] rows of the sectors before, in that order */
+    int nthere;       /* sectors, the largest, whose states the executor finds */
+    kl_dptr rho;      /* in place of their density matrices, here */
     /* of the tridiagonal matrices, from `at` on, that the executor or LAPACK makes of density matrices */
     double *diagonal, *beside;
     kl_status status_there; /* how the executor fared */
     kl_err error_there;
-    spectrum *sp; /* [sectors] */
-    kl_err *error; /* [sectors] */
+    spectrum *sp;      /* [sectors] */
+    kl_err *error;     /* [sectors] */
     kl_status *status; /* [sectors] */
 };
 
@@ -127,7 +138,7 @@ static kl_status diagonalize_there(kl_spectra *t, kl_err *err)
     KL_TRY(kl_alloc(&dim, t->nthere, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&off, t->nthere, KL_MEM_WORK, err));
     for (int i = 0; i < t->nthere; i++) {
-        dim[i] = t->mine->dim[t->order[i]];
+        dim[i] = t->rows[t->order[i]];
         off[i] = t->off[t->order[i]];
     }
     if (!t->ex->vt.eigen) {
@@ -213,12 +224,32 @@ out:
     return st;
 }
 
+/* Singular vectors of sector c by the triangle of its leading columns. */
+static kl_status decompose_triangle(const kl_spectra *t, int c, spectrum *sp, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = sp->rows;
+    const double *const triangle = t->triangle + t->lead.range.part[t->lead.part[c]].gram;
+    double *work = NULL;
+    KL_TRY(kl_alloc(&sp->w, n, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&sp->vec, (int64_t)n * n, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&work, 3 * (int64_t)n * n, KL_MEM_WORK, err));
+    KL_TRY(kl_gram_graded(n, triangle, sp->w, sp->vec, work, err));
+    sp->n = n;
+out:
+    kl_free(&work);
+    return st;
+}
+
 static void one_sector(kl_spectra *t, int nth)
 {
     const int c = t->order[nth];
-    t->sp[c].rows = t->mine->dim[c];
-    t->status[c] =
-        t->singular ? decompose(t, c, &t->sp[c], &t->error[c]) : diagonalize(t, nth, &t->sp[c], &t->error[c]);
+    spectrum *const sp = &t->sp[c];
+    kl_err *const err = &t->error[c];
+    sp->rows = t->rows[c];
+    if (!t->singular) t->status[c] = diagonalize(t, nth, sp, err);
+    else if (t->lead.part[c] >= 0) t->status[c] = decompose_triangle(t, c, sp, err);
+    else t->status[c] = decompose(t, c, sp, err);
 }
 
 /* Task 0 is all that the executor does, while other threads take the sectors that are left. */
@@ -249,16 +280,21 @@ static kl_status lay_out(kl_spectra *t, kl_err *err)
     sized *size = NULL;
     KL_TRY(kl_alloc(&size, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&t->sp, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&t->rows, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&t->off, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&t->place, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&t->order, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&t->dim, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&t->at, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&t->error, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&t->status, n, KL_MEM_WORK, err));
     for (int c = 0; c < n; c++) {
-        size[c] = (sized){t->mine->dim[c], c};
+        const int part = t->lead.part[c];
+        t->rows[c] = part < 0 ? t->mine->dim[c] : t->lead.range.part[part].width;
+        size[c] = (sized){t->rows[c], c};
         t->off[c] = t->length;
-        t->length += (int64_t)t->mine->dim[c] * t->mine->dim[c];
+        t->place[c] = part < 0 ? t->length : -1;
+        t->length += (int64_t)t->rows[c] * t->rows[c];
     }
     qsort(size, (size_t)n, sizeof *size, by_size);
     for (int c = 0; c < n; c++) {
@@ -277,7 +313,15 @@ static kl_status prepare(kl_spectra *t, double noise, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = t->ex;
-    const int n = t->mine->nsec;
+    const int n = t->mine->nsec, products = t->lead.npart > 0;
+    if (products) KL_TRY(kl_range_find(&t->lead.range, err));
+    if (products && t->singular) {
+        /* what is lost is so little then that a difference of norms would be rounding */
+        KL_TRY(kl_range_lost(&t->lead.range, &t->lost, err));
+        KL_TRY(kl_realloc(&t->triangle, t->lead.range.ngram, KL_MEM_WORK, err));
+        KL_TRY(kl_range_triangle(&t->lead.range, t->triangle, err));
+    }
+    if (t->singular && t->lead.npart == n) goto out;
     if (t->singular) {
         const int64_t numbers = t->of->wave.layout->n * t->of->nstate;
         KL_TRY(kl_alloc(&t->host, numbers, KL_MEM_WORK, err));
@@ -288,7 +332,13 @@ static kl_status prepare(kl_spectra *t, double noise, kl_err *err)
     KL_TRY(kl_alloc(&t->beside, t->mine->total, KL_MEM_WORK, err));
     t->nthere = kl_eigen_share_next(ex, t->dim, n); /* only small density matrices come to the host */
     KL_TRY(ex->vt.alloc(ex, t->length, &t->rho, err));
-    KL_TRY(kl_density_make(ex, t->of, t->rho, err));
+    kl_density exact = *t->of;
+    if (products) {
+        exact.place = t->place;
+        exact.nplace = t->length;
+        KL_TRY(kl_range_gram(&t->lead.range, t->of->nstate, t->off, t->lead.sec, t->length, t->rho, err));
+    }
+    KL_TRY(kl_density_make(ex, &exact, t->rho, err));
     if (noise > 0) KL_TRY(kl_density_add_noise(ex, t->of, noise, t->rho, err));
     KL_TRY(fetch(t, t->nthere, n, err));
     if (t->nthere == 0) ex->vt.release(ex, &t->rho);
@@ -322,8 +372,8 @@ out:
     return st;
 }
 
-kl_status kl_spectra_create(kl_exec *ex, const kl_density *d, int singular, double noise, kl_spectra **out,
-                            kl_err *err)
+kl_status kl_spectra_create(kl_exec *ex, const kl_density *d, const kl_leading_opts *o, double noise,
+                            kl_spectra **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_spectra *t = NULL;
@@ -331,7 +381,9 @@ kl_status kl_spectra_create(kl_exec *ex, const kl_density *d, int singular, doub
     t->ex = ex;
     t->of = d;
     t->mine = kl_density_mine(d);
-    t->singular = singular;
+    t->singular = o->precise;
+    t->lost = -1;
+    KL_TRY(kl_leading_choose(ex, d, o, &t->lead, err));
     KL_TRY(lay_out(t, err));
     KL_TRY(prepare(t, noise, err));
     KL_TRY(decompose_all(t, err));
@@ -346,6 +398,10 @@ void kl_spectra_destroy(kl_spectra **s)
     kl_spectra *const t = *s;
     if (!t) return;
     t->ex->vt.release(t->ex, &t->rho);
+    kl_leading_clear(&t->lead);
+    kl_free(&t->triangle);
+    kl_free(&t->rows);
+    kl_free(&t->place);
     for (int c = 0; t->sp && c < t->mine->nsec; c++) {
         kl_free(&t->sp[c].vec);
         kl_free(&t->sp[c].w);
@@ -367,11 +423,51 @@ void kl_spectra_destroy(kl_spectra **s)
 
 int kl_spectra_largest(const kl_spectra *t) { return t->mine->nsec ? t->dim[0] : 0; }
 
-kl_status kl_spectra_weights(const kl_spectra *t, kl_weight **w, int64_t *n, kl_err *err)
+int kl_spectra_tried(const kl_spectra *t)
+{
+    int count = 0;
+    for (int i = 0; i < t->lead.npart; i++) count += t->lead.range.part[i].mode == KL_RANGE_TRIED;
+    return count;
+}
+
+int kl_spectra_narrow(const kl_spectra *t, const int *kept, int *least)
+{
+    int narrow = 0;
+    for (int i = 0; i < t->lead.npart; i++) {
+        const kl_range_part *const p = &t->lead.range.part[i];
+        const int c = t->lead.sec[i];
+        int next;
+        if (p->mode != KL_RANGE_TRIED || !kl_sector_narrow(p->width, kept[c], &next)) continue;
+        least[c] = next;
+        narrow = 1;
+    }
+    return narrow;
+}
+
+/* Weight of what products leave out, of `seen` in all: a difference of norms where that is not rounding. */
+static kl_status lost_weight(kl_spectra *t, double seen, double *lost, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t n = t->of->wave.layout->n * t->of->nstate;
+    double all = 0;
+    *lost = 0;
+    if (t->lead.npart == 0) goto out;
+    if (t->lost < 0) {
+        t->ex->vt.dots(t->ex, n, 1, t->of->wave.psi, n, t->of->wave.psi, &all);
+        *lost = all / t->of->nstate - seen;
+        if (*lost > SURE_DIFFERENCE * seen) goto out;
+        KL_TRY(kl_range_lost(&t->lead.range, &t->lost, err));
+    }
+    *lost = t->singular ? t->lost : t->lost / t->of->nstate;
+out:
+    return st;
+}
+
+kl_status kl_spectra_weights(kl_spectra *t, kl_weight **w, int64_t *n, double *unseen, kl_err *err)
 {
     kl_status st = KL_OK;
     int64_t count = 0;
-    double sum = 0;
+    double sum = 0, lost = 0;
     for (int c = 0; c < t->mine->nsec; c++) count += t->sp[c].n;
     KL_TRY(kl_realloc(w, count, KL_MEM_WORK, err));
     *n = 0;
@@ -380,6 +476,9 @@ kl_status kl_spectra_weights(const kl_spectra *t, kl_weight **w, int64_t *n, kl_
             (*w)[(*n)++] = (kl_weight){.w = t->sp[c].w[s], .sec = c, .column = s};
             sum += t->sp[c].w[s];
         }
+    KL_TRY(lost_weight(t, sum, &lost, err));
+    sum += lost;
+    *unseen = lost / sum;
     if (!(sum > 0)) {
         st = kl_fail(err, KL_EBROKEN, "truncation: the wavefunction has no weight (norm^2 %g)", sum);
         goto out;
@@ -448,19 +547,19 @@ out:
     return st;
 }
 
-/* Sector by sector: from where the kept states are to where the isometry has them. */
-kl_status kl_spectra_states(const kl_spectra *t, const kl_weight *w, int64_t nw, const kl_isometry *iso,
-                            kl_dptr data, kl_err *err)
+/* Sector by sector: from where the kept states are to data[ndata], `total` states. */
+static kl_status gather(const kl_spectra *t, const kl_weight *w, int64_t nw, int64_t total, int64_t ndata,
+                        kl_dptr data, kl_err *err)
 {
     enum { TOGETHER = 48 }; /* columns a thread turns at a time */
     kl_status st = KL_OK;
     double *host = NULL;
     columns *run = NULL;
-    /* numbers of the isometry so far; those behind `from` are still on the host */
+    /* numbers of data so far; those behind `from` are still on the host */
     int64_t at = 0, from = 0, nrun = 0;
     int making = 0, turning = 0; /* columns here; with reflections that the executor has */
-    KL_TRY(kl_realloc(&host, iso->ndata, KL_MEM_WORK, err));
-    KL_TRY(kl_realloc(&run, iso->basis.total, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&host, ndata, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&run, total, KL_MEM_WORK, err));
     for (int64_t i = 0; i < nw; i++) {
         if (!w[i].keep) continue;
         const spectrum *const sp = &t->sp[w[i].sec];
@@ -490,9 +589,56 @@ kl_status kl_spectra_states(const kl_spectra *t, const kl_weight *w, int64_t nw,
         from = place + count;
     }
     KL_TRY(t->ex->vt.upload(t->ex, kl_dptr_at(data, from), host + from, at - from, err));
-    if (turning) KL_TRY(turn_reduced(t, nrun, run, host, iso->ndata, data, err));
+    if (turning) KL_TRY(turn_reduced(t, nrun, run, host, ndata, data, err));
 out:
     kl_free(&run);
     kl_free(&host);
+    return st;
+}
+
+/* States in the basis of the columns that were tried become states of the sectors. */
+static kl_status expand(const kl_spectra *t, const kl_isometry *iso, int64_t nreduced, kl_dptr reduced,
+                        kl_dptr data, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int npart = t->lead.npart;
+    int64_t *from = NULL, *to = NULL, at = 0;
+    int *count = NULL;
+    KL_TRY(kl_alloc(&count, npart, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&from, npart, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&to, npart, KL_MEM_WORK, err));
+    for (int k = 0; k < iso->basis.nsec; k++) {
+        const int c = iso->sec[k], part = t->lead.part[c];
+        const int64_t n = (int64_t)t->rows[c] * iso->basis.dim[k];
+        if (part < 0) t->ex->vt.copy(t->ex, n, kl_dptr_at(reduced, at), kl_dptr_at(data, iso->off[k]));
+        else {
+            count[part] = iso->basis.dim[k];
+            from[part] = at;
+            to[part] = iso->off[k];
+        }
+        at += n;
+    }
+    const kl_range_turn turn = {count, from, to};
+    KL_TRY(kl_range_columns(&t->lead.range, &turn, reduced, nreduced, iso->ndata, data, err));
+out:
+    kl_free(&count);
+    kl_free(&from);
+    kl_free(&to);
+    return st;
+}
+
+kl_status kl_spectra_states(const kl_spectra *t, const kl_weight *w, int64_t nw, const kl_isometry *iso,
+                            kl_dptr data, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_dptr reduced = {0};
+    int64_t nreduced = 0;
+    if (t->lead.npart == 0) return gather(t, w, nw, iso->basis.total, iso->ndata, data, err);
+    for (int k = 0; k < iso->basis.nsec; k++) nreduced += (int64_t)t->rows[iso->sec[k]] * iso->basis.dim[k];
+    KL_TRY(t->ex->vt.alloc(t->ex, nreduced, &reduced, err));
+    KL_TRY(gather(t, w, nw, iso->basis.total, nreduced, reduced, err));
+    KL_TRY(expand(t, iso, nreduced, reduced, data, err));
+out:
+    t->ex->vt.release(t->ex, &reduced);
     return st;
 }

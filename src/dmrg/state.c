@@ -124,3 +124,57 @@ void kl_state_destroy(kl_state **ps)
     kl_free(&s->psi);
     kl_free(ps);
 }
+
+static kl_status copy_bytes(void **to, const void *from, int64_t n, size_t size, kl_err *err)
+{
+    const kl_status st = kl_alloc_bytes(to, n, size, KL_MEM_STATE, err);
+    if (st == KL_OK && n > 0) memcpy(*to, from, (size_t)n * size);
+    return st;
+}
+
+static kl_status copy_isometry(const kl_isometry *from, const kl_site_type *site, kl_isometry **to,
+                               kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_isometry *o = NULL;
+    KL_TRY(kl_alloc(&o, 1, KL_MEM_STATE, err));
+    KL_TRY(kl_enlarged_copy(from->enlarged, &o->enlarged, err));
+    o->enlarged->site = site;
+    KL_TRY(kl_basis_copy(&from->basis, &o->basis, err));
+    KL_TRY(copy_bytes((void **)&o->sec, from->sec, from->basis.nsec, sizeof *o->sec, err));
+    KL_TRY(copy_bytes((void **)&o->off, from->off, from->basis.nsec, sizeof *o->off, err));
+    KL_TRY(copy_bytes((void **)&o->data, from->data, from->ndata, sizeof *o->data, err));
+    o->ndata = from->ndata;
+    *to = o;
+    o = NULL;
+out:
+    kl_isometry_destroy(&o);
+    return st;
+}
+
+kl_status kl_state_copy(const kl_state *from, const kl_terms *terms, kl_state **to, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_state *s = NULL;
+    KL_TRY(kl_state_create(terms, from->target, &s, err));
+    for (int p = 0; p < from->nsite; p++) {
+        if (from->left[p]) KL_TRY(copy_isometry(from->left[p], terms->type[p], &s->left[p], err));
+        if (from->right[p]) KL_TRY(copy_isometry(from->right[p], terms->type[p], &s->right[p], err));
+    }
+    s->centre = from->centre;
+    s->nstate = from->nstate;
+    s->npsi = from->npsi;
+    memcpy(s->energy, from->energy, sizeof s->energy);
+    KL_TRY(kl_enlarged_copy(from->row, &s->row, err));
+    KL_TRY(kl_enlarged_copy(from->col, &s->col, err));
+    s->row->site = terms->type[s->centre];
+    s->col->site = terms->type[s->centre + 1];
+    KL_TRY(copy_bytes((void **)&s->pair, from->pair, from->row->basis.nsec, sizeof *s->pair, err));
+    KL_TRY(copy_bytes((void **)&s->psi_off, from->psi_off, from->row->basis.nsec, sizeof *s->psi_off, err));
+    KL_TRY(copy_bytes((void **)&s->psi, from->psi, from->nstate * from->npsi, sizeof *s->psi, err));
+    *to = s;
+    s = NULL;
+out:
+    kl_state_destroy(&s);
+    return st;
+}

@@ -26,8 +26,10 @@ typedef struct kl_state {
     kl_qn target;
     int centre;                /* the wavefunction sits on positions centre and centre + 1 */
     kl_basis edge;             /* the one empty-block basis: charge 0, dimension 1 */
-    kl_isometry **left;        /* [nsite]: sites < centre */
-    kl_isometry **right;       /* [nsite]: sites > centre + 1 */
+    /* [nsite]: sites < centre, and sites > centre + 1. In the middle of a sweep right[centre + 1] on the way
+       there, left[centre] on the way back, is the isometry that was opened last: the next truncation begins
+       with it */
+    kl_isometry **left, **right;
     int nstate;
     kl_enlarged *row, *col;    /* bases of the centre: (left block) (x) site, site (x) (right block) */
     /* length of one wavefunction: segments rowsec I with colsec J(I) = target - I, column-major, in the order
@@ -53,5 +55,8 @@ kl_status kl_enlarged_copy(const kl_enlarged *from, kl_enlarged **to, kl_err *er
 /* An empty state for nsite sites of a model: no tensors yet. */
 kl_status kl_state_create(const kl_terms *terms, kl_qn target, kl_state **out, kl_err *err) KL_MUST_CHECK;
 void kl_state_destroy(kl_state **s);
+/* A copy of its own for terms of an equal model and as many sites, whose types it borrows. */
+kl_status kl_state_copy(const kl_state *from, const kl_terms *terms, kl_state **to,
+                        kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -2,10 +2,15 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/truncate.h"
 #include "base/mem.h"
+#include "dmrg/sectorfill.h"
 #include "dmrg/select.h"
 #include "dmrg/spectra.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* Weights near the cut are known to that part of them where only leading states were looked for. */
+#define NEARLY_EQUAL 1e-4
 
 /* Weights below are rounding noise: of singular values, squared, and of density matrices. */
 static double noise_floor(const kl_trunc_opts *o, int singular)
@@ -26,6 +31,7 @@ static kl_status mark(const kl_selection *s, kl_weight *w, int64_t n, int nsec, 
     for (int64_t i = 0; i < n; i++) sorted[i] = &w[i];
     qsort(sorted, (size_t)n, sizeof *sorted, kl_weight_order);
     info->m = (int)kl_select(s, sorted, n, nsec, room);
+    info->discarded = s->unseen;
     for (int64_t i = n - 1; i >= 0; i--) {
         const kl_weight *const x = sorted[i];
         if (!x->keep) info->discarded += x->w;
@@ -58,41 +64,86 @@ out:
     return st;
 }
 
+/* What one attempt works with, and what it leaves behind. */
+typedef struct attempt {
+    kl_exec *ex;
+    const kl_density *d;
+    const kl_trunc_opts *o;
+    kl_truncation way;
+    int *least, *dim; /* [sectors] columns to try at least; states kept */
+    kl_spectra *spectra;
+    kl_weight *w; /* sector by sector, as their columns come */
+    int64_t n;
+} attempt;
+
+/* Weights, and which of them stay; *again: 1 where more columns have to be tried in some sectors. */
+static kl_status try_once(attempt *a, kl_trunc_info *info, int *again, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_trunc_opts *const o = a->o;
+    const int nsec = kl_density_mine(a->d)->nsec, singular = o->precise && o->noise == 0;
+    const int even = o->full || a->ex->space == KL_SPACE_DEVICE, full = !o->fill && o->discard == 0;
+    const kl_leading_opts lead = {.way = o->noise > 0 || o->fill ? KL_TRUNCATION_EXACT : a->way,
+                                  .m = o->m,
+                                  .full = even && full,
+                                  .precise = singular,
+                                  .settled = o->settled,
+                                  .warm = o->warm,
+                                  .least = a->least};
+    kl_selection wanted = {.m = o->m,
+                           .m_min = o->m_min,
+                           .nstate = o->nstate,
+                           .discard = o->discard,
+                           .floor = noise_floor(o, singular),
+                           .reopen = o->noise > 0,
+                           .even = even,
+                           .full = full};
+    memset(a->dim, 0, (size_t)nsec * sizeof *a->dim);
+    kl_spectra_destroy(&a->spectra);
+    KL_TRY(kl_spectra_create(a->ex, a->d, &lead, o->noise, &a->spectra, err));
+    KL_TRY(kl_spectra_weights(a->spectra, &a->w, &a->n, &wanted.unseen, err));
+    info->ntried = kl_spectra_tried(a->spectra);
+    if (info->ntried > 0) wanted.cluster = NEARLY_EQUAL;
+    info->entropy = 0;
+    KL_TRY(mark(&wanted, a->w, a->n, nsec, a->dim, info, err));
+    info->nattempt++;
+    *again = kl_spectra_narrow(a->spectra, a->dim, a->least);
+out:
+    return st;
+}
+
 kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_wave *wave, const kl_bigop *grown,
                       const kl_trunc_opts *o, kl_isometry **out, kl_dptr *data, kl_trunc_info *info,
                       kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_density d = {.side = side, .wave = *wave, .nstate = o->nstate, .grown = grown};
-    const int nsec = kl_density_mine(&d)->nsec, singular = o->precise && o->noise == 0;
-    const kl_selection wanted = {.m = o->m,
-                                 .m_min = o->m_min,
-                                 .nstate = o->nstate,
-                                 .discard = o->discard,
-                                 .floor = noise_floor(o, singular),
-                                 .reopen = o->noise > 0,
-                                 .even = o->full || ex->space == KL_SPACE_DEVICE,
-                                 .full = !o->fill && o->discard == 0};
-    kl_spectra *spectra = NULL;
-    kl_weight *w = NULL; /* sector by sector, as their columns come */
+    const int nsec = kl_density_mine(&d)->nsec;
+    attempt a = {.ex = ex, .d = &d, .o = o, .way = o->way};
     kl_isometry *iso = NULL;
-    int64_t n = 0;
-    int *dim = NULL;
     *info = (kl_trunc_info){0};
     data->addr = 0;
-    KL_TRY(kl_alloc(&dim, nsec, KL_MEM_WORK, err));
-    KL_TRY(kl_spectra_create(ex, &d, singular, o->noise, &spectra, err));
-    KL_TRY(kl_spectra_weights(spectra, &w, &n, err));
-    KL_TRY(mark(&wanted, w, n, nsec, dim, info, err));
-    KL_TRY(shape(side == KL_LEFT ? wave->row : wave->col, dim, &iso, err));
+    KL_TRY(kl_alloc(&a.dim, nsec, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&a.least, nsec, KL_MEM_WORK, err));
+    for (int again = 1; again;) {
+        st = try_once(&a, info, &again, err);
+        if (st == KL_ENOMEM && ex->space == KL_SPACE_DEVICE && a.way != KL_TRUNCATION_EXACT) {
+            a.way = KL_TRUNCATION_EXACT; /* products hold three long arrays at a time, density matrices one */
+            st = KL_OK;
+            again = 1;
+        }
+        if (st != KL_OK) goto out;
+    }
+    KL_TRY(shape(side == KL_LEFT ? wave->row : wave->col, a.dim, &iso, err));
     KL_TRY(ex->vt.alloc(ex, iso->ndata, data, err));
-    KL_TRY(kl_spectra_states(spectra, w, n, iso, *data, err));
+    KL_TRY(kl_spectra_states(a.spectra, a.w, a.n, iso, *data, err));
     info->nsec = iso->basis.nsec;
-    info->matrix_max = kl_spectra_largest(spectra);
+    info->matrix_max = kl_spectra_largest(a.spectra);
 out:
-    kl_spectra_destroy(&spectra);
-    kl_free(&dim);
-    kl_free(&w);
+    kl_spectra_destroy(&a.spectra);
+    kl_free(&a.dim);
+    kl_free(&a.least);
+    kl_free(&a.w);
     if (st != KL_OK) {
         kl_isometry_destroy(&iso);
         ex->vt.release(ex, data);

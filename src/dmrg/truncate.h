@@ -2,17 +2,16 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TRUNCATE_H
 #define KL_TRUNCATE_H
-#include "dmrg/state.h"
-#include "dmrg/superblock.h"
+#include "dmrg/leading.h"
 
 typedef struct kl_trunc_opts {
     /* states kept at most; a cluster of weights equal to 1e-8 may overshoot it, so may what fills sectors up,
        and nstate are kept in any case */
     int m;
-    int m_min; /* at least, where there are so many with weight */
+    int m_min;      /* at least, where there are so many with weight */
     double discard; /* keep no more than leaves this weight out; 0: m alone decides */
-    double noise; /* share of the weight given to the states that H leads to (subspace expansion) */
-    int nstate; /* wavefunctions, averaged with equal weight */
+    double noise;   /* share of the weight given to the states that H leads to (subspace expansion) */
+    int nstate;     /* wavefunctions, averaged with equal weight */
     /* 1: keep m states even where their weight is rounding noise, as fixed-m runs of the literature do */
     int fill;
     /* 1: sectors even and filled up as a device does in any case: see kl_sectors_fill. fill, discard: even
@@ -21,13 +20,20 @@ typedef struct kl_trunc_opts {
     /* 1: singular values of the wavefunction, exact to 1e-16 of the largest; 0: density matrix, exact to 1e-8
        of it, faster */
     int precise;
+    kl_truncation way;   /* by products, or exactly */
+    int settled;         /* 1: the sweep before was one without noise */
+    const kl_warm *warm; /* the isometry that was opened on the way here; NULL: there was none */
 } kl_trunc_opts;
 
 typedef struct kl_trunc_info {
     int m, nsec;
-    double discarded; /* sum of the weights left out, added up from the smallest */
-    double entropy; /* -sum w ln w of the weights */
-    int matrix_max; /* largest matrix diagonalized */
+    /* weight left out: that of the states, added up from the smallest, and the norm of what products do not
+     * see */
+    double discarded;
+    double entropy;       /* -sum w ln w of the weights */
+    int matrix_max;       /* largest matrix diagonalized */
+    int ntried, nattempt; /* sectors whose leading states alone were looked for; 1, more where too few columns
+                             had been tried */
 } kl_trunc_info;
 
 /* side LEFT: new basis for the rows of psi (left block (x) site); RIGHT: for the columns. The wave holds

@@ -203,8 +203,9 @@ static kl_status solve_lean(kl_ed *ed, const kl_ed_opts *opts, kl_dptr x, kl_ed_
     o.tol_rel = opts->accuracy;
     KL_TRY(kl_lean_solve(&ed->op, &o, x, &r->energy[0], &stats, err));
     r->nstate = 1;
-    r->residual[0] = r->error[0] = stats.residual;
     r->attainable = KL_EIG_ROUNDING * stats.norm_h;
+    /* recurrences may tell less than any product with H could show */
+    r->residual[0] = r->error[0] = fmax(stats.residual, r->attainable);
     r->napply = stats.napply;
     r->nrestart = stats.nrestart;
     r->nvector = stats.nvector;
@@ -526,6 +527,12 @@ kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_
     else if (r->solver == KL_ED_FULL) KL_TRY(solve_full(ed, vectors ? &x : NULL, vectors ? *ldv : 0, r, err));
     else KL_TRY(solve_block(ed, &opts, vectors, ldv, r, err));
     scale_result(r, ed->unit);
+    for (int i = 0; i < r->nstate; i++)
+        if (!isfinite(r->energy[i]))
+            KL_TRY(kl_fail(err, KL_EINPUT,
+                           "the energy of state %d is beyond the largest number; energies must be finite: "
+                           "count them in a larger unit",
+                           i));
     if (vectors && x.addr) {
         *vectors = x;
         x.addr = 0;

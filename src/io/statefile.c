@@ -16,10 +16,11 @@
 /* ORDER site_table: columns of /state/sites */
 enum { SITE_ENLARGED, SITE_KEPT, SITE_DATA, SITE_NCOLUMN };
 
-/* Position p of a state: its enlarged basis, and its isometry or NULL at the two centre positions. */
+/* Position p of a state: its enlarged basis, and its isometry; at the two centre positions that is NULL, or
+   what the next truncation begins with. */
 static const kl_enlarged *position_of(const kl_state *s, int p, const kl_isometry **iso)
 {
-    *iso = p < s->centre ? s->left[p] : p > s->centre + 1 ? s->right[p] : NULL;
+    *iso = p <= s->centre ? s->left[p] : s->right[p];
     return p == s->centre ? s->row : p == s->centre + 1 ? s->col : (*iso)->enlarged;
 }
 
@@ -45,7 +46,7 @@ kl_status kl_statefile_put(kl_h5_out *w, const kl_state *s, kl_err *err)
 {
     kl_status st = KL_OK;
     const int width = s->model->ncharge > 0 ? s->model->ncharge : 1;
-    int64_t (*site)[SITE_NCOLUMN] = NULL;
+    int64_t(*site)[SITE_NCOLUMN] = NULL;
     int32_t *enlarged = NULL, *kept = NULL, *dim = NULL;
     int64_t nenlarged = 0, nkept = 0, ndata = 0;
     hid_t group = -1, set = -1;
@@ -325,8 +326,7 @@ static kl_status find_begins(const kl_h5_in *in, const kl_state *s, const int64_
         int64_t *const at = t->begin[k];
         for (int p = 0; p < s->nsite; p++) {
             const int64_t n = t->site[p][k];
-            const int centre = p == s->centre || p == s->centre + 1;
-            if (n < 0 || n > end[k] - at[p] || (centre && k != SITE_ENLARGED && n != 0))
+            if (n < 0 || n > end[k] - at[p])
                 KL_TRY(kl_h5_bad(in, "sites", "does not fit the other tables", err));
             at[p + 1] = at[p] + n;
         }
@@ -366,12 +366,16 @@ static kl_status rebuild_side(const kl_h5_in *in, int side, state_tables *t, kl_
     kl_status st = KL_OK;
     const int step = side == 0 ? 1 : -1, stop = side == 0 ? s->centre : s->centre + 1;
     const kl_basis *block = &s->edge;
-    kl_enlarged *e = NULL;
+    kl_enlarged *e = NULL, *own = NULL;
     for (int p = side == 0 ? 0 : s->nsite - 1;; p += step) {
         KL_TRY(rebuild_enlarged(in, s->model, block, s->type[p], t, t->begin[SITE_ENLARGED][p],
                                 t->site[p][SITE_ENLARGED], &e, err));
-        if (p == stop) break;
         kl_isometry **const slot = side == 0 ? &s->left[p] : &s->right[p];
+        if (p == stop && t->site[p][SITE_KEPT] > 0) {
+            KL_TRY(kl_enlarged_copy(e, &own, err));
+            KL_TRY(rebuild_isometry(in, s->model, &own, t, p, slot, err));
+        }
+        if (p == stop) break;
         KL_TRY(rebuild_isometry(in, s->model, &e, t, p, slot, err));
         kl_enlarged_destroy(&e);
         block = &(*slot)->basis;
@@ -380,6 +384,7 @@ static kl_status rebuild_side(const kl_h5_in *in, int side, state_tables *t, kl_
     e = NULL;
 out:
     kl_enlarged_destroy(&e);
+    kl_enlarged_destroy(&own);
     return st;
 }
 

@@ -176,6 +176,9 @@ const kl_option_row kl_option_table[] = {
            "eigensolver; full: all states of a sector of up to 10000, by LAPACK"),
     CHOICE("strategy", "NAME", RUN | RARE, TENSORS | B(GROWTH), strategy, "auto|lr|l11r",
            "superblock from two enlarged blocks (lr) or from block, site, site, block (l11r)"),
+    CHOICE("truncation", "NAME", RUN | RARE, TENSORS, truncation, "auto|exact|products",
+           "find the states that are kept by full decompositions (exact), or of large sectors by products from the "
+           "basis of the sweep before (auto)"),
     FLAG("full-sectors", 0, RUN | RARE, TENSORS, full_sectors,
          "keep even sectors, and a sixteenth of m more that fills large ones up to multiples of 8, 16 or 32, "
          "as runs on a device do: what to compare their energies with"),

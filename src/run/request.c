@@ -35,7 +35,7 @@ static const struct {
     {"local", "local", "expectation value by site", 1, 1},
     {"corr", "correlation", "<A_i B_j>, row i, column j", 2, 1},
     {"connected", "connected", "<A_i B_j> - <A_i><B_j>, row i, column j", 2, 1},
-    {"string", "string", "<A_i S ... S B_j> with S on the sites between, row i, column j", 3, 1},
+    {"string", "string", "<A_i S ... S B_j> with S on the sites between by number, row i, column j", 3, 1},
     {"structure", "structure",
      "1/N sum_ij cos(k (r_i-r_j)) <A_i B_j> at the momenta 2 pi (x/length, y/width)", 2, 1},
     {"product", "product", "expectation value of the product in the order written", -1, 1},
@@ -129,6 +129,40 @@ static kl_status add_between(request *q, const char *text, const kl_model *model
                    text, arg);
 }
 
+/* Sites i and i + 1 by a bond of the nn class, or by any where no class has that name. */
+static int is_bonded(const kl_lattice *lat, int i)
+{
+    const int nn = kl_lattice_class(lat, "nn");
+    for (int b = 0; b < lat->nbond; b++) {
+        const kl_bond *const bond = &lat->bond[b];
+        int counts = nn < 0;
+        for (int c = 0; c < bond->nclass; c++) counts |= bond->cls[c] == nn;
+        if (counts && bond->i == i && bond->j == i + 1) return 1;
+    }
+    return 0;
+}
+
+/* Between means from one site to the next by its number, which is a path only where each is bonded to the
+   next. */
+static kl_status check_path(const char *text, const request *q, const kl_lattice *lat, kl_err *err)
+{
+    int low = 0, high = lat->nsite - 1;
+    if (q->kind == IS_PRODUCT) {
+        low = high = q->site[0];
+        for (int k = 1; k < q->nop; k++) {
+            low = q->site[k] < low ? q->site[k] : low;
+            high = q->site[k] > high ? q->site[k] : high;
+        }
+    }
+    for (int i = low; i < high; i++)
+        if (!is_bonded(lat, i))
+            return kl_fail(err, KL_EINPUT,
+                           "measure '%.200s': sites %d and %d of lattice %.60s are not bonded, so that the "
+                           "sites between are no path",
+                           text, i, i + 1, lat->spec);
+    return KL_OK;
+}
+
 static kl_status read_request(const char *text, const kl_model *model, const kl_lattice *lat, request *q,
                               kl_err *err)
 {
@@ -203,6 +237,7 @@ static kl_status read_request(const char *text, const kl_model *model, const kl_
                  kinds[kind].narg > 1 ? "s" : "");
         KL_TRY(refuse(text, why, err));
     }
+    if (q->between) KL_TRY(check_path(text, q, lat, err));
     if (kind == IS_STRUCTURE && lat->kind == KL_LATTICE_FILE)
         KL_TRY(refuse(text, "a lattice from a file has no grid of momenta", err));
 out:
@@ -349,9 +384,12 @@ static kl_status carry_out(const kl_request_scene *scene, const request *q, kl_m
         break;
     case IS_CORR:
     case IS_CONNECTED:
+        KL_TRY(make_array(out, 2, n, n, 0, err));
+        KL_TRY(kl_measure_pairs(m, q->op[0], NULL, q->op[1], q->kind == IS_CONNECTED, out->data, err));
+        break;
     case IS_STRING:
         KL_TRY(make_array(out, 2, n, n, 0, err));
-        KL_TRY(kl_measure_pairs(m, q->op[0], q->between, q->op[1], q->kind == IS_CONNECTED, out->data, err));
+        KL_TRY(kl_measure_strings(m, scene->lat, q->op[0], q->between, q->op[1], out->data, err));
         break;
     case IS_STRUCTURE: {
         int nk;
@@ -365,8 +403,8 @@ static kl_status carry_out(const kl_request_scene *scene, const request *q, kl_m
     }
     case IS_PRODUCT:
         KL_TRY(make_array(out, 0, 0, 0, 0, err));
-        KL_TRY(kl_measure_product(m, q->nop, q->site, (const kl_siteop *const *)q->op, q->between, out->data,
-                                  err));
+        KL_TRY(kl_measure_string_product(m, scene->lat, q->nop, q->site, (const kl_siteop *const *)q->op,
+                                         q->between, out->data, err));
         break;
     case IS_POPULATIONS: {
         int d;

@@ -125,6 +125,28 @@ static void check_pairs(const core_job *j, kl_measure *m, const oracle *o, const
         }
 }
 
+/* Strings between sites by their numbers. */
+static void check_strings(const core_job *j, kl_measure *m, const oracle *o, const double *psi, const char *a,
+                          const char *b, const char *between, double tol)
+{
+    double value[MAX_N * MAX_N];
+    const int n = o->n;
+    kl_siteop *oa = make_op(j, a), *ob = make_op(j, b), *os = make_op(j, between);
+    expect_ok(kl_measure_strings(m, j->lat, oa, os, ob, value, &err), err);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n; k++) {
+            int site[MAX_N] = {i, k}, count = 2;
+            const char *op[MAX_N] = {a, b};
+            for (int r = i < k ? i + 1 : k + 1; r < (i < k ? k : i); r++)
+                site[count] = r, op[count++] = between;
+            kl_test_case("%s <%s_%d %s_%d> by number with %s", j->name, a, i, b, k, between);
+            expect_near(value[i * n + k], oracle_expect(o, psi, count, site, op), tol);
+        }
+    kl_siteop_destroy(&oa);
+    kl_siteop_destroy(&ob);
+    kl_siteop_destroy(&os);
+}
+
 /* Products of operators at random; between: NULL, or what stands on the sites between. */
 typedef struct random_products {
     int nname;
@@ -373,6 +395,8 @@ static void test_against_full(void **state)
                 check_pairs(&j, m[i], full.o, psi[i], c->pair[q], c->pair[q + 1], NULL, 1e-12);
                 if (c->between && i == 0)
                     check_pairs(&j, m[i], full.o, psi[i], c->pair[q], c->pair[q + 1], c->between, 1e-12);
+                if (c->between && i == 0)
+                    check_strings(&j, m[i], full.o, psi[i], c->pair[q], c->pair[q + 1], c->between, 1e-12);
             }
             const random_products plain = {nname, c->name, NULL, 60, 11 + k},
                                   strings = {nname, c->name, c->between, 30, 12 + k};

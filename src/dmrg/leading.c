@@ -1,0 +1,151 @@
+/* Exact or by products: see leading.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/leading.h"
+#include "base/mem.h"
+#include "dmrg/sectorfill.h"
+#include <math.h>
+
+/* ORDER KL_TRUNCATION */
+const char *const kl_truncation_name[KL_NTRUNCATION] = {"auto", "exact", "products"};
+
+enum {
+    WORTH = 48,     /* rows from which products are ahead of LAPACK */
+    WORTH_TEST = 6, /* the same where products are asked for */
+    STEP = 8,       /* columns are multiples of it */
+    BESIDE = 12,    /* columns at least beside those that are expected to be kept */
+};
+#define MORE_TRIED 0.15    /* columns beside those that are expected to be kept */
+#define TOO_MANY 0.7       /* of all columns: a full decomposition costs no more then; */
+#define TOO_MANY_TEST 0.95 /* where products are asked for */
+#define FEW_COLUMNS 0.6    /* of the rows: an eigenproblem of the columns costs so much less */
+
+static int up(double x, int step) { return (int)ceil(x / step) * step; }
+
+kl_sector_way kl_sector_choose(const kl_sector_case *c)
+{
+    const int full = c->rows < c->wide ? c->rows : c->wide;
+    const kl_sector_way exact = {0, KL_RANGE_ROWS, c->rows};
+    if (c->way == KL_TRUNCATION_EXACT || c->wide == 0) return exact;
+    if (c->rows < (c->way == KL_TRUNCATION_PRODUCTS ? WORTH_TEST : WORTH)) return exact;
+    const double growth = c->growth < 1   ? 1
+                          : c->growth < 2 ? c->growth
+                                          : 2,
+                 expected = ceil(c->known * growth);
+    const int least = c->full ? BESIDE + kl_sector_unit((int)expected) : BESIDE;
+    const double beside = fmax(least, MORE_TRIED * expected);
+    const int tried = up(fmax(expected + beside, c->least), STEP);
+    const double most = c->way == KL_TRUNCATION_PRODUCTS ? TOO_MANY_TEST : TOO_MANY;
+    if (c->known >= 0 && tried < most * full) return (kl_sector_way){1, KL_RANGE_TRIED, tried};
+    if (c->wide <= (c->precise ? 1 : FEW_COLUMNS) * c->rows)
+        return (kl_sector_way){1, KL_RANGE_COLUMNS, c->wide};
+    if (c->precise) return (kl_sector_way){1, KL_RANGE_ROWS, c->rows};
+    return exact;
+}
+
+int kl_sector_narrow(int width, int kept, int *next)
+{
+    *next = width + width / 2 + STEP;
+    return kept > width - 2;
+}
+
+static int same_basis(const kl_basis *a, const kl_basis *b)
+{
+    if (a->nsec != b->nsec) return 0;
+    for (int c = 0; c < a->nsec; c++)
+        if (a->dim[c] != b->dim[c] || kl_qn_cmp(a->q[c], b->q[c])) return 0;
+    return 1;
+}
+
+/* States that the isometry keeps of sector c of the other side, and where their matrix begins. */
+static int known_states(const kl_isometry *iso, int c, int64_t *off)
+{
+    for (int k = 0; k < iso->basis.nsec; k++) {
+        if (iso->sec[k] != c) continue;
+        *off = iso->off[k];
+        return iso->basis.dim[k];
+    }
+    return 0;
+}
+
+/* States wanted by those kept in the sweep before. */
+static double growth(const kl_leading_opts *o, const kl_warm *warm)
+{
+    return warm ? (double)o->m / (double)warm->iso->basis.total : 1;
+}
+
+/* Passes behind the first product. One leaves a thousandth more weight out than the best; without any it is a
+   hundredth where the wavefunction still changes. Noise, or several wavefunctions, of which the basis of the
+   sweep before knows no mixture, leave it far off. */
+static int passes(const kl_leading_opts *o, const kl_warm *warm, int nstate)
+{
+    return !warm || nstate > 1 || !o->settled ? 2 : 1;
+}
+
+/* Sector c of d's side, whose segment is at (i, j) of the layout. */
+static void add_sector(const kl_density *d, const kl_leading_opts *o, const kl_warm *warm, int c,
+                       kl_leading *out)
+{
+    const kl_layout *const lay = d->wave.layout;
+    const kl_basis *const mine = kl_density_mine(d);
+    const int left = d->side == KL_LEFT, i = left ? c : lay->back[c], j = left ? lay->pair[c] : c;
+    if (i < 0 || j < 0) return;
+    const int other = left ? j : i, rows = mine->dim[c], cols = kl_density_other(d)->dim[other];
+    int64_t off = 0;
+    int known = warm ? known_states(warm->iso, other, &off) : -1;
+    if (!warm && o->way == KL_TRUNCATION_PRODUCTS) known = (int)((double)o->m * rows / (double)mine->total);
+    const kl_sector_case here = {
+        .way = o->way,
+        .rows = rows,
+        .wide = d->nstate * cols,
+        .known = known,
+        .growth = growth(o, warm),
+        .full = o->full,
+        .least = o->least[c],
+        .precise = o->precise,
+    };
+    const kl_sector_way way = kl_sector_choose(&here);
+    if (!way.products) return;
+    kl_range_part *const p = &out->range.part[out->npart];
+    *p =
+        (kl_range_part){.mode = way.mode, .rows = rows, .cols = cols, .psi = lay->off[i], .width = way.width};
+    if (way.mode == KL_RANGE_TRIED && warm && d->nstate == 1) {
+        p->nwarm = known;
+        p->warm = off;
+    }
+    out->part[c] = out->npart;
+    out->sec[out->npart++] = c;
+}
+
+kl_status kl_leading_choose(kl_exec *ex, const kl_density *d, const kl_leading_opts *o, kl_leading *out,
+                            kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = kl_density_mine(d)->nsec;
+    const kl_warm *warm = o->warm && o->warm->iso ? o->warm : NULL;
+    if (warm && !same_basis(&warm->iso->enlarged->basis, kl_density_other(d))) warm = NULL;
+    *out = (kl_leading){.range = {.ex = ex,
+                                  .transposed = d->side == KL_RIGHT,
+                                  .nstate = d->nstate,
+                                  .npsi = d->wave.layout->n,
+                                  .psi = d->wave.psi,
+                                  .more = passes(o, warm, d->nstate)}};
+    if (warm) out->range.warm = warm->data;
+    KL_TRY(kl_alloc(&out->sec, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&out->part, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&out->range.part, n, KL_MEM_WORK, err));
+    for (int c = 0; c < n; c++) {
+        out->part[c] = -1;
+        if (o->way != KL_TRUNCATION_EXACT) add_sector(d, o, warm, c, out);
+    }
+    out->range.npart = out->npart;
+out:
+    return st;
+}
+
+void kl_leading_clear(kl_leading *l)
+{
+    if (l->range.ex) kl_range_clear(&l->range);
+    kl_free(&l->range.part);
+    kl_free(&l->sec);
+    kl_free(&l->part);
+}

@@ -1,0 +1,70 @@
+/* Which sectors of a truncation are found by products, how many columns are tried in each, and with what
+   success. SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_LEADING_H
+#define KL_LEADING_H
+#include "dmrg/density.h"
+#include "dmrg/rangefind.h"
+#include "dmrg/state.h"
+
+/* ORDER KL_TRUNCATION: names in leading.c */
+typedef enum kl_truncation {
+    KL_TRUNCATION_AUTO,     /* products for large sectors that the sweep before knows, else exact */
+    KL_TRUNCATION_EXACT,    /* the whole density matrix of every sector, or all singular values of its
+                               wavefunctions */
+    KL_TRUNCATION_PRODUCTS, /* products wherever they can be, for tests */
+    KL_NTRUNCATION
+} kl_truncation;
+extern const char *const kl_truncation_name[KL_NTRUNCATION];
+
+/* What decides how a sector is done. */
+typedef struct kl_sector_case {
+    kl_truncation way;
+    int rows, wide; /* of its wavefunctions side by side */
+    int known;      /* states that the sweep before kept on the other side of it; -1: unknown */
+    double growth;  /* states wanted by those kept in the sweep before, in all sectors */
+    int full;       /* 1: kept states may be rounded up to whole tiles, see sectorfill.h */
+    int least;      /* columns at least, since fewer turned out to be too few */
+    int precise;    /* 1: small weights are to be exact relative to themselves */
+} kl_sector_case;
+
+typedef struct kl_sector_way {
+    int products; /* 0: exact */
+    kl_range_mode mode;
+    int width;
+} kl_sector_way;
+
+/* Pure. */
+kl_sector_way kl_sector_choose(const kl_sector_case *c);
+/* 1: of `width` columns that were tried, so many kept states say that there may be more; *next: columns to
+ * try then. */
+int kl_sector_narrow(int width, int kept, int *next);
+
+/* What truncation knows from before: the isometry of the other side that was opened on the way here. */
+typedef struct kl_warm {
+    const kl_isometry *iso; /* NULL: nothing is known */
+    kl_dptr data;
+} kl_warm;
+
+typedef struct kl_leading_opts {
+    kl_truncation way;
+    int m;               /* states wanted of all sectors */
+    int full, precise;   /* as in kl_sector_case */
+    int settled;         /* 1: the sweep before was one without noise */
+    const kl_warm *warm; /* or NULL */
+    const int *least;    /* [sectors] as in kl_sector_case */
+} kl_leading_opts;
+
+typedef struct kl_leading {
+    int npart; /* 0: all is exact */
+    int *sec;  /* [npart] */
+    int *part; /* [nsec] or -1 */
+    kl_range range;
+} kl_leading;
+
+/* The sectors of d's side that are found by products, ready for kl_range_find; d and its wave must live as
+ * long. */
+kl_status kl_leading_choose(kl_exec *ex, const kl_density *d, const kl_leading_opts *o, kl_leading *out,
+                            kl_err *err) KL_MUST_CHECK;
+void kl_leading_clear(kl_leading *l);
+
+#endif

@@ -1,0 +1,169 @@
+-- Every command in README.md and docs/*.md runs, and what the text shows of its output is what the program
+-- prints. Commands are the lines of fenced `sh` blocks, and indented lines, that begin with kronlat or
+-- ./build/kronlat. A `text` block behind a command shows lines of its output: words must be equal, numbers
+-- agree to one unit of the last digit shown, `...` in a line stands for anything and a line of `...` for
+-- lines left out. HTML comments steer: `<!-- file: NAME -->` keeps the next block as a file, `<!-- long -->`
+-- leaves the next block to the long suite.
+-- SPDX-License-Identifier: Apache-2.0
+-- Use: lua5.4 docs.lua PROGRAM ROOT quick|long; prints TAP.
+local HERE = arg[0]:match "^(.*/)" or ""
+local kit = dofile(HERE .. "kit.lua")
+local root, mode = kit.absolute(arg[2]), arg[3]
+
+-- Commands that are not run here, and why.
+local unrun = {
+    { "%-%-exec[ =]cuda", "needs a GPU" },
+    { "%-%-exec[ =]offload", "needs a GPU" },
+    { "kronlat bench", "measures for minutes; the suite bench runs every benchmark with small sizes" },
+    { "kronlat tune", "measures for half a minute and replaces the table of this machine" },
+    { "%-%-beside", "needs another program" },
+    { "completion bash%)", "is for an interactive shell" },
+    { "man %-l", "needs man" },
+}
+local programs = { ["kronlat"] = true, ["./build/kronlat"] = true }
+-- Words at the beginning of a block's lines that are no commands of the program: building and installing.
+local building = { meson = true, ninja = true, ["CC=clang-22"] = true }
+
+local function lines_of(path)
+    local list = {}
+    for line in (assert(kit.slurp(path), path) .. "\n"):gmatch "(.-)\n" do list[#list + 1] = line end
+    return list
+end
+
+-- Steps of a document in its order: { kind = "file", name, text }, { kind = "command", line, long, shown }.
+local function steps_of(document)
+    local steps, note, fence, block = {}, {}, nil, {}
+    local last -- the command that a text block belongs to
+    local function command(text, number)
+        local first = text:match "^%S+"
+        local known = first and (programs[first] or building[first] or first:match "^%.?/?scripts/"
+            or first:match "^tests/")
+        if not known then return end
+        last = { kind = "command", line = text:gsub("%s+#%s.*$", ""), number = number, long = note.long }
+        steps[#steps + 1] = last
+    end
+    local function close(number)
+        if note.file then
+            steps[#steps + 1] = { kind = "file", name = note.file, text = table.concat(block, "\n") .. "\n" }
+        elseif fence == "sh" then
+            for n, text in ipairs(block) do command(text, number - #block + n - 1) end
+        elseif fence == "text" and last then
+            last.shown, last = block, nil
+        end
+        note, fence, block = {}, nil, {}
+    end
+    for number, line in ipairs(lines_of(root .. "/" .. document)) do
+        if fence then
+            if line:match "^```" then close(number) else block[#block + 1] = line end
+        elseif line:match "^```" then
+            fence = line:match "^```(%w*)"
+        elseif line:match "^<!%-%-" then
+            local key, value = line:match "^<!%-%-%s*(%w+):?%s*(.-)%s*%-%->"
+            if key then note[key] = value end
+        elseif line:match "^    %S" then
+            command(line:sub(5), number)
+        elseif line:match "%S" and not line:match "^    " then
+            note = {}
+        end
+    end
+    return steps
+end
+
+-- A number's value and the unit of its last digit.
+local function number_of(word)
+    local mantissa, exponent = word:match "^([+-]?%d[%d]*%.?%d*)[eE]([+-]?%d+)$"
+    mantissa = mantissa or word:match "^[+-]?%d+%.?%d*$"
+    if not mantissa then return nil end
+    local decimals = #(mantissa:match "%.(%d*)$" or "")
+    return tonumber(word), 10.0 ^ ((tonumber(exponent) or 0) - decimals)
+end
+
+local function words_of(line)
+    local words = {}
+    for word in line:gmatch "[^%s,;:()=]+" do words[#words + 1] = word end
+    return words
+end
+
+-- Whether a shown line stands for a printed one. Integers have to be equal.
+local function stands(shown, printed)
+    local a, b = words_of(shown), words_of(printed)
+    for k, word in ipairs(a) do
+        if word == "..." then return true end
+        if b[k] == nil then return false end
+        local x, unit = number_of(word)
+        local y = number_of(b[k])
+        if x and y and word:match "[.eE]" then
+            if math.abs(x - y) > 1.001 * unit then return false end
+        elseif word ~= b[k] then
+            return false
+        end
+    end
+    return #a == #b
+end
+
+-- nil, or the first shown line that is not among the printed ones behind those of the lines before.
+local function missing(shown, printed)
+    local list, at = {}, 1
+    for line in printed:gmatch "[^\n]+" do list[#list + 1] = line end
+    for _, line in ipairs(shown) do
+        if line:match "%S" and not line:match "^%s*%.%.%.%s*$" then
+            local found
+            for k = at, #list do
+                if stands(line, list[k]) then
+                    found = k
+                    break
+                end
+            end
+            if not found then return line end
+            at = found + 1
+        end
+    end
+    return nil
+end
+
+local function reason_not_to_run(line)
+    if not programs[line:match "^%S+"] then return "builds or installs" end
+    for _, row in ipairs(unrun) do
+        if line:find(row[1]) then return row[2] end
+    end
+    return nil
+end
+
+-- The test of the test: what a comparison must see and what it must leave alone.
+kit.ok(stands("energy  -1.23 +- ...", "energy -1.2299 +- 3e-9"), "digits shown are compared")
+kit.ok(not stands("energy  -1.25", "energy -1.2299"), "other digits are seen")
+kit.ok(not stands("stop  converged", "stop  never"), "other words are seen")
+kit.ok(missing({ "b", "a" }, "a\nb\n") == "a", "the order of lines is seen")
+
+local documents = { "README.md" }
+local pipe = assert(io.popen("ls -1 " .. kit.quote(root .. "/docs") .. "/*.md"))
+for path in pipe:lines() do documents[#documents + 1] = "docs/" .. path:match "[^/]+$" end
+pipe:close()
+
+local ncommand = 0
+for _, document in ipairs(documents) do
+    local quoted = kit.quote(root)
+    os.execute("rm -rf " .. kit.quote(kit.folder) .. " && mkdir -p " .. kit.quote(kit.at "build"))
+    kit.shell("ln -s $K build/kronlat")
+    kit.shell(("for d in tests examples models; do ln -s %s/$d $d; done"):format(quoted))
+    for _, step in ipairs(steps_of(document)) do
+        local name = step.line and ("%s:%d: %s"):format(document, step.number, step.line)
+        local why = step.line and reason_not_to_run(step.line)
+        if step.kind == "file" then
+            kit.spill(kit.at(step.name), step.text)
+        elseif why then
+            if mode == "quick" then kit.skip(name, why) end
+        elseif step.long and mode == "quick" then
+            kit.skip(name, "runs in the suite long")
+        elseif mode == "quick" or step.long then
+            ncommand = ncommand + 1
+            local line = step.line:gsub("^%S+", "$K", 1)
+            local status, out, err = kit.shell(line)
+            local absent = status == 0 and step.shown and missing(step.shown, out)
+            kit.ok(status == 0 and not absent, name, ("status %d"):format(status), err,
+                absent and "not printed: " .. absent .. "\n" .. out or "")
+        end
+    end
+end
+kit.ok(ncommand > 0, ("%d commands ran"):format(ncommand))
+kit.finish()

@@ -1,0 +1,101 @@
+-- Runs of every kind that keep checkpoints, killed at random moments and gone on with: what they end with is,
+-- to the bit, what an undisturbed run ends with (to nine digits for solvers that keep vectors alone). A scan,
+-- which keeps nothing, is begun again.
+-- SPDX-License-Identifier: Apache-2.0
+-- Use: lua5.4 tests/cli/kills.lua KRONLAT FCIDUMP KILLS [SEED]; prints TAP, exits 1 on a failure. Works in a
+-- folder of its own below $TMPDIR or /tmp.
+
+local here = arg[0]:match "^(.*/)" or "./"
+local kit = dofile(here .. "kit.lua")
+local slurp, json, ok, at, shell, run = kit.slurp, kit.json, kit.ok, kit.at, kit.shell, kit.run
+local molecule, wanted, seed = kit.quote(kit.absolute(arg[2])), tonumber(arg[3]), tonumber(arg[4] or "1")
+
+math.randomseed(seed)
+local function difference(a, b, where) -- the first, or nothing
+    if type(a) ~= "table" or type(b) ~= "table" then return a ~= b and ("%s is %s, not %s"):format(where,
+        tostring(a), tostring(b)) or nil end
+    for _, t in ipairs { a, b } do
+        for k in pairs(t) do
+            local found = difference(a[k], b[k], where .. "/" .. k)
+            if found then return found end
+        end
+    end
+end
+
+shell "$K dmrg heisenberg --sites 48 --charge Sz=0 -p Delta=0.8 --m 40 --threads 1 -o start.h5"
+local chain = "dmrg heisenberg --sites 48 --charge Sz=0 --accuracy 1e-10 --measure Sz"
+local kinds = {
+    { name = "dmrg", command = chain, again = "dmrg --resume k.h5" },
+    { name = "dmrg --start", command = chain .. " --start start.h5", again = "dmrg --resume k.h5" },
+    { name = "dmrg of two states", command = chain:gsub("48", "24") .. " --states 2",
+        again = "dmrg --resume k.h5" },
+    { name = "dmrg in a unit of 1e-200", command = chain .. " -p J=1e-200", again = "dmrg --resume k.h5" },
+    { name = "dmrg, a scan", command = "dmrg hubbard --sites 6 --charge N_up=scan --charge N_dn=3 -p U=4" },
+    { name = "ed", command = "ed hubbard --lattice ladder:5x2 --charge N_up=5 --charge N_dn=5 --measure docc",
+        again = "ed --resume k.h5" },
+    { name = "ed of three states", command = "ed heisenberg --sites 18 --charge Sz=0 --states 3",
+        again = "ed --resume k.h5", close = true }, -- a block of vectors is kept, not what it had learnt
+    { name = "ed, spectral functions", again = "ed --resume k.h5",
+        command = "ed hubbard --lattice ladder:5x2 -p U=4 --charge N_up=4 --charge N_dn=4 --spectral cdag_up@3 "
+            .. "--steps 100" },
+    { name = "ed, thermodynamics", again = "ed --resume k.h5",
+        command = "ed heisenberg --lattice ring --sites 16 --charge scan --temperatures 0.2:1:0.2 --samples 8" },
+    { name = "ci", command = "ci " .. molecule .. " --space full --residual 1e-9", again = "ci --resume k.h5",
+        close = true }, -- likewise
+}
+local common = { energies = true, energy = true, energies_kept = true, error_estimate = true, states = true,
+    energy_extrapolated = true, entropy = true, measurements = true, runs = true }
+
+-- What must be the same: nothing of times, names and work.
+local function essence(doc, close)
+    local out = {}
+    for key, value in pairs(doc) do if common[key] then out[key] = value end end
+    for _, row in ipairs(out.runs or {}) do row.output, row.seconds = nil, nil end
+    if not close then return out end
+    local told = {} -- the same to what residuals allow
+    for i, s in ipairs(doc.energies or doc.states) do
+        told[i] = ("%.9f"):format(type(s) == "table" and s.energy or s)
+    end
+    return told
+end
+
+local kills, attempts, good = 0, 0, {}
+for k, kind in ipairs(kinds) do
+    kind.command = kind.command .. " --threads 1" .. (kind.again and " --checkpoint-every 0.01" or "")
+    local began = io.popen("date +%s.%N"):read "n"
+    local status, out, err = run(kind.command .. " --json -o x.h5")
+    kind.seconds = io.popen("date +%s.%N"):read "n" - began
+    kind.whole = status == 0 and json(out) and essence(json(out), kind.close)
+    kind.good = ok(kind.whole, kind.name .. ": undisturbed", err)
+    kind.kills, kind.resumed = 0, 0
+end
+while kills < wanted and attempts < 5 * wanted do
+    local kind = kinds[attempts % #kinds + 1]
+    local command = kind.command .. " -o k.h5"
+    attempts = attempts + 1
+    shell "rm -f k.h5*"
+    for _ = 1, kind.good and math.random(3) or 0 do
+        local line = "$K %s >/dev/null 2>&1 & p=$!; sleep %.3f; kill -9 $p 2>/dev/null && echo killed; wait $p"
+        local _, said = shell(line:format(command, math.random() * kind.seconds))
+        if said:find "killed" then
+            kills, kind.kills = kills + 1, kind.kills + 1
+            if kind.again and slurp(at "k.h5") then command, kind.resumed = kind.again, kind.resumed + 1 end
+        end
+    end
+    if kind.good then
+        local status, out, err = run(command .. " --json")
+        if err:find "has finished" then status, out, err = run "show k.h5 --json" end
+        local doc = json(out)
+        local wrong = not doc and err or difference(essence(doc, kind.close), kind.whole, kind.name)
+        if wrong then
+            kind.bad = wrong
+            print(("# seed %d, attempt %d, %s: %s"):format(seed, attempts, command, wrong))
+        end
+    end
+end
+for _, kind in ipairs(kinds) do
+    ok(not kind.bad, ("%s: killed %d times, gone on with %d times, the same"):format(kind.name,
+        kind.kills, kind.resumed), kind.bad)
+end
+ok(kills >= wanted, ("%d kills"):format(kills))
+kit.finish()

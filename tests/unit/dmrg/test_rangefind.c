@@ -1,0 +1,368 @@
+/* Leading singular vectors by products, beside a full singular value decomposition: of spectra that fall
+   fast, slowly, in steps, or end; of one and of several wavefunctions; from columns of a neighbour and from
+   nothing. SPDX-License-Identifier: Apache-2.0 */
+#include "base/dense.h"
+#include "base/gramfactor.h"
+#include "dmrg/rangefind.h"
+#include "kl_test.h"
+
+enum { MOST_PART = 8 };
+typedef enum fall { FAST, SLOW, STEPS, ENDS, FLAT, NFALL } fall;
+
+/* The i-th singular value of n. */
+static double value(fall f, int i, int n)
+{
+    switch (f) {
+    case FAST: return pow(10, -10.0 * i / n * 3);
+    case SLOW: return exp(-0.5 * log(1e9) / log(n) / log(n) * log(i + 1) * log(i + 1));
+    case STEPS: return pow(10, -(i / 7)); /* seven of each */
+    case ENDS: return i < n / 6 ? pow(0.6, i) : 0;
+    default: return 1.0 / (1 + i);
+    }
+}
+
+typedef struct scene {
+    kl_exec *ex;
+    kl_range r;
+    kl_range_part part[MOST_PART];
+    int64_t npsi, nwarm;
+    double *psi, *warm;
+} scene;
+
+static void random_columns(int rows, int n, double *a, uint64_t *seed)
+{
+    kl_err err;
+    for (int64_t i = 0; i < (int64_t)rows * n; i++) a[i] = kl_test_uniform(seed);
+    expect_ok(kl_dense_qr(rows, n, a, rows, NULL, 0, &err), err);
+}
+
+/* Adds a sector whose columns are tried, with k of them wanted: A = U S V^T / |S|, from V's first columns
+ * turned a little. */
+static void add_sector(scene *s, fall f, int rows, int cols, int k, int warm, uint64_t *seed)
+{
+    const int ns = s->r.nstate, wide = ns * cols, n = rows < wide ? rows : wide;
+    kl_range_part *const p = &s->part[s->r.npart++];
+    *p = (kl_range_part){
+        .rows = rows, .cols = cols, .psi = s->npsi, .warm = s->nwarm, .width = k + (k > 80 ? k / 8 : 10)};
+    double *const u = malloc((size_t)rows * n * sizeof *u), *const v = malloc((size_t)wide * n * sizeof *v);
+    random_columns(rows, n, u, seed);
+    random_columns(wide, n, v, seed);
+    s->npsi += (int64_t)rows * cols; /* of one wavefunction: written below by way of psi[ns][room] */
+    for (int st = 0; st < ns; st++)
+        for (int x = 0; x < rows; x++)
+            for (int y = 0; y < cols; y++) {
+                double sum = 0;
+                for (int j = 0; j < n; j++)
+                    sum += u[x + j * rows] * value(f, j, n) * v[st * cols + y + j * wide];
+                s->psi[st * s->r.npsi + p->psi + (s->r.transposed ? y + x * cols : x + y * rows)] = sum;
+            }
+    if (warm) {
+        p->nwarm = k;
+        for (int j = 0; j < k; j++)
+            for (int y = 0; y < cols; y++)
+                s->warm[s->nwarm + y + j * cols] =
+                    v[y + j * wide] + 0.05 * kl_test_uniform(seed) / sqrt(cols);
+        kl_err err;
+        expect_ok(kl_dense_qr(cols, k, s->warm + s->nwarm, cols, NULL, 0, &err), err);
+        s->nwarm += (int64_t)k * cols;
+    }
+    free(u);
+    free(v);
+}
+
+static void scene_open(scene *s, int threads, int nstate, int transposed)
+{
+    enum { ROOM = 400000 };
+    kl_err err;
+    *s = (scene){.r = {.nstate = nstate, .transposed = transposed, .npsi = ROOM, .more = nstate > 1 ? 2 : 1}};
+    s->r.part = s->part;
+    expect_ok(kl_exec_open_host(threads, &s->ex, &err), err);
+    s->r.ex = s->ex;
+    s->psi = calloc((size_t)nstate * ROOM, sizeof *s->psi);
+    s->warm = calloc(ROOM, sizeof *s->warm);
+}
+
+static void scene_find(scene *s)
+{
+    kl_err err;
+    expect_ok(kl_exec_copy_in(s->ex, s->psi, s->r.npsi * s->r.nstate, &s->r.psi, &err), err);
+    expect_ok(kl_exec_copy_in(s->ex, s->warm, s->nwarm + 1, &s->r.warm, &err), err);
+    expect_ok(kl_range_find(&s->r, &err), err);
+}
+
+static void scene_close(scene *s)
+{
+    kl_range_clear(&s->r);
+    s->ex->vt.release(s->ex, &s->r.psi);
+    s->ex->vt.release(s->ex, &s->r.warm);
+    kl_exec_close(&s->ex);
+    free(s->psi);
+    free(s->warm);
+}
+
+/* Wavefunctions of a part side by side, rows x (nstate cols). */
+static double *side_by_side(const scene *s, const kl_range_part *p)
+{
+    double *const a = malloc((size_t)p->rows * p->cols * s->r.nstate * sizeof *a);
+    for (int st = 0; st < s->r.nstate; st++)
+        for (int x = 0; x < p->rows; x++)
+            for (int y = 0; y < p->cols; y++)
+                a[x + (int64_t)(st * p->cols + y) * p->rows] =
+                    s->psi[st * s->r.npsi + p->psi + (s->r.transposed ? y + x * p->cols : x + y * p->rows)];
+    return a;
+}
+
+/* |a - o o^T a|^2 of the difference itself, and how far the k columns of o are from orthonormal. */
+static double left_out(int rows, int wide, const double *a, int k, const double *o, double *worst)
+{
+    double sum = 0;
+    for (int i = 0; i < k; i++)
+        for (int j = 0; j <= i; j++) {
+            double dot = 0;
+            for (int x = 0; x < rows; x++) dot += o[x + i * rows] * o[x + j * rows];
+            *worst = fmax(*worst, fabs(dot - (i == j)));
+        }
+    double *const rest = malloc((size_t)rows * sizeof *rest);
+    for (int y = 0; y < wide; y++) {
+        memcpy(rest, a + (int64_t)y * rows, (size_t)rows * sizeof *rest);
+        for (int i = 0; i < k; i++) {
+            double dot = 0;
+            for (int x = 0; x < rows; x++) dot += o[x + i * rows] * a[x + (int64_t)y * rows];
+            for (int x = 0; x < rows; x++) rest[x] -= dot * o[x + i * rows];
+        }
+        for (int x = 0; x < rows; x++) sum += rest[x] * rest[x];
+    }
+    free(rest);
+    return sum;
+}
+
+/* The k leading columns that were found of part i; *weight: what the others, which are known, would have
+ * added. */
+static double *leading(scene *s, int i, int k, const double *tri, double *weight)
+{
+    kl_err err;
+    const kl_range_part *const p = &s->part[i];
+    const int n = p->width;
+    double *const w = malloc((size_t)n * sizeof *w), *const z = malloc((size_t)n * n * sizeof *z);
+    double *const work = malloc(3 * (size_t)n * n * sizeof *work), *const o = malloc((size_t)p->rows * k *
+                                                                                     sizeof *o);
+    expect_ok(kl_gram_graded(n, tri + p->gram, w, z, work, &err), err);
+    *weight = 0;
+    for (int j = 0; j < n - k; j++) *weight += w[j];
+    int count[MOST_PART] = {0};
+    int64_t at[MOST_PART] = {0};
+    count[i] = k;
+    kl_dptr dz, data = {0};
+    expect_ok(kl_exec_copy_in(s->ex, z + (int64_t)(n - k) * n, (int64_t)k * n, &dz, &err), err);
+    expect_ok(s->ex->vt.alloc(s->ex, (int64_t)p->rows * k, &data, &err), err);
+    const kl_range_turn turn = {count, at, at};
+    expect_ok(kl_range_columns(&s->r, &turn, dz, (int64_t)k * n, (int64_t)p->rows * k, data, &err), err);
+    expect_ok(s->ex->vt.download(s->ex, o, data, (int64_t)p->rows * k, &err), err);
+    s->ex->vt.release(s->ex, &dz);
+    s->ex->vt.release(s->ex, &data);
+    free(w);
+    free(z);
+    free(work);
+    return o;
+}
+
+/* All parts of a scene: columns orthonormal, what is left out within 1.001 of the best, and what is said to
+   be left out is what is. kept[i] columns each; exact: nothing may be left out beside the best. */
+static void check(scene *s, const int *kept, double allowed)
+{
+    kl_err err;
+    double lost, said = 0, seen = 0, all = 0;
+    expect_ok(kl_range_lost(&s->r, &lost, &err), err);
+    double *const tri = malloc((size_t)s->r.ngram * sizeof *tri);
+    expect_ok(kl_range_triangle(&s->r, tri, &err), err);
+    for (int i = 0; i < s->r.npart; i++) {
+        const kl_range_part *const p = &s->part[i];
+        const int wide = s->r.nstate * p->cols, n = p->rows < wide ? p->rows : wide, k = kept[i];
+        double *const a = side_by_side(s, p), *const copy = side_by_side(s, p),
+                      *const sv = malloc((size_t)n * sizeof *sv);
+        double weight, worst = 0, best = 0;
+        double *const o = leading(s, i, k, tri, &weight);
+        expect_ok(kl_dense_svd(p->rows, wide, copy, p->rows, sv, NULL, 1, NULL, 1, &err), err);
+        for (int j = n - 1; j >= k; j--) best += sv[j] * sv[j];
+        const double out = left_out(p->rows, wide, a, k, o, &worst);
+        expect_near(worst, 0, 2e-14);
+        double norm = 0;
+        for (int j = 0; j < n; j++) norm += sv[j] * sv[j];
+        expect_true(out <= allowed * best + 1e-23 * norm);
+        said += weight;
+        seen += out;
+        all += norm;
+        free(a);
+        free(copy);
+        free(sv);
+        free(o);
+    }
+    said += lost;
+    expect_near(said, seen, 1e-6 * seen + 1e-29 * all);
+    free(tri);
+}
+
+static void test_warm(void **state)
+{
+    (void)state;
+    for (int transposed = 0; transposed < 2; transposed++)
+        for (fall f = 0; f < NFALL; f++) {
+            scene s;
+            uint64_t seed = 7 + f;
+            kl_test_case("fall=%d transposed=%d", (int)f, transposed);
+            scene_open(&s, 2, 1, transposed);
+            add_sector(&s, f, 200, 160, 48, 1, &seed);
+            add_sector(&s, f, 120, 180, 30, 1, &seed);
+            add_sector(&s, f, 60, 50, 9, 1, &seed);
+            scene_find(&s);
+            check(&s, (int[]){48, 30, 9}, f == FLAT ? 1.01 : 1.001);
+            scene_close(&s);
+        }
+}
+
+static void test_cold(void **state)
+{
+    (void)state;
+    for (int nstate = 1; nstate <= 3; nstate++)
+        for (fall f = 0; f < NFALL; f++) {
+            scene s;
+            uint64_t seed = 70 + f;
+            kl_test_case("fall=%d states=%d", (int)f, nstate);
+            scene_open(&s, 1, nstate, nstate == 2);
+            s.r.more = 2;
+            add_sector(&s, f, 150, 120, 30, 0, &seed);
+            add_sector(&s, f, 70, 90, 12, 0, &seed);
+            scene_find(&s);
+            check(&s, (int[]){30, 12}, f == FLAT ? 1.01 : 1.001);
+            scene_close(&s);
+        }
+}
+
+/* Where all columns, or all rows, are taken, nothing is lost and the best is found to rounding. */
+static void test_whole(void **state)
+{
+    (void)state;
+    for (int nstate = 1; nstate <= 2; nstate++)
+        for (fall f = 0; f < NFALL; f++) {
+            scene s;
+            uint64_t seed = 50 + f;
+            kl_test_case("fall=%d states=%d", (int)f, nstate);
+            scene_open(&s, 1, nstate, nstate == 1);
+            add_sector(&s, f, 90, 30, 12, 0, &seed);
+            add_sector(&s, f, 40, 70, 14, 0, &seed);
+            add_sector(&s, f, 100, 90 / nstate, 20, 0, &seed);
+            s.part[0].mode = KL_RANGE_COLUMNS;
+            s.part[0].width = nstate * 30;
+            s.part[1].mode = KL_RANGE_ROWS;
+            s.part[1].width = 40;
+            s.part[2].mode = KL_RANGE_COLUMNS;
+            s.part[2].width = 90 / nstate * nstate;
+            scene_find(&s);
+            double lost;
+            kl_err err;
+            expect_ok(kl_range_lost(&s.r, &lost, &err), err);
+            expect_true(lost == 0);
+            check(&s, (int[]){12, 14, 20}, 1 + 1e-6);
+            scene_close(&s);
+        }
+}
+
+/* The Gram matrix on the executor is that of B; sectors of nothing have nothing. */
+static void test_gram(void **state)
+{
+    kl_err err;
+    scene s;
+    uint64_t seed = 3;
+    (void)state;
+    scene_open(&s, 1, 1, 0);
+    add_sector(&s, SLOW, 80, 80, 20, 1, &seed);
+    add_sector(&s, SLOW, 50, 60, 10, 1, &seed);
+    memset(s.psi + s.part[1].psi, 0, 3000 * sizeof *s.psi);
+    scene_find(&s);
+    const int64_t ng = s.r.ngram + 7, off[] = {-1, s.part[0].gram, -1, s.part[1].gram + 7};
+    const int sec[] = {1, 3};
+    kl_dptr to = {0};
+    expect_ok(s.ex->vt.alloc(s.ex, ng, &to, &err), err);
+    expect_ok(kl_range_gram(&s.r, 2, off, sec, ng, to, &err), err);
+    double *const g = malloc((size_t)ng * sizeof *g), *const bt = malloc((size_t)s.r.nbt * sizeof *bt);
+    expect_ok(s.ex->vt.download(s.ex, g, to, ng, &err), err);
+    expect_ok(s.ex->vt.download(s.ex, bt, s.r.bt, s.r.nbt, &err), err);
+    for (int i = 0; i < 2; i++) {
+        const kl_range_part *const p = &s.part[i];
+        for (int x = 0; x < p->width; x++)
+            for (int y = 0; y < p->width; y++) {
+                double sum = 0;
+                for (int j = 0; j < p->cols; j++)
+                    sum += bt[p->bt + j + x * p->cols] * bt[p->bt + j + y * p->cols];
+                expect_near(2 * g[p->gram + 7 * i + x + y * p->width], i == 0 ? sum : 0, i == 0 ? 1e-14 : 0);
+            }
+    }
+    free(g);
+    free(bt);
+    s.ex->vt.release(s.ex, &to);
+    scene_close(&s);
+}
+
+static void test_bits(void **state)
+{
+    kl_err err;
+    double *first[2] = {NULL, NULL};
+    (void)state;
+    for (int threads = 1; threads <= 3; threads++) {
+        scene s;
+        uint64_t seed = 5;
+        scene_open(&s, threads, 1, 1);
+        add_sector(&s, SLOW, 230, 200, 60, 1, &seed);
+        add_sector(&s, ENDS, 90, 130, 30, 1, &seed);
+        add_sector(&s, STEPS, 70, 70, 20, 0, &seed);
+        scene_find(&s);
+        const int64_t n[2] = {s.r.nq, s.r.nbt};
+        for (int k = 0; k < 2; k++) {
+            double *const now = malloc((size_t)n[k] * sizeof *now);
+            expect_ok(s.ex->vt.download(s.ex, now, k == 0 ? s.r.q : s.r.bt, n[k], &err), err);
+            if (threads == 1) first[k] = now;
+            else {
+                expect_true(memcmp(first[k], now, (size_t)n[k] * sizeof *now) == 0);
+                free(now);
+            }
+        }
+        scene_close(&s);
+    }
+    free(first[0]);
+    free(first[1]);
+}
+
+/* A refused allocation is one line, and nothing is left behind. */
+static void test_memory(void **state)
+{
+    (void)state;
+    scene s;
+    uint64_t seed = 5;
+    kl_err err;
+    scene_open(&s, 1, 1, 0);
+    add_sector(&s, FAST, 80, 70, 20, 1, &seed);
+    expect_ok(kl_exec_copy_in(s.ex, s.psi, s.r.npsi, &s.r.psi, &err), err);
+    expect_ok(kl_exec_copy_in(s.ex, s.warm, s.nwarm, &s.r.warm, &err), err);
+    kl_status st = KL_ENOMEM;
+    for (int k = 1; st == KL_ENOMEM && k < 400; k++) {
+        kl_range r = s.r;
+        kl_mem_fail_after(k);
+        st = kl_range_find(&r, &err);
+        kl_mem_fail_after(0);
+        kl_range_clear(&r);
+        expect_true(st == KL_OK || st == KL_ENOMEM);
+    }
+    expect_eq(st, KL_OK);
+    scene_close(&s);
+    kl_dense_release();
+    expect_eq(kl_mem_live_total(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_warm), cmocka_unit_test(test_cold), cmocka_unit_test(test_whole),
+        cmocka_unit_test(test_gram), cmocka_unit_test(test_bits), cmocka_unit_test(test_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
