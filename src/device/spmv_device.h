@@ -97,14 +97,21 @@ KL_DEV void kl_sp_warps(const kl_spargs *a, int index_bytes, double *meet, const
     if (lane == 0 && warp % 2 == 0 && row < a->nrow) y[row] = meet[warp] + meet[warp + 1];
 }
 
+/* Elements [from, to) of a matrix. */
+typedef struct kl_sp_piece {
+    const double *value;
+    const void *column;
+    int index_bytes; /* of a column's number */
+    int64_t from, to;
+} kl_sp_piece;
+
 /* One half of a symmetric matrix: y += both halves; y is 0 before. */
-KL_DEV double kl_sp_run_both(const double *value, const void *column, int index_bytes, int64_t from,
-                             int64_t to, int lane, int64_t row, const double *x, double own, double *y)
+KL_DEV double kl_sp_run_both(kl_sp_piece p, int lane, int64_t row, const double *x, double own, double *y)
 {
     double s = 0.0;
-    for (int64_t k = from + lane; k < to; k += 32) {
-        const double v = kl_once(value + k);
-        const int64_t c = kl_column_once(column, k, index_bytes);
+    for (int64_t k = p.from + lane; k < p.to; k += 32) {
+        const double v = kl_once(p.value + k);
+        const int64_t c = kl_column_once(p.column, k, p.index_bytes);
         s += v * kl_cached(x + c);
         if (c != row) kl_add_to(y + c, v * own);
     }
@@ -118,11 +125,14 @@ KL_DEV void kl_sp_half(const kl_spargs *a, const double *x, double *y)
     if (row >= a->nrow) return;
     const double own = kl_cached(x + row);
     double s = 0.0;
-    if (a->width)
-        s = kl_sp_run_both(a->value, a->column, a->index_bytes, row * a->width,
-                           row * a->width + kl_sp_width(a, row), lane, row, x, own, y);
-    s += kl_sp_run_both(a->rest_value, a->rest_column, a->index_bytes, a->start[row], kl_sp_end(a, row), lane,
-                        row, x, own, y);
+    if (a->width) {
+        const kl_sp_piece even = {a->value, a->column, a->index_bytes, row * a->width,
+                                  row * a->width + kl_sp_width(a, row)};
+        s = kl_sp_run_both(even, lane, row, x, own, y);
+    }
+    const kl_sp_piece rest = {a->rest_value, a->rest_column, a->index_bytes, a->start[row],
+                              kl_sp_end(a, row)};
+    s += kl_sp_run_both(rest, lane, row, x, own, y);
     s = kl_lane_sum(s, 32);
     if (lane == 0) kl_add_to(y + row, s);
 }
@@ -158,12 +168,15 @@ typedef struct kl_pack { /* one group */
 } kl_pack;
 
 typedef struct kl_packed_at {
-    int row, nwarp;          /* row that is called for */
-    uint32_t first, n, g;    /* its groups, and the next one of this lane, from its first */
+    int row, nwarp; /* row that is called for */
+    uint32_t first, n, g; /* its groups, and the next one of this lane, from its first */
     uint32_t next_first, next_end; /* of the row after, read ahead */
     /* of the sum of the row that is worked on; block of x by count, and its first column */
     int slot, part, low;
     double sum;
+    const uint32_t *group; /* of the block of x that is worked on */
+    double *row_sum; /* one for each row of this block of threads */
+    int lane;
 } kl_packed_at;
 
 KL_DEV void kl_packed_call(const kl_spargs *a, int step_bytes, const kl_packed_at *t, kl_pack *to)
@@ -230,12 +243,13 @@ KL_DEV void kl_packed_begin(const kl_spargs *a, const uint32_t *group, kl_packed
     kl_packed_next(a, group, t, lane);
 }
 
-/* Calls for the groups after these, then works on these. sum: one for each row of this block of threads,
-   where there are several blocks of x. */
-KL_DEV void kl_packed_step(const kl_spargs *a, int step_bytes, const uint32_t *group, kl_packed_at *t,
-                           kl_pack *call, const kl_pack *use, const double *x, const double *xs, double *sum,
-                           double *y, int lane)
+/* Calls for the groups after these, then works on these. */
+KL_DEV void kl_packed_step(const kl_spargs *a, int step_bytes, kl_packed_at *t, kl_pack *call,
+                           const kl_pack *use, const double *x, const double *xs, double *y)
 {
+    const uint32_t *const group = t->group;
+    double *const sum = t->row_sum;
+    const int lane = t->lane;
     const int row = t->row;
     t->g += 32 * KL_PACKS;
     const int last = t->g - (uint32_t)lane >= t->n;
@@ -295,21 +309,24 @@ KL_DEV void kl_sp_packed(const kl_spargs *a, int step_bytes, int nsum, double *s
     kl_packed_at t = {0};
     kl_pack p[KL_PACKS], q[KL_PACKS];
     t.nwarp = kl_block_count() * (kl_block_size() / 32);
+    t.row_sum = sum;
+    t.lane = lane;
     if (kl_in_block() == 0) kl_barrier_init(full, 1);
     kl_block_sync();
     for (t.part = 0; t.part < nx; t.part++) {
         const int b = (t.part + kl_block_number()) % nx;
         const uint32_t *const group = a->group + (int64_t)b * a->nrow;
         t.low = b * a->nshared;
+        t.group = group;
         if (kl_in_block() == 0)
             kl_bring_block(block, x, t.low, kl_block_columns(a, t.low, a->nshared), kl_odd_address(x), full);
         kl_packed_begin(a, group, &t, lane);
         kl_packed_call(a, step_bytes, &t, p); /* on its way while x comes */
         kl_barrier_wait(full, t.part % 2);
         while (t.row < a->nrow) {
-            kl_packed_step(a, step_bytes, group, &t, q, p, x, xs, sum, y, lane);
+            kl_packed_step(a, step_bytes, &t, q, p, x, xs, y);
             if (t.row >= a->nrow) break;
-            kl_packed_step(a, step_bytes, group, &t, p, q, x, xs, sum, y, lane);
+            kl_packed_step(a, step_bytes, &t, p, q, x, xs, y);
         }
         kl_block_sync();
     }
@@ -467,19 +484,18 @@ KL_DEV void kl_sp_gather(int64_t ncol, int nvec, int nv, const double *x, int64_
 }
 
 /* Two vectors a lane, v and v + 1; places from + at, and every `step` on. */
-KL_DEV kl_pair kl_block_run(const double *value, const void *column, int index_bytes, int nv, int64_t from,
-                            int64_t to, int64_t at, int64_t step, int v, const double *xs)
+KL_DEV kl_pair kl_block_run(kl_sp_piece p, int nv, int64_t at, int64_t step, int v, const double *xs)
 {
     kl_pair s = {0.0, 0.0};
-    for (int64_t k = from + at; k < to; k += KL_AHEAD * step) {
+    for (int64_t k = p.from + at; k < p.to; k += KL_AHEAD * step) {
         double w[KL_AHEAD];
         kl_pair x[KL_AHEAD];
         KL_UNROLL
         for (int j = 0; j < KL_AHEAD; j++) {
             w[j] = x[j].a = x[j].b = 0.0;
-            if (k + j * step >= to) continue;
-            w[j] = kl_once(value + k + j * step);
-            x[j] = kl_cached_pair(xs + kl_column_once(column, k + j * step, index_bytes) * nv + v);
+            if (k + j * step >= p.to) continue;
+            w[j] = kl_once(p.value + k + j * step);
+            x[j] = kl_cached_pair(xs + kl_column_once(p.column, k + j * step, p.index_bytes) * nv + v);
         }
         KL_UNROLL
         for (int j = 0; j < KL_AHEAD; j++) {
@@ -511,11 +527,13 @@ KL_DEV void kl_sp_warp_block(const kl_spargs *a, int index_bytes, int nv, int nv
     const int lane = kl_lane_number(), per = nv / 2, at = lane / per, v = 2 * (lane % per);
     if (row >= a->nrow) return;
     kl_pair s = {0.0, 0.0};
-    if (a->width)
-        s = kl_block_run(a->value, a->column, index_bytes, nv, row * a->width,
-                         row * a->width + kl_sp_width(a, row), at, 32 / per, v, xs);
-    const kl_pair r = kl_block_run(a->rest_value, a->rest_column, index_bytes, nv, a->start[row],
-                                   kl_sp_end(a, row), at, 32 / per, v, xs);
+    if (a->width) {
+        const kl_sp_piece even = {a->value, a->column, index_bytes, row * a->width,
+                                  row * a->width + kl_sp_width(a, row)};
+        s = kl_block_run(even, nv, at, 32 / per, v, xs);
+    }
+    const kl_sp_piece rest = {a->rest_value, a->rest_column, index_bytes, a->start[row], kl_sp_end(a, row)};
+    const kl_pair r = kl_block_run(rest, nv, at, 32 / per, v, xs);
     s.a += r.a;
     s.b += r.b;
     kl_block_store(s, nv, nvec, lane, y, ldy, row);
@@ -572,8 +590,8 @@ KL_DEV void kl_sp_thread_block(const kl_spargs *a, int index_bytes, int nv, int 
         step = a->height;
     }
     if (a->length) width = (int64_t)a->length[row];
-    const kl_pair s =
-        kl_block_run(a->value, a->column, index_bytes, nv, place, place + width * step, 0, step, v, xs);
+    const kl_sp_piece all = {a->value, a->column, index_bytes, place, place + width * step};
+    const kl_pair s = kl_block_run(all, nv, 0, step, v, xs);
     if (v < nvec) y[row + v * ldy] = s.a;
     if (v + 1 < nvec) y[row + (v + 1) * ldy] = s.b;
 }

@@ -11,6 +11,7 @@ const char *const kl_truncation_name[KL_NTRUNCATION] = {"auto", "exact", "produc
 enum {
     WORTH = 48,     /* rows from which products are ahead of LAPACK */
     WORTH_TEST = 6, /* the same where products are asked for */
+    WORTH_WHOLE = 96, /* the same where all columns or rows are taken */
     STEP = 8,       /* columns are multiples of it */
     BESIDE = 12,    /* columns at least beside those that are expected to be kept */
 };
@@ -36,6 +37,7 @@ kl_sector_way kl_sector_choose(const kl_sector_case *c)
     const int tried = up(fmax(expected + beside, c->least), STEP);
     const double most = c->way == KL_TRUNCATION_PRODUCTS ? TOO_MANY_TEST : TOO_MANY;
     if (c->known >= 0 && tried < most * full) return (kl_sector_way){1, KL_RANGE_TRIED, tried};
+    if (full < (c->way == KL_TRUNCATION_PRODUCTS ? WORTH_TEST : WORTH_WHOLE)) return exact;
     if (c->wide <= (c->precise ? 1 : FEW_COLUMNS) * c->rows)
         return (kl_sector_way){1, KL_RANGE_COLUMNS, c->wide};
     if (c->precise) return (kl_sector_way){1, KL_RANGE_ROWS, c->rows};

@@ -203,8 +203,9 @@ static kl_status solve_lean(kl_ed *ed, const kl_ed_opts *opts, kl_dptr x, kl_ed_
     o.tol_rel = opts->accuracy;
     KL_TRY(kl_lean_solve(&ed->op, &o, x, &r->energy[0], &stats, err));
     r->nstate = 1;
-    r->residual[0] = r->error[0] = stats.residual;
     r->attainable = KL_EIG_ROUNDING * stats.norm_h;
+    /* recurrences may tell less than any product with H could show */
+    r->residual[0] = r->error[0] = fmax(stats.residual, r->attainable);
     r->napply = stats.napply;
     r->nrestart = stats.nrestart;
     r->nvector = stats.nvector;

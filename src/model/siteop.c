@@ -87,6 +87,21 @@ static kl_status read_expipi(reader *r, double *m)
     return KL_OK;
 }
 
+/* The matrices are real: the adjoint is the transpose. */
+static kl_status read_adjoint(reader *r, double *m)
+{
+    const int d = r->type->dim;
+    const kl_status st = read_sum(r, m);
+    if (st != KL_OK || r->missing[0]) return st;
+    for (int c = 0; c < d; c++)
+        for (int i = 0; i < c; i++) {
+            const double x = m[i + c * d];
+            m[i + c * d] = m[c + i * d];
+            m[c + i * d] = x;
+        }
+    return KL_OK;
+}
+
 static kl_status read_atom(reader *r, double *m)
 {
     const int d = r->type->dim;
@@ -114,9 +129,11 @@ static kl_status read_atom(reader *r, double *m)
         memcpy(name, r->at, n);
         name[n] = '\0';
         if (r->at[n] == '(') {
-            if (strcmp(name, "expipi") != 0) return bad(r, "the only function is expipi(X)");
+            const int adjoint = strcmp(name, "adj") == 0;
+            if (!adjoint && strcmp(name, "expipi") != 0)
+                return bad(r, "the only functions are adj(X) and expipi(X)");
             r->at += n + 1;
-            KL_TRY(read_expipi(r, m));
+            KL_TRY(adjoint ? read_adjoint(r, m) : read_expipi(r, m));
             if (*r->at != ')') return bad(r, "')' is missing");
             r->at++;
         } else {

@@ -14,9 +14,9 @@ typedef struct kl_siteop {
     double **mat;
 } kl_siteop;
 
-/* Names of the model's operators, numbers (multiples of 1), + - * / by a number, brackets, and expipi(X) =
-   exp(i pi X) for a diagonal X of whole numbers. EINPUT for anything else, and for a name that no site type
-   has (with the closest one and the list). */
+/* Names of the model's operators, numbers (multiples of 1), + - * / by a number, brackets, adj(X), its
+   adjoint, and expipi(X) = exp(i pi X) for a diagonal X of whole numbers. EINPUT for anything else, and
+   for a name that no site type has (with the closest one and the list). */
 kl_status kl_siteop_create(const kl_model *m, const char *text, kl_siteop **out, kl_err *err) KL_MUST_CHECK;
 void kl_siteop_destroy(kl_siteop **op);
 

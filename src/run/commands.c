@@ -76,7 +76,7 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "  kronlat measure hubbard.h5 --measure 'corr(cdag_up,c_up)' --measure 'structure(Sz,Sz)' "
      "--measure entropy\n\n"
      "What can be measured, A and B being operators that `kronlat models MODEL' lists, or n_up*n_dn, "
-     "(Sp+Sm)/2, expipi(Sz) = exp(i pi Sz):\n"
+     "(Sp+Sm)/2, adj(Sp), expipi(Sz) = exp(i pi Sz):\n"
      "  A                      <A_i> of every site\n"
      "  corr(A,B)              <A_i B_j> of all pairs; connected(A,B): less <A_i><B_j>\n"
      "  string(A,S,B)          <A_i S ... S B_j>, S on the sites numbered between\n"

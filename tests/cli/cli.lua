@@ -224,6 +224,14 @@ do
     status, out, err = run "ed ./momenta.lua --sites 4 --charge N_up=2 --charge N_dn=2 -o none"
     ok(status == 2 and err:find "is not Hermitian", "a sum that is not Hermitian is refused", err)
     os.remove(at "momenta.lua")
+    for _, command in ipairs { "ed", "dmrg" } do
+        out = json(select(2, run(command .. " heisenberg --sites 6 --charge Sz=0 -o none --json "
+            .. "--measure 'corr(Sp,adj(Sp))' --measure 'corr(Sp,Sm)'")))
+        local m = out and out.measurements or {}
+        local a, b = m["correlation/Sp,adj(Sp)"], m["correlation/Sp,Sm"]
+        ok(a and b and math.abs(a.value[1][4] - b.value[1][4]) < 1e-12 and math.abs(b.value[1][4]) > 0.1,
+            "corr(X, adj(X)): " .. command, a and a.value[1][4], b and b.value[1][4])
+    end
     local strings = {}
     for _, order in ipairs { "column", "4,0,5,2,1,3" } do
         out = json(select(2, run("dmrg heisenberg --sites 6 --charge Sz=0 -p S=1 --measure 'string(Sz,expipi(Sz),Sz)' "

@@ -19,7 +19,6 @@ local open = {
     ["offload/tensor.c"] = "producer steps write_tile",
     ["offload/tensor_parts.h"] = "fetch_columns fetch_rows",
     ["src/device/kron_device.h"] = "kl_kron_left kl_kron_left_rows kl_kron_right_rows",
-    ["src/device/spmv_device.h"] = "kl_block_run kl_packed_step kl_sp_run_both",
     ["tests/device/test_device.c"] = "file",
     ["tests/physics/test_dmrg.c"] = "file",
 }
