@@ -241,7 +241,6 @@ kronlat_status kronlat_operator_diagonal(kronlat_operator *op, double *d, kronla
 kronlat_status kronlat_operator_state(const kronlat_operator *op, int64_t i, int *state, kronlat_error *error);
 int64_t kronlat_operator_find(const kronlat_operator *op, const int *state);
 
-/* @TENSORS@ */
 /* ---- end of the plain declarations ---- */
 
 #ifdef __GNUC__

@@ -5,7 +5,7 @@
 #define KL_CI_H
 #include "solve/eig.h"
 #include "ci/detstate.h"
-#include "ci/fcidump.h"
+#include "chem/fcidump.h"
 #include "exec/spmv.h"
 
 typedef enum kl_ci_store { KL_CI_AUTO, KL_CI_MATRIX, KL_CI_DIRECT } kl_ci_store;

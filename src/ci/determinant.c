@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ci/fcidump.h"
+#include "chem/fcidump.h"
 #include "base/mem.h"
 #include "base/par.h"
 #include "phase.h"

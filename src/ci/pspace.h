@@ -4,7 +4,7 @@
 #ifndef KL_PSPACE_H
 #define KL_PSPACE_H
 #include "ci/determinant.h"
-#include "ci/fcidump.h"
+#include "chem/fcidump.h"
 #include "solve/eigbase.h"
 
 typedef struct kl_pspace_run { /* positions that follow each other */

@@ -4,7 +4,7 @@
 #ifndef KL_SLATER_H
 #define KL_SLATER_H
 #include "ci/determinant.h"
-#include "ci/fcidump.h"
+#include "chem/fcidump.h"
 #include "sparse/spmat.h"
 
 /* H = core + T_alpha + T_beta + V_ab, with T acting on one string alone. Borrows f and s. */

@@ -16,6 +16,7 @@
 
 #include "base/mem.h"
 #include "base/partial.h"
+#include "lib/handles.h"
 #include "run/dmrgrun.h"
 #include "run/edresult.h"
 #include "run/outputs.h"
@@ -38,7 +39,9 @@ typedef struct sweep {
 typedef struct run {
     const kl_options *o;
     kl_task *t;
-    kl_dmrgrun go;
+    kl_result *r; /* of the last run */
+    kl_status unmeasured, unwritten; /* KL_OK, or what became of --measure, and of the file */
+    kl_err why;
     kl_watch watch;
     kl_progress progress;
     char path[1024];          /* result file, "" for none */
@@ -118,10 +121,33 @@ out:
 static kl_status run_once(run *x, kl_state **state, const kl_result *done, const kl_runfile_point *at,
                           kl_err *err)
 {
-    kl_result_destroy(&x->go.r);
-    x->go = (kl_dmrgrun){.t = x->t, .watch = &x->watch, .path = x->path, .done = done, .at = at};
-    const kl_status st = kl_dmrgrun_go(&x->go, state, err);
+    kl_status st = KL_OK;
+    kronlat_problem *problem = NULL;
+    kronlat_result *r = NULL;
+    kronlat_error *const why = kronlat_error_create();
+    if (why == NULL) return kl_fail(err, KL_ENOMEM, "no memory to begin");
+    kl_result_destroy(&x->r);
+    KL_TRY(kl_problem_borrow((kl_options *)(uintptr_t)x->o, x->t, (kl_result *)(uintptr_t)done, &x->watch,
+                             &problem, err));
+    problem->path = x->path;
+    problem->at = at;
+    problem->state = *state;
+    *state = NULL;
+    const kronlat_status found = kronlat_dmrg(problem, NULL, &r, why);
+    if (r == NULL) KL_TRY(kl_status_of(found, why, err));
+    x->unmeasured = r->unmeasured;
+    x->unwritten = r->unwritten;
+    x->why = r->why;
+    x->r = r->r;
+    r->r = NULL;
+    *state = r->state;
+    r->state = NULL;
+out:
     kl_progress_end(&x->progress);
+    if (problem != NULL) kl_state_destroy(&problem->state);
+    kronlat_result_destroy(r);
+    kronlat_problem_destroy(problem);
+    kronlat_error_destroy(why);
     return st;
 }
 
@@ -139,8 +165,8 @@ static void print_result(const run *x)
 {
     kl_run_facts facts;
     facts_of(x, &facts);
-    if (x->o->json) kl_report_result_json(stdout, x->go.r, &facts);
-    else kl_report_result(stdout, x->go.r, &facts);
+    if (x->o->json) kl_report_result_json(stdout, x->r, &facts);
+    else kl_report_result(stdout, x->r, &facts);
     fflush(stdout);
 }
 
@@ -203,7 +229,7 @@ static kl_status keep_lowest(run *x, const char *path, const kl_state *state, kl
     kl_status st = KL_OK;
     if (x->o->output == NULL) KL_TRY(reserve_name(x, NULL, err));
     else snprintf(x->path, sizeof(x->path), "%s", path);
-    KL_TRY(kl_result_write(x->path, x->go.r, state, err));
+    KL_TRY(kl_result_write(x->path, x->r, state, err));
     for (int k = 0; k < lowest; k++) {
         if (item[k].output[0] != '\0' && x->o->output == NULL)
             unlink(item[k].output); /* of this scan's own making, and no longer the lowest */
@@ -246,20 +272,20 @@ static kl_status run_scan(run *x, int *stopped, kl_err *err)
     x->t->scanning = 0; /* each run is of one sector, and so says its file */
     KL_TRY(kl_alloc(&item, n, KL_MEM_MISC, err));
     KL_TRY(scan_path(x, sector[0], path, err));
-    for (int64_t i = 0; i < n && !kl_interrupted() && x->go.unmeasured == KL_OK; i++) {
+    for (int64_t i = 0; i < n && !kl_interrupted() && x->unmeasured == KL_OK; i++) {
         char label[128];
         kl_qn_print(x->t->model, sector[i], label, sizeof(label));
         snprintf(x->progress.prefix, sizeof(x->progress.prefix), "%s (%lld of %lld)  ", label,
                  (long long)i + 1, (long long)n);
         KL_TRY(run_sector(x, sector[i], &state, err));
-        if (!x->go.r->finished) break;
-        item[ndone++] = item_of(x->go.r, label, x->path);
+        if (!x->r->finished) break;
+        item[ndone++] = item_of(x->r, label, x->path);
         if (lowest >= 0 && item[ndone - 1].energy[0] >= item[lowest].energy[0]) continue;
         lowest = ndone - 1;
         if (path[0] != '\0') KL_TRY(keep_lowest(x, path, state, item, lowest, err));
     }
     print_table(x, "all sectors", ndone, item, 1);
-    if (x->go.unmeasured != KL_OK) KL_TRY(kl_fail(err, x->go.unmeasured, "%s", x->go.why.text));
+    if (x->unmeasured != KL_OK) KL_TRY(kl_fail(err, x->unmeasured, "%s", x->why.text));
     if (kl_interrupted() && ndone < n) {
         kl_report_error("interrupted; the sectors above are done");
         *stopped = 1;
@@ -362,7 +388,7 @@ static kl_status run_value(run *x, int i, kl_state **state, const kl_result *don
     x->progress.have_energy = 0;
     const kl_runfile_point at = {x->sweep.text, i, x->sweep.value[i]};
     KL_TRY(run_once(x, state, done, &at, err));
-    if (x->path[0] != '\0') KL_TRY(kl_result_write(x->path, x->go.r, *state, err));
+    if (x->unwritten != KL_OK) KL_TRY(kl_fail(err, x->unwritten, "%s", x->why.text));
 out:
     return st;
 }
@@ -381,16 +407,16 @@ static kl_status run_values(run *x, kl_state **state, const kl_result *done, int
         label_of(s, i++, label);
         item[n++] = item_of(done, label, x->o->resume);
     }
-    for (; i < s->n && !kl_interrupted() && x->go.unmeasured == KL_OK; i++) {
+    for (; i < s->n && !kl_interrupted() && x->unmeasured == KL_OK; i++) {
         KL_TRY(run_value(x, i, state, done != NULL && !done->finished && i == s->first ? done : NULL, err));
-        if (!x->go.r->finished) break;
+        if (!x->r->finished) break;
         label_of(s, i, label);
-        item[n++] = item_of(x->go.r, label, x->path);
+        item[n++] = item_of(x->r, label, x->path);
     }
     print_table(x, s->text, n, item, 0);
-    if (x->go.unmeasured != KL_OK) KL_TRY(kl_fail(err, x->go.unmeasured, "%s", x->go.why.text));
+    if (x->unmeasured != KL_OK) KL_TRY(kl_fail(err, x->unmeasured, "%s", x->why.text));
     if (kl_interrupted() && i < s->n) {
-        tell_interrupted(x->go.r != NULL ? x->path : x->o->resume != NULL ? x->o->resume : "");
+        tell_interrupted(x->r != NULL ? x->path : x->o->resume != NULL ? x->o->resume : "");
         *stopped = 1;
     }
 out:
@@ -405,15 +431,13 @@ static kl_status run_single(run *x, kl_state **state, const kl_result *done, int
     kl_status st = KL_OK;
     KL_TRY(choose_path(x, NULL, err));
     KL_TRY(run_once(x, state, done, NULL, err));
-    kl_err why;
-    const kl_status written = x->path[0] != '\0' ? kl_result_write(x->path, x->go.r, *state, &why) : KL_OK;
     char path[sizeof(x->path)];
     memcpy(path, x->path, sizeof(path));
-    if (written != KL_OK) x->path[0] = '\0';
+    if (x->unwritten != KL_OK) x->path[0] = '\0';
     print_result(x); /* before a full disk ends it: the energy is there */
-    if (written != KL_OK) KL_TRY(kl_fail(err, written, "%s", why.text));
-    if (x->go.unmeasured != KL_OK) KL_TRY(kl_fail(err, x->go.unmeasured, "%s", x->go.why.text));
-    if (!x->go.r->finished) {
+    if (x->unwritten != KL_OK) KL_TRY(kl_fail(err, x->unwritten, "%s", x->why.text));
+    if (x->unmeasured != KL_OK) KL_TRY(kl_fail(err, x->unmeasured, "%s", x->why.text));
+    if (!x->r->finished) {
         tell_interrupted(path);
         *stopped = 1;
     }
@@ -494,7 +518,7 @@ out:
     kl_free(&x.sweep.value);
     kl_state_destroy(&state);
     kl_result_destroy(&done);
-    kl_result_destroy(&x.go.r);
+    kl_result_destroy(&x.r);
     kl_task_destroy(&x.t);
     return st;
 }

@@ -10,6 +10,7 @@
 #include "cli/edreport.h"
 #include "cli/json.h"
 #include "config.h"
+#include "lib/handles.h"
 #include "run/edrun.h"
 
 /* ---------------------------------------------------------------- progress */
@@ -82,37 +83,42 @@ static void say_interrupted(const char *path, int kept)
     kl_report_error(text);
 }
 
-/* All that is asked for in one sector, or of all temperatures. Where the file cannot be written, the report
-   comes all the same. going_on: from a checkpoint. */
-static kl_status run_whole(kl_task *t, const kl_qn *sector, int going_on, watcher *w, const kl_watch *watch,
+/* All that is asked for in the sector of t, or of all temperatures, by the library. Where the file cannot be
+   written, the report comes all the same. done: a checkpoint to go on from, or NULL. */
+static kl_status run_whole(kl_options *o, kl_task *t, kl_result *done, watcher *w, const kl_watch *watch,
                            int *stopped, kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_options *const o = t->o;
-    kl_edrun x = {.t = t, .watch = watch, .going_on = going_on};
-    x.path = o->resume != NULL ? o->resume : kl_edrun_writes(o) ? o->output : NULL;
-    st = sector != NULL ? kl_edrun_sector(&x, *sector, err) : kl_edrun_thermal(&x, err);
+    kronlat_problem *problem = NULL;
+    kronlat_result *r = NULL;
+    kronlat_error *const why = kronlat_error_create();
+    const char *const path = o->resume != NULL ? o->resume : kl_edrun_writes(o) ? o->output : NULL;
+    if (why == NULL) return kl_fail(err, KL_ENOMEM, "no memory to begin");
+    KL_TRY(kl_problem_borrow(o, t, done, watch, &problem, err));
+    problem->path = path;
+    const kronlat_status found = kronlat_ed(problem, &r, why);
     clear_line(w);
-    if (st != KL_OK) goto out;
-    *stopped = x.stopped;
-    if (x.stopped) {
-        say_interrupted(x.path, x.kept);
+    *stopped = found == KRONLAT_CANCELLED && r != NULL;
+    if (*stopped) {
+        say_interrupted(path, r->kept);
         goto out;
     }
-    st = x.path != NULL ? kl_result_write(x.path, x.r, NULL, err) : KL_OK;
-    print_result(t, x.r, st == KL_OK ? x.path : NULL, w);
+    if (r != NULL) print_result(t, r->r, r->unwritten == KL_OK ? path : NULL, w);
+    KL_TRY(kl_status_of(found, why, err));
 out:
-    kl_edrun_clear(&x);
+    kronlat_result_destroy(r);
+    kronlat_problem_destroy(problem);
+    kronlat_error_destroy(why);
     return st;
 }
 
 /* ---------------------------------------------------------------- many sectors */
 
 /* The lowest energies of all; then all that was asked for in the sector of the lowest. */
-static kl_status run_scan(kl_task *t, watcher *w, const kl_watch *watch, int *stopped, kl_err *err)
+static kl_status run_scan(kl_options *o, kl_task *t, watcher *w, const kl_watch *watch, int *stopped,
+                          kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_options *const o = t->o;
     kl_qn *sector = NULL;
     int64_t n = 0;
     kl_edreport_item *item = NULL;
@@ -142,7 +148,8 @@ static kl_status run_scan(kl_task *t, watcher *w, const kl_watch *watch, int *st
         t->scanning = 0; /* one sector from here on: so says its checkpoint */
         const kl_edreport_scan scan = {ndone, lowest, item};
         w->scan = &scan;
-        st = run_whole(t, &sector[lowest], 0, w, watch, stopped, err);
+        t->target = sector[lowest];
+        st = run_whole(o, t, NULL, w, watch, stopped, err);
         w->scan = NULL;
     }
 out:
@@ -163,9 +170,8 @@ kl_status kl_edcli_run(kl_options *o, int *stopped, kl_err *err)
     const kl_watch watch = {
         .self = &w, .note = on_note, .product = on_product, .level = on_level, .sample = on_sample};
     KL_TRY(kl_edrun_open(o, NULL, &t, &done, err));
-    if (o->temperatures != NULL) KL_TRY(run_whole(t, NULL, done != NULL, &w, &watch, stopped, err));
-    else if (t->scanning) KL_TRY(run_scan(t, &w, &watch, stopped, err));
-    else KL_TRY(run_whole(t, &t->target, done != NULL, &w, &watch, stopped, err));
+    if (t->scanning && o->temperatures == NULL) KL_TRY(run_scan(o, t, &w, &watch, stopped, err));
+    else KL_TRY(run_whole(o, t, done, &w, &watch, stopped, err));
 out:
     kl_task_destroy(&t);
     kl_result_destroy(&done);

@@ -65,6 +65,7 @@ struct kronlat_problem {
     const kl_watch *watch;   /* in the place of the callbacks above */
     const char *path;        /* of result and checkpoints, in the place of "output" */
     const kl_runfile_point *at; /* NULL, or the value of a sweep that this run is of */
+    kl_state *state;         /* NULL, or what it starts from, which it takes */
 };
 
 struct kronlat_progress {

@@ -125,16 +125,10 @@ static kl_status verdict(const kronlat_result *r, int stopped, kl_err *err)
 
 /* ---------------------------------------------------------------- DMRG */
 
-/* A copy of the state of a result, for this task; the program's own is taken. */
-static kl_status take_start(const kronlat_problem *p, const kronlat_result *start, const kl_task *t,
-                            kl_state **state, kl_err *err)
+/* A copy of the state of a result, for this task. */
+static kl_status take_start(const kronlat_result *start, const kl_task *t, kl_state **state, kl_err *err)
 {
     kl_status st = KL_OK;
-    if (p->scene->borrowed) {
-        *state = start->state;
-        ((kronlat_result *)(uintptr_t)start)->state = NULL;
-        return KL_OK;
-    }
     if (start->state == NULL)
         return kl_fail(err, KL_EINPUT, "start: the result holds no state to start from");
     KL_TRY(kl_result_match("start", start->r, t->model, t->lat, t->params, t->target, 0, err));
@@ -156,7 +150,11 @@ static kl_status begin(kronlat_problem *p, const kronlat_result *start, kl_state
         KL_TRY(kl_dmrgrun_start(t, p->scene->done, state, err));
         if (path_of(p, o) != NULL) KL_TRY(kl_sealed_probe(path_of(p, o), err));
     }
-    if (start != NULL) KL_TRY(take_start(p, start, t, state, err));
+    if (start != NULL) KL_TRY(take_start(start, t, state, err));
+    if (p->scene->borrowed) {
+        *state = p->state;
+        p->state = NULL;
+    }
 out:
     return st;
 }

@@ -15,6 +15,9 @@ typedef struct kl_string {
 /* The adjoint of a string, in its place. */
 void kl_string_adjoint(const kl_terms *t, kl_string *s);
 
+/* Puts a string behind the others, or into the constant where it has no operators; def as in kl_terms. */
+kl_status kl_string_push(kl_terms *t, const kl_string *s, int def, kl_err *err) KL_MUST_CHECK;
+
 /* "hubbard.lua:14" or "an added term": where a string comes from; def -1: it was added. */
 void kl_string_origin(const kl_terms *t, int def, char *text, size_t size);
 

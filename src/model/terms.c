@@ -207,7 +207,7 @@ static void arrange(const kl_term_def *d, const kl_op_at *factor, kl_string *s)
     }
 }
 
-static kl_status push_string(kl_terms *t, const kl_string *s, int def, kl_err *err)
+kl_status kl_string_push(kl_terms *t, const kl_string *s, int def, kl_err *err)
 {
     kl_status st = KL_OK;
     if (s->coef == 0.0) return KL_OK;
@@ -244,10 +244,10 @@ static kl_status push_with_adjoint(kl_terms *t, kl_string *s, int known, int plu
     int joined = !known;
     KL_TRY(join_sites(t, s, &joined, what, err));
     if (joined) KL_TRY(cut_string(t, s, err));
-    KL_TRY(push_string(t, s, def, err));
+    KL_TRY(kl_string_push(t, s, def, err));
     if (!plus_hc) return KL_OK;
     kl_string_adjoint(t, s);
-    KL_TRY(push_string(t, s, def, err));
+    KL_TRY(kl_string_push(t, s, def, err));
 out:
     return st;
 }

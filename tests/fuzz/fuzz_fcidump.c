@@ -1,6 +1,6 @@
 /* FCIDUMP files. SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
-#include "ci/fcidump.h"
+#include "chem/fcidump.h"
 
 const char *const kl_fuzz_words[] = {
     "&FCI ",     "&END",        "/",         "NORB=",      "NORB=1000,", "NELEC=",   "NELEC=1,2,3,",

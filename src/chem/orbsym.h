@@ -3,7 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_ORBSYM_H
 #define KL_ORBSYM_H
-#include "ci/fcidump.h"
+#include "chem/fcidump.h"
 
 /* Sets f->irrep and f->nirrep by labels[nlabel], one an orbital or one a spin orbital; integrals that they
    forbid and that are rounding become 0. Labels that are of no use leave one irrep, and f->note says why.

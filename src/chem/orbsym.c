@@ -1,6 +1,6 @@
 /* Irreps of orbitals from the labels of an FCIDUMP file; see orbsym.h.
    SPDX-License-Identifier: Apache-2.0 */
-#include "ci/orbsym.h"
+#include "chem/orbsym.h"
 #include "base/mem.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
    refusals with their line, folding against the whole, mutated bytes, and every allocation failing in turn.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
-#include "ci/fcidump.h"
+#include "chem/fcidump.h"
 
 static kl_status read_text(const char *text, kl_fcidump **f, kl_err *err)
 {

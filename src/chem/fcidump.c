@@ -7,7 +7,7 @@
    4. Integrals go to their places; one that is given twice must be given alike.
    5. Labels of the point group are used if every integral agrees with them.
    SPDX-License-Identifier: Apache-2.0 */
-#include "ci/fcidump.h"
+#include "chem/fcidump.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 #include "base/infile.h"
 #include "base/mem.h"
-#include "ci/orbsym.h"
+#include "chem/orbsym.h"
 
 enum { MAX_LABEL = 2 * KL_FCIDUMP_MAX_ORB, MAX_WORD = 96, MAX_LINE = 1024 };
 

@@ -1,0 +1,43 @@
+/* The Hamiltonian of a molecule as the term list that DMRG takes: one site an orbital, its states 0, up, dn
+   and updn; charges N_up, N_dn and up to three of modulus 2 for the point group, so that sites of different
+   irreps are of different types. The tables that kl_model holds are made in memory from the integrals. Knows
+   no determinants and no options.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_MOLECULE_H
+#define KL_MOLECULE_H
+#include "chem/fcidump.h"
+#include "model/qn.h"
+#include "model/terms.h"
+
+typedef struct kl_molecule {
+    kl_model model;
+    struct kl_molecule_tables *tables; /* what the model's pointers point to */
+    int norb;
+    int *order;          /* [norb]: orbital of the integrals at DMRG position p */
+    int *position;       /* [norb]: inverse of order */
+    int *irrep;          /* [norb] by orbital, from 0 */
+    kl_terms *terms;     /* the constant is the file's core energy */
+    int64_t ndropped;    /* strings that the threshold left out, */
+    double dropped;      /* and by how much no energy is changed more for it (sum of their sizes) */
+} kl_molecule;
+
+/* order[norb]: orbital of each position, a permutation. Strings whose coefficient is below the threshold in
+   size are left out; 0 leaves none. f is needed during the call only. */
+kl_status kl_molecule_create(const kl_fcidump *f, const int *order, double threshold, kl_molecule **out,
+                             kl_err *err) KL_MUST_CHECK;
+void kl_molecule_destroy(kl_molecule **m);
+
+/* The sector of so many electrons; irrep from 0. EINPUT: there is none such. */
+kl_status kl_molecule_target(const kl_molecule *m, int nalpha, int nbeta, int irrep, kl_qn *out,
+                             kl_err *err) KL_MUST_CHECK;
+/* The product state of a determinant: up[norb], dn[norb] are 0 or 1 by orbital, start[norb] by position.
+   Returns its irrep. */
+int kl_molecule_start(const kl_molecule *m, const unsigned char *up, const unsigned char *dn, int *start);
+
+/* Which orbital stands where. how: "fiedler" (the second eigenvector of the graph whose edges weigh what the
+   exchange integrals (pq|pq) do; orbitals that none joins one group after the other), "canonical" (as in the
+   file), or a list of all orbitals counted from 1, as the file counts them: "2,1,3". */
+kl_status kl_orbitals_order(const kl_fcidump *f, const char *how, int *order /* [norb] */,
+                            kl_err *err) KL_MUST_CHECK;
+
+#endif

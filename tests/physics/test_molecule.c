@@ -1,0 +1,338 @@
+/* Molecules by DMRG: term lists made from integrals against full configuration interaction, which shares
+   neither signs nor states with them: several roots, irreps, restricted and unrestricted orbitals, any order
+   of the orbitals and any rotation among them; what the threshold leaves out; wrong orders and sectors.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "core.h"
+#include "chem/molecule.h"
+#include "ci/ci.h"
+#include "kl_test.h"
+
+static kl_exec *ex;
+
+static int open_exec(void **state)
+{
+    (void)state;
+    kl_err err;
+    return kl_exec_open_host(1, &ex, &err) != KL_OK;
+}
+
+static int close_exec(void **state)
+{
+    (void)state;
+    kl_exec_close(&ex);
+    return kl_mem_live_total() != 0;
+}
+
+static kl_fcidump *load(const char *file)
+{
+    kl_err err;
+    kl_fcidump *f = NULL;
+    expect_ok(kl_fcidump_read(kl_test_data(file), &f, &err), err);
+    return f;
+}
+
+/* The lowest energies of an irrep by configuration interaction. */
+static int by_ci(const kl_fcidump *f, int irrep, int nroot, double *energy, int *nalpha, int *nbeta)
+{
+    kl_err err;
+    kl_ci_result r;
+    kl_ci_opts o = {.irrep = irrep, .nroot = nroot, .tol = 1e-8, .seed = 1};
+    expect_ok(kl_ci_parse_space("full", &o, &err), err);
+    expect_ok(kl_ci_run(f, ex, &o, NULL, &r, &err), err);
+    const int n = r.nstate;
+    for (int i = 0; i < n; i++) energy[i] = r.state[i].energy;
+    *nalpha = r.nalpha;
+    *nbeta = r.nbeta;
+    kl_ci_result_clear(&r);
+    return n;
+}
+
+static kl_molecule *molecule(const kl_fcidump *f, const char *how, double threshold)
+{
+    kl_err err;
+    kl_molecule *m = NULL;
+    int order[64];
+    expect_ok(kl_orbitals_order(f, how, order, &err), err);
+    expect_ok(kl_molecule_create(f, order, threshold, &m, &err), err);
+    return m;
+}
+
+static void by_dmrg(const kl_molecule *m, kl_qn target, int nstate, uint64_t seed, const int *start,
+                    double *energy)
+{
+    core_job j = {.model = &m->model, .terms = m->terms, .ex = ex};
+    core_run r = core_exact(4096, target, nstate, KL_STRATEGY_AUTO);
+    r.opts.seed = seed;
+    r.opts.start = start;
+    core_go(&j, &r);
+    for (int i = 0; i < nstate; i++) energy[i] = r.res.energy[i];
+    core_drop(&r);
+}
+
+/* All roots of an irrep by both, in an order of the orbitals. */
+static void compare(const char *name, const kl_fcidump *f, const char *how, int irrep, int nroot)
+{
+    kl_err err;
+    double want[8], have[8];
+    int nalpha, nbeta;
+    kl_qn target;
+    const int n = by_ci(f, irrep, nroot, want, &nalpha, &nbeta);
+    kl_molecule *m = molecule(f, how, 0);
+    kl_test_case("%s irrep %d order %s", name, irrep + 1, how);
+    expect_ok(kl_molecule_target(m, nalpha, nbeta, irrep, &target, &err), err);
+    by_dmrg(m, target, n, 1, NULL, have);
+    for (int i = 0; i < n; i++) expect_near(have[i], want[i], 1e-9);
+    kl_molecule_destroy(&m);
+}
+
+static void test_files(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file, *order;
+        int nroot;
+    } list[] = {{"lih-sto3g.fcidump", "fiedler", 3},      {"lih-sto3g.fcidump", "6,1,4,3,5,2", 2},
+                {"h2o-sto3g.fcidump", "fiedler", 2},      {"h6-chain-sto6g.fcidump", "canonical", 2},
+                {"oh-uhf-sto3g.fcidump", "fiedler", 2},   {"oh-uhf-sto3g.fcidump", "2,6,1,3,5,4", 1},
+                {"hubbard-3x2.fcidump", "fiedler", 2}};
+    const int count = (int)(sizeof list / sizeof *list), step = kl_test_step(count);
+    for (int k = 0; k < count; k += step) {
+        kl_fcidump *f = load(list[k].file);
+        for (int irrep = 0; irrep < f->nirrep; irrep++)
+            compare(list[k].file, f, list[k].order, irrep, list[k].nroot);
+        kl_fcidump_destroy(&f);
+    }
+}
+
+/* ---------------------------------------------------------------- random integrals */
+
+enum { N = 4 };
+
+typedef struct integrals {
+    double h[2][N][N], g[3][N][N][N][N]; /* aa, bb, ab */
+} integrals;
+
+/* Symmetric in every way that real orbitals make integrals so; restricted: one set for both spins. */
+static void random_integrals(integrals *x, int unrestricted, uint64_t seed)
+{
+    for (int spin = 0; spin < 2; spin++)
+        for (int p = 0; p < N; p++)
+            for (int q = 0; q <= p; q++)
+                x->h[spin][p][q] = x->h[spin][q][p] =
+                    spin > 0 && !unrestricted ? x->h[0][p][q] : kl_random_uniform(&seed);
+    for (int kind = 0; kind < 3; kind++)
+        for (int p = 0; p < N; p++)
+            for (int q = 0; q <= p; q++)
+                for (int r = 0; r < N; r++)
+                    for (int s = 0; s <= r; s++) {
+                        if (kind < 2 && p * (p + 1) / 2 + q < r * (r + 1) / 2 + s) continue;
+                        const double v =
+                            kind > 0 && !unrestricted ? x->g[0][p][q][r][s] : kl_random_uniform(&seed);
+                        for (int k = 0; k < 4; k++) {
+                            const int a = k & 1 ? q : p, b = k & 1 ? p : q, c = k & 2 ? s : r,
+                                      d = k & 2 ? r : s;
+                            x->g[kind][a][b][c][d] = v;
+                            if (kind < 2) x->g[kind][c][d][a][b] = v;
+                        }
+                    }
+}
+
+/* The same Hamiltonian in orbitals turned by an angle in the plane of p and q. */
+static void rotate(integrals *x, int p, int q, double angle)
+{
+    const double c = cos(angle), s = sin(angle);
+    for (int spin = 0; spin < 2; spin++)
+        for (int axis = 0; axis < 2; axis++)
+            for (int i = 0; i < N; i++) {
+                double *const a = axis ? &x->h[spin][i][p] : &x->h[spin][p][i],
+                             *const b = axis ? &x->h[spin][i][q] : &x->h[spin][q][i];
+                const double u = *a, v = *b;
+                *a = c * u - s * v;
+                *b = s * u + c * v;
+            }
+    static const int stride[4] = {N * N * N, N * N, N, 1};
+    for (int kind = 0; kind < 3; kind++)
+        for (int axis = 0; axis < 4; axis++)
+            for (int i = 0; i < N * N * N * N; i++) {
+                if (i / stride[axis] % N != p) continue;
+                double *const a = &x->g[kind][0][0][0][0] + i, *const b = a + (q - p) * stride[axis];
+                const double u = *a, v = *b;
+                *a = c * u - s * v;
+                *b = s * u + c * v;
+            }
+}
+
+static void put_pairs(FILE *to, const double g[N][N][N][N], int mixed)
+{
+    for (int p = 0; p < N; p++)
+        for (int q = 0; q <= p; q++)
+            for (int r = 0; r < N; r++)
+                for (int s = 0; s <= r; s++)
+                    if (mixed || kl_pair(p, q) >= kl_pair(r, s))
+                        fprintf(to, "%.17g %d %d %d %d\n", g[p][q][r][s], p + 1, q + 1, r + 1, s + 1);
+}
+
+static void put_single(FILE *to, const double h[N][N])
+{
+    for (int p = 0; p < N; p++)
+        for (int q = 0; q <= p; q++) fprintf(to, "%.17g %d %d 0 0\n", h[p][q], p + 1, q + 1);
+}
+
+static kl_fcidump *write_and_read(const integrals *x, int unrestricted, int nelec, int ms2)
+{
+    kl_err err;
+    kl_fcidump *f = NULL;
+    FILE *const file = tmpfile();
+    assert_non_null(file);
+    fprintf(file, "&FCI NORB=%d, NELEC=%d, MS2=%d,%s\n&END\n", N, nelec, ms2, unrestricted ? " IUHF=1," : "");
+    for (int kind = 0; kind < (unrestricted ? 3 : 1); kind++) {
+        put_pairs(file, x->g[kind], kind == 2);
+        if (unrestricted) fprintf(file, "0 0 0 0 0\n");
+    }
+    for (int spin = 0; spin < (unrestricted ? 2 : 1); spin++) {
+        put_single(file, x->h[spin]);
+        if (unrestricted) fprintf(file, "0 0 0 0 0\n");
+    }
+    fprintf(file, "0.75 0 0 0 0\n");
+    rewind(file);
+    expect_ok(kl_fcidump_read_stream(file, "random", &f, &err), err);
+    fclose(file);
+    return f;
+}
+
+static void test_random(void **state)
+{
+    (void)state;
+    static const struct {
+        int nelec, ms2;
+    } list[] = {{1, 1}, {3, 1}, {4, 0}, {4, -2}, {5, 3}, {7, -1}, {8, 0}};
+    static const char *const order[] = {"fiedler", "canonical", "3,1,4,2", "4,2,3,1"};
+    const int rounds = kl_test_rounds(14);
+    for (int k = 0; k < rounds; k++) {
+        integrals x;
+        const int unrestricted = k & 1, at = k / 2 % 7;
+        random_integrals(&x, unrestricted, (uint64_t)k + 1);
+        kl_fcidump *f = write_and_read(&x, unrestricted, list[at].nelec, list[at].ms2);
+        compare("random", f, order[k % 4], 0, 3);
+        double before[8], after[8];
+        int na, nb;
+        const int n = by_ci(f, 0, 2, before, &na, &nb);
+        kl_fcidump_destroy(&f);
+        rotate(&x, 0, 2, 0.7);
+        rotate(&x, 1, 3, -1.1);
+        f = write_and_read(&x, unrestricted, list[at].nelec, list[at].ms2);
+        kl_molecule *m = molecule(f, "fiedler", 0);
+        kl_err err;
+        kl_qn target;
+        expect_ok(kl_molecule_target(m, na, nb, 0, &target, &err), err);
+        by_dmrg(m, target, n, 2, NULL, after);
+        for (int i = 0; i < n; i++) expect_near(after[i], before[i], 1e-9);
+        kl_molecule_destroy(&m);
+        kl_fcidump_destroy(&f);
+    }
+}
+
+/* ---------------------------------------------------------------- starts, thresholds, limits */
+
+/* From the determinant of the file and from nothing, by several seeds: never stuck. */
+static void test_starts(void **state)
+{
+    (void)state;
+    kl_err err;
+    kl_fcidump *f = load("n2-sto3g.fcidump");
+    kl_molecule *m = molecule(f, "fiedler", 0);
+    unsigned char occ[64] = {0};
+    int start[64];
+    kl_qn target;
+    for (int p = 0; p < f->nelec / 2; p++) occ[p] = 1;
+    expect_eq(kl_molecule_start(m, occ, occ, start), 0);
+    expect_ok(kl_molecule_target(m, f->nelec / 2, f->nelec / 2, 0, &target, &err), err);
+    const int rounds = kl_test_rounds(4);
+    for (int k = 0; k < rounds; k++) {
+        core_job j = {.model = &m->model, .terms = m->terms, .ex = ex};
+        core_run r = core_auto(1e-10, target, 1, KL_STRATEGY_AUTO);
+        kl_test_case("n2-sto3g seed %d", k + 1);
+        r.opts.seed = (uint64_t)k + 1;
+        r.opts.start = k % 2 ? NULL : start;
+        core_go(&j, &r);
+        expect_near(r.res.energy[0], -107.65282873057855, 1e-7);
+        expect_eq(r.res.stop, KL_STOP_CONVERGED);
+        core_drop(&r);
+    }
+    kl_molecule_destroy(&m);
+    kl_fcidump_destroy(&f);
+}
+
+/* What is left out changes no energy by more than is told. */
+static void test_threshold(void **state)
+{
+    (void)state;
+    kl_err err;
+    static const double threshold[] = {1e-6, 1e-3, 2e-2};
+    kl_fcidump *f = load("lih-sto3g.fcidump");
+    kl_molecule *m = molecule(f, "fiedler", 0);
+    kl_qn target;
+    double all, some;
+    int64_t nterm = m->terms->nterm;
+    expect_ok(kl_molecule_target(m, 2, 2, 0, &target, &err), err);
+    by_dmrg(m, target, 1, 1, NULL, &all);
+    expect_eq(m->ndropped, 0);
+    kl_molecule_destroy(&m);
+    for (int k = 0; k < 3; k++) {
+        kl_test_case("threshold %g", threshold[k]);
+        m = molecule(f, "fiedler", threshold[k]);
+        by_dmrg(m, target, 1, 1, NULL, &some);
+        expect_true(fabs(some - all) <= m->dropped + 1e-10);
+        expect_true(m->terms->nterm <= nterm);
+        if (k > 0) expect_true(m->ndropped > 0 && m->dropped > 0);
+        nterm = m->terms->nterm;
+        kl_molecule_destroy(&m);
+    }
+    kl_fcidump_destroy(&f);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    kl_err err;
+    kl_fcidump *f = load("lih-sto3g.fcidump");
+    int order[64];
+    kl_molecule *m = NULL;
+    kl_qn target;
+    core_refused(kl_orbitals_order(f, "1,2,3,4,5,7", order, &err), &err,
+                 (const char *const[]){"'7'", "place 6", "1 to 6", NULL});
+    core_refused(kl_orbitals_order(f, "1,2,2,4,5,6", order, &err), &err,
+                 (const char *const[]){"orbital 2", "twice", NULL});
+    core_refused(kl_orbitals_order(f, "1,2,3", order, &err), &err,
+                 (const char *const[]){"3 orbitals", "has 6", NULL});
+    core_refused(kl_orbitals_order(f, "snail", order, &err), &err,
+                 (const char *const[]){"'snail'", "fiedler", "canonical", NULL});
+    expect_ok(kl_orbitals_order(f, "canonical", order, &err), err);
+    core_refused(kl_molecule_create(f, order, -1, &m, &err), &err,
+                 (const char *const[]){"threshold", "-1", NULL});
+    m = molecule(f, "canonical", 0);
+    core_refused(kl_molecule_target(m, 7, 2, 0, &target, &err), &err,
+                 (const char *const[]){"7 up", "6 orbitals", NULL});
+    core_refused(kl_molecule_target(m, 2, 2, 4, &target, &err), &err,
+                 (const char *const[]){"irrep 5", "1 to 4", NULL});
+    kl_molecule_destroy(&m);
+    const int64_t before = kl_mem_live_total();
+    for (int64_t k = 1;; k += k < 20 ? 1 : 7) {
+        kl_mem_fail_after(k);
+        const kl_status st = kl_molecule_create(f, order, 0, &m, &err);
+        kl_mem_fail_after(0);
+        kl_molecule_destroy(&m);
+        expect_eq(kl_mem_live_total(), before);
+        if (st == KL_OK) break;
+        expect_eq(st, KL_ENOMEM);
+    }
+    kl_fcidump_destroy(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files), cmocka_unit_test(test_random),
+                                       cmocka_unit_test(test_starts), cmocka_unit_test(test_threshold),
+                                       cmocka_unit_test(test_refused)};
+    return cmocka_run_group_tests(tests, open_exec, close_exec);
+}
