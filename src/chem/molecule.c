@@ -139,10 +139,10 @@ static kl_status make_tables(const kl_fcidump *f, kl_molecule *m, kl_err *err)
     t = m->tables;
     int nbit = 0;
     while (1 << nbit < f->nirrep) nbit++;
-    t->charge[0] = (kl_charge){"N_up", 0, 1, 1, 1};
-    t->charge[1] = (kl_charge){"N_dn", 0, 1, 1, 1};
+    t->charge[0] = (kl_charge){"N_up", 0, 1, 1, 1, 0};
+    t->charge[1] = (kl_charge){"N_dn", 0, 1, 1, 1, 0};
     static const char *const parity[3] = {"irrep_bit1", "irrep_bit2", "irrep_bit3"};
-    for (int b = 0; b < nbit; b++) t->charge[2 + b] = (kl_charge){parity[b], 2, 1, 1, 0};
+    for (int b = 0; b < nbit; b++) t->charge[2 + b] = (kl_charge){parity[b], 2, 1, 1, 0, 0};
     make_elements(t);
     for (int a = 0; a < NOP; a++)
         for (int b = 0; b < NOP; b++)
@@ -206,7 +206,7 @@ static kl_status add_string(const builder *b, double value, int n, const int *or
     kl_string s = {.coef = value * kl_phase_sort(n, key, odd, perm)};
     for (int k = 0; k < n; k++)
         if (s.n > 0 && s.op[s.n - 1].pos == key[k]) s.op[s.n - 1].op |= act[perm[k]];
-        else s.op[s.n++] = (kl_op_at){key[k], act[perm[k]]};
+        else s.op[s.n++] = (kl_op_at){key[k], act[perm[k]], 0};
     set_rests(b->m, &s);
     return kl_string_push(b->m->terms, &s, -1, err);
 }

@@ -292,7 +292,7 @@ static kl_status push_coupled(kl_terms *t, kl_string *s, int def, kl_err *err)
     if (s->n == 1 && s->op[0].op == KL_OP_IDENTITY) s->n = 0;
     if (s->coef == 0.0) return KL_OK;
     KL_TRY(cut_string(t, s, err));
-    KL_TRY(push_string(t, s, def, err));
+    KL_TRY(kl_string_push(t, s, def, err));
 out:
     return st;
 }
