@@ -134,13 +134,13 @@ void kl_report_growth(FILE *to, const kl_report_head *head, int n, const kl_grow
     fprintf(to, "  time                          %-12s%s", kl_report_time(t.seconds, a),
             beside(p, p ? p->seconds[1] : 0, " s", c));
     if (p) fprintf(to, ", without GPU %.0f s; NoStreams, Table 2: %.0f s", p->seconds[0], p->nostreams);
-    int lean = 0;
-    for (int i = 0; i < n; i++) lean += row[i].lean;
-    if (lean > 0)
+    int nlarge = 0;
+    for (int i = 0; i < n; i++) nlarge += row[i].lr_too_large;
+    if (nlarge > 0)
         fprintf(to,
                 "\n  l-1-1-r instead of LR         %d iterations, whose operators of LR the device had no "
                 "room for",
-                lean);
+                nlarge);
     fprintf(to, "\n\ntime by parts, as in Figs. 3, 4, 20 and 21 and, lines 3 to 13, Table 1%s\n",
             p ? "                      Xeon E5     and K20" : "");
     double lines = 0, known = 0;
@@ -199,7 +199,7 @@ void kl_report_growth_json(FILE *to, const kl_report_head *head, int n, const kl
         kl_json_open(&j, "seconds_lines", '{');
         for (int k = 0; k < KL_NLINE; k++) kl_json_real(&j, kl_line_name[k], r->seconds_line[k]);
         kl_json_close(&j, '}');
-        kl_json_bool(&j, "lr_did_not_fit", r->lean);
+        kl_json_bool(&j, "lr_did_not_fit", r->lr_too_large);
         kl_json_int(&j, "memory_bytes", r->memory_bytes);
         kl_json_int(&j, "device_bytes", r->device_bytes);
         kl_json_close(&j, '}');

@@ -120,7 +120,7 @@ void kl_report_ways(FILE *to, const kl_dmrg_plan *p)
                 w->fits ? "" : "  does not fit");
     }
     fprintf(to, "operators of LR: %s%s\n", kl_report_bytes(8.0 * (double)p->dense_doubles, a),
-            p->lean ? ", which do not fit: l-1-1-r is taken" : "");
+            p->lr_too_large ? ", which do not fit: l-1-1-r is taken" : "");
 }
 
 void kl_report_ways_json(kl_json *j, const kl_dmrg_plan *p)
@@ -140,7 +140,7 @@ void kl_report_ways_json(kl_json *j, const kl_dmrg_plan *p)
     }
     kl_json_close(j, ']');
     kl_json_int(j, "lr_operator_bytes", 8 * p->dense_doubles);
-    kl_json_bool(j, "lr_does_not_fit", p->lean);
+    kl_json_bool(j, "lr_does_not_fit", p->lr_too_large);
 }
 
 void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan)

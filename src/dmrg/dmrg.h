@@ -184,7 +184,7 @@ typedef struct kl_growth_row {
     double energy, tol, residual /* asked for; reached */, discarded, flop, seconds;
     double seconds_part[KL_NPART]; /* ORDER KL_PART; APPLY lies inside SOLVE */
     double seconds_line[KL_NLINE]; /* ORDER KL_LINE, all inside SOLVE */
-    int lean; /* 1: l-1-1-r took LR's place, for want of memory */
+    int lr_too_large; /* 1: l-1-1-r took LR's place, for want of memory */
     int64_t memory_bytes, device_bytes;
 } kl_growth_row;
 typedef struct kl_growth_opts {
@@ -224,7 +224,7 @@ typedef struct kl_dmrg_plan {
     int64_t centre_doubles; /* the operators that one H x reads, */
     int64_t dense_doubles; /* and those of LR, made or not */
     /* 1: LR is asked for, and l-1-1-r taken, for the device has no room for these */
-    int lean;
+    int lr_too_large;
     int64_t least_bytes; /* of vectors that must be on the device */
     int64_t room_bytes; /* what the device can give out; 0: not known */
     int nway; /* ways to run the list there are to choose from */

@@ -363,7 +363,7 @@ static kl_status make_operators(kl_engine *e, kl_err *err)
     if (e->strategy == KL_STRATEGY_LR) {
         if (!kl_engine_lr_fits(e->ex, kl_bigop_dense_doubles(e->row_op) + kl_bigop_dense_doubles(e->col_op),
                                e->layout.n, e->nstate)) {
-            e->nlean++;
+            e->nlr_too_large++;
             goto out;
         }
         KL_TRY(kl_bigop_make_dense(e->row_op, err));

@@ -38,7 +38,7 @@ typedef struct kl_engine {
     double seconds[KL_NPART], seconds_line[KL_NLINE];
     double flop;
     int full;                  /* as kl_trunc_opts.full, for bases that are made up */
-    int64_t nlean;             /* centres where l-1-1-r took the place of LR, for want of memory */
+    int64_t nlr_too_large;             /* centres where l-1-1-r took the place of LR, for want of memory */
     int64_t napply, dim_max, sector_max, matrix_max, nsector_sum, nsector_count;
 } kl_engine;
 

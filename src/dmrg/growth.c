@@ -188,7 +188,7 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
         row->seconds = t1 - t0;
         memcpy(row->seconds_part, e->seconds, sizeof row->seconds_part);
         memcpy(row->seconds_line, e->seconds_line, sizeof row->seconds_line);
-        row->lean = (int)e->nlean;
+        row->lr_too_large = (int)e->nlr_too_large;
         row->memory_bytes = kl_mem_total_peak_bytes();
         row->device_bytes = kl_mem_device_peak_bytes();
         old = e, e = NULL;

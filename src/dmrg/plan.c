@@ -294,8 +294,8 @@ static kl_status make_middle(const kl_terms *terms, kl_exec *ex, kl_exec *dry, c
     KL_TRY(kl_bigop_create(left, mid->row, c, &mid->l, err));
     KL_TRY(kl_bigop_create(right, mid->col, c + 1, &mid->r, err));
     plan->dense_doubles = kl_bigop_dense_doubles(mid->l) + kl_bigop_dense_doubles(mid->r);
-    plan->lean = lr && !kl_engine_lr_fits(ex, plan->dense_doubles, mid->lay.n, o->nstate);
-    if (lr && !plan->lean) {
+    plan->lr_too_large = lr && !kl_engine_lr_fits(ex, plan->dense_doubles, mid->lay.n, o->nstate);
+    if (lr && !plan->lr_too_large) {
         KL_TRY(kl_bigop_make_dense(mid->l, err));
         KL_TRY(kl_bigop_make_dense(mid->r, err));
     }

@@ -6,7 +6,7 @@
 #include "base/dense.h"
 #include "ed/kronmat.h"
 #include "ed/kronsum.h"
-#include "solve/lean.h"
+#include "solve/recurrence.h"
 #include "solve/lobpcg.h"
 #include "base/mem.h"
 #include "solve/neumann.h"
@@ -189,19 +189,19 @@ static int lean_step(void *self, int napply, double energy, double residual)
     return s->opts->step ? s->opts->step(s->opts->self, napply, energy, residual) : 0;
 }
 
-static kl_status solve_lean(kl_ed *ed, const kl_ed_opts *opts, kl_dptr x, kl_ed_result *r, kl_err *err)
+static kl_status solve_by_recurrence(kl_ed *ed, const kl_ed_opts *opts, kl_dptr x, kl_ed_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
     starter s = {ed, opts};
-    kl_lean_stats stats;
-    kl_lean_opts o = {.max_apply = opts->max_apply,
+    kl_recurrence_stats stats;
+    kl_recurrence_opts o = {.max_apply = opts->max_apply,
                       .want_vector = x.addr != 0,
                       .self = &s,
                       .start = lean_start,
                       .step = lean_step,
                       .keeper = opts->keeper};
     o.tol_rel = opts->accuracy;
-    KL_TRY(kl_lean_solve(&ed->op, &o, x, &r->energy[0], &stats, err));
+    KL_TRY(kl_recurrence_solve(&ed->op, &o, x, &r->energy[0], &stats, err));
     r->nstate = 1;
     r->attainable = KL_EIG_ROUNDING * stats.norm_h;
     /* recurrences may tell less than any product with H could show */
@@ -518,12 +518,12 @@ kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_
                     : opts.nstate == 1                ? KL_ED_LANCZOS
                                                       : KL_ED_LOBPCG;
     if (r->nstate > ed->space->dim) r->nstate = (int)ed->space->dim;
-    const int lean = r->solver == KL_ED_LANCZOS && r->nstate == 1;
-    if (vectors && (lean || r->solver == KL_ED_FULL)) {
+    const int by_recurrence = r->solver == KL_ED_LANCZOS && r->nstate == 1;
+    if (vectors && (by_recurrence || r->solver == KL_ED_FULL)) {
         *ldv = kl_eig_stride(ed->op.n);
         KL_TRY(ed->ex->vt.alloc(ed->ex, r->nstate * *ldv, &x, err));
     }
-    if (lean) KL_TRY(solve_lean(ed, &opts, x, r, err));
+    if (by_recurrence) KL_TRY(solve_by_recurrence(ed, &opts, x, r, err));
     else if (r->solver == KL_ED_FULL) KL_TRY(solve_full(ed, vectors ? &x : NULL, vectors ? *ldv : 0, r, err));
     else KL_TRY(solve_block(ed, &opts, vectors, ldv, r, err));
     scale_result(r, ed->unit);

@@ -7,7 +7,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "ed/edspectral.h"
 #include "base/dense.h"
-#include "solve/lean.h"
+#include "solve/recurrence.h"
 #include "base/mem.h"
 #include "base/par.h"
 
@@ -242,13 +242,13 @@ kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, 
         /* as many as the sector has states are not all of it: orthogonality is lost on the way */
         f.most = (int)max;
         /* 3. */
-        kl_lean_run run = {.m = f.most,
+        kl_recurrence_run run = {.m = f.most,
                            .alpha = f.alpha,
                            .beta = f.beta,
                            .keeper = opts->keeper,
                            .step = on_step,
                            .self = &f};
-        KL_TRY(kl_lean_chain(&to->op, v, &run, err));
+        KL_TRY(kl_recurrence_chain(&to->op, v, &run, err));
         done = run.done;
         if (!out->stopped && done < max) out->converged = 1;
     } else {

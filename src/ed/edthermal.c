@@ -7,7 +7,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "ed/edthermal.h"
 #include "base/dense.h"
-#include "solve/lean.h"
+#include "solve/recurrence.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -228,13 +228,13 @@ static kl_status add_samples(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err
         if (!keeper.from)
             KL_TRY(kl_ed_random(ed, kl_hash_mix(kl_hash_mix(KL_HASH_EMPTY, t->opts.seed), (uint64_t)w.sample),
                                 v[0], err));
-        kl_lean_run run = {.m = (int)m,
+        kl_recurrence_run run = {.m = (int)m,
                            .alpha = host,
                            .beta = host + m,
                            .keeper = t->opts.keeper ? &keeper : NULL,
                            .step = on_step,
                            .self = &w};
-        KL_TRY(kl_lean_chain(&ed->op, v, &run, err));
+        KL_TRY(kl_recurrence_chain(&ed->op, v, &run, err));
         const int done = run.done;
         keeper.from = NULL;
         if (w.st != KL_OK) KL_TRY(w.st);

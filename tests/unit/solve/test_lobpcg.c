@@ -4,7 +4,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
 #include "base/dense.h"
-#include "solve/lean.h"
+#include "solve/recurrence.h"
 #include "solve/lobpcg.h"
 
 /* ---------------------------------------------------------------- fused steps */
@@ -383,11 +383,11 @@ static void test_lean(void **state)
                 matrix m = matrix_open(n, 13);
                 const kl_linop h = {.n = n, .ex = ex, .self = &m, .apply = apply};
                 double *x = calloc((size_t)n, sizeof *x), e;
-                kl_lean_stats s;
-                const kl_lean_opts o = {
+                kl_recurrence_stats s;
+                const kl_recurrence_opts o = {
                     .tol = 1e-11, .length = length, .want_vector = want, .self = &m, .start = lean_start};
                 kl_test_case("n=%lld length=%d vector=%d", (long long)n, length, want);
-                expect_ok(kl_lean_solve(&h, &o, (kl_dptr){(uintptr_t)x}, &e, &s, &err), err);
+                expect_ok(kl_recurrence_solve(&h, &o, (kl_dptr){(uintptr_t)x}, &e, &s, &err), err);
                 expect_near(e, -1, 1e-10);
                 expect_true(s.converged);
                 double norm = 0;

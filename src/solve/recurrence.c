@@ -10,7 +10,7 @@
    No orthogonality is kept by force: it is lost towards what has converged, and a second copy of the lowest
    value comes only long after that, when the run has ended.
    SPDX-License-Identifier: Apache-2.0 */
-#include "solve/lean.h"
+#include "solve/recurrence.h"
 #include "base/dense.h"
 #include "base/mem.h"
 #include "base/prof.h"
@@ -23,8 +23,8 @@ enum { DEFAULT_APPLY = 2000, DEFAULT_LENGTH = 600 };
 
 typedef struct solver {
     const kl_linop *h;
-    const kl_lean_opts *opts;
-    kl_lean_stats *stats;
+    const kl_recurrence_opts *opts;
+    kl_recurrence_stats *stats;
     kl_dptr u, v, w;
     double nu, nv;         /* their lengths */
     int m, length;         /* steps made; room */
@@ -79,7 +79,7 @@ enum { KEPT_FIXED = 12 };
 
 static int64_t pack(const solver *s, double *to)
 {
-    const kl_lean_stats *const t = s->stats;
+    const kl_recurrence_stats *const t = s->stats;
     const double fixed[KEPT_FIXED] = {
         s->m,  s->length, s->summing, s->summed,   s->origin.addr != 0, s->nu,
         s->nv, s->norm_h, t->napply,  t->nrestart, t->residual,         t->converged + 2 * t->stagnated};
@@ -94,7 +94,7 @@ static int64_t pack(const solver *s, double *to)
 
 static kl_status unpack(solver *s, const kl_keep *k, kl_err *err)
 {
-    kl_lean_stats *const t = s->stats;
+    kl_recurrence_stats *const t = s->stats;
     const double *const f = k->number;
     const int64_t l = s->length;
     const int third = k->nnumber == KEPT_FIXED + 3 * l + 1 && (f[2] != 0.0 || f[4] != 0.0);
@@ -183,7 +183,7 @@ static kl_status run(solver *s, int *closed, kl_err *err)
 {
     kl_status st = KL_OK;
     const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : DEFAULT_APPLY;
-    kl_lean_stats *const t = s->stats;
+    kl_recurrence_stats *const t = s->stats;
     const kl_dptr none = {0};
     if (s->m == 0) KL_TRY(begin(s, err));
     *closed = 0;
@@ -252,8 +252,8 @@ out:
     return st;
 }
 
-kl_status kl_lean_solve(const kl_linop *h, const kl_lean_opts *opts, kl_dptr x, double *energy,
-                        kl_lean_stats *stats, kl_err *err)
+kl_status kl_recurrence_solve(const kl_linop *h, const kl_recurrence_opts *opts, kl_dptr x, double *energy,
+                        kl_recurrence_stats *stats, kl_err *err)
 {
     kl_status st = KL_OK;
     solver s = {.h = h, .opts = opts, .stats = stats};
@@ -261,7 +261,7 @@ kl_status kl_lean_solve(const kl_linop *h, const kl_lean_opts *opts, kl_dptr x, 
     kl_dptr own = {0};
     const kl_vtable *const vt = &h->ex->vt;
     const int max_apply = opts->max_apply > 0 ? opts->max_apply : DEFAULT_APPLY;
-    *stats = (kl_lean_stats){.nvector = opts->want_vector ? 4 : 3};
+    *stats = (kl_recurrence_stats){.nvector = opts->want_vector ? 4 : 3};
     if (!opts->want_vector) x.addr = 0;
     if (h->n < 1)
         return kl_fail(err, KL_EINPUT, "Lanczos: a matrix of %lld rows; at least 1 is needed",
@@ -373,13 +373,13 @@ static kl_status chain_take(solver *s, const kl_keep *from, int m, int *done, do
     return KL_OK;
 }
 
-kl_status kl_lean_chain(const kl_linop *h, const kl_dptr vector[3], kl_lean_run *run, kl_err *err)
+kl_status kl_recurrence_chain(const kl_linop *h, const kl_dptr vector[3], kl_recurrence_run *run, kl_err *err)
 {
     kl_status st = KL_OK;
     const int m = run->m;
     const double *const alpha = run->alpha, *const beta = run->beta;
     const kl_keeper *const keeper = run->keeper;
-    kl_lean_stats stats = {0};
+    kl_recurrence_stats stats = {0};
     solver s = {.h = h,
                 .stats = &stats,
                 .v = vector[0],
