@@ -42,7 +42,7 @@
 #include "cli/plot.h"
 #include "cli/report.h"
 #include "run/runfile.h"
-#include "io/sealed.h"
+#include "io/checked.h"
 
 enum { STATUS_OK = 0, STATUS_BAD = 2, STATUS_INTERRUPTED = 130 };
 

@@ -26,7 +26,7 @@
 #include "run/task.h"
 #include "run/venue.h"
 #include "ed/halves.h"
-#include "io/sealed.h"
+#include "io/checked.h"
 
 /* The values of --sweep-parameter. */
 typedef struct sweep {
@@ -105,14 +105,14 @@ static kl_status choose_path(run *x, const char *label, kl_err *err)
     if (o->resume == NULL && o->output != NULL && strcmp(o->output, "none") == 0) return KL_OK;
     if (o->resume == NULL && o->output == NULL) {
         KL_TRY(reserve_name(x, label, err));
-        return kl_sealed_probe(x->path, err);
+        return kl_checked_probe(x->path, err);
     }
     const char *const named = o->resume != NULL ? o->resume : o->output;
     if (label != NULL) KL_TRY(labelled(o->resume != NULL ? x->stem : named, label, x->path, err));
     else if (snprintf(x->path, sizeof(x->path), "%s", named) > 1000)
         return kl_fail(err, KL_EINPUT, "--output: the name is too long");
     if (label != NULL) KL_TRY(kl_outputs_check_one(o, x->path, err));
-    KL_TRY(kl_sealed_probe(x->path, err));
+    KL_TRY(kl_checked_probe(x->path, err));
 out:
     return st;
 }
@@ -535,7 +535,7 @@ kl_status kl_dmrgcli_measure(kl_options *o, kl_err *err)
     if (o->measure.n == 0)
         return kl_fail(err, KL_EINPUT,
                        "measure: --measure is missing; `kronlat measure --help' lists what can be measured");
-    held = kl_sealed_hold(o->file); /* or what others measure meanwhile would be lost */
+    held = kl_checked_hold(o->file); /* or what others measure meanwhile would be lost */
     if (kl_interrupted())
         KL_TRY(kl_fail(err, KL_EIO, "%.300s: interrupted while another program had the file", o->file));
     KL_TRY(kl_result_read(o->file, &r, err));

@@ -6,7 +6,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/cifile.h"
 #include "base/mem.h"
-#include "io/sealed.h"
+#include "io/checked.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -150,7 +150,7 @@ static void put_vectors(kl_h5_out *w, const char *path, const kl_ci_vectors *v)
 {
     kl_h5_in old;
     const int before = kl_h5_failures();
-    const kl_status have = kl_sealed_open(path, &old, NULL);
+    const kl_status have = kl_checked_open(path, &old, NULL);
     errno = ENOMEM;
     if (have == KL_ENOMEM) kl_h5_ok(w, -1);
     /* an old file that is damaged does not spoil the new one */
@@ -168,7 +168,7 @@ static void put_vectors(kl_h5_out *w, const char *path, const kl_ci_vectors *v)
         }
     }
     kl_h5_end_group(group);
-    kl_sealed_close(&old);
+    kl_checked_close(&old);
 }
 
 /* Enough for what put_all and put_vectors write, where path may hold vectors that come over. */
@@ -186,12 +186,12 @@ static int64_t estimate_bytes(const char *path, const kl_ci_record *c, const kl_
 
 kl_status kl_cifile_write(const char *path, const kl_ci_record *c, const kl_ci_vectors *vectors, kl_err *err)
 {
-    kl_sealed f;
-    const kl_status st = kl_sealed_create(path, estimate_bytes(path, c, vectors), &f, err);
+    kl_checked f;
+    const kl_status st = kl_checked_create(path, estimate_bytes(path, c, vectors), &f, err);
     if (st != KL_OK) return st;
     put_all(&f.out, c);
     if (vectors != NULL) put_vectors(&f.out, path, vectors);
-    return kl_sealed_finish(&f, KL_OK, err);
+    return kl_checked_finish(&f, KL_OK, err);
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -295,14 +295,14 @@ static int is_ci(const kl_h5_in *in)
 int kl_cifile_is(const char *path)
 {
     kl_h5_in in;
-    const int is = kl_sealed_open(path, &in, NULL) == KL_OK && is_ci(&in);
-    kl_sealed_close(&in);
+    const int is = kl_checked_open(path, &in, NULL) == KL_OK && is_ci(&in);
+    kl_checked_close(&in);
     return is;
 }
 
 static kl_status open_ci(const char *path, kl_h5_in *in, kl_err *err)
 {
-    const kl_status st = kl_sealed_open(path, in, err);
+    const kl_status st = kl_checked_open(path, in, err);
     return st != KL_OK || is_ci(in) ? st
                                     : kl_fail(err, KL_EINPUT, "%.300s: is no result of `kronlat ci'", path);
 }
@@ -341,7 +341,7 @@ kl_status kl_cifile_read(const char *path, kl_ci_record *out, kl_err *err)
     if (out->finished) KL_TRY(get_states(&in, r, err));
     KL_TRY(kl_h5_check(&in, err));
 out:
-    kl_sealed_close(&in);
+    kl_checked_close(&in);
     kl_free(&text);
     if (st != KL_OK) kl_cifile_clear(out);
     return st;
@@ -373,7 +373,7 @@ kl_status kl_cifile_vectors(const char *path, int irrep, int most, int64_t n, in
     *nvec = (int)some;
 out:
     if (set >= 0) H5Dclose(set);
-    kl_sealed_close(&in);
+    kl_checked_close(&in);
     return st;
 }
 

@@ -1,4 +1,4 @@
-/* Results of configuration interaction as a sealed HDF5 file: energies, spins, leading determinants,
+/* Results of configuration interaction as a checked HDF5 file: energies, spins, leading determinants,
    densities; and runs under way, with what they go on from.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CIFILE_H
@@ -21,7 +21,7 @@ typedef struct kl_ci_vectors { /* that the run goes on from, of one irrep */
     const double *x;           /* [nvec][n] */
 } kl_ci_vectors;
 
-/* A sealed file (sealed.h). vectors NULL: none; those of other irreps that the file holds stay. */
+/* A checked file (checked.h). vectors NULL: none; those of other irreps that the file holds stay. */
 kl_status kl_cifile_write(const char *path, const kl_ci_record *c, const kl_ci_vectors *vectors,
                           kl_err *err) KL_MUST_CHECK;
 

@@ -1,6 +1,6 @@
 /* HDF5 as our files use it: numbers, texts and arrays, as attributes and as data sets. What is written keeps
    the first failure; what is read is checked for type, shape and full storage before it sizes an allocation.
-   Opens no files: sealed.h.
+   Opens no files: checked.h.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_H5_H
 #define KL_H5_H

@@ -1,5 +1,5 @@
 /* What a result is, and its description in a file. Does not decide when to write, and knows no command line;
-   the state beside it: statefile.c, what makes a file whole: sealed.c.
+   the state beside it: statefile.c, what makes a file whole: checked.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/result.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "io/sealed.h"
+#include "io/checked.h"
 #include "io/statefile.h"
 #include "io/sweepfile.h"
 
@@ -201,7 +201,7 @@ static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state
     kl_status st = KL_OK;
     char text[32];
     kl_h5_put_text(w, w->file, "format", "kronlat result");
-    kl_h5_put_int(w, w->file, "format_version", KL_SEALED_FORMAT);
+    kl_h5_put_int(w, w->file, "format_version", KL_CHECKED_FORMAT);
     kl_h5_put_text(w, w->file, "program_version", r->program);
     kl_h5_put_text(w, w->file, "command_line", r->command_line);
     kl_h5_put_int(w, w->file, "finished", r->finished);
@@ -313,9 +313,9 @@ static int64_t estimate_bytes(const kl_result *r, const kl_state *s, const kl_re
 static kl_status write_file(const char *path, const kl_result *r, const kl_state *state,
                             const kl_result_run *run, kl_err *err)
 {
-    kl_sealed f;
-    const kl_status st = kl_sealed_create(path, estimate_bytes(r, state, run), &f, err);
-    return st == KL_OK ? kl_sealed_finish(&f, put_all(&f.out, r, state, run, err), err) : st;
+    kl_checked f;
+    const kl_status st = kl_checked_create(path, estimate_bytes(r, state, run), &f, err);
+    return st == KL_OK ? kl_checked_finish(&f, put_all(&f.out, r, state, run, err), err) : st;
 }
 
 kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *state, kl_err *err)
@@ -541,7 +541,7 @@ kl_status kl_result_read(const char *path, kl_result **out, kl_err *err)
     char *kind = NULL;
     int64_t seed;
     *out = NULL;
-    KL_TRY(kl_sealed_open(path, &in, err));
+    KL_TRY(kl_checked_open(path, &in, err));
     if (H5Aexists(in.file, "kind") > 0) {
         KL_TRY(kl_h5_get_text(&in, in.file, "kind", &kind, err));
         KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: holds '%.20s'; a result of dmrg or ed is wanted here", path,
@@ -578,7 +578,7 @@ out:
     kl_h5_end_group(group);
     kl_result_destroy(&r);
     kl_free(&kind);
-    kl_sealed_close(&in);
+    kl_checked_close(&in);
     return st;
 }
 
@@ -586,11 +586,11 @@ kl_status kl_result_read_state(const char *path, const kl_terms *terms, kl_state
 {
     kl_h5_in in;
     *out = NULL;
-    kl_status st = kl_sealed_open(path, &in, err);
+    kl_status st = kl_checked_open(path, &in, err);
     if (st == KL_OK) st = kl_statefile_get(&in, terms, out, err);
     if (st == KL_OK) st = kl_h5_check(&in, err);
     if (st != KL_OK) kl_state_destroy(out);
-    kl_sealed_close(&in);
+    kl_checked_close(&in);
     return st;
 }
 
@@ -598,10 +598,10 @@ kl_status kl_result_read_run(const char *path, kl_result_run *run, kl_err *err)
 {
     kl_h5_in in;
     run->number = NULL;
-    kl_status st = kl_sealed_open(path, &in, err);
+    kl_status st = kl_checked_open(path, &in, err);
     if (st == KL_OK) st = kl_statefile_get_run(&in, run, err);
     if (st == KL_OK) st = kl_h5_check(&in, err);
     if (st != KL_OK) kl_free(&run->number);
-    kl_sealed_close(&in);
+    kl_checked_close(&in);
     return st;
 }

@@ -1,4 +1,4 @@
-/* Results and checkpoints, one sealed HDF5 file (sealed.h) for both: what was asked, energies by sweep,
+/* Results and checkpoints, one checked HDF5 file (checked.h) for both: what was asked, energies by sweep,
    measurements, and what to go on from.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_RESULT_H

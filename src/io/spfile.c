@@ -3,7 +3,7 @@
 #include "io/spfile.h"
 
 #include "base/mem.h"
-#include "io/sealed.h"
+#include "io/checked.h"
 
 /* An array of the matrix, if it has it. */
 static void put(kl_h5_out *w, const char *name, hid_t on_disk, hid_t in_memory, int64_t n, const void *data)
@@ -60,8 +60,8 @@ kl_status kl_spfile_write(const char *path, const kl_spmat *m, int64_t boundary,
                   {"boundary", boundary},
                   {"longest_row", m->longest_row},
                   {"longest_row_nonzeros", m->longest}};
-    kl_sealed f;
-    kl_status st = kl_sealed_create(path, kl_spmat_measured_bytes(m) + 24 * m->nrow + 65536, &f, err);
+    kl_checked f;
+    kl_status st = kl_checked_create(path, kl_spmat_measured_bytes(m) + 24 * m->nrow + 65536, &f, err);
     if (st != KL_OK) return st;
     kl_h5_out *const w = &f.out;
     kl_h5_put_text(w, w->file, "kind", "matrix");
@@ -77,5 +77,5 @@ kl_status kl_spfile_write(const char *path, const kl_spmat *m, int64_t boundary,
     put_words(w, "rest_column", m->index_bytes, m->nrest, m->rest_column);
     put_words(w, "start", m->offset_bytes, m->nrow + (m->end == NULL), m->start);
     put_words(w, "end", m->offset_bytes, m->nrow, m->end);
-    return kl_sealed_finish(&f, put_rows(w, m, boundary, err), err);
+    return kl_checked_finish(&f, put_rows(w, m, boundary, err), err);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "io/sealed.h"
+#include "io/checked.h"
 #include "run/cirun.h"
 #include "run/dmrgrun.h"
 #include "run/edrun.h"
@@ -148,7 +148,7 @@ static kl_status begin(kronlat_problem *p, const kronlat_result *start, kl_state
             KL_TRY(kl_fail(err, KL_EINPUT, "start and the option %s exclude each other",
                            o->resume != NULL ? "resume" : "start"));
         KL_TRY(kl_dmrgrun_start(t, p->scene->done, state, err));
-        if (path_of(p, o) != NULL) KL_TRY(kl_sealed_probe(path_of(p, o), err));
+        if (path_of(p, o) != NULL) KL_TRY(kl_checked_probe(path_of(p, o), err));
     }
     if (start != NULL) KL_TRY(take_start(start, t, state, err));
     if (p->scene->borrowed) {

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/prof.h"
 #include "config.h"
-#include "io/sealed.h"
+#include "io/checked.h"
 #include "io/spfile.h"
 #include "run/outputs.h"
 #include "run/task.h"
@@ -146,7 +146,7 @@ static kl_status bring_back(void *self, int irrep, int most, int64_t n, int *nve
 /* Tries whether it can be written, before any work. path NULL: it was not asked for. */
 static kl_status probe(const char *option, const char *path, kl_err *err)
 {
-    const kl_status st = path != NULL ? kl_sealed_probe(path, err) : KL_OK;
+    const kl_status st = path != NULL ? kl_checked_probe(path, err) : KL_OK;
     return st == KL_OK ? st : kl_fail(err, st, "%s: %s", option, err->text);
 }
 
@@ -230,7 +230,7 @@ kl_status kl_cirun_begin(kl_cirun *x, kl_err *err)
     const kl_options *const o = x->o;
     KL_TRY(probe("--matrix", o->matrix, err));
     KL_TRY(probe("--arrays", o->arrays, err));
-    if (x->path != NULL) KL_TRY(kl_sealed_probe(x->path, err));
+    if (x->path != NULL) KL_TRY(kl_checked_probe(x->path, err));
     KL_TRY(fill_record(o, &x->record, err));
     snprintf(x->record.integrals, sizeof(x->record.integrals), "%016llx",
              (unsigned long long)kl_fcidump_hash(x->integrals));

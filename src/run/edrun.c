@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "config.h"
-#include "io/sealed.h"
+#include "io/checked.h"
 #include "run/edmeasure.h"
 #include "run/edprobe.h"
 #include "run/edresult.h"
@@ -385,7 +385,7 @@ kl_status kl_edrun_open(kl_options *o, const kl_task_given *given, kl_task **t, 
     for (int i = 0; i < o->spectral.n; i++) KL_TRY(kl_edprobe_check(*t, o->spectral.text[i], err));
     KL_TRY(kl_task_charges(*t, err));
     KL_TRY(kl_task_exec(o, &(*t)->ex, err));
-    if (kl_edrun_writes(o)) KL_TRY(kl_sealed_probe(o->output, err));
+    if (kl_edrun_writes(o)) KL_TRY(kl_checked_probe(o->output, err));
     if (*done)
         KL_TRY(kl_result_match(o->resume, *done, (*t)->model, (*t)->lat, (*t)->params, (*t)->target, 1, err));
     if (!*done && o->temperatures == NULL && !(*t)->scanning) KL_TRY(check_states(*t, (*t)->target, err));

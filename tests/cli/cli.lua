@@ -936,7 +936,7 @@ do
     refused("dmrg heisenberg --sites 10 --charge Sz=0 --start cut.h5", "cut short")
     spill(at "cut.h5", whole:sub(1, -100) .. "?" .. whole:sub(-98))
     refused("dmrg --resume cut.h5", "checksum")
-    -- in the seal, in its empty part, in HDF5's own first bytes
+    -- in the checksum block, in its empty part, in HDF5's own first bytes
     for _, place in ipairs { 40, 300, 510, 513, 600, 2000 } do
         spill(at "cut.h5", whole:sub(1, place - 1) .. string.char(whole:byte(place) ~ 4)
             .. whole:sub(place + 1))

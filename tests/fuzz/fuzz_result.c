@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "io/cifile.h"
 #include "io/result.h"
-#include "io/sealed.h"
+#include "io/checked.h"
 #include "model/modelread.h"
 
 const char *const kl_fuzz_words[] = {"kronlat result",
@@ -88,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!begun++) kl_h5_of_program();
     const char *const path = kl_fuzz_file(data, size);
     kl_err err = {""};
-    if (size > 512 && memcmp(data, "kronlat result", 14) == 0 && kl_sealed_renew(path, &err) != KL_OK)
+    if (size > 512 && memcmp(data, "kronlat result", 14) == 0 && kl_checked_renew(path, &err) != KL_OK)
         abort();
     kl_result *r = NULL;
     kl_status st = kl_result_read(path, &r, &err);

@@ -10,7 +10,7 @@
 #include "io/cifile.h"
 #include "base/dense.h"
 #include "base/mem.h"
-#include "io/sealed.h"
+#include "io/checked.h"
 #include "ci/slater.h"
 #include "exec/spmv.h"
 
@@ -724,7 +724,7 @@ static void test_threads_and_file(void **state)
         const int fd = mkstemp(path);
         assert_true(fd >= 0);
         close(fd);
-        expect_ok(kl_sealed_probe(path, &err), err);
+        expect_ok(kl_checked_probe(path, &err), err);
         expect_ok(kl_cifile_write(path, &record, NULL, &err), err);
         expect_true(kl_cifile_is(path) && !kl_cifile_is("/nowhere/at/all.h5"));
         expect_ok(kl_cifile_read(path, &back, &err), err); /* what was written comes back, number by number */

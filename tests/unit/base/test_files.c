@@ -15,7 +15,7 @@
 #include "base/folder.h"
 #include "base/partial.h"
 #include "cli/plot.h"
-#include "io/sealed.h"
+#include "io/checked.h"
 
 enum { STRANGER = 12345 }; /* a user that is not us */
 
@@ -296,35 +296,35 @@ static void test_hostile_plots(void **unused)
     }
 }
 
-/* Every bit of the seal counts, and no HDF5 is asked about a file whose seal is broken. */
+/* Every bit of the checksum block counts, and no HDF5 is asked about a file whose checksum block is broken. */
 static void test_seal(void **unused)
 {
     (void)unused;
-    enum { SEAL = 512 };
+    enum { CHECKSUM = 512 };
     kl_err err = {""};
-    kl_sealed f;
+    kl_checked f;
     kl_h5_in in;
-    expect_ok(kl_sealed_create("sealed.h5", 1 << 16, &f, &err), err);
+    expect_ok(kl_checked_create("checked.h5", 1 << 16, &f, &err), err);
     kl_h5_put_int(&f.out, f.out.file, "seed", 7);
-    expect_ok(kl_sealed_finish(&f, KL_OK, &err), err);
-    expect_ok(kl_sealed_open("sealed.h5", &in, &err), err);
-    kl_sealed_close(&in);
-    const int fd = open("sealed.h5", O_RDWR);
+    expect_ok(kl_checked_finish(&f, KL_OK, &err), err);
+    expect_ok(kl_checked_open("checked.h5", &in, &err), err);
+    kl_checked_close(&in);
+    const int fd = open("checked.h5", O_RDWR);
     assert_true(fd >= 0);
-    for (int bit = 0; bit < 8 * SEAL; bit++) {
+    for (int bit = 0; bit < 8 * CHECKSUM; bit++) {
         unsigned char was, now;
         assert_int_equal(pread(fd, &was, 1, bit / 8), 1);
         now = (unsigned char)(was ^ 1 << bit % 8);
         assert_int_equal(pwrite(fd, &now, 1, bit / 8), 1);
-        if (kl_sealed_open("sealed.h5", &in, &err) != KL_EINPUT)
-            fail_msg("bit %d of the seal is not seen", bit);
+        if (kl_checked_open("checked.h5", &in, &err) != KL_EINPUT)
+            fail_msg("bit %d of the checksum block is not seen", bit);
         assert_int_equal(pwrite(fd, &was, 1, bit / 8), 1);
     }
     close(fd);
-    expect_ok(kl_sealed_open("sealed.h5", &in, &err), err);
-    kl_sealed_close(&in);
+    expect_ok(kl_checked_open("checked.h5", &in, &err), err);
+    kl_checked_close(&in);
     assert_int_equal(mkfifo("pipe.h5", 0600), 0);
-    expect_refused(kl_sealed_open("pipe.h5", &in, &err), KL_EIO, err, "ordinary");
+    expect_refused(kl_checked_open("pipe.h5", &in, &err), KL_EIO, err, "ordinary");
 }
 
 /* What a terminal would obey is not printed. */
@@ -332,22 +332,22 @@ static void test_texts(void **unused)
 {
     (void)unused;
     kl_err err = {""};
-    kl_sealed f;
+    kl_checked f;
     kl_h5_in in;
     char *text = NULL, name[KL_H5_MAX_NAME];
     const double one = 1.0;
-    expect_ok(kl_sealed_create("texts.h5", 1 << 16, &f, &err), err);
+    expect_ok(kl_checked_create("texts.h5", 1 << 16, &f, &err), err);
     kl_h5_put_text(&f.out, f.out.file, "model",
                    "a\033[2Jb\tc\nd\177\xc2\x9b"
                    "e caf\xc3\xa9");
     kl_h5_put_reals(&f.out, f.out.file, "x\033[2J", 1, &one, NULL);
-    expect_ok(kl_sealed_finish(&f, KL_OK, &err), err);
-    expect_ok(kl_sealed_open("texts.h5", &in, &err), err);
+    expect_ok(kl_checked_finish(&f, KL_OK, &err), err);
+    expect_ok(kl_checked_open("texts.h5", &in, &err), err);
     expect_ok(kl_h5_get_text(&in, in.file, "model", &text, &err), err);
     assert_string_equal(text, "a?[2Jb\tc\nd???e caf\xc3\xa9");
     expect_refused(kl_h5_link_name(&in, in.file, 0, name, &err), KL_EINPUT, err, "control character");
     kl_free(&text);
-    kl_sealed_close(&in);
+    kl_checked_close(&in);
 }
 
 int main(void)

@@ -8,7 +8,7 @@
 #include "kl_test.h"
 #include "base/mem.h"
 #include "io/result.h"
-#include "io/sealed.h"
+#include "io/checked.h"
 #include <fcntl.h>
 #include <hdf5.h>
 #include <pthread.h>
@@ -443,7 +443,7 @@ static void test_mismatch(void **unused)
     core_no_memory();
 }
 
-/* Bytes changed or missing: the seal tells. */
+/* Bytes changed or missing: the checksum block tells. */
 static void test_damage(void **unused)
 {
     uint64_t seed = 1;
@@ -471,7 +471,7 @@ static void test_damage(void **unused)
         assert_false(readable(other, f.j.terms, why, sizeof why));
         whole[at] ^= bit;
     }
-    for (int k = 0; k < 100; k++) { /* in the seal's own text */
+    for (int k = 0; k < 100; k++) { /* in the checksum block's own text */
         const int64_t at = (int64_t)(kl_test_bits(&seed) % 80);
         const unsigned char was = whole[at];
         whole[at] = (unsigned char)kl_test_bits(&seed);
@@ -490,7 +490,7 @@ static void test_damage(void **unused)
     core_no_memory();
 }
 
-/* ---- files that are sound HDF5 and properly sealed, but say impossible things ---- */
+/* ---- files that are sound HDF5 and with a right checksum, but say impossible things ---- */
 
 static hid_t reopen(void)
 {
@@ -556,9 +556,9 @@ static void expect_refusal(const fixture *f, const char *what)
 {
     kl_err err = {""};
     char why[1024] = "";
-    expect_ok(kl_sealed_renew(other, &err), err);
+    expect_ok(kl_checked_renew(other, &err), err);
     if (readable(other, f->j.terms, why, sizeof why)) fail_msg("%s was accepted", what);
-    if (strstr(why, "checksum") != NULL) fail_msg("%s: the seal spoke, not the check", what);
+    if (strstr(why, "checksum") != NULL) fail_msg("%s: the checksum block spoke, not the check", what);
 }
 
 static void test_impossible(void **unused)
@@ -572,9 +572,9 @@ static void test_impossible(void **unused)
     unsigned char *whole = slurp(path, &size);
 #define CASE(what, change) spill(other, whole, size), change, expect_refusal(&f, what)
     char why[1024];
-    spill(other, whole, size); /* changed on purpose and sealed again: fine */
+    spill(other, whole, size); /* changed on purpose and its checksum made again: fine */
     poke("/result/seconds_part", 0, 3.5);
-    expect_ok(kl_sealed_renew(other, &err), err);
+    expect_ok(kl_checked_renew(other, &err), err);
     assert_true(readable(other, f.j.terms, why, sizeof why));
 
     const hsize_t huge[2] = {UINT64_C(1) << 40, 2},
@@ -627,7 +627,7 @@ static void test_impossible(void **unused)
     core_no_memory();
 }
 
-/* Random damage under a fresh seal: now HDF5 and the checks behind it must cope. */
+/* Random damage under a fresh checksum: now HDF5 and the checks behind it must cope. */
 static void test_fuzz_sealed(void **unused)
 {
     uint64_t seed = 2;
@@ -646,10 +646,10 @@ static void test_fuzz_sealed(void **unused)
             bytes[512 + (int64_t)(kl_test_bits(&seed) % (uint64_t)(size - 512))] =
                 (unsigned char)kl_test_bits(&seed);
         spill(other, bytes, size);
-        expect_ok(kl_sealed_renew(other, &err), err);
+        expect_ok(kl_checked_renew(other, &err), err);
         accepted += readable(other, f.j.terms, why, sizeof why);
     }
-    print_message("# %d of 400 random damages under a fresh seal fell where nothing is checked (notes, "
+    print_message("# %d of 400 random damages under a fresh checksum fell where nothing is checked (notes, "
                   "rounding, unused bytes)\n",
                   accepted);
     free(bytes);
@@ -792,7 +792,7 @@ static void test_threads(void **unused)
     expect_ok(kl_result_write(other, f.result, f.r.state, &err), err);
     const hid_t file = H5Fopen(other, H5F_ACC_RDWR, H5P_DEFAULT);
     assert_true(file >= 0 && H5Ldelete(file, "/sweeps", H5P_DEFAULT) >= 0 && H5Fclose(file) >= 0);
-    expect_ok(kl_sealed_renew(other, &err), err);
+    expect_ok(kl_checked_renew(other, &err), err);
     for (int k = 0; k < 4; k++) {
         r[k] = (reader){.path = k % 2 == 0 ? path : other, .sound = k % 2 == 0};
         assert_int_equal(pthread_create(&id[k], NULL, read_often, &r[k]), 0);

@@ -1,9 +1,9 @@
-/* Sealed files: see sealed.h. Knows nothing of what they hold.
+/* Checked files: see checked.h. Knows nothing of what they hold.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "io/sealed.h"
+#include "io/checked.h"
 
 #include "base/infile.h"
 
@@ -19,24 +19,24 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SEAL_BYTES = 512 };
-#define SEAL_TITLE "kronlat result"
+enum { CHECKSUM_BYTES = 512 };
+#define CHECKSUM_TITLE "kronlat result"
 
-/* ---------------------------------------------------------------- the seal: length and checksum in the user
+/* ---------------------------------------------------------------- the checksum block: length and checksum in the user
    block */
 
-typedef struct seal {
+typedef struct checksum {
     int64_t bytes; /* of the whole file */
-    uint64_t hash; /* of all behind the seal */
-} seal;
+    uint64_t hash; /* of all behind the checksum */
+} checksum;
 
-/* Reads fd from offset SEAL_BYTES to its end. */
-static kl_status seal_measure(int fd, const char *path, seal *out, kl_err *err)
+/* Reads fd from offset CHECKSUM_BYTES to its end. */
+static kl_status checksum_measure(int fd, const char *path, checksum *out, kl_err *err)
 {
     enum { CHUNK = 1 << 13 }; /* words */
     kl_status st = KL_OK;
     uint64_t *buffer = NULL;
-    int64_t at = SEAL_BYTES;
+    int64_t at = CHECKSUM_BYTES;
     uint64_t hash = KL_HASH_EMPTY;
     KL_TRY(kl_alloc(&buffer, CHUNK, KL_MEM_MISC, err));
     for (;;) {
@@ -63,21 +63,21 @@ out:
     return st;
 }
 
-/* The seal says all of its block: any other byte in it is damage. */
-static void seal_print(const seal *s, char block[SEAL_BYTES])
+/* The checksum says all of its block: any other byte in it is damage. */
+static void checksum_print(const checksum *s, char block[CHECKSUM_BYTES])
 {
-    memset(block, 0, SEAL_BYTES);
-    snprintf(block, SEAL_BYTES, SEAL_TITLE " %d (HDF5 from byte %d on)\nbytes %lld\nhash %016llx\n",
-             KL_SEALED_FORMAT, (int)SEAL_BYTES, (long long)s->bytes, (unsigned long long)s->hash);
+    memset(block, 0, CHECKSUM_BYTES);
+    snprintf(block, CHECKSUM_BYTES, CHECKSUM_TITLE " %d (HDF5 from byte %d on)\nbytes %lld\nhash %016llx\n",
+             KL_CHECKED_FORMAT, (int)CHECKSUM_BYTES, (long long)s->bytes, (unsigned long long)s->hash);
 }
 
-static kl_status seal_write(int fd, const char *path, kl_err *err)
+static kl_status checksum_write(int fd, const char *path, kl_err *err)
 {
-    seal s;
-    char block[SEAL_BYTES];
-    kl_status st = seal_measure(fd, path, &s, err);
+    checksum s;
+    char block[CHECKSUM_BYTES];
+    kl_status st = checksum_measure(fd, path, &s, err);
     if (st != KL_OK) return st;
-    seal_print(&s, block);
+    checksum_print(&s, block);
     const ssize_t n = pwrite(fd, block, sizeof(block), 0);
     return n == (ssize_t)sizeof(block) ? KL_OK
                                        : kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path,
@@ -85,50 +85,50 @@ static kl_status seal_write(int fd, const char *path, kl_err *err)
 }
 
 /* *size: of the file. */
-static kl_status seal_check(int fd, const char *path, int64_t *size, kl_err *err)
+static kl_status checksum_check(int fd, const char *path, int64_t *size, kl_err *err)
 {
     kl_status st = KL_OK;
-    char block[SEAL_BYTES + 1] = {0}, wanted[SEAL_BYTES];
+    char block[CHECKSUM_BYTES + 1] = {0}, wanted[CHECKSUM_BYTES];
     struct stat info;
-    seal have;
+    checksum have;
     int format = 0, skip = 0;
     long long bytes = 0;
     unsigned long long hash = 0;
     if (fstat(fd, &info) != 0)
         KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(errno)));
-    const ssize_t n = pread(fd, block, SEAL_BYTES, 0);
+    const ssize_t n = pread(fd, block, CHECKSUM_BYTES, 0);
     if (n < 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(errno)));
     if (info.st_size == 0)
         KL_TRY(kl_fail(err, KL_EINPUT,
                        "%.300s: is empty, no result file; a run under way may have taken the name and not "
                        "have written yet",
                        path));
-    if (sscanf(block, SEAL_TITLE " %d (HDF5 from byte %d on) bytes %lld hash %llx", &format, &skip, &bytes,
+    if (sscanf(block, CHECKSUM_TITLE " %d (HDF5 from byte %d on) bytes %lld hash %llx", &format, &skip, &bytes,
                &hash) != 4)
         KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is no result file of kronlat (%lld bytes)", path,
                        (long long)info.st_size));
-    if (format != KL_SEALED_FORMAT)
+    if (format != KL_CHECKED_FORMAT)
         KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: has format %d; this program reads format %d", path, format,
-                       KL_SEALED_FORMAT));
+                       KL_CHECKED_FORMAT));
     if (bytes != (long long)info.st_size)
         KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is cut short or grown: %lld bytes, %lld when it was written",
                        path, (long long)info.st_size, bytes));
-    KL_TRY(seal_measure(fd, path, &have, err));
+    KL_TRY(checksum_measure(fd, path, &have, err));
     *size = info.st_size;
-    seal_print(&have, wanted);
-    if (have.bytes != bytes || memcmp(block, wanted, SEAL_BYTES) != 0)
+    checksum_print(&have, wanted);
+    if (have.bytes != bytes || memcmp(block, wanted, CHECKSUM_BYTES) != 0)
         KL_TRY(
             kl_fail(err, KL_EINPUT, "%.300s: was changed or damaged after it was written (checksum)", path));
 out:
     return st;
 }
 
-kl_status kl_sealed_renew(const char *path, kl_err *err)
+kl_status kl_checked_renew(const char *path, kl_err *err)
 {
     int fd;
     kl_status st = kl_infile_descriptor(path, O_RDWR, &fd, err);
     if (st != KL_OK) return st;
-    st = seal_write(fd, path, err);
+    st = checksum_write(fd, path, err);
     close(fd);
     return st;
 }
@@ -195,7 +195,7 @@ static kl_status open_beside(const char *path, kl_partial *p, kl_err *err)
     return st == KL_OK ? st : kl_fail(err, st, "%s", why.text);
 }
 
-kl_status kl_sealed_probe(const char *path, kl_err *err)
+kl_status kl_checked_probe(const char *path, kl_err *err)
 {
     kl_partial p;
     const kl_status st = open_beside(path, &p, err);
@@ -203,7 +203,7 @@ kl_status kl_sealed_probe(const char *path, kl_err *err)
     return st;
 }
 
-int kl_sealed_hold(const char *path)
+int kl_checked_hold(const char *path)
 {
     struct stat mine, there;
     for (;;) {
@@ -221,7 +221,7 @@ int kl_sealed_hold(const char *path)
     }
 }
 
-kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err *err)
+kl_status kl_checked_create(const char *path, int64_t bytes, kl_checked *f, kl_err *err)
 {
     f->out = (kl_h5_out){.file = -1};
     f->path = path;
@@ -240,7 +240,7 @@ kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err
     }
     f->out.failures = kl_h5_failures();
     const hid_t create = H5Pcreate(H5P_FILE_CREATE), access = H5Pcreate(H5P_FILE_ACCESS);
-    H5Pset_userblock(create, SEAL_BYTES);
+    H5Pset_userblock(create, CHECKSUM_BYTES);
     /* of the root group: the same run writes the same bytes, whenever it does */
     H5Pset_obj_track_times(create, 0);
     H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST);
@@ -255,11 +255,11 @@ kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err
     /* making it gave the room back */
     const kl_status reserved =
         kl_h5_ok(&f->out, f->out.file) ? reserve(f->partial.fd, path, bytes, err) : KL_EIO;
-    return reserved == KL_OK ? KL_OK : kl_sealed_finish(f, f->out.failed ? KL_OK : reserved, err);
+    return reserved == KL_OK ? KL_OK : kl_checked_finish(f, f->out.failed ? KL_OK : reserved, err);
 }
 
 /* Seals a file that HDF5 has closed, syncs it and gives it its name. */
-static kl_status publish(kl_sealed *f, kl_err *err)
+static kl_status publish(kl_checked *f, kl_err *err)
 {
     kl_status st = KL_OK;
     struct stat whole;
@@ -268,7 +268,7 @@ static kl_status publish(kl_sealed *f, kl_err *err)
     /* gives back what was reserved beyond the end */
     if (fstat(fd, &whole) != 0 || ftruncate(fd, whole.st_size) != 0)
         KL_TRY(cannot(f->path, strerror(errno), err));
-    KL_TRY(seal_write(fd, f->path, err));
+    KL_TRY(checksum_write(fd, f->path, err));
     if (fsync(fd) != 0) KL_TRY(cannot(f->path, strerror(errno), err));
     if (kl_partial_publish(&f->partial, &why) != KL_OK)
         KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be replaced: %s", f->path, why.text));
@@ -276,7 +276,7 @@ out:
     return st;
 }
 
-kl_status kl_sealed_finish(kl_sealed *f, kl_status written, kl_err *err)
+kl_status kl_checked_finish(kl_checked *f, kl_status written, kl_err *err)
 {
     kl_status st = written;
     kl_h5_out *const w = &f->out;
@@ -294,14 +294,14 @@ kl_status kl_sealed_finish(kl_sealed *f, kl_status written, kl_err *err)
     return st;
 }
 
-kl_status kl_sealed_open(const char *path, kl_h5_in *in, kl_err *err)
+kl_status kl_checked_open(const char *path, kl_h5_in *in, kl_err *err)
 {
     char name[DESCRIPTOR_NAME];
     *in = (kl_h5_in){.path = path, .file = -1};
     int fd;
     kl_status st = kl_infile_descriptor(path, O_RDONLY, &fd, err);
     if (st != KL_OK) return st;
-    st = seal_check(fd, path, &in->bytes, err);
+    st = checksum_check(fd, path, &in->bytes, err);
     if (st == KL_OK) st = kl_h5_begin(&in->quiet, err);
     if (st == KL_OK) {
         in->failures = kl_h5_failures();
@@ -319,7 +319,7 @@ kl_status kl_sealed_open(const char *path, kl_h5_in *in, kl_err *err)
     return st;
 }
 
-void kl_sealed_close(kl_h5_in *in)
+void kl_checked_close(kl_h5_in *in)
 {
     if (in->file <= 0) return;
     H5Fclose(in->file);

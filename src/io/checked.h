@@ -1,44 +1,44 @@
-/* Sealed files: HDF5 files that are whole or refused. Each is written beside, synced and renamed, so that at
+/* Checked files: HDF5 files that are whole or refused. Each is written beside, synced and renamed, so that at
    any moment its name holds a whole one; length and checksum in front of the HDF5 part (its user block) tell
    a file that was cut or changed before HDF5 looks at it.
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef KL_SEALED_H
-#define KL_SEALED_H
+#ifndef KL_CHECKED_H
+#define KL_CHECKED_H
 #include "io/h5.h"
 #include "base/partial.h"
 
-#define KL_SEALED_FORMAT 2 /* raise when a reader of the former format would misread */
+#define KL_CHECKED_FORMAT 2 /* raise when a reader of the former format would misread */
 
 /* A file that is being written. */
-typedef struct kl_sealed {
+typedef struct kl_checked {
     kl_h5_out out;    /* to be written through */
     const char *path; /* borrowed */
     kl_partial partial;
     kl_h5_quiet quiet;
-} kl_sealed;
+} kl_checked;
 
 /* Opens a file beside path (partial.h) and asks the disk for so many bytes, an upper bound. EINPUT for what
    is no ordinary file, EIO for a place that refuses. */
-kl_status kl_sealed_create(const char *path, int64_t bytes, kl_sealed *f, kl_err *err) KL_MUST_CHECK;
+kl_status kl_checked_create(const char *path, int64_t bytes, kl_checked *f, kl_err *err) KL_MUST_CHECK;
 
 /* Ends what create began. The file takes the place of path if nothing failed, neither in f->out nor elsewhere
    (`written`, which is then returned); otherwise path is as it was: EIO. */
-kl_status kl_sealed_finish(kl_sealed *f, kl_status written, kl_err *err) KL_MUST_CHECK;
+kl_status kl_checked_finish(kl_checked *f, kl_status written, kl_err *err) KL_MUST_CHECK;
 
 /* Opens for reading; EIO or EINPUT with one line for files that are not there, foreign, cut short, changed or
    of another format. */
-kl_status kl_sealed_open(const char *path, kl_h5_in *in, kl_err *err) KL_MUST_CHECK;
-void kl_sealed_close(kl_h5_in *in); /* accepts one that was not opened, {0} */
+kl_status kl_checked_open(const char *path, kl_h5_in *in, kl_err *err) KL_MUST_CHECK;
+void kl_checked_close(kl_h5_in *in); /* accepts one that was not opened, {0} */
 
 /* Tries whether path can be written, before hours are spent. */
-kl_status kl_sealed_probe(const char *path, kl_err *err) KL_MUST_CHECK;
+kl_status kl_checked_probe(const char *path, kl_err *err) KL_MUST_CHECK;
 
 /* For who reads a file to replace it by one that holds more: waits until no other process does so, which then
    waits until the descriptor is closed. -1 where there is no file or no lock on this disk; reading tells the
    first, and the second is as good as there is. */
-int kl_sealed_hold(const char *path) KL_MUST_CHECK;
+int kl_checked_hold(const char *path) KL_MUST_CHECK;
 
 /* Writes length and checksum anew: for who changed a file on purpose. */
-kl_status kl_sealed_renew(const char *path, kl_err *err) KL_MUST_CHECK;
+kl_status kl_checked_renew(const char *path, kl_err *err) KL_MUST_CHECK;
 
 #endif
