@@ -37,7 +37,7 @@
 #include "cli/lastwords.h"
 #include "base/mem.h"
 #include "run/outputs.h"
-#include "base/partial.h"
+#include "base/atomicfile.h"
 #include "cli/planrun.h"
 #include "cli/plot.h"
 #include "cli/report.h"
@@ -58,7 +58,7 @@ static void on_signal(int number)
     }
     if (++interrupts > 1) {
         kl_dmrgcli_release();
-        kl_partial_abandon();
+        kl_atomic_abandon();
         signal(number, SIG_DFL);
         raise(number);
     }

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/partial.h"
+#include "base/atomicfile.h"
 #include "lib/handles.h"
 #include "run/dmrgrun.h"
 #include "run/edresult.h"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "io/h5.h"
-#include "base/partial.h"
+#include "base/atomicfile.h"
 
 static int status_of_end, to = STDERR_FILENO;
 static const int deadly[] = {SIGSEGV, SIGABRT}; /* SIGABRT: free() finds what HDF5 has freed twice */
@@ -23,7 +23,7 @@ static void end_inside_hdf5(void)
 {
     static const char line[] =
         "kronlat: HDF5 ended the program, which it does where memory runs out; files are as they were\n";
-    kl_partial_abandon();
+    kl_atomic_abandon();
     (void)!write(to, line, sizeof line - 1);
     _exit(status_of_end);
 }

@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #endif
 #include "cli/plot.h"
-#include "base/partial.h"
+#include "base/atomicfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -324,7 +324,7 @@ kl_status kl_plot_run(kl_plot_fn *script, const void *self, const char *output, 
     int kind = 0;
     while (kind < NFORMAT && !has_ending(output, format[kind].name)) kind++;
     char line[256] = "";
-    kl_partial partial;
+    kl_atomic_file atomic;
     kl_err why;
     FILE *complaints = NULL, *to = NULL;
     pid_t pid = 0;
@@ -332,7 +332,7 @@ kl_status kl_plot_run(kl_plot_fn *script, const void *self, const char *output, 
     struct sigaction ignore = {.sa_handler = SIG_IGN}, former;
     if (kind == NFORMAT)
         return kl_fail(err, KL_EINPUT, "--output: '%s' ends in no format; allowed: .svg .png .pdf", output);
-    const kl_status named = kl_partial_open(output, &partial, &why); /* gnuplot would not say why it cannot */
+    const kl_status named = kl_atomic_open(output, &atomic, &why); /* gnuplot would not say why it cannot */
     if (named == KL_EIO)
         return kl_fail(err, KL_EIO, "--output: %.300s cannot be written: %s", output, why.text);
     if (named != KL_OK) return kl_fail(err, named, "%s", why.text);
@@ -340,7 +340,7 @@ kl_status kl_plot_run(kl_plot_fn *script, const void *self, const char *output, 
     sigaction(SIGPIPE, &ignore, &former); /* gnuplot may end before it has read all */
     complaints = tmpfile();
     if (complaints == NULL) KL_TRY(kl_fail(err, KL_EIO, "plot: no temporary file: %s", strerror(errno)));
-    KL_TRY(start_gnuplot(partial.fd, complaints, &pid, &to, err));
+    KL_TRY(start_gnuplot(atomic.fd, complaints, &pid, &to, err));
     script(to, self, format[kind].terminal);
     fclose(to);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
@@ -348,14 +348,14 @@ kl_status kl_plot_run(kl_plot_fn *script, const void *self, const char *output, 
     read_reason(complaints, line, sizeof(line));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         KL_TRY(kl_fail(err, KL_EIO, "plot: gnuplot failed: %s", line[0] != '\0' ? line : "no reason given"));
-    if (!is_whole(partial.fd, format[kind].last))
+    if (!is_whole(atomic.fd, format[kind].last))
         KL_TRY(kl_fail(err, KL_EIO, "plot: %.300s cannot be written: gnuplot did not finish it: %s", output,
                        line[0] != '\0' ? line : "is the disk full?"));
-    if (kl_partial_publish(&partial, &why) != KL_OK)
+    if (kl_atomic_publish(&atomic, &why) != KL_OK)
         KL_TRY(kl_fail(err, KL_EIO, "plot: %.300s cannot be written: %s%s%s", output, why.text,
                        line[0] != '\0' ? "; " : "", line));
 out:
-    kl_partial_drop(&partial); /* unless it was published */
+    kl_atomic_drop(&atomic); /* unless it was published */
     if (complaints != NULL) fclose(complaints);
     sigaction(SIGPIPE, &former, NULL);
     return st;

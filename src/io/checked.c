@@ -187,19 +187,19 @@ static kl_status cannot(const char *path, const char *why, kl_err *err)
 }
 
 /* HDF5 would not say why it cannot. */
-static kl_status open_beside(const char *path, kl_partial *p, kl_err *err)
+static kl_status open_beside(const char *path, kl_atomic_file *p, kl_err *err)
 {
     kl_err why;
-    const kl_status st = kl_partial_open(path, p, &why);
+    const kl_status st = kl_atomic_open(path, p, &why);
     if (st == KL_EIO) return cannot(path, why.text, err);
     return st == KL_OK ? st : kl_fail(err, st, "%s", why.text);
 }
 
 kl_status kl_checked_probe(const char *path, kl_err *err)
 {
-    kl_partial p;
+    kl_atomic_file p;
     const kl_status st = open_beside(path, &p, err);
-    if (st == KL_OK) kl_partial_drop(&p);
+    if (st == KL_OK) kl_atomic_drop(&p);
     return st;
 }
 
@@ -225,17 +225,17 @@ kl_status kl_checked_create(const char *path, int64_t bytes, kl_checked *f, kl_e
 {
     f->out = (kl_h5_out){.file = -1};
     f->path = path;
-    const kl_status st = open_beside(path, &f->partial, err);
+    const kl_status st = open_beside(path, &f->atomic, err);
     if (st != KL_OK) return st;
     /* where there is none HDF5 cannot even give the file up again, and says so when the program ends */
-    const kl_status room = reserve(f->partial.fd, path, bytes, err);
+    const kl_status room = reserve(f->atomic.fd, path, bytes, err);
     if (room != KL_OK) {
-        kl_partial_drop(&f->partial);
+        kl_atomic_drop(&f->atomic);
         return room;
     }
     const kl_status begun = kl_h5_begin(&f->quiet, err);
     if (begun != KL_OK) {
-        kl_partial_drop(&f->partial);
+        kl_atomic_drop(&f->atomic);
         return begun;
     }
     f->out.failures = kl_h5_failures();
@@ -249,12 +249,12 @@ kl_status kl_checked_create(const char *path, int64_t bytes, kl_checked *f, kl_e
     H5Pset_file_locking(access, 0, 1);
     char name[DESCRIPTOR_NAME];
     errno = 0;
-    f->out.file = H5Fcreate(name_descriptor(f->partial.fd, name), H5F_ACC_TRUNC, create, access);
+    f->out.file = H5Fcreate(name_descriptor(f->atomic.fd, name), H5F_ACC_TRUNC, create, access);
     H5Pclose(create);
     H5Pclose(access);
     /* making it gave the room back */
     const kl_status reserved =
-        kl_h5_ok(&f->out, f->out.file) ? reserve(f->partial.fd, path, bytes, err) : KL_EIO;
+        kl_h5_ok(&f->out, f->out.file) ? reserve(f->atomic.fd, path, bytes, err) : KL_EIO;
     return reserved == KL_OK ? KL_OK : kl_checked_finish(f, f->out.failed ? KL_OK : reserved, err);
 }
 
@@ -264,13 +264,13 @@ static kl_status publish(kl_checked *f, kl_err *err)
     kl_status st = KL_OK;
     struct stat whole;
     kl_err why;
-    const int fd = f->partial.fd;
+    const int fd = f->atomic.fd;
     /* gives back what was reserved beyond the end */
     if (fstat(fd, &whole) != 0 || ftruncate(fd, whole.st_size) != 0)
         KL_TRY(cannot(f->path, strerror(errno), err));
     KL_TRY(checksum_write(fd, f->path, err));
     if (fsync(fd) != 0) KL_TRY(cannot(f->path, strerror(errno), err));
-    if (kl_partial_publish(&f->partial, &why) != KL_OK)
+    if (kl_atomic_publish(&f->atomic, &why) != KL_OK)
         KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be replaced: %s", f->path, why.text));
 out:
     return st;
@@ -290,7 +290,7 @@ kl_status kl_checked_finish(kl_checked *f, kl_status written, kl_err *err)
     if (st == KL_OK && w->failed)
         st = cannot(f->path, w->error != 0 ? strerror(w->error) : "HDF5 refused", err);
     if (st == KL_OK) st = publish(f, err);
-    kl_partial_drop(&f->partial); /* unless it was published */
+    kl_atomic_drop(&f->atomic); /* unless it was published */
     return st;
 }
 

@@ -5,7 +5,7 @@
 #ifndef KL_CHECKED_H
 #define KL_CHECKED_H
 #include "io/h5.h"
-#include "base/partial.h"
+#include "base/atomicfile.h"
 
 #define KL_CHECKED_FORMAT 2 /* raise when a reader of the former format would misread */
 
@@ -13,11 +13,11 @@
 typedef struct kl_checked {
     kl_h5_out out;    /* to be written through */
     const char *path; /* borrowed */
-    kl_partial partial;
+    kl_atomic_file atomic;
     kl_h5_quiet quiet;
 } kl_checked;
 
-/* Opens a file beside path (partial.h) and asks the disk for so many bytes, an upper bound. EINPUT for what
+/* Opens a file beside path (atomicfile.h) and asks the disk for so many bytes, an upper bound. EINPUT for what
    is no ordinary file, EIO for a place that refuses. */
 kl_status kl_checked_create(const char *path, int64_t bytes, kl_checked *f, kl_err *err) KL_MUST_CHECK;
 

@@ -4,7 +4,7 @@
 #include "record/reclist.h"
 #include "base/infile.h"
 #include "base/mem.h"
-#include "base/partial.h"
+#include "base/atomicfile.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,18 +26,18 @@ static kl_status close_to(const char *path, FILE *f, kl_err *err)
 
 kl_status kl_reclist_create(const char *path, kl_err *err)
 {
-    kl_partial p;
+    kl_atomic_file p;
     kl_err why;
-    kl_status st = kl_partial_open(path, &p, &why);
+    kl_status st = kl_atomic_open(path, &p, &why);
     if (st == KL_EIO) return cannot(path, why.text, err);
     if (st != KL_OK) return kl_fail(err, st, "records: %s", why.text);
-    FILE *const f = kl_partial_stream(&p);
+    FILE *const f = kl_atomic_stream(&p);
     if (!f) KL_TRY(cannot(path, strerror(errno), err));
     fprintf(f, FIRST_LINE "\n");
     KL_TRY(close_to(path, f, err));
-    if (kl_partial_publish(&p, &why) != KL_OK) KL_TRY(cannot(path, why.text, err));
+    if (kl_atomic_publish(&p, &why) != KL_OK) KL_TRY(cannot(path, why.text, err));
 out:
-    kl_partial_drop(&p); /* unless it was published */
+    kl_atomic_drop(&p); /* unless it was published */
     return st;
 }
 

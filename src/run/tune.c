@@ -7,7 +7,7 @@
 #include "config.h"
 #include "base/folder.h"
 #include "base/infile.h"
-#include "base/partial.h"
+#include "base/atomicfile.h"
 #include "record/record.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +51,7 @@ static kl_status own_path(char *path, size_t size, int make, int *folder, kl_err
 }
 
 /* Opens the file beside the table's own name, t->path. */
-static kl_status open_partial(kl_tune *t, const char *path, kl_partial *partial, kl_err *err)
+static kl_status open_partial(kl_tune *t, const char *path, kl_atomic_file *partial, kl_err *err)
 {
     kl_status st = KL_OK;
     int folder = -1;
@@ -61,7 +61,7 @@ static kl_status open_partial(kl_tune *t, const char *path, kl_partial *partial,
     if (path && !path[0]) KL_TRY(kl_fail(err, KL_EINPUT, "--output: the name is empty"));
     if (!path) KL_TRY(own_path(t->path, sizeof t->path, 1, &folder, err));
     const kl_status opened =
-        path ? kl_partial_open(t->path, partial, &why) : kl_partial_open_at(folder, TABLE, partial, &why);
+        path ? kl_atomic_open(t->path, partial, &why) : kl_atomic_open_at(folder, TABLE, partial, &why);
     if (opened == KL_EIO)
         KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, why.text));
     if (opened != KL_OK) KL_TRY(kl_fail(err, opened, "%s", why.text));
@@ -89,19 +89,19 @@ static kl_status open_table(kl_tune *t, const char *path, FILE **f, kl_err *err)
 
 kl_status kl_tune_probe(kl_tune *t, const char *path, kl_err *err)
 {
-    kl_partial partial;
+    kl_atomic_file partial;
     const kl_status st = open_partial(t, path, &partial, err);
-    if (st == KL_OK) kl_partial_drop(&partial);
+    if (st == KL_OK) kl_atomic_drop(&partial);
     return st;
 }
 
 kl_status kl_tune_write(kl_tune *t, const char *path, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_partial partial = {.fd = -1};
+    kl_atomic_file partial = {.fd = -1};
     kl_err why;
     KL_TRY(open_partial(t, path, &partial, err));
-    FILE *const f = kl_partial_stream(&partial);
+    FILE *const f = kl_atomic_stream(&partial);
     if (!f)
         KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, strerror(errno)));
     fprintf(f, "kronlat %s threads %d\n", KL_VERSION, t->nthread);
@@ -118,10 +118,10 @@ kl_status kl_tune_write(kl_tune *t, const char *path, kl_err *err)
     const int bad = ferror(f), closed = fclose(f);
     if (bad || closed != 0)
         KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, strerror(errno)));
-    if (kl_partial_publish(&partial, &why) != KL_OK)
+    if (kl_atomic_publish(&partial, &why) != KL_OK)
         KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, why.text));
 out:
-    kl_partial_drop(&partial);
+    kl_atomic_drop(&partial);
     return st;
 }
 

@@ -13,7 +13,7 @@
 
 #include "base/infile.h"
 #include "base/mem.h"
-#include "base/partial.h"
+#include "base/atomicfile.h"
 
 enum { MAX_LINE = 1024 };
 
@@ -217,16 +217,16 @@ kl_status kl_mmfile_write(const char *path, const kl_spmat *m, const char *comme
 {
     kl_status st = KL_OK;
     FILE *to = NULL;
-    kl_partial partial = {.fd = -1};
+    kl_atomic_file atomic = {.fd = -1};
     kl_err why;
     int64_t *column = NULL;
     double *value = NULL;
     KL_TRY(kl_alloc(&column, m->longest, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&value, m->longest, KL_MEM_WORK, err));
-    st = kl_partial_open(path, &partial, &why);
+    st = kl_atomic_open(path, &atomic, &why);
     if (st == KL_EIO) KL_TRY(kl_fail(err, st, "%.300s cannot be written: %s", path, why.text));
     if (st != KL_OK) KL_TRY(kl_fail(err, st, "%s", why.text));
-    to = kl_partial_stream(&partial);
+    to = kl_atomic_stream(&atomic);
     if (to == NULL) KL_TRY(kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, strerror(errno)));
     int64_t n = 0; /* ELL without lengths gives no zeros back */
     for (int64_t i = 0; i < m->nrow; i++) n += kl_spmat_row(m, i, column, value);
@@ -243,10 +243,10 @@ kl_status kl_mmfile_write(const char *path, const kl_spmat *m, const char *comme
     if (fclose(to) != 0 && st == KL_OK)
         st = kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, strerror(errno));
     to = NULL;
-    if (st == KL_OK && kl_partial_publish(&partial, &why) != KL_OK)
+    if (st == KL_OK && kl_atomic_publish(&atomic, &why) != KL_OK)
         st = kl_fail(err, KL_EIO, "%.300s cannot be written: %s", path, why.text);
 out:
-    kl_partial_drop(&partial);
+    kl_atomic_drop(&atomic);
     kl_free(&column);
     kl_free(&value);
     return st;

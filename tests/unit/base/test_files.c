@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/folder.h"
-#include "base/partial.h"
+#include "base/atomicfile.h"
 #include "cli/plot.h"
 #include "io/checked.h"
 
@@ -62,12 +62,12 @@ static int is_link(const char *name)
 /* Writes "new" at path. */
 static kl_status replace(const char *path, kl_err *err)
 {
-    kl_partial p;
-    const kl_status st = kl_partial_open(path, &p, err);
+    kl_atomic_file p;
+    const kl_status st = kl_atomic_open(path, &p, err);
     if (st != KL_OK) return st;
-    FILE *const f = kl_partial_stream(&p);
+    FILE *const f = kl_atomic_stream(&p);
     assert_true(f != NULL && fputs("new", f) >= 0 && fclose(f) == 0);
-    return kl_partial_publish(&p, err);
+    return kl_atomic_publish(&p, err);
 }
 
 /* Whatever has the name of the partial file: nothing is written through it. */

@@ -704,9 +704,9 @@ static void be_killed_writing(void)
     assert_int_equal(pipe(told), 0);
     const pid_t child = fork();
     if (child == 0) {
-        kl_partial p;
+        kl_atomic_file p;
         kl_err err;
-        if (kl_partial_open(path, &p, &err) == KL_OK && write(told[1], "x", 1) == 1) pause();
+        if (kl_atomic_open(path, &p, &err) == KL_OK && write(told[1], "x", 1) == 1) pause();
         _exit(1);
     }
     close(told[1]);
@@ -722,14 +722,14 @@ static void test_two_writers(void **unused)
     (void)unused;
     fixture f;
     kl_err err = {""};
-    kl_partial first, second;
+    kl_atomic_file first, second;
     char partial[128], number2[128];
     int64_t whole;
     snprintf(partial, sizeof partial, "%s.partial", path);
     snprintf(number2, sizeof number2, "%s.2.partial", path);
     fixture_open(&f, "heisenberg", 4, 1, 1);
-    expect_ok(kl_partial_open(path, &first, &err), err);
-    expect_ok(kl_partial_open(path, &second, &err), err);
+    expect_ok(kl_atomic_open(path, &first, &err), err);
+    expect_ok(kl_atomic_open(path, &second, &err), err);
     assert_string_equal(first.name, strrchr(partial, '/') + 1);
     assert_string_equal(second.name, strrchr(number2, '/') + 1);
     assert_int_equal(write(first.fd, "first", 5), 5);
@@ -737,23 +737,23 @@ static void test_two_writers(void **unused)
     free(slurp(path, &whole));
     assert_true(whole > 1000);
     assert_int_equal(size_of(partial), 5);
-    kl_partial_drop(&second);
-    expect_ok(kl_partial_publish(&first, &err), err); /* the last one wins */
+    kl_atomic_drop(&second);
+    expect_ok(kl_atomic_publish(&first, &err), err); /* the last one wins */
     assert_int_equal(size_of(path), 5);
     for (int k = 0; k < 3; k++) be_killed_writing();
     assert_int_equal(size_of(partial), 0);
     assert_int_equal(size_of(number2), -1);
     expect_ok(kl_result_write(path, f.result, f.r.state, &err), err);
     assert_int_equal(size_of(partial), -1);
-    expect_ok(kl_partial_open(path, &first, &err), err);
-    expect_ok(kl_partial_open(path, &second, &err), err);
-    kl_partial_drop(&first);
-    expect_ok(kl_partial_open(path, &first, &err), err);
-    kl_partial_abandon();
+    expect_ok(kl_atomic_open(path, &first, &err), err);
+    expect_ok(kl_atomic_open(path, &second, &err), err);
+    kl_atomic_drop(&first);
+    expect_ok(kl_atomic_open(path, &first, &err), err);
+    kl_atomic_abandon();
     assert_int_equal(size_of(partial), -1);
     assert_int_equal(size_of(number2), -1);
-    kl_partial_drop(&second);
-    kl_partial_drop(&first);
+    kl_atomic_drop(&second);
+    kl_atomic_drop(&first);
     fixture_close(&f);
     core_no_memory();
 }

@@ -1,9 +1,9 @@
-/* Names beside names: see partial.h.
+/* Names beside names: see atomicfile.h.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* O_PATH */
 #endif
-#include "base/partial.h"
+#include "base/atomicfile.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 /* The open ones, for a signal's handler, which may come at any instruction and asks for no lock. */
-static kl_partial *volatile held;
+static kl_atomic_file *volatile held;
 static pthread_mutex_t one_writer = PTHREAD_MUTEX_INITIALIZER; /* of the list */
 
-static void hold(kl_partial *p)
+static void hold(kl_atomic_file *p)
 {
     pthread_mutex_lock(&one_writer);
     p->next = held;
@@ -24,12 +24,12 @@ static void hold(kl_partial *p)
     pthread_mutex_unlock(&one_writer);
 }
 
-static void let_go(const kl_partial *p)
+static void let_go(const kl_atomic_file *p)
 {
     pthread_mutex_lock(&one_writer);
     if (held == p) held = p->next;
     else
-        for (kl_partial *at = held; at != NULL; at = at->next)
+        for (kl_atomic_file *at = held; at != NULL; at = at->next)
             if (at->next == p) at->next = p->next;
     pthread_mutex_unlock(&one_writer);
 }
@@ -47,15 +47,15 @@ void kl_signals_come(const sigset_t *before) { pthread_sigmask(SIG_SETMASK, befo
 
 /* Opens the folder that path, which counts from the folder `from`, lies in; leaf: what stands behind the last
    slash. */
-static kl_status open_folder(int from, const char *path, int *folder, char leaf[KL_PARTIAL_LEAF], kl_err *err)
+static kl_status open_folder(int from, const char *path, int *folder, char leaf[KL_ATOMIC_LEAF], kl_err *err)
 {
     char before[4096];
     const char *const slash = strrchr(path, '/'), *const last = slash == NULL ? path : slash + 1;
     const size_t length = (size_t)(last - path);
-    if (strlen(last) >= KL_PARTIAL_LEAF || length >= sizeof before)
+    if (strlen(last) >= KL_ATOMIC_LEAF || length >= sizeof before)
         return kl_fail(err, KL_EINPUT, "%.80s...: the name of the file is too long", path);
     snprintf(before, sizeof before, "%.*s", (int)length, path);
-    snprintf(leaf, KL_PARTIAL_LEAF, "%s", last);
+    snprintf(leaf, KL_ATOMIC_LEAF, "%s", last);
     *folder = openat(from, length == 0 ? "." : before, O_PATH | O_DIRECTORY | O_CLOEXEC);
     return *folder >= 0 ? KL_OK : kl_fail(err, KL_EIO, "%s", strerror(errno));
 }
@@ -91,7 +91,7 @@ out:
 }
 
 /* Follows links from path to the file that is to be replaced. */
-static kl_status find_target(int from, const char *path, kl_partial *p, kl_err *err)
+static kl_status find_target(int from, const char *path, kl_atomic_file *p, kl_err *err)
 {
     enum { MOST = 40 }; /* links, as many as Linux follows */
     kl_status st = KL_OK;
@@ -126,7 +126,7 @@ static int is_leftover(int fd)
 
 /* 1: fd is locked and still what the name stands for; 0: another process has it, or had it a moment ago; -1:
    no locks on this disk. */
-static int lock(const kl_partial *p)
+static int lock(const kl_atomic_file *p)
 {
     struct stat mine, there;
     while (flock(p->fd, LOCK_EX | LOCK_NB) != 0) {
@@ -140,7 +140,7 @@ static int lock(const kl_partial *p)
 /* Makes p->name, or takes over what a killed process left of it. 1: it is ours; 0: it is taken, or a link, or
    another user's; -1: the place refuses, says errno. Without locks a left-over cannot be told from a file
    that is being written, so that only what is new is ours. */
-static int take(kl_partial *p)
+static int take(kl_atomic_file *p)
 {
     p->fd = openat(p->folder, p->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     const int made = p->fd >= 0;
@@ -152,7 +152,7 @@ static int take(kl_partial *p)
         hold(p);
         if (ftruncate(p->fd, 0) == 0) return 1;
         const int why = errno;
-        kl_partial_drop(p);
+        kl_atomic_drop(p);
         errno = why;
         return -1;
     }
@@ -161,7 +161,7 @@ static int take(kl_partial *p)
     return 0;
 }
 
-static kl_status open_unseen(int folder, const char *path, kl_partial *p, kl_err *err)
+static kl_status open_unseen(int folder, const char *path, kl_atomic_file *p, kl_err *err)
 {
     kl_status st = KL_OK;
     enum { MOST = 10000 }; /* who find the name before theirs taken */
@@ -182,7 +182,7 @@ out:
     return st;
 }
 
-kl_status kl_partial_open_at(int folder, const char *path, kl_partial *p, kl_err *err)
+kl_status kl_atomic_open_at(int folder, const char *path, kl_atomic_file *p, kl_err *err)
 {
     sigset_t before;
     kl_signals_wait(&before);
@@ -191,12 +191,12 @@ kl_status kl_partial_open_at(int folder, const char *path, kl_partial *p, kl_err
     return st;
 }
 
-kl_status kl_partial_open(const char *path, kl_partial *p, kl_err *err)
+kl_status kl_atomic_open(const char *path, kl_atomic_file *p, kl_err *err)
 {
-    return kl_partial_open_at(AT_FDCWD, path, p, err);
+    return kl_atomic_open_at(AT_FDCWD, path, p, err);
 }
 
-FILE *kl_partial_stream(const kl_partial *p)
+FILE *kl_atomic_stream(const kl_atomic_file *p)
 {
     const int fd = fcntl(p->fd, F_DUPFD_CLOEXEC, 0);
     FILE *const f = fd < 0 ? NULL : fdopen(fd, "w");
@@ -214,14 +214,14 @@ static void sync_folder(int folder)
     close(fd);
 }
 
-static void end(kl_partial *p)
+static void end(kl_atomic_file *p)
 {
     close(p->fd); /* only now another may have the name */
     close(p->folder);
     p->fd = p->folder = -1;
 }
 
-kl_status kl_partial_publish(kl_partial *p, kl_err *err)
+kl_status kl_atomic_publish(kl_atomic_file *p, kl_err *err)
 {
     sigset_t before;
     kl_signals_wait(&before);
@@ -229,7 +229,7 @@ kl_status kl_partial_publish(kl_partial *p, kl_err *err)
     if (!bad) let_go(p); /* the name may be another's now */
     kl_signals_come(&before);
     if (bad) {
-        kl_partial_drop(p);
+        kl_atomic_drop(p);
         return kl_fail(err, KL_EIO, "%s", strerror(why));
     }
     sync_folder(p->folder);
@@ -237,7 +237,7 @@ kl_status kl_partial_publish(kl_partial *p, kl_err *err)
     return KL_OK;
 }
 
-void kl_partial_drop(kl_partial *p)
+void kl_atomic_drop(kl_atomic_file *p)
 {
     sigset_t before;
     if (p->fd < 0) return;
@@ -248,7 +248,7 @@ void kl_partial_drop(kl_partial *p)
     end(p);
 }
 
-void kl_partial_abandon(void)
+void kl_atomic_abandon(void)
 {
-    for (const kl_partial *p = held; p != NULL; p = p->next) unlinkat(p->folder, p->name, 0);
+    for (const kl_atomic_file *p = held; p != NULL; p = p->next) unlinkat(p->folder, p->name, 0);
 }
