@@ -24,7 +24,7 @@
 #include "cli/report.h"
 #include "run/runfile.h"
 #include "run/task.h"
-#include "run/venue.h"
+#include "run/placement.h"
 #include "ed/halves.h"
 #include "io/checked.h"
 
@@ -153,7 +153,7 @@ out:
 
 static void facts_of(const run *x, kl_run_facts *facts)
 {
-    *facts = (kl_run_facts){x->t->venue ? kl_venue_name(x->t->venue) : x->t->ex->name,
+    *facts = (kl_run_facts){x->t->placement ? kl_placement_name(x->t->placement) : x->t->ex->name,
                             x->t->ex->nthread,
                             x->path[0] != '\0' ? x->path : NULL,
                             kl_clock() - x->started,

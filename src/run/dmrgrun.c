@@ -13,7 +13,7 @@
 #include "run/outputs.h"
 #include "run/request.h"
 #include "run/runfile.h"
-#include "run/venue.h"
+#include "run/placement.h"
 
 int kl_dmrgrun_starts_from_file(const kl_options *o)
 {
@@ -172,7 +172,7 @@ kl_status kl_dmrgrun_measure(const kl_task *t, const kl_state *state, int after_
         for (int k = 0; k < o->measure.n; k++) asked |= !strcmp(o->measure.text[k], standard[i]);
         if (!asked) text[n++] = standard[i];
     }
-    const kl_request_scene scene = {t->terms, t->lat, t->params, t->venue ? kl_venue_last(t->venue) : t->ex};
+    const kl_request_scene scene = {t->terms, t->lat, t->params, t->placement ? kl_placement_last(t->placement) : t->ex};
     KL_TRY(kl_request_run(&scene, n, text, state, kl_dmrgrun_manifold(&r->dmrg), r, err));
 out:
     kl_free(&text);

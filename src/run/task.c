@@ -5,7 +5,7 @@
 #endif
 #include "run/task.h"
 #include "base/par.h"
-#include "run/venue.h"
+#include "run/placement.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ int kl_task_threads(const kl_options *o) { return o->threads > 0 ? (int)o->threa
 static kl_status choose_exec(const kl_options *o, kl_exec **host, kl_exec **out, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_venue *p = NULL;
+    kl_placement *p = NULL;
     const int widest = kl_options_widest(o);
     if (o->command == KL_CMD_ED || o->command == KL_CMD_CI || (o->method && !strcmp(o->method, "ed"))) {
         snprintf(
@@ -34,13 +34,13 @@ static kl_status choose_exec(const kl_options *o, kl_exec **host, kl_exec **out,
             "host: the tune table is for DMRG; --exec cuda and --exec offload are there to be asked for");
         goto out;
     }
-    KL_TRY(kl_venue_create(o, *host, &p, err));
-    if (o->command != KL_CMD_DMRG || o->infinite) *out = kl_venue_at(p, widest > 0 ? widest : 1024);
+    KL_TRY(kl_placement_create(o, *host, &p, err));
+    if (o->command != KL_CMD_DMRG || o->infinite) *out = kl_placement_at(p, widest > 0 ? widest : 1024);
     if (*out == p->device) p->device = NULL; /* the caller's now */
     else *out = NULL;
     snprintf((*host)->chosen, sizeof(*host)->chosen, "%.199s", p->why);
 out:
-    kl_venue_destroy(&p);
+    kl_placement_destroy(&p);
     if (!*out) *out = *host, *host = NULL;
     return st;
 }
@@ -73,7 +73,7 @@ kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err)
     *out = NULL;
     if (!offload && !cuda) {
         KL_TRY(kl_exec_open_host(kl_task_threads(o), &host, err));
-        if (kl_venue_automatic(o)) KL_TRY(choose_exec(o, &host, out, err));
+        if (kl_placement_automatic(o)) KL_TRY(choose_exec(o, &host, out, err));
         else *out = host, host = NULL;
         goto out;
     }
@@ -96,10 +96,10 @@ kl_status kl_task_settle(kl_task *t, kl_err *err)
 {
     kl_status st = KL_OK;
     KL_TRY(kl_task_exec(t->o, &t->ex, err));
-    if (!kl_venue_automatic(t->o)) goto out;
-    KL_TRY(kl_venue_create(t->o, t->ex, &t->venue, err));
-    t->dmrg.placer = t->venue;
-    t->dmrg.place = kl_venue_at;
+    if (!kl_placement_automatic(t->o)) goto out;
+    KL_TRY(kl_placement_create(t->o, t->ex, &t->placement, err));
+    t->dmrg.placer = t->placement;
+    t->dmrg.place = kl_placement_at;
 out:
     return st;
 }
@@ -688,7 +688,7 @@ void kl_task_destroy(kl_task **task)
     kl_terms_destroy(&t->terms);
     kl_params_destroy(&t->params);
     kl_lattice_destroy(&t->lat);
-    kl_venue_destroy(&t->venue);
+    kl_placement_destroy(&t->placement);
     kl_exec_close(&t->ex);
     kl_free(&t->sweep);
     kl_free(&t->start);

@@ -15,7 +15,7 @@ typedef struct kl_task {
     kl_params *params;
     kl_terms *terms;
     kl_exec *ex;
-    struct kl_venue *venue;  /* where sweeps run under --exec auto, beginning on ex; else NULL */
+    struct kl_placement *placement;  /* where sweeps run under --exec auto, beginning on ex; else NULL */
     kl_dmrg_opts dmrg;       /* sweep and start belong to the task */
     kl_dmrg_sweep *sweep;
     int *start;

@@ -3,7 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
 #include "run/tune.h"
-#include "run/venue.h"
+#include "run/placement.h"
 #include <unistd.h>
 
 static kl_tune example(void)
@@ -71,7 +71,7 @@ static void test_table(void **state)
     kl_tune blind = {.n = 1, .row = {{.what = KL_TIMED_SWEEP, .size = 100, .seconds = {0, 1e-3, 1e-3}}}};
     expect_eq(kl_tune_from(&blind, KL_TIMED_SWEEP, &from, why, sizeof why), -1);
     kl_exec device = {.name = "cuda"};
-    kl_venue_eigen(&r, 2, &device);
+    kl_placement_eigen(&r, 2, &device);
     expect_eq(device.eigen.ntime, 2);
     expect_eq(device.eigen.time[0].n, 64);
     expect_near(device.eigen.time[1].here, 0.2, 1e-15); /* eight matrices on four threads */

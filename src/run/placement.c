@@ -1,19 +1,19 @@
-/* See venue.h.
+/* See placement.h.
    SPDX-License-Identifier: Apache-2.0 */
-#include "run/venue.h"
+#include "run/placement.h"
 #include "base/mem.h"
 #include <stdio.h>
 #include <string.h>
 
-int kl_venue_automatic(const kl_options *o) { return o->exec == NULL || strcmp(o->exec, "auto") == 0; }
+int kl_placement_automatic(const kl_options *o) { return o->exec == NULL || strcmp(o->exec, "auto") == 0; }
 
-kl_status kl_venue_create(const kl_options *o, kl_exec *host, kl_venue **out, kl_err *err)
+kl_status kl_placement_create(const kl_options *o, kl_exec *host, kl_placement **out, kl_err *err)
 {
     kl_err reason;
     char line[160];
     const kl_status st = kl_alloc(out, 1, KL_MEM_MISC, err);
     if (st != KL_OK) return st;
-    kl_venue *const p = *out;
+    kl_placement *const p = *out;
     p->host = host;
     p->from = INT64_MAX;
     p->device_memory = (int64_t)o->device_memory;
@@ -30,13 +30,13 @@ kl_status kl_venue_create(const kl_options *o, kl_exec *host, kl_venue **out, kl
     return KL_OK;
 }
 
-void kl_venue_destroy(kl_venue **p)
+void kl_placement_destroy(kl_placement **p)
 {
     if (*p) kl_exec_close(&(*p)->device);
     kl_free(p);
 }
 
-void kl_venue_eigen(const kl_tune *t, int which, kl_exec *device)
+void kl_placement_eigen(const kl_tune *t, int which, kl_exec *device)
 {
     /* that KL_TIMED_EIGEN has at a time */
     const double matrices = 8, busy = t->nthread < matrices ? t->nthread : matrices;
@@ -55,7 +55,7 @@ void kl_venue_eigen(const kl_tune *t, int which, kl_exec *device)
 
 enum { OFFLOAD = 1, CUDA = 2 }; /* of kl_tune_exec */
 
-static kl_status open_as_measured(kl_venue *p, int which, kl_exec **out, kl_err *err)
+static kl_status open_as_measured(kl_placement *p, int which, kl_exec **out, kl_err *err)
 {
     kl_status st = which == CUDA ? kl_exec_open_cuda(out, err) : kl_exec_open_offload(0, out, err);
     if (st != KL_OK) return st;
@@ -68,7 +68,7 @@ static kl_status open_as_measured(kl_venue *p, int which, kl_exec **out, kl_err 
     memcpy(device->chosen, p->why, sizeof device->chosen - 1);
     device->nthread = p->host->nthread; /* of what the host does: LAPACK's part of a truncation */
     device->most_bytes = p->device_memory;
-    kl_venue_eigen(&p->table, which, device);
+    kl_placement_eigen(&p->table, which, device);
     if (which == CUDA) kl_tune_ways(&p->table, device);
     return KL_OK;
 }
@@ -82,7 +82,7 @@ static kl_status open_regions(void *self, kl_exec **out, kl_err *err)
 
 /* Beside the device that sweeps are faster on, the other way to use it, where that is ahead in some operation
    by itself. CUDA gives out the memory, so it is opened first; a limit of it can be kept by one alone. */
-static void open_beside(kl_venue *p)
+static void open_beside(kl_placement *p)
 {
     kl_err ignored;
     kl_pick_time time[KL_TUNE_MOST];
@@ -98,7 +98,7 @@ static void open_beside(kl_venue *p)
     kl_exec_close(&cuda);
 }
 
-static void open_device(kl_venue *p)
+static void open_device(kl_placement *p)
 {
     kl_err reason;
     if (open_as_measured(p, p->which, &p->device, &reason) == KL_OK) {
@@ -111,19 +111,19 @@ static void open_device(kl_venue *p)
     p->refused = 1; /* another machine's table, or a device that is not free */
 }
 
-kl_exec *kl_venue_at(void *venue, int m)
+kl_exec *kl_placement_at(void *placement, int m)
 {
-    kl_venue *const p = venue;
+    kl_placement *const p = placement;
     if (m < p->from || p->which == 0) return p->host;
     if (!p->device && !p->refused) open_device(p);
     return p->device ? p->device : p->host;
 }
 
-const char *kl_venue_name(kl_venue *p)
+const char *kl_placement_name(kl_placement *p)
 {
     if (!p->device) return p->host->name;
     snprintf(p->name, sizeof p->name, "host, %s from m = %lld", p->device->name, (long long)p->from);
     return p->name;
 }
 
-kl_exec *kl_venue_last(const kl_venue *p) { return p->device ? p->device : p->host; }
+kl_exec *kl_placement_last(const kl_placement *p) { return p->device ? p->device : p->host; }

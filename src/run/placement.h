@@ -2,12 +2,12 @@
    faster from some size on. DMRG asks before every sweep, so that a run begins on the host and moves when it
    keeps enough states; a device that no sweep asks for is never opened.
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef KL_VENUE_H
-#define KL_VENUE_H
+#ifndef KL_PLACEMENT_H
+#define KL_PLACEMENT_H
 #include "run/options.h"
 #include "run/tune.h"
 
-typedef struct kl_venue {
+typedef struct kl_placement {
     kl_tune table;
     kl_exec *host, *device; /* host: borrowed; device: NULL until it is wanted */
     int which;              /* of kl_tune_exec; 0: the host for all */
@@ -15,23 +15,23 @@ typedef struct kl_venue {
     int64_t from;           /* states from which on a sweep is faster there */
     int64_t device_memory;
     char why[256], name[48];
-} kl_venue;
+} kl_placement;
 
 /* 1 when the options leave the choice to the program. */
-int kl_venue_automatic(const kl_options *o);
+int kl_placement_automatic(const kl_options *o);
 
 /* Reads the tune table, where there is one; opens nothing. */
-kl_status kl_venue_create(const kl_options *o, kl_exec *host, kl_venue **out, kl_err *err) KL_MUST_CHECK;
-void kl_venue_destroy(kl_venue **p);
+kl_status kl_placement_create(const kl_options *o, kl_exec *host, kl_placement **out, kl_err *err) KL_MUST_CHECK;
+void kl_placement_destroy(kl_placement **p);
 
 /* The executor for sweeps of m states: kl_dmrg_opts.place. */
-kl_exec *kl_venue_at(void *venue, int m);
+kl_exec *kl_placement_at(void *placement, int m);
 
 /* Where it has run so far, in a word or two, and the executor that ran last. */
-const char *kl_venue_name(kl_venue *p);
-kl_exec *kl_venue_last(const kl_venue *p);
+const char *kl_placement_name(kl_placement *p);
+kl_exec *kl_placement_last(const kl_placement *p);
 
 /* Times of eigenvectors on this device and beside it, of a table that was measured on it. */
-void kl_venue_eigen(const kl_tune *t, int which, kl_exec *device);
+void kl_placement_eigen(const kl_tune *t, int which, kl_exec *device);
 
 #endif
