@@ -85,14 +85,14 @@ static kl_status open_regions(void *self, kl_exec **out, kl_err *err)
 static void open_beside(kl_placement *p)
 {
     kl_err ignored;
-    kl_pick_time time[KL_TUNE_MOST];
+    kl_mixed_time time[KL_TUNE_MOST];
     kl_exec *none = NULL, *cuda = NULL, *both = NULL;
-    const kl_pick_later later = {open_regions, p, OPENING};
+    const kl_mixed_later later = {open_regions, p, OPENING};
     const int n = kl_tune_times(&p->table, CUDA, OFFLOAD, time), by_cuda = p->which == CUDA;
-    if (p->device_memory > 0 || n == 0 || (by_cuda && !kl_pick_ever(time, n)) ||
+    if (p->device_memory > 0 || n == 0 || (by_cuda && !kl_mixed_ever(time, n)) ||
         (!by_cuda && open_as_measured(p, CUDA, &cuda, &ignored) != KL_OK))
         return;
-    if (kl_exec_open_pick_take(by_cuda ? &p->device : &cuda, by_cuda ? &none : &p->device, &later, time, n,
+    if (kl_exec_open_mixed_take(by_cuda ? &p->device : &cuda, by_cuda ? &none : &p->device, &later, time, n,
                                &both, &ignored) == KL_OK)
         p->device = both;
     kl_exec_close(&cuda);

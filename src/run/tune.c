@@ -227,13 +227,13 @@ int kl_tune_of(const kl_call *call, kl_timed *what, int64_t *size)
     return k < KL_NTIMED;
 }
 
-int kl_tune_times(const kl_tune *t, int a, int b, kl_pick_time out[KL_TUNE_MOST])
+int kl_tune_times(const kl_tune *t, int a, int b, kl_mixed_time out[KL_TUNE_MOST])
 {
     int n = 0;
     for (int i = 0; i < t->n; i++) {
         const kl_tune_row *const r = &t->row[i];
         if (timed_op[r->what] != KL_NOP && r->seconds[a] > 0 && r->seconds[b] > 0)
-            out[n++] = (kl_pick_time){timed_op[r->what], r->size, {r->seconds[a], r->seconds[b]}};
+            out[n++] = (kl_mixed_time){timed_op[r->what], r->size, {r->seconds[a], r->seconds[b]}};
     }
     return n;
 }

@@ -4,7 +4,7 @@
 #ifndef KL_TUNE_H
 #define KL_TUNE_H
 #include "run/optime.h"
-#include "exec/pick.h"
+#include "exec/mixed.h"
 
 enum { KL_TUNE_MOST = 128, KL_TUNE_NEXEC = 3 };
 extern const char *const kl_tune_exec[KL_TUNE_NEXEC]; /* host, offload, cuda */
@@ -53,9 +53,9 @@ int kl_tune_from(const kl_tune *t, kl_timed what, int64_t *from, char *why, size
 kl_projection kl_tune_way(const kl_tune *t, double size);
 /* What a call is timed as, and at which size; 0: as nothing. */
 int kl_tune_of(const kl_call *call, kl_timed *what, int64_t *size);
-/* What is timed on executors a and b both and is one operation of their tables: for kl_exec_open_pick_take.
+/* What is timed on executors a and b both and is one operation of their tables: for kl_exec_open_mixed_take.
    Returns how many. */
-int kl_tune_times(const kl_tune *t, int a, int b, kl_pick_time out[KL_TUNE_MOST]);
+int kl_tune_times(const kl_tune *t, int a, int b, kl_mixed_time out[KL_TUNE_MOST]);
 /* For every size, on a device that the table was measured on. */
 void kl_tune_ways(const kl_tune *t, kl_exec *device);
 

@@ -13,7 +13,7 @@
 #include "exec/hybrid.h"
 #include "kl_test.h"
 #include "lists.h"
-#include "exec/pick.h"
+#include "exec/mixed.h"
 #include "record/record.h"
 #include "dmrg/superblock.h"
 #include "dmrg/reflect.h"
@@ -858,23 +858,23 @@ static void chain(kl_exec *ex, int64_t n, kl_dptr v, double out[7])
 
 /* Operation by operation here and there, on the same memory: by this executor and by offload's plain kernels,
    or offload's own beside CUDA. */
-static void test_pick(void **state)
+static void test_mixed(void **state)
 {
     fixture *const f = *state;
     static const kl_op op[] = {KL_OP_COPY, KL_OP_AXPBY, KL_OP_DOTS, KL_OP_COMBINE, KL_OP_FUSE};
     enum { NOP = sizeof op / sizeof *op };
     kl_err err = {""};
-    kl_pick_time time[2 * NOP + 2];
+    kl_mixed_time time[2 * NOP + 2];
     kl_exec *first = NULL, *second = NULL, *all = NULL;
     if (kl_exec_open_offload(!KL_TEST_CUDA, &second, &err) == KL_EABSENT) skip();
     expect_ok(open_one(0, &first, &err), err);
     for (int k = 0; k < NOP; k++) /* neighbours never at the same place */
         for (int large = 0; large < 2; large++)
-            time[2 * k + large] = (kl_pick_time){
+            time[2 * k + large] = (kl_mixed_time){
                 op[k], large ? 10000 : 100, {(k + large) % 2 ? 1e-3 : 1e-6, (k + large) % 2 ? 1e-6 : 1e-3}};
-    time[2 * NOP] = (kl_pick_time){KL_OP_BATCH, 4, {1e-3, 1e-6}},
-             time[2 * NOP + 1] = (kl_pick_time){KL_OP_BATCH, 100, {1e-6, 1e-3}};
-    expect_ok(kl_exec_open_pick_take(&first, &second, NULL, time, 2 * NOP + 2, &all, &err), err);
+    time[2 * NOP] = (kl_mixed_time){KL_OP_BATCH, 4, {1e-3, 1e-6}},
+             time[2 * NOP + 1] = (kl_mixed_time){KL_OP_BATCH, 100, {1e-6, 1e-3}};
+    expect_ok(kl_exec_open_mixed_take(&first, &second, NULL, time, 2 * NOP + 2, &all, &err), err);
     for (int s = 0; s < NSIZE; s++) {
         const int64_t n = sizes[s];
         double got[7], want[7];
@@ -1124,7 +1124,7 @@ int main(void)
         cmocka_unit_test(test_tridiagonal),    cmocka_unit_test(test_lists),
         cmocka_unit_test(test_shapes),         cmocka_unit_test(test_long),
         cmocka_unit_test(test_superblock),     cmocka_unit_test(test_ground),
-        cmocka_unit_test(test_hybrid),         cmocka_unit_test(test_pick),
+        cmocka_unit_test(test_hybrid),         cmocka_unit_test(test_mixed),
         cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_fuse),
         cmocka_unit_test(test_ed_states),
     };

@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (void)kl_tune_way(t, 1000.0);
     }
     if (st == KL_OK) {
-        kl_pick_time times[KL_TUNE_MOST];
+        kl_mixed_time times[KL_TUNE_MOST];
         (void)kl_tune_times(t, 0, 1, times);
     }
     free(t);

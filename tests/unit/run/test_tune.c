@@ -76,7 +76,7 @@ static void test_table(void **state)
     expect_eq(device.eigen.time[0].n, 64);
     expect_near(device.eigen.time[1].here, 0.2, 1e-15); /* eight matrices on four threads */
     expect_near(device.eigen.time[1].there, 0.01, 1e-15);
-    kl_pick_time time[KL_TUNE_MOST];
+    kl_mixed_time time[KL_TUNE_MOST];
     expect_eq(kl_tune_times(&r, 0, 2, time), 3); /* of the sweeps and eigenvectors none */
     expect_true(time[1].op == KL_OP_DOTS && time[1].size == 100000 && time[1].seconds[0] == 1e-4 &&
                 time[1].seconds[1] == 2e-5);

@@ -1,8 +1,8 @@
-/* Two executors of one device, operation by operation: see pick.h. The first one may run ahead of the host:
+/* Two executors of one device, operation by operation: see mixed.h. The first one may run ahead of the host:
    before the second one begins, one number is fetched, which is there when all that was asked of the first is
    done.
    SPDX-License-Identifier: Apache-2.0 */
-#include "exec/pick.h"
+#include "exec/mixed.h"
 #include "base/mem.h"
 #include "record/record.h"
 #include <math.h>
@@ -14,26 +14,26 @@
 /* of the memory that is left: what a list may take by the second one, which the first one does not count */
 enum { SMALL_PART = 16 };
 
-typedef struct pick {
+typedef struct mixed {
     kl_exec ex; /* first: what callers hold */
     kl_exec *of[2];      /* the second: NULL until it is opened */
-    kl_pick_later later; /* open: NULL when it has been, or cannot be */
+    kl_mixed_later later; /* open: NULL when it has been, or cannot be */
     double saved;        /* seconds that it would have saved so far */
     kl_dptr mark; /* one number of the first one's */
-    kl_pick_time *time;
+    kl_mixed_time *time;
     int n;
     char name[32];
-} pick;
+} mixed;
 
 typedef struct prepared {
     int which;
     void *inner;
-    const kl_pick_time *better; /* the second one would have been, were it open */
+    const kl_mixed_time *better; /* the second one would have been, were it open */
 } prepared;
 
-int kl_pick_which(const kl_pick_time *time, int n, kl_op op, double size, const kl_pick_time **by)
+int kl_mixed_which(const kl_mixed_time *time, int n, kl_op op, double size, const kl_mixed_time **by)
 {
-    const kl_pick_time *best = NULL;
+    const kl_mixed_time *best = NULL;
     double least = INFINITY;
     if (op == KL_OP_PRECONDITION) op = KL_OP_AXPBY;
     for (int i = 0; i < n; i++) {
@@ -45,21 +45,21 @@ int kl_pick_which(const kl_pick_time *time, int n, kl_op op, double size, const 
            best->seconds[1] < NEARLY * best->seconds[0];
 }
 
-int kl_pick_ever(const kl_pick_time *time, int n)
+int kl_mixed_ever(const kl_mixed_time *time, int n)
 {
-    const kl_pick_time *by;
+    const kl_mixed_time *by;
     int any = 0;
-    for (int i = 0; i < n; i++) any |= kl_pick_which(time, n, time[i].op, (double)time[i].size, &by);
+    for (int i = 0; i < n; i++) any |= kl_mixed_which(time, n, time[i].op, (double)time[i].size, &by);
     return any;
 }
 
-static void name_both(pick *p)
+static void name_both(mixed *p)
 {
     snprintf(p->name, sizeof p->name, "%.12s and %.12s", p->of[0]->name, p->of[1]->name);
     p->ex.name = p->name;
 }
 
-static int open_second(pick *p)
+static int open_second(mixed *p)
 {
     kl_err ignored;
     if (p->later.open && p->later.open(p->later.self, &p->of[1], &ignored) == KL_OK) name_both(p);
@@ -68,7 +68,7 @@ static int open_second(pick *p)
 }
 
 /* 1: the second one is there; where it is not, this counts towards its opening. */
-static int has_second(pick *p, const kl_pick_time *by)
+static int has_second(mixed *p, const kl_mixed_time *by)
 {
     if (p->of[1] || !p->later.open) return p->of[1] != NULL;
     p->saved += by->seconds[0] - by->seconds[1];
@@ -78,11 +78,11 @@ static int has_second(pick *p, const kl_pick_time *by)
 /* Who takes it; the second one may begin at once. */
 static kl_exec *taker(kl_exec *ex, kl_op op, int64_t n)
 {
-    pick *const p = (pick *)ex;
-    const kl_pick_time *by;
+    mixed *const p = (mixed *)ex;
+    const kl_mixed_time *by;
     kl_err ignored; /* a device that is lost says so where numbers come back */
     double done;
-    if (!kl_pick_which(p->time, p->n, op, (double)n, &by) || !has_second(p, by)) return p->of[0];
+    if (!kl_mixed_which(p->time, p->n, op, (double)n, &by) || !has_second(p, by)) return p->of[0];
     if (p->of[0]->vt.download(p->of[0], &done, p->mark, 1, &ignored) != KL_OK) return p->of[0];
     return p->of[1];
 }
@@ -121,18 +121,18 @@ static void pick_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ld
 
 static void pick_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots)
 {
-    kl_exec *const to = taker(ex, KL_OP_FUSE, n), *const has = to->vt.fuse ? to : ((const pick *)ex)->of[0];
+    kl_exec *const to = taker(ex, KL_OP_FUSE, n), *const has = to->vt.fuse ? to : ((const mixed *)ex)->of[0];
     has->vt.fuse(has, n, f, dots);
 }
 
-static int takes_list(const kl_exec *ex, const kl_batch *b, const kl_pick_time **by)
+static int takes_list(const kl_exec *ex, const kl_batch *b, const kl_mixed_time **by)
 {
-    const pick *const p = (const pick *)ex;
+    const mixed *const p = (const mixed *)ex;
     *by = NULL;
     if (ex->projection != KL_PROJECTION_AUTO) return 0;
     for (int k = KL_AT_LEFT; k < KL_NAT; k++)
         if (kl_exec_is_far(p->of[0], b->base[k])) return 0;
-    return kl_pick_which(p->time, p->n, KL_OP_BATCH, kl_batch_mean_size(b), by);
+    return kl_mixed_which(p->time, p->n, KL_OP_BATCH, kl_batch_mean_size(b), by);
 }
 
 /* The list as the one that has it sees it. */
@@ -143,7 +143,7 @@ static kl_batch inside(const kl_batch *b)
     return view;
 }
 
-static kl_status prepare_by(const pick *p, const kl_batch *b, int which, prepared *out, kl_err *err)
+static kl_status prepare_by(const mixed *p, const kl_batch *b, int which, prepared *out, kl_err *err)
 {
     kl_batch view = *b;
     kl_exec *const to = p->of[which];
@@ -155,8 +155,8 @@ static kl_status prepare_by(const pick *p, const kl_batch *b, int which, prepare
 static kl_status pick_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
 {
     kl_status st = KL_OK;
-    pick *const p = (pick *)ex;
-    const kl_pick_time *by;
+    mixed *const p = (mixed *)ex;
+    const kl_mixed_time *by;
     kl_batch_plan plan;
     kl_err ignored;
     prepared *q = NULL;
@@ -184,7 +184,7 @@ out:
 static kl_status pick_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err)
 {
     kl_status st = KL_OK;
-    pick *const p = (pick *)ex;
+    mixed *const p = (mixed *)ex;
     const prepared *const q = b->prepared;
     const int which = q->which;
     const kl_batch view = inside(b);
@@ -199,7 +199,7 @@ out:
 
 static void pick_release(kl_exec *ex, kl_batch *b)
 {
-    const pick *const p = (const pick *)ex;
+    const mixed *const p = (const mixed *)ex;
     prepared *q = b->prepared;
     if (!q) return;
     kl_batch view = inside(b);
@@ -210,8 +210,8 @@ static void pick_release(kl_exec *ex, kl_batch *b)
 
 static void pick_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan)
 {
-    const pick *const p = (const pick *)ex;
-    const kl_pick_time *by;
+    const mixed *const p = (const mixed *)ex;
+    const kl_mixed_time *by;
     const int which =
         b->prepared ? ((const prepared *)b->prepared)->which : takes_list(ex, b, &by) && p->of[1];
     const kl_batch view = inside(b);
@@ -221,10 +221,10 @@ static void pick_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *pl
 
 static kl_status pick_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err *err)
 {
-    pick *const p = (pick *)ex;
-    const kl_pick_time *by;
+    mixed *const p = (mixed *)ex;
+    const kl_mixed_time *by;
     const int better = call->op == KL_OP_BATCH ? takes_list(ex, call->batch, &by)
-                                               : kl_pick_which(p->time, p->n, call->op, (double)call->n, &by);
+                                               : kl_mixed_which(p->time, p->n, call->op, (double)call->n, &by);
     const int which = better && (p->of[1] || open_second(p));
     kl_exec *const to = p->of[which];
     p->of[0]->projection = ex->projection;
@@ -240,17 +240,17 @@ static kl_status pick_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl
 
 static void pick_close(kl_exec *ex)
 {
-    pick *const p = (pick *)ex;
+    mixed *const p = (mixed *)ex;
     p->of[0]->vt.release(p->of[0], &p->mark);
     for (int k = 0; k < 2; k++) kl_exec_close(&p->of[k]);
     kl_free(&p->time);
 }
 
-kl_status kl_exec_open_pick_take(kl_exec **first, kl_exec **second, const kl_pick_later *later,
-                                 const kl_pick_time *time, int n, kl_exec **out, kl_err *err)
+kl_status kl_exec_open_mixed_take(kl_exec **first, kl_exec **second, const kl_mixed_later *later,
+                                 const kl_mixed_time *time, int n, kl_exec **out, kl_err *err)
 {
     kl_status st = KL_OK;
-    pick *p = NULL;
+    mixed *p = NULL;
     static const double zero = 0;
     *out = NULL;
     KL_TRY(kl_alloc(&p, 1, KL_MEM_MISC, err));

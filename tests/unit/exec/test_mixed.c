@@ -1,11 +1,11 @@
-/* Two executors behind one table (pick.h): who takes what, that the second one never begins before the first
+/* Two executors behind one table (mixed.h): who takes what, that the second one never begins before the first
    is done, lists, whole runs, and what is refused. Both are the host in truth; the first one puts vector
    operations off until somebody waits for them, as a device does.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "kl_test.h"
 #include "lists.h"
-#include "exec/pick.h"
+#include "exec/mixed.h"
 
 typedef struct late {
     kl_op op;
@@ -129,7 +129,7 @@ static void its_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *pla
 
 static int64_t its_room(kl_exec *ex) { return ex == second ? INT64_MAX : has; }
 
-static const kl_pick_time table[] = {
+static const kl_mixed_time table[] = {
     {KL_OP_COPY, 100, {8e-6, 1e-6}},         {KL_OP_COPY, 10000, {80e-6, 20e-6}},
     {KL_OP_AXPBY, 100, {8e-6, 9e-6}},        {KL_OP_AXPBY, 10000, {90e-6, 50e-6}},
     {KL_OP_DOTS, 100, {30e-6, 8e-6}},        {KL_OP_DOTS, 10000, {80e-6, 79e-6}},
@@ -162,7 +162,7 @@ static kl_exec *open_pick(void)
     kl_err err = {""};
     kl_exec *of[2] = {NULL}, *out = NULL;
     open_both(of);
-    expect_ok(kl_exec_open_pick_take(&of[0], &of[1], NULL, table, NTIME, &out, &err), err);
+    expect_ok(kl_exec_open_mixed_take(&of[0], &of[1], NULL, table, NTIME, &out, &err), err);
     expect_true(of[0] == NULL && of[1] == NULL && out->vt.alloc == plain.alloc);
     assert_string_equal(out->name, "one and two");
     memset(asked, 0, sizeof asked);
@@ -178,7 +178,7 @@ static int close_all(void **state)
 static void test_which(void **state)
 {
     (void)state;
-    const kl_pick_time *by;
+    const kl_mixed_time *by;
     static const struct {
         kl_op op;
         double size;
@@ -190,12 +190,12 @@ static void test_which(void **state)
         {KL_OP_FUSE, 1e4, 0},  {KL_OP_BATCH, 0, 1},  {KL_OP_BATCH, 3.9, 1},   {KL_OP_BATCH, 17, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         kl_test_case("case %zu", i);
-        expect_eq(kl_pick_which(table, NTIME, cases[i].op, cases[i].size, &by), cases[i].which);
+        expect_eq(kl_mixed_which(table, NTIME, cases[i].op, cases[i].size, &by), cases[i].which);
         expect_true(by != NULL && by->op == (cases[i].op == KL_OP_PRECONDITION ? KL_OP_AXPBY : cases[i].op));
     }
-    expect_eq(kl_pick_which(table, NTIME, KL_OP_KRON, 100, &by), 0);
+    expect_eq(kl_mixed_which(table, NTIME, KL_OP_KRON, 100, &by), 0);
     expect_true(by == NULL);
-    expect_true(kl_pick_ever(table, NTIME) && !kl_pick_ever(table, 1) && !kl_pick_ever(table, 0));
+    expect_true(kl_mixed_ever(table, NTIME) && !kl_mixed_ever(table, 1) && !kl_mixed_ever(table, 0));
 }
 
 static void test_vectors(void **state)
@@ -309,8 +309,8 @@ static void test_lists(void **state)
         kl_batch_init(&b);
         kl_test_case("round %d", round);
         lists_random(&b, room, 1 + lists_below(&seed, 9), most, round % 3 == 0, round % 2, &seed);
-        const kl_pick_time *by;
-        const int want = kl_pick_which(table, NTIME, KL_OP_BATCH, kl_batch_mean_size(&b), &by);
+        const kl_mixed_time *by;
+        const int want = kl_mixed_which(table, NTIME, KL_OP_BATCH, kl_batch_mean_size(&b), &by);
         expect_eq(one_list(ex, host, &b, room), want);
         seen[want]++;
         ex->projection = KL_PROJECTION_NOSTREAMS; /* asked for by name: the first one knows what that is */
@@ -381,8 +381,8 @@ static void test_later(void **state)
         open_both(of);
         if (w == 3) kl_exec_close(&of[1]);
         opened = 0;
-        const kl_pick_later later = {open_later, &of[1], 125e-6};
-        expect_ok(kl_exec_open_pick_take(&of[0], &none, &later, table, NTIME, &ex, &err), err);
+        const kl_mixed_later later = {open_later, &of[1], 125e-6};
+        expect_ok(kl_exec_open_mixed_take(&of[0], &none, &later, table, NTIME, &ex, &err), err);
         expect_ok(kl_exec_open_host(1, &host, &err), err);
         assert_string_equal(ex->name, "one");
         expect_ok(ex->vt.alloc(ex, 2 * N, &v, &err), err);
@@ -433,7 +433,7 @@ static void test_memory(void **state)
     for (int k = 0; k < 2; k++) expect_ok(kl_exec_open_host(1, &of[k], &err), err);
     for (int64_t k = 1; k <= 3; k++) {
         kl_mem_fail_after(k);
-        expect_eq(kl_exec_open_pick_take(&of[0], &of[1], NULL, table, NTIME, &out, &err), KL_ENOMEM);
+        expect_eq(kl_exec_open_mixed_take(&of[0], &of[1], NULL, table, NTIME, &out, &err), KL_ENOMEM);
         kl_mem_fail_after(0);
         expect_true(of[0] && of[1] && out == NULL);
     }
