@@ -69,10 +69,10 @@ static void take_apart(kl_cuda *self, prepared *p)
     self->host->free_ptr((void **)&p);
 }
 
-static void options_of(const kl_cuda *self, kl_projection way, kl_tiling_opts o[2])
+static void options_of(const kl_cuda *self, kl_projection way, kl_tile_plan_opts o[2])
 {
     if (way == KL_PROJECTION_LIBRARY)
-        o[0] = (kl_tiling_opts){.unit_m = 1,
+        o[0] = (kl_tile_plan_opts){.unit_m = 1,
                                 .unit_n = 1,
                                 .most_m = 65535,
                                 .most_n = 65535,
@@ -89,7 +89,7 @@ static kl_status join(kl_exec *ex, const kl_batch *b, prepared *p, kl_err *err)
     const kl_cuda_host *const host = self->host;
     kl_status st = KL_OK;
     kl_batch pack = {0};
-    kl_tiling_opts o[2];
+    kl_tile_plan_opts o[2];
     KL_TRY(host->concat(b, &p->joined, &pack, err));
     p->stack_bytes = pack.ny * (int64_t)sizeof(double);
     if (p->stack_bytes == 0) goto out;
@@ -119,7 +119,7 @@ static kl_status prepare(kl_exec *ex, kl_batch *b, kl_projection way, kl_err *er
     kl_cuda *const self = ex->self;
     kl_status st = KL_OK;
     prepared *p = NULL;
-    kl_tiling_opts o[2];
+    kl_tile_plan_opts o[2];
     KL_TRY(self->host->alloc_bytes((void **)&p, 1, sizeof *p, KL_MEM_RECORD, err));
     p->way = way;
     if (way == KL_PROJECTION_CONCAT) KL_TRY(join(ex, b, p, err));
@@ -208,7 +208,7 @@ kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *out, 
 {
     const kl_cuda *const self = ex->self;
     const kl_projection way = chosen(ex, b);
-    kl_tiling_opts o[2];
+    kl_tile_plan_opts o[2];
     *out = (kl_batch_plan){.kernel = kernel[way],
                            .nlaunch = (int)b->nrec,
                            .nround = 1,

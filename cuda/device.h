@@ -142,7 +142,7 @@ const char *kl_cuda_batch_reason(kl_exec *ex, const kl_batch *b); /* why it goes
 kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan, kl_err *err);
 
 /* grouped.c: the tiles that our kernels take, and the launches of a list that was prepared for them */
-void kl_cuda_list_opts(const kl_cuda *self, kl_tiling_opts o[2]);
+void kl_cuda_list_opts(const kl_cuda *self, kl_tile_plan_opts o[2]);
 void kl_cuda_launch_list(const kl_cuda *self, const kl_devbatch *p, const double *x, double *y);
 
 /* storage.c: a list whose operators stay where they are and come in chunk by chunk */
@@ -170,7 +170,7 @@ kl_status kl_cuda_library_apply(kl_cuda *self, const kl_devbatch *p, const kl_la
 kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *choice, kl_err *err);
 
 /* sums.cu */
-void kl_cuda_sums(const kl_cuda *self, const kl_cell *cell, int ncell, const kl_summand *term,
+void kl_cuda_sums(const kl_cuda *self, const kl_tile_cell *cell, int ncell, const kl_summand *term,
                   const double *x, double *y);
 
 /* one record that is no product: C = alpha op(A) + beta C or alpha + beta C */
@@ -190,11 +190,11 @@ kl_status kl_cuda_kron_contest(kl_exec *ex, const kl_kron *k, kl_kron_contest *o
 
 /* gemm.cu */
 cudaError_t kl_cuda_products_init(const kl_cuda *self);
-kl_tiling_opts kl_cuda_products_opts(const kl_cuda *self);
+kl_tile_plan_opts kl_cuda_products_opts(const kl_cuda *self);
 void kl_cuda_products(const kl_cuda *self, const kl_piece *piece, int ntile, const double *x, double *y);
 
 /* small.cu */
-kl_tiling_opts kl_cuda_small_opts(const kl_cuda *self);
+kl_tile_plan_opts kl_cuda_small_opts(const kl_cuda *self);
 void kl_cuda_small(const kl_cuda *self, const kl_piece *piece, int ntile, int adds, const double *x,
                    double *y);
 

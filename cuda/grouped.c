@@ -2,7 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
-void kl_cuda_list_opts(const kl_cuda *self, kl_tiling_opts o[2])
+void kl_cuda_list_opts(const kl_cuda *self, kl_tile_plan_opts o[2])
 {
     o[0] = kl_cuda_products_opts(self);
     o[1] = kl_cuda_small_opts(self);

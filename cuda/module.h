@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* counts up when anything here or in the tables of exec.h, baselines.h, record.h, tiling.h, spmv.h and kron.h
+/* counts up when anything here or in the tables of exec.h, baselines.h, record.h, tileplan.h, spmv.h and kron.h
    changes its meaning */
 enum { KL_CUDA_ABI = 11 };
 
@@ -41,13 +41,13 @@ typedef struct kl_cuda_host {
     kl_status (*chunks_create)(const kl_batch *b, const char which[KL_NAT], int64_t budget, kl_chunks *out,
                                kl_err *err);
     void (*chunks_clear)(kl_chunks *c);
-    kl_status (*devbatch_open)(kl_batch *b, const kl_tiling_opts *o, int64_t budget, kl_err *err);
+    kl_status (*devbatch_open)(kl_batch *b, const kl_tile_plan_opts *o, int64_t budget, kl_err *err);
     kl_status (*devbatch_load)(kl_batch *b, void *work, kl_pool *pool, kl_err *err);
-    kl_status (*devbatch_prepare)(kl_batch *b, const kl_tiling_opts *o, int64_t has, kl_pool *pool,
+    kl_status (*devbatch_prepare)(kl_batch *b, const kl_tile_plan_opts *o, int64_t has, kl_pool *pool,
                                   kl_err *err);
     void (*devbatch_release)(kl_batch *b, kl_pool *pool);
     kl_status (*devbatch_check)(const kl_batch *b, kl_err *err);
-    kl_status (*devbatch_dry)(const kl_batch *b, const kl_tiling_opts *o, int64_t has, const char *kernel,
+    kl_status (*devbatch_dry)(const kl_batch *b, const kl_tile_plan_opts *o, int64_t has, const char *kernel,
                               kl_batch_plan *out, kl_err *err);
     void (*devbatch_choice)(const kl_batch_plan *plan, const char *lead, kl_choice *c);
     void (*devbatch_transfer)(kl_choice *c);
@@ -63,7 +63,7 @@ typedef struct kl_cuda_host {
 #define KL_CUDA_SYMBOL "kl_cuda_module_table"
 #define KL_CUDA_SIZES                                                                    \
     {sizeof(kl_cuda_host), sizeof(kl_exec),   sizeof(kl_batch),        sizeof(kl_piece), \
-     sizeof(kl_tiling),    sizeof(kl_launch), sizeof(kl_devkron_block)}
+     sizeof(kl_tile_plan),    sizeof(kl_launch), sizeof(kl_devkron_block)}
 typedef struct kl_cuda_module {
     int abi;
     size_t bytes[7]; /* KL_CUDA_SIZES */

@@ -85,7 +85,7 @@ kl_status kl_cuda_storage_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
     const kl_cuda_host *const host = self->host;
     kl_status st = KL_OK;
     storage *s = NULL;
-    kl_tiling_opts o[2];
+    kl_tile_plan_opts o[2];
     int64_t each = 0;
     KL_TRY(kl_cuda_loads_open(self, err));
     KL_TRY(host->alloc_bytes((void **)&s, 1, sizeof *s, KL_MEM_RECORD, err));
@@ -188,7 +188,7 @@ kl_status kl_cuda_storage_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *out
     kl_status st = KL_OK;
     kl_chunks c;
     kl_batch_plan one;
-    kl_tiling_opts o[2];
+    kl_tile_plan_opts o[2];
     kl_cuda_list_opts(self, o);
     KL_TRY(host->chunks_create(b, operators, buffer_budget(ex), &c, err));
     out->share = out->padded = 1;

@@ -29,7 +29,7 @@ enum {
 #endif
 };
 
-const kl_tiling_opts kl_plain_opts = {.unit_m = 8,
+const kl_tile_plan_opts kl_plain_opts = {.unit_m = 8,
                                       .unit_n = 8,
                                       .most_m = SIDE / 8,
                                       .most_n = SIDE / 8,

@@ -4,9 +4,9 @@
 #include "products.h"
 #include "target.h"
 
-static inline void sum(int i, const kl_cell *cell, const kl_summand *term, const double *x, double *y)
+static inline void sum(int i, const kl_tile_cell *cell, const kl_summand *term, const double *x, double *y)
 {
-    const kl_cell *const c = cell + i / KL_CELL;
+    const kl_tile_cell *const c = cell + i / KL_CELL;
     const int e = i % KL_CELL, m = c->m, j = e / m;
     if (j >= c->n) return;
     const int row = c->row + e - j * m, col = c->col + j;
@@ -25,7 +25,7 @@ static inline void sum(int i, const kl_cell *cell, const kl_summand *term, const
     *to = s;
 }
 
-void kl_offload_sums(const kl_offload *self, const kl_cell *cell, int ncell, const kl_summand *term,
+void kl_offload_sums(const kl_offload *self, const kl_tile_cell *cell, int ncell, const kl_summand *term,
                      const double *x, double *y)
 {
     const int all = ncell * KL_CELL;

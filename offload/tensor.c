@@ -30,7 +30,7 @@
 #define NAME(x) x
 #endif
 
-const kl_tiling_opts NAME(kl_tensor_opts) = {.unit_m = 16,
+const kl_tile_plan_opts NAME(kl_tensor_opts) = {.unit_m = 16,
                                              .unit_n = 32,
                                              .most_m = BM / 16,
                                              .most_n = NT,

@@ -620,9 +620,9 @@ __global__ void __launch_bounds__(THREADS, 1)
 
 } // namespace
 
-extern "C" kl_tiling_opts kl_cuda_products_opts(const kl_cuda *self)
+extern "C" kl_tile_plan_opts kl_cuda_products_opts(const kl_cuda *self)
 {
-    kl_tiling_opts o = {};
+    kl_tile_plan_opts o = {};
     o.unit_m = 16, o.unit_n = WN * 8, o.most_m = BM / 16, o.most_n = NT, o.depth = DEPTH,
     o.nblock = self->nsm, o.together = 200, o.adds = 1, o.rate = 15;
     /* measured on one product of 1704: some 20 microseconds, write, wait and all */

@@ -111,9 +111,9 @@ __global__ void __launch_bounds__(32 * WARPS)
 
 /* A tile takes its warp some microseconds whatever it is, and 16 warps of a multiprocessor are under way at a
    time; the cores give half of what they give to larger fragments. Costs are in the unit of gemm.cu's. */
-extern "C" kl_tiling_opts kl_cuda_small_opts(const kl_cuda *self)
+extern "C" kl_tile_plan_opts kl_cuda_small_opts(const kl_cuda *self)
 {
-    kl_tiling_opts o = {};
+    kl_tile_plan_opts o = {};
     o.unit_m = o.unit_n = 8, o.most_m = o.most_n = UNITS, o.depth = 2 * DEPTH, o.nblock = 16 * self->nsm;
     o.cost_unit = 190, o.cost_row = o.cost_col = 48, o.cost_least = 1200, o.cost_tile = 3000;
     return o;

@@ -4,9 +4,9 @@
 #include "../device.h"
 
 static __global__ void __launch_bounds__(256)
-    sums(const kl_cell *__restrict__ cell, const kl_summand *__restrict__ term, const double *x, double *y)
+    sums(const kl_tile_cell *__restrict__ cell, const kl_summand *__restrict__ term, const double *x, double *y)
 {
-    const kl_cell c = cell[blockIdx.x];
+    const kl_tile_cell c = cell[blockIdx.x];
     double *const corner = (double *)(uintptr_t)kl_where(c.c, c.flags, KL_P_C, x, y);
     const kl_summand *const first = term + c.first, *const last = first + c.count;
     for (int e = (int)threadIdx.x; e < c.m * c.n; e += (int)blockDim.x) {
@@ -25,7 +25,7 @@ static __global__ void __launch_bounds__(256)
     }
 }
 
-extern "C" void kl_cuda_sums(const kl_cuda *self, const kl_cell *cell, int ncell, const kl_summand *term,
+extern "C" void kl_cuda_sums(const kl_cuda *self, const kl_tile_cell *cell, int ncell, const kl_summand *term,
                              const double *x, double *y)
 {
     if (ncell > 0) sums<<<(unsigned)ncell, 256, 0, self->stream>>>(cell, term, x, y);

@@ -11,7 +11,7 @@ static void take_apart(kl_devbatch *p, kl_pool *pool)
 {
     kl_pool_give(pool, p->work, p->work_bytes);
     kl_pool_give(pool, p->list, p->list_bytes);
-    kl_tiling_clear(&p->plan);
+    kl_tile_plan_clear(&p->plan);
     kl_free(&p);
 }
 
@@ -21,15 +21,15 @@ static int64_t work_budget(int64_t has)
     return has < 0 ? UNKNOWN_MEMORY : has / 4 / (int64_t)sizeof(double);
 }
 
-kl_status kl_devbatch_open(kl_batch *b, const kl_tiling_opts *o, int64_t budget, kl_err *err)
+kl_status kl_devbatch_open(kl_batch *b, const kl_tile_plan_opts *o, int64_t budget, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_devbatch *p = NULL;
     KL_TRY(kl_alloc(&p, 1, KL_MEM_RECORD, err));
     memcpy(p->base, b->base, sizeof p->base);
-    KL_TRY(kl_tiling_open(b, o, budget, &p->plan, err));
+    KL_TRY(kl_tile_plan_open(b, o, budget, &p->plan, err));
 out:
-    if (st != KL_OK && p) kl_tiling_clear(&p->plan);
+    if (st != KL_OK && p) kl_tile_plan_clear(&p->plan);
     if (st != KL_OK) kl_free(&p);
     b->prepared = p;
     return st;
@@ -40,9 +40,9 @@ kl_status kl_devbatch_load(kl_batch *b, void *work, kl_pool *pool, kl_err *err)
     kl_status st = KL_OK;
     kl_devbatch *const p = b->prepared;
     char *lists = NULL;
-    KL_TRY(kl_tiling_write(b, (uint64_t)(uintptr_t)work, &p->plan, err));
-    kl_tiling *const q = &p->plan;
-    const int64_t pieces = q->npiece * (int64_t)sizeof(kl_piece), cells = q->ncell * (int64_t)sizeof(kl_cell),
+    KL_TRY(kl_tile_plan_write(b, (uint64_t)(uintptr_t)work, &p->plan, err));
+    kl_tile_plan *const q = &p->plan;
+    const int64_t pieces = q->npiece * (int64_t)sizeof(kl_piece), cells = q->ncell * (int64_t)sizeof(kl_tile_cell),
                   terms = q->nterm * (int64_t)sizeof(kl_summand);
     const int64_t cell_at = pieces + (pieces > 0 ? (KL_PIECE_BATCH - 1) * (int64_t)sizeof(kl_piece) : 0),
                   term_at = (cell_at + cells + 63) / 64 * 64;
@@ -64,23 +64,23 @@ kl_status kl_devbatch_load(kl_batch *b, void *work, kl_pool *pool, kl_err *err)
             goto out;
         }
         p->piece = p->list;
-        p->cell = (kl_cell *)(void *)((char *)p->list + cell_at);
+        p->cell = (kl_tile_cell *)(void *)((char *)p->list + cell_at);
         p->term = (kl_summand *)(void *)((char *)p->list + term_at);
     }
-    if (!q->o.apart) kl_tiling_forget(q); /* a library is called with what stands here */
+    if (!q->o.apart) kl_tile_plan_forget(q); /* a library is called with what stands here */
 out:
     kl_free(&lists);
     return st;
 }
 
-kl_status kl_devbatch_prepare(kl_batch *b, const kl_tiling_opts *o, int64_t has, kl_pool *pool, kl_err *err)
+kl_status kl_devbatch_prepare(kl_batch *b, const kl_tile_plan_opts *o, int64_t has, kl_pool *pool, kl_err *err)
 {
     kl_status st = KL_OK;
     void *work = NULL;
     int64_t bytes = 0, before = INT64_MAX;
     for (int64_t budget = work_budget(has);;) {
         KL_TRY(kl_devbatch_open(b, o, budget, err));
-        const kl_tiling *const q = &((const kl_devbatch *)b->prepared)->plan;
+        const kl_tile_plan *const q = &((const kl_devbatch *)b->prepared)->plan;
         bytes = q->nwork * (int64_t)sizeof(double);
         if (bytes == 0) break;
         work = kl_pool_take(pool, bytes);
@@ -118,7 +118,7 @@ kl_status kl_devbatch_check(const kl_batch *b, kl_err *err)
     return KL_OK;
 }
 
-static void tell(const kl_tiling *p, const char *kernel, kl_batch_plan *out)
+static void tell(const kl_tile_plan *p, const char *kernel, kl_batch_plan *out)
 {
     *out = (kl_batch_plan){.nlaunch = (int)p->nlaunch,
                            .nround = p->nround,
@@ -127,7 +127,7 @@ static void tell(const kl_tiling *p, const char *kernel, kl_batch_plan *out)
                            .nsequential = p->nsequential,
                            .work_bytes = p->nwork * (int64_t)sizeof(double),
                            .list_bytes = p->npiece * (int64_t)sizeof(kl_piece) +
-                                         p->ncell * (int64_t)sizeof(kl_cell) +
+                                         p->ncell * (int64_t)sizeof(kl_tile_cell) +
                                          p->nterm * (int64_t)sizeof(kl_summand),
                            .share = 1,
                            .padded = p->padded,
@@ -136,21 +136,21 @@ static void tell(const kl_tiling *p, const char *kernel, kl_batch_plan *out)
 
 void kl_devbatch_explain(const kl_batch *b, const char *kernel, kl_batch_plan *out)
 {
-    static const kl_tiling none;
+    static const kl_tile_plan none;
     const kl_devbatch *const p = b->prepared;
     tell(p ? &p->plan : &none, kernel, out);
 }
 
-kl_status kl_devbatch_dry(const kl_batch *b, const kl_tiling_opts *o, int64_t has, const char *kernel,
+kl_status kl_devbatch_dry(const kl_batch *b, const kl_tile_plan_opts *o, int64_t has, const char *kernel,
                           kl_batch_plan *out, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_tiling p = {0};
-    KL_TRY(kl_tiling_open(b, o, work_budget(has), &p, err));
-    KL_TRY(kl_tiling_write(b, 0, &p, err));
+    kl_tile_plan p = {0};
+    KL_TRY(kl_tile_plan_open(b, o, work_budget(has), &p, err));
+    KL_TRY(kl_tile_plan_write(b, 0, &p, err));
     tell(&p, kernel, out);
 out:
-    kl_tiling_clear(&p);
+    kl_tile_plan_clear(&p);
     return st;
 }
 

@@ -1,38 +1,38 @@
-/* Launches from records: see tiling.h.
+/* Launches from records: see tileplan.h.
    SPDX-License-Identifier: Apache-2.0 */
-#include "device/tiling.h"
-#include "device/cells.h"
-#include "device/cutting.h"
+#include "device/tileplan.h"
+#include "device/tilecells.h"
+#include "device/tileshape.h"
 #include <math.h>
 #include <stdlib.h>
 
-kl_status kl_tiling_open(const kl_batch *b, const kl_tiling_opts *o, int64_t budget, kl_tiling *p,
+kl_status kl_tile_plan_open(const kl_batch *b, const kl_tile_plan_opts *o, int64_t budget, kl_tile_plan *p,
                          kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_tiling_maker *s = NULL;
-    *p = (kl_tiling){.o = *o};
+    kl_tile_plan_maker *s = NULL;
+    *p = (kl_tile_plan){.o = *o};
     KL_TRY(kl_alloc(&s, 1, KL_MEM_RECORD, err));
     p->planner = s;
     s->adds = o->adds;
     for (int g = 0; g < b->ngroup; g++) {
         const int64_t ndest = s->ndest, nuse = s->nuse;
         int foreseen;
-        KL_TRY(kl_dests_find(s, b, g, &foreseen, err));
-        if (foreseen && !kl_cells_tangled(s, b, ndest)) continue;
+        KL_TRY(kl_tile_outputs_find(s, b, g, &foreseen, err));
+        if (foreseen && !kl_tile_cells_tangled(s, b, ndest)) continue;
         s->ndest = ndest;
         s->nuse = nuse;
         p->nsequential++;
-        KL_TRY(kl_dests_in_order(s, b, g, err));
+        KL_TRY(kl_tile_outputs_in_order(s, b, g, err));
     }
-    kl_dests_place(s, budget, &p->nwork, &p->nround);
+    kl_tile_outputs_place(s, budget, &p->nwork, &p->nround);
 out:
     return st;
 }
 
-void kl_tiling_forget(kl_tiling *p)
+void kl_tile_plan_forget(kl_tile_plan *p)
 {
-    kl_tiling_maker *s = p->planner;
+    kl_tile_plan_maker *s = p->planner;
     if (s) {
         kl_free(&s->dest);
         kl_free(&s->use);
@@ -49,21 +49,21 @@ void kl_tiling_forget(kl_tiling *p)
     p->planner = NULL;
 }
 
-void kl_tiling_clear(kl_tiling *p)
+void kl_tile_plan_clear(kl_tile_plan *p)
 {
-    kl_tiling_forget(p);
+    kl_tile_plan_forget(p);
     kl_free(&p->launch);
 }
 
 /* Address of an operand from an element of it on. */
-static uint64_t operand(const kl_tiling_maker *s, const kl_batch *b, int at, int from, int64_t element,
+static uint64_t operand(const kl_tile_plan_maker *s, const kl_batch *b, int at, int from, int64_t element,
                         uint64_t work, int shift, uint32_t *flags)
 {
     switch (at) {
     case KL_AT_X: *flags |= 1u << shift; return (uint64_t)element * sizeof(double);
     case KL_AT_Y: *flags |= 2u << shift; return (uint64_t)element * sizeof(double);
     case KL_AT_WORK: {
-        const kl_dest *const d = &s->dest[from], *const h = &s->dest[d->home];
+        const kl_tile_output *const d = &s->dest[from], *const h = &s->dest[d->home];
         return work + (uint64_t)(h->work + element - h->base) * sizeof(double);
     }
     default: return (uint64_t)b->base[at].addr + (uint64_t)element * sizeof(double);
@@ -90,10 +90,10 @@ static int by_alpha(const void *pa, const void *pb)
 
 /* What launches are written from and to. */
 typedef struct writer {
-    kl_tiling_maker *s;
+    kl_tile_plan_maker *s;
     const kl_batch *b;
     uint64_t work; /* where WORK begins */
-    kl_tiling *p;
+    kl_tile_plan *p;
     int64_t cap_piece, cap_cell, cap_term; /* room in p */
     /* of the launch that is being written: its pieces, the first of them the heads of parts, and how many
        there are, heads included */
@@ -108,9 +108,9 @@ typedef struct part {
 } part;
 
 /* A part as a chain of pieces: its head at base[head], the others from base[more] on. */
-static void write_part(writer *out, const kl_tiling_opts *q, const tile *w, const part *of, int64_t head)
+static void write_part(writer *out, const kl_tile_plan_opts *q, const tile *w, const part *of, int64_t head)
 {
-    const kl_tiling_maker *const s = out->s;
+    const kl_tile_plan_maker *const s = out->s;
     const kl_batch *const b = out->b;
     const uint64_t work = out->work;
     const int64_t from = of->from, to = of->to;
@@ -218,7 +218,7 @@ static int make_ratios(kl_link *l, int64_t n)
 typedef struct level_pair {
     kl_output *o;
     int64_t n, after;
-    kl_cutting cut[2]; /* of the two levels */
+    kl_tile_shape cut[2]; /* of the two levels */
 } level_pair;
 
 /* Links of output i in the order in which they are summed. 1: its sum is not to be cut into parts. */
@@ -241,12 +241,12 @@ static int order_links(const writer *out, const level_pair *l, int64_t i)
 static void list_tiles(const writer *out, const level_pair *l, int64_t i, tile *list, int64_t *ntile)
 {
     const kl_output *const o = &l->o[i];
-    const kl_tiling_opts *const q = l->cut[i >= l->n].p;
-    const int64_t steps = kl_cutting_steps(out->s, out->b, &l->o[i], q->depth);
+    const kl_tile_plan_opts *const q = l->cut[i >= l->n].p;
+    const int64_t steps = kl_tile_shape_steps(out->s, out->b, &l->o[i], q->depth);
     const int once = order_links(out, l, i);
     int um, un, tm, tn, col = 0;
-    kl_cutting_tiles(q, o, o->most_m, o->most_n, &um, &un, &tm, &tn);
-    const double dearest = kl_cutting_cost(q, (um + tm - 1) / tm, (un + tn - 1) / tn, steps, o->count);
+    kl_tile_shape_tiles(q, o, o->most_m, o->most_n, &um, &un, &tm, &tn);
+    const double dearest = kl_tile_shape_cost(q, (um + tm - 1) / tm, (un + tn - 1) / tn, steps, o->count);
     for (int jt = 0; jt < tn; jt++) {
         const int wn = un / tn + (jt < un % tn);
         const int cols = wn * q->unit_n < o->n - col ? wn * q->unit_n : o->n - col;
@@ -266,7 +266,7 @@ static void list_tiles(const writer *out, const level_pair *l, int64_t i, tile *
                                   .cost = dearest,
                                   .steps = steps,
                                   .nth = *ntile};
-            if (steps > q->together) list[*ntile].cost = kl_cutting_cost(q, wm, wn, steps, o->count);
+            if (steps > q->together) list[*ntile].cost = kl_tile_shape_cost(q, wm, wn, steps, o->count);
             ++*ntile;
             row += rows;
         }
@@ -283,7 +283,7 @@ static kl_status count_parts(writer *out, const level_pair *l, const tile *list,
     out->more = 0;
     for (int64_t i = 0, first = 0; i < ntile; i++) {
         const tile *const w = &list[i];
-        const kl_cutting *const c = &l->cut[w->level];
+        const kl_tile_shape *const c = &l->cut[w->level];
         if (i > 0 && w->level != list[i - 1].level) first = i;
         parts[i] = w->once || i - first < c->whole ? 1 : w->steps < c->parts ? (int)w->steps : c->parts;
         out->more += parts[i];
@@ -307,7 +307,7 @@ out:
 /* The pieces of all tiles, and the launch. */
 static void write_tiles(writer *out, const level_pair *l, const tile *list, int64_t ntile, const int *parts)
 {
-    kl_tiling *const p = out->p;
+    kl_tile_plan *const p = out->p;
     int64_t head = 0, nturn = 0, nfirst = 0, nlone = 0;
     double units = 0, steps_of_all = 0;
     for (int64_t i = 0; i < ntile; i++) {
@@ -350,11 +350,11 @@ static kl_status write_products(writer *out, kl_output *o, int64_t n, int64_t af
     tile *list = NULL;
     int *parts = NULL;
     level_pair l = {.o = o, .n = n, .after = after};
-    KL_TRY(kl_cutting_choose(out->s, out->b, &out->p->o, o, n, after == 0, &l.cut[0], err));
-    if (after > 0) KL_TRY(kl_cutting_choose(out->s, out->b, &out->p->o, o + n, after, 0, &l.cut[1], err));
+    KL_TRY(kl_tile_shape_choose(out->s, out->b, &out->p->o, o, n, after == 0, &l.cut[0], err));
+    if (after > 0) KL_TRY(kl_tile_shape_choose(out->s, out->b, &out->p->o, o + n, after, 0, &l.cut[1], err));
     for (int64_t i = 0; i < n + after; i++) {
         int um, un, tm, tn;
-        kl_cutting_tiles(l.cut[i >= n].p, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
+        kl_tile_shape_tiles(l.cut[i >= n].p, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
         ntile += (int64_t)tm * tn;
     }
     KL_TRY(kl_alloc(&list, ntile, KL_MEM_RECORD, err));
@@ -374,8 +374,8 @@ out:
 static kl_status write_sums(writer *w, const kl_output *o, int64_t n, kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_tiling_maker *const s = w->s;
-    kl_tiling *const p = w->p;
+    const kl_tile_plan_maker *const s = w->s;
+    kl_tile_plan *const p = w->p;
     const int64_t first = p->ncell;
     for (int64_t i = 0; i < n; i++) {
         const int64_t term = p->nterm;
@@ -401,7 +401,7 @@ static kl_status write_sums(writer *w, const kl_output *o, int64_t n, kl_err *er
         for (int col = 0; col < o[i].n; col += wide)
             for (int row = 0; row < o[i].m; row += tall) {
                 KL_ROOM(p->cell, p->ncell, w->cap_cell);
-                p->cell[p->ncell++] = (kl_cell){.c = o[i].c,
+                p->cell[p->ncell++] = (kl_tile_cell){.c = o[i].c,
                                                 .ldc = o[i].ldc,
                                                 .row = row,
                                                 .col = col,
@@ -423,7 +423,7 @@ out:
     return st;
 }
 
-static int64_t end_of_slot(const kl_tiling_maker *s, int64_t i)
+static int64_t end_of_slot(const kl_tile_plan_maker *s, int64_t i)
 {
     int64_t j = i;
     while (j < s->noutput && s->output[j].slot == s->output[i].slot) j++;
@@ -431,7 +431,7 @@ static int64_t end_of_slot(const kl_tiling_maker *s, int64_t i)
 }
 
 /* Outputs [i, j) of one slot: is there a product among them, or only matrices that are added? */
-static int is_product_slot(const kl_tiling_maker *s, const kl_batch *b, int64_t i, int64_t j)
+static int is_product_slot(const kl_tile_plan_maker *s, const kl_batch *b, int64_t i, int64_t j)
 {
     for (int64_t k = i; k < j && (s->output[k].slot & 1); k++)
         for (int64_t q = s->output[k].first; q < s->output[k].first + s->output[k].count; q++)
@@ -439,15 +439,15 @@ static int is_product_slot(const kl_tiling_maker *s, const kl_batch *b, int64_t 
     return 0;
 }
 
-kl_status kl_tiling_write(const kl_batch *b, uint64_t work, kl_tiling *p, kl_err *err)
+kl_status kl_tile_plan_write(const kl_batch *b, uint64_t work, kl_tile_plan *p, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_tiling_maker *const s = p->planner;
+    kl_tile_plan_maker *const s = p->planner;
     writer w = {.s = s, .b = b, .work = work, .p = p};
     int64_t nslot = 0;
-    for (int64_t i = 0; i < s->ndest; i++) KL_TRY(kl_cells_write(s, b, &s->dest[i], work, err));
+    for (int64_t i = 0; i < s->ndest; i++) KL_TRY(kl_tile_cells_write(s, b, &s->dest[i], work, err));
     for (int64_t i = 0; i < s->noutput; i++) s->output[i].cost = 0;
-    if (s->noutput > 0) qsort(s->output, (size_t)s->noutput, sizeof *s->output, kl_cutting_by_slot);
+    if (s->noutput > 0) qsort(s->output, (size_t)s->noutput, sizeof *s->output, kl_tile_shape_by_slot);
     for (int64_t i = 0; i < s->noutput; i++) nslot += i == 0 || s->output[i].slot != s->output[i - 1].slot;
     KL_TRY(kl_alloc(&p->launch, nslot, KL_MEM_RECORD, err));
     for (int64_t i = 0, j, k; i < s->noutput; i = k) {

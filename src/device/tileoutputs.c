@@ -1,9 +1,9 @@
-/* Who writes what: see dests.h.
+/* Who writes what: see tileoutputs.h.
    SPDX-License-Identifier: Apache-2.0 */
-#include "device/dests.h"
+#include "device/tileoutputs.h"
 
 /* Intermediate of the open group that holds [from, to) wholly; -1: none does; -2: something overlaps. */
-static int living(const kl_tiling_maker *s, int64_t from, int64_t to)
+static int living(const kl_tile_plan_maker *s, int64_t from, int64_t to)
 {
     int found = -1;
     for (int64_t i = 0; i < s->nlive; i++) {
@@ -15,7 +15,7 @@ static int living(const kl_tiling_maker *s, int64_t from, int64_t to)
     return found;
 }
 
-static kl_status new_dest(kl_tiling_maker *s, kl_dest d, int *out, kl_err *err)
+static kl_status new_dest(kl_tile_plan_maker *s, kl_tile_output d, int *out, kl_err *err)
 {
     kl_status st = KL_OK;
     KL_ROOM(s->dest, s->ndest, s->cap_dest);
@@ -27,11 +27,11 @@ out:
     return st;
 }
 
-static kl_status new_use(kl_tiling_maker *s, int to, int64_t rec, int da, int db, kl_err *err)
+static kl_status new_use(kl_tile_plan_maker *s, int to, int64_t rec, int da, int db, kl_err *err)
 {
     kl_status st = KL_OK;
     KL_ROOM(s->use, s->nuse, s->cap_use);
-    kl_dest *const d = &s->dest[to];
+    kl_tile_output *const d = &s->dest[to];
     s->use[s->nuse] = (kl_use){.rec = rec, .next = -1, .da = da, .db = db};
     if (d->last >= 0) s->use[d->last].next = s->nuse;
     else d->first = s->nuse;
@@ -45,7 +45,7 @@ out:
 }
 
 /* Where record r of a group goes: *to; 0 when that is not foreseen. */
-static kl_status target(kl_tiling_maker *s, const kl_batch *b, int group, int64_t first_dest, const kl_rec *r,
+static kl_status target(kl_tile_plan_maker *s, const kl_batch *b, int group, int64_t first_dest, const kl_rec *r,
                         int *to, int *foreseen, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -71,7 +71,7 @@ static kl_status target(kl_tiling_maker *s, const kl_batch *b, int group, int64_
             }
         }
         KL_TRY(
-            new_dest(s, (kl_dest){.base = from, .size = end - from, .group = group, .in_work = 1}, to, err));
+            new_dest(s, (kl_tile_output){.base = from, .size = end - from, .group = group, .in_work = 1}, to, err));
         KL_ROOM(s->live, s->nlive, s->cap_live);
         s->live[s->nlive++] = (kl_alive){from, end, *to};
         goto out;
@@ -86,7 +86,7 @@ static kl_status target(kl_tiling_maker *s, const kl_batch *b, int group, int64_
         goto out;
     }
     for (int64_t i = first_dest; i < s->ndest; i++) { /* no segment is named: every record says its own */
-        const kl_dest *const d = &s->dest[i];
+        const kl_tile_output *const d = &s->dest[i];
         if (d->in_work || end <= d->base || from >= d->base + d->size) continue;
         const kl_rec other = kl_upright(&b->rec[s->use[d->first].rec]);
         if (d->base == from && other.m == r->m && other.n == r->n && other.ldc == r->ldc && r->beta) {
@@ -100,13 +100,13 @@ static kl_status target(kl_tiling_maker *s, const kl_batch *b, int group, int64_
         if (!below && !beside) *foreseen = 0;
     }
     if (*foreseen)
-        KL_TRY(new_dest(s, (kl_dest){.base = from, .size = end - from, .group = group, .keep = r->beta}, to,
+        KL_TRY(new_dest(s, (kl_tile_output){.base = from, .size = end - from, .group = group, .keep = r->beta}, to,
                         err));
 out:
     return st;
 }
 
-kl_status kl_dests_find(kl_tiling_maker *s, const kl_batch *b, int group, int *foreseen, kl_err *err)
+kl_status kl_tile_outputs_find(kl_tile_plan_maker *s, const kl_batch *b, int group, int *foreseen, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_group *const g = &b->group[group];
@@ -116,7 +116,7 @@ kl_status kl_dests_find(kl_tiling_maker *s, const kl_batch *b, int group, int *f
     s->nlive = 0;
     if (g->ny > 0)
         KL_TRY(new_dest(
-            s, (kl_dest){.base = g->y, .size = g->ny, .group = group, .keep = !b->zero, .zero = b->zero != 0},
+            s, (kl_tile_output){.base = g->y, .size = g->ny, .group = group, .keep = !b->zero, .zero = b->zero != 0},
             &to, err));
     for (int64_t i = g->first; i < g->last && *foreseen; i++) {
         const kl_rec r = kl_upright(&b->rec[i]);
@@ -141,21 +141,21 @@ out:
     return st;
 }
 
-kl_status kl_dests_in_order(kl_tiling_maker *s, const kl_batch *b, int group, kl_err *err)
+kl_status kl_tile_outputs_in_order(kl_tile_plan_maker *s, const kl_batch *b, int group, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_group *const g = &b->group[group];
     int region, to, level = 0;
-    KL_TRY(new_dest(s, (kl_dest){.size = g->nwork, .group = group, .in_work = 1}, &region, err));
+    KL_TRY(new_dest(s, (kl_tile_output){.size = g->nwork, .group = group, .in_work = 1}, &region, err));
     if (b->zero && g->ny > 0) {
-        KL_TRY(new_dest(s, (kl_dest){.base = g->y, .size = g->ny, .group = group, .zero = 1}, &to, err));
+        KL_TRY(new_dest(s, (kl_tile_output){.base = g->y, .size = g->ny, .group = group, .zero = 1}, &to, err));
         level++;
     }
     for (int64_t i = g->first; i < g->last; i++) {
         const kl_rec r = kl_upright(&b->rec[i]);
         if (r.m == 0 || r.n == 0) continue;
         KL_TRY(new_dest(s,
-                        (kl_dest){.base = r.c,
+                        (kl_tile_output){.base = r.c,
                                   .size = kl_extent(r.m, r.n, r.ldc),
                                   .group = group,
                                   .level = level++,
@@ -175,13 +175,13 @@ out:
     return st;
 }
 
-void kl_dests_place(kl_tiling_maker *s, int64_t budget, int64_t *nwork, int *nround)
+void kl_tile_outputs_place(kl_tile_plan_maker *s, int64_t budget, int64_t *nwork, int *nround)
 {
     int64_t at = 0;
     int round = 0;
     *nwork = 0;
     for (int64_t i = 0; i < s->ndest; i++) {
-        kl_dest *const d = &s->dest[i];
+        kl_tile_output *const d = &s->dest[i];
         if (!d->in_work || d->read != 2 || d->home != i) continue;
         d->work = at;
         at += (d->size + 15) / 16 * 16;
@@ -191,7 +191,7 @@ void kl_dests_place(kl_tiling_maker *s, int64_t budget, int64_t *nwork, int *nro
         int64_t size = 0;
         int whole = 1, two = 0;
         for (j = i; j < s->ndest && s->dest[j].group == s->dest[i].group; j++) {
-            const kl_dest *const d = &s->dest[j];
+            const kl_tile_output *const d = &s->dest[j];
             if (d->in_work && d->read == 2) whole = 0;
             if (d->in_work) size += (d->size + 15) / 16 * 16;
             for (int64_t u = d->first; u >= 0; u = s->use[u].next)
@@ -200,7 +200,7 @@ void kl_dests_place(kl_tiling_maker *s, int64_t budget, int64_t *nwork, int *nro
         if (!whole) continue;
         if (at > 0 && at + size > budget) at = 0, round++;
         for (int64_t k = i; k < j; k++) {
-            kl_dest *const d = &s->dest[k];
+            kl_tile_output *const d = &s->dest[k];
             if (!d->in_work) continue;
             const int64_t need = (d->size + 15) / 16 * 16;
             if (at > 0 && at + need > budget && !two) at = 0, round++;

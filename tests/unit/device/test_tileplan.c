@@ -4,7 +4,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
 #include "lists.h"
-#include "device/tiling.h"
+#include "device/tileplan.h"
 #include <stdlib.h>
 
 typedef struct memory {
@@ -50,9 +50,9 @@ static void run_records(const kl_batch *b, const memory *m, double *work)
     }
 }
 
-static void run_cells(const kl_tiling *p, const kl_launch *l, const memory *m)
+static void run_cells(const kl_tile_plan *p, const kl_launch *l, const memory *m)
 {
-    for (const kl_cell *c = p->cell + l->first; c < p->cell + l->first + l->n; c++)
+    for (const kl_tile_cell *c = p->cell + l->first; c < p->cell + l->first + l->n; c++)
         for (int col = c->col; col < c->col + c->n; col++)
             for (int row = c->row; row < c->row + c->m; row++) {
                 double *const to = (double *)(uintptr_t)kl_where(c->c, c->flags, KL_P_C, m->x, m->y) + row +
@@ -135,7 +135,7 @@ static void run_tile(const kl_piece *base, int64_t t, const kl_launch *l, const 
 
 /* The tiles of a launch in an order of chance, each as far as it need not wait. Returns how many had to on
    their way. */
-static int64_t run_tiles(const kl_tiling *p, const kl_launch *l, const memory *m, uint64_t *seed)
+static int64_t run_tiles(const kl_tile_plan *p, const kl_launch *l, const memory *m, uint64_t *seed)
 {
     static progress now;
     under_way *const tile = calloc((size_t)l->n + 1, sizeof *tile);
@@ -154,7 +154,7 @@ static int64_t run_tiles(const kl_tiling *p, const kl_launch *l, const memory *m
 
 /* The list by its launches beside the list record by record. Returns how many tiles had to wait on their
    way. */
-static int64_t expect_same(const kl_batch *b, const kl_tiling *p, const double *work, const memory *at,
+static int64_t expect_same(const kl_batch *b, const kl_tile_plan *p, const double *work, const memory *at,
                            int most, uint64_t *seed)
 {
     memory m = *at;
@@ -192,7 +192,7 @@ static memory memory_of(int64_t room, kl_batch *b, uint64_t *seed)
 
 static void memory_free(memory *m) { kl_test_free(m->x), kl_test_free(m->left), kl_test_free(m->right); }
 
-static const kl_tiling_opts small_blocks = {.unit_m = 8,
+static const kl_tile_plan_opts small_blocks = {.unit_m = 8,
                                             .unit_n = 4,
                                             .most_m = 4,
                                             .most_n = 3,
@@ -214,8 +214,8 @@ static void test_lists(void **state)
         uint64_t seed = (uint64_t)round;
         kl_err err = {""};
         kl_batch b;
-        kl_tiling p;
-        kl_tiling_opts o = small_blocks;
+        kl_tile_plan p;
+        kl_tile_plan_opts o = small_blocks;
         const int most = round % 8 == 0 ? 150 : 1 + round % 50, wild = round % 5 == 0;
         o.adds = round / 2 % 4 > 0, o.parts = round / 2 % 4 > 1, o.levels = round / 2 % 4 > 2,
         o.whole = round % 7 == 0;
@@ -228,9 +228,9 @@ static void test_lists(void **state)
         for (int64_t i = 0; i < b.nrec && round % 3 == 0; i++)            /* equal coefficients */
             if (fabs(b.rec[i].alpha) > 0.5) b.rec[i].alpha = copysign(0.5, b.rec[i].alpha);
         memory m = memory_of(room, &b, &seed);
-        expect_ok(kl_tiling_open(&b, &o, round % 4 ? 1 << 20 : (int64_t)most * most, &p, &err), err);
+        expect_ok(kl_tile_plan_open(&b, &o, round % 4 ? 1 << 20 : (int64_t)most * most, &p, &err), err);
         double *const work = kl_test_guarded(p.nwork);
-        expect_ok(kl_tiling_write(&b, (uint64_t)(uintptr_t)work, &p, &err), err);
+        expect_ok(kl_tile_plan_write(&b, (uint64_t)(uintptr_t)work, &p, &err), err);
         for (int64_t i = 0; i < p.nlaunch; i++) {
             const kl_launch *const l = &p.launch[i];
             levels += l->nbefore > 0, lone += l->nlone;
@@ -252,7 +252,7 @@ static void test_lists(void **state)
         for (int64_t i = 0; i < p.npiece; i++)
             turns += (p.piece[i].flags & KL_P_PART) != 0, adds += (p.piece[i].flags & KL_P_ADD) != 0;
         expect_same(&b, &p, work, &m, most, &seed);
-        kl_tiling_clear(&p);
+        kl_tile_plan_clear(&p);
         kl_batch_clear(&b);
         memory_free(&m), kl_test_free(work);
     }
@@ -269,8 +269,8 @@ static void test_levels(void **state)
         uint64_t seed = 99 + (uint64_t)round;
         kl_err err = {""};
         kl_batch b;
-        kl_tiling p;
-        kl_tiling_opts o = small_blocks;
+        kl_tile_plan p;
+        kl_tile_plan_opts o = small_blocks;
         const int most = 1 + round;
         o.adds = round % 4 > 0, o.levels = 1;
         kl_test_case("round %d", round);
@@ -321,12 +321,12 @@ static void test_levels(void **state)
         memory m = memory_of((int64_t)(most + 1) * (most + 1) + 9, &b, &seed);
         b.nx = m.room;
         expect_ok(kl_batch_close(&b, &err), err);
-        expect_ok(kl_tiling_open(&b, &o, 1 << 20, &p, &err), err);
+        expect_ok(kl_tile_plan_open(&b, &o, 1 << 20, &p, &err), err);
         double *const work = kl_test_guarded(p.nwork);
-        expect_ok(kl_tiling_write(&b, (uint64_t)(uintptr_t)work, &p, &err), err);
+        expect_ok(kl_tile_plan_write(&b, (uint64_t)(uintptr_t)work, &p, &err), err);
         expect_eq(p.nlaunch, 1);
         late += expect_same(&b, &p, work, &m, most, &seed);
-        kl_tiling_clear(&p);
+        kl_tile_plan_clear(&p);
         kl_batch_clear(&b);
         memory_free(&m), kl_test_free(work);
     }

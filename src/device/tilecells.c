@@ -1,7 +1,7 @@
-/* Cells of dests: see cells.h.
+/* Cells of dests: see tilecells.h.
    SPDX-License-Identifier: Apache-2.0 */
-#include "device/cells.h"
-#include "device/tiling.h"
+#include "device/tilecells.h"
+#include "device/tileplan.h"
 #include <string.h>
 
 /* cut[n], sorted, with v among them: uses of an output have few borders that differ. */
@@ -19,18 +19,18 @@ static int with_border(int *cut, int n, int v)
     return n + 1;
 }
 
-static uint64_t corner(const kl_tiling_maker *s, const kl_dest *d, uint64_t work, int64_t element,
+static uint64_t corner(const kl_tile_plan_maker *s, const kl_tile_output *d, uint64_t work, int64_t element,
                        uint32_t *flags)
 {
     if (!d->in_work) {
         *flags |= 2u << KL_P_C;
         return (uint64_t)(d->base + element) * sizeof(double);
     }
-    const kl_dest *const h = &s->dest[d->home];
+    const kl_tile_output *const h = &s->dest[d->home];
     return work + (uint64_t)(h->work + d->base - h->base + element) * sizeof(double);
 }
 
-static kl_status emit(kl_tiling_maker *s, kl_output o, kl_err *err)
+static kl_status emit(kl_tile_plan_maker *s, kl_output o, kl_err *err)
 {
     kl_status st = KL_OK;
     KL_ROOM(s->output, s->noutput, s->cap_output);
@@ -40,7 +40,7 @@ out:
 }
 
 /* Row and column: of the output's rectangle in the record's result. */
-static kl_status add_link(kl_tiling_maker *s, int64_t use, int row, int col, double alpha, kl_err *err)
+static kl_status add_link(kl_tile_plan_maker *s, int64_t use, int row, int col, double alpha, kl_err *err)
 {
     kl_status st = KL_OK;
     KL_ROOM(s->link, s->nlink, s->cap_link);
@@ -55,7 +55,7 @@ static int64_t slot_of(int round, int level, int products)
     return (int64_t)round << 40 | (int64_t)level << 1 | products;
 }
 
-static int round_of(const kl_tiling_maker *s, int64_t u, int otherwise)
+static int round_of(const kl_tile_plan_maker *s, int64_t u, int otherwise)
 {
     const kl_use *const w = &s->use[u];
     return w->da >= 0 ? s->dest[w->da].round : w->db >= 0 ? s->dest[w->db].round : otherwise;
@@ -69,9 +69,9 @@ static int is_nothing(const kl_rec *r)
 
 /* What all cells of a dest have in common. */
 typedef struct writing {
-    kl_tiling_maker *s;
+    kl_tile_plan_maker *s;
     const kl_batch *b;
-    const kl_dest *d;
+    const kl_tile_output *d;
     uint64_t work; /* where WORK begins */
     int ld;        /* leading dimension of its records */
     int level;     /* of its outputs; records that fit into no cell come in later ones */
@@ -125,7 +125,7 @@ out:
 static kl_status write_cell(const writing *w, cell c, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_tiling_maker *const s = w->s;
+    kl_tile_plan_maker *const s = w->s;
     int keep = w->keep, least, most, fill;
     int64_t from = 0;
     for (int64_t i = 0; i < c.n; i++) {
@@ -183,7 +183,7 @@ out:
 }
 
 /* Leading dimension of the records of a dest, by the first that shows one; a single column else. */
-static int leading(const kl_tiling_maker *s, const kl_batch *b, const kl_dest *d)
+static int leading(const kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_output *d)
 {
     int ld = 0;
     for (int64_t u = d->first; u >= 0; u = s->use[u].next) {
@@ -199,7 +199,7 @@ static int leading(const kl_tiling_maker *s, const kl_batch *b, const kl_dest *d
 static kl_status write_odd(const writing *w, const kl_span *odd, int64_t n, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_tiling_maker *const s = w->s;
+    kl_tile_plan_maker *const s = w->s;
     int *at = NULL;
     KL_TRY(kl_alloc(&at, n, KL_MEM_RECORD, err));
     for (int64_t i = 0; i < n; i++) {
@@ -230,7 +230,7 @@ out:
 }
 
 /* Place of a use's record in a dest of this leading dimension; 0: it has none. */
-static int span_of(const kl_tiling_maker *s, const kl_batch *b, const kl_dest *d, int ld, int64_t u,
+static int span_of(const kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_output *d, int ld, int64_t u,
                    kl_span *out)
 {
     const kl_rec r = kl_upright(&b->rec[s->use[u].rec]);
@@ -239,10 +239,10 @@ static int span_of(const kl_tiling_maker *s, const kl_batch *b, const kl_dest *d
     return (r.n == 1 || r.ldc == ld) && out->row + r.m <= ld;
 }
 
-int kl_cells_tangled(const kl_tiling_maker *s, const kl_batch *b, int64_t first)
+int kl_tile_cells_tangled(const kl_tile_plan_maker *s, const kl_batch *b, int64_t first)
 {
     for (int64_t i = first; i < s->ndest; i++) {
-        const kl_dest *const d = &s->dest[i];
+        const kl_tile_output *const d = &s->dest[i];
         const int ld = leading(s, b, d);
         int odd = 0, fresh = 0;
         kl_span one;
@@ -264,7 +264,7 @@ typedef struct grid {
     int nrow, ncol;
 } grid;
 
-static kl_status make_room(kl_tiling_maker *s, int64_t n, grid *g, kl_err *err)
+static kl_status make_room(kl_tile_plan_maker *s, int64_t n, grid *g, kl_err *err)
 {
     kl_status st = KL_OK;
     if (n > s->cap_span) {
@@ -330,7 +330,7 @@ out:
     return st;
 }
 
-kl_status kl_cells_write(kl_tiling_maker *s, const kl_batch *b, const kl_dest *d, uint64_t work, kl_err *err)
+kl_status kl_tile_cells_write(kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_output *d, uint64_t work, kl_err *err)
 {
     kl_status st = KL_OK;
     grid g;

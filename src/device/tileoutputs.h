@@ -1,13 +1,13 @@
 /* What a list writes: segments of y and intermediates, the uses that records make of them, and where
-   intermediates lie in WORK, round by round. What cells.c makes of them stands here too; all of it is
-   tiling.c's own.
+   intermediates lie in WORK, round by round. What tilecells.c makes of them stands here too; all of it is
+   tileplan.c's own.
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef KL_DESTS_H
-#define KL_DESTS_H
+#ifndef KL_TILEOUTPUTS_H
+#define KL_TILEOUTPUTS_H
 #include "base/mem.h"
 #include "record/record.h"
 
-typedef struct kl_dest {
+typedef struct kl_tile_output {
     int64_t base, size;  /* of y, or of the group's WORK */
     int64_t work;        /* in the WORK of all */
     int64_t first, last; /* its uses, a list */
@@ -18,7 +18,7 @@ typedef struct kl_dest {
     char zero;           /* what nothing is written to becomes 0 */
     /* of a group whose records keep their order: nothing of it may run before what stands before it */
     char strict;
-} kl_dest;
+} kl_tile_output;
 
 typedef struct kl_use {
     int64_t rec, next;
@@ -31,7 +31,7 @@ typedef struct kl_link {
     int row, col; /* corner of the rectangle in the record's result */
     int late;     /* reads what the launch's first level writes */
     double alpha;
-    int64_t steps; /* of its product: see kl_cutting_steps */
+    int64_t steps; /* of its product: see kl_tile_shape_steps */
     /* of alpha to the next link's, 0 where that leaves the range; known when tiles are written */
     double ratio;
 } kl_link;
@@ -47,7 +47,7 @@ typedef struct kl_output {
     int strict;
     uint32_t flags;
     int depth;           /* 0, or the depth that `steps` is for */
-    int64_t steps;       /* of its sum: see kl_cutting_steps */
+    int64_t steps;       /* of its sum: see kl_tile_shape_steps */
 } kl_output;
 
 /* Where a use's record lies in its dest. */
@@ -62,8 +62,8 @@ typedef struct kl_alive {
     int dest;
 } kl_alive;
 
-typedef struct kl_tiling_maker {
-    kl_dest *dest;
+typedef struct kl_tile_plan_maker {
+    kl_tile_output *dest;
     kl_use *use;
     kl_link *link;
     kl_output *output;
@@ -74,7 +74,7 @@ typedef struct kl_tiling_maker {
     int *border;         /* [2][2 cap_span + 2]: room that one dest after the other uses */
     int64_t cap_span;
     int adds;            /* of the opts */
-} kl_tiling_maker;
+} kl_tile_plan_maker;
 
 #define KL_ROOM(array, n, cap)                                       \
     do {                                                             \
@@ -106,11 +106,11 @@ static inline int64_t kl_extent(int m, int n, int ld) { return (int64_t)(n - 1) 
 
 /* The dests of a group: uses as records name them, or, where there is something unforeseen, records one after
    the other, WORK as the group has it. */
-kl_status kl_dests_find(kl_tiling_maker *s, const kl_batch *b, int group, int *foreseen,
+kl_status kl_tile_outputs_find(kl_tile_plan_maker *s, const kl_batch *b, int group, int *foreseen,
                         kl_err *err) KL_MUST_CHECK;
-kl_status kl_dests_in_order(kl_tiling_maker *s, const kl_batch *b, int group, kl_err *err) KL_MUST_CHECK;
+kl_status kl_tile_outputs_in_order(kl_tile_plan_maker *s, const kl_batch *b, int group, kl_err *err) KL_MUST_CHECK;
 /* Offsets in WORK, and rounds. Groups that stay in order come first, all in round 0; a group is torn apart
    only when it is too large by itself. */
-void kl_dests_place(kl_tiling_maker *s, int64_t budget, int64_t *nwork, int *nround);
+void kl_tile_outputs_place(kl_tile_plan_maker *s, int64_t budget, int64_t *nwork, int *nround);
 
 #endif

@@ -1,11 +1,11 @@
-/* Sizes of tiles: see cutting.h.
+/* Sizes of tiles: see tileshape.h.
    SPDX-License-Identifier: Apache-2.0 */
-#include "device/cutting.h"
+#include "device/tileshape.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-int kl_cutting_by_slot(const void *pa, const void *pb)
+int kl_tile_shape_by_slot(const void *pa, const void *pb)
 {
     const kl_output *const a = pa, *const b = pb;
     if (a->slot != b->slot) return a->slot < b->slot ? -1 : 1;
@@ -13,7 +13,7 @@ int kl_cutting_by_slot(const void *pa, const void *pb)
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-double kl_cutting_cost(const kl_tiling_opts *p, int um, int un, int64_t steps, int64_t pieces)
+double kl_tile_shape_cost(const kl_tile_plan_opts *p, int um, int un, int64_t steps, int64_t pieces)
 {
     const double wave = um * un * p->cost_unit + um * p->cost_row + un * p->cost_col;
     const double slices = p->rate > 0 ? 8.0 * p->depth * (um * p->unit_m + un * p->unit_n) / p->rate : 0;
@@ -21,7 +21,7 @@ double kl_cutting_cost(const kl_tiling_opts *p, int um, int un, int64_t steps, i
            p->cost_tile + 100.0 * um * un;
 }
 
-int64_t kl_cutting_steps(const kl_tiling_maker *s, const kl_batch *b, kl_output *o, int depth)
+int64_t kl_tile_shape_steps(const kl_tile_plan_maker *s, const kl_batch *b, kl_output *o, int depth)
 {
     int64_t steps = 0;
     if (o->depth == depth) return o->steps;
@@ -78,7 +78,7 @@ static double makespan_about(double work, double dearest, int nblock)
     return fmax(work / nblock + 0.5 * dearest * (1 - 1.0 / nblock), dearest);
 }
 
-void kl_cutting_tiles(const kl_tiling_opts *p, const kl_output *o, int most_m, int most_n, int *um, int *un,
+void kl_tile_shape_tiles(const kl_tile_plan_opts *p, const kl_output *o, int most_m, int most_n, int *um, int *un,
                       int *tm, int *tn)
 {
     *um = (o->m + p->unit_m - 1) / p->unit_m, *un = (o->n + p->unit_n - 1) / p->unit_n;
@@ -88,12 +88,12 @@ void kl_cutting_tiles(const kl_tiling_opts *p, const kl_output *o, int most_m, i
 enum { KINDS = 4 }; /* of tiles of one output: with a row of units more or less, and a column of them */
 
 /* The tiles of an output, the dearest kind first; returns what they cost together. */
-static double loads_of(const kl_tiling_opts *p, const kl_output *o, int most_m, int most_n, int64_t steps,
+static double loads_of(const kl_tile_plan_opts *p, const kl_output *o, int most_m, int most_n, int64_t steps,
                        load l[KINDS])
 {
     int um, un, tm, tn;
     double sum = 0;
-    kl_cutting_tiles(p, o, most_m, most_n, &um, &un, &tm, &tn);
+    kl_tile_shape_tiles(p, o, most_m, most_n, &um, &un, &tm, &tn);
     const int more_m = um % tm, more_n = un % tn; /* so many have one more */
     for (int k = 0; k < KINDS; k++) {
         const int less_m = k & 1, less_n = k >> 1;
@@ -103,7 +103,7 @@ static double loads_of(const kl_tiling_opts *p, const kl_output *o, int most_m, 
                           (less_n   ? more_n ? tn - more_n : 0
                            : more_n ? more_n
                                     : tn);
-        l[k] = (load){n > 0 ? kl_cutting_cost(p, (um + tm - 1) / tm - less_m, (un + tn - 1) / tn - less_n,
+        l[k] = (load){n > 0 ? kl_tile_shape_cost(p, (um + tm - 1) / tm - less_m, (un + tn - 1) / tn - less_n,
                                               steps, o->count)
                             : 0,
                       n};
@@ -128,7 +128,7 @@ typedef struct costs {
     double *work; /* [SIZES][n] */
 } costs;
 
-static kl_status make_costs(const kl_tiling_maker *s, const kl_batch *b, const kl_tiling_opts *p,
+static kl_status make_costs(const kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_plan_opts *p,
                             kl_output *o, int64_t n, const int *try_m, const int *try_n, costs *c,
                             kl_err *err)
 {
@@ -136,7 +136,7 @@ static kl_status make_costs(const kl_tiling_maker *s, const kl_batch *b, const k
     c->n = 0;
     for (int64_t i = 0; i < n; i++) {
         const kl_output *const before = i > 0 ? &o[i - 1] : NULL;
-        const int64_t steps = kl_cutting_steps(s, b, &o[i], p->depth);
+        const int64_t steps = kl_tile_shape_steps(s, b, &o[i], p->depth);
         if (before && before->m == o[i].m && before->n == o[i].n && before->count == o[i].count &&
             before->steps == steps)
             c->a[c->n - 1].n++;
@@ -185,7 +185,7 @@ static double sum_of(const load *l, int64_t n)
 
 /* Of l all but the dearest `whole` tiles are cut into parts, l having room for one more; a part adds to what
    those before it wrote, which takes a while. Returns how many there are. */
-static int64_t cut_the_rest(const kl_tiling_opts *p, int64_t whole, int parts, load *l, int64_t n)
+static int64_t cut_the_rest(const kl_tile_plan_opts *p, int64_t whole, int parts, load *l, int64_t n)
 {
     qsort(l, (size_t)n, sizeof *l, by_cost);
     for (int64_t m = 0; m < n; m++) {
@@ -202,16 +202,16 @@ static int64_t cut_the_rest(const kl_tiling_opts *p, int64_t whole, int parts, l
 }
 
 /* Lone tiles: what they take of a block in all, if that is less than whole blocks would; else 0. */
-static double cost_lone(const kl_tiling_opts *p, const kl_output *o, int64_t steps, double otherwise)
+static double cost_lone(const kl_tile_plan_opts *p, const kl_output *o, int64_t steps, double otherwise)
 {
     int um, un, tm, tn;
-    kl_cutting_tiles(p, o, 1, 1, &um, &un, &tm, &tn);
+    kl_tile_shape_tiles(p, o, 1, 1, &um, &un, &tm, &tn);
     const double cost = (double)um * un * (double)steps * p->cost_lone;
     return steps <= p->most_lone && cost < otherwise ? cost : 0;
 }
 
-kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const kl_tiling_opts *first,
-                            kl_output *o, int64_t n, int lone, kl_cutting *cut, kl_err *err)
+kl_status kl_tile_shape_choose(const kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_plan_opts *first,
+                            kl_output *o, int64_t n, int lone, kl_tile_shape *cut, kl_err *err)
 {
     enum {
         MANY = 32 /* tiles of a block: then the end is all the same */,
@@ -227,22 +227,22 @@ kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const k
     double best = INFINITY, rest = 0; /* of lone tiles, which fill gaps */
     int64_t from; /* outputs from here on get the small size */
     int large[2] = {first->most_m, first->most_n}, small[2] = {0, 0};
-    *cut = (kl_cutting){first, 0, 0, 1};
+    *cut = (kl_tile_shape){first, 0, 0, 1};
     for (int64_t i = 0; i < n; i++) {
         load one[KINDS];
-        const int64_t steps = kl_cutting_steps(s, b, &o[i], first->depth);
+        const int64_t steps = kl_tile_shape_steps(s, b, &o[i], first->depth);
         const double otherwise = loads_of(first, &o[i], first->most_m, first->most_n, steps, one),
                      alone = lone && first->cost_lone > 0 ? cost_lone(first, &o[i], steps, otherwise) : 0;
         o[i].cost = alone > 0 ? 0 : one[0].cost;
         o[i].lone = alone > 0;
         rest += alone;
     }
-    qsort(o, (size_t)n, sizeof *o, kl_cutting_by_slot); /* dearest first, all being of one slot */
+    qsort(o, (size_t)n, sizeof *o, kl_tile_shape_by_slot); /* dearest first, all being of one slot */
     for (; n > 0 && o[n - 1].lone; n--) o[n - 1].most_m = o[n - 1].most_n = 1;
     from = n;
     KL_TRY(kl_realloc(&c.a, n, KL_MEM_RECORD, err));
     int nth = 0;
-    for (const kl_tiling_opts *p = first->whole || first->apart ? NULL : first; p; p = p->other, nth++) {
+    for (const kl_tile_plan_opts *p = first->whole || first->apart ? NULL : first; p; p = p->other, nth++) {
         const int large_m = p->most_m, half_m = (large_m + 1) / 2, quarter_m = (large_m + 3) / 4,
                   large_n = p->most_n, half_n = (large_n + 1) / 2;
         const int try_m[SIZES] = {large_m, large_m, large_m, half_m, half_m, quarter_m, quarter_m},
@@ -279,7 +279,7 @@ kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const k
                     }
                     time = fmax(time, (work + rest) / p->nblock);
                     if (time >= 0.985 * best) continue;
-                    best = time, *cut = (kl_cutting){p, nth, 0, 1}, from = at;
+                    best = time, *cut = (kl_tile_shape){p, nth, 0, 1}, from = at;
                     large[0] = try_m[t], large[1] = try_n[t], small[0] = try_m[u], small[1] = try_n[u];
                 }
             /* Few tiles, most blocks without one at the end: cut the sums of the last round's, or of all. */
@@ -293,7 +293,7 @@ kl_status kl_cutting_choose(const kl_tiling_maker *s, const kl_batch *b, const k
                 const double time = makespan(l, m, p->nblock);
                 /* eight steps at least */
                 if (time >= 0.985 * best || dearest / parts < 8 * p->cost_least) continue;
-                best = time, *cut = (kl_cutting){p, nth, whole, parts}, from = n;
+                best = time, *cut = (kl_tile_shape){p, nth, whole, parts}, from = n;
                 large[0] = try_m[t], large[1] = try_n[t];
             }
             if (many) break;

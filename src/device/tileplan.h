@@ -7,8 +7,8 @@
    intermediates do not fit into memory together, the same again in rounds. Groups that do anything unforeseen
    (read y, write what was read) keep the order of their records.
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef KL_TILING_H
-#define KL_TILING_H
+#ifndef KL_TILEPLAN_H
+#define KL_TILEPLAN_H
 #include "record/record.h"
 
 #ifdef __cplusplus
@@ -53,12 +53,12 @@ enum {
 };
 
 /* Sums of matrices, element by element: a tile of one cell and the terms behind it. */
-typedef struct kl_cell {
+typedef struct kl_tile_cell {
     uint64_t c;             /* of the cell's corner */
     int32_t ldc, row, col, m, n; /* the tile in it */
     int32_t first, count;   /* terms */
     uint32_t flags;         /* KL_P_BETA, KL_P_C */
-} kl_cell;
+} kl_tile_cell;
 
 typedef struct kl_summand {
     uint64_t a;
@@ -83,8 +83,8 @@ typedef struct kl_launch {
     double units; /* of a step on average, lone tiles apart */
 } kl_launch;
 
-typedef struct kl_tiling_opts kl_tiling_opts;
-struct kl_tiling_opts {
+typedef struct kl_tile_plan_opts kl_tile_plan_opts;
+struct kl_tile_plan_opts {
     int unit_m, unit_n; /* tiles are multiples of this */
     int most_m, most_n; /* units of a tile */
     int depth; /* k is done in steps of this */
@@ -112,30 +112,30 @@ struct kl_tiling_opts {
        in the cache. Over longer ones tiles of different sizes drift apart, and those of one cost had better
        begin together, whatever outputs they belong to */
     int together;
-    const kl_tiling_opts *other; /* another kind of block: each launch takes the one that is done sooner */
+    const kl_tile_plan_opts *other; /* another kind of block: each launch takes the one that is done sooner */
 };
 
-typedef struct kl_tiling {
-    kl_tiling_opts o;
+typedef struct kl_tile_plan {
+    kl_tile_plan_opts o;
     int64_t nwork; /* doubles of WORK in all */
     int nround, nsequential;
     kl_launch *launch;
     kl_piece *piece;
-    kl_cell *cell;
+    kl_tile_cell *cell;
     kl_summand *term;
     int64_t nlaunch, npiece, ncell, nterm, ntile;
     double padded;
-    struct kl_tiling_maker *planner;
-} kl_tiling;
+    struct kl_tile_plan_maker *planner;
+} kl_tile_plan;
 
 /* Finds intermediates and their order; afterwards nwork says what memory is wanted when rounds take `budget`
    doubles (a single one may need more). */
-kl_status kl_tiling_open(const kl_batch *b, const kl_tiling_opts *o, int64_t budget, kl_tiling *p,
+kl_status kl_tile_plan_open(const kl_batch *b, const kl_tile_plan_opts *o, int64_t budget, kl_tile_plan *p,
                          kl_err *err) KL_MUST_CHECK;
 /* Writes the launches, WORK being at this address. */
-kl_status kl_tiling_write(const kl_batch *b, uint64_t work, kl_tiling *p, kl_err *err) KL_MUST_CHECK;
-void kl_tiling_forget(kl_tiling *p); /* all but the launches and the figures */
-void kl_tiling_clear(kl_tiling *p);
+kl_status kl_tile_plan_write(const kl_batch *b, uint64_t work, kl_tile_plan *p, kl_err *err) KL_MUST_CHECK;
+void kl_tile_plan_forget(kl_tile_plan *p); /* all but the launches and the figures */
+void kl_tile_plan_clear(kl_tile_plan *p);
 
 /* Valid rows and columns, of a piece's mn. */
 static KL_ON_DEVICE inline int kl_rows_of(uint32_t mn) { return (int)(mn & 0xffff); }
