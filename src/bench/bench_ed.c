@@ -29,7 +29,7 @@ static kl_status spot_check(const kl_ed *ed, kl_dptr x, kl_dptr y, kl_dptr e, kl
     for (int s = 0; s < SPOTS; s++) {
         int64_t i = (int64_t)((double)n * (0.137 + 0.243 * s));
         int state[1024];
-        while (!kl_halves_unrank(ed->space, i, state)) i = (i + 1) % n;
+        while (!kl_bipartition_unrank(ed->space, i, state)) i = (i + 1) % n;
         double one = 1.0, want, have, size;
         ex->vt.fill(ex, n, 0.0, e);
         KL_TRY(ex->vt.upload(ex, kl_dptr_at(e, i), &one, 1, err));

@@ -25,7 +25,7 @@
 #include "run/runfile.h"
 #include "run/task.h"
 #include "run/placement.h"
-#include "ed/halves.h"
+#include "ed/bipartition.h"
 #include "io/checked.h"
 
 /* The values of --sweep-parameter. */
@@ -247,8 +247,8 @@ static kl_status run_sector(run *x, kl_qn sector, kl_state **state, kl_err *err)
     kl_status st = KL_OK;
     KL_TRY(kl_task_aim(x->t, sector, err));
     if (x->o->states > 1) {
-        kl_halves_size size;
-        KL_TRY(kl_halves_measure(x->t->terms, sector, KL_HALVES_SITES, &size, err));
+        kl_bipartition_size size;
+        KL_TRY(kl_bipartition_measure(x->t->terms, sector, KL_BIPARTITION_SITES, &size, err));
         x->t->dmrg.nstate = size.dim < (double)x->o->states ? (int)size.dim : (int)x->o->states;
     }
     x->progress.have_energy = 0;

@@ -2,7 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_COO_H
 #define KL_COO_H
-#include "ed/halves.h"
+#include "ed/bipartition.h"
 #include "ed/strands.h"
 
 typedef struct kl_coo_elem {

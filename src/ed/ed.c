@@ -54,7 +54,7 @@ static kl_status ed_random(const kl_linop *op, uint64_t seed, kl_dptr v, kl_err 
     return kl_ed_random(op->self, seed, v, err);
 }
 
-kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_exec *ex, kl_ed **out,
+kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_bipartition_form form, kl_exec *ex, kl_ed **out,
                        kl_err *err)
 {
     kl_status st = KL_OK;
@@ -67,7 +67,7 @@ kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form,
                        "the executor %s cannot do exact diagonalization yet; allowed: --exec host", ex->name);
     KL_TRY(kl_alloc(&ed, 1, KL_MEM_MISC, err));
     ed->ex = ex;
-    KL_TRY(kl_halves_create(terms, target, form, &ed->space, err));
+    KL_TRY(kl_bipartition_create(terms, target, form, &ed->space, err));
     KL_TRY(kl_terms_in_own_unit(terms, &own, &ed->unit, err));
     KL_TRY(kl_kron_compile(ed->space, &own, 0, own.nterm, &ed->kron, err));
     KL_TRY(ex->vt.kron_prepare(ex, ed->kron, err));
@@ -125,7 +125,7 @@ void kl_ed_destroy(kl_ed **p)
     if (ed->op.diagonal.addr) ed->ex->vt.release(ed->ex, &ed->op.diagonal);
     if (ed->kron) ed->ex->vt.kron_release(ed->ex, ed->kron);
     kl_kron_destroy(&ed->kron);
-    kl_halves_destroy(&ed->space);
+    kl_bipartition_destroy(&ed->space);
     kl_free(p);
 }
 
@@ -595,7 +595,7 @@ static int64_t crossing(const kl_terms *t, int cut)
     return n;
 }
 
-kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_halves_form form, const kl_ed_opts *opts,
+kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_bipartition_form form, const kl_ed_opts *opts,
                           int nthread, kl_ed_plan *p, kl_err *err)
 {
     /* Seconds a state on one thread of a machine of 2023; `kronlat bench ed' measures this one. Groups of
@@ -603,7 +603,7 @@ kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_halves_form fo
     const double flavours = 3.9e-9, sites = 4e-9, gather = 1.4e-9;
     kl_status st = KL_OK;
     *p = (kl_ed_plan){0};
-    KL_TRY(kl_halves_measure(terms, target, form, &p->size, err));
+    KL_TRY(kl_bipartition_measure(terms, target, form, &p->size, err));
     p->vector_bytes = 8.0 * p->size.n;
     p->table_bytes =
         (p->size.left + p->size.right) * (8.0 + 3.0 * (double)terms->nterm / (p->size.flavours ? 4.0 : 2.0));

@@ -4,7 +4,7 @@
 #ifndef KL_ED_H
 #define KL_ED_H
 #include "solve/eig.h"
-#include "ed/halves.h"
+#include "ed/bipartition.h"
 #include "exec/spmv.h"
 
 /* ORDER KL_ED: kl_ed_solver_name */
@@ -25,7 +25,7 @@ typedef struct kl_ed kl_ed;
 struct kl_ed {
     double unit;           /* what kron, matrix and op count energies in: kl_terms_in_own_unit */
     kl_exec *ex;
-    kl_halves *space;
+    kl_bipartition *space;
     kl_kron *kron;
     kl_linop op;
     kl_spmat *matrix;      /* NULL: nothing is stored */
@@ -34,7 +34,7 @@ struct kl_ed {
 };
 /* target: of the sector. EINPUT: an empty sector, or a form that the model does not have; ENOMEM where its
    tables do not fit. Borrows terms and ex. */
-kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_exec *ex, kl_ed **out,
+kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_bipartition_form form, kl_exec *ex, kl_ed **out,
                        kl_err *err) KL_MUST_CHECK;
 void kl_ed_destroy(kl_ed **ed);
 
@@ -101,7 +101,7 @@ kl_status kl_ed_expect(const kl_ed *ed, const kl_terms *strings, kl_dptr x, doub
 
 /* What a run would need. */
 typedef struct kl_ed_plan {
-    kl_halves_size size;
+    kl_bipartition_size size;
     /* one vector; the lists of the halves, about, and for all states the matrix */
     double vector_bytes, table_bytes;
     int nvector;
@@ -109,7 +109,7 @@ typedef struct kl_ed_plan {
     double seconds_apply;             /* about */
 } kl_ed_plan;
 /* Allocates nothing of the sector's size. EINPUT as kl_ed_create and kl_ed_run. */
-kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_halves_form form, const kl_ed_opts *opts,
+kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_bipartition_form form, const kl_ed_opts *opts,
                           int nthread, kl_ed_plan *plan, kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -46,7 +46,7 @@ kl_status kl_ed_spectral_shift(const kl_siteop *op, kl_qn *shift, int *odd, kl_e
 /* ---------------------------------------------------------------- O|0> */
 
 typedef struct acting {
-    const kl_halves *from, *to;
+    const kl_bipartition *from, *to;
     const kl_siteop *op;
     const double *coef, *x;
     double *y;
@@ -60,8 +60,8 @@ static void act(void *self, int64_t task, int thread)
     for (int p = 0; p < a->to->nsite; p++) {
         const double *const mat = a->op->mat[a->to->type[p] - a->to->model->type];
         if (a->coef[p] != 0.0 && mat)
-            kl_halves_act(
-                &(kl_halves_op){
+            kl_bipartition_act(
+                &(kl_bipartition_op){
                     .from = a->from, .to = a->to, .p = p, .a = mat, .odd = a->odd, .c = a->coef[p]},
                 begin, end, a->x, a->y, a->state + (int64_t)thread * a->to->nsite);
     }
@@ -210,7 +210,7 @@ kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, 
     kl_ed *other = NULL;
     kl_dptr v[3] = {{0}};
     kl_qn shift;
-    kl_halves_size size;
+    kl_bipartition_size size;
     kl_err none;
     double *host = NULL, norm;
     int odd, done = 0;
@@ -228,9 +228,9 @@ kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, 
     f.s = f.d + max;
     /* 1. */
     const kl_qn target = kl_qn_add(terms->model, ed->space->target, shift);
-    const kl_halves_form form = ed->space->flavours ? KL_HALVES_FLAVOURS : KL_HALVES_SITES;
+    const kl_bipartition_form form = ed->space->flavours ? KL_BIPARTITION_FLAVOURS : KL_BIPARTITION_SITES;
     const int same = kl_qn_cmp(target, ed->space->target) == 0,
-              empty = !same && kl_halves_measure(terms, target, form, &size, &none) != KL_OK;
+              empty = !same && kl_bipartition_measure(terms, target, form, &size, &none) != KL_OK;
     if (!empty) {
         if (!same) KL_TRY(kl_ed_create(terms, target, form, ex, &other, err));
         const kl_ed *const to = same ? ed : other;

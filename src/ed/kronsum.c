@@ -27,7 +27,7 @@ static double op_norm(const kl_kron_op *o)
 }
 
 typedef struct compiler {
-    const kl_halves *h;
+    const kl_bipartition *h;
     kl_strands list;
     int64_t nleft, nright, ndiag, ncross;
     kl_strand **left, **right, **diag, **cross; /* views, by kind */
@@ -176,7 +176,7 @@ static int side_odd(const kl_half *h, const kl_strand *p, int side)
 static kl_status block_cross(compiler *c, kl_kron_block *b, int ls, int rs, kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_halves *const h = c->h;
+    const kl_bipartition *const h = c->h;
     const int side = c->cross_side;
     kl_kron_op *a = NULL, *o = NULL;
     int64_t room = 0;
@@ -266,7 +266,7 @@ static void block_cost(kl_kron *k, kl_kron_block *b)
     }
 }
 
-kl_status kl_kron_compile(const kl_halves *h, const kl_terms *terms, int64_t from, int64_t to, kl_kron **out,
+kl_status kl_kron_compile(const kl_bipartition *h, const kl_terms *terms, int64_t from, int64_t to, kl_kron **out,
                           kl_err *err)
 {
     kl_status st = KL_OK;

@@ -28,7 +28,7 @@ void kl_places_clear(kl_places *p)
 enum { CHUNK = 4096 };
 
 typedef struct signing {
-    const kl_halves *space;
+    const kl_bipartition *space;
     kl_places *places;
 } signing;
 
@@ -39,8 +39,8 @@ static void find_signs(void *self, int64_t task, int thread)
     const int64_t end = (task + 1) * CHUNK < s->places->dim ? (task + 1) * CHUNK : s->places->dim;
     (void)thread;
     for (int64_t i = task * CHUNK; i < end; i++) {
-        (void)kl_halves_unrank(s->space, s->places->at[i], state);
-        (void)kl_halves_rank(s->space, state, &sign);
+        (void)kl_bipartition_unrank(s->space, s->places->at[i], state);
+        (void)kl_bipartition_rank(s->space, state, &sign);
         s->places->sign[i] = (signed char)sign;
     }
 }
@@ -186,7 +186,7 @@ kronlat_status kronlat_operator_state(const kronlat_operator *op, int64_t i, int
         KL_TRY(kl_fail(&err, KL_EINPUT, "there is no basis state %lld; allowed: 0 to %lld", (long long)i,
                        (long long)op->places.dim - 1));
     KL_TRY(kl_alloc(&by_position, lat->nsite, KL_MEM_MISC, &err));
-    (void)kl_halves_unrank(op->ed->space, op->places.at[i], by_position);
+    (void)kl_bipartition_unrank(op->ed->space, op->places.at[i], by_position);
     for (int p = 0; p < lat->nsite; p++) state[lat->order[p]] = by_position[p];
 out:
     kl_free(&by_position);
@@ -205,7 +205,7 @@ int64_t kronlat_operator_find(const kronlat_operator *op, const int *state)
         by_position[k] = state[lat->order[k]];
         inside = by_position[k] >= 0 && by_position[k] < op->scene->t->terms->type[k]->dim;
     }
-    if (inside) place = kl_halves_rank(op->ed->space, by_position, NULL);
+    if (inside) place = kl_bipartition_rank(op->ed->space, by_position, NULL);
     kl_free(&by_position);
     while (low < high) {
         const int64_t mid = (low + high) / 2;

@@ -276,9 +276,9 @@ out:
 static kl_status entropy_note(const kl_task *t, const kl_ed *ed, char *note, size_t size, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_halves *cut = NULL;
+    kl_bipartition *cut = NULL;
     size_t used = 0;
-    KL_TRY(kl_halves_create(t->terms, ed->space->target, KL_HALVES_SITES, &cut, err));
+    KL_TRY(kl_bipartition_create(t->terms, ed->space->target, KL_BIPARTITION_SITES, &cut, err));
     used = (size_t)snprintf(note, size,
                             "von Neumann entropy, natural logarithm, of %d of %d sites:", cut->left.npos,
                             t->lat->nsite);
@@ -286,7 +286,7 @@ static kl_status entropy_note(const kl_task *t, const kl_ed *ed, char *note, siz
         if (t->lat->position[i] < cut->left.npos)
             used += (size_t)snprintf(note + used, size - used, used + 24 < size ? " %d" : " ...", i);
 out:
-    kl_halves_destroy(&cut);
+    kl_bipartition_destroy(&cut);
     return st;
 }
 
@@ -294,10 +294,10 @@ out:
 static kl_status entropy(const kl_task *t, const kl_ed *ed, kl_dptr x, double *value, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_halves *cut = NULL;
+    kl_bipartition *cut = NULL;
     double *from = NULL, *to = NULL, *s = NULL;
     int *state = NULL;
-    KL_TRY(kl_halves_create(t->terms, ed->space->target, KL_HALVES_SITES, &cut, err));
+    KL_TRY(kl_bipartition_create(t->terms, ed->space->target, KL_BIPARTITION_SITES, &cut, err));
     KL_TRY(kl_alloc(&from, ed->op.n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&state, t->terms->nsite, KL_MEM_WORK, err));
     KL_TRY(t->ex->vt.download(t->ex, from, x, ed->op.n, err));
@@ -316,8 +316,8 @@ static kl_status entropy(const kl_task *t, const kl_ed *ed, kl_dptr x, double *v
         const int64_t k = nl < nr ? nl : nr, width = (nr + KL_KRON_LANES - 1) / KL_KRON_LANES * KL_KRON_LANES;
         for (int64_t p = cut->off[b]; p < cut->off[b] + nl * width; p++) {
             int sign;
-            if (!kl_halves_unrank(cut, p, state)) continue;
-            const int64_t q = kl_halves_rank(ed->space, state, &sign), at = p - cut->off[b];
+            if (!kl_bipartition_unrank(cut, p, state)) continue;
+            const int64_t q = kl_bipartition_rank(ed->space, state, &sign), at = p - cut->off[b];
             to[at / KL_KRON_LANES % nl +
                (at / KL_KRON_LANES / nl * KL_KRON_LANES + at % KL_KRON_LANES) * nl] = sign * from[q];
         }
@@ -331,7 +331,7 @@ static kl_status entropy(const kl_task *t, const kl_ed *ed, kl_dptr x, double *v
     }
     *value = *value / norm2 + log(norm2);
 out:
-    kl_halves_destroy(&cut);
+    kl_bipartition_destroy(&cut);
     kl_free(&from);
     kl_free(&to);
     kl_free(&s);

@@ -15,11 +15,11 @@
 #include "run/outputs.h"
 #include "run/runfile.h"
 
-kl_halves_form kl_edrun_form(const kl_options *o)
+kl_bipartition_form kl_edrun_form(const kl_options *o)
 {
-    return o->form == NULL || strcmp(o->form, "auto") == 0 ? KL_HALVES_AUTO
-           : strcmp(o->form, "sites") == 0                 ? KL_HALVES_SITES
-                                                           : KL_HALVES_FLAVOURS;
+    return o->form == NULL || strcmp(o->form, "auto") == 0 ? KL_BIPARTITION_AUTO
+           : strcmp(o->form, "sites") == 0                 ? KL_BIPARTITION_SITES
+                                                           : KL_BIPARTITION_FLAVOURS;
 }
 
 void kl_edrun_opts(const kl_task *t, kl_ed_opts *out)

@@ -8,7 +8,7 @@
 #include "ed/ed.h"
 
 /* What --form, the options of the solver, and those of a stored matrix say. */
-kl_halves_form kl_edrun_form(const kl_options *o);
+kl_bipartition_form kl_edrun_form(const kl_options *o);
 void kl_edrun_opts(const kl_task *t, kl_ed_opts *out);
 /* H of a sector, ready to be applied: memory is checked before it is taken. */
 kl_status kl_edrun_operator(const kl_task *t, kl_qn target, const kl_ed_opts *opts, kl_ed **ed,

@@ -1003,7 +1003,7 @@ static void one_ed(const core_job *j, uint64_t seed)
             kl_qn_of(
                 j->model,
                 j->terms->type[p]->state_charge[kl_test_bits(&seed) % (uint64_t)j->terms->type[p]->dim]));
-    for (int form = KL_HALVES_AUTO; form <= KL_HALVES_SITES; form++) {
+    for (int form = KL_BIPARTITION_AUTO; form <= KL_BIPARTITION_SITES; form++) {
         double *y[3] = {NULL}, dot[3];
         int64_t n = 0;
         for (int w = 0; w < 3; w++) {
@@ -1011,7 +1011,7 @@ static void one_ed(const core_job *j, uint64_t seed)
             kl_ed *ed = NULL;
             expect_ok(open_nth(w, &ex, &err), err);
             kl_dptr x = {0}, to = {0};
-            expect_ok(kl_ed_create(j->terms, q, (kl_halves_form)form, ex, &ed, &err), err);
+            expect_ok(kl_ed_create(j->terms, q, (kl_bipartition_form)form, ex, &ed, &err), err);
             n = ed->op.n;
             kl_test_case("%s run %d form %d n=%lld", j->name, w, form, (long long)n);
             both image = make(ex, n, 0, 0);
@@ -1088,7 +1088,7 @@ static void test_ed_states(void **state)
             kl_ed_result r = {0};
             const kl_ed_opts o = {
                 .solver = solver, .nstate = solver == KL_ED_LANCZOS && k == 0 ? 1 : 2, .seed = 1};
-            expect_ok(kl_ed_create(j.terms, core_charge(j.model, cases[k / 3].charge), KL_HALVES_AUTO, ex,
+            expect_ok(kl_ed_create(j.terms, core_charge(j.model, cases[k / 3].charge), KL_BIPARTITION_AUTO, ex,
                                    &ed, &err),
                       err);
             little = 45 * kl_eig_stride(ed->op.n) * (int64_t)sizeof(double) / 8 * 9; /* of about 90 vectors */

@@ -141,7 +141,7 @@ static void test_products(void **state)
     }
 }
 
-static void test_halves(void **state)
+static void test_bipartition(void **state)
 {
     const fixture *const f = *state;
     kl_err err;
@@ -341,7 +341,7 @@ int main(void)
     }
     kl_exec_close(&ex);
 #endif
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_halves),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_bipartition),
                                        cmocka_unit_test(test_refusals), cmocka_unit_test(test_sigma),
                                        cmocka_unit_test(test_molecules)};
     cmocka_set_test_filter(getenv("KL_TEST_ONLY"));

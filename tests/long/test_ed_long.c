@@ -15,7 +15,7 @@ static double lowest(const char *model, const char *variant, const char *lattice
     const kl_qn q = {{(int16_t)a, (int16_t)b}};
     core_open(&j, core_model(model, variant), lattice, NULL, sets);
     j.ex->nthread = 2;
-    expect_ok(kl_ed_create(j.terms, q, KL_HALVES_AUTO, j.ex, &ed, &err), err);
+    expect_ok(kl_ed_create(j.terms, q, KL_BIPARTITION_AUTO, j.ex, &ed, &err), err);
     expect_ok(kl_ed_run(ed, &(kl_ed_opts){.nstate = 1, .accuracy = accuracy}, NULL, NULL, &r, &err), err);
     kl_test_case("%s: %d products, %d vectors, %.2f s", j.name, r.napply, r.nvector, r.seconds);
     expect_eq(r.stop, KL_ED_CONVERGED);
@@ -83,7 +83,7 @@ static void test_derivative(void **state)
     kl_dptr x;
     int64_t ld;
     core_open(&j, core_model("hubbard", "F=1/2"), "cylinder:3x4", NULL, "U=4");
-    expect_ok(kl_ed_create(j.terms, (kl_qn){{6, 6}}, KL_HALVES_AUTO, j.ex, &ed, &err), err);
+    expect_ok(kl_ed_create(j.terms, (kl_qn){{6, 6}}, KL_BIPARTITION_AUTO, j.ex, &ed, &err), err);
     expect_ok(kl_ed_run(ed, &(kl_ed_opts){.nstate = 1, .accuracy = 1e-12}, &x, &ld, &r, &err), err);
     double all = 0;
     for (int p = 0; p < 12; p++) {

@@ -182,7 +182,7 @@ typedef struct sample {
     double *beyond, *beyond_y;
 } sample;
 
-static sample take_sample(const core_job *j, kl_qn q, kl_halves_form form)
+static sample take_sample(const core_job *j, kl_qn q, kl_bipartition_form form)
 {
     kl_err err = {""};
     sample s = {0};
@@ -200,7 +200,7 @@ static sample take_sample(const core_job *j, kl_qn q, kl_halves_form form)
     core_download(j->ex, s.n, y, s.y);
     for (int64_t i = 0; i < s.n; i++) s.size = fmax(s.size, fabs(s.y[i]));
     s.size = fmax(s.size, 1.0);
-    for (int64_t i = 0; i < s.n; i++) s.beyond[i] = !kl_halves_unrank(s.ed->space, i, (int[64]){0});
+    for (int64_t i = 0; i < s.n; i++) s.beyond[i] = !kl_bipartition_unrank(s.ed->space, i, (int[64]){0});
     expect_ok(j->ex->vt.upload(j->ex, x, s.beyond, s.n, &err), err);
     expect_ok(j->ex->vt.kron_apply(j->ex, s.ed->kron, x, y, &dot, &err), err);
     core_download(j->ex, s.n, y, s.beyond_y);
@@ -218,7 +218,7 @@ static void drop_sample(const core_job *j, sample *s)
     free(s->x), free(s->y), free(s->beyond), free(s->beyond_y);
 }
 
-static void on_host(const core_job *j, kl_qn q, kl_halves_form form)
+static void on_host(const core_job *j, kl_qn q, kl_bipartition_form form)
 {
     static const kl_devkron_opts opts[] = {{{{64, 24}, {64, 24}}, {{64, 32}, {64, 32}}},
                                            {{{96, 24}, {160, 24}}, {{128, 32}, {192, 32}}},
@@ -233,7 +233,7 @@ static void on_host(const core_job *j, kl_qn q, kl_halves_form form)
         const kl_devkron *const p = s.ed->kron->device;
         expect_true(p->left_states <= opts[i].left[p->left_room].most &&
                     p->right_states <= opts[i].right[p->right_room].most);
-        for (int64_t k = 0; k < s.n; k++) y[k] = kl_halves_unrank(s.ed->space, k, (int[64]){0}) ? NAN : 0.0;
+        for (int64_t k = 0; k < s.n; k++) y[k] = kl_bipartition_unrank(s.ed->space, k, (int[64]){0}) ? NAN : 0.0;
         walk(p, s.x, y);
         for (int64_t k = 0; k < p->nblock; k++) {
             check_banks(&p->block[k].left, 0, p->block[k].nl);
@@ -258,7 +258,7 @@ static void on_host(const core_job *j, kl_qn q, kl_halves_form form)
 
 static kl_exec *devices[2], *device; /* CUDA, offload, NULL where there is none; the one at work */
 
-static void on_device(const core_job *j, kl_qn q, kl_halves_form form)
+static void on_device(const core_job *j, kl_qn q, kl_bipartition_form form)
 {
     static const char *const states[] = {"64", "96", ""};
     sample s = take_sample(j, q, form);
@@ -338,35 +338,35 @@ static const job jobs[] = {
     {"ising", "ring:12", NULL, "parity=1"},
 };
 
-static void each_job(void (*check)(const core_job *, kl_qn, kl_halves_form))
+static void each_job(void (*check)(const core_job *, kl_qn, kl_bipartition_form))
 {
     const int all = sizeof jobs / sizeof *jobs, step = device ? kl_test_step(all) : 1;
     for (int i = 0; i < all; i += step) {
         const job *const k = &jobs[i];
         core_job j;
         core_open(&j, core_model(k->model, NULL), k->lattice, NULL, k->sets);
-        for (int form = KL_HALVES_SITES; form <= KL_HALVES_FLAVOURS; form++) {
+        for (int form = KL_BIPARTITION_SITES; form <= KL_BIPARTITION_FLAVOURS; form++) {
             kl_err err = {""};
-            kl_halves_size size;
+            kl_bipartition_size size;
             const kl_qn q = core_charge(j.model, k->charge);
-            if (kl_halves_measure(j.terms, q, (kl_halves_form)form, &size, &err) != KL_OK) continue;
-            kl_test_case("%s, %s, %s, %s", j.name, k->charge, form == KL_HALVES_SITES ? "sites" : "flavours",
+            if (kl_bipartition_measure(j.terms, q, (kl_bipartition_form)form, &size, &err) != KL_OK) continue;
+            kl_test_case("%s, %s, %s, %s", j.name, k->charge, form == KL_BIPARTITION_SITES ? "sites" : "flavours",
                          device ? device->name : "lists");
-            check(&j, q, (kl_halves_form)form);
+            check(&j, q, (kl_bipartition_form)form);
         }
         core_close(&j);
     }
 }
 
 /* Random parameters: no entry is like another, no bit is worth the same everywhere. */
-static void each_random(void (*check)(const core_job *, kl_qn, kl_halves_form))
+static void each_random(void (*check)(const core_job *, kl_qn, kl_bipartition_form))
 {
     const int all = sizeof jobs / sizeof *jobs, step = device ? kl_test_step(all) : 1;
     for (int i = step / 2; i < all; i += step) {
         core_job j;
         core_open_random(&j, core_model(jobs[i].model, NULL), jobs[i].lattice, NULL, 100 + i);
         kl_test_case("%s, %s, %s", j.name, jobs[i].charge, device ? device->name : "lists");
-        check(&j, core_charge(j.model, jobs[i].charge), KL_HALVES_AUTO);
+        check(&j, core_charge(j.model, jobs[i].charge), KL_BIPARTITION_AUTO);
         core_close(&j);
     }
 }

@@ -20,7 +20,7 @@ static void digits_of(const oracle *o, int64_t s, int *d)
 }
 
 /* H v, diagonal and ranks of one sector against the oracle. */
-static void same_matrix(const core_job *j, const oracle *o, kl_qn q, kl_halves_form form, uint64_t seed)
+static void same_matrix(const core_job *j, const oracle *o, kl_qn q, kl_bipartition_form form, uint64_t seed)
 {
     kl_err err = {""};
     oracle_sector *const s = oracle_sector_create(o, core_of(q).charge);
@@ -39,18 +39,18 @@ static void same_matrix(const core_job *j, const oracle *o, kl_qn q, kl_halves_f
     for (int64_t i = 0; i < s->dim; i++) {
         int d[64], back[64], sg;
         digits_of(o, s->state[i], d);
-        at[i] = kl_halves_rank(ed->space, d, &sg);
+        at[i] = kl_bipartition_rank(ed->space, d, &sg);
         expect_true(at[i] >= 0 && at[i] < n && !used[at[i]]);
         used[at[i]] = 1;
         sign[i] = sg;
-        expect_true(kl_halves_unrank(ed->space, at[i], back));
+        expect_true(kl_bipartition_unrank(ed->space, at[i], back));
         expect_true(memcmp(d, back, (size_t)o->n * sizeof *d) == 0);
         x[i] = kl_test_uniform(&seed);
         v[at[i]] = x[i] * sign[i];
     }
     for (int64_t i = 0; i < n; i++) {
         int back[64];
-        expect_eq(kl_halves_unrank(ed->space, i, back), used[i]);
+        expect_eq(kl_bipartition_unrank(ed->space, i, back), used[i]);
     }
     oracle_apply(s, x, y);
     for (int64_t e = 0; e < s->nelem; e++) {
@@ -100,12 +100,12 @@ static void some_sectors(const core_job *j, uint64_t seed)
     kl_qn *q = core_sectors(j, 6, &n);
     for (int i = 0; i < n; i++) {
         char text[128];
-        for (int form = KL_HALVES_AUTO; form <= KL_HALVES_FLAVOURS; form++) {
-            kl_halves_size size;
-            if (form == KL_HALVES_FLAVOURS && kl_halves_measure(j->terms, q[i], form, &size, &err) != KL_OK)
+        for (int form = KL_BIPARTITION_AUTO; form <= KL_BIPARTITION_FLAVOURS; form++) {
+            kl_bipartition_size size;
+            if (form == KL_BIPARTITION_FLAVOURS && kl_bipartition_measure(j->terms, q[i], form, &size, &err) != KL_OK)
                 continue;
             kl_test_case("%s, %s, form %d", j->name, kl_qn_print(j->model, q[i], text, sizeof text), form);
-            same_matrix(j, o, q[i], (kl_halves_form)form, kl_test_bits(&seed));
+            same_matrix(j, o, q[i], (kl_bipartition_form)form, kl_test_bits(&seed));
         }
     }
     kl_free(&q);
@@ -133,7 +133,7 @@ static void every_solver(const core_job *j, const oracle *o, kl_qn q, uint64_t s
     const int have = oracle_energies(o, core_of(q).charge, 6, w, NULL);
     for (int k = 0; k < have; k++) size = fmax(size, fabs(w[k]));
     kl_ed *ed = NULL;
-    expect_ok(kl_ed_create(j->terms, q, KL_HALVES_AUTO, j->ex, &ed, &err), err);
+    expect_ok(kl_ed_create(j->terms, q, KL_BIPARTITION_AUTO, j->ex, &ed, &err), err);
     char text[128];
     for (int solver = KL_ED_AUTO; solver <= KL_ED_FULL; solver++)
         for (int nstate = 1; nstate <= 3; nstate += 2) {
@@ -184,7 +184,7 @@ static void test_one_state(void **state)
         core_job j;
         core_open(&j, core_model("heisenberg", "S=1/2"), "chain:5", NULL, small ? "J=0.3" : NULL);
         kl_ed *ed = NULL;
-        expect_ok(kl_ed_create(j.terms, core_charge(j.model, "Sz=5/2"), KL_HALVES_AUTO, j.ex, &ed, &err),
+        expect_ok(kl_ed_create(j.terms, core_charge(j.model, "Sz=5/2"), KL_BIPARTITION_AUTO, j.ex, &ed, &err),
                   err);
         for (int solver = KL_ED_AUTO; solver <= KL_ED_FULL; solver++) {
             kl_test_case("%s, solver %s", j.name, kl_ed_solver_name[solver]);
@@ -234,7 +234,7 @@ static void one_known(const known *k, kl_ed_solver solver)
     core_open(&j, core_model(k->model, k->variant), k->lattice, NULL, k->sets);
     for (int c = 0; c < j.model->ncharge; c++) q.v[c] = (int16_t)k->charge[c];
     kl_ed *ed = NULL;
-    expect_ok(kl_ed_create(j.terms, q, KL_HALVES_AUTO, j.ex, &ed, &err), err);
+    expect_ok(kl_ed_create(j.terms, q, KL_BIPARTITION_AUTO, j.ex, &ed, &err), err);
     const kl_ed_opts opts = {.solver = solver, .nstate = 1, .accuracy = 2e-11, .seed = 3};
     if (KL_TEST_WATCHED && ed->op.n > 20000) {
         kl_ed_destroy(&ed);
@@ -311,7 +311,7 @@ static void test_wide_diagonal(void **state)
         kl_ed_result all, r;
         core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, NULL, list[k].sets);
         expect_ok(
-            kl_ed_create(j.terms, core_charge(j.model, list[k].charge), KL_HALVES_AUTO, j.ex, &ed, &err),
+            kl_ed_create(j.terms, core_charge(j.model, list[k].charge), KL_BIPARTITION_AUTO, j.ex, &ed, &err),
             err);
         expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = KL_ED_FULL, .nstate = 4}, NULL, NULL, &all, &err),
                   err);
@@ -356,7 +356,7 @@ static void test_close_levels(void **state)
         kl_ed_result all, r;
         core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, NULL, list[k].sets);
         expect_ok(
-            kl_ed_create(j.terms, core_charge(j.model, list[k].charge), KL_HALVES_AUTO, j.ex, &ed, &err),
+            kl_ed_create(j.terms, core_charge(j.model, list[k].charge), KL_BIPARTITION_AUTO, j.ex, &ed, &err),
             err);
         expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = KL_ED_FULL, .nstate = 1}, NULL, NULL, &all, &err),
                   err);
@@ -409,7 +409,7 @@ static void test_all_states(void **state)
             core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, NULL, list[k].sets);
             kl_test_case("%s %s, %s", j.name, list[k].sets, kl_ed_solver_name[solver]);
             expect_ok(
-                kl_ed_create(j.terms, core_charge(j.model, list[k].charge), KL_HALVES_AUTO, j.ex, &ed, &err),
+                kl_ed_create(j.terms, core_charge(j.model, list[k].charge), KL_BIPARTITION_AUTO, j.ex, &ed, &err),
                 err);
             expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = KL_ED_FULL, .nstate = 1}, NULL, NULL, &all, &err),
                       err);
@@ -443,7 +443,7 @@ static void test_multiplet(void **state)
     core_job j;
     kl_ed *ed = NULL;
     core_open(&j, core_model("j1j2", "S=1/2"), "ring:12", NULL, "J2=0.5");
-    expect_ok(kl_ed_create(j.terms, (kl_qn){{0}}, KL_HALVES_AUTO, j.ex, &ed, &err), err);
+    expect_ok(kl_ed_create(j.terms, (kl_qn){{0}}, KL_BIPARTITION_AUTO, j.ex, &ed, &err), err);
     for (int solver = KL_ED_LANCZOS; solver <= KL_ED_FULL; solver++)
         for (int nstate = 1; nstate <= 3; nstate++) {
             if (solver == KL_ED_LANCZOS && nstate == 1) continue;
@@ -476,21 +476,21 @@ static void test_large(void **state)
         int64_t dim;
     } list[] = {{"square:6x3", 9, INT64_C(2363904400)}, {"square:5x4", 10, INT64_C(34134779536)}};
     for (size_t c = 0; c < 2; c++)
-        for (int form = KL_HALVES_SITES; form <= KL_HALVES_FLAVOURS; form++) {
+        for (int form = KL_BIPARTITION_SITES; form <= KL_BIPARTITION_FLAVOURS; form++) {
             kl_err err = {""};
             core_job j;
             core_open(&j, core_model("hubbard", "F=1/2"), list[c].lattice, NULL, "U=4");
             kl_test_case("%s form %d", j.name, form);
             const kl_qn q = {{(int16_t)list[c].n, (int16_t)list[c].n}};
-            kl_halves_size size;
-            expect_ok(kl_halves_measure(j.terms, q, (kl_halves_form)form, &size, &err), err);
+            kl_bipartition_size size;
+            expect_ok(kl_bipartition_measure(j.terms, q, (kl_bipartition_form)form, &size, &err), err);
             expect_true(size.dim == (double)list[c].dim);
-            if (form == KL_HALVES_SITES && c == 1) { /* 2 million states a half: the sizes are enough */
+            if (form == KL_BIPARTITION_SITES && c == 1) { /* 2 million states a half: the sizes are enough */
                 core_close(&j);
                 continue;
             }
-            kl_halves *h = NULL;
-            expect_ok(kl_halves_create(j.terms, q, (kl_halves_form)form, &h, &err), err);
+            kl_bipartition *h = NULL;
+            expect_ok(kl_bipartition_create(j.terms, q, (kl_bipartition_form)form, &h, &err), err);
             expect_eq(h->dim, list[c].dim);
             expect_true(h->n >= h->dim && size.n == (double)h->n);
             uint64_t seed = 4;
@@ -498,16 +498,16 @@ static void test_large(void **state)
             for (int k = 0; k < 20000; k++) {
                 int s[64];
                 const int64_t i = (int64_t)(kl_test_bits(&seed) % (uint64_t)h->n);
-                if (!kl_halves_unrank(h, i, s)) continue;
-                expect_eq(kl_halves_rank(h, s, NULL), i);
+                if (!kl_bipartition_unrank(h, i, s)) continue;
+                expect_eq(kl_bipartition_rank(h, s, NULL), i);
                 beyond += i > INT32_MAX;
                 s[k % h->nsite] = (s[k % h->nsite] + 1) % 4; /* another sector */
-                expect_eq(kl_halves_rank(h, s, NULL), -1);
+                expect_eq(kl_bipartition_rank(h, s, NULL), -1);
             }
             expect_true(beyond > 1000);
-            expect_eq(kl_halves_unrank(h, h->n, (int[64]){0}), 0);
-            expect_eq(kl_halves_unrank(h, -1, (int[64]){0}), 0);
-            kl_halves_destroy(&h);
+            expect_eq(kl_bipartition_unrank(h, h->n, (int[64]){0}), 0);
+            expect_eq(kl_bipartition_unrank(h, -1, (int[64]){0}), 0);
+            kl_bipartition_destroy(&h);
             core_close(&j);
         }
     core_no_memory();
@@ -521,17 +521,17 @@ static void test_refusals(void **state)
     core_job j;
     kl_ed *ed = NULL;
     core_open(&j, core_model("heisenberg", "S=1/2"), "chain:6", NULL, NULL);
-    expect_refused(kl_ed_create(j.terms, (kl_qn){{8}}, KL_HALVES_AUTO, j.ex, &ed, &err), KL_EINPUT, err,
+    expect_refused(kl_ed_create(j.terms, (kl_qn){{8}}, KL_BIPARTITION_AUTO, j.ex, &ed, &err), KL_EINPUT, err,
                    "empty");
-    expect_refused(kl_ed_create(j.terms, (kl_qn){{0}}, KL_HALVES_FLAVOURS, j.ex, &ed, &err), KL_EINPUT, err,
+    expect_refused(kl_ed_create(j.terms, (kl_qn){{0}}, KL_BIPARTITION_FLAVOURS, j.ex, &ed, &err), KL_EINPUT, err,
                    "flavours");
-    expect_ok(kl_ed_create(j.terms, (kl_qn){{0}}, KL_HALVES_AUTO, j.ex, &ed, &err), err);
+    expect_ok(kl_ed_create(j.terms, (kl_qn){{0}}, KL_BIPARTITION_AUTO, j.ex, &ed, &err), err);
     kl_ed_result r;
     expect_refused(kl_ed_run(ed, &(kl_ed_opts){.nstate = 17}, NULL, NULL, &r, &err), KL_EINPUT, err, "16");
     kl_ed_destroy(&ed);
     for (int64_t k = 1;; k++) {
         kl_mem_fail_after(k);
-        kl_status st = kl_ed_create(j.terms, (kl_qn){{0}}, KL_HALVES_AUTO, j.ex, &ed, &err);
+        kl_status st = kl_ed_create(j.terms, (kl_qn){{0}}, KL_BIPARTITION_AUTO, j.ex, &ed, &err);
         if (st == KL_OK)
             st = kl_ed_run(ed, &(kl_ed_opts){.nstate = 2, .solver = k % 2 ? KL_ED_LOBPCG : KL_ED_FULL}, NULL,
                            NULL, &r, &err);

@@ -17,7 +17,7 @@ static kl_ed *open_ed(const core_job *j, const char *charge)
 {
     kl_err err = {""};
     kl_ed *ed = NULL;
-    expect_ok(kl_ed_create(j->terms, core_charge(j->model, charge), KL_HALVES_AUTO, j->ex, &ed, &err), err);
+    expect_ok(kl_ed_create(j->terms, core_charge(j->model, charge), KL_BIPARTITION_AUTO, j->ex, &ed, &err), err);
     return ed;
 }
 
@@ -412,7 +412,7 @@ static void thermal_case(const char *model, const char *variant, const char *lat
         n += have;
         for (int way = 0; way < 2; way++) {
             kl_ed *ed = NULL;
-            expect_ok(kl_ed_create(j.terms, q[i], KL_HALVES_AUTO, j.ex, &ed, &err), err);
+            expect_ok(kl_ed_create(j.terms, q[i], KL_BIPARTITION_AUTO, j.ex, &ed, &err), err);
             expect_ok(kl_thermal_add(sum[way], ed, &stopped, &err), err);
             expect_eq(stopped, 0);
             kl_ed_destroy(&ed);
@@ -529,7 +529,7 @@ static void add_rest(core_job *j, const kl_qn *q, int nq, kl_thermal *sum, int *
     *stopped = 0;
     for (int i = (int)kl_thermal_about(sum).nsector; i < nq && !*stopped; i++) {
         kl_ed *ed = NULL;
-        expect_ok(kl_ed_create(j->terms, q[i], KL_HALVES_AUTO, j->ex, &ed, &err), err);
+        expect_ok(kl_ed_create(j->terms, q[i], KL_BIPARTITION_AUTO, j->ex, &ed, &err), err);
         expect_ok(kl_thermal_add(sum, ed, stopped, &err), err);
         kl_ed_destroy(&ed);
     }
@@ -592,7 +592,7 @@ static void test_thermal_broken_off(void **state)
             expect_ok(kl_thermal_create(j.model, &now, &sum, &err), err);
             kl_ed *ed = NULL;
             expect_ok(
-                kl_ed_create(j.terms, q[kl_thermal_about(sum).nsector], KL_HALVES_AUTO, j.ex, &ed, &err),
+                kl_ed_create(j.terms, q[kl_thermal_about(sum).nsector], KL_BIPARTITION_AUTO, j.ex, &ed, &err),
                 err);
             expect_refused(kl_thermal_add(sum, ed, &stopped, &err), KL_EINPUT, err, "not those");
             kl_ed_destroy(&ed);

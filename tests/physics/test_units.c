@@ -148,7 +148,7 @@ static void ed_in(double unit, kl_ed_solver solver, kl_ed_result *r, kl_ed_spect
                              .accuracy = 1e-12,
                              .seed = 3,
                              .step = watch};
-    expect_ok(kl_ed_create(j.terms, core_charge(j.model, "Sz=0"), KL_HALVES_AUTO, j.ex, &ed, &err), err);
+    expect_ok(kl_ed_create(j.terms, core_charge(j.model, "Sz=0"), KL_BIPARTITION_AUTO, j.ex, &ed, &err), err);
     expect_ok(kl_ed_run(ed, &opts, &x, &ld, r, &err), err);
     for (int i = 0; i < NOMEGA; i++) omega[i] = 0.25 * i * unit;
     coef[3] = 1;
@@ -208,7 +208,7 @@ static kl_thermal_row thermal_in(double unit, int full)
     expect_ok(kl_thermal_create(j.model, &opts, &sum, &err), err);
     for (int i = 0; i < nq; i++) {
         kl_ed *ed = NULL;
-        expect_ok(kl_ed_create(j.terms, q[i], KL_HALVES_AUTO, j.ex, &ed, &err), err);
+        expect_ok(kl_ed_create(j.terms, q[i], KL_BIPARTITION_AUTO, j.ex, &ed, &err), err);
         expect_ok(kl_thermal_add(sum, ed, &stopped, &err), err);
         kl_ed_destroy(&ed);
     }

@@ -122,7 +122,7 @@ static void test_formats(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
-static void test_halves(void **state)
+static void test_bipartition(void **state)
 {
     (void)state;
     static const int64_t size[] = {0, 1, 31, 33, 597};
@@ -363,7 +363,7 @@ static void test_allocations(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_formats), cmocka_unit_test(test_halves),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_formats), cmocka_unit_test(test_bipartition),
                                        cmocka_unit_test(test_paper), cmocka_unit_test(test_matrix_market),
                                        cmocka_unit_test(test_allocations)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,7 @@
    1. Halves are chosen by what their states add up to; 2. their states enumerated, charge by charge; 3. a
       state of the whole is a place in a block of two sectors.
    SPDX-License-Identifier: Apache-2.0 */
-#include "ed/halves.h"
+#include "ed/bipartition.h"
 #include "base/mem.h"
 #include "phase.h"
 #include "ed/strands.h"
@@ -18,7 +18,7 @@ enum { LANES = KL_KRON_LANES };
 /* ---------------------------------------------------------------- sizes */
 
 /* What a pair of halves comes to. */
-static void pair_size(const kl_model *m, kl_qn target, const kl_ways *l, const kl_ways *r, kl_halves_size *s)
+static void pair_size(const kl_model *m, kl_qn target, const kl_ways *l, const kl_ways *r, kl_bipartition_size *s)
 {
     s->dim = s->n = s->left = s->right = s->largest = 0.0;
     for (int64_t i = 0; i < l->n; i++) {
@@ -33,18 +33,18 @@ static void pair_size(const kl_model *m, kl_qn target, const kl_ways *l, const k
     }
 }
 
-static kl_status site_sizes(const kl_terms *t, kl_qn target, kl_halves_size *best, kl_err *err)
+static kl_status site_sizes(const kl_terms *t, kl_qn target, kl_bipartition_size *best, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_ways *l = NULL, *r = NULL;
     const kl_site_type **back = NULL;
-    *best = (kl_halves_size){0};
+    *best = (kl_bipartition_size){0};
     KL_TRY(kl_alloc(&back, t->nsite, KL_MEM_MISC, err));
     for (int p = 0; p < t->nsite; p++) back[p] = t->type[t->nsite - 1 - p];
     KL_TRY(kl_ways_create(t->model, t->type, t->nsite, &l, err));
     KL_TRY(kl_ways_create(t->model, back, t->nsite, &r, err));
     for (int cut = 1; cut < t->nsite; cut++) {
-        kl_halves_size s = {.cut = cut};
+        kl_bipartition_size s = {.cut = cut};
         pair_size(t->model, target, &l[cut], &r[t->nsite - cut], &s);
         if (best->cut == 0 || s.left + s.right < best->left + best->right) *best = s;
     }
@@ -55,13 +55,13 @@ out:
     return st;
 }
 
-static kl_status flavour_sizes(const kl_terms *t, kl_qn target, const kl_flavour *f, kl_halves_size *out,
+static kl_status flavour_sizes(const kl_terms *t, kl_qn target, const kl_flavour *f, kl_bipartition_size *out,
                                kl_err *err)
 {
     kl_status st = KL_OK;
     kl_ways *w[2] = {NULL, NULL};
     const kl_site_type **type = NULL;
-    *out = (kl_halves_size){.flavours = 1};
+    *out = (kl_bipartition_size){.flavours = 1};
     KL_TRY(kl_alloc(&type, t->nsite, KL_MEM_MISC, err));
     for (int s = 0; s < 2; s++) {
         for (int p = 0; p < t->nsite; p++) type[p] = &f->type[s];
@@ -94,22 +94,22 @@ out:
     return st;
 }
 
-static kl_status choose_form(const kl_terms *t, kl_qn target, kl_halves_form form, int charge[2],
-                             kl_flavour **f, kl_halves_size *s, kl_err *err)
+static kl_status choose_form(const kl_terms *t, kl_qn target, kl_bipartition_form form, int charge[2],
+                             kl_flavour **f, kl_bipartition_size *s, kl_err *err)
 {
     kl_status st = KL_OK;
     *f = NULL;
-    if (t->nsite < 2 && form == KL_HALVES_SITES)
+    if (t->nsite < 2 && form == KL_BIPARTITION_SITES)
         KL_TRY(kl_fail(err, KL_EINPUT, "exact diagonalization on two halves needs at least 2 sites, not %d",
                        t->nsite));
-    if (form != KL_HALVES_SITES) KL_TRY(kl_flavour_find(t, charge, f, err));
-    if (form == KL_HALVES_FLAVOURS && !*f)
+    if (form != KL_BIPARTITION_SITES) KL_TRY(kl_flavour_find(t, charge, f, err));
+    if (form == KL_BIPARTITION_FLAVOURS && !*f)
         KL_TRY(kl_fail(
             err, KL_EINPUT,
             "model %s: its sites are not two conserved flavours of one mode each, so it has no product form",
             t->model->name));
     int yes = 1;
-    if (form == KL_HALVES_AUTO && *f) KL_TRY(only_densities(t, *f, &yes, err));
+    if (form == KL_BIPARTITION_AUTO && *f) KL_TRY(only_densities(t, *f, &yes, err));
     if (!yes) kl_flavour_free(f);
     if (*f) KL_TRY(flavour_sizes(t, target, *f, s, err));
     else KL_TRY(site_sizes(t, target, s, err));
@@ -123,7 +123,7 @@ out:
     return st;
 }
 
-kl_status kl_halves_measure(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_halves_size *out,
+kl_status kl_bipartition_measure(const kl_terms *terms, kl_qn target, kl_bipartition_form form, kl_bipartition_size *out,
                             kl_err *err)
 {
     kl_flavour *f = NULL;
@@ -256,14 +256,14 @@ out:
     return st;
 }
 
-kl_status kl_halves_create(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_halves **out,
+kl_status kl_bipartition_create(const kl_terms *terms, kl_qn target, kl_bipartition_form form, kl_bipartition **out,
                            kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_halves *h = NULL;
+    kl_bipartition *h = NULL;
     kl_ways *wl = NULL, *wr = NULL;
     kl_qn *ql = NULL, *qr = NULL;
-    kl_halves_size size;
+    kl_bipartition_size size;
     *out = NULL;
     KL_TRY(kl_alloc(&h, 1, KL_MEM_MISC, err));
     h->model = terms->model;
@@ -319,13 +319,13 @@ out:
     kl_ways_free(&wr, h ? h->right.npos : *out ? (*out)->right.npos : 0);
     kl_free(&ql);
     kl_free(&qr);
-    kl_halves_destroy(&h);
+    kl_bipartition_destroy(&h);
     return st;
 }
 
-void kl_halves_destroy(kl_halves **p)
+void kl_bipartition_destroy(kl_bipartition **p)
 {
-    kl_halves *h = *p;
+    kl_bipartition *h = *p;
     if (!h) return;
     half_clear(&h->left);
     half_clear(&h->right);
@@ -365,7 +365,7 @@ int64_t kl_half_find_near(const kl_half *h, int sec, uint64_t code, int64_t near
     return c[near] == code ? near : -1;
 }
 
-int64_t kl_halves_rank(const kl_halves *h, const int *state, int *sign)
+int64_t kl_bipartition_rank(const kl_bipartition *h, const int *state, int *sign)
 {
     uint64_t code[2] = {0, 0};
     kl_qn q = kl_qn_zero();
@@ -402,7 +402,7 @@ void kl_half_digits(const kl_half *h, uint64_t code, int *d)
     }
 }
 
-int kl_halves_unrank(const kl_halves *h, int64_t index, int *state)
+int kl_bipartition_unrank(const kl_bipartition *h, int64_t index, int *state)
 {
     int lo = 0, hi = h->nblock - 1;
     if (index < 0 || index >= h->n) return 0;
@@ -434,7 +434,7 @@ static int state_odd(const kl_model *m, const kl_site_type *t, int s)
 }
 
 /* Sign between a basis state and the same one of the physical mode order. */
-static int mode_sign(const kl_halves *h, const int *state)
+static int mode_sign(const kl_bipartition *h, const int *state)
 {
     if (!h->flavours) return 1;
     uint64_t bits[2] = {0, 0};
@@ -446,20 +446,20 @@ static int mode_sign(const kl_halves *h, const int *state)
     return kl_phase_flavour_major(bits[0], bits[1]);
 }
 
-void kl_halves_act(const kl_halves_op *op, int64_t begin, int64_t end, const double *x, double *y, int *state)
+void kl_bipartition_act(const kl_bipartition_op *op, int64_t begin, int64_t end, const double *x, double *y, int *state)
 {
-    const kl_halves *const to = op->to;
+    const kl_bipartition *const to = op->to;
     const double *const a = op->a;
     const int p = op->p, dim = to->type[p]->dim;
     for (int64_t i = begin; i < end; i++) {
-        if (!kl_halves_unrank(to, i, state)) continue;
+        if (!kl_bipartition_unrank(to, i, state)) continue;
         const int row = state[p];
         double sum = 0.0;
         int sign, here = 1, before = 0;
         for (int col = 0; col < dim; col++) {
             if (a[row + col * dim] == 0.0) continue;
             state[p] = col;
-            const int64_t j = kl_halves_rank(op->from, state, &sign);
+            const int64_t j = kl_bipartition_rank(op->from, state, &sign);
             if (j >= 0) sum += a[row + col * dim] * sign * x[j];
         }
         state[p] = row;

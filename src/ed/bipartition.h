@@ -2,8 +2,8 @@
    halves are the sites before and behind a cut, or, for electrons, all modes of one flavour and all of the
    other (Hubbard's product form).
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef KL_HALVES_H
-#define KL_HALVES_H
+#ifndef KL_BIPARTITION_H
+#define KL_BIPARTITION_H
 #include "ed/flavour.h"
 #include "exec/kron.h"
 #include "model/qn.h"
@@ -30,9 +30,9 @@ void kl_half_digits(const kl_half *h, uint64_t code, int *d);
 int kl_half_sector(const kl_half *h, kl_qn q);
 int64_t kl_half_find_near(const kl_half *h, int sec, uint64_t code, int64_t near);
 
-typedef enum kl_halves_form { KL_HALVES_AUTO, KL_HALVES_SITES, KL_HALVES_FLAVOURS } kl_halves_form;
+typedef enum kl_bipartition_form { KL_BIPARTITION_AUTO, KL_BIPARTITION_SITES, KL_BIPARTITION_FLAVOURS } kl_bipartition_form;
 
-typedef struct kl_halves {
+typedef struct kl_bipartition {
     const kl_model *model;
     const kl_site_type *const *type; /* [nsite], of the terms */
     int nsite;
@@ -48,44 +48,44 @@ typedef struct kl_halves {
     int64_t *off;                  /* [nblock + 1], as in kron.h */
     int64_t dim;                   /* states */
     int64_t n;                     /* length of a vector */
-} kl_halves;
+} kl_bipartition;
 
 /* Sizes, known before anything is allocated. Counts beyond 2^53 are rounded. */
-typedef struct kl_halves_size {
+typedef struct kl_bipartition_size {
     int flavours, cut;
     double dim, n, left, right;    /* states; length of a vector; states of the halves */
     double largest;                /* of one half's sector */
-} kl_halves_size;
+} kl_bipartition_size;
 
 /* Electrons with two conserved flavours, coupled by densities alone: AUTO then takes FLAVOURS. EINPUT:
    FLAVOURS asked for where there are none. */
-kl_status kl_halves_measure(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_halves_size *out,
+kl_status kl_bipartition_measure(const kl_terms *terms, kl_qn target, kl_bipartition_form form, kl_bipartition_size *out,
                             kl_err *err) KL_MUST_CHECK;
 
 /* EINPUT: an empty sector, more states than 2^62, a half beyond 2^32 states. Borrows the terms' types and
    model. */
-kl_status kl_halves_create(const kl_terms *terms, kl_qn target, kl_halves_form form, kl_halves **out,
+kl_status kl_bipartition_create(const kl_terms *terms, kl_qn target, kl_bipartition_form form, kl_bipartition **out,
                            kl_err *err) KL_MUST_CHECK;
-void kl_halves_destroy(kl_halves **h);
+void kl_bipartition_destroy(kl_bipartition **h);
 
 /* Place in a vector of the product state with local states state[nsite] by position, -1 when it is of another
    sector. *sign (NULL allowed): this basis state is sign times the one of the physical mode order. */
-int64_t kl_halves_rank(const kl_halves *h, const int *state, int *sign);
+int64_t kl_bipartition_rank(const kl_bipartition *h, const int *state, int *sign);
 /* The inverse; 0 at places that no state has (ends of last tiles). */
-int kl_halves_unrank(const kl_halves *h, int64_t index, int *state);
+int kl_bipartition_unrank(const kl_bipartition *h, int64_t index, int *state);
 
 /* c times an operator on one site, between two sectors of the same sites in the same form. */
-typedef struct kl_halves_op {
-    const kl_halves *from, *to;
+typedef struct kl_bipartition_op {
+    const kl_bipartition *from, *to;
     int p; /* position of the site */
     const double *a; /* [dim * dim], column-major */
     int odd; /* 1: it is fermionic */
     double c;
-} kl_halves_op;
+} kl_bipartition_op;
 
 /* y[i] += <i| op |x> for the places i of `to` in [begin, end), x of `from`. state: room for nsite numbers.
    Host arrays. */
-void kl_halves_act(const kl_halves_op *op, int64_t begin, int64_t end, const double *x, double *y,
+void kl_bipartition_act(const kl_bipartition_op *op, int64_t begin, int64_t end, const double *x, double *y,
                    int *state);
 
 #endif
