@@ -1,7 +1,7 @@
 /* Which kernel of the CUDA executor takes a call, and why: runs nothing.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/tall.h"
-#include "exec/few.h"
+#include "exec/fusedsmall.h"
 #include <stdio.h>
 
 kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err *err)
@@ -27,7 +27,7 @@ kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err
     }
     case KL_OP_FUSE:
         snprintf(c->why, sizeof c->why,
-                 call->nvec <= KL_FEW_IN && call->nout <= KL_FEW_OUT
+                 call->nvec <= KL_FUSED_SMALL_IN && call->nout <= KL_FUSED_SMALL_OUT
                      ? "few vectors: all in registers"
                      : "tiles of all vectors in shared memory, products by tensor cores");
         return KL_OK;

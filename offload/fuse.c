@@ -5,7 +5,7 @@
    serving as either factor. Vectors may be inputs and outputs at once. A few vectors are few_offload.c's.
    Elsewhere a thread takes whole rows, with its sums in memory.
    SPDX-License-Identifier: Apache-2.0 */
-#include "few.h"
+#include "fusedsmall.h"
 #include "exec/gram.h"
 #include "target.h"
 #include <string.h>
@@ -353,8 +353,8 @@ void kl_offload_fuse(kl_exec *ex, int64_t all, const kl_fuse *f, double *dots)
     kl_offload *const self = ex->self;
     uint64_t host[WORDS], *const p = self->step, addresses = 0;
     int words = 0, each = 0;
-    if (self->bare && kl_few_takes(all, f)) {
-        kl_offload_few(self, all, f, dots);
+    if (self->bare && kl_fused_small_takes(all, f)) {
+        kl_offload_fused_small(self, all, f, dots);
         return;
     }
     for (int j = 0; j < f->nin; j++) addresses |= host[words++] = f->in[j].addr;

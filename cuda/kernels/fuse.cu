@@ -6,7 +6,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "tall.h"
 #include "bulk.cuh"
-#include "exec/few.h"
+#include "exec/fusedsmall.h"
 #include "fold.cuh"
 #include "exec/gram.h"
 
@@ -299,10 +299,10 @@ static cudaError_t fuse(kl_cuda *self, int64_t n, const kl_fuse *f)
 extern "C" void kl_cuda_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots)
 {
     kl_cuda *const self = (kl_cuda *)ex->self;
-    if (kl_few_takes(n, f)) {
-        const bool good = kl_cuda_few_start(self, n, f) == cudaSuccess &&
+    if (kl_fused_small_takes(n, f)) {
+        const bool good = kl_cuda_fused_small_start(self, n, f) == cudaSuccess &&
                           cudaStreamSynchronize(self->stream) == cudaSuccess;
-        for (int q = 0; q < f->npair; q++) dots[q] = good ? kl_few_dot(f, q, self->result) : nan("");
+        for (int q = 0; q < f->npair; q++) dots[q] = good ? kl_fused_small_dot(f, q, self->result) : nan("");
         return;
     }
     /* staging is free again */

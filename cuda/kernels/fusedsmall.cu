@@ -4,7 +4,7 @@
    written, and are folded in a fixed order. Anything wider is fuse.cu's.
    SPDX-License-Identifier: Apache-2.0 */
 #include "../device.h"
-#include "exec/few.h"
+#include "exec/fusedsmall.h"
 #include "fold.cuh"
 
 enum { THREADS = 256 };
@@ -12,7 +12,7 @@ enum { THREADS = 256 };
 /* pairs: of rows, a thread takes two at a time. */
 template <int NIN, int NOUT>
 static __global__ void __launch_bounds__(THREADS, 2)
-    pass(int64_t pairs, const __grid_constant__ kl_few f, kl_slot *slot, double *result)
+    pass(int64_t pairs, const __grid_constant__ kl_fused_small f, kl_slot *slot, double *result)
 {
     constexpr int N = NOUT ? NOUT : NIN, NSUM = N * (N + 1) / 2;
     __shared__ double fold[THREADS];
@@ -31,7 +31,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
                 out[k] = make_double2(0.0, 0.0);
 #pragma unroll
                 for (int j = 0; j < NIN; j++)
-                    if (f.used >> (KL_FEW_IN * k + j) & 1) {
+                    if (f.used >> (KL_FUSED_SMALL_IN * k + j) & 1) {
                         out[k].x = fma(f.c[k][j], in[j].x, out[k].x);
                         out[k].y = fma(f.c[k][j], in[j].y, out[k].y);
                     }
@@ -51,7 +51,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 }
 
 template <int NIN, int NOUT>
-static cudaError_t start(const kl_cuda *self, int64_t pairs, const kl_few &f)
+static cudaError_t start(const kl_cuda *self, int64_t pairs, const kl_fused_small &f)
 {
     int each = 1;
     const cudaError_t e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, pass<NIN, NOUT>, THREADS, 0);
@@ -63,7 +63,7 @@ static cudaError_t start(const kl_cuda *self, int64_t pairs, const kl_few &f)
 }
 
 template <int NIN>
-static cudaError_t choose(const kl_cuda *self, int64_t pairs, const kl_few &f, int nout)
+static cudaError_t choose(const kl_cuda *self, int64_t pairs, const kl_fused_small &f, int nout)
 {
     switch (nout) {
     case 0: return start<NIN, 0>(self, pairs, f);
@@ -75,9 +75,9 @@ static cudaError_t choose(const kl_cuda *self, int64_t pairs, const kl_few &f, i
     }
 }
 
-extern "C" cudaError_t kl_cuda_few_start(const kl_cuda *self, int64_t n, const kl_fuse *from)
+extern "C" cudaError_t kl_cuda_fused_small_start(const kl_cuda *self, int64_t n, const kl_fuse *from)
 {
-    const kl_few f = kl_few_at(from, 0);
+    const kl_fused_small f = kl_fused_small_at(from, 0);
     switch (from->nin) {
     case 1: return choose<1>(self, n / 2, f, from->nout);
     case 2: return choose<2>(self, n / 2, f, from->nout);

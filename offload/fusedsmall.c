@@ -3,14 +3,14 @@
    combined, stored and multiplied before it reads on; the products are those of all outputs, or of all inputs
    where nothing is written. Anything wider is fuse_offload.c's.
    SPDX-License-Identifier: Apache-2.0 */
-#include "few.h"
+#include "fusedsmall.h"
 #include "target.h"
 #include <string.h>
 
 #if KL_OFFLOAD_BARE
 enum {
-    MOST_IN = KL_FEW_IN,
-    MOST_OUT = KL_FEW_OUT,
+    MOST_IN = KL_FUSED_SMALL_IN,
+    MOST_OUT = KL_FUSED_SMALL_OUT,
     MOST_SUM = 21,
     SHARED = (KL_FOLD + MOST_IN * MOST_OUT) * 8 /* sums, coefficients */
 };
@@ -29,7 +29,7 @@ ALWAYS double factor(uint32_t at) /* volatile: there are no registers for all of
 }
 
 /* nin and nout are constants where this is used. pairs: of rows, a thread takes two at a time. */
-ALWAYS void pass(const int nin, const int nout, int pairs, const kl_few *f, kl_slot *slot, double *result)
+ALWAYS void pass(const int nin, const int nout, int pairs, const kl_fused_small *f, kl_slot *slot, double *result)
 {
     double *const c = (double *)llvm_omp_target_dynamic_shared_alloc() + KL_FOLD;
     const int n = nout ? nout : nin, nsum = n * (n + 1) / 2, me = (int)__nvvm_read_ptx_sreg_tid_x();
@@ -70,7 +70,7 @@ ALWAYS void pass(const int nin, const int nout, int pairs, const kl_few *f, kl_s
 }
 #else
 /* Never run: every pass of the compiler must see a region use the same variables in the same order. */
-ALWAYS void pass(const int nin, const int nout, int pairs, const kl_few *f, kl_slot *slot, double *result)
+ALWAYS void pass(const int nin, const int nout, int pairs, const kl_fused_small *f, kl_slot *slot, double *result)
 {
     (void)nin, (void)nout, (void)pairs, (void)f, (void)slot, (void)result;
 }
@@ -78,7 +78,7 @@ ALWAYS void pass(const int nin, const int nout, int pairs, const kl_few *f, kl_s
 
 /* A step travels as so many arguments, for a structure would be a copy to the device before the launch. */
 enum { WORDS = 42 };
-_Static_assert(sizeof(kl_few) == WORDS * sizeof(uint64_t), "all of it");
+_Static_assert(sizeof(kl_fused_small) == WORDS * sizeof(uint64_t), "all of it");
 #define EACH(F)                                                                                         \
     F(0)                                                                                                \
     F(1)                                                                                                \
@@ -95,7 +95,7 @@ static void start(const kl_offload *self, int n, int64_t from, const kl_fuse *f)
 {
     kl_slot *const slot = self->slot;
     double *const result = self->result;
-    const kl_few step = kl_few_at(f, from);
+    const kl_fused_small step = kl_fused_small_at(f, from);
     uint64_t word[WORDS];
     memcpy(word, &step, sizeof step);
     EACH(TAKE)
@@ -109,7 +109,7 @@ static void start(const kl_offload *self, int n, int64_t from, const kl_fuse *f)
         KL_BARE(teams, 256, SHARED, is_device_ptr(slot, result) firstprivate(pairs, LIST)) \
         {                                                                                  \
             const uint64_t all[WORDS] = {LIST};                                            \
-            kl_few g;                                                                      \
+            kl_fused_small g;                                                                      \
             __builtin_memcpy(&g, all, sizeof g);                                           \
             pass(NIN, NOUT, pairs, &g, slot, result);                                      \
         }                                                                                  \
@@ -122,17 +122,17 @@ static void start(const kl_offload *self, int n, int64_t from, const kl_fuse *f)
 #undef FEW
 }
 
-void kl_offload_few(const kl_offload *self, int64_t n, const kl_fuse *f, double *dots)
+void kl_offload_fused_small(const kl_offload *self, int64_t n, const kl_fuse *f, double *dots)
 {
     double sum[KL_FUSE_MOST_PAIR] = {0.0}; /* the coefficients may stand where the products go */
     for (int64_t from = 0; from < n; from += KL_OFFLOAD_PART) {
         start(self, n - from < KL_OFFLOAD_PART ? (int)(n - from) : KL_OFFLOAD_PART, from, f);
-        for (int q = 0; q < f->npair; q++) sum[q] += kl_few_dot(f, q, self->result);
+        for (int q = 0; q < f->npair; q++) sum[q] += kl_fused_small_dot(f, q, self->result);
     }
     for (int q = 0; q < f->npair; q++) dots[q] = sum[q];
 }
 #else
-void kl_offload_few(const kl_offload *self, int64_t n, const kl_fuse *f, double *dots)
+void kl_offload_fused_small(const kl_offload *self, int64_t n, const kl_fuse *f, double *dots)
 {
     (void)self, (void)n, (void)f, (void)dots;
 }
