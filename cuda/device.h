@@ -59,7 +59,7 @@ typedef struct kl_cuda {
     kl_pool pool, far; /* the device's memory, and the host's that it reaches */
     kl_cuda_loads *loads; /* NULL until a list is streamed in */
     double *scratch; /* [KL_SCRATCH] on the device: what trials need beside their vectors */
-    struct kl_slot *slot; /* [KL_SLOTS] on the device: see fold_device.h */
+    struct kl_slot *slot; /* [KL_SLOTS] on the device: see reduce_device.h */
     double *result; /* [KL_RESULT] pinned host memory that the device writes */
     int *counter; /* [4] on the device, 0 between kernels: of products */
     int *turns; /* [KL_TURNS] likewise: tiles in parts */

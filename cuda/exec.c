@@ -2,7 +2,7 @@
    program uses as well.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
-#include "device/fold_device.h"
+#include "device/reduce_device.h"
 #include <stdio.h>
 
 enum { INTS = (4 + KL_TURNS) * (int)sizeof(int), SLOTS = KL_SLOTS * (int)sizeof(kl_slot) };

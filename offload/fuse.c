@@ -244,7 +244,7 @@ ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npai
         for (int w = block / NB; w < WARPS; w += share)
             sum += mine[(w * NB + block % NB) * 64 + g->entry[me][1]];
     }
-    kl_fold_blocks(KL_BLOCK, npair, sum, launch, slot, result, mine + WARPS * NB * 64);
+    kl_reduce_blocks(KL_BLOCK, npair, sum, launch, slot, result, mine + WARPS * NB * 64);
 }
 #else
 ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npair, int log_rows, int wide,

@@ -12,7 +12,7 @@ enum {
     MOST_IN = KL_FUSED_SMALL_IN,
     MOST_OUT = KL_FUSED_SMALL_OUT,
     MOST_SUM = 21,
-    SHARED = (KL_FOLD + MOST_IN * MOST_OUT) * 8 /* sums, coefficients */
+    SHARED = (KL_REDUCE + MOST_IN * MOST_OUT) * 8 /* sums, coefficients */
 };
 
 #define ALWAYS static inline __attribute__((always_inline))
@@ -31,7 +31,7 @@ ALWAYS double factor(uint32_t at) /* volatile: there are no registers for all of
 /* nin and nout are constants where this is used. pairs: of rows, a thread takes two at a time. */
 ALWAYS void pass(const int nin, const int nout, int pairs, const kl_fused_small *f, kl_slot *slot, double *result)
 {
-    double *const c = (double *)llvm_omp_target_dynamic_shared_alloc() + KL_FOLD;
+    double *const c = (double *)llvm_omp_target_dynamic_shared_alloc() + KL_REDUCE;
     const int n = nout ? nout : nin, nsum = n * (n + 1) / 2, me = (int)__nvvm_read_ptx_sreg_tid_x();
     const uint32_t used = f->used, coef = (uint32_t)(uintptr_t)(__attribute__((address_space(3))) double *)c;
     const uint64_t launch = kl_launch_number(slot, nsum);
@@ -66,7 +66,7 @@ ALWAYS void pass(const int nin, const int nout, int pairs, const kl_fused_small 
             s[q] += u[0] * v[0] + u[1] * v[1];
         }
     }
-    kl_fold(nsum, s, launch, slot, result);
+    kl_reduce(nsum, s, launch, slot, result);
 }
 #else
 /* Never run: every pass of the compiler must see a region use the same variables in the same order. */

@@ -27,7 +27,7 @@ typedef struct kl_offload {
     void *driver;      /* handle of the driver library, where there is one */
     kl_pool pool;
     double *scratch;   /* [KL_SCRATCH] on the device: partial sums of combined regions */
-    struct kl_slot *slot; /* [KL_SLOTS] on the device: those of bare ones (fold_device.h) */
+    struct kl_slot *slot; /* [KL_SLOTS] on the device: those of bare ones (reduce_device.h) */
     double *result;    /* [KL_RESULT], small answers: pinned host memory that the device writes, or NULL */
     void (*unpin)(void *, int);
     /* [KL_COUNTERS] on the device, 0 between kernels: of tiles of products taken, of blocks that are done, of

@@ -139,7 +139,7 @@ static inline __attribute__((always_inline)) void columns(int j, const matrix *a
     const int part = block - m.first, n = m.n, rows = n - j;
     if (part > 0 && (part * BLOCK_COLUMNS + 1 >= rows || rows <= 0)) return;
     /* from row j on */
-    double *const told = (double *)llvm_omp_target_dynamic_shared_alloc() + KL_FOLD,
+    double *const told = (double *)llvm_omp_target_dynamic_shared_alloc() + KL_REDUCE,
                   *const vs = told + TOLD * 2, *const ws = vs + n, *const us = ws + n;
     double *const column = elements + m.off + j + (int64_t)j * n; /* j, from row j on */
     double s[2] = {0.0, 0.0}, share, scale;
@@ -203,7 +203,7 @@ static void step(const kl_offload *self, int j, int largest, int work, const mat
     double *const next_v = u->next_v, *const next_p = u->next_p, *const d = u->d, *const e = u->e;
 #if KL_OFFLOAD_BARE
     if (self->bare) {
-        const int bytes = (KL_FOLD + 2 * TOLD + 3 * largest) * (int)sizeof(double);
+        const int bytes = (KL_REDUCE + 2 * TOLD + 3 * largest) * (int)sizeof(double);
         KL_BARE(work, KL_BLOCK, bytes,
                 is_device_ptr(all, owner, a, v, p, next_v, next_p, d, e) firstprivate(j))
         {

@@ -140,13 +140,13 @@ static void dots_bare(const kl_offload *self, int n, int W, const double *v, int
     const int teams = 2 * self->nsm, parts = pairs && W <= NARROW ? teams : 1;
 #define DOTS(K)                                                                             \
     case K:                                                                                 \
-        KL_BARE(teams, 256, KL_FOLD * 8,                                                    \
+        KL_BARE(teams, 256, KL_REDUCE * 8,                                                    \
                 is_device_ptr(v, x, slot, result) firstprivate(n, ldv, share, back))        \
         {                                                                                   \
             const uint64_t launch = K > NARROW ? kl_launch_number(slot, K) : 0;             \
             double s[K] = {0};                                                              \
             dots2(kl_thread(), kl_threads(), n, K, PAIRS(K), K, v, ldv, x, share, back, s); \
-            if (K > NARROW) kl_fold(K, s, launch, slot, result);                            \
+            if (K > NARROW) kl_reduce(K, s, launch, slot, result);                            \
             else kl_post(K, s, result);                                                     \
         }                                                                                   \
         break;
@@ -155,12 +155,12 @@ static void dots_bare(const kl_offload *self, int n, int W, const double *v, int
             KL_BELTS(DOTS)
         }
     } else {
-        KL_BARE(teams, 256, KL_FOLD * 8, is_device_ptr(v, x, slot, result) firstprivate(n, W, ldv))
+        KL_BARE(teams, 256, KL_REDUCE * 8, is_device_ptr(v, x, slot, result) firstprivate(n, W, ldv))
         {
             const uint64_t launch = kl_launch_number(slot, ODD);
             double s[ODD] = {0};
             dots1(kl_thread(), kl_threads(), n, W, v, ldv, x, s);
-            kl_fold(ODD, s, launch, slot, result);
+            kl_reduce(ODD, s, launch, slot, result);
         }
     }
 #undef DOTS

@@ -16,13 +16,13 @@
 #define KL_TARGET_H
 #include <stdint.h>
 #include "config.h"
-#include "device/fold_device.h"
+#include "device/reduce_device.h"
 
 #define KL_PRAGMA(...) _Pragma(#__VA_ARGS__)
 
 enum {
     KL_BLOCK = 256 /* threads of a team in streaming kernels */,
-    KL_FOLD = KL_BLOCK /* doubles of shared memory that adding up their sums takes */
+    KL_REDUCE = KL_BLOCK /* doubles of shared memory that adding up their sums takes */
 };
 
 #define KL_FLAT(NT, ...) \
@@ -132,7 +132,7 @@ static inline __attribute__((always_inline)) double kl_warp_sums(const int n, co
     return v[0];
 }
 /* s[n], n <= 32, of all threads of a block, KL_BLOCK of them, added up: thread j returns number j, j < n; n
-   is a constant where this is used. What threads had in the shared memory of the launch, KL_FOLD doubles at
+   is a constant where this is used. What threads had in the shared memory of the launch, KL_REDUCE doubles at
    its beginning, they no longer need. */
 static inline __attribute__((always_inline)) double kl_block_sums(const int n, const double *s)
 {
@@ -147,10 +147,10 @@ static inline __attribute__((always_inline)) double kl_block_sums(const int n, c
     return b;
 }
 /* Those of all blocks into result[n]. */
-static inline __attribute__((always_inline)) void kl_fold(const int n, const double *s, uint64_t launch,
+static inline __attribute__((always_inline)) void kl_reduce(const int n, const double *s, uint64_t launch,
                                                           kl_slot *slot, double *result)
 {
-    kl_fold_blocks(KL_BLOCK, n, kl_block_sums(n, s), launch, slot, result,
+    kl_reduce_blocks(KL_BLOCK, n, kl_block_sums(n, s), launch, slot, result,
                    llvm_omp_target_dynamic_shared_alloc());
 }
 /* Those of each block into result[block][n], for the host to add up: where they are few, it has done so
@@ -164,7 +164,7 @@ static inline __attribute__((always_inline)) void kl_post(const int n, const dou
 #else
 static inline int kl_thread(void) { return 0; }
 static inline int kl_threads(void) { return 1; }
-static inline void kl_fold(const int n, const double *s, uint64_t launch, kl_slot *slot, double *result)
+static inline void kl_reduce(const int n, const double *s, uint64_t launch, kl_slot *slot, double *result)
 {
     (void)n, (void)s, (void)launch, (void)slot, (void)result;
 }

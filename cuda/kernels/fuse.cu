@@ -7,7 +7,7 @@
 #include "tall.h"
 #include "bulk.cuh"
 #include "exec/fusedsmall.h"
-#include "fold.cuh"
+#include "reduce.cuh"
 #include "exec/gram.h"
 
 enum {
@@ -210,7 +210,7 @@ static __global__ void __launch_bounds__(THREADS)
         const short *const e = p->gram.entry[threadIdx.x];
         for (int w = e[0] / NB; w < WARPS; w += p->gram.share) sum += mine[(w * NB + e[0] % NB) * 64 + e[1]];
     }
-    kl_fold_blocks(THREADS, p->npair, sum, launch, slot, result, mine + WARPS * NB * 64);
+    kl_reduce_blocks(THREADS, p->npair, sum, launch, slot, result, mine + WARPS * NB * 64);
 }
 
 template <int NB>

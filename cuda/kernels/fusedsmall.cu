@@ -5,7 +5,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "../device.h"
 #include "exec/fusedsmall.h"
-#include "fold.cuh"
+#include "reduce.cuh"
 
 enum { THREADS = 256 };
 
@@ -47,7 +47,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
             for (int a = 0; a <= b; a++, q++) s[q] = fma(out[a].y, out[b].y, fma(out[a].x, out[b].x, s[q]));
     }
-    kl_fold_blocks(THREADS, NSUM, kl_block_sums<NSUM, THREADS>(s), launch, slot, result, fold);
+    kl_reduce_blocks(THREADS, NSUM, kl_block_sums<NSUM, THREADS>(s), launch, slot, result, fold);
 }
 
 template <int NIN, int NOUT>

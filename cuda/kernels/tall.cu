@@ -3,7 +3,7 @@
    order.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tall.h"
-#include "fold.cuh"
+#include "reduce.cuh"
 
 enum { MOST = KL_BELT };
 
@@ -58,7 +58,7 @@ static __device__ __forceinline__ void fold(double (&s)[W], uint64_t launch, kl_
             __syncthreads();
         }
     } else mine = kl_block_sums<W, T>(s);
-    kl_fold_blocks(T, W, mine, launch, slot, result, shared);
+    kl_reduce_blocks(T, W, mine, launch, slot, result, shared);
 }
 
 /* T threads a block and U pairs of rows a thread, at most B blocks a multiprocessor; even addresses. The
@@ -135,7 +135,7 @@ static __global__ void __launch_bounds__(256)
 #pragma unroll
         for (int j = 0; j < W; j++) s[j] += v[i + (j < have ? j : have - 1) * ldv] * a;
     }
-    kl_fold_blocks(256, have, kl_block_sums<W, 256>(s), launch, slot, result, shared);
+    kl_reduce_blocks(256, have, kl_block_sums<W, 256>(s), launch, slot, result, shared);
 }
 
 static unsigned blocks_for(int64_t items, int64_t each, int most)

@@ -4,8 +4,8 @@
    without such a mark take a fence, a counter and a last block that then reads: a microsecond more of every
    launch.
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef KL_FOLD_DEVICE_H
-#define KL_FOLD_DEVICE_H
+#ifndef KL_REDUCE_DEVICE_H
+#define KL_REDUCE_DEVICE_H
 #include "device/ptx.h"
 
 /* for 128 sums of 1000 blocks and the first, which has the number of launches so far; all 0 at the
@@ -38,7 +38,7 @@ KL_DEV void kl_sum_rows(double *shared, int wide, int groups)
 
 /* result[j], j < n, 0 < n <= T, becomes the sum of what threads j of all blocks have as `mine`; T: threads of
    a block, a constant where this is used, all of which call; shared: [T], free. */
-KL_DEV void kl_fold_blocks(const int T, int n, double mine, uint64_t launch, kl_slot *slot, double *result,
+KL_DEV void kl_reduce_blocks(const int T, int n, double mine, uint64_t launch, kl_slot *slot, double *result,
                            double *shared)
 {
     enum { AHEAD = 8 }; /* slots that are looked at together */

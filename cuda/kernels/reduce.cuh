@@ -1,8 +1,8 @@
-/* Sums over the threads of a warp or of a block, many at a time; then see fold_device.h.
+/* Sums over the threads of a warp or of a block, many at a time; then see reduce_device.h.
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef KL_CUDA_FOLD_CUH
-#define KL_CUDA_FOLD_CUH
-#include "device/fold_device.h"
+#ifndef KL_CUDA_REDUCE_CUH
+#define KL_CUDA_REDUCE_CUH
+#include "device/reduce_device.h"
 #include <cuda_runtime.h>
 
 /* One step of kl_warp_sums: lanes HALF apart. Recursion, because a loop that is not unrolled would put v in
