@@ -15,7 +15,7 @@ typedef struct growth_totals {
     int64_t dim, sector, matrix, memory;
 } growth_totals;
 
-static growth_totals growth_sum(int n, const kl_growth_row *row)
+static growth_totals growth_sum(int n, const kl_infinite_row *row)
 {
     growth_totals t = {0};
     for (int i = 0; i < n; i++) {
@@ -37,7 +37,7 @@ typedef struct paper {
     double seconds[2], nostreams, flop, dim, sector, sectors, matrix, memory, products, line[KL_NLINE][2];
 } paper;
 
-static const paper *paper_of(const kl_report_head *head, int n, const kl_growth_row *row)
+static const paper *paper_of(const kl_report_head *head, int n, const kl_infinite_row *row)
 {
     static const paper known[] = {
         {"heisenberg",
@@ -84,7 +84,7 @@ static const char *beside(const paper *p, double x, const char *unit, char out[3
     return out;
 }
 
-void kl_report_growth(FILE *to, const kl_report_head *head, int n, const kl_growth_row *row)
+void kl_report_infinite(FILE *to, const kl_report_head *head, int n, const kl_infinite_row *row)
 {
     char a[32];
     kl_report_title(to, head);
@@ -93,7 +93,7 @@ void kl_report_growth(FILE *to, const kl_report_head *head, int n, const kl_grow
             "%22s discarded    seconds  H x: seconds  GFLOP/s\n",
             "energy");
     for (int i = 0; i < n; i++) {
-        const kl_growth_row *r = &row[i];
+        const kl_infinite_row *r = &row[i];
         fprintf(to, "%9d %5d %6d %15.0f %11lld %15lld %7lld %7d %8d %22.13f %9.2e %10.3f %13.3f %8.2f\n",
                 i + 1, r->nsite, r->m, r->dim_all, (long long)r->dim, (long long)r->sector_max,
                 (long long)r->matrix_max, r->nsector, r->napply, r->energy, r->discarded, r->seconds,
@@ -165,7 +165,7 @@ void kl_report_growth(FILE *to, const kl_report_head *head, int n, const kl_grow
             100 * (t.seconds - lines - known) / t.seconds);
 }
 
-void kl_report_growth_json(FILE *to, const kl_report_head *head, int n, const kl_growth_row *row)
+void kl_report_infinite_json(FILE *to, const kl_report_head *head, int n, const kl_infinite_row *row)
 {
     kl_json j = kl_json_begin(to);
     kl_report_json_open(&j, KL_VERSION, "growth");
@@ -176,7 +176,7 @@ void kl_report_growth_json(FILE *to, const kl_report_head *head, int n, const kl
     kl_json_real(&j, "residual_asked", n > 0 ? row[n - 1].tol : 0);
     kl_json_open(&j, "iterations", '[');
     for (int i = 0; i < n; i++) {
-        const kl_growth_row *r = &row[i];
+        const kl_infinite_row *r = &row[i];
         kl_json_open(&j, NULL, '{');
         kl_json_int(&j, "sites", r->nsite);
         kl_json_int(&j, "m", r->m);

@@ -87,7 +87,7 @@ kl_status kl_planrun_growth(const kl_options *o, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_task *t = NULL;
-    kl_growth_row *row = NULL;
+    kl_infinite_row *row = NULL;
     char charges[256], lattice[64];
     if (o->sites < 4 || o->sites % 2 != 0)
         return kl_fail(
@@ -115,7 +115,7 @@ kl_status kl_planrun_growth(const kl_options *o, kl_err *err)
     const int n = ((int)o->sites - 2) / 2;
     KL_TRY(kl_alloc(&row, n, KL_MEM_MISC, err));
     growth g = {t, t->target, (int)o->sites};
-    const kl_growth_opts opts = {.nsite = (int)o->sites,
+    const kl_infinite_opts opts = {.nsite = (int)o->sites,
                                  .m = o->m > 0 ? (int)o->m : 256,
                                  .strategy = t->dmrg.strategy,
                                  .tol = 1e-8,
@@ -124,13 +124,13 @@ kl_status kl_planrun_growth(const kl_options *o, kl_err *err)
                                  .seed = t->dmrg.seed,
                                  .self = &g,
                                  .make_terms = growth_terms};
-    KL_TRY(kl_dmrg_grow(&opts, t->ex, row, err));
+    KL_TRY(kl_dmrg_infinite(&opts, t->ex, row, err));
     snprintf(lattice, sizeof(lattice), "chain, grown from 4 to %d sites, m = %d, %s, %d thread%s", opts.nsite,
              opts.m, t->ex->name, t->ex->nthread, t->ex->nthread == 1 ? "" : "s");
     const kl_report_head head = {t->model, lattice,
                                  kl_qn_print(t->model, t->target, charges, sizeof(charges))};
-    if (o->json) kl_report_growth_json(stdout, &head, n, row);
-    else kl_report_growth(stdout, &head, n, row);
+    if (o->json) kl_report_infinite_json(stdout, &head, n, row);
+    else kl_report_infinite(stdout, &head, n, row);
 out:
     kl_free(&row);
     kl_task_destroy(&t);

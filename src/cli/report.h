@@ -76,8 +76,8 @@ void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_d
 void kl_report_ways(FILE *to, const kl_dmrg_plan *plan);
 void kl_report_ways_json(kl_json *j, const kl_dmrg_plan *plan);
 /* A line for each iteration, then the form of nemes2014, Table 5. */
-void kl_report_growth(FILE *to, const kl_report_head *head, int n, const kl_growth_row *row);
-void kl_report_growth_json(FILE *to, const kl_report_head *head, int n, const kl_growth_row *row);
+void kl_report_infinite(FILE *to, const kl_report_head *head, int n, const kl_infinite_row *row);
+void kl_report_infinite_json(FILE *to, const kl_report_head *head, int n, const kl_infinite_row *row);
 
 /* The progress line: on stderr, only where that is a terminal. */
 typedef struct kl_progress {

@@ -175,7 +175,7 @@ void kl_dmrg_result_clear(kl_dmrg_result *r);
 
 /* Infinite-lattice algorithm on its own, as in nemes2014: from 4 sites to nsite by two sites a step, m
    states, random start vectors. make_terms gives the terms for a length. rows: one per iteration. */
-typedef struct kl_growth_row {
+typedef struct kl_infinite_row {
     double dim_all; /* of the superblock without charges: (states of a block x states of a site)^2 */
     int nsite, m;
     int64_t dim, sector_max, matrix_max;
@@ -186,8 +186,8 @@ typedef struct kl_growth_row {
     double seconds_line[KL_NLINE]; /* ORDER KL_LINE, all inside SOLVE */
     int lr_too_large; /* 1: l-1-1-r took LR's place, for want of memory */
     int64_t memory_bytes, device_bytes;
-} kl_growth_row;
-typedef struct kl_growth_opts {
+} kl_infinite_row;
+typedef struct kl_infinite_opts {
     int nsite, m;
     kl_strategy strategy;
     double tol; /* residual, in units of the couplings (the gap of kl_units) */
@@ -196,9 +196,9 @@ typedef struct kl_growth_opts {
     uint64_t seed;
     void *self;
     kl_status (*make_terms)(void *self, int nsite, kl_terms **out, kl_qn *target, kl_err *err);
-    void (*each)(void *self, const kl_growth_row *row); /* after every iteration; may be NULL */
-} kl_growth_opts;
-kl_status kl_dmrg_grow(const kl_growth_opts *opts, kl_exec *ex, kl_growth_row *rows /* [(nsite-2)/2] */,
+    void (*each)(void *self, const kl_infinite_row *row); /* after every iteration; may be NULL */
+} kl_infinite_opts;
+kl_status kl_dmrg_infinite(const kl_infinite_opts *opts, kl_exec *ex, kl_infinite_row *rows /* [(nsite-2)/2] */,
                        kl_err *err) KL_MUST_CHECK;
 
 /* Products with H per bond at most in the last sweeps of a run. */

@@ -1,5 +1,5 @@
 /* The moving parts of DMRG: blocks of every length on both sides, the wavefunction at a two-site centre, one
-   bond optimized, one step to the next. Schedules and stopping are the matter of dmrg.c and growth.c.
+   bond optimized, one step to the next. Schedules and stopping are the matter of dmrg.c and infinite.c.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_ENGINE_H
 #define KL_ENGINE_H

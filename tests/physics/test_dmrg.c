@@ -1037,8 +1037,8 @@ static void test_growth(void **state)
     (void)state;
     for (int k = 0; k < 4; k++) {
         const int hubbard = k / 2;
-        kl_growth_row row[9];
-        const kl_growth_opts o = {.nsite = hubbard ? 8 : 20,
+        kl_infinite_row row[9];
+        const kl_infinite_opts o = {.nsite = hubbard ? 8 : 20,
                                   .m = hubbard ? 64 : 40,
                                   .strategy = k % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R,
                                   .tol = 1e-10,
@@ -1047,7 +1047,7 @@ static void test_growth(void **state)
                                       (void *)(uintptr_t)core_model(hubbard ? "hubbard" : "heisenberg", NULL),
                                   .make_terms = chain_terms};
         expect_ok(kl_exec_open_host(1, &ex, &err), err);
-        expect_ok(kl_dmrg_grow(&o, ex, row, &err), err);
+        expect_ok(kl_dmrg_infinite(&o, ex, row, &err), err);
         for (int i = 0; i < (o.nsite - 2) / 2; i++) {
             char lattice[32];
             core_job j;
@@ -1071,8 +1071,8 @@ static void test_growth(void **state)
         core_no_memory();
     }
     for (int64_t k = 1;; k += k < 200 ? 1 : 37) {
-        kl_growth_row row[2];
-        const kl_growth_opts o = {.nsite = 6,
+        kl_infinite_row row[2];
+        const kl_infinite_opts o = {.nsite = 6,
                                   .m = 6,
                                   .seed = 3,
                                   .tol = 1e-4,
@@ -1080,7 +1080,7 @@ static void test_growth(void **state)
                                   .make_terms = chain_terms};
         expect_ok(kl_exec_open_host(1, &ex, &err), err);
         kl_mem_fail_after(k);
-        const kl_status st = kl_dmrg_grow(&o, ex, row, &err);
+        const kl_status st = kl_dmrg_infinite(&o, ex, row, &err);
         kl_mem_fail_after(0);
         kl_exec_close(&ex);
         core_no_memory();

@@ -93,7 +93,7 @@ out:
 }
 
 /* The terms for n sites, in their own unit. */
-static kl_status make_scaled(const kl_growth_opts *o, int n, kl_terms **terms, kl_qn *target, double *unit,
+static kl_status make_scaled(const kl_infinite_opts *o, int n, kl_terms **terms, kl_qn *target, double *unit,
                              kl_err *err)
 {
     kl_status st = KL_OK;
@@ -106,7 +106,7 @@ out:
     return st;
 }
 
-kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows, kl_err *err)
+kl_status kl_dmrg_infinite(const kl_infinite_opts *o, kl_exec *ex, kl_infinite_row *rows, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_engine *e = NULL, *old = NULL;
@@ -146,7 +146,7 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
         }
         kl_eig_stats stats;
         double energy;
-        kl_growth_row *const row = &rows[it];
+        kl_infinite_row *const row = &rows[it];
         char title[80];
         snprintf(title, sizeof title, "iteration %d, %d sites", it + 1, n);
         const kl_solve_opts so = {.tol = o->tol * kl_terms_units(terms).gap,
@@ -155,7 +155,7 @@ kl_status kl_dmrg_grow(const kl_growth_opts *o, kl_exec *ex, kl_growth_row *rows
                                   .title = title,
                                   .lines = 1};
         KL_TRY(kl_engine_solve(e, &so, &energy, &stats, err));
-        *row = (kl_growth_row){.nsite = n,
+        *row = (kl_infinite_row){.nsite = n,
                                .tol = so.tol * unit,
                                .residual = stats.residual[0] * unit,
                                .dim = e->layout.n,
