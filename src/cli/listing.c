@@ -4,7 +4,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "cli/inventory.h"
+#include "cli/listing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -245,7 +245,7 @@ static void show_model_json(const kl_model *m)
     kl_json_end(&j);
 }
 
-kl_status kl_inventory_models(const kl_options *o, kl_err *err)
+kl_status kl_list_models(const kl_options *o, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_tables *tables = NULL;
@@ -278,7 +278,7 @@ static void processor_name(char *name, int size)
     fclose(f);
 }
 
-kl_status kl_inventory_devices(const kl_options *o, kl_err *err)
+kl_status kl_list_devices(const kl_options *o, kl_err *err)
 {
     (void)err;
     char processor[256];
