@@ -73,12 +73,12 @@ static void options_of(const kl_cuda *self, kl_projection way, kl_tile_plan_opts
 {
     if (way == KL_PROJECTION_LIBRARY)
         o[0] = (kl_tile_plan_opts){.unit_m = 1,
-                                .unit_n = 1,
-                                .most_m = 65535,
-                                .most_n = 65535,
-                                .depth = 16,
-                                .nblock = self->nsm,
-                                .apart = 1};
+                                   .unit_n = 1,
+                                   .most_m = 65535,
+                                   .most_n = 65535,
+                                   .depth = 16,
+                                   .nblock = self->nsm,
+                                   .apart = 1};
     else kl_cuda_list_opts(self, o);
 }
 

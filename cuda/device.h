@@ -121,7 +121,8 @@ void kl_cuda_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, c
 /* fuse.cu */
 void kl_cuda_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots);
 
-/* fusedsmall.cu: fuse for what fusedsmall.h says, which also finds the products in self->result when the stream is done */
+/* fusedsmall.cu: fuse for what fusedsmall.h says, which also finds the products in self->result when the
+   stream is done */
 cudaError_t kl_cuda_fused_small_start(const kl_cuda *self, int64_t n, const kl_fuse *f);
 
 /* trial.cu */

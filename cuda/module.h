@@ -17,8 +17,8 @@
 extern "C" {
 #endif
 
-/* counts up when anything here or in the tables of exec.h, baselines.h, record.h, tileplan.h, spmv.h and kron.h
-   changes its meaning */
+/* counts up when anything here or in the tables of exec.h, baselines.h, record.h, tileplan.h, spmv.h and
+   kron.h changes its meaning */
 enum { KL_CUDA_ABI = 11 };
 
 /* The program's part: functions of base.h, mem.h, par.h, pool.h, devbatch.h, devkron.h under their names. */
@@ -63,7 +63,7 @@ typedef struct kl_cuda_host {
 #define KL_CUDA_SYMBOL "kl_cuda_module_table"
 #define KL_CUDA_SIZES                                                                    \
     {sizeof(kl_cuda_host), sizeof(kl_exec),   sizeof(kl_batch),        sizeof(kl_piece), \
-     sizeof(kl_tile_plan),    sizeof(kl_launch), sizeof(kl_devkron_block)}
+     sizeof(kl_tile_plan), sizeof(kl_launch), sizeof(kl_devkron_block)}
 typedef struct kl_cuda_module {
     int abi;
     size_t bytes[7]; /* KL_CUDA_SIZES */

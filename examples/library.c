@@ -1,4 +1,5 @@
-/* The ground state of the Hubbard chain of 8 sites by the library: cc library.c $(pkg-config --cflags --libs kronlat)
+/* The ground state of the Hubbard chain of 8 sites by the library: cc library.c $(pkg-config --cflags --libs
+   kronlat)
    SPDX-License-Identifier: Apache-2.0 */
 #include <kronlat.h>
 #include <stdio.h>

@@ -3,12 +3,15 @@
 
    Rules that hold for all functions:
    - A function that can fail returns a kronlat_status: KRONLAT_OK, or what went wrong; `error`, which may be
-     NULL, then says it in one line. A handle that is to be made is NULL after a failure, unless said otherwise.
+     NULL, then says it in one line. A handle that is to be made is NULL after a failure, unless said
+     otherwise.
    - Handles are opaque. Who makes one destroys it; destroy accepts NULL. A result, an operator, an mps or an
      mpo lives on when its problem is changed or destroyed.
-   - Different handles may be used by different threads at once; one handle by one thread at a time. Runs share
+   - Different handles may be used by different threads at once; one handle by one thread at a time. Runs
+      share
      the processors: the second of two that come together works on its caller's thread alone. A program that
-     uses HDF5 itself must not do so while another thread saves or loads, unless its HDF5 is built thread-safe.
+     uses HDF5 itself must not do so while another thread saves or loads, unless its HDF5 is built
+     thread-safe.
    - Arrays are row-major, the last index running fastest. The caller owns what it passes in, and it is copied
      before a function returns. Pointers that are handed out belong to the handle and live as long as it does.
    - Sites are numbered from 0 as the lattice numbers them. Energies are in the units of the model's
@@ -28,7 +31,8 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-/* ---- plain declarations from here on: what a reader of C without a preprocessor (Python's cffi) takes ---- */
+/* ---- plain declarations from here on: what a reader of C without a preprocessor (Python's cffi) takes
+   ---- */
 
 /* The version of the library, "0.1.0". Belongs to the library. */
 const char *kronlat_version(void);
@@ -37,7 +41,8 @@ const char *kronlat_version(void);
 
 typedef enum kronlat_status {
     KRONLAT_OK = 0,
-    KRONLAT_BAD_INPUT = 1,      /* an argument or an option is wrong: the message says what, and what is allowed */
+    /* an argument or an option is wrong: the message says what, and what is allowed */
+    KRONLAT_BAD_INPUT = 1,
     KRONLAT_NO_MEMORY = 2,
     KRONLAT_IO = 3,             /* a file could not be read or written */
     KRONLAT_NOT_CONVERGED = 4,  /* an iteration inside stopped above its tolerance */
@@ -88,11 +93,11 @@ void kronlat_problem_destroy(kronlat_problem *problem);
 /* Sets an option by its name in job files (docs/manual.md, `kronlat dmrg --help'): "sites" "32", "lattice"
    "torus:4x4", "parameter" "U=4", "charge" "N_up=16", "m" "512", "states" "2", "measure" "corr(Sz,Sz)",
    "threads" "8", "output" "run.h5". A later value replaces an earlier one; "parameter", "charge" and "pin" do
-   so by the name before '='; "measure", "spectral" and "reference" are added to. Flags take "true" or "false".
-   value NULL: the option is no longer set. An option that only other methods take is ignored by a run.
-   Not here: "command" and "model", "fcidump", "json", "verbose", and the commands' own "plan", "infinite" and
-   "sweep_parameter". Without "output" nothing is written; with it the result, and checkpoints that "resume"
-   goes on from. */
+   so by the name before '='; "measure", "spectral" and "reference" are added to. Flags take "true" or
+   "false". value NULL: the option is no longer set. An option that only other methods take is ignored by a
+   run. Not here: "command" and "model", "fcidump", "json", "verbose", and the commands' own "plan",
+   "infinite" and "sweep_parameter". Without "output" nothing is written; with it the result, and checkpoints
+   that "resume" goes on from. */
 kronlat_status kronlat_problem_set(kronlat_problem *problem, const char *option, const char *value,
                                    kronlat_error *error);
 /* value[n]: one number of a scalar; of an array parameter or coupling one for each site, in the lattice's
@@ -105,7 +110,8 @@ kronlat_status kronlat_problem_set_charge(kronlat_problem *problem, const char *
 /* The lattice by its sites and classed bonds, in the place of the options "sites" and "lattice".
    xy[nsite][2]: places, NULL: none. site_class[nsite]: NULL, or the class of each site (NULL or "": none).
    bond[nbond][2]: different sites; a term that tells its two sites apart runs from the first to the second.
-   bond_class[nbond]: the class of each, or several with a blank between them ("nn leg"); NULL: all are "nn". */
+   bond_class[nbond]: the class of each, or several with a blank between them ("nn leg"); NULL: all are
+   "nn". */
 kronlat_status kronlat_problem_set_lattice(kronlat_problem *problem, const char *name, int nsite,
                                            const double *xy, const char *const *site_class, int64_t nbond,
                                            const int *bond, const char *const *bond_class,
@@ -128,12 +134,12 @@ kronlat_status kronlat_problem_site_state(kronlat_problem *problem, int site, in
 /* ---------------------------------------------------------------- while a run goes on */
 
 typedef enum kronlat_stage {
-    KRONLAT_STAGE_BOND = 1,    /* DMRG has optimized a bond */
-    KRONLAT_STAGE_SWEEP = 2,   /* DMRG has done a sweep, there and back */
+    KRONLAT_STAGE_BOND = 1, /* DMRG has optimized a bond */
+    KRONLAT_STAGE_SWEEP = 2, /* DMRG has done a sweep, there and back */
     KRONLAT_STAGE_PRODUCT = 3, /* a product with H: of exact diagonalization or configuration interaction */
-    KRONLAT_STAGE_LEVEL = 4,   /* a level of a spectral function */
-    KRONLAT_STAGE_SAMPLE = 5,  /* a step of a random state of thermodynamics */
-    KRONLAT_STAGE_BLOCK = 6    /* an irrep of configuration interaction is built or solved */
+    KRONLAT_STAGE_LEVEL = 4, /* a level of a spectral function */
+    KRONLAT_STAGE_SAMPLE = 5, /* a step of a random state of thermodynamics */
+    KRONLAT_STAGE_BLOCK = 6 /* an irrep of configuration interaction is built or solved */
 } kronlat_stage;
 
 /* What a progress callback is told; good during the call alone. */
@@ -156,20 +162,19 @@ void kronlat_problem_on_progress(kronlat_problem *problem,
 /* Asked at every step, and while files are waited for: nonzero ends the run with KRONLAT_CANCELLED. */
 void kronlat_problem_on_cancel(kronlat_problem *problem, int (*asked)(void *self), void *self);
 /* What is worth knowing and no failure, such as a checkpoint that could not be written: one line. */
-void kronlat_problem_on_note(kronlat_problem *problem, void (*told)(void *self, const char *text), void *self);
+void kronlat_problem_on_note(kronlat_problem *problem, void (*told)(void *self, const char *text),
+                             void *self);
 
 /* ---------------------------------------------------------------- runs */
 
 typedef struct kronlat_result kronlat_result;
 
 /* The lowest "states" states of the sector by DMRG, ED or CI. Every charge must have been set (ED with
-   "temperatures": or be "scan").
-   start: NULL, or a result of DMRG of the same model, lattice and charges whose state the run begins with; it
-   is copied.
-   *out after a failure: NULL; but what was found stands in it after CANCELLED (not finished; it can be saved,
-   and gone on from by "resume" where it is of DMRG), and where the run was done and only a measurement, or the
-   file that "output" names, failed.
-   BAD_INPUT: an option, a charge or a measurement that the model has not; ABSENT: a device that is not there. */
+   "temperatures": or be "scan"). start: NULL, or a result of DMRG of the same model, lattice and charges
+   whose state the run begins with; it is copied. *out after a failure: NULL; but what was found stands in it
+   after CANCELLED (not finished; it can be saved, and gone on from by "resume" where it is of DMRG), and
+   where the run was done and only a measurement, or the file that "output" names, failed. BAD_INPUT: an
+   option, a charge or a measurement that the model has not; ABSENT: a device that is not there. */
 kronlat_status kronlat_dmrg(kronlat_problem *problem, const kronlat_result *start, kronlat_result **out,
                             kronlat_error *error);
 kronlat_status kronlat_ed(kronlat_problem *problem, kronlat_result **out, kronlat_error *error);
@@ -212,33 +217,35 @@ kronlat_status kronlat_result_vector(const kronlat_result *result, int state, in
 
 /* Writes a file that `kronlat show' reads; an older one is replaced as a whole, or stays as it was. */
 kronlat_status kronlat_result_save(const kronlat_result *result, const char *path, kronlat_error *error);
-/* Reads such a file. problem: NULL, or the system that it is of: the state then comes along, to start from, to
-   be measured, and for its tensors. BAD_INPUT: a file that is damaged, or of another system. */
+/* Reads such a file. problem: NULL, or the system that it is of: the state then comes along, to start from,
+   to be measured, and for its tensors. BAD_INPUT: a file that is damaged, or of another system. */
 kronlat_status kronlat_result_load(kronlat_problem *problem, const char *path, kronlat_result **out,
                                    kronlat_error *error);
 
 /* ---------------------------------------------------------------- y = H x */
 
-/* H in the sector of the problem's charges, for one's own solver. Basis states are products of local states of
-   the sites in the order of positions (kronlat_operator_position), with fermionic modes filled in this order
-   and, at a site, in the model's. */
+/* H in the sector of the problem's charges, for one's own solver. Basis states are products of local states
+   of the sites in the order of positions (kronlat_operator_position), with fermionic modes filled in this
+   order and, at a site, in the model's. */
 typedef struct kronlat_operator kronlat_operator;
-kronlat_status kronlat_operator_create(kronlat_problem *problem, kronlat_operator **out, kronlat_error *error);
+kronlat_status kronlat_operator_create(kronlat_problem *problem, kronlat_operator **out,
+                                       kronlat_error *error);
 void kronlat_operator_destroy(kronlat_operator *op);
 /* States of the sector: the length of a vector. */
 int64_t kronlat_operator_dimension(const kronlat_operator *op);
 int kronlat_operator_sites(const kronlat_operator *op);
 /* Place of a site in the order of the modes. -1: no such site. */
 int kronlat_operator_position(const kronlat_operator *op, int site);
-/* y[nvector][ldy] = H x[nvector][ldx], the constant of the model included; ldx and ldy at least the dimension.
-   y may not overlap x. The same bits for the same x, on any number of threads. */
+/* y[nvector][ldy] = H x[nvector][ldx], the constant of the model included; ldx and ldy at least the
+   dimension. y may not overlap x. The same bits for the same x, on any number of threads. */
 kronlat_status kronlat_operator_apply(kronlat_operator *op, int nvector, const double *x, int64_t ldx,
                                       double *y, int64_t ldy, kronlat_error *error);
 /* d[dimension]: the diagonal of H. */
 kronlat_status kronlat_operator_diagonal(kronlat_operator *op, double *d, kronlat_error *error);
-/* state[sites]: local state of each site, by the lattice's numbers, of basis state i; and the way back, -1: not
-   of this sector. */
-kronlat_status kronlat_operator_state(const kronlat_operator *op, int64_t i, int *state, kronlat_error *error);
+/* state[sites]: local state of each site, by the lattice's numbers, of basis state i; and the way back, -1:
+   not of this sector. */
+kronlat_status kronlat_operator_state(const kronlat_operator *op, int64_t i, int *state,
+                                      kronlat_error *error);
 int64_t kronlat_operator_find(const kronlat_operator *op, const int *state);
 
 /* ---- end of the plain declarations ---- */

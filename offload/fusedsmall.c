@@ -29,7 +29,8 @@ ALWAYS double factor(uint32_t at) /* volatile: there are no registers for all of
 }
 
 /* nin and nout are constants where this is used. pairs: of rows, a thread takes two at a time. */
-ALWAYS void pass(const int nin, const int nout, int pairs, const kl_fused_small *f, kl_slot *slot, double *result)
+ALWAYS void pass(const int nin, const int nout, int pairs, const kl_fused_small *f, kl_slot *slot,
+                 double *result)
 {
     double *const c = (double *)llvm_omp_target_dynamic_shared_alloc() + KL_REDUCE;
     const int n = nout ? nout : nin, nsum = n * (n + 1) / 2, me = (int)__nvvm_read_ptx_sreg_tid_x();
@@ -70,7 +71,8 @@ ALWAYS void pass(const int nin, const int nout, int pairs, const kl_fused_small 
 }
 #else
 /* Never run: every pass of the compiler must see a region use the same variables in the same order. */
-ALWAYS void pass(const int nin, const int nout, int pairs, const kl_fused_small *f, kl_slot *slot, double *result)
+ALWAYS void pass(const int nin, const int nout, int pairs, const kl_fused_small *f, kl_slot *slot,
+                 double *result)
 {
     (void)nin, (void)nout, (void)pairs, (void)f, (void)slot, (void)result;
 }
@@ -79,12 +81,14 @@ ALWAYS void pass(const int nin, const int nout, int pairs, const kl_fused_small 
 /* A step travels as so many arguments, for a structure would be a copy to the device before the launch. */
 enum { WORDS = 42 };
 _Static_assert(sizeof(kl_fused_small) == WORDS * sizeof(uint64_t), "all of it");
-#define EACH(F)                                                                                         \
-    F(0)                                                                                                \
-    F(1)                                                                                                \
-    F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19) \
-        F(20) F(21) F(22) F(23) F(24) F(25) F(26) F(27) F(28) F(29) F(30) F(31) F(32) F(33) F(34) F(35) \
-            F(36) F(37) F(38) F(39) F(40) F(41)
+#define EACH(F)                                                                                           \
+    F(0)                                                                                                  \
+    F(1)                                                                                                  \
+    F(2)                                                                                                  \
+    F(3)                                                                                                  \
+    F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19) F(20) F(21) \
+        F(22) F(23) F(24) F(25) F(26) F(27) F(28) F(29) F(30) F(31) F(32) F(33) F(34) F(35) F(36) F(37)   \
+            F(38) F(39) F(40) F(41)
 #define TAKE(i) const uint64_t w##i = word[i];
 #define LIST                                                                                                 \
     w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14, w15, w16, w17, w18, w19, w20, w21, w22, \
@@ -109,7 +113,7 @@ static void start(const kl_offload *self, int n, int64_t from, const kl_fuse *f)
         KL_BARE(teams, 256, SHARED, is_device_ptr(slot, result) firstprivate(pairs, LIST)) \
         {                                                                                  \
             const uint64_t all[WORDS] = {LIST};                                            \
-            kl_fused_small g;                                                                      \
+            kl_fused_small g;                                                              \
             __builtin_memcpy(&g, all, sizeof g);                                           \
             pass(NIN, NOUT, pairs, &g, slot, result);                                      \
         }                                                                                  \

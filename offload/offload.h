@@ -33,7 +33,7 @@ typedef struct kl_offload {
     /* [KL_COUNTERS] on the device, 0 between kernels: of tiles of products taken, of blocks that are done, of
        tiles of a first level that are written, of lone tiles taken */
     int *counter;
-    void *step;        /* [KL_STEP_BYTES] on the device: a fused step */
+    void *step; /* [KL_STEP_BYTES] on the device: a fused step */
 } kl_offload;
 
 /* So many teams on a GPU; on a processor one, of all threads, for its runtime complains of more threads than
@@ -45,7 +45,7 @@ static inline double *kl_device(kl_dptr p) { return (double *)p.addr; }
 /* mem_offload.c */
 void *kl_offload_get_block(void *self, int64_t bytes); /* of a pool */
 void kl_offload_give_block(void *self, void *block);
-int64_t kl_offload_free_bytes(const kl_offload *self);  /* what the device could give out; -1: not known */
+int64_t kl_offload_free_bytes(const kl_offload *self); /* what the device could give out; -1: not known */
 int64_t kl_offload_room(kl_exec *ex);
 int kl_offload_put(void *self, void *to, const void *from, int64_t bytes); /* to the device; 0: done */
 int kl_offload_get(const kl_offload *self, void *to, const void *from, int64_t bytes);

@@ -20,7 +20,7 @@ enum {
     SHARE = ROW_THREADS * COL_THREADS,
     PART = SIDE * DEPTH / SHARE,
     LINE = SIDE +
-        2 /* numbers of one k, and two more: then 8 values of k of two rows lie in 16 different banks */,
+           2 /* numbers of one k, and two more: then 8 values of k of two rows lie in 16 different banks */,
     SLICE = 2 * DEPTH * LINE,
 #if defined(__NVPTX__) || defined(__AMDGCN__)
     EACH = 1 /* of SHARE that a thread of the target is */
@@ -30,14 +30,14 @@ enum {
 };
 
 const kl_tile_plan_opts kl_plain_opts = {.unit_m = 8,
-                                      .unit_n = 8,
-                                      .most_m = SIDE / 8,
-                                      .most_n = SIDE / 8,
-                                      .depth = DEPTH,
-                                      .nblock = 1024,
-                                      .whole = 1,
-                                      .adds = 1,
-                                      .cost_least = 1000};
+                                         .unit_n = 8,
+                                         .most_m = SIDE / 8,
+                                         .most_n = SIDE / 8,
+                                         .depth = DEPTH,
+                                         .nblock = 1024,
+                                         .whole = 1,
+                                         .adds = 1,
+                                         .cost_least = 1000};
 
 #define ALWAYS static inline __attribute__((always_inline))
 #define UNROLL _Pragma("clang loop unroll(full)")

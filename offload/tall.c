@@ -140,13 +140,13 @@ static void dots_bare(const kl_offload *self, int n, int W, const double *v, int
     const int teams = 2 * self->nsm, parts = pairs && W <= NARROW ? teams : 1;
 #define DOTS(K)                                                                             \
     case K:                                                                                 \
-        KL_BARE(teams, 256, KL_REDUCE * 8,                                                    \
+        KL_BARE(teams, 256, KL_REDUCE * 8,                                                  \
                 is_device_ptr(v, x, slot, result) firstprivate(n, ldv, share, back))        \
         {                                                                                   \
             const uint64_t launch = K > NARROW ? kl_launch_number(slot, K) : 0;             \
             double s[K] = {0};                                                              \
             dots2(kl_thread(), kl_threads(), n, K, PAIRS(K), K, v, ldv, x, share, back, s); \
-            if (K > NARROW) kl_reduce(K, s, launch, slot, result);                            \
+            if (K > NARROW) kl_reduce(K, s, launch, slot, result);                          \
             else kl_post(K, s, result);                                                     \
         }                                                                                   \
         break;
@@ -246,11 +246,13 @@ void kl_offload_dots(kl_exec *ex, int64_t all, int nvec, kl_dptr vp, int64_t ldv
 
 /* Coefficients travel as arguments of the kernel, for an array would be a copy to the device before each; and
    no more of them than there are columns, for 32 take a launch 0.7 us. */
-#define EACH(F)                                                                                         \
-    F(0)                                                                                                \
-    F(1)                                                                                                \
-    F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19) \
-        F(20) F(21) F(22) F(23) F(24) F(25) F(26) F(27) F(28) F(29) F(30) F(31)
+#define EACH(F)                                                                                           \
+    F(0)                                                                                                  \
+    F(1)                                                                                                  \
+    F(2)                                                                                                  \
+    F(3)                                                                                                  \
+    F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19) F(20) F(21) \
+        F(22) F(23) F(24) F(25) F(26) F(27) F(28) F(29) F(30) F(31)
 #define TAKE(k) const double c##k = c[k];
 #define LIST1 c0
 #define LIST2 LIST1, c1

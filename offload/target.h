@@ -148,10 +148,10 @@ static inline __attribute__((always_inline)) double kl_block_sums(const int n, c
 }
 /* Those of all blocks into result[n]. */
 static inline __attribute__((always_inline)) void kl_reduce(const int n, const double *s, uint64_t launch,
-                                                          kl_slot *slot, double *result)
+                                                            kl_slot *slot, double *result)
 {
     kl_reduce_blocks(KL_BLOCK, n, kl_block_sums(n, s), launch, slot, result,
-                   llvm_omp_target_dynamic_shared_alloc());
+                     llvm_omp_target_dynamic_shared_alloc());
 }
 /* Those of each block into result[block][n], for the host to add up: where they are few, it has done so
    before a block would have met those of all others. */

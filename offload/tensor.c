@@ -31,28 +31,28 @@
 #endif
 
 const kl_tile_plan_opts NAME(kl_tensor_opts) = {.unit_m = 16,
-                                             .unit_n = 32,
-                                             .most_m = BM / 16,
-                                             .most_n = NT,
-                                             .depth = DEPTH,
-                                             .nblock = 132,
-                                             .adds = 1,
-                                             .levels = 1,
+                                                .unit_n = 32,
+                                                .most_m = BM / 16,
+                                                .most_n = NT,
+                                                .depth = DEPTH,
+                                                .nblock = 132,
+                                                .adds = 1,
+                                                .levels = 1,
 #if KL_TENSOR_COLS == 4
-                                             .rate = 18,
-                                             .cost_unit = 67,
-                                             .cost_least = 1000,
-                                             .cost_piece = 2300,
-                                             .cost_tile = 1000,
-                                             .cost_lone = 300,
-                                             .most_lone = 40};
+                                                .rate = 18,
+                                                .cost_unit = 67,
+                                                .cost_least = 1000,
+                                                .cost_piece = 2300,
+                                                .cost_tile = 1000,
+                                                .cost_lone = 300,
+                                                .most_lone = 40};
 #else
-                                             .rate = 25,
-                                             .cost_unit = 64,
-                                             .cost_row = 24,
-                                             .cost_col = 96,
-                                             .cost_least = 700,
-                                             .cost_tile = 1000};
+                                                .rate = 25,
+                                                .cost_unit = 64,
+                                                .cost_row = 24,
+                                                .cost_col = 96,
+                                                .cost_least = 700,
+                                                .cost_tile = 1000};
 #endif
 
 #if KL_OFFLOAD_BARE

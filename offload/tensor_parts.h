@@ -59,7 +59,7 @@ typedef struct info {
 _Static_assert(sizeof(info) == INFO, "the layout of shared memory counts on it");
 _Static_assert(STAGES < HEADS && (int)KL_PIECE_BATCH == 32 / 4,
                "a piece's head stays until it is done; a lane holds a quarter of a record");
-_Static_assert(CONSUMERS *KL_PIECE_BATCH *(int)sizeof(kl_piece) <= STAGE,
+_Static_assert(CONSUMERS * KL_PIECE_BATCH * (int)sizeof(kl_piece) <= STAGE,
                "of a stage that is free every warp gets room for a batch");
 _Static_assert(PRODUCERS / 32 <= STAGES, "a warp's next stage is at most one turn of the ring ahead");
 _Static_assert(STAGE % 128 == 0 && A_BYTES % 128 == 0, "the exchange of halves works on address bits");

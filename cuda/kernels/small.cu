@@ -83,8 +83,10 @@ __global__ void __launch_bounds__(32 * WARPS)
             switch ((m + 7) / 8 * 4 + (n + 7) / 8 - 5) {
                 SHAPE(1, 1)
                 SHAPE(1, 2)
-                SHAPE(1, 3) SHAPE(1, 4) SHAPE(2, 1) SHAPE(2, 2) SHAPE(2, 3) SHAPE(2, 4) SHAPE(3, 1)
-                    SHAPE(3, 2) SHAPE(3, 3) SHAPE(3, 4) SHAPE(4, 1) SHAPE(4, 2) SHAPE(4, 3) SHAPE(4, 4)
+                SHAPE(1, 3)
+                SHAPE(1, 4)
+                SHAPE(2, 1) SHAPE(2, 2) SHAPE(2, 3) SHAPE(2, 4) SHAPE(3, 1) SHAPE(3, 2) SHAPE(3, 3)
+                    SHAPE(3, 4) SHAPE(4, 1) SHAPE(4, 2) SHAPE(4, 3) SHAPE(4, 4)
             }
 #undef SHAPE
         const double f = p->factor;

@@ -4,7 +4,8 @@
 #include "../device.h"
 
 static __global__ void __launch_bounds__(256)
-    sums(const kl_tile_cell *__restrict__ cell, const kl_summand *__restrict__ term, const double *x, double *y)
+    sums(const kl_tile_cell *__restrict__ cell, const kl_summand *__restrict__ term, const double *x,
+         double *y)
 {
     const kl_tile_cell c = cell[blockIdx.x];
     double *const corner = (double *)(uintptr_t)kl_where(c.c, c.flags, KL_P_C, x, y);

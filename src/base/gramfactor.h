@@ -14,7 +14,7 @@ typedef struct kl_gram_found {
 } kl_gram_found;
 
 #define KL_GRAM_RESOLVED 1e-10 /* squared distances below it are lost in the rounding of a Gram matrix */
-#define KL_GRAM_DONE 0.25      /* columns that far apart are orthonormal to rounding after the pass */
+#define KL_GRAM_DONE 0.25 /* columns that far apart are orthonormal to rounding after the pass */
 
 /* g[n][n], column-major: the lower triangle of Y^T Y becomes the upper triangular T of one pass, zeros below,
    and Y T is nearer to orthonormal; once `least` is above KL_GRAM_DONE and no column is bad, it is

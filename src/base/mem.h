@@ -43,9 +43,9 @@ const char *kl_mem_kind_name(kl_mem_kind kind);
 int64_t kl_mem_live_bytes(kl_mem_kind kind);
 int64_t kl_mem_peak_bytes(kl_mem_kind kind);
 int64_t kl_mem_total_peak_bytes(void); /* peak of the sum, not sum of the peaks */
-int64_t kl_mem_live_total(void);       /* 0 at the end of every test */
+int64_t kl_mem_live_total(void); /* 0 at the end of every test */
 void kl_mem_reset_peaks(void);
-double kl_mem_machine_bytes(void);     /* memory of this machine */
+double kl_mem_machine_bytes(void); /* memory of this machine */
 const char *kl_mem_text(double bytes, char buf[32]); /* "1.25 GB"; returns buf */
 
 /* Memory of the host that comes from elsewhere, a device's pinned memory: it counts as if it were ours. */

@@ -22,19 +22,19 @@ typedef struct kl_ci_opts {
     int nref;
     /* occupations by orbital of the file: 2 u d 0 ("2222ud00"); none: the file's own, its first orbitals, */
     const char *const *ref;
-    int lowest;             /* or 1: the determinant of lowest energy, found by descent from there */
+    int lowest; /* or 1: the determinant of lowest energy, found by descent from there */
 
     kl_ci_store store;
-    int half;               /* store half of the symmetric matrix */
+    int half; /* store half of the symmetric matrix */
     kl_spopts format;
-    int64_t memory_bytes;   /* AUTO stores no larger matrix; 0: 1/2 of the machine's */
+    int64_t memory_bytes; /* AUTO stores no larger matrix; 0: 1/2 of the machine's */
 
     kl_solver solver;
     double tol; /* on |H x - E x|; 0: 1e-6 (of the file's own unit, where that is far from hartree) */
     int max_basis, max_apply, pspace; /* 0: chosen */
     uint64_t seed;
     int nthread;
-    int density;            /* one-body density matrices and natural occupations */
+    int density; /* one-body density matrices and natural occupations */
 } kl_ci_opts;
 
 /* "cis", "cid", "cisd", "cisdt", "cisdtq", "level:N", "full" (or "fci"), "cas:ELECTRONS,ORBITALS" */
@@ -43,7 +43,7 @@ kl_status kl_ci_parse_space(const char *text, kl_ci_opts *o, kl_err *err) KL_MUS
 enum { KL_CI_LEADING = 8 };
 
 typedef struct kl_ci_state {
-    double energy, s2, residual;    /* s2: NAN for unrestricted orbitals */
+    double energy, s2, residual; /* s2: NAN for unrestricted orbitals */
     int irrep;
     int nleading;
     /* largest coefficients, of determinants (determinant.h) of all orbitals of the file; the first is
@@ -55,37 +55,37 @@ typedef struct kl_ci_state {
     /* [norb] occupations, descending; NULL for unrestricted orbitals, where the density matrices have no
        common basis: */
     double *natural;
-    double *natural_spin[2];        /* [norb] those of each spin */
-    double *level_weight;           /* [nlevel] of a listed space, else NULL */
+    double *natural_spin[2]; /* [norb] those of each spin */
+    double *level_weight; /* [nlevel] of a listed space, else NULL */
 } kl_ci_state;
 
-typedef struct kl_ci_block {        /* one irrep */
+typedef struct kl_ci_block { /* one irrep */
     int64_t ndet, nalpha_string, nbeta_string;
     int64_t nnz, matrix_bytes, formula_bytes; /* 0: matrix-free */
-    int64_t flops;                  /* of one product, matrix-free */
+    int64_t flops; /* of one product, matrix-free */
     kl_spmat_facts facts;
     int napply, converged;
     double seconds_build, seconds_solve;
     /* of build: determinants and elements of strings; matrix in its format; layout and upload */
     double seconds_list, seconds_matrix, seconds_bring;
     double residual;
-    kl_spway way;                   /* of products with the matrix on a device */
-    int64_t way_pays;               /* products from which on another layout would be made; 0: none */
+    kl_spway way; /* of products with the matrix on a device */
+    int64_t way_pays; /* products from which on another layout would be made; 0: none */
 } kl_ci_block;
 
 typedef struct kl_ci_result {
     int norb, nalpha, nbeta, nirrep, nactive, ninactive; /* of the file's orbitals */
     double reference_energy;
-    char *reference;                /* occupations of the first reference */
+    char *reference; /* occupations of the first reference */
     char note[256];
-    int direct;                     /* matrix-free */
-    kl_spformat format;             /* of the stored matrix */
+    int direct; /* matrix-free */
+    kl_spformat format; /* of the stored matrix */
     int half;
     int nlevel;
     int64_t level_count[2 * KL_DET_MAX_ORB + 1]; /* listed spaces, all blocks together */
-    kl_ci_block block[8];           /* ndet 0: not part of the run */
+    kl_ci_block block[8]; /* ndet 0: not part of the run */
     int nstate, converged, stopped; /* stopped: step said so; there are no states */
-    kl_ci_state *state;             /* [nstate] by energy */
+    kl_ci_state *state; /* [nstate] by energy */
     double seconds_all;
 } kl_ci_result;
 

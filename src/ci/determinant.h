@@ -52,10 +52,10 @@ typedef struct kl_detspace {
     int norb, nalpha, nbeta, nirrep, target, full;
     kl_strings *a, *b;
     int64_t n;
-    int64_t *row_off;    /* [na+1] */
-    int64_t *row_first;  /* [na], full only: first beta string of the row */
-    int32_t *row_beta;   /* [n], not full: beta strings row by row */
-    int32_t *row_pos;    /* [n], not full: their positions in a vector */
+    int64_t *row_off; /* [na+1] */
+    int64_t *row_first; /* [na], full only: first beta string of the row */
+    int32_t *row_beta; /* [n], not full: beta strings row by row */
+    int32_t *row_pos; /* [n], not full: their positions in a vector */
     int32_t *det_a, *det_b; /* [n], not full: strings by position */
     int nlevel;
     int64_t level_count[2 * KL_DET_MAX_ORB + 1]; /* not full: determinants by level */

@@ -36,7 +36,7 @@ enum { DENSE_MOST = 8192 };
 
 typedef struct part { /* T of one spin in one irrep */
     int64_t n;
-    double *dense;  /* [n][n], or NULL */
+    double *dense; /* [n][n], or NULL */
     kl_spmat *thin; /* the same as CSR */
 } part;
 
@@ -56,8 +56,8 @@ struct kl_sigma {
     /* beta irrep of the row, irrep of the pair: [2 npair + 1] into list: plus, minus, plus, ... */
     int64_t *list_off[8][8];
     target *list[8][8];
-    int nwork;              /* threads that have work space */
-    double **work;          /* [nwork] */
+    int nwork; /* threads that have work space */
+    double **work; /* [nwork] */
     /* where its parts begin, in doubles; work_y + CACHE_DOUBLES.. is the end */
     int64_t work_x, work_v, work_y;
     int64_t flops;

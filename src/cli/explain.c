@@ -169,8 +169,9 @@ static void products_row(table *t, const kl_task *task, const kl_dmrg_plan *p)
     if (count == 0) return;
     snprintf(shape, sizeof shape, "%d of %d sectors, %d columns of %lld rows at most", count, p->npair, width,
              (long long)rows);
-    snprintf(why, sizeof why, "in place of density matrices, in sweeps that know the basis of the one before "
-                              "(--truncation %s)",
+    snprintf(why, sizeof why,
+             "in place of density matrices, in sweeps that know the basis of the one before "
+             "(--truncation %s)",
              kl_truncation_name[task->dmrg.truncation]);
     host_work(t, "truncation by products", shape, "products and Gram matrices", why);
     t->row[t->n - 1].choice.exec = t->ex->name;

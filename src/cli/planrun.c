@@ -116,14 +116,14 @@ kl_status kl_planrun_growth(const kl_options *o, kl_err *err)
     KL_TRY(kl_alloc(&row, n, KL_MEM_MISC, err));
     growth g = {t, t->target, (int)o->sites};
     const kl_infinite_opts opts = {.nsite = (int)o->sites,
-                                 .m = o->m > 0 ? (int)o->m : 256,
-                                 .strategy = t->dmrg.strategy,
-                                 .tol = 1e-8,
-                                 .max_basis = o->basis > 0 ? (int)o->basis : 20,
-                                 .records = o->save_records,
-                                 .seed = t->dmrg.seed,
-                                 .self = &g,
-                                 .make_terms = growth_terms};
+                                   .m = o->m > 0 ? (int)o->m : 256,
+                                   .strategy = t->dmrg.strategy,
+                                   .tol = 1e-8,
+                                   .max_basis = o->basis > 0 ? (int)o->basis : 20,
+                                   .records = o->save_records,
+                                   .seed = t->dmrg.seed,
+                                   .self = &g,
+                                   .make_terms = growth_terms};
     KL_TRY(kl_dmrg_infinite(&opts, t->ex, row, err));
     snprintf(lattice, sizeof(lattice), "chain, grown from 4 to %d sites, m = %d, %s, %d thread%s", opts.nsite,
              opts.m, t->ex->name, t->ex->nthread, t->ex->nthread == 1 ? "" : "s");

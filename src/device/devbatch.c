@@ -42,7 +42,8 @@ kl_status kl_devbatch_load(kl_batch *b, void *work, kl_pool *pool, kl_err *err)
     char *lists = NULL;
     KL_TRY(kl_tile_plan_write(b, (uint64_t)(uintptr_t)work, &p->plan, err));
     kl_tile_plan *const q = &p->plan;
-    const int64_t pieces = q->npiece * (int64_t)sizeof(kl_piece), cells = q->ncell * (int64_t)sizeof(kl_tile_cell),
+    const int64_t pieces = q->npiece * (int64_t)sizeof(kl_piece),
+                  cells = q->ncell * (int64_t)sizeof(kl_tile_cell),
                   terms = q->nterm * (int64_t)sizeof(kl_summand);
     const int64_t cell_at = pieces + (pieces > 0 ? (KL_PIECE_BATCH - 1) * (int64_t)sizeof(kl_piece) : 0),
                   term_at = (cell_at + cells + 63) / 64 * 64;
@@ -73,7 +74,8 @@ out:
     return st;
 }
 
-kl_status kl_devbatch_prepare(kl_batch *b, const kl_tile_plan_opts *o, int64_t has, kl_pool *pool, kl_err *err)
+kl_status kl_devbatch_prepare(kl_batch *b, const kl_tile_plan_opts *o, int64_t has, kl_pool *pool,
+                              kl_err *err)
 {
     kl_status st = KL_OK;
     void *work = NULL;

@@ -45,20 +45,20 @@ typedef struct kl_devkron_span {
    where columns fit (narrow), the top one a sign, the others all 1 for none. */
 typedef struct kl_devkron_op {
     int ngroup, unit, narrow, spare;
-    double scale;                /* unit: of every entry; else 1 */
-    const uint32_t *group;       /* [ngroup + 1] first rows; multiples of 32 but for the last */
+    double scale; /* unit: of every entry; else 1 */
+    const uint32_t *group; /* [ngroup + 1] first rows; multiples of 32 but for the last */
     const kl_devkron_span *span; /* [rows / LEFT_ROWS or RIGHT_ROWS, rounded up] */
     /* right: [pair][rows of a tile], left: [two pairs][rows of a tile][2]; two slots each; NULL: none */
     const uint32_t *near;
-    const void *far;             /* [pair][rows of a tile] two slots each; NULL: none */
+    const void *far; /* [pair][rows of a tile] two slots each; NULL: none */
     const double *near_coef, *far_coef; /* not unit: [2 pair][rows of a tile] */
 } kl_devkron_op;
 
 /* a by rows, `most` entries each, value 0 for none; b has far entries only. */
 typedef struct kl_devkron_cross {
-    int64_t off, nl;             /* of the source block */
+    int64_t off, nl; /* of the source block */
     int most, spare;
-    const uint32_t *col;         /* [most][nl rounded up to 8] */
+    const uint32_t *col; /* [most][nl rounded up to 8] */
     const double *val;
     kl_devkron_op b;
 } kl_devkron_cross;
@@ -66,14 +66,14 @@ typedef struct kl_devkron_cross {
 typedef struct kl_devkron_block {
     int64_t off, nl, nr, ntile;
     kl_devkron_op left, right;
-    const double *dl, *dr;       /* dl NULL: 0 */
-    const void *mask;            /* [nl], 32 bits each up to nbit = 32, else 64 */
-    int any_dr, spare;           /* any_dr 0: dr is 0 everywhere, and the last tile full */
+    const double *dl, *dr; /* dl NULL: 0 */
+    const void *mask; /* [nl], 32 bits each up to nbit = 32, else 64 */
+    int any_dr, spare; /* any_dr 0: dr is 0 everywhere, and the last tile full */
     /* even: bits[k][r] is 0 or bit_value: popcount(mask[l] & with[r]) of them are added */
     int nbit, nfeature, ncross, even;
     double bit_value;
-    const uint64_t *with;        /* even: [8 ntile] */
-    const double *bits;          /* else [nbit][8 ntile] */
+    const uint64_t *with; /* even: [8 ntile] */
+    const double *bits; /* else [nbit][8 ntile] */
     const double *fl, *fr;
     const kl_devkron_cross *cross;
 } kl_devkron_block;
@@ -96,15 +96,15 @@ typedef struct kl_devkron_opts {
 } kl_devkron_opts;
 
 typedef struct kl_devkron {
-    void *list;                  /* all that follows, on the device */
+    void *list; /* all that follows, on the device */
     int64_t list_bytes;
     const kl_devkron_block *block;
-    kl_devkron_block only;       /* the block, where there is one */
+    kl_devkron_block only; /* the block, where there is one */
     const kl_devkron_item *left, *right;
-    double *partial;             /* [nleft] for x . y */
+    double *partial; /* [nleft] for x . y */
     int64_t nblock, nleft, nright;
     int64_t left_states, right_states; /* of the largest group */
-    int left_room, right_room;   /* which of the options it is */
+    int left_room, right_room; /* which of the options it is */
     /* not 0: one block, and all entries of an operator are of one size; left: and a popcount of 32 bits makes
        the diagonal; right: and there are no a (x) b; 2: and far entries have 16 bits */
     int plain_left, plain_right;

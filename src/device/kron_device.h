@@ -21,7 +21,7 @@ enum {
     KL_KRON_HEAD = 64,
     /* for `left' what 8 right states have of the diagonal: dr and the bits they have */
     KL_KRON_ONCE = 40,
-    KL_KRON_TABLE = 16 * KL_KRON_LANES,  /* numbers of a table of sums of bits */
+    KL_KRON_TABLE = 16 * KL_KRON_LANES, /* numbers of a table of sums of bits */
     /* pairs of near slots that `left' reads ahead, see kl_cached_twos; devkron.c leaves room behind the last
        one */
     KL_KRON_AHEAD = 6,

@@ -39,7 +39,7 @@ KL_DEV void kl_sum_rows(double *shared, int wide, int groups)
 /* result[j], j < n, 0 < n <= T, becomes the sum of what threads j of all blocks have as `mine`; T: threads of
    a block, a constant where this is used, all of which call; shared: [T], free. */
 KL_DEV void kl_reduce_blocks(const int T, int n, double mine, uint64_t launch, kl_slot *slot, double *result,
-                           double *shared)
+                             double *shared)
 {
     enum { AHEAD = 8 }; /* slots that are looked at together */
     /* of threads, one a sum, that take different blocks */

@@ -330,7 +330,8 @@ out:
     return st;
 }
 
-kl_status kl_tile_cells_write(kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_output *d, uint64_t work, kl_err *err)
+kl_status kl_tile_cells_write(kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_output *d,
+                              uint64_t work, kl_err *err)
 {
     kl_status st = KL_OK;
     grid g;

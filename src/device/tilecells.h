@@ -9,7 +9,7 @@
    express. */
 int kl_tile_cells_tangled(const kl_tile_plan_maker *s, const kl_batch *b, int64_t first);
 /* Appends the outputs of a dest and their links. */
-kl_status kl_tile_cells_write(kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_output *d, uint64_t work,
-                         kl_err *err) KL_MUST_CHECK;
+kl_status kl_tile_cells_write(kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_output *d,
+                              uint64_t work, kl_err *err) KL_MUST_CHECK;
 
 #endif

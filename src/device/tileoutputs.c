@@ -45,8 +45,8 @@ out:
 }
 
 /* Where record r of a group goes: *to; 0 when that is not foreseen. */
-static kl_status target(kl_tile_plan_maker *s, const kl_batch *b, int group, int64_t first_dest, const kl_rec *r,
-                        int *to, int *foreseen, kl_err *err)
+static kl_status target(kl_tile_plan_maker *s, const kl_batch *b, int group, int64_t first_dest,
+                        const kl_rec *r, int *to, int *foreseen, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t from = r->c, end = r->c + kl_extent(r->m, r->n, r->ldc);
@@ -70,8 +70,8 @@ static kl_status target(kl_tile_plan_maker *s, const kl_batch *b, int group, int
                 s->live[s->nlive++] = rest;
             }
         }
-        KL_TRY(
-            new_dest(s, (kl_tile_output){.base = from, .size = end - from, .group = group, .in_work = 1}, to, err));
+        KL_TRY(new_dest(s, (kl_tile_output){.base = from, .size = end - from, .group = group, .in_work = 1},
+                        to, err));
         KL_ROOM(s->live, s->nlive, s->cap_live);
         s->live[s->nlive++] = (kl_alive){from, end, *to};
         goto out;
@@ -100,13 +100,14 @@ static kl_status target(kl_tile_plan_maker *s, const kl_batch *b, int group, int
         if (!below && !beside) *foreseen = 0;
     }
     if (*foreseen)
-        KL_TRY(new_dest(s, (kl_tile_output){.base = from, .size = end - from, .group = group, .keep = r->beta}, to,
-                        err));
+        KL_TRY(new_dest(
+            s, (kl_tile_output){.base = from, .size = end - from, .group = group, .keep = r->beta}, to, err));
 out:
     return st;
 }
 
-kl_status kl_tile_outputs_find(kl_tile_plan_maker *s, const kl_batch *b, int group, int *foreseen, kl_err *err)
+kl_status kl_tile_outputs_find(kl_tile_plan_maker *s, const kl_batch *b, int group, int *foreseen,
+                               kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_group *const g = &b->group[group];
@@ -115,9 +116,11 @@ kl_status kl_tile_outputs_find(kl_tile_plan_maker *s, const kl_batch *b, int gro
     *foreseen = 1;
     s->nlive = 0;
     if (g->ny > 0)
-        KL_TRY(new_dest(
-            s, (kl_tile_output){.base = g->y, .size = g->ny, .group = group, .keep = !b->zero, .zero = b->zero != 0},
-            &to, err));
+        KL_TRY(
+            new_dest(s,
+                     (kl_tile_output){
+                         .base = g->y, .size = g->ny, .group = group, .keep = !b->zero, .zero = b->zero != 0},
+                     &to, err));
     for (int64_t i = g->first; i < g->last && *foreseen; i++) {
         const kl_rec r = kl_upright(&b->rec[i]);
         if (r.m == 0 || r.n == 0) continue;
@@ -148,7 +151,8 @@ kl_status kl_tile_outputs_in_order(kl_tile_plan_maker *s, const kl_batch *b, int
     int region, to, level = 0;
     KL_TRY(new_dest(s, (kl_tile_output){.size = g->nwork, .group = group, .in_work = 1}, &region, err));
     if (b->zero && g->ny > 0) {
-        KL_TRY(new_dest(s, (kl_tile_output){.base = g->y, .size = g->ny, .group = group, .zero = 1}, &to, err));
+        KL_TRY(
+            new_dest(s, (kl_tile_output){.base = g->y, .size = g->ny, .group = group, .zero = 1}, &to, err));
         level++;
     }
     for (int64_t i = g->first; i < g->last; i++) {
@@ -156,12 +160,12 @@ kl_status kl_tile_outputs_in_order(kl_tile_plan_maker *s, const kl_batch *b, int
         if (r.m == 0 || r.n == 0) continue;
         KL_TRY(new_dest(s,
                         (kl_tile_output){.base = r.c,
-                                  .size = kl_extent(r.m, r.n, r.ldc),
-                                  .group = group,
-                                  .level = level++,
-                                  .in_work = r.at_c == KL_AT_WORK,
-                                  .keep = r.beta,
-                                  .strict = 1},
+                                         .size = kl_extent(r.m, r.n, r.ldc),
+                                         .group = group,
+                                         .level = level++,
+                                         .in_work = r.at_c == KL_AT_WORK,
+                                         .keep = r.beta,
+                                         .strict = 1},
                         &to, err));
         if (r.at_c == KL_AT_WORK) s->dest[to].home = region;
         KL_TRY(new_use(s, to, i, -1, -1, err));

@@ -107,8 +107,9 @@ static inline int64_t kl_extent(int m, int n, int ld) { return (int64_t)(n - 1) 
 /* The dests of a group: uses as records name them, or, where there is something unforeseen, records one after
    the other, WORK as the group has it. */
 kl_status kl_tile_outputs_find(kl_tile_plan_maker *s, const kl_batch *b, int group, int *foreseen,
-                        kl_err *err) KL_MUST_CHECK;
-kl_status kl_tile_outputs_in_order(kl_tile_plan_maker *s, const kl_batch *b, int group, kl_err *err) KL_MUST_CHECK;
+                               kl_err *err) KL_MUST_CHECK;
+kl_status kl_tile_outputs_in_order(kl_tile_plan_maker *s, const kl_batch *b, int group,
+                                   kl_err *err) KL_MUST_CHECK;
 /* Offsets in WORK, and rounds. Groups that stay in order come first, all in round 0; a group is torn apart
    only when it is too large by itself. */
 void kl_tile_outputs_place(kl_tile_plan_maker *s, int64_t budget, int64_t *nwork, int *nround);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 kl_status kl_tile_plan_open(const kl_batch *b, const kl_tile_plan_opts *o, int64_t budget, kl_tile_plan *p,
-                         kl_err *err)
+                            kl_err *err)
 {
     kl_status st = KL_OK;
     kl_tile_plan_maker *s = NULL;
@@ -402,14 +402,14 @@ static kl_status write_sums(writer *w, const kl_output *o, int64_t n, kl_err *er
             for (int row = 0; row < o[i].m; row += tall) {
                 KL_ROOM(p->cell, p->ncell, w->cap_cell);
                 p->cell[p->ncell++] = (kl_tile_cell){.c = o[i].c,
-                                                .ldc = o[i].ldc,
-                                                .row = row,
-                                                .col = col,
-                                                .m = o[i].m - row < tall ? o[i].m - row : tall,
-                                                .n = o[i].n - col < wide ? o[i].n - col : wide,
-                                                .first = (int32_t)term,
-                                                .count = (int32_t)o[i].count,
-                                                .flags = o[i].flags};
+                                                     .ldc = o[i].ldc,
+                                                     .row = row,
+                                                     .col = col,
+                                                     .m = o[i].m - row < tall ? o[i].m - row : tall,
+                                                     .n = o[i].n - col < wide ? o[i].n - col : wide,
+                                                     .first = (int32_t)term,
+                                                     .count = (int32_t)o[i].count,
+                                                     .flags = o[i].flags};
             }
     }
     if (p->ncell > INT32_MAX / KL_CELL || p->nterm > INT32_MAX) {

@@ -78,8 +78,8 @@ static double makespan_about(double work, double dearest, int nblock)
     return fmax(work / nblock + 0.5 * dearest * (1 - 1.0 / nblock), dearest);
 }
 
-void kl_tile_shape_tiles(const kl_tile_plan_opts *p, const kl_output *o, int most_m, int most_n, int *um, int *un,
-                      int *tm, int *tn)
+void kl_tile_shape_tiles(const kl_tile_plan_opts *p, const kl_output *o, int most_m, int most_n, int *um,
+                         int *un, int *tm, int *tn)
 {
     *um = (o->m + p->unit_m - 1) / p->unit_m, *un = (o->n + p->unit_n - 1) / p->unit_n;
     *tm = (*um + most_m - 1) / most_m, *tn = (*un + most_n - 1) / most_n;
@@ -104,7 +104,7 @@ static double loads_of(const kl_tile_plan_opts *p, const kl_output *o, int most_
                            : more_n ? more_n
                                     : tn);
         l[k] = (load){n > 0 ? kl_tile_shape_cost(p, (um + tm - 1) / tm - less_m, (un + tn - 1) / tn - less_n,
-                                              steps, o->count)
+                                                 steps, o->count)
                             : 0,
                       n};
         sum += l[k].cost * (double)n;
@@ -211,7 +211,7 @@ static double cost_lone(const kl_tile_plan_opts *p, const kl_output *o, int64_t 
 }
 
 kl_status kl_tile_shape_choose(const kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_plan_opts *first,
-                            kl_output *o, int64_t n, int lone, kl_tile_shape *cut, kl_err *err)
+                               kl_output *o, int64_t n, int lone, kl_tile_shape *cut, kl_err *err)
 {
     enum {
         MANY = 32 /* tiles of a block: then the end is all the same */,

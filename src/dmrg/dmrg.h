@@ -198,8 +198,8 @@ typedef struct kl_infinite_opts {
     kl_status (*make_terms)(void *self, int nsite, kl_terms **out, kl_qn *target, kl_err *err);
     void (*each)(void *self, const kl_infinite_row *row); /* after every iteration; may be NULL */
 } kl_infinite_opts;
-kl_status kl_dmrg_infinite(const kl_infinite_opts *opts, kl_exec *ex, kl_infinite_row *rows /* [(nsite-2)/2] */,
-                       kl_err *err) KL_MUST_CHECK;
+kl_status kl_dmrg_infinite(const kl_infinite_opts *opts, kl_exec *ex,
+                           kl_infinite_row *rows /* [(nsite-2)/2] */, kl_err *err) KL_MUST_CHECK;
 
 /* Products with H per bond at most in the last sweeps of a run. */
 int kl_dmrg_max_apply(const kl_dmrg_opts *o);

@@ -33,12 +33,12 @@ typedef struct kl_engine {
     kl_side warm_side; /* what it is of: no help for a truncation of that side, after a turn */
     kl_enlarged *row, *col; /* bases of the centre */
     kl_layout layout;
-    kl_dptr psi;            /* [nstate][layout.n] */
+    kl_dptr psi; /* [nstate][layout.n] */
     kl_bigop *row_op, *col_op; /* enlarged operators of the centre; made when wanted */
     double seconds[KL_NPART], seconds_line[KL_NLINE];
     double flop;
-    int full;                  /* as kl_trunc_opts.full, for bases that are made up */
-    int64_t nlr_too_large;             /* centres where l-1-1-r took the place of LR, for want of memory */
+    int full; /* as kl_trunc_opts.full, for bases that are made up */
+    int64_t nlr_too_large; /* centres where l-1-1-r took the place of LR, for want of memory */
     int64_t napply, dim_max, sector_max, matrix_max, nsector_sum, nsector_count;
 } kl_engine;
 
@@ -50,7 +50,7 @@ static inline kl_wave kl_engine_wave(const kl_engine *e)
 
 typedef struct kl_engine_opts {
     kl_qn target; /* the sector */
-    int nstate;   /* wavefunctions carried */
+    int nstate; /* wavefunctions carried */
     kl_strategy strategy;
     kl_solver solver;
     int max_basis; /* vectors that the eigensolver may keep; 0: see kl_engine_basis */
@@ -98,7 +98,7 @@ kl_status kl_engine_open(kl_engine *e, int c, kl_err *err) KL_MUST_CHECK;
 
 /* What the superblock is of the sector. */
 typedef enum kl_solve_scope {
-    KL_SOLVE_PART,   /* a part: solved by the engine's solver */
+    KL_SOLVE_PART, /* a part: solved by the engine's solver */
     KL_SOLVE_SECTOR, /* all of it, for blocks hold all of their states: solved by Lanczos, exactly */
     /* the same from random vectors added to the wavefunctions, which may be eigenvectors, but not the lowest
        */

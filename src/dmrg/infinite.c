@@ -156,15 +156,15 @@ kl_status kl_dmrg_infinite(const kl_infinite_opts *o, kl_exec *ex, kl_infinite_r
                                   .lines = 1};
         KL_TRY(kl_engine_solve(e, &so, &energy, &stats, err));
         *row = (kl_infinite_row){.nsite = n,
-                               .tol = so.tol * unit,
-                               .residual = stats.residual[0] * unit,
-                               .dim = e->layout.n,
-                               .sector_max = e->sector_max,
-                               .matrix_max = e->matrix_max,
-                               .nsector = e->layout.npair,
-                               .napply = stats.napply,
-                               .energy = (energy + terms->constant) * unit,
-                               .flop = e->flop};
+                                 .tol = so.tol * unit,
+                                 .residual = stats.residual[0] * unit,
+                                 .dim = e->layout.n,
+                                 .sector_max = e->sector_max,
+                                 .matrix_max = e->matrix_max,
+                                 .nsector = e->layout.npair,
+                                 .napply = stats.napply,
+                                 .energy = (energy + terms->constant) * unit,
+                                 .flop = e->flop};
         row->dim_all = (double)(e->left_block[l]->basis.total * terms->type[l]->dim) *
                        (double)(e->right_block[l + 2]->basis.total * terms->type[l + 1]->dim);
         /* both bases from the one wavefunction */

@@ -231,10 +231,10 @@ static void factor_task(void *self, int64_t i, int thread)
 
 /* Whose columns are made orthonormal. */
 typedef enum whose {
-    OF_ALL,   /* to rounding */
+    OF_ALL, /* to rounding */
     OF_TRIED, /* by one pass; to rounding where no column was warm, for all their columns lean to the same few
                */
-    OF_COLD,  /* of those that have no warm columns, to rounding */
+    OF_COLD, /* of those that have no warm columns, to rounding */
 } whose;
 
 static int is_asked(const kl_range_part *p, which w, whose o)

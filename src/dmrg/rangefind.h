@@ -12,7 +12,7 @@ typedef enum kl_range_mode {
     KL_RANGE_TRIED,   /* `width` columns are tried */
     KL_RANGE_COLUMNS, /* all columns of A are made orthonormal: for few columns and many rows; nothing is left
                          out */
-    KL_RANGE_ROWS,    /* Q is the identity, for few rows; nothing is left out */
+    KL_RANGE_ROWS, /* Q is the identity, for few rows; nothing is left out */
 } kl_range_mode;
 
 /* One sector. A: its wavefunctions side by side, rows x (nstate cols), rows being the side that is truncated.
@@ -20,10 +20,10 @@ typedef enum kl_range_mode {
 typedef struct kl_range_part {
     kl_range_mode mode;
     int rows, cols; /* cols: of one wavefunction */
-    int64_t psi;    /* where the sector begins in each wavefunction */
+    int64_t psi; /* where the sector begins in each wavefunction */
     int nwarm; /* TRIED, one wavefunction: orthonormal columns, cols numbers each, that A^T nearly maps to, */
     int64_t warm; /* from here on in kl_range.warm, the more important last */
-    int width;    /* columns of Q: TRIED: nwarm <= width <= rows and nstate cols; COLUMNS: nstate cols; ROWS:
+    int width; /* columns of Q: TRIED: nwarm <= width <= rows and nstate cols; COLUMNS: nstate cols; ROWS:
                      rows */
     int64_t q, bt, gram; /* found: offsets of Q, B^T, B B^T in kl_range's arrays; q: -1 for ROWS */
 } kl_range_part;
@@ -34,20 +34,20 @@ typedef struct kl_range {
     int transposed; /* 0: sectors are stored rows x cols; 1: cols x rows */
     int nstate;
     int64_t npsi; /* length of one wavefunction */
-    kl_dptr psi;  /* [nstate][npsi], on the executor */
+    kl_dptr psi; /* [nstate][npsi], on the executor */
     kl_dptr warm;
     int npart;
     kl_range_part *part; /* those of most work first */
-    int more;            /* passes behind the first product with A and A^T: each squares what columns lack */
+    int more; /* passes behind the first product with A and A^T: each squares what columns lack */
     /* found */
-    kl_dptr q;    /* of each part [rows x width], columns orthonormal, or zero */
-    kl_dptr bt;   /* [nstate cols x width]: A^T Q */
+    kl_dptr q; /* of each part [rows x width], columns orthonormal, or zero */
+    kl_dptr bt; /* [nstate cols x width]: A^T Q */
     kl_dptr gram; /* [width x width]: Q^T A A^T Q */
     int64_t nq, nbt, ngram;
     kl_dptr spare;
     int64_t nspare;
     double *small; /* [ngram] host */
-    double *work;  /* host, of each thread */
+    double *work; /* host, of each thread */
     int64_t nwork;
 } kl_range;
 

@@ -25,7 +25,7 @@ enum {
     MAX_SWEEP = 100,
     /* sweeps that carry all guards: fewer miss a partner that needs more states than the first sweeps keep */
     GUARD_SWEEPS = 4,
-    REPEAT_MOST = 3,  /* sweeps more at one m, where m is not what is missing */
+    REPEAT_MOST = 3, /* sweeps more at one m, where m is not what is missing */
     PROBE_M = 48
 };
 #define ACCURACY 1e-9
@@ -40,8 +40,8 @@ enum {
 /* of the wanted accuracy: states closer than that are not told apart, their distance goes into the error
    bar */
 #define IGNORED 0.2
-#define PARTED 0.3    /* of its gap: what the energy is uncertain by when a guard may go */
-#define FALLING 0.7   /* of the gap one sweep before: a gap that falls so fast is not known yet */
+#define PARTED 0.3 /* of its gap: what the energy is uncertain by when a guard may go */
+#define FALLING 0.7 /* of the gap one sweep before: a gap that falls so fast is not known yet */
 /* of the wanted accuracy: what the kept state may cost where the energy is exact; measured values are off by
    ten times as much */
 #define EXACT_KEPT 0.02

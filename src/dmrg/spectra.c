@@ -27,7 +27,7 @@ typedef struct spectrum {
     double *vec, *w; /* [n][rows], [n] */
     kl_divided reduced;
     const double
-        *turn;      /* the reflections, where the density matrix was; NULL: none, or the executor has them */
+        *turn; /* the reflections, where the density matrix was; NULL: none, or the executor has them */
     double *factor; /* their factors (kl_dense_eig_turn) */
 } spectrum;
 
@@ -36,25 +36,25 @@ struct kl_spectra {
     const kl_density *of;
     const kl_basis *mine;
     int singular;
-    kl_leading lead;  /* sectors by products */
+    kl_leading lead; /* sectors by products */
     double *triangle; /* of those, with singular values: see kl_range_triangle */
-    double lost;      /* |psi|^2 of what they leave out, summed over the states; negative: not known yet */
-    double *host;     /* the wavefunctions, or density matrices */
-    int *rows;        /* [sectors] of the matrices */
-    int64_t *off;     /* [sectors] of the density matrices */
-    int64_t *place;   /* [sectors] the same, -1 for sectors by products */
-    int64_t length;   /* numbers of all density matrices */
-    int *order;       /* [sectors] largest first */
-    int *dim;         /* [sectors] their rows, in that order */
-    int64_t *at;      /* [sectors] rows of the sectors before, in that order */
-    int nthere;       /* sectors, the largest, whose states the executor finds */
-    kl_dptr rho;      /* in place of their density matrices, here */
+    double lost; /* |psi|^2 of what they leave out, summed over the states; negative: not known yet */
+    double *host; /* the wavefunctions, or density matrices */
+    int *rows; /* [sectors] of the matrices */
+    int64_t *off; /* [sectors] of the density matrices */
+    int64_t *place; /* [sectors] the same, -1 for sectors by products */
+    int64_t length; /* numbers of all density matrices */
+    int *order; /* [sectors] largest first */
+    int *dim; /* [sectors] their rows, in that order */
+    int64_t *at; /* [sectors] rows of the sectors before, in that order */
+    int nthere; /* sectors, the largest, whose states the executor finds */
+    kl_dptr rho; /* in place of their density matrices, here */
     /* of the tridiagonal matrices, from `at` on, that the executor or LAPACK makes of density matrices */
     double *diagonal, *beside;
     kl_status status_there; /* how the executor fared */
     kl_err error_there;
-    spectrum *sp;      /* [sectors] */
-    kl_err *error;     /* [sectors] */
+    spectrum *sp; /* [sectors] */
+    kl_err *error; /* [sectors] */
     kl_status *status; /* [sectors] */
 };
 

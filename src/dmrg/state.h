@@ -33,7 +33,7 @@ typedef struct kl_state {
        with it */
     kl_isometry **left, **right;
     int nstate;
-    kl_enlarged *row, *col;    /* bases of the centre: (left block) (x) site, site (x) (right block) */
+    kl_enlarged *row, *col; /* bases of the centre: (left block) (x) site, site (x) (right block) */
     /* length of one wavefunction: segments rowsec I with colsec J(I) = target - I, column-major, in the order
        of I */
     int64_t npsi;

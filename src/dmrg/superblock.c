@@ -315,23 +315,23 @@ static kl_status make_diagonal(kl_superblock *s, const kl_bigop *left, const kl_
             const kl_cut_op *const o = &left->block->mpo->op[left->cut][k];
             const int64_t l = off_l[k * nl + i], r = off_r[k * nr + j];
             if ((l < 0 && !o->left_identity) || (r < 0 && !o->right_identity)) continue;
-            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
-                                          .tb = 1,
-                                          .beta = 1,
-                                          .at_a = KL_AT_X,
-                                          .at_b = KL_AT_X,
-                                          .at_c = KL_AT_Y,
-                                          .m = row->dim[i],
-                                          .n = col->dim[j],
-                                          .k = 1,
-                                          .lda = row->dim[i],
-                                          .ldb = col->dim[j],
-                                          .ldc = row->dim[i],
-                                          .a = l < 0 ? 0 : l,
-                                          .b = r < 0 ? 0 : r,
-                                          .c = s->layout.off[i],
-                                          .alpha = (o->self ? 1 : 2) *
-                                                   kl_channel_scalar(left->block->mpo, o, i, i, row)};
+            *kl_batch_push(&b) =
+                (kl_rec){.kind = KL_REC_GEMM,
+                         .tb = 1,
+                         .beta = 1,
+                         .at_a = KL_AT_X,
+                         .at_b = KL_AT_X,
+                         .at_c = KL_AT_Y,
+                         .m = row->dim[i],
+                         .n = col->dim[j],
+                         .k = 1,
+                         .lda = row->dim[i],
+                         .ldb = col->dim[j],
+                         .ldc = row->dim[i],
+                         .a = l < 0 ? 0 : l,
+                         .b = r < 0 ? 0 : r,
+                         .c = s->layout.off[i],
+                         .alpha = (o->self ? 1 : 2) * kl_channel_scalar(left->block->mpo, o, i, i, row)};
         }
         kl_batch_close_group(&b, 0);
     }

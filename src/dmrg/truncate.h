@@ -8,10 +8,10 @@ typedef struct kl_trunc_opts {
     /* states kept at most; a cluster of weights equal to 1e-8 may overshoot it, so may what fills sectors up,
        and nstate are kept in any case */
     int m;
-    int m_min;      /* at least, where there are so many with weight */
+    int m_min; /* at least, where there are so many with weight */
     double discard; /* keep no more than leaves this weight out; 0: m alone decides */
-    double noise;   /* share of the weight given to the states that H leads to (subspace expansion) */
-    int nstate;     /* wavefunctions, averaged with equal weight */
+    double noise; /* share of the weight given to the states that H leads to (subspace expansion) */
+    int nstate; /* wavefunctions, averaged with equal weight */
     /* 1: keep m states even where their weight is rounding noise, as fixed-m runs of the literature do */
     int fill;
     /* 1: sectors even and filled up as a device does in any case: see kl_sectors_fill. fill, discard: even
@@ -20,8 +20,8 @@ typedef struct kl_trunc_opts {
     /* 1: singular values of the wavefunction, exact to 1e-16 of the largest; 0: density matrix, exact to 1e-8
        of it, faster */
     int precise;
-    kl_truncation way;   /* by products, or exactly */
-    int settled;         /* 1: the sweep before was one without noise */
+    kl_truncation way; /* by products, or exactly */
+    int settled; /* 1: the sweep before was one without noise */
     const kl_warm *warm; /* the isometry that was opened on the way here; NULL: there was none */
 } kl_trunc_opts;
 
@@ -31,8 +31,8 @@ typedef struct kl_trunc_info {
     /* weight left out: that of the states, added up from the smallest, and the norm of what products do not
      * see */
     double discarded;
-    double entropy;       /* -sum w ln w of the weights */
-    int matrix_max;       /* largest matrix diagonalized */
+    double entropy; /* -sum w ln w of the weights */
+    int matrix_max; /* largest matrix diagonalized */
     int ntried, nattempt; /* sectors whose leading states alone were looked for; 1, more where too few columns
                              had been tried */
 } kl_trunc_info;

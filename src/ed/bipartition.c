@@ -18,7 +18,8 @@ enum { LANES = KL_KRON_LANES };
 /* ---------------------------------------------------------------- sizes */
 
 /* What a pair of halves comes to. */
-static void pair_size(const kl_model *m, kl_qn target, const kl_ways *l, const kl_ways *r, kl_bipartition_size *s)
+static void pair_size(const kl_model *m, kl_qn target, const kl_ways *l, const kl_ways *r,
+                      kl_bipartition_size *s)
 {
     s->dim = s->n = s->left = s->right = s->largest = 0.0;
     for (int64_t i = 0; i < l->n; i++) {
@@ -123,8 +124,8 @@ out:
     return st;
 }
 
-kl_status kl_bipartition_measure(const kl_terms *terms, kl_qn target, kl_bipartition_form form, kl_bipartition_size *out,
-                            kl_err *err)
+kl_status kl_bipartition_measure(const kl_terms *terms, kl_qn target, kl_bipartition_form form,
+                                 kl_bipartition_size *out, kl_err *err)
 {
     kl_flavour *f = NULL;
     int charge[2];
@@ -256,8 +257,8 @@ out:
     return st;
 }
 
-kl_status kl_bipartition_create(const kl_terms *terms, kl_qn target, kl_bipartition_form form, kl_bipartition **out,
-                           kl_err *err)
+kl_status kl_bipartition_create(const kl_terms *terms, kl_qn target, kl_bipartition_form form,
+                                kl_bipartition **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_bipartition *h = NULL;
@@ -446,7 +447,8 @@ static int mode_sign(const kl_bipartition *h, const int *state)
     return kl_phase_flavour_major(bits[0], bits[1]);
 }
 
-void kl_bipartition_act(const kl_bipartition_op *op, int64_t begin, int64_t end, const double *x, double *y, int *state)
+void kl_bipartition_act(const kl_bipartition_op *op, int64_t begin, int64_t end, const double *x, double *y,
+                        int *state)
 {
     const kl_bipartition *const to = op->to;
     const double *const a = op->a;

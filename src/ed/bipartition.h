@@ -30,7 +30,11 @@ void kl_half_digits(const kl_half *h, uint64_t code, int *d);
 int kl_half_sector(const kl_half *h, kl_qn q);
 int64_t kl_half_find_near(const kl_half *h, int sec, uint64_t code, int64_t near);
 
-typedef enum kl_bipartition_form { KL_BIPARTITION_AUTO, KL_BIPARTITION_SITES, KL_BIPARTITION_FLAVOURS } kl_bipartition_form;
+typedef enum kl_bipartition_form {
+    KL_BIPARTITION_AUTO,
+    KL_BIPARTITION_SITES,
+    KL_BIPARTITION_FLAVOURS
+} kl_bipartition_form;
 
 typedef struct kl_bipartition {
     const kl_model *model;
@@ -59,13 +63,13 @@ typedef struct kl_bipartition_size {
 
 /* Electrons with two conserved flavours, coupled by densities alone: AUTO then takes FLAVOURS. EINPUT:
    FLAVOURS asked for where there are none. */
-kl_status kl_bipartition_measure(const kl_terms *terms, kl_qn target, kl_bipartition_form form, kl_bipartition_size *out,
-                            kl_err *err) KL_MUST_CHECK;
+kl_status kl_bipartition_measure(const kl_terms *terms, kl_qn target, kl_bipartition_form form,
+                                 kl_bipartition_size *out, kl_err *err) KL_MUST_CHECK;
 
 /* EINPUT: an empty sector, more states than 2^62, a half beyond 2^32 states. Borrows the terms' types and
    model. */
-kl_status kl_bipartition_create(const kl_terms *terms, kl_qn target, kl_bipartition_form form, kl_bipartition **out,
-                           kl_err *err) KL_MUST_CHECK;
+kl_status kl_bipartition_create(const kl_terms *terms, kl_qn target, kl_bipartition_form form,
+                                kl_bipartition **out, kl_err *err) KL_MUST_CHECK;
 void kl_bipartition_destroy(kl_bipartition **h);
 
 /* Place in a vector of the product state with local states state[nsite] by position, -1 when it is of another
@@ -86,6 +90,6 @@ typedef struct kl_bipartition_op {
 /* y[i] += <i| op |x> for the places i of `to` in [begin, end), x of `from`. state: room for nsite numbers.
    Host arrays. */
 void kl_bipartition_act(const kl_bipartition_op *op, int64_t begin, int64_t end, const double *x, double *y,
-                   int *state);
+                        int *state);
 
 #endif

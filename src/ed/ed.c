@@ -54,8 +54,8 @@ static kl_status ed_random(const kl_linop *op, uint64_t seed, kl_dptr v, kl_err 
     return kl_ed_random(op->self, seed, v, err);
 }
 
-kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_bipartition_form form, kl_exec *ex, kl_ed **out,
-                       kl_err *err)
+kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_bipartition_form form, kl_exec *ex,
+                       kl_ed **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_ed *ed = NULL;
@@ -189,17 +189,18 @@ static int lean_step(void *self, int napply, double energy, double residual)
     return s->opts->step ? s->opts->step(s->opts->self, napply, energy, residual) : 0;
 }
 
-static kl_status solve_by_recurrence(kl_ed *ed, const kl_ed_opts *opts, kl_dptr x, kl_ed_result *r, kl_err *err)
+static kl_status solve_by_recurrence(kl_ed *ed, const kl_ed_opts *opts, kl_dptr x, kl_ed_result *r,
+                                     kl_err *err)
 {
     kl_status st = KL_OK;
     starter s = {ed, opts};
     kl_recurrence_stats stats;
     kl_recurrence_opts o = {.max_apply = opts->max_apply,
-                      .want_vector = x.addr != 0,
-                      .self = &s,
-                      .start = lean_start,
-                      .step = lean_step,
-                      .keeper = opts->keeper};
+                            .want_vector = x.addr != 0,
+                            .self = &s,
+                            .start = lean_start,
+                            .step = lean_step,
+                            .keeper = opts->keeper};
     o.tol_rel = opts->accuracy;
     KL_TRY(kl_recurrence_solve(&ed->op, &o, x, &r->energy[0], &stats, err));
     r->nstate = 1;
@@ -595,8 +596,8 @@ static int64_t crossing(const kl_terms *t, int cut)
     return n;
 }
 
-kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_bipartition_form form, const kl_ed_opts *opts,
-                          int nthread, kl_ed_plan *p, kl_err *err)
+kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_bipartition_form form,
+                          const kl_ed_opts *opts, int nthread, kl_ed_plan *p, kl_err *err)
 {
     /* Seconds a state on one thread of a machine of 2023; `kronlat bench ed' measures this one. Groups of
        crossing strings share gathers, hence the root. */

@@ -34,8 +34,8 @@ struct kl_ed {
 };
 /* target: of the sector. EINPUT: an empty sector, or a form that the model does not have; ENOMEM where its
    tables do not fit. Borrows terms and ex. */
-kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_bipartition_form form, kl_exec *ex, kl_ed **out,
-                       kl_err *err) KL_MUST_CHECK;
+kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_bipartition_form form, kl_exec *ex,
+                       kl_ed **out, kl_err *err) KL_MUST_CHECK;
 void kl_ed_destroy(kl_ed **ed);
 
 /* From now on H is multiplied as a stored matrix in one of the formats of spmat.h (half: one half of it,
@@ -109,7 +109,7 @@ typedef struct kl_ed_plan {
     double seconds_apply;             /* about */
 } kl_ed_plan;
 /* Allocates nothing of the sector's size. EINPUT as kl_ed_create and kl_ed_run. */
-kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_bipartition_form form, const kl_ed_opts *opts,
-                          int nthread, kl_ed_plan *plan, kl_err *err) KL_MUST_CHECK;
+kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_bipartition_form form,
+                          const kl_ed_opts *opts, int nthread, kl_ed_plan *plan, kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -243,11 +243,11 @@ kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, 
         f.most = (int)max;
         /* 3. */
         kl_recurrence_run run = {.m = f.most,
-                           .alpha = f.alpha,
-                           .beta = f.beta,
-                           .keeper = opts->keeper,
-                           .step = on_step,
-                           .self = &f};
+                                 .alpha = f.alpha,
+                                 .beta = f.beta,
+                                 .keeper = opts->keeper,
+                                 .step = on_step,
+                                 .self = &f};
         KL_TRY(kl_recurrence_chain(&to->op, v, &run, err));
         done = run.done;
         if (!out->stopped && done < max) out->converged = 1;

@@ -229,11 +229,11 @@ static kl_status add_samples(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err
             KL_TRY(kl_ed_random(ed, kl_hash_mix(kl_hash_mix(KL_HASH_EMPTY, t->opts.seed), (uint64_t)w.sample),
                                 v[0], err));
         kl_recurrence_run run = {.m = (int)m,
-                           .alpha = host,
-                           .beta = host + m,
-                           .keeper = t->opts.keeper ? &keeper : NULL,
-                           .step = on_step,
-                           .self = &w};
+                                 .alpha = host,
+                                 .beta = host + m,
+                                 .keeper = t->opts.keeper ? &keeper : NULL,
+                                 .step = on_step,
+                                 .self = &w};
         KL_TRY(kl_recurrence_chain(&ed->op, v, &run, err));
         const int done = run.done;
         keeper.from = NULL;

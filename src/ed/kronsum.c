@@ -266,8 +266,8 @@ static void block_cost(kl_kron *k, kl_kron_block *b)
     }
 }
 
-kl_status kl_kron_compile(const kl_bipartition *h, const kl_terms *terms, int64_t from, int64_t to, kl_kron **out,
-                          kl_err *err)
+kl_status kl_kron_compile(const kl_bipartition *h, const kl_terms *terms, int64_t from, int64_t to,
+                          kl_kron **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_kron *k = NULL;

@@ -6,7 +6,7 @@
 #include "exec/kron.h"
 
 /* The sum of a term list, or of its terms [from, to); charges must be conserved, symmetry is not needed. */
-kl_status kl_kron_compile(const kl_bipartition *h, const kl_terms *terms, int64_t from, int64_t to, kl_kron **out,
-                          kl_err *err) KL_MUST_CHECK;
+kl_status kl_kron_compile(const kl_bipartition *h, const kl_terms *terms, int64_t from, int64_t to,
+                          kl_kron **out, kl_err *err) KL_MUST_CHECK;
 
 #endif

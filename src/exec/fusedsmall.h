@@ -11,7 +11,8 @@ enum { KL_FUSED_SMALL_IN = 6, KL_FUSED_SMALL_OUT = 5 }; /* at most */
 typedef struct kl_fused_small {
     const double *in[KL_FUSED_SMALL_IN];
     double *out[KL_FUSED_SMALL_OUT], c[KL_FUSED_SMALL_OUT][KL_FUSED_SMALL_IN];
-    uint32_t used; /* bit KL_FUSED_SMALL_IN k + j: c[k][j] is not 0; what is not asked for may hold anything */
+    /* bit KL_FUSED_SMALL_IN k + j: c[k][j] is not 0; what is not asked for may hold anything */
+    uint32_t used;
 } kl_fused_small;
 
 /* 1 where all of it fits: an even number of elements at even places, and products of one kind, of outputs or,
@@ -19,7 +20,8 @@ typedef struct kl_fused_small {
 static inline int kl_fused_small_takes(int64_t n, const kl_fuse *f)
 {
     uint64_t all = 0;
-    if (n < 2 || n % 2 || f->nin < 1 || f->nin > KL_FUSED_SMALL_IN || f->nout > KL_FUSED_SMALL_OUT || f->nout + f->npair == 0)
+    if (n < 2 || n % 2 || f->nin < 1 || f->nin > KL_FUSED_SMALL_IN || f->nout > KL_FUSED_SMALL_OUT ||
+        f->nout + f->npair == 0)
         return 0;
     for (int j = 0; j < f->nin; j++) all |= f->in[j].addr;
     for (int k = 0; k < f->nout; k++) all |= f->out[k].addr;

@@ -223,8 +223,9 @@ static kl_status pick_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl
 {
     mixed *const p = (mixed *)ex;
     const kl_mixed_time *by;
-    const int better = call->op == KL_OP_BATCH ? takes_list(ex, call->batch, &by)
-                                               : kl_mixed_which(p->time, p->n, call->op, (double)call->n, &by);
+    const int better = call->op == KL_OP_BATCH
+                           ? takes_list(ex, call->batch, &by)
+                           : kl_mixed_which(p->time, p->n, call->op, (double)call->n, &by);
     const int which = better && (p->of[1] || open_second(p));
     kl_exec *const to = p->of[which];
     p->of[0]->projection = ex->projection;
@@ -247,7 +248,7 @@ static void pick_close(kl_exec *ex)
 }
 
 kl_status kl_exec_open_mixed_take(kl_exec **first, kl_exec **second, const kl_mixed_later *later,
-                                 const kl_mixed_time *time, int n, kl_exec **out, kl_err *err)
+                                  const kl_mixed_time *time, int n, kl_exec **out, kl_err *err)
 {
     kl_status st = KL_OK;
     mixed *p = NULL;

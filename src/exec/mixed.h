@@ -32,6 +32,6 @@ typedef struct kl_mixed_later {
    their own beyond a small part of what is left, and those whose operators wait on the host, are the first
    one's, as is all that is not in the table. */
 kl_status kl_exec_open_mixed_take(kl_exec **first, kl_exec **second, const kl_mixed_later *later,
-                                 const kl_mixed_time *time, int n, kl_exec **out, kl_err *err) KL_MUST_CHECK;
+                                  const kl_mixed_time *time, int n, kl_exec **out, kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -22,14 +22,14 @@ typedef struct kl_landing {
    the device at `self`. */
 typedef struct kl_moves kl_moves;
 struct kl_moves {
-    int64_t nrow;           /* alpha strings of the irrep */
-    int64_t off;            /* where the first of their rows begins in x and y */
+    int64_t nrow; /* alpha strings of the irrep */
+    int64_t off; /* where the first of their rows begins in x and y */
     int32_t npair, nb, nmove, unused;
     /* [nrow][npair] row of x among those of all irreps, from 1 on, negative for a minus; 0: none */
     const int32_t *from;
     const int64_t *row_off; /* [all rows] where a row of x begins */
-    const int64_t *panel;   /* [npair] where a panel begins */
-    const int32_t *length;  /* [npair] of one of its rows */
+    const int64_t *panel; /* [npair] where a panel begins */
+    const int32_t *length; /* [npair] of one of its rows */
     const kl_landing *land; /* [nmove][nb] */
     const kl_moves *self;
 };

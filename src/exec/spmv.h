@@ -16,14 +16,14 @@ typedef enum kl_spway {
     /* CSR: what was measured to be fastest for such matrices and so many products (kl_spway_choose); other
        formats: their own way */
     KL_SPWAY_AUTO,
-    KL_SPWAY_THREAD,   /* a thread a row: ELL and sliced forms as stored (mahmoud2018, Alg. 2 to 5) */
-    KL_SPWAY_WARP,     /* a warp, or a part of one, a row: CSR, and both parts of the hybrid (Alg. 7) */
-    KL_SPWAY_WARPS,    /* two warps a row: one for each part of the hybrid (section 4.2) */
+    KL_SPWAY_THREAD, /* a thread a row: ELL and sliced forms as stored (mahmoud2018, Alg. 2 to 5) */
+    KL_SPWAY_WARP, /* a warp, or a part of one, a row: CSR, and both parts of the hybrid (Alg. 7) */
+    KL_SPWAY_WARPS, /* two warps a row: one for each part of the hybrid (section 4.2) */
     /* a warp a row; columns as steps of 8 or 16 bits, the first part of x in shared memory */
     KL_SPWAY_PACKED,
-    KL_SPWAY_TILES,    /* a lane a row; dense columns by blocks of x in shared memory */
+    KL_SPWAY_TILES, /* a lane a row; dense columns by blocks of x in shared memory */
     KL_SPWAY_CUSPARSE, /* the library's best algorithm: a yardstick */
-    KL_SPWAY_CSR5,     /* Liu and Vinter 2015: a yardstick */
+    KL_SPWAY_CSR5, /* Liu and Vinter 2015: a yardstick */
     KL_NSPWAY
 } kl_spway;
 
@@ -31,12 +31,12 @@ typedef struct kl_spmv kl_spmv;
 struct kl_spmv {
     kl_exec *ex;
     const kl_spmat *m; /* borrowed */
-    kl_spway way;      /* asked for, then taken; of the host AUTO */
-    int threads;       /* of a block, 0: chosen */
-    int64_t products;  /* see below */
-    int64_t pays;      /* products from which on AUTO would lay it out anew; 0: it would not */
-    double seconds;    /* that it took to lay the matrix out and to bring it there */
-    void *plan;        /* the executor's */
+    kl_spway way; /* asked for, then taken; of the host AUTO */
+    int threads; /* of a block, 0: chosen */
+    int64_t products; /* see below */
+    int64_t pays; /* products from which on AUTO would lay it out anew; 0: it would not */
+    double seconds; /* that it took to lay the matrix out and to bring it there */
+    void *plan; /* the executor's */
 };
 
 /* Prepares a matrix for products on an executor. The matrix is borrowed and must stay as it is. products:

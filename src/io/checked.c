@@ -22,8 +22,8 @@
 enum { CHECKSUM_BYTES = 512 };
 #define CHECKSUM_TITLE "kronlat result"
 
-/* ---------------------------------------------------------------- the checksum block: length and checksum in the user
-   block */
+/* ---------------------------------------------------------------- the checksum block: length and checksum in
+   the user block */
 
 typedef struct checksum {
     int64_t bytes; /* of the whole file */
@@ -103,8 +103,8 @@ static kl_status checksum_check(int fd, const char *path, int64_t *size, kl_err 
                        "%.300s: is empty, no result file; a run under way may have taken the name and not "
                        "have written yet",
                        path));
-    if (sscanf(block, CHECKSUM_TITLE " %d (HDF5 from byte %d on) bytes %lld hash %llx", &format, &skip, &bytes,
-               &hash) != 4)
+    if (sscanf(block, CHECKSUM_TITLE " %d (HDF5 from byte %d on) bytes %lld hash %llx", &format, &skip,
+               &bytes, &hash) != 4)
         KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is no result file of kronlat (%lld bytes)", path,
                        (long long)info.st_size));
     if (format != KL_CHECKED_FORMAT)

@@ -11,14 +11,14 @@
 
 /* A file that is being written. */
 typedef struct kl_checked {
-    kl_h5_out out;    /* to be written through */
+    kl_h5_out out; /* to be written through */
     const char *path; /* borrowed */
     kl_atomic_file atomic;
     kl_h5_quiet quiet;
 } kl_checked;
 
-/* Opens a file beside path (atomicfile.h) and asks the disk for so many bytes, an upper bound. EINPUT for what
-   is no ordinary file, EIO for a place that refuses. */
+/* Opens a file beside path (atomicfile.h) and asks the disk for so many bytes, an upper bound. EINPUT for
+   what is no ordinary file, EIO for a place that refuses. */
 kl_status kl_checked_create(const char *path, int64_t bytes, kl_checked *f, kl_err *err) KL_MUST_CHECK;
 
 /* Ends what create began. The file takes the place of path if nothing failed, neither in f->out nor elsewhere

@@ -46,7 +46,7 @@ kl_status kl_statefile_put(kl_h5_out *w, const kl_state *s, kl_err *err)
 {
     kl_status st = KL_OK;
     const int width = s->model->ncharge > 0 ? s->model->ncharge : 1;
-    int64_t(*site)[SITE_NCOLUMN] = NULL;
+    int64_t (*site)[SITE_NCOLUMN] = NULL;
     int32_t *enlarged = NULL, *kept = NULL, *dim = NULL;
     int64_t nenlarged = 0, nkept = 0, ndata = 0;
     hid_t group = -1, set = -1;

@@ -11,8 +11,8 @@
 /* The header's numbers are ours. */
 _Static_assert((int)KRONLAT_OK == (int)KL_OK && (int)KRONLAT_BAD_INPUT == (int)KL_EINPUT &&
                    (int)KRONLAT_NO_MEMORY == (int)KL_ENOMEM && (int)KRONLAT_IO == (int)KL_EIO &&
-                   (int)KRONLAT_NOT_CONVERGED == (int)KL_ENOCONV &&
-                   (int)KRONLAT_ABSENT == (int)KL_EABSENT && (int)KRONLAT_BROKEN == (int)KL_EBROKEN,
+                   (int)KRONLAT_NOT_CONVERGED == (int)KL_ENOCONV && (int)KRONLAT_ABSENT == (int)KL_EABSENT &&
+                   (int)KRONLAT_BROKEN == (int)KL_EBROKEN,
                "ORDER kl_status");
 
 const char *kronlat_version(void) { return KL_VERSION; }
@@ -36,9 +36,8 @@ const char *kronlat_error_message(const kronlat_error *error) { return error != 
 
 kl_visit kl_visit_begin(const kronlat_problem *p)
 {
-    const kl_interrupt whom = p != NULL && p->asked != NULL
-                                  ? (kl_interrupt){p->asked, p->asked_self}
-                                  : (kl_interrupt){NULL, NULL};
+    const kl_interrupt whom =
+        p != NULL && p->asked != NULL ? (kl_interrupt){p->asked, p->asked_self} : (kl_interrupt){NULL, NULL};
     kl_visit v = {.mode = kl_isa_flush_denormals()};
     v.before = kl_on_interrupt(whom);
     if (p != NULL && p->scene != NULL && p->scene->borrowed) (void)kl_on_interrupt(v.before);

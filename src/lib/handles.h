@@ -37,22 +37,22 @@ typedef struct kl_setting {
 typedef struct kl_given_lattice {
     char *name;
     int nsite;
-    double *xy;         /* [nsite][2] or NULL */
-    char **site_class;  /* [nsite] or NULL */
+    double *xy; /* [nsite][2] or NULL */
+    char **site_class; /* [nsite] or NULL */
     int64_t nbond;
-    int *bond;          /* [nbond][2] */
-    char **bond_class;  /* [nbond] or NULL */
+    int *bond; /* [nbond][2] */
+    char **bond_class; /* [nbond] or NULL */
 } kl_given_lattice;
 
 struct kronlat_problem {
-    char *model;             /* name or path; NULL for a molecule */
-    char *model_text;        /* NULL, or its description */
-    char *fcidump;           /* NULL, or a file of integrals */
-    kl_fcidump *integrals;   /* NULL, or those in memory */
+    char *model; /* name or path; NULL for a molecule */
+    char *model_text; /* NULL, or its description */
+    char *fcidump; /* NULL, or a file of integrals */
+    kl_fcidump *integrals; /* NULL, or those in memory */
     int nsetting;
     kl_setting *setting;
     kl_given_lattice *lattice;
-    kl_scene *scene;         /* NULL: to be made */
+    kl_scene *scene; /* NULL: to be made */
     kl_command made_for;
     int keep_vectors;
     void (*told)(void *self, const kronlat_progress *progress);
@@ -62,10 +62,10 @@ struct kronlat_problem {
     void (*noted)(void *self, const char *text);
     void *noted_self;
     /* of the program's own runs: */
-    const kl_watch *watch;   /* in the place of the callbacks above */
-    const char *path;        /* of result and checkpoints, in the place of "output" */
+    const kl_watch *watch; /* in the place of the callbacks above */
+    const char *path; /* of result and checkpoints, in the place of "output" */
     const kl_runfile_point *at; /* NULL, or the value of a sweep that this run is of */
-    kl_state *state;         /* NULL, or what it starts from, which it takes */
+    kl_state *state; /* NULL, or what it starts from, which it takes */
 };
 
 struct kronlat_progress {
@@ -77,19 +77,19 @@ struct kronlat_progress {
 
 struct kronlat_result {
     const char *method;
-    kl_scene *scene;     /* NULL: the system is not known */
-    kl_result *r;        /* of dmrg and ed */
-    kl_state *state;     /* of dmrg, or NULL */
-    kl_ci_record ci;     /* of ci */
+    kl_scene *scene; /* NULL: the system is not known */
+    kl_result *r; /* of dmrg and ed */
+    kl_state *state; /* of dmrg, or NULL */
+    kl_ci_record ci; /* of ci */
     int narray;
-    kl_measured *array;  /* what r does not hold under a name */
+    kl_measured *array; /* what r does not hold under a name */
     int64_t dim;
     int nvector;
-    double *vector;      /* [nvector][dim] of ed, or NULL */
+    double *vector; /* [nvector][dim] of ed, or NULL */
     /* of a run: whether a checkpoint is there, what was not measured, and what was not written */
     int kept;
     kl_status unmeasured, unwritten;
-    kl_err why;          /* of the first of these */
+    kl_err why; /* of the first of these */
 };
 
 /* On the way in: our floating-point mode, and whom to ask; on the way out: as they were. */
@@ -129,8 +129,8 @@ kl_status kl_status_of(kronlat_status status, const kronlat_error *e, kl_err *er
 /* Places and signs of a sector's states: see operator.c. */
 typedef struct kl_places {
     int64_t dim;
-    int64_t *at;        /* [dim] place of state i in a vector of the executor */
-    signed char *sign;  /* [dim] +-1, NULL: all +1 */
+    int64_t *at; /* [dim] place of state i in a vector of the executor */
+    signed char *sign; /* [dim] +-1, NULL: all +1 */
 } kl_places;
 kl_status kl_places_create(const kl_ed *ed, int nthread, kl_places *out, kl_err *err) KL_MUST_CHECK;
 void kl_places_clear(kl_places *p);

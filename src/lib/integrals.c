@@ -141,8 +141,8 @@ kronlat_status kronlat_problem_create_integrals(int norb, int electrons, int ms2
     const kl_visit v = kl_visit_begin(NULL);
     *out = NULL;
     if (norb < 1 || norb > KL_FCIDUMP_MAX_ORB)
-        KL_TRY(kl_fail(&err, KL_EINPUT, "integrals: %d orbitals; allowed: 1 to %d", norb,
-                       KL_FCIDUMP_MAX_ORB));
+        KL_TRY(
+            kl_fail(&err, KL_EINPUT, "integrals: %d orbitals; allowed: 1 to %d", norb, KL_FCIDUMP_MAX_ORB));
     if (electrons < 1 || electrons > 2 * norb || ms2 > electrons || -ms2 > electrons ||
         (electrons - ms2) % 2 != 0)
         KL_TRY(kl_fail(&err, KL_EINPUT,

@@ -57,8 +57,7 @@ kl_status kl_places_create(const kl_ed *ed, int nthread, kl_places *out, kl_err 
         for (int64_t r = 0; r < block->nr; r += KL_KRON_LANES)
             for (int64_t l = 0; l < block->nl; l++)
                 for (int64_t i = r; i < r + KL_KRON_LANES && i < block->nr; i++)
-                    out->at[n++] =
-                        block->off + (r / KL_KRON_LANES * block->nl + l) * KL_KRON_LANES + i - r;
+                    out->at[n++] = block->off + (r / KL_KRON_LANES * block->nl + l) * KL_KRON_LANES + i - r;
     }
     if (!ed->space->flavours) goto out;
     KL_TRY(kl_alloc(&out->sign, out->dim, KL_MEM_VECTOR, err));

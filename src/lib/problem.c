@@ -181,7 +181,7 @@ static int is_named(const char *name)
 /* What only a command line has. */
 static int is_of_commands(const char *name)
 {
-    static const char *const word[] = {"command", "model",    "fcidump", "json",   "verbose",
+    static const char *const word[] = {"command", "model",    "fcidump", "json",           "verbose",
                                        "plan",    "infinite", "method",  "sweep-parameter"};
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
         if (!strcmp(name, word[i])) return 1;
@@ -199,9 +199,9 @@ static kl_status try_value(const char *name, const char *value, kl_option_kind *
         KL_TRY(kl_options_create(commands[c], &o, err));
         if (kl_options_kind(o, WHERE, name, kind, &why) == KL_OK) {
             const int flag_off = *kind == KL_OPTION_FLAG && value != NULL && !strcmp(value, "false");
-            seen = value == NULL || flag_off ? KL_OK
-                                             : kl_options_set(o, WHERE, name,
-                                                              *kind == KL_OPTION_FLAG ? "" : value, &last);
+            seen = value == NULL || flag_off
+                       ? KL_OK
+                       : kl_options_set(o, WHERE, name, *kind == KL_OPTION_FLAG ? "" : value, &last);
         } else if (last.text[0] == '\0') last = why;
         kl_options_destroy(&o);
     }
@@ -374,10 +374,9 @@ static kl_status add_bond(const kl_given_lattice *g, int64_t b, kl_lattice *lat,
     kl_status st = KL_OK;
     const int i = g->bond[2 * b], j = g->bond[2 * b + 1];
     const int inside = i >= 0 && i < g->nsite && j >= 0 && j < g->nsite;
-    const double r =
-        g->xy == NULL || !inside || i == j
-            ? 1.0
-            : hypot(g->xy[2 * i] - g->xy[2 * j], g->xy[2 * i + 1] - g->xy[2 * j + 1]);
+    const double r = g->xy == NULL || !inside || i == j
+                         ? 1.0
+                         : hypot(g->xy[2 * i] - g->xy[2 * j], g->xy[2 * i + 1] - g->xy[2 * j + 1]);
     const char *cls[KL_MAX_BOND_CLASS + 1] = {"nn"};
     char *words = NULL;
     int n = 1;
@@ -596,8 +595,8 @@ kronlat_status kronlat_problem_site_state(kronlat_problem *problem, int site, in
     const kl_visit v = kl_visit_begin(problem);
     kl_status st = find_system(problem, site, &t, &type, &err);
     if (st == KL_OK && (state < 0 || state >= type->dim))
-        st = kl_fail(&err, KL_EINPUT, "site %d has no state %d; allowed: 0 to %d", site, state,
-                     type->dim - 1);
+        st =
+            kl_fail(&err, KL_EINPUT, "site %d has no state %d; allowed: 0 to %d", site, state, type->dim - 1);
     *name = st == KL_OK ? type->state_name[state] : NULL;
     return kl_visit_end(v, st, &err, error);
 }

@@ -45,8 +45,8 @@ static const kl_measured *find(const kronlat_result *r, const char *name)
 /* What every sweep tells, a list each. */
 static kl_status add_sweeps(kronlat_result *r, kl_err *err)
 {
-    static const char *const name[] = {"sweep/m",       "sweep/energy",    "sweep/change", "sweep/discarded",
-                                       "sweep/seconds", "sweep/residual"};
+    static const char *const name[] = {"sweep/m",         "sweep/energy",  "sweep/change",
+                                       "sweep/discarded", "sweep/seconds", "sweep/residual"};
     enum { NNAME = sizeof name / sizeof *name };
     kl_status st = KL_OK;
     const kl_dmrg_result *const d = &r->r->dmrg;
@@ -74,8 +74,8 @@ static kl_status add_lattice_states(kronlat_result *r, kl_err *err)
     const kl_measured *const bound = find(r, "ed/error");
     double error[KL_MAX_ROOT];
     for (int k = 0; k < d->nstate && k < KL_MAX_ROOT; k++)
-        error[k] = bound != NULL && bound->rank == 1 && k < bound->shape[0] ? bound->data[k]
-                                                                            : d->error_estimate;
+        error[k] =
+            bound != NULL && bound->rank == 1 && k < bound->shape[0] ? bound->data[k] : d->error_estimate;
     KL_TRY(add(r, "energy", 1, d->nstate, 0, d->energy, err));
     KL_TRY(add(r, "error", 1, d->nstate, 0, error, err));
     if (is_ed) goto out;
@@ -109,8 +109,8 @@ static kl_status add_ci_states(kronlat_result *r, kl_err *err)
     KL_TRY(add(r, "reference_energy", 0, 0, 0, &c->reference_energy, err));
     for (int k = 0; k < n; k++) {
         const kl_ci_state *const s = &c->state[k];
-        const char *const word[] = {"density_alpha", "density_beta", "natural", "natural_alpha",
-                                    "natural_beta",  "level_weight"};
+        const char *const word[] = {"density_alpha", "density_beta", "natural",
+                                    "natural_alpha", "natural_beta", "level_weight"};
         const double *const data[] = {s->density[0],      s->density[1],      s->natural,
                                       s->natural_spin[0], s->natural_spin[1], s->level_weight};
         for (int i = 0; i < 6; i++) {

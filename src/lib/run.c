@@ -58,16 +58,16 @@ static void on_product(void *self, int nproduct, double energy, double residual)
 
 static void on_level(void *self, int level, double change)
 {
-    tell(self, (kronlat_progress){
-                   .stage = KRONLAT_STAGE_LEVEL, .done = level, .energy = NAN, .residual = change});
+    tell(self,
+         (kronlat_progress){.stage = KRONLAT_STAGE_LEVEL, .done = level, .energy = NAN, .residual = change});
 }
 
 static void on_sample(void *self, const char *charges, int sample, int step)
 {
     (void)charges;
     (void)sample;
-    tell(self, (kronlat_progress){
-                   .stage = KRONLAT_STAGE_SAMPLE, .done = step, .energy = NAN, .residual = NAN});
+    tell(self,
+         (kronlat_progress){.stage = KRONLAT_STAGE_SAMPLE, .done = step, .energy = NAN, .residual = NAN});
 }
 
 static void on_block(void *self, int irrep, const kl_ci_block *block, int done)
@@ -237,8 +237,7 @@ static kl_status ed(kronlat_problem *p, kronlat_result **out, kl_err *err)
     if (thermal) KL_TRY(kl_edrun_thermal(&x, err));
     else KL_TRY(kl_edrun_sector(&x, t->target, err));
     kl_err why;
-    const kl_status written =
-        x.path != NULL && !x.stopped ? kl_result_write(x.path, x.r, NULL, &why) : KL_OK;
+    const kl_status written = x.path != NULL && !x.stopped ? kl_result_write(x.path, x.r, NULL, &why) : KL_OK;
     KL_TRY(kl_handle_result("ed", p->scene, &x.r, NULL, NULL, out, err));
     (*out)->kept = x.kept;
     (*out)->unwritten = written;

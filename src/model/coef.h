@@ -30,26 +30,26 @@ typedef struct kl_coef_args {
 } kl_coef_args;
 
 /* What a step can be: its name, which gen/tables.lua writes, and what its operands a and b are. */
-#define KL_COEF_OPS(X)                                      \
-    X(NUMBER, NONE, NONE)     /* value */                   \
-    X(SCALAR, PARAM, NONE)    /* a: a scalar parameter */   \
+#define KL_COEF_OPS(X)                                    \
+    X(NUMBER, NONE, NONE)     /* value */                     \
+    X(SCALAR, PARAM, NONE)    /* a: a scalar parameter */    \
     X(AT_SITE, PARAM, SLOT)   /* a: a parameter per site */ \
     X(AT_BOND, PARAM, NONE)   /* a: a parameter per bond */ \
-    X(SITE, SLOT, NONE)       /* number of the site */      \
-    X(NSITE, NONE, NONE)                                    \
-    X(R, NONE, NONE)                                        \
-    X(X, NONE, NONE)                                        \
-    X(Y, NONE, NONE)                                        \
-    X(ADD, STEP, STEP)                                      \
-    X(MUL, STEP, STEP)                                      \
-    X(DIV, STEP, STEP)                                      \
-    X(POW, STEP, STEP)                                      \
-    X(EXP, STEP, NONE)                                      \
-    X(LOG, STEP, NONE)                                      \
-    X(SQRT, STEP, NONE)                                     \
-    X(ABS, STEP, NONE)                                      \
-    X(SIN, STEP, NONE)                                      \
-    X(COS, STEP, NONE)                                      \
+    X(SITE, SLOT, NONE)       /* number of the site */          \
+    X(NSITE, NONE, NONE)                                  \
+    X(R, NONE, NONE)                                      \
+    X(X, NONE, NONE)                                      \
+    X(Y, NONE, NONE)                                      \
+    X(ADD, STEP, STEP)                                    \
+    X(MUL, STEP, STEP)                                    \
+    X(DIV, STEP, STEP)                                    \
+    X(POW, STEP, STEP)                                    \
+    X(EXP, STEP, NONE)                                    \
+    X(LOG, STEP, NONE)                                    \
+    X(SQRT, STEP, NONE)                                   \
+    X(ABS, STEP, NONE)                                    \
+    X(SIN, STEP, NONE)                                    \
+    X(COS, STEP, NONE)                                    \
     X(TANH, STEP, NONE)
 
 typedef enum kl_coef_op {

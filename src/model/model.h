@@ -48,7 +48,7 @@ typedef struct kl_site_product {
 } kl_site_product;
 
 typedef struct kl_site_type {
-    const char *name;  /* "spin(1/2)" */
+    const char *name; /* "spin(1/2)" */
     /* NULL: every site that no other type claims; "ends", "first", "last", "odd", "even", or a site class of
        a lattice file */
     const char *where;

@@ -235,8 +235,8 @@ static void read_charges(reader *r)
     kl_charge *charge = take(r, n, sizeof *charge);
     for (int q = 0; q < n; q++) {
         open_record(r, "charges", q);
-        charge[q] = (kl_charge){text(r, "name"), whole(r, "modulus"), whole(r, "num"), whole(r, "den"),
-                                whole(r, "odd"), whole(r, "spin")};
+        charge[q] = (kl_charge){text(r, "name"), whole(r, "modulus"), whole(r, "num"),
+                                whole(r, "den"), whole(r, "odd"),     whole(r, "spin")};
         close(r);
     }
     close(r);

@@ -74,7 +74,7 @@ typedef struct kl_units {
     /* no more than that, nor than twice the largest that moves anything: levels may lie as close beside
        couplings that are all diagonal */
     double gap;
-    double all;   /* the largest: what rounding is a part of */
+    double all; /* the largest: what rounding is a part of */
 } kl_units;
 kl_units kl_terms_units(const kl_terms *t);
 

@@ -172,7 +172,8 @@ kl_status kl_dmrgrun_measure(const kl_task *t, const kl_state *state, int after_
         for (int k = 0; k < o->measure.n; k++) asked |= !strcmp(o->measure.text[k], standard[i]);
         if (!asked) text[n++] = standard[i];
     }
-    const kl_request_scene scene = {t->terms, t->lat, t->params, t->placement ? kl_placement_last(t->placement) : t->ex};
+    const kl_request_scene scene = {t->terms, t->lat, t->params,
+                                    t->placement ? kl_placement_last(t->placement) : t->ex};
     KL_TRY(kl_request_run(&scene, n, text, state, kl_dmrgrun_manifold(&r->dmrg), r, err));
 out:
     kl_free(&text);

@@ -29,8 +29,8 @@ typedef struct kl_edrun {
     kl_result *r;          /* what is found, the caller's to destroy */
     int stopped;           /* 1: kl_interrupted said yes; r is what a checkpoint would say */
     int kept;              /* 1: there is a checkpoint */
-    kl_ed *ed;             /* with want_vectors, the caller's to destroy: H, and its [nstate] states on the */
-    kl_dptr x;             /* executor, ldx apart, to be released */
+    kl_ed *ed; /* with want_vectors, the caller's to destroy: H, and its [nstate] states on the */
+    kl_dptr x; /* executor, ldx apart, to be released */
     int64_t ldx;
     double seen[3]; /* products, lowest energy and its residual at the last step */
 } kl_edrun;
@@ -42,8 +42,7 @@ kl_status kl_edrun_thermal(kl_edrun *x, kl_err *err) KL_MUST_CHECK;
 /* The lowest energies of one sector alone. */
 kl_status kl_edrun_energies(kl_edrun *x, kl_qn target, kl_ed_result *found, kl_err *err) KL_MUST_CHECK;
 /* ENOMEM where one of the sectors does not fit. */
-kl_status kl_edrun_check_memory(const kl_task *t, int64_t n, const kl_qn *sector,
-                                kl_err *err) KL_MUST_CHECK;
+kl_status kl_edrun_check_memory(const kl_task *t, int64_t n, const kl_qn *sector, kl_err *err) KL_MUST_CHECK;
 /* Gives back what want_vectors kept, and r. */
 void kl_edrun_clear(kl_edrun *x);
 

@@ -93,7 +93,7 @@ static void open_beside(kl_placement *p)
         (!by_cuda && open_as_measured(p, CUDA, &cuda, &ignored) != KL_OK))
         return;
     if (kl_exec_open_mixed_take(by_cuda ? &p->device : &cuda, by_cuda ? &none : &p->device, &later, time, n,
-                               &both, &ignored) == KL_OK)
+                                &both, &ignored) == KL_OK)
         p->device = both;
     kl_exec_close(&cuda);
 }

@@ -21,7 +21,8 @@ typedef struct kl_placement {
 int kl_placement_automatic(const kl_options *o);
 
 /* Reads the tune table, where there is one; opens nothing. */
-kl_status kl_placement_create(const kl_options *o, kl_exec *host, kl_placement **out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_placement_create(const kl_options *o, kl_exec *host, kl_placement **out,
+                              kl_err *err) KL_MUST_CHECK;
 void kl_placement_destroy(kl_placement **p);
 
 /* The executor for sweeps of m states: kl_dmrg_opts.place. */

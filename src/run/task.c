@@ -601,8 +601,8 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     d->max_apply = (int)o->max_products;
     d->full = o->full_sectors;
     d->truncation = o->truncation == NULL || strcmp(o->truncation, "auto") == 0 ? KL_TRUNCATION_AUTO
-                    : strcmp(o->truncation, "exact") == 0               ? KL_TRUNCATION_EXACT
-                                                                        : KL_TRUNCATION_PRODUCTS;
+                    : strcmp(o->truncation, "exact") == 0                       ? KL_TRUNCATION_EXACT
+                                                                                : KL_TRUNCATION_PRODUCTS;
     d->records = o->save_records;
     if (o->nschedule > 0) {
         st = kl_alloc(&t->sweep, o->nschedule, KL_MEM_MISC, err);

@@ -253,7 +253,7 @@ out:
 }
 
 kl_status kl_recurrence_solve(const kl_linop *h, const kl_recurrence_opts *opts, kl_dptr x, double *energy,
-                        kl_recurrence_stats *stats, kl_err *err)
+                              kl_recurrence_stats *stats, kl_err *err)
 {
     kl_status st = KL_OK;
     solver s = {.h = h, .opts = opts, .stats = stats};

@@ -33,7 +33,7 @@ typedef struct kl_recurrence_stats {
 /* x [n], device: written when want_vector, else unused (addr 0); a stopped run leaves no state in it. Not
    converged is no error: look at stats. */
 kl_status kl_recurrence_solve(const kl_linop *h, const kl_recurrence_opts *opts, kl_dptr x, double *energy,
-                        kl_recurrence_stats *stats, kl_err *err) KL_MUST_CHECK;
+                              kl_recurrence_stats *stats, kl_err *err) KL_MUST_CHECK;
 
 /* What is to become of a recurrence after a step: */
 typedef enum kl_chain {
@@ -57,6 +57,6 @@ typedef struct kl_recurrence_run {
 /* Runs from vector[0], which is destroyed as the other two are. One that goes on from what a keeper has takes
    nothing from vector[0], and ends with the same bits. */
 kl_status kl_recurrence_chain(const kl_linop *h, const kl_dptr vector[3], kl_recurrence_run *run,
-                        kl_err *err) KL_MUST_CHECK;
+                              kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -1088,8 +1088,8 @@ static void test_ed_states(void **state)
             kl_ed_result r = {0};
             const kl_ed_opts o = {
                 .solver = solver, .nstate = solver == KL_ED_LANCZOS && k == 0 ? 1 : 2, .seed = 1};
-            expect_ok(kl_ed_create(j.terms, core_charge(j.model, cases[k / 3].charge), KL_BIPARTITION_AUTO, ex,
-                                   &ed, &err),
+            expect_ok(kl_ed_create(j.terms, core_charge(j.model, cases[k / 3].charge), KL_BIPARTITION_AUTO,
+                                   ex, &ed, &err),
                       err);
             little = 45 * kl_eig_stride(ed->op.n) * (int64_t)sizeof(double) / 8 * 9; /* of about 90 vectors */
             if (w > 2) ex->vt.room = little_room;

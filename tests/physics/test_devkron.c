@@ -233,7 +233,8 @@ static void on_host(const core_job *j, kl_qn q, kl_bipartition_form form)
         const kl_devkron *const p = s.ed->kron->device;
         expect_true(p->left_states <= opts[i].left[p->left_room].most &&
                     p->right_states <= opts[i].right[p->right_room].most);
-        for (int64_t k = 0; k < s.n; k++) y[k] = kl_bipartition_unrank(s.ed->space, k, (int[64]){0}) ? NAN : 0.0;
+        for (int64_t k = 0; k < s.n; k++)
+            y[k] = kl_bipartition_unrank(s.ed->space, k, (int[64]){0}) ? NAN : 0.0;
         walk(p, s.x, y);
         for (int64_t k = 0; k < p->nblock; k++) {
             check_banks(&p->block[k].left, 0, p->block[k].nl);
@@ -350,7 +351,8 @@ static void each_job(void (*check)(const core_job *, kl_qn, kl_bipartition_form)
             kl_bipartition_size size;
             const kl_qn q = core_charge(j.model, k->charge);
             if (kl_bipartition_measure(j.terms, q, (kl_bipartition_form)form, &size, &err) != KL_OK) continue;
-            kl_test_case("%s, %s, %s, %s", j.name, k->charge, form == KL_BIPARTITION_SITES ? "sites" : "flavours",
+            kl_test_case("%s, %s, %s, %s", j.name, k->charge,
+                         form == KL_BIPARTITION_SITES ? "sites" : "flavours",
                          device ? device->name : "lists");
             check(&j, q, (kl_bipartition_form)form);
         }

@@ -1038,14 +1038,14 @@ static void test_growth(void **state)
     for (int k = 0; k < 4; k++) {
         const int hubbard = k / 2;
         kl_infinite_row row[9];
-        const kl_infinite_opts o = {.nsite = hubbard ? 8 : 20,
-                                  .m = hubbard ? 64 : 40,
-                                  .strategy = k % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R,
-                                  .tol = 1e-10,
-                                  .seed = 3,
-                                  .self =
-                                      (void *)(uintptr_t)core_model(hubbard ? "hubbard" : "heisenberg", NULL),
-                                  .make_terms = chain_terms};
+        const kl_infinite_opts o = {
+            .nsite = hubbard ? 8 : 20,
+            .m = hubbard ? 64 : 40,
+            .strategy = k % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R,
+            .tol = 1e-10,
+            .seed = 3,
+            .self = (void *)(uintptr_t)core_model(hubbard ? "hubbard" : "heisenberg", NULL),
+            .make_terms = chain_terms};
         expect_ok(kl_exec_open_host(1, &ex, &err), err);
         expect_ok(kl_dmrg_infinite(&o, ex, row, &err), err);
         for (int i = 0; i < (o.nsite - 2) / 2; i++) {
@@ -1073,11 +1073,11 @@ static void test_growth(void **state)
     for (int64_t k = 1;; k += k < 200 ? 1 : 37) {
         kl_infinite_row row[2];
         const kl_infinite_opts o = {.nsite = 6,
-                                  .m = 6,
-                                  .seed = 3,
-                                  .tol = 1e-4,
-                                  .self = (void *)(uintptr_t)core_model("heisenberg", NULL),
-                                  .make_terms = chain_terms};
+                                    .m = 6,
+                                    .seed = 3,
+                                    .tol = 1e-4,
+                                    .self = (void *)(uintptr_t)core_model("heisenberg", NULL),
+                                    .make_terms = chain_terms};
         expect_ok(kl_exec_open_host(1, &ex, &err), err);
         kl_mem_fail_after(k);
         const kl_status st = kl_dmrg_infinite(&o, ex, row, &err);

@@ -102,7 +102,8 @@ static void some_sectors(const core_job *j, uint64_t seed)
         char text[128];
         for (int form = KL_BIPARTITION_AUTO; form <= KL_BIPARTITION_FLAVOURS; form++) {
             kl_bipartition_size size;
-            if (form == KL_BIPARTITION_FLAVOURS && kl_bipartition_measure(j->terms, q[i], form, &size, &err) != KL_OK)
+            if (form == KL_BIPARTITION_FLAVOURS &&
+                kl_bipartition_measure(j->terms, q[i], form, &size, &err) != KL_OK)
                 continue;
             kl_test_case("%s, %s, form %d", j->name, kl_qn_print(j->model, q[i], text, sizeof text), form);
             same_matrix(j, o, q[i], (kl_bipartition_form)form, kl_test_bits(&seed));
@@ -408,9 +409,9 @@ static void test_all_states(void **state)
             int64_t ld = 0;
             core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, NULL, list[k].sets);
             kl_test_case("%s %s, %s", j.name, list[k].sets, kl_ed_solver_name[solver]);
-            expect_ok(
-                kl_ed_create(j.terms, core_charge(j.model, list[k].charge), KL_BIPARTITION_AUTO, j.ex, &ed, &err),
-                err);
+            expect_ok(kl_ed_create(j.terms, core_charge(j.model, list[k].charge), KL_BIPARTITION_AUTO, j.ex,
+                                   &ed, &err),
+                      err);
             expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = KL_ED_FULL, .nstate = 1}, NULL, NULL, &all, &err),
                       err);
             expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = (kl_ed_solver)solver, .nstate = list[k].dim}, &x,
@@ -523,8 +524,8 @@ static void test_refusals(void **state)
     core_open(&j, core_model("heisenberg", "S=1/2"), "chain:6", NULL, NULL);
     expect_refused(kl_ed_create(j.terms, (kl_qn){{8}}, KL_BIPARTITION_AUTO, j.ex, &ed, &err), KL_EINPUT, err,
                    "empty");
-    expect_refused(kl_ed_create(j.terms, (kl_qn){{0}}, KL_BIPARTITION_FLAVOURS, j.ex, &ed, &err), KL_EINPUT, err,
-                   "flavours");
+    expect_refused(kl_ed_create(j.terms, (kl_qn){{0}}, KL_BIPARTITION_FLAVOURS, j.ex, &ed, &err), KL_EINPUT,
+                   err, "flavours");
     expect_ok(kl_ed_create(j.terms, (kl_qn){{0}}, KL_BIPARTITION_AUTO, j.ex, &ed, &err), err);
     kl_ed_result r;
     expect_refused(kl_ed_run(ed, &(kl_ed_opts){.nstate = 17}, NULL, NULL, &r, &err), KL_EINPUT, err, "16");

@@ -17,7 +17,8 @@ static kl_ed *open_ed(const core_job *j, const char *charge)
 {
     kl_err err = {""};
     kl_ed *ed = NULL;
-    expect_ok(kl_ed_create(j->terms, core_charge(j->model, charge), KL_BIPARTITION_AUTO, j->ex, &ed, &err), err);
+    expect_ok(kl_ed_create(j->terms, core_charge(j->model, charge), KL_BIPARTITION_AUTO, j->ex, &ed, &err),
+              err);
     return ed;
 }
 

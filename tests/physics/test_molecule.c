@@ -91,9 +91,9 @@ static void test_files(void **state)
     static const struct {
         const char *file, *order;
         int nroot;
-    } list[] = {{"lih-sto3g.fcidump", "fiedler", 3},      {"lih-sto3g.fcidump", "6,1,4,3,5,2", 2},
-                {"h2o-sto3g.fcidump", "fiedler", 2},      {"h6-chain-sto6g.fcidump", "canonical", 2},
-                {"oh-uhf-sto3g.fcidump", "fiedler", 2},   {"oh-uhf-sto3g.fcidump", "2,6,1,3,5,4", 1},
+    } list[] = {{"lih-sto3g.fcidump", "fiedler", 3},    {"lih-sto3g.fcidump", "6,1,4,3,5,2", 2},
+                {"h2o-sto3g.fcidump", "fiedler", 2},    {"h6-chain-sto6g.fcidump", "canonical", 2},
+                {"oh-uhf-sto3g.fcidump", "fiedler", 2}, {"oh-uhf-sto3g.fcidump", "2,6,1,3,5,4", 1},
                 {"hubbard-3x2.fcidump", "fiedler", 2}};
     const int count = (int)(sizeof list / sizeof *list), step = kl_test_step(count);
     for (int k = 0; k < count; k += step) {
@@ -144,8 +144,9 @@ static void rotate(integrals *x, int p, int q, double angle)
     for (int spin = 0; spin < 2; spin++)
         for (int axis = 0; axis < 2; axis++)
             for (int i = 0; i < N; i++) {
-                double *const a = axis ? &x->h[spin][i][p] : &x->h[spin][p][i],
-                             *const b = axis ? &x->h[spin][i][q] : &x->h[spin][q][i];
+                double *const a = axis ? &x->h[spin][i][p] : &x->h[spin][p][i], *const b =
+                                                                                    axis ? &x->h[spin][i][q]
+                                                                                         : &x->h[spin][q][i];
                 const double u = *a, v = *b;
                 *a = c * u - s * v;
                 *b = s * u + c * v;

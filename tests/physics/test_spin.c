@@ -213,8 +213,7 @@ static void write_model(writer *w, int kind)
 {
     static const char *const site[] = {"spin(1/2)", "spin(1)", "electron()", "without(electron(), \"updn\")",
                                        "electron()"};
-    put(w, "-- H = random\nsite(%s)\nconserve \"%s\"\n", site[kind],
-        kind < 2 ? "Sz" : "each flavour");
+    put(w, "-- H = random\nsite(%s)\nconserve \"%s\"\n", site[kind], kind < 2 ? "Sz" : "each flavour");
     put(w, "%s", kind < 2 ? "" : electron_words);
     if (kind < 2) put_spins(w);
     else put_electrons(w, kind != 3);

@@ -91,9 +91,8 @@ static void make_hand(void)
         }
     memset(hand_op, 0, sizeof hand_op);
     memset(hand_term, 0, sizeof hand_term);
-    hand_type[0] =
-        (kl_site_type){"electron by hand", NULL,    4,            hand_state, hand_charge, 0,
-                       hand_op,            hand_product, NULL, NULL};
+    hand_type[0] = (kl_site_type){"electron by hand", NULL, 4,   hand_state, hand_charge, 0, hand_op,
+                                  hand_product,       NULL, NULL};
     add_op("1", one);
     add_op("a_up", cu);
     add_op("A_up", mu);

@@ -180,8 +180,8 @@ static void test_float_mode(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fail),    cmocka_unit_test(test_sizes),  cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_closest), cmocka_unit_test(test_memory), cmocka_unit_test(test_many_threads),
+        cmocka_unit_test(test_fail),       cmocka_unit_test(test_sizes),  cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_closest),    cmocka_unit_test(test_memory), cmocka_unit_test(test_many_threads),
         cmocka_unit_test(test_float_mode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

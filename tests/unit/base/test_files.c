@@ -296,7 +296,8 @@ static void test_hostile_plots(void **unused)
     }
 }
 
-/* Every bit of the checksum block counts, and no HDF5 is asked about a file whose checksum block is broken. */
+/* Every bit of the checksum block counts, and no HDF5 is asked about a file whose checksum block is
+   broken. */
 static void test_seal(void **unused)
 {
     (void)unused;

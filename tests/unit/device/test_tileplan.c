@@ -193,17 +193,17 @@ static memory memory_of(int64_t room, kl_batch *b, uint64_t *seed)
 static void memory_free(memory *m) { kl_test_free(m->x), kl_test_free(m->left), kl_test_free(m->right); }
 
 static const kl_tile_plan_opts small_blocks = {.unit_m = 8,
-                                            .unit_n = 4,
-                                            .most_m = 4,
-                                            .most_n = 3,
-                                            .depth = 2,
-                                            .nblock = 13,
-                                            .cost_part = 4200,
-                                            .cost_unit = 64,
-                                            .cost_row = 24,
-                                            .cost_col = 24,
-                                            .cost_least = 300,
-                                            .cost_tile = 100};
+                                               .unit_n = 4,
+                                               .most_m = 4,
+                                               .most_n = 3,
+                                               .depth = 2,
+                                               .nblock = 13,
+                                               .cost_part = 4200,
+                                               .cost_unit = 64,
+                                               .cost_row = 24,
+                                               .cost_col = 24,
+                                               .cost_least = 300,
+                                               .cost_tile = 100};
 
 static void test_lists(void **state)
 {

@@ -14,11 +14,11 @@ typedef struct late {
     kl_dptr x, y;
 } late;
 
-static kl_vtable plain;  /* the host's */
+static kl_vtable plain; /* the host's */
 static kl_exec *second;
 static int asked[2][KL_NOP], refuse, waits;
-static int64_t wants;    /* bytes of work space that lists are said to need by the second one */
-static int64_t has;      /* bytes that the first one has left */
+static int64_t wants; /* bytes of work space that lists are said to need by the second one */
+static int64_t has; /* bytes that the first one has left */
 static late queue[256];
 static int nlate;
 
@@ -216,11 +216,11 @@ static void test_vectors(void **state)
         waits = 0;
         expect_ok(ex->vt.upload(ex, v, x, n, &err), err);
         ex->vt.fill(ex, n, 3.0, to);
-        ex->vt.copy(ex, n, v, b);                           /* b = x */
-        ex->vt.axpby(ex, n, 2.0, v, 1.0, b);                /* b = 3 x */
-        ex->vt.precondition(ex, n, b, 9.0, 0.5, b, to);     /* to = 3 x / (3 x - 9) */
-        ex->vt.axpby(ex, n, 1.0, to, 1.0, v);               /* v = x + to: late at the first one */
-        ex->vt.combine(ex, n, 2, v, n, c, 1.0, to);         /* to += v / 2 - 2 b */
+        ex->vt.copy(ex, n, v, b); /* b = x */
+        ex->vt.axpby(ex, n, 2.0, v, 1.0, b); /* b = 3 x */
+        ex->vt.precondition(ex, n, b, 9.0, 0.5, b, to); /* to = 3 x / (3 x - 9) */
+        ex->vt.axpby(ex, n, 1.0, to, 1.0, v); /* v = x + to: late at the first one */
+        ex->vt.combine(ex, n, 2, v, n, c, 1.0, to); /* to += v / 2 - 2 b */
         ex->vt.copy(ex, n, to, b);
         ex->vt.dots(ex, n, 2, v, n, to, dots);
         const kl_dptr in[1] = {b};

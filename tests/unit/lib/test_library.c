@@ -49,9 +49,8 @@ static kronlat_problem *heisenberg(const char *sites)
 
 static kronlat_problem *hubbard(const char *form)
 {
-    const char *const set[] = {"lattice", "ring:6",   "p",       "U=4", "charge", "N_up=3",
-                               "charge",  "N_dn=2",   "threads", "2",   "form",   form,
-                               NULL};
+    const char *const set[] = {"lattice", "ring:6",  "p", "U=4",  "charge", "N_up=3", "charge",
+                               "N_dn=2",  "threads", "2", "form", form,     NULL};
     return problem_of("hubbard", set);
 }
 
@@ -413,8 +412,7 @@ static void test_forms(void **state)
     kronlat_operator *op[2];
     double x[300], y[2][300];
     for (int k = 0; k < 2; k++) {
-        kronlat_problem *const p =
-            hubbard(k == 0 ? "sites" : "flavours");
+        kronlat_problem *const p = hubbard(k == 0 ? "sites" : "flavours");
         good(kronlat_operator_create(p, &op[k], error));
         kronlat_problem_destroy(p);
     }
@@ -548,11 +546,10 @@ static void test_guest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_settings), cmocka_unit_test(test_text),      cmocka_unit_test(test_arrays),
-        cmocka_unit_test(test_dmrg),
-        cmocka_unit_test(test_cancel),   cmocka_unit_test(test_files),     cmocka_unit_test(test_operator),
-        cmocka_unit_test(test_forms),    cmocka_unit_test(test_integrals), cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_guest),
+        cmocka_unit_test(test_settings), cmocka_unit_test(test_text),   cmocka_unit_test(test_arrays),
+        cmocka_unit_test(test_dmrg),     cmocka_unit_test(test_cancel), cmocka_unit_test(test_files),
+        cmocka_unit_test(test_operator), cmocka_unit_test(test_forms),  cmocka_unit_test(test_integrals),
+        cmocka_unit_test(test_threads),  cmocka_unit_test(test_guest),
     };
     return cmocka_run_group_tests(tests, make_error, drop_error);
 }
