@@ -572,25 +572,19 @@ __global__ void __launch_bounds__(THREADS, 1)
     case TA * 32 + TB * 16 + M * 4 + N - 5:                                 \
         steps<TA, TB, M, N>(acc, a, b, k / DEPTH, k % DEPTH, st, ph, full); \
         break;
-#define SHAPES(TA, TB)                                                                                      \
-    STEPS(TA, TB, 1, 1)                                                                                     \
-    STEPS(TA, TB, 1, 2)                                                                                     \
-    STEPS(TA, TB, 1, 3)                                                                                     \
-    STEPS(TA, TB, 1, 4)                                                                                     \
-    STEPS(TA, TB, 2, 1) STEPS(TA, TB, 2, 2) STEPS(TA, TB, 2, 3) STEPS(TA, TB, 2, 4) STEPS(TA, TB, 3, 1)     \
-        STEPS(TA, TB, 3, 2) STEPS(TA, TB, 3, 3) STEPS(TA, TB, 3, 4) STEPS(TA, TB, 4, 1) STEPS(TA, TB, 4, 2) \
-            STEPS(TA, TB, 4, 3) STEPS(TA, TB, 4, 4)
+        /* clang-format off */
+#define SHAPES(TA, TB)                                                                              \
+    STEPS(TA, TB, 1, 1) STEPS(TA, TB, 1, 2) STEPS(TA, TB, 1, 3) STEPS(TA, TB, 1, 4)                 \
+    STEPS(TA, TB, 2, 1) STEPS(TA, TB, 2, 2) STEPS(TA, TB, 2, 3) STEPS(TA, TB, 2, 4)                 \
+    STEPS(TA, TB, 3, 1) STEPS(TA, TB, 3, 2) STEPS(TA, TB, 3, 3) STEPS(TA, TB, 3, 4)                 \
+    STEPS(TA, TB, 4, 1) STEPS(TA, TB, 4, 2) STEPS(TA, TB, 4, 3) STEPS(TA, TB, 4, 4)
         if (flags & KL_P_ADD) {
             if (ta) add<true>(acc, a_added + (uint32_t)(row0 * DEPTH * 8), nt, wn * nt, k, st, ph, full);
             else add<false>(acc, a_plain + (uint32_t)(row0 * 8), nt, wn * nt, k, st, ph, full);
         } else switch (mt > 0 ? ta * 32 + tb * 16 + mt * 4 + nt - 5 : -1) {
-                SHAPES(0, 0)
-                SHAPES(0, 1)
-                SHAPES(1, 0)
-                SHAPES(1, 1)
-                default : /* a warp without rows passes the stages on */
-                          for (int i = (k + DEPTH - 1) / DEPTH; i > 0;)
-                {
+            SHAPES(0, 0) SHAPES(0, 1) SHAPES(1, 0) SHAPES(1, 1)
+            default: /* a warp without rows passes the stages on */
+                for (int i = (k + DEPTH - 1) / DEPTH; i > 0;) {
                     arrive(empty + 8 * (uint32_t)st);
                     if (++st == STAGES) st = 0, ph ^= 1;
                     if (--i > 0) wait(full + 8 * (uint32_t)st, ph);
@@ -598,6 +592,7 @@ __global__ void __launch_bounds__(THREADS, 1)
             }
 #undef SHAPES
 #undef STEPS
+        /* clang-format on */
         const double factor = h->factor;
         if (factor != 1.0) {
 #pragma unroll
