@@ -4,7 +4,7 @@
 local template = require("pl.template")
 local util = require("util")
 local fermion = require("fermion")
-local lower = require("lower")
+local charges = require("charges")
 
 local emit = {}
 local WIDTH = 110
@@ -99,7 +99,7 @@ local function charges_of(v, shift)
     local parts = {}
     for c, charge in ipairs(v.charges) do
         local sign = shift[c] > 0 and charge.modulus == 0 and "+" or ""
-        local move = string.format("%s %s%s", charge.name, sign, lower.charge_text(charge, shift[c]))
+        local move = string.format("%s %s%s", charge.name, sign, charges.text(charge, shift[c]))
         if shift[c] ~= 0 then parts[#parts + 1] = move end
     end
     return table.concat(parts, ", ")
@@ -160,7 +160,7 @@ local function type_view(v, index)
     for s, state in ipairs(t.states) do
         local parts = {}
         for c, charge in ipairs(v.charges) do
-            parts[c] = charge.name .. "=" .. lower.charge_text(charge, t.charges[s][c])
+            parts[c] = charge.name .. "=" .. charges.text(charge, t.charges[s][c])
         end
         local values = #parts > 0 and ": " .. table.concat(parts, " ") or ""
         view.charge_rows[s] = {init = ints(t.charges[s]), meaning = note(state .. values)}

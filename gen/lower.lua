@@ -1,296 +1,20 @@
--- From the model as written to tables: charges with units, operators with shift, parity and adjoint, products
--- on one site, terms and their symbolic records. Checks what a Hamiltonian must obey. Signs come from
--- fermion.lua only.
+-- From the model as written to tables: terms and their symbolic records, over the charges of charges.lua and
+-- the operators of siteops.lua. Checks what a Hamiltonian must obey. Signs come from fermion.lua only.
 -- SPDX-License-Identifier: Apache-2.0
 local util = require("util")
 local algebra = require("algebra")
 local matrix = require("matrix")
 local fermion = require("fermion")
-local space = require("space")
+local charges = require("charges")
+local siteops = require("siteops")
 
 local lower = {}
 local refuse_at = util.refuse_at
 
-local MAX_CHARGE, MAX_FACTOR, MAX_TERMS, MAX_OPS, MAX_RECORDS = 8, 8, 100000, 2000, 1 << 20
-local IDENTITY = 1      -- places count from 1 here; emit.lua subtracts
-local NONE, ZERO = "none", "zero"
+local MAX_FACTOR, MAX_TERMS, MAX_RECORDS = 8, 100000, 1 << 20
+local IDENTITY, ZERO, NONE = siteops.IDENTITY, siteops.ZERO, "none"
 
--- 1. Charges ------------------------------------------------------------------------------------------------
-
--- The matrix of a bare operator expression on one type; operators that this type lacks count as zero.
-local function local_matrix(t, expr, line, what)
-    local total = matrix.new(t.space.dim)
-    for _, m in ipairs(expr.list) do
-        if m.coef.tree then
-            refuse_at(line, "%s contains %s, which is only known at run time", what,
-                algebra.coef_text(m.coef))
-        end
-        if m.hc then refuse_at(line, "%s is diagonal and needs no hc", what) end
-        local product = matrix.identity(t.space.dim)
-        for _, f in ipairs(m.factors) do
-            if f.slot then refuse_at(line, "%s is written without sites, as in n_up - n_dn", what) end
-            local op = t.space.op[f.op]
-            if not op and f.needs then
-                refuse_at(line, "%s needs a flavour here, as in %s_%s", f.op, f.op, f.needs)
-            end
-            op = op or matrix.new(t.space.dim)
-            product = matrix.multiply(product, f.dagger and matrix.transpose(op) or op, line)
-        end
-        total = matrix.add(total, product, m.coef.c)
-    end
-    return total
-end
-
-local function gcd(a, b)
-    while b ~= 0 do a, b = b, a % b end
-    return a
-end
-
-local function lower_charges(model, out)
-    for _, charge in ipairs(model.charges) do
-        local what = "the charge " .. charge.name
-        local values, all = {}, {}
-        for p, t in ipairs(out.types) do
-            local m = local_matrix(t, charge.expr, charge.line, what)
-            values[p] = {}
-            for state = 0, t.dim - 1 do
-                values[p][state + 1] = matrix.get(m, state, state)
-                all[#all + 1] = values[p][state + 1]
-            end
-            for _, el in ipairs(matrix.elements(m)) do
-                if el[1] ~= el[2] then
-                    refuse_at(charge.line, "%s is not diagonal: it joins the states %s and %s of %s", what,
-                        t.state[el[2] + 1], t.state[el[1] + 1], t.name)
-                end
-            end
-        end
-        local den
-        for d = 1, charge.modulus > 0 and 1 or 24 do
-            local whole = true
-            for _, v in ipairs(all) do
-                if math.abs(v * d - math.floor(v * d + 0.5)) > 1e-12 * math.max(1, math.abs(v * d))
-                    or math.abs(v * d) > 1e6 then whole = false end
-            end
-            if whole then den = d; break end
-        end
-        if not den then
-            refuse_at(charge.line, "%s has values that are %s", what,
-                charge.modulus > 0 and "not whole numbers" or "not small multiples of 1/1 to 1/24")
-        end
-        local num, nonzero = 0, false
-        for p, list in ipairs(values) do
-            for q, v in ipairs(list) do
-                local n = math.floor(v * den + 0.5)
-                if charge.modulus > 0 then n = n % charge.modulus end
-                values[p][q] = math.tointeger(n)
-                num = gcd(num, math.abs(values[p][q]))
-                nonzero = nonzero or n ~= 0
-            end
-        end
-        if not nonzero then refuse_at(charge.line, "%s is zero in every state", what) end
-        if charge.modulus > 0 then num = 1 end
-        for p, list in ipairs(values) do
-            local t = out.types[p]
-            for q, n in ipairs(list) do t.charge[q][#out.charges + 1] = n // num end
-        end
-        local common = gcd(num, den)
-        out.charges[#out.charges + 1] = {name = charge.name, modulus = charge.modulus, num = num // common,
-            den = den // common, odd = 0, line = charge.line}
-    end
-
-    -- Parity as a sum of charges mod 2, with as few of them as possible; a Z2 charge of its own where there
-    -- is none.
-    local fermionic = false
-    for _, t in ipairs(out.types) do
-        for _, odd in ipairs(t.space.parity) do fermionic = fermionic or odd == 1 end
-    end
-    if fermionic then
-        local best, best_count
-        for subset = 1, (1 << #out.charges) - 1 do
-            local count, usable = 0, true
-            for c = 1, #out.charges do
-                if subset & (1 << (c - 1)) ~= 0 then
-                    count = count + 1
-                    if out.charges[c].modulus % 2 ~= 0 then usable = false end
-                end
-            end
-            if usable and (not best or count < best_count) then
-                for _, t in ipairs(out.types) do
-                    for state = 1, t.dim do
-                        local sum = 0
-                        for c = 1, #out.charges do
-                            if subset & (1 << (c - 1)) ~= 0 then sum = sum + t.charge[state][c] end
-                        end
-                        if sum % 2 ~= t.space.parity[state] then usable = false end
-                    end
-                end
-                if usable then best, best_count = subset, count end
-            end
-        end
-        if best then
-            for c = 1, #out.charges do out.charges[c].odd = (best >> (c - 1)) & 1 end
-        else
-            local name = "parity"
-            for _, c in ipairs(out.charges) do
-                if c.name == name then name = "fermion_parity" end
-            end
-            for _, t in ipairs(out.types) do
-                for state = 1, t.dim do t.charge[state][#out.charges + 1] = t.space.parity[state] end
-            end
-            out.charges[#out.charges + 1] = {name = name, modulus = 2, num = 1, den = 1, odd = 1,
-                line = model.conserve_line, added = true}
-        end
-    end
-    if #out.charges > MAX_CHARGE then
-        refuse_at(model.conserve_line,
-            "%d charges (an added fermion parity included); at most %d are possible", #out.charges,
-                MAX_CHARGE)
-    end
-    for c, charge in ipairs(out.charges) do
-        for d = 1, c - 1 do
-            if out.charges[d].name == charge.name then
-                refuse_at(charge.line, "the charge %s is given twice", charge.name)
-            end
-        end
-    end
-end
-
--- Value of a stored charge in the user's unit.
-function lower.charge_text(charge, n)
-    if charge.modulus > 0 then return tostring(n) end
-    return util.fraction(n * charge.num / charge.den)
-end
-
--- 2. Operators of a site type -------------------------------------------------------------------------------
-
--- charge(row) - charge(col) for all elements; nil and the reason where they differ.
-local function shift_of(out, t, m)
-    local shift
-    for _, el in ipairs(matrix.elements(m)) do
-        local here = {}
-        for c, charge in ipairs(out.charges) do
-            local d = t.charge[el[1] + 1][c] - t.charge[el[2] + 1][c]
-            if charge.modulus > 0 then d = d % charge.modulus end
-            here[c] = d
-            if shift and shift[c] ~= d then
-                return nil, string.format(
-                    "has no definite shift of the charge %s: it changes it by %s and by %s; drop %s from conserve or use operators that change it by one amount",
-                    charge.name, lower.charge_text(charge, shift[c]), lower.charge_text(charge, d),
-                        charge.name)
-            end
-        end
-        shift = shift or here
-    end
-    return shift
-end
-
--- Place and factor of the listed operator that m is a multiple of; ZERO; or nil.
-local function find(t, m)
-    if matrix.is_zero(m) then return ZERO end
-    for _, p in ipairs(t.bucket[matrix.pattern(m)] or {}) do
-        local f = matrix.ratio(m, t.op[p].m)
-        if f then return p, f end
-    end
-    return nil
-end
-
-local function append(out, t, name, m, named)
-    local shift = shift_of(out, t, m)
-    local odd = space.parity_of(t.space, m)
-    t.op[#t.op + 1] = {name = name, m = m, shift = shift, odd = odd, named = named}
-    if #t.op > MAX_OPS then
-        refuse_at(t.line, "%s needs more than %d operators with their products", t.name, MAX_OPS)
-    end
-    local pattern = matrix.pattern(m)
-    t.bucket[pattern] = t.bucket[pattern] or {}
-    table.insert(t.bucket[pattern], #t.op)
-    return #t.op
-end
-
--- Adjoint of operator p; appended if it is not there. Where several are multiples of each other each keeps to
--- its own partner: itself, if it can.
-local function adjoint(out, t, p)
-    local op = t.op[p]
-    if not op.adjoint then
-        local m = matrix.transpose(op.m)
-        local q, f = p, matrix.ratio(m, op.m)
-        if not f then
-            q = nil
-            for _, c in ipairs(t.bucket[matrix.pattern(m)] or {}) do
-                if not q and not t.op[c].adjoint then
-                    f = matrix.ratio(m, t.op[c].m)
-                    q = f and c
-                end
-            end
-        end
-        if not q then
-            local name = op.name .. "^+"
-            if op.parts then
-                local parts = {}
-                for s = #op.parts, 1, -1 do
-                    local a = adjoint(out, t, op.parts[s])
-                    parts[#parts + 1] = t.op[a].name
-                end
-                name = table.concat(parts, "*")
-            end
-            q, f = append(out, t, name, m, false), 1
-        end
-        op.adjoint, op.adjoint_factor = q, f
-        t.op[q].adjoint, t.op[q].adjoint_factor = p, 1 / f
-    end
-    return op.adjoint, op.adjoint_factor
-end
-
--- Place and factor of op[a]*op[b]; appended if it is not there.
-local function product(out, t, a, b, line)
-    -- named operators may be multiples of each other: the identity keeps which one it was
-    if a == IDENTITY then return b, 1 end
-    if b == IDENTITY then return a, 1 end
-    local key = a * 65536 + b
-    local known = t.products[key]
-    if not known then
-        local m = matrix.multiply(t.op[a].m, t.op[b].m, line)
-        local p, f = find(t, m)
-        if not p then
-            p, f = append(out, t, t.op[a].name .. "*" .. t.op[b].name, m, false), 1
-            t.op[p].parts = table.move(t.op[b].parts or {b}, 1, #(t.op[b].parts or {b}),
-                #(t.op[a].parts or {a}) + 1, table.move(t.op[a].parts or {a}, 1, #(t.op[a].parts or {a}), 1,
-                    {}))
-        end
-        known = {p, f or 0}
-        t.products[key] = known
-    end
-    return known[1], known[2]
-end
-
-local function lower_types(model, out)
-    for p, given in ipairs(model.types) do
-        local s = given.space
-        local t = {name = s.name, where = given.where, line = given.line, space = s, dim = s.dim,
-            state = s.state, charge = {}, op = {}, bucket = {}, products = {}, at = {}, hidden = {}}
-        for state = 1, s.dim do t.charge[state] = {} end
-        out.types[p] = t
-    end
-    lower_charges(model, out)
-    for _, t in ipairs(out.types) do
-        append(out, t, "I", matrix.identity(t.dim), true)
-        t.at.I = IDENTITY
-        for _, name in ipairs(t.space.order) do
-            local m = t.space.op[name]
-            local shift, reason = shift_of(out, t, m)
-            if matrix.is_zero(m) then
-                t.hidden[name] = "vanishes on " .. t.name
-            elseif not shift then
-                if t.space.explicit then refuse_at(t.line, "the operator %s %s", name, reason) end
-                t.hidden[name] = reason
-            else
-                t.at[name] = append(out, t, name, m, true)
-            end
-        end
-    end
-end
-
--- 3. Terms --------------------------------------------------------------------------------------------------
+-- 1. Terms --------------------------------------------------------------------------------------------------
 
 -- A lowered factor is {slot, op = {place or NONE per type}, odd}. A lowered product has coef, factors and is
 -- zero where factors is nil.
@@ -347,7 +71,7 @@ local function canonical(out, factors, line)
             for t, type_ in ipairs(out.types) do
                 merged[t] = NONE
                 if last.op[t] ~= NONE and f.op[t] ~= NONE then
-                    local q, g = product(out, type_, last.op[t], f.op[t], line)
+                    local q, g = siteops.product(out, type_, last.op[t], f.op[t], line)
                     count = count + 1
                     if q == ZERO then
                         zeros = zeros + 1
@@ -355,7 +79,7 @@ local function canonical(out, factors, line)
                         same = same and (factor == nil or factor == g)
                         -- a single type always agrees, and its table keeps its order
                         if #out.types > 1 and same then
-                            local _, h = adjoint(out, type_, q)
+                            local _, h = siteops.adjoint(out, type_, q)
                             same, turn = turn == nil or turn == h, h
                         end
                         merged[t], factor = q, g
@@ -400,7 +124,7 @@ local function adjoint_factors(out, factors, line)
         for t, type_ in ipairs(out.types) do
             op[t] = NONE
             if f.op[t] ~= NONE then
-                local q, g = adjoint(out, type_, f.op[t])
+                local q, g = siteops.adjoint(out, type_, f.op[t])
                 if factor and factor ~= g then
                     refuse_at(line, "the adjoint of %s has different factors on different kinds of sites",
                         factor_name(out, f))
@@ -474,7 +198,7 @@ local function resolve(out, st, m)
             if charge.modulus > 0 then d = d % charge.modulus end
             if d ~= 0 then
                 refuse_at(line, "%s changes %s by %s; every term must conserve %s%s", text, charge.name,
-                    lower.charge_text(charge, d), charge.name,
+                    charges.text(charge, d), charge.name,
                     charge.added and " (the parity of the number of fermions)"
                         or string.format(" (drop %s from conserve if it is not conserved)", charge.name))
             end
@@ -624,7 +348,7 @@ local function lower_statement(model, out, st, used)
     end
 end
 
--- 4. Hermiticity --------------------------------------------------------------------------------------------
+-- 2. Hermiticity --------------------------------------------------------------------------------------------
 
 -- The sum of terms as a matrix on one site of each slot's type, where it is small enough.
 local function group_matrix(out, terms, chosen, nslot)
@@ -720,7 +444,7 @@ local function check_hermitian(out)
     end
 end
 
--- 5. Symbolic records ---------------------------------------------------------------------------------------
+-- 3. Symbolic records ---------------------------------------------------------------------------------------
 
 -- The operator that a block keeps of the listed factors, in their order: its place among out.kept; appended,
 -- with its adjoint, if it is not there.
@@ -810,7 +534,7 @@ local function lower_records(out)
     end
 end
 
--- 6. Closure ------------------------------------------------------------------------------------------------
+-- 4. Closure ------------------------------------------------------------------------------------------------
 
 -- All products that C can need: pairs of named operators, and what may fall on one site when the sites of a
 -- term coincide.
@@ -827,7 +551,7 @@ local function close_products(out)
                             if op == NONE then
                                 dead = true
                             elseif acc then
-                                acc = product(out, t, acc, op, e.line)
+                                acc = siteops.product(out, t, acc, op, e.line)
                                 dead = acc == ZERO
                             else
                                 acc = op
@@ -842,11 +566,11 @@ local function close_products(out)
             if op.named then named[#named + 1] = q end
         end
         for _, a in ipairs(named) do
-            for _, b in ipairs(named) do product(out, t, a, b, t.line) end
+            for _, b in ipairs(named) do siteops.product(out, t, a, b, t.line) end
         end
         local q = 1
         while q <= #t.op do -- adjoints may be appended on the way
-            adjoint(out, t, q)
+            siteops.adjoint(out, t, q)
             q = q + 1
         end
         -- What else is a multiple of a listed operator is said too, as far as that stays cheap.
@@ -868,7 +592,7 @@ local function close_products(out)
                     row[b] = {a, 1}
                 elseif everything then
                     local m, r, f = matrix.finite_product(t.op[a].m, t.op[b].m), nil, nil
-                    if m then r, f = find(t, m) end
+                    if m then r, f = siteops.find(t, m) end
                     row[b] = r and {r, f or 0} or {NONE, 0}
                 else
                     row[b] = {NONE, 0}
@@ -883,7 +607,7 @@ lower.NONE, lower.ZERO = NONE, ZERO
 
 local function lower_model(model)
     local out = {types = {}, charges = {}, terms = {}, params = {}}
-    lower_types(model, out)
+    siteops.types(model, out)
     local used = {}
     for _, st in ipairs(model.statements) do lower_statement(model, out, st, used) end
     for p, name in ipairs(model.param_order) do

@@ -201,8 +201,8 @@ end
 
 -- Modules whose text may change the tables: part of every hash.
 tables.modules = {
-    "util", "matrix", "fermion", "algebra", "space", "language", "lower", "wigner", "irreducible",
-    "scalar", "tables",
+    "util", "matrix", "fermion", "algebra", "space", "language", "charges", "siteops", "lower", "wigner",
+    "irreducible", "scalar", "tables",
 }
 
 -- The tables of a model's text, or a refusal. source: the file's name without its folder; set: {name = text}

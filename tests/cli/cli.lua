@@ -858,6 +858,7 @@ for _, case in ipairs {
     { "dmrg heisenberg --sites 4 --charge Sz=0 --hybrid auto", "no device to share with" },
     { "dmrg heisenberg --sites 4 --charge Sz=0 --projection concat", "with --exec cuda" },
     { "plan heisenberg --sites 4 --charge scan", "one sector" },
+    { "dmrg hubbard --sites 5 --charge S=0", "for example %-%-charge N=5 %-%-charge S=1/2" },
     { "growth heisenberg --sites 7 --charge Sz=1/2", "even number" },
     { "growth heisenberg --charge Sz=0", "even number" },
     { "models nomodel", "nomodel" },

@@ -12,7 +12,6 @@ local open = {
     ["cuda/kernels/gemm.cu"] = "producer",
     ["cuda/kernels/small.cu"] = "add",
     ["gen/language.lua"] = "make_words",
-    ["gen/lower.lua"] = "file lower_charges",
     ["offload/fuse.c"] = "store tiles",
     ["offload/reduce.c"] = "columns",
     ["offload/tall.c"] = "combine_part dots2 dots_bare dots_flat",

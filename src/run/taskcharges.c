@@ -1,0 +1,175 @@
+/* The charges of a task: what may be asked for, and the sectors of a scan.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "run/task.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+enum { MAX_SCAN = 10000 };
+
+typedef struct charge_range { /* of the whole lattice, in stored units: low, low + step, ..., high */
+    int64_t low, high, step;
+} charge_range;
+
+static charge_range range_of(const kl_terms *terms, int c)
+{
+    const int modulus = terms->model->charge[c].modulus;
+    charge_range r = {0, 0, 0};
+    for (int p = 0; p < terms->nsite; p++) {
+        const kl_site_type *type = terms->type[p];
+        int low = type->state_charge[0][c], high = low;
+        for (int s = 1; s < type->dim; s++) {
+            const int v = type->state_charge[s][c];
+            if (v < low) low = v;
+            if (v > high) high = v;
+            r.step = kl_gcd(r.step, v - type->state_charge[0][c]);
+        }
+        r.low += low;
+        r.high += high;
+    }
+    if (modulus > 0) {
+        r.step = kl_gcd(r.step, modulus);
+        r.low %= r.step > 0 ? r.step : modulus;
+        r.high = r.step > 0 ? r.low + (modulus - 1 - r.low) / r.step * r.step : r.low;
+    }
+    if (r.step == 0) r.step = 1;
+    if (terms->model->charge[c].spin) r.low = r.high % r.step;
+    return r;
+}
+
+/* A stored value in the user's unit. */
+static const char *value_text(const kl_charge *c, int64_t v, char buf[32])
+{
+    const int64_t num = v * c->unit_num;
+    const int64_t g = kl_gcd(num, c->unit_den);
+    if (g == 0 || num % c->unit_den == 0) snprintf(buf, 32, "%lld", (long long)(num / c->unit_den));
+    else snprintf(buf, 32, "%lld/%lld", (long long)(num / g), (long long)(c->unit_den / g));
+    return buf;
+}
+
+/* "Sz: -16 to 16 by 1" */
+static const char *range_text(const kl_charge *c, charge_range r, char buf[128])
+{
+    char low[32], high[32], step[32];
+    value_text(c, r.low, low);
+    value_text(c, r.high, high);
+    value_text(c, r.step, step);
+    if (r.low == r.high) snprintf(buf, 128, "%s: %s", c->name, low);
+    else if (r.step == 1) snprintf(buf, 128, "%s: %s to %s", c->name, low, high);
+    else snprintf(buf, 128, "%s: %s to %s in steps of %s", c->name, low, high, step);
+    return buf;
+}
+
+/* The middle of every range; of the total spin the smallest that goes with the other charges. */
+static kl_qn likely_charges(const kl_task *t)
+{
+    const kl_model *m = t->model;
+    kl_qn q = kl_qn_zero();
+    int spin = -1;
+    for (int c = 0; c < m->ncharge; c++) {
+        const charge_range r = range_of(t->terms, c);
+        if (m->charge[c].spin) spin = c;
+        q.v[c] = (int16_t)(m->charge[c].spin ? r.low : r.low + (r.high - r.low) / r.step / 2 * r.step);
+    }
+    kl_reach all = {0};
+    if (spin < 0) return q;
+    if (kl_reach_create(m, t->terms->type, 0, t->terms->nsite, 4096, &all, NULL) != KL_OK)
+        return q; /* an example is not worth a failure */
+    if (kl_reach_find(&all, q) < 0) q.v[spin]++;
+    kl_reach_clear(&all);
+    return q;
+}
+
+static kl_status refuse_missing(const kl_task *t, const int *given, kl_err *err)
+{
+    const kl_model *m = t->model;
+    const kl_qn likely = likely_charges(t);
+    char missing[128] = "", allowed[384] = "", example[256] = "", one[128], value[32];
+    for (int c = 0; c < m->ncharge; c++) {
+        const charge_range r = range_of(t->terms, c);
+        const size_t at = strlen(missing), in = strlen(allowed), ex = strlen(example);
+        if (!given[c])
+            snprintf(missing + at, sizeof(missing) - at, "%s%s", at > 0 ? ", " : "", m->charge[c].name);
+        if (!given[c])
+            snprintf(allowed + in, sizeof(allowed) - in, "%s%s", in > 0 ? "; " : "",
+                     range_text(&m->charge[c], r, one));
+        snprintf(example + ex, sizeof(example) - ex, " --charge %s=%s", m->charge[c].name,
+                 value_text(&m->charge[c], likely.v[c], value));
+    }
+    return kl_fail(err, KL_EINPUT,
+                   "--charge: %s of model %s is not given; allowed on %d sites: %s; for example%s, or "
+                   "--charge scan to try all",
+                   missing, m->name, t->terms->nsite, allowed, example);
+}
+
+kl_status kl_task_charges(kl_task *t, kl_err *err)
+{
+    const kl_model *m = t->model;
+    int given[KL_MAX_CHARGE] = {0}, scan_all = 0;
+    t->target = kl_qn_zero();
+    for (int i = 0; i < t->o->charge.n; i++) {
+        const char *text = t->o->charge.text[i];
+        const size_t length = kl_split_name(text);
+        if (length == 0) {
+            scan_all = 1;
+            continue;
+        }
+        char name[128];
+        snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1), text);
+        int c = 0;
+        while (c < m->ncharge && strcmp(m->charge[c].name, name) != 0) c++;
+        if (c < m->ncharge && strcmp(text + length + 1, "scan") == 0) {
+            t->scan[c] = 1;
+            given[c] = 1;
+            continue;
+        }
+        const kl_status st = kl_qn_set(m, &t->target, name, text + length + 1, err);
+        if (st != KL_OK) return kl_fail(err, st, "--charge: %s", err != NULL ? err->text : "");
+        const charge_range r = range_of(t->terms, c);
+        const int v = t->target.v[c];
+        if (v < r.low || v > r.high || (v - r.low) % r.step != 0) {
+            char allowed[128];
+            return kl_fail(err, KL_EINPUT, "--charge: %s cannot be had on %d sites; allowed: %s", text,
+                           t->terms->nsite, range_text(&m->charge[c], r, allowed));
+        }
+        given[c] = 1;
+    }
+    for (int c = 0; c < m->ncharge; c++) {
+        if (!given[c] && !scan_all) return refuse_missing(t, given, err);
+        if (!given[c]) t->scan[c] = 1;
+        t->scanning |= t->scan[c];
+    }
+    return KL_OK;
+}
+
+kl_status kl_task_one_sector(const kl_task *t, const char *what, kl_err *err)
+{
+    return t->scanning
+               ? kl_fail(err, KL_EINPUT, "--charge scan: %s one sector; give each charge a value", what)
+               : KL_OK;
+}
+
+kl_status kl_task_sectors(const kl_task *t, int64_t *n, kl_qn **sector, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int64_t all = 0, kept = 0;
+    KL_TRY(kl_dmrg_sectors(t->terms, sector, &all, err));
+    for (int64_t i = 0; i < all; i++) {
+        int fits = 1;
+        for (int c = 0; c < t->model->ncharge && fits; c++)
+            fits = t->scan[c] || (*sector)[i].v[c] == t->target.v[c];
+        if (fits) (*sector)[kept++] = (*sector)[i];
+    }
+    if (kept == 0) KL_TRY(kl_fail(err, KL_EINPUT, "--charge: no state has these charges together"));
+    if (kept > MAX_SCAN)
+        KL_TRY(
+            kl_fail(err, KL_EINPUT,
+                    "--charge scan: %lld sectors are more than %d; fix some charges by --charge NAME=VALUE",
+                    (long long)kept, (int)MAX_SCAN));
+    *n = kept;
+out:
+    if (st != KL_OK) kl_free(sector);
+    return st;
+}
