@@ -146,8 +146,9 @@ static void print_energies(FILE *to, const kl_dmrg_result *d)
 {
     char e[40];
     const double scale = d->energy[0] != 0 ? fabs(d->energy[0]) : 1;
-    fprintf(to, "\nenergy       %s  +- %.1e", kl_report_energy(d->energy[0], d->error_estimate, e),
-            d->error_estimate);
+    fprintf(to, "\nenergy       %s  ", kl_report_energy(d->energy[0], d->error_estimate, e));
+    if (isfinite(d->error_estimate)) fprintf(to, "+- %.1e", d->error_estimate);
+    else fprintf(to, "without an error bar, which takes two sweeps without noise");
     /* of 0 nothing is a part */
     if (d->error_estimate < fabs(d->energy[0]))
         fprintf(to, "  (relative %.1e)", d->error_estimate / fabs(d->energy[0]));
@@ -199,7 +200,8 @@ static void print_stop(FILE *to, const kl_result *r)
                 r->sweep_done);
     else if (converged) fprintf(to, "stopped      converged: %s\n", why);
     else if (r->dmrg.stop == KL_STOP_SCHEDULE)
-        fprintf(to, "stopped      %s; the error above says what it was enough for\n", why);
+        fprintf(to, "stopped      %s%s\n", why,
+                isfinite(r->dmrg.error_estimate) ? "; the error above says what it was enough for" : "");
     else if (r->dmrg.wait == KL_WAIT_NOTHING) fprintf(to, "stopped      NOT CONVERGED: %s\n", why);
     else
         fprintf(to, "stopped      NOT CONVERGED: %s; the accuracy waits for %s\n", why,

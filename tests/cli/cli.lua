@@ -1,5 +1,4 @@
--- The program as a user meets it: energies, reports, files, jobs, interruption and resumption, and one line
--- for every mistake.
+-- The program as a user meets it: energies, reports, files, jobs, interruption, one line for every mistake.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/cli/cli.lua KRONLAT; prints TAP, exits 1 on a failure. Works in a folder of its own below
 -- $TMPDIR or /tmp.
@@ -143,6 +142,8 @@ do
     shell "rm -rf cache compare.csv again.csv compare.json tall.csv"
     status, out = run "dmrg heisenberg --sites 20 --charge Sz=0 --schedule 20:0:1e-4,90:0:1e-6 --full-sectors -o none"
     ok(status == 0 and out:find "%-8%.68", "--full-sectors", out)
+    status, out = run "dmrg heisenberg --sites 20 --charge Sz=0 --schedule 32:1e-5,48 -o none"
+    ok(status == 0 and out:find "without an error bar" and not out:find "inf%f[%A]", "one sweep: no bar", out)
     status, out = run "growth heisenberg --sites 12 --m 32 --charge Sz=0"
     ok(status == 0 and out:find "largest H_SB" and out:find "%-5%.142090", "growth, in the form of Table 5",
         out)
@@ -858,7 +859,7 @@ for _, case in ipairs {
     { "dmrg heisenberg --sites 4 --charge Sz=0 --hybrid auto", "no device to share with" },
     { "dmrg heisenberg --sites 4 --charge Sz=0 --projection concat", "with --exec cuda" },
     { "plan heisenberg --sites 4 --charge scan", "one sector" },
-    { "dmrg hubbard --sites 5 --charge S=0", "for example %-%-charge N=5 %-%-charge S=1/2" },
+    { "dmrg hubbard --sites 5 --charge S=0", "for example --charge N=5 --charge S=1/2" },
     { "growth heisenberg --sites 7 --charge Sz=1/2", "even number" },
     { "growth heisenberg --charge Sz=0", "even number" },
     { "models nomodel", "nomodel" },
