@@ -173,7 +173,8 @@ if has "bash" then
         local script = ([[eval "$(%s completion bash)"; COMP_LINE=%s; COMP_POINT=${#COMP_LINE}; COMP_WORDS=(%s); ]]
             .. [[COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); compopt() { :; }; _kronlat %s; echo "${COMPREPLY[@]}"]]):format(
             quote(program), quote(line), table.concat(pieces, " "), quote(program))
-        return (shell("bash -c " .. quote(script)):gsub("\n$", ""))
+        -- Names of files are completed too: none here can be taken for a model's.
+        return (shell("cd / && bash -c " .. quote(script)):gsub("\n$", ""))
     end
     for _, case in ipairs {
         { { "kronlat grow", "kronlat", "grow" }, "growth" },
