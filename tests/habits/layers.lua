@@ -8,6 +8,7 @@
 -- The rooms of src/, from the lowest floor up, and beside them whom each may include besides itself: the only
 -- such table. A new folder stands here and in src/meson.build. Executors and solvers run anything, so they
 -- see no model and no lattice; algorithms see no option and no file.
+local ctext = dofile((arg[0]:match "^(.*/)" or "./") .. "ctext.lua")
 local rooms = {
     { "base", "" },
     { "lua", "base" },
@@ -105,32 +106,9 @@ local function list(folder)
     return files
 end
 
--- The text with comments and the insides of strings blanked, line breaks kept, _Pragma("...") written as the
--- pragma that it is.
+-- Without comments and the insides of strings; _Pragma("...") is written as the pragma that it is.
 local function strip(text)
-    text = text:gsub('_Pragma%s*%(%s*"([^"\n]*)"%s*%)', "#pragma %1")
-    local out, i, n = {}, 1, #text
-    while i <= n do
-        local two, c = text:sub(i, i + 1), text:sub(i, i)
-        local stop
-        if two == "/*" then
-            stop = select(2, text:find("*/", i + 2, true)) or n
-        elseif two == "//" then
-            stop = (text:find("\n", i, true) or n + 1) - 1
-        elseif c == '"' or c == "'" then
-            local j = i + 1
-            while j <= n and text:sub(j, j) ~= c do j = j + (text:sub(j, j) == "\\" and 2 or 1) end
-            stop = math.min(j, n)
-        end
-        if stop then
-            out[#out + 1] = text:sub(i, stop):gsub("[^\n]", " ")
-            i = stop + 1
-        else
-            out[#out + 1] = c
-            i = i + 1
-        end
-    end
-    return table.concat(out)
+    return ctext.strip((text:gsub('_Pragma%s*%(%s*"([^"\n]*)"%s*%)', "#pragma %1")))
 end
 
 local ntest, nfail = 0, 0

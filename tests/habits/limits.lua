@@ -3,6 +3,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/habits/limits.lua [ROOT]; prints TAP, exits 1 on a failure.
 
+local ctext = dofile((arg[0]:match "^(.*/)" or "./") .. "ctext.lua")
+
 local COLUMNS, STRING = 110, 60
 local FILE, TEST_FILE, FUNCTION, PARAMETERS = 700, 1000, 100, 9
 
@@ -34,32 +36,6 @@ local function read(path)
     return text
 end
 
--- The text with comments and the insides of strings blanked, line breaks kept.
-local function strip(text)
-    local out, i, n = {}, 1, #text
-    while i <= n do
-        local two, c = text:sub(i, i + 1), text:sub(i, i)
-        local stop
-        if two == "/*" then
-            stop = select(2, text:find("*/", i + 2, true)) or n
-        elseif two == "//" then
-            stop = (text:find("\n", i, true) or n + 1) - 1
-        elseif c == '"' or c == "'" then
-            local j = i + 1
-            while j <= n and text:sub(j, j) ~= c do j = j + (text:sub(j, j) == "\\" and 2 or 1) end
-            stop = math.min(j, n)
-        end
-        if stop then
-            out[#out + 1] = text:sub(i, stop):gsub("[^\n]", " ")
-            i = stop + 1
-        else
-            out[#out + 1] = c
-            i = i + 1
-        end
-    end
-    return table.concat(out)
-end
-
 local function lines_of(text)
     local lines = {}
     if text:sub(-1) ~= "\n" then text = text .. "\n" end
@@ -82,7 +58,7 @@ end
 -- Functions of C text as { name, lines, parameters }: a body stands between braces in the first column, as
 -- clang-format puts them.
 local function c_functions(text)
-    local lines, found, i = lines_of(strip(text)), {}, 1
+    local lines, found, i = lines_of(ctext.strip(text)), {}, 1
     while i <= #lines do
         local stop = i
         if lines[i] == "{" then
@@ -103,7 +79,7 @@ local function c_functions(text)
         i = stop + 1
     end
     -- entries of tables: (*name)(...)
-    for name, list in strip(text):gmatch "%(%*([%w_]+)%)%s*(%b())" do
+    for name, list in ctext.strip(text):gmatch "%(%*([%w_]+)%)%s*(%b())" do
         found[#found + 1] = { name = name, lines = 1, parameters = count_parameters(list) }
     end
     return found

@@ -1,42 +1,11 @@
 /* Configuration interaction that is stopped and goes on: with the vectors it had, and with irreps that were
    done.
    SPDX-License-Identifier: Apache-2.0 */
+#include "ci_kit.h"
 #include "kl_test.h"
 
 #include "base/mem.h"
 #include "ci/ci.h"
-
-static kl_exec *ex;
-
-static int open_exec(void **state)
-{
-    (void)state;
-    kl_err err;
-    return kl_exec_open_host(2, &ex, &err) != KL_OK;
-}
-
-static int close_exec(void **state)
-{
-    (void)state;
-    kl_exec_close(&ex);
-    return kl_mem_live_total() != 0;
-}
-
-static kl_fcidump *load(const char *file)
-{
-    kl_err err;
-    kl_fcidump *f = NULL;
-    expect_ok(kl_fcidump_read(kl_test_data(file), &f, &err), err);
-    return f;
-}
-
-static kl_ci_opts ask(const char *space, int nroot)
-{
-    kl_err err;
-    kl_ci_opts o = {.irrep = -1, .nroot = nroot, .tol = 1e-7, .seed = 1};
-    expect_ok(kl_ci_parse_space(space, &o, &err), err);
-    return o;
-}
 
 typedef struct interrupted {
     int nstep, stop_at, nsave;

@@ -2,34 +2,11 @@
    neither signs nor states with them: several roots, irreps, restricted and unrestricted orbitals, any order
    of the orbitals and any rotation among them; what the threshold leaves out; wrong orders and sectors.
    SPDX-License-Identifier: Apache-2.0 */
+#include "ci_kit.h"
 #include "core.h"
 #include "chem/molecule.h"
 #include "ci/ci.h"
 #include "kl_test.h"
-
-static kl_exec *ex;
-
-static int open_exec(void **state)
-{
-    (void)state;
-    kl_err err;
-    return kl_exec_open_host(1, &ex, &err) != KL_OK;
-}
-
-static int close_exec(void **state)
-{
-    (void)state;
-    kl_exec_close(&ex);
-    return kl_mem_live_total() != 0;
-}
-
-static kl_fcidump *load(const char *file)
-{
-    kl_err err;
-    kl_fcidump *f = NULL;
-    expect_ok(kl_fcidump_read(kl_test_data(file), &f, &err), err);
-    return f;
-}
 
 /* The lowest energies of an irrep by configuration interaction. */
 static int by_ci(const kl_fcidump *f, int irrep, int nroot, double *energy, int *nalpha, int *nbeta)
