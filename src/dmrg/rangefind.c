@@ -38,6 +38,22 @@ static kl_dptr *array(kl_range *r, which w) { return w == TALL ? &r->q : &r->bt;
 
 static int64_t length(const kl_range *r, which w) { return w == TALL ? r->nq : r->nbt; }
 
+/* An m x n matrix at c of y from one at a of x, or from the transpose of that. */
+static kl_rec copy(int transposed, int m, int n, int lda, int ldc, int64_t a, int64_t c)
+{
+    return (kl_rec){.kind = KL_REC_ADD,
+                    .ta = (uint8_t)transposed,
+                    .at_a = KL_AT_X,
+                    .at_c = KL_AT_Y,
+                    .m = m,
+                    .n = n,
+                    .lda = lda,
+                    .ldc = ldc,
+                    .a = a,
+                    .c = c,
+                    .alpha = 1};
+}
+
 /* C = A V for `count` columns of V, or C = A^T V: the records of one part, one of them for each wavefunction.
  */
 typedef struct times {
@@ -160,17 +176,7 @@ static kl_status apply_triangles(kl_range *r, which w, const char *done, kl_err 
         if (at < 0) continue;
         KL_TRY(kl_batch_open_group(&b, at, (int64_t)high * n, err));
         KL_TRY(kl_batch_reserve(&b, n / PANEL + 1, err));
-        if (done[i])
-            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD,
-                                          .at_a = KL_AT_X,
-                                          .at_c = KL_AT_Y,
-                                          .m = high,
-                                          .n = n,
-                                          .lda = high,
-                                          .ldc = high,
-                                          .a = at,
-                                          .c = at,
-                                          .alpha = 1};
+        if (done[i]) *kl_batch_push(&b) = copy(0, high, n, high, high, at, at);
         for (int j = 0; j < n && !done[i]; j += PANEL) {
             const int wide = n - j < PANEL ? n - j : PANEL;
             *kl_batch_push(&b) = (kl_rec){
@@ -392,17 +398,8 @@ static kl_status sampled_products(kl_range *r, kl_err *err)
                                 .ldc = p->rows},
                        &b);
         for (int s = 0; s < r->nstate && p->mode == KL_RANGE_COLUMNS; s++)
-            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD,
-                                          .ta = (uint8_t)r->transposed,
-                                          .at_a = KL_AT_X,
-                                          .at_c = KL_AT_Y,
-                                          .m = p->rows,
-                                          .n = p->cols,
-                                          .lda = r->transposed ? p->cols : p->rows,
-                                          .ldc = p->rows,
-                                          .a = s * r->npsi + p->psi,
-                                          .c = to + (int64_t)s * p->cols * p->rows,
-                                          .alpha = 1};
+            *kl_batch_push(&b) = copy(r->transposed, p->rows, p->cols, r->transposed ? p->cols : p->rows,
+                                      p->rows, s * r->npsi + p->psi, to + (int64_t)s * p->cols * p->rows);
         kl_batch_close_group(&b, 0);
     }
     if (b.ngroup == 0) goto out;
@@ -428,17 +425,8 @@ static kl_status copy_rows(kl_range *r, kl_err *err)
         KL_TRY(kl_batch_open_group(&b, p->bt, (int64_t)high * p->rows, err));
         KL_TRY(kl_batch_reserve(&b, r->nstate, err));
         for (int s = 0; s < r->nstate; s++)
-            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD,
-                                          .ta = !r->transposed,
-                                          .at_a = KL_AT_X,
-                                          .at_c = KL_AT_Y,
-                                          .m = p->cols,
-                                          .n = p->rows,
-                                          .lda = r->transposed ? p->cols : p->rows,
-                                          .ldc = high,
-                                          .a = s * r->npsi + p->psi,
-                                          .c = p->bt + (int64_t)s * p->cols,
-                                          .alpha = 1};
+            *kl_batch_push(&b) = copy(!r->transposed, p->cols, p->rows, r->transposed ? p->cols : p->rows,
+                                      high, s * r->npsi + p->psi, p->bt + (int64_t)s * p->cols);
         kl_batch_close_group(&b, 0);
     }
     if (b.ngroup == 0) goto out;
@@ -578,16 +566,7 @@ kl_status kl_range_lost(kl_range *r, double *sum, kl_err *err)
             const int64_t at = s * r->npsi + p->psi, bt = p->bt + (int64_t)s * p->cols;
             KL_TRY(kl_batch_open_group(&b, at, (int64_t)m * n, err));
             KL_TRY(kl_batch_reserve(&b, 2, err));
-            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD,
-                                          .at_a = KL_AT_X,
-                                          .at_c = KL_AT_Y,
-                                          .m = m,
-                                          .n = n,
-                                          .lda = m,
-                                          .ldc = m,
-                                          .a = at,
-                                          .c = at,
-                                          .alpha = 1};
+            *kl_batch_push(&b) = copy(0, m, n, m, m, at, at);
             *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
                                           .tb = 1,
                                           .beta = 1,
