@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "dmrg/expand.h"
 #include "io/checked.h"
 #include "run/cirun.h"
 #include "run/dmrgrun.h"
@@ -126,13 +127,15 @@ static kl_status verdict(const kronlat_result *r, int stopped, kl_err *err)
 /* ---------------------------------------------------------------- DMRG */
 
 /* A copy of the state of a result, for this task. */
-static kl_status take_start(const kronlat_result *start, const kl_task *t, kl_state **state, kl_err *err)
+static kl_status take_start(const kronlat_result *start, kl_task *t, kl_state **state, kl_err *err)
 {
     kl_status st = KL_OK;
+    int spin;
     if (start->state == NULL)
         return kl_fail(err, KL_EINPUT, "start: the result holds no state to start from");
-    KL_TRY(kl_result_match("start", start->r, t->model, t->lat, t->params, t->target, 0, err));
-    KL_TRY(kl_state_copy(start->state, t->terms, state, err));
+    KL_TRY(kl_dmrgrun_check_start(t, "start", start->r, &spin, err));
+    if (spin) KL_TRY(kl_expand_state(t->ex, start->state, 0, t->terms, &t->target, state, err));
+    else KL_TRY(kl_state_copy(start->state, t->terms, state, err));
 out:
     return st;
 }

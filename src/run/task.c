@@ -117,6 +117,23 @@ static int is_structural(const kl_model *m, const char *name)
     return 0;
 }
 
+static kl_status make_tables(const kl_options *o, kl_task_given given, int spin, kl_tables **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const char **setting = NULL;
+    KL_TRY(kl_alloc(&setting, o->parameter.n + 1, KL_MEM_MISC, err));
+    for (int i = 0; i < o->parameter.n; i++) setting[i] = o->parameter.text[i];
+    if (spin)
+        KL_TRY(kl_modelread_spin(o->model, given.model_text, given.model_text ? given.model_size : 0, setting,
+                                 out, err));
+    else if (given.model_text != NULL)
+        KL_TRY(kl_modelread_text(o->model, given.model_text, given.model_size, setting, out, err));
+    else KL_TRY(kl_modelread_find(o->model, setting, out, err));
+out:
+    kl_free(&setting);
+    return st;
+}
+
 /* --charge S=... means the total spin where the model has no charge of that name. */
 static int asks_for_spin(const kl_options *o, const kl_model *m)
 {
@@ -126,28 +143,38 @@ static int asks_for_spin(const kl_options *o, const kl_model *m)
     return asked;
 }
 
-static kl_status make_tables(const kl_options *o, const kl_task_given *given, kl_tables **out, kl_err *err)
+/* The tables of the variant that --charge asks for; *twin: NULL, or those without the total spin. */
+static kl_status choose_tables(const kl_options *o, kl_task_given given, kl_tables **out, kl_tables **twin,
+                               kl_err *err)
 {
     kl_status st = KL_OK;
-    const char **setting = NULL;
-    KL_TRY(kl_alloc(&setting, o->parameter.n + 1, KL_MEM_MISC, err));
-    for (int i = 0; i < o->parameter.n; i++) setting[i] = o->parameter.text[i];
-    if (given != NULL && given->model_text != NULL)
-        KL_TRY(kl_modelread_text(o->model, given->model_text, given->model_size, setting, out, err));
-    else KL_TRY(kl_modelread_find(o->model, setting, out, err));
-    if (asks_for_spin(o, (*out)->model)) {
-        kl_tables_destroy(out);
-        const char *const text = given != NULL ? given->model_text : NULL;
-        KL_TRY(kl_modelread_spin(o->model, text, text != NULL ? given->model_size : 0, setting, out, err));
-    }
+    *twin = NULL;
+    KL_TRY(make_tables(o, given, 0, out, err));
+    if (!asks_for_spin(o, (*out)->model)) goto out;
+    *twin = *out;
+    *out = NULL;
+    KL_TRY(make_tables(o, given, 1, out, err));
 out:
-    kl_free(&setting);
     return st;
 }
 
 kl_status kl_task_model(const kl_options *o, kl_tables **out, kl_err *err)
 {
-    return make_tables(o, NULL, out, err);
+    kl_tables *twin = NULL;
+    const kl_status st = choose_tables(o, (kl_task_given){0}, out, &twin, err);
+    kl_tables_destroy(&twin);
+    return st;
+}
+
+kl_status kl_task_twin(kl_task *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (t->twin != NULL) return KL_OK;
+    if (t->twin_tables == NULL)
+        KL_TRY(make_tables(t->o, t->given, kl_model_spin(t->model) < 0, &t->twin_tables, err));
+    KL_TRY(kl_terms_create_sites(t->twin_tables->model, t->lat, &t->twin, err));
+out:
+    return st;
 }
 
 /* ---------------------------------------------------------------- lattice, parameters, terms */
@@ -467,32 +494,6 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     return st;
 }
 
-/* What the total spin as a charge does not go with. */
-static kl_status check_spin(const kl_task *t, kl_err *err)
-{
-    const kl_options *const o = t->o;
-    if (kl_model_spin(t->model) < 0) return KL_OK;
-    const int ed = o->command == KL_CMD_ED || o->command == KL_CMD_PLAN_ED ||
-                   o->command == KL_CMD_EXPLAIN_ED || o->command == KL_CMD_BENCH_ED ||
-                   (o->method != NULL && strcmp(o->method, "ed") == 0);
-    if (ed)
-        return kl_fail(err, KL_EINPUT,
-                       "--charge S=: exact diagonalization works with Sz; the levels of a total spin S are "
-                       "among those of --charge Sz=S (for electrons N_up - N_dn = 2 S), but not of Sz=S+1");
-    if (o->infinite || o->command == KL_CMD_GROWTH)
-        return kl_fail(err, KL_EINPUT, "--charge S=: growth of the lattice works with Sz, not with S");
-    if (o->pin.n > 0)
-        return kl_fail(err, KL_EINPUT,
-                       "--charge S=: --pin %.100s is no scalar of the total spin; give Sz in place of S",
-                       o->pin.text[0]);
-    if (o->start != NULL && (strcmp(o->start, "neel") == 0 || strncmp(o->start, "product:", 8) == 0))
-        return kl_fail(err, KL_EINPUT,
-                       "--charge S=: --start %.100s has no definite total spin; leave --start out, or give "
-                       "Sz in place of S",
-                       o->start);
-    return KL_OK;
-}
-
 /* model: NULL where the options name it or it is given. */
 static kl_status create(const kl_options *o, const kl_model *model, const kl_task_given *given,
                         int nsite_only, kl_task **out, kl_err *err)
@@ -502,10 +503,12 @@ static kl_status create(const kl_options *o, const kl_model *model, const kl_tas
     *out = NULL;
     KL_TRY(kl_alloc(&t, 1, KL_MEM_MISC, err));
     t->o = o;
-    if (model == NULL) KL_TRY(make_tables(o, given, &t->tables, err));
+    if (given != NULL) t->given = *given;
+    if (model == NULL) KL_TRY(choose_tables(o, t->given, &t->tables, &t->twin_tables, err));
     t->model = model != NULL ? model : t->tables->model;
-    KL_TRY(check_spin(t, err));
+    KL_TRY(kl_task_check_spin(t, err));
     KL_TRY(make_lattice(o, given, nsite_only, &t->lat, err));
+    if (t->twin_tables != NULL) KL_TRY(kl_task_twin(t, err));
     KL_TRY(kl_params_create(t->model, t->lat, &t->params, err));
     KL_TRY(set_params(t, err));
     KL_TRY(make_terms(t, err));
@@ -536,6 +539,8 @@ void kl_task_destroy(kl_task **task)
 {
     kl_task *t = *task;
     if (t == NULL) return;
+    kl_terms_destroy(&t->twin);
+    kl_tables_destroy(&t->twin_tables);
     kl_terms_destroy(&t->terms);
     kl_params_destroy(&t->params);
     kl_lattice_destroy(&t->lat);

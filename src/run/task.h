@@ -7,10 +7,24 @@
 #include "io/result.h"
 #include "model/tables.h"
 
+/* What a caller has in memory, in the place of what options would name. */
+typedef struct kl_task_given {
+    const char *model_text; /* NULL, or a model description; o->model is its name in messages */
+    int64_t model_size;
+    void *self;
+    /* NULL, or makes the lattice */
+    kl_status (*lattice)(void *self, kl_lattice **out, kl_err *err);
+} kl_task_given;
+
 typedef struct kl_task {
     const kl_options *o;     /* borrowed */
     kl_tables *tables;       /* own the model; NULL in a task that borrows it */
     const kl_model *model;
+    kl_task_given given;     /* what it points to is borrowed */
+    /* the sites of the model's other variant, with the total spin or without; kl_task_twin makes them, but
+       with the total spin they are there */
+    kl_tables *twin_tables;
+    kl_terms *twin;
     kl_lattice *lat;
     kl_params *params;
     kl_terms *terms;
@@ -24,18 +38,18 @@ typedef struct kl_task {
     int scanning;
 } kl_task;
 
-/* What a caller has in memory, in the place of what options would name. */
-typedef struct kl_task_given {
-    const char *model_text; /* NULL, or a model description; o->model is its name in messages */
-    int64_t model_size;
-    void *self;
-    /* NULL, or makes the lattice */
-    kl_status (*lattice)(void *self, kl_lattice **out, kl_err *err);
-} kl_task_given;
-
 /* The task of kl_task_create at its full length; given may be NULL. */
 kl_status kl_task_create_given(const kl_options *o, const kl_task_given *given, kl_task **out,
                                kl_err *err) KL_MUST_CHECK;
+
+/* Makes twin. */
+kl_status kl_task_twin(kl_task *t, kl_err *err) KL_MUST_CHECK;
+/* The sites without the total spin where the task has it; NULL where it has none. */
+const kl_terms *kl_task_plain(const kl_task *t);
+/* The model whose operators and states the user names: without the total spin. */
+const kl_model *kl_task_named(const kl_task *t);
+/* What the total spin as a charge does not go with. */
+kl_status kl_task_check_spin(const kl_task *t, kl_err *err) KL_MUST_CHECK;
 
 /* nsite_only > 0: a chain of that length, whatever the options say (growth). Charges and start are left to
    kl_task_charges. */
