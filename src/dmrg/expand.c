@@ -99,7 +99,8 @@ static kl_status unfold_basis(expansion *x, int p, const kl_basis *of, kl_err *e
     KL_TRY(kl_alloc(&u->basis.q, n, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&u->basis.dim, n, KL_MEM_STATE, err));
     for (int i = 0; i < of->nsec && p < x->from->nsite; i++)
-        for (int k = 0, j = spin_of(x, of, i); k <= j; k++) u->q[u->first[i] + k] = charge_of(x, p, i, 2 * k - j);
+        for (int k = 0, j = spin_of(x, of, i); k <= j; k++)
+            u->q[u->first[i] + k] = charge_of(x, p, i, 2 * k - j);
     memcpy(u->basis.q, u->q, (size_t)n * sizeof *u->q);
     qsort(u->basis.q, (size_t)n, sizeof *u->q, by_charge);
     for (int c = 0; c < n; c++)
@@ -131,8 +132,8 @@ static void fill_component(const expansion *x, int p, int k, int m, int s, kl_is
     const kl_isometry *const r = x->from->right[p];
     const kl_enlarged *const e = r->enlarged, *const wide = to->enlarged;
     const unfolded *const block = &x->cut[p + 1], *const whole = &x->cut[p];
-    const int d = e->d, big = r->sec[k], i = e->part_sec[big * d + s], column = whole->first[k] +
-                                                                               (m + spin_of(x, &r->basis, k)) / 2;
+    const int d = e->d, big = r->sec[k], i = e->part_sec[big * d + s],
+              column = whole->first[k] + (m + spin_of(x, &r->basis, k)) / 2;
     if (i < 0) return;
     const int j = spin_of(x, &e->block, i), sec = whole->sec[column];
     const int64_t rows = wide->basis.dim[to->sec[sec]];
