@@ -16,6 +16,8 @@ typedef enum kl_space { KL_SPACE_HOST, KL_SPACE_DEVICE } kl_space;
 typedef struct kl_kron kl_kron; /* kron.h */
 typedef struct kl_spmv kl_spmv; /* spmv.h */
 typedef struct kl_moves kl_moves; /* moves.h */
+typedef struct kl_rows kl_rows; /* rows.h */
+typedef struct kl_ranks kl_ranks; /* ranks.h */
 typedef struct kl_baselines kl_baselines; /* baselines.h */
 
 /* Linear combinations and inner products in one pass over memory: out_k = sum_j c[k][j] in_j, and dots of
@@ -168,6 +170,12 @@ typedef struct kl_vtable {
                              kl_dptr panel, kl_err *err);
     kl_status (*moves_land)(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr panel,
                             kl_dptr y, kl_err *err);
+    /* For vectors that ranks share: rows of x side by side in a buffer, and added to y from there. prepare and
+       release may be NULL: there is nothing to be done. */
+    kl_status (*rows_prepare)(kl_exec *ex, kl_rows *r, kl_err *err);
+    void (*rows_release)(kl_exec *ex, kl_rows *r);
+    kl_status (*rows_take)(kl_exec *ex, const kl_rows *r, kl_dptr x, kl_dptr buffer, kl_err *err);
+    kl_status (*rows_add)(kl_exec *ex, const kl_rows *r, kl_dptr buffer, kl_dptr y, kl_err *err);
     /* how a prepared list is run */
     void (*batch_explain)(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);
     /* bytes that alloc can still give, about; INT64_MAX: not known */
@@ -193,6 +201,7 @@ struct kl_exec {
     char chosen[200]; /* why --exec auto took it; "" where it was asked for */
     kl_vtable vt;
     void *self;
+    kl_ranks *ranks; /* NULL: vectors are whole; else those of solvers are spread, and sums go over ranks */
     kl_eigen_cost eigen;
     const kl_baselines *baselines; /* what it is compared with; NULL: nothing */
 };

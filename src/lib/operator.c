@@ -169,7 +169,7 @@ kronlat_status kronlat_operator_diagonal(kronlat_operator *op, double *d, kronla
     const kl_visit v = kl_visit_begin(NULL);
     const double constant = op->scene->t->terms->constant;
     (void)err;
-    kl_kron_diagonal(op->ed->kron, op->work); /* of a stored matrix, too */
+    kl_kron_diagonal(op->ed->kron, 0, op->ed->kron->n, op->work); /* of a stored matrix, too */
     for (int64_t i = 0; i < op->places.dim; i++) d[i] = op->work[op->places.at[i]] + constant;
     return kl_visit_end(v, KL_OK, &err, error);
 }
