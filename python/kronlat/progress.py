@@ -51,14 +51,14 @@ class Bar:
     def __call__(self, step: Step) -> None:
         bar = self._bar
         if step.stage == "sweep":
+            bar.refresh()
             return
         bar.total = step.of or None
-        bar.n = step.done
-        shown = {"E": f"{step.energy:.10g}"} if step.energy == step.energy else {}
         if step.states:
             bar.set_description(f"sweep {step.sweep}, m = {step.states}", refresh=False)
-        bar.set_postfix(shown, refresh=False)
-        bar.update(0)
+        if step.energy == step.energy:
+            bar.set_postfix(E=f"{step.energy:.10g}", refresh=False)
+        bar.update(step.done - bar.n)
 
     def close(self) -> None:
         self._bar.close()

@@ -66,6 +66,22 @@ out:
     return st;
 }
 
+/* A parameter as it was given, or could have been: see kl_result_param. */
+static kl_status add_parameter(kronlat_result *r, const kl_result_param *p, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char name[300];
+    double *value = NULL;
+    const int64_t n = kl_result_param_count(p);
+    snprintf(name, sizeof name, "parameter/%.200s", p->name);
+    KL_TRY(kl_alloc(&value, n + 1, KL_MEM_MISC, err));
+    for (int64_t k = 0; k < n; k++) value[k] = kl_result_param_at(p, k);
+    KL_TRY(add(r, name, p->is_array, n, 0, value, err));
+out:
+    kl_free(&value);
+    return st;
+}
+
 /* Places of the sites, and the values of parameters and charges. */
 static kl_status add_system(kronlat_result *r, kl_err *err)
 {
@@ -73,11 +89,7 @@ static kl_status add_system(kronlat_result *r, kl_err *err)
     char name[300];
     const kl_result *const d = r->r;
     if (d->xy != NULL) KL_TRY(add(r, "site/xy", 2, d->nsite, 2, &d->xy[0][0], err));
-    for (int k = 0; k < d->nparam; k++) {
-        const kl_result_param *const p = &d->param[k];
-        snprintf(name, sizeof name, "parameter/%.200s", p->name);
-        KL_TRY(add(r, name, p->is_array, p->n, 0, p->value, err));
-    }
+    for (int k = 0; k < d->nparam; k++) KL_TRY(add_parameter(r, &d->param[k], err));
     for (int c = 0; c < d->ncharge; c++) {
         const kl_result_charge *const q = &d->charge[c];
         const double value = (double)q->value * q->unit_num / q->unit_den;
