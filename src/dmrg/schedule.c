@@ -82,7 +82,7 @@ static const kl_dmrg_row *exact_row(const kl_schedule *s, const kl_dmrg_result *
 /* The most that may be carried. */
 static int held_most(const kl_schedule *s)
 {
-    const int most = s->opts->nstate + KL_NGUARD < KL_MAX_ROOT ? s->opts->nstate + KL_NGUARD : KL_MAX_ROOT;
+    const int most = s->opts->nstate + KL_NGUARD < KL_MAX_STATE ? s->opts->nstate + KL_NGUARD : KL_MAX_STATE;
     const int there = s->sector < most ? (int)s->sector : most;
     return there > s->opts->nstate ? there : s->opts->nstate;
 }
