@@ -57,8 +57,8 @@ do
     end
 end
 
-for _, words in ipairs { "Szz", "corr(Sz)", "string(Sz,Sz)", "string(Sz,Sp,Sz)", "product(Sz)", "product(Sz@8)",
-    "product(Sz@0;Sz;Sz)", "Sp", "(Sp+Sm)/2", "corr(Sp,Sp)", "product(Sp@0,Sz@1)", "foo(Sz)",
+for _, words in ipairs { "Szz", "corr(Sz)", "string(Sz,Sz)", "string(Sz,Sp,Sz)", "product(Sz)",
+    "product(Sz@8)", "product(Sz@0;Sz;Sz)", "Sp", "(Sp+Sm)/2", "corr(Sp,Sp)", "product(Sp@0,Sz@1)", "foo(Sz)",
     "overlap(no.h5)" } do
     local told = {}
     for k, command in ipairs { "ed", "dmrg" } do
