@@ -32,6 +32,8 @@ enum {
 /* of the energy in the discarded weight, in units of the couplings, where no second m tells: 20 to 100 as a
    rule */
 #define SLOPE 100.0
+/* the same for each site of a long lattice, where every bond leaves out as much as the worst: 5 in spin-1 chains */
+#define SLOPE_PER_SITE 8.0
 /* of the error that truncation leaves: what sweeps at the largest m change less than is not waited for */
 #define SETTLED 1e-5
 /* of the local problem, in units of the couplings, where nothing smaller is known: residual^2 / gap is the
@@ -224,7 +226,7 @@ static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, doubl
     const int line = k >= 0 && !(res->row[k].noise > 0) && held_of(s, &res->row[k]) == held_of(s, b);
     const kl_dmrg_row *const a = line ? &res->row[k] : NULL;
     if (!a || !(a->discarded > b->discarded) || !(a->energy[i] > b->energy[i]))
-        return change + SLOPE * s->unit.joint * b->discarded;
+        return change + fmax(SLOPE, SLOPE_PER_SITE * s->nsite) * s->unit.joint * b->discarded;
     /* then all bonds leave that much out, not those in the middle alone */
     const int by_weight = b->m != b[-1].m && alike(s, b - 1, b);
     const double drop =
