@@ -7,6 +7,7 @@
 #include "base/prof.h"
 #include "base/random.h"
 #include "record/reclist.h"
+#include "dmrg/onesite.h"
 #include "dmrg/renorm.h"
 #include "dmrg/wave.h"
 #include <math.h>
@@ -99,6 +100,7 @@ static void drop_centre(kl_engine *e)
 {
     kl_bigop_destroy(&e->row_op);
     kl_bigop_destroy(&e->col_op);
+    kl_onesite_destroy(e);
     kl_layout_clear(&e->layout);
     kl_enlarged_destroy(&e->row);
     kl_enlarged_destroy(&e->col);
@@ -353,7 +355,7 @@ out:
 
 /* Enlarged operators of the centre, in the form that the strategy asks for; LR's take several times the
    memory, and where the device has not got that, l-1-1-r's serve. */
-static kl_status make_operators(kl_engine *e, kl_err *err)
+kl_status kl_engine_make_operators(kl_engine *e, kl_err *err)
 {
     kl_status st = KL_OK;
     if (e->row_op) return KL_OK;
@@ -447,7 +449,7 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
     kl_superblock *s = NULL;
     const int whole = o->scope != KL_SOLVE_PART;
     const double t0 = kl_prof_seconds();
-    KL_TRY(make_operators(e, err));
+    KL_TRY(kl_engine_make_operators(e, err));
     KL_TRY(kl_superblock_create(e->ex, e->row_op, e->col_op, e->target, &s, err));
     if (o->records) KL_TRY(kl_reclist_append(o->records, o->title, &s->batch, err));
     const double t1 = kl_prof_seconds();
@@ -493,7 +495,7 @@ kl_status kl_engine_energy(kl_engine *e, double *energy, kl_err *err)
     kl_status st = KL_OK;
     kl_superblock *s = NULL;
     kl_dptr y = {0};
-    KL_TRY(make_operators(e, err));
+    KL_TRY(kl_engine_make_operators(e, err));
     KL_TRY(kl_superblock_create(e->ex, e->row_op, e->col_op, e->target, &s, err));
     KL_TRY(e->ex->vt.alloc(e->ex, e->layout.n, &y, err));
     for (int i = 0; i < e->nstate; i++) {
@@ -529,18 +531,20 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     kl_layout lay = {0};
     kl_dptr psi = {0}, data = {0};
     double t = kl_prof_seconds(), u;
-    KL_TRY(make_operators(e, err));
+    KL_TRY(kl_engine_make_operators(e, err));
     const kl_bigop *const grown = right ? e->row_op : e->col_op;
-    const kl_wave wave = kl_engine_wave(e);
+    kl_wave wave = kl_engine_wave(e);
     const kl_warm warm = {e->warm, e->warm_data};
     kl_trunc_opts with = *o;
-    with.warm = e->warm_side != side ? &warm : NULL;
+    with.warm = e->warm_side != side && !e->one ? &warm : NULL;
     KL_TRY(kl_truncate(e->ex, side, &wave, grown, &with, &iso, &data, info, err));
     drop_warm(e);
     KL_TRY(kl_engine_set_isometry_take(e, side, pos, &iso, &data, err));
     e->seconds[KL_PART_TRUNCATE] += (u = kl_prof_seconds()) - t, t = u;
     KL_TRY(grow(e, side, pos, grown, err));
     e->seconds[KL_PART_GROW] += (u = kl_prof_seconds()) - t, t = u;
+    KL_TRY(kl_onesite_restore(e, err));
+    wave = kl_engine_wave(e);
     const int to = c + direction;
     const kl_isometry *const opened = right ? e->right[open] : e->left[open];
     /* the isometry that is opened comes back, and the wavefunction is transformed */
