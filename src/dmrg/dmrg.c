@@ -12,9 +12,8 @@
 #include "base/prof.h"
 #include "record/reclist.h"
 #include "dmrg/schedule.h"
-#include "dmrg/ownunit.h"
 #include "dmrg/onesite.h"
-#include <stdlib.h>
+#include "dmrg/ownunit.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +21,9 @@
 const char *const kl_part_name[KL_NPART] = {
     "operators and records",    "eigensolver", "of it products with H", "truncation", "growth of blocks",
     "turning the wavefunction", "other"};
+
+/* ORDER KL_SITES */
+const char *const kl_sites_name[KL_NSITES] = {"2", "1", "auto"};
 
 enum {
     START_M = 24,      /* states of a start that is made up */
@@ -31,7 +33,6 @@ enum {
 #define WHOLE_BLOCK 256.0    /* and of a block for it */
 #define WHOLE_ACCURACY 1e-9  /* relative, of its energy, at least */
 
-double kl_res2;
 typedef struct run {
     kl_engine *e;
     const kl_dmrg_opts *o;
@@ -92,6 +93,18 @@ static void note_bond(const run *r, int direction, int whole, const kl_eig_stats
             row->gap[i] = wanted + i < e->nstate ? r->energy[wanted + i] - r->energy[wanted - 1] : NAN;
 }
 
+/* One site at the centre in place of two. What H psi has beyond the basis ahead is the two-site variance of
+   the state, bond by bond: on the way back, when the way there has made the state one of this m. */
+static kl_status absorb(run *r, const kl_stage *g, int direction, kl_dmrg_row *row, kl_err *err)
+{
+    kl_expand_info info;
+    const uint64_t place = 2 * ((uint64_t)r->sweep * (uint64_t)r->e->nsite + (uint64_t)r->e->centre);
+    const kl_status st =
+        kl_onesite_absorb(r->e, direction, g->m, r->o->seed + place + (direction > 0), &info, err);
+    if (st == KL_OK && direction < 0) row->variance += info.residual;
+    return st;
+}
+
 /* Optimizes the bond at the centre. */
 static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, kl_dmrg_row *row, kl_err *err)
 {
@@ -118,23 +131,7 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
     /* a bond near an end may have no room for all guards */
     if (e->layout.n < e->nstate && e->nstate > r->o->nstate)
         KL_TRY(kl_engine_hold(e, e->layout.n > r->o->nstate ? (int)e->layout.n : r->o->nstate, err));
-    {
-        const char *mode = getenv("KL1"), *frac = getenv("KLX");
-        const int md = mode ? atoi(mode) : 0;
-        const int want = md == 1 || (md == 2 && direction < 0) || (md == 3 && direction > 0);
-        if (want && !whole && e->centre > 0 && e->centre < e->nsite - 2 && e->warm) {
-            const double f = frac ? atof(frac) : 0.1;
-            int more = (int)(f * g->m) + 8;
-            if (g->m > e->warm->basis.total) more += g->m - (int)e->warm->basis.total;
-            kl_expand_info info;
-            const double t0 = kl_prof_seconds();
-            KL_TRY(kl_onesite_absorb(e, direction, more, e->seed + (uint64_t)(1000003 * r->sweep + 2 * e->centre + (direction > 0)), &info, err));
-            e->seconds[KL_PART_OTHER] += kl_prof_seconds() - t0;
-            if (getenv("KLV")) fprintf(stderr, "c %d dir %d known %d added %d res %.3e\n", e->centre, direction, (int)e->warm->basis.total, info.added, info.residual);
-            extern double kl_res2;
-            kl_res2 += info.residual;
-        }
-    }
+    if (g->sites == 1 && !whole) KL_TRY(absorb(r, g, direction, row, err));
     KL_TRY(kl_engine_solve(e, &so, r->energy, &stats, err));
     for (int i = 0; i < e->nstate; i++) r->energy[i] += r->constant;
     note_bond(r, direction, whole, &stats, row);
@@ -209,7 +206,13 @@ out:
 static kl_dmrg_row new_row(const run *r, const kl_stage *g)
 {
     kl_dmrg_row row = {
-        .m = g->m, .noise = g->noise, .held = r->e->nstate, .m_start = r->plan.m_start, .kept = NAN};
+        .m = g->m,
+        .sites = g->sites,
+        .noise = g->noise,
+        .variance = g->sites == 1 ? 0 : NAN,
+        .held = r->e->nstate,
+        .m_start = r->plan.m_start,
+        .kept = NAN};
     for (int i = 0; i < KL_MAX_ROOT; i++) row.energy[i] = INFINITY;
     for (int i = 0; i < KL_NGUARD; i++) row.gap[i] = NAN;
     return row;
@@ -239,7 +242,6 @@ static kl_status sweep(run *r, const kl_stage *g, kl_err *err)
     row->change = res->nrow ? row->energy[0] - res->row[res->nrow - 1].energy[0] : NAN;
     res->nrow++;
     r->sweep++;
-    if (getenv("KLV")) fprintf(stderr, "sweep m %d reached %d E %.12f change %.2e disc %.2e res2 %.3e nap %d\n", row->m, row->m_reached, row->energy[0], row->change, row->discarded, kl_res2, (int)row->napply), kl_res2=0;
     row->wait = (int)kl_schedule_outlook(&r->plan, res).wait;
     if (r->mon && r->mon->sweep) r->mon->sweep(r->mon->self, res->row, res->nrow);
 out:

@@ -5,6 +5,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/expand.h"
 #include "base/dense.h"
+#include "base/gemm.h"
 #include "base/mem.h"
 #include "base/par.h"
 #include "base/random.h"
@@ -27,7 +28,7 @@ typedef struct strip {
     int sec;          /* of the known basis, or -1 */
     int64_t omega;    /* [near dimension x rows] */
     int64_t g;        /* [nstate rows x dim] */
-    double *value, *vector; /* singular values, and vectors as rows [count x dim] */
+    double *value, *vector; /* squared singular values, ascending, and vectors times them [dim x count] */
     int count, taken;
     int64_t e;        /* the states taken: [dim x taken] */
     kl_status status;
@@ -384,18 +385,23 @@ out:
     return st;
 }
 
+/* Eigenvectors of G G^T, largest last: squares are good enough to choose by, and the states are made
+   orthonormal afterwards. */
 static kl_status decompose(const sketch *t, strip *s, kl_err *err)
 {
     kl_status st = KL_OK;
-    double *u = NULL;
+    double *gram = NULL;
     const int rows = t->o->nstate * s->rows;
-    s->count = rows < s->dim ? rows : s->dim;
-    KL_TRY(kl_realloc(&s->value, s->count, KL_MEM_WORK, err));
-    KL_TRY(kl_realloc(&s->vector, (int64_t)s->count * s->dim, KL_MEM_WORK, err));
-    KL_TRY(kl_realloc(&u, (int64_t)rows * s->count, KL_MEM_WORK, err));
-    KL_TRY(kl_dense_svd(rows, s->dim, t->host + s->g, rows, s->value, u, rows, s->vector, s->count, err));
+    const double *const g = t->host + s->g;
+    s->count = rows;
+    KL_TRY(kl_alloc(&s->value, rows, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&s->vector, (int64_t)rows * s->dim, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&gram, (int64_t)rows * rows, KL_MEM_WORK, err));
+    kl_gemm_choose(NULL)(0, 1, rows, rows, s->dim, 1.0, g, rows, g, rows, 0.0, gram, rows);
+    KL_TRY(kl_dense_eig(rows, gram, rows, s->value, err));
+    kl_gemm_choose(NULL)(1, 0, s->dim, rows, rows, 1.0, g, rows, gram, rows, 0.0, s->vector, s->dim);
 out:
-    kl_free(&u);
+    kl_free(&gram);
     return st;
 }
 
@@ -442,7 +448,7 @@ static kl_status choose(sketch *t, kl_expand_info *info, kl_err *err)
         const strip *const s = &t->strip[e];
         for (int i = 0; i < s->count; i++) {
             /* every row of the sketch sees all of the norm */
-            c[n++] = (candidate){s->value[i] * s->value[i] / s->rows / t->o->nstate, e};
+            c[n++] = (candidate){fmax(s->value[i], 0) / s->rows / t->o->nstate, e};
             info->residual += c[n - 1].w;
         }
     }
@@ -470,9 +476,11 @@ static kl_status make_states(sketch *t, kl_err *err)
     KL_TRY(kl_realloc(&host, t->ne, KL_MEM_WORK, err));
     for (int e = 0; e < t->nstrip; e++) {
         const strip *const s = &t->strip[e];
-        for (int c = 0; c < s->taken; c++)
+        for (int c = 0; c < s->taken; c++) {
+            const double *const from = s->vector + (int64_t)(s->count - 1 - c) * s->dim;
             for (int i = 0; i < s->dim; i++)
-                host[s->e + (int64_t)c * s->dim + i] = s->vector[(int64_t)i * s->count + c];
+                host[s->e + (int64_t)c * s->dim + i] = from[i] / sqrt(s->value[s->count - 1 - c]);
+        }
     }
     KL_TRY(kl_exec_copy_in(t->ex, host, t->ne, &t->e, err));
     for (int pass = 0; pass < CLEANINGS; pass++) {
@@ -512,7 +520,7 @@ static kl_status join(const sketch *t, kl_isometry **out, kl_dptr *data, kl_err 
     }
     KL_TRY(kl_enlarged_copy(known->enlarged, &own, err));
     KL_TRY(kl_isometry_shape_take(&own, nsec, sec, dim, out, err));
-    KL_TRY(kl_exec_alloc_operators(t->ex, (*out)->ndata, data, err));
+    KL_TRY(t->ex->vt.alloc(t->ex, (*out)->ndata, data, err));
     for (int k = 0; k < nsec; k++) {
         const strip *const s = of[sec[k]];
         const int64_t old = (int64_t)s->known * s->dim, made = (int64_t)s->taken * s->dim;

@@ -17,10 +17,19 @@ typedef struct kl_onesite {
     kl_block *block;       /* with the site */
 } kl_onesite;
 
-/* Absorbs the site that lies ahead in this direction, with `more` states beside those known; the
-   wavefunctions stay the same. Does nothing where its basis is not known (after a turn). */
-kl_status kl_onesite_absorb(kl_engine *e, int direction, int more, uint64_t seed, kl_expand_info *info,
+/* States to add to the known ones of a bond where m are kept: pure. */
+int kl_onesite_more(int m, int64_t known);
+
+/* Absorbs the site that lies ahead in this direction, its basis expanded; the wavefunctions stay the same.
+   Does nothing where that basis is not known (after a turn), and at the end, where the site is alone. */
+kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, kl_expand_info *info,
                             kl_err *err) KL_MUST_CHECK;
+/* Goes on with one site where a run was left, from a centre of two sites: psi[nstate][npsi], host, in the
+   basis of the isometry that was opened last. */
+kl_status kl_onesite_resume(kl_engine *e, const double *psi, int64_t npsi, kl_err *err) KL_MUST_CHECK;
+/* The wavefunctions of two sites, whichever the centre has. With one site wave->psi is new and the
+   caller's. */
+kl_status kl_onesite_lift(const kl_engine *e, kl_wave *wave, kl_err *err) KL_MUST_CHECK;
 /* Both sites are at the centre again, the wavefunctions the same. Operators of the centre are gone. */
 kl_status kl_onesite_restore(kl_engine *e, kl_err *err) KL_MUST_CHECK;
 void kl_onesite_destroy(kl_engine *e);
