@@ -22,7 +22,7 @@ typedef struct kl_cisector {
     int nvec, nroot;
     int unsaved;        /* solved, and not written by a checkpoint since */
     kl_pspace block;
-    double energy[KL_MAX_ROOT];
+    double *energy, *residual; /* [nvec] */
     kl_eig_stats stats;
 } kl_cisector;
 

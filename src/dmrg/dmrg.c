@@ -39,7 +39,7 @@ typedef struct run {
     const kl_dmrg_monitor *mon;
     kl_dmrg_result *res;
     kl_schedule plan;            /* what the sweeps that are made ask for */
-    double energy[KL_MAX_ROOT];
+    double energy[KL_MAX_STATE];
     double constant;
     kl_exec *where;              /* of the last sweep of its own */
     kl_exec *cpu;                /* opened for a probe; NULL: none was needed */
@@ -87,7 +87,7 @@ static void note_bond(const run *r, int direction, int whole, const kl_eig_stats
     if (whole && !((double)row->dim_max == r->plan.sector)) row->residual = 0;
     if (e->layout.n > row->dim_max) row->dim_max = e->layout.n;
     if (back && (whole || !(r->plan.whole && (double)row->dim_max == r->plan.sector)))
-        for (int i = 0; i < wanted; i++) row->residual = fmax(row->residual, stats->residual[i]);
+        for (int i = 0; i < wanted; i++) row->residual = fmax(row->residual, e->residual[i]);
     if (back && e->centre == (e->nsite == 2 ? 0 : e->nsite / 2 - 1))
         for (int i = 0; i < KL_NGUARD; i++)
             row->gap[i] = wanted + i < e->nstate ? r->energy[wanted + i] - r->energy[wanted - 1] : NAN;
@@ -150,7 +150,7 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
                                 .energy = r->energy[0],
                                 .discarded = r->discarded,
                                 .entropy = r->entropy,
-                                .residual = stats.residual[0]};
+                                .residual = e->residual[0]};
         r->mon->step(r->mon->self, &s);
     }
     row->seconds = r->seconds_before + kl_prof_seconds() - r->sweep_start;
@@ -206,6 +206,7 @@ out:
 static kl_dmrg_row new_row(const run *r, const kl_stage *g)
 {
     kl_dmrg_row row = {
+<<<<<<< HEAD
         .m = g->m,
         .sites = g->sites,
         .noise = g->noise,
@@ -214,6 +215,10 @@ static kl_dmrg_row new_row(const run *r, const kl_stage *g)
         .m_start = r->plan.m_start,
         .kept = NAN};
     for (int i = 0; i < KL_MAX_ROOT; i++) row.energy[i] = INFINITY;
+=======
+        .m = g->m, .noise = g->noise, .held = r->e->nstate, .m_start = r->plan.m_start, .kept = NAN};
+    for (int i = 0; i < KL_MAX_STATE; i++) row.energy[i] = INFINITY;
+>>>>>>> main
     for (int i = 0; i < KL_NGUARD; i++) row.gap[i] = NAN;
     return row;
 }
@@ -340,7 +345,7 @@ static kl_status probe(run *r, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_dmrg_row *const last = &r->res->row[r->res->nrow - 1];
-    double energy[KL_MAX_ROOT];
+    double energy[KL_MAX_STATE];
     memcpy(energy, r->energy, sizeof energy);
     r->probing = 1;
     for (int k = 0; k < KL_PROBE_SWEEPS && !r->interrupted; k++) {
@@ -450,7 +455,8 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
              .res = res,
              .constant = terms->constant,
              .plan = {.opts = o, .unit = kl_terms_units(terms), .nsite = terms->nsite}};
-    *res = (kl_dmrg_result){.nstate = o->nstate};
+    *res = (kl_dmrg_result){.nstate = 0};
+    KL_TRY(kl_dmrg_result_levels(res, o->nstate, err));
     if (o->ndone > 0 || o->direction) {
         const int rows = o->ndone + (o->direction != 0);
         KL_TRY(kl_alloc(&res->row, rows, KL_MEM_MISC, err));
@@ -503,6 +509,22 @@ void kl_dmrg_result_clear(kl_dmrg_result *r)
 {
     kl_free(&r->row);
     kl_free(&r->entropy);
+    kl_free(&r->energy);
+    kl_free(&r->energy_kept);
+}
+
+kl_status kl_dmrg_result_levels(kl_dmrg_result *r, int nstate, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int room = nstate > 0 ? nstate : 1;
+    kl_free(&r->energy);
+    kl_free(&r->energy_kept);
+    r->nstate = 0;
+    KL_TRY(kl_alloc(&r->energy, room, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&r->energy_kept, room, KL_MEM_MISC, err));
+    r->nstate = nstate;
+out:
+    return st;
 }
 
 kl_status kl_dmrg_sectors(const kl_terms *terms, kl_qn **out, int64_t *n, kl_err *err)

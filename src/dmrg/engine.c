@@ -41,8 +41,8 @@ kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, const kl_engine_o
         st = kl_fail(err, KL_EINPUT, "DMRG works on two sites at a time: the lattice has %d", n);
         goto out;
     }
-    if (o->nstate < 1 || o->nstate > KL_MAX_ROOT) {
-        st = kl_fail(err, KL_EINPUT, "%d states are asked for; 1 to %d are allowed", o->nstate, KL_MAX_ROOT);
+    if (o->nstate < 1 || o->nstate > KL_MAX_STATE) {
+        st = kl_fail(err, KL_EINPUT, "%d states are asked for; 1 to %d are allowed", o->nstate, KL_MAX_STATE);
         goto out;
     }
     KL_TRY(kl_alloc(&e->reach_left, n + 1, KL_MEM_MISC, err));
@@ -500,7 +500,8 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
         goto out;
     }
     if (o->scope == KL_SOLVE_SECTOR_AFRESH) KL_TRY(add_random(e, err));
-    KL_TRY(kl_eig_solve(&s->op, &opts, e->psi, e->layout.n, energy, stats, err));
+    KL_TRY(kl_eig_solve(&s->op, &opts, e->psi, e->layout.n, energy, e->residual, stats, err));
+    if (e->layout.n > e->dim_max) e->dim_max = e->layout.n;
     e->seconds[KL_PART_PLAN] += t1 - t0;
     e->seconds[KL_PART_SOLVE] += kl_prof_seconds() - t1;
     e->seconds[KL_PART_APPLY] += stats->seconds_apply;
@@ -591,7 +592,6 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     drop_centre(e);
     e->row = row, e->col = col, e->layout = lay, e->psi = psi, e->centre = to;
     row = col = NULL, lay = (kl_layout){0}, psi.addr = 0;
-    if (e->layout.n > e->dim_max) e->dim_max = e->layout.n;
     /* the block that was opened is no more */
     kl_block_destroy(right ? &e->right_block[open] : &e->left_block[open + 1]);
     keep_warm(e, right ? KL_RIGHT : KL_LEFT, open);

@@ -34,6 +34,7 @@ typedef struct kl_engine {
     kl_enlarged *row, *col; /* bases of the centre */
     kl_layout layout;
     kl_dptr psi; /* [nstate][layout.n] */
+    double residual[KL_MAX_STATE]; /* |H x - E x| of each, of the last solve */
     kl_bigop *row_op, *col_op; /* enlarged operators of the centre; made when wanted */
     struct kl_onesite *one; /* NULL, or what became of one of the centre's sites: see onesite.h */
     double seconds[KL_NPART], seconds_line[KL_NLINE];

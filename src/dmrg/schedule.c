@@ -82,7 +82,7 @@ static const kl_dmrg_row *exact_row(const kl_schedule *s, const kl_dmrg_result *
 /* The most that may be carried. */
 static int held_most(const kl_schedule *s)
 {
-    const int most = s->opts->nstate + KL_NGUARD < KL_MAX_ROOT ? s->opts->nstate + KL_NGUARD : KL_MAX_ROOT;
+    const int most = s->opts->nstate + KL_NGUARD < KL_MAX_STATE ? s->opts->nstate + KL_NGUARD : KL_MAX_STATE;
     const int there = s->sector < most ? (int)s->sector : most;
     return there > s->opts->nstate ? there : s->opts->nstate;
 }
@@ -179,13 +179,29 @@ int kl_schedule_unguarded(const kl_schedule *s, const kl_dmrg_result *res)
 
 /* ---- 2. the outlook ---- */
 
+/* What truncation took from the state of a sweep: the discarded weight; or, where bonds are expanded by a few
+   states alone, which is all that a truncation sees then, the two-site variance (Hubig, Haegeman, Schollwoeck,
+   PRB 97, 045125 (2018)), over the square of energies that makes the two alike. */
+static double lost(const kl_schedule *s, const kl_dmrg_row *row)
+{
+    if (row->sites != 1) return row->discarded;
+    return row->variance / (SLOPE * s->unit.joint * s->unit.joint);
+}
+
+/* 1: sweeps that can be compared: as many wavefunctions, and as many sites. */
+static int same_kind(const kl_schedule *s, const kl_dmrg_row *a, const kl_dmrg_row *b)
+{
+    return held_of(s, a) == held_of(s, b) && (a->sites == 1) == (b->sites == 1);
+}
+
 /* 1 for two sweeps that differ in nothing but the order in time: of one m, or of one discarded weight, which
    then decided (--discard) and not m. */
 static int alike(const kl_schedule *s, const kl_dmrg_row *a, const kl_dmrg_row *b)
 {
     const double most = 1.2; /* m grows by a tenth at least, and what is left out falls as a power of it */
     if (held_of(s, a) != held_of(s, b)) return 0;
-    return a->m == b->m || (a->discarded < most * b->discarded && b->discarded < most * a->discarded);
+    if (a->m == b->m) return 1;
+    return same_kind(s, a, b) && lost(s, a) < most * lost(s, b) && lost(s, b) < most * lost(s, a);
 }
 
 /* What alike sweeps will still change, when each changes so much less than the one before; the change itself,
@@ -218,24 +234,23 @@ static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, doubl
         *still = 0;
         return fmax(b->energy[i] - exact->energy[i], 0);
     }
-    const double change = to_come(s, b, res->nrow, i);
+    const double change = to_come(s, b, res->nrow, i), w = lost(s, b);
     *still = change;
-    if (b->discarded < 1e-14) return change; /* nothing that counts is truncated */
-    const int line = k >= 0 && !(res->row[k].noise > 0) && held_of(s, &res->row[k]) == held_of(s, b);
+    if (w < 1e-14) return change; /* nothing that counts is truncated */
+    const int line = k >= 0 && !(res->row[k].noise > 0) && same_kind(s, &res->row[k], b);
     const kl_dmrg_row *const a = line ? &res->row[k] : NULL;
-    if (!a || !(a->discarded > b->discarded) || !(a->energy[i] > b->energy[i]))
-        return change + SLOPE * s->unit.joint * b->discarded;
+    if (!a || !(lost(s, a) > w) || !(a->energy[i] > b->energy[i])) return change + SLOPE * s->unit.joint * w;
     /* then all bonds leave that much out, not those in the middle alone */
     const int by_weight = b->m != b[-1].m && alike(s, b - 1, b);
     const double drop =
-        (by_weight ? 2 : 1) * (a->energy[i] - b->energy[i]) * b->discarded / (a->discarded - b->discarded);
+        (by_weight ? 2 : 1) * (a->energy[i] - b->energy[i]) * w / (lost(s, a) - w);
     /* States left out lie at least the gap above: a line that is flatter joins two energies that are equal to
        rounding. */
-    const double left = fmax(drop, divisor(s, gap) * b->discarded);
+    const double left = fmax(drop, divisor(s, gap) * w);
     *limit = b->energy[i] - left;
     /* What changes by more than the weight that was left out before explains is not truncation: sweeps were
        not done at that m. */
-    *still = a < b - 1 ? change : fmax(0, change - SLOPE * s->unit.joint * a->discarded);
+    *still = a < b - 1 ? change : fmax(0, change - SLOPE * s->unit.joint * lost(s, a));
     return 2 * left + *still;
 }
 
@@ -319,10 +334,10 @@ static double growth_of_m(const kl_schedule *s, const kl_dmrg_result *res, const
     while (a > res->row && a->m >= b->m) a--;
     const double error = fmax(now->truncation, now->kept * now->wanted / now->kept_wanted);
     if (res->nrow < 3 || !(error < INFINITY) || a->noise > 0 || a->m >= b->m ||
-        held_of(s, a) != held_of(s, b))
+        !same_kind(s, a, b))
         return most;
-    if (!(a->discarded > b->discarded) || !(b->discarded > 0)) return most;
-    const double power = log(a->discarded / b->discarded) / log((double)b->m / a->m);
+    if (!(lost(s, a) > lost(s, b)) || !(lost(s, b) > 0)) return most;
+    const double power = log(lost(s, a) / lost(s, b)) / log((double)b->m / a->m);
     const double factor = pow(error / (0.7 * now->wanted), 1 / power);
     return factor < least ? least : factor < most ? factor : most;
 }
@@ -340,6 +355,14 @@ static int next_m(const kl_schedule *s, const kl_dmrg_result *res, const kl_outl
     return m < m_cap ? (int)m / 8 * 8 : m_cap;
 }
 
+/* One site takes over where noise ends: what opens sectors then is H, bond by bond. A sector that is solved as
+   a whole needs all states of two sites. */
+static int sites_of(const kl_schedule *s, double noise)
+{
+    const kl_sites wanted = s->opts->sites;
+    return wanted == KL_SITES_TWO || s->whole || (wanted == KL_SITES_AUTO && noise > 0) ? 2 : 1;
+}
+
 static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const kl_outlook *now)
 {
     /* a saved state: begin at its m, and no noise that would undo it */
@@ -350,14 +373,14 @@ static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const
     const int held = held_next(s, res, now), last_noise = s->whole ? 0 : 1;
     double ignored;
     const double g = k ? divisor(s, gap_beyond(s, res, held, wanted, INFINITY, &ignored)) : GAP * s->unit.gap;
-    const double w = k ? fmax(res->row[k - 1].discarded, 1e-16) : 1e-4;
+    const double w = k ? fmax(lost(s, &res->row[k - 1]), 1e-16) : 1e-4;
+    const double noise = warm || k > last_noise ? 0 : k == 0 ? 1e-4 : 1e-6;
     kl_stage next = {.m = next_m(s, res, now),
                      .held = held,
                      .m_min = s->opts->m_min,
                      .discard = s->opts->discard,
-                     .noise = warm || k > last_noise ? 0
-                              : k == 0               ? 1e-4
-                                                     : 1e-6,
+                     .noise = noise,
+                     .sites = sites_of(s, noise),
                      .tol = fmax(0.1 * sqrt(g * wanted), 0.02 * sqrt(w * s->unit.joint * scale)),
                      .tol_rel = k < 2 && !warm ? 0.1 : 0.02,
                      .precise = k > last_noise && (s->whole || res->row[k - 1].discarded < 1e-11)};
@@ -385,6 +408,7 @@ static kl_stage given(const kl_schedule *s, const kl_dmrg_result *res)
     return (kl_stage){.m = sweep->m,
                       .held = o->nstate,
                       .noise = sweep->noise,
+                      .sites = sites_of(s, sweep->noise),
                       .tol = sweep->tol > 0 ? sweep->tol : 1e-8 * s->unit.gap,
                       .max_apply = kl_dmrg_max_apply(o),
                       .m_min = o->m_min,
@@ -403,6 +427,7 @@ kl_stage kl_schedule_probe(const kl_schedule *s, int sweep)
 {
     const int held = held_most(s), last = sweep == KL_PROBE_SWEEPS - 1;
     return (kl_stage){.m = PROBE_M,
+                      .sites = 2,
                       .held = held,
                       .noise = last ? 0 : 1e-4,
                       .tol = 1e-5 * s->unit.gap,

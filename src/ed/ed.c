@@ -203,7 +203,6 @@ static kl_status solve_by_recurrence(kl_ed *ed, const kl_ed_opts *opts, kl_dptr 
                             .keeper = opts->keeper};
     o.tol_rel = opts->accuracy;
     KL_TRY(kl_recurrence_solve(&ed->op, &o, x, &r->energy[0], &stats, err));
-    r->nstate = 1;
     r->attainable = KL_EIG_ROUNDING * stats.norm_h;
     /* recurrences may tell less than any product with H could show */
     r->residual[0] = r->error[0] = fmax(stats.residual, r->attainable);
@@ -227,7 +226,7 @@ static void find_multiplets(kl_ed_result *r, int n, const double *energy, const 
     for (int i = 0; i < n;) {
         int j = i + 1;
         while (j < n && energy[j] - energy[i] <= 2 * (error[i] + error[j]) + 16 * r->attainable) j++;
-        for (int k = i; k < j && k < KL_MAX_ROOT; k++) r->multiplet[k] = j - i;
+        for (int k = i; k < j && k < r->nstate; k++) r->multiplet[k] = j - i;
         if (i < r->nstate) r->open_multiplet = j == n && !whole;
         i = j;
     }
@@ -274,7 +273,6 @@ static kl_status solve_full(kl_ed *ed, kl_dptr *vectors, int64_t ldv, kl_ed_resu
     KL_TRY(kl_dense_eig((int)dim, a, (int)dim, r->full, err));
     r->nfull = (int)dim;
     r->nvector = 2;
-    if (r->nstate > dim) r->nstate = (int)dim;
     r->attainable = 16 * DBL_EPSILON * fmax(fabs(r->full[0]), fabs(r->full[dim - 1]));
     for (int i = 0; i < r->nstate; i++) {
         r->energy[i] = r->full[i];
@@ -300,6 +298,15 @@ out:
     return st;
 }
 
+/* Where none is asked for. */
+static kl_ed_solver chosen_solver(double dim, int nstate)
+{
+    return dim <= (double)KL_ED_FULL_AUTO ? KL_ED_FULL
+           : nstate == 1                  ? KL_ED_LANCZOS
+           : nstate <= KL_LOBPCG_MOST     ? KL_ED_LOBPCG
+                                          : KL_ED_DAVIDSON;
+}
+
 /* Of n Ritz pairs: residual^2 / gap, where the others show a gap, or the residual. */
 static double error_of(int i, int n, const double *energy, double residual)
 {
@@ -320,7 +327,7 @@ typedef struct block {
     double scale; /* |H| as one product shows it */
     double largest; /* size of an energy, which says more of |H| in large spaces than a random vector */
     double worst; /* error of an energy */
-    double energy[KL_MAX_ROOT];
+    double *energy, *residual, *error; /* [n] */
     kl_eig_stats stats;
 } block;
 
@@ -359,11 +366,11 @@ static kl_status solve_once(kl_linop *h, kl_eig_opts *o, block *b, kl_ed_result 
 {
     kl_status st = KL_OK;
     if (r->solver == KL_ED_LOBPCG) {
-        KL_TRY(kl_lobpcg_solve(h, o, r->nstate, b->x, b->ld, b->energy, &b->stats, err));
+        KL_TRY(kl_lobpcg_solve(h, o, r->nstate, b->x, b->ld, b->energy, b->residual, &b->stats, err));
         r->nvector = kl_lobpcg_columns(b->n) + b->n;
     } else {
         o->solver = r->solver == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
-        KL_TRY(kl_eig_solve(h, o, b->x, b->ld, b->energy, &b->stats, err));
+        KL_TRY(kl_eig_solve(h, o, b->x, b->ld, b->energy, b->residual, &b->stats, err));
         r->nvector = (int)(kl_eig_work_doubles(o, h->n) / b->ld) + b->n;
         /* between their restarts these solvers had no vectors at hand */
         if (b->stats.stopped) KL_TRY(kl_eig_keep(o, &b->stats, b->x, b->ld, err));
@@ -388,7 +395,7 @@ static kl_status solve_to_accuracy(const kl_ed_opts *opts, kl_linop *h, kl_eig_o
         if (again && !stats->converged && !stats->stopped) stats->stagnated = 1;
         b->worst = 0.0;
         for (int i = 0; i < r->nstate; i++) {
-            b->worst = fmax(b->worst, error_of(i, b->n, b->energy, stats->residual[i]));
+            b->worst = fmax(b->worst, error_of(i, b->n, b->energy, b->residual[i]));
             b->largest = fmax(b->largest, fabs(b->energy[i]));
         }
         const double wanted =
@@ -422,14 +429,15 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
                              kl_ed_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
-    double error[KL_MAX_ROOT];
     block b = {.n = r->nstate + GUARDS, .ld = kl_eig_stride(ed->op.n)};
-    if (b.n > KL_MAX_ROOT) b.n = KL_MAX_ROOT;
+    if (r->nstate <= KL_LOBPCG_MOST && b.n > KL_LOBPCG_MOST) b.n = KL_LOBPCG_MOST;
     if (b.n > ed->space->dim) b.n = (int)ed->space->dim;
-    if (r->nstate > b.n) r->nstate = b.n;
     kl_neumann neumann = {0};
     const int bare = r->solver == KL_ED_LANCZOS || opts->precondition == KL_ED_BARE;
     const kl_keep *const from = opts->keeper ? opts->keeper->from : NULL;
+    KL_TRY(kl_alloc(&b.energy, 3 * b.n, KL_MEM_WORK, err));
+    b.residual = b.energy + b.n;
+    b.error = b.residual + b.n;
     if (!bare) KL_TRY(make_diagonal(ed, err));
     KL_TRY(start_block(ed, opts, &b, err));
     kl_linop h = ed->op;
@@ -456,13 +464,13 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
     r->attainable = KL_EIG_ROUNDING * b.largest;
     r->napply = o.before + neumann.products;
     r->stop = stop_of(&b, r->attainable);
-    for (int i = 0; i < b.n; i++) {
+    for (int i = 0; i < b.n; i++) b.error[i] = error_of(i, b.n, b.energy, b.residual[i]);
+    for (int i = 0; i < r->nstate; i++) {
         r->energy[i] = b.energy[i];
-        r->residual[i] = b.stats.residual[i];
-        error[i] = error_of(i, b.n, b.energy, b.stats.residual[i]);
-        r->error[i] = fmax(error[i], r->attainable);
+        r->residual[i] = b.residual[i];
+        r->error[i] = fmax(b.error[i], r->attainable);
     }
-    find_multiplets(r, b.n, b.energy, error, b.n == ed->space->dim);
+    find_multiplets(r, b.n, b.energy, b.error, b.n == ed->space->dim);
     if (vectors) {
         *vectors = b.x;
         *ldv = b.ld;
@@ -471,6 +479,7 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
 out:
     if (neumann.h) kl_neumann_close(&neumann);
     ed->ex->vt.release(ed->ex, &b.x);
+    kl_free(&b.energy);
     return st;
 }
 
@@ -509,16 +518,15 @@ kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_
         opts.self = &told;
         opts.step = tell_step;
     }
-    *r = (kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .nstate = opts.nstate, .solver = opts.solver};
+    *r = (kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .solver = opts.solver};
     if (vectors) vectors->addr = 0;
-    if (opts.nstate < 1 || opts.nstate > KL_MAX_ROOT)
-        KL_TRY(kl_fail(err, KL_EINPUT, "%d states; 1 to %d are allowed", opts.nstate, KL_MAX_ROOT));
+    if (opts.nstate < 1) KL_TRY(kl_fail(err, KL_EINPUT, "%d states; 1 or more are allowed", opts.nstate));
     if (opts.accuracy <= 0.0) opts.accuracy = 1e-10;
-    if (r->solver == KL_ED_AUTO)
-        r->solver = ed->space->dim <= KL_ED_FULL_AUTO ? KL_ED_FULL
-                    : opts.nstate == 1                ? KL_ED_LANCZOS
-                                                      : KL_ED_LOBPCG;
-    if (r->nstate > ed->space->dim) r->nstate = (int)ed->space->dim;
+    if (r->solver == KL_ED_AUTO) r->solver = chosen_solver((double)ed->space->dim, opts.nstate);
+    KL_TRY(kl_ed_result_states(r, opts.nstate < ed->space->dim ? opts.nstate : (int)ed->space->dim, err));
+    if (r->solver == KL_ED_LOBPCG && r->nstate > KL_LOBPCG_MOST)
+        KL_TRY(kl_fail(err, KL_EINPUT, "LOBPCG: %d states; 1 to %d are allowed (Davidson takes more)",
+                       r->nstate, KL_LOBPCG_MOST));
     const int by_recurrence = r->solver == KL_ED_LANCZOS && r->nstate == 1;
     if (vectors && (by_recurrence || r->solver == KL_ED_FULL)) {
         *ldv = kl_eig_stride(ed->op.n);
@@ -548,7 +556,23 @@ out:
 void kl_ed_result_clear(kl_ed_result *r)
 {
     kl_free(&r->full);
-    r->nfull = 0;
+    kl_free(&r->energy);
+    kl_free(&r->multiplet);
+    r->residual = r->error = NULL;
+    r->nfull = r->nstate = 0;
+}
+
+kl_status kl_ed_result_states(kl_ed_result *r, int nstate, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t room = nstate > 0 ? nstate : 1;
+    KL_TRY(kl_alloc(&r->energy, 3 * room, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&r->multiplet, room, KL_MEM_MISC, err));
+    r->residual = r->energy + room;
+    r->error = r->residual + room;
+    r->nstate = nstate;
+out:
+    return st;
 }
 
 /* ---------------------------------------------------------------- measurements */
@@ -609,10 +633,8 @@ kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_bipartition_fo
     p->table_bytes =
         (p->size.left + p->size.right) * (8.0 + 3.0 * (double)terms->nterm / (p->size.flavours ? 4.0 : 2.0));
     const int n = opts->nstate + GUARDS;
-    const kl_ed_solver s = opts->solver != KL_ED_AUTO               ? opts->solver
-                           : p->size.dim <= (double)KL_ED_FULL_AUTO ? KL_ED_FULL
-                           : opts->nstate == 1                      ? KL_ED_LANCZOS
-                                                                    : KL_ED_LOBPCG;
+    const kl_ed_solver s =
+        opts->solver != KL_ED_AUTO ? opts->solver : chosen_solver(p->size.dim, opts->nstate);
     p->solver = s;
     if (s == KL_ED_FULL) {
         const double dim = p->size.dim;

@@ -91,11 +91,38 @@ static const struct {
 };
 enum { NSIZE = sizeof(sizes) / sizeof(*sizes) };
 
+/* Of all states. */
+static void put_lists(kl_h5_out *w, const kl_ci_result *r)
+{
+    const int n = r->nstate;
+    double *list = NULL;
+    int64_t *irrep = NULL;
+    kl_err ignored;
+    if (kl_alloc(&list, 3 * (int64_t)n, KL_MEM_WORK, &ignored) != KL_OK ||
+        kl_alloc(&irrep, n, KL_MEM_WORK, &ignored) != KL_OK) {
+        errno = ENOMEM;
+        kl_h5_ok(w, -1);
+        goto out;
+    }
+    for (int i = 0; i < n; i++) {
+        list[i] = r->state[i].energy;
+        list[n + i] = r->state[i].s2;
+        list[2 * n + i] = r->state[i].residual;
+        irrep[i] = r->state[i].irrep + 1;
+    }
+    kl_h5_put_reals(w, w->file, "energy", n, list, NULL);
+    kl_h5_put_reals(w, w->file, "s2", n, list + n, NULL);
+    kl_h5_put_reals(w, w->file, "residual", n, list + 2 * n, NULL);
+    kl_h5_put_ints(w, w->file, "irrep", n, irrep);
+out:
+    kl_free(&list);
+    kl_free(&irrep);
+}
+
 static void put_all(kl_h5_out *w, const kl_ci_record *c)
 {
     const kl_ci_result *const r = &c->r;
-    double energy[KL_MAX_ROOT], s2[KL_MAX_ROOT], residual[KL_MAX_ROOT];
-    int64_t irrep[KL_MAX_ROOT], label[8];
+    int64_t label[8];
     kl_h5_put_text(w, w->file, "program", c->program);
     kl_h5_put_text(w, w->file, "kind", "ci");
     kl_h5_put_text(w, w->file, "command_line", c->command_line);
@@ -113,18 +140,9 @@ static void put_all(kl_h5_out *w, const kl_ci_record *c)
         kl_h5_put_int(w, w->file, sizes[k].name, *(const int *)((const char *)r + sizes[k].offset));
     if (!c->finished) return;
     hid_t group = kl_h5_put_group(w, w->file, "state");
-    for (int i = 0; i < r->nstate; i++) {
-        energy[i] = r->state[i].energy;
-        s2[i] = r->state[i].s2;
-        residual[i] = r->state[i].residual;
-        irrep[i] = r->state[i].irrep + 1;
-        put_state(w, group, r, i);
-    }
+    for (int i = 0; i < r->nstate; i++) put_state(w, group, r, i);
     kl_h5_end_group(group);
-    kl_h5_put_reals(w, w->file, "energy", r->nstate, energy, NULL);
-    kl_h5_put_reals(w, w->file, "s2", r->nstate, s2, NULL);
-    kl_h5_put_reals(w, w->file, "residual", r->nstate, residual, NULL);
-    kl_h5_put_ints(w, w->file, "irrep", r->nstate, irrep);
+    put_lists(w, r);
     group = kl_h5_put_group(w, w->file, "irreps");
     int n = 0;
     for (int g = 0; g < r->nirrep; g++)
@@ -238,15 +256,16 @@ out:
 static kl_status get_states(const kl_h5_in *in, kl_ci_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
-    double *energy = NULL, s2[KL_MAX_ROOT], residual[KL_MAX_ROOT];
-    int64_t irrep[KL_MAX_ROOT], *label = NULL, n = -1, nblock = -1;
+    double *energy = NULL, *s2 = NULL, *residual = NULL;
+    int64_t *irrep = NULL, *label = NULL, n = -1, nblock = -1;
     hid_t group = -1;
     KL_TRY(kl_h5_get_array(in, in->file, "energy", H5T_NATIVE_DOUBLE, 1, &n, KL_MEM_WORK, (void **)&energy,
                            err));
-    if (n > KL_MAX_ROOT) KL_TRY(kl_h5_bad(in, "energy", "is too long", err));
-    KL_TRY(kl_h5_get_list(in, in->file, "s2", H5T_NATIVE_DOUBLE, n, s2, err));
-    KL_TRY(kl_h5_get_list(in, in->file, "residual", H5T_NATIVE_DOUBLE, n, residual, err));
-    KL_TRY(kl_h5_get_list(in, in->file, "irrep", H5T_NATIVE_INT64, n, irrep, err));
+    if (n > INT32_MAX) KL_TRY(kl_h5_bad(in, "energy", "is too long", err));
+    KL_TRY(kl_h5_get_reals(in, in->file, "s2", n, KL_MEM_WORK, &s2, err));
+    KL_TRY(kl_h5_get_reals(in, in->file, "residual", n, KL_MEM_WORK, &residual, err));
+    KL_TRY(
+        kl_h5_get_array(in, in->file, "irrep", H5T_NATIVE_INT64, 1, &n, KL_MEM_WORK, (void **)&irrep, err));
     KL_TRY(kl_alloc(&r->state, n, KL_MEM_MISC, err));
     for (r->nstate = 0; r->nstate < n;) {
         const int i = r->nstate++;
@@ -278,6 +297,9 @@ static kl_status get_states(const kl_h5_in *in, kl_ci_result *r, kl_err *err)
 out:
     kl_h5_end_group(group);
     kl_free(&energy);
+    kl_free(&s2);
+    kl_free(&residual);
+    kl_free(&irrep);
     kl_free(&label);
     return st;
 }

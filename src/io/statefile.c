@@ -307,7 +307,7 @@ static kl_status get_head(const kl_h5_in *in, hid_t group, kl_state *s, kl_err *
                        (long long)have_nsite, nsite));
     if (nsite < 2) KL_TRY(kl_h5_bad(in, "state", "has fewer than two sites", err));
     KL_TRY(kl_h5_get_small(in, group, "centre", 0, nsite - 2, &s->centre, err));
-    KL_TRY(kl_h5_get_small(in, group, "nstate", 1, KL_MAX_ROOT, &s->nstate, err));
+    KL_TRY(kl_h5_get_small(in, group, "nstate", 1, KL_MAX_STATE, &s->nstate, err));
     KL_TRY(kl_h5_get_attribute(in, group, "target", H5T_NATIVE_INT64, KL_MAX_CHARGE, target, err));
     for (int c = 0; c < KL_MAX_CHARGE; c++) {
         const int is_more = c >= s->model->ncharge && target[c] != 0;

@@ -16,7 +16,7 @@ typedef struct sweep_record { /* as in kl_dmrg_row, of fixed width */
     double residual, kept, gap[KL_NGUARD];
     int64_t sites; /* 0: two, and no variance: files from before one-site sweeps */
     double variance;
-    double energy[KL_MAX_ROOT];
+    double energy[KL_MAX_STATE];
 } sweep_record;
 
 /* The compound type with nstate energies; in_memory keeps the record's own places, on disk it is packed. */
@@ -63,6 +63,9 @@ static hid_t sweep_type(int nstate, int in_memory)
     return type;
 }
 
+/* Exact diagonalization may have more states, but has no sweeps. */
+static int levels(const kl_dmrg_result *d) { return d->nstate < KL_MAX_STATE ? d->nstate : KL_MAX_STATE; }
+
 kl_status kl_sweepfile_put(kl_h5_out *w, const kl_dmrg_result *d, kl_err *err)
 {
     sweep_record *record = NULL;
@@ -91,7 +94,7 @@ kl_status kl_sweepfile_put(kl_h5_out *w, const kl_dmrg_result *d, kl_err *err)
         memcpy(record[i].energy, r->energy, sizeof(r->energy));
     }
     const hsize_t n = (hsize_t)d->nrow;
-    const hid_t on_disk = sweep_type(d->nstate, 0), in_memory = sweep_type(d->nstate, 1);
+    const hid_t on_disk = sweep_type(levels(d), 0), in_memory = sweep_type(levels(d), 1);
     kl_h5_put_array(w, w->file, "sweeps", on_disk, in_memory, 1, &n, record, "one row for each sweep");
     H5Tclose(on_disk);
     H5Tclose(in_memory);
@@ -105,9 +108,11 @@ kl_status kl_sweepfile_get(const kl_h5_in *in, kl_dmrg_result *d, kl_err *err)
 {
     kl_status st = KL_OK;
     sweep_record *record = NULL;
-    const hid_t in_memory = sweep_type(d->nstate, 1);
+    const hid_t in_memory = sweep_type(levels(d), 1);
     int64_t n = -1;
     KL_TRY(kl_h5_get_array(in, in->file, "sweeps", in_memory, 1, &n, KL_MEM_MISC, (void **)&record, err));
+    if (n > 0 && d->nstate > KL_MAX_STATE)
+        KL_TRY(kl_h5_bad(in, "sweeps", "has rows of too many states", err));
     if (n > 10000000) KL_TRY(kl_h5_bad(in, "sweeps", "has too many rows", err));
     KL_TRY(kl_alloc(&d->row, n, KL_MEM_MISC, err));
     for (int64_t i = 0; i < n; i++) {
@@ -115,7 +120,7 @@ kl_status kl_sweepfile_get(const kl_h5_in *in, kl_dmrg_result *d, kl_err *err)
         if (r->m < 0 || r->m > INT32_MAX || r->m_reached < 0 || r->m_reached > INT32_MAX || r->m_start < 0 ||
             r->m_start > INT32_MAX)
             KL_TRY(kl_h5_bad(in, "sweeps", "holds an impossible m", err));
-        if (r->held < 0 || r->held > KL_MAX_ROOT || r->wait < 0 || r->wait > KL_WAIT_GUARD)
+        if (r->held < 0 || r->held > KL_MAX_STATE || r->wait < 0 || r->wait > KL_WAIT_GUARD)
             KL_TRY(kl_h5_bad(in, "sweeps", "holds an impossible row", err));
         kl_dmrg_row *to = &d->row[i];
         to->m = (int)r->m;

@@ -127,22 +127,22 @@ int kronlat_operator_position(const kronlat_operator *op, int site)
     return site >= 0 && site < lat->nsite ? lat->position[site] : -1;
 }
 
-/* One vector: out to the executor's places, and back with the constant. */
+/* One vector: out to the executor's places and back, and from the sector's own unit to the model's. */
 static kl_status apply_one(kronlat_operator *op, const double *x, double *y, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = op->ed->ex;
     const kl_places *const p = &op->places;
     const int64_t n = op->ed->op.n;
-    const double constant = op->scene->t->terms->constant;
+    const double unit = op->ed->unit;
     memset(op->work, 0, (size_t)n * sizeof *op->work);
     for (int64_t i = 0; i < p->dim; i++) op->work[p->at[i]] = p->sign != NULL ? p->sign[i] * x[i] : x[i];
     KL_TRY(ex->vt.upload(ex, op->x, op->work, n, err));
     KL_TRY(op->ed->op.apply(&op->ed->op, 1, op->x, n, op->y, n, err));
     KL_TRY(ex->vt.download(ex, op->work, op->y, n, err));
     for (int64_t i = 0; i < p->dim; i++) {
-        const double v = op->work[p->at[i]];
-        y[i] = (p->sign != NULL ? p->sign[i] * v : v) + constant * x[i];
+        const double v = unit * op->work[p->at[i]];
+        y[i] = p->sign != NULL ? p->sign[i] * v : v;
     }
 out:
     return st;
@@ -167,10 +167,9 @@ kronlat_status kronlat_operator_diagonal(kronlat_operator *op, double *d, kronla
 {
     kl_err err = {{0}};
     const kl_visit v = kl_visit_begin(NULL);
-    const double constant = op->scene->t->terms->constant;
     (void)err;
     kl_kron_diagonal(op->ed->kron, op->work); /* of a stored matrix, too */
-    for (int64_t i = 0; i < op->places.dim; i++) d[i] = op->work[op->places.at[i]] + constant;
+    for (int64_t i = 0; i < op->places.dim; i++) d[i] = op->ed->unit * op->work[op->places.at[i]];
     return kl_visit_end(v, KL_OK, &err, error);
 }
 

@@ -52,6 +52,8 @@ typedef struct solver {
     int ticket;
     double *host;     /* one allocation behind the arrays below, each [limit][limit] or [limit + 1] */
     double *b, *y, *z, *old, *theta, *coef, *small;
+    double *goal;     /* [nroot] residual that a root has to reach */
+    double *residual; /* [nroot] the caller's */
     double below;     /* preconditioners stay below it */
     double clock;     /* at the last lap */
     int kold;         /* rows of old: Ritz vectors of the step before */
@@ -161,7 +163,7 @@ static kl_status open(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t limit = s->limit, square = limit * limit;
-    KL_TRY(kl_alloc(&s->host, 5 * square + 3 * (limit + 1), KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&s->host, 5 * square + 4 * (limit + 1), KL_MEM_WORK, err));
     s->b = s->host;
     s->y = s->b + square;
     s->z = s->y + square;
@@ -169,8 +171,9 @@ static kl_status open(solver *s, kl_err *err)
     s->small = s->old + square;
     s->theta = s->small + square;
     s->coef = s->theta + limit + 1;
+    s->goal = s->coef + limit + 1;
     KL_TRY(place_columns(s, err));
-    s->v.scratch = s->coef + limit + 1;
+    s->v.scratch = s->goal + limit + 1;
     s->v.h = s->h;
     s->v.random = s->opts->seed;
     /* and KL_LINE_REMOVE behind it */
@@ -330,7 +333,7 @@ out:
 }
 
 /* 5. x in spare 0, r in spare 1; *norm = |r|. */
-static kl_status residual(solver *s, int root, double *norm, kl_err *err)
+static kl_status root_residual(solver *s, int root, double *norm, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = s->ex;
@@ -363,7 +366,7 @@ static void precondition(const solver *s, double theta, double floor, kl_dptr r,
     else s->ex->vt.precondition(s->ex, s->n, s->h->diagonal, theta, floor, r, t);
 }
 
-/* 6. Into column `to` of V, from what residual() left; the sign does not matter. */
+/* 6. Into column `to` of V, from what root_residual() left; the sign does not matter. */
 static kl_status correct(solver *s, int root, double norm, double spread, int plain, int to, kl_err *err)
 {
     kl_exec *const ex = s->ex;
@@ -439,7 +442,6 @@ out:
 
 /* What iterate() remembers from step to step. */
 typedef struct course {
-    double goal[KL_MAX_ROOT]; /* residual that a root has to reach */
     double first0; /* residual of root 0 at the start */
     double best; /* the smallest that the lagging residual has been, */
     int best_step; /* and when */
@@ -475,7 +477,7 @@ static kl_status correct_all(solver *s, course *c, moment *m, kl_err *err)
     m->guard_done = s->nwant == s->nroot;
     for (int root = 0; root < s->nwant && root < s->k; root++) {
         double r;
-        KL_TRY(residual(s, root, &r, err));
+        KL_TRY(root_residual(s, root, &r, err));
         if (root == s->nroot) { /* the guard's */
             const double above = s->theta[root] - s->theta[root - 1];
             m->guard_done = c->guard_step >= KL_EIG_GUARD_STEPS || r <= fmax(m->rounding, 0.1 * above);
@@ -487,11 +489,11 @@ static kl_status correct_all(solver *s, course *c, moment *m, kl_err *err)
                          stats->napply);
             goto out;
         }
-        stats->residual[root] = r;
-        if (m->step == 0) c->goal[root] = fmax(s->opts->tol, s->opts->tol_rel * r);
+        s->residual[root] = r;
+        if (m->step == 0) s->goal[root] = fmax(s->opts->tol, s->opts->tol_rel * r);
         if (root == 0 && m->step == 0) c->first0 = r;
         if (root < s->nroot - s->opts->nguard) m->worst = fmax(m->worst, r);
-        if (r <= target(s, root, c->goal[root])) continue;
+        if (r <= target(s, root, s->goal[root])) continue;
         m->worst_open = fmax(m->worst_open, r);
         m->open_roots++;
         KL_TRY(correct_root(s, m, root, r, err));
@@ -552,7 +554,7 @@ out:
 static kl_status extend(solver *s, course *c, const moment *m, kl_err *err)
 {
     kl_status st = KL_OK;
-    const int stalled = m->step == 2 && !c->disturbed && s->stats->residual[0] > 0.5 * c->first0;
+    const int stalled = m->step == 2 && !c->disturbed && s->residual[0] > 0.5 * c->first0;
     if (stalled && m->ncandidate > 0) {
         c->disturbed = 1;
         KL_TRY(disturb(s, err));
@@ -592,7 +594,7 @@ static kl_status iterate(solver *s, kl_err *err)
         const int fresh_room = s->limit - kept(s->limit, s->nwant, &nritz);
         if (s->limit < kl_linop_dim(s->h) && m.room < (s->nwant < fresh_room ? s->nwant : fresh_room)) {
             KL_TRY(restart(s, err));
-            KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], s->v.c.dev, s->ld, err));
+            KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], s->residual[0], s->v.c.dev, s->ld, err));
             m.room = s->limit - s->k;
         }
         /* A diagonal that says little of H can hold the residual where it is for ever, with a short basis at
@@ -602,7 +604,7 @@ static kl_status iterate(solver *s, kl_err *err)
         m.budget = max_apply - stats->napply;
         if (m.room > m.budget) m.room = m.budget;
         KL_TRY(correct_all(s, &c, &m, err));
-        KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], (kl_dptr){0}, 0, err));
+        KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], s->residual[0], (kl_dptr){0}, 0, err));
         const next then = decide(s, &c, &m);
         if (then == STOP) break;
         if (then == SEE_BELOW) {
@@ -624,7 +626,7 @@ out:
 }
 
 kl_status kl_davidson_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx,
-                            double *energy, kl_eig_stats *stats, kl_err *err)
+                            double *energy, double *residual, kl_eig_stats *stats, kl_err *err)
 {
     kl_status st = KL_OK;
     solver s = {.h = h,
@@ -635,6 +637,7 @@ kl_status kl_davidson_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr 
                 .ld = kl_eig_stride(h->n),
                 .nroot = opts->nroot,
                 .nwant = opts->nroot,
+                .residual = residual,
                 .below = INFINITY};
     s.limit = basis_limit(opts, kl_linop_dim(h));
     s.nspare = spare_columns(opts, kl_linop_dim(h));

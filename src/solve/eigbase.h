@@ -68,12 +68,9 @@ typedef struct kl_eig_stats {
        to be taken up again */
     int stopped;
     int stagnated; /* tol is below what this arithmetic can reach; the residual is the best there is */
-    double residual[16]; /* per root */
     double seconds_apply, seconds_all;
     double seconds_line[KL_NLINE]; /* with opts->lines */
 } kl_eig_stats;
-
-#define KL_MAX_ROOT 16
 
 /* Lets the keeper, if there is one, have x[nroot][ldx] when the run is stopped or it is due. */
 kl_status kl_eig_keep(const kl_eig_opts *opts, const kl_eig_stats *stats, kl_dptr x, int64_t ldx,

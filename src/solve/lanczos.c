@@ -37,6 +37,7 @@ typedef struct solver {
     int k, top;       /* done vectors, and all of them */
     kl_ortho v;
     kl_dptr memory, spare;
+    double *goal, *told; /* [nroot] what residuals have to reach; those found, the caller's */
     double *host, *b, *y, *small, *theta, *coef; /* b, y, small: [limit][limit] */
 } solver;
 
@@ -69,17 +70,18 @@ static kl_status open(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t limit = s->limit, square = limit * limit;
-    KL_TRY(kl_alloc(&s->host, 3 * square + 3 * (limit + 1), KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&s->host, 3 * square + 4 * (limit + 1), KL_MEM_WORK, err));
     s->b = s->host;
     s->y = s->b + square;
     s->small = s->y + square;
     s->theta = s->small + square;
     s->coef = s->theta + limit + 1;
+    s->goal = s->coef + limit + 1;
     KL_TRY(s->ex->vt.alloc(s->ex, (limit + s->nspare) * s->ld, &s->memory, err));
     s->spare = column(s, s->memory, s->limit);
     s->v = (kl_ortho){
         .c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->limit, .nplace = 1, .dev = s->memory},
-        .scratch = s->coef + limit + 1,
+        .scratch = s->goal + limit + 1,
         .h = s->h,
         .random = s->opts->seed};
 out:
@@ -143,7 +145,7 @@ out:
 }
 
 /* 3. Residual of a root. */
-static double residual(const solver *s, int root)
+static double root_residual(const solver *s, int root)
 {
     const int64_t limit = s->limit;
     const double *const y = s->y + root * limit;
@@ -215,7 +217,7 @@ static kl_status iterate(solver *s, kl_err *err)
     kl_eig_stats *const stats = s->stats;
     const int64_t limit = s->limit;
     const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : KL_EIG_APPLY;
-    double goal[KL_MAX_ROOT], best = INFINITY, previous = 0.0;
+    double best = INFINITY, previous = 0.0;
     /* guard_step < 0: no guard has been needed */
     int best_step = 0, have_goal = 0, guard_step = -1, confirmed = 0;
     for (int step = 0;; step++) {
@@ -232,14 +234,14 @@ static kl_status iterate(solver *s, kl_err *err)
         double worst = 0.0;
         stats->converged = 1;
         for (int root = 0; root < s->nroot; root++) {
-            const double r = residual(s, root);
-            stats->residual[root] = r;
-            if (!have_goal) goal[root] = fmax(s->opts->tol, s->opts->tol_rel * r);
+            const double r = root_residual(s, root);
+            s->told[root] = r;
+            if (!have_goal) s->goal[root] = fmax(s->opts->tol, s->opts->tol_rel * r);
             worst = fmax(worst, r);
-            if (r > goal[root]) stats->converged = 0;
+            if (r > s->goal[root]) stats->converged = 0;
         }
         have_goal = 1;
-        KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], (kl_dptr){0}, 0, err));
+        KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], s->told[0], (kl_dptr){0}, 0, err));
         if (worst < 0.5 * best) {
             best = worst;
             best_step = step;
@@ -277,7 +279,7 @@ static kl_status iterate(solver *s, kl_err *err)
         const int nopen = closed ? 1 : s->top - s->k;
         if (s->limit < kl_linop_dim(s->h) && s->top + (closed ? 1 : 0) + nopen > s->limit) {
             restart(s);
-            KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], s->v.c.dev, s->ld, err));
+            KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], s->told[0], s->v.c.dev, s->ld, err));
         }
         if (closed) {
             KL_TRY(kl_ortho_fresh(&s->v, s->top, err));
@@ -289,7 +291,7 @@ out:
 }
 
 kl_status kl_lanczos_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy,
-                           kl_eig_stats *stats, kl_err *err)
+                           double *residual, kl_eig_stats *stats, kl_err *err)
 {
     kl_status st = KL_OK;
     solver s = {.h = h,
@@ -298,7 +300,8 @@ kl_status kl_lanczos_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x
                 .stats = stats,
                 .n = h->n,
                 .ld = kl_eig_stride(h->n),
-                .nroot = opts->nroot};
+                .nroot = opts->nroot,
+                .told = residual};
     s.limit = basis_limit(opts, kl_linop_dim(h));
     s.nspare = spare_columns(opts, kl_linop_dim(h));
     KL_TRY(open(&s, err));

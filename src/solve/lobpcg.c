@@ -26,7 +26,7 @@ enum {
     STALL_STEPS = REFRESH_STEPS, /* one refresh at least may help */
     /* steps with random directions, where residuals stand still far from rounding */
     SHAKES = 4,
-    MOST = 3 * KL_MAX_ROOT
+    MOST = 3 * KL_LOBPCG_MOST
 };
 /* times rounding: residuals that stand still above that are held by the directions at hand, not by
    arithmetic */
@@ -43,15 +43,16 @@ typedef struct solver {
     int nb, nwant;
     int64_t n, ld;
     kl_dptr memory;
-    int nact, act[KL_MAX_ROOT];   /* columns of W in use */
-    int np, pcol[KL_MAX_ROOT];    /* columns of P in use */
+    int nact, act[KL_LOBPCG_MOST];   /* columns of W in use */
+    int np, pcol[KL_LOBPCG_MOST];    /* columns of P in use */
     /* 6. left all products of X, W and P in these two, [MOST][MOST], but for those of W and AW: */
     int known;
     /* of S and S, and of S and AS; column b of group X, W, P is number b, nb + b, 2 nb + b */
     double *kb, *ka;
     double waw;                   /* the only W . AW, taken with the product, */
     int has_waw;                  /* if so */
-    double theta[KL_MAX_ROOT], residual[KL_MAX_ROOT];
+    double theta[KL_LOBPCG_MOST], residual[KL_LOBPCG_MOST];
+    double *told;                 /* residuals, the caller's */
     double norm_h;
     /* the least element of the diagonal: preconditioners stay below it. Above, where random starts lie, they
        would lead to states close by instead of down */
@@ -200,7 +201,7 @@ out:
 static void update(solver *s, int k, const kl_dptr *v, const kl_dptr *av, int with_p, double *xx)
 {
     const int nb = s->nb, nin = 2 * k;
-    kl_dptr in[2 * MOST], out[5 * KL_MAX_ROOT];
+    kl_dptr in[2 * MOST], out[5 * KL_LOBPCG_MOST];
     /* of the new columns: their numbers, where they and their images are among the outputs; -1: to come */
     int number[MOST], at[MOST], image[MOST], n = 0;
     memcpy(in, v, (size_t)k * sizeof *in);
@@ -258,9 +259,9 @@ static kl_status refresh(solver *s, int keep_p, kl_err *err)
 {
     kl_status st = KL_OK;
     const int nb = s->nb;
-    int number[KL_MAX_ROOT];
-    kl_dptr v[KL_MAX_ROOT], av[KL_MAX_ROOT];
-    double xx[KL_MAX_ROOT];
+    int number[KL_LOBPCG_MOST];
+    kl_dptr v[KL_LOBPCG_MOST], av[KL_LOBPCG_MOST];
+    double xx[KL_LOBPCG_MOST];
     kl_ortho o = {
         .c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->nb + 1, .nplace = 1, .dev = col(s, X, 0)},
         .scratch = s->dots,
@@ -334,7 +335,7 @@ static kl_status take_residuals(solver *s, double rounding, double *worst, kl_er
     *worst = 0.0;
     s->nact = 0;
     for (int b = 0; b < s->nb; b++) {
-        s->stats->residual[b] = s->residual[b];
+        s->told[b] = s->residual[b];
         if (!isfinite(s->residual[b]))
             KL_TRY(kl_fail(err, KL_ENOCONV, "the residual of root %d is %g after %d products with H", b,
                            s->residual[b], s->stats->napply));
@@ -411,7 +412,7 @@ static kl_status advance(solver *s, course *c, const basis *t, kl_err *err)
 {
     kl_status st = KL_OK;
     const int nb = s->nb;
-    double xx[KL_MAX_ROOT], keep[KL_MAX_ROOT], drift = 0.0, sum = 0.0;
+    double xx[KL_LOBPCG_MOST], keep[KL_LOBPCG_MOST], drift = 0.0, sum = 0.0;
     memcpy(keep, s->residual, sizeof(keep));
     for (int b = 0; b < nb; b++) s->residual[b] = 0.0;
     for (int a = 0; a < s->nact; a++) s->residual[s->act[a]] = keep[s->act[a]] > 0.0 ? keep[s->act[a]] : 1.0;
@@ -500,7 +501,7 @@ out:
 }
 
 kl_status kl_lobpcg_solve(const kl_linop *h, const kl_eig_opts *opts, int nwant, kl_dptr x, int64_t ldx,
-                          double *energy, kl_eig_stats *stats, kl_err *err)
+                          double *energy, double *residual, kl_eig_stats *stats, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t start = kl_prof_clock();
@@ -510,21 +511,22 @@ kl_status kl_lobpcg_solve(const kl_linop *h, const kl_eig_opts *opts, int nwant,
                 .stats = stats,
                 .nb = opts->nroot,
                 .nwant = nwant,
+                .told = residual,
                 .n = h->n,
                 .ld = kl_eig_stride(h->n)};
     *stats = (kl_eig_stats){0};
     if (h->n < 1)
         return kl_fail(err, KL_EINPUT, "LOBPCG: a matrix of %lld rows; at least 1 is needed",
                        (long long)h->n);
-    if (opts->nroot < 1 || opts->nroot > KL_MAX_ROOT || opts->nroot > h->n || nwant < 1 ||
+    if (opts->nroot < 1 || opts->nroot > KL_LOBPCG_MOST || opts->nroot > h->n || nwant < 1 ||
         nwant > opts->nroot)
-        return kl_fail(err, KL_EINPUT,
-                       "LOBPCG: %d of %d vectors for a matrix of %lld rows; 1 to %lld are allowed", nwant,
-                       opts->nroot, (long long)h->n, (long long)(h->n < KL_MAX_ROOT ? h->n : KL_MAX_ROOT));
+        return kl_fail(
+            err, KL_EINPUT, "LOBPCG: %d of %d vectors for a matrix of %lld rows; 1 to %lld are allowed",
+            nwant, opts->nroot, (long long)h->n, (long long)(h->n < KL_LOBPCG_MOST ? h->n : KL_LOBPCG_MOST));
     if (!(opts->tol >= 0.0))
         return kl_fail(err, KL_EINPUT, "LOBPCG: a tolerance of %g; 0 or more is allowed", opts->tol);
     const int64_t square = (int64_t)MOST * MOST, npair = (int64_t)MOST * (MOST + 1),
-                  ncoef = (int64_t)5 * KL_MAX_ROOT * 2 * MOST;
+                  ncoef = (int64_t)5 * KL_LOBPCG_MOST * 2 * MOST;
     KL_TRY(kl_alloc(&s.host, 7 * square + MOST + npair + ncoef, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&s.pair, npair, KL_MEM_WORK, err));
     s.sa = s.host;

@@ -287,6 +287,54 @@ static void test_oracle(void **state)
     }
 }
 
+/* Any number of roots, all of a space too, by irreps and not; not one more. */
+static void test_many_roots(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file, *space;
+        int na, nb, pspace;
+    } mol[] = {{"lih-sto3g.fcidump", "full", 2, 1, 0},
+               {"h2o-sto3g.fcidump", "cisd", 5, 5, 0},
+               {"oh-uhf-sto3g.fcidump", "full", 5, 4, 30}};
+    for (size_t m = 0; m < sizeof(mol) / sizeof(*mol); m++) {
+        enum { MOST = 500 };
+        kl_err err;
+        kl_ci_result r;
+        double wanted[MOST];
+        oracle *o = oracle_read(mol[m].file);
+        kl_fcidump *f = load(mol[m].file);
+        const int full = strcmp(mol[m].space, "full") == 0;
+        uint32_t reference = 0;
+        for (int p = 0; p < 5; p++) reference |= UINT32_C(3) << (2 * p);
+        const int dim =
+            oracle_solve(o, mol[m].na, mol[m].nb, full ? ~UINT64_C(0) : 7, reference, wanted, MOST);
+        assert_true(dim > 40 && dim < MOST);
+        const int count[] = {17, 40, dim, dim + 1};
+        for (int c = 0; c < 4; c++) {
+            kl_ci_opts opts = ask(mol[m].space, count[c]);
+            opts.nelec = mol[m].na + mol[m].nb;
+            opts.ms2 = mol[m].na - mol[m].nb;
+            opts.have_ms2 = 1;
+            opts.pspace = mol[m].pspace;
+            kl_test_case("%s %s, %d of %d roots", mol[m].file, mol[m].space, count[c], dim);
+            if (count[c] > dim) {
+                char part[60];
+                snprintf(part, sizeof part, "has only %d determinants", dim);
+                expect_refused(kl_ci_run(f, ex, &opts, NULL, &r, &err), KL_EINPUT, err, part);
+                continue;
+            }
+            expect_ok(kl_ci_run(f, ex, &opts, NULL, &r, &err), err);
+            expect_true(r.converged);
+            expect_eq(r.nstate, count[c]);
+            for (int k = 0; k < r.nstate; k++) expect_near(r.state[k].energy, wanted[k], 1e-9);
+            kl_ci_result_clear(&r);
+        }
+        kl_fcidump_destroy(&f);
+        free(o);
+    }
+}
+
 /* States that only hidden symmetries tell apart: spin, and a space group whose irreps have no labels. The
    lowest need not be in the small block's lowest. */
 static void test_hidden_symmetries(void **state)
@@ -812,6 +860,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_energies),
                                        cmocka_unit_test(test_oracle),
                                        cmocka_unit_test(test_ways),
+                                       cmocka_unit_test(test_many_roots),
                                        cmocka_unit_test(test_hidden_symmetries),
                                        cmocka_unit_test(test_states),
                                        cmocka_unit_test(test_active),

@@ -151,6 +151,7 @@ static void test_broken_off(void **state)
                          looks ? "stopped at look" : "broken off at", after);
             expect_ok(kl_ed_run(ed, &opts, vectors ? &x : NULL, &ld, &part, &err), err);
             if (x.addr) j.ex->vt.release(j.ex, &x);
+            kl_ed_result_clear(&part);
             if (s.have) {
                 const int before =
                     (int)(solver[c] == KL_ED_LANCZOS && nstate == 1 ? s.number[8] : s.number[0]);
@@ -167,11 +168,13 @@ static void test_broken_off(void **state)
                     expect_eq(part.napply, whole.napply);
                     expect_true(part.residual[0] == whole.residual[0]);
                 }
+                kl_ed_result_clear(&part);
                 resumed++;
             }
             saver_close(&s);
         }
         expect_true(resumed > (c < 4 ? 5 : 0));
+        kl_ed_result_clear(&whole);
         kl_ed_destroy(&ed);
         core_close(&j);
     }
@@ -233,6 +236,7 @@ static void test_preconditioners(void **state)
             energy[p] = r.energy[0];
             products[p] = r.napply;
             expect_near(energy[p], energy[0], 1e-11 * fabs(energy[0]));
+            kl_ed_result_clear(&r);
         }
         /* A series of order 2 spends three products a step and saves LOBPCG nearly half of the steps. */
         if (solver == KL_ED_LOBPCG)
@@ -321,6 +325,7 @@ static void check_spectral(const spectral_case *known)
     for (int i = 0; i < out.npole; i++) sum += out.weight[i];
     expect_near(sum, total, 1e-8);
     kl_ed_spectral_clear(&out);
+    kl_ed_result_clear(&r);
     j.ex->vt.release(j.ex, &x);
     free(psi), free(phi_full), free(phi), free(h), free(w), free(want);
     kl_siteop_destroy(&so);

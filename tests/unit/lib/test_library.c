@@ -1,45 +1,14 @@
 /* kronlat.h from outside: every call, wrong input with its line, results against exact energies and against
    each other, threads, and the caller's own solver.
    SPDX-License-Identifier: Apache-2.0 */
-#include "kl_test.h"
-#include "kronlat.h"
-
-#include "base/mem.h"
+#include "library_kit.h"
 
 #include <fenv.h>
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-static kronlat_error *error;
-
-static void good_at(kronlat_status status, const char *file, int line)
-{
-    if (status != KRONLAT_OK) print_error("%s:%d: %s\n", file, line, kronlat_error_message(error));
-    assert_int_equal(status, KRONLAT_OK);
-}
-#define good(call) good_at(call, __FILE__, __LINE__)
-
-/* BAD_INPUT, with these words in the message. */
-static void bad(kronlat_status status, const char *words)
-{
-    assert_int_equal(status, KRONLAT_BAD_INPUT);
-    assert_int_equal(kronlat_error_status(error), KRONLAT_BAD_INPUT);
-    if (strstr(kronlat_error_message(error), words) == NULL)
-        fail_msg("'%s' is not in '%s'", words, kronlat_error_message(error));
-    assert_null(strchr(kronlat_error_message(error), '\n'));
-}
-
-static kronlat_problem *problem_of(const char *model, const char *const *set)
-{
-    kronlat_problem *p = NULL;
-    good(kronlat_problem_create(model, &p, error));
-    for (; *set != NULL; set += 2) good(kronlat_problem_set(p, set[0], set[1], error));
-    return p;
-}
 
 static kronlat_problem *heisenberg(const char *sites)
 {
@@ -52,20 +21,6 @@ static kronlat_problem *hubbard(const char *form)
     const char *const set[] = {"lattice", "ring:6",  "p", "U=4",  "charge", "N_up=3", "charge",
                                "N_dn=2",  "threads", "2", "form", form,     NULL};
     return problem_of("hubbard", set);
-}
-
-static int make_error(void **state)
-{
-    (void)state;
-    error = kronlat_error_create();
-    return error == NULL;
-}
-
-static int drop_error(void **state)
-{
-    (void)state;
-    kronlat_error_destroy(error);
-    return kl_mem_live_total() != 0;
 }
 
 /* ---------------------------------------------------------------- problems */
