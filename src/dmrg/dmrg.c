@@ -206,7 +206,6 @@ out:
 static kl_dmrg_row new_row(const run *r, const kl_stage *g)
 {
     kl_dmrg_row row = {
-<<<<<<< HEAD
         .m = g->m,
         .sites = g->sites,
         .noise = g->noise,
@@ -214,11 +213,7 @@ static kl_dmrg_row new_row(const run *r, const kl_stage *g)
         .held = r->e->nstate,
         .m_start = r->plan.m_start,
         .kept = NAN};
-    for (int i = 0; i < KL_MAX_ROOT; i++) row.energy[i] = INFINITY;
-=======
-        .m = g->m, .noise = g->noise, .held = r->e->nstate, .m_start = r->plan.m_start, .kept = NAN};
     for (int i = 0; i < KL_MAX_STATE; i++) row.energy[i] = INFINITY;
->>>>>>> main
     for (int i = 0; i < KL_NGUARD; i++) row.gap[i] = NAN;
     return row;
 }

@@ -42,15 +42,11 @@ typedef struct kl_state {
     int *pair; /* [row->basis.nsec]: J of I, -1 where there is none */
     int64_t *psi_off; /* [row->basis.nsec] */
     double *psi; /* [nstate][npsi] */
-<<<<<<< HEAD
     /* In the middle of a one-site sweep the isometry that was opened last holds all of psi, and more states:
        psi is `narrow` times its transpose. The same numbers make the same run go on. */
     int64_t nnarrow; /* 0: there is none */
     double *narrow;  /* [nstate][nnarrow] in the order of psi: segments of the sectors that the isometry has */
-    double energy[16];
-=======
     double energy[KL_MAX_STATE];
->>>>>>> main
 } kl_state;
 
 /* Isometry over enlarged basis e (taken over, freed with it) keeping dim[i] states (all of them if dim is
