@@ -180,7 +180,7 @@ const kl_option_row kl_option_table[] = {
     CHOICE("truncation", "NAME", RUN | RARE, TENSORS, truncation, "auto|exact|products",
            "find the states that are kept by full decompositions (exact), or of large sectors by products from the "
            "basis of the sweep before (auto)"),
-    CHOICE("sites-per-step", "N", RUN | RARE, TENSORS, sites, "1|2|auto",
+    CHOICE("sites-per-step", "N", RUN | RARE, TENSORS, sites_per_step, "1|2|auto",
            "sites optimized together: two; or one, the bond ahead expanded before by states that H leads to; "
            "auto: two while noise is on, then one"),
     FLAG("full-sectors", 0, RUN | RARE, TENSORS, full_sectors,
