@@ -205,14 +205,13 @@ out:
 
 static kl_dmrg_row new_row(const run *r, const kl_stage *g)
 {
-    kl_dmrg_row row = {
-        .m = g->m,
-        .sites = g->sites,
-        .noise = g->noise,
-        .variance = g->sites == 1 ? 0 : NAN,
-        .held = r->e->nstate,
-        .m_start = r->plan.m_start,
-        .kept = NAN};
+    kl_dmrg_row row = {.m = g->m,
+                       .sites = g->sites,
+                       .noise = g->noise,
+                       .variance = g->sites == 1 ? 0 : NAN,
+                       .held = r->e->nstate,
+                       .m_start = r->plan.m_start,
+                       .kept = NAN};
     for (int i = 0; i < KL_MAX_STATE; i++) row.energy[i] = INFINITY;
     for (int i = 0; i < KL_NGUARD; i++) row.gap[i] = NAN;
     return row;

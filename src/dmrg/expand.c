@@ -488,8 +488,7 @@ static kl_status make_states(sketch *t, kl_err *err)
         KL_TRY(t->ex->vt.download(t->ex, host, t->e, t->ne, err));
         for (int e = 0; e < t->nstrip; e++) {
             const strip *const s = &t->strip[e];
-            if (s->taken > 0)
-                KL_TRY(kl_dense_qr(s->dim, s->taken, host + s->e, s->dim, NULL, 0, err));
+            if (s->taken > 0) KL_TRY(kl_dense_qr(s->dim, s->taken, host + s->e, s->dim, NULL, 0, err));
         }
         KL_TRY(t->ex->vt.upload(t->ex, t->e, host, t->ne, err));
     }

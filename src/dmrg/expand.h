@@ -7,17 +7,17 @@
 #include "dmrg/leading.h"
 
 typedef struct kl_expand_opts {
-    kl_side side;              /* whose basis is expanded */
-    kl_wave wave;              /* of two enlarged blocks, wholly in the known basis on that side */
-    int nstate;                /* wavefunctions, averaged with equal weight */
+    kl_side side; /* whose basis is expanded */
+    kl_wave wave; /* of two enlarged blocks, wholly in the known basis on that side */
+    int nstate; /* wavefunctions, averaged with equal weight */
     const kl_bigop *near, *far; /* operators of the other side, and of this one */
-    kl_warm known;             /* the basis so far: an isometry of the enlarged block of this side */
-    int more;                  /* states to add at most */
+    kl_warm known; /* the basis so far: an isometry of the enlarged block of this side */
+    int more; /* states to add at most */
     uint64_t seed;
 } kl_expand_opts;
 
 typedef struct kl_expand_info {
-    int added;       /* states */
+    int added; /* states */
     double residual; /* |H psi|^2 beyond the known basis, about; of all wavefunctions on average */
 } kl_expand_info;
 

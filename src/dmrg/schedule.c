@@ -242,8 +242,7 @@ static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, doubl
     if (!a || !(lost(s, a) > w) || !(a->energy[i] > b->energy[i])) return change + SLOPE * s->unit.joint * w;
     /* then all bonds leave that much out, not those in the middle alone */
     const int by_weight = b->m != b[-1].m && alike(s, b - 1, b);
-    const double drop =
-        (by_weight ? 2 : 1) * (a->energy[i] - b->energy[i]) * w / (lost(s, a) - w);
+    const double drop = (by_weight ? 2 : 1) * (a->energy[i] - b->energy[i]) * w / (lost(s, a) - w);
     /* States left out lie at least the gap above: a line that is flatter joins two energies that are equal to
        rounding. */
     const double left = fmax(drop, divisor(s, gap) * w);
@@ -333,8 +332,7 @@ static double growth_of_m(const kl_schedule *s, const kl_dmrg_result *res, const
     const kl_dmrg_row *const b = &res->row[res->nrow - 1], *a = b;
     while (a > res->row && a->m >= b->m) a--;
     const double error = fmax(now->truncation, now->kept * now->wanted / now->kept_wanted);
-    if (res->nrow < 3 || !(error < INFINITY) || a->noise > 0 || a->m >= b->m ||
-        !same_kind(s, a, b))
+    if (res->nrow < 3 || !(error < INFINITY) || a->noise > 0 || a->m >= b->m || !same_kind(s, a, b))
         return most;
     if (!(lost(s, a) > lost(s, b)) || !(lost(s, b) > 0)) return most;
     const double power = log(lost(s, a) / lost(s, b)) / log((double)b->m / a->m);

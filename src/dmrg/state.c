@@ -193,7 +193,8 @@ kl_status kl_state_copy(const kl_state *from, const kl_terms *terms, kl_state **
     KL_TRY(copy_bytes((void **)&s->psi_off, from->psi_off, from->row->basis.nsec, sizeof *s->psi_off, err));
     KL_TRY(copy_bytes((void **)&s->psi, from->psi, from->nstate * from->npsi, sizeof *s->psi, err));
     s->nnarrow = from->nnarrow;
-    KL_TRY(copy_bytes((void **)&s->narrow, from->narrow, from->nstate * from->nnarrow, sizeof *s->narrow, err));
+    KL_TRY(
+        copy_bytes((void **)&s->narrow, from->narrow, from->nstate * from->nnarrow, sizeof *s->narrow, err));
     *to = s;
     s = NULL;
 out:

@@ -421,7 +421,8 @@ static kl_status get_waves(const kl_h5_in *in, hid_t group, kl_state *s, kl_err 
     KL_TRY(kl_h5_get_array(in, group, "narrow", H5T_NATIVE_DOUBLE, 2, narrow_shape, KL_MEM_STATE,
                            (void **)&s->narrow, err));
     for (int64_t i = 0; i < s->nstate * s->nnarrow; i++)
-        if (!isfinite(s->narrow[i])) KL_TRY(kl_h5_bad(in, "narrow", "holds a number that is not finite", err));
+        if (!isfinite(s->narrow[i]))
+            KL_TRY(kl_h5_bad(in, "narrow", "holds a number that is not finite", err));
 out:
     return st;
 }

@@ -6,7 +6,7 @@ static void test_bars_hold(void **state)
 {
     (void)state;
     for (int k = 0; k < NBARS; k += KL_TEST_WATCHED ? 5 : 1)
-        if (bars[k].quick) bars_check(&bars[k], 1e-8, 1 + (uint64_t)k % 3);
+        if (bars[k].quick) bars_check(&bars[k], (kl_sites)(k % KL_NSITES), 1e-8, 1 + (uint64_t)k % 3);
 }
 
 /* A sector that is solved as a whole at the middle bond: "converged" is said of the state that is kept, whose
