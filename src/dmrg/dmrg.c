@@ -31,6 +31,7 @@ enum {
 };
 #define WHOLE 65536.0        /* states of such a sector at most, */
 #define WHOLE_BLOCK 256.0    /* and of a block for it */
+#define WHOLE_GAP 1e-7       /* of the unit: residual of its guard, whose energy is good to the square */
 #define WHOLE_ACCURACY 1e-9  /* relative, of its energy, at least */
 
 typedef struct run {
@@ -105,6 +106,41 @@ static kl_status absorb(run *r, const kl_stage *g, int direction, kl_dmrg_row *r
     return st;
 }
 
+/* The guard of a sector that is solved as a whole, which its sweeps need not carry: solved beside the states
+   once, where the last bond holds the sector, it tells the gap, and so how good the state is. The states stay
+   as they are. */
+static kl_status look_beyond(run *r, kl_dmrg_row *row, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_engine *const e = r->e;
+    kl_exec *const ex = e->ex;
+    const int64_t n = e->layout.n;
+    const int held = e->nstate, most = held + 1;
+    kl_dptr states = {0};
+    double energy[KL_MAX_STATE], residual[KL_MAX_STATE];
+    kl_eig_stats stats;
+    if (held != r->o->nstate || most > n || most > KL_MAX_STATE || isfinite(row->gap[0])) return KL_OK;
+    for (int k = 0; k < r->res->nrow; k++)
+        if (isfinite(r->res->row[k].gap[0])) return KL_OK;
+    const kl_solve_opts so = {.scope = KL_SOLVE_SECTOR,
+                              .tol = WHOLE_GAP * r->plan.unit.gap,
+                              .max_apply = WHOLE_APPLY * most,
+                              .trust_start = 1};
+    KL_TRY(ex->vt.alloc(ex, n * held, &states, err));
+    ex->vt.copy(ex, n * held, e->psi, states);
+    memcpy(residual, e->residual, sizeof residual);
+    KL_TRY(kl_engine_hold(e, most, err));
+    KL_TRY(kl_engine_solve(e, &so, energy, &stats, err));
+    row->napply += stats.napply;
+    row->gap[0] = energy[held] - energy[held - 1];
+    KL_TRY(kl_engine_hold(e, held, err));
+    ex->vt.copy(ex, n * held, states, e->psi);
+    memcpy(e->residual, residual, sizeof residual);
+out:
+    ex->vt.release(ex, &states);
+    return st;
+}
+
 /* Optimizes the bond at the centre. */
 static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, kl_dmrg_row *row, kl_err *err)
 {
@@ -137,6 +173,8 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
     note_bond(r, direction, whole, &stats, row);
     row->held = e->nstate;
     if (r->probing) goto out;
+    if (whole && e->centre == e->nsite / 2 - 1 && (direction < 0 || e->nsite == 2))
+        KL_TRY(look_beyond(r, row, err));
     r->istep++;
     if (r->mon && r->mon->step) {
         const kl_dmrg_step s = {.sweep = r->sweep,

@@ -42,6 +42,10 @@ static const bars_case bars[] = {
     /* two odd chains that hardly know of each other */
     {"coupled_chains", NULL, "ladder:11x2", NULL, "Jr=1e-4", "Sz=0", -9.2642664871017, 1e-12, 1},
     {"coupled_chains", NULL, "ladder:11x2", NULL, "Jr=1e-6", "Sz=0", -9.2641874033356, 1e-12, 0},
+    {"coupled_chains", NULL, "ladder:11x2", NULL, "Jr=0", "Sz=0", -9.2641866047192, 1e-12, 0},
+    /* rungs that make spins of one: edge spins, 0.11 and 0.05 apart */
+    {"coupled_chains", NULL, "ladder:10x2", NULL, "Jr=-2", "Sz=0", -12.054905723305, 1e-12, 1},
+    {"coupled_chains", NULL, "ladder:16x2", NULL, "Jr=-2", "Sz=0", -19.576468591474, 1e-11, 0},
     /* and others that sweeps find hard */
     {"kondo", "S=1/2", "chain:8", NULL, "J=0.2", "N=8", -9.54817978876, 1e-10, 0},
     {"kondo", "S=1/2", "chain:6", NULL, "J=0.4", "N=5 Sz=1/2", -6.7409867657415, 1e-12, 0},
