@@ -32,6 +32,8 @@ enum {
 /* of the energy in the discarded weight, in units of the couplings, where no second m tells: 20 to 100 as a
    rule */
 #define SLOPE 100.0
+/* of the energy in the two-site variance, in units of the couplings: 0.03 to 0.5 as a rule */
+#define LEAST_OF_VARIANCE 0.15
 /* of the error that truncation leaves: what sweeps at the largest m change less than is not waited for */
 #define SETTLED 1e-5
 /* of the local problem, in units of the couplings, where nothing smaller is known: residual^2 / gap is the
@@ -245,7 +247,9 @@ static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, doubl
     const double drop = (by_weight ? 2 : 1) * (a->energy[i] - b->energy[i]) * w / (lost(s, a) - w);
     /* States left out lie at least the gap above: a line that is flatter joins two energies that are equal to
        rounding. */
-    const double left = fmax(drop, divisor(s, gap) * w);
+    /* what is beyond a bond lies some couplings above, and the nearer the less of it is left */
+    const double least = b->sites == 1 ? LEAST_OF_VARIANCE * b->variance / s->unit.joint : 0;
+    const double left = fmax(fmax(drop, divisor(s, gap) * w), least);
     *limit = b->energy[i] - left;
     /* What changes by more than the weight that was left out before explains is not truncation: sweeps were
        not done at that m. */
@@ -353,12 +357,12 @@ static int next_m(const kl_schedule *s, const kl_dmrg_result *res, const kl_outl
     return m < m_cap ? (int)m / 8 * 8 : m_cap;
 }
 
-/* One site takes over where noise ends: what opens sectors then is H, bond by bond. A sector that is solved as
-   a whole needs all states of two sites. */
+/* One site takes over where noise ends: what opens sectors then is H, bond by bond. From the first sweep on,
+   states that lie close to the lowest one would be lost. A sector that is solved as a whole needs all states
+   of two sites. */
 static int sites_of(const kl_schedule *s, double noise)
 {
-    const kl_sites wanted = s->opts->sites;
-    return wanted == KL_SITES_TWO || s->whole || (wanted == KL_SITES_AUTO && noise > 0) ? 2 : 1;
+    return s->opts->sites == KL_SITES_TWO || s->whole || noise > 0 ? 2 : 1;
 }
 
 static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const kl_outlook *now)
