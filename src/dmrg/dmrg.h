@@ -40,7 +40,7 @@ extern const char *const kl_dmrg_wait_text[];
 typedef enum kl_sites {
     KL_SITES_TWO,
     KL_SITES_ONE,  /* after the bond ahead was expanded by states that H leads to: onesite.h */
-    KL_SITES_AUTO, /* two in the first sweeps, then one */
+    KL_SITES_AUTO, /* whichever takes less time; one, as far as is known */
     KL_NSITES
 } kl_sites;
 extern const char *const kl_sites_name[KL_NSITES];

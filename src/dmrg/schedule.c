@@ -181,9 +181,9 @@ int kl_schedule_unguarded(const kl_schedule *s, const kl_dmrg_result *res)
 
 /* ---- 2. the outlook ---- */
 
-/* What truncation took from the state of a sweep: the discarded weight; or, where bonds are expanded by a few
-   states alone, which is all that a truncation sees then, the two-site variance (Hubig, Haegeman, Schollwoeck,
-   PRB 97, 045125 (2018)), over the square of energies that makes the two alike. */
+/* What truncation took from the state of a sweep: the discarded weight; of one-site sweeps, whose truncations
+   see few states beyond those kept, the two-site variance (Hubig, Haegeman, Schollwoeck, PRB 97, 045125
+   (2018)), over the square of energies that makes the two alike. */
 static double lost(const kl_schedule *s, const kl_dmrg_row *row)
 {
     if (row->sites != 1) return row->discarded;
