@@ -187,7 +187,7 @@ static void test_bars_hold(void **state)
 {
     (void)state;
     for (int k = 0, i = 0; k < NBARS; k++)
-        if (bars[k].quick && i++ % (KL_TEST_WATCHED ? 8 : 2) == 0)
+        if (bars[k].quick && i++ % (KL_TEST_WATCHED ? 8 : 4) == 1)
             bars_check(&bars[k], KL_SITES_ONE, 1e-8, 1 + (uint64_t)k % 3);
     core_no_memory();
 }
@@ -195,23 +195,23 @@ static void test_bars_hold(void **state)
 /* Domain walls, all electrons at one end, and any seed: H opens the sectors that are missing. */
 static void test_wrong_starts(void **state)
 {
-    enum { N = 22 };
+    enum { N = 20 };
     static const struct {
         const char *model, *sets, *charge;
         int first, second; /* states of the two halves */
     } list[] = {{"heisenberg", NULL, "Sz=0", 0, 1},
-                {"hubbard", "U=8", "N_up=11 N_dn=11", 3, 0},
-                {"hubbard", "U=8", "N_up=11 N_dn=11", 1, 2},
-                {"tj", NULL, "N_up=11 N_dn=0", 1, 0}};
+                {"hubbard", "U=8", "N_up=10 N_dn=10", 3, 0},
+                {"hubbard", "U=8", "N_up=10 N_dn=10", 1, 2},
+                {"tj", NULL, "N_up=10 N_dn=0", 1, 0}};
     (void)state;
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
         core_job j;
         int start[N];
         double energy = NAN;
-        core_open(&j, core_model(list[k].model, NULL), "chain:22", NULL, list[k].sets);
+        core_open(&j, core_model(list[k].model, NULL), "chain:20", NULL, list[k].sets);
         for (int p = 0; p < N; p++) start[p] = p < N / 2 ? list[k].first : list[k].second;
-        for (int seed = 0; seed <= (KL_TEST_WATCHED ? 2 : k == 0 ? 20 : 3); seed++) {
-            core_run r = core_auto(1e-8, core_charge(j.model, list[k].charge), 1, KL_STRATEGY_AUTO);
+        for (int seed = 0; seed <= (KL_TEST_WATCHED ? 2 : k == 0 ? 20 : 2); seed++) {
+            core_run r = core_auto(1e-7, core_charge(j.model, list[k].charge), 1, KL_STRATEGY_AUTO);
             r.opts.start = seed == 1 ? start : NULL;
             r.opts.seed = (uint64_t)seed;
             r.opts.sites = seed == 0 ? KL_SITES_TWO : seed % 4 == 3 ? KL_SITES_AUTO : KL_SITES_ONE;
@@ -219,7 +219,7 @@ static void test_wrong_starts(void **state)
             core_go(&j, &r);
             expect_eq(r.res.stop, KL_STOP_CONVERGED);
             if (seed == 0) energy = r.res.energy[0] - r.res.error_estimate;
-            expect_true(fabs(r.res.energy[0] - energy) <= 2e-8 * fabs(energy));
+            expect_true(fabs(r.res.energy[0] - energy) <= 2e-7 * fabs(energy));
             core_drop(&r);
         }
         core_close(&j);
@@ -276,13 +276,14 @@ static int stop_now(void *self)
     return w->step >= w->stop_after;
 }
 
-static void to_the_bit(const char *model, const char *lattice, const char *charge, int nstate, int every)
+static void to_the_bit(const char *model, const char *lattice, const char *charge, double accuracy,
+                       int nstate, int every)
 {
     core_job j;
     core_open(&j, core_model(model, NULL), lattice, NULL, NULL);
     watcher w = {.stop_after = 1000000};
     kl_dmrg_monitor mon = {.self = &w, .step = count_step, .interrupted = stop_now};
-    core_run whole = core_auto(1e-7, core_charge(j.model, charge), nstate, KL_STRATEGY_AUTO);
+    core_run whole = core_auto(accuracy, core_charge(j.model, charge), nstate, KL_STRATEGY_AUTO);
     whole.opts.sites = KL_SITES_ONE;
     expect_ok(kl_dmrg_run(j.terms, j.ex, &whole.opts, &mon, &whole.state, &whole.res, &err), err);
     for (int stop = 1; stop < w.step; stop += every) {
@@ -312,8 +313,8 @@ static void to_the_bit(const char *model, const char *lattice, const char *charg
 static void test_to_the_bit(void **state)
 {
     (void)state;
-    to_the_bit("heisenberg", "chain:26", "Sz=0", 1, KL_TEST_WATCHED ? 97 : 23);
-    to_the_bit("hubbard", "ladder:6x2", "N_up=5 N_dn=5", 2, 101);
+    to_the_bit("heisenberg", "chain:26", "Sz=0", 1e-7, 1, KL_TEST_WATCHED ? 97 : 61);
+    to_the_bit("tj", "ladder:7x2", "N_up=5 N_dn=5", 1e-3, 2, 83);
     core_no_memory();
 }
 
