@@ -22,7 +22,7 @@
 
 #include "base/mem.h"
 #include "base/prof.h"
-#include "ci/cisector.h"
+#include "ci/cikeep.h"
 #include "ci/cistate.h"
 
 static const double coarse_tol = 0.01;  /* hartree: enough to tell irreps apart */
@@ -119,13 +119,15 @@ kl_status kl_ci_run_scaled(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *o
         KL_TRY(kl_fail(err, KL_EINPUT, "no determinant of irrep %d in this space", o.irrep + 1));
     int64_t most = 0;
     for (int g = 0; g < 8; g++) most += wanted[g];
+    kl_cikeep kept = {.to = monitor != NULL ? monitor->keeper : NULL, .s = s, .block = out->block};
+    KL_TRY(kl_cikeep_take_up(&kept, err));
     KL_TRY(kl_alloc(&list, most, KL_MEM_WORK, err));
     double ceiling = INFINITY;
     if (nsector > 1) {
         for (int g = 0; g < 8; g++)
-            if (wanted[g] > 0 && !out->stopped) {
+            if (wanted[g] > 0 && s[g].done < 1 && !out->stopped) {
                 const kl_cisector_stage coarse = {wanted[g], fmax(coarse_tol, o.tol), INFINITY, 0};
-                KL_TRY(kl_cisector_solve(&s[g], s, &o, &coarse, monitor, &out->block[g], err));
+                KL_TRY(kl_cikeep_solve(&kept, g, &o, &coarse, monitor, err));
                 out->stopped = s[g].stats.stopped;
             }
         if (out->stopped) goto out;
@@ -137,9 +139,9 @@ kl_status kl_ci_run_scaled(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *o
                 wanted[list[k].irrep] = list[k].root + 1;
     }
     for (int g = 0; g < 8; g++)
-        if (wanted[g] > 0 && !out->stopped) {
+        if (wanted[g] > 0 && s[g].done < 2 && !out->stopped) {
             const kl_cisector_stage fine = {wanted[g], o.tol, ceiling, 1};
-            KL_TRY(kl_cisector_solve(&s[g], s, &o, &fine, monitor, &out->block[g], err));
+            KL_TRY(kl_cikeep_solve(&kept, g, &o, &fine, monitor, err));
             out->stopped = s[g].stats.stopped;
         }
     if (out->stopped) goto out;

@@ -178,7 +178,7 @@ out:
 }
 
 typedef struct watching {
-    kl_cisector *s, *all; /* the one being solved; [8] */
+    const kl_cisector *s;
     const kl_ci_monitor *monitor;
 } watching;
 
@@ -188,54 +188,16 @@ static int on_step(void *self, int napply, double energy, double residual)
     return w->monitor->step(w->monitor->self, w->s->irrep, napply, energy, residual);
 }
 
-static int on_due(void *self)
-{
-    return ((const watching *)self)->monitor->due(((const watching *)self)->monitor->self);
-}
-
-/* All vectors of the sector: the first ones as the solver has them (k; NULL: it does not run), for the others
-   what an earlier stage left. */
-static kl_status save_sector(kl_cisector *s, const kl_ci_monitor *monitor, const kl_keep *k, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_exec *const ex = s->op.ex;
-    const int64_t n = s->op.n;
-    double *x = NULL;
-    KL_TRY(kl_alloc(&x, n * s->nvec, KL_MEM_VECTOR, err));
-    for (int v = 0; v < s->nvec; v++) {
-        const kl_dptr from = k != NULL && v < k->nvector ? k->vector[v] : kl_dptr_at(s->x, v * n);
-        KL_TRY(ex->vt.download(ex, x + v * n, from, n, err));
-    }
-    KL_TRY(monitor->save(monitor->self, s->irrep, s->nvec, n, x, err));
-    s->unsaved = 0;
-out:
-    kl_free(&x);
-    return st;
-}
-
-/* The vectors at hand, and those of irreps solved since they were written last. */
-static kl_status on_keep(void *self, const kl_keep *k, kl_err *err)
-{
-    const watching *const w = self;
-    kl_status st = KL_OK;
-    KL_TRY(save_sector(w->s, w->monitor, k, err));
-    for (int g = 0; g < 8; g++)
-        if (w->all[g].unsaved) KL_TRY(save_sector(&w->all[g], w->monitor, NULL, err));
-out:
-    return st;
-}
-
 /* The lowest nroot vectors of the sector to tol; those above the ceiling, and those beyond what was asked
    for, only until they are known to stay there. */
-kl_status kl_cisector_solve(kl_cisector *s, kl_cisector *all, const kl_ci_opts *o, const kl_cisector_stage *g,
-                            const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err)
+kl_status kl_cisector_solve(kl_cisector *s, const kl_ci_opts *o, const kl_cisector_stage *g,
+                            const kl_ci_monitor *monitor, const kl_keeper *keeper, kl_ci_block *info,
+                            kl_err *err)
 {
     kl_status st = KL_OK;
     const double start = kl_prof_seconds();
     const int nroot = g->nroot;
-    watching w = {s, all, monitor};
-    const kl_keeper keeper = {.self = &w, .due = on_due, .write = on_keep};
-    const int keeping = monitor != NULL && monitor->save != NULL;
+    watching w = {s, monitor};
     const int basis = o->max_basis > 0 && o->max_basis < nroot + 2 ? nroot + 2 : o->max_basis;
     const kl_eig_opts eig = {.solver = o->solver,
                              .nroot = nroot,
@@ -250,17 +212,15 @@ kl_status kl_cisector_solve(kl_cisector *s, kl_cisector *all, const kl_ci_opts *
                              .precond = &s->block.precond,
                              .self = &w,
                              .step = monitor != NULL && monitor->step != NULL ? on_step : NULL,
-                             .keeper = keeping ? &keeper : NULL};
+                             .keeper = keeper};
     KL_TRY(kl_eig_solve(&s->op, &eig, s->x, s->space->n, s->energy, s->residual, &s->stats, err));
-    s->unsaved = 1;
+    if (!s->stats.stopped) s->done = g->last ? 2 : 1;
     info->napply += s->stats.napply;
     info->converged = s->stats.converged || s->stats.stagnated;
     info->residual = 0;
     for (int k = 0; k < nroot && k < s->nroot && (k == 0 || s->energy[k] <= g->ceiling); k++)
         info->residual = fmax(info->residual, s->residual[k]);
     info->seconds_solve += kl_prof_seconds() - start;
-    /* between its restarts the solver had no vectors at hand */
-    KL_TRY(kl_eig_keep(&eig, &s->stats, s->x, s->space->n, err));
     if (g->last && !s->stats.stopped && monitor != NULL && monitor->block != NULL)
         monitor->block(monitor->self, s->irrep, info, 1);
 out:

@@ -1,17 +1,17 @@
 /* HDF5 layout: attributes of the root say what was computed; /energy, /s2, /irrep, /residual have an entry
    for each state; /state/N holds leading determinants, weights by level, and density_alpha, density_beta,
    natural_occupations (of unrestricted orbitals _alpha and _beta) where they were asked for; /irreps/NAME has
-   an entry for each irrep. A run under way (attribute finished 0) has no states but start vectors,
-   /vectors/IRREP [nvec][n].
+   an entry for each irrep. A run under way (attribute finished 0) has no states but all that it goes on from,
+   /run (statefile.h); one of version 0.1.0 start vectors, /vectors/IRREP [nvec][n].
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/cifile.h"
 #include "base/mem.h"
 #include "io/checked.h"
+#include "io/statefile.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { WORDS = 1024 }; /* bytes for the occupations of a determinant */
 static const char *const density_name[2] = {"density_alpha", "density_beta"}, *const natural_name[2] = {
@@ -163,53 +163,24 @@ static void put_all(kl_h5_out *w, const kl_ci_record *c)
     kl_h5_end_group(group);
 }
 
-/* Vectors of other irreps come over from the file as it was; none do from one that is damaged. */
-static void put_vectors(kl_h5_out *w, const char *path, const kl_ci_vectors *v)
+static int64_t estimate_bytes(const kl_ci_record *c, const kl_result_run *run)
 {
-    kl_h5_in old;
-    const int before = kl_h5_failures();
-    const kl_status have = kl_checked_open(path, &old, NULL);
-    errno = ENOMEM;
-    if (have == KL_ENOMEM) kl_h5_ok(w, -1);
-    /* an old file that is damaged does not spoil the new one */
-    else w->failures += kl_h5_failures() - before;
-    const hid_t group = kl_h5_put_group(w, w->file, "vectors");
-    for (int g = 0; g < 8; g++) {
-        char name[16], whole[32];
-        snprintf(name, sizeof(name), "%d", g + 1);
-        snprintf(whole, sizeof(whole), "vectors/%s", name);
-        if (g == v->irrep) {
-            const hsize_t shape[2] = {(hsize_t)v->nvec, (hsize_t)v->n};
-            kl_h5_put_array(w, group, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, shape, v->x, NULL);
-        } else if (!w->failed && have == KL_OK && kl_h5_has(&old, whole)) {
-            kl_h5_ok(w, H5Ocopy(old.file, whole, group, name, H5P_DEFAULT, H5P_DEFAULT));
-        }
-    }
-    kl_h5_end_group(group);
-    kl_checked_close(&old);
-}
-
-/* Enough for what put_all and put_vectors write, where path may hold vectors that come over. */
-static int64_t estimate_bytes(const char *path, const kl_ci_record *c, const kl_ci_vectors *v)
-{
-    struct stat old;
     const kl_ci_result *const r = &c->r;
     int64_t n = 262144 + 4 * KL_H5_MAX_TEXT + (int64_t)strlen(c->options);
     if (c->finished)
         n += r->nstate *
              (KL_CI_LEADING * WORDS + 16384 + 8 * (r->nlevel + 2 * (int64_t)r->norb * (r->norb + 1)));
-    if (v != NULL) n += 8 * v->nvec * v->n + (stat(path, &old) == 0 ? (int64_t)old.st_size : 0);
-    return n;
+    return n + 8 * kl_statefile_run_size(run);
 }
 
-kl_status kl_cifile_write(const char *path, const kl_ci_record *c, const kl_ci_vectors *vectors, kl_err *err)
+kl_status kl_cifile_write(const char *path, const kl_ci_record *c, const kl_result_run *run, kl_err *err)
 {
     kl_checked f;
-    const kl_status st = kl_checked_create(path, estimate_bytes(path, c, vectors), &f, err);
+    kl_status st = kl_checked_create(path, estimate_bytes(c, run), &f, err);
     if (st != KL_OK) return st;
     put_all(&f.out, c);
-    if (vectors != NULL) put_vectors(&f.out, path, vectors);
-    return kl_checked_finish(&f, KL_OK, err);
+    if (run != NULL) st = kl_statefile_put_run(&f.out, run, err);
+    return kl_checked_finish(&f, st, err);
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -361,11 +332,24 @@ kl_status kl_cifile_read(const char *path, kl_ci_record *out, kl_err *err)
         KL_TRY(kl_h5_get_small(&in, in.file, sizes[k].name, 0, sizes[k].most,
                                (int *)((char *)r + sizes[k].offset), err));
     if (out->finished) KL_TRY(get_states(&in, r, err));
+    out->has_run = kl_h5_has(&in, "run");
     KL_TRY(kl_h5_check(&in, err));
 out:
     kl_checked_close(&in);
     kl_free(&text);
     if (st != KL_OK) kl_cifile_clear(out);
+    return st;
+}
+
+kl_status kl_cifile_read_run(const char *path, kl_result_run *run, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_h5_in in;
+    KL_TRY(open_ci(path, &in, err));
+    KL_TRY(kl_statefile_get_run(&in, run, err));
+    KL_TRY(kl_h5_check(&in, err));
+out:
+    kl_checked_close(&in);
     return st;
 }
 

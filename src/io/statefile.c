@@ -131,6 +131,7 @@ out:
 /* ---------------------------------------------------------------- writing a run under way */
 
 enum { RUN_PART = 1 << 20 }; /* doubles of a vector at a time */
+enum { MOST_VECTOR = 10000000 };
 
 int64_t kl_statefile_run_size(const kl_result_run *run)
 {
@@ -471,12 +472,14 @@ kl_status kl_statefile_get_run(const kl_h5_in *in, kl_result_run *run, kl_err *e
     hid_t group = -1, set = -1;
     double *part = NULL;
     run->number = NULL;
+    run->n = NULL;
     if (!kl_h5_has(in, "run"))
         KL_TRY(
             kl_fail(err, KL_EINPUT, "%.300s: holds no run of exact diagonalization to go on with", in->path));
     KL_TRY(kl_h5_get_group(in, in->file, "run", &group, err));
     KL_TRY(kl_h5_get_small(in, group, "stage", 0, 9, &run->stage, err));
-    KL_TRY(kl_h5_get_small(in, group, "nvector", 0, KL_KEEP_VECTORS, &run->nvector, err));
+    KL_TRY(kl_h5_get_small(in, group, "nvector", 0, MOST_VECTOR, &run->nvector, err));
+    KL_TRY(kl_alloc(&run->n, run->nvector, KL_MEM_MISC, err));
     run->nnumber = -1;
     KL_TRY(kl_h5_get_array(in, group, "number", H5T_NATIVE_DOUBLE, 1, &run->nnumber, KL_MEM_MISC,
                            (void **)&run->number, err));
@@ -490,7 +493,8 @@ kl_status kl_statefile_get_run(const kl_h5_in *in, kl_result_run *run, kl_err *e
         snprintf(name, sizeof(name), "vector_%d", v);
         KL_TRY(kl_h5_open_array(in, group, name, H5T_FLOAT, &set, &rank, shape, &run->n[v], err));
         if (rank != 1 || run->n[v] < 1) KL_TRY(kl_h5_bad(in, name, "has the wrong shape", err));
-        for (int64_t first = 0; first < run->n[v] && run->part != NULL; first += RUN_PART) {
+        const int wanted = run->part != NULL && v >= run->first && v < run->first + run->count;
+        for (int64_t first = 0; first < run->n[v] && wanted; first += RUN_PART) {
             const int64_t now = run->n[v] - first < RUN_PART ? run->n[v] - first : RUN_PART;
             KL_TRY(kl_h5_get_part(in, set, name, first, now, part, err));
             for (int64_t i = 0; i < now; i++)
@@ -502,6 +506,7 @@ kl_status kl_statefile_get_run(const kl_h5_in *in, kl_result_run *run, kl_err *e
     }
 out:
     if (st != KL_OK) kl_free(&run->number);
+    if (st != KL_OK) kl_free(&run->n);
     if (set >= 0) H5Dclose(set);
     kl_h5_end_group(group);
     kl_free(&part);

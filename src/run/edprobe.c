@@ -158,8 +158,12 @@ static kl_status write(void *self, const kl_keep *chain, kl_err *err)
     const kl_ed_spectral *const s = &l->sum;
     const int64_t at = sum_at(l->found->nstate), own = at + NSUM + 2 * (int64_t)s->npole;
     double *number = NULL;
+    kl_dptr *vector = NULL;
+    int64_t *length = NULL;
     kl_keep out = {.nnumber = own + chain->nnumber, .nvector = l->found->nstate + chain->nvector};
     KL_TRY(kl_alloc(&number, out.nnumber, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&vector, out.nvector, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&length, out.nvector, KL_MEM_MISC, err));
     for (int i = 0; i < 3; i++) number[i] = l->place[i];
     number[STATES] = l->found->nstate;
     number[MULTIPLET] = l->found->multiplet[0];
@@ -177,13 +181,21 @@ static kl_status write(void *self, const kl_keep *chain, kl_err *err)
         memcpy(to, list[i], sizeof(double) * (size_t)s->npole);
     memcpy(to, chain->number, sizeof(double) * (size_t)chain->nnumber);
     out.number = number;
-    for (int k = 0; k < l->found->nstate; k++)
-        out.vector[k] = kl_dptr_at(l->x, k * l->ldx), out.n[k] = l->ed->op.n;
-    for (int v = 0; v < chain->nvector; v++)
-        out.vector[l->found->nstate + v] = chain->vector[v], out.n[l->found->nstate + v] = chain->n[v];
+    for (int k = 0; k < l->found->nstate; k++) {
+        vector[k] = kl_dptr_at(l->x, k * l->ldx);
+        length[k] = l->ed->op.n;
+    }
+    for (int v = 0; v < chain->nvector; v++) {
+        vector[l->found->nstate + v] = chain->vector[v];
+        length[l->found->nstate + v] = chain->n[v];
+    }
+    out.vector = vector;
+    out.n = length;
     st = l->opts->keep->keeper.write(l->opts->keep, &out, err);
 out:
     kl_free(&number);
+    kl_free(&vector);
+    kl_free(&length);
     return st;
 }
 
@@ -192,7 +204,7 @@ static kl_status refuse(const kl_edkeep *keep, kl_err *err)
     return kl_fail(
         err, KL_EINPUT,
         "--resume: the %lld numbers and %d vectors in %.300s are not those of spectral functions under way",
-        (long long)keep->from.nnumber, keep->from.nvector, keep->path);
+        (long long)keep->file.from.nnumber, keep->file.from.nvector, keep->path);
 }
 
 static int is_count(double x, double most) { return x >= 0.0 && x <= most && x == floor(x); }
@@ -201,7 +213,8 @@ kl_status kl_edprobe_states(const kl_edkeep *keep, const kl_ed *ed, kl_ed_result
                             int64_t *ldx, kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_keep *const k = &keep->from;
+    const kl_keep *const k = &keep->file.from;
+    kl_dptr *to = NULL;
     if (k->nnumber <= STATES || !is_count(k->number[STATES], k->nvector) || k->number[STATES] < 1 ||
         k->nnumber < sum_at((int)k->number[STATES]) + NSUM)
         return refuse(keep, err);
@@ -213,9 +226,11 @@ kl_status kl_edprobe_states(const kl_edkeep *keep, const kl_ed *ed, kl_ed_result
     for (int i = 0; i < found->nstate; i++)
         if (k->n[i] != ed->op.n) return refuse(keep, err);
     KL_TRY(ed->ex->vt.alloc(ed->ex, found->nstate * *ldx, x, err));
-    for (int i = 0; i < found->nstate; i++)
-        ed->ex->vt.copy(ed->ex, ed->op.n, k->vector[i], kl_dptr_at(*x, i * *ldx));
+    KL_TRY(kl_alloc(&to, found->nstate, KL_MEM_WORK, err));
+    for (int i = 0; i < found->nstate; i++) to[i] = kl_dptr_at(*x, i * *ldx);
+    KL_TRY(kl_keep_take(k, ed->ex, ed->op.n, found->nstate, to, err));
 out:
+    kl_free(&to);
     return st;
 }
 
@@ -224,7 +239,7 @@ static kl_status take_up(listing *l, int nop, kl_keep *chain, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_edkeep *const keep = l->opts->keep;
-    const kl_keep *const k = &keep->from;
+    const kl_keep *const k = &keep->file.from;
     const int64_t at = sum_at(l->found->nstate);
     const double *const f = k->number, *const told = f + at;
     kl_ed_spectral *const s = &l->sum;
@@ -244,10 +259,7 @@ static kl_status take_up(listing *l, int nop, kl_keep *chain, kl_err *err)
         KL_TRY(kl_alloc(list[i], s->npole, KL_MEM_MISC, err));
         memcpy(*list[i], from, sizeof(double) * (size_t)s->npole);
     }
-    *chain = (kl_keep){
-        .nnumber = k->nnumber - (from - f), .number = from, .nvector = k->nvector - l->found->nstate};
-    for (int v = 0; v < chain->nvector; v++)
-        chain->vector[v] = k->vector[l->found->nstate + v], chain->n[v] = k->n[l->found->nstate + v];
+    *chain = kl_keep_behind(k, from - f, l->found->nstate);
 out:
     return st;
 }

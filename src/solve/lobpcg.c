@@ -436,14 +436,103 @@ out:
     return st;
 }
 
+/* ---- what is kept between two steps ---- */
+
+enum { MARK = 7002 };
+
+static int64_t kept_numbers(const solver *s)
+{
+    const int nb = s->nb;
+    return 4 + KL_EIG_STATS + 8 + 6 + 3 * nb + 2 * (3 * (int64_t)nb) * (3 * nb);
+}
+
+/* ORDER of the numbers. */
+static void list_state(solver *s, course *c, int *step, kl_keep_list *l)
+{
+    const int nb = s->nb;
+    int mark = MARK;
+    kl_keep_int(l, &mark);
+    kl_keep_int(l, &s->nb);
+    kl_keep_int(l, &s->nwant);
+    kl_keep_int(l, step);
+    kl_eig_stats_list(l, s->stats);
+    kl_keep_reals(l, 1, &c->best);
+    kl_keep_reals(l, 1, &c->last_theta);
+    kl_keep_int(l, &c->best_step);
+    kl_keep_int(l, &c->fresh);
+    kl_keep_int(l, &c->since_refresh);
+    kl_keep_int(l, &c->dropped);
+    kl_keep_int(l, &c->shaken);
+    kl_keep_int(l, &c->guard_until);
+    kl_keep_int(l, &s->known);
+    kl_keep_int(l, &s->has_waw);
+    kl_keep_int(l, &s->np);
+    kl_keep_reals(l, 1, &s->waw);
+    kl_keep_reals(l, 1, &s->norm_h);
+    kl_keep_reals(l, 1, &s->unit);
+    kl_keep_reals(l, nb, s->theta);
+    kl_keep_reals(l, nb, s->residual);
+    for (int i = 0; i < nb; i++) kl_keep_int(l, &s->pcol[i]);
+    for (int j = 0; j < 3 * nb; j++) {
+        kl_keep_reals(l, 3 * nb, s->kb + (int64_t)j * MOST);
+        kl_keep_reals(l, 3 * nb, s->ka + (int64_t)j * MOST);
+    }
+}
+
+/* X, AX, W, and the columns of P and AP in use. */
+static int list_columns(const solver *s, kl_dptr *out)
+{
+    static const int group[] = {X, AX, W};
+    int n = 0;
+    for (int g = 0; g < 3; g++)
+        for (int b = 0; b < s->nb; b++) out[n++] = col(s, group[g], b);
+    for (int a = 0; a < s->np; a++) {
+        out[n++] = col(s, P, s->pcol[a]);
+        out[n++] = col(s, AP, s->pcol[a]);
+    }
+    return n;
+}
+
+static kl_status keep(solver *s, const course *c, int step, kl_err *err)
+{
+    kl_status st = KL_OK;
+    course told = *c;
+    double *number = NULL;
+    kl_dptr vector[5 * KL_LOBPCG_MOST];
+    KL_TRY(kl_alloc(&number, kept_numbers(s), KL_MEM_WORK, err));
+    list_state(s, &told, &step, &(kl_keep_list){.at = number});
+    const int n = list_columns(s, vector);
+    const kl_keep out = {.nnumber = kept_numbers(s), .number = number, .nvector = n, .vector = vector};
+    KL_TRY(s->opts->keeper->write(s->opts->keeper->self, &out, err));
+out:
+    kl_free(&number);
+    return st;
+}
+
+static kl_status take_up(solver *s, course *c, int *step, kl_err *err)
+{
+    const kl_keep *const from = s->opts->keeper->from;
+    const double *const f = from->number;
+    kl_dptr vector[5 * KL_LOBPCG_MOST];
+    if (from->nnumber != kept_numbers(s) || f[0] != MARK || f[1] != s->nb || f[2] != s->nwant)
+        return kl_eig_refuse(from, "LOBPCG", s->nb, err);
+    list_state(s, c, step, &(kl_keep_list){.at = (double *)(uintptr_t)f, .reading = 1});
+    int sound = s->np >= 0 && s->np <= s->nb;
+    for (int i = 0; sound && i < s->np; i++) sound = s->pcol[i] >= 0 && s->pcol[i] < s->nb;
+    if (!sound || list_columns(s, vector) != from->nvector) return kl_eig_refuse(from, "LOBPCG", s->nb, err);
+    return kl_keep_take(from, s->ex, s->n, from->nvector, vector, err);
+}
+
 static kl_status iterate(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;
     const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : DEFAULT_APPLY;
     kl_eig_stats *const stats = s->stats;
     course c = {.best = INFINITY, .last_theta = INFINITY, .fresh = 1, .guard_until = -1};
-    KL_TRY(refresh(s, 0, err));
-    for (int step = 0;; step++) {
+    int first = 0;
+    if (s->opts->keeper && s->opts->keeper->from) KL_TRY(take_up(s, &c, &first, err));
+    else KL_TRY(refresh(s, 0, err));
+    for (int step = first;; step++) {
         const double rounding = KL_EIG_ROUNDING * s->norm_h;
         double worst;
         KL_TRY(take_residuals(s, rounding, &worst, err));
@@ -452,7 +541,8 @@ static kl_status iterate(solver *s, kl_err *err)
             c.best_step = step;
         }
         stats->converged = worst <= s->opts->tol;
-        KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], s->residual[0], col(s, X, 0), s->ld, err));
+        kl_eig_watch(s->opts, stats, s->theta[0], s->residual[0]);
+        if (kl_eig_due(s->opts, stats)) KL_TRY(keep(s, &c, step, err));
         const int exact = worst <= rounding, stuck = exact || step - c.best_step >= STALL_STEPS;
         if (step == 0 && (stats->converged || exact) && !s->opts->trust_start) {
             /* A start that is an eigenvector, of any energy, has nothing to move it: random directions beside

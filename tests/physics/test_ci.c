@@ -240,6 +240,37 @@ static void test_known_energies(void **state)
     expect_eq(nfile, 7);
 }
 
+/* A run under way as version 0.1.0 wrote it: start vectors by irrep, and nothing else. */
+static void check_old_checkpoint(const char *path, const kl_ci_record *record)
+{
+    kl_err err;
+    kl_ci_record back;
+    int nvec;
+    double v[12], w[12];
+    for (int k = 0; k < 12; k++) v[k] = k + 0.25;
+    expect_ok(kl_cifile_write(path, record, NULL, &err), err);
+    const hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT),
+                group = H5Gcreate2(file, "vectors", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                space = H5Screate_simple(2, (const hsize_t[]){3, 4}, NULL),
+                set = H5Dcreate2(group, "3", H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, v) >= 0);
+    H5Dclose(set);
+    H5Sclose(space);
+    H5Gclose(group);
+    H5Fclose(file);
+    expect_ok(kl_checked_renew(path, &err), err);
+    expect_ok(kl_cifile_read(path, &back, &err), err);
+    expect_true(!back.finished && !back.has_run);
+    kl_cifile_clear(&back);
+    expect_ok(kl_cifile_vectors(path, 2, 16, 4, &nvec, w, &err), err);
+    expect_true(nvec == 3 && memcmp(v, w, sizeof v) == 0);
+    expect_ok(kl_cifile_vectors(path, 2, 2, 4, &nvec, w, &err), err);
+    expect_eq(nvec, 2);
+    expect_ok(kl_cifile_vectors(path, 0, 16, 4, &nvec, w, &err), err);
+    expect_eq(nvec, 0);
+    expect_refused(kl_cifile_vectors(path, 2, 16, 5, &nvec, w, &err), KL_EINPUT, err, "4 numbers");
+}
+
 /* Every space, excited roots included, irreps and not, against the oracle. */
 static void test_oracle(void **state)
 {
@@ -763,23 +794,22 @@ static void test_threads_and_file(void **state)
             expect_true(a.block[g].ndet == back.r.block[g].ndet && a.block[g].nnz == back.r.block[g].nnz &&
                         a.block[g].facts.sparsity == back.r.block[g].facts.sparsity);
         kl_cifile_clear(&back);
-        /* A run under way: vectors of two irreps, one of them written anew. */
-        double v[12], w[12];
+        /* A run under way. */
+        double number[2] = {1.5, -3};
         int nvec;
-        for (int k = 0; k < 12; k++) v[k] = k + 0.25;
+        kl_result_run run = {.stage = 0, .nnumber = 2, .number = number}, got = {0};
         record.finished = 0;
-        expect_ok(kl_cifile_write(path, &record, &(kl_ci_vectors){2, 3, 4, v}, &err), err);
-        expect_ok(kl_cifile_write(path, &record, &(kl_ci_vectors){5, 1, 2, v}, &err), err);
-        expect_ok(kl_cifile_write(path, &record, &(kl_ci_vectors){5, 2, 2, v + 1}, &err), err);
-        expect_ok(kl_cifile_vectors(path, 2, 16, 4, &nvec, w, &err), err);
-        expect_true(nvec == 3 && memcmp(v, w, sizeof(v)) == 0);
-        expect_ok(kl_cifile_vectors(path, 5, 1, 2, &nvec, w, &err), err);
-        expect_true(nvec == 1 && memcmp(v + 1, w, 16) == 0);
-        expect_ok(kl_cifile_vectors(path, 0, 16, 4, &nvec, w, &err), err);
+        expect_ok(kl_cifile_write(path, &record, &run, &err), err);
+        expect_ok(kl_cifile_read_run(path, &got, &err), err);
+        expect_true(got.nnumber == 2 && memcmp(got.number, number, sizeof number) == 0 && got.nvector == 0);
+        kl_free(&got.number);
+        kl_free(&got.n);
+        expect_ok(kl_cifile_vectors(path, 0, 16, 4, &nvec, number, &err), err);
         expect_eq(nvec, 0);
-        expect_refused(kl_cifile_vectors(path, 2, 16, 5, &nvec, w, &err), KL_EINPUT, err, "4 numbers");
+        check_old_checkpoint(path, &record);
+        expect_ok(kl_cifile_write(path, &record, &run, &err), err);
         expect_ok(kl_cifile_read(path, &back, &err), err);
-        expect_true(!back.finished && back.r.nstate == 0);
+        expect_true(!back.finished && back.has_run && back.r.nstate == 0);
         kl_cifile_clear(&back);
         assert_true(truncate(path, 3000) == 0);
         expect_refused(kl_cifile_read(path, &back, &err), KL_EINPUT, err, path);
