@@ -225,6 +225,8 @@ int kl_dmrg_max_apply(const kl_dmrg_opts *o);
 typedef struct kl_dmrg_plan {
     int m;
     int nsite;
+    int sites; /* optimized together: 2, or 1, as in sweeps without noise */
+    int absorbed; /* states of the block that has the other site then */
     int64_t dim; /* of H_SB at the middle bond */
     int nsector; /* sector pairs of the wavefunction there */
     int64_t nrecord;

@@ -58,6 +58,15 @@ out:
     return st;
 }
 
+kl_status kl_onesite_bare(const kl_block *b, kl_enlarged **basis, kl_bigop **op, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(bare_basis(&b->basis, basis, err));
+    KL_TRY(bare_operators(b, *basis, op, err));
+out:
+    return st;
+}
+
 /* Wavefunctions from one form to the other. */
 typedef struct kl_turn {
     const kl_onesite *one;
@@ -137,8 +146,7 @@ static kl_status install(kl_engine *e, kl_onesite **pone, const double *psi, int
     kl_layout lay = {0};
     kl_dptr to = {0};
     KL_TRY(kl_block_grow(e->ex, left ? e->row_op : e->col_op, one->iso, one->data, &one->block, err));
-    KL_TRY(bare_basis(&one->block->basis, &bare, err));
-    KL_TRY(bare_operators(one->block, bare, &op, err));
+    KL_TRY(kl_onesite_bare(one->block, &bare, &op, err));
     KL_TRY(kl_layout_create(e->terms->model, left ? &bare->basis : &e->row->basis,
                             left ? &e->col->basis : &bare->basis, e->target, &lay, err));
     KL_TRY(e->ex->vt.alloc(e->ex, lay.n * e->nstate, &to, err));

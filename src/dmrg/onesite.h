@@ -17,6 +17,9 @@ typedef struct kl_onesite {
     kl_block *block;       /* with the site */
 } kl_onesite;
 
+/* A block as if it were an enlarged one without a site. */
+kl_status kl_onesite_bare(const kl_block *b, kl_enlarged **basis, kl_bigop **op, kl_err *err) KL_MUST_CHECK;
+
 /* States to add to the known ones of a bond where m are kept: pure. */
 int kl_onesite_more(int m, int64_t known);
 

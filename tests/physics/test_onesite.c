@@ -358,13 +358,38 @@ static void test_more(void **state)
     expect_eq(kl_onesite_more(100, 160), 10);
 }
 
+/* A plan with one site: the list of a step that a run makes, and less of everything. */
+static void test_plan(void **state)
+{
+    (void)state;
+    core_job j;
+    kl_dmrg_plan two, one;
+    core_open(&j, core_model("hubbard", "F=1/2"), "chain:40", NULL, "U=8");
+    for (int lr = 0; lr < 2; lr++) {
+        kl_dmrg_opts o = {.strategy = lr ? KL_STRATEGY_LR : KL_STRATEGY_L11R,
+                          .nstate = 1,
+                          .target = core_charge(j.model, "N_up=20 N_dn=20"),
+                          .seed = 1};
+        expect_ok(kl_dmrg_make_plan(j.terms, j.ex, &o, 200, &two, &err), err);
+        o.sites = KL_SITES_ONE;
+        expect_ok(kl_dmrg_make_plan(j.terms, j.ex, &o, 200, &one, &err), err);
+        kl_test_case("plans, strategy %d", lr);
+        expect_true(two.sites == 2 && two.absorbed == 0 && one.sites == 1 && one.absorbed > 200);
+        expect_true(2 * one.dim < two.dim && 2 * one.flop_apply < two.flop_apply);
+        expect_true(one.memory_bytes < two.memory_bytes && one.apply.nx == one.dim);
+        kl_dmrg_plan_clear(&two);
+        kl_dmrg_plan_clear(&one);
+    }
+    core_close(&j);
+    core_no_memory();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_more),         cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_variance),     cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_wrong_starts), cmocka_unit_test(test_bars_hold),
-        cmocka_unit_test(test_to_the_bit),   cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_more),  cmocka_unit_test(test_steps),        cmocka_unit_test(test_variance),
+        cmocka_unit_test(test_exact), cmocka_unit_test(test_wrong_starts), cmocka_unit_test(test_bars_hold),
+        cmocka_unit_test(test_plan),  cmocka_unit_test(test_to_the_bit),   cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
