@@ -396,7 +396,7 @@ static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const
     if (k > 0 && again(s, res, now)) {
         more *= 2 << (repeats(s, res) < 2 ? repeats(s, res) : 2);
         next.tol_rel = 1e-3;
-        /* of the two-site variance more is left than of the discarded weight, and a small gap asks for less */
+        /* what truncation leaves is no measure where the gap is small */
         if (next.sites == 1) next.tol = 0.1 * sqrt(g * wanted);
     }
     next.max_apply =
