@@ -153,8 +153,13 @@ static void print_energies(FILE *to, const kl_dmrg_result *d)
     if (d->error_estimate < fabs(d->energy[0]))
         fprintf(to, "  (relative %.1e)", d->error_estimate / fabs(d->energy[0]));
     fprintf(to, "\n");
-    fprintf(to, "extrapolated %s  to no discarded weight; %.1e was discarded in the last sweep\n",
-            kl_report_energy(d->energy_extrapolated, d->error_estimate, e), d->discarded);
+    const kl_dmrg_row *const last = &d->row[d->nrow - 1];
+    fprintf(to, "extrapolated %s  ", kl_report_energy(d->energy_extrapolated, d->error_estimate, e));
+    if (last->sites != 1)
+        fprintf(to, "to no discarded weight; %.1e was discarded in the last sweep\n", d->discarded);
+    else
+        fprintf(to, "to no two-site variance, which was %.1e in the last sweep, one site at a time\n",
+                last->variance);
     const double above = d->energy_kept[0] - d->energy[0];
     if (fabs(above) > 1e-14 * scale)
         fprintf(to,

@@ -12,6 +12,7 @@
 #include "base/prof.h"
 #include "record/reclist.h"
 #include "dmrg/schedule.h"
+#include "dmrg/onesite.h"
 #include "dmrg/ownunit.h"
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +21,9 @@
 const char *const kl_part_name[KL_NPART] = {
     "operators and records",    "eigensolver", "of it products with H", "truncation", "growth of blocks",
     "turning the wavefunction", "other"};
+
+/* ORDER KL_SITES */
+const char *const kl_sites_name[KL_NSITES] = {"2", "1", "auto"};
 
 enum {
     START_M = 24,      /* states of a start that is made up */
@@ -90,6 +94,18 @@ static void note_bond(const run *r, int direction, int whole, const kl_eig_stats
             row->gap[i] = wanted + i < e->nstate ? r->energy[wanted + i] - r->energy[wanted - 1] : NAN;
 }
 
+/* One site at the centre in place of two. What H psi has beyond the basis ahead is the two-site variance of
+   the state, bond by bond: on the way back, when the way there has made the state one of this m. */
+static kl_status absorb(run *r, const kl_stage *g, int direction, kl_dmrg_row *row, kl_err *err)
+{
+    kl_expand_info info;
+    const uint64_t place = 2 * ((uint64_t)r->sweep * (uint64_t)r->e->nsite + (uint64_t)r->e->centre);
+    const kl_status st =
+        kl_onesite_absorb(r->e, direction, g->m, r->o->seed + place + (direction > 0), &info, err);
+    if (st == KL_OK && direction < 0) row->variance += info.residual;
+    return st;
+}
+
 /* The guard of a sector that is solved as a whole, which its sweeps need not carry: solved beside the states
    once, where the last bond holds the sector, it tells the gap, and so how good the state is. The states stay
    as they are. */
@@ -151,6 +167,7 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
     /* a bond near an end may have no room for all guards */
     if (e->layout.n < e->nstate && e->nstate > r->o->nstate)
         KL_TRY(kl_engine_hold(e, e->layout.n > r->o->nstate ? (int)e->layout.n : r->o->nstate, err));
+    if (g->sites == 1 && !whole) KL_TRY(absorb(r, g, direction, row, err));
     KL_TRY(kl_engine_solve(e, &so, r->energy, &stats, err));
     for (int i = 0; i < e->nstate; i++) r->energy[i] += r->constant;
     note_bond(r, direction, whole, &stats, row);
@@ -226,8 +243,13 @@ out:
 
 static kl_dmrg_row new_row(const run *r, const kl_stage *g)
 {
-    kl_dmrg_row row = {
-        .m = g->m, .noise = g->noise, .held = r->e->nstate, .m_start = r->plan.m_start, .kept = NAN};
+    kl_dmrg_row row = {.m = g->m,
+                       .sites = g->sites,
+                       .noise = g->noise,
+                       .variance = g->sites == 1 ? 0 : NAN,
+                       .held = r->e->nstate,
+                       .m_start = r->plan.m_start,
+                       .kept = NAN};
     for (int i = 0; i < KL_MAX_STATE; i++) row.energy[i] = INFINITY;
     for (int i = 0; i < KL_NGUARD; i++) row.gap[i] = NAN;
     return row;

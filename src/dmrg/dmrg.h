@@ -36,6 +36,15 @@ typedef enum kl_dmrg_wait {
 } kl_dmrg_wait;
 extern const char *const kl_dmrg_wait_text[];
 
+/* Sites that are optimized together. ORDER KL_SITES: names in dmrg.c */
+typedef enum kl_sites {
+    KL_SITES_TWO,
+    KL_SITES_ONE,  /* after the bond ahead was expanded by states that H leads to: onesite.h */
+    KL_SITES_AUTO, /* whichever takes less time; one, as far as is known */
+    KL_NSITES
+} kl_sites;
+extern const char *const kl_sites_name[KL_NSITES];
+
 typedef struct kl_dmrg_opts {
     kl_strategy strategy;
     kl_solver solver;
@@ -67,6 +76,7 @@ typedef struct kl_dmrg_opts {
     /* 1: sectors filled up as devices keep them: then runs here and there differ by rounding alone */
     int full;
     kl_truncation truncation;
+    kl_sites sites;
     void *placer; /* of the next: */
     /* NULL: all of it on the executor given. Else asked before a sweep of m states where it should run; when
        that is not where the last one ran, the state moves there and its operators are made anew */
@@ -87,10 +97,14 @@ typedef struct kl_dmrg_step { /* one optimized bond */
 
 struct kl_dmrg_row { /* one sweep, as reported */
     int m, m_reached;
+    int sites; /* optimized together: 1 or 2; 0: not known (files of version 0.1.0), two */
     double noise;
     double energy[KL_MAX_STATE]; /* lowest of the sweep, at the middle bond */
     double change;
     double discarded; /* largest of the sweep */
+    /* of one-site sweeps: two-site variance of the energy, from what H psi has beyond every bond's basis on
+       the way back, of all wavefunctions on average; NAN: not looked at */
+    double variance;
     double seconds;
     int64_t napply;
     int64_t dim_max;
@@ -211,6 +225,8 @@ int kl_dmrg_max_apply(const kl_dmrg_opts *o);
 typedef struct kl_dmrg_plan {
     int m;
     int nsite;
+    int sites; /* optimized together: 2, or 1, as in sweeps without noise */
+    int absorbed; /* states of the block that has the other site then */
     int64_t dim; /* of H_SB at the middle bond */
     int nsector; /* sector pairs of the wavefunction there */
     int64_t nrecord;

@@ -27,7 +27,7 @@ static const kl_enlarged *position_of(const kl_state *s, int p, const kl_isometr
 int64_t kl_statefile_size(const kl_state *s)
 {
     if (s == NULL) return 0;
-    int64_t n = s->nstate * s->npsi;
+    int64_t n = s->nstate * (s->npsi + s->nnarrow);
     for (int p = 0; p < s->nsite; p++) {
         const kl_isometry *iso;
         position_of(s, p, &iso);
@@ -99,6 +99,10 @@ kl_status kl_statefile_put(kl_h5_out *w, const kl_state *s, kl_err *err)
     const hsize_t psi_shape[2] = {(hsize_t)s->nstate, (hsize_t)s->npsi};
     kl_h5_put_array(w, group, "psi", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, psi_shape, s->psi,
                     "wavefunctions at the centre: sector by sector of the left part, column-major");
+    const hsize_t narrow_shape[2] = {(hsize_t)s->nstate, (hsize_t)s->nnarrow};
+    if (s->nnarrow > 0)
+        kl_h5_put_array(w, group, "narrow", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, narrow_shape, s->narrow,
+                        "the same wavefunctions in the basis of the isometry that was opened last");
 
     kl_h5_put_reals(w, group, "data", ndata, NULL, "isometries by position, sector by sector, column-major");
     if (!w->failed && ndata > 0) {
@@ -412,6 +416,14 @@ static kl_status get_waves(const kl_h5_in *in, hid_t group, kl_state *s, kl_err 
                            in->path, k, norm));
         if (!isfinite(s->energy[k])) KL_TRY(kl_h5_bad(in, "energy", "is not finite", err));
     }
+    if (!kl_h5_has(in, "state/narrow")) goto out;
+    int64_t narrow_shape[2] = {s->nstate, kl_state_narrow_size(s)};
+    s->nnarrow = narrow_shape[1];
+    KL_TRY(kl_h5_get_array(in, group, "narrow", H5T_NATIVE_DOUBLE, 2, narrow_shape, KL_MEM_STATE,
+                           (void **)&s->narrow, err));
+    for (int64_t i = 0; i < s->nstate * s->nnarrow; i++)
+        if (!isfinite(s->narrow[i]))
+            KL_TRY(kl_h5_bad(in, "narrow", "holds a number that is not finite", err));
 out:
     return st;
 }

@@ -14,6 +14,8 @@ typedef struct sweep_record { /* as in kl_dmrg_row, of fixed width */
     double noise, change, discarded, seconds, flop;
     int64_t held, m_start, probed, wait; /* held: 0 in files of version 0.1.0, which have none of these */
     double residual, kept, gap[KL_NGUARD];
+    int64_t sites; /* 0: two, and no variance: files from before one-site sweeps */
+    double variance;
     double energy[KL_MAX_STATE];
 } sweep_record;
 
@@ -42,6 +44,8 @@ static hid_t sweep_type(int nstate, int in_memory)
         {"kept", offsetof(sweep_record, kept), 0},
         {"gap_1", offsetof(sweep_record, gap[0]), 0},
         {"gap_2", offsetof(sweep_record, gap[1]), 0},
+        {"sites", offsetof(sweep_record, sites), 1},
+        {"variance", offsetof(sweep_record, variance), 0},
     };
     static_assert(KL_NGUARD == 2, "the gaps' names are written out");
     enum { NFIELD = sizeof(field) / sizeof(field[0]) };
@@ -83,7 +87,9 @@ kl_status kl_sweepfile_put(kl_h5_out *w, const kl_dmrg_result *d, kl_err *err)
                                    .probed = r->probed,
                                    .wait = r->wait,
                                    .residual = r->residual,
-                                   .kept = r->kept};
+                                   .kept = r->kept,
+                                   .sites = r->sites,
+                                   .variance = r->variance};
         memcpy(record[i].gap, r->gap, sizeof(r->gap));
         memcpy(record[i].energy, r->energy, sizeof(r->energy));
     }
@@ -133,6 +139,8 @@ kl_status kl_sweepfile_get(const kl_h5_in *in, kl_dmrg_result *d, kl_err *err)
         to->wait = (int)r->wait;
         to->residual = r->held ? r->residual : NAN;
         to->kept = r->held ? r->kept : NAN;
+        to->sites = r->sites == 1 ? 1 : 2;
+        to->variance = r->sites == 1 ? r->variance : NAN;
         for (int k = 0; k < KL_NGUARD; k++) to->gap[k] = r->held ? r->gap[k] : NAN;
     }
     d->nrow = (int)n;

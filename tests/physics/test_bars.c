@@ -6,7 +6,7 @@ static void test_bars_hold(void **state)
 {
     (void)state;
     for (int k = 0; k < NBARS; k += KL_TEST_WATCHED ? 5 : 1)
-        if (bars[k].quick) bars_check(&bars[k], 1e-8, 1 + (uint64_t)k % 3);
+        if (bars[k].quick) bars_check(&bars[k], KL_SITES_TWO, 1e-8, 1 + (uint64_t)k % 3);
 }
 
 /* A sector that is solved as a whole at the middle bond: "converged" is said of the state that is kept, whose
@@ -87,7 +87,7 @@ static void test_near_degenerate(void **state)
     for (int k = 0; k < NBARS; k++)
         if (strcmp(bars[k].model, "plain_ising") == 0 && bars[k].sets && strcmp(bars[k].sets, "g=0.5") == 0)
             for (uint64_t seed = 1; seed <= (KL_TEST_WATCHED ? 1 : 2); seed++)
-                bars_check(&bars[k], 1e-9, seed);
+                bars_check(&bars[k], KL_SITES_TWO, 1e-9, seed);
 }
 
 /* A schedule of one's own ends in a mixture of two states; the probe at its end sees the other one, and the

@@ -60,15 +60,16 @@ static const bars_case bars[] = {
 enum { NBARS = sizeof bars / sizeof *bars };
 
 /* One run by the automatic schedule: its error bar holds, and what it calls converged is. */
-static void bars_check(const bars_case *c, double accuracy, uint64_t seed)
+static void bars_check(const bars_case *c, kl_sites sites, double accuracy, uint64_t seed)
 {
     core_job j;
     core_open(&j, core_model(c->model, c->variant), c->lattice, c->order, c->sets);
     core_run r = core_auto(accuracy, core_charge(j.model, c->charge), 1, KL_STRATEGY_AUTO);
     r.opts.seed = seed;
+    r.opts.sites = sites;
     core_go(&j, &r);
-    kl_test_case("%s %s to %g, seed %llu", j.name, c->sets ? c->sets : "", accuracy,
-                 (unsigned long long)seed);
+    kl_test_case("%s %s to %g, seed %llu, sites %s", j.name, c->sets ? c->sets : "", accuracy,
+                 (unsigned long long)seed, kl_sites_name[sites]);
     const double off = fabs(r.res.energy[0] - c->energy),
                  known = fmax(c->digits * fabs(c->energy), 1e-14 * fabs(c->energy));
     expect_true(off <= r.res.error_estimate + known);
