@@ -32,7 +32,8 @@ enum {
 /* of the energy in the discarded weight, in units of the couplings, where no second m tells: 20 to 100 as a
    rule */
 #define SLOPE 100.0
-/* the same for each site of a long lattice, where every bond leaves out as much as the worst: 5 in spin-1 chains */
+/* the same for each site of a long lattice, where every bond leaves out as much as the worst: 5 in spin-1
+   chains */
 #define SLOPE_PER_SITE 8.0
 /* of the energy in the two-site variance, in units of the couplings: 0.03 to 0.5 as a rule */
 #define LEAST_OF_VARIANCE 0.15
