@@ -424,9 +424,6 @@ kl_status kl_cicli_run(kl_options *o, int *stopped, kl_err *err)
                                 kl_clock() - started, NULL,          NULL};
     if (o->json) print_result_json(stdout, &x.record, &facts, NULL);
     else print_result(stdout, &x.record, (double)kl_mem_total_peak_bytes(), written == KL_OK ? x.path : NULL);
-    if (!o->json && x.record.r.nstate < x.opts.nroot)
-        printf("%d of the %d states asked for: the space has no more determinants\n", x.record.r.nstate,
-               x.opts.nroot);
     KL_TRY(written);
 out:
     kl_cirun_clear(&x);
