@@ -16,6 +16,8 @@ from .problem import Problem
 from .progress import Step
 from .result import Result
 from .run import ci, dmrg, ed, load
+from .sweep import Sweep, sweep
+from .tensors import MPO, MPS
 
 __version__ = _version()
 __all__ = [
@@ -27,6 +29,8 @@ __all__ = [
     "Hamiltonian",
     "KronlatError",
     "Lattice",
+    "MPO",
+    "MPS",
     "Model",
     "Molecule",
     "NoMemory",
@@ -34,9 +38,11 @@ __all__ = [
     "Problem",
     "Result",
     "Step",
+    "Sweep",
     "ci",
     "dmrg",
     "ed",
     "hamiltonian",
     "load",
+    "sweep",
 ]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import xarray
 
     from .problem import Problem
+    from .tensors import MPS
 
 
 class Result(Mapping[str, np.ndarray]):
@@ -71,6 +72,11 @@ class Result(Mapping[str, np.ndarray]):
     def errors(self) -> np.ndarray:
         """[state], of `energies`."""
         return self["error"]
+
+    def text(self, what: str) -> str | None:
+        """ "model", "variant", "formula", "lattice", "command_line" or "program"; None: it has none."""
+        found = lib.kronlat_result_text(self._c, what.encode())
+        return None if found == ffi.NULL else ffi.string(found).decode()
 
     # ---- arrays
 
@@ -126,6 +132,12 @@ class Result(Mapping[str, np.ndarray]):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a file that `load` and `kronlat show` read."""
         call("result_save", self._c, text(path))
+
+    def mps(self, state: int = 0, centre: int = 0) -> MPS:
+        """A state of DMRG as a matrix product state, canonical about position centre."""
+        from .tensors import mps_of
+
+        return mps_of(self, state, centre)
 
     # ---- as others want it
 
