@@ -6,6 +6,8 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+from importlib import import_module as _import_module
+
 from ._c import version as _version
 from .errors import Absent, BadInput, Cancelled, FileError, KronlatError, NoMemory, NotConverged
 from .hamiltonian import Hamiltonian, hamiltonian
@@ -20,6 +22,15 @@ from .sweep import Sweep, sweep
 from .tensors import MPO, MPS
 
 __version__ = _version()
+
+
+def __getattr__(name: str) -> object:
+    """kronlat.pyscf needs PySCF, and is loaded when it is used."""
+    if name == "pyscf":
+        return _import_module("kronlat.pyscf")
+    raise AttributeError(f"module 'kronlat' has no attribute {name!r}")
+
+
 __all__ = [
     "Absent",
     "BadInput",

@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
 Panel = Callable[["Axes"], None]
 
+_THERMAL = {"thermal/energy": "$E$", "thermal/heat": "$C$", "thermal/entropy": "$S$"}
+
 
 def _energies(r: Result) -> Panel:
     energy = r["sweep/energy"]
 
     def draw(ax: Axes) -> None:
-        ax.semilogy(np.arange(1, len(energy) + 1), np.maximum(energy - r.energy, 1e-16), "o-", ms=3)
+        above = energy - r.energy
+        shown = above > 1e-14 * abs(r.energy)
+        ax.semilogy(np.arange(1, len(energy) + 1)[shown], above[shown], "o-", ms=3)
         ax.set(title="energy above the result", xlabel="sweep", ylabel="$E - E_0$")
 
     return draw
@@ -74,7 +78,9 @@ def _local(r: Result, name: str) -> Panel:
     def plane(ax: Axes) -> None:
         x, y = r["site/xy"].T
         largest = np.abs(value).max() or 1.0
-        dots = ax.scatter(x, y, s=200 * np.abs(value) / largest, c=value, cmap="coolwarm", vmin=-largest, vmax=largest)
+        signed = value.min() < 0
+        colours = dict(cmap="coolwarm" if signed else "viridis", vmin=-largest if signed else 0, vmax=largest)
+        dots = ax.scatter(x, y, s=200 * np.abs(value) / largest, c=value, **colours)
         ax.figure.colorbar(dots, ax=ax, label=label)
         ax.margins(0.15)
         ax.set(title=f"{name.removeprefix('local/')}: areas", xlabel="$x$", ylabel="$y$", aspect="equal")
@@ -128,14 +134,13 @@ def _spectral(r: Result, name: str) -> Panel:
 
 
 def _thermal(r: Result, name: str) -> Panel:
-    temperature = r["thermal/temperature"] if "thermal/temperature" in r else None
+    temperature = r["thermal/temperature"]
     value, error = r[name].T[:2]
 
     def draw(ax: Axes) -> None:
-        x = np.arange(len(value)) if temperature is None else temperature
-        ax.plot(x, value)
-        ax.fill_between(x, value - error, value + error, alpha=0.3)
-        ax.set(title=name.split("/", 1)[1], xlabel="$T$" if temperature is not None else "row", ylabel="")
+        ax.plot(temperature, value)
+        ax.fill_between(temperature, value - error, value + error, alpha=0.3)
+        ax.set(title=name.split("/", 1)[1], xlabel="$T$", ylabel=_THERMAL.get(name, name.split("/", 1)[1]))
 
     return draw
 

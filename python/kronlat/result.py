@@ -116,6 +116,18 @@ class Result(Mapping[str, np.ndarray]):
         call("result_vector", self._c, state, len(x), ffi.from_buffer("double[]", x))
         return x
 
+    def determinants(self, state: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A state of `ci(..., keep_vectors=True)`: alpha and beta strings, and coefficients, [determinant].
+
+        Bit p of a string is orbital p; creation operators stand in ascending order, alpha before beta.
+        """
+        n, c = ffi.new("int64_t *"), ffi.new("const double **")
+        alpha, beta = ffi.new("const uint64_t **"), ffi.new("const uint64_t **")
+        call("result_determinants", self._c, state, n, alpha, beta, c)
+        kinds = ((alpha, np.uint64), (beta, np.uint64), (c, float))
+        found = (np.frombuffer(ffi.buffer(p[0], 8 * n[0]), dtype=kind).copy() for p, kind in kinds)
+        return tuple(found)
+
     # ---- more from the state
 
     def measure(self, what: str) -> Any:

@@ -149,7 +149,7 @@ class MPS(Chain):
     def from_amplitudes(cls, states: np.ndarray, values: np.ndarray, like: MPS) -> MPS:
         """The state with psi = values[n] on basis states [n][site], over the sites and charges of `like`.
 
-        By singular value decompositions from the left, sector by sector; nothing is truncated.
+        By singular value decompositions from the left, sector by sector, of singular values above 1e-14.
         """
         n = len(like.sites)
         by_position = np.asarray(states)[:, like.sites]
@@ -166,10 +166,10 @@ class MPS(Chain):
             charge = charge.reshape(-1, left.shape[1])
             rows = table.reshape(-1, len(tails))
             tensors, waves, lefts = [], [], []
-            for q in np.unique(charge, axis=0):
+            for q in np.unique(charge, axis=0) if p < n - 1 else like.bonds[n].charges:
                 at = np.flatnonzero((charge == q).all(axis=1))
                 u, s, v = np.linalg.svd(rows[at], full_matrices=False)
-                kept = s > 1e-15
+                kept = s > 1e-14
                 if not kept.any():
                     continue
                 tensor = np.zeros((len(rows), kept.sum()))
