@@ -252,7 +252,7 @@ static kl_status hx_once(const kl_task *t, kl_state **state, kl_strategy strateg
         .target = t->target, .nstate = 1, .strategy = strategy, .solver = KL_SOLVER_DAVIDSON, .seed = 1};
     KL_TRY(kl_engine_create(t->terms, ex, &eo, &e, err));
     KL_TRY(kl_engine_resume_take(e, state, err));
-    KL_TRY(kl_engine_state(e, (double[KL_MAX_ROOT]){0}, state, err));
+    KL_TRY(kl_engine_state(e, (double[KL_MAX_STATE]){0}, state, err));
     const int c = e->centre;
     KL_TRY(kl_bigop_create(e->left_block[c], e->row, c, &l, err));
     KL_TRY(kl_bigop_create(e->right_block[c + 2], e->col, c + 1, &r, err));

@@ -98,10 +98,10 @@ typedef struct kl_ci_monitor {
     kl_status (*stored)(void *self, int irrep, const kl_spmat *m, kl_err *err);
     /* Between steps of the solver; nonzero: stop. */
     int (*step)(void *self, int irrep, int napply, double energy, double residual);
-    /* Where the run keeps itself: due is asked between steps, save gets the start vectors of a run that goes
-       on (host, [nvec][n]); load brings them back, *nvec 0 where there are none. All three or none. */
-    int (*due)(void *self);
-    kl_status (*save)(void *self, int irrep, int nvec, int64_t n, const double *x, kl_err *err);
+    /* NULL, or keeps all that a run needs to go on to the same bits, and has what it goes on from. */
+    const kl_keeper *keeper;
+    /* NULL, or the start vectors of a checkpoint that has no more (host, [nvec][n]); *nvec 0: there are
+       none. */
     kl_status (*load)(void *self, int irrep, int most, int64_t n, int *nvec, double *x, kl_err *err);
 } kl_ci_monitor;
 

@@ -62,7 +62,7 @@ kl_status kl_cistate_describe(const kl_ciorbitals *l, kl_exec *ex, const kl_ci_o
     double *c = NULL;
     int64_t at[KL_CI_LEADING];
     state->energy = s->energy[root];
-    state->residual = s->stats.residual[root];
+    state->residual = s->residual[root];
     state->irrep = s->irrep;
     state->s2 = NAN;
     KL_TRY(kl_alloc(&c, n, KL_MEM_VECTOR, err));

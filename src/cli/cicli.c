@@ -407,15 +407,8 @@ static void print_run(const kl_options *o, const kronlat_result *r, const char *
 {
     const char *const written = r->unwritten == KL_OK ? path : NULL;
     const kl_run_facts facts = {r->executor, r->nthread, written, kl_clock() - started, NULL, NULL};
-    const int64_t wanted = o->roots > 0 ? o->roots : 1;
-    if (o->json) {
-        print_result_json(stdout, &r->ci, &facts, NULL);
-        return;
-    }
-    print_result(stdout, &r->ci, (double)kl_mem_total_peak_bytes(), written);
-    if (r->ci.r.nstate < wanted)
-        printf("%d of the %lld states asked for: the space has no more determinants\n", r->ci.r.nstate,
-               (long long)wanted);
+    if (o->json) print_result_json(stdout, &r->ci, &facts, NULL);
+    else print_result(stdout, &r->ci, (double)kl_mem_total_peak_bytes(), written);
 }
 
 /* By the library. Where the file cannot be written, the report comes all the same. */

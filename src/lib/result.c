@@ -72,8 +72,9 @@ static kl_status add_lattice_states(kronlat_result *r, kl_err *err)
     const kl_dmrg_result *const d = &r->r->dmrg;
     const int is_ed = strcmp(r->method, "ed") == 0;
     const kl_measured *const bound = find(r, "ed/error");
-    double error[KL_MAX_ROOT];
-    for (int k = 0; k < d->nstate && k < KL_MAX_ROOT; k++)
+    double *error = NULL;
+    KL_TRY(kl_alloc(&error, d->nstate, KL_MEM_MISC, err));
+    for (int k = 0; k < d->nstate; k++)
         error[k] =
             bound != NULL && bound->rank == 1 && k < bound->shape[0] ? bound->data[k] : d->error_estimate;
     KL_TRY(add(r, "energy", 1, d->nstate, 0, d->energy, err));
@@ -85,6 +86,7 @@ static kl_status add_lattice_states(kronlat_result *r, kl_err *err)
     if (d->entropy != NULL) KL_TRY(add(r, "entropy/cut", 1, r->r->nsite - 1, 0, d->entropy, err));
     KL_TRY(add_sweeps(r, err));
 out:
+    kl_free(&error);
     return st;
 }
 
@@ -92,20 +94,19 @@ static kl_status add_ci_states(kronlat_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_ci_result *const c = &r->ci.r;
-    double list[4][KL_MAX_ROOT];
+    enum { NLIST = 5 };
+    static const char *const list[NLIST] = {"energy", "error", "residual", "s2", "irrep"};
     char name[80];
-    const int n = c->nstate < KL_MAX_ROOT ? c->nstate : KL_MAX_ROOT;
-    for (int k = 0; k < n; k++) {
-        list[0][k] = c->state[k].energy;
-        list[1][k] = c->state[k].residual;
-        list[2][k] = c->state[k].s2;
-        list[3][k] = c->state[k].irrep;
+    const int n = c->nstate;
+    double *v = NULL;
+    KL_TRY(kl_alloc(&v, n, KL_MEM_MISC, err));
+    for (int i = 0; i < NLIST; i++) {
+        for (int k = 0; k < n; k++) {
+            const kl_ci_state *const s = &c->state[k];
+            v[k] = (const double[NLIST]){s->energy, s->residual, s->residual, s->s2, s->irrep}[i];
+        }
+        KL_TRY(add(r, list[i], 1, n, 0, v, err));
     }
-    KL_TRY(add(r, "energy", 1, n, 0, list[0], err));
-    KL_TRY(add(r, "error", 1, n, 0, list[1], err));
-    KL_TRY(add(r, "residual", 1, n, 0, list[1], err));
-    KL_TRY(add(r, "s2", 1, n, 0, list[2], err));
-    KL_TRY(add(r, "irrep", 1, n, 0, list[3], err));
     KL_TRY(add(r, "reference_energy", 0, 0, 0, &c->reference_energy, err));
     for (int k = 0; k < n; k++) {
         const kl_ci_state *const s = &c->state[k];
@@ -121,6 +122,7 @@ static kl_status add_ci_states(kronlat_result *r, kl_err *err)
         }
     }
 out:
+    kl_free(&v);
     return st;
 }
 

@@ -157,7 +157,7 @@ static kl_status find_states(kl_edrun *w, kl_ed_opts *opts, const char *options,
         KL_TRY(kl_edprobe_states(keep, ed, found, &w->x, &w->ldx, err));
         return kl_result_read(keep->path, &keep->r, err);
     }
-    if (keep->number) KL_TRY(kl_edkeep_vectors(keep, ed->op.n, err));
+    if (keep->file.number) KL_TRY(kl_edkeep_vectors(keep, ed->op.n, err));
     KL_TRY(make_result(t, ed,
                        &(kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .stop = KL_ED_INTERRUPTED},
                        options, &keep->r, err));
@@ -314,7 +314,7 @@ kl_status kl_edrun_thermal(kl_edrun *x, kl_err *err)
                            keep.path));
         KL_TRY(refuse_typed(o, (const char *const[]){"charge", "samples", "steps", "seed", NULL},
                             "thermodynamics", err));
-        keep.keeper.from = &keep.from; /* its numbers; the vectors when the sector is there */
+        keep.keeper.from = &keep.file.from; /* its numbers; the vectors when the sector is there */
     }
     keep.stage = KL_EDSTAGE_THERMAL;
     if (keep.path) opts.keeper = &keep.keeper;

@@ -103,7 +103,7 @@ const kl_option_row kl_option_table[] = {
           "NAME=VALUE, NAME=scan or scan", "conserved charge of the state"),
     TEXT("space", 0, "NAME", SYSTEM, MOLECULES, space, FILLED,
          "determinants: cis, cid, cisd (usual), cisdt, cisdtq, level:N, full, or cas:ELECTRONS,ORBITALS"),
-    NUMBER("roots", 0, "N", SYSTEM, MOLECULES, roots, INT, 1, 16, "the N lowest states (1)"),
+    NUMBER("roots", 0, "N", SYSTEM, MOLECULES, roots, INT, 1, 1000000, "the N lowest states (1)"),
     CHOICE("irrep", "N", SYSTEM, MOLECULES, irrep, "all|1|2|3|4|5|6|7|8",
            "irrep of the states, as in ORBSYM (all)"),
     NUMBER("frozen", 0, "N", SYSTEM, MOLECULES, frozen, INT, 0, 1000,
@@ -134,8 +134,9 @@ const kl_option_row kl_option_table[] = {
     TEXT("schedule", 0, "LIST", ACCURACY, TENSORS, schedule, SCHEDULE,
          "sweeps as m[:noise[:tol]][*count],...: '64:1e-4*2,256:1e-6,512*4'"),
     NUMBER("states", 0, "N", ACCURACY, TENSORS, states, INT, 1, 16,
-           "the N lowest states of the sector, state-averaged (1)"),
-    NUMBER("states", 0, "N", ACCURACY, EXACTLY, states, INT, 1, 16, "the N lowest states of the sector (1)"),
+           "the N lowest states of the sector, state-averaged, at most 16 (1); ed takes any number"),
+    NUMBER("states", 0, "N", ACCURACY, EXACTLY, states, INT, 1, 1000000,
+           "the N lowest states of the sector (1); --solver lobpcg: at most 16"),
     NUMBER("discard", 0, "W", ACCURACY | RARE, SWEEPS, discard, REAL, 0, 0.1,
            "truncate to the discarded weight W, with --m as the largest m"),
     NUMBER("m-min", 0, "M", ACCURACY | RARE, SWEEPS, m_min, INT, 1, 1000000,
@@ -179,6 +180,9 @@ const kl_option_row kl_option_table[] = {
     CHOICE("truncation", "NAME", RUN | RARE, TENSORS, truncation, "auto|exact|products",
            "find the states that are kept by full decompositions (exact), or of large sectors by products from the "
            "basis of the sweep before (auto)"),
+    CHOICE("sites-per-step", "N", RUN | RARE, TENSORS, sites_per_step, "1|2|auto",
+           "sites optimized together: two; or, in sweeps without noise, one, the bond ahead expanded before by "
+           "states that H leads to (1, auto)"),
     FLAG("full-sectors", 0, RUN | RARE, TENSORS, full_sectors,
          "keep even sectors, and a sixteenth of m more that fills large ones up to multiples of 8, 16 or 32, "
          "as runs on a device do: what to compare their energies with"),

@@ -934,7 +934,7 @@ static void test_superblock(void **state)
             kl_trunc_info info;
             /* far enough that executors keep the same states */
             const kl_solve_opts so = {.tol = 1e-8, .max_apply = 60};
-            double energy[KL_MAX_ROOT];
+            double energy[KL_MAX_STATE];
             kl_eig_stats stats;
             while (e->centre < e->nsite / 2 - 1) {
                 expect_ok(kl_engine_solve(e, &so, energy, &stats, &err), err);

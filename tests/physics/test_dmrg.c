@@ -34,7 +34,7 @@ static double *vectors(const kl_engine *e, int64_t dim)
 {
     kl_err err = {""};
     kl_state *s = NULL;
-    double energy[KL_MAX_ROOT] = {0};
+    double energy[KL_MAX_STATE] = {0};
     double *const all = malloc((size_t)(e->nstate * dim) * sizeof *all);
     expect_ok(kl_engine_state(e, energy, &s, &err), err);
     for (int i = 0; i < e->nstate; i++) {
@@ -82,7 +82,7 @@ static void check_turns(const turn_case *t, uint64_t seed)
     kl_engine *e = engine(&j, core_charge(j.model, t->charge), t->nstate,
                           seed % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R, seed);
     expect_ok(kl_engine_start(e, t->m < 24 ? t->m : 24, NULL, &err), err);
-    double *const h = malloc((size_t)dim * sizeof *h), energy[KL_MAX_ROOT];
+    double *const h = malloc((size_t)dim * sizeof *h), energy[KL_MAX_STATE];
     const int n = e->nsite;
     int direction = 1;
     for (int move = 0; move < 4 * n; move++) {
@@ -127,7 +127,7 @@ static void check_turns(const turn_case *t, uint64_t seed)
         }
         if (to.noise == 0) expect_near(was - kept, info.discarded, 1e-12);
         if (to.noise == 0 && info.discarded < 1e-14) expect_near(kept, 1.0, 1e-12);
-        double after_energy[KL_MAX_ROOT];
+        double after_energy[KL_MAX_STATE];
         expect_ok(kl_engine_energy(e, after_energy, &err), err);
         for (int s = 0; s < t->nstate; s++) {
             const double *const y = after + s * dim;
@@ -302,8 +302,8 @@ static void test_equal_bits(void **state)
         expect_ok(kl_exec_open_host(2, &j.ex, &err), err);
         core_go(&j, &c);
         kl_test_case("%s, strategy %d", j.name, (int)strategy);
-        expect_eq(memcmp(a.res.energy, b.res.energy, sizeof a.res.energy), 0);
-        expect_eq(memcmp(a.res.energy, c.res.energy, sizeof a.res.energy), 0);
+        expect_eq(memcmp(a.res.energy, b.res.energy, sizeof(double) * (size_t)a.res.nstate), 0);
+        expect_eq(memcmp(a.res.energy, c.res.energy, sizeof(double) * (size_t)a.res.nstate), 0);
         expect_same(a.state, b.state);
         expect_same(a.state, c.state);
         core_drop(&a);
@@ -488,8 +488,8 @@ static void to_the_bit(const char *model, const char *lattice, const char *sets,
         if (stop < w.step) core_go(&j, &b);
         expect_eq(b.res.stop, whole.res.stop); /* asked to stop at its last step, it has ended */
         expect_eq(b.res.nrow, whole.res.nrow);
-        expect_eq(memcmp(b.res.energy, whole.res.energy, sizeof b.res.energy), 0);
-        expect_eq(memcmp(b.res.energy_kept, whole.res.energy_kept, sizeof b.res.energy_kept), 0);
+        expect_eq(memcmp(b.res.energy, whole.res.energy, sizeof(double) * (size_t)b.res.nstate), 0);
+        expect_eq(memcmp(b.res.energy_kept, whole.res.energy_kept, sizeof(double) * (size_t)b.res.nstate), 0);
         expect_near(b.res.error_estimate, whole.res.error_estimate, 0);
         for (int k = 0; k < b.res.nrow; k++) {
             const kl_dmrg_row *const x = &b.res.row[k], *const y = &whole.res.row[k];
@@ -800,7 +800,7 @@ static void test_converged(void **state)
                 {"hubbard", "F=1/2", "chain:6", "U=0", "N_up=3 N_dn=3", 1}};
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
         core_job j;
-        double w[KL_MAX_ROOT];
+        double w[KL_MAX_STATE];
         core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, NULL, list[k].sets);
         const kl_qn q = core_charge(j.model, list[k].charge);
         oracle *o = oracle_create(j.model, j.lat, j.par);
@@ -894,10 +894,10 @@ static void test_settled(void **state)
 static void test_many_states(void **state)
 {
     (void)state;
-    for (int nstate = 1; nstate <= KL_MAX_ROOT; nstate += KL_TEST_WATCHED ? 10 : 5) {
+    for (int nstate = 1; nstate <= KL_MAX_STATE; nstate += KL_TEST_WATCHED ? 10 : 5) {
         core_job j;
         core_open(&j, core_model("heisenberg", "S=1/2"), "chain:8", NULL, "h=normal(0,1)");
-        double w[KL_MAX_ROOT];
+        double w[KL_MAX_STATE];
         oracle *o = oracle_create(j.model, j.lat, j.par);
         oracle_energies(o, (int[KL_MAX_CHARGE]){0}, nstate, w, NULL);
         oracle_destroy(&o);
