@@ -16,7 +16,11 @@ static int by_ci(const kl_fcidump *f, int irrep, int nroot, double *energy, int 
     kl_err err;
     kl_ci_result r;
     kl_ci_opts o = {.irrep = irrep, .nroot = nroot, .tol = 1e-8, .seed = 1};
+    kl_ci_plan plan;
     expect_ok(kl_ci_parse_space("full", &o, &err), err);
+    expect_ok(kl_ci_make_plan(f, &o, &plan, &err), err);
+    if (plan.ndet[irrep] < nroot) o.nroot = (int)plan.ndet[irrep];
+    kl_ci_plan_clear(&plan);
     expect_ok(kl_ci_run(f, ex, &o, NULL, &r, &err), err);
     const int n = r.nstate;
     for (int i = 0; i < n; i++) energy[i] = r.state[i].energy;
