@@ -170,6 +170,9 @@ static void test_lines(void **state)
     open_with(&s, 0.4, 0.5);
     add(&s, 96, 1, -9.999901, 1e-8, NAN, NAN);
     kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+    expect_near(o.truncation, 1e-6 + 8 * 20 * 1e-8, 1e-9); /* 8 for each of 20 sites */
+    s.plan.nsite = 4;
+    o = kl_schedule_outlook(&s.plan, &s.res);
     expect_near(o.truncation, 1e-6 + 100 * 1e-8, 1e-9);
     begin(&s);
     for (int k = 0; k < 4; k++) add(&s, 24 + 8 * k, 1, -10, 1e-3, NAN, NAN);

@@ -271,6 +271,26 @@ static void test_files(void **state)
     good(kronlat_result_load(NULL, path, &back, error));
     bad(kronlat_result_measure(back, "Sz", error), "no state");
     bad(kronlat_dmrg(p, back, &more, error), "no state");
+    /* the system that the file is of, and what the result says of it */
+    assert_string_equal(kronlat_result_text(back, "model"), "heisenberg");
+    assert_string_equal(kronlat_result_text(back, "lattice"), "chain");
+    assert_null(kronlat_result_text(back, "nothing"));
+    good(kronlat_result_array(back, "charge/Sz", NULL, NULL, &a, error));
+    assert_true(a[0] == 0);
+    good(kronlat_result_array(back, "parameter/J", NULL, NULL, &a, error));
+    assert_true(a[0] == 1);
+    int64_t shape[3];
+    good(kronlat_result_array(back, "site/xy", NULL, shape, &a, error));
+    assert_true(shape[0] == 8 && shape[1] == 2 && a[6] == 3 && a[7] == 0);
+    kronlat_result_destroy(back);
+    kronlat_problem *again = NULL;
+    good(kronlat_problem_create_result(path, &again, error));
+    good(kronlat_result_load(again, path, &back, error));
+    good(kronlat_result_measure(back, "Sz", error));
+    kronlat_problem_destroy(again);
+    assert_int_equal(kronlat_problem_create_result("/nonexistent/x.h5", &again, error), KRONLAT_IO);
+    assert_null(again);
+    assert_int_equal(kronlat_result_dimension(back), 0);
     kronlat_result_destroy(back);
     good(kronlat_result_save(r, path, error));
     assert_int_equal(kronlat_result_save(r, "/nonexistent/x.h5", error), KRONLAT_IO);
@@ -332,6 +352,7 @@ static void check_operator(kronlat_problem *p, int64_t dimension)
     good(kronlat_ed(p, &r, error));
     const double e = kronlat_result_energy(r, 0);
     assert_true(fabs(lowest(op, 10.0, 400, x, y) - e) < 1e-6);
+    assert_true(kronlat_result_dimension(r) == n);
     good(kronlat_result_vector(r, 0, n, x, error));
     good(kronlat_operator_apply(op, 1, x, n, y, n, error));
     double worst = 0, size = 0;
