@@ -243,8 +243,10 @@ kronlat_status kronlat_result_load(kronlat_problem *problem, const char *path, k
 
 /* H in the sector of the problem's charges, for one's own solver. Basis states are products of local states
    of the sites in the order of positions (kronlat_operator_position), with fermionic modes filled in this
-   order and, at a site, in the model's. */
+   order and, at a site, in the model's. Of a molecule: H of kronlat_ci in the options' "space" and "irrep";
+   sites and positions are the orbitals, local states 0 empty, 1 alpha, 2 beta, 3 both, alpha filled first. */
 typedef struct kronlat_operator kronlat_operator;
+/* BAD_INPUT: a charge is missing, or the irrep of a molecule that has several. */
 kronlat_status kronlat_operator_create(kronlat_problem *problem, kronlat_operator **out,
                                        kronlat_error *error);
 void kronlat_operator_destroy(kronlat_operator *op);
