@@ -105,6 +105,9 @@ typedef struct kl_ci_monitor {
     kl_status (*load)(void *self, int irrep, int most, int64_t n, int *nvec, double *x, kl_err *err);
 } kl_ci_monitor;
 
+/* EINPUT: what no run can be made of, whatever the integrals. */
+kl_status kl_ci_check(const kl_ci_opts *o, kl_err *err) KL_MUST_CHECK;
+
 /* The file's integrals are not changed. monitor may be NULL, and each of its calls. */
 kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *o, const kl_ci_monitor *monitor,
                     kl_ci_result *out, kl_err *err) KL_MUST_CHECK;
