@@ -161,7 +161,7 @@ static void test_waits(void **state)
     expect_eq(kl_schedule_unguarded(&s.plan, &s.res), 0);
 }
 
-/* Where nothing is waited for the whole bar is within the accuracy, states that are not told apart included. */
+/* Where nothing is waited for the whole bar is within the accuracy, with states that are not told apart. */
 static void test_whole_bar(void **state)
 {
     scene s;
