@@ -117,7 +117,7 @@ static void finish(const kl_comm *c, kl_mpi_wait **wait)
 /* ---------------------------------------------------------------- begin */
 
 typedef struct whereabouts {
-    uint64_t host;
+    uint64_t host, cores;
     int64_t process;
 } whereabouts;
 
@@ -130,13 +130,23 @@ static uint64_t host_hash(void)
     return h;
 }
 
+static uint64_t cores_hash(void)
+{
+    cpu_set_t set;
+    uint64_t h = KL_HASH_EMPTY;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        for (int i = 0; i < CPU_SETSIZE; i++)
+            if (CPU_ISSET(i, &set)) h = kl_hash_mix(h, (uint64_t)i);
+    return h;
+}
+
 /* Who is where: machines are counted, the ranks of this one looked after. */
 static kl_status meet(kl_comm *c, kl_err *err)
 {
     kl_status st = KL_OK;
     whereabouts *all = NULL;
     int64_t *process = NULL;
-    const whereabouts mine = {host_hash(), getpid()};
+    const whereabouts mine = {host_hash(), cores_hash(), getpid()};
     KL_TRY(kl_alloc(&all, c->size, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&process, c->size, KL_MEM_MISC, err));
     kl_comm_gather(c, &mine, all, sizeof mine);
@@ -144,6 +154,7 @@ static kl_status meet(kl_comm *c, kl_err *err)
         int known = 0;
         for (int q = 0; q < r && !known; q++) known = all[q].host == all[r].host;
         c->nhost += !known;
+        c->sharing += all[r].host == mine.host && all[r].cores == mine.cores;
         process[r] = all[r].host == mine.host ? all[r].process : 0;
     }
     KL_TRY(kl_comm_watch_begin(c->rank, c->size, process, of(c)->end, &of(c)->watch, err));

@@ -12,6 +12,7 @@ struct kl_comm {
     int rank, size;
     int local, nlocal; /* among the ranks of this machine */
     int nhost;         /* machines */
+    int sharing;       /* ranks of this machine, this one too, that may use the same cores */
     char library[160]; /* which MPI */
     void *self;
 };

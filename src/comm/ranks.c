@@ -186,6 +186,35 @@ out:
     return st;
 }
 
+kl_status kl_ranks_collect(kl_exec *ex, const int64_t *begin, kl_dptr x, int64_t first, int64_t count,
+                           double *to, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int size = kl_ranks_size(ex), me = kl_ranks_mine(ex);
+    kl_comm_part *part = NULL;
+    kl_comm_wait *wait = NULL;
+    double *mine = NULL;
+    int n = 0;
+    KL_TRY(kl_alloc(&part, size, KL_MEM_MISC, err));
+    for (int r = 0; r < size; r++) {
+        const int64_t low = begin[r] > first ? begin[r] : first,
+                      high = begin[r + 1] < first + count ? begin[r + 1] : first + count;
+        if (low >= high) continue;
+        if (r == me && me > 0) KL_TRY(kl_realloc(&mine, high - low, KL_MEM_WORK, err));
+        if (r == me)
+            KL_TRY(ex->vt.download(ex, me > 0 ? mine : to + low - first, kl_dptr_at(x, low - begin[me]),
+                                   high - low, err));
+        if (r == me && me > 0) part[n++] = (kl_comm_part){0, 1, mine, high - low};
+        if (r > 0 && me == 0) part[n++] = (kl_comm_part){r, 0, to + low - first, high - low};
+    }
+    KL_TRY(kl_comm_start(ex->ranks->comm, n, part, &wait, err));
+    kl_comm_finish(ex->ranks->comm, &wait);
+out:
+    kl_free(&part);
+    kl_free(&mine);
+    return st;
+}
+
 kl_status kl_ranks_upload(kl_exec *ex, const int64_t *begin, int64_t n, kl_dptr x, const double *whole,
                           kl_err *err)
 {

@@ -4,7 +4,9 @@
 #define _GNU_SOURCE
 #endif
 #include "run/task.h"
+#include "base/infile.h"
 #include "base/par.h"
+#include "comm/ranks.h"
 #include "run/placement.h"
 
 #include <stdio.h>
@@ -18,7 +20,31 @@
 
 static uint64_t seed_of(const kl_options *o) { return o->seed > 0 ? (uint64_t)o->seed : 1; }
 
-int kl_task_threads(const kl_options *o) { return o->threads > 0 ? (int)o->threads : kl_par_cpus(); }
+int kl_task_threads(const kl_options *o)
+{
+    const kl_comm *const c = kl_comm_world();
+    const int cpus = kl_par_cpus(), sharing = c != NULL ? c->sharing : 1;
+    if (o->threads > 0) return (int)o->threads;
+    return cpus > sharing ? cpus / sharing : 1;
+}
+
+/* All ranks work on one problem, so all have read the same. */
+static kl_status join_ranks(const kl_options *o, kl_exec *ex, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_comm *const c = kl_comm_world();
+    char line[64];
+    if (c == NULL) return KL_OK;
+    if (!ex->vt.rows_take)
+        KL_TRY(kl_fail(err, KL_EINPUT, "--exec %s: ranks share vectors on the host only; allowed: host auto",
+                       o->exec));
+    snprintf(line, sizeof line, "contents of the files that are read=%016llx\n",
+             (unsigned long long)kl_infile_digest());
+    KL_TRY(kl_comm_same(c, line, err));
+    KL_TRY(kl_ranks_join(ex, c, err));
+out:
+    return st;
+}
 
 /* Of --exec auto, for what is not asked anew sweep by sweep: where a sweep of so many states runs. */
 static kl_status choose_exec(const kl_options *o, kl_exec **host, kl_exec **out, kl_err *err)
@@ -85,6 +111,8 @@ kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err)
     if (o->hybrid) KL_TRY(kl_exec_open_hybrid_take(&device, kl_task_threads(o), o->hybrid, out, err));
     else *out = device, device = NULL;
 out:
+    if (st == KL_OK) st = join_ranks(o, *out, err);
+    if (st != KL_OK) kl_exec_close(out);
     kl_exec_close(&device);
     kl_exec_close(&host);
     return st;
@@ -454,6 +482,10 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     d->truncation = o->truncation == NULL || strcmp(o->truncation, "auto") == 0 ? KL_TRUNCATION_AUTO
                     : strcmp(o->truncation, "exact") == 0                       ? KL_TRUNCATION_EXACT
                                                                                 : KL_TRUNCATION_PRODUCTS;
+    const char *const sites = o->sites_per_step;
+    d->sites = sites == NULL || strcmp(sites, "2") == 0 ? KL_SITES_TWO
+               : strcmp(sites, "1") == 0                ? KL_SITES_ONE
+                                                        : KL_SITES_AUTO;
     d->records = o->save_records;
     if (o->nschedule > 0) {
         st = kl_alloc(&t->sweep, o->nschedule, KL_MEM_MISC, err);
