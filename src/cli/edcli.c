@@ -172,8 +172,11 @@ kl_status kl_edcli_run(kl_options *o, int *stopped, kl_err *err)
     kl_result *done = NULL;
     const int first = kl_rankscli_tells();
     watcher w = {.live = first && isatty(2), .verbose = first && o->verbose, .started = kl_clock()};
-    const kl_watch watch = {
-        .self = &w, .note = first ? on_note : NULL, .product = on_product, .level = on_level, .sample = on_sample};
+    const kl_watch watch = {.self = &w,
+                            .note = first ? on_note : NULL,
+                            .product = on_product,
+                            .level = on_level,
+                            .sample = on_sample};
     KL_TRY(kl_edrun_open(o, NULL, &t, &done, err));
     if (t->scanning && o->temperatures == NULL) KL_TRY(run_scan(o, t, &w, &watch, stopped, err));
     else KL_TRY(run_whole(o, t, done, &w, &watch, stopped, err));

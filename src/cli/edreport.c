@@ -171,8 +171,8 @@ void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
                     run[KL_EDRUN_NRESTART], run[KL_EDRUN_SECONDS_BUILD]);
     }
     if (facts != NULL)
-        fprintf(to, "machine      %s%s, %d thread%s; memory peak %s; %.3g s in all\n",
-                ranks_text(ranks), facts->exec, facts->nthread, facts->nthread == 1 ? "" : "s",
+        fprintf(to, "machine      %s%s, %d thread%s; memory peak %s; %.3g s in all\n", ranks_text(ranks),
+                facts->exec, facts->nthread, facts->nthread == 1 ? "" : "s",
                 kl_report_bytes((double)kl_mem_total_peak_bytes(), a), facts->seconds);
     if (facts != NULL && facts->output != NULL) fprintf(to, "result       %s\n", facts->output);
     for (int i = 0; i < r->nmeasured; i++) {

@@ -71,7 +71,8 @@ kl_status kl_rankscli_agree(const kl_options *o, int *idle, kl_err *err)
     default:
         if (o->help) *idle = comm->rank > 0;
         else
-            st = kl_fail(err, KL_EINPUT, "kronlat %s is done by one process, and %d were started; ed is shared",
+            st = kl_fail(err, KL_EINPUT,
+                         "kronlat %s is done by one process, and %d were started; ed is shared",
                          kl_command_name(o->command), comm->size);
     }
 out:

@@ -21,8 +21,11 @@
 #include "comm/watch.h"
 #include "mpi/module.h"
 
-static const kl_module module = {
-    .what = "MPI", .file = "libkronlat-mpi.so", .variable = "KRONLAT_MPI", .option = "-Dmpi=enabled", .global = 1};
+static const kl_module module = {.what = "MPI",
+                                 .file = "libkronlat-mpi.so",
+                                 .variable = "KRONLAT_MPI",
+                                 .option = "-Dmpi=enabled",
+                                 .global = 1};
 static const kl_mpi_host services = {kl_alloc_bytes, kl_free_ptr};
 
 typedef struct ranks {
@@ -173,10 +176,11 @@ static kl_status load(const kl_mpi_module **out, kl_err *err)
     KL_TRY(kl_module_open(&module, &library, path, err));
     const kl_mpi_module *const m = dlsym(library, KL_MPI_SYMBOL);
     if (!m || m->abi != KL_MPI_ABI || memcmp(m->bytes, bytes, sizeof bytes) != 0)
-        return kl_fail(err, KL_EABSENT,
-                       "MPI: %.400s belongs to another version of the program (its interface is %d, wanted is "
-                       "%d): build both together",
-                       path, m ? m->abi : 0, KL_MPI_ABI);
+        return kl_fail(
+            err, KL_EABSENT,
+            "MPI: %.400s belongs to another version of the program (its interface is %d, wanted is "
+            "%d): build both together",
+            path, m ? m->abi : 0, KL_MPI_ABI);
     *out = m;
 out:
     return st;
@@ -239,7 +243,8 @@ static void leave(kl_comm **comm)
 void kl_comm_close(kl_comm **comm)
 {
     if (*comm == NULL) return;
-    (void)kl_comm_most(*comm, 0); /* nobody leaves while another still works, nor looks after one who has left */
+    (void)kl_comm_most(*comm,
+                       0); /* nobody leaves while another still works, nor looks after one who has left */
     leave(comm);
 }
 
@@ -346,8 +351,8 @@ kl_status kl_comm_same(kl_comm *c, const char *lines, kl_err *err)
             a += na + (a[na] == '\n');
             b += nb + (b[nb] == '\n');
         }
-        KL_TRY(kl_fail(err, KL_EINPUT, "ranks differ: rank %d has %.*s, rank 0 has %.*s; all need the same", r,
-                       nb > 0 ? (int)(nb < 300 ? nb : 300) : 7, nb > 0 ? b : "nothing",
+        KL_TRY(kl_fail(err, KL_EINPUT, "ranks differ: rank %d has %.*s, rank 0 has %.*s; all need the same",
+                       r, nb > 0 ? (int)(nb < 300 ? nb : 300) : 7, nb > 0 ? b : "nothing",
                        na > 0 ? (int)(na < 300 ? na : 300) : 7, na > 0 ? a : "nothing"));
     }
 out:

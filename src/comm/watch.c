@@ -26,10 +26,7 @@ struct kl_comm_watch {
     atomic_int over;
 };
 
-static void nap(int ms)
-{
-    nanosleep(&(struct timespec){.tv_nsec = 1000000L * ms}, NULL);
-}
+static void nap(int ms) { nanosleep(&(struct timespec){.tv_nsec = 1000000L * ms}, NULL); }
 
 static int is_gone(int64_t process) { return process > 0 && kill((pid_t)process, 0) != 0 && errno == ESRCH; }
 
@@ -44,10 +41,11 @@ static void *look(void *self)
         if (lost == w->nprocess) continue;
         while (lowest < w->rank && (w->process[lowest] == 0 || is_gone(w->process[lowest]))) lowest++;
         if (atomic_load(&w->over)) break;
-        snprintf(line, sizeof line,
-                 "rank %d was lost: its process %lld has ended; the run ends, and its last checkpoint is as it "
-                 "was",
-                 lost, (long long)w->process[lost]);
+        snprintf(
+            line, sizeof line,
+            "rank %d was lost: its process %lld has ended; the run ends, and its last checkpoint is as it "
+            "was",
+            lost, (long long)w->process[lost]);
         if (lowest < w->rank) nap(TELL_MS);
         w->end(lowest < w->rank ? "" : line);
     }

@@ -49,7 +49,8 @@ static kl_status ed_apply(const kl_linop *op, int nvec, kl_dptr x, int64_t ldx, 
     /* of the last vector: a device is done when it is there, so that the caller's clock tells the truth */
     double xy;
     for (int i = 0; i < nvec; i++)
-        KL_TRY(apply_one(ed, kl_dptr_at(x, i * ldx), kl_dptr_at(y, i * ldy), i + 1 == nvec ? &xy : NULL, err));
+        KL_TRY(
+            apply_one(ed, kl_dptr_at(x, i * ldx), kl_dptr_at(y, i * ldy), i + 1 == nvec ? &xy : NULL, err));
 out:
     return st;
 }
@@ -174,8 +175,7 @@ kl_status kl_ed_random(const kl_ed *ed, uint64_t seed, kl_dptr v, kl_err *err)
     kl_status st = KL_OK;
     double *part = NULL;
     int64_t most = 0;
-    if (ed->ex->vt.kron_random && !ed->begin)
-        return ed->ex->vt.kron_random(ed->ex, ed->kron, seed, v, err);
+    if (ed->ex->vt.kron_random && !ed->begin) return ed->ex->vt.kron_random(ed->ex, ed->kron, seed, v, err);
     const int64_t begin = ed->begin ? ed->begin[kl_ranks_mine(ed->ex)] : 0, end = begin + ed->op.n;
     for (int64_t i = 0; i < ed->kron->nblock; i++)
         if (ed->kron->block[i].nl > most) most = ed->kron->block[i].nl;
@@ -668,47 +668,5 @@ kl_status kl_ed_result_states(kl_ed_result *r, int nstate, kl_err *err)
     r->error = r->residual + room;
     r->nstate = nstate;
 out:
-    return st;
-}
-
-/* ---------------------------------------------------------------- measurements */
-
-/* x . K x */
-static kl_status expect_one(const kl_ed *ed, kl_kron *k, kl_dptr x, kl_dptr y, double *value, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_kronspread *spread = NULL;
-    kl_exec *const ex = ed->ex;
-    if (ed->begin) {
-        KL_TRY(kl_kronspread_create(k, ex, ed->begin, &spread, err));
-        KL_TRY(kl_kronspread_apply(spread, x, y, err));
-        ex->vt.dots(ex, ed->op.n, 1, x, ed->op.n, y, value);
-    } else {
-        KL_TRY(ex->vt.kron_prepare(ex, k, err));
-        KL_TRY(ex->vt.kron_apply(ex, k, x, y, value, err));
-    }
-out:
-    if (!ed->begin) ex->vt.kron_release(ex, k);
-    kl_kronspread_destroy(&spread);
-    return st;
-}
-
-kl_status kl_ed_expect(const kl_ed *ed, const kl_terms *strings, kl_dptr x, double *value, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_kron *k = NULL;
-    kl_dptr y = {0};
-    double square;
-    KL_TRY(ed->ex->vt.alloc(ed->ex, ed->op.n, &y, err));
-    ed->ex->vt.dots(ed->ex, ed->op.n, 1, x, ed->op.n, x, &square);
-    for (int64_t t = 0; t < strings->nterm; t++) {
-        KL_TRY(kl_kron_compile(ed->space, strings, t, t + 1, &k, err));
-        KL_TRY(expect_one(ed, k, x, y, &value[t], err));
-        kl_kron_destroy(&k);
-        value[t] /= square;
-    }
-out:
-    kl_kron_destroy(&k);
-    ed->ex->vt.release(ed->ex, &y);
     return st;
 }

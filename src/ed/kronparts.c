@@ -197,7 +197,8 @@ static kl_status cut_block(const kl_kron_block *b, int64_t low, int64_t high, co
                            const int64_t *source, kl_kron_block *p, kl_err *err)
 {
     kl_status st = KL_OK;
-    *p = (kl_kron_block){.nl = high - low, .nr = b->nr, .ntile = b->ntile, .b = b->b, .cost_right = b->cost_right};
+    *p = (kl_kron_block){
+        .nl = high - low, .nr = b->nr, .ntile = b->ntile, .b = b->b, .cost_right = b->cost_right};
     KL_TRY(kl_alloc(&p->cross, b->ncross, KL_MEM_MISC, err)); /* first: it says that dl is not borrowed */
     KL_TRY(kl_alloc(&p->dl, p->nl, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&p->dr, p->ntile * LANES, KL_MEM_MISC, err));
@@ -234,8 +235,7 @@ kl_status kl_kronparts_right(const kl_kron *k, const kl_kronborder *from, const 
     for (int64_t i = 0; i < k->nblock; i++) {
         const kl_kron_block *const b = &k->block[i];
         const int64_t low = kl_kronborder_in(from, i, b->nl), high = kl_kronborder_in(to, i, b->nl);
-        if (low < high)
-            KL_TRY(cut_block(b, low, high, halo, source, &part->block[part->nblock++], err));
+        if (low < high) KL_TRY(cut_block(b, low, high, halo, source, &part->block[part->nblock++], err));
     }
     count(part);
     at = part->n;

@@ -296,7 +296,8 @@ static kl_status send_rows(apply *a, int i, kl_err *err)
     const int size = kl_ranks_size(s->ex), me = kl_ranks_mine(s->ex), t = i % TURN;
     int n = 0;
     if (c->take.n > 0) KL_TRY(s->ex->vt.rows_take(s->ex, &c->take, a->x, s->send[t], err));
-    if (c->own.n > 0) KL_TRY(s->ex->vt.rows_take(s->ex, &c->own, a->x, kl_dptr_at(s->row[t], c->own_at), err));
+    if (c->own.n > 0)
+        KL_TRY(s->ex->vt.rows_take(s->ex, &c->own, a->x, kl_dptr_at(s->row[t], c->own_at), err));
     if (c->halo.n > 0)
         KL_TRY(s->ex->vt.rows_take(s->ex, &c->halo, a->x, kl_dptr_at(s->row[t], c->halo_at), err));
     for (int r = 0; r < size; r++) {
@@ -334,7 +335,8 @@ static kl_status add_back(apply *a, int i, kl_err *err)
     const kl_kronspread *const s = a->s;
     const chunk *const c = &s->chunk[i];
     const int t = i % TURN;
-    if (c->own.n > 0) KL_TRY(s->ex->vt.rows_add(s->ex, &c->own, kl_dptr_at(s->made[t], c->own_at), a->y, err));
+    if (c->own.n > 0)
+        KL_TRY(s->ex->vt.rows_add(s->ex, &c->own, kl_dptr_at(s->made[t], c->own_at), a->y, err));
     KL_TRY(kl_ranks_finish(s->ex, &a->back[t], err));
     if (c->answer.n > 0) KL_TRY(s->ex->vt.rows_add(s->ex, &c->answer, s->back[t], a->y, err));
 out:

@@ -170,8 +170,8 @@ typedef struct kl_vtable {
                              kl_dptr panel, kl_err *err);
     kl_status (*moves_land)(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr panel,
                             kl_dptr y, kl_err *err);
-    /* For vectors that ranks share: rows of x side by side in a buffer, and added to y from there. prepare and
-       release may be NULL: there is nothing to be done. */
+    /* For vectors that ranks share: rows of x side by side in a buffer, and added to y from there. prepare
+       and release may be NULL: there is nothing to be done. */
     kl_status (*rows_prepare)(kl_exec *ex, kl_rows *r, kl_err *err);
     void (*rows_release)(kl_exec *ex, kl_rows *r);
     kl_status (*rows_take)(kl_exec *ex, const kl_rows *r, kl_dptr x, kl_dptr buffer, kl_err *err);

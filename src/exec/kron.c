@@ -72,7 +72,8 @@ void kl_kron_diagonal(const kl_kron *k, int64_t begin, int64_t end, double *d)
     for (int64_t i = 0; i < k->nblock; i++) {
         const kl_kron_block *const b = &k->block[i];
         const int64_t width = b->ntile * LANES, tile = b->nl * LANES, all = b->ntile * tile,
-                      low = begin > b->off ? begin - b->off : 0, high = end < b->off + all ? end - b->off : all;
+                      low = begin > b->off ? begin - b->off : 0,
+                      high = end < b->off + all ? end - b->off : all;
         if (low >= high) continue;
         const int64_t first = low / tile * LANES, last = high / tile * LANES;
         double *const to = d + b->off - begin;

@@ -56,8 +56,8 @@ typedef struct kl_kron_block {
 
 struct kl_kron {
     int64_t n; /* length of a vector, the unused ends of last tiles included */
-    /* of y; behind these block[] may go on with blocks that are only read, by way of cross.source: x is longer
-       than y then */
+    /* of y; behind these block[] may go on with blocks that are only read, by way of cross.source: x is
+       longer than y then */
     int64_t nblock;
     kl_kron_block *block;
     int64_t ntile_max, ntile_all;

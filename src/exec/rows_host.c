@@ -20,8 +20,9 @@ static void move_part(void *self, int64_t task, int thread)
     const int64_t end = m->r->n / KL_ROW, last = (task + 1) * PART < end ? (task + 1) * PART : end;
     (void)thread;
     for (int64_t i = task * PART; i < last; i++) {
-        double *const in = m->vector + kl_rows_place(m->r->run, m->r->nrun, m->r->row, i),
-                     *const at = m->buffer + i * KL_ROW;
+        double *const in = m->vector + kl_rows_place(m->r->run, m->r->nrun, m->r->row, i), *const at =
+                                                                                               m->buffer +
+                                                                                               i * KL_ROW;
         if (!m->add) memcpy(at, in, KL_ROW * sizeof(double));
         else
             for (int k = 0; k < KL_ROW; k++) in[k] += at[k];

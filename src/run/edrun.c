@@ -30,9 +30,9 @@ void kl_edrun_opts(const kl_task *t, kl_ed_opts *out)
     *out = (kl_ed_opts){.nstate = o->states > 0 ? (int)o->states : 1,
                         .accuracy = o->accuracy > 0 ? o->accuracy : 1e-10,
                         .max_basis = (int)o->basis,
-                        .max_apply = o->max_products > 0  ? (int)o->max_products
-                                     : o->states > MANY ? (int)(PRODUCTS_EACH * o->states)
-                                                        : PRODUCTS,
+                        .max_apply = o->max_products > 0 ? (int)o->max_products
+                                     : o->states > MANY  ? (int)(PRODUCTS_EACH * o->states)
+                                                         : PRODUCTS,
                         .seed = t->dmrg.seed,
                         .want_vectors = o->measure.n > 0 || o->spectral.n > 0};
     for (int s = KL_ED_LANCZOS; s <= KL_ED_FULL; s++)
@@ -76,9 +76,10 @@ static kl_status check_memory(const kl_task *t, kl_qn target, const kl_ed_opts *
     const kl_status st =
         kl_ed_make_plan(t->terms, target, kl_edrun_form(t->o), opts, t->ex->nthread, &p, err);
     /* of the ranks that share this machine */
-    const kl_comm *const c = t->ex->ranks != NULL ? t->ex->ranks->comm : NULL;
-    const double part = c != NULL ? (double)c->nlocal / c->size : 1.0,
-                 need = part * p.vector_bytes * p.nvector + (c != NULL ? c->nlocal : 1) * p.table_bytes;
+    const kl_comm *const shared = t->ex->ranks != NULL ? t->ex->ranks->comm : NULL;
+    const double part = shared != NULL ? (double)shared->nlocal / shared->size : 1.0,
+                 need = part * p.vector_bytes * p.nvector +
+                        (shared != NULL ? shared->nlocal : 1) * p.table_bytes;
     if (st != KL_OK || t->ex->space != KL_SPACE_HOST || need <= kl_mem_machine_bytes()) return st;
     return kl_fail(err, KL_ENOMEM,
                    "the sector %s of %s has %.15g states: %d vectors of %s need %s, and this machine has %s; "
@@ -166,9 +167,9 @@ static kl_status find_states(kl_edrun *w, kl_ed_opts *opts, const char *options,
         return kl_result_read(keep->path, &keep->r, err);
     }
     if (keep->file.number) KL_TRY(kl_edkeep_vectors(keep, kl_linop_all(&ed->op), err));
-    KL_TRY(make_result(t, ed,
-                       &(kl_ed_result){.dim = ed->space->dim, .n = kl_linop_all(&ed->op), .stop = KL_ED_INTERRUPTED},
-                       options, &keep->r, err));
+    KL_TRY(make_result(
+        t, ed, &(kl_ed_result){.dim = ed->space->dim, .n = kl_linop_all(&ed->op), .stop = KL_ED_INTERRUPTED},
+        options, &keep->r, err));
     keep->seen = w->seen;
     if (keep->path) opts->keeper = &keep->keeper;
     KL_TRY(kl_ed_run(ed, opts, opts->want_vectors ? &w->x : NULL, &w->ldx, found, err));
@@ -334,9 +335,10 @@ kl_status kl_edrun_thermal(kl_edrun *x, kl_err *err)
         keep.n = kl_linop_all(&ed->op);
         keep.begin = ed->begin;
         if (keep.keeper.from) KL_TRY(kl_edkeep_vectors(&keep, kl_linop_all(&ed->op), err));
-        KL_TRY(make_result(t, ed,
-                           &(kl_ed_result){.dim = ed->space->dim, .n = kl_linop_all(&ed->op), .stop = KL_ED_INTERRUPTED},
-                           options, &keep.r, err));
+        KL_TRY(make_result(
+            t, ed,
+            &(kl_ed_result){.dim = ed->space->dim, .n = kl_linop_all(&ed->op), .stop = KL_ED_INTERRUPTED},
+            options, &keep.r, err));
         for (int c = t->model->ncharge - 1; c >= 0; c--)
             if (t->scan[c]) kl_result_drop_charge(keep.r, c);
         KL_TRY(kl_thermal_add(sum, ed, &x->stopped, err));

@@ -610,10 +610,10 @@ kl_status kl_lobpcg_solve(const kl_linop *h, const kl_eig_opts *opts, int nwant,
                        (long long)kl_linop_all(h));
     if (opts->nroot < 1 || opts->nroot > KL_LOBPCG_MOST || opts->nroot > kl_linop_all(h) || nwant < 1 ||
         nwant > opts->nroot)
-        return kl_fail(
-            err, KL_EINPUT, "LOBPCG: %d of %d vectors for a matrix of %lld rows; 1 to %lld are allowed",
-            nwant, opts->nroot, (long long)kl_linop_all(h),
-            (long long)(kl_linop_all(h) < KL_LOBPCG_MOST ? kl_linop_all(h) : KL_LOBPCG_MOST));
+        return kl_fail(err, KL_EINPUT,
+                       "LOBPCG: %d of %d vectors for a matrix of %lld rows; 1 to %lld are allowed", nwant,
+                       opts->nroot, (long long)kl_linop_all(h),
+                       (long long)(kl_linop_all(h) < KL_LOBPCG_MOST ? kl_linop_all(h) : KL_LOBPCG_MOST));
     if (!(opts->tol >= 0.0))
         return kl_fail(err, KL_EINPUT, "LOBPCG: a tolerance of %g; 0 or more is allowed", opts->tol);
     const int64_t square = (int64_t)MOST * MOST, npair = (int64_t)MOST * (MOST + 1),

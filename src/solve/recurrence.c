@@ -341,7 +341,8 @@ static kl_status chain_keep(const solver *s, const kl_keeper *k, int done, doubl
     memcpy(number + CHAIN_FIXED, s->alpha, (size_t)done * sizeof(double));
     memcpy(number + CHAIN_FIXED + done, s->beta, (size_t)done * sizeof(double));
     const kl_dptr vector[2] = {s->u, s->v};
-    const int64_t n[2] = {kl_linop_all(s->h), kl_linop_all(s->h)}, *const begin[2] = {s->h->begin, s->h->begin};
+    const int64_t n[2] = {kl_linop_all(s->h), kl_linop_all(s->h)}, *const begin[2] = {s->h->begin,
+                                                                                      s->h->begin};
     const kl_keep out = {.nnumber = CHAIN_FIXED + 2 * done,
                          .number = number,
                          .nvector = 2,

@@ -97,7 +97,8 @@ for _, row in ipairs(rooms) do
 end
 
 -- The folders that hold each room's files.
-local folders = { offload = { "offload" }, mpi = { "mpi" }, cuda = { "cuda", "cuda/kernels", "cuda/baselines" } }
+local folders = { offload = { "offload" }, mpi = { "mpi" },
+    cuda = { "cuda", "cuda/kernels", "cuda/baselines" } }
 for _, row in ipairs(rooms) do folders[row[1]] = folders[row[1]] or { "src/" .. row[1] } end
 
 local function list(folder)
