@@ -270,10 +270,12 @@ static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, doubl
 static kl_dmrg_wait waits_for(const kl_schedule *s, const kl_outlook *o)
 {
     const double exact = fmax(o->wanted, 64 * rounding_of(s));
+    /* what a state not told apart takes of the bar is wanting elsewhere */
+    const double left = o->unresolved <= exact ? 1 - o->unresolved / exact : 1;
     if (!(o->truncation < INFINITY)) return KL_WAIT_SWEEPS;
-    if (o->truncation > o->wanted)
+    if (o->truncation > left * o->wanted)
         return o->truncation - o->change <= 0.5 * o->wanted ? KL_WAIT_CHANGE : KL_WAIT_TRUNCATION;
-    if (o->solver > exact) return KL_WAIT_SOLVER;
+    if (o->solver > left * exact) return KL_WAIT_SOLVER;
     if (o->kept > fmax(o->kept_wanted, 64 * rounding_of(s))) return KL_WAIT_KEPT;
     return o->unresolved > exact ? KL_WAIT_GUARD : KL_WAIT_NOTHING;
 }
