@@ -101,7 +101,8 @@ local function check(name, path)
     local found, number = list(kit.quote(path))
     local missing, wrong = {}, {}
     for _, e in ipairs(found) do
-        if not is_told(e) then missing[#missing + 1] = e.path .. (e.attribute and "@" .. e.attribute or "") end
+        local name_of = e.path .. (e.attribute and "@" .. e.attribute or "")
+        if not is_told(e) then missing[#missing + 1] = name_of end
         local row = e.kind == "data" and row_of(e.path)
         local want = row and extents(row.shape, number)
         if want and want ~= e.shape then
