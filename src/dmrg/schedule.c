@@ -33,7 +33,7 @@ enum {
    rule */
 #define SLOPE 100.0
 /* of the energy in the two-site variance, in units of the couplings: 0.03 to 0.5 as a rule */
-#define LEAST_OF_VARIANCE 0.15
+#define LEAST_OF_VARIANCE 0.2
 /* of the error that truncation leaves: what sweeps at the largest m change less than is not waited for */
 #define SETTLED 1e-5
 /* of the local problem, in units of the couplings, where nothing smaller is known: residual^2 / gap is the
