@@ -87,6 +87,10 @@ kronlat_status kronlat_problem_create_integrals(int norb, int electrons, int ms2
    Without this call no symmetry is used. BAD_INPUT: integrals break the symmetry. */
 kronlat_status kronlat_problem_set_irreps(kronlat_problem *problem, int norb, const int *irrep,
                                           kronlat_error *error);
+/* The system that a result file of DMRG or ED is of: model, lattice, parameters, charges and how it was run, as
+   its file says; not what was measured and where it was written. BAD_INPUT: another file, or one of a model
+   or a lattice that was handed over in memory. */
+kronlat_status kronlat_problem_create_result(const char *path, kronlat_problem **out, kronlat_error *error);
 void kronlat_problem_destroy(kronlat_problem *problem);
 
 /* Sets an option by its name in job files (docs/manual.md, `kronlat dmrg --help'): "sites" "32", "lattice"
@@ -178,7 +182,8 @@ kronlat_status kronlat_dmrg(kronlat_problem *problem, const kronlat_result *star
                             kronlat_error *error);
 kronlat_status kronlat_ed(kronlat_problem *problem, kronlat_result **out, kronlat_error *error);
 kronlat_status kronlat_ci(kronlat_problem *problem, kronlat_result **out, kronlat_error *error);
-/* keep nonzero: kronlat_ed keeps the states themselves, for kronlat_result_vector. */
+/* keep nonzero: kronlat_ed keeps the states themselves, for kronlat_result_vector, and kronlat_ci for
+   kronlat_result_determinants. */
 void kronlat_problem_keep_vectors(kronlat_problem *problem, int keep);
 
 /* ---------------------------------------------------------------- results */
@@ -197,6 +202,10 @@ int kronlat_result_states(const kronlat_result *result);
 double kronlat_result_energy(const kronlat_result *result, int state);
 double kronlat_result_error(const kronlat_result *result, int state);
 
+/* Of DMRG and ED: "model", "variant", "formula", "lattice", "command_line", "program" (the version that ran).
+   NULL: there is no such text. */
+const char *kronlat_result_text(const kronlat_result *result, const char *what);
+
 /* Everything else, by name; docs/library.md lists the names. Of all methods: "energy"[states],
    "error"[states]. What was measured stands under "local/Sz", "correlation/Sz,Sz", of the state k > 0 under
    "state_k/local/Sz". Names from 0 to count - 1; NULL beyond. */
@@ -209,10 +218,19 @@ kronlat_status kronlat_result_array(const kronlat_result *result, const char *na
 /* Measures more on the states of a result of DMRG, as the option "measure" says it, and adds it. BAD_INPUT: a
    result without its state, or of another method. */
 kronlat_status kronlat_result_measure(kronlat_result *result, const char *what, kronlat_error *error);
+/* Numbers in a state that is kept; 0: none is. */
+int64_t kronlat_result_dimension(const kronlat_result *result);
 /* x[n] = state `state` of kronlat_ed, n and order as of kronlat_operator. BAD_INPUT: no vectors were kept, or
    n is not the dimension. */
 kronlat_status kronlat_result_vector(const kronlat_result *result, int state, int64_t n, double *x,
                                      kronlat_error *error);
+
+/* State `state` of kronlat_ci: *n determinants, bit p of alpha[i] and beta[i] being orbital p, and their
+   coefficients. A determinant is the product of the creation operators of its alpha orbitals, in ascending
+   order, then of its beta orbitals, on the vacuum. Any pointer may be NULL. BAD_INPUT: none were kept. */
+kronlat_status kronlat_result_determinants(const kronlat_result *result, int state, int64_t *n,
+                                           const uint64_t **alpha, const uint64_t **beta,
+                                           const double **coefficient, kronlat_error *error);
 
 /* Writes a file that `kronlat show' reads; an older one is replaced as a whole, or stays as it was. */
 kronlat_status kronlat_result_save(const kronlat_result *result, const char *path, kronlat_error *error);
@@ -225,8 +243,10 @@ kronlat_status kronlat_result_load(kronlat_problem *problem, const char *path, k
 
 /* H in the sector of the problem's charges, for one's own solver. Basis states are products of local states
    of the sites in the order of positions (kronlat_operator_position), with fermionic modes filled in this
-   order and, at a site, in the model's. */
+   order and, at a site, in the model's. Of a molecule: H of kronlat_ci in the options' "space" and "irrep";
+   sites and positions are the orbitals, local states 0 empty, 1 alpha, 2 beta, 3 both, alpha filled first. */
 typedef struct kronlat_operator kronlat_operator;
+/* BAD_INPUT: a charge is missing, or the irrep of a molecule that has several. */
 kronlat_status kronlat_operator_create(kronlat_problem *problem, kronlat_operator **out,
                                        kronlat_error *error);
 void kronlat_operator_destroy(kronlat_operator *op);

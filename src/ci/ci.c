@@ -49,7 +49,7 @@ static int collect(const kl_cisector *s, const int *nroot, candidate *list)
     return n;
 }
 
-static kl_status check_opts(const kl_ci_opts *o, kl_err *err)
+kl_status kl_ci_check(const kl_ci_opts *o, kl_err *err)
 {
     if (o->nroot < 1) return kl_fail(err, KL_EINPUT, "%d roots; 1 or more are allowed", o->nroot);
     if (!o->full && o->levels == 0) return kl_fail(err, KL_EINPUT, "no space was chosen");
@@ -91,7 +91,7 @@ kl_status kl_ci_run_scaled(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *o
     *out = (kl_ci_result){0};
     if (o.nthread < 1) o.nthread = ex->nthread;
     if (o.tol <= 0) o.tol = 1e-6;
-    KL_TRY(check_opts(&o, err));
+    KL_TRY(kl_ci_check(&o, err));
     KL_TRY(kl_ciorbitals_make(f, &o, &l, err));
     KL_TRY(check_roots(&l, &o, f->nirrep, err));
     out->norb = f->norb;

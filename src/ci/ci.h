@@ -35,6 +35,7 @@ typedef struct kl_ci_opts {
     uint64_t seed;
     int nthread;
     int density; /* one-body density matrices and natural occupations */
+    int keep_vectors; /* the states themselves; at most 64 orbitals */
 } kl_ci_opts;
 
 /* "cis", "cid", "cisd", "cisdt", "cisdtq", "level:N", "full" (or "fci"), "cas:ELECTRONS,ORBITALS" */
@@ -57,6 +58,10 @@ typedef struct kl_ci_state {
     double *natural;
     double *natural_spin[2]; /* [norb] those of each spin */
     double *level_weight; /* [nlevel] of a listed space, else NULL */
+    /* NULL if not asked for: [ndet] determinants (determinant.h) of all orbitals of the file */
+    int64_t ndet;
+    uint64_t *det[2]; /* bit p: orbital p is occupied, alpha and beta */
+    double *coef;
 } kl_ci_state;
 
 typedef struct kl_ci_block { /* one irrep */
@@ -104,6 +109,9 @@ typedef struct kl_ci_monitor {
        none. */
     kl_status (*load)(void *self, int irrep, int most, int64_t n, int *nvec, double *x, kl_err *err);
 } kl_ci_monitor;
+
+/* EINPUT: what no run can be made of, whatever the integrals. */
+kl_status kl_ci_check(const kl_ci_opts *o, kl_err *err) KL_MUST_CHECK;
 
 /* The file's integrals are not changed. monitor may be NULL, and each of its calls. */
 kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *o, const kl_ci_monitor *monitor,

@@ -128,12 +128,11 @@ static int default_pspace(int nroot)
     return wanted < MOST_PSPACE ? wanted : nroot + MAX_GUARD < MOST_PSPACE ? MOST_PSPACE : nroot + MAX_GUARD;
 }
 
-kl_status kl_cisector_make(kl_cisector *s, const kl_ciorbitals *l, kl_exec *ex, const kl_ci_opts *o,
-                           const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err)
+kl_status kl_cisector_open(kl_cisector *s, const kl_ciorbitals *l, kl_exec *ex, const kl_ci_opts *o,
+                           const kl_ci_monitor *monitor, kl_ci_block *info, double **d, kl_err *err)
 {
     kl_status st = KL_OK;
     const double start = kl_prof_seconds();
-    double *d = NULL;
     const kl_det_spec spec = kl_ciorbitals_spec(l, o, s->irrep);
     KL_TRY(kl_detspace_create(&spec, o->nthread, &s->space, err));
     const int64_t n = s->space->n;
@@ -154,8 +153,21 @@ kl_status kl_cisector_make(kl_cisector *s, const kl_ciorbitals *l, kl_exec *ex, 
         info->way_pays = s->spmv->pays;
     }
     s->op = (kl_linop){.n = n, .ex = ex, .self = s, .apply = sector_apply};
-    KL_TRY(kl_alloc(&d, n, KL_MEM_VECTOR, err));
-    kl_slater_diagonal(s->h, d);
+    KL_TRY(kl_alloc(d, n, KL_MEM_VECTOR, err));
+    kl_slater_diagonal(s->h, *d);
+out:
+    return st;
+}
+
+kl_status kl_cisector_make(kl_cisector *s, const kl_ciorbitals *l, kl_exec *ex, const kl_ci_opts *o,
+                           const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const double start = kl_prof_seconds();
+    double *d = NULL;
+    KL_TRY(kl_cisector_open(s, l, ex, o, monitor, info, &d, err));
+    const int64_t n = s->space->n;
+    if (n == 0) goto out;
     KL_TRY(ex->vt.alloc(ex, n, &s->op.diagonal, err));
     KL_TRY(ex->vt.upload(ex, s->op.diagonal, d, n, err));
     KL_TRY(kl_pspace_make(&s->block, l->g, s->space, ex, s->op.diagonal, d,

@@ -36,6 +36,11 @@ typedef struct kl_cisector_stage {
 /* Full spaces need no matrix. */
 int kl_cisector_is_direct(const kl_ci_opts *o);
 
+/* Space, H on it and its diagonal, d[n] to be freed (NULL where the space is empty). */
+kl_status kl_cisector_open(kl_cisector *s, const kl_ciorbitals *l, kl_exec *ex, const kl_ci_opts *o,
+                           const kl_ci_monitor *monitor, kl_ci_block *info, double **d,
+                           kl_err *err) KL_MUST_CHECK;
+/* The same, and start vectors. */
 kl_status kl_cisector_make(kl_cisector *s, const kl_ciorbitals *l, kl_exec *ex, const kl_ci_opts *o,
                            const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err) KL_MUST_CHECK;
 void kl_cisector_clear(kl_cisector *s, kl_exec *ex);

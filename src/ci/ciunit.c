@@ -61,6 +61,14 @@ out:
     return st;
 }
 
+kl_status kl_ci_in_own_unit(const kl_fcidump *f, kl_fcidump **out, double *unit, kl_err *err)
+{
+    *unit = unit_of(f);
+    const kl_status st = copy_of(f, *unit, out, err);
+    if (st != KL_OK) kl_fcidump_destroy(out);
+    return st;
+}
+
 /* Stands between the run and who watches it. */
 typedef struct teller {
     const kl_ci_monitor *to;

@@ -32,6 +32,9 @@ enum {
 /* of the energy in the discarded weight, in units of the couplings, where no second m tells: 20 to 100 as a
    rule */
 #define SLOPE 100.0
+/* the same for each site of a long lattice, where every bond leaves out as much as the worst: 5 in spin-1
+   chains */
+#define SLOPE_PER_SITE 8.0
 /* of the energy in the two-site variance, in units of the couplings: 0.03 to 0.5 as a rule */
 #define LEAST_OF_VARIANCE 0.2
 /* of the error that truncation leaves: what sweeps at the largest m change less than is not waited for */
@@ -190,6 +193,12 @@ static double lost(const kl_schedule *s, const kl_dmrg_row *row)
     return row->variance / (SLOPE * s->unit.joint * s->unit.joint);
 }
 
+/* What multiplies it where no second m tells: a variance is of all sites already. */
+static double slope_of(const kl_schedule *s, const kl_dmrg_row *row)
+{
+    return row->sites == 1 ? SLOPE : fmax(SLOPE, SLOPE_PER_SITE * s->nsite);
+}
+
 /* 1: sweeps that can be compared: as many wavefunctions, and as many sites. */
 static int same_kind(const kl_schedule *s, const kl_dmrg_row *a, const kl_dmrg_row *b)
 {
@@ -241,7 +250,8 @@ static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, doubl
     if (w < 1e-14) return change; /* nothing that counts is truncated */
     const int line = k >= 0 && !(res->row[k].noise > 0) && same_kind(s, &res->row[k], b);
     const kl_dmrg_row *const a = line ? &res->row[k] : NULL;
-    if (!a || !(lost(s, a) > w) || !(a->energy[i] > b->energy[i])) return change + SLOPE * s->unit.joint * w;
+    if (!a || !(lost(s, a) > w) || !(a->energy[i] > b->energy[i]))
+        return change + slope_of(s, b) * s->unit.joint * w;
     /* then all bonds leave that much out, not those in the middle alone */
     const int by_weight = b->m != b[-1].m && alike(s, b - 1, b);
     const double drop = (by_weight ? 2 : 1) * (a->energy[i] - b->energy[i]) * w / (lost(s, a) - w);
@@ -260,10 +270,12 @@ static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, doubl
 static kl_dmrg_wait waits_for(const kl_schedule *s, const kl_outlook *o)
 {
     const double exact = fmax(o->wanted, 64 * rounding_of(s));
+    /* what a state not told apart takes of the bar is wanting elsewhere */
+    const double left = o->unresolved <= exact ? 1 - o->unresolved / exact : 1;
     if (!(o->truncation < INFINITY)) return KL_WAIT_SWEEPS;
-    if (o->truncation > o->wanted)
+    if (o->truncation > left * o->wanted)
         return o->truncation - o->change <= 0.5 * o->wanted ? KL_WAIT_CHANGE : KL_WAIT_TRUNCATION;
-    if (o->solver > exact) return KL_WAIT_SOLVER;
+    if (o->solver > left * exact) return KL_WAIT_SOLVER;
     if (o->kept > fmax(o->kept_wanted, 64 * rounding_of(s))) return KL_WAIT_KEPT;
     return o->unresolved > exact ? KL_WAIT_GUARD : KL_WAIT_NOTHING;
 }

@@ -203,6 +203,12 @@ static kl_status fill_record(const kl_options *o, kl_ci_record *c, kl_err *err)
 
 /* ---------------------------------------------------------------- the run */
 
+const char *kl_cirun_path(const kl_options *o)
+{
+    if (o->resume != NULL) return o->resume;
+    return o->output != NULL && strcmp(o->output, "none") != 0 ? o->output : NULL;
+}
+
 kl_status kl_cirun_open(kl_options *o, kl_cirun *x, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -219,9 +225,7 @@ kl_status kl_cirun_open(kl_options *o, kl_cirun *x, kl_err *err)
     KL_TRY(kl_options_check(o, err));
     KL_TRY(ask(o, &x->opts, err));
     KL_TRY(kl_outputs_check(o, NULL, err));
-    x->path = o->resume != NULL                                     ? o->resume
-              : o->output != NULL && strcmp(o->output, "none") != 0 ? o->output
-                                                                    : NULL;
+    x->path = kl_cirun_path(o);
     x->resumed = x->pace.kept = o->resume != NULL;
     x->boundary = o->boundary;
 out:

@@ -25,6 +25,9 @@ typedef struct kl_cirun {
     char begun[20]; /* hash of the integrals that a resumed run was begun with, "" otherwise */
 } kl_cirun;
 
+/* Where result and checkpoints go: the file that goes on, or --output. NULL: nowhere. */
+const char *kl_cirun_path(const kl_options *o);
+
 /* Reads what --resume names, whose options o takes over, and checks all options. The integrals are still to
    be set: those of o->file, or the caller's. */
 kl_status kl_cirun_open(kl_options *o, kl_cirun *x, kl_err *err) KL_MUST_CHECK;

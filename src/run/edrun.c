@@ -22,13 +22,17 @@ kl_bipartition_form kl_edrun_form(const kl_options *o)
                                                            : KL_BIPARTITION_FLAVOURS;
 }
 
+enum { PRODUCTS = 2000, PRODUCTS_EACH = 500, MANY = 16 }; /* of more states so many for each */
+
 void kl_edrun_opts(const kl_task *t, kl_ed_opts *out)
 {
     const kl_options *const o = t->o;
     *out = (kl_ed_opts){.nstate = o->states > 0 ? (int)o->states : 1,
                         .accuracy = o->accuracy > 0 ? o->accuracy : 1e-10,
                         .max_basis = (int)o->basis,
-                        .max_apply = o->max_products > 0 ? (int)o->max_products : 2000,
+                        .max_apply = o->max_products > 0  ? (int)o->max_products
+                                     : o->states > MANY ? (int)(PRODUCTS_EACH * o->states)
+                                                        : PRODUCTS,
                         .seed = t->dmrg.seed,
                         .want_vectors = o->measure.n > 0 || o->spectral.n > 0};
     for (int s = KL_ED_LANCZOS; s <= KL_ED_FULL; s++)

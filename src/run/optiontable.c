@@ -19,7 +19,7 @@ enum {
 
 #define B(command) (1u << KL_CMD_##command)
 enum {
-    SWEEPS = B(DMRG) | B(BENCH_DMRG),
+    SWEEPS = B(DMRG) | B(BENCH_DMRG) | B(BENCH_RUN),
     PLANS = B(PLAN) | B(EXPLAIN),
     TENSORS = SWEEPS | PLANS,
     EXACTLY = B(ED) | B(PLAN_ED) | B(EXPLAIN_ED) | B(BENCH_ED),
@@ -200,7 +200,7 @@ const kl_option_row kl_option_table[] = {
     NUMBER("max-products", 0, "N", RUN | RARE, SWEEPS, max_products, INT, 1, 1e9,
            "products with H at every bond at most"),
     NUMBER("max-products", 0, "N", RUN | RARE, B(ED) | B(BENCH_ED), max_products, INT, 1, 1e9,
-           "products with H at most (2000)"),
+           "products with H at most (2000; of more than 16 states 500 for each)"),
     NUMBER("basis", 0, "N", RUN | RARE, TENSORS | EXACTLY | MOLECULES | B(GROWTH), basis, INT, 3, 1000,
            "vectors in the eigensolver's basis (20)"),
     CHOICE("store", "HOW", RUN | RARE, STORES | B(BENCH_CI), store, "auto|matrix|direct",
@@ -225,11 +225,15 @@ const kl_option_row kl_option_table[] = {
            "of random numbers (1): start vectors, random arrays"),
 
     TEXT("replay", 0, "FILE", RUN, B(BENCH_REPLAY), bench.replay, FILE, "lists that --save-records wrote"),
-    NUMBER("exact", 0, "E", RUN, COMPARED, bench.exact, REAL, -1e300, 1e300, "the energy to compare with"),
+    NUMBER("exact", 0, "E", RUN, COMPARED | B(BENCH_RUN), bench.exact, REAL, -1e300, 1e300,
+           "the energy to compare with"),
     LIST("beside", 0, "COMMAND", RUN, COMPARED, bench.beside,
          "run COMMAND in the same minute and compare with what it prints: of dmrg lines with 'rel.err X ... "
          "cpu S' (without a model once for each case, in order), of ed and ci 'H v ... R M states/s' and "
          "'E ...'"),
+    TEXT("beside", 0, "PROGRAM", RUN, B(BENCH_RUN), bench.program, FILE,
+         "another build's program, which makes the same run in turn with this one"),
+    NUMBER("rounds", 0, "N", RUN, B(BENCH_RUN), bench.rounds, INT, 1, 100, "runs of each program (1)"),
     NUMBER("rows", 0, "N", RUN, B(BENCH_CI), bench.rows, INT, 16384, 16777216,
            "of the matrix without a file (32768); from 262145 on 60 and about 27 non-zeros a row; 1048576 "
            "takes 12 GB"),

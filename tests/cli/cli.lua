@@ -125,7 +125,7 @@ do
     status, _, no_table = run "bench compare --from compare.json"
     ok(status == 2 and no_table:find "compare%.json:2 is no row of a table",
         "bench compare --from what is no table", no_table)
-    for what in ("gemm gemv_trans compare dmrg hx hx:--replay offload cuda ed ci"):gmatch "%S+" do
+    for what in ("gemm gemv_trans compare dmrg run hx hx:--replay offload cuda ed ci"):gmatch "%S+" do
         what = what:gsub(":", " ")
         status, out = run("bench " .. what .. " --help")
         ok(status == 0 and out:find "Usage: kronlat bench", "bench " .. what .. " --help", out)
@@ -137,6 +137,15 @@ do
         ok(status == 2 and said:find(option .. ": ", 1, true) and said:find "value is missing",
             "bench " .. what .. " without its value", said)
     end
+    local small = "bench run heisenberg --sites 16 --charge Sz=0"
+    status, out = run(small .. " --accuracy 1e-8 --threads 1 --beside $K --rounds 2")
+    local runs = select(2, out:gsub("TFLOP/s\n", ""))
+    local ratio = tonumber(out:match "median of 2: run ([%d.]+)")
+    ok(status == 0 and runs == 4 and out:find "truncation [%d.]+ s" and ratio and ratio > 0
+        and out:find "PASS", "bench run beside itself", out)
+    status, _, said = run(small .. " --exact -7")
+    ok(status ~= 0 and said:find "bench run: the energy %-6%.91%d+ is 8%.8e%-02 from %-7",
+        "bench run, wrong energy", said)
     status, out = run "bench gemv_trans --exec host --height 1000 --width 1 --width 20 --csv tall.csv"
     ok(status == 0 and select(2, (slurp(at "tall.csv") or ""):gsub("\n", "")) == 7, "bench gemv_trans", out)
     shell "rm -rf cache compare.csv again.csv compare.json tall.csv"
@@ -845,6 +854,8 @@ for _, case in ipairs {
     { "bench dmrg --resume a.h5", "bench dmrg: --resume belongs to `kronlat dmrg'" },
     { "bench dmrg --accuracy 1e-5", "MODEL is missing" },
     { "bench hx --threads 1", "MODEL is missing" },
+    { "bench run heisenberg --sites 4 --charge Sz=0 --rounds 0", "rounds" },
+    { "bench run heisenberg --sites 4 --charge Sz=0 --beside /nowhere/kronlat", "'/nowhere/kronlat' cannot be started" },
     { "bench dmrg heisenberg --sites 4 --charge scan", "one sector" },
     { "bench ed heisenberg --sites 4 --charge scan", "one sector" },
     { "ci dimer.fcidump --space cas:5,2", "5 electrons in 2 orbitals; allowed: 0 to 4" },

@@ -23,6 +23,7 @@ static const bars_case bars[] = {
     {"heisenberg", "S=1", "chain:64", NULL, NULL, "Sz=0", -88.48667423515, 1e-10, 1},
     {"heisenberg", "S=1", "chain:80", NULL, NULL, "Sz=0", -110.9104063039, 1e-9, 0},
     {"heisenberg", "S=1", "chain:100", NULL, NULL, "Sz=0", -138.9400861665, 1e-9, 0},
+    {"heisenberg", "S=1", "chain:128", NULL, NULL, "Sz=0", -178.18163922349, 2e-12, 0},
     {"heisenberg", "S=2", "chain:16", NULL, NULL, "Sz=0", -72.12301991999, 1e-10, 0},
     /* AKLT; beta = 1/3 is cut to ten digits */
     {"blbq", "S=1", "chain:24", NULL, NULL, "Sz=0", -46.0 / 3, 1e-8, 1},
