@@ -20,7 +20,7 @@
 
 const char *const kl_part_name[KL_NPART] = {
     "operators and records",    "eigensolver", "of it products with H", "truncation", "growth of blocks",
-    "turning the wavefunction", "other"};
+    "wave transform", "other"};
 
 /* ORDER KL_SITES */
 const char *const kl_sites_name[KL_NSITES] = {"2", "1", "auto"};
