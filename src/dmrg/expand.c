@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum {
-    BESIDE = 4,  /* rows of a sector's sketch beside its share of the states to add */
+    BESIDE = 4,  /* rows of a sector's sketch more than its share of the states to add */
     CLEANINGS = 2 /* projections out of the known basis: one leaves rounding of what it takes away */
 };
 
