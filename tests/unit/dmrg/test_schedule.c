@@ -254,9 +254,9 @@ static void test_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_guards), cmocka_unit_test(test_gap),   cmocka_unit_test(test_waits),
-        cmocka_unit_test(test_whole_bar),
-        cmocka_unit_test(test_lines),  cmocka_unit_test(test_probe), cmocka_unit_test(test_whole),
+        cmocka_unit_test(test_guards),    cmocka_unit_test(test_gap),   cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_whole_bar), cmocka_unit_test(test_lines), cmocka_unit_test(test_probe),
+        cmocka_unit_test(test_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
