@@ -182,7 +182,8 @@ kronlat_status kronlat_dmrg(kronlat_problem *problem, const kronlat_result *star
                             kronlat_error *error);
 kronlat_status kronlat_ed(kronlat_problem *problem, kronlat_result **out, kronlat_error *error);
 kronlat_status kronlat_ci(kronlat_problem *problem, kronlat_result **out, kronlat_error *error);
-/* keep nonzero: kronlat_ed keeps the states themselves, for kronlat_result_vector. */
+/* keep nonzero: kronlat_ed keeps the states themselves, for kronlat_result_vector, and kronlat_ci for
+   kronlat_result_determinants. */
 void kronlat_problem_keep_vectors(kronlat_problem *problem, int keep);
 
 /* ---------------------------------------------------------------- results */
@@ -223,6 +224,13 @@ int64_t kronlat_result_dimension(const kronlat_result *result);
    n is not the dimension. */
 kronlat_status kronlat_result_vector(const kronlat_result *result, int state, int64_t n, double *x,
                                      kronlat_error *error);
+
+/* State `state` of kronlat_ci: *n determinants, bit p of alpha[i] and beta[i] being orbital p, and their
+   coefficients. A determinant is the product of the creation operators of its alpha orbitals, in ascending
+   order, then of its beta orbitals, on the vacuum. Any pointer may be NULL. BAD_INPUT: none were kept. */
+kronlat_status kronlat_result_determinants(const kronlat_result *result, int state, int64_t *n,
+                                           const uint64_t **alpha, const uint64_t **beta,
+                                           const double **coefficient, kronlat_error *error);
 
 /* Writes a file that `kronlat show' reads; an older one is replaced as a whole, or stays as it was. */
 kronlat_status kronlat_result_save(const kronlat_result *result, const char *path, kronlat_error *error);

@@ -6,6 +6,8 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+from importlib import import_module as _import_module
+
 from ._c import version as _version
 from .errors import Absent, BadInput, Cancelled, FileError, KronlatError, NoMemory, NotConverged
 from .hamiltonian import Hamiltonian, hamiltonian
@@ -16,8 +18,19 @@ from .problem import Problem
 from .progress import Step
 from .result import Result
 from .run import ci, dmrg, ed, load
+from .sweep import Sweep, sweep
+from .tensors import MPO, MPS
 
 __version__ = _version()
+
+
+def __getattr__(name: str) -> object:
+    """kronlat.pyscf needs PySCF, and is loaded when it is used."""
+    if name == "pyscf":
+        return _import_module("kronlat.pyscf")
+    raise AttributeError(f"module 'kronlat' has no attribute {name!r}")
+
+
 __all__ = [
     "Absent",
     "BadInput",
@@ -27,6 +40,8 @@ __all__ = [
     "Hamiltonian",
     "KronlatError",
     "Lattice",
+    "MPO",
+    "MPS",
     "Model",
     "Molecule",
     "NoMemory",
@@ -34,9 +49,11 @@ __all__ = [
     "Problem",
     "Result",
     "Step",
+    "Sweep",
     "ci",
     "dmrg",
     "ed",
     "hamiltonian",
     "load",
+    "sweep",
 ]

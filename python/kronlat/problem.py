@@ -7,12 +7,15 @@ from __future__ import annotations
 import os
 from fractions import Fraction
 from numbers import Integral, Real
-from typing import Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping
 
 import numpy as np
 
 from ._c import call, create, ffi, lib, text
 from .lattice import Lattice
+
+if TYPE_CHECKING:
+    from .tensors import MPO
 
 
 def _handle(model: Any) -> Any:
@@ -118,16 +121,27 @@ class Problem:
         call("problem_sites", self._c, out)
         return out[0]
 
+    def _charges(self) -> tuple[list[str], list[int]]:
+        """Names and moduli (0: none) of the conserved charges."""
+        count, modulus, name = ffi.new("int *"), ffi.new("int *"), ffi.new("const char **")
+        call("problem_charges", self._c, count)
+        names, moduli = [], []
+        for c in range(count[0]):
+            call("problem_charge", self._c, c, name, ffi.NULL, ffi.NULL, modulus)
+            names.append(ffi.string(name[0]).decode())
+            moduli.append(modulus[0])
+        return names, moduli
+
     @property
     def charge_names(self) -> list[str]:
         """Names of the conserved charges."""
-        count, name = ffi.new("int *"), ffi.new("const char **")
-        call("problem_charges", self._c, count)
-        names = []
-        for c in range(count[0]):
-            call("problem_charge", self._c, c, name, ffi.NULL, ffi.NULL, ffi.NULL)
-            names.append(ffi.string(name[0]).decode())
-        return names
+        return self._charges()[0]
+
+    def mpo(self) -> MPO:
+        """H as a matrix product operator, its constant included."""
+        from .tensors import mpo_of
+
+        return mpo_of(self)
 
     def local_states(self, site: int = 0) -> list[str]:
         """Names of a site's states, in the order in which vectors and tensors count them."""

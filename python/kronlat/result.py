@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import xarray
 
     from .problem import Problem
+    from .tensors import MPS
 
 
 class Result(Mapping[str, np.ndarray]):
@@ -72,6 +73,11 @@ class Result(Mapping[str, np.ndarray]):
         """[state], of `energies`."""
         return self["error"]
 
+    def text(self, what: str) -> str | None:
+        """ "model", "variant", "formula", "lattice", "command_line" or "program"; None: it has none."""
+        found = lib.kronlat_result_text(self._c, what.encode())
+        return None if found == ffi.NULL else ffi.string(found).decode()
+
     # ---- arrays
 
     def _find(self, name: str) -> tuple[tuple[int, ...], Any]:
@@ -110,6 +116,18 @@ class Result(Mapping[str, np.ndarray]):
         call("result_vector", self._c, state, len(x), ffi.from_buffer("double[]", x))
         return x
 
+    def determinants(self, state: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A state of `ci(..., keep_vectors=True)`: alpha and beta strings, and coefficients, [determinant].
+
+        Bit p of a string is orbital p; creation operators stand in ascending order, alpha before beta.
+        """
+        n, c = ffi.new("int64_t *"), ffi.new("const double **")
+        alpha, beta = ffi.new("const uint64_t **"), ffi.new("const uint64_t **")
+        call("result_determinants", self._c, state, n, alpha, beta, c)
+        kinds = ((alpha, np.uint64), (beta, np.uint64), (c, float))
+        found = (np.frombuffer(ffi.buffer(p[0], 8 * n[0]), dtype=kind).copy() for p, kind in kinds)
+        return tuple(found)
+
     # ---- more from the state
 
     def measure(self, what: str) -> Any:
@@ -126,6 +144,12 @@ class Result(Mapping[str, np.ndarray]):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a file that `load` and `kronlat show` read."""
         call("result_save", self._c, text(path))
+
+    def mps(self, state: int = 0, centre: int = 0) -> MPS:
+        """A state of DMRG as a matrix product state, canonical about position centre."""
+        from .tensors import mps_of
+
+        return mps_of(self, state, centre)
 
     # ---- as others want it
 

@@ -80,15 +80,18 @@ def ed(
     return _run("ed", problem, progress)
 
 
-def ci(molecule: Any, *, progress: Progress = None, **options: Any) -> Result:
+def ci(molecule: Any, *, keep_vectors: bool = False, progress: Progress = None, **options: Any) -> Result:
     """Lowest states of a molecule by configuration interaction.
 
     molecule: a Molecule, or the name of an FCIDUMP file.
+    keep_vectors: Result.determinants has the states.
     options: space="full", roots=2, frozen=1, density=True, residual=1e-8, ...
     """
     if isinstance(molecule, (str, os.PathLike)):
         molecule = Fcidump(molecule)
-    return _run("ci", Problem(molecule, **options), progress)
+    problem = Problem(molecule, **options)
+    problem.keep_vectors(keep_vectors)
+    return _run("ci", problem, progress)
 
 
 def load(path: str | os.PathLike[str], problem: Problem | None = None) -> Result:

@@ -35,6 +35,7 @@ typedef struct kl_ci_opts {
     uint64_t seed;
     int nthread;
     int density; /* one-body density matrices and natural occupations */
+    int keep_vectors; /* the states themselves; at most 64 orbitals */
 } kl_ci_opts;
 
 /* "cis", "cid", "cisd", "cisdt", "cisdtq", "level:N", "full" (or "fci"), "cas:ELECTRONS,ORBITALS" */
@@ -57,6 +58,10 @@ typedef struct kl_ci_state {
     double *natural;
     double *natural_spin[2]; /* [norb] those of each spin */
     double *level_weight; /* [nlevel] of a listed space, else NULL */
+    /* NULL if not asked for: [ndet] determinants (determinant.h) of all orbitals of the file */
+    int64_t ndet;
+    uint64_t *det[2]; /* bit p: orbital p is occupied, alpha and beta */
+    double *coef;
 } kl_ci_state;
 
 typedef struct kl_ci_block { /* one irrep */

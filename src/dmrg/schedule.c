@@ -35,8 +35,11 @@ enum {
 /* the same for each site of a long lattice, where every bond leaves out as much as the worst: 5 in spin-1
    chains */
 #define SLOPE_PER_SITE 8.0
+/* slopes that differ by no more than STEADY are one; the next may be so much steeper (SCATTER) */
+#define STEADY 2.0
+#define SCATTER 1.25
 /* of the energy in the two-site variance, in units of the couplings: 0.03 to 0.5 as a rule */
-#define LEAST_OF_VARIANCE 0.15
+#define LEAST_OF_VARIANCE 0.2
 /* of the error that truncation leaves: what sweeps at the largest m change less than is not waited for */
 #define SETTLED 1e-5
 /* of the local problem, in units of the couplings, where nothing smaller is known: residual^2 / gap is the
@@ -226,6 +229,29 @@ static double to_come(const kl_schedule *s, const kl_dmrg_row *b, int nrow, int 
     return rate > 0.5 ? change * fmin(rate / (1 - rate), 20) : change;
 }
 
+/* Energy of state i for the discarded weight from sweep a to the next; 0: they tell none. */
+static double slope_between(const kl_schedule *s, const kl_dmrg_row *a, int i)
+{
+    const kl_dmrg_row *const b = a + 1;
+    const double fell = a->energy[i] - b->energy[i], w = lost(s, a) - lost(s, b);
+    if (a->noise > 0 || b->noise > 0 || a->m >= b->m || !same_kind(s, a, b)) return 0;
+    return fell > 0 && w > 0 ? fell / w : 0;
+}
+
+/* What the weight left out by the sweep before the last one can explain of the change since. A slope that the
+   two steps before had alike is that of truncation: sweeps that had not settled would get steeper from step
+   to step, for their change does not fall with the weight. */
+static double explained(const kl_schedule *s, const kl_dmrg_result *res, int i)
+{
+    const kl_dmrg_row *const a = &res->row[res->nrow - 2];
+    double slope = SLOPE * s->unit.joint;
+    if (res->nrow >= 4) {
+        const double x = slope_between(s, a - 2, i), y = slope_between(s, a - 1, i);
+        if (x > 0 && y > 0 && fmax(x, y) <= STEADY * fmin(x, y)) slope = fmax(slope, SCATTER * fmin(x, y));
+    }
+    return slope * lost(s, a);
+}
+
 /* Error of state i after the last sweep: what the line through the last sweeps that are not alike, E(w) = E0
    + slope * w, still leaves to no discarded weight, doubled since the true curve bends down a little, and
    what sweeps still change where the one before was alike. Without such a line the discarded weight itself is
@@ -263,7 +289,7 @@ static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, doubl
     *limit = b->energy[i] - left;
     /* What changes by more than the weight that was left out before explains is not truncation: sweeps were
        not done at that m. */
-    *still = a < b - 1 ? change : fmax(0, change - SLOPE * s->unit.joint * lost(s, a));
+    *still = a < b - 1 ? change : fmax(0, change - explained(s, res, i));
     return 2 * left + *still;
 }
 
@@ -397,7 +423,7 @@ static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const
                      .sites = sites_of(s, noise),
                      .tol = fmax(0.1 * sqrt(g * wanted), 0.02 * sqrt(w * s->unit.joint * scale)),
                      .tol_rel = k < 2 && !warm ? 0.1 : 0.02,
-                     .precise = k > last_noise && (s->whole || res->row[k - 1].discarded < 1e-11)};
+                     .precise = k > last_noise && (s->whole || lost(s, &res->row[k - 1]) < 1e-11)};
     double more = fmin(6, sqrt(GAP * s->unit.gap / g)); /* what lies close takes longer to part */
     /* the energy is exact already: the state is what these sweeps are for */
     if (k > last_noise && s->whole) {
@@ -429,7 +455,7 @@ static kl_stage given(const kl_schedule *s, const kl_dmrg_result *res)
                       .max_apply = kl_dmrg_max_apply(o),
                       .m_min = o->m_min,
                       .discard = o->discard,
-                      .precise = sweep->noise == 0 && res->nrow && res->row[res->nrow - 1].discarded < 1e-11};
+                      .precise = sweep->noise == 0 && res->nrow && lost(s, &res->row[res->nrow - 1]) < 1e-11};
 }
 
 kl_stage kl_schedule_stage(const kl_schedule *s, const kl_dmrg_result *res)

@@ -290,6 +290,27 @@ kronlat_status kronlat_result_vector(const kronlat_result *result, int state, in
     return kl_visit_end(v, st, &err, error);
 }
 
+kronlat_status kronlat_result_determinants(const kronlat_result *result, int state, int64_t *n,
+                                           const uint64_t **alpha, const uint64_t **beta,
+                                           const double **coefficient, kronlat_error *error)
+{
+    kl_status st = KL_OK;
+    kl_err err = {{0}};
+    const kl_visit v = kl_visit_begin(NULL);
+    const int there = state >= 0 && state < result->ci.r.nstate;
+    const kl_ci_state none = {0}, *const s = there ? &result->ci.r.state[state] : &none;
+    if (s->coef == NULL)
+        st = kl_fail(&err, KL_EINPUT,
+                     "the result keeps no determinants of state %d; kronlat_problem_keep_vectors asks "
+                     "kronlat_ci for them",
+                     state);
+    if (n != NULL) *n = s->ndet;
+    if (alpha != NULL) *alpha = s->det[0];
+    if (beta != NULL) *beta = s->det[1];
+    if (coefficient != NULL) *coefficient = s->coef;
+    return kl_visit_end(v, st, &err, error);
+}
+
 /* ---------------------------------------------------------------- measuring */
 
 static kl_status measure(kronlat_result *r, const char *what, kl_err *err)

@@ -274,6 +274,7 @@ static kl_status ci(kronlat_problem *p, kronlat_result **out, kl_err *err)
         o = own;
     }
     KL_TRY(kl_cirun_open(o, &x, err));
+    x.opts.keep_vectors = p->keep_vectors;
     if (p->integrals == NULL) KL_TRY(kl_fcidump_read(o->file, &read, err));
     x.watch = &watch;
     x.integrals = p->integrals != NULL ? p->integrals : read;

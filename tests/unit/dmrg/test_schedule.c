@@ -119,6 +119,25 @@ static void test_gap(void **state)
     expect_true(near.tol < 0.1 * far.tol && near.max_apply == 6 * far.max_apply);
 }
 
+/* What weight left out explains of a change: by a slope that two steps before had alike, and by no other. */
+static void test_slope(void **state)
+{
+    (void)state;
+    for (int steady = 0; steady < 2; steady++) {
+        scene s;
+        begin(&s);
+        add(&s, 24, 3, -9.9, 1e-4, 0.4, 0.5);
+        add(&s, 24, 3, -9.99, 1e-5, 0.4, 0.5);
+        add(&s, 32, 1, -10 + 4e-4, 1e-6, NAN, NAN); /* 400 a weight */
+        add(&s, 56, 1, -10 + 4e-5, steady ? 1e-7 : 7e-7, NAN, NAN);
+        add(&s, 96, 1, -10 + 4e-6, 1e-8, NAN, NAN);
+        add(&s, 152, 1, -10 + 8e-9, 2e-11, NAN, NAN);
+        const kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+        expect_eq(o.wait, steady ? KL_WAIT_NOTHING : KL_WAIT_CHANGE);
+        expect_near(o.change, steady ? 0 : 3.992e-6 - 1e-6, 1e-12);
+    }
+}
+
 /* What is missing decides what the next sweep does. */
 static void test_waits(void **state)
 {
@@ -254,9 +273,9 @@ static void test_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_guards),    cmocka_unit_test(test_gap),   cmocka_unit_test(test_waits),
-        cmocka_unit_test(test_whole_bar), cmocka_unit_test(test_lines), cmocka_unit_test(test_probe),
-        cmocka_unit_test(test_whole),
+        cmocka_unit_test(test_guards), cmocka_unit_test(test_gap),       cmocka_unit_test(test_slope),
+        cmocka_unit_test(test_waits),  cmocka_unit_test(test_whole_bar), cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_probe),  cmocka_unit_test(test_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

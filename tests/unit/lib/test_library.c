@@ -441,6 +441,21 @@ static void test_integrals(void **state)
     assert_true(fabs(s2[0]) < 1e-9);
     good(kronlat_result_array(r, "density_alpha", NULL, shape, &density, error));
     assert_true(shape[0] == 2 && shape[1] == 2 && fabs(density[0] + density[3] - 1) < 1e-9);
+    bad(kronlat_result_determinants(r, 0, NULL, NULL, NULL, NULL, error), "keeps no determinants");
+    kronlat_result_destroy(r);
+    /* the lowest state: a pair in orbital 0 or in orbital 1, with the ratio of the two-state problem */
+    kronlat_problem_keep_vectors(p, 1);
+    good(kronlat_ci(p, &r, error));
+    int64_t n;
+    const uint64_t *alpha, *beta;
+    const double *c;
+    double pair[2] = {0};
+    good(kronlat_result_determinants(r, 0, &n, &alpha, &beta, &c, error));
+    for (int64_t i = 0; i < n; i++)
+        if (alpha[i] == beta[i]) pair[alpha[i] - 1] = c[i];
+    assert_true(fabs(pair[0] * pair[0] + pair[1] * pair[1] - 1) < 1e-10);
+    assert_true(fabs(pair[1] / pair[0] - (exact - core - a) / k) < 1e-5);
+    bad(kronlat_result_determinants(r, 4, &n, NULL, NULL, NULL, error), "state 4");
     kronlat_result_destroy(r);
     bad(kronlat_dmrg(p, NULL, &r, error), "molecule");
     kronlat_problem_destroy(p);
