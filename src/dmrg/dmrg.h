@@ -43,6 +43,7 @@ typedef struct kl_dmrg_opts {
     kl_qn target;
     /* wanted relative error of the energy; schedule follows from it when nsweep is 0. 0: 1e-9 */
     double accuracy;
+    double error;            /* wanted absolute error of the energy, in its place; 0: accuracy says it */
     int nsweep;              /* entries of `sweep`; 0: automatic */
     kl_dmrg_sweep *sweep;
     int m_max;               /* cap of the automatic schedule; 0: 4096 */

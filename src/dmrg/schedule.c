@@ -64,7 +64,8 @@ static double scale_of(const kl_schedule *s, double energy)
 static double rounding_of(const kl_schedule *s) { return 2.220446049250313e-16 * s->unit.all * s->nsite; }
 static double wanted_of(const kl_schedule *s, double energy)
 {
-    return fmax(accuracy_of(s) * scale_of(s, energy), rounding_of(s));
+    const double error = s->opts->error > 0 ? s->opts->error : accuracy_of(s) * scale_of(s, energy);
+    return fmax(error, rounding_of(s));
 }
 static int held_of(const kl_schedule *s, const kl_dmrg_row *row)
 {
@@ -345,7 +346,7 @@ static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const
     /* a saved state: begin at its m, and no noise that would undo it */
     const int k = res->nrow, warm = s->m_start > 0;
     const double scale = k ? scale_of(s, res->row[k - 1].energy[0]) : s->unit.joint,
-                 wanted = accuracy_of(s) * scale;
+                 wanted = s->opts->error > 0 ? s->opts->error : accuracy_of(s) * scale;
     /* what is known exactly needs none */
     const int held = held_next(s, res, now), last_noise = s->whole ? 0 : 1;
     double ignored;

@@ -3,13 +3,14 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TASK_H
 #define KL_TASK_H
-#include "run/options.h"
-#include "io/result.h"
+#include "run/moleculetask.h"
 #include "model/tables.h"
 
 typedef struct kl_task {
     const kl_options *o;     /* borrowed */
-    kl_tables *tables;       /* own the model; NULL in a task that borrows it */
+    /* What the task is about: a model on a lattice, or a molecule, whose orbitals are then the sites of lat. */
+    kl_tables *tables;       /* own the model; NULL in a task that borrows it, and of a molecule */
+    kl_moleculetask *molecule; /* NULL: a model on a lattice */
     const kl_model *model;
     kl_lattice *lat;
     kl_params *params;
@@ -26,6 +27,7 @@ typedef struct kl_task {
 
 /* What a caller has in memory, in the place of what options would name. */
 typedef struct kl_task_given {
+    const kl_fcidump *integrals; /* NULL, or those of a molecule */
     const char *model_text; /* NULL, or a model description; o->model is its name in messages */
     int64_t model_size;
     void *self;
