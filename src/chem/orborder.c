@@ -111,11 +111,12 @@ static kl_status listed(const kl_fcidump *f, const int *number, const char *how,
         if (length < sizeof word) memcpy(word, p, length);
         const int at = kl_parse_int(word, &orbital) ? numbered(f, number, orbital) : -1;
         if (at < 0)
-            KL_TRY(kl_fail(err, KL_EINPUT,
-                           "order: '%.40s' at place %d is no orbital of the run; allowed: fiedler, genetic, "
-                           "canonical, or a list of all its %d orbitals as the file numbers them, from %d to %d",
-                           p, n + 1, f->norb, number != NULL ? number[0] : 1,
-                           number != NULL ? number[f->norb - 1] : f->norb));
+            KL_TRY(
+                kl_fail(err, KL_EINPUT,
+                        "order: '%.40s' at place %d is no orbital of the run; allowed: fiedler, genetic, "
+                        "canonical, or a list of all its %d orbitals as the file numbers them, from %d to %d",
+                        p, n + 1, f->norb, number != NULL ? number[0] : 1,
+                        number != NULL ? number[f->norb - 1] : f->norb));
         if (seen[at]) KL_TRY(kl_fail(err, KL_EINPUT, "order: orbital %d stands there twice", (int)orbital));
         seen[at] = 1;
         order[n++] = at;
@@ -138,8 +139,7 @@ static double cost_of(int n, const double *exchanged, const int *order)
 {
     double sum = 0;
     for (int i = 0; i < n; i++)
-        for (int j = 0; j < i; j++)
-            sum += exchanged[order[i] * (int64_t)n + order[j]] * (i - j) * (i - j);
+        for (int j = 0; j < i; j++) sum += exchanged[order[i] * (int64_t)n + order[j]] * (i - j) * (i - j);
     return sum;
 }
 

@@ -160,7 +160,8 @@ kl_status kl_moleculetask_create(const kl_options *o, const kl_fcidump *given, k
     KL_TRY(kl_ciorbitals_make(t->f, &ci, &t->orbitals, err));
     const kl_fcidump *const g = t->orbitals.g;
     if (g->norb < 2)
-        KL_TRY(kl_fail(err, KL_EINPUT, "%.200s: DMRG needs 2 orbitals or more; there is %d that is not frozen",
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "%.200s: DMRG needs 2 orbitals or more; there is %d that is not frozen",
                        o->file != NULL ? o->file : "the molecule", g->norb));
     KL_TRY(kl_alloc(&t->number, g->norb, KL_MEM_MISC, err));
     for (int p = 0; p < g->norb; p++) t->number[p] = t->orbitals.active[p] + 1;
@@ -222,10 +223,11 @@ kl_status kl_moleculetask_tell(const kl_moleculetask *t, kl_result *r, kl_err *e
     double *number = NULL;
     KL_TRY(kl_alloc(&number, norb, KL_MEM_WORK, err));
     for (int64_t p = 0; p < norb; p++) number[p] = t->number[t->m->order[p]];
-    KL_TRY(kl_result_add(r, "molecule/order", "orbital of the file, from 1, at each position", 1, &norb, number,
-                         err));
+    KL_TRY(kl_result_add(r, "molecule/order", "orbital of the file, from 1, at each position", 1, &norb,
+                         number, err));
     for (int64_t p = 0; p < norb; p++) number[p] = t->m->irrep[t->m->order[p]] + 1;
-    KL_TRY(kl_result_add(r, "molecule/irreps", "irrep of the orbital at each position", 1, &norb, number, err));
+    KL_TRY(
+        kl_result_add(r, "molecule/irreps", "irrep of the orbital at each position", 1, &norb, number, err));
     snprintf(note, sizeof note, "hartree, energy of the reference determinant %s", t->occupation);
     KL_TRY(kl_result_add(r, "molecule/reference", note, 0, NULL, &t->reference_energy, err));
     if (t->m->ndropped > 0) {

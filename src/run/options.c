@@ -82,8 +82,7 @@ int kl_options_foreign(const kl_options *o, const char *key)
 static char **job_field(kl_options *o, const char *key)
 {
     if (strcmp(key, "model") == 0) return &o->model;
-    const int of_molecules =
-        o->command == KL_CMD_CI || kl_command_of_molecule(o->command) != o->command;
+    const int of_molecules = o->command == KL_CMD_CI || kl_command_of_molecule(o->command) != o->command;
     return strcmp(key, "fcidump") == 0 && of_molecules ? &o->file : NULL;
 }
 
@@ -285,11 +284,11 @@ kl_status kl_options_check(const kl_options *o, kl_err *err)
     const kl_subject subject = kl_command_table[command].subject;
     if (command == KL_CMD_CI) KL_TRY(check_ci(o, err));
     if (o->molecule && (o->model != NULL || o->file == NULL))
-        return o->model != NULL
-                   ? kl_fail(err, KL_EINPUT, "%s: model is '%.100s' and fcidump '%.100s'; one of them, not both",
-                             kl_command_name(o->command), o->model, o->file)
-                   : kl_fail(err, KL_EINPUT, "%s: fcidump is missing; it is the file to read",
-                             kl_command_name(o->command));
+        return o->model != NULL ? kl_fail(err, KL_EINPUT,
+                                          "%s: model is '%.100s' and fcidump '%.100s'; one of them, not both",
+                                          kl_command_name(o->command), o->model, o->file)
+                                : kl_fail(err, KL_EINPUT, "%s: fcidump is missing; it is the file to read",
+                                          kl_command_name(o->command));
     if (subject == KL_SUBJECT_MODEL && o->model == NULL)
         return kl_fail(err, KL_EINPUT, "%s: model is missing; `kronlat models' lists the models",
                        kl_command_name(command));

@@ -415,15 +415,12 @@ const char *kl_option_method_note(kl_command command, const kl_option_row *row)
    part of the same benchmark, else the first of all; KL_NCMD_ALL: nobody takes it. */
 static kl_command owner(kl_command command, const char *name)
 {
-    static const kl_command other[][2] = {{KL_CMD_PLAN, KL_CMD_PLAN_ED},
-                                          {KL_CMD_PLAN_ED, KL_CMD_PLAN},
-                                          {KL_CMD_EXPLAIN, KL_CMD_EXPLAIN_ED},
-                                          {KL_CMD_EXPLAIN_ED, KL_CMD_EXPLAIN},
-                                          {KL_CMD_DMRG, KL_CMD_DMRG_MOLECULE},
-                                          {KL_CMD_DMRG_MOLECULE, KL_CMD_DMRG},
-                                          {KL_CMD_PLAN_MOLECULE, KL_CMD_PLAN},
-                                          {KL_CMD_EXPLAIN_MOLECULE, KL_CMD_EXPLAIN},
-                                          {KL_CMD_BENCH_HX, KL_CMD_BENCH_REPLAY}};
+    static const kl_command other[][2] = {
+        {KL_CMD_PLAN, KL_CMD_PLAN_ED},         {KL_CMD_PLAN_ED, KL_CMD_PLAN},
+        {KL_CMD_EXPLAIN, KL_CMD_EXPLAIN_ED},   {KL_CMD_EXPLAIN_ED, KL_CMD_EXPLAIN},
+        {KL_CMD_DMRG, KL_CMD_DMRG_MOLECULE},   {KL_CMD_DMRG_MOLECULE, KL_CMD_DMRG},
+        {KL_CMD_PLAN_MOLECULE, KL_CMD_PLAN},   {KL_CMD_EXPLAIN_MOLECULE, KL_CMD_EXPLAIN},
+        {KL_CMD_BENCH_HX, KL_CMD_BENCH_REPLAY}};
     const size_t length = strlen(name);
     for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
         if (other[i][0] == command && kl_option_find(name, length, KL_BIT(other[i][1]))) return other[i][1];
