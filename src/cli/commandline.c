@@ -247,8 +247,7 @@ static kl_status check_subject(const words *w, kl_err *err)
     const kl_command_row *const row = &kl_command_table[w->command];
     const int resumed = o->resume != NULL; /* then the file says it */
     if (row->subject == KL_SUBJECT_MODEL && o->model == NULL && !resumed)
-        return kl_fail(err, KL_EINPUT, "%s: %s is missing; `kronlat models' lists the models", row->name,
-                       row->args);
+        return kl_fail(err, KL_EINPUT, "%s: MODEL is missing; `kronlat models' lists the models", row->name);
     const int of_molecule = w->command == KL_CMD_CI || w->command == KL_CMD_DMRG_MOLECULE;
     if (row->subject == KL_SUBJECT_FILE && o->file == NULL && !(of_molecule && resumed))
         return kl_fail(err, KL_EINPUT, "%s: %s is missing; it is the file to read", row->name, row->args);

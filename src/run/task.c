@@ -452,6 +452,7 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     if (t->molecule != NULL) {
         const double usual = 1e-5;
         d->accuracy = 0;
+        d->many_sectors = 1;
         d->error = o->accuracy > 0 ? o->accuracy : usual;
     }
     d->m_max = (int)o->m;
