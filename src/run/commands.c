@@ -13,7 +13,7 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "wanted accuracy is 1e-9, relative. Result and checkpoints go to one HDF5 file.\n\n"
      "A file that begins with &FCI is a molecule: its orbitals are the sites, its electrons and the irrep the "
      "charges, and the wanted accuracy is 1e-5 hartree:\n"
-     "  kronlat dmrg n2.fcidump --frozen 2 --accuracy 1e-6 --measure density2\n\n"
+     "  kronlat dmrg n2.fcidump --frozen 2 --accuracy 1e-6\n\n"
      "Exit status: 0 when the run ended, converged or not (the report says which); 2 for bad input, no "
      "memory or no disk; 130 when interrupted (the checkpoint is kept)."},
     {"ed", KL_SUBJECT_MODEL, "MODEL", "Find the lowest states of a sector exactly, or all of them.",
@@ -46,8 +46,8 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "  return { model = \"hubbard\", sites = 32, p = { U = 4 }, charge = { N_up = 16, N_dn = 16 }, "
      "m = 512 }\n\n"
      "Keys are the long names of the options of the job's command with _ for -, and model, p and command "
-     "(\"dmrg\", \"ed\", \"ci\", \"plan\" or \"growth\"; \"dmrg\" where none is named); of a molecule the file "
-     "goes by fcidump: return { command = \"ci\", fcidump = \"n2.fcidump\", space = \"cisd\", roots = 3 }. A job "
+     "(\"dmrg\", \"ed\", \"ci\", \"plan\" or \"growth\"; \"dmrg\" where none is named); a molecule's file "
+     "goes by fcidump: return { command = \"ci\", fcidump = \"n2.fcidump\", space = \"cisd\" }. A job "
      "may compute (string, table and math are there) but reaches no files.\n\n"
      "Any option of the job's command may be typed behind the file and wins over it: `kronlat dmrg --help' "
      "and so on list them."},

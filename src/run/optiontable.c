@@ -164,8 +164,8 @@ const kl_option_row kl_option_table[] = {
          "structure(Sz,Sz), product(Sz@0,Sz@5), populations, entropy, spectrum, variance, ...; `kronlat "
          "measure --help' lists them"),
     LIST("measure", 0, "WHAT", RUN, B(DMRG_MOLECULE), measure,
-         "measure at the end, once for each: density (one-body), density2 (two-body), mutual (information of "
-         "orbital pairs), determinants, entropy, spectrum, variance, ...; `kronlat measure --help' lists them"),
+         "measure at the end, once for each: corr(cdag_up,c_up) (one-body density matrix), populations, "
+         "entropy, spectrum, variance, ...; `kronlat measure --help' lists them"),
     LIST("measure", 0, "WHAT", RUN, B(ED), measure,
          "measure at the end, once for each: an operator (Sz), corr(Sp,Sm), connected(Sz,Sz), "
          "structure(Sz,Sz), entropy"),
@@ -241,7 +241,8 @@ const kl_option_row kl_option_table[] = {
     TEXT("arrays", 0, "FILE", RUN | RARE, B(CI), arrays, FILE,
          "write the arrays of the stored matrix in its format, and the non-zeros of each row, as HDF5 "
          "(FILE-2 and so on for further irreps)"),
-    NUMBER("seed", 0, "N", RUN | RARE, LATTICES | INTEGRALS | B(GROWTH) | B(CI), seed, INT, 1, 9007199254740992.0,
+    NUMBER("seed", 0, "N", RUN | RARE,
+           LATTICES | INTEGRALS | B(GROWTH) | B(CI), seed, INT, 1, 9007199254740992.0,
            "of random numbers (1): start vectors, random arrays"),
 
     TEXT("replay", 0, "FILE", RUN, B(BENCH_REPLAY), bench.replay, FILE, "lists that --save-records wrote"),

@@ -8,7 +8,7 @@
 
 typedef struct kl_task {
     const kl_options *o;     /* borrowed */
-    /* What the task is about: a model on a lattice, or a molecule, whose orbitals are then the sites of lat. */
+    /* What the task is about: a model on a lattice, or a molecule, whose orbitals are the sites of lat. */
     kl_tables *tables; /* own the model; NULL in a task that borrows it, and of a molecule */
     kl_moleculetask *molecule; /* NULL: a model on a lattice */
     const kl_model *model;
