@@ -43,10 +43,11 @@ def _step(progress: Any) -> Step:
 class Bar:
     """A bar of tqdm: the bonds of a sweep, or the products of an eigensolver."""
 
-    def __init__(self) -> None:
+    def __init__(self, delay: float = 0) -> None:
+        """delay: seconds before it is shown."""
         from tqdm.auto import tqdm
 
-        self._bar = tqdm(unit=" step", leave=False)
+        self._bar = tqdm(unit=" step", leave=False, delay=delay)
 
     def __call__(self, step: Step) -> None:
         bar = self._bar
@@ -71,10 +72,12 @@ def _in_notebook() -> bool:
 
 
 def _listener(progress: bool | Callable[[Step], None] | None) -> Callable[[Step], None] | None:
-    """None: a bar in notebooks; True: a bar; False: nothing; else what is told every Step."""
+    """None: a bar in notebooks, of what takes long; True: a bar; False: nothing; else what is told every Step."""
     if callable(progress):
         return progress
-    return Bar() if progress or (progress is None and _in_notebook()) else None
+    if progress is None and _in_notebook():
+        return Bar(delay=1)
+    return Bar() if progress else None
 
 
 class Watch:

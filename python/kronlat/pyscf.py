@@ -56,7 +56,7 @@ class FCI(direct_spin1.FCISolver):
         na, nb = nelec = _unpack_nelec(nelec, self.spin)
         system = Molecule(h1e, ao2mo.restore(1, eri, norb), na + nb, na - nb, float(ecore))
         options = dict(space="full", roots=self.nroots, residual=self.residual, **self.options)
-        r = self.result = ci(system, keep_vectors=True, **options)
+        r = self.result = ci(system, keep_vectors=True, progress=False, **options)
         self.converged = r.converged
         states = [array_of(r, norb, nelec, k) for k in range(self.nroots)]
         self.eci, self.ci = (r.energy, states[0]) if self.nroots == 1 else (r.energies, states)

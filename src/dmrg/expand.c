@@ -10,13 +10,15 @@
 #include "base/par.h"
 #include "base/random.h"
 #include "dmrg/channel.h"
+#include "dmrg/sectorfill.h"
 #include "phase.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    BESIDE = 4,  /* rows of a sector's sketch beside its share of the states to add */
+    BESIDE = 2, /* rows of a sector's sketch beside its share of the states to add; */
+    BESIDE_FULL = 8, /* and where sectors are filled up */
     CLEANINGS = 2 /* projections out of the known basis: one leaves rounding of what it takes away */
 };
 
@@ -73,7 +75,7 @@ static kl_status lay_out(sketch *t, kl_err *err)
         s->known = s->sec < 0 ? 0 : known->basis.dim[s->sec];
         const int room = s->dim - s->known < t->near->dim[e] ? s->dim - s->known : t->near->dim[e];
         const double share = (double)t->o->more * s->known / (double)known->basis.total;
-        s->rows = BESIDE + (int)ceil(1.2 * share);
+        s->rows = (t->o->full ? BESIDE_FULL : BESIDE) + (int)ceil(1.2 * share);
         if (s->rows > room) s->rows = room;
         s->omega = t->nomega;
         s->g = t->ng;
@@ -187,8 +189,10 @@ static kl_status compress(sketch *t, kl_err *err)
             }
     q.zero = 1, q.nx = t->nomega, q.ny = t->nk;
     kl_bigop_bases(near, &q);
-    KL_TRY(t->ex->vt.alloc(t->ex, t->nk, &t->k, err));
-    KL_TRY(kl_batch_run(&q, t->ex, t->omega, t->k, err));
+    if (t->nk > 0) {
+        KL_TRY(t->ex->vt.alloc(t->ex, t->nk, &t->k, err));
+        KL_TRY(kl_batch_run(&q, t->ex, t->omega, t->k, err));
+    }
 out:
     kl_batch_clear(&q);
     return st;
@@ -425,6 +429,33 @@ static int by_weight(const void *pa, const void *pb)
     return a->strip - b->strip;
 }
 
+/* States that the sketch of a sector has to give. */
+static int there_are(const strip *s)
+{
+    const int most = s->dim - s->known < s->count ? s->dim - s->known : s->count;
+    int n = 0;
+    while (n < most && s->value[s->count - 1 - n] > 0) n++;
+    return n;
+}
+
+/* Further states of the sectors that are expanded, up to whole tiles as far as there are some. Returns how
+   many. */
+static int fill(sketch *t)
+{
+    int added = 0;
+    for (int e = 0; e < t->nstrip; e++) {
+        strip *const s = &t->strip[e];
+        if (s->taken == 0) continue;
+        const int all = s->known + s->taken, most = s->known + there_are(s);
+        int to = all;
+        for (int unit = kl_sector_unit(all); to == all && unit > 1; unit /= 2)
+            if ((all + unit - 1) / unit * unit <= most) to = (all + unit - 1) / unit * unit;
+        added += to - all;
+        s->taken = to - s->known;
+    }
+    return added;
+}
+
 /* 3. How many states of each sector are taken, those of the largest weight of all. */
 static kl_status choose(sketch *t, kl_expand_info *info, kl_err *err)
 {
@@ -459,6 +490,7 @@ static kl_status choose(sketch *t, kl_expand_info *info, kl_err *err)
         s->taken++;
         info->added++;
     }
+    if (t->o->full) info->added += fill(t);
     for (int e = 0; e < t->nstrip; e++) {
         t->strip[e].e = t->ne;
         t->ne += (int64_t)t->strip[e].taken * t->strip[e].dim;
@@ -571,7 +603,7 @@ kl_status kl_expand(kl_exec *ex, const kl_expand_opts *o, kl_isometry **out, kl_
         KL_TRY(multiply(&t, err));
         for (int pass = 0; pass < CLEANINGS; pass++) KL_TRY(clean(&t, 1, err));
         KL_TRY(choose(&t, info, err));
-        KL_TRY(make_states(&t, err));
+        if (info->added > 0) KL_TRY(make_states(&t, err));
     }
     KL_TRY(join(&t, out, data, err));
 out:

@@ -12,7 +12,8 @@ typedef struct kl_expand_opts {
     int nstate; /* wavefunctions, averaged with equal weight */
     const kl_bigop *near, *far; /* operators of the other side, and of this one */
     kl_warm known; /* the basis so far: an isometry of the enlarged block of this side */
-    int more; /* states to add at most */
+    int more; /* states to add at most, */
+    int full; /* 1: and a few that fill sectors up to whole tiles: see sectorfill.h */
     uint64_t seed;
 } kl_expand_opts;
 

@@ -210,6 +210,7 @@ kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, k
                               .far = side == KL_LEFT ? e->row_op : e->col_op,
                               .known = {e->warm, e->warm_data},
                               .more = kl_onesite_more(m, e->warm->basis.total),
+                              .full = e->full || e->ex->space == KL_SPACE_DEVICE,
                               .seed = seed};
     KL_TRY(kl_expand(e->ex, &o, &one->iso, &one->data, info, err));
     kl_isometry_destroy(&e->warm);

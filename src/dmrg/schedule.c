@@ -40,7 +40,7 @@ enum {
 #define STEADY 2.0
 #define SCATTER 1.25
 /* of the energy in the two-site variance, in units of the couplings: 0.03 to 0.5 as a rule */
-#define LEAST_OF_VARIANCE 0.15
+#define LEAST_OF_VARIANCE 0.2
 /* of the error that truncation leaves: what sweeps at the largest m change less than is not waited for */
 #define SETTLED 1e-5
 /* of the local problem, in units of the couplings, where nothing smaller is known: residual^2 / gap is the
@@ -435,7 +435,7 @@ static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const
                      .sites = sites_of(s, noise),
                      .tol = fmax(0.1 * sqrt(g * wanted), 0.02 * sqrt(w * s->unit.joint * scale)),
                      .tol_rel = k < 2 && !warm ? 0.1 : 0.02,
-                     .precise = k > last_noise && (s->whole || res->row[k - 1].discarded < 1e-11)};
+                     .precise = k > last_noise && (s->whole || lost(s, &res->row[k - 1]) < 1e-11)};
     double more = fmin(6, sqrt(GAP * s->unit.gap / g)); /* what lies close takes longer to part */
     /* the energy is exact already: the state is what these sweeps are for */
     if (k > last_noise && s->whole) {
@@ -467,7 +467,7 @@ static kl_stage given(const kl_schedule *s, const kl_dmrg_result *res)
                       .max_apply = kl_dmrg_max_apply(o),
                       .m_min = o->m_min,
                       .discard = o->discard,
-                      .precise = sweep->noise == 0 && res->nrow && res->row[res->nrow - 1].discarded < 1e-11};
+                      .precise = sweep->noise == 0 && res->nrow && lost(s, &res->row[res->nrow - 1]) < 1e-11};
 }
 
 kl_stage kl_schedule_stage(const kl_schedule *s, const kl_dmrg_result *res)

@@ -163,6 +163,7 @@ static void test_variance(void **state)
         core_open(&j, core_model(list[k].model, NULL), list[k].lattice, NULL, list[k].sets);
         core_run r = {.opts = {.target = core_charge(j.model, list[k].charge),
                                .sites = KL_SITES_ONE,
+                               .full = k == 1,
                                .nstate = 1,
                                .nsweep = 4,
                                .sweep = sweep,
