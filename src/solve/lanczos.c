@@ -41,8 +41,9 @@ typedef struct solver {
     double *host, *b, *y, *small, *theta, *coef; /* b, y, small: [limit][limit] */
 } solver;
 
-/* A restart keeps at least nroot + 1 vectors beside two blocks, the open one and the one that its product
-   makes. Lanczos has no W, so the bound that Davidson sets for V and W together leaves room for that. */
+/* A restart keeps at least nroot + 1 vectors in addition to two blocks, the open one and the one that its
+   product makes. Lanczos has no W, so the bound that Davidson sets for V and W together leaves room for
+   that. */
 static int basis_limit(const kl_eig_opts *opts, int64_t n)
 {
     const int wanted = opts->max_basis > 0 ? opts->max_basis : KL_EIG_BASIS + 4 * opts->nroot;

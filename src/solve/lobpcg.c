@@ -545,8 +545,8 @@ static kl_status iterate(solver *s, kl_err *err)
         if (kl_eig_due(s->opts, stats)) KL_TRY(keep(s, &c, step, err));
         const int exact = worst <= rounding, stuck = exact || step - c.best_step >= STALL_STEPS;
         if (step == 0 && (stats->converged || exact) && !s->opts->trust_start) {
-            /* A start that is an eigenvector, of any energy, has nothing to move it: random directions beside
-               it see what lies below. */
+            /* A start that is an eigenvector, of any energy, has nothing to move it: random directions in
+               addition see what lies below. */
             c.guard_until = KL_EIG_GUARD_STEPS;
         }
         const int spent = stats->napply + (s->nact > 0 ? s->nact : 1) > max_apply;
