@@ -517,7 +517,8 @@ static kl_status take_up(solver *s, course *c, int *step, kl_err *err)
     if (from->nnumber != kept_numbers(s) || f[0] != MARK || f[1] != s->nb || f[2] != s->nwant)
         return kl_eig_refuse(from, "LOBPCG", s->nb, err);
     list_state(s, c, step, &(kl_keep_list){.at = (double *)(uintptr_t)f, .reading = 1});
-    int sound = s->np >= 0 && s->np <= s->nb;
+    int sound = s->np >= 0 && s->np <= s->nb && c->guard_until <= KL_EIG_GUARD_STEPS && c->best_step >= 0 &&
+                s->stats->napply >= 0 && *step >= 0;
     for (int i = 0; sound && i < s->np; i++) sound = s->pcol[i] >= 0 && s->pcol[i] < s->nb;
     if (!sound || list_columns(s, vector) != from->nvector) return kl_eig_refuse(from, "LOBPCG", s->nb, err);
     return kl_keep_take(from, s->ex, s->n, from->nvector, vector, err);
