@@ -5,6 +5,7 @@
 #define KL_MOLECULETASK_H
 #include "chem/molecule.h"
 #include "ci/ciorbitals.h"
+#include "dmrg/measure.h"
 #include "io/result.h"
 #include "run/options.h"
 
@@ -34,6 +35,11 @@ kl_status kl_moleculetask_sites(const kl_moleculetask *t, const char *name, kl_l
 int kl_moleculetask_start(const kl_moleculetask *t, int irrep, int *start);
 /* From 0: the irrep of a sector. */
 int kl_moleculetask_irrep(kl_qn sector);
+
+/* Measured on the lowest state after a run: one-body density matrices, entropies of single orbitals and, of
+   restricted orbitals, natural occupations and S^2. */
+kl_status kl_moleculetask_measure(const kl_moleculetask *t, kl_exec *ex, const kl_lattice *lat,
+                                  const kl_state *state, kl_result *r, kl_err *err) KL_MUST_CHECK;
 
 /* What a report says of the molecule, as measured values of r. */
 kl_status kl_moleculetask_tell(const kl_moleculetask *t, kl_result *r, kl_err *err) KL_MUST_CHECK;

@@ -34,6 +34,22 @@ local e, doc = kit.energy("dmrg n2-sto3g.fcidump -o n2.h5" .. T)
 ok(near(e, -107.65282873057855, 1e-9), "N2: the exact energy", e)
 ok(doc.measurements["molecule/order"] and #doc.measurements["molecule/order"].value == 10,
    "JSON tells the order of the orbitals")
+local function told(d, name) return d and d.measurements["molecule/" .. name].value end
+local natural = 0
+for _, w in ipairs(told(doc, "natural_occupations")) do natural = natural + w end
+ok(near(natural, 14, 1e-9) and near(told(doc, "s2"), 0, 1e-8), "natural occupations sum up, and S^2 is 0",
+   natural, told(doc, "s2"))
+_, doc = kit.energy("ci n2-sto3g.fcidump --space full --density")
+local _, mine = kit.energy("dmrg n2-sto3g.fcidump -o none --accuracy 1e-11" .. T)
+for k, w in ipairs(doc and doc.states and doc.states[1].natural_occupations or {}) do
+    ok(near(told(mine, "natural_occupations")[k], w, 1e-6), "natural occupation " .. k .. " is full CI's", w)
+end
+e, doc = kit.energy("dmrg o2-triplet-sto3g.fcidump --ms2 2 --irrep 4 -o none" .. T)
+local up, dn = 0, 0
+for i, row in ipairs(told(doc, "density_up")) do up = up + row[i] end
+for i, row in ipairs(told(doc, "density_dn")) do dn = dn + row[i] end
+ok(near(up - dn, 2, 1e-9) and near(told(doc, "s2"), 2, 1e-7),
+   "O2: traces of both spins, and S^2 of a triplet", up, dn, told(doc, "s2"))
 e = kit.energy("dmrg n2-sto3g.fcidump --space cas:10,8 -o none" .. T)
 local frozen = kit.energy("ci n2-sto3g.fcidump --space cas:10,8")
 ok(near(e, frozen, 1e-9), "an active space has the energy that ci tells", e, frozen)
