@@ -528,7 +528,7 @@ kl_status kl_fcidump_read(const char *path, kl_fcidump **out, kl_err *err)
     return st;
 }
 
-/* Energy of core electrons beside one electron of `spin` in (p, q). */
+/* Energy of core electrons in the presence of one electron of `spin` in (p, q). */
 static double core_field(const kl_fcidump *f, int spin, int p, int q, int ncore, const int *core)
 {
     double e = 0;

@@ -1,6 +1,6 @@
 /* Leading singular vectors by products: see rangefind.h. All work with long columns is lists of products that
    any executor runs; Gram matrices of width x width visit the host, whose threads take a sector each.
-     1. T = A O of the warm columns O; random rows G; E = A^T G - O (T^T G) is what A has beside O
+     1. T = A O of the warm columns O; random rows G; E = A^T G - O (T^T G) is what A has outside of O
      2. Q = orthonormal [T, A E]
      3. passes: P = orthonormal A^T Q, Q = orthonormal A P
      4. B^T = A^T Q

@@ -1,5 +1,5 @@
 /* Exact diagonalization.
-   1. basis and H on two halves; 2. a solver on kl_linop; 3. multiplets, told by guard vectors beside the
+   1. basis and H on two halves; 2. a solver on kl_linop; 3. multiplets, told by guard vectors above the
       states asked for.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ed/ed.h"
@@ -466,7 +466,7 @@ static kl_status solve_to_accuracy(const kl_ed_opts *opts, kl_linop *h, kl_eig_o
             b->again = -1;
         } else if (!stats->converged || stats->stopped || b->again || b->worst <= wanted || o->tol <= wanted)
             break;
-        /* levels are closer, or the energy is smaller beside |H|, than was to be expected */
+        /* levels are closer, or the energy is smaller in relation to |H|, than was to be expected */
         else o->tol = wanted;
         if (o->max_apply > 0) o->max_apply = o->max_apply > stats->napply ? o->max_apply - stats->napply : 1;
     }
@@ -482,7 +482,7 @@ static kl_ed_stop stop_of(const block *b, double attainable)
     return b->worst > STUCK * attainable ? KL_ED_STUCK : KL_ED_STAGNATED;
 }
 
-/* Davidson, thick-restart Lanczos and LOBPCG with guard vectors beside the states asked for. */
+/* Davidson, thick-restart Lanczos and LOBPCG with guard vectors above the states asked for. */
 static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors, int64_t *ldv,
                              kl_ed_result *r, kl_err *err)
 {

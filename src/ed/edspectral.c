@@ -125,9 +125,9 @@ static kl_chain on_step(void *self, int done)
     double change = 0.0, most = 0.0;
     double from = INFINITY, to = -INFINITY; /* no pole lies outside */
     for (int j = 0; j < done; j++) {
-        const double beside = (j > 0 ? f->beta[j - 1] : 0.0) + (j + 1 < done ? f->beta[j] : 0.0);
-        from = fmin(from, f->alpha[j] - beside - f->e0);
-        to = fmax(to, f->alpha[j] + beside - f->e0);
+        const double spread = (j > 0 ? f->beta[j - 1] : 0.0) + (j + 1 < done ? f->beta[j] : 0.0);
+        from = fmin(from, f->alpha[j] - spread - f->e0);
+        to = fmax(to, f->alpha[j] + spread - f->e0);
     }
     for (int i = 0; i < n; i++) {
         const double w = f->opts->nomega > 0 ? f->opts->omega[i] / f->unit : from + (to - from) * i / (n - 1),

@@ -12,7 +12,7 @@
 #include "run/edresult.h"
 #include "run/request.h"
 
-/* ---------------------------------------------------------------- arrays beside those of the result file */
+/* ---------------------------------------------------------------- arrays without a name in the file */
 
 static kl_status add(kronlat_result *r, const char *name, int rank, int64_t n0, int64_t n1,
                      const double *data, kl_err *err)

@@ -106,7 +106,7 @@ kl_watch kl_problem_watch(const kronlat_problem *p)
 
 /* ---------------------------------------------------------------- what all have */
 
-/* Where result and checkpoints go; NULL: nowhere. The program says it beside its options. */
+/* Where result and checkpoints go; NULL: nowhere. The program says it apart from its options. */
 static const char *path_of(const kronlat_problem *p, const kl_options *o)
 {
     if (p->scene != NULL && p->scene->borrowed) return p->path != NULL && p->path[0] != '\0' ? p->path : NULL;

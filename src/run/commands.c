@@ -92,7 +92,7 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "Plot a result by gnuplot: energy by sweep, discarded weight, entropy, measured profiles.",
      "Example:\n  kronlat plot hubbard.h5 --output hubbard.svg\n\n"
      "The ending of FILE chooses the format: .svg, .png or .pdf."},
-    {"bench", KL_SUBJECT_NONE, "WHAT ...", "Measure speed; every time has a checked answer beside it.",
+    {"bench", KL_SUBJECT_NONE, "WHAT ...", "Measure speed; every time is told with a checked answer.",
      "Examples:\n"
      "  kronlat bench gemm\n"
      "  kronlat bench dmrg hubbard --sites 100 -p U=8 --charge N_up=50 --charge N_dn=50 --accuracy 1e-8 "
@@ -128,7 +128,7 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "left tenth, about 295 in the rest). With an FCIDUMP file: building, products in every format (of a "
      "matrix above 2 GB: as it is), without a matrix where the space is full, and the whole run, less the "
      "time of the products shown. On a device: all ways that it knows, with cuSPARSE's best algorithm and "
-     "CSR5 beside (cuda)."},
+     "CSR5 for comparison (cuda)."},
     {"bench run", KL_SUBJECT_MODEL, "MODEL",
      "Whole runs of `kronlat dmrg' and their parts, another build's program in turn with this one.",
      "Where a run's time goes: truncation, products with H, the rest of the eigensolver, operators and "
@@ -141,11 +141,11 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
     {"bench hx --replay", KL_SUBJECT_NONE, "FILE",
      "Run the lists of H x again that --save-records wrote, by every way there is.", NULL},
     {"bench offload", KL_SUBJECT_NONE, "",
-     "Every operation on the offload device, beside ceilings of the same run.",
-     "Lists by offload stand beside the same lists by the CUDA module's kernel, where there is one."},
+     "Every operation on the offload device, with ceilings of the same run.",
+     "Lists by offload are compared with the same lists by the CUDA module's kernel, where there is one."},
     {"bench cuda", KL_SUBJECT_NONE, "",
      "Every operation by CUDA, and lists by every projection and by cuBLAS.",
-     "Lists stand beside one large dgemm."},
+     "Lists are compared with one large dgemm."},
 };
 /* clang-format on */
 

@@ -74,7 +74,7 @@ static const char *scalar_text(lua_State *L, job *j, int index, const char *what
     return lua_tostring(L, -1);
 }
 
-/* The length of a list. Entries beside those from 1 on would be wishes that nobody hears. */
+/* The length of a list. Entries other than those from 1 on would be wishes that nobody hears. */
 static lua_Integer list_length(lua_State *L, job *j, int list, const char *what)
 {
     const int top = lua_gettop(L);
@@ -86,9 +86,10 @@ static lua_Integer list_length(lua_State *L, job *j, int list, const char *what)
         const char *const seen = luaL_tolstring(L, -1, NULL);
         leave(
             L, j,
-            kl_fail(j->err, KL_EINPUT,
-                    "%s: %s has an entry '%.60s' beside its list; a list is numbered from 1 on, without gaps",
-                    j->path, what, seen));
+            kl_fail(
+                j->err, KL_EINPUT,
+                "%s: %s has an entry '%.60s' outside of its list; a list is numbered from 1 on, without gaps",
+                j->path, what, seen));
     }
     lua_settop(L, top);
     return n;

@@ -241,7 +241,7 @@ static kl_status refuse_rivals(const kl_options *o, kl_err *err)
     return KL_OK;
 }
 
-/* What a swept parameter cannot stand beside. */
+/* What a swept parameter cannot go together with. */
 static kl_status check_sweep(const kl_options *o, kl_err *err)
 {
     if (o->sweep_parameter == NULL) return KL_OK;

@@ -31,15 +31,20 @@ void kl_keep_reals(kl_keep_list *l, int64_t n, double *x)
 
 void kl_keep_int(kl_keep_list *l, int *x)
 {
-    if (l->reading) *x = (int)*l->at;
+    /* of a file that somebody wrote on purpose it may be anything */
+    if (l->reading) *x = *l->at >= INT32_MIN && *l->at <= INT32_MAX ? (int)*l->at : 0;
     else *l->at = *x;
     l->at++;
 }
 
 void kl_keep_bits(kl_keep_list *l, uint64_t *x)
 {
-    if (l->reading) *x = (uint64_t)l->at[0] | (uint64_t)l->at[1] << 32;
-    else {
+    if (l->reading) {
+        uint64_t part[KL_KEEP_BITS];
+        for (int i = 0; i < KL_KEEP_BITS; i++)
+            part[i] = l->at[i] >= 0 && l->at[i] <= UINT32_MAX ? (uint64_t)l->at[i] : 0;
+        *x = part[0] | part[1] << 32;
+    } else {
         l->at[0] = (double)(uint32_t)*x;
         l->at[1] = (double)(*x >> 32);
     }

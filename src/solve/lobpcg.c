@@ -517,7 +517,8 @@ static kl_status take_up(solver *s, course *c, int *step, kl_err *err)
     if (from->nnumber != kept_numbers(s) || f[0] != MARK || f[1] != s->nb || f[2] != s->nwant)
         return kl_eig_refuse(from, "LOBPCG", s->nb, err);
     list_state(s, c, step, &(kl_keep_list){.at = (double *)(uintptr_t)f, .reading = 1});
-    int sound = s->np >= 0 && s->np <= s->nb;
+    int sound = s->np >= 0 && s->np <= s->nb && c->guard_until <= KL_EIG_GUARD_STEPS && c->best_step >= 0 &&
+                s->stats->napply >= 0 && *step >= 0;
     for (int i = 0; sound && i < s->np; i++) sound = s->pcol[i] >= 0 && s->pcol[i] < s->nb;
     if (!sound || list_columns(s, vector) != from->nvector) return kl_eig_refuse(from, "LOBPCG", s->nb, err);
     return kl_keep_take(from, s->ex, s->n, from->nvector, vector, err);
@@ -545,8 +546,8 @@ static kl_status iterate(solver *s, kl_err *err)
         if (kl_eig_due(s->opts, stats)) KL_TRY(keep(s, &c, step, err));
         const int exact = worst <= rounding, stuck = exact || step - c.best_step >= STALL_STEPS;
         if (step == 0 && (stats->converged || exact) && !s->opts->trust_start) {
-            /* A start that is an eigenvector, of any energy, has nothing to move it: random directions beside
-               it see what lies below. */
+            /* A start that is an eigenvector, of any energy, has nothing to move it: random directions in
+               addition see what lies below. */
             c.guard_until = KL_EIG_GUARD_STEPS;
         }
         const int spent = stats->napply + (s->nact > 0 ? s->nact : 1) > max_apply;
