@@ -285,7 +285,7 @@ void kl_edreport_json(FILE *to, const kl_result *r, const kl_run_facts *facts)
         kl_json_real(&j, "table_bytes", run[KL_EDRUN_TABLES]);
         kl_json_real(&j, "matrix_bytes", run[KL_EDRUN_MATRIX]);
     }
-    for (int i = 0; i < r->nmeasured; i++) /* "ed/residual" beside the energies, under its own name */
+    for (int i = 0; i < r->nmeasured; i++) /* "ed/residual" is told with the energies, under its own name */
         if (strncmp(r->measured[i].name, "ed/", 3) == 0 && strcmp(r->measured[i].name, "ed/run") != 0)
             kl_json_reals(&j, r->measured[i].name + 3, r->measured[i].shape[0], r->measured[i].data);
     kl_report_json_measured(&j, r, "ed/");

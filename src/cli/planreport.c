@@ -105,7 +105,7 @@ void kl_report_ways(FILE *to, const kl_dmrg_plan *p)
     char a[32], b[32], c[32], d[32];
     if (p->nway == 0) return;
     fprintf(to,
-            "\nmemory of the device for one H x, m = %d, with the least an eigensolver wants beside it (%s "
+            "\nmemory of the device for one H x, m = %d, with the least an eigensolver wants besides (%s "
             "of vectors)",
             p->m, kl_report_bytes((double)p->least_bytes, a));
     if (p->room_bytes > 0) fprintf(to, "; it has %s", kl_report_bytes((double)p->room_bytes, a));

@@ -199,7 +199,7 @@ static void print_stop(FILE *to, const kl_result *r)
     const char *why = kl_report_stop(r->dmrg.stop, &converged);
     /* nobody may want so little */
     if (converged && r->dmrg.error_estimate > 0.01 * fabs(r->dmrg.energy[0]))
-        why = "as far as rounding allows, the energy being small beside the terms of H";
+        why = "as far as rounding allows, the energy being small next to the terms of H";
     if (!r->finished)
         fprintf(to, "stopped      a checkpoint after %d sweeps; go on from it with --resume\n",
                 r->sweep_done);

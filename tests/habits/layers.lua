@@ -5,7 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/habits/layers.lua [ROOT]; prints TAP, exits 1 on a failure.
 
--- The rooms of src/, from the lowest floor up, and beside them whom each may include besides itself: the only
+-- The rooms of src/, from the lowest floor up, each with those that it may include besides itself: the only
 -- such table. A new folder stands here and in src/meson.build. Executors and solvers run anything, so they
 -- see no model and no lattice; algorithms see no option and no file.
 local ctext = dofile((arg[0]:match "^(.*/)" or "./") .. "ctext.lua")

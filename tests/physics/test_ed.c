@@ -337,8 +337,8 @@ static void test_wide_diagonal(void **state)
     core_no_memory();
 }
 
-/* Levels close to each other, and energies small beside |H|: who says converged is as near as it says; a
-   state that is asked for has a residual as small as the energy's error. */
+/* Levels close to each other, and energies small in relation to |H|: who says converged is as near as it
+   says; a state that is asked for has a residual as small as the energy's error. */
 static void test_close_levels(void **state)
 {
     (void)state;
