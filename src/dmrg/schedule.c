@@ -43,6 +43,8 @@ enum {
 #define LEAST_OF_VARIANCE 0.2
 /* of the error that truncation leaves: what sweeps at the largest m change less than is not waited for */
 #define SETTLED 1e-5
+/* the same of many small sectors, where sweeps go on changing next to nothing for long */
+#define SETTLED_MANY 3e-3
 /* of the local problem, in units of the couplings, where nothing smaller is known: residual^2 / gap is the
    error of an energy */
 #define GAP 0.05
@@ -499,9 +501,10 @@ static int settled(const kl_schedule *s, const kl_dmrg_result *res, const kl_out
     if (res->nrow < 2 || !alike(s, b - 1, b) || b->noise > 0 || b[-1].noise > 0) return 0;
     if (held_next(s, res, now) < held_of(s, b)) return 0; /* what the guards took is yet to be given back */
     if (now->wait == KL_WAIT_SOLVER && repeats(s, res) < REPEAT_MOST) return 0;
+    const double settles = s->opts->many_sectors ? SETTLED_MANY : SETTLED;
     double left = 0;
     for (int i = 0; i < res->nstate; i++) left = fmax(left, to_come(s, b, res->nrow, i));
-    return fabs(b->change) <= 0.1 * now->wanted || left <= SETTLED * now->truncation;
+    return fabs(b->change) <= 0.1 * now->wanted || left <= settles * now->truncation;
 }
 
 int kl_schedule_ends(const kl_schedule *s, const kl_dmrg_result *res, kl_dmrg_stop *stop)
