@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+
 from __future__ import annotations
 
 import sys
@@ -72,7 +73,7 @@ def _in_notebook() -> bool:
 
 
 def _listener(progress: bool | Callable[[Step], None] | None) -> Callable[[Step], None] | None:
-    """None: a bar in notebooks, of what takes long; True: a bar; False: nothing; else what is told every Step."""
+    """None: in notebooks a bar of what takes long; True: a bar; False: nothing; else what is told all."""
     if callable(progress):
         return progress
     if progress is None and _in_notebook():
@@ -115,5 +116,5 @@ def watching(problem: Any, progress: bool | Callable[[Step], None] | None) -> It
         lib.kronlat_problem_on_cancel(problem, ffi.NULL, ffi.NULL)
         lib.kronlat_problem_on_note(problem, ffi.NULL, ffi.NULL)
         lib.kronlat_problem_on_progress(problem, ffi.NULL, ffi.NULL)
-        if hasattr(tell, "close"):
+        if isinstance(tell, Bar):
             tell.close()

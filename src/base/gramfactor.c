@@ -4,13 +4,11 @@
 #include "base/clones.h"
 #include "base/dense.h"
 #include "base/gemm.h"
-#include "base/par.h"
 #include <math.h>
 #include <string.h>
 
 enum {
     LEAF = 32,  /* rows that plain loops take */
-    SHARE = 32, /* columns of a product that a thread takes at a time */
     STAGES = 3, /* of Gram matrices: 1e-9 each */
 };
 #define STAGE 1e-9
@@ -22,38 +20,7 @@ typedef struct factor {
     int ld;
     double *spare; /* as large as the matrix */
     kl_gram_found *found;
-    int nthread;
 } factor;
-
-/* c (m x n) = alpha a op(b) + beta c, shared out by columns: bits do not depend on it. */
-typedef struct product {
-    kl_gemm_fn *gemm;
-    int tb, m, n, k;
-    double alpha;
-    const double *a;
-    int lda;
-    const double *b;
-    int ldb;
-    double beta;
-    double *c;
-    int ldc;
-} product;
-
-static void some_columns(void *self, int64_t task, int thread)
-{
-    const product *const p = self;
-    const int64_t from = task * SHARE;
-    const int n = p->n - from < SHARE ? p->n - (int)from : SHARE;
-    (void)thread;
-    p->gemm(0, p->tb, p->m, n, p->k, p->alpha, p->a, p->lda, p->b + from * (p->tb ? 1 : p->ldb), p->ldb,
-            p->beta, p->c + from * p->ldc, p->ldc);
-}
-
-static void multiply(const factor *f, product p)
-{
-    p.gemm = f->gemm;
-    kl_par_for(f->nthread, (p.n + SHARE - 1) / SHARE, some_columns, &p);
-}
 
 /* a: the lower triangle becomes L of L L^T; m: its inverse, lower, zeros above. Columns behind a bad one
    leave it alone: it gets 1 on the diagonal, 0 below, and 1 in alone[n]. */
@@ -101,21 +68,21 @@ static void halve(const factor *f, int n, double *a, double *m, double *alone)
     const int h = (n / 2 + 7) / 8 * 8, rest = n - h;
     double *const below = a + h, *const corner = below + (int64_t)h * ld, *const mbelow = m + h;
     halve(f, h, a, m, alone);
-    multiply(f, (product){NULL, 1, rest, h, h, 1.0, below, ld, m, ld, 0.0, f->spare, rest});
+    f->gemm(0, 1, rest, h, h, 1.0, below, ld, m, ld, 0.0, f->spare, rest);
     for (int j = 0; j < h; j++) {
         double *const to = below + (int64_t)j * ld;
         const double *const from = f->spare + (int64_t)j * rest;
         for (int i = 0; i < rest; i++) to[i] = alone[j] > 0 ? 0 : from[i];
     }
-    multiply(f, (product){NULL, 1, rest, rest, h, -1.0, below, ld, below, ld, 1.0, corner, ld});
+    f->gemm(0, 1, rest, rest, h, -1.0, below, ld, below, ld, 1.0, corner, ld);
     double *const mcorner = mbelow + (int64_t)h * ld;
     halve(f, rest, corner, mcorner, alone + h);
-    multiply(f, (product){NULL, 0, rest, h, h, -1.0, below, ld, m, ld, 0.0, f->spare, rest});
-    multiply(f, (product){NULL, 0, rest, h, rest, 1.0, mcorner, ld, f->spare, rest, 0.0, mbelow, ld});
+    f->gemm(0, 0, rest, h, h, -1.0, below, ld, m, ld, 0.0, f->spare, rest);
+    f->gemm(0, 0, rest, h, rest, 1.0, mcorner, ld, f->spare, rest, 0.0, mbelow, ld);
     for (int j = h; j < n; j++) memset(m + (int64_t)j * ld, 0, (size_t)h * sizeof *m);
 }
 
-void kl_gram_factor(int nthread, int n, double *g, double *r, int drop, double *work, kl_gram_found *found)
+void kl_gram_factor(int n, double *g, double *r, int drop, double *work, kl_gram_found *found)
 {
     double *const a = work, *const m = a + (int64_t)n * n, *const norm = m + (int64_t)n * n,
                   *const alone = norm + n;
@@ -130,7 +97,7 @@ void kl_gram_factor(int nthread, int n, double *g, double *r, int drop, double *
         for (int i = j; i < n; i++)
             a[i + (int64_t)j * n] =
                 norm[i] > 0 && norm[j] > 0 ? g[i + (int64_t)j * n] / norm[i] / norm[j] : i == j;
-    const factor f = {kl_gemm_choose(NULL), n, g, found, nthread};
+    const factor f = {kl_gemm_choose(NULL), n, g, found};
     halve(&f, n, a, m, alone);
     for (int j = 0; j < n; j++) {
         for (int i = 0; i <= j; i++) {

@@ -13,8 +13,9 @@
 void kl_report_title(FILE *to, const kl_report_head *head)
 {
     const kl_model *m = head->model;
-    fprintf(to, "%s%s%s%s   %s\nlattice      %s\n", m->name, m->variant[0] != '\0' ? "(" : "", m->variant,
-            m->variant[0] != '\0' ? ")" : "", m->formula, head->lattice);
+    fprintf(to, "%s%s%s%s   %s\n%s %s\n", m->name, m->variant[0] != '\0' ? "(" : "", m->variant,
+            m->variant[0] != '\0' ? ")" : "", m->formula,
+            strcmp(m->name, "molecule") == 0 ? "orbitals    " : "lattice     ", head->lattice);
     if (head->charges[0] != '\0') fprintf(to, "charges      %s\n", head->charges);
 }
 

@@ -104,7 +104,8 @@ static void print_head(FILE *to, const kl_result *r)
     char charges[512];
     fprintf(to, "%s%s%s%s   %s\n", r->model, r->variant[0] != '\0' ? "(" : "", r->variant,
             r->variant[0] != '\0' ? ")" : "", r->formula);
-    fprintf(to, "lattice      %s, %d sites\n", r->lattice, r->nsite);
+    if (strcmp(r->model, "molecule") == 0) fprintf(to, "orbitals     %d of %s\n", r->nsite, r->lattice);
+    else fprintf(to, "lattice      %s, %d sites\n", r->lattice, r->nsite);
     if (r->nparam > 0) {
         fprintf(to, "parameters  ");
         print_params(to, r);

@@ -224,38 +224,19 @@ static void factor_task(void *self, int64_t task, int thread)
 {
     const factoring *const f = self;
     const kl_range *const r = f->r;
-    const int i = f->order[f->first + task];
+    const int i = f->order[task];
     const kl_range_part *const p = &r->part[i];
     const int n = p->width;
     double *const work = r->work + thread * r->nwork, *const step = work + 2 * (int64_t)n * n + 2 * n;
     kl_gram_found found;
     if (f->done[i]) return;
-    kl_gram_factor(f->nthread, n, r->small + p->gram, f->tri ? step : NULL, f->last, work, &found);
+    kl_gram_factor(n, r->small + p->gram, f->tri ? step : NULL, f->last, work, &found);
     if (f->tri) {
         double *const tri = f->tri + p->gram;
         kl_gemm_choose(NULL)(0, 0, n, n, n, 1.0, step, n, tri, n, 0.0, work, n);
         memcpy(tri, work, (size_t)n * (size_t)n * sizeof *tri);
     }
     f->done[i] = found.nbad == 0 && found.least >= KL_GRAM_DONE;
-}
-
-static double cube(double x) { return x * x * x; }
-
-/* Few large parts would leave threads idle: those of more than half of a thread's share of the work have all
-   threads inside, one after the other. */
-static void factor_all(factoring *f)
-{
-    const kl_range *const r = f->r;
-    const int nthread = r->ex->nthread;
-    double all = 0;
-    for (int i = 0; i < r->npart; i++) all += f->done[i] ? 0 : cube(r->part[i].width);
-    f->nthread = nthread;
-    for (f->first = 0; nthread > 1 && f->first < r->npart; f->first++) {
-        if (cube(r->part[f->order[f->first]].width) < 0.5 * all / nthread) break;
-        factor_task(f, 0, 0);
-    }
-    f->nthread = 1;
-    kl_par_for(nthread, r->npart - f->first, factor_task, f);
 }
 
 /* Whose columns are made orthonormal. */
@@ -289,8 +270,8 @@ static kl_status orthonormalize(kl_range *r, which w, whose o, double *tri, kl_e
         KL_TRY(make_gram(r, w, skip, err));
         KL_TRY(r->ex->vt.download(r->ex, r->small, r->gram, r->ngram, err));
         memcpy(done, skip, (size_t)r->npart);
-        factor_all(
-            &(factoring){.r = r, .done = done, .last = pass == PASSES - 1, .tri = tri, .order = r->order});
+        factoring f = {.r = r, .done = done, .last = pass == PASSES - 1, .tri = tri, .order = r->order};
+        kl_par_for(r->ex->nthread, r->npart, factor_task, &f);
         left = 0;
         for (int i = 0; i < r->npart; i++) {
             const kl_range_part *const p = &r->part[i];

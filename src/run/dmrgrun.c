@@ -17,6 +17,7 @@
 
 int kl_dmrgrun_starts_from_file(const kl_options *o)
 {
+    if (o->molecule) return o->start != NULL;
     return o->start != NULL && strcmp(o->start, "neel") != 0 && strncmp(o->start, "product:", 8) != 0;
 }
 
@@ -175,6 +176,8 @@ kl_status kl_dmrgrun_measure(const kl_task *t, const kl_state *state, int after_
     const kl_request_scene scene = {t->terms, t->lat, t->params,
                                     t->placement ? kl_placement_last(t->placement) : t->ex};
     KL_TRY(kl_request_run(&scene, n, text, state, kl_dmrgrun_manifold(&r->dmrg), r, err));
+    if (after_run && t->molecule != NULL)
+        KL_TRY(kl_moleculetask_measure(t->molecule, scene.ex, t->lat, state, r, err));
 out:
     kl_free(&text);
     return st;
@@ -222,6 +225,7 @@ kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err)
     KL_TRY(kl_dmrg_run(t->terms, t->ex, &t->dmrg, &monitor, state, &found, err));
     t->dmrg.entropy = NULL;
     KL_TRY(kl_result_set_dmrg(x->r, &found, err));
+    if (t->molecule != NULL) KL_TRY(kl_moleculetask_tell(t->molecule, x->r, err));
     x->r->finished = found.stop != KL_STOP_INTERRUPTED;
     /* the row of a broken sweep stands in the table */
     x->r->sweep_done = found.nrow - (found.direction != 0);

@@ -449,8 +449,14 @@ kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err)
     t->dmrg.start = NULL;
     const int neel = start != NULL && strcmp(start, "neel") == 0,
               product = start != NULL && strncmp(start, "product:", 8) == 0;
-    if (!neel && !product) return KL_OK;
     kl_status st = KL_OK;
+    if (t->molecule != NULL) {
+        if (t->start == NULL) st = kl_alloc(&t->start, t->terms->nsite, KL_MEM_MISC, err);
+        if (st == KL_OK && kl_moleculetask_start(t->molecule, kl_moleculetask_irrep(target), t->start))
+            t->dmrg.start = t->start;
+        return st;
+    }
+    if (!neel && !product) return KL_OK;
     if (t->start == NULL) st = kl_alloc(&t->start, t->terms->nsite, KL_MEM_MISC, err);
     if (st == KL_OK) st = neel ? neel_start(t, err) : product_start(t, start + 8, err);
     if (st == KL_OK) t->dmrg.start = t->start;
@@ -471,6 +477,12 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
         o->solver != NULL && strcmp(o->solver, "lanczos") == 0 ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
     d->nstate = o->states > 0 ? (int)o->states : 1;
     d->accuracy = o->accuracy;
+    if (t->molecule != NULL) {
+        const double usual = 1e-5;
+        d->accuracy = 0;
+        d->many_sectors = 1;
+        d->error = o->accuracy > 0 ? o->accuracy : usual;
+    }
     d->m_max = (int)o->m;
     d->m_min = (int)o->m_min;
     d->discard = o->discard;
@@ -525,6 +537,21 @@ static kl_status check_spin(const kl_task *t, kl_err *err)
     return KL_OK;
 }
 
+/* The orbitals are the sites; a molecule has no parameters. */
+static kl_status make_molecule(kl_task *t, const kl_task_given *given, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const char *const name = t->o->file != NULL ? t->o->file : "molecule";
+    KL_TRY(kl_moleculetask_create(t->o, given != NULL ? given->integrals : NULL, &t->molecule, err));
+    t->model = &t->molecule->m->model;
+    t->terms = t->molecule->m->terms;
+    t->molecule->m->terms = NULL;
+    KL_TRY(kl_moleculetask_sites(t->molecule, name, &t->lat, err));
+    KL_TRY(kl_params_create(t->model, t->lat, &t->params, err));
+out:
+    return st;
+}
+
 /* model: NULL where the options name it or it is given. */
 static kl_status create(const kl_options *o, const kl_model *model, const kl_task_given *given,
                         int nsite_only, kl_task **out, kl_err *err)
@@ -534,6 +561,13 @@ static kl_status create(const kl_options *o, const kl_model *model, const kl_tas
     *out = NULL;
     KL_TRY(kl_alloc(&t, 1, KL_MEM_MISC, err));
     t->o = o;
+    if (o->molecule) {
+        KL_TRY(make_molecule(t, given, err));
+        KL_TRY(dmrg_options(t, err));
+        *out = t;
+        t = NULL;
+        goto out;
+    }
     if (model == NULL) KL_TRY(make_tables(o, given, &t->tables, err));
     t->model = model != NULL ? model : t->tables->model;
     KL_TRY(check_spin(t, err));
@@ -576,5 +610,6 @@ void kl_task_destroy(kl_task **task)
     kl_free(&t->sweep);
     kl_free(&t->start);
     kl_tables_destroy(&t->tables);
+    kl_moleculetask_destroy(&t->molecule);
     kl_free(task);
 }

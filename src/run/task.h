@@ -3,29 +3,31 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TASK_H
 #define KL_TASK_H
-#include "run/options.h"
-#include "io/result.h"
+#include "run/moleculetask.h"
 #include "model/tables.h"
 
 typedef struct kl_task {
     const kl_options *o;     /* borrowed */
-    kl_tables *tables;       /* own the model; NULL in a task that borrows it */
+    /* What the task is about: a model on a lattice, or a molecule, whose orbitals are the sites of lat. */
+    kl_tables *tables; /* own the model; NULL in a task that borrows it, and of a molecule */
+    kl_moleculetask *molecule; /* NULL: a model on a lattice */
     const kl_model *model;
     kl_lattice *lat;
     kl_params *params;
     kl_terms *terms;
     kl_exec *ex;
-    struct kl_placement *placement;  /* where sweeps run under --exec auto, beginning on ex; else NULL */
-    kl_dmrg_opts dmrg;       /* sweep and start belong to the task */
+    struct kl_placement *placement; /* where sweeps run under --exec auto, beginning on ex; else NULL */
+    kl_dmrg_opts dmrg; /* sweep and start belong to the task */
     kl_dmrg_sweep *sweep;
     int *start;
-    kl_qn target;            /* charges given; those to scan are 0 */
+    kl_qn target; /* charges given; those to scan are 0 */
     int scan[KL_MAX_CHARGE]; /* 1: try all values of this charge */
     int scanning;
 } kl_task;
 
 /* What a caller has in memory, in the place of what options would name. */
 typedef struct kl_task_given {
+    const kl_fcidump *integrals; /* NULL, or those of a molecule */
     const char *model_text; /* NULL, or a model description; o->model is its name in messages */
     int64_t model_size;
     void *self;

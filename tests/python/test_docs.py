@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+
 import re
 from pathlib import Path
 
@@ -32,7 +33,11 @@ def test_idioms():
     names = {}
     (setup,) = blocks("python-idioms.md")
     exec(setup, names)
-    rows = [line for line in (DOCS / "python-idioms.md").read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    rows = [
+        line
+        for line in (DOCS / "python-idioms.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("|")
+    ]
     lines = [re.search(r"\| `([^`]*)` \|$", row).group(1) for row in rows if row.endswith("` |")]
     assert len(lines) == len(rows) - 2 * 4  # all but four headings
     for line in lines:
@@ -42,7 +47,13 @@ def test_idioms():
             raise AssertionError(f"{line}\n{failure}") from failure
     # models that were only written down are whole
     kl = names["kl"]
-    for model, charges in ((names["m"], dict(Sz=0)), (names["m2"], dict(Sz=0)), (names["f"], dict(N_up=3, N_dn=3))):
+    for model, charges in (
+        (names["m"], dict(Sz=0)),
+        (names["m2"], dict(Sz=0)),
+        (names["f"], dict(N_up=3, N_dn=3)),
+    ):
         assert kl.ed(model, lattice=6, charges=charges).converged
     hubbard = kl.ed(lattice=6, charges=dict(N_up=3, N_dn=3), **names["hubbard"]).energy
-    assert kl.ed(names["f"], lattice=6, charges=dict(N_up=3, N_dn=3)).energy == pytest.approx(hubbard, abs=1e-10)
+    assert kl.ed(names["f"], lattice=6, charges=dict(N_up=3, N_dn=3)).energy == pytest.approx(
+        hubbard, abs=1e-10
+    )

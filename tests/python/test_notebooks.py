@@ -3,6 +3,7 @@ meson test `notebooks`).
 
 SPDX-License-Identifier: Apache-2.0
 """
+
 import os
 from pathlib import Path
 
@@ -19,7 +20,9 @@ def test_notebook(name, tmp_path):
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
-    client = nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}})
+    client = nbclient.NotebookClient(
+        notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    )
     client.execute()
     outputs = [o for cell in notebook.cells if cell.cell_type == "code" for o in cell.outputs]
     assert any("image/png" in o.get("data", {}) for o in outputs)

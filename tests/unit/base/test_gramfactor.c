@@ -40,7 +40,7 @@ static int passes(int n, double *y, double *all)
         gemm(1, 0, n, n, ROWS, 1, y, ROWS, y, ROWS, 0, g, n);
         for (int j = 0; j < n; j++)
             for (int i = 0; i < j; i++) g[i + j * n] = NAN; /* nobody reads it */
-        kl_gram_factor(1 + pass % 2, n, g, r, pass == 4, work, &found);
+        kl_gram_factor(n, g, r, pass == 4, work, &found);
         gemm(0, 0, ROWS, n, n, 1, y, ROWS, g, n, 0, to, ROWS);
         memcpy(y, to, (size_t)n * ROWS * sizeof *y);
         gemm(0, 0, n, n, n, 1, r, n, all, n, 0, g, n);
@@ -52,33 +52,6 @@ static int passes(int n, double *y, double *all)
     kl_test_free(work);
     kl_test_free(to);
     return pass;
-}
-
-/* Any number of threads gives the same bits. */
-static void test_threads(void **state)
-{
-    (void)state;
-    double *const y = malloc((size_t)MOST * ROWS * sizeof *y), *const work =
-                                                                   kl_test_guarded(2 * MOST * (MOST + 1));
-    double *const g[2] = {kl_test_guarded(MOST * MOST), kl_test_guarded(MOST * MOST)};
-    double *const r[2] = {kl_test_guarded(MOST * MOST), kl_test_guarded(MOST * MOST)};
-    for (kind k = 0; k < NKIND; k++) {
-        make(k, MOST, y, 7);
-        for (int i = 0; i < 2; i++) {
-            kl_gram_found found;
-            kl_gemm_choose(NULL)(1, 0, MOST, MOST, ROWS, 1, y, ROWS, y, ROWS, 0, g[i], MOST);
-            kl_gram_factor(i ? 3 : 1, MOST, g[i], r[i], 0, work, &found);
-        }
-        kl_test_case("kind=%d", (int)k);
-        expect_eq(memcmp(g[0], g[1], sizeof(double) * MOST * MOST), 0);
-        expect_eq(memcmp(r[0], r[1], sizeof(double) * MOST * MOST), 0);
-    }
-    for (int i = 0; i < 2; i++) {
-        kl_test_free(g[i]);
-        kl_test_free(r[i]);
-    }
-    kl_test_free(work);
-    free(y);
 }
 
 static void test_passes(void **state)
@@ -207,7 +180,7 @@ static void test_graded(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_passes), cmocka_unit_test(test_threads),
-                                       cmocka_unit_test(test_rank), cmocka_unit_test(test_graded)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_passes), cmocka_unit_test(test_rank),
+                                       cmocka_unit_test(test_graded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
