@@ -13,8 +13,9 @@
 void kl_report_title(FILE *to, const kl_report_head *head)
 {
     const kl_model *m = head->model;
-    fprintf(to, "%s%s%s%s   %s\nlattice      %s\n", m->name, m->variant[0] != '\0' ? "(" : "", m->variant,
-            m->variant[0] != '\0' ? ")" : "", m->formula, head->lattice);
+    fprintf(to, "%s%s%s%s   %s\n%s %s\n", m->name, m->variant[0] != '\0' ? "(" : "", m->variant,
+            m->variant[0] != '\0' ? ")" : "", m->formula,
+            strcmp(m->name, "molecule") == 0 ? "orbitals    " : "lattice     ", head->lattice);
     if (head->charges[0] != '\0') fprintf(to, "charges      %s\n", head->charges);
 }
 
@@ -105,7 +106,7 @@ void kl_report_ways(FILE *to, const kl_dmrg_plan *p)
     char a[32], b[32], c[32], d[32];
     if (p->nway == 0) return;
     fprintf(to,
-            "\nmemory of the device for one H x, m = %d, with the least an eigensolver wants beside it (%s "
+            "\nmemory of the device for one H x, m = %d, with the least an eigensolver wants besides (%s "
             "of vectors)",
             p->m, kl_report_bytes((double)p->least_bytes, a));
     if (p->room_bytes > 0) fprintf(to, "; it has %s", kl_report_bytes((double)p->room_bytes, a));
@@ -158,6 +159,12 @@ void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_p
                 kl_report_time(p->seconds_sweep, c));
     }
     if (n == 0) return;
+    const kl_dmrg_plan *const last = &plan[n - 1];
+    if (last->sites == 1)
+        fprintf(to,
+                "one site at a time, in sweeps without noise: the other one is in a block of %d states, its "
+                "basis expanded\n",
+                last->absorbed);
     print_map(to, head->model, &plan[n - 1]);
     print_histogram(to, &plan[n - 1]);
     kl_report_ways(to, &plan[n - 1]);
@@ -179,6 +186,7 @@ void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_d
         kl_json_open(&j, NULL, '{');
         kl_json_int(&j, "m", p->m);
         kl_json_int(&j, "sites", p->nsite);
+        kl_json_int(&j, "sites_per_step", p->sites);
         kl_json_int(&j, "dim", p->dim);
         kl_json_int(&j, "sector_pairs", p->nsector);
         kl_json_int(&j, "records", p->nrecord);

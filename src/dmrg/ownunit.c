@@ -11,16 +11,17 @@
 
 static void scale_row(kl_dmrg_row *row, double by)
 {
-    for (int i = 0; i < KL_MAX_ROOT; i++) row->energy[i] *= by;
+    for (int i = 0; i < KL_MAX_STATE; i++) row->energy[i] *= by;
     for (int i = 0; i < KL_NGUARD; i++) row->gap[i] *= by;
     row->change *= by;
     row->residual *= by;
     row->kept *= by;
+    row->variance *= by * by;
 }
 
 static void scale_state(kl_state *s, double by)
 {
-    for (int i = 0; i < KL_MAX_ROOT; i++) s->energy[i] *= by;
+    for (int i = 0; i < KL_MAX_STATE; i++) s->energy[i] *= by;
 }
 
 static void scale_result(kl_dmrg_result *r, double by)
@@ -113,6 +114,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     }
     KL_TRY(copy_rows(o->done, o->ndone + (o->direction != 0), 1 / unit, &done, err));
     opts.done = done;
+    opts.error = o->error / unit;
     KL_TRY(kl_alloc(&opts.sweep, o->nsweep, KL_MEM_MISC, err));
     for (int k = 0; k < o->nsweep; k++) {
         opts.sweep[k] = o->sweep[k];

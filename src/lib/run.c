@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "dmrg/expand.h"
+#include "dmrg/components.h"
 #include "io/checked.h"
 #include "run/cirun.h"
 #include "run/dmrgrun.h"
@@ -107,7 +107,7 @@ kl_watch kl_problem_watch(const kronlat_problem *p)
 
 /* ---------------------------------------------------------------- what all have */
 
-/* Where result and checkpoints go; NULL: nowhere. The program says it beside its options. */
+/* Where result and checkpoints go; NULL: nowhere. The program says it apart from its options. */
 static const char *path_of(const kronlat_problem *p, const kl_options *o)
 {
     if (p->scene != NULL && p->scene->borrowed) return p->path != NULL && p->path[0] != '\0' ? p->path : NULL;
@@ -134,7 +134,7 @@ static kl_status take_start(const kronlat_result *start, kl_task *t, kl_state **
     if (start->state == NULL)
         return kl_fail(err, KL_EINPUT, "start: the result holds no state to start from");
     KL_TRY(kl_dmrgrun_check_start(t, "start", start->r, &spin, err));
-    if (spin) KL_TRY(kl_expand_state(t->ex, start->state, 0, t->terms, &t->target, state, err));
+    if (spin) KL_TRY(kl_components_create(t->ex, start->state, 0, t->terms, &t->target, state, err));
     else KL_TRY(kl_state_copy(start->state, t->terms, state, err));
 out:
     return st;
@@ -240,7 +240,8 @@ static kl_status ed(kronlat_problem *p, kronlat_result **out, kl_err *err)
     if (thermal) KL_TRY(kl_edrun_thermal(&x, err));
     else KL_TRY(kl_edrun_sector(&x, t->target, err));
     kl_err why;
-    const kl_status written = x.path != NULL && !x.stopped ? kl_result_write(x.path, x.r, NULL, &why) : KL_OK;
+    const int writes = x.path != NULL && !x.stopped && kl_ranks_first(t->ex);
+    const kl_status written = writes ? kl_result_write(x.path, x.r, NULL, &why) : KL_OK;
     KL_TRY(kl_handle_result("ed", p->scene, &x.r, NULL, NULL, out, err));
     (*out)->kept = x.kept;
     (*out)->unwritten = written;
@@ -266,7 +267,8 @@ static kl_status ci(kronlat_problem *p, kronlat_result **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_watch watch = kl_problem_watch(p);
-    kl_options *own = NULL, *o = p->scene != NULL && p->scene->borrowed ? p->scene->o : NULL;
+    const int borrowed = p->scene != NULL && p->scene->borrowed;
+    kl_options *own = NULL, *o = borrowed ? p->scene->o : NULL;
     kl_fcidump *read = NULL;
     kl_cirun x = {.watch = &watch};
     if (o == NULL && p->fcidump == NULL && p->integrals == NULL)
@@ -276,6 +278,7 @@ static kl_status ci(kronlat_problem *p, kronlat_result **out, kl_err *err)
         o = own;
     }
     KL_TRY(kl_cirun_open(o, &x, err));
+    x.opts.keep_vectors = p->keep_vectors;
     if (p->integrals == NULL) KL_TRY(kl_fcidump_read(o->file, &read, err));
     x.watch = &watch;
     x.integrals = p->integrals != NULL ? p->integrals : read;
@@ -286,6 +289,8 @@ static kl_status ci(kronlat_problem *p, kronlat_result **out, kl_err *err)
     const kl_status written =
         x.path != NULL && !stopped ? kl_cifile_write(x.path, &x.record, NULL, &why) : KL_OK;
     KL_TRY(kl_handle_result("ci", NULL, NULL, NULL, &x.record, out, err));
+    snprintf((*out)->executor, sizeof(*out)->executor, "%s", x.ex->name);
+    (*out)->nthread = x.ex->nthread;
     (*out)->kept = x.pace.kept;
     (*out)->unwritten = written;
     if (written != KL_OK) (*out)->why = why;

@@ -73,7 +73,7 @@ kl_status kl_terms_in_own_unit(const kl_terms *t, kl_terms *own, double *unit, k
     own->constant = t->constant / *unit;
     if (!isfinite(own->constant))
         KL_TRY(kl_fail(err, KL_EINPUT,
-                       "the constant %g is beyond all measure beside the largest coupling %g; leave it out",
+                       "the constant %g is beyond all measure next to the largest coupling %g; leave it out",
                        t->constant, most));
     KL_TRY(kl_alloc(&own->term, t->nterm, KL_MEM_MISC, err));
     for (int64_t i = 0; i < t->nterm; i++) {

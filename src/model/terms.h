@@ -75,8 +75,8 @@ typedef struct kl_units {
     /* the largest that joins sites, or there is: a strong repulsion on one site says little of what a state
        far off costs */
     double joint;
-    /* no more than that, nor than twice the largest that moves anything: levels may lie as close beside
-       couplings that are all diagonal */
+    /* no more than that, nor than twice the largest that moves anything: levels may lie as close together
+       where the larger couplings are all diagonal */
     double gap;
     double all; /* the largest: what rounding is a part of */
 } kl_units;

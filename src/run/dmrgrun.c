@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/prof.h"
 #include "config.h"
-#include "dmrg/expand.h"
+#include "dmrg/components.h"
 #include "run/edresult.h"
 #include "run/outputs.h"
 #include "run/runfile.h"
@@ -17,6 +17,7 @@
 
 int kl_dmrgrun_starts_from_file(const kl_options *o)
 {
+    if (o->molecule) return o->start != NULL;
     return o->start != NULL && strcmp(o->start, "neel") != 0 && strncmp(o->start, "product:", 8) != 0;
 }
 
@@ -121,7 +122,7 @@ static kl_status read_start(kl_task *t, const char *path, kl_state **state, kl_e
     KL_TRY(kl_dmrgrun_check_start(t, path, from, &spin, err));
     if (spin) {
         KL_TRY(kl_result_read_state(path, t->twin, &narrow, err));
-        KL_TRY(kl_expand_state(t->ex, narrow, 0, t->terms, &t->target, state, err));
+        KL_TRY(kl_components_create(t->ex, narrow, 0, t->terms, &t->target, state, err));
     } else KL_TRY(kl_result_read_state(path, t->terms, state, err));
 out:
     kl_state_destroy(&narrow);
@@ -215,6 +216,8 @@ kl_status kl_dmrgrun_measure(const kl_task *t, const kl_state *state, int after_
     const kl_request_scene scene =
         kl_dmrgrun_scene(t, t->placement ? kl_placement_last(t->placement) : t->ex);
     KL_TRY(kl_request_run(&scene, n, text, state, kl_dmrgrun_manifold(&r->dmrg), r, err));
+    if (after_run && t->molecule != NULL)
+        KL_TRY(kl_moleculetask_measure(t->molecule, scene.ex, t->lat, state, r, err));
 out:
     kl_free(&text);
     return st;
@@ -262,6 +265,7 @@ kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err)
     KL_TRY(kl_dmrg_run(t->terms, t->ex, &t->dmrg, &monitor, state, &found, err));
     t->dmrg.entropy = NULL;
     KL_TRY(kl_result_set_dmrg(x->r, &found, err));
+    if (t->molecule != NULL) KL_TRY(kl_moleculetask_tell(t->molecule, x->r, err));
     x->r->finished = found.stop != KL_STOP_INTERRUPTED;
     /* the row of a broken sweep stands in the table */
     x->r->sweep_done = found.nrow - (found.direction != 0);

@@ -19,18 +19,19 @@ enum {
 
 #define B(command) (1u << KL_CMD_##command)
 enum {
-    SWEEPS = B(DMRG) | B(BENCH_DMRG),
-    PLANS = B(PLAN) | B(EXPLAIN),
+    INTEGRALS = B(DMRG_MOLECULE) | B(PLAN_MOLECULE) | B(EXPLAIN_MOLECULE),
+    SWEEPS = B(DMRG) | B(BENCH_DMRG) | B(BENCH_RUN) | B(DMRG_MOLECULE),
+    PLANS = B(PLAN) | B(EXPLAIN) | B(PLAN_MOLECULE) | B(EXPLAIN_MOLECULE),
     TENSORS = SWEEPS | PLANS,
     EXACTLY = B(ED) | B(PLAN_ED) | B(EXPLAIN_ED) | B(BENCH_ED),
-    LATTICES = TENSORS | EXACTLY | B(BENCH_HX),
+    LATTICES = ((TENSORS & ~INTEGRALS) | EXACTLY | B(BENCH_HX)),
     MOLECULES = B(CI) | B(BENCH_CI),
     STORES = B(ED) | B(CI),
-    FILES = B(DMRG) | B(ED) | B(CI),
-    METHODS = PLANS | B(PLAN_ED) | B(EXPLAIN_ED),
+    FILES = B(DMRG) | B(ED) | B(CI) | B(DMRG_MOLECULE),
+    METHODS = (PLANS & ~INTEGRALS) | B(PLAN_ED) | B(EXPLAIN_ED),
     DEVICES = B(BENCH_OFFLOAD) | B(BENCH_CUDA),
     COMPARED = B(BENCH_DMRG) | B(BENCH_ED) | B(BENCH_CI),
-    EXECS = LATTICES | B(GROWTH) | B(MEASURE) | MOLECULES
+    EXECS = LATTICES | B(GROWTH) | B(MEASURE) | MOLECULES | INTEGRALS
 };
 
 #define AT(field) offsetof(kl_options, field)
@@ -103,18 +104,30 @@ const kl_option_row kl_option_table[] = {
           "NAME=VALUE, NAME=scan or scan", "conserved charge of the state"),
     TEXT("space", 0, "NAME", SYSTEM, MOLECULES, space, FILLED,
          "determinants: cis, cid, cisd (usual), cisdt, cisdtq, level:N, full, or cas:ELECTRONS,ORBITALS"),
-    NUMBER("roots", 0, "N", SYSTEM, MOLECULES, roots, INT, 1, 16, "the N lowest states (1)"),
+    NUMBER("roots", 0, "N", SYSTEM, MOLECULES, roots, INT, 1, 1000000, "the N lowest states (1)"),
+    TEXT("space", 0, "NAME", SYSTEM, INTEGRALS, space, FILLED,
+         "orbitals: full (all that are not frozen), or cas:ELECTRONS,ORBITALS, the others frozen or left out"),
+    CHOICE("irrep", "N", SYSTEM, INTEGRALS, irrep, "all|1|2|3|4|5|6|7|8",
+           "irrep of the state, as in ORBSYM (that of the reference); all: one run for each"),
     CHOICE("irrep", "N", SYSTEM, MOLECULES, irrep, "all|1|2|3|4|5|6|7|8",
            "irrep of the states, as in ORBSYM (all)"),
-    NUMBER("frozen", 0, "N", SYSTEM, MOLECULES, frozen, INT, 0, 1000,
+    NUMBER("frozen", 0, "N", SYSTEM, MOLECULES | INTEGRALS, frozen, INT, 0, 1000,
            "the N lowest orbitals stay doubly occupied (0)"),
-    NUMBER("ms2", 0, "N", SYSTEM, MOLECULES, ms2, INT, -1000, 1000,
+    NUMBER("ms2", 0, "N", SYSTEM, MOLECULES | INTEGRALS, ms2, INT, -1000, 1000,
            "alpha less beta electrons (the file's MS2)"),
-    NUMBER("electrons", 0, "N", SYSTEM | RARE, MOLECULES, electrons, INT, 1, 2000,
+    NUMBER("electrons", 0, "N", SYSTEM | RARE, MOLECULES | INTEGRALS, electrons, INT, 1, 2000,
            "electrons, where the file's NELEC is not what is wanted"),
     LIST("reference", 0, "OCC", SYSTEM | RARE, B(CI), reference,
          "determinant that excitations start from, 2 u d or 0 for each orbital: 2222ud00; once for each; "
          "lowest: the one of lowest energy (the file's own: its first orbitals)"),
+    LIST("reference", 0, "OCC", SYSTEM | RARE, INTEGRALS, reference,
+         "determinant to start from, 2 u d or 0 for each orbital of the file: 2222ud00 (lowest: the one of "
+         "lowest energy)"),
+    NUMBER("threshold", 0, "X", SYSTEM | RARE, INTEGRALS, threshold, REAL, 0, 1,
+           "leave out terms of H below X, hartree; the report tells what that changes at most (1e-12)"),
+    TEXT("order", 0, "HOW", SYSTEM | RARE, INTEGRALS, order, FILLED,
+         "order of the orbitals: fiedler (by exchange integrals), genetic (fiedler, and improved), canonical "
+         "(the file's), or the orbitals themselves from 1: 2,1,3,..."),
     TEXT("order", 0, "HOW", SYSTEM | RARE, LATTICES, order, ORDER,
          "order in which the sites are met: column (as numbered), snake, fiedler, or the sites themselves: "
          "0,2,1,..."),
@@ -123,7 +136,9 @@ const kl_option_row kl_option_table[] = {
     NAMED("pin", 0, "OP@SITE=VALUE", SYSTEM | RARE, LATTICES, pin, "OP@SITE=VALUE, OP@SITE*OP@SITE=VALUE",
           "add VALUE * OP at a site to H, a pinning field: 'Sz@0=-0.5'"),
 
-    NUMBER("accuracy", 0, "REL", ACCURACY, SWEEPS, accuracy, REAL, 1e-14, 0.1,
+    NUMBER("accuracy", 0, "E", ACCURACY, B(DMRG_MOLECULE), accuracy, REAL, 1e-12, 0.1,
+           "wanted error of the energy, hartree; m, sweeps, noise and tolerances follow from it (1e-5)"),
+    NUMBER("accuracy", 0, "REL", ACCURACY, SWEEPS & ~INTEGRALS, accuracy, REAL, 1e-14, 0.1,
            "wanted relative error of the energy; m, sweeps, noise and tolerances follow from it (1e-9)"),
     NUMBER("accuracy", 0, "REL", ACCURACY, B(ED) | B(BENCH_ED), accuracy, REAL, 1e-14, 0.1,
            "wanted relative error of the energy (1e-10)"),
@@ -134,8 +149,9 @@ const kl_option_row kl_option_table[] = {
     TEXT("schedule", 0, "LIST", ACCURACY, TENSORS, schedule, SCHEDULE,
          "sweeps as m[:noise[:tol]][*count],...: '64:1e-4*2,256:1e-6,512*4'"),
     NUMBER("states", 0, "N", ACCURACY, TENSORS, states, INT, 1, 16,
-           "the N lowest states of the sector, state-averaged (1)"),
-    NUMBER("states", 0, "N", ACCURACY, EXACTLY, states, INT, 1, 16, "the N lowest states of the sector (1)"),
+           "the N lowest states of the sector, state-averaged, at most 16 (1); ed takes any number"),
+    NUMBER("states", 0, "N", ACCURACY, EXACTLY, states, INT, 1, 1000000,
+           "the N lowest states of the sector (1); --solver lobpcg: at most 16"),
     NUMBER("discard", 0, "W", ACCURACY | RARE, SWEEPS, discard, REAL, 0, 0.1,
            "truncate to the discarded weight W, with --m as the largest m"),
     NUMBER("m-min", 0, "M", ACCURACY | RARE, SWEEPS, m_min, INT, 1, 1000000,
@@ -147,9 +163,14 @@ const kl_option_row kl_option_table[] = {
          "measure at the end, once for each: an operator (Sz), corr(Sp,Sm), string(Sz,expipi(Sz),Sz), "
          "structure(Sz,Sz), product(Sz@0,Sz@5), populations, entropy, spectrum, variance, ...; `kronlat "
          "measure --help' lists them"),
+    LIST("measure", 0, "WHAT", RUN, B(DMRG_MOLECULE), measure,
+         "measure at the end, once for each: corr(cdag_up,c_up) (one-body density matrix), populations, "
+         "entropy, spectrum, variance, ...; `kronlat measure --help' lists them"),
     LIST("measure", 0, "WHAT", RUN, B(ED), measure,
          "measure at the end, once for each: an operator (Sz), corr(Sp,Sm), connected(Sz,Sz), "
          "structure(Sz,Sz), entropy"),
+    TEXT("start", 0, "FILE", RUN, B(DMRG_MOLECULE), start, FILE,
+         "RESULT.h5 of the same orbitals in the same order (the reference, noise opening what it lacks)"),
     TEXT("start", 0, "WHAT", RUN, B(DMRG), start, START,
          "neel, product:STATE,STATE,... (repeated along the lattice), or RESULT.h5: another m or other "
          "parameters are welcome"),
@@ -179,6 +200,9 @@ const kl_option_row kl_option_table[] = {
     CHOICE("truncation", "NAME", RUN | RARE, TENSORS, truncation, "auto|exact|products",
            "find the states that are kept by full decompositions (exact), or of large sectors by products from the "
            "basis of the sweep before (auto)"),
+    CHOICE("sites-per-step", "N", RUN | RARE, TENSORS, sites_per_step, "1|2|auto",
+           "sites optimized together: two; or, in sweeps without noise, one, the bond ahead expanded before by "
+           "states that H leads to (1, auto)"),
     FLAG("full-sectors", 0, RUN | RARE, TENSORS, full_sectors,
          "keep even sectors, and a sixteenth of m more that fills large ones up to multiples of 8, 16 or 32, "
          "as runs on a device do: what to compare their energies with"),
@@ -196,7 +220,7 @@ const kl_option_row kl_option_table[] = {
     NUMBER("max-products", 0, "N", RUN | RARE, SWEEPS, max_products, INT, 1, 1e9,
            "products with H at every bond at most"),
     NUMBER("max-products", 0, "N", RUN | RARE, B(ED) | B(BENCH_ED), max_products, INT, 1, 1e9,
-           "products with H at most (2000)"),
+           "products with H at most (2000; of more than 16 states 500 for each)"),
     NUMBER("basis", 0, "N", RUN | RARE, TENSORS | EXACTLY | MOLECULES | B(GROWTH), basis, INT, 3, 1000,
            "vectors in the eigensolver's basis (20)"),
     CHOICE("store", "HOW", RUN | RARE, STORES | B(BENCH_CI), store, "auto|matrix|direct",
@@ -217,15 +241,20 @@ const kl_option_row kl_option_table[] = {
     TEXT("arrays", 0, "FILE", RUN | RARE, B(CI), arrays, FILE,
          "write the arrays of the stored matrix in its format, and the non-zeros of each row, as HDF5 "
          "(FILE-2 and so on for further irreps)"),
-    NUMBER("seed", 0, "N", RUN | RARE, LATTICES | B(GROWTH) | B(CI), seed, INT, 1, 9007199254740992.0,
+    NUMBER("seed", 0, "N", RUN | RARE,
+           LATTICES | INTEGRALS | B(GROWTH) | B(CI), seed, INT, 1, 9007199254740992.0,
            "of random numbers (1): start vectors, random arrays"),
 
     TEXT("replay", 0, "FILE", RUN, B(BENCH_REPLAY), bench.replay, FILE, "lists that --save-records wrote"),
-    NUMBER("exact", 0, "E", RUN, COMPARED, bench.exact, REAL, -1e300, 1e300, "the energy to compare with"),
+    NUMBER("exact", 0, "E", RUN, COMPARED | B(BENCH_RUN), bench.exact, REAL, -1e300, 1e300,
+           "the energy to compare with"),
     LIST("beside", 0, "COMMAND", RUN, COMPARED, bench.beside,
          "run COMMAND in the same minute and compare with what it prints: of dmrg lines with 'rel.err X ... "
          "cpu S' (without a model once for each case, in order), of ed and ci 'H v ... R M states/s' and "
          "'E ...'"),
+    TEXT("beside", 0, "PROGRAM", RUN, B(BENCH_RUN), bench.program, FILE,
+         "another build's program, which makes the same run in turn with this one"),
+    NUMBER("rounds", 0, "N", RUN, B(BENCH_RUN), bench.rounds, INT, 1, 100, "runs of each program (1)"),
     NUMBER("rows", 0, "N", RUN, B(BENCH_CI), bench.rows, INT, 16384, 16777216,
            "of the matrix without a file (32768); from 262145 on 60 and about 27 non-zeros a row; 1048576 "
            "takes 12 GB"),
@@ -294,7 +323,7 @@ const kl_option_row kl_option_table[] = {
            "take BYTES of the device's memory at most, 4e9, 4GB or 2GiB (all that is free); operators and "
            "parts of an eigensolver's basis that do not fit stay on the host"),
 
-    TEXT("output", 'o', "FILE", OUTPUT, B(DMRG), output, FILE,
+    TEXT("output", 'o', "FILE", OUTPUT, B(DMRG) | B(DMRG_MOLECULE), output, FILE,
          "file to write, an older one is replaced; a new name is made up where none is given, and none means "
          "no file"),
     TEXT("output", 'o', "FILE", OUTPUT, B(ED) | B(CI), output, FILE,
@@ -312,14 +341,14 @@ const kl_option_row kl_option_table[] = {
     TEXT("plot", 0, "FILE", OUTPUT, B(BENCH_COMPARE), bench.plot, FILE,
          "plot times over sizes, by gnuplot: .svg, .png or .pdf"),
     FLAG("json", 0, OUTPUT,
-         FILES | METHODS | B(GROWTH) | B(MODELS) | B(DEVICES) | B(MEASURE) | B(SHOW), json,
+         FILES | METHODS | INTEGRALS | B(GROWTH) | B(MODELS) | B(DEVICES) | B(MEASURE) | B(SHOW), json,
          "one JSON document on stdout instead of the report (docs/files.md)"),
     FLAG("verbose", 'v', OUTPUT, FILES, verbose,
          "a line for each sweep, or product with H, on stderr, terminal or not"),
     NUMBER("checkpoint-every", 0, "S", OUTPUT | RARE, FILES, checkpoint_every, REAL, 0, 1e9,
            "seconds between checkpoints inside a sweep, or between products with H (60); there is one at "
            "every sweep's end"),
-    TEXT("save-records", 0, "FILE", OUTPUT | RARE, B(DMRG) | B(GROWTH), save_records, FILE,
+    TEXT("save-records", 0, "FILE", OUTPUT | RARE, B(DMRG) | B(DMRG_MOLECULE) | B(GROWTH), save_records, FILE,
          "write the operation records of H x, at the middle bond of each sweep or of each iteration of "
          "growth; `kronlat bench hx --replay FILE' runs them again"),
 
@@ -352,9 +381,20 @@ const kl_option_row *kl_option_letter(int letter, unsigned commands)
     return NULL;
 }
 
+kl_command kl_command_of_molecule(kl_command command)
+{
+    switch (command) {
+    case KL_CMD_DMRG: return KL_CMD_DMRG_MOLECULE;
+    case KL_CMD_PLAN: return KL_CMD_PLAN_MOLECULE;
+    case KL_CMD_EXPLAIN: return KL_CMD_EXPLAIN_MOLECULE;
+    default: return command;
+    }
+}
+
 kl_command kl_command_of(const kl_options *o)
 {
     const int exact = o->method != NULL && strcmp(o->method, "ed") == 0;
+    if (o->molecule) return kl_command_of_molecule(o->command);
     if (exact && o->command == KL_CMD_PLAN) return KL_CMD_PLAN_ED;
     if (exact && o->command == KL_CMD_EXPLAIN) return KL_CMD_EXPLAIN_ED;
     return o->command;
@@ -362,26 +402,34 @@ kl_command kl_command_of(const kl_options *o)
 
 unsigned kl_commands_of_help(kl_command command)
 {
-    if (command == KL_CMD_PLAN) return B(PLAN) | B(PLAN_ED);
-    return command == KL_CMD_EXPLAIN ? B(EXPLAIN) | B(EXPLAIN_ED) : KL_BIT(command);
+    const kl_command molecule = kl_command_of_molecule(command);
+    if (command == KL_CMD_PLAN) return B(PLAN) | B(PLAN_ED) | B(PLAN_MOLECULE);
+    if (command == KL_CMD_EXPLAIN) return B(EXPLAIN) | B(EXPLAIN_ED) | B(EXPLAIN_MOLECULE);
+    return KL_BIT(command) | KL_BIT(molecule);
 }
 
 const char *kl_option_method_note(kl_command command, const kl_option_row *row)
 {
-    const unsigned both = kl_commands_of_help(command), taken = row->commands & both;
-    if (both == KL_BIT(command) || taken == both) return "";
-    return taken == KL_BIT(command) ? "--method dmrg: " : "--method ed: ";
+    const unsigned all = kl_commands_of_help(command), taken = row->commands & all,
+                   exact = B(PLAN_ED) | B(EXPLAIN_ED);
+    if (taken == all) return "";
+    if ((taken & ~INTEGRALS) == 0) return "FCIDUMP: ";
+    if ((taken & ~exact) == 0) return "--method ed: ";
+    if (taken == KL_BIT(command) && all & exact) return "--method dmrg: ";
+    if (taken & INTEGRALS) return "not --method ed: ";
+    return "MODEL: ";
 }
 
 /* The command to name where an option of this name belongs elsewhere: the other method of a plan, another
    part of the same benchmark, else the first of all; KL_NCMD_ALL: nobody takes it. */
 static kl_command owner(kl_command command, const char *name)
 {
-    static const kl_command other[][2] = {{KL_CMD_PLAN, KL_CMD_PLAN_ED},
-                                          {KL_CMD_PLAN_ED, KL_CMD_PLAN},
-                                          {KL_CMD_EXPLAIN, KL_CMD_EXPLAIN_ED},
-                                          {KL_CMD_EXPLAIN_ED, KL_CMD_EXPLAIN},
-                                          {KL_CMD_BENCH_HX, KL_CMD_BENCH_REPLAY}};
+    static const kl_command other[][2] = {
+        {KL_CMD_PLAN, KL_CMD_PLAN_ED},         {KL_CMD_PLAN_ED, KL_CMD_PLAN},
+        {KL_CMD_EXPLAIN, KL_CMD_EXPLAIN_ED},   {KL_CMD_EXPLAIN_ED, KL_CMD_EXPLAIN},
+        {KL_CMD_DMRG, KL_CMD_DMRG_MOLECULE},   {KL_CMD_DMRG_MOLECULE, KL_CMD_DMRG},
+        {KL_CMD_PLAN_MOLECULE, KL_CMD_PLAN},   {KL_CMD_EXPLAIN_MOLECULE, KL_CMD_EXPLAIN},
+        {KL_CMD_BENCH_HX, KL_CMD_BENCH_REPLAY}};
     const size_t length = strlen(name);
     for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
         if (other[i][0] == command && kl_option_find(name, length, KL_BIT(other[i][1]))) return other[i][1];
@@ -402,7 +450,7 @@ kl_status kl_option_refuse(kl_command command, const char *where, const char *da
         if (row->commands & taken && !(in_job && row->group == KL_GROUP_HELP)) list[n++] = row->name;
     }
     if (in_job) {
-        list[n++] = command == KL_CMD_CI ? "fcidump" : "model";
+        list[n++] = kl_command_table[command].subject == KL_SUBJECT_FILE ? "fcidump" : "model";
         list[n++] = "command";
     }
     list[n] = NULL;
@@ -411,8 +459,7 @@ kl_status kl_option_refuse(kl_command command, const char *where, const char *da
     if (known != NULL && known->group != KL_GROUP_HELP) {
         const char *const there = kl_command_table[owner(command, known->name)].name;
         /* What other methods of a plan take is listed by the one help of all. */
-        const int length =
-            (int)(strchr(help, '-') != NULL ? strchr(help, '-') - help - 1 : (long)strlen(help));
+        const int length = (int)strcspn(help, "-F") - (strpbrk(help, "-F") != NULL);
         return kl_fail(err, KL_EINPUT,
                        "%s: %s%s belongs to `kronlat %s'; `kronlat %.*s --help' lists what is allowed here",
                        where, dashes, known->name, there, length, help);

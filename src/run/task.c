@@ -4,7 +4,9 @@
 #define _GNU_SOURCE
 #endif
 #include "run/task.h"
+#include "base/infile.h"
 #include "base/par.h"
+#include "comm/ranks.h"
 #include "run/placement.h"
 
 #include <stdio.h>
@@ -18,7 +20,31 @@
 
 static uint64_t seed_of(const kl_options *o) { return o->seed > 0 ? (uint64_t)o->seed : 1; }
 
-int kl_task_threads(const kl_options *o) { return o->threads > 0 ? (int)o->threads : kl_par_cpus(); }
+int kl_task_threads(const kl_options *o)
+{
+    const kl_comm *const c = kl_comm_world();
+    const int cpus = kl_par_cpus(), sharing = c != NULL ? c->sharing : 1;
+    if (o->threads > 0) return (int)o->threads;
+    return cpus > sharing ? cpus / sharing : 1;
+}
+
+/* All ranks work on one problem, so all have read the same. */
+static kl_status join_ranks(const kl_options *o, kl_exec *ex, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_comm *const c = kl_comm_world();
+    char line[64];
+    if (c == NULL) return KL_OK;
+    if (!ex->vt.rows_take)
+        KL_TRY(kl_fail(err, KL_EINPUT, "--exec %s: ranks share vectors on the host only; allowed: host auto",
+                       o->exec));
+    snprintf(line, sizeof line, "contents of the files that are read=%016llx\n",
+             (unsigned long long)kl_infile_digest());
+    KL_TRY(kl_comm_same(c, line, err));
+    KL_TRY(kl_ranks_join(ex, c, err));
+out:
+    return st;
+}
 
 /* Of --exec auto, for what is not asked anew sweep by sweep: where a sweep of so many states runs. */
 static kl_status choose_exec(const kl_options *o, kl_exec **host, kl_exec **out, kl_err *err)
@@ -85,6 +111,8 @@ kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err)
     if (o->hybrid) KL_TRY(kl_exec_open_hybrid_take(&device, kl_task_threads(o), o->hybrid, out, err));
     else *out = device, device = NULL;
 out:
+    if (st == KL_OK) st = join_ranks(o, *out, err);
+    if (st != KL_OK) kl_exec_close(out);
     kl_exec_close(&device);
     kl_exec_close(&host);
     return st;
@@ -448,8 +476,14 @@ kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err)
     t->dmrg.start = NULL;
     const int neel = start != NULL && strcmp(start, "neel") == 0,
               product = start != NULL && strncmp(start, "product:", 8) == 0;
-    if (!neel && !product) return KL_OK;
     kl_status st = KL_OK;
+    if (t->molecule != NULL) {
+        if (t->start == NULL) st = kl_alloc(&t->start, t->terms->nsite, KL_MEM_MISC, err);
+        if (st == KL_OK && kl_moleculetask_start(t->molecule, kl_moleculetask_irrep(target), t->start))
+            t->dmrg.start = t->start;
+        return st;
+    }
+    if (!neel && !product) return KL_OK;
     if (t->start == NULL) st = kl_alloc(&t->start, t->terms->nsite, KL_MEM_MISC, err);
     if (st == KL_OK) st = neel ? neel_start(t, err) : product_start(t, start + 8, err);
     if (st == KL_OK) t->dmrg.start = t->start;
@@ -470,6 +504,12 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
         o->solver != NULL && strcmp(o->solver, "lanczos") == 0 ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
     d->nstate = o->states > 0 ? (int)o->states : 1;
     d->accuracy = o->accuracy;
+    if (t->molecule != NULL) {
+        const double usual = 1e-5;
+        d->accuracy = 0;
+        d->many_sectors = 1;
+        d->error = o->accuracy > 0 ? o->accuracy : usual;
+    }
     d->m_max = (int)o->m;
     d->m_min = (int)o->m_min;
     d->discard = o->discard;
@@ -481,6 +521,10 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     d->truncation = o->truncation == NULL || strcmp(o->truncation, "auto") == 0 ? KL_TRUNCATION_AUTO
                     : strcmp(o->truncation, "exact") == 0                       ? KL_TRUNCATION_EXACT
                                                                                 : KL_TRUNCATION_PRODUCTS;
+    const char *const sites = o->sites_per_step;
+    d->sites = sites == NULL || strcmp(sites, "2") == 0 ? KL_SITES_TWO
+               : strcmp(sites, "1") == 0                ? KL_SITES_ONE
+                                                        : KL_SITES_AUTO;
     d->records = o->save_records;
     if (o->nschedule > 0) {
         st = kl_alloc(&t->sweep, o->nschedule, KL_MEM_MISC, err);
@@ -494,6 +538,21 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     return st;
 }
 
+/* The orbitals are the sites; a molecule has no parameters. */
+static kl_status make_molecule(kl_task *t, const kl_task_given *given, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const char *const name = t->o->file != NULL ? t->o->file : "molecule";
+    KL_TRY(kl_moleculetask_create(t->o, given != NULL ? given->integrals : NULL, &t->molecule, err));
+    t->model = &t->molecule->m->model;
+    t->terms = t->molecule->m->terms;
+    t->molecule->m->terms = NULL;
+    KL_TRY(kl_moleculetask_sites(t->molecule, name, &t->lat, err));
+    KL_TRY(kl_params_create(t->model, t->lat, &t->params, err));
+out:
+    return st;
+}
+
 /* model: NULL where the options name it or it is given. */
 static kl_status create(const kl_options *o, const kl_model *model, const kl_task_given *given,
                         int nsite_only, kl_task **out, kl_err *err)
@@ -504,6 +563,13 @@ static kl_status create(const kl_options *o, const kl_model *model, const kl_tas
     KL_TRY(kl_alloc(&t, 1, KL_MEM_MISC, err));
     t->o = o;
     if (given != NULL) t->given = *given;
+    if (o->molecule) {
+        KL_TRY(make_molecule(t, given, err));
+        KL_TRY(dmrg_options(t, err));
+        *out = t;
+        t = NULL;
+        goto out;
+    }
     if (model == NULL) KL_TRY(choose_tables(o, t->given, &t->tables, &t->twin_tables, err));
     t->model = model != NULL ? model : t->tables->model;
     KL_TRY(kl_task_check_spin(t, err));
@@ -549,5 +615,6 @@ void kl_task_destroy(kl_task **task)
     kl_free(&t->sweep);
     kl_free(&t->start);
     kl_tables_destroy(&t->tables);
+    kl_moleculetask_destroy(&t->molecule);
     kl_free(task);
 }

@@ -3,12 +3,12 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TASK_H
 #define KL_TASK_H
-#include "run/options.h"
-#include "io/result.h"
+#include "run/moleculetask.h"
 #include "model/tables.h"
 
 /* What a caller has in memory, in the place of what options would name. */
 typedef struct kl_task_given {
+    const kl_fcidump *integrals; /* NULL, or those of a molecule */
     const char *model_text; /* NULL, or a model description; o->model is its name in messages */
     int64_t model_size;
     void *self;
@@ -18,9 +18,11 @@ typedef struct kl_task_given {
 
 typedef struct kl_task {
     const kl_options *o;     /* borrowed */
-    kl_tables *tables;       /* own the model; NULL in a task that borrows it */
+    /* What the task is about: a model on a lattice, or a molecule, whose orbitals are the sites of lat. */
+    kl_tables *tables; /* own the model; NULL in a task that borrows it, and of a molecule */
+    kl_moleculetask *molecule; /* NULL: a model on a lattice */
     const kl_model *model;
-    kl_task_given given;     /* what it points to is borrowed */
+    kl_task_given given; /* what it points to is borrowed */
     /* the sites of the model's other variant, with the total spin or without; kl_task_twin makes them, but
        with the total spin they are there */
     kl_tables *twin_tables;

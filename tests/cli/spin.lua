@@ -1,5 +1,5 @@
--- The total spin as a user meets it: what runs with S tell beside runs with Sz, what goes from one to the other,
--- and what is refused.
+-- The total spin as a user meets it: what runs with S and runs with Sz both tell, what goes from one to the
+-- other, and what is refused.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 spin.lua PROGRAM
 local kit = dofile((arg[0]:match "^(.*/)" or "./") .. "kit.lua")
@@ -22,7 +22,8 @@ end
 
 local asked = {
     hubbard = {
-        "Sz", "n_up", "docc", "corr(Sz,Sz)", "corr(Sp,Sm)", "corr(cdag_up,c_up)", "connected(n,n)", "populations",
+        "Sz", "n_up", "docc", "corr(Sz,Sz)", "corr(Sp,Sm)", "corr(cdag_up,c_up)", "connected(n,n)",
+            "populations",
         "string(cdag_up,P,c_up)", "structure(Sz,Sz)", "product(cdag_up@0,c_up@2,Sz@4)",
     },
     kondo = { "Sz_spin", "corr(Sz_electron,Sz_spin)", "populations" },
@@ -30,7 +31,8 @@ local asked = {
 }
 local cases = {
     { "hubbard", "--sites 6 -p U=3", "--charge N=6 --charge S=1", "--charge N_up=4 --charge N_dn=2" },
-    { "hubbard", "--lattice ladder:3x2 -p U=6", "--charge N=5 --charge S=1/2", "--charge N_up=3 --charge N_dn=2" },
+    { "hubbard", "--lattice ladder:3x2 -p U=6", "--charge N=5 --charge S=1/2",
+        "--charge N_up=3 --charge N_dn=2" },
     { "kondo", "--sites 4", "--charge N=4 --charge S=0", "--charge N=4 --charge Sz=0" },
     { "heisenberg", "--sites 8 -p S=1", "--charge S=2", "--charge Sz=2" },
 }
@@ -44,7 +46,8 @@ for k, case in ipairs(cases) do
     local common = ("dmrg %s %s --m 300 %s"):format(model, rest, table.concat(list, " "))
     local a, why = result(("%s %s --output s%d.h5"):format(common, spin, k))
     local b, other = result(("%s %s --output p%d.h5"):format(common, plain, k))
-    ok(a and b and math.abs(a.energy - b.energy) < 1e-10, "one energy with S and with Sz: " .. model, why, other)
+    ok(a and b and math.abs(a.energy - b.energy) < 1e-10, "one energy with S and with Sz: " .. model, why,
+        other)
     for name, m in pairs(b and b.measurements or {}) do
         local x, y = numbers(a and a.measurements[name] and a.measurements[name].value), numbers(m.value)
         local most = #x == #y and 0 or math.huge
@@ -56,7 +59,8 @@ end
 -- 2. From one to the other -----------------------------------------------------------------------
 
 for _, start in ipairs { "N_up=4 --charge N_dn=2", "N_up=3 --charge N_dn=3", "N_up=2 --charge N_dn=4" } do
-    local first = result("dmrg hubbard --sites 6 -p U=3 --charge " .. start .. " --start s1.h5 --schedule 400 -o none")
+    local first = result("dmrg hubbard --sites 6 -p U=3 --charge " .. start
+        .. " --start s1.h5 --schedule 400 -o none")
     local s = first and first.sweeps and first.sweeps[1]
     ok(s ~= nil, "a run with Sz starts from a result with S: " .. start)
 end
@@ -67,8 +71,10 @@ ok(again and math.abs(again.measurements.energy.value - again.energy) < 1e-9, "m
 
 for _, case in ipairs {
     { "dmrg hubbard --sites 6 --charge N=6 --charge S=0 --start p1.h5", "holds a state without S" },
-    { "dmrg hubbard --sites 6 --charge N_up=6 --charge N_dn=0 --start s1.h5 -p U=3", "has no component with" },
-    { "dmrg hubbard --sites 6 --charge N=6 --charge S=0 --measure Sy", "'Sy' is no operator of model hubbard" },
+    { "dmrg hubbard --sites 6 --charge N_up=6 --charge N_dn=0 --start s1.h5 -p U=3",
+        "has no component with" },
+    { "dmrg hubbard --sites 6 --charge N=6 --charge S=0 --measure Sy",
+        "'Sy' is no operator of model hubbard" },
     { "ed hubbard --sites 6 --charge N=6 --charge S=0", "exact diagonalization works with Sz" },
     { "growth heisenberg --sites 8 --charge S=0 --m 20", "growth" },
     { "dmrg heisenberg --sites 8 --charge S=0 --pin Sz@0=1", "no scalar" },

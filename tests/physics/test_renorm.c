@@ -38,7 +38,7 @@ static void bench_open_wide(bench *b, int m, const char *model, const char *latt
     for (int c = 0; c < centre; c++) {
         const kl_solve_opts so = {.tol = 1e-10, .max_apply = 30};
         const kl_trunc_opts to = {.m = 1000, .nstate = nstate, .noise = 1e-3};
-        double energy[KL_MAX_ROOT];
+        double energy[KL_MAX_STATE];
         kl_eig_stats stats;
         kl_trunc_info info;
         expect_ok(kl_engine_solve(b->e, &so, energy, &stats, &err), err);
@@ -433,7 +433,7 @@ static void test_noise(void **state)
         kl_isometry_destroy(&o);
         t.noise = 1e-6;
         expect_ok(truncate(&b, side, &t, &o, &info, &err), err);
-        expect_eq(o->basis.nsec, 2); /* of S+ and S- on the spin beside the cut one gives something */
+        expect_eq(o->basis.nsec, 2); /* of S+ and S- on the spin next to the cut one gives something */
         expect_eq(o->basis.q[1].v[0] - o->basis.q[0].v[0], 2);
         expect_near(weight_kept(&b, side, o), 1, 1e-5);
         kl_isometry_destroy(&o);

@@ -1,6 +1,6 @@
 /* Parameters and term lists: the list, expanded here by plain Kronecker products, equals the oracle's H on
    every lattice and order; the energies are those of textbooks; every refusal says its line. Hand-made tables
-   stand beside the generated ones, so that a fault in one shows.
+   are compared with the generated ones, so that a fault in one shows.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "kl_test.h"

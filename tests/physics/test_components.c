@@ -4,7 +4,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "dmrg/canonical.h"
-#include "dmrg/expand.h"
+#include "dmrg/components.h"
 #include "dmrg/measure.h"
 #include "kl_test.h"
 #include "model/modelread.h"
@@ -145,8 +145,8 @@ static void check_component(const pair_t *p, const kl_state *x, const kl_state *
 {
     kl_state *wx = NULL, *wy = NULL;
     const int64_t n = p->full.o->dim;
-    expect_ok(kl_expand_state(p->spin.ex, x, 0, p->plain.terms, target, &wx, &err), err);
-    expect_ok(kl_expand_state(p->spin.ex, hx, 0, p->plain.terms, target, &wy, &err), err);
+    expect_ok(kl_components_create(p->spin.ex, x, 0, p->plain.terms, target, &wx, &err), err);
+    expect_ok(kl_components_create(p->spin.ex, hx, 0, p->plain.terms, target, &wy, &err), err);
     double *const vx = core_state_vector(wx, 0), *const vy = core_state_vector(wy, 0),
                   *const hv = calloc((size_t)n, sizeof *hv);
     expect_near(norm_of(n, vx), 1, 1e-13);
@@ -179,7 +179,8 @@ static void check_pair(pair_t *p, int most)
         make_states(p, sector[i], 5u + (uint64_t)i, &x, &hx);
         check_component(p, x, hx, NULL);
         for (int k = 0; k < m; k++) {
-            const kl_status st = kl_expand_state(p->spin.ex, x, 0, p->plain.terms, &plain[k], &wide, &err);
+            const kl_status st =
+                kl_components_create(p->spin.ex, x, 0, p->plain.terms, &plain[k], &wide, &err);
             if (st == KL_OK) check_component(p, x, hx, &plain[k]);
             else expect_true(st == KL_EINPUT && strstr(err.text, "has no component with") != NULL);
             components += st == KL_OK;
@@ -242,7 +243,7 @@ static void test_start(void **unused)
             expect_ok(kl_measure_create(p.spin.ex, r.state, which, p.spin.lat, &m, &err), err);
             expect_ok(kl_measure_energy(m, p.spin.terms, &energy[0], NULL, &err), err);
             kl_measure_destroy(&m);
-            expect_ok(kl_expand_state(p.spin.ex, r.state, which, p.plain.terms, NULL, &wide, &err), err);
+            expect_ok(kl_components_create(p.spin.ex, r.state, which, p.plain.terms, NULL, &wide, &err), err);
             const kl_engine_opts o = {.target = wide->target, .nstate = 1, .seed = 1};
             expect_ok(kl_engine_create(p.plain.terms, p.plain.ex, &o, &e, &err), err);
             expect_ok(kl_engine_resume_take(e, &wide, &err), err);
