@@ -73,10 +73,13 @@ void kl_progress_sweep(kl_progress *p, const kl_dmrg_row *row, int nrow)
     p->have_energy = 1;
     if (!p->verbose) return;
     clear_line();
+    char states[48] = "";
+    if (row->states > row->m_reached)
+        snprintf(states, sizeof(states), " multiplets, %lld states", (long long)row->states);
     fprintf(stderr,
-            "%ssweep %d  m %d  noise %.0e  E %.15g  change %.2e  discarded %.2e  %.2f s  waits for %s\n",
-            p->prefix, p->sweep_before + nrow, row->m_reached, row->noise, row->energy[0], row->change,
-            row->discarded, row->seconds, kl_dmrg_wait_text[row->wait]);
+            "%ssweep %d  m %d%s  noise %.0e  E %.15g  change %.2e  discarded %.2e  %.2f s  waits for %s\n",
+            p->prefix, p->sweep_before + nrow, row->m_reached, states, row->noise, row->energy[0],
+            row->change, row->discarded, row->seconds, kl_dmrg_wait_text[row->wait]);
 }
 
 void kl_progress_end(kl_progress *p)

@@ -117,14 +117,17 @@ static void print_head(FILE *to, const kl_result *r)
 
 static void print_sweeps(FILE *to, const kl_dmrg_result *d)
 {
-    fprintf(to, "\nsweep      m    noise %23s     change  discarded  products   largest H  seconds\n",
-            "energy");
+    int multiplets = 0; /* m counts them, and their states are told too */
+    for (int i = 0; i < d->nrow; i++) multiplets |= d->row[i].states > d->row[i].m_reached;
+    fprintf(to, "\nsweep      m%s    noise %23s     change  discarded  products   largest H  seconds\n",
+            multiplets ? "  states" : "", "energy");
     for (int i = 0; i < d->nrow; i++) {
         const kl_dmrg_row *r = &d->row[i];
-        char noise[16], change[16], energy[40];
+        char noise[16], change[16], energy[40], states[32] = "";
+        if (multiplets) snprintf(states, sizeof(states), " %7lld", (long long)r->states);
         snprintf(noise, sizeof(noise), r->noise > 0 ? "%.0e" : "-", r->noise);
         snprintf(change, sizeof(change), isfinite(r->change) ? "%.2e" : "-", r->change);
-        fprintf(to, "%5d %6d %8s %23s %10s %10.2e %9lld %11lld %8.2f\n", i + 1, r->m_reached, noise,
+        fprintf(to, "%5d %6d%s %8s %23s %10s %10.2e %9lld %11lld %8.2f\n", i + 1, r->m_reached, states, noise,
                 kl_report_column(r->energy[0], energy), change, r->discarded, (long long)r->napply,
                 (long long)r->dim_max, r->seconds);
     }

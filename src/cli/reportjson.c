@@ -167,6 +167,7 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
         kl_json_open(&j, NULL, '{');
         kl_json_int(&j, "m", row->m);
         kl_json_int(&j, "m_reached", row->m_reached);
+        kl_json_int(&j, "states_reached", row->states > 0 ? row->states : row->m_reached);
         kl_json_real(&j, "noise", row->noise);
         kl_json_reals(&j, "energies", d->nstate, row->energy);
         kl_json_real(&j, "change", row->change);

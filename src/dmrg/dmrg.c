@@ -225,6 +225,7 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
     }
     if (info.discarded > row->discarded) row->discarded = info.discarded;
     if (info.m > row->m_reached) row->m_reached = info.m;
+    if (info.states > row->states) row->states = info.states;
     KL_TRY(optimize(r, g, direction, nstep, row, err));
 out:
     return st;
@@ -276,6 +277,7 @@ static kl_status sweep(run *r, const kl_stage *g, kl_err *err)
         if (!(row->energy[i] < INFINITY)) row->energy[i] = r->energy[i];
     for (int i = 0; i < r->o->nstate; i++) row->kept = fmax(row->kept, r->energy[i] - row->energy[i]);
     if (n == 2 || row->m_reached == 0) row->m_reached = 1;
+    if (row->states < row->m_reached) row->states = row->m_reached;
     row->change = res->nrow ? row->energy[0] - res->row[res->nrow - 1].energy[0] : NAN;
     res->nrow++;
     r->sweep++;

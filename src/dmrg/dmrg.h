@@ -101,6 +101,9 @@ typedef struct kl_dmrg_step { /* one optimized bond */
 
 struct kl_dmrg_row { /* one sweep, as reported */
     int m, m_reached;
+    /* of the widest cut: m_reached, but with the total spin the components of its multiplets; 0: not known
+       (files of version 0.1.0) */
+    int64_t states;
     int sites; /* optimized together: 1 or 2; 0: not known (files of version 0.1.0), two */
     double noise;
     double energy[KL_MAX_STATE]; /* lowest of the sweep, at the middle bond */

@@ -16,6 +16,7 @@ typedef struct sweep_record { /* as in kl_dmrg_row, of fixed width */
     double residual, kept, gap[KL_NGUARD];
     int64_t sites; /* 0: two, and no variance: files from before one-site sweeps */
     double variance;
+    int64_t states; /* 0: not known */
     double energy[KL_MAX_STATE];
 } sweep_record;
 
@@ -46,6 +47,7 @@ static hid_t sweep_type(int nstate, int in_memory)
         {"gap_2", offsetof(sweep_record, gap[1]), 0},
         {"sites", offsetof(sweep_record, sites), 1},
         {"variance", offsetof(sweep_record, variance), 0},
+        {"states", offsetof(sweep_record, states), 1},
     };
     static_assert(KL_NGUARD == 2, "the gaps' names are written out");
     enum { NFIELD = sizeof(field) / sizeof(field[0]) };
@@ -89,7 +91,8 @@ kl_status kl_sweepfile_put(kl_h5_out *w, const kl_dmrg_result *d, kl_err *err)
                                    .residual = r->residual,
                                    .kept = r->kept,
                                    .sites = r->sites,
-                                   .variance = r->variance};
+                                   .variance = r->variance,
+                                   .states = r->states};
         memcpy(record[i].gap, r->gap, sizeof(r->gap));
         memcpy(record[i].energy, r->energy, sizeof(r->energy));
     }
@@ -139,6 +142,7 @@ kl_status kl_sweepfile_get(const kl_h5_in *in, kl_dmrg_result *d, kl_err *err)
         to->wait = (int)r->wait;
         to->residual = r->held ? r->residual : NAN;
         to->kept = r->held ? r->kept : NAN;
+        to->states = r->states > 0 ? r->states : 0;
         to->sites = r->sites == 1 ? 1 : 2;
         to->variance = r->sites == 1 ? r->variance : NAN;
         for (int k = 0; k < KL_NGUARD; k++) to->gap[k] = r->held ? r->gap[k] : NAN;

@@ -67,6 +67,13 @@ end
 local again = result "measure s1.h5 --measure 'corr(Sz,Sz)' --measure energy"
 ok(again and math.abs(again.measurements.energy.value - again.energy) < 1e-9, "measured later, from its file")
 
+-- Six spins have 8 states on each half, which are three multiplets: one of 3/2, two of 1/2.
+for _, case in ipairs { { "S=0", 3 }, { "Sz=0", 8 } } do
+    local told, why = result("dmrg heisenberg --sites 6 --m 100 -o none --charge " .. case[1])
+    local last = told and told.sweeps[#told.sweeps] or {}
+    ok(last.m_reached == case[2] and last.states_reached == 8, "m and the states with " .. case[1], why)
+end
+
 -- 3. Refused in one line -------------------------------------------------------------------------
 
 for _, case in ipairs {
