@@ -6,7 +6,8 @@
 
 #include "base/mem.h"
 
-enum { MARK = 7100, HEAD = 3, SECTOR = 4 };
+static const int MARK = 7100; /* the first of the numbers that are kept */
+enum { HEAD = 3, SECTOR = 4 };
 
 /* ORDER of the numbers: these, then each irrep's, then the solver's. */
 static void list_head(kl_cikeep *k, kl_keep_list *l)

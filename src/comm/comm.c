@@ -67,7 +67,8 @@ kl_launch kl_comm_launched(void)
 
 /* ---------------------------------------------------------------- the end */
 
-enum { HEARD_S = 3, SPIN = 200, YIELD = 2000, NAP_NS = 50000 };
+static const double HEARD_S = 3; /* how long others are listened to at the end */
+enum { SPIN = 200, YIELD = 2000, NAP_NS = 50000 };
 
 static ranks *of(const kl_comm *c) { return c->self; }
 

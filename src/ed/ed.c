@@ -358,7 +358,8 @@ typedef struct keeping {
     kl_ed_result *r;
     int *products; /* by the preconditioner */
 } keeping;
-enum { RUNS_MARK = 7000, RUNS = 9 };
+static const int RUNS_MARK = 7000; /* the first of the numbers that are kept */
+enum { RUNS = 9 };
 
 static void list_runs(const keeping *k, kl_keep_list *l)
 {
@@ -408,7 +409,7 @@ static kl_status take_up_runs(const keeping *k, kl_keep *solver, int *old, kl_er
         return KL_OK;
     }
     const int is_solver = from->nnumber > RUNS && from->number[0] == RUNS_MARK &&
-                          from->number[1] >= KL_ED_LANCZOS && from->number[1] <= KL_ED_LOBPCG;
+                          from->number[1] >= (double)KL_ED_LANCZOS && from->number[1] <= (double)KL_ED_LOBPCG;
     if (!is_solver || (k->r->solver != (kl_ed_solver)from->number[1] && k->r->solver != KL_ED_LOBPCG))
         return kl_eig_refuse(from, kl_ed_solver_name[k->r->solver], k->b->n, err);
     list_runs(k, &(kl_keep_list){.at = (double *)(uintptr_t)from->number, .reading = 1});

@@ -8,7 +8,7 @@
 
 kl_status kl_ed_check_full(double dim, kl_err *err)
 {
-    if (dim <= KL_ED_FULL_MOST) return KL_OK;
+    if (dim <= (double)KL_ED_FULL_MOST) return KL_OK;
     return kl_fail(err, KL_EINPUT, "the full spectrum of a sector of %.15g states; at most %d are possible",
                    dim, (int)KL_ED_FULL_MOST);
 }

@@ -32,7 +32,7 @@ void kl_kronparts_rows(const kl_kron *k, int npiece, kl_kronborder *out)
         const double own = (double)b->nl * (double)b->ntile;
         for (; p <= npiece && all * p / npiece < before + own; p++) {
             const int64_t at =
-                LANES * (int64_t)floor((all * p / npiece - before) / (double)b->ntile / LANES + 0.5);
+                LANES * (int64_t)floor((all * p / npiece - before) / (double)b->ntile / (double)LANES + 0.5);
             out[p] = (kl_kronborder){i, at < b->nl ? at : b->nl};
         }
         before += own;

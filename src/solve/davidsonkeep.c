@@ -14,7 +14,8 @@ kl_status kl_davidson_small_problem(kl_davidson *s, kl_err *err)
     return kl_dense_eig(s->k, s->y, s->limit, s->theta, err);
 }
 
-enum { MARK = 7001, COURSE = 8 };
+static const int MARK = 7001; /* the first of the numbers that this solver keeps */
+enum { COURSE = 8 };
 
 static int64_t kept_numbers(const kl_davidson *s, int k)
 {

@@ -223,7 +223,7 @@ typedef struct course {
 
 /* ---- what is kept: where the run is stopped, or in the step behind a restart ---- */
 
-enum { MARK = 7003 };
+static const int MARK = 7003; /* the first of the numbers that this solver keeps */
 
 static int64_t kept_numbers(const solver *s, int top)
 {

@@ -438,7 +438,7 @@ out:
 
 /* ---- what is kept between two steps ---- */
 
-enum { MARK = 7002 };
+static const int MARK = 7002; /* the first of the numbers that this solver keeps */
 
 static int64_t kept_numbers(const solver *s)
 {
